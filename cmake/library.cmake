@@ -1,0 +1,83 @@
+# The library, compiled once and linked twice: libsitu.so for users, libsitu.a for the tests that look inside.
+# SPDX-License-Identifier: MIT
+
+file(GLOB_RECURSE situ_sources CONFIGURE_DEPENDS ${PROJECT_SOURCE_DIR}/src/*.c)
+if(NOT situ_sources)
+  message(FATAL_ERROR "No sources under ${PROJECT_SOURCE_DIR}/src.")
+endif()
+
+# Backends that will be modules of their own, opened at run time, are no part of the core.
+list(FILTER situ_sources EXCLUDE REGEX "/src/(backend/(opencl|cuda)|dist/mpi)/")
+
+# Files that are compiled once for each instruction set.
+set(situ_isa_sources ${situ_sources})
+list(FILTER situ_isa_sources INCLUDE REGEX "/src/backend/cpu/isa/")
+list(FILTER situ_sources EXCLUDE REGEX "/src/backend/cpu/isa/")
+
+# situ_objects(target sources...): the settings that every part of the library shares.
+function(situ_objects target)
+  add_library(${target} OBJECT ${ARGN})
+  set_target_properties(${target} PROPERTIES POSITION_INDEPENDENT_CODE ON C_VISIBILITY_PRESET hidden)
+  target_compile_definitions(${target} PRIVATE SITU_BUILDING _GNU_SOURCE=)
+  target_include_directories(${target} PRIVATE
+    ${PROJECT_SOURCE_DIR}/include ${PROJECT_SOURCE_DIR}/src ${PROJECT_BINARY_DIR}/generated)
+  target_link_libraries(${target} PRIVATE situ_flags situ_deps)
+endfunction()
+
+situ_objects(situ_core ${situ_sources})
+set(situ_parts $<TARGET_OBJECTS:situ_core>)
+
+# situ_isa(name flags...): one more compilation of the files in backend/cpu/isa, whose symbols end in the name.
+set(SITU_ISAS "")
+function(situ_isa name)
+  if(situ_isa_sources)
+    situ_objects(situ_isa_${name} ${situ_isa_sources})
+    target_compile_definitions(situ_isa_${name} PRIVATE SITU_ISA=${name})
+    target_compile_options(situ_isa_${name} PRIVATE ${ARGN})
+    set(situ_parts ${situ_parts} $<TARGET_OBJECTS:situ_isa_${name}> PARENT_SCOPE)
+  endif()
+  set(SITU_ISAS ${SITU_ISAS} ${name} PARENT_SCOPE)
+endfunction()
+
+set(SITU_HAVE_ISA_V3 0)
+set(SITU_HAVE_ISA_V4 0)
+set(CMAKE_REQUIRED_QUIET ON)
+if(CMAKE_SYSTEM_PROCESSOR MATCHES "^(x86_64|AMD64|amd64)$" AND CMAKE_SIZEOF_VOID_P EQUAL 8)
+  check_c_compiler_flag(-march=x86-64-v3 SITU_CC_HAS_V3)
+  check_c_compiler_flag(-march=x86-64-v4 SITU_CC_HAS_V4)
+  check_c_compiler_flag(-mprefer-vector-width=512 SITU_CC_HAS_WIDTH_512)
+  mark_as_advanced(SITU_CC_HAS_V3 SITU_CC_HAS_V4 SITU_CC_HAS_WIDTH_512)
+  situ_isa(base -march=x86-64)
+  if(SITU_CC_HAS_V3)
+    set(SITU_HAVE_ISA_V3 1)
+    situ_isa(v3 -march=x86-64-v3)
+  endif()
+  if(SITU_CC_HAS_V4)
+    set(SITU_HAVE_ISA_V4 1)
+    situ_isa(v4 -march=x86-64-v4 $<$<BOOL:${SITU_CC_HAS_WIDTH_512}>:-mprefer-vector-width=512>)
+  endif()
+else()
+  situ_isa(base)
+endif()
+unset(CMAKE_REQUIRED_QUIET)
+
+configure_file(${PROJECT_SOURCE_DIR}/cmake/situ_config.h.in ${PROJECT_BINARY_DIR}/generated/situ_config.h)
+
+add_library(situ SHARED ${situ_parts})
+add_library(situ::situ ALIAS situ)
+set_target_properties(situ PROPERTIES
+  VERSION ${PROJECT_VERSION} SOVERSION 0 LINKER_LANGUAGE C INSTALL_RPATH_USE_LINK_PATH ON)
+target_include_directories(situ PUBLIC
+  $<BUILD_INTERFACE:${PROJECT_SOURCE_DIR}/include> $<INSTALL_INTERFACE:${CMAKE_INSTALL_INCLUDEDIR}>)
+target_link_libraries(situ PRIVATE situ_flags situ_deps)
+if(NOT SITU_SANITIZE MATCHES "address|thread" OR NOT CMAKE_C_COMPILER_ID MATCHES "Clang")
+  # clang leaves the sanitizer's own symbols to be found in the program.
+  target_link_options(situ PRIVATE -Wl,--no-undefined)
+endif()
+
+add_library(situ_static STATIC EXCLUDE_FROM_ALL ${situ_parts})
+set_target_properties(situ_static PROPERTIES LINKER_LANGUAGE C)
+target_compile_definitions(situ_static INTERFACE _GNU_SOURCE=)
+target_include_directories(situ_static INTERFACE
+  ${PROJECT_SOURCE_DIR}/include ${PROJECT_SOURCE_DIR}/src ${PROJECT_BINARY_DIR}/generated)
+target_link_libraries(situ_static INTERFACE situ_deps)

@@ -1,0 +1,24 @@
+#!/bin/sh
+# Compiles every public header on its own, twice in one file, as the given language standard, with warnings as errors.
+# SPDX-License-Identifier: MIT
+# usage: check.sh STANDARD INCLUDE_DIRECTORY COMPILER...
+set -eu
+std=$1 include=$2
+shift 2
+case $std in
+  c++*) language=c++ strict= ;;
+  *)    language=c strict=-Wstrict-prototypes ;;
+esac
+
+count=0 bad=0
+for header in $(cd "$include" && find situ -name '*.h' | sort); do
+  count=$((count + 1))
+  # shellcheck disable=SC2086 -- $strict is one option or none
+  printf '#include <%s>\n#include <%s>\nint situ_header_test;\n' "$header" "$header" |
+    "$@" -x "$language" -std="$std" -pedantic -Wall -Wextra -Werror $strict -fsyntax-only -I "$include" - || {
+      echo "$header does not compile alone as $std" >&2
+      bad=$((bad + 1))
+    }
+done
+echo "$count headers as $std, $bad bad"
+[ "$count" -gt 0 ] && [ "$bad" -eq 0 ]

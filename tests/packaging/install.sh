@@ -1,0 +1,65 @@
+#!/bin/sh
+# Installs the build into a directory that it was not configured for, moves it, and uses it from there as strangers would:
+# through pkg-config, through find_package, and as the program.
+# SPDX-License-Identifier: MIT
+# usage: install.sh CMAKE BUILD_DIRECTORY C_COMPILER
+set -eu
+cmake=$1 build=$2 cc=$3
+work=$(mktemp -d)
+trap 'rm -rf "$work"' EXIT
+trap 'exit 1' HUP INT TERM
+
+"$cmake" --install "$build" --prefix "$work/first" >"$work/install.log" || { cat "$work/install.log"; exit 1; }
+mv "$work/first" "$work/moved"
+prefix=$work/moved
+lib=$(dirname "$(find "$prefix" -name libsitu.so)")
+
+if grep -rl "$work/first" "$prefix/include" "$lib/pkgconfig" "$lib/cmake"; then
+  echo "the files above name the directory of the installation: they would break when it moves" >&2
+  exit 1
+fi
+readelf -d "$lib/libsitu.so" | grep -q 'SONAME.*\[libsitu\.so\.0\]' || { echo "wrong soname" >&2; exit 1; }
+
+mkdir "$work/consumer"
+cat >"$work/consumer/main.c" <<'C'
+#include <situ/situ.h>
+#include <stdio.h>
+
+int main(void) {
+  puts(situ_version());
+  return 0;
+}
+C
+cat >"$work/consumer/CMakeLists.txt" <<'CMAKE'
+cmake_minimum_required(VERSION 3.16)
+project(consumer C)
+find_package(situ 0.1 REQUIRED)
+add_executable(consumer main.c)
+target_link_libraries(consumer situ::situ)
+CMAKE
+
+expect() { # expect WHAT VERSION: both ways in must reach the same library
+  [ "$2" = "$version" ] || { echo "$1 printed '$2', not '$version'" >&2; exit 1; }
+  echo "$1: ok"
+}
+version=$(sed -n 's/.*define SITU_VERSION_STRING "\(.*\)".*/\1/p' "$prefix/include/situ/api.h")
+
+"$cmake" -S "$work/consumer" -B "$work/consumer/build" -DCMAKE_C_COMPILER="$cc" -DCMAKE_PREFIX_PATH="$prefix" \
+  >"$work/cmake.log" 2>&1 && "$cmake" --build "$work/consumer/build" >>"$work/cmake.log" 2>&1 ||
+  { cat "$work/cmake.log"; exit 1; }
+expect find_package "$("$work/consumer/build/consumer")"
+
+if command -v pkg-config >/dev/null; then
+  PKG_CONFIG_PATH=$lib/pkgconfig
+  export PKG_CONFIG_PATH
+  # shellcheck disable=SC2046 -- flags are words
+  "$cc" -std=c17 "$work/consumer/main.c" -o "$work/consumer/plain" $(pkg-config --cflags --libs situ)
+  expect pkg-config "$(LD_LIBRARY_PATH=$lib "$work/consumer/plain")"
+fi
+
+if [ -x "$prefix/bin/situ" ]; then
+  case $("$prefix/bin/situ" version) in
+    *"$version"*) echo "the program: ok" ;;
+    *) echo "$prefix/bin/situ version does not name $version" >&2; exit 1 ;;
+  esac
+fi

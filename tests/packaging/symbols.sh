@@ -1,0 +1,21 @@
+#!/bin/sh
+# What the shared library exports: names that start with situ_ and, of the internal ones (situ__), only those that a public
+# header names, because a macro there calls them.
+# SPDX-License-Identifier: MIT
+# usage: symbols.sh LIBRARY INCLUDE_DIRECTORY
+set -eu
+library=$1 include=$2
+
+names=$(nm -D --defined-only "$library" | awk '{ print $3 }' | sed 's/@.*//' | sort -u)
+[ -n "$names" ] || { echo "$library exports nothing" >&2; exit 1; }
+
+bad=0
+for name in $(printf '%s\n' "$names" | grep -v '^situ_[a-z0-9]' || true); do
+  case $name in
+    situ__*) grep -rqw "$name" "$include" && continue ;;
+  esac
+  echo "exported, but not public: $name" >&2
+  bad=1
+done
+printf '%s\n' "$names" | wc -l | sed 's/$/ symbols exported/'
+exit $bad
