@@ -13,7 +13,7 @@ esac
 count=0 bad=0
 for header in $(cd "$include" && find situ -name '*.h' | sort); do
   count=$((count + 1))
-  # shellcheck disable=SC2086 -- $strict is one option or none
+  # shellcheck disable=SC2086 # $strict is one option or none
   printf '#include <%s>\n#include <%s>\nint situ_header_test;\n' "$header" "$header" |
     "$@" -x "$language" -std="$std" -pedantic -Wall -Wextra -Werror $strict -fsyntax-only -I "$include" - || {
       echo "$header does not compile alone as $std" >&2

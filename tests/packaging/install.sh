@@ -52,7 +52,7 @@ expect find_package "$("$work/consumer/build/consumer")"
 if command -v pkg-config >/dev/null; then
   PKG_CONFIG_PATH=$lib/pkgconfig
   export PKG_CONFIG_PATH
-  # shellcheck disable=SC2046 -- flags are words
+  # shellcheck disable=SC2046 # flags are words
   "$cc" -std=c17 "$work/consumer/main.c" -o "$work/consumer/plain" $(pkg-config --cflags --libs situ)
   expect pkg-config "$(LD_LIBRARY_PATH=$lib "$work/consumer/plain")"
 fi

@@ -1,0 +1,71 @@
+#!/bin/sh
+# The checks of the tree are worth nothing unless they fail: breaks one rule after another in a toy tree.
+# SPDX-License-Identifier: MIT
+# usage: check_tools.sh TOOLS_DIRECTORY
+set -eu
+tools=$1
+work=$(mktemp -d)
+trap 'rm -rf "$work"' EXIT
+trap 'exit 1' HUP INT TERM
+
+tree() { # tree: a small house in which nothing is wrong
+  rm -rf "$work/house"
+  mkdir -p "$work/house"
+  cd "$work/house"
+  mkdir -p include/situ/sys src/base src/device src/tensor src/ops src/nn src/optim src/backend/cpu src/backend/sim cli
+  echo '#include "api.h"' >include/situ/tensor.h
+  touch include/situ/api.h include/situ/sys/backend.h src/base/size.h src/device/queue.h src/tensor/view.h src/ops/relu.h
+  touch src/nn/linear.h src/optim/sgd.h src/backend/cpu/cpu.h src/backend/sim/sim.h
+  printf '#include <stdio.h>\n#include "base/size.h"\n#include "situ/tensor.h"\n#include "view.h"\n' >src/tensor/view.c
+  printf '#include "situ/sys/backend.h"\n#include "device/queue.h"\n#include "cpu.h"\n' >src/backend/cpu/gemm.c
+  printf '#include "situ/tensor.h"\n#include "base/size.h"\n' >src/nn/linear.c
+  printf '/* free(p) in words */\nvoid f(void) { b->free(p); puts("exit(1)"); situ__free(p); }\n' >src/base/words.c
+}
+
+failed=0
+fails() { # fails TOOL WHERE WHAT: TOOL must fail on the tree and name the place
+  if "$tools/$1" "$work/house" >"$work/out" 2>&1 || ! grep -q "^$2" "$work/out"; then
+    echo "$1 does not see $3:" >&2
+    cat "$work/out" >&2
+    failed=1
+  fi
+}
+passes() {
+  "$tools/$1" "$work/house" >"$work/out" 2>&1 || { echo "$1 fails on a clean tree:" >&2; cat "$work/out" >&2; failed=1; }
+}
+include() { # include FILE LINE WHAT: one line added to a clean tree's file must be refused
+  tree
+  echo "$2" >>"$1"
+  fails check_floors "$1:$(wc -l <"$1" | tr -d ' '):" "$3"
+}
+line() { # line FILE LINE WHAT
+  tree
+  echo "$2" >>"$1"
+  fails check_sizes "$1:$(wc -l <"$1" | tr -d ' '):" "$3"
+}
+
+tree
+passes check_floors
+passes check_sizes
+
+include src/tensor/view.c '#include "ops/relu.h"' "a look upwards"
+include src/base/size.h '#include "../tensor/view.h"' "a look upwards by a relative path"
+include src/nn/linear.c '#include "tensor/view.h"' "a module that looks inside"
+include src/nn/linear.c '#include "optim/sgd.h"' "a look sideways"
+include src/backend/sim/sim.h '#include "../cpu/cpu.h"' "a backend that includes its sibling"
+include src/backend/cpu/gemm.c '#  include "tensor/view.h"' "a backend that knows tensors"
+include include/situ/tensor.h '#include "base/size.h"' "a public header that includes an internal one"
+include cli/main.c '#include "device/queue.h"' "a program that looks inside"
+tree && mkdir src/attic && touch src/attic/old.c
+fails check_floors src/attic/old.c "a room that is not in the plan"
+
+line src/tensor/view.c 'void *p = malloc(3);' "malloc"
+line src/tensor/view.c '/* a
+ comment */ free(p);' "free after a comment"
+line src/ops/relu.h 'int n = atoi(text);' "atoi"
+line src/base/size.h 'static void f(void) { abort(); }' "abort"
+line cli/main.c '// TO''DO: later' "an open end"
+tree && awk 'BEGIN { for (i = 0; i < 601; i++) print "/* */" }' >src/nn/long.c
+fails check_sizes src/nn/long.c:601: "a file that is too long"
+
+[ "$failed" -eq 0 ] && echo "each broken rule was seen"
