@@ -1,0 +1,47 @@
+/* What every public header needs: linkage, visibility and compiler attributes.
+   SPDX-License-Identifier: MIT */
+#ifndef SITU_API_H
+#define SITU_API_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#ifdef __cplusplus
+#define SITU_BEGIN extern "C" {
+#define SITU_END }
+#else
+#define SITU_BEGIN
+#define SITU_END
+#endif
+
+#if defined(__GNUC__) || defined(__clang__)
+#define SITU_API __attribute__((visibility("default")))
+/** The result must be looked at: dropping it is a compiler warning. */
+#define SITU_CHECKED __attribute__((warn_unused_result))
+#define SITU_PRINTF(fmt, args) __attribute__((format(printf, fmt, args)))
+#define SITU_COLD __attribute__((cold))
+#else
+#define SITU_API
+#define SITU_CHECKED
+#define SITU_PRINTF(fmt, args)
+#define SITU_COLD
+#endif
+
+/** Say that a checked result is left unread on purpose: `SITU_IGNORE(situ_scope_end(&s));` */
+#define SITU_IGNORE(call) do { if (call) {} } while (0)
+
+#define SITU_VERSION_MAJOR 0
+#define SITU_VERSION_MINOR 1
+#define SITU_VERSION_PATCH 0
+#define SITU_VERSION_STRING "0.1.0"
+
+/** The most dimensions that a tensor can have. */
+#define SITU_MAX_DIMS 8
+
+SITU_BEGIN
+/** The version of the library that is running, as "0.1.0". Static text. */
+SITU_API const char *situ_version(void);
+SITU_END
+
+#endif

@@ -1,0 +1,71 @@
+/* Devices: what they are called, which are there, why one is not.
+   SPDX-License-Identifier: MIT */
+#ifndef SITU_DEVICE_H
+#define SITU_DEVICE_H
+
+#include "error.h"
+
+SITU_BEGIN
+
+/** Kinds of device. */
+typedef enum situ_device_kind {
+  SITU_DEVICE_DEFAULT = 0,  /**< not stated: the thread's default device */
+  SITU_CPU,                 /**< the host: its memory is ordinary memory */
+  SITU_META,                /**< no memory, no arithmetic: shapes and dtypes only */
+  SITU_SIM,                 /**< a simulated device with a memory and a queue of its own */
+  SITU_OPENCL,
+  SITU_CUDA,
+  SITU_DEVICE_KINDS
+} situ_device_kind;
+
+/** A device, by value. `{0}` means "not stated". Compare with situ_device_equal(). */
+typedef struct situ_device {
+  uint16_t kind;   /**< a situ_device_kind; SITU_DEVICE_KINDS: a name that was refused */
+  uint16_t index;
+} situ_device;
+
+#define SITU_DEVICE_NAME_MAX 16
+
+/** Reads "cpu", "meta", "sim:1", "cuda:0" ("cuda" alone is "cuda:0"). Strict: anything else, or an
+    index that no such device has, is SITU_E_ARG with a suggestion, and *out is left alone. */
+SITU_API SITU_CHECKED situ_status situ_device_parse(const char *name, situ_device *out);
+/** The same as a value; a refused name gives a device that every call refuses. */
+SITU_API situ_device situ_dev(const char *name);
+SITU_API bool situ_device_equal(situ_device a, situ_device b);
+/** Writes the name, e.g. "sim:1", into buffer and returns buffer. */
+SITU_API const char *situ_device_name(situ_device device, char buffer[SITU_DEVICE_NAME_MAX]);
+
+/** How many devices of a kind ("cpu", "sim", "cuda") there are; 0 for an unknown kind. */
+SITU_API int situ_device_count(const char *kind);
+SITU_API bool situ_device_is_available(situ_device device);
+SITU_API bool situ_cuda_is_available(void);
+/** In one line, why a kind of device is there or not: "2 devices", "libcuda.so.1: cannot open ...".
+    Static text, never NULL. */
+SITU_API const char *situ_device_status(const char *kind);
+
+typedef struct situ_device_properties {
+  char     name[128];       /**< of the hardware */
+  char     driver[64];      /**< driver and its version; "" for the host */
+  uint64_t memory_total;    /**< bytes; the budget where there is one */
+  uint64_t memory_used;     /**< bytes held by live storages */
+  uint64_t memory_cached;   /**< bytes kept by the caching allocator for reuse */
+  uint32_t dtypes;          /**< bit 1 << situ_dtype: what this device computes with */
+} situ_device_properties;
+SITU_API SITU_CHECKED situ_status situ_device_info(situ_device device, situ_device_properties *out);
+
+/** The innermost default device of this thread: a scope's, else the process's, else cpu. */
+SITU_API situ_device situ_get_default_device(void);
+/** Sets the default of this thread until the next call; {0} takes it back to cpu. */
+SITU_API SITU_CHECKED situ_status situ_set_default_device(situ_device device);
+
+/** Waits until everything queued on the device is done; reports what failed there since. */
+SITU_API SITU_CHECKED situ_status situ_synchronize(situ_device device);
+/** Gives cached, unused memory back to the device. */
+SITU_API SITU_CHECKED situ_status situ_empty_cache(situ_device device);
+
+/** Threads that cpu work is spread over, the caller's included. Results do not depend on it. */
+SITU_API SITU_CHECKED situ_status situ_set_num_threads(int count);
+SITU_API int situ_get_num_threads(void);
+
+SITU_END
+#endif

@@ -1,0 +1,73 @@
+/* Errors: a thread keeps its first one; an op returns NULL, everything else a status.
+   SPDX-License-Identifier: MIT */
+#ifndef SITU_ERROR_H
+#define SITU_ERROR_H
+
+#include "api.h"
+
+SITU_BEGIN
+
+/** What went wrong, in one word. */
+typedef enum situ_status {
+  SITU_OK = 0,
+  SITU_E_ARG,          /**< an argument outside its range, or a dead or foreign handle */
+  SITU_E_SHAPE,        /**< shapes that do not fit together */
+  SITU_E_DTYPE,        /**< a dtype that this operand cannot have */
+  SITU_E_DEVICE,       /**< operands on different devices */
+  SITU_E_INDEX,        /**< an index outside its range */
+  SITU_E_OVERFLOW,     /**< a size that does not fit in 63 bits */
+  SITU_E_NOMEM,        /**< no memory left, on the host or in a device's budget */
+  SITU_E_STATE,        /**< right call, wrong moment: graph freed, value changed since, ... */
+  SITU_E_FORMAT,       /**< a file that is not what it says it is */
+  SITU_E_IO,           /**< the operating system refused to read or write */
+  SITU_E_LIMIT,        /**< larger than this library accepts */
+  SITU_E_UNSUPPORTED,  /**< this device, dtype or build cannot do it */
+  SITU_E_LOST,         /**< the device is gone; freeing still works */
+  SITU_E_COMM,         /**< ranks disagree, or one is gone */
+  SITU_E_TIMEOUT,      /**< a deadline passed */
+  SITU_E_ALIAS         /**< memory that overlaps where it must not */
+} situ_status;
+
+/** "OK", "ARG", "SHAPE", ...: static text, never NULL. */
+SITU_API const char *situ_status_name(situ_status status);
+
+/** The first error of this thread since the last situ_error_clear(); SITU_OK if there is none. */
+SITU_API situ_status situ_error(void);
+/** Its full text; "" if there is none. Valid until the thread's error is cleared. */
+SITU_API const char *situ_error_message(void);
+/** The op or call that failed, e.g. "matmul"; "" if there is none. */
+SITU_API const char *situ_error_op(void);
+/** Forget this thread's error. */
+SITU_API void situ_error_clear(void);
+
+/** One operand of a refused call, as the message shows it. Texts live until situ_error_clear(). */
+typedef struct situ_error_operand {
+  const char *operand;  /**< the op's word for it: "weight" */
+  const char *tensor;   /**< the tensor's name or module path; "" if it has none */
+  const char *role;     /**< parameter, buffer, input, gradient, optimiser state, tensor */
+  const char *device;   /**< "cuda:0" */
+  const char *shape;    /**< "[64, 784]" */
+  const char *dtype;    /**< "f32" */
+  const char *placed;   /**< "created at train.c:12" */
+  bool odd;             /**< this one differs from the majority */
+} situ_error_operand;
+
+/** The operands of the call that failed; 0 unless the error is about operands. */
+SITU_API int situ_error_operands(const situ_error_operand **list);
+
+/** What happens, besides being kept, when an error is met. */
+typedef enum situ_error_policy {
+  SITU_ERROR_LOG = 0,  /**< the first error of a thread is logged once (the default) */
+  SITU_ERROR_QUIET,    /**< nothing: for programs that report by themselves */
+  SITU_ERROR_ABORT     /**< log and abort(): for tests, to stop in the debugger */
+} situ_error_policy;
+
+/** Sets the policy of the whole process; returns the one before. */
+SITU_API situ_error_policy situ_error_mode(situ_error_policy policy);
+
+typedef void (*situ_log_fn)(const char *message, void *payload);
+/** Where logged messages go; NULL: to stderr. */
+SITU_API void situ_error_log(situ_log_fn log, void *payload);
+
+SITU_END
+#endif

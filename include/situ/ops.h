@@ -1,0 +1,20 @@
+/* Operations on tensors, a family a header. Conventions of all of them:
+   - the result belongs to the innermost open scope; NULL on error, NULL if any operand is NULL;
+   - operands must be on one device; nothing is copied between devices to make a call work;
+   - a dimension may be negative: it counts from the end; zero options are PyTorch's defaults;
+   - a name that ends in `_` writes into its first operand and returns it.
+   SPDX-License-Identifier: MIT */
+#ifndef SITU_OPS_H
+#define SITU_OPS_H
+
+#include "ops/binary.h"
+#include "ops/create.h"
+#include "ops/index.h"
+#include "ops/linalg.h"
+#include "ops/loss.h"
+#include "ops/nn.h"
+#include "ops/reduce.h"
+#include "ops/shape.h"
+#include "ops/unary.h"
+
+#endif

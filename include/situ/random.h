@@ -1,0 +1,19 @@
+/* Random numbers: counter-based, the same bits on every device.
+   SPDX-License-Identifier: MIT */
+#ifndef SITU_RANDOM_H
+#define SITU_RANDOM_H
+
+#include "tensor.h"
+
+SITU_BEGIN
+
+/** Seeds the default generator (torch.manual_seed) and sets its offset to 0. */
+SITU_API void situ_manual_seed(uint64_t seed);
+/** The default generator's state, to be saved. */
+SITU_API situ_generator situ_get_rng_state(void);
+SITU_API void situ_set_rng_state(situ_generator state);
+/** A generator of one's own, at offset 0. */
+SITU_API situ_generator situ_generator_seeded(uint64_t seed);
+
+SITU_END
+#endif

@@ -1,0 +1,19 @@
+/* situ: tensors and neural networks in place, on the device where the data lives.
+   SPDX-License-Identifier: MIT */
+#ifndef SITU_H
+#define SITU_H
+
+#include "autograd.h"
+#include "data.h"
+#include "device.h"
+#include "error.h"
+#include "io.h"
+#include "nn.h"
+#include "ops.h"
+#include "optim.h"
+#include "place.h"
+#include "random.h"
+#include "scope.h"
+#include "tensor.h"
+
+#endif

@@ -1,0 +1,180 @@
+/* Operations, for those who add one: a schema, a shape rule, a forward and a backward side by side.
+   docs/add-an-op.md walks through it; src/ops is written on this header.
+   SPDX-License-Identifier: MIT */
+#ifndef SITU_SYS_OP_H
+#define SITU_SYS_OP_H
+
+#include "../autograd.h"
+#include "backend.h"
+
+SITU_BEGIN
+
+enum { SITU_OPERANDS = 8, SITU_RESULTS = 4 };
+
+/* What an operand accepts: dtypes, and how it relates to the others. 0: any dtype, must be given. */
+enum {
+  SITU_FLOATING = 1u << 0,   /**< f16 bf16 f32 f64 */
+  SITU_INTEGRAL = 1u << 1,   /**< u8 i8 i16 i32 i64 */
+  SITU_BOOLEAN  = 1u << 2,
+  SITU_INDEX    = 1u << 3,   /**< i64 or i32 */
+  SITU_SAME     = 1u << 4,   /**< the dtype of the first operand marked so */
+  SITU_OPTIONAL = 1u << 5,   /**< may be NULL */
+  SITU_WRITTEN  = 1u << 6    /**< changed by the op (running statistics); never differentiated */
+};
+
+typedef struct situ_operand {
+  const char *name;   /**< torch's word: "input", "weight", "other" */
+  unsigned    accept;
+} situ_operand;
+
+/** One call of an op, while it is checked, inferred and run. */
+typedef struct situ_call {
+  const struct situ_op *op;
+  int                   ins, outs;
+  situ_tensor *const   *in;          /**< operands as given; NULL where an optional one is missing */
+  const void           *params;      /**< the op's own parameters */
+  situ_device           device;      /**< the one device of all operands, and of the results */
+  bool                  in_place;    /**< out[0] is in[0] */
+  situ_dtype            compute;     /**< infer may set it: what the kernel computes in */
+  situ_shape            shape[SITU_RESULTS];  /**< infer sets shape and dtype of each result */
+  situ_dtype            dtype[SITU_RESULTS];  /**< ... SITU_DTYPE_DEFAULT: the result is absent */
+  situ_view_desc        view;        /**< view ops: infer sets what the result looks at */
+  situ_tensor          *out[SITU_RESULTS];    /**< made before forward */
+} situ_call;
+
+/** One recorded call on the way back. Runs in a scope of its own without recording. */
+typedef struct situ_grad_call {
+  const struct situ_op *op;
+  int                   ins, outs;
+  const void           *params;
+  situ_device           device;
+  situ_tensor *const   *in;          /**< operands that the op saves; NULL otherwise */
+  situ_tensor *const   *out;         /**< results that the op saves; NULL otherwise */
+  situ_tensor *const   *grad;        /**< gradients of the results; NULL where none came */
+  situ_tensor         **dx;          /**< to be filled where wants[i]; shape and dtype are fitted to
+                                          the operand's afterwards: broadcast dimensions are summed */
+  const bool           *wants;
+  const situ_shape     *shape;       /**< of the operands */
+  const situ_dtype     *dtype;
+} situ_grad_call;
+
+/* Flags of an op. */
+enum {
+  SITU_OP_VIEW     = 1u << 0,  /**< the result looks at in[0]'s storage; infer sets call->view; no kernel */
+  SITU_OP_VARIADIC = 1u << 1,  /**< any number of operands, all like operand[0] (cat, stack) */
+  SITU_OP_COMPOSED = 1u << 2,  /**< forward makes temporaries with other ops: it gets a scope without recording */
+  SITU_OP_MOVES    = 1u << 3,  /**< infer sets call->device to where the result goes (to) */
+  SITU_OP_NO_GRAD  = 1u << 4   /**< results have no gradient by their nature (eq, argmax); else an op
+                                    without backward refuses operands that require one */
+};
+/* What backward needs: SITU_SAVE(0) | SITU_SAVE(1) | SITU_SAVE_OUT(0). */
+#define SITU_SAVE(operand) (1u << (operand))
+#define SITU_SAVE_OUT(result) (1u << (SITU_OPERANDS + (result)))
+
+typedef struct situ_op {
+  const char  *name;                      /**< without situ_, as in messages */
+  situ_operand operand[SITU_OPERANDS];    /**< ended by a NULL name */
+  int          outs;                      /**< 0 means 1 */
+  unsigned     flags, save;
+  int          code;                      /**< for families: a situ_unary, situ_binary, ... */
+  size_t       params_size;               /**< of the parameter struct, copied for backward */
+  /** Shape rule and value checks: fills call->shape, dtype (and view, device). Runs after the device and dtype
+      checks. False: it has recorded why. */
+  bool (*infer)(situ_call *call);
+  /** Lowers to verbs on call->device. Not called on meta, for views, or if every result is empty. */
+  bool (*forward)(situ_call *call);
+  bool (*backward)(situ_grad_call *call);
+} situ_op;
+
+/** Defines an op and enters it in the table that situ_op_table() walks: SITU_OP(relu_op) = { ... }; */
+#define SITU_OP(name)                                                            \
+  static const situ_op name;                                                     \
+  __attribute__((section("situ_ops"), used)) static const situ_op *const name##_entry = &name; \
+  static const situ_op name
+
+/** Every op of the library; returns their number. */
+SITU_API size_t situ_op_table(const situ_op *const **ops);
+
+/** Checks (device, dtype, shape, values), infers, runs and records. Returns the first result; all of them go to
+    outs[op->outs] if outs is not NULL. They belong to the innermost scope. params must live for the call only. */
+SITU_API situ_tensor *situ_op_run(const situ_op *op, situ_tensor *const *in, int ins, const void *params,
+                                  situ_tensor **outs);
+/** The same into in[0], which must have the result's shape and a dtype of its kind; returns in[0]. */
+SITU_API situ_tensor *situ_op_run_(const situ_op *op, situ_tensor *const *in, int ins, const void *params);
+
+static inline situ_tensor *situ_op_run1(const situ_op *op, situ_tensor *a, const void *params) {
+  return situ_op_run(op, &a, 1, params, NULL);
+}
+static inline situ_tensor *situ_op_run2(const situ_op *op, situ_tensor *a, situ_tensor *b, const void *params) {
+  situ_tensor *in[2] = { a, b };
+  return situ_op_run(op, in, 2, params, NULL);
+}
+static inline situ_tensor *situ_op_run3(const situ_op *op, situ_tensor *a, situ_tensor *b, situ_tensor *c, const void *params) {
+  situ_tensor *in[3] = { a, b, c };
+  return situ_op_run(op, in, 3, params, NULL);
+}
+
+/** A factory's result: no operands, so shape, dtype and device come from the caller (device {0}: the default). The
+    memory is not written yet. NULL: recorded under op. */
+SITU_API situ_tensor *situ_op_new(const char *op, situ_shape shape, situ_dtype dtype, situ_device device);
+
+/** What a kernel sees of a tensor; NULL for NULL. Valid while the tensor is. */
+SITU_API const situ_view_desc *situ_desc(const situ_tensor *t);
+/** v with the sizes of `to` (which it broadcasts to): v itself, or *room filled with strides of 0. */
+SITU_API const situ_view_desc *situ_desc_expand(const situ_view_desc *v, const situ_view_desc *to, situ_view_desc *room);
+/** v seen with other sizes; v must be contiguous and of the same numel. Fills and returns *room. */
+SITU_API const situ_view_desc *situ_desc_reshape(const situ_view_desc *v, situ_shape shape, situ_view_desc *room);
+/** v with its sizes and strides changed by the caller: recomputes numel and contiguous. */
+SITU_API void situ_desc_refresh(situ_view_desc *v);
+
+/** Runs work on the call's device under the op's name. False: recorded. */
+SITU_API bool situ_launch(const char *op, situ_device device, const situ_work *work);
+/** Does the device have a kernel for this verb? (Else: compose it of others.) */
+SITU_API bool situ_device_has(situ_device device, situ_verb verb);
+
+/* Shape rules that many ops share. */
+/** Broadcast of all operands, torch's result type. */
+SITU_API bool situ_infer_broadcast(situ_call *call);
+/** Shape and dtype of the first operand. */
+SITU_API bool situ_infer_like(situ_call *call);
+/** torch.result_type of the operands in a call (0-dim tensors yield to others of their kind). */
+SITU_API situ_dtype situ_result_type(situ_tensor *const *in, int ins);
+/** dim in -ndim..ndim-1 made non-negative (a 0-dim tensor has dim 0); false: recorded. */
+SITU_API bool situ_wrap_dim(const char *op, int64_t dim, int ndim, int *out);
+/** Product of the sizes, checked; false: recorded (negative sizes, overflow, more than SITU_MAX_DIMS). */
+SITU_API bool situ_shape_numel(const char *op, const situ_shape *shape, int64_t *numel);
+SITU_API bool situ_shape_equal(const situ_shape *a, const situ_shape *b);
+/** Broadcasts b onto *a; false: recorded with both shapes. */
+SITU_API bool situ_shape_broadcast(const char *op, situ_shape *a, const situ_shape *b);
+/** "[2, 3]" into buffer; returns buffer. */
+#define SITU_SHAPE_TEXT 200
+SITU_API const char *situ_shape_text(const situ_shape *shape, char buffer[SITU_SHAPE_TEXT]);
+
+/** Records an error under a call's name and returns false: `return situ_refuse(c, SITU_E_SHAPE, "...", ...);` */
+SITU_API bool situ_refuse(const situ_call *call, situ_status status, const char *fmt, ...) SITU_PRINTF(3, 4) SITU_COLD;
+/** The same where there is no call: factories, checks before one. */
+SITU_API situ_status situ_fail(situ_status status, const char *op, const char *fmt, ...) SITU_PRINTF(3, 4) SITU_COLD;
+
+/* What a tensor is for, in messages and for placement. */
+typedef enum situ_role {
+  SITU_ROLE_TENSOR = 0, SITU_ROLE_INPUT, SITU_ROLE_PARAMETER, SITU_ROLE_BUFFER, SITU_ROLE_GRADIENT,
+  SITU_ROLE_OPTIMIZER
+} situ_role;
+SITU_API void situ_set_role(situ_tensor *t, situ_role role);
+SITU_API situ_role situ_role_of(const situ_tensor *t);
+
+/** One parameter of a fused optimiser step. */
+typedef struct situ_optimizer_tensors {
+  situ_tensor *param, *grad, *state[3];
+  int64_t      step;
+} situ_optimizer_tensors;
+/** One fused step over a list, in place: every parameter with its gradient and state, one launch per device.
+    All are checked (device, dtype, shape, contiguous, alive) before anything changes. */
+SITU_API SITU_CHECKED situ_status situ_optimizer_step(situ_optimizer_rule rule, const situ_optimizer_params *params,
+                                                      const situ_optimizer_tensors *list, int64_t count);
+
+/** Draws from a generator: its seed and the next offset; NULL: the default generator. */
+SITU_API situ_generator situ_generator_draw(situ_generator *generator);
+
+SITU_END
+#endif

@@ -1,0 +1,65 @@
+/* The cpu backend's own header: its kernels, and the blocks through which they see any dtype and any strides.
+   SPDX-License-Identifier: MIT */
+#ifndef SITU_BACKEND_CPU_H
+#define SITU_BACKEND_CPU_H
+
+#include "situ/sys/backend.h"
+
+/* A kernel a verb; each in the file of its verb's family. */
+situ_status situ__cpu_copy(int index, const situ_work *work);
+situ_status situ__cpu_fill(int index, const situ_work *work);
+situ_status situ__cpu_range(int index, const situ_work *work);
+situ_status situ__cpu_random(int index, const situ_work *work);
+situ_status situ__cpu_triangle(int index, const situ_work *work);
+situ_status situ__cpu_unary(int index, const situ_work *work);
+situ_status situ__cpu_unary_grad(int index, const situ_work *work);
+situ_status situ__cpu_binary(int index, const situ_work *work);
+situ_status situ__cpu_ternary(int index, const situ_work *work);
+situ_status situ__cpu_reduce(int index, const situ_work *work);
+situ_status situ__cpu_arg_reduce(int index, const situ_work *work);
+situ_status situ__cpu_scan(int index, const situ_work *work);
+situ_status situ__cpu_sort(int index, const situ_work *work);
+situ_status situ__cpu_gather(int index, const situ_work *work);
+situ_status situ__cpu_scatter(int index, const situ_work *work);
+situ_status situ__cpu_nonzero(int index, const situ_work *work);
+situ_status situ__cpu_matmul(int index, const situ_work *work);
+situ_status situ__cpu_conv(int index, const situ_work *work);
+situ_status situ__cpu_pool(int index, const situ_work *work);
+situ_status situ__cpu_softmax(int index, const situ_work *work);
+situ_status situ__cpu_norm(int index, const situ_work *work);
+situ_status situ__cpu_batch_norm(int index, const situ_work *work);
+situ_status situ__cpu_nll(int index, const situ_work *work);
+situ_status situ__cpu_attention(int index, const situ_work *work);
+situ_status situ__cpu_optimizer(int index, const situ_work *work);
+
+/* ---- blocks (block.c) ----
+   Kernels compute in one of three lanes; operands of other dtypes, or with strides, pass through a block in L1:
+   load, compute, store. One formula then serves ten dtypes and any view, and f32, f64 and i64 rows without gaps
+   are used where they are. */
+typedef enum situ__lane { SITU__F32, SITU__F64, SITU__I64 } situ__lane;
+enum { SITU__BLOCK = 1024 };  /* elements of a block: 8 KiB of doubles */
+
+/* f16, bf16, f32 -> F32; f64 -> F64; bool and the integers -> I64. */
+situ__lane situ__cpu_lane(situ_dtype dtype);
+size_t     situ__lane_size(situ__lane lane);
+
+/* Elements [first, first + count) of v, in row-major order of its sizes, converted to the lane. */
+void situ__cpu_load(const situ_view_desc *v, int64_t first, int64_t count, situ__lane lane, void *dst);
+/* The way back: integers wrap, floats to integers truncate and saturate, bool is "not 0". */
+void situ__cpu_store(const situ_view_desc *v, int64_t first, int64_t count, situ__lane lane, const void *src);
+/* The same from and to plain memory of a dtype, without gaps. */
+void situ__cpu_widen(const void *src, situ_dtype dtype, int64_t count, situ__lane lane, void *dst);
+void situ__cpu_narrow(const void *src, situ__lane lane, int64_t count, situ_dtype dtype, void *dst);
+
+/* Address of element 0 of a view. */
+static inline char *situ__cpu_data(const situ_view_desc *v) {
+  static const uint8_t size[SITU_DTYPES] = { 0, 1, 1, 1, 2, 4, 8, 2, 2, 4, 8 };
+  return (char *)v->storage->data + v->offset * size[v->dtype];
+}
+
+/* ---- instruction sets (isa.c) ---- each file in isa/ is compiled for every one of them */
+typedef enum situ__isa { SITU__ISA_BASE, SITU__ISA_V3, SITU__ISA_V4 } situ__isa;
+/* The best that this build and this processor have; SITU_ISA=base|v3|v4 in the environment lowers it. */
+situ__isa situ__cpu_isa(void);
+
+#endif

@@ -1,0 +1,67 @@
+/* Floor 1: the registry of backends, storages and their memory, and the one way to a kernel slot.
+   SPDX-License-Identifier: MIT */
+#ifndef SITU_DEVICE_DEVICE_H
+#define SITU_DEVICE_DEVICE_H
+
+#include "situ/sys/backend.h"
+
+/* ---- registry (registry.c) ---- */
+/* The backend of a kind; NULL if this build has none. No lock after the first call. */
+const situ_backend *situ__backend(situ_device device);
+/* The device meant: itself, or the thread's default for {0}; checks that it is there. False: the error is
+   recorded under op, with the reason why the device is not there. Fast for cpu. */
+bool situ__device_resolve(const char *op, situ_device wanted, situ_device *out);
+/* Each backend's one exported symbol. */
+extern const situ_backend situ__cpu_backend, situ__meta_backend, situ__sim_backend;
+
+/* ---- storage (storage.c) ---- */
+/* A storage of `bytes` on a device, with one owner; NULL: recorded under op (NOMEM with sizes, LOST, ...). Its
+   memory comes from the caching allocator. bytes 0 and meta devices have data NULL. */
+situ_storage *situ__storage_new(const char *op, situ_device device, size_t bytes);
+/* On foreign host memory; on failure release is called. */
+situ_storage *situ__storage_foreign(const char *op, void *data, size_t bytes, void (*release)(void *), void *payload);
+void situ__storage_retain(situ_storage *storage);
+void situ__storage_release(situ_storage *storage);
+/* live counters behind situ_live_bytes */
+int64_t situ__live_bytes(void);
+
+/* ---- memory (memory.c): the caching allocator over a backend's alloc and free ---- */
+/* Below 1 MiB: thread-local lists of size classes (host) or locked ones (devices); above: cached blocks, 2 MiB-aligned
+   with huge pages on the host. Out of memory: gives the cache back once and tries again. */
+situ_status situ__memory_alloc(const char *op, situ_device device, size_t bytes, void **data);
+void situ__memory_free(situ_device device, void *data, size_t bytes);
+void situ__memory_trim(situ_device device);
+
+/* ---- copies (copy.c): each goes through the ledger ---- */
+typedef enum situ__copy_reason { SITU__COPY_USER, SITU__COPY_READ, SITU__COPY_MOVE, SITU__COPY_INTERNAL } situ__copy_reason;
+situ_status situ__copy_from_host(const char *op, situ_storage *to, size_t at, const void *host, size_t bytes, situ__copy_reason why);
+situ_status situ__copy_to_host(const char *op, situ_storage *from, size_t at, void *host, size_t bytes, situ__copy_reason why);
+/* Any device to any device; staged through pinned or plain host memory when the backends differ. */
+situ_status situ__copy_storage(const char *op, situ_storage *to, size_t to_at, situ_storage *from, size_t from_at, size_t bytes,
+                               situ__copy_reason why);
+
+/* ---- work (work.c) ---- */
+/* Runs or queues work on a device: checks that the slot is there (UNSUPPORTED names op, dtype, device and the kinds
+   of device that can), that the process has not forked, that the device is not lost; bumps the version of each
+   distinct output storage and clears its unwritten flag. Inline fast path for success. */
+situ_status situ__run(const char *op, situ_device device, const situ_work *work);
+bool situ__has_verb(situ_device device, situ_verb verb);
+
+/* ---- provenance (site.c) ---- */
+/* The return address of the innermost frame outside the library: walks this library's own frame pointers. */
+void *situ__call_site(void);
+/* "train.c:12 in step" where line tables are found (libdw), else "step+0x1f (program)". Returns buffer. */
+const char *situ__site_text(void *site, char *buffer, size_t size);
+
+/* ---- ledger (ledger.c): every copy between memories ---- */
+typedef struct situ__transfer {
+  situ_device from, to;
+  uint64_t    bytes;
+  void       *site;
+  const char *op;              /* static text */
+  situ__copy_reason reason;
+  const situ_storage *storage; /* identity only: may be dead */
+} situ__transfer;
+void situ__ledger_note(const situ__transfer *transfer);
+
+#endif
