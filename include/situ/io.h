@@ -3,8 +3,7 @@
 #ifndef SITU_IO_H
 #define SITU_IO_H
 
-#include "random.h"
-#include "tensor.h"
+#include "tree.h"
 
 SITU_BEGIN
 
@@ -13,12 +12,6 @@ SITU_BEGIN
    and renamed over it. */
 
 /* ---- saving ------------------------------------------------------------------------------- */
-
-/** A tensor and its name. The name is borrowed. */
-typedef struct situ_named_tensor {
-  const char  *name;
-  situ_tensor *tensor;
-} situ_named_tensor;
 
 /** A remark that travels with a file: safetensors' __metadata__. */
 typedef struct situ_metadata {
@@ -43,10 +36,10 @@ typedef struct situ_save_options {
   situ_replaced  *replaced;        /**< if not NULL, receives what became of the target */
 } situ_save_options;
 
-/** Writes tensors of any device into a safetensors file, with a checksum (CRC-32C) each. path may exist; it keeps its
-    permissions. A directory or a symbolic link as path is refused. Tied tensors are written once a name. */
-SITU_API SITU_CHECKED situ_status situ_save(const char *path, const situ_named_tensor *tensors, int64_t count,
-                                            const situ_save_options *options);
+/** Writes a tree of tensors of any device (a module's state dict, say) into a safetensors file, each under its path in
+    the tree ("encoder.fc1.weight") and with a checksum (CRC-32C). path may exist; it keeps its permissions. A directory
+    or a symbolic link as path is refused. A tensor that the tree holds twice is written twice. */
+SITU_API SITU_CHECKED situ_status situ_save(const char *path, const situ_tree *tree, const situ_save_options *options);
 
 /* ---- loading ------------------------------------------------------------------------------ */
 
@@ -66,6 +59,9 @@ typedef struct situ_load_options {
   bool        lenient;  /**< accept bytes after the last tensor, as some old writers leave them */
 } situ_load_options;
 
+/** Loads a whole safetensors file, or an index and its shards: a flat dict in the order of the names. NULL on error. */
+SITU_API situ_tree *situ_load(const char *path, const situ_load_options *options);
+
 /** One tensor of a file, as its header says. Texts live as long as the open file. */
 typedef struct situ_file_entry {
   const char *name;
@@ -77,7 +73,7 @@ typedef struct situ_file_entry {
   const char *file;    /**< the shard's name in the index; "" if there is one file only */
 } situ_file_entry;
 
-/** An open safetensors file, or all the shards of an index. */
+/** An open safetensors file, or all the shards of an index: to look before loading, or to load only some. */
 typedef struct situ_safetensors situ_safetensors;
 
 /** Opens a file, or a "*.index.json" and its shards, and checks the whole header. Nothing of the data is read.
@@ -96,17 +92,6 @@ SITU_API const char *situ_safetensors_metadata(const situ_safetensors *file, con
 SITU_API bool situ_safetensors_metadata_at(const situ_safetensors *file, int64_t index, situ_metadata *out);
 /** Loads one tensor. It belongs to the innermost scope. Threads may load from one open file at once. */
 SITU_API situ_tensor *situ_safetensors_load(situ_safetensors *file, const char *name);
-
-/** All tensors of a file. */
-typedef struct situ_tensor_list situ_tensor_list;
-/** Loads a whole safetensors file (or index). NULL on error. */
-SITU_API situ_tensor_list *situ_load(const char *path, const situ_load_options *options);
-SITU_API void situ_tensor_list_free(situ_tensor_list *list);
-/** The tensors in the order of their names; *count gets how many. They live as long as the list, or as long as who
-    retains them. */
-SITU_API const situ_named_tensor *situ_tensor_list_items(const situ_tensor_list *list, int64_t *count);
-/** By name; NULL (no error) if there is no such tensor. */
-SITU_API situ_tensor *situ_tensor_list_get(const situ_tensor_list *list, const char *name);
 
 /* ---- NumPy's .npy ------------------------------------------------------------------------- */
 
