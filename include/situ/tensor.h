@@ -39,7 +39,7 @@ typedef struct situ_shape {
 } situ_shape;
 
 #ifdef __cplusplus
-template <typename... N> constexpr situ_shape situ_shape_of_(N... n) {
+extern "C++" template <typename... N> constexpr situ_shape situ_shape_of_(N... n) {
   return situ_shape{(int)sizeof...(n), {(int64_t)n...}};
 }
 #define SITU_SHAPE(...) situ_shape_of_(__VA_ARGS__)
