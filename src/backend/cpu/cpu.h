@@ -51,10 +51,15 @@ void situ__cpu_store(const situ_view_desc *v, int64_t first, int64_t count, situ
 void situ__cpu_widen(const void *src, situ_dtype dtype, int64_t count, situ__lane lane, void *dst);
 void situ__cpu_narrow(const void *src, situ__lane lane, int64_t count, situ_dtype dtype, void *dst);
 
+/* Bytes of an element. */
+static inline int64_t situ__cpu_size(int dtype) {
+  static const uint8_t size[SITU_DTYPES] = { 0, 1, 1, 1, 2, 4, 8, 2, 2, 4, 8 };
+  return size[dtype];
+}
+
 /* Address of element 0 of a view. */
 static inline char *situ__cpu_data(const situ_view_desc *v) {
-  static const uint8_t size[SITU_DTYPES] = { 0, 1, 1, 1, 2, 4, 8, 2, 2, 4, 8 };
-  return (char *)v->storage->data + v->offset * size[v->dtype];
+  return (char *)v->storage->data + v->offset * situ__cpu_size(v->dtype);
 }
 
 /* ---- instruction sets (isa.c) ---- each file in isa/ is compiled for every one of them */

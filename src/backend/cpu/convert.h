@@ -1,0 +1,23 @@
+/* Conversions between dtypes and lanes, compiled for every instruction set (isa/convert.c).
+   SPDX-License-Identifier: MIT */
+#ifndef SITU_BACKEND_CPU_CONVERT_H
+#define SITU_BACKEND_CPU_CONVERT_H
+
+#include "isa.h"
+
+enum { SITU__LANES = 3 };
+
+/* Strides are in bytes; the lane's side has no gaps. */
+typedef struct situ__convert {
+  void (*load[SITU_DTYPES][SITU__LANES])(const void *src, int64_t stride, int64_t count, void *dst);
+  void (*store[SITU__LANES][SITU_DTYPES])(const void *src, int64_t count, void *dst,
+                                          int64_t stride);
+} situ__convert;
+
+SITU__ISA_DECLARE(situ__convert, situ__convert);
+
+static inline const situ__convert *situ__cpu_convert(void) {
+  return SITU__ISA_PICK(situ__cpu_isa(), situ__convert);
+}
+
+#endif

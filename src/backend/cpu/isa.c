@@ -1,0 +1,56 @@
+/* Which instruction set this process uses: the best of processor, build and SITU_ISA.
+   SPDX-License-Identifier: MIT */
+#include "isa.h"
+
+#include <stdatomic.h>
+#include <stdlib.h>
+#include <string.h>
+
+#if defined(__x86_64__)
+#include <cpuid.h>
+
+/* What x86-64-v3 asks for beyond AVX2, FMA, BMI: a hypervisor may hide them one by one, and compilers differ in
+   the names that __builtin_cpu_supports knows. */
+static bool has_v3_extras(void) {
+  unsigned a, b, c, d;
+  if (!__get_cpuid(1, &a, &b, &c, &d) || !(c & bit_F16C) || !(c & bit_MOVBE)) return false;
+  return __get_cpuid(0x80000001u, &a, &b, &c, &d) && (c & bit_LZCNT);
+}
+
+static situ__isa best(void) {
+  __builtin_cpu_init();
+  if (!__builtin_cpu_supports("avx2") || !__builtin_cpu_supports("fma") ||
+      !__builtin_cpu_supports("bmi") || !__builtin_cpu_supports("bmi2") || !has_v3_extras())
+    return SITU__ISA_BASE;
+  if (!__builtin_cpu_supports("avx512f") || !__builtin_cpu_supports("avx512bw") ||
+      !__builtin_cpu_supports("avx512cd") || !__builtin_cpu_supports("avx512dq") ||
+      !__builtin_cpu_supports("avx512vl"))
+    return SITU__ISA_V3;
+  return SITU__ISA_V4;
+}
+#else
+static situ__isa best(void) { return SITU__ISA_BASE; }
+#endif
+
+static situ__isa lowered(situ__isa isa) {
+#ifndef SITU_HAVE_ISA_V4
+  if (isa > SITU__ISA_V3) isa = SITU__ISA_V3;
+#endif
+#ifndef SITU_HAVE_ISA_V3
+  if (isa > SITU__ISA_BASE) isa = SITU__ISA_BASE;
+#endif
+  const char *wish = getenv("SITU_ISA");
+  if (wish && !strcmp(wish, "base")) return SITU__ISA_BASE;
+  if (wish && !strcmp(wish, "v3") && isa > SITU__ISA_V3) return SITU__ISA_V3;
+  return isa;
+}
+
+situ__isa situ__cpu_isa(void) {
+  static atomic_int chosen; /* 0: not looked yet, else isa + 1; every thread would find the same */
+  int isa = atomic_load_explicit(&chosen, memory_order_relaxed);
+  if (!isa) {
+    isa = 1 + (int)lowered(best());
+    atomic_store_explicit(&chosen, isa, memory_order_relaxed);
+  }
+  return (situ__isa)(isa - 1);
+}

@@ -1,0 +1,48 @@
+/* f16 and bf16 as their bits, to f32 and back: round to nearest even, NaN stays NaN. Free of branches, so that
+   loops over them vectorise.
+   SPDX-License-Identifier: MIT */
+#ifndef SITU_KERNELS_HALF_H
+#define SITU_KERNELS_HALF_H
+
+#include <stdint.h>
+
+typedef union situ__f32_bits {
+  float value;
+  uint32_t bits;
+} situ__f32_bits;
+
+static inline float situ__from_bits(uint32_t bits) {
+  return (situ__f32_bits){ .bits = bits }.value;
+}
+static inline uint32_t situ__to_bits(float value) {
+  return (situ__f32_bits){ .value = value }.bits;
+}
+
+static inline float situ__bf16_to_f32(uint16_t h) { return situ__from_bits((uint32_t)h << 16); }
+
+static inline uint16_t situ__f32_to_bf16(float value) {
+  uint32_t bits = situ__to_bits(value);
+  uint32_t rounded = (bits + 0x7fffu + (bits >> 16 & 1u)) >> 16;
+  return (uint16_t)((bits & 0x7fffffffu) > 0x7f800000u ? (bits >> 16 | 0x40u) : rounded);
+}
+
+static inline float situ__f16_to_f32(uint16_t h) {
+  /* The fraction and exponent in an f32's places lack the difference of the biases, 2^112: multiplying by it is
+     exact for normal and subnormal numbers alike. */
+  float magnitude = situ__from_bits((uint32_t)(h & 0x7fffu) << 13) * 0x1p112f;
+  uint32_t special = (h & 0x7c00u) == 0x7c00u ? 0x7f800000u : 0u;
+  return situ__from_bits(situ__to_bits(magnitude) | special | (uint32_t)(h & 0x8000u) << 16);
+}
+
+static inline uint16_t situ__f32_to_f16(float value) {
+  uint32_t bits = situ__to_bits(value), magnitude = bits & 0x7fffffffu;
+  /* Subnormal results: adding 0.5 puts the last bit of an f16 where the adder rounds. */
+  uint32_t tiny = situ__to_bits(situ__from_bits(magnitude) + 0.5f) - 0x3f000000u;
+  uint32_t normal = (magnitude + 0xfffu + (magnitude >> 13 & 1u) - (112u << 23)) >> 13;
+  uint32_t h = magnitude < 0x38800000u ? tiny : normal;
+  h = magnitude >= 0x477ff000u ? 0x7c00u : h;
+  h = magnitude > 0x7f800000u ? 0x7e00u : h;
+  return (uint16_t)(h | (bits >> 16 & 0x8000u));
+}
+
+#endif
