@@ -1,0 +1,120 @@
+"""Golden cases of optimisers, schedulers and gradient clipping.
+SPDX-License-Identifier: MIT
+
+optim.<name>: inputs param.I and grads.I (a row a step), outputs param.I (a row a step, after it). Attributes are the
+constructor's arguments; group.<argument> overrides it for the last parameter, which then has a group of its own.
+scheduler.<name>: outputs lr (and momentum), f64, the value in force in each of 30 steps."""
+import torch
+
+import gold
+
+STEPS = 12
+SCHEDULE = 30
+
+
+def optimiser(kind, variant="", skip=None, group=None, **arguments):
+    """Runs the optimiser on made-up gradients; `skip` is a step in which the first parameter has none."""
+    params = [torch.randn(3, 2), torch.randn(5), torch.randn(1)]
+    grads = [torch.randn(STEPS, *p.shape) for p in params]
+    leaves = [p.clone().requires_grad_() for p in params]
+    groups = leaves if group is None else [{"params": leaves[:-1]}, {"params": leaves[-1:], **group}]
+    optim = getattr(torch.optim, kind)(groups, **arguments)
+    history = [[] for _ in params]
+    for step in range(STEPS):
+        for i, leaf in enumerate(leaves):
+            leaf.grad = None if i == 0 and step == skip else grads[i][step].clone()
+        optim.step()
+        for rows, leaf in zip(history, leaves):
+            rows.append(leaf.detach().clone())
+    attrs = [(n, [float(v) for v in a] if n == "betas" else a) for n, a in arguments.items()]
+    attrs = [
+        pair for n, a in attrs for pair in ([("beta1", a[0]), ("beta2", a[1])] if n == "betas" else [(n, a)])
+    ]
+    attrs += [("group." + n, a)
+              for n, a in (group or {}).items()] + ([] if skip is None else [("skip", skip)])
+    inputs = [("param.%d" % i, p) for i, p in enumerate(params)] + [("grads.%d" % i, g)
+                                                                    for i, g in enumerate(grads)]
+    outputs = [("param.%d" % i, torch.stack(rows), None) for i, rows in enumerate(history)]
+    return gold.Case("optim." + kind.lower(), variant, inputs, attrs, outputs, [])
+
+
+def optimisers():
+    for more in ({}, {"weight_decay": 0.1}, {"momentum": 0.9}, {"momentum": 0.9, "dampening": 0.3},
+                 {"momentum": 0.9,
+                  "nesterov": True}, {"momentum": 0.8, "weight_decay": 0.05, "nesterov": True},
+                 {"maximize": True}, {"momentum": 0.9, "maximize": True, "weight_decay": 0.1}):
+        yield optimiser("SGD", lr=0.1, **more)
+    for kind in ("Adam", "AdamW"):
+        for more in ({}, {"betas": (0.8, 0.95)}, {"eps": 1e-3}, {"weight_decay": 0.1}, {"amsgrad": True
+                                                                                        }, {"maximize": True},
+                     {"amsgrad": True, "weight_decay": 0.2, "betas": (0.5, 0.6),
+                      "maximize": True}, {"lr": 0.1}):
+            yield optimiser(kind, **more)
+    for more in ({}, {"alpha": 0.9}, {"eps": 1e-3}, {"weight_decay": 0.1
+                                                     }, {"momentum": 0.9}, {"centered": True}, {"lr": 0.1},
+                 {"centered": True, "momentum": 0.5, "weight_decay": 0.1, "alpha": 0.8}):
+        yield optimiser("RMSprop", **more)
+    for kind, arguments in (("SGD", {"lr": 0.1, "momentum": 0.9}), ("Adam", {"lr": 0.01}),
+                            ("AdamW", {"lr": 0.01}), ("RMSprop", {"lr": 0.01})):
+        yield optimiser(kind, "a step without a gradient", skip=4, **arguments)
+        yield optimiser(kind, "groups", group={"lr": 0.5, "weight_decay": 0.3}, **arguments)
+
+
+LAMBDAS = {
+    "decay": lambda epoch: 0.9**epoch, "inverse": lambda epoch: 1 / (1 + epoch),
+    "warmup": lambda epoch: min(1.0, (epoch + 1) / 10)
+}
+
+
+def scheduler(kind, lr=0.1, **arguments):
+    """The lr (and for OneCycleLR the momentum) in force in each step."""
+    optim = torch.optim.SGD([torch.zeros(1, requires_grad=True)], lr=lr, momentum=0.9)
+    made = {"lr_lambda": LAMBDAS[arguments["lr_lambda"]]} if kind == "LambdaLR" else arguments
+    schedule = getattr(torch.optim.lr_scheduler, kind)(optim, **made)
+    rates, momenta = [], []
+    for step in range(SCHEDULE):
+        rates.append(optim.param_groups[0]["lr"])
+        momenta.append(optim.param_groups[0]["momentum"])
+        optim.step()
+        if step + 1 < SCHEDULE:
+            schedule.step()
+    outputs = [("lr", torch.tensor(rates, dtype=torch.float64), None)]
+    if kind == "OneCycleLR":
+        outputs.append(("momentum", torch.tensor(momenta, dtype=torch.float64), None))
+    return gold.Case("scheduler." + kind.lower(), "", [], [("lr", lr)] + list(arguments.items()), outputs, [])
+
+
+def schedulers():
+    for size, gamma in ((1, 0.9), (5, 0.1), (7, 0.5), (100, 0.5)):
+        yield scheduler("StepLR", step_size=size, gamma=gamma)
+    yield scheduler("StepLR", lr=1.0, step_size=3)
+    for T_max in (1, 5, 10, 29, 30, 60):
+        yield scheduler("CosineAnnealingLR", T_max=T_max)
+        yield scheduler("CosineAnnealingLR", lr=0.5, T_max=T_max, eta_min=0.01)
+    for more in ({}, {"pct_start": 0.5}, {"anneal_strategy": "linear"},
+                 {"div_factor": 10.0,
+                  "final_div_factor": 100.0}, {"three_phase": True}, {"cycle_momentum": False},
+                 {"base_momentum": 0.8,
+                  "max_momentum": 0.9}, {"three_phase": True, "anneal_strategy": "linear", "pct_start": 0.2}):
+        yield scheduler("OneCycleLR", max_lr=0.4, total_steps=SCHEDULE, **more)
+    for name in LAMBDAS:
+        yield scheduler("LambdaLR", lr_lambda=name)
+
+
+def clipping():
+    for norm_type in (2.0, 1.0, 3.0, float("inf")):
+        for max_norm in (0.5, 1.0, 100.0):
+            leaves = [torch.zeros(s, requires_grad=True) for s in ((3, 2), (5, ), (1, ), (2, 2))]
+            grads = [torch.randn(leaf.shape) for leaf in leaves[:-1]]  # the last has no gradient
+            for leaf, grad in zip(leaves, grads):
+                leaf.grad = grad.clone()
+            total = torch.nn.utils.clip_grad_norm_(leaves, max_norm, norm_type)
+            yield gold.Case("clip_grad_norm_", "", [("grad.%d" % i, g) for i, g in enumerate(grads)],
+                            [("max_norm", max_norm), ("norm_type", norm_type)],
+                            [("total_norm", total, None)] + [("grad.%d" % i, leaf.grad, None)
+                                                             for i, leaf in enumerate(leaves[:-1])], [])
+
+
+def all_cases():
+    torch.manual_seed(777)
+    return list(optimisers()) + list(schedulers()) + list(clipping())
