@@ -15,5 +15,6 @@
 #include "random.h"
 #include "scope.h"
 #include "tensor.h"
+#include "tree.h"
 
 #endif
