@@ -1,5 +1,5 @@
-/* Data: sets of samples, a loader that batches and shuffles them on worker threads, readers of CSV and IDX.
-   SPDX-License-Identifier: MIT */
+/* Data: sets of samples, a loader that batches and shuffles them on worker threads, readers of CSV
+   and IDX. SPDX-License-Identifier: MIT */
 #ifndef SITU_DATA_H
 #define SITU_DATA_H
 
@@ -13,16 +13,18 @@ SITU_BEGIN
 
 typedef struct situ_dataset situ_dataset;
 
-/** What a kind of data set can do. To make one's own: a struct that begins with situ_dataset, and one of these. */
+/** What a kind of data set can do. To make one's own: a struct that begins with situ_dataset, and
+    one of these. */
 typedef struct situ_dataset_type {
   const char *name;
   size_t      size;   /**< sizeof the whole struct */
   /** How many samples there are; the same at every call. */
   int64_t (*length)(situ_dataset *self);
-  /** The index-th sample, a tree of tensors, which the caller frees. Called by several threads at once, each inside a
-      scope of its own; no gradient is recorded. NULL on error. */
+  /** The index-th sample, a tree of tensors, which the caller frees. Called by several threads at
+      once, each inside a scope of its own; no gradient is recorded. NULL on error. */
   situ_tree *(*get)(situ_dataset *self, int64_t index);
-  /** A whole batch, already stacked; NULL: get is called for each sample, and the loader stacks them. */
+  /** A whole batch, already stacked; NULL: get is called for each sample, and the loader stacks
+      them. */
   situ_tree *(*get_batch)(situ_dataset *self, const int64_t *indices, int64_t count);
   /** Frees what the fields own, not the struct; may be NULL. */
   void (*release)(situ_dataset *self);
@@ -41,13 +43,15 @@ SITU_API int64_t situ_dataset_length(situ_dataset *dataset);
 /** The index-th sample; the caller frees it. An index outside the set is SITU_E_INDEX. */
 SITU_API situ_tree *situ_dataset_get(situ_dataset *dataset, int64_t index);
 
-/** torch.utils.data.TensorDataset: sample i is row i of every tensor. The tensors, in a list, a dict or as a tree of any
-    form, must have the same first dimension; the set holds them, and takes the tree over. */
+/** torch.utils.data.TensorDataset: sample i is row i of every tensor. The tensors, in a list, a
+    dict or as a tree of any form, must have the same first dimension; the set holds them, and takes
+    the tree over. */
 SITU_API situ_dataset *situ_tensor_dataset(situ_tree *tensors);
-/** torch.utils.data.Subset: the listed samples (the list is copied) of a set, which must outlive it. */
+/** torch.utils.data.Subset: the listed samples (the list is copied) of a set, which must outlive
+    it. */
 SITU_API situ_dataset *situ_subset(situ_dataset *dataset, const int64_t *indices, int64_t count);
-/** torch.utils.data.random_split into two: *first gets `count` samples in a random order, *second the rest. NULL
-    generator: the default one. */
+/** torch.utils.data.random_split into two: *first gets `count` samples in a random order, *second
+    the rest. NULL generator: the default one. */
 SITU_API SITU_CHECKED situ_status situ_random_split(situ_dataset *dataset, int64_t count, situ_generator *generator,
                                                     situ_dataset **first, situ_dataset **second);
 
@@ -68,20 +72,20 @@ typedef struct situ_data_loader_options {
   void           *payload;     /**< collate's */
 } situ_data_loader_options;
 
-/** torch.utils.data.default_collate: a tree of the samples' form, with their tensors stacked along a new first dimension.
-    All must have the same form and shapes. */
+/** torch.utils.data.default_collate: a tree of the samples' form, with their tensors stacked along
+    a new first dimension. All must have the same form and shapes. */
 SITU_API situ_tree *situ_default_collate(situ_tree *const *samples, int64_t count);
 
-/** torch.utils.data.DataLoader. The batches and their order are the same for any number of workers. The data set must
-    outlive the loader. */
+/** torch.utils.data.DataLoader. The batches and their order are the same for any number of workers.
+    The data set must outlive the loader. */
 SITU_API situ_data_loader *situ_data_loader_new(situ_dataset *dataset, const situ_data_loader_options *options);
 /** Stops the workers and frees; also in the middle of an epoch. NULL is fine. */
 SITU_API void situ_data_loader_free(situ_data_loader *loader);
 /** Batches in an epoch. */
 SITU_API int64_t situ_data_loader_length(const situ_data_loader *loader);
 
-/** The next batch, which the loader owns: it lives until the next call. NULL at the end of an epoch (the next call begins
-    another) and on error, which situ_error() tells apart:
+/** The next batch, which the loader owns: it lives until the next call. NULL at the end of an epoch
+    (the next call begins another) and on error, which situ_error() tells apart:
 
       const situ_tree *batch;
       while ((batch = situ_data_loader_next(loader))) step(situ_tree_tensor_at(batch, 0), situ_tree_tensor_at(batch, 1));
@@ -98,11 +102,13 @@ typedef struct situ_csv_options {
   situ_dtype  dtype;       /**< default f32; integer dtypes take whole numbers only, all of them exactly */
   situ_device device;
 } situ_csv_options;
-/** Reads numbers, a row a line, into a 2-D tensor. Every row must have as many fields as the first; an empty field, a
-    text or a number that dtype cannot hold is SITU_E_FORMAT with line and column. */
+/** Reads numbers, a row a line, into a 2-D tensor. Every row must have as many fields as the first;
+    an empty field, a text or a number that dtype cannot hold is SITU_E_FORMAT with line and column.
+    */
 SITU_API situ_tensor *situ_csv_load(const char *path, const situ_csv_options *options);
 
-/** Reads an IDX file (MNIST's "train-images-idx3-ubyte", unpacked): a tensor of the file's own dtype and shape. */
+/** Reads an IDX file (MNIST's "train-images-idx3-ubyte", unpacked): a tensor of the file's own
+    dtype and shape. */
 SITU_API situ_tensor *situ_idx_load(const char *path, const situ_options *options);
 
 SITU_END

@@ -7,9 +7,9 @@
 
 SITU_BEGIN
 
-/* Readers trust nothing: every number of a file is checked against the file's size before anything is allocated, and
-   no format that can carry code is read. Writers never touch the old file: the new one is written beside it, synced,
-   and renamed over it. */
+/* Readers trust nothing: every number of a file is checked against the file's size before anything
+   is allocated, and no format that can carry code is read. Writers never touch the old file: the
+   new one is written beside it, synced, and renamed over it. */
 
 /* ---- saving ------------------------------------------------------------------------------- */
 
@@ -36,9 +36,10 @@ typedef struct situ_save_options {
   situ_replaced  *replaced;        /**< if not NULL, receives what became of the target */
 } situ_save_options;
 
-/** Writes a tree of tensors of any device (a module's state dict, say) into a safetensors file, each under its path in
-    the tree ("encoder.fc1.weight") and with a checksum (CRC-32C). path may exist; it keeps its permissions. A directory
-    or a symbolic link as path is refused. A tensor that the tree holds twice is written twice. */
+/** Writes a tree of tensors of any device (a module's state dict, say) into a safetensors file,
+    each under its path in the tree ("encoder.fc1.weight") and with a checksum (CRC-32C). path may
+    exist; it keeps its permissions. A directory or a symbolic link as path is refused. A tensor
+    that the tree holds twice is written twice. */
 SITU_API SITU_CHECKED situ_status situ_save(const char *path, const situ_tree *tree, const situ_save_options *options);
 
 /* ---- loading ------------------------------------------------------------------------------ */
@@ -59,7 +60,8 @@ typedef struct situ_load_options {
   bool        lenient;  /**< accept bytes after the last tensor, as some old writers leave them */
 } situ_load_options;
 
-/** Loads a whole safetensors file, or an index and its shards: a flat dict in the order of the names. NULL on error. */
+/** Loads a whole safetensors file, or an index and its shards: a flat dict in the order of the
+    names. NULL on error. */
 SITU_API situ_tree *situ_load(const char *path, const situ_load_options *options);
 
 /** One tensor of a file, as its header says. Texts live as long as the open file. */
@@ -73,11 +75,12 @@ typedef struct situ_file_entry {
   const char *file;    /**< the shard's name in the index; "" if there is one file only */
 } situ_file_entry;
 
-/** An open safetensors file, or all the shards of an index: to look before loading, or to load only some. */
+/** An open safetensors file, or all the shards of an index: to look before loading, or to load only
+    some. */
 typedef struct situ_safetensors situ_safetensors;
 
-/** Opens a file, or a "*.index.json" and its shards, and checks the whole header. Nothing of the data is read.
-    NULL on error. */
+/** Opens a file, or a "*.index.json" and its shards, and checks the whole header. Nothing of the
+    data is read. NULL on error. */
 SITU_API situ_safetensors *situ_safetensors_open(const char *path, const situ_load_options *options);
 /** Tensors that are mapped keep what they need. NULL is fine. */
 SITU_API void situ_safetensors_close(situ_safetensors *file);
@@ -90,15 +93,17 @@ SITU_API const situ_file_entry *situ_safetensors_find(const situ_safetensors *fi
 SITU_API const char *situ_safetensors_metadata(const situ_safetensors *file, const char *key);
 /** The index-th remark, in the order of their keys; false out of range. */
 SITU_API bool situ_safetensors_metadata_at(const situ_safetensors *file, int64_t index, situ_metadata *out);
-/** Loads one tensor. It belongs to the innermost scope. Threads may load from one open file at once. */
+/** Loads one tensor. It belongs to the innermost scope. Threads may load from one open file at
+    once. */
 SITU_API situ_tensor *situ_safetensors_load(situ_safetensors *file, const char *name);
 
 /* ---- NumPy's .npy ------------------------------------------------------------------------- */
 
-/** Loads one array (numpy.load). Little-endian numbers and bools, C or Fortran order; structured types, objects and
-    big-endian numbers are refused. */
+/** Loads one array (numpy.load). Little-endian numbers and bools, C or Fortran order; structured
+    types, objects and big-endian numbers are refused. */
 SITU_API situ_tensor *situ_npy_load(const char *path, const situ_load_options *options);
-/** Saves one array (numpy.save), as crash-safe as situ_save. bf16, which NumPy lacks, is refused: save f32. */
+/** Saves one array (numpy.save), as crash-safe as situ_save. bf16, which NumPy lacks, is refused:
+    save f32. */
 SITU_API SITU_CHECKED situ_status situ_npy_save(const char *path, situ_tensor *tensor, const situ_save_options *options);
 /** What a .npy file says about its array; out->name is "". */
 SITU_API SITU_CHECKED situ_status situ_npy_info(const char *path, situ_file_entry *out);

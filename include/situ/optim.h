@@ -79,7 +79,7 @@ SITU_API SITU_CHECKED situ_status situ_optim_load_state_dict(situ_optim *o, cons
 
 /** Scales the gradients so that their norm, taken over all of them together, is at most max_norm. p: 2, INFINITY, ...
     *total (may be NULL: then nothing waits for the device) gets the norm before. */
-SITU_API SITU_CHECKED situ_status situ_nn_clip_grad_norm_(const situ_tree *parameters, double max_norm, double p,
+SITU_API SITU_CHECKED situ_status situ_nn_utils_clip_grad_norm_(const situ_tree *parameters, double max_norm, double p,
                                                           double *total);
 /** The same for the parameters of an optimiser. */
 SITU_API SITU_CHECKED situ_status situ_optim_clip_grad_norm_(situ_optim *o, double max_norm, double p, double *total);

@@ -27,6 +27,8 @@ SITU_API void situ_scope_begin_no_grad(situ_scope *scope);
 /** Releases all that the scope, and any forgotten scope inside it, still owns. Returns the thread's
     first error if one happened inside, else SITU_OK. */
 SITU_API SITU_CHECKED situ_status situ_scope_end(situ_scope *scope);
+/** Is it open on this thread? For code that cannot know whether an outer scope has ended already. */
+SITU_API bool situ_scope_is_open(const situ_scope *scope);
 
 /** Hands a tensor that this scope owns to the enclosing scope; returns it. NULL stays NULL. */
 SITU_API situ_tensor *situ_escape(situ_scope *scope, situ_tensor *tensor);

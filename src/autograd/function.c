@@ -1,0 +1,78 @@
+/* Functions of the user's own on the tape.
+   SPDX-License-Identifier: MIT */
+#include "autograd/tape.h"
+#include "base/alloc.h"
+#include "base/fail.h"
+
+static bool check_gradient(const char *name, const situ__operand *o, int i, const situ_tensor *g) {
+  if (!situ__need(name, "grad_in", g)) return false;
+  situ_shape got = situ__shape(&g->view);
+  if (situ_shape_equal(&got, &o->shape) && (situ_dtype)g->view.dtype == o->dtype) return true;
+  char want[SITU_SHAPE_TEXT], have[SITU_SHAPE_TEXT];
+  situ__fail(SITU_E_ARG, name, "backward returned %s %s as the gradient of operand %d, which is %s %s",
+             situ_dtype_name((situ_dtype)g->view.dtype), situ_shape_text(&got, have), i, situ_dtype_name(o->dtype),
+             situ_shape_text(&o->shape, want));
+  return false;
+}
+
+static bool function_backward(situ__node *n, situ_tensor *const *grad, const bool *wants, situ_tensor **dx) {
+  const situ_function *f = n->owner;
+  size_t count = (size_t)(n->ins + n->outs);
+  situ_tensor **values = situ__alloc(count * sizeof *values);
+  if (!values) return situ__no_memory(f->name, count * sizeof *values), false;
+  for (int i = 0; i < n->ins; i++) values[i] = n->in[i].saved;
+  for (int k = 0; k < n->outs; k++) values[n->ins + k] = n->out[k].saved;
+  situ_status status = f->backward(values, n->ins, values + n->ins, n->outs, grad, dx, n->params);
+  situ__free(values);
+  if (status != SITU_OK) {
+    if (situ_error() == SITU_OK) situ__fail(status, f->name, "backward failed");
+    return false;
+  }
+  for (int i = 0; i < n->ins; i++) {
+    if (!wants[i]) continue;
+    if (!dx[i]) {
+      situ__fail(SITU_E_ARG, f->name, "backward left no gradient for operand %d, which requires one", i);
+      return false;
+    }
+    if (!check_gradient(f->name, &n->in[i], i, dx[i])) return false;
+  }
+  return true;
+}
+
+/* A function may return an operand as it is: its result is then a handle of its own. */
+static bool own_handles(const situ_function *f, situ_tensor *const *in, int ins, situ_tensor **out, int outs) {
+  for (int k = 0; k < outs; k++) {
+    if (!situ__need(f->name, "result", out[k])) return false;
+    bool operand = out[k]->node != NULL;
+    for (int i = 0; i < ins; i++) operand = operand || out[k] == in[i];
+    if (operand && !(out[k] = situ__tensor_view(f->name, &out[k]->view))) return false;
+  }
+  return true;
+}
+
+situ_status situ_function_apply(const situ_function *f, situ_tensor *const *in, int ins, situ_tensor **out, int outs, void *payload) {
+  const char *name = f && f->name ? f->name : "function_apply";
+  bool good = f && f->forward && ins > 0 && outs > 0 && in && out;
+  if (!good) situ__fail(SITU_E_ARG, name, "a function needs a forward, operands and results");
+  for (int i = 0; good && i < ins; i++) good = situ__need(name, "operand", in[i]);
+  for (int k = 0; good && k < outs; k++) out[k] = NULL;
+  bool recorded = false;
+  if (good) {
+    situ_scope s;
+    situ_scope_begin_no_grad(&s);
+    situ_status status = f->forward(in, ins, out, outs, payload);
+    good = status == SITU_OK && own_handles(f, in, ins, out, outs);
+    if (status != SITU_OK && situ_error() == SITU_OK) situ__fail(status, name, "forward failed");
+    for (int k = 0; good && k < outs; k++) good = situ_escape(&s, out[k]) != NULL;
+    SITU_IGNORE(situ_scope_end(&s));
+  }
+  if (good && situ__tape_wanted(in, ins)) {
+    const situ__record record = { .name = name, .backward = f->backward ? function_backward : NULL, .owner = f, .params = payload,
+                                  .release = f->release, .in = in, .out = out, .ins = ins, .outs = outs, .save = ~0u };
+    good = recorded = situ__tape_record(&record);
+  }
+  if (!recorded && f && f->release) f->release(payload);
+  if (!good && out)
+    for (int k = 0; k < outs; k++) out[k] = NULL;
+  return good ? SITU_OK : situ_error();
+}

@@ -1,0 +1,132 @@
+/* Gradients and hooks of tensors, and the public questions about them.
+   SPDX-License-Identifier: MIT */
+#include <string.h>
+
+#include "autograd/tape.h"
+#include "base/alloc.h"
+#include "base/fail.h"
+
+situ__meta *situ__meta_of(const char *op, situ_tensor *t) {
+  if (t->meta) return t->meta;
+  situ__meta *m = situ__small_alloc(sizeof *m);
+  if (!m) {
+    situ__no_memory(op, sizeof *m);
+    return NULL;
+  }
+  memset(m, 0, sizeof *m);
+  m->refs = 1;
+  t->meta = m;
+  if (t->node) {  /* the node runs the hooks, even if the tensor is gone by then */
+    m->refs++;
+    situ__meta_release(t->node->out[t->node_result].meta);
+    t->node->out[t->node_result].meta = m;
+  }
+  return m;
+}
+
+void situ__meta_release(situ__meta *m) {
+  if (!m || __atomic_sub_fetch(&m->refs, 1, __ATOMIC_ACQ_REL) > 0) return;
+  situ_release(m->grad);
+  situ_release(m->pending);
+  while (m->hooks) {
+    situ__hook *next = m->hooks->next;
+    situ__free(m->hooks);
+    m->hooks = next;
+  }
+  situ__small_free(m, sizeof *m);
+}
+
+static void release_history(situ_tensor *t) {
+  situ__node *node = t->node;
+  situ__meta *meta = t->meta;
+  t->node = NULL;
+  t->meta = NULL;
+  situ__meta_release(meta);
+  situ__node_release(node);
+}
+
+__attribute__((constructor)) static void install(void) { situ__release_history = release_history; }
+
+/* ---- questions ---- */
+
+bool situ_requires_grad(const situ_tensor *t) { return situ__need("requires_grad", "input", t) && t->requires_grad; }
+bool situ_is_leaf(const situ_tensor *t) { return situ__need("is_leaf", "input", t) && !t->node; }
+bool situ_is_grad_enabled(void) { return situ__recording(); }
+
+situ_tensor *situ_requires_grad_(situ_tensor *t, bool wanted) {
+  const char *op = "requires_grad_";
+  if (!situ__need(op, "input", t)) return NULL;
+  if (t->node && !wanted) {
+    situ__fail(SITU_E_STATE, op, "only a leaf can stop requiring a gradient; use situ_detach for the result of %s", t->node->name);
+    return NULL;
+  }
+  if (wanted && !situ_dtype_is_floating((situ_dtype)t->view.dtype)) {
+    situ__fail(SITU_E_DTYPE, op, "a %s tensor cannot require a gradient: only f16, bf16, f32 and f64 can",
+               situ_dtype_name((situ_dtype)t->view.dtype));
+    return NULL;
+  }
+  t->requires_grad = wanted;
+  return t;
+}
+
+situ_tensor *situ_grad(const situ_tensor *t) {
+  return situ__need("grad", "input", t) && t->meta ? t->meta->grad : NULL;
+}
+
+situ_status situ_set_grad(situ_tensor *t, situ_tensor *grad) {
+  const char *op = "set_grad";
+  if (!situ__need(op, "input", t)) return situ_error();
+  if (!grad) {
+    if (t->meta) situ_drop(&t->meta->grad);
+    return SITU_OK;
+  }
+  if (!situ__need(op, "grad", grad)) return situ_error();
+  if (!situ_device_equal(grad->view.storage->device, t->view.storage->device)) {
+    char a[SITU_DEVICE_NAME_MAX], b[SITU_DEVICE_NAME_MAX];
+    return situ__fail(SITU_E_DEVICE, op, "grad is on %s, the tensor on %s",
+                      situ_device_name(grad->view.storage->device, a), situ_device_name(t->view.storage->device, b));
+  }
+  if (grad->view.dtype != t->view.dtype)
+    return situ__fail(SITU_E_DTYPE, op, "grad is %s, the tensor %s", situ_dtype_name((situ_dtype)grad->view.dtype),
+                      situ_dtype_name((situ_dtype)t->view.dtype));
+  if (!situ__same_sizes(&grad->view, &t->view)) {
+    situ_shape want = situ__shape(&t->view), got = situ__shape(&grad->view);
+    char a[SITU_SHAPE_TEXT], b[SITU_SHAPE_TEXT];
+    return situ__fail(SITU_E_SHAPE, op, "grad has shape %s, the tensor %s", situ_shape_text(&got, a), situ_shape_text(&want, b));
+  }
+  situ__meta *m = situ__meta_of(op, t);
+  if (!m) return situ_error();
+  situ_set(&m->grad, grad);
+  return SITU_OK;
+}
+
+situ_tensor *situ_detach(situ_tensor *t) {
+  if (!situ__need("detach", "input", t)) return NULL;
+  return situ__tensor_view("detach", &t->view);
+}
+
+situ_status situ_retain_grad(situ_tensor *t) {
+  const char *op = "retain_grad";
+  if (!situ__need(op, "input", t)) return situ_error();
+  if (!t->requires_grad) return situ__fail(SITU_E_STATE, op, "the tensor does not require a gradient");
+  situ__meta *m = situ__meta_of(op, t);
+  if (!m) return situ_error();
+  m->retain = true;
+  return SITU_OK;
+}
+
+situ_status situ_register_hook(situ_tensor *t, situ_grad_hook fn, void *payload) {
+  const char *op = "register_hook";
+  if (!situ__need(op, "input", t)) return situ_error();
+  if (!fn) return situ__fail(SITU_E_ARG, op, "hook is NULL");
+  if (!t->requires_grad) return situ__fail(SITU_E_STATE, op, "the tensor does not require a gradient");
+  situ__meta *m = situ__meta_of(op, t);
+  if (!m) return situ_error();
+  situ__hook *hook = situ__alloc(sizeof *hook);
+  if (!hook) return situ__no_memory(op, sizeof *hook);
+  *hook = (situ__hook){ .fn = fn, .payload = payload };
+  situ__hook **end = &m->hooks;
+  while (*end) end = &(*end)->next;
+  *end = hook;
+  return SITU_OK;
+}

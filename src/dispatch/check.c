@@ -1,0 +1,96 @@
+/* The check that every call passes, on every device, with no way around it: handles, then device, then dtype.
+   Shape and values follow in the op's own infer.
+   SPDX-License-Identifier: MIT */
+#include "base/fail.h"
+#include "dispatch/dispatch.h"
+
+static const situ_operand *operand(const situ_op *op, int i) { return &op->operand[op->flags & SITU_OP_VARIADIC ? 0 : i]; }
+
+static int operands(const situ_op *op) {
+  int count = 0;
+  while (count < SITU_OPERANDS && op->operand[count].name) count++;
+  return count;
+}
+
+static bool check_handles(const situ_call *c) {
+  const situ_op *op = c->op;
+  bool variadic = op->flags & SITU_OP_VARIADIC;
+  int declared = operands(op);
+  if (variadic ? c->ins < 1 : c->ins != declared)
+    return situ_refuse(c, SITU_E_ARG, variadic ? "needs at least %d tensor, got %d" : "takes %d operands, got %d",
+                       variadic ? 1 : declared, c->ins);
+  for (int i = 0; i < c->ins; i++) {
+    const situ_operand *o = operand(op, i);
+    if (!c->in[i] && o->accept & SITU_OPTIONAL) continue;
+    if (!situ__alive(c->in[i])) return situ__need(op->name, o->name, c->in[i]);
+  }
+  return true;
+}
+
+/* The device of the majority, and which operands are elsewhere. */
+static bool check_device(situ_call *c) {
+  situ_device first = { 0 };
+  bool mixed = false;
+  for (int i = 0; i < c->ins; i++) {
+    if (!c->in[i]) continue;
+    situ_device d = c->in[i]->view.storage->device;
+    if (!first.kind) first = d;
+    else if (!situ_device_equal(first, d)) mixed = true;
+  }
+  c->device = first;
+  if (!mixed) return true;
+  int best = 0;
+  situ_device majority = first;
+  for (int i = 0; i < c->ins; i++) {
+    int votes = 0;
+    for (int k = 0; k < c->ins; k++)
+      if (c->in[i] && c->in[k] && situ_device_equal(c->in[i]->view.storage->device, c->in[k]->view.storage->device)) votes++;
+    if (votes > best) {
+      best = votes;
+      majority = c->in[i]->view.storage->device;
+    }
+  }
+  unsigned odd = 0;
+  for (int i = 0; i < c->ins && i < 32; i++)
+    if (c->in[i] && (2 * best == c->ins || !situ_device_equal(majority, c->in[i]->view.storage->device))) odd |= 1u << i;
+  return situ__explain(c, SITU_E_DEVICE, odd, "device mismatch");
+}
+
+static bool accepts(unsigned accept, situ_dtype dtype) {
+  unsigned kinds = accept & (SITU_FLOATING | SITU_INTEGRAL | SITU_BOOLEAN | SITU_INDEX);
+  if (!kinds) return true;
+  if (kinds & SITU_INDEX && (dtype == SITU_I64 || dtype == SITU_I32)) return true;
+  static const unsigned of_kind[] = { [SITU__KIND_BOOL] = SITU_BOOLEAN, [SITU__KIND_INTEGER] = SITU_INTEGRAL, [SITU__KIND_FLOAT] = SITU_FLOATING };
+  return kinds & of_kind[situ__dtype_kind(dtype)];
+}
+
+static const char *wanted(unsigned accept) {
+  if (accept & SITU_INDEX) return "i64 or i32";
+  switch (accept & (SITU_FLOATING | SITU_INTEGRAL | SITU_BOOLEAN)) {
+    case SITU_FLOATING: return "a floating dtype";
+    case SITU_INTEGRAL: return "an integer dtype";
+    case SITU_BOOLEAN: return "bool";
+    case SITU_FLOATING | SITU_INTEGRAL: return "a floating or integer dtype";
+    default: return "an integer dtype or bool";
+  }
+}
+
+static bool check_dtype(const situ_call *c) {
+  int leader = -1;
+  for (int i = 0; i < c->ins; i++) {
+    if (!c->in[i]) continue;
+    const situ_operand *o = operand(c->op, i);
+    if (!o->accept) continue;
+    situ_dtype dtype = (situ_dtype)c->in[i]->view.dtype;
+    if (!accepts(o->accept, dtype))
+      return situ__explain(c, SITU_E_DTYPE, 1u << (i & 31), "%s is %s, must be %s", o->name, situ_dtype_name(dtype), wanted(o->accept));
+    if (!(o->accept & SITU_SAME)) continue;
+    if (leader < 0) leader = i;
+    else if (dtype != (situ_dtype)c->in[leader]->view.dtype)
+      return situ__explain(c, SITU_E_DTYPE, 1u << (i & 31), "%s is %s, %s is %s: they must be equal", o->name, situ_dtype_name(dtype),
+                           operand(c->op, leader)->name, situ_dtype_name((situ_dtype)c->in[leader]->view.dtype));
+  }
+  return true;
+}
+
+bool situ__check(situ_call *c) { return check_handles(c) && check_device(c) && check_dtype(c); }

@@ -1,0 +1,50 @@
+/* Dtypes: names, sizes and PyTorch's promotion.
+   SPDX-License-Identifier: MIT */
+#include "tensor/tensor.h"
+
+static const struct { const char *name; uint8_t size; uint8_t kind; } dtypes[SITU_DTYPES] = {
+  [SITU_DTYPE_DEFAULT] = { "?", 0, SITU__KIND_BOOL },
+  [SITU_BOOL] = { "bool", 1, SITU__KIND_BOOL },
+  [SITU_U8]   = { "u8", 1, SITU__KIND_INTEGER },
+  [SITU_I8]   = { "i8", 1, SITU__KIND_INTEGER },
+  [SITU_I16]  = { "i16", 2, SITU__KIND_INTEGER },
+  [SITU_I32]  = { "i32", 4, SITU__KIND_INTEGER },
+  [SITU_I64]  = { "i64", 8, SITU__KIND_INTEGER },
+  [SITU_F16]  = { "f16", 2, SITU__KIND_FLOAT },
+  [SITU_BF16] = { "bf16", 2, SITU__KIND_FLOAT },
+  [SITU_F32]  = { "f32", 4, SITU__KIND_FLOAT },
+  [SITU_F64]  = { "f64", 8, SITU__KIND_FLOAT },
+};
+
+static int known(situ_dtype dtype) { return situ__dtype_valid(dtype) ? (int)dtype : 0; }
+
+size_t situ_dtype_size(situ_dtype dtype) { return dtypes[known(dtype)].size; }
+const char *situ_dtype_name(situ_dtype dtype) { return dtypes[known(dtype)].name; }
+situ__kind situ__dtype_kind(situ_dtype dtype) { return (situ__kind)dtypes[known(dtype)].kind; }
+
+bool situ_dtype_is_floating(situ_dtype dtype) { return situ__dtype_kind(dtype) == SITU__KIND_FLOAT; }
+bool situ_dtype_is_integer(situ_dtype dtype) { return situ__dtype_kind(dtype) == SITU__KIND_INTEGER; }
+
+/* The lattice of torch.promote_types: the enum is ordered so that within a kind the larger wins, but for two pairs
+   that have no order: u8 with a signed type of its size, and f16 with bf16. */
+situ_dtype situ_promote_types(situ_dtype a, situ_dtype b) {
+  if (!situ__dtype_valid(a) || !situ__dtype_valid(b)) return SITU_DTYPE_DEFAULT;
+  situ_dtype low = a < b ? a : b, high = a < b ? b : a;
+  if (low == SITU_U8 && high == SITU_I8) return SITU_I16;
+  if (low == SITU_F16 && high == SITU_BF16) return SITU_F32;
+  return high;
+}
+
+/* torch.result_type: tensors with dimensions decide within the highest kind; 0-dim ones count only if their kind is
+   higher. */
+situ_dtype situ_result_type(situ_tensor *const *in, int ins) {
+  situ_dtype dim = SITU_DTYPE_DEFAULT, zero = SITU_DTYPE_DEFAULT;
+  for (int i = 0; i < ins; i++) {
+    if (!in[i]) continue;
+    situ_dtype *slot = in[i]->view.ndim ? &dim : &zero, dtype = (situ_dtype)in[i]->view.dtype;
+    *slot = *slot ? situ_promote_types(*slot, dtype) : dtype;
+  }
+  if (!zero) return dim;
+  if (!dim || situ__dtype_kind(zero) > situ__dtype_kind(dim)) return dim ? situ_promote_types(dim, zero) : zero;
+  return dim;
+}

@@ -1,0 +1,210 @@
+/* Between host memory and tensors: copies in, copies out, and the caller's own memory as a tensor.
+   SPDX-License-Identifier: MIT */
+#include "base/fail.h"
+#include "base/size.h"
+#include "tensor/tensor.h"
+
+static bool right_size(const char *op, const situ_view_desc *v, size_t bytes) {
+  size_t need = (size_t)v->numel * situ_dtype_size((situ_dtype)v->dtype);
+  if (bytes == need) return true;
+  situ_shape shape = situ__shape(v);
+  char text[SITU_SHAPE_TEXT];
+  situ__fail(SITU_E_SHAPE, op, "%zu bytes given, %s of %s takes %zu", bytes, situ_shape_text(&shape, text),
+             situ_dtype_name((situ_dtype)v->dtype), need);
+  return false;
+}
+
+static bool has_memory(const char *op, const situ_tensor *t) {
+  if (t->view.storage->device.kind != SITU_META) return true;
+  situ__fail(SITU_E_UNSUPPORTED, op, "%s%sis on meta: it has a shape and a dtype, but no values", situ_name(t),
+             *situ_name(t) ? " " : "the tensor ");
+  return false;
+}
+
+/* A row-major copy of a view on its own device. */
+static situ_tensor *rows(const char *op, situ_tensor *t) {
+  situ_shape shape = situ__shape(&t->view);
+  situ_device device = t->view.storage->device;
+  situ_tensor *copy = situ__tensor_new(op, &shape, (situ_dtype)t->view.dtype, device);
+  if (!copy) return NULL;
+  const situ_work work = { .verb = SITU_VERB_COPY, .ins = 1, .outs = 1, .in = { &t->view }, .out = { &copy->view } };
+  return situ__run(op, device, &work) == SITU_OK ? copy : NULL;
+}
+
+situ_tensor *situ_from_host(const void *data, size_t bytes, situ_shape shape, const situ_options *options) {
+  const char *op = "from_host";
+  situ_dtype dtype = options && options->dtype ? options->dtype : SITU_F32;
+  situ_device device;
+  if (!situ__device_resolve(op, options ? options->device : (situ_device){ 0 }, &device)) return NULL;
+  situ_tensor *t = situ__tensor_new(op, &shape, dtype, device);
+  if (!t || !right_size(op, &t->view, bytes)) return NULL;
+  if (bytes && !data) {
+    situ__fail(SITU_E_ARG, op, "data is NULL");
+    return NULL;
+  }
+  if (device.kind != SITU_META && bytes &&
+      situ__copy_from_host(op, t->view.storage, 0, data, bytes, SITU__COPY_USER) != SITU_OK)
+    return NULL;
+  return options && options->requires_grad ? situ_requires_grad_(t, true) : t;
+}
+
+/* The reach of a strided view in elements, from its first; false: recorded. */
+static bool reach(const char *op, situ_view_desc *v, size_t *bytes) {
+  int64_t last = 0, span;
+  for (int d = 0; d < v->ndim; d++) {
+    if (v->stride[d] < 0) {
+      situ__fail(SITU_E_ARG, op, "stride %lld at dimension %d is negative", (long long)v->stride[d], d);
+      return false;
+    }
+    if (v->size[d] == 0) continue;
+    if (!situ__mul_i64(v->size[d] - 1, v->stride[d], &span) || !situ__add_i64(last, span, &last)) {
+      situ__fail(SITU_E_OVERFLOW, op, "strides reach beyond 2^63 elements");
+      return false;
+    }
+  }
+  int64_t elements = v->numel ? last + 1 : 0;
+  if (!situ__mul_size((size_t)elements, situ_dtype_size((situ_dtype)v->dtype), bytes)) {
+    situ__fail(SITU_E_OVERFLOW, op, "strides reach beyond 2^63 bytes");
+    return false;
+  }
+  return true;
+}
+
+situ_tensor *situ_from_blob(void *data, situ_shape shape, const int64_t *strides, void (*release)(void *payload),
+                            void *payload, const situ_options *options) {
+  const char *op = "from_blob";
+  situ_view_desc v = { .dtype = (uint8_t)(options && options->dtype ? options->dtype : SITU_F32) };
+  size_t bytes = 0;
+  bool good = situ__desc_rows(op, &shape, &v);
+  if (good && options && options->device.kind && options->device.kind != SITU_CPU) {
+    char name[SITU_DEVICE_NAME_MAX];
+    situ__fail(SITU_E_DEVICE, op, "host memory is on cpu, not on %s; use situ_from_host to copy it there",
+               situ_device_name(options->device, name));
+    good = false;
+  }
+  if (good && !situ__dtype_valid((situ_dtype)v.dtype)) {
+    situ__fail(SITU_E_DTYPE, op, "%d is no dtype", (int)v.dtype);
+    good = false;
+  }
+  if (good && strides) {
+    for (int d = 0; d < v.ndim; d++) v.stride[d] = strides[d];
+    situ_desc_refresh(&v);
+  }
+  good = good && reach(op, &v, &bytes);
+  if (good && bytes && !data) {
+    situ__fail(SITU_E_ARG, op, "data is NULL");
+    good = false;
+  }
+  if (!good) {
+    if (release) release(payload);
+    return NULL;
+  }
+  v.storage = situ__storage_foreign(op, data, bytes, release, payload);
+  if (!v.storage) return NULL;
+  situ_tensor *t = situ__tensor_view(op, &v);
+  situ__storage_release(v.storage);  /* the tensor owns it now */
+  return t && options && options->requires_grad ? situ_requires_grad_(t, true) : t;
+}
+
+/* Are there values to read? */
+static bool written(const char *op, const situ_tensor *t) {
+  if (!has_memory(op, t)) return false;
+  if (t->view.numel == 0 || !(__atomic_load_n(&t->view.storage->flags, __ATOMIC_RELAXED) & SITU_STORAGE_UNWRITTEN)) return true;
+  situ__fail(SITU_E_STATE, op, "%s%sholds no value yet: nothing was written since it was made", situ_name(t),
+             *situ_name(t) ? " " : "the tensor ");
+  return false;
+}
+
+static situ_status read_values(const char *op, situ_tensor *t, void *data, size_t bytes) {
+  if (!written(op, t)) return situ_error();
+  if (bytes == 0) return SITU_OK;
+  if (!data) return situ__fail(SITU_E_ARG, op, "data is NULL");
+  situ_scope s;
+  situ_scope_begin_no_grad(&s);
+  situ_tensor *from = t->view.contiguous ? t : rows(op, t);
+  situ_status status = situ_error();
+  if (from)
+    status = situ__copy_to_host(op, from->view.storage, (size_t)from->view.offset * situ_dtype_size((situ_dtype)from->view.dtype),
+                                data, bytes, SITU__COPY_READ);
+  SITU_IGNORE(situ_scope_end(&s));
+  return status;
+}
+
+situ_status situ_copy_to_host(situ_tensor *t, void *data, size_t bytes) {
+  const char *op = "copy_to_host";
+  if (!situ__need(op, "input", t) || !right_size(op, &t->view, bytes)) return situ_error();
+  return read_values(op, t, data, bytes);
+}
+
+situ_status situ_copy_from_host(situ_tensor *t, const void *data, size_t bytes) {
+  const char *op = "copy_from_host";
+  if (!situ__need(op, "input", t) || !right_size(op, &t->view, bytes) || !has_memory(op, t)) return situ_error();
+  if (bytes == 0) return SITU_OK;
+  if (!data) return situ__fail(SITU_E_ARG, op, "data is NULL");
+  if (situ__recording() && t->requires_grad && !t->node)
+    return situ__fail(SITU_E_STATE, op, "a leaf that requires a gradient is written in place; do it under no_grad");
+  if (situ__desc_overlaps(&t->view)) return situ__fail(SITU_E_ALIAS, op, "elements of the tensor share memory");
+  situ_device device = t->view.storage->device;
+  size_t item = situ_dtype_size((situ_dtype)t->view.dtype);
+  if (t->view.contiguous)
+    return situ__copy_from_host(op, t->view.storage, (size_t)t->view.offset * item, data, bytes, SITU__COPY_USER);
+  situ_scope s;
+  situ_scope_begin_no_grad(&s);
+  situ_status status = situ_error();
+  situ_shape shape = situ__shape(&t->view);
+  situ_tensor *staged = situ__tensor_new(op, &shape, (situ_dtype)t->view.dtype, device);
+  if (staged) status = situ__copy_from_host(op, staged->view.storage, 0, data, bytes, SITU__COPY_USER);
+  if (staged && status == SITU_OK) {
+    const situ_work work = { .verb = SITU_VERB_COPY, .ins = 1, .outs = 1, .in = { &staged->view }, .out = { &t->view } };
+    status = situ__run(op, device, &work);
+  }
+  SITU_IGNORE(situ_scope_end(&s));
+  return status;
+}
+
+/* The one element of t, converted to `as` on its device. */
+static situ_status one(const char *op, situ_tensor *t, situ_dtype as, void *out) {
+  if (!situ__need(op, "input", t)) return situ_error();
+  if (t->view.numel != 1)
+    return situ__fail(SITU_E_SHAPE, op, "%lld elements: only a tensor of one element is a number", (long long)t->view.numel);
+  if (!written(op, t)) return situ_error();
+  if ((situ_dtype)t->view.dtype == as) return read_values(op, t, out, situ_dtype_size(as));
+  situ_scope s;
+  situ_scope_begin_no_grad(&s);
+  situ_shape shape = situ__shape(&t->view);
+  situ_device device = t->view.storage->device;
+  situ_tensor *cast = situ__tensor_new(op, &shape, as, device);
+  situ_status status = situ_error();
+  if (cast) {
+    const situ_work work = { .verb = SITU_VERB_COPY, .ins = 1, .outs = 1, .in = { &t->view }, .out = { &cast->view } };
+    status = situ__run(op, device, &work);
+    if (status == SITU_OK) status = read_values(op, cast, out, situ_dtype_size(as));
+  }
+  SITU_IGNORE(situ_scope_end(&s));
+  return status;
+}
+
+situ_status situ_item(situ_tensor *t, double *out) {
+  double value;
+  situ_status status = one("item", t, SITU_F64, &value);
+  if (status == SITU_OK && out) *out = value;
+  return status;
+}
+
+situ_status situ_item_i64(situ_tensor *t, int64_t *out) {
+  int64_t value;
+  situ_status status = one("item_i64", t, SITU_I64, &value);
+  if (status == SITU_OK && out) *out = value;
+  return status;
+}
+
+void *situ_data_ptr(situ_tensor *t) {
+  if (!situ__need("data_ptr", "input", t)) return NULL;
+  if (t->view.storage->device.kind != SITU_CPU) {
+    char name[SITU_DEVICE_NAME_MAX];
+    situ__fail(SITU_E_DEVICE, "data_ptr", "the tensor is on %s, whose memory the host cannot read; copy it with "
+               "situ_copy_to_host or situ_to", situ_device_name(t->view.storage->device, name));
+    return NULL;
+  }
+  return (char *)t->view.storage->data + (size_t)t->view.offset * situ_dtype_size((situ_dtype)t->view.dtype);
+}

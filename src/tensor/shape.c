@@ -1,0 +1,155 @@
+/* Shapes and views: checked sizes, broadcasting, reshaping without a copy.
+   SPDX-License-Identifier: MIT */
+#include <stdio.h>
+#include <stdlib.h>
+
+#include "base/fail.h"
+#include "base/size.h"
+#include "tensor/tensor.h"
+
+const char *situ_shape_text(const situ_shape *shape, char buffer[SITU_SHAPE_TEXT]) {
+  size_t at = (size_t)snprintf(buffer, SITU_SHAPE_TEXT, "[");
+  int shown = shape->ndim < SITU_MAX_DIMS ? shape->ndim : SITU_MAX_DIMS;
+  for (int d = 0; d < shown; d++)
+    at += (size_t)snprintf(buffer + at, SITU_SHAPE_TEXT - at, "%s%lld", d ? ", " : "", (long long)shape->dim[d]);
+  snprintf(buffer + at, SITU_SHAPE_TEXT - at, "]");
+  return buffer;
+}
+
+/* A size of 0 does not excuse an overflow of the others: {0, 2^62, 2^62} is refused, on every device alike. */
+bool situ_shape_numel(const char *op, const situ_shape *shape, int64_t *numel) {
+  char text[SITU_SHAPE_TEXT];
+  if (shape->ndim < 0 || shape->ndim > SITU_MAX_DIMS) {
+    situ__fail(SITU_E_ARG, op, "%d dimensions: a tensor has 0 to %d", shape->ndim, SITU_MAX_DIMS);
+    return false;
+  }
+  int64_t product = 1;
+  bool empty = false;
+  for (int d = 0; d < shape->ndim; d++) {
+    int64_t size = shape->dim[d];
+    if (size < 0) {
+      situ__fail(SITU_E_SHAPE, op, "size %lld at dimension %d of %s is negative", (long long)size, d,
+                 situ_shape_text(shape, text));
+      return false;
+    }
+    if (size == 0) empty = true;
+    else if (!situ__mul_i64(product, size, &product)) {
+      situ__fail(SITU_E_OVERFLOW, op, "shape %s has more than 2^63 elements", situ_shape_text(shape, text));
+      return false;
+    }
+  }
+  *numel = empty ? 0 : product;
+  return true;
+}
+
+bool situ_shape_equal(const situ_shape *a, const situ_shape *b) {
+  if (a->ndim != b->ndim) return false;
+  for (int d = 0; d < a->ndim; d++)
+    if (a->dim[d] != b->dim[d]) return false;
+  return true;
+}
+
+bool situ_shape_broadcast(const char *op, situ_shape *a, const situ_shape *b) {
+  situ_shape out = { .ndim = a->ndim > b->ndim ? a->ndim : b->ndim };
+  for (int d = 1; d <= out.ndim; d++) {
+    int64_t x = d <= a->ndim ? a->dim[a->ndim - d] : 1, y = d <= b->ndim ? b->dim[b->ndim - d] : 1;
+    if (x != y && x != 1 && y != 1) {
+      char left[SITU_SHAPE_TEXT], right[SITU_SHAPE_TEXT];
+      situ__fail(SITU_E_SHAPE, op, "%s and %s do not broadcast: sizes %lld and %lld differ at dimension -%d",
+                 situ_shape_text(a, left), situ_shape_text(b, right), (long long)x, (long long)y, d);
+      return false;
+    }
+    out.dim[out.ndim - d] = x == 1 ? y : x;
+  }
+  *a = out;
+  return true;
+}
+
+bool situ_wrap_dim(const char *op, int64_t dim, int ndim, int *out) {
+  int64_t range = ndim ? ndim : 1;
+  if (dim < -range || dim >= range) {
+    situ__fail(SITU_E_ARG, op, "dimension %lld is outside %lld..%lld", (long long)dim, (long long)-range,
+               (long long)range - 1);
+    return false;
+  }
+  *out = (int)(dim < 0 ? dim + range : dim);
+  return true;
+}
+
+bool situ__desc_rows(const char *op, const situ_shape *shape, situ_view_desc *view) {
+  int64_t numel;
+  if (!situ_shape_numel(op, shape, &numel)) return false;
+  view->ndim = (uint8_t)shape->ndim;
+  view->numel = numel;
+  view->contiguous = true;
+  int64_t step = 1;
+  for (int d = shape->ndim - 1; d >= 0; d--) {
+    view->size[d] = shape->dim[d];
+    view->stride[d] = step;
+    if (shape->dim[d] > 1) step *= shape->dim[d];
+  }
+  return true;
+}
+
+void situ_desc_refresh(situ_view_desc *v) {
+  int64_t step = 1, numel = 1;
+  bool rows = true;
+  for (int d = v->ndim - 1; d >= 0; d--) {
+    if (v->size[d] != 1 && v->stride[d] != step) rows = false;
+    if (v->size[d] > 1) step *= v->size[d];
+    numel *= v->size[d];
+  }
+  v->numel = numel;
+  v->contiguous = rows || numel == 0;
+}
+
+const situ_view_desc *situ_desc_expand(const situ_view_desc *v, const situ_view_desc *to, situ_view_desc *room) {
+  if (situ__same_sizes(v, to)) return v;
+  room->storage = v->storage;
+  room->offset = v->offset;
+  room->dtype = v->dtype;
+  room->ndim = to->ndim;
+  int missing = to->ndim - v->ndim;
+  for (int d = 0; d < to->ndim; d++) {
+    bool spread = d < missing || (v->size[d - missing] == 1 && to->size[d] != 1);
+    room->size[d] = to->size[d];
+    room->stride[d] = spread ? 0 : v->stride[d - missing];
+  }
+  situ_desc_refresh(room);
+  return room;
+}
+
+const situ_view_desc *situ_desc_reshape(const situ_view_desc *v, situ_shape shape, situ_view_desc *room) {
+  room->storage = v->storage;
+  room->offset = v->offset;
+  room->dtype = v->dtype;
+  room->ndim = (uint8_t)shape.ndim;
+  int64_t step = 1;
+  for (int d = shape.ndim - 1; d >= 0; d--) {
+    room->size[d] = shape.dim[d];
+    room->stride[d] = step;
+    if (shape.dim[d] > 1) step *= shape.dim[d];
+  }
+  room->numel = v->numel;
+  room->contiguous = true;
+  return room;
+}
+
+/* Sorted by stride, each dimension must step over all that the smaller ones reach: then no two elements share a
+   place. (Some exotic strides that happen not to collide are called overlapping too, as in PyTorch.) */
+bool situ__desc_overlaps(const situ_view_desc *v) {
+  if (v->contiguous) return false;
+  bool done[SITU_MAX_DIMS] = { false };
+  int64_t reach = 0;
+  for (int n = 0; n < v->ndim; n++) {
+    int next = -1;
+    for (int d = 0; d < v->ndim; d++)
+      if (!done[d] && (next < 0 || llabs(v->stride[d]) < llabs(v->stride[next]))) next = d;
+    done[next] = true;
+    if (v->size[next] <= 1) continue;
+    int64_t step = llabs(v->stride[next]);
+    if (step <= reach) return v->numel > 0;
+    reach += step * (v->size[next] - 1);
+  }
+  return false;
+}

@@ -1,0 +1,175 @@
+/* Tensors: made, shared, freed, asked.
+   SPDX-License-Identifier: MIT */
+#include "tensor/tensor.h"
+
+#include <string.h>
+
+#include "base/alloc.h"
+#include "base/fail.h"
+#include "base/size.h"
+
+static int64_t live;
+void (*situ__release_history)(situ_tensor *t);
+
+int64_t situ_live_tensors(void) { return __atomic_load_n(&live, __ATOMIC_RELAXED); }
+int64_t situ_live_bytes(void) { return situ__live_bytes(); }
+
+bool situ__need(const char *op, const char *operand, const situ_tensor *t) {
+  if (situ__alive(t)) return true;
+  if (!t) situ__null(op, operand);
+  else situ__fail(SITU_E_ARG, op, "%s is no live tensor: it was freed, or is no tensor at all", operand);
+  return false;
+}
+
+/* Everything but the view. */
+static situ_tensor *blank(const char *op) {
+  situ_tensor *t = situ__small_alloc(sizeof *t);
+  if (!t) {
+    situ__no_memory(op, sizeof *t);
+    return NULL;
+  }
+  memset(t, 0, offsetof(situ_tensor, view));
+  t->magic = SITU__TENSOR_MAGIC;
+  t->refs = 1;
+  t->created_at = situ__call_site();
+  __atomic_fetch_add(&live, 1, __ATOMIC_RELAXED);
+  return t;
+}
+
+static void discard(situ_tensor *t) {
+  t->magic = 0;
+  __atomic_fetch_sub(&live, 1, __ATOMIC_RELAXED);
+  situ__small_free(t, sizeof *t);
+}
+
+situ_tensor *situ__tensor_new(const char *op, const situ_shape *shape, situ_dtype dtype, situ_device device) {
+  if (!situ__dtype_valid(dtype)) {
+    situ__fail(SITU_E_DTYPE, op, "%d is no dtype", (int)dtype);
+    return NULL;
+  }
+  situ_tensor *t = blank(op);
+  if (!t) return NULL;
+  size_t bytes;
+  if (!situ__desc_rows(op, shape, &t->view)) {
+    discard(t);
+    return NULL;
+  }
+  if (!situ__mul_size((size_t)t->view.numel, situ_dtype_size(dtype), &bytes) || bytes > INT64_MAX) {
+    char text[SITU_SHAPE_TEXT];
+    situ__fail(SITU_E_OVERFLOW, op, "shape %s of %s has more than 2^63 bytes", situ_shape_text(shape, text),
+               situ_dtype_name(dtype));
+    discard(t);
+    return NULL;
+  }
+  t->view.dtype = (uint8_t)dtype;
+  t->view.offset = 0;
+  t->view.storage = situ__storage_new(op, device, bytes);
+  if (!t->view.storage) {
+    discard(t);
+    return NULL;
+  }
+  return situ__scope_own(op, t);
+}
+
+situ_tensor *situ__tensor_alias(const char *op, const situ_view_desc *view) {
+  situ_tensor *t = blank(op);
+  if (!t) return NULL;
+  t->view = *view;
+  situ__storage_retain(t->view.storage);
+  return t;
+}
+
+situ_tensor *situ__tensor_view(const char *op, const situ_view_desc *view) {
+  return situ__scope_own(op, situ__tensor_alias(op, view));
+}
+
+situ_tensor *situ_retain(situ_tensor *t) {
+  if (!t) return NULL;
+  if (!situ__alive(t)) {
+    situ__fail(SITU_E_ARG, "retain", "no live tensor: it was freed, or is no tensor at all");
+    return NULL;
+  }
+  __atomic_fetch_add(&t->refs, 1, __ATOMIC_RELAXED);
+  return t;
+}
+
+void situ_release(situ_tensor *t) {
+  if (!t) return;
+  if (!situ__alive(t)) {
+    situ__fail(SITU_E_ARG, "release", "no live tensor: it was freed already, or is no tensor at all");
+    return;
+  }
+  if (__atomic_sub_fetch(&t->refs, 1, __ATOMIC_ACQ_REL) > 0) return;
+  if (t->node || t->meta) situ__release_history(t);
+  situ__storage_release(t->view.storage);
+  situ__free(t->name);
+  discard(t);
+}
+
+/* ---- looking ---- */
+
+static bool good_dim(const situ_tensor *t, const char *op, int dim, int *out) {
+  return situ__need(op, "input", t) && situ_wrap_dim(op, dim, t->view.ndim, out);
+}
+
+int situ_dim(const situ_tensor *t) { return situ__need("dim", "input", t) ? t->view.ndim : -1; }
+
+int64_t situ_size(const situ_tensor *t, int dim) {
+  int d;
+  if (!good_dim(t, "size", dim, &d)) return -1;
+  return t->view.ndim ? t->view.size[d] : 1;
+}
+
+int64_t situ_stride(const situ_tensor *t, int dim) {
+  int d;
+  if (!good_dim(t, "stride", dim, &d)) return -1;
+  return t->view.ndim ? t->view.stride[d] : 1;
+}
+
+int64_t situ_storage_offset(const situ_tensor *t) { return situ__need("storage_offset", "input", t) ? t->view.offset : -1; }
+
+situ_shape situ_shape_of(const situ_tensor *t) {
+  if (!situ__need("shape_of", "input", t)) return (situ_shape){ .ndim = -1 };
+  return situ__shape(&t->view);
+}
+
+int64_t situ_numel(const situ_tensor *t) { return situ__need("numel", "input", t) ? t->view.numel : -1; }
+
+situ_dtype situ_dtype_of(const situ_tensor *t) {
+  return situ__need("dtype_of", "input", t) ? (situ_dtype)t->view.dtype : SITU_DTYPE_DEFAULT;
+}
+
+situ_device situ_device_of(const situ_tensor *t) {
+  return situ__need("device_of", "input", t) ? t->view.storage->device : (situ_device){ .kind = SITU_DEVICE_KINDS };
+}
+
+bool situ_is_contiguous(const situ_tensor *t) { return situ__need("is_contiguous", "input", t) && t->view.contiguous; }
+
+bool situ_shares_storage(const situ_tensor *a, const situ_tensor *b) {
+  return situ__need("shares_storage", "a", a) && situ__need("shares_storage", "b", b) && a->view.storage == b->view.storage;
+}
+
+uint32_t situ_version_of(const situ_tensor *t) {
+  return situ__need("version_of", "input", t) ? __atomic_load_n(&t->view.storage->version, __ATOMIC_RELAXED) : 0;
+}
+
+const char *situ_name(const situ_tensor *t) { return situ__alive(t) && t->name ? t->name : ""; }
+
+situ_tensor *situ_set_name(situ_tensor *t, const char *name) {
+  if (!situ__need("set_name", "input", t)) return NULL;
+  char *copy = NULL;
+  if (name && *name && !(copy = situ__strdup(name))) {
+    situ__no_memory("set_name", strlen(name) + 1);
+    return NULL;
+  }
+  situ__free(t->name);
+  t->name = copy;
+  return t;
+}
+
+void situ_set_role(situ_tensor *t, situ_role role) {
+  if (situ__alive(t)) t->role = (uint8_t)role;
+}
+situ_role situ_role_of(const situ_tensor *t) { return situ__alive(t) ? (situ_role)t->role : SITU_ROLE_TENSOR; }
+
+const situ_view_desc *situ_desc(const situ_tensor *t) { return t ? &t->view : NULL; }

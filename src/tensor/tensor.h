@@ -1,0 +1,75 @@
+/* Floor 2: what a tensor is made of, and the scopes that own tensors.
+   SPDX-License-Identifier: MIT */
+#ifndef SITU_TENSOR_TENSOR_H
+#define SITU_TENSOR_TENSOR_H
+
+#include "device/device.h"
+#include "situ/sys/op.h"
+
+#define SITU__TENSOR_MAGIC 0x75746973u  /* "situ": a freed or foreign handle does not have it */
+
+struct situ__node;  /* floor 3: the record of the call that made a tensor */
+struct situ__meta;  /* floor 3: gradient and hooks */
+
+struct situ_tensor {
+  uint32_t           magic;
+  uint8_t            role;           /* a situ_role */
+  bool               requires_grad;  /* a leaf whose gradient is wanted, or the result of a recorded call */
+  bool               is_view;        /* made by a recorded view op: see view_version */
+  uint32_t           view_version;   /* the storage's version when this view was recorded or last written through */
+  int32_t            node_result;    /* which result of node this is */
+  int64_t            refs;           /* counted atomically */
+  struct situ__node *node;           /* NULL for a leaf */
+  struct situ__meta *meta;           /* NULL until there is a gradient or a hook */
+  void              *created_at;     /* return address of the call that made it */
+  char              *name;           /* NULL: none */
+  situ_view_desc     view;
+};
+
+/* Is this a live tensor? NULL is not one. */
+static inline bool situ__alive(const situ_tensor *t) { return t && t->magic == SITU__TENSOR_MAGIC; }
+/* Checks a handle that must be given; false: recorded (NULL after an error: nothing new). */
+bool situ__need(const char *op, const char *operand, const situ_tensor *t);
+
+/* ---- making (tensor.c) ---- the result has one reference, which is the innermost scope's */
+/* A tensor with a storage of its own, row-major. */
+situ_tensor *situ__tensor_new(const char *op, const situ_shape *shape, situ_dtype dtype, situ_device device);
+/* A tensor on view->storage, which gets one more owner. */
+situ_tensor *situ__tensor_view(const char *op, const situ_view_desc *view);
+/* The same, but owned by the caller alone: no scope. */
+situ_tensor *situ__tensor_alias(const char *op, const situ_view_desc *view);
+/* Fills size, stride, numel, contiguous of a row-major view; the caller sets storage, offset, dtype. */
+bool situ__desc_rows(const char *op, const situ_shape *shape, situ_view_desc *view);
+/* Does every element of v lie inside its storage, and no two at one place? */
+bool situ__desc_overlaps(const situ_view_desc *v);
+
+/* Floor 3 fills these in, so that freeing a tensor frees its history without floor 2 knowing the tape. */
+extern void (*situ__release_history)(situ_tensor *t);
+
+/* ---- scopes (scope.c) ---- */
+/* The thread's innermost scope; never NULL: a root scope is below all others. */
+situ_scope *situ__scope_top(void);
+/* Gives the reference of a new tensor to the innermost scope; on failure releases it: NULL, recorded. */
+situ_tensor *situ__scope_own(const char *op, situ_tensor *t);
+static inline bool situ__recording(void) { return situ__scope_top()->grad; }
+
+/* ---- shapes (shape.c) ---- */
+static inline situ_shape situ__shape(const situ_view_desc *v) {
+  situ_shape s;
+  s.ndim = v->ndim;
+  for (int d = 0; d < v->ndim; d++) s.dim[d] = v->size[d];
+  return s;
+}
+static inline bool situ__same_sizes(const situ_view_desc *a, const situ_view_desc *b) {
+  if (a->ndim != b->ndim) return false;
+  for (int d = 0; d < a->ndim; d++)
+    if (a->size[d] != b->size[d]) return false;
+  return true;
+}
+
+/* ---- dtypes (dtype.c) ---- */
+typedef enum situ__kind { SITU__KIND_BOOL, SITU__KIND_INTEGER, SITU__KIND_FLOAT } situ__kind;
+situ__kind situ__dtype_kind(situ_dtype dtype);
+static inline bool situ__dtype_valid(situ_dtype dtype) { return dtype > SITU_DTYPE_DEFAULT && dtype < SITU_DTYPES; }
+
+#endif
