@@ -206,5 +206,7 @@ void *situ_data_ptr(situ_tensor *t) {
                "situ_copy_to_host or situ_to", situ_device_name(t->view.storage->device, name));
     return NULL;
   }
+  /* The host may write through it, and nothing tells when: from here on the values are the host's affair. */
+  (void)__atomic_and_fetch(&t->view.storage->flags, ~SITU_STORAGE_UNWRITTEN, __ATOMIC_RELAXED);
   return (char *)t->view.storage->data + (size_t)t->view.offset * situ_dtype_size((situ_dtype)t->view.dtype);
 }
