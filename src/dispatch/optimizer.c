@@ -1,0 +1,80 @@
+/* A fused optimiser step: every parameter is checked before any changes, then one launch a device does them all.
+   SPDX-License-Identifier: MIT */
+#include <string.h>
+
+#include "base/alloc.h"
+#include "base/fail.h"
+#include "dispatch/dispatch.h"
+
+static const char *const rules[] = { [SITU_RULE_SGD] = "sgd", [SITU_RULE_ADAM] = "adam", [SITU_RULE_ADAMW] = "adamw", [SITU_RULE_RMSPROP] = "rmsprop" };
+
+static bool mismatch(const char *op, situ_status status, const situ_tensor *param, const situ_tensor *t, const char *what) {
+  char a[SITU_DEVICE_NAME_MAX], b[SITU_DEVICE_NAME_MAX], s1[SITU_SHAPE_TEXT], s2[SITU_SHAPE_TEXT];
+  situ_shape x = situ__shape(&param->view), y = situ__shape(&t->view);
+  situ__fail(status, op, "the %s of %s is %s %s on %s, the parameter %s %s on %s%s", what, *situ_name(param) ? situ_name(param) : "a parameter",
+             situ_dtype_name((situ_dtype)t->view.dtype), situ_shape_text(&y, s1), situ_device_name(t->view.storage->device, a),
+             situ_dtype_name((situ_dtype)param->view.dtype), situ_shape_text(&x, s2), situ_device_name(param->view.storage->device, b),
+             status == SITU_E_STATE ? ": both must be contiguous" : "");
+  return false;
+}
+
+static bool agrees(const char *op, const situ_tensor *param, const situ_tensor *t, const char *what) {
+  if (!situ__alive(t)) return situ__need(op, what, t);
+  if (!situ_device_equal(t->view.storage->device, param->view.storage->device)) return mismatch(op, SITU_E_DEVICE, param, t, what);
+  if (t->view.dtype != param->view.dtype) return mismatch(op, SITU_E_DTYPE, param, t, what);
+  if (!situ__same_sizes(&t->view, &param->view)) return mismatch(op, SITU_E_SHAPE, param, t, what);
+  return t->view.contiguous || mismatch(op, SITU_E_STATE, param, t, what);
+}
+
+static bool check_item(const char *op, const situ_optimizer_tensors *x) {
+  if (!situ__need(op, "param", x->param)) return false;
+  if (!situ_dtype_is_floating((situ_dtype)x->param->view.dtype)) {
+    situ__fail(SITU_E_DTYPE, op, "parameter %s is %s: only floating ones are optimised", situ_name(x->param),
+               situ_dtype_name((situ_dtype)x->param->view.dtype));
+    return false;
+  }
+  if (!agrees(op, x->param, x->param, "memory") || !agrees(op, x->param, x->grad, "gradient")) return false;
+  for (int k = 0; k < 3; k++)
+    if (x->state[k] && !agrees(op, x->param, x->state[k], "state")) return false;
+  return true;
+}
+
+/* Launches the items on one device; they are moved to the front of `room`. */
+static bool launch(const char *op, situ_optimizer_rule rule, const situ_optimizer_params *params, const situ_optimizer_tensors *list,
+                   int64_t count, situ_device device, situ_optimizer_item *room) {
+  int64_t here = 0;
+  for (int64_t i = 0; i < count; i++) {
+    const situ_optimizer_tensors *x = &list[i];
+    if (!situ_device_equal(x->param->view.storage->device, device) || !x->param->view.numel) continue;
+    room[here++] = (situ_optimizer_item){ .param = &x->param->view, .grad = &x->grad->view, .step = x->step,
+                                          .state = { situ_desc(x->state[0]), situ_desc(x->state[1]), situ_desc(x->state[2]) } };
+  }
+  if (!here || device.kind == SITU_META) return true;
+  const situ_work work = { .verb = SITU_VERB_OPTIMIZER, .op = (int)rule, .list = room, .list_count = here, .params = params };
+  if (situ__run(op, device, &work) != SITU_OK) return false;
+  for (int64_t i = 0; i < here; i++) {
+    __atomic_fetch_add(&room[i].param->storage->version, 1, __ATOMIC_RELAXED);
+    for (int k = 0; k < 3; k++)
+      if (room[i].state[k]) __atomic_fetch_and(&room[i].state[k]->storage->flags, ~SITU_STORAGE_UNWRITTEN, __ATOMIC_RELAXED);
+  }
+  return true;
+}
+
+situ_status situ_optimizer_step(situ_optimizer_rule rule, const situ_optimizer_params *params, const situ_optimizer_tensors *list, int64_t count) {
+  enum { FEW = 128 };
+  if ((unsigned)rule > SITU_RULE_RMSPROP || !params || (!list && count)) return situ__fail(SITU_E_ARG, "optimizer_step", "no such rule, or no parameters");
+  const char *op = rules[rule];
+  for (int64_t i = 0; i < count; i++)
+    if (!check_item(op, &list[i])) return situ_error();
+  situ_optimizer_item few[FEW], *room = few;
+  if (count > FEW && !(room = situ__alloc((size_t)count * sizeof *room))) return situ__no_memory(op, (size_t)count * sizeof *room);
+  bool good = true;
+  for (int64_t i = 0; good && i < count; i++) {  /* each device once: when its first parameter is met */
+    situ_device device = list[i].param->view.storage->device;
+    bool seen = false;
+    for (int64_t k = 0; !seen && k < i; k++) seen = situ_device_equal(list[k].param->view.storage->device, device);
+    if (!seen) good = launch(op, rule, params, list, count, device, room);
+  }
+  if (room != few) situ__free(room);
+  return good ? SITU_OK : situ_error();
+}

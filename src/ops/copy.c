@@ -1,0 +1,112 @@
+/* Copies: clone, contiguous, casts, copy_, and the way between devices.
+   SPDX-License-Identifier: MIT */
+#include "base/fail.h"
+#include "ops/ops.h"
+
+/* ---- clone, to_dtype: a row-major copy in a dtype of choice ---- */
+
+typedef struct cast_params { situ_dtype dtype; } cast_params;
+
+static bool cast_infer(situ_call *c) {
+  situ_infer_like(c);
+  const cast_params *p = c->params;
+  if (!situ_dtype_size(p->dtype)) return situ_refuse(c, SITU_E_DTYPE, "%d is no dtype", (int)p->dtype);
+  c->dtype[0] = p->dtype;
+  return true;
+}
+
+static bool copy_forward(situ_call *c) {
+  return situ_launch(c->op->name, c->device, &(situ_work){ .verb = SITU_VERB_COPY, .ins = 1, .outs = 1,
+                     .in = { situ_desc(c->in[c->ins - 1]) }, .out = { situ_desc(c->out[0]) } });
+}
+
+/* The gradient is cast back to the operand's dtype by the tape. */
+static bool identity_backward(situ_grad_call *g) { return (g->dx[0] = g->grad[0]) != NULL; }
+
+SITU_OP(clone_op) = { .name = "clone", .operand = { { "input", 0 } }, .params_size = sizeof(cast_params),
+                      .infer = cast_infer, .forward = copy_forward, .backward = identity_backward };
+SITU_OP(to_dtype_op) = { .name = "to_dtype", .operand = { { "input", 0 } }, .params_size = sizeof(cast_params),
+                         .infer = cast_infer, .forward = copy_forward, .backward = identity_backward };
+
+situ_tensor *situ_clone(situ_tensor *x) {
+  if (!situ__need("clone", "input", x)) return NULL;
+  return situ_op_run1(&clone_op, x, &(cast_params){ (situ_dtype)x->view.dtype });
+}
+
+situ_tensor *situ_contiguous(situ_tensor *x) {
+  if (!situ__need("contiguous", "input", x)) return NULL;
+  return x->view.contiguous ? x : situ_clone(x);
+}
+
+situ_tensor *situ_to_dtype(situ_tensor *x, situ_dtype dtype) {
+  if (!situ__need("to_dtype", "input", x)) return NULL;
+  return (situ_dtype)x->view.dtype == dtype ? x : situ_op_run1(&to_dtype_op, x, &(cast_params){ dtype });
+}
+
+/* ---- copy_: src, broadcast and cast, into x ---- */
+
+static bool copy_infer(situ_call *c) {
+  situ_shape own = situ__shape(&c->in[0]->view), both = own, src = situ__shape(&c->in[1]->view);
+  if (!situ_shape_broadcast(c->op->name, &both, &src)) return false;
+  c->shape[0] = both;
+  c->dtype[0] = (situ_dtype)c->in[0]->view.dtype;  /* any dtype is cast */
+  return true;
+}
+
+static bool copy_into_forward(situ_call *c) {
+  situ_view_desc room;
+  return situ_launch(c->op->name, c->device, &(situ_work){ .verb = SITU_VERB_COPY, .ins = 1, .outs = 1,
+                     .in = { situ_desc_expand(situ_desc(c->in[1]), situ_desc(c->out[0]), &room) }, .out = { situ_desc(c->out[0]) } });
+}
+
+static bool copy_into_backward(situ_grad_call *g) {
+  if (g->wants[0] && !(g->dx[0] = situ_zeros_like(g->grad[0], NULL))) return false;
+  g->dx[1] = g->grad[0];
+  return true;
+}
+
+SITU_OP(copy_op) = { .name = "copy_", .operand = { { "input", 0 }, { "src", 0 } },
+                     .infer = copy_infer, .forward = copy_into_forward, .backward = copy_into_backward };
+
+situ_tensor *situ_copy_(situ_tensor *x, situ_tensor *src) {
+  situ_tensor *in[2] = { x, src };
+  return situ_op_run_(&copy_op, in, 2, NULL);
+}
+
+/* ---- to: the same values on another device ---- */
+
+typedef struct to_params { situ_device device; } to_params;
+
+static bool to_infer(situ_call *c) {
+  const to_params *p = c->params;
+  situ_infer_like(c);
+  if (c->device.kind == SITU_META)
+    return situ_refuse(c, SITU_E_UNSUPPORTED, "a meta tensor has no values to copy; make it on the other device instead");
+  c->device = p->device;
+  return true;
+}
+
+static bool to_forward(situ_call *c) {
+  situ_tensor *from = situ_contiguous(c->in[0]);
+  if (!from) return false;
+  const situ_view_desc *x = situ_desc(from), *y = situ_desc(c->out[0]);
+  size_t item = situ_dtype_size((situ_dtype)x->dtype);
+  return situ__copy_storage(c->op->name, y->storage, 0, x->storage, (size_t)x->offset * item, (size_t)x->numel * item,
+                            SITU__COPY_USER) == SITU_OK;
+}
+
+static bool to_backward(situ_grad_call *g) {
+  const to_params *p = g->params;
+  return (g->dx[0] = situ_to(g->grad[0], p[1].device)) != NULL;
+}
+
+/* params: where to, and where from for the way back. */
+SITU_OP(to_op) = { .name = "to", .operand = { { "input", 0 } }, .flags = SITU_OP_MOVES | SITU_OP_COMPOSED, .params_size = 2 * sizeof(to_params),
+                   .infer = to_infer, .forward = to_forward, .backward = to_backward };
+
+situ_tensor *situ_to(situ_tensor *x, situ_device device) {
+  if (!situ__need("to", "input", x) || !situ__device_resolve("to", device, &device)) return NULL;
+  situ_device from = situ_device_of(x);
+  if (situ_device_equal(from, device)) return x;
+  return situ_op_run1(&to_op, x, (to_params[]){ { device }, { from } });
+}

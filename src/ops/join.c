@@ -1,0 +1,275 @@
+/* Joining and cutting: cat, stack, split, chunk, unbind, and the copies made of them: flip, roll, repeat.
+   SPDX-License-Identifier: MIT */
+#include "base/alloc.h"
+#include "base/fail.h"
+#include "base/size.h"
+#include "ops/ops.h"
+
+/* ---- cat ---- */
+
+typedef struct cat_params { int dim; } cat_params;
+
+static bool cat_infer(situ_call *c) {
+  const cat_params *p = c->params;
+  int d;
+  const situ_shape first = situ__shape(situ_desc(c->in[0]));
+  situ_shape shape = first;
+  if (!shape.ndim) return situ_refuse(c, SITU_E_SHAPE, "0-dim tensors cannot be joined; use situ_stack");
+  if (!situ_wrap_dim(c->op->name, p->dim, shape.ndim, &d)) return false;
+  for (int i = 1; i < c->ins; i++) {
+    const situ_view_desc *x = situ_desc(c->in[i]);
+    char a[SITU_SHAPE_TEXT], b[SITU_SHAPE_TEXT];
+    situ_shape own = situ__shape(x);
+    bool fits = x->ndim == shape.ndim;
+    for (int k = 0; fits && k < x->ndim; k++) fits = k == d || x->size[k] == shape.dim[k];
+    if (!fits)
+      return situ_refuse(c, SITU_E_SHAPE, "tensor %d is %s, the first is %s: only dimension %d may differ", i, situ_shape_text(&own, a),
+                         situ_shape_text(&first, b), d);
+    if (!situ__add_i64(shape.dim[d], x->size[d], &shape.dim[d])) return situ_refuse(c, SITU_E_OVERFLOW, "dimension %d has more than 2^63 elements", d);
+  }
+  c->shape[0] = shape;
+  c->dtype[0] = situ_result_type(c->in, c->ins);
+  return true;
+}
+
+/* The piece of `whole` that operand starts at `at` along d. */
+static situ_view_desc piece(const situ_view_desc *whole, int d, int64_t at, int64_t size) {
+  situ_view_desc v = *whole;
+  v.offset += at * v.stride[d];
+  v.size[d] = size;
+  situ_desc_refresh(&v);
+  return v;
+}
+
+static bool cat_forward(situ_call *c) {
+  const cat_params *p = c->params;
+  const situ_view_desc *y = situ_desc(c->out[0]);
+  int d = p->dim < 0 ? p->dim + y->ndim : p->dim;
+  int64_t at = 0;
+  for (int i = 0; i < c->ins; i++) {
+    const situ_view_desc *x = situ_desc(c->in[i]);
+    situ_view_desc part = piece(y, d, at, x->size[d]);
+    at += x->size[d];
+    if (x->numel && !situ_launch(c->op->name, c->device, &(situ_work){ .verb = SITU_VERB_COPY, .ins = 1, .outs = 1, .in = { x }, .out = { &part } }))
+      return false;
+  }
+  return true;
+}
+
+static bool cat_backward(situ_grad_call *g) {
+  const cat_params *p = g->params;
+  int d = p->dim < 0 ? p->dim + g->shape[0].ndim : p->dim;
+  int64_t at = 0;
+  for (int i = 0; i < g->ins; i++) {
+    if (g->wants[i] && !(g->dx[i] = situ_narrow(g->grad[0], d, at, g->shape[i].dim[d]))) return false;
+    at += g->shape[i].dim[d];
+  }
+  return true;
+}
+
+SITU_OP(cat_op) = { .name = "cat", .operand = { { "tensors", 0 } }, .flags = SITU_OP_VARIADIC, .params_size = sizeof(cat_params),
+                    .infer = cat_infer, .forward = cat_forward, .backward = cat_backward };
+
+static bool some(const char *op, situ_tensor *const *tensors, int count) {
+  if (tensors && count > 0) return true;
+  situ__fail(SITU_E_ARG, op, "needs at least one tensor");
+  return false;
+}
+
+situ_tensor *situ_cat(situ_tensor *const *tensors, int count, int dim) {
+  if (!some("cat", tensors, count)) return NULL;
+  return situ_op_run(&cat_op, tensors, count, &(cat_params){ dim }, NULL);
+}
+
+situ_tensor *situ_stack(situ_tensor *const *tensors, int count, int dim) {
+  int d;
+  if (!some("stack", tensors, count) || !situ__need("stack", "tensors", tensors[0]) ||
+      !situ_wrap_dim("stack", dim, tensors[0]->view.ndim + 1, &d))
+    return NULL;
+  situ_tensor **row = situ__alloc((size_t)count * sizeof *row);
+  if (!row) return situ__no_memory("stack", (size_t)count * sizeof *row), NULL;
+  situ_tensor *out = NULL;
+  bool good = true;
+  for (int i = 0; good && i < count; i++) {
+    good = situ__need("stack", "tensors", tensors[i]);
+    if (good && !situ__same_sizes(&tensors[i]->view, &tensors[0]->view)) {
+      situ_shape first = situ__shape(&tensors[0]->view), own = situ__shape(&tensors[i]->view);
+      char a[SITU_SHAPE_TEXT], b[SITU_SHAPE_TEXT];
+      situ__fail(SITU_E_SHAPE, "stack", "tensor %d is %s, the first is %s: they must be equal", i, situ_shape_text(&own, a), situ_shape_text(&first, b));
+      good = false;
+    }
+    good = good && (row[i] = situ_unsqueeze(tensors[i], d)) != NULL;
+  }
+  if (good) out = situ_cat(row, count, d);
+  situ__free(row);
+  return out;
+}
+
+/* ---- split, chunk, unbind: slices into the caller's array ---- */
+
+static situ_status room_for(const char *op, int64_t pieces, situ_tensor **out, const int *count) {
+  if (!out || !count) return situ__fail(SITU_E_ARG, op, "%s is NULL", out ? "count" : "out");
+  if (pieces > *count) return situ__fail(SITU_E_ARG, op, "%lld pieces, but out has room for %d", (long long)pieces, *count);
+  return SITU_OK;
+}
+
+situ_status situ_split(situ_tensor *x, int64_t size, int dim, situ_tensor **out, int *count) {
+  int d;
+  if (!situ__need("split", "input", x) || !situ_wrap_dim("split", dim, x->view.ndim, &d)) return situ_error();
+  if (!x->view.ndim) return situ__fail(SITU_E_SHAPE, "split", "a 0-dim tensor has no dimension to split");
+  int64_t length = x->view.size[d];
+  if (size < 0 || (size == 0 && length > 0)) return situ__fail(SITU_E_ARG, "split", "size %lld must be positive", (long long)size);
+  int64_t pieces = length ? situ__ceil_div(length, size) : 1;
+  if (room_for("split", pieces, out, count) != SITU_OK) return situ_error();
+  for (int64_t i = 0; i < pieces; i++) {
+    int64_t at = i * size;
+    if (!(out[i] = situ_narrow(x, d, at, situ__min_i64(size, length - at)))) return situ_error();
+  }
+  *count = (int)pieces;
+  return SITU_OK;
+}
+
+situ_status situ_split_sizes(situ_tensor *x, situ_shape sizes, int dim, situ_tensor **out, int *count) {
+  int d;
+  if (!situ__need("split_sizes", "input", x) || !situ_wrap_dim("split_sizes", dim, x->view.ndim, &d)) return situ_error();
+  if (!x->view.ndim) return situ__fail(SITU_E_SHAPE, "split_sizes", "a 0-dim tensor has no dimension to split");
+  int64_t total = 0;
+  bool good = sizes.ndim > 0 && sizes.ndim <= SITU_MAX_DIMS;
+  for (int i = 0; good && i < sizes.ndim; i++) good = sizes.dim[i] >= 0 && situ__add_i64(total, sizes.dim[i], &total);
+  if (!good || total != x->view.size[d]) {
+    char text[SITU_SHAPE_TEXT];
+    return situ__fail(SITU_E_ARG, "split_sizes", "sizes %s do not add up to %lld, the size of dimension %d", situ_shape_text(&sizes, text),
+                      (long long)x->view.size[d], d);
+  }
+  if (room_for("split_sizes", sizes.ndim, out, count) != SITU_OK) return situ_error();
+  int64_t at = 0;
+  for (int i = 0; i < sizes.ndim; i++) {
+    if (!(out[i] = situ_narrow(x, d, at, sizes.dim[i]))) return situ_error();
+    at += sizes.dim[i];
+  }
+  *count = sizes.ndim;
+  return SITU_OK;
+}
+
+situ_status situ_chunk(situ_tensor *x, int64_t chunks, int dim, situ_tensor **out, int *count) {
+  int d;
+  if (!situ__need("chunk", "input", x) || !situ_wrap_dim("chunk", dim, x->view.ndim, &d)) return situ_error();
+  if (chunks <= 0) return situ__fail(SITU_E_ARG, "chunk", "%lld chunks: must be positive", (long long)chunks);
+  int64_t length = x->view.ndim ? x->view.size[d] : 1;
+  return situ_split(x, situ__max_i64(situ__ceil_div(length, chunks), 1), d, out, count);
+}
+
+situ_status situ_unbind(situ_tensor *x, int dim, situ_tensor **out, int *count) {
+  int d;
+  if (!situ__need("unbind", "input", x) || !situ_wrap_dim("unbind", dim, x->view.ndim, &d)) return situ_error();
+  if (!x->view.ndim) return situ__fail(SITU_E_SHAPE, "unbind", "a 0-dim tensor has no dimension to take apart");
+  int64_t pieces = x->view.size[d];
+  if (room_for("unbind", pieces, out, count) != SITU_OK) return situ_error();
+  for (int64_t i = 0; i < pieces; i++)
+    if (!(out[i] = situ_select(x, d, i))) return situ_error();
+  *count = (int)pieces;
+  return SITU_OK;
+}
+
+/* ---- flip: a view backwards, copied, since public views have no negative strides ---- */
+
+typedef struct flip_params { situ_shape dims; } flip_params;
+
+static bool flip_infer(situ_call *c) {
+  const flip_params *p = c->params;
+  unsigned mask;
+  return situ__dim_mask(c->op->name, &p->dims, situ_desc(c->in[0])->ndim, false, &mask) && situ_infer_like(c);
+}
+
+static bool flip_forward(situ_call *c) {
+  const flip_params *p = c->params;
+  situ_view_desc v = *situ_desc(c->in[0]);
+  for (int k = 0; k < p->dims.ndim; k++) {
+    int64_t d = p->dims.dim[k] < 0 ? p->dims.dim[k] + v.ndim : p->dims.dim[k];
+    if (!v.ndim) continue;
+    v.offset += (v.size[d] - 1) * v.stride[d];
+    v.stride[d] = -v.stride[d];
+  }
+  situ_desc_refresh(&v);
+  return situ_launch(c->op->name, c->device, &(situ_work){ .verb = SITU_VERB_COPY, .ins = 1, .outs = 1, .in = { &v }, .out = { situ_desc(c->out[0]) } });
+}
+
+static bool flip_backward(situ_grad_call *g) {
+  const flip_params *p = g->params;
+  return (g->dx[0] = situ_flip(g->grad[0], p->dims)) != NULL;
+}
+
+SITU_OP(flip_op) = { .name = "flip", .operand = { { "input", 0 } }, .params_size = sizeof(flip_params),
+                     .infer = flip_infer, .forward = flip_forward, .backward = flip_backward };
+
+situ_tensor *situ_flip(situ_tensor *x, situ_shape dims) { return situ_op_run1(&flip_op, x, &(flip_params){ dims }); }
+
+/* ---- roll: two pieces change places, a dimension at a time ---- */
+
+situ_tensor *situ_roll(situ_tensor *x, situ_shape shifts, situ_shape dims) {
+  if (!situ__need("roll", "input", x)) return NULL;
+  situ_shape own = situ__shape(&x->view);
+  if (!dims.ndim) {  /* torch: no dimensions means the flattened tensor */
+    if (shifts.ndim != 1) {
+      situ__fail(SITU_E_ARG, "roll", "%d shifts without dimensions: exactly one is needed", shifts.ndim);
+      return NULL;
+    }
+    return situ_reshape(situ_roll(situ_reshape(x, SITU_SHAPE(-1)), shifts, SITU_DIMS(0)), own);
+  }
+  if (shifts.ndim != dims.ndim) {
+    situ__fail(SITU_E_ARG, "roll", "%d shifts for %d dimensions", shifts.ndim, dims.ndim);
+    return NULL;
+  }
+  situ_tensor *y = x;
+  for (int k = 0; y && k < dims.ndim; k++) {
+    int d;
+    if (!situ_wrap_dim("roll", dims.dim[k], own.ndim, &d)) return NULL;
+    int64_t size = own.ndim ? own.dim[d] : 1, shift = size ? shifts.dim[k] % size : 0;
+    if (shift < 0) shift += size;
+    if (!shift) continue;
+    situ_tensor *part[2] = { situ_narrow(y, d, size - shift, shift), situ_narrow(y, d, 0, size - shift) };
+    y = situ_cat(part, 2, d);
+  }
+  return y == x ? situ_clone(x) : y;
+}
+
+/* ---- repeat: expanded next to each dimension, then merged ---- */
+
+situ_tensor *situ_repeat(situ_tensor *x, situ_shape times) {
+  if (!situ__need("repeat", "input", x)) return NULL;
+  int missing = times.ndim - x->view.ndim;
+  int64_t numel;
+  situ_shape whole = { .ndim = times.ndim };
+  if (missing < 0 || times.ndim > SITU_MAX_DIMS) {
+    situ__fail(SITU_E_ARG, "repeat", "%d repetitions for a tensor of %d dimensions", times.ndim, x->view.ndim);
+    return NULL;
+  }
+  for (int d = 0; d < times.ndim; d++) {
+    int64_t size = d < missing ? 1 : x->view.size[d - missing];
+    if (times.dim[d] < 0 || !situ__mul_i64(size, times.dim[d], &whole.dim[d])) {
+      situ__fail(times.dim[d] < 0 ? SITU_E_ARG : SITU_E_OVERFLOW, "repeat", "%lld repetitions of size %lld", (long long)times.dim[d], (long long)size);
+      return NULL;
+    }
+  }
+  if (!situ_shape_numel("repeat", &whole, &numel)) return NULL;
+  situ_tensor *y = x;
+  for (int d = times.ndim - 1; y && d >= 0; d--) {  /* one dimension at a time stays within SITU_MAX_DIMS */
+    if (d >= missing && times.dim[d] == 1) continue;
+    situ_shape now = situ__shape(situ_desc(y));
+    int at = now.ndim - (times.ndim - d);
+    int64_t outer = 1, inner = 1;
+    for (int k = 0; k < at; k++) outer *= now.dim[k];
+    for (int k = at < 0 ? 0 : at; k < now.ndim; k++) inner *= now.dim[k];
+    situ_tensor *spread = situ_expand(situ_reshape(y, SITU_SHAPE(outer, 1, inner)), SITU_SHAPE(outer, times.dim[d], inner));
+    situ_shape merged = now;
+    if (at < 0) {
+      merged.ndim = now.ndim + 1;
+      for (int k = now.ndim; k > 0; k--) merged.dim[k] = now.dim[k - 1];
+      merged.dim[0] = times.dim[d];
+    } else {
+      merged.dim[at] *= times.dim[d];
+    }
+    y = situ_reshape(spread, merged);
+  }
+  return y == x ? situ_clone(x) : y;
+}

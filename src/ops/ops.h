@@ -1,0 +1,18 @@
+/* Floor 5: what the op families share. Each family is a file: schema, shape rule, forward, backward side by side.
+   SPDX-License-Identifier: MIT */
+#ifndef SITU_OPS_INTERNAL_H
+#define SITU_OPS_INTERNAL_H
+
+#include "dispatch/dispatch.h"
+#include "situ/ops.h"
+#include "situ/sys/op.h"
+
+/* Broadcast operands of a call launched as one element-wise verb into out[0]. */
+bool situ__elementwise(const situ_call *c, situ_verb verb, const double *scalar, int scalars);
+
+/* Sizes that may hold one -1, resolved against numel; false: recorded under op. */
+bool situ__resolve_shape(const char *op, situ_shape *shape, int64_t numel);
+/* Dimensions made non-negative, none twice; mask of them. An empty list is all of ndim if all_if_none. */
+bool situ__dim_mask(const char *op, const situ_shape *dims, int ndim, bool all_if_none, unsigned *mask);
+
+#endif

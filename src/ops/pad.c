@@ -1,0 +1,119 @@
+/* Padding: a border of one value, of reflections, of the edge, or of the other side.
+   SPDX-License-Identifier: MIT */
+#include "base/fail.h"
+#include "base/size.h"
+#include "ops/ops.h"
+
+/* ---- constant: the operand is copied into a filled result; negative borders crop ---- */
+
+typedef struct pad_params {
+  situ_shape before, after;  /* for every dimension */
+  double     value;
+} pad_params;
+
+static bool pad_infer(situ_call *c) {
+  const pad_params *p = c->params;
+  situ_infer_like(c);
+  for (int d = 0; d < c->shape[0].ndim; d++) {
+    int64_t *size = &c->shape[0].dim[d];
+    if (!situ__add_i64(*size, p->before.dim[d], size) || !situ__add_i64(*size, p->after.dim[d], size))
+      return situ_refuse(c, SITU_E_OVERFLOW, "dimension %d would have more than 2^63 elements", d);
+    if (*size < 0) return situ_refuse(c, SITU_E_SHAPE, "dimension %d would have size %lld", d, (long long)*size);
+  }
+  return true;
+}
+
+/* What both share: the operand without what is cropped, and its place in the result. */
+static void common(const situ_view_desc *x, const situ_view_desc *y, const pad_params *p, situ_view_desc *from, situ_view_desc *to) {
+  *from = *x;
+  *to = *y;
+  for (int d = 0; d < x->ndim; d++) {
+    int64_t crop = situ__max_i64(-p->before.dim[d], 0), shift = situ__max_i64(p->before.dim[d], 0);
+    int64_t size = situ__max_i64(situ__min_i64(x->size[d] - crop, y->size[d] - shift), 0);
+    from->offset += size ? crop * x->stride[d] : 0;
+    to->offset += size ? shift * y->stride[d] : 0;
+    from->size[d] = to->size[d] = size;
+  }
+  situ_desc_refresh(from);
+  situ_desc_refresh(to);
+}
+
+static bool pad_forward(situ_call *c) {
+  const pad_params *p = c->params;
+  situ_view_desc from, to;
+  common(situ_desc(c->in[0]), situ_desc(c->out[0]), p, &from, &to);
+  return situ_launch(c->op->name, c->device, &(situ_work){ .verb = SITU_VERB_FILL, .outs = 1, .out = { situ_desc(c->out[0]) },
+                     .scalar = { p->value }, .integer = { (int64_t)p->value } }) &&
+         (from.numel == 0 || situ_launch(c->op->name, c->device, &(situ_work){ .verb = SITU_VERB_COPY, .ins = 1, .outs = 1,
+                                         .in = { &from }, .out = { &to } }));
+}
+
+static situ_tensor *pad_constant(situ_tensor *x, const pad_params *p);
+
+/* The way back crops what was added and pads, with 0, what was cropped. */
+static bool pad_backward(situ_grad_call *g) {
+  pad_params back = *(const pad_params *)g->params;
+  for (int d = 0; d < g->shape[0].ndim; d++) {
+    back.before.dim[d] = -back.before.dim[d];
+    back.after.dim[d] = -back.after.dim[d];
+  }
+  back.value = 0;
+  return (g->dx[0] = pad_constant(g->grad[0], &back)) != NULL;
+}
+
+SITU_OP(pad_op) = { .name = "pad", .operand = { { "input", 0 } }, .params_size = sizeof(pad_params),
+                    .infer = pad_infer, .forward = pad_forward, .backward = pad_backward };
+
+static situ_tensor *pad_constant(situ_tensor *x, const pad_params *p) { return situ_op_run1(&pad_op, x, p); }
+
+/* ---- the other modes: borders are pieces of x, joined to it a dimension at a time ---- */
+
+/* `count` elements that continue x beyond its start (or end) along d. */
+static situ_tensor *border(situ_tensor *x, int d, int64_t count, bool start, situ_pad_mode mode) {
+  int64_t size = situ_size(x, d);
+  if (mode == SITU_PAD_REFLECT) return situ_flip(situ_narrow(x, d, start ? 1 : size - 1 - count, count), SITU_DIMS(d));
+  if (mode == SITU_PAD_CIRCULAR) return situ_narrow(x, d, start ? size - count : 0, count);
+  situ_shape shape = situ_shape_of(x);
+  shape.dim[d] = count;
+  return situ_expand(situ_narrow(x, d, start ? 0 : size - 1, 1), shape);
+}
+
+static situ_tensor *pad_borders(situ_tensor *x, const pad_params *p, situ_pad_mode mode) {
+  situ_tensor *y = x;
+  for (int d = 0; y && d < x->view.ndim; d++) {
+    int64_t before = p->before.dim[d], after = p->after.dim[d], size = x->view.size[d];
+    if (!before && !after) continue;
+    int64_t most = mode == SITU_PAD_REFLECT ? size - 1 : mode == SITU_PAD_CIRCULAR ? size : INT64_MAX;
+    if (before < 0 || after < 0 || before > most || after > most || size == 0) {
+      situ__fail(SITU_E_ARG, "pad", "borders %lld and %lld at dimension %d, of size %lld: this mode takes 0 to %lld", (long long)before,
+                 (long long)after, d, (long long)size, (long long)situ__max_i64(most, 0));
+      return NULL;
+    }
+    situ_tensor *part[3];
+    int parts = 0;
+    if (before) part[parts++] = border(y, d, before, true, mode);
+    part[parts++] = y;
+    if (after) part[parts++] = border(y, d, after, false, mode);
+    y = situ_cat(part, parts, d);
+  }
+  return y == x ? situ_clone(x) : y;
+}
+
+situ_tensor *situ_pad(situ_tensor *x, situ_shape pad, situ_pad_mode mode, double value) {
+  if (!situ__need("pad", "input", x)) return NULL;
+  int ndim = x->view.ndim;
+  if (pad.ndim <= 0 || pad.ndim % 2 || pad.ndim / 2 > ndim) {
+    situ__fail(SITU_E_ARG, "pad", "%d borders for a tensor of %d dimensions: two for each padded dimension", pad.ndim, ndim);
+    return NULL;
+  }
+  if ((unsigned)mode > SITU_PAD_CIRCULAR) {
+    situ__fail(SITU_E_ARG, "pad", "%d is no padding mode", (int)mode);
+    return NULL;
+  }
+  pad_params p = { .before = { .ndim = ndim }, .after = { .ndim = ndim }, .value = value };
+  for (int k = 0; k < pad.ndim / 2; k++) {
+    p.before.dim[ndim - 1 - k] = pad.dim[2 * k];
+    p.after.dim[ndim - 1 - k] = pad.dim[2 * k + 1];
+  }
+  return mode == SITU_PAD_CONSTANT ? pad_constant(x, &p) : pad_borders(x, &p, mode);
+}

@@ -1,0 +1,55 @@
+/* What the op families share.
+   SPDX-License-Identifier: MIT */
+#include "base/fail.h"
+#include "base/size.h"
+#include "ops/ops.h"
+
+bool situ__elementwise(const situ_call *c, situ_verb verb, const double *scalar, int scalars) {
+  situ_view_desc room[3];
+  situ_work work = { .verb = verb, .op = c->op->code, .compute = c->compute, .ins = c->ins, .outs = 1, .out = { situ_desc(c->out[0]) } };
+  for (int i = 0; i < c->ins; i++) work.in[i] = situ_desc_expand(situ_desc(c->in[i]), work.out[0], &room[i]);
+  for (int k = 0; k < scalars; k++) work.scalar[k] = scalar[k];
+  return situ_launch(c->op->name, c->device, &work);
+}
+
+bool situ__resolve_shape(const char *op, situ_shape *shape, int64_t numel) {
+  int open = -1;
+  int64_t known = 1;
+  char text[SITU_SHAPE_TEXT];
+  bool good = shape->ndim >= 0 && shape->ndim <= SITU_MAX_DIMS;
+  if (!good) {
+    situ__fail(SITU_E_ARG, op, "%d dimensions: a tensor has 0 to %d", shape->ndim, SITU_MAX_DIMS);
+    return false;
+  }
+  for (int d = 0; good && d < shape->ndim; d++) {
+    if (shape->dim[d] == -1 && open < 0) open = d;
+    else good = shape->dim[d] >= 0 && situ__mul_i64(known, shape->dim[d], &known);
+  }
+  if (good && open >= 0) {
+    good = known > 0 && numel % known == 0;
+    if (good) shape->dim[open] = numel / known;
+  } else if (good) {
+    good = known == numel;
+  }
+  if (!good) situ__fail(SITU_E_SHAPE, op, "%lld elements do not fit into shape %s", (long long)numel, situ_shape_text(shape, text));
+  return good;
+}
+
+bool situ__dim_mask(const char *op, const situ_shape *dims, int ndim, bool all_if_none, unsigned *mask) {
+  *mask = 0;
+  if (dims->ndim < 0 || dims->ndim > SITU_MAX_DIMS) {
+    situ__fail(SITU_E_ARG, op, "%d dimensions listed: a tensor has at most %d", dims->ndim, SITU_MAX_DIMS);
+    return false;
+  }
+  for (int k = 0; k < dims->ndim; k++) {
+    int d;
+    if (!situ_wrap_dim(op, dims->dim[k], ndim, &d)) return false;
+    if (*mask >> d & 1) {
+      situ__fail(SITU_E_ARG, op, "dimension %d is listed twice", d);
+      return false;
+    }
+    *mask |= 1u << d;
+  }
+  if (!dims->ndim && all_if_none) *mask = (1u << ndim) - 1;
+  return true;
+}

@@ -1,0 +1,341 @@
+/* Views: other sizes and strides on the same storage. Each rule fills call->view from the operand's.
+   SPDX-License-Identifier: MIT */
+#include <string.h>
+
+#include "base/fail.h"
+#include "base/size.h"
+#include "ops/ops.h"
+
+/* The parameters that view ops need; each uses its own few. */
+typedef struct view_params {
+  situ_shape shape, strides;
+  int64_t    start, end, step;
+  int        a, b;
+} view_params;
+
+/* Starts from the operand's view and settles what depends on sizes and strides. */
+static situ_view_desc *begin(situ_call *c) {
+  c->view = *situ_desc(c->in[0]);
+  return &c->view;
+}
+static bool done(situ_call *c) {
+  situ_desc_refresh(&c->view);
+  return true;
+}
+
+#define VIEW_OP(op, text, rule, back)                                                                         \
+  SITU_OP(op) = { .name = text, .operand = { { "input", 0 } }, .flags = SITU_OP_VIEW, .params_size = sizeof(view_params), \
+                  .infer = rule, .backward = back }
+
+/* ---- view: other sizes, same order; possible where no gap is crossed ---- */
+
+/* Strides for `shape` on v without a copy: groups of v's dimensions without a gap between them are cut anew. */
+static bool view_strides(const situ_view_desc *v, const situ_shape *shape, int64_t stride[SITU_MAX_DIMS]) {
+  if (v->numel == 0 || v->contiguous) {
+    int64_t step = 1;
+    for (int d = shape->ndim - 1; d >= 0; d--) {
+      stride[d] = step;
+      if (shape->dim[d] > 1) step *= shape->dim[d];
+    }
+    return true;
+  }
+  int to = shape->ndim - 1;
+  int64_t group = 1, filled = 1, base = v->stride[v->ndim - 1];
+  for (int d = v->ndim - 1; d >= 0; d--) {
+    group *= v->size[d];
+    bool gap = d == 0 || (v->size[d - 1] != 1 && v->stride[d - 1] != group * base);
+    if (!gap) continue;
+    while (to >= 0 && (filled < group || shape->dim[to] == 1)) {
+      stride[to] = filled * base;
+      filled *= shape->dim[to--];
+    }
+    if (filled != group) return false;
+    if (d > 0) base = v->stride[d - 1];
+    group = filled = 1;
+  }
+  return to < 0;
+}
+
+static bool view_infer(situ_call *c) {
+  const view_params *p = c->params;
+  situ_view_desc *v = begin(c);
+  int64_t stride[SITU_MAX_DIMS];
+  char a[SITU_SHAPE_TEXT], b[SITU_SHAPE_TEXT];
+  if (!view_strides(v, &p->shape, stride)) {
+    situ_shape own = situ__shape(v);
+    return situ_refuse(c, SITU_E_SHAPE, "%s with its strides cannot be seen as %s without a copy; use situ_reshape",
+                       situ_shape_text(&own, a), situ_shape_text(&p->shape, b));
+  }
+  v->ndim = (uint8_t)p->shape.ndim;
+  memcpy(v->size, p->shape.dim, sizeof(int64_t) * (size_t)v->ndim);
+  memcpy(v->stride, stride, sizeof(int64_t) * (size_t)v->ndim);
+  return done(c);
+}
+
+static bool reshape_backward(situ_grad_call *g) { return (g->dx[0] = situ_reshape(g->grad[0], g->shape[0])) != NULL; }
+
+VIEW_OP(view_op, "view", view_infer, reshape_backward);
+
+situ_tensor *situ_view(situ_tensor *x, situ_shape shape) {
+  if (!situ__need("view", "input", x) || !situ__resolve_shape("view", &shape, x->view.numel)) return NULL;
+  return situ_op_run1(&view_op, x, &(view_params){ .shape = shape });
+}
+
+situ_tensor *situ_reshape(situ_tensor *x, situ_shape shape) {
+  int64_t stride[SITU_MAX_DIMS];
+  if (!situ__need("reshape", "input", x) || !situ__resolve_shape("reshape", &shape, x->view.numel)) return NULL;
+  if (!view_strides(&x->view, &shape, stride)) x = situ_clone(x);
+  return x ? situ_op_run1(&view_op, x, &(view_params){ .shape = shape }) : NULL;
+}
+
+situ_tensor *situ_flatten(situ_tensor *x, int start, int end) {
+  int a, b;
+  if (!situ__need("flatten", "input", x) || !situ_wrap_dim("flatten", start, x->view.ndim, &a) ||
+      !situ_wrap_dim("flatten", end, x->view.ndim, &b))
+    return NULL;
+  if (a > b) {
+    situ__fail(SITU_E_ARG, "flatten", "start %d comes after end %d", a, b);
+    return NULL;
+  }
+  situ_shape shape = { .ndim = 0 };
+  int64_t merged = 1;
+  for (int d = 0; d < x->view.ndim; d++) {
+    if (d >= a && d <= b) merged *= x->view.size[d];
+    if (d == b || d < a || d > b) shape.dim[shape.ndim++] = d == b ? merged : x->view.size[d];
+  }
+  if (!x->view.ndim) shape = SITU_SHAPE(1);
+  return situ_reshape(x, shape);
+}
+
+situ_tensor *situ_squeeze(situ_tensor *x, situ_shape dims) {
+  unsigned mask;
+  if (!situ__need("squeeze", "input", x) || !situ__dim_mask("squeeze", &dims, x->view.ndim, true, &mask)) return NULL;
+  situ_view_desc v = x->view;
+  v.ndim = 0;
+  for (int d = 0; d < x->view.ndim; d++) {
+    if (mask >> d & 1 && x->view.size[d] == 1) continue;
+    v.size[v.ndim++] = x->view.size[d];
+  }
+  return situ_view(x, situ__shape(&v));
+}
+
+situ_tensor *situ_unsqueeze(situ_tensor *x, int dim) {
+  int at;
+  if (!situ__need("unsqueeze", "input", x) || !situ_wrap_dim("unsqueeze", dim, x->view.ndim + 1, &at)) return NULL;
+  if (x->view.ndim == SITU_MAX_DIMS) {
+    situ__fail(SITU_E_ARG, "unsqueeze", "the tensor has %d dimensions already", SITU_MAX_DIMS);
+    return NULL;
+  }
+  situ_shape shape = { .ndim = x->view.ndim + 1 };
+  for (int d = 0, from = 0; d < shape.ndim; d++) shape.dim[d] = d == at ? 1 : x->view.size[from++];
+  return situ_view(x, shape);
+}
+
+/* ---- permute ---- */
+
+static bool permute_infer(situ_call *c) {
+  const view_params *p = c->params;
+  const situ_view_desc *x = situ_desc(c->in[0]);
+  situ_view_desc *v = begin(c);
+  unsigned mask;
+  if (p->shape.ndim != x->ndim)
+    return situ_refuse(c, SITU_E_ARG, "%d dimensions listed for a tensor of %d", p->shape.ndim, x->ndim);
+  if (!situ__dim_mask(c->op->name, &p->shape, x->ndim, false, &mask)) return false;
+  for (int d = 0; d < x->ndim; d++) {
+    int64_t from = p->shape.dim[d] < 0 ? p->shape.dim[d] + x->ndim : p->shape.dim[d];
+    v->size[d] = x->size[from];
+    v->stride[d] = x->stride[from];
+  }
+  return done(c);
+}
+
+static bool permute_backward(situ_grad_call *g) {
+  const view_params *p = g->params;
+  situ_shape back = { .ndim = p->shape.ndim };
+  for (int d = 0; d < back.ndim; d++) back.dim[p->shape.dim[d] < 0 ? p->shape.dim[d] + back.ndim : p->shape.dim[d]] = d;
+  return (g->dx[0] = situ_permute(g->grad[0], back)) != NULL;
+}
+
+VIEW_OP(permute_op, "permute", permute_infer, permute_backward);
+
+situ_tensor *situ_permute(situ_tensor *x, situ_shape dims) { return situ_op_run1(&permute_op, x, &(view_params){ .shape = dims }); }
+
+situ_tensor *situ_transpose(situ_tensor *x, int a, int b) {
+  if (!situ__need("transpose", "input", x) || !situ_wrap_dim("transpose", a, x->view.ndim, &a) ||
+      !situ_wrap_dim("transpose", b, x->view.ndim, &b))
+    return NULL;
+  situ_shape dims = { .ndim = x->view.ndim };
+  for (int d = 0; d < dims.ndim; d++) dims.dim[d] = d == a ? b : d == b ? a : d;
+  return situ_permute(x, dims);
+}
+
+/* ---- expand: sizes of 1 become any size, by strides of 0 ---- */
+
+static bool expand_infer(situ_call *c) {
+  const view_params *p = c->params;
+  const situ_view_desc *x = situ_desc(c->in[0]);
+  situ_view_desc *v = begin(c);
+  situ_shape to = p->shape, own = situ__shape(x);
+  int64_t numel;
+  int missing = to.ndim - x->ndim;
+  char a[SITU_SHAPE_TEXT], b[SITU_SHAPE_TEXT];
+  bool good = missing >= 0 && to.ndim <= SITU_MAX_DIMS;
+  for (int d = 0; good && d < to.ndim; d++) {
+    int64_t size = d < missing ? 1 : x->size[d - missing];
+    if (to.dim[d] == -1 && d >= missing) to.dim[d] = size;
+    good = size == 1 || size == to.dim[d];
+    v->size[d] = to.dim[d];
+    v->stride[d] = d < missing || (size == 1 && to.dim[d] != 1) ? 0 : x->stride[d - missing];
+  }
+  if (!good) return situ_refuse(c, SITU_E_SHAPE, "%s does not expand to %s", situ_shape_text(&own, a), situ_shape_text(&p->shape, b));
+  if (!situ_shape_numel(c->op->name, &to, &numel)) return false;
+  v->ndim = (uint8_t)to.ndim;
+  return done(c);
+}
+
+/* What was spread is summed when the tape fits the gradient to the operand. */
+static bool expand_backward(situ_grad_call *g) { return (g->dx[0] = g->grad[0]) != NULL; }
+
+VIEW_OP(expand_op, "expand", expand_infer, expand_backward);
+
+situ_tensor *situ_expand(situ_tensor *x, situ_shape shape) { return situ_op_run1(&expand_op, x, &(view_params){ .shape = shape }); }
+
+/* ---- slice, narrow, select: part of one dimension; a = dim, b = 1 drops it ---- */
+
+static bool slice_infer(situ_call *c) {
+  const view_params *p = c->params;
+  situ_view_desc *v = begin(c);
+  v->offset += p->start * v->stride[p->a];
+  v->size[p->a] = p->end > p->start ? situ__ceil_div(p->end - p->start, p->step) : 0;
+  v->stride[p->a] *= p->step;
+  if (p->b) {
+    v->ndim--;
+    for (int d = p->a; d < v->ndim; d++) {
+      v->size[d] = v->size[d + 1];
+      v->stride[d] = v->stride[d + 1];
+    }
+  }
+  return done(c);
+}
+
+/* The gradient of what was not picked is 0. */
+static bool slice_backward(situ_grad_call *g) {
+  const view_params *p = g->params;
+  situ_tensor *zero = situ_zeros(g->shape[0], &(situ_options){ .dtype = situ_dtype_of(g->grad[0]), .device = g->device });
+  situ_tensor *part = situ_slice(zero, p->a, p->start, p->end, p->step);
+  situ_tensor *grad = p->b ? situ_unsqueeze(g->grad[0], p->a) : g->grad[0];
+  return situ_copy_(part, grad) && (g->dx[0] = zero);
+}
+
+VIEW_OP(slice_op, "slice", slice_infer, slice_backward);
+VIEW_OP(narrow_op, "narrow", slice_infer, slice_backward);
+VIEW_OP(select_op, "select", slice_infer, slice_backward);
+
+/* A dimension that can be cut: 0-dim tensors have none. */
+static bool cut_dim(const char *op, const situ_tensor *x, int dim, int *out) {
+  if (!situ__need(op, "input", x)) return false;
+  if (!x->view.ndim) {
+    situ__fail(SITU_E_ARG, op, "a 0-dim tensor has no dimension to pick from");
+    return false;
+  }
+  return situ_wrap_dim(op, dim, x->view.ndim, out);
+}
+
+situ_tensor *situ_slice(situ_tensor *x, int dim, int64_t start, int64_t end, int64_t step) {
+  int d;
+  if (!cut_dim("slice", x, dim, &d)) return NULL;
+  if (step <= 0) {
+    situ__fail(SITU_E_ARG, "slice", "step %lld must be positive", (long long)step);
+    return NULL;
+  }
+  int64_t size = x->view.size[d];
+  if (start < 0) start = situ__max_i64(start + size, 0);
+  if (end < 0) end = situ__max_i64(end + size, 0);
+  start = situ__min_i64(start, size);
+  end = situ__max_i64(situ__min_i64(end, size), start);
+  return situ_op_run1(&slice_op, x, &(view_params){ .a = d, .start = start, .end = end, .step = step });
+}
+
+situ_tensor *situ_narrow(situ_tensor *x, int dim, int64_t start, int64_t length) {
+  int d;
+  if (!cut_dim("narrow", x, dim, &d)) return NULL;
+  int64_t size = x->view.size[d], from = start < 0 && start >= -size ? start + size : start;
+  if (from < 0 || from > size || length < 0 || length > size - from) {
+    situ__fail(SITU_E_INDEX, "narrow", "start %lld and length %lld leave dimension %d, of size %lld", (long long)start, (long long)length,
+               d, (long long)size);
+    return NULL;
+  }
+  return situ_op_run1(&narrow_op, x, &(view_params){ .a = d, .start = from, .end = from + length, .step = 1 });
+}
+
+situ_tensor *situ_select(situ_tensor *x, int dim, int64_t index) {
+  int d;
+  if (!cut_dim("select", x, dim, &d)) return NULL;
+  int64_t size = x->view.size[d];
+  if (index < -size || index >= size) {
+    situ__fail(SITU_E_INDEX, "select", "index %lld is outside dimension %d, of size %lld", (long long)index, d, (long long)size);
+    return NULL;
+  }
+  if (index < 0) index += size;
+  return situ_op_run1(&select_op, x, &(view_params){ .a = d, .b = 1, .start = index, .end = index + 1, .step = 1 });
+}
+
+/* ---- as_strided: sizes and strides as given, inside the storage ---- */
+
+typedef struct strided_params {
+  view_params to;
+  situ_shape  own_strides;
+  int64_t     own_offset, held;
+} strided_params;
+
+static bool as_strided_infer(situ_call *c) {
+  const view_params *p = &((const strided_params *)c->params)->to;
+  situ_view_desc *v = begin(c);
+  int64_t numel, low = p->start, high = p->start, span;
+  if (p->shape.ndim != p->strides.ndim)
+    return situ_refuse(c, SITU_E_ARG, "%d sizes but %d strides", p->shape.ndim, p->strides.ndim);
+  if (!situ_shape_numel(c->op->name, &p->shape, &numel)) return false;
+  if (p->start < 0) return situ_refuse(c, SITU_E_INDEX, "storage offset %lld is negative", (long long)p->start);
+  for (int d = 0; d < p->shape.ndim; d++) {
+    if (p->strides.dim[d] < 0) return situ_refuse(c, SITU_E_ARG, "stride %lld at dimension %d is negative", (long long)p->strides.dim[d], d);
+    if (numel == 0) continue;
+    if (!situ__mul_i64(p->shape.dim[d] - 1, p->strides.dim[d], &span) || !situ__add_i64(high, span, &high))
+      return situ_refuse(c, SITU_E_OVERFLOW, "the strides reach beyond 2^63 elements");
+  }
+  int64_t held = (int64_t)(v->storage->bytes / situ_dtype_size((situ_dtype)v->dtype));
+  if (c->device.kind != SITU_META && (numel ? high >= held : low > held))
+    return situ_refuse(c, SITU_E_INDEX, "elements %lld..%lld are asked of a storage that holds %lld", (long long)low, (long long)high, (long long)held);
+  v->ndim = (uint8_t)p->shape.ndim;
+  v->offset = p->start;
+  memcpy(v->size, p->shape.dim, sizeof v->size);
+  memcpy(v->stride, p->strides.dim, sizeof v->stride);
+  return done(c);
+}
+
+/* Each element's gradient is added where it lies in an image of the storage, which is then seen as the operand is.
+   The operand's own strides and offset travel in the parameters. */
+static bool as_strided_backward(situ_grad_call *g) {
+  const strided_params *p = g->params;
+  situ_options like = { .dtype = situ_dtype_of(g->grad[0]), .device = g->device };
+  situ_tensor *place = situ_arange(0, (double)p->held, 1, &(situ_options){ .dtype = SITU_I64, .device = g->device });
+  place = situ_reshape(situ_as_strided(place, p->to.shape, p->to.strides, p->to.start), SITU_SHAPE(-1));
+  situ_tensor *image = situ_zeros(SITU_SHAPE(p->held), &like);
+  image = situ_index_add_(image, 0, place, situ_reshape(g->grad[0], SITU_SHAPE(-1)), 1);
+  return (g->dx[0] = situ_as_strided(image, g->shape[0], p->own_strides, p->own_offset)) != NULL;
+}
+
+SITU_OP(as_strided_op) = { .name = "as_strided", .operand = { { "input", 0 } }, .flags = SITU_OP_VIEW, .params_size = sizeof(strided_params),
+                           .infer = as_strided_infer, .backward = as_strided_backward };
+
+situ_tensor *situ_as_strided(situ_tensor *x, situ_shape shape, situ_shape strides, int64_t offset) {
+  if (!situ__need("as_strided", "input", x)) return NULL;
+  strided_params p = { .to = { .shape = shape, .strides = strides, .start = offset }, .own_offset = x->view.offset };
+  p.held = (int64_t)(x->view.storage->bytes / situ_dtype_size((situ_dtype)x->view.dtype));
+  p.own_strides.ndim = x->view.ndim;
+  memcpy(p.own_strides.dim, x->view.stride, sizeof(int64_t) * (size_t)x->view.ndim);
+  if (x->requires_grad && situ__recording() && situ__desc_overlaps(&x->view)) {
+    situ__fail(SITU_E_ALIAS, "as_strided", "elements of the operand share memory: its gradient would be counted twice");
+    return NULL;
+  }
+  return situ_op_run1(&as_strided_op, x, &p);
+}

@@ -1,0 +1,28 @@
+/* Generators: a seed and a count of draws. Which bits a draw gives is the kernels' matter.
+   SPDX-License-Identifier: MIT */
+#include "situ/random.h"
+#include "tensor/tensor.h"
+
+/* The default generator belongs to the process; its draws are counted atomically. */
+static uint64_t seed = 0x5117u, offset;
+
+void situ_manual_seed(uint64_t value) {
+  __atomic_store_n(&seed, value, __ATOMIC_RELAXED);
+  __atomic_store_n(&offset, 0, __ATOMIC_RELAXED);
+}
+
+situ_generator situ_get_rng_state(void) {
+  return (situ_generator){ __atomic_load_n(&seed, __ATOMIC_RELAXED), __atomic_load_n(&offset, __ATOMIC_RELAXED) };
+}
+
+void situ_set_rng_state(situ_generator state) {
+  __atomic_store_n(&seed, state.seed, __ATOMIC_RELAXED);
+  __atomic_store_n(&offset, state.offset, __ATOMIC_RELAXED);
+}
+
+situ_generator situ_generator_seeded(uint64_t value) { return (situ_generator){ value, 0 }; }
+
+situ_generator situ_generator_draw(situ_generator *generator) {
+  if (generator) return (situ_generator){ generator->seed, generator->offset++ };
+  return (situ_generator){ __atomic_load_n(&seed, __ATOMIC_RELAXED), __atomic_fetch_add(&offset, 1, __ATOMIC_RELAXED) };
+}
