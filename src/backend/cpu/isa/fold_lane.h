@@ -1,0 +1,192 @@
+/* The folds of one lane: a text that fold.c reads once a lane, with T and LANE(name) defined. Sums are trees, so that they
+   are both fast (no long chain of additions) and closer to the true sum than a plain loop.
+   SPDX-License-Identifier: MIT */
+
+/* One step. NaN wins. */
+static ALWAYS_INLINE T LANE(step)(situ__fold fold, T a, T b) {
+  switch (fold) {
+  case SITU__FOLD_PROD: return TIMES(a, b);
+  case SITU__FOLD_MIN: return ((b < a) | IS_NAN(b)) ? b : a;
+  case SITU__FOLD_MAX: return ((b > a) | IS_NAN(b)) ? b : a;
+  default: return PLUS(a, b);
+  }
+}
+
+/* out[width] = the fold of `rows` rows, ld apart; eight rows become one before they meet out. */
+static ALWAYS_INLINE void LANE(columns)(situ__fold f, const T *restrict x, int64_t ld, int64_t rows, int64_t width,
+                                        T *restrict out) {
+  memcpy(out, x, (size_t)width * sizeof(T));
+  int64_t r = 1;
+  for (; r + 8 <= rows; r += 8) {
+    const T *restrict p = x + r * ld;
+    for (int64_t j = 0; j < width; j++) {
+      const T *q = p + j;
+      T ab = LANE(step)(f, LANE(step)(f, q[0], q[ld]), LANE(step)(f, q[2 * ld], q[3 * ld]));
+      T cd = LANE(step)(f, LANE(step)(f, q[4 * ld], q[5 * ld]), LANE(step)(f, q[6 * ld], q[7 * ld]));
+      out[j] = LANE(step)(f, out[j], LANE(step)(f, ab, cd));
+    }
+  }
+  for (; r < rows; r++)
+    for (int64_t j = 0; j < width; j++) out[j] = LANE(step)(f, out[j], x[r * ld + j]);
+}
+
+/* The same for narrow rows without gaps: as many as a wide row holds are folded at once, and the wide row at the end. */
+static ALWAYS_INLINE void LANE(narrow)(situ__fold f, const T *restrict x, int64_t rows, int64_t width, T *restrict out) {
+  if (rows < 16 && width == 1) {
+    T v = x[0];
+    for (int64_t r = 1; r < rows; r++) v = LANE(step)(f, v, x[r]);
+    out[0] = v;
+    return;
+  }
+  T wide[WIDE];
+  int64_t m = 1;
+  while (2 * m * width <= WIDE && 2 * m <= rows) m *= 2;
+  LANE(columns)(f, x, m * width, rows / m, m * width, wide);
+  const T *rest = x + rows / m * m * width;
+  for (int64_t j = 0; j < rows % m * width; j++) wide[j] = LANE(step)(f, wide[j], rest[j]);
+  for (m /= 2; m >= 1; m /= 2)
+    for (int64_t j = 0; j < m * width; j++) wide[j] = LANE(step)(f, wide[j], wide[j + m * width]);
+  memcpy(out, wide, (size_t)width * sizeof(T));
+}
+
+static ALWAYS_INLINE void LANE(groups)(situ__fold f, const situ__fold_block *k, T *a) {
+  const T *x = k->x;
+  if (k->ld == k->width && 2 * k->width <= WIDE)
+    for (int64_t g = 0; g < k->groups; g++) LANE(narrow)(f, x + g * k->rows * k->width, k->rows, k->width, a + g * k->width);
+  else
+    for (int64_t g = 0; g < k->groups; g++) LANE(columns)(f, x + g * k->rows * k->ld, k->ld, k->rows, k->width, a + g * k->width);
+}
+
+static void LANE(plain)(situ__fold f, const situ__fold_block *k, T *a) {
+  switch (f) {
+  case SITU__FOLD_PROD: LANE(groups)(SITU__FOLD_PROD, k, a); break;
+  case SITU__FOLD_MIN: LANE(groups)(SITU__FOLD_MIN, k, a); break;
+  case SITU__FOLD_MAX: LANE(groups)(SITU__FOLD_MAX, k, a); break;
+  default: LANE(groups)(SITU__FOLD_SUM, k, a);
+  }
+}
+
+/* Copies a block without its gaps, each element mapped. */
+static void LANE(map)(situ__fold_map map, double p, const situ__fold_block *k, T *restrict to) {
+  for (int64_t r = 0; r < k->groups * k->rows; r++, to += k->width) {
+    const T *restrict x = (const T *)k->x + r * k->ld;
+    switch (map) {
+    case SITU__MAP_ABS: for (int64_t j = 0; j < k->width; j++) to[j] = ABS(x[j]); break;
+    case SITU__MAP_SQUARE: for (int64_t j = 0; j < k->width; j++) to[j] = TIMES(x[j], x[j]); break;
+    case SITU__MAP_NONZERO: for (int64_t j = 0; j < k->width; j++) to[j] = (T)(x[j] != 0); break;
+    case SITU__MAP_POWER: for (int64_t j = 0; j < k->width; j++) to[j] = POWER(ABS(x[j]), (T)p); break;
+    default: memcpy(to, x, (size_t)k->width * sizeof(T));
+    }
+  }
+}
+
+#ifdef FLOATING
+/* Every column's centre taken off, and squared (or exp of it). */
+static ALWAYS_INLINE void LANE(centred)(bool square, const situ__fold_block *k, const T *centre, T *restrict to) {
+  for (int64_t g = 0; g < k->groups; g++, centre += k->width)
+    for (int64_t r = 0; r < k->rows; r++, to += k->width) {
+      const T *restrict x = (const T *)k->x + (g * k->rows + r) * k->ld;
+      for (int64_t j = 0; j < k->width; j++) {
+        T d = x[j] - centre[j];
+        to[j] = square ? d * d : EXP(d);
+      }
+    }
+}
+/* A row of one column is a run with one centre: the loop above would be a loop of one. */
+static ALWAYS_INLINE void LANE(centred_runs)(bool square, const situ__fold_block *k, const T *centre, T *restrict to) {
+  for (int64_t g = 0; g < k->groups; g++) {
+    const T *restrict x = (const T *)k->x + g * k->rows;
+    T c = centre[g];
+    for (int64_t r = 0; r < k->rows; r++) {
+      T d = x[r] - c;
+      to[g * k->rows + r] = square ? d * d : EXP(d);
+    }
+  }
+}
+
+static ALWAYS_INLINE T LANE(finite)(T max) { return max - max == 0 || IS_NAN(max) ? max : 0; }
+
+/* Two passes over a block that lies in L1: the centre, then what is around it. */
+static void LANE(around)(situ__fold f, const situ__fold_block *k, T *a, T *b) {
+  bool moments = f == SITU__FOLD_MOMENTS;
+  T centre[SITU__FOLD_BLOCK], copy[SITU__FOLD_BLOCK];
+  LANE(plain)(moments ? SITU__FOLD_SUM : SITU__FOLD_MAX, k, a);
+  for (int64_t j = 0; j < k->groups * k->width; j++) {
+    if (moments) a[j] /= (T)k->rows;
+    centre[j] = moments ? a[j] : LANE(finite)(a[j]);
+  }
+  bool runs = k->width == 1 && k->ld == 1;
+  if (runs && moments) LANE(centred_runs)(true, k, centre, copy);
+  else if (runs) LANE(centred_runs)(false, k, centre, copy);
+  else if (moments) LANE(centred)(true, k, centre, copy);
+  else LANE(centred)(false, k, centre, copy);
+  situ__fold_block copied = *k;
+  copied.x = copy;
+  copied.ld = k->width;
+  LANE(plain)(SITU__FOLD_SUM, &copied, b);
+}
+#endif
+
+static void LANE(fold)(situ__fold f, situ__fold_map map, double p, const situ__fold_block *block, void *a, void *b) {
+  T copy[SITU__FOLD_BLOCK];
+  situ__fold_block k = *block;
+  if (map != SITU__MAP_NONE) {
+    LANE(map)(map, p, block, copy);
+    k.x = copy;
+    k.ld = k.width;
+  }
+#ifdef FLOATING
+  if (f >= SITU__FOLD_MOMENTS) {
+    LANE(around)(f, &k, a, b);
+    return;
+  }
+#else
+  (void)b;
+#endif
+  LANE(plain)(f, &k, a);
+}
+
+static void LANE(merge)(situ__fold f, int64_t count, void *a_, void *b_, int64_t n, const void *c_, const void *d_, int64_t m) {
+  T *a = a_;
+  const T *c = c_;
+#ifdef FLOATING
+  T *b = b_;
+  const T *d = d_;
+  if (f == SITU__FOLD_MOMENTS) {
+    /* Chan, Golub and LeVeque: the means meet at the centre of mass. */
+    T share = (T)m / (T)(n + m), both = (T)n * share;
+    for (int64_t j = 0; j < count; j++) {
+      T delta = c[j] - a[j];
+      a[j] += delta * share;
+      b[j] += d[j] + delta * delta * both;
+    }
+    return;
+  }
+  if (f == SITU__FOLD_LOGSUM) {
+    for (int64_t j = 0; j < count; j++) {
+      T max = LANE(step)(SITU__FOLD_MAX, a[j], c[j]), to = LANE(finite)(max);
+      /* A sum of 0 has only -inf behind it: it adds nothing, whatever its factor. */
+      T left = b[j] == 0 ? 0 : b[j] * EXP(LANE(finite)(a[j]) - to);
+      T right = d[j] == 0 ? 0 : d[j] * EXP(LANE(finite)(c[j]) - to);
+      a[j] = max;
+      b[j] = left + right;
+    }
+    return;
+  }
+#else
+  (void)b_, (void)d_, (void)n, (void)m;
+#endif
+  for (int64_t j = 0; j < count; j++) a[j] = LANE(step)(f, a[j], c[j]);
+}
+
+static int64_t LANE(find)(const void *x_, int64_t count, const void *v_) {
+  const T *x = x_, v = *(const T *)v_;
+  int64_t i = 0;
+  for (; i + WIDE <= count; i += WIDE) {
+    int hit = 0;  /* no way out of this loop: it can be vectorised */
+    for (int j = 0; j < WIDE; j++) hit |= (x[i + j] == v) | (IS_NAN(v) & IS_NAN(x[i + j]));
+    if (hit) break;
+  }
+  while (i < count && x[i] != v && !(IS_NAN(v) && IS_NAN(x[i]))) i++;
+  return i;
+}

@@ -1,0 +1,98 @@
+/* Views made by hand. See views.h.
+   SPDX-License-Identifier: MIT */
+#include "support/views.h"
+#include "kernels/half.h"
+
+#include <math.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+test_view *view_new(situ_dtype dtype, situ_shape shape, view_layout layout) {
+  test_view *v = calloc(1, sizeof *v);
+  if (!v) exit(99);
+  int64_t gap = layout == VIEW_GAPS ? 2 : 1, step = gap;
+  v->d.dtype = (uint8_t)dtype;
+  v->d.ndim = (uint8_t)shape.ndim;
+  v->d.storage = &v->storage;
+  v->d.numel = 1;
+  for (int i = 0; i < shape.ndim; i++) {
+    int d = layout == VIEW_COLUMNS ? i : shape.ndim - 1 - i;
+    v->d.size[d] = shape.dim[d];
+    v->d.stride[d] = step;
+    step *= shape.dim[d] * gap;
+    v->d.numel *= shape.dim[d];
+  }
+  v->d.offset = layout == VIEW_GAPS ? 3 : 0;
+  v->d.contiguous = layout == VIEW_ROWS || (layout == VIEW_COLUMNS && shape.ndim < 2);
+  v->storage.bytes = (size_t)(step + v->d.offset + 1) * situ_dtype_size(dtype);
+  v->storage.data = aligned_alloc(64, (v->storage.bytes + 63) / 64 * 64);
+  v->storage.device = (situ_device){ SITU_CPU, 0 };
+  if (!v->storage.data) exit(99);
+  memset(v->storage.data, 0, v->storage.bytes);
+  return v;
+}
+
+void view_free(test_view *v) {
+  if (v) free(v->storage.data);
+  free(v);
+}
+
+static void *element(const test_view *v, int64_t i) {
+  int64_t at = v->d.offset;
+  for (int d = v->d.ndim - 1; d >= 0; i /= v->d.size[d--]) at += i % v->d.size[d] * v->d.stride[d];
+  return (char *)v->storage.data + (size_t)at * situ_dtype_size((situ_dtype)v->d.dtype);
+}
+
+double view_get(const test_view *v, int64_t i) {
+  const void *p = element(v, i);
+  switch ((situ_dtype)v->d.dtype) {
+  case SITU_BOOL:
+  case SITU_U8: return *(const uint8_t *)p;
+  case SITU_I8: return *(const int8_t *)p;
+  case SITU_I16: return *(const int16_t *)p;
+  case SITU_I32: return *(const int32_t *)p;
+  case SITU_I64: return (double)*(const int64_t *)p;
+  case SITU_F16: return (double)situ__f16_to_f32(*(const uint16_t *)p);
+  case SITU_BF16: return (double)situ__bf16_to_f32(*(const uint16_t *)p);
+  case SITU_F32: return (double)*(const float *)p;
+  case SITU_F64: return *(const double *)p;
+  default: (void)fputs("view_get: no such dtype\n", stderr); exit(99);
+  }
+}
+
+void view_set(test_view *v, int64_t i, double value) {
+  void *p = element(v, i);
+  switch ((situ_dtype)v->d.dtype) {
+  case SITU_BOOL: *(uint8_t *)p = value != 0; break;
+  case SITU_U8: *(uint8_t *)p = (uint8_t)value; break;
+  case SITU_I8: *(int8_t *)p = (int8_t)value; break;
+  case SITU_I16: *(int16_t *)p = (int16_t)value; break;
+  case SITU_I32: *(int32_t *)p = (int32_t)value; break;
+  case SITU_I64: *(int64_t *)p = (int64_t)value; break;
+  case SITU_F16: *(uint16_t *)p = situ__f32_to_f16((float)value); break;
+  case SITU_BF16: *(uint16_t *)p = situ__f32_to_bf16((float)value); break;
+  case SITU_F32: *(float *)p = (float)value; break;
+  case SITU_F64: *(double *)p = value; break;
+  default: (void)fputs("view_set: no such dtype\n", stderr); exit(99);
+  }
+}
+
+double test_random(uint64_t *state) {
+  *state ^= *state << 13;
+  *state ^= *state >> 7;
+  *state ^= *state << 17;
+  return (double)(*state >> 11) * 0x1p-53;
+}
+
+void view_random(test_view *v, uint64_t seed, double low, double high) {
+  uint64_t state = seed * 0x9e3779b97f4a7c15u + 1;
+  for (int64_t i = 0; i < v->d.numel; i++) view_set(v, i, low + (high - low) * test_random(&state));
+}
+
+bool view_same(const test_view *a, const test_view *b) {
+  if (a->d.numel != b->d.numel || a->d.dtype != b->d.dtype) return false;
+  for (int64_t i = 0; i < a->d.numel; i++)
+    if (memcmp(element(a, i), element(b, i), situ_dtype_size((situ_dtype)a->d.dtype))) return false;
+  return true;
+}

@@ -1,0 +1,30 @@
+/* Views made by hand, for tests that call a backend's slots: any dtype, any layout, read and written as doubles.
+   SPDX-License-Identifier: MIT */
+#ifndef SITU_TESTS_SUPPORT_VIEWS_H
+#define SITU_TESTS_SUPPORT_VIEWS_H
+
+#include <situ/sys/backend.h>
+
+/* How the elements lie: row by row, column by column, or row by row with gaps between all of them. */
+typedef enum view_layout { VIEW_ROWS, VIEW_COLUMNS, VIEW_GAPS, VIEW_LAYOUTS } view_layout;
+
+typedef struct test_view {
+  situ_storage storage;
+  situ_view_desc d;
+} test_view;
+
+/* Zeroed. Never NULL: the test ends if there is no memory. */
+test_view *view_new(situ_dtype dtype, situ_shape shape, view_layout layout);
+void view_free(test_view *v);
+/* Element i in row-major order of the sizes. */
+double view_get(const test_view *v, int64_t i);
+void view_set(test_view *v, int64_t i, double value);
+/* Values in [low, high), the same for the same seed; whole numbers for dtypes that hold no others. */
+void view_random(test_view *v, uint64_t seed, double low, double high);
+/* Do both hold the same bits in every element? */
+bool view_same(const test_view *a, const test_view *b);
+
+/* A number in [0, 1) and the next state. */
+double test_random(uint64_t *state);
+
+#endif
