@@ -1,0 +1,188 @@
+/* What every test stands on.
+   SPDX-License-Identifier: MIT */
+#include "support/test.h"
+
+#include <math.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+static situ_scope scope;
+static int64_t live_tensors, live_bytes;
+
+situ_device test_device(void) {
+  const char *name = getenv("SITU_TEST_DEVICE");
+  situ_device device = { 0 };
+  if (situ_device_parse(name && *name ? name : "cpu", &device) != SITU_OK) fail_msg("%s", situ_error_message());
+  return device;
+}
+
+int test_begin(void **state) {
+  (void)state;
+  situ_error_mode(SITU_ERROR_QUIET);
+  situ_error_clear();
+  situ_manual_seed(1);
+  live_tensors = situ_live_tensors();
+  live_bytes = situ_live_bytes();
+  situ_scope_begin(&scope);
+  return 0;
+}
+
+int test_end(void **state) {
+  (void)state;
+  situ_status status = situ_scope_end(&scope);
+  int bad = 0;
+  if (situ_error() != SITU_OK) bad = 1, print_error("left an error: %s\n", situ_error_message());
+  situ_error_clear();
+  if (situ_synchronize(test_device()) != SITU_OK) bad = 1, print_error("the device failed: %s\n", situ_error_message());
+  situ_error_clear();
+  if (situ_live_tensors() != live_tensors || situ_live_bytes() != live_bytes) {
+    bad = 1;
+    print_error("leaked %lld tensors, %lld bytes\n", (long long)(situ_live_tensors() - live_tensors), (long long)(situ_live_bytes() - live_bytes));
+  }
+  (void)status;
+  return bad;
+}
+
+situ_tensor *test_tensor(situ_dtype dtype, situ_shape shape, const double *values) {
+  int64_t count = 1;
+  for (int d = 0; d < shape.ndim; d++) count *= shape.dim[d];
+  situ_tensor *wide = situ_from_host(values, (size_t)count * sizeof *values, shape,
+                                     &(situ_options){ .dtype = SITU_F64, .device = test_device() });
+  situ_tensor *t = situ_to_dtype(wide, dtype);
+  if (!t) fail_msg("test_tensor: %s", situ_error_message());
+  return t;
+}
+
+situ_tensor *test_random(situ_shape shape, double low, double high, bool grad) {
+  static uint32_t state = 12345;
+  int64_t count = 1;
+  for (int d = 0; d < shape.ndim; d++) count *= shape.dim[d];
+  double *values = malloc((size_t)(count ? count : 1) * sizeof *values);
+  for (int64_t i = 0; i < count; i++) {
+    state = state * 1664525u + 1013904223u;
+    values[i] = low + (high - low) * (state >> 8) / 16777216.0;
+  }
+  situ_tensor *t = test_tensor(SITU_F64, shape, values);
+  free(values);
+  return grad ? situ_requires_grad_(t, true) : t;
+}
+
+void test_read(situ_tensor *t, double *out) {
+  situ_scope s;
+  situ_scope_begin_no_grad(&s);
+  situ_tensor *wide = situ_to_dtype(t, SITU_F64);
+  situ_status status = wide ? situ_copy_to_host(wide, out, (size_t)situ_numel(wide) * sizeof *out) : situ_error();
+  if (situ_scope_end(&s) != SITU_OK || status != SITU_OK) fail_msg("test_read: %s", situ_error_message());
+}
+
+static void at_fault(const char *file, int line, const char *what) {
+  print_error("%s\n", what);
+  _fail(file, line);
+}
+
+static void compare(const double *got, const double *want, int64_t count, double rtol, double atol, const char *file, int line) {
+  for (int64_t i = 0; i < count; i++) {
+    bool same = got[i] == want[i] || (isnan(got[i]) && isnan(want[i]));
+    if (same || (isfinite(want[i]) && fabs(got[i] - want[i]) <= atol + rtol * fabs(want[i]))) continue;
+    char text[160];
+    snprintf(text, sizeof text, "element %lld is %.17g, wanted %.17g", (long long)i, got[i], want[i]);
+    at_fault(file, line, text);
+  }
+}
+
+void test_close_(situ_tensor *t, situ_shape shape, const double *want, double rtol, double atol, const char *file, int line) {
+  if (!t) at_fault(file, line, situ_error_message());
+  situ_shape own = situ_shape_of(t);
+  bool same = own.ndim == shape.ndim;
+  for (int d = 0; same && d < own.ndim; d++) same = own.dim[d] == shape.dim[d];
+  if (!same) at_fault(file, line, "the shape differs");
+  int64_t count = situ_numel(t);
+  double *got = malloc((size_t)(count ? count : 1) * sizeof *got);
+  test_read(t, got);
+  compare(got, want, count, rtol, atol, file, line);
+  free(got);
+}
+
+void test_same_(situ_tensor *a, situ_tensor *b, double rtol, double atol, const char *file, int line) {
+  if (!a || !b) at_fault(file, line, situ_error_message());
+  if (situ_dtype_of(a) != situ_dtype_of(b)) at_fault(file, line, "the dtypes differ");
+  double *want = malloc((size_t)(situ_numel(b) + 1) * sizeof *want);
+  test_read(b, want);
+  test_close_(a, situ_shape_of(b), want, rtol, atol, file, line);
+  free(want);
+}
+
+void test_error_(situ_status status, const char *op, const char *part, const char *file, int line) {
+  char text[8192];
+  bool good = situ_error() == status && (!*op || strcmp(situ_error_op(), op) == 0) && strstr(situ_error_message(), part);
+  snprintf(text, sizeof text, "wanted %s from %s with \"%s\", got %s from %s: %s", situ_status_name(status), op, part,
+           situ_status_name(situ_error()), situ_error_op(), situ_error_message());
+  situ_error_clear();
+  if (!good) at_fault(file, line, text);
+}
+
+/* ---- gradients ---- */
+
+/* sum(weight * f(in)), without recording unless a graph is wanted. */
+static situ_tensor *weighted(test_function f, situ_tensor *const *in, void *payload, situ_tensor *weight) {
+  return situ_sum(situ_mul(f(in, payload), weight), NULL);
+}
+
+static double value_at(test_function f, situ_tensor *const *in, void *payload, situ_tensor *weight) {
+  situ_scope s;
+  situ_scope_begin_no_grad(&s);
+  double value = NAN;
+  situ_status status = situ_item(weighted(f, in, payload, weight), &value);
+  if (situ_scope_end(&s) != SITU_OK || status != SITU_OK) fail_msg("gradcheck: %s", situ_error_message());
+  return value;
+}
+
+static void check_input(test_function f, situ_tensor *const *in, int which, void *payload, situ_tensor *weight, const char *file, int line) {
+  const double step = 1e-6;
+  situ_tensor *x = in[which], *grad = situ_grad(x);
+  int64_t count = situ_numel(x);
+  double *values = malloc((size_t)(count + 1) * sizeof *values), *back = malloc((size_t)(count + 1) * sizeof *back);
+  memset(back, 0, (size_t)(count + 1) * sizeof *back);
+  test_read(x, values);
+  if (grad) test_read(grad, back);
+  for (int64_t i = 0; i < count; i++) {
+    double keep = values[i], side[2];
+    for (int k = 0; k < 2; k++) {
+      values[i] = keep + (k ? -step : step);
+      situ_scope s;
+      situ_scope_begin_no_grad(&s);
+      if (situ_copy_from_host(x, values, (size_t)count * sizeof *values) != SITU_OK) fail_msg("gradcheck: %s", situ_error_message());
+      SITU_IGNORE(situ_scope_end(&s));
+      side[k] = value_at(f, in, payload, weight);
+    }
+    values[i] = keep;
+    double numeric = (side[0] - side[1]) / (2 * step);
+    if (fabs(back[i] - numeric) <= 1e-5 + 1e-3 * fabs(numeric)) continue;
+    char text[200];
+    snprintf(text, sizeof text, "gradient of input %d at %lld: backward says %.10g, differences say %.10g", which, (long long)i, back[i], numeric);
+    at_fault(file, line, text);
+  }
+  situ_scope s;
+  situ_scope_begin_no_grad(&s);
+  if (situ_copy_from_host(x, values, (size_t)count * sizeof *values) != SITU_OK) fail_msg("gradcheck: %s", situ_error_message());
+  SITU_IGNORE(situ_scope_end(&s));
+  free(values);
+  free(back);
+}
+
+void test_gradcheck_(test_function f, situ_tensor *const *in, int count, void *payload, const char *file, int line) {
+  situ_tensor *weight = NULL;
+  situ_scope s;
+  situ_scope_begin(&s);
+  for (int i = 0; i < count; i++)
+    if (situ_requires_grad(in[i])) SITU_IGNORE(situ_set_grad(in[i], NULL));
+  situ_tensor *y = f(in, payload);
+  if (!y) at_fault(file, line, situ_error_message());
+  situ_set(&weight, test_random(situ_shape_of(y), 0.5, 1.5, false));
+  if (situ_backward(situ_sum(situ_mul(y, weight), NULL), NULL) != SITU_OK) at_fault(file, line, situ_error_message());
+  if (situ_scope_end(&s) != SITU_OK) at_fault(file, line, situ_error_message());
+  for (int i = 0; i < count; i++)
+    if (situ_requires_grad(in[i])) check_input(f, in, i, payload, weight, file, line);
+  situ_drop(&weight);
+}

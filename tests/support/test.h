@@ -1,0 +1,63 @@
+/* What every test stands on: cmocka, the device under test, values in and out, errors, gradients, no leak.
+   SPDX-License-Identifier: MIT */
+#ifndef SITU_TEST_H
+#define SITU_TEST_H
+
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include <cmocka.h>
+
+#include "situ/autograd.h"
+#include "situ/ops.h"
+#include "situ/random.h"
+#include "situ/tensor.h"
+
+/* The device named by SITU_TEST_DEVICE (default cpu). */
+situ_device test_device(void);
+
+/* A fixture for each test: errors quiet and cleared, a scope open, the seed set; afterwards nothing may be left alive and no
+   error unseen. Use with cmocka_unit_test_setup_teardown through TEST(name). */
+int test_begin(void **state);
+int test_end(void **state);
+#define TEST(name) cmocka_unit_test_setup_teardown(name, test_begin, test_end)
+
+/* A tensor on the device under test with these values, row by row, cast to dtype. */
+situ_tensor *test_tensor(situ_dtype dtype, situ_shape shape, const double *values);
+#define T32(shape, ...) test_tensor(SITU_F32, shape, (const double[]){ __VA_ARGS__ })
+#define T64(shape, ...) test_tensor(SITU_F64, shape, (const double[]){ __VA_ARGS__ })
+#define TI64(shape, ...) test_tensor(SITU_I64, shape, (const double[]){ __VA_ARGS__ })
+#define TBOOL(shape, ...) test_tensor(SITU_BOOL, shape, (const double[]){ __VA_ARGS__ })
+/* Pseudo-random f64 values in [low, high), the same on every run; a leaf that requires a gradient if `grad`. */
+situ_tensor *test_random(situ_shape shape, double low, double high, bool grad);
+
+/* All values as doubles, row by row, into out (which has room for numel). */
+void test_read(situ_tensor *t, double *out);
+
+/* Shape and values; NaN equals NaN; |got - want| <= atol + rtol |want|. */
+void test_close_(situ_tensor *t, situ_shape shape, const double *want, double rtol, double atol, const char *file, int line);
+#define expect_close(t, shape, rtol, atol, ...) test_close_(t, shape, (const double[]){ __VA_ARGS__ }, rtol, atol, __FILE__, __LINE__)
+#define expect_values(t, shape, ...) test_close_(t, shape, (const double[]){ __VA_ARGS__ }, 1.3e-6, 1e-5, __FILE__, __LINE__)
+#define expect_exact(t, shape, ...) test_close_(t, shape, (const double[]){ __VA_ARGS__ }, 0, 0, __FILE__, __LINE__)
+/* Two tensors: equal shape, dtype and values within the tolerance. */
+void test_same_(situ_tensor *a, situ_tensor *b, double rtol, double atol, const char *file, int line);
+#define expect_same(a, b, rtol, atol) test_same_(a, b, rtol, atol, __FILE__, __LINE__)
+
+/* The thread's error has this status, names this op ("" : any) and its text contains `part`; then it is cleared. */
+void test_error_(situ_status status, const char *op, const char *part, const char *file, int line);
+#define expect_error(status, op, part) test_error_(status, op, part, __FILE__, __LINE__)
+/* The call gave NULL (or a status that is not OK), and the error is as said. */
+#define expect_refused(call, status, op, part) (assert_null(call), test_error_(status, op, part, __FILE__, __LINE__))
+
+/* The function under a gradient check: one result from n inputs. */
+typedef situ_tensor *(*test_function)(situ_tensor *const *in, void *payload);
+/* f64 central differences (step 1e-6, atol 1e-5, rtol 1e-3, as torch.autograd.gradcheck) against backward, for
+   every input that requires a gradient, with a fixed random weight on every result element. */
+void test_gradcheck_(test_function f, situ_tensor *const *in, int count, void *payload, const char *file, int line);
+#define gradcheck(f, payload, ...)                                                                      \
+  test_gradcheck_(f, (situ_tensor *[]){ __VA_ARGS__ },                                                  \
+                  (int)(sizeof((situ_tensor *[]){ __VA_ARGS__ }) / sizeof(situ_tensor *)), payload, __FILE__, __LINE__)
+
+#endif
