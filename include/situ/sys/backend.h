@@ -23,7 +23,10 @@ typedef struct situ_storage {
   void      (*release)(void *payload);  /**< foreign memory (situ_from_blob): called instead of free */
   void       *payload;
 } situ_storage;
-enum { SITU_STORAGE_UNWRITTEN = 1u };  /**< holds no value yet */
+enum {
+  SITU_STORAGE_UNWRITTEN = 1u,  /**< holds no value yet */
+  SITU_STORAGE_FOREIGN = 2u     /**< the caller's memory: release, where there is one, is called instead of free */
+};
 
 /** One operand of a kernel: which elements of which storage. Strides and offset are in elements, strides may
     be 0 (broadcast) or negative. Unused sizes are not read. */

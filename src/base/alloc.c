@@ -1,0 +1,187 @@
+/* Host memory: the allocator hook, the counter that fails the n-th allocation, free lists for small objects.
+   SPDX-License-Identifier: MIT */
+#include "base/alloc.h"
+
+#include <pthread.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/mman.h>
+
+#include "base/thread.h"
+
+enum { HUGE_PAGE = 2 << 20 };
+
+/* ---- the hook ----------------------------------------------------------------------------- */
+
+static void *plain_allocate(size_t bytes, size_t alignment, void *payload) {
+  (void)payload;
+  if (alignment <= _Alignof(max_align_t)) return malloc(bytes);
+  void *memory = NULL;
+  if (posix_memalign(&memory, alignment, bytes) != 0) return NULL;
+  /* Faulting in 4 KiB at a time costs more than the kernels that use the memory. Advice only: may be refused. */
+  if (alignment >= HUGE_PAGE) (void)madvise(memory, bytes, MADV_HUGEPAGE);
+  return memory;
+}
+
+static void *plain_reallocate(void *old, size_t bytes, void *payload) {
+  (void)payload;
+  return realloc(old, bytes);
+}
+
+static void plain_release(void *memory, void *payload) {
+  (void)payload;
+  free(memory);
+}
+
+static const situ_allocator plain = { plain_allocate, plain_reallocate, plain_release, NULL };
+static situ_allocator hook = { plain_allocate, plain_reallocate, plain_release, NULL };
+
+void situ_set_allocator(const situ_allocator *allocator) {
+  hook = allocator ? *allocator : plain;
+}
+
+/* ---- failing on purpose ------------------------------------------------------------------- */
+
+bool situ__alloc_watched;
+static uint64_t allocations, fail_at;
+static bool fail_after;
+
+void situ_fail_allocation(uint64_t nth, bool sticky) {
+  __atomic_store_n(&fail_at, nth, __ATOMIC_RELAXED);
+  __atomic_store_n(&fail_after, sticky, __ATOMIC_RELAXED);
+  __atomic_store_n(&allocations, 0, __ATOMIC_RELAXED);
+  __atomic_store_n(&situ__alloc_watched, true, __ATOMIC_RELEASE);
+}
+
+uint64_t situ_allocation_count(void) {
+  return __atomic_load_n(&allocations, __ATOMIC_RELAXED);
+}
+
+bool situ__alloc_count(void) {
+  uint64_t number = __atomic_add_fetch(&allocations, 1, __ATOMIC_RELAXED);
+  uint64_t nth = __atomic_load_n(&fail_at, __ATOMIC_RELAXED);
+  if (nth == 0) return false;
+  return number == nth || (number > nth && __atomic_load_n(&fail_after, __ATOMIC_RELAXED));
+}
+
+/* ---- blocks of any size ------------------------------------------------------------------- */
+
+void *situ__alloc_uncounted(size_t bytes) {
+  return hook.allocate(bytes ? bytes : 1, 0, hook.payload);
+}
+
+void *situ__alloc(size_t bytes) {
+  return situ__alloc_refused() ? NULL : situ__alloc_uncounted(bytes);
+}
+
+void *situ__calloc(size_t count, size_t size) {
+  size_t bytes;
+  if (__builtin_mul_overflow(count, size, &bytes)) return NULL;
+  void *memory = situ__alloc(bytes);
+  if (memory) memset(memory, 0, bytes);
+  return memory;
+}
+
+void *situ__realloc(void *old, size_t bytes) {
+  if (situ__alloc_refused()) return NULL;
+  return hook.reallocate(old, bytes ? bytes : 1, hook.payload);
+}
+
+void *situ__aligned(size_t alignment, size_t bytes) {
+  if (situ__alloc_refused()) return NULL;
+  return hook.allocate(bytes ? bytes : 1, alignment, hook.payload);
+}
+
+void situ__free(void *memory) {
+  if (memory) hook.release(memory, hook.payload);
+}
+
+char *situ__strdup(const char *text) {
+  size_t bytes = strlen(text) + 1;
+  char *copy = situ__alloc(bytes);
+  return copy ? memcpy(copy, text, bytes) : NULL;
+}
+
+/* ---- small objects ------------------------------------------------------------------------ */
+
+enum {
+  STEP = 64,
+  LARGEST = 1024,
+  CLASSES = LARGEST / STEP,
+  KEEP = 1024 /* objects of a class that a thread keeps: those of one training step, not of a whole run */
+};
+
+typedef struct object { struct object *next; } object;
+typedef struct lists {
+  object  *first[CLASSES];
+  uint32_t count[CLASSES];
+} lists;
+
+static SITU__THREAD_LOCAL lists *mine;
+static SITU__THREAD_LOCAL bool ended; /* the thread is on its way out: nothing is kept any more */
+static pthread_key_t at_exit;
+static pthread_once_t once = PTHREAD_ONCE_INIT;
+
+static void thread_exit(void *memory) {
+  (void)memory;
+  situ__small_trim();
+  situ__free(mine);
+  mine = NULL;
+  ended = true;
+}
+
+static void make_key(void) { (void)pthread_key_create(&at_exit, thread_exit); }
+
+static lists *open_lists(void) {
+  if (ended) return NULL;
+  (void)pthread_once(&once, make_key);
+  mine = situ__alloc_uncounted(sizeof *mine);
+  if (!mine) return NULL;
+  memset(mine, 0, sizeof *mine);
+  (void)pthread_setspecific(at_exit, mine);
+  return mine;
+}
+
+void *situ__small_alloc(size_t size) {
+  if (size == 0 || size > LARGEST) return situ__alloc(size);
+  if (situ__alloc_refused()) return NULL;
+  size_t class = (size - 1) / STEP;
+  lists *l = mine;
+  if (__builtin_expect(l != NULL && l->first[class] != NULL, 1)) {
+    object *found = l->first[class];
+    SITU__UNPOISON(found, (class + 1) * STEP);
+    l->first[class] = found->next;
+    l->count[class]--;
+    return found;
+  }
+  return situ__alloc_uncounted((class + 1) * STEP);
+}
+
+void situ__small_free(void *memory, size_t size) {
+  if (!memory) return;
+  size_t class = (size - 1) / STEP;
+  lists *l = mine;
+  if (size == 0 || size > LARGEST || (!l && !(l = open_lists())) || l->count[class] >= KEEP) {
+    situ__free(memory);
+    return;
+  }
+  object *back = memory;
+  back->next = l->first[class];
+  l->first[class] = back;
+  l->count[class]++;
+  SITU__POISON(back, (class + 1) * STEP);
+}
+
+void situ__small_trim(void) {
+  lists *l = mine;
+  if (!l) return;
+  for (size_t class = 0; class < CLASSES; class++) {
+    for (object *next, *o = l->first[class]; o; o = next) {
+      SITU__UNPOISON(o, (class + 1) * STEP);
+      next = o->next;
+      situ__free(o);
+    }
+    l->first[class] = NULL;
+    l->count[class] = 0;
+  }
+}

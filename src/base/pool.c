@@ -1,0 +1,210 @@
+/* The thread pool. One job at a time; whoever is free takes the next chunk of it.
+   SPDX-License-Identifier: MIT */
+#include "base/pool.h"
+
+#include <errno.h>
+#include <pthread.h>
+#include <sched.h>
+#include <signal.h>
+#include <stdlib.h>
+
+#include "base/fail.h"
+#include "base/fork.h"
+#include "base/size.h"
+#include "base/thread.h"
+
+enum {
+  THREADS_MAX = 256,
+  /* Looks at the job word before sleeping, some microseconds: longer than the gap between two loops of an op, short
+     enough to leave the core to a neighbour (spinning on cost 3 to 30 times with one busy neighbour). */
+  SPINS = 256
+};
+
+/* The job. `ticket` holds its number in the high half and the chunks that nobody has taken yet in the low one. Taking
+   a chunk is a compare-and-swap of both, so that a worker which comes late to a finished job cannot take a chunk of
+   the next one by mistake; the other fields are only read after taking one, when they cannot change. */
+static uint64_t ticket;
+static struct {
+  situ__range_fn fn;
+  void   *payload;
+  int64_t count, grain, chunks;
+} job;
+static int64_t unfinished; /* chunks not done yet */
+static void (*on_start)(void);
+
+static pthread_mutex_t owner = PTHREAD_MUTEX_INITIALIZER; /* held by the thread whose job it is */
+static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;  /* only for the two conditions */
+static pthread_cond_t  work_there = PTHREAD_COND_INITIALIZER, work_done = PTHREAD_COND_INITIALIZER;
+static int  sleepers;      /* workers in work_there */
+static bool owner_sleeps;
+static bool stopping;
+
+static pthread_t worker[THREADS_MAX];
+static int workers;        /* running; changes under owner */
+static int threads;        /* wanted, the caller's included; 0: not decided yet */
+static SITU__THREAD_LOCAL bool inside; /* this thread is running a chunk */
+
+static void relax(void) {
+#if defined(__x86_64__) || defined(__i386__)
+  __builtin_ia32_pause();
+#elif defined(__aarch64__)
+  __asm__ volatile("yield");
+#endif
+}
+
+static uint32_t untaken(uint64_t word) { return (uint32_t)word; }
+
+/* Takes and runs chunks until there are none left. */
+static void run_chunks(void (**started)(void)) {
+  uint64_t word = __atomic_load_n(&ticket, __ATOMIC_ACQUIRE);
+  while (untaken(word) != 0) {
+    if (!__atomic_compare_exchange_n(&ticket, &word, word - 1, false, __ATOMIC_ACQUIRE, __ATOMIC_ACQUIRE)) continue;
+    if (started) {
+      void (*start)(void) = __atomic_load_n(&on_start, __ATOMIC_ACQUIRE);
+      if (start && start != *started) start();
+      *started = start;
+    }
+    int64_t begin = (job.chunks - untaken(word)) * job.grain;
+    int64_t end = begin > job.count - job.grain ? job.count : begin + job.grain;
+    inside = true;
+    job.fn(begin, end, job.payload);
+    inside = false;
+    if (__atomic_sub_fetch(&unfinished, 1, __ATOMIC_SEQ_CST) == 0 && __atomic_load_n(&owner_sleeps, __ATOMIC_SEQ_CST)) {
+      pthread_mutex_lock(&lock);
+      pthread_cond_signal(&work_done);
+      pthread_mutex_unlock(&lock);
+    }
+    word = __atomic_load_n(&ticket, __ATOMIC_ACQUIRE);
+  }
+}
+
+static void *work(void *unused) {
+  (void)unused;
+  void (*started)(void) = NULL;
+  for (;;) {
+    for (int i = 0; i < SPINS && untaken(__atomic_load_n(&ticket, __ATOMIC_RELAXED)) == 0; i++) relax();
+    if (untaken(__atomic_load_n(&ticket, __ATOMIC_RELAXED)) == 0) {
+      pthread_mutex_lock(&lock);
+      /* Announced before the last look at the ticket, which is written before the owner looks for sleepers: one of the
+         two sees the other. */
+      __atomic_add_fetch(&sleepers, 1, __ATOMIC_SEQ_CST);
+      while (!stopping && untaken(__atomic_load_n(&ticket, __ATOMIC_SEQ_CST)) == 0)
+        pthread_cond_wait(&work_there, &lock);
+      __atomic_sub_fetch(&sleepers, 1, __ATOMIC_SEQ_CST);
+      bool stop = stopping;
+      pthread_mutex_unlock(&lock);
+      if (stop) return NULL;
+    }
+    run_chunks(&started);
+  }
+}
+
+/* ---- starting and stopping; the caller holds owner ----------------------------------------- */
+
+static int default_threads(void) {
+  const char *wanted = getenv("SITU_NUM_THREADS");
+  if (wanted && *wanted) {
+    char *end;
+    errno = 0;
+    long count = strtol(wanted, &end, 10);
+    if (errno == 0 && *end == 0 && count >= 1 && count <= THREADS_MAX) return (int)count;
+    situ__log("SITU_NUM_THREADS=\"%.40s\" is not a number from 1 to %d and is ignored", wanted, THREADS_MAX);
+  }
+  cpu_set_t set;
+  if (sched_getaffinity(0, sizeof set, &set) != 0) return 1;
+  int count = CPU_COUNT(&set);
+  return count < 1 ? 1 : count > THREADS_MAX ? THREADS_MAX : count;
+}
+
+/* Workers take no signals: a program's handlers run on its own threads. Fewer threads than wanted is no error. */
+static void start_workers(void) {
+  situ__fork_guard();
+  sigset_t all, before;
+  sigfillset(&all);
+  if (pthread_sigmask(SIG_SETMASK, &all, &before) != 0) return;
+  while (workers < threads - 1 && pthread_create(&worker[workers], NULL, work, NULL) == 0) workers++;
+  (void)pthread_sigmask(SIG_SETMASK, &before, NULL);
+}
+
+static void stop_workers(void) {
+  pthread_mutex_lock(&lock);
+  stopping = true;
+  pthread_cond_broadcast(&work_there);
+  pthread_mutex_unlock(&lock);
+  for (; workers > 0; workers--) pthread_join(worker[workers - 1], NULL);
+  stopping = false;
+}
+
+int situ__pool_threads(void) {
+  int count = __atomic_load_n(&threads, __ATOMIC_RELAXED);
+  if (count != 0) return count;
+  int decided = default_threads();
+  int none = 0;
+  __atomic_compare_exchange_n(&threads, &none, decided, false, __ATOMIC_RELAXED, __ATOMIC_RELAXED);
+  return __atomic_load_n(&threads, __ATOMIC_RELAXED);
+}
+
+bool situ__pool_set_threads(int count) {
+  if (count < 1 || count > THREADS_MAX || inside || situ__forked()) return false;
+  pthread_mutex_lock(&owner);
+  if (count - 1 < workers) stop_workers();
+  __atomic_store_n(&threads, count, __ATOMIC_RELAXED);
+  pthread_mutex_unlock(&owner);
+  return true;
+}
+
+void situ__pool_on_worker_start(void (*start)(void)) { __atomic_store_n(&on_start, start, __ATOMIC_RELEASE); }
+
+/* ---- the loop ----------------------------------------------------------------------------- */
+
+static void wait_for_chunks(void) {
+  for (int i = 0; i < SPINS; i++, relax())
+    if (__atomic_load_n(&unfinished, __ATOMIC_ACQUIRE) == 0) return;
+  pthread_mutex_lock(&lock);
+  __atomic_store_n(&owner_sleeps, true, __ATOMIC_SEQ_CST);
+  while (__atomic_load_n(&unfinished, __ATOMIC_SEQ_CST) != 0) pthread_cond_wait(&work_done, &lock);
+  __atomic_store_n(&owner_sleeps, false, __ATOMIC_SEQ_CST);
+  pthread_mutex_unlock(&lock);
+}
+
+static void run_in_order(int64_t count, int64_t grain, situ__range_fn fn, void *payload) {
+  for (int64_t begin = 0; begin < count;) {
+    int64_t end = begin > count - grain ? count : begin + grain;
+    fn(begin, end, payload);
+    begin = end;
+  }
+}
+
+void situ__parallel(int64_t count, int64_t grain, situ__range_fn fn, void *payload) {
+  if (count <= 0) return;
+  if (grain < 1) grain = 1;
+  if (grain > count) grain = count;
+  int64_t chunks = situ__ceil_div(count, grain);
+  if (chunks == 1 || chunks > UINT32_MAX || inside || situ__pool_threads() == 1 || situ__forked() ||
+      pthread_mutex_trylock(&owner) != 0) {
+    run_in_order(count, grain, fn, payload);
+    return;
+  }
+  if (workers < situ__pool_threads() - 1) start_workers();
+  job.fn = fn;
+  job.payload = payload;
+  job.count = count;
+  job.grain = grain;
+  job.chunks = chunks;
+  __atomic_store_n(&unfinished, chunks, __ATOMIC_RELAXED);
+  uint64_t number = (__atomic_load_n(&ticket, __ATOMIC_RELAXED) >> 32) + 1;
+  __atomic_store_n(&ticket, number << 32 | (uint64_t)chunks, __ATOMIC_SEQ_CST);
+  int asleep = __atomic_load_n(&sleepers, __ATOMIC_SEQ_CST);
+  if (asleep > 0) {
+    pthread_mutex_lock(&lock);
+    if (chunks - 1 >= asleep) {
+      pthread_cond_broadcast(&work_there);
+    } else {
+      for (int64_t i = 0; i < chunks - 1; i++) pthread_cond_signal(&work_there);
+    }
+    pthread_mutex_unlock(&lock);
+  }
+  run_chunks(NULL);
+  wait_for_chunks();
+  pthread_mutex_unlock(&owner);
+}

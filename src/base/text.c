@@ -1,0 +1,82 @@
+/* Growing text.
+   SPDX-License-Identifier: MIT */
+#include "base/text.h"
+
+#include <inttypes.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "base/alloc.h"
+
+/* Room for count more bytes and the NUL; false: there is none, and from now on nothing is added. */
+static bool reserve(situ__text *text, size_t count) {
+  size_t need;
+  if (text->failed) return false;
+  if (__builtin_add_overflow(text->length, count, &need) || __builtin_add_overflow(need, (size_t)1, &need)) {
+    text->failed = true;
+    return false;
+  }
+  if (need <= text->capacity) return true;
+  size_t capacity = need < 64 ? 64 : need + need / 2;
+  char *data = situ__realloc(text->data, capacity);
+  if (!data) {
+    text->failed = true;
+    return false;
+  }
+  text->data = data;
+  text->capacity = capacity;
+  return true;
+}
+
+void situ__text_append(situ__text *text, const char *bytes, size_t count) {
+  if (!reserve(text, count)) return;
+  if (count) memcpy(text->data + text->length, bytes, count);
+  text->length += count;
+  text->data[text->length] = 0;
+}
+
+void situ__text_add(situ__text *text, const char *fmt, ...) {
+  char small[256];
+  va_list args, again;
+  va_start(args, fmt);
+  va_copy(again, args);
+  int length = vsnprintf(small, sizeof small, fmt, args);
+  va_end(args);
+  if (length < 0) {
+    text->failed = true;
+  } else if ((size_t)length < sizeof small) {
+    situ__text_append(text, small, (size_t)length);
+  } else if (reserve(text, (size_t)length)) {
+    (void)vsnprintf(text->data + text->length, (size_t)length + 1, fmt, again);
+    text->length += (size_t)length;
+  }
+  va_end(again);
+}
+
+void situ__text_dims(situ__text *text, const int64_t *dim, int count) {
+  situ__text_append(text, "[", 1);
+  for (int i = 0; i < count; i++) situ__text_add(text, i ? ", %" PRId64 : "%" PRId64, dim[i]);
+  situ__text_append(text, "]", 1);
+}
+
+void situ__text_json_string(situ__text *text, const char *utf8) {
+  static const char plain[] = "\"\\\b\f\n\r\t", letter[] = "\"\\bfnrt";
+  situ__text_append(text, "\"", 1);
+  for (const char *c = utf8; *c; c++) {
+    const char *found = strchr(plain, *c);
+    if (found) {
+      situ__text_add(text, "\\%c", letter[found - plain]);
+    } else if ((unsigned char)*c < 0x20 || *c == 0x7f) {
+      situ__text_add(text, "\\u%04x", (unsigned char)*c);
+    } else {
+      situ__text_append(text, c, 1);
+    }
+  }
+  situ__text_append(text, "\"", 1);
+}
+
+void situ__text_free(situ__text *text) {
+  situ__free(text->data);
+  *text = (situ__text){ 0 };
+}

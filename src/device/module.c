@@ -1,0 +1,56 @@
+/* Backends in files of their own, opened at run time: the core needs no SDK, and no GPU, to be built or to run.
+   SPDX-License-Identifier: MIT */
+#include <dlfcn.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "base/text.h"
+#include "device/device.h"
+
+/* Why there is no module. Never freed: a status is static text for callers. */
+static const char *keep(situ__text *reason) {
+  return reason->data && !reason->failed ? reason->data : "out of memory while looking for its module";
+}
+
+/* The module's path. Found from where this library lies, so that no other directory can slip one in. */
+static void path_of(const char *name, situ__text *path) {
+  const char *directory = secure_getenv("SITU_MODULE_DIR");
+  Dl_info self;
+  if (directory && *directory == '/') {
+    situ__text_add(path, "%s/libsitu-%s.so", directory, name);
+  } else if (dladdr((void *)(uintptr_t)situ__module_open, &self) && self.dli_fname && *self.dli_fname == '/') {
+    int length = (int)(strrchr(self.dli_fname, '/') - self.dli_fname);
+    situ__text_add(path, "%.*s/situ/%d/libsitu-%s.so", length, self.dli_fname, SITU_VERSION_MAJOR, name);
+  }
+}
+
+static const situ_backend *open_file(const char *path, const char *name, situ_device_kind kind, situ__text *reason) {
+  void *module = dlopen(path, RTLD_NOW | RTLD_LOCAL);
+  if (!module) {
+    situ__text_add(reason, "the %s module cannot be opened: %s", name, dlerror());
+    return NULL;
+  }
+  const situ_backend *backend = dlsym(module, "situ_module_backend");
+  if (backend && backend->abi == SITU_BACKEND_ABI && backend->size == sizeof *backend && backend->kind == kind) return backend;
+  situ__text_add(reason, backend ? "%s was made for another version of situ" : "%s has no situ_module_backend", path);
+  (void)dlclose(module);
+  return NULL;
+}
+
+const situ_backend *situ__module_open(const char *name, situ_device_kind kind, const char **why) {
+  situ__text path = { 0 }, reason = { 0 };
+  path_of(name, &path);
+  const situ_backend *backend = NULL;
+  if (!path.data || path.failed) {
+    situ__text_add(&reason, "no %s module was looked for: this library's own directory is not known", name);
+  } else if (access(path.data, F_OK) != 0) {
+    situ__text_add(&reason, "this build has no %s module (looked for %s)", name, path.data);
+  } else {
+    backend = open_file(path.data, name, kind, &reason);
+  }
+  situ__text_free(&path);
+  if (!backend) *why = keep(&reason);
+  return backend;
+}

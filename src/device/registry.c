@@ -1,0 +1,120 @@
+/* The registry: which kinds of device this process has, and the thread's default among them.
+   SPDX-License-Identifier: MIT */
+#include <pthread.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "base/fail.h"
+#include "base/fork.h"
+#include "base/thread.h"
+#include "device/device.h"
+
+static const situ_backend *backends[SITU_DEVICE_KINDS];
+static const char *missing[SITU_DEVICE_KINDS]; /* why there is no backend */
+static pthread_once_t once = PTHREAD_ONCE_INIT;
+static SITU__THREAD_LOCAL situ_device chosen; /* the thread's default; {0}: cpu */
+
+static void open_backends(void) {
+  backends[SITU_META] = &situ__meta_backend;
+  backends[SITU_SIM] = situ__sim_backend();
+  for (unsigned kind = SITU_OPENCL; kind < SITU_DEVICE_KINDS; kind++)
+    backends[kind] = situ__module_open(situ__kind_name(kind), (situ_device_kind)kind, &missing[kind]);
+}
+
+const situ_backend *situ__backend(situ_device device) {
+  if (device.kind == SITU_CPU) return &situ__cpu_backend;
+  if (device.kind >= SITU_DEVICE_KINDS) return NULL;
+  (void)pthread_once(&once, open_backends);
+  return backends[device.kind];
+}
+
+/* How many devices a kind has, and why. */
+static int count_of(unsigned kind, const char **reason) {
+  const situ_backend *backend = situ__backend((situ_device){ (uint16_t)kind, 0 });
+  if (!backend) {
+    *reason = missing[kind] ? missing[kind] : "this build has no such backend";
+    return 0;
+  }
+  int count = backend->count(reason);
+  return count < 0 ? 0 : count > SITU__DEVICES_MAX ? SITU__DEVICES_MAX : count;
+}
+
+static unsigned kind_of(const char *name) {
+  for (unsigned kind = SITU_CPU; name && kind < SITU_DEVICE_KINDS; kind++)
+    if (strcmp(name, situ__kind_name(kind)) == 0) return kind;
+  return 0;
+}
+
+int situ_device_count(const char *kind) {
+  const char *reason;
+  unsigned known = kind_of(kind);
+  return known ? count_of(known, &reason) : 0;
+}
+
+const char *situ_device_status(const char *kind) {
+  const char *reason = NULL;
+  unsigned known = kind_of(kind);
+  if (!known) return "no such kind of device (cpu, meta, sim, opencl, cuda)";
+  (void)count_of(known, &reason);
+  return reason ? reason : "the backend does not say";
+}
+
+bool situ_device_is_available(situ_device device) {
+  const char *reason;
+  if (device.kind == SITU_DEVICE_DEFAULT) device = situ_get_default_device();
+  return device.kind < SITU_DEVICE_KINDS && device.index < count_of(device.kind, &reason);
+}
+
+bool situ_cuda_is_available(void) { return situ_device_count("cuda") > 0; }
+
+/* ---- the device meant --------------------------------------------------------------------- */
+
+static bool refuse(const char *op, situ_device device) {
+  char name[SITU_DEVICE_NAME_MAX];
+  const char *reason = "";
+  if (device.kind == SITU_DEVICE_KINDS) {
+    /* situ_dev has recorded why; after a clear it must still not be taken for a device. */
+    if (situ_error() != SITU_OK) (void)situ__null(op, "device");
+    else (void)situ__fail(SITU_E_ARG, op, "the device is one whose name was refused");
+  } else if (device.kind > SITU_DEVICE_KINDS || device.kind == SITU_DEVICE_DEFAULT) {
+    (void)situ__fail(SITU_E_ARG, op, "%u is no kind of device", device.kind);
+  } else {
+    int count = count_of(device.kind, &reason);
+    (void)situ__fail(count ? SITU_E_ARG : SITU_E_UNSUPPORTED, op, "%s is not there: %s", situ_device_name(device, name), reason);
+  }
+  return false;
+}
+
+bool situ__device_resolve(const char *op, situ_device wanted, situ_device *out) {
+  if (wanted.kind == SITU_DEVICE_DEFAULT && wanted.index == 0) wanted = situ_get_default_device();
+  bool there = wanted.kind == SITU_CPU ? wanted.index == 0
+                                       : wanted.kind != SITU_DEVICE_DEFAULT && situ_device_is_available(wanted);
+  if (!there) return refuse(op, wanted);
+  *out = wanted;
+  return true;
+}
+
+situ_device situ_get_default_device(void) {
+  return chosen.kind == SITU_DEVICE_DEFAULT ? (situ_device){ SITU_CPU, 0 } : chosen;
+}
+
+situ_status situ_set_default_device(situ_device device) {
+  if (device.kind == SITU_DEVICE_DEFAULT && device.index == 0) {
+    chosen = device;
+    return SITU_OK;
+  }
+  return situ__device_resolve("set_default_device", device, &chosen) ? SITU_OK : situ_error();
+}
+
+situ_status situ_device_info(situ_device device, situ_device_properties *out) {
+  if (!out) return situ__null("device_info", "out");
+  if (!situ__device_resolve("device_info", device, &device)) return situ_error();
+  const situ_backend *backend = situ__backend(device);
+  situ_device_properties found = { 0 };
+  uint64_t before = situ__error_count();
+  situ_status status = backend->info ? backend->info(device.index, &found) : SITU_E_UNSUPPORTED;
+  if (status != SITU_OK) return situ__device_failed("device_info", device, status, before, "asking for its properties");
+  situ__memory_stats(device, &found.memory_used, &found.memory_cached);
+  *out = found;
+  return SITU_OK;
+}

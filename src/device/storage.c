@@ -1,0 +1,62 @@
+/* Storages: counted owners of a piece of device memory.
+   SPDX-License-Identifier: MIT */
+#include "base/alloc.h"
+#include "base/fail.h"
+#include "device/device.h"
+#include "situ/scope.h"
+
+situ_storage *situ__storage_new(const char *op, situ_device device, size_t bytes) {
+  situ_storage *storage = situ__small_alloc(sizeof *storage);
+  if (!storage) {
+    (void)situ__no_memory(op, sizeof *storage);
+    return NULL;
+  }
+  void *data;
+  if (situ__memory_alloc(op, device, bytes, &data) != SITU_OK) {
+    situ__small_free(storage, sizeof *storage);
+    return NULL;
+  }
+  *storage = (situ_storage){ .data = data, .bytes = bytes, .device = device, .flags = SITU_STORAGE_UNWRITTEN, .refs = 1 };
+  return storage;
+}
+
+situ_storage *situ__storage_foreign(const char *op, void *data, size_t bytes, void (*release)(void *), void *payload) {
+  situ_storage *storage = situ__small_alloc(sizeof *storage);
+  if (!storage) {
+    if (release) release(payload);
+    (void)situ__no_memory(op, sizeof *storage);
+    return NULL;
+  }
+  const situ_device host = { SITU_CPU, 0 };
+  *storage = (situ_storage){ .data = data, .bytes = bytes, .device = host, .flags = SITU_STORAGE_FOREIGN, .refs = 1,
+                             .release = release, .payload = payload };
+  situ__memory_count(host, (int64_t)bytes);
+  return storage;
+}
+
+void situ__storage_retain(situ_storage *storage) { (void)__atomic_add_fetch(&storage->refs, 1, __ATOMIC_RELAXED); }
+
+void situ__storage_release(situ_storage *storage) {
+  if (!storage) return;
+  /* The only owner need not ask anybody: most storages have one. */
+  if (__atomic_load_n(&storage->refs, __ATOMIC_ACQUIRE) != 1 &&
+      __atomic_sub_fetch(&storage->refs, 1, __ATOMIC_ACQ_REL) != 0)
+    return;
+  if (storage->flags & SITU_STORAGE_FOREIGN) {
+    situ__memory_count(storage->device, -(int64_t)storage->bytes);
+    if (storage->release) storage->release(storage->payload);
+  } else {
+    situ__memory_free(storage->device, storage->data, storage->bytes);
+  }
+  situ__small_free(storage, sizeof *storage);
+}
+
+/* A thread that writes to a tensor while another does has a race of its own, so the count need not be one operation. */
+void situ__storage_wrote(situ_storage *storage) {
+  uint32_t version = __atomic_load_n(&storage->version, __ATOMIC_RELAXED);
+  __atomic_store_n(&storage->version, version + 1, __ATOMIC_RELAXED);
+  uint32_t flags = __atomic_load_n(&storage->flags, __ATOMIC_RELAXED);
+  if (flags & SITU_STORAGE_UNWRITTEN) __atomic_store_n(&storage->flags, flags & ~SITU_STORAGE_UNWRITTEN, __ATOMIC_RELAXED);
+}
+
+int64_t situ_live_bytes(void) { return situ__live_bytes(); }

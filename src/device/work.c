@@ -1,0 +1,180 @@
+/* The one way to a kernel slot, and what becomes of a slot's refusal.
+   SPDX-License-Identifier: MIT */
+#include <stdio.h>
+
+#include "base/fail.h"
+#include "base/fork.h"
+#include "base/text.h"
+#include "device/device.h"
+
+const char *situ__verb_name(situ_verb verb) {
+  static const char *const name[SITU_VERBS] = {
+    [SITU_VERB_COPY] = "copy",           [SITU_VERB_FILL] = "fill",
+    [SITU_VERB_RANGE] = "range",         [SITU_VERB_RANDOM] = "random",
+    [SITU_VERB_TRIANGLE] = "triangle",   [SITU_VERB_UNARY] = "unary",
+    [SITU_VERB_UNARY_GRAD] = "unary gradient", [SITU_VERB_BINARY] = "binary",
+    [SITU_VERB_TERNARY] = "ternary",     [SITU_VERB_REDUCE] = "reduce",
+    [SITU_VERB_ARG_REDUCE] = "arg reduce", [SITU_VERB_SCAN] = "scan",
+    [SITU_VERB_SORT] = "sort",           [SITU_VERB_GATHER] = "gather",
+    [SITU_VERB_SCATTER] = "scatter",     [SITU_VERB_NONZERO] = "nonzero",
+    [SITU_VERB_MATMUL] = "matmul",       [SITU_VERB_CONV] = "convolution",
+    [SITU_VERB_POOL] = "pool",           [SITU_VERB_SOFTMAX] = "softmax",
+    [SITU_VERB_NORM] = "norm",           [SITU_VERB_BATCH_NORM] = "batch norm",
+    [SITU_VERB_NLL] = "nll",             [SITU_VERB_ATTENTION] = "attention",
+    [SITU_VERB_OPTIMIZER] = "optimizer",
+  };
+  return (unsigned)verb < SITU_VERBS && name[verb] ? name[verb] : "?";
+}
+
+/* ---- lost devices ------------------------------------------------------------------------- */
+
+static bool lost[SITU_DEVICE_KINDS][SITU__DEVICES_MAX];
+
+static bool *lost_flag(situ_device device) {
+  return device.kind < SITU_DEVICE_KINDS && device.index < SITU__DEVICES_MAX ? &lost[device.kind][device.index] : NULL;
+}
+
+bool situ__device_lost(situ_device device) {
+  const bool *flag = lost_flag(device);
+  return flag && __atomic_load_n(flag, __ATOMIC_RELAXED);
+}
+
+void situ__device_found(situ_device device) {
+  bool *flag = lost_flag(device);
+  if (flag) __atomic_store_n(flag, false, __ATOMIC_RELAXED);
+}
+
+static SITU_COLD situ_status unusable(const char *op, situ_device device) {
+  char name[SITU_DEVICE_NAME_MAX];
+  if (situ__forked())
+    return situ__fail(SITU_E_STATE, op, "this process is the child of a fork; situ's threads and devices stayed in the "
+                      "parent (exec, or fork before the first use of situ)");
+  return situ__fail(SITU_E_LOST, op, "%s is lost; its tensors can only be freed", situ_device_name(device, name));
+}
+
+situ_status situ__device_usable(const char *op, situ_device device) {
+  if (__builtin_expect(situ__forked() || situ__device_lost(device), 0)) return unusable(op, device);
+  return SITU_OK;
+}
+
+situ_status situ__device_failed(const char *op, situ_device device, situ_status status, uint64_t before, const char *what) {
+  if (status == SITU_E_LOST) {
+    bool *flag = lost_flag(device);
+    if (flag) __atomic_store_n(flag, true, __ATOMIC_RELAXED);
+  }
+  if (situ__error_count() != before) return status; /* the slot knew more than we do */
+  if (status == SITU_E_LOST) return unusable(op, device);
+  char name[SITU_DEVICE_NAME_MAX];
+  return situ__fail(status, op, "%s on %s failed: %s", what, situ_device_name(device, name), situ_status_name(status));
+}
+
+/* ---- unsupported -------------------------------------------------------------------------- */
+
+/* The first dtype of the work that is not in the set: what the device cannot compute with. DEFAULT: all are. */
+static situ_dtype dtype_outside(const situ_work *work, uint32_t set) {
+  if (work->compute && !(set >> work->compute & 1)) return work->compute;
+  for (int i = 0; i < work->ins; i++)
+    if (work->in[i] && !(set >> work->in[i]->dtype & 1)) return (situ_dtype)work->in[i]->dtype;
+  for (int i = 0; i < work->outs; i++)
+    if (work->out[i] && !(set >> work->out[i]->dtype & 1)) return (situ_dtype)work->out[i]->dtype;
+  return SITU_DTYPE_DEFAULT;
+}
+
+/* A dtype to name when the verb itself is missing. */
+static situ_dtype dtype_of(const situ_work *work) {
+  return dtype_outside(work, 0);
+}
+
+static uint32_t dtypes_of(situ_device device) {
+  situ_device_properties properties = { 0 };
+  const situ_backend *backend = situ__backend(device);
+  bool known = backend && backend->info && backend->info(device.index, &properties) == SITU_OK;
+  return known && properties.dtypes ? properties.dtypes : UINT32_MAX;
+}
+
+/* Appends "; cpu, sim:1 can" or "; no device here can". */
+static void name_those_that_can(situ__text *text, const situ_work *work) {
+  int found = 0;
+  for (unsigned kind = SITU_CPU; kind < SITU_DEVICE_KINDS; kind++) {
+    int count = situ_device_count(situ__kind_name(kind));
+    for (int index = 0; index < count; index++) {
+      situ_device other = { (uint16_t)kind, (uint16_t)index };
+      const situ_backend *backend = situ__backend(other);
+      if (backend->no_memory || !backend->kernel[work->verb] || dtype_outside(work, dtypes_of(other))) continue;
+      char name[SITU_DEVICE_NAME_MAX];
+      situ__text_add(text, "%s%s", found++ ? ", " : "; ", situ_device_name(other, name));
+    }
+  }
+  situ__text_add(text, found ? " can" : "; no device here can");
+}
+
+static SITU_COLD situ_status unsupported(const char *op, situ_device device, const situ_work *work) {
+  char name[SITU_DEVICE_NAME_MAX];
+  const situ_backend *backend = situ__backend(device);
+  situ__text text = { 0 };
+  situ_dtype dtype = dtype_outside(work, dtypes_of(device));
+  situ_device_name(device, name);
+  if (dtype) {
+    situ__text_add(&text, "%s cannot compute with %s (%s)", name, situ_dtype_name(dtype), situ__verb_name(work->verb));
+  } else if (!backend || !backend->kernel[work->verb]) {
+    situ__text_add(&text, "%s has no kernel for %s (%s)", name, situ__verb_name(work->verb), situ_dtype_name(dtype_of(work)));
+  } else {
+    situ__text_add(&text, "%s cannot do %s for %s like this", name, situ__verb_name(work->verb), situ_dtype_name(dtype_of(work)));
+  }
+  name_those_that_can(&text, work);
+  situ_status status = situ__fail(SITU_E_UNSUPPORTED, op, "%s", text.data ? text.data : name);
+  situ__text_free(&text);
+  return status;
+}
+
+/* ---- running ------------------------------------------------------------------------------ */
+
+bool situ__has_verb(situ_device device, situ_verb verb) {
+  const situ_backend *backend = situ__backend(device);
+  return backend && (unsigned)verb < SITU_VERBS && (backend->no_memory || backend->kernel[verb]);
+}
+
+static void wrote_outputs(const situ_work *work) {
+  for (int i = 0; i < work->outs; i++) {
+    situ_storage *storage = work->out[i] ? work->out[i]->storage : NULL;
+    for (int k = 0; storage && k < i; k++)
+      if (work->out[k] && work->out[k]->storage == storage) storage = NULL;
+    if (storage) situ__storage_wrote(storage);
+  }
+  for (int64_t i = 0; i < work->list_count; i++) {
+    situ__storage_wrote(work->list[i].param->storage);
+    for (int k = 0; k < 3; k++)
+      if (work->list[i].state[k]) situ__storage_wrote(work->list[i].state[k]->storage);
+  }
+}
+
+static SITU_COLD situ_status failed(const char *op, situ_device device, const situ_work *work, situ_status status,
+                                    uint64_t before) {
+  if (status == SITU_E_UNSUPPORTED && situ__error_count() == before) return unsupported(op, device, work);
+  return situ__device_failed(op, device, status, before, situ__verb_name(work->verb));
+}
+
+situ_status situ__run(const char *op, situ_device device, const situ_work *work) {
+  const situ_backend *backend = situ__backend(device);
+  situ_status status = situ__device_usable(op, device);
+  if (status != SITU_OK) return status;
+  uint64_t before = situ__error_count();
+  if (backend && !backend->no_memory) {
+    situ_status (*kernel)(int, const situ_work *) = backend->kernel[work->verb];
+    status = kernel ? kernel(device.index, work) : SITU_E_UNSUPPORTED;
+    if (__builtin_expect(status != SITU_OK, 0)) return failed(op, device, work, status, before);
+  }
+  wrote_outputs(work);
+  return SITU_OK;
+}
+
+situ_status situ_synchronize(situ_device device) {
+  const char *op = "synchronize";
+  if (!situ__device_resolve(op, device, &device)) return situ_error();
+  situ_status status = situ__device_usable(op, device);
+  const situ_backend *backend = situ__backend(device);
+  if (status != SITU_OK || !backend->synchronize) return status;
+  uint64_t before = situ__error_count();
+  status = backend->synchronize(device.index);
+  return status == SITU_OK ? SITU_OK : situ__device_failed(op, device, status, before, "queued work");
+}
