@@ -51,13 +51,7 @@ static bool launch(const char *op, situ_optimizer_rule rule, const situ_optimize
   }
   if (!here || device.kind == SITU_META) return true;
   const situ_work work = { .verb = SITU_VERB_OPTIMIZER, .op = (int)rule, .list = room, .list_count = here, .params = params };
-  if (situ__run(op, device, &work) != SITU_OK) return false;
-  for (int64_t i = 0; i < here; i++) {
-    __atomic_fetch_add(&room[i].param->storage->version, 1, __ATOMIC_RELAXED);
-    for (int k = 0; k < 3; k++)
-      if (room[i].state[k]) __atomic_fetch_and(&room[i].state[k]->storage->flags, ~SITU_STORAGE_UNWRITTEN, __ATOMIC_RELAXED);
-  }
-  return true;
+  return situ__run(op, device, &work) == SITU_OK;
 }
 
 situ_status situ_optimizer_step(situ_optimizer_rule rule, const situ_optimizer_params *params, const situ_optimizer_tensors *list, int64_t count) {

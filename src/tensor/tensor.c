@@ -12,7 +12,6 @@ static int64_t live;
 void (*situ__release_history)(situ_tensor *t);
 
 int64_t situ_live_tensors(void) { return __atomic_load_n(&live, __ATOMIC_RELAXED); }
-int64_t situ_live_bytes(void) { return situ__live_bytes(); }
 
 bool situ__need(const char *op, const char *operand, const situ_tensor *t) {
   if (situ__alive(t)) return true;

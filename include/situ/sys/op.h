@@ -173,6 +173,12 @@ typedef struct situ_optimizer_tensors {
 SITU_API SITU_CHECKED situ_status situ_optimizer_step(situ_optimizer_rule rule, const situ_optimizer_params *params,
                                                       const situ_optimizer_tensors *list, int64_t count);
 
+/** Moves the storages of a list of tensors, with those of their gradients, to a device; each storage once, so that
+    every view, alias and handle follows. A transaction: staged first, committed when all of it is there; on any
+    failure everything is bit-identical where it was. *bytes (may be NULL) gets what was copied. */
+SITU_API SITU_CHECKED situ_status situ_move_storages(const char *op, situ_tensor *const *list, int64_t count,
+                                                     situ_device to, uint64_t *bytes);
+
 /** Draws from a generator: its seed and the next offset; NULL: the default generator. */
 SITU_API situ_generator situ_generator_draw(situ_generator *generator);
 
