@@ -12,10 +12,10 @@ typedef enum situ__json_kind {
   SITU__JSON_OBJECT_END,
   SITU__JSON_ARRAY,
   SITU__JSON_ARRAY_END,
-  SITU__JSON_KEY,       /* text, length */
-  SITU__JSON_STRING,    /* text, length */
-  SITU__JSON_INTEGER,   /* integer: written without fraction and exponent, and fits 64 bits */
-  SITU__JSON_NUMBER,    /* any other number; its value is nobody's business here */
+  SITU__JSON_KEY,     /* text, length */
+  SITU__JSON_STRING,  /* text, length */
+  SITU__JSON_INTEGER, /* integer: written without fraction and exponent, and fits 64 bits */
+  SITU__JSON_NUMBER,  /* any other number; its value is nobody's business here */
   SITU__JSON_TRUE,
   SITU__JSON_FALSE,
   SITU__JSON_NULL
@@ -25,19 +25,20 @@ typedef enum situ__json_kind {
 #define SITU__JSON_DEPTH 8
 
 typedef struct situ__json {
-  char          *start, *at, *end;
-  char          *text;      /* decoded in place, UTF-8, ended by a NUL: it lives as long as the text that is parsed */
-  size_t         length;    /* of text; it has no NUL inside */
-  int64_t        integer;
-  const char    *problem;
-  bool           too_deep;  /* the problem is a limit of ours, not a fault of the text */
-  uint8_t        next;      /* what may come: see json.c */
-  uint8_t        depth;
-  bool           in_object[SITU__JSON_DEPTH];
+  char *start, *at, *end;
+  /* Decoded in place, UTF-8, ended by a NUL and with none inside; lives as long as what is parsed. */
+  char *text;
+  size_t length; /* of text */
+  int64_t integer;
+  const char *problem;
+  bool too_deep; /* the problem is a limit of ours, not a fault of the text */
+  uint8_t next;  /* what may come: see json.c */
+  uint8_t depth;
+  bool in_object[SITU__JSON_DEPTH];
 } situ__json;
 
-/* Starts on `length` bytes, which parsing overwrites here and there. Duplicate keys are for the caller to find: only it
-   knows which keys it keeps. */
+/* Starts on `length` bytes, which parsing overwrites here and there. Duplicate keys are for the
+   caller to find: only it knows which keys it keeps. */
 void situ__json_begin(situ__json *json, char *text, size_t length);
 situ__json_kind situ__json_next(situ__json *json);
 /* Reads on to the end of the value that has begun with `kind`; false on error. */

@@ -4,8 +4,9 @@
 
 #include <string.h>
 
-/* Bytes of the valid character at s, of which `left` bytes are there; 0 if it is none. The second byte's range is what
-   excludes overlong forms (E0, F0), surrogates (ED) and what lies beyond the last character (F4). */
+/* Bytes of the valid character at s, of which `left` bytes are there; 0 if it is none. The second
+   byte's range is what excludes overlong forms (E0, F0), surrogates (ED) and what lies beyond the
+   last character (F4). */
 static size_t character(const unsigned char *s, size_t left) {
   unsigned char first = s[0], low = 0x80, high = 0xBF;
   size_t length;
