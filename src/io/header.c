@@ -1,0 +1,295 @@
+/* Reading the header of a safetensors file. Everything is refused that the format does not allow:
+   readers that accept more let one file mean different things to different programs.
+   SPDX-License-Identifier: MIT */
+#include "io/header.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/alloc.h"
+#include "base/size.h"
+#include "io/json.h"
+
+static const situ__file_type types[] = {
+  { "BOOL", SITU_BOOL, 8 },
+  { "U8", SITU_U8, 8 },
+  { "I8", SITU_I8, 8 },
+  { "I16", SITU_I16, 16 },
+  { "I32", SITU_I32, 32 },
+  { "I64", SITU_I64, 64 },
+  { "F16", SITU_F16, 16 },
+  { "BF16", SITU_BF16, 16 },
+  { "F32", SITU_F32, 32 },
+  { "F64", SITU_F64, 64 },
+  { "U16", SITU_DTYPE_DEFAULT, 16 },
+  { "U32", SITU_DTYPE_DEFAULT, 32 },
+  { "U64", SITU_DTYPE_DEFAULT, 64 },
+  { "C64", SITU_DTYPE_DEFAULT, 64 },
+  { "F4", SITU_DTYPE_DEFAULT, 4 },
+  { "F6_E2M3", SITU_DTYPE_DEFAULT, 6 },
+  { "F6_E3M2", SITU_DTYPE_DEFAULT, 6 },
+  { "F8_E5M2", SITU_DTYPE_DEFAULT, 8 },
+  { "F8_E4M3", SITU_DTYPE_DEFAULT, 8 },
+  { "F8_E8M0", SITU_DTYPE_DEFAULT, 8 },
+  { "F8_E4M3FNUZ", SITU_DTYPE_DEFAULT, 8 },
+  { "F8_E5M2FNUZ", SITU_DTYPE_DEFAULT, 8 },
+};
+enum { TYPES = sizeof types / sizeof *types };
+
+const situ__file_type *situ__file_type_named(const char *name) {
+  for (int i = 0; i < TYPES; i++)
+    if (strcmp(types[i].name, name) == 0) return &types[i];
+  return NULL;
+}
+
+const situ__file_type *situ__file_type_of(situ_dtype dtype) {
+  for (int i = 0; i < TYPES; i++)
+    if (types[i].dtype == dtype && dtype != SITU_DTYPE_DEFAULT) return &types[i];
+  return NULL;
+}
+
+bool situ__shape_bytes(const situ_shape *shape, int bits, int64_t *out) {
+  /* A zero must not hide an overflow: [0, 2^62, 2^62] is no shape either. */
+  int64_t count = 1, total;
+  bool empty = false;
+  for (int i = 0; i < shape->ndim; i++) {
+    if (shape->dim[i] == 0)
+      empty = true;
+    else if (!situ__mul_i64(count, shape->dim[i], &count))
+      return false;
+  }
+  if (!situ__mul_i64(count, bits, &total)) return false;
+  if (empty) total = 0;
+  *out = total / 8;
+  return total % 8 == 0;
+}
+
+/* What is being read. */
+typedef struct reader {
+  situ__json json;
+  situ__header *header;
+  int64_t capacity, metadata_capacity;
+  bool metadata_seen;
+  situ__problem *problem;
+} reader;
+
+static bool bad_json(reader *r) {
+  if (!r->json.problem)
+    return situ__problem_set(r->problem, SITU_E_FORMAT,
+                             "has a header that is no object of tensors");
+  return situ__problem_set(r->problem, r->json.too_deep ? SITU_E_LIMIT : SITU_E_FORMAT,
+                           "has a header that %s (at its byte %zu)", r->json.problem,
+                           situ__json_offset(&r->json));
+}
+
+static bool bad_entry(reader *r, situ_status status, const char *name, const char *what) {
+  char shown[SITU__SHOWN_MAX];
+  return situ__problem_set(r->problem, status, "has a tensor '%s' %s", situ__shown(name, shown),
+                           what);
+}
+
+/* Room for one more in a list of items of `size` bytes. A list grows with the text that was read,
+   so a short file cannot ask for much. */
+static bool grow(reader *r, void **list, int64_t count, int64_t *capacity, size_t size) {
+  if (count < *capacity) return true;
+  int64_t wanted = *capacity ? 2 * *capacity : 16;
+  void *larger = situ__realloc(*list, (size_t)wanted * size);
+  if (!larger)
+    return situ__problem_set(r->problem, SITU_E_NOMEM, "has a header too large for the memory");
+  *list = larger;
+  *capacity = wanted;
+  return true;
+}
+
+static bool read_metadata(reader *r) {
+  situ__header *h = r->header;
+  if (r->metadata_seen)
+    return situ__problem_set(r->problem, SITU_E_FORMAT, "has __metadata__ twice");
+  r->metadata_seen = true;
+  situ__json_kind kind = situ__json_next(&r->json);
+  if (kind == SITU__JSON_OBJECT) {
+    while ((kind = situ__json_next(&r->json)) == SITU__JSON_KEY) {
+      void *list = h->metadata;
+      if (!grow(r, &list, h->metadata_count, &r->metadata_capacity, sizeof *h->metadata))
+        return false;
+      h->metadata = list;
+      situ_metadata *item = &h->metadata[h->metadata_count];
+      item->key = r->json.text;
+      if ((kind = situ__json_next(&r->json)) != SITU__JSON_STRING) break;
+      item->value = r->json.text;
+      h->metadata_count++;
+    }
+    if (kind == SITU__JSON_OBJECT_END) return true;
+  }
+  if (kind == SITU__JSON_ERROR) return bad_json(r);
+  return situ__problem_set(r->problem, SITU_E_FORMAT,
+                           "has a __metadata__ that is not texts by name");
+}
+
+/* [a, b, ...] of whole numbers, not negative: into list, at most `most`. Returns how many, or -1.
+   */
+static int read_sizes(reader *r, const char *name, const char *field, int64_t *list, int most) {
+  char what[96];
+  int count = 0;
+  situ__json_kind kind = situ__json_next(&r->json);
+  if (kind == SITU__JSON_ARRAY) {
+    while ((kind = situ__json_next(&r->json)) == SITU__JSON_INTEGER && r->json.integer >= 0) {
+      if (count == most) {
+        snprintf(what, sizeof what, "with more than %d numbers in %s", most, field);
+        bad_entry(r, SITU_E_LIMIT, name, what);
+        return -1;
+      }
+      list[count++] = r->json.integer;
+    }
+    if (kind == SITU__JSON_ARRAY_END) return count;
+  }
+  if (kind == SITU__JSON_ERROR) {
+    bad_json(r);
+  } else {
+    snprintf(what, sizeof what, "whose %s is no list of sizes", field);
+    bad_entry(r, SITU_E_FORMAT, name, what);
+  }
+  return -1;
+}
+
+static bool read_entry(reader *r, char *name, int64_t bytes) {
+  situ__header *h = r->header;
+  void *list = h->entry;
+  if (!grow(r, &list, h->count, &r->capacity, sizeof *h->entry)) return false;
+  h->entry = list;
+  situ_file_entry *e = &h->entry[h->count];
+  *e = (situ_file_entry){ .name = name, .file = "" };
+
+  const situ__file_type *type = NULL;
+  int64_t offsets[2];
+  bool has_shape = false, has_offsets = false;
+  situ__json_kind kind = situ__json_next(&r->json);
+  if (kind == SITU__JSON_ERROR) return bad_json(r);
+  if (kind != SITU__JSON_OBJECT) return bad_entry(r, SITU_E_FORMAT, name, "that is no object");
+  while ((kind = situ__json_next(&r->json)) == SITU__JSON_KEY) {
+    const char *field = r->json.text;
+    if (strcmp(field, "dtype") == 0 && !type) {
+      kind = situ__json_next(&r->json);
+      if (kind == SITU__JSON_ERROR) return bad_json(r);
+      type = kind == SITU__JSON_STRING ? situ__file_type_named(r->json.text) : NULL;
+      if (!type)
+        return bad_entry(r, SITU_E_FORMAT, name, "of a dtype that the format does not have");
+    } else if (strcmp(field, "shape") == 0 && !has_shape) {
+      has_shape = true;
+      e->shape.ndim = read_sizes(r, name, "shape", e->shape.dim, SITU_MAX_DIMS);
+      if (e->shape.ndim < 0) return false;
+    } else if (strcmp(field, "data_offsets") == 0 && !has_offsets) {
+      has_offsets = true;
+      int count = read_sizes(r, name, "data_offsets", offsets, 2);
+      if (count < 0) return false;
+      if (count < 2) return bad_entry(r, SITU_E_FORMAT, name, "without two data_offsets");
+    } else {
+      return bad_entry(r, SITU_E_FORMAT, name, "with a field twice or one that is unknown");
+    }
+  }
+  if (kind == SITU__JSON_ERROR) return bad_json(r);
+  if (!type || !has_shape || !has_offsets)
+    return bad_entry(r, SITU_E_FORMAT, name, "that lacks dtype, shape or data_offsets");
+  if (offsets[1] < offsets[0] || offsets[1] > bytes)
+    return bad_entry(r, SITU_E_FORMAT, name, "whose data_offsets lie outside the file");
+  if (!situ__shape_bytes(&e->shape, type->bits, &e->bytes))
+    return bad_entry(r, SITU_E_FORMAT, name, "whose shape is no number of bytes");
+  if (e->bytes != offsets[1] - offsets[0])
+    return bad_entry(r, SITU_E_FORMAT, name, "whose data_offsets do not fit its shape");
+  e->type = type->name;
+  e->dtype = type->dtype;
+  e->offset = offsets[0];
+  h->count++;
+  return true;
+}
+
+static int by_offset(const void *a, const void *b) {
+  const situ_file_entry *x = a, *y = b;
+  if (x->offset != y->offset) return x->offset < y->offset ? -1 : 1;
+  return (x->bytes > y->bytes) - (x->bytes < y->bytes);
+}
+
+static int by_name(const void *a, const void *b) {
+  return strcmp(((const situ_file_entry *)a)->name, ((const situ_file_entry *)b)->name);
+}
+
+static int by_key(const void *a, const void *b) {
+  return strcmp(((const situ_metadata *)a)->key, ((const situ_metadata *)b)->key);
+}
+
+/* The tensors must cover the data without holes and overlaps: no byte may mean two things, and none
+   may hide. Then everything is put in order, which brings equal names together. */
+static bool check_whole(reader *r, int64_t start, int64_t bytes, bool lenient) {
+  situ__header *h = r->header;
+  if (h->count > 1) qsort(h->entry, (size_t)h->count, sizeof *h->entry, by_offset);
+  int64_t end = 0;
+  for (int64_t i = 0; i < h->count; i++) {
+    situ_file_entry *e = &h->entry[i];
+    if (e->offset != end)
+      return bad_entry(r, SITU_E_FORMAT, e->name,
+                       e->offset < end ? "that overlaps another" : "with unused bytes before it");
+    end += e->bytes;
+    e->offset += start;
+  }
+  if (end < bytes && !lenient)
+    return situ__problem_set(r->problem, SITU_E_FORMAT, "has %lld bytes behind its last tensor",
+                             (long long)(bytes - end));
+  if (h->count > 1) qsort(h->entry, (size_t)h->count, sizeof *h->entry, by_name);
+  for (int64_t i = 1; i < h->count; i++)
+    if (strcmp(h->entry[i - 1].name, h->entry[i].name) == 0)
+      return bad_entry(r, SITU_E_FORMAT, h->entry[i].name, "twice");
+  if (h->metadata_count > 1)
+    qsort(h->metadata, (size_t)h->metadata_count, sizeof *h->metadata, by_key);
+  for (int64_t i = 1; i < h->metadata_count; i++)
+    if (by_key(&h->metadata[i - 1], &h->metadata[i]) == 0)
+      return situ__problem_set(r->problem, SITU_E_FORMAT, "has a remark in __metadata__ twice");
+  return true;
+}
+
+static bool read_all(reader *r, int64_t bytes) {
+  situ__json_kind kind = situ__json_next(&r->json);
+  if (kind != SITU__JSON_OBJECT) return bad_json(r);
+  while ((kind = situ__json_next(&r->json)) == SITU__JSON_KEY) {
+    char *name = r->json.text;
+    bool fine = strcmp(name, "__metadata__") == 0 ? read_metadata(r) : read_entry(r, name, bytes);
+    if (!fine) return false;
+  }
+  if (kind == SITU__JSON_ERROR || situ__json_next(&r->json) != SITU__JSON_END) return bad_json(r);
+  return true;
+}
+
+bool situ__header_parse(situ__header *header, char *text, size_t length, int64_t start,
+                        int64_t bytes, bool lenient, situ__problem *problem) {
+  *header = (situ__header){ .text = text };
+  reader r = { .header = header, .problem = problem };
+  situ__json_begin(&r.json, text, length);
+  bool fine = length > 0 && text[0] == '{'
+                  ? read_all(&r, bytes) && check_whole(&r, start, bytes, lenient)
+                  : bad_json(&r);
+  if (!fine) situ__header_free(header);
+  return fine;
+}
+
+void situ__header_free(situ__header *header) {
+  situ__free(header->entry);
+  situ__free(header->metadata);
+  situ__free(header->text);
+  *header = (situ__header){ 0 };
+}
+
+const situ_file_entry *situ__header_find(const situ__header *header, const char *name) {
+  situ_file_entry wanted = { .name = name };
+  return header->count
+             ? bsearch(&wanted, header->entry, (size_t)header->count, sizeof wanted, by_name)
+             : NULL;
+}
+
+const char *situ__header_metadata(const situ__header *header, const char *key) {
+  situ_metadata wanted = { .key = key };
+  const situ_metadata *found = header->metadata_count
+                                   ? bsearch(&wanted, header->metadata,
+                                             (size_t)header->metadata_count, sizeof wanted, by_key)
+                                   : NULL;
+  return found ? found->value : NULL;
+}

@@ -1,0 +1,162 @@
+/* Replacing a file as a whole.
+   SPDX-License-Identifier: MIT */
+#include "io/replace.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <stdatomic.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <time.h>
+#include <unistd.h>
+
+#include "base/alloc.h"
+#include "base/fail.h"
+#include "base/file.h"
+
+/* What one call of write takes at most: Linux cuts at 2 GiB less a page, others refuse. */
+#define WRITE_MOST ((size_t)1 << 30)
+
+static situ_status failed(situ__replace *r, const char *what) {
+  if (r->status != SITU_OK) return r->status;
+  return r->status = situ__fail(SITU_E_IO, r->op, "%s: %s: %s", r->path, what, strerror(errno));
+}
+
+/* The directory of path, opened. */
+static situ_status open_directory(situ__replace *r) {
+  size_t length = (size_t)(r->name - r->path);
+  char *directory = situ__alloc(length + 2);
+  if (!directory) return r->status = situ__no_memory(r->op, length + 2);
+  memcpy(directory, length ? r->path : ".", length ? length : 1);
+  directory[length ? length : 1] = '\0';
+  do r->dir = situ__sys.openat(AT_FDCWD, directory, O_RDONLY | O_DIRECTORY | O_CLOEXEC, 0);
+  while (r->dir < 0 && errno == EINTR);
+  situ__free(directory);
+  return r->dir < 0 ? failed(r, "its directory cannot be opened") : SITU_OK;
+}
+
+/* O_EXCL and O_NOFOLLOW: whoever may write in the directory cannot lay a trap under a name that is
+   new each time. */
+static situ_status open_new(situ__replace *r, mode_t mode) {
+  static atomic_uint counter;
+  for (int attempt = 0; attempt < 100; attempt++) {
+    struct timespec now;
+    clock_gettime(CLOCK_REALTIME, &now);
+    unsigned unique = atomic_fetch_add(&counter, 1) * 2654435761u ^ (unsigned)now.tv_nsec;
+    snprintf(r->temp, sizeof r->temp, ".%.*s.tmp.%ld.%08x", SITU__KEPT_NAME, r->name,
+             (long)getpid(), unique);
+    r->fd = situ__sys.openat(r->dir, r->temp, O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC | O_NOFOLLOW,
+                             mode);
+    if (r->fd >= 0) return SITU_OK;
+    if (errno != EEXIST && errno != EINTR) break;
+  }
+  r->temp[0] = '\0';
+  return failed(r, "no new file can be made beside it");
+}
+
+/* The target's permissions, and its owner where we may: a model that a group could read must not
+   become private by being saved again. */
+static situ_status keep_mode(situ__replace *r, const struct stat *old) {
+  struct stat now;
+  if (situ__sys.fstat(r->fd, &now) != 0) return failed(r, "the new file cannot be looked at");
+  if (now.st_uid != old->st_uid || now.st_gid != old->st_gid)
+    SITU_IGNORE(situ__sys.fchown(r->fd, old->st_uid, old->st_gid)); /* only root may, mostly */
+  if (situ__sys.fchmod(r->fd, old->st_mode & 07777) != 0)
+    return failed(r, "its permissions cannot be kept");
+  return SITU_OK;
+}
+
+static situ_status reserve(situ__replace *r, int64_t bytes) {
+  if (bytes <= 0) return SITU_OK;
+  int error;
+  do error = situ__sys.allocate(r->fd, 0, (off_t)bytes);
+  while (error == EINTR);
+  /* A file system that cannot reserve: then the writes tell. */
+  if (error == 0 || error == EINVAL || error == EOPNOTSUPP || error == ENOSYS) return SITU_OK;
+  errno = error;
+  return failed(r, "no room for the new file");
+}
+
+situ_status situ__replace_begin(situ__replace *r, const char *op, const char *path, int64_t bytes,
+                                bool sync) {
+  *r = (situ__replace){ .op = op, .path = path, .dir = -1, .fd = -1, .sync = sync };
+  const char *slash = strrchr(path, '/');
+  r->name = slash ? slash + 1 : path;
+  if (!*r->name) return r->status = situ__fail(SITU_E_ARG, op, "'%s' names no file", path);
+  if (open_directory(r) != SITU_OK) return r->status;
+
+  struct stat old;
+  bool exists = situ__sys.fstatat(r->dir, r->name, &old, AT_SYMLINK_NOFOLLOW) == 0;
+  if (!exists && errno != ENOENT) {
+    failed(r, "cannot be looked at");
+  } else if (exists && !S_ISREG(old.st_mode)) {
+    r->status = situ__fail(SITU_E_ARG, op, "%s: is %s: only a file can be replaced", path,
+                           S_ISLNK(old.st_mode) ? "a symbolic link" : "no file");
+  } else {
+    situ__replace_sweep(r->dir, r->name);
+    /* While it is being written, nobody may read who might not read the old one. */
+    if (open_new(r, exists ? 0600 : 0666) == SITU_OK && (!exists || keep_mode(r, &old) == SITU_OK))
+      reserve(r, bytes);
+  }
+  if (r->status != SITU_OK) situ__replace_abandon(r);
+  return r->status;
+}
+
+situ_status situ__replace_rewrite(situ__replace *r, const void *data, size_t bytes,
+                                  int64_t offset) {
+  const char *from = data;
+  while (r->status == SITU_OK && bytes > 0) {
+    ssize_t done =
+        situ__sys.pwrite(r->fd, from, bytes < WRITE_MOST ? bytes : WRITE_MOST, (off_t)offset);
+    if (done < 0 && errno == EINTR) continue;
+    if (done == 0) errno = ENOSPC; /* what a write that does nothing means is not said anywhere */
+    if (done <= 0) return failed(r, "cannot be written");
+    from += done;
+    bytes -= (size_t)done;
+    offset += done;
+  }
+  return r->status;
+}
+
+situ_status situ__replace_write(situ__replace *r, const void *data, size_t bytes) {
+  if (situ__replace_rewrite(r, data, bytes, r->written) == SITU_OK) r->written += (int64_t)bytes;
+  return r->status;
+}
+
+void situ__replace_abandon(situ__replace *r) {
+  if (r->status == SITU_OK) r->status = SITU_E_STATE;
+  if (r->fd >= 0) situ__sys.close(r->fd);
+  if (r->dir >= 0) {
+    if (r->temp[0]) situ__sys.unlinkat(r->dir, r->temp, 0);
+    situ__sys.close(r->dir);
+  }
+  r->fd = r->dir = -1;
+}
+
+situ_status situ__replace_end(situ__replace *r, situ_replaced *out) {
+  situ_replaced done = SITU_NOT_REPLACED;
+  if (r->status == SITU_OK) {
+    /* A failed sync is never tried again: the kernel has dropped the pages and would call them
+       clean. */
+    if (r->sync && situ__sys.fsync(r->fd) != 0) failed(r, "the disk did not take it");
+    int fd = r->fd;
+    r->fd = -1;
+    /* Whatever close says, the descriptor is gone; EINTR says nothing about the data. */
+    if (situ__sys.close(fd) != 0 && errno != EINTR) failed(r, "cannot be closed");
+    if (r->status == SITU_OK && situ__sys.renameat(r->dir, r->temp, r->dir, r->name) != 0)
+      failed(r, "the new file cannot take its place");
+  }
+  if (r->status == SITU_OK) {
+    r->temp[0] = '\0';
+    done = SITU_REPLACED;
+    if (r->sync && situ__sys.fsync(r->dir) != 0) {
+      done = SITU_REPLACED_NOT_DURABLE;
+      failed(r, "is replaced, but a power cut may undo it");
+    }
+  }
+  if (out) *out = done;
+  situ_status status = r->status;
+  situ__replace_abandon(r);
+  return status;
+}

@@ -1,0 +1,318 @@
+/* Opening and loading safetensors files: one file, or the several of an index.
+   SPDX-License-Identifier: MIT */
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/alloc.h"
+#include "base/fail.h"
+#include "base/file.h"
+#include "io/header.h"
+#include "io/index.h"
+#include "io/values.h"
+
+typedef struct shard {
+  char *path;
+  int fd;
+  situ__header header;
+  uint32_t *sum; /* of each tensor; NULL: the file has none, or nobody wants to know */
+  situ__mapping *mapping;
+} shard;
+
+/* Where a tensor is. */
+typedef struct place {
+  situ_file_entry *entry;
+  shard *shard;
+} place;
+
+struct situ_safetensors {
+  situ_load_options options;
+  shard *shards;
+  int64_t count;
+  place *places; /* by name */
+  int64_t tensors;
+  situ__index index; /* empty if there is one file only */
+};
+
+static const char *const op = "safetensors_open";
+
+static bool bad_file(const char *path, const situ__problem *problem) {
+  situ__fail(problem->status, op, "%s: %s", path, problem->text);
+  return false;
+}
+
+/* ---- one file -------------------------------------------------------------------------------- */
+
+/* The length of the header is believed when it fits the file and the format's limit: not before is
+   anything allocated for it. */
+static char *read_header(const shard *s, int64_t bytes, size_t *length) {
+  unsigned char first[8];
+  uint64_t wanted = 0;
+  if (bytes < 8) {
+    situ__fail(SITU_E_FORMAT, op, "%s: has %lld bytes, too few for a safetensors file", s->path,
+               (long long)bytes);
+    return NULL;
+  }
+  if (situ__file_read(op, s->path, s->fd, first, 8, 0) != SITU_OK) return NULL;
+  for (int i = 7; i >= 0; i--) wanted = wanted << 8 | first[i];
+  if (wanted > (uint64_t)bytes - 8 || wanted > SITU__HEADER_MAX) {
+    situ__fail(SITU_E_FORMAT, op, "%s: is no safetensors file: its header would have %llu bytes",
+               s->path, (unsigned long long)wanted);
+    return NULL;
+  }
+  char *text = situ__alloc((size_t)wanted + 1);
+  if (!text) {
+    situ__no_memory(op, (size_t)wanted + 1);
+  } else if (situ__file_read(op, s->path, s->fd, text, (size_t)wanted, 8) != SITU_OK) {
+    situ__free(text);
+    text = NULL;
+  }
+  *length = (size_t)wanted;
+  return text;
+}
+
+static bool read_checksums(shard *s) {
+  situ__problem problem;
+  bool have;
+  s->sum = situ__calloc((size_t)s->header.count + 1, sizeof *s->sum);
+  if (!s->sum) {
+    situ__no_memory(op, ((size_t)s->header.count + 1) * sizeof *s->sum);
+    return false;
+  }
+  if (!situ__header_checksums(&s->header, s->sum, &have, &problem))
+    return bad_file(s->path, &problem);
+  if (!have) {
+    situ__free(s->sum);
+    s->sum = NULL;
+  }
+  return true;
+}
+
+/* path is taken over. */
+static bool open_shard(shard *s, char *path, const situ_load_options *options) {
+  situ__problem problem;
+  int64_t bytes;
+  size_t length;
+  *s = (shard){ .path = path, .fd = -1 };
+  if (!path) {
+    situ__no_memory(op, 1);
+    return false;
+  }
+  s->fd = situ__file_open(op, path, &bytes);
+  if (s->fd < 0) return false;
+  char *text = read_header(s, bytes, &length);
+  if (!text) return false;
+  int64_t start = 8 + (int64_t)length;
+  if (!situ__header_parse(&s->header, text, length, start, bytes - start, options->lenient,
+                          &problem))
+    return bad_file(path, &problem);
+  if (options->verify != SITU_VERIFY_NEVER && !read_checksums(s)) return false;
+  if (options->map && !(s->mapping = situ__mapping_new(op, path, s->fd, bytes))) return false;
+  return true;
+}
+
+static void close_shard(shard *s) {
+  situ__mapping_release(s->mapping);
+  situ__file_close(s->fd);
+  situ__header_free(&s->header);
+  situ__free(s->sum);
+  situ__free(s->path);
+}
+
+/* ---- all of them ----------------------------------------------------------------------------- */
+
+static int by_name(const void *a, const void *b) {
+  return strcmp(((const place *)a)->entry->name, ((const place *)b)->entry->name);
+}
+
+/* All tensors of all shards in one list. */
+static bool list_places(situ_safetensors *f) {
+  for (int64_t k = 0; k < f->count; k++) f->tensors += f->shards[k].header.count;
+  f->places = situ__calloc((size_t)f->tensors + 1, sizeof *f->places);
+  if (!f->places) {
+    situ__no_memory(op, ((size_t)f->tensors + 1) * sizeof *f->places);
+    return false;
+  }
+  place *to = f->places;
+  for (int64_t k = 0; k < f->count; k++)
+    for (int64_t i = 0; i < f->shards[k].header.count; i++)
+      *to++ = (place){ &f->shards[k].header.entry[i], &f->shards[k] };
+  if (f->count > 1) qsort(f->places, (size_t)f->tensors, sizeof *f->places, by_name);
+  return true;
+}
+
+/* The index and the files must say the same: both lists are in order, and so are compared in one pass. */
+static bool agree(const situ_safetensors *f, const char *path) {
+  const situ__index *index = &f->index;
+  char shown[SITU__SHOWN_MAX];
+  for (int64_t i = 0; i < index->count || i < f->tensors; i++) {
+    const char *listed = i < index->count ? index->item[i].name : NULL;
+    const char *there = i < f->tensors ? f->places[i].entry->name : NULL;
+    int order = !listed ? 1 : !there ? -1 : strcmp(listed, there);
+    if (order < 0) {
+      situ__fail(SITU_E_FORMAT, op, "%s: lists '%s', which %s lacks", path,
+                 situ__shown(listed, shown), index->item[i].file);
+      return false;
+    }
+    if (order > 0 || strcmp(index->item[i].file, f->places[i].entry->file) != 0) {
+      situ__fail(SITU_E_FORMAT, op, "%s: does not list '%s', which is in %s", path,
+                 situ__shown(there, shown), f->places[i].entry->file);
+      return false;
+    }
+  }
+  return true;
+}
+
+static int by_file(const void *a, const void *b) {
+  return strcmp(*(const char *const *)a, *(const char *const *)b);
+}
+
+/* The files that an index names, each once, in order. Returns how many; -1: no memory. */
+static int64_t list_files(const situ__index *index, const char ***out) {
+  const char **file = situ__calloc((size_t)index->count + 1, sizeof *file);
+  int64_t count = 0;
+  *out = file;
+  if (!file) return -1;
+  for (int64_t i = 0; i < index->count; i++) file[i] = index->item[i].file;
+  if (index->count > 1) qsort(file, (size_t)index->count, sizeof *file, by_file);
+  for (int64_t i = 0; i < index->count; i++)
+    if (count == 0 || strcmp(file[count - 1], file[i]) != 0) file[count++] = file[i];
+  return count;
+}
+
+static bool open_index(situ_safetensors *f, const char *path) {
+  situ__problem problem;
+  size_t length;
+  char *text = situ__file_load(op, path, SITU__INDEX_MAX, &length);
+  if (!text) return false;
+  if (!situ__index_parse(&f->index, text, length, &problem)) return bad_file(path, &problem);
+  const char **file;
+  int64_t files = list_files(&f->index, &file);
+  f->shards = files < 0 ? NULL : situ__calloc((size_t)files + 1, sizeof *f->shards);
+  bool fine = f->shards != NULL;
+  if (!fine) situ__no_memory(op, ((size_t)f->index.count + 1) * sizeof *f->shards);
+  while (fine && f->count < files) {
+    shard *s = &f->shards[f->count];
+    const char *name = file[f->count++];
+    fine = open_shard(s, situ__path_beside(path, name), &f->options);
+    for (int64_t i = 0; fine && i < s->header.count; i++) s->header.entry[i].file = name;
+  }
+  situ__free(file);
+  return fine && list_places(f) && agree(f, path);
+}
+
+static bool open_single(situ_safetensors *f, const char *path) {
+  f->shards = situ__calloc(1, sizeof *f->shards);
+  if (!f->shards) {
+    situ__no_memory(op, sizeof *f->shards);
+    return false;
+  }
+  f->count = 1;
+  return open_shard(f->shards, situ__strdup(path), &f->options) && list_places(f);
+}
+
+situ_safetensors *situ_safetensors_open(const char *path, const situ_load_options *options) {
+  if (!path) {
+    situ__null(op, "path");
+    return NULL;
+  }
+  situ_safetensors *f = situ__calloc(1, sizeof *f);
+  if (!f) {
+    situ__no_memory(op, sizeof *f);
+    return NULL;
+  }
+  if (options) f->options = *options;
+  if (situ__is_index(path) ? open_index(f, path) : open_single(f, path)) return f;
+  situ_safetensors_close(f);
+  return NULL;
+}
+
+void situ_safetensors_close(situ_safetensors *f) {
+  if (!f) return;
+  for (int64_t k = 0; k < f->count; k++) close_shard(&f->shards[k]);
+  situ__index_free(&f->index);
+  situ__free(f->shards);
+  situ__free(f->places);
+  situ__free(f);
+}
+
+/* ---- looking --------------------------------------------------------------------------------- */
+
+int64_t situ_safetensors_count(const situ_safetensors *f) { return f ? f->tensors : 0; }
+
+const situ_file_entry *situ_safetensors_entry(const situ_safetensors *f, int64_t index) {
+  return f && index >= 0 && index < f->tensors ? f->places[index].entry : NULL;
+}
+
+static const place *find(const situ_safetensors *f, const char *name) {
+  situ_file_entry named = { .name = name };
+  place wanted = { .entry = &named };
+  return f->tensors ? bsearch(&wanted, f->places, (size_t)f->tensors, sizeof wanted, by_name)
+                    : NULL;
+}
+
+const situ_file_entry *situ_safetensors_find(const situ_safetensors *f, const char *name) {
+  const place *found = f && name ? find(f, name) : NULL;
+  return found ? found->entry : NULL;
+}
+
+/* Every shard that we write has all remarks. */
+const char *situ_safetensors_metadata(const situ_safetensors *f, const char *key) {
+  return f && key && f->count ? situ__header_metadata(&f->shards[0].header, key) : NULL;
+}
+
+bool situ_safetensors_metadata_at(const situ_safetensors *f, int64_t index, situ_metadata *out) {
+  if (!f || !f->count || !out || index < 0 || index >= f->shards[0].header.metadata_count)
+    return false;
+  *out = f->shards[0].header.metadata[index];
+  return true;
+}
+
+/* ---- loading --------------------------------------------------------------------------------- */
+
+static situ_tensor *load(const char *by, const situ_safetensors *f, const place *p) {
+  const situ_file_entry *e = p->entry;
+  const shard *s = p->shard;
+  char shown[SITU__SHOWN_MAX];
+  if (e->dtype == SITU_DTYPE_DEFAULT) {
+    situ__fail(SITU_E_UNSUPPORTED, by, "%s: '%s' is of dtype %s, which this library does not have",
+               s->path, situ__shown(e->name, shown), e->type);
+    return NULL;
+  }
+  const situ__source source = { .op = by, .path = s->path, .fd = s->fd, .mapping = s->mapping };
+  bool check = s->sum && (!s->mapping || f->options.verify == SITU_VERIFY_ALWAYS);
+  const uint32_t *sum = check ? &s->sum[e - s->header.entry] : NULL;
+  situ_tensor *t =
+      situ__values_load(&source, e->name, e->offset, &e->shape, e->dtype, f->options.device, sum);
+  return t ? situ_set_name(t, e->name) : NULL;
+}
+
+situ_tensor *situ_safetensors_load(situ_safetensors *f, const char *name) {
+  static const char by[] = "safetensors_load";
+  char shown[SITU__SHOWN_MAX];
+  if (!f || !name) {
+    situ__null(by, f ? "name" : "file");
+    return NULL;
+  }
+  const place *p = find(f, name);
+  if (p) return load(by, f, p);
+  situ__fail(SITU_E_ARG, by, "there is no tensor '%s' in %s", situ__shown(name, shown),
+             f->count ? f->shards[0].path : "an empty index");
+  return NULL;
+}
+
+situ_tree *situ_load(const char *path, const situ_load_options *options) {
+  situ_safetensors *f = situ_safetensors_open(path, options);
+  if (!f) return NULL;
+  situ_scope scope;
+  situ_scope_begin_no_grad(&scope);
+  situ_tree *dict = situ_tree_dict();
+  for (int64_t i = 0; dict && i < f->tensors; i++) {
+    const place *p = &f->places[i];
+    dict = situ_tree_put(dict, p->entry->name, situ_tree_tensor(load("load", f, p)));
+  }
+  situ_status status = situ_scope_end(&scope);
+  situ_safetensors_close(f);
+  if (status == SITU_OK) return dict;
+  situ_tree_free(dict);
+  return NULL;
+}

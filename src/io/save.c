@@ -1,0 +1,250 @@
+/* Writing a safetensors file.
+   SPDX-License-Identifier: MIT */
+#include "io/save.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/alloc.h"
+#include "base/fail.h"
+#include "base/size.h"
+#include "base/text.h"
+#include "io/utf8.h"
+#include "io/values.h"
+
+/* ---- what is to be saved --------------------------------------------------------------------- */
+
+static bool fit_for_json(const char *op, const char *what, const char *text) {
+  char shown[SITU__SHOWN_MAX];
+  size_t length = strlen(text);
+  if (situ__utf8_prefix(text, length) == length) return true;
+  situ__fail(SITU_E_ARG, op, "the %s '%s' is not UTF-8", what, situ__shown(text, shown));
+  return false;
+}
+
+static bool fill(const char *op, const char *name, situ_tensor *tensor, situ__saved *out) {
+  const situ__file_type *type = situ__file_type_of(situ_dtype_of(tensor));
+  if (!type || !fit_for_json(op, "name", name)) return false;
+  if (strcmp(name, "__metadata__") == 0) {
+    situ__fail(SITU_E_ARG, op, "the format keeps the name __metadata__ for itself");
+    return false;
+  }
+  *out = (situ__saved){ .tensor = tensor,
+                        .entry = { .name = name,
+                                   .type = type->name,
+                                   .dtype = type->dtype,
+                                   .shape = situ_shape_of(tensor),
+                                   .file = "" } };
+  if (situ__shape_bytes(&out->entry.shape, type->bits, &out->entry.bytes)) return true;
+  situ__fail(SITU_E_OVERFLOW, op, "'%s' has more bytes than a file can", name);
+  return false;
+}
+
+static int metadata_by_key(const void *a, const void *b) {
+  return strcmp(((const situ_metadata *)a)->key, ((const situ_metadata *)b)->key);
+}
+
+/* The caller's remarks in order, in a block of their own. */
+static bool take_metadata(const char *op, const situ_save_options *options, situ_metadata **out) {
+  int64_t count = options->metadata_count;
+  if (count < 0 || (count > 0 && !options->metadata)) {
+    situ__fail(SITU_E_ARG, op, "metadata_count is %lld without metadata", (long long)count);
+    return false;
+  }
+  for (int64_t i = 0; i < count; i++) {
+    const situ_metadata *m = &options->metadata[i];
+    if (!m->key || !m->value) {
+      situ__null(op, "metadata");
+      return false;
+    }
+    if (!fit_for_json(op, "metadata key", m->key) || !fit_for_json(op, "metadata value", m->value))
+      return false;
+  }
+  situ_metadata *list = situ__calloc((size_t)count + 1, sizeof *list);
+  if (!list) {
+    situ__no_memory(op, ((size_t)count + 1) * sizeof *list);
+    return false;
+  }
+  if (count) {
+    memcpy(list, options->metadata, (size_t)count * sizeof *list);
+    qsort(list, (size_t)count, sizeof *list, metadata_by_key);
+  }
+  for (int64_t i = 0; i < count; i++) {
+    if (strcmp(list[i].key, SITU__CHECKSUM_KEY) != 0 &&
+        (i == 0 || metadata_by_key(&list[i - 1], &list[i]) != 0))
+      continue;
+    situ__fail(SITU_E_ARG, op, "the metadata key '%s' is there twice, or is the library's own",
+               list[i].key);
+    situ__free(list);
+    return false;
+  }
+  *out = list;
+  return true;
+}
+
+/* ---- one file -------------------------------------------------------------------------------- */
+
+static int by_name(const void *a, const void *b) {
+  return strcmp(((const situ__saved *)a)->entry.name, ((const situ__saved *)b)->entry.name);
+}
+
+/* The widest dtypes come first, so that every tensor is aligned without holes, which the format
+   forbids. */
+static int in_file_order(const void *a, const void *b) {
+  const situ__saved *x = *(situ__saved *const *)a, *y = *(situ__saved *const *)b;
+  size_t wide_x = situ_dtype_size(x->entry.dtype), wide_y = situ_dtype_size(y->entry.dtype);
+  if (wide_x != wide_y) return wide_x > wide_y ? -1 : 1;
+  return strcmp(x->entry.name, y->entry.name);
+}
+
+/* A file in the making. */
+typedef struct job {
+  const char *op;
+  int64_t count;
+  situ__saved *list;   /* by name */
+  situ__saved **order; /* as they lie in the file */
+  uint32_t *sum;       /* by name */
+  situ__header header; /* what a reader will see: for the digest */
+  situ__text text;     /* the first 8 bytes and the JSON */
+  size_t sums_at;      /* where in text the checksums stand */
+  int64_t data_bytes;
+} job;
+
+static bool prepare(job *j) {
+  size_t count = (size_t)j->count + 1; /* none is a file too */
+  j->order = situ__calloc(count, sizeof *j->order);
+  j->sum = situ__calloc(count, sizeof *j->sum);
+  j->header.entry = situ__calloc(count, sizeof *j->header.entry);
+  if (!j->order || !j->sum || !j->header.entry) {
+    situ__no_memory(j->op, count * sizeof *j->header.entry);
+    return false;
+  }
+  if (j->count > 1) qsort(j->list, (size_t)j->count, sizeof *j->list, by_name);
+  for (int64_t i = 0; i < j->count; i++) j->order[i] = &j->list[i];
+  if (j->count > 1) qsort(j->order, (size_t)j->count, sizeof *j->order, in_file_order);
+  for (int64_t i = 0; i < j->count; i++) {
+    j->order[i]->entry.offset = j->data_bytes;
+    if (!situ__add_i64(j->data_bytes, j->order[i]->entry.bytes, &j->data_bytes)) {
+      situ__fail(SITU_E_OVERFLOW, j->op, "the tensors have more bytes than a file can");
+      return false;
+    }
+  }
+  for (int64_t i = 0; i < j->count; i++) j->header.entry[i] = j->list[i].entry;
+  j->header.count = j->count;
+  return true;
+}
+
+static void write_hex(char *to, uint32_t value) {
+  for (int i = 7; i >= 0; i--, value >>= 4) to[i] = "0123456789abcdef"[value & 15];
+}
+
+/* The header with zeros for checksums: they are known when the data have been written. */
+static bool make_header(job *j) {
+  situ__text *t = &j->text;
+  situ__text_add(t, "........{\"__metadata__\":{\"%s\":\"", SITU__CHECKSUM_KEY);
+  j->sums_at = t->length;
+  for (int64_t i = 0; i <= j->count; i++) situ__text_append(t, "00000000", 8);
+  situ__text_append(t, "\"", 1);
+  for (int64_t i = 0; i < j->header.metadata_count; i++) {
+    situ__text_append(t, ",", 1);
+    situ__text_json_string(t, j->header.metadata[i].key);
+    situ__text_append(t, ":", 1);
+    situ__text_json_string(t, j->header.metadata[i].value);
+  }
+  situ__text_append(t, "}", 1);
+  for (int64_t i = 0; i < j->count; i++) {
+    const situ_file_entry *e = &j->order[i]->entry;
+    situ__text_append(t, ",", 1);
+    situ__text_json_string(t, e->name);
+    situ__text_add(t, ":{\"dtype\":\"%s\",\"shape\":", e->type);
+    situ__text_dims(t, e->shape.dim, e->shape.ndim);
+    situ__text_add(t, ",\"data_offsets\":[%lld,%lld]}", (long long)e->offset,
+                   (long long)(e->offset + e->bytes));
+  }
+  situ__text_append(t, "}", 1);
+  /* The data begin at a multiple of a cache line. */
+  while (!t->failed && t->length % 64 != 0) situ__text_append(t, " ", 1);
+  if (t->failed) {
+    situ__no_memory(j->op, t->length);
+    return false;
+  }
+  uint64_t length = t->length - 8;
+  if (length > SITU__HEADER_MAX) {
+    situ__fail(SITU_E_LIMIT, j->op, "a header of %llu bytes; the format has room for %d",
+               (unsigned long long)length, SITU__HEADER_MAX);
+    return false;
+  }
+  for (int i = 0; i < 8; i++) t->data[i] = (char)(length >> (8 * i));
+  return true;
+}
+
+static situ_status write_tensor(situ__replace *r, situ__saved *saved, uint32_t *sum) {
+  situ_scope scope;
+  const void *data;
+  size_t bytes;
+  situ_scope_begin_no_grad(&scope);
+  situ_status status = situ__values_on_host(r->op, saved->entry.name, saved->tensor, &data, &bytes);
+  if (status == SITU_OK) status = situ__values_write(r, data, bytes, sum);
+  situ_status ended = situ_scope_end(&scope);
+  return status != SITU_OK ? status : ended;
+}
+
+static situ_status write_file(job *j, const char *path, const situ_save_options *options) {
+  situ__replace r;
+  int64_t total;
+  if (!situ__add_i64(j->data_bytes, (int64_t)j->text.length, &total))
+    return situ__fail(SITU_E_OVERFLOW, j->op, "the tensors have more bytes than a file can");
+  situ_status status = situ__replace_begin(&r, j->op, path, total, !options->no_sync);
+  if (status != SITU_OK) return status;
+  situ__replace_write(&r, j->text.data, j->text.length);
+  for (int64_t i = 0; i < j->count && status == SITU_OK; i++)
+    status = write_tensor(&r, j->order[i], &j->sum[j->order[i] - j->list]);
+  if (status != SITU_OK) {
+    situ__replace_abandon(&r);
+    return status;
+  }
+  char *sums = j->text.data + j->sums_at;
+  write_hex(sums, situ__header_digest(&j->header, j->sum));
+  for (int64_t i = 0; i < j->count; i++) write_hex(sums + 8 * (i + 1), j->sum[i]);
+  situ__replace_rewrite(&r, sums, 8 * ((size_t)j->count + 1), (int64_t)j->sums_at);
+  return situ__replace_end(&r, options->replaced);
+}
+
+situ_status situ__save_file(const char *op, const char *path, situ__saved *list, int64_t count,
+                            const situ_save_options *options) {
+  job j = { .op = op, .list = list, .count = count };
+  j.header.metadata_count = options->metadata_count;
+  bool fine = take_metadata(op, options, &j.header.metadata) && prepare(&j) && make_header(&j);
+  situ_status status = fine ? write_file(&j, path, options) : situ_error();
+  situ__text_free(&j.text);
+  situ__header_free(&j.header);
+  situ__free(j.sum);
+  situ__free(j.order);
+  return status;
+}
+
+/* ---- the call -------------------------------------------------------------------------------- */
+
+situ_status situ_save(const char *path, const situ_tree *tree, const situ_save_options *options) {
+  const char *op = "save";
+  static const situ_save_options defaults;
+  if (!options) options = &defaults;
+  if (options->replaced) *options->replaced = SITU_NOT_REPLACED;
+  if (!path) return situ__null(op, "path");
+  if (!tree) return situ__null(op, "tree");
+  situ_tree *flat = situ_tree_flatten(tree);
+  if (!flat) return situ_error();
+  int64_t count = situ_tree_count(flat);
+  situ__saved *list = situ__calloc((size_t)count + 1, sizeof *list);
+  situ_status status = list ? SITU_OK : situ__no_memory(op, ((size_t)count + 1) * sizeof *list);
+  for (int64_t i = 0; i < count && status == SITU_OK; i++)
+    if (!fill(op, situ_tree_key(flat, i), situ_tree_tensor_at(flat, i), &list[i]))
+      status = situ_error();
+  if (status == SITU_OK) {
+    status = options->max_shard_bytes > 0 ? situ__save_shards(op, path, list, count, options)
+                                          : situ__save_file(op, path, list, count, options);
+  }
+  situ__free(list);
+  situ_tree_free(flat);
+  return status;
+}

@@ -1,0 +1,197 @@
+/* Writing a model into several files and an index.
+   SPDX-License-Identifier: MIT */
+#include <fcntl.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <time.h>
+
+#include "base/alloc.h"
+#include "base/fail.h"
+#include "base/file.h"
+#include "base/text.h"
+#include "io/index.h"
+#include "io/save.h"
+
+/* The files of one save carry a tag of their own, so that they never overwrite those that the old
+   index names: whenever the machine stops, the index, old or new, finds its files as they were. */
+typedef struct plan {
+  const char *op, *path;
+  char stem[128];
+  unsigned tag;
+  int64_t *begin; /* shard k has the tensors begin[k] .. begin[k + 1] - 1 */
+  int64_t shards;
+  int64_t total_bytes;
+} plan;
+
+static char *shard_path(const plan *p, int64_t k) {
+  char name[256];
+  snprintf(name, sizeof name, "%s-%08x-%05lld-of-%05lld.safetensors", p->stem, p->tag,
+           (long long)k + 1, (long long)p->shards);
+  return situ__path_beside(p->path, name);
+}
+
+/* A tensor that is larger than a shard has one for itself. */
+static bool divide(plan *p, const situ__saved *list, int64_t count, int64_t most) {
+  p->begin = situ__calloc((size_t)count + 2, sizeof *p->begin);
+  if (!p->begin) {
+    situ__no_memory(p->op, ((size_t)count + 2) * sizeof *p->begin);
+    return false;
+  }
+  int64_t bytes = 0;
+  for (int64_t i = 0; i < count; i++) {
+    int64_t more = list[i].entry.bytes;
+    if (i == 0 || bytes > most - more) {
+      p->begin[p->shards++] = i;
+      bytes = 0;
+    }
+    bytes += more;
+    p->total_bytes += more;
+  }
+  p->begin[p->shards] = count;
+  return true;
+}
+
+static bool name_shards(plan *p) {
+  const char *slash = strrchr(p->path, '/'), *name = slash ? slash + 1 : p->path;
+  size_t length = strlen(name) - strlen(".index.json");
+  static const char ending[] = ".safetensors";
+  size_t end = sizeof ending - 1;
+  if (length > end && memcmp(name + length - end, ending, end) == 0) length -= end;
+  if (length >= sizeof p->stem) {
+    situ__fail(SITU_E_LIMIT, p->op, "%s: the name is too long to make those of its parts", p->path);
+    return false;
+  }
+  memcpy(p->stem, name, length);
+  p->stem[length] = '\0';
+  struct timespec now;
+  clock_gettime(CLOCK_REALTIME, &now);
+  p->tag = (unsigned)now.tv_sec * 2654435761u ^ (unsigned)now.tv_nsec;
+  return true;
+}
+
+/* ---- files that are not needed any more ------------------------------------------------------ */
+
+static void remove_beside(const char *path, const char *name) {
+  char *other = situ__path_beside(path, name);
+  if (other) situ__sys.unlinkat(AT_FDCWD, other, 0);
+  situ__free(other);
+}
+
+static void remove_shards(const plan *p, int64_t count) {
+  for (int64_t k = 0; k < count; k++) {
+    char *path = shard_path(p, k);
+    if (path) situ__sys.unlinkat(AT_FDCWD, path, 0);
+    situ__free(path);
+  }
+}
+
+/* The index that is about to be replaced; empty if there is none, or none that can be read: no
+   reason not to save. */
+static void read_old(const char *path, situ__index *old) {
+  situ__errors own;
+  situ__problem problem;
+  size_t length;
+  *old = (situ__index){ 0 };
+  situ__errors_aside(&own);
+  char *text = situ__file_load("save", path, SITU__INDEX_MAX, &length);
+  SITU_IGNORE(situ__errors_back(&own, NULL, 0));
+  if (text) SITU_IGNORE(situ__index_parse(old, text, length, &problem));
+}
+
+/* Only files that look like our own, and that the new index does not name (their tag is another).
+   */
+static void remove_old(const plan *p, const situ__index *old) {
+  size_t stem = strlen(p->stem), rest = strlen("-12345678-00001-of-00001.safetensors");
+  for (int64_t i = 0; i < old->count; i++) {
+    const char *file = old->item[i].file;
+    if (strncmp(file, p->stem, stem) == 0 && strlen(file) >= stem + rest && file[stem] == '-' &&
+        strspn(file + stem + 1, "0123456789abcdef") == 8)
+      remove_beside(p->path, file);
+  }
+}
+
+/* ---- the index ------------------------------------------------------------------------------- */
+
+typedef struct line {
+  const char *name;
+  int64_t shard;
+} line;
+
+static int line_by_name(const void *a, const void *b) {
+  return strcmp(((const line *)a)->name, ((const line *)b)->name);
+}
+
+static void list_tensors(const plan *p, const situ__saved *list, int64_t count, situ__text *text) {
+  line *lines = situ__calloc((size_t)count + 1, sizeof *lines);
+  if (!lines) {
+    text->failed = true;
+    return;
+  }
+  for (int64_t k = 0; k < p->shards; k++)
+    for (int64_t i = p->begin[k]; i < p->begin[k + 1]; i++)
+      lines[i] = (line){ list[i].entry.name, k };
+  if (count > 1) qsort(lines, (size_t)count, sizeof *lines, line_by_name);
+  situ__text_add(text, "{\n  \"metadata\": {\"total_size\": %lld},\n  \"weight_map\": {",
+                 (long long)p->total_bytes);
+  for (int64_t i = 0; i < count; i++) {
+    char *path = shard_path(p, lines[i].shard), *slash = path ? strrchr(path, '/') : NULL;
+    text->failed = text->failed || !path;
+    situ__text_add(text, i ? ",\n    " : "\n    ");
+    situ__text_json_string(text, lines[i].name);
+    situ__text_add(text, ": ");
+    situ__text_json_string(text, slash ? slash + 1 : path ? path : "");
+    situ__free(path);
+  }
+  situ__text_add(text, "\n  }\n}\n");
+  situ__free(lines);
+}
+
+static situ_status write_index(const plan *p, const situ__saved *list, int64_t count,
+                               const situ_save_options *options) {
+  situ__text text = { 0 };
+  situ__replace r;
+  list_tensors(p, list, count, &text);
+  situ_status status = text.failed ? situ__no_memory(p->op, text.length)
+                                   : situ__replace_begin(&r, p->op, p->path, (int64_t)text.length,
+                                                         !options->no_sync);
+  if (status == SITU_OK) {
+    situ__replace_write(&r, text.data, text.length);
+    status = situ__replace_end(&r, options->replaced);
+  }
+  situ__text_free(&text);
+  return status;
+}
+
+situ_status situ__save_shards(const char *op, const char *path, situ__saved *list, int64_t count,
+                              const situ_save_options *options) {
+  plan p = { .op = op, .path = path };
+  if (!situ__is_index(path))
+    return situ__fail(SITU_E_ARG, op, "%s: the index of several files must end in .index.json",
+                      path);
+  situ_status status = SITU_OK;
+  situ_replaced replaced = SITU_NOT_REPLACED;
+  int64_t written = 0;
+  situ__index old;
+  if (!name_shards(&p) || !divide(&p, list, count, options->max_shard_bytes)) return situ_error();
+  read_old(path, &old);
+  situ_save_options one = *options;
+  one.replaced = NULL;
+  for (; written < p.shards && status == SITU_OK; written++) {
+    char *shard = shard_path(&p, written);
+    int64_t first = p.begin[written];
+    status = shard ? situ__save_file(op, shard, list + first, p.begin[written + 1] - first, &one)
+                   : situ__no_memory(op, strlen(path) + 256);
+    situ__free(shard);
+  }
+  one.replaced = &replaced;
+  if (status == SITU_OK) status = write_index(&p, list, count, &one);
+  if (replaced == SITU_NOT_REPLACED)
+    remove_shards(&p, written);
+  else if (status == SITU_OK)
+    remove_old(&p, &old);
+  if (options->replaced) *options->replaced = replaced;
+  situ__index_free(&old);
+  situ__free(p.begin);
+  return status;
+}

@@ -1,0 +1,49 @@
+/* Removing what killed programs left behind.
+   SPDX-License-Identifier: MIT */
+#include <dirent.h>
+#include <errno.h>
+#include <fcntl.h>
+#include <signal.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <time.h>
+#include <unistd.h>
+
+#include "base/file.h"
+#include "io/replace.h"
+
+/* The process that wrote ".NAME.tmp.PID.UNIQUE"; 0 if the file is none of these. */
+static long writer_of(const char *file, const char *prefix) {
+  size_t length = strlen(prefix);
+  if (strncmp(file, prefix, length) != 0) return 0;
+  long pid = 0;
+  const char *at = file + length;
+  for (; *at >= '0' && *at <= '9' && pid < 1000000000; at++) pid = 10 * pid + (*at - '0');
+  return *at == '.' && strspn(at + 1, "0123456789abcdef") == 8 && at[9] == '\0' ? pid : 0;
+}
+
+/* Its writer is gone, and was not on another machine a moment ago. */
+static bool abandoned(int dir, const char *file, long pid) {
+  struct stat about;
+  return kill((pid_t)pid, 0) != 0 && errno == ESRCH &&
+         situ__sys.fstatat(dir, file, &about, AT_SYMLINK_NOFOLLOW) == 0 && S_ISREG(about.st_mode) &&
+         time(NULL) - about.st_mtime >= 3600;
+}
+
+/* Nobody waits for this to succeed: what fails is left for the next time. */
+void situ__replace_sweep(int dir, const char *name) {
+  char prefix[256];
+  snprintf(prefix, sizeof prefix, ".%.*s.tmp.", SITU__KEPT_NAME, name);
+  int fd = situ__sys.openat(dir, ".", O_RDONLY | O_DIRECTORY | O_CLOEXEC, 0);
+  DIR *list = fd >= 0 ? fdopendir(fd) : NULL;
+  if (!list) {
+    if (fd >= 0) situ__sys.close(fd);
+    return;
+  }
+  for (struct dirent *entry; (entry = readdir(list));) {
+    long pid = writer_of(entry->d_name, prefix);
+    if (pid > 0 && abandoned(dir, entry->d_name, pid)) situ__sys.unlinkat(dir, entry->d_name, 0);
+  }
+  closedir(list);
+}

@@ -1,0 +1,111 @@
+/* The values of a tensor between a file and memory.
+   SPDX-License-Identifier: MIT */
+#include "io/values.h"
+
+#include "base/fail.h"
+#include "base/file.h"
+#include "io/crc32c.h"
+#include "io/problem.h"
+#include "situ/ops.h"
+#include "situ/sys/op.h"
+
+/* What is read or written at once: it is still in the cache when its checksum is taken. */
+#define PIECE ((size_t)256 << 10)
+
+static bool bad_values(const situ__source *source, const char *name, const char *what) {
+  char shown[SITU__SHOWN_MAX];
+  situ__fail(SITU_E_FORMAT, source->op, "%s: tensor '%s' %s", source->path,
+             situ__shown(name, shown), what);
+  return false;
+}
+
+/* A bool that is neither 0 nor 1 would make compiled code go astray. */
+static bool bools_are_bools(const unsigned char *at, size_t bytes) {
+  unsigned char all = 0;
+  for (size_t i = 0; i < bytes; i++) all |= at[i];
+  return all <= 1;
+}
+
+static bool check(const situ__source *source, const char *name, const char *data, size_t bytes,
+                  situ_dtype dtype, uint32_t sum, const uint32_t *wanted) {
+  if (wanted && sum != *wanted)
+    return bad_values(source, name, "does not match its checksum: the file is damaged");
+  if (dtype == SITU_BOOL && !bools_are_bools((const unsigned char *)data, bytes))
+    return bad_values(source, name, "is bool, but has bytes other than 0 and 1");
+  return true;
+}
+
+static situ_tensor *read_values(const situ__source *source, const char *name, int64_t offset,
+                                const situ_shape *shape, situ_dtype dtype, const uint32_t *wanted) {
+  situ_tensor *t =
+      situ_empty(*shape, &(situ_options){ .dtype = dtype, .device = { .kind = SITU_CPU } });
+  char *data = situ_data_ptr(t);
+  if (!t || situ_numel(t) == 0) return t;
+  size_t bytes = (size_t)situ_numel(t) * situ_dtype_size(dtype);
+  uint32_t sum = 0;
+  for (size_t at = 0; at < bytes; at += PIECE) {
+    size_t piece = bytes - at < PIECE ? bytes - at : PIECE;
+    if (situ__file_read(source->op, source->path, source->fd, data + at, piece,
+                        offset + (int64_t)at) != SITU_OK)
+      return NULL;
+    if (wanted) sum = situ__crc32c(sum, data + at, piece);
+  }
+  return check(source, name, data, bytes, dtype, sum, wanted) ? t : NULL;
+}
+
+static situ_tensor *map_values(const situ__source *source, const char *name, int64_t offset,
+                               const situ_shape *shape, situ_dtype dtype, const uint32_t *wanted) {
+  situ_tensor *t = situ__mapping_tensor(source->mapping, offset, shape, dtype);
+  if (!t) return NULL;
+  const char *data = situ__mapping_at(source->mapping, offset);
+  size_t bytes = (size_t)situ_numel(t) * situ_dtype_size(dtype);
+  uint32_t sum = wanted ? situ__crc32c(0, data, bytes) : 0;
+  return check(source, name, data, bytes, dtype, sum, wanted) ? t : NULL;
+}
+
+situ_tensor *situ__values_load(const situ__source *source, const char *name, int64_t offset,
+                               const situ_shape *shape, situ_dtype dtype, situ_device device,
+                               const uint32_t *sum) {
+  situ_scope scope;
+  situ_scope_begin_no_grad(&scope);
+  /* A file of somebody else's may put values where our kernels cannot read them: those are read
+     instead. */
+  bool map = source->mapping && (uint64_t)offset % situ_dtype_size(dtype) == 0;
+  situ_tensor *t = map ? map_values(source, name, offset, shape, dtype, sum)
+                       : read_values(source, name, offset, shape, dtype, sum);
+  if (device.kind != SITU_DEVICE_DEFAULT && device.kind != SITU_CPU) t = situ_to(t, device);
+  situ_escape(&scope, t);
+  return situ_scope_end(&scope) == SITU_OK ? t : NULL;
+}
+
+situ_status situ__values_on_host(const char *op, const char *name, situ_tensor *t,
+                                 const void **data, size_t *bytes) {
+  const situ_view_desc *view = situ_desc(t);
+  char shown[SITU__SHOWN_MAX];
+  *data = NULL;
+  *bytes = 0;
+  if (situ_device_of(t).kind == SITU_META)
+    return situ__fail(SITU_E_DEVICE, op, "'%s' is on meta: it has no values",
+                      situ__shown(name, shown));
+  if (view->numel == 0) return SITU_OK;
+  if (view->storage->flags & SITU_STORAGE_UNWRITTEN)
+    return situ__fail(SITU_E_STATE, op,
+                      "'%s' holds no value yet: nothing was written since it was made",
+                      situ__shown(name, shown));
+  t = situ_to(situ_contiguous(t), (situ_device){ .kind = SITU_CPU });
+  *data = situ_data_ptr(t);
+  *bytes = (size_t)view->numel * situ_dtype_size(situ_dtype_of(t));
+  return *data ? SITU_OK : situ_error();
+}
+
+situ_status situ__values_write(situ__replace *r, const void *data, size_t bytes, uint32_t *sum) {
+  const char *from = data;
+  uint32_t crc = 0;
+  for (size_t at = 0; at < bytes && r->status == SITU_OK; at += PIECE) {
+    size_t piece = bytes - at < PIECE ? bytes - at : PIECE;
+    if (sum) crc = situ__crc32c(crc, from + at, piece);
+    situ__replace_write(r, from + at, piece);
+  }
+  if (sum) *sum = crc;
+  return r->status;
+}
