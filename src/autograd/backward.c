@@ -69,10 +69,25 @@ static bool exclusive(const situ_tensor *t) {
          __atomic_load_n(&t->view.storage->refs, __ATOMIC_RELAXED) == 1;
 }
 
+/* Gradients of one value meet on one device, or something was moved between forward and backward: refused, never
+   orphaned. */
+static bool same_place(const char *op, const situ_tensor *at, const char *what, const situ_tensor *grad) {
+  situ_device here = at->view.storage->device, there = grad->view.storage->device;
+  if (situ_device_equal(here, there)) return true;
+  char a[SITU_DEVICE_NAME_MAX], b[SITU_DEVICE_NAME_MAX];
+  situ__fail(SITU_E_DEVICE, op, "%s is on %s, but a gradient for it arrived on %s: was it moved between forward and backward?",
+             *situ_name(at) ? situ_name(at) : what, situ_device_name(here, a), situ_device_name(there, b));
+  return false;
+}
+
 bool situ__accumulate(const char *op, situ_tensor **slot, situ_tensor *grad) {
   if (!*slot) {
     *slot = grad;
     return true;
+  }
+  if (!same_place(op, *slot, "a gradient", grad)) {
+    situ_release(grad);
+    return false;
   }
   situ_scope s;
   situ_scope_begin_no_grad(&s);
@@ -124,6 +139,10 @@ static bool run_hooks(const char *op, const situ__meta *m, situ_tensor **grad) {
 /* ---- the walk ---- */
 
 static bool to_leaf(pass *p, situ_tensor *leaf, situ_tensor *grad) {
+  if (!same_place(p->op, leaf, "a leaf", grad)) {
+    situ_release(grad);
+    return false;
+  }
   situ__meta *m = situ__meta_of(p->op, leaf);
   bool first = m && !m->pending;
   if (!m || (first && !grow(p->op, (void **)&p->leaves, &p->leaf_capacity, p->leaf_count))) {

@@ -1,0 +1,83 @@
+/* Scopes: who owns what, for how long. */
+#include "support/test.h"
+
+static situ_tensor *one(double value) { return situ_full(SITU_SHAPE(1), value, NULL); }
+
+static void a_scope_frees_what_it_owns(void **state) {
+  (void)state;
+  int64_t before = situ_live_tensors();
+  situ_scope s;
+  situ_scope_begin(&s);
+  for (int i = 0; i < 100; i++) one(i);
+  assert_int_equal(situ_live_tensors(), before + 100);
+  assert_int_equal(situ_scope_end(&s), SITU_OK);
+  assert_int_equal(situ_live_tensors(), before);
+}
+
+static void a_forgotten_inner_scope_is_cleaned(void **state) {
+  (void)state;
+  int64_t before = situ_live_tensors();
+  situ_scope outer, inner;
+  situ_scope_begin(&outer);
+  situ_scope_begin_no_grad(&inner);
+  one(1);
+  assert_false(situ_is_grad_enabled());
+  assert_int_equal(situ_scope_end(&outer), SITU_OK);
+  assert_true(situ_is_grad_enabled());
+  assert_int_equal(situ_live_tensors(), before);
+  assert_int_equal(situ_scope_end(&inner), SITU_E_STATE);
+  expect_error(SITU_E_STATE, "scope_end", "not open");
+}
+
+static void escape_and_set(void **state) {
+  (void)state;
+  situ_tensor *slot = NULL;
+  int64_t before = situ_live_tensors();
+  for (int i = 0; i < 10; i++) {
+    situ_scope s;
+    situ_scope_begin(&s);
+    situ_tensor *next = slot ? situ_add(slot, one(1)) : one(1);
+    assert_true(situ_set(&slot, next));
+    assert_int_equal(situ_scope_end(&s), SITU_OK);
+    assert_int_equal(situ_live_tensors(), before + 1);
+  }
+  expect_exact(slot, SITU_SHAPE(1), 10);
+  assert_false(situ_set(&slot, NULL));
+  expect_exact(slot, SITU_SHAPE(1), 10);
+  situ_drop(&slot);
+  assert_null(slot);
+  situ_scope s;
+  situ_scope_begin(&s);
+  situ_tensor *kept = situ_escape(&s, one(7));
+  one(8);
+  assert_int_equal(situ_scope_end(&s), SITU_OK);
+  expect_exact(kept, SITU_SHAPE(1), 7);
+}
+
+static void the_scope_tells_of_errors_inside(void **state) {
+  (void)state;
+  situ_scope s;
+  situ_scope_begin(&s);
+  situ_tensor *y = situ_relu(situ_add(one(1), situ_zeros(SITU_SHAPE(-3), NULL)));
+  assert_null(y);
+  assert_int_equal(situ_scope_end(&s), SITU_E_SHAPE);
+  expect_error(SITU_E_SHAPE, "zeros", "negative");
+}
+
+static void a_released_handle_is_refused(void **state) {
+  (void)state;
+  situ_tensor *t = NULL;
+  situ_scope s;
+  situ_scope_begin(&s);
+  situ_set(&t, one(1));
+  assert_int_equal(situ_scope_end(&s), SITU_OK);
+  situ_tensor *stale = t;
+  situ_drop(&t);
+  expect_refused(situ_relu(stale), SITU_E_ARG, "relu", "no live tensor");
+}
+
+int main(void) {
+  const struct CMUnitTest tests[] = { TEST(a_scope_frees_what_it_owns), TEST(a_forgotten_inner_scope_is_cleaned), TEST(escape_and_set),
+                                      TEST(the_scope_tells_of_errors_inside), TEST(a_released_handle_is_refused) };
+  return cmocka_run_group_tests(tests, NULL, NULL);
+}
