@@ -9,6 +9,8 @@ import gold
 from table import RANDOM, ROWS, Skip
 
 warnings.filterwarnings("ignore")
+SCALAR_FORMS = "add sub rsub mul div fmod remainder eq ne lt le gt ge add_ sub_ mul_ div_".split()
+NUMBERS = {("pow", "input")} | {(name, "other") for name in SCALAR_FORMS}  # who takes a number for a tensor
 HALVES = (torch.float16, torch.bfloat16)
 
 
@@ -30,6 +32,9 @@ def bind(row, args, kwargs):
     """The arguments by name, in situ's words; Skip if there are none for them."""
     bound = dict(inspect.signature(row.call).bind(*args, **kwargs).arguments)
     bound = {k: v for k, v in bound.items() if v is not None and not k.startswith("_")}
+    for k in ("input", "self", "end", "other"):
+        if row.family == "binary" and isinstance(bound.get(k), (int, float)) and (row.name, k) not in NUMBERS:
+            raise Skip("a number as operand: " + k)
     if row.fit:
         row.fit(bound)
     return bound
@@ -77,6 +82,8 @@ def make(name, *args, variant="", picked=False, flags=0, grad=True, **kwargs):
     tensors, attrs = flatten(bound)
     if any(t.dim() > 8 for _, t in tensors):
         raise Skip("more than 8 dimensions")
+    if any(isinstance(v, complex) for _, v in attrs) or any(t.is_complex() for _, t in tensors):
+        raise Skip("complex numbers")
     half = half_of(tensors, attrs)
     leaves = [leaf(t, grad and n not in row.fixed, torch.float32 if half else None) for n, t in tensors]
     arguments = rebuild(bound, leaves)

@@ -53,7 +53,7 @@ def family_cases(family, full, dropped):
         chosen[case.op].append(case)
     for name, row in ROWS.items():
         if row.family == family:
-            chosen[name] += list(opinfo.all_cases(row, dropped))
+            chosen[name] += list(opinfo.all_cases(row, dropped, full))
     return [case for cases in chosen.values() for case in (cases if full else thin(cases))]
 
 

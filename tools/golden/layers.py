@@ -29,6 +29,8 @@ class RMSNorm(nn.Module):
 def layer(kind, call, training=True, variant="", **arguments):
     """Builds the layer with random parameters, calls it and keeps everything."""
     module = (RMSNorm if kind == "RMSNorm" else getattr(nn, kind))(**arguments)
+    if kind.startswith("Lazy"):
+        module(*call.values())
     call = {name: value for name, value in call.items() if value is not None}
     with torch.no_grad():
         for p in module.parameters():
@@ -51,12 +53,9 @@ def layer(kind, call, training=True, variant="", **arguments):
         grads = [(n, x.grad) for n, x in leaves.items() if x.grad is not None]
         grads += [("state." + n, p.grad) for n, p in module.named_parameters() if p.grad is not None]
     inputs = [(n, x.detach()) for n, x in leaves.items()] + [("state." + n, v) for n, v in before.items()]
-    attrs = [
-        (n, v)
-        for n, v in list(arguments.items()) + [("call." + n, v)
-                                               for n, v in call.items() if not isinstance(v, torch.Tensor)]
-        if v is not None
-    ]
+    stated = list(arguments.items())
+    stated += [("call." + n, v) for n, v in call.items() if not isinstance(v, torch.Tensor)]
+    attrs = [(n, v) if v is not None else ("cumulative", True) for n, v in stated]
     attrs = [(n, float(v) if n in ("p", "eps", "momentum", "dropout") else v) for n, v in attrs]
     outputs = [(n, y.detach(), s) for n, y, s in zip(names, results, seeds)]
     outputs += [("state." + n, b.clone(), None) for n, b in module.named_buffers()]
@@ -83,6 +82,8 @@ def plain_layers():
     layer("Embedding", {"input": torch.tensor([[1, 0], [4, 1]])}, num_embeddings=5, embedding_dim=3)
     layer("Embedding", {"input": torch.tensor([1, 0, 2, 2])}, num_embeddings=5, embedding_dim=3,
           padding_idx=2)
+    layer("LazyLinear", {"input": r(2, 3)}, out_features=4)
+    layer("LazyLinear", {"input": r(2, 2, 3)}, out_features=2, bias=False)
     for kind in ("ReLU", "Sigmoid", "Tanh", "SiLU", "GELU"):
         layer(kind, {"input": r(3, 4)})
     layer("GELU", {"input": r(3, 4)}, approximate="tanh")

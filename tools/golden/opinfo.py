@@ -51,12 +51,13 @@ def strided(t, how):
     return wide[..., 1::2]
 
 
-def samples(row, info, dtype):
+def samples(row, info, dtype, full):
     half = dtype in cases.HALVES
     source = torch.float32 if half else dtype
     if source not in info.dtypes:
         return
-    made = list(info.sample_inputs("cpu", source, requires_grad=False))
+    source_of = info.reference_inputs if full else info.sample_inputs
+    made = list(source_of("cpu", source, requires_grad=False))
     step = max(1, len(made) // MOST_SAMPLES)
     for sample in made[::step]:
         args, kwargs = (sample.input, ) + tuple(sample.args), dict(sample.kwargs)
@@ -71,13 +72,13 @@ def samples(row, info, dtype):
         yield args, kwargs
 
 
-def all_cases(row, dropped):
-    """Every case that op_db has for the row; dropped[reason] counts those that do not fit."""
+def all_cases(row, dropped, full):
+    """Every case that op_db has for the row (its wider "reference inputs" for the full set); dropped[reason] counts those that do not fit."""
     dtypes = (torch.float32, torch.float64) + cases.HALVES + EXACT_DTYPES if row.dtypes else (torch.float32, )
     for info, dtype in itertools.product(infos(row), dtypes):
         torch.manual_seed(1234)
         variant = "/".join(v for v in (info.variant_test_name, gold.DTYPE_NAMES[dtype]) if v)
-        for number, (args, kwargs) in enumerate(samples(row, info, dtype)):
+        for number, (args, kwargs) in enumerate(samples(row, info, dtype, full)):
             flat = [
                 t for a in args + tuple(kwargs.values())
                 for t in ([a] if isinstance(a, torch.Tensor) else a if cases.is_tensors(a) else [])

@@ -1,0 +1,186 @@
+/* Golden values: optimisers step by step, learning rates, clipping.
+   SPDX-License-Identifier: MIT */
+#include <math.h>
+#include <situ/optim.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "support/gold_run.h"
+
+enum { MOST_PARAMS = 4, MOST_STEPS = 16, SCHEDULE = 30 };
+
+/* A hyperparameter; 0 if the case leaves it out. Those of the last parameter's own group begin with "group.". */
+static double stated(const gold_call *c, const char *prefix, const char *field) {
+  char name[64];
+  snprintf(name, sizeof name, "%s%s", prefix, field);
+  return gold_real(c, name, 0);
+}
+
+static situ_optim_options options(const gold_call *c, const char *prefix) {
+  return (situ_optim_options){
+    .lr = stated(c, prefix, "lr"),
+    .weight_decay = stated(c, prefix, "weight_decay"),
+    .momentum = stated(c, prefix, "momentum"),
+    .dampening = stated(c, prefix, "dampening"),
+    .beta1 = stated(c, prefix, "beta1"),
+    .beta2 = stated(c, prefix, "beta2"),
+    .alpha = stated(c, prefix, "alpha"),
+    .eps = stated(c, prefix, "eps"),
+    .nesterov = stated(c, prefix, "nesterov") != 0,
+    .amsgrad = stated(c, prefix, "amsgrad") != 0,
+    .centered = stated(c, prefix, "centered") != 0,
+    .maximize = stated(c, prefix, "maximize") != 0,
+  };
+}
+
+typedef situ_optim *maker(situ_tree *, const situ_optim_options *);
+
+/* An optimiser of all parameters, the last in a group of its own if the case says so. */
+static situ_optim *build(gold_call *c, maker *make, situ_tensor **params, int count) {
+  bool split = gold_has(c, "group.lr");
+  situ_optim_options first = options(c, ""), second = options(c, "group.");
+  situ_optim *o = make(situ_tree_of(split ? count - 1 : count, params), &first);
+  if (split && o &&
+      situ_optim_add_param_group(o, situ_tree_of(1, &params[count - 1]), &second) != SITU_OK) {
+    situ_optim_free(o);
+    return NULL;
+  }
+  return o;
+}
+
+static void steps(gold_call *c, maker *make) {
+  situ_tensor *given[MOST_PARAMS + 1], *grads[MOST_PARAMS + 1], *params[MOST_PARAMS];
+  situ_tensor *history[MOST_PARAMS][MOST_STEPS];
+  int count = gold_tensors(c, "param", given), length = (int)c->c->output[0].size.dim[0];
+  gold_tensors(c, "grads", grads);
+  for (int i = 0; i < count; i++) { params[i] = situ_requires_grad_(situ_clone(given[i]), true); }
+  situ_optim *o = build(c, make, params, count);
+  bool good = o != NULL;
+  for (int step = 0; good && step < length; step++) {
+    for (int i = 0; good && i < count; i++) {
+      bool none = i == 0 && step == gold_int(c, "skip", -1);
+      situ_tensor *grad = none ? NULL : situ_clone(situ_select(grads[i], 0, step));
+      good = situ_set_grad(params[i], grad) == SITU_OK;
+    }
+    good = good && situ_optim_step(o) == SITU_OK;
+    for (int i = 0; i < count; i++) { history[i][step] = situ_clone(situ_detach(params[i])); }
+  }
+  for (int i = 0; good && i < count; i++) { c->out[i] = situ_stack(history[i], length, 0); }
+  situ_optim_free(o);
+}
+static void sgd(gold_call *c) { steps(c, situ_optim_sgd); }
+static void adam(gold_call *c) { steps(c, situ_optim_adam); }
+static void adamw(gold_call *c) { steps(c, situ_optim_adamw); }
+static void rmsprop(gold_call *c) { steps(c, situ_optim_rmsprop); }
+
+static double decay(int64_t epoch, void *payload) {
+  (void)payload;
+  return pow(0.9, (double)epoch);
+}
+static double inverse(int64_t epoch, void *payload) {
+  (void)payload;
+  return 1 / (1 + (double)epoch);
+}
+static double warmup(int64_t epoch, void *payload) {
+  (void)payload;
+  return fmin(1, ((double)epoch + 1) / 10);
+}
+
+static situ_lr_scheduler *step_lr(const gold_call *c, situ_optim *o) {
+  return situ_lr_scheduler_step_lr(o, gold_int(c, "step_size", 0), gold_real(c, "gamma", 0.1));
+}
+
+static situ_lr_scheduler *cosine(const gold_call *c, situ_optim *o) {
+  return situ_lr_scheduler_cosine_annealing_lr(o, gold_int(c, "T_max", 0),
+                                               gold_real(c, "eta_min", 0));
+}
+
+static situ_lr_scheduler *lambda(const gold_call *c, situ_optim *o) {
+  const char *word = gold_word(c, "lr_lambda", "");
+  return situ_lr_scheduler_lambda_lr(o,
+                                     *word == 'd'   ? decay
+                                     : *word == 'i' ? inverse
+                                                    : warmup,
+                                     NULL);
+}
+
+static situ_lr_scheduler *one_cycle(const gold_call *c, situ_optim *o) {
+  situ_one_cycle_options options = {
+    .max_lr = gold_real(c, "max_lr", 0),
+    .total_steps = gold_int(c, "total_steps", 0),
+    .pct_start = gold_real(c, "pct_start", 0),
+    .linear = strcmp(gold_word(c, "anneal_strategy", "cos"), "linear") == 0,
+    .keep_momentum = !gold_bool(c, "cycle_momentum", true),
+    .base_momentum = gold_real(c, "base_momentum", 0),
+    .max_momentum = gold_real(c, "max_momentum", 0),
+    .div_factor = gold_real(c, "div_factor", 0),
+    .final_div_factor = gold_real(c, "final_div_factor", 0),
+    .three_phase = gold_bool(c, "three_phase", false),
+  };
+  return situ_lr_scheduler_one_cycle_lr(o, &options);
+}
+
+/* The rate (and momentum) in force in each of 30 steps. */
+static void schedule(gold_call *c, situ_lr_scheduler *(*make)(const gold_call *, situ_optim *)) {
+  situ_tensor *param =
+      situ_requires_grad_(situ_zeros(SITU_SHAPE(1), &(situ_options){ .device = c->device }), true);
+  situ_optim *o = situ_optim_sgd(
+      SITU_TREE(param), &(situ_optim_options){ .lr = gold_real(c, "lr", 0), .momentum = 0.9 });
+  situ_lr_scheduler *s = make(c, o);
+  double rates[SCHEDULE], momenta[SCHEDULE];
+  bool good = s != NULL;
+  for (int step = 0; good && step < SCHEDULE; step++) {
+    rates[step] = situ_optim_get(o, 0, SITU_OPTIM_LR);
+    momenta[step] = situ_optim_get(o, 0, SITU_OPTIM_MOMENTUM);
+    good = situ_optim_step(o) == SITU_OK &&
+           (step + 1 == SCHEDULE || situ_lr_scheduler_step(s) == SITU_OK);
+  }
+  if (good) {
+    situ_options f64 = { .dtype = SITU_F64, .device = c->device };
+    c->out[0] = situ_from_host(rates, sizeof rates, SITU_SHAPE(SCHEDULE), &f64);
+    c->out[1] = situ_from_host(momenta, sizeof momenta, SITU_SHAPE(SCHEDULE), &f64);
+  }
+  situ_lr_scheduler_free(s);
+  situ_optim_free(o);
+}
+static void run_step_lr(gold_call *c) { schedule(c, step_lr); }
+static void run_cosine(gold_call *c) { schedule(c, cosine); }
+static void run_lambda(gold_call *c) { schedule(c, lambda); }
+static void run_one_cycle(gold_call *c) { schedule(c, one_cycle); }
+
+static void clip(gold_call *c) {
+  situ_tensor *grads[MOST_PARAMS + 1], *params[MOST_PARAMS + 1];
+  int count = gold_tensors(c, "grad", grads);
+  bool good = true;
+  for (int i = 0; i <= count; i++) { /* the last has no gradient */
+    params[i] = situ_requires_grad_(situ_zeros_like(grads[i < count ? i : 0], NULL), true);
+    good = good && (i == count || situ_set_grad(params[i], situ_clone(grads[i])) == SITU_OK);
+  }
+  situ_tree *tree = situ_tree_of(count + 1, params);
+  double total = 0;
+  good = good && situ_nn_utils_clip_grad_norm_(tree, gold_real(c, "max_norm", 0),
+                                               gold_real(c, "norm_type", 2), &total) == SITU_OK;
+  situ_tree_free(tree);
+  c->out[0] =
+      good ? situ_scalar_tensor(total, &(situ_options){ .dtype = SITU_F32, .device = c->device })
+           : NULL;
+  for (int i = 0; i < count; i++) { c->out[i + 1] = situ_grad(params[i]); }
+}
+
+static const gold_op ops[] = {
+  { "optim.sgd", .run = sgd },
+  { "optim.adam", .run = adam },
+  { "optim.adamw", .run = adamw },
+  { "optim.rmsprop", .run = rmsprop },
+  /* f64's tolerance, 1e-7, is for values near 1: rates go down to 1e-6 */
+  { "scheduler.steplr", .run = run_step_lr, .bound = 1e-6, .why = "bound 1e-6: rates are small" },
+  { "scheduler.cosineannealinglr", .run = run_cosine, .bound = 1e-6,
+    .why = "bound 1e-6: rates are small" },
+  { "scheduler.lambdalr", .run = run_lambda, .bound = 1e-6, .why = "bound 1e-6: rates are small" },
+  { "scheduler.onecyclelr", .run = run_one_cycle, .bound = 1e-6,
+    .why = "bound 1e-6: rates are small" },
+  { "clip_grad_norm_", .run = clip },
+  { 0 },
+};
+
+int main(void) { return gold_main("optim", ops, NULL); }

@@ -1,0 +1,323 @@
+/* Runs golden cases and compares.
+   SPDX-License-Identifier: MIT */
+#include "support/gold_run.h"
+
+#include <stdarg.h>
+#include <setjmp.h>
+#include <stddef.h>
+#include <cmocka.h>
+#include <math.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+enum { MOST_OPS = 128, MOST_SHOWN = 8 };
+
+/* What the tests of this program share. */
+static struct {
+  gold_file *file;
+  const gold_op *ops;
+  const gold_exception *exceptions;
+  situ_device device;
+  int cases, excepted;
+} run;
+
+situ_device gold_device(void) {
+  const char *name = getenv("SITU_TEST_DEVICE");
+  return situ_dev(name && *name ? name : "cpu");
+}
+
+const char *gold_data(const char *name, char *buffer, size_t size) {
+  const char *root = getenv("SITU_TEST_ROOT");
+  snprintf(buffer, size, "%s/golden/data/%s", root ? root : "tests", name);
+  return buffer;
+}
+
+situ_tensor *gold_tensor_to(const gold_tensor *t, situ_device device) {
+  bool strided = t->stride.ndim > 0;
+  situ_options options = { .dtype = t->dtype, .device = situ_dev("cpu") };
+  situ_shape shape = strided ? SITU_SHAPE(t->stored) : t->size;
+  size_t bytes = (size_t)t->stored * situ_dtype_size(t->dtype);
+  situ_tensor *x = situ_to(situ_from_host(t->data, bytes, shape, &options), device);
+  return strided ? situ_as_strided(x, t->size, t->stride, 0) : x;
+}
+
+static const gold_op *adapter(const char *name) {
+  for (const gold_op *op = run.ops; op->name; op++) {
+    if (strcmp(op->name, name) == 0) { return op; }
+  }
+  return NULL;
+}
+
+static bool in_place(const char *name) {
+  size_t length = strlen(name);
+  return length && name[length - 1] == '_';
+}
+
+static bool has_grad(const gold_case *c, const char *name) {
+  for (int i = 0; i < c->grads; i++) {
+    if (strcmp(c->grad[i].name, name) == 0) { return true; }
+  }
+  return false;
+}
+
+static bool make_inputs(gold_call *call) {
+  const gold_case *c = call->c;
+  for (int i = 0; i < c->inputs; i++) {
+    call->leaf[i] = gold_tensor_to(&c->input[i], call->device);
+    if (has_grad(c, c->input[i].name)) { call->leaf[i] = situ_requires_grad_(call->leaf[i], true); }
+    call->in[i] = call->leaf[i];
+    if (i == 0 && in_place(c->op) && c->grads) {
+      call->in[i] = situ_clone(call->leaf[i]); /* a leaf cannot be written in */
+    }
+    if (!call->in[i]) { return false; }
+  }
+  return true;
+}
+
+static void call_op(gold_call *call) {
+  const gold_op *op = call->op;
+  if (op->run) {
+    op->run(call);
+  } else if (call->c->inputs == 1 && op->one) {
+    call->out[0] = op->one(call->in[0]);
+  } else if (call->c->inputs == 1 && op->scalar) {
+    call->out[0] = op->scalar(call->in[0], gold_real(call, call->c->attr[0].name, 0));
+  } else if (call->c->inputs == 2 && op->two) {
+    call->out[0] = op->two(call->in[0], call->in[1]);
+  }
+}
+
+/* A view looks where torch's view looks. */
+static bool check_view(const gold_call *call, int i, char *message, size_t size) {
+  char name[16];
+  snprintf(name, sizeof name, "view.%d", i);
+  const gold_attr *view = gold_find(call->c, name);
+  if (!view) { return true; }
+  situ_tensor *x = call->in[0], *y = call->out[i];
+  bool good =
+      situ_shares_storage(x, y) && situ_storage_offset(y) - situ_storage_offset(x) == view->list[0];
+  for (int d = 0; good && d < situ_dim(y); d++) {
+    good = situ_size(y, d) == 1 || situ_stride(y, d) == view->list[d + 1];
+  }
+  if (!good) {
+    snprintf(message, size, "%s is no view with torch's offset and strides",
+             call->c->output[i].name);
+  }
+  return good;
+}
+
+static bool backward(gold_call *call, char *message, size_t size) {
+  int last = -1;
+  for (int i = 0; i < call->c->outputs; i++) { last = call->c->has_seed[i] ? i : last; }
+  for (int i = 0; i <= last; i++) {
+    if (!call->c->has_seed[i]) { continue; }
+    situ_backward_options options = { .gradient = gold_tensor_to(&call->c->seed[i], call->device),
+                                      .retain_graph = i < last };
+    if (!options.gradient || situ_backward(call->out[i], &options) != SITU_OK) {
+      snprintf(message, size, "backward: %s", situ_error_message());
+      return false;
+    }
+  }
+  return true;
+}
+
+static bool compare_all(gold_call *call, double *worst, char *message, size_t size) {
+  const gold_case *c = call->c;
+  double bound = call->op->bound;
+  for (int i = 0; i < c->outputs; i++) {
+    if (!gold_compare(&c->output[i], call->out[i], bound, c->flags, worst, message, size) ||
+        !check_view(call, i, message, size)) {
+      return false;
+    }
+  }
+  if (!backward(call, message, size)) { return false; }
+  for (int i = 0; i < c->grads; i++) {
+    for (int k = 0; k < c->inputs; k++) {
+      if (strcmp(c->grad[i].name, c->input[k].name) == 0) {
+        char text[200] = "";
+        situ_tensor *got = situ_grad(call->leaf[k]);
+        if (!got || !gold_compare(&c->grad[i], got, bound, 0, worst, text, sizeof text)) {
+          snprintf(message, size, "gradient of %s", got ? text : c->grad[i].name);
+          snprintf(message + strlen(message), size - strlen(message), "%s",
+                   got ? "" : " is missing");
+          return false;
+        }
+      }
+    }
+  }
+  return true;
+}
+
+static bool run_case(const gold_case *c, const gold_op *op, double *worst, char *message,
+                     size_t size) {
+  gold_call call = { .c = c, .op = op, .device = run.device };
+  uint32_t version[GOLD_MAX_INPUTS];
+  int64_t alive = situ_live_tensors();
+  situ_error_clear();
+  situ_scope scope;
+  situ_scope_begin(&scope);
+  bool good = make_inputs(&call);
+  for (int i = 0; good && i < c->inputs; i++) { version[i] = situ_version_of(call.in[i]); }
+  if (good) {
+    call_op(&call);
+    good = situ_error() == SITU_OK;
+  }
+  if (!good) { snprintf(message, size, "%s", situ_error_message()); }
+  good = good && compare_all(&call, worst, message, size);
+  if (good && in_place(c->op) && call.out[0] != call.in[0]) {
+    snprintf(message, size, "does not return its first operand");
+    good = false;
+  }
+  for (int i = in_place(c->op); good && i < c->inputs && !op->writes; i++) {
+    if (situ_version_of(call.in[i]) != version[i]) {
+      snprintf(message, size, "writes into %s", c->input[i].name);
+      good = false;
+    }
+  }
+  if (op->done) { op->done(&call); }
+  SITU_IGNORE(situ_scope_end(&scope));
+  if (good && situ_live_tensors() != alive) {
+    snprintf(message, size, "leaves %lld tensors alive", (long long)(situ_live_tensors() - alive));
+    good = false;
+  }
+  return good;
+}
+
+static const gold_exception *excepted(const gold_case *c) {
+  char device[SITU_DEVICE_NAME_MAX];
+  situ_device_name(run.device, device);
+  for (const gold_exception *e = run.exceptions; e && e->op; e++) {
+    if (strcmp(e->op, c->op) == 0 &&
+        (!e->variant || strncmp(e->variant, c->variant, strlen(e->variant)) == 0) &&
+        (!e->device || strcmp(e->device, device) == 0)) {
+      return e;
+    }
+  }
+  return NULL;
+}
+
+/* The shape and attributes of a case, to find it by. */
+static void describe(const gold_case *c) {
+  print_message("    %s %s:", c->op, c->variant);
+  for (int i = 0; i < c->inputs; i++) {
+    print_message(" %s %s[", c->input[i].name, situ_dtype_name(c->input[i].dtype));
+    for (int d = 0; d < c->input[i].size.ndim; d++) {
+      print_message(d ? ",%lld" : "%lld", (long long)c->input[i].size.dim[d]);
+    }
+    print_message(c->input[i].stride.ndim ? "]s" : "]");
+  }
+  for (int i = 0; i < c->attrs; i++) {
+    const gold_attr *a = &c->attr[i];
+    switch (a->kind) {
+    case 'f': print_message(" %s=%g", a->name, a->f); break;
+    case 's': print_message(" %s=%s", a->name, a->s); break;
+    case 'l':
+      print_message(" %s=(", a->name);
+      for (int64_t k = 0; k < a->i; k++) {
+        print_message(k ? ",%lld" : "%lld", (long long)a->list[k]);
+      }
+      print_message(")");
+      break;
+    default: print_message(" %s=%lld", a->name, (long long)a->i);
+    }
+  }
+}
+
+/* All cases of one op: state is its name. */
+static void test_op(void **state) {
+  const char *name = *state;
+  const gold_op *op = adapter(name);
+  if (!op) { fail_msg("no adapter for %s", name); }
+  int cases = 0, failed = 0, known = 0, stale = 0;
+  double worst = 0;
+  static gold_case c; /* 20 KB */
+  gold_rewind(run.file);
+  while (gold_next(run.file, &c)) {
+    if (strcmp(c.op, name) != 0) { continue; }
+    cases++;
+    char message[400] = "";
+    const gold_exception *exception = excepted(&c);
+    bool good = run_case(&c, op, exception ? &(double){ 0 } : &worst, message, sizeof message);
+    known += exception && !good;
+    stale += exception && good;
+    failed += !exception && !good;
+    if ((!exception && !good && failed <= MOST_SHOWN)) {
+      describe(&c);
+      print_message(": %s\n", message);
+    }
+  }
+  run.cases += cases;
+  run.excepted += known;
+  print_message("  %-32s %5d cases, worst error %.2g of what is allowed%s%s\n", name, cases, worst,
+                op->why ? "; " : "", op->why ? op->why : "");
+  if (known + stale) { print_message("    %d of them are known to differ\n", known); }
+  if (failed || (stale && !known)) {
+    fail_msg("%s: %d of %d cases differ from PyTorch; %d differ no more", name, failed, cases,
+             stale);
+  }
+}
+
+static void test_all_were_run(void **state) {
+  (void)state;
+  assert_false(run.file->broken);
+  assert_int_equal(run.cases, run.file->cases);
+  print_message("  %d cases, %d of them known to differ\n", run.cases, run.excepted);
+}
+
+static int run_file(const char *family, const char *path) {
+  gold_file file;
+  if (!gold_open(&file, path)) {
+    print_error("%s: cannot be read\n", path);
+    return 1;
+  }
+  static char names[MOST_OPS][48];
+  static struct CMUnitTest tests[MOST_OPS + 1];
+  static gold_case c;
+  int count = 0, failed = 0;
+  while (gold_next(&file, &c)) {
+    bool seen = false;
+    for (int i = 0; i < count && !seen; i++) { seen = strcmp(names[i], c.op) == 0; }
+    if (!seen && count < MOST_OPS) {
+      snprintf(names[count], sizeof names[count], "%s", c.op);
+      tests[count] = (struct CMUnitTest){ .name = names[count],
+                                          .test_func = test_op,
+                                          .initial_state = names[count] };
+      count++;
+    }
+  }
+  run.file = &file;
+  run.cases = run.excepted = 0;
+  tests[count] = (struct CMUnitTest){ .name = "all were run", .test_func = test_all_were_run };
+  failed = _cmocka_run_group_tests(family, tests, (size_t)count + 1, NULL, NULL);
+  gold_close(&file);
+  return failed;
+}
+
+/* The full set, which is too large to be kept: made here, where PyTorch is. */
+static int run_full(const char *family) {
+  char command[1200], path[64];
+  const char *root = getenv("SITU_TEST_ROOT");
+  if (system("/usr/bin/python3 -c 'import torch' >/dev/null 2>&1") != 0) {
+    print_message("the full set needs python3-torch: the committed set only\n");
+    return 0;
+  }
+  snprintf(command, sizeof command,
+           "/usr/bin/python3 '%s/../tools/golden/generate.py' --full . --only %s",
+           root ? root : "tests", family);
+  snprintf(path, sizeof path, "%s.gold", family);
+  int failed = system(command) == 0 ? run_file(family, path) : 1;
+  remove(path);
+  return failed;
+}
+
+int gold_main(const char *family, const gold_op *ops, const gold_exception *exceptions) {
+  char name[64], path[1000];
+  run.ops = ops;
+  run.exceptions = exceptions;
+  run.device = gold_device();
+  situ_error_mode(SITU_ERROR_QUIET);
+  snprintf(name, sizeof name, "%s.gold", family);
+  int failed = run_file(family, gold_data(name, path, sizeof path));
+  return getenv("SITU_TEST_ALL") ? failed + run_full(family) : failed;
+}
