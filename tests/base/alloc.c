@@ -1,0 +1,178 @@
+/* The allocator hook, the counter that fails the n-th allocation, and the lists of small objects.
+   SPDX-License-Identifier: MIT */
+#include <pthread.h>
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include <cmocka.h>
+
+#include "base/alloc.h"
+
+static void overflow_is_no_memory(void **state) {
+  (void)state;
+  assert_null(situ__calloc(SIZE_MAX / 2, 3));
+  unsigned char *cleared = situ__calloc(100, 3);
+  assert_non_null(cleared);
+  for (int i = 0; i < 300; i++) assert_int_equal(cleared[i], 0);
+  situ__free(cleared);
+  situ__free(NULL);
+}
+
+static void zero_bytes_are_memory(void **state) {
+  (void)state;
+  void *a = situ__alloc(0), *b = situ__aligned(64, 0), *c = situ__calloc(0, 8), *d = situ__small_alloc(0);
+  assert_non_null(a);
+  assert_non_null(b);
+  assert_non_null(c);
+  assert_non_null(d);
+  situ__free(a);
+  situ__free(b);
+  situ__free(c);
+  situ__small_free(d, 0);
+}
+
+static void alignment(void **state) {
+  (void)state;
+  for (size_t a = 16; a <= (size_t)2 << 20; a *= 2) {
+    char *block = situ__aligned(a, 1000);
+    assert_non_null(block);
+    assert_int_equal((uintptr_t)block % a, 0);
+    memset(block, 1, 1000);
+    situ__free(block);
+  }
+}
+
+static void copies_text(void **state) {
+  (void)state;
+  char *text = situ__strdup("situ");
+  assert_string_equal(text, "situ");
+  text = situ__realloc(text, 4096);
+  assert_string_equal(text, "situ");
+  situ__free(text);
+}
+
+static void nth_fails_once(void **state) {
+  (void)state;
+  situ_fail_allocation(3, false);
+  void *block[5];
+  block[0] = situ__alloc(8);
+  block[1] = situ__small_alloc(100);
+  block[2] = situ__calloc(1, 8);
+  block[3] = situ__aligned(64, 8);
+  block[4] = situ__strdup("x");
+  assert_int_equal(situ_allocation_count(), 5);
+  for (int i = 0; i < 5; i++) assert_true((block[i] == NULL) == (i == 2));
+  situ_fail_allocation(1, false);
+  assert_null(situ__realloc(block[0], 1 << 20));
+  assert_non_null(block[0] = situ__realloc(block[0], 1 << 20)); /* it had survived */
+  situ__small_free(block[1], 100);
+  for (int i = 0; i < 5; i++)
+    if (i != 1) situ__free(block[i]);
+  situ_fail_allocation(0, false);
+}
+
+static void sticky_fails_on(void **state) {
+  (void)state;
+  situ_fail_allocation(2, true);
+  void *first = situ__alloc(8);
+  assert_non_null(first);
+  for (int i = 0; i < 10; i++) assert_null(situ__small_alloc(64));
+  void *kept = situ__alloc_uncounted(8); /* what errors are recorded in */
+  assert_non_null(kept);
+  assert_int_equal(situ_allocation_count(), 11);
+  situ_fail_allocation(0, false);
+  void *again = situ__alloc(8);
+  assert_non_null(again);
+  situ__free(first);
+  situ__free(kept);
+  situ__free(again);
+}
+
+/* Also when the object comes from a list, or a warm library could not be tested. */
+static void lists_can_fail(void **state) {
+  (void)state;
+  void *object = situ__small_alloc(200);
+  situ__small_free(object, 200);
+  situ_fail_allocation(1, false);
+  assert_null(situ__small_alloc(200));
+  situ_fail_allocation(0, false);
+}
+
+static void lists_reuse(void **state) {
+  (void)state;
+  void *a = situ__small_alloc(65);
+  situ__small_free(a, 65);
+  void *b = situ__small_alloc(128); /* the same class */
+  assert_ptr_equal(a, b);
+  void *c = situ__small_alloc(64); /* not this one */
+  assert_ptr_not_equal(a, c);
+  situ__small_free(b, 128);
+  situ__small_free(c, 64);
+  situ__small_free(NULL, 64);
+  void *large = situ__small_alloc(5000);
+  memset(large, 1, 5000);
+  situ__small_free(large, 5000);
+}
+
+/* ---- the hook ---- */
+
+static int64_t held;
+
+static void *counted_allocate(size_t bytes, size_t alignment, void *payload) {
+  assert_ptr_equal(payload, &held);
+  void *memory = aligned_alloc(alignment ? alignment : 64, (bytes + 63) / 64 * 64);
+  if (memory) __atomic_add_fetch(&held, 1, __ATOMIC_RELAXED);
+  return memory;
+}
+
+static void *counted_reallocate(void *old, size_t bytes, void *payload) {
+  assert_ptr_equal(payload, &held);
+  void *memory = realloc(old, bytes);
+  if (memory && !old) __atomic_add_fetch(&held, 1, __ATOMIC_RELAXED);
+  return memory;
+}
+
+static void counted_release(void *memory, void *payload) {
+  assert_ptr_equal(payload, &held);
+  free(memory);
+  __atomic_sub_fetch(&held, 1, __ATOMIC_RELAXED);
+}
+
+static void *use_lists(void *objects) {
+  void *object[64];
+  for (int i = 0; i < 64; i++) object[i] = situ__small_alloc(300);
+  for (int i = 0; i < 64; i++) situ__small_free(object[i], 300);
+  return objects;
+}
+
+static void hook_sees_everything(void **state) {
+  (void)state;
+  situ__small_trim();
+  const situ_allocator counted = { counted_allocate, counted_reallocate, counted_release, &held };
+  pthread_t thread;
+  situ_set_allocator(&counted);
+  assert_int_equal(pthread_create(&thread, NULL, use_lists, NULL), 0);
+  assert_int_equal(pthread_join(thread, NULL), 0);
+  assert_int_equal(held, 0); /* the thread's lists went with it */
+  void *block = situ__alloc(10), *more = situ__realloc(NULL, 10), *small = situ__small_alloc(64);
+  assert_int_equal(held, 3);
+  situ__free(block);
+  situ__free(more);
+  situ__small_free(small, 64);
+  situ__small_trim();
+  situ_set_allocator(NULL);
+  assert_in_range(held, 0, 1); /* the heads of this thread's lists may have been made meanwhile, and stay */
+}
+
+int main(void) {
+  const struct CMUnitTest tests[] = {
+    cmocka_unit_test(overflow_is_no_memory), cmocka_unit_test(zero_bytes_are_memory), cmocka_unit_test(alignment),
+    cmocka_unit_test(copies_text),           cmocka_unit_test(nth_fails_once),        cmocka_unit_test(sticky_fails_on),
+    cmocka_unit_test(lists_can_fail),        cmocka_unit_test(lists_reuse),           cmocka_unit_test(hook_sees_everything),
+  };
+  return cmocka_run_group_tests_name("base/alloc", tests, NULL, NULL);
+}

@@ -1,0 +1,196 @@
+/* The error model: the first error of a thread is kept, others are counted, NULL passes through.
+   SPDX-License-Identifier: MIT */
+#include <pthread.h>
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <string.h>
+
+#include <cmocka.h>
+
+#include "base/alloc.h"
+#include "base/fail.h"
+
+static int logged;
+static char last_line[8192];
+
+static void note_line(const char *message, void *payload) {
+  assert_ptr_equal(payload, &logged);
+  logged++;
+  (void)snprintf(last_line, sizeof last_line, "%s", message);
+}
+
+static int fresh(void **state) {
+  (void)state;
+  situ_error_clear();
+  situ_error_log(note_line, &logged);
+  (void)situ_error_mode(SITU_ERROR_LOG);
+  logged = 0;
+  *last_line = 0;
+  return 0;
+}
+
+static void no_error(void **state) {
+  (void)state;
+  const situ_error_operand *list = (void *)&logged;
+  assert_int_equal(situ_error(), SITU_OK);
+  assert_string_equal(situ_error_message(), "");
+  assert_string_equal(situ_error_op(), "");
+  assert_int_equal(situ_error_operands(&list), 0);
+  assert_null(list);
+}
+
+static void names(void **state) {
+  (void)state;
+  assert_string_equal(situ_status_name(SITU_OK), "OK");
+  assert_string_equal(situ_status_name(SITU_E_OVERFLOW), "OVERFLOW");
+  assert_string_equal(situ_status_name(SITU_E_ALIAS), "ALIAS");
+  assert_string_equal(situ_status_name((situ_status)99), "?");
+  assert_string_equal(situ_status_name((situ_status)-1), "?");
+}
+
+static void first_one_stays(void **state) {
+  (void)state;
+  uint64_t before = situ__error_count();
+  assert_int_equal(situ__fail(SITU_E_SHAPE, "matmul", "%d and %d differ", 784, 768), SITU_E_SHAPE);
+  assert_int_equal(situ__fail(SITU_E_INDEX, "gather", "later"), SITU_E_INDEX);
+  assert_int_equal(situ_error(), SITU_E_SHAPE);
+  assert_string_equal(situ_error_op(), "matmul");
+  assert_ptr_equal(strstr(situ_error_message(), "matmul: 784 and 768 differ"), situ_error_message());
+  assert_int_equal(situ__error_count(), before + 2);
+  assert_int_equal(logged, 1);
+  situ_error_clear();
+  assert_int_equal(situ_error(), SITU_OK);
+  assert_string_equal(situ_error_message(), "");
+  (void)situ__fail(SITU_E_INDEX, "gather", "again");
+  assert_int_equal(situ_error(), SITU_E_INDEX);
+  assert_int_equal(logged, 2);
+}
+
+static void null_operand(void **state) {
+  (void)state;
+  assert_int_equal(situ__null("add", "other"), SITU_E_ARG);
+  assert_non_null(strstr(situ_error_message(), "add: `other` is NULL"));
+  situ_error_clear();
+  (void)situ__fail(SITU_E_NOMEM, "randn", "none");
+  uint64_t before = situ__error_count();
+  assert_int_equal(situ__null("add", "other"), SITU_E_NOMEM); /* the NULL came from there */
+  assert_string_equal(situ_error_op(), "randn");
+  assert_int_equal(situ__error_count(), before + 1); /* but a scope around the add must see it */
+}
+
+static void modes(void **state) {
+  (void)state;
+  assert_int_equal(situ_error_mode(SITU_ERROR_QUIET), SITU_ERROR_LOG);
+  (void)situ__fail(SITU_E_ARG, "op", "quiet");
+  assert_int_equal(logged, 0);
+  assert_int_equal(situ_error(), SITU_E_ARG);
+  situ__log("a warning of %d words", 4);
+  assert_int_equal(logged, 1);
+  assert_string_equal(last_line, "a warning of 4 words");
+  assert_int_equal(situ_error_mode(SITU_ERROR_LOG), SITU_ERROR_QUIET);
+}
+
+static void long_text_is_cut(void **state) {
+  (void)state;
+  char text[6000];
+  memset(text, 'x', sizeof text - 1);
+  text[sizeof text - 1] = 0;
+  (void)situ__fail(SITU_E_ARG, "op", "%s", text);
+  assert_int_equal(strlen(situ_error_message()), 4095);
+  situ_error_clear();
+  (void)situ__fail(SITU_E_ARG, text, "short");
+  assert_int_equal(strlen(situ_error_op()), 63);
+}
+
+static void operands(void **state) {
+  (void)state;
+  char role[] = "input";
+  situ_error_operand list[2] = {
+    { .operand = "input", .tensor = "batch.x", .role = role, .device = "cpu", .shape = "[32, 784]", .dtype = "f32",
+      .placed = "created at data.c:88", .odd = true },
+    { .operand = "weight", .device = "sim:0" },
+  };
+  assert_int_equal(situ__fail_operands(SITU_E_DEVICE, "linear", list, 2, "device mismatch in %s", "linear"), SITU_E_DEVICE);
+  memset(role, '?', sizeof role - 1); /* texts are copied */
+  const situ_error_operand *kept;
+  assert_int_equal(situ_error_operands(&kept), 2);
+  assert_string_equal(kept[0].tensor, "batch.x");
+  assert_string_equal(kept[0].role, "input");
+  assert_string_equal(kept[0].placed, "created at data.c:88");
+  assert_true(kept[0].odd);
+  assert_string_equal(kept[1].operand, "weight");
+  assert_string_equal(kept[1].tensor, ""); /* never NULL */
+  assert_false(kept[1].odd);
+  assert_string_equal(situ_error_message(), "device mismatch in linear");
+  situ_error_clear();
+  assert_int_equal(situ_error_operands(&kept), 0);
+}
+
+static void *no_allocate(size_t bytes, size_t alignment, void *payload) {
+  (void)bytes, (void)alignment, (void)payload;
+  return NULL;
+}
+static void *no_reallocate(void *old, size_t bytes, void *payload) {
+  (void)old, (void)bytes, (void)payload;
+  return NULL;
+}
+static void no_release(void *memory, void *payload) { (void)memory, (void)payload; }
+
+static void *without_memory(void *unused) {
+  (void)unused;
+  static const situ_allocator none = { no_allocate, no_reallocate, no_release, NULL };
+  situ_set_allocator(&none);
+  (void)situ__fail(SITU_E_SHAPE, "matmul", "text");
+  bool kept = situ_error() == SITU_E_SHAPE && *situ_error_message() != 0;
+  situ_set_allocator(NULL);
+  return kept ? &logged : NULL;
+}
+
+/* Another thread, so that its record has to be made. */
+static void kept_without_memory(void **state) {
+  (void)state;
+  pthread_t thread;
+  void *result;
+  assert_int_equal(pthread_create(&thread, NULL, without_memory, NULL), 0);
+  assert_int_equal(pthread_join(thread, &result), 0);
+  assert_non_null(result);
+  assert_int_equal(situ_error(), SITU_OK); /* this thread has met nothing */
+}
+
+static void set_aside(void **state) {
+  (void)state;
+  char text[64];
+  (void)situ__fail(SITU_E_SHAPE, "own", "mine");
+  uint64_t before = situ__error_count();
+  situ__errors own;
+  situ__errors_aside(&own);
+  assert_int_equal(situ_error(), SITU_OK);
+  (void)situ__fail(SITU_E_INDEX, "gather", "index 7");
+  assert_int_equal(situ__errors_back(&own, text, sizeof text), SITU_E_INDEX);
+  assert_string_equal(text, "gather: index 7");
+  assert_int_equal(situ_error(), SITU_E_SHAPE);
+  assert_string_equal(situ_error_op(), "own");
+  assert_int_equal(situ__error_count(), before);
+  assert_int_equal(logged, 1);
+
+  situ_error_clear();
+  situ__errors_aside(&own);
+  assert_int_equal(situ__errors_back(&own, text, sizeof text), SITU_OK);
+  assert_string_equal(text, "");
+  (void)situ__fail(SITU_E_ARG, "op", "logged again");
+  assert_int_equal(logged, 2);
+}
+
+int main(void) {
+  const struct CMUnitTest tests[] = {
+    cmocka_unit_test_setup(no_error, fresh),        cmocka_unit_test_setup(names, fresh),
+    cmocka_unit_test_setup(first_one_stays, fresh), cmocka_unit_test_setup(null_operand, fresh),
+    cmocka_unit_test_setup(modes, fresh),           cmocka_unit_test_setup(long_text_is_cut, fresh),
+    cmocka_unit_test_setup(operands, fresh),        cmocka_unit_test_setup(kept_without_memory, fresh),
+    cmocka_unit_test_setup(set_aside, fresh),
+  };
+  return cmocka_run_group_tests_name("base/fail", tests, NULL, NULL);
+}

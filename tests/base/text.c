@@ -1,0 +1,84 @@
+/* Growing text: formats, dimensions, JSON strings, and a failure that is remembered.
+   SPDX-License-Identifier: MIT */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <string.h>
+
+#include <cmocka.h>
+
+#include "base/text.h"
+#include "situ/sys/alloc.h"
+
+static void grows(void **state) {
+  (void)state;
+  situ__text text = { 0 };
+  for (int i = 0; i < 1000; i++) situ__text_add(&text, "%04d,", i);
+  assert_int_equal(text.length, 5000);
+  assert_int_equal(strlen(text.data), 5000);
+  assert_memory_equal(text.data + 4995, "0999,", 6);
+  assert_false(text.failed);
+  situ__text_free(&text);
+  assert_null(text.data);
+}
+
+/* Longer than the buffer that short pieces are formatted in, and exactly as long. */
+static void long_pieces(void **state) {
+  (void)state;
+  char piece[1001];
+  for (size_t length = 250; length < 1000; length += (length > 260) ? 300 : 1) {
+    situ__text text = { 0 };
+    memset(piece, 'a', length);
+    piece[length] = 0;
+    situ__text_add(&text, "<%s>", piece);
+    assert_int_equal(text.length, length + 2);
+    assert_int_equal(text.data[0], '<');
+    assert_int_equal(text.data[length + 1], '>');
+    assert_int_equal(text.data[length + 2], 0);
+    situ__text_free(&text);
+  }
+}
+
+static void dims(void **state) {
+  (void)state;
+  situ__text text = { 0 };
+  situ__text_dims(&text, (int64_t[]){ 2, -3, INT64_MAX }, 3);
+  situ__text_dims(&text, NULL, 0);
+  assert_string_equal(text.data, "[2, -3, 9223372036854775807][]");
+  situ__text_free(&text);
+}
+
+static void json(void **state) {
+  (void)state;
+  situ__text text = { 0 };
+  situ__text_json_string(&text, "a\"b\\c\n\t\r\b\f\x01\x7f é/");
+  assert_string_equal(text.data, "\"a\\\"b\\\\c\\n\\t\\r\\b\\f\\u0001\\u007f é/\"");
+  situ__text_free(&text);
+}
+
+static void failure_is_remembered(void **state) {
+  (void)state;
+  situ__text text = { 0 };
+  situ__text_add(&text, "kept");
+  situ_fail_allocation(1, false);
+  for (int i = 0; i < 100; i++) situ__text_add(&text, "0123456789");
+  situ_fail_allocation(0, false);
+  assert_true(text.failed);
+  assert_int_equal(strncmp(text.data, "kept", 4), 0);
+  assert_int_equal(strlen(text.data), text.length);
+  size_t length = text.length;
+  situ__text_add(&text, "not any more");
+  assert_int_equal(text.length, length);
+  situ__text_free(&text);
+  situ__text_append(&text, "huge", SIZE_MAX);
+  assert_true(text.failed);
+}
+
+int main(void) {
+  const struct CMUnitTest tests[] = {
+    cmocka_unit_test(grows), cmocka_unit_test(long_pieces), cmocka_unit_test(dims),
+    cmocka_unit_test(json),  cmocka_unit_test(failure_is_remembered),
+  };
+  return cmocka_run_group_tests_name("base/text", tests, NULL, NULL);
+}
