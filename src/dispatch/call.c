@@ -35,9 +35,14 @@ static bool record(const situ_call *c, bool wanted, uint32_t version_before) {
   const situ_op *op = c->op;
   if (!wanted || op->flags & SITU_OP_NO_GRAD) return true;
   if (c->ins > MANY) return situ_refuse(c, SITU_E_LIMIT, "%d operands: at most %d can be differentiated at once", c->ins, MANY);
+  unsigned save = op->save;
+  if (op->flags & SITU_OP_PRODUCT) {
+    if (!c->in[1]->requires_grad) save &= ~SITU_SAVE(0);
+    if (!c->in[0]->requires_grad) save &= ~SITU_SAVE(1);
+  }
   const situ__record r = { .name = op->name, .backward = op->backward ? op_backward : NULL, .owner = op, .params = c->params,
                            .params_size = op->params_size, .in = c->in, .out = c->out, .ins = c->ins, .outs = c->outs,
-                           .save = op->save, .in_place = c->in_place, .version_before = version_before };
+                           .save = save, .in_place = c->in_place, .version_before = version_before };
   return situ__tape_record(&r);
 }
 

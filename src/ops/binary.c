@@ -1,0 +1,121 @@
+/* Element-wise functions of two tensors: broadcast, promoted, computed by a row of the formula table.
+   SPDX-License-Identifier: MIT */
+#include "base/fail.h"
+#include "ops/ops.h"
+
+/* ---- shape and dtype ---- */
+
+/* Whole numbers divide into f32. */
+static bool infer_quotient(situ_call *c) {
+  if (!situ_infer_broadcast(c)) return false;
+  if (!situ_dtype_is_floating(c->dtype[0])) c->dtype[0] = c->compute = SITU_F32;
+  return true;
+}
+static bool infer_test(situ_call *c) {
+  if (!situ_infer_broadcast(c)) return false;
+  c->dtype[0] = SITU_BOOL;
+  return true;
+}
+static bool infer_number(situ_call *c) {
+  if (!situ_infer_broadcast(c)) return false;
+  if (c->dtype[0] == SITU_BOOL) return situ_refuse(c, SITU_E_DTYPE, "both operands are bool; use the logical functions, or cast one");
+  return true;
+}
+
+static bool forward(situ_call *c) { return situ__elementwise(c, SITU_VERB_BINARY, NULL, 0); }
+
+/* ---- gradients; the tape sums what broadcasting spread ---- */
+
+/* dx[i] = value where it is wanted; false if it could not be made. */
+#define GIVE(i, value) (!g->wants[i] || (g->dx[i] = (value)) != NULL)
+
+static bool add_backward(situ_grad_call *g) { return GIVE(0, g->grad[0]) && GIVE(1, g->grad[0]); }
+static bool sub_backward(situ_grad_call *g) { return GIVE(0, g->grad[0]) && GIVE(1, situ_neg(g->grad[0])); }
+static bool mul_backward(situ_grad_call *g) { return GIVE(0, situ_mul(g->grad[0], g->in[1])) && GIVE(1, situ_mul(g->grad[0], g->in[0])); }
+
+static bool div_backward(situ_grad_call *g) {
+  situ_tensor *a = g->in[0], *b = g->in[1], *up = g->grad[0];
+  return GIVE(0, situ_div(up, b)) && GIVE(1, situ_neg(situ_mul(up, situ_div(situ_div(a, b), b))));
+}
+
+/* Rounded results are flat. */
+static bool zero_backward(situ_grad_call *g) {
+  return GIVE(0, situ_zeros_like(g->grad[0], NULL)) && GIVE(1, situ_zeros_like(g->grad[0], NULL));
+}
+
+/* a^0 is flat in a even at a = 0; 0^b is flat in b for b >= 0. */
+static bool pow_backward(situ_grad_call *g) {
+  situ_tensor *a = g->in[0], *b = g->in[1], *y = g->out[0], *up = g->grad[0];
+  return GIVE(0, situ_masked_fill(situ_mul(up, situ_mul(b, situ_pow(a, situ_sub_scalar(b, 1)))), situ_eq_scalar(b, 0), 0)) &&
+         GIVE(1, situ_masked_fill(situ_mul(up, situ_mul(y, situ_log(a))), situ_logical_and(situ_eq_scalar(a, 0), situ_ge_scalar(b, 0)), 0));
+}
+
+static bool fmod_backward(situ_grad_call *g) {
+  return GIVE(0, g->grad[0]) && GIVE(1, situ_neg(situ_mul(g->grad[0], situ_div_mode(g->in[0], g->in[1], SITU_ROUND_TRUNC))));
+}
+static bool remainder_backward(situ_grad_call *g) {
+  return GIVE(0, g->grad[0]) && GIVE(1, situ_neg(situ_mul(g->grad[0], situ_div_mode(g->in[0], g->in[1], SITU_ROUND_FLOOR))));
+}
+
+/* The winner gets the gradient; equals share it. */
+static situ_tensor *share(situ_tensor *up, situ_tensor *a, situ_tensor *b, situ_tensor *wins) {
+  return situ_mul(up, situ_add(situ_to_dtype(wins, situ_dtype_of(up)), situ_mul_scalar(situ_to_dtype(situ_eq(a, b), situ_dtype_of(up)), 0.5)));
+}
+static bool maximum_backward(situ_grad_call *g) {
+  situ_tensor *a = g->in[0], *b = g->in[1];
+  return GIVE(0, share(g->grad[0], a, b, situ_gt(a, b))) && GIVE(1, share(g->grad[0], a, b, situ_gt(b, a)));
+}
+static bool minimum_backward(situ_grad_call *g) {
+  situ_tensor *a = g->in[0], *b = g->in[1];
+  return GIVE(0, share(g->grad[0], a, b, situ_lt(a, b))) && GIVE(1, share(g->grad[0], a, b, situ_lt(b, a)));
+}
+
+/* ---- the ops ---- */
+
+enum { BOTH = SITU_SAVE(0) | SITU_SAVE(1) };
+#define BINARY(id, rule, back, saves, flag)                                                                           \
+  SITU_OP(id##_op) = { .name = #id, .operand = { { "input", 0 }, { "other", 0 } }, .code = SITU_BINARY_##id, .save = saves, \
+                       .flags = flag, .infer = rule, .forward = forward, .backward = back };
+BINARY(add, situ_infer_broadcast, add_backward, 0, 0)
+BINARY(sub, infer_number, sub_backward, 0, 0)
+BINARY(mul, situ_infer_broadcast, mul_backward, BOTH, SITU_OP_PRODUCT)
+BINARY(div, infer_quotient, div_backward, BOTH, 0)
+BINARY(div_trunc, infer_number, zero_backward, 0, 0)
+BINARY(div_floor, infer_number, zero_backward, 0, 0)
+BINARY(pow, infer_number, pow_backward, BOTH | SITU_SAVE_OUT(0), 0)
+BINARY(fmod, infer_number, fmod_backward, BOTH, 0)
+BINARY(remainder, infer_number, remainder_backward, BOTH, 0)
+BINARY(maximum, situ_infer_broadcast, maximum_backward, BOTH, 0)
+BINARY(minimum, situ_infer_broadcast, minimum_backward, BOTH, 0)
+#define TEST(id) BINARY(id, infer_test, NULL, 0, SITU_OP_NO_GRAD)
+TEST(eq) TEST(ne) TEST(lt) TEST(le) TEST(gt) TEST(ge) TEST(logical_and) TEST(logical_or) TEST(logical_xor)
+#define BITS(id)                                                                                                      \
+  SITU_OP(bitwise_##id##_op) = { .name = "bitwise_" #id, .operand = { { "input", SITU_INTEGRAL | SITU_BOOLEAN },      \
+                                 { "other", SITU_INTEGRAL | SITU_BOOLEAN } }, .code = SITU_BINARY_bitwise_##id,       \
+                                 .flags = SITU_OP_NO_GRAD, .infer = situ_infer_broadcast, .forward = forward };
+BITS(and) BITS(or) BITS(xor)
+
+#define PUBLIC(id) situ_tensor *situ_##id(situ_tensor *a, situ_tensor *b) { return situ_op_run2(&id##_op, a, b, NULL); }
+PUBLIC(add) PUBLIC(sub) PUBLIC(mul) PUBLIC(div) PUBLIC(pow) PUBLIC(fmod) PUBLIC(remainder) PUBLIC(maximum) PUBLIC(minimum)
+PUBLIC(eq) PUBLIC(ne) PUBLIC(lt) PUBLIC(le) PUBLIC(gt) PUBLIC(ge) PUBLIC(logical_and) PUBLIC(logical_or) PUBLIC(logical_xor)
+PUBLIC(bitwise_and) PUBLIC(bitwise_or) PUBLIC(bitwise_xor)
+
+static situ_tensor *in_place(const situ_op *op, situ_tensor *a, situ_tensor *b) { return situ_op_run_(op, (situ_tensor *[]){ a, b }, 2, NULL); }
+#define IN_PLACE(id) situ_tensor *situ_##id##_(situ_tensor *a, situ_tensor *b) { return in_place(&id##_op, a, b); }
+IN_PLACE(add) IN_PLACE(sub) IN_PLACE(mul) IN_PLACE(div) IN_PLACE(pow)
+
+situ_tensor *situ_div_mode(situ_tensor *a, situ_tensor *b, situ_rounding_mode mode) {
+  static const situ_op *const op[] = { &div_op, &div_trunc_op, &div_floor_op };
+  if ((unsigned)mode > SITU_ROUND_FLOOR) {
+    situ__fail(SITU_E_ARG, "div_mode", "%d is no rounding mode", (int)mode);
+    return NULL;
+  }
+  return situ_op_run2(op[mode], a, b, NULL);
+}
+situ_tensor *situ_floor_divide(situ_tensor *a, situ_tensor *b) { return situ_op_run2(&div_floor_op, a, b, NULL); }
+
+/* alpha 1, the common case, costs nothing. */
+static situ_tensor *times(situ_tensor *b, double alpha) { return alpha == 1 ? b : situ_mul_scalar(b, alpha); }
+situ_tensor *situ_add_alpha(situ_tensor *a, situ_tensor *b, double alpha) { return situ_add(a, times(b, alpha)); }
+situ_tensor *situ_sub_alpha(situ_tensor *a, situ_tensor *b, double alpha) { return situ_sub(a, times(b, alpha)); }
+situ_tensor *situ_add_alpha_(situ_tensor *a, situ_tensor *b, double alpha) { return situ_add_(a, times(b, alpha)); }

@@ -1,0 +1,108 @@
+/* Making tensors of random numbers. A call draws once from its generator; element i of a draw has the same bits on
+   every device.
+   SPDX-License-Identifier: MIT */
+#include <math.h>
+
+#include "base/fail.h"
+#include "ops/ops.h"
+
+typedef struct random_params {
+  situ_random    kind;
+  double         a, b;        /* bounds, or mean and standard deviation, or probability */
+  int64_t        low, high;
+  situ_generator draw;
+} random_params;
+
+static situ_work work_of(const random_params *p, const situ_view_desc *y) {
+  return (situ_work){ .verb = SITU_VERB_RANDOM, .op = (int)p->kind, .outs = 1, .out = { y }, .scalar = { p->a, p->b }, .integer = { p->low, p->high },
+                      .seed = p->draw.seed, .offset = p->draw.offset };
+}
+
+/* ---- new tensors ---- */
+
+static situ_tensor *make(const char *op, situ_shape shape, situ_dtype otherwise, random_params p, const situ_options *o) {
+  situ_dtype dtype = o && o->dtype ? o->dtype : otherwise;
+  situ_tensor *t = situ_op_new(op, shape, dtype, o ? o->device : (situ_device){ 0 });
+  if (!t) return NULL;
+  if (p.kind <= SITU_RANDOM_NORMAL && !situ_dtype_is_floating(dtype)) {
+    situ__fail(SITU_E_DTYPE, op, "%s cannot hold these numbers; ask for a floating dtype, or use situ_randint", situ_dtype_name(dtype));
+    return NULL;
+  }
+  p.draw = situ_generator_draw(o ? o->generator : NULL);
+  const situ_work work = work_of(&p, &t->view);
+  if (t->view.numel && t->view.storage->device.kind != SITU_META && !situ_launch(op, t->view.storage->device, &work)) return NULL;
+  return o && o->requires_grad ? situ_requires_grad_(t, true) : t;
+}
+
+situ_tensor *situ_rand(situ_shape shape, const situ_options *o) {
+  return make("rand", shape, SITU_F32, (random_params){ .kind = SITU_RANDOM_UNIFORM, .b = 1 }, o);
+}
+situ_tensor *situ_randn(situ_shape shape, const situ_options *o) {
+  return make("randn", shape, SITU_F32, (random_params){ .kind = SITU_RANDOM_NORMAL, .b = 1 }, o);
+}
+
+static bool range(const char *op, int64_t low, int64_t high) {
+  if (low < high) return true;
+  situ__fail(SITU_E_ARG, op, "no whole number is in [%lld, %lld)", (long long)low, (long long)high);
+  return false;
+}
+situ_tensor *situ_randint(int64_t low, int64_t high, situ_shape shape, const situ_options *o) {
+  if (!range("randint", low, high)) return NULL;
+  return make("randint", shape, SITU_I64, (random_params){ .kind = SITU_RANDOM_INTEGER, .low = low, .high = high }, o);
+}
+
+/* The order in which random numbers sort: 64 bits each, so that equals, which would favour the first, do not happen. */
+situ_tensor *situ_randperm(int64_t n, const situ_options *o) {
+  situ_options raw = o ? *o : (situ_options){ 0 };
+  raw.dtype = SITU_I64;
+  raw.requires_grad = false;
+  situ_tensor *order = situ_argsort(make("randperm", SITU_SHAPE(n), SITU_I64, (random_params){ .kind = SITU_RANDOM_RAW }, &raw), 0, false);
+  return situ_to_dtype(order, o && o->dtype ? o->dtype : SITU_I64);
+}
+
+/* ---- in place, and from probabilities: the gradient is 0 ---- */
+
+static bool random_infer(situ_call *c) { return situ_infer_like(c); }
+
+static bool random_forward(situ_call *c) {
+  situ_work work = work_of(c->params, situ_desc(c->out[0]));
+  if (!c->in_place) {  /* bernoulli: the operand holds the probabilities */
+    work.ins = 1;
+    work.in[0] = situ_desc(c->in[0]);
+  }
+  return situ_launch(c->op->name, c->device, &work);
+}
+static bool zero_backward(situ_grad_call *g) { return (g->dx[0] = situ_zeros_like(g->grad[0], NULL)) != NULL; }
+
+#define RANDOM(id, text, kinds)                                                                                       \
+  SITU_OP(id##_op) = { .name = text, .operand = { { "input", kinds } }, .params_size = sizeof(random_params),         \
+                       .infer = random_infer, .forward = random_forward, .backward = zero_backward };
+RANDOM(uniform, "uniform_", SITU_FLOATING)
+RANDOM(normal, "normal_", SITU_FLOATING)
+RANDOM(bernoulli_in_place, "bernoulli_", 0)
+RANDOM(bernoulli, "bernoulli", SITU_FLOATING)
+
+situ_tensor *situ_uniform_(situ_tensor *x, double low, double high, situ_generator *generator) {
+  if (!(low <= high) || isinf(high - low)) {
+    situ__fail(SITU_E_ARG, "uniform_", "[%g, %g) is no range", low, high);
+    return NULL;
+  }
+  return situ_op_run_(&uniform_op, &x, 1, &(random_params){ .kind = SITU_RANDOM_UNIFORM, .a = low, .b = high, .draw = situ_generator_draw(generator) });
+}
+situ_tensor *situ_normal_(situ_tensor *x, double mean, double std, situ_generator *generator) {
+  if (!(std >= 0)) {
+    situ__fail(SITU_E_ARG, "normal_", "a standard deviation of %g", std);
+    return NULL;
+  }
+  return situ_op_run_(&normal_op, &x, 1, &(random_params){ .kind = SITU_RANDOM_NORMAL, .a = mean, .b = std, .draw = situ_generator_draw(generator) });
+}
+situ_tensor *situ_bernoulli_(situ_tensor *x, double p, situ_generator *generator) {
+  if (!(p >= 0 && p <= 1)) {
+    situ__fail(SITU_E_ARG, "bernoulli_", "a probability of %g", p);
+    return NULL;
+  }
+  return situ_op_run_(&bernoulli_in_place_op, &x, 1, &(random_params){ .kind = SITU_RANDOM_BERNOULLI, .a = p, .draw = situ_generator_draw(generator) });
+}
+situ_tensor *situ_bernoulli(situ_tensor *p, situ_generator *generator) {
+  return situ_op_run1(&bernoulli_op, p, &(random_params){ .kind = SITU_RANDOM_BERNOULLI, .draw = situ_generator_draw(generator) });
+}

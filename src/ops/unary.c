@@ -1,0 +1,145 @@
+/* Element-wise functions of one tensor. Each row of the formula table is an op: its kernel, its gradient's kernel and
+   what that gradient reads all come from the row.
+   SPDX-License-Identifier: MIT */
+#include <float.h>
+#include <math.h>
+
+#include "base/fail.h"
+#include "kernels/dialect.h"
+#include "ops/ops.h"
+
+typedef struct unary_params { double p[4]; } unary_params;
+
+/* ---- dtypes: three rules ---- */
+
+/* Whole numbers keep their dtype. */
+static bool infer_keep(situ_call *c) {
+  situ_infer_like(c);
+  c->compute = c->dtype[0];
+  return true;
+}
+/* Whole numbers give f32. */
+static bool infer_float(situ_call *c) {
+  situ_infer_like(c);
+  if (!situ_dtype_is_floating(c->dtype[0])) c->dtype[0] = SITU_F32;
+  c->compute = c->dtype[0];
+  return true;
+}
+static bool infer_test(situ_call *c) {
+  infer_keep(c);
+  c->dtype[0] = SITU_BOOL;
+  return true;
+}
+
+/* ---- there and back ---- */
+
+static bool unary_forward(situ_call *c) {
+  const unary_params *p = c->params;
+  return situ__elementwise(c, SITU_VERB_UNARY, p->p, 4);
+}
+
+static bool unary_backward(situ_grad_call *g) {
+  const unary_params *p = g->params;
+  situ_tensor *grad = g->grad[0], *dx = situ_empty_like(grad, NULL);
+  if (!dx) return false;
+  g->dx[0] = dx;
+  if (!situ_numel(dx) || g->device.kind == SITU_META) return true;
+  return situ_launch(g->op->name, g->device, &(situ_work){ .verb = SITU_VERB_UNARY_GRAD, .op = g->op->code, .compute = situ_dtype_of(grad),
+                     .ins = 3, .outs = 1, .in = { situ_desc(g->in[0]), situ_desc(g->out[0]), situ_desc(grad) }, .out = { situ_desc(dx) },
+                     .scalar = { p->p[0], p->p[1], p->p[2], p->p[3] } });
+}
+
+/* ---- the ops: one a row ---- */
+
+#define SAVES(uses) ((uses) == USES_X ? SITU_SAVE(0) : (uses) == USES_Y ? SITU_SAVE_OUT(0) : 0)
+#define UNARY(id, rule, kinds, uses)                                                                                 \
+  SITU_OP(id##_op) = { .name = #id, .operand = { { "input", kinds } }, .code = SITU_UNARY_##id, .save = SAVES(uses), \
+                       .params_size = sizeof(unary_params), .infer = rule, .forward = unary_forward, .backward = unary_backward };
+#define FLOAT(id, y, dx, uses) UNARY(id, infer_float, 0, uses)
+#define BOTH(id, y, whole, dx, uses) UNARY(id, infer_keep, 0, uses)
+#define MATH(id, y, whole, dx, uses) UNARY(id, infer_keep, 0, uses)
+#define WHOLE(id, whole)                                                                                             \
+  SITU_OP(id##_op) = { .name = #id, .operand = { { "input", SITU_INTEGRAL | SITU_BOOLEAN } }, .flags = SITU_OP_NO_GRAD, \
+                       .code = SITU_UNARY_##id, .params_size = sizeof(unary_params), .infer = infer_keep, .forward = unary_forward };
+#define TEST(id, y, whole)                                                                                           \
+  SITU_OP(id##_op) = { .name = #id, .operand = { { "input", 0 } }, .flags = SITU_OP_NO_GRAD, .code = SITU_UNARY_##id, \
+                       .params_size = sizeof(unary_params), .infer = infer_test, .forward = unary_forward };
+#include "kernels/unary.h"
+
+static situ_tensor *run(const situ_op *op, situ_tensor *x, double p0, double p1, double p2) {
+  return situ_op_run1(op, x, &(unary_params){ { p0, p1, p2, 0 } });
+}
+static situ_tensor *run_(const situ_op *op, situ_tensor *x, double p0, double p1) {
+  return situ_op_run_(op, &x, 1, &(unary_params){ { p0, p1, 0, 0 } });
+}
+
+#define PLAIN(id) situ_tensor *situ_##id(situ_tensor *x) { return run(&id##_op, x, 0, 0, 0); }
+PLAIN(neg) PLAIN(abs) PLAIN(sign) PLAIN(exp) PLAIN(expm1) PLAIN(log) PLAIN(log1p) PLAIN(log2) PLAIN(sqrt) PLAIN(rsqrt)
+PLAIN(square) PLAIN(reciprocal) PLAIN(sin) PLAIN(cos) PLAIN(tanh) PLAIN(sigmoid) PLAIN(relu) PLAIN(silu) PLAIN(erf)
+PLAIN(floor) PLAIN(ceil) PLAIN(round) PLAIN(trunc) PLAIN(isnan) PLAIN(isinf) PLAIN(logical_not) PLAIN(bitwise_not)
+
+#define IN_PLACE(id) situ_tensor *situ_##id##_(situ_tensor *x) { return run_(&id##_op, x, 0, 0); }
+IN_PLACE(neg) IN_PLACE(abs) IN_PLACE(exp) IN_PLACE(log) IN_PLACE(sqrt) IN_PLACE(rsqrt) IN_PLACE(square) IN_PLACE(reciprocal)
+IN_PLACE(sin) IN_PLACE(cos) IN_PLACE(tanh) IN_PLACE(sigmoid) IN_PLACE(relu) IN_PLACE(floor) IN_PLACE(ceil) IN_PLACE(round)
+IN_PLACE(trunc)
+
+/* ---- those with parameters ---- */
+
+situ_tensor *situ_leaky_relu(situ_tensor *x, double negative_slope) { return run(&leaky_relu_op, x, negative_slope, 0, 0); }
+situ_tensor *situ_elu(situ_tensor *x, double alpha) { return run(&elu_op, x, alpha, 0, 0); }
+situ_tensor *situ_softplus(situ_tensor *x, double beta, double threshold) { return run(&softplus_op, x, beta, threshold, 0); }
+situ_tensor *situ_hardtanh(situ_tensor *x, double min, double max) { return run(&hardtanh_op, x, min, max, 0); }
+
+situ_tensor *situ_gelu(situ_tensor *x, situ_gelu_approximate approximate) {
+  return run(approximate == SITU_GELU_TANH ? &gelu_tanh_op : &gelu_op, x, 0, 0, 0);
+}
+
+/* A NaN bound would make every comparison false; torch makes everything NaN, which whole numbers cannot hold. */
+static bool bounds(double min, double max) {
+  if (!isnan(min) && !isnan(max)) return true;
+  situ__fail(SITU_E_ARG, "clamp", "a bound is NaN");
+  return false;
+}
+situ_tensor *situ_clamp(situ_tensor *x, double min, double max) { return bounds(min, max) ? run(&clamp_op, x, min, max, 0) : NULL; }
+situ_tensor *situ_clamp_(situ_tensor *x, double min, double max) { return bounds(min, max) ? run_(&clamp_op, x, min, max) : NULL; }
+
+situ_tensor *situ_nan_to_num(situ_tensor *x, const situ_nan_to_num_options *options) {
+  static const double largest[SITU_DTYPES] = { [SITU_F16] = 65504, [SITU_BF16] = 0x1.FEp127, [SITU_F32] = FLT_MAX, [SITU_F64] = DBL_MAX };
+  if (!situ__need("nan_to_num", "input", x)) return NULL;
+  double most = largest[x->view.dtype];
+  return run(&nan_to_num_op, x, options ? options->nan : 0, options && options->posinf ? *options->posinf : most,
+             options && options->neginf ? *options->neginf : -most);
+}
+
+/* ---- with a number of the host's: a whole number keeps a whole dtype, any other makes it f32 ---- */
+
+static situ_tensor *scalar(const situ_op *op, situ_tensor *x, double value) {
+  if (!situ__need(op->name, "input", x)) return NULL;
+  bool whole = value == trunc(value) && fabs(value) < 0x1p63;
+  if (!situ_dtype_is_floating((situ_dtype)x->view.dtype) && !whole) x = situ_to_dtype(x, SITU_F32);
+  else if (x->view.dtype == SITU_BOOL && op->infer == infer_keep) x = situ_to_dtype(x, SITU_I64);
+  return run(op, x, value, 0, 0);
+}
+
+#define SCALAR(id) situ_tensor *situ_##id(situ_tensor *x, double value) { return scalar(&id##_op, x, value); }
+SCALAR(add_scalar) SCALAR(rsub_scalar) SCALAR(mul_scalar) SCALAR(div_scalar) SCALAR(pow_scalar) SCALAR(fmod_scalar)
+SCALAR(remainder_scalar) SCALAR(eq_scalar) SCALAR(ne_scalar) SCALAR(lt_scalar) SCALAR(le_scalar) SCALAR(gt_scalar) SCALAR(ge_scalar)
+
+situ_tensor *situ_sub_scalar(situ_tensor *x, double value) { return scalar(&add_scalar_op, x, -value); }
+situ_tensor *situ_scalar_pow(double base, situ_tensor *exponent) { return scalar(&scalar_pow_op, exponent, base); }
+
+/* In place the dtype stays, so a number that it cannot hold is refused. */
+static situ_tensor *scalar_(const situ_op *op, situ_tensor *x, double value) {
+  if (!situ__need(op->name, "input", x)) return NULL;
+  if (!situ_dtype_is_floating((situ_dtype)x->view.dtype) && value != trunc(value)) {
+    situ__fail(SITU_E_DTYPE, op->name, "%g cannot be combined in place with a tensor of %s", value, situ_dtype_name((situ_dtype)x->view.dtype));
+    return NULL;
+  }
+  return run_(op, x, value, 0);
+}
+
+situ_tensor *situ_add_scalar_(situ_tensor *x, double value) { return scalar_(&add_scalar_op, x, value); }
+situ_tensor *situ_sub_scalar_(situ_tensor *x, double value) { return scalar_(&add_scalar_op, x, -value); }
+situ_tensor *situ_mul_scalar_(situ_tensor *x, double value) { return scalar_(&mul_scalar_op, x, value); }
+situ_tensor *situ_div_scalar_(situ_tensor *x, double value) { return scalar_(&div_scalar_op, x, value); }
+situ_tensor *situ_pow_scalar_(situ_tensor *x, double value) { return scalar_(&pow_scalar_op, x, value); }
