@@ -1,5 +1,5 @@
-/* Data: sets of samples, a loader that batches and shuffles them on worker threads, readers of CSV
-   and IDX. SPDX-License-Identifier: MIT */
+/* Data: sets of samples, a loader that batches and shuffles them on threads, CSV and IDX files.
+   SPDX-License-Identifier: MIT */
 #ifndef SITU_DATA_H
 #define SITU_DATA_H
 
@@ -17,14 +17,14 @@ typedef struct situ_dataset situ_dataset;
     one of these. */
 typedef struct situ_dataset_type {
   const char *name;
-  size_t      size;   /**< sizeof the whole struct */
+  size_t size; /**< sizeof the whole struct */
   /** How many samples there are; the same at every call. */
   int64_t (*length)(situ_dataset *self);
-  /** The index-th sample, a tree of tensors, which the caller frees. Called by several threads at
-      once, each inside a scope of its own; no gradient is recorded. NULL on error. */
+  /** The index-th sample, a tree of tensors, which the caller frees; NULL on error. A loader's
+      threads call it at the same time, each inside a scope of its own in which no gradient is
+      recorded. What it draws should depend on the index alone: situ_generator_seeded(index). */
   situ_tree *(*get)(situ_dataset *self, int64_t index);
-  /** A whole batch, already stacked; NULL: get is called for each sample, and the loader stacks
-      them. */
+  /** A whole batch, already stacked. NULL: get is called for each sample, and they are stacked. */
   situ_tree *(*get_batch)(situ_dataset *self, const int64_t *indices, int64_t count);
   /** Frees what the fields own, not the struct; may be NULL. */
   void (*release)(situ_dataset *self);
@@ -43,16 +43,16 @@ SITU_API int64_t situ_dataset_length(situ_dataset *dataset);
 /** The index-th sample; the caller frees it. An index outside the set is SITU_E_INDEX. */
 SITU_API situ_tree *situ_dataset_get(situ_dataset *dataset, int64_t index);
 
-/** torch.utils.data.TensorDataset: sample i is row i of every tensor. The tensors, in a list, a
-    dict or as a tree of any form, must have the same first dimension; the set holds them, and takes
-    the tree over. */
+/** torch.utils.data.TensorDataset: sample i has row i of every tensor, in a tree of the same form.
+    All must have the same first dimension. The tree is taken over, and freed if the call fails. */
 SITU_API situ_dataset *situ_tensor_dataset(situ_tree *tensors);
 /** torch.utils.data.Subset: the listed samples (the list is copied) of a set, which must outlive
     it. */
 SITU_API situ_dataset *situ_subset(situ_dataset *dataset, const int64_t *indices, int64_t count);
 /** torch.utils.data.random_split into two: *first gets `count` samples in a random order, *second
     the rest. NULL generator: the default one. */
-SITU_API SITU_CHECKED situ_status situ_random_split(situ_dataset *dataset, int64_t count, situ_generator *generator,
+SITU_API SITU_CHECKED situ_status situ_random_split(situ_dataset *dataset, int64_t count,
+                                                    situ_generator *generator,
                                                     situ_dataset **first, situ_dataset **second);
 
 /* ---- the loader --------------------------------------------------------------------------- */
@@ -60,25 +60,22 @@ SITU_API SITU_CHECKED situ_status situ_random_split(situ_dataset *dataset, int64
 typedef struct situ_data_loader situ_data_loader;
 
 typedef struct situ_data_loader_options {
-  int64_t         batch_size;  /**< 0: 1 */
-  bool            shuffle;     /**< a new order each epoch, drawn from generator */
-  bool            drop_last;   /**< leave out a last batch that is not full */
-  int             num_workers; /**< threads that make batches ahead; 0: made by the caller's thread when asked for */
-  int             prefetch;    /**< batches made ahead by each worker; 0: 2 */
-  situ_generator *generator;   /**< NULL: the default one. Must outlive the loader. */
-  situ_device     device;      /**< where batches are put; {0}: where their samples are */
-  /** Makes a batch of samples; NULL: situ_default_collate. Called by the workers. */
-  situ_tree    *(*collate)(situ_tree *const *samples, int64_t count, void *payload);
-  void           *payload;     /**< collate's */
+  int64_t batch_size;        /**< 0: 1 */
+  bool shuffle;              /**< a new order each epoch, drawn from generator */
+  bool drop_last;            /**< leave out a last batch that is not full */
+  int num_workers;           /**< threads that make batches ahead; 0: the caller's makes them */
+  int prefetch;              /**< batches that each worker makes ahead; 0: 2 */
+  situ_generator *generator; /**< must outlive the loader; NULL: the default one */
+  situ_device device;        /**< where batches are put; {0}: where their samples are */
+  /** Makes a batch of samples, in a worker; NULL: situ_default_collate. */
+  situ_tree *(*collate)(situ_tree *const *samples, int64_t count, void *payload);
+  void *payload;             /**< collate's */
 } situ_data_loader_options;
-
-/** torch.utils.data.default_collate: a tree of the samples' form, with their tensors stacked along
-    a new first dimension. All must have the same form and shapes. */
-SITU_API situ_tree *situ_default_collate(situ_tree *const *samples, int64_t count);
 
 /** torch.utils.data.DataLoader. The batches and their order are the same for any number of workers.
     The data set must outlive the loader. */
-SITU_API situ_data_loader *situ_data_loader_new(situ_dataset *dataset, const situ_data_loader_options *options);
+SITU_API situ_data_loader *situ_data_loader_new(situ_dataset *dataset,
+                                                const situ_data_loader_options *options);
 /** Stops the workers and frees; also in the middle of an epoch. NULL is fine. */
 SITU_API void situ_data_loader_free(situ_data_loader *loader);
 /** Batches in an epoch. */
@@ -88,28 +85,33 @@ SITU_API int64_t situ_data_loader_length(const situ_data_loader *loader);
     (the next call begins another) and on error, which situ_error() tells apart:
 
       const situ_tree *batch;
-      while ((batch = situ_data_loader_next(loader))) step(situ_tree_tensor_at(batch, 0), situ_tree_tensor_at(batch, 1));
+      while ((batch = situ_data_loader_next(loader)))
+        step(situ_tree_tensor_at(batch, 0), situ_tree_tensor_at(batch, 1));
       if (situ_error()) return 1;
 
     An error of a worker arrives here in the place of its batch, and ends the epoch. */
 SITU_API const situ_tree *situ_data_loader_next(situ_data_loader *loader);
 
+/** torch.utils.data.default_collate: a tree of the samples' form, with their tensors stacked along
+    a new first dimension. All must have the same form and shapes. */
+SITU_API situ_tree *situ_default_collate(situ_tree *const *samples, int64_t count);
+
 /* ---- files -------------------------------------------------------------------------------- */
 
 typedef struct situ_csv_options {
-  char        delimiter;   /**< 0: ',' */
-  int         skip_lines;  /**< lines before the first row: 1 if there is a header */
-  situ_dtype  dtype;       /**< default f32; integer dtypes take whole numbers only, all of them exactly */
+  char delimiter;     /**< 0: ',' */
+  int skip_lines;     /**< lines before the first row: 1 if there is a header */
+  situ_dtype dtype;   /**< default f32; an integer dtype takes whole numbers that it can hold */
   situ_device device;
 } situ_csv_options;
 /** Reads numbers, a row a line, into a 2-D tensor. Every row must have as many fields as the first;
-    an empty field, a text or a number that dtype cannot hold is SITU_E_FORMAT with line and column.
-    */
+    an empty field, a text or a number that dtype cannot hold is SITU_E_FORMAT with its line and
+    column. */
 SITU_API situ_tensor *situ_csv_load(const char *path, const situ_csv_options *options);
 
 /** Reads an IDX file (MNIST's "train-images-idx3-ubyte", unpacked): a tensor of the file's own
     dtype and shape. */
-SITU_API situ_tensor *situ_idx_load(const char *path, const situ_options *options);
+SITU_API situ_tensor *situ_idx_load(const char *path, situ_device device);
 
 SITU_END
 #endif

@@ -3,7 +3,8 @@
 #ifndef SITU_IO_H
 #define SITU_IO_H
 
-#include "tree.h"
+#include "nn.h"
+#include "optim.h"
 
 SITU_BEGIN
 
@@ -21,43 +22,48 @@ typedef struct situ_metadata {
 
 /** What has become of the target when a save returns. Only REPLACED goes with SITU_OK. */
 typedef enum situ_replaced {
-  SITU_NOT_REPLACED = 0,      /**< the old file is untouched, and nothing of the new one is left */
-  SITU_REPLACED_NOT_DURABLE,  /**< the new file is whole and in place, but a power cut may bring the old one back */
-  SITU_REPLACED               /**< the new file is in place, on the disk */
+  SITU_NOT_REPLACED = 0, /**< the old file is untouched, and nothing of the new one is left */
+  /** The new file is whole and in place, but a power cut may bring the old one back. */
+  SITU_REPLACED_NOT_DURABLE,
+  SITU_REPLACED          /**< the new file is in place, and on the disk */
 } situ_replaced;
 
 typedef struct situ_save_options {
-  const situ_metadata *metadata;   /**< written into the file beside the checksums */
-  int64_t         metadata_count;
-  int64_t         max_shard_bytes; /**< > 0: several files of about this size and an index, which path then names
-                                        ("model.safetensors.index.json"); 0: one file */
-  bool            no_sync;         /**< do not wait for the disk: a killed program still leaves the old or the new
-                                        file whole, a power cut may not */
-  situ_replaced  *replaced;        /**< if not NULL, receives what became of the target */
+  const situ_metadata *metadata; /**< remarks, written beside the checksums; not into .npy files */
+  int64_t metadata_count;
+  /** > 0: several files of about this size, and an index, which path then names
+      ("model.safetensors.index.json"). 0: one file. */
+  int64_t max_shard_bytes;
+  /** Do not wait for the disk: a program that is killed still leaves the old or the new file whole,
+      a power cut may not. */
+  bool no_sync;
+  situ_replaced *replaced; /**< gets what has become of the target; may be NULL */
 } situ_save_options;
 
 /** Writes a tree of tensors of any device (a module's state dict, say) into a safetensors file,
     each under its path in the tree ("encoder.fc1.weight") and with a checksum (CRC-32C). path may
     exist; it keeps its permissions. A directory or a symbolic link as path is refused. A tensor
     that the tree holds twice is written twice. */
-SITU_API SITU_CHECKED situ_status situ_save(const char *path, const situ_tree *tree, const situ_save_options *options);
+SITU_API SITU_CHECKED situ_status situ_save(const char *path, const situ_tree *tree,
+                                            const situ_save_options *options);
 
 /* ---- loading ------------------------------------------------------------------------------ */
 
 /** Are checksums, where a file has them, compared with the values? */
 typedef enum situ_verify {
-  SITU_VERIFY_READ = 0,  /**< of what is read; not of what is mapped, which would have to be read for it */
+  SITU_VERIFY_READ = 0, /**< of what is read; what is mapped would have to be read for it */
   SITU_VERIFY_ALWAYS,
   SITU_VERIFY_NEVER
 } situ_verify;
 
 typedef struct situ_load_options {
-  situ_device device;   /**< where the tensors shall live; {0}: cpu */
+  situ_device device; /**< where the tensors shall live; {0}: cpu */
   situ_verify verify;
-  bool        map;      /**< cpu only: map the file instead of reading it. Opens at once however large it is; writes to
-                             the tensors stay private. Whoever shrinks the file meanwhile kills this process (SIGBUS):
-                             only for files that nobody else writes in place. */
-  bool        lenient;  /**< accept bytes after the last tensor, as some old writers leave them */
+  /** Map the file instead of reading it: opens at once, however large it is. Writes to the tensors
+      stay private. Whoever shrinks the file meanwhile kills this process (SIGBUS): only for files
+      that nobody writes in place. */
+  bool map;
+  bool lenient; /**< accept bytes after the last tensor, as some old writers leave them */
 } situ_load_options;
 
 /** Loads a whole safetensors file, or an index and its shards: a flat dict in the order of the
@@ -81,21 +87,47 @@ typedef struct situ_safetensors situ_safetensors;
 
 /** Opens a file, or a "*.index.json" and its shards, and checks the whole header. Nothing of the
     data is read. NULL on error. */
-SITU_API situ_safetensors *situ_safetensors_open(const char *path, const situ_load_options *options);
+SITU_API situ_safetensors *situ_safetensors_open(const char *path,
+                                                 const situ_load_options *options);
 /** Tensors that are mapped keep what they need. NULL is fine. */
 SITU_API void situ_safetensors_close(situ_safetensors *file);
 SITU_API int64_t situ_safetensors_count(const situ_safetensors *file);
 /** The index-th tensor, in the order of their names; NULL (no error) out of range. */
 SITU_API const situ_file_entry *situ_safetensors_entry(const situ_safetensors *file, int64_t index);
 /** The same by name; NULL (no error) if there is no such tensor. */
-SITU_API const situ_file_entry *situ_safetensors_find(const situ_safetensors *file, const char *name);
+SITU_API const situ_file_entry *situ_safetensors_find(const situ_safetensors *file,
+                                                      const char *name);
 /** A remark's text by its key; NULL (no error) if there is none. */
 SITU_API const char *situ_safetensors_metadata(const situ_safetensors *file, const char *key);
 /** The index-th remark, in the order of their keys; false out of range. */
-SITU_API bool situ_safetensors_metadata_at(const situ_safetensors *file, int64_t index, situ_metadata *out);
+SITU_API bool situ_safetensors_metadata_at(const situ_safetensors *file, int64_t index,
+                                           situ_metadata *out);
 /** Loads one tensor. It belongs to the innermost scope. Threads may load from one open file at
     once. */
 SITU_API situ_tensor *situ_safetensors_load(situ_safetensors *file, const char *name);
+
+/* ---- checkpoints -------------------------------------------------------------------------- */
+
+/** All that a training run needs to go on as if it had never stopped. */
+typedef struct situ_checkpoint {
+  situ_nn_module *model;
+  situ_optim *optimizer;     /**< NULL: none, as with the next two */
+  situ_lr_scheduler *scheduler;
+  situ_generator *generator; /**< the program's own, a loader's say; the default one is saved too */
+  int64_t epoch, step;       /**< where the run stands, by the program's own count */
+} situ_checkpoint;
+
+/** Saves it into one safetensors file (or shards), in which the model's tensors are called
+    "model.PATH". Another program reads them as those of any file. */
+SITU_API SITU_CHECKED situ_status situ_checkpoint_save(const char *path,
+                                                       const situ_checkpoint *checkpoint,
+                                                       const situ_save_options *options);
+/** Fills in what `checkpoint` points to, the default generator, epoch and step. What it leaves NULL
+    is left out; what the file lacks is SITU_E_FORMAT. If anything does not fit, nothing has
+    changed. */
+SITU_API SITU_CHECKED situ_status situ_checkpoint_load(const char *path,
+                                                       situ_checkpoint *checkpoint,
+                                                       const situ_load_options *options);
 
 /* ---- NumPy's .npy ------------------------------------------------------------------------- */
 
@@ -104,7 +136,8 @@ SITU_API situ_tensor *situ_safetensors_load(situ_safetensors *file, const char *
 SITU_API situ_tensor *situ_npy_load(const char *path, const situ_load_options *options);
 /** Saves one array (numpy.save), as crash-safe as situ_save. bf16, which NumPy lacks, is refused:
     save f32. */
-SITU_API SITU_CHECKED situ_status situ_npy_save(const char *path, situ_tensor *tensor, const situ_save_options *options);
+SITU_API SITU_CHECKED situ_status situ_npy_save(const char *path, situ_tensor *tensor,
+                                                const situ_save_options *options);
 /** What a .npy file says about its array; out->name is "". */
 SITU_API SITU_CHECKED situ_status situ_npy_info(const char *path, situ_file_entry *out);
 

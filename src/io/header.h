@@ -3,7 +3,7 @@
 #ifndef SITU_IO_HEADER_H
 #define SITU_IO_HEADER_H
 
-#include "io/problem.h"
+#include "base/problem.h"
 #include "situ/io.h"
 
 /* The format's own limit on the length of the JSON text. */

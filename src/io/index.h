@@ -3,7 +3,7 @@
 #ifndef SITU_IO_INDEX_H
 #define SITU_IO_INDEX_H
 
-#include "io/problem.h"
+#include "base/problem.h"
 
 /* An index is text of this much at most: a million tensors. */
 #define SITU__INDEX_MAX 100000000

@@ -4,8 +4,8 @@
 
 #include "base/fail.h"
 #include "base/file.h"
+#include "base/problem.h"
 #include "io/crc32c.h"
-#include "io/problem.h"
 #include "situ/ops.h"
 #include "situ/sys/op.h"
 

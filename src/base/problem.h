@@ -1,7 +1,7 @@
 /* What is wrong with a file, said by the pure parsers: they know no path and record no error.
    SPDX-License-Identifier: MIT */
-#ifndef SITU_IO_PROBLEM_H
-#define SITU_IO_PROBLEM_H
+#ifndef SITU_BASE_PROBLEM_H
+#define SITU_BASE_PROBLEM_H
 
 #include "situ/error.h"
 

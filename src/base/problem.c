@@ -1,6 +1,6 @@
 /* What is wrong with a file.
    SPDX-License-Identifier: MIT */
-#include "io/problem.h"
+#include "base/problem.h"
 
 #include <stdarg.h>
 #include <stdio.h>

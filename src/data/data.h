@@ -1,0 +1,12 @@
+/* What the files of this room share.
+   SPDX-License-Identifier: MIT */
+#ifndef SITU_DATA_DATA_H
+#define SITU_DATA_DATA_H
+
+#include "situ/data.h"
+
+/* 0..count-1 in an order drawn from generator (NULL: the default one), in a block of situ__alloc.
+   NULL: recorded. */
+int64_t *situ__random_order(const char *op, int64_t count, situ_generator *generator);
+
+#endif

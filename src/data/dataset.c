@@ -1,0 +1,45 @@
+/* What all data sets share.
+   SPDX-License-Identifier: MIT */
+#include "base/alloc.h"
+#include "base/fail.h"
+#include "situ/data.h"
+
+situ_dataset *situ_dataset_alloc(const situ_dataset_type *type) {
+  static const char op[] = "dataset_alloc";
+  if (!type || type->size < sizeof(situ_dataset) || !type->length || !type->get) {
+    situ__fail(SITU_E_ARG, op, "a data set's type needs a size, length and get");
+    return NULL;
+  }
+  situ_dataset *dataset = situ__calloc(1, type->size);
+  if (!dataset) {
+    situ__no_memory(op, type->size);
+    return NULL;
+  }
+  dataset->type = type;
+  return dataset;
+}
+
+void situ_dataset_free(situ_dataset *dataset) {
+  if (!dataset) return;
+  if (dataset->type->release) dataset->type->release(dataset);
+  situ__free(dataset);
+}
+
+int64_t situ_dataset_length(situ_dataset *dataset) {
+  return dataset ? dataset->type->length(dataset) : -1;
+}
+
+situ_tree *situ_dataset_get(situ_dataset *dataset, int64_t index) {
+  static const char op[] = "dataset_get";
+  if (!dataset) {
+    situ__null(op, "dataset");
+    return NULL;
+  }
+  int64_t length = situ_dataset_length(dataset);
+  if (index < 0 || index >= length) {
+    situ__fail(SITU_E_INDEX, op, "index %lld in a set of %lld", (long long)index,
+               (long long)length);
+    return NULL;
+  }
+  return dataset->type->get(dataset, index);
+}

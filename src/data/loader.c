@@ -1,0 +1,275 @@
+/* The data loader: threads make batches ahead, the caller takes them in order.
+   SPDX-License-Identifier: MIT */
+#include <limits.h>
+#include <pthread.h>
+#include <unistd.h>
+
+#include "base/alloc.h"
+#include "base/fail.h"
+#include "base/fork.h"
+#include "base/size.h"
+#include "data/data.h"
+#include "situ/ops.h"
+
+static const char op[] = "data_loader";
+
+/* A batch that is made and not yet taken: a tree, or what went wrong. */
+typedef struct slot {
+  bool full;
+  situ_tree *batch;
+  situ_status status;
+  char message[512];
+} slot;
+
+struct situ_data_loader {
+  situ_dataset *dataset;
+  situ_data_loader_options options;
+  int64_t samples, batches;
+  int64_t *order;     /* of the samples, in this epoch */
+  situ_tree *current; /* what the caller looks at */
+  pid_t process;      /* threads do not survive a fork */
+  situ_device home;   /* the default device of the thread that made the loader */
+
+  /* Batch b waits in ring[b % ahead]. All below is the lock's. */
+  pthread_mutex_t lock;
+  pthread_cond_t work, ready;
+  pthread_t *threads;
+  int workers; /* started */
+  slot *ring;
+  int64_t ahead;
+  int64_t claimed, taken; /* batches that workers have begun, that the caller has got */
+  int64_t busy;           /* workers that are making one */
+  bool running, stop;
+};
+
+/* ---- making a batch -------------------------------------------------------------------------- */
+
+static situ_tensor *to_device(situ_tensor *t, void *device) {
+  return situ_to(t, *(const situ_device *)device);
+}
+
+static situ_tree *collect(situ_data_loader *l, const int64_t *indices, int64_t count) {
+  if (l->dataset->type->get_batch && !l->options.collate)
+    return l->dataset->type->get_batch(l->dataset, indices, count);
+  situ_tree **samples = situ__calloc((size_t)count, sizeof *samples);
+  if (!samples) {
+    situ__no_memory(op, (size_t)count * sizeof *samples);
+    return NULL;
+  }
+  int64_t got = 0;
+  while (got < count && (samples[got] = situ_dataset_get(l->dataset, indices[got]))) got++;
+  situ_tree *batch = got < count          ? NULL
+                     : l->options.collate ? l->options.collate(samples, count, l->options.payload)
+                                          : situ_default_collate(samples, count);
+  for (int64_t i = 0; i < got; i++) situ_tree_free(samples[i]);
+  situ__free(samples);
+  return batch;
+}
+
+static situ_tree *make_batch(situ_data_loader *l, int64_t number) {
+  int64_t first = number * l->options.batch_size;
+  int64_t count = situ__min_i64(l->options.batch_size, l->samples - first);
+  situ_scope scope;
+  situ_scope_begin_no_grad(&scope);
+  situ_tree *batch = collect(l, l->order + first, count);
+  if (batch && l->options.device.kind != SITU_DEVICE_DEFAULT) {
+    situ_tree *moved = situ_tree_map(batch, to_device, &l->options.device);
+    situ_tree_free(batch);
+    batch = moved;
+  }
+  situ_status status = situ_scope_end(&scope);
+  if (batch && status == SITU_OK) return batch;
+  /* A set of somebody else's may give nothing and say nothing. */
+  if (status == SITU_OK && situ_error() == SITU_OK)
+    situ__fail(SITU_E_STATE, op, "%s gave no sample for batch %lld", l->dataset->type->name,
+               (long long)number);
+  situ_tree_free(batch);
+  return NULL;
+}
+
+/* ---- workers --------------------------------------------------------------------------------- */
+
+static bool may_claim(const situ_data_loader *l) {
+  return l->running && l->claimed < l->batches && l->claimed < l->taken + l->ahead;
+}
+
+static void *worker(void *payload) {
+  situ_data_loader *l = payload;
+  SITU_IGNORE(situ_set_default_device(l->home));
+  pthread_mutex_lock(&l->lock);
+  for (;;) {
+    while (!l->stop && !may_claim(l)) pthread_cond_wait(&l->work, &l->lock);
+    if (l->stop) break;
+    int64_t number = l->claimed++;
+    slot *s = &l->ring[number % l->ahead];
+    l->busy++;
+    pthread_mutex_unlock(&l->lock);
+
+    /* Nobody looks at s before it is full. What fails here is the caller's to hear of, once. */
+    situ__errors own;
+    situ__errors_aside(&own);
+    s->batch = make_batch(l, number);
+    s->status = situ__errors_back(&own, s->message, sizeof s->message);
+    if (s->batch) s->status = SITU_OK;
+
+    pthread_mutex_lock(&l->lock);
+    s->full = true;
+    l->busy--;
+    pthread_cond_signal(&l->ready);
+  }
+  pthread_mutex_unlock(&l->lock);
+  return NULL;
+}
+
+static bool start_workers(situ_data_loader *l) {
+  int wanted = l->options.num_workers;
+  l->ring = situ__calloc((size_t)l->ahead, sizeof *l->ring);
+  l->threads = situ__calloc((size_t)wanted, sizeof *l->threads);
+  if (!l->ring || !l->threads) {
+    situ__no_memory(op, (size_t)l->ahead * sizeof *l->ring);
+    return false;
+  }
+  situ__fork_guard();
+  for (; l->workers < wanted; l->workers++) {
+    if (pthread_create(&l->threads[l->workers], NULL, worker, l) == 0) continue;
+    situ__fail(SITU_E_LIMIT, op, "only %d of %d worker threads could be started", l->workers,
+               wanted);
+    return false;
+  }
+  return true;
+}
+
+/* ---- epochs ---------------------------------------------------------------------------------- */
+
+static bool begin_epoch(situ_data_loader *l) {
+  int64_t *order =
+      l->options.shuffle ? situ__random_order(op, l->samples, l->options.generator) : l->order;
+  if (!order) return false;
+  if (order != l->order) {
+    situ__free(l->order);
+    l->order = order;
+  }
+  l->claimed = l->taken = 0;
+  l->running = true;
+  pthread_cond_broadcast(&l->work);
+  return true;
+}
+
+/* Lets workers finish what they have begun, and throws it away. */
+static void end_epoch(situ_data_loader *l) {
+  l->running = false;
+  while (l->busy > 0) pthread_cond_wait(&l->ready, &l->lock);
+  for (int64_t i = 0; l->workers > 0 && i < l->ahead; i++) {
+    situ_tree_free(l->ring[i].batch);
+    l->ring[i].batch = NULL;
+    l->ring[i].full = false;
+  }
+}
+
+/* The next batch that workers have made, with the lock held. */
+static situ_tree *take(situ_data_loader *l) {
+  slot *s = &l->ring[l->taken % l->ahead];
+  while (!s->full) pthread_cond_wait(&l->ready, &l->lock);
+  situ_tree *batch = s->batch;
+  if (!batch)
+    situ__fail(s->status, op, "a worker could not make batch %lld: %s", (long long)l->taken,
+               s->message);
+  s->batch = NULL;
+  s->full = false;
+  return batch;
+}
+
+const situ_tree *situ_data_loader_next(situ_data_loader *l) {
+  if (!l) {
+    situ__null(op, "loader");
+    return NULL;
+  }
+  if (l->workers > 0 && l->process != getpid()) {
+    situ__fail(SITU_E_STATE, op,
+               "its workers are threads of the parent process: make the loader after the fork");
+    return NULL;
+  }
+  situ_tree_free(l->current);
+  l->current = NULL;
+  pthread_mutex_lock(&l->lock);
+  bool on = l->running || begin_epoch(l);
+  if (on && l->taken < l->batches) {
+    l->current = l->workers > 0 ? take(l) : make_batch(l, l->taken);
+    l->taken++;
+    pthread_cond_signal(&l->work);
+  }
+  if (!l->current) end_epoch(l);
+  pthread_mutex_unlock(&l->lock);
+  return l->current;
+}
+
+int64_t situ_data_loader_length(const situ_data_loader *l) { return l ? l->batches : -1; }
+
+/* ---- making and freeing ---------------------------------------------------------------------- */
+
+static bool check(situ_dataset *dataset, const situ_data_loader_options *o) {
+  if (!dataset) {
+    situ__null(op, "dataset");
+  } else if (o->batch_size < 0 || o->num_workers < 0 || o->num_workers > 256 || o->prefetch < 0 ||
+             o->prefetch > 1024) {
+    situ__fail(SITU_E_ARG, op, "batch_size %lld, num_workers %d (0..256), prefetch %d (0..1024)",
+               (long long)o->batch_size, o->num_workers, o->prefetch);
+  } else if (o->device.kind != SITU_DEVICE_DEFAULT && !situ_device_is_available(o->device)) {
+    char name[SITU_DEVICE_NAME_MAX];
+    situ__fail(SITU_E_DEVICE, op, "there is no device %s", situ_device_name(o->device, name));
+  } else {
+    return true;
+  }
+  return false;
+}
+
+situ_data_loader *situ_data_loader_new(situ_dataset *dataset,
+                                       const situ_data_loader_options *options) {
+  static const situ_data_loader_options defaults;
+  if (!check(dataset, options ? options : &defaults)) return NULL;
+  situ_data_loader *l = situ__calloc(1, sizeof *l);
+  if (!l) {
+    situ__no_memory(op, sizeof *l);
+    return NULL;
+  }
+  l->dataset = dataset;
+  l->options = options ? *options : defaults;
+  situ_data_loader_options *o = &l->options;
+  if (o->batch_size == 0) o->batch_size = 1;
+  l->samples = situ__max_i64(situ_dataset_length(dataset), 0);
+  l->batches =
+      o->drop_last ? l->samples / o->batch_size : situ__ceil_div(l->samples, o->batch_size);
+  l->ahead = (int64_t)o->num_workers * (o->prefetch ? o->prefetch : 2);
+  l->process = getpid();
+  l->home = situ_get_default_device();
+  pthread_mutex_init(&l->lock, NULL);
+  pthread_cond_init(&l->work, NULL);
+  pthread_cond_init(&l->ready, NULL);
+  l->order = situ__alloc((size_t)l->samples * sizeof *l->order + 1);
+  if (!l->order) situ__no_memory(op, (size_t)l->samples * sizeof *l->order);
+  for (int64_t i = 0; l->order && i < l->samples; i++) l->order[i] = i;
+  if (l->order && (o->num_workers == 0 || start_workers(l))) return l;
+  situ_data_loader_free(l);
+  return NULL;
+}
+
+void situ_data_loader_free(situ_data_loader *l) {
+  if (!l) return;
+  /* In a forked child there are no workers, and nobody who would unlock the lock. */
+  if (l->process == getpid()) {
+    pthread_mutex_lock(&l->lock);
+    l->stop = true;
+    end_epoch(l);
+    pthread_cond_broadcast(&l->work);
+    pthread_mutex_unlock(&l->lock);
+    for (int i = 0; i < l->workers; i++) pthread_join(l->threads[i], NULL);
+    pthread_cond_destroy(&l->ready);
+    pthread_cond_destroy(&l->work);
+    pthread_mutex_destroy(&l->lock);
+  }
+  situ_tree_free(l->current);
+  situ__free(l->threads);
+  situ__free(l->ring);
+  situ__free(l->order);
+  situ__free(l);
+}

@@ -1,0 +1,24 @@
+/* A random order of samples.
+   SPDX-License-Identifier: MIT */
+#include "base/alloc.h"
+#include "base/fail.h"
+#include "data/data.h"
+#include "situ/ops.h"
+
+int64_t *situ__random_order(const char *op, int64_t count, situ_generator *generator) {
+  size_t bytes = (size_t)count * sizeof(int64_t);
+  int64_t *order = situ__alloc(bytes + 1);
+  if (!order) {
+    situ__no_memory(op, bytes);
+    return NULL;
+  }
+  const situ_options options = { .device = { .kind = SITU_CPU }, .generator = generator };
+  situ_scope scope;
+  situ_scope_begin_no_grad(&scope);
+  situ_tensor *drawn = situ_randperm(count, &options);
+  situ_status status = drawn ? situ_copy_to_host(drawn, order, bytes) : situ_error();
+  situ_status ended = situ_scope_end(&scope);
+  if (status == SITU_OK && ended == SITU_OK) return order;
+  situ__free(order);
+  return NULL;
+}

@@ -1,0 +1,100 @@
+/* A part of a data set, and splitting one at random.
+   SPDX-License-Identifier: MIT */
+#include <string.h>
+
+#include "base/alloc.h"
+#include "base/fail.h"
+#include "data/data.h"
+
+typedef struct subset {
+  situ_dataset base;
+  situ_dataset *of;
+  int64_t *indices;
+  int64_t count;
+} subset;
+
+static int64_t length_of(situ_dataset *self) { return ((subset *)self)->count; }
+
+static situ_tree *get(situ_dataset *self, int64_t index) {
+  subset *s = (subset *)self;
+  return situ_dataset_get(s->of, s->indices[index]);
+}
+
+static situ_tree *get_batch(situ_dataset *self, const int64_t *indices, int64_t count) {
+  subset *s = (subset *)self;
+  int64_t *theirs = situ__calloc((size_t)count, sizeof *theirs);
+  if (!theirs) {
+    situ__no_memory("subset", (size_t)count * sizeof *theirs);
+    return NULL;
+  }
+  for (int64_t i = 0; i < count; i++) theirs[i] = s->indices[indices[i]];
+  situ_tree *batch = s->of->type->get_batch(s->of, theirs, count);
+  situ__free(theirs);
+  return batch;
+}
+
+static void release(situ_dataset *self) { situ__free(((subset *)self)->indices); }
+
+/* Whole batches only of a set that can make them: what a NULL slot says must stay true. */
+static const situ_dataset_type by_sample = {
+  .name = "Subset", .size = sizeof(subset), .length = length_of, .get = get, .release = release
+};
+static const situ_dataset_type by_batch = { .name = "Subset",
+                                            .size = sizeof(subset),
+                                            .length = length_of,
+                                            .get = get,
+                                            .get_batch = get_batch,
+                                            .release = release };
+
+situ_dataset *situ_subset(situ_dataset *dataset, const int64_t *indices, int64_t count) {
+  static const char op[] = "subset";
+  int64_t length = situ_dataset_length(dataset);
+  if (!dataset || (!indices && count > 0)) {
+    situ__null(op, dataset ? "indices" : "dataset");
+    return NULL;
+  }
+  for (int64_t i = 0; i < count; i++) {
+    if (indices[i] >= 0 && indices[i] < length) continue;
+    situ__fail(SITU_E_INDEX, op, "index %lld in a set of %lld", (long long)indices[i],
+               (long long)length);
+    return NULL;
+  }
+  if (count < 0) {
+    situ__fail(SITU_E_ARG, op, "%lld samples", (long long)count);
+    return NULL;
+  }
+  subset *s = (subset *)situ_dataset_alloc(dataset->type->get_batch ? &by_batch : &by_sample);
+  if (!s) return NULL;
+  s->of = dataset;
+  s->indices = situ__calloc((size_t)count + 1, sizeof *s->indices);
+  if (!s->indices) {
+    situ__no_memory(op, ((size_t)count + 1) * sizeof *s->indices);
+    situ_dataset_free(&s->base);
+    return NULL;
+  }
+  if (count) memcpy(s->indices, indices, (size_t)count * sizeof *indices);
+  s->count = count;
+  return &s->base;
+}
+
+situ_status situ_random_split(situ_dataset *dataset, int64_t count, situ_generator *generator,
+                              situ_dataset **first, situ_dataset **second) {
+  static const char op[] = "random_split";
+  int64_t length = situ_dataset_length(dataset);
+  if (!dataset || !first || !second) return situ__null(op, dataset ? "first or second" : "dataset");
+  if (count < 0 || count > length)
+    return situ__fail(SITU_E_ARG, op, "%lld samples of a set of %lld", (long long)count,
+                      (long long)length);
+  int64_t *order = situ__random_order(op, length, generator);
+  if (!order) return situ_error();
+  situ_dataset *a = situ_subset(dataset, order, count);
+  situ_dataset *b = a ? situ_subset(dataset, order + count, length - count) : NULL;
+  situ__free(order);
+  if (!b) {
+    situ_dataset_free(a);
+    return situ_error();
+  }
+  *first = a;
+  *second = b;
+  return SITU_OK;
+}

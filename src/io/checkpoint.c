@@ -1,0 +1,162 @@
+/* Checkpoints: the state of a whole training run as one tree of tensors.
+   SPDX-License-Identifier: MIT */
+#include <string.h>
+
+#include "base/fail.h"
+#include "situ/io.h"
+
+/* The sections of the tree. */
+#define MODEL "model"
+#define OPTIMIZER "optimizer"
+#define SCHEDULER "scheduler"
+#define RUN "run"
+
+/* ---- saving ---------------------------------------------------------------------------------- */
+
+static situ_tree *numbers(int64_t a, int64_t b) {
+  const int64_t values[2] = { a, b };
+  const situ_options options = { .dtype = SITU_I64, .device = { .kind = SITU_CPU } };
+  return situ_tree_tensor(situ_from_host(values, sizeof values, SITU_SHAPE(2), &options));
+}
+
+static situ_tree *generator_tree(situ_generator g) {
+  return numbers((int64_t)g.seed, (int64_t)g.offset);
+}
+
+static situ_tree *gather(const situ_checkpoint *c) {
+  situ_tree *run = situ_tree_put(situ_tree_dict(), "progress", numbers(c->epoch, c->step));
+  run = situ_tree_put(run, "default_generator", generator_tree(situ_get_rng_state()));
+  if (c->generator) run = situ_tree_put(run, "generator", generator_tree(*c->generator));
+  situ_tree *all = situ_tree_put(situ_tree_dict(), RUN, run);
+  if (c->model) all = situ_tree_put(all, MODEL, situ_nn_state_dict(c->model));
+  if (c->optimizer) all = situ_tree_put(all, OPTIMIZER, situ_optim_state_dict(c->optimizer));
+  if (c->scheduler) all = situ_tree_put(all, SCHEDULER, situ_lr_scheduler_state_dict(c->scheduler));
+  return all;
+}
+
+situ_status situ_checkpoint_save(const char *path, const situ_checkpoint *checkpoint,
+                                 const situ_save_options *options) {
+  if (!checkpoint) return situ__null("checkpoint_save", "checkpoint");
+  situ_scope scope;
+  situ_scope_begin_no_grad(&scope);
+  situ_tree *all = gather(checkpoint);
+  situ_status status = all ? situ_save(path, all, options) : situ_error();
+  situ_tree_free(all);
+  situ_status ended = situ_scope_end(&scope);
+  return status != SITU_OK ? status : ended;
+}
+
+/* ---- loading --------------------------------------------------------------------------------- */
+
+static const char op[] = "checkpoint_load";
+
+static situ_status lacks(const char *path, const char *what) {
+  return situ__fail(SITU_E_FORMAT, op, "%s: is a checkpoint without %s, or none", path, what);
+}
+
+/* Two numbers of the section `run`. */
+static situ_status read_numbers(const char *path, const situ_tree *all, const char *key,
+                                int64_t out[2]) {
+  situ_tensor *t = situ_tree_value(situ_tree_find(all, key));
+  if (!t || situ_dtype_of(t) != SITU_I64 || situ_numel(t) != 2) return lacks(path, key);
+  return situ_copy_to_host(t, out, 2 * sizeof *out);
+}
+
+static situ_status read_generator(const char *path, const situ_tree *all, const char *key,
+                                  situ_generator *out) {
+  int64_t values[2];
+  situ_status status = read_numbers(path, all, key, values);
+  if (status == SITU_OK)
+    *out = (situ_generator){ .seed = (uint64_t)values[0], .offset = (uint64_t)values[1] };
+  return status;
+}
+
+/* Will the model take these values? */
+static bool fits(const situ_tree *have, const situ_tree *saved) {
+  bool same = situ_tree_count(have) == situ_tree_count(saved);
+  for (int64_t i = 0; same && i < situ_tree_count(have); i++) {
+    const situ_tree *other = situ_tree_find(saved, situ_tree_key(have, i));
+    situ_tensor *a = situ_tree_tensor_at(have, i), *b = other ? situ_tree_value(other) : NULL;
+    situ_shape x = situ_shape_of(a), y = situ_shape_of(b);
+    same = b && x.ndim == y.ndim && memcmp(x.dim, y.dim, (size_t)x.ndim * sizeof *x.dim) == 0 &&
+           situ_dtype_is_floating(situ_dtype_of(a)) == situ_dtype_is_floating(situ_dtype_of(b));
+  }
+  return same;
+}
+
+/* A section of the file, not empty; NULL: recorded. */
+static situ_tree *section(const char *path, const situ_tree *all, const char *name) {
+  situ_tree *part = situ_tree_section(all, name);
+  if (!part || situ_tree_count(part) > 0) return part;
+  situ_tree_free(part);
+  lacks(path, name);
+  return NULL;
+}
+
+static situ_status load_optimizer(const char *path, const situ_tree *all,
+                                  const situ_checkpoint *c) {
+  if (!c->optimizer) return SITU_OK;
+  situ_tree *state = section(path, all, OPTIMIZER);
+  situ_status status = state ? situ_optim_load_state_dict(c->optimizer, state) : situ_error();
+  situ_tree_free(state);
+  return status;
+}
+
+/* The schedule is small: what it was is kept until the optimiser, which is not, has taken its
+   state. */
+static situ_status load_both(const char *path, const situ_tree *all, const situ_checkpoint *c) {
+  if (!c->scheduler) return load_optimizer(path, all, c);
+  situ_tree *before = situ_lr_scheduler_state_dict(c->scheduler);
+  situ_tree *state = section(path, all, SCHEDULER);
+  situ_status status =
+      before && state ? situ_lr_scheduler_load_state_dict(c->scheduler, state) : situ_error();
+  if (status == SITU_OK) {
+    status = load_optimizer(path, all, c);
+    if (status != SITU_OK) SITU_IGNORE(situ_lr_scheduler_load_state_dict(c->scheduler, before));
+  }
+  situ_tree_free(state);
+  situ_tree_free(before);
+  return status;
+}
+
+/* The model is asked first, and changed last: its refusal, with the list of all that does not fit,
+   must come before the optimiser has changed. */
+static situ_status load_parts(const char *path, const situ_tree *all, const situ_checkpoint *c) {
+  situ_tree *saved = c->model ? situ_tree_section(all, MODEL) : NULL;
+  situ_tree *have = c->model ? situ_nn_state_dict(c->model) : NULL;
+  situ_status status = SITU_OK;
+  if (c->model && (!saved || !have)) status = situ_error();
+  if (status == SITU_OK && (!c->model || fits(have, saved))) status = load_both(path, all, c);
+  if (status == SITU_OK && c->model) status = situ_nn_load_state_dict(c->model, saved, NULL);
+  situ_tree_free(have);
+  situ_tree_free(saved);
+  return status;
+}
+
+static situ_status load(const char *path, const situ_tree *all, situ_checkpoint *c) {
+  int64_t progress[2];
+  situ_generator by_default, own;
+  situ_status status = read_numbers(path, all, RUN ".progress", progress);
+  if (status == SITU_OK) status = read_generator(path, all, RUN ".default_generator", &by_default);
+  if (status == SITU_OK && c->generator) status = read_generator(path, all, RUN ".generator", &own);
+  if (status == SITU_OK) status = load_parts(path, all, c);
+  if (status != SITU_OK) return status;
+  situ_set_rng_state(by_default);
+  if (c->generator) *c->generator = own;
+  c->epoch = progress[0];
+  c->step = progress[1];
+  return SITU_OK;
+}
+
+situ_status situ_checkpoint_load(const char *path, situ_checkpoint *checkpoint,
+                                 const situ_load_options *options) {
+  if (!checkpoint) return situ__null(op, "checkpoint");
+  situ_tree *all = situ_load(path, options);
+  if (!all) return situ_error();
+  situ_scope scope;
+  situ_scope_begin_no_grad(&scope);
+  situ_status status = load(path, all, checkpoint);
+  situ_status ended = situ_scope_end(&scope);
+  situ_tree_free(all);
+  return status != SITU_OK ? status : ended;
+}
