@@ -9,8 +9,9 @@
 #include <math.h>
 
 enum {
-  TILE = 256,       /* columns that are folded together: their states stay in L1 */
+  TILE = 512,       /* columns that are folded together: their states stay in L1 */
   SEGMENT = 32768,  /* elements of a piece of work */
+  RUN = 256,        /* elements in one line that are worth a fold of their own, without a copy */
   GRAIN = 16384     /* elements below which a second thread costs more than it brings */
 };
 
@@ -23,8 +24,8 @@ typedef struct plan {
   situ_view_desc            x, y, y2;   /* outer kept, reduced, inner kept dimensions; y has no reduced ones */
   int                       outer_dims;
   int64_t                   outer, rows, width;
-  bool                      direct;     /* a block can be read where it lies, rows ld apart */
-  int64_t                   ld;
+  bool                      direct;     /* blocks can be read where they lie, rows ld apart, `run` rows at a time */
+  int64_t                   ld, run;
   int64_t                   tile, tiles, segment, segments, group;
   char                     *a, *b;      /* states of [outer, segments, width], where there are several segments */
 } plan;
@@ -106,27 +107,27 @@ static void arrange(plan *p) {
 
   int last = p->x.ndim - 1;
   bool native = situ_dtype_size((situ_dtype)x->dtype) == p->size && situ__cpu_lane((situ_dtype)x->dtype) == p->how->lane;
-  p->direct = native && rows <= 1 && width <= 1 && (last < 0 || p->x.stride[last] == 1);
+  p->run = rows && !width ? p->x.size[last] : p->rows;
+  p->direct = native && (last < 0 || p->x.stride[last] == 1) && width <= 1 && (rows <= 1 || (!width && p->run >= RUN));
   p->ld = !width ? 1 : rows ? p->x.stride[last - 1] : p->width;
 }
 
-/* Elements [first_row, + rows) x [column, + columns) of an outer block, where they lie or through buffer. */
+/* Elements [row, + rows) x [column, + columns) of an outer block, where they lie or through buffer. */
 static situ__fold_block block_at(const plan *p, int64_t outer, int64_t row, int64_t rows, int64_t column, int64_t columns,
                                  char *buffer) {
   situ__fold_block k = { .x = buffer, .groups = 1, .rows = rows, .width = columns, .ld = columns };
-  if (p->direct) {
-    int64_t at = row * p->ld + column;
-    for (int d = p->outer_dims - 1; d >= 0; outer /= p->x.size[d--]) at += outer % p->x.size[d] * p->x.stride[d];
-    k.x = situ__cpu_data(&p->x) + at * (int64_t)p->size;
-    k.ld = p->ld;
-    return k;
-  }
   int64_t at = (outer * p->rows + row) * p->width + column;
-  if (columns == p->width)
+  if (p->direct) {
+    int64_t offset = 0;
+    for (int d = p->x.ndim - 1; d >= 0; at /= p->x.size[d--]) offset += at % p->x.size[d] * p->x.stride[d];
+    k.x = situ__cpu_data(&p->x) + offset * (int64_t)p->size;
+    k.ld = p->ld;
+  } else if (columns == p->width) {
     situ__cpu_load(&p->x, at, rows * columns, p->how->lane, buffer);
-  else
+  } else {
     for (int64_t r = 0; r < rows; r++, at += p->width, buffer += (size_t)columns * p->size)
       situ__cpu_load(&p->x, at, columns, p->how->lane, buffer);
+  }
   return k;
 }
 
@@ -143,7 +144,7 @@ static void small_blocks(int64_t begin, int64_t end, void *payload) {
   for (int64_t g = begin; g < end; g++) {
     int64_t first = g * p->group, count = situ__min_i64(p->group, p->outer - first);
     situ__fold_block k = { buffer, count, p->rows, p->width, p->width };
-    if (p->direct && (p->x.contiguous || count == 1))
+    if (p->direct && (p->x.contiguous || (count == 1 && p->run == p->rows)))
       k = block_at(p, first, 0, p->rows, 0, p->width, NULL);
     else
       situ__cpu_load(&p->x, first * p->rows * p->width, count * p->rows * p->width, p->how->lane, buffer);
@@ -170,8 +171,9 @@ static void large_blocks(int64_t begin, int64_t end, void *payload) {
       to_a = p->a + at;
       to_b = p->b + at;
     }
-    for (int64_t r = row; r < last; r += step) {
-      int64_t rows = situ__min_i64(step, last - r);
+    for (int64_t r = row, rows; r < last; r += rows) {
+      rows = situ__min_i64(step, last - r);
+      if (p->direct) rows = situ__min_i64(rows, p->run - r % p->run);
       situ__fold_block k = block_at(p, o, r, rows, column, columns, (char *)buffer);
       bool first = r == row;
       p->kernels->fold(how->fold, how->map, how->p, &k, first ? to_a : a, first ? to_b : b);
