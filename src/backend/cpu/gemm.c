@@ -1,0 +1,149 @@
+/* The blocked matrix product: register tiles over blocks that fit in the caches, for any strides. Every sum runs along k in
+   one order, whatever part of c is asked for.
+   SPDX-License-Identifier: MIT */
+#include "gemm.h"
+#include "isa.h"
+
+#include "base/size.h"
+
+#include <string.h>
+
+/* Measured on cores with 32 KiB and 1 MiB of cache, against the FMA peak; see bench/. */
+enum {
+  BLOCK_K = 384, BLOCK_M = 192, BLOCK_N = 512,  /* a block of a and one of b stay in the second-level cache */
+  THIN_M = 4, THIN_K = 32,   /* few rows: b is read once, so it is read in long runs */
+  PACK_B_M = 128, PACK_B = 16384,  /* rows and elements of b from which copying an ordered b pays */
+  PACK_A_K = 768,            /* a transposed a is copied when its columns would push each other out of the cache */
+  DOTS_K = 14,               /* dot products beat packing b for m < k / 14 */
+  STACK = 8192               /* bytes of scratch taken from the stack */
+};
+
+SITU__ISA_DECLARE(situ__gemm_kernels, situ__gemm_f32);
+SITU__ISA_DECLARE(situ__gemm_kernels, situ__gemm_f64);
+
+const situ__gemm_kernels *situ__gemm_kernels_for(situ_dtype dtype) {
+  const situ__isa isa = situ__cpu_isa();
+  return dtype == SITU_F64 ? SITU__ISA_PICK(isa, situ__gemm_f64) : SITU__ISA_PICK(isa, situ__gemm_f32);
+}
+
+typedef struct plan {
+  const situ__gemm_kernels *kernels;
+  int64_t widest;  /* columns of the widest tile */
+  int64_t kc;      /* depth of a block */
+  bool    dots, pack_a, pack_b;
+} plan;
+
+static plan plan_of(const situ__gemm *g) {
+  plan p = { .kernels = situ__gemm_kernels_for(g->dtype) };
+  p.widest = p.kernels->wide * p.kernels->lanes;
+  p.dots = g->a_col == 1 && g->b_row == 1 && (g->m * DOTS_K <= g->k || (g->n < p.kernels->lanes && g->k >= 256));
+  p.pack_a = g->a_col != 1 && g->k >= PACK_A_K;
+  p.pack_b = g->b_col != 1 || (g->m >= PACK_B_M && g->k * g->n > PACK_B);
+  const int64_t most = p.pack_b || g->m > THIN_M ? BLOCK_K : THIN_K;
+  p.kc = g->k <= most ? g->k : situ__ceil_div(g->k, situ__ceil_div(g->k, most));
+  return p;
+}
+
+static int64_t rounded(int64_t n, int64_t unit) { return situ__ceil_div(n, unit) * unit; }
+
+/* Elements of scratch for a block of b: all of its panels, or only the last one, which is no whole tile. */
+static int64_t b_scratch(const situ__gemm *g, const plan *p) {
+  return p->kc * rounded(p->pack_b ? situ__min_i64(g->n, BLOCK_N) : g->n % p->widest, p->kernels->lanes);
+}
+static int64_t a_scratch(const situ__gemm *g, const plan *p) {
+  return p->pack_a ? p->kc * rounded(situ__min_i64(g->m, BLOCK_M), SITU__SLIVER) + p->kernels->lanes : 0;
+}
+
+size_t situ__gemm_scratch(const situ__gemm *g) {
+  const plan p = plan_of(g);
+  if (p.dots) return 0;
+  const size_t bytes = (size_t)(b_scratch(g, &p) + a_scratch(g, &p)) * situ_dtype_size(g->dtype);
+  return bytes <= STACK ? 0 : bytes;
+}
+
+/* A panel of b times `rows` rows of a. t holds the panel and where the first row of a and of c is; a that lies in slivers
+   is read in steps of a sliver. */
+static void panel(const situ__gemm_kernels *kernels, situ__tile t, int64_t rows, bool slivers, int64_t width, size_t elem) {
+  static const int height[SITU__TILE_HEIGHTS] = { 1, 2, 4, SITU__SLIVER, 2 * SITU__SLIVER };
+  const situ__tile_fn *tiles = kernels->tile[width / kernels->lanes - 1];
+  const char *a = t.a;
+  char *c = t.c;
+  int h = slivers || !tiles[SITU__TILE_HEIGHTS - 1] ? SITU__TILE_HEIGHTS - 2 : SITU__TILE_HEIGHTS - 1;
+  for (int64_t i = 0; i < rows; i += height[h]) {
+    while (height[h] > rows - i) h--;
+    const int64_t at = slivers ? i / SITU__SLIVER * SITU__SLIVER * t.k + i % SITU__SLIVER : i * t.a_row;
+    t.a = a + at * (int64_t)elem;
+    t.c = c + (size_t)(i * t.c_row) * elem;
+    tiles[h](&t);
+  }
+}
+
+/* Where a block is, and its scratch. */
+typedef struct block {
+  int64_t k, kc, n, nc, m, mc;  /* first and count */
+  char   *packed_a, *packed_b;
+} block;
+
+static void pack_a(const situ__gemm *g, const plan *p, const block *at, const char *a, size_t elem) {
+  for (int64_t i = 0; i < at->mc; i += SITU__SLIVER) {
+    p->kernels->sliver(at->packed_a + (size_t)(i * at->kc) * elem, a + i * g->a_row * (int64_t)elem, g->a_row, g->a_col,
+                       at->kc, situ__min_i64(SITU__SLIVER, at->mc - i));
+  }
+}
+
+static void run_block(const situ__gemm *g, const plan *p, const block *at, size_t elem) {
+  const char *a = (const char *)g->a + (at->m * g->a_row + at->k * g->a_col) * (int64_t)elem;
+  char *next = at->packed_b;
+  situ__tile t = { .k = at->kc, .a = a, .a_row = g->a_row, .a_col = g->a_col, .c_row = g->c_row, .alpha = g->alpha,
+                   .add = g->add || at->k > 0 };
+  if (p->pack_a) {
+    pack_a(g, p, at, a, elem);
+    t.a = at->packed_a;
+    t.a_row = 1;
+    t.a_col = SITU__SLIVER;
+  }
+  for (int64_t j = 0, width; j < at->nc; j += width) {
+    const char *b = (const char *)g->b + (at->k * g->b_row + (at->n + j) * g->b_col) * (int64_t)elem;
+    width = situ__min_i64(p->widest, rounded(at->nc - j, p->kernels->lanes));
+    t.columns = situ__min_i64(width, at->nc - j);
+    t.c = (char *)g->c + (size_t)(at->m * g->c_row + at->n + j) * elem;
+    if (p->pack_b || t.columns < width) {
+      if (at->m == 0) p->kernels->pack(next, width, b, g->b_row, g->b_col, at->kc, t.columns);
+      t.b = next;
+      t.b_row = width;
+      next += (size_t)(at->kc * width) * elem;
+    } else {
+      t.b = b;
+      t.b_row = g->b_row;
+    }
+    panel(p->kernels, t, at->mc, p->pack_a, width, elem);
+  }
+}
+
+void situ__gemm_run(const situ__gemm *g, void *scratch) {
+  const size_t elem = g->dtype == SITU_F64 ? sizeof(double) : sizeof(float);
+  if (g->k == 0) {
+    for (int64_t i = 0; i < g->m && !g->add; i++) memset((char *)g->c + (size_t)(i * g->c_row) * elem, 0, (size_t)g->n * elem);
+    return;
+  }
+  const plan p = plan_of(g);
+  if (p.dots) {
+    const situ__tile t = { .k = g->k, .a = g->a, .b = g->b, .c = g->c, .a_row = g->a_row, .a_col = 1, .c_row = g->c_row,
+                           .alpha = g->alpha, .add = g->add };
+    p.kernels->dots(&t, g->m, g->n, g->b_col);
+    return;
+  }
+  _Alignas(64) char stack[STACK];
+  char *memory = scratch ? scratch : stack;
+  block at = { .packed_b = memory, .packed_a = memory + (size_t)b_scratch(g, &p) * elem };
+  for (at.n = 0; at.n < g->n; at.n += BLOCK_N) {
+    at.nc = situ__min_i64(BLOCK_N, g->n - at.n);
+    for (at.k = 0; at.k < g->k; at.k += p.kc) {
+      at.kc = situ__min_i64(p.kc, g->k - at.k);
+      for (at.m = 0; at.m < g->m; at.m += BLOCK_M) {
+        at.mc = situ__min_i64(BLOCK_M, g->m - at.m);
+        run_block(g, &p, &at, elem);
+      }
+    }
+  }
+}

@@ -1,0 +1,233 @@
+/* The register tiles for one element type: included by gemm.c with `real`, `vec`, LANES, `fma_vec` and a suffix.
+   SPDX-License-Identifier: MIT */
+
+static ALWAYS_INLINE vec FN(load)(const real *p) {
+  vec v;
+  memcpy(&v, p, sizeof v);
+  return v;
+}
+static ALWAYS_INLINE void FN(store)(real *p, vec v) { memcpy(p, &v, sizeof v); }
+static ALWAYS_INLINE vec FN(splat)(real x) { return x - (vec){ 0 }; }
+
+/* The part of a tile that is inside c: its columns are no whole vectors. */
+static __attribute__((noinline)) void FN(finish)(const situ__tile *t, const vec *part, int rows, int vectors) {
+  for (int i = 0; i < rows; i++, part += vectors) {
+    real *to = (real *)t->c + i * t->c_row;
+    for (int v = 0; v * LANES < t->columns; v++) {
+      const int64_t left = t->columns - v * LANES;
+      const int count = left < LANES ? (int)left : LANES;
+      const vec value = t->add ? FN(load_some)(to + v * LANES, count) + part[v] : part[v];
+      FN(store_some)(to + v * LANES, value, count);
+    }
+  }
+}
+
+/* rows and vectors are constants wherever this is inlined, so that sum[] lives in registers. */
+static ALWAYS_INLINE void FN(tile)(const situ__tile *t, int rows, int vectors) {
+  const real *a = t->a, *b = t->b;
+  real *c = t->c;
+  const int64_t a_row = t->a_row, a_col = t->a_col, b_row = t->b_row, c_row = t->c_row, k = t->k;
+  vec sum[12][4];
+  UNROLL for (int i = 0; i < rows; i++) {
+    UNROLL for (int v = 0; v < vectors; v++) sum[i][v] = (vec){ 0 };
+    __builtin_prefetch(c + i * c_row, 1);
+  }
+  for (int64_t p = 0; p < k; p++) {
+    vec row[4];
+    UNROLL for (int v = 0; v < vectors; v++) row[v] = FN(load)(b + v * LANES);
+    UNROLL for (int i = 0; i < rows; i++) {
+      const vec x = FN(splat)(a[i * a_row]);
+      UNROLL for (int v = 0; v < vectors; v++) sum[i][v] = FN(fma_vec)(x, row[v], sum[i][v]);
+    }
+    a += a_col;
+    b += b_row;
+  }
+  const vec alpha = FN(splat)((real)t->alpha);
+  if (t->columns >= vectors * LANES) {
+    UNROLL for (int i = 0; i < rows; i++) {
+      UNROLL for (int v = 0; v < vectors; v++) {
+        real *to = c + i * c_row + v * LANES;
+        const vec value = alpha * sum[i][v];
+        FN(store)(to, t->add ? FN(load)(to) + value : value);
+      }
+    }
+  } else {
+    vec part[12 * 4];
+    UNROLL for (int i = 0; i < rows; i++) {
+      UNROLL for (int v = 0; v < vectors; v++) part[i * vectors + v] = alpha * sum[i][v];
+    }
+    FN(finish)(t, part, rows, vectors);
+  }
+}
+
+#define TILE(rows, vectors)                                                                        \
+  static void FN(tile_##rows##x##vectors)(const situ__tile *t) { FN(tile)(t, rows, vectors); }
+TILE(1, 1) TILE(2, 1) TILE(4, 1) TILE(6, 1) TILE(12, 1)
+TILE(1, 2) TILE(2, 2) TILE(4, 2) TILE(6, 2)
+#if WIDE == 4
+TILE(12, 2)
+TILE(1, 3) TILE(2, 3) TILE(4, 3) TILE(6, 3)
+TILE(1, 4) TILE(2, 4) TILE(4, 4) TILE(6, 4)
+#endif
+#undef TILE
+
+/* LANES rows become columns, in log2(LANES) steps: each swaps the off-diagonal blocks of size d. */
+static ALWAYS_INLINE void FN(transpose)(vec row[LANES]) {
+#if defined(__clang__)
+  real from[LANES][LANES], to[LANES][LANES];
+  memcpy(from, row, sizeof from);
+  for (int i = 0; i < LANES; i++) {
+    for (int j = 0; j < LANES; j++) to[j][i] = from[i][j];
+  }
+  memcpy(row, to, sizeof to);
+#else
+  static const picks lane = { LANE_NUMBERS };
+  UNROLL for (int d = 1; d < LANES; d *= 2) {
+    const picks low = lane + (((lane & d) != 0) & (LANES - d)), high = low + d;
+    UNROLL for (int i = 0; i < LANES; i++) {
+      if (i & d) continue;
+      const vec x = row[i], y = row[i + d];
+      row[i] = __builtin_shuffle(x, y, low);
+      row[i + d] = __builtin_shuffle(x, y, high);
+    }
+  }
+#endif
+}
+
+/* LANES columns of b, each without gaps, to LANES rows of a panel; fewer where b ends. */
+static void FN(pack_block)(real *to, int64_t width, const real *from, int64_t b_col, int64_t k, int64_t columns) {
+  vec row[LANES];
+  if (k >= LANES && columns >= LANES) {
+    UNROLL for (int i = 0; i < LANES; i++) row[i] = FN(load)(from + i * b_col);
+  } else {
+    const int count = k < LANES ? (int)k : LANES;
+    UNROLL for (int i = 0; i < LANES; i++) row[i] = i < columns ? FN(load_some)(from + i * b_col, count) : (vec){ 0 };
+  }
+  FN(transpose)(row);
+  UNROLL for (int i = 0; i < LANES; i++) {
+    if (i < k) FN(store)(to + i * width, row[i]);
+  }
+}
+
+static void FN(pack)(void *dst, int64_t width, const void *b, int64_t b_row, int64_t b_col, int64_t k, int64_t columns) {
+  real *to = dst;
+  const real *from = b;
+  if (b_col == 1) {
+    for (int64_t p = 0; p < k; p++, to += width, from += b_row) {
+      int64_t j = 0;
+      for (; j + LANES <= columns; j += LANES) FN(store)(to + j, FN(load)(from + j));
+      if (j < columns) FN(store)(to + j, FN(load_some)(from + j, (int)(columns - j))), j += LANES;
+      for (; j < width; j += LANES) FN(store)(to + j, (vec){ 0 });
+    }
+    return;
+  }
+  if (b_row == 1) {
+    for (int64_t j = 0; j < width; j += LANES) {
+      for (int64_t p = 0; p < k; p += LANES) FN(pack_block)(to + p * width + j, width, from + j * b_col + p, b_col, k - p, columns - j);
+    }
+    return;
+  }
+  for (int64_t p = 0; p < k; p++, to += width) {
+    for (int64_t j = 0; j < width; j++) to[j] = j < columns ? from[p * b_row + j * b_col] : 0;
+  }
+}
+
+static void FN(sliver)(void *dst, const void *a, int64_t a_row, int64_t a_col, int64_t k, int64_t rows) {
+  real *to = dst;
+  const real *from = a;
+  if (a_row == 1 && LANES >= SITU__SLIVER) {
+    /* What a vector writes past its sliver the next one writes again. */
+    for (int64_t p = 0; p < k; p++) FN(store)(to + p * SITU__SLIVER, FN(load_some)(from + p * a_col, (int)rows));
+    return;
+  }
+  for (int64_t p = 0; p < k; p++) {
+    for (int64_t i = 0; i < rows; i++) to[p * SITU__SLIVER + i] = from[i * a_row + p * a_col];
+  }
+}
+
+/* Sums of products along k, a vector at a time, of rows x columns = LANES pairs: one transposition adds up all of them.
+   Rows and columns that are not there repeat the last one, and are not stored. */
+static ALWAYS_INLINE void FN(dot)(const situ__tile *t, int64_t b_col, int64_t m, int64_t n, int rows, int columns) {
+  const real *a[LANES], *b[LANES];
+  vec sum[LANES];
+  UNROLL for (int i = 0; i < rows; i++) a[i] = (const real *)t->a + (i < m ? i : m - 1) * t->a_row;
+  UNROLL for (int j = 0; j < columns; j++) b[j] = (const real *)t->b + (j < n ? j : n - 1) * b_col;
+  UNROLL for (int l = 0; l < LANES; l++) sum[l] = (vec){ 0 };
+  const int64_t whole = t->k - t->k % LANES;
+  for (int64_t p = 0; p < whole; p += LANES) {
+    UNROLL for (int i = 0; i < rows; i++) {
+      const vec x = FN(load)(a[i] + p);
+      UNROLL for (int j = 0; j < columns; j++) {
+        sum[i * columns + j] = FN(fma_vec)(x, FN(load)(b[j] + p), sum[i * columns + j]);
+      }
+    }
+  }
+  if (whole < t->k) {
+    const int left = (int)(t->k - whole);
+    UNROLL for (int i = 0; i < rows; i++) {
+      const vec x = FN(load_some)(a[i] + whole, left);
+      UNROLL for (int j = 0; j < columns; j++) {
+        sum[i * columns + j] = FN(fma_vec)(x, FN(load_some)(b[j] + whole, left), sum[i * columns + j]);
+      }
+    }
+  }
+  FN(transpose)(sum);
+  UNROLL for (int half = LANES / 2; half > 0; half /= 2) {
+    UNROLL for (int l = 0; l < half; l++) sum[l] += sum[l + half];
+  }
+  real value[LANES];
+  FN(store)(value, sum[0] * FN(splat)((real)t->alpha));
+  for (int i = 0; i < rows && i < m; i++) {
+    real *to = (real *)t->c + i * t->c_row;
+    for (int j = 0; j < columns && j < n; j++) {
+      to[j] = t->add ? to[j] + value[i * columns + j] : value[i * columns + j];
+    }
+  }
+}
+
+static void FN(dot_block)(const situ__tile *t, int64_t b_col, int64_t m, int64_t n) {
+  FN(dot)(t, b_col, m, n, DOT_ROWS, LANES / DOT_ROWS);
+}
+static void FN(dot_row)(const situ__tile *t, int64_t b_col, int64_t n) { FN(dot)(t, b_col, 1, n, 1, LANES); }
+
+/* LANES columns at a time, so that their part of b is read once from memory. */
+static void FN(dots)(const situ__tile *call, int64_t m, int64_t n, int64_t b_col) {
+  enum { ROWS = DOT_ROWS, COLUMNS = LANES / DOT_ROWS };
+  situ__tile t = *call;
+  for (int64_t j = 0; j < n; j += LANES) {
+    const int64_t columns = n - j < LANES ? n - j : LANES;
+    int64_t i = 0;
+    for (; i < m; ) {
+      t.a = (const real *)call->a + i * call->a_row;
+      t.b = (const real *)call->b + j * b_col;
+      t.c = (real *)call->c + i * call->c_row + j;
+      if (m - i >= ROWS) {
+        for (int64_t q = 0; q < columns; q += COLUMNS) {
+          FN(dot_block)(&t, b_col, ROWS, columns - q);
+          t.b = (const real *)t.b + COLUMNS * b_col;
+          t.c = (real *)t.c + COLUMNS;
+        }
+        i += ROWS;
+      } else {
+        FN(dot_row)(&t, b_col, columns);
+        i++;
+      }
+    }
+  }
+}
+
+const situ__gemm_kernels FN(situ__gemm) = {
+  .lanes = LANES,
+  .wide = WIDE,
+  .pack = FN(pack),
+  .sliver = FN(sliver),
+  .dots = FN(dots),
+  .tile = { { FN(tile_1x1), FN(tile_2x1), FN(tile_4x1), FN(tile_6x1), FN(tile_12x1) },
+#if WIDE == 4
+            { FN(tile_1x2), FN(tile_2x2), FN(tile_4x2), FN(tile_6x2), FN(tile_12x2) },
+            { FN(tile_1x3), FN(tile_2x3), FN(tile_4x3), FN(tile_6x3) },
+            { FN(tile_1x4), FN(tile_2x4), FN(tile_4x4), FN(tile_6x4) } },
+#else
+            { FN(tile_1x2), FN(tile_2x2), FN(tile_4x2), FN(tile_6x2) } },
+#endif
+};

@@ -1,0 +1,250 @@
+/* The matmul verb: batches, strides and dtypes brought down to plain products, split into tasks by the problem alone.
+   SPDX-License-Identifier: MIT */
+#include "operand.h"
+#include "gemm.h"
+#include "slots.h"
+
+#include "base/fail.h"
+#include "base/pool.h"
+#include "base/size.h"
+
+#include <string.h>
+
+enum {
+  TILE_M = 252, TILE_N = 512,  /* the largest part of c that is one task: whole register tiles */
+  LEAST_M = 48, LEAST_N = 64,  /* and what is not cut further */
+  TASKS = 16,                  /* wanted for a large problem: work for several threads */
+  SMALL = 1 << 20,             /* multiply-adds, and what memory costs, below which one thread does it all */
+  TASK = 1 << 22               /* and of a task that need not be cut */
+};
+
+/* How far operands move with one dimension of the batch; a NULL operand moves by 0. */
+typedef struct step {
+  int64_t count, a, b, c, bias;
+} step;
+
+typedef struct product {
+  situ__gemm  g;              /* of the first item of the batch; c's start is prefilled with beta bias */
+  int64_t     elem;
+  const char *bias;
+  int64_t     bias_row, bias_col;
+  double      beta;
+  step        batch[SITU_MAX_DIMS];
+  int         dims;
+  int64_t     items, tile_m, tile_n, tiles_m, tiles_n;
+  situ__slots slots;
+} product;
+
+/* ---- describing the problem ---- */
+
+static bool follows(const step *outer, const step *inner) {
+  return outer->a == inner->a * inner->count && outer->b == inner->b * inner->count && outer->c == inner->c * inner->count &&
+         outer->bias == inner->bias * inner->count;
+}
+
+/* Appends a dimension, outermost first; neighbours that lie in one line become one. */
+static void add_dim(product *p, step s) {
+  p->items *= s.count;
+  if (s.count == 1) return;
+  if (p->dims > 0 && follows(&p->batch[p->dims - 1], &s)) {
+    s.count *= p->batch[p->dims - 1].count;
+    p->dims--;
+  }
+  p->batch[p->dims++] = s;
+}
+
+/* A batch that shares b is one product with more rows. */
+static void fold_rows(product *p) {
+  if (p->dims == 0) return;
+  const step *last = &p->batch[p->dims - 1];
+  const bool bias_fits = !p->bias || last->bias == p->bias_row * p->g.m;
+  if (last->b != 0 || last->a != p->g.a_row * p->g.m || last->c != p->g.c_row * p->g.m || !bias_fits) return;
+  p->g.m *= last->count;
+  p->items /= last->count;
+  p->dims--;
+}
+
+/* c's columns must be without gaps; c^T = b^T a^T has its rows for columns. */
+static bool wants_transpose(const situ_view_desc *y) {
+  const int64_t row = y->stride[y->ndim - 2], col = y->stride[y->ndim - 1];
+  return row == 1 && (col != 1 || y->size[y->ndim - 1] == 1);
+}
+
+static void describe(product *p, const situ_work *w, const situ_view_desc *a, const situ_view_desc *b,
+                     const situ_view_desc *bias, const situ_view_desc *y) {
+  const int r = y->ndim - 2, c = y->ndim - 1;
+  *p = (product){ .elem = situ__cpu_size(y->dtype), .beta = w->scalar[1], .items = 1,
+                  .bias = bias ? situ__cpu_data(bias) : NULL,
+                  .bias_row = bias ? bias->stride[r] : 0, .bias_col = bias ? bias->stride[c] : 0 };
+  p->g = (situ__gemm){ .dtype = (situ_dtype)y->dtype, .m = y->size[r], .n = y->size[c], .k = a->size[c],
+                       .a = situ__cpu_data(a), .b = situ__cpu_data(b), .c = situ__cpu_data(y),
+                       .a_row = a->stride[r], .a_col = a->stride[c], .b_row = b->stride[r], .b_col = b->stride[c],
+                       .c_row = y->stride[r], .alpha = w->scalar[0], .add = bias != NULL };
+  for (int d = 0; d < r; d++)
+    add_dim(p, (step){ y->size[d], a->stride[d], b->stride[d], y->stride[d], bias ? bias->stride[d] : 0 });
+  if (wants_transpose(y)) {
+    const situ__gemm g = p->g;
+    const int64_t bias_row = p->bias_row;
+    p->g.m = g.n, p->g.n = g.m;
+    p->g.a = g.b, p->g.a_row = g.b_col, p->g.a_col = g.b_row;
+    p->g.b = g.a, p->g.b_row = g.a_col, p->g.b_col = g.a_row;
+    p->g.c_row = y->stride[c];
+    p->bias_row = p->bias_col, p->bias_col = bias_row;
+    for (int d = 0; d < p->dims; d++) {
+      const int64_t step_a = p->batch[d].a;
+      p->batch[d].a = p->batch[d].b, p->batch[d].b = step_a;
+    }
+  }
+  fold_rows(p);
+}
+
+/* ---- running it ---- */
+
+/* Rows [0, m) x [0, n) at c = beta bias. */
+static void fill_bias(const product *p, const char *bias, char *c, int64_t m, int64_t n) {
+  const int64_t row = p->bias_row, col = p->bias_col, c_row = p->g.c_row;
+  if (p->g.dtype == SITU_F64) {
+    const double *from = (const double *)bias;
+    double *to = (double *)c;
+    for (int64_t i = 0; i < m; i++)
+      for (int64_t j = 0; j < n; j++) to[i * c_row + j] = p->beta * from[i * row + j * col];
+  } else {
+    const float *from = (const float *)bias, beta = (float)p->beta;
+    float *to = (float *)c;
+    for (int64_t i = 0; i < m; i++)
+      for (int64_t j = 0; j < n; j++) to[i * c_row + j] = beta * from[i * row + j * col];
+  }
+}
+
+static void run_tasks(int64_t begin, int64_t end, void *payload) {
+  product *p = payload;
+  void *scratch = situ__slots_take(&p->slots);
+  for (int64_t task = begin; task < end; task++) {
+    const int64_t tile = task % (p->tiles_m * p->tiles_n), i = tile / p->tiles_n * p->tile_m, j = tile % p->tiles_n * p->tile_n;
+    int64_t item = task / (p->tiles_m * p->tiles_n);
+    int64_t a = i * p->g.a_row, b = j * p->g.b_col, c = i * p->g.c_row + j, bias = i * p->bias_row + j * p->bias_col;
+    for (int d = p->dims - 1; d >= 0; item /= p->batch[d--].count) {
+      const int64_t at = item % p->batch[d].count;
+      a += at * p->batch[d].a, b += at * p->batch[d].b, c += at * p->batch[d].c, bias += at * p->batch[d].bias;
+    }
+    situ__gemm g = p->g;
+    g.m = situ__min_i64(p->tile_m, p->g.m - i);
+    g.n = situ__min_i64(p->tile_n, p->g.n - j);
+    g.a = (const char *)g.a + a * p->elem;
+    g.b = (const char *)g.b + b * p->elem;
+    g.c = (char *)g.c + c * p->elem;
+    if (p->bias) fill_bias(p, p->bias + bias * p->elem, g.c, g.m, g.n);
+    situ__gemm_run(&g, scratch);
+  }
+  situ__slots_give(&p->slots, scratch);
+}
+
+/* Multiply-adds, and a price for memory, of [m, k] x [k, n]. */
+static double cost(double m, double n, double k) { return m * n * k + 4 * (m * k + k * n + m * n); }
+
+static int64_t halved(int64_t n, int64_t unit) { return situ__ceil_div(situ__ceil_div(n, 2), unit) * unit; }
+
+/* The most that a task needs: those at the edges of c are smaller, and may go another way. */
+static size_t scratch(const product *p) {
+  const int64_t last_m = p->g.m - (p->tiles_m - 1) * p->tile_m, last_n = p->g.n - (p->tiles_n - 1) * p->tile_n;
+  size_t most = 0;
+  for (int corner = 0; corner < 4; corner++) {
+    situ__gemm g = p->g;
+    g.m = corner & 1 ? last_m : p->tile_m;
+    g.n = corner & 2 ? last_n : p->tile_n;
+    const size_t bytes = situ__gemm_scratch(&g);
+    if (bytes > most) most = bytes;
+  }
+  return most;
+}
+
+static situ_status run_product(product *p) {
+  const double item = cost((double)p->g.m, (double)p->g.n, (double)p->g.k);
+  int64_t grain = 1;
+  p->tile_m = p->g.m;
+  p->tile_n = p->g.n;
+  if (item * (double)p->items <= SMALL) {
+    grain = p->items;
+  } else if (item <= TASK) {
+    grain = situ__max_i64(1, (int64_t)(SMALL / item));
+  } else {
+    p->tile_m = situ__min_i64(p->g.m, TILE_M);
+    p->tile_n = situ__min_i64(p->g.n, TILE_N);
+    while (situ__ceil_div(p->g.m, p->tile_m) * situ__ceil_div(p->g.n, p->tile_n) * p->items < TASKS &&
+           cost((double)p->tile_m, (double)p->tile_n, (double)p->g.k) > TASK) {
+      if (p->tile_n >= p->tile_m && p->tile_n > LEAST_N) p->tile_n = halved(p->tile_n, LEAST_N);
+      else if (p->tile_m > LEAST_M) p->tile_m = halved(p->tile_m, 12);
+      else if (p->tile_n > LEAST_N) p->tile_n = halved(p->tile_n, LEAST_N);
+      else break;
+    }
+  }
+  p->tiles_m = situ__ceil_div(p->g.m, p->tile_m);
+  p->tiles_n = situ__ceil_div(p->g.n, p->tile_n);
+  const int64_t tasks = p->items * p->tiles_m * p->tiles_n;
+  const situ_status status = situ__slots_open(&p->slots, "matmul", scratch(p), situ__ceil_div(tasks, grain));
+  if (status != SITU_OK) return status;
+  situ__parallel(tasks, grain, run_tasks, p);
+  situ__slots_close(&p->slots);
+  return SITU_OK;
+}
+
+/* ---- whole numbers: exact, wrapping as their dtype does ---- */
+
+static void whole_rows(int64_t begin, int64_t end, void *payload) {
+  const product *p = payload;
+  const uint64_t alpha = (uint64_t)(int64_t)p->g.alpha, beta = (uint64_t)(int64_t)p->beta;
+  for (int64_t row = begin; row < end; row++) {
+    const int64_t i = row % p->g.m;
+    int64_t item = row / p->g.m, a = i * p->g.a_row, b = 0, c = i * p->g.c_row, bias = i * p->bias_row;
+    for (int d = p->dims - 1; d >= 0; item /= p->batch[d--].count) {
+      const int64_t at = item % p->batch[d].count;
+      a += at * p->batch[d].a, b += at * p->batch[d].b, c += at * p->batch[d].c, bias += at * p->batch[d].bias;
+    }
+    const uint64_t *x = (const uint64_t *)p->g.a + a, *y = (const uint64_t *)p->g.b + b;
+    const uint64_t *from = (const uint64_t *)(const void *)p->bias + (p->bias ? bias : 0);
+    uint64_t *to = (uint64_t *)p->g.c + c;
+    for (int64_t j = 0; j < p->g.n; j++) to[j] = p->bias ? beta * from[j * p->bias_col] : 0;
+    for (int64_t q = 0; q < p->g.k; q++) {
+      const uint64_t factor = alpha * x[q * p->g.a_col];
+      for (int64_t j = 0; j < p->g.n; j++) to[j] += factor * y[q * p->g.b_row + j * p->g.b_col];
+    }
+  }
+}
+
+/* ---- the verb ---- */
+
+static situ_status run(const situ_work *w, const situ_view_desc *a, const situ_view_desc *b, const situ_view_desc *bias,
+                       const situ_view_desc *y) {
+  product p;
+  describe(&p, w, a, b, bias, y);
+  if (y->dtype != SITU_I64) return run_product(&p);
+  situ__parallel(p.items * p.g.m, situ__max_i64(1, SMALL / (p.g.n * p.g.k + 1)), whole_rows, &p);
+  return SITU_OK;
+}
+
+/* With copies of the operands whose dtype, or order, the product cannot use. */
+static SITU_COLD situ_status run_copies(const situ_work *w, const situ_view_desc *bias, situ_dtype dtype, bool ordered) {
+  const char *op = "matmul";
+  situ__operand a = { 0 }, b = { 0 }, x = { 0 }, y = { 0 };
+  situ_status status = situ__operand_in(&a, op, w->in[0], dtype);
+  if (status == SITU_OK) status = situ__operand_in(&b, op, w->in[1], dtype);
+  if (status == SITU_OK) status = situ__operand_in(&x, op, bias, dtype);
+  if (status == SITU_OK) status = situ__operand_out(&y, op, w->out[0], dtype, ordered);
+  if (status == SITU_OK) status = run(w, a.view, b.view, x.view, y.view);
+  if (status == SITU_OK) situ__operand_write(&y);
+  situ__operand_close(&a);
+  situ__operand_close(&b);
+  situ__operand_close(&x);
+  situ__operand_close(&y);
+  return status;
+}
+
+situ_status situ__cpu_matmul(int index, const situ_work *w) {
+  (void)index;
+  if (w->compute == SITU_BOOL) return SITU_E_UNSUPPORTED;
+  const situ_dtype dtype = situ__cpu_lane_dtype(w->compute);
+  const situ_view_desc *bias = w->ins > 2 && w->scalar[1] != 0 ? w->in[2] : NULL, *y = w->out[0];
+  const bool ordered = y->stride[y->ndim - 1] == 1 || wants_transpose(y);
+  const bool same = w->in[0]->dtype == dtype && w->in[1]->dtype == dtype && y->dtype == dtype && (!bias || bias->dtype == dtype);
+  return same && ordered ? run(w, w->in[0], w->in[1], bias, y) : run_copies(w, bias, dtype, ordered);
+}

@@ -1,0 +1,74 @@
+/* Operands of another dtype than a kernel computes with.
+   SPDX-License-Identifier: MIT */
+#include "operand.h"
+
+#include "base/pool.h"
+#include "base/size.h"
+#include "device/device.h"
+
+static const situ_device cpu = { .kind = SITU_CPU };
+enum { GRAIN = 16 * SITU__BLOCK };
+
+situ_dtype situ__cpu_lane_dtype(situ_dtype dtype) {
+  static const situ_dtype of[] = { [SITU__F32] = SITU_F32, [SITU__F64] = SITU_F64, [SITU__I64] = SITU_I64 };
+  return of[situ__cpu_lane(dtype)];
+}
+
+/* o->copy: view's sizes in order, but 1 for dimensions that repeat; memory for it. */
+static situ_status make_copy(situ__operand *o, const char *op, const situ_view_desc *view, situ_dtype dtype, bool merge_repeats) {
+  o->copy = *view;
+  o->copy.dtype = (uint8_t)dtype;
+  o->copy.offset = 0;
+  o->copy.numel = 1;
+  o->copy.contiguous = true;
+  for (int d = view->ndim - 1; d >= 0; d--) {
+    const bool repeats = merge_repeats && view->stride[d] == 0;
+    o->copy.stride[d] = repeats ? 0 : o->copy.numel;
+    if (repeats) o->copy.contiguous = o->copy.contiguous && view->size[d] == 1;
+    else o->copy.numel *= view->size[d];
+  }
+  o->storage = (situ_storage){ .bytes = (size_t)o->copy.numel * situ_dtype_size(dtype), .device = cpu };
+  o->copy.storage = &o->storage;
+  o->view = &o->copy;
+  return situ__memory_alloc(op, cpu, o->storage.bytes, &o->storage.data);
+}
+
+static void load_range(int64_t begin, int64_t end, void *payload) {
+  const situ__operand *o = payload;
+  const situ__lane lane = situ__cpu_lane((situ_dtype)o->copy.dtype);
+  situ_view_desc from = *o->original;
+  for (int d = 0; d < from.ndim; d++)
+    if (o->copy.stride[d] == 0) from.size[d] = 1;
+  situ__cpu_load(&from, begin, end - begin, lane, (char *)o->storage.data + (size_t)begin * situ__lane_size(lane));
+}
+
+static void store_range(int64_t begin, int64_t end, void *payload) {
+  const situ__operand *o = payload;
+  const situ__lane lane = situ__cpu_lane((situ_dtype)o->copy.dtype);
+  situ__cpu_store(o->original, begin, end - begin, lane, (const char *)o->storage.data + (size_t)begin * situ__lane_size(lane));
+}
+
+situ_status situ__operand_in(situ__operand *o, const char *op, const situ_view_desc *view, situ_dtype dtype) {
+  o->view = o->original = view;
+  o->storage.data = NULL;
+  if (!view || view->dtype == dtype) return SITU_OK;
+  const situ_status status = make_copy(o, op, view, dtype, true);
+  if (status == SITU_OK && o->copy.numel > 0) situ__parallel(o->copy.numel, GRAIN, load_range, o);
+  return status;
+}
+
+situ_status situ__operand_out(situ__operand *o, const char *op, const situ_view_desc *view, situ_dtype dtype, bool direct) {
+  o->view = o->original = view;
+  o->storage.data = NULL;
+  if (!view || (view->dtype == dtype && direct)) return SITU_OK;
+  return make_copy(o, op, view, dtype, false);
+}
+
+void situ__operand_write(const situ__operand *o) {
+  if (o->storage.data) situ__parallel(o->copy.numel, GRAIN, store_range, (void *)(uintptr_t)o);
+}
+
+void situ__operand_close(situ__operand *o) {
+  if (o->storage.data) situ__memory_free(cpu, o->storage.data, o->storage.bytes);
+  o->storage.data = NULL;
+}

@@ -1,0 +1,261 @@
+/* Matrix products of the cpu against plain loops in f64: shapes, strides, dtypes, batches, nothing at all.
+   SPDX-License-Identifier: MIT */
+/* test-devices: cpu */
+#include <float.h>
+#include <math.h>
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdlib.h>
+#include <string.h>
+#include <cmocka.h>
+
+#include "backend/cpu/cpu.h"
+#include "base/pool.h"
+#include "support/views.h"
+
+static double unit(int dtype) {
+  switch (dtype) {
+  case SITU_F16: return 0x1p-11;
+  case SITU_BF16: return 0x1p-8;
+  case SITU_F32: return FLT_EPSILON / 2;
+  case SITU_F64: return DBL_EPSILON / 2;
+  default: return 0;
+  }
+}
+
+/* A whole number from -4 to 4 for dtypes that hold no others (0 to 4 for u8), else one in [-1, 1). */
+static void fill(test_view *v, uint64_t seed) {
+  if (situ_dtype_is_floating((situ_dtype)v->d.dtype)) view_random(v, seed, -1, 1);
+  else view_random(v, seed, v->d.dtype == SITU_U8 ? 0 : -4, 5);
+}
+
+/* y as wide as its sizes say, by broadcasting v's dimensions of size 1. */
+static void expand(test_view *v, const situ_view_desc *to) {
+  for (int d = 0; d < to->ndim; d++) {
+    if (v->d.size[d] == 1 && to->size[d] != 1) v->d.stride[d] = 0, v->d.contiguous = false;
+    v->d.size[d] = to->size[d];
+  }
+  v->d.numel = to->numel;
+}
+
+/* All elements, row by row; the caller frees them. */
+static double *values(const test_view *v) {
+  double *to = malloc(sizeof(double) * (size_t)(v->d.numel + 1));
+  assert_non_null(to);
+  for (int64_t i = 0; i < v->d.numel; i++) to[i] = view_get(v, i);
+  return to;
+}
+
+static situ_status run(const test_view *a, const test_view *b, const test_view *bias, test_view *y, double alpha, double beta) {
+  const situ_work work = { .verb = SITU_VERB_MATMUL, .compute = (situ_dtype)y->d.dtype, .ins = 3, .outs = 1,
+                           .in = { &a->d, &b->d, bias ? &bias->d : NULL }, .out = { &y->d }, .scalar = { alpha, beta } };
+  return situ__cpu_matmul(0, &work);
+}
+
+/* A whole number as its dtype holds it. */
+static double wrapped(int dtype, double value) {
+  const int64_t whole = (int64_t)value;
+  switch (dtype) {
+  case SITU_U8: return (uint8_t)whole;
+  case SITU_I8: return (int8_t)whole;
+  case SITU_I16: return (int16_t)whole;
+  case SITU_I32: return (int32_t)whole;
+  default: return value;
+  }
+}
+
+/* The rounding of a sum of k products grows like sqrt(k) of the size of its terms. */
+static void check(const test_view *a, const test_view *b, const test_view *bias, test_view *y, double alpha, double beta) {
+  const int64_t m = y->d.size[y->d.ndim - 2], n = y->d.size[y->d.ndim - 1], k = a->d.size[a->d.ndim - 1];
+  const double lane = unit(y->d.dtype == SITU_F64 ? SITU_F64 : SITU_F32);
+  const bool whole = !situ_dtype_is_floating((situ_dtype)y->d.dtype);
+  assert_int_equal(run(a, b, bias, y, alpha, beta), SITU_OK);
+  double *as = values(a), *bs = values(b);
+  for (int64_t at = 0; at < y->d.numel; at++) {
+    const int64_t item = at / (m * n), i = at / n % m, j = at % n;
+    double sum = 0, size = 0;
+    for (int64_t q = 0; q < k; q++) {
+      const double term = as[(item * m + i) * k + q] * bs[(item * k + q) * n + j];
+      sum += term;
+      size += fabs(term);
+    }
+    const double extra = bias && beta != 0 ? beta * view_get(bias, at) : 0;
+    const double want = wrapped(y->d.dtype, alpha * sum + extra), got = view_get(y, at);
+    const double allowed = whole ? 0 : unit(y->d.dtype) * fabs(want) * 1.01 + lane * (4 + sqrt((double)k)) * (fabs(alpha) * size + fabs(extra));
+    if (isnan(want) ? !isnan(got) : !(fabs(got - want) <= allowed))
+      fail_msg("%s [%lld, %lld] x [%lld, %lld], item %lld: (%lld, %lld) is %.17g, want %.17g, allowed error %g",
+               situ_dtype_name((situ_dtype)y->d.dtype), (long long)m, (long long)k, (long long)k, (long long)n, (long long)item,
+               (long long)i, (long long)j, got, want, allowed);
+  }
+  free(as), free(bs);
+}
+
+static void check_2d(situ_dtype dtype, int64_t m, int64_t n, int64_t k, view_layout la, view_layout lb, view_layout ly) {
+  test_view *a = view_new(dtype, SITU_SHAPE(m, k), la), *b = view_new(dtype, SITU_SHAPE(k, n), lb);
+  test_view *y = view_new(dtype, SITU_SHAPE(m, n), ly), *bias = view_new(dtype, SITU_SHAPE(1, n), la);
+  fill(a, (uint64_t)(m * 31 + n * 7 + k)), fill(b, (uint64_t)(m + n + k)), fill(bias, (uint64_t)n);
+  fill(y, 3);  /* what was there must not shine through */
+  expand(bias, &y->d);
+  check(a, b, NULL, y, 1, 0);
+  check(a, b, bias, y, 1, 1);
+  check(a, b, bias, y, 2, -3);
+  view_free(a), view_free(b), view_free(y), view_free(bias);
+}
+
+/* Around every boundary inside: vectors of 4, 8 and 16, tiles of 6 and 12 rows, panels, slivers. */
+static void small_shapes_in_every_layout(void **state) {
+  (void)state;
+  const int64_t sizes[] = { 1, 2, 3, 5, 7, 8, 12, 13, 16, 17, 33, 65 };
+  const size_t count = sizeof sizes / sizeof *sizes;
+  for (size_t i = 0; i < count; i++)
+    for (size_t j = 0; j < count; j++)
+      for (size_t q = 0; q < count; q += 1 + (i + j) % 2) {
+        const size_t turn = i + j + q;
+        check_2d(SITU_F32, sizes[i], sizes[j], sizes[q], turn % 3, turn / 3 % 3, turn / 9 % 3);
+        check_2d(SITU_F64, sizes[i], sizes[j], sizes[q], turn % 3, turn / 3 % 3, turn / 9 % 3);
+      }
+}
+
+static void every_dtype_and_layout(void **state) {
+  (void)state;
+  const situ_dtype dtypes[] = { SITU_U8, SITU_I8, SITU_I16, SITU_I32, SITU_I64, SITU_F16, SITU_BF16, SITU_F32, SITU_F64 };
+  const int64_t shapes[][3] = { { 1, 1, 1 }, { 1, 5, 10 }, { 20, 1, 30 }, { 7, 9, 40 }, { 40, 50, 33 } };
+  for (size_t t = 0; t < sizeof dtypes / sizeof *dtypes; t++)
+    for (size_t s = 0; s < sizeof shapes / sizeof *shapes; s++)
+      for (int layouts = 0; layouts < 27; layouts++)
+        check_2d(dtypes[t], shapes[s][0], shapes[s][1], shapes[s][2], layouts % 3, layouts / 3 % 3, layouts / 9);
+}
+
+/* Several blocks and tasks in each direction, copied operands, dot products, thin ones. */
+static void large_shapes(void **state) {
+  (void)state;
+  const int64_t shapes[][3] = { { 300, 70, 900 }, { 30, 700, 800 }, { 200, 130, 401 }, { 2, 600, 1500 }, { 500, 6, 300 },
+                                { 1, 1500, 700 }, { 900, 1, 700 }, { 1, 1, 5000 }, { 260, 530, 60 } };
+  for (size_t s = 0; s < sizeof shapes / sizeof *shapes; s++)
+    for (int layouts = 0; layouts < 4; layouts++) {
+      check_2d(SITU_F32, shapes[s][0], shapes[s][1], shapes[s][2], layouts % 2, layouts / 2, VIEW_ROWS);
+      if (s < 4) check_2d(SITU_F64, shapes[s][0], shapes[s][1], shapes[s][2], layouts % 2, layouts / 2, VIEW_COLUMNS);
+    }
+}
+
+static void batches(void **state) {
+  (void)state;
+  /* Sizes of a's, b's and the bias's batch; 1 broadcasts. */
+  const int64_t batch[][3][2] = { { { 2, 3 }, { 2, 3 }, { 2, 3 } }, { { 2, 3 }, { 1, 1 }, { 1, 1 } }, { { 1, 1 }, { 2, 3 }, { 1, 3 } },
+                                  { { 1, 3 }, { 2, 1 }, { 2, 1 } }, { { 20, 3 }, { 20, 1 }, { 1, 3 } }, { { 1, 200 }, { 1, 1 }, { 1, 200 } } };
+  const int64_t shapes[][3] = { { 1, 4, 5 }, { 4, 1, 3 }, { 6, 17, 20 }, { 30, 20, 64 } };
+  for (size_t c = 0; c < sizeof batch / sizeof *batch; c++)
+    for (size_t s = 0; s < sizeof shapes / sizeof *shapes; s++)
+      for (int layouts = 0; layouts < 9; layouts++)
+        for (int dtype = SITU_F32; dtype >= SITU_I32; dtype -= SITU_F32 - SITU_I32) {
+          const int64_t m = shapes[s][0], n = shapes[s][1], k = shapes[s][2];
+          const int64_t outer = batch[c][0][0] > batch[c][1][0] ? batch[c][0][0] : batch[c][1][0];
+          const int64_t inner = batch[c][0][1] > batch[c][1][1] ? batch[c][0][1] : batch[c][1][1];
+          test_view *a = view_new((situ_dtype)dtype, SITU_SHAPE(batch[c][0][0], batch[c][0][1], m, k), layouts % 3);
+          test_view *b = view_new((situ_dtype)dtype, SITU_SHAPE(batch[c][1][0], batch[c][1][1], k, n), layouts / 3);
+          test_view *bias = view_new((situ_dtype)dtype, SITU_SHAPE(batch[c][2][0], batch[c][2][1], 1, n), VIEW_ROWS);
+          test_view *y = view_new((situ_dtype)dtype, SITU_SHAPE(outer, inner, m, n), (layouts + 1) % 3);
+          fill(a, c + 1), fill(b, s + 7), fill(bias, 5);
+          expand(bias, &y->d);
+          situ_view_desc as = y->d, bs = y->d;
+          as.size[3] = k, bs.size[2] = k;
+          as.numel = outer * inner * m * k, bs.numel = outer * inner * k * n;
+          expand(a, &as), expand(b, &bs);
+          check(a, b, NULL, y, 1, 0);
+          check(a, b, bias, y, 1, 2);
+          view_free(a), view_free(b), view_free(bias), view_free(y);
+        }
+}
+
+static void nothing_to_add_up(void **state) {
+  (void)state;
+  for (int dtype = SITU_U8; dtype < SITU_DTYPES; dtype++) check_2d((situ_dtype)dtype, 3, 4, 0, VIEW_ROWS, VIEW_ROWS, VIEW_ROWS);
+  check_2d(SITU_F32, 300, 400, 0, VIEW_ROWS, VIEW_COLUMNS, VIEW_COLUMNS);
+}
+
+/* NaN and infinities go where arithmetic takes them; a bias times 0 is not looked at. */
+static void special_values(void **state) {
+  (void)state;
+  const int64_t shapes[][3] = { { 4, 5, 6 }, { 1, 20, 300 }, { 70, 80, 90 } };
+  for (size_t s = 0; s < sizeof shapes / sizeof *shapes; s++) {
+    const int64_t m = shapes[s][0], n = shapes[s][1], k = shapes[s][2];
+    test_view *a = view_new(SITU_F32, SITU_SHAPE(m, k), VIEW_ROWS), *b = view_new(SITU_F32, SITU_SHAPE(k, n), VIEW_COLUMNS);
+    test_view *bias = view_new(SITU_F32, SITU_SHAPE(m, n), VIEW_ROWS), *y = view_new(SITU_F32, SITU_SHAPE(m, n), VIEW_ROWS);
+    fill(a, 1), fill(b, 2);
+    for (int64_t i = 0; i < m * n; i++) view_set(bias, i, NAN), view_set(y, i, NAN);
+    check(a, b, bias, y, 1, 0);
+    view_set(a, k - 1, NAN);
+    assert_int_equal(run(a, b, NULL, y, 1, 0), SITU_OK);
+    for (int64_t i = 0; i < m * n; i++) assert_int_equal(isnan(view_get(y, i)), i < n);
+    view_set(a, k - 1, INFINITY);
+    view_set(b, (k - 1) * n, 0);
+    assert_int_equal(run(a, b, NULL, y, 1, 0), SITU_OK);
+    for (int64_t j = 0; j < n; j++) assert_true(j == 0 ? isnan(view_get(y, j)) : isinf(view_get(y, j)));
+    view_free(a), view_free(b), view_free(bias), view_free(y);
+  }
+}
+
+static void whole_numbers_wrap(void **state) {
+  (void)state;
+  test_view *a = view_new(SITU_I64, SITU_SHAPE(1, 2), VIEW_ROWS), *b = view_new(SITU_I64, SITU_SHAPE(2, 1), VIEW_ROWS);
+  test_view *y = view_new(SITU_I64, SITU_SHAPE(1, 1), VIEW_ROWS);
+  int64_t *x = a->storage.data, *w = b->storage.data;
+  x[0] = INT64_MAX / 3, x[1] = 2, w[0] = 3, w[1] = 1;
+  assert_int_equal(run(a, b, NULL, y, 1, 0), SITU_OK);
+  assert_int_equal(*(int64_t *)y->storage.data, INT64_MIN + (INT64_MAX / 3 * 3 - INT64_MAX + 2 - 1));
+  view_free(a), view_free(b), view_free(y);
+  test_view *c = view_new(SITU_U8, SITU_SHAPE(1, 1), VIEW_ROWS), *d = view_new(SITU_U8, SITU_SHAPE(1, 1), VIEW_ROWS);
+  view_set(c, 0, 200);
+  assert_int_equal(run(c, c, NULL, d, 1, 0), SITU_OK);
+  assert_int_equal((int)view_get(d, 0), 200 * 200 % 256);
+  view_free(c), view_free(d);
+}
+
+static void bool_is_refused(void **state) {
+  (void)state;
+  test_view *a = view_new(SITU_BOOL, SITU_SHAPE(2, 2), VIEW_ROWS), *y = view_new(SITU_BOOL, SITU_SHAPE(2, 2), VIEW_ROWS);
+  assert_int_equal(run(a, a, NULL, y, 1, 0), SITU_E_UNSUPPORTED);
+  view_free(a), view_free(y);
+}
+
+static void same_bits_for_any_number_of_threads(void **state) {
+  (void)state;
+  const int before = situ__pool_threads();
+  const int64_t shapes[][4] = { { 1, 400, 300, 200 }, { 1, 64, 128, 784 }, { 1, 1, 2000, 1000 }, { 50, 40, 50, 60 }, { 1, 1024, 10, 300 } };
+  const situ_dtype dtypes[] = { SITU_F32, SITU_F64, SITU_BF16, SITU_F16, SITU_I32 };
+  for (size_t s = 0; s < sizeof shapes / sizeof *shapes; s++)
+    for (size_t t = 0; t < sizeof dtypes / sizeof *dtypes; t++)
+      for (int layout = VIEW_ROWS; layout <= VIEW_COLUMNS; layout++) {
+        const int64_t count = shapes[s][0], m = shapes[s][1], n = shapes[s][2], k = shapes[s][3];
+        test_view *a = view_new(dtypes[t], SITU_SHAPE(count, m, k), VIEW_ROWS), *b = view_new(dtypes[t], SITU_SHAPE(count, k, n), layout);
+        test_view *one = view_new(dtypes[t], SITU_SHAPE(count, m, n), VIEW_ROWS);
+        test_view *many = view_new(dtypes[t], SITU_SHAPE(count, m, n), VIEW_ROWS);
+        fill(a, s), fill(b, t);
+        situ__pool_set_threads(1);
+        assert_int_equal(run(a, b, NULL, one, 1, 0), SITU_OK);
+        for (int threads = 2; threads <= 8; threads += 1 + (threads > 3)) {
+          situ__pool_set_threads(threads);
+          assert_int_equal(run(a, b, NULL, many, 1, 0), SITU_OK);
+          if (!view_same(one, many)) fail_msg("%s, shape %zu: bits differ on %d threads", situ_dtype_name(dtypes[t]), s, threads);
+        }
+        view_free(a), view_free(b), view_free(one), view_free(many);
+      }
+  situ__pool_set_threads(before);
+}
+
+int main(void) {
+  situ_error_mode(SITU_ERROR_QUIET);
+  const struct CMUnitTest tests[] = {
+    cmocka_unit_test(small_shapes_in_every_layout),
+    cmocka_unit_test(every_dtype_and_layout),
+    cmocka_unit_test(large_shapes),
+    cmocka_unit_test(batches),
+    cmocka_unit_test(nothing_to_add_up),
+    cmocka_unit_test(special_values),
+    cmocka_unit_test(whole_numbers_wrap),
+    cmocka_unit_test(bool_is_refused),
+    cmocka_unit_test(same_bits_for_any_number_of_threads),
+  };
+  return cmocka_run_group_tests(tests, NULL, NULL);
+}
