@@ -1,0 +1,134 @@
+/* cpu: the host. Its memory is ordinary memory and its kernels are done when they return.
+   SPDX-License-Identifier: MIT */
+#include "cpu.h"
+
+#include "base/alloc.h"
+#include "base/fail.h"
+#include "device/device.h"
+
+#include <stdio.h>
+#include <string.h>
+#include <unistd.h>
+
+/* Verbs that have no kernel in this build are empty slots. */
+#pragma weak situ__cpu_arg_reduce
+#pragma weak situ__cpu_scan
+#pragma weak situ__cpu_sort
+#pragma weak situ__cpu_gather
+#pragma weak situ__cpu_scatter
+#pragma weak situ__cpu_nonzero
+#pragma weak situ__cpu_matmul
+#pragma weak situ__cpu_conv
+#pragma weak situ__cpu_pool
+#pragma weak situ__cpu_softmax
+#pragma weak situ__cpu_norm
+#pragma weak situ__cpu_batch_norm
+#pragma weak situ__cpu_nll
+#pragma weak situ__cpu_attention
+
+enum { HUGE_PAGE = 2 << 20, CACHE_LINE = 64 };
+
+static int count(const char **reason) {
+  *reason = "always there";
+  return 1;
+}
+
+/* The model's name as Linux knows it; the architecture where it does not. */
+static void hardware_name(char *name, size_t size) {
+#if defined(__x86_64__)
+  const char *fallback = "x86-64";
+#else
+  const char *fallback = "host processor";
+#endif
+  (void)snprintf(name, size, "%s", fallback);
+  FILE *file = fopen("/proc/cpuinfo", "r");
+  if (!file) return;
+  char line[256], *text;
+  while (fgets(line, sizeof line, file)) {
+    if (strncmp(line, "model name", 10) || !(text = strchr(line, ':'))) continue;
+    text += strspn(text, ": \t");
+    text[strcspn(text, "\n")] = 0;
+    (void)snprintf(name, size, "%s", text);
+    break;
+  }
+  (void)fclose(file);
+}
+
+static situ_status info(int index, situ_device_properties *out) {
+  (void)index;
+  *out = (situ_device_properties){ .dtypes = (1u << SITU_DTYPES) - 2 };
+  hardware_name(out->name, sizeof out->name);
+  long pages = sysconf(_SC_PHYS_PAGES), page = sysconf(_SC_PAGESIZE);
+  if (pages > 0 && page > 0) out->memory_total = (uint64_t)pages * (uint64_t)page;
+  return SITU_OK;
+}
+
+static situ_status allocate(int index, size_t bytes, void **data) {
+  (void)index;
+  *data = situ__aligned(bytes >= HUGE_PAGE ? HUGE_PAGE : CACHE_LINE, bytes);
+  return *data ? SITU_OK : SITU_E_NOMEM;
+}
+
+static void release(int index, void *data, size_t bytes) {
+  (void)index, (void)bytes;
+  situ__free(data);
+}
+
+static situ_status copy_in(int index, void *data, size_t at, const void *host, size_t bytes) {
+  (void)index;
+  memcpy((char *)data + at, host, bytes);
+  return SITU_OK;
+}
+
+static situ_status copy_out(int index, const void *data, size_t at, void *host, size_t bytes) {
+  (void)index;
+  memcpy(host, (const char *)data + at, bytes);
+  return SITU_OK;
+}
+
+static situ_status synchronize(int index) {
+  (void)index;
+  return SITU_OK;
+}
+
+const situ_backend situ__cpu_backend = {
+  .abi = SITU_BACKEND_ABI,
+  .size = sizeof(situ_backend),
+  .kind = SITU_CPU,
+  .name = "cpu",
+  .count = count,
+  .info = info,
+  .alloc = allocate,
+  .free = release,
+  .copy_in = copy_in,
+  .copy_out = copy_out,
+  .synchronize = synchronize,
+  .kernel = {
+    [SITU_VERB_COPY] = situ__cpu_copy,
+    [SITU_VERB_FILL] = situ__cpu_fill,
+    [SITU_VERB_RANGE] = situ__cpu_range,
+    [SITU_VERB_RANDOM] = situ__cpu_random,
+    [SITU_VERB_TRIANGLE] = situ__cpu_triangle,
+    [SITU_VERB_UNARY] = situ__cpu_unary,
+    [SITU_VERB_UNARY_GRAD] = situ__cpu_unary_grad,
+    [SITU_VERB_BINARY] = situ__cpu_binary,
+    [SITU_VERB_TERNARY] = situ__cpu_ternary,
+    [SITU_VERB_REDUCE] = situ__cpu_reduce,
+    [SITU_VERB_ARG_REDUCE] = situ__cpu_arg_reduce,
+    [SITU_VERB_SCAN] = situ__cpu_scan,
+    [SITU_VERB_SORT] = situ__cpu_sort,
+    [SITU_VERB_GATHER] = situ__cpu_gather,
+    [SITU_VERB_SCATTER] = situ__cpu_scatter,
+    [SITU_VERB_NONZERO] = situ__cpu_nonzero,
+    [SITU_VERB_MATMUL] = situ__cpu_matmul,
+    [SITU_VERB_CONV] = situ__cpu_conv,
+    [SITU_VERB_POOL] = situ__cpu_pool,
+    [SITU_VERB_SOFTMAX] = situ__cpu_softmax,
+    [SITU_VERB_NORM] = situ__cpu_norm,
+    [SITU_VERB_BATCH_NORM] = situ__cpu_batch_norm,
+    [SITU_VERB_NLL] = situ__cpu_nll,
+    [SITU_VERB_ATTENTION] = situ__cpu_attention,
+    [SITU_VERB_OPTIMIZER] = situ__cpu_optimizer,
+  },
+  .host_memory = true,
+};

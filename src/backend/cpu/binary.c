@@ -1,0 +1,63 @@
+/* Functions of two tensors.
+   SPDX-License-Identifier: MIT */
+#include "elementwise.h"
+
+#include "base/fail.h"
+#include "base/size.h"
+
+static bool is_test(int op) {
+  switch (op) {
+#define FLOAT(name, y)
+#define BOTH(name, y, whole)
+#define MATH(name, y, whole)
+#define WHOLE(name, whole)
+#define TEST(name, y) case SITU_BINARY_##name:
+#include "kernels/binary.h"
+    return true;
+  default: return false;
+  }
+}
+
+/* The name of a division, for its message; NULL if op is none. */
+static const char *division(int op) {
+  switch (op) {
+  case SITU_BINARY_div_trunc:
+  case SITU_BINARY_div_floor: return "div";
+  case SITU_BINARY_fmod: return "fmod";
+  case SITU_BINARY_remainder: return "remainder";
+  default: return NULL;
+  }
+}
+
+/* Whole numbers have no answer to x / 0: better refused before anything is written. */
+static bool has_zero(const situ_view_desc *v) {
+  int64_t block[SITU__BLOCK];
+  for (int64_t at = 0; at < v->numel; at += SITU__BLOCK) {
+    int64_t n = situ__min_i64(SITU__BLOCK, v->numel - at);
+    situ__cpu_load(v, at, n, SITU__I64, block);
+    for (int64_t i = 0; i < n; i++)
+      if (block[i] == 0) return true;
+  }
+  return false;
+}
+
+situ_status situ__cpu_binary(int index, const situ_work *work) {
+  (void)index;
+  situ__lane lane = situ__cpu_lane(work->compute);
+  situ__row row = SITU__ISA_PICK(situ__cpu_isa(), situ__binary_rows)->row[lane][work->op];
+  if (!row) return SITU_E_UNSUPPORTED;
+  const char *division_name = lane == SITU__I64 ? division(work->op) : NULL;
+  if (division_name && has_zero(work->in[1]))
+    return situ__fail(SITU_E_ARG, division_name, "division by zero");
+  uint8_t native = situ__cpu_native(work->compute);
+  situ__cpu_elementwise(&(situ__row_call){
+      .row = row,
+      .lane = lane,
+      .compute = (uint8_t)work->compute,
+      .ins = 2,
+      .takes_splat = true,
+      .native = { is_test(work->op) ? SITU_BOOL : native, native, native },
+      .view = { work->out[0], work->in[0], work->in[1] },
+  });
+  return SITU_OK;
+}

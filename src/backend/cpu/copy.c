@@ -1,0 +1,170 @@
+/* Copies and casts between any two views of one shape.
+   SPDX-License-Identifier: MIT */
+#include "convert.h"
+#include "elementwise.h"
+#include "loop.h"
+#include "move.h"
+
+#include "base/pool.h"
+#include "base/size.h"
+
+#include <string.h>
+
+/* ---- rows of one dtype ---- */
+
+#define MOVE(name, T)                                                                        \
+  static void name(char *y, int64_t y_step, const char *x, int64_t x_step, int64_t n) {      \
+    if (x_step == 0 && y_step == sizeof(T)) {                                                \
+      const T value = *(const T *)x;                                                         \
+      for (int64_t i = 0; i < n; i++) ((T *)y)[i] = value;                                   \
+    } else {                                                                                 \
+      for (int64_t i = 0; i < n; i++) *(T *)(y + i * y_step) = *(const T *)(x + i * x_step); \
+    }                                                                                        \
+  }
+MOVE(move_1, uint8_t)
+MOVE(move_2, uint16_t)
+MOVE(move_4, uint32_t)
+MOVE(move_8, uint64_t)
+
+void situ__cpu_move(int64_t size, char *y, int64_t y_step, const char *x, int64_t x_step,
+                    int64_t n) {
+  if (y_step == size && x_step == size)
+    memcpy(y, x, (size_t)(n * size));
+  else if (size == 4)
+    move_4(y, y_step, x, x_step, n);
+  else if (size == 8)
+    move_8(y, y_step, x, x_step, n);
+  else if (size == 2)
+    move_2(y, y_step, x, x_step, n);
+  else
+    move_1(y, y_step, x, x_step, n);
+}
+
+static void move_row(char *const *data, const int64_t *stride, int64_t count, void *payload) {
+  const int64_t *size = payload;
+  situ__cpu_move(*size, data[0], stride[0], data[1], stride[1], count);
+}
+
+/* ---- transposed planes: y's rows are x's columns ---- */
+
+enum { TILE = 16 }; /* columns of x taken at once: a cache line of f32 */
+
+/* y[c][r] = x[r][c] for `columns` columns of x, at most TILE: each line of x is read once, TILE rows of y are written
+   side by side. */
+#define TRANSPOSE(name, T)                                                               \
+  static void name(char *y, int64_t y_step, const char *x, int64_t x_step, int64_t rows, \
+                   int columns) {                                                        \
+    for (int64_t r = 0; r < rows; r += TILE) {                                           \
+      int64_t height = situ__min_i64(TILE, rows - r);                                    \
+      for (int c = 0; c < columns; c++) {                                                \
+        T *to = (T *)(y + c * y_step) + r;                                               \
+        const char *from = x + r * x_step + c * (int64_t)sizeof(T);                      \
+        for (int64_t i = 0; i < height; i++) to[i] = *(const T *)(from + i * x_step);    \
+      }                                                                                  \
+    }                                                                                    \
+  }
+TRANSPOSE(transpose_1, uint8_t)
+TRANSPOSE(transpose_2, uint16_t)
+TRANSPOSE(transpose_4, uint32_t)
+TRANSPOSE(transpose_8, uint64_t)
+
+typedef struct planes {
+  const situ__loop *loop;
+  int64_t size, tiles; /* of an element; along the columns of x */
+  int column;          /* the dimension along which x has no gaps */
+} planes;
+
+/* A unit is TILE columns of one plane. */
+static void transpose(int64_t begin, int64_t end, void *payload) {
+  const planes *p = payload;
+  const situ__loop *loop = p->loop;
+  const int row = loop->ndim - 1;
+  for (int64_t unit = begin; unit < end; unit++) {
+    int64_t first = unit % p->tiles * TILE, rest = unit / p->tiles;
+    char *y = loop->data[0] + first * loop->stride[0][p->column];
+    const char *x = loop->data[1] + first * loop->stride[1][p->column];
+    for (int d = row - 1; d >= 0; d--) {
+      if (d == p->column) continue;
+      y += rest % loop->size[d] * loop->stride[0][d];
+      x += rest % loop->size[d] * loop->stride[1][d];
+      rest /= loop->size[d];
+    }
+    int columns = (int)situ__min_i64(TILE, loop->size[p->column] - first);
+    int64_t y_step = loop->stride[0][p->column], x_step = loop->stride[1][row],
+            rows = loop->size[row];
+    if (p->size == 4)
+      transpose_4(y, y_step, x, x_step, rows, columns);
+    else if (p->size == 8)
+      transpose_8(y, y_step, x, x_step, rows, columns);
+    else if (p->size == 2)
+      transpose_2(y, y_step, x, x_step, rows, columns);
+    else
+      transpose_1(y, y_step, x, x_step, rows, columns);
+  }
+}
+
+/* Done, if y's rows have no gaps and x has none along another dimension. */
+static bool transposed(const situ__loop *loop, int64_t size) {
+  const int row = loop->ndim - 1;
+  if (loop->stride[0][row] != size || loop->stride[1][row] == size) return false;
+  for (int d = 0; d < row; d++) {
+    if (loop->stride[1][d] != size) continue;
+    planes p = { loop, size, situ__ceil_div(loop->size[d], TILE), d };
+    int64_t units = loop->numel / loop->size[d] / loop->size[row] * p.tiles;
+    situ__parallel(units, situ__max_i64(1, SITU__GRAIN / (TILE * loop->size[row])), transpose, &p);
+    return true;
+  }
+  return false;
+}
+
+/* ---- casts ---- */
+
+typedef struct cast {
+  const situ__convert *convert;
+  uint8_t x, y;
+  situ__lane lane;
+  bool plain_x, plain_y; /* the dtype is the lane's */
+} cast;
+
+/* Through the lane of x, which holds its every value; straight where one side is the lane. */
+static void cast_row(char *const *data, const int64_t *stride, int64_t count, void *payload) {
+  const cast *c = payload;
+  if (c->plain_x && stride[1] == situ__cpu_size(c->x)) {
+    c->convert->store[c->lane][c->y](data[1], count, data[0], stride[0]);
+    return;
+  }
+  if (c->plain_y && stride[0] == situ__cpu_size(c->y)) {
+    c->convert->load[c->x][c->lane](data[1], stride[1], count, data[0]);
+    return;
+  }
+  _Alignas(64) char block[SITU__BLOCK * 8];
+  for (int64_t at = 0; at < count; at += SITU__BLOCK) {
+    int64_t n = situ__min_i64(SITU__BLOCK, count - at);
+    c->convert->load[c->x][c->lane](data[1] + at * stride[1], stride[1], n, block);
+    c->convert->store[c->lane][c->y](block, n, data[0] + at * stride[0], stride[0]);
+  }
+}
+
+situ_status situ__cpu_copy(int index, const situ_work *work) {
+  (void)index;
+  const situ_view_desc *view[2] = { work->out[0], work->in[0] };
+  uint8_t dtype = view[0]->dtype;
+  int64_t size = situ__cpu_size(dtype);
+  if (dtype == view[1]->dtype && view[0]->contiguous && view[1]->contiguous &&
+      view[0]->numel <= SITU__GRAIN) {
+    memcpy(situ__cpu_data(view[0]), situ__cpu_data(view[1]), (size_t)(view[0]->numel * size));
+    return SITU_OK;
+  }
+  situ__loop loop;
+  situ__loop_init(&loop, 2, view);
+  if (dtype != view[1]->dtype) {
+    situ__lane lane = situ__cpu_lane((situ_dtype)view[1]->dtype);
+    cast c = { situ__cpu_convert(), view[1]->dtype, dtype, lane, false, false };
+    c.plain_x = situ__cpu_native((situ_dtype)c.x);
+    c.plain_y = situ__cpu_native((situ_dtype)c.y) && situ__cpu_lane((situ_dtype)c.y) == lane;
+    situ__loop_run(&loop, cast_row, &c);
+  } else if (!transposed(&loop, size)) {
+    situ__loop_run(&loop, move_row, &size);
+  }
+  return SITU_OK;
+}

@@ -1,0 +1,49 @@
+/* Element-wise work: rows of formulas compiled for every instruction set, and the driver that takes them over any views.
+   SPDX-License-Identifier: MIT */
+#ifndef SITU_BACKEND_CPU_ELEMENTWISE_H
+#define SITU_BACKEND_CPU_ELEMENTWISE_H
+
+#include "isa.h"
+
+/* y[i] = f(x[0][i], x[1][i], ...) for i < n, all without gaps, in the lane's type; y may be one of x. Bit k of splat:
+   x[k] is one value for all of the row (rows of two operands only, and only one of them). p: the parameters, in the
+   lane's type. */
+typedef void (*situ__row)(void *y, const void *const *x, uint32_t splat, int64_t n, const void *p);
+
+/* By lane, tables by op code; NULL where the lane has no such formula. They are in isa/. */
+typedef struct situ__unary_rows {
+  const situ__row *row[3], *grad[3];
+} situ__unary_rows;
+typedef struct situ__binary_rows {
+  const situ__row *row[3];
+} situ__binary_rows;
+typedef struct situ__ternary_rows {
+  const situ__row *row[3];
+} situ__ternary_rows;
+SITU__ISA_DECLARE(situ__unary_rows, situ__unary_rows);
+SITU__ISA_DECLARE(situ__binary_rows, situ__binary_rows);
+SITU__ISA_DECLARE(situ__ternary_rows, situ__ternary_rows);
+
+/* One element-wise call. view[0] is y, the others are x; native[k] is the dtype whose memory the row can use there;
+   bool: it uses nothing else. */
+typedef struct situ__row_call {
+  situ__row row;
+  situ__lane lane;
+  uint8_t compute; /* the dtype that operands are rounded to first */
+  uint8_t ins;
+  bool takes_splat;
+  uint8_t native[4];
+  const situ_view_desc *view[4];
+  const double *p; /* four parameters, or NULL */
+} situ__row_call;
+
+/* The dtype whose memory a row can use as it is when it computes in `compute`: itself if it is a lane's, else none. */
+static inline uint8_t situ__cpu_native(situ_dtype compute) {
+  bool lane = compute == SITU_F32 || compute == SITU_F64 || compute == SITU_I64;
+  return lane ? (uint8_t)compute : SITU_DTYPE_DEFAULT;
+}
+
+/* Runs it, on the pool when it is large. */
+void situ__cpu_elementwise(const situ__row_call *call);
+
+#endif

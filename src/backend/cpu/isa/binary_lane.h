@@ -1,0 +1,113 @@
+/* The functions of binary.h and ternary.h for one lane, T. Included by binary.c once a lane, between definitions of T,
+   TNAME and WIDTH, with FLOATING where T is a floating type. Leaves the tables binaries_T and ternaries_T.
+   SPDX-License-Identifier: MIT */
+
+/* One operand may be a single value for the whole row: a loop for each case, so that each vectorises. */
+#define PLAIN(name, Y, value)                                                                     \
+  ALWAYS_INLINE void FN(name##_loop)(const T *pa, int64_t a_step, const T *pb, int64_t b_step,    \
+                                     Y *py, int64_t n) {                                          \
+    INDEPENDENT                                                                                   \
+    for (int64_t i = 0; i < n; i++) {                                                             \
+      const T a = pa[i * a_step], b = pb[i * b_step];                                             \
+      py[i] = (Y)(value);                                                                         \
+    }                                                                                             \
+  }                                                                                               \
+  static void FN(name)(void *y, const void *const *x, uint32_t splat, int64_t n, const void *p) { \
+    (void)p;                                                                                      \
+    if (splat == 0)                                                                               \
+      FN(name##_loop)(x[0], 1, x[1], 1, y, n);                                                    \
+    else if (splat == 1)                                                                          \
+      FN(name##_loop)(&(const T){ *(const T *)x[0] }, 0, x[1], 1, y, n);                          \
+    else                                                                                          \
+      FN(name##_loop)(x[0], 1, &(const T){ *(const T *)x[1] }, 0, y, n);                          \
+  }
+
+/* The end of the row goes through a whole vector too: faster than one call an element, and an element's value does
+   not depend on where in a row it stands. */
+#define PADDED(name, value)                                                                       \
+  PLAIN(name##_whole, T, value)                                                                   \
+  static void FN(name)(void *y, const void *const *x, uint32_t splat, int64_t n, const void *p) { \
+    int64_t whole = n - n % WIDTH, rest = n - whole;                                              \
+    FN(name##_whole)(y, x, splat, whole, p);                                                      \
+    if (!rest) return;                                                                            \
+    T end[2][WIDTH] = { { 0 } };                                                                  \
+    for (int k = 0; k < 2; k++)                                                                   \
+      memcpy(end[k], (const T *)x[k] + (splat >> k & 1 ? 0 : whole),                              \
+             (splat >> k & 1 ? 1 : (size_t)rest) * sizeof(T));                                    \
+    FN(name##_whole)(end[0], (const void *const[]){ end[0], end[1] }, splat, WIDTH, p);           \
+    memcpy((T *)y + whole, end[0], (size_t)rest * sizeof(T));                                     \
+  }
+
+#define THREE(name, A, value)                                                                     \
+  static void FN(name)(void *y, const void *const *x, uint32_t splat, int64_t n, const void *p) { \
+    (void)splat;                                                                                  \
+    const A *pa = x[0];                                                                           \
+    const T *pb = x[1], *pc = x[2], p0 = *(const T *)p;                                           \
+    T *py = y;                                                                                    \
+    (void)p0;                                                                                     \
+    INDEPENDENT                                                                                   \
+    for (int64_t i = 0; i < n; i++) {                                                             \
+      const A a = pa[i];                                                                          \
+      const T b = pb[i], c = pc[i];                                                               \
+      py[i] = (T)(value);                                                                         \
+    }                                                                                             \
+  }
+
+#ifdef FLOATING
+#include "kernels/floats.h"
+#define FLOAT(name, y_) PLAIN(name, T, y_)
+#define BOTH(name, y_, whole) PLAIN(name, T, y_)
+#define MATH(name, y_, whole) PADDED(name, y_)
+#define WHOLE(name, whole)
+#else
+#define FLOAT(name, y_)
+#define BOTH(name, y_, whole) PLAIN(name, T, whole)
+#define MATH(name, y_, whole) PLAIN(name, T, whole)
+#define WHOLE(name, whole) PLAIN(name, T, whole)
+#endif
+#define TEST(name, y_) PLAIN(name, uint8_t, y_)
+#include "kernels/binary.h"
+
+#ifdef FLOATING
+#define FLOAT(name, y_) THREE(name, T, y_)
+#define BOTH(name, y_, whole) THREE(name, T, y_)
+#else
+#define FLOAT(name, y_)
+#define BOTH(name, y_, whole) THREE(name, T, whole)
+#endif
+#define SELECT(name, y_) THREE(name, uint8_t, y_)
+#include "kernels/ternary.h"
+
+/* The same rows as tables of addresses. */
+static const situ__row FN(binaries)[SITU_BINARIES] = {
+#define BOTH(name, y_, whole) [SITU_BINARY_##name] = FN(name),
+#define MATH BOTH
+#define TEST(name, y_) [SITU_BINARY_##name] = FN(name),
+#ifdef FLOATING
+#define FLOAT TEST
+#define WHOLE(name, whole)
+#else
+#define FLOAT(name, y_)
+#define WHOLE TEST
+#endif
+#include "kernels/binary.h"
+};
+
+static const situ__row FN(ternaries)[SITU_TERNARIES] = {
+#define BOTH(name, y_, whole) [SITU_TERNARY_##name] = FN(name),
+#define SELECT(name, y_) [SITU_TERNARY_##name] = FN(name),
+#ifdef FLOATING
+#define FLOAT SELECT
+#else
+#define FLOAT(name, y_)
+#endif
+#include "kernels/ternary.h"
+};
+
+#undef PLAIN
+#undef PADDED
+#undef THREE
+#undef T
+#undef TNAME
+#undef WIDTH
+#undef FLOATING

@@ -1,0 +1,15 @@
+/* Loops over the optimisers' rules. Compiled once for each instruction set; the bits are the same in all.
+   SPDX-License-Identifier: MIT */
+#include "backend/cpu/isa/loops.h"
+#include "backend/cpu/optimizer.h"
+#include "kernels/dialect.h"
+
+#define T float
+#define TNAME f32
+#include "backend/cpu/isa/optimizer_lane.h"
+
+#define T double
+#define TNAME f64
+#include "backend/cpu/isa/optimizer_lane.h"
+
+const situ__rules SITU__ISA_NAME(situ__rules) = { { apply_f32, apply_f64 } };

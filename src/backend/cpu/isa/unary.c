@@ -1,0 +1,30 @@
+/* Rows of functions of one tensor, and of their gradients. Compiled once for each instruction set.
+   SPDX-License-Identifier: MIT */
+#include <string.h>
+
+#include "backend/cpu/elementwise.h"
+#include "backend/cpu/isa/loops.h"
+#include "kernels/dialect.h"
+#include "kernels/whole.h"
+
+/* WIDTH: elements of the widest vector, a multiple of all others. */
+#define FLOATING
+#define T float
+#define TNAME f32
+#define WIDTH 16
+#include "backend/cpu/isa/unary_lane.h"
+
+#define FLOATING
+#define T double
+#define TNAME f64
+#define WIDTH 8
+#include "backend/cpu/isa/unary_lane.h"
+
+#define T int64_t
+#define TNAME i64
+#include "backend/cpu/isa/unary_lane.h"
+
+const situ__unary_rows SITU__ISA_NAME(situ__unary_rows) = {
+  .row = { rows_f32, rows_f64, rows_i64 },
+  .grad = { grads_f32, grads_f64, NULL },
+};

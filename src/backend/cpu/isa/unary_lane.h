@@ -1,0 +1,128 @@
+/* The functions of unary.h for one lane, T. Included by unary.c once a lane, between definitions of T, TNAME and WIDTH,
+   with FLOATING where T is a floating type. Leaves the tables rows_T and, for floating types, grads_T.
+   SPDX-License-Identifier: MIT */
+
+/* A loop over a row. Parameters are read once, before it. */
+#define LOOP(name, Y, value)                                                      \
+  ALWAYS_INLINE void FN(name##_loop)(const T *px, Y *py, int64_t n, const T *p) { \
+    const T p0 = p[0], p1 = p[1], p2 = p[2];                                      \
+    (void)p0, (void)p1, (void)p2;                                                 \
+    INDEPENDENT                                                                   \
+    for (int64_t i = 0; i < n; i++) {                                             \
+      const T x = px[i];                                                          \
+      (void)x;                                                                    \
+      py[i] = (Y)(value);                                                         \
+    }                                                                             \
+  }
+
+#define PLAIN(name, Y, value)                                                                     \
+  LOOP(name, Y, value)                                                                            \
+  static void FN(name)(void *y, const void *const *x, uint32_t splat, int64_t n, const void *p) { \
+    (void)splat;                                                                                  \
+    FN(name##_loop)(x[0], y, n, p);                                                               \
+  }
+
+/* The end of the row goes through a whole vector too: faster than one call an element, and an element's value does not
+   depend on where in a row it stands. */
+#define PADDED(name, value)                                                                       \
+  LOOP(name, T, value)                                                                            \
+  static void FN(name)(void *y, const void *const *x, uint32_t splat, int64_t n, const void *p) { \
+    (void)splat;                                                                                  \
+    int64_t whole = n - n % WIDTH, rest = n - whole;                                              \
+    FN(name##_loop)(x[0], y, whole, p);                                                           \
+    if (!rest) return;                                                                            \
+    T end[WIDTH] = { 0 };                                                                         \
+    memcpy(end, (const T *)x[0] + whole, (size_t)rest * sizeof(T));                               \
+    FN(name##_loop)(end, end, WIDTH, p);                                                          \
+    memcpy((T *)y + whole, end, (size_t)rest * sizeof(T));                                        \
+  }
+
+/* Gradients: operands are x, y and g; those that a formula does not use may be any memory. */
+#define GRADIENT_LOOP(name, value)                                                                 \
+  ALWAYS_INLINE void FN(name##_grad_loop)(const T *px, const T *py, const T *pg, T *pd, int64_t n, \
+                                          const T *p) {                                            \
+    const T p0 = p[0], p1 = p[1];                                                                  \
+    (void)p0, (void)p1;                                                                            \
+    INDEPENDENT                                                                                    \
+    for (int64_t i = 0; i < n; i++) {                                                              \
+      const T x = px[i], y = py[i], g = pg[i];                                                     \
+      (void)x, (void)y, (void)g;                                                                   \
+      pd[i] = (T)(value);                                                                          \
+    }                                                                                              \
+  }
+
+#define PLAIN_GRADIENT(name, value)                                                       \
+  GRADIENT_LOOP(name, value)                                                              \
+  static void FN(name##_grad)(void *dx, const void *const *in, uint32_t splat, int64_t n, \
+                              const void *p) {                                            \
+    (void)splat;                                                                          \
+    FN(name##_grad_loop)(in[0], in[1], in[2], dx, n, p);                                  \
+  }
+
+#define PADDED_GRADIENT(name, value)                                                      \
+  GRADIENT_LOOP(name, value)                                                              \
+  static void FN(name##_grad)(void *dx, const void *const *in, uint32_t splat, int64_t n, \
+                              const void *p) {                                            \
+    (void)splat;                                                                          \
+    int64_t whole = n - n % WIDTH, rest = n - whole;                                      \
+    FN(name##_grad_loop)(in[0], in[1], in[2], dx, whole, p);                              \
+    if (!rest) return;                                                                    \
+    T end[3][WIDTH] = { { 0 } };                                                          \
+    for (int k = 0; k < 3; k++)                                                           \
+      memcpy(end[k], (const T *)in[k] + whole, (size_t)rest * sizeof(T));                 \
+    FN(name##_grad_loop)(end[0], end[1], end[2], end[0], WIDTH, p);                       \
+    memcpy((T *)dx + whole, end[0], (size_t)rest * sizeof(T));                            \
+  }
+
+#ifdef FLOATING
+#include "kernels/floats.h"
+#define FLOAT(name, y_, dx, uses) PADDED(name, y_) PADDED_GRADIENT(name, dx)
+#define BOTH(name, y_, whole, dx, uses) PLAIN(name, T, y_) PLAIN_GRADIENT(name, dx)
+#define MATH(name, y_, whole, dx, uses) FLOAT(name, y_, dx, uses)
+#define WHOLE(name, whole)
+#define TEST(name, y_, whole) PLAIN(name, uint8_t, y_)
+#else
+#define FLOAT(name, y_, dx, uses)
+#define BOTH(name, y_, whole, dx, uses) PLAIN(name, T, whole)
+#define MATH(name, y_, whole, dx, uses) PLAIN(name, T, whole)
+#define WHOLE(name, whole) PLAIN(name, T, whole)
+#define TEST(name, y_, whole) PLAIN(name, uint8_t, whole)
+#endif
+#include "kernels/unary.h"
+
+/* The same rows as a table of addresses. */
+static const situ__row FN(rows)[SITU_UNARIES] = {
+#define BOTH(name, y_, whole, dx, uses) [SITU_UNARY_##name] = FN(name),
+#define MATH BOTH
+#define TEST(name, y_, whole) [SITU_UNARY_##name] = FN(name),
+#ifdef FLOATING
+#define FLOAT(name, y_, dx, uses) [SITU_UNARY_##name] = FN(name),
+#define WHOLE(name, whole)
+#else
+#define FLOAT(name, y_, dx, uses)
+#define WHOLE(name, whole) [SITU_UNARY_##name] = FN(name),
+#endif
+#include "kernels/unary.h"
+};
+
+#ifdef FLOATING
+static const situ__row FN(grads)[SITU_UNARIES] = {
+#define FLOAT(name, y_, dx, uses) [SITU_UNARY_##name] = FN(name##_grad),
+#define BOTH(name, y_, whole, dx, uses) [SITU_UNARY_##name] = FN(name##_grad),
+#define MATH BOTH
+#define WHOLE(name, whole)
+#define TEST(name, y_, whole)
+#include "kernels/unary.h"
+};
+#endif
+
+#undef LOOP
+#undef PLAIN
+#undef PADDED
+#undef GRADIENT_LOOP
+#undef PLAIN_GRADIENT
+#undef PADDED_GRADIENT
+#undef T
+#undef TNAME
+#undef WIDTH
+#undef FLOATING

@@ -1,0 +1,95 @@
+/* One fused optimiser step over a list of parameters.
+   SPDX-License-Identifier: MIT */
+#include "optimizer.h"
+#include "loop.h"
+
+#include "base/pool.h"
+#include "base/size.h"
+
+#include <math.h>
+
+enum { STATES = 3 };
+
+static void prepare(situ__step *s, int64_t step) {
+  const situ_optimizer_params *o = s->params;
+  s->first = step <= 1;
+  if (s->rule != SITU_RULE_ADAM && s->rule != SITU_RULE_ADAMW) return;
+  s->step_size = o->lr / (1 - pow(o->beta1, (double)step));
+  s->correction2_sqrt = sqrt(1 - pow(o->beta2, (double)step));
+}
+
+/* Half precision: a block at a time through f32. */
+static void apply_halves(const situ__rules *rules, const situ__step *s, situ_dtype dtype, int64_t n,
+                         char *p, const char *g, void *const *state) {
+  float block[2 + STATES][SITU__BLOCK];
+  void *wide[STATES];
+  const int64_t size = 2;
+  for (int64_t at = 0; at < n; at += SITU__BLOCK) {
+    int64_t m = situ__min_i64(SITU__BLOCK, n - at);
+    situ__cpu_widen(p + at * size, dtype, m, SITU__F32, block[0]);
+    situ__cpu_widen(g + at * size, dtype, m, SITU__F32, block[1]);
+    for (int k = 0; k < STATES; k++) {
+      wide[k] = state[k] ? block[2 + k] : NULL;
+      if (state[k])
+        situ__cpu_widen((char *)state[k] + at * size, dtype, m, SITU__F32, block[2 + k]);
+    }
+    rules->apply[SITU__F32](s, m, block[0], block[1], wide);
+    situ__cpu_narrow(block[0], SITU__F32, m, dtype, p + at * size);
+    for (int k = 0; k < STATES; k++)
+      if (state[k])
+        situ__cpu_narrow(block[2 + k], SITU__F32, m, dtype, (char *)state[k] + at * size);
+  }
+}
+
+/* Elements [begin, end) of one parameter. */
+static void apply(const situ__rules *rules, const situ__step *s, const situ_optimizer_item *item,
+                  int64_t begin, int64_t end) {
+  situ_dtype dtype = (situ_dtype)item->param->dtype;
+  const int64_t at = begin * situ__cpu_size(dtype);
+  char *p = situ__cpu_data(item->param) + at;
+  void *state[STATES];
+  const char *g = situ__cpu_data(item->grad) + at;
+  for (int k = 0; k < STATES; k++)
+    state[k] = item->state[k] ? situ__cpu_data(item->state[k]) + at : NULL;
+  if (dtype == SITU_F16 || dtype == SITU_BF16)
+    apply_halves(rules, s, dtype, end - begin, p, g, state);
+  else
+    rules->apply[situ__cpu_lane(dtype)](s, end - begin, p, g, state);
+}
+
+typedef struct pass {
+  const situ_work *work;
+  const situ__rules *rules;
+} pass;
+
+/* Elements [begin, end) of all parameters, one after another. */
+static void run(int64_t begin, int64_t end, void *payload) {
+  const pass *p = payload;
+  const situ_work *work = p->work;
+  situ__step s = { .rule = (situ_optimizer_rule)work->op, .params = work->params };
+  s.grad_scale = work->params->maximize ? -work->params->grad_scale : work->params->grad_scale;
+  int64_t prepared = -1, first = 0; /* the step that s is for; where an item begins */
+  for (int64_t i = 0; i < work->list_count && first < end; i++) {
+    const situ_optimizer_item *item = &work->list[i];
+    int64_t last = first + item->param->numel;
+    if (last > begin) {
+      if (item->step != prepared) prepare(&s, prepared = item->step);
+      apply(p->rules, &s, item, situ__max_i64(begin, first) - first,
+            situ__min_i64(end, last) - first);
+    }
+    first = last;
+  }
+}
+
+situ_status situ__cpu_optimizer(int index, const situ_work *work) {
+  (void)index;
+  int64_t numel = 0;
+  for (int64_t i = 0; i < work->list_count; i++) {
+    situ_dtype dtype = (situ_dtype)work->list[i].param->dtype;
+    if (situ__cpu_lane(dtype) == SITU__I64) return SITU_E_UNSUPPORTED;
+    numel += work->list[i].param->numel;
+  }
+  pass p = { work, SITU__ISA_PICK(situ__cpu_isa(), situ__rules) };
+  situ__parallel(numel, SITU__GRAIN, run, &p);
+  return SITU_OK;
+}

@@ -1,0 +1,26 @@
+/* Fused optimiser steps: the rules, compiled for every instruction set (isa/optimizer.c).
+   SPDX-License-Identifier: MIT */
+#ifndef SITU_BACKEND_CPU_OPTIMIZER_H
+#define SITU_BACKEND_CPU_OPTIMIZER_H
+
+#include "isa.h"
+
+/* What is known of one step: the hyperparameters, and what follows from them and the step's number. */
+typedef struct situ__step {
+  situ_optimizer_rule rule;
+  const situ_optimizer_params *params;
+  double grad_scale;       /* negative when maximising */
+  double step_size;        /* Adam: lr / (1 - beta1^step) */
+  double correction2_sqrt; /* Adam: sqrt(1 - beta2^step) */
+  bool first;              /* no step was taken before */
+} situ__step;
+
+/* n elements: parameter, gradient and states, in the lane's type; states that the rule does not use are not touched. */
+typedef struct situ__rules {
+  void (*apply[2])(const situ__step *step, int64_t n, void *param, const void *grad,
+                   void *const *state);
+} situ__rules;
+
+SITU__ISA_DECLARE(situ__rules, situ__rules);
+
+#endif

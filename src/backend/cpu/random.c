@@ -1,0 +1,122 @@
+/* Random numbers: element i of draw (seed, offset) has the same bits whatever is drawn around it, and by whom.
+   SPDX-License-Identifier: MIT */
+#include "random.h"
+#include "loop.h"
+
+#include "base/pool.h"
+#include "base/size.h"
+#include "kernels/dialect.h"
+#include "kernels/random.h"
+
+/* A block of draws, on its way from words to values. */
+typedef union draws {
+  uint32_t word[2 * SITU__BLOCK];
+  uint64_t pair[SITU__BLOCK];
+  float f32[SITU__BLOCK];
+  double f64[SITU__BLOCK];
+  int64_t i64[SITU__BLOCK];
+} draws;
+
+/* A piece of one call: n elements from `first` on, which is a multiple of 4; y has room for a block. */
+typedef struct piece {
+  const situ_work *work;
+  const situ__random_rows *rows;
+  int64_t first, n;
+} piece;
+
+static void draw_words(const piece *p, uint32_t *w) {
+  p->rows->words(w, p->first / 4, situ__ceil_div(p->n, 4), p->work->seed, p->work->offset);
+}
+static void draw_pairs(const piece *p, uint64_t *pair) {
+  uint32_t w[2 * SITU__BLOCK];
+  p->rows->words(w, p->first / 2, situ__ceil_div(p->n, 2), p->work->seed, p->work->offset);
+  for (int64_t i = 0; i < p->n + p->n % 2; i++) pair[i] = (uint64_t)w[2 * i + 1] << 32 | w[2 * i];
+}
+
+static situ__lane uniform(const piece *p, draws *y) {
+  const double low = p->work->scalar[0], range = p->work->scalar[1] - low;
+  situ_dtype dtype = (situ_dtype)p->work->out[0]->dtype;
+  if (dtype == SITU_F64) {
+    draw_pairs(p, y->pair);
+    for (int64_t i = 0; i < p->n; i++) y->f64[i] = low + uniform_f64(y->pair[i]) * range;
+    return SITU__F64;
+  }
+  const int digits = dtype == SITU_F16 ? 11 : dtype == SITU_BF16 ? 8 : 24;
+  const float low_32 = (float)low, range_32 = (float)range;
+  draw_words(p, y->word);
+  for (int64_t i = 0; i < p->n; i++)
+    y->f32[i] = low_32 + uniform_f32(y->word[i], digits) * range_32;
+  return SITU__F32;
+}
+
+static situ__lane normal(const piece *p, draws *y) {
+  const double mean = p->work->scalar[0], deviation = p->work->scalar[1];
+  draws raw;
+  if (p->work->out[0]->dtype == SITU_F64) {
+    draw_pairs(p, raw.pair);
+    p->rows->normal_64(raw.pair, situ__ceil_div(p->n, 2), y->f64);
+    for (int64_t i = 0; i < p->n; i++) y->f64[i] = mean + y->f64[i] * deviation;
+    return SITU__F64;
+  }
+  const float mean_32 = (float)mean, deviation_32 = (float)deviation;
+  draw_words(p, raw.word);
+  p->rows->normal_32(raw.word, situ__ceil_div(p->n, 2), y->f32);
+  for (int64_t i = 0; i < p->n; i++) y->f32[i] = mean_32 + y->f32[i] * deviation_32;
+  return SITU__F32;
+}
+
+static situ__lane bernoulli(const piece *p, draws *y) {
+  const situ_view_desc *chance = p->work->ins ? p->work->in[0] : NULL;
+  if (chance && chance->dtype == SITU_F64) {
+    double limit[SITU__BLOCK];
+    situ__cpu_load(chance, p->first, p->n, SITU__F64, limit);
+    draw_pairs(p, y->pair);
+    for (int64_t i = 0; i < p->n; i++) y->i64[i] = uniform_f64(y->pair[i]) < limit[i];
+    return SITU__I64;
+  }
+  float limit[SITU__BLOCK];
+  uint32_t word[SITU__BLOCK];
+  for (int64_t i = 0; !chance && i < p->n; i++) limit[i] = (float)p->work->scalar[0];
+  if (chance) situ__cpu_load(chance, p->first, p->n, SITU__F32, limit);
+  draw_words(p, word);
+  for (int64_t i = 0; i < p->n; i++) y->i64[i] = uniform_f32(word[i], 24) < limit[i];
+  return SITU__I64;
+}
+
+static situ__lane integer(const piece *p, draws *y) {
+  const uint64_t low = (uint64_t)p->work->integer[0], range = (uint64_t)p->work->integer[1] - low;
+  draw_pairs(p, y->pair);
+  for (int64_t i = 0; i < p->n; i++) y->pair[i] = low + below(y->pair[i], range);
+  return SITU__I64;
+}
+
+static situ__lane raw(const piece *p, draws *y) {
+  draw_pairs(p, y->pair);
+  return SITU__I64;
+}
+
+typedef situ__lane (*draw_fn)(const piece *p, draws *y);
+static const draw_fn draw[SITU_RANDOMS] = {
+  [SITU_RANDOM_UNIFORM] = uniform,
+  [SITU_RANDOM_NORMAL] = normal,
+  [SITU_RANDOM_BERNOULLI] = bernoulli,
+  [SITU_RANDOM_INTEGER] = integer,
+  [SITU_RANDOM_RAW] = raw,
+};
+
+static void run(int64_t begin, int64_t end, void *payload) {
+  const situ_work *work = payload;
+  draws y;
+  piece p = { work, SITU__ISA_PICK(situ__cpu_isa(), situ__random_rows), begin, 0 };
+  for (; p.first < end; p.first += SITU__BLOCK) {
+    p.n = situ__min_i64(SITU__BLOCK, end - p.first);
+    situ__lane lane = draw[work->op](&p, &y);
+    situ__cpu_store(work->out[0], p.first, p.n, lane, &y);
+  }
+}
+
+situ_status situ__cpu_random(int index, const situ_work *work) {
+  (void)index;
+  situ__parallel(work->out[0]->numel, SITU__GRAIN, run, (void *)(uintptr_t)work);
+  return SITU_OK;
+}

@@ -1,0 +1,18 @@
+/* Random blocks, compiled for every instruction set (isa/random.c).
+   SPDX-License-Identifier: MIT */
+#ifndef SITU_BACKEND_CPU_RANDOM_H
+#define SITU_BACKEND_CPU_RANDOM_H
+
+#include "isa.h"
+
+typedef struct situ__random_rows {
+  /* `count` Philox blocks of four words each, from counter (first, offset) on. */
+  void (*words)(uint32_t *w, int64_t first, int64_t count, uint64_t seed, uint64_t offset);
+  /* Standard normal numbers, two from every two words. */
+  void (*normal_32)(const uint32_t *w, int64_t pairs, float *y);
+  void (*normal_64)(const uint64_t *w, int64_t pairs, double *y);
+} situ__random_rows;
+
+SITU__ISA_DECLARE(situ__random_rows, situ__random_rows);
+
+#endif

@@ -1,0 +1,67 @@
+/* Functions of one tensor, and their gradients.
+   SPDX-License-Identifier: MIT */
+#include "elementwise.h"
+
+#include "base/fail.h"
+#include "kernels/dialect.h"
+
+/* What is known of each function besides its formulas. */
+typedef struct trait {
+  bool test;    /* its result is bool */
+  uint8_t uses; /* what its gradient reads */
+} trait;
+static const trait traits[SITU_UNARIES] = {
+#define FLOAT(name, y, dx, gradient_uses) [SITU_UNARY_##name] = { .uses = gradient_uses },
+#define BOTH(name, y, whole, dx, gradient_uses) [SITU_UNARY_##name] = { .uses = gradient_uses },
+#define MATH BOTH
+#define WHOLE(name, whole)
+#define TEST(name, y, whole) [SITU_UNARY_##name] = { .test = true },
+#include "kernels/unary.h"
+};
+
+situ_status situ__cpu_unary(int index, const situ_work *work) {
+  (void)index;
+  situ__lane lane = situ__cpu_lane(work->compute);
+  situ__row row = SITU__ISA_PICK(situ__cpu_isa(), situ__unary_rows)->row[lane][work->op];
+  if (!row) return SITU_E_UNSUPPORTED;
+  bool divides = work->op == SITU_UNARY_fmod_scalar || work->op == SITU_UNARY_remainder_scalar;
+  if (lane == SITU__I64 && divides && work->scalar[0] == 0)
+    return situ__fail(SITU_E_ARG, work->op == SITU_UNARY_fmod_scalar ? "fmod" : "remainder",
+                      "division by zero");
+  uint8_t native = situ__cpu_native(work->compute);
+  situ__cpu_elementwise(&(situ__row_call){
+      .row = row,
+      .lane = lane,
+      .compute = (uint8_t)work->compute,
+      .ins = 1,
+      .native = { traits[work->op].test ? SITU_BOOL : native, native },
+      .view = { work->out[0], work->in[0] },
+      .p = work->scalar,
+  });
+  return SITU_OK;
+}
+
+situ_status situ__cpu_unary_grad(int index, const situ_work *work) {
+  (void)index;
+  situ__lane lane = situ__cpu_lane(work->compute);
+  const situ__row *rows = SITU__ISA_PICK(situ__cpu_isa(), situ__unary_rows)->grad[lane];
+  situ__row row = rows ? rows[work->op] : NULL;
+  if (!row) return SITU_E_UNSUPPORTED;
+  const situ_view_desc *x = work->in[0], *y = work->in[1], *g = work->in[2];
+  if ((traits[work->op].uses == USES_X && !x) || (traits[work->op].uses == USES_Y && !y))
+    return situ__fail(SITU_E_ARG, "backward", "a gradient needs the %s of its function",
+                      x ? "result" : "operand");
+  uint8_t native = situ__cpu_native(work->compute);
+  /* A formula does not look at what it does not use: g stands in for it. */
+  situ__cpu_elementwise(&(situ__row_call){
+      .row = row,
+      .lane = lane,
+      .compute = (uint8_t)work->compute,
+      .ins = 3,
+      .native = { native, native, native, native },
+      .view = { work->out[0], traits[work->op].uses == USES_X ? x : g,
+                traits[work->op].uses == USES_Y ? y : g, g },
+      .p = work->scalar,
+  });
+  return SITU_OK;
+}

@@ -1,0 +1,44 @@
+/* The table of element-wise functions of two tensors: each formula is written here and nowhere else.
+   SPDX-License-Identifier: MIT
+
+   FLOAT(name, y)         floating types only
+   BOTH(name, y, whole y) whole numbers too
+   MATH(name, y, whole y) the same, with calls of library functions
+   WHOLE(name, whole y)   whole numbers only
+   TEST(name, y)          any type; y is bool
+
+   a and b are the elements. The reader defines the five macros; they are undefined again at the end. Names are those
+   of SITU_BINARY_NAMES. */
+/* clang-format off: it takes a * b for a declaration */
+
+BOTH(add, a + b, whole_add(a, b))
+BOTH(sub, a - b, whole_sub(a, b))
+BOTH(mul, a * b, whole_mul(a, b))
+FLOAT(div, a / b)
+BOTH(div_trunc, trunc(a / b), whole_div(a, b))
+BOTH(div_floor, FN(floor_quotient)(a, b), whole_floor_div(a, b))
+MATH(pow, pow(a, b), whole_pow(a, b))
+BOTH(fmod, fmod(a, b), whole_rem(a, b))
+BOTH(remainder, FN(modulo)(a, b), whole_modulo(a, b))
+BOTH(maximum, FN(larger)(a, b), a > b ? a : b)
+BOTH(minimum, FN(smaller)(a, b), a < b ? a : b)
+
+TEST(eq, a == b)
+TEST(ne, a != b)
+TEST(lt, a < b)
+TEST(le, a <= b)
+TEST(gt, a > b)
+TEST(ge, a >= b)
+TEST(logical_and, (a != 0) & (b != 0))
+TEST(logical_or, (a != 0) | (b != 0))
+TEST(logical_xor, (a != 0) != (b != 0))
+
+WHOLE(bitwise_and, a & b)
+WHOLE(bitwise_or, a | b)
+WHOLE(bitwise_xor, a ^ b)
+
+#undef FLOAT
+#undef BOTH
+#undef MATH
+#undef WHOLE
+#undef TEST

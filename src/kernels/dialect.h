@@ -1,0 +1,79 @@
+/* The words that formulas are written in, spoken as C17, OpenCL C 1.2 and CUDA C.
+   SPDX-License-Identifier: MIT
+
+   A table (unary.h, binary.h, ternary.h) is read once for each type T in { float, double } and once for whole
+   numbers, I64. Its rows use only what all three languages know: operators, ?:, exp log log1p log2 expm1 sin cos
+   tanh erf sqrt fabs floor ceil trunc rint copysign fmod pow, and the functions of floats.h and whole.h. */
+#ifndef SITU_KERNELS_DIALECT_H
+#define SITU_KERNELS_DIALECT_H
+
+#if defined(__OPENCL_C_VERSION__)
+#pragma OPENCL FP_CONTRACT \
+    OFF /* bits are to be the same everywhere: no fused multiply-add of its own accord */
+#define DEVICE
+#define BITS_F32(x) as_uint(x)
+#define F32_BITS(x) as_float(x)
+#define BITS_F64(x) as_ulong(x)
+#define F64_BITS(x) as_double(x)
+typedef long I64;
+typedef ulong U64;
+typedef uint U32;
+typedef int I32;
+#elif defined(__CUDACC__)
+#define DEVICE static __device__ inline /* and -fmad=false, for the same reason */
+#define BITS_F32(x) __float_as_uint(x)
+#define F32_BITS(x) __uint_as_float(x)
+#define BITS_F64(x) ((unsigned long long)__double_as_longlong(x))
+#define F64_BITS(x) __longlong_as_double((long long)(x))
+typedef long long I64;
+typedef unsigned long long U64;
+typedef unsigned int U32;
+typedef int I32;
+#ifndef INFINITY /* NVRTC has no <math.h> */
+#define INFINITY __int_as_float(0x7f800000)
+#endif
+#else
+#include "vector_math.h"
+#include <stdint.h>
+#define DEVICE static inline
+typedef int64_t I64;
+typedef uint64_t U64;
+typedef uint32_t U32;
+typedef int32_t I32;
+#define BITS_F32(x) \
+  ((union {         \
+     float f;       \
+     U32 u;         \
+   }){ .f = (x) }   \
+       .u)
+#define F32_BITS(x) \
+  ((union {         \
+     U32 u;         \
+     float f;       \
+   }){ .u = (x) }   \
+       .f)
+#define BITS_F64(x) \
+  ((union {         \
+     double f;      \
+     U64 u;         \
+   }){ .f = (x) }   \
+       .u)
+#define F64_BITS(x) \
+  ((union {         \
+     U64 u;         \
+     double f;      \
+   }){ .u = (x) }   \
+       .f)
+#endif
+
+/* A function of floats.h for the type in hand: FN(remainder) is remainder_f32 while T is float. */
+#define PASTE_(name, type) name##_##type
+#define PASTE(name, type) PASTE_(name, type)
+#define FN(name) PASTE(name, TNAME)
+
+/* What a gradient reads besides g. */
+#define USES_NOTHING 0
+#define USES_X 1
+#define USES_Y 2
+
+#endif

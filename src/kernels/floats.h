@@ -1,0 +1,41 @@
+/* Functions that formulas share, for the floating type T. Included once for each T.
+   SPDX-License-Identifier: MIT */
+
+/* NaN if either is, as in PyTorch (fmax and fmin would lose it); a if they are equal. */
+DEVICE T FN(larger)(T a, T b) { return b > a || b != b ? b : a; }
+DEVICE T FN(smaller)(T a, T b) { return b < a || b != b ? b : a; }
+
+DEVICE T FN(sign_of)(T x) { return (T)(x > 0) - (T)(x < 0); }
+
+/* The remainder that has b's sign. */
+DEVICE T FN(modulo)(T a, T b) {
+  T r = fmod(a, b);
+  return r != 0 && (b < 0) != (r < 0) ? r + b : r;
+}
+
+/* floor(a / b), right also where a / b would round up to a whole number. */
+DEVICE T FN(floor_quotient)(T a, T b) {
+  if (b == 0) return a / b;
+  T r = fmod(a, b);
+  T q = (a - r) / b;
+  if (r != 0 && (b < 0) != (r < 0)) q -= 1;
+  if (q == 0) return copysign((T)0, a / b);
+  T whole = floor(q);
+  return q - whole > (T)0.5 ? whole + 1 : whole;
+}
+
+/* The standard normal distribution: P(X < x), its density, and the tanh approximation's inner function. */
+DEVICE T FN(normal_cdf)(T x) { return (1 + erf(x * (T)0.70710678118654752440)) * (T)0.5; }
+DEVICE T FN(normal_pdf)(T x) { return exp(x * x * (T)-0.5) * (T)0.39894228040143267794; }
+DEVICE T FN(gelu_inner)(T x) { return (T)0.79788456080286535588 * (x + (T)0.044715 * x * x * x); }
+DEVICE T FN(gelu_tanh_slope)(T x) {
+  T t = tanh(FN(gelu_inner)(x));
+  T inner_slope = (T)0.79788456080286535588 * (1 + (T)0.134145 * x * x);
+  return (T)0.5 * (1 + t) + (T)0.5 * x * (1 - t * t) * inner_slope;
+}
+
+DEVICE T FN(logistic)(T x) { return 1 / (1 + exp(-x)); }
+DEVICE T FN(silu_slope)(T x) {
+  T s = FN(logistic)(x);
+  return s * (1 + x * (1 - s));
+}

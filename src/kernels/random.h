@@ -1,0 +1,54 @@
+/* Random numbers by counter, the same bits in every language and on every device: Philox4x32-10 (Salmon, Moraes, Dror and
+   Shaw, "Parallel random numbers: as easy as 1, 2, 3", SC 2011), and normal numbers from + - * / and sqrt alone.
+   SPDX-License-Identifier: MIT
+
+   Element i of draw `offset` has words of the block whose counter is (i / 4, offset), or (i / 2, offset) where it needs
+   64 bits: word i % 4, or words 2 (i % 2) and 2 (i % 2) + 1, the low one first. */
+#ifndef SITU_KERNELS_RANDOM_H
+#define SITU_KERNELS_RANDOM_H
+
+/* The block of four words for a counter and a key. */
+DEVICE void philox(U64 index, U64 offset, U64 key, U32 *w0, U32 *w1, U32 *w2, U32 *w3) {
+  U32 c0 = (U32)index, c1 = (U32)(index >> 32), c2 = (U32)offset, c3 = (U32)(offset >> 32);
+  U32 k0 = (U32)key, k1 = (U32)(key >> 32);
+  for (int round = 0; round < 10; round++) {
+    U64 a = (U64)0xD2511F53u * c0, b = (U64)0xCD9E8D57u * c2;
+    c0 = (U32)(b >> 32) ^ c1 ^ k0;
+    c1 = (U32)b;
+    c2 = (U32)(a >> 32) ^ c3 ^ k1;
+    c3 = (U32)a;
+    k0 += 0x9E3779B9u;
+    k1 += 0xBB67AE85u;
+  }
+  *w0 = c0;
+  *w1 = c1;
+  *w2 = c2;
+  *w3 = c3;
+}
+
+/* In [0, 1), a multiple of 2^-digits: no more digits than the result's dtype has, so that rounding cannot make it 1. */
+DEVICE float uniform_f32(U32 word, int digits) {
+  return (float)(I32)(word >> (32 - digits)) * F32_BITS((U32)(127 - digits) << 23);
+}
+DEVICE double uniform_f64(U64 words) { return (double)(I64)(words >> 11) * 0x1p-53; }
+
+/* u as 2^k m, with m in [sqrt(1/2), sqrt(2)). */
+DEVICE float split_f32(float u, I32 *k) {
+  U32 bits = BITS_F32(u);
+  *k = (I32)(bits - 0x3f3504f3u) >> 23;
+  return F32_BITS(bits - ((U32)*k << 23));
+}
+DEVICE double split_f64(double u, I32 *k) {
+  U64 bits = BITS_F64(u);
+  *k = (I32)((I64)(bits - 0x3fe6a09e667f3bcdu) >> 52);
+  return F64_BITS(bits - ((U64)*k << 52));
+}
+
+/* A whole number in [0, range), by the high half of the product words * range. */
+DEVICE U64 below(U64 words, U64 range) {
+  U64 a = words >> 32, b = words & 0xffffffffu, c = range >> 32, d = range & 0xffffffffu;
+  U64 middle = a * d + (b * d >> 32);
+  return a * c + (middle >> 32) + ((b * c + (middle & 0xffffffffu)) >> 32);
+}
+
+#endif

@@ -1,0 +1,83 @@
+/* The table of element-wise functions of one tensor: each formula is written here and nowhere else.
+   SPDX-License-Identifier: MIT
+
+   FLOAT(name, y, dx, uses)         floating types only
+   BOTH(name, y, whole y, dx, uses) whole numbers too
+   MATH(name, y, whole y, dx, uses) the same, with calls of library functions
+   WHOLE(name, whole y)             whole numbers only
+   TEST(name, y, whole y)           y is bool
+
+   x is the element, y = f(x), g the gradient that comes in, p0 to p3 the call's parameters; `uses` says whether dx
+   reads x or y. The reader defines the five macros; they are undefined again at the end. Names are those of
+   SITU_UNARY_NAMES. */
+/* clang-format off: it takes a * b for a declaration */
+
+BOTH(neg, -x, whole_neg(x), -g, USES_NOTHING)
+BOTH(abs, fabs(x), x < 0 ? whole_neg(x) : x, g * FN(sign_of)(x), USES_X)
+BOTH(sign, FN(sign_of)(x), (x > 0) - (x < 0), 0, USES_NOTHING)
+BOTH(square, x * x, whole_mul(x, x), g * 2 * x, USES_X)
+FLOAT(sqrt, sqrt(x), g / (2 * y), USES_Y)
+FLOAT(rsqrt, 1 / sqrt(x), (T)-0.5 * g * y * y * y, USES_Y)
+FLOAT(reciprocal, 1 / x, -g * y * y, USES_Y)
+
+FLOAT(exp, exp(x), g * y, USES_Y)
+FLOAT(expm1, expm1(x), g * (y + 1), USES_Y)
+FLOAT(log, log(x), g / x, USES_X)
+FLOAT(log1p, log1p(x), g / (x + 1), USES_X)
+FLOAT(log2, log2(x), g / (x * (T)0.69314718055994530942), USES_X)
+FLOAT(sin, sin(x), g * cos(x), USES_X)
+FLOAT(cos, cos(x), -g * sin(x), USES_X)
+FLOAT(erf, erf(x), g * (T)1.12837916709551257390 * exp(-x * x), USES_X)
+
+FLOAT(tanh, tanh(x), g * (1 - y * y), USES_Y)
+FLOAT(sigmoid, FN(logistic)(x), g * (1 - y) * y, USES_Y)
+BOTH(relu, x < 0 ? 0 : x, x < 0 ? 0 : x, y <= 0 ? 0 : g, USES_Y)
+FLOAT(leaky_relu, x > 0 ? x : x * p0, x > 0 ? g : g * p0, USES_X)
+FLOAT(elu, x <= 0 ? expm1(x) * p0 : x, x <= 0 ? g * p0 * exp(x) : g, USES_X)
+FLOAT(gelu, x * FN(normal_cdf)(x), g * (FN(normal_cdf)(x) + x * FN(normal_pdf)(x)), USES_X)
+FLOAT(gelu_tanh, (T)0.5 * x * (1 + tanh(FN(gelu_inner)(x))), g * FN(gelu_tanh_slope)(x), USES_X)
+FLOAT(silu, x / (1 + exp(-x)), g * FN(silu_slope)(x), USES_X)
+/* p0 beta, p1 threshold */
+FLOAT(softplus, x * p0 > p1 ? x : log1p(exp(x * p0)) / p0,
+      x * p0 > p1 ? g : g * exp(x * p0) / (exp(x * p0) + 1), USES_X)
+/* p0 lowest, p1 highest */
+BOTH(hardtanh, FN(smaller)(FN(larger)(x, p0), p1), x < p0 ? p0 : x > p1 ? p1 : x,
+     x <= p0 || x >= p1 ? 0 : g, USES_X)
+BOTH(clamp, FN(smaller)(FN(larger)(x, p0), p1), x > p1 || p0 > p1 ? p1 : x < p0 ? p0 : x,
+     x >= p0 && x <= p1 ? g : 0, USES_X)
+/* p0 for NaN, p1 for Inf, p2 for -Inf */
+BOTH(nan_to_num, x != x ? p0 : x == INFINITY ? p1 : x == -INFINITY ? p2 : x, x,
+     fabs(x) < INFINITY ? g : 0, USES_X)
+
+BOTH(floor, floor(x), x, 0, USES_NOTHING)
+BOTH(ceil, ceil(x), x, 0, USES_NOTHING)
+BOTH(round, rint(x), x, 0, USES_NOTHING)
+BOTH(trunc, trunc(x), x, 0, USES_NOTHING)
+
+TEST(isnan, x != x, 0)
+TEST(isinf, fabs(x) == INFINITY, 0)
+TEST(logical_not, x == 0, x == 0)
+WHOLE(bitwise_not, ~x)
+
+/* With a number from the host, p0. */
+BOTH(add_scalar, x + p0, whole_add(x, p0), g, USES_NOTHING)
+BOTH(rsub_scalar, p0 - x, whole_sub(p0, x), -g, USES_NOTHING)
+BOTH(mul_scalar, x * p0, whole_mul(x, p0), g * p0, USES_NOTHING)
+FLOAT(div_scalar, x / p0, g / p0, USES_NOTHING)
+MATH(pow_scalar, pow(x, p0), whole_pow(x, p0), p0 == 0 ? 0 : g * (p0 * pow(x, p0 - 1)), USES_X)
+MATH(scalar_pow, pow(p0, x), whole_pow(p0, x), p0 == 0 && x >= 0 ? 0 : g * (pow(p0, x) * log(p0)),
+     USES_X)
+BOTH(fmod_scalar, fmod(x, p0), whole_rem(x, p0), g, USES_NOTHING)
+BOTH(remainder_scalar, FN(modulo)(x, p0), whole_modulo(x, p0), g, USES_NOTHING)
+TEST(eq_scalar, x == p0, x == p0)
+TEST(ne_scalar, x != p0, x != p0)
+TEST(lt_scalar, x < p0, x < p0)
+TEST(le_scalar, x <= p0, x <= p0)
+TEST(gt_scalar, x > p0, x > p0)
+TEST(ge_scalar, x >= p0, x >= p0)
+
+#undef FLOAT
+#undef BOTH
+#undef MATH
+#undef WHOLE
+#undef TEST

@@ -1,0 +1,34 @@
+/* Functions that formulas share, for whole numbers. They wrap, and no operand can trap: the cpu refuses division by
+   zero before it starts; a device that cannot look first gets 0.
+   SPDX-License-Identifier: MIT */
+#ifndef SITU_KERNELS_WHOLE_H
+#define SITU_KERNELS_WHOLE_H
+
+DEVICE I64 whole_add(I64 a, I64 b) { return (I64)((U64)a + (U64)b); }
+DEVICE I64 whole_sub(I64 a, I64 b) { return (I64)((U64)a - (U64)b); }
+DEVICE I64 whole_mul(I64 a, I64 b) { return (I64)((U64)a * (U64)b); }
+DEVICE I64 whole_neg(I64 a) { return (I64)(0 - (U64)a); }
+
+DEVICE I64 whole_div(I64 a, I64 b) { return b == 0 ? 0 : b == -1 ? whole_neg(a) : a / b; }
+DEVICE I64 whole_rem(I64 a, I64 b) { return b == 0 || b == -1 ? 0 : a % b; }
+DEVICE I64 whole_floor_div(I64 a, I64 b) {
+  I64 r = whole_rem(a, b);
+  return whole_div(a, b) - (r != 0 && (b < 0) != (r < 0));
+}
+DEVICE I64 whole_modulo(I64 a, I64 b) {
+  I64 r = whole_rem(a, b);
+  return r != 0 && (b < 0) != (r < 0) ? r + b : r;
+}
+
+/* a to the power of b, wrapped; below 0 truncated as a fraction would be: 1, -1 or 0. */
+DEVICE I64 whole_pow(I64 a, I64 b) {
+  if (b < 0) return a == 1 ? 1 : a == -1 ? (b % 2 ? -1 : 1) : 0;
+  I64 power = 1;
+  for (; b; b >>= 1) {
+    if (b & 1) power = whole_mul(power, a);
+    a = whole_mul(a, a);
+  }
+  return power;
+}
+
+#endif
