@@ -3,7 +3,7 @@
    SPDX-License-Identifier: MIT */
 #include <pthread.h>
 #include <string.h>
-#include <unistd.h>
+#include <sys/sysinfo.h>
 
 #include "base/alloc.h"
 #include "base/fail.h"
@@ -46,7 +46,8 @@ typedef struct depot {
   pthread_mutex_t lock;
   situ_device device;
   stack   class[CLASSES];
-  size_t  kept, limit;  /* bytes */
+  size_t  kept, limit;  /* bytes in the classes, and the most that there may be */
+  size_t  total;        /* bytes that the host has; a device knows its own budget */
   int64_t used;         /* bytes in storages; for the host: without the threads' own counts */
 } depot;
 
@@ -78,9 +79,12 @@ static inline void count(int64_t *counter, int64_t change) {
 
 /* ---- opening ------------------------------------------------------------------------------ */
 
-static size_t host_limit(void) {
-  long pages = sysconf(_SC_PHYS_PAGES), size = sysconf(_SC_PAGESIZE);
-  return pages > 0 && size > 0 ? (size_t)pages / 4 * (size_t)size : (size_t)1 << 30;
+/* What the host has to give. The system promises more than that, and then kills whoever takes it at its word. */
+static size_t host_total(void) {
+  struct sysinfo host;
+  size_t bytes;
+  if (sysinfo(&host) != 0 || __builtin_mul_overflow(host.totalram + host.totalswap, (size_t)host.mem_unit, &bytes)) return SIZE_MAX;
+  return bytes;
 }
 
 static depot *open_depot(situ_device device) {
@@ -88,7 +92,8 @@ static depot *open_depot(situ_device device) {
   if (!d) return NULL;
   memset(d, 0, sizeof *d);
   d->device = device;
-  d->limit = device.kind == SITU_CPU ? host_limit() : SIZE_MAX;
+  d->total = device.kind == SITU_CPU ? host_total() : SIZE_MAX;
+  d->limit = device.kind == SITU_CPU ? d->total / 4 : SIZE_MAX;
   (void)pthread_mutex_init(&d->lock, NULL);
   return d;
 }
@@ -269,19 +274,27 @@ static situ_status no_memory(const char *op, situ_device device, size_t bytes) {
                     situ_device_name(device, name), (unsigned long long)used);
 }
 
-/* From the device itself; out of memory there, once more without the cache. */
-static situ_status fresh(const char *op, situ_device device, size_t bytes, size_t size, void **data) {
-  const situ_backend *backend = situ__backend(device);
-  uint64_t before = situ__error_count();
-  situ_status status = backend->alloc(device.index, size, data);
-  if (status == SITU_E_NOMEM && situ__error_count() == before) {
-    depot *d = depot_of(device);
-    bool any = d && empty_depot(d);
-    if (device.kind == SITU_CPU && mine) any |= empty_lists(mine, NULL);
-    if (any) status = backend->alloc(device.index, size, data);
-    if (status == SITU_E_NOMEM && situ__error_count() == before) return no_memory(op, device, bytes);
+/* From the device itself. */
+static situ_status ask(depot *d, size_t size, void **data) {
+  uint64_t used, kept;
+  if (d->total != SIZE_MAX) {
+    situ__memory_stats(d->device, &used, &kept);
+    if (size > d->total || used + kept > d->total - size) return SITU_E_NOMEM;
   }
-  if (status != SITU_OK) return situ__device_failed(op, device, status, before, "allocating");
+  return situ__backend(d->device)->alloc(d->device.index, size, data);
+}
+
+/* The same, and out of memory there, once more without the cache. */
+static situ_status fresh(const char *op, depot *d, size_t bytes, size_t size, void **data) {
+  uint64_t before = situ__error_count();
+  situ_status status = ask(d, size, data);
+  if (status == SITU_E_NOMEM && situ__error_count() == before) {
+    bool any = empty_depot(d);
+    if (d->device.kind == SITU_CPU && mine) any |= empty_lists(mine, NULL);
+    if (any) status = ask(d, size, data);
+    if (status == SITU_E_NOMEM && situ__error_count() == before) return no_memory(op, d->device, bytes);
+  }
+  if (status != SITU_OK) return situ__device_failed(op, d->device, status, before, "allocating");
   return SITU_OK;
 }
 
@@ -314,7 +327,7 @@ situ_status situ__memory_alloc(const char *op, situ_device device, size_t bytes,
     depot *d = depot_of(device);
     if (!d) return no_memory(op, device, bytes);
     *data = take(d, class, size);
-    if (!*data && (status = fresh(op, device, bytes, size, data)) != SITU_OK) {
+    if (!*data && (status = fresh(op, d, bytes, size, data)) != SITU_OK) {
       *data = NULL;
       return status;
     }

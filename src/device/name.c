@@ -33,21 +33,22 @@ const char *situ_device_name(situ_device device, char buffer[SITU_DEVICE_NAME_MA
 
 static size_t smaller(size_t a, size_t b) { return a < b ? a : b; }
 
-/* Edit distance of two short words (the longer is cut). */
+/* Edit distance of two short words (the longer is cut); two neighbours exchanged are one change. */
 static size_t distance(const char *a, const char *b) {
   enum { LONGEST = 15 };
-  size_t row[LONGEST + 1], n = smaller(strlen(b), LONGEST), m = smaller(strlen(a), LONGEST);
-  for (size_t j = 0; j <= n; j++) row[j] = j;
-  for (size_t i = 1; i <= m; i++) {
-    size_t diagonal = row[0];
-    row[0] = i;
-    for (size_t j = 1; j <= n; j++) {
-      size_t above = row[j];
-      row[j] = smaller(smaller(above, row[j - 1]) + 1, diagonal + (a[i - 1] != b[j - 1]));
-      diagonal = above;
+  size_t table[LONGEST + 1][LONGEST + 1], m = smaller(strlen(a), LONGEST), n = smaller(strlen(b), LONGEST);
+  for (size_t i = 0; i <= m; i++) {
+    for (size_t j = 0; j <= n; j++) {
+      size_t *d = &table[i][j];
+      if (i == 0 || j == 0) {
+        *d = i + j;
+        continue;
+      }
+      *d = smaller(smaller(table[i - 1][j], table[i][j - 1]) + 1, table[i - 1][j - 1] + (a[i - 1] != b[j - 1]));
+      if (i > 1 && j > 1 && a[i - 1] == b[j - 2] && a[i - 2] == b[j - 1]) *d = smaller(*d, table[i - 2][j - 2] + 1);
     }
   }
-  return row[n];
+  return table[m][n];
 }
 
 /* The kind that a word may have meant; cpu if nothing is near. */

@@ -1,0 +1,78 @@
+/* Backends in modules: every way in which one can be missing or wrong has its own reason, and nothing relative is opened.
+   SPDX-License-Identifier: MIT */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include <cmocka.h>
+
+#include "device/device.h"
+
+/* The tests run in a directory of their own. */
+static void write_file(const char *path, const char *text) {
+  FILE *file = fopen(path, "w");
+  assert_non_null(file);
+  assert_true(fputs(text, file) >= 0);
+  assert_int_equal(fclose(file), 0);
+}
+
+static void not_there(void **state) {
+  (void)state;
+  const char *reason = NULL;
+  assert_int_equal(setenv("SITU_MODULE_DIR", "/nowhere", 1), 0);
+  assert_null(situ__module_open("cuda", SITU_CUDA, &reason));
+  assert_string_equal(reason, "this build has no cuda module (looked for /nowhere/libsitu-cuda.so)");
+}
+
+static void beside_the_library(void **state) {
+  (void)state;
+  const char *reason = NULL;
+  assert_int_equal(unsetenv("SITU_MODULE_DIR"), 0);
+  assert_null(situ__module_open("absent", SITU_CUDA, &reason));
+  assert_non_null(strstr(reason, "/situ/0/libsitu-absent.so)"));
+  assert_non_null(strstr(reason, "(looked for /"));
+}
+
+static void no_library(void **state) {
+  (void)state;
+  char here[4096];
+  const char *reason = NULL;
+  assert_non_null(getcwd(here, sizeof here));
+  write_file("libsitu-broken.so", "this is no library\n");
+  assert_int_equal(setenv("SITU_MODULE_DIR", here, 1), 0);
+  assert_null(situ__module_open("broken", SITU_CUDA, &reason));
+  assert_non_null(strstr(reason, "the broken module cannot be opened: "));
+  assert_non_null(strstr(reason, "libsitu-broken.so"));
+  assert_int_equal(unlink("libsitu-broken.so"), 0);
+}
+
+/* A file of the right name in the current directory, and a directory that is not absolute. */
+static void nothing_relative(void **state) {
+  (void)state;
+  const char *reason = NULL;
+  (void)mkdir("situ", 0755);
+  (void)mkdir("situ/0", 0755);
+  write_file("situ/0/libsitu-trap.so", "trap");
+  write_file("libsitu-trap.so", "trap");
+  assert_int_equal(setenv("SITU_MODULE_DIR", ".", 1), 0);
+  assert_null(situ__module_open("trap", SITU_CUDA, &reason));
+  assert_null(strstr(reason, "cannot be opened"));
+  assert_int_equal(unlink("situ/0/libsitu-trap.so"), 0);
+  assert_int_equal(unlink("libsitu-trap.so"), 0);
+}
+
+int main(void) {
+  const struct CMUnitTest tests[] = {
+    cmocka_unit_test(not_there),
+    cmocka_unit_test(beside_the_library),
+    cmocka_unit_test(no_library),
+    cmocka_unit_test(nothing_relative),
+  };
+  return cmocka_run_group_tests_name("device/module", tests, NULL, NULL);
+}
