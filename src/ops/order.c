@@ -1,0 +1,181 @@
+/* Extremes along a dimension with their places, running sums, sorting.
+   SPDX-License-Identifier: MIT */
+#include "base/fail.h"
+#include "ops/ops.h"
+
+typedef struct order_params {
+  int     dim;
+  bool    keepdim, descending;
+  int64_t k;
+} order_params;
+
+/* A 0-dim operand is treated as having one dimension of size 1. */
+static const situ_view_desc *ranked(const situ_view_desc *v, situ_view_desc *room) {
+  return v->ndim ? v : situ_desc_reshape(v, SITU_SHAPE(1), room);
+}
+
+/* ---- min, max, argmin, argmax along one dimension ---- */
+
+static bool arg_infer(situ_call *c) {
+  const order_params *p = c->params;
+  situ_infer_like(c);
+  situ_shape *shape = &c->shape[0];
+  if (shape->ndim && shape->dim[p->dim] == 0) return situ_refuse(c, SITU_E_ARG, "no elements to choose from: dimension %d has size 0", p->dim);
+  if (shape->ndim) shape->dim[p->dim] = 1;
+  if (shape->ndim && !p->keepdim) {
+    for (int d = p->dim; d + 1 < shape->ndim; d++) shape->dim[d] = shape->dim[d + 1];
+    shape->ndim--;
+  }
+  c->shape[1] = *shape;
+  c->dtype[1] = SITU_I64;
+  return true;
+}
+
+static bool arg_forward(situ_call *c) {
+  const order_params *p = c->params;
+  situ_tensor *x = situ_contiguous(c->in[0]);
+  if (!x) return false;
+  situ_view_desc from, values, indices;
+  const situ_view_desc *v = ranked(situ_desc(x), &from);
+  situ_shape kept = situ__shape(v);
+  kept.dim[p->dim] = 1;
+  return situ_launch(c->op->name, c->device, &(situ_work){ .verb = SITU_VERB_ARG_REDUCE, .op = c->op->code, .compute = (situ_dtype)v->dtype, .ins = 1, .outs = 2,
+                     .in = { v }, .out = { situ_desc_reshape(situ_desc(c->out[0]), kept, &values), situ_desc_reshape(situ_desc(c->out[1]), kept, &indices) },
+                     .integer = { p->dim } });
+}
+
+/* The gradient goes where the value came from. */
+static bool place_backward(situ_grad_call *g) {
+  const order_params *p = g->params;
+  situ_tensor *up = g->grad[0], *place = g->out[1];
+  if (!up) return (g->dx[0] = situ_zeros(g->shape[0], &(situ_options){ .dtype = g->dtype[0], .device = g->device })) != NULL;
+  if (!g->shape[0].ndim) return (g->dx[0] = up) != NULL;
+  if (situ_dim(up) < g->shape[0].ndim) {
+    up = situ_unsqueeze(up, p->dim);
+    place = situ_unsqueeze(place, p->dim);
+  }
+  situ_tensor *zero = situ_zeros(g->shape[0], &(situ_options){ .dtype = situ_dtype_of(up), .device = g->device });
+  return (g->dx[0] = situ_scatter_add_(zero, p->dim, place, up)) != NULL;
+}
+
+#define ARG(id, which)                                                                                               \
+  SITU_OP(id##_op) = { .name = #id, .operand = { { "input", 0 } }, .outs = 2, .code = which, .flags = SITU_OP_COMPOSED, \
+                       .save = SITU_SAVE_OUT(1), .params_size = sizeof(order_params), .infer = arg_infer,            \
+                       .forward = arg_forward, .backward = place_backward };
+ARG(min, 0)
+ARG(max, 1)
+
+static situ_tensor *extreme(const situ_op *op, situ_tensor *x, int dim, bool keepdim, situ_tensor **indices) {
+  order_params p = { .keepdim = keepdim };
+  situ_tensor *outs[2] = { NULL, NULL };
+  if (situ__need(op->name, "input", x) && situ_wrap_dim(op->name, dim, x->view.ndim, &p.dim)) situ_op_run(op, &x, 1, &p, outs);
+  if (indices) *indices = outs[1];
+  return outs[0];
+}
+
+situ_tensor *situ_min_dim(situ_tensor *x, int dim, bool keepdim, situ_tensor **indices) { return extreme(&min_op, x, dim, keepdim, indices); }
+situ_tensor *situ_max_dim(situ_tensor *x, int dim, bool keepdim, situ_tensor **indices) { return extreme(&max_op, x, dim, keepdim, indices); }
+
+static situ_tensor *place_of(const char *name, const situ_op *op, situ_tensor *x, const situ_reduce_options *o) {
+  situ_tensor *indices = NULL;
+  if (!situ__need(name, "input", x)) return NULL;
+  if (o && o->dim.ndim > 1) {
+    situ__fail(SITU_E_ARG, name, "%d dimensions listed: one, or none for the flattened tensor", o->dim.ndim);
+    return NULL;
+  }
+  situ_scope s;
+  situ_scope_begin_no_grad(&s);
+  bool flat = !o || !o->dim.ndim;
+  situ_tensor *from = flat ? situ_reshape(x, SITU_SHAPE(-1)) : x;
+  extreme(op, from, flat ? 0 : (int)o->dim.dim[0], o && o->keepdim && !flat, &indices);
+  if (flat && o && o->keepdim) {
+    situ_shape ones = { .ndim = x->view.ndim };
+    for (int d = 0; d < ones.ndim; d++) ones.dim[d] = 1;
+    indices = situ_reshape(indices, ones);
+  }
+  indices = situ_escape(&s, indices);
+  SITU_IGNORE(situ_scope_end(&s));
+  return indices;
+}
+situ_tensor *situ_argmin(situ_tensor *x, const situ_reduce_options *options) { return place_of("argmin", &min_op, x, options); }
+situ_tensor *situ_argmax(situ_tensor *x, const situ_reduce_options *options) { return place_of("argmax", &max_op, x, options); }
+
+/* ---- cumsum ---- */
+
+static bool cumsum_infer(situ_call *c) {
+  situ_infer_like(c);
+  if (!situ_dtype_is_floating(c->dtype[0])) c->dtype[0] = SITU_I64;
+  return true;
+}
+static bool cumsum_forward(situ_call *c) {
+  const order_params *p = c->params;
+  situ_tensor *x = situ_contiguous(c->in[0]);
+  if (!x) return false;
+  situ_view_desc from, to;
+  return situ_launch(c->op->name, c->device, &(situ_work){ .verb = SITU_VERB_SCAN, .compute = c->dtype[0], .ins = 1, .outs = 1,
+                     .in = { ranked(situ_desc(x), &from) }, .out = { ranked(situ_desc(c->out[0]), &to) }, .integer = { p->dim } });
+}
+static bool cumsum_backward(situ_grad_call *g) {
+  const order_params *p = g->params;
+  return (g->dx[0] = situ_flip(situ_cumsum(situ_flip(g->grad[0], SITU_DIMS(p->dim)), p->dim), SITU_DIMS(p->dim))) != NULL;
+}
+SITU_OP(cumsum_op) = { .name = "cumsum", .operand = { { "input", 0 } }, .flags = SITU_OP_COMPOSED, .params_size = sizeof(order_params),
+                       .infer = cumsum_infer, .forward = cumsum_forward, .backward = cumsum_backward };
+
+situ_tensor *situ_cumsum(situ_tensor *x, int dim) {
+  order_params p = { 0 };
+  return situ__need("cumsum", "input", x) && situ_wrap_dim("cumsum", dim, x->view.ndim, &p.dim) ? situ_op_run1(&cumsum_op, x, &p) : NULL;
+}
+
+/* ---- sort, topk ---- */
+
+static bool sort_infer(situ_call *c) {
+  const order_params *p = c->params;
+  situ_infer_like(c);
+  int64_t size = c->shape[0].ndim ? c->shape[0].dim[p->dim] : 1;
+  if (p->k > size || p->k < 0) return situ_refuse(c, SITU_E_ARG, "the %lld first of dimension %d, of size %lld", (long long)p->k, p->dim, (long long)size);
+  if (c->shape[0].ndim) c->shape[0].dim[p->dim] = p->k;
+  else if (!p->k) return situ_refuse(c, SITU_E_ARG, "k is 0 for a 0-dim tensor");
+  c->shape[1] = c->shape[0];
+  c->dtype[1] = SITU_I64;
+  return true;
+}
+static bool sort_forward(situ_call *c) {
+  const order_params *p = c->params;
+  situ_tensor *x = situ_contiguous(c->in[0]);
+  if (!x) return false;
+  situ_view_desc from, values, indices;
+  return situ_launch(c->op->name, c->device, &(situ_work){ .verb = SITU_VERB_SORT, .op = p->descending, .compute = (situ_dtype)situ_desc(x)->dtype, .ins = 1, .outs = 2,
+                     .in = { ranked(situ_desc(x), &from) }, .out = { ranked(situ_desc(c->out[0]), &values), ranked(situ_desc(c->out[1]), &indices) },
+                     .integer = { p->dim } });
+}
+
+#define SORT(id)                                                                                                     \
+  SITU_OP(id##_op) = { .name = #id, .operand = { { "input", 0 } }, .outs = 2, .flags = SITU_OP_COMPOSED,             \
+                       .save = SITU_SAVE_OUT(1), .params_size = sizeof(order_params), .infer = sort_infer,           \
+                       .forward = sort_forward, .backward = place_backward };
+SORT(sort)
+SORT(topk)
+
+static situ_tensor *sorted(const situ_op *op, situ_tensor *x, int dim, bool descending, const int64_t *k, situ_tensor **indices) {
+  order_params p = { .descending = descending };
+  situ_tensor *outs[2] = { NULL, NULL };
+  if (situ__need(op->name, "input", x) && situ_wrap_dim(op->name, dim, x->view.ndim, &p.dim)) {
+    p.k = k ? *k : x->view.ndim ? x->view.size[p.dim] : 1;
+    situ_op_run(op, &x, 1, &p, outs);
+  }
+  if (indices) *indices = outs[1];
+  return outs[0];
+}
+
+situ_tensor *situ_sort(situ_tensor *x, int dim, bool descending, situ_tensor **indices) { return sorted(&sort_op, x, dim, descending, NULL, indices); }
+situ_tensor *situ_topk(situ_tensor *x, int64_t k, int dim, bool largest, situ_tensor **indices) { return sorted(&topk_op, x, dim, largest, &k, indices); }
+situ_tensor *situ_argsort(situ_tensor *x, int dim, bool descending) {
+  situ_tensor *indices = NULL;
+  situ_scope s;
+  situ_scope_begin_no_grad(&s);
+  situ_sort(x, dim, descending, &indices);
+  indices = situ_escape(&s, indices);
+  SITU_IGNORE(situ_scope_end(&s));
+  return indices;
+}

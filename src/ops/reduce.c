@@ -1,0 +1,209 @@
+/* Reductions: over some dimensions or all of them.
+   SPDX-License-Identifier: MIT */
+#include <math.h>
+
+#include "base/fail.h"
+#include "ops/ops.h"
+
+typedef struct reduce_params {
+  unsigned   mask;     /* which dimensions */
+  bool       keepdim;
+  situ_dtype dtype;    /* asked for; DEFAULT: the op's rule */
+  double     scalar;   /* correction, or p */
+} reduce_params;
+
+/* The operand's shape with 1 where it is reduced. */
+static situ_shape kept(const situ_shape *x, unsigned mask) {
+  situ_shape shape = *x;
+  for (int d = 0; d < shape.ndim; d++)
+    if (mask >> d & 1) shape.dim[d] = 1;
+  return shape;
+}
+
+static int64_t reduced_count(const situ_shape *x, unsigned mask) {
+  int64_t count = 1;
+  for (int d = 0; d < x->ndim; d++)
+    if (mask >> d & 1) count *= x->dim[d];
+  return count;
+}
+
+/* ---- shape and dtype ---- */
+
+static void infer_shape(situ_call *c) {
+  const reduce_params *p = c->params;
+  situ_shape x = situ__shape(situ_desc(c->in[0]));
+  c->shape[0] = p->keepdim ? kept(&x, p->mask) : (situ_shape){ .ndim = 0 };
+  for (int d = 0; !p->keepdim && d < x.ndim; d++)
+    if (!(p->mask >> d & 1)) c->shape[0].dim[c->shape[0].ndim++] = x.dim[d];
+}
+
+static bool infer_as(situ_call *c, situ_dtype dtype) {
+  infer_shape(c);
+  c->dtype[0] = c->compute = dtype;
+  return true;
+}
+
+/* Whole numbers add up in i64. */
+static bool infer_sum(situ_call *c) {
+  const reduce_params *p = c->params;
+  situ_dtype own = (situ_dtype)situ_desc(c->in[0])->dtype;
+  return infer_as(c, p->dtype ? p->dtype : situ_dtype_is_floating(own) ? own : SITU_I64);
+}
+
+static bool infer_float(situ_call *c) {
+  const reduce_params *p = c->params;
+  situ_dtype dtype = p->dtype ? p->dtype : (situ_dtype)situ_desc(c->in[0])->dtype;
+  if (!situ_dtype_is_floating(dtype)) return situ_refuse(c, SITU_E_DTYPE, "input is %s: this needs a floating dtype", situ_dtype_name(dtype));
+  return infer_as(c, dtype);
+}
+
+static bool infer_extreme(situ_call *c) {
+  const reduce_params *p = c->params;
+  const situ_view_desc *x = situ_desc(c->in[0]);
+  situ_shape shape = situ__shape(x);
+  if (x->numel == 0 && reduced_count(&shape, p->mask) == 0)
+    return situ_refuse(c, SITU_E_ARG, "no elements to choose from: a reduced dimension has size 0");
+  return infer_as(c, (situ_dtype)x->dtype);
+}
+
+static bool infer_test(situ_call *c) {
+  infer_as(c, SITU_BOOL);
+  c->compute = (situ_dtype)situ_desc(c->in[0])->dtype;
+  return true;
+}
+
+/* ---- there: the verb sees a result of the operand's rank ---- */
+
+static bool forward(situ_call *c) {
+  const reduce_params *p = c->params;
+  const situ_view_desc *x = situ_desc(c->in[0]);
+  situ_view_desc room;
+  situ_shape shape = situ__shape(x);
+  const situ_view_desc *y = situ_desc_reshape(situ_desc(c->out[0]), kept(&shape, p->mask), &room);
+  return situ_launch(c->op->name, c->device, &(situ_work){ .verb = SITU_VERB_REDUCE, .op = c->op->code, .compute = c->compute, .ins = 1, .outs = 1,
+                     .in = { x }, .out = { y }, .scalar = { p->scalar } });
+}
+
+/* ---- and back: t, a result or its gradient, in the operand's rank, so that it broadcasts against the operand ---- */
+
+static situ_tensor *spread(const situ_grad_call *g, situ_tensor *t) {
+  const reduce_params *p = g->params;
+  return situ_reshape(t, kept(&g->shape[0], p->mask));
+}
+static int64_t count_of(const situ_grad_call *g) { return reduced_count(&g->shape[0], ((const reduce_params *)g->params)->mask); }
+
+static bool sum_backward(situ_grad_call *g) { return (g->dx[0] = situ_expand(spread(g, g->grad[0]), g->shape[0])) != NULL; }
+
+static bool mean_backward(situ_grad_call *g) {
+  return (g->dx[0] = situ_expand(situ_div_scalar(spread(g, g->grad[0]), (double)count_of(g)), g->shape[0])) != NULL;
+}
+
+/* The product of the others, also where one factor is 0: dividing by it is avoided by multiplying the rest only. */
+static bool prod_backward(situ_grad_call *g) {
+  const reduce_params *p = g->params;
+  situ_tensor *x = g->in[0], *zero = situ_eq_scalar(x, 0);
+  situ_tensor *rest = situ_masked_fill(x, zero, 1);
+  situ_reduce_options o = { .keepdim = true };
+  for (int d = 0; d < g->shape[0].ndim; d++)
+    if (p->mask >> d & 1) o.dim.dim[o.dim.ndim++] = d;
+  situ_tensor *product = p->mask ? situ_prod(rest, &o) : rest, *zeros = p->mask ? situ_sum(zero, &o) : situ_to_dtype(zero, SITU_I64);
+  situ_tensor *others = situ_where(situ_eq_scalar(zeros, 0), situ_div(product, rest),
+                                   situ_mul(product, situ_logical_and(zero, situ_eq_scalar(zeros, 1))));
+  return (g->dx[0] = situ_mul(others, spread(g, g->grad[0]))) != NULL;
+}
+
+/* d var / dx = 2 (x - mean) / (n - correction) */
+static situ_tensor *centred(const situ_grad_call *g) {
+  const reduce_params *p = g->params;
+  situ_reduce_options o = { .keepdim = true };
+  for (int d = 0; d < g->shape[0].ndim; d++)
+    if (p->mask >> d & 1) o.dim.dim[o.dim.ndim++] = d;
+  return p->mask ? situ_sub(g->in[0], situ_mean(g->in[0], &o)) : situ_zeros_like(g->in[0], NULL);
+}
+static double freedom(const situ_grad_call *g) { return (double)count_of(g) - ((const reduce_params *)g->params)->scalar; }
+
+static bool var_backward(situ_grad_call *g) {
+  return (g->dx[0] = situ_mul(spread(g, situ_mul_scalar(g->grad[0], 2 / freedom(g))), centred(g))) != NULL;
+}
+static bool std_backward(situ_grad_call *g) {
+  situ_tensor *slope = situ_div(g->grad[0], situ_mul_scalar(g->out[0], freedom(g)));
+  slope = situ_masked_fill(slope, situ_eq_scalar(g->out[0], 0), 0);
+  return (g->dx[0] = situ_mul(spread(g, slope), centred(g))) != NULL;
+}
+
+/* Equals share the gradient. */
+static situ_tensor *shared(const situ_grad_call *g, situ_tensor *value) {
+  const reduce_params *p = g->params;
+  situ_tensor *mask = situ_to_dtype(situ_eq(value, spread(g, g->out[0])), situ_dtype_of(g->grad[0]));
+  situ_reduce_options o = { .keepdim = true };
+  for (int d = 0; d < g->shape[0].ndim; d++)
+    if (p->mask >> d & 1) o.dim.dim[o.dim.ndim++] = d;
+  return p->mask ? situ_div(mask, situ_sum(mask, &o)) : mask;
+}
+static bool extreme_backward(situ_grad_call *g) { return (g->dx[0] = situ_mul(shared(g, g->in[0]), spread(g, g->grad[0]))) != NULL; }
+
+static bool norm_backward(situ_grad_call *g) {
+  double power = ((const reduce_params *)g->params)->scalar;
+  situ_tensor *x = g->in[0], *y = spread(g, g->out[0]), *up = spread(g, g->grad[0]), *slope;
+  if (power == 0) slope = situ_zeros_like(x, NULL);
+  else if (power == 1) slope = situ_sign(x);
+  else if (isinf(power)) slope = situ_mul(situ_sign(x), shared(g, situ_abs(x)));
+  else if (power == 2) slope = situ_masked_fill(situ_div(x, y), situ_eq_scalar(y, 0), 0);
+  else {
+    slope = situ_div(situ_mul(x, situ_pow_scalar(situ_abs(x), power - 2)), situ_pow_scalar(y, power - 1));
+    slope = situ_masked_fill(slope, situ_logical_or(situ_eq_scalar(y, 0), situ_eq_scalar(x, 0)), 0);
+  }
+  return (g->dx[0] = situ_mul(slope, up)) != NULL;
+}
+
+static bool logsumexp_backward(situ_grad_call *g) {
+  return (g->dx[0] = situ_mul(situ_exp(situ_sub(g->in[0], spread(g, g->out[0]))), spread(g, g->grad[0]))) != NULL;
+}
+
+/* ---- the ops ---- */
+
+#define REDUCE(id, code_, rule, back, saves, flag)                                                                    \
+  SITU_OP(id##_op) = { .name = #id, .operand = { { "input", 0 } }, .code = code_, .save = saves, .flags = flag,       \
+                       .params_size = sizeof(reduce_params), .infer = rule, .forward = forward, .backward = back };
+enum { X = SITU_SAVE(0), Y = SITU_SAVE_OUT(0) };
+REDUCE(sum, SITU_REDUCE_SUM, infer_sum, sum_backward, 0, 0)
+REDUCE(mean, SITU_REDUCE_MEAN, infer_float, mean_backward, 0, 0)
+REDUCE(prod, SITU_REDUCE_PROD, infer_sum, prod_backward, X, 0)
+REDUCE(var, SITU_REDUCE_VAR, infer_float, var_backward, X, 0)
+REDUCE(std, SITU_REDUCE_STD, infer_float, std_backward, X | Y, 0)
+REDUCE(amin, SITU_REDUCE_MIN, infer_extreme, extreme_backward, X | Y, 0)
+REDUCE(amax, SITU_REDUCE_MAX, infer_extreme, extreme_backward, X | Y, 0)
+REDUCE(all, SITU_REDUCE_ALL, infer_test, NULL, 0, SITU_OP_NO_GRAD)
+REDUCE(any, SITU_REDUCE_ANY, infer_test, NULL, 0, SITU_OP_NO_GRAD)
+REDUCE(norm, SITU_REDUCE_NORM, infer_float, norm_backward, X | Y, 0)
+REDUCE(logsumexp, SITU_REDUCE_LOGSUMEXP, infer_float, logsumexp_backward, X | Y, 0)
+
+static situ_tensor *run(const situ_op *op, situ_tensor *x, double scalar, const situ_reduce_options *o) {
+  reduce_params p = { .scalar = scalar };
+  static const situ_shape all = { .ndim = 0 };
+  if (!situ__need(op->name, "input", x) || !situ__dim_mask(op->name, o ? &o->dim : &all, x->view.ndim, true, &p.mask)) return NULL;
+  if (o) {
+    p.keepdim = o->keepdim;
+    p.dtype = o->dtype;
+    if (o->dtype && !situ__dtype_valid(o->dtype)) {
+      situ__fail(SITU_E_DTYPE, op->name, "%d is no dtype", (int)o->dtype);
+      return NULL;
+    }
+  }
+  return situ_op_run1(op, x, &p);
+}
+
+#define PUBLIC(id) situ_tensor *situ_##id(situ_tensor *x, const situ_reduce_options *options) { return run(&id##_op, x, 0, options); }
+PUBLIC(sum) PUBLIC(mean) PUBLIC(prod) PUBLIC(amin) PUBLIC(amax) PUBLIC(all) PUBLIC(any) PUBLIC(logsumexp)
+
+situ_tensor *situ_var(situ_tensor *x, double correction, const situ_reduce_options *options) { return run(&var_op, x, correction, options); }
+situ_tensor *situ_std(situ_tensor *x, double correction, const situ_reduce_options *options) { return run(&std_op, x, correction, options); }
+situ_tensor *situ_norm(situ_tensor *x, double p, const situ_reduce_options *options) {
+  if (isnan(p)) {
+    situ__fail(SITU_E_ARG, "norm", "p is NaN");
+    return NULL;
+  }
+  return run(&norm_op, x, p, options);
+}
+situ_tensor *situ_min(situ_tensor *x) { return situ_amin(x, NULL); }
+situ_tensor *situ_max(situ_tensor *x) { return situ_amax(x, NULL); }
