@@ -1,0 +1,151 @@
+/* The way to a kernel: what happens to the outputs, and what a refusal says.
+   SPDX-License-Identifier: MIT */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <string.h>
+
+#include <cmocka.h>
+
+#include "device/device.h"
+#include "situ/sys/sim.h"
+
+static const situ_device cpu = { SITU_CPU, 0 }, sim = { SITU_SIM, 0 }, meta = { SITU_META, 0 };
+
+static int fresh(void **state) {
+  (void)state;
+  (void)situ_error_mode(SITU_ERROR_QUIET);
+  situ_error_clear();
+  return situ_sim_create(1) != SITU_OK || situ_sim_reset(0) != SITU_OK;
+}
+
+static situ_view_desc row(situ_device device, int64_t count) {
+  situ_storage *s = situ__storage_new("test", device, (size_t)count * 4);
+  assert_non_null(s);
+  return (situ_view_desc){ .storage = s, .dtype = SITU_F32, .ndim = 1, .contiguous = true, .numel = count, .size = { count },
+                           .stride = { 1 } };
+}
+
+static situ_work fill(const situ_view_desc *y, double value) {
+  return (situ_work){ .verb = SITU_VERB_FILL, .compute = SITU_F32, .outs = 1, .out = { y }, .scalar = { value } };
+}
+
+static void versions_count_writes(void **state) {
+  (void)state;
+  const situ_device device[] = { cpu, sim, meta };
+  for (int i = 0; i < 3; i++) {
+    situ_view_desc a = row(device[i], 6), b = row(device[i], 6);
+    situ_work f = fill(&a, 2);
+    assert_int_equal(a.storage->flags, SITU_STORAGE_UNWRITTEN);
+    assert_int_equal(situ__run("fill", device[i], &f), SITU_OK);
+    assert_int_equal(situ__run("fill", device[i], &f), SITU_OK);
+    assert_int_equal(a.storage->version, 2);
+    assert_int_equal(a.storage->flags, 0);
+    situ_work add = { .verb = SITU_VERB_BINARY, .op = SITU_BINARY_add, .compute = SITU_F32, .ins = 2, .in = { &a, &a },
+                      .outs = 1, .out = { &b } };
+    assert_int_equal(situ__run("add", device[i], &add), SITU_OK);
+    assert_int_equal(a.storage->version, 2); /* inputs are not written */
+    assert_int_equal(b.storage->version, 1);
+    if (device[i].kind != SITU_META) {
+      float out[6];
+      assert_int_equal(situ__copy_to_host("read", b.storage, 0, out, sizeof out, SITU__COPY_READ), SITU_OK);
+      for (int k = 0; k < 6; k++) assert_true(out[k] == 4.0f);
+    }
+    situ__storage_release(a.storage);
+    situ__storage_release(b.storage);
+  }
+}
+
+/* Two outputs in one storage, and an output that is not wanted: each storage counts once. */
+static void outputs_are_counted_once(void **state) {
+  (void)state;
+  situ_view_desc a = row(meta, 6), b = a, c = row(meta, 6);
+  b.offset = 3;
+  situ_work w = { .verb = SITU_VERB_NORM, .outs = 4, .out = { &a, NULL, &b, &c } };
+  assert_int_equal(situ__run("layer_norm", meta, &w), SITU_OK);
+  assert_int_equal(a.storage->version, 1);
+  assert_int_equal(c.storage->version, 1);
+  situ_view_desc p = row(meta, 6), g = row(meta, 6), m = row(meta, 6);
+  situ_optimizer_item item = { .param = &p, .grad = &g, .state = { NULL, &m } };
+  w = (situ_work){ .verb = SITU_VERB_OPTIMIZER, .list = &item, .list_count = 1 };
+  assert_int_equal(situ__run("step", meta, &w), SITU_OK);
+  assert_int_equal(p.storage->version, 1);
+  assert_int_equal(g.storage->version, 0);
+  assert_int_equal(m.storage->version, 1);
+  situ_storage *all[] = { a.storage, c.storage, p.storage, g.storage, m.storage };
+  for (int i = 0; i < 5; i++) situ__storage_release(all[i]);
+}
+
+/* Names op, device, verb and dtype, and who can. */
+static void unsupported_says_who_can(void **state) {
+  (void)state;
+  situ_view_desc y = row(sim, 4);
+  situ_work w = fill(&y, 1);
+  assert_int_equal(situ_sim_without(0, 1u << SITU_F32), SITU_OK);
+  assert_int_equal(situ__run("zeros", sim, &w), SITU_E_UNSUPPORTED);
+  assert_string_equal(situ_error_op(), "zeros");
+  assert_non_null(strstr(situ_error_message(), "zeros: sim:0 cannot compute with f32 (fill); cpu"));
+  assert_non_null(strstr(situ_error_message(), " can"));
+  assert_null(strstr(situ_error_message(), "sim:0 can\n"));
+  assert_int_equal(y.storage->version, 0);
+  assert_int_equal(y.storage->flags, SITU_STORAGE_UNWRITTEN);
+  situ_error_clear();
+  w.compute = SITU_F64; /* the operands may be had, the dtype of the computation not */
+  assert_int_equal(situ_sim_without(0, 1u << SITU_F64), SITU_OK);
+  assert_int_equal(situ__run("zeros", sim, &w), SITU_E_UNSUPPORTED);
+  assert_non_null(strstr(situ_error_message(), "cannot compute with f64"));
+  situ__storage_release(y.storage);
+}
+
+static void verbs(void **state) {
+  (void)state;
+  assert_true(situ__has_verb(cpu, SITU_VERB_FILL));
+  assert_true(situ__has_verb(meta, SITU_VERB_ATTENTION));
+  for (int verb = 0; verb < SITU_VERBS; verb++) {
+    assert_int_equal(situ__has_verb(sim, (situ_verb)verb), situ__has_verb(cpu, (situ_verb)verb));
+    assert_string_not_equal(situ__verb_name((situ_verb)verb), "?");
+  }
+  assert_false(situ__has_verb(cpu, SITU_VERBS));
+  assert_false(situ__has_verb((situ_device){ SITU_CUDA, 0 }, SITU_VERB_FILL) && !situ_cuda_is_available());
+  assert_string_equal(situ__verb_name(SITU_VERBS), "?");
+}
+
+static void lost_is_for_good(void **state) {
+  (void)state;
+  char bytes[16];
+  situ_view_desc y = row(sim, 4);
+  situ_work w = fill(&y, 1);
+  assert_int_equal(situ_sim_fail(0, SITU_SIM_LOST, 1, false), SITU_OK);
+  assert_int_equal(situ__run("fill", sim, &w), SITU_E_LOST);
+  assert_non_null(strstr(situ_error_message(), "fill: sim:0 is lost"));
+  assert_true(situ__device_lost(sim));
+  situ_error_clear();
+  assert_int_equal(situ__run("fill", sim, &w), SITU_E_LOST);
+  assert_non_null(strstr(situ_error_message(), "fill: sim:0 is lost")); /* the same text */
+  assert_int_equal(situ_synchronize(sim), SITU_E_LOST);
+  assert_int_equal(situ__copy_to_host("read", y.storage, 0, bytes, 16, SITU__COPY_READ), SITU_E_LOST);
+  assert_null(situ__storage_new("empty", sim, 4));
+  assert_int_equal(situ_error(), SITU_E_LOST);
+  int64_t live = situ__live_bytes();
+  situ__storage_release(y.storage); /* freeing works */
+  assert_int_equal(situ__live_bytes(), live - 16);
+  situ_error_clear();
+  situ_view_desc other = row(cpu, 4);
+  situ_work on_cpu = fill(&other, 1);
+  assert_int_equal(situ__run("fill", cpu, &on_cpu), SITU_OK); /* others go on */
+  situ__storage_release(other.storage);
+  assert_int_equal(situ_sim_reset(0), SITU_OK);
+  assert_false(situ__device_lost(sim));
+}
+
+int main(void) {
+  const struct CMUnitTest tests[] = {
+    cmocka_unit_test_setup(versions_count_writes, fresh),
+    cmocka_unit_test_setup(outputs_are_counted_once, fresh),
+    cmocka_unit_test_setup(unsupported_says_who_can, fresh),
+    cmocka_unit_test_setup(verbs, fresh),
+    cmocka_unit_test_setup(lost_is_for_good, fresh),
+  };
+  return cmocka_run_group_tests_name("device/work", tests, NULL, NULL);
+}
