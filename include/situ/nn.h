@@ -53,7 +53,7 @@ struct situ_nn_module {
   struct situ_nn_build *build;    /* between situ_nn_alloc and situ_nn_done */
   struct situ_nn_module *older, *newer;  /* all modules alive */
   situ_device           home;     /* where it lives while it has no tensor; {0}: not stated */
-  int32_t               refs, height;
+  int32_t               refs;
   bool                  training;
   bool                  pending;  /* a lazy module that has not made its parameters yet */
   bool                  broken;   /* a part could not be made: situ_nn_done will refuse */

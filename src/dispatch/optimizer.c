@@ -54,12 +54,19 @@ static bool launch(const char *op, situ_optimizer_rule rule, const situ_optimize
   return situ__run(op, device, &work) == SITU_OK;
 }
 
+situ_status situ_optimizer_check(situ_optimizer_rule rule, const situ_optimizer_tensors *list, int64_t count) {
+  if ((unsigned)rule > SITU_RULE_RMSPROP || (!list && count)) return situ__fail(SITU_E_ARG, "optimizer_step", "no such rule, or no parameters");
+  for (int64_t i = 0; i < count; i++)
+    if (!check_item(rules[rule], &list[i])) return situ_error();
+  return SITU_OK;
+}
+
 situ_status situ_optimizer_step(situ_optimizer_rule rule, const situ_optimizer_params *params, const situ_optimizer_tensors *list, int64_t count) {
   enum { FEW = 128 };
-  if ((unsigned)rule > SITU_RULE_RMSPROP || !params || (!list && count)) return situ__fail(SITU_E_ARG, "optimizer_step", "no such rule, or no parameters");
+  if (!params) return situ__null("optimizer_step", "params");
+  situ_status status = situ_optimizer_check(rule, list, count);
+  if (status != SITU_OK) return status;
   const char *op = rules[rule];
-  for (int64_t i = 0; i < count; i++)
-    if (!check_item(op, &list[i])) return situ_error();
   situ_optimizer_item few[FEW], *room = few;
   if (count > FEW && !(room = situ__alloc((size_t)count * sizeof *room))) return situ__no_memory(op, (size_t)count * sizeof *room);
   bool good = true;

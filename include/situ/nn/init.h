@@ -10,9 +10,6 @@ SITU_BEGIN
 /* All return t. NULL generator: the default one. */
 SITU_API situ_tensor *situ_nn_init_uniform_(situ_tensor *t, double a, double b, situ_generator *generator);
 SITU_API situ_tensor *situ_nn_init_normal_(situ_tensor *t, double mean, double std, situ_generator *generator);
-/** Normal, redrawn outside [a, b]. */
-SITU_API situ_tensor *situ_nn_init_trunc_normal_(situ_tensor *t, double mean, double std, double a, double b,
-                                                 situ_generator *generator);
 SITU_API situ_tensor *situ_nn_init_constant_(situ_tensor *t, double value);
 SITU_API situ_tensor *situ_nn_init_zeros_(situ_tensor *t);
 SITU_API situ_tensor *situ_nn_init_ones_(situ_tensor *t);

@@ -180,6 +180,10 @@ SITU_API SITU_CHECKED situ_status situ_optimizer_step(situ_optimizer_rule rule, 
 SITU_API SITU_CHECKED situ_status situ_move_storages(const char *op, situ_tensor *const *list, int64_t count,
                                                      situ_device to, uint64_t *bytes);
 
+/** What a step checks first; for callers that make several and want none if any would be refused. */
+SITU_API SITU_CHECKED situ_status situ_optimizer_check(situ_optimizer_rule rule, const situ_optimizer_tensors *list,
+                                                       int64_t count);
+
 /** Draws from a generator: its seed and the next offset; NULL: the default generator. */
 SITU_API situ_generator situ_generator_draw(situ_generator *generator);
 

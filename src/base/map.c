@@ -1,0 +1,41 @@
+/* A map from pointers to pointers: open addressing, at most half full.
+   SPDX-License-Identifier: MIT */
+#include "base/map.h"
+
+#include <stdint.h>
+
+#include "base/alloc.h"
+
+static struct situ__map_entry *find(struct situ__map_entry *entries, size_t size, const void *key) {
+  /* Fibonacci hashing: the low bits of an address say little. */
+  size_t at = (size_t)(((uint64_t)(uintptr_t)key * 0x9e3779b97f4a7c15u) >> 20);
+  while (entries[at & (size - 1)].key && entries[at & (size - 1)].key != key) at++;
+  return &entries[at & (size - 1)];
+}
+
+void *situ__map_get(const situ__map *map, const void *key) {
+  return map->size ? find(map->entries, map->size, key)->value : NULL;
+}
+
+bool situ__map_put(situ__map *map, const void *key, void *value) {
+  if (2 * (map->count + 1) > map->size) {
+    size_t size = map->size ? 2 * map->size : 32;
+    struct situ__map_entry *entries = situ__calloc(size, sizeof *entries);
+    if (!entries) return false;
+    for (size_t i = 0; i < map->size; i++)
+      if (map->entries[i].key) *find(entries, size, map->entries[i].key) = map->entries[i];
+    situ__free(map->entries);
+    map->entries = entries;
+    map->size = size;
+  }
+  struct situ__map_entry *entry = find(map->entries, map->size, key);
+  map->count += !entry->key;
+  entry->key = key;
+  entry->value = value;
+  return true;
+}
+
+void situ__map_free(situ__map *map) {
+  situ__free(map->entries);
+  *map = (situ__map){ 0 };
+}

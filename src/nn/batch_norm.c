@@ -1,0 +1,100 @@
+/* BatchNorm1d, BatchNorm2d.
+   SPDX-License-Identifier: MIT */
+#include <inttypes.h>
+#include <stdio.h>
+
+#include "base/fail.h"
+#include "nn/nn.h"
+
+typedef struct batch_norm {
+  situ_nn_module base;
+  situ_tensor *weight, *bias, *running_mean, *running_var, *num_batches_tracked;
+  int64_t features;
+  situ_nn_batch_norm_options options;
+} batch_norm;
+
+static situ_tensor *batch_norm_forward(situ_nn_module *self, situ_tensor *x) {
+  batch_norm *m = (batch_norm *)self;
+  double momentum = m->options.momentum;
+  if (self->training && m->num_batches_tracked) {
+    if (!situ_add_scalar_(m->num_batches_tracked, 1)) return NULL;
+    if (m->options.cumulative) {
+      double batches;
+      if (situ_item(m->num_batches_tracked, &batches) != SITU_OK) return NULL;
+      momentum = 1 / batches;
+    }
+  }
+  return situ_batch_norm(x, m->running_mean, m->running_var, m->weight, m->bias,
+                         &(situ_batch_norm_options){ .training = self->training || !m->running_mean,
+                                                     .momentum = momentum,
+                                                     .eps = m->options.eps });
+}
+
+static situ_tensor *checked(situ_nn_module *self, situ_tensor *x, int least, int most) {
+  int ndim = situ_dim(x);
+  if (ndim >= least && ndim <= most) return batch_norm_forward(self, x);
+  if (least == most)
+    situ__fail(SITU_E_SHAPE, "nn_forward", "%s needs %d dimensions, not %d", self->type->name, most,
+               ndim);
+  else
+    situ__fail(SITU_E_SHAPE, "nn_forward", "%s needs %d or %d dimensions, not %d", self->type->name,
+               least, most, ndim);
+  return NULL;
+}
+static situ_tensor *forward1d(situ_nn_module *self, situ_tensor *x) {
+  return checked(self, x, 2, 3);
+}
+static situ_tensor *forward2d(situ_nn_module *self, situ_tensor *x) {
+  return checked(self, x, 4, 4);
+}
+
+static int batch_norm_repr(const situ_nn_module *self, char *buffer, size_t size) {
+  const batch_norm *m = (const batch_norm *)self;
+  char eps[SITU__NUMBER], momentum[SITU__NUMBER];
+  return snprintf(
+      buffer, size, "%" PRId64 ", eps=%s, momentum=%s, affine=%s, track_running_stats=%s",
+      m->features, situ__nn_number(m->options.eps, eps),
+      m->options.cumulative ? "None" : situ__nn_number(m->options.momentum, momentum),
+      situ__nn_bool(!m->options.no_affine), situ__nn_bool(!m->options.no_track_running_stats));
+}
+
+static const situ_nn_type batch_norm1d_type = { .name = "BatchNorm1d",
+                                                .size = sizeof(batch_norm),
+                                                .forward = forward1d,
+                                                .extra_repr = batch_norm_repr };
+static const situ_nn_type batch_norm2d_type = { .name = "BatchNorm2d",
+                                                .size = sizeof(batch_norm),
+                                                .forward = forward2d,
+                                                .extra_repr = batch_norm_repr };
+
+static situ_nn_module *make(const situ_nn_type *type, int64_t features,
+                            const situ_nn_batch_norm_options *options) {
+  batch_norm *m = situ_nn_alloc(type);
+  if (!m) return NULL;
+  m->features = features;
+  if (options) m->options = *options;
+  if (m->options.eps == 0) m->options.eps = 1e-5;
+  if (m->options.momentum == 0) m->options.momentum = 0.1;
+  situ_options where = { .dtype = m->options.dtype, .device = m->options.device };
+  situ_shape shape = SITU_SHAPE(features);
+  if (!m->options.no_affine) {
+    situ_nn_param(m, weight, situ_ones(shape, &where));
+    situ_nn_param(m, bias, situ_zeros(shape, &where));
+  }
+  if (!m->options.no_track_running_stats) {
+    situ_nn_buffer(m, running_mean, situ_zeros(shape, &where));
+    situ_nn_buffer(m, running_var, situ_ones(shape, &where));
+    where.dtype = SITU_I64;
+    situ_nn_buffer(m, num_batches_tracked, situ_zeros(SITU_SCALAR, &where));
+  }
+  return situ_nn_done(m);
+}
+
+situ_nn_module *situ_nn_batch_norm1d(int64_t num_features,
+                                     const situ_nn_batch_norm_options *options) {
+  return make(&batch_norm1d_type, num_features, options);
+}
+situ_nn_module *situ_nn_batch_norm2d(int64_t num_features,
+                                     const situ_nn_batch_norm_options *options) {
+  return make(&batch_norm2d_type, num_features, options);
+}

@@ -1,0 +1,110 @@
+/* Deep copies of modules, in which what was shared stays shared.
+   SPDX-License-Identifier: MIT */
+#include <string.h>
+
+#include "base/alloc.h"
+#include "base/fail.h"
+#include "base/map.h"
+#include "nn/nn.h"
+#include "situ/sys/op.h"
+
+static const char op[] = "nn_clone";
+
+static bool clone_grad(situ_tensor *to, const situ_tensor *from) {
+  situ_tensor *grad = situ_grad(from);
+  if (!grad) return true;
+  grad = situ_clone(grad);
+  return grad && situ_set_grad(to, grad) == SITU_OK;
+}
+
+/* The caller's, like what the map returns for the second owner of a tensor. */
+static situ_tensor *clone_tensor(situ__map *made, situ_tensor *t) {
+  situ_tensor *copy = situ__map_get(made, t);
+  if (copy) return situ_retain(copy);
+  copy = situ_clone(t);
+  if (!copy || !situ_set_name(copy, situ_name(t))) return NULL;
+  situ_set_role(copy, situ_role_of(t));
+  if (situ_requires_grad(t) && !situ_requires_grad_(copy, true)) return NULL;
+  if (!clone_grad(copy, t)) return NULL;
+  if (!situ__map_put(made, t, copy)) return situ__no_memory(op, sizeof(void *)), NULL;
+  return situ_retain(copy);
+}
+
+static bool clone_hooks(situ_nn_module *to, const situ_nn_module *from) {
+  if (!from->hooks) return true;
+  situ__hook *list = situ__alloc((size_t)from->hooks->capacity * sizeof *list);
+  to->hooks = situ__alloc(sizeof *to->hooks);
+  if (!list || !to->hooks) {
+    situ__free(list);
+    situ__free(to->hooks);
+    to->hooks = NULL;
+    return situ__no_memory(op, sizeof *to->hooks), false;
+  }
+  *to->hooks = *from->hooks;
+  to->hooks->list = list;
+  memcpy(list, from->hooks->list, (size_t)from->hooks->count * sizeof *list);
+  return true;
+}
+
+/* The struct with its unregistered fields; what is registered comes later. */
+static situ_nn_module *clone_struct(const situ_nn_module *m) {
+  situ_nn_module *copy = situ__calloc(1, m->type->size);
+  if (!copy) return situ__no_memory(op, m->type->size), NULL;
+  copy->type = m->type;
+  copy->home = m->home;
+  copy->training = m->training;
+  copy->pending = m->pending;
+  copy->refs = 1;
+  memcpy(copy + 1, m + 1, m->type->size - sizeof *m);
+  for (int64_t i = 0; i < m->count; i++)
+    if (m->slots[i].offset) memset((char *)copy + m->slots[i].offset, 0, sizeof(void *));
+  if (m->type->copy && m->type->copy(copy, m) != SITU_OK) {
+    situ__free(copy);
+    return NULL;
+  }
+  situ__nn_enlist(copy);
+  return copy;
+}
+
+static situ_nn_module *clone(situ__map *made, situ_nn_module *m, int depth) {
+  situ_nn_module *copy = situ__map_get(made, m);
+  if (copy) return situ_nn_retain(copy);
+  if (depth > SITU__NN_DEPTH || (m->type->release && !m->type->copy)) {
+    situ__fail(SITU_E_UNSUPPORTED, op, "%s: %s", m->type->name,
+               depth > SITU__NN_DEPTH
+                   ? "nested too deep"
+                   : "its type frees something, but does not say how to copy it");
+    return NULL;
+  }
+  copy = clone_struct(m);
+  if (!copy) return NULL;
+  bool ok = clone_hooks(copy, m);
+  for (int64_t i = 0; i < m->count && ok; i++) {
+    const situ_nn_slot *slot = &m->slots[i];
+    bool child = situ__nn_is_child(slot);
+    void *part =
+        child ? (void *)clone(made, slot->held, depth + 1) : (void *)clone_tensor(made, slot->held);
+    ok = part && situ__nn_add_slot(op, copy, slot->name, slot->kind, slot->offset, part);
+    if (ok && slot->offset) memcpy((char *)copy + slot->offset, &part, sizeof part);
+    if (!ok && child) situ_nn_free(part);
+    if (!ok && !child) situ_release(part);
+  }
+  if (ok && situ__map_put(made, m, copy)) return copy;
+  if (ok) situ__no_memory(op, sizeof(void *));
+  situ_nn_free(copy);
+  return NULL;
+}
+
+situ_nn_module *situ_nn_clone(situ_nn_module *m) {
+  if (!m) {
+    situ__null(op, "module");
+    return NULL;
+  }
+  situ__map made = { 0 };
+  situ_scope scope;
+  situ_scope_begin_no_grad(&scope);
+  situ_nn_module *copy = clone(&made, m, 0);
+  SITU_IGNORE(situ_scope_end(&scope));
+  situ__map_free(&made);
+  return copy;
+}

@@ -1,0 +1,171 @@
+/* Conv1d, Conv2d, ConvTranspose2d.
+   SPDX-License-Identifier: MIT */
+#include <inttypes.h>
+#include <math.h>
+#include <stdio.h>
+
+#include "base/fail.h"
+#include "nn/nn.h"
+
+typedef struct conv {
+  situ_nn_module base;
+  situ_tensor *weight, *bias;
+  int64_t in, out;
+  situ_shape kernel, padding; /* padding as asked for, in torch's repr */
+  situ_pad_mode mode;
+  situ_shape
+      pad; /* for situ_pad, when the mode is not zeros: the convolution itself then pads nothing */
+  situ_conv_options options;
+} conv;
+
+static situ_tensor *padded(const conv *m, situ_tensor *x) {
+  return m->mode == SITU_PAD_CONSTANT ? x : situ_pad(x, m->pad, m->mode, 0);
+}
+
+static situ_tensor *conv1d_forward(situ_nn_module *self, situ_tensor *x) {
+  conv *m = (conv *)self;
+  return situ_conv1d(padded(m, x), m->weight, m->bias, &m->options);
+}
+static situ_tensor *conv2d_forward(situ_nn_module *self, situ_tensor *x) {
+  conv *m = (conv *)self;
+  return situ_conv2d(padded(m, x), m->weight, m->bias, &m->options);
+}
+static situ_tensor *conv_transpose2d_forward(situ_nn_module *self, situ_tensor *x) {
+  conv *m = (conv *)self;
+  return situ_conv_transpose2d(x, m->weight, m->bias, &m->options);
+}
+
+static bool all(situ_shape shape, int64_t value) {
+  for (int d = 0; d < shape.ndim; d++)
+    if (shape.dim[d] != value) return false;
+  return true;
+}
+
+static int conv_repr(const situ_nn_module *self, char *buffer, size_t size) {
+  static const char *const modes[] = { "zeros", "reflect", "replicate", "circular" };
+  const conv *m = (const conv *)self;
+  char tuple[SITU__TUPLE], stride[SITU__TUPLE];
+  int at =
+      snprintf(buffer, size, "%" PRId64 ", %" PRId64 ", kernel_size=%s, stride=%s", m->in, m->out,
+               situ__nn_tuple(m->kernel, tuple), situ__nn_tuple(m->options.stride, stride));
+  struct {
+    const char *name;
+    situ_shape shape;
+    int64_t usual;
+  } const rest[] = { { "padding", m->padding, 0 },
+                     { "dilation", m->options.dilation, 1 },
+                     { "output_padding", m->options.output_padding, 0 } };
+  for (size_t i = 0; i < sizeof rest / sizeof *rest; i++)
+    if (!all(rest[i].shape, rest[i].usual))
+      at += snprintf(buffer + at, size - (size_t)at, ", %s=%s", rest[i].name,
+                     situ__nn_tuple(rest[i].shape, tuple));
+  if (m->options.groups != 1)
+    at += snprintf(buffer + at, size - (size_t)at, ", groups=%" PRId64, m->options.groups);
+  if (!m->bias) at += snprintf(buffer + at, size - (size_t)at, ", bias=False");
+  if (m->mode) at += snprintf(buffer + at, size - (size_t)at, ", padding_mode=%s", modes[m->mode]);
+  return at;
+}
+
+static const situ_nn_type conv1d_type = {
+  .name = "Conv1d", .size = sizeof(conv), .forward = conv1d_forward, .extra_repr = conv_repr
+};
+static const situ_nn_type conv2d_type = {
+  .name = "Conv2d", .size = sizeof(conv), .forward = conv2d_forward, .extra_repr = conv_repr
+};
+static const situ_nn_type conv_transpose2d_type = { .name = "ConvTranspose2d",
+                                                    .size = sizeof(conv),
+                                                    .forward = conv_transpose2d_forward,
+                                                    .extra_repr = conv_repr };
+
+/* Takes the options on, each with a value a dimension. */
+static bool configure(conv *m, const char *op, int ndim, const situ_nn_conv_options *o) {
+  bool transposed = m->base.type == &conv_transpose2d_type;
+  m->mode = o->padding_mode;
+  m->padding = o->padding;
+  m->options = (situ_conv_options){ .stride = o->stride,
+                                    .padding = o->padding,
+                                    .dilation = o->dilation,
+                                    .groups = o->groups ? o->groups : 1,
+                                    .output_padding = o->output_padding };
+  if (!situ__nn_spread(op, "kernel_size", &m->kernel, ndim, 0) ||
+      !situ__nn_spread(op, "stride", &m->options.stride, ndim, 1) ||
+      !situ__nn_spread(op, "padding", &m->padding, ndim, 0) ||
+      !situ__nn_spread(op, "dilation", &m->options.dilation, ndim, 1) ||
+      !situ__nn_spread(op, "output_padding", &m->options.output_padding, transposed ? ndim : 0, 0))
+    return false;
+  m->options.padding = m->padding;
+  int64_t groups = m->options.groups;
+  if (m->in < 0 || m->out < 0 || groups < 1 || m->in % groups || m->out % groups) {
+    situ__fail(SITU_E_ARG, op,
+               "%" PRId64 " and %" PRId64 " channels do not divide into %" PRId64 " groups", m->in,
+               m->out, groups);
+    return false;
+  }
+  if (m->mode < SITU_PAD_CONSTANT || m->mode > SITU_PAD_CIRCULAR ||
+      (transposed && m->mode != SITU_PAD_CONSTANT)) {
+    situ__fail(SITU_E_ARG, op,
+               transposed ? "only zeros can pad a transposed convolution" : "%d is no padding mode",
+               (int)m->mode);
+    return false;
+  }
+  if (m->mode == SITU_PAD_CONSTANT) return true;
+  m->pad.ndim = 2 * ndim;
+  for (int d = 0; d < ndim; d++)
+    m->pad.dim[2 * d] = m->pad.dim[2 * d + 1] = m->padding.dim[ndim - 1 - d];
+  m->options.padding = (situ_shape){ 0 };
+  return true;
+}
+
+/* torch's first values: weight and bias uniform within 1 / sqrt(fan in). */
+static void fill(conv *m, int ndim, const situ_nn_conv_options *o) {
+  bool transposed = m->base.type == &conv_transpose2d_type;
+  situ_options where = { .dtype = o->dtype, .device = o->device };
+  int64_t groups = m->options.groups;
+  situ_shape shape =
+      transposed ? SITU_SHAPE(m->in, m->out / groups) : SITU_SHAPE(m->out, m->in / groups);
+  double fan_in = (double)shape.dim[1];
+  for (int d = 0; d < ndim; d++) {
+    shape.dim[shape.ndim++] = m->kernel.dim[d];
+    fan_in *= (double)m->kernel.dim[d];
+  }
+  situ_tensor *weight = situ_nn_init_kaiming_uniform_(
+      situ_empty(shape, &where), &(situ_nn_kaiming_options){ .a = sqrt(5) }, NULL);
+  situ_nn_param(m, weight, weight);
+  if (o->no_bias) return;
+  double bound = fan_in > 0 ? 1 / sqrt(fan_in) : 0;
+  situ_nn_param(m, bias,
+                situ_nn_init_uniform_(situ_empty(SITU_SHAPE(m->out), &where), -bound, bound, NULL));
+}
+
+static situ_nn_module *make(const situ_nn_type *type, const char *op, int64_t in, int64_t out,
+                            situ_shape kernel, int ndim, const situ_nn_conv_options *options) {
+  static const situ_nn_conv_options torch;
+  if (!options) options = &torch;
+  conv *m = situ_nn_alloc(type);
+  if (m) {
+    m->in = in;
+    m->out = out;
+    m->kernel = kernel;
+    if (configure(m, op, ndim, options))
+      fill(m, ndim, options);
+    else
+      m->base.broken = true;
+  }
+  return situ_nn_done(m);
+}
+
+situ_nn_module *situ_nn_conv1d(int64_t in_channels, int64_t out_channels, int64_t kernel_size,
+                               const situ_nn_conv_options *options) {
+  return make(&conv1d_type, "nn_conv1d", in_channels, out_channels, SITU_SHAPE(kernel_size), 1,
+              options);
+}
+situ_nn_module *situ_nn_conv2d(int64_t in_channels, int64_t out_channels, situ_shape kernel_size,
+                               const situ_nn_conv_options *options) {
+  return make(&conv2d_type, "nn_conv2d", in_channels, out_channels, kernel_size, 2, options);
+}
+situ_nn_module *situ_nn_conv_transpose2d(int64_t in_channels, int64_t out_channels,
+                                         situ_shape kernel_size,
+                                         const situ_nn_conv_options *options) {
+  return make(&conv_transpose2d_type, "nn_conv_transpose2d", in_channels, out_channels, kernel_size,
+              2, options);
+}

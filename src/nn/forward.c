@@ -1,0 +1,179 @@
+/* The ways into a module: a scope, its home as the default device, hooks, and the module's own code.
+   SPDX-License-Identifier: MIT */
+#include "base/alloc.h"
+#include "base/fail.h"
+#include "nn/nn.h"
+
+/* ---- home ---- */
+
+static situ_device first_device(const situ_nn_module *m, int depth) {
+  for (int64_t i = 0; i < m->count; i++)
+    if (!situ__nn_is_child(&m->slots[i])) return situ_device_of(m->slots[i].held);
+  for (int64_t i = 0; i < m->count && depth < SITU__NN_DEPTH; i++) {
+    if (!situ__nn_is_child(&m->slots[i])) continue;
+    situ_device found = first_device(m->slots[i].held, depth + 1);
+    if (found.kind != SITU_DEVICE_DEFAULT) return found;
+  }
+  return (situ_device){ 0 };
+}
+
+situ_device situ_nn_home(const situ_nn_module *m) {
+  if (!m) return (situ_device){ 0 };
+  situ_device found = first_device(m, 0);
+  return found.kind == SITU_DEVICE_DEFAULT ? m->home : found;
+}
+
+/* ---- a call ---- */
+
+typedef struct frame {
+  situ_scope scope;
+  situ_device before; /* the default device outside */
+  bool moved;
+} frame;
+
+static void leave(frame *f) {
+  if (f->moved) SITU_IGNORE(situ_set_default_device(f->before));
+  SITU_IGNORE(situ_scope_end(&f->scope));
+}
+
+static bool enter(frame *f, const situ_nn_module *m) {
+  situ_scope_begin(&f->scope);
+  f->moved = false;
+  situ_device home = situ_nn_home(m);
+  if (home.kind == SITU_DEVICE_DEFAULT) return true;
+  f->before = situ_get_default_device();
+  if (situ_device_equal(home, f->before)) return true;
+  f->moved = situ_set_default_device(home) == SITU_OK;
+  if (!f->moved) leave(f);
+  return f->moved;
+}
+
+/* The module's own code, adapted: .call where there is one, else .forward. */
+static situ_tree *run(situ_nn_module *m, const situ_tree *inputs) {
+  if (m->type->call) return m->type->call(m, inputs);
+  if (m->type->forward) {
+    situ_tensor *x = situ_tree_value(inputs);
+    return x ? situ_tree_tensor(m->type->forward(m, x)) : NULL;
+  }
+  situ__fail(SITU_E_UNSUPPORTED, "nn_forward", "%s has no forward: call its parts", m->type->name);
+  return NULL;
+}
+
+/* Hooks may remove themselves, and others: each time the next one is looked up by its number. */
+static bool run_hooks(situ_nn_module *m, bool before, situ_tree **inputs, situ_tree **output) {
+  int64_t last = -1;
+  for (int64_t i = 0; m->hooks && i < m->hooks->count; i++) {
+    situ__hook hook = m->hooks->list[i];
+    if (hook.id <= last || hook.before != before) continue;
+    last = hook.id;
+    situ_status status = hook.fn(m, inputs, output, hook.payload);
+    if (status != SITU_OK) {
+      if (situ_error() == SITU_OK)
+        situ__fail(status, "nn_forward", "a hook of %s refused the call", m->type->name);
+      return false;
+    }
+    i = -1;
+  }
+  return true;
+}
+
+static situ_tree *run_hooked(situ_nn_module *m, const situ_tree *inputs) {
+  if (!m->hooks) return run(m, inputs);
+  situ_tree *in = situ_tree_copy(inputs), *out = NULL;
+  bool ok =
+      in && run_hooks(m, true, &in, NULL) && (out = run(m, in)) && run_hooks(m, false, &in, &out);
+  situ_tree_free(in);
+  if (ok) return out;
+  situ_tree_free(out);
+  return NULL;
+}
+
+static situ_status escape(const char *path, situ_tensor *t, void *payload) {
+  (void)path;
+  return situ_escape(payload, t) ? SITU_OK : situ_error();
+}
+
+situ_tree *situ_nn_call(situ_nn_module *m, const situ_tree *inputs) {
+  if (!m || !inputs) {
+    situ__null("nn_call", m ? "inputs" : "module");
+    return NULL;
+  }
+  frame f;
+  if (!enter(&f, m)) return NULL;
+  situ_tree *out = run_hooked(m, inputs);
+  if (out && situ_tree_each(out, escape, &f.scope) != SITU_OK) {
+    situ_tree_free(out);
+    out = NULL;
+  }
+  leave(&f);
+  return out;
+}
+
+/* The tensor that a call gives. */
+static situ_tensor *call_for_tensor(situ_nn_module *m, situ_tree *inputs) {
+  situ_tree *out = inputs ? situ_nn_call(m, inputs) : NULL;
+  situ_tensor *y = out ? situ_tree_value(out) : NULL;
+  situ_tree_free(out);
+  situ_tree_free(inputs);
+  return y;
+}
+
+situ_tensor *situ_nn_forward(situ_nn_module *m, situ_tensor *x) {
+  if (!m || !x) {
+    situ__null("nn_forward", m ? "input" : "module");
+    return NULL;
+  }
+  if (m->hooks || !m->type->forward) return call_for_tensor(m, situ_tree_tensor(x));
+  frame f;
+  if (!enter(&f, m)) return NULL;
+  situ_tensor *y = situ_escape(&f.scope, m->type->forward(m, x));
+  leave(&f);
+  return y;
+}
+
+situ_tensor *situ_nn_forward2(situ_nn_module *m, situ_tensor *x, situ_tensor *y) {
+  situ_tensor *both[] = { x, y };
+  if (m && x && y) return call_for_tensor(m, situ_tree_of(2, both));
+  situ__null("nn_forward2", !m ? "module" : !x ? "first input" : "second input");
+  return NULL;
+}
+
+/* ---- hooks ---- */
+
+static situ_status add_hook(const char *op, situ_nn_module *m, bool before, situ_nn_hook fn,
+                            void *payload, int64_t *handle) {
+  if (!m || !fn) return situ__null(op, m ? "hook" : "module");
+  struct situ_nn_hooks *hooks = m->hooks ? m->hooks : situ__calloc(1, sizeof *hooks);
+  if (!hooks) return situ__no_memory(op, sizeof *hooks);
+  m->hooks = hooks;
+  if (hooks->count == hooks->capacity) {
+    int64_t capacity = hooks->capacity ? 2 * hooks->capacity : 2;
+    situ__hook *list = situ__realloc(hooks->list, (size_t)capacity * sizeof *list);
+    if (!list) return situ__no_memory(op, (size_t)capacity * sizeof *list);
+    hooks->list = list;
+    hooks->capacity = capacity;
+  }
+  hooks->list[hooks->count++] = (situ__hook){ hooks->next, before, fn, payload };
+  if (handle) *handle = hooks->next;
+  hooks->next++;
+  return SITU_OK;
+}
+
+situ_status situ_nn_register_forward_pre_hook(situ_nn_module *m, situ_nn_hook hook, void *payload,
+                                              int64_t *handle) {
+  return add_hook("nn_register_forward_pre_hook", m, true, hook, payload, handle);
+}
+
+situ_status situ_nn_register_forward_hook(situ_nn_module *m, situ_nn_hook hook, void *payload,
+                                          int64_t *handle) {
+  return add_hook("nn_register_forward_hook", m, false, hook, payload, handle);
+}
+
+void situ_nn_remove_hook(situ_nn_module *m, int64_t handle) {
+  if (!m || !m->hooks) return;
+  struct situ_nn_hooks *hooks = m->hooks;
+  int64_t kept = 0;
+  for (int64_t i = 0; i < hooks->count; i++)
+    if (hooks->list[i].id != handle) hooks->list[kept++] = hooks->list[i];
+  hooks->count = kept;
+}

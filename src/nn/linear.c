@@ -1,0 +1,100 @@
+/* Linear, LazyLinear, Identity.
+   SPDX-License-Identifier: MIT */
+#include <inttypes.h>
+#include <math.h>
+#include <stdio.h>
+
+#include "base/fail.h"
+#include "nn/nn.h"
+
+typedef struct linear {
+  situ_nn_module base;
+  situ_tensor *weight, *bias;
+  int64_t in, out;
+  situ_nn_linear_options options;
+} linear;
+
+static situ_tensor *linear_forward(situ_nn_module *self, situ_tensor *x) {
+  linear *m = (linear *)self;
+  return situ_linear(x, m->weight, m->bias);
+}
+
+static int linear_repr(const situ_nn_module *self, char *buffer, size_t size) {
+  const linear *m = (const linear *)self;
+  return snprintf(buffer, size, "in_features=%" PRId64 ", out_features=%" PRId64 ", bias=%s", m->in,
+                  m->out, situ__nn_bool(!m->options.no_bias));
+}
+
+static const situ_nn_type linear_type = {
+  .name = "Linear", .size = sizeof(linear), .forward = linear_forward, .extra_repr = linear_repr
+};
+
+/* torch's first values: both uniform within 1 / sqrt(in). */
+static bool make(linear *m, int64_t in) {
+  situ_options where = { .dtype = m->options.dtype, .device = m->options.device };
+  situ_tensor *weight = situ_nn_init_kaiming_uniform_(
+      situ_empty(SITU_SHAPE(m->out, in), &where), &(situ_nn_kaiming_options){ .a = sqrt(5) }, NULL);
+  bool ok = situ_nn_param(m, weight, weight) != NULL;
+  if (!m->options.no_bias) {
+    double bound = in > 0 ? 1 / sqrt((double)in) : 0;
+    situ_tensor *bias =
+        situ_nn_init_uniform_(situ_empty(SITU_SHAPE(m->out), &where), -bound, bound, NULL);
+    ok = situ_nn_param(m, bias, bias) && ok;
+  }
+  m->in = in;
+  return ok;
+}
+
+static linear *alloc(const situ_nn_type *type, int64_t out, const situ_nn_linear_options *options) {
+  linear *m = situ_nn_alloc(type);
+  if (!m) return NULL;
+  m->out = out;
+  if (options) m->options = *options;
+  m->base.home = m->options.device;
+  return m;
+}
+
+situ_nn_module *situ_nn_linear(int64_t in_features, int64_t out_features,
+                               const situ_nn_linear_options *options) {
+  linear *m = alloc(&linear_type, out_features, options);
+  if (m) make(m, in_features);
+  return situ_nn_done(m);
+}
+
+/* ---- lazy ---- */
+
+static situ_tensor *lazy_forward(situ_nn_module *self, situ_tensor *x) {
+  linear *m = (linear *)self;
+  int64_t in = situ_size(x, -1);
+  if (in < 0 || !make(m, in)) return NULL;
+  self->pending = false;
+  self->type = &linear_type;
+  return linear_forward(self, x);
+}
+
+static const situ_nn_type lazy_type = {
+  .name = "LazyLinear", .size = sizeof(linear), .forward = lazy_forward, .extra_repr = linear_repr
+};
+
+situ_nn_module *situ_nn_lazy_linear(int64_t out_features, const situ_nn_linear_options *options) {
+  linear *m = alloc(&lazy_type, out_features, options);
+  if (m) m->base.pending = true;
+  if (m && out_features < 0) {
+    situ__fail(SITU_E_SHAPE, "nn_lazy_linear", "%" PRId64 " outputs", out_features);
+    m->base.broken = true;
+  }
+  return situ_nn_done(m);
+}
+
+/* ---- identity ---- */
+
+static situ_tensor *identity_forward(situ_nn_module *self, situ_tensor *x) {
+  (void)self;
+  return x;
+}
+
+static const situ_nn_type identity_type = { .name = "Identity",
+                                            .size = sizeof(situ_nn_module),
+                                            .forward = identity_forward };
+
+situ_nn_module *situ_nn_identity(void) { return situ_nn_done(situ_nn_alloc(&identity_type)); }

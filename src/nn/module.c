@@ -1,0 +1,289 @@
+/* Modules: made, filled by registration, shared, freed.
+   SPDX-License-Identifier: MIT */
+#include <pthread.h>
+#include <string.h>
+
+#include "base/alloc.h"
+#include "base/fail.h"
+#include "base/text.h"
+#include "nn/nn.h"
+#include "situ/sys/op.h"
+
+/* ---- all modules alive ---- */
+
+static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
+static situ_nn_module *newest;
+static int64_t live;
+
+void situ__nn_enlist(situ_nn_module *m) {
+  pthread_mutex_lock(&lock);
+  m->newer = NULL;
+  m->older = newest;
+  if (newest) newest->newer = m;
+  newest = m;
+  live++;
+  pthread_mutex_unlock(&lock);
+}
+
+static void delist(situ_nn_module *m) {
+  pthread_mutex_lock(&lock);
+  if (m->older) m->older->newer = m->newer;
+  if (m->newer)
+    m->newer->older = m->older;
+  else
+    newest = m->older;
+  live--;
+  pthread_mutex_unlock(&lock);
+}
+
+int64_t situ_nn_live_modules(void) {
+  pthread_mutex_lock(&lock);
+  int64_t count = live;
+  pthread_mutex_unlock(&lock);
+  return count;
+}
+
+bool situ_nn_is_module(const void *pointer) {
+  pthread_mutex_lock(&lock);
+  const situ_nn_module *m = newest;
+  while (m && m != pointer) m = m->older;
+  pthread_mutex_unlock(&lock);
+  return m != NULL;
+}
+
+/* ---- making and freeing ---- */
+
+void *situ_nn_alloc(const situ_nn_type *type) {
+  if (!type || !type->name || type->size < sizeof(situ_nn_module)) {
+    situ__fail(SITU_E_ARG, "nn_alloc",
+               "a type needs a name, and the size of a struct that begins with situ_nn_module");
+    return NULL;
+  }
+  situ_nn_module *m = situ__calloc(1, type->size);
+  struct situ_nn_build *build = situ__alloc(sizeof *build);
+  if (!m || !build) {
+    situ__no_memory("nn_alloc", type->size);
+    situ__free(m);
+    situ__free(build);
+    return NULL;
+  }
+  m->type = type;
+  m->refs = 1;
+  m->training = true;
+  m->build = build;
+  situ__nn_enlist(m);
+  situ_scope_begin(&build->scope);
+  return m;
+}
+
+static bool holds(const situ_nn_module *m, const situ_tensor *t) {
+  for (int64_t i = 0; i < m->count; i++)
+    if (m->slots[i].held == t) return true;
+  return false;
+}
+
+static bool points_to(const situ_nn_module *m, const situ_tensor *t) {
+  for (size_t at = sizeof *m; at + sizeof t <= m->type->size; at += sizeof t) {
+    const situ_tensor *field;
+    memcpy(&field, (const char *)m + at, sizeof field);
+    if (field == t) return true;
+  }
+  return false;
+}
+
+/* Ends the scope of a module in the making. A tensor that a field shows, but that was not registered, lives as long as
+   if there had been no such scope. */
+static void end_build(situ_nn_module *m) {
+  struct situ_nn_build *build = m->build;
+  if (!build) return;
+  if (situ_scope_is_open(&build->scope)) {
+    for (size_t i = 0; i < build->scope.count; i++) {
+      situ_tensor *t = build->scope.owned[i];
+      if (points_to(m, t) && !holds(m, t)) situ_escape(&build->scope, t);
+    }
+    SITU_IGNORE(situ_scope_end(&build->scope));
+  }
+  m->build = NULL;
+  situ__free(build);
+}
+
+situ_nn_module *situ_nn_done(void *module) {
+  situ_nn_module *m = module;
+  if (!m) return NULL;
+  end_build(m);
+  if (!m->broken) return m;
+  situ_nn_free(m);
+  return NULL;
+}
+
+situ_nn_module *situ_nn_retain(situ_nn_module *m) {
+  if (m) __atomic_fetch_add(&m->refs, 1, __ATOMIC_RELAXED);
+  return m;
+}
+
+static bool last_owner(situ_nn_module *m) {
+  return m && __atomic_sub_fetch(&m->refs, 1, __ATOMIC_ACQ_REL) == 0;
+}
+
+void situ_nn_free(situ_nn_module *m) {
+  if (!last_owner(m)) return;
+  /* Modules to free are chained through `older`, so that no depth of nesting can overflow the stack. */
+  delist(m);
+  m->older = NULL;
+  while (m) {
+    situ_nn_module *next = m->older;
+    end_build(m);
+    if (m->type->release) m->type->release(m);
+    for (int64_t i = 0; i < m->count; i++) {
+      situ_nn_slot *slot = &m->slots[i];
+      if (!situ__nn_is_child(slot)) {
+        situ_release(slot->held);
+      } else if (last_owner(slot->held)) {
+        situ_nn_module *child = slot->held;
+        delist(child);
+        child->older = next;
+        next = child;
+      }
+      situ__free(slot->name);
+    }
+    situ__free(m->slots);
+    if (m->hooks) situ__free(m->hooks->list);
+    situ__free(m->hooks);
+    situ__free(m);
+    m = next;
+  }
+}
+
+/* ---- registration ---- */
+
+situ_nn_slot *situ__nn_find(const situ_nn_module *m, const char *name) {
+  for (int64_t i = 0; i < m->count; i++)
+    if (strcmp(m->slots[i].name, name) == 0) return &m->slots[i];
+  return NULL;
+}
+
+bool situ__nn_add_slot(const char *op, situ_nn_module *m, const char *name, situ_nn_kind kind,
+                       size_t offset, void *held) {
+  /* Room grows by doubling: a count that is a power of two is full. */
+  if ((m->count & (m->count - 1)) == 0) {
+    size_t capacity = m->count ? 2 * (size_t)m->count : 1;
+    situ_nn_slot *slots = situ__realloc(m->slots, capacity * sizeof *slots);
+    if (slots)
+      m->slots = slots;
+    else
+      return situ__no_memory(op, capacity * sizeof *slots), false;
+  }
+  char *copy = situ__strdup(name);
+  if (!copy) return situ__no_memory(op, strlen(name) + 1), false;
+  m->slots[m->count++] = (situ_nn_slot){ copy, kind, offset, held };
+  return true;
+}
+
+/* Puts a part under a name, in the place of what was there. On failure part is still the caller's. */
+static bool put(const char *op, situ_nn_module *m, const char *name, void *field, situ_nn_kind kind,
+                void *part) {
+  size_t offset = 0;
+  if (field) {
+    offset = (size_t)((char *)field - (char *)m);
+    if (offset < sizeof *m || offset + sizeof part > m->type->size)
+      return situ__fail(SITU_E_ARG, op, "%s: the field is not part of the module's struct", name),
+             false;
+  }
+  situ_nn_slot *slot = situ__nn_find(m, name);
+  if (slot) {
+    situ_nn_slot old = *slot;
+    *slot = (situ_nn_slot){ old.name, kind, offset, part };
+    if (situ__nn_is_child(&old))
+      situ_nn_free(old.held);
+    else
+      situ_release(old.held);
+  } else if (!situ__nn_add_slot(op, m, name, kind, offset, part)) {
+    return false;
+  }
+  /* The field may be of any pointer type. */
+  if (field) memcpy(field, &part, sizeof part);
+  return true;
+}
+
+static bool good_name(const char *op, const situ_nn_module *m, const char *name) {
+  if (name && *name && !strchr(name, '.')) return true;
+  situ__fail(SITU_E_ARG, op,
+             "%s: \"%s\" cannot be a part's name: it must not be empty or contain a dot",
+             m->type->name, name ? name : "");
+  return false;
+}
+
+static void *broken(situ_nn_module *m) {
+  if (m && m->build) m->broken = true;
+  return NULL;
+}
+
+situ_tensor *situ_nn_add_tensor(situ_nn_module *m, const char *name, situ_tensor **field,
+                                situ_tensor *tensor, situ_nn_kind kind) {
+  static const char op[] = "nn_add_tensor";
+  bool parameter = kind == SITU_NN_PARAMETER;
+  if (!m || !tensor) {
+    situ__null(op, m ? name : "module");
+    return broken(m);
+  }
+  if (!parameter && kind != SITU_NN_BUFFER && kind != SITU_NN_TRANSIENT) {
+    situ__fail(SITU_E_ARG, op, "%s: a tensor is a parameter or a buffer", m->type->name);
+    return broken(m);
+  }
+  if (!good_name(op, m, name) || (parameter && !situ_requires_grad_(tensor, true)) ||
+      !situ_set_name(tensor, name))
+    return broken(m);
+  situ_retain(tensor);
+  if (!put(op, m, name, field, kind, tensor)) {
+    situ_release(tensor);
+    return broken(m);
+  }
+  situ_set_role(tensor, parameter ? SITU_ROLE_PARAMETER : SITU_ROLE_BUFFER);
+  return tensor;
+}
+
+/* Is part m itself, or inside m? Too deep counts as yes. */
+static bool contains(const situ_nn_module *m, const situ_nn_module *part, int depth) {
+  if (m == part || depth > SITU__NN_DEPTH) return true;
+  for (int64_t i = 0; i < m->count; i++)
+    if (situ__nn_is_child(&m->slots[i]) && contains(m->slots[i].held, part, depth + 1)) return true;
+  return false;
+}
+
+/* A tensor's name is its path from the outermost module that has been registered anywhere. */
+typedef struct naming {
+  const char *child;
+  situ__text path;
+} naming;
+static situ_status name_tensor(const situ_nn_visit *at, void *payload) {
+  naming *n = payload;
+  n->path.length = 0;
+  situ__text_add(&n->path, "%s.%s", n->child, at->path);
+  if (n->path.failed) return situ__no_memory("nn_add_child", n->path.capacity);
+  return situ_set_name(at->tensor, n->path.data) ? SITU_OK : situ_error();
+}
+
+static bool name_tensors(situ_nn_module *child, const char *name) {
+  naming n = { .child = name };
+  situ_status status = situ_nn_walk(child, SITU_NN_VISIT_TENSORS, name_tensor, &n);
+  situ__text_free(&n.path);
+  return status == SITU_OK;
+}
+
+situ_nn_module *situ_nn_add_child(situ_nn_module *m, const char *name, situ_nn_module **field,
+                                  situ_nn_module *child) {
+  static const char op[] = "nn_add_child";
+  if (m && child && contains(child, m, 1)) {
+    /* child is not freed: that would free m under the caller's hands. */
+    situ__fail(SITU_E_ARG, op, "%s would contain itself, or modules nested more than %d deep",
+               m->type->name, SITU__NN_DEPTH);
+    return broken(m);
+  }
+  if (!m || !child)
+    situ__null(op, m ? name : "module");
+  else if (good_name(op, m, name) && name_tensors(child, name) &&
+           put(op, m, name, field, SITU_NN_CHILD, child))
+    return child;
+  situ_nn_free(child);
+  return broken(m);
+}

@@ -1,0 +1,49 @@
+/* The room nn's own: what its files share.
+   SPDX-License-Identifier: MIT */
+#ifndef SITU_NN_NN_H
+#define SITU_NN_NN_H
+
+#include "situ/nn.h"
+
+/* Deeper trees of modules are refused, so that walking them cannot overflow the stack. */
+enum { SITU__NN_DEPTH = 256 };
+
+struct situ_nn_build {
+  situ_scope scope;
+};
+
+typedef struct situ__hook {
+  int64_t id;
+  bool before;
+  situ_nn_hook fn;
+  void *payload;
+} situ__hook;
+struct situ_nn_hooks {
+  situ__hook *list; /* by id */
+  int64_t count, capacity, next;
+};
+
+static inline bool situ__nn_is_child(const situ_nn_slot *slot) {
+  return slot->kind == SITU_NN_CHILD;
+}
+
+/* Enters a module in the list of live ones (module.c). */
+void situ__nn_enlist(situ_nn_module *m);
+/* Appends a slot that owns held; false: no memory, recorded under op, and held is still the caller's. */
+bool situ__nn_add_slot(const char *op, situ_nn_module *m, const char *name, situ_nn_kind kind,
+                       size_t offset, void *held);
+situ_nn_slot *situ__nn_find(const situ_nn_module *m, const char *name);
+
+/* A number as Python prints it: 0.1, 1e-05, 20.0. Returns buffer. */
+enum { SITU__NUMBER = 40 };
+const char *situ__nn_number(double value, char buffer[SITU__NUMBER]);
+/* Sizes as a Python tuple: (3, 3), (64,). */
+enum { SITU__TUPLE = 200 };
+const char *situ__nn_tuple(situ_shape shape, char buffer[SITU__TUPLE]);
+static inline const char *situ__nn_bool(bool b) { return b ? "True" : "False"; }
+
+/* shape itself, or `ndim` times the value that it has; none: `otherwise`. False: recorded under op. */
+bool situ__nn_spread(const char *op, const char *what, situ_shape *shape, int ndim,
+                     int64_t otherwise);
+
+#endif

@@ -1,0 +1,208 @@
+/* The one visitor, and what is made of it: parameters, buffers, modes.
+   SPDX-License-Identifier: MIT */
+#include <string.h>
+
+#include "base/fail.h"
+#include "base/map.h"
+#include "base/text.h"
+#include "nn/nn.h"
+
+typedef struct walker {
+  unsigned which;
+  situ_nn_visitor visit;
+  void *payload;
+  situ__text path;
+  situ__map seen;
+} walker;
+
+/* Is this to be skipped, because it has been shown? */
+static bool again(walker *w, void *part, situ_status *status) {
+  if (!(w->which & SITU_NN_VISIT_ONCE)) return false;
+  if (situ__map_get(&w->seen, part)) return true;
+  if (!situ__map_put(&w->seen, part, part)) *status = situ__no_memory("nn_walk", sizeof(void *));
+  return false;
+}
+
+static situ_status show(walker *w, situ_nn_visit at) {
+  if (w->path.failed) return situ__no_memory("nn_walk", w->path.capacity);
+  at.path = w->path.data ? w->path.data : "";
+  at.name = at.slot ? at.path + w->path.length - strlen(at.slot->name) : at.path;
+  return w->visit(&at, w->payload);
+}
+
+static situ_status walk(walker *w, situ_nn_module *m, situ_nn_slot *own, int depth) {
+  static const unsigned order[] = { SITU_NN_PARAMETER, SITU_NN_VISIT_BUFFERS, SITU_NN_CHILD };
+  unsigned inside = SITU_NN_VISIT_MODULES | SITU_NN_VISIT_LEAVE | SITU_NN_VISIT_TENSORS;
+  situ_status status = SITU_OK;
+  if (depth > SITU__NN_DEPTH)
+    return situ__fail(SITU_E_LIMIT, "nn_walk", "%s: modules nested more than %d deep", w->path.data,
+                      SITU__NN_DEPTH);
+  situ_nn_visit at = { .depth = depth, .module = m, .slot = own };
+  if (again(w, m, &status)) return SITU_OK;
+  if (status == SITU_OK && w->which & SITU_NN_VISIT_MODULES) status = show(w, at);
+  for (size_t k = 0; k < sizeof order / sizeof *order; k++) {
+    if (!((order[k] & SITU_NN_CHILD ? inside : order[k]) & w->which)) continue;
+    for (int64_t i = 0; i < m->count && status == SITU_OK; i++) {
+      situ_nn_slot *slot = &m->slots[i];
+      if (!(slot->kind & order[k])) continue;
+      size_t length = w->path.length;
+      situ__text_add(&w->path, length ? ".%s" : "%s", slot->name);
+      if (situ__nn_is_child(slot))
+        status = walk(w, slot->held, slot, depth + 1);
+      else if (slot->kind & w->which && !again(w, slot->held, &status) && status == SITU_OK)
+        status = show(
+            w, (situ_nn_visit){ .depth = depth, .module = m, .slot = slot, .tensor = slot->held });
+      w->path.length = length;
+      if (w->path.data) w->path.data[length] = 0;
+    }
+  }
+  at.leaving = true;
+  if (status == SITU_OK && w->which & SITU_NN_VISIT_LEAVE) status = show(w, at);
+  return status;
+}
+
+situ_status situ_nn_walk(situ_nn_module *m, unsigned which, situ_nn_visitor visit, void *payload) {
+  if (!m || !visit) return situ__null("nn_walk", m ? "visit" : "module");
+  walker w = { .which = which, .visit = visit, .payload = payload };
+  situ_status status = walk(&w, m, NULL, 0);
+  situ__text_free(&w.path);
+  situ__map_free(&w.seen);
+  return status;
+}
+
+/* ---- lists of tensors ---- */
+
+typedef struct collecting {
+  const char *op;
+  situ_tree *dict;
+} collecting;
+
+static situ_status collect_one(const situ_nn_visit *at, void *payload) {
+  collecting *c = payload;
+  if (at->tensor) {
+    c->dict = situ_tree_put(c->dict, at->path, situ_tree_tensor(at->tensor));
+    return c->dict ? SITU_OK : situ_error();
+  }
+  if (!at->module->pending) return SITU_OK;
+  return situ__fail(SITU_E_STATE, c->op,
+                    "%s%s%s has no parameters yet: it makes them from its first input", at->path,
+                    *at->path ? ", a " : "this ", at->module->type->name);
+}
+
+static situ_tree *collect(const char *op, situ_nn_module *m, unsigned which) {
+  collecting c = { op, situ_tree_dict() };
+  if (c.dict && situ_nn_walk(m, which | SITU_NN_VISIT_MODULES, collect_one, &c) != SITU_OK) {
+    situ_tree_free(c.dict);
+    return NULL;
+  }
+  return c.dict;
+}
+
+situ_tree *situ_nn_parameters(situ_nn_module *m) {
+  return collect("nn_parameters", m, SITU_NN_PARAMETER | SITU_NN_VISIT_ONCE);
+}
+situ_tree *situ_nn_buffers(situ_nn_module *m) {
+  return collect("nn_buffers", m, SITU_NN_VISIT_BUFFERS | SITU_NN_VISIT_ONCE);
+}
+situ_tree *situ_nn_state_dict(situ_nn_module *m) {
+  return collect("nn_state_dict", m, SITU_NN_PARAMETER | SITU_NN_BUFFER);
+}
+
+static situ_status count_one(const situ_nn_visit *at, void *payload) {
+  *(int64_t *)payload += situ_numel(at->tensor);
+  return SITU_OK;
+}
+
+int64_t situ_nn_num_parameters(const situ_nn_module *m) {
+  int64_t count = 0;
+  /* The visitor only reads. */
+  return situ_nn_walk((situ_nn_module *)m, SITU_NN_PARAMETER | SITU_NN_VISIT_ONCE, count_one,
+                      &count) == SITU_OK
+             ? count
+             : -1;
+}
+
+/* ---- looking up ---- */
+
+/* The part at the end of a path; NULL: there is none. `*slot` NULL with true: m itself. */
+static bool find(situ_nn_module *m, const char *path, situ_nn_slot **slot) {
+  *slot = NULL;
+  while (*path) {
+    size_t length = strcspn(path, ".");
+    *slot = NULL;
+    for (int64_t i = 0; i < m->count && !*slot; i++)
+      if (strncmp(m->slots[i].name, path, length) == 0 && !m->slots[i].name[length])
+        *slot = &m->slots[i];
+    if (!*slot || (path[length] && !situ__nn_is_child(*slot))) return false;
+    if (situ__nn_is_child(*slot)) m = (*slot)->held;
+    path += length + (path[length] != 0);
+  }
+  return true;
+}
+
+static void *get(const char *op, situ_nn_module *m, const char *path, bool child) {
+  situ_nn_slot *slot;
+  if (!m || !path) {
+    situ__null(op, m ? "path" : "module");
+    return NULL;
+  }
+  bool found = find(m, path, &slot);
+  if (found && !slot && child) return m;
+  if (found && slot && situ__nn_is_child(slot) == child) return slot->held;
+  situ__fail(SITU_E_ARG, op, "%s has no %s \"%s\"", m->type->name,
+             child ? "module" : "parameter or buffer", path);
+  return NULL;
+}
+
+situ_nn_module *situ_nn_get_submodule(situ_nn_module *m, const char *path) {
+  return get("nn_get_submodule", m, path, true);
+}
+situ_tensor *situ_nn_get_tensor(situ_nn_module *m, const char *path) {
+  return get("nn_get_tensor", m, path, false);
+}
+
+/* ---- something for all ---- */
+
+typedef struct applying {
+  situ_status (*fn)(situ_nn_module *m, void *payload);
+  void *payload;
+} applying;
+
+static situ_status apply_one(const situ_nn_visit *at, void *payload) {
+  applying *a = payload;
+  return a->fn(at->module, a->payload);
+}
+
+situ_status situ_nn_apply(situ_nn_module *m, situ_status (*fn)(situ_nn_module *, void *),
+                          void *payload) {
+  if (!fn) return situ__null("nn_apply", "fn");
+  return situ_nn_walk(m, SITU_NN_VISIT_LEAVE | SITU_NN_VISIT_ONCE, apply_one,
+                      &(applying){ fn, payload });
+}
+
+static situ_status train_one(const situ_nn_visit *at, void *payload) {
+  at->module->training = *(bool *)payload;
+  return SITU_OK;
+}
+
+situ_nn_module *situ_nn_train(situ_nn_module *m, bool on) {
+  return situ_nn_walk(m, SITU_NN_VISIT_MODULES, train_one, &on) == SITU_OK ? m : NULL;
+}
+situ_nn_module *situ_nn_eval(situ_nn_module *m) { return situ_nn_train(m, false); }
+
+static situ_status require_one(const situ_nn_visit *at, void *payload) {
+  return situ_requires_grad_(at->tensor, *(bool *)payload) ? SITU_OK : situ_error();
+}
+
+situ_nn_module *situ_nn_requires_grad_(situ_nn_module *m, bool wanted) {
+  return situ_nn_walk(m, SITU_NN_PARAMETER, require_one, &wanted) == SITU_OK ? m : NULL;
+}
+
+static situ_status drop_grad(const situ_nn_visit *at, void *payload) {
+  (void)payload;
+  return situ_grad(at->tensor) ? situ_set_grad(at->tensor, NULL) : SITU_OK;
+}
+
+void situ_nn_zero_grad(situ_nn_module *m) {
+  SITU_IGNORE(situ_nn_walk(m, SITU_NN_PARAMETER, drop_grad, NULL));
+}

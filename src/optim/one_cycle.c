@@ -1,0 +1,89 @@
+/* OneCycleLR: up, down, and further down, with the momentum against it.
+   SPDX-License-Identifier: MIT */
+#include <inttypes.h>
+#include <math.h>
+
+#include "base/fail.h"
+#include "optim/schedule.h"
+
+static const double pi = 3.14159265358979323846;
+
+typedef struct phase {
+  double end;      /* its last step */
+  double from, to; /* rates */
+  double momentum_from, momentum_to;
+} phase;
+
+typedef struct one_cycle {
+  situ_lr_scheduler s;
+  int64_t total_steps;
+  phase phases[3];
+  int phase_count;
+  bool linear;
+  int momentum; /* a situ_optim_field; -1: left alone */
+} one_cycle;
+
+static double anneal(const one_cycle *m, double start, double end, double share) {
+  if (m->linear) return (end - start) * share + start;
+  return end + (start - end) / 2.0 * (cos(pi * share) + 1);
+}
+
+static double rate(situ_lr_scheduler *s, situ__group *group, double base, double now) {
+  const one_cycle *m = (const one_cycle *)s;
+  double step = (double)s->last_epoch, start = 0;
+  int i = 0;
+  (void)base, (void)now;
+  while (i < m->phase_count - 1 && step > m->phases[i].end) start = m->phases[i++].end;
+  const phase *p = &m->phases[i];
+  double share = (step - start) / (p->end - start);
+  if (m->momentum >= 0)
+    group->value[m->momentum] = anneal(m, p->momentum_from, p->momentum_to, share);
+  return anneal(m, p->from, p->to, share);
+}
+
+static bool may_step(const situ_lr_scheduler *s, int64_t step) {
+  const one_cycle *m = (const one_cycle *)s;
+  if (step <= m->total_steps) return true;
+  situ__fail(SITU_E_STATE, s->type->name, "step %" PRId64 " of a cycle of %" PRId64, step,
+             m->total_steps);
+  return false;
+}
+
+static const situ__schedule type = { "lr_scheduler_one_cycle_lr", sizeof(one_cycle), rate,
+                                     may_step };
+
+static double or_else(double value, double otherwise) { return value == 0 ? otherwise : value; }
+
+situ_lr_scheduler *situ_lr_scheduler_one_cycle_lr(situ_optim *o,
+                                                  const situ_one_cycle_options *options) {
+  if (!options) return situ__null(type.name, "options"), NULL;
+  double rise = or_else(options->pct_start, 0.3), high = options->max_lr;
+  double low = high / or_else(options->div_factor, 25),
+         last = low / or_else(options->final_div_factor, 1e4);
+  double steps = (double)options->total_steps;
+  double heavy = or_else(options->max_momentum, 0.95),
+         light = or_else(options->base_momentum, 0.85);
+  if (options->total_steps < 1 || !(high > 0) || !isfinite(high) || !(rise > 0 && rise <= 1) ||
+      !isfinite(low) || !isfinite(last)) {
+    situ__fail(SITU_E_ARG, type.name, "max_lr %g, total_steps %" PRId64 ", pct_start %g", high,
+               options->total_steps, rise);
+    return NULL;
+  }
+  one_cycle *m = situ__schedule_alloc(&type, o);
+  if (!m) return NULL;
+  m->total_steps = options->total_steps;
+  m->linear = options->linear;
+  m->momentum = situ__optim_has(o, SITU_OPTIM_BETA1) ? SITU_OPTIM_BETA1 : SITU_OPTIM_MOMENTUM;
+  if (options->keep_momentum) m->momentum = -1;
+  phase *p = m->phases;
+  *p++ = (phase){ rise * steps - 1, low, high, heavy, light };
+  if (options->three_phase) {
+    *p++ = (phase){ 2 * rise * steps - 2, high, low, light, heavy };
+    *p++ = (phase){ steps - 1, low, last, heavy, heavy };
+  } else {
+    *p++ = (phase){ steps - 1, high, last, light, heavy };
+  }
+  m->phase_count = (int)(p - m->phases);
+  for (int g = 0; g < m->s.count; g++) m->s.base[g] = o->groups[g].initial_lr = low;
+  return situ__schedule_start(&m->s);
+}

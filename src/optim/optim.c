@@ -1,0 +1,297 @@
+/* Optimisers: parameters in groups, and their hyperparameters.
+   SPDX-License-Identifier: MIT */
+#include "optim/optim.h"
+
+#include <inttypes.h>
+#include <math.h>
+#include <string.h>
+
+#include "base/alloc.h"
+#include "base/fail.h"
+#include "base/map.h"
+
+/* ---- hyperparameters ---- */
+
+enum {
+  SGD = 1 << SITU_RULE_SGD,
+  ADAM = 1 << SITU_RULE_ADAM | 1 << SITU_RULE_ADAMW,
+  RMSPROP = 1 << SITU_RULE_RMSPROP
+};
+
+#define AT(field) offsetof(situ_optim_options, field), offsetof(situ_optimizer_params, field)
+const situ__field situ__optim_fields[SITU_OPTIM_FIELDS] = {
+  /* name, who has it, defaults of SGD, Adam, AdamW, RMSprop */
+  [SITU_OPTIM_LR] = { "lr", SGD | ADAM | RMSPROP, { 1e-3, 1e-3, 1e-3, 1e-2 }, AT(lr), false },
+  [SITU_OPTIM_WEIGHT_DECAY] = { "weight_decay",
+                                SGD | ADAM | RMSPROP,
+                                { 0, 0, 1e-2, 0 },
+                                AT(weight_decay),
+                                false },
+  [SITU_OPTIM_MOMENTUM] = { "momentum", SGD | RMSPROP, { 0 }, AT(momentum), false },
+  [SITU_OPTIM_DAMPENING] = { "dampening", SGD, { 0 }, AT(dampening), false },
+  [SITU_OPTIM_BETA1] = { "beta1", ADAM, { 0, 0.9, 0.9, 0 }, AT(beta1), false },
+  [SITU_OPTIM_BETA2] = { "beta2", ADAM, { 0, 0.999, 0.999, 0 }, AT(beta2), false },
+  [SITU_OPTIM_ALPHA] = { "alpha", RMSPROP, { 0, 0, 0, 0.99 }, AT(alpha), false },
+  [SITU_OPTIM_EPS] = { "eps", ADAM | RMSPROP, { 0, 1e-8, 1e-8, 1e-8 }, AT(eps), false },
+  [SITU_OPTIM_NESTEROV] = { "nesterov", SGD, { 0 }, AT(nesterov), true },
+  [SITU_OPTIM_AMSGRAD] = { "amsgrad", ADAM, { 0 }, AT(amsgrad), true },
+  [SITU_OPTIM_CENTERED] = { "centered", RMSPROP, { 0 }, AT(centered), true },
+  [SITU_OPTIM_MAXIMIZE] = { "maximize", SGD | ADAM | RMSPROP, { 0 }, AT(maximize), true },
+};
+#undef AT
+
+const char *situ__optim_op(const situ_optim *o) {
+  static const char *const names[] = { [SITU_RULE_SGD] = "optim_sgd",
+                                       [SITU_RULE_ADAM] = "optim_adam",
+                                       [SITU_RULE_ADAMW] = "optim_adamw",
+                                       [SITU_RULE_RMSPROP] = "optim_rmsprop" };
+  return names[o->rule];
+}
+
+static double read_option(const situ_optim_options *options, const situ__field *field) {
+  const char *at = (const char *)options + field->option;
+  bool flag;
+  double value;
+  if (field->flag) return memcpy(&flag, at, sizeof flag), flag;
+  return memcpy(&value, at, sizeof value), value;
+}
+
+bool situ__optim_valid(const situ_optim *o, const double *value) {
+  for (int f = 0; f < SITU_OPTIM_FIELDS; f++) {
+    bool below_one = f == SITU_OPTIM_BETA1 || f == SITU_OPTIM_BETA2;
+    if (f == SITU_OPTIM_DAMPENING ? isfinite(value[f])
+                                  : value[f] >= 0 && value[f] < (below_one ? 1 : INFINITY))
+      continue;
+    situ__fail(SITU_E_ARG, situ__optim_op(o), "%s is %g: it must be at least 0 and %s",
+               situ__optim_fields[f].name, value[f], below_one ? "below 1" : "finite");
+    return false;
+  }
+  if (value[SITU_OPTIM_NESTEROV] == 0 ||
+      (value[SITU_OPTIM_MOMENTUM] > 0 && value[SITU_OPTIM_DAMPENING] == 0))
+    return true;
+  situ__fail(SITU_E_ARG, situ__optim_op(o), "nesterov needs a momentum above 0, and no dampening");
+  return false;
+}
+
+/* Overlays value[] with what options say. */
+static bool apply(const situ_optim *o, const situ_optim_options *options, double *value) {
+  for (int f = 0; options && f < SITU_OPTIM_FIELDS; f++) {
+    double given = read_option(options, &situ__optim_fields[f]);
+    bool zero = options->zero >> f & 1;
+    if (given == 0 && !zero) continue;
+    if (!situ__optim_has(o, (situ_optim_field)f) || (given != 0 && zero)) {
+      situ__fail(SITU_E_ARG, situ__optim_op(o),
+                 given != 0 && zero ? "%s is given, and said to be 0" : "it has no %s",
+                 situ__optim_fields[f].name);
+      return false;
+    }
+    value[f] = given;
+  }
+  return situ__optim_valid(o, value);
+}
+
+/* ---- groups ---- */
+
+static situ_status can_add(const situ_optim *o, const char *name, situ_tensor *p, situ__map *seen) {
+  const char *op = situ__optim_op(o);
+  if (!situ_dtype_is_floating(situ_dtype_of(p)))
+    return situ__fail(SITU_E_DTYPE, op, "%s is %s: only floating tensors can be optimised", name,
+                      situ_dtype_name(situ_dtype_of(p)));
+  if (!situ_is_leaf(p))
+    return situ__fail(SITU_E_ARG, op, "%s is the result of an op: only leaves can be optimised",
+                      name);
+  if (situ__map_get(seen, p))
+    return situ__fail(SITU_E_ARG, op, "%s is in the optimiser already", name);
+  return situ__map_put(seen, p, p) ? SITU_OK : situ__no_memory(op, sizeof(void *));
+}
+
+static situ_status check_new(const situ_optim *o, const situ_tree *flat) {
+  situ__map seen = { 0 };
+  situ_status status = SITU_OK;
+  if (situ_tree_count(flat) == 0) return situ__fail(SITU_E_ARG, situ__optim_op(o), "no parameters");
+  for (int64_t i = 0; i < o->count && status == SITU_OK; i++)
+    if (!situ__map_put(&seen, o->items[i].param, o->items[i].param))
+      status = situ__no_memory(situ__optim_op(o), sizeof(void *));
+  for (int64_t i = 0; i < situ_tree_count(flat) && status == SITU_OK; i++)
+    status = can_add(o, situ_tree_key(flat, i), situ_tree_tensor_at(flat, i), &seen);
+  situ__map_free(&seen);
+  return status;
+}
+
+/* Larger arrays; each is only ever too large, never lost. */
+static bool grow(situ_optim *o, int64_t count) {
+  size_t n = (size_t)(o->count + count);
+  void *items = situ__realloc(o->items, n * sizeof *o->items);
+  if (items) o->items = items;
+  void *active = situ__realloc(o->active, n * sizeof *o->active);
+  if (active) o->active = active;
+  void *names = situ__realloc(o->names, n * sizeof *o->names);
+  if (names) o->names = names;
+  void *groups = situ__realloc(o->groups, (size_t)(o->group_count + 1) * sizeof *o->groups);
+  if (groups) o->groups = groups;
+  return items && active && names && groups;
+}
+
+static situ_status add_group(situ_optim *o, const situ_tree *flat, const double *value) {
+  int64_t count = situ_tree_count(flat);
+  situ_status status = check_new(o, flat);
+  if (status != SITU_OK) return status;
+  if (!grow(o, count)) return situ__no_memory(situ__optim_op(o), (size_t)count * sizeof *o->items);
+  for (int64_t i = 0; i < count; i++) {
+    char *name = situ__strdup(situ_tree_key(flat, i));
+    if (!name) {
+      while (i-- > 0) {
+        situ__free(o->names[o->count + i]);
+        situ_release(o->items[o->count + i].param);
+      }
+      return situ__no_memory(situ__optim_op(o), 1);
+    }
+    o->names[o->count + i] = name;
+    o->items[o->count + i] =
+        (situ_optimizer_tensors){ .param = situ_retain(situ_tree_tensor_at(flat, i)) };
+  }
+  situ__group *group = &o->groups[o->group_count++];
+  *group = (situ__group){ .first = o->count, .count = count };
+  memcpy(group->value, value, sizeof group->value);
+  o->count += count;
+  return SITU_OK;
+}
+
+situ_status situ_optim_add_param_group(situ_optim *o, situ_tree *parameters,
+                                       const situ_optim_options *options) {
+  situ_status status = o && parameters
+                           ? SITU_OK
+                           : situ__null("optim_add_param_group", o ? "parameters" : "optimiser");
+  if (status == SITU_OK) {
+    double value[SITU_OPTIM_FIELDS];
+    memcpy(value, o->defaults, sizeof value);
+    situ_tree *flat = apply(o, options, value) ? situ_tree_flatten(parameters) : NULL;
+    status = flat ? add_group(o, flat, value) : situ_error();
+    situ_tree_free(flat);
+  }
+  situ_tree_free(parameters);
+  return status;
+}
+
+static situ_optim *make(situ_optimizer_rule rule, situ_tree *parameters,
+                        const situ_optim_options *options) {
+  situ_optim *o = situ__calloc(1, sizeof *o);
+  if (!o) {
+    situ__no_memory("optim", sizeof *o);
+    situ_tree_free(parameters);
+    return NULL;
+  }
+  o->rule = rule;
+  o->refs = 1;
+  for (int f = 0; f < SITU_OPTIM_FIELDS; f++)
+    o->defaults[f] = situ__optim_fields[f].otherwise[rule];
+  if (!apply(o, options, o->defaults))
+    situ_tree_free(parameters);
+  else if (situ_optim_add_param_group(o, parameters, NULL) == SITU_OK)
+    return o;
+  situ_optim_free(o);
+  return NULL;
+}
+
+situ_optim *situ_optim_sgd(situ_tree *parameters, const situ_optim_options *options) {
+  return make(SITU_RULE_SGD, parameters, options);
+}
+situ_optim *situ_optim_adam(situ_tree *parameters, const situ_optim_options *options) {
+  return make(SITU_RULE_ADAM, parameters, options);
+}
+situ_optim *situ_optim_adamw(situ_tree *parameters, const situ_optim_options *options) {
+  return make(SITU_RULE_ADAMW, parameters, options);
+}
+situ_optim *situ_optim_rmsprop(situ_tree *parameters, const situ_optim_options *options) {
+  return make(SITU_RULE_RMSPROP, parameters, options);
+}
+
+void situ_optim_free(situ_optim *o) {
+  if (!o || __atomic_sub_fetch(&o->refs, 1, __ATOMIC_ACQ_REL) > 0) return;
+  for (int64_t i = 0; i < o->count; i++) {
+    situ_release(o->items[i].param);
+    for (int k = 0; k < 3; k++) situ_release(o->items[i].state[k]);
+    situ__free(o->names[i]);
+  }
+  situ__free(o->items);
+  situ__free(o->active);
+  situ__free(o->names);
+  situ__free(o->groups);
+  situ__free(o);
+}
+
+/* ---- looking and setting ---- */
+
+int situ_optim_groups(const situ_optim *o) { return o ? o->group_count : 0; }
+int64_t situ_optim_count(const situ_optim *o) { return o ? o->count : 0; }
+
+static bool has_field(const char *op, const situ_optim *o, int group, situ_optim_field field) {
+  if (!o)
+    situ__null(op, "optimiser");
+  else if (group < 0 || group >= o->group_count)
+    situ__fail(SITU_E_INDEX, op, "group %d of %d", group, o->group_count);
+  else if ((unsigned)field >= SITU_OPTIM_FIELDS)
+    situ__fail(SITU_E_ARG, op, "%d is no hyperparameter", (int)field);
+  else if (!situ__optim_has(o, field))
+    situ__fail(SITU_E_ARG, op, "%s has no %s", situ__optim_op(o), situ__optim_fields[field].name);
+  else
+    return true;
+  return false;
+}
+
+double situ_optim_get(const situ_optim *o, int group, situ_optim_field field) {
+  return has_field("optim_get", o, group, field) ? o->groups[group].value[field] : (double)NAN;
+}
+
+situ_status situ_optim_set(situ_optim *o, int group, situ_optim_field field, double value) {
+  if (!has_field("optim_set", o, group, field)) return situ_error();
+  double all[SITU_OPTIM_FIELDS];
+  memcpy(all, o->groups[group].value, sizeof all);
+  all[field] = situ__optim_fields[field].flag ? value != 0 : value;
+  if (!situ__optim_valid(o, all)) return situ_error();
+  o->groups[group].value[field] = all[field];
+  return SITU_OK;
+}
+
+static bool has_param(const char *op, const situ_optim *o, int64_t i) {
+  if (!o)
+    situ__null(op, "optimiser");
+  else if (i < 0 || i >= o->count)
+    situ__fail(SITU_E_INDEX, op, "parameter %" PRId64 " of %" PRId64, i, o->count);
+  else
+    return true;
+  return false;
+}
+
+situ_tensor *situ_optim_param(const situ_optim *o, int64_t i, const char **name) {
+  if (!has_param("optim_param", o, i)) return NULL;
+  if (name) *name = o->names[i];
+  return o->items[i].param;
+}
+
+const char *situ__optim_state_name(const situ_optim *o, int k) {
+  static const char *const names[][3] = {
+    [SITU_RULE_SGD] = { "momentum_buffer" },
+    [SITU_RULE_ADAM] = { "exp_avg", "exp_avg_sq", "max_exp_avg_sq" },
+    [SITU_RULE_ADAMW] = { "exp_avg", "exp_avg_sq", "max_exp_avg_sq" },
+    [SITU_RULE_RMSPROP] = { "square_avg", "momentum_buffer", "grad_avg" },
+  };
+  return names[o->rule][k];
+}
+
+bool situ__optim_uses(const situ_optim *o, const double *value, int k) {
+  switch (o->rule) {
+  case SITU_RULE_SGD: return k == 0 && value[SITU_OPTIM_MOMENTUM] != 0;
+  case SITU_RULE_ADAM:
+  case SITU_RULE_ADAMW: return k < 2 || value[SITU_OPTIM_AMSGRAD] != 0;
+  case SITU_RULE_RMSPROP:
+    return k == 0 || value[k == 1 ? SITU_OPTIM_MOMENTUM : SITU_OPTIM_CENTERED] != 0;
+  }
+  return false;
+}
+
+situ_tensor *situ_optim_state(const situ_optim *o, int64_t i, int k, const char **name) {
+  if (!has_param("optim_state", o, i) || k < 0 || k > 2) return NULL;
+  if (name) *name = situ__optim_state_name(o, k);
+  return o->items[i].state[k];
+}

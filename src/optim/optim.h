@@ -1,0 +1,51 @@
+/* The room optim's own: what an optimiser is made of.
+   SPDX-License-Identifier: MIT */
+#ifndef SITU_OPTIM_OPTIM_H
+#define SITU_OPTIM_OPTIM_H
+
+#include "situ/optim.h"
+#include "situ/sys/op.h"
+
+typedef struct situ__group {
+  double value[SITU_OPTIM_FIELDS];
+  double initial_lr; /* set by the first scheduler */
+  bool has_initial_lr;
+  int64_t first, count; /* of the optimiser's items */
+  int64_t active;       /* of those, how many have a gradient in this step */
+} situ__group;
+
+struct situ_optim {
+  situ_optimizer_rule rule;
+  int32_t refs;
+  double defaults[SITU_OPTIM_FIELDS];
+  situ__group *groups;
+  int group_count;
+  situ_optimizer_tensors
+      *items; /* parameter, state and steps taken; gradients are looked up at each step */
+  situ_optimizer_tensors *active; /* room for those that have a gradient in this step */
+  char **names;
+  int64_t count;
+};
+
+typedef struct situ__field {
+  const char *name;
+  unsigned rules; /* bit 1 << situ_optimizer_rule: who has it */
+  double otherwise[SITU_RULE_RMSPROP + 1];
+  size_t option, param; /* offsets in situ_optim_options and situ_optimizer_params */
+  bool flag;
+} situ__field;
+extern const situ__field situ__optim_fields[SITU_OPTIM_FIELDS];
+
+/* "sgd", "adam", ...: the op in messages. */
+const char *situ__optim_op(const situ_optim *o);
+static inline bool situ__optim_has(const situ_optim *o, situ_optim_field f) {
+  return situ__optim_fields[f].rules >> o->rule & 1;
+}
+/* torch's name of the k-th state; NULL: the rule has none. */
+const char *situ__optim_state_name(const situ_optim *o, int k);
+/* Does a group with these values use the k-th state? */
+bool situ__optim_uses(const situ_optim *o, const double *value, int k);
+/* Are all values in range? False: recorded. */
+bool situ__optim_valid(const situ_optim *o, const double *value);
+
+#endif

@@ -1,0 +1,30 @@
+/* What a learning-rate schedule is made of.
+   SPDX-License-Identifier: MIT */
+#ifndef SITU_OPTIM_SCHEDULE_H
+#define SITU_OPTIM_SCHEDULE_H
+
+#include "optim/optim.h"
+
+typedef struct situ__schedule {
+  const char *name;
+  size_t size; /* of the struct that begins with situ_lr_scheduler */
+  /* The rate of a group for step s->last_epoch; now: its rate before. May set other hyperparameters. */
+  double (*rate)(situ_lr_scheduler *s, situ__group *group, double base, double now);
+  /* May this step be made? NULL: always. False: recorded. */
+  bool (*may_step)(const situ_lr_scheduler *s, int64_t step);
+} situ__schedule;
+
+struct situ_lr_scheduler {
+  const situ__schedule *type;
+  situ_optim *o;
+  int64_t last_epoch;
+  double *base; /* first rates, a group each */
+  int count;
+};
+
+/* A cleared schedule of type->size bytes that holds o and knows the first rates; NULL: recorded. */
+void *situ__schedule_alloc(const situ__schedule *type, situ_optim *o);
+/* Sets the rates of step 0; returns s. */
+situ_lr_scheduler *situ__schedule_start(situ_lr_scheduler *s);
+
+#endif

@@ -1,0 +1,191 @@
+/* An optimiser's state as a tree, and back: torch's layout.
+   SPDX-License-Identifier: MIT */
+#include <inttypes.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "base/alloc.h"
+#include "base/fail.h"
+#include "optim/optim.h"
+#include "optim/record.h"
+#include "situ/ops.h"
+
+/* ---- saving ---- */
+
+static situ_tree *save_item(const situ_optim *o, int64_t i) {
+  const situ_optimizer_tensors *item = &o->items[i];
+  situ_tree *dict = situ_tree_dict();
+  /* As in torch, SGD counts no steps. */
+  if (o->rule != SITU_RULE_SGD) dict = situ_tree_put(dict, "step", situ__record_whole(item->step));
+  for (int k = 0; k < 3; k++)
+    if (item->state[k])
+      dict = situ_tree_put(dict, situ__optim_state_name(o, k), situ_tree_tensor(item->state[k]));
+  return dict;
+}
+
+static situ_tree *save_group(const situ_optim *o, const situ__group *group) {
+  situ_tree *dict = situ_tree_dict();
+  for (int f = 0; f < SITU_OPTIM_FIELDS; f++) {
+    if (!situ__optim_has(o, (situ_optim_field)f) || f == SITU_OPTIM_BETA2) continue;
+    if (f == SITU_OPTIM_BETA1)
+      dict = situ_tree_put(dict, "betas", situ__record_numbers(&group->value[SITU_OPTIM_BETA1], 2));
+    else
+      dict = situ_tree_put(dict, situ__optim_fields[f].name, situ__record_number(group->value[f]));
+  }
+  if (group->has_initial_lr)
+    dict = situ_tree_put(dict, "initial_lr", situ__record_number(group->initial_lr));
+  return situ_tree_put(dict, "params", situ__record_range(group->first, group->count));
+}
+
+situ_tree *situ_optim_state_dict(const situ_optim *o) {
+  if (!o) {
+    situ__null("optim_state_dict", "optimiser");
+    return NULL;
+  }
+  situ_scope scope;
+  situ_scope_begin_no_grad(&scope);
+  situ_tree *state = situ_tree_dict(), *groups = situ_tree_list();
+  for (int64_t i = 0; i < o->count && state; i++) {
+    char name[24];
+    snprintf(name, sizeof name, "%" PRId64, i);
+    if (o->items[i].step || o->items[i].state[0])
+      state = situ_tree_put(state, name, save_item(o, i));
+  }
+  for (int g = 0; g < o->group_count && groups; g++)
+    groups = situ_tree_append(groups, save_group(o, &o->groups[g]));
+  situ_tree *all =
+      situ_tree_put(situ_tree_put(situ_tree_dict(), "state", state), "param_groups", groups);
+  SITU_IGNORE(situ_scope_end(&scope));
+  return all;
+}
+
+/* ---- loading ---- */
+
+/* What is read, until all of it has been. */
+typedef struct loaded {
+  situ__group *groups;
+  situ_optimizer_tensors *items;
+} loaded;
+
+static bool load_group(const situ_optim *o, const situ_tree *flat, int g, situ__group *group) {
+  char path[64];
+  int64_t params;
+  *group = o->groups[g];
+  snprintf(path, sizeof path, "param_groups.%d.params", g);
+  if (!situ__record_find(flat, path)) {
+    situ__fail(SITU_E_ARG, "optim_load_state_dict",
+               "the state has no %s: the optimiser has %d groups", path, o->group_count);
+    return false;
+  }
+  params = situ_numel(situ__record_find(flat, path));
+  if (params != group->count) {
+    situ__fail(SITU_E_ARG, "optim_load_state_dict",
+               "group %d has %" PRId64 " parameters in the state, %" PRId64 " here", g, params,
+               group->count);
+    return false;
+  }
+  for (int f = 0; f < SITU_OPTIM_FIELDS; f++) {
+    if (!situ__optim_has(o, (situ_optim_field)f) || f == SITU_OPTIM_BETA2) continue;
+    bool betas = f == SITU_OPTIM_BETA1;
+    snprintf(path, sizeof path, "param_groups.%d.%s", g,
+             betas ? "betas" : situ__optim_fields[f].name);
+    if (situ__record_find(flat, path) &&
+        !situ__record_read(flat, path, &group->value[f], betas ? 2 : 1))
+      return false;
+  }
+  snprintf(path, sizeof path, "param_groups.%d.initial_lr", g);
+  group->has_initial_lr = situ__record_find(flat, path);
+  return situ__optim_valid(o, group->value) &&
+         (!group->has_initial_lr || situ__record_read(flat, path, &group->initial_lr, 1));
+}
+
+/* A copy of a saved state tensor, where its parameter is. */
+static situ_tensor *load_tensor(const situ_tensor *param, const char *path, situ_tensor *saved) {
+  situ_shape want = situ_shape_of(param), has = situ_shape_of(saved);
+  if (!situ_shape_equal(&want, &has)) {
+    char a[SITU_SHAPE_TEXT], b[SITU_SHAPE_TEXT];
+    situ__fail(SITU_E_SHAPE, "optim_load_state_dict", "%s is %s, its parameter %s", path,
+               situ_shape_text(&has, a), situ_shape_text(&want, b));
+    return NULL;
+  }
+  situ_tensor *copy = situ_to_dtype(situ_to(saved, situ_device_of(param)), situ_dtype_of(param));
+  copy = copy == saved ? situ_clone(copy) : situ_contiguous(copy);
+  if (copy) situ_set_role(copy, SITU_ROLE_OPTIMIZER);
+  return situ_retain(copy);
+}
+
+static bool load_item(const situ_optim *o, const situ_tree *flat, int64_t i, const double *value,
+                      situ_optimizer_tensors *item) {
+  char path[96];
+  bool any = false, all = true;
+  *item = (situ_optimizer_tensors){ .param = o->items[i].param };
+  for (int k = 0; k < 3; k++) {
+    const char *name = situ__optim_state_name(o, k);
+    if (!name) break;
+    snprintf(path, sizeof path, "state.%" PRId64 ".%s", i, name);
+    situ_tensor *saved = situ__record_find(flat, path);
+    if (saved && !(item->state[k] = load_tensor(item->param, path, saved))) return false;
+    any |= saved != NULL;
+    all &= saved || !situ__optim_uses(o, value, k);
+  }
+  snprintf(path, sizeof path, "state.%" PRId64 ".step", i);
+  double step = o->rule == SITU_RULE_SGD && any;
+  bool counted = situ__record_find(flat, path);
+  if (counted && !situ__record_read(flat, path, &step, 1)) return false;
+  if (!any && !counted) return true;
+  if (!all || (!counted && o->rule != SITU_RULE_SGD)) {
+    situ__fail(SITU_E_ARG, "optim_load_state_dict",
+               "the state of %s (number %" PRId64 ") is not complete", o->names[i], i);
+    return false;
+  }
+  item->step = (int64_t)step;
+  return true;
+}
+
+static bool load(const situ_optim *o, const situ_tree *flat, loaded *l) {
+  char next[48];
+  snprintf(next, sizeof next, "param_groups.%d.params", o->group_count);
+  if (situ__record_find(flat, next)) {
+    situ__fail(SITU_E_ARG, "optim_load_state_dict",
+               "the state has more groups than the optimiser's %d", o->group_count);
+    return false;
+  }
+  for (int g = 0; g < o->group_count; g++) {
+    situ__group *group = &l->groups[g];
+    if (!load_group(o, flat, g, group)) return false;
+    for (int64_t i = group->first; i < group->first + group->count; i++)
+      if (!load_item(o, flat, i, group->value, &l->items[i])) return false;
+  }
+  return true;
+}
+
+static void release_states(situ_optimizer_tensors *items, int64_t count) {
+  for (int64_t i = 0; items && i < count; i++)
+    for (int k = 0; k < 3; k++) situ_release(items[i].state[k]);
+}
+
+situ_status situ_optim_load_state_dict(situ_optim *o, const situ_tree *state) {
+  if (!o || !state) return situ__null("optim_load_state_dict", o ? "state" : "optimiser");
+  size_t groups = (size_t)o->group_count * sizeof(situ__group);
+  loaded l = { situ__alloc(groups), situ__calloc((size_t)o->count, sizeof *l.items) };
+  situ_tree *flat = situ_tree_flatten(state);
+  situ_scope scope;
+  situ_scope_begin_no_grad(&scope);
+  bool ok = false;
+  if (!l.groups || !l.items)
+    situ__no_memory("optim_load_state_dict", groups);
+  else
+    ok = flat && load(o, flat, &l);
+  SITU_IGNORE(situ_scope_end(&scope));
+  situ_tree_free(flat);
+  if (ok) {
+    memcpy(o->groups, l.groups, groups);
+    situ_optimizer_tensors *old = o->items;
+    o->items = l.items;
+    l.items = old;
+  }
+  release_states(l.items, o->count);
+  situ__free(l.items);
+  situ__free(l.groups);
+  return ok ? SITU_OK : situ_error();
+}

@@ -1,0 +1,107 @@
+/* One step: gradients are gathered, missing state is made, and one call does a whole group.
+   SPDX-License-Identifier: MIT */
+#include <stdio.h>
+#include <string.h>
+
+#include "base/fail.h"
+#include "optim/optim.h"
+#include "situ/ops.h"
+
+static situ_optimizer_params params_of(const situ__group *group) {
+  situ_optimizer_params params = { .grad_scale = 1 };
+  for (int f = 0; f < SITU_OPTIM_FIELDS; f++) {
+    char *at = (char *)&params + situ__optim_fields[f].param;
+    bool flag = group->value[f] != 0;
+    if (situ__optim_fields[f].flag)
+      memcpy(at, &flag, sizeof flag);
+    else
+      memcpy(at, &group->value[f], sizeof group->value[f]);
+  }
+  return params;
+}
+
+/* State starts as zeros, where the parameter lives now. */
+static bool make_state(situ_optim *o, int64_t i, int k) {
+  situ_optimizer_tensors *item = &o->items[i];
+  situ_tensor *state = situ_zeros_like(item->param, NULL);
+  char name[256];
+  snprintf(name, sizeof name, "%s.%s", o->names[i], situ__optim_state_name(o, k));
+  if (!state || !situ_set_name(state, name)) return false;
+  situ_set_role(state, SITU_ROLE_OPTIMIZER);
+  item->state[k] = situ_retain(state);
+  /* A momentum switched on later starts as in the first step. */
+  if (o->rule == SITU_RULE_SGD) item->step = 0;
+  return true;
+}
+
+/* The items of a group that have a gradient, ready for the kernel; -1: recorded. */
+static int64_t gather(situ_optim *o, const situ__group *group, situ_optimizer_tensors *active) {
+  int64_t found = 0;
+  for (int64_t i = group->first; i < group->first + group->count; i++) {
+    situ_tensor *grad = situ_grad(o->items[i].param);
+    if (!grad) continue;
+    for (int k = 0; k < 3; k++)
+      if (!o->items[i].state[k] && situ__optim_uses(o, group->value, k) && !make_state(o, i, k))
+        return -1;
+    if (!situ_is_contiguous(grad) && !(grad = situ_contiguous(grad))) return -1;
+    situ_optimizer_tensors *a = &active[found++];
+    *a = o->items[i];
+    a->grad = grad;
+    a->step++;
+  }
+  return found;
+}
+
+static void count_steps(situ_optim *o, const situ__group *group,
+                        const situ_optimizer_tensors *active) {
+  int64_t k = 0;
+  for (int64_t i = group->first; i < group->first + group->count && k < group->active; i++)
+    if (o->items[i].param == active[k].param) o->items[i].step = active[k++].step;
+}
+
+static situ_status step(situ_optim *o) {
+  int64_t total = 0;
+  situ_status status = SITU_OK;
+  for (int g = 0; g < o->group_count; g++) {
+    o->groups[g].active = gather(o, &o->groups[g], o->active + total);
+    if (o->groups[g].active < 0) return situ_error();
+    total += o->groups[g].active;
+  }
+  /* Later groups are looked at before the first one is changed. */
+  if (o->group_count > 1) status = situ_optimizer_check(o->rule, o->active, total);
+  const situ_optimizer_tensors *active = o->active;
+  for (int g = 0; g < o->group_count && status == SITU_OK; g++) {
+    const situ__group *group = &o->groups[g];
+    situ_optimizer_params params = params_of(group);
+    status = situ_optimizer_step(o->rule, &params, active, group->active);
+    if (status == SITU_OK) count_steps(o, group, active);
+    active += group->active;
+  }
+  return status;
+}
+
+situ_status situ_optim_step(situ_optim *o) {
+  if (!o) return situ__null("optim_step", "optimiser");
+  situ_scope scope;
+  situ_scope_begin_no_grad(&scope);
+  situ_status status = step(o);
+  SITU_IGNORE(situ_scope_end(&scope));
+  return status;
+}
+
+situ_status situ_optim_zero_grad(situ_optim *o, bool set_to_none) {
+  if (!o) return situ__null("optim_zero_grad", "optimiser");
+  situ_scope scope;
+  situ_status status = SITU_OK;
+  situ_scope_begin_no_grad(&scope);
+  for (int64_t i = 0; i < o->count && status == SITU_OK; i++) {
+    situ_tensor *grad = situ_grad(o->items[i].param);
+    if (!grad) continue;
+    if (set_to_none)
+      status = situ_set_grad(o->items[i].param, NULL);
+    else if (!situ_zero_(grad))
+      status = situ_error();
+  }
+  SITU_IGNORE(situ_scope_end(&scope));
+  return status;
+}

@@ -1,0 +1,255 @@
+/* Trees of tensors: their nodes, built bottom-up and never changed once they are inside another.
+   SPDX-License-Identifier: MIT */
+#include "situ/tree.h"
+
+#include <inttypes.h>
+#include <string.h>
+
+#include "base/alloc.h"
+#include "base/fail.h"
+
+enum { MAX_LEVELS = 64, LINEAR = 8 /* dicts up to here are searched key by key */ };
+
+typedef struct entry {
+  char *key; /* NULL in a list */
+  situ_tree *item;
+} entry;
+
+struct situ_tree {
+  uint8_t kind;
+  bool inside; /* part of another tree, which owns it */
+  int levels;  /* below this one */
+  situ_tensor *tensor;
+  entry *entries;
+  int64_t count, capacity;
+  int64_t *index; /* larger dicts: an open hash table of entry numbers, -1 where free */
+  int64_t index_size;
+};
+
+static const char *const kind_names[] = { "None", "a tensor", "a list", "a dict" };
+
+static situ_tree *node(const char *op, situ_tree_kind kind) {
+  situ_tree *t = situ__small_alloc(sizeof *t);
+  if (!t) {
+    situ__no_memory(op, sizeof *t);
+    return NULL;
+  }
+  *t = (situ_tree){ .kind = (uint8_t)kind };
+  return t;
+}
+
+situ_tree *situ_tree_none(void) { return node("tree_none", SITU_TREE_NONE); }
+situ_tree *situ_tree_list(void) { return node("tree_list", SITU_TREE_LIST); }
+situ_tree *situ_tree_dict(void) { return node("tree_dict", SITU_TREE_DICT); }
+
+situ_tree *situ_tree_tensor(situ_tensor *tensor) {
+  if (!tensor) {
+    situ__null("tree_tensor", "tensor");
+    return NULL;
+  }
+  situ_tree *t = node("tree_tensor", SITU_TREE_TENSOR);
+  if (t && !(t->tensor = situ_retain(tensor))) {
+    situ_tree_free(t);
+    return NULL;
+  }
+  return t;
+}
+
+static void destroy(situ_tree *t) {
+  for (int64_t i = 0; i < t->count; i++) {
+    situ__free(t->entries[i].key);
+    destroy(t->entries[i].item);
+  }
+  situ__free(t->entries);
+  situ__free(t->index);
+  situ_release(t->tensor);
+  situ__small_free(t, sizeof *t);
+}
+
+void situ_tree_free(situ_tree *t) {
+  if (!t) return;
+  if (t->inside)
+    situ__fail(SITU_E_STATE, "tree_free", "%s inside another tree, which frees it",
+               kind_names[t->kind]);
+  else
+    destroy(t);
+}
+
+bool situ_tree_set(situ_tree **slot, situ_tree *tree) {
+  if (!slot || !tree) return false;
+  situ_tree *old = *slot;
+  *slot = tree;
+  if (old != tree) situ_tree_free(old);
+  return true;
+}
+
+/* ---- keys ---- */
+
+/* FNV-1a. */
+static uint64_t hash(const char *key) {
+  uint64_t h = 0xcbf29ce484222325u;
+  for (; *key; key++) h = (h ^ (unsigned char)*key) * 0x100000001b3u;
+  return h;
+}
+
+static void index_add(situ_tree *t, int64_t i) {
+  uint64_t at = hash(t->entries[i].key);
+  while (t->index[at & (uint64_t)(t->index_size - 1)] >= 0) at++;
+  t->index[at & (uint64_t)(t->index_size - 1)] = i;
+}
+
+/* Entry of a key, or -1. */
+static int64_t lookup(const situ_tree *t, const char *key) {
+  if (!t->index) {
+    for (int64_t i = 0; i < t->count; i++)
+      if (strcmp(t->entries[i].key, key) == 0) return i;
+    return -1;
+  }
+  for (uint64_t at = hash(key);; at++) {
+    int64_t i = t->index[at & (uint64_t)(t->index_size - 1)];
+    if (i < 0 || strcmp(t->entries[i].key, key) == 0) return i;
+  }
+}
+
+/* Room for one more entry, the hash table at most half full. */
+static bool grow(situ_tree *t) {
+  if (t->count == t->capacity) {
+    int64_t capacity = t->capacity ? 2 * t->capacity : 4;
+    entry *entries = situ__realloc(t->entries, (size_t)capacity * sizeof *entries);
+    if (!entries) return false;
+    t->entries = entries;
+    t->capacity = capacity;
+  }
+  if (t->kind == SITU_TREE_DICT && t->count >= LINEAR && 2 * (t->count + 1) > t->index_size) {
+    int64_t size = t->index_size ? 2 * t->index_size : 4 * LINEAR;
+    int64_t *index = situ__alloc((size_t)size * sizeof *index);
+    if (!index) return false;
+    situ__free(t->index);
+    memset(index, -1, (size_t)size * sizeof *index);
+    t->index = index;
+    t->index_size = size;
+    for (int64_t i = 0; i < t->count; i++) index_add(t, i);
+  }
+  return true;
+}
+
+/* ---- adding ---- */
+
+static bool can_add(const char *op, const situ_tree *t, situ_tree_kind kind, const char *key,
+                    const situ_tree *item) {
+  if (!t || !item || (kind == SITU_TREE_DICT && !key))
+    situ__null(op, !t ? kind_names[kind] + 2 : !item ? "item" : "key");
+  else if (t->kind != kind)
+    situ__fail(SITU_E_ARG, op, "%s, where %s is needed", kind_names[t->kind], kind_names[kind]);
+  else if (t->inside || item->inside || t == item)
+    situ__fail(SITU_E_STATE, op, "%s is part of a tree already",
+               t->inside ? kind_names[kind] + 2 : "the item");
+  else if (item->levels + 1 > MAX_LEVELS)
+    situ__fail(SITU_E_LIMIT, op, "more than %d levels", MAX_LEVELS);
+  else if (kind == SITU_TREE_DICT && lookup(t, key) >= 0)
+    situ__fail(SITU_E_ARG, op, "two items with the key \"%s\"", key);
+  else
+    return true;
+  return false;
+}
+
+static situ_tree *add(const char *op, situ_tree *t, situ_tree_kind kind, const char *key,
+                      situ_tree *item) {
+  char *copy = NULL;
+  if (can_add(op, t, kind, key, item)) {
+    if ((!key || (copy = situ__strdup(key))) && grow(t)) {
+      t->entries[t->count++] = (entry){ copy, item };
+      if (t->index) index_add(t, t->count - 1);
+      if (t->levels < item->levels + 1) t->levels = item->levels + 1;
+      item->inside = true;
+      return t;
+    }
+    situ__no_memory(op, sizeof *t->entries);
+    situ__free(copy);
+  }
+  /* What was passed in was taken over; what is inside another tree stays that tree's. */
+  if (item && item != t && !item->inside) destroy(item);
+  if (t && !t->inside) destroy(t);
+  return NULL;
+}
+
+situ_tree *situ_tree_append(situ_tree *list, situ_tree *item) {
+  return add("tree_append", list, SITU_TREE_LIST, NULL, item);
+}
+situ_tree *situ_tree_put(situ_tree *dict, const char *key, situ_tree *item) {
+  return add("tree_put", dict, SITU_TREE_DICT, key, item);
+}
+
+situ_tree *situ_tree_of(int64_t count, situ_tensor *const *tensors) {
+  situ_tree *list = situ_tree_list();
+  for (int64_t i = 0; i < count && list; i++)
+    list = situ_tree_append(list, situ_tree_tensor(tensors[i]));
+  return list;
+}
+
+/* ---- looking ---- */
+
+situ_tree_kind situ_tree_kind_of(const situ_tree *tree) {
+  return tree ? (situ_tree_kind)tree->kind : SITU_TREE_NONE;
+}
+int64_t situ_tree_count(const situ_tree *tree) { return tree ? tree->count : 0; }
+
+static const entry *entry_at(const char *op, const situ_tree *t, int64_t i) {
+  if (!t)
+    situ__null(op, "tree");
+  else if (i < 0 || i >= t->count)
+    situ__fail(SITU_E_INDEX, op, "item %" PRId64 " of %s of %" PRId64, i, kind_names[t->kind],
+               t->count);
+  else
+    return &t->entries[i];
+  return NULL;
+}
+
+const situ_tree *situ_tree_at(const situ_tree *tree, int64_t i) {
+  const entry *e = entry_at("tree_at", tree, i);
+  return e ? e->item : NULL;
+}
+
+const char *situ_tree_key(const situ_tree *dict, int64_t i) {
+  const entry *e = entry_at("tree_key", dict, i);
+  if (e && !e->key) situ__fail(SITU_E_ARG, "tree_key", "a list has no keys");
+  return e ? e->key : NULL;
+}
+
+const situ_tree *situ_tree_find(const situ_tree *dict, const char *key) {
+  if (!dict || !key || dict->kind != SITU_TREE_DICT) return NULL;
+  int64_t i = lookup(dict, key);
+  return i < 0 ? NULL : dict->entries[i].item;
+}
+
+static situ_tensor *value(const char *op, const situ_tree *t) {
+  if (!t)
+    situ__null(op, "tree");
+  else if (t->kind == SITU_TREE_TENSOR)
+    return t->tensor;
+  else if (t->kind == SITU_TREE_LIST && t->count == 1)
+    return value(op, t->entries[0].item);
+  else if (t->kind == SITU_TREE_NONE)
+    situ__fail(SITU_E_ARG, op, "None, where a tensor is needed");
+  else
+    situ__fail(SITU_E_ARG, op, "%s of %" PRId64 ", where a tensor is needed", kind_names[t->kind],
+               t->count);
+  return NULL;
+}
+
+situ_tensor *situ_tree_value(const situ_tree *tree) { return value("tree_value", tree); }
+
+situ_tensor *situ_tree_tensor_at(const situ_tree *tree, int64_t i) {
+  const entry *e = entry_at("tree_tensor_at", tree, i);
+  return e ? value("tree_tensor_at", e->item) : NULL;
+}
+
+situ_tensor *situ_tree_get(const situ_tree *dict, const char *key) {
+  const situ_tree *item = situ_tree_find(dict, key);
+  if (item) return value("tree_get", item);
+  if (!dict || !key)
+    situ__null("tree_get", dict ? "key" : "dict");
+  else
+    situ__fail(SITU_E_ARG, "tree_get", "%s without a key \"%s\"", kind_names[dict->kind], key);
+  return NULL;
+}
