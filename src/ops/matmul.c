@@ -1,0 +1,274 @@
+/* Matrix products: matmul and its relatives, and linear.
+   SPDX-License-Identifier: MIT */
+#include "base/fail.h"
+#include "ops/ops.h"
+
+#define GIVE(i, value) (!g->wants[i] || (g->dx[i] = (value)) != NULL)
+
+/* ---- views that the verb wants ---- */
+
+/* The last two dimensions exchanged. */
+static situ_view_desc transposed(const situ_view_desc *v) {
+  situ_view_desc t = *v;
+  int m = t.ndim - 2, n = t.ndim - 1;
+  t.size[m] = v->size[n];
+  t.size[n] = v->size[m];
+  t.stride[m] = v->stride[n];
+  t.stride[n] = v->stride[m];
+  situ_desc_refresh(&t);
+  return t;
+}
+
+/* v with the batch dimensions of y, and its own last two. */
+static const situ_view_desc *batched(const situ_view_desc *v, const situ_view_desc *y, situ_view_desc *room) {
+  if (v->ndim == y->ndim && v->ndim == 2) return v;
+  situ_view_desc to = *y;
+  to.size[y->ndim - 2] = v->size[v->ndim - 2];
+  to.size[y->ndim - 1] = v->size[v->ndim - 1];
+  return situ_desc_expand(v, &to, room);
+}
+
+/* y = alpha a b + beta bias; ranks of at least 2. */
+static bool product(const situ_call *c, const situ_view_desc *a, const situ_view_desc *b, const situ_view_desc *bias, const situ_view_desc *y,
+                    double alpha, double beta) {
+  situ_view_desc room_a, room_b, room_bias;
+  return situ_launch(c->op->name, c->device, &(situ_work){ .verb = SITU_VERB_MATMUL, .compute = (situ_dtype)y->dtype, .ins = 3, .outs = 1,
+                     .in = { batched(a, y, &room_a), batched(b, y, &room_b), bias ? situ_desc_expand(bias, y, &room_bias) : NULL },
+                     .out = { y }, .scalar = { alpha, beta } });
+}
+
+/* ---- shapes ---- */
+
+static bool differ(const situ_call *c, const situ_view_desc *a, const situ_view_desc *b, int64_t x, int64_t y) {
+  situ_shape left = situ__shape(a), right = situ__shape(b);
+  char l[SITU_SHAPE_TEXT], r[SITU_SHAPE_TEXT];
+  return situ_refuse(c, SITU_E_SHAPE, "%s x %s: %lld and %lld differ", situ_shape_text(&left, l), situ_shape_text(&right, r), (long long)x, (long long)y);
+}
+
+static bool ranks(const situ_call *c, int want_a, int want_b) {
+  int a = situ_desc(c->in[0])->ndim, b = situ_desc(c->in[1])->ndim;
+  if (a == want_a && b == want_b) return true;
+  return situ_refuse(c, SITU_E_SHAPE, "needs operands of %d and %d dimensions, got %d and %d", want_a, want_b, a, b);
+}
+
+/* [.., m, k] x [.., k, n]: batch dimensions broadcast. */
+static bool product_infer(situ_call *c) {
+  const situ_view_desc *a = situ_desc(c->in[0]), *b = situ_desc(c->in[1]);
+  if (a->ndim < 2 || b->ndim < 2) return situ_refuse(c, SITU_E_SHAPE, "needs operands of at least 2 dimensions, got %d and %d", a->ndim, b->ndim);
+  if (a->size[a->ndim - 1] != b->size[b->ndim - 2]) return differ(c, a, b, a->size[a->ndim - 1], b->size[b->ndim - 2]);
+  situ_shape batch = situ__shape(a), other = situ__shape(b);
+  batch.ndim -= 2;
+  other.ndim -= 2;
+  if (!situ_shape_broadcast(c->op->name, &batch, &other)) return false;
+  batch.dim[batch.ndim++] = a->size[a->ndim - 2];
+  batch.dim[batch.ndim++] = b->size[b->ndim - 1];
+  c->shape[0] = batch;
+  c->dtype[0] = (situ_dtype)a->dtype;
+  return true;
+}
+static bool mm_infer(situ_call *c) { return ranks(c, 2, 2) && product_infer(c); }
+static bool bmm_infer(situ_call *c) {
+  if (!ranks(c, 3, 3) || !product_infer(c)) return false;
+  int64_t a = situ_desc(c->in[0])->size[0], b = situ_desc(c->in[1])->size[0];
+  return a == b || differ(c, situ_desc(c->in[0]), situ_desc(c->in[1]), a, b);
+}
+
+/* ---- matmul, mm, bmm ---- */
+
+static bool product_forward(situ_call *c) { return product(c, situ_desc(c->in[0]), situ_desc(c->in[1]), NULL, situ_desc(c->out[0]), 1, 0); }
+
+/* up x b^T. */
+static situ_tensor *grad_left(situ_tensor *up, situ_tensor *b) { return situ_matmul(up, situ_transpose(b, -2, -1)); }
+
+/* a^T x up; where b had no batch, the batch of a is more rows of one product. */
+static situ_tensor *grad_right(situ_tensor *a, situ_tensor *up, int b_ndim) {
+  if (b_ndim == 2 && situ_dim(a) > 2) {
+    a = situ_reshape(a, SITU_SHAPE(situ_numel(a) / (situ_size(a, -1) ? situ_size(a, -1) : 1), situ_size(a, -1)));
+    up = situ_reshape(up, SITU_SHAPE(situ_numel(up) / (situ_size(up, -1) ? situ_size(up, -1) : 1), situ_size(up, -1)));
+  }
+  return situ_matmul(situ_transpose(a, -2, -1), up);
+}
+
+static bool product_backward(situ_grad_call *g) {
+  return GIVE(0, grad_left(g->grad[0], g->in[1])) && GIVE(1, grad_right(g->in[0], g->grad[0], g->shape[1].ndim));
+}
+
+enum { NUMBERS = SITU_FLOATING | SITU_INTEGRAL | SITU_SAME };
+#define PRODUCT(id, left, right, rule)                                                                               \
+  SITU_OP(id##_op) = { .name = #id, .operand = { { left, NUMBERS }, { right, NUMBERS } }, .flags = SITU_OP_PRODUCT,  \
+                       .save = SITU_SAVE(0) | SITU_SAVE(1), .infer = rule, .forward = product_forward, .backward = product_backward };
+PRODUCT(matmul, "input", "other", product_infer)
+PRODUCT(mm, "input", "mat2", mm_infer)
+PRODUCT(bmm, "input", "mat2", bmm_infer)
+
+situ_tensor *situ_mm(situ_tensor *a, situ_tensor *b) { return situ_op_run2(&mm_op, a, b, NULL); }
+situ_tensor *situ_bmm(situ_tensor *a, situ_tensor *b) { return situ_op_run2(&bmm_op, a, b, NULL); }
+
+/* Vectors are matrices of one row or column. */
+situ_tensor *situ_matmul(situ_tensor *a, situ_tensor *b) {
+  if (!situ__need("matmul", "input", a) || !situ__need("matmul", "other", b)) return NULL;
+  int left = a->view.ndim, right = b->view.ndim;
+  if (left == 1 && right == 1) return situ_dot(a, b);
+  if (left == 1) return situ_squeeze(situ_matmul(situ_unsqueeze(a, 0), b), SITU_DIMS(-2));
+  if (right == 1) return situ_squeeze(situ_matmul(a, situ_unsqueeze(b, 1)), SITU_DIMS(-1));
+  return situ_op_run2(&matmul_op, a, b, NULL);
+}
+
+/* ---- mv, dot, outer ---- */
+
+static bool mv_infer(situ_call *c) {
+  const situ_view_desc *a = situ_desc(c->in[0]), *x = situ_desc(c->in[1]);
+  if (!ranks(c, 2, 1)) return false;
+  if (a->size[1] != x->size[0]) return differ(c, a, x, a->size[1], x->size[0]);
+  c->shape[0] = SITU_SHAPE(a->size[0]);
+  c->dtype[0] = (situ_dtype)a->dtype;
+  return true;
+}
+
+/* A vector as a matrix of one column. */
+static situ_view_desc column(const situ_view_desc *v) {
+  situ_view_desc m = *v;
+  m.ndim = 2;
+  m.size[0] = v->numel;
+  m.stride[0] = v->ndim ? v->stride[0] : 1;
+  m.size[1] = m.stride[1] = 1;
+  situ_desc_refresh(&m);
+  return m;
+}
+
+static bool mv_forward(situ_call *c) {
+  situ_view_desc x = column(situ_desc(c->in[1])), y = column(situ_desc(c->out[0]));
+  return product(c, situ_desc(c->in[0]), &x, NULL, &y, 1, 0);
+}
+static bool mv_backward(situ_grad_call *g) {
+  return GIVE(0, situ_outer(g->grad[0], g->in[1])) && GIVE(1, situ_mv(situ_transpose(g->in[0], 0, 1), g->grad[0]));
+}
+SITU_OP(mv_op) = { .name = "mv", .operand = { { "input", NUMBERS }, { "vec", NUMBERS } }, .flags = SITU_OP_PRODUCT, .save = SITU_SAVE(0) | SITU_SAVE(1),
+                   .infer = mv_infer, .forward = mv_forward, .backward = mv_backward };
+situ_tensor *situ_mv(situ_tensor *a, situ_tensor *x) { return situ_op_run2(&mv_op, a, x, NULL); }
+
+static bool dot_infer(situ_call *c) {
+  const situ_view_desc *a = situ_desc(c->in[0]), *b = situ_desc(c->in[1]);
+  if (!ranks(c, 1, 1)) return false;
+  if (a->size[0] != b->size[0]) return differ(c, a, b, a->size[0], b->size[0]);
+  c->shape[0] = SITU_SCALAR;
+  c->dtype[0] = (situ_dtype)a->dtype;
+  return true;
+}
+static bool dot_forward(situ_call *c) {
+  situ_view_desc a = column(situ_desc(c->in[0])), b = column(situ_desc(c->in[1])), y = column(situ_desc(c->out[0]));
+  situ_view_desc row = transposed(&a);
+  return product(c, &row, &b, NULL, &y, 1, 0);
+}
+static bool dot_backward(situ_grad_call *g) { return GIVE(0, situ_mul(g->grad[0], g->in[1])) && GIVE(1, situ_mul(g->grad[0], g->in[0])); }
+SITU_OP(dot_op) = { .name = "dot", .operand = { { "input", NUMBERS }, { "tensor", NUMBERS } }, .flags = SITU_OP_PRODUCT, .save = SITU_SAVE(0) | SITU_SAVE(1),
+                    .infer = dot_infer, .forward = dot_forward, .backward = dot_backward };
+situ_tensor *situ_dot(situ_tensor *a, situ_tensor *b) { return situ_op_run2(&dot_op, a, b, NULL); }
+
+situ_tensor *situ_outer(situ_tensor *a, situ_tensor *b) {
+  if (!situ__need("outer", "input", a) || !situ__need("outer", "vec2", b)) return NULL;
+  if (a->view.ndim != 1 || b->view.ndim != 1) {
+    situ__fail(SITU_E_SHAPE, "outer", "needs two vectors, got tensors of %d and %d dimensions", a->view.ndim, b->view.ndim);
+    return NULL;
+  }
+  return situ_mul(situ_unsqueeze(a, 1), b);
+}
+
+/* ---- addmm, baddbmm: beta x + alpha a b ---- */
+
+typedef struct addmm_params { double beta, alpha; } addmm_params;
+
+static bool addmm_shape(situ_call *c, int rank) {
+  situ_call inner = *c;  /* the product's own rule, on the last two operands */
+  inner.in = c->in + 1;
+  inner.ins = 2;
+  if (!(rank == 2 ? mm_infer(&inner) : bmm_infer(&inner))) return false;
+  situ_shape whole = inner.shape[0], x = situ__shape(situ_desc(c->in[0]));
+  if (!situ_shape_broadcast(c->op->name, &whole, &x)) return false;
+  char a[SITU_SHAPE_TEXT], b[SITU_SHAPE_TEXT];
+  if (!situ_shape_equal(&whole, &inner.shape[0]))
+    return situ_refuse(c, SITU_E_SHAPE, "input %s does not broadcast to the product %s", situ_shape_text(&x, a), situ_shape_text(&inner.shape[0], b));
+  c->shape[0] = whole;
+  c->dtype[0] = inner.dtype[0];
+  return true;
+}
+static bool addmm_infer(situ_call *c) { return addmm_shape(c, 2); }
+static bool baddbmm_infer(situ_call *c) { return addmm_shape(c, 3); }
+
+static bool addmm_forward(situ_call *c) {
+  const addmm_params *p = c->params;
+  return product(c, situ_desc(c->in[1]), situ_desc(c->in[2]), situ_desc(c->in[0]), situ_desc(c->out[0]), p->alpha, p->beta);
+}
+static bool addmm_backward(situ_grad_call *g) {
+  const addmm_params *p = g->params;
+  situ_tensor *up = g->grad[0];
+  return GIVE(0, p->beta == 1 ? up : situ_mul_scalar(up, p->beta)) && GIVE(1, situ_mul_scalar(grad_left(up, g->in[2]), p->alpha)) &&
+         GIVE(2, situ_mul_scalar(grad_right(g->in[1], up, g->shape[2].ndim), p->alpha));
+}
+
+#define ADDMM(id, left, right)                                                                                       \
+  SITU_OP(id##_op) = { .name = #id, .operand = { { "input", NUMBERS }, { left, NUMBERS }, { right, NUMBERS } },      \
+                       .save = SITU_SAVE(1) | SITU_SAVE(2), .params_size = sizeof(addmm_params),                     \
+                       .infer = id##_infer, .forward = addmm_forward, .backward = addmm_backward };                  \
+  situ_tensor *situ_##id(situ_tensor *x, situ_tensor *a, situ_tensor *b, const situ_addmm_options *options) {        \
+    addmm_params p = factors(options);                                                                               \
+    return situ_op_run3(&id##_op, x, a, b, &p);                                                                      \
+  }
+static addmm_params factors(const situ_addmm_options *o) {
+  addmm_params p = { 1, 1 };
+  if (o && (o->beta != 0 || o->zero_beta)) p.beta = o->beta;
+  if (o && (o->alpha != 0 || o->zero_alpha)) p.alpha = o->alpha;
+  return p;
+}
+ADDMM(addmm, "mat1", "mat2")
+ADDMM(baddbmm, "batch1", "batch2")
+
+/* ---- linear: input weight^T + bias ---- */
+
+static bool linear_infer(situ_call *c) {
+  const situ_view_desc *x = situ_desc(c->in[0]), *w = situ_desc(c->in[1]), *b = situ_desc(c->in[2]);
+  if (x->ndim < 1 || w->ndim != 2) return situ_refuse(c, SITU_E_SHAPE, "needs input [.., in] and weight [out, in], got %d and %d dimensions", x->ndim, w->ndim);
+  int64_t in = x->size[x->ndim - 1], out = w->size[0];
+  if (in != w->size[1]) return differ(c, x, w, in, w->size[1]);
+  if (b && (b->ndim != 1 || b->size[0] != out)) {
+    situ_shape shape = situ__shape(b);
+    char text[SITU_SHAPE_TEXT];
+    return situ_refuse(c, SITU_E_SHAPE, "bias is %s, must be [%lld]", situ_shape_text(&shape, text), (long long)out);
+  }
+  c->shape[0] = situ__shape(x);
+  c->shape[0].dim[x->ndim - 1] = out;
+  c->dtype[0] = (situ_dtype)x->dtype;
+  return true;
+}
+
+static bool linear_forward(situ_call *c) {
+  const situ_view_desc *w = situ_desc(c->in[1]), *x = situ_desc(c->in[0]), *y = situ_desc(c->out[0]);
+  situ_view_desc across = transposed(w), rows, to;
+  if (x->ndim != 2) {
+    if (!x->contiguous && !(x = situ_desc(situ_clone(c->in[0])))) return false;
+    int64_t count = y->numel / w->size[0];
+    x = situ_desc_reshape(x, SITU_SHAPE(count, w->size[1]), &rows);
+    y = situ_desc_reshape(y, SITU_SHAPE(count, w->size[0]), &to);
+  }
+  const situ_view_desc *b = situ_desc(c->in[2]);
+  return product(c, x, &across, b, y, 1, b ? 1 : 0);
+}
+
+static bool linear_backward(situ_grad_call *g) {
+  situ_tensor *up = g->grad[0];
+  int64_t out = g->shape[1].dim[0], in = g->shape[1].dim[1];
+  bool flat = g->shape[0].ndim == 2;
+  situ_tensor *rows = flat ? up : situ_reshape(up, SITU_SHAPE(out ? situ_numel(up) / out : 0, out));
+  if (!GIVE(0, situ_matmul(up, g->in[1]))) return false;
+  if (g->wants[1]) {
+    situ_tensor *x = flat ? g->in[0] : situ_reshape(g->in[0], SITU_SHAPE(in ? situ_numel(g->in[0]) / in : 0, in));
+    if (!(g->dx[1] = situ_mm(situ_transpose(rows, 0, 1), x))) return false;
+  }
+  return GIVE(2, situ_sum(rows, &(situ_reduce_options){ .dim = SITU_DIMS(0) }));
+}
+
+SITU_OP(linear_op) = { .name = "linear", .operand = { { "input", SITU_FLOATING | SITU_SAME }, { "weight", SITU_FLOATING | SITU_SAME },
+                       { "bias", SITU_FLOATING | SITU_SAME | SITU_OPTIONAL } }, .flags = SITU_OP_PRODUCT | SITU_OP_COMPOSED,
+                       .save = SITU_SAVE(0) | SITU_SAVE(1), .infer = linear_infer, .forward = linear_forward, .backward = linear_backward };
+
+situ_tensor *situ_linear(situ_tensor *input, situ_tensor *weight, situ_tensor *bias) { return situ_op_run3(&linear_op, input, weight, bias, NULL); }
