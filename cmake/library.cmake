@@ -81,3 +81,12 @@ target_compile_definitions(situ_static INTERFACE _GNU_SOURCE=)
 target_include_directories(situ_static INTERFACE
   ${PROJECT_SOURCE_DIR}/include ${PROJECT_SOURCE_DIR}/src ${PROJECT_BINARY_DIR}/generated)
 target_link_libraries(situ_static INTERFACE situ_deps)
+# Provenance tells the library's frames from the program's by address. Linked into a program, the library's code is told
+# apart by a section of its own; without objcopy a message leaves out the caller's line.
+if(CMAKE_OBJCOPY)
+  set(rename "")
+  foreach(section .text .text.unlikely .text.hot .text.startup .text.exit)
+    list(APPEND rename --rename-section ${section}=situ_text)
+  endforeach()
+  add_custom_command(TARGET situ_static POST_BUILD COMMAND ${CMAKE_OBJCOPY} ${rename} $<TARGET_FILE:situ_static> VERBATIM)
+endif()
