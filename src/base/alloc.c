@@ -169,7 +169,7 @@ void situ__small_free(void *memory, size_t size) {
   back->next = l->first[class];
   l->first[class] = back;
   l->count[class]++;
-  SITU__POISON(back, (class + 1) * STEP);
+  SITU__POISON(back + 1, (class + 1) * STEP - sizeof *back); /* the link stays readable, or leaks could not be told */
 }
 
 void situ__small_trim(void) {
@@ -177,8 +177,8 @@ void situ__small_trim(void) {
   if (!l) return;
   for (size_t class = 0; class < CLASSES; class++) {
     for (object *next, *o = l->first[class]; o; o = next) {
-      SITU__UNPOISON(o, (class + 1) * STEP);
       next = o->next;
+      SITU__UNPOISON(o, (class + 1) * STEP);
       situ__free(o);
     }
     l->first[class] = NULL;

@@ -22,8 +22,8 @@ const situ_backend *situ__sim_backend(void);
 
 /* ---- modules (module.c): backends in files of their own, opened at run time ---- */
 /* Opens <library's directory>/situ/<abi>/libsitu-<name>.so, or the same file in $SITU_MODULE_DIR (an absolute path, not
-   followed in a setuid program); never anything relative to the current directory. NULL: *reason (static) says why. */
-const situ_backend *situ__module_open(const char *name, situ_device_kind kind, const char **reason);
+   followed in a setuid program); never anything relative to the current directory. NULL: `why` says why. */
+const situ_backend *situ__module_open(const char *name, situ_device_kind kind, char *why, size_t size);
 
 /* ---- storage (storage.c) ---- */
 /* A storage of `bytes` on a device, with one owner; NULL: recorded under op (NOMEM with sizes, LOST, ...). Its

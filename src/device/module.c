@@ -9,11 +9,6 @@
 #include "base/text.h"
 #include "device/device.h"
 
-/* Why there is no module. Never freed: a status is static text for callers. */
-static const char *keep(situ__text *reason) {
-  return reason->data && !reason->failed ? reason->data : "out of memory while looking for its module";
-}
-
 /* The module's path. Found from where this library lies, so that no other directory can slip one in. */
 static void path_of(const char *name, situ__text *path) {
   const char *directory = secure_getenv("SITU_MODULE_DIR");
@@ -26,31 +21,30 @@ static void path_of(const char *name, situ__text *path) {
   }
 }
 
-static const situ_backend *open_file(const char *path, const char *name, situ_device_kind kind, situ__text *reason) {
+static const situ_backend *open_file(const char *path, const char *name, situ_device_kind kind, char *why, size_t size) {
   void *module = dlopen(path, RTLD_NOW | RTLD_LOCAL);
   if (!module) {
-    situ__text_add(reason, "the %s module cannot be opened: %s", name, dlerror());
+    (void)snprintf(why, size, "the %s module cannot be opened: %s", name, dlerror());
     return NULL;
   }
   const situ_backend *backend = dlsym(module, "situ_module_backend");
   if (backend && backend->abi == SITU_BACKEND_ABI && backend->size == sizeof *backend && backend->kind == kind) return backend;
-  situ__text_add(reason, backend ? "%s was made for another version of situ" : "%s has no situ_module_backend", path);
+  (void)snprintf(why, size, backend ? "%s was made for another version of situ" : "%s has no situ_module_backend", path);
   (void)dlclose(module);
   return NULL;
 }
 
-const situ_backend *situ__module_open(const char *name, situ_device_kind kind, const char **why) {
-  situ__text path = { 0 }, reason = { 0 };
+const situ_backend *situ__module_open(const char *name, situ_device_kind kind, char *why, size_t size) {
+  situ__text path = { 0 };
   path_of(name, &path);
   const situ_backend *backend = NULL;
   if (!path.data || path.failed) {
-    situ__text_add(&reason, "no %s module was looked for: this library's own directory is not known", name);
+    (void)snprintf(why, size, "no %s module was looked for: this library's own directory is not known", name);
   } else if (access(path.data, F_OK) != 0) {
-    situ__text_add(&reason, "this build has no %s module (looked for %s)", name, path.data);
+    (void)snprintf(why, size, "this build has no %s module (looked for %s)", name, path.data);
   } else {
-    backend = open_file(path.data, name, kind, &reason);
+    backend = open_file(path.data, name, kind, why, size);
   }
   situ__text_free(&path);
-  if (!backend) *why = keep(&reason);
   return backend;
 }

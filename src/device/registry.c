@@ -10,7 +10,7 @@
 #include "device/device.h"
 
 static const situ_backend *backends[SITU_DEVICE_KINDS];
-static const char *missing[SITU_DEVICE_KINDS]; /* why there is no backend */
+static char missing[SITU_DEVICE_KINDS][512]; /* why there is no backend */
 static pthread_once_t once = PTHREAD_ONCE_INIT;
 static SITU__THREAD_LOCAL situ_device chosen; /* the thread's default; {0}: cpu */
 
@@ -18,7 +18,7 @@ static void open_backends(void) {
   backends[SITU_META] = &situ__meta_backend;
   backends[SITU_SIM] = situ__sim_backend();
   for (unsigned kind = SITU_OPENCL; kind < SITU_DEVICE_KINDS; kind++)
-    backends[kind] = situ__module_open(situ__kind_name(kind), (situ_device_kind)kind, &missing[kind]);
+    backends[kind] = situ__module_open(situ__kind_name(kind), (situ_device_kind)kind, missing[kind], sizeof missing[kind]);
 }
 
 const situ_backend *situ__backend(situ_device device) {
@@ -32,7 +32,7 @@ const situ_backend *situ__backend(situ_device device) {
 static int count_of(unsigned kind, const char **reason) {
   const situ_backend *backend = situ__backend((situ_device){ (uint16_t)kind, 0 });
   if (!backend) {
-    *reason = missing[kind] ? missing[kind] : "this build has no such backend";
+    *reason = missing[kind];
     return 0;
   }
   int count = backend->count(reason);

@@ -24,17 +24,17 @@ static void write_file(const char *path, const char *text) {
 
 static void not_there(void **state) {
   (void)state;
-  const char *reason = NULL;
+  char reason[512] = "";
   assert_int_equal(setenv("SITU_MODULE_DIR", "/nowhere", 1), 0);
-  assert_null(situ__module_open("cuda", SITU_CUDA, &reason));
+  assert_null(situ__module_open("cuda", SITU_CUDA, reason, sizeof reason));
   assert_string_equal(reason, "this build has no cuda module (looked for /nowhere/libsitu-cuda.so)");
 }
 
 static void beside_the_library(void **state) {
   (void)state;
-  const char *reason = NULL;
+  char reason[512] = "";
   assert_int_equal(unsetenv("SITU_MODULE_DIR"), 0);
-  assert_null(situ__module_open("absent", SITU_CUDA, &reason));
+  assert_null(situ__module_open("absent", SITU_CUDA, reason, sizeof reason));
   assert_non_null(strstr(reason, "/situ/0/libsitu-absent.so)"));
   assert_non_null(strstr(reason, "(looked for /"));
 }
@@ -42,11 +42,11 @@ static void beside_the_library(void **state) {
 static void no_library(void **state) {
   (void)state;
   char here[4096];
-  const char *reason = NULL;
+  char reason[512] = "";
   assert_non_null(getcwd(here, sizeof here));
   write_file("libsitu-broken.so", "this is no library\n");
   assert_int_equal(setenv("SITU_MODULE_DIR", here, 1), 0);
-  assert_null(situ__module_open("broken", SITU_CUDA, &reason));
+  assert_null(situ__module_open("broken", SITU_CUDA, reason, sizeof reason));
   assert_non_null(strstr(reason, "the broken module cannot be opened: "));
   assert_non_null(strstr(reason, "libsitu-broken.so"));
   assert_int_equal(unlink("libsitu-broken.so"), 0);
@@ -55,13 +55,13 @@ static void no_library(void **state) {
 /* A file of the right name in the current directory, and a directory that is not absolute. */
 static void nothing_relative(void **state) {
   (void)state;
-  const char *reason = NULL;
+  char reason[512] = "";
   (void)mkdir("situ", 0755);
   (void)mkdir("situ/0", 0755);
   write_file("situ/0/libsitu-trap.so", "trap");
   write_file("libsitu-trap.so", "trap");
   assert_int_equal(setenv("SITU_MODULE_DIR", ".", 1), 0);
-  assert_null(situ__module_open("trap", SITU_CUDA, &reason));
+  assert_null(situ__module_open("trap", SITU_CUDA, reason, sizeof reason));
   assert_null(strstr(reason, "cannot be opened"));
   assert_int_equal(unlink("situ/0/libsitu-trap.so"), 0);
   assert_int_equal(unlink("libsitu-trap.so"), 0);
