@@ -1,4 +1,4 @@
-/* Reductions, arg reductions and running sums of the cpu against plain loops in f64.
+/* Reductions of the cpu against plain loops.
    SPDX-License-Identifier: MIT */
 /* test-devices: cpu */
 #include <float.h>

@@ -33,6 +33,9 @@ typedef struct situ__fold_kernels {
   void (*merge)(situ__fold fold, int64_t count, void *a, void *b, int64_t n, const void *c, const void *d, int64_t m);
   /* The first place in x[count] that holds v (v NaN: the first NaN); count if none does. */
   int64_t (*find)(const void *x, int64_t count, const void *v);
+  /* best[width] and the rows where it was met take in `rows` more rows, the first of which has number `first`. */
+  void (*arg_columns)(bool greatest, const void *x, int64_t ld, int64_t rows, int64_t width, int64_t first, void *best,
+                      int64_t *at);
 } situ__fold_kernels;
 
 typedef struct situ__folds { situ__fold_kernels lane[3]; } situ__folds;
@@ -40,6 +43,20 @@ SITU__ISA_DECLARE(situ__folds, situ__folds);
 
 static inline const situ__fold_kernels *situ__fold_kernels_for(situ__lane lane) {
   return &SITU__ISA_PICK(situ__cpu_isa(), situ__folds)->lane[lane];
+}
+
+/* Is an element read as it lies, without a conversion? */
+static inline bool situ__cpu_native(situ_dtype dtype, situ__lane lane) {
+  return situ__cpu_lane(dtype) == lane && situ_dtype_size(dtype) == situ__lane_size(lane);
+}
+
+/* Sizes of a gapless view around one dimension: [outer, size, inner]. */
+typedef struct situ__lines { int64_t outer, size, inner; } situ__lines;
+static inline situ__lines situ__lines_of(const situ_view_desc *v, int64_t dim) {
+  situ__lines l = { 1, v->ndim ? v->size[dim] : 1, 1 };
+  for (int64_t d = 0; d < dim; d++) l.outer *= v->size[d];
+  for (int64_t d = dim + 1; d < v->ndim; d++) l.inner *= v->size[d];
+  return l;
 }
 
 /* The whole of a reduction: x to y, whose sizes are x's or 1 (reduce.c). MOMENTS fills y (mean) and y2 (squares). */

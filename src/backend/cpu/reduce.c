@@ -106,7 +106,7 @@ static void arrange(plan *p) {
   }
 
   int last = p->x.ndim - 1;
-  bool native = situ_dtype_size((situ_dtype)x->dtype) == p->size && situ__cpu_lane((situ_dtype)x->dtype) == p->how->lane;
+  bool native = situ__cpu_native((situ_dtype)x->dtype, p->how->lane);
   p->run = rows && !width ? p->x.size[last] : p->rows;
   p->direct = native && (last < 0 || p->x.stride[last] == 1) && width <= 1 && (rows <= 1 || (!width && p->run >= RUN));
   p->ld = !width ? 1 : rows ? p->x.stride[last - 1] : p->width;

@@ -50,7 +50,7 @@
 #include "backend/cpu/isa/fold_lane.h"
 
 const situ__folds SITU__ISA_NAME(situ__folds) = { .lane = {
-  [SITU__F32] = { .fold = fold_f32, .merge = merge_f32, .find = find_f32 },
-  [SITU__F64] = { .fold = fold_f64, .merge = merge_f64, .find = find_f64 },
-  [SITU__I64] = { .fold = fold_i64, .merge = merge_i64, .find = find_i64 },
+  [SITU__F32] = { .fold = fold_f32, .merge = merge_f32, .find = find_f32, .arg_columns = arg_columns_f32 },
+  [SITU__F64] = { .fold = fold_f64, .merge = merge_f64, .find = find_f64, .arg_columns = arg_columns_f64 },
+  [SITU__I64] = { .fold = fold_i64, .merge = merge_i64, .find = find_i64, .arg_columns = arg_columns_i64 },
 } };

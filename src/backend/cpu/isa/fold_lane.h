@@ -239,3 +239,19 @@ static int64_t LANE(find)(const void *x_, int64_t count, const void *v_) {
   while (i < count && x[i] != v && !(IS_NAN(v) && IS_NAN(x[i]))) i++;
   return i;
 }
+
+static ALWAYS_INLINE void LANE(arg_columns_of)(bool greatest, const T *restrict x, int64_t ld, int64_t rows, int64_t width,
+                                               int64_t first, T *restrict best, int64_t *restrict at) {
+  for (int64_t r = 0; r < rows; r++)
+    for (int64_t j = 0; j < width; j++) {
+      T v = x[r * ld + j], b = best[j];
+      bool take = ((greatest ? v > b : v < b) | IS_NAN(v)) & !IS_NAN(b);
+      best[j] = take ? v : b;
+      at[j] = take ? first + r : at[j];
+    }
+}
+static void LANE(arg_columns)(bool greatest, const void *x, int64_t ld, int64_t rows, int64_t width, int64_t first, void *best,
+                              int64_t *at) {
+  if (greatest) LANE(arg_columns_of)(true, x, ld, rows, width, first, best, at);
+  else LANE(arg_columns_of)(false, x, ld, rows, width, first, best, at);
+}

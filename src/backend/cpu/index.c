@@ -1,0 +1,84 @@
+/* Checking indices. See index.h.
+   SPDX-License-Identifier: MIT */
+#include "index.h"
+#include "base/fail.h"
+#include "base/pool.h"
+#include "base/size.h"
+
+#include <stdatomic.h>
+#include <stdio.h>
+#include <string.h>
+
+enum { CHUNK = 16 * SITU__BLOCK };
+
+typedef struct check {
+  const situ_view_desc *index;
+  int64_t               bound;
+  const int64_t        *allowed;
+  atomic_bool           bad;
+} check;
+
+static bool outside(const check *c, int64_t i) {
+  return (uint64_t)i >= (uint64_t)c->bound && !(c->allowed && i == *c->allowed);
+}
+
+static void look(int64_t begin, int64_t end, void *payload) {
+  check *c = payload;
+  int64_t block[SITU__BLOCK], allowed = c->allowed ? *c->allowed : 0, last = situ__min_i64(end * CHUNK, c->index->numel);
+  for (int64_t at = begin * CHUNK, count; at < last; at += count) {
+    count = situ__min_i64(SITU__BLOCK, last - at);
+    situ__cpu_load(c->index, at, count, SITU__I64, block);
+    int bad = 0;
+    for (int64_t i = 0; i < count; i++) bad |= ((uint64_t)block[i] >= (uint64_t)c->bound) & (block[i] != allowed);
+    /* Without an exception, 0 was one: it is outside only of nothing. */
+    if (!c->allowed && c->bound <= 0) bad = 1;
+    if (bad) atomic_store(&c->bad, true);
+  }
+}
+
+/* "[1, 3]": where element i of v is. */
+static void position(const situ_view_desc *v, int64_t i, char *text, size_t size) {
+  int64_t at[SITU_MAX_DIMS];
+  for (int d = v->ndim - 1; d >= 0; i /= v->size[d--]) at[d] = i % v->size[d];
+  size_t length = 0;
+  text[0] = 0;
+  for (int d = 0; d < v->ndim && length < size; d++)
+    length += (size_t)snprintf(text + length, size - length, "%s%lld", d ? ", " : "", (long long)at[d]);
+}
+
+static SITU_COLD situ_status refuse(const check *c, const char *op, const char *what) {
+  for (int64_t i = 0; i < c->index->numel; i++) {
+    int64_t value;
+    char text[SITU_MAX_DIMS * 24];
+    situ__cpu_load(c->index, i, 1, SITU__I64, &value);
+    if (!outside(c, value)) continue;
+    position(c->index, i, text, sizeof text);
+    return situ__fail(SITU_E_INDEX, op, "index %lld at [%s] is outside 0..%lld of %s", (long long)value, text,
+                      (long long)c->bound - 1, what);
+  }
+  return situ__fail(SITU_E_STATE, op, "indices changed while they were read");
+}
+
+situ_status situ__check_index(const char *op, const situ_view_desc *index, int64_t bound, const int64_t *allowed,
+                              const char *what) {
+  check c = { .index = index, .bound = bound, .allowed = allowed };
+  situ__parallel(situ__ceil_div(index->numel, CHUNK), 1, look, &c);
+  return atomic_load(&c.bad) ? refuse(&c, op, what) : SITU_OK;
+}
+
+void situ__copy_elements(char *to, int64_t to_step, const char *from, int64_t from_step, int64_t count, size_t size) {
+  if (to_step == 1 && from_step == 1) {
+    memcpy(to, from, (size_t)count * size);
+    return;
+  }
+  /* A memcpy of a constant size is one move. */
+#define MOVE(bytes) \
+  for (int64_t i = 0; i < count; i++) memcpy(to + i * to_step * (bytes), from + i * from_step * (bytes), bytes)
+  switch (size) {
+  case 1: MOVE(1); break;
+  case 2: MOVE(2); break;
+  case 4: MOVE(4); break;
+  default: MOVE(8);
+  }
+#undef MOVE
+}

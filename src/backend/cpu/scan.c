@@ -1,0 +1,119 @@
+/* Running sums, in f64 for every floating dtype: a sum of millions must not lose what each element adds.
+   SPDX-License-Identifier: MIT */
+#include "fold.h"
+#include "base/alloc.h"
+#include "base/fail.h"
+#include "base/pool.h"
+#include "base/size.h"
+
+enum {
+  CHUNK = 16384,  /* elements of a line that one thread sums before the next chunk can begin */
+  GRAIN = 16384
+};
+
+/* A sum of the lane: f64, or whole numbers that wrap. */
+typedef union sum { double real; uint64_t whole; } sum;
+
+typedef struct plan {
+  const situ_view_desc *x, *y;
+  bool                  real;
+  situ__lines           lines;
+  int64_t               chunks;
+  sum                  *before;   /* of every chunk, where a line has several */
+} plan;
+
+static situ__lane lane(const plan *p) { return p->real ? SITU__F64 : SITU__I64; }
+
+/* block[i] becomes the sum up to it. */
+static sum run(const plan *p, sum total, sum *block, int64_t count) {
+  if (p->real)
+    for (int64_t i = 0; i < count; i++) block[i].real = total.real += block[i].real;
+  else
+    for (int64_t i = 0; i < count; i++) block[i].whole = total.whole += block[i].whole;
+  return total;
+}
+
+/* Unit: one chunk of one line; writes its sums, or only its total. */
+static void chunk(const plan *p, int64_t u, sum *total, bool write) {
+  int64_t at = u % p->chunks * CHUNK, last = situ__min_i64(at + CHUNK, p->lines.size), line = u / p->chunks * p->lines.size;
+  sum block[SITU__BLOCK];
+  for (int64_t count; at < last; at += count) {
+    count = situ__min_i64(SITU__BLOCK, last - at);
+    situ__cpu_load(p->x, line + at, count, lane(p), block);
+    *total = run(p, *total, block, count);
+    if (write) situ__cpu_store(p->y, line + at, count, lane(p), block);
+  }
+}
+
+static void totals(int64_t begin, int64_t end, void *payload) {
+  const plan *p = payload;
+  for (int64_t u = begin; u < end; u++) {
+    p->before[u] = (sum){ 0 };
+    chunk(p, u, &p->before[u], false);
+  }
+}
+
+static void along_lines(int64_t begin, int64_t end, void *payload) {
+  const plan *p = payload;
+  for (int64_t u = begin; u < end; u++) {
+    sum total = { 0 };
+    if (p->before) total = p->before[u];
+    chunk(p, u, &total, true);
+  }
+}
+
+/* Every chunk's total becomes the sum of those before it in its line. */
+static void shift(const plan *p) {
+  for (int64_t line = 0; line < p->lines.outer; line++) {
+    sum so_far = { 0 }, *of = p->before + line * p->chunks;
+    for (int64_t c = 0; c < p->chunks; c++) {
+      sum own = of[c];
+      of[c] = so_far;
+      so_far = run(p, so_far, &own, 1);
+    }
+  }
+}
+
+/* Unit: some columns of one outer block, row by row. */
+static void across_lines(int64_t begin, int64_t end, void *payload) {
+  const plan *p = payload;
+  int64_t tiles = situ__ceil_div(p->lines.inner, SITU__BLOCK);
+  sum total[SITU__BLOCK], row[SITU__BLOCK];
+  for (int64_t u = begin; u < end; u++) {
+    int64_t column = u % tiles * SITU__BLOCK, columns = situ__min_i64(SITU__BLOCK, p->lines.inner - column);
+    for (int64_t j = 0; j < columns; j++) total[j] = (sum){ 0 };
+    for (int64_t r = 0; r < p->lines.size; r++) {
+      int64_t at = (u / tiles * p->lines.size + r) * p->lines.inner + column;
+      situ__cpu_load(p->x, at, columns, lane(p), row);
+      if (p->real)
+        for (int64_t j = 0; j < columns; j++) total[j].real += row[j].real;
+      else
+        for (int64_t j = 0; j < columns; j++) total[j].whole += row[j].whole;
+      situ__cpu_store(p->y, at, columns, lane(p), total);
+    }
+  }
+}
+
+situ_status situ__cpu_scan(int index, const situ_work *work) {
+  (void)index;
+  plan p = { .x = work->in[0], .y = work->out[0] };
+  p.real = situ_dtype_is_floating((situ_dtype)p.y->dtype);
+  p.lines = situ__lines_of(p.x, work->integer[0]);
+  if (p.lines.inner > 1) {
+    int64_t width = situ__min_i64(p.lines.inner, SITU__BLOCK);
+    int64_t units = p.lines.outer * situ__ceil_div(p.lines.inner, SITU__BLOCK);
+    situ__parallel(units, situ__max_i64(1, GRAIN / (p.lines.size * width)), across_lines, &p);
+    return SITU_OK;
+  }
+  p.chunks = situ__ceil_div(p.lines.size, CHUNK);
+  int64_t units = p.lines.outer * p.chunks, grain = situ__max_i64(1, GRAIN / situ__min_i64(p.lines.size, CHUNK));
+  if (p.chunks > 1) {
+    p.before = situ__alloc((size_t)units * sizeof(sum));
+    if (!p.before) return situ__no_memory("scan", (size_t)units * sizeof(sum));
+    situ__parallel(units, grain, totals, &p);
+    shift(&p);
+  }
+  situ__parallel(units, grain, along_lines, &p);
+  situ__free(p.before);
+  return SITU_OK;
+}

@@ -1,0 +1,174 @@
+/* Sorting, and the k first of what sorting would give. Every dtype becomes a whole number of its own size whose order is
+   the one wanted; these are sorted by their bytes, last byte first, which is stable and takes the same time for any values.
+   SPDX-License-Identifier: MIT */
+#include "fold.h"
+#include "base/alloc.h"
+#include "base/fail.h"
+#include "base/pool.h"
+#include "base/size.h"
+
+#include <stdatomic.h>
+#include <string.h>
+
+enum {
+  FEW = 48,       /* up to so many, moving each to its place beats counting bytes */
+  GRAIN = 4096
+};
+
+typedef struct item {
+  uint64_t key;
+  int64_t  from;   /* its place in the line */
+} item;
+
+typedef struct plan {
+  const situ_view_desc *x, *values, *indices;
+  bool                  descending;
+  situ__lines           lines;
+  int64_t               k;
+  int                   bytes;     /* of a key */
+  atomic_bool           no_memory;
+} plan;
+
+/* ---- keys ---- */
+
+/* IEEE bits in an order that whole numbers have: NaN last, and both zeros the same. */
+static uint64_t float_key(uint64_t bits, uint64_t sign, uint64_t infinity) {
+  uint64_t magnitude = bits & (sign - 1);
+  if (magnitude > infinity) return sign | (sign - 1);
+  if (!magnitude) return sign;
+  return bits & sign ? sign - magnitude : sign | magnitude;
+}
+
+static uint64_t key_at(const plan *p, const char *at) {
+  uint8_t u8; uint16_t u16; uint32_t u32; uint64_t u64;
+  switch ((situ_dtype)p->x->dtype) {
+  case SITU_BOOL:
+  case SITU_U8: memcpy(&u8, at, 1); return u8;
+  case SITU_I8: memcpy(&u8, at, 1); return u8 ^ 0x80u;
+  case SITU_I16: memcpy(&u16, at, 2); return u16 ^ 0x8000u;
+  case SITU_I32: memcpy(&u32, at, 4); return u32 ^ 0x80000000u;
+  case SITU_F16: memcpy(&u16, at, 2); return float_key(u16, 0x8000u, 0x7c00u);
+  case SITU_BF16: memcpy(&u16, at, 2); return float_key(u16, 0x8000u, 0x7f80u);
+  case SITU_F32: memcpy(&u32, at, 4); return float_key(u32, 0x80000000u, 0x7f800000u);
+  case SITU_F64: memcpy(&u64, at, 8); return float_key(u64, 1ull << 63, 0x7ffull << 52);
+  default: memcpy(&u64, at, 8); return u64 ^ 1ull << 63;
+  }
+}
+
+static void read_keys(const plan *p, const char *line, size_t step, item *to) {
+  uint64_t flip = p->descending ? UINT64_MAX >> (64 - 8 * p->bytes) : 0;
+  for (int64_t i = 0; i < p->lines.size; i++) to[i] = (item){ key_at(p, line + (size_t)i * step) ^ flip, i };
+}
+
+/* ---- order ---- */
+
+static void insert_all(item *items, int64_t count) {
+  for (int64_t i = 1; i < count; i++) {
+    item one = items[i];
+    int64_t to = i;
+    for (; to > 0 && items[to - 1].key > one.key; to--) items[to] = items[to - 1];
+    items[to] = one;
+  }
+}
+
+/* Sorts by keys of `bytes` bytes; the result is in items or in spare: where is returned. */
+static item *sort_items(item *items, item *spare, int64_t count, int bytes) {
+  if (count <= FEW) {
+    insert_all(items, count);
+    return items;
+  }
+  int64_t starts[8][256];
+  memset(starts, 0, (size_t)bytes * sizeof *starts);
+  for (int64_t i = 0; i < count; i++)
+    for (int b = 0; b < bytes; b++) starts[b][items[i].key >> 8 * b & 255]++;
+  for (int b = 0; b < bytes; b++) {
+    if (starts[b][items[0].key >> 8 * b & 255] == count) continue;  /* the same byte everywhere */
+    int64_t at = 0;
+    for (int v = 0; v < 256; v++) {
+      int64_t own = starts[b][v];
+      starts[b][v] = at;
+      at += own;
+    }
+    for (int64_t i = 0; i < count; i++) spare[starts[b][items[i].key >> 8 * b & 255]++] = items[i];
+    item *other = items;
+    items = spare;
+    spare = other;
+  }
+  return items;
+}
+
+/* The k-th smallest key, found byte by byte from the first; *equal gets how many of that key are among the k. */
+static uint64_t kth_key(const item *items, int64_t count, int64_t k, int bytes, int64_t *equal) {
+  uint64_t key = 0, known = 0;
+  for (int b = bytes - 1; b >= 0; b--) {
+    int64_t many[256] = { 0 };
+    for (int64_t i = 0; i < count; i++)
+      if ((items[i].key & known) == key) many[items[i].key >> 8 * b & 255]++;
+    uint64_t v = 0;
+    while (k > many[v]) k -= many[v++];
+    key |= v << 8 * b;
+    known |= 255ull << 8 * b;
+  }
+  *equal = k;
+  return key;
+}
+
+/* Moves the k smallest to the front, in their old order. */
+static void keep_smallest(item *items, int64_t count, int64_t k, int bytes) {
+  int64_t equal, kept = 0;
+  uint64_t key = kth_key(items, count, k, bytes, &equal);
+  for (int64_t i = 0; i < count; i++)
+    if (items[i].key < key || (items[i].key == key && equal-- > 0)) items[kept++] = items[i];
+}
+
+/* ---- lines ---- */
+
+static void copy_element(char *to, const char *from, size_t size) {
+  switch (size) {
+  case 1: *to = *from; break;
+  case 2: memcpy(to, from, 2); break;
+  case 4: memcpy(to, from, 4); break;
+  default: memcpy(to, from, 8);
+  }
+}
+
+static void sort_lines(int64_t begin, int64_t end, void *payload) {
+  plan *p = payload;
+  size_t size = situ_dtype_size((situ_dtype)p->x->dtype), inner = (size_t)p->lines.inner, n = (size_t)p->lines.size;
+  item *items = situ__alloc(2 * n * sizeof(item));
+  if (!items) {
+    atomic_store(&p->no_memory, true);
+    return;
+  }
+  for (int64_t l = begin; l < end; l++) {
+    size_t outer = (size_t)l / inner, column = (size_t)l % inner, at = outer * (size_t)p->k * inner + column;
+    const char *line = situ__cpu_data(p->x) + (outer * n * inner + column) * size;
+    int64_t count = p->lines.size;
+    read_keys(p, line, inner * size, items);
+    if (p->k < count / 4) {  /* finding them first is quicker than sorting all */
+      keep_smallest(items, count, p->k, p->bytes);
+      count = p->k;
+    }
+    const item *sorted = sort_items(items, items + n, count, p->bytes);
+    char *values = p->values ? situ__cpu_data(p->values) + at * size : NULL;
+    int64_t *indices = p->indices ? (int64_t *)(void *)situ__cpu_data(p->indices) + at : NULL;
+    for (size_t i = 0; i < (size_t)p->k; i++) {
+      if (values) copy_element(values + i * inner * size, line + (size_t)sorted[i].from * inner * size, size);
+      if (indices) indices[i * inner] = sorted[i].from;
+    }
+  }
+  situ__free(items);
+}
+
+situ_status situ__cpu_sort(int index, const situ_work *work) {
+  (void)index;
+  plan p = { .x = work->in[0], .values = work->out[0], .indices = work->out[1], .descending = work->op == 1 };
+  const situ_view_desc *out = p.values ? p.values : p.indices;
+  p.lines = situ__lines_of(p.x, work->integer[0]);
+  p.k = out->ndim ? out->size[work->integer[0]] : 1;
+  p.bytes = (int)situ_dtype_size((situ_dtype)p.x->dtype);
+  int64_t lines = p.lines.outer * p.lines.inner;
+  situ__parallel(lines, situ__max_i64(1, GRAIN / p.lines.size), sort_lines, &p);
+  if (atomic_load(&p.no_memory)) return situ__no_memory("sort", 2 * (size_t)p.lines.size * sizeof(item));
+  return SITU_OK;
+}
