@@ -1,0 +1,283 @@
+/* Picking elements and rows by index, and placing them: gather and scatter families, embedding, one_hot.
+   Kernels check every index before they touch memory.
+   SPDX-License-Identifier: MIT */
+#include "base/fail.h"
+#include "ops/ops.h"
+
+#define GIVE(i, value) (!g->wants[i] || (g->dx[i] = (value)) != NULL)
+
+typedef struct index_params {
+  int     dim;
+  double  alpha;
+  int64_t padding;      /* embedding: the row without a gradient; -1: none */
+} index_params;
+
+static situ_tensor *zeros(const situ_grad_call *g, int operand) {
+  return situ_zeros(g->shape[operand], &(situ_options){ .dtype = situ_dtype_of(g->grad[0]), .device = g->device });
+}
+
+/* A 0-dim operand is treated as having one dimension of size 1. */
+static const situ_view_desc *ranked(const situ_view_desc *v, situ_view_desc *room) {
+  if (v->ndim) return v;
+  *room = *v;
+  room->ndim = 1;
+  room->size[0] = room->stride[0] = 1;
+  situ_desc_refresh(room);
+  return room;
+}
+
+/* ---- index_select: rows along a dimension ---- */
+
+static bool rows_infer(situ_call *c) {
+  const index_params *p = c->params;
+  const situ_view_desc *index = situ_desc(c->in[1]);
+  if (index->ndim > 1) return situ_refuse(c, SITU_E_SHAPE, "index has %d dimensions, must have 1", index->ndim);
+  situ_infer_like(c);
+  if (c->shape[0].ndim) c->shape[0].dim[p->dim] = index->numel;
+  return true;
+}
+
+static bool gather_verb(situ_call *c, situ_index_mode mode) {
+  const index_params *p = c->params;
+  situ_view_desc x, index, y;
+  return situ_launch(c->op->name, c->device, &(situ_work){ .verb = SITU_VERB_GATHER, .op = (int)mode, .ins = 2, .outs = 1,
+                     .in = { ranked(situ_desc(c->in[0]), &x), ranked(situ_desc(c->in[1]), &index) }, .out = { ranked(situ_desc(c->out[0]), &y) },
+                     .integer = { p->dim } });
+}
+static bool rows_forward(situ_call *c) { return gather_verb(c, SITU_INDEX_ROWS); }
+
+static bool rows_backward(situ_grad_call *g) {
+  const index_params *p = g->params;
+  return (g->dx[0] = situ_index_add_(zeros(g, 0), p->dim, g->in[1], g->grad[0], 1)) != NULL;
+}
+
+SITU_OP(index_select_op) = { .name = "index_select", .operand = { { "input", 0 }, { "index", SITU_INDEX } }, .save = SITU_SAVE(1),
+                             .params_size = sizeof(index_params), .infer = rows_infer, .forward = rows_forward, .backward = rows_backward };
+
+/* dim made non-negative against x. */
+static bool params_for(const char *op, const situ_tensor *x, int dim, index_params *p) {
+  return situ__need(op, "input", x) && situ_wrap_dim(op, dim, x->view.ndim, &p->dim);
+}
+
+situ_tensor *situ_index_select(situ_tensor *x, int dim, situ_tensor *index) {
+  index_params p = { 0 };
+  return params_for("index_select", x, dim, &p) ? situ_op_run2(&index_select_op, x, index, &p) : NULL;
+}
+
+/* ---- gather: single elements ---- */
+
+/* The index may be smaller than x but along dim; for scatter src must be at least as large as it. */
+static bool fits(const situ_call *c, const situ_view_desc *index, const situ_view_desc *other, const char *name, int except) {
+  bool good = index->ndim == other->ndim;
+  for (int d = 0; good && d < index->ndim; d++) good = d == except || index->size[d] <= other->size[d];
+  if (good || index->numel == 0) return true;
+  situ_shape a = situ__shape(index), b = situ__shape(other);
+  char x[SITU_SHAPE_TEXT], y[SITU_SHAPE_TEXT];
+  return situ_refuse(c, SITU_E_SHAPE, "index %s does not fit %s %s: same rank, and no larger outside dimension %d", situ_shape_text(&a, x), name,
+                     situ_shape_text(&b, y), except);
+}
+
+static bool gather_infer(situ_call *c) {
+  const index_params *p = c->params;
+  if (!fits(c, situ_desc(c->in[1]), situ_desc(c->in[0]), "input", p->dim)) return false;
+  situ_infer_like(c);
+  c->shape[0] = situ__shape(situ_desc(c->in[1]));
+  return true;
+}
+static bool gather_forward(situ_call *c) { return gather_verb(c, SITU_INDEX_ELEMENTS); }
+static bool gather_backward(situ_grad_call *g) {
+  const index_params *p = g->params;
+  return (g->dx[0] = situ_scatter_add_(zeros(g, 0), p->dim, g->in[1], g->grad[0])) != NULL;
+}
+SITU_OP(gather_op) = { .name = "gather", .operand = { { "input", 0 }, { "index", SITU_INDEX } }, .save = SITU_SAVE(1),
+                       .params_size = sizeof(index_params), .infer = gather_infer, .forward = gather_forward, .backward = gather_backward };
+
+situ_tensor *situ_gather(situ_tensor *x, int dim, situ_tensor *index) {
+  index_params p = { 0 };
+  return params_for("gather", x, dim, &p) ? situ_op_run2(&gather_op, x, index, &p) : NULL;
+}
+
+/* numpy's rule: both broadcast to each other but along dim. */
+situ_tensor *situ_take_along_dim(situ_tensor *x, situ_tensor *index, int dim) {
+  index_params p = { 0 };
+  if (!params_for("take_along_dim", x, dim, &p) || !situ__need("take_along_dim", "index", index)) return NULL;
+  situ_shape own = situ__shape(&x->view), place = situ__shape(&index->view), both = own;
+  if (own.ndim != place.ndim) {
+    situ__fail(SITU_E_SHAPE, "take_along_dim", "input has %d dimensions, index %d: they must agree", own.ndim, place.ndim);
+    return NULL;
+  }
+  int64_t here = own.ndim ? own.dim[p.dim] : 1, there = own.ndim ? place.dim[p.dim] : 1;
+  if (own.ndim) both.dim[p.dim] = place.dim[p.dim] = 1;
+  if (!situ_shape_broadcast("take_along_dim", &both, &place)) return NULL;
+  own = place = both;
+  if (own.ndim) {
+    own.dim[p.dim] = here;
+    place.dim[p.dim] = there;
+  }
+  return situ_gather(situ_expand(x, own), p.dim, situ_expand(index, place));
+}
+
+/* ---- scatter, scatter_add, index_add: into a copy of x, or into x ---- */
+
+/* The result starts as a copy of x, unless it is x. */
+static bool start_from_input(situ_call *c) {
+  if (c->in_place) return true;
+  return situ_launch(c->op->name, c->device, &(situ_work){ .verb = SITU_VERB_COPY, .ins = 1, .outs = 1, .in = { situ_desc(c->in[0]) }, .out = { situ_desc(c->out[0]) } });
+}
+
+static bool scatter_verb(situ_call *c, int mode) {
+  const index_params *p = c->params;
+  if (!situ_desc(c->in[1])->numel) return start_from_input(c);
+  situ_view_desc index, src, y;
+  return start_from_input(c) &&
+         situ_launch(c->op->name, c->device, &(situ_work){ .verb = SITU_VERB_SCATTER, .op = mode, .compute = (situ_dtype)situ_desc(c->out[0])->dtype, .ins = 2, .outs = 1,
+                     .in = { ranked(situ_desc(c->in[1]), &index), ranked(situ_desc(c->in[2]), &src) }, .out = { ranked(situ_desc(c->out[0]), &y) },
+                     .scalar = { p->alpha }, .integer = { p->dim } });
+}
+
+static bool scatter_infer(situ_call *c) {
+  const index_params *p = c->params;
+  const situ_view_desc *index = situ_desc(c->in[1]);
+  return fits(c, index, situ_desc(c->in[0]), "input", p->dim) && fits(c, index, situ_desc(c->in[2]), "src", -1) && situ_infer_like(c);
+}
+static bool scatter_forward(situ_call *c) { return scatter_verb(c, SITU_INDEX_ELEMENTS); }
+static bool scatter_add_forward(situ_call *c) { return scatter_verb(c, SITU_INDEX_ELEMENTS | SITU_INDEX_ADD); }
+
+/* src's gradient outside the index is 0. */
+static situ_tensor *picked(const situ_grad_call *g) {
+  const index_params *p = g->params;
+  situ_tensor *part = situ_gather(g->grad[0], p->dim, g->in[1]), *whole = zeros(g, 2), *place = whole;
+  for (int d = 0; part && d < situ_dim(part); d++) place = situ_narrow(place, d, 0, situ_size(part, d));
+  return situ_copy_(place, part) ? whole : NULL;
+}
+static bool scatter_backward(situ_grad_call *g) {
+  const index_params *p = g->params;
+  return GIVE(0, situ_scatter_value(g->grad[0], p->dim, g->in[1], 0)) && GIVE(2, picked(g));
+}
+static bool scatter_add_backward(situ_grad_call *g) { return GIVE(0, g->grad[0]) && GIVE(2, picked(g)); }
+
+static bool index_add_infer(situ_call *c) {
+  const index_params *p = c->params;
+  const situ_view_desc *x = situ_desc(c->in[0]), *index = situ_desc(c->in[1]), *src = situ_desc(c->in[2]);
+  if (index->ndim > 1) return situ_refuse(c, SITU_E_SHAPE, "index has %d dimensions, must have 1", index->ndim);
+  bool good = x->ndim == src->ndim;
+  for (int d = 0; good && d < x->ndim; d++) good = src->size[d] == (d == p->dim ? index->numel : x->size[d]);
+  if (!good) {
+    situ_shape a = situ__shape(x), b = situ__shape(src);
+    char s[SITU_SHAPE_TEXT], t[SITU_SHAPE_TEXT];
+    return situ_refuse(c, SITU_E_SHAPE, "source %s does not fit input %s with %lld indices along dimension %d", situ_shape_text(&b, t), situ_shape_text(&a, s),
+                       (long long)index->numel, p->dim);
+  }
+  return situ_infer_like(c);
+}
+static bool index_add_forward(situ_call *c) { return scatter_verb(c, SITU_INDEX_ROWS | SITU_INDEX_ADD); }
+static bool index_add_backward(situ_grad_call *g) {
+  const index_params *p = g->params;
+  return GIVE(0, g->grad[0]) && GIVE(2, situ_mul_scalar(situ_index_select(g->grad[0], p->dim, g->in[1]), p->alpha));
+}
+
+#define PLACE(id, rule)                                                                                              \
+  SITU_OP(id##_op) = { .name = #id, .operand = { { "input", SITU_SAME | SITU_FLOATING | SITU_INTEGRAL | SITU_BOOLEAN }, { "index", SITU_INDEX }, \
+                       { "src", SITU_SAME | SITU_FLOATING | SITU_INTEGRAL | SITU_BOOLEAN } }, .save = SITU_SAVE(1),  \
+                       .params_size = sizeof(index_params), .infer = rule, .forward = id##_forward, .backward = id##_backward };
+PLACE(scatter, scatter_infer)
+PLACE(scatter_add, scatter_infer)
+PLACE(index_add, index_add_infer)
+
+static situ_tensor *place(const situ_op *op, situ_tensor *x, int dim, situ_tensor *index, situ_tensor *src, double alpha, bool in_place) {
+  index_params p = { .alpha = alpha };
+  situ_tensor *in[3] = { x, index, src };
+  if (!params_for(op->name, x, dim, &p)) return NULL;
+  return in_place ? situ_op_run_(op, in, 3, &p) : situ_op_run(op, in, 3, &p, NULL);
+}
+situ_tensor *situ_scatter(situ_tensor *x, int dim, situ_tensor *index, situ_tensor *src) { return place(&scatter_op, x, dim, index, src, 1, false); }
+situ_tensor *situ_scatter_(situ_tensor *x, int dim, situ_tensor *index, situ_tensor *src) { return place(&scatter_op, x, dim, index, src, 1, true); }
+situ_tensor *situ_scatter_add(situ_tensor *x, int dim, situ_tensor *index, situ_tensor *src) { return place(&scatter_add_op, x, dim, index, src, 1, false); }
+situ_tensor *situ_scatter_add_(situ_tensor *x, int dim, situ_tensor *index, situ_tensor *src) { return place(&scatter_add_op, x, dim, index, src, 1, true); }
+situ_tensor *situ_index_add(situ_tensor *x, int dim, situ_tensor *index, situ_tensor *src, double alpha) { return place(&index_add_op, x, dim, index, src, alpha, false); }
+situ_tensor *situ_index_add_(situ_tensor *x, int dim, situ_tensor *index, situ_tensor *src, double alpha) { return place(&index_add_op, x, dim, index, src, alpha, true); }
+
+/* One value everywhere: an expanded source, so nothing is filled. */
+situ_tensor *situ_scatter_value(situ_tensor *x, int dim, situ_tensor *index, double value) {
+  if (!situ__need("scatter", "input", x) || !situ__need("scatter", "index", index)) return NULL;
+  situ_options like = { .dtype = (situ_dtype)x->view.dtype, .device = index->view.storage->device };
+  return situ_scatter(x, dim, index, situ_expand(situ_full(SITU_SCALAR, value, &like), situ__shape(&index->view)));
+}
+
+/* ---- embedding ---- */
+
+static bool embedding_infer(situ_call *c) {
+  const situ_view_desc *index = situ_desc(c->in[0]), *weight = situ_desc(c->in[1]);
+  if (weight->ndim != 2) return situ_refuse(c, SITU_E_SHAPE, "weight has %d dimensions, must be [vocabulary, width]", weight->ndim);
+  if (index->ndim == SITU_MAX_DIMS) return situ_refuse(c, SITU_E_ARG, "index has %d dimensions: no room for one more", SITU_MAX_DIMS);
+  const index_params *p = c->params;
+  if (p->padding >= weight->size[0]) return situ_refuse(c, SITU_E_ARG, "padding_idx %lld is outside the vocabulary of %lld", (long long)p->padding, (long long)weight->size[0]);
+  c->shape[0] = situ__shape(index);
+  c->shape[0].dim[c->shape[0].ndim++] = weight->size[1];
+  c->dtype[0] = (situ_dtype)weight->dtype;
+  return true;
+}
+
+static bool embedding_forward(situ_call *c) {
+  const situ_view_desc *weight = situ_desc(c->in[1]);
+  situ_tensor *flat = situ_contiguous(c->in[0]);
+  if (!flat) return false;
+  int64_t count = situ_desc(flat)->numel;
+  situ_view_desc index, y;
+  return situ_launch(c->op->name, c->device, &(situ_work){ .verb = SITU_VERB_GATHER, .op = SITU_INDEX_ROWS, .ins = 2, .outs = 1,
+                     .in = { weight, situ_desc_reshape(situ_desc(flat), SITU_SHAPE(count), &index) },
+                     .out = { situ_desc_reshape(situ_desc(c->out[0]), SITU_SHAPE(count, weight->size[1]), &y) } });
+}
+
+static bool embedding_backward(situ_grad_call *g) {
+  const index_params *p = g->params;
+  int64_t width = g->shape[1].dim[1];
+  situ_tensor *index = situ_reshape(g->in[0], SITU_SHAPE(-1)), *up = situ_reshape(g->grad[0], SITU_SHAPE(situ_numel(g->in[0]), width));
+  if (p->padding >= 0) up = situ_masked_fill(up, situ_unsqueeze(situ_eq_scalar(index, (double)p->padding), 1), 0);
+  return (g->dx[1] = situ_index_add_(zeros(g, 1), 0, index, up, 1)) != NULL;
+}
+
+SITU_OP(embedding_op) = { .name = "embedding", .operand = { { "input", SITU_INDEX }, { "weight", SITU_FLOATING } }, .flags = SITU_OP_COMPOSED,
+                          .save = SITU_SAVE(0), .params_size = sizeof(index_params), .infer = embedding_infer, .forward = embedding_forward,
+                          .backward = embedding_backward };
+
+situ_tensor *situ_embedding(situ_tensor *index, situ_tensor *weight, const situ_embedding_options *o) {
+  index_params p = { .padding = -1 };
+  if (o && o->has_padding_idx) {
+    p.padding = o->padding_idx;
+    if (p.padding < 0 && situ__need("embedding", "weight", weight) && weight->view.ndim == 2) p.padding += weight->view.size[0];
+    if (p.padding < 0) {
+      situ__fail(SITU_E_ARG, "embedding", "padding_idx %lld is outside the vocabulary", (long long)o->padding_idx);
+      return NULL;
+    }
+  }
+  return situ_op_run2(&embedding_op, index, weight, &p);
+}
+
+/* ---- one_hot ---- */
+
+situ_tensor *situ_one_hot(situ_tensor *index, int64_t num_classes) {
+  const char *op = "one_hot";
+  if (!situ__need(op, "input", index)) return NULL;
+  situ_dtype dtype = (situ_dtype)index->view.dtype;
+  if (dtype != SITU_I64 && dtype != SITU_I32) {
+    situ__fail(SITU_E_DTYPE, op, "input is %s, must be i64 or i32", situ_dtype_name(dtype));
+    return NULL;
+  }
+  if (num_classes < 0) {
+    if (!index->view.numel) {
+      situ__fail(SITU_E_ARG, op, "no classes given, and no index to tell them from");
+      return NULL;
+    }
+    if (situ_item_i64(situ_amax(index, NULL), &num_classes) != SITU_OK) return NULL;
+    num_classes++;
+  }
+  situ_shape shape = situ__shape(&index->view);
+  if (shape.ndim == SITU_MAX_DIMS) {
+    situ__fail(SITU_E_ARG, op, "input has %d dimensions: no room for one more", SITU_MAX_DIMS);
+    return NULL;
+  }
+  shape.dim[shape.ndim++] = num_classes;
+  situ_tensor *zero = situ_zeros(shape, &(situ_options){ .dtype = SITU_I64, .device = index->view.storage->device });
+  return zero ? situ_scatter_value(zero, -1, situ_unsqueeze(index, -1), 1) : NULL;
+}
