@@ -1,13 +1,13 @@
 /* The register tiles for one element type: included by gemm.c with `real`, `vec`, LANES, `fma_vec` and a suffix.
    SPDX-License-Identifier: MIT */
 
-static ALWAYS_INLINE vec FN(load)(const real *p) {
+ALWAYS_INLINE vec FN(load)(const real *p) {
   vec v;
   memcpy(&v, p, sizeof v);
   return v;
 }
-static ALWAYS_INLINE void FN(store)(real *p, vec v) { memcpy(p, &v, sizeof v); }
-static ALWAYS_INLINE vec FN(splat)(real x) { return x - (vec){ 0 }; }
+ALWAYS_INLINE void FN(store)(real *p, vec v) { memcpy(p, &v, sizeof v); }
+ALWAYS_INLINE vec FN(splat)(real x) { return x - (vec){ 0 }; }
 
 /* The part of a tile that is inside c: its columns are no whole vectors. */
 static __attribute__((noinline)) void FN(finish)(const situ__tile *t, const vec *part, int rows, int vectors) {
@@ -23,7 +23,7 @@ static __attribute__((noinline)) void FN(finish)(const situ__tile *t, const vec 
 }
 
 /* rows and vectors are constants wherever this is inlined, so that sum[] lives in registers. */
-static ALWAYS_INLINE void FN(tile)(const situ__tile *t, int rows, int vectors) {
+ALWAYS_INLINE void FN(tile)(const situ__tile *t, int rows, int vectors) {
   const real *a = t->a, *b = t->b;
   real *c = t->c;
   const int64_t a_row = t->a_row, a_col = t->a_col, b_row = t->b_row, c_row = t->c_row, k = t->k;
@@ -72,7 +72,7 @@ TILE(1, 4) TILE(2, 4) TILE(4, 4) TILE(6, 4)
 #undef TILE
 
 /* LANES rows become columns, in log2(LANES) steps: each swaps the off-diagonal blocks of size d. */
-static ALWAYS_INLINE void FN(transpose)(vec row[LANES]) {
+ALWAYS_INLINE void FN(transpose)(vec row[LANES]) {
 #if defined(__clang__)
   real from[LANES][LANES], to[LANES][LANES];
   memcpy(from, row, sizeof from);
@@ -147,7 +147,7 @@ static void FN(sliver)(void *dst, const void *a, int64_t a_row, int64_t a_col, i
 
 /* Sums of products along k, a vector at a time, of rows x columns = LANES pairs: one transposition adds up all of them.
    Rows and columns that are not there repeat the last one, and are not stored. */
-static ALWAYS_INLINE void FN(dot)(const situ__tile *t, int64_t b_col, int64_t m, int64_t n, int rows, int columns) {
+ALWAYS_INLINE void FN(dot)(const situ__tile *t, int64_t b_col, int64_t m, int64_t n, int rows, int columns) {
   const real *a[LANES], *b[LANES];
   vec sum[LANES];
   UNROLL for (int i = 0; i < rows; i++) a[i] = (const real *)t->a + (i < m ? i : m - 1) * t->a_row;

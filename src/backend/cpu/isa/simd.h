@@ -1,0 +1,99 @@
+/* Vectors of f32 and of f64 for the instruction set that this is compiled for; FN(name) is the name for one of them.
+   SPDX-License-Identifier: MIT */
+#ifndef SITU_BACKEND_CPU_ISA_SIMD_H
+#define SITU_BACKEND_CPU_ISA_SIMD_H
+
+#include "backend/cpu/isa.h"
+#include "backend/cpu/isa/loops.h"
+
+#if defined(__AVX__)
+#include <immintrin.h>
+#endif
+
+#define UNROLL _Pragma("GCC unroll 16")
+#define F32(name) SITU__ISA_NAME(name##_f32)
+#define F64(name) SITU__ISA_NAME(name##_f64)
+
+/* Bytes of a vector, and how many of them a tile may be wide: with 32 registers 6 x 4 sums, 4 of b and one of a. */
+#if defined(__AVX512F__)
+#define VECTOR 64
+#define WIDE 4
+#define NUMBERS_F32 0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14, 15
+#define NUMBERS_F64 0, 1, 2, 3, 4, 5, 6, 7
+#elif defined(__AVX__)
+#define VECTOR 32
+#define WIDE 2
+#define NUMBERS_F32 0, 1, 2, 3, 4, 5, 6, 7
+#define NUMBERS_F64 0, 1, 2, 3
+#else
+#define VECTOR 16
+#define NUMBERS_F32 0, 1, 2, 3
+#define NUMBERS_F64 0, 1
+#if defined(__aarch64__)
+#define WIDE 4
+#else
+#define WIDE 2
+#endif
+#endif
+
+/* a * b + c with one rounding wherever the processor has it: said outright, as nothing here is contracted. */
+#define FMA_LOOP(type, fn) \
+  for (int i = 0; i < (int)(VECTOR / sizeof(type)); i++) c[i] = fn(a[i], b[i], c[i]); \
+  return c
+
+typedef float vec_f32 __attribute__((vector_size(VECTOR)));
+typedef int32_t picks_f32 __attribute__((vector_size(VECTOR)));
+ALWAYS_INLINE vec_f32 F32(fma_vec)(vec_f32 a, vec_f32 b, vec_f32 c) {
+#if defined(__AVX512F__)
+  return (vec_f32)_mm512_fmadd_ps((__m512)a, (__m512)b, (__m512)c);
+#elif defined(__FMA__)
+  return (vec_f32)_mm256_fmadd_ps((__m256)a, (__m256)b, (__m256)c);
+#elif defined(__FP_FAST_FMAF)
+  FMA_LOOP(float, __builtin_fmaf);
+#else
+  return a * b + c;
+#endif
+}
+typedef double vec_f64 __attribute__((vector_size(VECTOR)));
+typedef int64_t picks_f64 __attribute__((vector_size(VECTOR)));
+ALWAYS_INLINE vec_f64 F64(fma_vec)(vec_f64 a, vec_f64 b, vec_f64 c) {
+#if defined(__AVX512F__)
+  return (vec_f64)_mm512_fmadd_pd((__m512d)a, (__m512d)b, (__m512d)c);
+#elif defined(__FMA__)
+  return (vec_f64)_mm256_fmadd_pd((__m256d)a, (__m256d)b, (__m256d)c);
+#elif defined(__FP_FAST_FMA)
+  FMA_LOOP(double, __builtin_fma);
+#else
+  return a * b + c;
+#endif
+}
+
+/* The first `count` lanes, 0 to LANES, from and to memory that ends there; the others are 0. */
+#if defined(__AVX512F__)
+ALWAYS_INLINE vec_f32 F32(load_some)(const float *p, int count) {
+  return (vec_f32)_mm512_maskz_loadu_ps((__mmask16)((1u << count) - 1), p);
+}
+ALWAYS_INLINE void F32(store_some)(float *p, vec_f32 v, int count) {
+  _mm512_mask_storeu_ps(p, (__mmask16)((1u << count) - 1), (__m512)v);
+}
+ALWAYS_INLINE vec_f64 F64(load_some)(const double *p, int count) {
+  return (vec_f64)_mm512_maskz_loadu_pd((__mmask8)((1u << count) - 1), p);
+}
+ALWAYS_INLINE void F64(store_some)(double *p, vec_f64 v, int count) {
+  _mm512_mask_storeu_pd(p, (__mmask8)((1u << count) - 1), (__m512d)v);
+}
+#else
+#define SOME(type, name, FN)                                                                       \
+  ALWAYS_INLINE vec_##name FN(load_some)(const type *p, int count) {      \
+    vec_##name v = { 0 };                                                                          \
+    for (int l = 0; l < count; l++) v[l] = p[l];                                                   \
+    return v;                                                                                      \
+  }                                                                                                \
+  ALWAYS_INLINE void FN(store_some)(type *p, vec_##name v, int count) {   \
+    for (int l = 0; l < count; l++) p[l] = v[l];                                                   \
+  }
+SOME(float, f32, F32)
+SOME(double, f64, F64)
+#endif
+
+#endif

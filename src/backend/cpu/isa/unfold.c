@@ -1,0 +1,47 @@
+/* Windows as a matrix, and back, compiled for each instruction set: f32 and f64 from one text.
+   SPDX-License-Identifier: MIT */
+#include "backend/cpu/unfold.h"
+#include "backend/cpu/isa/simd.h"
+#include "base/size.h"
+
+#include <string.h>
+
+/* What one element of the kernel sees: inside the plane are windows [first, last) of the rows [top, bottom) of `rows`; the
+   first window of a row that begins at 0 looks at element `offset` of the plane, which may lie outside it. */
+typedef struct reach {
+  int64_t rows, top, bottom, first, last, offset;
+} reach;
+
+/* Of `count` windows, each `stride` on, the first that looks at an element >= 0, and the first that looks past `size`. */
+static void inside(int64_t start, int64_t stride, int64_t size, int64_t count, int64_t *first, int64_t *last) {
+  *first = start < 0 ? situ__min_i64(situ__ceil_div(-start, stride), count) : 0;
+  *last = start < size ? situ__max_i64(*first, situ__min_i64(situ__ceil_div(size - start, stride), count)) : *first;
+}
+
+static reach reach_of(const situ__unfold *u, int64_t tap) {
+  const situ_window *w = u->window;
+  const int64_t y = u->row * w->stride[0] - w->padding[0] + tap / w->kernel[1] * w->dilation[0];
+  const int64_t x = tap % w->kernel[1] * w->dilation[1] - w->padding[1];
+  reach at = { .rows = u->rows };
+  inside(y, w->stride[0], u->height, u->rows, &at.top, &at.bottom);
+  inside(x, w->stride[1], u->width, u->out_width, &at.first, &at.last);
+  if (at.first == at.last) at.bottom = at.top;
+  at.offset = y * u->width + x + at.first * w->stride[1];
+  return at;
+}
+
+#define FN F32
+#define LANES ((int)(VECTOR / sizeof(float)))
+#define real float
+#define vec vec_f32
+#include "unfold_lane.h"
+#undef FN
+#undef LANES
+#undef real
+#undef vec
+
+#define FN F64
+#define LANES ((int)(VECTOR / sizeof(double)))
+#define real double
+#define vec vec_f64
+#include "unfold_lane.h"

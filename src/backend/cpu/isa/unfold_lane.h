@@ -1,0 +1,77 @@
+/* Windows as a matrix, and back, for one element type: included by unfold.c with `real`, `vec`, LANES and FN.
+   SPDX-License-Identifier: MIT */
+
+ALWAYS_INLINE vec FN(load)(const real *p) {
+  vec v;
+  memcpy(&v, p, sizeof v);
+  return v;
+}
+ALWAYS_INLINE void FN(store)(real *p, vec v) { memcpy(p, &v, sizeof v); }
+
+static void FN(zero)(real *to, int64_t count) {
+  for (int64_t i = 0; i < count; i++) to[i] = 0;
+}
+
+/* One element of the kernel: row r of windows, [0, rows), reads from + r * from_row. */
+static void FN(unfold_tap)(const reach *at, const real *from, int64_t from_row, int64_t step, real *to, int64_t width) {
+  const int64_t count = at->last - at->first, whole = count - count % LANES;
+  const int rest = (int)(count - whole);
+  FN(zero)(to, at->top * width);
+  from += at->top * from_row;
+  to += at->top * width;
+  for (int64_t r = at->top; r < at->bottom; r++, from += from_row, to += width) {
+    if (count < width) {
+      FN(zero)(to, at->first);
+      FN(zero)(to + at->last, width - at->last);
+    }
+    real *row = to + at->first;
+    if (step == 1) {
+      for (int64_t i = 0; i < whole; i += LANES) FN(store)(row + i, FN(load)(from + i));
+      if (rest) FN(store_some)(row + whole, FN(load_some)(from + whole, rest), rest);
+    } else {
+      for (int64_t i = 0; i < count; i++) row[i] = from[i * step];
+    }
+  }
+  FN(zero)(to, (at->rows - at->bottom) * width);
+}
+
+static void FN(fold_tap)(const reach *at, const real *from, int64_t width, real *to, int64_t to_row, int64_t step) {
+  const int64_t count = at->last - at->first, whole = count - count % LANES;
+  const int rest = (int)(count - whole);
+  from += at->top * width + at->first;
+  to += at->top * to_row;
+  for (int64_t r = at->top; r < at->bottom; r++, from += width, to += to_row) {
+    if (step == 1) {
+      for (int64_t i = 0; i < whole; i += LANES) FN(store)(to + i, FN(load)(to + i) + FN(load)(from + i));
+      if (rest) FN(store_some)(to + whole, FN(load_some)(to + whole, rest) + FN(load_some)(from + whole, rest), rest);
+    } else {
+      for (int64_t i = 0; i < count; i++) to[i * step] += from[i];
+    }
+  }
+}
+
+static void FN(unfold)(const situ__unfold *u, const void *x, void *columns) {
+  const int64_t taps = u->window->kernel[0] * u->window->kernel[1];
+  real *to = columns;
+  for (int64_t tap = 0; tap < taps; tap++) {
+    const reach at = reach_of(u, tap);
+    for (int64_t c = 0; c < u->channels; c++) {
+      FN(unfold_tap)(&at, (const real *)x + c * u->height * u->width + at.offset, u->window->stride[0] * u->width,
+                     u->window->stride[1], to + (c * taps + tap) * u->ld, u->out_width);
+    }
+  }
+}
+
+static void FN(fold)(const situ__unfold *u, const void *columns, void *x) {
+  const int64_t taps = u->window->kernel[0] * u->window->kernel[1];
+  const real *from = columns;
+  for (int64_t c = 0; c < u->channels; c++) {
+    for (int64_t tap = 0; tap < taps; tap++) {
+      const reach at = reach_of(u, tap);
+      FN(fold_tap)(&at, from + (c * taps + tap) * u->ld, u->out_width, (real *)x + c * u->height * u->width + at.offset,
+                   u->window->stride[0] * u->width, u->window->stride[1]);
+    }
+  }
+}
+
+const situ__unfold_kernels FN(situ__unfold_kernels) = { .unfold = FN(unfold), .fold = FN(fold) };
