@@ -1,0 +1,160 @@
+/* cross_entropy and nll_loss. With class indices both are one fused op; with probabilities cross_entropy is made of
+   log_softmax and a product.
+   SPDX-License-Identifier: MIT */
+#include "base/fail.h"
+#include "ops/ops.h"
+
+typedef struct nll_params {
+  int64_t        ignore_index;
+  situ_reduction reduction;
+  bool           logits;
+  double         smoothing;
+} nll_params;
+
+/* [N, C, S] and [N, S] of input [N, C, ...] or [C], target [N, ...] or []. */
+static situ_shape classes(const situ_shape *x) {
+  if (x->ndim == 1) return SITU_SHAPE(1, x->dim[0], 1);
+  situ_shape shape = SITU_SHAPE(x->dim[0], x->dim[1], 1);
+  for (int d = 2; d < x->ndim; d++) shape.dim[2] *= x->dim[d];
+  return shape;
+}
+static situ_shape places(const situ_shape *x) {
+  situ_shape shape = classes(x);
+  return SITU_SHAPE(shape.dim[0], shape.dim[2]);
+}
+
+/* Results: the loss, the total weight that a mean divides by, and logsumexp for the way back. */
+static bool infer(situ_call *c) {
+  const nll_params *p = c->params;
+  situ_shape x = situ__shape(situ_desc(c->in[0])), t = situ__shape(situ_desc(c->in[1])), want = x;
+  char a[SITU_SHAPE_TEXT], b[SITU_SHAPE_TEXT];
+  if (x.ndim < 1) return situ_refuse(c, SITU_E_SHAPE, "input is 0-dim, must be [C] or [N, C, ...]");
+  int at = x.ndim == 1 ? 0 : 1;
+  for (int d = at; d + 1 < x.ndim; d++) want.dim[d] = x.dim[d + 1];
+  want.ndim--;
+  if (!situ_shape_equal(&want, &t))
+    return situ_refuse(c, SITU_E_SHAPE, "target is %s, must be %s for input %s", situ_shape_text(&t, a), situ_shape_text(&want, b),
+                       situ_shape_text(&x, (char[SITU_SHAPE_TEXT]){ 0 }));
+  const situ_view_desc *w = situ_desc(c->in[2]);
+  if (w && (w->ndim != 1 || w->size[0] != x.dim[at])) {
+    situ_shape own = situ__shape(w);
+    return situ_refuse(c, SITU_E_SHAPE, "weight is %s, input has %lld classes", situ_shape_text(&own, a), (long long)x.dim[at]);
+  }
+  c->shape[0] = p->reduction == SITU_REDUCTION_NONE ? want : SITU_SCALAR;
+  c->dtype[0] = c->dtype[1] = (situ_dtype)situ_desc(c->in[0])->dtype;
+  c->shape[1] = SITU_SCALAR;
+  c->shape[2] = places(&x);
+  c->dtype[2] = p->logits ? c->dtype[0] : SITU_DTYPE_DEFAULT;
+  return true;
+}
+
+static situ_work work_of(const nll_params *p, int pass, situ_dtype compute) {
+  return (situ_work){ .verb = SITU_VERB_NLL, .op = pass, .compute = compute, .scalar = { p->smoothing },
+                      .integer = { p->ignore_index, p->reduction, p->logits } };
+}
+
+/* Row-major operands; class indices in i64. */
+static bool prepare(situ_tensor *const *in, situ_tensor **x, situ_tensor **target, situ_tensor **weight) {
+  *x = situ_contiguous(in[0]);
+  *target = situ_contiguous(situ_to_dtype(in[1], SITU_I64));
+  *weight = in[2] ? situ_contiguous(in[2]) : NULL;
+  return *x && *target && (*weight || !in[2]);
+}
+
+static bool forward(situ_call *c) {
+  const nll_params *p = c->params;
+  situ_tensor *x, *target, *weight;
+  if (!prepare(c->in, &x, &target, &weight)) return false;
+  situ_shape shape = situ__shape(situ_desc(x)), at = places(&shape);
+  situ_view_desc room[4];
+  bool each = p->reduction == SITU_REDUCTION_NONE;
+  situ_work work = work_of(p, SITU_NLL, c->dtype[0]);
+  work.ins = work.outs = 3;
+  work.in[0] = situ_desc_reshape(situ_desc(x), classes(&shape), &room[0]);
+  work.in[1] = situ_desc_reshape(situ_desc(target), at, &room[1]);
+  work.in[2] = situ_desc(weight);
+  work.out[0] = each ? situ_desc_reshape(situ_desc(c->out[0]), at, &room[2]) : situ_desc(c->out[0]);
+  work.out[1] = situ_desc(c->out[1]);
+  work.out[2] = c->out[2] ? situ_desc(c->out[2]) : NULL;
+  return situ_launch(c->op->name, c->device, &work);
+}
+
+static bool backward(situ_grad_call *g) {
+  const nll_params *p = g->params;
+  situ_tensor *x, *target, *weight, *up = situ_contiguous(g->grad[0]), *dx = situ_empty(g->shape[0], &(situ_options){ .dtype = g->dtype[0], .device = g->device });
+  if (!up || !dx || !prepare(g->in, &x, &target, &weight)) return false;
+  g->dx[0] = dx;
+  if (!situ_numel(dx) || g->device.kind == SITU_META) return true;
+  situ_shape at = places(&g->shape[0]);
+  situ_view_desc room[4];
+  situ_work work = work_of(p, SITU_NLL_GRAD, g->dtype[0]);
+  work.ins = 6;
+  work.outs = 1;
+  work.in[0] = p->reduction == SITU_REDUCTION_NONE ? situ_desc_reshape(situ_desc(up), at, &room[0]) : situ_desc(up);
+  work.in[1] = situ_desc_reshape(situ_desc(x), classes(&g->shape[0]), &room[1]);
+  work.in[2] = situ_desc_reshape(situ_desc(target), at, &room[2]);
+  work.in[3] = situ_desc(weight);
+  work.in[4] = situ_desc(g->out[1]);
+  work.in[5] = situ_desc(g->out[2]);
+  work.out[0] = situ_desc_reshape(situ_desc(dx), classes(&g->shape[0]), &room[3]);
+  return situ_launch(g->op->name, g->device, &work);
+}
+
+#define NLL(id)                                                                                                      \
+  SITU_OP(id##_op) = { .name = #id, .operand = { { "input", SITU_FLOATING | SITU_SAME }, { "target", SITU_INDEX },   \
+                       { "weight", SITU_FLOATING | SITU_SAME | SITU_OPTIONAL } }, .outs = 3, .flags = SITU_OP_COMPOSED, \
+                       .save = SITU_SAVE(0) | SITU_SAVE(1) | SITU_SAVE(2) | SITU_SAVE_OUT(1) | SITU_SAVE_OUT(2),     \
+                       .params_size = sizeof(nll_params), .infer = infer, .forward = forward, .backward = backward };
+NLL(cross_entropy)
+NLL(nll_loss)
+
+static nll_params params_of(const situ_cross_entropy_options *o, bool logits) {
+  nll_params p = { .ignore_index = -100, .logits = logits };
+  if (!o) return p;
+  if (o->has_ignore_index) p.ignore_index = o->ignore_index;
+  p.reduction = o->reduction;
+  p.smoothing = logits ? o->label_smoothing : 0;
+  return p;
+}
+
+static bool good(const char *op, const nll_params *p) {
+  if ((unsigned)p->reduction <= SITU_REDUCTION_NONE && p->smoothing >= 0 && p->smoothing <= 1) return true;
+  situ__fail(SITU_E_ARG, op, "label_smoothing %g must be in 0..1, and %d a reduction", p->smoothing, (int)p->reduction);
+  return false;
+}
+
+/* - sum over classes of weight t log_softmax(x); a mean divides by the number of samples. */
+static situ_tensor *of_probabilities(situ_tensor *input, situ_tensor *target, situ_tensor *weight, const nll_params *p) {
+  const char *op = "cross_entropy";
+  situ_shape x = situ__shape(&input->view), t = situ__shape(&target->view);
+  int dim = x.ndim == 1 ? 0 : 1;
+  char a[SITU_SHAPE_TEXT], b[SITU_SHAPE_TEXT];
+  if (!x.ndim || !situ_shape_equal(&x, &t)) {
+    situ__fail(SITU_E_SHAPE, op, "target of probabilities is %s, input %s: they must be equal", situ_shape_text(&t, a), situ_shape_text(&x, b));
+    return NULL;
+  }
+  if (p->smoothing > 0) target = situ_add_scalar(situ_mul_scalar(target, 1 - p->smoothing), p->smoothing / (double)x.dim[dim]);
+  situ_tensor *each = situ_mul(situ_log_softmax(input, dim), target);
+  if (weight) {
+    situ_shape across = { .ndim = x.ndim };
+    for (int d = 0; d < x.ndim; d++) across.dim[d] = d == dim ? x.dim[dim] : 1;
+    each = situ_mul(each, situ_reshape(weight, across));
+  }
+  each = situ_neg(situ_sum(each, &(situ_reduce_options){ .dim = SITU_DIMS(dim) }));
+  if (!each || p->reduction == SITU_REDUCTION_NONE) return each;
+  situ_tensor *sum = situ_sum(each, NULL);
+  return p->reduction == SITU_REDUCTION_SUM ? sum : situ_div_scalar(sum, (double)each->view.numel);
+}
+
+situ_tensor *situ_cross_entropy(situ_tensor *input, situ_tensor *target, const situ_cross_entropy_options *o) {
+  nll_params p = params_of(o, true);
+  situ_tensor *weight = o ? o->weight : NULL;
+  if (!situ__need("cross_entropy", "input", input) || !situ__need("cross_entropy", "target", target) || !good("cross_entropy", &p)) return NULL;
+  if (situ_dtype_is_floating((situ_dtype)target->view.dtype)) return of_probabilities(input, target, weight, &p);
+  return situ_op_run3(&cross_entropy_op, input, target, weight, &p);
+}
+
+situ_tensor *situ_nll_loss(situ_tensor *input, situ_tensor *target, const situ_cross_entropy_options *o) {
+  nll_params p = params_of(o, false);
+  return good("nll_loss", &p) ? situ_op_run3(&nll_loss_op, input, target, o ? o->weight : NULL, &p) : NULL;
+}

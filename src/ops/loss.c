@@ -1,0 +1,74 @@
+/* Losses made of other ops: mean squared and absolute errors, binary cross entropy, Kullback-Leibler divergence.
+   SPDX-License-Identifier: MIT */
+#include <math.h>
+
+#include "base/fail.h"
+#include "ops/ops.h"
+
+static situ_tensor *reduced(const char *op, situ_tensor *each, situ_reduction reduction) {
+  switch (reduction) {
+    case SITU_REDUCTION_MEAN: return situ_mean(each, NULL);
+    case SITU_REDUCTION_SUM: return situ_sum(each, NULL);
+    case SITU_REDUCTION_NONE: return each;
+  }
+  situ__fail(SITU_E_ARG, op, "%d is no reduction", (int)reduction);
+  return NULL;
+}
+
+situ_tensor *situ_mse_loss(situ_tensor *input, situ_tensor *target, situ_reduction reduction) {
+  return reduced("mse_loss", situ_square(situ_sub(input, target)), reduction);
+}
+
+situ_tensor *situ_l1_loss(situ_tensor *input, situ_tensor *target, situ_reduction reduction) {
+  return reduced("l1_loss", situ_abs(situ_sub(input, target)), reduction);
+}
+
+/* d^2 / (2 beta) where |d| < beta, else |d| - beta / 2. */
+situ_tensor *situ_smooth_l1_loss(situ_tensor *input, situ_tensor *target, double beta, situ_reduction reduction) {
+  if (!(beta >= 0) || isinf(beta)) {
+    situ__fail(SITU_E_ARG, "smooth_l1_loss", "beta is %g: must not be negative", beta);
+    return NULL;
+  }
+  if (beta == 0) return situ_l1_loss(input, target, reduction);
+  situ_tensor *d = situ_abs(situ_sub(input, target));
+  situ_tensor *near = situ_mul_scalar(situ_square(d), 0.5 / beta), *far = situ_sub_scalar(d, beta / 2);
+  return reduced("smooth_l1_loss", situ_where(situ_lt_scalar(d, beta), near, far), reduction);
+}
+
+/* max(x, 0) - x t + log(1 + exp(-|x|)), which cannot overflow; pos_weight scales the part of t = 1. */
+situ_tensor *situ_binary_cross_entropy_with_logits(situ_tensor *input, situ_tensor *target, situ_tensor *weight, situ_tensor *pos_weight,
+                                                   situ_reduction reduction) {
+  const char *op = "binary_cross_entropy_with_logits";
+  if (!situ__need(op, "input", input) || !situ__need(op, "target", target)) return NULL;
+  if (!situ__same_sizes(&input->view, &target->view)) {
+    situ_shape x = situ__shape(&input->view), t = situ__shape(&target->view);
+    char a[SITU_SHAPE_TEXT], b[SITU_SHAPE_TEXT];
+    situ__fail(SITU_E_SHAPE, op, "target is %s, input %s: they must be equal", situ_shape_text(&t, a), situ_shape_text(&x, b));
+    return NULL;
+  }
+  situ_tensor *tail = situ_add(situ_log1p(situ_exp(situ_neg(situ_abs(input)))), situ_relu(situ_neg(input)));
+  situ_tensor *miss = situ_mul(situ_rsub_scalar(target, 1), input);
+  situ_tensor *factor = pos_weight ? situ_add_scalar(situ_mul(situ_sub_scalar(pos_weight, 1), target), 1) : NULL;
+  situ_tensor *each = situ_add(miss, factor ? situ_mul(factor, tail) : tail);
+  return reduced(op, weight ? situ_mul(each, weight) : each, reduction);
+}
+
+/* t (log t - x), 0 where t is 0. */
+situ_tensor *situ_kl_div(situ_tensor *input, situ_tensor *target, situ_kl_reduction reduction, bool log_target) {
+  const char *op = "kl_div";
+  situ_tensor *each;
+  if (log_target) {
+    each = situ_mul(situ_exp(target), situ_sub(target, input));
+  } else {
+    situ_tensor *zero = situ_eq_scalar(target, 0);
+    situ_tensor *entropy = situ_mul(target, situ_log(situ_masked_fill(target, zero, 1)));
+    each = situ_sub(entropy, situ_mul(target, input));
+  }
+  if (!each) return NULL;
+  if (reduction != SITU_KL_BATCHMEAN) return reduced(op, each, (situ_reduction)reduction);
+  if (!each->view.ndim) {
+    situ__fail(SITU_E_SHAPE, op, "batchmean needs a batch dimension");
+    return NULL;
+  }
+  return situ_div_scalar(situ_sum(each, NULL), (double)each->view.size[0]);
+}

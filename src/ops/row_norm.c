@@ -1,0 +1,171 @@
+/* Normalisation of rows: layer_norm and rms_norm, and group_norm made of it.
+   SPDX-License-Identifier: MIT */
+#include <float.h>
+#include <math.h>
+
+#include "base/fail.h"
+#include "ops/ops.h"
+
+typedef struct norm_params {
+  int    dims;   /* trailing dimensions that make a row */
+  double eps;
+} norm_params;
+
+/* Statistics are kept in f32, in f64 for f64. */
+static situ_dtype statistics(situ_dtype x) { return x == SITU_F64 ? SITU_F64 : SITU_F32; }
+
+/* [rows, width] of a tensor whose last dims make a row. */
+static void extent(const situ_shape *x, int dims, int64_t *rows, int64_t *width) {
+  *rows = *width = 1;
+  for (int d = 0; d < x->ndim; d++) *(d < x->ndim - dims ? rows : width) *= x->dim[d];
+}
+
+static bool same_tail(const situ_call *c, int operand, const norm_params *p) {
+  const situ_view_desc *x = situ_desc(c->in[0]), *w = situ_desc(c->in[operand]);
+  if (!w) return true;
+  bool good = w->ndim == p->dims;
+  for (int d = 0; good && d < p->dims; d++) good = w->size[d] == x->size[x->ndim - p->dims + d];
+  if (good) return true;
+  situ_shape own = situ__shape(w), whole = situ__shape(x);
+  char a[SITU_SHAPE_TEXT], b[SITU_SHAPE_TEXT];
+  return situ_refuse(c, SITU_E_SHAPE, "%s is %s, must be the last %d dimensions of input %s", c->op->operand[operand].name, situ_shape_text(&own, a), p->dims,
+                     situ_shape_text(&whole, b));
+}
+
+/* Results: y, mean (layer_norm only), 1 / standard deviation. */
+static bool infer(situ_call *c) {
+  const norm_params *p = c->params;
+  for (int i = 1; i < c->ins; i++)
+    if (!same_tail(c, i, p)) return false;
+  situ_infer_like(c);
+  int64_t rows, width;
+  extent(&c->shape[0], p->dims, &rows, &width);
+  for (int k = 1; k < c->outs; k++) {
+    c->shape[k] = SITU_SHAPE(rows);
+    c->dtype[k] = statistics(c->dtype[0]);
+  }
+  return true;
+}
+
+/* Operands as the verb wants them: x and its gradient as [rows, width], weights as [width]. */
+static const situ_view_desc *as_rows(situ_tensor *t, int64_t rows, int64_t width, situ_view_desc *room) {
+  return t ? situ_desc_reshape(situ_desc(t), SITU_SHAPE(rows, width), room) : NULL;
+}
+static const situ_view_desc *as_weight(situ_tensor *t, int64_t width, situ_view_desc *room) {
+  return t ? situ_desc_reshape(situ_desc(t), SITU_SHAPE(width), room) : NULL;
+}
+
+static bool forward(situ_call *c) {
+  const norm_params *p = c->params;
+  situ_tensor *in[3] = { NULL };
+  int64_t rows, width;
+  situ_view_desc room[4];
+  for (int i = 0; i < c->ins; i++)
+    if (c->in[i] && !(in[i] = situ_contiguous(c->in[i]))) return false;
+  extent(&c->shape[0], p->dims, &rows, &width);
+  situ_work work = { .verb = SITU_VERB_NORM, .op = c->op->code, .compute = c->dtype[0], .ins = c->ins, .outs = c->outs, .scalar = { p->eps },
+                     .in = { as_rows(in[0], rows, width, &room[0]), as_weight(in[1], width, &room[1]), as_weight(in[2], width, &room[2]) },
+                     .out = { as_rows(c->out[0], rows, width, &room[3]) } };
+  for (int k = 1; k < c->outs; k++) work.out[k] = situ_desc(c->out[k]);
+  return situ_launch(c->op->name, c->device, &work);
+}
+
+static situ_tensor *like_operand(const situ_grad_call *g, int i) {
+  if (!g->wants[i]) return NULL;
+  return situ_empty(g->shape[i], &(situ_options){ .dtype = g->dtype[i], .device = g->device });
+}
+
+static bool backward(situ_grad_call *g) {
+  const norm_params *p = g->params;
+  bool centred = g->op->code == SITU_LAYER_NORM;
+  int64_t rows, width;
+  extent(&g->shape[0], p->dims, &rows, &width);
+  situ_tensor *up = situ_contiguous(g->grad[0]), *x = situ_contiguous(g->in[0]), *weight = g->in[1] ? situ_contiguous(g->in[1]) : NULL;
+  if (!up || !x) return false;
+  for (int i = 0; i < g->ins; i++)
+    if (g->wants[i] && !(g->dx[i] = like_operand(g, i))) return false;
+  if (g->device.kind == SITU_META) return true;
+  if (!rows || !width) {
+    for (int i = 1; i < g->ins; i++)
+      if (g->wants[i] && !situ_zero_(g->dx[i])) return false;
+    return true;
+  }
+  situ_view_desc room[6];
+  situ_work work = { .verb = SITU_VERB_NORM, .op = g->op->code + 1, .compute = g->dtype[0], .scalar = { p->eps },
+                     .in = { as_rows(up, rows, width, &room[0]), as_rows(x, rows, width, &room[1]) },
+                     .out = { as_rows(g->dx[0], rows, width, &room[2]), as_weight(g->dx[1], width, &room[3]) } };
+  int n = 2;
+  if (centred) work.in[n++] = situ_desc(g->out[1]);
+  work.in[n++] = situ_desc(g->out[centred ? 2 : 1]);
+  work.in[n++] = as_weight(weight, width, &room[4]);
+  work.ins = n;
+  work.outs = centred ? 3 : 2;
+  if (centred) work.out[2] = as_weight(g->dx[2], width, &room[5]);
+  return situ_launch(g->op->name, g->device, &work);
+}
+
+enum { WEIGHT = SITU_FLOATING | SITU_SAME | SITU_OPTIONAL };
+SITU_OP(layer_norm_op) = { .name = "layer_norm", .operand = { { "input", SITU_FLOATING | SITU_SAME }, { "weight", WEIGHT }, { "bias", WEIGHT } }, .outs = 3,
+                           .flags = SITU_OP_COMPOSED, .code = SITU_LAYER_NORM, .save = SITU_SAVE(0) | SITU_SAVE(1) | SITU_SAVE_OUT(1) | SITU_SAVE_OUT(2),
+                           .params_size = sizeof(norm_params), .infer = infer, .forward = forward, .backward = backward };
+SITU_OP(rms_norm_op) = { .name = "rms_norm", .operand = { { "input", SITU_FLOATING | SITU_SAME }, { "weight", WEIGHT } }, .outs = 2,
+                         .flags = SITU_OP_COMPOSED, .code = SITU_RMS_NORM, .save = SITU_SAVE(0) | SITU_SAVE(1) | SITU_SAVE_OUT(1),
+                         .params_size = sizeof(norm_params), .infer = infer, .forward = forward, .backward = backward };
+
+static bool good_eps(const char *op, double eps) {
+  if (eps >= 0 && isfinite(eps)) return true;
+  situ__fail(SITU_E_ARG, op, "eps is %g: it must be positive", eps);
+  return false;
+}
+
+/* normalized_shape must be the tail of x's shape. */
+static bool tail(const char *op, const situ_tensor *x, const situ_shape *shape) {
+  if (!situ__need(op, "input", x)) return false;
+  bool good = shape->ndim >= 1 && shape->ndim <= x->view.ndim;
+  for (int d = 0; good && d < shape->ndim; d++) good = shape->dim[d] == x->view.size[x->view.ndim - shape->ndim + d];
+  if (good) return true;
+  situ_shape own = situ__shape(&x->view);
+  char a[SITU_SHAPE_TEXT], b[SITU_SHAPE_TEXT];
+  situ__fail(SITU_E_SHAPE, op, "normalized_shape %s is not the end of input's shape %s", situ_shape_text(shape, a), situ_shape_text(&own, b));
+  return false;
+}
+
+situ_tensor *situ_layer_norm(situ_tensor *input, situ_shape normalized_shape, situ_tensor *weight, situ_tensor *bias, double eps) {
+  if (!tail("layer_norm", input, &normalized_shape) || !good_eps("layer_norm", eps)) return NULL;
+  return situ_op_run3(&layer_norm_op, input, weight, bias, &(norm_params){ normalized_shape.ndim, eps ? eps : 1e-5 });
+}
+
+situ_tensor *situ_rms_norm(situ_tensor *input, situ_shape normalized_shape, situ_tensor *weight, double eps) {
+  static const double epsilon[SITU_DTYPES] = { [SITU_F16] = 0x1p-10, [SITU_BF16] = 0x1p-7, [SITU_F32] = FLT_EPSILON, [SITU_F64] = DBL_EPSILON };
+  if (!tail("rms_norm", input, &normalized_shape) || !good_eps("rms_norm", eps)) return NULL;
+  return situ_op_run2(&rms_norm_op, input, weight, &(norm_params){ normalized_shape.ndim, eps ? eps : epsilon[input->view.dtype] });
+}
+
+/* Each group of channels of each sample is a row of layer_norm; the weights belong to channels and come after. */
+situ_tensor *situ_group_norm(situ_tensor *input, int64_t num_groups, situ_tensor *weight, situ_tensor *bias, double eps) {
+  const char *op = "group_norm";
+  if (!situ__need(op, "input", input) || !good_eps(op, eps)) return NULL;
+  situ_shape shape = situ__shape(&input->view);
+  if (shape.ndim < 2) {
+    situ__fail(SITU_E_SHAPE, op, "input has %d dimensions, must have at least 2: [N, C, ...]", shape.ndim);
+    return NULL;
+  }
+  int64_t channels = shape.dim[1];
+  if (num_groups <= 0 || channels % num_groups) {
+    situ__fail(SITU_E_ARG, op, "%lld channels do not divide into %lld groups", (long long)channels, (long long)num_groups);
+    return NULL;
+  }
+  situ_shape per_channel = { .ndim = shape.ndim };
+  for (int d = 0; d < shape.ndim; d++) per_channel.dim[d] = d == 1 ? channels : 1;
+  situ_tensor *const affine[2] = { weight, bias };
+  for (int i = 0; i < 2; i++)
+    if (affine[i] && (situ_dim(affine[i]) != 1 || situ_size(affine[i], 0) != channels)) {
+      situ__fail(SITU_E_SHAPE, op, "%s must have one value for each of the %lld channels", i ? "bias" : "weight", (long long)channels);
+      return NULL;
+    }
+  int64_t numel = input->view.numel, width = numel && num_groups ? numel / (shape.dim[0] * num_groups) : 0;
+  situ_tensor *rows = situ_reshape(input, SITU_SHAPE(shape.dim[0], num_groups, width));
+  situ_tensor *y = situ_reshape(situ_layer_norm(rows, SITU_SHAPE(width), NULL, NULL, eps), shape);
+  if (weight) y = situ_mul(y, situ_reshape(weight, per_channel));
+  return bias ? situ_add(y, situ_reshape(bias, per_channel)) : y;
+}
