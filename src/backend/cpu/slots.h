@@ -3,7 +3,7 @@
 #ifndef SITU_BACKEND_CPU_SLOTS_H
 #define SITU_BACKEND_CPU_SLOTS_H
 
-#include "situ/error.h"
+#include "base/fail.h"
 
 typedef struct situ__slots {
   char    *memory;
