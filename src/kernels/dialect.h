@@ -8,8 +8,10 @@
 #define SITU_KERNELS_DIALECT_H
 
 #if defined(__OPENCL_C_VERSION__)
-#pragma OPENCL FP_CONTRACT \
-    OFF /* bits are to be the same everywhere: no fused multiply-add of its own accord */
+/* Bits are to be the same everywhere: no fused multiply-add of its own accord. */
+/* clang-format off */
+#pragma OPENCL FP_CONTRACT OFF
+/* clang-format on */
 #define DEVICE
 #define BITS_F32(x) as_uint(x)
 #define F32_BITS(x) as_float(x)
@@ -40,30 +42,12 @@ typedef int64_t I64;
 typedef uint64_t U64;
 typedef uint32_t U32;
 typedef int32_t I32;
-#define BITS_F32(x) \
-  ((union {         \
-     float f;       \
-     U32 u;         \
-   }){ .f = (x) }   \
-       .u)
-#define F32_BITS(x) \
-  ((union {         \
-     U32 u;         \
-     float f;       \
-   }){ .u = (x) }   \
-       .f)
-#define BITS_F64(x) \
-  ((union {         \
-     double f;      \
-     U64 u;         \
-   }){ .f = (x) }   \
-       .u)
-#define F64_BITS(x) \
-  ((union {         \
-     U64 u;         \
-     double f;      \
-   }){ .u = (x) }   \
-       .f)
+/* clang-format off */
+static inline U32 BITS_F32(float x) { return (union { float f; U32 u; }){ x }.u; }
+static inline float F32_BITS(U32 bits) { return (union { U32 u; float f; }){ bits }.f; }
+static inline U64 BITS_F64(double x) { return (union { double f; U64 u; }){ x }.u; }
+static inline double F64_BITS(U64 bits) { return (union { U64 u; double f; }){ bits }.f; }
+/* clang-format on */
 #endif
 
 /* A function of floats.h for the type in hand: FN(remainder) is remainder_f32 while T is float. */

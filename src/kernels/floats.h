@@ -34,7 +34,11 @@ DEVICE T FN(gelu_tanh_slope)(T x) {
   return (T)0.5 * (1 + t) + (T)0.5 * x * (1 - t * t) * inner_slope;
 }
 
-DEVICE T FN(logistic)(T x) { return 1 / (1 + exp(-x)); }
+/* exp of what is not positive: exp(-x) alone would overflow where the result is merely small. */
+DEVICE T FN(logistic)(T x) {
+  T e = exp(-fabs(x));
+  return (x < 0 ? e : 1) / (1 + e);
+}
 DEVICE T FN(silu_slope)(T x) {
   T s = FN(logistic)(x);
   return s * (1 + x * (1 - s));

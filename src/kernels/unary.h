@@ -36,7 +36,7 @@ FLOAT(leaky_relu, x > 0 ? x : x * p0, x > 0 ? g : g * p0, USES_X)
 FLOAT(elu, x <= 0 ? expm1(x) * p0 : x, x <= 0 ? g * p0 * exp(x) : g, USES_X)
 FLOAT(gelu, x * FN(normal_cdf)(x), g * (FN(normal_cdf)(x) + x * FN(normal_pdf)(x)), USES_X)
 FLOAT(gelu_tanh, (T)0.5 * x * (1 + tanh(FN(gelu_inner)(x))), g * FN(gelu_tanh_slope)(x), USES_X)
-FLOAT(silu, x / (1 + exp(-x)), g * FN(silu_slope)(x), USES_X)
+FLOAT(silu, x * FN(logistic)(x), g * FN(silu_slope)(x), USES_X)
 /* p0 beta, p1 threshold */
 FLOAT(softplus, x * p0 > p1 ? x : log1p(exp(x * p0)) / p0,
       x * p0 > p1 ? g : g * exp(x * p0) / (exp(x * p0) + 1), USES_X)
