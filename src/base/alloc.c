@@ -1,4 +1,5 @@
-/* Host memory: the allocator hook, the counter that fails the n-th allocation, free lists for small objects.
+/* Host memory: the allocator hook, the counter that fails the n-th allocation, free lists for
+   small objects.
    SPDX-License-Identifier: MIT */
 #include "base/alloc.h"
 
@@ -18,7 +19,8 @@ static void *plain_allocate(size_t bytes, size_t alignment, void *payload) {
   if (alignment <= _Alignof(max_align_t)) return malloc(bytes);
   void *memory = NULL;
   if (posix_memalign(&memory, alignment, bytes) != 0) return NULL;
-  /* Faulting in 4 KiB at a time costs more than the kernels that use the memory. Advice only: may be refused. */
+  /* Faulting in 4 KiB at a time costs more than the kernels that use the memory. Advice only: may
+     be refused. */
   if (alignment >= HUGE_PAGE) (void)madvise(memory, bytes, MADV_HUGEPAGE);
   return memory;
 }
@@ -36,9 +38,7 @@ static void plain_release(void *memory, void *payload) {
 static const situ_allocator plain = { plain_allocate, plain_reallocate, plain_release, NULL };
 static situ_allocator hook = { plain_allocate, plain_reallocate, plain_release, NULL };
 
-void situ_set_allocator(const situ_allocator *allocator) {
-  hook = allocator ? *allocator : plain;
-}
+void situ_set_allocator(const situ_allocator *allocator) { hook = allocator ? *allocator : plain; }
 
 /* ---- failing on purpose ------------------------------------------------------------------- */
 
@@ -53,9 +53,7 @@ void situ_fail_allocation(uint64_t nth, bool sticky) {
   __atomic_store_n(&situ__alloc_watched, true, __ATOMIC_RELEASE);
 }
 
-uint64_t situ_allocation_count(void) {
-  return __atomic_load_n(&allocations, __ATOMIC_RELAXED);
-}
+uint64_t situ_allocation_count(void) { return __atomic_load_n(&allocations, __ATOMIC_RELAXED); }
 
 bool situ__alloc_count(void) {
   uint64_t number = __atomic_add_fetch(&allocations, 1, __ATOMIC_RELAXED);
@@ -108,12 +106,14 @@ enum {
   STEP = 64,
   LARGEST = 1024,
   CLASSES = LARGEST / STEP,
-  KEEP = 1024 /* objects of a class that a thread keeps: those of one training step, not of a whole run */
+  KEEP = 1024 /* objects of a class in one thread: those of a training step, not of a whole run */
 };
 
-typedef struct object { struct object *next; } object;
+typedef struct object {
+  struct object *next;
+} object;
 typedef struct lists {
-  object  *first[CLASSES];
+  object *first[CLASSES];
   uint32_t count[CLASSES];
 } lists;
 
@@ -169,13 +169,15 @@ void situ__small_free(void *memory, size_t size) {
   back->next = l->first[class];
   l->first[class] = back;
   l->count[class]++;
-  SITU__POISON(back + 1, (class + 1) * STEP - sizeof *back); /* the link stays readable, or leaks could not be told */
+  SITU__POISON(back + 1,
+               (class + 1) * STEP -
+                   sizeof *back); /* the link stays readable, or leaks could not be told */
 }
 
 void situ__small_trim(void) {
   lists *l = mine;
   if (!l) return;
-  for (size_t class = 0; class < CLASSES; class++) {
+  for (size_t class = 0; class < CLASSES; class ++) {
     for (object *next, *o = l->first[class]; o; o = next) {
       next = o->next;
       SITU__UNPOISON(o, (class + 1) * STEP);

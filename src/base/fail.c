@@ -13,15 +13,16 @@
 
 /* One a thread, made at its first error and kept for the next. */
 typedef struct situ__error_record {
-  char   op[64];
-  char   message[4096];
-  void  *site;                  /* not yet said in the message; NULL: said, or unknown */
+  char op[64];
+  char message[4096];
+  void *site;                   /* not yet said in the message; NULL: said, or unknown */
   situ_error_operand *operands; /* one block: the list, then its texts */
-  int    count;
+  int count;
 } error_record;
 
-static SITU__THREAD_LOCAL situ__errors errors; /* status OK: none; a record without an error is a spare one */
-static SITU__THREAD_LOCAL bool quiet;          /* inside situ__errors_aside */
+/* Status OK: none; a record without an error is a spare one. */
+static SITU__THREAD_LOCAL situ__errors errors;
+static SITU__THREAD_LOCAL bool quiet; /* inside situ__errors_aside */
 
 static int policy = SITU_ERROR_LOG;
 static const situ__locator *locator;
@@ -33,9 +34,9 @@ static pthread_key_t at_exit;
 static pthread_once_t once = PTHREAD_ONCE_INIT;
 
 const char *situ_status_name(situ_status status) {
-  static const char *const name[] = { "OK",     "ARG",   "SHAPE",  "DTYPE", "DEVICE", "INDEX",
-                                      "OVERFLOW", "NOMEM", "STATE",  "FORMAT", "IO",     "LIMIT",
-                                      "UNSUPPORTED", "LOST", "COMM", "TIMEOUT", "ALIAS" };
+  static const char *const name[] = { "OK",          "ARG",   "SHAPE", "DTYPE",   "DEVICE", "INDEX",
+                                      "OVERFLOW",    "NOMEM", "STATE", "FORMAT",  "IO",     "LIMIT",
+                                      "UNSUPPORTED", "LOST",  "COMM",  "TIMEOUT", "ALIAS" };
   size_t at = (size_t)status;
   return at < sizeof name / sizeof *name ? name[at] : "?";
 }
@@ -109,13 +110,15 @@ static error_record *open_record(void) {
   return errors.record;
 }
 
-/* One block with the list and every text, so that freeing is one call and running out half-way is impossible. */
+/* One block with the list and every text, so that freeing is one call and running out half-way is
+   impossible. */
 static void keep_operands(error_record *record, const situ_error_operand *list, int count) {
   enum { TEXTS = 7 };
   size_t bytes = sizeof *list * (size_t)count;
   for (int i = 0; i < count; i++) {
-    const char *const text[TEXTS] = { list[i].operand, list[i].tensor, list[i].role,  list[i].device,
-                                      list[i].shape,   list[i].dtype,  list[i].placed };
+    const char *const text[TEXTS] = { list[i].operand, list[i].tensor, list[i].role,
+                                      list[i].device,  list[i].shape,  list[i].dtype,
+                                      list[i].placed };
     for (int k = 0; k < TEXTS; k++) bytes += text[k] ? strlen(text[k]) + 1 : 1;
   }
   record->operands = situ__alloc_uncounted(bytes);
@@ -137,7 +140,7 @@ static void keep_operands(error_record *record, const situ_error_operand *list, 
   }
 }
 
-/* Where it happened is put into words only when somebody reads the message: line tables are slow. */
+/* Where it happened is put into words only when the message is read: line tables are slow. */
 static const char *message_of(error_record *record) {
   if (!record) return "out of memory, and none was left for a longer message";
   void *site = record->site;
@@ -152,7 +155,8 @@ static const char *message_of(error_record *record) {
   return record->message;
 }
 
-/* The part of recording that does not depend on the text. NULL: nothing to write it to, or an earlier error is kept. */
+/* The part of recording that does not depend on the text. NULL: nothing to write it to, or an
+   earlier error is kept. */
 static error_record *begin(situ_status status, const char *op) {
   errors.count++;
   if (errors.status != SITU_OK) return NULL;
@@ -166,14 +170,16 @@ static void finish(error_record *record) {
   if (quiet) return;
   int how = __atomic_load_n(&policy, __ATOMIC_RELAXED);
   if (how != SITU_ERROR_QUIET) log_line(message_of(record));
-  if (how == SITU_ERROR_ABORT) abort(); /* what this mode is for: the debugger stops where the error was made */
+  if (how == SITU_ERROR_ABORT)
+    abort(); /* what this mode is for: the debugger stops where the error was made */
 }
 
 static situ_status fail_text(situ_status status, const char *op, const char *fmt, va_list args) {
   bool first = errors.status == SITU_OK;
   error_record *record = begin(status, op);
   if (record) {
-    int length = *record->op ? snprintf(record->message, sizeof record->message, "%s: ", record->op) : 0;
+    int length =
+        *record->op ? snprintf(record->message, sizeof record->message, "%s: ", record->op) : 0;
     (void)vsnprintf(record->message + length, sizeof record->message - (size_t)length, fmt, args);
     const situ__locator *by = __atomic_load_n(&locator, __ATOMIC_ACQUIRE);
     if (by && !quiet) record->site = by->find();
@@ -190,8 +196,8 @@ situ_status situ__fail(situ_status status, const char *op, const char *fmt, ...)
   return status;
 }
 
-situ_status situ__fail_operands(situ_status status, const char *op, const situ_error_operand *list, int count,
-                                const char *fmt, ...) {
+situ_status situ__fail_operands(situ_status status, const char *op, const situ_error_operand *list,
+                                int count, const char *fmt, ...) {
   bool first = errors.status == SITU_OK;
   error_record *record = begin(status, op);
   if (record) {
@@ -221,9 +227,13 @@ situ_status situ__null(const char *op, const char *operand) {
 
 situ_status situ_error(void) { return errors.status; }
 
-const char *situ_error_message(void) { return errors.status == SITU_OK ? "" : message_of(errors.record); }
+const char *situ_error_message(void) {
+  return errors.status == SITU_OK ? "" : message_of(errors.record);
+}
 
-const char *situ_error_op(void) { return errors.status != SITU_OK && errors.record ? errors.record->op : ""; }
+const char *situ_error_op(void) {
+  return errors.status != SITU_OK && errors.record ? errors.record->op : "";
+}
 
 int situ_error_operands(const situ_error_operand **list) {
   bool any = errors.status != SITU_OK && errors.record;
@@ -255,4 +265,6 @@ situ_status situ__errors_back(const situ__errors *own, char *message, size_t siz
   return met;
 }
 
-void situ__error_locate(const situ__locator *by) { __atomic_store_n(&locator, by, __ATOMIC_RELEASE); }
+void situ__error_locate(const situ__locator *by) {
+  __atomic_store_n(&locator, by, __ATOMIC_RELEASE);
+}

@@ -15,18 +15,21 @@
 
 enum {
   THREADS_MAX = 256,
-  /* Looks at the job word before sleeping, some microseconds: longer than the gap between two loops of an op, short
-     enough to leave the core to a neighbour (spinning on cost 3 to 30 times with one busy neighbour). */
-  SPINS = 256
+  /* Before it sleeps, a waiting thread looks for some microseconds, then some tens of microseconds
+     more, leaving the core to whoever wants it: waking a sleeper costs more than most loops of a
+     small network, and spinning on without yielding cost 3 to 30 times with one busy neighbour. */
+  SPINS = 256,
+  YIELDS = 128
 };
 
-/* The job. `ticket` holds its number in the high half and the chunks that nobody has taken yet in the low one. Taking
-   a chunk is a compare-and-swap of both, so that a worker which comes late to a finished job cannot take a chunk of
-   the next one by mistake; the other fields are only read after taking one, when they cannot change. */
+/* The job. `ticket` holds its number in the high half and the chunks that nobody has taken yet in
+   the low one. Taking a chunk is a compare-and-swap of both, so that a worker which comes late to
+   a finished job cannot take a chunk of the next one by mistake; the other fields are only read
+   after taking one, when they cannot change. */
 static uint64_t ticket;
 static struct {
   situ__range_fn fn;
-  void   *payload;
+  void *payload;
   int64_t count, grain, chunks;
 } job;
 static int64_t unfinished; /* chunks not done yet */
@@ -34,14 +37,14 @@ static void (*on_start)(void);
 
 static pthread_mutex_t owner = PTHREAD_MUTEX_INITIALIZER; /* held by the thread whose job it is */
 static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;  /* only for the two conditions */
-static pthread_cond_t  work_there = PTHREAD_COND_INITIALIZER, work_done = PTHREAD_COND_INITIALIZER;
-static int  sleepers;      /* workers in work_there */
+static pthread_cond_t work_there = PTHREAD_COND_INITIALIZER, work_done = PTHREAD_COND_INITIALIZER;
+static int sleepers; /* workers in work_there */
 static bool owner_sleeps;
 static bool stopping;
 
 static pthread_t worker[THREADS_MAX];
-static int workers;        /* running; changes under owner */
-static int threads;        /* wanted, the caller's included; 0: not decided yet */
+static int workers;                    /* running; changes under owner */
+static int threads;                    /* wanted, the caller's included; 0: not decided yet */
 static SITU__THREAD_LOCAL bool inside; /* this thread is running a chunk */
 
 static void relax(void) {
@@ -52,13 +55,24 @@ static void relax(void) {
 #endif
 }
 
+/* The i-th look was in vain; false: enough of them. */
+static bool look_again(int i) {
+  if (i >= SPINS)
+    (void)sched_yield();
+  else
+    relax();
+  return i < SPINS + YIELDS;
+}
+
 static uint32_t untaken(uint64_t word) { return (uint32_t)word; }
 
 /* Takes and runs chunks until there are none left. */
 static void run_chunks(void (**started)(void)) {
   uint64_t word = __atomic_load_n(&ticket, __ATOMIC_ACQUIRE);
   while (untaken(word) != 0) {
-    if (!__atomic_compare_exchange_n(&ticket, &word, word - 1, false, __ATOMIC_ACQUIRE, __ATOMIC_ACQUIRE)) continue;
+    if (!__atomic_compare_exchange_n(&ticket, &word, word - 1, false, __ATOMIC_ACQUIRE,
+                                     __ATOMIC_ACQUIRE))
+      continue;
     if (started) {
       void (*start)(void) = __atomic_load_n(&on_start, __ATOMIC_ACQUIRE);
       if (start && start != *started) start();
@@ -69,7 +83,8 @@ static void run_chunks(void (**started)(void)) {
     inside = true;
     job.fn(begin, end, job.payload);
     inside = false;
-    if (__atomic_sub_fetch(&unfinished, 1, __ATOMIC_SEQ_CST) == 0 && __atomic_load_n(&owner_sleeps, __ATOMIC_SEQ_CST)) {
+    if (__atomic_sub_fetch(&unfinished, 1, __ATOMIC_SEQ_CST) == 0 &&
+        __atomic_load_n(&owner_sleeps, __ATOMIC_SEQ_CST)) {
       pthread_mutex_lock(&lock);
       pthread_cond_signal(&work_done);
       pthread_mutex_unlock(&lock);
@@ -82,11 +97,12 @@ static void *work(void *unused) {
   (void)unused;
   void (*started)(void) = NULL;
   for (;;) {
-    for (int i = 0; i < SPINS && untaken(__atomic_load_n(&ticket, __ATOMIC_RELAXED)) == 0; i++) relax();
+    for (int i = 0; untaken(__atomic_load_n(&ticket, __ATOMIC_RELAXED)) == 0 && look_again(i);
+         i++) {}
     if (untaken(__atomic_load_n(&ticket, __ATOMIC_RELAXED)) == 0) {
       pthread_mutex_lock(&lock);
-      /* Announced before the last look at the ticket, which is written before the owner looks for sleepers: one of the
-         two sees the other. */
+      /* Announced before the last look at the ticket, which is written before the owner looks for
+         sleepers: one of the two sees the other. */
       __atomic_add_fetch(&sleepers, 1, __ATOMIC_SEQ_CST);
       while (!stopping && untaken(__atomic_load_n(&ticket, __ATOMIC_SEQ_CST)) == 0)
         pthread_cond_wait(&work_there, &lock);
@@ -108,7 +124,8 @@ static int default_threads(void) {
     errno = 0;
     long count = strtol(wanted, &end, 10);
     if (errno == 0 && *end == 0 && count >= 1 && count <= THREADS_MAX) return (int)count;
-    situ__log("SITU_NUM_THREADS=\"%.40s\" is not a number from 1 to %d and is ignored", wanted, THREADS_MAX);
+    situ__log("SITU_NUM_THREADS=\"%.40s\" is not a number from 1 to %d and is ignored", wanted,
+              THREADS_MAX);
   }
   cpu_set_t set;
   if (sched_getaffinity(0, sizeof set, &set) != 0) return 1;
@@ -116,13 +133,15 @@ static int default_threads(void) {
   return count < 1 ? 1 : count > THREADS_MAX ? THREADS_MAX : count;
 }
 
-/* Workers take no signals: a program's handlers run on its own threads. Fewer threads than wanted is no error. */
+/* Workers take no signals: a program's handlers run on its own threads. Fewer threads than wanted
+   is no error. */
 static void start_workers(void) {
   situ__fork_guard();
   sigset_t all, before;
   sigfillset(&all);
   if (pthread_sigmask(SIG_SETMASK, &all, &before) != 0) return;
-  while (workers < threads - 1 && pthread_create(&worker[workers], NULL, work, NULL) == 0) workers++;
+  while (workers < threads - 1 && pthread_create(&worker[workers], NULL, work, NULL) == 0)
+    workers++;
   (void)pthread_sigmask(SIG_SETMASK, &before, NULL);
 }
 
@@ -153,13 +172,17 @@ bool situ__pool_set_threads(int count) {
   return true;
 }
 
-void situ__pool_on_worker_start(void (*start)(void)) { __atomic_store_n(&on_start, start, __ATOMIC_RELEASE); }
+void situ__pool_on_worker_start(void (*start)(void)) {
+  __atomic_store_n(&on_start, start, __ATOMIC_RELEASE);
+}
 
 /* ---- the loop ----------------------------------------------------------------------------- */
 
 static void wait_for_chunks(void) {
-  for (int i = 0; i < SPINS; i++, relax())
+  int i = 0;
+  do {
     if (__atomic_load_n(&unfinished, __ATOMIC_ACQUIRE) == 0) return;
+  } while (look_again(i++));
   pthread_mutex_lock(&lock);
   __atomic_store_n(&owner_sleeps, true, __ATOMIC_SEQ_CST);
   while (__atomic_load_n(&unfinished, __ATOMIC_SEQ_CST) != 0) pthread_cond_wait(&work_done, &lock);

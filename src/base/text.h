@@ -6,9 +6,9 @@
 #include "situ/api.h"
 
 typedef struct situ__text {
-  char  *data;     /* always ended with a NUL once something was added; NULL before */
+  char *data; /* always ended with a NUL once something was added; NULL before */
   size_t length, capacity;
-  bool   failed;   /* an allocation failed: data is what fitted */
+  bool failed; /* an allocation failed: data is what fitted */
 } situ__text;
 
 void situ__text_add(situ__text *text, const char *fmt, ...) SITU_PRINTF(2, 3);

@@ -15,7 +15,8 @@ situ_status situ_empty_cache(situ_device device) {
 situ_status situ_set_num_threads(int count) {
   if (situ__pool_set_threads(count)) return SITU_OK;
   if (situ__forked()) return situ__device_usable("set_num_threads", (situ_device){ SITU_CPU, 0 });
-  return situ__fail(SITU_E_ARG, "set_num_threads", "%d threads, but 1 to 256 are possible, and not from inside a kernel", count);
+  return situ__fail(SITU_E_ARG, "set_num_threads",
+                    "%d threads, but 1 to 256 are possible, and not from inside a kernel", count);
 }
 
 int situ_get_num_threads(void) { return situ__pool_threads(); }

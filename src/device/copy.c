@@ -20,35 +20,49 @@ static situ_status check(const char *op, const situ_storage *storage, size_t at,
   char name[SITU_DEVICE_NAME_MAX];
   const situ_backend *backend = situ__backend(storage->device);
   if (!backend || backend->no_memory)
-    return situ__fail(SITU_E_UNSUPPORTED, op, "a tensor on %s has no values", situ_device_name(storage->device, name));
+    return situ__fail(SITU_E_UNSUPPORTED, op, "a tensor on %s has no values",
+                      situ_device_name(storage->device, name));
   if (at > storage->bytes || bytes > storage->bytes - at)
-    return situ__fail(SITU_E_INDEX, op, "bytes %zu to %zu of a storage of %zu", at, at + bytes, storage->bytes);
+    return situ__fail(SITU_E_INDEX, op, "bytes %zu to %zu of a storage of %zu", at, at + bytes,
+                      storage->bytes);
   return situ__device_usable(op, storage->device);
 }
 
-static void note(const char *op, situ_device from, situ_device to, size_t bytes, const situ_storage *storage,
-                 situ__copy_reason why) {
+static void note(const char *op, situ_device from, situ_device to, size_t bytes,
+                 const situ_storage *storage, situ__copy_reason why) {
   bool same_memory = situ__backend(from)->host_memory && situ__backend(to)->host_memory;
   if (same_memory || !situ__ledger_recording()) return;
-  situ__ledger_note(&(situ__transfer){ .from = from, .to = to, .bytes = bytes, .site = situ__call_site(), .op = op,
-                                       .reason = why, .storage = storage });
+  situ__ledger_note(&(situ__transfer){ .from = from,
+                                       .to = to,
+                                       .bytes = bytes,
+                                       .site = situ__call_site(),
+                                       .op = op,
+                                       .reason = why,
+                                       .storage = storage });
 }
 
 /* A device's part of a copy, reported as an error of op. */
-static situ_status put(const char *op, situ_storage *to, size_t at, const void *from, size_t bytes, situ__copy_reason why) {
+static situ_status put(const char *op, situ_storage *to, size_t at, const void *from, size_t bytes,
+                       situ__copy_reason why) {
   uint64_t before = situ__error_count();
-  situ_status status = situ__backend(to->device)->copy_in(to->device.index, to->data, at, from, bytes);
-  return status == SITU_OK ? status : situ__device_failed(op, to->device, status, before, what_reason(why));
+  situ_status status =
+      situ__backend(to->device)->copy_in(to->device.index, to->data, at, from, bytes);
+  return status == SITU_OK ? status
+                           : situ__device_failed(op, to->device, status, before, what_reason(why));
 }
 
-static situ_status get(const char *op, const situ_storage *from, size_t at, void *to, size_t bytes, situ__copy_reason why) {
+static situ_status get(const char *op, const situ_storage *from, size_t at, void *to, size_t bytes,
+                       situ__copy_reason why) {
   uint64_t before = situ__error_count();
-  situ_status status = situ__backend(from->device)->copy_out(from->device.index, from->data, at, to, bytes);
-  return status == SITU_OK ? status : situ__device_failed(op, from->device, status, before, what_reason(why));
+  situ_status status =
+      situ__backend(from->device)->copy_out(from->device.index, from->data, at, to, bytes);
+  return status == SITU_OK
+             ? status
+             : situ__device_failed(op, from->device, status, before, what_reason(why));
 }
 
-situ_status situ__copy_from_host(const char *op, situ_storage *to, size_t at, const void *from, size_t bytes,
-                                 situ__copy_reason why) {
+situ_status situ__copy_from_host(const char *op, situ_storage *to, size_t at, const void *from,
+                                 size_t bytes, situ__copy_reason why) {
   situ_status status = check(op, to, at, bytes);
   if (status != SITU_OK || bytes == 0) return status;
   status = put(op, to, at, from, bytes, why);
@@ -58,7 +72,8 @@ situ_status situ__copy_from_host(const char *op, situ_storage *to, size_t at, co
   return SITU_OK;
 }
 
-situ_status situ__copy_to_host(const char *op, situ_storage *from, size_t at, void *to, size_t bytes, situ__copy_reason why) {
+situ_status situ__copy_to_host(const char *op, situ_storage *from, size_t at, void *to,
+                               size_t bytes, situ__copy_reason why) {
   situ_status status = check(op, from, at, bytes);
   if (status != SITU_OK || bytes == 0) return status;
   status = get(op, from, at, to, bytes, why);
@@ -67,8 +82,8 @@ situ_status situ__copy_to_host(const char *op, situ_storage *from, size_t at, vo
 }
 
 /* Neither side is the host, and the two know nothing of each other. */
-static situ_status staged(const char *op, situ_storage *to, size_t to_at, const situ_storage *from, size_t from_at,
-                          size_t bytes, situ__copy_reason why) {
+static situ_status staged(const char *op, situ_storage *to, size_t to_at, const situ_storage *from,
+                          size_t from_at, size_t bytes, situ__copy_reason why) {
   size_t most = bytes < STAGE ? bytes : STAGE;
   void *stage;
   situ_status status = situ__memory_alloc(op, host, most, &stage);
@@ -81,8 +96,8 @@ static situ_status staged(const char *op, situ_storage *to, size_t to_at, const 
   return status;
 }
 
-situ_status situ__copy_storage(const char *op, situ_storage *to, size_t to_at, situ_storage *from, size_t from_at, size_t bytes,
-                               situ__copy_reason why) {
+situ_status situ__copy_storage(const char *op, situ_storage *to, size_t to_at, situ_storage *from,
+                               size_t from_at, size_t bytes, situ__copy_reason why) {
   situ_status status = check(op, to, to_at, bytes);
   if (status == SITU_OK) status = check(op, from, from_at, bytes);
   if (status != SITU_OK || bytes == 0) return status;
@@ -93,8 +108,10 @@ situ_status situ__copy_storage(const char *op, situ_storage *to, size_t to_at, s
     status = get(op, from, from_at, (char *)to->data + to_at, bytes, why);
   } else if (target == source && target->copy_peer) {
     uint64_t before = situ__error_count();
-    status = target->copy_peer(to->device.index, to->data, to_at, from->device.index, from->data, from_at, bytes);
-    if (status != SITU_OK) status = situ__device_failed(op, to->device, status, before, what_reason(why));
+    status = target->copy_peer(to->device.index, to->data, to_at, from->device.index, from->data,
+                               from_at, bytes);
+    if (status != SITU_OK)
+      status = situ__device_failed(op, to->device, status, before, what_reason(why));
   } else {
     status = staged(op, to, to_at, from, from_at, bytes, why);
   }

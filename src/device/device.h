@@ -11,37 +11,44 @@ enum { SITU__DEVICES_MAX = 64 };
 /* ---- registry (registry.c, name.c) ---- */
 /* The backend of a kind; NULL if this build has none. No lock after the first call. */
 const situ_backend *situ__backend(situ_device device);
-/* The device meant: itself, or the thread's default for {0}; checks that it is there. False: the error is
-   recorded under op, with the reason why the device is not there. Fast for cpu. */
+/* The device meant: itself, or the thread's default for {0}; checks that it is there. False: the
+   error is recorded under op, with the reason why the device is not there. Fast for cpu. */
 bool situ__device_resolve(const char *op, situ_device wanted, situ_device *out);
 /* "cpu", "cuda", ...; NULL for a number that is no kind. */
 const char *situ__kind_name(unsigned kind);
-/* Each backend's one exported symbol. sim's slots are those that cpu has, so it is filled when first asked for. */
+/* Each backend's one exported symbol. sim's slots are those that cpu has, so it is filled when
+   first asked for. */
 extern const situ_backend situ__cpu_backend, situ__meta_backend;
 const situ_backend *situ__sim_backend(void);
 
 /* ---- modules (module.c): backends in files of their own, opened at run time ---- */
-/* Opens <library's directory>/situ/<abi>/libsitu-<name>.so, or the same file in $SITU_MODULE_DIR (an absolute path, not
-   followed in a setuid program); never anything relative to the current directory. NULL: `why` says why. */
-const situ_backend *situ__module_open(const char *name, situ_device_kind kind, char *why, size_t size);
+/* Opens <library's directory>/situ/<abi>/libsitu-<name>.so, or the same file in $SITU_MODULE_DIR
+   (an absolute path, not followed in a setuid program); never anything relative to the current
+   directory. NULL: `why` says why. */
+const situ_backend *situ__module_open(const char *name, situ_device_kind kind, char *why,
+                                      size_t size);
 
 /* ---- storage (storage.c) ---- */
-/* A storage of `bytes` on a device, with one owner; NULL: recorded under op (NOMEM with sizes, LOST, ...). Its
-   memory comes from the caching allocator. bytes 0 and meta devices have data NULL. */
+/* A storage of `bytes` on a device, with one owner; NULL: recorded under op (NOMEM with sizes,
+   LOST, ...). Its memory comes from the caching allocator. bytes 0 and meta devices have data
+   NULL. */
 situ_storage *situ__storage_new(const char *op, situ_device device, size_t bytes);
 /* On foreign host memory; on failure release is called. */
-situ_storage *situ__storage_foreign(const char *op, void *data, size_t bytes, void (*release)(void *), void *payload);
+situ_storage *situ__storage_foreign(const char *op, void *data, size_t bytes,
+                                    void (*release)(void *), void *payload);
 void situ__storage_retain(situ_storage *storage);
 void situ__storage_release(situ_storage *storage);
 /* live counters behind situ_live_bytes */
 int64_t situ__live_bytes(void);
 
 /* ---- memory (memory.c): the caching allocator over a backend's alloc and free ---- */
-/* Below 1 MiB: thread-local lists of size classes (host) or locked ones (devices); above: cached blocks, 2 MiB-aligned
-   with huge pages on the host. Out of memory: gives the cache back once and tries again. */
+/* Below 1 MiB: thread-local lists of size classes (host) or locked ones (devices); above: cached
+   blocks, 2 MiB-aligned with huge pages on the host. Out of memory: gives the cache back once and
+   tries again. */
 situ_status situ__memory_alloc(const char *op, situ_device device, size_t bytes, void **data);
 void situ__memory_free(situ_device device, void *data, size_t bytes);
-/* Gives back what nobody uses: all of a device's cache; of the host's, the shared blocks and this thread's lists. */
+/* Gives back what nobody uses: all of a device's cache; of the host's, the shared blocks and this
+   thread's lists. */
 void situ__memory_trim(situ_device device);
 /* Counts bytes of storage that did not come from situ__memory_alloc. */
 void situ__memory_count(situ_device device, int64_t bytes);
@@ -49,26 +56,35 @@ void situ__memory_count(situ_device device, int64_t bytes);
 void situ__memory_stats(situ_device device, uint64_t *used, uint64_t *cached);
 
 /* ---- copies (copy.c): each goes through the ledger ---- */
-typedef enum situ__copy_reason { SITU__COPY_USER, SITU__COPY_READ, SITU__COPY_MOVE, SITU__COPY_INTERNAL } situ__copy_reason;
-situ_status situ__copy_from_host(const char *op, situ_storage *to, size_t at, const void *host, size_t bytes, situ__copy_reason why);
-situ_status situ__copy_to_host(const char *op, situ_storage *from, size_t at, void *host, size_t bytes, situ__copy_reason why);
-/* Any device to any device; staged through pinned or plain host memory when the backends differ. */
-situ_status situ__copy_storage(const char *op, situ_storage *to, size_t to_at, situ_storage *from, size_t from_at, size_t bytes,
-                               situ__copy_reason why);
+typedef enum situ__copy_reason {
+  SITU__COPY_USER,
+  SITU__COPY_READ,
+  SITU__COPY_MOVE,
+  SITU__COPY_INTERNAL
+} situ__copy_reason;
+situ_status situ__copy_from_host(const char *op, situ_storage *to, size_t at, const void *host,
+                                 size_t bytes, situ__copy_reason why);
+situ_status situ__copy_to_host(const char *op, situ_storage *from, size_t at, void *host,
+                               size_t bytes, situ__copy_reason why);
+/* Any device to any device; staged through the host where the backends differ. */
+situ_status situ__copy_storage(const char *op, situ_storage *to, size_t to_at, situ_storage *from,
+                               size_t from_at, size_t bytes, situ__copy_reason why);
 
 /* ---- work (work.c) ---- */
-/* Runs or queues work on a device: checks that the slot is there (UNSUPPORTED names op, dtype, device and the kinds
-   of device that can), that the process has not forked, that the device is not lost; bumps the version of each
-   distinct output storage and clears its unwritten flag. Inline fast path for success. */
+/* Runs or queues work on a device: checks that the slot is there (UNSUPPORTED names op, dtype,
+   device and the kinds of device that can), that the process has not forked, that the device is
+   not lost; bumps the version of each distinct output storage and clears its unwritten flag. */
 situ_status situ__run(const char *op, situ_device device, const situ_work *work);
 bool situ__has_verb(situ_device device, situ_verb verb);
 /* "matmul", "copy": static text, "?" for a number that is no verb. */
 const char *situ__verb_name(situ_verb verb);
-/* May work be given to this device now? STATE after a fork, LOST (sticky, with the same text each time). */
+/* May work be given to this device now? STATE after a fork, LOST (sticky, with the same text each
+   time). */
 situ_status situ__device_usable(const char *op, situ_device device);
-/* Turns the status of a backend's slot into an error of op, unless the slot has recorded one itself since `before`
-   (situ__error_count); LOST marks the device. Returns status. */
-situ_status situ__device_failed(const char *op, situ_device device, situ_status status, uint64_t before, const char *what);
+/* Turns the status of a backend's slot into an error of op, unless the slot has recorded one
+   itself since `before` (situ__error_count); LOST marks the device. Returns status. */
+situ_status situ__device_failed(const char *op, situ_device device, situ_status status,
+                                uint64_t before, const char *what);
 bool situ__device_lost(situ_device device);
 /* A device that came back (a simulated one that was reset). */
 void situ__device_found(situ_device device);
@@ -76,24 +92,26 @@ void situ__device_found(situ_device device);
 void situ__storage_wrote(situ_storage *storage);
 
 /* ---- provenance (site.c) ---- */
-/* The return address of the innermost frame outside the library: walks this library's own frame pointers. NULL: cannot
-   be told. A program that links libsitu.a gets it too if the archive's text is in a section of its own (situ_text). */
+/* The return address of the innermost frame outside the library: walks this library's own frame
+   pointers. NULL: cannot be told. A program that links libsitu.a gets it too if the archive's text
+   is in a section of its own (situ_text). */
 void *situ__call_site(void);
-/* "train.c:12 in step" where line tables are found (libdw), else "step+0x1f (program)"; "" for NULL. Returns buffer. */
+/* "train.c:12 in step" where line tables are found (libdw), else "step+0x1f (program)"; "" for
+   NULL. Returns buffer. */
 const char *situ__site_text(void *site, char *buffer, size_t size);
 
 /* ---- ledger (ledger.c): every copy between memories ---- */
 typedef struct situ__transfer {
   situ_device from, to;
-  uint64_t    bytes;
-  void       *site;
-  const char *op;              /* static text */
+  uint64_t bytes;
+  void *site;
+  const char *op; /* static text */
   situ__copy_reason reason;
   const situ_storage *storage; /* identity only: may be dead */
 } situ__transfer;
 /* A moment in the ledger. */
 typedef struct situ__ledger_mark {
-  uint64_t count, bytes;  /* of all transfers noted before it */
+  uint64_t count, bytes; /* of all transfers noted before it */
 } situ__ledger_mark;
 /* True while somebody records: sites need not be found for nothing. */
 bool situ__ledger_recording(void);
@@ -101,8 +119,10 @@ void situ__ledger_note(const situ__transfer *transfer);
 /* Records until as many stops as starts were made. The transfers of all threads are noted. */
 situ__ledger_mark situ__ledger_start(void);
 void situ__ledger_stop(void);
-/* Transfers and bytes since the mark, exact; and the newest of them, at most `capacity`, oldest first, into out[]:
-   returns how many were written. Only the last 65536 are kept in detail. Call it before situ__ledger_stop. */
-int64_t situ__ledger_read(const situ__ledger_mark *since, situ__ledger_mark *total, situ__transfer *out, int64_t capacity);
+/* Transfers and bytes since the mark, exact; and the newest of them, at most `capacity`, oldest
+   first, into out[]: returns how many were written. Only the last 65536 are kept in detail. Call
+   it before situ__ledger_stop. */
+int64_t situ__ledger_read(const situ__ledger_mark *since, situ__ledger_mark *total,
+                          situ__transfer *out, int64_t capacity);
 
 #endif

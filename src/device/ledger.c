@@ -1,4 +1,5 @@
-/* The ledger of copies between memories: totals for as long as somebody records, details of the newest.
+/* The ledger of copies between memories: totals for as long as somebody records, details of the
+   newest.
    SPDX-License-Identifier: MIT */
 #include <pthread.h>
 
@@ -63,7 +64,8 @@ void situ__ledger_stop(void) {
   pthread_mutex_unlock(&lock);
 }
 
-int64_t situ__ledger_read(const situ__ledger_mark *since, situ__ledger_mark *sum, situ__transfer *out, int64_t most) {
+int64_t situ__ledger_read(const situ__ledger_mark *since, situ__ledger_mark *sum,
+                          situ__transfer *out, int64_t most) {
   pthread_mutex_lock(&lock);
   if (sum) *sum = (situ__ledger_mark){ total.count - since->count, total.bytes - since->bytes };
   uint64_t first = since->count > oldest ? since->count : oldest;

@@ -1,5 +1,6 @@
-/* The caching allocator. Large memory fresh from the system costs sixteen times what the kernel that fills it does, so
-   blocks are kept: in lists of the thread that freed them (host, small), else in one depot a device.
+/* The caching allocator. Large memory fresh from the system costs sixteen times what the kernel
+   that fills it does, so blocks are kept: in lists of the thread that freed them (host, small),
+   else in one depot a device.
    SPDX-License-Identifier: MIT */
 #include <pthread.h>
 #include <string.h>
@@ -11,14 +12,15 @@
 #include "base/thread.h"
 #include "device/device.h"
 
-/* ---- size classes: multiples of 64 up to 1 KiB, then eight to a doubling: at most an eighth is wasted ---------- */
+/* ---- size classes -------------------------------------------------------------------------
+   Multiples of 64 up to 1 KiB, then eight to a doubling: at most an eighth is wasted. */
 
 enum {
   STEP = 64,
-  LINEAR = 16,                    /* classes of the first KiB */
-  CLASSES = LINEAR + 8 * 52,      /* up to 2^62 */
-  SMALL = LINEAR + 8 * 10,        /* classes up to 1 MiB: those that threads keep lists of */
-  KEEP_BYTES = 4 << 20            /* of one class in one thread; more goes to the depot */
+  LINEAR = 16,               /* classes of the first KiB */
+  CLASSES = LINEAR + 8 * 52, /* up to 2^62 */
+  SMALL = LINEAR + 8 * 10,   /* classes up to 1 MiB: those that threads keep lists of */
+  KEEP_BYTES = 4 << 20       /* of one class in one thread; more goes to the depot */
 };
 static const size_t LARGEST = (size_t)1 << 62;
 
@@ -28,7 +30,8 @@ static inline unsigned class_of(size_t bytes, size_t *size) {
     *size = (class + 1) * (size_t)STEP;
     return class;
   }
-  unsigned log = 63u - (unsigned)__builtin_clzll(bytes - 1); /* 2^log < bytes <= 2^(log+1), log >= 10 */
+  unsigned log =
+      63u - (unsigned)__builtin_clzll(bytes - 1); /* 2^log < bytes <= 2^(log+1), log >= 10 */
   size_t step = (size_t)1 << (log - 3);
   unsigned eighth = (unsigned)((bytes - 1 - ((size_t)1 << log)) / step);
   *size = ((size_t)1 << log) + (eighth + 1) * step;
@@ -38,17 +41,17 @@ static inline unsigned class_of(size_t bytes, size_t *size) {
 /* ---- depots: the blocks of a device that nobody uses --------------------------------------- */
 
 typedef struct stack {
-  void   **block;
+  void **block;
   uint32_t count, capacity;
 } stack;
 
 typedef struct depot {
   pthread_mutex_t lock;
   situ_device device;
-  stack   class[CLASSES];
-  size_t  kept, limit;  /* bytes in the classes, and the most that there may be */
-  size_t  total;        /* bytes that the host has; a device knows its own budget */
-  int64_t used;         /* bytes in storages; for the host: without the threads' own counts */
+  stack class[CLASSES];
+  size_t kept, limit; /* bytes in the classes, and the most that there may be */
+  size_t total;       /* bytes that the host has; a device knows its own budget */
+  int64_t used;       /* bytes in storages; for the host: without the threads' own counts */
 } depot;
 
 static depot *depots[SITU_DEVICE_KINDS][SITU__DEVICES_MAX];
@@ -56,13 +59,15 @@ static pthread_mutex_t opening = PTHREAD_MUTEX_INITIALIZER;
 
 /* ---- a thread's lists (host only) ---------------------------------------------------------- */
 
-typedef struct block { struct block *next; } block;
+typedef struct block {
+  struct block *next;
+} block;
 
 typedef struct cache {
-  block   *first[SMALL];
+  block *first[SMALL];
   uint32_t count[SMALL];
-  int64_t  used;    /* bytes allocated less bytes freed by this thread: may be negative */
-  int64_t  kept;
+  int64_t used; /* bytes allocated less bytes freed by this thread: may be negative */
+  int64_t kept;
   struct cache *next, **link; /* the list of all threads' */
 } cache;
 
@@ -79,11 +84,14 @@ static inline void count(int64_t *counter, int64_t change) {
 
 /* ---- opening ------------------------------------------------------------------------------ */
 
-/* What the host has to give. The system promises more than that, and then kills whoever takes it at its word. */
+/* What the host has to give. The system promises more than that, and then kills whoever takes it
+   at its word. */
 static size_t host_total(void) {
   struct sysinfo host;
   size_t bytes;
-  if (sysinfo(&host) != 0 || __builtin_mul_overflow(host.totalram + host.totalswap, (size_t)host.mem_unit, &bytes)) return SIZE_MAX;
+  if (sysinfo(&host) != 0 ||
+      __builtin_mul_overflow(host.totalram + host.totalswap, (size_t)host.mem_unit, &bytes))
+    return SIZE_MAX;
   return bytes;
 }
 
@@ -112,7 +120,8 @@ static depot *depot_of(situ_device device) {
 
 static const situ_device host = { SITU_CPU, 0 };
 
-/* A child may go on using host memory, so its locks must not be those that another thread held at the fork. */
+/* A child may go on using host memory, so its locks must not be those that another thread held at
+   the fork. */
 static void before_fork(void) {
   pthread_mutex_lock(&opening);
   if (depots[SITU_CPU][0]) pthread_mutex_lock(&depots[SITU_CPU][0]->lock);
@@ -152,7 +161,8 @@ static cache *open_cache(void) {
 static void back_to_device(situ_device device, void *data, size_t size) {
   const situ_backend *backend = situ__backend(device);
   if (backend->host_memory) SITU__UNPOISON(data, size);
-  if (device.kind != SITU_CPU && situ__forked()) return; /* the queue that it would wait for is the parent's */
+  if (device.kind != SITU_CPU && situ__forked())
+    return; /* the queue that it would wait for is the parent's */
   backend->free(device.index, data, size);
 }
 
@@ -169,7 +179,7 @@ static void *take(depot *d, unsigned class, size_t size) {
   return data;
 }
 
-/* Keeps a block, or gives it back to the device if enough is kept or there is no room to note it. */
+/* Keeps a block, or gives it back if enough is kept or there is no room to note it. */
 static void put(depot *d, unsigned class, size_t size, void *data) {
   stack *s = &d->class[class];
   pthread_mutex_lock(&d->lock);
@@ -199,10 +209,10 @@ static size_t size_of_class(unsigned class) {
   return ((size_t)1 << log) + ((class - LINEAR) % 8 + 1) * ((size_t)1 << (log - 3));
 }
 
-/* Gives back all that the depot keeps; the blocks leave it under its lock and the device without. */
+/* Gives back all that the depot keeps: the blocks leave it under its lock, the device without. */
 static bool empty_depot(depot *d) {
   bool any = false;
-  for (unsigned class = 0; class < CLASSES; class++) {
+  for (unsigned class = 0; class < CLASSES; class ++) {
     size_t size = size_of_class(class);
     pthread_mutex_lock(&d->lock);
     stack s = d->class[class];
@@ -240,11 +250,13 @@ static inline void push(cache *c, unsigned class, size_t size, void *data) {
 
 static bool empty_lists(cache *c, depot *to) {
   bool any = false;
-  for (unsigned class = 0; class < SMALL; class++) {
+  for (unsigned class = 0; class < SMALL; class ++) {
     size_t size = size_of_class(class);
     for (void *data; (data = pop(c, class, size)) != NULL; any = true) {
-      if (to) put(to, class, size, data);
-      else back_to_device(host, data, size);
+      if (to)
+        put(to, class, size, data);
+      else
+        back_to_device(host, data, size);
     }
   }
   return any;
@@ -270,8 +282,8 @@ static situ_status no_memory(const char *op, situ_device device, size_t bytes) {
   char name[SITU_DEVICE_NAME_MAX];
   uint64_t used, kept;
   situ__memory_stats(device, &used, &kept);
-  return situ__fail(SITU_E_NOMEM, op, "no memory for %zu bytes on %s (%llu bytes are in use there)", bytes,
-                    situ_device_name(device, name), (unsigned long long)used);
+  return situ__fail(SITU_E_NOMEM, op, "no memory for %zu bytes on %s (%llu bytes are in use there)",
+                    bytes, situ_device_name(device, name), (unsigned long long)used);
 }
 
 /* From the device itself. */
@@ -292,7 +304,8 @@ static situ_status fresh(const char *op, depot *d, size_t bytes, size_t size, vo
     bool any = empty_depot(d);
     if (d->device.kind == SITU_CPU && mine) any |= empty_lists(mine, NULL);
     if (any) status = ask(d, size, data);
-    if (status == SITU_E_NOMEM && situ__error_count() == before) return no_memory(op, d->device, bytes);
+    if (status == SITU_E_NOMEM && situ__error_count() == before)
+      return no_memory(op, d->device, bytes);
   }
   if (status != SITU_OK) return situ__device_failed(op, d->device, status, before, "allocating");
   return SITU_OK;
@@ -352,8 +365,10 @@ void situ__memory_free(situ_device device, void *data, size_t bytes) {
   }
   depot *d = depot_of(device); /* there: the block came through it */
   if (device.kind == SITU_CPU) SITU__POISON(data, size);
-  if (situ__device_lost(device)) back_to_device(device, data, size);
-  else put(d, class, size, data);
+  if (situ__device_lost(device))
+    back_to_device(device, data, size);
+  else
+    put(d, class, size, data);
 }
 
 void situ__memory_trim(situ_device device) {

@@ -1,4 +1,5 @@
-/* Backends in files of their own, opened at run time: the core needs no SDK, and no GPU, to be built or to run.
+/* Backends in files of their own, opened at run time: the core needs no SDK, and no GPU, to be
+   built or to run.
    SPDX-License-Identifier: MIT */
 #include <dlfcn.h>
 #include <stdio.h>
@@ -9,37 +10,47 @@
 #include "base/text.h"
 #include "device/device.h"
 
-/* The module's path. Found from where this library lies, so that no other directory can slip one in. */
+/* The module's path. Found from where this library lies, so that no other directory can slip one
+   in. */
 static void path_of(const char *name, situ__text *path) {
   const char *directory = secure_getenv("SITU_MODULE_DIR");
   Dl_info self;
   if (directory && *directory == '/') {
     situ__text_add(path, "%s/libsitu-%s.so", directory, name);
-  } else if (dladdr((void *)(uintptr_t)situ__module_open, &self) && self.dli_fname && *self.dli_fname == '/') {
+  } else if (dladdr((void *)(uintptr_t)situ__module_open, &self) && self.dli_fname &&
+             *self.dli_fname == '/') {
     int length = (int)(strrchr(self.dli_fname, '/') - self.dli_fname);
-    situ__text_add(path, "%.*s/situ/%d/libsitu-%s.so", length, self.dli_fname, SITU_VERSION_MAJOR, name);
+    situ__text_add(path, "%.*s/situ/%d/libsitu-%s.so", length, self.dli_fname, SITU_VERSION_MAJOR,
+                   name);
   }
 }
 
-static const situ_backend *open_file(const char *path, const char *name, situ_device_kind kind, char *why, size_t size) {
+static const situ_backend *open_file(const char *path, const char *name, situ_device_kind kind,
+                                     char *why, size_t size) {
   void *module = dlopen(path, RTLD_NOW | RTLD_LOCAL);
   if (!module) {
     (void)snprintf(why, size, "the %s module cannot be opened: %s", name, dlerror());
     return NULL;
   }
   const situ_backend *backend = dlsym(module, "situ_module_backend");
-  if (backend && backend->abi == SITU_BACKEND_ABI && backend->size == sizeof *backend && backend->kind == kind) return backend;
-  (void)snprintf(why, size, backend ? "%s was made for another version of situ" : "%s has no situ_module_backend", path);
+  if (backend && backend->abi == SITU_BACKEND_ABI && backend->size == sizeof *backend &&
+      backend->kind == kind)
+    return backend;
+  (void)snprintf(
+      why, size,
+      backend ? "%s was made for another version of situ" : "%s has no situ_module_backend", path);
   (void)dlclose(module);
   return NULL;
 }
 
-const situ_backend *situ__module_open(const char *name, situ_device_kind kind, char *why, size_t size) {
+const situ_backend *situ__module_open(const char *name, situ_device_kind kind, char *why,
+                                      size_t size) {
   situ__text path = { 0 };
   path_of(name, &path);
   const situ_backend *backend = NULL;
   if (!path.data || path.failed) {
-    (void)snprintf(why, size, "no %s module was looked for: this library's own directory is not known", name);
+    (void)snprintf(why, size,
+                   "no %s module was looked for: this library's own directory is not known", name);
   } else if (access(path.data, F_OK) != 0) {
     (void)snprintf(why, size, "this build has no %s module (looked for %s)", name, path.data);
   } else {

@@ -18,7 +18,8 @@ static void open_backends(void) {
   backends[SITU_META] = &situ__meta_backend;
   backends[SITU_SIM] = situ__sim_backend();
   for (unsigned kind = SITU_OPENCL; kind < SITU_DEVICE_KINDS; kind++)
-    backends[kind] = situ__module_open(situ__kind_name(kind), (situ_device_kind)kind, missing[kind], sizeof missing[kind]);
+    backends[kind] = situ__module_open(situ__kind_name(kind), (situ_device_kind)kind, missing[kind],
+                                       sizeof missing[kind]);
 }
 
 const situ_backend *situ__backend(situ_device device) {
@@ -74,21 +75,25 @@ static bool refuse(const char *op, situ_device device) {
   const char *reason = "";
   if (device.kind == SITU_DEVICE_KINDS) {
     /* situ_dev has recorded why; after a clear it must still not be taken for a device. */
-    if (situ_error() != SITU_OK) (void)situ__null(op, "device");
-    else (void)situ__fail(SITU_E_ARG, op, "the device is one whose name was refused");
+    if (situ_error() != SITU_OK)
+      (void)situ__null(op, "device");
+    else
+      (void)situ__fail(SITU_E_ARG, op, "the device is one whose name was refused");
   } else if (device.kind > SITU_DEVICE_KINDS || device.kind == SITU_DEVICE_DEFAULT) {
     (void)situ__fail(SITU_E_ARG, op, "%u is no kind of device", device.kind);
   } else {
     int count = count_of(device.kind, &reason);
-    (void)situ__fail(count ? SITU_E_ARG : SITU_E_UNSUPPORTED, op, "%s is not there: %s", situ_device_name(device, name), reason);
+    (void)situ__fail(count ? SITU_E_ARG : SITU_E_UNSUPPORTED, op, "%s is not there: %s",
+                     situ_device_name(device, name), reason);
   }
   return false;
 }
 
 bool situ__device_resolve(const char *op, situ_device wanted, situ_device *out) {
   if (wanted.kind == SITU_DEVICE_DEFAULT && wanted.index == 0) wanted = situ_get_default_device();
-  bool there = wanted.kind == SITU_CPU ? wanted.index == 0
-                                       : wanted.kind != SITU_DEVICE_DEFAULT && situ_device_is_available(wanted);
+  bool there = wanted.kind == SITU_CPU
+                   ? wanted.index == 0
+                   : wanted.kind != SITU_DEVICE_DEFAULT && situ_device_is_available(wanted);
   if (!there) return refuse(op, wanted);
   *out = wanted;
   return true;
@@ -113,7 +118,8 @@ situ_status situ_device_info(situ_device device, situ_device_properties *out) {
   situ_device_properties found = { 0 };
   uint64_t before = situ__error_count();
   situ_status status = backend->info ? backend->info(device.index, &found) : SITU_E_UNSUPPORTED;
-  if (status != SITU_OK) return situ__device_failed("device_info", device, status, before, "asking for its properties");
+  if (status != SITU_OK)
+    return situ__device_failed("device_info", device, status, before, "asking for its properties");
   situ__memory_stats(device, &found.memory_used, &found.memory_cached);
   *out = found;
   return SITU_OK;

@@ -1,5 +1,5 @@
-/* Provenance: the user's line behind a call. Finding the address is a few loads; putting it into words is slow and
-   happens only when somebody reads a message.
+/* Provenance: the user's line behind a call. Finding the address is a few loads; putting it into
+   words is slow and happens only when somebody reads a message.
    SPDX-License-Identifier: MIT */
 #include <dlfcn.h>
 #include <pthread.h>
@@ -18,8 +18,9 @@
 
 /* ---- where the library's own code lies ---------------------------------------------------- */
 
-/* The linker's names for the ends of this shared library, or of the whole program when linked into it; and those of
-   the section that libsitu.a puts its code in, so that a program linked with it can be told from it. */
+/* The linker's names for the ends of this shared library, or of the whole program when linked into
+   it; and those of the section that libsitu.a puts its code in, so that a program linked with it
+   can be told from it. */
 #define LINKER_SYMBOL extern const char __attribute__((weak, visibility("hidden")))
 LINKER_SYMBOL __ehdr_start[], etext[], __start_situ_text[], __stop_situ_text[];
 
@@ -27,7 +28,8 @@ static uintptr_t first_byte, past_last; /* equal: cannot be told */
 
 static bool in_program(void) {
   uintptr_t headers = (uintptr_t)getauxval(AT_PHDR), start = (uintptr_t)__ehdr_start;
-  return headers >= start && headers - start < 4096; /* the program's headers follow right behind its first bytes */
+  return headers >= start &&
+         headers - start < 4096; /* the program's headers follow right behind its first bytes */
 }
 
 static const situ__locator locator = { situ__call_site, situ__site_text };
@@ -46,8 +48,8 @@ __attribute__((constructor)) static void find_own_text(void) {
 void *situ__call_site(void) {
 #if defined(__x86_64__) || defined(__i386__) || defined(__aarch64__)
   if (first_byte == past_last) return NULL;
-  /* Every function of the library keeps a frame pointer (cmake/flags.cmake), and the walk stops at the first caller
-     that is not of the library, so no foreign frame is ever followed. */
+  /* Every function of the library keeps a frame pointer (cmake/flags.cmake), and the walk stops at
+     the first caller that is not of the library, so no foreign frame is ever followed. */
   void *const *frame = __builtin_frame_address(0);
   for (int depth = 0; depth < 256; depth++) {
     uintptr_t back = (uintptr_t)frame[1];
@@ -65,13 +67,15 @@ static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
 static Dwfl *tables;
 
 static void open_tables(void) {
-  /* Looks for debug information in the files themselves and under /usr/lib/debug; never on the network. */
+  /* Looks for debug information in the files themselves and under /usr/lib/debug; never on the
+     network. */
   static const Dwfl_Callbacks callbacks = { .find_elf = dwfl_linux_proc_find_elf,
                                             .find_debuginfo = dwfl_build_id_find_debuginfo };
   if (tables) dwfl_end(tables);
   tables = dwfl_begin(&callbacks);
   if (!tables) return;
-  if (dwfl_linux_proc_report(tables, getpid()) == 0 && dwfl_report_end(tables, NULL, NULL) == 0) return;
+  if (dwfl_linux_proc_report(tables, getpid()) == 0 && dwfl_report_end(tables, NULL, NULL) == 0)
+    return;
   dwfl_end(tables);
   tables = NULL;
 }
@@ -81,13 +85,15 @@ static const char *short_path(const char *path) {
   char here[4096];
   size_t length = getcwd(here, sizeof here) ? strlen(here) : 0;
   if (*path != '/') return path;
-  if (length > 1 && strncmp(path, here, length) == 0 && path[length] == '/') return path + length + 1;
+  if (length > 1 && strncmp(path, here, length) == 0 && path[length] == '/')
+    return path + length + 1;
   return strrchr(path, '/') + 1;
 }
 
 static bool source_text(void *call, char *buffer, size_t size) {
   Dwarf_Addr address = (Dwarf_Addr)(uintptr_t)call;
-  /* Whoever finds the tables in use (a child of a fork, for ever) goes without them rather than wait. */
+  /* Whoever finds the tables in use (a child of a fork, for ever) goes without them rather than
+     wait. */
   if (pthread_mutex_trylock(&lock) != 0) return false;
   Dwfl_Module *module = tables ? dwfl_addrmodule(tables, address) : NULL;
   if (!module) { /* the first time, or a library that was loaded since */
@@ -98,7 +104,9 @@ static bool source_text(void *call, char *buffer, size_t size) {
   int number = 0;
   const char *path = line ? dwfl_lineinfo(line, NULL, &number, NULL, NULL, NULL) : NULL;
   const char *function = module ? dwfl_module_addrname(module, address) : NULL;
-  if (path) (void)snprintf(buffer, size, function ? "%s:%d in %s" : "%s:%d", short_path(path), number, function);
+  if (path)
+    (void)snprintf(buffer, size, function ? "%s:%d in %s" : "%s:%d", short_path(path), number,
+                   function);
   pthread_mutex_unlock(&lock);
   return path != NULL;
 }
@@ -109,7 +117,8 @@ static bool source_text(void *call, char *buffer, size_t size) {
 }
 #endif
 
-/* Symbol and offset, or for a name that is not exported program+offset, which addr2line understands. */
+/* Symbol and offset, or for a name that is not exported program+offset, which addr2line
+   understands. */
 static void symbol_text(void *call, char *buffer, size_t size) {
   Dl_info info;
   if (!dladdr(call, &info) || !info.dli_fname) {
@@ -118,7 +127,8 @@ static void symbol_text(void *call, char *buffer, size_t size) {
   }
   const char *slash = strrchr(info.dli_fname, '/'), *file = slash ? slash + 1 : info.dli_fname;
   if (info.dli_sname) {
-    (void)snprintf(buffer, size, "%s+0x%zx (%s)", info.dli_sname, (size_t)((char *)call - (char *)info.dli_saddr), file);
+    (void)snprintf(buffer, size, "%s+0x%zx (%s)", info.dli_sname,
+                   (size_t)((char *)call - (char *)info.dli_saddr), file);
   } else {
     (void)snprintf(buffer, size, "%s+0x%zx", file, (size_t)((char *)call - (char *)info.dli_fbase));
   }
@@ -128,7 +138,8 @@ const char *situ__site_text(void *site, char *buffer, size_t size) {
   if (size == 0) return buffer;
   *buffer = 0;
   if (!site) return buffer;
-  void *call = (char *)site - 1; /* a return address is that of the next instruction, often of the next line */
+  void *call = (char *)site -
+               1; /* a return address is that of the next instruction, often of the next line */
   if (!source_text(call, buffer, size)) symbol_text(call, buffer, size);
   return buffer;
 }

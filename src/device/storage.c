@@ -16,11 +16,14 @@ situ_storage *situ__storage_new(const char *op, situ_device device, size_t bytes
     situ__small_free(storage, sizeof *storage);
     return NULL;
   }
-  *storage = (situ_storage){ .data = data, .bytes = bytes, .device = device, .flags = SITU_STORAGE_UNWRITTEN, .refs = 1 };
+  *storage = (situ_storage){
+    .data = data, .bytes = bytes, .device = device, .flags = SITU_STORAGE_UNWRITTEN, .refs = 1
+  };
   return storage;
 }
 
-situ_storage *situ__storage_foreign(const char *op, void *data, size_t bytes, void (*release)(void *), void *payload) {
+situ_storage *situ__storage_foreign(const char *op, void *data, size_t bytes,
+                                    void (*release)(void *), void *payload) {
   situ_storage *storage = situ__small_alloc(sizeof *storage);
   if (!storage) {
     if (release) release(payload);
@@ -28,13 +31,20 @@ situ_storage *situ__storage_foreign(const char *op, void *data, size_t bytes, vo
     return NULL;
   }
   const situ_device host = { SITU_CPU, 0 };
-  *storage = (situ_storage){ .data = data, .bytes = bytes, .device = host, .flags = SITU_STORAGE_FOREIGN, .refs = 1,
-                             .release = release, .payload = payload };
+  *storage = (situ_storage){ .data = data,
+                             .bytes = bytes,
+                             .device = host,
+                             .flags = SITU_STORAGE_FOREIGN,
+                             .refs = 1,
+                             .release = release,
+                             .payload = payload };
   situ__memory_count(host, (int64_t)bytes);
   return storage;
 }
 
-void situ__storage_retain(situ_storage *storage) { (void)__atomic_add_fetch(&storage->refs, 1, __ATOMIC_RELAXED); }
+void situ__storage_retain(situ_storage *storage) {
+  (void)__atomic_add_fetch(&storage->refs, 1, __ATOMIC_RELAXED);
+}
 
 void situ__storage_release(situ_storage *storage) {
   if (!storage) return;
@@ -51,12 +61,14 @@ void situ__storage_release(situ_storage *storage) {
   situ__small_free(storage, sizeof *storage);
 }
 
-/* A thread that writes to a tensor while another does has a race of its own, so the count need not be one operation. */
+/* A thread that writes to a tensor while another does has a race of its own, so the count need not
+   be one operation. */
 void situ__storage_wrote(situ_storage *storage) {
   uint32_t version = __atomic_load_n(&storage->version, __ATOMIC_RELAXED);
   __atomic_store_n(&storage->version, version + 1, __ATOMIC_RELAXED);
   uint32_t flags = __atomic_load_n(&storage->flags, __ATOMIC_RELAXED);
-  if (flags & SITU_STORAGE_UNWRITTEN) __atomic_store_n(&storage->flags, flags & ~SITU_STORAGE_UNWRITTEN, __ATOMIC_RELAXED);
+  if (flags & SITU_STORAGE_UNWRITTEN)
+    __atomic_store_n(&storage->flags, flags & ~SITU_STORAGE_UNWRITTEN, __ATOMIC_RELAXED);
 }
 
 int64_t situ_live_bytes(void) { return situ__live_bytes(); }

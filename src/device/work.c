@@ -9,18 +9,30 @@
 
 const char *situ__verb_name(situ_verb verb) {
   static const char *const name[SITU_VERBS] = {
-    [SITU_VERB_COPY] = "copy",           [SITU_VERB_FILL] = "fill",
-    [SITU_VERB_RANGE] = "range",         [SITU_VERB_RANDOM] = "random",
-    [SITU_VERB_TRIANGLE] = "triangle",   [SITU_VERB_UNARY] = "unary",
-    [SITU_VERB_UNARY_GRAD] = "unary gradient", [SITU_VERB_BINARY] = "binary",
-    [SITU_VERB_TERNARY] = "ternary",     [SITU_VERB_REDUCE] = "reduce",
-    [SITU_VERB_ARG_REDUCE] = "arg reduce", [SITU_VERB_SCAN] = "scan",
-    [SITU_VERB_SORT] = "sort",           [SITU_VERB_GATHER] = "gather",
-    [SITU_VERB_SCATTER] = "scatter",     [SITU_VERB_NONZERO] = "nonzero",
-    [SITU_VERB_MATMUL] = "matmul",       [SITU_VERB_CONV] = "convolution",
-    [SITU_VERB_POOL] = "pool",           [SITU_VERB_SOFTMAX] = "softmax",
-    [SITU_VERB_NORM] = "norm",           [SITU_VERB_BATCH_NORM] = "batch norm",
-    [SITU_VERB_NLL] = "nll",             [SITU_VERB_ATTENTION] = "attention",
+    [SITU_VERB_COPY] = "copy",
+    [SITU_VERB_FILL] = "fill",
+    [SITU_VERB_RANGE] = "range",
+    [SITU_VERB_RANDOM] = "random",
+    [SITU_VERB_TRIANGLE] = "triangle",
+    [SITU_VERB_UNARY] = "unary",
+    [SITU_VERB_UNARY_GRAD] = "unary gradient",
+    [SITU_VERB_BINARY] = "binary",
+    [SITU_VERB_TERNARY] = "ternary",
+    [SITU_VERB_REDUCE] = "reduce",
+    [SITU_VERB_ARG_REDUCE] = "arg reduce",
+    [SITU_VERB_SCAN] = "scan",
+    [SITU_VERB_SORT] = "sort",
+    [SITU_VERB_GATHER] = "gather",
+    [SITU_VERB_SCATTER] = "scatter",
+    [SITU_VERB_NONZERO] = "nonzero",
+    [SITU_VERB_MATMUL] = "matmul",
+    [SITU_VERB_CONV] = "convolution",
+    [SITU_VERB_POOL] = "pool",
+    [SITU_VERB_SOFTMAX] = "softmax",
+    [SITU_VERB_NORM] = "norm",
+    [SITU_VERB_BATCH_NORM] = "batch norm",
+    [SITU_VERB_NLL] = "nll",
+    [SITU_VERB_ATTENTION] = "attention",
     [SITU_VERB_OPTIMIZER] = "optimizer",
   };
   return (unsigned)verb < SITU_VERBS && name[verb] ? name[verb] : "?";
@@ -31,7 +43,9 @@ const char *situ__verb_name(situ_verb verb) {
 static bool lost[SITU_DEVICE_KINDS][SITU__DEVICES_MAX];
 
 static bool *lost_flag(situ_device device) {
-  return device.kind < SITU_DEVICE_KINDS && device.index < SITU__DEVICES_MAX ? &lost[device.kind][device.index] : NULL;
+  return device.kind < SITU_DEVICE_KINDS && device.index < SITU__DEVICES_MAX
+             ? &lost[device.kind][device.index]
+             : NULL;
 }
 
 bool situ__device_lost(situ_device device) {
@@ -47,9 +61,12 @@ void situ__device_found(situ_device device) {
 static SITU_COLD situ_status unusable(const char *op, situ_device device) {
   char name[SITU_DEVICE_NAME_MAX];
   if (situ__forked())
-    return situ__fail(SITU_E_STATE, op, "this process is the child of a fork; situ's threads and devices stayed in the "
-                      "parent (exec, or fork before the first use of situ)");
-  return situ__fail(SITU_E_LOST, op, "%s is lost; its tensors can only be freed", situ_device_name(device, name));
+    return situ__fail(
+        SITU_E_STATE, op,
+        "this process is the child of a fork; situ's threads and devices stayed in the "
+        "parent (exec, or fork before the first use of situ)");
+  return situ__fail(SITU_E_LOST, op, "%s is lost; its tensors can only be freed",
+                    situ_device_name(device, name));
 }
 
 situ_status situ__device_usable(const char *op, situ_device device) {
@@ -57,7 +74,8 @@ situ_status situ__device_usable(const char *op, situ_device device) {
   return SITU_OK;
 }
 
-situ_status situ__device_failed(const char *op, situ_device device, situ_status status, uint64_t before, const char *what) {
+situ_status situ__device_failed(const char *op, situ_device device, situ_status status,
+                                uint64_t before, const char *what) {
   if (status == SITU_E_LOST) {
     bool *flag = lost_flag(device);
     if (flag) __atomic_store_n(flag, true, __ATOMIC_RELAXED);
@@ -65,12 +83,14 @@ situ_status situ__device_failed(const char *op, situ_device device, situ_status 
   if (situ__error_count() != before) return status; /* the slot knew more than we do */
   if (status == SITU_E_LOST) return unusable(op, device);
   char name[SITU_DEVICE_NAME_MAX];
-  return situ__fail(status, op, "%s on %s failed: %s", what, situ_device_name(device, name), situ_status_name(status));
+  return situ__fail(status, op, "%s on %s failed: %s", what, situ_device_name(device, name),
+                    situ_status_name(status));
 }
 
 /* ---- unsupported -------------------------------------------------------------------------- */
 
-/* The first dtype of the work that is not in the set: what the device cannot compute with. DEFAULT: all are. */
+/* The first dtype of the work that is not in the set: what the device cannot compute with.
+   DEFAULT: all are. */
 static situ_dtype dtype_outside(const situ_work *work, uint32_t set) {
   if (work->compute && !(set >> work->compute & 1)) return work->compute;
   for (int i = 0; i < work->ins; i++)
@@ -81,9 +101,7 @@ static situ_dtype dtype_outside(const situ_work *work, uint32_t set) {
 }
 
 /* A dtype to name when the verb itself is missing. */
-static situ_dtype dtype_of(const situ_work *work) {
-  return dtype_outside(work, 0);
-}
+static situ_dtype dtype_of(const situ_work *work) { return dtype_outside(work, 0); }
 
 static uint32_t dtypes_of(situ_device device) {
   situ_device_properties properties = { 0 };
@@ -100,7 +118,9 @@ static void name_those_that_can(situ__text *text, const situ_work *work) {
     for (int index = 0; index < count; index++) {
       situ_device other = { (uint16_t)kind, (uint16_t)index };
       const situ_backend *backend = situ__backend(other);
-      if (backend->no_memory || !backend->kernel[work->verb] || dtype_outside(work, dtypes_of(other))) continue;
+      if (backend->no_memory || !backend->kernel[work->verb] ||
+          dtype_outside(work, dtypes_of(other)))
+        continue;
       char name[SITU_DEVICE_NAME_MAX];
       situ__text_add(text, "%s%s", found++ ? ", " : "; ", situ_device_name(other, name));
     }
@@ -108,18 +128,22 @@ static void name_those_that_can(situ__text *text, const situ_work *work) {
   situ__text_add(text, found ? " can" : "; no device here can");
 }
 
-static SITU_COLD situ_status unsupported(const char *op, situ_device device, const situ_work *work) {
+static SITU_COLD situ_status unsupported(const char *op, situ_device device,
+                                         const situ_work *work) {
   char name[SITU_DEVICE_NAME_MAX];
   const situ_backend *backend = situ__backend(device);
   situ__text text = { 0 };
   situ_dtype dtype = dtype_outside(work, dtypes_of(device));
   situ_device_name(device, name);
   if (dtype) {
-    situ__text_add(&text, "%s cannot compute with %s (%s)", name, situ_dtype_name(dtype), situ__verb_name(work->verb));
+    situ__text_add(&text, "%s cannot compute with %s (%s)", name, situ_dtype_name(dtype),
+                   situ__verb_name(work->verb));
   } else if (!backend || !backend->kernel[work->verb]) {
-    situ__text_add(&text, "%s has no kernel for %s (%s)", name, situ__verb_name(work->verb), situ_dtype_name(dtype_of(work)));
+    situ__text_add(&text, "%s has no kernel for %s (%s)", name, situ__verb_name(work->verb),
+                   situ_dtype_name(dtype_of(work)));
   } else {
-    situ__text_add(&text, "%s cannot do %s for %s like this", name, situ__verb_name(work->verb), situ_dtype_name(dtype_of(work)));
+    situ__text_add(&text, "%s cannot do %s for %s like this", name, situ__verb_name(work->verb),
+                   situ_dtype_name(dtype_of(work)));
   }
   name_those_that_can(&text, work);
   situ_status status = situ__fail(SITU_E_UNSUPPORTED, op, "%s", text.data ? text.data : name);
@@ -148,9 +172,10 @@ static void wrote_outputs(const situ_work *work) {
   }
 }
 
-static SITU_COLD situ_status failed(const char *op, situ_device device, const situ_work *work, situ_status status,
-                                    uint64_t before) {
-  if (status == SITU_E_UNSUPPORTED && situ__error_count() == before) return unsupported(op, device, work);
+static SITU_COLD situ_status failed(const char *op, situ_device device, const situ_work *work,
+                                    situ_status status, uint64_t before) {
+  if (status == SITU_E_UNSUPPORTED && situ__error_count() == before)
+    return unsupported(op, device, work);
   return situ__device_failed(op, device, status, before, situ__verb_name(work->verb));
 }
 
@@ -176,5 +201,6 @@ situ_status situ_synchronize(situ_device device) {
   if (status != SITU_OK || !backend->synchronize) return status;
   uint64_t before = situ__error_count();
   status = backend->synchronize(device.index);
-  return status == SITU_OK ? SITU_OK : situ__device_failed(op, device, status, before, "queued work");
+  return status == SITU_OK ? SITU_OK
+                           : situ__device_failed(op, device, status, before, "queued work");
 }

@@ -1,4 +1,5 @@
-/* The simulated device's memory: the host cannot touch it, it has a budget, and its allocator loses nothing.
+/* The simulated device's memory: the host cannot touch it, it has a budget, and its allocator
+   loses nothing.
    SPDX-License-Identifier: MIT */
 /* test-devices: sim:0 */
 #include <setjmp.h>
@@ -24,7 +25,8 @@ static int fresh(void **state) {
   (void)state;
   (void)situ_error_mode(SITU_ERROR_QUIET);
   situ_error_clear();
-  return situ_sim_create(2) != SITU_OK || situ_sim_reset(0) != SITU_OK || situ_empty_cache(sim) != SITU_OK;
+  return situ_sim_create(2) != SITU_OK || situ_sim_reset(0) != SITU_OK ||
+         situ_empty_cache(sim) != SITU_OK;
 }
 
 /* The signal that kills a child which reads (or writes) there; 0: it lived. */
@@ -65,7 +67,9 @@ static void budget(void **state) {
   assert_non_null(a);
   assert_null(situ__storage_new("zeros", sim, 512 << 10));
   assert_int_equal(situ_error(), SITU_E_NOMEM);
-  assert_non_null(strstr(situ_error_message(), "zeros: no memory for 524288 bytes on sim:0 (786432 bytes are in use there)"));
+  assert_non_null(
+      strstr(situ_error_message(),
+             "zeros: no memory for 524288 bytes on sim:0 (786432 bytes are in use there)"));
   assert_int_equal(situ_sim_stats(0, &st), SITU_OK);
   assert_int_equal(st.used, 768 << 10);
   assert_int_equal(st.budget, 1 << 20);
@@ -84,7 +88,8 @@ static void budget(void **state) {
   assert_int_equal(p.memory_total, 0);
 }
 
-/* The arena itself: pseudo-random blocks never overlap, and all addresses come back together in the end. */
+/* The arena itself: pseudo-random blocks never overlap, and all addresses come back together in
+   the end. */
 static void arena(void **state) {
   (void)state;
   enum { COUNT = 300 };
@@ -108,7 +113,8 @@ static void arena(void **state) {
       assert_true(situ__sim_owns(&arena, block[i], bytes[i]));
       memset(situ__sim_alias(&arena, block[i]), (int)i, bytes[i]);
     }
-    for (size_t k = 1; k < arena.count; k++) assert_true(arena.free[k - 1].at + arena.free[k - 1].bytes < arena.free[k].at);
+    for (size_t k = 1; k < arena.count; k++)
+      assert_true(arena.free[k - 1].at + arena.free[k - 1].bytes < arena.free[k].at);
   }
   for (unsigned i = 0; i < COUNT; i++)
     if (block[i]) situ__sim_arena_free(&arena, block[i], bytes[i]);
@@ -173,8 +179,10 @@ static void switches(void **state) {
 
 int main(void) {
   const struct CMUnitTest tests[] = {
-    cmocka_unit_test_setup(host_cannot_touch_it, fresh), cmocka_unit_test_setup(budget, fresh),
-    cmocka_unit_test_setup(arena, fresh),                cmocka_unit_test_setup(neighbours_survive, fresh),
+    cmocka_unit_test_setup(host_cannot_touch_it, fresh),
+    cmocka_unit_test_setup(budget, fresh),
+    cmocka_unit_test_setup(arena, fresh),
+    cmocka_unit_test_setup(neighbours_survive, fresh),
     cmocka_unit_test_setup(switches, fresh),
   };
   return cmocka_run_group_tests_name("backend/sim_memory", tests, NULL, NULL);

@@ -1,4 +1,5 @@
-/* The simulated device's queue: work runs later, in order, on what it was given; failures come late; faults on schedule.
+/* The simulated device's queue: work runs later, in order, on what it was given; failures come
+   late; faults on schedule.
    SPDX-License-Identifier: MIT */
 /* test-devices: sim:0 */
 #include <pthread.h>
@@ -23,32 +24,47 @@ static int fresh(void **state) {
   (void)state;
   (void)situ_error_mode(SITU_ERROR_QUIET);
   situ_error_clear();
-  return situ_sim_create(2) != SITU_OK || situ_sim_reset(0) != SITU_OK || situ_sim_reset(1) != SITU_OK ||
-         situ_empty_cache(sim) != SITU_OK;
+  return situ_sim_create(2) != SITU_OK || situ_sim_reset(0) != SITU_OK ||
+         situ_sim_reset(1) != SITU_OK || situ_empty_cache(sim) != SITU_OK;
 }
 
 static situ_view_desc row(situ_device device) {
   situ_storage *s = situ__storage_new("test", device, N * sizeof(float));
   assert_non_null(s);
-  return (situ_view_desc){ .storage = s, .dtype = SITU_F32, .ndim = 1, .contiguous = true, .numel = N, .size = { N },
+  return (situ_view_desc){ .storage = s,
+                           .dtype = SITU_F32,
+                           .ndim = 1,
+                           .contiguous = true,
+                           .numel = N,
+                           .size = { N },
                            .stride = { 1 } };
 }
 
 static situ_status fill(situ_view_desc *y, double value) {
-  return situ__run("fill", y->storage->device, &(situ_work){ .verb = SITU_VERB_FILL, .compute = SITU_F32, .outs = 1,
-                                                             .out = { y }, .scalar = { value } });
+  return situ__run("fill", y->storage->device,
+                   &(situ_work){ .verb = SITU_VERB_FILL,
+                                 .compute = SITU_F32,
+                                 .outs = 1,
+                                 .out = { y },
+                                 .scalar = { value } });
 }
 
 static situ_status add(situ_view_desc *a, situ_view_desc *b, situ_view_desc *y) {
-  return situ__run("add", y->storage->device, &(situ_work){ .verb = SITU_VERB_BINARY, .op = SITU_BINARY_add,
-                                                            .compute = SITU_F32, .ins = 2, .in = { a, b }, .outs = 1,
-                                                            .out = { y } });
+  return situ__run("add", y->storage->device,
+                   &(situ_work){ .verb = SITU_VERB_BINARY,
+                                 .op = SITU_BINARY_add,
+                                 .compute = SITU_F32,
+                                 .ins = 2,
+                                 .in = { a, b },
+                                 .outs = 1,
+                                 .out = { y } });
 }
 
 /* The value that all elements have; checks that it is one. */
 static float value(const situ_view_desc *v) {
   float out[N];
-  assert_int_equal(situ__copy_to_host("read", v->storage, 0, out, sizeof out, SITU__COPY_READ), SITU_OK);
+  assert_int_equal(situ__copy_to_host("read", v->storage, 0, out, sizeof out, SITU__COPY_READ),
+                   SITU_OK);
   for (int i = 1; i < N; i++) assert_true(out[i] == out[0]);
   return out[0];
 }
@@ -83,7 +99,8 @@ static void takes_what_it_needs(void **state) {
   (void)state;
   float host[N] = { 5, 5, 5, 5, 5, 5, 5, 5 };
   situ_view_desc a = row(sim), y = row(sim);
-  assert_int_equal(situ__copy_from_host("t", a.storage, 0, host, sizeof host, SITU__COPY_USER), SITU_OK);
+  assert_int_equal(situ__copy_from_host("t", a.storage, 0, host, sizeof host, SITU__COPY_USER),
+                   SITU_OK);
   memset(host, 0, sizeof host);
   {
     situ_view_desc in = a, out = y;
@@ -111,7 +128,8 @@ static void in_order(void **state) {
   for (int i = 0; i < 100; i++) {
     for (int k = 0; k < N; k++) host[k] = (float)i;
     sum += (float)i;
-    assert_int_equal(situ__copy_from_host("t", a.storage, 0, host, sizeof host, SITU__COPY_USER), SITU_OK);
+    assert_int_equal(situ__copy_from_host("t", a.storage, 0, host, sizeof host, SITU__COPY_USER),
+                     SITU_OK);
     assert_int_equal(add(&y, &a, &y), SITU_OK);
   }
   situ__storage_release(a.storage);
@@ -137,10 +155,14 @@ static void between_devices(void **state) {
   situ_view_desc a = row(sim), b = row(sim1);
   assert_int_equal(fill(&a, 3), SITU_OK);
   assert_int_equal(fill(&b, 0), SITU_OK); /* queued there: must not run after the copy */
-  assert_int_equal(situ__copy_storage("to", b.storage, 0, a.storage, 0, N * sizeof(float), SITU__COPY_USER), SITU_OK);
+  assert_int_equal(
+      situ__copy_storage("to", b.storage, 0, a.storage, 0, N * sizeof(float), SITU__COPY_USER),
+      SITU_OK);
   assert_int_equal(fill(&a, 9), SITU_OK);
   assert_true(value(&b) == 3);
-  assert_int_equal(situ__copy_storage("to", a.storage, 0, b.storage, 0, N * sizeof(float), SITU__COPY_USER), SITU_OK);
+  assert_int_equal(
+      situ__copy_storage("to", a.storage, 0, b.storage, 0, N * sizeof(float), SITU__COPY_USER),
+      SITU_OK);
   assert_true(value(&a) == 3);
   situ__storage_release(a.storage);
   situ__storage_release(b.storage);
@@ -155,17 +177,22 @@ static void late_failure(void **state) {
   assert_int_equal(fill(&a, 1), SITU_OK);
   assert_int_equal(situ_synchronize(sim), SITU_OK);
   assert_int_equal(situ_sim_fail(0, SITU_SIM_LATE, 2, false), SITU_OK);
-  for (int i = 0; i < 3; i++) assert_int_equal(fill(&a, 2 + i), SITU_OK); /* launching says nothing */
+  for (int i = 0; i < 3; i++)
+    assert_int_equal(fill(&a, 2 + i), SITU_OK); /* launching says nothing */
   assert_int_equal(situ_error(), SITU_OK);
-  assert_int_equal(situ__copy_to_host("read", a.storage, 0, untouched, sizeof untouched, SITU__COPY_READ), SITU_E_NOMEM);
+  assert_int_equal(
+      situ__copy_to_host("read", a.storage, 0, untouched, sizeof untouched, SITU__COPY_READ),
+      SITU_E_NOMEM);
   assert_true(untouched[0] == 42);
   assert_string_equal(situ_error_op(), "fill");
-  assert_non_null(strstr(situ_error_message(), "fill: was queued on sim:0 and failed there: out of resources"));
+  assert_non_null(
+      strstr(situ_error_message(), "fill: was queued on sim:0 and failed there: out of resources"));
   assert_int_equal(situ_synchronize(sim), SITU_OK); /* told once */
   situ__storage_release(a.storage);
 }
 
-/* A kernel that meets an error itself, in a thread that did not launch it and has an error of its own. */
+/* A kernel that meets an error itself, in a thread that did not launch it and has an error of its
+   own. */
 static void *free_on_another_thread(void *storage) {
   situ_status before = situ__null("own", "x");
   situ__storage_release(storage);
@@ -180,14 +207,24 @@ static void failure_in_the_kernel(void **state) {
   situ_view_desc x = row(sim), y = row(sim);
   situ_storage *s = situ__storage_new("test", sim, sizeof(int64_t));
   int64_t far = 1000;
-  situ_view_desc index = { .storage = s, .dtype = SITU_I64, .ndim = 1, .contiguous = true, .numel = 1, .size = { 1 },
+  situ_view_desc index = { .storage = s,
+                           .dtype = SITU_I64,
+                           .ndim = 1,
+                           .contiguous = true,
+                           .numel = 1,
+                           .size = { 1 },
                            .stride = { 1 } };
   situ_view_desc out = y;
   out.numel = out.size[0] = 1;
   assert_int_equal(fill(&x, 1), SITU_OK);
   assert_int_equal(situ__copy_from_host("t", s, 0, &far, sizeof far, SITU__COPY_USER), SITU_OK);
-  situ_work gather = { .verb = SITU_VERB_GATHER, .op = SITU_INDEX_ROWS, .compute = SITU_F32, .ins = 2, .in = { &x, &index },
-                       .outs = 1, .out = { &out } };
+  situ_work gather = { .verb = SITU_VERB_GATHER,
+                       .op = SITU_INDEX_ROWS,
+                       .compute = SITU_F32,
+                       .ins = 2,
+                       .in = { &x, &index },
+                       .outs = 1,
+                       .out = { &out } };
   assert_int_equal(situ__run("index_select", sim, &gather), SITU_OK);
   assert_int_equal(fill(&x, 5), SITU_OK); /* what follows still runs */
   assert_int_equal(pthread_create(&thread, NULL, free_on_another_thread, s), 0);
@@ -207,18 +244,22 @@ static void faults_on_schedule(void **state) {
   situ_view_desc a = row(sim);
   assert_int_equal(situ_sim_fail(0, SITU_SIM_COPY, 3, false), SITU_OK);
   for (int i = 1; i <= 5; i++) {
-    situ_status status = i % 2 ? situ__copy_from_host("t", a.storage, 0, host, sizeof host, SITU__COPY_USER)
-                               : situ__copy_to_host("t", a.storage, 0, host, sizeof host, SITU__COPY_USER);
+    situ_status status =
+        i % 2 ? situ__copy_from_host("t", a.storage, 0, host, sizeof host, SITU__COPY_USER)
+              : situ__copy_to_host("t", a.storage, 0, host, sizeof host, SITU__COPY_USER);
     assert_int_equal(status, i == 3 ? SITU_E_IO : SITU_OK);
   }
   assert_int_equal(situ_sim_fail(0, SITU_SIM_COPY, 2, true), SITU_OK);
   for (int i = 1; i <= 4; i++)
-    assert_int_equal(situ__copy_to_host("t", a.storage, 0, host, sizeof host, SITU__COPY_USER), i >= 2 ? SITU_E_IO : SITU_OK);
+    assert_int_equal(situ__copy_to_host("t", a.storage, 0, host, sizeof host, SITU__COPY_USER),
+                     i >= 2 ? SITU_E_IO : SITU_OK);
   assert_int_equal(situ_sim_fail(0, SITU_SIM_COPY, 0, true), SITU_OK);
-  assert_int_equal(situ__copy_to_host("t", a.storage, 0, host, sizeof host, SITU__COPY_USER), SITU_OK);
+  assert_int_equal(situ__copy_to_host("t", a.storage, 0, host, sizeof host, SITU__COPY_USER),
+                   SITU_OK);
   situ_view_desc b = row(sim1);
   assert_int_equal(situ_sim_fail(1, SITU_SIM_COPY, 1, true), SITU_OK);
-  assert_int_equal(situ__copy_storage("t", b.storage, 0, a.storage, 0, 4, SITU__COPY_USER), SITU_E_IO);
+  assert_int_equal(situ__copy_storage("t", b.storage, 0, a.storage, 0, 4, SITU__COPY_USER),
+                   SITU_E_IO);
   situ__storage_release(b.storage);
 
   situ_error_clear();
@@ -249,12 +290,19 @@ static void lost_at_any_moment(void **state) {
     situ_storage *s = situ__storage_new("t", sim, sizeof host); /* 1 */
     assert_true((s == NULL) == (nth == 1));
     if (!s) continue;
-    situ_view_desc a = { .storage = s, .dtype = SITU_F32, .ndim = 1, .contiguous = true, .numel = N, .size = { N },
+    situ_view_desc a = { .storage = s,
+                         .dtype = SITU_F32,
+                         .ndim = 1,
+                         .contiguous = true,
+                         .numel = N,
+                         .size = { N },
                          .stride = { 1 } };
     assert_int_equal(fill(&a, 1), nth <= 2 ? SITU_E_LOST : SITU_OK);
-    assert_int_equal(situ__copy_from_host("t", s, 0, host, sizeof host, SITU__COPY_USER), nth <= 3 ? SITU_E_LOST : SITU_OK);
+    assert_int_equal(situ__copy_from_host("t", s, 0, host, sizeof host, SITU__COPY_USER),
+                     nth <= 3 ? SITU_E_LOST : SITU_OK);
     assert_int_equal(situ_synchronize(sim), nth <= 4 ? SITU_E_LOST : SITU_OK);
-    assert_int_equal(situ__copy_to_host("t", s, 0, host, sizeof host, SITU__COPY_USER), nth <= 5 ? SITU_E_LOST : SITU_OK);
+    assert_int_equal(situ__copy_to_host("t", s, 0, host, sizeof host, SITU__COPY_USER),
+                     nth <= 5 ? SITU_E_LOST : SITU_OK);
     situ__storage_release(s);
     assert_int_equal(situ_live_bytes(), live);
   }
@@ -293,7 +341,8 @@ static void no_memory_for_the_queue(void **state) {
   situ_fail_allocation(1, false);
   assert_int_equal(fill(&a, 1), SITU_E_NOMEM);
   situ_fail_allocation(1, false);
-  assert_int_equal(situ__copy_from_host("t", a.storage, 0, host, sizeof host, SITU__COPY_USER), SITU_E_NOMEM);
+  assert_int_equal(situ__copy_from_host("t", a.storage, 0, host, sizeof host, SITU__COPY_USER),
+                   SITU_E_NOMEM);
   situ_fail_allocation(0, false);
   assert_int_equal(a.storage->version, 0);
   assert_int_equal(fill(&a, 2), SITU_OK);
@@ -316,7 +365,8 @@ static void many_threads(void **state) {
   pthread_t thread[4];
   situ_view_desc one = row(sim);
   assert_int_equal(fill(&one, 1), SITU_OK);
-  for (int i = 0; i < 4; i++) assert_int_equal(pthread_create(&thread[i], NULL, launch_many, &one), 0);
+  for (int i = 0; i < 4; i++)
+    assert_int_equal(pthread_create(&thread[i], NULL, launch_many, &one), 0);
   for (int i = 0; i < 4; i++) {
     void *result;
     assert_int_equal(pthread_join(thread[i], &result), 0);
@@ -327,12 +377,18 @@ static void many_threads(void **state) {
 
 int main(void) {
   const struct CMUnitTest tests[] = {
-    cmocka_unit_test_setup(runs_when_somebody_waits, fresh), cmocka_unit_test_setup(takes_what_it_needs, fresh),
-    cmocka_unit_test_setup(in_order, fresh),                 cmocka_unit_test_setup(full_queue_runs, fresh),
-    cmocka_unit_test_setup(between_devices, fresh),          cmocka_unit_test_setup(late_failure, fresh),
-    cmocka_unit_test_setup(failure_in_the_kernel, fresh),    cmocka_unit_test_setup(faults_on_schedule, fresh),
-    cmocka_unit_test_setup(lost_at_any_moment, fresh),       cmocka_unit_test_setup(operands_must_be_here, fresh),
-    cmocka_unit_test_setup(no_memory_for_the_queue, fresh),  cmocka_unit_test_setup(many_threads, fresh),
+    cmocka_unit_test_setup(runs_when_somebody_waits, fresh),
+    cmocka_unit_test_setup(takes_what_it_needs, fresh),
+    cmocka_unit_test_setup(in_order, fresh),
+    cmocka_unit_test_setup(full_queue_runs, fresh),
+    cmocka_unit_test_setup(between_devices, fresh),
+    cmocka_unit_test_setup(late_failure, fresh),
+    cmocka_unit_test_setup(failure_in_the_kernel, fresh),
+    cmocka_unit_test_setup(faults_on_schedule, fresh),
+    cmocka_unit_test_setup(lost_at_any_moment, fresh),
+    cmocka_unit_test_setup(operands_must_be_here, fresh),
+    cmocka_unit_test_setup(no_memory_for_the_queue, fresh),
+    cmocka_unit_test_setup(many_threads, fresh),
   };
   return cmocka_run_group_tests_name("backend/sim_queue", tests, NULL, NULL);
 }

@@ -24,7 +24,8 @@ static void overflow_is_no_memory(void **state) {
 
 static void zero_bytes_are_memory(void **state) {
   (void)state;
-  void *a = situ__alloc(0), *b = situ__aligned(64, 0), *c = situ__calloc(0, 8), *d = situ__small_alloc(0);
+  void *a = situ__alloc(0), *b = situ__aligned(64, 0), *c = situ__calloc(0, 8),
+       *d = situ__small_alloc(0);
   assert_non_null(a);
   assert_non_null(b);
   assert_non_null(c);
@@ -165,14 +166,21 @@ static void hook_sees_everything(void **state) {
   situ__small_free(small, 64);
   situ__small_trim();
   situ_set_allocator(NULL);
-  assert_in_range(held, 0, 1); /* the heads of this thread's lists may have been made meanwhile, and stay */
+  assert_in_range(held, 0,
+                  1); /* the heads of this thread's lists may have been made meanwhile, and stay */
 }
 
 int main(void) {
   const struct CMUnitTest tests[] = {
-    cmocka_unit_test(overflow_is_no_memory), cmocka_unit_test(zero_bytes_are_memory), cmocka_unit_test(alignment),
-    cmocka_unit_test(copies_text),           cmocka_unit_test(nth_fails_once),        cmocka_unit_test(sticky_fails_on),
-    cmocka_unit_test(lists_can_fail),        cmocka_unit_test(lists_reuse),           cmocka_unit_test(hook_sees_everything),
+    cmocka_unit_test(overflow_is_no_memory),
+    cmocka_unit_test(zero_bytes_are_memory),
+    cmocka_unit_test(alignment),
+    cmocka_unit_test(copies_text),
+    cmocka_unit_test(nth_fails_once),
+    cmocka_unit_test(sticky_fails_on),
+    cmocka_unit_test(lists_can_fail),
+    cmocka_unit_test(lists_reuse),
+    cmocka_unit_test(hook_sees_everything),
   };
   return cmocka_run_group_tests_name("base/alloc", tests, NULL, NULL);
 }

@@ -58,7 +58,8 @@ static void first_one_stays(void **state) {
   assert_int_equal(situ__fail(SITU_E_INDEX, "gather", "later"), SITU_E_INDEX);
   assert_int_equal(situ_error(), SITU_E_SHAPE);
   assert_string_equal(situ_error_op(), "matmul");
-  assert_ptr_equal(strstr(situ_error_message(), "matmul: 784 and 768 differ"), situ_error_message());
+  assert_ptr_equal(strstr(situ_error_message(), "matmul: 784 and 768 differ"),
+                   situ_error_message());
   assert_int_equal(situ__error_count(), before + 2);
   assert_int_equal(logged, 1);
   situ_error_clear();
@@ -109,11 +110,19 @@ static void operands(void **state) {
   (void)state;
   char role[] = "input";
   situ_error_operand list[2] = {
-    { .operand = "input", .tensor = "batch.x", .role = role, .device = "cpu", .shape = "[32, 784]", .dtype = "f32",
-      .placed = "created at data.c:88", .odd = true },
+    { .operand = "input",
+      .tensor = "batch.x",
+      .role = role,
+      .device = "cpu",
+      .shape = "[32, 784]",
+      .dtype = "f32",
+      .placed = "created at data.c:88",
+      .odd = true },
     { .operand = "weight", .device = "sim:0" },
   };
-  assert_int_equal(situ__fail_operands(SITU_E_DEVICE, "linear", list, 2, "device mismatch in %s", "linear"), SITU_E_DEVICE);
+  assert_int_equal(
+      situ__fail_operands(SITU_E_DEVICE, "linear", list, 2, "device mismatch in %s", "linear"),
+      SITU_E_DEVICE);
   memset(role, '?', sizeof role - 1); /* texts are copied */
   const situ_error_operand *kept;
   assert_int_equal(situ_error_operands(&kept), 2);
@@ -186,10 +195,14 @@ static void set_aside(void **state) {
 
 int main(void) {
   const struct CMUnitTest tests[] = {
-    cmocka_unit_test_setup(no_error, fresh),        cmocka_unit_test_setup(names, fresh),
-    cmocka_unit_test_setup(first_one_stays, fresh), cmocka_unit_test_setup(null_operand, fresh),
-    cmocka_unit_test_setup(modes, fresh),           cmocka_unit_test_setup(long_text_is_cut, fresh),
-    cmocka_unit_test_setup(operands, fresh),        cmocka_unit_test_setup(kept_without_memory, fresh),
+    cmocka_unit_test_setup(no_error, fresh),
+    cmocka_unit_test_setup(names, fresh),
+    cmocka_unit_test_setup(first_one_stays, fresh),
+    cmocka_unit_test_setup(null_operand, fresh),
+    cmocka_unit_test_setup(modes, fresh),
+    cmocka_unit_test_setup(long_text_is_cut, fresh),
+    cmocka_unit_test_setup(operands, fresh),
+    cmocka_unit_test_setup(kept_without_memory, fresh),
     cmocka_unit_test_setup(set_aside, fresh),
   };
   return cmocka_run_group_tests_name("base/fail", tests, NULL, NULL);

@@ -1,4 +1,5 @@
-/* The thread pool: every chunk once, the same chunks for any number of threads, no hang in odd places.
+/* The thread pool: every chunk once, the same chunks for any number of threads, no hang in odd
+   places.
    SPDX-License-Identifier: MIT */
 #include <pthread.h>
 #include <sched.h>
@@ -16,7 +17,11 @@
 #include "situ/device.h"
 #include "situ/error.h"
 
-typedef struct { uint8_t *seen; int64_t count, grain; int bad; } cover;
+typedef struct {
+  uint8_t *seen;
+  int64_t count, grain;
+  int bad;
+} cover;
 
 static void mark(int64_t begin, int64_t end, void *payload) {
   cover *c = payload;
@@ -74,8 +79,13 @@ static void largest_counts(void **state) {
   assert_int_equal(calls, 2);
 }
 
-/* A sum whose rounding depends on the order: equal bits show that chunks do not depend on the threads. */
-typedef struct { const float *x; double part[64]; int64_t grain; } sum;
+/* A sum whose rounding depends on the order: equal bits show that chunks do not depend on the
+   threads. */
+typedef struct {
+  const float *x;
+  double part[64];
+  int64_t grain;
+} sum;
 
 static void add_up(int64_t begin, int64_t end, void *payload) {
   sum *s = payload;
@@ -90,7 +100,8 @@ static void same_bits_for_any_number_of_threads(void **state) {
   float *x = malloc(COUNT * sizeof *x);
   assert_non_null(x);
   uint32_t random = 1;
-  for (int i = 0; i < COUNT; i++) x[i] = (float)(random = random * 1664525u + 1013904223u) * 1e-9f - 2.0f;
+  for (int i = 0; i < COUNT; i++)
+    x[i] = (float)(random = random * 1664525u + 1013904223u) * 1e-9f - 2.0f;
   double first[64];
   for (int threads = 1; threads <= 8; threads++) {
     assert_true(situ__pool_set_threads(threads));
@@ -130,7 +141,8 @@ static void nested(int64_t begin, int64_t end, void *payload) {
   int64_t ones = 0;
   for (int i = 0; i < 100; i++) ones += seen[i] == 1;
   __atomic_add_fetch(total, c.bad ? 0 : ones, __ATOMIC_RELAXED);
-  if (situ__pool_set_threads(2)) __atomic_add_fetch(total, 1000000, __ATOMIC_RELAXED); /* it would wait for itself */
+  if (situ__pool_set_threads(2))
+    __atomic_add_fetch(total, 1000000, __ATOMIC_RELAXED); /* it would wait for itself */
 }
 
 static void nested_loops_run_in_place(void **state) {
@@ -159,7 +171,8 @@ static void callers_at_once(void **state) {
   int bad = 0;
   pthread_t thread[3];
   assert_true(situ__pool_set_threads(4));
-  for (int i = 0; i < 3; i++) assert_int_equal(pthread_create(&thread[i], NULL, call_often, &bad), 0);
+  for (int i = 0; i < 3; i++)
+    assert_int_equal(pthread_create(&thread[i], NULL, call_often, &bad), 0);
   call_often(&bad);
   for (int i = 0; i < 3; i++) assert_int_equal(pthread_join(thread[i], NULL), 0);
   assert_int_equal(bad, 0);
@@ -189,7 +202,8 @@ static void need_start(int64_t begin, int64_t end, void *payload) {
   (void)begin, (void)end;
   pthread_t *caller = payload;
   nanosleep(&(struct timespec){ .tv_nsec = 2000000 }, NULL);
-  if (!pthread_equal(*caller, pthread_self()) && started_here != 1) __atomic_add_fetch(&started, 1000, __ATOMIC_RELAXED);
+  if (!pthread_equal(*caller, pthread_self()) && started_here != 1)
+    __atomic_add_fetch(&started, 1000, __ATOMIC_RELAXED);
 }
 
 /* Also on workers that ran before it was set. */
@@ -224,7 +238,8 @@ static void default_number(void **state) {
   (void)state;
   cpu_set_t set;
   assert_int_equal(sched_getaffinity(0, sizeof set, &set), 0);
-  assert_int_equal(situ_get_num_threads(), getenv("SITU_NUM_THREADS") ? atoi(getenv("SITU_NUM_THREADS")) : CPU_COUNT(&set));
+  assert_int_equal(situ_get_num_threads(),
+                   getenv("SITU_NUM_THREADS") ? atoi(getenv("SITU_NUM_THREADS")) : CPU_COUNT(&set));
 }
 
 int main(void) {

@@ -77,7 +77,7 @@ static void failure_is_remembered(void **state) {
 
 int main(void) {
   const struct CMUnitTest tests[] = {
-    cmocka_unit_test(grows), cmocka_unit_test(long_pieces), cmocka_unit_test(dims),
+    cmocka_unit_test(grows), cmocka_unit_test(long_pieces),           cmocka_unit_test(dims),
     cmocka_unit_test(json),  cmocka_unit_test(failure_is_remembered),
   };
   return cmocka_run_group_tests_name("base/text", tests, NULL, NULL);

@@ -13,13 +13,15 @@
 #include "device/device.h"
 #include "situ/sys/sim.h"
 
-static const situ_device cpu = { SITU_CPU, 0 }, sim0 = { SITU_SIM, 0 }, sim1 = { SITU_SIM, 1 }, meta = { SITU_META, 0 };
+static const situ_device cpu = { SITU_CPU, 0 }, sim0 = { SITU_SIM, 0 }, sim1 = { SITU_SIM, 1 },
+                         meta = { SITU_META, 0 };
 
 static int fresh(void **state) {
   (void)state;
   (void)situ_error_mode(SITU_ERROR_QUIET);
   situ_error_clear();
-  return situ_sim_create(2) != SITU_OK || situ_sim_reset(0) != SITU_OK || situ_sim_reset(1) != SITU_OK;
+  return situ_sim_create(2) != SITU_OK || situ_sim_reset(0) != SITU_OK ||
+         situ_sim_reset(1) != SITU_OK;
 }
 
 static situ_storage *make(situ_device device, size_t bytes) {
@@ -67,10 +69,13 @@ static void refused(void **state) {
   assert_int_equal(situ__copy_to_host("t", s, 10, byte, 0, SITU__COPY_USER), SITU_OK);
   assert_int_equal(s->version, 0);
   situ_error_clear();
-  assert_int_equal(situ__copy_from_host("copy_", nothing, 0, byte, 1, SITU__COPY_USER), SITU_E_UNSUPPORTED);
+  assert_int_equal(situ__copy_from_host("copy_", nothing, 0, byte, 1, SITU__COPY_USER),
+                   SITU_E_UNSUPPORTED);
   assert_non_null(strstr(situ_error_message(), "copy_: a tensor on meta has no values"));
-  assert_int_equal(situ__copy_storage("t", s, 0, nothing, 0, 1, SITU__COPY_USER), SITU_E_UNSUPPORTED);
-  assert_int_equal(situ__copy_storage("t", nothing, 0, s, 0, 1, SITU__COPY_USER), SITU_E_UNSUPPORTED);
+  assert_int_equal(situ__copy_storage("t", s, 0, nothing, 0, 1, SITU__COPY_USER),
+                   SITU_E_UNSUPPORTED);
+  assert_int_equal(situ__copy_storage("t", nothing, 0, s, 0, 1, SITU__COPY_USER),
+                   SITU_E_UNSUPPORTED);
   situ__storage_release(s);
   situ__storage_release(nothing);
 }
@@ -103,15 +108,18 @@ static void notes_what_crosses(void **state) {
   situ_storage *c = make(cpu, 300), *a = make(sim0, 300), *b = make(sim1, 300);
   situ__transfer t[8];
   situ__ledger_mark sum;
-  assert_int_equal(situ__copy_from_host("before", a, 0, bytes, 300, SITU__COPY_USER), SITU_OK); /* nobody records yet */
+  assert_int_equal(situ__copy_from_host("before", a, 0, bytes, 300, SITU__COPY_USER),
+                   SITU_OK); /* nobody records yet */
   situ__ledger_mark mark = situ__ledger_start();
   assert_true(situ__ledger_recording());
   assert_int_equal(situ__copy_from_host("from_host", a, 0, bytes, 100, SITU__COPY_USER), SITU_OK);
   assert_int_equal(situ__copy_storage("to", b, 0, a, 0, 20, SITU__COPY_MOVE), SITU_OK);
   assert_int_equal(situ__copy_storage("to", c, 0, b, 0, 30, SITU__COPY_USER), SITU_OK);
   assert_int_equal(situ__copy_to_host("item", b, 0, bytes, 4, SITU__COPY_READ), SITU_OK);
-  assert_int_equal(situ__copy_from_host("host", c, 0, bytes, 100, SITU__COPY_USER), SITU_OK);  /* one memory */
-  assert_int_equal(situ__copy_from_host("none", a, 0, bytes, 0, SITU__COPY_USER), SITU_OK);    /* no bytes */
+  assert_int_equal(situ__copy_from_host("host", c, 0, bytes, 100, SITU__COPY_USER),
+                   SITU_OK); /* one memory */
+  assert_int_equal(situ__copy_from_host("none", a, 0, bytes, 0, SITU__COPY_USER),
+                   SITU_OK); /* no bytes */
   assert_int_equal(situ__ledger_read(&mark, &sum, t, 8), 4);
   assert_int_equal(sum.count, 4);
   assert_int_equal(sum.bytes, 154);
@@ -160,7 +168,8 @@ static void long_records(void **state) {
   situ__transfer *t = malloc((KEPT + 10) * sizeof *t);
   assert_non_null(t);
   situ__ledger_mark sum, mark = situ__ledger_start();
-  for (uint64_t i = 0; i < COUNT; i++) situ__ledger_note(&(situ__transfer){ .bytes = i, .op = "x" });
+  for (uint64_t i = 0; i < COUNT; i++)
+    situ__ledger_note(&(situ__transfer){ .bytes = i, .op = "x" });
   assert_int_equal(situ__ledger_read(&mark, &sum, t, KEPT + 10), KEPT);
   assert_int_equal(sum.count, COUNT);
   assert_int_equal(sum.bytes, (uint64_t)COUNT * (COUNT - 1) / 2);
@@ -178,7 +187,8 @@ static void notes_of_all_threads(void **state) {
   (void)state;
   pthread_t thread[3];
   situ__ledger_mark sum, mark = situ__ledger_start();
-  for (int i = 0; i < 3; i++) assert_int_equal(pthread_create(&thread[i], NULL, note_many, NULL), 0);
+  for (int i = 0; i < 3; i++)
+    assert_int_equal(pthread_create(&thread[i], NULL, note_many, NULL), 0);
   (void)note_many(NULL);
   for (int i = 0; i < 3; i++) assert_int_equal(pthread_join(thread[i], NULL), 0);
   assert_int_equal(situ__ledger_read(&mark, &sum, NULL, 0), 0);
@@ -189,9 +199,12 @@ static void notes_of_all_threads(void **state) {
 
 int main(void) {
   const struct CMUnitTest tests[] = {
-    cmocka_unit_test_setup(any_to_any, fresh),          cmocka_unit_test_setup(refused, fresh),
-    cmocka_unit_test_setup(failing_copy, fresh),        cmocka_unit_test_setup(notes_what_crosses, fresh),
-    cmocka_unit_test_setup(recorders_nest, fresh),      cmocka_unit_test_setup(long_records, fresh),
+    cmocka_unit_test_setup(any_to_any, fresh),
+    cmocka_unit_test_setup(refused, fresh),
+    cmocka_unit_test_setup(failing_copy, fresh),
+    cmocka_unit_test_setup(notes_what_crosses, fresh),
+    cmocka_unit_test_setup(recorders_nest, fresh),
+    cmocka_unit_test_setup(long_records, fresh),
     cmocka_unit_test_setup(notes_of_all_threads, fresh),
   };
   return cmocka_run_group_tests_name("device/copy", tests, NULL, NULL);

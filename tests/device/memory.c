@@ -20,8 +20,8 @@ static int fresh(void **state) {
   (void)state;
   (void)situ_error_mode(SITU_ERROR_QUIET);
   situ_error_clear();
-  return situ_sim_create(1) != SITU_OK || situ_sim_reset(0) != SITU_OK || situ_empty_cache(sim) != SITU_OK ||
-         situ_empty_cache(cpu) != SITU_OK;
+  return situ_sim_create(1) != SITU_OK || situ_sim_reset(0) != SITU_OK ||
+         situ_empty_cache(sim) != SITU_OK || situ_empty_cache(cpu) != SITU_OK;
 }
 
 static void *take(situ_device device, size_t bytes) {
@@ -100,7 +100,8 @@ static void statistics(void **state) {
     int64_t live = situ_live_bytes();
     situ__memory_stats(device, &used, &cached);
     assert_int_equal(cached, 0);
-    situ_storage *small = situ__storage_new("test", device, 1000), *large = situ__storage_new("test", device, 3000000);
+    situ_storage *small = situ__storage_new("test", device, 1000),
+                 *large = situ__storage_new("test", device, 3000000);
     situ__memory_stats(device, &used_after, &cached_after);
     assert_int_equal(used_after - used, 3001000);
     assert_int_equal(situ_live_bytes() - live, 3001000);
@@ -109,7 +110,8 @@ static void statistics(void **state) {
     situ__memory_stats(device, &used_after, &cached_after);
     assert_int_equal(used_after, used);
     assert_int_equal(situ_live_bytes(), live);
-    assert_in_range(cached_after, 3001000, 3001000 * 9 / 8); /* kept, and at most an eighth is wasted */
+    assert_in_range(cached_after, 3001000,
+                    3001000 * 9 / 8); /* kept, and at most an eighth is wasted */
     situ_device_properties p;
     assert_int_equal(situ_device_info(device, &p), SITU_OK);
     assert_int_equal(p.memory_cached, cached_after);
@@ -150,7 +152,8 @@ static void foreign(void **state) {
   int released = 0;
   float values[4] = { 1, 2, 3, 4 };
   int64_t live = situ_live_bytes();
-  situ_storage *s = situ__storage_foreign("from_blob", values, sizeof values, count_release, &released);
+  situ_storage *s =
+      situ__storage_foreign("from_blob", values, sizeof values, count_release, &released);
   assert_ptr_equal(s->data, values);
   assert_int_equal(situ_live_bytes() - live, sizeof values);
   assert_false(s->flags & SITU_STORAGE_UNWRITTEN); /* it has values */
@@ -171,7 +174,8 @@ static void foreign(void **state) {
 
 static void impossible_sizes(void **state) {
   (void)state;
-  static const size_t bytes[] = { (size_t)1 << 60, (size_t)1 << 62, ((size_t)1 << 62) + 1, SIZE_MAX };
+  static const size_t bytes[] = { (size_t)1 << 60, (size_t)1 << 62, ((size_t)1 << 62) + 1,
+                                  SIZE_MAX };
   int64_t live = situ_live_bytes();
   for (int which = 0; which < 2; which++) {
     for (size_t i = 0; i < sizeof bytes / sizeof *bytes; i++) {
@@ -224,7 +228,11 @@ static void full_cache_is_emptied(void **state) {
 
 /* ---- threads ---- */
 
-typedef struct { pthread_mutex_t lock; situ_storage *slot[64]; int bad; } exchange;
+typedef struct {
+  pthread_mutex_t lock;
+  situ_storage *slot[64];
+  int bad;
+} exchange;
 
 /* Storages made by one thread and freed by another, of host and device. */
 static void *trade(void *payload) {
@@ -233,7 +241,8 @@ static void *trade(void *payload) {
   for (int i = 0; i < 6000; i++) {
     random = random * 1664525u + 1013904223u;
     situ_device device = (random >> 20 & 7) == 0 ? sim : cpu;
-    situ_storage *s = situ__storage_new("test", device, 1 + (random >> 8) % ((random >> 24 & 31) == 0 ? 2000000 : 3000));
+    situ_storage *s = situ__storage_new(
+        "test", device, 1 + (random >> 8) % ((random >> 24 & 31) == 0 ? 2000000 : 3000));
     if (!s) __atomic_add_fetch(&e->bad, 1, __ATOMIC_RELAXED);
     if (s && device.kind == SITU_CPU) memset(s->data, 1, s->bytes);
     pthread_mutex_lock(&e->lock);
@@ -259,7 +268,8 @@ static void many_threads(void **state) {
 
 static void *keep_some(void *unused) {
   void *data[100];
-  for (int i = 0; i < 100; i++) data[i] = situ__memory_alloc("test", cpu, 1000, &data[i]) == SITU_OK ? data[i] : NULL;
+  for (int i = 0; i < 100; i++)
+    data[i] = situ__memory_alloc("test", cpu, 1000, &data[i]) == SITU_OK ? data[i] : NULL;
   for (int i = 0; i < 100; i++) situ__memory_free(cpu, data[i], 1000);
   return unused;
 }
@@ -284,12 +294,18 @@ static void thread_exit_gives_back(void **state) {
 
 int main(void) {
   const struct CMUnitTest tests[] = {
-    cmocka_unit_test_setup(sizes, fresh),           cmocka_unit_test_setup(no_overlap, fresh),
-    cmocka_unit_test_setup(reuses, fresh),          cmocka_unit_test_setup(large_blocks_are_aligned, fresh),
-    cmocka_unit_test_setup(statistics, fresh),      cmocka_unit_test_setup(storage, fresh),
-    cmocka_unit_test_setup(foreign, fresh),         cmocka_unit_test_setup(impossible_sizes, fresh),
-    cmocka_unit_test_setup(every_failure, fresh),   cmocka_unit_test_setup(full_cache_is_emptied, fresh),
-    cmocka_unit_test_setup(many_threads, fresh),    cmocka_unit_test_setup(thread_exit_gives_back, fresh),
+    cmocka_unit_test_setup(sizes, fresh),
+    cmocka_unit_test_setup(no_overlap, fresh),
+    cmocka_unit_test_setup(reuses, fresh),
+    cmocka_unit_test_setup(large_blocks_are_aligned, fresh),
+    cmocka_unit_test_setup(statistics, fresh),
+    cmocka_unit_test_setup(storage, fresh),
+    cmocka_unit_test_setup(foreign, fresh),
+    cmocka_unit_test_setup(impossible_sizes, fresh),
+    cmocka_unit_test_setup(every_failure, fresh),
+    cmocka_unit_test_setup(full_cache_is_emptied, fresh),
+    cmocka_unit_test_setup(many_threads, fresh),
+    cmocka_unit_test_setup(thread_exit_gives_back, fresh),
   };
   return cmocka_run_group_tests_name("device/memory", tests, NULL, NULL);
 }

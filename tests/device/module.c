@@ -1,4 +1,5 @@
-/* Backends in modules: every way in which one can be missing or wrong has its own reason, and nothing relative is opened.
+/* Backends in modules: every way in which one can be missing or wrong has its own reason, and
+   nothing relative is opened.
    SPDX-License-Identifier: MIT */
 #include <setjmp.h>
 #include <stdarg.h>
@@ -27,7 +28,8 @@ static void not_there(void **state) {
   char reason[512] = "";
   assert_int_equal(setenv("SITU_MODULE_DIR", "/nowhere", 1), 0);
   assert_null(situ__module_open("cuda", SITU_CUDA, reason, sizeof reason));
-  assert_string_equal(reason, "this build has no cuda module (looked for /nowhere/libsitu-cuda.so)");
+  assert_string_equal(reason,
+                      "this build has no cuda module (looked for /nowhere/libsitu-cuda.so)");
 }
 
 static void beside_the_library(void **state) {

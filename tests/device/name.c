@@ -21,17 +21,22 @@ static int fresh(void **state) {
 
 static void accepted(void **state) {
   (void)state;
-  static const struct { const char *name; situ_device device; const char *again; } rows[] = {
-    { "cpu", { SITU_CPU, 0 }, "cpu" },         { "cpu:0", { SITU_CPU, 0 }, "cpu" },
-    { "meta", { SITU_META, 0 }, "meta" },      { "meta:0", { SITU_META, 0 }, "meta" },
-    { "sim", { SITU_SIM, 0 }, "sim:0" },       { "sim:1", { SITU_SIM, 1 }, "sim:1" },
-    { "cuda", { SITU_CUDA, 0 }, "cuda:0" },    { "cuda:0", { SITU_CUDA, 0 }, "cuda:0" },
+  static const struct {
+    const char *name;
+    situ_device device;
+    const char *again;
+  } rows[] = {
+    { "cpu", { SITU_CPU, 0 }, "cpu" },           { "cpu:0", { SITU_CPU, 0 }, "cpu" },
+    { "meta", { SITU_META, 0 }, "meta" },        { "meta:0", { SITU_META, 0 }, "meta" },
+    { "sim", { SITU_SIM, 0 }, "sim:0" },         { "sim:1", { SITU_SIM, 1 }, "sim:1" },
+    { "cuda", { SITU_CUDA, 0 }, "cuda:0" },      { "cuda:0", { SITU_CUDA, 0 }, "cuda:0" },
     { "cuda:63", { SITU_CUDA, 63 }, "cuda:63" }, { "opencl:1", { SITU_OPENCL, 1 }, "opencl:1" },
   };
   char buffer[SITU_DEVICE_NAME_MAX];
   for (size_t i = 0; i < sizeof rows / sizeof *rows; i++) {
     bool exists = rows[i].device.kind <= SITU_SIM;
-    if (!exists && situ_device_count(rows[i].device.kind == SITU_CUDA ? "cuda" : "opencl") > 0) continue;
+    if (!exists && situ_device_count(rows[i].device.kind == SITU_CUDA ? "cuda" : "opencl") > 0)
+      continue;
     situ_device device = { 99, 99 };
     assert_int_equal(situ_device_parse(rows[i].name, &device), SITU_OK);
     assert_true(situ_device_equal(device, rows[i].device));
@@ -44,7 +49,9 @@ static void accepted(void **state) {
 
 static void refused(void **state) {
   (void)state;
-  static const struct { const char *name, *why, *meant; } rows[] = {
+  static const struct {
+    const char *name, *why, *meant;
+  } rows[] = {
     { "", "the name is empty", "cpu" },
     { "cuda:300", "an index is below 64, and there is no cuda device", "cuda:0" },
     { "cuda:99999999999999999999", "an index is below 64", "cuda:0" },
@@ -85,9 +92,11 @@ static void refused(void **state) {
     assert_true(device.kind == 7 && device.index == 7); /* left alone */
     assert_int_equal(situ_error(), SITU_E_ARG);
     assert_string_equal(situ_error_op(), "device_parse");
-    if (!strstr(situ_error_message(), rows[i].why)) fail_msg("%s: %s", rows[i].name, situ_error_message());
+    if (!strstr(situ_error_message(), rows[i].why))
+      fail_msg("%s: %s", rows[i].name, situ_error_message());
     (void)snprintf(meant, sizeof meant, "did you mean \"%s\"?", rows[i].meant ? rows[i].meant : "");
-    if (rows[i].meant && !strstr(situ_error_message(), meant)) fail_msg("%s: %s", rows[i].name, situ_error_message());
+    if (rows[i].meant && !strstr(situ_error_message(), meant))
+      fail_msg("%s: %s", rows[i].name, situ_error_message());
     assert_int_equal(situ_dev(rows[i].name).kind, SITU_DEVICE_KINDS);
   }
 }

@@ -14,7 +14,8 @@
 #include "situ/sys/sim.h"
 #include "situ_config.h"
 
-/* Libraries without line tables, or a toolchain without objcopy, can say less; what they say must still be true. */
+/* Libraries without line tables, or a toolchain without objcopy, can say less; what they say must
+   still be true. */
 static void check_line(const char *text, int line, const char *function) {
   char wanted[128];
 #ifdef SITU_HAVE_LIBDW
@@ -65,7 +66,8 @@ static void small_buffers(void **state) {
   char text[8];
   memset(text, 'x', sizeof text);
   assert_string_equal(situ__site_text(NULL, text, sizeof text), "");
-  (void)situ__site_text((void *)(uintptr_t)16, text, 0); assert_int_equal(*text, 0); /* untouched */
+  (void)situ__site_text((void *)(uintptr_t)16, text, 0);
+  assert_int_equal(*text, 0); /* untouched */
   void *here = __builtin_return_address(0);
   (void)situ__site_text(here, text, sizeof text);
   assert_in_range(strlen(text), 1, 7);

@@ -23,12 +23,19 @@ static int fresh(void **state) {
 static situ_view_desc row(situ_device device, int64_t count) {
   situ_storage *s = situ__storage_new("test", device, (size_t)count * 4);
   assert_non_null(s);
-  return (situ_view_desc){ .storage = s, .dtype = SITU_F32, .ndim = 1, .contiguous = true, .numel = count, .size = { count },
+  return (situ_view_desc){ .storage = s,
+                           .dtype = SITU_F32,
+                           .ndim = 1,
+                           .contiguous = true,
+                           .numel = count,
+                           .size = { count },
                            .stride = { 1 } };
 }
 
 static situ_work fill(const situ_view_desc *y, double value) {
-  return (situ_work){ .verb = SITU_VERB_FILL, .compute = SITU_F32, .outs = 1, .out = { y }, .scalar = { value } };
+  return (situ_work){
+    .verb = SITU_VERB_FILL, .compute = SITU_F32, .outs = 1, .out = { y }, .scalar = { value }
+  };
 }
 
 static void versions_count_writes(void **state) {
@@ -42,14 +49,20 @@ static void versions_count_writes(void **state) {
     assert_int_equal(situ__run("fill", device[i], &f), SITU_OK);
     assert_int_equal(a.storage->version, 2);
     assert_int_equal(a.storage->flags, 0);
-    situ_work add = { .verb = SITU_VERB_BINARY, .op = SITU_BINARY_add, .compute = SITU_F32, .ins = 2, .in = { &a, &a },
-                      .outs = 1, .out = { &b } };
+    situ_work add = { .verb = SITU_VERB_BINARY,
+                      .op = SITU_BINARY_add,
+                      .compute = SITU_F32,
+                      .ins = 2,
+                      .in = { &a, &a },
+                      .outs = 1,
+                      .out = { &b } };
     assert_int_equal(situ__run("add", device[i], &add), SITU_OK);
     assert_int_equal(a.storage->version, 2); /* inputs are not written */
     assert_int_equal(b.storage->version, 1);
     if (device[i].kind != SITU_META) {
       float out[6];
-      assert_int_equal(situ__copy_to_host("read", b.storage, 0, out, sizeof out, SITU__COPY_READ), SITU_OK);
+      assert_int_equal(situ__copy_to_host("read", b.storage, 0, out, sizeof out, SITU__COPY_READ),
+                       SITU_OK);
       for (int k = 0; k < 6; k++) assert_true(out[k] == 4.0f);
     }
     situ__storage_release(a.storage);
@@ -107,7 +120,8 @@ static void verbs(void **state) {
     assert_string_not_equal(situ__verb_name((situ_verb)verb), "?");
   }
   assert_false(situ__has_verb(cpu, SITU_VERBS));
-  assert_false(situ__has_verb((situ_device){ SITU_CUDA, 0 }, SITU_VERB_FILL) && !situ_cuda_is_available());
+  assert_false(situ__has_verb((situ_device){ SITU_CUDA, 0 }, SITU_VERB_FILL) &&
+               !situ_cuda_is_available());
   assert_string_equal(situ__verb_name(SITU_VERBS), "?");
 }
 
@@ -124,7 +138,8 @@ static void lost_is_for_good(void **state) {
   assert_int_equal(situ__run("fill", sim, &w), SITU_E_LOST);
   assert_non_null(strstr(situ_error_message(), "fill: sim:0 is lost")); /* the same text */
   assert_int_equal(situ_synchronize(sim), SITU_E_LOST);
-  assert_int_equal(situ__copy_to_host("read", y.storage, 0, bytes, 16, SITU__COPY_READ), SITU_E_LOST);
+  assert_int_equal(situ__copy_to_host("read", y.storage, 0, bytes, 16, SITU__COPY_READ),
+                   SITU_E_LOST);
   assert_null(situ__storage_new("empty", sim, 4));
   assert_int_equal(situ_error(), SITU_E_LOST);
   int64_t live = situ__live_bytes();

@@ -1,4 +1,5 @@
-/* meta: tensors with shapes and dtypes but no values. No memory is taken and no kernel is ever called.
+/* meta: tensors with shapes and dtypes but no values. No memory is taken and no kernel is ever
+   called.
    SPDX-License-Identifier: MIT */
 #include <stdio.h>
 

@@ -1,4 +1,5 @@
-/* A simulated device's memory: pages mapped twice, once without access, and a first-fit allocator over them.
+/* A simulated device's memory: pages mapped twice, once without access, and a first-fit allocator
+   over them.
    SPDX-License-Identifier: MIT */
 #include <string.h>
 #include <sys/mman.h>
@@ -74,7 +75,8 @@ void *situ__sim_arena_alloc(situ__sim_arena *arena, size_t bytes) {
 
 /* The whole pages between two addresses; what the system does not take stays with us. */
 static void give_pages_back(char *begin, char *end) {
-  uintptr_t page = (uintptr_t)sysconf(_SC_PAGESIZE), first = ((uintptr_t)begin + page - 1) / page * page;
+  uintptr_t page = (uintptr_t)sysconf(_SC_PAGESIZE),
+            first = ((uintptr_t)begin + page - 1) / page * page;
   uintptr_t last = (uintptr_t)end / page * page;
   if (last > first) (void)madvise(begin + (first - (uintptr_t)begin), last - first, MADV_REMOVE);
 }

@@ -8,23 +8,23 @@
 #include "device/device.h"
 #include "situ/sys/sim.h"
 
-/* ---- arena.c: a stretch of addresses that the host cannot touch, and the same memory where the device can -------- */
+/* ---- arena.c: addresses that the host cannot touch, and the same memory for the device ---- */
 typedef struct situ__sim_extent {
   size_t at, bytes;
 } situ__sim_extent;
 
 typedef struct situ__sim_arena {
-  char  *handle;  /* no access: what alloc hands out */
-  char  *alias;   /* the same pages, readable and writable: only for kernels and copies of this backend */
-  situ__sim_extent *free;  /* in order of address, never two that touch */
+  char *handle; /* no access: what alloc hands out */
+  char *alias;  /* the same pages with access, for kernels and copies of this backend alone */
+  situ__sim_extent *free; /* in order of address, never two that touch */
   size_t count, capacity;
-  size_t live;    /* allocations: free has room for that many and one more, so that freeing never needs memory */
+  size_t live; /* allocations; free has room for one extent more, so that freeing never needs any */
 } situ__sim_arena;
 
 size_t situ__sim_arena_most(void);
 /* NULL: no memory, or no stretch that is long enough. */
 void *situ__sim_arena_alloc(situ__sim_arena *arena, size_t bytes);
-void  situ__sim_arena_free(situ__sim_arena *arena, void *handle, size_t bytes);
+void situ__sim_arena_free(situ__sim_arena *arena, void *handle, size_t bytes);
 /* The device's own way to the memory behind a handle; NULL stays NULL. */
 static inline char *situ__sim_alias(const situ__sim_arena *arena, const void *handle) {
   return handle ? arena->alias + ((const char *)handle - arena->handle) : NULL;
@@ -34,43 +34,45 @@ static inline bool situ__sim_owns(const situ__sim_arena *arena, const void *hand
   return arena->handle && at <= most && bytes <= most - at;
 }
 
-/* ---- queue.c: work in order, later ----------------------------------------------------------------------------- */
+/* ---- queue.c: work in order, later -------------------------------------------------------- */
 typedef struct situ__sim_command situ__sim_command;
 
 /* A fault on schedule. */
 typedef struct situ__sim_fault {
   uint64_t nth, seen;
-  bool     sticky;
+  bool sticky;
 } situ__sim_fault;
 
 typedef struct situ__sim {
-  pthread_mutex_t   lock;  /* over all that follows */
-  int               index;
-  situ__sim_arena   arena;
+  pthread_mutex_t lock; /* over all that follows */
+  int index;
+  situ__sim_arena arena;
   situ__sim_command *first, **last;
-  size_t            queued_bytes;
-  situ_status       late;  /* the first failure in the queue that nobody has been told of */
-  situ_verb         late_verb;
-  char              late_text[512];
-  uint32_t          missing;  /* dtypes */
-  bool              lost;
-  situ__sim_fault   fault[SITU_SIM_FAULTS];
+  size_t queued_bytes;
+  situ_status late; /* the first failure in the queue that nobody has been told of */
+  situ_verb late_verb;
+  char late_text[512];
+  uint32_t missing; /* dtypes */
+  bool lost;
+  situ__sim_fault fault[SITU_SIM_FAULTS];
   situ_sim_statistics stats;
 } situ__sim;
 
 /* Refuses operands that are not here or reach past their storage. Needs no lock. */
 situ_status situ__sim_check(const situ__sim *sim, const situ_work *work);
-/* Copies work into the queue. Here and below the lock is held, so no error is recorded: a log function may call us. */
+/* Copies work into the queue. Here and below the lock is held, so no error is recorded: a log
+   function may call us. */
 situ_status situ__sim_queue_work(situ__sim *sim, const situ_work *work, bool doomed);
-situ_status situ__sim_queue_copy(situ__sim *sim, void *handle, size_t at, const void *host, size_t bytes);
+situ_status situ__sim_queue_copy(situ__sim *sim, void *handle, size_t at, const void *host,
+                                 size_t bytes);
 /* Runs all that is queued; a failure is kept in `late`. */
 void situ__sim_run(situ__sim *sim);
 
-/* ---- backend.c ------------------------------------------------------------------------------------------------- */
+/* ---- backend.c ---------------------------------------------------------------------------- */
 /* Device `index`, locked; NULL: there is none. */
 situ__sim *situ__sim_lock(int index);
 void situ__sim_unlock(situ__sim *sim);
-int  situ__sim_count(void);
+int situ__sim_count(void);
 /* At least this many from now on. */
 void situ__sim_grow(int count);
 enum { SITU__SIM_BUDGET = 1 << 30 };
