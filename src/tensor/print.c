@@ -42,13 +42,15 @@ static void choose(printer *p, int64_t count) {
     if (x > high) high = x;
   }
   bool any = low <= high;
+  p->width = 1;
   p->scientific = p->floating && any && (p->whole ? high / low > 1e3 && high > 1e8 : high / low > 1e3 || high > 1e8 || low < 1e-4);
   if (p->whole && any && high > 1e8) p->scientific = p->floating;
   char item[64];
   for (int64_t i = 0; i < count; i++) {
     format(p, p->value[i], item);
     int length = (int)strlen(item);
-    if (length > p->width) p->width = length;
+    bool counts = !p->floating || (isfinite(p->value[i]) && p->value[i] != 0);  /* torch's rule: columns fit these */
+    if (counts && length > p->width) p->width = length;
   }
 }
 
@@ -79,7 +81,7 @@ static void row(printer *p, int dim, int64_t first) {
       situ__text_add(&p->text, "%*s", p->indent + dim + 1, "");
     }
     if (gap) {
-      situ__text_add(&p->text, last ? "..., " : "...,");
+      situ__text_add(&p->text, last ? " ..., " : "...,");
       shown++;
       if (!last) {
         for (int d = dim; d < v->ndim - 1; d++) situ__text_add(&p->text, "\n");
