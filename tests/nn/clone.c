@@ -1,0 +1,140 @@
+/* Deep copies: nothing shared with the original, everything shared inside kept.
+   SPDX-License-Identifier: MIT */
+#include <stdlib.h>
+#include <string.h>
+
+#include "support/modules.h"
+
+typedef struct tied {
+  situ_nn_module base;
+  situ_nn_module *fc;
+  situ_tensor *weight, *count;
+  char *note; /* its own memory */
+  int number;
+} tied;
+
+static situ_tensor *tied_forward(situ_nn_module *self, situ_tensor *x) {
+  return situ_linear(x, ((tied *)self)->weight, NULL);
+}
+static int copied, released;
+static void tied_release(situ_nn_module *self) {
+  free(((tied *)self)->note);
+  released++;
+}
+static situ_status tied_copy(situ_nn_module *copy, const situ_nn_module *self) {
+  assert_null(((tied *)copy)->weight); /* registered parts come later */
+  ((tied *)copy)->note = malloc(20);
+  memcpy(((tied *)copy)->note, ((const tied *)self)->note, 20);
+  copied++;
+  return SITU_OK;
+}
+static situ_status no_copy(situ_nn_module *copy, const situ_nn_module *self) {
+  (void)copy, (void)self;
+  return SITU_E_IO;
+}
+static const situ_nn_type tied_type = { .name = "Tied",
+                                        .size = sizeof(tied),
+                                        .forward = tied_forward,
+                                        .release = tied_release,
+                                        .copy = tied_copy };
+static const situ_nn_type careless_type = {
+  .name = "Careless", .size = sizeof(tied), .forward = tied_forward, .release = tied_release
+};
+static const situ_nn_type failing_type = { .name = "Failing",
+                                           .size = sizeof(tied),
+                                           .forward = tied_forward,
+                                           .release = tied_release,
+                                           .copy = no_copy };
+
+static tied *make(const situ_nn_type *type) {
+  tied *m = situ_nn_alloc(type);
+  situ_nn_child(m, fc, situ_nn_linear(2, 2, &(situ_nn_linear_options){ HERE }));
+  situ_nn_param(m, weight, situ_nn_get_tensor(m->fc, "weight"));
+  situ_nn_transient_buffer(m, count, TI64(SITU_SCALAR, 3));
+  m->note = calloc(1, 20);
+  m->number = 42;
+  return (tied *)situ_nn_done(m);
+}
+
+static void shares_nothing_with_the_original(void **state) {
+  (void)state;
+  copied = released = 0;
+  tied *m = make(&tied_type), *copy;
+  situ_nn_eval(&m->base);
+  copy = (tied *)situ_nn_clone(&m->base);
+  assert_non_null(copy);
+  assert_int_equal(copy->number, 42);
+  assert_false(copy->base.training || copy->fc->training);
+  assert_ptr_not_equal(copy->weight, m->weight);
+  assert_ptr_not_equal(copy->note, m->note);
+  assert_false(situ_shares_storage(copy->weight, m->weight));
+  expect_same(copy->weight, m->weight, 0, 0);
+  assert_true(situ_requires_grad(copy->weight) && situ_is_leaf(copy->weight));
+  assert_true(situ_device_equal(situ_device_of(copy->count), test_device()));
+  assert_string_equal(situ_name(copy->weight), situ_name(m->weight));
+  /* What was tied is tied. */
+  assert_ptr_equal(situ_nn_get_tensor(copy->fc, "weight"), copy->weight);
+  assert_int_equal(situ_nn_num_parameters(&copy->base), 6);
+  situ_nn_free(&m->base);
+  assert_non_null(situ_nn_init_ones_(copy->weight));
+  expect_exact(situ_nn_get_tensor(copy->fc, "weight"), SITU_SHAPE(2, 2), 1, 1, 1, 1);
+  situ_nn_free(&copy->base);
+  assert_int_equal(copied, 1);
+  assert_int_equal(released, 2);
+}
+
+static situ_status count_calls(situ_nn_module *m, situ_tree **inputs, situ_tree **output,
+                               void *payload) {
+  (void)m, (void)inputs, (void)output;
+  ++*(int *)payload;
+  return SITU_OK;
+}
+
+static void gradients_frozen_parameters_and_hooks_come_along(void **state) {
+  (void)state;
+  int calls = 0;
+  situ_nn_module *m = situ_nn_linear(2, 2, &(situ_nn_linear_options){ HERE });
+  situ_tensor *weight = situ_nn_get_tensor(m, "weight");
+  assert_int_equal(situ_set_grad(weight, T32(SITU_SHAPE(2, 2), 1, 2, 3, 4)), SITU_OK);
+  situ_requires_grad_(situ_nn_get_tensor(m, "bias"), false);
+  assert_int_equal(situ_nn_register_forward_hook(m, count_calls, &calls, NULL), SITU_OK);
+  situ_nn_module *copy = situ_nn_clone(m);
+  situ_nn_free(m);
+  expect_exact(situ_grad(situ_nn_get_tensor(copy, "weight")), SITU_SHAPE(2, 2), 1, 2, 3, 4);
+  assert_false(situ_requires_grad(situ_nn_get_tensor(copy, "bias")));
+  assert_non_null(situ_nn_forward(copy, T32(SITU_SHAPE(1, 2), 1, 1)));
+  assert_int_equal(calls, 1);
+  situ_nn_free(copy);
+}
+
+static void shared_modules_stay_shared(void **state) {
+  (void)state;
+  situ_nn_module *shared = situ_nn_linear(2, 2, &(situ_nn_linear_options){ HERE });
+  situ_nn_module *m = situ_nn_sequential(shared, situ_nn_retain(shared)), *copy = situ_nn_clone(m);
+  assert_ptr_equal(situ_nn_at(copy, 0), situ_nn_at(copy, 1));
+  assert_ptr_not_equal(situ_nn_at(copy, 0), shared);
+  situ_nn_free(m);
+  situ_nn_free(copy);
+}
+
+static void what_cannot_be_copied_is_refused(void **state) {
+  (void)state;
+  released = 0;
+  tied *m = make(&careless_type);
+  expect_refused(situ_nn_clone(&m->base), SITU_E_UNSUPPORTED, "nn_clone", "Careless");
+  situ_nn_free(&m->base);
+  m = make(&failing_type);
+  assert_null(situ_nn_clone(&m->base));
+  situ_nn_free(&m->base);
+  assert_int_equal(released, 2);
+}
+
+int main(void) {
+  const struct CMUnitTest tests[] = {
+    MODULE_TEST(shares_nothing_with_the_original),
+    MODULE_TEST(gradients_frozen_parameters_and_hooks_come_along),
+    MODULE_TEST(shared_modules_stay_shared),
+    MODULE_TEST(what_cannot_be_copied_is_refused),
+  };
+  return cmocka_run_group_tests(tests, NULL, NULL);
+}

@@ -1,0 +1,130 @@
+/* Modules print as torch 1.13 prints them (repr), character by character.
+   SPDX-License-Identifier: MIT */
+#include <string.h>
+
+#include "support/modules.h"
+
+static void expect_text(situ_nn_module *m, const char *want) {
+  char text[4096];
+  int64_t length = situ_nn_to_string(m, text, sizeof text);
+  assert_string_equal(text, want);
+  assert_int_equal(length, strlen(want));
+  char cut[8];
+  assert_int_equal(situ_nn_to_string(m, cut, sizeof cut), length);
+  assert_int_equal(strlen(cut), length < 7 ? length : 7);
+  assert_int_equal(strncmp(cut, want, 7), 0);
+  situ_nn_free(m);
+}
+
+static void leaves(void **state) {
+  (void)state;
+  expect_text(situ_nn_linear(784, 64, NULL), "Linear(in_features=784, out_features=64, bias=True)");
+  expect_text(situ_nn_relu(), "ReLU()");
+  expect_text(situ_nn_conv2d(1, 16, SITU_DIMS(3),
+                             &(situ_nn_conv_options){ .padding = SITU_DIMS(1), .no_bias = true }),
+              "Conv2d(1, 16, kernel_size=(3, 3), stride=(1, 1), padding=(1, 1), bias=False)");
+  expect_text(situ_nn_conv2d(4, 8, SITU_DIMS(3, 5),
+                             &(situ_nn_conv_options){ .stride = SITU_DIMS(2),
+                                                      .dilation = SITU_DIMS(1, 2),
+                                                      .groups = 2,
+                                                      .padding = SITU_DIMS(2),
+                                                      .padding_mode = SITU_PAD_CIRCULAR }),
+              "Conv2d(4, 8, kernel_size=(3, 5), stride=(2, 2), padding=(2, 2), dilation=(1, 2), "
+              "groups=2, padding_mode=circular)");
+  expect_text(situ_nn_conv1d(1, 2, 3, NULL), "Conv1d(1, 2, kernel_size=(3,), stride=(1,))");
+  expect_text(situ_nn_conv_transpose2d(2, 4, SITU_DIMS(3),
+                                       &(situ_nn_conv_options){ .stride = SITU_DIMS(2),
+                                                                .output_padding = SITU_DIMS(1) }),
+              "ConvTranspose2d(2, 4, kernel_size=(3, 3), stride=(2, 2), output_padding=(1, 1))");
+  expect_text(situ_nn_batch_norm2d(16, NULL),
+              "BatchNorm2d(16, eps=1e-05, momentum=0.1, affine=True, track_running_stats=True)");
+  expect_text(
+      situ_nn_batch_norm1d(3, &(situ_nn_batch_norm_options){ .cumulative = true,
+                                                             .no_affine = true,
+                                                             .no_track_running_stats = true }),
+      "BatchNorm1d(3, eps=1e-05, momentum=None, affine=False, track_running_stats=False)");
+  expect_text(situ_nn_layer_norm(SITU_SHAPE(64), NULL),
+              "LayerNorm((64,), eps=1e-05, elementwise_affine=True)");
+  expect_text(situ_nn_layer_norm(SITU_SHAPE(2, 3),
+                                 &(situ_nn_norm_options){ .eps = 1e-6, .no_affine = true }),
+              "LayerNorm((2, 3), eps=1e-06, elementwise_affine=False)");
+  expect_text(situ_nn_group_norm(2, 4, NULL), "GroupNorm(2, 4, eps=1e-05, affine=True)");
+  expect_text(situ_nn_rms_norm(SITU_SHAPE(8), NULL),
+              "RMSNorm((8,), eps=None, elementwise_affine=True)");
+  expect_text(situ_nn_dropout(0.25), "Dropout(p=0.25, inplace=False)");
+  expect_text(situ_nn_embedding(10, 3, NULL), "Embedding(10, 3)");
+  expect_text(
+      situ_nn_embedding(10, 3,
+                        &(situ_nn_embedding_options){ .has_padding_idx = true, .padding_idx = -1 }),
+      "Embedding(10, 3, padding_idx=9)");
+  expect_text(situ_nn_leaky_relu(0.01), "LeakyReLU(negative_slope=0.01)");
+  expect_text(situ_nn_elu(1), "ELU(alpha=1.0)");
+  expect_text(situ_nn_gelu(SITU_GELU_NONE), "GELU(approximate='none')");
+  expect_text(situ_nn_gelu(SITU_GELU_TANH), "GELU(approximate='tanh')");
+  expect_text(situ_nn_softplus(1, 20), "Softplus(beta=1.0, threshold=20.0)");
+  expect_text(situ_nn_hardtanh(-1, 1), "Hardtanh(min_val=-1.0, max_val=1.0)");
+  expect_text(situ_nn_softmax(1), "Softmax(dim=1)");
+  expect_text(situ_nn_log_softmax(-1), "LogSoftmax(dim=-1)");
+  expect_text(situ_nn_max_pool2d(SITU_DIMS(2), NULL),
+              "MaxPool2d(kernel_size=2, stride=2, padding=0, dilation=1, ceil_mode=False)");
+  expect_text(
+      situ_nn_max_pool2d(SITU_DIMS(3, 2), &(situ_pool_options){ .stride = SITU_DIMS(2, 1),
+                                                                .padding = SITU_DIMS(1),
+                                                                .ceil_mode = true }),
+      "MaxPool2d(kernel_size=(3, 2), stride=(2, 1), padding=1, dilation=1, ceil_mode=True)");
+  expect_text(situ_nn_avg_pool2d(SITU_DIMS(3), &(situ_pool_options){ .stride = SITU_DIMS(2),
+                                                                     .padding = SITU_DIMS(1) }),
+              "AvgPool2d(kernel_size=3, stride=2, padding=1)");
+  expect_text(situ_nn_adaptive_avg_pool2d(SITU_DIMS(2, 3)),
+              "AdaptiveAvgPool2d(output_size=(2, 3))");
+  expect_text(situ_nn_flatten(1, -1), "Flatten(start_dim=1, end_dim=-1)");
+  expect_text(situ_nn_cross_entropy_loss(NULL), "CrossEntropyLoss()");
+  expect_text(situ_nn_lazy_linear(3, NULL), "LazyLinear(in_features=0, out_features=3, bias=True)");
+}
+
+static void numbers_are_pythons(void **state) {
+  (void)state;
+  static const struct {
+    double value;
+    const char *text;
+  } row[] = {
+    { 0, "0.0" },
+    { 1, "1.0" },
+    { 20, "20.0" },
+    { 1e-5, "1e-05" },
+    { 0.1, "0.1" },
+    { 1.0 / 3, "0.3333333333333333" },
+    { 1e15, "1000000000000000.0" },
+    { 1e16, "1e+16" },
+    { -250, "-250.0" },
+    { 123456.75, "123456.75" },
+  };
+  for (size_t i = 0; i < sizeof row / sizeof *row; i++) {
+    char want[64] = "ELU(alpha=";
+    expect_text(situ_nn_elu(row[i].value), strcat(strcat(want, row[i].text), ")"));
+  }
+}
+
+static void trees_are_indented(void **state) {
+  (void)state;
+  expect_text(situ_nn_module_list_of(0, NULL), "ModuleList()");
+  situ_nn_module *m =
+      situ_nn_sequential(situ_nn_linear(2, 3, &(situ_nn_linear_options){ .no_bias = true }),
+                         situ_nn_put(situ_nn_module_dict(), "a", situ_nn_tanh()),
+                         situ_nn_multihead_attention(4, 2, NULL));
+  expect_text(m, "Sequential(\n"
+                 "  (0): Linear(in_features=2, out_features=3, bias=False)\n"
+                 "  (1): ModuleDict(\n"
+                 "    (a): Tanh()\n"
+                 "  )\n"
+                 "  (2): MultiheadAttention(\n"
+                 "    (out_proj): Linear(in_features=4, out_features=4, bias=True)\n"
+                 "  )\n"
+                 ")");
+}
+
+int main(void) {
+  const struct CMUnitTest tests[] = { MODULE_TEST(leaves), MODULE_TEST(numbers_are_pythons),
+                                      MODULE_TEST(trees_are_indented) };
+  return cmocka_run_group_tests(tests, NULL, NULL);
+}

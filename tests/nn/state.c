@@ -1,0 +1,181 @@
+/* State dicts: torch's names, loading that is all or nothing, one error with every problem in it.
+   SPDX-License-Identifier: MIT */
+#include <string.h>
+
+#include "support/modules.h"
+
+static situ_nn_module *fc(int64_t in, int64_t out) {
+  return situ_nn_linear(in, out, &(situ_nn_linear_options){ HERE });
+}
+
+static void expect_keys(situ_tree *dict, int count, const char *const *keys) {
+  assert_non_null(dict);
+  assert_int_equal(situ_tree_count(dict), count);
+  for (int i = 0; i < count; i++) assert_string_equal(situ_tree_key(dict, i), keys[i]);
+  situ_tree_free(dict);
+}
+#define KEYS(...) \
+  (int)(sizeof((const char *[]){ __VA_ARGS__ }) / sizeof(char *)), (const char *[]) { __VA_ARGS__ }
+
+/* As python3 -c 'print(list(torch.nn.X(...).state_dict()))' lists them. */
+static void names_are_torchs(void **state) {
+  (void)state;
+  situ_nn_module *m = situ_nn_transformer_encoder_layer(
+      8, 2, &(situ_nn_transformer_options){ .dim_feedforward = 16, HERE });
+  expect_keys(situ_nn_state_dict(m),
+              KEYS("self_attn.in_proj_weight", "self_attn.in_proj_bias",
+                   "self_attn.out_proj.weight", "self_attn.out_proj.bias", "linear1.weight",
+                   "linear1.bias", "linear2.weight", "linear2.bias", "norm1.weight", "norm1.bias",
+                   "norm2.weight", "norm2.bias"));
+  situ_nn_free(m);
+  m = situ_nn_multihead_attention(
+      4, 2, &(situ_nn_multihead_attention_options){ .kdim = 3, .vdim = 5, HERE });
+  expect_keys(situ_nn_state_dict(m), KEYS("q_proj_weight", "k_proj_weight", "v_proj_weight",
+                                          "in_proj_bias", "out_proj.weight", "out_proj.bias"));
+  situ_nn_free(m);
+  m = situ_nn_batch_norm2d(3, &(situ_nn_batch_norm_options){ HERE });
+  expect_keys(situ_nn_state_dict(m),
+              KEYS("weight", "bias", "running_mean", "running_var", "num_batches_tracked"));
+  expect_keys(situ_nn_buffers(m), KEYS("running_mean", "running_var", "num_batches_tracked"));
+  expect_keys(situ_nn_parameters(m), KEYS("weight", "bias"));
+  situ_nn_free(m);
+  m = situ_nn_bce_with_logits_loss(NULL, T32(SITU_SHAPE(2), 1, 2), SITU_REDUCTION_MEAN);
+  expect_keys(situ_nn_state_dict(m), KEYS("pos_weight"));
+  situ_nn_free(m);
+}
+
+static void holds_the_modules_own_tensors(void **state) {
+  (void)state;
+  situ_nn_module *m = fc(2, 2);
+  situ_tree *dict = situ_nn_state_dict(m);
+  assert_ptr_equal(situ_tree_get(dict, "weight"), situ_nn_get_tensor(m, "weight"));
+  situ_nn_free(m);
+  assert_int_equal(situ_numel(situ_tree_get(dict, "weight")), 4);
+  situ_tree_free(dict);
+}
+
+static situ_tree *with(situ_tree *dict, const char *key, situ_tensor *t) {
+  return situ_tree_put(dict, key, situ_tree_tensor(t));
+}
+
+static void loads_values_in_place(void **state) {
+  (void)state;
+  situ_nn_module *m =
+      situ_nn_sequential(fc(2, 1), situ_nn_batch_norm1d(1, &(situ_nn_batch_norm_options){ HERE }));
+  situ_tensor *weight = situ_nn_get_tensor(m, "0.weight"), *alias = situ_detach(weight);
+  situ_device cpu = { .kind = SITU_CPU };
+  /* From cpu whatever the module is on, cast from f64, and nested as well as flat. */
+  situ_tree *part = with(situ_tree_dict(), "weight", situ_to(T64(SITU_SHAPE(1, 2), 5, 6), cpu));
+  part = with(part, "bias", T32(SITU_SHAPE(1), 7));
+  situ_tree *dict = situ_tree_put(situ_tree_dict(), "0", part);
+  dict = with(with(dict, "1.weight", T32(SITU_SHAPE(1), 1)), "1.bias", T32(SITU_SHAPE(1), 2));
+  dict = with(with(dict, "1.running_mean", T32(SITU_SHAPE(1), 3)), "1.running_var",
+              T32(SITU_SHAPE(1), 4));
+  dict = with(dict, "1.num_batches_tracked", TI64(SITU_SCALAR, 9));
+  assert_int_equal(situ_nn_load_state_dict(m, dict, NULL), SITU_OK);
+  assert_ptr_equal(situ_nn_get_tensor(m, "0.weight"), weight);
+  expect_exact(alias, SITU_SHAPE(1, 2), 5, 6);
+  expect_exact(situ_nn_get_tensor(m, "0.bias"), SITU_SHAPE(1), 7);
+  expect_exact(situ_nn_get_tensor(m, "1.num_batches_tracked"), SITU_SCALAR, 9);
+  assert_true(situ_requires_grad(weight) && situ_is_leaf(weight));
+  assert_int_equal(situ_dtype_of(weight), SITU_F32);
+  situ_tree_free(dict);
+  situ_nn_free(m);
+}
+
+static void every_problem_is_in_one_error(void **state) {
+  (void)state;
+  situ_nn_module *m = situ_nn_sequential(fc(2, 2), fc(2, 3));
+  situ_tensor *kept = situ_clone(situ_nn_get_tensor(m, "0.bias"));
+  situ_tree *dict = with(situ_tree_dict(), "0.bias", T32(SITU_SHAPE(2), 1, 2));
+  dict = with(with(dict, "1.weight", T32(SITU_SHAPE(2, 2), 1, 2, 3, 4)), "head.weight",
+              T32(SITU_SHAPE(1), 0));
+  assert_int_not_equal(situ_nn_load_state_dict(m, dict, NULL), SITU_OK);
+  assert_non_null(strstr(situ_error_message(), "missing: 0.weight, 1.bias"));
+  assert_non_null(strstr(situ_error_message(), "unexpected: head.weight"));
+  expect_error(SITU_E_ARG, "nn_load_state_dict",
+               "mismatch: 1.weight ([2, 2] f32 in the state, [3, 2] f32 in the module)");
+  /* Nothing has changed, not even what would have fitted. */
+  expect_same(situ_nn_get_tensor(m, "0.bias"), kept, 0, 0);
+  situ_tree_free(dict);
+  situ_nn_free(m);
+}
+
+static void note(situ_nn_load_problem problem, const char *path, void *payload) {
+  char *text = payload;
+  strcat(text, problem == SITU_NN_LOAD_MISSING      ? "-"
+               : problem == SITU_NN_LOAD_UNEXPECTED ? "+"
+                                                    : "!");
+  strcat(text, path);
+}
+
+static void not_strict_loads_what_fits(void **state) {
+  (void)state;
+  char text[200] = "";
+  situ_nn_load_options options = { .not_strict = true, .report = note, .payload = text };
+  situ_nn_module *m = fc(2, 2);
+  situ_tree *dict =
+      with(with(situ_tree_dict(), "bias", T32(SITU_SHAPE(2), 1, 2)), "x", T32(SITU_SHAPE(1), 0));
+  assert_int_equal(situ_nn_load_state_dict(m, dict, &options), SITU_OK);
+  assert_string_equal(text, "-weight+x");
+  expect_exact(situ_nn_get_tensor(m, "bias"), SITU_SHAPE(2), 1, 2);
+  situ_tree_free(dict);
+  /* A shape that differs is refused all the same, as in torch. */
+  dict = with(situ_tree_dict(), "bias", T32(SITU_SHAPE(3), 1, 2, 3));
+  assert_int_equal(situ_nn_load_state_dict(m, dict, &options), SITU_E_SHAPE);
+  expect_error(SITU_E_SHAPE, "nn_load_state_dict", "mismatch: bias");
+  situ_tree_free(dict);
+  situ_nn_free(m);
+}
+
+static void whole_numbers_take_no_fractions(void **state) {
+  (void)state;
+  situ_nn_module *m =
+      situ_nn_batch_norm1d(1, &(situ_nn_batch_norm_options){ .no_affine = true, HERE });
+  situ_tree *dict = with(with(situ_tree_dict(), "running_mean", T32(SITU_SHAPE(1), 1)),
+                         "running_var", T32(SITU_SHAPE(1), 1));
+  dict = with(dict, "num_batches_tracked", T32(SITU_SCALAR, 1.5));
+  assert_int_not_equal(situ_nn_load_state_dict(m, dict, NULL), SITU_OK);
+  expect_error(SITU_E_SHAPE, "nn_load_state_dict", "num_batches_tracked");
+  situ_tree_free(dict);
+  situ_nn_free(m);
+}
+
+static void meta_is_refused_in_both_directions(void **state) {
+  (void)state;
+  situ_device meta = { .kind = SITU_META };
+  situ_nn_module *here = fc(2, 2),
+                 *there = situ_nn_linear(2, 2, &(situ_nn_linear_options){ .device = meta });
+  situ_tree *real = situ_nn_state_dict(here), *empty = situ_nn_state_dict(there);
+  assert_int_not_equal(situ_nn_load_state_dict(there, real, NULL), SITU_OK);
+  expect_error(SITU_E_STATE, "nn_load_state_dict", "weight: the module's is on meta");
+  assert_int_not_equal(situ_nn_load_state_dict(here, empty, NULL), SITU_OK);
+  expect_error(SITU_E_STATE, "nn_load_state_dict", "weight: the state's is on meta");
+  situ_tree_free(real);
+  situ_tree_free(empty);
+  situ_nn_free(here);
+  situ_nn_free(there);
+}
+
+static void a_lazy_layer_has_no_state_yet(void **state) {
+  (void)state;
+  situ_nn_module *m = situ_nn_sequential(situ_nn_lazy_linear(2, NULL));
+  expect_refused(situ_nn_parameters(m), SITU_E_STATE, "nn_parameters",
+                 "0, a LazyLinear has no parameters yet");
+  expect_refused(situ_nn_state_dict(m), SITU_E_STATE, "nn_state_dict", "");
+  situ_nn_free(m);
+}
+
+int main(void) {
+  const struct CMUnitTest tests[] = {
+    MODULE_TEST(names_are_torchs),
+    MODULE_TEST(holds_the_modules_own_tensors),
+    MODULE_TEST(loads_values_in_place),
+    MODULE_TEST(every_problem_is_in_one_error),
+    MODULE_TEST(not_strict_loads_what_fits),
+    MODULE_TEST(whole_numbers_take_no_fractions),
+    MODULE_TEST(meta_is_refused_in_both_directions),
+    MODULE_TEST(a_lazy_layer_has_no_state_yet),
+  };
+  return cmocka_run_group_tests(tests, NULL, NULL);
+}

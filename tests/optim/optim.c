@@ -1,0 +1,385 @@
+/* Optimisers: options and their defaults, groups, steps against the formulas, what is refused, state saved and restored.
+   SPDX-License-Identifier: MIT */
+/* test-devices: cpu sim:0 */
+#include "situ/optim.h"
+
+#include <math.h>
+#include <string.h>
+
+#include "situ/nn.h"
+#include "situ/sys/alloc.h"
+#include "situ/sys/op.h"
+#include "support/test.h"
+
+typedef situ_optim *maker(situ_tree *parameters, const situ_optim_options *options);
+
+static situ_tensor *leaf(double a, double b) {
+  return situ_requires_grad_(T32(SITU_SHAPE(2), a, b), true);
+}
+static situ_tree *named(const char *name, situ_tensor *t) {
+  return situ_tree_put(situ_tree_dict(), name, situ_tree_tensor(t));
+}
+static void give(situ_tensor *p, double a, double b) {
+  assert_int_equal(situ_set_grad(p, T32(SITU_SHAPE(2), a, b)), SITU_OK);
+}
+
+static void defaults_are_torchs(void **state) {
+  (void)state;
+  static const struct {
+    maker *make;
+    double lr, decay, eps;
+  } row[] = {
+    { situ_optim_sgd, 1e-3, 0, -1 },
+    { situ_optim_adam, 1e-3, 0, 1e-8 },
+    { situ_optim_adamw, 1e-3, 1e-2, 1e-8 },
+    { situ_optim_rmsprop, 1e-2, 0, 1e-8 },
+  };
+  for (size_t i = 0; i < sizeof row / sizeof *row; i++) {
+    situ_optim *o = row[i].make(named("p", leaf(1, 2)), NULL);
+    assert_true(situ_optim_get(o, 0, SITU_OPTIM_LR) == row[i].lr);
+    assert_true(situ_optim_get(o, 0, SITU_OPTIM_WEIGHT_DECAY) == row[i].decay);
+    if (row[i].eps > 0) assert_true(situ_optim_get(o, 0, SITU_OPTIM_EPS) == row[i].eps);
+    situ_optim_free(o);
+  }
+}
+
+static void groups_inherit_and_override(void **state) {
+  (void)state;
+  situ_optim *o =
+      situ_optim_adamw(named("a", leaf(1, 2)), &(situ_optim_options){ .lr = 0.5, .amsgrad = true });
+  situ_optim_options second = { .beta2 = 0.9,
+                                .zero = SITU_OPTIM_ZERO(WEIGHT_DECAY) | SITU_OPTIM_ZERO(AMSGRAD) };
+  assert_int_equal(situ_optim_add_param_group(o, named("b", leaf(3, 4)), &second), SITU_OK);
+  assert_int_equal(situ_optim_groups(o), 2);
+  assert_true(situ_optim_get(o, 1, SITU_OPTIM_LR) == 0.5);
+  assert_true(situ_optim_get(o, 0, SITU_OPTIM_WEIGHT_DECAY) == 1e-2 &&
+              situ_optim_get(o, 1, SITU_OPTIM_WEIGHT_DECAY) == 0);
+  assert_true(situ_optim_get(o, 0, SITU_OPTIM_BETA2) == 0.999 &&
+              situ_optim_get(o, 1, SITU_OPTIM_BETA2) == 0.9);
+  assert_true(situ_optim_get(o, 0, SITU_OPTIM_AMSGRAD) == 1 &&
+              situ_optim_get(o, 1, SITU_OPTIM_AMSGRAD) == 0);
+  assert_int_equal(situ_optim_set(o, 1, SITU_OPTIM_LR, 0.25), SITU_OK);
+  assert_true(situ_optim_get(o, 1, SITU_OPTIM_LR) == 0.25);
+  const char *name;
+  assert_non_null(situ_optim_param(o, 1, &name));
+  assert_string_equal(name, "b");
+  situ_optim_free(o);
+}
+
+static void bad_options_are_refused(void **state) {
+  (void)state;
+  static const struct {
+    maker *make;
+    situ_optim_options options;
+    const char *part;
+  } row[] = {
+    { situ_optim_sgd, { .beta1 = 0.9 }, "no beta1" },
+    { situ_optim_adam, { .momentum = 0.9 }, "no momentum" },
+    { situ_optim_adam, { .zero = SITU_OPTIM_ZERO(ALPHA) }, "no alpha" },
+    { situ_optim_sgd, { .lr = -1 }, "lr is -1" },
+    { situ_optim_sgd, { .lr = NAN }, "lr is" },
+    { situ_optim_adam, { .beta1 = 1 }, "beta1 is 1" },
+    { situ_optim_sgd, { .nesterov = true }, "nesterov" },
+    { situ_optim_sgd, { .nesterov = true, .momentum = 0.9, .dampening = 0.1 }, "nesterov" },
+    { situ_optim_sgd, { .momentum = 0.9, .zero = SITU_OPTIM_ZERO(MOMENTUM) }, "said to be 0" },
+  };
+  for (size_t i = 0; i < sizeof row / sizeof *row; i++)
+    expect_refused(row[i].make(named("p", leaf(1, 2)), &row[i].options), SITU_E_ARG, "",
+                   row[i].part);
+}
+
+static void bad_parameters_are_refused(void **state) {
+  (void)state;
+  situ_tensor *p = leaf(1, 2);
+  expect_refused(situ_optim_sgd(NULL, NULL), SITU_E_ARG, "optim_add_param_group", "parameters");
+  expect_refused(situ_optim_sgd(situ_tree_dict(), NULL), SITU_E_ARG, "optim_sgd", "no parameters");
+  expect_refused(situ_optim_sgd(SITU_TREE(p, p), NULL), SITU_E_ARG, "optim_sgd",
+                 "1 is in the optimiser already");
+  expect_refused(situ_optim_sgd(named("i", TI64(SITU_SHAPE(1), 1)), NULL), SITU_E_DTYPE,
+                 "optim_sgd", "i is i64");
+  expect_refused(situ_optim_sgd(named("y", situ_add(p, p)), NULL), SITU_E_ARG, "optim_sgd",
+                 "y is the result of an op");
+  situ_optim *o = situ_optim_sgd(named("p", p), NULL);
+  assert_int_equal(situ_optim_add_param_group(o, named("q", p), NULL), SITU_E_ARG);
+  expect_error(SITU_E_ARG, "optim_sgd", "q is in the optimiser already");
+  assert_int_equal(situ_optim_groups(o), 1);
+  assert_true(isnan(situ_optim_get(o, 0, SITU_OPTIM_BETA1)));
+  expect_error(SITU_E_ARG, "optim_get", "no beta1");
+  assert_int_equal(situ_optim_set(o, 1, SITU_OPTIM_LR, 1), SITU_E_INDEX);
+  expect_error(SITU_E_INDEX, "optim_set", "group 1 of 1");
+  assert_int_equal(situ_optim_set(o, 0, SITU_OPTIM_LR, -1), SITU_E_ARG);
+  expect_error(SITU_E_ARG, "optim_sgd", "lr is -1");
+  situ_optim_free(o);
+}
+
+/* Three steps of each rule by hand, in double. The golden tests compare more of it with PyTorch. */
+static void steps_follow_the_formulas(void **state) {
+  (void)state;
+  static const double g[3] = { 0.5, -1, 2 };
+  double sgd = 1, buffer = 0, adam = 1, m = 0, v = 0, rms = 1, square = 0;
+  situ_tensor *p[3] = { leaf(1, 1), leaf(1, 1), leaf(1, 1) };
+  situ_optim *o[3] = {
+    situ_optim_sgd(
+        named("p", p[0]),
+        &(situ_optim_options){ .lr = 0.1, .momentum = 0.9, .dampening = 0.5, .weight_decay = 0.1 }),
+    situ_optim_adamw(named("p", p[1]), &(situ_optim_options){ .lr = 0.1, .weight_decay = 0.1 }),
+    situ_optim_rmsprop(named("p", p[2]), &(situ_optim_options){ .lr = 0.1, .alpha = 0.9 }),
+  };
+  for (int t = 1; t <= 3; t++) {
+    double d = g[t - 1] + 0.1 * sgd;
+    buffer = t == 1 ? d : 0.9 * buffer + 0.5 * d;
+    sgd -= 0.1 * buffer;
+    d = g[t - 1];
+    m = 0.9 * m + 0.1 * d;
+    v = 0.999 * v + 0.001 * d * d;
+    adam = adam * (1 - 0.1 * 0.1) -
+           0.1 * (m / (1 - pow(0.9, t))) / (sqrt(v / (1 - pow(0.999, t))) + 1e-8);
+    square = 0.9 * square + 0.1 * d * d;
+    rms -= 0.1 * d / (sqrt(square) + 1e-8);
+    for (int i = 0; i < 3; i++) {
+      give(p[i], g[t - 1], g[t - 1]);
+      assert_int_equal(situ_optim_step(o[i]), SITU_OK);
+    }
+  }
+  expect_values(p[0], SITU_SHAPE(2), sgd, sgd);
+  expect_values(p[1], SITU_SHAPE(2), adam, adam);
+  expect_values(p[2], SITU_SHAPE(2), rms, rms);
+  for (int i = 0; i < 3; i++) situ_optim_free(o[i]);
+}
+
+static void parameters_without_a_gradient_are_left_alone(void **state) {
+  (void)state;
+  situ_tensor *a = leaf(1, 1), *b = leaf(2, 2);
+  situ_optim *o =
+      situ_optim_adam(SITU_TREE(a, b), &(situ_optim_options){ .lr = 0.5, .weight_decay = 1 });
+  give(b, 1, 1);
+  assert_int_equal(situ_optim_step(o), SITU_OK);
+  expect_exact(a, SITU_SHAPE(2), 1, 1);
+  expect_values(b, SITU_SHAPE(2), 1.5, 1.5);
+  assert_null(situ_optim_state(o, 0, 0, NULL));
+  const char *name;
+  assert_non_null(situ_optim_state(o, 1, 1, &name));
+  assert_string_equal(name, "exp_avg_sq");
+  assert_int_equal(situ_role_of(situ_optim_state(o, 1, 0, NULL)), SITU_ROLE_OPTIMIZER);
+  assert_string_equal(situ_name(situ_optim_state(o, 1, 0, NULL)), "1.exp_avg");
+  /* No gradient at all is no step. */
+  assert_int_equal(situ_optim_zero_grad(o, true), SITU_OK);
+  assert_null(situ_grad(b));
+  assert_int_equal(situ_optim_step(o), SITU_OK);
+  expect_values(b, SITU_SHAPE(2), 1.5, 1.5);
+  give(b, 3, 3);
+  assert_int_equal(situ_optim_zero_grad(o, false), SITU_OK);
+  expect_exact(situ_grad(b), SITU_SHAPE(2), 0, 0);
+  situ_optim_free(o);
+}
+
+static void gradients_may_be_views(void **state) {
+  (void)state;
+  situ_tensor *p = leaf(1, 2), *wide = T32(SITU_SHAPE(2, 2), 1, 10, 2, 20);
+  situ_optim *o = situ_optim_sgd(named("p", p), &(situ_optim_options){ .lr = 1 });
+  assert_int_equal(situ_set_grad(p, situ_select(wide, 1, 1)), SITU_OK);
+  assert_int_equal(situ_optim_step(o), SITU_OK);
+  expect_exact(p, SITU_SHAPE(2), -9, -18);
+  situ_optim_free(o);
+}
+
+/* The graph of a step that changed a saved parameter cannot be walked any more. */
+static void stepping_counts_as_a_write(void **state) {
+  (void)state;
+  situ_tensor *p = leaf(1, 2);
+  situ_optim *o = situ_optim_sgd(named("p", p), NULL);
+  situ_tensor *y = situ_sum(situ_mul(p, p), NULL);
+  give(p, 1, 1);
+  assert_int_equal(situ_optim_step(o), SITU_OK);
+  assert_int_equal(situ_backward(y, NULL), SITU_E_STATE);
+  expect_error(SITU_E_STATE, "", "");
+  situ_optim_free(o);
+}
+
+/* A later group that does not fit stops the first one too. */
+static void all_or_nothing_over_groups(void **state) {
+  (void)state;
+  situ_tensor *a = leaf(1, 1), *wide = T32(SITU_SHAPE(2, 2), 1, 2, 3, 4);
+  situ_tensor *b = situ_requires_grad_(situ_detach(situ_transpose(wide, 0, 1)), true);
+  situ_optim *o = situ_optim_sgd(named("a", a), &(situ_optim_options){ .lr = 1 });
+  assert_int_equal(situ_optim_add_param_group(o, named("b", b), NULL), SITU_OK);
+  give(a, 1, 1);
+  assert_int_equal(situ_set_grad(b, T32(SITU_SHAPE(2, 2), 1, 1, 1, 1)), SITU_OK);
+  assert_int_not_equal(situ_optim_step(o), SITU_OK);
+  expect_error(SITU_E_STATE, "sgd", "contiguous");
+  expect_exact(a, SITU_SHAPE(2), 1, 1);
+  situ_optim_free(o);
+}
+
+static void holds_its_parameters(void **state) {
+  (void)state;
+  situ_nn_module *m = situ_nn_linear(2, 1, &(situ_nn_linear_options){ .device = test_device() });
+  situ_optim *o = situ_optim_adamw(situ_nn_parameters(m), NULL);
+  situ_tensor *weight = situ_nn_get_tensor(m, "weight");
+  situ_nn_free(m);
+  assert_int_equal(situ_set_grad(weight, T32(SITU_SHAPE(1, 2), 1, 1)), SITU_OK);
+  assert_int_equal(situ_optim_step(o), SITU_OK);
+  situ_optim_free(o);
+}
+
+/* ---- state ---- */
+
+static void run(situ_optim *o, situ_tensor *p, int from, int to) {
+  for (int t = from; t < to; t++) {
+    give(p, sin(t), cos(t));
+    assert_int_equal(situ_optim_step(o), SITU_OK);
+  }
+}
+
+/* Saved in the middle and gone on with elsewhere: the same bits. */
+static void resumes_bit_exactly(void **state) {
+  (void)state;
+  static const struct {
+    maker *make;
+    situ_optim_options options;
+  } row[] = {
+    { situ_optim_sgd, { .lr = 0.1 } },
+    { situ_optim_sgd, { .lr = 0.1, .momentum = 0.9, .dampening = 0.3 } },
+    { situ_optim_adam, { .amsgrad = true } },
+    { situ_optim_adamw, { .beta1 = 0.8 } },
+    { situ_optim_rmsprop, { .momentum = 0.5, .centered = true } },
+  };
+  for (size_t i = 0; i < sizeof row / sizeof *row; i++) {
+    situ_tensor *p = leaf(1, 2), *q;
+    situ_optim *o = row[i].make(named("p", p), &row[i].options), *other;
+    run(o, p, 0, 3);
+    q = situ_requires_grad_(situ_clone(situ_detach(p)), true);
+    /* The rates that the state brings are the ones that count. */
+    assert_int_equal(situ_optim_set(o, 0, SITU_OPTIM_LR, 0.03), SITU_OK);
+    situ_tree *saved = situ_optim_state_dict(o), *flat = situ_tree_flatten(saved);
+    other = row[i].make(named("q", q), NULL);
+    assert_int_equal(situ_optim_load_state_dict(other, i % 2 ? saved : flat), SITU_OK);
+    situ_tree_free(saved);
+    situ_tree_free(flat);
+    run(o, p, 3, 6);
+    run(other, q, 3, 6);
+    expect_same(p, q, 0, 0);
+    situ_optim_free(o);
+    situ_optim_free(other);
+  }
+}
+
+static void the_layout_is_torchs(void **state) {
+  (void)state;
+  situ_tensor *a = leaf(1, 2), *b = leaf(3, 4);
+  situ_optim *o = situ_optim_adamw(SITU_TREE(a, b), NULL);
+  run(o, b, 0, 2);
+  situ_tree *saved = situ_optim_state_dict(o), *flat = situ_tree_flatten(saved);
+  static const char *const keys[] = { "state.1.step",
+                                      "state.1.exp_avg",
+                                      "state.1.exp_avg_sq",
+                                      "param_groups.0.lr",
+                                      "param_groups.0.weight_decay",
+                                      "param_groups.0.betas",
+                                      "param_groups.0.eps",
+                                      "param_groups.0.amsgrad",
+                                      "param_groups.0.maximize",
+                                      "param_groups.0.params" };
+  assert_int_equal(situ_tree_count(flat), 10);
+  for (int i = 0; i < 10; i++) assert_string_equal(situ_tree_key(flat, i), keys[i]);
+  double values[2];
+  test_read(situ_tree_get(flat, "state.1.step"), values);
+  assert_true(values[0] == 2);
+  test_read(situ_tree_get(flat, "param_groups.0.betas"), values);
+  assert_true(values[0] == 0.9 && values[1] == 0.999);
+  situ_tree_free(saved);
+  situ_tree_free(flat);
+  situ_optim_free(o);
+}
+
+static situ_tree *without(const situ_tree *flat, const char *key, situ_tensor *instead) {
+  situ_tree *dict = situ_tree_dict();
+  for (int64_t i = 0; i < situ_tree_count(flat); i++) {
+    bool it = strcmp(situ_tree_key(flat, i), key) == 0;
+    if (it && !instead) continue;
+    dict = situ_tree_put(dict, situ_tree_key(flat, i),
+                         situ_tree_tensor(it ? instead : situ_tree_tensor_at(flat, i)));
+  }
+  return dict;
+}
+
+static void a_state_that_does_not_fit_changes_nothing(void **state) {
+  (void)state;
+  situ_tensor *p = leaf(1, 2);
+  situ_optim *o = situ_optim_adam(named("p", p), NULL);
+  run(o, p, 0, 1);
+  situ_tree *saved = situ_optim_state_dict(o), *flat = situ_tree_flatten(saved);
+  situ_tensor *before = situ_optim_state(o, 0, 0, NULL);
+  struct {
+    const char *key;
+    situ_tensor *instead;
+    situ_status status;
+    const char *part;
+  } row[] = {
+    { "param_groups.0.params", NULL, SITU_E_ARG, "no param_groups.0.params" },
+    { "param_groups.0.params", TI64(SITU_SHAPE(2), 0, 1), SITU_E_ARG,
+      "2 parameters in the state, 1 here" },
+    { "param_groups.0.betas", T64(SITU_SHAPE(1), 0.9), SITU_E_ARG, "betas: 1 numbers, not 2" },
+    { "param_groups.0.lr", T64(SITU_SCALAR, -1), SITU_E_ARG, "lr is -1" },
+    { "state.0.exp_avg", NULL, SITU_E_ARG, "p (number 0) is not complete" },
+    { "state.0.step", NULL, SITU_E_ARG, "not complete" },
+    { "state.0.exp_avg_sq", T32(SITU_SHAPE(3), 1, 2, 3), SITU_E_SHAPE,
+      "state.0.exp_avg_sq is [3]" },
+  };
+  for (size_t i = 0; i < sizeof row / sizeof *row; i++) {
+    situ_tree *bad = without(flat, row[i].key, row[i].instead);
+    assert_int_not_equal(situ_optim_load_state_dict(o, bad), SITU_OK);
+    expect_error(row[i].status, "", row[i].part);
+    assert_ptr_equal(situ_optim_state(o, 0, 0, NULL), before);
+    assert_true(situ_optim_get(o, 0, SITU_OPTIM_LR) == 1e-3);
+    situ_tree_free(bad);
+  }
+  situ_tree_free(saved);
+  situ_tree_free(flat);
+  situ_optim_free(o);
+}
+
+/* Each allocation of making, stepping, saving and loading fails once: an error, nothing leaks, the parameter is whole. */
+static void survives_a_lack_of_memory(void **state) {
+  (void)state;
+  uint64_t nth = 0;
+  bool whole = false;
+  situ_tensor *p = leaf(1, 1), *other = leaf(2, 2);
+  while (!whole) {
+    assert_true(++nth < 1000);
+    give(p, 1, 1);
+    situ_tree *list = named("p", p), *second = named("other", other);
+    situ_fail_allocation(nth, false);
+    situ_optim *o = situ_optim_adamw(list, &(situ_optim_options){ .lr = 0.5 });
+    situ_status status = situ_optim_add_param_group(o, second, NULL);
+    if (status == SITU_OK) status = situ_optim_step(o);
+    situ_tree *saved = status == SITU_OK ? situ_optim_state_dict(o) : NULL;
+    if (saved) status = situ_optim_load_state_dict(o, saved);
+    situ_fail_allocation(0, false);
+    whole = saved && status == SITU_OK;
+    situ_tree_free(saved);
+    situ_optim_free(o);
+    if (!whole) expect_error(SITU_E_NOMEM, "", "");
+  }
+  assert_true(nth > 20);
+}
+
+int main(void) {
+  const struct CMUnitTest tests[] = {
+    TEST(defaults_are_torchs),
+    TEST(groups_inherit_and_override),
+    TEST(bad_options_are_refused),
+    TEST(bad_parameters_are_refused),
+    TEST(steps_follow_the_formulas),
+    TEST(parameters_without_a_gradient_are_left_alone),
+    TEST(gradients_may_be_views),
+    TEST(stepping_counts_as_a_write),
+    TEST(all_or_nothing_over_groups),
+    TEST(holds_its_parameters),
+    TEST(resumes_bit_exactly),
+    TEST(the_layout_is_torchs),
+    TEST(a_state_that_does_not_fit_changes_nothing),
+    TEST(survives_a_lack_of_memory),
+  };
+  return cmocka_run_group_tests(tests, NULL, NULL);
+}

@@ -1,0 +1,217 @@
+/* Learning-rate schedules against torch 1.13's rates, to the last bit; chained ones; state; refusals.
+   SPDX-License-Identifier: MIT */
+#include <math.h>
+
+#include "situ/optim.h"
+#include "support/test.h"
+
+static situ_tensor *leaf(void) {
+  situ_tensor *p = situ_requires_grad_(T32(SITU_SHAPE(1), 0), true);
+  assert_int_equal(situ_set_grad(p, T32(SITU_SHAPE(1), 0)), SITU_OK);
+  return p;
+}
+static situ_tree *one(void) {
+  return situ_tree_put(situ_tree_dict(), "p", situ_tree_tensor(leaf()));
+}
+static situ_optim *sgd(void) {
+  return situ_optim_sgd(one(), &(situ_optim_options){ .lr = 0.1, .momentum = 0.9 });
+}
+
+/* Steps of optimiser and schedules; before each, the field has torch's value. Everything is freed. */
+static void expect_rates(situ_optim *o, situ_lr_scheduler *a, situ_lr_scheduler *b,
+                         situ_optim_field field, int count, const double *want) {
+  assert_non_null(a);
+  for (int i = 0; i < count; i++) {
+    double got = situ_optim_get(o, 0, field);
+    if (got != want[i]) fail_msg("step %d: %.17g, torch has %.17g", i, got, want[i]);
+    assert_int_equal(situ_optim_step(o), SITU_OK);
+    assert_int_equal(situ_lr_scheduler_step(a), SITU_OK);
+    if (b) assert_int_equal(situ_lr_scheduler_step(b), SITU_OK);
+  }
+  assert_int_equal(situ_lr_scheduler_last_epoch(a), count);
+  situ_lr_scheduler_free(a);
+  situ_lr_scheduler_free(b);
+  situ_optim_free(o);
+}
+#define COUNT(list) (int)(sizeof list / sizeof *list)
+
+static void step_lr(void **state) {
+  (void)state;
+  static const double want[] = { 0.1,
+                                 0.1,
+                                 0.1,
+                                 0.010000000000000002,
+                                 0.010000000000000002,
+                                 0.010000000000000002,
+                                 0.0010000000000000002,
+                                 0.0010000000000000002 };
+  situ_optim *o = sgd();
+  expect_rates(o, situ_lr_scheduler_step_lr(o, 3, 0.1), NULL, SITU_OPTIM_LR, COUNT(want), want);
+}
+
+/* Past its lowest point it comes up again. */
+static void cosine_annealing_lr(void **state) {
+  (void)state;
+  static const double want[] = { 0.1,
+                                 0.08681980515339464,
+                                 0.05500000000000001,
+                                 0.023180194846605363,
+                                 0.01,
+                                 0.023180194846605363,
+                                 0.05500000000000002,
+                                 0.08681980515339469,
+                                 0.10000000000000006,
+                                 0.0868198051533947,
+                                 0.05500000000000005 };
+  situ_optim *o = sgd();
+  expect_rates(o, situ_lr_scheduler_cosine_annealing_lr(o, 4, 0.01), NULL, SITU_OPTIM_LR,
+               COUNT(want), want);
+}
+
+static double power(int64_t step, void *payload) { return pow(*(double *)payload, (double)step); }
+
+static void lambda_lr(void **state) {
+  (void)state;
+  static const double want[] = { 0.1, 0.095, 0.09025, 0.0857375, 0.081450625 };
+  double base = 0.95;
+  situ_optim *o = sgd();
+  expect_rates(o, situ_lr_scheduler_lambda_lr(o, power, &base), NULL, SITU_OPTIM_LR, COUNT(want),
+               want);
+}
+
+static void two_are_chained(void **state) {
+  (void)state;
+  static const double want[] = {
+    0.1, 0.09045084971874738,  0.032725424859373686, 0.017274575140626316, 0.0023872875703131583,
+    0.0, 0.009549150281252628, 0.03454915028125265
+  };
+  situ_optim *o = sgd();
+  situ_lr_scheduler *first = situ_lr_scheduler_step_lr(o, 2, 0.5);
+  expect_rates(o, first, situ_lr_scheduler_cosine_annealing_lr(o, 5, 0), SITU_OPTIM_LR, COUNT(want),
+               want);
+}
+
+static void one_cycle_lr(void **state) {
+  (void)state;
+  static const double rate[] = { 0.040000000000000036, 0.6513582352345999,   0.9944154354509117,
+                                 0.8985666593464469,   0.7056447289910996,   0.46263710266697505,
+                                 0.22872995315964806,  0.060892969758032406, 4e-06 };
+  static const double momentum[] = { 0.95,
+                                     0.8863168504963959,
+                                     0.8505584586887436,
+                                     0.8601433746388538,
+                                     0.8794356448434694,
+                                     0.9037365046793212,
+                                     0.9271273131932879,
+                                     0.9439110786685114,
+                                     0.95 };
+  situ_one_cycle_options options = { .max_lr = 1, .total_steps = 9 };
+  situ_optim *o = sgd();
+  expect_rates(o, situ_lr_scheduler_one_cycle_lr(o, &options), NULL, SITU_OPTIM_LR, COUNT(rate),
+               rate);
+  o = sgd();
+  expect_rates(o, situ_lr_scheduler_one_cycle_lr(o, &options), NULL, SITU_OPTIM_MOMENTUM,
+               COUNT(momentum), momentum);
+}
+
+static void one_cycle_in_three_phases(void **state) {
+  (void)state;
+  static const double rate[] = {
+    0.05, 0.2, 0.35, 0.5, 0.35, 0.2, 0.04999999999999999, 0.0335, 0.017, 0.0005000000000000004
+  };
+  static const double beta1[] = { 0.9,
+                                  0.8666666666666667,
+                                  0.8333333333333334,
+                                  0.8,
+                                  0.8333333333333334,
+                                  0.8666666666666667,
+                                  0.9,
+                                  0.9,
+                                  0.9,
+                                  0.9 };
+  situ_one_cycle_options options = { .max_lr = 0.5,
+                                     .total_steps = 10,
+                                     .three_phase = true,
+                                     .linear = true,
+                                     .pct_start = 0.4,
+                                     .div_factor = 10,
+                                     .final_div_factor = 100,
+                                     .base_momentum = 0.8,
+                                     .max_momentum = 0.9 };
+  situ_optim *o = situ_optim_adam(one(), NULL);
+  expect_rates(o, situ_lr_scheduler_one_cycle_lr(o, &options), NULL, SITU_OPTIM_LR, COUNT(rate),
+               rate);
+  o = situ_optim_adam(one(), NULL);
+  expect_rates(o, situ_lr_scheduler_one_cycle_lr(o, &options), NULL, SITU_OPTIM_BETA1, COUNT(beta1),
+               beta1);
+}
+
+static void a_cycle_ends(void **state) {
+  (void)state;
+  situ_optim *o = sgd();
+  situ_lr_scheduler *s = situ_lr_scheduler_one_cycle_lr(
+      o, &(situ_one_cycle_options){ .max_lr = 1, .total_steps = 2, .keep_momentum = true });
+  for (int i = 0; i < 2; i++) assert_int_equal(situ_lr_scheduler_step(s), SITU_OK);
+  double last = situ_optim_get(o, 0, SITU_OPTIM_LR);
+  assert_int_equal(situ_lr_scheduler_step(s), SITU_E_STATE);
+  expect_error(SITU_E_STATE, "lr_scheduler_one_cycle_lr", "step 3 of a cycle of 2");
+  assert_true(situ_optim_get(o, 0, SITU_OPTIM_LR) == last);
+  assert_true(situ_optim_get(o, 0, SITU_OPTIM_MOMENTUM) == 0.9);
+  /* The schedule holds the optimiser. */
+  situ_optim_free(o);
+  assert_int_equal(situ_lr_scheduler_last_epoch(s), 2);
+  situ_lr_scheduler_free(s);
+}
+
+/* Optimiser and schedule saved in the middle, and gone on with in new ones. */
+static void resumes_exactly(void **state) {
+  (void)state;
+  situ_optim *o = sgd(), *other = sgd();
+  situ_lr_scheduler *s = situ_lr_scheduler_cosine_annealing_lr(o, 7, 0),
+                    *t = situ_lr_scheduler_cosine_annealing_lr(other, 7, 0);
+  for (int i = 0; i < 3; i++) assert_int_equal(situ_lr_scheduler_step(s), SITU_OK);
+  situ_tree *optim = situ_optim_state_dict(o), *schedule = situ_lr_scheduler_state_dict(s);
+  assert_int_equal(situ_optim_load_state_dict(other, optim), SITU_OK);
+  assert_int_equal(situ_lr_scheduler_load_state_dict(t, schedule), SITU_OK);
+  for (int i = 0; i < 9; i++) {
+    assert_true(situ_optim_get(o, 0, SITU_OPTIM_LR) == situ_optim_get(other, 0, SITU_OPTIM_LR));
+    assert_int_equal(situ_lr_scheduler_step(s), SITU_OK);
+    assert_int_equal(situ_lr_scheduler_step(t), SITU_OK);
+  }
+  assert_int_equal(situ_lr_scheduler_load_state_dict(t, optim), SITU_E_ARG);
+  expect_error(SITU_E_ARG, "load_state_dict", "no last_epoch");
+  situ_tree_free(optim);
+  situ_tree_free(schedule);
+  situ_lr_scheduler_free(s);
+  situ_lr_scheduler_free(t);
+  situ_optim_free(o);
+  situ_optim_free(other);
+}
+
+static void nonsense_is_refused(void **state) {
+  (void)state;
+  situ_optim *o = sgd();
+  expect_refused(situ_lr_scheduler_step_lr(NULL, 1, 0.1), SITU_E_ARG, "lr_scheduler_step_lr",
+                 "optimiser");
+  expect_refused(situ_lr_scheduler_step_lr(o, 0, 0.1), SITU_E_ARG, "lr_scheduler_step_lr",
+                 "step_size of 0");
+  expect_refused(situ_lr_scheduler_cosine_annealing_lr(o, 0, 0), SITU_E_ARG, "", "t_max of 0");
+  expect_refused(situ_lr_scheduler_lambda_lr(o, NULL, NULL), SITU_E_ARG, "", "lambda");
+  expect_refused(situ_lr_scheduler_one_cycle_lr(o, NULL), SITU_E_ARG, "", "options");
+  expect_refused(situ_lr_scheduler_one_cycle_lr(o, &(situ_one_cycle_options){ .max_lr = 1 }),
+                 SITU_E_ARG, "", "total_steps 0");
+  expect_refused(situ_lr_scheduler_one_cycle_lr(
+                     o, &(situ_one_cycle_options){ .max_lr = NAN, .total_steps = 5 }),
+                 SITU_E_ARG, "", "max_lr");
+  assert_true(situ_optim_get(o, 0, SITU_OPTIM_LR) == 0.1);
+  situ_optim_free(o);
+}
+
+int main(void) {
+  const struct CMUnitTest tests[] = {
+    TEST(step_lr),         TEST(cosine_annealing_lr), TEST(lambda_lr),
+    TEST(two_are_chained), TEST(one_cycle_lr),        TEST(one_cycle_in_three_phases),
+    TEST(a_cycle_ends),    TEST(resumes_exactly),     TEST(nonsense_is_refused),
+  };
+  return cmocka_run_group_tests(tests, NULL, NULL);
+}
