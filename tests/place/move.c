@@ -7,11 +7,7 @@
 #include "support/test.h"
 
 static situ_nn_module *small_net(void) {
-  situ_nn_module *net = situ_nn_sequential(0, NULL);
-  situ_nn_append(net, situ_nn_linear(4, 8, NULL));
-  situ_nn_append(net, situ_nn_relu());
-  situ_nn_append(net, situ_nn_linear(8, 2, NULL));
-  return net;
+  return situ_nn_sequential(situ_nn_linear(4, 8, NULL), situ_nn_relu(), situ_nn_linear(8, 2, NULL));
 }
 
 static void handles_views_and_gradients_follow(void **state) {
@@ -41,9 +37,7 @@ static void handles_views_and_gradients_follow(void **state) {
 
 static void tied_weights_stay_tied(void **state) {
   (void)state;
-  situ_nn_module *net = situ_nn_module_list(0, NULL), *a = situ_nn_linear(3, 3, NULL);
-  situ_nn_append(net, a);
-  situ_nn_append(net, situ_nn_retain(a));
+  situ_nn_module *a = situ_nn_linear(3, 3, NULL), *net = situ_nn_module_list(a, situ_nn_retain(a));
   assert_int_equal(situ_nn_to(net, situ_dev("sim:1")), SITU_OK);
   situ_placement place;
   assert_int_equal(situ_place_of(net, &place), SITU_OK);
