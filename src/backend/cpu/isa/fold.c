@@ -1,12 +1,12 @@
 /* Folds of blocks, compiled for each instruction set: f32, f64 and i64 from one text.
    SPDX-License-Identifier: MIT */
 #include "backend/cpu/fold.h"
-#include "backend/cpu/isa/vector_math.h"
+#include "backend/cpu/isa/loops.h"
+#include "kernels/vector_math.h"
 
 #include <stdlib.h>
 #include <string.h>
 
-#define ALWAYS_INLINE inline __attribute__((always_inline))
 #define WIDE 64  /* elements that are folded side by side */
 
 /* Whole numbers wrap, as in torch: unsigned arithmetic says so. */
@@ -14,39 +14,35 @@
 #define LANE(name) name##_i64
 #define PLUS(a, b) ((int64_t)((uint64_t)(a) + (uint64_t)(b)))
 #define TIMES(a, b) ((int64_t)((uint64_t)(a) * (uint64_t)(b)))
-#define ABS(v) llabs(v)
+#define MAGNITUDE(v) llabs(v)
 #define POWER(v, p) ((void)(p), (v))  /* only norms need it, and they have floating lanes */
 #define IS_NAN(v) 0
+#include "backend/cpu/isa/fold_steps.h"
 #include "backend/cpu/isa/fold_lane.h"
 #undef T
 #undef LANE
 #undef PLUS
 #undef TIMES
-#undef ABS
+#undef MAGNITUDE
 #undef POWER
 #undef IS_NAN
 
 #define FLOATING
-#define IS_NAN(v) ((v) != (v))
 #define PLUS(a, b) ((a) + (b))
 #define TIMES(a, b) ((a) * (b))
+#define MAGNITUDE(v) fabs(v)
+#define POWER(v, p) pow(v, p)
+#define IS_NAN(v) ((v) != (v))
 #define T float
 #define LANE(name) name##_f32
-#define ABS fabsf
-#define POWER situ__powf
-#define EXP situ__expf
+#include "backend/cpu/isa/fold_steps.h"
 #include "backend/cpu/isa/fold_lane.h"
 #undef T
 #undef LANE
-#undef ABS
-#undef POWER
-#undef EXP
 
 #define T double
 #define LANE(name) name##_f64
-#define ABS fabs
-#define POWER situ__pow
-#define EXP situ__exp
+#include "backend/cpu/isa/fold_steps.h"
 #include "backend/cpu/isa/fold_lane.h"
 
 const situ__folds SITU__ISA_NAME(situ__folds) = { .lane = {

@@ -1,86 +1,18 @@
-/* The folds of one lane: a text that fold.c reads once a lane, with T and LANE(name) defined. Sums are trees, so that they
-   are both fast (no long chain of additions) and closer to the true sum than a plain loop.
+/* The folds of blocks of one lane: read once a lane, after fold_steps.h.
    SPDX-License-Identifier: MIT */
 
-/* One step. NaN wins: comparing with it keeps a, so that only b is left to be looked at. */
-static ALWAYS_INLINE T LANE(step)(situ__fold fold, T a, T b) {
-  T least = b < a ? b : a, greatest = b > a ? b : a;
-  switch (fold) {
-  case SITU__FOLD_PROD: return TIMES(a, b);
-  case SITU__FOLD_MIN: return IS_NAN(b) ? b : least;
-  case SITU__FOLD_MAX: return IS_NAN(b) ? b : greatest;
-  default: return PLUS(a, b);
-  }
-}
-
-/* out[width] = the fold of `rows` rows, ld apart; four rows become one before they meet out. */
-static ALWAYS_INLINE void LANE(columns)(situ__fold f, const T *restrict x, int64_t ld, int64_t rows, int64_t width,
-                                        T *restrict out) {
-  memcpy(out, x, (size_t)width * sizeof(T));
-  int64_t r = 1;
-  for (; r + 4 <= rows; r += 4) {
-    const T *restrict a = x + r * ld, *restrict b = a + ld, *restrict c = b + ld, *restrict d = c + ld;
-    for (int64_t j = 0; j < width; j++)
-      out[j] = LANE(step)(f, out[j], LANE(step)(f, LANE(step)(f, a[j], b[j]), LANE(step)(f, c[j], d[j])));
-  }
-  for (; r < rows; r++)
-    for (int64_t j = 0; j < width; j++) out[j] = LANE(step)(f, out[j], x[r * ld + j]);
-}
-
-/* The same for narrow rows (width <= WIDE) without gaps. Strictly in order of memory: reading several of them at once
-   looks like jumps to the prefetcher, and is three times slower on data that lies in no cache. */
-static ALWAYS_INLINE void LANE(near_columns)(situ__fold f, const T *restrict x, int64_t rows, int64_t width, T *restrict out) {
-  for (int64_t r = 0; r < rows; r += 16) {
-    T part[WIDE];
-    memcpy(part, x + r * width, (size_t)width * sizeof(T));
-    for (int64_t i = r + 1; i < r + 16 && i < rows; i++)
-      for (int64_t j = 0; j < width; j++) part[j] = LANE(step)(f, part[j], x[i * width + j]);
-    if (!r) memcpy(out, part, (size_t)width * sizeof(T));
-    else
-      for (int64_t j = 0; j < width; j++) out[j] = LANE(step)(f, out[j], part[j]);
-  }
-}
-
-/* The fold of a long run: WIDE of its elements side by side, and these in halves at the end. */
-static ALWAYS_INLINE T LANE(run)(situ__fold f, const T *restrict x, int64_t count) {
-  T sum[WIDE];
-  LANE(near_columns)(f, x, count / WIDE, WIDE, sum);
-  for (int64_t i = count / WIDE * WIDE, j = 0; i < count; i++, j++) sum[j] = LANE(step)(f, sum[j], x[i]);
-  for (int half = WIDE / 2; half >= 8; half /= 2)
-    for (int j = 0; j < half; j++) sum[j] = LANE(step)(f, sum[j], sum[j + half]);
-  T a = LANE(step)(f, LANE(step)(f, sum[0], sum[4]), LANE(step)(f, sum[2], sum[6]));
-  T b = LANE(step)(f, LANE(step)(f, sum[1], sum[5]), LANE(step)(f, sum[3], sum[7]));
-  return LANE(step)(f, a, b);
-}
-
-/* A short run: eight side by side, in registers (a vector type, as an array would go through memory). */
-typedef T LANE(eight) __attribute__((vector_size(8 * sizeof(T)), aligned(sizeof(T)), may_alias));
-static ALWAYS_INLINE T LANE(short_run)(situ__fold f, const T *restrict x, int64_t count) {
-  LANE(eight) sum = *(const LANE(eight) *)x;
-  int64_t i = 8;
-  for (; i + 8 <= count; i += 8)
-    for (int j = 0; j < 8; j++) sum[j] = LANE(step)(f, sum[j], x[i + j]);
-  for (int j = 0; i < count; i++, j++) sum[j] = LANE(step)(f, sum[j], x[i]);
-  T a = LANE(step)(f, LANE(step)(f, sum[0], sum[4]), LANE(step)(f, sum[2], sum[6]));
-  T b = LANE(step)(f, LANE(step)(f, sum[1], sum[5]), LANE(step)(f, sum[3], sum[7]));
-  return LANE(step)(f, a, b);
-}
-
-static ALWAYS_INLINE void LANE(runs)(situ__fold f, const T *restrict x, int64_t runs, int64_t count, T *restrict out) {
+/* As many runs of one length as follow each other. The kind is chosen once: runs may be very short. */
+ALWAYS_INLINE void LANE(runs)(situ__fold f, const T *restrict x, int64_t runs, int64_t count, T *restrict out) {
   if (count >= 2 * WIDE)
     for (int64_t r = 0; r < runs; r++) out[r] = LANE(run)(f, x + r * count, count);
   else if (count >= 8)
     for (int64_t r = 0; r < runs; r++) out[r] = LANE(short_run)(f, x + r * count, count);
   else
-    for (int64_t r = 0; r < runs; r++) {
-      T v = x[r * count];
-      for (int64_t i = 1; i < count; i++) v = LANE(step)(f, v, x[r * count + i]);
-      out[r] = v;
-    }
+    for (int64_t r = 0; r < runs; r++) out[r] = LANE(total)(f, x + r * count, count);
 }
 
-/* The same for rows of a few elements without gaps: as many as a wide row holds are folded at once. */
-static ALWAYS_INLINE void LANE(narrow)(situ__fold f, const T *restrict x, int64_t rows, int64_t width, T *restrict out) {
+/* Rows of a few elements without gaps: as many as a wide row holds are folded at once. */
+ALWAYS_INLINE void LANE(narrow)(situ__fold f, const T *restrict x, int64_t rows, int64_t width, T *restrict out) {
   T wide[WIDE];
   int64_t m = 1;
   while (2 * m * width <= WIDE && 2 * m <= rows) m *= 2;
@@ -92,7 +24,7 @@ static ALWAYS_INLINE void LANE(narrow)(situ__fold f, const T *restrict x, int64_
   memcpy(out, wide, (size_t)width * sizeof(T));
 }
 
-static ALWAYS_INLINE void LANE(groups)(situ__fold f, const situ__fold_block *k, T *a) {
+ALWAYS_INLINE void LANE(groups)(situ__fold f, const situ__fold_block *k, T *a) {
   const T *x = k->x;
   if (k->ld == 1 && k->width == 1)
     LANE(runs)(f, x, k->groups, k->rows, a);
@@ -113,10 +45,10 @@ static void LANE(plain)(situ__fold f, const situ__fold_block *k, T *a) {
 
 static void LANE(map_run)(situ__fold_map map, T p, const T *restrict x, int64_t count, T *restrict to) {
   switch (map) {
-  case SITU__MAP_ABS: for (int64_t i = 0; i < count; i++) to[i] = ABS(x[i]); break;
+  case SITU__MAP_ABS: for (int64_t i = 0; i < count; i++) to[i] = MAGNITUDE(x[i]); break;
   case SITU__MAP_SQUARE: for (int64_t i = 0; i < count; i++) to[i] = TIMES(x[i], x[i]); break;
   case SITU__MAP_NONZERO: for (int64_t i = 0; i < count; i++) to[i] = (T)(x[i] != 0); break;
-  case SITU__MAP_POWER: for (int64_t i = 0; i < count; i++) to[i] = POWER(ABS(x[i]), p); break;
+  case SITU__MAP_POWER: for (int64_t i = 0; i < count; i++) to[i] = POWER(MAGNITUDE(x[i]), p); break;
   default: memcpy(to, x, (size_t)count * sizeof(T));
   }
 }
@@ -131,29 +63,29 @@ static void LANE(map)(situ__fold_map map, double p, const situ__fold_block *k, T
 
 #ifdef FLOATING
 /* Every column's centre taken off, and squared (or exp of it). */
-static ALWAYS_INLINE void LANE(centred)(bool square, const situ__fold_block *k, const T *centre, T *restrict to) {
+ALWAYS_INLINE void LANE(centred)(bool square, const situ__fold_block *k, const T *centre, T *restrict to) {
   for (int64_t g = 0; g < k->groups; g++, centre += k->width)
     for (int64_t r = 0; r < k->rows; r++, to += k->width) {
       const T *restrict x = (const T *)k->x + (g * k->rows + r) * k->ld;
       for (int64_t j = 0; j < k->width; j++) {
         T d = x[j] - centre[j];
-        to[j] = square ? d * d : EXP(d);
+        to[j] = square ? d * d : exp(d);
       }
     }
 }
 /* A row of one column is a run with one centre: the loop above would be a loop of one. */
-static ALWAYS_INLINE void LANE(centred_runs)(bool square, const situ__fold_block *k, const T *centre, T *restrict to) {
+ALWAYS_INLINE void LANE(centred_runs)(bool square, const situ__fold_block *k, const T *centre, T *restrict to) {
   for (int64_t g = 0; g < k->groups; g++) {
     const T *restrict x = (const T *)k->x + g * k->rows;
     T c = centre[g];
     for (int64_t r = 0; r < k->rows; r++) {
       T d = x[r] - c;
-      to[g * k->rows + r] = square ? d * d : EXP(d);
+      to[g * k->rows + r] = square ? d * d : exp(d);
     }
   }
 }
 
-static ALWAYS_INLINE T LANE(finite)(T max) { return max - max == 0 || IS_NAN(max) ? max : 0; }
+ALWAYS_INLINE T LANE(finite)(T max) { return max - max == 0 || IS_NAN(max) ? max : 0; }
 
 /* Two passes over a block that lies in L1: the centre, then what is around it. */
 static void LANE(around)(situ__fold f, const situ__fold_block *k, T *a, T *b) {
@@ -215,8 +147,8 @@ static void LANE(merge)(situ__fold f, int64_t count, void *a_, void *b_, int64_t
     for (int64_t j = 0; j < count; j++) {
       T max = LANE(step)(SITU__FOLD_MAX, a[j], c[j]), to = LANE(finite)(max);
       /* A sum of 0 has only -inf behind it: it adds nothing, whatever its factor. */
-      T left = b[j] == 0 ? 0 : b[j] * EXP(LANE(finite)(a[j]) - to);
-      T right = d[j] == 0 ? 0 : d[j] * EXP(LANE(finite)(c[j]) - to);
+      T left = b[j] == 0 ? 0 : b[j] * exp(LANE(finite)(a[j]) - to);
+      T right = d[j] == 0 ? 0 : d[j] * exp(LANE(finite)(c[j]) - to);
       a[j] = max;
       b[j] = left + right;
     }
@@ -240,7 +172,7 @@ static int64_t LANE(find)(const void *x_, int64_t count, const void *v_) {
   return i;
 }
 
-static ALWAYS_INLINE void LANE(arg_columns_of)(bool greatest, const T *restrict x, int64_t ld, int64_t rows, int64_t width,
+ALWAYS_INLINE void LANE(arg_columns_of)(bool greatest, const T *restrict x, int64_t ld, int64_t rows, int64_t width,
                                                int64_t first, T *restrict best, int64_t *restrict at) {
   for (int64_t r = 0; r < rows; r++)
     for (int64_t j = 0; j < width; j++) {

@@ -1,0 +1,76 @@
+/* How the elements of one lane are folded: read once a lane, with T, LANE(name), PLUS, TIMES and IS_NAN defined. Sums are
+   trees, so that they are both fast (no long chain of additions) and closer to the true sum than a plain loop.
+   SPDX-License-Identifier: MIT */
+
+/* One step. NaN wins: comparing with it keeps a, so that only b is left to be looked at. */
+ALWAYS_INLINE T LANE(step)(situ__fold fold, T a, T b) {
+  T least = b < a ? b : a, greatest = b > a ? b : a;
+  switch (fold) {
+  case SITU__FOLD_PROD: return TIMES(a, b);
+  case SITU__FOLD_MIN: return IS_NAN(b) ? b : least;
+  case SITU__FOLD_MAX: return IS_NAN(b) ? b : greatest;
+  default: return PLUS(a, b);
+  }
+}
+
+/* out[width] = the fold of `rows` rows, ld apart; four rows become one before they meet out. */
+ALWAYS_INLINE void LANE(columns)(situ__fold f, const T *restrict x, int64_t ld, int64_t rows, int64_t width,
+                                        T *restrict out) {
+  memcpy(out, x, (size_t)width * sizeof(T));
+  int64_t r = 1;
+  for (; r + 4 <= rows; r += 4) {
+    const T *restrict a = x + r * ld, *restrict b = a + ld, *restrict c = b + ld, *restrict d = c + ld;
+    for (int64_t j = 0; j < width; j++)
+      out[j] = LANE(step)(f, out[j], LANE(step)(f, LANE(step)(f, a[j], b[j]), LANE(step)(f, c[j], d[j])));
+  }
+  for (; r < rows; r++)
+    for (int64_t j = 0; j < width; j++) out[j] = LANE(step)(f, out[j], x[r * ld + j]);
+}
+
+/* The same for narrow rows (width <= WIDE) without gaps. Strictly in order of memory: reading several of them at once
+   looks like jumps to the prefetcher, and is three times slower on data that lies in no cache. */
+ALWAYS_INLINE void LANE(near_columns)(situ__fold f, const T *restrict x, int64_t rows, int64_t width, T *restrict out) {
+  for (int64_t r = 0; r < rows; r += 16) {
+    T part[WIDE];
+    memcpy(part, x + r * width, (size_t)width * sizeof(T));
+    for (int64_t i = r + 1; i < r + 16 && i < rows; i++)
+      for (int64_t j = 0; j < width; j++) part[j] = LANE(step)(f, part[j], x[i * width + j]);
+    if (!r) memcpy(out, part, (size_t)width * sizeof(T));
+    else
+      for (int64_t j = 0; j < width; j++) out[j] = LANE(step)(f, out[j], part[j]);
+  }
+}
+
+/* The fold of a long run: WIDE of its elements side by side, and these in halves at the end. */
+ALWAYS_INLINE T LANE(run)(situ__fold f, const T *restrict x, int64_t count) {
+  T sum[WIDE];
+  LANE(near_columns)(f, x, count / WIDE, WIDE, sum);
+  for (int64_t i = count / WIDE * WIDE, j = 0; i < count; i++, j++) sum[j] = LANE(step)(f, sum[j], x[i]);
+  for (int half = WIDE / 2; half >= 8; half /= 2)
+    for (int j = 0; j < half; j++) sum[j] = LANE(step)(f, sum[j], sum[j + half]);
+  T a = LANE(step)(f, LANE(step)(f, sum[0], sum[4]), LANE(step)(f, sum[2], sum[6]));
+  T b = LANE(step)(f, LANE(step)(f, sum[1], sum[5]), LANE(step)(f, sum[3], sum[7]));
+  return LANE(step)(f, a, b);
+}
+
+/* A short run: eight side by side, in registers (a vector type, as an array would go through memory). */
+typedef T LANE(eight) __attribute__((vector_size(8 * sizeof(T)), aligned(sizeof(T)), may_alias));
+ALWAYS_INLINE T LANE(short_run)(situ__fold f, const T *restrict x, int64_t count) {
+  LANE(eight) sum = *(const LANE(eight) *)x;
+  int64_t i = 8;
+  for (; i + 8 <= count; i += 8)
+    for (int j = 0; j < 8; j++) sum[j] = LANE(step)(f, sum[j], x[i + j]);
+  for (int j = 0; i < count; i++, j++) sum[j] = LANE(step)(f, sum[j], x[i]);
+  T a = LANE(step)(f, LANE(step)(f, sum[0], sum[4]), LANE(step)(f, sum[2], sum[6]));
+  T b = LANE(step)(f, LANE(step)(f, sum[1], sum[5]), LANE(step)(f, sum[3], sum[7]));
+  return LANE(step)(f, a, b);
+}
+
+/* The fold of one run of any length. */
+ALWAYS_INLINE T LANE(total)(situ__fold f, const T *restrict x, int64_t count) {
+  if (count >= 2 * WIDE) return LANE(run)(f, x, count);
+  if (count >= 8) return LANE(short_run)(f, x, count);
+  T v = x[0];
+  for (int64_t i = 1; i < count; i++) v = LANE(step)(f, v, x[i]);
+  return v;
+}

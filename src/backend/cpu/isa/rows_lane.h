@@ -1,0 +1,180 @@
+/* Rows and columns of one lane: read once a lane, after fold_steps.h. Each kernel makes several short passes over a row
+   that lies in L1; a pass is a loop that compilers vectorise.
+   SPDX-License-Identifier: MIT */
+
+/* ---- softmax ---- */
+
+ALWAYS_INLINE void LANE(exp_off)(const T *restrict x, T centre, int64_t count, T *restrict y) {
+  for (int64_t i = 0; i < count; i++) y[i] = exp(x[i] - centre);
+}
+
+static void LANE(softmax)(bool log_of, const void *x_, void *y_, int64_t rows, int64_t width) {
+  for (int64_t r = 0; r < rows; r++) {
+    const T *restrict x = (const T *)x_ + r * width;
+    T *restrict y = (T *)y_ + r * width;
+    T max = LANE(total)(SITU__FOLD_MAX, x, width);
+    LANE(exp_off)(x, max, width, y);
+    T sum = LANE(total)(SITU__FOLD_SUM, y, width), factor = 1 / sum, shift = log(sum);
+    if (log_of)
+      for (int64_t i = 0; i < width; i++) y[i] = x[i] - max - shift;
+    else
+      for (int64_t i = 0; i < width; i++) y[i] *= factor;
+  }
+}
+
+static void LANE(softmax_columns)(bool log_of, const void *x_, void *y_, int64_t rows, int64_t width, int64_t ld) {
+  const T *x = x_;
+  T *y = y_, max[SITU__COLUMNS], sum[SITU__COLUMNS];
+  LANE(columns)(SITU__FOLD_MAX, x, ld, rows, width, max);
+  for (int64_t r = 0; r < rows; r++) {
+    const T *restrict from = x + r * ld;
+    T *restrict to = y + r * ld;
+    for (int64_t j = 0; j < width; j++) to[j] = exp(from[j] - max[j]);
+  }
+  LANE(columns)(SITU__FOLD_SUM, y, ld, rows, width, sum);
+  for (int64_t j = 0; j < width; j++) sum[j] = log_of ? log(sum[j]) : 1 / sum[j];
+  for (int64_t r = 0; r < rows; r++) {
+    const T *restrict from = x + r * ld;
+    T *restrict to = y + r * ld;
+    if (log_of)
+      for (int64_t j = 0; j < width; j++) to[j] = from[j] - max[j] - sum[j];
+    else
+      for (int64_t j = 0; j < width; j++) to[j] *= sum[j];
+  }
+}
+
+/* dx = y (g - sum(y g)); of the logarithm: g - exp(y) sum(g). */
+static void LANE(softmax_grad)(bool log_of, const void *y_, const void *g_, void *dx_, int64_t rows, int64_t width) {
+  for (int64_t r = 0; r < rows; r++) {
+    const T *restrict y = (const T *)y_ + r * width, *restrict g = (const T *)g_ + r * width;
+    T *restrict dx = (T *)dx_ + r * width;
+    if (log_of) {
+      T sum = LANE(total)(SITU__FOLD_SUM, g, width);
+      for (int64_t i = 0; i < width; i++) dx[i] = g[i] - exp(y[i]) * sum;
+    } else {
+      for (int64_t i = 0; i < width; i++) dx[i] = y[i] * g[i];
+      T sum = LANE(total)(SITU__FOLD_SUM, dx, width);
+      for (int64_t i = 0; i < width; i++) dx[i] = y[i] * (g[i] - sum);
+    }
+  }
+}
+
+static void LANE(softmax_grad_columns)(bool log_of, const void *y_, const void *g_, void *dx_, int64_t rows, int64_t width,
+                                       int64_t ld) {
+  T sum[SITU__COLUMNS], *dx = dx_;
+  if (!log_of)
+    for (int64_t r = 0; r < rows; r++) {
+      const T *restrict y = (const T *)y_ + r * ld, *restrict g = (const T *)g_ + r * ld;
+      T *restrict to = dx + r * ld;
+      for (int64_t j = 0; j < width; j++) to[j] = y[j] * g[j];
+    }
+  LANE(columns)(SITU__FOLD_SUM, log_of ? g_ : dx_, ld, rows, width, sum);
+  for (int64_t r = 0; r < rows; r++) {
+    const T *restrict y = (const T *)y_ + r * ld, *restrict g = (const T *)g_ + r * ld;
+    T *restrict to = dx + r * ld;
+    if (log_of)
+      for (int64_t j = 0; j < width; j++) to[j] = g[j] - exp(y[j]) * sum[j];
+    else
+      for (int64_t j = 0; j < width; j++) to[j] = y[j] * (g[j] - sum[j]);
+  }
+}
+
+/* ---- layer_norm and rms_norm ---- */
+
+ALWAYS_INLINE void LANE(scale)(const T *restrict x, T mean, T rstd, const T *restrict w, const T *restrict b, int64_t width,
+                               T *restrict y) {
+  if (w && b)
+    for (int64_t i = 0; i < width; i++) y[i] = (x[i] - mean) * rstd * w[i] + b[i];
+  else if (w)
+    for (int64_t i = 0; i < width; i++) y[i] = (x[i] - mean) * rstd * w[i];
+  else if (b)
+    for (int64_t i = 0; i < width; i++) y[i] = (x[i] - mean) * rstd + b[i];
+  else
+    for (int64_t i = 0; i < width; i++) y[i] = (x[i] - mean) * rstd;
+}
+
+static void LANE(norm)(const situ__norm_rows *n) {
+  for (int64_t r = 0; r < n->rows; r++) {
+    const T *restrict x = (const T *)n->x + r * n->width;
+    T *restrict y = (T *)n->y + r * n->width;
+    T mean = n->centred ? LANE(total)(SITU__FOLD_SUM, x, n->width) / (T)n->width : 0;
+    for (int64_t i = 0; i < n->width; i++) y[i] = (x[i] - mean) * (x[i] - mean);
+    T var = LANE(total)(SITU__FOLD_SUM, y, n->width) / (T)n->width, rstd = 1 / sqrt(var + (T)n->eps);
+    LANE(scale)(x, mean, rstd, n->weight, n->bias, n->width, y);
+    if (n->centred) ((T *)n->mean)[r] = mean;
+    ((T *)n->rstd)[r] = rstd;
+  }
+}
+
+/* With h = (x - mean) rstd and v = g weight: dx = rstd (v - average(v) - h average(v h)), dweight = g h, dbias = g;
+   rms_norm has no mean, and so no average(v). */
+static void LANE(norm_grad)(const situ__norm_rows *n) {
+  T *restrict v = n->scratch, *restrict vh = v + n->width;
+  T *restrict dw = n->dweight, *restrict db = n->dbias;
+  for (int64_t r = 0; r < n->rows; r++) {
+    const T *restrict x = (const T *)n->x + r * n->width, *restrict g = (const T *)n->g + r * n->width, *restrict w = n->weight;
+    T mean = n->centred ? ((const T *)n->mean)[r] : 0, rstd = ((const T *)n->rstd)[r];
+    if (dw) for (int64_t i = 0; i < n->width; i++) dw[i] += g[i] * ((x[i] - mean) * rstd);
+    if (db) for (int64_t i = 0; i < n->width; i++) db[i] += g[i];
+    if (!n->dx) continue;
+    T *restrict dx = (T *)n->dx + r * n->width;
+    if (w) for (int64_t i = 0; i < n->width; i++) v[i] = g[i] * w[i];
+    else memcpy(v, g, (size_t)n->width * sizeof(T));
+    for (int64_t i = 0; i < n->width; i++) vh[i] = v[i] * ((x[i] - mean) * rstd);
+    T a = n->centred ? LANE(total)(SITU__FOLD_SUM, v, n->width) / (T)n->width : 0;
+    T b = LANE(total)(SITU__FOLD_SUM, vh, n->width) / (T)n->width * rstd;
+    for (int64_t i = 0; i < n->width; i++) dx[i] = rstd * (v[i] - a - (x[i] - mean) * b);
+  }
+}
+
+/* ---- batch_norm and cross_entropy: parameters of the whole run (step 0) or of each element (step 1) ---- */
+
+ALWAYS_INLINE void LANE(affine_by)(int64_t step, const T *restrict x, int64_t count, const T *restrict mean,
+                                   const T *restrict factor, const T *restrict shift, T *restrict y) {
+  for (int64_t i = 0; i < count; i++) y[i] = (x[i] - mean[i * step]) * factor[i * step] + shift[i * step];
+}
+static void LANE(affine)(bool each, const void *x, int64_t count, const void *mean, const void *factor, const void *shift,
+                         void *y) {
+  if (each) LANE(affine_by)(1, x, count, mean, factor, shift, y);
+  else LANE(affine_by)(0, x, count, mean, factor, shift, y);
+}
+
+ALWAYS_INLINE void LANE(affine_grad_by)(int64_t step, const T *restrict g, const T *restrict x, int64_t count,
+                                        const T *restrict mean, const T *restrict a, const T *restrict b,
+                                        const T *restrict c, T *restrict dx) {
+  for (int64_t i = 0; i < count; i++) dx[i] = g[i] * a[i * step] - (x[i] - mean[i * step]) * b[i * step] - c[i * step];
+}
+static void LANE(affine_grad)(bool each, const void *g, const void *x, int64_t count, const void *mean, const void *a,
+                              const void *b, const void *c, void *dx) {
+  if (each) LANE(affine_grad_by)(1, g, x, count, mean, a, b, c, dx);
+  else LANE(affine_grad_by)(0, g, x, count, mean, a, b, c, dx);
+}
+
+static void LANE(sums)(bool each, const void *g_, const void *x_, int64_t count, const void *mean_, void *sum_, void *dot_) {
+  const T *restrict g = g_, *restrict x = x_, *restrict mean = mean_;
+  T *restrict sum = sum_, *restrict dot = dot_, products[SITU__FOLD_BLOCK];
+  if (each) {
+    for (int64_t i = 0; i < count; i++) {
+      sum[i] += g[i];
+      dot[i] += g[i] * (x[i] - mean[i]);
+    }
+    return;
+  }
+  if (count <= 0) return;
+  for (int64_t i = 0; i < count; i++) products[i] = g[i] * (x[i] - *mean);
+  *sum += LANE(total)(SITU__FOLD_SUM, g, count);
+  *dot += LANE(total)(SITU__FOLD_SUM, products, count);
+}
+
+ALWAYS_INLINE void LANE(exp_by)(int64_t step, const T *restrict x, int64_t count, const T *restrict shift, const T *restrict a,
+                                const T *restrict b, const T *restrict weight, T *restrict y) {
+  if (weight)
+    for (int64_t i = 0; i < count; i++) y[i] = exp(x[i] - shift[i * step]) * a[i * step] + b[i * step] * weight[i - i * step];
+  else
+    for (int64_t i = 0; i < count; i++) y[i] = exp(x[i] - shift[i * step]) * a[i * step] + b[i * step];
+}
+static void LANE(exp_affine)(bool each, const void *x, int64_t count, const void *shift, const void *a, const void *b,
+                             const void *weight, void *y) {
+  if (each) LANE(exp_by)(1, x, count, shift, a, b, weight, y);
+  else LANE(exp_by)(0, x, count, shift, a, b, weight, y);
+}

@@ -1,0 +1,139 @@
+/* Layer norm and RMS norm over the rows of a matrix, and their gradients.
+   SPDX-License-Identifier: MIT */
+#include "rows.h"
+#include "base/alloc.h"
+#include "base/fail.h"
+#include "base/pool.h"
+#include "base/size.h"
+
+#include <stdatomic.h>
+#include <string.h>
+
+enum { GRAIN = 8192, PARTS = 64, ON_STACK = 1024 };
+
+typedef struct plan {
+  const situ_work         *work;
+  situ__lane               lane;
+  size_t                   size;
+  const situ__row_kernels *kernels;
+  bool                     centred, gradient, wants_weight, wants_bias;
+  int64_t                  rows, width, chunk;   /* chunk: rows of a part */
+  const void              *weight, *bias;        /* in the lane */
+  void                    *mean, *rstd;
+  char                    *parts;                /* dweight and dbias of each part */
+  atomic_bool              no_memory;
+} plan;
+
+static bool native(const plan *p, const situ_view_desc *v) { return situ__cpu_native((situ_dtype)v->dtype, p->lane); }
+
+/* A vector in the lane: where it lies, or a copy at *room, which moves on. */
+static const void *vector(const plan *p, const situ_view_desc *v, char **room) {
+  if (!v) return NULL;
+  if (native(p, v)) return situ__cpu_data(v);
+  char *to = *room;
+  *room += (size_t)v->numel * p->size;
+  situ__cpu_load(v, 0, v->numel, p->lane, to);
+  return to;
+}
+
+/* A part's rows, one call for all of them, or one by one through room for f16 and bf16. */
+static void part_rows(const plan *p, situ__norm_rows *n, int64_t first, int64_t rows, char *room) {
+  const situ_work *w = p->work;
+  const situ_view_desc *x = w->in[p->gradient ? 1 : 0], *g = p->gradient ? w->in[0] : NULL, *out = w->out[0];
+  bool direct = native(p, x);
+  int64_t step = direct ? rows : 1;
+  for (int64_t r = first; r < first + rows; r += step) {
+    int64_t at = r * p->width * (int64_t)p->size;
+    char *lx = room, *lg = room + (size_t)p->width * p->size, *ly = lg + (size_t)p->width * p->size;
+    if (direct) {
+      lx = situ__cpu_data(x) + at;
+      lg = g ? situ__cpu_data(g) + at : NULL;
+      ly = out ? situ__cpu_data(out) + at : NULL;
+    } else {
+      situ__cpu_load(x, r * p->width, p->width, p->lane, lx);
+      if (g) situ__cpu_load(g, r * p->width, p->width, p->lane, lg);
+    }
+    n->rows = step;
+    n->x = lx;
+    n->g = lg;
+    n->y = n->dx = out ? ly : NULL;
+    n->mean = p->mean ? (char *)p->mean + (size_t)r * p->size : NULL;
+    n->rstd = (char *)p->rstd + (size_t)r * p->size;
+    if (p->gradient) p->kernels->norm_grad(n);
+    else p->kernels->norm(n);
+    if (!direct && out) situ__cpu_store(out, r * p->width, p->width, p->lane, ly);
+  }
+}
+
+static void parts(int64_t begin, int64_t end, void *payload) {
+  plan *p = payload;
+  /* Three rows for part_rows, where it converts, and two for the gradient. */
+  size_t row = (size_t)p->width * p->size, bytes = p->gradient || !native(p, p->work->in[0]) ? 5 * row : 0;
+  double stack[5 * ON_STACK];
+  char *room = bytes <= sizeof stack ? (char *)stack : situ__alloc(bytes);
+  if (!room) {
+    atomic_store(&p->no_memory, true);
+    return;
+  }
+  for (int64_t k = begin; k < end; k++) {
+    situ__norm_rows n = { .centred = p->centred, .width = p->width, .eps = p->work->scalar[0], .weight = p->weight,
+                          .bias = p->bias, .scratch = room + 3 * row };
+    if (p->parts) {
+      char *own = p->parts + 2 * (size_t)k * row;
+      memset(own, 0, 2 * row);
+      n.dweight = p->wants_weight ? own : NULL;
+      n.dbias = p->wants_bias ? own + row : NULL;
+    }
+    part_rows(p, &n, k * p->chunk, situ__min_i64(p->chunk, p->rows - k * p->chunk), room);
+  }
+  if (room != (char *)stack) situ__free(room);
+}
+
+/* Adds up `count` parts of a parameter's gradient, which lie two rows apart; room holds one row. */
+static void add_parts(const plan *p, const situ_view_desc *to, const char *first, int64_t count, char *room) {
+  situ__fold_block k = { first, 1, count, p->width, 2 * p->width };
+  situ__fold_kernels_for(p->lane)->fold(SITU__FOLD_SUM, SITU__MAP_NONE, 0, &k, room, NULL);
+  situ__cpu_store(to, 0, p->width, p->lane, room);
+}
+
+situ_status situ__cpu_norm(int index, const situ_work *work) {
+  (void)index;
+  plan p = { .work = work, .centred = work->op == SITU_LAYER_NORM || work->op == SITU_LAYER_NORM_GRAD };
+  p.gradient = work->op == SITU_LAYER_NORM_GRAD || work->op == SITU_RMS_NORM_GRAD;
+  const situ_view_desc *x = work->in[p.gradient ? 1 : 0];
+  p.lane = situ__cpu_lane((situ_dtype)x->dtype);
+  if (p.lane == SITU__I64) return situ__fail(SITU_E_DTYPE, "norm", "%s has no norm", situ_dtype_name((situ_dtype)x->dtype));
+  p.size = situ__lane_size(p.lane);
+  p.kernels = situ__row_kernels_for(p.lane);
+  p.rows = x->size[0];
+  p.width = x->size[1];
+
+  /* Where each operand stands differs: see situ_norm_pass. */
+  int statistics = p.gradient ? 2 : 1, weight = !p.gradient ? 1 : p.centred ? 4 : 3;
+  const situ_view_desc *const *of = p.gradient ? work->in : work->out;
+  const situ_view_desc *mean = p.centred ? of[statistics] : NULL, *rstd = of[statistics + (p.centred ? 1 : 0)];
+  const situ_view_desc *dweight = p.gradient ? work->out[1] : NULL, *dbias = p.gradient && p.centred ? work->out[2] : NULL;
+  p.mean = mean ? situ__cpu_data(mean) : NULL;
+  p.rstd = situ__cpu_data(rstd);
+  p.wants_weight = dweight;
+  p.wants_bias = dbias;
+
+  p.chunk = situ__max_i64(1, GRAIN / p.width);
+  if (p.gradient) p.chunk = situ__max_i64(p.chunk, situ__ceil_div(p.rows, PARTS));
+  int64_t count = situ__max_i64(1, situ__ceil_div(p.rows, p.chunk));  /* gradients of no rows are 0 */
+  const situ_view_desc *w = work->in[weight], *b = !p.gradient && p.centred ? work->in[2] : NULL;
+  size_t row = (size_t)p.width * p.size, vectors = (w && !native(&p, w) ? row : 0) + (b && !native(&p, b) ? row : 0);
+  size_t sums = dweight || dbias ? 2 * (size_t)count * row : 0, bytes = vectors + (sums ? sums + row : 0);
+  char *memory = bytes ? situ__alloc(bytes) : NULL, *room = memory;
+  if (bytes && !memory) return situ__no_memory("norm", bytes);
+  p.weight = vector(&p, w, &room);
+  p.bias = vector(&p, b, &room);
+  p.parts = sums ? memory + vectors : NULL;
+  situ__parallel(count, 1, parts, &p);
+  if (!atomic_load(&p.no_memory)) {
+    if (dweight) add_parts(&p, dweight, p.parts, count, p.parts + sums);
+    if (dbias) add_parts(&p, dbias, p.parts + row, count, p.parts + sums);
+  }
+  situ__free(memory);
+  return atomic_load(&p.no_memory) ? situ__no_memory("norm", 5 * row) : SITU_OK;
+}
