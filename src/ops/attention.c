@@ -1,63 +1,140 @@
-/* Scaled dot product attention (Vaswani et al., arXiv:1706.03762), made of products and a softmax.
+/* Scaled dot product attention: softmax(scale q k^T + mask) v, in two products that need no copy of anything. What the way back
+   needs, the weights of the values, is kept.
    SPDX-License-Identifier: MIT */
-#include <math.h>
-
 #include "base/fail.h"
 #include "ops/ops.h"
 
-static bool shapes_fit(const char *op, const situ_tensor *q, const situ_tensor *k, const situ_tensor *v) {
-  const situ_view_desc *a = &q->view, *b = &k->view, *c = &v->view;
-  bool good = a->ndim >= 2 && b->ndim >= 2 && c->ndim >= 2 && a->size[a->ndim - 1] == b->size[b->ndim - 1] && b->size[b->ndim - 2] == c->size[c->ndim - 2];
-  if (good) return true;
-  situ_shape x = situ__shape(a), y = situ__shape(b), z = situ__shape(c);
-  char s[SITU_SHAPE_TEXT], t[SITU_SHAPE_TEXT], u[SITU_SHAPE_TEXT];
-  situ__fail(SITU_E_SHAPE, op, "query %s, key %s and value %s do not fit: [.., L, E], [.., S, E] and [.., S, V]", situ_shape_text(&x, s), situ_shape_text(&y, t),
-             situ_shape_text(&z, u));
-  return false;
+#include <math.h>
+
+typedef struct attention_params {
+  double         scale, keep;  /* keep: 1 - dropout_p */
+  bool           causal;
+  situ_generator draw;
+} attention_params;
+
+enum { QUERY, KEY, VALUE, MASK };
+enum { RESULT, WEIGHTS, KEPT };  /* KEPT: what dropout multiplies the weights by; absent without it */
+
+/* ---- shapes ---- */
+
+static int64_t last(const situ_view_desc *v, int from_end) { return v->size[v->ndim - from_end]; }
+
+static bool differ(const situ_call *c, const char *what, int64_t a, int64_t b) {
+  return situ_refuse(c, SITU_E_SHAPE, "%s: %lld and %lld differ", what, (long long)a, (long long)b);
 }
 
-/* The scores where the mask says no become -Inf (bool), or the mask is added (floating). A row in which every score
-   is -Inf gives NaN, as in torch. */
-static situ_tensor *masked(situ_tensor *scores, const situ_attention_options *o) {
-  if (o->is_causal && scores) {
-    int64_t rows = situ_size(scores, -2), columns = situ_size(scores, -1);
-    situ_tensor *see = situ_tril(situ_ones(SITU_SHAPE(rows, columns), &(situ_options){ .dtype = SITU_BOOL, .device = situ_device_of(scores) }), 0);
-    return situ_masked_fill(scores, situ_logical_not(see), -INFINITY);
+static bool infer(situ_call *c) {
+  const attention_params *p = c->params;
+  const situ_view_desc *q = situ_desc(c->in[QUERY]), *k = situ_desc(c->in[KEY]), *v = situ_desc(c->in[VALUE]), *mask = situ_desc(c->in[MASK]);
+  if (mask && mask->dtype != SITU_BOOL && mask->dtype != q->dtype)
+    return situ_refuse(c, SITU_E_DTYPE, "attn_mask is %s, must be bool or %s", situ_dtype_name((situ_dtype)mask->dtype), situ_dtype_name((situ_dtype)q->dtype));
+  if (q->ndim < 2 || k->ndim < 2 || v->ndim < 2)
+    return situ_refuse(c, SITU_E_SHAPE, "needs operands of at least 2 dimensions, got %d, %d and %d", q->ndim, k->ndim, v->ndim);
+  if (last(q, 1) != last(k, 1)) return differ(c, "last dimension of query and key", last(q, 1), last(k, 1));
+  if (last(k, 2) != last(v, 2)) return differ(c, "dimension -2 of key and value", last(k, 2), last(v, 2));
+  situ_shape batch = situ__shape(q), other = situ__shape(k), third = situ__shape(v);
+  batch.ndim -= 2, other.ndim -= 2, third.ndim -= 2;
+  if (!situ_shape_broadcast(c->op->name, &batch, &other) || !situ_shape_broadcast(c->op->name, &batch, &third)) return false;
+  c->shape[RESULT] = c->shape[WEIGHTS] = batch;
+  const int l = batch.ndim, s = batch.ndim + 1;
+  c->shape[RESULT].ndim = c->shape[WEIGHTS].ndim = batch.ndim + 2;
+  c->shape[RESULT].dim[l] = c->shape[WEIGHTS].dim[l] = last(q, 2);
+  c->shape[RESULT].dim[s] = last(v, 1);
+  c->shape[WEIGHTS].dim[s] = last(k, 2);
+  c->shape[KEPT] = c->shape[WEIGHTS];
+  if (mask) {
+    situ_shape whole = c->shape[WEIGHTS], own = situ__shape(mask);
+    char a[SITU_SHAPE_TEXT], b[SITU_SHAPE_TEXT];
+    if (!situ_shape_broadcast(c->op->name, &whole, &own)) return false;
+    if (!situ_shape_equal(&whole, &c->shape[WEIGHTS]))
+      return situ_refuse(c, SITU_E_SHAPE, "attn_mask %s does not broadcast to %s", situ_shape_text(&own, a), situ_shape_text(&c->shape[WEIGHTS], b));
   }
-  if (!o->attn_mask) return scores;
-  if (situ_dtype_of(o->attn_mask) == SITU_BOOL) return situ_masked_fill(scores, situ_logical_not(o->attn_mask), -INFINITY);
-  return situ_add(scores, o->attn_mask);
+  if (mask && p->causal) return situ_refuse(c, SITU_E_ARG, "attn_mask and is_causal are given; give one");
+  if (!(p->keep >= 0 && p->keep <= 1)) return situ_refuse(c, SITU_E_ARG, "dropout_p is %g, must be in 0..1", 1 - p->keep);
+  c->dtype[RESULT] = c->dtype[WEIGHTS] = (situ_dtype)q->dtype;
+  c->dtype[KEPT] = p->keep < 1 ? c->dtype[WEIGHTS] : SITU_DTYPE_DEFAULT;
+  return true;
 }
 
-/* A mask may not make the scores larger than they are. */
-static bool mask_fits(const char *op, const situ_tensor *q, const situ_tensor *k, const situ_tensor *mask) {
-  situ_shape scores = situ__shape(&q->view), keys = situ__shape(&k->view), both, m = situ__shape(&mask->view);
-  scores.ndim -= 2;
-  keys.ndim -= 2;
-  if (!situ_shape_broadcast(op, &scores, &keys)) return false;
-  scores.dim[scores.ndim++] = q->view.size[q->view.ndim - 2];
-  scores.dim[scores.ndim++] = k->view.size[k->view.ndim - 2];
-  both = scores;
-  if (!situ_shape_broadcast(op, &both, &m)) return false;
-  char a[SITU_SHAPE_TEXT], b[SITU_SHAPE_TEXT];
-  if (situ_shape_equal(&both, &scores)) return true;
-  situ__fail(SITU_E_SHAPE, op, "attn_mask %s does not broadcast to the scores %s", situ_shape_text(&m, a), situ_shape_text(&scores, b));
-  return false;
+/* ---- forward ---- */
+
+/* What is added to the scores: 0 where a query looks, -infinity where not; *mask stays NULL if there is nothing to add. */
+static bool bias_of(const situ_call *c, situ_tensor **mask) {
+  const attention_params *p = c->params;
+  const situ_options like = { .dtype = c->dtype[WEIGHTS], .device = c->device };
+  *mask = c->in[MASK];
+  if (p->causal) {
+    const situ_shape *s = &c->shape[WEIGHTS];
+    return (*mask = situ_triu(situ_full(SITU_SHAPE(s->dim[s->ndim - 2], s->dim[s->ndim - 1]), -INFINITY, &like), 1)) != NULL;
+  }
+  if (!*mask || situ_dtype_of(*mask) != SITU_BOOL) return true;
+  return (*mask = situ_where(*mask, situ_full(SITU_SCALAR, 0, &like), situ_full(SITU_SCALAR, -INFINITY, &like))) != NULL;
 }
+
+static bool softmax(const char *op, situ_device device, situ_softmax_pass pass, situ_tensor *a, situ_tensor *b, situ_tensor *y) {
+  return situ_launch(op, device, &(situ_work){ .verb = SITU_VERB_SOFTMAX, .op = pass, .compute = situ_dtype_of(y), .ins = b ? 2 : 1, .outs = 1,
+                     .in = { situ_desc(a), situ_desc(b) }, .out = { situ_desc(y) }, .integer = { situ_dim(y) - 1 } });
+}
+
+static bool forward(situ_call *c) {
+  const attention_params *p = c->params;
+  situ_tensor *weights = c->out[WEIGHTS], *mask;
+  if (situ_numel(weights) > 0) {
+    const situ_view_desc across = situ__transposed(situ_desc(c->in[KEY]));
+    situ_tensor *scores = situ_empty_like(weights, NULL);
+    if (!scores || !bias_of(c, &mask)) return false;
+    if (!situ__product(c->op->name, c->device, situ_desc(c->in[QUERY]), &across, situ_desc(mask), situ_desc(scores), p->scale, 1) ||
+        !softmax(c->op->name, c->device, SITU_SOFTMAX, scores, NULL, weights)) return false;
+    if (c->out[KEPT]) {
+      situ_generator draw = p->draw;
+      situ_tensor *kept = situ_dropout(situ_ones_like(weights, NULL), 1 - p->keep, true, &draw);
+      if (!kept || !situ_copy_(c->out[KEPT], kept) || !(weights = situ_mul(weights, kept))) return false;
+    }
+  }
+  return situ_numel(c->out[RESULT]) == 0 ||
+         situ__product(c->op->name, c->device, situ_desc(weights), situ_desc(c->in[VALUE]), NULL, situ_desc(c->out[RESULT]), 1, 0);
+}
+
+/* ---- backward ---- */
+
+/* The gradient of scale q k^T + mask: through the softmax. */
+static situ_tensor *grad_scores(const situ_grad_call *g, situ_tensor *up) {
+  situ_tensor *weights = g->out[WEIGHTS], *d = situ_matmul(up, situ_transpose(g->in[VALUE], -2, -1));
+  if (g->out[KEPT]) d = situ_mul(d, g->out[KEPT]);
+  situ_tensor *scores = situ_empty_like(weights, NULL);
+  if (!d || !scores || situ_numel(weights) == 0) return scores;
+  return softmax(g->op->name, g->device, SITU_SOFTMAX_GRAD, weights, d, scores) ? scores : NULL;
+}
+
+static bool backward(situ_grad_call *g) {
+  const attention_params *p = g->params;
+  situ_tensor *up = situ_contiguous(g->grad[RESULT]), *weights = g->out[WEIGHTS];
+  if (g->wants[VALUE]) {
+    situ_tensor *used = g->out[KEPT] ? situ_mul(weights, g->out[KEPT]) : weights;
+    if (!(g->dx[VALUE] = situ_matmul(situ_transpose(used, -2, -1), up))) return false;
+  }
+  if (!g->wants[QUERY] && !g->wants[KEY] && !g->wants[MASK]) return true;
+  situ_tensor *scores = grad_scores(g, up);
+  if (!scores) return false;
+  g->dx[MASK] = g->wants[MASK] ? scores : NULL;
+  if (g->wants[QUERY] && !(g->dx[QUERY] = situ_mul_scalar_(situ_matmul(scores, g->in[KEY]), p->scale))) return false;
+  return !g->wants[KEY] || (g->dx[KEY] = situ_mul_scalar_(situ_matmul(situ_transpose(scores, -2, -1), g->in[QUERY]), p->scale)) != NULL;
+}
+
+SITU_OP(attention_op) = {
+  .name = "scaled_dot_product_attention",
+  .operand = { { "query", SITU_FLOATING | SITU_SAME }, { "key", SITU_FLOATING | SITU_SAME }, { "value", SITU_FLOATING | SITU_SAME },
+               { "attn_mask", SITU_FLOATING | SITU_BOOLEAN | SITU_OPTIONAL } },
+  .outs = 3, .flags = SITU_OP_COMPOSED, .params_size = sizeof(attention_params),
+  .save = SITU_SAVE(QUERY) | SITU_SAVE(KEY) | SITU_SAVE(VALUE) | SITU_SAVE_OUT(WEIGHTS) | SITU_SAVE_OUT(KEPT),
+  .infer = infer, .forward = forward, .backward = backward,
+};
 
 situ_tensor *situ_scaled_dot_product_attention(situ_tensor *query, situ_tensor *key, situ_tensor *value, const situ_attention_options *options) {
-  const char *op = "scaled_dot_product_attention";
-  const situ_attention_options none = { 0 }, *o = options ? options : &none;
-  if (!situ__need(op, "query", query) || !situ__need(op, "key", key) || !situ__need(op, "value", value) || !shapes_fit(op, query, key, value)) return NULL;
-  if (o->attn_mask && o->is_causal) {
-    situ__fail(SITU_E_ARG, op, "attn_mask and is_causal exclude each other");
-    return NULL;
-  }
-  if (o->attn_mask && !mask_fits(op, query, key, o->attn_mask)) return NULL;
-  int64_t width = query->view.size[query->view.ndim - 1];
-  double scale = o->scale ? o->scale : width ? 1 / sqrt((double)width) : 1;
-  situ_tensor *scores = situ_matmul(situ_mul_scalar(query, scale), situ_transpose(key, -2, -1));
-  situ_tensor *weights = situ_softmax(masked(scores, o), -1);
-  if (o->dropout_p) weights = situ_dropout(weights, o->dropout_p, true, NULL);
-  return situ_matmul(weights, value);
+  const situ_attention_options o = options ? *options : (situ_attention_options){ 0 };
+  attention_params p = { .scale = o.scale, .keep = 1 - o.dropout_p, .causal = o.is_causal };
+  const int64_t width = situ__alive(query) && query->view.ndim ? last(&query->view, 1) : 0;
+  if (p.scale == 0 && width > 0) p.scale = 1 / sqrt((double)width);
+  if (p.keep >= 0 && p.keep < 1) p.draw = situ_generator_draw(NULL);
+  return situ_op_run(&attention_op, (situ_tensor *[]){ query, key, value, o.attn_mask }, 4, &p, NULL);
 }

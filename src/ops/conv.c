@@ -1,183 +1,192 @@
-/* Convolutions: one verb with three passes serves conv1d, conv2d, conv_transpose2d and all of their gradients.
+/* Convolutions, and the transposed one, whose forward is the gradient of the plain one. One dimension is two of height 1.
    SPDX-License-Identifier: MIT */
-#include <string.h>
-
 #include "base/fail.h"
 #include "base/size.h"
 #include "ops/ops.h"
 
-#define GIVE(i, value) (!g->wants[i] || (g->dx[i] = (value)) != NULL)
+/* ---- the window, from options whose zero is torch's default ---- */
 
-typedef struct conv_params {
-  situ_window window;         /* kernel filled in by infer's caller */
-  int64_t     output_padding[2];
-} conv_params;
+/* What a list says for dimension d of `spatial`: one value serves all. */
+static bool entry(const situ_call *c, const char *name, const situ_shape *list, int spatial, int d, int64_t missing, int64_t *out) {
+  if (list->ndim != 0 && list->ndim != 1 && list->ndim != spatial)
+    return situ_refuse(c, SITU_E_ARG, "%s has %d values, must have 1 or %d", name, list->ndim, spatial);
+  *out = list->ndim == 0 ? missing : list->dim[list->ndim == 1 ? 0 : d];
+  const int64_t least = missing; /* stride and dilation are 1 or more, padding is 0 or more */
+  return *out >= least || situ_refuse(c, SITU_E_ARG, "%s is %lld, must be at least %lld", name, (long long)*out, (long long)least);
+}
 
-/* ---- geometry ---- */
-
-/* Both options of one dimension: none given takes the default, one serves both. */
-static bool pair(const char *op, const char *name, const situ_shape *given, int dims, int64_t otherwise, int64_t least, int64_t out[2]) {
-  out[0] = least > 0 ? 1 : 0;  /* conv1d: the height that is not there */
-  if (given->ndim != 0 && given->ndim != 1 && given->ndim != dims) {
-    situ__fail(SITU_E_ARG, op, "%s lists %d values, must be 1 or %d", name, given->ndim, dims);
-    return false;
+static bool read_window(const situ_call *c, const situ_conv_options *o, const situ_shape *weight, situ_window *w) {
+  const int spatial = weight->ndim - 2;
+  *w = (situ_window){ .kernel = { 1, 1 }, .stride = { 1, 1 }, .dilation = { 1, 1 }, .groups = o->groups ? o->groups : 1 };
+  for (int d = 0; d < spatial; d++) {
+    const int to = d + 2 - spatial;
+    w->kernel[to] = weight->dim[2 + d];
+    if (!entry(c, "stride", &o->stride, spatial, d, 1, &w->stride[to]) || !entry(c, "padding", &o->padding, spatial, d, 0, &w->padding[to]) ||
+        !entry(c, "dilation", &o->dilation, spatial, d, 1, &w->dilation[to])) return false;
   }
-  for (int k = 0; k < dims; k++) {
-    int64_t value = given->ndim == 0 ? otherwise : given->dim[given->ndim == 1 ? 0 : k];
-    if (value < least || value > INT32_MAX) {
-      situ__fail(SITU_E_ARG, op, "%s %lld: must be at least %lld", name, (long long)value, (long long)least);
-      return false;
-    }
-    out[2 - dims + k] = value;
+  return w->groups > 0 || situ_refuse(c, SITU_E_ARG, "groups is %lld, must be positive", (long long)w->groups);
+}
+
+/* A checked call's window, for forward and backward. */
+static situ_window window_of(const situ_op *op, const situ_conv_options *o, const situ_shape *weight) {
+  const situ_call c = { .op = op };
+  situ_window w;
+  SITU_IGNORE(read_window(&c, o, weight, &w));
+  return w;
+}
+
+/* ---- shapes ---- */
+
+static bool refuse_shape(const situ_call *c, const char *what, const situ_shape *shape, const char *wanted) {
+  char text[SITU_SHAPE_TEXT];
+  return situ_refuse(c, SITU_E_SHAPE, "%s is %s, must be %s", what, situ_shape_text(shape, text), wanted);
+}
+
+/* Ranks, groups, channels and bias; sets the window and the result's shape but for its height and width. */
+static bool check_shapes(situ_call *c, bool transposed, situ_window *w) {
+  const situ_view_desc *bias = situ_desc(c->in[2]);
+  const situ_shape x = situ__shape(situ_desc(c->in[0])), weight = situ__shape(situ_desc(c->in[1]));
+  const int spatial = c->op->code;
+  if (x.ndim != spatial + 1 && x.ndim != spatial + 2)
+    return refuse_shape(c, "input", &x, spatial == 1 ? "[N, C, L] or [C, L]" : "[N, C, H, W] or [C, H, W]");
+  if (weight.ndim != spatial + 2 || situ_desc(c->in[1])->numel == 0)
+    return refuse_shape(c, "weight", &weight, transposed ? "[C, O/groups, kh, kw] without a 0" : spatial == 1 ? "[O, C/groups, k] without a 0"
+                                                                                                    : "[O, C/groups, kh, kw] without a 0");
+  if (!read_window(c, c->params, &weight, w)) return false;
+  const int64_t channels = x.dim[x.ndim - spatial - 1], first = weight.dim[0];
+  int64_t second;
+  if (channels % w->groups || first % w->groups)
+    return situ_refuse(c, SITU_E_ARG, "groups is %lld, must divide the input's %lld channels and the weight's %lld", (long long)w->groups,
+                       (long long)channels, (long long)first);
+  if (!situ__mul_i64(weight.dim[1], w->groups, &second)) return situ_refuse(c, SITU_E_OVERFLOW, "more than 2^63 channels");
+  if (channels != (transposed ? first : second))
+    return situ_refuse(c, SITU_E_SHAPE, "input has %lld channels, the weight is for %lld", (long long)channels, (long long)(transposed ? first : second));
+  const situ_shape outputs = SITU_SHAPE(transposed ? second : first);
+  if (bias && (bias->ndim != 1 || bias->size[0] != outputs.dim[0])) {
+    const situ_shape shape = situ__shape(bias);
+    char text[SITU_SHAPE_TEXT];
+    return refuse_shape(c, "bias", &shape, situ_shape_text(&outputs, text));
   }
+  c->shape[0] = x;
+  c->shape[0].dim[x.ndim - spatial - 1] = outputs.dim[0];
+  c->dtype[0] = c->compute = (situ_dtype)situ_desc(c->in[0])->dtype;
   return true;
 }
 
-static bool geometry(const char *op, const situ_conv_options *o, int dims, conv_params *p) {
-  static const situ_conv_options none = { 0 };
-  if (!o) o = &none;
-  memset(p, 0, sizeof *p);
-  p->window.groups = o->groups ? o->groups : 1;
-  if (p->window.groups < 1) {
-    situ__fail(SITU_E_ARG, op, "groups %lld: must be at least 1", (long long)o->groups);
-    return false;
-  }
-  return pair(op, "stride", &o->stride, dims, 1, 1, p->window.stride) && pair(op, "padding", &o->padding, dims, 0, 0, p->window.padding) &&
-         pair(op, "dilation", &o->dilation, dims, 1, 1, p->window.dilation) &&
-         pair(op, "output_padding", &o->output_padding, dims, 0, 0, p->output_padding);
-}
-
-/* The window's reach beyond its first element. */
-static bool reach(const situ_call *c, const situ_window *w, int k, int64_t *out) {
-  return situ__mul_i64(w->dilation[k], w->kernel[k] - 1, out) || situ_refuse(c, SITU_E_OVERFLOW, "dilation and kernel overflow");
-}
-
-/* ---- shapes: input [N, C, H, W], weight [O, C/groups, kh, kw] (transposed: [C, O/groups, kh, kw]) ---- */
-
-static bool ranks(const situ_call *c) {
-  const situ_view_desc *x = situ_desc(c->in[0]), *w = situ_desc(c->in[1]);
-  if (x->ndim == 4 && w->ndim == 4) return true;
-  return situ_refuse(c, SITU_E_SHAPE, "needs input [N, C, H, W] (or [C, H, W]) and weight [O, C/groups, kh, kw], got %d and %d dimensions", x->ndim, w->ndim);
-}
-
-static bool check_parts(const situ_call *c, const situ_window *w, int64_t in_channels, int64_t out_channels) {
-  const situ_view_desc *x = situ_desc(c->in[0]), *weight = situ_desc(c->in[1]), *bias = situ_desc(c->in[2]);
-  situ_shape xs = situ__shape(x), ws = situ__shape(weight);
-  char a[SITU_SHAPE_TEXT], b[SITU_SHAPE_TEXT];
-  if (x->size[1] != in_channels || x->size[1] % w->groups || out_channels % w->groups)
-    return situ_refuse(c, SITU_E_SHAPE, "input %s and weight %s do not fit with %lld groups: input has %lld channels, weight wants %lld", situ_shape_text(&xs, a),
-                       situ_shape_text(&ws, b), (long long)w->groups, (long long)x->size[1], (long long)in_channels);
-  if (weight->size[2] < 1 || weight->size[3] < 1) return situ_refuse(c, SITU_E_SHAPE, "weight %s has an empty kernel", situ_shape_text(&ws, b));
-  if (bias && (bias->ndim != 1 || bias->size[0] != out_channels)) {
-    situ_shape bs = situ__shape(bias);
-    return situ_refuse(c, SITU_E_SHAPE, "bias is %s, must be [%lld]", situ_shape_text(&bs, a), (long long)out_channels);
-  }
-  return true;
+/* dilation (kernel - 1) + 1: what a window covers. */
+static bool reach(const situ_window *w, int d, int64_t *out) {
+  return situ__mul_i64(w->dilation[d], w->kernel[d] - 1, out) && situ__add_i64(*out, 1, out);
 }
 
 static bool conv_infer(situ_call *c) {
-  const conv_params *p = c->params;
-  const situ_window *w = &p->window;
-  if (!ranks(c)) return false;
-  const situ_view_desc *x = situ_desc(c->in[0]), *weight = situ_desc(c->in[1]);
-  if (!check_parts(c, w, weight->size[1] * w->groups, weight->size[0])) return false;
-  c->shape[0] = SITU_SHAPE(x->size[0], weight->size[0], 0, 0);
-  for (int k = 0; k < 2; k++) {
-    int64_t extent, span;
-    if (!reach(c, w, k, &span)) return false;
-    if (!situ__add_i64(x->size[2 + k], 2 * w->padding[k], &extent)) return situ_refuse(c, SITU_E_OVERFLOW, "padding overflows");
-    if (extent - span - 1 < 0)
-      return situ_refuse(c, SITU_E_SHAPE, "the kernel reaches over %lld, the padded input has %lld", (long long)span + 1, (long long)extent);
-    c->shape[0].dim[2 + k] = (extent - span - 1) / w->stride[k] + 1;
+  situ_window w;
+  if (!check_shapes(c, false, &w)) return false;
+  for (int d = 2 - c->op->code; d < 2; d++) {
+    int64_t *size = &c->shape[0].dim[c->shape[0].ndim - 2 + d], padded, covered;
+    if (!situ__mul_i64(w.padding[d], 2, &padded) || !situ__add_i64(padded, *size, &padded) || !reach(&w, d, &covered))
+      return situ_refuse(c, SITU_E_OVERFLOW, "padding or dilation is too large: the size does not fit in 63 bits");
+    if (padded < covered)
+      return situ_refuse(c, SITU_E_SHAPE, "the kernel covers %lld elements, the padded input has %lld", (long long)covered, (long long)padded);
+    *size = (padded - covered) / w.stride[d] + 1;
   }
-  c->dtype[0] = (situ_dtype)x->dtype;
   return true;
 }
 
-static bool transpose_infer(situ_call *c) {
-  const conv_params *p = c->params;
-  const situ_window *w = &p->window;
-  if (!ranks(c)) return false;
-  const situ_view_desc *x = situ_desc(c->in[0]), *weight = situ_desc(c->in[1]);
-  int64_t channels = weight->size[1] * w->groups;
-  if (!check_parts(c, w, weight->size[0], channels)) return false;
-  c->shape[0] = SITU_SHAPE(x->size[0], channels, 0, 0);
-  for (int k = 0; k < 2; k++) {
-    int64_t span, size;
-    if (!reach(c, w, k, &span)) return false;
-    if (p->output_padding[k] >= situ__max_i64(w->stride[k], w->dilation[k]))
-      return situ_refuse(c, SITU_E_ARG, "output_padding %lld must be smaller than stride or dilation", (long long)p->output_padding[k]);
-    if (!situ__mul_i64(x->size[2 + k] - 1, w->stride[k], &size) || !situ__add_i64(size, span + p->output_padding[k] + 1 - 2 * w->padding[k], &size))
-      return situ_refuse(c, SITU_E_OVERFLOW, "the result's size overflows");
-    if (size < 1) return situ_refuse(c, SITU_E_SHAPE, "the result would have size %lld", (long long)size);
-    c->shape[0].dim[2 + k] = size;
+static bool transposed_infer(situ_call *c) {
+  const situ_conv_options *o = c->params;
+  situ_window w;
+  if (!check_shapes(c, true, &w)) return false;
+  for (int d = 0; d < 2; d++) {
+    int64_t *size = &c->shape[0].dim[c->shape[0].ndim - 2 + d], extra = 0, covered, spread, padded;
+    if (!entry(c, "output_padding", &o->output_padding, 2, d, 0, &extra)) return false;
+    if (extra >= w.stride[d] && extra >= w.dilation[d])
+      return situ_refuse(c, SITU_E_ARG, "output_padding is %lld, must be smaller than stride %lld or dilation %lld", (long long)extra,
+                         (long long)w.stride[d], (long long)w.dilation[d]);
+    const bool fits = situ__mul_i64(*size - 1, w.stride[d], &spread) && reach(&w, d, &covered) && situ__add_i64(spread, covered, &spread) &&
+                      situ__add_i64(spread, extra, &spread) && situ__mul_i64(w.padding[d], 2, &padded);
+    if (!fits) return situ_refuse(c, SITU_E_OVERFLOW, "the size of the result does not fit in 63 bits");
+    if (spread - padded < 1 || *size < 1)
+      return situ_refuse(c, SITU_E_SHAPE, "the result would have size %lld at dimension %d", (long long)(*size < 1 ? 0 : spread - padded), d);
+    *size = spread - padded;
   }
-  c->dtype[0] = (situ_dtype)x->dtype;
   return true;
 }
 
-/* ---- passes ---- */
+/* ---- one launch ---- */
 
-static bool pass(const char *op, situ_device device, const conv_params *p, situ_conv_pass which, situ_tensor *a, situ_tensor *b, situ_tensor *bias, situ_tensor *out) {
-  a = situ_contiguous(a);
-  b = situ_contiguous(b);
-  if (bias) bias = situ_contiguous(bias);
-  if (!a || !b || !out) return false;
-  if (!situ_numel(out) || device.kind == SITU_META) return true;
-  return situ_launch(op, device, &(situ_work){ .verb = SITU_VERB_CONV, .op = (int)which, .compute = situ_dtype_of(out), .ins = 3, .outs = 1,
-                     .in = { situ_desc(a), situ_desc(b), situ_desc(bias) }, .out = { situ_desc(out) }, .window = &p->window });
+/* A tensor as [N, C, H, W] (or a weight as [O, C, kh, kw]): a missing N or H is 1. */
+static const situ_view_desc *four(situ_tensor *t, int spatial, situ_view_desc *room) {
+  const situ_view_desc *v = situ_desc(t);
+  if (!v || v->ndim == 4) return v;
+  const bool batch = v->ndim == spatial + 2;
+  return situ_desc_reshape(v, SITU_SHAPE(batch ? v->size[0] : 1, v->size[batch], spatial == 2 ? v->size[v->ndim - 2] : 1, v->size[v->ndim - 1]), room);
 }
 
-static situ_tensor *fresh(const situ_grad_call *g, int operand) {
-  return situ_empty(g->shape[operand], &(situ_options){ .dtype = g->dtype[operand], .device = g->device });
+static bool launch(const situ_op *op, situ_device device, situ_conv_pass pass, const situ_window *w, situ_tensor *a, situ_tensor *b,
+                   situ_tensor *bias, situ_tensor *out) {
+  situ_view_desc room[3];
+  if (!(a = situ_contiguous(a)) || !(b = situ_contiguous(b)) || (bias && !(bias = situ_contiguous(bias)))) return false;
+  return situ_launch(op->name, device, &(situ_work){ .verb = SITU_VERB_CONV, .op = pass, .compute = situ_dtype_of(out), .ins = 3, .outs = 1,
+                     .in = { four(a, op->code, &room[0]), four(b, op->code, &room[1]), situ_desc(bias) },
+                     .out = { four(out, op->code, &room[2]) }, .window = w });
 }
-static situ_tensor *computed(const situ_grad_call *g, int operand, situ_conv_pass which, situ_tensor *a, situ_tensor *b) {
-  situ_tensor *out = fresh(g, operand);
-  return pass(g->op->name, g->device, g->params, which, a, b, NULL, out) ? out : NULL;
-}
-static situ_tensor *bias_gradient(const situ_grad_call *g) { return situ_sum(g->grad[0], &(situ_reduce_options){ .dim = SITU_DIMS(0, 2, 3) }); }
 
-static bool conv_forward(situ_call *c) { return pass(c->op->name, c->device, c->params, SITU_CONV_FORWARD, c->in[0], c->in[1], c->in[2], c->out[0]); }
+/* A gradient of the operand's shape; zeros where nothing flows. */
+static situ_tensor *gradient(const situ_grad_call *g, int operand, situ_conv_pass pass, const situ_window *w, situ_tensor *a, situ_tensor *b) {
+  situ_tensor *dx = situ_op_new(g->op->name, g->shape[operand], g->dtype[operand], g->device);
+  if (!dx || situ_numel(dx) == 0) return dx;
+  if (situ_numel(a) == 0) return situ_zero_(dx);
+  return launch(g->op, g->device, pass, w, a, b, NULL, dx) ? dx : NULL;
+}
+
+/* The bias is added to every pixel: its gradient is the sum of theirs. */
+static situ_tensor *bias_gradient(const situ_grad_call *g) {
+  situ_tensor *up = g->grad[0];
+  const int channel = situ_dim(up) - g->op->code - 1;
+  situ_reduce_options o = { .dim = { 0 } };
+  for (int d = 0; d < situ_dim(up); d++)
+    if (d != channel) o.dim.dim[o.dim.ndim++] = d;
+  return situ_sum(up, &o);
+}
+
+/* ---- the ops ---- */
+
+static bool conv_forward(situ_call *c) {
+  const situ_shape weight = situ__shape(situ_desc(c->in[1]));
+  const situ_window w = window_of(c->op, c->params, &weight);
+  return launch(c->op, c->device, SITU_CONV_FORWARD, &w, c->in[0], c->in[1], c->in[2], c->out[0]);
+}
+
 static bool conv_backward(situ_grad_call *g) {
-  return GIVE(0, computed(g, 0, SITU_CONV_GRAD_DATA, g->grad[0], g->in[1])) && GIVE(1, computed(g, 1, SITU_CONV_GRAD_WEIGHT, g->in[0], g->grad[0])) &&
-         GIVE(2, bias_gradient(g));
+  const situ_window w = window_of(g->op, g->params, &g->shape[1]);
+  situ_tensor *up = g->grad[0];
+  if (g->wants[0] && !(g->dx[0] = gradient(g, 0, SITU_CONV_GRAD_DATA, &w, up, g->in[1]))) return false;
+  if (g->wants[1] && !(g->dx[1] = gradient(g, 1, SITU_CONV_GRAD_WEIGHT, &w, g->in[0], up))) return false;
+  return !g->wants[2] || (g->dx[2] = bias_gradient(g)) != NULL;
 }
 
-/* The transposed convolution is the other's way back, and the other way round. */
-static bool transpose_forward(situ_call *c) { return pass(c->op->name, c->device, c->params, SITU_CONV_GRAD_DATA, c->in[0], c->in[1], c->in[2], c->out[0]); }
-static bool transpose_backward(situ_grad_call *g) {
-  return GIVE(0, computed(g, 0, SITU_CONV_FORWARD, g->grad[0], g->in[1])) && GIVE(1, computed(g, 1, SITU_CONV_GRAD_WEIGHT, g->grad[0], g->in[0])) &&
-         GIVE(2, bias_gradient(g));
+static bool transposed_forward(situ_call *c) {
+  const situ_shape weight = situ__shape(situ_desc(c->in[1]));
+  const situ_window w = window_of(c->op, c->params, &weight);
+  return launch(c->op, c->device, SITU_CONV_GRAD_DATA, &w, c->in[0], c->in[1], c->in[2], c->out[0]);
 }
 
-#define CONV(id, rule, there, back)                                                                                  \
+static bool transposed_backward(situ_grad_call *g) {
+  const situ_window w = window_of(g->op, g->params, &g->shape[1]);
+  situ_tensor *up = g->grad[0];
+  if (g->wants[0] && !(g->dx[0] = gradient(g, 0, SITU_CONV_FORWARD, &w, up, g->in[1]))) return false;
+  if (g->wants[1] && !(g->dx[1] = gradient(g, 1, SITU_CONV_GRAD_WEIGHT, &w, up, g->in[0]))) return false;
+  return !g->wants[2] || (g->dx[2] = bias_gradient(g)) != NULL;
+}
+
+#define CONV(id, dims, kind)                                                                                                     \
   SITU_OP(id##_op) = { .name = #id, .operand = { { "input", SITU_FLOATING | SITU_SAME }, { "weight", SITU_FLOATING | SITU_SAME }, \
-                       { "bias", SITU_FLOATING | SITU_SAME | SITU_OPTIONAL } }, .flags = SITU_OP_PRODUCT | SITU_OP_COMPOSED, \
-                       .save = SITU_SAVE(0) | SITU_SAVE(1), .params_size = sizeof(conv_params),                      \
-                       .infer = rule, .forward = there, .backward = back };
-CONV(conv2d, conv_infer, conv_forward, conv_backward)
-CONV(conv1d, conv_infer, conv_forward, conv_backward)
-CONV(conv_transpose2d, transpose_infer, transpose_forward, transpose_backward)
-
-/* A sample without its batch dimension is a batch of one. */
-static situ_tensor *run(const situ_op *op, situ_tensor *input, situ_tensor *weight, situ_tensor *bias, const situ_conv_options *o, int dims) {
-  conv_params p;
-  if (!situ__need(op->name, "input", input) || !situ__need(op->name, "weight", weight) || !geometry(op->name, o, dims, &p)) return NULL;
-  bool single = input->view.ndim == dims + 1;
-  situ_tensor *x = single ? situ_unsqueeze(input, 0) : input;
-  if (dims == 1 && situ_dim(x) == 3 && weight->view.ndim == 3) {  /* a line is a picture of height 1 */
-    x = situ_unsqueeze(x, 2);
-    weight = situ_unsqueeze(weight, 2);
+                       { "bias", SITU_FLOATING | SITU_SAME | SITU_OPTIONAL } }, .flags = SITU_OP_PRODUCT | SITU_OP_COMPOSED,      \
+                       .save = SITU_SAVE(0) | SITU_SAVE(1), .code = dims, .params_size = sizeof(situ_conv_options),              \
+                       .infer = kind##_infer, .forward = kind##_forward, .backward = kind##_backward };                          \
+  situ_tensor *situ_##id(situ_tensor *input, situ_tensor *weight, situ_tensor *bias, const situ_conv_options *options) {         \
+    return situ_op_run3(&id##_op, input, weight, bias, options ? options : &(situ_conv_options){ 0 });                           \
   }
-  if (!x || !weight) return NULL;
-  for (int k = 0; k < 2 && weight->view.ndim == 4; k++) p.window.kernel[k] = weight->view.size[2 + k];
-  situ_tensor *y = situ_op_run3(op, x, weight, bias, &p);
-  if (dims == 1) y = situ_squeeze(y, SITU_DIMS(2));
-  return single ? situ_squeeze(y, SITU_DIMS(0)) : y;
-}
-
-situ_tensor *situ_conv1d(situ_tensor *input, situ_tensor *weight, situ_tensor *bias, const situ_conv_options *o) { return run(&conv1d_op, input, weight, bias, o, 1); }
-situ_tensor *situ_conv2d(situ_tensor *input, situ_tensor *weight, situ_tensor *bias, const situ_conv_options *o) { return run(&conv2d_op, input, weight, bias, o, 2); }
-situ_tensor *situ_conv_transpose2d(situ_tensor *input, situ_tensor *weight, situ_tensor *bias, const situ_conv_options *o) {
-  return run(&conv_transpose2d_op, input, weight, bias, o, 2);
-}
+CONV(conv1d, 1, conv)
+CONV(conv2d, 2, conv)
+CONV(conv_transpose2d, 2, transposed)

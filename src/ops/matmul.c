@@ -7,8 +7,7 @@
 
 /* ---- views that the verb wants ---- */
 
-/* The last two dimensions exchanged. */
-static situ_view_desc transposed(const situ_view_desc *v) {
+situ_view_desc situ__transposed(const situ_view_desc *v) {
   situ_view_desc t = *v;
   int m = t.ndim - 2, n = t.ndim - 1;
   t.size[m] = v->size[n];
@@ -28,13 +27,16 @@ static const situ_view_desc *batched(const situ_view_desc *v, const situ_view_de
   return situ_desc_expand(v, &to, room);
 }
 
-/* y = alpha a b + beta bias; ranks of at least 2. */
-static bool product(const situ_call *c, const situ_view_desc *a, const situ_view_desc *b, const situ_view_desc *bias, const situ_view_desc *y,
-                    double alpha, double beta) {
+bool situ__product(const char *op, situ_device device, const situ_view_desc *a, const situ_view_desc *b, const situ_view_desc *bias,
+                   const situ_view_desc *y, double alpha, double beta) {
   situ_view_desc room_a, room_b, room_bias;
-  return situ_launch(c->op->name, c->device, &(situ_work){ .verb = SITU_VERB_MATMUL, .compute = (situ_dtype)y->dtype, .ins = 3, .outs = 1,
+  return situ_launch(op, device, &(situ_work){ .verb = SITU_VERB_MATMUL, .compute = (situ_dtype)y->dtype, .ins = 3, .outs = 1,
                      .in = { batched(a, y, &room_a), batched(b, y, &room_b), bias ? situ_desc_expand(bias, y, &room_bias) : NULL },
                      .out = { y }, .scalar = { alpha, beta } });
+}
+static bool product(const situ_call *c, const situ_view_desc *a, const situ_view_desc *b, const situ_view_desc *bias, const situ_view_desc *y,
+                    double alpha, double beta) {
+  return situ__product(c->op->name, c->device, a, b, bias, y, alpha, beta);
 }
 
 /* ---- shapes ---- */
@@ -157,7 +159,7 @@ static bool dot_infer(situ_call *c) {
 }
 static bool dot_forward(situ_call *c) {
   situ_view_desc a = column(situ_desc(c->in[0])), b = column(situ_desc(c->in[1])), y = column(situ_desc(c->out[0]));
-  situ_view_desc row = transposed(&a);
+  situ_view_desc row = situ__transposed(&a);
   return product(c, &row, &b, NULL, &y, 1, 0);
 }
 static bool dot_backward(situ_grad_call *g) { return GIVE(0, situ_mul(g->grad[0], g->in[1])) && GIVE(1, situ_mul(g->grad[0], g->in[0])); }
@@ -243,7 +245,7 @@ static bool linear_infer(situ_call *c) {
 
 static bool linear_forward(situ_call *c) {
   const situ_view_desc *w = situ_desc(c->in[1]), *x = situ_desc(c->in[0]), *y = situ_desc(c->out[0]);
-  situ_view_desc across = transposed(w), rows, to;
+  situ_view_desc across = situ__transposed(w), rows, to;
   if (x->ndim != 2) {
     if (!x->contiguous && !(x = situ_desc(situ_clone(c->in[0])))) return false;
     int64_t count = y->numel / w->size[0];

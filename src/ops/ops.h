@@ -10,6 +10,12 @@
 /* Broadcast operands of a call launched as one element-wise verb into out[0]. */
 bool situ__elementwise(const situ_call *c, situ_verb verb, const double *scalar, int scalars);
 
+/* y = alpha a b + beta bias (which may be NULL), one launch: [.., m, k] x [.., k, n], a, b and bias broadcast to y. */
+bool situ__product(const char *op, situ_device device, const situ_view_desc *a, const situ_view_desc *b, const situ_view_desc *bias,
+                   const situ_view_desc *y, double alpha, double beta);
+/* The last two dimensions exchanged. */
+situ_view_desc situ__transposed(const situ_view_desc *v);
+
 /* Sizes that may hold one -1, resolved against numel; false: recorded under op. */
 bool situ__resolve_shape(const char *op, situ_shape *shape, int64_t numel);
 /* Dimensions made non-negative, none twice; mask of them. An empty list is all of ndim if all_if_none. */

@@ -1,155 +1,173 @@
-/* Pooling: max, average, adaptive average over windows of a plane.
+/* Pooling: the maxima and averages of windows, and averages over equal parts.
    SPDX-License-Identifier: MIT */
-#include <string.h>
-
 #include "base/fail.h"
 #include "base/size.h"
 #include "ops/ops.h"
 
 typedef struct pool_params {
-  situ_window window;
-  int64_t     size[2];  /* of the result's planes */
+  situ_pool_options o;
+  bool              indices;  /* where the maxima were is wanted, by the caller or for backward */
 } pool_params;
 
-/* ---- geometry ---- */
+/* ---- the window ---- */
 
-static bool pair(const char *op, const char *name, const situ_shape *given, const int64_t otherwise[2], int64_t least, int64_t out[2]) {
-  if (given->ndim < 0 || given->ndim > 2) {
-    situ__fail(SITU_E_ARG, op, "%s lists %d values, must be 1 or 2", name, given->ndim);
-    return false;
-  }
-  for (int k = 0; k < 2; k++) {
-    out[k] = given->ndim == 0 ? otherwise[k] : given->dim[given->ndim == 1 ? 0 : k];
-    if (out[k] < least || out[k] > INT32_MAX) {
-      situ__fail(SITU_E_ARG, op, "%s %lld: must be at least %lld", name, (long long)out[k], (long long)least);
-      return false;
-    }
+/* What a list says for dimension d: one value serves both. */
+static bool entry(const situ_call *c, const char *name, const situ_shape *list, int d, int64_t missing, int64_t least, int64_t *out) {
+  if (list->ndim < 0 || list->ndim > 2) return situ_refuse(c, SITU_E_ARG, "%s has %d values, must have 1 or 2", name, list->ndim);
+  *out = list->ndim == 0 ? missing : list->dim[list->ndim == 1 ? 0 : d];
+  return *out >= least || situ_refuse(c, SITU_E_ARG, "%s is %lld, must be at least %lld", name, (long long)*out, (long long)least);
+}
+
+static bool read_window(const situ_call *c, const situ_pool_options *o, situ_window *w) {
+  *w = (situ_window){ .groups = 1, .exclude_pad = o->exclude_pad, .divisor = o->divisor_override };
+  for (int d = 0; d < 2; d++) {
+    if (!entry(c, "kernel", &o->kernel, d, 0, 1, &w->kernel[d]) || !entry(c, "stride", &o->stride, d, w->kernel[d], 1, &w->stride[d]) ||
+        !entry(c, "padding", &o->padding, d, 0, 0, &w->padding[d]) || !entry(c, "dilation", &o->dilation, d, 1, 1, &w->dilation[d])) return false;
+    if (w->padding[d] > w->kernel[d] / 2)
+      return situ_refuse(c, SITU_E_ARG, "padding is %lld, must be at most half of the kernel, %lld", (long long)w->padding[d], (long long)w->kernel[d]);
   }
   return true;
 }
 
-/* How many windows fit; with ceil_mode also one that starts inside but ends outside. */
-static int64_t windows(int64_t extent, const situ_window *w, int k, bool ceil_mode) {
-  int64_t room = extent + 2 * w->padding[k] - w->dilation[k] * (w->kernel[k] - 1) - 1;
-  if (room < 0) return 0;
-  int64_t count = (ceil_mode ? situ__ceil_div(room, w->stride[k]) : room / w->stride[k]) + 1;
-  if (ceil_mode && (count - 1) * w->stride[k] >= extent + w->padding[k]) count--;
-  return count;
+/* A checked call's window, for forward and backward. */
+static situ_window window_of(const situ_op *op, const pool_params *p) {
+  const situ_call c = { .op = op };
+  situ_window w;
+  SITU_IGNORE(read_window(&c, &p->o, &w));
+  return w;
 }
 
-static bool geometry(const char *op, const situ_tensor *x, const situ_pool_options *o, bool max, pool_params *p) {
-  static const int64_t zero[2] = { 0, 0 }, one[2] = { 1, 1 };
-  memset(p, 0, sizeof *p);
-  situ_window *w = &p->window;
-  if (!situ__need(op, "input", x)) return false;
-  if (x->view.ndim != 3 && x->view.ndim != 4) {
-    situ__fail(SITU_E_SHAPE, op, "input has %d dimensions, must be [N, C, H, W] or [C, H, W]", x->view.ndim);
-    return false;
+/* ---- shapes ---- */
+
+static bool check_input(situ_call *c) {
+  const situ_view_desc *x = situ_desc(c->in[0]);
+  bool good = x->ndim == 3 || x->ndim == 4;
+  for (int d = x->ndim - 3; good && d < x->ndim; d++) good = x->size[d] > 0;
+  if (!good) {
+    const situ_shape shape = situ__shape(x);
+    char text[SITU_SHAPE_TEXT];
+    return situ_refuse(c, SITU_E_SHAPE, "input is %s, must be [N, C, H, W] or [C, H, W] without a 0 after N", situ_shape_text(&shape, text));
   }
-  if (!o || !o->kernel.ndim) {
-    situ__fail(SITU_E_ARG, op, "no kernel size is given");
-    return false;
-  }
-  if (!pair(op, "kernel", &o->kernel, zero, 1, w->kernel) || !pair(op, "stride", &o->stride, w->kernel, 1, w->stride) ||
-      !pair(op, "padding", &o->padding, zero, 0, w->padding) || !pair(op, "dilation", &o->dilation, one, 1, w->dilation))
-    return false;
-  if (!max && (w->dilation[0] != 1 || w->dilation[1] != 1 || o->divisor_override < 0)) {
-    situ__fail(SITU_E_ARG, op, "an average has no dilation, and a divisor_override that is positive");
-    return false;
-  }
-  w->groups = 1;
-  w->exclude_pad = o->exclude_pad;
-  w->divisor = o->divisor_override;
-  for (int k = 0; k < 2; k++) {
-    if (w->padding[k] > w->kernel[k] / 2) {
-      situ__fail(SITU_E_ARG, op, "padding %lld is more than half of the kernel %lld", (long long)w->padding[k], (long long)w->kernel[k]);
-      return false;
-    }
-    int64_t extent = x->view.size[x->view.ndim - 2 + k];
-    p->size[k] = windows(extent, w, k, o->ceil_mode);
-    if (p->size[k] < 1) {
-      situ__fail(SITU_E_SHAPE, op, "the kernel %lld does not fit into %lld with padding %lld", (long long)w->kernel[k], (long long)extent, (long long)w->padding[k]);
-      return false;
-    }
-  }
-  return true;
+  return situ_infer_like(c);
 }
 
-/* ---- ops on [N, C, H, W] ---- */
-
-static bool infer(situ_call *c) {
+static bool windows_infer(situ_call *c) {
   const pool_params *p = c->params;
-  situ_infer_like(c);
-  for (int k = 0; k < 2; k++) c->shape[0].dim[2 + k] = p->size[k];
-  c->shape[1] = c->shape[0];
-  c->dtype[1] = SITU_I64;
+  situ_window w;
+  if (!check_input(c) || !read_window(c, &p->o, &w)) return false;
+  for (int d = 0; d < 2; d++) {
+    int64_t *size = &c->shape[0].dim[c->shape[0].ndim - 2 + d], covered, room;
+    const int64_t x = *size;
+    if (!situ__mul_i64(w.dilation[d], w.kernel[d] - 1, &covered) || !situ__add_i64(x, 2 * w.padding[d], &room) ||
+        !situ__sub_i64(room, covered, &room) || !situ__add_i64(room, w.stride[d], &room))
+      return situ_refuse(c, SITU_E_OVERFLOW, "kernel, stride or dilation is too large: the size does not fit in 63 bits");
+    room -= w.stride[d] + 1;
+    if (room < 0) return situ_refuse(c, SITU_E_SHAPE, "the window covers %lld elements, the padded input has %lld", (long long)covered + 1,
+                                     (long long)(x + 2 * w.padding[d]));
+    *size = (p->o.ceil_mode ? situ__ceil_div(room, w.stride[d]) : room / w.stride[d]) + 1;
+    /* A window that would begin in the padding at the end is none. */
+    if (p->o.ceil_mode && (*size - 1) * w.stride[d] >= x + w.padding[d]) --*size;
+  }
   return true;
 }
 
-static bool launch(const char *op, situ_device device, const pool_params *p, int pass, const situ_view_desc *a, const situ_view_desc *b, const situ_view_desc *y,
-                   const situ_view_desc *index) {
-  return situ_launch(op, device, &(situ_work){ .verb = SITU_VERB_POOL, .op = pass, .compute = (situ_dtype)y->dtype, .ins = b ? 2 : 1, .outs = index ? 2 : 1, .in = { a, b },
-                     .out = { y, index }, .window = &p->window });
+/* ---- launches ---- */
+
+static const situ_view_desc *four(situ_tensor *t, situ_view_desc *room) {
+  const situ_view_desc *v = situ_desc(t);
+  return !v || v->ndim == 4 ? v : situ_desc_reshape(v, SITU_SHAPE(1, v->size[0], v->size[1], v->size[2]), room);
 }
 
-/* The gradient's pass has the code that follows the forward's. */
-static bool forward(situ_call *c) {
-  situ_tensor *x = situ_contiguous(c->in[0]);
-  return x && launch(c->op->name, c->device, c->params, c->op->code, situ_desc(x), NULL, situ_desc(c->out[0]), situ_desc(c->outs > 1 ? c->out[1] : NULL));
+static bool launch(const situ_op *op, situ_device device, situ_pool_pass pass, const situ_window *w, situ_tensor *from, situ_tensor *index,
+                   situ_tensor *to) {
+  situ_view_desc room[3];
+  if (!(from = situ_contiguous(from)) || (index && !(index = situ_contiguous(index)))) return false;
+  situ_work work = { .verb = SITU_VERB_POOL, .op = pass, .compute = situ_dtype_of(to), .ins = 1, .outs = 1, .in = { four(from, &room[0]) },
+                     .out = { four(to, &room[1]) }, .window = w };
+  const situ_view_desc *where = four(index, &room[2]);
+  if (pass == SITU_POOL_MAX && where) work.out[work.outs++] = where;
+  if (pass == SITU_POOL_MAX_GRAD) work.in[work.ins++] = where;
+  return situ_launch(op->name, device, &work);
 }
 
-static bool backward(situ_grad_call *g) {
-  situ_tensor *up = situ_contiguous(g->grad[0]), *dx = situ_empty(g->shape[0], &(situ_options){ .dtype = g->dtype[0], .device = g->device });
-  if (!up || !dx) return false;
+static bool back(situ_grad_call *g, situ_pool_pass pass, const situ_window *w, situ_tensor *index) {
+  situ_tensor *dx = situ_op_new(g->op->name, g->shape[0], g->dtype[0], g->device);
+  if (!dx || (situ_numel(dx) && !launch(g->op, g->device, pass, w, g->grad[0], index, dx))) return false;
   g->dx[0] = dx;
-  if (!situ_numel(dx) || g->device.kind == SITU_META) return true;
-  return launch(g->op->name, g->device, g->params, g->op->code + 1, situ_desc(up), g->outs > 1 ? situ_desc(g->out[1]) : NULL, situ_desc(dx), NULL);
+  return true;
 }
 
-#define POOL(id, pass, results)                                                                                      \
-  SITU_OP(id##_op) = { .name = #id, .operand = { { "input", SITU_FLOATING } }, .outs = results, .code = pass, .flags = SITU_OP_COMPOSED, \
-                       .save = SITU_SAVE_OUT(1), .params_size = sizeof(pool_params), .infer = infer, .forward = forward, .backward = backward };
-POOL(max_pool2d, SITU_POOL_MAX, 2)
-POOL(avg_pool2d, SITU_POOL_AVG, 1)
-POOL(adaptive_avg_pool2d, SITU_POOL_ADAPTIVE_AVG, 1)
+/* ---- max_pool2d ---- */
 
-/* A sample without its batch dimension is a batch of one. */
-static situ_tensor *run(const situ_op *op, situ_tensor *input, const pool_params *p, situ_tensor **indices) {
-  bool single = input->view.ndim == 3;
-  situ_tensor *x = single ? situ_unsqueeze(input, 0) : input, *outs[2] = { NULL, NULL };
-  situ_op_run(op, &x, 1, p, outs);
-  if (indices) *indices = single ? situ_squeeze(outs[1], SITU_DIMS(0)) : outs[1];
-  return single ? situ_squeeze(outs[0], SITU_DIMS(0)) : outs[0];
+static bool max_infer(situ_call *c) {
+  const pool_params *p = c->params;
+  if (!windows_infer(c)) return false;
+  c->shape[1] = c->shape[0];
+  c->dtype[1] = p->indices ? SITU_I64 : SITU_DTYPE_DEFAULT;
+  return true;
+}
+static bool max_forward(situ_call *c) {
+  const situ_window w = window_of(c->op, c->params);
+  return launch(c->op, c->device, SITU_POOL_MAX, &w, c->in[0], c->out[1], c->out[0]);
+}
+static bool max_backward(situ_grad_call *g) {
+  const situ_window w = window_of(g->op, g->params);
+  return !g->grad[0] || back(g, SITU_POOL_MAX_GRAD, &w, g->out[1]);
+}
+SITU_OP(max_pool2d_op) = { .name = "max_pool2d", .operand = { { "input", SITU_FLOATING | SITU_INTEGRAL } }, .outs = 2, .flags = SITU_OP_COMPOSED,
+                           .save = SITU_SAVE_OUT(1), .params_size = sizeof(pool_params), .infer = max_infer, .forward = max_forward,
+                           .backward = max_backward };
+
+situ_tensor *situ_max_pool2d(situ_tensor *input, const situ_pool_options *options, situ_tensor **indices) {
+  pool_params p = { .indices = indices || (situ_is_grad_enabled() && situ_requires_grad(input)) };
+  if (options) p.o = *options;
+  situ_tensor *out[2];
+  situ_tensor *y = situ_op_run(&max_pool2d_op, &input, 1, &p, out);
+  if (indices) *indices = out[1];
+  return y;
 }
 
-situ_tensor *situ_max_pool2d(situ_tensor *input, const situ_pool_options *o, situ_tensor **indices) {
-  pool_params p;
-  if (indices) *indices = NULL;
-  return geometry("max_pool2d", input, o, true, &p) ? run(&max_pool2d_op, input, &p, indices) : NULL;
+/* ---- avg_pool2d ---- */
+
+static bool avg_forward(situ_call *c) {
+  const situ_window w = window_of(c->op, c->params);
+  return launch(c->op, c->device, SITU_POOL_AVG, &w, c->in[0], NULL, c->out[0]);
+}
+static bool avg_backward(situ_grad_call *g) {
+  const situ_window w = window_of(g->op, g->params);
+  return back(g, SITU_POOL_AVG_GRAD, &w, NULL);
+}
+SITU_OP(avg_pool2d_op) = { .name = "avg_pool2d", .operand = { { "input", SITU_FLOATING } }, .flags = SITU_OP_COMPOSED,
+                           .params_size = sizeof(pool_params), .infer = windows_infer, .forward = avg_forward, .backward = avg_backward };
+
+situ_tensor *situ_avg_pool2d(situ_tensor *input, const situ_pool_options *options) {
+  pool_params p = { .indices = false };
+  if (options) p.o = *options;
+  p.o.dilation = (situ_shape){ 0 };
+  return situ_op_run1(&avg_pool2d_op, input, &p);
 }
 
-situ_tensor *situ_avg_pool2d(situ_tensor *input, const situ_pool_options *o) {
-  pool_params p;
-  return geometry("avg_pool2d", input, o, false, &p) ? run(&avg_pool2d_op, input, &p, NULL) : NULL;
+/* ---- adaptive_avg_pool2d ---- */
+
+static bool adaptive_infer(situ_call *c) {
+  const situ_shape *wanted = c->params;
+  if (!check_input(c)) return false;
+  if (wanted->ndim < 1 || wanted->ndim > 2) return situ_refuse(c, SITU_E_ARG, "output_size has %d values, must have 1 or 2", wanted->ndim);
+  for (int d = 0; d < 2; d++) {
+    const int64_t size = wanted->dim[wanted->ndim == 1 ? 0 : d];
+    if (size < 1 && size != -1) return situ_refuse(c, SITU_E_ARG, "output_size is %lld, must be positive, or -1 to keep the input's", (long long)size);
+    if (size != -1) c->shape[0].dim[c->shape[0].ndim - 2 + d] = size;
+  }
+  return true;
 }
+static bool adaptive_forward(situ_call *c) {
+  return launch(c->op, c->device, SITU_POOL_ADAPTIVE_AVG, NULL, c->in[0], NULL, c->out[0]);
+}
+static bool adaptive_backward(situ_grad_call *g) { return back(g, SITU_POOL_ADAPTIVE_AVG_GRAD, NULL, NULL); }
+SITU_OP(adaptive_avg_pool2d_op) = { .name = "adaptive_avg_pool2d", .operand = { { "input", SITU_FLOATING } }, .flags = SITU_OP_COMPOSED,
+                                    .params_size = sizeof(situ_shape), .infer = adaptive_infer, .forward = adaptive_forward,
+                                    .backward = adaptive_backward };
 
 situ_tensor *situ_adaptive_avg_pool2d(situ_tensor *input, situ_shape output_size) {
-  const char *op = "adaptive_avg_pool2d";
-  pool_params p = { .window = { .groups = 1 } };
-  if (!situ__need(op, "input", input)) return NULL;
-  int ndim = input->view.ndim;
-  if ((ndim != 3 && ndim != 4) || output_size.ndim < 1 || output_size.ndim > 2) {
-    situ__fail(SITU_E_SHAPE, op, "input has %d dimensions and output_size %d: [N, C, H, W] or [C, H, W], and 1 or 2", ndim, output_size.ndim);
-    return NULL;
-  }
-  for (int k = 0; k < 2; k++) {
-    int64_t extent = input->view.size[ndim - 2 + k];
-    p.size[k] = output_size.dim[output_size.ndim == 1 ? 0 : k];
-    if (p.size[k] == -1) p.size[k] = extent;
-    if (p.size[k] < 1 || p.size[k] > INT32_MAX || extent < 1) {
-      situ__fail(SITU_E_ARG, op, "output size %lld of an extent of %lld: both must be positive", (long long)p.size[k], (long long)extent);
-      return NULL;
-    }
-  }
-  return run(&adaptive_avg_pool2d_op, input, &p, NULL);
+  return situ_op_run1(&adaptive_avg_pool2d_op, input, &output_size);
 }

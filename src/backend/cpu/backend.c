@@ -17,14 +17,10 @@
 #pragma weak situ__cpu_gather
 #pragma weak situ__cpu_scatter
 #pragma weak situ__cpu_nonzero
-#pragma weak situ__cpu_matmul
-#pragma weak situ__cpu_conv
-#pragma weak situ__cpu_pool
 #pragma weak situ__cpu_softmax
 #pragma weak situ__cpu_norm
 #pragma weak situ__cpu_batch_norm
 #pragma weak situ__cpu_nll
-#pragma weak situ__cpu_attention
 
 enum { HUGE_PAGE = 2 << 20, CACHE_LINE = 64 };
 
@@ -127,7 +123,6 @@ const situ_backend situ__cpu_backend = {
     [SITU_VERB_NORM] = situ__cpu_norm,
     [SITU_VERB_BATCH_NORM] = situ__cpu_batch_norm,
     [SITU_VERB_NLL] = situ__cpu_nll,
-    [SITU_VERB_ATTENTION] = situ__cpu_attention,
     [SITU_VERB_OPTIMIZER] = situ__cpu_optimizer,
   },
   .host_memory = true,

@@ -1,0 +1,74 @@
+/* Pooling of a plane, compiled for each instruction set: f32, f64 and whole numbers from one text.
+   SPDX-License-Identifier: MIT */
+#include "backend/cpu/pool.h"
+#include "backend/cpu/isa.h"
+#include "backend/cpu/isa/loops.h"
+#include "base/size.h"
+
+#include <math.h>
+#include <string.h>
+
+/* Windows [first, last) of a row, and where window 0 looks in its row of the plane. */
+typedef struct span {
+  int64_t first, last, offset;
+} span;
+
+/* The windows for which column kw of the kernel is inside the plane. */
+static span span_of(const situ__plane *p, int64_t kw) {
+  const situ_window *w = p->window;
+  span s = { .offset = kw * w->dilation[1] - w->padding[1] };
+  s.first = s.offset < 0 ? situ__ceil_div(-s.offset, w->stride[1]) : 0;
+  s.last = s.offset < p->width ? situ__min_i64(p->out_width, situ__ceil_div(p->width - s.offset, w->stride[1])) : 0;
+  return s;
+}
+
+/* Where in the plane element `tap` of window (oh, ow) is; tap -1: its first element that is inside. */
+static int64_t place(const situ__plane *p, int64_t oh, int64_t ow, int64_t tap) {
+  const situ_window *w = p->window;
+  const int64_t top = oh * w->stride[0] - w->padding[0], left = ow * w->stride[1] - w->padding[1];
+  if (tap >= 0) return (top + tap / w->kernel[1] * w->dilation[0]) * p->width + left + tap % w->kernel[1] * w->dilation[1];
+  const int64_t down = top < 0 ? situ__ceil_div(-top, w->dilation[0]) : 0, right = left < 0 ? situ__ceil_div(-left, w->dilation[1]) : 0;
+  return (top + down * w->dilation[0]) * p->width + left + right * w->dilation[1];
+}
+
+/* Elements of one dimension of a window that count: those inside the padded plane, or inside the plane. */
+static int64_t extent(const situ_window *w, int d, int64_t at, int64_t size) {
+  const int64_t start = at * w->stride[d] - w->padding[d], end = situ__min_i64(start + w->kernel[d], size + w->padding[d]);
+  return w->exclude_pad ? situ__min_i64(end, size) - situ__max_i64(start, 0) : end - start;
+}
+static int64_t divisor(const situ__plane *p, int64_t oh, int64_t ow) {
+  if (p->window->divisor != 0) return p->window->divisor;
+  return extent(p->window, 0, oh, p->height) * extent(p->window, 1, ow, p->width);
+}
+
+/* Part `at` of `parts` of a dimension; parts may share an element. */
+static span part_of(int64_t size, int64_t parts, int64_t at) {
+  const int64_t first = at * size / parts;
+  return (span){ .first = first, .last = situ__ceil_div((at + 1) * size, parts) };
+}
+
+#define FN(name) SITU__ISA_NAME(name##_i64)
+#define real int64_t
+#define whole int64_t
+#define LOWEST INT64_MIN
+#include "pool_lane.h"
+#undef FN
+#undef real
+#undef whole
+#undef LOWEST
+
+#define AVERAGES
+
+#define FN(name) SITU__ISA_NAME(name##_f32)
+#define real float
+#define whole int32_t
+#define LOWEST (-INFINITY)
+#include "pool_lane.h"
+#undef FN
+#undef real
+#undef whole
+
+#define FN(name) SITU__ISA_NAME(name##_f64)
+#define real double
+#define whole int64_t
+#include "pool_lane.h"

@@ -1,0 +1,149 @@
+/* Pooling of a plane for one lane: included by pool.c with `real`, `whole` (integers as wide), LOWEST and FN. Loops run along
+   rows of windows, one element of the kernel at a time, so that they vectorise.
+   SPDX-License-Identifier: MIT */
+
+/* ---- max: NaN wins, else the first of the largest ---- */
+
+/* step is a constant wherever that is common. */
+ALWAYS_INLINE void FN(max_row)(const real *x, int64_t step, int64_t first, int64_t last, whole number, real *y, whole *tap) {
+  INDEPENDENT
+  for (int64_t i = first; i < last; i++) {
+    const real value = x[i * step];
+    const bool take = value > y[i] || value != value;
+    y[i] = take ? value : y[i];
+    tap[i] = take ? number : tap[i];
+  }
+}
+
+static void FN(max)(const situ__plane *p, const void *large, void *small, int64_t *index) {
+  const situ_window *w = p->window;
+  whole *tap = p->row;
+  real *y = small;
+  for (int64_t oh = 0; oh < p->out_height; oh++, y += p->out_width) {
+    for (int64_t i = 0; i < p->out_width; i++) y[i] = LOWEST, tap[i] = -1;
+    for (int64_t kh = 0; kh < w->kernel[0]; kh++) {
+      const int64_t row = oh * w->stride[0] - w->padding[0] + kh * w->dilation[0];
+      if (row < 0 || row >= p->height) continue;
+      for (int64_t kw = 0; kw < w->kernel[1]; kw++) {
+        const span s = span_of(p, kw);
+        const real *x = (const real *)large + row * p->width + s.offset;
+        const whole number = (whole)(kh * w->kernel[1] + kw);
+        if (w->stride[1] == 1) FN(max_row)(x, 1, s.first, s.last, number, y, tap);
+        else if (w->stride[1] == 2) FN(max_row)(x, 2, s.first, s.last, number, y, tap);
+        else FN(max_row)(x, w->stride[1], s.first, s.last, number, y, tap);
+      }
+    }
+    for (int64_t i = 0; index && i < p->out_width; i++) *index++ = place(p, oh, i, tap[i]);
+  }
+}
+
+static bool FN(max_grad)(const situ__plane *p, const void *small, const int64_t *index, void *large) {
+  const real *g = small;
+  real *dx = large;
+  const int64_t plane = p->height * p->width, count = p->out_height * p->out_width;
+  memset(dx, 0, (size_t)plane * sizeof(real));
+  for (int64_t i = 0; i < count; i++) {
+    if ((uint64_t)index[i] >= (uint64_t)plane) return false;
+    dx[index[i]] += g[i];
+  }
+  return true;
+}
+
+#ifdef AVERAGES
+/* ---- averages over windows ---- */
+
+ALWAYS_INLINE void FN(sum_row)(const real *x, int64_t step, int64_t first, int64_t last, real *y) {
+  INDEPENDENT
+  for (int64_t i = first; i < last; i++) y[i] += x[i * step];
+}
+
+static void FN(avg)(const situ__plane *p, const void *large, void *small) {
+  const situ_window *w = p->window;
+  real *y = small;
+  for (int64_t oh = 0; oh < p->out_height; oh++, y += p->out_width) {
+    for (int64_t i = 0; i < p->out_width; i++) y[i] = 0;
+    for (int64_t kh = 0; kh < w->kernel[0]; kh++) {
+      const int64_t row = oh * w->stride[0] - w->padding[0] + kh;
+      if (row < 0 || row >= p->height) continue;
+      for (int64_t kw = 0; kw < w->kernel[1]; kw++) {
+        const span s = span_of(p, kw);
+        const real *x = (const real *)large + row * p->width + s.offset;
+        if (w->stride[1] == 1) FN(sum_row)(x, 1, s.first, s.last, y);
+        else if (w->stride[1] == 2) FN(sum_row)(x, 2, s.first, s.last, y);
+        else FN(sum_row)(x, w->stride[1], s.first, s.last, y);
+      }
+    }
+    for (int64_t i = 0; i < p->out_width; i++) y[i] /= (real)divisor(p, oh, i);
+  }
+}
+
+static void FN(avg_grad)(const situ__plane *p, const void *small, void *large) {
+  const situ_window *w = p->window;
+  const real *g = small;
+  real *share = p->row;
+  const int64_t step = w->stride[1];
+  memset(large, 0, (size_t)(p->height * p->width) * sizeof(real));
+  for (int64_t oh = 0; oh < p->out_height; oh++, g += p->out_width) {
+    for (int64_t i = 0; i < p->out_width; i++) share[i] = g[i] / (real)divisor(p, oh, i);
+    for (int64_t kh = 0; kh < w->kernel[0]; kh++) {
+      const int64_t row = oh * w->stride[0] - w->padding[0] + kh;
+      if (row < 0 || row >= p->height) continue;
+      for (int64_t kw = 0; kw < w->kernel[1]; kw++) {
+        const span s = span_of(p, kw);
+        real *dx = (real *)large + row * p->width + s.offset;
+        INDEPENDENT
+        for (int64_t i = s.first; i < s.last; i++) dx[i * step] += share[i];
+      }
+    }
+  }
+}
+
+/* ---- averages over equal parts of the plane ---- */
+
+/* Eight sums side by side: one would wait for itself at every step. */
+static real FN(row_sum)(const real *x, int64_t count) {
+  real sum[8] = { 0 };
+  int64_t i = 0;
+  for (; i + 8 <= count; i += 8)
+    for (int l = 0; l < 8; l++) sum[l] += x[i + l];
+  for (; i < count; i++) sum[0] += x[i];
+  return ((sum[0] + sum[4]) + (sum[2] + sum[6])) + ((sum[1] + sum[5]) + (sum[3] + sum[7]));
+}
+
+static void FN(adaptive)(const situ__plane *p, const void *large, void *small) {
+  real *y = small;
+  for (int64_t oh = 0; oh < p->out_height; oh++) {
+    const span v = part_of(p->height, p->out_height, oh);
+    for (int64_t ow = 0; ow < p->out_width; ow++) {
+      const span h = part_of(p->width, p->out_width, ow);
+      real sum = 0;
+      for (int64_t row = v.first; row < v.last; row++)
+        sum += FN(row_sum)((const real *)large + row * p->width + h.first, h.last - h.first);
+      *y++ = sum / (real)((v.last - v.first) * (h.last - h.first));
+    }
+  }
+}
+
+static void FN(adaptive_grad)(const situ__plane *p, const void *small, void *large) {
+  const real *g = small;
+  memset(large, 0, (size_t)(p->height * p->width) * sizeof(real));
+  for (int64_t oh = 0; oh < p->out_height; oh++) {
+    const span v = part_of(p->height, p->out_height, oh);
+    for (int64_t ow = 0; ow < p->out_width; ow++) {
+      const span h = part_of(p->width, p->out_width, ow);
+      const real share = *g++ / (real)((v.last - v.first) * (h.last - h.first));
+      for (int64_t row = v.first; row < v.last; row++) {
+        real *dx = (real *)large + row * p->width;
+        for (int64_t i = h.first; i < h.last; i++) dx[i] += share;
+      }
+    }
+  }
+}
+#endif
+
+const situ__pool_kernels FN(situ__pool_kernels) = {
+  .max = FN(max), .max_grad = FN(max_grad),
+#ifdef AVERAGES
+  .avg = FN(avg), .avg_grad = FN(avg_grad), .adaptive = FN(adaptive), .adaptive_grad = FN(adaptive_grad),
+#endif
+};

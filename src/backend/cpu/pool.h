@@ -1,0 +1,24 @@
+/* Pooling of one plane in one lane; pool.c brings any dtype down to it.
+   SPDX-License-Identifier: MIT */
+#ifndef SITU_BACKEND_CPU_POOL_H
+#define SITU_BACKEND_CPU_POOL_H
+
+#include "cpu.h"
+
+typedef struct situ__plane {
+  const situ_window *window;
+  int64_t height, width, out_height, out_width;
+  void   *row;              /* room for out_width values of the lane, twice */
+} situ__plane;
+
+/* small: what the window leaves, [out_height, out_width]; large: the plane. Gradients of the large one are added up from 0. */
+typedef struct situ__pool_kernels {
+  void (*max)(const situ__plane *p, const void *large, void *small, int64_t *index);       /* index may be NULL */
+  bool (*max_grad)(const situ__plane *p, const void *small, const int64_t *index, void *large);  /* false: an index outside */
+  void (*avg)(const situ__plane *p, const void *large, void *small);
+  void (*avg_grad)(const situ__plane *p, const void *small, void *large);
+  void (*adaptive)(const situ__plane *p, const void *large, void *small);
+  void (*adaptive_grad)(const situ__plane *p, const void *small, void *large);
+} situ__pool_kernels;
+
+#endif
