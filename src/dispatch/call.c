@@ -31,18 +31,31 @@ static bool op_backward(situ__node *n, situ_tensor *const *grad, const bool *wan
   return true;
 }
 
-static bool record(const situ_call *c, bool wanted, uint32_t version_before) {
-  const situ_op *op = c->op;
-  if (!wanted || op->flags & SITU_OP_NO_GRAD) return true;
-  if (c->ins > MANY) return situ_refuse(c, SITU_E_LIMIT, "%d operands: at most %d can be differentiated at once", c->ins, MANY);
-  unsigned save = op->save;
-  if (op->flags & SITU_OP_PRODUCT) {
+/* What backward will ask for. */
+static unsigned to_save(const situ_call *c) {
+  unsigned save = c->op->save;
+  if (c->op->flags & SITU_OP_PRODUCT) {
     if (!c->in[1]->requires_grad) save &= ~SITU_SAVE(0);
     if (!c->in[0]->requires_grad) save &= ~SITU_SAVE(1);
   }
+  return save;
+}
+
+/* A copy of what is about to be written over. */
+static situ_tensor *copy_of(const char *op, const situ_tensor *t) {
+  situ_shape shape = situ__shape(&t->view);
+  situ_tensor *copy = situ__tensor_new(op, &shape, (situ_dtype)t->view.dtype, t->view.storage->device);
+  const situ_work work = { .verb = SITU_VERB_COPY, .ins = 1, .outs = 1, .in = { &t->view }, .out = { copy ? &copy->view : NULL } };
+  return copy && situ__run(op, t->view.storage->device, &work) == SITU_OK ? copy : NULL;
+}
+
+static bool record(const situ_call *c, bool wanted, situ_tensor *before) {
+  const situ_op *op = c->op;
+  if (!wanted || op->flags & SITU_OP_NO_GRAD) return true;
+  if (c->ins > MANY) return situ_refuse(c, SITU_E_LIMIT, "%d operands: at most %d can be differentiated at once", c->ins, MANY);
   const situ__record r = { .name = op->name, .backward = op->backward ? op_backward : NULL, .owner = op, .params = c->params,
                            .params_size = op->params_size, .in = c->in, .out = c->out, .ins = c->ins, .outs = c->outs,
-                           .save = save, .in_place = c->in_place, .version_before = version_before };
+                           .save = to_save(c), .before = before };
   return situ__tape_record(&r);
 }
 
@@ -126,8 +139,9 @@ static bool run(situ_call *c) {
   } else if (!make_results(c)) {
     return false;
   }
-  uint32_t version = c->in_place ? __atomic_load_n(&c->in[0]->view.storage->version, __ATOMIC_RELAXED) : 0;
-  if (!forward(c) || !record(c, wanted, version)) return false;
+  situ_tensor *before = NULL;
+  if (c->in_place && wanted && !(op->flags & SITU_OP_NO_GRAD) && to_save(c) & SITU_SAVE(0) && !(before = copy_of(op->name, c->in[0]))) return false;
+  if (!forward(c) || !record(c, wanted, before)) return false;
   if (wanted && op->flags & SITU_OP_VIEW) {
     c->out[0]->is_view = true;
     c->out[0]->view_version = __atomic_load_n(&c->out[0]->view.storage->version, __ATOMIC_RELAXED);
@@ -166,7 +180,9 @@ situ_tensor *situ_op_new(const char *op, situ_shape shape, situ_dtype dtype, sit
 bool situ_launch(const char *op, situ_device device, const situ_work *work) { return situ__run(op, device, work) == SITU_OK; }
 bool situ_device_has(situ_device device, situ_verb verb) { return situ__has_verb(device, verb); }
 
-extern const situ_op *const __start_situ_ops[], *const __stop_situ_ops[];
+/* Hidden: a program that has such a section too must not mistake ours for its own. */
+extern const situ_op *const __start_situ_ops[] __attribute__((visibility("hidden")));
+extern const situ_op *const __stop_situ_ops[] __attribute__((visibility("hidden")));
 size_t situ_op_table(const situ_op *const **ops) {
   *ops = __start_situ_ops;
   return (size_t)(__stop_situ_ops - __start_situ_ops);
