@@ -6,7 +6,9 @@
 set -eu
 library=$1 include=$2
 
-names=$(nm -D --defined-only "$library" | awk '{ print $3 }' | sed 's/@.*//' | sort -u)
+# Not nm: the linker keeps a few local and hidden names in the table too, which nobody can bind to.
+names=$(readelf --dyn-syms -W "$library" |
+  awk '$5 ~ /GLOBAL|WEAK|UNIQUE/ && $6 ~ /DEFAULT|PROTECTED/ && $7 != "UND" { sub(/@.*/, "", $8); print $8 }' | sort -u)
 [ -n "$names" ] || { echo "$library exports nothing" >&2; exit 1; }
 
 bad=0
