@@ -77,6 +77,20 @@ static const situ_nn_type conv_transpose2d_type = { .name = "ConvTranspose2d",
                                                     .forward = conv_transpose2d_forward,
                                                     .extra_repr = conv_repr };
 
+/* shape itself, or ndim times the value that it has; none: `otherwise`. False: recorded. */
+static bool spread(const char *op, const char *what, situ_shape *shape, int ndim,
+                   int64_t otherwise) {
+  if (shape->ndim == ndim) return true;
+  if (shape->ndim != 0 && shape->ndim != 1) {
+    situ__fail(SITU_E_ARG, op, "%s has %d values: 1 or %d are needed", what, shape->ndim, ndim);
+    return false;
+  }
+  int64_t value = shape->ndim ? shape->dim[0] : otherwise;
+  shape->ndim = ndim;
+  for (int d = 0; d < ndim; d++) shape->dim[d] = value;
+  return true;
+}
+
 /* Takes the options on, each with a value a dimension. */
 static bool configure(conv *m, const char *op, int ndim, const situ_nn_conv_options *o) {
   bool transposed = m->base.type == &conv_transpose2d_type;
@@ -87,11 +101,11 @@ static bool configure(conv *m, const char *op, int ndim, const situ_nn_conv_opti
                                     .dilation = o->dilation,
                                     .groups = o->groups ? o->groups : 1,
                                     .output_padding = o->output_padding };
-  if (!situ__nn_spread(op, "kernel_size", &m->kernel, ndim, 0) ||
-      !situ__nn_spread(op, "stride", &m->options.stride, ndim, 1) ||
-      !situ__nn_spread(op, "padding", &m->padding, ndim, 0) ||
-      !situ__nn_spread(op, "dilation", &m->options.dilation, ndim, 1) ||
-      !situ__nn_spread(op, "output_padding", &m->options.output_padding, transposed ? ndim : 0, 0))
+  if (!spread(op, "kernel_size", &m->kernel, ndim, 0) ||
+      !spread(op, "stride", &m->options.stride, ndim, 1) ||
+      !spread(op, "padding", &m->padding, ndim, 0) ||
+      !spread(op, "dilation", &m->options.dilation, ndim, 1) ||
+      (transposed && !spread(op, "output_padding", &m->options.output_padding, ndim, 0)))
     return false;
   m->options.padding = m->padding;
   int64_t groups = m->options.groups;
@@ -101,11 +115,13 @@ static bool configure(conv *m, const char *op, int ndim, const situ_nn_conv_opti
                m->out, groups);
     return false;
   }
-  if (m->mode < SITU_PAD_CONSTANT || m->mode > SITU_PAD_CIRCULAR ||
-      (transposed && m->mode != SITU_PAD_CONSTANT)) {
-    situ__fail(SITU_E_ARG, op,
-               transposed ? "only zeros can pad a transposed convolution" : "%d is no padding mode",
-               (int)m->mode);
+  if (!transposed && o->output_padding.ndim) {
+    situ__fail(SITU_E_ARG, op, "only a transposed convolution has an output_padding");
+    return false;
+  }
+  if (m->mode < SITU_PAD_CONSTANT || m->mode > SITU_PAD_CIRCULAR || (transposed && m->mode)) {
+    situ__fail(SITU_E_ARG, op, "padding mode %d%s", (int)m->mode,
+               transposed ? " on a transposed convolution: zeros only" : "");
     return false;
   }
   if (m->mode == SITU_PAD_CONSTANT) return true;

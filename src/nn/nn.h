@@ -42,8 +42,4 @@ enum { SITU__TUPLE = 200 };
 const char *situ__nn_tuple(situ_shape shape, char buffer[SITU__TUPLE]);
 static inline const char *situ__nn_bool(bool b) { return b ? "True" : "False"; }
 
-/* shape itself, or `ndim` times the value that it has; none: `otherwise`. False: recorded under op. */
-bool situ__nn_spread(const char *op, const char *what, situ_shape *shape, int ndim,
-                     int64_t otherwise);
-
 #endif
