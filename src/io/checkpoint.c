@@ -4,6 +4,7 @@
 
 #include "base/fail.h"
 #include "situ/io.h"
+#include "situ/random.h"
 
 /* The sections of the tree. */
 #define MODEL "model"
@@ -119,15 +120,16 @@ static situ_status load_both(const char *path, const situ_tree *all, const situ_
   return status;
 }
 
-/* The model is asked first, and changed last: its refusal, with the list of all that does not fit,
-   must come before the optimiser has changed. */
+/* A model that fits is changed last. One that does not is asked first: its refusal, with the list of
+   all that is wrong, must come before the optimiser has changed. */
 static situ_status load_parts(const char *path, const situ_tree *all, const situ_checkpoint *c) {
-  situ_tree *saved = c->model ? situ_tree_section(all, MODEL) : NULL;
-  situ_tree *have = c->model ? situ_nn_state_dict(c->model) : NULL;
-  situ_status status = SITU_OK;
-  if (c->model && (!saved || !have)) status = situ_error();
-  if (status == SITU_OK && (!c->model || fits(have, saved))) status = load_both(path, all, c);
-  if (status == SITU_OK && c->model) status = situ_nn_load_state_dict(c->model, saved, NULL);
+  if (!c->model) return load_both(path, all, c);
+  situ_tree *saved = situ_tree_section(all, MODEL), *have = situ_nn_state_dict(c->model);
+  situ_status status = saved && have ? SITU_OK : situ_error();
+  bool first = status == SITU_OK && !fits(have, saved);
+  if (first) status = situ_nn_load_state_dict(c->model, saved, NULL);
+  if (status == SITU_OK) status = load_both(path, all, c);
+  if (status == SITU_OK && !first) status = situ_nn_load_state_dict(c->model, saved, NULL);
   situ_tree_free(have);
   situ_tree_free(saved);
   return status;

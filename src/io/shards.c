@@ -186,9 +186,10 @@ situ_status situ__save_shards(const char *op, const char *path, situ__saved *lis
   }
   one.replaced = &replaced;
   if (status == SITU_OK) status = write_index(&p, list, count, &one);
+  /* While a power cut may bring the old index back, its files are needed. */
   if (replaced == SITU_NOT_REPLACED)
     remove_shards(&p, written);
-  else if (status == SITU_OK)
+  else if (replaced == SITU_REPLACED)
     remove_old(&p, &old);
   if (options->replaced) *options->replaced = replaced;
   situ__index_free(&old);

@@ -1,0 +1,39 @@
+/* The program `situ`: its commands, and how they print.
+   SPDX-License-Identifier: MIT */
+#ifndef SITU_CLI_CLI_H
+#define SITU_CLI_CLI_H
+
+#include <situ/device.h>
+#include <situ/tensor.h>
+
+/* Exit codes. */
+enum { CLI_OK = 0, CLI_FAILED = 1, CLI_USAGE = 2 };
+
+/* What the options before and behind a command say. */
+typedef struct cli_options {
+  bool json, lenient, verify;
+  const char *file; /* NULL: none was given */
+} cli_options;
+
+int cli_devices(const cli_options *options);
+int cli_inspect(const cli_options *options);
+
+/* ---- printing (print.c) ---- */
+
+/* Columns of a terminal that cli_print_text takes for a text. */
+int cli_width(const char *text);
+/* Prints a text of a file's, control characters as '?', filled up with blanks to `width` columns.
+   */
+void cli_print_text(const char *text, int width);
+/* With JSON quotes and escapes. */
+void cli_print_json(const char *text);
+/* A line of headings, in bold on a terminal that wants colours. */
+void cli_print_heading(const char *line);
+/* "4.9 KiB" */
+const char *cli_bytes(uint64_t bytes, char out[32]);
+/* "[64, 784]" */
+const char *cli_shape(const situ_shape *shape, char out[200]);
+/* The library's error, its first line, to stderr; returns CLI_FAILED. */
+int cli_failed(void);
+
+#endif

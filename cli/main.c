@@ -1,0 +1,101 @@
+/* The program `situ`: looks at devices and at files of tensors.
+   SPDX-License-Identifier: MIT */
+#include "cli.h"
+
+#include <errno.h>
+#include <situ/error.h>
+#include <stdio.h>
+#include <string.h>
+
+static const char usage[] =
+    "usage: situ COMMAND [OPTION]...\n"
+    "\n"
+    "  situ devices [--json]         which devices there are, and why others are not\n"
+    "  situ inspect FILE [OPTION]... what is in a safetensors file, its index or a .npy file\n"
+    "       --json                   as JSON\n"
+    "       --verify                 read all values and compare the checksums\n"
+    "       --lenient                accept bytes after the last tensor\n"
+    "  situ version                  the version of the library\n"
+    "  situ help                     this text\n"
+    "\n"
+    "Exit status: 0 if all went well, 1 if a file or device is bad, 2 for a wrong call.\n"
+    "Colours are left out if NO_COLOR is set. More: man situ\n";
+
+static int wrong(const char *what, const char *which) {
+  fprintf(stderr, "situ: %s%s%s%s (try: situ help)\n", what, which ? " '" : "", which ? which : "",
+          which ? "'" : "");
+  return CLI_USAGE;
+}
+
+static int version(const cli_options *options) {
+  (void)options;
+  printf("situ %s\n", situ_version());
+  return CLI_OK;
+}
+
+static int help(const cli_options *options) {
+  (void)options;
+  printf("%s", usage);
+  return CLI_OK;
+}
+
+enum { JSON = 1, LENIENT = 2, VERIFY = 4, FILE_NAME = 8 };
+
+static const struct command {
+  const char *name, *alias;
+  int (*run)(const cli_options *options);
+  unsigned takes;
+} commands[] = {
+  { "devices", NULL, cli_devices, JSON },
+  { "inspect", NULL, cli_inspect, JSON | LENIENT | VERIFY | FILE_NAME },
+  { "version", "--version", version, 0 },
+  { "help", "--help", help, 0 },
+};
+enum { COMMANDS = sizeof commands / sizeof *commands };
+
+/* Behind "--" everything is a file name. */
+static int read_options(const struct command *command, int argc, char **argv, cli_options *out) {
+  bool only_files = false;
+  for (int i = 0; i < argc; i++) {
+    const char *word = argv[i];
+    if (!only_files && strcmp(word, "--") == 0)
+      only_files = true;
+    else if (!only_files && command->takes & JSON && strcmp(word, "--json") == 0)
+      out->json = true;
+    else if (!only_files && command->takes & LENIENT && strcmp(word, "--lenient") == 0)
+      out->lenient = true;
+    else if (!only_files && command->takes & VERIFY && strcmp(word, "--verify") == 0)
+      out->verify = true;
+    else if (!only_files && word[0] == '-' && word[1])
+      return wrong("unknown option", word);
+    else if (!(command->takes & FILE_NAME) || out->file)
+      return wrong("one argument too many:", word);
+    else
+      out->file = word;
+  }
+  return command->takes & FILE_NAME && !out->file ? wrong("a file is missing", NULL) : CLI_OK;
+}
+
+int main(int argc, char **argv) {
+  situ_error_mode(SITU_ERROR_QUIET);
+  if (argc < 2) {
+    fprintf(stderr, "%s", usage);
+    return CLI_USAGE;
+  }
+  const struct command *command = NULL;
+  for (int i = 0; i < COMMANDS; i++)
+    if (strcmp(argv[1], commands[i].name) == 0 ||
+        (commands[i].alias && strcmp(argv[1], commands[i].alias) == 0))
+      command = &commands[i];
+  if (!command) return wrong("unknown command", argv[1]);
+  cli_options options = { 0 };
+  int result = read_options(command, argc - 2, argv + 2, &options);
+  if (result != CLI_OK) return result;
+  result = command->run(&options);
+  /* A full disk behind stdout must not look like success. */
+  if (fflush(stdout) != 0 || ferror(stdout)) {
+    fprintf(stderr, "situ: cannot write: %s\n", strerror(errno));
+    return CLI_FAILED;
+  }
+  return result;
+}

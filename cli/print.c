@@ -1,0 +1,76 @@
+/* How the commands print.
+   SPDX-License-Identifier: MIT */
+#include "cli.h"
+
+#include <situ/error.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+int cli_width(const char *text) {
+  int columns = 0;
+  for (; *text; text++) columns += ((unsigned char)*text & 0xC0) != 0x80;
+  return columns;
+}
+
+void cli_print_text(const char *text, int width) {
+  for (const char *c = text; *c; c++) {
+    unsigned char byte = (unsigned char)*c;
+    /* What a file says must not steer the terminal: C0, DEL, and C1 in its UTF-8 form. */
+    bool c1 = byte == 0xC2 && (unsigned char)c[1] >= 0x80 && (unsigned char)c[1] < 0xA0;
+    putchar(byte < 0x20 || byte == 0x7F || c1 ? '?' : *c);
+    if (c1) c++;
+  }
+  int left = width - cli_width(text);
+  printf("%*s", left > 0 ? left : 0, "");
+}
+
+void cli_print_json(const char *text) {
+  putchar('"');
+  for (const char *c = text; *c; c++) {
+    unsigned char byte = (unsigned char)*c;
+    if (byte == '"' || byte == '\\')
+      printf("\\%c", byte);
+    else if (byte < 0x20 || byte == 0x7F)
+      printf("\\u%04x", byte);
+    else
+      putchar(byte);
+  }
+  putchar('"');
+}
+
+static bool wants_colour(void) {
+  const char *plain = getenv("NO_COLOR"), *terminal = getenv("TERM");
+  return !(plain && *plain) && isatty(STDOUT_FILENO) &&
+         !(terminal && strcmp(terminal, "dumb") == 0);
+}
+
+void cli_print_heading(const char *line) {
+  bool colour = wants_colour();
+  printf("%s%s%s\n", colour ? "\033[1m" : "", line, colour ? "\033[0m" : "");
+}
+
+const char *cli_bytes(uint64_t bytes, char out[32]) {
+  static const char *const units[] = { "B", "KiB", "MiB", "GiB", "TiB", "PiB", "EiB" };
+  int unit = 0;
+  double value = (double)bytes;
+  for (; value >= 1024 && unit < 6; unit++) value /= 1024;
+  snprintf(out, 32, unit ? "%.1f %s" : "%.0f %s", value, units[unit]);
+  return out;
+}
+
+const char *cli_shape(const situ_shape *shape, char out[200]) {
+  int length = snprintf(out, 200, "[");
+  for (int i = 0; i < shape->ndim; i++)
+    length += snprintf(out + length, (size_t)(200 - length), i ? ", %lld" : "%lld",
+                       (long long)shape->dim[i]);
+  snprintf(out + length, (size_t)(200 - length), "]");
+  return out;
+}
+
+int cli_failed(void) {
+  const char *message = situ_error_message();
+  fprintf(stderr, "situ: %.*s\n", (int)strcspn(message, "\n"), message);
+  return CLI_FAILED;
+}
