@@ -203,7 +203,7 @@ void situ__parallel(int64_t count, int64_t grain, situ__range_fn fn, void *paylo
   if (grain < 1) grain = 1;
   if (grain > count) grain = count;
   int64_t chunks = situ__ceil_div(count, grain);
-  if (chunks == 1 || chunks > UINT32_MAX || inside || situ__pool_threads() == 1 || situ__forked() ||
+  if (chunks == 1 || chunks > UINT32_MAX || situ__pool_threads() == 1 || situ__forked() ||
       pthread_mutex_trylock(&owner) != 0) {
     run_in_order(count, grain, fn, payload);
     return;

@@ -52,8 +52,9 @@ void situ__memory_free(situ_device device, void *data, size_t bytes);
 void situ__memory_trim(situ_device device);
 /* Counts bytes of storage that did not come from situ__memory_alloc. */
 void situ__memory_count(situ_device device, int64_t bytes);
-/* Bytes in live storages, and bytes kept for reuse. */
-void situ__memory_stats(situ_device device, uint64_t *used, uint64_t *cached);
+/* Bytes in live storages, and bytes kept for reuse. While other threads allocate and free, a storage
+   may be counted by halves. */
+void situ__memory_stats(situ_device device, int64_t *used, int64_t *cached);
 
 /* ---- copies (copy.c): each goes through the ledger ---- */
 typedef enum situ__copy_reason {

@@ -280,18 +280,18 @@ static void thread_exit(void *memory) {
 
 static situ_status no_memory(const char *op, situ_device device, size_t bytes) {
   char name[SITU_DEVICE_NAME_MAX];
-  uint64_t used, kept;
+  int64_t used, kept;
   situ__memory_stats(device, &used, &kept);
-  return situ__fail(SITU_E_NOMEM, op, "no memory for %zu bytes on %s (%llu bytes are in use there)",
-                    bytes, situ_device_name(device, name), (unsigned long long)used);
+  return situ__fail(SITU_E_NOMEM, op, "no memory for %zu bytes on %s (%lld bytes are in use there)",
+                    bytes, situ_device_name(device, name), (long long)used);
 }
 
 /* From the device itself. */
 static situ_status ask(depot *d, size_t size, void **data) {
-  uint64_t used, kept;
+  int64_t used, kept;
   if (d->total != SIZE_MAX) {
     situ__memory_stats(d->device, &used, &kept);
-    if (size > d->total || used + kept > d->total - size) return SITU_E_NOMEM;
+    if (size > d->total || (size_t)(used + kept) > d->total - size) return SITU_E_NOMEM;
   }
   return situ__backend(d->device)->alloc(d->device.index, size, data);
 }
@@ -379,7 +379,7 @@ void situ__memory_trim(situ_device device) {
   situ__small_trim();
 }
 
-void situ__memory_stats(situ_device device, uint64_t *used, uint64_t *cached) {
+void situ__memory_stats(situ_device device, int64_t *used, int64_t *cached) {
   int64_t in_use = 0, kept = 0;
   depot *d = depot_of(device);
   if (d) {
@@ -394,8 +394,8 @@ void situ__memory_stats(situ_device device, uint64_t *used, uint64_t *cached) {
     }
     pthread_mutex_unlock(&d->lock);
   }
-  *used = in_use > 0 ? (uint64_t)in_use : 0;
-  *cached = (uint64_t)kept;
+  *used = in_use;
+  *cached = kept;
 }
 
 int64_t situ__live_bytes(void) {
@@ -403,9 +403,9 @@ int64_t situ__live_bytes(void) {
   for (unsigned kind = SITU_CPU; kind < SITU_DEVICE_KINDS; kind++) {
     for (unsigned index = 0; index < SITU__DEVICES_MAX; index++) {
       if (!__atomic_load_n(&depots[kind][index], __ATOMIC_ACQUIRE)) continue;
-      uint64_t used, cached;
+      int64_t used, cached;
       situ__memory_stats((situ_device){ (uint16_t)kind, (uint16_t)index }, &used, &cached);
-      total += (int64_t)used;
+      total += used;
     }
   }
   return total;

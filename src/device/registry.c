@@ -120,7 +120,10 @@ situ_status situ_device_info(situ_device device, situ_device_properties *out) {
   situ_status status = backend->info ? backend->info(device.index, &found) : SITU_E_UNSUPPORTED;
   if (status != SITU_OK)
     return situ__device_failed("device_info", device, status, before, "asking for its properties");
-  situ__memory_stats(device, &found.memory_used, &found.memory_cached);
+  int64_t used, cached;
+  situ__memory_stats(device, &used, &cached);
+  found.memory_used = used > 0 ? (uint64_t)used : 0;
+  found.memory_cached = cached > 0 ? (uint64_t)cached : 0;
   *out = found;
   return SITU_OK;
 }

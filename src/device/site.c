@@ -138,8 +138,8 @@ const char *situ__site_text(void *site, char *buffer, size_t size) {
   if (size == 0) return buffer;
   *buffer = 0;
   if (!site) return buffer;
-  void *call = (char *)site -
-               1; /* a return address is that of the next instruction, often of the next line */
+  /* A return address is that of the next instruction, often of the next line. */
+  void *call = (char *)site - 1;
   if (!source_text(call, buffer, size)) symbol_text(call, buffer, size);
   return buffer;
 }

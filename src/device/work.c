@@ -172,6 +172,14 @@ static void wrote_outputs(const situ_work *work) {
   }
 }
 
+/* Kernels may rely on it that there is an element to write. An optimiser's step has a list, not
+   outputs. */
+static bool writes_nothing(const situ_work *work) {
+  for (int i = 0; i < work->outs; i++)
+    if (work->out[i] && work->out[i]->numel) return false;
+  return work->outs > 0;
+}
+
 static SITU_COLD situ_status failed(const char *op, situ_device device, const situ_work *work,
                                     situ_status status, uint64_t before) {
   if (status == SITU_E_UNSUPPORTED && situ__error_count() == before)
@@ -184,7 +192,7 @@ situ_status situ__run(const char *op, situ_device device, const situ_work *work)
   situ_status status = situ__device_usable(op, device);
   if (status != SITU_OK) return status;
   uint64_t before = situ__error_count();
-  if (backend && !backend->no_memory) {
+  if (backend && !backend->no_memory && !writes_nothing(work)) {
     situ_status (*kernel)(int, const situ_work *) = backend->kernel[work->verb];
     status = kernel ? kernel(device.index, work) : SITU_E_UNSUPPORTED;
     if (__builtin_expect(status != SITU_OK, 0)) return failed(op, device, work, status, before);

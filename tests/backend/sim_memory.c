@@ -56,6 +56,11 @@ static void host_cannot_touch_it(void **state) {
   assert_int_equal(situ__copy_to_host("t", s, 77, &back, 1, SITU__COPY_READ), SITU_OK);
   assert_int_equal(back, 1);
   assert_int_equal(signal_of(&back, false), 0); /* this test can tell the two apart */
+  situ__sim *device = situ__sim_lock(0);
+  char *alias = situ__sim_alias(&device->arena, s->data);
+  situ__sim_unlock(device);
+  assert_int_equal(alias[77], 1);
+  assert_int_equal(signal_of(alias + 77, false), SIGSEGV); /* no child sees the device's side */
   situ__storage_release(s);
 }
 

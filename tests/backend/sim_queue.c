@@ -138,6 +138,30 @@ static void in_order(void **state) {
   situ__storage_release(y.storage);
 }
 
+/* Giving memory back to the device waits for what still reads it: whole pages would be gone. */
+static void free_waits(void **state) {
+  (void)state;
+  enum { MANY = 16384 };
+  static float host[MANY];
+  situ_view_desc v[2];
+  for (int i = 0; i < 2; i++) {
+    v[i] = row(sim);
+    situ__storage_release(v[i].storage);
+    v[i].storage = situ__storage_new("test", sim, sizeof host);
+    assert_non_null(v[i].storage);
+    v[i].numel = v[i].size[0] = MANY;
+  }
+  assert_int_equal(fill(&v[0], 3), SITU_OK);
+  assert_int_equal(situ_synchronize(sim), SITU_OK);
+  assert_int_equal(add(&v[0], &v[0], &v[1]), SITU_OK);
+  situ__storage_release(v[0].storage);
+  assert_int_equal(situ_empty_cache(sim), SITU_OK);
+  assert_int_equal(situ__copy_to_host("t", v[1].storage, 0, host, sizeof host, SITU__COPY_READ),
+                   SITU_OK);
+  for (int i = 0; i < MANY; i++) assert_true(host[i] == 6);
+  situ__storage_release(v[1].storage);
+}
+
 static void full_queue_runs(void **state) {
   (void)state;
   situ_view_desc y = row(sim), one = row(sim);
@@ -380,6 +404,7 @@ int main(void) {
     cmocka_unit_test_setup(runs_when_somebody_waits, fresh),
     cmocka_unit_test_setup(takes_what_it_needs, fresh),
     cmocka_unit_test_setup(in_order, fresh),
+    cmocka_unit_test_setup(free_waits, fresh),
     cmocka_unit_test_setup(full_queue_runs, fresh),
     cmocka_unit_test_setup(between_devices, fresh),
     cmocka_unit_test_setup(late_failure, fresh),

@@ -166,8 +166,8 @@ static void hook_sees_everything(void **state) {
   situ__small_free(small, 64);
   situ__small_trim();
   situ_set_allocator(NULL);
-  assert_in_range(held, 0,
-                  1); /* the heads of this thread's lists may have been made meanwhile, and stay */
+  /* The heads of this thread's lists may have been made meanwhile, and stay. */
+  assert_in_range(held, 0, 1);
 }
 
 int main(void) {

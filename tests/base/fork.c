@@ -57,6 +57,32 @@ static void before_the_first_thread(void **state) {
   assert_int_equal(in_child(host_work), 0);
 }
 
+static int large_block(void) {
+  void *data = NULL;
+  bool right = situ__memory_alloc("test", cpu, 5 << 20, &data) == SITU_OK;
+  situ__memory_free(cpu, data, 5 << 20);
+  return right ? 0 : 1;
+}
+
+static void *keep_allocating(void *stop) {
+  while (!__atomic_load_n((bool *)stop, __ATOMIC_RELAXED))
+    if (large_block() != 0) return NULL;
+  return stop;
+}
+
+/* The program's own threads may hold the allocator's lock at the moment of the fork. */
+static void beside_other_threads(void **state) {
+  (void)state;
+  bool stop = false;
+  pthread_t thread;
+  void *result;
+  assert_int_equal(pthread_create(&thread, NULL, keep_allocating, &stop), 0);
+  for (int i = 0; i < 100; i++) assert_int_equal(in_child(large_block), 0);
+  __atomic_store_n(&stop, true, __ATOMIC_RELAXED);
+  assert_int_equal(pthread_join(thread, &result), 0);
+  assert_non_null(result);
+}
+
 static int refused(void) {
   int64_t total = 0;
   situ__parallel(1000, 10, add_one, &total); /* in order, by this thread */
@@ -127,6 +153,7 @@ static void after_a_device_was_used(void **state) {
 int main(void) {
   const struct CMUnitTest tests[] = {
     cmocka_unit_test(before_the_first_thread),
+    cmocka_unit_test(beside_other_threads),
     cmocka_unit_test(after_the_pool_ran),
     cmocka_unit_test(after_a_device_was_used),
   };

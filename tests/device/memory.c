@@ -6,9 +6,11 @@
 #include <stddef.h>
 #include <stdint.h>
 #include <string.h>
+#include <sys/sysinfo.h>
 
 #include <cmocka.h>
 
+#include "base/alloc.h"
 #include "device/device.h"
 #include "situ/scope.h"
 #include "situ/sys/alloc.h"
@@ -96,7 +98,7 @@ static void statistics(void **state) {
   (void)state;
   for (int which = 0; which < 2; which++) {
     situ_device device = which ? sim : cpu;
-    uint64_t used, cached, used_after, cached_after;
+    int64_t used, cached, used_after, cached_after;
     int64_t live = situ_live_bytes();
     situ__memory_stats(device, &used, &cached);
     assert_int_equal(cached, 0);
@@ -189,6 +191,25 @@ static void impossible_sizes(void **state) {
   assert_int_equal(situ_live_bytes(), live);
 }
 
+/* The system would promise both halves, and break its word when they are used. */
+static void host_has_a_budget(void **state) {
+  (void)state;
+#ifdef SITU__ASAN
+  skip(); /* its shadow of that much memory would be real */
+#else
+  struct sysinfo host;
+  assert_int_equal(sysinfo(&host), 0);
+  size_t most = (size_t)(host.totalram + host.totalswap) * host.mem_unit / 5 * 3;
+  void *first = NULL, *second = NULL;
+  situ_status status = situ__memory_alloc("zeros", cpu, most, &first);
+  if (status == SITU_OK) status = situ__memory_alloc("zeros", cpu, most, &second);
+  assert_int_equal(status, SITU_E_NOMEM);
+  assert_null(second);
+  situ__memory_free(cpu, first, most);
+  assert_int_equal(situ_empty_cache(cpu), SITU_OK);
+#endif
+}
+
 /* Whichever allocation fails, nothing is lost and the next try works. */
 static void every_failure(void **state) {
   (void)state;
@@ -278,7 +299,7 @@ static void *keep_some(void *unused) {
 static void thread_exit_gives_back(void **state) {
   (void)state;
   pthread_t thread;
-  uint64_t used, cached;
+  int64_t used, cached;
   assert_int_equal(pthread_create(&thread, NULL, keep_some, NULL), 0);
   assert_int_equal(pthread_join(thread, NULL), 0);
   situ__memory_stats(cpu, &used, &cached);
@@ -303,6 +324,7 @@ int main(void) {
     cmocka_unit_test_setup(foreign, fresh),
     cmocka_unit_test_setup(impossible_sizes, fresh),
     cmocka_unit_test_setup(every_failure, fresh),
+    cmocka_unit_test_setup(host_has_a_budget, fresh),
     cmocka_unit_test_setup(full_cache_is_emptied, fresh),
     cmocka_unit_test_setup(many_threads, fresh),
     cmocka_unit_test_setup(thread_exit_gives_back, fresh),

@@ -55,6 +55,7 @@ static void refused(void **state) {
     { "", "the name is empty", "cpu" },
     { "cuda:300", "an index is below 64, and there is no cuda device", "cuda:0" },
     { "cuda:99999999999999999999", "an index is below 64", "cuda:0" },
+    { "cuda:4294967296", "an index is below 64", "cuda:0" },
     { "cuda:65536", "an index is below 64", "cuda:0" }, /* not 0 */
     { "cuda:-1", "an index cannot be negative", "cuda:0" },
     { "cuda:", "no index after the colon", "cuda:0" },
