@@ -70,10 +70,9 @@ static bool record_operand(situ__node *n, int i, const situ__record *r) {
     o->leaf = situ_retain(t);
   }
   if (!(r->save & SITU_SAVE(i < SITU_OPERANDS ? i : 0))) return true;
-  bool own_value = r->in_place && i == 0;
-  o->version = own_value ? r->version_before : __atomic_load_n(&t->view.storage->version, __ATOMIC_RELAXED);
-  o->saved = own_value ? alias(r->name, t) : situ_retain(t);
-  return o->saved != NULL;
+  o->saved = situ_retain(r->before && t == r->in[0] ? r->before : t);
+  o->version = __atomic_load_n(&o->saved->view.storage->version, __ATOMIC_RELAXED);
+  return true;
 }
 
 bool situ__tape_record(const situ__record *r) {

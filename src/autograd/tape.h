@@ -72,8 +72,7 @@ typedef struct situ__record {
   situ_tensor *const  *in, *const *out;
   int                  ins, outs;
   unsigned             save;            /* SITU_SAVE, SITU_SAVE_OUT */
-  bool                 in_place;
-  uint32_t             version_before;  /* in place: of in[0]'s storage, before the write */
+  situ_tensor         *before;          /* in place: a copy of what in[0] was, where it is to be saved; else NULL */
 } situ__record;
 
 /* Does recording make sense: a gradient is wanted by an operand, and this scope records? */

@@ -24,6 +24,13 @@ DEVICE T FN(floor_quotient)(T a, T b) {
   return q - whole > (T)0.5 ? whole + 1 : whole;
 }
 
+/* To a power that is the same for all elements. Roots are roots, as in torch, which differs from pow for -0 and -Inf. */
+DEVICE T FN(power)(T x, T p) {
+  if (p == (T)0.5) return sqrt(x);
+  if (p == (T)-0.5) return 1 / sqrt(x);
+  return pow(x, p);
+}
+
 /* The standard normal distribution: P(X < x), its density, and the tanh approximation's inner function. */
 DEVICE T FN(normal_cdf)(T x) { return (1 + erf(x * (T)0.70710678118654752440)) * (T)0.5; }
 DEVICE T FN(normal_pdf)(T x) { return exp(x * x * (T)-0.5) * (T)0.39894228040143267794; }

@@ -64,7 +64,7 @@ BOTH(add_scalar, x + p0, whole_add(x, p0), g, USES_NOTHING)
 BOTH(rsub_scalar, p0 - x, whole_sub(p0, x), -g, USES_NOTHING)
 BOTH(mul_scalar, x * p0, whole_mul(x, p0), g * p0, USES_NOTHING)
 FLOAT(div_scalar, x / p0, g / p0, USES_NOTHING)
-MATH(pow_scalar, pow(x, p0), whole_pow(x, p0), p0 == 0 ? 0 : g * (p0 * pow(x, p0 - 1)), USES_X)
+MATH(pow_scalar, FN(power)(x, p0), whole_pow(x, p0), p0 == 0 ? 0 : g * (p0 * FN(power)(x, p0 - 1)), USES_X)
 MATH(scalar_pow, pow(p0, x), whole_pow(p0, x), p0 == 0 && x >= 0 ? 0 : g * (pow(p0, x) * log(p0)),
      USES_X)
 BOTH(fmod_scalar, fmod(x, p0), whole_rem(x, p0), g, USES_NOTHING)

@@ -57,17 +57,17 @@ static bool remainder_backward(situ_grad_call *g) {
   return GIVE(0, g->grad[0]) && GIVE(1, situ_neg(situ_mul(g->grad[0], situ_div_mode(g->in[0], g->in[1], SITU_ROUND_FLOOR))));
 }
 
-/* The winner gets the gradient; equals share it. */
-static situ_tensor *share(situ_tensor *up, situ_tensor *a, situ_tensor *b, situ_tensor *wins) {
-  return situ_mul(up, situ_add(situ_to_dtype(wins, situ_dtype_of(up)), situ_mul_scalar(situ_to_dtype(situ_eq(a, b), situ_dtype_of(up)), 0.5)));
+/* The loser gets no gradient; equals share it. Beside a NaN nobody loses. */
+static situ_tensor *share(situ_tensor *up, situ_tensor *a, situ_tensor *b, situ_tensor *loses) {
+  return situ_masked_fill(situ_where(situ_eq(a, b), situ_mul_scalar(up, 0.5), up), loses, 0);
 }
 static bool maximum_backward(situ_grad_call *g) {
   situ_tensor *a = g->in[0], *b = g->in[1];
-  return GIVE(0, share(g->grad[0], a, b, situ_gt(a, b))) && GIVE(1, share(g->grad[0], a, b, situ_gt(b, a)));
+  return GIVE(0, share(g->grad[0], a, b, situ_lt(a, b))) && GIVE(1, share(g->grad[0], a, b, situ_lt(b, a)));
 }
 static bool minimum_backward(situ_grad_call *g) {
   situ_tensor *a = g->in[0], *b = g->in[1];
-  return GIVE(0, share(g->grad[0], a, b, situ_lt(a, b))) && GIVE(1, share(g->grad[0], a, b, situ_lt(b, a)));
+  return GIVE(0, share(g->grad[0], a, b, situ_gt(a, b))) && GIVE(1, share(g->grad[0], a, b, situ_gt(b, a)));
 }
 
 /* ---- the ops ---- */

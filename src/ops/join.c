@@ -9,21 +9,27 @@
 
 typedef struct cat_params { int dim; } cat_params;
 
+/* torch's one exception: an empty 1-D tensor joins whatever it is given with, and adds nothing. */
+static bool adds_nothing(int ndim, int64_t size) { return ndim == 1 && size == 0; }
+
 static bool cat_infer(situ_call *c) {
   const cat_params *p = c->params;
   int d;
-  const situ_shape first = situ__shape(situ_desc(c->in[0]));
+  int lead = 0;
+  while (lead < c->ins - 1 && adds_nothing(situ_desc(c->in[lead])->ndim, situ_desc(c->in[lead])->size[0])) lead++;
+  const situ_shape first = situ__shape(situ_desc(c->in[lead]));
   situ_shape shape = first;
   if (!shape.ndim) return situ_refuse(c, SITU_E_SHAPE, "0-dim tensors cannot be joined; use situ_stack");
   if (!situ_wrap_dim(c->op->name, p->dim, shape.ndim, &d)) return false;
-  for (int i = 1; i < c->ins; i++) {
+  for (int i = lead + 1; i < c->ins; i++) {
     const situ_view_desc *x = situ_desc(c->in[i]);
+    if (adds_nothing(x->ndim, x->size[0])) continue;
     char a[SITU_SHAPE_TEXT], b[SITU_SHAPE_TEXT];
     situ_shape own = situ__shape(x);
     bool fits = x->ndim == shape.ndim;
     for (int k = 0; fits && k < x->ndim; k++) fits = k == d || x->size[k] == shape.dim[k];
     if (!fits)
-      return situ_refuse(c, SITU_E_SHAPE, "tensor %d is %s, the first is %s: only dimension %d may differ", i, situ_shape_text(&own, a),
+      return situ_refuse(c, SITU_E_SHAPE, "tensor %d is %s, tensor %d is %s: only dimension %d may differ", i, situ_shape_text(&own, a), lead,
                          situ_shape_text(&first, b), d);
     if (!situ__add_i64(shape.dim[d], x->size[d], &shape.dim[d])) return situ_refuse(c, SITU_E_OVERFLOW, "dimension %d has more than 2^63 elements", d);
   }
@@ -48,9 +54,10 @@ static bool cat_forward(situ_call *c) {
   int64_t at = 0;
   for (int i = 0; i < c->ins; i++) {
     const situ_view_desc *x = situ_desc(c->in[i]);
+    if (!x->numel) continue;
     situ_view_desc part = piece(y, d, at, x->size[d]);
     at += x->size[d];
-    if (x->numel && !situ_launch(c->op->name, c->device, &(situ_work){ .verb = SITU_VERB_COPY, .ins = 1, .outs = 1, .in = { x }, .out = { &part } }))
+    if (!situ_launch(c->op->name, c->device, &(situ_work){ .verb = SITU_VERB_COPY, .ins = 1, .outs = 1, .in = { x }, .out = { &part } }))
       return false;
   }
   return true;
@@ -58,9 +65,13 @@ static bool cat_forward(situ_call *c) {
 
 static bool cat_backward(situ_grad_call *g) {
   const cat_params *p = g->params;
-  int d = p->dim < 0 ? p->dim + g->shape[0].ndim : p->dim;
+  int d = p->dim < 0 ? p->dim + situ_dim(g->grad[0]) : p->dim;
   int64_t at = 0;
   for (int i = 0; i < g->ins; i++) {
+    if (adds_nothing(g->shape[i].ndim, g->shape[i].dim[0])) {
+      if (g->wants[i] && !(g->dx[i] = situ_zeros(g->shape[i], &(situ_options){ .dtype = situ_dtype_of(g->grad[0]), .device = g->device }))) return false;
+      continue;
+    }
     if (g->wants[i] && !(g->dx[i] = situ_narrow(g->grad[0], d, at, g->shape[i].dim[d]))) return false;
     at += g->shape[i].dim[d];
   }

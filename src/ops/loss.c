@@ -31,7 +31,8 @@ situ_tensor *situ_smooth_l1_loss(situ_tensor *input, situ_tensor *target, double
   }
   if (beta == 0) return situ_l1_loss(input, target, reduction);
   situ_tensor *d = situ_abs(situ_sub(input, target));
-  situ_tensor *near = situ_mul_scalar(situ_square(d), 0.5 / beta), *far = situ_sub_scalar(d, beta / 2);
+  /* an infinite d must not reach the square: its gradient, 0 of the branch not taken, would be 0 * Inf */
+  situ_tensor *near = situ_mul_scalar(situ_square(situ_clamp(d, -INFINITY, beta)), 0.5 / beta), *far = situ_sub_scalar(d, beta / 2);
   return reduced("smooth_l1_loss", situ_where(situ_lt_scalar(d, beta), near, far), reduction);
 }
 

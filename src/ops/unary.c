@@ -75,8 +75,14 @@ static situ_tensor *run_(const situ_op *op, situ_tensor *x, double p0, double p1
 
 #define PLAIN(id) situ_tensor *situ_##id(situ_tensor *x) { return run(&id##_op, x, 0, 0, 0); }
 PLAIN(neg) PLAIN(abs) PLAIN(sign) PLAIN(exp) PLAIN(expm1) PLAIN(log) PLAIN(log1p) PLAIN(log2) PLAIN(sqrt) PLAIN(rsqrt)
-PLAIN(square) PLAIN(reciprocal) PLAIN(sin) PLAIN(cos) PLAIN(tanh) PLAIN(sigmoid) PLAIN(relu) PLAIN(silu) PLAIN(erf)
-PLAIN(floor) PLAIN(ceil) PLAIN(round) PLAIN(trunc) PLAIN(isnan) PLAIN(isinf) PLAIN(logical_not) PLAIN(bitwise_not)
+PLAIN(reciprocal) PLAIN(sin) PLAIN(cos) PLAIN(tanh) PLAIN(sigmoid) PLAIN(relu) PLAIN(silu) PLAIN(erf)
+PLAIN(floor) PLAIN(ceil) PLAIN(round) PLAIN(trunc) PLAIN(isnan) PLAIN(isinf) PLAIN(logical_not)
+
+static bool is_bool(const situ_tensor *x) { return x && x->view.dtype == SITU_BOOL; }
+/* true * true is the number 1, as in torch. */
+situ_tensor *situ_square(situ_tensor *x) { return run(&square_op, is_bool(x) ? situ_to_dtype(x, SITU_I64) : x, 0, 0, 0); }
+/* The bits of true, all turned over, would still be true. */
+situ_tensor *situ_bitwise_not(situ_tensor *x) { return run(is_bool(x) ? &logical_not_op : &bitwise_not_op, x, 0, 0, 0); }
 
 #define IN_PLACE(id) situ_tensor *situ_##id##_(situ_tensor *x) { return run_(&id##_op, x, 0, 0); }
 IN_PLACE(neg) IN_PLACE(abs) IN_PLACE(exp) IN_PLACE(log) IN_PLACE(sqrt) IN_PLACE(rsqrt) IN_PLACE(square) IN_PLACE(reciprocal)
@@ -100,8 +106,21 @@ static bool bounds(double min, double max) {
   situ__fail(SITU_E_ARG, "clamp", "a bound is NaN");
   return false;
 }
-situ_tensor *situ_clamp(situ_tensor *x, double min, double max) { return bounds(min, max) ? run(&clamp_op, x, min, max, 0) : NULL; }
-situ_tensor *situ_clamp_(situ_tensor *x, double min, double max) { return bounds(min, max) ? run_(&clamp_op, x, min, max) : NULL; }
+static bool fraction(double bound) { return isfinite(bound) && bound != trunc(bound); }
+situ_tensor *situ_clamp(situ_tensor *x, double min, double max) {
+  if (!situ__need("clamp", "input", x) || !bounds(min, max)) return NULL;
+  bool widen = !situ_dtype_is_floating((situ_dtype)x->view.dtype) && (fraction(min) || fraction(max));
+  return run(&clamp_op, widen ? situ_to_dtype(x, SITU_F32) : x, min, max, 0);
+}
+/* In place the dtype stays, so a bound that it cannot hold is refused. */
+situ_tensor *situ_clamp_(situ_tensor *x, double min, double max) {
+  if (!situ__need("clamp", "input", x) || !bounds(min, max)) return NULL;
+  if (!situ_dtype_is_floating((situ_dtype)x->view.dtype) && (fraction(min) || fraction(max))) {
+    situ__fail(SITU_E_DTYPE, "clamp", "bounds %g and %g do not fit into %s in place", min, max, situ_dtype_name((situ_dtype)x->view.dtype));
+    return NULL;
+  }
+  return run_(&clamp_op, x, min, max);
+}
 
 situ_tensor *situ_nan_to_num(situ_tensor *x, const situ_nan_to_num_options *options) {
   static const double largest[SITU_DTYPES] = { [SITU_F16] = 65504, [SITU_BF16] = 0x1.FEp127, [SITU_F32] = FLT_MAX, [SITU_F64] = DBL_MAX };
