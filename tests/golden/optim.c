@@ -179,7 +179,7 @@ static const gold_op ops[] = {
   { "scheduler.lambdalr", .run = run_lambda, .bound = 1e-6, .why = "bound 1e-6: rates are small" },
   { "scheduler.onecyclelr", .run = run_one_cycle, .bound = 1e-6,
     .why = "bound 1e-6: rates are small" },
-  { "clip_grad_norm_", .run = clip },
+  { "nn.utils.clip_grad_norm", .run = clip },
   { 0 },
 };
 

@@ -11,7 +11,7 @@
 #define GOLD_MAX_OUTPUTS 16
 #define GOLD_MAX_LIST 24
 
-enum { GOLD_SHAPE_ONLY = 1, GOLD_SIGNED_ZERO = 2 };
+enum { GOLD_SHAPE_ONLY = 1, GOLD_SIGNED_ZERO = 2 }; /* a case's flags */
 
 typedef struct gold_tensor {
   const char *name;

@@ -137,7 +137,8 @@ static bool compare_all(gold_call *call, double *worst, char *message, size_t si
       if (strcmp(c->grad[i].name, c->input[k].name) == 0) {
         char text[200] = "";
         situ_tensor *got = situ_grad(call->leaf[k]);
-        if (!got || !gold_compare(&c->grad[i], got, bound, 0, worst, text, sizeof text)) {
+        if (!got ||
+            !gold_compare(&c->grad[i], got, bound, GOLD_GRADIENT, worst, text, sizeof text)) {
           snprintf(message, size, "gradient of %s", got ? text : c->grad[i].name);
           snprintf(message + strlen(message), size - strlen(message), "%s",
                    got ? "" : " is missing");

@@ -64,6 +64,7 @@ const char *gold_data(const char *name, char *buffer, size_t size);
 /* A tensor on the device with the case's values and strides. */
 situ_tensor *gold_tensor_to(const gold_tensor *t, situ_device device);
 
+enum { GOLD_GRADIENT = 128 }; /* gold_compare's own flag, beside a case's */
 /* Compares; says what differs, if it does, in message. worst grows to error / allowed. */
 bool gold_compare(const gold_tensor *want, situ_tensor *got, double bound, unsigned flags,
                   double *worst, char *message, size_t size);

@@ -68,11 +68,15 @@ def like_half(t, half):
 
 
 def half_of(tensors, attrs):
-    """The 16-bit dtype of the floating inputs, if they are all of one. Such a case is computed in f32 and rounded
-    once: torch's CPU lacks many f16 kernels and rounds between the steps of its composed ones."""
+    """The 16-bit dtype of the floating inputs, if they are all of one. Such a case is computed in f32 and its results
+    rounded once: torch's CPU lacks many f16 kernels and rounds between the steps of its composed ones."""
     kinds = {t.dtype for _, t in tensors if t.is_floating_point()}
     stated = any(isinstance(v, torch.dtype) for _, v in attrs)
     return next(iter(kinds)) if len(kinds) == 1 and not stated and kinds <= set(HALVES) else None
+
+
+def finite(tensors):
+    return all(bool(torch.isfinite(t).all()) for t in tensors)
 
 
 def make(name, *args, variant="", picked=False, flags=0, grad=True, **kwargs):
@@ -84,18 +88,23 @@ def make(name, *args, variant="", picked=False, flags=0, grad=True, **kwargs):
         raise Skip("more than 8 dimensions")
     if any(isinstance(v, complex) for _, v in attrs) or any(t.is_complex() for _, t in tensors):
         raise Skip("complex numbers")
-    half = half_of(tensors, attrs)
+    half = None if row.native else half_of(tensors, attrs)
     leaves = [leaf(t, grad and n not in row.fixed, torch.float32 if half else None) for n, t in tensors]
     arguments = rebuild(bound, leaves)
     if row.inplace:  # in-place writes go to a copy: a leaf refuses them
         first = next(iter(arguments))
         arguments[first] = arguments[first].clone(memory_format=torch.preserve_format)
     torch.manual_seed(len(attrs) + 7 * len(tensors))
-    with torch.set_grad_enabled(grad):
+    # what backward keeps of the forward is kept in 16 bits, as a 16-bit kernel keeps it
+    keep = lambda t: t.to(half).to(t.dtype) if half and t.dtype == torch.float32 else t
+    with torch.set_grad_enabled(grad), torch.autograd.graph.saved_tensors_hooks(keep, lambda t: t):
         result = row.call(**arguments)
     results = list(result) if isinstance(result, (tuple, list)) else [result]
     if row.view and results and results[0].numel():
         attrs = attrs + view_attrs(results, leaves[0])
+    if name in RANDOM:
+        flags |= gold.SHAPE_ONLY
+        results = [torch.zeros_like(r) for r in results]
     seeds = [
         torch.randn(r.shape, dtype=torch.float64).to(half or r.dtype).to(r.dtype) if r.requires_grad else None
         for r in results
@@ -108,12 +117,13 @@ def make(name, *args, variant="", picked=False, flags=0, grad=True, **kwargs):
                                     [seeds[i] for i in wanted], allow_unused=True)
         grads = [(tensors[i][0], like_half(g, half).detach()) for i, g in zip(targets, found)
                  if g is not None]
+    if half and finite(t for _, t in tensors) and not finite([like_half(r, half)
+                                                              for r in results] + [g for _, g in grads]):
+        raise Skip("overflows in 16 bits")
     names = row.outputs if len(
         row.outputs) >= len(results) else ["output.%d" % i for i in range(len(results))]
-    if name in RANDOM:
-        flags |= gold.SHAPE_ONLY
-    keep = [t.detach().clone() if t.is_contiguous() else t.detach() for _, t in tensors]
-    return gold.Case(name, variant, [(n, t) for (n, _), t in zip(tensors, keep)], attrs,
+    inputs = [t.detach().clone() if t.is_contiguous() else t.detach() for _, t in tensors]
+    return gold.Case(name, variant, [(n, t) for (n, _), t in zip(tensors, inputs)], attrs,
                      [(n, like_half(r, half).detach(), like_half(s, half))
                       for n, r, s in zip(names, results, seeds)], grads, flags, picked)
 

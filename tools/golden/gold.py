@@ -93,8 +93,8 @@ class Writer:
         data = text.encode() + b"\0"
         self.cases += struct.pack("<I", self.blob(data, 1))
 
-    def tensor(self, t):
-        plain = t.is_contiguous() or t.numel() == 0
+    def tensor(self, t, keep_strides=False):
+        plain = t.is_contiguous() or t.numel() == 0 or not keep_strides
         flat = t.detach().contiguous().reshape(-1) if plain else footprint(t)[0]
         self.cases += struct.pack("<BBB", DTYPES[t.dtype], t.dim(), 0 if plain else 1)
         self.cases += struct.pack("<%dI" % t.dim(), *t.shape)
@@ -126,7 +126,7 @@ class Writer:
                                   len(case.grads))
         for name, t in case.inputs:
             self.string(name)
-            self.tensor(t)
+            self.tensor(t, keep_strides=True)
         for name, value in case.attrs:
             self.attr(name, value)
         for name, t, grad in case.outputs:

@@ -109,7 +109,7 @@ def clipping():
             for leaf, grad in zip(leaves, grads):
                 leaf.grad = grad.clone()
             total = torch.nn.utils.clip_grad_norm_(leaves, max_norm, norm_type)
-            yield gold.Case("clip_grad_norm_", "", [("grad.%d" % i, g) for i, g in enumerate(grads)],
+            yield gold.Case("nn.utils.clip_grad_norm", "", [("grad.%d" % i, g) for i, g in enumerate(grads)],
                             [("max_norm", max_norm), ("norm_type", norm_type)],
                             [("total_norm", total, None)] + [("grad.%d" % i, leaf.grad, None)
                                                              for i, leaf in enumerate(leaves[:-1])], [])

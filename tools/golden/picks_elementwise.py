@@ -22,15 +22,25 @@ def one(name, x, **kwargs):
         pick(name, y, variant=form, **kwargs)
 
 
+def edges(name, dtype=torch.float32):
+    """special() without what torch itself is of two minds about: its vector library's f32 log1p of 3e38 is inf, where
+    88.6 is right; the gradient of elu and hardtanh for NaN differs between the vector loop and its tail."""
+    x = special(dtype)
+    if name in ("elu", "hardtanh"):
+        return x[1:]
+    return x[x != t(3e38, dtype=torch.float64).to(dtype)] if name == "log1p" else x
+
+
 def unary():
     for name in UNARY + ["round", "leaky_relu", "elu", "gelu", "softplus", "hardtanh", "nan_to_num"]:
         if name == "bitwise_not":
             continue
         one(name, r(4, 5) * 2)
-        pick(name, special(), variant="special",
-             flags=0 if name in ("isnan", "isinf", "logical_not") else SIGNED_ZERO)
+        # torch's elu and gelu give 0 for -0 in some of its builds and -0 in others
+        signed = 0 if name in ("isnan", "isinf", "logical_not", "elu", "gelu") else SIGNED_ZERO
+        pick(name, edges(name), variant="special", flags=signed)
         for dtype in FLOATS[1:]:
-            pick(name, special(dtype), variant="special")
+            pick(name, edges(name, dtype), variant="special")
             x = r(3, 4, dtype=dtype) * 2
             pick(name, x.abs() + 0.5 if name in POSITIVE + ("log1p", ) else x, variant="dtype")
         for dtype in INTS + (torch.bool, ):
@@ -46,7 +56,7 @@ def unary():
         pick("leaky_relu", special(), slope, variant="slope")
         pick("leaky_relu", r(3, 4), slope, variant="slope")
     for alpha in (0.5, 2.0):
-        pick("elu", special(), alpha, variant="alpha")
+        pick("elu", edges("elu"), alpha, variant="alpha")
         pick("elu", r(3, 4), alpha, variant="alpha")
     for approximate in ("none", "tanh"):
         pick("gelu", special(), approximate=approximate, variant="special")
@@ -57,7 +67,7 @@ def unary():
         pick("softplus", r(3, 4) * 5, beta, threshold, variant="options")
     for low, high in ((-1.0, 1.0), (-2.0, 0.5), (0.0, 6.0)):
         pick("hardtanh", r(4, 4) * 3, low, high, variant="bounds")
-        pick("hardtanh", t(low, high, NAN, INF, -INF), low, high, variant="edge")
+        pick("hardtanh", t(low, high, INF, -INF), low, high, variant="edge")
     clamps()
     for kwargs in ({"nan": 1.5}, {"posinf": 7.0}, {"neginf": -7.0},
                    {"nan": -1.0, "posinf": 2.0, "neginf": 3.0}):

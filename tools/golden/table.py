@@ -27,6 +27,7 @@ class Row:
     inplace: bool = False
     dtypes: bool = True  # also take samples of dtypes other than f32
     fixed: tuple = ()  # inputs that have no gradient
+    native: bool = False  # 16-bit cases run in 16 bits: the result depends on the dtype's range
     order: tuple = ()  # op_db's argument order, where it differs
 
 
@@ -107,6 +108,9 @@ def fit_arange(b):
     if "dtype" not in b and any(
             isinstance(b.get(n), float) and b[n] == int(b[n]) for n in ("start", "end", "step")):
         raise Skip("whole float scalar")
+    if b.get("dtype") == torch.int64 and any(
+            b.get(n, 0) != int(b.get(n, 0)) for n in ("start", "end", "step")):
+        raise Skip("torch truncates fractional bounds for i64, and for i64 alone")
 
 
 def arange(start, end=None, step=1, *, dtype=None, device=None, requires_grad=None):
@@ -172,7 +176,8 @@ def fit_clamp(b):
 
 row("clamp", "unary", lambda input, min=None, max=None: torch.clamp(input, min, max), fit=fit_clamp)
 row("nan_to_num", "unary",
-    lambda input, nan=0.0, posinf=None, neginf=None: torch.nan_to_num(input, nan, posinf, neginf))
+    lambda input, nan=0.0, posinf=None, neginf=None: torch.nan_to_num(input, nan, posinf, neginf),
+    native=True)
 for _n in UNARY_IN_PLACE:
     row(_n + "_", "unary", lambda input, _f=_n + "_": getattr(input, _f)(), opinfo=(_n, ), inplace=True,
         dtypes=False)
@@ -197,7 +202,15 @@ row("floor_divide", "binary", lambda input, other: torch.floor_divide(input, oth
 row("pow", "binary", lambda input, exponent: torch.pow(input, exponent),
     fit=whole_scalar("exponent", "input"))
 row("where", "binary", lambda self, condition, other: torch.where(condition, self, other))
-row("lerp", "binary", lambda input, end, weight: torch.lerp(input, end, weight))
+
+
+def fit_lerp(b):
+    """situ holds a number's weight in the tensors' dtype, as torch's own 16-bit kernels do."""
+    if isinstance(b["weight"], float):
+        b["weight"] = torch.tensor(b["weight"], dtype=b["input"].dtype).item()
+
+
+row("lerp", "binary", lambda input, end, weight: torch.lerp(input, end, weight), fit=fit_lerp)
 for _n in ("addcmul", "addcdiv"):
     row(
         _n, "binary", lambda input, tensor1, tensor2, *, value=1, _f=getattr(torch, _n): _f(
@@ -214,8 +227,15 @@ for _n in ("add", "sub"):
     row(_n + "_", "binary", lambda input, other, *, alpha=1, _f=_n + "_": getattr(input, _f)
         (other, alpha=alpha), fit=both(OTHER,
                                        whole_scalar("alpha")), opinfo=(_n, ), inplace=True, dtypes=False)
-row("lerp_", "binary", lambda input, end, weight: input.lerp_(end, weight), opinfo=("lerp", ), inplace=True,
-    dtypes=False)
+
+
+def fit_lerp_(b):
+    if isinstance(b["weight"], torch.Tensor):
+        raise Skip("no in-place form with a tensor of weights")
+
+
+row("lerp_", "binary", lambda input, end, weight: input.lerp_(end, weight), fit=fit_lerp_, opinfo=("lerp", ),
+    inplace=True, dtypes=False)
 
 
 # ---- reduce ------------------------------------------------------------------------------------------
