@@ -41,10 +41,12 @@ static bool infer(situ_call *c) {
     return situ_refuse(c, SITU_E_SHAPE, "weight is %s, input has %lld classes", situ_shape_text(&own, a), (long long)x.dim[at]);
   }
   c->shape[0] = p->reduction == SITU_REDUCTION_NONE ? want : SITU_SCALAR;
-  c->dtype[0] = c->dtype[1] = (situ_dtype)situ_desc(c->in[0])->dtype;
+  c->dtype[0] = (situ_dtype)situ_desc(c->in[0])->dtype;
   c->shape[1] = SITU_SCALAR;
   c->shape[2] = places(&x);
-  c->dtype[2] = p->logits ? c->dtype[0] : SITU_DTYPE_DEFAULT;
+  /* What the way back divides by and takes off: f16 could not even count to 2049. */
+  c->dtype[1] = c->dtype[0] == SITU_F64 ? SITU_F64 : SITU_F32;
+  c->dtype[2] = p->logits ? c->dtype[1] : SITU_DTYPE_DEFAULT;
   return true;
 }
 

@@ -12,7 +12,7 @@
 #include <stdio.h>
 #include <string.h>
 
-enum { PIECE = 4096, GRAIN = 16384 };
+enum { PIECE = 1024, GRAIN = 16384 };
 
 /* x is [N, C, S]; a position is one (n, s). */
 typedef struct plan {
@@ -22,7 +22,7 @@ typedef struct plan {
   int64_t               classes, inner, positions;
   int64_t               ignore, reduction;
   bool                  logits;
-  double                smoothing, weight_sum, total;
+  double                smoothing, weight_sum, divisor;
   double               *weight;      /* [C]; NULL: all 1 */
   void                 *lane_weight; /* the same in the lane */
   double               *loss, *used; /* of each piece of positions: loss and weight */
@@ -64,24 +64,25 @@ static double position_loss(const plan *p, int64_t position, int64_t target, dou
   return (1 - p->smoothing) * loss + p->smoothing / (double)p->classes * all_classes(p, position, lse);
 }
 
+/* As a tree: the sum of millions of losses. */
+static double total(const double *x, int64_t count) {
+  double sum = 0;
+  situ__fold_block k = { x, 1, count, 1, 1 };
+  if (count) situ__fold_kernels_for(SITU__F64)->fold(SITU__FOLD_SUM, SITU__MAP_NONE, 0, &k, &sum, NULL);
+  return sum;
+}
+
 static void losses(int64_t begin, int64_t end, void *payload) {
   const plan *p = payload;
-  int64_t target[SITU__BLOCK];
-  double loss[SITU__BLOCK];
+  int64_t target[PIECE];
+  double loss[PIECE], used[PIECE];
   for (int64_t k = begin; k < end; k++) {
-    int64_t last = situ__min_i64((k + 1) * PIECE, p->positions);
-    p->loss[k] = p->used[k] = 0;
-    for (int64_t at = k * PIECE, count; at < last; at += count) {
-      count = situ__min_i64(SITU__BLOCK, last - at);
-      situ__cpu_load(p->target, at, count, SITU__I64, target);
-      for (int64_t i = 0; i < count; i++) {
-        double used;
-        loss[i] = position_loss(p, at + i, target[i], &used);
-        p->loss[k] += loss[i];
-        p->used[k] += used;
-      }
-      if (p->reduction == SITU_REDUCTION_NONE) situ__cpu_store(p->y, at, count, SITU__F64, loss);
-    }
+    int64_t at = k * PIECE, count = situ__min_i64(PIECE, p->positions - at);
+    situ__cpu_load(p->target, at, count, SITU__I64, target);
+    for (int64_t i = 0; i < count; i++) loss[i] = position_loss(p, at + i, target[i], &used[i]);
+    p->loss[k] = total(loss, count);
+    p->used[k] = total(used, count);
+    if (p->reduction == SITU_REDUCTION_NONE) situ__cpu_store(p->y, at, count, SITU__F64, loss);
   }
 }
 
@@ -100,9 +101,8 @@ static situ_status forward(plan *p, const situ_work *work) {
   p->loss = situ__alloc(2 * (size_t)(pieces + 1) * sizeof(double));
   if (!p->loss) return situ__no_memory("cross_entropy", 2 * (size_t)pieces * sizeof(double));
   p->used = p->loss + pieces;
-  situ__parallel(pieces, 1, losses, p);
-  double loss = 0, used = 0;
-  for (int64_t k = 0; k < pieces; k++) loss += p->loss[k], used += p->used[k];
+  situ__parallel(pieces, 4, losses, p);
+  double loss = total(p->loss, pieces), used = total(p->used, pieces);
   if (p->reduction == SITU_REDUCTION_MEAN) loss /= used;  /* nothing but ignored positions: NaN, as in torch */
   if (p->reduction != SITU_REDUCTION_NONE) situ__cpu_store(p->y, 0, 1, SITU__F64, &loss);
   if (work->out[1]) situ__cpu_store(work->out[1], 0, 1, SITU__F64, &used);
@@ -116,7 +116,7 @@ static situ_status forward(plan *p, const situ_work *work) {
    with hit = (1 - smoothing) weight[target], smooth = smoothing / C and all = hit + smooth sum(weight). */
 static double scale_of(const plan *p, int64_t position) {
   double g = value(p->g, p->reduction == SITU_REDUCTION_NONE ? position : 0);
-  return p->reduction == SITU_REDUCTION_MEAN ? g / p->total : g;
+  return p->reduction == SITU_REDUCTION_MEAN ? g / p->divisor : g;
 }
 
 static void put(const plan *p, void *v, int64_t i, double x) {
@@ -218,7 +218,7 @@ situ_status situ__cpu_nll(int index, const situ_work *work) {
   if (p.lane == SITU__I64) return situ__fail(SITU_E_DTYPE, "cross_entropy", "%s has no logarithm", situ_dtype_name((situ_dtype)p.x->dtype));
   p.size = situ__lane_size(p.lane);
   p.classes = p.x->size[1], p.inner = p.x->size[2], p.positions = p.target->numel;
-  if (back && work->in[4]) situ__cpu_load(work->in[4], 0, 1, SITU__F64, &p.total);
+  if (back && work->in[4]) situ__cpu_load(work->in[4], 0, 1, SITU__F64, &p.divisor);
   char what[48];
   (void)snprintf(what, sizeof what, "%lld classes", (long long)p.classes);
   situ_status status = situ__check_index("cross_entropy", p.target, p.classes, &p.ignore, what);

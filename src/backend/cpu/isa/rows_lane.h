@@ -150,20 +150,23 @@ static void LANE(affine_grad)(bool each, const void *g, const void *x, int64_t c
   else LANE(affine_grad_by)(0, g, x, count, mean, a, b, c, dx);
 }
 
-static void LANE(sums)(bool each, const void *g_, const void *x_, int64_t count, const void *mean_, void *sum_, void *dot_) {
-  const T *restrict g = g_, *restrict x = x_, *restrict mean = mean_;
-  T *restrict sum = sum_, *restrict dot = dot_, products[SITU__FOLD_BLOCK];
-  if (each) {
-    for (int64_t i = 0; i < count; i++) {
-      sum[i] += g[i];
-      dot[i] += g[i] * (x[i] - mean[i]);
-    }
-    return;
+static void LANE(sums_each)(const T *restrict g, const T *restrict x, int64_t count, const T *restrict mean, T *restrict sum,
+                            T *restrict dot) {
+  for (int64_t i = 0; i < count; i++) {
+    sum[i] += g[i];
+    dot[i] += g[i] * (x[i] - mean[i]);
   }
-  if (count <= 0) return;
-  for (int64_t i = 0; i < count; i++) products[i] = g[i] * (x[i] - *mean);
+}
+static void LANE(sums_run)(const T *restrict g, const T *restrict x, int64_t count, T mean, T *restrict sum, T *restrict dot) {
+  T products[SITU__FOLD_BLOCK];
+  products[0] = g[0] * (x[0] - mean);
+  for (int64_t i = 1; i < count; i++) products[i] = g[i] * (x[i] - mean);
   *sum += LANE(total)(SITU__FOLD_SUM, g, count);
   *dot += LANE(total)(SITU__FOLD_SUM, products, count);
+}
+static void LANE(sums)(bool each, const void *g, const void *x, int64_t count, const void *mean, void *sum, void *dot) {
+  if (each) LANE(sums_each)(g, x, count, mean, sum, dot);
+  else LANE(sums_run)(g, x, count, *(const T *)mean, sum, dot);
 }
 
 ALWAYS_INLINE void LANE(exp_by)(int64_t step, const T *restrict x, int64_t count, const T *restrict shift, const T *restrict a,
