@@ -91,6 +91,23 @@ static void two_are_chained(void **state) {
                want);
 }
 
+static double warm_up(int64_t step, void *payload) {
+  (void)payload;
+  return (double)(step + 1) / 4;
+}
+
+/* A second schedule starts from the rate that the optimiser was made with, not from what the first has made of it. */
+static void the_first_rate_is_kept(void **state) {
+  (void)state;
+  static const double want[] = { 0.1, 0.095, 0.09025, 0.0857375 };
+  double base = 0.95;
+  situ_optim *o = sgd();
+  situ_lr_scheduler *first = situ_lr_scheduler_lambda_lr(o, warm_up, NULL);
+  assert_true(situ_optim_get(o, 0, SITU_OPTIM_LR) == 0.025);
+  expect_rates(o, first, situ_lr_scheduler_lambda_lr(o, power, &base), SITU_OPTIM_LR, COUNT(want),
+               want);
+}
+
 static void one_cycle_lr(void **state) {
   (void)state;
   static const double rate[] = { 0.040000000000000036, 0.6513582352345999,   0.9944154354509117,
@@ -209,9 +226,16 @@ static void nonsense_is_refused(void **state) {
 
 int main(void) {
   const struct CMUnitTest tests[] = {
-    TEST(step_lr),         TEST(cosine_annealing_lr), TEST(lambda_lr),
-    TEST(two_are_chained), TEST(one_cycle_lr),        TEST(one_cycle_in_three_phases),
-    TEST(a_cycle_ends),    TEST(resumes_exactly),     TEST(nonsense_is_refused),
+    TEST(step_lr),
+    TEST(cosine_annealing_lr),
+    TEST(lambda_lr),
+    TEST(two_are_chained),
+    TEST(the_first_rate_is_kept),
+    TEST(one_cycle_lr),
+    TEST(one_cycle_in_three_phases),
+    TEST(a_cycle_ends),
+    TEST(resumes_exactly),
+    TEST(nonsense_is_refused),
   };
   return cmocka_run_group_tests(tests, NULL, NULL);
 }
