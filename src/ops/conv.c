@@ -179,11 +179,12 @@ static bool transposed_backward(situ_grad_call *g) {
   return !g->wants[2] || (g->dx[2] = bias_gradient(g)) != NULL;
 }
 
+enum { NUMBERS = SITU_FLOATING | SITU_INTEGRAL | SITU_SAME };
 #define CONV(id, dims, kind)                                                                                                     \
-  SITU_OP(id##_op) = { .name = #id, .operand = { { "input", SITU_FLOATING | SITU_SAME }, { "weight", SITU_FLOATING | SITU_SAME }, \
-                       { "bias", SITU_FLOATING | SITU_SAME | SITU_OPTIONAL } }, .flags = SITU_OP_PRODUCT | SITU_OP_COMPOSED,      \
-                       .save = SITU_SAVE(0) | SITU_SAVE(1), .code = dims, .params_size = sizeof(situ_conv_options),              \
-                       .infer = kind##_infer, .forward = kind##_forward, .backward = kind##_backward };                          \
+  SITU_OP(id##_op) = { .name = #id, .operand = { { "input", NUMBERS }, { "weight", NUMBERS }, { "bias", NUMBERS | SITU_OPTIONAL } }, \
+                       .flags = SITU_OP_PRODUCT | SITU_OP_COMPOSED, .save = SITU_SAVE(0) | SITU_SAVE(1), .code = dims,           \
+                       .params_size = sizeof(situ_conv_options), .infer = kind##_infer, .forward = kind##_forward,               \
+                       .backward = kind##_backward };                                                                            \
   situ_tensor *situ_##id(situ_tensor *input, situ_tensor *weight, situ_tensor *bias, const situ_conv_options *options) {         \
     return situ_op_run3(&id##_op, input, weight, bias, options ? options : &(situ_conv_options){ 0 });                           \
   }

@@ -85,8 +85,8 @@ static situ_tensor *grad_left(situ_tensor *up, situ_tensor *b) { return situ_mat
 /* a^T x up; where b had no batch, the batch of a is more rows of one product. */
 static situ_tensor *grad_right(situ_tensor *a, situ_tensor *up, int b_ndim) {
   if (b_ndim == 2 && situ_dim(a) > 2) {
-    a = situ_reshape(a, SITU_SHAPE(situ_numel(a) / (situ_size(a, -1) ? situ_size(a, -1) : 1), situ_size(a, -1)));
-    up = situ_reshape(up, SITU_SHAPE(situ_numel(up) / (situ_size(up, -1) ? situ_size(up, -1) : 1), situ_size(up, -1)));
+    a = situ_flatten(a, 0, -2);
+    up = situ_flatten(up, 0, -2);
   }
   return situ_matmul(situ_transpose(a, -2, -1), up);
 }
@@ -256,21 +256,17 @@ static bool linear_forward(situ_call *c) {
   return product(c, x, &across, b, y, 1, b ? 1 : 0);
 }
 
-static bool linear_backward(situ_grad_call *g) {
-  situ_tensor *up = g->grad[0];
-  int64_t out = g->shape[1].dim[0], in = g->shape[1].dim[1];
-  bool flat = g->shape[0].ndim == 2;
-  situ_tensor *rows = flat ? up : situ_reshape(up, SITU_SHAPE(out ? situ_numel(up) / out : 0, out));
-  if (!GIVE(0, situ_matmul(up, g->in[1]))) return false;
-  if (g->wants[1]) {
-    situ_tensor *x = flat ? g->in[0] : situ_reshape(g->in[0], SITU_SHAPE(in ? situ_numel(g->in[0]) / in : 0, in));
-    if (!(g->dx[1] = situ_mm(situ_transpose(rows, 0, 1), x))) return false;
-  }
-  return GIVE(2, situ_sum(rows, &(situ_reduce_options){ .dim = SITU_DIMS(0) }));
+static situ_tensor *as_rows(situ_tensor *x) {
+  return situ_dim(x) == 2 ? x : situ_dim(x) == 1 ? situ_unsqueeze(x, 0) : situ_flatten(x, 0, -2);
 }
 
-SITU_OP(linear_op) = { .name = "linear", .operand = { { "input", SITU_FLOATING | SITU_SAME }, { "weight", SITU_FLOATING | SITU_SAME },
-                       { "bias", SITU_FLOATING | SITU_SAME | SITU_OPTIONAL } }, .flags = SITU_OP_PRODUCT | SITU_OP_COMPOSED,
+static bool linear_backward(situ_grad_call *g) {
+  situ_tensor *up = g->grad[0];
+  situ_tensor *rows = as_rows(up);
+  return GIVE(0, situ_matmul(up, g->in[1])) && GIVE(1, situ_mm(situ_transpose(rows, 0, 1), as_rows(g->in[0]))) && GIVE(2, situ_sum(rows, &(situ_reduce_options){ .dim = SITU_DIMS(0) }));
+}
+
+SITU_OP(linear_op) = { .name = "linear", .operand = { { "input", NUMBERS }, { "weight", NUMBERS }, { "bias", NUMBERS | SITU_OPTIONAL } }, .flags = SITU_OP_PRODUCT | SITU_OP_COMPOSED,
                        .save = SITU_SAVE(0) | SITU_SAVE(1), .infer = linear_infer, .forward = linear_forward, .backward = linear_backward };
 
 situ_tensor *situ_linear(situ_tensor *input, situ_tensor *weight, situ_tensor *bias) { return situ_op_run3(&linear_op, input, weight, bias, NULL); }

@@ -137,7 +137,7 @@ static bool avg_backward(situ_grad_call *g) {
   const situ_window w = window_of(g->op, g->params);
   return back(g, SITU_POOL_AVG_GRAD, &w, NULL);
 }
-SITU_OP(avg_pool2d_op) = { .name = "avg_pool2d", .operand = { { "input", SITU_FLOATING } }, .flags = SITU_OP_COMPOSED,
+SITU_OP(avg_pool2d_op) = { .name = "avg_pool2d", .operand = { { "input", SITU_FLOATING | SITU_INTEGRAL } }, .flags = SITU_OP_COMPOSED,
                            .params_size = sizeof(pool_params), .infer = windows_infer, .forward = avg_forward, .backward = avg_backward };
 
 situ_tensor *situ_avg_pool2d(situ_tensor *input, const situ_pool_options *options) {

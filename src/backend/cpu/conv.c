@@ -1,289 +1,27 @@
-/* The convolution verb: windows unfolded into a matrix, band by band, and a product with the weights. Tasks and partial sums
-   depend on the problem alone.
+/* The convolution verb: dtypes brought down to a lane, and the way that is best for the geometry.
    SPDX-License-Identifier: MIT */
-#include "gemm.h"
+#include "conv.h"
 #include "operand.h"
-#include "slots.h"
-#include "unfold.h"
-#include "isa.h"
 
-#include "base/fail.h"
-#include "base/pool.h"
-#include "base/size.h"
-#include "device/device.h"
-
-#include <string.h>
-
-enum {
-  COLUMNS = 1 << 17,  /* elements of an unfolded band: they stay in the second-level cache */
-  TASKS = 16,         /* wanted of a large problem: work for several threads */
-  TASK = 1 << 20,     /* multiply-adds below which a task is not worth a thread */
-  LEAST_ROWS = 48     /* of the unfolded matrix, or of the weights, that are not split further */
-};
-
-SITU__ISA_DECLARE(situ__unfold_kernels, situ__unfold_kernels_f32);
-SITU__ISA_DECLARE(situ__unfold_kernels, situ__unfold_kernels_f64);
-const situ__unfold_kernels *situ__unfold_kernels_for(situ_dtype dtype) {
-  const situ__isa isa = situ__cpu_isa();
-  return dtype == SITU_F64 ? SITU__ISA_PICK(isa, situ__unfold_kernels_f64) : SITU__ISA_PICK(isa, situ__unfold_kernels_f32);
+static situ__conv describe(const situ_work *work, const situ_view_desc *x, const situ_view_desc *w, const situ_view_desc *y,
+                           const situ_view_desc *bias) {
+  const int64_t groups = work->window->groups;
+  return (situ__conv){ .pass = (situ_conv_pass)work->op, .window = work->window, .dtype = (situ_dtype)x->dtype, .x = situ__cpu_data(x),
+                       .w = situ__cpu_data(w), .y = situ__cpu_data(y), .bias = bias ? situ__cpu_data(bias) : NULL, .images = x->size[0],
+                       .groups = groups, .channels = x->size[1] / groups, .outputs = y->size[1] / groups, .height = x->size[2],
+                       .width = x->size[3], .out_height = y->size[2], .out_width = y->size[3] };
 }
 
-/* x [images, groups * channels, plane], w [groups * outputs, depth], y [images, groups * outputs, windows]; which of them is
-   the result the pass says. */
-typedef struct conv {
-  const situ__unfold_kernels *kernels;
-  const situ_window *window;
-  situ_dtype dtype;
-  int64_t elem;
-  char   *x, *w, *y, *bias, *partial;  /* partial sums of w's gradient, if the images are split in parts */
-  int64_t images, groups, channels, outputs, height, width, out_height, out_width;
-  int64_t plane, windows, taps, depth; /* height width; out_height out_width; of a kernel; channels taps */
-  bool    plain;                       /* 1 x 1 windows side by side: the matrix is x itself */
-  int64_t split, splits;               /* outputs (forward) or channels (gradients) of a task, and tasks that makes */
-  int64_t band, bands;                 /* rows of windows that are unfolded at a time */
-  int64_t part, parts;                 /* images that are added up together (gradient of w) */
-  situ__slots slots;
-  size_t  columns;                     /* bytes of a slot before the product's scratch */
-} conv;
-
-/* ---- pieces that the passes share ---- */
-
-static int64_t band_rows(const conv *c, int64_t at) { return situ__min_i64(c->band, c->out_height - at * c->band); }
-
-static situ__unfold band_of(const conv *c, int64_t at, int64_t channels) {
-  const int64_t rows = band_rows(c, at);
-  return (situ__unfold){ .window = c->window, .channels = channels, .height = c->height, .width = c->width,
-                         .out_width = c->out_width, .row = at * c->band, .rows = rows,
-                         .ld = situ__ceil_div(rows * c->out_width, 16) * 16 };
-}
-
-static char *at(char *base, int64_t index, int64_t elem) { return base + index * elem; }
-
-/* count elements at `to` = bias[index], or 0. */
-static void fill(const conv *c, char *to, int64_t index, int64_t count) {
-  if (!c->bias) {
-    memset(to, 0, (size_t)(count * c->elem));
-  } else if (c->dtype == SITU_F64) {
-    for (int64_t i = 0; i < count; i++) ((double *)(void *)to)[i] = ((const double *)(void *)c->bias)[index];
-  } else {
-    for (int64_t i = 0; i < count; i++) ((float *)(void *)to)[i] = ((const float *)(void *)c->bias)[index];
-  }
-}
-
-/* ---- forward: y = w columns + bias ---- */
-
-static situ__gemm forward_gemm(const conv *c, int64_t outputs, int64_t rows) {
-  const int64_t n = rows * c->out_width;
-  return (situ__gemm){ .dtype = c->dtype, .m = outputs, .n = n, .k = c->depth, .a_row = c->depth, .a_col = 1,
-                       .b_row = c->plain ? c->plane : situ__ceil_div(n, 16) * 16, .b_col = 1, .c_row = c->windows,
-                       .alpha = 1, .add = c->bias != NULL };
-}
-
-static void forward(int64_t begin, int64_t end, void *payload) {
-  conv *c = payload;
-  char *slot = situ__slots_take(&c->slots);
-  for (int64_t task = begin; task < end; task++) {
-    const int64_t split = task % c->splits, band = task / c->splits % c->bands;
-    const int64_t group = task / c->splits / c->bands % c->groups, image = task / c->splits / c->bands / c->groups;
-    const int64_t first = group * c->outputs + split * c->split, row = band * c->band;
-    const int64_t outputs = situ__min_i64(c->split, c->outputs - split * c->split);
-    situ__gemm g = forward_gemm(c, outputs, band_rows(c, band));
-    const char *x = at(c->x, (image * c->groups + group) * c->channels * c->plane, c->elem);
-    if (c->plain) {
-      g.b = x + row * c->width * c->elem;
-    } else {
-      const situ__unfold u = band_of(c, band, c->channels);
-      c->kernels->unfold(&u, x, slot);
-      g.b = slot;
-    }
-    g.a = at(c->w, first * c->depth, c->elem);
-    g.c = at(c->y, (image * c->groups * c->outputs + first) * c->windows + row * c->out_width, c->elem);
-    for (int64_t o = 0; o < outputs && c->bias; o++) fill(c, at(g.c, o * c->windows, c->elem), first + o, g.n);
-    situ__gemm_run(&g, slot + c->columns);
-  }
-  situ__slots_give(&c->slots, slot);
-}
-
-/* ---- gradient of x: columns = w^T g, folded ---- */
-
-static situ__gemm data_gemm(const conv *c, int64_t channels, int64_t rows) {
-  const int64_t n = rows * c->out_width;
-  return (situ__gemm){ .dtype = c->dtype, .m = channels * c->taps, .n = n, .k = c->outputs, .a_row = 1, .a_col = c->depth,
-                       .b_row = c->windows, .b_col = 1, .c_row = c->plain ? c->plane : situ__ceil_div(n, 16) * 16,
-                       .alpha = 1, .add = c->plain };
-}
-
-static void grad_data(int64_t begin, int64_t end, void *payload) {
-  conv *c = payload;
-  char *slot = situ__slots_take(&c->slots);
-  for (int64_t task = begin; task < end; task++) {
-    const int64_t split = task % c->splits, group = task / c->splits % c->groups, image = task / c->splits / c->groups;
-    const int64_t first = split * c->split, channels = situ__min_i64(c->split, c->channels - first);
-    const int64_t channel = group * c->channels + first;
-    char *x = at(c->x, (image * c->groups * c->channels + channel) * c->plane, c->elem);
-    for (int64_t i = 0; i < channels; i++) fill(c, at(x, i * c->plane, c->elem), channel + i, c->plane);
-    for (int64_t band = 0; band < c->bands; band++) {
-      situ__gemm g = data_gemm(c, channels, band_rows(c, band));
-      const int64_t column = band * c->band * c->out_width;
-      g.a = at(c->w, group * c->outputs * c->depth + first * c->taps, c->elem);
-      g.b = at(c->y, (image * c->groups + group) * c->outputs * c->windows + column, c->elem);
-      g.c = c->plain ? at(x, column, c->elem) : slot;
-      situ__gemm_run(&g, slot + c->columns);
-      if (c->plain) continue;
-      const situ__unfold u = band_of(c, band, channels);
-      c->kernels->fold(&u, slot, x);
-    }
-  }
-  situ__slots_give(&c->slots, slot);
-}
-
-/* ---- gradient of w: g columns^T, summed over the images ---- */
-
-static situ__gemm weight_gemm(const conv *c, int64_t channels, int64_t rows) {
-  const int64_t k = rows * c->out_width;
-  return (situ__gemm){ .dtype = c->dtype, .m = c->outputs, .n = channels * c->taps, .k = k, .a_row = c->windows, .a_col = 1,
-                       .b_row = 1, .b_col = c->plain ? c->plane : situ__ceil_div(k, 16) * 16, .c_row = c->depth, .alpha = 1 };
-}
-
-static void grad_weight(int64_t begin, int64_t end, void *payload) {
-  conv *c = payload;
-  char *slot = situ__slots_take(&c->slots);
-  for (int64_t task = begin; task < end; task++) {
-    const int64_t split = task % c->splits, group = task / c->splits % c->groups, part = task / c->splits / c->groups;
-    const int64_t first = split * c->split, channels = situ__min_i64(c->split, c->channels - first);
-    char *sums = c->parts > 1 ? at(c->partial, part * c->groups * c->outputs * c->depth, c->elem) : c->w;
-    const int64_t last = situ__min_i64((part + 1) * c->part, c->images);
-    for (int64_t image = part * c->part; image < last; image++) {
-      const char *x = at(c->x, ((image * c->groups + group) * c->channels + first) * c->plane, c->elem);
-      for (int64_t band = 0; band < c->bands; band++) {
-        situ__gemm g = weight_gemm(c, channels, band_rows(c, band));
-        const int64_t column = band * c->band * c->out_width;
-        g.a = at(c->y, (image * c->groups + group) * c->outputs * c->windows + column, c->elem);
-        g.c = at(sums, group * c->outputs * c->depth + first * c->taps, c->elem);
-        g.add = image > part * c->part || band > 0;
-        if (c->plain) {
-          g.b = x + column * c->elem;
-        } else {
-          const situ__unfold u = band_of(c, band, channels);
-          c->kernels->unfold(&u, x, slot);
-          g.b = slot;
-        }
-        situ__gemm_run(&g, slot + c->columns);
-      }
-    }
-  }
-  situ__slots_give(&c->slots, slot);
-}
-
-static void add_parts(int64_t begin, int64_t end, void *payload) {
-  const conv *c = payload;
-  const int64_t count = c->groups * c->outputs * c->depth;
-  if (c->dtype == SITU_F64) {
-    const double *from = (const double *)(void *)c->partial;
-    double *to = (double *)(void *)c->w;
-    for (int64_t i = begin; i < end; i++) to[i] = from[i];
-    for (int64_t part = 1; part < c->parts; part++)
-      for (int64_t i = begin; i < end; i++) to[i] += from[part * count + i];
-  } else {
-    const float *from = (const float *)(void *)c->partial;
-    float *to = (float *)(void *)c->w;
-    for (int64_t i = begin; i < end; i++) to[i] = from[i];
-    for (int64_t part = 1; part < c->parts; part++)
-      for (int64_t i = begin; i < end; i++) to[i] += from[part * count + i];
-  }
-}
-
-/* ---- how the work is split ---- */
-
-/* At least `pieces` equal pieces of count, none below `least`. */
-static int64_t piece(int64_t count, int64_t pieces, int64_t least) {
-  return situ__min_i64(count, situ__max_i64(situ__ceil_div(count, pieces), least));
-}
-
-/* Bands whose columns, of `channels` channels, fit in the cache. */
-static void split_bands(conv *c, int64_t channels) {
-  const int64_t fit = c->plain ? c->out_height : situ__max_i64(1, COLUMNS / (channels * c->taps * c->out_width));
-  c->bands = situ__ceil_div(c->out_height, situ__min_i64(fit, c->out_height));
-  c->band = situ__ceil_div(c->out_height, c->bands);
-  c->bands = situ__ceil_div(c->out_height, c->band);
-}
-
-static int64_t split_work(conv *c, int pass) {
-  const int64_t least = situ__ceil_div(LEAST_ROWS, c->taps);
-  c->part = c->images;
-  c->parts = 1;
-  if (pass == SITU_CONV_FORWARD) {
-    split_bands(c, c->channels);
-    c->split = piece(c->outputs, situ__ceil_div(TASKS, c->images * c->groups * c->bands), LEAST_ROWS);
-    c->splits = situ__ceil_div(c->outputs, c->split);
-    return c->images * c->groups * c->bands * c->splits;
-  }
-  c->split = piece(c->channels, situ__ceil_div(TASKS, c->groups * (pass == SITU_CONV_GRAD_DATA ? c->images : 1)), least);
-  if (!c->plain) c->split = situ__max_i64(1, situ__min_i64(c->split, COLUMNS / (c->taps * c->out_width)));
-  c->splits = situ__ceil_div(c->channels, c->split);
-  split_bands(c, c->split);
-  if (pass == SITU_CONV_GRAD_DATA) return c->images * c->groups * c->splits;
-  c->part = piece(c->images, situ__ceil_div(TASKS, c->groups * c->splits), 1);
-  c->parts = situ__ceil_div(c->images, c->part);
-  return c->parts * c->groups * c->splits;
-}
-
-/* Scratch for the products: of whole pieces and of those at the ends, which may go another way. */
-static size_t gemm_scratch(const conv *c, int pass) {
-  situ__gemm (*const gemm[])(const conv *, int64_t, int64_t) = { forward_gemm, data_gemm, weight_gemm };
-  const int64_t all = pass == SITU_CONV_FORWARD ? c->outputs : c->channels;
-  size_t most = 0;
-  for (int corner = 0; corner < 4; corner++) {
-    const situ__gemm g = gemm[pass](c, corner & 1 ? all - (c->splits - 1) * c->split : c->split, band_rows(c, corner & 2 ? c->bands - 1 : 0));
-    const size_t bytes = situ__gemm_scratch(&g);
-    if (bytes > most) most = bytes;
-  }
-  return most;
-}
-
-static situ_status run(conv *c, int pass) {
-  static const situ__range_fn task[] = { forward, grad_data, grad_weight };
-  static const situ_device cpu = { .kind = SITU_CPU };
-  const int64_t tasks = split_work(c, pass);
-  const double cost = (double)(c->images * c->groups * c->outputs) * (double)(c->windows * c->depth) + 1;
-  const int64_t grain = situ__max_i64(1, (int64_t)((double)TASK * (double)tasks / cost));
-  const situ__unfold u = band_of(c, 0, pass == SITU_CONV_FORWARD ? c->channels : c->split);
-  c->columns = c->plain ? 0 : (size_t)(u.channels * c->taps * u.ld * c->elem);
-  const size_t partial = c->parts > 1 ? (size_t)(c->parts * c->groups * c->outputs * c->depth * c->elem) : 0;
-  situ_status status = partial ? situ__memory_alloc("conv", cpu, partial, (void **)&c->partial) : SITU_OK;
-  if (status != SITU_OK) return status;
-  status = situ__slots_open(&c->slots, "conv", c->columns + gemm_scratch(c, pass), situ__ceil_div(tasks, grain));
-  if (status == SITU_OK) situ__parallel(tasks, grain, task[pass], c);
-  situ__slots_close(&c->slots);
-  if (!partial) return status;
-  if (status == SITU_OK) situ__parallel(c->groups * c->outputs * c->depth, 1 << 14, add_parts, c);
-  situ__memory_free(cpu, c->partial, partial);
-  return status;
-}
-
-/* ---- the verb ---- */
-
-static conv describe(const situ_work *work, const situ_view_desc *x, const situ_view_desc *w, const situ_view_desc *y,
-                     const situ_view_desc *bias) {
-  const situ_window *win = work->window;
-  conv c = { .kernels = situ__unfold_kernels_for((situ_dtype)x->dtype), .window = win, .dtype = (situ_dtype)x->dtype,
-             .elem = situ__cpu_size(x->dtype), .x = situ__cpu_data(x), .w = situ__cpu_data(w), .y = situ__cpu_data(y),
-             .bias = bias ? situ__cpu_data(bias) : NULL, .images = x->size[0], .groups = win->groups,
-             .channels = x->size[1] / win->groups, .outputs = y->size[1] / win->groups, .height = x->size[2], .width = x->size[3],
-             .out_height = y->size[2], .out_width = y->size[3] };
-  c.plane = c.height * c.width;
-  c.windows = c.out_height * c.out_width;
-  c.taps = win->kernel[0] * win->kernel[1];
-  c.depth = c.channels * c.taps;
-  c.plain = c.taps == 1 && win->stride[0] == 1 && win->stride[1] == 1 && win->padding[0] == 0 && win->padding[1] == 0;
-  return c;
+static situ_status run(const situ__conv *c) {
+  if (c->dtype != SITU_I64) return situ__conv_unfold(c);
+  situ__conv_whole(c);
+  return SITU_OK;
 }
 
 situ_status situ__cpu_conv(int index, const situ_work *work) {
   (void)index;
   const char *op = "conv";
   const situ_dtype dtype = situ__cpu_lane_dtype(work->compute);
-  if (dtype == SITU_I64) return SITU_E_UNSUPPORTED;
   const situ_view_desc *bias = work->op != SITU_CONV_GRAD_WEIGHT && work->ins > 2 ? work->in[2] : NULL;
   situ__operand a = { 0 }, b = { 0 }, extra = { 0 }, result = { 0 };
   situ_status status = situ__operand_in(&a, op, work->in[0], dtype);
@@ -291,10 +29,10 @@ situ_status situ__cpu_conv(int index, const situ_work *work) {
   if (status == SITU_OK) status = situ__operand_in(&extra, op, bias, dtype);
   if (status == SITU_OK) status = situ__operand_out(&result, op, work->out[0], dtype, true);
   if (status == SITU_OK) {
-    /* x, w and y among (in, in, out), for each pass */
+    /* x, w and y among the two operands and the result, for each pass */
     const situ_view_desc *of[][3] = { { a.view, b.view, result.view }, { result.view, b.view, a.view }, { a.view, result.view, b.view } };
-    conv c = describe(work, of[work->op][0], of[work->op][1], of[work->op][2], extra.view);
-    status = run(&c, work->op);
+    const situ__conv c = describe(work, of[work->op][0], of[work->op][1], of[work->op][2], extra.view);
+    status = run(&c);
   }
   if (status == SITU_OK) situ__operand_write(&result);
   situ__operand_close(&a);

@@ -79,7 +79,7 @@ situ_status situ__cpu_pool(int index, const situ_work *work) {
   pooling p = { .work = work, .from = work->in[0], .to = work->out[0], .index = where ? (int64_t *)(void *)situ__cpu_data(where) : NULL,
                 .lane = situ__cpu_lane((situ_dtype)x->dtype) };
   p.kernels = kernels_for(p.lane);
-  if (p.lane == SITU__I64 && work->op > SITU_POOL_MAX_GRAD) return SITU_E_UNSUPPORTED;
+  if (!p.kernels->adaptive && work->op >= SITU_POOL_ADAPTIVE_AVG) return SITU_E_UNSUPPORTED;
   p.native = x->dtype == SITU_F32 || x->dtype == SITU_F64 || x->dtype == SITU_I64;
   p.plane = (situ__plane){ .window = work->window, .height = x->size[2], .width = x->size[3], .out_height = y->size[2], .out_width = y->size[3] };
   p.from_size = p.from->size[2] * p.from->size[3];

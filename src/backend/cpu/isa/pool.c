@@ -47,6 +47,9 @@ static span part_of(int64_t size, int64_t parts, int64_t at) {
   return (span){ .first = first, .last = situ__ceil_div((at + 1) * size, parts) };
 }
 
+/* Whole numbers wrap, and the least of them has no negative. */
+#define PLUS(a, b) ((int64_t)((uint64_t)(a) + (uint64_t)(b)))
+#define QUOTIENT(a, b) ((b) == -1 ? (int64_t)(0 - (uint64_t)(a)) : (a) / (b))
 #define FN(name) SITU__ISA_NAME(name##_i64)
 #define real int64_t
 #define whole int64_t
@@ -56,8 +59,12 @@ static span part_of(int64_t size, int64_t parts, int64_t at) {
 #undef real
 #undef whole
 #undef LOWEST
+#undef PLUS
+#undef QUOTIENT
 
-#define AVERAGES
+#define PARTS
+#define PLUS(a, b) ((a) + (b))
+#define QUOTIENT(a, b) ((a) / (b))
 
 #define FN(name) SITU__ISA_NAME(name##_f32)
 #define real float

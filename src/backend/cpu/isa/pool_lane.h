@@ -1,4 +1,5 @@
-/* Pooling of a plane for one lane: included by pool.c with `real`, `whole` (integers as wide), LOWEST and FN. Loops run along
+/* Pooling of a plane for one lane: included by pool.c with `real`, `whole` (integers as wide), LOWEST, PLUS,
+   QUOTIENT and FN. Loops run along
    rows of windows, one element of the kernel at a time, so that they vectorise.
    SPDX-License-Identifier: MIT */
 
@@ -44,17 +45,16 @@ static bool FN(max_grad)(const situ__plane *p, const void *small, const int64_t 
   memset(dx, 0, (size_t)plane * sizeof(real));
   for (int64_t i = 0; i < count; i++) {
     if ((uint64_t)index[i] >= (uint64_t)plane) return false;
-    dx[index[i]] += g[i];
+    dx[index[i]] = PLUS(dx[index[i]], g[i]);
   }
   return true;
 }
 
-#ifdef AVERAGES
 /* ---- averages over windows ---- */
 
 ALWAYS_INLINE void FN(sum_row)(const real *x, int64_t step, int64_t first, int64_t last, real *y) {
   INDEPENDENT
-  for (int64_t i = first; i < last; i++) y[i] += x[i * step];
+  for (int64_t i = first; i < last; i++) y[i] = PLUS(y[i], x[i * step]);
 }
 
 static void FN(avg)(const situ__plane *p, const void *large, void *small) {
@@ -73,7 +73,7 @@ static void FN(avg)(const situ__plane *p, const void *large, void *small) {
         else FN(sum_row)(x, w->stride[1], s.first, s.last, y);
       }
     }
-    for (int64_t i = 0; i < p->out_width; i++) y[i] /= (real)divisor(p, oh, i);
+    for (int64_t i = 0; i < p->out_width; i++) y[i] = QUOTIENT(y[i], (real)divisor(p, oh, i));
   }
 }
 
@@ -84,7 +84,7 @@ static void FN(avg_grad)(const situ__plane *p, const void *small, void *large) {
   const int64_t step = w->stride[1];
   memset(large, 0, (size_t)(p->height * p->width) * sizeof(real));
   for (int64_t oh = 0; oh < p->out_height; oh++, g += p->out_width) {
-    for (int64_t i = 0; i < p->out_width; i++) share[i] = g[i] / (real)divisor(p, oh, i);
+    for (int64_t i = 0; i < p->out_width; i++) share[i] = QUOTIENT(g[i], (real)divisor(p, oh, i));
     for (int64_t kh = 0; kh < w->kernel[0]; kh++) {
       const int64_t row = oh * w->stride[0] - w->padding[0] + kh;
       if (row < 0 || row >= p->height) continue;
@@ -92,12 +92,13 @@ static void FN(avg_grad)(const situ__plane *p, const void *small, void *large) {
         const span s = span_of(p, kw);
         real *dx = (real *)large + row * p->width + s.offset;
         INDEPENDENT
-        for (int64_t i = s.first; i < s.last; i++) dx[i * step] += share[i];
+        for (int64_t i = s.first; i < s.last; i++) dx[i * step] = PLUS(dx[i * step], share[i]);
       }
     }
   }
 }
 
+#ifdef PARTS
 /* ---- averages over equal parts of the plane ---- */
 
 /* Eight sums side by side: one would wait for itself at every step. */
@@ -142,8 +143,8 @@ static void FN(adaptive_grad)(const situ__plane *p, const void *small, void *lar
 #endif
 
 const situ__pool_kernels FN(situ__pool_kernels) = {
-  .max = FN(max), .max_grad = FN(max_grad),
-#ifdef AVERAGES
-  .avg = FN(avg), .avg_grad = FN(avg_grad), .adaptive = FN(adaptive), .adaptive_grad = FN(adaptive_grad),
+  .max = FN(max), .max_grad = FN(max_grad), .avg = FN(avg), .avg_grad = FN(avg_grad),
+#ifdef PARTS
+  .adaptive = FN(adaptive), .adaptive_grad = FN(adaptive_grad),
 #endif
 };

@@ -1,0 +1,23 @@
+/* A convolution, whichever dtype and way: its three passes are one geometry read in three directions.
+   SPDX-License-Identifier: MIT */
+#ifndef SITU_BACKEND_CPU_CONV_H
+#define SITU_BACKEND_CPU_CONV_H
+
+#include "cpu.h"
+
+/* x [images, groups * channels, height, width], w [groups * outputs, channels, kernel], y [images, groups * outputs,
+   out_height, out_width], all without gaps and of one dtype; which of them is the result the pass says. */
+typedef struct situ__conv {
+  situ_conv_pass     pass;
+  const situ_window *window;
+  situ_dtype         dtype;
+  char              *x, *w, *y, *bias;  /* bias: NULL, or added to the result of the first two passes */
+  int64_t            images, groups, channels, outputs, height, width, out_height, out_width;
+} situ__conv;
+
+/* Windows unfolded into a matrix, and a product: F32 and F64. */
+situ_status situ__conv_unfold(const situ__conv *geometry);
+/* Plain loops, exact: I64. */
+void situ__conv_whole(const situ__conv *geometry);
+
+#endif

@@ -1,0 +1,238 @@
+/* Convolutions of the cpu, all three passes, against plain loops in f64.
+   SPDX-License-Identifier: MIT */
+/* test-devices: cpu */
+#include <float.h>
+#include <math.h>
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdlib.h>
+#include <string.h>
+#include <cmocka.h>
+
+#include "backend/cpu/cpu.h"
+#include "base/pool.h"
+#include "support/views.h"
+
+typedef struct shape {
+  int64_t images, groups, channels, outputs; /* channels and outputs of a group */
+  int64_t height, width, kernel[2], stride[2], padding[2], dilation[2];
+} shape;
+
+static const char *const pass_name[] = { "forward", "data gradient", "weight gradient" };
+
+static double unit(int dtype) {
+  switch (dtype) {
+  case SITU_F16: return 0x1p-11;
+  case SITU_BF16: return 0x1p-8;
+  case SITU_F32: return FLT_EPSILON / 2;
+  case SITU_F64: return DBL_EPSILON / 2;
+  default: return 0;
+  }
+}
+
+static int64_t windows(const shape *s, int d) {
+  const int64_t size = d ? s->width : s->height;
+  return (size + 2 * s->padding[d] - s->dilation[d] * (s->kernel[d] - 1) - 1) / s->stride[d] + 1;
+}
+
+/* ---- operands: x, w, y, bias; which of the first three is the result the pass says ---- */
+
+enum { X, W, Y, BIAS, OPERANDS };
+typedef struct problem {
+  shape s;
+  situ_window window;
+  test_view *v[OPERANDS];
+} problem;
+
+static int result_of(int pass) { return pass == SITU_CONV_FORWARD ? Y : pass == SITU_CONV_GRAD_DATA ? X : W; }
+
+static problem make(situ_dtype dtype, const shape *s, int pass) {
+  problem p = { .s = *s };
+  const int64_t channels = s->groups * s->channels, outputs = s->groups * s->outputs;
+  p.window = (situ_window){ .kernel = { s->kernel[0], s->kernel[1] }, .stride = { s->stride[0], s->stride[1] },
+                            .padding = { s->padding[0], s->padding[1] }, .dilation = { s->dilation[0], s->dilation[1] },
+                            .groups = s->groups };
+  p.v[X] = view_new(dtype, SITU_SHAPE(s->images, channels, s->height, s->width), VIEW_ROWS);
+  p.v[W] = view_new(dtype, SITU_SHAPE(outputs, s->channels, s->kernel[0], s->kernel[1]), VIEW_ROWS);
+  p.v[Y] = view_new(dtype, SITU_SHAPE(s->images, outputs, windows(s, 0), windows(s, 1)), VIEW_ROWS);
+  p.v[BIAS] = view_new(dtype, SITU_SHAPE(pass == SITU_CONV_FORWARD ? outputs : channels), VIEW_ROWS);
+  const bool whole = !situ_dtype_is_floating(dtype);
+  for (int i = 0; i < OPERANDS; i++) view_random(p.v[i], (uint64_t)(i + 1), whole ? -4 : -1, whole ? 5 : 1);
+  return p;
+}
+
+static void drop(problem *p) {
+  for (int i = 0; i < OPERANDS; i++) view_free(p->v[i]);
+}
+
+static situ_status run(const problem *p, int pass, bool bias) {
+  const situ_view_desc *in[][2] = { { &p->v[X]->d, &p->v[W]->d }, { &p->v[Y]->d, &p->v[W]->d }, { &p->v[X]->d, &p->v[Y]->d } };
+  const situ_work work = { .verb = SITU_VERB_CONV, .op = pass, .compute = (situ_dtype)p->v[X]->d.dtype, .ins = 3, .outs = 1,
+                           .in = { in[pass][0], in[pass][1], bias ? &p->v[BIAS]->d : NULL },
+                           .out = { &p->v[result_of(pass)]->d }, .window = &p->window };
+  return situ__cpu_conv(0, &work);
+}
+
+/* ---- the reference: every product, added to where it belongs ---- */
+
+static double *read_all(const test_view *v) {
+  double *to = malloc(sizeof(double) * (size_t)v->d.numel);
+  assert_non_null(to);
+  for (int64_t i = 0; i < v->d.numel; i++) to[i] = view_get(v, i);
+  return to;
+}
+
+/* sum[] and size[] (of the terms) of every element of the result; terms: how many an element has at most. */
+static int64_t reference(const problem *p, int pass, double *sum, double *size) {
+  const shape *s = &p->s;
+  const int64_t rows = windows(s, 0), columns = windows(s, 1), taps = s->kernel[0] * s->kernel[1];
+  double *value[] = { read_all(p->v[X]), read_all(p->v[W]), read_all(p->v[Y]) };
+  for (int64_t n = 0; n < s->images; n++)
+    for (int64_t o = 0; o < s->groups * s->outputs; o++)
+      for (int64_t at = 0; at < rows * columns; at++)
+        for (int64_t c = 0; c < s->channels; c++)
+          for (int64_t tap = 0; tap < taps; tap++) {
+            const int64_t h = at / columns * s->stride[0] - s->padding[0] + tap / s->kernel[1] * s->dilation[0];
+            const int64_t w = at % columns * s->stride[1] - s->padding[1] + tap % s->kernel[1] * s->dilation[1];
+            if (h < 0 || h >= s->height || w < 0 || w >= s->width) continue;
+            const int64_t channel = o / s->outputs * s->channels + c;
+            const int64_t x = ((n * s->groups * s->channels + channel) * s->height + h) * s->width + w;
+            const int64_t weight = (o * s->channels + c) * taps + tap, y = (n * s->groups * s->outputs + o) * rows * columns + at;
+            const double term = pass == SITU_CONV_FORWARD ? value[X][x] * value[W][weight]
+                                : pass == SITU_CONV_GRAD_DATA ? value[Y][y] * value[W][weight] : value[X][x] * value[Y][y];
+            const int64_t to = pass == SITU_CONV_FORWARD ? y : pass == SITU_CONV_GRAD_DATA ? x : weight;
+            sum[to] += term;
+            size[to] += fabs(term);
+          }
+  for (int i = 0; i < 3; i++) free(value[i]);
+  return pass == SITU_CONV_FORWARD ? s->channels * taps : pass == SITU_CONV_GRAD_DATA ? s->outputs * taps : s->images * rows * columns;
+}
+
+static void check(situ_dtype dtype, const shape *s, int pass, bool bias) {
+  problem p = make(dtype, s, pass);
+  const test_view *to = p.v[result_of(pass)];
+  double *sum = calloc((size_t)to->d.numel, sizeof *sum), *size = calloc((size_t)to->d.numel, sizeof *size);
+  assert_true(sum && size);
+  const int64_t terms = reference(&p, pass, sum, size);
+  assert_int_equal(run(&p, pass, bias), SITU_OK);
+  const double lane = unit(dtype == SITU_F64 ? SITU_F64 : SITU_F32);
+  for (int64_t i = 0; i < to->d.numel; i++) {
+    const int64_t plane = to->d.size[2] * to->d.size[3];
+    const double extra = bias ? view_get(p.v[BIAS], i / plane % to->d.size[1]) : 0, want = sum[i] + extra, got = view_get(to, i);
+    const double allowed = unit(dtype) * fabs(want) * 1.01 + lane * (4 + sqrt((double)terms)) * (size[i] + fabs(extra));
+    if (!(fabs(got - want) <= (situ_dtype_is_floating(dtype) ? allowed : 0)))
+      fail_msg("%s %s [%lld, %lldx%lld, %lld, %lld] x [%lldx%lld, %lld, %lld]: element %lld is %.17g, want %.17g, allowed error %g",
+               situ_dtype_name(dtype), pass_name[pass], (long long)s->images, (long long)s->groups, (long long)s->channels,
+               (long long)s->height, (long long)s->width, (long long)s->groups, (long long)s->outputs, (long long)s->kernel[0],
+               (long long)s->kernel[1], (long long)i, got, want, allowed);
+  }
+  free(sum), free(size);
+  drop(&p);
+}
+
+/* Kernels of every parity, larger than the plane with padding, strides that leave a rest, dilation, groups, 1 x 1. */
+static const shape shapes[] = {
+  { 1, 1, 1, 1, 1, 1, { 1, 1 }, { 1, 1 }, { 0, 0 }, { 1, 1 } },    { 2, 1, 3, 4, 7, 9, { 3, 3 }, { 1, 1 }, { 0, 0 }, { 1, 1 } },
+  { 2, 1, 3, 4, 7, 9, { 3, 3 }, { 1, 1 }, { 1, 1 }, { 1, 1 } },    { 3, 1, 2, 5, 11, 8, { 2, 4 }, { 1, 1 }, { 1, 2 }, { 1, 1 } },
+  { 2, 1, 4, 3, 12, 13, { 3, 3 }, { 2, 2 }, { 1, 1 }, { 1, 1 } },  { 2, 1, 2, 3, 10, 17, { 2, 3 }, { 3, 2 }, { 0, 1 }, { 1, 1 } },
+  { 2, 1, 2, 3, 13, 15, { 3, 3 }, { 1, 1 }, { 2, 2 }, { 2, 2 } },  { 1, 1, 2, 2, 9, 9, { 3, 2 }, { 2, 1 }, { 3, 1 }, { 2, 3 } },
+  { 2, 3, 2, 2, 8, 8, { 3, 3 }, { 1, 1 }, { 1, 1 }, { 1, 1 } },    { 2, 8, 1, 1, 14, 14, { 3, 3 }, { 1, 1 }, { 1, 1 }, { 1, 1 } },
+  { 2, 4, 1, 2, 9, 9, { 3, 3 }, { 2, 2 }, { 1, 1 }, { 1, 1 } },    { 3, 1, 16, 20, 5, 6, { 1, 1 }, { 1, 1 }, { 0, 0 }, { 1, 1 } },
+  { 3, 1, 5, 7, 9, 9, { 1, 1 }, { 2, 2 }, { 0, 0 }, { 1, 1 } },    { 2, 2, 5, 7, 9, 9, { 1, 1 }, { 1, 1 }, { 1, 1 }, { 1, 1 } },
+  { 4, 1, 6, 16, 12, 12, { 5, 5 }, { 1, 1 }, { 0, 0 }, { 1, 1 } }, { 5, 1, 1, 6, 28, 28, { 5, 5 }, { 1, 1 }, { 0, 0 }, { 1, 1 } },
+  { 2, 1, 3, 4, 1, 50, { 1, 5 }, { 1, 2 }, { 0, 3 }, { 1, 2 } },   { 2, 1, 3, 2, 2, 2, { 5, 5 }, { 1, 1 }, { 2, 2 }, { 1, 1 } },
+  { 1, 1, 20, 24, 40, 40, { 3, 3 }, { 1, 1 }, { 1, 1 }, { 1, 1 } }, { 1, 1, 40, 90, 7, 7, { 3, 3 }, { 1, 1 }, { 1, 1 }, { 1, 1 } },
+  { 17, 1, 8, 16, 8, 8, { 3, 3 }, { 1, 1 }, { 1, 1 }, { 1, 1 } },
+};
+enum { SHAPES = sizeof shapes / sizeof *shapes };
+
+static void every_shape_and_pass(void **state) {
+  (void)state;
+  for (int i = 0; i < SHAPES; i++)
+    for (int pass = 0; pass < 3; pass++)
+      for (int bias = 0; bias <= (pass != SITU_CONV_GRAD_WEIGHT); bias++) {
+        check(SITU_F32, &shapes[i], pass, bias);
+        check(SITU_F64, &shapes[i], pass, bias);
+      }
+}
+
+static void every_dtype(void **state) {
+  (void)state;
+  const situ_dtype dtypes[] = { SITU_F16, SITU_BF16, SITU_I8, SITU_I16, SITU_I32, SITU_I64 };
+  for (size_t t = 0; t < sizeof dtypes / sizeof *dtypes; t++)
+    for (int i = 1; i < 12; i++)
+      for (int pass = 0; pass < 3; pass++)
+        if (situ_dtype_is_floating(dtypes[t]) || dtypes[t] >= SITU_I16) check(dtypes[t], &shapes[i], pass, pass != SITU_CONV_GRAD_WEIGHT && i % 2);
+}
+
+/* What the transposed layer asks for with an output padding: rows of x that no window sees. */
+static void fewer_windows_than_fit(void **state) {
+  (void)state;
+  const shape whole = { 2, 1, 3, 4, 9, 10, { 3, 3 }, { 1, 1 }, { 0, 0 }, { 2, 2 } };
+  problem p = make(SITU_F32, &whole, SITU_CONV_GRAD_DATA), cut = make(SITU_F32, &whole, SITU_CONV_GRAD_DATA);
+  /* one window fewer each way: as if the last ones had a gradient of 0 */
+  view_free(cut.v[Y]);
+  const int64_t rows = windows(&whole, 0), columns = windows(&whole, 1);
+  cut.v[Y] = view_new(SITU_F32, SITU_SHAPE(2, 4, rows - 1, columns - 1), VIEW_ROWS);
+  for (int64_t plane = 0, to = 0; plane < 8; plane++)
+    for (int64_t i = 0; i < rows; i++)
+      for (int64_t j = 0; j < columns; j++) {
+        const int64_t at = (plane * rows + i) * columns + j;
+        if (i == rows - 1 || j == columns - 1) view_set(p.v[Y], at, 0);
+        else view_set(cut.v[Y], to++, view_get(p.v[Y], at));
+      }
+  assert_int_equal(run(&p, SITU_CONV_GRAD_DATA, true), SITU_OK);
+  assert_int_equal(run(&cut, SITU_CONV_GRAD_DATA, true), SITU_OK);
+  for (int64_t i = 0; i < p.v[X]->d.numel; i++) assert_true(fabs(view_get(p.v[X], i) - view_get(cut.v[X], i)) < 1e-5);
+  drop(&p), drop(&cut);
+}
+
+static void nan_stays_in_its_windows(void **state) {
+  (void)state;
+  const shape s = { 2, 1, 2, 20, 9, 9, { 3, 3 }, { 1, 1 }, { 1, 1 }, { 1, 1 } };
+  problem p = make(SITU_F32, &s, SITU_CONV_FORWARD);
+  view_set(p.v[X], 4 * 9 + 4, NAN);
+  assert_int_equal(run(&p, SITU_CONV_FORWARD, false), SITU_OK);
+  for (int64_t i = 0; i < p.v[Y]->d.numel; i++) {
+    const int64_t row = i / 9 % 9, column = i % 9;
+    const bool sees = i < 20 * 81 && row >= 3 && row <= 5 && column >= 3 && column <= 5;
+    assert_int_equal(isnan(view_get(p.v[Y], i)), sees);
+  }
+  drop(&p);
+}
+
+static void same_bits_for_any_number_of_threads(void **state) {
+  (void)state;
+  const int before = situ__pool_threads();
+  const shape large[] = { { 37, 1, 6, 16, 12, 12, { 5, 5 }, { 1, 1 }, { 0, 0 }, { 1, 1 } }, { 1, 1, 32, 64, 40, 40, { 3, 3 }, { 1, 1 }, { 1, 1 }, { 1, 1 } },
+                          { 9, 4, 8, 8, 20, 20, { 3, 3 }, { 2, 2 }, { 1, 1 }, { 1, 1 } }, { 20, 1, 32, 48, 14, 14, { 1, 1 }, { 1, 1 }, { 0, 0 }, { 1, 1 } },
+                          { 50, 1, 1, 8, 28, 28, { 3, 3 }, { 1, 1 }, { 1, 1 }, { 1, 1 } } };
+  for (size_t i = 0; i < sizeof large / sizeof *large; i++)
+    for (int pass = 0; pass < 3; pass++)
+      for (int f64 = 0; f64 < 2; f64++) {
+        problem one = make(f64 ? SITU_F64 : SITU_F32, &large[i], pass), many = make(f64 ? SITU_F64 : SITU_F32, &large[i], pass);
+        situ__pool_set_threads(1);
+        assert_int_equal(run(&one, pass, false), SITU_OK);
+        for (int threads = 2; threads <= 8; threads += 1 + (threads > 3)) {
+          situ__pool_set_threads(threads);
+          assert_int_equal(run(&many, pass, false), SITU_OK);
+          if (!view_same(one.v[result_of(pass)], many.v[result_of(pass)]))
+            fail_msg("shape %zu, %s, %s: bits differ on %d threads", i, f64 ? "f64" : "f32", pass_name[pass], threads);
+        }
+        drop(&one), drop(&many);
+      }
+  situ__pool_set_threads(before);
+}
+
+int main(void) {
+  situ_error_mode(SITU_ERROR_QUIET);
+  const struct CMUnitTest tests[] = {
+    cmocka_unit_test(every_shape_and_pass),
+    cmocka_unit_test(every_dtype),
+    cmocka_unit_test(fewer_windows_than_fit),
+    cmocka_unit_test(nan_stays_in_its_windows),
+    cmocka_unit_test(same_bits_for_any_number_of_threads),
+  };
+  return cmocka_run_group_tests(tests, NULL, NULL);
+}
