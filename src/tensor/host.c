@@ -208,5 +208,6 @@ void *situ_data_ptr(situ_tensor *t) {
   }
   /* The host may write through it, and nothing tells when: from here on the values are the host's affair. */
   (void)__atomic_and_fetch(&t->view.storage->flags, ~SITU_STORAGE_UNWRITTEN, __ATOMIC_RELAXED);
-  return (char *)t->view.storage->data + (size_t)t->view.offset * situ_dtype_size((situ_dtype)t->view.dtype);
+  char *data = t->view.storage->data;
+  return data ? data + (size_t)t->view.offset * situ_dtype_size((situ_dtype)t->view.dtype) : NULL;  /* empty */
 }
