@@ -31,9 +31,10 @@ situ_tensor *situ_smooth_l1_loss(situ_tensor *input, situ_tensor *target, double
   }
   if (beta == 0) return situ_l1_loss(input, target, reduction);
   situ_tensor *d = situ_abs(situ_sub(input, target));
-  /* an infinite d must not reach the square: its gradient, 0 of the branch not taken, would be 0 * Inf */
-  situ_tensor *near = situ_mul_scalar(situ_square(situ_clamp(d, -INFINITY, beta)), 0.5 / beta), *far = situ_sub_scalar(d, beta / 2);
-  return reduced("smooth_l1_loss", situ_where(situ_lt_scalar(d, beta), near, far), reduction);
+  /* a far d must not reach the square: in the gradient, the 0 of the branch not taken would meet an Inf */
+  situ_tensor *is_far = situ_ge_scalar(d, beta), *far = situ_sub_scalar(d, beta / 2);
+  situ_tensor *near = situ_mul_scalar(situ_square(situ_masked_fill(d, is_far, 0)), 0.5 / beta);
+  return reduced("smooth_l1_loss", situ_where(is_far, far, near), reduction);
 }
 
 /* max(x, 0) - x t + log(1 + exp(-|x|)), which cannot overflow; pos_weight scales the part of t = 1. */

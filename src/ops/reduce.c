@@ -194,7 +194,13 @@ static situ_tensor *run(const situ_op *op, situ_tensor *x, double scalar, const 
 }
 
 #define PUBLIC(id) situ_tensor *situ_##id(situ_tensor *x, const situ_reduce_options *options) { return run(&id##_op, x, 0, options); }
-PUBLIC(sum) PUBLIC(mean) PUBLIC(prod) PUBLIC(amin) PUBLIC(amax) PUBLIC(all) PUBLIC(any) PUBLIC(logsumexp)
+PUBLIC(sum) PUBLIC(mean) PUBLIC(prod) PUBLIC(amin) PUBLIC(amax) PUBLIC(all) PUBLIC(any)
+
+/* Whole numbers give f32, as for exp and log. */
+situ_tensor *situ_logsumexp(situ_tensor *x, const situ_reduce_options *options) {
+  bool whole = x && !situ_dtype_is_floating((situ_dtype)x->view.dtype);
+  return run(&logsumexp_op, whole ? situ_to_dtype(x, SITU_F32) : x, 0, options);
+}
 
 situ_tensor *situ_var(situ_tensor *x, double correction, const situ_reduce_options *options) { return run(&var_op, x, correction, options); }
 situ_tensor *situ_std(situ_tensor *x, double correction, const situ_reduce_options *options) { return run(&std_op, x, correction, options); }

@@ -70,11 +70,11 @@ static const gold_op ops[] = {
   { 0 },
 };
 
+#define NO_VALUES "the size depends on values, and meta has none"
 static const gold_exception exceptions[] = {
-  { "masked_select", NULL, "meta", "the size depends on values, and meta has none" },
-  { "nonzero", NULL, "meta", "the size depends on values, and meta has none" },
-  { "one_hot", NULL, "meta",
-    "the size depends on values, and meta has none, unless num_classes is given" },
+  { "masked_select", .device = "meta", .why = NO_VALUES },
+  { "nonzero", .device = "meta", .why = NO_VALUES },
+  { "one_hot", .device = "meta", .unless = "num_classes", .why = NO_VALUES },
   { 0 },
 };
 

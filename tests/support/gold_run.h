@@ -29,9 +29,13 @@ typedef struct gold_op {
   bool writes; /* also into inputs other than that of an in-place op */
 } gold_op;
 
-/* A case that is known to differ. It is run, and must differ: a stale exception is a failure. */
+/* Cases that are known to differ, each set with a reason. They are run, and all must differ: a stale exception fails. */
 typedef struct gold_exception {
-  const char *op, *variant, *device; /* variant: its beginning; NULL: any */
+  const char *op;
+  const char *variant;  /* its beginning; NULL: any */
+  const char *device;   /* on this one only; NULL: on all */
+  const char *unless;   /* not for cases that state this attribute */
+  situ_dtype dtype;     /* of the first input; 0: any */
   const char *why;
 } gold_exception;
 

@@ -120,6 +120,8 @@ def make(name, *args, variant="", picked=False, flags=0, grad=True, **kwargs):
     if half and finite(t for _, t in tensors) and not finite([like_half(r, half)
                                                               for r in results] + [g for _, g in grads]):
         raise Skip("overflows in 16 bits")
+    if not grads:  # torch calls the result differentiable, but has no gradient (norm with p = 0)
+        seeds = [None] * len(results)
     names = row.outputs if len(
         row.outputs) >= len(results) else ["output.%d" % i for i in range(len(results))]
     inputs = [t.detach().clone() if t.is_contiguous() else t.detach() for _, t in tensors]

@@ -371,10 +371,21 @@ row("to", "shape", lambda input, dtype: input.to(dtype), opinfo=())
 
 # ---- index -------------------------------------------------------------------------------------------
 row("index_select", "index", lambda input, dim, index: torch.index_select(input, dim, index))
-row("gather", "index", lambda input, dim, index: torch.gather(input, dim, index))
+
+
+def fit_index(b):
+    index = b.get("index", b.get("indices"))
+    if index.dtype not in (torch.int64, torch.int32):
+        raise Skip("an empty index of another dtype")
+    if index.dim() != b["input"].dim():
+        raise Skip("a scalar taken for a vector")
+
+
+row("gather", "index", lambda input, dim, index: torch.gather(input, dim, index), fit=fit_index)
 
 
 def fit_take(b):
+    fit_index(b)
     if b.get("dim") is None:
         raise Skip("flattened: dim not given")
 
@@ -388,6 +399,7 @@ def scatter(input, dim, index, src=None, value=None, *, reduce=None):
 
 
 def fit_scatter(b):
+    fit_index(b)
     if "reduce" in b:
         raise Skip("reduce is not offered")
     if "src" in b and not isinstance(b["src"], torch.Tensor):
@@ -395,14 +407,15 @@ def fit_scatter(b):
 
 
 row("scatter", "index", scatter, fit=fit_scatter)
-row("scatter_add", "index", lambda input, dim, index, src: torch.scatter_add(input, dim, index, src))
+row("scatter_add", "index", lambda input, dim, index, src: torch.scatter_add(input, dim, index, src),
+    fit=fit_index)
 row("index_add", "index",
     lambda input, dim, index, source, *, alpha=1: torch.index_add(input, dim, index, source, alpha=alpha),
     fit=whole_scalar("alpha"))
 row("scatter_", "index", lambda input, dim, index, src: input.scatter_(dim, index, src), fit=fit_scatter,
     opinfo=(), inplace=True)
 row("scatter_add_", "index", lambda input, dim, index, src: input.scatter_add_(dim, index, src),
-    opinfo=("scatter_add", ), inplace=True, dtypes=False)
+    opinfo=("scatter_add", ), fit=fit_index, inplace=True, dtypes=False)
 row("index_add_", "index",
     lambda input, dim, index, source, *, alpha=1: input.index_add_(dim, index, source, alpha=alpha),
     opinfo=("index_add", ), inplace=True, dtypes=False)
@@ -436,7 +449,14 @@ row(
     "embedding", "index", lambda input, weight, padding_idx=None, *, max_norm=None, norm_type=2.0,
     scale_grad_by_freq=False, sparse=False: F.embedding(input, weight, padding_idx), fit=fit_embedding,
     order=(1, 0))
-row("one_hot", "index", lambda input, num_classes=-1: F.one_hot(input, num_classes))
+
+
+def fit_one_hot(b):
+    if b.get("num_classes") == -1:
+        del b["num_classes"]
+
+
+row("one_hot", "index", lambda input, num_classes=-1: F.one_hot(input, num_classes), fit=fit_one_hot)
 
 # ---- linear algebra ----------------------------------------------------------------------------------
 for _n in ("matmul", "mm", "bmm", "mv", "dot", "outer"):

@@ -86,7 +86,15 @@ def no_negative_eps(b):
 
 
 EPS = both(not_zero("eps", "momentum"), no_negative_eps)
-row("batch_norm", "nn", batch_norm, fit=EPS, outputs=("output", "running_mean", "running_var"))
+
+
+def fit_batch_norm(b):
+    EPS(b)
+    if b["input"].dim() < 2:
+        raise Skip("no channels")
+
+
+row("batch_norm", "nn", batch_norm, fit=fit_batch_norm, outputs=("output", "running_mean", "running_var"))
 row(
     "layer_norm", "nn", lambda input, normalized_shape, weight=None, bias=None, eps=1e-5: F.layer_norm(
         input, normalized_shape, weight, bias, eps), fit=both(EPS, lists(normalized_shape=1)))
