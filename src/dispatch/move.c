@@ -43,21 +43,37 @@ static bool stage(const char *op, pair *p, situ_device to) {
   return situ__copy_storage(op, p->staged, 0, p->from, 0, p->from->bytes, SITU__COPY_MOVE) == SITU_OK;
 }
 
-/* The two change what they stand for; owners, version and address stay. Releasing `staged` frees the old memory. */
-static void commit(pair *p, void *site) {
-  situ_storage *a = p->from, *b = p->staged, old = *a;
-  uint32_t unwritten = b->device.kind == SITU_META ? SITU_STORAGE_UNWRITTEN : a->flags & SITU_STORAGE_UNWRITTEN;
+/* The two change what they stand for; owners, versions and addresses stay. */
+static void exchange(situ_storage *a, situ_storage *b) {
+  situ_storage old = *a;
   a->data = b->data;
   a->device = b->device;
   a->release = b->release;
   a->payload = b->payload;
-  a->flags = (b->flags & ~(uint32_t)SITU_STORAGE_UNWRITTEN) | unwritten;
-  a->moved_at = site;
+  a->flags = b->flags;
   b->data = old.data;
   b->device = old.device;
   b->release = old.release;
   b->payload = old.payload;
   b->flags = old.flags;
+}
+
+/* Releasing `staged` then frees the old memory. */
+static void commit(pair *p, void *site) {
+  situ_storage *a = p->from, *b = p->staged;
+  uint32_t unwritten = b->device.kind == SITU_META ? SITU_STORAGE_UNWRITTEN : a->flags & SITU_STORAGE_UNWRITTEN;
+  b->flags = (b->flags & ~(uint32_t)SITU_STORAGE_UNWRITTEN) | unwritten;
+  exchange(a, b);
+  a->moved_at = site;
+}
+
+situ_status situ_swap_memory(const char *op, situ_tensor *a, situ_tensor *b) {
+  if (!situ__need(op, "first", a) || !situ__need(op, "second", b)) return situ_error();
+  situ_storage *x = a->view.storage, *y = b->view.storage;
+  if (x->bytes != y->bytes || !situ_device_equal(x->device, y->device))
+    return situ__fail(SITU_E_ARG, op, "memory of %zu and %zu bytes, or on two devices, cannot be swapped", x->bytes, y->bytes);
+  if (x != y) exchange(x, y);
+  return SITU_OK;
 }
 
 situ_status situ_move_storages(const char *op, situ_tensor *const *list, int64_t count, situ_device to, uint64_t *bytes) {

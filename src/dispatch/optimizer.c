@@ -39,19 +39,31 @@ static bool check_item(const char *op, const situ_optimizer_tensors *x) {
   return true;
 }
 
-/* Launches the items on one device; they are moved to the front of `room`. */
+static bool flush(const char *op, situ_optimizer_rule rule, const situ_optimizer_params *params, const situ_optimizer_item *items,
+                  int64_t count, situ_device device) {
+  const situ_work work = { .verb = SITU_VERB_OPTIMIZER, .op = (int)rule, .list = items, .list_count = count, .params = params };
+  return situ__run(op, device, &work) == SITU_OK;
+}
+
+/* Launches the items on one device, a good many at a time: nothing is allocated, so that once the checks have passed only the
+   device itself can fail. */
 static bool launch(const char *op, situ_optimizer_rule rule, const situ_optimizer_params *params, const situ_optimizer_tensors *list,
-                   int64_t count, situ_device device, situ_optimizer_item *room) {
+                   int64_t count, situ_device device) {
+  enum { MANY = 128 };
+  situ_optimizer_item items[MANY];
   int64_t here = 0;
-  for (int64_t i = 0; i < count; i++) {
+  bool good = true;
+  if (device.kind == SITU_META) return true;
+  for (int64_t i = 0; i < count && good; i++) {
     const situ_optimizer_tensors *x = &list[i];
     if (!situ_device_equal(x->param->view.storage->device, device) || !x->param->view.numel) continue;
-    room[here++] = (situ_optimizer_item){ .param = &x->param->view, .grad = &x->grad->view, .step = x->step,
-                                          .state = { situ_desc(x->state[0]), situ_desc(x->state[1]), situ_desc(x->state[2]) } };
+    items[here++] = (situ_optimizer_item){ .param = &x->param->view, .grad = &x->grad->view, .step = x->step,
+                                           .state = { situ_desc(x->state[0]), situ_desc(x->state[1]), situ_desc(x->state[2]) } };
+    if (here < MANY) continue;
+    good = flush(op, rule, params, items, here, device);
+    here = 0;
   }
-  if (!here || device.kind == SITU_META) return true;
-  const situ_work work = { .verb = SITU_VERB_OPTIMIZER, .op = (int)rule, .list = room, .list_count = here, .params = params };
-  return situ__run(op, device, &work) == SITU_OK;
+  return good && (!here || flush(op, rule, params, items, here, device));
 }
 
 situ_status situ_optimizer_check(situ_optimizer_rule rule, const situ_optimizer_tensors *list, int64_t count) {
@@ -62,20 +74,15 @@ situ_status situ_optimizer_check(situ_optimizer_rule rule, const situ_optimizer_
 }
 
 situ_status situ_optimizer_step(situ_optimizer_rule rule, const situ_optimizer_params *params, const situ_optimizer_tensors *list, int64_t count) {
-  enum { FEW = 128 };
   if (!params) return situ__null("optimizer_step", "params");
   situ_status status = situ_optimizer_check(rule, list, count);
   if (status != SITU_OK) return status;
-  const char *op = rules[rule];
-  situ_optimizer_item few[FEW], *room = few;
-  if (count > FEW && !(room = situ__alloc((size_t)count * sizeof *room))) return situ__no_memory(op, (size_t)count * sizeof *room);
   bool good = true;
   for (int64_t i = 0; good && i < count; i++) {  /* each device once: when its first parameter is met */
     situ_device device = list[i].param->view.storage->device;
     bool seen = false;
     for (int64_t k = 0; !seen && k < i; k++) seen = situ_device_equal(list[k].param->view.storage->device, device);
-    if (!seen) good = launch(op, rule, params, list, count, device, room);
+    if (!seen) good = launch(rules[rule], rule, params, list, count, device);
   }
-  if (room != few) situ__free(room);
   return good ? SITU_OK : situ_error();
 }

@@ -48,6 +48,12 @@ static bool enter(frame *f, const situ_nn_module *m) {
   return f->moved;
 }
 
+/* A result that is NULL has an error; if the module's code recorded none, that is the error. */
+static void blame(const situ_nn_module *m) {
+  if (situ_error() == SITU_OK)
+    situ__fail(SITU_E_STATE, "nn_forward", "%s gave NULL without an error", m->type->name);
+}
+
 /* The module's own code, adapted: .call where there is one, else .forward. */
 static situ_tree *run(situ_nn_module *m, const situ_tree *inputs) {
   if (m->type->call) return m->type->call(m, inputs);
@@ -105,6 +111,7 @@ situ_tree *situ_nn_call(situ_nn_module *m, const situ_tree *inputs) {
     situ_tree_free(out);
     out = NULL;
   }
+  if (!out) blame(m);
   leave(&f);
   return out;
 }
@@ -127,6 +134,7 @@ situ_tensor *situ_nn_forward(situ_nn_module *m, situ_tensor *x) {
   frame f;
   if (!enter(&f, m)) return NULL;
   situ_tensor *y = situ_escape(&f.scope, m->type->forward(m, x));
+  if (!y) blame(m);
   leave(&f);
   return y;
 }

@@ -67,40 +67,75 @@ static situ_status refuse(const loading *l, const situ_nn_module *m) {
                     *part[1] ? "\n  " : "", part[1], *part[2] ? "\n  " : "", part[2]);
 }
 
-/* Values that come from another device are brought over before the first one is written, so that memory which is not
-   there is found out while nothing has changed. */
-static situ_status stage(const loading *l, situ_tree **staged) {
-  for (int64_t i = 0; i < situ_tree_count(l->own) && *staged; i++) {
-    situ_tensor *to = situ_tree_tensor_at(l->own, i);
-    const situ_tree *from = situ_tree_find(l->state, situ_tree_key(l->own, i));
-    if (!from) {
-      *staged = situ_tree_append(*staged, situ_tree_none());
-      continue;
-    }
-    if (situ_device_of(to).kind == SITU_META ||
-        situ_device_of(situ_tree_value(from)).kind == SITU_META)
-      return situ__fail(SITU_E_STATE, "nn_load_state_dict",
-                        "%s: %s is on meta, where there are no values", situ_tree_key(l->own, i),
-                        situ_device_of(to).kind == SITU_META ? "the module's" : "the state's");
-    *staged = situ_tree_append(
-        *staged, situ_tree_tensor(situ_to(situ_tree_value(from), situ_device_of(to))));
+/* The value for the i-th tensor on that tensor's device, or None where the state has none. */
+static situ_tree *stage_one(const loading *l, int64_t i) {
+  const char *path = situ_tree_key(l->own, i);
+  situ_tensor *to = situ_tree_tensor_at(l->own, i);
+  const situ_tree *from = situ_tree_find(l->state, path);
+  if (!from) return situ_tree_none();
+  bool nowhere = situ_device_of(to).kind == SITU_META;
+  if (nowhere || situ_device_of(situ_tree_value(from)).kind == SITU_META) {
+    situ__fail(SITU_E_STATE, "nn_load_state_dict", "%s: %s is on meta, where there are no values",
+               path, nowhere ? "the module's" : "the state's");
+    return NULL;
   }
-  return *staged ? SITU_OK : situ_error();
+  return situ_tree_tensor(situ_to(situ_tree_value(from), situ_device_of(to)));
 }
 
-static situ_status copy_all(const loading *l) {
-  situ_scope scope;
-  situ_tree *staged = situ_tree_list();
-  situ_scope_begin_no_grad(&scope);
-  situ_status status = stage(l, &staged);
-  for (int64_t i = 0; i < situ_tree_count(staged) && status == SITU_OK; i++) {
+/* What the i-th tensor holds, in case that a later copy fails. On the host none can. */
+static situ_tree *keep_one(const loading *l, int64_t i) {
+  situ_tensor *to = situ_tree_tensor_at(l->own, i);
+  return situ_device_of(to).kind == SITU_CPU ? situ_tree_none() : situ_tree_tensor(situ_clone(to));
+}
+
+static situ_tree *for_each(const loading *l, situ_tree *(*one)(const loading *, int64_t)) {
+  situ_tree *list = situ_tree_list();
+  for (int64_t i = 0; i < situ_tree_count(l->own) && list; i++)
+    list = situ_tree_append(list, one(l, i));
+  return list;
+}
+
+/* Waits for the devices of all tensors, so that what failed there is known. */
+static situ_status settle(const loading *l) {
+  situ_status status = SITU_OK;
+  for (int64_t i = 0; i < situ_tree_count(l->own) && status == SITU_OK; i++)
+    status = situ_synchronize(situ_device_of(situ_tree_tensor_at(l->own, i)));
+  return status;
+}
+
+static situ_status write_all(const loading *l, const situ_tree *staged) {
+  for (int64_t i = 0; i < situ_tree_count(staged); i++) {
     const situ_tree *from = situ_tree_at(staged, i);
     situ_tensor *to = situ_tree_tensor_at(l->own, i);
     if (situ_tree_kind_of(from) == SITU_TREE_TENSOR && situ_tree_value(from) != to &&
         !situ_copy_(to, situ_tree_value(from)))
-      status = situ_error();
+      return situ_error();
+  }
+  return settle(l);
+}
+
+/* By swapping memory, which cannot fail; only a view of a larger storage has to be copied back. */
+static void restore(const loading *l, const situ_tree *kept) {
+  for (int64_t i = 0; i < situ_tree_count(kept); i++) {
+    situ_tensor *to = situ_tree_tensor_at(l->own, i);
+    if (situ_tree_kind_of(situ_tree_at(kept, i)) == SITU_TREE_TENSOR &&
+        situ_swap_memory("nn_load_state_dict", to, situ_tree_tensor_at(kept, i)) != SITU_OK)
+      situ_copy_(to, situ_tree_tensor_at(kept, i));
+  }
+}
+
+/* All memory is had, and all values are there, before the first one is written. */
+static situ_status copy_all(const loading *l) {
+  situ_scope scope;
+  situ_scope_begin_no_grad(&scope);
+  situ_tree *staged = for_each(l, stage_one), *kept = staged ? for_each(l, keep_one) : NULL;
+  situ_status status = kept ? settle(l) : situ_error();
+  if (status == SITU_OK) {
+    status = write_all(l, staged);
+    if (status != SITU_OK) restore(l, kept);
   }
   situ_tree_free(staged);
+  situ_tree_free(kept);
   SITU_IGNORE(situ_scope_end(&scope));
   return status;
 }

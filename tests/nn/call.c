@@ -115,6 +115,32 @@ static void each_kind_serves_the_other(void **state) {
   situ_nn_free(list);
 }
 
+static situ_tensor *nothing(situ_nn_module *self, situ_tensor *x) {
+  (void)self, (void)x;
+  return NULL;
+}
+static situ_tree *no_tree(situ_nn_module *self, const situ_tree *in) {
+  (void)self, (void)in;
+  return NULL;
+}
+static const situ_nn_type nothing_type = { .name = "Nothing",
+                                           .size = sizeof(situ_nn_module),
+                                           .forward = nothing };
+static const situ_nn_type no_tree_type = { .name = "NoTree",
+                                           .size = sizeof(situ_nn_module),
+                                           .call = no_tree };
+
+static void null_without_an_error_is_one(void **state) {
+  (void)state;
+  situ_nn_module *a = situ_nn_done(situ_nn_alloc(&nothing_type)),
+                 *b = situ_nn_done(situ_nn_alloc(&no_tree_type));
+  situ_tensor *x = T32(SITU_SHAPE(1), 1);
+  expect_refused(situ_nn_forward(a, x), SITU_E_STATE, "nn_forward", "Nothing gave NULL");
+  expect_refused(situ_nn_forward(b, x), SITU_E_STATE, "nn_forward", "NoTree gave NULL");
+  situ_nn_free(a);
+  situ_nn_free(b);
+}
+
 /* ---- hooks ---- */
 
 static situ_status log_call(situ_nn_module *m, situ_tree **inputs, situ_tree **output,
@@ -193,6 +219,7 @@ int main(void) {
     MODULE_TEST(an_empty_module_has_the_home_it_was_given),
     MODULE_TEST(trees_go_in_and_out),
     MODULE_TEST(each_kind_serves_the_other),
+    MODULE_TEST(null_without_an_error_is_one),
     MODULE_TEST(hooks_see_and_replace),
     MODULE_TEST(hooks_can_refuse_and_remove),
   };

@@ -2,6 +2,7 @@
    SPDX-License-Identifier: MIT */
 #include <string.h>
 
+#include "situ/sys/alloc.h"
 #include "support/modules.h"
 
 static situ_nn_module *fc(int64_t in, int64_t out) {
@@ -54,6 +55,10 @@ static void holds_the_modules_own_tensors(void **state) {
   situ_tree_free(dict);
 }
 
+static situ_tensor *cloned(situ_tensor *t, void *payload) {
+  (void)payload;
+  return situ_clone(situ_detach(t));
+}
 static situ_tree *with(situ_tree *dict, const char *key, situ_tensor *t) {
   return situ_tree_put(dict, key, situ_tree_tensor(t));
 }
@@ -166,6 +171,35 @@ static void a_lazy_layer_has_no_state_yet(void **state) {
   situ_nn_free(m);
 }
 
+/* Each allocation of saving and loading fails once: an error, nothing leaks, and no value has changed. */
+static void loading_without_memory_changes_nothing(void **state) {
+  (void)state;
+  situ_nn_module *m = situ_nn_sequential(fc(2, 3), fc(3, 1)),
+                 *from = situ_nn_sequential(fc(2, 3), fc(3, 1));
+  situ_tree *own = situ_nn_state_dict(m), *saved = situ_tree_map(own, cloned, NULL),
+            *wanted = situ_nn_state_dict(from);
+  uint64_t nth = 0;
+  bool whole = false;
+  while (!whole) {
+    assert_true(++nth < 500);
+    situ_fail_allocation(nth, false);
+    whole = situ_nn_load_state_dict(m, wanted, NULL) == SITU_OK;
+    situ_fail_allocation(0, false);
+    if (!whole) expect_error(SITU_E_NOMEM, "", "");
+    situ_tree *now = situ_nn_state_dict(m);
+    for (int64_t i = 0; i < situ_tree_count(now); i++)
+      expect_same(situ_tree_tensor_at(now, i), situ_tree_tensor_at(whole ? wanted : saved, i), 0,
+                  0);
+    situ_tree_free(now);
+  }
+  assert_true(nth > 10);
+  situ_tree_free(own);
+  situ_tree_free(saved);
+  situ_tree_free(wanted);
+  situ_nn_free(m);
+  situ_nn_free(from);
+}
+
 int main(void) {
   const struct CMUnitTest tests[] = {
     MODULE_TEST(names_are_torchs),
@@ -176,6 +210,7 @@ int main(void) {
     MODULE_TEST(whole_numbers_take_no_fractions),
     MODULE_TEST(meta_is_refused_in_both_directions),
     MODULE_TEST(a_lazy_layer_has_no_state_yet),
+    MODULE_TEST(loading_without_memory_changes_nothing),
   };
   return cmocka_run_group_tests(tests, NULL, NULL);
 }

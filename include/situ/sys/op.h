@@ -180,6 +180,10 @@ SITU_API SITU_CHECKED situ_status situ_optimizer_step(situ_optimizer_rule rule, 
 SITU_API SITU_CHECKED situ_status situ_move_storages(const char *op, situ_tensor *const *list, int64_t count,
                                                      situ_device to, uint64_t *bytes);
 
+/** Two storages of one size and device change memory, and with them all their tensors: what undoes a write without
+    a copy that could fail. Nothing is queued or waited for. */
+SITU_API SITU_CHECKED situ_status situ_swap_memory(const char *op, situ_tensor *a, situ_tensor *b);
+
 /** What a step checks first; for callers that make several and want none if any would be refused. */
 SITU_API SITU_CHECKED situ_status situ_optimizer_check(situ_optimizer_rule rule, const situ_optimizer_tensors *list,
                                                        int64_t count);
