@@ -43,7 +43,7 @@ static void plot(FILE *f, double top, const char *title, const series *lines, in
 
 /* One digit of 8 x 8 squares; what the network says below it, in red with the truth where it is wrong. */
 static void digit(FILE *f, int n, const float *pixels, int64_t said, int64_t truth) {
-  double x = SHEET_X + (n % PER_ROW) * CELL, y = TOP + (n / PER_ROW) * (CELL + 24);
+  double x = SHEET_X + (n % PER_ROW) * CELL, y = TOP + 10 + (n / PER_ROW) * (CELL + 24);
   const double size = (CELL - 8) / 8.0;
   fprintf(f, "<g transform='translate(%g,%g)'><rect width='%d' height='%d' rx='3' class='paper'%s/>", x, y, CELL - 8, CELL - 8, said == truth ? "" : " stroke='#c0392b' stroke-width='2'");
   for (int i = 0; i < 64; i++)

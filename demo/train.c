@@ -92,7 +92,7 @@ situ_status demo_train(situ_nn_module *net, const demo_digits *d, int epochs, de
   situ_data_loader *loader = situ_data_loader_new(set, &(situ_data_loader_options){ .batch_size = 64, .shuffle = true, .drop_last = true,
                                                   .generator = &generator, .device = situ_nn_home(net) });
   situ_optim *optim = situ_optim_adamw(situ_nn_parameters(net), NULL);
-  situ_lr_scheduler *schedule = situ_lr_scheduler_one_cycle_lr(optim, &(situ_one_cycle_options){ .max_lr = 1e-2,
+  situ_lr_scheduler *schedule = situ_lr_scheduler_one_cycle_lr(optim, &(situ_one_cycle_options){ .max_lr = 5e-3,
                                                                .total_steps = epochs * situ_data_loader_length(loader) + 1 });
   situ_status status = schedule && loader ? SITU_OK : situ_error();
   for (int e = 0; status == SITU_OK && e < epochs; e++) status = epoch(net, optim, schedule, loader, d, e, h);

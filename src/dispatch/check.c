@@ -53,7 +53,7 @@ static bool check_device(situ_call *c) {
   unsigned odd = 0;
   for (int i = 0; i < c->ins && i < 32; i++)
     if (c->in[i] && (2 * best == c->ins || !situ_device_equal(majority, c->in[i]->view.storage->device))) odd |= 1u << i;
-  return situ__explain(c, SITU_E_DEVICE, odd, "device mismatch");
+  return situ__explain(c, SITU_E_DEVICE, odd, "device mismatch in %s", c->op->name);
 }
 
 static bool accepts(unsigned accept, situ_dtype dtype) {
