@@ -1,0 +1,60 @@
+/* Loading a state while the device fails at each of its steps: nothing has changed afterwards.
+   SPDX-License-Identifier: MIT */
+/* test-devices: sim:0 */
+#include "situ/sys/sim.h"
+#include "support/modules.h"
+
+static situ_tensor *on_host(situ_tensor *t, void *payload) {
+  (void)payload;
+  return situ_to(situ_detach(t), (situ_device){ .kind = SITU_CPU });
+}
+
+static situ_tree *values_of(situ_nn_module *m) {
+  situ_tree *own = situ_nn_state_dict(m), *values = situ_tree_map(own, on_host, NULL);
+  situ_tree_free(own);
+  return values;
+}
+
+static void expect_values_of(situ_nn_module *m, const situ_tree *want) {
+  situ_tree *now = values_of(m);
+  for (int64_t i = 0; i < situ_tree_count(want); i++)
+    expect_same(situ_tree_tensor_at(now, i), situ_tree_tensor_at(want, i), 0, 0);
+  situ_tree_free(now);
+}
+
+static situ_nn_module *net(void) {
+  return situ_nn_sequential(situ_nn_linear(3, 4, &(situ_nn_linear_options){ HERE }),
+                            situ_nn_batch_norm1d(4, &(situ_nn_batch_norm_options){ HERE }));
+}
+
+static void every_step_fails_once(void **state) {
+  (void)state;
+  situ_nn_module *m = net(), *other = net();
+  situ_tree *before = values_of(m), *wanted = values_of(other);
+  int points = 0;
+  for (int fault = SITU_SIM_ALLOC; fault <= SITU_SIM_LATE; fault++) {
+    bool whole = false;
+    for (uint64_t nth = 1; !whole; nth++) {
+      assert_true(nth < 200);
+      assert_int_equal(situ_empty_cache(test_device()), SITU_OK);
+      assert_int_equal(situ_synchronize(test_device()), SITU_OK);
+      assert_int_equal(situ_sim_fail(0, (situ_sim_fault)fault, nth, true), SITU_OK);
+      whole = situ_nn_load_state_dict(m, wanted, NULL) == SITU_OK;
+      if (!whole) situ_error_clear();
+      assert_int_equal(situ_sim_reset(0), SITU_OK);
+      points += !whole;
+      expect_values_of(m, whole ? wanted : before);
+    }
+    assert_int_equal(situ_nn_load_state_dict(m, before, NULL), SITU_OK);
+  }
+  assert_true(points >= 20);
+  situ_tree_free(before);
+  situ_tree_free(wanted);
+  situ_nn_free(m);
+  situ_nn_free(other);
+}
+
+int main(void) {
+  const struct CMUnitTest tests[] = { MODULE_TEST(every_step_fails_once) };
+  return cmocka_run_group_tests(tests, NULL, NULL);
+}
