@@ -174,7 +174,8 @@ static void finish(error_record *record) {
     abort(); /* what this mode is for: the debugger stops where the error was made */
 }
 
-static situ_status fail_text(situ_status status, const char *op, const char *fmt, va_list args) {
+static SITU_PRINTF(3, 0) situ_status
+    fail_text(situ_status status, const char *op, const char *fmt, va_list args) {
   bool first = errors.status == SITU_OK;
   error_record *record = begin(status, op);
   if (record) {

@@ -10,18 +10,6 @@
 #include <string.h>
 #include <unistd.h>
 
-/* Verbs that have no kernel in this build are empty slots. */
-#pragma weak situ__cpu_arg_reduce
-#pragma weak situ__cpu_scan
-#pragma weak situ__cpu_sort
-#pragma weak situ__cpu_gather
-#pragma weak situ__cpu_scatter
-#pragma weak situ__cpu_nonzero
-#pragma weak situ__cpu_softmax
-#pragma weak situ__cpu_norm
-#pragma weak situ__cpu_batch_norm
-#pragma weak situ__cpu_nll
-
 enum { HUGE_PAGE = 2 << 20, CACHE_LINE = 64 };
 
 static int count(const char **reason) {
