@@ -70,6 +70,12 @@ set_target_properties(situ PROPERTIES
 target_include_directories(situ PUBLIC
   $<BUILD_INTERFACE:${PROJECT_SOURCE_DIR}/include> $<INSTALL_INTERFACE:${CMAKE_INSTALL_INCLUDEDIR}>)
 target_link_libraries(situ PRIVATE situ_flags situ_deps)
+# Its threads, and what it asked to be called at their end, outlive a dlclose.
+check_linker_flag(C -Wl,-z,nodelete SITU_LD_HAS_NODELETE)
+mark_as_advanced(SITU_LD_HAS_NODELETE)
+if(SITU_LD_HAS_NODELETE)
+  target_link_options(situ PRIVATE -Wl,-z,nodelete)
+endif()
 if(NOT SITU_SANITIZE MATCHES "address|thread" OR NOT CMAKE_C_COMPILER_ID MATCHES "Clang")
   # clang leaves the sanitizer's own symbols to be found in the program.
   target_link_options(situ PRIVATE -Wl,--no-undefined)

@@ -38,8 +38,6 @@ situ_storage *situ__storage_foreign(const char *op, void *data, size_t bytes,
                                     void (*release)(void *), void *payload);
 void situ__storage_retain(situ_storage *storage);
 void situ__storage_release(situ_storage *storage);
-/* live counters behind situ_live_bytes */
-int64_t situ__live_bytes(void);
 
 /* ---- memory (memory.c): the caching allocator over a backend's alloc and free ---- */
 /* Below 1 MiB: thread-local lists of size classes (host) or locked ones (devices); above: cached
@@ -50,11 +48,11 @@ void situ__memory_free(situ_device device, void *data, size_t bytes);
 /* Gives back what nobody uses: all of a device's cache; of the host's, the shared blocks and this
    thread's lists. */
 void situ__memory_trim(situ_device device);
-/* Counts bytes of storage that did not come from situ__memory_alloc. */
-void situ__memory_count(situ_device device, int64_t bytes);
-/* Bytes in live storages, and bytes kept for reuse. While other threads allocate and free, a storage
-   may be counted by halves. */
+/* Bytes in live storages, and bytes kept for reuse. While other threads allocate and free, a
+   storage may be counted by halves. */
 void situ__memory_stats(situ_device device, int64_t *used, int64_t *cached);
+/* The first of these, of all devices together. */
+int64_t situ__memory_used(void);
 
 /* ---- copies (copy.c): each goes through the ledger ---- */
 typedef enum situ__copy_reason {

@@ -5,6 +5,10 @@
 #include "device/device.h"
 #include "situ/scope.h"
 
+/* Bytes of the caller's memory that storages stand for. Not taken from us, so not part of what
+   the allocator knows. */
+static int64_t foreign;
+
 situ_storage *situ__storage_new(const char *op, situ_device device, size_t bytes) {
   situ_storage *storage = situ__small_alloc(sizeof *storage);
   if (!storage) {
@@ -38,7 +42,7 @@ situ_storage *situ__storage_foreign(const char *op, void *data, size_t bytes,
                              .refs = 1,
                              .release = release,
                              .payload = payload };
-  situ__memory_count(host, (int64_t)bytes);
+  (void)__atomic_add_fetch(&foreign, (int64_t)bytes, __ATOMIC_RELAXED);
   return storage;
 }
 
@@ -53,7 +57,7 @@ void situ__storage_release(situ_storage *storage) {
       __atomic_sub_fetch(&storage->refs, 1, __ATOMIC_ACQ_REL) != 0)
     return;
   if (storage->flags & SITU_STORAGE_FOREIGN) {
-    situ__memory_count(storage->device, -(int64_t)storage->bytes);
+    (void)__atomic_sub_fetch(&foreign, (int64_t)storage->bytes, __ATOMIC_RELAXED);
     if (storage->release) storage->release(storage->payload);
   } else {
     situ__memory_free(storage->device, storage->data, storage->bytes);
@@ -71,4 +75,6 @@ void situ__storage_wrote(situ_storage *storage) {
     __atomic_store_n(&storage->flags, flags & ~SITU_STORAGE_UNWRITTEN, __ATOMIC_RELAXED);
 }
 
-int64_t situ_live_bytes(void) { return situ__live_bytes(); }
+int64_t situ_live_bytes(void) {
+  return situ__memory_used() + __atomic_load_n(&foreign, __ATOMIC_RELAXED);
+}

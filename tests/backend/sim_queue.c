@@ -1,5 +1,4 @@
-/* The simulated device's queue: work runs later, in order, on what it was given; failures come
-   late; faults on schedule.
+/* The simulated device's queue: work runs later, in order, on what it was given.
    SPDX-License-Identifier: MIT */
 /* test-devices: sim:0 */
 #include <pthread.h>
@@ -11,14 +10,10 @@
 
 #include <cmocka.h>
 
-#include "base/fail.h"
-#include "device/device.h"
-#include "situ/scope.h"
-#include "situ/sys/alloc.h"
 #include "situ/sys/sim.h"
+#include "support/rows.h"
 
-static const situ_device sim = { SITU_SIM, 0 }, sim1 = { SITU_SIM, 1 }, cpu = { SITU_CPU, 0 };
-enum { N = 8 };
+static const situ_device sim = { SITU_SIM, 0 }, sim1 = { SITU_SIM, 1 };
 
 static int fresh(void **state) {
   (void)state;
@@ -26,47 +21,6 @@ static int fresh(void **state) {
   situ_error_clear();
   return situ_sim_create(2) != SITU_OK || situ_sim_reset(0) != SITU_OK ||
          situ_sim_reset(1) != SITU_OK || situ_empty_cache(sim) != SITU_OK;
-}
-
-static situ_view_desc row(situ_device device) {
-  situ_storage *s = situ__storage_new("test", device, N * sizeof(float));
-  assert_non_null(s);
-  return (situ_view_desc){ .storage = s,
-                           .dtype = SITU_F32,
-                           .ndim = 1,
-                           .contiguous = true,
-                           .numel = N,
-                           .size = { N },
-                           .stride = { 1 } };
-}
-
-static situ_status fill(situ_view_desc *y, double value) {
-  return situ__run("fill", y->storage->device,
-                   &(situ_work){ .verb = SITU_VERB_FILL,
-                                 .compute = SITU_F32,
-                                 .outs = 1,
-                                 .out = { y },
-                                 .scalar = { value } });
-}
-
-static situ_status add(situ_view_desc *a, situ_view_desc *b, situ_view_desc *y) {
-  return situ__run("add", y->storage->device,
-                   &(situ_work){ .verb = SITU_VERB_BINARY,
-                                 .op = SITU_BINARY_add,
-                                 .compute = SITU_F32,
-                                 .ins = 2,
-                                 .in = { a, b },
-                                 .outs = 1,
-                                 .out = { y } });
-}
-
-/* The value that all elements have; checks that it is one. */
-static float value(const situ_view_desc *v) {
-  float out[N];
-  assert_int_equal(situ__copy_to_host("read", v->storage, 0, out, sizeof out, SITU__COPY_READ),
-                   SITU_OK);
-  for (int i = 1; i < N; i++) assert_true(out[i] == out[0]);
-  return out[0];
 }
 
 static situ_sim_statistics stats(int index) {
@@ -77,19 +31,19 @@ static situ_sim_statistics stats(int index) {
 
 static void runs_when_somebody_waits(void **state) {
   (void)state;
-  situ_view_desc a = row(sim), b = row(sim);
+  situ_view_desc a = row_new(sim), b = row_new(sim);
   uint64_t launches = stats(0).launches;
-  assert_int_equal(fill(&a, 1), SITU_OK);
-  assert_int_equal(fill(&b, 2), SITU_OK);
-  assert_int_equal(add(&a, &b, &b), SITU_OK);
+  assert_int_equal(row_fill(&a, 1), SITU_OK);
+  assert_int_equal(row_fill(&b, 2), SITU_OK);
+  assert_int_equal(row_add(&a, &b, &b), SITU_OK);
   assert_int_equal(stats(0).queued, 3);
   assert_int_equal(stats(0).launches - launches, 3);
   assert_int_equal(situ_synchronize(sim), SITU_OK);
   assert_int_equal(stats(0).queued, 0);
   assert_true(stats(0).longest >= 3);
-  assert_true(value(&a) == 1 && value(&b) == 3);
-  assert_int_equal(add(&a, &b, &b), SITU_OK); /* reading waits too */
-  assert_true(value(&b) == 4);
+  assert_true(row_value(&a) == 1 && row_value(&b) == 3);
+  assert_int_equal(row_add(&a, &b, &b), SITU_OK); /* reading waits too */
+  assert_true(row_value(&b) == 4);
   situ__storage_release(a.storage);
   situ__storage_release(b.storage);
 }
@@ -97,23 +51,23 @@ static void runs_when_somebody_waits(void **state) {
 /* The caller's structs, host buffers and even the tensor may be gone when the work runs. */
 static void takes_what_it_needs(void **state) {
   (void)state;
-  float host[N] = { 5, 5, 5, 5, 5, 5, 5, 5 };
-  situ_view_desc a = row(sim), y = row(sim);
+  float host[ROW] = { 5, 5, 5, 5, 5, 5, 5, 5 };
+  situ_view_desc a = row_new(sim), y = row_new(sim);
   assert_int_equal(situ__copy_from_host("t", a.storage, 0, host, sizeof host, SITU__COPY_USER),
                    SITU_OK);
   memset(host, 0, sizeof host);
   {
     situ_view_desc in = a, out = y;
-    assert_int_equal(add(&in, &in, &out), SITU_OK);
+    assert_int_equal(row_add(&in, &in, &out), SITU_OK);
     memset(&in, 0xff, sizeof in);
     memset(&out, 0xff, sizeof out);
   }
   situ__storage_release(a.storage);
-  situ_view_desc b = row(sim); /* the same memory, from the cache */
-  assert_int_equal(fill(&b, 7), SITU_OK);
+  situ_view_desc b = row_new(sim); /* the same memory, from the cache */
+  assert_int_equal(row_fill(&b, 7), SITU_OK);
   assert_int_equal(stats(0).queued, 3);
-  assert_true(value(&y) == 10);
-  assert_true(value(&b) == 7);
+  assert_true(row_value(&y) == 10);
+  assert_true(row_value(&b) == 7);
   situ__storage_release(b.storage);
   situ__storage_release(y.storage);
 }
@@ -121,20 +75,20 @@ static void takes_what_it_needs(void **state) {
 /* Copies in, work and frees keep their order, also where memory goes back to the device. */
 static void in_order(void **state) {
   (void)state;
-  float host[N];
-  situ_view_desc a = row(sim), y = row(sim);
-  assert_int_equal(fill(&y, 0), SITU_OK);
+  float host[ROW];
+  situ_view_desc a = row_new(sim), y = row_new(sim);
+  assert_int_equal(row_fill(&y, 0), SITU_OK);
   float sum = 0;
   for (int i = 0; i < 100; i++) {
-    for (int k = 0; k < N; k++) host[k] = (float)i;
+    for (int k = 0; k < ROW; k++) host[k] = (float)i;
     sum += (float)i;
     assert_int_equal(situ__copy_from_host("t", a.storage, 0, host, sizeof host, SITU__COPY_USER),
                      SITU_OK);
-    assert_int_equal(add(&y, &a, &y), SITU_OK);
+    assert_int_equal(row_add(&y, &a, &y), SITU_OK);
   }
   situ__storage_release(a.storage);
   assert_int_equal(situ_empty_cache(sim), SITU_OK);
-  assert_true(value(&y) == sum);
+  assert_true(row_value(&y) == sum);
   situ__storage_release(y.storage);
 }
 
@@ -145,15 +99,15 @@ static void free_waits(void **state) {
   static float host[MANY];
   situ_view_desc v[2];
   for (int i = 0; i < 2; i++) {
-    v[i] = row(sim);
+    v[i] = row_new(sim);
     situ__storage_release(v[i].storage);
     v[i].storage = situ__storage_new("test", sim, sizeof host);
     assert_non_null(v[i].storage);
     v[i].numel = v[i].size[0] = MANY;
   }
-  assert_int_equal(fill(&v[0], 3), SITU_OK);
+  assert_int_equal(row_fill(&v[0], 3), SITU_OK);
   assert_int_equal(situ_synchronize(sim), SITU_OK);
-  assert_int_equal(add(&v[0], &v[0], &v[1]), SITU_OK);
+  assert_int_equal(row_add(&v[0], &v[0], &v[1]), SITU_OK);
   situ__storage_release(v[0].storage);
   assert_int_equal(situ_empty_cache(sim), SITU_OK);
   assert_int_equal(situ__copy_to_host("t", v[1].storage, 0, host, sizeof host, SITU__COPY_READ),
@@ -164,222 +118,40 @@ static void free_waits(void **state) {
 
 static void full_queue_runs(void **state) {
   (void)state;
-  situ_view_desc y = row(sim), one = row(sim);
-  assert_int_equal(fill(&y, 0), SITU_OK);
-  assert_int_equal(fill(&one, 1), SITU_OK);
-  for (int i = 0; i < 5000; i++) assert_int_equal(add(&y, &one, &y), SITU_OK);
+  situ_view_desc y = row_new(sim), one = row_new(sim);
+  assert_int_equal(row_fill(&y, 0), SITU_OK);
+  assert_int_equal(row_fill(&one, 1), SITU_OK);
+  for (int i = 0; i < 5000; i++) assert_int_equal(row_add(&y, &one, &y), SITU_OK);
   assert_true(stats(0).longest <= 1024);
-  assert_true(value(&y) == 5000);
+  assert_true(row_value(&y) == 5000);
   situ__storage_release(y.storage);
   situ__storage_release(one.storage);
 }
 
 static void between_devices(void **state) {
   (void)state;
-  situ_view_desc a = row(sim), b = row(sim1);
-  assert_int_equal(fill(&a, 3), SITU_OK);
-  assert_int_equal(fill(&b, 0), SITU_OK); /* queued there: must not run after the copy */
+  situ_view_desc a = row_new(sim), b = row_new(sim1);
+  assert_int_equal(row_fill(&a, 3), SITU_OK);
+  assert_int_equal(row_fill(&b, 0), SITU_OK); /* queued there: must not run after the copy */
   assert_int_equal(
-      situ__copy_storage("to", b.storage, 0, a.storage, 0, N * sizeof(float), SITU__COPY_USER),
+      situ__copy_storage("to", b.storage, 0, a.storage, 0, ROW * sizeof(float), SITU__COPY_USER),
       SITU_OK);
-  assert_int_equal(fill(&a, 9), SITU_OK);
-  assert_true(value(&b) == 3);
+  assert_int_equal(row_fill(&a, 9), SITU_OK);
+  assert_true(row_value(&b) == 3);
   assert_int_equal(
-      situ__copy_storage("to", a.storage, 0, b.storage, 0, N * sizeof(float), SITU__COPY_USER),
+      situ__copy_storage("to", a.storage, 0, b.storage, 0, ROW * sizeof(float), SITU__COPY_USER),
       SITU_OK);
-  assert_true(value(&a) == 3);
+  assert_true(row_value(&a) == 3);
   situ__storage_release(a.storage);
   situ__storage_release(b.storage);
-}
-
-/* ---- failures ---- */
-
-static void late_failure(void **state) {
-  (void)state;
-  float untouched[N] = { 42 };
-  situ_view_desc a = row(sim);
-  assert_int_equal(fill(&a, 1), SITU_OK);
-  assert_int_equal(situ_synchronize(sim), SITU_OK);
-  assert_int_equal(situ_sim_fail(0, SITU_SIM_LATE, 2, false), SITU_OK);
-  for (int i = 0; i < 3; i++)
-    assert_int_equal(fill(&a, 2 + i), SITU_OK); /* launching says nothing */
-  assert_int_equal(situ_error(), SITU_OK);
-  assert_int_equal(
-      situ__copy_to_host("read", a.storage, 0, untouched, sizeof untouched, SITU__COPY_READ),
-      SITU_E_NOMEM);
-  assert_true(untouched[0] == 42);
-  assert_string_equal(situ_error_op(), "fill");
-  assert_non_null(
-      strstr(situ_error_message(), "fill: was queued on sim:0 and failed there: out of resources"));
-  assert_int_equal(situ_synchronize(sim), SITU_OK); /* told once */
-  situ__storage_release(a.storage);
-}
-
-/* A kernel that meets an error itself, in a thread that did not launch it and has an error of its
-   own. */
-static void *free_on_another_thread(void *storage) {
-  situ_status before = situ__null("own", "x");
-  situ__storage_release(storage);
-  bool right = situ_empty_cache(sim) == SITU_OK && before == SITU_E_ARG; /* runs the queue */
-  return right && strstr(situ_error_message(), "own: `x` is NULL") ? storage : NULL;
-}
-
-static void failure_in_the_kernel(void **state) {
-  (void)state;
-  pthread_t thread;
-  void *result;
-  situ_view_desc x = row(sim), y = row(sim);
-  situ_storage *s = situ__storage_new("test", sim, sizeof(int64_t));
-  int64_t far = 1000;
-  situ_view_desc index = { .storage = s,
-                           .dtype = SITU_I64,
-                           .ndim = 1,
-                           .contiguous = true,
-                           .numel = 1,
-                           .size = { 1 },
-                           .stride = { 1 } };
-  situ_view_desc out = y;
-  out.numel = out.size[0] = 1;
-  assert_int_equal(fill(&x, 1), SITU_OK);
-  assert_int_equal(situ__copy_from_host("t", s, 0, &far, sizeof far, SITU__COPY_USER), SITU_OK);
-  situ_work gather = { .verb = SITU_VERB_GATHER,
-                       .op = SITU_INDEX_ROWS,
-                       .compute = SITU_F32,
-                       .ins = 2,
-                       .in = { &x, &index },
-                       .outs = 1,
-                       .out = { &out } };
-  assert_int_equal(situ__run("index_select", sim, &gather), SITU_OK);
-  assert_int_equal(fill(&x, 5), SITU_OK); /* what follows still runs */
-  assert_int_equal(pthread_create(&thread, NULL, free_on_another_thread, s), 0);
-  assert_int_equal(pthread_join(thread, &result), 0);
-  assert_non_null(result);
-  assert_int_equal(situ_error(), SITU_OK);
-  assert_int_equal(situ_synchronize(sim), SITU_E_INDEX);
-  assert_string_equal(situ_error_op(), "gather");
-  assert_true(value(&x) == 5);
-  situ__storage_release(x.storage);
-  situ__storage_release(y.storage);
-}
-
-static void faults_on_schedule(void **state) {
-  (void)state;
-  float host[N] = { 0 };
-  situ_view_desc a = row(sim);
-  assert_int_equal(situ_sim_fail(0, SITU_SIM_COPY, 3, false), SITU_OK);
-  for (int i = 1; i <= 5; i++) {
-    situ_status status =
-        i % 2 ? situ__copy_from_host("t", a.storage, 0, host, sizeof host, SITU__COPY_USER)
-              : situ__copy_to_host("t", a.storage, 0, host, sizeof host, SITU__COPY_USER);
-    assert_int_equal(status, i == 3 ? SITU_E_IO : SITU_OK);
-  }
-  assert_int_equal(situ_sim_fail(0, SITU_SIM_COPY, 2, true), SITU_OK);
-  for (int i = 1; i <= 4; i++)
-    assert_int_equal(situ__copy_to_host("t", a.storage, 0, host, sizeof host, SITU__COPY_USER),
-                     i >= 2 ? SITU_E_IO : SITU_OK);
-  assert_int_equal(situ_sim_fail(0, SITU_SIM_COPY, 0, true), SITU_OK);
-  assert_int_equal(situ__copy_to_host("t", a.storage, 0, host, sizeof host, SITU__COPY_USER),
-                   SITU_OK);
-  situ_view_desc b = row(sim1);
-  assert_int_equal(situ_sim_fail(1, SITU_SIM_COPY, 1, true), SITU_OK);
-  assert_int_equal(situ__copy_storage("t", b.storage, 0, a.storage, 0, 4, SITU__COPY_USER),
-                   SITU_E_IO);
-  situ__storage_release(b.storage);
-
-  situ_error_clear();
-  assert_int_equal(situ_sim_fail(0, SITU_SIM_ALLOC, 1, true), SITU_OK);
-  assert_null(situ__storage_new("zeros", sim, 1 << 20));
-  assert_int_equal(situ_error(), SITU_E_NOMEM);
-  assert_int_equal(situ_sim_fail(0, SITU_SIM_ALLOC, 1, false), SITU_OK);
-  assert_null(situ__storage_new("zeros", sim, 1 << 20)); /* there is no cache to give back */
-  situ_storage *s = situ__storage_new("zeros", sim, 1 << 20);
-  assert_non_null(s);
-  situ__storage_release(s);
-  assert_int_equal(situ_sim_fail(0, SITU_SIM_ALLOC, 1, false), SITU_OK);
-  s = situ__storage_new("zeros", sim, 3 << 20); /* now there is */
-  assert_non_null(s);
-  situ__storage_release(s);
-  situ__storage_release(a.storage);
-}
-
-/* At the n-th thing it does; work that was queued is never run, and freeing works. */
-static void lost_at_any_moment(void **state) {
-  (void)state;
-  int64_t live = situ_live_bytes();
-  for (uint64_t nth = 1; nth <= 6; nth++) {
-    float host[N] = { 0 };
-    assert_int_equal(situ_sim_reset(0), SITU_OK);
-    assert_int_equal(situ_empty_cache(sim), SITU_OK);
-    assert_int_equal(situ_sim_fail(0, SITU_SIM_LOST, nth, false), SITU_OK);
-    situ_storage *s = situ__storage_new("t", sim, sizeof host); /* 1 */
-    assert_true((s == NULL) == (nth == 1));
-    if (!s) continue;
-    situ_view_desc a = { .storage = s,
-                         .dtype = SITU_F32,
-                         .ndim = 1,
-                         .contiguous = true,
-                         .numel = N,
-                         .size = { N },
-                         .stride = { 1 } };
-    assert_int_equal(fill(&a, 1), nth <= 2 ? SITU_E_LOST : SITU_OK);
-    assert_int_equal(situ__copy_from_host("t", s, 0, host, sizeof host, SITU__COPY_USER),
-                     nth <= 3 ? SITU_E_LOST : SITU_OK);
-    assert_int_equal(situ_synchronize(sim), nth <= 4 ? SITU_E_LOST : SITU_OK);
-    assert_int_equal(situ__copy_to_host("t", s, 0, host, sizeof host, SITU__COPY_USER),
-                     nth <= 5 ? SITU_E_LOST : SITU_OK);
-    situ__storage_release(s);
-    assert_int_equal(situ_live_bytes(), live);
-  }
-  assert_int_equal(situ_sim_reset(0), SITU_OK);
-  assert_int_equal(situ_empty_cache(sim), SITU_OK);
-  assert_int_equal(stats(0).used, 0);
-}
-
-/* What the checks above should never let through is refused at the last door. */
-static void operands_must_be_here(void **state) {
-  (void)state;
-  situ_view_desc a = row(sim), b = row(sim1), c = row(cpu), y = row(sim);
-  assert_int_equal(add(&a, &b, &y), SITU_E_DEVICE);
-  assert_int_equal(add(&a, &c, &y), SITU_E_DEVICE);
-  y.size[0] = y.numel = N + 1;
-  assert_int_equal(fill(&y, 1), SITU_E_INDEX);
-  y.size[0] = y.numel = N;
-  y.contiguous = false;
-  y.offset = -1;
-  assert_int_equal(fill(&y, 1), SITU_E_INDEX);
-  y.offset = N - 1;
-  y.stride[0] = -1;
-  assert_int_equal(fill(&y, 1), SITU_OK); /* backwards is inside */
-  y.stride[0] = INT64_MAX;
-  assert_int_equal(fill(&y, 1), SITU_E_INDEX);
-  assert_int_equal(situ_synchronize(sim), SITU_OK);
-  situ_storage *all[] = { a.storage, b.storage, c.storage, y.storage };
-  for (int i = 0; i < 4; i++) situ__storage_release(all[i]);
-}
-
-/* Whichever host allocation fails on the way: an error, and the queue goes on. */
-static void no_memory_for_the_queue(void **state) {
-  (void)state;
-  situ_view_desc a = row(sim);
-  float host[N] = { 0 };
-  situ_fail_allocation(1, false);
-  assert_int_equal(fill(&a, 1), SITU_E_NOMEM);
-  situ_fail_allocation(1, false);
-  assert_int_equal(situ__copy_from_host("t", a.storage, 0, host, sizeof host, SITU__COPY_USER),
-                   SITU_E_NOMEM);
-  situ_fail_allocation(0, false);
-  assert_int_equal(a.storage->version, 0);
-  assert_int_equal(fill(&a, 2), SITU_OK);
-  assert_true(value(&a) == 2);
-  situ__storage_release(a.storage);
 }
 
 static void *launch_many(void *payload) {
   situ_view_desc *one = payload;
-  situ_view_desc y = row(sim);
-  bool right = fill(&y, 0) == SITU_OK;
-  for (int i = 0; i < 2000 && right; i++) right = add(&y, one, &y) == SITU_OK;
-  right = right && value(&y) == 2000;
+  situ_view_desc y = row_new(sim);
+  bool right = row_fill(&y, 0) == SITU_OK;
+  for (int i = 0; i < 2000 && right; i++) right = row_add(&y, one, &y) == SITU_OK;
+  right = right && row_value(&y) == 2000;
   situ__storage_release(y.storage);
   return right ? payload : NULL;
 }
@@ -387,8 +159,8 @@ static void *launch_many(void *payload) {
 static void many_threads(void **state) {
   (void)state;
   pthread_t thread[4];
-  situ_view_desc one = row(sim);
-  assert_int_equal(fill(&one, 1), SITU_OK);
+  situ_view_desc one = row_new(sim);
+  assert_int_equal(row_fill(&one, 1), SITU_OK);
   for (int i = 0; i < 4; i++)
     assert_int_equal(pthread_create(&thread[i], NULL, launch_many, &one), 0);
   for (int i = 0; i < 4; i++) {
@@ -407,12 +179,6 @@ int main(void) {
     cmocka_unit_test_setup(free_waits, fresh),
     cmocka_unit_test_setup(full_queue_runs, fresh),
     cmocka_unit_test_setup(between_devices, fresh),
-    cmocka_unit_test_setup(late_failure, fresh),
-    cmocka_unit_test_setup(failure_in_the_kernel, fresh),
-    cmocka_unit_test_setup(faults_on_schedule, fresh),
-    cmocka_unit_test_setup(lost_at_any_moment, fresh),
-    cmocka_unit_test_setup(operands_must_be_here, fresh),
-    cmocka_unit_test_setup(no_memory_for_the_queue, fresh),
     cmocka_unit_test_setup(many_threads, fresh),
   };
   return cmocka_run_group_tests_name("backend/sim_queue", tests, NULL, NULL);

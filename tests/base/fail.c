@@ -2,11 +2,14 @@
    SPDX-License-Identifier: MIT */
 #include <pthread.h>
 #include <setjmp.h>
+#include <signal.h>
 #include <stdarg.h>
 #include <stddef.h>
 #include <stdint.h>
 #include <stdio.h>
 #include <string.h>
+#include <sys/wait.h>
+#include <unistd.h>
 
 #include <cmocka.h>
 
@@ -92,6 +95,30 @@ static void modes(void **state) {
   assert_int_equal(logged, 1);
   assert_string_equal(last_line, "a warning of 4 words");
   assert_int_equal(situ_error_mode(SITU_ERROR_LOG), SITU_ERROR_QUIET);
+}
+
+/* The one mode in which the library ends the process, after it has said why. */
+static void abort_mode(void **state) {
+  (void)state;
+  int end[2], status;
+  char text[64] = "";
+  assert_int_equal(pipe(end), 0);
+  pid_t child = fork();
+  assert_true(child >= 0);
+  if (child == 0) {
+    (void)signal(SIGABRT, SIG_DFL);
+    (void)dup2(end[1], STDERR_FILENO);
+    situ_error_log(NULL, NULL);
+    (void)situ_error_mode(SITU_ERROR_ABORT);
+    (void)situ__fail(SITU_E_ARG, "op", "stop here");
+    _exit(0);
+  }
+  assert_int_equal(waitpid(child, &status, 0), child);
+  assert_true(WIFSIGNALED(status) && WTERMSIG(status) == SIGABRT);
+  assert_true(read(end[0], text, sizeof text - 1) > 0);
+  assert_int_equal(strncmp(text, "situ: op: stop here", 19), 0);
+  (void)close(end[0]);
+  (void)close(end[1]);
 }
 
 static void long_text_is_cut(void **state) {
@@ -200,6 +227,7 @@ int main(void) {
     cmocka_unit_test_setup(first_one_stays, fresh),
     cmocka_unit_test_setup(null_operand, fresh),
     cmocka_unit_test_setup(modes, fresh),
+    cmocka_unit_test_setup(abort_mode, fresh),
     cmocka_unit_test_setup(long_text_is_cut, fresh),
     cmocka_unit_test_setup(operands, fresh),
     cmocka_unit_test_setup(kept_without_memory, fresh),

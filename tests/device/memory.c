@@ -167,6 +167,11 @@ static void foreign(void **state) {
   s = situ__storage_foreign("from_blob", values, sizeof values, NULL, NULL); /* never freed */
   situ__storage_release(s);
   assert_int_equal(situ_live_bytes(), live);
+  s = situ__storage_foreign("from_blob", values, (size_t)1 << 50, NULL, NULL); /* a mapped file */
+  situ_storage *own = situ__storage_new("zeros", cpu, 5 << 20);
+  assert_non_null(own); /* it takes nothing from the budget */
+  situ__storage_release(own);
+  situ__storage_release(s);
   situ_fail_allocation(1, false);
   assert_null(situ__storage_foreign("from_blob", values, sizeof values, count_release, &released));
   situ_fail_allocation(0, false);

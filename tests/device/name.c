@@ -1,5 +1,6 @@
 /* Device names: what is read, what is refused, and what a refusal suggests.
    SPDX-License-Identifier: MIT */
+#include <pthread.h>
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -172,6 +173,10 @@ static void absent_device_says_why(void **state) {
   assert_non_null(strstr(situ_device_status("cuda"), "cuda module"));
 }
 
+static void *default_of_thread(void *name) {
+  return situ_device_name(situ_get_default_device(), name) ? name : NULL;
+}
+
 static void default_device(void **state) {
   (void)state;
   situ_device out, sim1 = situ_dev("sim:1"), none = { 0 };
@@ -180,6 +185,11 @@ static void default_device(void **state) {
   assert_true(situ_device_equal(situ_get_default_device(), sim1));
   assert_true(situ__device_resolve("zeros", none, &out));
   assert_true(situ_device_equal(out, sim1));
+  char elsewhere[SITU_DEVICE_NAME_MAX];
+  pthread_t thread;
+  assert_int_equal(pthread_create(&thread, NULL, default_of_thread, elsewhere), 0);
+  assert_int_equal(pthread_join(thread, NULL), 0);
+  assert_string_equal(elsewhere, "cpu"); /* a thread's own */
   assert_int_equal(situ_set_default_device(situ_dev("cuda:5")), SITU_E_UNSUPPORTED);
   assert_true(situ_device_equal(situ_get_default_device(), sim1)); /* unchanged */
   assert_int_equal(situ_set_default_device(none), SITU_OK);

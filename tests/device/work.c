@@ -8,8 +8,9 @@
 
 #include <cmocka.h>
 
-#include "device/device.h"
+#include "situ/scope.h"
 #include "situ/sys/sim.h"
+#include "support/rows.h"
 
 static const situ_device cpu = { SITU_CPU, 0 }, sim = { SITU_SIM, 0 }, meta = { SITU_META, 0 };
 
@@ -20,51 +21,20 @@ static int fresh(void **state) {
   return situ_sim_create(1) != SITU_OK || situ_sim_reset(0) != SITU_OK;
 }
 
-static situ_view_desc row(situ_device device, int64_t count) {
-  situ_storage *s = situ__storage_new("test", device, (size_t)count * 4);
-  assert_non_null(s);
-  return (situ_view_desc){ .storage = s,
-                           .dtype = SITU_F32,
-                           .ndim = 1,
-                           .contiguous = true,
-                           .numel = count,
-                           .size = { count },
-                           .stride = { 1 } };
-}
-
-static situ_work fill(const situ_view_desc *y, double value) {
-  return (situ_work){
-    .verb = SITU_VERB_FILL, .compute = SITU_F32, .outs = 1, .out = { y }, .scalar = { value }
-  };
-}
-
 static void versions_count_writes(void **state) {
   (void)state;
   const situ_device device[] = { cpu, sim, meta };
   for (int i = 0; i < 3; i++) {
-    situ_view_desc a = row(device[i], 6), b = row(device[i], 6);
-    situ_work f = fill(&a, 2);
+    situ_view_desc a = row_new(device[i]), b = row_new(device[i]);
     assert_int_equal(a.storage->flags, SITU_STORAGE_UNWRITTEN);
-    assert_int_equal(situ__run("fill", device[i], &f), SITU_OK);
-    assert_int_equal(situ__run("fill", device[i], &f), SITU_OK);
+    assert_int_equal(row_fill(&a, 1), SITU_OK);
+    assert_int_equal(row_fill(&a, 2), SITU_OK);
     assert_int_equal(a.storage->version, 2);
     assert_int_equal(a.storage->flags, 0);
-    situ_work add = { .verb = SITU_VERB_BINARY,
-                      .op = SITU_BINARY_add,
-                      .compute = SITU_F32,
-                      .ins = 2,
-                      .in = { &a, &a },
-                      .outs = 1,
-                      .out = { &b } };
-    assert_int_equal(situ__run("add", device[i], &add), SITU_OK);
+    assert_int_equal(row_add(&a, &a, &b), SITU_OK);
     assert_int_equal(a.storage->version, 2); /* inputs are not written */
     assert_int_equal(b.storage->version, 1);
-    if (device[i].kind != SITU_META) {
-      float out[6];
-      assert_int_equal(situ__copy_to_host("read", b.storage, 0, out, sizeof out, SITU__COPY_READ),
-                       SITU_OK);
-      for (int k = 0; k < 6; k++) assert_true(out[k] == 4.0f);
-    }
+    if (device[i].kind != SITU_META) assert_true(row_value(&b) == 4);
     situ__storage_release(a.storage);
     situ__storage_release(b.storage);
   }
@@ -73,13 +43,13 @@ static void versions_count_writes(void **state) {
 /* Two outputs in one storage, and an output that is not wanted: each storage counts once. */
 static void outputs_are_counted_once(void **state) {
   (void)state;
-  situ_view_desc a = row(meta, 6), b = a, c = row(meta, 6);
+  situ_view_desc a = row_new(meta), b = a, c = row_new(meta);
   b.offset = 3;
   situ_work w = { .verb = SITU_VERB_NORM, .outs = 4, .out = { &a, NULL, &b, &c } };
   assert_int_equal(situ__run("layer_norm", meta, &w), SITU_OK);
   assert_int_equal(a.storage->version, 1);
   assert_int_equal(c.storage->version, 1);
-  situ_view_desc p = row(meta, 6), g = row(meta, 6), m = row(meta, 6);
+  situ_view_desc p = row_new(meta), g = row_new(meta), m = row_new(meta);
   situ_optimizer_item item = { .param = &p, .grad = &g, .state = { NULL, &m } };
   w = (situ_work){ .verb = SITU_VERB_OPTIMIZER, .list = &item, .list_count = 1 };
   assert_int_equal(situ__run("step", meta, &w), SITU_OK);
@@ -93,14 +63,14 @@ static void outputs_are_counted_once(void **state) {
 static void empty_outputs_reach_no_kernel(void **state) {
   (void)state;
   situ_sim_statistics before, after;
-  situ_view_desc y = row(sim, 4);
-  situ_work w = fill(&y, 1);
+  situ_view_desc y = row_new(sim);
+  situ_work w = row_filling(&y, 1);
   y.numel = y.size[0] = 0;
   assert_int_equal(situ_sim_stats(0, &before), SITU_OK);
   assert_int_equal(situ__run("fill", sim, &w), SITU_OK);
   assert_int_equal(situ_sim_stats(0, &after), SITU_OK);
   assert_int_equal(after.launches, before.launches);
-  y.numel = y.size[0] = 4;
+  y.numel = y.size[0] = ROW;
   assert_int_equal(situ__run("fill", sim, &w), SITU_OK);
   assert_int_equal(situ_sim_stats(0, &after), SITU_OK);
   assert_int_equal(after.launches, before.launches + 1);
@@ -110,8 +80,8 @@ static void empty_outputs_reach_no_kernel(void **state) {
 /* Names op, device, verb and dtype, and who can. */
 static void unsupported_says_who_can(void **state) {
   (void)state;
-  situ_view_desc y = row(sim, 4);
-  situ_work w = fill(&y, 1);
+  situ_view_desc y = row_new(sim);
+  situ_work w = row_filling(&y, 1);
   assert_int_equal(situ_sim_without(0, 1u << SITU_F32), SITU_OK);
   assert_int_equal(situ__run("zeros", sim, &w), SITU_E_UNSUPPORTED);
   assert_string_equal(situ_error_op(), "zeros");
@@ -131,6 +101,14 @@ static void unsupported_says_who_can(void **state) {
   situ__storage_release(y.storage);
 }
 
+static void waiting(void **state) {
+  (void)state;
+  const situ_device all[] = { cpu, sim, meta, { 0 } };
+  for (int i = 0; i < 4; i++) assert_int_equal(situ_synchronize(all[i]), SITU_OK);
+  assert_int_equal(situ_synchronize((situ_device){ SITU_SIM, 15 }), SITU_E_ARG);
+  assert_int_equal(situ_error(), SITU_E_ARG);
+}
+
 static void verbs(void **state) {
   (void)state;
   assert_true(situ__has_verb(cpu, SITU_VERB_FILL));
@@ -147,9 +125,9 @@ static void verbs(void **state) {
 
 static void lost_is_for_good(void **state) {
   (void)state;
-  char bytes[16];
-  situ_view_desc y = row(sim, 4);
-  situ_work w = fill(&y, 1);
+  char bytes[ROW * sizeof(float)];
+  situ_view_desc y = row_new(sim);
+  situ_work w = row_filling(&y, 1);
   assert_int_equal(situ_sim_fail(0, SITU_SIM_LOST, 1, false), SITU_OK);
   assert_int_equal(situ__run("fill", sim, &w), SITU_E_LOST);
   assert_non_null(strstr(situ_error_message(), "fill: sim:0 is lost"));
@@ -158,16 +136,16 @@ static void lost_is_for_good(void **state) {
   assert_int_equal(situ__run("fill", sim, &w), SITU_E_LOST);
   assert_non_null(strstr(situ_error_message(), "fill: sim:0 is lost")); /* the same text */
   assert_int_equal(situ_synchronize(sim), SITU_E_LOST);
-  assert_int_equal(situ__copy_to_host("read", y.storage, 0, bytes, 16, SITU__COPY_READ),
+  assert_int_equal(situ__copy_to_host("read", y.storage, 0, bytes, sizeof bytes, SITU__COPY_READ),
                    SITU_E_LOST);
   assert_null(situ__storage_new("empty", sim, 4));
   assert_int_equal(situ_error(), SITU_E_LOST);
-  int64_t live = situ__live_bytes();
+  int64_t live = situ_live_bytes();
   situ__storage_release(y.storage); /* freeing works */
-  assert_int_equal(situ__live_bytes(), live - 16);
+  assert_int_equal(situ_live_bytes(), live - (int64_t)sizeof bytes);
   situ_error_clear();
-  situ_view_desc other = row(cpu, 4);
-  situ_work on_cpu = fill(&other, 1);
+  situ_view_desc other = row_new(cpu);
+  situ_work on_cpu = row_filling(&other, 1);
   assert_int_equal(situ__run("fill", cpu, &on_cpu), SITU_OK); /* others go on */
   situ__storage_release(other.storage);
   assert_int_equal(situ_sim_reset(0), SITU_OK);
@@ -180,6 +158,7 @@ int main(void) {
     cmocka_unit_test_setup(outputs_are_counted_once, fresh),
     cmocka_unit_test_setup(empty_outputs_reach_no_kernel, fresh),
     cmocka_unit_test_setup(unsupported_says_who_can, fresh),
+    cmocka_unit_test_setup(waiting, fresh),
     cmocka_unit_test_setup(verbs, fresh),
     cmocka_unit_test_setup(lost_is_for_good, fresh),
   };
