@@ -94,6 +94,22 @@ static void halves_round_to_nearest_even(void **state) {
     }
 }
 
+/* A NaN whose highest fraction bits are 0, or all of them 1, must neither become an infinity nor wrap round. */
+static void nan_stays_nan(void **state) {
+  (void)state;
+  const uint32_t bits[] = { 0x7f800001, 0x7fffffff, 0xff800001, 0xffffffff, 0x7fc00000, 0x7f80ffff, 0x7fffffff, 0x7f801000 };
+  float x[16];
+  for (int i = 0; i < 16; i++) memcpy(&x[i], &bits[i % 8], sizeof *x);
+  for (int s = 0; s < set_count; s++)
+    for (int k = 0; k < 2; k++)
+      for (int gap = 1; gap < 3; gap++) {
+        const format *fmt = &formats[k];
+        uint16_t y[32];
+        sets[s]->store[SITU__F32][fmt->dtype](x, 16, y, 2 * gap);
+        for (int i = 0; i < 16; i++) assert_true(isnan(decode(y[i * gap], fmt->exponent_bits, fmt->fraction_bits)));
+      }
+}
+
 /* ---- floats to whole numbers ---- */
 
 static void floats_truncate_and_saturate(void **state) {
@@ -236,6 +252,12 @@ static void ranges(void **state) {
   assert_true(view_get(one, 0) == -1);
   view_free(y);
   view_free(one);
+  /* 49 steps of 1/49 are less than 1 in f64. */
+  test_view *wide = view_new(SITU_F64, SITU_SHAPE(50), VIEW_ROWS);
+  situ_work to_one = { .op = 1, .outs = 1, .out = { &wide->d }, .scalar = { 0, 1.0 / 49, 1 } };
+  assert_int_equal(situ__cpu_range(0, &to_one), SITU_OK);
+  assert_true(49 * (1.0 / 49) < 1 && view_get(wide, 49) == 1);
+  view_free(wide);
   /* Beyond 2^53 whole numbers are still counted one by one. */
   test_view *far = view_new(SITU_I64, SITU_SHAPE(4), VIEW_ROWS);
   situ_work count = { .outs = 1, .out = { &far->d }, .scalar = { 0x1p60, 1 } };
@@ -273,7 +295,7 @@ int main(void) {
   find_sets();
   const struct CMUnitTest tests[] = {
     cmocka_unit_test(every_half_there_and_back),    cmocka_unit_test(halves_round_to_nearest_even),
-    cmocka_unit_test(floats_truncate_and_saturate), cmocka_unit_test(every_dtype_to_every_other),
+    cmocka_unit_test(nan_stays_nan),                cmocka_unit_test(floats_truncate_and_saturate), cmocka_unit_test(every_dtype_to_every_other),
     cmocka_unit_test(any_strides),                  cmocka_unit_test(fill),
     cmocka_unit_test(ranges),                       cmocka_unit_test(triangles),
   };

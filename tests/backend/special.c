@@ -334,13 +334,48 @@ static void results_do_not_depend_on_threads(void **state) {
   assert_true(situ__pool_set_threads(before));
 }
 
+/* Large enough for results that go past the caches, and for operands that lie across the result. */
+static void large_operands(void **state) {
+  (void)state;
+  const situ_dtype types[] = { SITU_F32, SITU_I64, SITU_F16 };
+  for (int t = 0; t < 3; t++) {
+    const situ_shape shape = SITU_SHAPE(2900, t == 1 ? 1500 : 2901);
+    test_view *a = view_new(types[t], shape, VIEW_COLUMNS), *b = view_new(types[t], shape, VIEW_ROWS);
+    test_view *y = view_new(types[t], shape, VIEW_ROWS);
+    const int64_t n = a->d.numel;
+    for (int64_t i = 0; i < n; i++) {
+      view_set(a, i, (double)(i % 1021));
+      view_set(b, i, (double)(i % 509));
+    }
+    situ_work work = { .op = SITU_BINARY_sub, .compute = types[t], .ins = 2, .outs = 1, .in = { &a->d, &b->d }, .out = { &y->d } };
+    assert_int_equal(situ__cpu_binary(0, &work), SITU_OK);
+    for (int64_t i = 0; i < n; i++) assert_true(view_get(y, i) == (double)(i % 1021 - i % 509));
+    /* One that does not begin at a cache line. */
+    situ_view_desc shifted = y->d, from = b->d;
+    shifted.ndim = from.ndim = 1;
+    shifted.size[0] = from.size[0] = shifted.numel = from.numel = n - 3;
+    shifted.stride[0] = from.stride[0] = 1;
+    shifted.offset = 3;
+    work = (situ_work){ .op = SITU_UNARY_neg, .compute = types[t], .ins = 1, .outs = 1, .in = { &from }, .out = { &shifted } };
+    assert_int_equal(situ__cpu_unary(0, &work), SITU_OK);
+    for (int64_t i = 3; i < n; i++) assert_true(view_get(y, i) == -(double)((i - 3) % 509));
+    assert_true(view_get(y, 2) == 0);
+    work = (situ_work){ .ins = 1, .outs = 1, .in = { &from }, .out = { &shifted } };
+    assert_int_equal(situ__cpu_copy(0, &work), SITU_OK);
+    for (int64_t i = 3; i < n; i++) assert_true(view_get(y, i) == (double)((i - 3) % 509));
+    view_free(a);
+    view_free(b);
+    view_free(y);
+  }
+}
+
 int main(void) {
   const struct CMUnitTest tests[] = {
     cmocka_unit_test(special_values_of_one),          cmocka_unit_test(special_values_of_the_library),
     cmocka_unit_test(special_values_of_two),          cmocka_unit_test(whole_numbers),
     cmocka_unit_test(division_by_zero_is_refused),    cmocka_unit_test(gradients_follow_the_functions),
     cmocka_unit_test(gradients_at_special_values),    cmocka_unit_test(a_gradient_says_what_it_lacks),
-    cmocka_unit_test(results_do_not_depend_on_threads),
+    cmocka_unit_test(results_do_not_depend_on_threads), cmocka_unit_test(large_operands),
   };
   return cmocka_run_group_tests(tests, NULL, NULL);
 }

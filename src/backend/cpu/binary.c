@@ -50,7 +50,7 @@ situ_status situ__cpu_binary(int index, const situ_work *work) {
   if (division_name && has_zero(work->in[1]))
     return situ__fail(SITU_E_ARG, division_name, "division by zero");
   uint8_t native = situ__cpu_native(work->compute);
-  situ__cpu_elementwise(&(situ__row_call){
+  return situ__cpu_elementwise(&(situ__row_call){
       .row = row,
       .lane = lane,
       .compute = (uint8_t)work->compute,
@@ -59,5 +59,4 @@ situ_status situ__cpu_binary(int index, const situ_work *work) {
       .native = { is_test(work->op) ? SITU_BOOL : native, native, native },
       .view = { work->out[0], work->in[0], work->in[1] },
   });
-  return SITU_OK;
 }

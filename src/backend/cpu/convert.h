@@ -12,12 +12,21 @@ typedef struct situ__convert {
   void (*load[SITU_DTYPES][SITU__LANES])(const void *src, int64_t stride, int64_t count, void *dst);
   void (*store[SITU__LANES][SITU_DTYPES])(const void *src, int64_t count, void *dst,
                                           int64_t stride);
+  /* A copy that goes past the caches; situ__stream_end() when all of them are made. */
+  void (*stream)(void *dst, const void *src, int64_t bytes);
 } situ__convert;
 
 SITU__ISA_DECLARE(situ__convert, situ__convert);
 
 static inline const situ__convert *situ__cpu_convert(void) {
   return SITU__ISA_PICK(situ__cpu_isa(), situ__convert);
+}
+
+/* Stores past the caches are in no order with others: this puts them before all that follow. */
+static inline void situ__stream_end(void) {
+#ifdef __SSE__
+  __builtin_ia32_sfence();
+#endif
 }
 
 #endif

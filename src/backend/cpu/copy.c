@@ -40,27 +40,38 @@ void situ__cpu_move(int64_t size, char *y, int64_t y_step, const char *x, int64_
     move_1(y, y_step, x, x_step, n);
 }
 
+/* What is larger than the caches goes past them: its lines need not be read before they are written. */
+enum { STREAM_BYTES = 32 << 20 };
+
 static void move_row(char *const *data, const int64_t *stride, int64_t count, void *payload) {
   const int64_t *size = payload;
   situ__cpu_move(*size, data[0], stride[0], data[1], stride[1], count);
+}
+
+static void stream_row(char *const *data, const int64_t *stride, int64_t count, void *payload) {
+  (void)payload;
+  situ__cpu_convert()->stream(data[0], data[1], count * stride[0]);
+  situ__stream_end();
 }
 
 /* ---- transposed planes: y's rows are x's columns ---- */
 
 enum { TILE = 16 }; /* columns of x taken at once: a cache line of f32 */
 
-/* y[c][r] = x[r][c] for `columns` columns of x, at most TILE: each line of x is read once, TILE rows of y are written
-   side by side. */
+/* y[c][r] = x[r][c] for `columns` columns of x, at most TILE. By way of a tile in L1, so that each line of x and of y is
+   touched once, whatever sets of the cache their steps fall into. */
 #define TRANSPOSE(name, T)                                                               \
   static void name(char *y, int64_t y_step, const char *x, int64_t x_step, int64_t rows, \
                    int columns) {                                                        \
+    T tile[TILE][TILE];                                                                  \
     for (int64_t r = 0; r < rows; r += TILE) {                                           \
       int64_t height = situ__min_i64(TILE, rows - r);                                    \
-      for (int c = 0; c < columns; c++) {                                                \
-        T *to = (T *)(y + c * y_step) + r;                                               \
-        const char *from = x + r * x_step + c * (int64_t)sizeof(T);                      \
-        for (int64_t i = 0; i < height; i++) to[i] = *(const T *)(from + i * x_step);    \
+      for (int64_t i = 0; i < height; i++) {                                             \
+        const T *from = (const T *)(x + (r + i) * x_step);                               \
+        for (int c = 0; c < columns; c++) tile[c][i] = from[c];                          \
       }                                                                                  \
+      for (int c = 0; c < columns; c++)                                                  \
+        memcpy((T *)(y + c * y_step) + r, tile[c], (size_t)height * sizeof(T));          \
     }                                                                                    \
   }
 TRANSPOSE(transpose_1, uint8_t)
@@ -157,7 +168,10 @@ situ_status situ__cpu_copy(int index, const situ_work *work) {
   }
   situ__loop loop;
   situ__loop_init(&loop, 2, view);
-  if (dtype != view[1]->dtype) {
+  bool plain = dtype == view[1]->dtype && view[0]->contiguous && view[1]->contiguous;
+  if (plain && loop.numel * size >= STREAM_BYTES) {
+    situ__loop_run(&loop, stream_row, NULL);
+  } else if (dtype != view[1]->dtype) {
     situ__lane lane = situ__cpu_lane((situ_dtype)view[1]->dtype);
     cast c = { situ__cpu_convert(), view[1]->dtype, dtype, lane, false, false };
     c.plain_x = situ__cpu_native((situ_dtype)c.x);

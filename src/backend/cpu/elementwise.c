@@ -5,9 +5,20 @@
 
 #include "base/size.h"
 #include "convert.h"
+#include "device/device.h"
 #include "loop.h"
 
-enum { OPERANDS = 4 };
+#include <stdlib.h>
+
+enum {
+  OPERANDS = 4,
+  /* A result larger than any cache is written past them: its lines need not be read first, and nothing that is worth
+     keeping is driven out. */
+  STREAM_BYTES = 32 << 20,
+  ACROSS_BYTES =
+      512 << 10, /* smaller operands stay in the cache while they are read again and again */
+  CACHE_LINE = 64
+};
 
 /* Parameters in the lane's type. */
 typedef union params {
@@ -16,17 +27,40 @@ typedef union params {
   int64_t i64[4];
 } params;
 
+/* How a row gets at an operand. */
+typedef enum way { PLAIN, SPLAT, BLOCK, STREAM } way;
+
 typedef struct state {
   const situ__row_call *call;
   const situ__convert *convert;
+  uint32_t splat;
+  way way[OPERANDS];
   params p;
 } state;
 
 static void convert_params(const situ__row_call *call, params *p) {
-  static const double none[4] = { 0 };
-  static const situ_dtype dtype[] = { SITU_F32, SITU_F64, SITU_I64 };
-  situ__cpu_narrow(call->p ? call->p : none, SITU__F64, 4, dtype[call->lane], p);
+  const double *from = call->p;
+  for (int k = 0; k < 4; k++) {
+    if (call->lane == SITU__F32)
+      p->f32[k] = from ? (float)from[k] : 0;
+    else if (call->lane == SITU__F64)
+      p->f64[k] = from ? from[k] : 0;
+    else if (from)
+      situ__cpu_narrow(&from[k], SITU__F64, 1, SITU_I64, &p->i64[k]);
+    else
+      p->i64[k] = 0;
+  }
 }
+
+/* ---- every operand as it is ---- */
+
+static void run_plain(char *const *data, const int64_t *stride, int64_t count, void *payload) {
+  (void)stride;
+  const state *s = payload;
+  s->call->row(data[0], (const void *const *)(data + 1), s->splat, count, &s->p);
+}
+
+/* ---- through blocks ---- */
 
 /* Bytes (bools): the lanes have no such type. */
 static void copy_bytes(char *dst, int64_t dst_stride, const char *src, int64_t src_stride,
@@ -53,61 +87,130 @@ static void fetch(const state *s, int k, const char *src, int64_t stride, int64_
 
 static void put(const state *s, char *dst, int64_t stride, int64_t n, const char *block) {
   const situ__row_call *call = s->call;
-  if (call->native[0] == SITU_BOOL)
+  if (s->way[0] == STREAM)
+    s->convert->stream(dst, block, n * stride);
+  else if (call->native[0] == SITU_BOOL)
     copy_bytes(dst, stride, block, 1, n);
   else
     s->convert->store[call->lane][call->view[0]->dtype](block, n, dst, stride);
 }
 
-static bool is_direct(const situ__row_call *call, int k, int64_t stride) {
-  return call->view[k]->dtype == call->native[k] && stride == situ__cpu_size(call->native[k]);
-}
-
-static void run_row(char *const *data, const int64_t *stride, int64_t count, void *payload) {
+static void run_blocks(char *const *data, const int64_t *stride, int64_t count, void *payload) {
   const state *s = payload;
   const situ__row_call *call = s->call;
   _Alignas(64) char block[OPERANDS][SITU__BLOCK * 8];
-  bool direct[OPERANDS];
   const void *x[OPERANDS - 1];
-  uint32_t splat = 0;
-  int64_t piece = count;
-  for (int k = 0; k <= call->ins; k++) {
-    direct[k] = is_direct(call, k, stride[k]);
-    if (k && stride[k] == 0 && call->takes_splat && !splat) {
-      /* One value for the row: fetched once, here. */
-      splat = 1u << (k - 1);
-      direct[k] = true;
-      fetch(s, k, data[k], 0, 1, block[k]);
-    }
-    if (!direct[k]) piece = situ__min_i64(piece, SITU__BLOCK);
-  }
-  for (int64_t at = 0; at < count; at += piece) {
-    int64_t n = situ__min_i64(piece, count - at);
+  for (int64_t at = 0; at < count; at += SITU__BLOCK) {
+    int64_t n = situ__min_i64(SITU__BLOCK, count - at);
     for (int k = 1; k <= call->ins; k++) {
       const char *src = data[k] + at * stride[k];
-      if (direct[k]) {
-        x[k - 1] = splat == 1u << (k - 1) ? block[k] : src;
-        continue;
-      }
-      if (at == 0 || stride[k]) fetch(s, k, src, stride[k], n, block[k]);
-      x[k - 1] = block[k];
+      x[k - 1] = s->way[k] == PLAIN ? src : block[k];
+      /* What does not move is fetched once. */
+      if (s->way[k] != PLAIN && (at == 0 || stride[k]))
+        fetch(s, k, src, stride[k], s->way[k] == SPLAT ? 1 : n, block[k]);
     }
     char *y = data[0] + at * stride[0];
-    call->row(direct[0] ? y : block[0], x, splat, n, &s->p);
-    if (!direct[0]) put(s, y, stride[0], n, block[0]);
+    call->row(s->way[0] == PLAIN ? y : block[0], x, s->splat, n, &s->p);
+    if (s->way[0] != PLAIN) put(s, y, stride[0], n, block[0]);
   }
+  if (s->way[0] == STREAM) situ__stream_end();
+}
+
+/* ---- ways ---- */
+
+static bool is_written_over(const situ__row_call *call) {
+  for (int k = 1; k <= call->ins; k++)
+    if (call->view[k]->storage == call->view[0]->storage) return true;
+  return false;
+}
+
+static way way_of(const situ__row_call *call, int k, int64_t stride) {
+  const situ_view_desc *v = call->view[k];
+  if (v->dtype != call->native[k] || stride != situ__cpu_size(v->dtype)) return BLOCK;
+  bool large = k == 0 && v->numel * stride >= STREAM_BYTES && v->contiguous;
+  return large && !is_written_over(call) ? STREAM : PLAIN;
+}
+
+/* ---- operands that lie across the result ---- */
+
+/* A large operand whose elements along the row are a cache line or more apart, while another dimension has them side by
+   side: reading it row by row would fetch each of its lines once an element. */
+static bool lies_across(const situ_view_desc *v, const situ__loop *loop, int k) {
+  const int row = loop->ndim - 1;
+  if (v->numel * situ__cpu_size(v->dtype) < ACROSS_BYTES ||
+      llabs(loop->stride[k][row]) < CACHE_LINE)
+    return false;
+  bool side_by_side = false;
+  for (int d = 0; d < row; d++) {
+    if (!loop->stride[k][d]) return false; /* repeated: a copy would be larger than it is */
+    side_by_side = side_by_side || llabs(loop->stride[k][d]) < CACHE_LINE;
+  }
+  return side_by_side;
+}
+
+static const situ_device cpu = { .kind = SITU_CPU };
+
+typedef struct straight {
+  situ_view_desc view;
+  situ_storage storage;
+} straight;
+
+/* A copy of v in the order of y, by blocks. */
+static situ_status straighten(straight *s, const situ_view_desc *v, const situ_view_desc *y) {
+  s->storage = (situ_storage){ .bytes = (size_t)(v->numel * situ__cpu_size(v->dtype)) };
+  situ_status status = situ__memory_alloc("elementwise", cpu, s->storage.bytes, &s->storage.data);
+  if (status != SITU_OK) return status;
+  s->view = *y;
+  s->view.storage = &s->storage;
+  s->view.offset = 0;
+  s->view.dtype = v->dtype;
+  return situ__cpu_copy(0, &(situ_work){ .ins = 1, .outs = 1, .in = { v }, .out = { &s->view } });
+}
+
+/* ---- the choice ---- */
+
+static void run(const situ__row_call *call, const situ__loop *loop) {
+  state s = { .call = call, .convert = situ__cpu_convert() };
+  convert_params(call, &s.p);
+  bool plain = true;
+  for (int k = 0; k <= call->ins; k++) {
+    const int64_t stride = loop->stride[k][loop->ndim - 1];
+    s.way[k] = way_of(call, k, stride);
+    if (k && stride == 0 && call->takes_splat && !s.splat) {
+      s.way[k] = SPLAT;
+      s.splat = 1u << (k - 1);
+      plain = plain && call->view[k]->dtype == call->native[k];
+    } else {
+      plain = plain && s.way[k] == PLAIN;
+    }
+  }
+  situ__loop_run(loop, plain ? run_plain : run_blocks, &s);
 }
 
 /* Anything but a small call on plain operands. */
-static __attribute__((noinline)) void walk(const situ__row_call *call) {
-  state s = { .call = call, .convert = situ__cpu_convert() };
-  convert_params(call, &s.p);
+static __attribute__((noinline)) situ_status walk(const situ__row_call *given) {
+  situ__row_call call = *given;
+  situ_status status = SITU_OK;
+  straight copy[OPERANDS];
+  int copies = 0;
   situ__loop loop;
-  situ__loop_init(&loop, 1 + call->ins, call->view);
-  situ__loop_run(&loop, run_row, &s);
+  situ__loop_init(&loop, 1 + call.ins, call.view);
+  for (int k = 1; k <= call.ins && status == SITU_OK && call.view[0]->contiguous; k++) {
+    if (!lies_across(call.view[k], &loop, k)) continue;
+    status = straighten(&copy[copies], call.view[k], call.view[0]);
+    call.view[k] = &copy[copies++].view;
+  }
+  if (status == SITU_OK) {
+    if (copies) situ__loop_init(&loop, 1 + call.ins, call.view);
+    run(&call, &loop);
+  }
+  while (copies--)
+    if (copy[copies].storage.data)
+      situ__memory_free(cpu, copy[copies].storage.data, copy[copies].storage.bytes);
+  return status;
 }
 
-void situ__cpu_elementwise(const situ__row_call *call) {
+situ_status situ__cpu_elementwise(const situ__row_call *call) {
   int64_t n = call->view[0]->numel;
   bool plain = n <= SITU__GRAIN;
   const void *x[OPERANDS - 1];
@@ -116,11 +219,9 @@ void situ__cpu_elementwise(const situ__row_call *call) {
     plain = plain && v->contiguous && v->dtype == call->native[k] && v->numel == n;
     if (k) x[k - 1] = situ__cpu_data(v);
   }
-  if (!plain) {
-    walk(call);
-    return;
-  }
+  if (!plain) { return walk(call); }
   params p;
   if (call->p) convert_params(call, &p);
   call->row(situ__cpu_data(call->view[0]), x, 0, n, &p);
+  return SITU_OK;
 }

@@ -43,7 +43,7 @@ static inline uint8_t situ__cpu_native(situ_dtype compute) {
   return lane ? (uint8_t)compute : SITU_DTYPE_DEFAULT;
 }
 
-/* Runs it, on the pool when it is large. */
-void situ__cpu_elementwise(const situ__row_call *call);
+/* Runs it, on the pool when it is large. Fails only for want of memory (a large operand that lies across the result). */
+situ_status situ__cpu_elementwise(const situ__row_call *call);
 
 #endif

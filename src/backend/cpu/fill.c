@@ -26,6 +26,11 @@ situ_status situ__cpu_fill(int index, const situ_work *work) {
   value v = { .size = situ__cpu_size(dtype) };
   situ__cpu_narrow(whole ? (const void *)work->integer : work->scalar,
                    whole ? SITU__I64 : SITU__F64, 1, dtype, &v.bits);
+  if (y->contiguous && y->numel <= SITU__GRAIN) {
+    char *data = situ__cpu_data(y);
+    fill_row(&data, &v.size, y->numel, &v);
+    return SITU_OK;
+  }
   situ__loop loop;
   situ__loop_init(&loop, 1, &y);
   situ__loop_run(&loop, fill_row, &v);

@@ -8,7 +8,7 @@ situ_status situ__cpu_ternary(int index, const situ_work *work) {
   situ__row row = SITU__ISA_PICK(situ__cpu_isa(), situ__ternary_rows)->row[lane][work->op];
   if (!row) return SITU_E_UNSUPPORTED;
   uint8_t native = situ__cpu_native(work->compute);
-  situ__cpu_elementwise(&(situ__row_call){
+  return situ__cpu_elementwise(&(situ__row_call){
       .row = row,
       .lane = lane,
       .compute = (uint8_t)work->compute,
@@ -17,5 +17,4 @@ situ_status situ__cpu_ternary(int index, const situ_work *work) {
       .view = { work->out[0], work->in[0], work->in[1], work->in[2] },
       .p = work->scalar,
   });
-  return SITU_OK;
 }

@@ -29,7 +29,7 @@ situ_status situ__cpu_unary(int index, const situ_work *work) {
     return situ__fail(SITU_E_ARG, work->op == SITU_UNARY_fmod_scalar ? "fmod" : "remainder",
                       "division by zero");
   uint8_t native = situ__cpu_native(work->compute);
-  situ__cpu_elementwise(&(situ__row_call){
+  return situ__cpu_elementwise(&(situ__row_call){
       .row = row,
       .lane = lane,
       .compute = (uint8_t)work->compute,
@@ -38,7 +38,6 @@ situ_status situ__cpu_unary(int index, const situ_work *work) {
       .view = { work->out[0], work->in[0] },
       .p = work->scalar,
   });
-  return SITU_OK;
 }
 
 situ_status situ__cpu_unary_grad(int index, const situ_work *work) {
@@ -53,7 +52,7 @@ situ_status situ__cpu_unary_grad(int index, const situ_work *work) {
                       x ? "result" : "operand");
   uint8_t native = situ__cpu_native(work->compute);
   /* A formula does not look at what it does not use: g stands in for it. */
-  situ__cpu_elementwise(&(situ__row_call){
+  return situ__cpu_elementwise(&(situ__row_call){
       .row = row,
       .lane = lane,
       .compute = (uint8_t)work->compute,
@@ -63,5 +62,4 @@ situ_status situ__cpu_unary_grad(int index, const situ_work *work) {
                 traits[work->op].uses == USES_Y ? y : g, g },
       .p = work->scalar,
   });
-  return SITU_OK;
 }

@@ -3,7 +3,8 @@
 #include "backend/cpu/convert.h"
 #include "kernels/half.h"
 
-#ifdef __F16C__
+#include <string.h>
+#ifdef __SSE2__
 #include <immintrin.h>
 #endif
 
@@ -124,6 +125,29 @@ static void store_f32_as_f16(const void *src, int64_t count, void *dst, int64_t 
   plain_f32_as_f16((const float *)src + done, count - done, (char *)dst + done * stride, stride);
 }
 
+static void stream(void *dst, const void *src, int64_t bytes) {
+  char *d = dst;
+  const char *s = src;
+#ifdef __SSE2__
+  int64_t head = (int64_t)(-(uintptr_t)d & 63);
+  if (head > bytes) head = bytes;
+  memcpy(d, s, (size_t)head);
+  d += head, s += head, bytes -= head;
+  for (; bytes >= 64; d += 64, s += 64, bytes -= 64) {
+#if defined(__AVX512F__)
+    _mm512_stream_si512((void *)d, _mm512_loadu_si512(s));
+#elif defined(__AVX__)
+    for (int k = 0; k < 64; k += 32)
+      _mm256_stream_si256((__m256i *)(d + k), _mm256_loadu_si256((const __m256i *)(s + k)));
+#else
+    for (int k = 0; k < 64; k += 16)
+      _mm_stream_si128((__m128i *)(d + k), _mm_loadu_si128((const __m128i *)(s + k)));
+#endif
+  }
+#endif
+  memcpy(d, s, (size_t)bytes);
+}
+
 #define LOAD_ROW(name) \
   { load_##name##_as_f32, load_##name##_as_f64, load_##name##_as_i64 }
 #define STORE_ROW(lane)                                                       \
@@ -143,4 +167,5 @@ const situ__convert SITU__ISA_NAME(situ__convert) = {
     [SITU_F32] = LOAD_ROW(f32), [SITU_F64] = LOAD_ROW(f64),
   },
   .store = { STORE_ROW(f32), STORE_ROW(f64), STORE_ROW(i64) },
+  .stream = stream,
 };
