@@ -13,9 +13,10 @@ static situ__conv describe(const situ_work *work, const situ_view_desc *x, const
 }
 
 static situ_status run(const situ__conv *c) {
-  if (c->dtype != SITU_I64) return situ__conv_unfold(c);
-  situ__conv_whole(c);
-  return SITU_OK;
+  situ_status status = SITU_OK;
+  if (c->dtype == SITU_I64) situ__conv_whole(c);
+  else if (!situ__conv_blocked(c, &status)) status = situ__conv_unfold(c);
+  return status;
 }
 
 situ_status situ__cpu_conv(int index, const situ_work *work) {

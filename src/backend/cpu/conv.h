@@ -17,6 +17,8 @@ typedef struct situ__conv {
 
 /* Windows unfolded into a matrix, and a product: F32 and F64. */
 situ_status situ__conv_unfold(const situ__conv *geometry);
+/* By oneDNN, several images at a time: F32. False: it has no way, or no better one; nothing is done then. */
+bool situ__conv_blocked(const situ__conv *geometry, situ_status *status);
 /* Plain loops, exact: I64. */
 void situ__conv_whole(const situ__conv *geometry);
 

@@ -1,7 +1,8 @@
 /* The matmul verb: batches, strides and dtypes brought down to plain products, split into tasks by the problem alone.
    SPDX-License-Identifier: MIT */
-#include "operand.h"
+#include "dnnl.h"
 #include "gemm.h"
+#include "operand.h"
 #include "slots.h"
 
 #include "base/fail.h"
@@ -15,7 +16,8 @@ enum {
   LEAST_M = 48, LEAST_N = 64,  /* and what is not cut further */
   TASKS = 16,                  /* wanted for a large problem: work for several threads */
   SMALL = 1 << 20,             /* multiply-adds, and what memory costs, below which one thread does it all */
-  TASK = 1 << 22               /* and of a task that need not be cut */
+  TASK = 1 << 22,              /* and of a task that need not be cut */
+  FAST = 1 << 15               /* from which the call of a library pays */
 };
 
 /* How far operands move with one dimension of the batch; a NULL operand moves by 0. */
@@ -32,7 +34,9 @@ typedef struct product {
   step        batch[SITU_MAX_DIMS];
   int         dims;
   int64_t     items, tile_m, tile_n, tiles_m, tiles_n;
+  situ__dnnl *fast[2][2];     /* bf16: for tiles inside, and at the lower and the right edge */
   situ__slots slots;
+  bool        failed;
 } product;
 
 /* ---- describing the problem ---- */
@@ -133,7 +137,14 @@ static void run_tasks(int64_t begin, int64_t end, void *payload) {
     g.a = (const char *)g.a + a * p->elem;
     g.b = (const char *)g.b + b * p->elem;
     g.c = (char *)g.c + c * p->elem;
-    if (p->bias) fill_bias(p, p->bias + bias * p->elem, g.c, g.m, g.n);
+    const char *from = p->bias ? p->bias + bias * p->elem : NULL;
+    const situ__dnnl *fast = p->fast[g.m < p->tile_m][g.n < p->tile_n];
+    if (fast) {
+      void *const operand[] = { (void *)(uintptr_t)g.a, (void *)(uintptr_t)g.b, (void *)(uintptr_t)from, g.c };
+      if (!situ__dnnl_run(fast, operand, scratch)) __atomic_store_n(&p->failed, true, __ATOMIC_RELAXED);
+      continue;
+    }
+    if (from) fill_bias(p, from, g.c, g.m, g.n);
     situ__gemm_run(&g, scratch);
   }
   situ__slots_give(&p->slots, scratch);
@@ -144,21 +155,8 @@ static double cost(double m, double n, double k) { return m * n * k + 4 * (m * k
 
 static int64_t halved(int64_t n, int64_t unit) { return situ__ceil_div(situ__ceil_div(n, 2), unit) * unit; }
 
-/* The most that a task needs: those at the edges of c are smaller, and may go another way. */
-static size_t scratch(const product *p) {
-  const int64_t last_m = p->g.m - (p->tiles_m - 1) * p->tile_m, last_n = p->g.n - (p->tiles_n - 1) * p->tile_n;
-  size_t most = 0;
-  for (int corner = 0; corner < 4; corner++) {
-    situ__gemm g = p->g;
-    g.m = corner & 1 ? last_m : p->tile_m;
-    g.n = corner & 2 ? last_n : p->tile_n;
-    const size_t bytes = situ__gemm_scratch(&g);
-    if (bytes > most) most = bytes;
-  }
-  return most;
-}
-
-static situ_status run_product(product *p) {
+/* Splits the product into tasks, and says how many of them make a chunk. */
+static int64_t split(product *p) {
   const double item = cost((double)p->g.m, (double)p->g.n, (double)p->g.k);
   int64_t grain = 1;
   p->tile_m = p->g.m;
@@ -180,12 +178,65 @@ static situ_status run_product(product *p) {
   }
   p->tiles_m = situ__ceil_div(p->g.m, p->tile_m);
   p->tiles_n = situ__ceil_div(p->g.n, p->tile_n);
+  return grain;
+}
+
+/* The product of a tile inside, or at an edge, where it may be smaller and go another way. */
+static situ__gemm tile_of(const product *p, bool lower, bool right) {
+  situ__gemm g = p->g;
+  g.m = lower ? p->g.m - (p->tiles_m - 1) * p->tile_m : p->tile_m;
+  g.n = right ? p->g.n - (p->tiles_n - 1) * p->tile_n : p->tile_n;
+  return g;
+}
+
+static situ_status run_split(product *p, int64_t grain) {
   const int64_t tasks = p->items * p->tiles_m * p->tiles_n;
-  const situ_status status = situ__slots_open(&p->slots, "matmul", scratch(p), situ__ceil_div(tasks, grain));
+  size_t most = 0;
+  for (int edge = 0; edge < 4; edge++) {
+    const situ__gemm g = tile_of(p, edge & 1, edge >> 1);
+    const situ__dnnl *fast = p->fast[edge & 1][edge >> 1];
+    const size_t bytes = fast ? situ__dnnl_scratch(fast) : g.dtype == SITU_BF16 ? 0 : situ__gemm_scratch(&g);
+    if (bytes > most) most = bytes;
+  }
+  const situ_status status = situ__slots_open(&p->slots, "matmul", most, situ__ceil_div(tasks, grain));
   if (status != SITU_OK) return status;
   situ__parallel(tasks, grain, run_tasks, p);
   situ__slots_close(&p->slots);
-  return SITU_OK;
+  return p->failed ? situ__fail(SITU_E_NOMEM, "matmul", "oneDNN could not run the product: out of memory") : SITU_OK;
+}
+
+static situ_status run_product(product *p) {
+  const int64_t grain = split(p);
+  return run_split(p, grain);
+}
+
+/* ---- bf16: by oneDNN, where the processor has instructions for it ---- */
+
+/* Primitives for all tiles that there are; false, and none: no fast way. */
+static bool open_fast(product *p) {
+  bool good = true;
+  for (int edge = 0; edge < 4 && good; edge++) {
+    const situ__gemm g = tile_of(p, edge & 1, edge >> 1);
+    if ((edge & 1 && g.m == p->tile_m) || (edge >> 1 && g.n == p->tile_n)) continue;
+    const situ__dnnl_product what = { .dtype = SITU_BF16, .m = g.m, .n = g.n, .k = g.k, .a_row = g.a_row, .a_col = g.a_col,
+                                      .b_row = g.b_row, .b_col = g.b_col, .c_row = g.c_row, .bias = p->bias != NULL };
+    good = (p->fast[edge & 1][edge >> 1] = situ__dnnl_matmul(&what)) != NULL;
+  }
+  return good;
+}
+
+static bool run_bf16(const situ_work *w, const situ_view_desc *bias, situ_status *status) {
+  const situ_view_desc *a = w->in[0], *b = w->in[1], *y = w->out[0];
+  if (a->dtype != SITU_BF16 || b->dtype != SITU_BF16 || y->dtype != SITU_BF16 || w->scalar[0] != 1) return false;
+  product p;
+  describe(&p, w, a, b, bias, y);
+  const bool fits = !bias || (bias->dtype == SITU_BF16 && p.beta == 1 && p.bias_row == 0 && p.bias_col == 1);
+  if (!fits || p.g.k == 0 || cost((double)p.g.m, (double)p.g.n, (double)p.g.k) < FAST) return false;
+  const int64_t grain = split(&p);
+  const bool good = open_fast(&p);
+  if (good) *status = run_split(&p, grain);
+  for (int edge = 0; edge < 4; edge++) situ__dnnl_close(p.fast[edge & 1][edge >> 1]);
+  return good;
 }
 
 /* ---- whole numbers: exact, wrapping as their dtype does ---- */
@@ -246,5 +297,7 @@ situ_status situ__cpu_matmul(int index, const situ_work *w) {
   const situ_view_desc *bias = w->ins > 2 && w->scalar[1] != 0 ? w->in[2] : NULL, *y = w->out[0];
   const bool ordered = y->stride[y->ndim - 1] == 1 || wants_transpose(y);
   const bool same = w->in[0]->dtype == dtype && w->in[1]->dtype == dtype && y->dtype == dtype && (!bias || bias->dtype == dtype);
+  situ_status status = SITU_OK;
+  if (w->compute == SITU_BF16 && ordered && run_bf16(w, bias, &status)) return status;
   return same && ordered ? run(w, w->in[0], w->in[1], bias, y) : run_copies(w, bias, dtype, ordered);
 }

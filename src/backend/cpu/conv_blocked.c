@@ -1,0 +1,162 @@
+/* Convolution by oneDNN, in the blocked layouts that it likes: images are rearranged on the way in and out, a few at a time,
+   each batch of them on one thread. Batches and partial sums depend on the problem alone.
+   SPDX-License-Identifier: MIT */
+#include "conv.h"
+#include "dnnl.h"
+#include "slots.h"
+
+#include "base/fail.h"
+#include "base/pool.h"
+#include "base/size.h"
+#include "device/device.h"
+
+#include <string.h>
+
+enum {
+  TASKS = 16,         /* batches wanted of a large problem */
+  WINDOWS = 256,      /* of a batch, so that what each batch costs beside its windows does not count */
+  SUM_WINDOWS = 1024, /* the same where it has sums of its own */
+  SMALL = 1 << 18,    /* multiply-adds for which the way in is too long */
+  FEW_IN = 3, FEW_OUT = 6 /* channels below which blocked layouts are mostly padding */
+};
+
+typedef struct conv {
+  const situ__conv *g;
+  situ__dnnl *d;        /* for one batch */
+  int64_t     batch, batches;
+  size_t      partial;  /* bytes of the sums of a batch (gradient of w) */
+  char       *fixed;    /* w as wanted (NULL: as it lies), or the sums */
+  situ__slots slots;
+  bool        failed;
+} conv;
+
+static size_t rounded(size_t bytes) { return (bytes + 63) / 64 * 64; }
+
+/* Where image n of x or y is. */
+static char *image(const situ__conv *g, bool output, int64_t n) {
+  const int64_t size = output ? g->outputs * g->out_height * g->out_width : g->channels * g->height * g->width;
+  return (output ? g->y : g->x) + (size_t)(n * g->groups * size) * sizeof(float);
+}
+
+/* The operand as wanted: as it lies, or arranged at *room, which moves on. */
+static void *arranged(const situ__dnnl *d, int operand, void *from, char **room, bool *good) {
+  const size_t bytes = situ__dnnl_bytes(d, operand);
+  if (bytes == 0) return from;
+  char *to = *room;
+  *room += rounded(bytes);
+  *good = *good && situ__dnnl_arrange(d, operand, from, to);
+  return to;
+}
+
+static void add_bias(const situ__conv *g, char *to, int64_t images, bool output) {
+  const int64_t channels = g->groups * (output ? g->outputs : g->channels), size = output ? g->out_height * g->out_width : g->height * g->width;
+  const float *bias = (const float *)(void *)g->bias;
+  float *y = (float *)(void *)to;
+  for (int64_t i = 0; i < images * channels; i++)
+    for (int64_t k = 0; k < size; k++) y[i * size + k] += bias[i % channels];
+}
+
+/* Forward, or gradient of x: from images of the one to images of the other. */
+static bool map_images(const conv *c, int64_t first, char *room) {
+  const bool forward = c->g->pass == SITU_CONV_FORWARD;
+  const size_t bytes = situ__dnnl_bytes(c->d, SITU__DNNL_RESULT);
+  bool good = true;
+  char *to = image(c->g, forward, first);
+  void *operand[SITU__DNNL_OPERANDS] = { NULL };
+  operand[0] = arranged(c->d, 0, image(c->g, !forward, first), &room, &good);
+  operand[1] = c->fixed ? c->fixed : c->g->w;
+  operand[SITU__DNNL_RESULT] = bytes ? room : to;
+  good = good && situ__dnnl_run(c->d, operand, room + rounded(bytes)) && (!bytes || situ__dnnl_arrange(c->d, SITU__DNNL_RESULT, room, to));
+  if (good && c->g->bias) add_bias(c->g, to, c->batch, forward);
+  return good;
+}
+
+/* Gradient of w over some images, as oneDNN wants it. */
+static bool sum_images(const conv *c, int64_t first, char *sums, char *room) {
+  bool good = true;
+  void *operand[SITU__DNNL_OPERANDS] = { NULL };
+  operand[0] = arranged(c->d, 0, image(c->g, false, first), &room, &good);
+  operand[1] = arranged(c->d, 1, image(c->g, true, first), &room, &good);
+  operand[SITU__DNNL_RESULT] = sums;
+  return good && situ__dnnl_run(c->d, operand, room);
+}
+
+static void batches(int64_t begin, int64_t end, void *payload) {
+  conv *c = payload;
+  char *room = situ__slots_take(&c->slots);
+  for (int64_t i = begin; i < end; i++) {
+    const bool good = c->partial ? sum_images(c, i * c->batch, c->fixed + (size_t)i * c->partial, room) : map_images(c, i * c->batch, room);
+    if (!good) __atomic_store_n(&c->failed, true, __ATOMIC_RELAXED);
+  }
+  situ__slots_give(&c->slots, room);
+}
+
+/* The sums of all batches, in order, in the first. */
+static void add_partials(int64_t begin, int64_t end, void *payload) {
+  const conv *c = payload;
+  float *to = (float *)(void *)c->fixed;
+  for (int64_t i = 1; i < c->batches; i++) {
+    const float *from = (const float *)(void *)(c->fixed + (size_t)i * c->partial);
+    for (int64_t k = begin; k < end; k++) to[k] += from[k];
+  }
+}
+
+/* Of a slot: what is arranged for a batch, and the primitive's scratch. */
+static size_t room_for(const conv *c, bool sums) {
+  return rounded(situ__dnnl_scratch(c->d)) + rounded(situ__dnnl_bytes(c->d, 0)) + rounded(situ__dnnl_bytes(c->d, sums ? 1 : SITU__DNNL_RESULT));
+}
+
+static situ_status run(conv *c) {
+  const situ__conv *g = c->g;
+  const situ_device cpu = { .kind = SITU_CPU };
+  const bool sums = g->pass == SITU_CONV_GRAD_WEIGHT;
+  const size_t plain = (size_t)(g->groups * g->outputs * g->channels * g->window->kernel[0] * g->window->kernel[1]) * sizeof(float);
+  const size_t wanted = situ__dnnl_bytes(c->d, sums ? SITU__DNNL_RESULT : 1);
+  c->partial = sums ? rounded(wanted ? wanted : plain) : 0;
+  const size_t bytes = sums ? c->partial * (size_t)c->batches : wanted;
+  situ_status status = bytes ? situ__memory_alloc("conv", cpu, bytes, (void **)&c->fixed) : SITU_OK;
+  if (status != SITU_OK) return status;
+  status = situ__slots_open(&c->slots, "conv", room_for(c, sums), c->batches);
+  if (status == SITU_OK) {
+    c->failed = !sums && wanted && !situ__dnnl_arrange(c->d, 1, g->w, c->fixed);
+    situ__parallel(c->batches, 1, batches, c);
+    if (sums) {
+      situ__parallel((int64_t)(c->partial / sizeof(float)), 1 << 14, add_partials, c);
+      if (!wanted) memcpy(g->w, c->fixed, plain);
+      else if (!situ__dnnl_arrange(c->d, SITU__DNNL_RESULT, c->fixed, g->w)) c->failed = true;
+    }
+  }
+  situ__slots_close(&c->slots);
+  if (bytes) situ__memory_free(cpu, c->fixed, bytes);
+  return c->failed ? situ__fail(SITU_E_NOMEM, "conv", "oneDNN could not run the convolution: out of memory") : status;
+}
+
+/* Where unfolding is as fast or faster: few channels, 1 x 1, one image, little work. */
+static bool suits(const situ__conv *g) {
+  const situ_window *w = g->window;
+  const double work = (double)(g->images * g->groups * g->outputs) * (double)(g->out_height * g->out_width * g->channels * w->kernel[0] * w->kernel[1]);
+  const bool one = w->kernel[0] * w->kernel[1] == 1 && w->stride[0] == 1 && w->stride[1] == 1;
+  if (g->dtype != SITU_F32 || g->images < 2 || one || work < SMALL) return false;
+  const int64_t in = g->groups * g->channels, out = g->groups * g->outputs;
+  switch (g->pass) {
+  case SITU_CONV_FORWARD: return in >= FEW_IN && out >= FEW_OUT;
+  case SITU_CONV_GRAD_DATA: return in >= FEW_OUT;
+  default: return true;
+  }
+}
+
+bool situ__conv_blocked(const situ__conv *g, situ_status *status) {
+  if (!suits(g)) return false;
+  const bool sums = g->pass == SITU_CONV_GRAD_WEIGHT;
+  const int64_t windows = g->out_height * g->out_width;
+  conv c = { .g = g };
+  /* Batches of one size: a smaller last one could want another layout. */
+  c.batch = situ__max_i64(situ__ceil_div(g->images, TASKS), situ__ceil_div(sums ? SUM_WINDOWS : WINDOWS, windows));
+  c.batch = situ__min_i64(c.batch, g->images);
+  while (g->images % c.batch) c.batch += sums ? 1 : -1;
+  c.batches = g->images / c.batch;
+  if (!(c.d = situ__dnnl_conv(g, c.batch))) return false;
+  *status = run(&c);
+  situ__dnnl_close(c.d);
+  return true;
+}
