@@ -70,6 +70,12 @@ set_target_properties(situ PROPERTIES
 target_include_directories(situ PUBLIC
   $<BUILD_INTERFACE:${PROJECT_SOURCE_DIR}/include> $<INSTALL_INTERFACE:${CMAKE_INSTALL_INCLUDEDIR}>)
 target_link_libraries(situ PRIVATE situ_flags situ_deps)
+# Calls inside the library go straight to their function, not through the table that a program could override.
+check_linker_flag(C -Wl,-Bsymbolic-functions SITU_LD_HAS_BSYMBOLIC)
+mark_as_advanced(SITU_LD_HAS_BSYMBOLIC)
+if(SITU_LD_HAS_BSYMBOLIC)
+  target_link_options(situ PRIVATE -Wl,-Bsymbolic-functions)
+endif()
 # Its threads, and what it asked to be called at their end, outlive a dlclose.
 check_linker_flag(C -Wl,-z,nodelete SITU_LD_HAS_NODELETE)
 mark_as_advanced(SITU_LD_HAS_NODELETE)

@@ -6,6 +6,7 @@
 
 #include "base/alloc.h"
 #include "base/fail.h"
+#include "base/thread.h"
 
 static uint64_t next_sequence;
 
@@ -58,7 +59,8 @@ static situ_tensor *alias(const char *op, const situ_tensor *t) {
 static bool record_operand(situ__node *n, int i, const situ__record *r) {
   situ__operand *o = &n->in[i];
   situ_tensor *t = r->in[i];
-  memset(o, 0, sizeof *o);
+  o->node = NULL;
+  o->leaf = o->saved = NULL;
   if (!t) return true;
   o->dtype = (situ_dtype)t->view.dtype;
   o->shape = situ__shape(&t->view);
@@ -131,8 +133,8 @@ static void destroy(situ__node *n) {
 
 /* Freeing a node frees the calls before it; a chain of a million would overflow the stack, so the thread keeps a
    list of nodes to be freed and the outermost call works it off. */
-static _Thread_local situ__node *doomed;
-static _Thread_local bool draining;
+static SITU__THREAD_LOCAL situ__node *doomed;
+static SITU__THREAD_LOCAL bool draining;
 
 void situ__node_release(situ__node *n) {
   if (!n || __atomic_sub_fetch(&n->refs, 1, __ATOMIC_ACQ_REL) > 0) return;

@@ -6,8 +6,12 @@
 
 bool situ__elementwise(const situ_call *c, situ_verb verb, const double *scalar, int scalars) {
   situ_view_desc room[3];
-  situ_work work = { .verb = verb, .op = c->op->code, .compute = c->compute, .ins = c->ins, .outs = 1, .out = { situ_desc(c->out[0]) } };
-  for (int i = 0; i < c->ins; i++) work.in[i] = situ_desc_expand(situ_desc(c->in[i]), work.out[0], &room[i]);
+  const situ_view_desc *y = &c->out[0]->view;
+  situ_work work = { .verb = verb, .op = c->op->code, .compute = c->compute, .ins = c->ins, .outs = 1, .out = { y } };
+  for (int i = 0; i < c->ins; i++) {
+    const situ_view_desc *x = &c->in[i]->view;
+    work.in[i] = situ__same_sizes(x, y) ? x : situ_desc_expand(x, y, &room[i]);
+  }
   for (int k = 0; k < scalars; k++) work.scalar[k] = scalar[k];
   return situ_launch(c->op->name, c->device, &work);
 }

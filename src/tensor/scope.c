@@ -4,11 +4,12 @@
 
 #include "base/alloc.h"
 #include "base/fail.h"
+#include "base/thread.h"
 #include "tensor/tensor.h"
 
 /* Below all scopes of a thread: what is made outside any scope stays until the thread says otherwise. */
-static _Thread_local situ_scope root = { .grad = true };
-static _Thread_local __attribute__((tls_model("initial-exec"))) situ_scope *top;
+static SITU__THREAD_LOCAL situ_scope root = { .grad = true };
+static SITU__THREAD_LOCAL situ_scope *top;
 
 situ_scope *situ__scope_top(void) { return top ? top : &root; }
 

@@ -171,4 +171,8 @@ void situ_set_role(situ_tensor *t, situ_role role) {
 }
 situ_role situ_role_of(const situ_tensor *t) { return situ__alive(t) ? (situ_role)t->role : SITU_ROLE_TENSOR; }
 
+int64_t situ_owners(const situ_tensor *t) {
+  return situ__alive(t) ? __atomic_load_n(&t->refs, __ATOMIC_RELAXED) : 0;
+}
+
 const situ_view_desc *situ_desc(const situ_tensor *t) { return t ? &t->view : NULL; }

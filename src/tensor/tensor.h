@@ -3,6 +3,8 @@
 #ifndef SITU_TENSOR_TENSOR_H
 #define SITU_TENSOR_TENSOR_H
 
+#include <string.h>
+
 #include "device/device.h"
 #include "situ/sys/op.h"
 
@@ -57,7 +59,7 @@ static inline bool situ__recording(void) { return situ__scope_top()->grad; }
 static inline situ_shape situ__shape(const situ_view_desc *v) {
   situ_shape s;
   s.ndim = v->ndim;
-  for (int d = 0; d < v->ndim; d++) s.dim[d] = v->size[d];
+  memcpy(s.dim, v->size, sizeof s.dim);  /* all of it: two moves are faster than a loop over ndim */
   return s;
 }
 static inline bool situ__same_sizes(const situ_view_desc *a, const situ_view_desc *b) {

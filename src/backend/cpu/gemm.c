@@ -15,6 +15,7 @@ enum {
   PACK_B_M = 128, PACK_B = 16384,  /* rows and elements of b from which copying an ordered b pays */
   PACK_A_K = 768,            /* a transposed a is copied when its columns would push each other out of the cache */
   DOTS_K = 14,               /* dot products beat packing b for m < k / 14 */
+  DOTS_TINY = 1024,          /* and for products of few elements */
   STACK = 8192               /* bytes of scratch taken from the stack */
 };
 
@@ -36,7 +37,7 @@ typedef struct plan {
 static plan plan_of(const situ__gemm *g) {
   plan p = { .kernels = situ__gemm_kernels_for(g->dtype) };
   p.widest = p.kernels->wide * p.kernels->lanes;
-  p.dots = g->a_col == 1 && g->b_row == 1 && (g->m * DOTS_K <= g->k || (g->n < p.kernels->lanes && g->k >= 256));
+  p.dots = g->a_col == 1 && g->b_row == 1 && (g->m * DOTS_K <= g->k || g->m * g->n * g->k <= DOTS_TINY || (g->n < p.kernels->lanes && g->k >= 256));
   p.pack_a = g->a_col != 1 && g->k >= PACK_A_K;
   p.pack_b = g->b_col != 1 || (g->m >= PACK_B_M && g->k * g->n > PACK_B);
   const int64_t most = p.pack_b || g->m > THIN_M ? BLOCK_K : THIN_K;
