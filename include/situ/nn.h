@@ -1,4 +1,5 @@
-/* Modules: layers, and networks made of them. Own modules are written in the same way as the library's.
+/* Modules: layers, and networks made of them. Own modules are written in the same way as the
+   library's.
    SPDX-License-Identifier: MIT */
 #ifndef SITU_NN_H
 #define SITU_NN_H
@@ -11,55 +12,60 @@ SITU_BEGIN
 
 typedef struct situ_nn_module situ_nn_module;
 
-/** What a kind of module is. One of .forward and .call must be given; the library makes the other of it. */
+/** What a kind of module is. One of .forward and .call must be given; the library makes the other
+    of it. */
 typedef struct situ_nn_type {
-  const char *name;  /**< "Linear": for printing and messages */
-  size_t      size;  /**< sizeof the whole struct, which begins with `situ_nn_module base` */
-  /** One tensor in, one out. Do not call it: situ_nn_forward does, and adds hooks, home and a scope. */
+  const char *name; /**< "Linear": for printing and messages */
+  size_t size;      /**< sizeof the whole struct, which begins with `situ_nn_module base` */
+  /** One tensor in, one out. Do not call it: situ_nn_forward does, and adds hooks, home and a
+      scope. */
   situ_tensor *(*forward)(situ_nn_module *self, situ_tensor *x);
   /** A tree in (borrowed), a tree out (the caller's). */
   situ_tree *(*call)(situ_nn_module *self, const situ_tree *inputs);
-  /** Writes what torch prints between the brackets ("in_features=2, ...") as snprintf does; may be NULL. */
+  /** Writes what torch prints between the brackets ("in_features=2, ...") as snprintf does; may be
+      NULL. */
   int (*extra_repr)(const situ_nn_module *self, char *buffer, size_t size);
   /** Frees what the fields own that was not registered; may be NULL. */
   void (*release)(situ_nn_module *self);
-  /** Makes a clone's unregistered fields its own: copy is a bitwise copy of self. May be NULL unless release is given:
-      then such a module cannot be cloned. */
+  /** Makes a clone's unregistered fields its own: copy is a bitwise copy of self but for what is
+      registered, which comes later. May be NULL unless release is given: then such a module cannot
+      be cloned. */
   situ_status (*copy)(situ_nn_module *copy, const situ_nn_module *self);
 } situ_nn_type;
 
 /** What a module registers. */
 typedef enum situ_nn_kind {
-  SITU_NN_CHILD     = 1u << 0,
+  SITU_NN_CHILD = 1u << 0,
   SITU_NN_PARAMETER = 1u << 1,
-  SITU_NN_BUFFER    = 1u << 2,
-  SITU_NN_TRANSIENT = 1u << 3  /**< a buffer that is not saved: torch's persistent=False */
+  SITU_NN_BUFFER = 1u << 2,
+  SITU_NN_TRANSIENT = 1u << 3 /**< a buffer that is not saved: torch's persistent=False */
 } situ_nn_kind;
 
-/** One registered part. `held` is what the module owns; the field, if there is one, shows it to the module's code. */
+/** One registered part. `held` is what the module owns; the field, if there is one, shows it to the
+    module's code. */
 typedef struct situ_nn_slot {
-  char        *name;
+  char *name;
   situ_nn_kind kind;
-  size_t       offset;  /**< of the field in the module's struct; 0: there is none (containers) */
-  void        *held;    /**< a situ_nn_module or a situ_tensor */
+  size_t offset; /**< of the field in the module's struct; 0: there is none (containers) */
+  void *held;    /**< a situ_nn_module or a situ_tensor */
 } situ_nn_slot;
 
 /** Every module's struct begins with this. Look, but change it through the functions below. */
 struct situ_nn_module {
-  const situ_nn_type   *type;
-  situ_nn_slot         *slots;    /* in order of registration */
-  int64_t               count;
-  struct situ_nn_hooks *hooks;    /* NULL: none */
-  struct situ_nn_build *build;    /* between situ_nn_alloc and situ_nn_done */
-  struct situ_nn_module *older, *newer;  /* all modules alive */
-  situ_device           home;     /* where it lives while it has no tensor; {0}: not stated */
-  int32_t               refs;
-  bool                  training;
-  bool                  pending;  /* a lazy module that has not made its parameters yet */
-  bool                  broken;   /* a part could not be made: situ_nn_done will refuse */
+  const situ_nn_type *type;
+  situ_nn_slot *slots; /* in order of registration */
+  int64_t count;
+  struct situ_nn_hooks *hooks;          /* NULL: none */
+  struct situ_nn_build *build;          /* between situ_nn_alloc and situ_nn_done */
+  struct situ_nn_module *older, *newer; /* all modules alive */
+  situ_device home;                     /* where it lives while it has no tensor; {0}: not stated */
+  int32_t refs;
+  bool training;
+  bool pending; /* a lazy module that has not made its parameters yet */
+  bool broken;  /* a part could not be made: situ_nn_done will refuse */
 };
 
-/* ---- making ------------------------------------------------------------------------------------------------- */
+/* ---- making ---------------------------------------------------------------------------------- */
 
 /* typedef struct { situ_nn_module base; situ_nn_module *fc; situ_tensor *scale; } my_module;
 
@@ -70,31 +76,36 @@ struct situ_nn_module {
      return situ_nn_done(m);
    }
 
-   Until situ_nn_done a scope is open: tensors made meanwhile and not registered are released there, but for those that
-   a field still points to, which go to the enclosing scope. */
+   Until situ_nn_done a scope is open: tensors made meanwhile and not registered are released there,
+   but for those that a field still points to, which go to the enclosing scope. */
 
-/** A cleared module of type->size bytes, in training mode. NULL on error; everything below accepts that. */
+/** A cleared module of type->size bytes, in training mode. NULL on error; everything below accepts
+    that. */
 SITU_API void *situ_nn_alloc(const situ_nn_type *type);
 /** The finished module, or NULL, and all of it freed, if any part could not be made. */
 SITU_API situ_nn_module *situ_nn_done(void *module);
 
-/** m->field = a module, which m takes over; its registered name is the field's. A child with a second parent:
-    situ_nn_retain(child). Assigned again, the old one is freed. */
+/** m->field = a module, which m takes over; its registered name is the field's. A child with a
+    second parent: situ_nn_retain(child). Assigned again, the old one is freed. */
 #define situ_nn_child(m, field, child) \
   situ_nn_add_child((m) ? &(m)->base : NULL, #field, (m) ? &(m)->field : NULL, (child))
 /** m->field = a tensor that is trained: m holds it, and its gradient is wanted from now on. */
-#define situ_nn_param(m, field, tensor) \
-  situ_nn_add_tensor((m) ? &(m)->base : NULL, #field, (m) ? &(m)->field : NULL, (tensor), SITU_NN_PARAMETER)
+#define situ_nn_param(m, field, tensor)                                                   \
+  situ_nn_add_tensor((m) ? &(m)->base : NULL, #field, (m) ? &(m)->field : NULL, (tensor), \
+                     SITU_NN_PARAMETER)
 /** m->field = a tensor that moves with the module and is saved with it. */
-#define situ_nn_buffer(m, field, tensor) \
-  situ_nn_add_tensor((m) ? &(m)->base : NULL, #field, (m) ? &(m)->field : NULL, (tensor), SITU_NN_BUFFER)
+#define situ_nn_buffer(m, field, tensor)                                                  \
+  situ_nn_add_tensor((m) ? &(m)->base : NULL, #field, (m) ? &(m)->field : NULL, (tensor), \
+                     SITU_NN_BUFFER)
 /** m->field = a buffer that is not saved. */
-#define situ_nn_transient_buffer(m, field, tensor) \
-  situ_nn_add_tensor((m) ? &(m)->base : NULL, #field, (m) ? &(m)->field : NULL, (tensor), SITU_NN_TRANSIENT)
+#define situ_nn_transient_buffer(m, field, tensor)                                        \
+  situ_nn_add_tensor((m) ? &(m)->base : NULL, #field, (m) ? &(m)->field : NULL, (tensor), \
+                     SITU_NN_TRANSIENT)
 
-/** The functions behind the macros; field NULL: the part is known by its name alone. Return the part, or NULL. */
-SITU_API situ_nn_module *situ_nn_add_child(situ_nn_module *m, const char *name, situ_nn_module **field,
-                                           situ_nn_module *child);
+/** The functions behind the macros; field NULL: the part is known by its name alone. Return the
+    part, or NULL. */
+SITU_API situ_nn_module *situ_nn_add_child(situ_nn_module *m, const char *name,
+                                           situ_nn_module **field, situ_nn_module *child);
 SITU_API situ_tensor *situ_nn_add_tensor(situ_nn_module *m, const char *name, situ_tensor **field,
                                          situ_tensor *tensor, situ_nn_kind kind);
 
@@ -109,56 +120,62 @@ SITU_API int64_t situ_nn_live_modules(void);
 /** Is this the address of a live module? Any pointer may be asked. */
 SITU_API bool situ_nn_is_module(const void *pointer);
 
-/* ---- calling ------------------------------------------------------------------------------------------------ */
+/* ---- calling --------------------------------------------------------------------------------- */
 
-/** The one way into a module: opens a scope, makes the module's home the default device, runs hooks and the module.
-    The result belongs to the caller's scope; all else that was made is released. */
+/** The one way into a module: opens a scope, makes the module's home the default device, runs hooks
+    and the module. The result belongs to the caller's scope; all else that was made is released. */
 SITU_API situ_tensor *situ_nn_forward(situ_nn_module *m, situ_tensor *x);
-/** The same for any number of tensors. The tensors of the result belong to the caller's scope too. */
+/** The same for any number of tensors. The result is to be freed; its tensors belong to the
+    caller's scope too. */
 SITU_API situ_tree *situ_nn_call(situ_nn_module *m, const situ_tree *inputs);
 /** Two tensors in, one out: losses. */
 SITU_API situ_tensor *situ_nn_forward2(situ_nn_module *m, situ_tensor *x, situ_tensor *y);
 
-/** Sees every call of a module. Before it: output is NULL, and *inputs may be replaced (situ_tree_set). After it:
-    *output may be. Not SITU_OK refuses the call. */
-typedef situ_status (*situ_nn_hook)(situ_nn_module *m, situ_tree **inputs, situ_tree **output, void *payload);
+/** Sees every call of a module. Before it: output is NULL, and *inputs may be replaced
+    (situ_tree_set). After it: *output may be. Not SITU_OK refuses the call. */
+typedef situ_status (*situ_nn_hook)(situ_nn_module *m, situ_tree **inputs, situ_tree **output,
+                                    void *payload);
 /** Hooks run in the order in which they came. *handle (may be NULL) is for situ_nn_remove_hook. */
-SITU_API SITU_CHECKED situ_status situ_nn_register_forward_pre_hook(situ_nn_module *m, situ_nn_hook hook,
+SITU_API SITU_CHECKED situ_status situ_nn_register_forward_pre_hook(situ_nn_module *m,
+                                                                    situ_nn_hook hook,
                                                                     void *payload, int64_t *handle);
-SITU_API SITU_CHECKED situ_status situ_nn_register_forward_hook(situ_nn_module *m, situ_nn_hook hook,
-                                                                void *payload, int64_t *handle);
+SITU_API SITU_CHECKED situ_status situ_nn_register_forward_hook(situ_nn_module *m,
+                                                                situ_nn_hook hook, void *payload,
+                                                                int64_t *handle);
 SITU_API void situ_nn_remove_hook(situ_nn_module *m, int64_t handle);
 
-/** Where the module lives: the device of its first parameter or buffer, else its stated home; {0}: nowhere yet. */
+/** Where the module lives: the device of its first parameter or buffer, else its stated home; {0}:
+    nowhere yet. */
 SITU_API situ_device situ_nn_home(const situ_nn_module *m);
 
-/* ---- looking at all of it ----------------------------------------------------------------------------------- */
+/* ---- looking at all of it -------------------------------------------------------------------- */
 
 /** What a visitor is shown. */
 enum {
-  SITU_NN_VISIT_MODULES = 1u << 4,  /**< each module, before its parts */
-  SITU_NN_VISIT_LEAVE   = 1u << 5,  /**< each module, after its parts */
-  SITU_NN_VISIT_ONCE    = 1u << 6,  /**< shared modules and tensors the first time only */
+  SITU_NN_VISIT_MODULES = 1u << 4, /**< each module, before its parts */
+  SITU_NN_VISIT_LEAVE = 1u << 5,   /**< each module, after its parts */
+  SITU_NN_VISIT_ONCE = 1u << 6,    /**< shared modules and tensors the first time only */
   SITU_NN_VISIT_BUFFERS = SITU_NN_BUFFER | SITU_NN_TRANSIENT,
   SITU_NN_VISIT_TENSORS = SITU_NN_PARAMETER | SITU_NN_VISIT_BUFFERS
 };
 typedef struct situ_nn_visit {
-  const char     *path;    /**< "encoder.layers.0.linear1.weight"; "" for the root */
-  const char     *name;    /**< its last part */
-  int             depth;   /**< 0 for the root, and for the root's own tensors */
-  bool            leaving; /**< the module's parts have been shown */
-  situ_nn_module *module;  /**< the module, or the one that holds the tensor */
-  situ_tensor    *tensor;  /**< NULL: a module */
-  situ_nn_slot   *slot;    /**< NULL for the root */
+  const char *path;       /**< "encoder.layers.0.linear1.weight"; "" for the root */
+  const char *name;       /**< its last part */
+  int depth;              /**< 0 for the root, and for the root's own tensors */
+  bool leaving;           /**< the module's parts have been shown */
+  situ_nn_module *module; /**< the module, or the one that holds the tensor */
+  situ_tensor *tensor;    /**< NULL: a module */
+  situ_nn_slot *slot;     /**< NULL for the root */
 } situ_nn_visit;
 typedef situ_status (*situ_nn_visitor)(const situ_nn_visit *at, void *payload);
-/** Walks the module in torch's order (a module's parameters, its buffers, then its children) and shows what `which`
-    asks for: situ_nn_kind and SITU_NN_VISIT_ bits. Not SITU_OK stops the walk and is returned. */
-SITU_API SITU_CHECKED situ_status situ_nn_walk(situ_nn_module *m, unsigned which, situ_nn_visitor visit,
-                                               void *payload);
+/** Walks the module in torch's order (a module's parameters, its buffers, then its children) and
+    shows what `which` asks for: situ_nn_kind and SITU_NN_VISIT_ bits. Not SITU_OK stops the walk
+    and is returned. */
+SITU_API SITU_CHECKED situ_status situ_nn_walk(situ_nn_module *m, unsigned which,
+                                               situ_nn_visitor visit, void *payload);
 
-/** named_parameters: a flat dict, path to tensor, shared ones once. Holds the tensors; to be freed, or given to an
-    optimiser. A lazy module that has not seen an input yet is refused. */
+/** named_parameters: a flat dict, path to tensor, shared ones once. Holds the tensors; to be freed,
+    or given to an optimiser. A lazy module that has not seen an input yet is refused. */
 SITU_API situ_tree *situ_nn_parameters(situ_nn_module *m);
 /** named_buffers, the transient ones too. */
 SITU_API situ_tree *situ_nn_buffers(situ_nn_module *m);
@@ -171,7 +188,8 @@ SITU_API situ_tensor *situ_nn_get_tensor(situ_nn_module *m, const char *path);
 
 /** Calls fn for every module, children before their parents. */
 SITU_API SITU_CHECKED situ_status situ_nn_apply(situ_nn_module *m,
-                                                situ_status (*fn)(situ_nn_module *m, void *payload), void *payload);
+                                                situ_status (*fn)(situ_nn_module *m, void *payload),
+                                                void *payload);
 /** Training mode on or off, for all modules below too; returns m. */
 SITU_API situ_nn_module *situ_nn_train(situ_nn_module *m, bool on);
 SITU_API situ_nn_module *situ_nn_eval(situ_nn_module *m);
@@ -180,30 +198,32 @@ SITU_API situ_nn_module *situ_nn_requires_grad_(situ_nn_module *m, bool wanted);
 /** Drops the gradients of all parameters. */
 SITU_API void situ_nn_zero_grad(situ_nn_module *m);
 
-/** torch's repr: written to buffer as situ_to_string does; returns the whole text's length; negative on error. */
+/** torch's repr: written to buffer as situ_to_string does; returns the whole text's length;
+    negative on error. */
 SITU_API int64_t situ_nn_to_string(situ_nn_module *m, char *buffer, size_t size);
 /** Prints it and a newline to stdout. */
 SITU_API void situ_nn_print(situ_nn_module *m);
 
-/* ---- state -------------------------------------------------------------------------------------------------- */
+/* ---- state ----------------------------------------------------------------------------------- */
 
-/** A flat dict, path to tensor, of parameters and buffers that are saved, in torch's order; the tensors are the
-    module's own, not copies. To be freed. */
+/** A flat dict, path to tensor, of parameters and buffers that are saved, in torch's order; the
+    tensors are the module's own, not copies. To be freed. */
 SITU_API situ_tree *situ_nn_state_dict(situ_nn_module *m);
 
 typedef enum situ_nn_load_problem {
-  SITU_NN_LOAD_MISSING,     /**< the module has it, the state has not */
-  SITU_NN_LOAD_UNEXPECTED,  /**< the state has it, the module has not */
-  SITU_NN_LOAD_MISMATCH     /**< shapes differ, or a value would lose its kind (floating to integer) */
+  SITU_NN_LOAD_MISSING,    /**< the module has it, the state has not */
+  SITU_NN_LOAD_UNEXPECTED, /**< the state has it, the module has not */
+  SITU_NN_LOAD_MISMATCH /**< shapes differ, or a value would lose its kind (floating to integer) */
 } situ_nn_load_problem;
 typedef struct situ_nn_load_options {
-  bool not_strict;  /**< torch's strict=False: missing and unexpected names are left alone */
+  bool not_strict; /**< torch's strict=False: missing and unexpected names are left alone */
   /** Told of every problem, in not_strict mode too; may be NULL. */
   void (*report)(situ_nn_load_problem problem, const char *path, void *payload);
-  void  *payload;
+  void *payload;
 } situ_nn_load_options;
-/** Copies values into the module, from any device, cast to the dtype there. state: a tree of tensors, flattened if it
-    is not flat. Everything is checked first, and every problem is in the one error: on error nothing has changed. */
+/** Copies values into the module, from any device, cast to the dtype there. state: a tree of
+    tensors, flattened if it is not flat. Everything is checked first, and every problem is in the
+    one error: on error nothing has changed. */
 SITU_API SITU_CHECKED situ_status situ_nn_load_state_dict(situ_nn_module *m, const situ_tree *state,
                                                           const situ_nn_load_options *options);
 

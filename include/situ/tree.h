@@ -1,5 +1,5 @@
-/* Trees: nested lists and dicts of tensors, for whatever is more than one tensor: the inputs of a module, a batch,
-   a state dict, a checkpoint.
+/* Trees: nested lists and dicts of tensors, for whatever is more than one tensor: the inputs of a
+   module, a batch, a state dict, a checkpoint.
    SPDX-License-Identifier: MIT */
 #ifndef SITU_TREE_H
 #define SITU_TREE_H
@@ -8,21 +8,22 @@
 
 SITU_BEGIN
 
-/** A tensor, a list, a dict (keys in the order in which they came), or nothing. A tree holds its tensors and owns
-    its parts; it can hold a tensor twice, but never itself. At most 64 levels. */
+/** A tensor, a list, a dict (keys in the order in which they came), or nothing. A tree holds its
+    tensors and owns its parts; it can hold a tensor twice, but never itself. At most 64 levels. */
 typedef struct situ_tree situ_tree;
 
 typedef enum situ_tree_kind {
-  SITU_TREE_NONE = 0,  /**< Python's None: an optional input that is not given */
+  SITU_TREE_NONE = 0, /**< Python's None: an optional input that is not given */
   SITU_TREE_TENSOR,
   SITU_TREE_LIST,
   SITU_TREE_DICT
 } situ_tree_kind;
 
-/* ---- building: what is passed in is taken over, and freed if the call fails --------------------------------- */
+/* ---- building: what is passed in is taken over, and freed if the call fails ------------------ */
 
 SITU_API situ_tree *situ_tree_none(void);
-/** A leaf that holds the tensor. A NULL tensor gives NULL: say situ_tree_none() where nothing is meant. */
+/** A leaf that holds the tensor. A NULL tensor gives NULL: say situ_tree_none() where nothing is
+    meant. */
 SITU_API situ_tree *situ_tree_tensor(situ_tensor *tensor);
 SITU_API situ_tree *situ_tree_list(void);
 SITU_API situ_tree *situ_tree_dict(void);
@@ -34,7 +35,7 @@ SITU_API situ_tree *situ_tree_put(situ_tree *dict, const char *key, situ_tree *i
 SITU_API situ_tree *situ_tree_of(int64_t count, situ_tensor *const *tensors);
 #ifndef __cplusplus
 /** SITU_TREE(x, y): a list of tensors. */
-#define SITU_TREE(...)                                                             \
+#define SITU_TREE(...)                                                                      \
   situ_tree_of((int64_t)(sizeof((situ_tensor *[]){ __VA_ARGS__ }) / sizeof(situ_tensor *)), \
                (situ_tensor *[]){ __VA_ARGS__ })
 #endif
@@ -43,7 +44,7 @@ SITU_API void situ_tree_free(situ_tree *tree);
 /** Frees what was in *slot and puts tree there. On NULL the slot keeps what it has: false. */
 SITU_API bool situ_tree_set(situ_tree **slot, situ_tree *tree);
 
-/* ---- looking: all that these return is borrowed from the tree ----------------------------------------------- */
+/* ---- looking: all that these return is borrowed from the tree -------------------------------- */
 
 /** SITU_TREE_NONE for NULL too. */
 SITU_API situ_tree_kind situ_tree_kind_of(const situ_tree *tree);
@@ -62,19 +63,23 @@ SITU_API situ_tensor *situ_tree_tensor_at(const situ_tree *tree, int64_t i);
 /** The tensor under a key. */
 SITU_API situ_tensor *situ_tree_get(const situ_tree *dict, const char *key);
 
-/* ---- whole trees -------------------------------------------------------------------------------------------- */
+/* ---- whole trees ----------------------------------------------------------------------------- */
 
-/** Called for each tensor with its path ("encoder.0.x"; "" for a tree that is a leaf). Not SITU_OK stops the walk. */
+/** Called for each tensor with its path ("encoder.0.x"; "" for a tree that is a leaf). Not SITU_OK
+    stops the walk. */
 typedef situ_status (*situ_tree_visitor)(const char *path, situ_tensor *tensor, void *payload);
-SITU_API SITU_CHECKED situ_status situ_tree_each(const situ_tree *tree, situ_tree_visitor visit, void *payload);
+SITU_API SITU_CHECKED situ_status situ_tree_each(const situ_tree *tree, situ_tree_visitor visit,
+                                                 void *payload);
 /** A tree of the same form with fn(tensor) in place of each tensor. */
-SITU_API situ_tree *situ_tree_map(const situ_tree *tree, situ_tensor *(*fn)(situ_tensor *tensor, void *payload),
+SITU_API situ_tree *situ_tree_map(const situ_tree *tree,
+                                  situ_tensor *(*fn)(situ_tensor *tensor, void *payload),
                                   void *payload);
 /** A tree of the same form on the same tensors. */
 SITU_API situ_tree *situ_tree_copy(const situ_tree *tree);
 /** A dict of one level: each tensor under its path. A flat dict stays as it is. */
 SITU_API situ_tree *situ_tree_flatten(const situ_tree *tree);
-/** Of a flat dict, the part whose keys begin with "section.", under what follows: model.fc.bias becomes fc.bias. */
+/** Of a flat dict, the part whose keys begin with "section.", under what follows: model.fc.bias
+    becomes fc.bias. */
 SITU_API situ_tree *situ_tree_section(const situ_tree *flat, const char *section);
 
 SITU_END

@@ -35,7 +35,8 @@ static situ_tensor *causal_mask(int64_t rows, int64_t columns, situ_tensor *like
   return situ_triu(situ_full(SITU_SHAPE(rows, columns), -INFINITY, &options), 1);
 }
 
-/* The sum of all masks, broadcastable to [N, heads, L, S], in *out (NULL: none). q is [N, L, E], k is [N, S, E]. */
+/* The sum of all masks, broadcastable to [N, heads, L, S], in *out (NULL: none). q is [N, L, E], k
+   is [N, S, E]. */
 static bool merge_masks(const attention *m, const request *r, situ_tensor *q, situ_tensor *k,
                         situ_tensor **out) {
   int64_t batch = situ_size(q, 0), rows = situ_size(q, 1), columns = situ_size(k, 1);

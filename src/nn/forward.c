@@ -1,4 +1,5 @@
-/* The ways into a module: a scope, its home as the default device, hooks, and the module's own code.
+/* The ways into a module: a scope, its home as the default device, hooks, and the module's own
+   code.
    SPDX-License-Identifier: MIT */
 #include "base/alloc.h"
 #include "base/fail.h"

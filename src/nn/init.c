@@ -6,7 +6,7 @@
 #include "nn/nn.h"
 #include "situ/sys/op.h"
 
-/* Without recording: parameters are leaves that require a gradient, and may be filled all the same. */
+/* Without recording: parameters are leaves that require a gradient, and are filled all the same. */
 static situ_tensor *draw(situ_tensor *t, bool flat, double a, double b, situ_generator *generator) {
   situ_scope scope;
   situ_scope_begin_no_grad(&scope);

@@ -91,8 +91,8 @@ static bool points_to(const situ_nn_module *m, const situ_tensor *t) {
   return false;
 }
 
-/* Ends the scope of a module in the making. A tensor that a field shows, but that was not registered, lives as long as
-   if there had been no such scope. */
+/* Ends the scope of a module in the making. A tensor that a field shows, but that was not
+   registered, lives as long as if there had been no such scope. */
 static void end_build(situ_nn_module *m) {
   struct situ_nn_build *build = m->build;
   if (!build) return;
@@ -127,7 +127,8 @@ static bool last_owner(situ_nn_module *m) {
 
 void situ_nn_free(situ_nn_module *m) {
   if (!last_owner(m)) return;
-  /* Modules to free are chained through `older`, so that no depth of nesting can overflow the stack. */
+  /* Modules to free are chained through `older`, so that no depth of nesting can overflow the
+     stack. */
   delist(m);
   m->older = NULL;
   while (m) {
@@ -179,7 +180,7 @@ bool situ__nn_add_slot(const char *op, situ_nn_module *m, const char *name, situ
   return true;
 }
 
-/* Puts a part under a name, in the place of what was there. On failure part is still the caller's. */
+/* Puts a part under a name, in the place of what was there. On failure it is the caller's still. */
 static bool put(const char *op, situ_nn_module *m, const char *name, void *field, situ_nn_kind kind,
                 void *part) {
   size_t offset = 0;

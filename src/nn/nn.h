@@ -29,7 +29,8 @@ static inline bool situ__nn_is_child(const situ_nn_slot *slot) {
 
 /* Enters a module in the list of live ones (module.c). */
 void situ__nn_enlist(situ_nn_module *m);
-/* Appends a slot that owns held; false: no memory, recorded under op, and held is still the caller's. */
+/* Appends a slot that owns held; false: no memory, recorded under op, and held is still the
+   caller's. */
 bool situ__nn_add_slot(const char *op, situ_nn_module *m, const char *name, situ_nn_kind kind,
                        size_t offset, void *held);
 situ_nn_slot *situ__nn_find(const situ_nn_module *m, const char *name);

@@ -9,8 +9,8 @@
 
 static const char op[] = "clip_grad_norm_";
 
-/* The norm of all gradients together: that of their norms, on the first one's device. These are the only values that
-   travel when gradients are on several devices. */
+/* The norm of all gradients together: that of their norms, on the first one's device. These are the
+   only values that travel when gradients are on several devices. */
 static situ_tensor *total_norm(situ_tensor **grad, int count, double p) {
   situ_tensor **norm = situ__alloc((size_t)count * sizeof *norm);
   if (!norm) return situ__no_memory(op, (size_t)count * sizeof *norm), NULL;

@@ -1,5 +1,5 @@
-/* Learning-rate schedules: what they share, and the simple ones. Formulas are torch's, so that the rates are equal to
-   the last bit; those that go on from the present rate can be chained.
+/* Learning-rate schedules: what they share, and the simple ones. Formulas are torch's, so that the
+   rates are equal to the last bit; those that go on from the present rate can be chained.
    SPDX-License-Identifier: MIT */
 #include "optim/schedule.h"
 

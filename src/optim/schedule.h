@@ -8,7 +8,8 @@
 typedef struct situ__schedule {
   const char *name;
   size_t size; /* of the struct that begins with situ_lr_scheduler */
-  /* The rate of a group for step s->last_epoch; now: its rate before. May set other hyperparameters. */
+  /* The rate of a group for step s->last_epoch; now: its rate before. May set other
+     hyperparameters. */
   double (*rate)(situ_lr_scheduler *s, situ__group *group, double base, double now);
   /* May this step be made? NULL: always. False: recorded. */
   bool (*may_step)(const situ_lr_scheduler *s, int64_t step);

@@ -34,10 +34,23 @@ static bool make_state(situ_optim *o, int64_t i, int k) {
   return true;
 }
 
+/* Does anybody but the optimiser still look at the parameter? Else its module was freed, or has put
+   another tensor in its place, and a step would change nothing that anyone can see. */
+static bool is_orphan(const situ_tensor *param) {
+  return situ_owners(param) == 1 &&
+         __atomic_load_n(&situ_desc(param)->storage->refs, __ATOMIC_RELAXED) == 1;
+}
+
 /* The items of a group that have a gradient, ready for the kernel; -1: recorded. */
 static int64_t gather(situ_optim *o, const situ__group *group, situ_optimizer_tensors *active) {
   int64_t found = 0;
   for (int64_t i = group->first; i < group->first + group->count; i++) {
+    if (is_orphan(o->items[i].param)) {
+      situ__fail(SITU_E_STATE, "optim_step",
+                 "%s: only the optimiser holds it; its module was freed or has another one now",
+                 o->names[i]);
+      return -1;
+    }
     situ_tensor *grad = situ_grad(o->items[i].param);
     if (!grad) continue;
     for (int k = 0; k < 3; k++)

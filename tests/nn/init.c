@@ -1,4 +1,5 @@
-/* First values: torch's distributions (range, mean and spread of many draws), no recording, reproducible.
+/* First values: torch's distributions (range, mean and spread of many draws), no recording,
+   reproducible.
    SPDX-License-Identifier: MIT */
 #include <math.h>
 #include <stdlib.h>
@@ -24,8 +25,8 @@ static shape_of_draws look(situ_tensor *t) {
   return (shape_of_draws){ mean, sqrt(square / (double)count - mean * mean), largest };
 }
 
-/* Uniform within +-bound. Of n draws the spread is off by less than 4 in sqrt(n) relative but once in 10,000 times; the seed
-   is fixed. */
+/* Uniform within +-bound. Of n draws the spread is off by less than 4 in sqrt(n) relative but once
+   in 10,000 times; the seed is fixed. */
 static void expect_uniform(situ_tensor *t, double bound) {
   shape_of_draws s = look(t);
   double slack = 4 / sqrt((double)situ_numel(t));

@@ -1,4 +1,5 @@
-/* Layers, beside what the golden tests compare with PyTorch: options, refusals, modes, lazy layers, padding modes.
+/* Layers, beside what the golden tests compare with PyTorch: options, refusals, modes, lazy layers,
+   padding modes.
    SPDX-License-Identifier: MIT */
 #include <math.h>
 #include <string.h>

@@ -1,4 +1,5 @@
-/* Modules: registration by assignment, what happens when a part is missing, sharing, freeing, names, the visitor.
+/* Modules: registration by assignment, what happens when a part is missing, sharing, freeing,
+   names, the visitor.
    SPDX-License-Identifier: MIT */
 #include <stdio.h>
 #include <string.h>
@@ -170,7 +171,8 @@ static void shared_parts_are_counted_once(void **state) {
   situ_nn_free(m);
 }
 
-/* A field that shows a tensor which was not registered: it lives as long as outside the constructor. */
+/* A field that shows a tensor which was not registered: it lives as long as outside the
+   constructor. */
 static void unregistered_fields_do_not_dangle(void **state) {
   (void)state;
   int64_t before = situ_live_tensors();
@@ -277,7 +279,8 @@ static void gradients_reach_parameters_and_are_dropped(void **state) {
   situ_nn_free(m);
 }
 
-/* A model is built, run and freed with each allocation failing once: an error each time, and nothing leaks. */
+/* A model is built, run and freed with each allocation failing once: an error each time, and
+   nothing leaks. */
 static void survives_a_lack_of_memory(void **state) {
   (void)state;
   uint64_t nth = 0;

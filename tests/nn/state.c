@@ -171,7 +171,8 @@ static void a_lazy_layer_has_no_state_yet(void **state) {
   situ_nn_free(m);
 }
 
-/* Each allocation of saving and loading fails once: an error, nothing leaks, and no value has changed. */
+/* Each allocation of saving and loading fails once: an error, nothing leaks, and no value has
+   changed. */
 static void loading_without_memory_changes_nothing(void **state) {
   (void)state;
   situ_nn_module *m = situ_nn_sequential(fc(2, 3), fc(3, 1)),

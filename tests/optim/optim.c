@@ -1,4 +1,5 @@
-/* Optimisers: options and their defaults, groups, steps against the formulas, what is refused, state saved and restored.
+/* Optimisers: options and their defaults, groups, steps against the formulas, what is refused,
+   state saved and restored.
    SPDX-License-Identifier: MIT */
 /* test-devices: cpu sim:0 */
 #include "situ/optim.h"
@@ -7,6 +8,7 @@
 #include <string.h>
 
 #include "situ/nn.h"
+#include "situ/place.h"
 #include "situ/sys/alloc.h"
 #include "situ/sys/op.h"
 #include "support/test.h"
@@ -211,14 +213,40 @@ static void all_or_nothing_over_groups(void **state) {
   situ_optim_free(o);
 }
 
-static void holds_its_parameters(void **state) {
+/* A parameter that nobody else holds: its module is gone, or has replaced it. PyTorch steps on in
+   silence. */
+static void orphans_are_refused(void **state) {
   (void)state;
+  situ_nn_linear_options where = { .device = test_device() };
+  situ_nn_module *m = situ_nn_sequential(situ_nn_linear(2, 1, &where));
+  situ_optim *o = situ_optim_adamw(situ_nn_parameters(m), NULL);
+  assert_int_equal(situ_optim_step(o), SITU_OK);
+  assert_non_null(situ_nn_add_child(m, "0", NULL, situ_nn_linear(2, 1, &where)));
+  assert_int_equal(situ_optim_step(o), SITU_E_STATE);
+  expect_error(SITU_E_STATE, "optim_step", "0.weight: only the optimiser holds it");
+  /* An alias is somebody. */
+  situ_tensor *alias[] = { situ_detach(situ_optim_param(o, 0, NULL)),
+                           situ_detach(situ_optim_param(o, 1, NULL)) };
+  assert_non_null(alias[0]);
+  assert_int_equal(situ_optim_step(o), SITU_OK);
+  situ_nn_free(m);
+  situ_optim_free(o);
+}
+
+/* The state does not follow a parameter to another device: the step says so, by name. */
+static void a_parameter_that_moved_is_refused(void **state) {
+  (void)state;
+  bool sim = test_device().kind == SITU_SIM;
+  situ_device away = sim ? (situ_device){ .kind = SITU_CPU } : situ_dev("sim:0");
   situ_nn_module *m = situ_nn_linear(2, 1, &(situ_nn_linear_options){ .device = test_device() });
   situ_optim *o = situ_optim_adamw(situ_nn_parameters(m), NULL);
-  situ_tensor *weight = situ_nn_get_tensor(m, "weight");
-  situ_nn_free(m);
-  assert_int_equal(situ_set_grad(weight, T32(SITU_SHAPE(1, 2), 1, 1)), SITU_OK);
+  situ_tensor *bias = situ_nn_get_tensor(m, "bias");
+  assert_int_equal(situ_set_grad(bias, T32(SITU_SHAPE(1), 1)), SITU_OK);
   assert_int_equal(situ_optim_step(o), SITU_OK);
+  assert_int_equal(situ_nn_to(m, away), SITU_OK);
+  assert_int_equal(situ_optim_step(o), SITU_E_DEVICE);
+  expect_error(SITU_E_DEVICE, "adamw", "the state of bias is f32 [1] on");
+  situ_nn_free(m);
   situ_optim_free(o);
 }
 
@@ -339,7 +367,8 @@ static void a_state_that_does_not_fit_changes_nothing(void **state) {
   situ_optim_free(o);
 }
 
-/* Each allocation of making, stepping, saving and loading fails once: an error, nothing leaks, the parameter is whole. */
+/* Each allocation of making, stepping, saving and loading fails once: an error, nothing leaks, the
+   parameter is whole. */
 static void survives_a_lack_of_memory(void **state) {
   (void)state;
   uint64_t nth = 0;
@@ -378,7 +407,8 @@ int main(void) {
     TEST(gradients_may_be_views),
     TEST(stepping_counts_as_a_write),
     TEST(all_or_nothing_over_groups),
-    TEST(holds_its_parameters),
+    TEST(orphans_are_refused),
+    TEST(a_parameter_that_moved_is_refused),
     TEST(resumes_bit_exactly),
     TEST(the_layout_is_torchs),
     TEST(a_state_that_does_not_fit_changes_nothing),

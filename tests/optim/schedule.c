@@ -1,4 +1,5 @@
-/* Learning-rate schedules against torch 1.13's rates, to the last bit; chained ones; state; refusals.
+/* Learning-rate schedules against torch 1.13's rates, to the last bit; chained ones; state;
+   refusals.
    SPDX-License-Identifier: MIT */
 #include <math.h>
 
@@ -17,7 +18,8 @@ static situ_optim *sgd(void) {
   return situ_optim_sgd(one(), &(situ_optim_options){ .lr = 0.1, .momentum = 0.9 });
 }
 
-/* Steps of optimiser and schedules; before each, the field has torch's value. Everything is freed. */
+/* Steps of optimiser and schedules; before each, the field has torch's value. Everything is freed.
+   */
 static void expect_rates(situ_optim *o, situ_lr_scheduler *a, situ_lr_scheduler *b,
                          situ_optim_field field, int count, const double *want) {
   assert_non_null(a);
@@ -96,7 +98,8 @@ static double warm_up(int64_t step, void *payload) {
   return (double)(step + 1) / 4;
 }
 
-/* A second schedule starts from the rate that the optimiser was made with, not from what the first has made of it. */
+/* A second schedule starts from the rate that the optimiser was made with, not from what the first
+   has made of it. */
 static void the_first_rate_is_kept(void **state) {
   (void)state;
   static const double want[] = { 0.1, 0.095, 0.09025, 0.0857375 };

@@ -89,7 +89,7 @@ static void large_dicts_find_every_key(void **state) {
   (void)state;
   enum { KEYS = 5000 };
   situ_tree *t = situ_tree_dict();
-  char key[24];
+  char key[48];
   for (int i = 0; i < KEYS; i++) {
     snprintf(key, sizeof key, "layers.%d.weight", i);
     t = situ_tree_put(t, key, situ_tree_none());
@@ -177,7 +177,8 @@ static void outlives_the_scope_of_its_tensors(void **state) {
   situ_tree_free(t);
 }
 
-/* Every allocation of building, copying and flattening fails once: an error each time, and nothing leaks. */
+/* Every allocation of building, copying and flattening fails once: an error each time, and nothing
+   leaks. */
 static void survives_a_lack_of_memory(void **state) {
   (void)state;
   uint64_t nth = 0;

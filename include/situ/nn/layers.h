@@ -1,5 +1,6 @@
-/* Layers and containers of layers. Names of parameters and their first values are torch's. NULL options are torch's
-   defaults, and so is every zero field; dtype and device are where the parameters are made.
+/* Layers and containers of layers. Names of parameters and their first values are torch's. NULL
+   options are torch's defaults, and so is every zero field; dtype and device are where the
+   parameters are made.
    SPDX-License-Identifier: MIT */
 #ifndef SITU_NN_LAYERS_H
 #define SITU_NN_LAYERS_H
@@ -8,14 +9,16 @@
 
 SITU_BEGIN
 
-/* ---- containers: they take over the modules that they are given ---------------------------------------------- */
+/* ---- containers: they take over the modules that they are given ------------------------------ */
 
-/** One after the other; names are "0", "1", ... A NULL module makes the result NULL and frees the others. */
+/** One after the other; names are "0", "1", ... A NULL module makes the result NULL and frees the
+    others. */
 SITU_API situ_nn_module *situ_nn_sequential_of(int64_t count, situ_nn_module *const *modules);
 /** No forward of its own: a list to loop over. */
 SITU_API situ_nn_module *situ_nn_module_list_of(int64_t count, situ_nn_module *const *modules);
 #ifndef __cplusplus
-#define SITU_NN_COUNT_(...) ((int64_t)(sizeof((situ_nn_module *[]){ __VA_ARGS__ }) / sizeof(situ_nn_module *)))
+#define SITU_NN_COUNT_(...) \
+  ((int64_t)(sizeof((situ_nn_module *[]){ __VA_ARGS__ }) / sizeof(situ_nn_module *)))
 #define situ_nn_sequential(...) \
   situ_nn_sequential_of(SITU_NN_COUNT_(__VA_ARGS__), (situ_nn_module *[]){ __VA_ARGS__ })
 #define situ_nn_module_list(...) \
@@ -24,155 +27,178 @@ SITU_API situ_nn_module *situ_nn_module_list_of(int64_t count, situ_nn_module *c
 /** An empty dict, filled with situ_nn_put. */
 SITU_API situ_nn_module *situ_nn_module_dict(void);
 
-/** Adds to the end of a Sequential or a ModuleList; returns the container, or NULL (and frees both) on error. */
+/** Adds to the end of a Sequential or a ModuleList; returns the container, or NULL (and frees both)
+    on error. */
 SITU_API situ_nn_module *situ_nn_append(situ_nn_module *container, situ_nn_module *module);
-/** Adds under a name to a ModuleDict or a Sequential (torch's OrderedDict form); returns the container, or NULL (and
-    frees both) on error. */
-SITU_API situ_nn_module *situ_nn_put(situ_nn_module *container, const char *name, situ_nn_module *module);
+/** Adds under a name to a ModuleDict or a Sequential (torch's OrderedDict form); returns the
+    container, or NULL (and frees both) on error. */
+SITU_API situ_nn_module *situ_nn_put(situ_nn_module *container, const char *name,
+                                     situ_nn_module *module);
 /** Modules in a container. */
 SITU_API int64_t situ_nn_len(const situ_nn_module *container);
 /** The i-th module (negative counts from the end), or the one of that name. Borrowed. */
 SITU_API situ_nn_module *situ_nn_at(const situ_nn_module *container, int64_t i);
 SITU_API situ_nn_module *situ_nn_get(const situ_nn_module *container, const char *name);
 
-/* ---- linear, embedding --------------------------------------------------------------------------------------- */
+/* ---- linear, embedding ----------------------------------------------------------------------- */
 
 typedef struct situ_nn_linear_options {
-  bool        no_bias;
-  situ_dtype  dtype;
+  bool no_bias;
+  situ_dtype dtype;
   situ_device device;
 } situ_nn_linear_options;
 /** y = x W^T + b; weight [out, in], bias [out]. */
-SITU_API situ_nn_module *situ_nn_linear(int64_t in_features, int64_t out_features, const situ_nn_linear_options *options);
+SITU_API situ_nn_module *situ_nn_linear(int64_t in_features, int64_t out_features,
+                                        const situ_nn_linear_options *options);
 /** Learns in_features from its first input, and is a Linear from then on. */
-SITU_API situ_nn_module *situ_nn_lazy_linear(int64_t out_features, const situ_nn_linear_options *options);
+SITU_API situ_nn_module *situ_nn_lazy_linear(int64_t out_features,
+                                             const situ_nn_linear_options *options);
 /** Passes its input on. */
 SITU_API situ_nn_module *situ_nn_identity(void);
 
 typedef struct situ_nn_embedding_options {
-  bool        has_padding_idx;
-  int64_t     padding_idx;  /**< this row starts as 0 and gets no gradient; negative counts from the end */
-  situ_dtype  dtype;
+  bool has_padding_idx;
+  int64_t
+      padding_idx; /**< this row starts as 0 and gets no gradient; negative counts from the end */
+  situ_dtype dtype;
   situ_device device;
 } situ_nn_embedding_options;
 /** weight [num_embeddings, embedding_dim]. */
 SITU_API situ_nn_module *situ_nn_embedding(int64_t num_embeddings, int64_t embedding_dim,
                                            const situ_nn_embedding_options *options);
 
-/* ---- convolution, pooling ------------------------------------------------------------------------------------ */
+/* ---- convolution, pooling -------------------------------------------------------------------- */
 
 typedef struct situ_nn_conv_options {
-  situ_shape    stride, padding, dilation;  /**< 1 value, or 1 for each dimension */
-  situ_shape    output_padding;             /**< transposed only */
-  int64_t       groups;
-  situ_pad_mode padding_mode;               /**< not for transposed */
-  bool          no_bias;
-  situ_dtype    dtype;
-  situ_device   device;
+  situ_shape stride, padding, dilation; /**< 1 value, or 1 for each dimension */
+  situ_shape output_padding;            /**< transposed only */
+  int64_t groups;
+  situ_pad_mode padding_mode; /**< not for transposed */
+  bool no_bias;
+  situ_dtype dtype;
+  situ_device device;
 } situ_nn_conv_options;
-/** kernel_size: SITU_DIMS(3), or SITU_DIMS(3, 5) in 2-D; weight [out, in / groups, ...kernel], bias [out]. */
-SITU_API situ_nn_module *situ_nn_conv1d(int64_t in_channels, int64_t out_channels, int64_t kernel_size,
-                                        const situ_nn_conv_options *options);
-SITU_API situ_nn_module *situ_nn_conv2d(int64_t in_channels, int64_t out_channels, situ_shape kernel_size,
+/** kernel_size: SITU_DIMS(3), or SITU_DIMS(3, 5) in 2-D; weight [out, in / groups, ...kernel], bias
+    [out]. */
+SITU_API situ_nn_module *situ_nn_conv1d(int64_t in_channels, int64_t out_channels,
+                                        int64_t kernel_size, const situ_nn_conv_options *options);
+SITU_API situ_nn_module *situ_nn_conv2d(int64_t in_channels, int64_t out_channels,
+                                        situ_shape kernel_size,
                                         const situ_nn_conv_options *options);
 /** weight [in, out / groups, ...kernel]. */
-SITU_API situ_nn_module *situ_nn_conv_transpose2d(int64_t in_channels, int64_t out_channels, situ_shape kernel_size,
+SITU_API situ_nn_module *situ_nn_conv_transpose2d(int64_t in_channels, int64_t out_channels,
+                                                  situ_shape kernel_size,
                                                   const situ_nn_conv_options *options);
 
 /** options->kernel is not read. */
-SITU_API situ_nn_module *situ_nn_max_pool2d(situ_shape kernel_size, const situ_pool_options *options);
-SITU_API situ_nn_module *situ_nn_avg_pool2d(situ_shape kernel_size, const situ_pool_options *options);
+SITU_API situ_nn_module *situ_nn_max_pool2d(situ_shape kernel_size,
+                                            const situ_pool_options *options);
+SITU_API situ_nn_module *situ_nn_avg_pool2d(situ_shape kernel_size,
+                                            const situ_pool_options *options);
 SITU_API situ_nn_module *situ_nn_adaptive_avg_pool2d(situ_shape output_size);
 /** Merges dimensions start..end; torch's defaults are 1 and -1. */
 SITU_API situ_nn_module *situ_nn_flatten(int start_dim, int end_dim);
 
-/* ---- normalisation, dropout ---------------------------------------------------------------------------------- */
+/* ---- normalisation, dropout ------------------------------------------------------------------ */
 
 typedef struct situ_nn_batch_norm_options {
-  double      eps;       /**< 0: 1e-5 */
-  double      momentum;  /**< 0: 0.1 */
-  bool        cumulative;              /**< torch's momentum=None: a plain average over all batches */
-  bool        no_affine;               /**< no weight and bias */
-  bool        no_track_running_stats;  /**< always the batch's own statistics */
-  situ_dtype  dtype;
+  double eps;                  /**< 0: 1e-5 */
+  double momentum;             /**< 0: 0.1 */
+  bool cumulative;             /**< torch's momentum=None: a plain average over all batches */
+  bool no_affine;              /**< no weight and bias */
+  bool no_track_running_stats; /**< always the batch's own statistics */
+  situ_dtype dtype;
   situ_device device;
 } situ_nn_batch_norm_options;
 /** [N, C] or [N, C, L]. */
-SITU_API situ_nn_module *situ_nn_batch_norm1d(int64_t num_features, const situ_nn_batch_norm_options *options);
+SITU_API situ_nn_module *situ_nn_batch_norm1d(int64_t num_features,
+                                              const situ_nn_batch_norm_options *options);
 /** [N, C, H, W]. */
-SITU_API situ_nn_module *situ_nn_batch_norm2d(int64_t num_features, const situ_nn_batch_norm_options *options);
+SITU_API situ_nn_module *situ_nn_batch_norm2d(int64_t num_features,
+                                              const situ_nn_batch_norm_options *options);
 
 typedef struct situ_nn_norm_options {
-  double      eps;        /**< 0: 1e-5; RMSNorm: the dtype's machine epsilon */
-  bool        no_affine;  /**< no weight and bias */
-  bool        no_bias;
-  situ_dtype  dtype;
+  double eps;     /**< 0: 1e-5; RMSNorm: the dtype's machine epsilon */
+  bool no_affine; /**< no weight and bias */
+  bool no_bias;
+  situ_dtype dtype;
   situ_device device;
 } situ_nn_norm_options;
 /** Over the last dimensions, of these sizes. */
-SITU_API situ_nn_module *situ_nn_layer_norm(situ_shape normalized_shape, const situ_nn_norm_options *options);
-SITU_API situ_nn_module *situ_nn_rms_norm(situ_shape normalized_shape, const situ_nn_norm_options *options);
-SITU_API situ_nn_module *situ_nn_group_norm(int64_t num_groups, int64_t num_channels, const situ_nn_norm_options *options);
+SITU_API situ_nn_module *situ_nn_layer_norm(situ_shape normalized_shape,
+                                            const situ_nn_norm_options *options);
+SITU_API situ_nn_module *situ_nn_rms_norm(situ_shape normalized_shape,
+                                          const situ_nn_norm_options *options);
+SITU_API situ_nn_module *situ_nn_group_norm(int64_t num_groups, int64_t num_channels,
+                                            const situ_nn_norm_options *options);
 
 /** Zeroes elements with probability p while training; torch's default p is 0.5. */
 SITU_API situ_nn_module *situ_nn_dropout(double p);
 
-/* ---- activations --------------------------------------------------------------------------------------------- */
+/* ---- activations ----------------------------------------------------------------------------- */
 
 SITU_API situ_nn_module *situ_nn_relu(void);
 SITU_API situ_nn_module *situ_nn_silu(void);
 SITU_API situ_nn_module *situ_nn_sigmoid(void);
 SITU_API situ_nn_module *situ_nn_tanh(void);
 SITU_API situ_nn_module *situ_nn_gelu(situ_gelu_approximate approximate);
-SITU_API situ_nn_module *situ_nn_leaky_relu(double negative_slope);            /**< torch: 0.01 */
-SITU_API situ_nn_module *situ_nn_elu(double alpha);                            /**< torch: 1 */
-SITU_API situ_nn_module *situ_nn_softplus(double beta, double threshold);      /**< torch: 1, 20 */
-SITU_API situ_nn_module *situ_nn_hardtanh(double min_val, double max_val);     /**< torch: -1, 1 */
+SITU_API situ_nn_module *situ_nn_leaky_relu(double negative_slope);        /**< torch: 0.01 */
+SITU_API situ_nn_module *situ_nn_elu(double alpha);                        /**< torch: 1 */
+SITU_API situ_nn_module *situ_nn_softplus(double beta, double threshold);  /**< torch: 1, 20 */
+SITU_API situ_nn_module *situ_nn_hardtanh(double min_val, double max_val); /**< torch: -1, 1 */
 SITU_API situ_nn_module *situ_nn_softmax(int dim);
 SITU_API situ_nn_module *situ_nn_log_softmax(int dim);
 
-/* ---- attention (Vaswani et al., arXiv:1706.03762) ------------------------------------------------------------- */
+/* ---- attention (Vaswani et al., arXiv:1706.03762) -------------------------------------------- */
 
 typedef struct situ_nn_multihead_attention_options {
-  double      dropout;      /**< of the attention weights, while training */
-  bool        no_bias;
-  int64_t     kdim, vdim;   /**< widths of key and value; 0: embed_dim */
-  bool        batch_first;  /**< [N, L, E] instead of [L, N, E] */
-  situ_dtype  dtype;
+  double dropout; /**< of the attention weights, while training */
+  bool no_bias;
+  int64_t kdim, vdim; /**< widths of key and value; 0: embed_dim */
+  bool batch_first;   /**< [N, L, E] instead of [L, N, E] */
+  situ_dtype dtype;
   situ_device device;
 } situ_nn_multihead_attention_options;
-/** in_proj_weight, in_proj_bias, out_proj (q_, k_ and v_proj_weight if kdim or vdim differ). situ_nn_forward is
-    self-attention; situ_nn_call takes a list [query, key, value] or a dict of these and, if wanted, of
-    key_padding_mask and attn_mask, and gives the list [output]. */
-SITU_API situ_nn_module *situ_nn_multihead_attention(int64_t embed_dim, int64_t num_heads,
-                                                     const situ_nn_multihead_attention_options *options);
+/** in_proj_weight, in_proj_bias, out_proj (q_, k_ and v_proj_weight if kdim or vdim differ).
+    situ_nn_forward is self-attention; situ_nn_call takes a list [query, key, value] or a dict of
+    these and, if wanted, of key_padding_mask and attn_mask, and gives the list [output]. */
+SITU_API situ_nn_module *
+situ_nn_multihead_attention(int64_t embed_dim, int64_t num_heads,
+                            const situ_nn_multihead_attention_options *options);
 
 typedef struct situ_nn_attend_options {
-  situ_tensor *key_padding_mask;  /**< [N, S]; bool: true is left out, as in torch; floating: added */
-  situ_tensor *attn_mask;         /**< [L, S] or [N * heads, L, S]; bool: true is left out; floating: added */
-  bool         is_causal;         /**< position i sees 0..i only; not together with attn_mask */
-  bool         per_head_weights;  /**< torch's average_attn_weights=False: [N, heads, L, S] */
-  situ_tensor **weights;          /**< gets the attention [N, L, S]; NULL: torch's need_weights=False, faster */
+  situ_tensor
+      *key_padding_mask; /**< [N, S]; bool: true is left out, as in torch; floating: added */
+  situ_tensor
+      *attn_mask; /**< [L, S] or [N * heads, L, S]; bool: true is left out; floating: added */
+  bool is_causal; /**< position i sees 0..i only; not together with attn_mask */
+  bool per_head_weights; /**< torch's average_attn_weights=False: [N, heads, L, S] */
+  situ_tensor *
+      *weights; /**< gets the attention [N, L, S]; NULL: torch's need_weights=False, faster */
 } situ_nn_attend_options;
 /** A call of MultiheadAttention: the output, shaped as query. */
-SITU_API situ_tensor *situ_nn_attend(situ_nn_module *attention, situ_tensor *query, situ_tensor *key,
-                                     situ_tensor *value, const situ_nn_attend_options *options);
+SITU_API situ_tensor *situ_nn_attend(situ_nn_module *attention, situ_tensor *query,
+                                     situ_tensor *key, situ_tensor *value,
+                                     const situ_nn_attend_options *options);
 
 typedef struct situ_nn_transformer_options {
-  int64_t     dim_feedforward;  /**< 0: 2048 */
-  double      dropout;          /**< 0: 0.1 */
-  bool        no_dropout;       /**< torch's dropout=0 */
-  bool        gelu;             /**< activation; else relu */
-  double      layer_norm_eps;   /**< 0: 1e-5 */
-  bool        batch_first, norm_first, no_bias;
-  situ_dtype  dtype;
+  int64_t dim_feedforward; /**< 0: 2048 */
+  double dropout;          /**< 0: 0.1 */
+  bool no_dropout;         /**< torch's dropout=0 */
+  bool gelu;               /**< activation; else relu */
+  double layer_norm_eps;   /**< 0: 1e-5 */
+  bool batch_first, norm_first, no_bias;
+  situ_dtype dtype;
   situ_device device;
 } situ_nn_transformer_options;
-/** self_attn, linear1, dropout, linear2, norm1, norm2, dropout1, dropout2. situ_nn_forward takes src alone. */
-SITU_API situ_nn_module *situ_nn_transformer_encoder_layer(int64_t d_model, int64_t nhead,
-                                                           const situ_nn_transformer_options *options);
+/** self_attn, linear1, dropout, linear2, norm1, norm2, dropout1, dropout2. situ_nn_forward takes
+    src alone. */
+SITU_API situ_nn_module *
+situ_nn_transformer_encoder_layer(int64_t d_model, int64_t nhead,
+                                  const situ_nn_transformer_options *options);
 /** With masks: attn_mask, key_padding_mask and is_causal are read; NULL: none. */
-SITU_API situ_tensor *situ_nn_encode(situ_nn_module *layer, situ_tensor *src, const situ_nn_attend_options *masks);
+SITU_API situ_tensor *situ_nn_encode(situ_nn_module *layer, situ_tensor *src,
+                                     const situ_nn_attend_options *masks);
 
 SITU_END
 #endif

@@ -164,6 +164,9 @@ typedef enum situ_role {
 SITU_API void situ_set_role(situ_tensor *t, situ_role role);
 SITU_API situ_role situ_role_of(const situ_tensor *t);
 
+/** How many hold the tensor: scopes, modules, optimisers, the tape, callers. */
+SITU_API int64_t situ_owners(const situ_tensor *t);
+
 /** One parameter of a fused optimiser step. */
 typedef struct situ_optimizer_tensors {
   situ_tensor *param, *grad, *state[3];
