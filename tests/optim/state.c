@@ -1,0 +1,144 @@
+/* An optimiser's state, saved and restored: the same bits, torch's layout, all or nothing.
+   SPDX-License-Identifier: MIT */
+/* test-devices: cpu sim:0 */
+#include <math.h>
+#include <string.h>
+
+#include "situ/optim.h"
+#include "support/test.h"
+
+typedef situ_optim *maker(situ_tree *parameters, const situ_optim_options *options);
+
+static situ_tensor *leaf(double a, double b) {
+  return situ_requires_grad_(T32(SITU_SHAPE(2), a, b), true);
+}
+static situ_tree *named(const char *name, situ_tensor *t) {
+  return situ_tree_put(situ_tree_dict(), name, situ_tree_tensor(t));
+}
+static void give(situ_tensor *p, double a, double b) {
+  assert_int_equal(situ_set_grad(p, T32(SITU_SHAPE(2), a, b)), SITU_OK);
+}
+
+static void run(situ_optim *o, situ_tensor *p, int from, int to) {
+  for (int t = from; t < to; t++) {
+    give(p, sin(t), cos(t));
+    assert_int_equal(situ_optim_step(o), SITU_OK);
+  }
+}
+
+/* Saved in the middle and gone on with elsewhere: the same bits. */
+static void resumes_bit_exactly(void **state) {
+  (void)state;
+  static const struct {
+    maker *make;
+    situ_optim_options options;
+  } row[] = {
+    { situ_optim_sgd, { .lr = 0.1 } },
+    { situ_optim_sgd, { .lr = 0.1, .momentum = 0.9, .dampening = 0.3 } },
+    { situ_optim_adam, { .amsgrad = true } },
+    { situ_optim_adamw, { .beta1 = 0.8 } },
+    { situ_optim_rmsprop, { .momentum = 0.5, .centered = true } },
+  };
+  for (size_t i = 0; i < sizeof row / sizeof *row; i++) {
+    situ_tensor *p = leaf(1, 2), *q;
+    situ_optim *o = row[i].make(named("p", p), &row[i].options), *other;
+    run(o, p, 0, 3);
+    q = situ_requires_grad_(situ_clone(situ_detach(p)), true);
+    /* The rates that the state brings are the ones that count. */
+    assert_int_equal(situ_optim_set(o, 0, SITU_OPTIM_LR, 0.03), SITU_OK);
+    situ_tree *saved = situ_optim_state_dict(o), *flat = situ_tree_flatten(saved);
+    other = row[i].make(named("q", q), NULL);
+    assert_int_equal(situ_optim_load_state_dict(other, i % 2 ? saved : flat), SITU_OK);
+    situ_tree_free(saved);
+    situ_tree_free(flat);
+    run(o, p, 3, 6);
+    run(other, q, 3, 6);
+    expect_same(p, q, 0, 0);
+    situ_optim_free(o);
+    situ_optim_free(other);
+  }
+}
+
+static void the_layout_is_torchs(void **state) {
+  (void)state;
+  situ_tensor *a = leaf(1, 2), *b = leaf(3, 4);
+  situ_optim *o = situ_optim_adamw(SITU_TREE(a, b), NULL);
+  run(o, b, 0, 2);
+  situ_tree *saved = situ_optim_state_dict(o), *flat = situ_tree_flatten(saved);
+  static const char *const keys[] = { "state.1.step",
+                                      "state.1.exp_avg",
+                                      "state.1.exp_avg_sq",
+                                      "param_groups.0.lr",
+                                      "param_groups.0.weight_decay",
+                                      "param_groups.0.betas",
+                                      "param_groups.0.eps",
+                                      "param_groups.0.amsgrad",
+                                      "param_groups.0.maximize",
+                                      "param_groups.0.params" };
+  assert_int_equal(situ_tree_count(flat), 10);
+  for (int i = 0; i < 10; i++) assert_string_equal(situ_tree_key(flat, i), keys[i]);
+  double values[2];
+  test_read(situ_tree_get(flat, "state.1.step"), values);
+  assert_true(values[0] == 2);
+  test_read(situ_tree_get(flat, "param_groups.0.betas"), values);
+  assert_true(values[0] == 0.9 && values[1] == 0.999);
+  situ_tree_free(saved);
+  situ_tree_free(flat);
+  situ_optim_free(o);
+}
+
+static situ_tree *without(const situ_tree *flat, const char *key, situ_tensor *instead) {
+  situ_tree *dict = situ_tree_dict();
+  for (int64_t i = 0; i < situ_tree_count(flat); i++) {
+    bool it = strcmp(situ_tree_key(flat, i), key) == 0;
+    if (it && !instead) continue;
+    dict = situ_tree_put(dict, situ_tree_key(flat, i),
+                         situ_tree_tensor(it ? instead : situ_tree_tensor_at(flat, i)));
+  }
+  return dict;
+}
+
+static void a_state_that_does_not_fit_changes_nothing(void **state) {
+  (void)state;
+  situ_tensor *p = leaf(1, 2);
+  situ_optim *o = situ_optim_adam(named("p", p), NULL);
+  run(o, p, 0, 1);
+  situ_tree *saved = situ_optim_state_dict(o), *flat = situ_tree_flatten(saved);
+  situ_tensor *before = situ_optim_state(o, 0, 0, NULL);
+  struct {
+    const char *key;
+    situ_tensor *instead;
+    situ_status status;
+    const char *part;
+  } row[] = {
+    { "param_groups.0.params", NULL, SITU_E_ARG, "no param_groups.0.params" },
+    { "param_groups.0.params", TI64(SITU_SHAPE(2), 0, 1), SITU_E_ARG,
+      "2 parameters in the state, 1 here" },
+    { "param_groups.0.betas", T64(SITU_SHAPE(1), 0.9), SITU_E_ARG, "betas: 1 numbers, not 2" },
+    { "param_groups.0.lr", T64(SITU_SCALAR, -1), SITU_E_ARG, "lr is -1" },
+    { "state.0.exp_avg", NULL, SITU_E_ARG, "p (number 0) is not complete" },
+    { "state.0.step", NULL, SITU_E_ARG, "not complete" },
+    { "state.0.exp_avg_sq", T32(SITU_SHAPE(3), 1, 2, 3), SITU_E_SHAPE,
+      "state.0.exp_avg_sq is [3]" },
+  };
+  for (size_t i = 0; i < sizeof row / sizeof *row; i++) {
+    situ_tree *bad = without(flat, row[i].key, row[i].instead);
+    assert_int_not_equal(situ_optim_load_state_dict(o, bad), SITU_OK);
+    expect_error(row[i].status, "", row[i].part);
+    assert_ptr_equal(situ_optim_state(o, 0, 0, NULL), before);
+    assert_true(situ_optim_get(o, 0, SITU_OPTIM_LR) == 1e-3);
+    situ_tree_free(bad);
+  }
+  situ_tree_free(saved);
+  situ_tree_free(flat);
+  situ_optim_free(o);
+}
+
+int main(void) {
+  const struct CMUnitTest tests[] = {
+    TEST(resumes_bit_exactly),
+    TEST(the_layout_is_torchs),
+    TEST(a_state_that_does_not_fit_changes_nothing),
+  };
+  return cmocka_run_group_tests(tests, NULL, NULL);
+}
