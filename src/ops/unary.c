@@ -141,9 +141,31 @@ static situ_tensor *scalar(const situ_op *op, situ_tensor *x, double value) {
 }
 
 #define SCALAR(id) situ_tensor *situ_##id(situ_tensor *x, double value) { return scalar(&id##_op, x, value); }
-SCALAR(add_scalar) SCALAR(rsub_scalar) SCALAR(mul_scalar) SCALAR(div_scalar) SCALAR(pow_scalar) SCALAR(fmod_scalar)
-SCALAR(remainder_scalar) SCALAR(eq_scalar) SCALAR(ne_scalar) SCALAR(lt_scalar) SCALAR(le_scalar) SCALAR(gt_scalar) SCALAR(ge_scalar)
+SCALAR(add_scalar) SCALAR(rsub_scalar) SCALAR(mul_scalar) SCALAR(div_scalar)
+SCALAR(eq_scalar) SCALAR(ne_scalar) SCALAR(lt_scalar) SCALAR(le_scalar) SCALAR(gt_scalar) SCALAR(ge_scalar)
 
+/* Whole numbers have no x mod 0; told here rather than by a kernel that may run later. */
+static bool has_remainder(const char *op, const situ_tensor *x, double value) {
+  if (!situ__need(op, "input", x)) return false;
+  if (value != 0 || situ_dtype_is_floating((situ_dtype)x->view.dtype)) return true;
+  situ__fail(SITU_E_ARG, op, "division by zero");
+  return false;
+}
+situ_tensor *situ_fmod_scalar(situ_tensor *x, double value) {
+  return has_remainder("fmod_scalar", x, value) ? scalar(&fmod_scalar_op, x, value) : NULL;
+}
+situ_tensor *situ_remainder_scalar(situ_tensor *x, double value) {
+  return has_remainder("remainder_scalar", x, value) ? scalar(&remainder_scalar_op, x, value) : NULL;
+}
+
+/* A negative power of a whole number is a fraction, which its dtype cannot hold; torch refuses it too. */
+static bool has_power(const situ_tensor *x, double exponent) {
+  if (!situ__need("pow_scalar", "input", x)) return false;
+  if (situ_dtype_is_floating((situ_dtype)x->view.dtype) || exponent >= 0 || exponent != trunc(exponent)) return true;
+  situ__fail(SITU_E_ARG, "pow_scalar", "a negative power (%g) of whole numbers; cast them to a floating dtype", exponent);
+  return false;
+}
+situ_tensor *situ_pow_scalar(situ_tensor *x, double value) { return has_power(x, value) ? scalar(&pow_scalar_op, x, value) : NULL; }
 situ_tensor *situ_sub_scalar(situ_tensor *x, double value) { return scalar(&add_scalar_op, x, -value); }
 situ_tensor *situ_scalar_pow(double base, situ_tensor *exponent) { return scalar(&scalar_pow_op, exponent, base); }
 
@@ -161,4 +183,4 @@ situ_tensor *situ_add_scalar_(situ_tensor *x, double value) { return scalar_(&ad
 situ_tensor *situ_sub_scalar_(situ_tensor *x, double value) { return scalar_(&add_scalar_op, x, -value); }
 situ_tensor *situ_mul_scalar_(situ_tensor *x, double value) { return scalar_(&mul_scalar_op, x, value); }
 situ_tensor *situ_div_scalar_(situ_tensor *x, double value) { return scalar_(&div_scalar_op, x, value); }
-situ_tensor *situ_pow_scalar_(situ_tensor *x, double value) { return scalar_(&pow_scalar_op, x, value); }
+situ_tensor *situ_pow_scalar_(situ_tensor *x, double value) { return has_power(x, value) ? scalar_(&pow_scalar_op, x, value) : NULL; }
