@@ -43,7 +43,7 @@ static void check(int dtype, situ_shape shape, int dim, double low, double high)
   run(SITU_LOG_SOFTMAX, dim, x, NULL, log_y);
   run(SITU_SOFTMAX_GRAD, dim, y, g, dx);
   run(SITU_LOG_SOFTMAX_GRAD, dim, log_y, g, log_dx);
-  double lane = dtype == SITU_F64 ? 0x1p-53 : 0x1p-24, out = unit(dtype), tiny = dtype == SITU_F16 ? 0x1p-24 : 0x1p-126 /* no more digits below */, span = high - low, steps = 12 + 2 * log2((double)n) + span;
+  double lane = dtype == SITU_F64 ? 0x1p-53 : 0x1p-24, out = unit(dtype), tiny = dtype == SITU_F16 ? 0x1p-24 : 1.7e-38 /* below, exp may be 0 */, span = high - low, steps = 12 + 2 * log2((double)n) + span;
   for (int64_t l = 0; l < lines; l++) {
     double max = -INFINITY, sum = 0, gy = 0, size = 0, gs = 0, gsize = 0;
     for (int64_t i = 0; i < n; i++) max = fmax(max, view_get(x, at(x, dim, l, i)));

@@ -6,10 +6,11 @@
 #include "isa.h"
 
 /* What is kept of the elements seen so far: one value (a), or two (a and b).
+   TOP: the maximum, where a NaN is found in another way: it may or may not be the result.
    MOMENTS: a is the mean, b the sum of squared distances from it.
    LOGSUM: a is the maximum, b the sum of exp(x - a); 0 stands for an infinite a. */
 typedef enum situ__fold {
-  SITU__FOLD_SUM, SITU__FOLD_PROD, SITU__FOLD_MIN, SITU__FOLD_MAX, SITU__FOLD_MOMENTS, SITU__FOLD_LOGSUM
+  SITU__FOLD_SUM, SITU__FOLD_PROD, SITU__FOLD_MIN, SITU__FOLD_MAX, SITU__FOLD_TOP, SITU__FOLD_MOMENTS, SITU__FOLD_LOGSUM
 } situ__fold;
 
 /* What an element becomes first. NONZERO: 1 or 0. POWER: |x|^p. */

@@ -1,10 +1,12 @@
-/* Picking by index: whole slices (index_select, embedding) or single elements (gather).
+/* Picking by index: whole slices (index_select, embedding) or single elements (gather). The result is new, so that an index
+   is checked just before its use; when one is outside, what was written is of no interest to anybody.
    SPDX-License-Identifier: MIT */
 #include "index.h"
 #include "base/fail.h"
 #include "base/pool.h"
 #include "base/size.h"
 
+#include <stdatomic.h>
 #include <stdio.h>
 #include <string.h>
 
@@ -17,6 +19,8 @@ typedef struct plan {
   /* slices: dimensions after dim as few as they can be, neighbours that lie in one line merged */
   int                   inner_dims;
   int64_t               inner, picked;
+  int64_t               bound;
+  atomic_bool           bad;         /* an index was outside: nothing was read there */
   int64_t               inner_size[SITU_MAX_DIMS], from_step[SITU_MAX_DIMS], to_step[SITU_MAX_DIMS];
 } plan;
 
@@ -61,22 +65,23 @@ static void copy_slice(const plan *p, char *to, const char *from) {
 
 /* Unit: one picked slice of one outer block. */
 static void copy_slices(int64_t begin, int64_t end, void *payload) {
-  const plan *p = payload;
-  int64_t from_dim = p->x->ndim ? p->x->stride[p->dim] : 0, to_dim = p->x->ndim ? p->y->stride[p->dim] : 0;
-  int64_t block[SITU__BLOCK], loaded = 0, first = 0;
-  for (int64_t u = begin; u < end; u++) {
-    int64_t outer = u / p->picked, i = u % p->picked, from = 0, to = i * to_dim;
-    if (i < first || i >= first + loaded) {
-      first = i;
-      loaded = situ__min_i64(SITU__BLOCK, situ__min_i64(p->picked - i, end - u));
-      situ__cpu_load(p->index, first, loaded, SITU__I64, block);
+  plan *p = payload;
+  int64_t from_dim = p->x->ndim ? p->x->stride[p->dim] : 0, to_dim = p->x->ndim ? p->y->stride[p->dim] : 0, block[SITU__BLOCK];
+  for (int64_t u = begin, count; u < end; u += count) {
+    int64_t outer = u / p->picked, i = u % p->picked, from = 0, to = 0;
+    count = situ__min_i64(SITU__BLOCK, situ__min_i64(p->picked - i, end - u));
+    const int64_t *index = situ__index_block(p->index, i, count, block);
+    if (situ__index_outside(index, count, p->bound)) {
+      atomic_store(&p->bad, true);
+      return;
     }
-    from = block[i - first] * from_dim;
     for (int d = p->dim - 1; d >= 0; outer /= p->x->size[d--]) {
       from += outer % p->x->size[d] * p->x->stride[d];
       to += outer % p->x->size[d] * p->y->stride[d];
     }
-    copy_slice(p, situ__cpu_data(p->y) + to * (int64_t)p->size, situ__cpu_data(p->x) + from * (int64_t)p->size);
+    const char *x = situ__cpu_data(p->x) + from * (int64_t)p->size;
+    char *y = situ__cpu_data(p->y) + (to + i * to_dim) * (int64_t)p->size;
+    for (int64_t k = 0; k < count; k++) copy_slice(p, y + k * to_dim * (int64_t)p->size, x + index[k] * from_dim * (int64_t)p->size);
   }
 }
 
@@ -98,7 +103,7 @@ static void pick(char *to, int64_t to_step, const char *from, int64_t step, int6
 
 /* Elements [begin, end) in row-major order, a row of the last dimension at a time. */
 static void pick_elements(int64_t begin, int64_t end, void *payload) {
-  const plan *p = payload;
+  plan *p = payload;
   const situ_view_desc *x = p->x, *y = p->y;
   int last = y->ndim - 1;
   int64_t row = last < 0 ? 1 : y->size[last], along = last < 0 ? 0 : x->stride[p->dim];
@@ -110,8 +115,12 @@ static void pick_elements(int64_t begin, int64_t end, void *payload) {
       to += rest % y->size[d] * y->stride[d];
       if (d != p->dim) from += rest % y->size[d] * x->stride[d];
     }
-    situ__cpu_load(p->index, at, count, SITU__I64, block);
-    pick(situ__cpu_data(y) + to * (int64_t)p->size, to_step, situ__cpu_data(x) + from * (int64_t)p->size, step, along, block,
+    const int64_t *index = situ__index_block(p->index, at, count, block);
+    if (situ__index_outside(index, count, p->bound)) {
+      atomic_store(&p->bad, true);
+      return;
+    }
+    pick(situ__cpu_data(y) + to * (int64_t)p->size, to_step, situ__cpu_data(x) + from * (int64_t)p->size, step, along, index,
          count, p->size);
   }
 }
@@ -120,17 +129,16 @@ situ_status situ__cpu_gather(int index, const situ_work *work) {
   (void)index;
   plan p = { .x = work->in[0], .index = work->in[1], .y = work->out[0], .dim = (int)work->integer[0] };
   p.size = situ_dtype_size((situ_dtype)p.x->dtype);
-  char what[64];
-  int64_t bound = p.x->ndim ? p.x->size[p.dim] : 1;
-  (void)snprintf(what, sizeof what, "dimension %d, whose size is %lld", p.dim, (long long)bound);
-  situ_status status = situ__check_index("gather", p.index, bound, NULL, what);
-  if (status != SITU_OK) return status;
+  p.bound = p.x->ndim ? p.x->size[p.dim] : 1;
   if (work->op & SITU_INDEX_ELEMENTS) {
     situ__parallel(p.y->numel, GRAIN, pick_elements, &p);
-    return SITU_OK;
+  } else {
+    merge_inner(&p);
+    p.picked = p.index->numel;
+    situ__parallel(p.y->numel / p.inner, situ__max_i64(1, GRAIN / p.inner), copy_slices, &p);
   }
-  merge_inner(&p);
-  p.picked = p.index->numel;
-  situ__parallel(p.y->numel / p.inner, situ__max_i64(1, GRAIN / p.inner), copy_slices, &p);
-  return SITU_OK;
+  if (!atomic_load(&p.bad)) return SITU_OK;
+  char what[64];
+  (void)snprintf(what, sizeof what, "dimension %d, whose size is %lld", p.dim, (long long)p.bound);
+  return situ__refuse_index("gather", p.index, p.bound, NULL, what);
 }

@@ -18,20 +18,28 @@ typedef struct check {
   atomic_bool           bad;
 } check;
 
-static bool outside(const check *c, int64_t i) {
-  return (uint64_t)i >= (uint64_t)c->bound && !(c->allowed && i == *c->allowed);
+const int64_t *situ__index_block(const situ_view_desc *index, int64_t first, int64_t count, int64_t *buffer) {
+  if (index->contiguous && index->dtype == SITU_I64) return (const int64_t *)(const void *)situ__cpu_data(index) + first;
+  situ__cpu_load(index, first, count, SITU__I64, buffer);
+  return buffer;
+}
+
+bool situ__index_outside(const int64_t *index, int64_t count, int64_t bound) {
+  int bad = 0;  /* no way out of the loop: it can be vectorised */
+  for (int64_t i = 0; i < count; i++) bad |= (uint64_t)index[i] >= (uint64_t)bound;
+  return bad;
 }
 
 static void look(int64_t begin, int64_t end, void *payload) {
   check *c = payload;
-  int64_t block[SITU__BLOCK], allowed = c->allowed ? *c->allowed : 0, last = situ__min_i64(end * CHUNK, c->index->numel);
+  int64_t block[SITU__BLOCK], last = situ__min_i64(end * CHUNK, c->index->numel);
   for (int64_t at = begin * CHUNK, count; at < last; at += count) {
     count = situ__min_i64(SITU__BLOCK, last - at);
-    situ__cpu_load(c->index, at, count, SITU__I64, block);
+    const int64_t *index = situ__index_block(c->index, at, count, block);
     int bad = 0;
-    for (int64_t i = 0; i < count; i++) bad |= ((uint64_t)block[i] >= (uint64_t)c->bound) & (block[i] != allowed);
-    /* Without an exception, 0 was one: it is outside only of nothing. */
-    if (!c->allowed && c->bound <= 0) bad = 1;
+    if (!c->allowed) bad = situ__index_outside(index, count, c->bound);
+    else
+      for (int64_t i = 0; i < count; i++) bad |= ((uint64_t)index[i] >= (uint64_t)c->bound) & (index[i] != *c->allowed);
     if (bad) atomic_store(&c->bad, true);
   }
 }
@@ -46,15 +54,16 @@ static void position(const situ_view_desc *v, int64_t i, char *text, size_t size
     length += (size_t)snprintf(text + length, size - length, "%s%lld", d ? ", " : "", (long long)at[d]);
 }
 
-static SITU_COLD situ_status refuse(const check *c, const char *op, const char *what) {
-  for (int64_t i = 0; i < c->index->numel; i++) {
+situ_status situ__refuse_index(const char *op, const situ_view_desc *index, int64_t bound, const int64_t *allowed,
+                               const char *what) {
+  for (int64_t i = 0; i < index->numel; i++) {
     int64_t value;
     char text[SITU_MAX_DIMS * 24];
-    situ__cpu_load(c->index, i, 1, SITU__I64, &value);
-    if (!outside(c, value)) continue;
-    position(c->index, i, text, sizeof text);
+    situ__cpu_load(index, i, 1, SITU__I64, &value);
+    if ((uint64_t)value < (uint64_t)bound || (allowed && value == *allowed)) continue;
+    position(index, i, text, sizeof text);
     return situ__fail(SITU_E_INDEX, op, "index %lld at [%s] is outside 0..%lld of %s", (long long)value, text,
-                      (long long)c->bound - 1, what);
+                      (long long)bound - 1, what);
   }
   return situ__fail(SITU_E_STATE, op, "indices changed while they were read");
 }
@@ -63,7 +72,7 @@ situ_status situ__check_index(const char *op, const situ_view_desc *index, int64
                               const char *what) {
   check c = { .index = index, .bound = bound, .allowed = allowed };
   situ__parallel(situ__ceil_div(index->numel, CHUNK), 1, look, &c);
-  return atomic_load(&c.bad) ? refuse(&c, op, what) : SITU_OK;
+  return atomic_load(&c.bad) ? situ__refuse_index(op, index, bound, allowed, what) : SITU_OK;
 }
 
 void situ__copy_elements(char *to, int64_t to_step, const char *from, int64_t from_step, int64_t count, size_t size) {

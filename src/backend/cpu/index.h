@@ -5,10 +5,18 @@
 
 #include "fold.h"
 
-/* SITU_OK if every element of index (i64 or i32, any strides) is in 0..bound-1 or equals `allowed` (-1: none is). Else
-   SITU_E_INDEX, recorded under op with value, position and bound; `what` names what is indexed. */
+/* Elements [first, + count) of index (i64 or i32, any strides), where they lie or through buffer. */
+const int64_t *situ__index_block(const situ_view_desc *index, int64_t first, int64_t count, int64_t *buffer);
+/* Is one of them outside 0..bound-1? */
+bool situ__index_outside(const int64_t *index, int64_t count, int64_t bound);
+
+/* SITU_OK if every element of index is in 0..bound-1 or equals *allowed (NULL: none is allowed). Else SITU_E_INDEX, recorded
+   under op with value, position and bound; `what` names what is indexed. */
 situ_status situ__check_index(const char *op, const situ_view_desc *index, int64_t bound, const int64_t *allowed,
                               const char *what);
+/* What it records; to be called when an index is known to be outside. */
+situ_status situ__refuse_index(const char *op, const situ_view_desc *index, int64_t bound, const int64_t *allowed,
+                               const char *what) SITU_COLD;
 
 /* Copies count elements of size bytes; strides are in elements. */
 void situ__copy_elements(char *to, int64_t to_step, const char *from, int64_t from_step, int64_t count, size_t size);

@@ -9,14 +9,19 @@
 #include <stdatomic.h>
 #include <string.h>
 
-enum { GRAIN = 8192, PARTS = 64, ON_STACK = 1024 };
+enum {
+  GRAIN = 8192,
+  PARTS = 64,
+  ON_STACK = 1024,
+  APART = 40  /* elements between rows of scratch: rows a multiple of 4 KiB apart get in each other's way in the cache */
+};
 
 typedef struct plan {
   const situ_work         *work;
   situ__lane               lane;
-  size_t                   size;
+  size_t                   size, row;            /* bytes of an element, and of a row of scratch */
   const situ__row_kernels *kernels;
-  bool                     centred, gradient, wants_weight, wants_bias;
+  bool                     centred, gradient;
   int64_t                  rows, width, chunk;   /* chunk: rows of a part */
   const void              *weight, *bias;        /* in the lane */
   void                    *mean, *rstd;
@@ -44,7 +49,7 @@ static void part_rows(const plan *p, situ__norm_rows *n, int64_t first, int64_t 
   int64_t step = direct ? rows : 1;
   for (int64_t r = first; r < first + rows; r += step) {
     int64_t at = r * p->width * (int64_t)p->size;
-    char *lx = room, *lg = room + (size_t)p->width * p->size, *ly = lg + (size_t)p->width * p->size;
+    char *lx = room, *lg = room + p->row, *ly = room + 2 * p->row;
     if (direct) {
       lx = situ__cpu_data(x) + at;
       lg = g ? situ__cpu_data(g) + at : NULL;
@@ -68,8 +73,8 @@ static void part_rows(const plan *p, situ__norm_rows *n, int64_t first, int64_t 
 static void parts(int64_t begin, int64_t end, void *payload) {
   plan *p = payload;
   /* Three rows for part_rows, where it converts, and two for the gradient. */
-  size_t row = (size_t)p->width * p->size, bytes = p->gradient || !native(p, p->work->in[0]) ? 5 * row : 0;
-  double stack[5 * ON_STACK];
+  size_t row = p->row, bytes = p->gradient || !native(p, p->work->in[0]) ? 5 * row : 0;
+  double stack[5 * (ON_STACK + APART)];
   char *room = bytes <= sizeof stack ? (char *)stack : situ__alloc(bytes);
   if (!room) {
     atomic_store(&p->no_memory, true);
@@ -77,12 +82,12 @@ static void parts(int64_t begin, int64_t end, void *payload) {
   }
   for (int64_t k = begin; k < end; k++) {
     situ__norm_rows n = { .centred = p->centred, .width = p->width, .eps = p->work->scalar[0], .weight = p->weight,
-                          .bias = p->bias, .scratch = room + 3 * row };
+                          .bias = p->bias, .scratch = { room + 3 * row, room + 4 * row } };
     if (p->parts) {
       char *own = p->parts + 2 * (size_t)k * row;
       memset(own, 0, 2 * row);
-      n.dweight = p->wants_weight ? own : NULL;
-      n.dbias = p->wants_bias ? own + row : NULL;
+      n.dweight = own;
+      n.dbias = own + row;
     }
     part_rows(p, &n, k * p->chunk, situ__min_i64(p->chunk, p->rows - k * p->chunk), room);
   }
@@ -91,7 +96,7 @@ static void parts(int64_t begin, int64_t end, void *payload) {
 
 /* Adds up `count` parts of a parameter's gradient, which lie two rows apart; room holds one row. */
 static void add_parts(const plan *p, const situ_view_desc *to, const char *first, int64_t count, char *room) {
-  situ__fold_block k = { first, 1, count, p->width, 2 * p->width };
+  situ__fold_block k = { first, 1, count, p->width, 2 * (int64_t)(p->row / p->size) };
   situ__fold_kernels_for(p->lane)->fold(SITU__FOLD_SUM, SITU__MAP_NONE, 0, &k, room, NULL);
   situ__cpu_store(to, 0, p->width, p->lane, room);
 }
@@ -115,15 +120,13 @@ situ_status situ__cpu_norm(int index, const situ_work *work) {
   const situ_view_desc *dweight = p.gradient ? work->out[1] : NULL, *dbias = p.gradient && p.centred ? work->out[2] : NULL;
   p.mean = mean ? situ__cpu_data(mean) : NULL;
   p.rstd = situ__cpu_data(rstd);
-  p.wants_weight = dweight;
-  p.wants_bias = dbias;
 
   p.chunk = situ__max_i64(1, GRAIN / p.width);
   if (p.gradient) p.chunk = situ__max_i64(p.chunk, situ__ceil_div(p.rows, PARTS));
   int64_t count = situ__max_i64(1, situ__ceil_div(p.rows, p.chunk));  /* gradients of no rows are 0 */
   const situ_view_desc *w = work->in[weight], *b = !p.gradient && p.centred ? work->in[2] : NULL;
-  size_t row = (size_t)p.width * p.size, vectors = (w && !native(&p, w) ? row : 0) + (b && !native(&p, b) ? row : 0);
-  size_t sums = dweight || dbias ? 2 * (size_t)count * row : 0, bytes = vectors + (sums ? sums + row : 0);
+  size_t row = p.row = ((size_t)p.width + APART) * p.size, vectors = (w && !native(&p, w) ? row : 0) + (b && !native(&p, b) ? row : 0);
+  size_t sums = p.gradient ? 2 * (size_t)count * row : 0, bytes = vectors + (sums ? sums + row : 0);
   char *memory = bytes ? situ__alloc(bytes) : NULL, *room = memory;
   if (bytes && !memory) return situ__no_memory("norm", bytes);
   p.weight = vector(&p, w, &room);

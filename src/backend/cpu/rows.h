@@ -9,7 +9,7 @@
 enum { SITU__COLUMNS = 256 };  /* the widest strip of columns of a call */
 
 /* Operands of one kind of norm, for one row after the other. Centred is layer_norm, else rms_norm (no mean, no bias).
-   weight, bias, dx, dweight and dbias may be NULL; dweight and dbias are added to. */
+   weight, bias and dx may be NULL; the gradient adds to dweight and dbias. */
 typedef struct situ__norm_rows {
   bool        centred;
   int64_t     rows, width;
@@ -18,7 +18,7 @@ typedef struct situ__norm_rows {
   void       *y, *mean, *rstd;
   const void *g;
   void       *dx, *dweight, *dbias;
-  void       *scratch;            /* 2 * width elements, for the gradient */
+  void       *scratch[2];         /* width elements each, for the gradient */
 } situ__norm_rows;
 
 typedef struct situ__row_kernels {

@@ -26,11 +26,15 @@ static situ__lane lane(const plan *p) { return p->real ? SITU__F64 : SITU__I64; 
 
 /* block[i] becomes the sum up to it. */
 static sum run(const plan *p, sum total, sum *block, int64_t count) {
-  if (p->real)
-    for (int64_t i = 0; i < count; i++) block[i].real = total.real += block[i].real;
-  else
-    for (int64_t i = 0; i < count; i++) block[i].whole = total.whole += block[i].whole;
-  return total;
+  /* Locals, as a total in memory would be waited for at every element. */
+  double real = total.real;
+  uint64_t whole = total.whole;
+  if (p->real) {
+    for (int64_t i = 0; i < count; i++) block[i].real = real += block[i].real;
+    return (sum){ .real = real };
+  }
+  for (int64_t i = 0; i < count; i++) block[i].whole = whole += block[i].whole;
+  return (sum){ .whole = whole };
 }
 
 /* Unit: one chunk of one line; writes its sums, or only its total. */

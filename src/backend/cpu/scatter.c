@@ -23,26 +23,35 @@ typedef struct plan {
   int64_t               strips;
 } plan;
 
-/* y[at[i]] takes in v[i]. */
-static void write_f32(float *y, const int64_t *at, const float *v, int64_t count, bool add, float alpha) {
-  if (!add) for (int64_t i = 0; i < count; i++) y[at[i]] = v[i];
-  else for (int64_t i = 0; i < count; i++) y[at[i]] += alpha * v[i];
-}
-static void write_f64(double *y, const int64_t *at, const double *v, int64_t count, bool add, double alpha) {
-  if (!add) for (int64_t i = 0; i < count; i++) y[at[i]] = v[i];
-  else for (int64_t i = 0; i < count; i++) y[at[i]] += alpha * v[i];
-}
-static void write_i64(uint64_t *y, const int64_t *at, const uint64_t *v, int64_t count, bool add, int64_t alpha) {
-  if (!add) for (int64_t i = 0; i < count; i++) y[at[i]] = v[i];
-  else for (int64_t i = 0; i < count; i++) y[at[i]] += (uint64_t)alpha * v[i];
-}
-static void take_in(const plan *p, const int64_t *at, const void *v, int64_t count) {
-  void *y = situ__cpu_data(&p->y);
-  switch (p->lane) {
-  case SITU__F32: write_f32(y, at, v, count, p->add, (float)p->alpha); break;
-  case SITU__F64: write_f64(y, at, v, count, p->add, p->alpha); break;
-  default: write_i64(y, at, v, count, p->add, (int64_t)p->alpha);
+/* y[at[i] * along] takes in v[i]; without `at`, y[i] does. */
+#define TAKE_IN(name, type, factor)                                                                \
+  static void name(type *restrict y, const int64_t *restrict at, int64_t along, const type *restrict v, int64_t count, \
+                   bool add, factor alpha) {                                                       \
+    if (at && add) for (int64_t i = 0; i < count; i++) y[at[i] * along] += alpha * v[i];           \
+    else if (at) for (int64_t i = 0; i < count; i++) y[at[i] * along] = v[i];                      \
+    else if (add) for (int64_t i = 0; i < count; i++) y[i] += alpha * v[i];                        \
+    else for (int64_t i = 0; i < count; i++) y[i] = v[i];                                          \
   }
+TAKE_IN(take_in_f32, float, float)
+TAKE_IN(take_in_f64, double, double)
+TAKE_IN(take_in_i64, uint64_t, uint64_t)
+
+static void take_in(const plan *p, int64_t base, const int64_t *at, int64_t along, const void *v, int64_t count) {
+  void *y = situ__cpu_data(&p->y) + base * (int64_t)situ__lane_size(p->lane);
+  switch (p->lane) {
+  case SITU__F32: take_in_f32(y, at, along, v, count, p->add, (float)p->alpha); break;
+  case SITU__F64: take_in_f64(y, at, along, v, count, p->add, p->alpha); break;
+  default: take_in_i64(y, at, along, v, count, p->add, (uint64_t)(int64_t)p->alpha);
+  }
+}
+
+/* Elements [first, + count) of src in the lane, where they lie or through buffer. */
+static const void *values(const plan *p, int64_t first, int64_t count, void *buffer) {
+  const situ_view_desc *v = p->src;
+  if (v->contiguous && situ__cpu_native((situ_dtype)v->dtype, p->lane))
+    return situ__cpu_data(v) + first * (int64_t)situ__lane_size(p->lane);
+  situ__cpu_load(v, first, count, p->lane, buffer);
+  return buffer;
 }
 
 /* Where element i of the dimensions before (or after) dim of src lies in y, dim itself aside. */
@@ -52,31 +61,41 @@ static int64_t place(const plan *p, int first, int end, int64_t i) {
   return at;
 }
 
-/* Single elements along the last dimension: index and src are read in long pieces. */
+/* Single elements along the last dimension, or slices of one. */
 static void along_last(const plan *p, int64_t outer) {
-  int64_t base = place(p, 0, p->dim, outer), at[SITU__BLOCK];
-  double values[SITU__BLOCK];
+  int64_t base = place(p, 0, p->dim, outer), index[SITU__BLOCK];
+  double buffer[SITU__BLOCK];
   for (int64_t i = 0, count; i < p->count; i += count) {
     count = situ__min_i64(SITU__BLOCK, p->count - i);
-    situ__cpu_load(p->index, (p->slices ? 0 : outer * p->count) + i, count, SITU__I64, at);
-    situ__cpu_load(p->src, outer * p->count + i, count, p->lane, values);
-    for (int64_t k = 0; k < count; k++) at[k] = base + at[k] * p->along;
-    take_in(p, at, values, count);
+    const int64_t *at = situ__index_block(p->index, (p->slices ? 0 : outer * p->count) + i, count, index);
+    take_in(p, base, at, p->along, values(p, outer * p->count + i, count, buffer), count);
   }
 }
 
-/* A strip of inner elements, one index (or one row of them) after the other. */
-static void strip_by_strip(const plan *p, int64_t outer, int64_t first, int64_t columns) {
-  int64_t base = place(p, 0, p->dim, outer), beside[STRIP], at[STRIP], index[STRIP];
-  double values[STRIP];
-  for (int64_t j = 0; j < columns; j++) beside[j] = base + place(p, p->dim + 1, p->src->ndim, first + j);
+/* A strip of every slice; y's lie together as those of src do. */
+static void slices(const plan *p, int64_t outer, int64_t first, int64_t columns) {
+  int64_t base = place(p, 0, p->dim, outer) + first, index[SITU__BLOCK];
+  double buffer[STRIP];
+  for (int64_t i = 0, count; i < p->count; i += count) {
+    count = situ__min_i64(SITU__BLOCK, p->count - i);
+    const int64_t *at = situ__index_block(p->index, i, count, index);
+    for (int64_t k = 0; k < count; k++) {
+      const void *v = values(p, (outer * p->count + i + k) * p->inner + first, columns, buffer);
+      take_in(p, base + at[k] * p->along, NULL, 0, v, columns);
+    }
+  }
+}
+
+/* A strip of inner elements, each with an index of its own. */
+static void elements(const plan *p, int64_t outer, int64_t first, int64_t columns) {
+  int64_t base = place(p, 0, p->dim, outer), beside[STRIP], at[STRIP], buffer[STRIP];
+  double v[STRIP];
+  for (int64_t j = 0; j < columns; j++) beside[j] = place(p, p->dim + 1, p->src->ndim, first + j);
   for (int64_t i = 0; i < p->count; i++) {
     int64_t from = (outer * p->count + i) * p->inner + first;
-    if (p->slices) situ__cpu_load(p->index, i, 1, SITU__I64, index);
-    else situ__cpu_load(p->index, from, columns, SITU__I64, index);
-    for (int64_t j = 0; j < columns; j++) at[j] = beside[j] + index[p->slices ? 0 : j] * p->along;
-    situ__cpu_load(p->src, from, columns, p->lane, values);
-    take_in(p, at, values, columns);
+    const int64_t *index = situ__index_block(p->index, from, columns, buffer);
+    for (int64_t j = 0; j < columns; j++) at[j] = beside[j] + index[j] * p->along;
+    take_in(p, base, at, 1, values(p, from, columns, v), columns);
   }
 }
 
@@ -85,7 +104,8 @@ static void scatter(int64_t begin, int64_t end, void *payload) {
   for (int64_t u = begin; u < end; u++) {
     int64_t outer = u / p->strips, first = u % p->strips * STRIP;
     if (p->inner == 1) along_last(p, outer);
-    else strip_by_strip(p, outer, first, situ__min_i64(STRIP, p->inner - first));
+    else if (p->slices) slices(p, outer, first, situ__min_i64(STRIP, p->inner - first));
+    else elements(p, outer, first, situ__min_i64(STRIP, p->inner - first));
   }
 }
 

@@ -39,26 +39,30 @@ static uint64_t float_key(uint64_t bits, uint64_t sign, uint64_t infinity) {
   return bits & sign ? sign - magnitude : sign | magnitude;
 }
 
-static uint64_t key_at(const plan *p, const char *at) {
-  uint8_t u8; uint16_t u16; uint32_t u32; uint64_t u64;
+#define KEYS(bits, expression)                                                                     \
+  for (int64_t i = 0; i < count; i++, at += step) {                                                \
+    uint##bits##_t v;                                                                              \
+    memcpy(&v, at, sizeof v);                                                                      \
+    to[i] = (item){ (uint64_t)(expression) ^ flip, i };                                            \
+  }                                                                                                \
+  break
+static void read_keys(const plan *p, const char *at, size_t step, item *to) {
+  int64_t count = p->lines.size;
+  uint64_t flip = p->descending ? UINT64_MAX >> (64 - 8 * p->bytes) : 0;
   switch ((situ_dtype)p->x->dtype) {
   case SITU_BOOL:
-  case SITU_U8: memcpy(&u8, at, 1); return u8;
-  case SITU_I8: memcpy(&u8, at, 1); return u8 ^ 0x80u;
-  case SITU_I16: memcpy(&u16, at, 2); return u16 ^ 0x8000u;
-  case SITU_I32: memcpy(&u32, at, 4); return u32 ^ 0x80000000u;
-  case SITU_F16: memcpy(&u16, at, 2); return float_key(u16, 0x8000u, 0x7c00u);
-  case SITU_BF16: memcpy(&u16, at, 2); return float_key(u16, 0x8000u, 0x7f80u);
-  case SITU_F32: memcpy(&u32, at, 4); return float_key(u32, 0x80000000u, 0x7f800000u);
-  case SITU_F64: memcpy(&u64, at, 8); return float_key(u64, 1ull << 63, 0x7ffull << 52);
-  default: memcpy(&u64, at, 8); return u64 ^ 1ull << 63;
+  case SITU_U8: KEYS(8, v);
+  case SITU_I8: KEYS(8, v ^ 0x80u);
+  case SITU_I16: KEYS(16, v ^ 0x8000u);
+  case SITU_I32: KEYS(32, v ^ 0x80000000u);
+  case SITU_F16: KEYS(16, float_key(v, 0x8000u, 0x7c00u));
+  case SITU_BF16: KEYS(16, float_key(v, 0x8000u, 0x7f80u));
+  case SITU_F32: KEYS(32, float_key(v, 0x80000000u, 0x7f800000u));
+  case SITU_F64: KEYS(64, float_key(v, 1ull << 63, 0x7ffull << 52));
+  default: KEYS(64, v ^ 1ull << 63);
   }
 }
-
-static void read_keys(const plan *p, const char *line, size_t step, item *to) {
-  uint64_t flip = p->descending ? UINT64_MAX >> (64 - 8 * p->bytes) : 0;
-  for (int64_t i = 0; i < p->lines.size; i++) to[i] = (item){ key_at(p, line + (size_t)i * step) ^ flip, i };
-}
+#undef KEYS
 
 /* ---- order ---- */
 
@@ -113,8 +117,19 @@ static uint64_t kth_key(const item *items, int64_t count, int64_t k, int bytes, 
   return key;
 }
 
-/* Moves the k smallest to the front, in their old order. */
+/* Moves the k smallest to the front; few of them in order, many in their old order. */
 static void keep_smallest(item *items, int64_t count, int64_t k, int bytes) {
+  if (k <= FEW) {
+    insert_all(items, k);
+    for (int64_t i = k; i < count; i++) {
+      item one = items[i];
+      if (one.key >= items[k - 1].key) continue;
+      int64_t to = k - 1;
+      for (; to > 0 && items[to - 1].key > one.key; to--) items[to] = items[to - 1];
+      items[to] = one;
+    }
+    return;
+  }
   int64_t equal, kept = 0;
   uint64_t key = kth_key(items, count, k, bytes, &equal);
   for (int64_t i = 0; i < count; i++)

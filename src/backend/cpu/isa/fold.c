@@ -1,7 +1,7 @@
 /* Folds of blocks, compiled for each instruction set: f32, f64 and i64 from one text.
    SPDX-License-Identifier: MIT */
 #include "backend/cpu/fold.h"
-#include "backend/cpu/isa/loops.h"
+#include "backend/cpu/isa/exp.h"
 #include "kernels/vector_math.h"
 
 #include <stdlib.h>
@@ -35,13 +35,16 @@
 #define IS_NAN(v) ((v) != (v))
 #define T float
 #define LANE(name) name##_f32
+#define EXP(v) situ__exp_f32(v)
 #include "backend/cpu/isa/fold_steps.h"
 #include "backend/cpu/isa/fold_lane.h"
 #undef T
 #undef LANE
+#undef EXP
 
 #define T double
 #define LANE(name) name##_f64
+#define EXP(v) exp(v)
 #include "backend/cpu/isa/fold_steps.h"
 #include "backend/cpu/isa/fold_lane.h"
 

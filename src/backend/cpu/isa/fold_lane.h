@@ -39,6 +39,7 @@ static void LANE(plain)(situ__fold f, const situ__fold_block *k, T *a) {
   case SITU__FOLD_PROD: LANE(groups)(SITU__FOLD_PROD, k, a); break;
   case SITU__FOLD_MIN: LANE(groups)(SITU__FOLD_MIN, k, a); break;
   case SITU__FOLD_MAX: LANE(groups)(SITU__FOLD_MAX, k, a); break;
+  case SITU__FOLD_TOP: LANE(groups)(SITU__FOLD_TOP, k, a); break;
   default: LANE(groups)(SITU__FOLD_SUM, k, a);
   }
 }
@@ -69,7 +70,7 @@ ALWAYS_INLINE void LANE(centred)(bool square, const situ__fold_block *k, const T
       const T *restrict x = (const T *)k->x + (g * k->rows + r) * k->ld;
       for (int64_t j = 0; j < k->width; j++) {
         T d = x[j] - centre[j];
-        to[j] = square ? d * d : exp(d);
+        to[j] = square ? d * d : EXP(d);
       }
     }
 }
@@ -80,9 +81,23 @@ ALWAYS_INLINE void LANE(centred_runs)(bool square, const situ__fold_block *k, co
     T c = centre[g];
     for (int64_t r = 0; r < k->rows; r++) {
       T d = x[r] - c;
-      to[g * k->rows + r] = square ? d * d : exp(d);
+      to[g * k->rows + r] = square ? d * d : EXP(d);
     }
   }
+}
+
+/* Sum of exp(x - centre) of a run of WIDE elements or more, which need not be written down. */
+ALWAYS_INLINE T LANE(exp_total)(const T *restrict x, int64_t count, T centre) {
+  T sum[WIDE] = { 0 };
+  int64_t i = 0;
+  while (i + WIDE <= count) {
+    T part[WIDE] = { 0 };
+    for (int64_t last = i + 16 * WIDE; i < last && i + WIDE <= count; i += WIDE)
+      for (int j = 0; j < WIDE; j++) part[j] += EXP(x[i + j] - centre);
+    for (int j = 0; j < WIDE; j++) sum[j] += part[j];
+  }
+  for (int j = 0; i < count; i++, j++) sum[j] += EXP(x[i] - centre);
+  return LANE(run)(SITU__FOLD_SUM, sum, WIDE);
 }
 
 ALWAYS_INLINE T LANE(finite)(T max) { return max - max == 0 || IS_NAN(max) ? max : 0; }
@@ -91,12 +106,16 @@ ALWAYS_INLINE T LANE(finite)(T max) { return max - max == 0 || IS_NAN(max) ? max
 static void LANE(around)(situ__fold f, const situ__fold_block *k, T *a, T *b) {
   bool moments = f == SITU__FOLD_MOMENTS;
   T centre[SITU__FOLD_BLOCK], copy[SITU__FOLD_BLOCK];
-  LANE(plain)(moments ? SITU__FOLD_SUM : SITU__FOLD_MAX, k, a);
+  LANE(plain)(moments ? SITU__FOLD_SUM : SITU__FOLD_TOP, k, a);
   for (int64_t j = 0; j < k->groups * k->width; j++) {
     if (moments) a[j] /= (T)k->rows;
     centre[j] = moments ? a[j] : LANE(finite)(a[j]);
   }
   bool runs = k->width == 1 && k->ld == 1;
+  if (runs && !moments && k->rows >= WIDE) {
+    for (int64_t g = 0; g < k->groups; g++) b[g] = LANE(exp_total)((const T *)k->x + g * k->rows, k->rows, centre[g]);
+    return;
+  }
   if (runs && moments) LANE(centred_runs)(true, k, centre, copy);
   else if (runs) LANE(centred_runs)(false, k, centre, copy);
   else if (moments) LANE(centred)(true, k, centre, copy);
@@ -147,8 +166,8 @@ static void LANE(merge)(situ__fold f, int64_t count, void *a_, void *b_, int64_t
     for (int64_t j = 0; j < count; j++) {
       T max = LANE(step)(SITU__FOLD_MAX, a[j], c[j]), to = LANE(finite)(max);
       /* A sum of 0 has only -inf behind it: it adds nothing, whatever its factor. */
-      T left = b[j] == 0 ? 0 : b[j] * exp(LANE(finite)(a[j]) - to);
-      T right = d[j] == 0 ? 0 : d[j] * exp(LANE(finite)(c[j]) - to);
+      T left = b[j] == 0 ? 0 : b[j] * EXP(LANE(finite)(a[j]) - to);
+      T right = d[j] == 0 ? 0 : d[j] * EXP(LANE(finite)(c[j]) - to);
       a[j] = max;
       b[j] = left + right;
     }

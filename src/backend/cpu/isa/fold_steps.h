@@ -9,6 +9,7 @@ ALWAYS_INLINE T LANE(step)(situ__fold fold, T a, T b) {
   case SITU__FOLD_PROD: return TIMES(a, b);
   case SITU__FOLD_MIN: return IS_NAN(b) ? b : least;
   case SITU__FOLD_MAX: return IS_NAN(b) ? b : greatest;
+  case SITU__FOLD_TOP: return greatest;
   default: return PLUS(a, b);
   }
 }

@@ -1,7 +1,7 @@
 /* Softmax, norms and their gradients, compiled for each instruction set: f32 and f64 from one text.
    SPDX-License-Identifier: MIT */
 #include "backend/cpu/rows.h"
-#include "backend/cpu/isa/loops.h"
+#include "backend/cpu/isa/exp.h"
 #include "kernels/vector_math.h"
 
 #include <string.h>
@@ -13,13 +13,16 @@
 
 #define T float
 #define LANE(name) name##_f32
+#define EXP(v) situ__exp_f32(v)
 #include "backend/cpu/isa/fold_steps.h"
 #include "backend/cpu/isa/rows_lane.h"
 #undef T
 #undef LANE
+#undef EXP
 
 #define T double
 #define LANE(name) name##_f64
+#define EXP(v) exp(v)
 #include "backend/cpu/isa/fold_steps.h"
 #include "backend/cpu/isa/rows_lane.h"
 #undef T

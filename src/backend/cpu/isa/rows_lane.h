@@ -5,14 +5,15 @@
 /* ---- softmax ---- */
 
 ALWAYS_INLINE void LANE(exp_off)(const T *restrict x, T centre, int64_t count, T *restrict y) {
-  for (int64_t i = 0; i < count; i++) y[i] = exp(x[i] - centre);
+  for (int64_t i = 0; i < count; i++) y[i] = EXP(x[i] - centre);
 }
 
+/* A NaN in a row reaches every element of it through the sum: the maximum need not look for it. */
 static void LANE(softmax)(bool log_of, const void *x_, void *y_, int64_t rows, int64_t width) {
   for (int64_t r = 0; r < rows; r++) {
     const T *restrict x = (const T *)x_ + r * width;
     T *restrict y = (T *)y_ + r * width;
-    T max = LANE(total)(SITU__FOLD_MAX, x, width);
+    T max = LANE(total)(SITU__FOLD_TOP, x, width);
     LANE(exp_off)(x, max, width, y);
     T sum = LANE(total)(SITU__FOLD_SUM, y, width), factor = 1 / sum, shift = log(sum);
     if (log_of)
@@ -25,11 +26,11 @@ static void LANE(softmax)(bool log_of, const void *x_, void *y_, int64_t rows, i
 static void LANE(softmax_columns)(bool log_of, const void *x_, void *y_, int64_t rows, int64_t width, int64_t ld) {
   const T *x = x_;
   T *y = y_, max[SITU__COLUMNS], sum[SITU__COLUMNS];
-  LANE(columns)(SITU__FOLD_MAX, x, ld, rows, width, max);
+  LANE(columns)(SITU__FOLD_TOP, x, ld, rows, width, max);
   for (int64_t r = 0; r < rows; r++) {
     const T *restrict from = x + r * ld;
     T *restrict to = y + r * ld;
-    for (int64_t j = 0; j < width; j++) to[j] = exp(from[j] - max[j]);
+    for (int64_t j = 0; j < width; j++) to[j] = EXP(from[j] - max[j]);
   }
   LANE(columns)(SITU__FOLD_SUM, y, ld, rows, width, sum);
   for (int64_t j = 0; j < width; j++) sum[j] = log_of ? log(sum[j]) : 1 / sum[j];
@@ -50,7 +51,7 @@ static void LANE(softmax_grad)(bool log_of, const void *y_, const void *g_, void
     T *restrict dx = (T *)dx_ + r * width;
     if (log_of) {
       T sum = LANE(total)(SITU__FOLD_SUM, g, width);
-      for (int64_t i = 0; i < width; i++) dx[i] = g[i] - exp(y[i]) * sum;
+      for (int64_t i = 0; i < width; i++) dx[i] = g[i] - EXP(y[i]) * sum;
     } else {
       for (int64_t i = 0; i < width; i++) dx[i] = y[i] * g[i];
       T sum = LANE(total)(SITU__FOLD_SUM, dx, width);
@@ -73,7 +74,7 @@ static void LANE(softmax_grad_columns)(bool log_of, const void *y_, const void *
     const T *restrict y = (const T *)y_ + r * ld, *restrict g = (const T *)g_ + r * ld;
     T *restrict to = dx + r * ld;
     if (log_of)
-      for (int64_t j = 0; j < width; j++) to[j] = g[j] - exp(y[j]) * sum[j];
+      for (int64_t j = 0; j < width; j++) to[j] = g[j] - EXP(y[j]) * sum[j];
     else
       for (int64_t j = 0; j < width; j++) to[j] = y[j] * (g[j] - sum[j]);
   }
@@ -106,21 +107,29 @@ static void LANE(norm)(const situ__norm_rows *n) {
   }
 }
 
+ALWAYS_INLINE void LANE(norm_grad_row)(bool weighted, const T *restrict x, const T *restrict g, const T *restrict w, T mean,
+                                       T rstd, int64_t width, T *restrict v, T *restrict vh, T *restrict dw,
+                                       T *restrict db) {
+  for (int64_t i = 0; i < width; i++) {
+    T h = (x[i] - mean) * rstd, vi = weighted ? g[i] * w[i] : g[i];
+    v[i] = vi;
+    vh[i] = vi * h;
+    dw[i] += g[i] * h;
+    db[i] += g[i];
+  }
+}
+
 /* With h = (x - mean) rstd and v = g weight: dx = rstd (v - average(v) - h average(v h)), dweight = g h, dbias = g;
    rms_norm has no mean, and so no average(v). */
 static void LANE(norm_grad)(const situ__norm_rows *n) {
-  T *restrict v = n->scratch, *restrict vh = v + n->width;
-  T *restrict dw = n->dweight, *restrict db = n->dbias;
+  T *restrict v = n->scratch[0], *restrict vh = n->scratch[1];
   for (int64_t r = 0; r < n->rows; r++) {
     const T *restrict x = (const T *)n->x + r * n->width, *restrict g = (const T *)n->g + r * n->width, *restrict w = n->weight;
     T mean = n->centred ? ((const T *)n->mean)[r] : 0, rstd = ((const T *)n->rstd)[r];
-    if (dw) for (int64_t i = 0; i < n->width; i++) dw[i] += g[i] * ((x[i] - mean) * rstd);
-    if (db) for (int64_t i = 0; i < n->width; i++) db[i] += g[i];
+    if (w) LANE(norm_grad_row)(true, x, g, w, mean, rstd, n->width, v, vh, n->dweight, n->dbias);
+    else LANE(norm_grad_row)(false, x, g, w, mean, rstd, n->width, v, vh, n->dweight, n->dbias);
     if (!n->dx) continue;
     T *restrict dx = (T *)n->dx + r * n->width;
-    if (w) for (int64_t i = 0; i < n->width; i++) v[i] = g[i] * w[i];
-    else memcpy(v, g, (size_t)n->width * sizeof(T));
-    for (int64_t i = 0; i < n->width; i++) vh[i] = v[i] * ((x[i] - mean) * rstd);
     T a = n->centred ? LANE(total)(SITU__FOLD_SUM, v, n->width) / (T)n->width : 0;
     T b = LANE(total)(SITU__FOLD_SUM, vh, n->width) / (T)n->width * rstd;
     for (int64_t i = 0; i < n->width; i++) dx[i] = rstd * (v[i] - a - (x[i] - mean) * b);
@@ -172,9 +181,9 @@ static void LANE(sums)(bool each, const void *g, const void *x, int64_t count, c
 ALWAYS_INLINE void LANE(exp_by)(int64_t step, const T *restrict x, int64_t count, const T *restrict shift, const T *restrict a,
                                 const T *restrict b, const T *restrict weight, T *restrict y) {
   if (weight)
-    for (int64_t i = 0; i < count; i++) y[i] = exp(x[i] - shift[i * step]) * a[i * step] + b[i * step] * weight[i - i * step];
+    for (int64_t i = 0; i < count; i++) y[i] = EXP(x[i] - shift[i * step]) * a[i * step] + b[i * step] * weight[i - i * step];
   else
-    for (int64_t i = 0; i < count; i++) y[i] = exp(x[i] - shift[i * step]) * a[i * step] + b[i * step];
+    for (int64_t i = 0; i < count; i++) y[i] = EXP(x[i] - shift[i * step]) * a[i * step] + b[i * step];
 }
 static void LANE(exp_affine)(bool each, const void *x, int64_t count, const void *shift, const void *a, const void *b,
                              const void *weight, void *y) {
