@@ -131,7 +131,8 @@ static void check(situ_dtype dtype, const shape *s, int pass, bool bias) {
   drop(&p);
 }
 
-/* Kernels of every parity, larger than the plane with padding, strides that leave a rest, dilation, groups, 1 x 1. */
+/* Kernels of every parity, larger than the plane with padding, strides that leave a rest, dilation, groups, 1 x 1; the last
+   ones need several bands, tasks and partial sums. */
 static const shape shapes[] = {
   { 1, 1, 1, 1, 1, 1, { 1, 1 }, { 1, 1 }, { 0, 0 }, { 1, 1 } },    { 2, 1, 3, 4, 7, 9, { 3, 3 }, { 1, 1 }, { 0, 0 }, { 1, 1 } },
   { 2, 1, 3, 4, 7, 9, { 3, 3 }, { 1, 1 }, { 1, 1 }, { 1, 1 } },    { 3, 1, 2, 5, 11, 8, { 2, 4 }, { 1, 1 }, { 1, 2 }, { 1, 1 } },
@@ -143,7 +144,8 @@ static const shape shapes[] = {
   { 4, 1, 6, 16, 12, 12, { 5, 5 }, { 1, 1 }, { 0, 0 }, { 1, 1 } }, { 5, 1, 1, 6, 28, 28, { 5, 5 }, { 1, 1 }, { 0, 0 }, { 1, 1 } },
   { 2, 1, 3, 4, 1, 50, { 1, 5 }, { 1, 2 }, { 0, 3 }, { 1, 2 } },   { 2, 1, 3, 2, 2, 2, { 5, 5 }, { 1, 1 }, { 2, 2 }, { 1, 1 } },
   { 1, 1, 20, 24, 40, 40, { 3, 3 }, { 1, 1 }, { 1, 1 }, { 1, 1 } }, { 1, 1, 40, 90, 7, 7, { 3, 3 }, { 1, 1 }, { 1, 1 }, { 1, 1 } },
-  { 17, 1, 8, 16, 8, 8, { 3, 3 }, { 1, 1 }, { 1, 1 }, { 1, 1 } },
+  { 17, 1, 8, 16, 8, 8, { 3, 3 }, { 1, 1 }, { 1, 1 }, { 1, 1 } },  { 1, 1, 1, 2, 84, 84, { 5, 5 }, { 1, 1 }, { 0, 0 }, { 1, 1 } },
+  { 12, 1, 8, 12, 20, 20, { 3, 3 }, { 1, 1 }, { 1, 1 }, { 1, 1 } },
 };
 enum { SHAPES = sizeof shapes / sizeof *shapes };
 

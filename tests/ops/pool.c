@@ -15,6 +15,9 @@ static void values(void **state) {
   expect_exact(situ_max_pool2d(x, &ceiled, NULL), SITU_SHAPE(1, 1, 2, 2), 6, 8, 10, 12);
   expect_exact(situ_max_pool2d(situ_select(x, 0, 0), &two, NULL), SITU_SHAPE(1, 1, 2), 6, 8);
   expect_exact(situ_max_pool2d(x, &(situ_pool_options){ .kernel = SITU_DIMS(2), .dilation = SITU_DIMS(2), .stride = SITU_DIMS(1) }, NULL), SITU_SHAPE(1, 1, 1, 2), 11, 12);
+  /* the third window down would begin in the padding: there is none */
+  expect_exact(situ_max_pool2d(x, &(situ_pool_options){ .kernel = SITU_DIMS(2), .padding = SITU_DIMS(1), .ceil_mode = true }, NULL), SITU_SHAPE(1, 1, 2, 3),
+               1, 3, 4, 9, 11, 12);
   expect_exact(situ_avg_pool2d(x, &two), SITU_SHAPE(1, 1, 1, 2), 3.5, 5.5);
   expect_exact(situ_avg_pool2d(x, &ceiled), SITU_SHAPE(1, 1, 2, 2), 3.5, 5.5, 9.5, 11.5);
   expect_exact(situ_avg_pool2d(x, &(situ_pool_options){ .kernel = SITU_DIMS(2), .divisor_override = 2 }), SITU_SHAPE(1, 1, 1, 2), 7, 11);
