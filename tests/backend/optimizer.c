@@ -16,11 +16,14 @@
 
 /* One step of torch.optim for one element, in f64. s: SGD's buffer; Adam's mean, square, largest; RMSprop's square,
    buffer, mean. */
-static double reference(situ_optimizer_rule rule, const situ_optimizer_params *o, int64_t step, double p, double g, double *s) {
+static double reference(situ_optimizer_rule rule, const situ_optimizer_params *o, int64_t step,
+                        double p, double g, double *s) {
   g *= o->grad_scale;
   if (o->maximize) g = -g;
-  if (rule == SITU_RULE_ADAMW) p *= 1 - o->lr * o->weight_decay;
-  else g += o->weight_decay * p;
+  if (rule == SITU_RULE_ADAMW)
+    p *= 1 - o->lr * o->weight_decay;
+  else
+    g += o->weight_decay * p;
   switch (rule) {
   case SITU_RULE_SGD:
     if (o->momentum != 0) {
@@ -82,7 +85,8 @@ static void set_close(set *s) {
   }
 }
 
-static void take_step(set *s, situ_optimizer_rule rule, const situ_optimizer_params *o, int64_t step) {
+static void take_step(set *s, situ_optimizer_rule rule, const situ_optimizer_params *o,
+                      int64_t step) {
   for (int t = 0; t < TENSORS; t++) {
     view_random(s->grad[t], (uint64_t)(step * TENSORS + t) + 100, -2, 2);
     s->item[t].step = step;
@@ -96,16 +100,25 @@ static const int64_t few[TENSORS] = { 1, 16, 0, 37, 1500 };
 /* Every rule with every combination of its options. */
 static void every_rule_follows_its_formula(void **state) {
   (void)state;
-  static const struct { situ_dtype dtype; double unit; } types[] = {
-    { SITU_F64, DBL_EPSILON }, { SITU_F32, FLT_EPSILON }, { SITU_F16, 0x1p-10 }, { SITU_BF16, 0x1p-7 }
-  };
+  static const struct {
+    situ_dtype dtype;
+    double unit;
+  } types[] = { { SITU_F64, DBL_EPSILON },
+                { SITU_F32, FLT_EPSILON },
+                { SITU_F16, 0x1p-10 },
+                { SITU_BF16, 0x1p-7 } };
   int64_t sizes[TENSORS];
   memcpy(sizes, few, sizeof few);
   sizes[2] = 5;
   for (int rule = 0; rule <= SITU_RULE_RMSPROP; rule++)
     for (int options = 0; options < 64; options++)
       for (int t = 0; t < 4; t++) {
-        situ_optimizer_params o = { .lr = 0.02, .beta1 = 0.9, .beta2 = 0.95, .alpha = 0.9, .eps = 1e-3, .grad_scale = options & 32 ? 0.5 : 1 };
+        situ_optimizer_params o = { .lr = 0.02,
+                                    .beta1 = 0.9,
+                                    .beta2 = 0.95,
+                                    .alpha = 0.9,
+                                    .eps = 1e-3,
+                                    .grad_scale = options & 32 ? 0.5 : 1 };
         o.weight_decay = options & 1 ? 0.1 : 0;
         o.maximize = options & 2;
         o.momentum = options & 4 ? 0.8 : 0;
@@ -124,18 +137,22 @@ static void every_rule_follows_its_formula(void **state) {
           take_step(&s, (situ_optimizer_rule)rule, &o, step);
           for (int k = 0; k < TENSORS; k++) {
             double got = view_get(s.param[k], at[k]);
-            want[k] = reference((situ_optimizer_rule)rule, &o, step, want[k], view_get(s.grad[k], at[k]), before[k]);
+            want[k] = reference((situ_optimizer_rule)rule, &o, step, want[k],
+                                view_get(s.grad[k], at[k]), before[k]);
             /* A step moves a parameter by up to 1; centered RMSprop's variance cancels. */
             double allowed = types[t].unit * (rule == SITU_RULE_RMSPROP && o.centered ? 200 : 8);
-            if (types[t].dtype == SITU_F16 || types[t].dtype == SITU_BF16) allowed = types[t].unit * fmax(1, fabs(want[k]));
+            if (types[t].dtype == SITU_F16 || types[t].dtype == SITU_BF16)
+              allowed = types[t].unit * fmax(1, fabs(want[k]));
             if (!(fabs(got - want[k]) <= allowed))
-              fail_msg("rule %d, options %d, %s, step %d, tensor %d: %.17g, want %.17g (%g units)", rule, options,
-                       situ_dtype_name(types[t].dtype), (int)step, k, got, want[k], fabs(got - want[k]) / types[t].unit);
+              fail_msg("rule %d, options %d, %s, step %d, tensor %d: %.17g, want %.17g (%g units)",
+                       rule, options, situ_dtype_name(types[t].dtype), (int)step, k, got, want[k],
+                       fabs(got - want[k]) / types[t].unit);
             for (int j = 0; j < 3; j++) {
               double kept = view_get(s.state[k][j], at[k]);
               if (!(fabs(kept - before[k][j]) <= 4 * types[t].unit * fmax(1, fabs(before[k][j]))))
-                fail_msg("rule %d, options %d, %s, step %d: state %d is %.17g, want %.17g", rule, options, situ_dtype_name(types[t].dtype),
-                         (int)step, j, kept, before[k][j]);
+                fail_msg("rule %d, options %d, %s, step %d: state %d is %.17g, want %.17g", rule,
+                         options, situ_dtype_name(types[t].dtype), (int)step, j, kept,
+                         before[k][j]);
             }
           }
         }
@@ -147,7 +164,13 @@ static void every_rule_follows_its_formula(void **state) {
 static void bits_do_not_depend_on_threads(void **state) {
   (void)state;
   const int64_t sizes[TENSORS] = { 100003, 16, 40000, 1, 70001 };
-  const situ_optimizer_params o = { .lr = 0.01, .beta1 = 0.9, .beta2 = 0.999, .eps = 1e-8, .weight_decay = 0.01, .grad_scale = 1, .amsgrad = true };
+  const situ_optimizer_params o = { .lr = 0.01,
+                                    .beta1 = 0.9,
+                                    .beta2 = 0.999,
+                                    .eps = 1e-8,
+                                    .weight_decay = 0.01,
+                                    .grad_scale = 1,
+                                    .amsgrad = true };
   int before = situ__pool_threads();
   set s[3];
   for (int k = 0; k < 3; k++) {
@@ -166,10 +189,15 @@ static void bits_do_not_depend_on_threads(void **state) {
     for (int64_t step = 1; step <= 3; step++) {
       view_random(again.grad[t], (uint64_t)(step * TENSORS + t) + 100, -2, 2);
       for (int64_t i = 0; i < sizes[t]; i += 61) {
-        double kept[3] = { view_get(again.state[t][0], i), view_get(again.state[t][1], i), view_get(again.state[t][2], i) };
-        view_set(again.param[t], i, reference(SITU_RULE_ADAMW, &o, step, view_get(again.param[t], i), view_get(again.grad[t], i), kept));
+        double kept[3] = { view_get(again.state[t][0], i), view_get(again.state[t][1], i),
+                           view_get(again.state[t][2], i) };
+        view_set(again.param[t], i,
+                 reference(SITU_RULE_ADAMW, &o, step, view_get(again.param[t], i),
+                           view_get(again.grad[t], i), kept));
         for (int k = 0; k < 3; k++) view_set(again.state[t][k], i, kept[k]);
-        if (step == 3) assert_true(fabs(view_get(again.param[t], i) - view_get(s[0].param[t], i)) < 4 * FLT_EPSILON);
+        if (step == 3)
+          assert_true(fabs(view_get(again.param[t], i) - view_get(s[0].param[t], i)) <
+                      4 * FLT_EPSILON);
       }
     }
   set_close(&again);
@@ -182,7 +210,9 @@ static void unused_states_may_be_missing(void **state) {
   (void)state;
   for (int rule = 0; rule <= SITU_RULE_RMSPROP; rule++)
     for (int dtype = SITU_F16; dtype <= SITU_F64; dtype++) {
-      const situ_optimizer_params o = { .lr = 0.5, .beta1 = 0.9, .beta2 = 0.999, .alpha = 0.9, .eps = 1e-3, .grad_scale = 1 };
+      const situ_optimizer_params o = {
+        .lr = 0.5, .beta1 = 0.9, .beta2 = 0.999, .alpha = 0.9, .eps = 1e-3, .grad_scale = 1
+      };
       const int needed = rule == SITU_RULE_SGD ? 0 : rule == SITU_RULE_RMSPROP ? 1 : 2;
       set s;
       set_open(&s, (situ_dtype)dtype, few);
@@ -195,7 +225,10 @@ static void unused_states_may_be_missing(void **state) {
     }
   set s;
   set_open(&s, SITU_I32, few);
-  situ_work work = { .op = SITU_RULE_SGD, .list = s.item, .list_count = TENSORS, .params = &(situ_optimizer_params){ .lr = 1 } };
+  situ_work work = { .op = SITU_RULE_SGD,
+                     .list = s.item,
+                     .list_count = TENSORS,
+                     .params = &(situ_optimizer_params){ .lr = 1 } };
   assert_int_equal(situ__cpu_optimizer(0, &work), SITU_E_UNSUPPORTED);
   set_close(&s);
 }

@@ -28,17 +28,36 @@ static situ_tensor *remainder_scalar(situ_tensor *x) { return situ_remainder_sca
 static situ_tensor *power(situ_tensor *x) { return situ_pow_scalar(x, 1.7); }
 
 /* Any argument, and those that must be positive. Samples are at 0.13, 0.23, ... from 0 and 1, so at no kink. */
-static const struct { function f; double low; } differentiable[] = {
-  { situ_neg, -3 }, { situ_abs, -3 }, { situ_sign, -3 }, { situ_exp, -3 }, { situ_expm1, -3 }, { situ_sin, -3 }, { situ_cos, -3 },
-  { situ_tanh, -3 }, { situ_sigmoid, -3 }, { situ_relu, -3 }, { situ_silu, -3 }, { situ_erf, -3 }, { situ_floor, -3 },
-  { situ_ceil, -3 }, { situ_round, -3 }, { situ_trunc, -3 }, { situ_square, -3 }, { situ_reciprocal, 0.5 }, { situ_log, 0.2 },
-  { situ_log1p, -0.5 }, { situ_log2, 0.2 }, { situ_sqrt, 0.2 }, { situ_rsqrt, 0.2 }, { leaky_relu, -3 }, { elu, -3 }, { gelu, -3 },
-  { gelu_tanh, -3 }, { softplus, -3 }, { hardtanh, -3 }, { clamp, -3 }, { nan_to_num, -3 }, { add_scalar, -3 }, { sub_scalar, -3 },
-  { rsub_scalar, -3 }, { mul_scalar, -3 }, { div_scalar, -3 }, { cube, -3 }, { two_to, -3 }, { fmod_scalar, -3 },
-  { remainder_scalar, -3 }, { power, 0.2 },
+static const struct {
+  function f;
+  double low;
+} differentiable[] = {
+  { situ_neg, -3 },     { situ_abs, -3 },
+  { situ_sign, -3 },    { situ_exp, -3 },
+  { situ_expm1, -3 },   { situ_sin, -3 },
+  { situ_cos, -3 },     { situ_tanh, -3 },
+  { situ_sigmoid, -3 }, { situ_relu, -3 },
+  { situ_silu, -3 },    { situ_erf, -3 },
+  { situ_floor, -3 },   { situ_ceil, -3 },
+  { situ_round, -3 },   { situ_trunc, -3 },
+  { situ_square, -3 },  { situ_reciprocal, 0.5 },
+  { situ_log, 0.2 },    { situ_log1p, -0.5 },
+  { situ_log2, 0.2 },   { situ_sqrt, 0.2 },
+  { situ_rsqrt, 0.2 },  { leaky_relu, -3 },
+  { elu, -3 },          { gelu, -3 },
+  { gelu_tanh, -3 },    { softplus, -3 },
+  { hardtanh, -3 },     { clamp, -3 },
+  { nan_to_num, -3 },   { add_scalar, -3 },
+  { sub_scalar, -3 },   { rsub_scalar, -3 },
+  { mul_scalar, -3 },   { div_scalar, -3 },
+  { cube, -3 },         { two_to, -3 },
+  { fmod_scalar, -3 },  { remainder_scalar, -3 },
+  { power, 0.2 },
 };
 
-static situ_tensor *apply(situ_tensor *const *in, void *payload) { return (*(const function *)payload)(in[0]); }
+static situ_tensor *apply(situ_tensor *const *in, void *payload) {
+  return (*(const function *)payload)(in[0]);
+}
 static situ_tensor *apply_transposed(situ_tensor *const *in, void *payload) {
   return (*(const function *)payload)(situ_transpose(in[0], 0, 1));
 }
@@ -54,10 +73,12 @@ static situ_tensor *sample(situ_shape shape, double low) {
 
 static void gradients(void **state) {
   (void)state;
-  const situ_shape shapes[] = { SITU_SCALAR, SITU_SHAPE(1), SITU_SHAPE(7), SITU_SHAPE(3, 5), SITU_SHAPE(2, 1, 4), SITU_SHAPE(0, 3) };
+  const situ_shape shapes[] = { SITU_SCALAR,      SITU_SHAPE(1),       SITU_SHAPE(7),
+                                SITU_SHAPE(3, 5), SITU_SHAPE(2, 1, 4), SITU_SHAPE(0, 3) };
   for (int k = 0; k < COUNT(differentiable); k++) {
     function f = differentiable[k].f;
-    for (int s = 0; s < COUNT(shapes); s++) gradcheck(apply, &f, sample(shapes[s], differentiable[k].low));
+    for (int s = 0; s < COUNT(shapes); s++)
+      gradcheck(apply, &f, sample(shapes[s], differentiable[k].low));
     gradcheck(apply_transposed, &f, sample(SITU_SHAPE(4, 6), differentiable[k].low));
   }
 }
@@ -65,15 +86,19 @@ static void gradients(void **state) {
 /* Whole numbers: some functions keep their dtype, the others give f32. */
 static void dtypes(void **state) {
   (void)state;
-  const function keep[] = { situ_neg, situ_abs, situ_sign, situ_square, situ_relu, situ_floor, situ_ceil, situ_round, situ_trunc };
-  const function give_f32[] = { situ_exp, situ_log, situ_sqrt, situ_sin, situ_tanh, situ_sigmoid, situ_reciprocal, situ_erf };
+  const function keep[] = { situ_neg,   situ_abs,  situ_sign,  situ_square, situ_relu,
+                            situ_floor, situ_ceil, situ_round, situ_trunc };
+  const function give_f32[] = { situ_exp,  situ_log,     situ_sqrt,       situ_sin,
+                                situ_tanh, situ_sigmoid, situ_reciprocal, situ_erf };
   const function give_bool[] = { situ_isnan, situ_isinf, situ_logical_not };
   for (int t = SITU_I8; t < SITU_DTYPES; t++) {
     bool whole = !situ_dtype_is_floating((situ_dtype)t);
     situ_tensor *x = test_tensor((situ_dtype)t, SITU_SHAPE(3), (const double[]){ 4, 2, 1 });
     for (int k = 0; k < COUNT(keep); k++) assert_int_equal(situ_dtype_of(keep[k](x)), t);
-    for (int k = 0; k < COUNT(give_f32); k++) assert_int_equal(situ_dtype_of(give_f32[k](x)), whole ? SITU_F32 : t);
-    for (int k = 0; k < COUNT(give_bool); k++) assert_int_equal(situ_dtype_of(give_bool[k](x)), SITU_BOOL);
+    for (int k = 0; k < COUNT(give_f32); k++)
+      assert_int_equal(situ_dtype_of(give_f32[k](x)), whole ? SITU_F32 : t);
+    for (int k = 0; k < COUNT(give_bool); k++)
+      assert_int_equal(situ_dtype_of(give_bool[k](x)), SITU_BOOL);
     assert_int_equal(situ_dtype_of(situ_add_scalar(x, 2)), t);
     assert_int_equal(situ_dtype_of(situ_add_scalar(x, 0.5)), whole ? SITU_F32 : t);
     assert_int_equal(situ_dtype_of(situ_div_scalar(x, 2)), whole ? SITU_F32 : t);
@@ -94,9 +119,13 @@ static void shapes(void **state) {
   situ_tensor *x = T32(SITU_SHAPE(2, 3), 1, -2, 3, -4, 5, -6);
   expect_exact(situ_relu(situ_transpose(x, 0, 1)), SITU_SHAPE(3, 2), 1, 0, 0, 5, 3, 0);
   expect_exact(situ_abs(situ_select(x, 1, 1)), SITU_SHAPE(2), 2, 5);
-  expect_exact(situ_neg(situ_expand(T32(SITU_SHAPE(2, 1), 1, 2), SITU_SHAPE(2, 3))), SITU_SHAPE(2, 3), -1, -1, -1, -2, -2, -2);
+  expect_exact(situ_neg(situ_expand(T32(SITU_SHAPE(2, 1), 1, 2), SITU_SHAPE(2, 3))),
+               SITU_SHAPE(2, 3), -1, -1, -1, -2, -2, -2);
   expect_exact(situ_square(situ_flip(x, SITU_DIMS(1))), SITU_SHAPE(2, 3), 9, 4, 1, 36, 25, 16);
-  expect_exact(situ_relu(T32(SITU_SHAPE(4), NAN, INFINITY, -INFINITY, -1)), SITU_SHAPE(4), NAN, INFINITY, 0, 0);
+  expect_exact(situ_sub_scalar(x, 2), SITU_SHAPE(2, 3), -1, -4, 1, -6, 3, -8);
+  expect_exact(situ_rsub_scalar(x, 2), SITU_SHAPE(2, 3), 1, 4, -1, 6, -3, 8);
+  expect_exact(situ_relu(T32(SITU_SHAPE(4), NAN, INFINITY, -INFINITY, -1)), SITU_SHAPE(4), NAN,
+               INFINITY, 0, 0);
 }
 
 static void in_place(void **state) {
@@ -104,14 +133,15 @@ static void in_place(void **state) {
   situ_tensor *x = T32(SITU_SHAPE(2, 2), 4, 9, 16, 25);
   assert_ptr_equal(situ_sqrt_(x), x);
   expect_exact(x, SITU_SHAPE(2, 2), 2, 3, 4, 5);
-  assert_non_null(situ_neg_(situ_select(x, 0, 1)));  /* a view: the base sees it */
+  assert_non_null(situ_neg_(situ_select(x, 0, 1))); /* a view: the base sees it */
   expect_exact(x, SITU_SHAPE(2, 2), 2, 3, -4, -5);
   assert_non_null(situ_clamp_(x, -4, 2.5));
   expect_exact(x, SITU_SHAPE(2, 2), 2, 2.5, -4, -4);
   assert_non_null(situ_mul_scalar_(situ_transpose(x, 0, 1), 2));
   expect_exact(x, SITU_SHAPE(2, 2), 4, 5, -8, -8);
   /* The gradient of what was written over an inner value. */
-  situ_tensor *leaf = situ_requires_grad_(T64(SITU_SHAPE(2), 1, 2), true), *y = situ_mul_scalar(leaf, 3);
+  situ_tensor *leaf = situ_requires_grad_(T64(SITU_SHAPE(2), 1, 2), true),
+              *y = situ_mul_scalar(leaf, 3);
   assert_non_null(situ_exp_(y));
   assert_int_equal(situ_backward(situ_sum(y, NULL), NULL), SITU_OK);
   expect_values(situ_grad(leaf), SITU_SHAPE(2), 3 * exp(3), 3 * exp(6));
@@ -134,6 +164,7 @@ static void refusals(void **state) {
 }
 
 int main(void) {
-  const struct CMUnitTest tests[] = { TEST(gradients), TEST(dtypes), TEST(shapes), TEST(in_place), TEST(refusals) };
+  const struct CMUnitTest tests[] = { TEST(gradients), TEST(dtypes), TEST(shapes), TEST(in_place),
+                                      TEST(refusals) };
   return cmocka_run_group_tests(tests, NULL, NULL);
 }
