@@ -10,7 +10,7 @@ situ__dnnl *situ__dnnl_matmul(const situ__dnnl_product *p) { return (void)p, NUL
 void        situ__dnnl_close(situ__dnnl *d) { (void)d; }
 size_t      situ__dnnl_bytes(const situ__dnnl *d, int operand) { return (void)d, (void)operand, 0; }
 bool        situ__dnnl_arrange(const situ__dnnl *d, int operand, void *from, void *to) { return (void)d, (void)operand, (void)from, (void)to, false; }
-bool        situ__dnnl_run(const situ__dnnl *d, void *const operand[], void *scratch) { return (void)d, (void)operand, (void)scratch, false; }
+bool        situ__dnnl_run(const situ__dnnl *d, void *const operand[SITU__DNNL_OPERANDS], void *scratch) { return (void)d, (void)operand, (void)scratch, false; }
 size_t      situ__dnnl_scratch(const situ__dnnl *d) { return (void)d, 0; }
 const char *situ__dnnl_name(const situ__dnnl *d) { return (void)d, ""; }
 

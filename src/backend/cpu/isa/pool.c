@@ -54,11 +54,13 @@ static span part_of(int64_t size, int64_t parts, int64_t at) {
 #define real int64_t
 #define whole int64_t
 #define LOWEST INT64_MIN
+#define IS_NAN(v) false
 #include "pool_lane.h"
 #undef FN
 #undef real
 #undef whole
 #undef LOWEST
+#undef IS_NAN
 #undef PLUS
 #undef QUOTIENT
 
@@ -70,6 +72,7 @@ static span part_of(int64_t size, int64_t parts, int64_t at) {
 #define real float
 #define whole int32_t
 #define LOWEST (-INFINITY)
+#define IS_NAN(v) ((v) != (v))
 #include "pool_lane.h"
 #undef FN
 #undef real

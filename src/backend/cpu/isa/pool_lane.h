@@ -1,5 +1,5 @@
-/* Pooling of a plane for one lane: included by pool.c with `real`, `whole` (integers as wide), LOWEST, PLUS,
-   QUOTIENT and FN. Loops run along
+/* Pooling of a plane for one lane: included by pool.c with `real`, `whole` (integers as wide), LOWEST, IS_NAN,
+   PLUS, QUOTIENT and FN. Loops run along
    rows of windows, one element of the kernel at a time, so that they vectorise.
    SPDX-License-Identifier: MIT */
 
@@ -10,7 +10,7 @@ ALWAYS_INLINE void FN(max_row)(const real *x, int64_t step, int64_t first, int64
   INDEPENDENT
   for (int64_t i = first; i < last; i++) {
     const real value = x[i * step];
-    const bool take = value > y[i] || value != value;
+    const bool take = value > y[i] || IS_NAN(value);
     y[i] = take ? value : y[i];
     tap[i] = take ? number : tap[i];
   }
