@@ -120,8 +120,8 @@ static situ_status load_both(const char *path, const situ_tree *all, const situ_
   return status;
 }
 
-/* A model that fits is changed last. One that does not is asked first: its refusal, with the list of
-   all that is wrong, must come before the optimiser has changed. */
+/* A model that fits is changed last. One that does not is asked first: its refusal, with the list
+   of all that is wrong, must come before the optimiser has changed. */
 static situ_status load_parts(const char *path, const situ_tree *all, const situ_checkpoint *c) {
   if (!c->model) return load_both(path, all, c);
   situ_tree *saved = situ_tree_section(all, MODEL), *have = situ_nn_state_dict(c->model);

@@ -26,7 +26,7 @@ typedef enum situ__json_kind {
 
 typedef struct situ__json {
   char *start, *at, *end;
-  /* Decoded in place, UTF-8, ended by a NUL and with none inside; lives as long as what is parsed. */
+  /* Decoded in place, UTF-8, ended by a NUL and with none inside; lives as long as the text. */
   char *text;
   size_t length; /* of text */
   int64_t integer;

@@ -6,117 +6,26 @@
 #include "base/alloc.h"
 #include "base/fail.h"
 #include "base/file.h"
-#include "io/header.h"
 #include "io/index.h"
+#include "io/shard.h"
 #include "io/values.h"
-
-typedef struct shard {
-  char *path;
-  int fd;
-  situ__header header;
-  uint32_t *sum; /* of each tensor; NULL: the file has none, or nobody wants to know */
-  situ__mapping *mapping;
-} shard;
 
 /* Where a tensor is. */
 typedef struct place {
   situ_file_entry *entry;
-  shard *shard;
+  situ__shard *shard;
 } place;
 
 struct situ_safetensors {
   situ_load_options options;
-  shard *shards;
+  situ__shard *shards;
   int64_t count;
   place *places; /* by name */
   int64_t tensors;
   situ__index index; /* empty if there is one file only */
 };
 
-static const char *const op = "safetensors_open";
-
-static bool bad_file(const char *path, const situ__problem *problem) {
-  situ__fail(problem->status, op, "%s: %s", path, problem->text);
-  return false;
-}
-
-/* ---- one file -------------------------------------------------------------------------------- */
-
-/* The length of the header is believed when it fits the file and the format's limit: not before is
-   anything allocated for it. */
-static char *read_header(const shard *s, int64_t bytes, size_t *length) {
-  unsigned char first[8];
-  uint64_t wanted = 0;
-  if (bytes < 8) {
-    situ__fail(SITU_E_FORMAT, op, "%s: has %lld bytes, too few for a safetensors file", s->path,
-               (long long)bytes);
-    return NULL;
-  }
-  if (situ__file_read(op, s->path, s->fd, first, 8, 0) != SITU_OK) return NULL;
-  for (int i = 7; i >= 0; i--) wanted = wanted << 8 | first[i];
-  if (wanted > (uint64_t)bytes - 8 || wanted > SITU__HEADER_MAX) {
-    situ__fail(SITU_E_FORMAT, op, "%s: is no safetensors file: its header would have %llu bytes",
-               s->path, (unsigned long long)wanted);
-    return NULL;
-  }
-  char *text = situ__alloc((size_t)wanted + 1);
-  if (!text) {
-    situ__no_memory(op, (size_t)wanted + 1);
-  } else if (situ__file_read(op, s->path, s->fd, text, (size_t)wanted, 8) != SITU_OK) {
-    situ__free(text);
-    text = NULL;
-  }
-  *length = (size_t)wanted;
-  return text;
-}
-
-static bool read_checksums(shard *s) {
-  situ__problem problem;
-  bool have;
-  s->sum = situ__calloc((size_t)s->header.count + 1, sizeof *s->sum);
-  if (!s->sum) {
-    situ__no_memory(op, ((size_t)s->header.count + 1) * sizeof *s->sum);
-    return false;
-  }
-  if (!situ__header_checksums(&s->header, s->sum, &have, &problem))
-    return bad_file(s->path, &problem);
-  if (!have) {
-    situ__free(s->sum);
-    s->sum = NULL;
-  }
-  return true;
-}
-
-/* path is taken over. */
-static bool open_shard(shard *s, char *path, const situ_load_options *options) {
-  situ__problem problem;
-  int64_t bytes;
-  size_t length;
-  *s = (shard){ .path = path, .fd = -1 };
-  if (!path) {
-    situ__no_memory(op, 1);
-    return false;
-  }
-  s->fd = situ__file_open(op, path, &bytes);
-  if (s->fd < 0) return false;
-  char *text = read_header(s, bytes, &length);
-  if (!text) return false;
-  int64_t start = 8 + (int64_t)length;
-  if (!situ__header_parse(&s->header, text, length, start, bytes - start, options->lenient,
-                          &problem))
-    return bad_file(path, &problem);
-  if (options->verify != SITU_VERIFY_NEVER && !read_checksums(s)) return false;
-  if (options->map && !(s->mapping = situ__mapping_new(op, path, s->fd, bytes))) return false;
-  return true;
-}
-
-static void close_shard(shard *s) {
-  situ__mapping_release(s->mapping);
-  situ__file_close(s->fd);
-  situ__header_free(&s->header);
-  situ__free(s->sum);
-  situ__free(s->path);
-}
+static const char op[] = "safetensors_open";
 
 /* ---- all of them ----------------------------------------------------------------------------- */
 
@@ -140,7 +49,8 @@ static bool list_places(situ_safetensors *f) {
   return true;
 }
 
-/* The index and the files must say the same: both lists are in order, and so are compared in one pass. */
+/* The index and the files must say the same: both lists are in order, and so are compared in one
+   pass. */
 static bool agree(const situ_safetensors *f, const char *path) {
   const situ__index *index = &f->index;
   char shown[SITU__SHOWN_MAX];
@@ -184,16 +94,19 @@ static bool open_index(situ_safetensors *f, const char *path) {
   size_t length;
   char *text = situ__file_load(op, path, SITU__INDEX_MAX, &length);
   if (!text) return false;
-  if (!situ__index_parse(&f->index, text, length, &problem)) return bad_file(path, &problem);
+  if (!situ__index_parse(&f->index, text, length, &problem)) {
+    situ__fail(problem.status, op, "%s: %s", path, problem.text);
+    return false;
+  }
   const char **file;
   int64_t files = list_files(&f->index, &file);
   f->shards = files < 0 ? NULL : situ__calloc((size_t)files + 1, sizeof *f->shards);
   bool fine = f->shards != NULL;
   if (!fine) situ__no_memory(op, ((size_t)f->index.count + 1) * sizeof *f->shards);
   while (fine && f->count < files) {
-    shard *s = &f->shards[f->count];
+    situ__shard *s = &f->shards[f->count];
     const char *name = file[f->count++];
-    fine = open_shard(s, situ__path_beside(path, name), &f->options);
+    fine = situ__shard_open(s, op, situ__path_beside(path, name), &f->options);
     for (int64_t i = 0; fine && i < s->header.count; i++) s->header.entry[i].file = name;
   }
   situ__free(file);
@@ -207,7 +120,7 @@ static bool open_single(situ_safetensors *f, const char *path) {
     return false;
   }
   f->count = 1;
-  return open_shard(f->shards, situ__strdup(path), &f->options) && list_places(f);
+  return situ__shard_open(f->shards, op, situ__strdup(path), &f->options) && list_places(f);
 }
 
 situ_safetensors *situ_safetensors_open(const char *path, const situ_load_options *options) {
@@ -228,7 +141,7 @@ situ_safetensors *situ_safetensors_open(const char *path, const situ_load_option
 
 void situ_safetensors_close(situ_safetensors *f) {
   if (!f) return;
-  for (int64_t k = 0; k < f->count; k++) close_shard(&f->shards[k]);
+  for (int64_t k = 0; k < f->count; k++) situ__shard_close(&f->shards[k]);
   situ__index_free(&f->index);
   situ__free(f->shards);
   situ__free(f->places);
@@ -271,7 +184,7 @@ bool situ_safetensors_metadata_at(const situ_safetensors *f, int64_t index, situ
 
 static situ_tensor *load(const char *by, const situ_safetensors *f, const place *p) {
   const situ_file_entry *e = p->entry;
-  const shard *s = p->shard;
+  const situ__shard *s = p->shard;
   char shown[SITU__SHOWN_MAX];
   if (e->dtype == SITU_DTYPE_DEFAULT) {
     situ__fail(SITU_E_UNSUPPORTED, by, "%s: '%s' is of dtype %s, which this library does not have",

@@ -179,6 +179,10 @@ static void errors_say_where(void **state) {
   while (situ__json_next(&json) != SITU__JSON_ERROR) {}
   assert_non_null(json.problem);
   assert_int_equal(situ__json_offset(&json), 10);
+  char zeros[] = "[01]";
+  situ__json_begin(&json, zeros, strlen(zeros));
+  while (situ__json_next(&json) != SITU__JSON_ERROR) {}
+  assert_non_null(strstr(json.problem, "leading zeros"));
 }
 
 int main(void) {
