@@ -1,5 +1,5 @@
-/* Files: the system calls that the readers and writers use, in one table, and reading with every
-   failure reported. SPDX-License-Identifier: MIT */
+/* Files: the system calls of readers and writers in one table, and reading with failures reported.
+   SPDX-License-Identifier: MIT */
 #ifndef SITU_BASE_FILE_H
 #define SITU_BASE_FILE_H
 

@@ -1,5 +1,5 @@
-/* Loading IDX files: two zeros, a type, the number of dimensions, their sizes (big-endian), the
-   values (big-endian). SPDX-License-Identifier: MIT */
+/* Loading IDX files: a type, sizes and values, all big-endian.
+   SPDX-License-Identifier: MIT */
 #include "base/alloc.h"
 #include "base/fail.h"
 #include "base/file.h"

@@ -1,5 +1,4 @@
-/* Reading the header of a safetensors file. Everything is refused that the format does not allow:
-   readers that accept more let one file mean different things to different programs.
+/* Reading the header of a safetensors file: everything is refused that the format does not allow.
    SPDX-License-Identifier: MIT */
 #include "io/header.h"
 

@@ -1,5 +1,5 @@
-/* Reading the header of a .npy file: a Python dict of three known keys. There is no evaluator here
-   that could be tricked, only this grammar. SPDX-License-Identifier: MIT */
+/* Reading the header of a .npy file: a Python dict of three known keys, and no evaluator to trick.
+   SPDX-License-Identifier: MIT */
 #include "io/npy_header.h"
 
 #include <string.h>

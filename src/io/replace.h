@@ -1,5 +1,4 @@
-/* Replacing a file as a whole: whoever looks, and whenever the machine stops, finds the old one or
-   the new one.
+/* Replacing a file as a whole: whoever looks, whenever, finds the old one or the new one.
    SPDX-License-Identifier: MIT */
 #ifndef SITU_IO_REPLACE_H
 #define SITU_IO_REPLACE_H

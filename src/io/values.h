@@ -1,5 +1,5 @@
-/* The values of a tensor between a file and memory: what the readers and the writers of all formats
-   share. SPDX-License-Identifier: MIT */
+/* The values of a tensor between a file and memory: what all formats share.
+   SPDX-License-Identifier: MIT */
 #ifndef SITU_IO_VALUES_H
 #define SITU_IO_VALUES_H
 

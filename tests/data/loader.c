@@ -1,5 +1,5 @@
-/* Data sets and the loader: the same batches for any number of workers, errors that arrive, nothing
-   left behind. SPDX-License-Identifier: MIT */
+/* The loader: the same batches for any number of workers, and errors that arrive.
+   SPDX-License-Identifier: MIT */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>

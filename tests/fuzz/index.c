@@ -1,5 +1,5 @@
-/* Fuzzes the reader of an index and its files: two bytes of length, the index, and what every file
-   of it holds. SPDX-License-Identifier: MIT */
+/* Fuzzes the reader of an index: two bytes of length, the index, and what its files hold.
+   SPDX-License-Identifier: MIT */
 #include "memory_file.h"
 #include "situ/io.h"
 

@@ -1,5 +1,5 @@
-/* Files that lie in memory, for the fuzz targets: the readers run whole, from open to close,
-   without a disk. SPDX-License-Identifier: MIT */
+/* Files that lie in memory, so that the fuzz targets run the readers from open to close.
+   SPDX-License-Identifier: MIT */
 #ifndef SITU_TESTS_FUZZ_MEMORY_FILE_H
 #define SITU_TESTS_FUZZ_MEMORY_FILE_H
 

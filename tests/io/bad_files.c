@@ -1,5 +1,5 @@
 /* Rows 71 to 82 of the catalogue of bad inputs, as files: cut off, damaged, or no files at all.
-   odd. SPDX-License-Identifier: MIT */
+   SPDX-License-Identifier: MIT */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>

@@ -1,5 +1,5 @@
-/* Checkpoints: a run that is stopped and resumed gives the bits of one that never stopped; what
-   does not fit changes nothing. SPDX-License-Identifier: MIT */
+/* Checkpoints: a resumed run gives the bits of one that never stopped.
+   SPDX-License-Identifier: MIT */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>

@@ -1,6 +1,5 @@
-/* Power cuts: all states in which a disk can be left while a file is replaced, enumerated from the
-   calls that a save makes. The same enumeration must find fault with protocols that are known to be
-   wrong. SPDX-License-Identifier: MIT */
+/* Power cuts: all states in which a save can leave a disk, and protocols known to be wrong.
+   SPDX-License-Identifier: MIT */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>

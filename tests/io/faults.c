@@ -1,5 +1,5 @@
-/* Every system call of saving and loading fails once, in every way that it can; so does every
-   allocation. SPDX-License-Identifier: MIT */
+/* Every system call and every allocation of saving and loading fails once.
+   SPDX-License-Identifier: MIT */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>

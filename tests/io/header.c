@@ -1,5 +1,5 @@
-/* The header of a safetensors file: rows 71 to 81 of the catalogue of bad inputs, on the pure
-   parser. SPDX-License-Identifier: MIT */
+/* The header of a safetensors file: rows 71 to 81 of the catalogue of bad inputs.
+   SPDX-License-Identifier: MIT */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>

@@ -1,5 +1,5 @@
 /* Saving and loading safetensors files: round trips, mapping, and what cannot be saved.
-   saved. SPDX-License-Identifier: MIT */
+   SPDX-License-Identifier: MIT */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
