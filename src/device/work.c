@@ -159,6 +159,10 @@ bool situ__has_verb(situ_device device, situ_verb verb) {
 }
 
 static void wrote_outputs(const situ_work *work) {
+  if (work->outs == 1 && work->out[0] && !work->list_count) {
+    situ__storage_wrote(work->out[0]->storage);
+    return;
+  }
   for (int i = 0; i < work->outs; i++) {
     situ_storage *storage = work->out[i] ? work->out[i]->storage : NULL;
     for (int k = 0; storage && k < i; k++)

@@ -101,6 +101,7 @@ static bool make_results(situ_call *c) {
     c->out[0] = situ__tensor_view(op->name, &c->view);
     return c->out[0] != NULL;
   }
+  if (c->like) return (c->out[0] = situ__tensor_like(op->name, c->like, c->dtype[0])) != NULL;
   for (int k = 0; k < c->outs; k++) {
     if (!c->dtype[k]) continue;
     if (!(c->out[k] = situ__tensor_new(op->name, &c->shape[k], c->dtype[k], c->device))) return false;
@@ -158,6 +159,7 @@ situ_tensor *situ_op_run(const situ_op *op, situ_tensor *const *in, int ins, con
   c.params = params;
   c.in_place = false;
   c.compute = SITU_DTYPE_DEFAULT;
+  c.like = NULL;
   for (int k = 0; k < c.outs; k++) {
     c.out[k] = NULL;
     c.dtype[k] = SITU_DTYPE_DEFAULT;

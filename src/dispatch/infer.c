@@ -9,17 +9,22 @@ bool situ_infer_like(situ_call *c) {
 }
 
 bool situ_infer_broadcast(situ_call *c) {
-  c->shape[0] = situ__shape(&c->in[0]->view);
-  bool same = true;
+  const situ_view_desc *first = &c->in[0]->view;
+  bool alike = first->contiguous, dtypes = true;
+  c->shape[0] = situ__shape(first);
   for (int i = 1; i < c->ins; i++) {
     if (!c->in[i]) continue;
-    if (!situ__same_sizes(&c->in[i]->view, &c->in[0]->view)) {
-      situ_shape other = situ__shape(&c->in[i]->view);
-      if (!situ_shape_broadcast(c->op->name, &c->shape[0], &other)) return false;
+    const situ_view_desc *v = &c->in[i]->view;
+    dtypes = dtypes && v->dtype == first->dtype;
+    if (situ__same_sizes(v, first)) {
+      alike = alike && v->contiguous;
+      continue;
     }
-    same = same && c->in[i]->view.dtype == c->in[0]->view.dtype;
+    alike = false;
+    situ_shape other = situ__shape(v);
+    if (!situ_shape_broadcast(c->op->name, &c->shape[0], &other)) return false;
   }
-  c->dtype[0] = same ? (situ_dtype)c->in[0]->view.dtype : situ_result_type(c->in, c->ins);
-  c->compute = c->dtype[0];
+  if (alike) c->like = first;
+  c->dtype[0] = c->compute = dtypes ? (situ_dtype)first->dtype : situ_result_type(c->in, c->ins);
   return true;
 }

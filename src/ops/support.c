@@ -10,7 +10,7 @@ bool situ__elementwise(const situ_call *c, situ_verb verb, const double *scalar,
   situ_work work = { .verb = verb, .op = c->op->code, .compute = c->compute, .ins = c->ins, .outs = 1, .out = { y } };
   for (int i = 0; i < c->ins; i++) {
     const situ_view_desc *x = &c->in[i]->view;
-    work.in[i] = situ__same_sizes(x, y) ? x : situ_desc_expand(x, y, &room[i]);
+    work.in[i] = c->like || situ__same_sizes(x, y) ? x : situ_desc_expand(x, y, &room[i]);
   }
   for (int k = 0; k < scalars; k++) work.scalar[k] = scalar[k];
   return situ_launch(c->op->name, c->device, &work);

@@ -70,6 +70,25 @@ situ_tensor *situ__tensor_new(const char *op, const situ_shape *shape, situ_dtyp
   return situ__scope_own(op, t);
 }
 
+situ_tensor *situ__tensor_like(const char *op, const situ_view_desc *v, situ_dtype dtype) {
+  size_t bytes;
+  if (!situ__mul_size((size_t)v->numel, situ_dtype_size(dtype), &bytes) || bytes > INT64_MAX) {  /* a wider dtype */
+    situ_shape shape = situ__shape(v);
+    return situ__tensor_new(op, &shape, dtype, v->storage->device);
+  }
+  situ_tensor *t = blank(op);
+  if (!t) return NULL;
+  t->view = *v;
+  t->view.dtype = (uint8_t)dtype;
+  t->view.offset = 0;
+  t->view.storage = situ__storage_new(op, v->storage->device, bytes);
+  if (!t->view.storage) {
+    discard(t);
+    return NULL;
+  }
+  return situ__scope_own(op, t);
+}
+
 situ_tensor *situ__tensor_alias(const char *op, const situ_view_desc *view) {
   situ_tensor *t = blank(op);
   if (!t) return NULL;

@@ -36,6 +36,8 @@ bool situ__need(const char *op, const char *operand, const situ_tensor *t);
 /* ---- making (tensor.c) ---- the result has one reference, which is the innermost scope's */
 /* A tensor with a storage of its own, row-major. */
 situ_tensor *situ__tensor_new(const char *op, const situ_shape *shape, situ_dtype dtype, situ_device device);
+/* A tensor with a storage of its own, on v's device and of its sizes; v has no gaps. */
+situ_tensor *situ__tensor_like(const char *op, const situ_view_desc *v, situ_dtype dtype);
 /* A tensor on view->storage, which gets one more owner. */
 situ_tensor *situ__tensor_view(const char *op, const situ_view_desc *view);
 /* The same, but owned by the caller alone: no scope. */

@@ -36,6 +36,7 @@ typedef struct situ_call {
   situ_device           device;      /**< the one device of all operands, and of the results */
   bool                  in_place;    /**< out[0] is in[0] */
   situ_dtype            compute;     /**< infer may set it: what the kernel computes in */
+  const situ_view_desc *like;        /**< infer may set it: all operands, and the result, have these sizes without gaps */
   situ_shape            shape[SITU_RESULTS];  /**< infer sets shape and dtype of each result */
   situ_dtype            dtype[SITU_RESULTS];  /**< ... SITU_DTYPE_DEFAULT: the result is absent */
   situ_view_desc        view;        /**< view ops: infer sets what the result looks at */

@@ -64,6 +64,11 @@ static inline char *situ__cpu_data(const situ_view_desc *v) {
 /* ---- instruction sets (isa.c) ---- each file in isa/ is compiled for every one of them */
 typedef enum situ__isa { SITU__ISA_BASE, SITU__ISA_V3, SITU__ISA_V4 } situ__isa;
 /* The best that this build and this processor have; SITU_ISA=base|v3|v4 in the environment lowers it. */
-situ__isa situ__cpu_isa(void);
+situ__isa situ__cpu_isa_choose(void);
+extern int situ__cpu_isa_chosen;  /* 0: nobody asked yet, else 1 more than the set; every thread would find the same */
+static inline situ__isa situ__cpu_isa(void) {
+  const int chosen = __atomic_load_n(&situ__cpu_isa_chosen, __ATOMIC_RELAXED);
+  return chosen ? (situ__isa)(chosen - 1) : situ__cpu_isa_choose();
+}
 
 #endif

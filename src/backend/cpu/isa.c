@@ -2,7 +2,6 @@
    SPDX-License-Identifier: MIT */
 #include "isa.h"
 
-#include <stdatomic.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -45,12 +44,10 @@ static situ__isa lowered(situ__isa isa) {
   return isa;
 }
 
-situ__isa situ__cpu_isa(void) {
-  static atomic_int chosen; /* 0: not looked yet, else isa + 1; every thread would find the same */
-  int isa = atomic_load_explicit(&chosen, memory_order_relaxed);
-  if (!isa) {
-    isa = 1 + (int)lowered(best());
-    atomic_store_explicit(&chosen, isa, memory_order_relaxed);
-  }
-  return (situ__isa)(isa - 1);
+int situ__cpu_isa_chosen;
+
+situ__isa situ__cpu_isa_choose(void) {
+  situ__isa isa = lowered(best());
+  __atomic_store_n(&situ__cpu_isa_chosen, 1 + (int)isa, __ATOMIC_RELAXED);
+  return isa;
 }
