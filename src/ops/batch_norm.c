@@ -72,7 +72,12 @@ static bool backward(situ_grad_call *g) {
     if (!(g->dx[i] = like_operand(g, i))) return false;
     out[k] = situ_desc(g->dx[i]);
   }
-  if (g->device.kind == SITU_META || !situ_desc(x)->numel) return true;
+  if (g->device.kind == SITU_META) return true;
+  if (!situ_desc(x)->numel) {  /* of nothing, weight and bias have a gradient of 0 */
+    for (int k = 1; k < 3; k++)
+      if (g->dx[operand[k]] && !situ_zero_(g->dx[operand[k]])) return false;
+    return true;
+  }
   situ_view_desc a, b, to;
   situ_shape shape = channels(&g->shape[0]);
   return situ_launch(g->op->name, g->device, &(situ_work){ .verb = SITU_VERB_BATCH_NORM, .op = SITU_BATCH_NORM_GRAD, .compute = g->dtype[0], .ins = 5, .outs = 3,

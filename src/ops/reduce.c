@@ -10,6 +10,7 @@ typedef struct reduce_params {
   bool       keepdim;
   situ_dtype dtype;    /* asked for; DEFAULT: the op's rule */
   double     scalar;   /* correction, or p */
+  bool       nan_gets; /* a NaN result hands its gradient to the NaNs (min, max); else it is NaN for all (amin, amax) */
 } reduce_params;
 
 /* The operand's shape with 1 where it is reduced. */
@@ -134,7 +135,9 @@ static bool std_backward(situ_grad_call *g) {
 /* Equals share the gradient. */
 static situ_tensor *shared(const situ_grad_call *g, situ_tensor *value) {
   const reduce_params *p = g->params;
-  situ_tensor *mask = situ_to_dtype(situ_eq(value, spread(g, g->out[0])), situ_dtype_of(g->grad[0]));
+  situ_tensor *y = spread(g, g->out[0]), *same = situ_eq(value, y);
+  if (p->nan_gets) same = situ_logical_or(same, situ_logical_and(situ_isnan(value), situ_isnan(y)));
+  situ_tensor *mask = situ_to_dtype(same, situ_dtype_of(g->grad[0]));
   situ_reduce_options o = { .keepdim = true };
   for (int d = 0; d < g->shape[0].ndim; d++)
     if (p->mask >> d & 1) o.dim.dim[o.dim.ndim++] = d;
@@ -211,5 +214,12 @@ situ_tensor *situ_norm(situ_tensor *x, double p, const situ_reduce_options *opti
   }
   return run(&norm_op, x, p, options);
 }
-situ_tensor *situ_min(situ_tensor *x) { return situ_amin(x, NULL); }
-situ_tensor *situ_max(situ_tensor *x) { return situ_amax(x, NULL); }
+
+static situ_tensor *whole(const situ_op *op, situ_tensor *x) {
+  static const situ_shape all = { .ndim = 0 };
+  reduce_params p = { .nan_gets = true };
+  if (!situ__need(op->name, "input", x) || !situ__dim_mask(op->name, &all, x->view.ndim, true, &p.mask)) return NULL;
+  return situ_op_run1(op, x, &p);
+}
+situ_tensor *situ_min(situ_tensor *x) { return whole(&amin_op, x); }
+situ_tensor *situ_max(situ_tensor *x) { return whole(&amax_op, x); }

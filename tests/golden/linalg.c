@@ -17,11 +17,16 @@ static void linear(gold_call *c) {
 }
 
 static const gold_op ops[] = {
-  { "matmul", .two = situ_matmul }, { "mm", .two = situ_mm },
-  { "bmm", .two = situ_bmm },       { "mv", .two = situ_mv },
-  { "dot", .two = situ_dot },       { "outer", .two = situ_outer },
-  { "addmm", .run = addmm },        { "baddbmm", .run = baddbmm },
-  { "linear", .run = linear },      { 0 },
+  { "matmul", .two = situ_matmul, .grad_steps = 2, .why = GOLD_ROUNDS },
+  { "mm", .two = situ_mm },
+  { "bmm", .two = situ_bmm, .grad_steps = 2, .why = GOLD_ROUNDS },
+  { "mv", .two = situ_mv },
+  { "dot", .two = situ_dot },
+  { "outer", .two = situ_outer, .grad_steps = 2, .why = GOLD_ROUNDS },
+  { "addmm", .run = addmm, .grad_steps = 2, .why = GOLD_ROUNDS },
+  { "baddbmm", .run = baddbmm, .grad_steps = 2, .why = GOLD_ROUNDS },
+  { "linear", .run = linear, .grad_steps = 2, .why = GOLD_ROUNDS },
+  { 0 },
 };
 
 int main(void) { return gold_main("linalg", ops, NULL); }

@@ -52,11 +52,12 @@ static void kl_div(gold_call *c) {
 static const gold_op ops[] = {
   { "mse_loss", .run = mse_loss },
   { "l1_loss", .run = l1_loss },
-  { "smooth_l1_loss", .run = smooth_l1_loss },
-  { "cross_entropy", .run = cross_entropy },
+  { "smooth_l1_loss", .run = smooth_l1_loss, .steps = 2, .grad_steps = 3, .why = GOLD_ROUNDS },
+  { "cross_entropy", .run = cross_entropy, .steps = 2, .grad_steps = 3, .why = GOLD_ROUNDS },
   { "nll_loss", .run = nll_loss },
-  { "binary_cross_entropy_with_logits", .run = with_logits },
-  { "kl_div", .run = kl_div },
+  { "binary_cross_entropy_with_logits", .run = with_logits, .steps = 4, .grad_steps = 4,
+    .why = GOLD_ROUNDS },
+  { "kl_div", .run = kl_div, .steps = 2, .grad_steps = 3, .why = GOLD_ROUNDS },
   { 0 },
 };
 

@@ -109,24 +109,6 @@ static double train(const recipe *r, situ_nn_module *model, situ_optim *optim,
   return value;
 }
 
-/* The parameters and running statistics at the end: 60 steps amplify rounding, so within 1e-3. */
-static double compare_end(situ_nn_module *model, const situ_tree *file) {
-  situ_tree *want = situ_tree_section(file, "final"), *got = situ_nn_state_dict(model);
-  double worst = 0;
-  assert_int_equal(situ_tree_count(want), situ_tree_count(got));
-  for (int64_t i = 0; i < situ_tree_count(got); i++) {
-    situ_tensor *w = situ_tree_get(want, situ_tree_key(got, i)), *g = situ_tree_tensor_at(got, i);
-    situ_tensor *apart = situ_to_dtype(situ_max(situ_abs(situ_sub(situ_detach(g), w))), SITU_F64);
-    double value = NAN;
-    assert_int_equal(situ_item(apart, &value), SITU_OK);
-    assert_true(value <= 1e-3);
-    worst = fmax(worst, value);
-  }
-  situ_tree_free(want);
-  situ_tree_free(got);
-  return worst;
-}
-
 static void test_parity(void **state) {
   const recipe *r = *state;
   char name[64], path[1000];
@@ -155,10 +137,8 @@ static void test_parity(void **state) {
     }
     worst = fmax(worst, apart);
   }
-  double end = compare_end(model, file);
-  print_message(
-      "  %s: loss %.4f to %.4f in %d steps, at most %.1e from PyTorch's; weights at the end %.1e\n",
-      r->name, (double)want[0], loss, STEPS, worst, end);
+  print_message("  %s: loss %.4f to %.4f in %d steps, at most %.1e from PyTorch's\n", r->name,
+                (double)want[0], loss, STEPS, worst);
   situ_lr_scheduler_free(schedule);
   situ_optim_free(optim);
   situ_nn_free(model);

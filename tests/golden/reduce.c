@@ -68,9 +68,9 @@ static void topk(gold_call *c) {
 static const gold_op ops[] = {
   { "sum", .run = sum },
   { "mean", .run = mean },
-  { "prod", .run = prod },
-  { "var", .run = var },
-  { "std", .run = std },
+  { "prod", .run = prod, .grad_steps = 3, .why = GOLD_ROUNDS },
+  { "var", .run = var, .grad_steps = 3, .why = GOLD_ROUNDS },
+  { "std", .run = std, .grad_steps = 4, .why = GOLD_ROUNDS },
   { "amin", .run = amin },
   { "amax", .run = amax },
   { "min", .run = min },
@@ -79,7 +79,7 @@ static const gold_op ops[] = {
   { "argmax", .run = argmax },
   { "all", .run = all },
   { "any", .run = any },
-  { "norm", .run = norm },
+  { "norm", .run = norm, .grad_steps = 5, .why = GOLD_ROUNDS },
   { "logsumexp", .run = logsumexp },
   { "cumsum", .run = cumsum },
   { "sort", .run = sort },
@@ -89,6 +89,8 @@ static const gold_op ops[] = {
 };
 
 static const gold_exception exceptions[] = {
+  { "norm", "f16/9",
+    .why = "f16 and p = -2: |x|^(p - 2) overflows on the way, as in torch's formula" },
   { "all", .dtype = SITU_U8, .why = "bool for u8 too: torch's u8 is from before it had bool" },
   { "any", .dtype = SITU_U8, .why = "bool for u8 too: torch's u8 is from before it had bool" },
   { 0 },

@@ -6,18 +6,15 @@
 
 #include "support/gold_run.h"
 
-/* torch.testing's tolerances; `largest` is the largest magnitude in the tensor, for gradients. A 16-bit gradient is a
-   formula of several ops, each of which rounds, in torch as here: where terms cancel, what is left is as wrong as the
-   terms are, so two roundings of the largest value are allowed besides. */
-static double allowed(situ_dtype dtype, double want, double largest) {
-  switch (dtype) {
-  case SITU_F64: return 1e-7 + 1e-7 * fabs(want);
-  case SITU_F32: return 1e-5 + 1.3e-6 * fabs(want);
-  case SITU_F16: return 1e-5 + 1e-3 * fabs(want) + ldexp(largest, -10);
-  case SITU_BF16: return 1e-5 + 1.6e-2 * fabs(want) + ldexp(largest, -7);
-  default: return 0;
-  }
-}
+/* torch.testing's tolerances, and the distance of 1 to the next number. */
+static const struct usual {
+  double rtol, atol, epsilon;
+} usual[SITU_DTYPES] = {
+  [SITU_F64] = { 1e-7, 1e-7, 0x1p-52 },
+  [SITU_F32] = { 1.3e-6, 1e-5, 0x1p-23 },
+  [SITU_F16] = { 1e-3, 1e-5, 0x1p-10 },
+  [SITU_BF16] = { 1.6e-2, 1e-5, 0x1p-7 },
+};
 
 static bool same_shape(const gold_tensor *want, situ_tensor *got, char *message, size_t size) {
   situ_shape shape = situ_shape_of(got);
@@ -42,43 +39,62 @@ static bool same_shape(const gold_tensor *want, situ_tensor *got, char *message,
 }
 
 /* error / allowed for one element; INFINITY if no tolerance helps. */
-static double ratio(situ_dtype dtype, double want, double got, double bound, double largest,
-                    unsigned flags) {
+static double ratio(double want, double got, double allowed, unsigned flags) {
   if (isnan(want) || isnan(got)) { return isnan(want) && isnan(got) ? 0 : INFINITY; }
   if (want == got) {
     bool zero_signs = (flags & GOLD_SIGNED_ZERO) && want == 0 && signbit(want) != signbit(got);
     return zero_signs ? INFINITY : 0;
   }
-  if (isinf(want) || isinf(got) || allowed(dtype, want, 0) == 0) { return INFINITY; }
-  return fabs(want - got) / (allowed(dtype, want, largest) * bound);
+  return isinf(want) || isinf(got) || allowed == 0 ? INFINITY : fabs(want - got) / allowed;
 }
 
-bool gold_compare(const gold_tensor *want, situ_tensor *got, double bound, unsigned flags,
+double gold_largest(const gold_tensor *t) {
+  double most = 0;
+  for (int64_t i = 0; i < t->stored; i++) {
+    double magnitude = fabs(gold_value(t->dtype, t->data, i));
+    most = isfinite(magnitude) ? fmax(most, magnitude) : most;
+  }
+  return most;
+}
+
+static bool same_values(const gold_tensor *want, const void *data, const gold_tolerance *tolerance,
+                        double *worst, char *message, size_t size) {
+  const struct usual *u = &usual[want->dtype];
+  if (u->epsilon > 0 && usual[tolerance->coarsest].epsilon > u->epsilon) {
+    u = &usual[tolerance->coarsest];
+  }
+  double bound = tolerance->bound > 0 ? tolerance->bound : 1;
+  double rounding = tolerance->steps * u->epsilon / 2 * tolerance->scale;
+  for (int64_t i = 0; i < want->stored; i++) {
+    double w = gold_value(want->dtype, want->data, i), g = gold_value(want->dtype, data, i);
+    double r = ratio(w, g, bound * (u->atol + u->rtol * fabs(w) + rounding), tolerance->flags);
+    *worst = fmax(*worst, r);
+    if (r > 1) {
+      snprintf(message, size, "%s[%lld] is %.9g, not %.9g (%.3g times what is allowed)", want->name,
+               (long long)i, g, w, r);
+      return false;
+    }
+  }
+  return true;
+}
+
+bool gold_compare(const gold_tensor *want, situ_tensor *got, const gold_tolerance *tolerance,
                   double *worst, char *message, size_t size) {
   if (!got) {
     snprintf(message, size, "%s is NULL: %s", want->name, situ_error_message());
     return false;
   }
   if (!same_shape(want, got, message, size)) { return false; }
-  if ((flags & GOLD_SHAPE_ONLY) || situ_device_of(got).kind == SITU_META) { return true; }
+  if ((tolerance->flags & GOLD_SHAPE_ONLY) || situ_device_of(got).kind == SITU_META) {
+    return true;
+  }
   size_t bytes = (size_t)situ_numel(got) * situ_dtype_size(want->dtype);
   void *data = malloc(bytes + 1);
   bool good = data && situ_copy_to_host(got, data, bytes) == SITU_OK;
-  if (!good) { snprintf(message, size, "%s cannot be read: %s", want->name, situ_error_message()); }
-  double largest = 0;
-  for (int64_t i = 0; (flags & GOLD_GRADIENT) && i < situ_numel(got); i++) {
-    double size_of = fabs(gold_value(want->dtype, want->data, i));
-    largest = isfinite(size_of) ? fmax(largest, size_of) : largest;
-  }
-  for (int64_t i = 0; good && i < situ_numel(got); i++) {
-    double w = gold_value(want->dtype, want->data, i), g = gold_value(want->dtype, data, i);
-    double r = ratio(want->dtype, w, g, bound > 0 ? bound : 1, largest, flags);
-    *worst = fmax(*worst, r);
-    if (r > 1) {
-      snprintf(message, size, "%s[%lld] is %.9g, not %.9g (%.3g times what is allowed)", want->name,
-               (long long)i, g, w, r);
-      good = false;
-    }
+  if (!good) {
+    snprintf(message, size, "%s cannot be read: %s", want->name, situ_error_message());
+  } else {
+    good = same_values(want, data, tolerance, worst, message, size);
   }
   free(data);
   return good;

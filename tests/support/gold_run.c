@@ -122,30 +122,51 @@ static bool backward(gold_call *call, char *message, size_t size) {
   return true;
 }
 
+static situ_dtype coarsest(const gold_case *c) {
+  situ_dtype found = SITU_DTYPE_DEFAULT;
+  for (int i = 0; i < c->inputs; i++) {
+    situ_dtype dtype = c->input[i].dtype;
+    if (dtype == SITU_BF16 || (dtype == SITU_F16 && found != SITU_BF16)) { found = dtype; }
+  }
+  return found;
+}
+
+/* How large the terms are that a tensor of this case is made of: as its inputs and results. */
+static double scale(const gold_case *c, bool of_inputs) {
+  double most = 0;
+  for (int i = 0; of_inputs && i < c->inputs; i++) {
+    most = fmax(most, gold_largest(&c->input[i]));
+  }
+  for (int i = 0; i < c->outputs; i++) { most = fmax(most, gold_largest(&c->output[i])); }
+  return most;
+}
+
+static bool compare_grad(const gold_call *call, const gold_tensor *want, double *worst,
+                         char *message, size_t size) {
+  gold_tolerance tolerance = { call->op->bound, coarsest(call->c), call->op->grad_steps, 0, 0 };
+  if (tolerance.steps) { tolerance.scale = fmax(gold_largest(want), scale(call->c, false)); }
+  char text[200] = "is missing";
+  int k = 0;
+  while (strcmp(call->c->input[k].name, want->name) != 0) { k++; }
+  situ_tensor *got = situ_grad(call->leaf[k]);
+  if (got && gold_compare(want, got, &tolerance, worst, text, sizeof text)) { return true; }
+  snprintf(message, size, "gradient of %s: %s", want->name, text);
+  return false;
+}
+
 static bool compare_all(gold_call *call, double *worst, char *message, size_t size) {
   const gold_case *c = call->c;
-  double bound = call->op->bound;
+  gold_tolerance tolerance = { call->op->bound, coarsest(c), call->op->steps, 0, c->flags };
+  if (tolerance.steps) { tolerance.scale = scale(c, true); }
   for (int i = 0; i < c->outputs; i++) {
-    if (!gold_compare(&c->output[i], call->out[i], bound, c->flags, worst, message, size) ||
+    if (!gold_compare(&c->output[i], call->out[i], &tolerance, worst, message, size) ||
         !check_view(call, i, message, size)) {
       return false;
     }
   }
   if (!backward(call, message, size)) { return false; }
   for (int i = 0; i < c->grads; i++) {
-    for (int k = 0; k < c->inputs; k++) {
-      if (strcmp(c->grad[i].name, c->input[k].name) == 0) {
-        char text[200] = "";
-        situ_tensor *got = situ_grad(call->leaf[k]);
-        if (!got ||
-            !gold_compare(&c->grad[i], got, bound, GOLD_GRADIENT, worst, text, sizeof text)) {
-          snprintf(message, size, "gradient of %s", got ? text : c->grad[i].name);
-          snprintf(message + strlen(message), size - strlen(message), "%s",
-                   got ? "" : " is missing");
-          return false;
-        }
-      }
-    }
+    if (!compare_grad(call, &c->grad[i], worst, message, size)) { return false; }
   }
   return true;
 }

@@ -22,25 +22,32 @@ typedef struct gold_op {
   void (*run)(gold_call *call);
   situ_tensor *(*one)(situ_tensor *x);
   situ_tensor *(*two)(situ_tensor *a, situ_tensor *b);
-  situ_tensor *(*scalar)(situ_tensor *a, double b); /* if the second argument is an attribute */
-  double bound;                                     /* times the usual tolerance; 0: once */
-  const char *why;                                  /* and why */
-  void (*done)(gold_call *call);                    /* after the comparison */
-  bool writes; /* also into inputs other than that of an in-place op */
+  /* if the second argument is an attribute */
+  situ_tensor *(*scalar)(situ_tensor *a, double b);
+  /* called after the comparison */
+  void (*done)(gold_call *call);
+  /* it writes into inputs other than that of an in-place op */
+  bool writes;
+  /* gold_tolerance's bound and steps, the latter for results and for gradients, and why they are needed */
+  double bound;
+  int steps, grad_steps;
+  const char *why;
 } gold_op;
+
+#define GOLD_ROUNDS "of several ops, each of which rounds"
 
 /* Cases that are known to differ, each set with a reason. They are run, and all must differ: a stale exception fails. */
 typedef struct gold_exception {
   const char *op;
-  const char *variant;  /* its beginning; NULL: any */
-  const char *device;   /* on this one only; NULL: on all */
-  const char *unless;   /* not for cases that state this attribute */
-  situ_dtype dtype;     /* of the first input; 0: any */
+  const char *variant; /* its beginning; NULL: any */
+  const char *device;  /* on this one only; NULL: on all */
+  const char *unless;  /* not for cases that state this attribute */
+  situ_dtype dtype;    /* of the first input; 0: any */
   const char *why;
 } gold_exception;
 
 /* Runs data/<family>.gold; with SITU_TEST_ALL in the environment also the full set, made on the spot. Returns the number
-   of failed tests. `last` ends the table with .name NULL; exceptions likewise with .op NULL; exceptions may be NULL. */
+   of failed tests. A NULL name or op ends the tables; exceptions may be NULL. */
 int gold_main(const char *family, const gold_op *ops, const gold_exception *exceptions);
 
 /* ---- for adapters: the case's arguments by name ---- */
@@ -51,8 +58,8 @@ double gold_real(const gold_call *call, const char *name, double otherwise);
 int64_t gold_int(const gold_call *call, const char *name, int64_t otherwise);
 bool gold_bool(const gold_call *call, const char *name, bool otherwise);
 const char *gold_word(const gold_call *call, const char *name, const char *otherwise);
-situ_shape gold_list(const gold_call *call,
-                     const char *name); /* also of one int; ndim 0 if it is not there */
+/* Also of one int; ndim 0 if it is not there. */
+situ_shape gold_list(const gold_call *call, const char *name);
 situ_dtype gold_dtype(const gold_call *call, const char *name);
 /* The inputs list.0, list.1, ...; returns how many. */
 int gold_tensors(const gold_call *call, const char *list, situ_tensor **out);
@@ -68,9 +75,22 @@ const char *gold_data(const char *name, char *buffer, size_t size);
 /* A tensor on the device with the case's values and strides. */
 situ_tensor *gold_tensor_to(const gold_tensor *t, situ_device device);
 
-enum { GOLD_GRADIENT = 128 }; /* gold_compare's own flag, beside a case's */
+/* What a difference is measured by: bound * (atol + rtol |want| + steps * epsilon / 2 * scale), where atol and rtol are
+   torch.testing's for the dtype. A formula of several ops rounds at each, in torch as here, and where terms cancel, what
+   is left is as wrong as the terms are: `steps` roundings of terms that are `scale` large. 0 steps: one kernel. */
+typedef struct gold_tolerance {
+  double bound; /* 0: 1 */
+  /* The 16-bit dtype of an operand, if there is one: intermediate results may be as coarse. */
+  situ_dtype coarsest;
+  int steps;
+  double scale;
+  unsigned flags; /* the case's */
+} gold_tolerance;
+
+/* The largest finite magnitude of a tensor. */
+double gold_largest(const gold_tensor *t);
 /* Compares; says what differs, if it does, in message. worst grows to error / allowed. */
-bool gold_compare(const gold_tensor *want, situ_tensor *got, double bound, unsigned flags,
+bool gold_compare(const gold_tensor *want, situ_tensor *got, const gold_tolerance *tolerance,
                   double *worst, char *message, size_t size);
 
 #endif

@@ -15,7 +15,7 @@ from torch.testing._internal.common_methods_invocations import op_db  # noqa: E4
 
 import cases  # noqa: E402
 import gold  # noqa: E402
-from table import ROWS, Skip  # noqa: E402
+from table import HALVES, ROWS, Skip  # noqa: E402
 
 EXACT_DTYPES = (torch.int64, torch.int32, torch.int16, torch.int8, torch.uint8, torch.bool)
 MOST_ELEMENTS = 4000
@@ -52,7 +52,7 @@ def strided(t, how):
 
 
 def samples(row, info, dtype, full):
-    half = dtype in cases.HALVES
+    half = dtype in HALVES
     source = torch.float32 if half else dtype
     if source not in info.dtypes:
         return
@@ -74,7 +74,7 @@ def samples(row, info, dtype, full):
 
 def all_cases(row, dropped, full):
     """Every case that op_db has for the row (its wider "reference inputs" for the full set); dropped[reason] counts those that do not fit."""
-    dtypes = (torch.float32, torch.float64) + cases.HALVES + EXACT_DTYPES if row.dtypes else (torch.float32, )
+    dtypes = (torch.float32, torch.float64) + HALVES + EXACT_DTYPES if row.dtypes else (torch.float32, )
     for info, dtype in itertools.product(infos(row), dtypes):
         torch.manual_seed(1234)
         variant = "/".join(v for v in (info.variant_test_name, gold.DTYPE_NAMES[dtype]) if v)

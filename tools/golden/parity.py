@@ -4,7 +4,7 @@ SPDX-License-Identifier: MIT
 
   /usr/bin/python3 tools/golden/parity.py      writes tests/golden/data/parity_*.safetensors
 
-A file has init.<state_dict name>, data.x, data.y, losses [60] (f32), and final.<state_dict name>. Step s takes the
+A file has init.<state_dict name>, data.x, data.y, and losses [60] (f32). Step s takes the
 `batch` rows from (s * batch) % rows on. The recipe is in the code below and, in short, in the file's metadata."""
 import os
 import sys
@@ -114,7 +114,6 @@ def run(name, out):
                               x.to(dtype) if x.is_floating_point() else x, y, batch, optim, schedule,
                               1.0 if scheduled else None)
     apart = ((losses[torch.float32] - losses[torch.float64]) / losses[torch.float64]).abs().max().item()
-    kept.update({"final." + n: v for n, v in model.state_dict().items()})
     kept.update({"data.x": x, "data.y": y, "losses": losses[torch.float32].float()})
     path = os.path.join(out, "parity_%s.safetensors" % name)
     safetensors.write(path, kept, {"recipe": recipe, "loss": "cross_entropy", "batch": batch, "steps": STEPS})

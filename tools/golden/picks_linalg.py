@@ -74,9 +74,10 @@ def adding():
         for x in (r(*lead, 3, 4), r(4), r(3, 1), r(1), r(), turned(r(*lead, 3, 4))):
             pick(name, x, a, b, variant="broadcast")
         for beta, alpha in ((1, 1), (0.5, 2.0), (0, 1), (1, 0), (0, 0), (-1, 0.25), (2, -3)):
-            pick(name, r(*lead, 3, 4), turned(a), turned(b), beta=beta, alpha=alpha, variant="factors")
-        if name == "addmm":  # torch 1.13's baddbmm lets some of the NaN through, against its documentation
-            pick(name, torch.full(lead + (3, 4), NAN), a, b, beta=0, variant="beta 0 hides nan", grad=False)
+            if beta or name == "addmm":
+                pick(name, r(*lead, 3, 4), turned(a), turned(b), beta=beta, alpha=alpha, variant="factors")
+        if name == "addmm":
+            pick(name, torch.full((3, 4), NAN), a, b, beta=0, variant="beta 0 hides nan", grad=False)
         pick(name, r(*lead, 3, 4), r(*lead, 3, 0), r(*lead, 0, 4), variant="empty")
         pick(name, r(*lead, 0, 4), r(*lead, 0, 5), b, variant="empty")
         for dtype in FLOATS[1:]:

@@ -52,7 +52,6 @@ def make():
     for args in ((0, 1, 5), (0, 1, 1), (0, 1, 0), (-1.5, 2.25, 7), (3, -3, 4), (0, 10, 11), (1e8, 2e8, 3)):
         for dtype in FLOATS if args[0] < 1e6 else FLOATS[:2]:
             pick("linspace", *args, dtype=dtype)
-    pick("linspace", 0, 10, 5, dtype=torch.int64, variant="dtype")
     for args in ((3, ), (0, ), (2, 4), (4, 2), (1, 1), (3, 0)):
         for dtype in (torch.float32, torch.int64, torch.bool):
             pick("eye", *args, dtype=dtype)

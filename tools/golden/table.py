@@ -27,10 +27,12 @@ class Row:
     inplace: bool = False
     dtypes: bool = True  # also take samples of dtypes other than f32
     fixed: tuple = ()  # inputs that have no gradient
+    no_grad: typing.Callable = None  # of the tensors: is torch's gradient wrong or undecided there?
     native: bool = False  # 16-bit cases run in 16 bits: the result depends on the dtype's range
     order: tuple = ()  # op_db's argument order, where it differs
 
 
+HALVES = (torch.float16, torch.bfloat16)
 ROWS = {}
 
 
@@ -119,10 +121,21 @@ def arange(start, end=None, step=1, *, dtype=None, device=None, requires_grad=No
 
 
 row("arange", "make", arange, fit=fit_arange)
-row(
-    "linspace", "make",
-    lambda start, end, steps, *, dtype=None, device=None, requires_grad=None: torch.linspace(
-        start, end, steps, dtype=dtype), fit=only(device="cpu", requires_grad=False))
+
+
+def linspace(start, end, steps, *, dtype=None, device=None, requires_grad=None):
+    """torch 1.13 rounds the step to 16 bits first; one rounding of the values is what is wanted."""
+    return torch.linspace(start, end, steps, dtype=None if dtype in HALVES else dtype).to(dtype
+                                                                                          or torch.float32)
+
+
+def fit_linspace(b):
+    only(device="cpu", requires_grad=False)(b)
+    if "dtype" in b and not b["dtype"].is_floating_point:
+        raise Skip("torch 1.13 takes whole steps for whole dtypes")
+
+
+row("linspace", "make", linspace, fit=fit_linspace)
 row(
     "eye", "make",
     lambda n, m=None, *, dtype=None, device=None, requires_grad=None: torch.eye(n, dtype=dtype)
@@ -162,10 +175,18 @@ for _n in UNARY:
     row(_n, "unary", lambda input, _f=getattr(torch, _n, None) or getattr(F, _n): _f(input))
 row("round", "unary", lambda input, *, decimals=None: torch.round(input), fit=only(decimals=0))
 row("leaky_relu", "unary", lambda input, negative_slope=0.01: F.leaky_relu(input, negative_slope))
-row("elu", "unary", lambda input, alpha=1.0: F.elu(input, alpha))
+
+
+def has_nan(tensors):
+    """Here torch's vector loop and the loop's tail give different gradients."""
+    return any(bool(torch.isnan(t).any()) for t in tensors)
+
+
+row("elu", "unary", lambda input, alpha=1.0: F.elu(input, alpha), no_grad=has_nan)
 row("gelu", "unary", lambda input, *, approximate="none": F.gelu(input, approximate=approximate))
 row("softplus", "unary", lambda input, beta=1, threshold=20: F.softplus(input, beta, threshold))
-row("hardtanh", "unary", lambda input, min_val=-1.0, max_val=1.0: F.hardtanh(input, min_val, max_val))
+row("hardtanh", "unary", lambda input, min_val=-1.0, max_val=1.0: F.hardtanh(input, min_val, max_val),
+    no_grad=has_nan)
 
 
 def fit_clamp(b):
@@ -307,9 +328,17 @@ row(
     fit=lambda b: b.pop("stable", None))
 row("argsort", "reduce",
     lambda input, dim=-1, descending=False: torch.sort(input, stable=True, dim=dim, descending=descending)[1])
+
+
+def fit_topk(b):
+    only(sorted=True)(b)
+    if b["input"].unique().numel() < b["input"].numel():
+        raise Skip("ties: torch takes any of the equal ones")
+
+
 row("topk", "reduce",
     lambda input, k, dim=-1, largest=True, sorted=None: tuple(torch.topk(input, k, dim, largest)),
-    fit=only(sorted=True), outputs=("output", "indices"))
+    fit=fit_topk, outputs=("output", "indices"))
 
 # ---- shape -------------------------------------------------------------------------------------------
 row("reshape", "shape", lambda input, shape: torch.reshape(input, shape), fit=lists(shape=1))
@@ -361,9 +390,17 @@ row("flip", "shape", lambda input, dims: torch.flip(input, dims), fit=lists(dims
 row("roll", "shape", lambda input, shifts, dims=(): torch.roll(input, shifts, dims),
     fit=lists(shifts=1, dims=1))
 row("repeat", "shape", lambda input, repeats: input.repeat(repeats), fit=lists(repeats=1))
+
+
+def fit_pad(b):
+    lists(pad=1)(b)
+    if b.get("mode", "constant") != "constant" and min(b["pad"]) < 0:
+        raise Skip("a negative border other than of a constant")
+
+
 row(
     "pad", "shape", lambda input, pad, mode="constant", value=None: F.pad(input, pad, mode)
-    if value is None else F.pad(input, pad, mode, value), fit=lists(pad=1))
+    if value is None else F.pad(input, pad, mode, value), fit=fit_pad)
 row("contiguous", "shape", lambda input: input.contiguous())
 row("clone", "shape", lambda input: input.clone())
 row("copy_", "shape", lambda input, src: input.copy_(src), opinfo=(), inplace=True)
@@ -432,7 +469,14 @@ row("masked_fill", "index", lambda input, mask, value: torch.masked_fill(input, 
     fit=fit_masked_fill)
 row("masked_fill_", "index", lambda input, mask, value: input.masked_fill_(mask, value), fit=fit_masked_fill,
     opinfo=("masked_fill", ), inplace=True, dtypes=False)
-row("masked_select", "index", lambda input, mask: torch.masked_select(input, mask))
+
+
+def is_strided(tensors):
+    """Here torch 1.13 puts the gradient in the wrong places."""
+    return not tensors[0].is_contiguous()
+
+
+row("masked_select", "index", lambda input, mask: torch.masked_select(input, mask), no_grad=is_strided)
 row("nonzero", "index", lambda input, *, as_tuple=None: torch.nonzero(input), fit=only(as_tuple=False))
 
 
@@ -461,8 +505,15 @@ row("one_hot", "index", lambda input, num_classes=-1: F.one_hot(input, num_class
 # ---- linear algebra ----------------------------------------------------------------------------------
 for _n in ("matmul", "mm", "bmm", "mv", "dot", "outer"):
     row(_n, "linalg", lambda input, other, _f=getattr(torch, _n): _f(input, other))
+
+
+def fit_baddbmm(b):
+    if b.get("beta") == 0:
+        raise Skip("torch 1.13 reads memory that nobody wrote")
+
+
 for _n in ("addmm", "baddbmm"):
     row(
         _n, "linalg", lambda input, mat1, mat2, *, beta=1, alpha=1, _f=getattr(torch, _n): _f(
-            input, mat1, mat2, beta=beta, alpha=alpha))
+            input, mat1, mat2, beta=beta, alpha=alpha), fit=fit_baddbmm if _n == "baddbmm" else None)
 row("linear", "linalg", lambda input, weight, bias=None: F.linear(input, weight, bias))

@@ -5,7 +5,7 @@ import math
 import torch
 import torch.nn.functional as F
 
-from table import Skip, as_list, both, lists, only, row
+from table import HALVES, Skip, as_list, both, lists, only, row
 
 
 def not_zero(*names):
@@ -92,15 +92,35 @@ def fit_batch_norm(b):
     EPS(b)
     if b["input"].dim() < 2:
         raise Skip("no channels")
+    if not 0 <= b.get("momentum", 0.1) <= 1:
+        raise Skip("momentum outside 0..1")
+    if not all(b[n].is_contiguous() for n in ("running_mean", "running_var") if n in b):
+        raise Skip("running statistics with gaps")
 
 
 row("batch_norm", "nn", batch_norm, fit=fit_batch_norm, outputs=("output", "running_mean", "running_var"))
+
+
+def fit_layer_norm(b):
+    EPS(b)
+    lists(normalized_shape=1)(b)
+    if math.prod(b["normalized_shape"]) == 1:
+        raise Skip(NOISE)
+
+
+def fit_group_norm(b):
+    EPS(b)
+    if b["input"][0:1].numel() == b["num_groups"]:
+        raise Skip(NOISE)
+
+
+NOISE = "normalised over one value, torch's result is noise: x * rstd - mean * rstd, with an rstd of 316"
 row(
     "layer_norm", "nn", lambda input, normalized_shape, weight=None, bias=None, eps=1e-5: F.layer_norm(
-        input, normalized_shape, weight, bias, eps), fit=both(EPS, lists(normalized_shape=1)))
+        input, normalized_shape, weight, bias, eps), fit=fit_layer_norm)
 row(
     "group_norm", "nn", lambda input, num_groups, weight=None, bias=None, eps=1e-5: F.group_norm(
-        input, num_groups, weight, bias, eps), fit=EPS)
+        input, num_groups, weight, bias, eps), fit=fit_group_norm)
 
 
 def rms_norm(input, normalized_shape, weight=None, eps=None):
@@ -146,6 +166,9 @@ def attention(query, key, value, attn_mask=None, dropout_p=0.0, is_causal=False,
 
 
 def fit_attention(b):
+    q, k = b["query"], b["key"]
+    if q.dtype in HALVES and q.numel() and (q.float() @ k.float().transpose(-2, -1)).abs().max() > 32:
+        raise Skip("16-bit scores so large that their rounding is the result")
     b.pop("need_attn_weights", None)
     if b.get("dropout_p"):
         raise Skip("random")

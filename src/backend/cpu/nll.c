@@ -9,6 +9,7 @@
 #include "base/size.h"
 #include "situ/ops/loss.h"
 
+#include <math.h>
 #include <stdio.h>
 #include <string.h>
 
@@ -86,6 +87,22 @@ static void losses(int64_t begin, int64_t end, void *payload) {
   }
 }
 
+/* A row with Inf in it has no log-softmax: NaN, as in torch, although its logsumexp is Inf. */
+static void infinite_is_nan(const situ_view_desc *v) {
+  double block[SITU__BLOCK];
+  for (int64_t at = 0, count; at < v->numel; at += count) {
+    count = situ__min_i64(SITU__BLOCK, v->numel - at);
+    situ__cpu_load(v, at, count, SITU__F64, block);
+    bool any = false;
+    for (int64_t i = 0; i < count; i++) {
+      if (block[i] != INFINITY) continue;
+      block[i] = NAN;
+      any = true;
+    }
+    if (any) situ__cpu_store(v, at, count, SITU__F64, block);
+  }
+}
+
 static situ_status forward(plan *p, const situ_work *work) {
   if (p->logits && p->x->numel) {
     situ_view_desc to = *p->logsumexp;
@@ -96,6 +113,7 @@ static situ_status forward(plan *p, const situ_work *work) {
                       .in = { p->x }, .out = { &to } };
     situ_status status = situ__cpu_reduce(0, &sum);
     if (status != SITU_OK) return status;
+    infinite_is_nan(p->logsumexp);
   }
   int64_t pieces = situ__ceil_div(p->positions, PIECE);
   p->loss = situ__alloc(2 * (size_t)(pieces + 1) * sizeof(double));
