@@ -70,6 +70,9 @@ typedef struct situ_options {
   situ_generator *generator;  /**< random factories only; NULL: the default generator */
 } situ_options;
 
+/** What a loss does with the values of its samples. Here, and not among the losses, because kernels know it too. */
+typedef enum situ_reduction { SITU_REDUCTION_MEAN = 0, SITU_REDUCTION_SUM, SITU_REDUCTION_NONE } situ_reduction;
+
 /* ---- looking at a tensor ------------------------------------------------------------------ */
 
 /** Number of dimensions; -1 for NULL. */

@@ -7,8 +7,6 @@
 
 SITU_BEGIN
 
-typedef enum situ_reduction { SITU_REDUCTION_MEAN = 0, SITU_REDUCTION_SUM, SITU_REDUCTION_NONE } situ_reduction;
-
 SITU_API situ_tensor *situ_mse_loss(situ_tensor *input, situ_tensor *target, situ_reduction reduction);
 SITU_API situ_tensor *situ_l1_loss(situ_tensor *input, situ_tensor *target, situ_reduction reduction);
 /** Quadratic below beta, linear above; torch's default beta is 1. */

@@ -7,7 +7,6 @@
 #include "base/fail.h"
 #include "base/pool.h"
 #include "base/size.h"
-#include "situ/ops/loss.h"
 
 #include <math.h>
 #include <stdio.h>
