@@ -2,9 +2,9 @@
 # Installs the build into a directory that it was not configured for, moves it, and uses it from there as strangers would:
 # through pkg-config, through find_package, and as the program.
 # SPDX-License-Identifier: MIT
-# usage: install.sh CMAKE BUILD_DIRECTORY C_COMPILER
+# usage: install.sh CMAKE GENERATOR BUILD_DIRECTORY C_COMPILER
 set -eu
-cmake=$1 build=$2 cc=$3
+cmake=$1 generator=$2 build=$3 cc=$4
 work=$(mktemp -d)
 trap 'rm -rf "$work"' EXIT
 trap 'exit 1' HUP INT TERM
@@ -44,7 +44,7 @@ expect() { # expect WHAT VERSION: both ways in must reach the same library
 }
 version=$(sed -n 's/.*define SITU_VERSION_STRING "\(.*\)".*/\1/p' "$prefix/include/situ/api.h")
 
-"$cmake" -S "$work/consumer" -B "$work/consumer/build" -DCMAKE_C_COMPILER="$cc" -DCMAKE_PREFIX_PATH="$prefix" \
+"$cmake" -G "$generator" -S "$work/consumer" -B "$work/consumer/build" -DCMAKE_C_COMPILER="$cc" -DCMAKE_PREFIX_PATH="$prefix" \
   >"$work/cmake.log" 2>&1 && "$cmake" --build "$work/consumer/build" >>"$work/cmake.log" 2>&1 ||
   { cat "$work/cmake.log"; exit 1; }
 expect find_package "$("$work/consumer/build/consumer")"
