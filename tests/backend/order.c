@@ -158,6 +158,24 @@ static void large(void **state) {
     }
 }
 
+/* One extreme only, in each segment and at the seams between them. */
+static void one_extreme_anywhere(void **state) {
+  (void)state;
+  const int64_t n = 100000, places[] = { 0, 1, 8191, 8192, 32767, 32768, 65535, 65536, 98303, 98304, 99998, 99999 };
+  for (int dtype = SITU_F16; dtype < SITU_DTYPES; dtype++) {
+    test_view *x = view_new((situ_dtype)dtype, SITU_SHAPE(n), VIEW_ROWS);
+    for (int p = 0; p < 12; p++)
+      for (int way = 0; way < 2; way++) {
+        view_set(x, places[p], way ? 5 : -5);
+        check_arg(x, 0, way);
+        view_set(x, places[p], NAN);
+        check_arg(x, 0, way);
+        view_set(x, places[p], 0);
+      }
+    view_free(x);
+  }
+}
+
 /* i64 beyond what a double holds. */
 static void all_digits_of_whole_numbers(void **state) {
   (void)state;
@@ -240,6 +258,7 @@ int main(void) {
   const struct CMUnitTest tests[] = {
     cmocka_unit_test(every_dtype_and_dimension),
     cmocka_unit_test(large),
+    cmocka_unit_test(one_extreme_anywhere),
     cmocka_unit_test(all_digits_of_whole_numbers),
     cmocka_unit_test(running_sums_lose_nothing),
     cmocka_unit_test(same_bits_for_any_number_of_threads),

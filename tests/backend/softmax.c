@@ -6,9 +6,10 @@
 #include <stdarg.h>
 #include <stddef.h>
 #include <stdlib.h>
+#include <string.h>
 #include <cmocka.h>
 
-#include "backend/cpu/cpu.h"
+#include "backend/cpu/rows.h"
 #include "base/pool.h"
 #include "support/views.h"
 
@@ -109,6 +110,38 @@ static void special_rows(void **state) {
       }
 }
 
+/* Every 61st f32 with a result that is not 0 or infinite, through the kernel of this instruction set. */
+static void exp_is_within_one_ulp(void **state) {
+  (void)state;
+  enum { COUNT = 1000 };
+  const float zero = 0, one = 1;
+  float x[COUNT], y[COUNT];
+  for (int sign = 0; sign < 2; sign++)
+    for (uint32_t bits = 0x2f800000u, last = sign ? 0x42ae0000u : 0x42b17217u; bits < last;) {
+      int count = 0;
+      for (; count < COUNT && bits < last; bits += 61) {
+        memcpy(&x[count], &bits, sizeof bits);
+        if (sign) x[count] = -x[count];
+        count++;
+      }
+      situ__row_kernels_for(SITU__F32)->exp_affine(false, x, count, &zero, &one, &zero, NULL, y);
+      for (int i = 0; i < count; i++) {
+        double want = exp((double)x[i]), ulp = ldexp(1, ilogb(want) - 23);
+        if (!(fabs((double)y[i] - want) <= ulp)) fail_msg("exp(%.9g) is %.9g, want %.17g", (double)x[i], (double)y[i], want);
+      }
+    }
+  const float special[] = { 0, -0.0f, INFINITY, -INFINITY, NAN, 100, -100, 3e38f, -3e38f }, wanted[] = { 1, 1, INFINITY, 0, NAN, INFINITY, 0, INFINITY, 0 };
+  situ__row_kernels_for(SITU__F32)->exp_affine(false, special, 9, &zero, &one, &zero, NULL, y);
+  for (int i = 0; i < 9; i++) near((double)y[i], (double)wanted[i], 0, "exp");
+  /* A NaN may carry any bits; those that select the exponent must not turn it into a number. */
+  for (uint32_t payload = 1; payload < 512; payload++) {
+    uint32_t bits = 0x7fc00000u | payload;
+    memcpy(x, &bits, sizeof bits);
+    situ__row_kernels_for(SITU__F32)->exp_affine(false, x, 1, &zero, &one, &zero, NULL, y);
+    assert_true(isnan(y[0]));
+  }
+}
+
 static void same_bits_for_any_number_of_threads(void **state) {
   (void)state;
   int before = situ__pool_threads();
@@ -134,6 +167,7 @@ int main(void) {
   const struct CMUnitTest tests[] = {
     cmocka_unit_test(every_dtype_and_dimension),
     cmocka_unit_test(special_rows),
+    cmocka_unit_test(exp_is_within_one_ulp),
     cmocka_unit_test(same_bits_for_any_number_of_threads),
   };
   return cmocka_run_group_tests(tests, NULL, NULL);

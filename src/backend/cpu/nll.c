@@ -167,10 +167,11 @@ static void part(const plan *p, const strip *s, bool each, int64_t c, int64_t co
   } else {
     memset(y, 0, (size_t)count * p->size);  /* log-probabilities of other classes have no part in the loss */
   }
-  if (!each && s->target[0] != p->ignore && s->target[0] >= c && s->target[0] < c + count)
+  /* The hit of an ignored position is 0. */
+  if (!each && s->target[0] >= c && s->target[0] < c + count)
     take_off(p, y, s->target[0] - c, s->hit[0]);
   for (int64_t i = 0; each && i < count; i++)
-    if (s->target[i] == c && c != p->ignore) take_off(p, y, i, s->hit[i]);
+    if (s->target[i] == c) take_off(p, y, i, s->hit[i]);
   if (!native) situ__cpu_store(p->dx, at, count, p->lane, y);
 }
 

@@ -31,11 +31,10 @@ typedef struct plan {
 
 /* ---- keys ---- */
 
-/* IEEE bits in an order that whole numbers have: NaN last, and both zeros the same. */
+/* IEEE bits in an order that whole numbers have: NaN last, and both zeros the same (sign, with nothing off or on). */
 static uint64_t float_key(uint64_t bits, uint64_t sign, uint64_t infinity) {
   uint64_t magnitude = bits & (sign - 1);
   if (magnitude > infinity) return sign | (sign - 1);
-  if (!magnitude) return sign;
   return bits & sign ? sign - magnitude : sign | magnitude;
 }
 
