@@ -71,6 +71,7 @@ static const char *wanted(unsigned accept) {
     case SITU_INTEGRAL: return "an integer dtype";
     case SITU_BOOLEAN: return "bool";
     case SITU_FLOATING | SITU_INTEGRAL: return "a floating or integer dtype";
+    case SITU_FLOATING | SITU_BOOLEAN: return "a floating dtype or bool";
     default: return "an integer dtype or bool";
   }
 }

@@ -117,7 +117,11 @@ situ_tensor *situ_eye(int64_t n, int64_t m, const situ_options *o) {
   situ_options plain = o ? *o : (situ_options){ 0 };
   plain.requires_grad = false;
   int64_t columns = m < 0 ? n : m;
-  situ_tensor *t = situ_zeros(SITU_SHAPE(n, columns), &plain);
+  if (n < 0) {
+    situ__fail(SITU_E_ARG, "eye", "%lld rows: must not be negative", (long long)n);
+    return NULL;
+  }
+  situ_tensor *t = constant("eye", SITU_SHAPE(n, columns), 0, dtype_or(o, SITU_F32), device_of(o), &plain);
   if (!t) return NULL;
   situ_view_desc diagonal = t->view;
   diagonal.ndim = 1;

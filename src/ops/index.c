@@ -135,10 +135,18 @@ static bool scatter_verb(situ_call *c, int mode) {
                      .scalar = { p->alpha }, .integer = { p->dim } });
 }
 
+/* Nothing can be placed where there is no place; the kernel, which checks the values, is not run for an empty result. */
+static bool has_room(const situ_call *c) {
+  const index_params *p = c->params;
+  const situ_view_desc *x = situ_desc(c->in[0]), *index = situ_desc(c->in[1]);
+  return !index->numel || !x->ndim || x->size[p->dim] ||
+         situ_refuse(c, SITU_E_INDEX, "index has %lld elements, but dimension %d of input has size 0", (long long)index->numel, p->dim);
+}
+
 static bool scatter_infer(situ_call *c) {
   const index_params *p = c->params;
   const situ_view_desc *index = situ_desc(c->in[1]);
-  return fits(c, index, situ_desc(c->in[0]), "input", p->dim) && fits(c, index, situ_desc(c->in[2]), "src", -1) && situ_infer_like(c);
+  return has_room(c) && fits(c, index, situ_desc(c->in[0]), "input", p->dim) && fits(c, index, situ_desc(c->in[2]), "src", -1) && situ_infer_like(c);
 }
 static bool scatter_forward(situ_call *c) { return scatter_verb(c, SITU_INDEX_ELEMENTS); }
 static bool scatter_add_forward(situ_call *c) { return scatter_verb(c, SITU_INDEX_ELEMENTS | SITU_INDEX_ADD); }
@@ -168,7 +176,7 @@ static bool index_add_infer(situ_call *c) {
     return situ_refuse(c, SITU_E_SHAPE, "source %s does not fit input %s with %lld indices along dimension %d", situ_shape_text(&b, t), situ_shape_text(&a, s),
                        (long long)index->numel, p->dim);
   }
-  return situ_infer_like(c);
+  return has_room(c) && situ_infer_like(c);
 }
 static bool index_add_forward(situ_call *c) { return scatter_verb(c, SITU_INDEX_ROWS | SITU_INDEX_ADD); }
 static bool index_add_backward(situ_grad_call *g) {
@@ -270,7 +278,10 @@ situ_tensor *situ_one_hot(situ_tensor *index, int64_t num_classes) {
       return NULL;
     }
     if (situ_item_i64(situ_amax(index, NULL), &num_classes) != SITU_OK) return NULL;
-    num_classes++;
+    if (num_classes++ < 0) {
+      situ__fail(SITU_E_INDEX, op, "every index is negative");
+      return NULL;
+    }
   }
   situ_shape shape = situ__shape(&index->view);
   if (shape.ndim == SITU_MAX_DIMS) {

@@ -201,7 +201,7 @@ PUBLIC(sum) PUBLIC(mean) PUBLIC(prod) PUBLIC(amin) PUBLIC(amax) PUBLIC(all) PUBL
 
 /* Whole numbers give f32, as for exp and log. */
 situ_tensor *situ_logsumexp(situ_tensor *x, const situ_reduce_options *options) {
-  bool whole = x && !situ_dtype_is_floating((situ_dtype)x->view.dtype);
+  bool whole = situ__alive(x) && !situ_dtype_is_floating((situ_dtype)x->view.dtype);
   return run(&logsumexp_op, whole ? situ_to_dtype(x, SITU_F32) : x, 0, options);
 }
 

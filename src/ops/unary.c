@@ -78,7 +78,7 @@ PLAIN(neg) PLAIN(abs) PLAIN(sign) PLAIN(exp) PLAIN(expm1) PLAIN(log) PLAIN(log1p
 PLAIN(reciprocal) PLAIN(sin) PLAIN(cos) PLAIN(tanh) PLAIN(sigmoid) PLAIN(relu) PLAIN(silu) PLAIN(erf)
 PLAIN(floor) PLAIN(ceil) PLAIN(round) PLAIN(trunc) PLAIN(isnan) PLAIN(isinf) PLAIN(logical_not)
 
-static bool is_bool(const situ_tensor *x) { return x && x->view.dtype == SITU_BOOL; }
+static bool is_bool(const situ_tensor *x) { return situ__alive(x) && x->view.dtype == SITU_BOOL; }
 /* true * true is the number 1, as in torch. */
 situ_tensor *situ_square(situ_tensor *x) { return run(&square_op, is_bool(x) ? situ_to_dtype(x, SITU_I64) : x, 0, 0, 0); }
 /* The bits of true, all turned over, would still be true. */

@@ -186,15 +186,17 @@ static situ_status one(const char *op, situ_tensor *t, situ_dtype as, void *out)
 
 situ_status situ_item(situ_tensor *t, double *out) {
   double value;
+  if (!out) return situ__null("item", "out");
   situ_status status = one("item", t, SITU_F64, &value);
-  if (status == SITU_OK && out) *out = value;
+  if (status == SITU_OK) *out = value;
   return status;
 }
 
 situ_status situ_item_i64(situ_tensor *t, int64_t *out) {
   int64_t value;
+  if (!out) return situ__null("item_i64", "out");
   situ_status status = one("item_i64", t, SITU_I64, &value);
-  if (status == SITU_OK && out) *out = value;
+  if (status == SITU_OK) *out = value;
   return status;
 }
 
