@@ -238,6 +238,7 @@ static bool step(pass *p, situ__node *n) {
 
 /* ---- the end: leaves get their gradients all at once ---- */
 
+/* The sums are made first, each in the memory of what this pass found; then handles change places, which cannot fail. */
 static bool commit(pass *p) {
   for (size_t i = 0; i < p->leaf_count; i++) {
     situ__meta *m = p->leaves[i]->meta;
@@ -245,15 +246,14 @@ static bool commit(pass *p) {
     m->pending = owned_copy(p->op, m->pending);
     if (!m->pending) return false;
     situ_set_role(m->pending, SITU_ROLE_GRADIENT);
+    if (m->grad && !p->wanted && !situ__accumulate(p->op, &m->pending, situ_retain(m->grad))) return false;
   }
   for (size_t i = 0; i < p->leaf_count; i++) {
     situ__meta *m = p->leaves[i]->meta;
-    situ_tensor *grad = m->pending;
-    m->pending = NULL;
     for (int k = 0; k < p->wanted; k++)
-      if (p->inputs[k] == p->leaves[i]) situ_set(&p->found[k], grad);
-    if (p->wanted) situ_release(grad);
-    else if (!situ__accumulate(p->op, &m->grad, grad)) return false;
+      if (p->inputs[k] == p->leaves[i]) situ_set(&p->found[k], m->pending);
+    if (!p->wanted) situ_set(&m->grad, m->pending);
+    situ_drop(&m->pending);
   }
   return true;
 }

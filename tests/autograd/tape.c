@@ -1,4 +1,5 @@
 /* The tape: what is recorded, walked back, refused. */
+#include "situ/sys/alloc.h"
 #include "support/test.h"
 
 static situ_tensor *leaf(double value) { return situ_requires_grad_(T64(SITU_SHAPE(2), value, 2 * value), true); }
@@ -31,6 +32,35 @@ static void leaves_do_not_share_gradients(void **state) {
   assert_false(situ_shares_storage(situ_grad(a), seed));
   situ_zero_(situ_grad(a));
   expect_exact(situ_grad(b), SITU_SHAPE(2), 1, 1);
+}
+
+/* Gradients are there already, and held by others too: wherever memory ends, all of them grow or none does. */
+static void gradients_grow_all_or_none(void **state) {
+  (void)state;
+  situ_tensor *a = leaf(1), *b = leaf(2), *held[2] = { NULL, NULL };
+  assert_int_equal(situ_backward(situ_sum(situ_mul(a, b), NULL), NULL), SITU_OK);
+  situ_set(&held[0], situ_grad(a));
+  situ_set(&held[1], situ_grad(b));
+  int points = 0;
+  for (uint64_t nth = 1; nth < 200; nth++) {
+    situ_tensor *y = situ_sum(situ_mul(a, b), NULL);
+    assert_int_equal(situ_empty_cache(test_device()), SITU_OK);
+    situ_fail_allocation(nth, true);
+    situ_status status = situ_backward(y, NULL);
+    situ_fail_allocation(0, false);
+    if (status == SITU_OK) break;
+    points++;
+    expect_error(SITU_E_NOMEM, "", "");
+    assert_ptr_equal(situ_grad(a), held[0]);
+    assert_ptr_equal(situ_grad(b), held[1]);
+    expect_exact(situ_grad(a), SITU_SHAPE(2), 2, 4);
+  }
+  assert_true(points > 3);
+  expect_exact(situ_grad(a), SITU_SHAPE(2), 4, 8);
+  expect_exact(situ_grad(b), SITU_SHAPE(2), 2, 4);
+  expect_exact(held[1], SITU_SHAPE(2), 1, 2);
+  situ_drop(&held[0]);
+  situ_drop(&held[1]);
 }
 
 static void a_gradient_must_fit(void **state) {
@@ -225,7 +255,7 @@ static void broadcasting_is_summed_back(void **state) {
 
 int main(void) {
   const struct CMUnitTest tests[] = {
-    TEST(a_simple_chain), TEST(gradients_add_up), TEST(leaves_do_not_share_gradients), TEST(a_gradient_must_fit), TEST(a_used_graph_is_refused),
+    TEST(a_simple_chain), TEST(gradients_add_up), TEST(leaves_do_not_share_gradients), TEST(gradients_grow_all_or_none), TEST(a_gradient_must_fit), TEST(a_used_graph_is_refused),
     TEST(a_changed_value_is_noticed), TEST(in_place_rules), TEST(a_stale_view_is_refused), TEST(integers_have_no_gradient),
     TEST(no_grad_leaves_no_graph), TEST(a_million_calls_do_not_overflow_the_stack), TEST(hooks), TEST(grad_of_chosen_inputs), TEST(own_functions),
     TEST(double_backward_is_refused_clearly), TEST(broadcasting_is_summed_back),
