@@ -3,7 +3,15 @@
 #include <string.h>
 
 #include "situ/sys/op.h"
+#include "situ_config.h"
 #include "support/test.h"
+
+/* How a message names a place in this file: without libdw it can only say how far into the program. */
+#ifdef SITU_HAVE_LIBDW
+#define HERE "check.c:"
+#else
+#define HERE "dispatch_check+0x"
+#endif
 
 typedef struct corner { const char *one, *other; } corner;
 
@@ -61,7 +69,7 @@ static void the_explanation(void **state) {
   assert_null(situ_linear(x, w, b));
   const char *text = situ_error_message();
   static const char *const parts[] = { "device mismatch", "batch.x", "fc1.weight", "fc1.bias", "parameter", "[32, 784]", "sim:0", "f32",
-                                       "odd one out: input", "batch.x = situ_to(batch.x, situ_dev(\"sim:0\"));", "created at", "check.c:" };
+                                       "odd one out: input", "batch.x = situ_to(batch.x, situ_dev(\"sim:0\"));", "created at", HERE };
   for (size_t i = 0; i < sizeof parts / sizeof *parts; i++)
     if (!strstr(text, parts[i])) fail_msg("no \"%s\" in:\n%s", parts[i], text);
   const situ_error_operand *list;
