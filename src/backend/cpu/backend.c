@@ -38,17 +38,25 @@ static void hardware_name(char *name, size_t size) {
   (void)fclose(file);
 }
 
+/* Bytes of memory that the machine has; 0: it does not say. */
+static uint64_t physical(void) {
+  long pages = sysconf(_SC_PHYS_PAGES), page = sysconf(_SC_PAGESIZE);
+  return pages > 0 && page > 0 ? (uint64_t)pages * (uint64_t)page : 0;
+}
+
 static situ_status info(int index, situ_device_properties *out) {
   (void)index;
   *out = (situ_device_properties){ .dtypes = (1u << SITU_DTYPES) - 2 };
   hardware_name(out->name, sizeof out->name);
-  long pages = sysconf(_SC_PHYS_PAGES), page = sysconf(_SC_PAGESIZE);
-  if (pages > 0 && page > 0) out->memory_total = (uint64_t)pages * (uint64_t)page;
+  out->memory_total = physical();
   return SITU_OK;
 }
 
 static situ_status allocate(int index, size_t bytes, void **data) {
   (void)index;
+  /* Linux promises more than there is, and kills whoever makes use of it: better refused here. */
+  uint64_t most = bytes >> 30 ? physical() : 0;
+  if (most && bytes > most) return SITU_E_NOMEM;
   *data = situ__aligned(bytes >= HUGE_PAGE ? HUGE_PAGE : CACHE_LINE, bytes);
   return *data ? SITU_OK : SITU_E_NOMEM;
 }
