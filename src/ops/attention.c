@@ -80,10 +80,11 @@ static bool forward(situ_call *c) {
   const attention_params *p = c->params;
   situ_tensor *weights = c->out[WEIGHTS], *mask;
   if (situ_numel(weights) > 0) {
-    const situ_view_desc across = situ__transposed(situ_desc(c->in[KEY]));
+    situ_view_desc room;
+    const situ_view_desc *across = situ__transposed(situ_desc(c->in[KEY]), &room);
     situ_tensor *scores = situ_empty_like(weights, NULL);
     if (!scores || !bias_of(c, &mask)) return false;
-    if (!situ__product(c->op->name, c->device, situ_desc(c->in[QUERY]), &across, situ_desc(mask), situ_desc(scores), p->scale, 1) ||
+    if (!situ__product(c->op->name, c->device, situ_desc(c->in[QUERY]), across, situ_desc(mask), situ_desc(scores), p->scale, 1) ||
         !softmax(c->op->name, c->device, SITU_SOFTMAX, scores, NULL, weights)) return false;
     if (c->out[KEPT]) {
       situ_generator draw = p->draw;

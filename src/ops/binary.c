@@ -76,17 +76,17 @@ enum { BOTH = SITU_SAVE(0) | SITU_SAVE(1) };
 #define BINARY(id, rule, back, saves, flag)                                                                           \
   SITU_OP(id##_op) = { .name = #id, .operand = { { "input", 0 }, { "other", 0 } }, .code = SITU_BINARY_##id, .save = saves, \
                        .flags = flag, .infer = rule, .forward = forward, .backward = back };
-BINARY(add, situ_infer_broadcast, add_backward, 0, 0)
-BINARY(sub, infer_number, sub_backward, 0, 0)
-BINARY(mul, situ_infer_broadcast, mul_backward, BOTH, SITU_OP_PRODUCT)
-BINARY(div, infer_quotient, div_backward, BOTH, 0)
+BINARY(add, situ_infer_broadcast, add_backward, 0, SITU_OP_PAIR)
+BINARY(sub, infer_number, sub_backward, 0, SITU_OP_PAIR)
+BINARY(mul, situ_infer_broadcast, mul_backward, BOTH, SITU_OP_PRODUCT | SITU_OP_PAIR)
+BINARY(div, infer_quotient, div_backward, BOTH, SITU_OP_PAIR)
 BINARY(div_trunc, infer_number, zero_backward, 0, 0)
 BINARY(div_floor, infer_number, zero_backward, 0, 0)
 BINARY(pow, infer_number, pow_backward, BOTH | SITU_SAVE_OUT(0), 0)
 BINARY(fmod, infer_number, fmod_backward, BOTH, 0)
 BINARY(remainder, infer_number, remainder_backward, BOTH, 0)
-BINARY(maximum, situ_infer_broadcast, maximum_backward, BOTH, 0)
-BINARY(minimum, situ_infer_broadcast, minimum_backward, BOTH, 0)
+BINARY(maximum, situ_infer_broadcast, maximum_backward, BOTH, SITU_OP_PAIR)
+BINARY(minimum, situ_infer_broadcast, minimum_backward, BOTH, SITU_OP_PAIR)
 #define TEST(id) BINARY(id, infer_test, NULL, 0, SITU_OP_NO_GRAD)
 TEST(eq) TEST(ne) TEST(lt) TEST(le) TEST(gt) TEST(ge) TEST(logical_and) TEST(logical_or) TEST(logical_xor)
 #define BITS(id)                                                                                                      \

@@ -1,5 +1,8 @@
 /* Matrix products: matmul and its relatives, and linear.
    SPDX-License-Identifier: MIT */
+#include <stddef.h>
+#include <string.h>
+
 #include "base/fail.h"
 #include "ops/ops.h"
 
@@ -7,15 +10,19 @@
 
 /* ---- views that the verb wants ---- */
 
-situ_view_desc situ__transposed(const situ_view_desc *v) {
-  situ_view_desc t = *v;
-  int m = t.ndim - 2, n = t.ndim - 1;
-  t.size[m] = v->size[n];
-  t.size[n] = v->size[m];
-  t.stride[m] = v->stride[n];
-  t.stride[n] = v->stride[m];
-  situ_desc_refresh(&t);
-  return t;
+const situ_view_desc *situ__transposed(const situ_view_desc *v, situ_view_desc *room) {
+  const int m = v->ndim - 2, n = v->ndim - 1;
+  memcpy(room, v, offsetof(situ_view_desc, size));
+  for (int d = 0; d < m; d++) {
+    room->size[d] = v->size[d];
+    room->stride[d] = v->stride[d];
+  }
+  room->size[m] = v->size[n];
+  room->size[n] = v->size[m];
+  room->stride[m] = v->stride[n];
+  room->stride[n] = v->stride[m];
+  room->contiguous = false;  /* at most a chance missed: the product takes any strides */
+  return room;
 }
 
 /* v with the batch dimensions of y, and its own last two. */
@@ -159,8 +166,8 @@ static bool dot_infer(situ_call *c) {
 }
 static bool dot_forward(situ_call *c) {
   situ_view_desc a = column(situ_desc(c->in[0])), b = column(situ_desc(c->in[1])), y = column(situ_desc(c->out[0]));
-  situ_view_desc row = situ__transposed(&a);
-  return product(c, &row, &b, NULL, &y, 1, 0);
+  situ_view_desc row;
+  return product(c, situ__transposed(&a, &row), &b, NULL, &y, 1, 0);
 }
 static bool dot_backward(situ_grad_call *g) { return GIVE(0, situ_mul(g->grad[0], g->in[1])) && GIVE(1, situ_mul(g->grad[0], g->in[0])); }
 SITU_OP(dot_op) = { .name = "dot", .operand = { { "input", NUMBERS }, { "tensor", NUMBERS } }, .flags = SITU_OP_PRODUCT, .save = SITU_SAVE(0) | SITU_SAVE(1),
@@ -243,17 +250,27 @@ static bool linear_infer(situ_call *c) {
   return true;
 }
 
-static bool linear_forward(situ_call *c) {
-  const situ_view_desc *w = situ_desc(c->in[1]), *x = situ_desc(c->in[0]), *y = situ_desc(c->out[0]);
-  situ_view_desc across = situ__transposed(w), rows, to;
+static bool linear_rows(situ_call *c, const situ_view_desc *x) {
+  const situ_view_desc *w = situ_desc(c->in[1]), *b = situ_desc(c->in[2]), *y = situ_desc(c->out[0]);
+  situ_view_desc across, rows, to;
   if (x->ndim != 2) {
-    if (!x->contiguous && !(x = situ_desc(situ_clone(c->in[0])))) return false;
     int64_t count = y->numel / w->size[0];
     x = situ_desc_reshape(x, SITU_SHAPE(count, w->size[1]), &rows);
     y = situ_desc_reshape(y, SITU_SHAPE(count, w->size[0]), &to);
   }
-  const situ_view_desc *b = situ_desc(c->in[2]);
-  return product(c, x, &across, b, y, 1, b ? 1 : 0);
+  return product(c, x, situ__transposed(w, &across), b, y, 1, b ? 1 : 0);
+}
+
+/* Only an input that is neither a matrix nor without gaps is copied, and needs a scope for it. */
+static bool linear_forward(situ_call *c) {
+  const situ_view_desc *x = situ_desc(c->in[0]);
+  if (x->ndim == 2 || x->contiguous) return linear_rows(c, x);
+  situ_scope s;
+  situ_scope_begin_no_grad(&s);
+  situ_tensor *copy = situ_clone(c->in[0]);
+  bool good = copy && linear_rows(c, situ_desc(copy));
+  SITU_IGNORE(situ_scope_end(&s));
+  return good;
 }
 
 static situ_tensor *as_rows(situ_tensor *x) {
@@ -266,7 +283,7 @@ static bool linear_backward(situ_grad_call *g) {
   return GIVE(0, situ_matmul(up, g->in[1])) && GIVE(1, situ_mm(situ_transpose(rows, 0, 1), as_rows(g->in[0]))) && GIVE(2, situ_sum(rows, &(situ_reduce_options){ .dim = SITU_DIMS(0) }));
 }
 
-SITU_OP(linear_op) = { .name = "linear", .operand = { { "input", NUMBERS }, { "weight", NUMBERS }, { "bias", NUMBERS | SITU_OPTIONAL } }, .flags = SITU_OP_PRODUCT | SITU_OP_COMPOSED,
+SITU_OP(linear_op) = { .name = "linear", .operand = { { "input", NUMBERS }, { "weight", NUMBERS }, { "bias", NUMBERS | SITU_OPTIONAL } }, .flags = SITU_OP_PRODUCT,
                        .save = SITU_SAVE(0) | SITU_SAVE(1), .infer = linear_infer, .forward = linear_forward, .backward = linear_backward };
 
 situ_tensor *situ_linear(situ_tensor *input, situ_tensor *weight, situ_tensor *bias) { return situ_op_run3(&linear_op, input, weight, bias, NULL); }

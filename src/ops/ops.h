@@ -14,7 +14,7 @@ bool situ__elementwise(const situ_call *c, situ_verb verb, const double *scalar,
 bool situ__product(const char *op, situ_device device, const situ_view_desc *a, const situ_view_desc *b, const situ_view_desc *bias,
                    const situ_view_desc *y, double alpha, double beta);
 /* The last two dimensions exchanged. */
-situ_view_desc situ__transposed(const situ_view_desc *v);
+const situ_view_desc *situ__transposed(const situ_view_desc *v, situ_view_desc *room);
 
 /* Sizes that may hold one -1, resolved against numel; false: recorded under op. */
 bool situ__resolve_shape(const char *op, situ_shape *shape, int64_t numel);

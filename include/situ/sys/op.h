@@ -66,6 +66,7 @@ enum {
   SITU_OP_COMPOSED = 1u << 2,  /**< forward makes temporaries with other ops: it gets a scope without recording */
   SITU_OP_MOVES    = 1u << 3,  /**< infer sets call->device to where the result goes (to) */
   SITU_OP_PRODUCT  = 1u << 5,  /**< the gradient of each of the first two operands needs only the other: saved only then */
+  SITU_OP_PAIR     = 1u << 6,  /**< of two floating tensors alike it is SITU_VERB_BINARY with `code`, in their shape and dtype */
   SITU_OP_NO_GRAD  = 1u << 4   /**< results have no gradient by their nature (eq, argmax); else an op
                                     without backward refuses operands that require one */
 };

@@ -31,12 +31,12 @@ typedef struct product {
   const char *bias;
   int64_t     bias_row, bias_col;
   double      beta;
-  step        batch[SITU_MAX_DIMS];
   int         dims;
   int64_t     items, tile_m, tile_n, tiles_m, tiles_n;
   situ__dnnl *fast[2][2];     /* bf16: for tiles inside, and at the lower and the right edge */
   situ__slots slots;
   bool        failed;
+  step        batch[SITU_MAX_DIMS];  /* the last member: what dims does not count is never set */
 } product;
 
 /* ---- describing the problem ---- */
@@ -77,9 +77,15 @@ static bool wants_transpose(const situ_view_desc *y) {
 static void describe(product *p, const situ_work *w, const situ_view_desc *a, const situ_view_desc *b,
                      const situ_view_desc *bias, const situ_view_desc *y) {
   const int r = y->ndim - 2, c = y->ndim - 1;
-  *p = (product){ .elem = situ__cpu_size(y->dtype), .beta = w->scalar[1], .items = 1,
-                  .bias = bias ? situ__cpu_data(bias) : NULL,
-                  .bias_row = bias ? bias->stride[r] : 0, .bias_col = bias ? bias->stride[c] : 0 };
+  memset(p, 0, offsetof(product, batch));
+  p->elem = situ__cpu_size(y->dtype);
+  p->beta = w->scalar[1];
+  p->items = 1;
+  if (bias) {
+    p->bias = situ__cpu_data(bias);
+    p->bias_row = bias->stride[r];
+    p->bias_col = bias->stride[c];
+  }
   p->g = (situ__gemm){ .dtype = (situ_dtype)y->dtype, .m = y->size[r], .n = y->size[c], .k = a->size[c],
                        .a = situ__cpu_data(a), .b = situ__cpu_data(b), .c = situ__cpu_data(y),
                        .a_row = a->stride[r], .a_col = a->stride[c], .b_row = b->stride[r], .b_col = b->stride[c],
