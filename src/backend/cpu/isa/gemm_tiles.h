@@ -190,9 +190,28 @@ static void FN(dot_block)(const situ__tile *t, int64_t b_col, int64_t m, int64_t
 }
 static void FN(dot_row)(const situ__tile *t, int64_t b_col, int64_t n) { FN(dot)(t, b_col, 1, n, 1, LANES); }
 
+/* So few elements that to add up lanes would cost more than it saves. */
+static void FN(dots_few)(const situ__tile *t, int64_t m, int64_t n, int64_t b_col) {
+  for (int64_t i = 0; i < m; i++) {
+    const real *a = (const real *)t->a + i * t->a_row;
+    real *c = (real *)t->c + i * t->c_row;
+    for (int64_t j = 0; j < n; j++) {
+      const real *b = (const real *)t->b + j * b_col;
+      real sum = 0;
+      for (int64_t p = 0; p < t->k; p++) sum += a[p] * b[p];
+      sum *= (real)t->alpha;
+      c[j] = t->add ? c[j] + sum : sum;
+    }
+  }
+}
+
 /* LANES columns at a time, so that their part of b is read once from memory. */
 static void FN(dots)(const situ__tile *call, int64_t m, int64_t n, int64_t b_col) {
-  enum { ROWS = DOT_ROWS, COLUMNS = LANES / DOT_ROWS };
+  enum { ROWS = DOT_ROWS, COLUMNS = LANES / DOT_ROWS, FEW = 128 };
+  if (m * n * call->k <= FEW) {
+    FN(dots_few)(call, m, n, b_col);
+    return;
+  }
   situ__tile t = *call;
   for (int64_t j = 0; j < n; j += LANES) {
     const int64_t columns = n - j < LANES ? n - j : LANES;
