@@ -26,9 +26,6 @@ static bool forward(situ_call *c) { return situ__elementwise(c, SITU_VERB_BINARY
 
 /* ---- gradients; the tape sums what broadcasting spread ---- */
 
-/* dx[i] = value where it is wanted; false if it could not be made. */
-#define GIVE(i, value) (!g->wants[i] || (g->dx[i] = (value)) != NULL)
-
 static bool add_backward(situ_grad_call *g) { return GIVE(0, g->grad[0]) && GIVE(1, g->grad[0]); }
 static bool sub_backward(situ_grad_call *g) { return GIVE(0, g->grad[0]) && GIVE(1, situ_neg(g->grad[0])); }
 static bool mul_backward(situ_grad_call *g) { return GIVE(0, situ_mul(g->grad[0], g->in[1])) && GIVE(1, situ_mul(g->grad[0], g->in[0])); }

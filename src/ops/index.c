@@ -4,8 +4,6 @@
 #include "base/fail.h"
 #include "ops/ops.h"
 
-#define GIVE(i, value) (!g->wants[i] || (g->dx[i] = (value)) != NULL)
-
 typedef struct index_params {
   int     dim;
   double  alpha;
@@ -14,16 +12,6 @@ typedef struct index_params {
 
 static situ_tensor *zeros(const situ_grad_call *g, int operand) {
   return situ_zeros(g->shape[operand], &(situ_options){ .dtype = situ_dtype_of(g->grad[0]), .device = g->device });
-}
-
-/* A 0-dim operand is treated as having one dimension of size 1. */
-static const situ_view_desc *ranked(const situ_view_desc *v, situ_view_desc *room) {
-  if (v->ndim) return v;
-  *room = *v;
-  room->ndim = 1;
-  room->size[0] = room->stride[0] = 1;
-  situ_desc_refresh(room);
-  return room;
 }
 
 /* ---- index_select: rows along a dimension ---- */
@@ -41,7 +29,7 @@ static bool gather_verb(situ_call *c, situ_index_mode mode) {
   const index_params *p = c->params;
   situ_view_desc x, index, y;
   return situ_launch(c->op->name, c->device, &(situ_work){ .verb = SITU_VERB_GATHER, .op = (int)mode, .ins = 2, .outs = 1,
-                     .in = { ranked(situ_desc(c->in[0]), &x), ranked(situ_desc(c->in[1]), &index) }, .out = { ranked(situ_desc(c->out[0]), &y) },
+                     .in = { situ__ranked(situ_desc(c->in[0]), &x), situ__ranked(situ_desc(c->in[1]), &index) }, .out = { situ__ranked(situ_desc(c->out[0]), &y) },
                      .integer = { p->dim } });
 }
 static bool rows_forward(situ_call *c) { return gather_verb(c, SITU_INDEX_ROWS); }
@@ -131,7 +119,7 @@ static bool scatter_verb(situ_call *c, int mode) {
   situ_view_desc index, src, y;
   return start_from_input(c) &&
          situ_launch(c->op->name, c->device, &(situ_work){ .verb = SITU_VERB_SCATTER, .op = mode, .compute = (situ_dtype)situ_desc(c->out[0])->dtype, .ins = 2, .outs = 1,
-                     .in = { ranked(situ_desc(c->in[1]), &index), ranked(situ_desc(c->in[2]), &src) }, .out = { ranked(situ_desc(c->out[0]), &y) },
+                     .in = { situ__ranked(situ_desc(c->in[1]), &index), situ__ranked(situ_desc(c->in[2]), &src) }, .out = { situ__ranked(situ_desc(c->out[0]), &y) },
                      .scalar = { p->alpha }, .integer = { p->dim } });
 }
 

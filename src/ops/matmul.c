@@ -6,8 +6,6 @@
 #include "base/fail.h"
 #include "ops/ops.h"
 
-#define GIVE(i, value) (!g->wants[i] || (g->dx[i] = (value)) != NULL)
-
 /* ---- views that the verb wants ---- */
 
 const situ_view_desc *situ__transposed(const situ_view_desc *v, situ_view_desc *room) {

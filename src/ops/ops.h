@@ -16,6 +16,12 @@ bool situ__product(const char *op, situ_device device, const situ_view_desc *a, 
 /* The last two dimensions exchanged. */
 const situ_view_desc *situ__transposed(const situ_view_desc *v, situ_view_desc *room);
 
+/* A 0-dim view seen as having one dimension of size 1; any other as it is. */
+const situ_view_desc *situ__ranked(const situ_view_desc *v, situ_view_desc *room);
+
+/* In a gradient: dx[i] = value where it is wanted; false if it could not be made. */
+#define GIVE(i, value) (!g->wants[i] || (g->dx[i] = (value)) != NULL)
+
 /* Sizes that may hold one -1, resolved against numel; false: recorded under op. */
 bool situ__resolve_shape(const char *op, situ_shape *shape, int64_t numel);
 /* Dimensions made non-negative, none twice; mask of them. An empty list is all of ndim if all_if_none. */

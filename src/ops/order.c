@@ -9,11 +9,6 @@ typedef struct order_params {
   int64_t k;
 } order_params;
 
-/* A 0-dim operand is treated as having one dimension of size 1. */
-static const situ_view_desc *ranked(const situ_view_desc *v, situ_view_desc *room) {
-  return v->ndim ? v : situ_desc_reshape(v, SITU_SHAPE(1), room);
-}
-
 /* ---- min, max, argmin, argmax along one dimension ---- */
 
 static bool arg_infer(situ_call *c) {
@@ -36,7 +31,7 @@ static bool arg_forward(situ_call *c) {
   situ_tensor *x = situ_contiguous(c->in[0]);
   if (!x) return false;
   situ_view_desc from, values, indices;
-  const situ_view_desc *v = ranked(situ_desc(x), &from);
+  const situ_view_desc *v = situ__ranked(situ_desc(x), &from);
   situ_shape kept = situ__shape(v);
   kept.dim[p->dim] = 1;
   return situ_launch(c->op->name, c->device, &(situ_work){ .verb = SITU_VERB_ARG_REDUCE, .op = c->op->code, .compute = (situ_dtype)v->dtype, .ins = 1, .outs = 2,
@@ -113,7 +108,7 @@ static bool cumsum_forward(situ_call *c) {
   if (!x) return false;
   situ_view_desc from, to;
   return situ_launch(c->op->name, c->device, &(situ_work){ .verb = SITU_VERB_SCAN, .compute = c->dtype[0], .ins = 1, .outs = 1,
-                     .in = { ranked(situ_desc(x), &from) }, .out = { ranked(situ_desc(c->out[0]), &to) }, .integer = { p->dim } });
+                     .in = { situ__ranked(situ_desc(x), &from) }, .out = { situ__ranked(situ_desc(c->out[0]), &to) }, .integer = { p->dim } });
 }
 static bool cumsum_backward(situ_grad_call *g) {
   const order_params *p = g->params;
@@ -146,7 +141,7 @@ static bool sort_forward(situ_call *c) {
   if (!x) return false;
   situ_view_desc from, values, indices;
   return situ_launch(c->op->name, c->device, &(situ_work){ .verb = SITU_VERB_SORT, .op = p->descending, .compute = (situ_dtype)situ_desc(x)->dtype, .ins = 1, .outs = 2,
-                     .in = { ranked(situ_desc(x), &from) }, .out = { ranked(situ_desc(c->out[0]), &values), ranked(situ_desc(c->out[1]), &indices) },
+                     .in = { situ__ranked(situ_desc(x), &from) }, .out = { situ__ranked(situ_desc(c->out[0]), &values), situ__ranked(situ_desc(c->out[1]), &indices) },
                      .integer = { p->dim } });
 }
 

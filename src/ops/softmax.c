@@ -5,17 +5,12 @@
 
 typedef struct softmax_params { int dim; } softmax_params;
 
-/* A 0-dim operand is treated as having one dimension of size 1. */
-static const situ_view_desc *ranked(const situ_view_desc *v, situ_view_desc *room) {
-  return v->ndim ? v : situ_desc_reshape(v, SITU_SHAPE(1), room);
-}
-
 static bool forward(situ_call *c) {
   const softmax_params *p = c->params;
   situ_tensor *x = situ_contiguous(c->in[0]);
   situ_view_desc from, to;
   return x && situ_launch(c->op->name, c->device, &(situ_work){ .verb = SITU_VERB_SOFTMAX, .op = c->op->code, .compute = c->dtype[0], .ins = 1, .outs = 1,
-                          .in = { ranked(situ_desc(x), &from) }, .out = { ranked(situ_desc(c->out[0]), &to) }, .integer = { p->dim } });
+                          .in = { situ__ranked(situ_desc(x), &from) }, .out = { situ__ranked(situ_desc(c->out[0]), &to) }, .integer = { p->dim } });
 }
 
 /* The gradient's pass has the code that follows the forward's by two. */
@@ -27,7 +22,7 @@ static bool backward(situ_grad_call *g) {
   situ_view_desc a, b, to;
   if (!situ_numel(dx) || g->device.kind == SITU_META) return true;
   return situ_launch(g->op->name, g->device, &(situ_work){ .verb = SITU_VERB_SOFTMAX, .op = g->op->code + SITU_SOFTMAX_GRAD, .compute = situ_dtype_of(y), .ins = 2, .outs = 1,
-                     .in = { ranked(situ_desc(y), &a), ranked(situ_desc(up), &b) }, .out = { ranked(situ_desc(dx), &to) }, .integer = { p->dim } });
+                     .in = { situ__ranked(situ_desc(y), &a), situ__ranked(situ_desc(up), &b) }, .out = { situ__ranked(situ_desc(dx), &to) }, .integer = { p->dim } });
 }
 
 #define SOFTMAX(id, pass)                                                                                            \

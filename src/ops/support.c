@@ -16,6 +16,15 @@ bool situ__elementwise(const situ_call *c, situ_verb verb, const double *scalar,
   return situ_launch(c->op->name, c->device, &work);
 }
 
+const situ_view_desc *situ__ranked(const situ_view_desc *v, situ_view_desc *room) {
+  if (v->ndim) return v;
+  *room = *v;
+  room->ndim = 1;
+  room->size[0] = room->stride[0] = 1;
+  situ_desc_refresh(room);
+  return room;
+}
+
 bool situ__resolve_shape(const char *op, situ_shape *shape, int64_t numel) {
   int open = -1;
   int64_t known = 1;

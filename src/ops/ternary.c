@@ -3,8 +3,6 @@
 #include "base/fail.h"
 #include "ops/ops.h"
 
-#define GIVE(i, value) (!g->wants[i] || (g->dx[i] = (value)) != NULL)
-
 typedef struct ternary_params { double value; } ternary_params;
 
 static bool forward(situ_call *c) {
