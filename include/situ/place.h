@@ -3,26 +3,7 @@
 #ifndef SITU_PLACE_H
 #define SITU_PLACE_H
 
-#include "nn.h"
+#include "place/draw.h"
+#include "place/move.h"
 
-SITU_BEGIN
-
-/** Moves every parameter, buffer and gradient of a module to a device, in place: storages move, so tied weights,
-    views and the caller's own handles follow. All or nothing: on failure everything is where it was, bit for bit. */
-SITU_API SITU_CHECKED situ_status situ_nn_to(situ_nn_module *m, situ_device device);
-
-/** What of a module is where. */
-typedef struct situ_placement {
-  int64_t     parameters, buffers;  /**< tensors, shared ones once */
-  uint64_t    bytes;                /**< of their storages, shared ones once */
-  bool        mixed;                /**< on more than one device */
-  situ_device device;               /**< the one device, if not mixed; {0}: no tensors */
-} situ_placement;
-SITU_API SITU_CHECKED situ_status situ_place_of(situ_nn_module *m, situ_placement *out);
-
-/** Prints the module tree to stdout: each tensor with device, dtype, shape and bytes, each module with its sum.
-    Colour by device on a terminal unless NO_COLOR is set. */
-SITU_API void situ_place_print(situ_nn_module *m);
-
-SITU_END
 #endif
