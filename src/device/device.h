@@ -39,6 +39,16 @@ situ_storage *situ__storage_foreign(const char *op, void *data, size_t bytes,
 void situ__storage_retain(situ_storage *storage);
 void situ__storage_release(situ_storage *storage);
 
+/* ---- followers (follow.c): storages that go where another one goes ---- */
+/* `storage` goes from now on where `leader` goes (NULL: nowhere by itself). Refused: a circle. False: recorded. */
+bool situ__follow(const char *op, situ_storage *storage, situ_storage *leader);
+/* Its leader; NULL: none. */
+situ_storage *situ__leader(const situ_storage *storage);
+/* Calls visit for each direct follower, under a lock: visit must not change who follows whom. False: visit said so. */
+bool situ__each_follower(const situ_storage *leader, bool (*visit)(situ_storage *follower, void *payload), void *payload);
+/* A storage dies: its followers stay where they are. */
+void situ__unlink(situ_storage *storage);
+
 /* ---- memory (memory.c): the caching allocator over a backend's alloc and free ---- */
 /* Below 1 MiB: thread-local lists of size classes (host) or locked ones (devices); above: cached
    blocks, 2 MiB-aligned with huge pages on the host. Out of memory: gives the cache back once and

@@ -2,12 +2,22 @@
    SPDX-License-Identifier: MIT */
 #include "base/alloc.h"
 #include "base/fail.h"
+#include "base/thread.h"
 #include "device/device.h"
 #include "situ/scope.h"
 
 /* Bytes of the caller's memory that storages stand for. Not taken from us, so not part of what
    the allocator knows. */
 static int64_t foreign;
+
+/* Numbers are taken a million at a time, so that threads seldom meet. */
+static uint64_t next_serial(void) {
+  enum { MANY = 1 << 20 };
+  static uint64_t taken;
+  static SITU__THREAD_LOCAL uint64_t mine;
+  if (!(mine % MANY)) mine = __atomic_fetch_add(&taken, MANY, __ATOMIC_RELAXED);
+  return ++mine;
+}
 
 situ_storage *situ__storage_new(const char *op, situ_device device, size_t bytes) {
   situ_storage *storage = situ__small_alloc(sizeof *storage);
@@ -21,7 +31,8 @@ situ_storage *situ__storage_new(const char *op, situ_device device, size_t bytes
     return NULL;
   }
   *storage = (situ_storage){
-    .data = data, .bytes = bytes, .device = device, .flags = SITU_STORAGE_UNWRITTEN, .refs = 1
+    .data = data, .bytes = bytes, .device = device, .flags = SITU_STORAGE_UNWRITTEN, .refs = 1,
+    .serial = next_serial()
   };
   return storage;
 }
@@ -41,7 +52,8 @@ situ_storage *situ__storage_foreign(const char *op, void *data, size_t bytes,
                              .flags = SITU_STORAGE_FOREIGN,
                              .refs = 1,
                              .release = release,
-                             .payload = payload };
+                             .payload = payload,
+                             .serial = next_serial() };
   (void)__atomic_add_fetch(&foreign, (int64_t)bytes, __ATOMIC_RELAXED);
   return storage;
 }
@@ -56,6 +68,7 @@ void situ__storage_release(situ_storage *storage) {
   if (__atomic_load_n(&storage->refs, __ATOMIC_ACQUIRE) != 1 &&
       __atomic_sub_fetch(&storage->refs, 1, __ATOMIC_ACQ_REL) != 0)
     return;
+  if (storage->links) situ__unlink(storage);
   if (storage->flags & SITU_STORAGE_FOREIGN) {
     (void)__atomic_sub_fetch(&foreign, (int64_t)storage->bytes, __ATOMIC_RELAXED);
     if (storage->release) storage->release(storage->payload);

@@ -59,12 +59,20 @@ static void exchange(situ_storage *a, situ_storage *b) {
 }
 
 /* Releasing `staged` then frees the old memory. */
-static void commit(pair *p, void *site) {
+static void commit(pair *p, const char *op, void *site) {
   situ_storage *a = p->from, *b = p->staged;
   uint32_t unwritten = b->device.kind == SITU_META ? SITU_STORAGE_UNWRITTEN : a->flags & SITU_STORAGE_UNWRITTEN;
   b->flags = (b->flags & ~(uint32_t)SITU_STORAGE_UNWRITTEN) | unwritten;
   exchange(a, b);
   a->moved_at = site;
+  a->moved_by = op;
+}
+
+situ_status situ_follow(situ_tensor *t, situ_tensor *leader) {
+  const char *op = "follow";
+  if (!situ__need(op, "tensor", t) || (leader && !situ__need(op, "leader", leader))) return situ_error();
+  situ_storage *to = leader ? leader->view.storage : NULL;
+  return t->view.storage == to || situ__follow(op, t->view.storage, to) ? SITU_OK : situ_error();
 }
 
 situ_status situ_swap_memory(const char *op, situ_tensor *a, situ_tensor *b) {
@@ -93,7 +101,7 @@ situ_status situ_move_storages(const char *op, situ_tensor *const *list, int64_t
   /* What a queue still holds against us must surface before anything is given up. */
   if (good && distinct && to.kind != SITU_META) good = situ_synchronize(to) == SITU_OK;
   void *site = situ__call_site();
-  for (int64_t i = 0; good && i < distinct; i++) commit(&pairs[i], site);
+  for (int64_t i = 0; good && i < distinct; i++) commit(&pairs[i], op, site);
   for (int64_t i = 0; i < distinct; i++) situ__storage_release(pairs[i].staged);
   situ__free(pairs);
   if (good && bytes) *bytes = total;

@@ -100,7 +100,7 @@ static bool load_group(const situ_optim *o, const situ_tree *flat, int g, situ__
 }
 
 /* A copy of a saved state tensor, where its parameter is. */
-static situ_tensor *load_tensor(const situ_tensor *param, const char *path, situ_tensor *saved) {
+static situ_tensor *load_tensor(situ_tensor *param, const char *path, situ_tensor *saved) {
   situ_shape want = situ_shape_of(param), has = situ_shape_of(saved);
   if (!situ_shape_equal(&want, &has)) {
     char a[SITU_SHAPE_TEXT], b[SITU_SHAPE_TEXT];
@@ -110,7 +110,8 @@ static situ_tensor *load_tensor(const situ_tensor *param, const char *path, situ
   }
   situ_tensor *copy = situ_to_dtype(situ_to(saved, situ_device_of(param)), situ_dtype_of(param));
   copy = copy == saved ? situ_clone(copy) : situ_contiguous(copy);
-  if (copy) situ_set_role(copy, SITU_ROLE_OPTIMIZER);
+  if (!copy || situ_follow(copy, param) != SITU_OK) return NULL;
+  situ_set_role(copy, SITU_ROLE_OPTIMIZER);
   return situ_retain(copy);
 }
 

@@ -28,6 +28,7 @@ static bool make_state(situ_optim *o, int64_t i, int k) {
   snprintf(name, sizeof name, "%s.%s", o->names[i], situ__optim_state_name(o, k));
   if (!state || !situ_set_name(state, name)) return false;
   situ_set_role(state, SITU_ROLE_OPTIMIZER);
+  if (situ_follow(state, item->param) != SITU_OK) return false;
   item->state[k] = situ_retain(state);
   /* A momentum switched on later starts as in the first step. */
   if (o->rule == SITU_RULE_SGD) item->step = 0;

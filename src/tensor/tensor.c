@@ -2,6 +2,7 @@
    SPDX-License-Identifier: MIT */
 #include "tensor/tensor.h"
 
+#include <sched.h>
 #include <string.h>
 
 #include "base/alloc.h"
@@ -33,6 +34,40 @@ static situ_tensor *blank(const char *op) {
   t->created_at = situ__call_site();
   __atomic_fetch_add(&live, 1, __ATOMIC_RELAXED);
   return t;
+}
+
+/* ---- the handles of a storage ---- */
+
+static void lock(situ_storage *s) {
+  while (__atomic_exchange_n(&s->lock, 1, __ATOMIC_ACQUIRE)) sched_yield();
+}
+
+static void unlock(situ_storage *s) { __atomic_store_n(&s->lock, 0, __ATOMIC_RELEASE); }
+
+situ_tensor *situ__handles_begin(situ_storage *s) {
+  lock(s);
+  return s->handles;
+}
+void situ__handles_end(situ_storage *s) { unlock(s); }
+
+static void enlist(situ_tensor *t) {
+  situ_storage *s = t->view.storage;
+  lock(s);
+  t->next_handle = s->handles;
+  if (s->handles) s->handles->prev_handle = t;
+  s->handles = t;
+  unlock(s);
+}
+
+/* The only owner of a storage is its only handle: nobody else can look at the list, now or later. */
+static void delist(situ_tensor *t) {
+  situ_storage *s = t->view.storage;
+  if (__atomic_load_n(&s->refs, __ATOMIC_ACQUIRE) == 1) return;
+  lock(s);
+  if (t->prev_handle) t->prev_handle->next_handle = t->next_handle;
+  else s->handles = t->next_handle;
+  if (t->next_handle) t->next_handle->prev_handle = t->prev_handle;
+  unlock(s);
 }
 
 static void discard(situ_tensor *t) {
@@ -67,6 +102,7 @@ situ_tensor *situ__tensor_new(const char *op, const situ_shape *shape, situ_dtyp
     discard(t);
     return NULL;
   }
+  t->view.storage->handles = t;
   return situ__scope_own(op, t);
 }
 
@@ -86,6 +122,7 @@ situ_tensor *situ__tensor_like(const char *op, const situ_view_desc *v, situ_dty
     discard(t);
     return NULL;
   }
+  t->view.storage->handles = t;
   return situ__scope_own(op, t);
 }
 
@@ -94,6 +131,7 @@ situ_tensor *situ__tensor_alias(const char *op, const situ_view_desc *view) {
   if (!t) return NULL;
   t->view = *view;
   situ__storage_retain(t->view.storage);
+  enlist(t);
   return t;
 }
 
@@ -119,6 +157,7 @@ void situ_release(situ_tensor *t) {
   }
   if (__atomic_sub_fetch(&t->refs, 1, __ATOMIC_ACQ_REL) > 0) return;
   if (t->node || t->meta) situ__release_history(t);
+  delist(t);
   situ__storage_release(t->view.storage);
   situ__free(t->name);
   discard(t);

@@ -25,6 +25,7 @@ struct situ_tensor {
   struct situ__meta *meta;           /* NULL until there is a gradient or a hook */
   void              *created_at;     /* return address of the call that made it */
   char              *name;           /* NULL: none */
+  situ_tensor       *next_handle, *prev_handle;  /* all that look at one storage: see situ__handles_begin */
   situ_view_desc     view;
 };
 
@@ -44,6 +45,10 @@ situ_tensor *situ__tensor_view(const char *op, const situ_view_desc *view);
 situ_tensor *situ__tensor_alias(const char *op, const situ_view_desc *view);
 /* Fills size, stride, numel, contiguous of a row-major view; the caller sets storage, offset, dtype. */
 bool situ__desc_rows(const char *op, const situ_shape *shape, situ_view_desc *view);
+/* The first of the tensors that look at a storage, then each one's next_handle. The list stands still until
+   situ__handles_end: no tensor of that storage may be made or released in between. */
+situ_tensor *situ__handles_begin(situ_storage *storage);
+void situ__handles_end(situ_storage *storage);
 /* Does every element of v lie inside its storage, and no two at one place? */
 bool situ__desc_overlaps(const situ_view_desc *v);
 

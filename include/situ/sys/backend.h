@@ -18,8 +18,14 @@ typedef struct situ_storage {
   situ_device device;
   uint32_t    version;   /**< counts writes; read and written with the atomic builtins */
   uint32_t    flags;     /**< SITU_STORAGE_... */
+  uint32_t    lock;      /**< guards `handles` while several tensors share the storage */
+  uint32_t    mark;      /**< 0 outside a move: which of its units this is */
   int64_t     refs;      /**< owners, counted atomically */
+  uint64_t    serial;    /**< no other storage of the process ever has it: tells this one from a later one at its address */
+  situ_tensor *handles;  /**< the tensors that look at it, chained */
+  struct situ_storage_links *links;  /**< NULL: it follows no other storage, and none follows it */
   void       *moved_at;  /**< return address of the call that last moved it; NULL: never moved */
+  const char *moved_by;  /**< that call: "nn_to"; static text */
   void      (*release)(void *payload);  /**< foreign memory (situ_from_blob): called instead of free */
   void       *payload;
 } situ_storage;

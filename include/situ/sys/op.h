@@ -185,6 +185,10 @@ SITU_API SITU_CHECKED situ_status situ_optimizer_step(situ_optimizer_rule rule, 
 SITU_API SITU_CHECKED situ_status situ_move_storages(const char *op, situ_tensor *const *list, int64_t count,
                                                      situ_device to, uint64_t *bytes);
 
+/** From now on t's storage goes wherever leader's goes, in the same move and the same cast: optimiser state, moving
+    averages, caches. leader NULL: no longer. Ends when either storage dies. Where they are now is left alone. */
+SITU_API SITU_CHECKED situ_status situ_follow(situ_tensor *t, situ_tensor *leader);
+
 /** Two storages of one size and device change memory, and with them all their tensors: what undoes a write without
     a copy that could fail. Nothing is queued or waited for. */
 SITU_API SITU_CHECKED situ_status situ_swap_memory(const char *op, situ_tensor *a, situ_tensor *b);

@@ -1,0 +1,75 @@
+/* Followers: an optimiser's state goes where its parameter goes, and so does everything that is made for a storage.
+   SPDX-License-Identifier: MIT */
+#include <pthread.h>
+
+#include "base/alloc.h"
+#include "base/fail.h"
+#include "device/device.h"
+
+/* A tree, by sibling chains. A storage that neither follows nor leads has none. */
+struct situ_storage_links {
+  situ_storage *leader, *first, *next, *prev;
+};
+
+static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
+
+static struct situ_storage_links *links_of(situ_storage *s) {
+  if (!s->links) s->links = situ__calloc(1, sizeof *s->links);
+  return s->links;
+}
+
+static void leave(situ_storage *s) {
+  struct situ_storage_links *l = s->links;
+  if (!l || !l->leader) return;
+  if (l->prev) l->prev->links->next = l->next;
+  else l->leader->links->first = l->next;
+  if (l->next) l->next->links->prev = l->prev;
+  l->leader = l->next = l->prev = NULL;
+}
+
+bool situ__follow(const char *op, situ_storage *s, situ_storage *leader) {
+  bool good = true;
+  pthread_mutex_lock(&lock);
+  for (const situ_storage *up = leader; up && good; up = up->links ? up->links->leader : NULL) good = up != s;
+  if (!good) {
+    situ__fail(SITU_E_ARG, op, "two tensors would follow each other");
+  } else if (leader && (!links_of(s) || !links_of(leader))) {
+    situ__no_memory(op, sizeof *s->links);
+    good = false;
+  } else {
+    leave(s);
+    if (leader) {
+      struct situ_storage_links *l = s->links, *up = leader->links;
+      l->leader = leader;
+      l->next = up->first;
+      if (up->first) up->first->links->prev = s;
+      up->first = s;
+    }
+  }
+  pthread_mutex_unlock(&lock);
+  return good;
+}
+
+situ_storage *situ__leader(const situ_storage *s) {
+  pthread_mutex_lock(&lock);
+  situ_storage *leader = s->links ? s->links->leader : NULL;
+  pthread_mutex_unlock(&lock);
+  return leader;
+}
+
+bool situ__each_follower(const situ_storage *leader, bool (*visit)(situ_storage *, void *), void *payload) {
+  bool good = true;
+  pthread_mutex_lock(&lock);
+  for (situ_storage *s = leader->links ? leader->links->first : NULL; s && good; s = s->links->next) good = visit(s, payload);
+  pthread_mutex_unlock(&lock);
+  return good;
+}
+
+void situ__unlink(situ_storage *s) {
+  pthread_mutex_lock(&lock);
+  leave(s);
+  while (s->links->first) leave(s->links->first);
+  situ__free(s->links);
+  s->links = NULL;
+  pthread_mutex_unlock(&lock);
+}
