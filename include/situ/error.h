@@ -55,6 +55,29 @@ typedef struct situ_error_operand {
 /** The operands of the call that failed; 0 unless the error is about operands. */
 SITU_API int situ_error_operands(const situ_error_operand **list);
 
+/** All that is known of an error. Texts are never NULL ("": nothing to say) and live until
+    situ_error_clear(). */
+typedef struct situ_error_report {
+  situ_status status;
+  const char *op;       /**< the op or call that failed: "linear", "add_" */
+  const char *message;  /**< the full text, of several lines */
+  const char *site;     /**< the line of the program that called: "train.c:41 in step" */
+  const char *module;   /**< the module in whose forward it was: "model.fc1 (Linear 784 -> 64)" */
+  const char *odd;      /**< operands that differ from the majority: "input", "weight, bias" */
+  const char *fix;      /**< C that would mend it, a statement a line */
+  const char *next;     /**< what else in the module would fail next */
+  const situ_error_operand *operands;
+  int count;            /**< of operands */
+} situ_error_report;
+
+/** Fills in *out for this thread's error; false, and all of it empty, if there is none. */
+SITU_API bool situ_error_read(situ_error_report *out);
+/** The same as JSON: {"status", "op", "message", "site", "module", "odd", "fix", "next", "operands":
+    [{"operand", "tensor", "role", "device", "shape", "dtype", "placed", "odd"}]}; {"status": "OK"} if
+    there is no error. Written as snprintf does: to buffer (cut at size, always ended; may be NULL if
+    size is 0); returns the length of the whole text, negative if there is no memory to make it. */
+SITU_API int64_t situ_error_json(char *buffer, size_t size);
+
 /** What happens, besides being kept, when an error is met. */
 typedef enum situ_error_policy {
   SITU_ERROR_LOG = 0,  /**< the first error of a thread is logged once (the default) */

@@ -9,23 +9,27 @@
 #include <string.h>
 
 #include "base/alloc.h"
-#include "base/thread.h"
+#include "base/text.h"
 
 /* One a thread, made at its first error and kept for the next. */
 typedef struct situ__error_record {
-  char op[64];
+  char op[SITU__OP_NAME];
   char message[4096];
-  void *site;                   /* not yet said in the message; NULL: said, or unknown */
-  situ_error_operand *operands; /* one block: the list, then its texts */
-  int count;
+  char where[256];        /* the site in words, once somebody has asked */
+  void *site;             /* not yet said in the message; NULL: said, or unknown */
+  situ_error_report more; /* what a report added */
+  void *texts;            /* one block: its operands, then all its texts; NULL: nothing was added */
 } error_record;
 
 /* Status OK: none; a record without an error is a spare one. */
 static SITU__THREAD_LOCAL situ__errors errors;
-static SITU__THREAD_LOCAL bool quiet; /* inside situ__errors_aside */
+static SITU__THREAD_LOCAL bool quiet;      /* inside situ__errors_aside */
+static SITU__THREAD_LOCAL bool explaining; /* inside the explainer */
+SITU__THREAD_LOCAL situ__doing situ__now;
 
 static int policy = SITU_ERROR_LOG;
 static const situ__locator *locator;
+static situ__explainer *explainer;
 static pthread_mutex_t log_lock = PTHREAD_MUTEX_INITIALIZER;
 static situ_log_fn log_to;
 static void *log_payload;
@@ -77,15 +81,15 @@ situ_error_policy situ_error_mode(situ_error_policy wanted) {
 
 /* ---- the record --------------------------------------------------------------------------- */
 
-static void drop_operands(error_record *record) {
-  situ__free(record->operands);
-  record->operands = NULL;
-  record->count = 0;
+static void drop_texts(error_record *record) {
+  situ__free(record->texts);
+  record->texts = NULL;
+  record->more = (situ_error_report){ 0 };
 }
 
 static void free_record(error_record *record) {
   if (!record) return;
-  drop_operands(record);
+  situ__free(record->texts);
   situ__free(record);
 }
 
@@ -103,41 +107,63 @@ static error_record *open_record(void) {
     if (!errors.record) return NULL; /* code and count are kept even so */
     (void)pthread_once(&once, make_key);
     (void)pthread_setspecific(at_exit, &errors);
-    errors.record->operands = NULL;
+    errors.record->texts = NULL;
   }
-  drop_operands(errors.record);
+  drop_texts(errors.record);
   errors.record->site = NULL;
+  *errors.record->where = 0;
   return errors.record;
 }
 
-/* One block with the list and every text, so that freeing is one call and running out half-way is
-   impossible. */
-static void keep_operands(error_record *record, const situ_error_operand *list, int count) {
-  enum { TEXTS = 7 };
-  size_t bytes = sizeof *list * (size_t)count;
-  for (int i = 0; i < count; i++) {
-    const char *const text[TEXTS] = { list[i].operand, list[i].tensor, list[i].role,
-                                      list[i].device,  list[i].shape,  list[i].dtype,
-                                      list[i].placed };
-    for (int k = 0; k < TEXTS; k++) bytes += text[k] ? strlen(text[k]) + 1 : 1;
+enum { REPORT_TEXTS = 5, OPERAND_TEXTS = 7 };
+
+static void report_texts(situ_error_report *r, const char **text[REPORT_TEXTS]) {
+  const char **all[] = { &r->site, &r->module, &r->odd, &r->fix, &r->next };
+  memcpy(text, all, sizeof all);
+}
+
+static void operand_texts(situ_error_operand *o, const char **text[OPERAND_TEXTS]) {
+  const char **all[] = { &o->operand, &o->tensor, &o->role,  &o->device,
+                         &o->shape,   &o->dtype,  &o->placed };
+  memcpy(text, all, sizeof all);
+}
+
+static size_t room_for(const char *const *text) { return *text ? strlen(*text) + 1 : 1; }
+
+static void keep_text(char **at, const char **text) {
+  size_t length = *text ? strlen(*text) : 0;
+  if (length) memcpy(*at, *text, length);
+  (*at)[length] = 0;
+  *text = *at;
+  *at += length + 1;
+}
+
+/* One block with the operands and every text, so that freeing is one call and running out half-way
+   is impossible. */
+static void keep_texts(error_record *record, const situ_error_report *report) {
+  situ_error_report more = *report;
+  const char **text[OPERAND_TEXTS];
+  size_t bytes = sizeof *more.operands * (size_t)more.count;
+  report_texts(&more, text);
+  for (int k = 0; k < REPORT_TEXTS; k++) bytes += room_for(text[k]);
+  for (int i = 0; i < more.count; i++) {
+    situ_error_operand operand = report->operands[i];
+    operand_texts(&operand, text);
+    for (int k = 0; k < OPERAND_TEXTS; k++) bytes += room_for(text[k]);
   }
-  record->operands = situ__alloc_uncounted(bytes);
-  if (!record->operands) return;
-  record->count = count;
-  char *at = (char *)(record->operands + count);
-  for (int i = 0; i < count; i++) {
-    situ_error_operand *to = &record->operands[i];
-    *to = list[i];
-    const char **const text[TEXTS] = { &to->operand, &to->tensor, &to->role,  &to->device,
-                                       &to->shape,   &to->dtype,  &to->placed };
-    for (int k = 0; k < TEXTS; k++) {
-      size_t length = *text[k] ? strlen(*text[k]) : 0;
-      if (length) memcpy(at, *text[k], length);
-      at[length] = 0;
-      *text[k] = at;
-      at += length + 1;
-    }
+  record->texts = situ__alloc_uncounted(bytes);
+  if (!record->texts) return;
+  situ_error_operand *list = record->texts;
+  char *at = (char *)(list + more.count);
+  for (int i = 0; i < more.count; i++) {
+    list[i] = report->operands[i];
+    operand_texts(&list[i], text);
+    for (int k = 0; k < OPERAND_TEXTS; k++) keep_text(&at, text[k]);
   }
+  more.operands = list;
+  report_texts(&more, text);
+  for (int k = 0; k < REPORT_TEXTS; k++) keep_text(&at, text[k]);
+  record->more = more;
 }
 
 /* Where it happened is put into words only when the message is read: line tables are slow. */
@@ -146,23 +172,27 @@ static const char *message_of(error_record *record) {
   void *site = record->site;
   record->site = NULL;
   const situ__locator *by = __atomic_load_n(&locator, __ATOMIC_ACQUIRE);
-  if (site && by) {
-    char where[256];
+  if (site && by && *by->text(site, record->where, sizeof record->where)) {
     size_t length = strlen(record->message);
-    if (*by->text(site, where, sizeof where))
-      (void)snprintf(record->message + length, sizeof record->message - length, "\n  at %s", where);
+    (void)snprintf(record->message + length, sizeof record->message - length, "\n  at %s",
+                   record->where);
   }
   return record->message;
 }
 
-/* The part of recording that does not depend on the text. NULL: nothing to write it to, or an
-   earlier error is kept. */
-static error_record *begin(situ_status status, const char *op) {
-  errors.count++;
-  if (errors.status != SITU_OK) return NULL;
+const char *situ__error_name(const char *op, char buffer[SITU__OP_NAME]) {
+  const char *name = situ__now.called ? situ__now.called : op ? op : "";
+  size_t length = strlen(name);
+  bool mark = situ__now.called && situ__now.in_place && length && name[length - 1] != '_';
+  (void)snprintf(buffer, SITU__OP_NAME, "%s%s", name, mark ? "_" : "");
+  return buffer;
+}
+
+/* The part of recording that does not depend on the text. NULL: there is no memory to write it to. */
+static error_record *begin(situ_status status, const char *name) {
   errors.status = status;
   error_record *record = open_record();
-  if (record) (void)snprintf(record->op, sizeof record->op, "%s", op ? op : "");
+  if (record) (void)snprintf(record->op, sizeof record->op, "%s", name);
   return record;
 }
 
@@ -174,42 +204,54 @@ static void finish(error_record *record) {
     abort(); /* what this mode is for: the debugger stops where the error was made */
 }
 
-static SITU_PRINTF(3, 0) situ_status
-    fail_text(situ_status status, const char *op, const char *fmt, va_list args) {
-  bool first = errors.status == SITU_OK;
-  error_record *record = begin(status, op);
+/* Is there more to say of this error than its line? Without memory nothing is tried, and what only
+   happens to be met while something else is explained is not the error. */
+static bool explained(situ_status status, const char *name, const char *text) {
+  situ__explainer *explain = __atomic_load_n(&explainer, __ATOMIC_ACQUIRE);
+  if (!explain || !situ__now.call || quiet || status == SITU_E_NOMEM) return false;
+  explaining = true;
+  bool done = explain(status, name, text);
+  explaining = false;
+  return done;
+}
+
+static SITU_PRINTF(3, 0) void fail_text(situ_status status, const char *op, const char *fmt,
+                                        va_list args) {
+  errors.count++;
+  if (errors.status != SITU_OK || explaining) return;
+  char name[SITU__OP_NAME], text[sizeof errors.record->message];
+  situ__error_name(op, name);
+  (void)vsnprintf(text, sizeof text, fmt, args);
+  if (explained(status, name, text)) return;
+  error_record *record = begin(status, name);
   if (record) {
-    int length =
-        *record->op ? snprintf(record->message, sizeof record->message, "%s: ", record->op) : 0;
-    (void)vsnprintf(record->message + length, sizeof record->message - (size_t)length, fmt, args);
+    int length = *name ? snprintf(record->message, sizeof record->message, "%s: ", name) : 0;
+    (void)snprintf(record->message + length, sizeof record->message - (size_t)length, "%s", text);
     const situ__locator *by = __atomic_load_n(&locator, __ATOMIC_ACQUIRE);
     if (by && !quiet) record->site = by->find();
   }
-  if (first) finish(record);
-  return status;
+  finish(record);
 }
 
 situ_status situ__fail(situ_status status, const char *op, const char *fmt, ...) {
   va_list args;
   va_start(args, fmt);
-  (void)fail_text(status, op, fmt, args);
+  fail_text(status, op, fmt, args);
   va_end(args);
   return status;
 }
 
-situ_status situ__fail_operands(situ_status status, const char *op, const situ_error_operand *list,
-                                int count, const char *fmt, ...) {
-  bool first = errors.status == SITU_OK;
-  error_record *record = begin(status, op);
+situ_status situ__fail_report(const situ_error_report *report) {
+  if (!explaining) errors.count++;
+  explaining = false;
+  if (errors.status != SITU_OK) return report->status;
+  error_record *record = begin(report->status, report->op ? report->op : "");
   if (record) {
-    va_list args;
-    va_start(args, fmt);
-    (void)vsnprintf(record->message, sizeof record->message, fmt, args);
-    va_end(args);
-    keep_operands(record, list, count);
+    (void)snprintf(record->message, sizeof record->message, "%s", report->message);
+    keep_texts(record, report);
   }
-  if (first) finish(record);
-  return status;
+  finish(record);
+  return report->status;
 }
 
 situ_status situ__no_memory(const char *op, size_t bytes) {
@@ -237,14 +279,64 @@ const char *situ_error_op(void) {
 }
 
 int situ_error_operands(const situ_error_operand **list) {
-  bool any = errors.status != SITU_OK && errors.record;
-  if (list) *list = any ? errors.record->operands : NULL;
-  return any ? errors.record->count : 0;
+  situ_error_report report;
+  (void)situ_error_read(&report);
+  if (list) *list = report.operands;
+  return report.count;
+}
+
+bool situ_error_read(situ_error_report *out) {
+  bool any = errors.status != SITU_OK;
+  error_record *record = any ? errors.record : NULL;
+  situ_error_report r = record ? record->more : (situ_error_report){ 0 };
+  r.status = errors.status;
+  r.op = situ_error_op();
+  r.message = situ_error_message();
+  if (record && !r.site) r.site = record->where;
+  const char **text[REPORT_TEXTS];
+  report_texts(&r, text);
+  for (int k = 0; k < REPORT_TEXTS; k++)
+    if (!*text[k]) *text[k] = "";
+  if (out) *out = r;
+  return any;
+}
+
+static void json_pair(situ__text *text, const char *before, const char *name, const char *value) {
+  situ__text_add(text, "%s\"%s\": ", before, name);
+  situ__text_json_string(text, value);
+}
+
+int64_t situ_error_json(char *buffer, size_t size) {
+  static const char *const name[REPORT_TEXTS] = { "site", "module", "odd", "fix", "next" };
+  static const char *const column[OPERAND_TEXTS] = { "operand", "tensor", "role",  "device",
+                                                     "shape",   "dtype",  "placed" };
+  situ_error_report r;
+  const char **text[OPERAND_TEXTS];
+  situ__text json = { 0 };
+  bool any = situ_error_read(&r);
+  json_pair(&json, "{", "status", situ_status_name(r.status));
+  if (any) {
+    json_pair(&json, ", ", "op", r.op);
+    json_pair(&json, ", ", "message", r.message);
+    report_texts(&r, text);
+    for (int k = 0; k < REPORT_TEXTS; k++) json_pair(&json, ", ", name[k], *text[k]);
+    situ__text_add(&json, ", \"operands\": [");
+    for (int i = 0; i < r.count; i++) {
+      situ_error_operand operand = r.operands[i];
+      operand_texts(&operand, text);
+      for (int k = 0; k < OPERAND_TEXTS; k++)
+        json_pair(&json, k ? ", " : i ? ", {" : "{", column[k], *text[k]);
+      situ__text_add(&json, ", \"odd\": %s}", operand.odd ? "true" : "false");
+    }
+    situ__text_add(&json, "]");
+  }
+  situ__text_add(&json, "}");
+  return situ__text_give(&json, buffer, size);
 }
 
 void situ_error_clear(void) {
   errors.status = SITU_OK;
-  if (errors.record) drop_operands(errors.record);
+  if (errors.record) drop_texts(errors.record);
 }
 
 uint64_t situ__error_count(void) { return errors.count; }
@@ -253,7 +345,9 @@ uint64_t situ__error_count(void) { return errors.count; }
 
 void situ__errors_aside(situ__errors *own) {
   *own = errors;
-  errors = (situ__errors){ NULL, SITU_OK, own->count };
+  own->doing = situ__now;
+  errors = (situ__errors){ .count = own->count };
+  situ__now = (situ__doing){ 0 };
   quiet = true;
 }
 
@@ -262,10 +356,15 @@ situ_status situ__errors_back(const situ__errors *own, char *message, size_t siz
   if (size) (void)snprintf(message, size, "%s", situ_error_message());
   free_record(errors.record);
   errors = *own;
+  situ__now = own->doing;
   quiet = false;
   return met;
 }
 
 void situ__error_locate(const situ__locator *by) {
   __atomic_store_n(&locator, by, __ATOMIC_RELEASE);
+}
+
+void situ__error_explain(situ__explainer *explain) {
+  __atomic_store_n(&explainer, explain, __ATOMIC_RELEASE);
 }

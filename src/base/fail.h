@@ -3,6 +3,7 @@
 #ifndef SITU_BASE_FAIL_H
 #define SITU_BASE_FAIL_H
 
+#include "base/thread.h"
 #include "situ/error.h"
 
 /* Records and returns status. op is the call's public name without situ_ ("matmul"); fmt says what
@@ -11,10 +12,9 @@
    4 KiB. */
 situ_status situ__fail(situ_status status, const char *op, const char *fmt, ...)
     SITU_PRINTF(3, 4) SITU_COLD;
-/* The same with the operands that the message lists (texts are copied); the text is the whole
-   message. */
-situ_status situ__fail_operands(situ_status status, const char *op, const situ_error_operand *list,
-                                int count, const char *fmt, ...) SITU_PRINTF(5, 6) SITU_COLD;
+/* The same with all that is known: report->message is the whole text, and the site in it. Texts are
+   copied; NULL is "". */
+situ_status situ__fail_report(const situ_error_report *report) SITU_COLD;
 situ_status situ__no_memory(const char *op, size_t bytes) SITU_COLD;
 /* The status to return when an operand is NULL: the thread's first error if there is one (the NULL
    came from it), else SITU_E_ARG "`operand` is NULL", recorded. */
@@ -24,6 +24,27 @@ uint64_t situ__error_count(void);
 /* Sends a line to the log function whatever the mode (warnings, lint). */
 void situ__log(const char *fmt, ...) SITU_PRINTF(1, 2) SITU_COLD;
 
+/* What this thread is doing, as far as its errors should tell it. Whoever does it says so, and takes
+   it back afterwards; it costs a store or two. */
+typedef struct situ__doing {
+  const char *called;  /* the op that the caller asked for, while others do its work: errors go by its
+                          name; NULL: each op by its own */
+  bool in_place;       /* ... and it is the form with an underscore */
+  const char *running; /* the op whose kernel is launched: what a device's queue will blame */
+  const void *call;    /* floor 4's: the call that is checked or run; NULL: none */
+} situ__doing;
+extern SITU__THREAD_LOCAL situ__doing situ__now;
+
+/* The name that an error of op goes by: its own, or that of the op that was called. */
+enum { SITU__OP_NAME = 64 };
+const char *situ__error_name(const char *op, char buffer[SITU__OP_NAME]);
+
+/* Who can say more of an error than its own line: floor 4, which knows the operands of situ__now's
+   call. `op` is the name that the error goes by. False: there is nothing to add; true: it has
+   recorded the report. Must neither take counted memory nor fail. Set once. */
+typedef bool situ__explainer(situ_status status, const char *op, const char *text);
+void situ__error_explain(situ__explainer *explain);
+
 /* Work of another moment (a device's queue) fails in whichever thread happens to run it. Between
    these two calls the thread's own error is set aside, and what fails is neither logged nor kept;
    the second call tells what it was. */
@@ -31,6 +52,7 @@ typedef struct situ__errors {
   struct situ__error_record *record;
   situ_status status;
   uint64_t count;
+  situ__doing doing;
 } situ__errors;
 void situ__errors_aside(situ__errors *own);
 /* The first failure in between (SITU_OK: none) and its message. */

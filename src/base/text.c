@@ -81,3 +81,14 @@ void situ__text_free(situ__text *text) {
   situ__free(text->data);
   *text = (situ__text){ 0 };
 }
+
+int64_t situ__text_give(situ__text *text, char *buffer, size_t size) {
+  int64_t length = text->failed ? -1 : (int64_t)text->length;
+  if (length >= 0 && buffer && size) {
+    size_t kept = text->length < size ? text->length : size - 1;
+    if (kept) memcpy(buffer, text->data, kept);
+    buffer[kept] = 0;
+  }
+  situ__text_free(text);
+  return length;
+}

@@ -18,5 +18,8 @@ void situ__text_dims(situ__text *text, const int64_t *dim, int count);
 /* With JSON quotes and escapes. */
 void situ__text_json_string(situ__text *text, const char *utf8);
 void situ__text_free(situ__text *text);
+/* Hands the text to a caller as snprintf does, and frees it: returns the length of all of it, -1 if
+   it failed. */
+int64_t situ__text_give(situ__text *text, char *buffer, size_t size);
 
 #endif

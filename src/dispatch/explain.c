@@ -89,7 +89,8 @@ bool situ__explain(const situ_call *c, situ_status status, unsigned odd, const c
   situ__text_add(&text, "   at %s", situ__site_text(situ__call_site(), site, sizeof site));
   table(&text, list, count);
   if (status == SITU_E_DEVICE) fix(&text, list, count);
-  situ__fail_operands(status, c->op->name, list, count, "%s", text.data ? text.data : headline);
+  situ__fail_report(&(situ_error_report){ .status = status, .op = c->op->name, .message = text.data ? text.data : headline,
+                                          .operands = list, .count = count });
   situ__text_free(&text);
   return false;
 }

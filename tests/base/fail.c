@@ -147,9 +147,15 @@ static void operands(void **state) {
       .odd = true },
     { .operand = "weight", .device = "sim:0" },
   };
-  assert_int_equal(
-      situ__fail_operands(SITU_E_DEVICE, "linear", list, 2, "device mismatch in %s", "linear"),
-      SITU_E_DEVICE);
+  char fix[] = "x = y;";
+  const situ_error_report report = { .status = SITU_E_DEVICE,
+                                     .op = "linear",
+                                     .message = "device mismatch in linear",
+                                     .fix = fix,
+                                     .operands = list,
+                                     .count = 2 };
+  assert_int_equal(situ__fail_report(&report), SITU_E_DEVICE);
+  memset(fix, '?', sizeof fix - 1);
   memset(role, '?', sizeof role - 1); /* texts are copied */
   const situ_error_operand *kept;
   assert_int_equal(situ_error_operands(&kept), 2);
@@ -161,8 +167,98 @@ static void operands(void **state) {
   assert_string_equal(kept[1].tensor, ""); /* never NULL */
   assert_false(kept[1].odd);
   assert_string_equal(situ_error_message(), "device mismatch in linear");
+  situ_error_report read;
+  assert_true(situ_error_read(&read));
+  assert_int_equal(read.status, SITU_E_DEVICE);
+  assert_string_equal(read.op, "linear");
+  assert_string_equal(read.fix, "x = y;");
+  assert_string_equal(read.module, ""); /* never NULL */
+  assert_int_equal(read.count, 2);
+  assert_ptr_equal(read.operands, kept);
   situ_error_clear();
   assert_int_equal(situ_error_operands(&kept), 0);
+  assert_false(situ_error_read(&read));
+  assert_string_equal(read.fix, "");
+}
+
+static void as_json(void **state) {
+  (void)state;
+  char text[1024];
+  assert_int_equal(situ_error_json(text, sizeof text), strlen("{\"status\": \"OK\"}"));
+  assert_string_equal(text, "{\"status\": \"OK\"}");
+  const situ_error_operand one = { .operand = "input", .tensor = "a \"b\"", .odd = true };
+  (void)situ__fail_report(&(situ_error_report){ .status = SITU_E_SHAPE,
+                                                .op = "mm",
+                                                .message = "1\n2",
+                                                .odd = "input",
+                                                .operands = &one,
+                                                .count = 1 });
+  int64_t length = situ_error_json(text, sizeof text);
+  assert_string_equal(
+      text,
+      "{\"status\": \"SHAPE\", \"op\": \"mm\", \"message\": \"1\\n2\", \"site\": \"\", \"module\": \"\", "
+      "\"odd\": \"input\", \"fix\": \"\", \"next\": \"\", \"operands\": [{\"operand\": \"input\", "
+      "\"tensor\": \"a \\\"b\\\"\", \"role\": \"\", \"device\": \"\", \"shape\": \"\", \"dtype\": \"\", "
+      "\"placed\": \"\", \"odd\": true}]}");
+  assert_int_equal(length, strlen(text));
+  assert_int_equal(situ_error_json(NULL, 0), length);
+  assert_int_equal(situ_error_json(text, 8), length); /* cut, and ended */
+  assert_string_equal(text, "{\"statu");
+}
+
+/* An op that others work for gives its name to their errors; the form in place has an underscore. */
+static void called_as(void **state) {
+  (void)state;
+  situ__now.called = "one_hot";
+  (void)situ__fail(SITU_E_SHAPE, "scatter", "text");
+  assert_string_equal(situ_error_op(), "one_hot");
+  assert_ptr_equal(strstr(situ_error_message(), "one_hot: text"), situ_error_message());
+  situ_error_clear();
+  situ__now = (situ__doing){ .called = "add", .in_place = true };
+  (void)situ__fail(SITU_E_SHAPE, "add", "text");
+  assert_string_equal(situ_error_op(), "add_");
+  situ_error_clear();
+  situ__errors own; /* the work of another moment has its own names */
+  situ__errors_aside(&own);
+  assert_null(situ__now.called);
+  (void)situ__errors_back(&own, NULL, 0);
+  assert_string_equal(situ__now.called, "add");
+  situ__now = (situ__doing){ 0 };
+}
+
+/* Told what there is to tell of an error with a call behind it; what fails meanwhile is not it. */
+static int explanations;
+static bool explain(situ_status status, const char *op, const char *text) {
+  explanations++;
+  (void)situ__fail(SITU_E_IO, "aside", "of no interest");
+  if (status != SITU_E_SHAPE) return false;
+  char message[64];
+  (void)snprintf(message, sizeof message, "%s, %s: explained", op, text);
+  (void)situ__fail_report(&(situ_error_report){ .status = status, .op = op, .message = message });
+  return true;
+}
+
+static void explainers(void **state) {
+  (void)state;
+  explanations = 0;
+  situ__error_explain(explain);
+  (void)situ__fail(SITU_E_SHAPE, "mm", "no call");
+  assert_int_equal(explanations, 0);
+  situ_error_clear();
+  situ__now.call = &explanations;
+  uint64_t before = situ__error_count();
+  (void)situ__fail(SITU_E_SHAPE, "mm", "text");
+  assert_int_equal(explanations, 1);
+  assert_string_equal(situ_error_message(), "mm, text: explained");
+  assert_int_equal(situ__error_count(), before + 2); /* the one aside counts, but is not kept */
+  situ_error_clear();
+  (void)situ__fail(SITU_E_INDEX, "mm", "plain");
+  assert_int_equal(situ_error(), SITU_E_INDEX);
+  situ_error_clear();
+  (void)situ__fail(SITU_E_NOMEM, "mm", "nothing is tried");
+  assert_int_equal(explanations, 2);
+  situ__now.call = NULL;
+  situ__error_explain(NULL);
 }
 
 static void *no_allocate(size_t bytes, size_t alignment, void *payload) {
@@ -232,6 +328,9 @@ int main(void) {
     cmocka_unit_test_setup(operands, fresh),
     cmocka_unit_test_setup(kept_without_memory, fresh),
     cmocka_unit_test_setup(set_aside, fresh),
+    cmocka_unit_test_setup(as_json, fresh),
+    cmocka_unit_test_setup(called_as, fresh),
+    cmocka_unit_test_setup(explainers, fresh),
   };
   return cmocka_run_group_tests_name("base/fail", tests, NULL, NULL);
 }
