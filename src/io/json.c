@@ -4,7 +4,7 @@
 
 #include <string.h>
 
-#include "io/utf8.h"
+#include "base/utf8.h"
 
 enum { VALUE, FIRST_ELEMENT, FIRST_KEY, NEXT_KEY, AFTER_VALUE, DONE, FAILED };
 

@@ -144,7 +144,7 @@ situ_status situ_npy_save(const char *path, situ_tensor *tensor, const situ_save
   if (status == SITU_OK) {
     situ__replace_write(&r, text.data, text.length);
     situ__values_write(&r, data, bytes, NULL);
-    status = situ__replace_end(&r, options->replaced);
+    status = situ__values_end(&r, options);
   }
   situ__text_free(&text);
   situ_status ended = situ_scope_end(&scope);

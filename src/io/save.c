@@ -9,7 +9,7 @@
 #include "base/fail.h"
 #include "base/size.h"
 #include "base/text.h"
-#include "io/utf8.h"
+#include "base/utf8.h"
 #include "io/values.h"
 
 /* ---- what is to be saved --------------------------------------------------------------------- */
@@ -207,7 +207,7 @@ static situ_status write_file(job *j, const char *path, const situ_save_options 
   write_hex(sums, situ__header_digest(&j->header, j->sum));
   for (int64_t i = 0; i < j->count; i++) write_hex(sums + 8 * (i + 1), j->sum[i]);
   situ__replace_rewrite(&r, sums, 8 * ((size_t)j->count + 1), (int64_t)j->sums_at);
-  return situ__replace_end(&r, options->replaced);
+  return situ__values_end(&r, options);
 }
 
 situ_status situ__save_file(const char *op, const char *path, situ__saved *list, int64_t count,

@@ -4,7 +4,6 @@
 #define SITU_IO_SAVE_H
 
 #include "io/header.h"
-#include "io/replace.h"
 
 /* One tensor on its way into a file. Names lie in a tree that outlives it. */
 typedef struct situ__saved {

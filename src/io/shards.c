@@ -12,6 +12,7 @@
 #include "base/text.h"
 #include "io/index.h"
 #include "io/save.h"
+#include "io/values.h"
 
 /* The files of one save carry a tag of their own, so that they never overwrite those that the old
    index names: whenever the machine stops, the index, old or new, finds its files as they were. */
@@ -157,7 +158,7 @@ static situ_status write_index(const plan *p, const situ__saved *list, int64_t c
                                                          !options->no_sync);
   if (status == SITU_OK) {
     situ__replace_write(&r, text.data, text.length);
-    status = situ__replace_end(&r, options->replaced);
+    status = situ__values_end(&r, options);
   }
   situ__text_free(&text);
   return status;

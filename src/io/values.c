@@ -109,3 +109,13 @@ situ_status situ__values_write(situ__replace *r, const void *data, size_t bytes,
   if (sum) *sum = crc;
   return r->status;
 }
+
+situ_status situ__values_end(situ__replace *r, const situ_save_options *options) {
+  bool replaced;
+  situ_status status = situ__replace_end(r, &replaced);
+  if (options->replaced)
+    *options->replaced = !replaced           ? SITU_NOT_REPLACED
+                         : status == SITU_OK ? SITU_REPLACED
+                                             : SITU_REPLACED_NOT_DURABLE;
+  return status;
+}

@@ -3,8 +3,9 @@
 #ifndef SITU_IO_VALUES_H
 #define SITU_IO_VALUES_H
 
+#include "base/replace.h"
 #include "io/mapping.h"
-#include "io/replace.h"
+#include "situ/io.h"
 
 /* The formats are little-endian, and so is every machine that we know users of. */
 #if !defined(__BYTE_ORDER__) || __BYTE_ORDER__ != __ORDER_LITTLE_ENDIAN__
@@ -31,5 +32,7 @@ situ_status situ__values_on_host(const char *op, const char *name, situ_tensor *
                                  const void **data, size_t *bytes);
 /* Writes them; *sum (may be NULL) gets their checksum. */
 situ_status situ__values_write(situ__replace *r, const void *data, size_t bytes, uint32_t *sum);
+/* Ends the file, and tells what has become of the target where the options ask. */
+situ_status situ__values_end(situ__replace *r, const situ_save_options *options);
 
 #endif

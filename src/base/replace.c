@@ -1,6 +1,6 @@
 /* Replacing a file as a whole.
    SPDX-License-Identifier: MIT */
-#include "io/replace.h"
+#include "base/replace.h"
 
 #include <errno.h>
 #include <fcntl.h>
@@ -134,8 +134,8 @@ void situ__replace_abandon(situ__replace *r) {
   r->fd = r->dir = -1;
 }
 
-situ_status situ__replace_end(situ__replace *r, situ_replaced *out) {
-  situ_replaced done = SITU_NOT_REPLACED;
+situ_status situ__replace_end(situ__replace *r, bool *replaced) {
+  if (replaced) *replaced = false;
   if (r->status == SITU_OK) {
     /* A failed sync is never tried again: the kernel has dropped the pages and would call them
        clean. */
@@ -149,13 +149,10 @@ situ_status situ__replace_end(situ__replace *r, situ_replaced *out) {
   }
   if (r->status == SITU_OK) {
     r->temp[0] = '\0';
-    done = SITU_REPLACED;
-    if (r->sync && situ__sys.fsync(r->dir) != 0) {
-      done = SITU_REPLACED_NOT_DURABLE;
+    if (replaced) *replaced = true;
+    if (r->sync && situ__sys.fsync(r->dir) != 0)
       failed(r, "is replaced, but a power cut may undo it");
-    }
   }
-  if (out) *out = done;
   situ_status status = r->status;
   situ__replace_abandon(r);
   return status;

@@ -1,9 +1,9 @@
 /* Replacing a file as a whole: whoever looks, whenever, finds the old one or the new one.
    SPDX-License-Identifier: MIT */
-#ifndef SITU_IO_REPLACE_H
-#define SITU_IO_REPLACE_H
+#ifndef SITU_BASE_REPLACE_H
+#define SITU_BASE_REPLACE_H
 
-#include "situ/io.h"
+#include "situ/error.h"
 
 /* The new file is written under another name in the target's directory, synced, and renamed over
    the target; then the directory is synced. The first failure is kept (and recorded once), so that
@@ -25,8 +25,9 @@ situ_status situ__replace_begin(situ__replace *r, const char *op, const char *pa
 situ_status situ__replace_write(situ__replace *r, const void *data, size_t bytes);
 /* Overwrites bytes that were written. */
 situ_status situ__replace_rewrite(situ__replace *r, const void *data, size_t bytes, int64_t offset);
-/* Ends it, well or badly. *out (may be NULL) gets what became of the target. */
-situ_status situ__replace_end(situ__replace *r, situ_replaced *out);
+/* Ends it, well or badly. *replaced (may be NULL): is the new file in its place? It can be even if the
+   status is not SITU_OK: then a power cut may undo it. */
+situ_status situ__replace_end(situ__replace *r, bool *replaced);
 /* Ends it badly, for a reason that the caller has recorded. */
 void situ__replace_abandon(situ__replace *r);
 

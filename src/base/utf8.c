@@ -1,12 +1,11 @@
 /* UTF-8.
    SPDX-License-Identifier: MIT */
-#include "io/utf8.h"
+#include "base/utf8.h"
 
 #include <string.h>
 
-/* Bytes of the valid character at s, of which `left` bytes are there; 0 if it is none. The second
-   byte's range is what excludes overlong forms (E0, F0), surrogates (ED) and what lies beyond the
-   last character (F4). */
+/* The second byte's range is what excludes overlong forms (E0, F0), surrogates (ED) and what lies
+   beyond the last character (F4). */
 static size_t character(const unsigned char *s, size_t left) {
   unsigned char first = s[0], low = 0x80, high = 0xBF;
   size_t length;
@@ -28,6 +27,10 @@ static size_t character(const unsigned char *s, size_t left) {
   for (size_t i = 2; i < length; i++)
     if ((s[i] & 0xC0) != 0x80) return 0;
   return length;
+}
+
+size_t situ__utf8_character(const char *text, size_t left) {
+  return left ? character((const unsigned char *)text, left) : 0;
 }
 
 size_t situ__utf8_prefix(const char *text, size_t length) {

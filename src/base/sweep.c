@@ -11,7 +11,7 @@
 #include <unistd.h>
 
 #include "base/file.h"
-#include "io/replace.h"
+#include "base/replace.h"
 
 /* The process that wrote ".NAME.tmp.PID.UNIQUE"; 0 if the file is none of these. */
 static long writer_of(const char *file, const char *prefix) {
