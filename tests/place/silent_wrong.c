@@ -1,0 +1,257 @@
+/* What other libraries get wrong without a word, rows S1 to S12 of the catalogue: each is an error here, or done right.
+   Rows S13 to S24 are in silent_values.c.
+   SPDX-License-Identifier: MIT */
+/* test-devices: meta sim:0 sim:1 */
+#include "situ/optim.h"
+#include "situ/sys/alloc.h"
+#include "support/pairs.h"
+
+static situ_tensor *near(situ_shape shape) { return situ_randn(shape, NULL); }
+static situ_tensor *far(situ_shape shape) { return situ_randn(shape, &(situ_options){ .device = there() }); }
+static situ_tensor *index_on(situ_device device) {
+  return situ_zeros(SITU_SHAPE(2), &(situ_options){ .dtype = SITU_I64, .device = device });
+}
+static situ_nn_module *two_layers(void) {
+  return situ_nn_sequential(situ_nn_linear(3, 4, NULL), situ_nn_relu(), situ_nn_linear(4, 2, NULL));
+}
+
+/* Refused because of the device, with the operand named. */
+#define expect_mismatch(call, op, operand) expect_refused(call, SITU_E_DEVICE, op, operand)
+
+/* S1: a convolution with a weight elsewhere gives garbage. */
+static void S1_convolutions_refuse_a_weight_elsewhere(void **state) {
+  (void)state;
+  situ_tensor *x = near(SITU_SHAPE(1, 2, 4, 4)), *line = near(SITU_SHAPE(1, 2, 4));
+  situ_tensor *w = near(SITU_SHAPE(2, 2, 3, 3)), *far_w = far(SITU_SHAPE(2, 2, 3, 3)), *far_line = far(SITU_SHAPE(2, 2, 3)), *far_b = far(SITU_SHAPE(2));
+  expect_mismatch(situ_conv2d(x, far_w, NULL, NULL), "conv2d", "weight");
+  expect_mismatch(situ_conv1d(line, far_line, NULL, NULL), "conv1d", "weight");
+  expect_mismatch(situ_conv_transpose2d(x, far_w, NULL, NULL), "conv_transpose2d", "weight");
+  expect_mismatch(situ_conv2d(far(SITU_SHAPE(1, 2, 4, 4)), w, NULL, NULL), "conv2d", "weight");
+  expect_mismatch(situ_conv2d(x, w, far_b, NULL), "conv2d", "bias");
+}
+
+/* S2: an index elsewhere gives garbage. */
+static void S2_indices_elsewhere_are_refused_in_both_directions(void **state) {
+  (void)state;
+  situ_tensor *x = near(SITU_SHAPE(3, 4)), *y = far(SITU_SHAPE(3, 4));
+  expect_mismatch(situ_embedding(index_on(there()), x, NULL), "embedding", "weight");
+  expect_mismatch(situ_embedding(index_on(here()), y, NULL), "embedding", "weight");
+  expect_mismatch(situ_index_select(x, 0, index_on(there())), "index_select", "index");
+  expect_mismatch(situ_index_select(y, 0, index_on(here())), "index_select", "index");
+  situ_tensor *square = situ_zeros(SITU_SHAPE(2, 2), &(situ_options){ .dtype = SITU_I64, .device = there() });
+  expect_mismatch(situ_gather(x, 0, square), "gather", "index");
+  expect_mismatch(situ_matmul(near(SITU_SHAPE(3)), far(SITU_SHAPE(3))), "dot", "tensor");
+}
+
+/* S3: index_add_ with a source elsewhere does nothing, and says nothing. */
+static void S3_writes_from_elsewhere_are_refused_and_change_nothing(void **state) {
+  (void)state;
+  situ_tensor *x = situ_zeros(SITU_SHAPE(2, 2), NULL), *src = far(SITU_SHAPE(2, 2)), *index = index_on(here());
+  situ_tensor *square = situ_zeros(SITU_SHAPE(2, 2), &(situ_options){ .dtype = SITU_I64 });
+  uint32_t version = situ_version_of(x);
+  expect_mismatch(situ_index_add_(x, 0, index, src, 1), "index_add", "src");
+  expect_mismatch(situ_scatter_(x, 0, square, src), "scatter", "src");
+  expect_mismatch(situ_scatter_add_(x, 0, square, src), "scatter_add", "src");
+  expect_mismatch(situ_masked_fill_(x, situ_ones(SITU_SHAPE(2, 2), &(situ_options){ .dtype = SITU_BOOL, .device = there() }), 1), "masked_fill", "mask");
+  assert_int_equal(situ_version_of(x), version);
+  expect_exact(x, SITU_SHAPE(2, 2), 0, 0, 0, 0);
+}
+
+/* S4: products and joins of mixed operands give a tensor of whichever device. */
+static void S4_mixed_products_and_joins_are_refused(void **state) {
+  (void)state;
+  situ_tensor *a = near(SITU_SHAPE(2, 2)), *b = far(SITU_SHAPE(2, 2));
+  expect_mismatch(situ_mm(a, b), "mm", "");
+  expect_mismatch(situ_matmul(b, a), "matmul", "");
+  expect_mismatch(situ_linear(a, b, NULL), "linear", "weight");
+  expect_mismatch(situ_linear(a, a, far(SITU_SHAPE(2))), "linear", "bias");
+  expect_mismatch(situ_cat((situ_tensor *[]){ a, a, b }, 3, 0), "cat", "");
+  expect_mismatch(situ_stack((situ_tensor *[]){ b, a }, 2, 0), "cat", "");
+  expect_mismatch(situ_where(situ_ones(SITU_SHAPE(2, 2), &(situ_options){ .dtype = SITU_BOOL }), a, b), "where", "");
+  expect_mismatch(situ_scaled_dot_product_attention(a, b, a, NULL), "", "key");
+  expect_mismatch(situ_layer_norm(a, SITU_SHAPE(2), far(SITU_SHAPE(2)), NULL, 0), "", "weight");
+}
+
+/* S7: the optimiser trains tensors that no module has any more. */
+static void S7_orphans_are_refused_at_the_step(void **state) {
+  (void)state;
+  situ_nn_module *net = two_layers();
+  situ_optim *o = situ_optim_sgd(situ_nn_parameters(net), NULL);
+  expect_ok(situ_nn_to(net, there()));
+  situ_scope step;
+  situ_scope_begin(&step);
+  expect_ok(situ_backward(situ_sum(situ_nn_forward(net, far(SITU_SHAPE(1, 3))), NULL), NULL));
+  expect_ok(situ_optim_step(o));
+  expect_ok(situ_scope_end(&step));
+  situ_nn_free(net);
+  if (situ_optim_step(o) != SITU_E_STATE) fail_msg("an orphan was trained");
+  expect_error(SITU_E_STATE, "optim_step", "0.weight");
+  situ_optim_free(o);
+}
+
+/* S7, the common form: made before the move. The same parameters are trained, and the module sees it. */
+static void S7_an_optimiser_made_before_the_move_trains_the_module(void **state) {
+  (void)state;
+  situ_nn_module *net = two_layers();
+  situ_optim *o = situ_optim_sgd(situ_nn_parameters(net), &(situ_optim_options){ .lr = 0.5 });
+  expect_ok(situ_nn_to(net, there()));
+  situ_tensor *bias = situ_nn_get_tensor(net, "2.bias"), *before = situ_clone(situ_detach(bias));
+  expect_ok(situ_backward(situ_sum(situ_nn_forward(net, far(SITU_SHAPE(1, 3))), NULL), NULL));
+  expect_ok(situ_optim_step(o));
+  expect_on(bias, there());
+  if (has_values(there())) expect_same(situ_detach(bias), situ_sub_scalar(before, 0.5), 1e-6, 1e-6);
+  situ_optim_free(o);
+  situ_nn_free(net);
+}
+
+/* S8: aliases, views and tied tensors are split by a move. */
+typedef struct aliases { situ_nn_module base; situ_tensor *table, *row, *same; } aliases;
+static const situ_nn_type aliases_type = { .name = "Aliases", .size = sizeof(aliases) };
+
+static void S8_aliases_and_views_stay_together(void **state) {
+  (void)state;
+  aliases *m = situ_nn_alloc(&aliases_type);
+  situ_nn_buffer(m, table, situ_zeros(SITU_SHAPE(3, 2), NULL));
+  situ_nn_buffer(m, row, situ_select(m->table, 0, 1));
+  situ_nn_buffer(m, same, situ_detach(m->table));
+  situ_nn_module *module = situ_nn_done(m);
+  expect_ok(situ_nn_to(module, there()));
+  expect_on(m->row, there());
+  assert_true(situ_shares_storage(m->table, m->row));
+  assert_true(situ_shares_storage(m->table, m->same));
+  assert_non_null(situ_fill_(m->row, 5));
+  if (has_values(there())) expect_exact(m->same, SITU_SHAPE(3, 2), 0, 0, 5, 5, 0, 0);
+  situ_nn_free(module);
+}
+
+static situ_nn_module *tied_new(void) {
+  situ_nn_module *in = situ_nn_linear(3, 3, NULL), *out = situ_nn_linear(3, 3, NULL);
+  situ_nn_add_tensor(out, "weight", NULL, situ_nn_get_tensor(in, "weight"), SITU_NN_PARAMETER);
+  return situ_nn_sequential(in, out);
+}
+
+static void S8_tied_weights_stay_tied(void **state) {
+  (void)state;
+  situ_nn_module *net = tied_new();
+  assert_ptr_equal(situ_nn_get_tensor(net, "0.weight"), situ_nn_get_tensor(net, "1.weight"));
+  expect_ok(situ_nn_to(net, there()));
+  assert_ptr_equal(situ_nn_get_tensor(net, "0.weight"), situ_nn_get_tensor(net, "1.weight"));
+  expect_on(situ_nn_get_tensor(net, "1.weight"), there());
+  situ_nn_free(net);
+}
+
+/* S10: a move that fails half way leaves half a module behind. Every allocation of it is made to fail in turn. */
+static void S10_a_move_that_fails_is_undone(void **state) {
+  (void)state;
+  situ_nn_module *net = two_layers();
+  expect_ok(situ_backward(situ_sum(situ_nn_forward(net, near(SITU_SHAPE(1, 3))), NULL), NULL));
+  situ_tensor *first = situ_nn_get_tensor(net, "0.weight"), *last = situ_nn_get_tensor(net, "2.bias");
+  situ_tensor *before = situ_clone(situ_detach(first));
+  int points = 0;
+  for (uint64_t nth = 1; nth < 200; nth++) {
+    int64_t bytes = situ_live_bytes(), tensors = situ_live_tensors();
+    situ_fail_allocation(nth, false);
+    situ_status status = situ_nn_to(net, there());
+    situ_fail_allocation(0, false);
+    if (status == SITU_OK) break;
+    points++;
+    expect_error(SITU_E_NOMEM, "", "");
+    expect_on(first, here());
+    expect_on(last, here());
+    expect_on(situ_grad(last), here());
+    assert_int_equal(situ_live_bytes(), bytes);
+    assert_int_equal(situ_live_tensors(), tensors);
+    expect_same(situ_detach(first), before, 0, 0);
+  }
+  assert_true(points > 0);
+  expect_on(first, there());
+  situ_nn_free(net);
+}
+
+/* The same with each copy, and with a destination that is lost. */
+static void S10_a_move_that_cannot_copy_is_undone(void **state) {
+  (void)state;
+  if (there().kind != SITU_SIM) return;
+  situ_nn_module *net = two_layers();
+  situ_tensor *first = situ_nn_get_tensor(net, "0.weight"), *last = situ_nn_get_tensor(net, "2.bias");
+  situ_tensor *before = situ_clone(situ_detach(first));
+  static const situ_sim_fault faults[] = { SITU_SIM_COPY, SITU_SIM_LATE, SITU_SIM_LOST };
+  for (size_t f = 0; f < sizeof faults / sizeof *faults; f++) {
+    int points = 0;
+    for (uint64_t nth = 1; nth < 100; nth++) {
+      expect_ok(situ_sim_fail(there().index, faults[f], nth, false));
+      situ_status status = situ_nn_to(net, there());
+      if (status == SITU_OK) break;
+      points++;
+      situ_error_clear();
+      expect_ok(situ_sim_reset(there().index));
+      expect_on(first, here());
+      expect_on(last, here());
+      expect_same(situ_detach(first), before, 0, 0);
+    }
+    expect_ok(situ_sim_reset(there().index));
+    if (faults[f] != SITU_SIM_LATE) assert_true(points > 0);
+    expect_on(last, there());
+    expect_ok(situ_nn_to(net, here()));
+    expect_same(situ_detach(first), before, 0, 0);
+  }
+  situ_nn_free(net);
+}
+
+/* S11: a move between forward and backward leaves gradients on another device, or loses them. */
+static void S11_a_move_between_forward_and_backward_is_right_or_refused(void **state) {
+  (void)state;
+  situ_nn_module *net = two_layers();
+  situ_tensor *weight = situ_nn_get_tensor(net, "0.weight"), *loss = situ_sum(situ_nn_forward(net, near(SITU_SHAPE(1, 3))), NULL);
+  situ_status moved = situ_nn_to(net, there());
+  situ_error_clear();
+  situ_status status = situ_backward(loss, NULL);
+  if (status == SITU_OK) expect_on(situ_grad(weight), moved == SITU_OK ? there() : here());
+  else assert_null(situ_grad(weight));
+  situ_error_clear();
+  situ_nn_free(net);
+}
+
+/* S11: a gradient that is there already goes with its parameter, and one from elsewhere cannot be put there. */
+static void S11_a_gradient_is_where_its_parameter_is(void **state) {
+  (void)state;
+  situ_nn_module *net = two_layers();
+  situ_tensor *weight = situ_nn_get_tensor(net, "0.weight");
+  expect_ok(situ_backward(situ_sum(situ_nn_forward(net, near(SITU_SHAPE(1, 3))), NULL), NULL));
+  assert_int_not_equal(situ_set_grad(weight, far(SITU_SHAPE(4, 3))), SITU_OK);
+  expect_error(SITU_E_DEVICE, "", "");
+  expect_ok(situ_nn_to(net, there()));
+  expect_on(situ_grad(weight), there());
+  situ_nn_free(net);
+}
+
+/* S12: values from another device or of another shape, accepted without a word. */
+static void S12_values_of_another_shape_or_device_are_refused(void **state) {
+  (void)state;
+  situ_tensor *x = situ_zeros(SITU_SHAPE(2, 2), NULL);
+  expect_mismatch(situ_copy_(x, far(SITU_SHAPE(2, 2))), "copy_", "src");
+  expect_refused(situ_copy_(x, near(SITU_SHAPE(3))), SITU_E_SHAPE, "", "");
+  double four[4] = { 1, 2, 3, 4 };
+  if (situ_copy_from_host(x, four, sizeof four) == SITU_OK) fail_msg("8 bytes an element went into 4");
+  expect_error(SITU_E_SHAPE, "copy_from_host", "32 bytes");
+  expect_exact(x, SITU_SHAPE(2, 2), 0, 0, 0, 0);
+}
+
+int main(void) {
+  const struct CMUnitTest tests[] = {
+    PAIR_TEST(S1_convolutions_refuse_a_weight_elsewhere),
+    PAIR_TEST(S2_indices_elsewhere_are_refused_in_both_directions),
+    PAIR_TEST(S3_writes_from_elsewhere_are_refused_and_change_nothing),
+    PAIR_TEST(S4_mixed_products_and_joins_are_refused),
+    PAIR_TEST(S7_orphans_are_refused_at_the_step),
+    PAIR_TEST(S7_an_optimiser_made_before_the_move_trains_the_module),
+    PAIR_TEST(S8_aliases_and_views_stay_together),
+    PAIR_TEST(S8_tied_weights_stay_tied),
+    PAIR_TEST(S10_a_move_that_fails_is_undone),
+    PAIR_TEST(S10_a_move_that_cannot_copy_is_undone),
+    PAIR_TEST(S11_a_move_between_forward_and_backward_is_right_or_refused),
+    PAIR_TEST(S11_a_gradient_is_where_its_parameter_is),
+    PAIR_TEST(S12_values_of_another_shape_or_device_are_refused),
+  };
+  return cmocka_run_group_tests(tests, NULL, NULL);
+}
