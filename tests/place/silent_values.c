@@ -1,0 +1,210 @@
+/* What other libraries get wrong without a word, rows S13 to S24 of the catalogue: each is an error here, or done right.
+   Rows S1 to S12 are in silent_wrong.c.
+
+   Not here: S15 (a dropped result) is the compiler's, see tests/seeds/warnings. S17 between two real GPUs needs two real GPUs;
+   the order of copies and work is tried on simulated devices, which queue theirs. S23 (autocast that does nothing on the CPU):
+   there is no autocast, dtypes change only where the program says so.
+
+   SPDX-License-Identifier: MIT */
+/* test-devices: meta sim:0 sim:1 */
+#include <math.h>
+
+#include "support/pairs.h"
+
+/* S14: cuda:300 becomes cuda:44, cpu:7 becomes cpu. */
+static void S14_an_index_that_is_not_there_is_refused(void **state) {
+  (void)state;
+  static const char *const names[] = { "cuda:300", "cpu:7", "sim:300", "sim:65536", "meta:1", "cuda:-1", "cuda:01", "cuda:", "CUDA", "", "gpu",
+                                       "sim:4294967296", "opencl:999" };
+  for (size_t i = 0; i < sizeof names / sizeof *names; i++) {
+    situ_device device = here();
+    if (situ_device_parse(names[i], &device) == SITU_OK) fail_msg("\"%s\" was read as %s", names[i], name_of(device));
+    assert_true(situ_device_equal(device, here()));
+    expect_error(SITU_E_ARG, "device_parse", "did you mean");
+    assert_null(situ_zeros(SITU_SHAPE(1), &(situ_options){ .device = situ_dev(names[i]) }));
+    situ_error_clear();
+    assert_null(situ_to(situ_ones(SITU_SHAPE(1), NULL), situ_dev(names[i])));
+    situ_error_clear();
+  }
+  assert_true(situ_device_equal(situ_dev("cuda"), situ_dev("cuda:0")));
+  assert_true(situ_device_equal(situ_dev("cpu"), situ_dev("cpu:0")));
+  situ_error_clear();
+}
+
+/* S16: .to(device) in forward hides that a parameter is in the wrong place. Where it is in the right one it costs nothing. */
+static void S16_to_in_forward_costs_nothing_where_it_is_not_needed(void **state) {
+  (void)state;
+  situ_tensor *weight = situ_ones(SITU_SHAPE(4), NULL);
+  int64_t bytes = situ_live_bytes();
+  for (int step = 0; step < 10; step++) assert_ptr_equal(situ_to(weight, here()), weight);
+  assert_int_equal(situ_live_bytes(), bytes);
+}
+
+/* S17: a copy to the host that is read before it is there. */
+static void S17_values_are_there_when_the_call_returns(void **state) {
+  (void)state;
+  if (!has_values(there())) return;
+  enum { N = 1000 };
+  float out[N];
+  situ_tensor *x = situ_zeros(SITU_SHAPE(N), &(situ_options){ .device = there() });
+  for (int step = 1; step <= 20; step++) {
+    assert_non_null(situ_add_scalar_(x, 1));
+    expect_ok(situ_copy_to_host(x, out, sizeof out));
+    for (int i = 0; i < N; i++) assert_true(out[i] == (float)step);
+  }
+}
+
+/* S17: host memory that is given back while a copy still reads it. */
+static void S17_host_memory_may_go_when_the_call_returns(void **state) {
+  (void)state;
+  if (!has_values(there())) return;
+  double values[64];
+  for (int i = 0; i < 64; i++) values[i] = i;
+  situ_options f64 = { .dtype = SITU_F64, .device = there() };
+  situ_tensor *x = situ_from_host(values, sizeof values, SITU_SHAPE(64), &f64), *y = situ_zeros(SITU_SHAPE(64), &f64);
+  expect_ok(situ_copy_from_host(y, values, sizeof values));
+  memset(values, 0xff, sizeof values);
+  double sum = 0;
+  expect_ok(situ_item(situ_sum(situ_add(x, y), NULL), &sum));
+  assert_true(sum == 2 * 63 * 64 / 2);
+}
+
+/* S17: a copy between two devices that gives zeros, or what was there before. */
+static void S17_copies_between_devices_see_the_work_before_them(void **state) {
+  (void)state;
+  if (!has_values(there())) return;
+  situ_tensor *x = situ_arange(0, 100, 1, NULL);
+  for (int step = 0; step < 5; step++) {
+    x = situ_add_scalar(x, 1);
+    situ_tensor *y = situ_to(x, there());
+    assert_non_null(situ_mul_scalar_(x, -1));  /* behind the copy: must not show in it */
+    x = situ_to(situ_add_scalar(y, 1), here());
+  }
+  int64_t last = 0;
+  expect_ok(situ_item_i64(situ_select(x, 0, 99), &last));
+  assert_int_equal(last, 99 + 10);
+}
+
+/* S18: x[...] = y from another device writes the wrong cells. It is refused; with situ_to it writes the right ones. */
+static void S18_writing_a_part_from_elsewhere(void **state) {
+  (void)state;
+  situ_tensor *x = situ_zeros(SITU_SHAPE(3, 4), &(situ_options){ .device = there() });
+  situ_tensor *column = situ_slice(situ_narrow(x, 0, 1, 2), 1, 1, INT64_MAX, 2), *y = situ_from_host((float[]){ 1, 2, 3, 4 }, 16, SITU_SHAPE(2, 2), NULL);
+  expect_refused(situ_copy_(column, y), SITU_E_DEVICE, "copy_", "src");
+  if (has_values(there())) expect_exact(x, SITU_SHAPE(3, 4), 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0);
+  assert_non_null(situ_copy_(column, situ_to(situ_transpose(y, 0, 1), there())));
+  if (has_values(there())) expect_exact(x, SITU_SHAPE(3, 4), 0, 0, 0, 0, 0, 1, 0, 3, 0, 2, 0, 4);
+}
+
+/* S18: what is moved is what was seen, whatever its strides: columns, steps, repeated rows, nothing at all. */
+static void S18_views_keep_their_values_on_the_way(void **state) {
+  (void)state;
+  situ_tensor *x = situ_reshape(situ_arange(0, 12, 1, &(situ_options){ .dtype = SITU_F32 }), SITU_SHAPE(3, 4));
+  situ_tensor *views[] = { situ_transpose(x, 0, 1), situ_slice(x, 1, 0, INT64_MAX, 2), situ_expand(situ_select(x, 0, 1), SITU_SHAPE(5, 4)),
+                           situ_narrow(x, 0, 1, 0), situ_select(situ_select(x, 0, 2), 0, 3) };
+  for (size_t i = 0; i < sizeof views / sizeof *views; i++) {
+    situ_tensor *moved = situ_to(views[i], there());
+    expect_on(moved, there());
+    situ_shape shape = situ_shape_of(moved), wanted = situ_shape_of(views[i]);
+    assert_int_equal(shape.ndim, wanted.ndim);
+    for (int d = 0; d < shape.ndim; d++) assert_int_equal(shape.dim[d], wanted.dim[d]);
+    if (has_values(there())) expect_same(situ_to(moved, here()), views[i], 0, 0);
+  }
+}
+
+/* S19: libtorch's to() leaves gradients behind. */
+static void S19_gradients_and_counters_go_with_their_module(void **state) {
+  (void)state;
+  situ_nn_module *norm = situ_nn_batch_norm1d(3, NULL);
+  expect_ok(situ_backward(situ_sum(situ_nn_forward(norm, situ_randn(SITU_SHAPE(4, 3), NULL)), NULL), NULL));
+  situ_tensor *weight = situ_nn_get_tensor(norm, "weight"), *batches = situ_nn_get_tensor(norm, "num_batches_tracked"), *grad = situ_grad(weight);
+  expect_ok(situ_nn_to(norm, there()));
+  assert_ptr_equal(situ_grad(weight), grad);
+  expect_on(grad, there());
+  expect_on(batches, there());
+  assert_int_equal(situ_dtype_of(batches), SITU_I64);
+  if (has_values(there())) {
+    int64_t count = 0;
+    expect_ok(situ_item_i64(batches, &count));
+    assert_int_equal(count, 1);
+  }
+  situ_nn_free(norm);
+}
+
+/* S20: a lazy layer that is moved to meta is lazy no more, or makes a weight on the CPU for an input on meta. */
+static void S20_a_lazy_layer_stays_lazy_and_goes_home(void **state) {
+  (void)state;
+  situ_nn_module *moved = situ_nn_lazy_linear(2, NULL), *made = situ_nn_lazy_linear(2, NULL);
+  expect_ok(situ_nn_to(moved, there()));
+  assert_true(moved->pending);
+  situ_tensor *x = situ_ones(SITU_SHAPE(1, 7), &(situ_options){ .device = there() });
+  expect_on(situ_nn_forward(moved, x), there());
+  assert_int_equal(situ_size(situ_nn_get_tensor(moved, "weight"), 1), 7);
+  expect_on(situ_nn_get_tensor(moved, "weight"), there());
+  /* Not moved, it lives on the default device: an input elsewhere is refused, never met half way. */
+  situ_tensor *y = situ_nn_forward(made, x);
+  if (y || situ_error() != SITU_E_DEVICE) fail_msg("a layer at home took an input from elsewhere");
+  situ_error_clear();
+  situ_nn_free(moved);
+  situ_nn_free(made);
+}
+
+/* S21: 1e6 becomes inf in half precision, and nothing says so. A tensor's own cast is IEEE's, as in PyTorch. */
+static void S21_a_cast_that_overflows_gives_inf(void **state) {
+  (void)state;
+  situ_tensor *x = situ_from_host((float[]){ 1e6f, -1e6f, 65504, 1 }, 16, SITU_SHAPE(4), NULL);
+  expect_exact(situ_to_dtype(x, SITU_F16), SITU_SHAPE(4), HUGE_VAL, -HUGE_VAL, 65504, 1);
+}
+
+/* S22: random numbers differ between devices. Here element i of draw n is the same bits everywhere. */
+static void S22_random_numbers_are_the_same_everywhere(void **state) {
+  (void)state;
+  if (!has_values(there())) return;
+  static const situ_dtype dtypes[] = { SITU_F16, SITU_BF16, SITU_F32, SITU_F64 };
+  for (size_t d = 0; d < sizeof dtypes / sizeof *dtypes; d++) {
+    situ_tensor *drawn[2][4];
+    for (int k = 0; k < 2; k++) {
+      situ_options where = { .dtype = dtypes[d], .device = k ? there() : here() }, whole = { .device = where.device };
+      situ_manual_seed(42);
+      drawn[k][0] = situ_randn(SITU_SHAPE(33, 31), &where);
+      drawn[k][1] = situ_rand(SITU_SHAPE(1023), &where);
+      drawn[k][2] = situ_randperm(257, &whole);
+      drawn[k][3] = situ_dropout(situ_ones(SITU_SHAPE(100), &where), 0.5, true, NULL);
+    }
+    for (int i = 0; i < 4; i++) expect_same(drawn[0][i], situ_to(drawn[1][i], here()), 0, 0);
+  }
+}
+
+/* S24: an op that meets operands from two devices brings one to the other behind your back. */
+static void S24_no_operand_ever_moves_by_itself(void **state) {
+  (void)state;
+  situ_tensor *a = situ_ones(SITU_SHAPE(2, 2), NULL), *b = situ_ones(SITU_SHAPE(2, 2), &(situ_options){ .device = there() });
+  situ_sim_statistics before = { 0 }, after = { 0 };
+  if (there().kind == SITU_SIM) expect_ok(situ_sim_stats(there().index, &before));
+  expect_refused(situ_add(a, b), SITU_E_DEVICE, "add", "");
+  expect_refused(situ_add_(b, a), SITU_E_DEVICE, "", "");
+  expect_refused(situ_mm(b, a), SITU_E_DEVICE, "mm", "");
+  if (there().kind == SITU_SIM) expect_ok(situ_sim_stats(there().index, &after));
+  assert_int_equal(before.copies_in + before.copies_out, after.copies_in + after.copies_out);
+  assert_int_equal(before.launches, after.launches);
+  expect_on(a, here());
+  expect_on(b, there());
+}
+
+int main(void) {
+  const struct CMUnitTest tests[] = {
+    PAIR_TEST(S14_an_index_that_is_not_there_is_refused),
+    PAIR_TEST(S16_to_in_forward_costs_nothing_where_it_is_not_needed),
+    PAIR_TEST(S17_values_are_there_when_the_call_returns),
+    PAIR_TEST(S17_host_memory_may_go_when_the_call_returns),
+    PAIR_TEST(S17_copies_between_devices_see_the_work_before_them),
+    PAIR_TEST(S18_writing_a_part_from_elsewhere),
+    PAIR_TEST(S18_views_keep_their_values_on_the_way),
+    PAIR_TEST(S19_gradients_and_counters_go_with_their_module),
+    PAIR_TEST(S20_a_lazy_layer_stays_lazy_and_goes_home),
+    PAIR_TEST(S21_a_cast_that_overflows_gives_inf),
+    PAIR_TEST(S22_random_numbers_are_the_same_everywhere),
+    PAIR_TEST(S24_no_operand_ever_moves_by_itself),
+  };
+  return cmocka_run_group_tests(tests, NULL, NULL);
+}
