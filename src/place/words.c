@@ -1,0 +1,107 @@
+/* What the room says of bytes, roles and names, and how its texts get out.
+   SPDX-License-Identifier: MIT */
+#include <stdio.h>
+#include <string.h>
+
+#include "base/fail.h"
+#include "base/problem.h"
+#include "base/replace.h"
+#include "base/utf8.h"
+#include "place/snapshot.h"
+
+const char *situ__place_bytes(uint64_t bytes, char out[SITU__BYTES_TEXT]) {
+  static const char *const unit[] = { "B", "KiB", "MiB", "GiB", "TiB", "PiB", "EiB" };
+  double value = (double)bytes;
+  int u = 0;
+  for (; value >= 1024 && u < 6; u++) value /= 1024;
+  (void)snprintf(out, SITU__BYTES_TEXT, u ? "%.1f %s" : "%.0f %s", value, unit[u]);
+  return out;
+}
+
+const char *situ__place_role(situ_place_role role) {
+  static const char *const word[SITU_PLACE_ROLES] = {
+    [SITU_PLACE_MODULE] = "module", [SITU_PLACE_PARAMETER] = "parameter",
+    [SITU_PLACE_BUFFER] = "buffer", [SITU_PLACE_TRANSIENT] = "transient",
+    [SITU_PLACE_TENSOR] = "tensor",
+  };
+  return word[role];
+}
+
+/* ---- text from anywhere ---------------------------------------------------------------------- */
+
+uint32_t situ__place_char(const char *at, size_t *length) {
+  const unsigned char *s = (const unsigned char *)at;
+  size_t bytes = situ__utf8_character(at, strnlen(at, 4));
+  uint32_t code = '?';
+  *length = bytes ? bytes : 1;
+  if (bytes == 1) code = s[0];
+  if (bytes == 2) code = (s[0] & 0x1Fu) << 6 | (s[1] & 0x3Fu);
+  if (bytes == 3) code = (s[0] & 0x0Fu) << 12 | (s[1] & 0x3Fu) << 6 | (s[2] & 0x3Fu);
+  if (bytes == 4)
+    code = (s[0] & 0x07u) << 18 | (s[1] & 0x3Fu) << 12 | (s[2] & 0x3Fu) << 6 | (s[3] & 0x3Fu);
+  /* C0, DEL, C1, and what XML has no room for. */
+  bool bad = code < 0x20 || (code >= 0x7F && code < 0xA0) || code == 0xFFFE || code == 0xFFFF;
+  return bad ? '?' : code;
+}
+
+void situ__place_clean(situ__text *text, const char *from) {
+  for (size_t length; *from; from += length) {
+    bool own = situ__place_char(from, &length) != '?';
+    situ__text_append(text, own ? from : "?", own ? length : 1);
+  }
+}
+
+/* ---- out ------------------------------------------------------------------------------------- */
+
+int64_t situ__place_deliver(const char *op, situ__text *text, char *buffer, size_t size) {
+  int64_t length = -1;
+  if (text->failed) {
+    situ__no_memory(op, text->capacity);
+  } else {
+    length = (int64_t)text->length;
+    size_t kept = size ? (text->length < size ? text->length : size - 1) : 0;
+    if (buffer && kept) memcpy(buffer, text->data, kept);
+    if (buffer && size) buffer[kept] = 0;
+  }
+  situ__text_free(text);
+  return length;
+}
+
+situ_status situ__place_write(const char *op, const char *path, const situ__text *text) {
+  situ__replace r;
+  if (text->failed) return situ__no_memory(op, text->capacity);
+  situ_status status = situ__replace_begin(&r, op, path, (int64_t)text->length, true);
+  if (status != SITU_OK) return status;
+  situ__replace_write(&r, text->data, text->length);
+  return situ__replace_end(&r, NULL);
+}
+
+/* ---- names of devices ------------------------------------------------------------------------ */
+
+bool situ__place_device_read(const char *name, situ_device *out) {
+  const char *colon = strchr(name, ':');
+  unsigned index = 0;
+  for (const char *c = colon ? colon + 1 : ""; *c >= '0' && *c <= '9' && index < 6553; c++)
+    index = 10 * index + (unsigned)(*c - '0');
+  for (uint16_t kind = SITU_CPU; kind < SITU_DEVICE_KINDS; kind++) {
+    char text[SITU_DEVICE_NAME_MAX];
+    const situ_device device = { kind, (uint16_t)index };
+    if (kind <= SITU_META && index > 0) continue; /* there is one of these */
+    /* Only what would be written so is a name; "cuda" is short for cuda:0. */
+    situ_device_name(device, text);
+    if (!colon) text[strcspn(text, ":")] = 0;
+    if (strcmp(name, text) != 0) continue;
+    *out = device;
+    return true;
+  }
+  return false;
+}
+
+situ_status situ_place_device(const char *name, situ_device *out) {
+  static const char op[] = "place_device";
+  char shown[SITU__SHOWN_MAX];
+  if (!name || !out) return situ__null(op, name ? "out" : "name");
+  if (situ__place_device_read(name, out)) return SITU_OK;
+  return situ__fail(SITU_E_ARG, op, "'%s' is no device (cpu, cuda:0, opencl:1, sim:0, meta)",
+                    situ__shown(name, shown));
+}
