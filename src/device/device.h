@@ -100,6 +100,21 @@ void situ__device_found(situ_device device);
 /* A write to a storage: version and unwritten flag. */
 void situ__storage_wrote(situ_storage *storage);
 
+/* ---- recipes (recipe.c): how the values of a storage on meta come about ---- */
+/* A storage on meta is unwritten, or has a recipe, or was written with values that nobody has: it
+   cannot leave meta then. Are its values to be had on another device? */
+static inline bool situ__recipe_has(const situ_storage *meta) { return meta->recipe != NULL; }
+/* Does on to's device what was done to the storage on meta; `to` is new, and as large. The bits are
+   those that the device would have computed had it been asked at once. False: recorded. */
+bool situ__recipe_replay(const char *op, const situ_storage *from, situ_storage *to);
+/* Work that was asked for on meta: a step more in the recipes of what it writes, or the end of them
+   where it cannot be repeated (an input's values are not to be had, too many steps, an optimiser's).
+   False: no memory, recorded. */
+bool situ__recipe_add(const char *op, const situ_work *work);
+/* A write of which no recipe is kept. */
+void situ__recipe_lose(situ_storage *storage);
+void situ__recipe_release(struct situ_recipe *recipe);
+
 /* ---- provenance (site.c) ---- */
 /* The return address of the innermost frame outside the library: walks this library's own frame
    pointers. NULL: cannot be told. A program that links libsitu.a gets it too if the archive's text

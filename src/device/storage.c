@@ -69,6 +69,7 @@ void situ__storage_release(situ_storage *storage) {
       __atomic_sub_fetch(&storage->refs, 1, __ATOMIC_ACQ_REL) != 0)
     return;
   if (storage->links) situ__unlink(storage);
+  if (storage->recipe) situ__recipe_release(storage->recipe);
   if (storage->flags & SITU_STORAGE_FOREIGN) {
     (void)__atomic_sub_fetch(&foreign, (int64_t)storage->bytes, __ATOMIC_RELAXED);
     if (storage->release) storage->release(storage->payload);

@@ -200,6 +200,8 @@ situ_status situ__run(const char *op, situ_device device, const situ_work *work)
     situ_status (*kernel)(int, const situ_work *) = backend->kernel[work->verb];
     status = kernel ? kernel(device.index, work) : SITU_E_UNSUPPORTED;
     if (__builtin_expect(status != SITU_OK, 0)) return failed(op, device, work, status, before);
+  } else if (backend && backend->no_memory && !writes_nothing(work)) {
+    if (!situ__recipe_add(op, work)) return SITU_E_NOMEM;
   }
   wrote_outputs(work);
   return SITU_OK;

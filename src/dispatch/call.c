@@ -115,9 +115,28 @@ static bool has_elements(const situ_call *c) {
   return false;
 }
 
-static bool forward(situ_call *c) {
+/* On meta a forward notes down what would have to be done (recipe.c), where that may ever be asked for: not of what
+   depends on values that nobody has, nor of a training step. */
+static bool to_be_noted(const situ_call *c, bool wanted) {
+  if (wanted) return false;
+  for (int i = c->in_place; i < c->ins; i++)
+    if (c->in[i] && !situ__recipe_has(c->in[i]->view.storage)) return false;
+  return true;
+}
+
+/* Written, though nobody knows with what. */
+static bool lose_results(const situ_call *c) {
+  for (int k = 0; k < c->outs; k++)
+    if (c->out[k]) situ__recipe_lose(c->out[k]->view.storage);
+  for (int i = 0; i < c->ins && i < SITU_OPERANDS; i++)
+    if (c->in[i] && c->op->operand[i].accept & SITU_WRITTEN) situ__recipe_lose(c->in[i]->view.storage);
+  return true;
+}
+
+static bool forward(situ_call *c, bool wanted) {
   const situ_op *op = c->op;
-  if (op->flags & SITU_OP_VIEW || c->device.kind == SITU_META || !has_elements(c)) return true;
+  if (op->flags & SITU_OP_VIEW || !has_elements(c)) return true;
+  if (c->device.kind == SITU_META && !to_be_noted(c, wanted)) return lose_results(c);
   if (!(op->flags & SITU_OP_COMPOSED)) return op->forward(c);
   situ_scope s;
   situ_scope_begin_no_grad(&s);
@@ -142,7 +161,7 @@ static bool run(situ_call *c) {
   }
   situ_tensor *before = NULL;
   if (c->in_place && wanted && !(op->flags & SITU_OP_NO_GRAD) && to_save(c) & SITU_SAVE(0) && !(before = copy_of(op->name, c->in[0]))) return false;
-  if (!forward(c) || !record(c, wanted, before)) return false;
+  if (!forward(c, wanted) || !record(c, wanted, before)) return false;
   if (wanted && op->flags & SITU_OP_VIEW) {
     c->out[0]->is_view = true;
     c->out[0]->view_version = __atomic_load_n(&c->out[0]->view.storage->version, __ATOMIC_RELAXED);

@@ -35,6 +35,7 @@ static bool stage(const char *op, pair *p, situ_device to) {
   if (!p->staged) return false;
   bool empty = p->from->bytes == 0 || p->from->flags & SITU_STORAGE_UNWRITTEN;
   if (empty) return true;
+  if (situ__recipe_has(p->from)) return situ__recipe_replay(op, p->from, p->staged);
   if (p->from->device.kind == SITU_META) {
     situ__fail(SITU_E_STATE, op, "a tensor on meta has no values to move; load or initialise it on the other device");
     return false;
@@ -48,11 +49,13 @@ static void exchange(situ_storage *a, situ_storage *b) {
   situ_storage old = *a;
   a->data = b->data;
   a->device = b->device;
+  a->recipe = b->recipe;
   a->release = b->release;
   a->payload = b->payload;
   a->flags = b->flags;
   b->data = old.data;
   b->device = old.device;
+  b->recipe = old.recipe;
   b->release = old.release;
   b->payload = old.payload;
   b->flags = old.flags;
@@ -61,7 +64,7 @@ static void exchange(situ_storage *a, situ_storage *b) {
 /* Releasing `staged` then frees the old memory. */
 static void commit(pair *p, const char *op, void *site) {
   situ_storage *a = p->from, *b = p->staged;
-  uint32_t unwritten = b->device.kind == SITU_META ? SITU_STORAGE_UNWRITTEN : a->flags & SITU_STORAGE_UNWRITTEN;
+  uint32_t unwritten = a->flags & SITU_STORAGE_UNWRITTEN;
   b->flags = (b->flags & ~(uint32_t)SITU_STORAGE_UNWRITTEN) | unwritten;
   exchange(a, b);
   a->moved_at = site;

@@ -79,14 +79,28 @@ typedef struct to_params { situ_device device; } to_params;
 
 static bool to_infer(situ_call *c) {
   const to_params *p = c->params;
+  const situ_view_desc *x = situ_desc(c->in[0]);
   situ_infer_like(c);
-  if (c->device.kind == SITU_META)
-    return situ_refuse(c, SITU_E_UNSUPPORTED, "a meta tensor has no values to copy; make it on the other device instead");
+  if (c->device.kind == SITU_META && x->numel && !situ__recipe_has(x->storage))
+    return situ_refuse(c, SITU_E_STATE, x->storage->flags & SITU_STORAGE_UNWRITTEN
+                           ? "input holds no value yet: nothing was written since it was made"
+                           : "input has no values: what it was computed from is not known on meta; make it on the other device instead");
   c->device = p->device;
   return true;
 }
 
+/* Made on the other device as it would have been there. */
+static bool follow_recipe(situ_call *c) {
+  const situ_view_desc *y = situ_desc(c->out[0]), *x = situ_desc(c->in[0]);
+  bool whole = x->contiguous && x->storage->bytes == y->storage->bytes;
+  situ_tensor *from = whole ? c->in[0] : situ_clone(c->in[0]);
+  if (from && !situ__recipe_has(situ_desc(from)->storage))
+    return situ_refuse(c, SITU_E_LIMIT, "its values take too many steps to repeat; make it on the other device instead");
+  return from && situ__recipe_replay(c->op->name, situ_desc(from)->storage, y->storage);
+}
+
 static bool to_forward(situ_call *c) {
+  if (situ_desc(c->in[0])->storage->device.kind == SITU_META) return follow_recipe(c);
   situ_tensor *from = situ_contiguous(c->in[0]);
   if (!from) return false;
   const situ_view_desc *x = situ_desc(from), *y = situ_desc(c->out[0]);

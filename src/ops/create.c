@@ -10,7 +10,7 @@ static situ_device device_of(const situ_options *o) { return o ? o->device : (si
 
 /* Runs work on a new tensor, unless there is nothing to run it on. */
 static bool launch(const char *op, situ_tensor *t, const situ_work *work) {
-  return !t->view.numel || t->view.storage->device.kind == SITU_META || situ_launch(op, t->view.storage->device, work);
+  return !t->view.numel || situ_launch(op, t->view.storage->device, work);
 }
 
 static situ_tensor *finish(situ_tensor *t, const situ_options *o) { return t && o && o->requires_grad ? situ_requires_grad_(t, true) : t; }

@@ -30,7 +30,7 @@ static situ_tensor *make(const char *op, situ_shape shape, situ_dtype otherwise,
   }
   p.draw = situ_generator_draw(o ? o->generator : NULL);
   const situ_work work = work_of(&p, &t->view);
-  if (t->view.numel && t->view.storage->device.kind != SITU_META && !situ_launch(op, t->view.storage->device, &work)) return NULL;
+  if (t->view.numel && !situ_launch(op, t->view.storage->device, &work)) return NULL;
   return o && o->requires_grad ? situ_requires_grad_(t, true) : t;
 }
 

@@ -42,8 +42,8 @@ situ_tensor *situ_from_host(const void *data, size_t bytes, situ_shape shape, co
     situ__fail(SITU_E_ARG, op, "data is NULL");
     return NULL;
   }
-  if (device.kind != SITU_META && bytes &&
-      situ__copy_from_host(op, t->view.storage, 0, data, bytes, SITU__COPY_USER) != SITU_OK)
+  if (device.kind == SITU_META) situ__recipe_lose(t->view.storage);
+  else if (bytes && situ__copy_from_host(op, t->view.storage, 0, data, bytes, SITU__COPY_USER) != SITU_OK)
     return NULL;
   return options && options->requires_grad ? situ_requires_grad_(t, true) : t;
 }

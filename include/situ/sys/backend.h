@@ -23,6 +23,7 @@ typedef struct situ_storage {
   int64_t     refs;      /**< owners, counted atomically */
   uint64_t    serial;    /**< no other storage of the process ever has it: tells this one from a later one at its address */
   situ_tensor *handles;  /**< the tensors that look at it, chained */
+  struct situ_recipe *recipe;  /**< on meta: how its values come about, if that is known */
   struct situ_storage_links *links;  /**< NULL: it follows no other storage, and none follows it */
   void       *moved_at;  /**< return address of the call that last moved it; NULL: never moved */
   const char *moved_by;  /**< that call: "nn_to"; static text */

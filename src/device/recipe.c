@@ -1,0 +1,247 @@
+/* Recipes: how the values of a storage on meta come about, so that they can be had on another device.
+   SPDX-License-Identifier: MIT */
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/alloc.h"
+#include "base/fail.h"
+#include "device/device.h"
+
+/* Slots that all steps of a recipe may have together, those of its ingredients included:
+   initialisers need a few. It bounds what a long computation on meta holds on to, how deep one
+   recipe lies in another, and how many steps and rooms there are to lay out. */
+enum { RECIPE_MAX = 256, SLOTS_MAX = 2 * SITU_WORK_MAX };
+
+typedef struct situ_recipe situ_recipe;
+
+/* What one storage holds after a step. The first one in a chain of `before` stands for the memory:
+   those that follow it are written into the same. */
+struct situ_recipe {
+  struct step *step;          /* of which this is a part: made and freed with it */
+  struct situ_recipe *before; /* what it held before the step; NULL: nothing, or nothing that counts */
+  size_t bytes;
+};
+
+/* A piece of work that was asked for on meta: plain data. Operands name a slot, not a storage: what
+   storages hold changes, a step does not. */
+typedef struct step {
+  int64_t refs;
+  uint64_t number; /* steps of the process are repeated in the order in which they were taken */
+  size_t size;
+  int whole;       /* slots of the whole recipe, as a tree */
+  int slots, views;
+  situ_work work;  /* its operands point to `view`, whose storage means nothing */
+  situ_window window;
+  uint8_t in[SITU_WORK_MAX], out[SITU_WORK_MAX]; /* slots of the operands */
+  situ_recipe slot[SLOTS_MAX];
+  situ_view_desc view[];
+} step;
+
+static uint64_t taken;
+
+/* ---- owning ---- */
+
+static situ_recipe *retain(situ_recipe *r) {
+  if (r) (void)__atomic_add_fetch(&r->step->refs, 1, __ATOMIC_RELAXED);
+  return r;
+}
+
+void situ__recipe_release(situ_recipe *r) {
+  if (!r || __atomic_sub_fetch(&r->step->refs, 1, __ATOMIC_ACQ_REL) != 0) return;
+  step *s = r->step;
+  for (int i = 0; i < s->slots; i++) situ__recipe_release(s->slot[i].before);
+  situ__small_free(s, s->size);
+}
+
+static void lose(situ_storage *storage) {
+  situ__recipe_release(storage->recipe);
+  storage->recipe = NULL;
+}
+
+void situ__recipe_lose(situ_storage *storage) {
+  lose(storage);
+  situ__storage_wrote(storage);
+}
+
+/* ---- writing down ---- */
+
+/* What an operand's storage is to a piece of work. */
+typedef struct part {
+  situ_storage *storage;
+  bool read, written, whole; /* whole: nothing of what it held is left */
+} part;
+
+static int find(part *list, int *count, situ_storage *storage) {
+  for (int i = 0; i < *count; i++)
+    if (list[i].storage == storage) return i;
+  list[*count] = (part){ .storage = storage };
+  return (*count)++;
+}
+
+static bool covers(const situ_view_desc *v) {
+  return v->contiguous && v->offset == 0 &&
+         (size_t)v->numel * situ_dtype_size((situ_dtype)v->dtype) == v->storage->bytes;
+}
+
+/* The distinct storages of a piece of work. */
+static int parts_of(const situ_work *work, part *list) {
+  int count = 0;
+  for (int i = 0; i < work->ins; i++)
+    if (work->in[i]) list[find(list, &count, work->in[i]->storage)].read = true;
+  for (int i = 0; i < work->outs; i++) {
+    if (!work->out[i]) continue;
+    part *p = &list[find(list, &count, work->out[i]->storage)];
+    p->written = true;
+    p->whole = p->whole || (work->verb != SITU_VERB_SCATTER && covers(work->out[i]));
+  }
+  return count;
+}
+
+static bool keeps(const part *p) { return p->read || !p->whole; }
+
+/* Can the work be repeated? Only if all that it starts from can be had. */
+static bool repeatable(const part *list, int count, int *whole) {
+  *whole = count;
+  for (int i = 0; i < count; i++) {
+    const situ_storage *s = list[i].storage;
+    if (!keeps(&list[i])) continue;
+    if (s->recipe) *whole += s->recipe->step->whole;
+    else if (list[i].read || !(s->flags & SITU_STORAGE_UNWRITTEN)) return false;
+  }
+  return *whole <= RECIPE_MAX;
+}
+
+static void copy_operands(step *s, const situ_view_desc **operand, int operands, uint8_t *slot,
+                          part *list) {
+  for (int i = 0; i < operands; i++) {
+    if (!operand[i]) continue;
+    slot[i] = (uint8_t)find(list, &s->slots, operand[i]->storage);
+    s->view[s->views] = *operand[i];
+    operand[i] = &s->view[s->views++];
+  }
+}
+
+static step *step_new(const situ_work *work, part *list, int count, int whole) {
+  size_t size = sizeof(step) + (size_t)(work->ins + work->outs) * sizeof(situ_view_desc);
+  step *s = situ__small_alloc(size);
+  if (!s) return NULL;
+  memset(s, 0, offsetof(step, slot));
+  s->number = __atomic_add_fetch(&taken, 1, __ATOMIC_RELAXED);
+  s->size = size;
+  s->whole = whole;
+  s->slots = count;
+  s->work = *work;
+  if (work->window) s->window = *work->window;
+  if (work->window) s->work.window = &s->window;
+  copy_operands(s, s->work.in, work->ins, s->in, list);
+  copy_operands(s, s->work.out, work->outs, s->out, list);
+  for (int i = 0; i < count; i++)
+    s->slot[i] = (situ_recipe){ .step = s,
+                                .before = keeps(&list[i]) ? retain(list[i].storage->recipe) : NULL,
+                                .bytes = list[i].storage->bytes };
+  return s;
+}
+
+/* Verbs that work on a list, an optimiser's step or a move, are no matter of a few steps. */
+static void lose_lists(const situ_work *work) {
+  for (int64_t i = 0; i < work->list_count; i++) {
+    lose(work->list[i].param->storage);
+    for (int k = 0; k < 3; k++)
+      if (work->list[i].state[k]) lose(work->list[i].state[k]->storage);
+  }
+}
+
+bool situ__recipe_add(const char *op, const situ_work *work) {
+  part list[SLOTS_MAX];
+  int count = parts_of(work, list), whole;
+  lose_lists(work);
+  step *s = NULL;
+  bool of_lists = work->verb > SITU_VERB_ATTENTION;
+  if (!of_lists && repeatable(list, count, &whole)) {
+    s = step_new(work, list, count, whole);
+    if (!s) return situ__no_memory(op, sizeof *s), false;
+  }
+  for (int i = 0; i < count; i++) {
+    if (!list[i].written) continue;
+    lose(list[i].storage);
+    if (!s) continue;
+    s->refs++;
+    list[i].storage->recipe = &s->slot[i];
+  }
+  return true;
+}
+
+/* ---- following ---- */
+
+/* A recipe laid out: its steps in order, and the memory that they work in. */
+typedef struct kitchen {
+  step *list[RECIPE_MAX];
+  const situ_recipe *first[RECIPE_MAX]; /* of the chain that has this room */
+  situ_storage *room[RECIPE_MAX];
+  int steps, rooms;
+} kitchen;
+
+static void lay_out(kitchen *k, step *s) {
+  for (int i = 0; i < k->steps; i++)
+    if (k->list[i] == s) return;
+  k->list[k->steps++] = s;
+  for (int i = 0; i < s->slots; i++)
+    if (s->slot[i].before) lay_out(k, s->slot[i].before->step);
+}
+
+static int by_number(const void *a, const void *b) {
+  const step *x = *(step *const *)a, *y = *(step *const *)b;
+  return x->number < y->number ? -1 : x->number > y->number;
+}
+
+static const situ_recipe *first_of(const situ_recipe *r) {
+  while (r->before) r = r->before;
+  return r;
+}
+
+/* The memory that a slot stands for; made when first asked for. NULL: recorded. */
+static situ_storage *room_of(kitchen *k, const char *op, const situ_recipe *slot) {
+  const situ_recipe *first = first_of(slot);
+  for (int i = 0; i < k->rooms; i++)
+    if (k->first[i] == first) return k->room[i];
+  situ_storage *room = situ__storage_new(op, k->room[0]->device, slot->bytes);
+  if (!room) return NULL;
+  k->first[k->rooms] = first;
+  return k->room[k->rooms++] = room;
+}
+
+/* Takes one step, as it was taken on meta but for the memory: with the same numbers, in the same
+   order, so that the bits are those that the device would have computed then. */
+static bool take(kitchen *k, const char *op, const step *s) {
+  situ_work work = s->work;
+  situ_view_desc view[SLOTS_MAX];
+  int views = 0;
+  for (int i = 0; i < SLOTS_MAX; i++) {
+    bool in = i < SITU_WORK_MAX;
+    int at = in ? i : i - SITU_WORK_MAX;
+    const situ_view_desc **operand = in ? &work.in[at] : &work.out[at];
+    if (at >= (in ? work.ins : work.outs) || !*operand) continue;
+    situ_view_desc *v = &view[views++];
+    *v = **operand;
+    v->storage = room_of(k, op, &s->slot[in ? s->in[at] : s->out[at]]);
+    if (!v->storage) return false;
+    *operand = v;
+  }
+  return situ__run(op, k->room[0]->device, &work) == SITU_OK;
+}
+
+bool situ__recipe_replay(const char *op, const situ_storage *from, situ_storage *to) {
+  kitchen *k = situ__alloc(sizeof *k);
+  if (!k) return situ__no_memory(op, sizeof *k), false;
+  k->steps = 0;
+  k->rooms = 1;
+  k->first[0] = first_of(from->recipe);
+  k->room[0] = to;
+  lay_out(k, from->recipe->step);
+  qsort(k->list, (size_t)k->steps, sizeof(step *), by_number);
+  bool good = true;
+  for (int i = 0; i < k->steps && good; i++) good = take(k, op, k->list[i]);
+  for (int i = 1; i < k->rooms; i++) situ__storage_release(k->room[i]);
+  situ__free(k);
+  return good;
+}
