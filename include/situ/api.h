@@ -17,7 +17,8 @@
 
 #if defined(__GNUC__) || defined(__clang__)
 #define SITU_API __attribute__((visibility("default")))
-/** The result must be looked at: dropping it is a compiler warning. */
+/** The result must be looked at: dropping it is a compiler warning. Statuses have it, and every op
+    that leaves its operands as they are: `situ_to(x, device);` alone does nothing. */
 #define SITU_CHECKED __attribute__((warn_unused_result))
 #define SITU_PRINTF(fmt, args) __attribute__((format(printf, fmt, args)))
 #define SITU_COLD __attribute__((cold))

@@ -16,7 +16,7 @@ SITU_API situ_tensor *situ_grad(const situ_tensor *t);
 /** Replaces the gradient; NULL drops it. Same shape, dtype and device as t. */
 SITU_API SITU_CHECKED situ_status situ_set_grad(situ_tensor *t, situ_tensor *grad);
 /** The same values without history: a new handle on the same storage. */
-SITU_API situ_tensor *situ_detach(situ_tensor *t);
+SITU_API SITU_CHECKED situ_tensor *situ_detach(situ_tensor *t);
 /** Keeps the gradient of a tensor that is no leaf too. */
 SITU_API SITU_CHECKED situ_status situ_retain_grad(situ_tensor *t);
 

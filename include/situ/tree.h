@@ -71,16 +71,15 @@ typedef situ_status (*situ_tree_visitor)(const char *path, situ_tensor *tensor, 
 SITU_API SITU_CHECKED situ_status situ_tree_each(const situ_tree *tree, situ_tree_visitor visit,
                                                  void *payload);
 /** A tree of the same form with fn(tensor) in place of each tensor. */
-SITU_API situ_tree *situ_tree_map(const situ_tree *tree,
-                                  situ_tensor *(*fn)(situ_tensor *tensor, void *payload),
-                                  void *payload);
+SITU_API SITU_CHECKED situ_tree *situ_tree_map(
+    const situ_tree *tree, situ_tensor *(*fn)(situ_tensor *tensor, void *payload), void *payload);
 /** A tree of the same form on the same tensors. */
-SITU_API situ_tree *situ_tree_copy(const situ_tree *tree);
+SITU_API SITU_CHECKED situ_tree *situ_tree_copy(const situ_tree *tree);
 /** A dict of one level: each tensor under its path. A flat dict stays as it is. */
-SITU_API situ_tree *situ_tree_flatten(const situ_tree *tree);
+SITU_API SITU_CHECKED situ_tree *situ_tree_flatten(const situ_tree *tree);
 /** Of a flat dict, the part whose keys begin with "section.", under what follows: model.fc.bias
     becomes fc.bias. */
-SITU_API situ_tree *situ_tree_section(const situ_tree *flat, const char *section);
+SITU_API SITU_CHECKED situ_tree *situ_tree_section(const situ_tree *flat, const char *section);
 
 SITU_END
 #endif

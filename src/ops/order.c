@@ -169,8 +169,7 @@ situ_tensor *situ_argsort(situ_tensor *x, int dim, bool descending) {
   situ_tensor *indices = NULL;
   situ_scope s;
   situ_scope_begin_no_grad(&s);
-  situ_sort(x, dim, descending, &indices);
-  indices = situ_escape(&s, indices);
+  if (situ_sort(x, dim, descending, &indices)) situ_escape(&s, indices);
   SITU_IGNORE(situ_scope_end(&s));
   return indices;
 }

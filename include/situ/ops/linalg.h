@@ -8,17 +8,17 @@
 SITU_BEGIN
 
 /** torch.matmul: all rank cases, batch dimensions broadcast. */
-SITU_API situ_tensor *situ_matmul(situ_tensor *a, situ_tensor *b);
+SITU_API SITU_CHECKED situ_tensor *situ_matmul(situ_tensor *a, situ_tensor *b);
 /** [n, k] x [k, m]. */
-SITU_API situ_tensor *situ_mm(situ_tensor *a, situ_tensor *b);
+SITU_API SITU_CHECKED situ_tensor *situ_mm(situ_tensor *a, situ_tensor *b);
 /** [b, n, k] x [b, k, m]. */
-SITU_API situ_tensor *situ_bmm(situ_tensor *a, situ_tensor *b);
+SITU_API SITU_CHECKED situ_tensor *situ_bmm(situ_tensor *a, situ_tensor *b);
 /** [n, k] x [k]. */
-SITU_API situ_tensor *situ_mv(situ_tensor *a, situ_tensor *x);
+SITU_API SITU_CHECKED situ_tensor *situ_mv(situ_tensor *a, situ_tensor *x);
 /** [k] . [k], 0-dim. */
-SITU_API situ_tensor *situ_dot(situ_tensor *a, situ_tensor *b);
+SITU_API SITU_CHECKED situ_tensor *situ_dot(situ_tensor *a, situ_tensor *b);
 /** [n] x [m]: [n, m]. */
-SITU_API situ_tensor *situ_outer(situ_tensor *a, situ_tensor *b);
+SITU_API SITU_CHECKED situ_tensor *situ_outer(situ_tensor *a, situ_tensor *b);
 
 /** Factors whose zero means torch's default, 1; to scale by 0, say so with `zero_beta` / `zero_alpha`. */
 typedef struct situ_addmm_options {
@@ -26,11 +26,14 @@ typedef struct situ_addmm_options {
   bool   zero_beta, zero_alpha;
 } situ_addmm_options;
 /** beta x + alpha a b; x broadcasts. With beta 0, NaN in x is not passed on. */
-SITU_API situ_tensor *situ_addmm(situ_tensor *x, situ_tensor *a, situ_tensor *b, const situ_addmm_options *options);
-SITU_API situ_tensor *situ_baddbmm(situ_tensor *x, situ_tensor *a, situ_tensor *b, const situ_addmm_options *options);
+SITU_API SITU_CHECKED situ_tensor *situ_addmm(situ_tensor *x, situ_tensor *a, situ_tensor *b,
+                                              const situ_addmm_options *options);
+SITU_API SITU_CHECKED situ_tensor *situ_baddbmm(situ_tensor *x, situ_tensor *a, situ_tensor *b,
+                                                const situ_addmm_options *options);
 
 /** input [..., in] x weight [out, in], transposed, + bias [out] (may be NULL): [..., out]. */
-SITU_API situ_tensor *situ_linear(situ_tensor *input, situ_tensor *weight, situ_tensor *bias);
+SITU_API SITU_CHECKED situ_tensor *situ_linear(situ_tensor *input, situ_tensor *weight,
+                                               situ_tensor *bias);
 
 SITU_END
 #endif
