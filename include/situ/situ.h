@@ -8,6 +8,7 @@
 #include "device.h"
 #include "error.h"
 #include "io.h"
+#include "ledger.h"
 #include "nn.h"
 #include "ops.h"
 #include "optim.h"

@@ -11,7 +11,7 @@ enum { STAGE = 4 << 20 }; /* bytes that pass through the host at a time */
 static const situ_device host = { SITU_CPU, 0 };
 
 static const char *what_reason(situ__copy_reason why) {
-  static const char *const text[] = { "copying", "reading", "moving", "copying" };
+  static const char *const text[] = { "copying", "reading", "moving", "copying", "copying" };
   return text[why];
 }
 
@@ -28,8 +28,9 @@ static situ_status check(const char *op, const situ_storage *storage, size_t at,
   return situ__device_usable(op, storage->device);
 }
 
+/* about: the storage that the copy is of; written: the source is plain host memory. */
 static void note(const char *op, situ_device from, situ_device to, size_t bytes,
-                 const situ_storage *storage, situ__copy_reason why) {
+                 situ_storage *about, bool written, situ__copy_reason why) {
   bool same_memory = situ__backend(from)->host_memory && situ__backend(to)->host_memory;
   if (same_memory || !situ__ledger_recording()) return;
   situ__ledger_note(&(situ__transfer){ .from = from,
@@ -37,8 +38,9 @@ static void note(const char *op, situ_device from, situ_device to, size_t bytes,
                                        .bytes = bytes,
                                        .site = situ__call_site(),
                                        .op = op,
-                                       .reason = why,
-                                       .storage = storage });
+                                       .reason = (uint8_t)why,
+                                       .written = written },
+                    about);
 }
 
 /* A device's part of a copy, reported as an error of op. */
@@ -68,7 +70,7 @@ situ_status situ__copy_from_host(const char *op, situ_storage *to, size_t at, co
   status = put(op, to, at, from, bytes, why);
   if (status != SITU_OK) return status;
   situ__storage_wrote(to);
-  note(op, host, to->device, bytes, to, why);
+  note(op, host, to->device, bytes, to, true, why);
   return SITU_OK;
 }
 
@@ -77,7 +79,7 @@ situ_status situ__copy_to_host(const char *op, situ_storage *from, size_t at, vo
   situ_status status = check(op, from, at, bytes);
   if (status != SITU_OK || bytes == 0) return status;
   status = get(op, from, at, to, bytes, why);
-  if (status == SITU_OK) note(op, from->device, host, bytes, from, why);
+  if (status == SITU_OK) note(op, from->device, host, bytes, from, false, why);
   return status;
 }
 
@@ -96,8 +98,9 @@ static situ_status staged(const char *op, situ_storage *to, size_t to_at, const 
   return status;
 }
 
-situ_status situ__copy_storage(const char *op, situ_storage *to, size_t to_at, situ_storage *from,
-                               size_t from_at, size_t bytes, situ__copy_reason why) {
+situ_status situ__copy_storage_of(const char *op, situ_storage *to, size_t to_at,
+                                  situ_storage *from, size_t from_at, size_t bytes,
+                                  situ__copy_reason why, situ_storage *about) {
   situ_status status = check(op, to, to_at, bytes);
   if (status == SITU_OK) status = check(op, from, from_at, bytes);
   if (status != SITU_OK || bytes == 0) return status;
@@ -117,6 +120,11 @@ situ_status situ__copy_storage(const char *op, situ_storage *to, size_t to_at, s
   }
   if (status != SITU_OK) return status;
   situ__storage_wrote(to);
-  note(op, from->device, to->device, bytes, from, why);
+  note(op, from->device, to->device, bytes, about, false, why);
   return SITU_OK;
+}
+
+situ_status situ__copy_storage(const char *op, situ_storage *to, size_t to_at, situ_storage *from,
+                               size_t from_at, size_t bytes, situ__copy_reason why) {
+  return situ__copy_storage_of(op, to, to_at, from, from_at, bytes, why, from);
 }

@@ -3,6 +3,7 @@
 #ifndef SITU_DEVICE_DEVICE_H
 #define SITU_DEVICE_DEVICE_H
 
+#include "device/ledger.h"
 #include "situ/sys/backend.h"
 
 /* No machine has more devices of one kind: a larger index in a name is a mistake. */
@@ -65,12 +66,6 @@ void situ__memory_stats(situ_device device, int64_t *used, int64_t *cached);
 int64_t situ__memory_used(void);
 
 /* ---- copies (copy.c): each goes through the ledger ---- */
-typedef enum situ__copy_reason {
-  SITU__COPY_USER,
-  SITU__COPY_READ,
-  SITU__COPY_MOVE,
-  SITU__COPY_INTERNAL
-} situ__copy_reason;
 situ_status situ__copy_from_host(const char *op, situ_storage *to, size_t at, const void *host,
                                  size_t bytes, situ__copy_reason why);
 situ_status situ__copy_to_host(const char *op, situ_storage *from, size_t at, void *host,
@@ -78,6 +73,10 @@ situ_status situ__copy_to_host(const char *op, situ_storage *from, size_t at, vo
 /* Any device to any device; staged through the host where the backends differ. */
 situ_status situ__copy_storage(const char *op, situ_storage *to, size_t to_at, situ_storage *from,
                                size_t from_at, size_t bytes, situ__copy_reason why);
+/* The same of a temporary's memory, made to copy `about`: the ledger is to name that. */
+situ_status situ__copy_storage_of(const char *op, situ_storage *to, size_t to_at,
+                                  situ_storage *from, size_t from_at, size_t bytes,
+                                  situ__copy_reason why, situ_storage *about);
 
 /* ---- work (work.c) ---- */
 /* Runs or queues work on a device: checks that the slot is there (UNSUPPORTED names op, dtype,
@@ -123,30 +122,5 @@ void *situ__call_site(void);
 /* "train.c:12 in step" where line tables are found (libdw), else "step+0x1f (program)"; "" for
    NULL. Returns buffer. */
 const char *situ__site_text(void *site, char *buffer, size_t size);
-
-/* ---- ledger (ledger.c): every copy between memories ---- */
-typedef struct situ__transfer {
-  situ_device from, to;
-  uint64_t bytes;
-  void *site;
-  const char *op; /* static text */
-  situ__copy_reason reason;
-  const situ_storage *storage; /* identity only: may be dead */
-} situ__transfer;
-/* A moment in the ledger. */
-typedef struct situ__ledger_mark {
-  uint64_t count, bytes; /* of all transfers noted before it */
-} situ__ledger_mark;
-/* True while somebody records: sites need not be found for nothing. */
-bool situ__ledger_recording(void);
-void situ__ledger_note(const situ__transfer *transfer);
-/* Records until as many stops as starts were made. The transfers of all threads are noted. */
-situ__ledger_mark situ__ledger_start(void);
-void situ__ledger_stop(void);
-/* Transfers and bytes since the mark, exact; and the newest of them, at most `capacity`, oldest
-   first, into out[]: returns how many were written. Only the last 65536 are kept in detail. Call
-   it before situ__ledger_stop. */
-int64_t situ__ledger_read(const situ__ledger_mark *since, situ__ledger_mark *total,
-                          situ__transfer *out, int64_t capacity);
 
 #endif

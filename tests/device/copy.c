@@ -1,6 +1,5 @@
-/* Copies between memories, and the ledger that notes them.
+/* Copies between memories.
    SPDX-License-Identifier: MIT */
-#include <pthread.h>
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -118,7 +117,8 @@ static void failing_copy(void **state) {
   (void)state;
   char byte[4] = { 1, 2, 3, 4 };
   situ_storage *s = make(sim0, 4);
-  situ__ledger_mark mark = situ__ledger_start(), sum;
+  situ_ledger ledger;
+  situ_ledger_begin_none(&ledger);
   assert_int_equal(situ_sim_fail(0, SITU_SIM_COPY, 1, true), SITU_OK);
   assert_int_equal(situ__copy_from_host("to", s, 0, byte, 4, SITU__COPY_USER), SITU_E_IO);
   assert_string_equal(situ_error_op(), "to");
@@ -127,107 +127,8 @@ static void failing_copy(void **state) {
   assert_int_equal(s->flags, SITU_STORAGE_UNWRITTEN);
   assert_int_equal(situ__copy_to_host("to", s, 0, byte, 4, SITU__COPY_USER), SITU_E_IO);
   assert_int_equal(byte[0], 1);
-  assert_int_equal(situ__ledger_read(&mark, &sum, NULL, 0), 0);
-  assert_int_equal(sum.count, 0);
-  situ__ledger_stop();
+  assert_int_equal(situ_ledger_end(&ledger), SITU_OK);
   situ__storage_release(s);
-}
-
-/* ---- the ledger ---- */
-
-static void notes_what_crosses(void **state) {
-  (void)state;
-  char bytes[300] = { 0 };
-  situ_storage *c = make(cpu, 300), *a = make(sim0, 300), *b = make(sim1, 300);
-  situ__transfer t[8];
-  situ__ledger_mark sum;
-  assert_int_equal(situ__copy_from_host("before", a, 0, bytes, 300, SITU__COPY_USER),
-                   SITU_OK); /* nobody records yet */
-  situ__ledger_mark mark = situ__ledger_start();
-  assert_true(situ__ledger_recording());
-  assert_int_equal(situ__copy_from_host("from_host", a, 0, bytes, 100, SITU__COPY_USER), SITU_OK);
-  assert_int_equal(situ__copy_storage("to", b, 0, a, 0, 20, SITU__COPY_MOVE), SITU_OK);
-  assert_int_equal(situ__copy_storage("to", c, 0, b, 0, 30, SITU__COPY_USER), SITU_OK);
-  assert_int_equal(situ__copy_to_host("item", b, 0, bytes, 4, SITU__COPY_READ), SITU_OK);
-  assert_int_equal(situ__copy_from_host("host", c, 0, bytes, 100, SITU__COPY_USER),
-                   SITU_OK); /* one memory */
-  assert_int_equal(situ__copy_from_host("none", a, 0, bytes, 0, SITU__COPY_USER),
-                   SITU_OK); /* no bytes */
-  assert_int_equal(situ__ledger_read(&mark, &sum, t, 8), 4);
-  assert_int_equal(sum.count, 4);
-  assert_int_equal(sum.bytes, 154);
-  assert_string_equal(t[0].op, "from_host");
-  assert_true(situ_device_equal(t[0].from, cpu) && situ_device_equal(t[0].to, sim0));
-  assert_int_equal(t[0].bytes, 100);
-  assert_int_equal(t[0].reason, SITU__COPY_USER);
-  assert_true(situ_device_equal(t[1].from, sim0) && situ_device_equal(t[1].to, sim1));
-  assert_int_equal(t[1].reason, SITU__COPY_MOVE);
-  assert_ptr_equal(t[1].storage, a);
-  assert_true(situ_device_equal(t[2].from, sim1) && situ_device_equal(t[2].to, cpu));
-  assert_string_equal(t[3].op, "item");
-  assert_int_equal(situ__ledger_read(&mark, &sum, t, 2), 2); /* the newest */
-  assert_int_equal(sum.count, 4);
-  assert_string_equal(t[1].op, "item");
-  situ__ledger_stop();
-  assert_false(situ__ledger_recording());
-  situ__storage_release(a);
-  situ__storage_release(b);
-  situ__storage_release(c);
-}
-
-static void recorders_nest(void **state) {
-  (void)state;
-  situ__transfer one = { .bytes = 1, .op = "x" }, t[4];
-  situ__ledger_mark sum, outer = situ__ledger_start();
-  situ__ledger_note(&one);
-  situ__ledger_mark inner = situ__ledger_start();
-  situ__ledger_note(&one);
-  assert_int_equal(situ__ledger_read(&inner, &sum, t, 4), 1);
-  assert_int_equal(sum.count, 1);
-  situ__ledger_stop();
-  situ__ledger_note(&one);
-  assert_int_equal(situ__ledger_read(&outer, &sum, t, 4), 3);
-  situ__ledger_stop();
-  situ__ledger_stop(); /* one too many is harmless */
-  situ__ledger_note(&one);
-  outer = situ__ledger_start();
-  assert_int_equal(situ__ledger_read(&outer, &sum, t, 4), 0);
-  situ__ledger_stop();
-}
-
-static void long_records(void **state) {
-  (void)state;
-  enum { COUNT = 200000, KEPT = 65536 };
-  situ__transfer *t = malloc((KEPT + 10) * sizeof *t);
-  assert_non_null(t);
-  situ__ledger_mark sum, mark = situ__ledger_start();
-  for (uint64_t i = 0; i < COUNT; i++)
-    situ__ledger_note(&(situ__transfer){ .bytes = i, .op = "x" });
-  assert_int_equal(situ__ledger_read(&mark, &sum, t, KEPT + 10), KEPT);
-  assert_int_equal(sum.count, COUNT);
-  assert_int_equal(sum.bytes, (uint64_t)COUNT * (COUNT - 1) / 2);
-  for (uint64_t i = 0; i < KEPT; i++) assert_int_equal(t[i].bytes, COUNT - KEPT + i);
-  situ__ledger_stop();
-  free(t);
-}
-
-static void *note_many(void *unused) {
-  for (int i = 0; i < 5000; i++) situ__ledger_note(&(situ__transfer){ .bytes = 3, .op = "x" });
-  return unused;
-}
-
-static void notes_of_all_threads(void **state) {
-  (void)state;
-  pthread_t thread[3];
-  situ__ledger_mark sum, mark = situ__ledger_start();
-  for (int i = 0; i < 3; i++)
-    assert_int_equal(pthread_create(&thread[i], NULL, note_many, NULL), 0);
-  (void)note_many(NULL);
-  for (int i = 0; i < 3; i++) assert_int_equal(pthread_join(thread[i], NULL), 0);
-  assert_int_equal(situ__ledger_read(&mark, &sum, NULL, 0), 0);
-  assert_int_equal(sum.count, 20000);
-  assert_int_equal(sum.bytes, 60000);
-  situ__ledger_stop();
 }
 
 int main(void) {
@@ -236,10 +137,6 @@ int main(void) {
     cmocka_unit_test_setup(staged, fresh),
     cmocka_unit_test_setup(refused, fresh),
     cmocka_unit_test_setup(failing_copy, fresh),
-    cmocka_unit_test_setup(notes_what_crosses, fresh),
-    cmocka_unit_test_setup(recorders_nest, fresh),
-    cmocka_unit_test_setup(long_records, fresh),
-    cmocka_unit_test_setup(notes_of_all_threads, fresh),
   };
   return cmocka_run_group_tests_name("device/copy", tests, NULL, NULL);
 }

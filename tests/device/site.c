@@ -10,6 +10,7 @@
 
 #include <cmocka.h>
 
+#include "base/alloc.h"
 #include "device/device.h"
 #include "situ/sys/sim.h"
 #include "situ_config.h"
@@ -32,17 +33,22 @@ static void check_line(const char *text, int line, const char *function) {
 static void of_a_transfer(void **state) {
   (void)state;
   char byte = 0, text[256];
-  situ__transfer t;
+  situ__transfer *t;
+  int64_t count;
+  situ_ledger ledger;
   assert_int_equal(situ_sim_create(1), SITU_OK);
   situ_storage *s = situ__storage_new("test", (situ_device){ SITU_SIM, 0 }, 1);
-  situ__ledger_mark mark = situ__ledger_start();
+  situ_ledger_begin(&ledger);
   int line = __LINE__ + 1;
   assert_int_equal(situ__copy_from_host("t", s, 0, &byte, 1, SITU__COPY_USER), SITU_OK);
-  assert_int_equal(situ__ledger_read(&mark, NULL, &t, 1), 1);
-  situ__ledger_stop();
+  assert_true(situ__ledger_entries("t", &ledger, &t, &count));
+  assert_int_equal(count, 1);
+  assert_int_equal(situ_ledger_end(&ledger), SITU_OK);
   situ__storage_release(s);
-  if (!t.site) skip(); /* linked into the program without a section of its own */
-  check_line(situ__site_text(t.site, text, sizeof text), line, "of_a_transfer");
+  void *site = t[0].site;
+  situ__free(t);
+  if (!site) skip(); /* linked into the program without a section of its own */
+  check_line(situ__site_text(site, text, sizeof text), line, "of_a_transfer");
 }
 
 static void of_an_error(void **state) {

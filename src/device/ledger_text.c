@@ -1,0 +1,369 @@
+/* What the ledger has to say: lists for programs, text for people, JSON, and which copies are made again
+   and again.
+   SPDX-License-Identifier: MIT */
+#include <inttypes.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/alloc.h"
+#include "base/fail.h"
+#include "base/text.h"
+#include "device/device.h"
+#include "situ/sys/op.h"
+
+enum { AGAIN = 4, ROWS = 16, SIZE_TEXT = 24 };
+
+static const char *const ways[SITU_DIRECTIONS] = { "host -> device", "device -> host",
+                                                   "device -> device" };
+
+static const char *reason_of(const situ__transfer *t) {
+  static const char *const text[] = { [SITU__COPY_USER] = "asked for",
+                                      [SITU__COPY_READ] = "read",
+                                      [SITU__COPY_MOVE] = "move",
+                                      [SITU__COPY_INTERNAL] = "internal",
+                                      [SITU__COPY_POLICY] = "policy" };
+  return text[t->reason];
+}
+
+static const char *role_of(const situ__transfer *t) {
+  static const char *const text[] = { [SITU_ROLE_TENSOR] = "tensor",
+                                      [SITU_ROLE_INPUT] = "input",
+                                      [SITU_ROLE_PARAMETER] = "parameter",
+                                      [SITU_ROLE_BUFFER] = "buffer",
+                                      [SITU_ROLE_GRADIENT] = "gradient",
+                                      [SITU_ROLE_OPTIMIZER] = "optimiser state" };
+  return text[t->role];
+}
+
+static void describe(const situ_ledger *l, const situ__transfer *t, situ_transfer *out) {
+  *out = (situ_transfer){ .from = t->from,
+                          .to = t->to,
+                          .bytes = t->bytes,
+                          .op = t->op,
+                          .reason = reason_of(t),
+                          .role = role_of(t),
+                          .storage = t->serial,
+                          .version = t->version,
+                          .seconds = t->time - l->began };
+  memcpy(out->tensor, t->tensor, sizeof out->tensor);
+  (void)situ__site_text(t->site, out->at, sizeof out->at);
+}
+
+/* What is looked at: a ledger, and the transfers that it has in detail. */
+typedef struct look {
+  const char *op;
+  const situ_ledger *ledger;
+  situ__transfer *list;
+  int64_t count;
+} look;
+
+/* False: recorded. */
+static bool look_at(look *k, const char *op, const situ_ledger *l, bool room_missing) {
+  *k = (look){ .op = op, .ledger = l };
+  if (!situ__ledger_usable(op, l)) return false;
+  if (room_missing) return (void)situ__null(op, "out"), false;
+  return situ__ledger_entries(op, l, &k->list, &k->count);
+}
+
+int64_t situ_ledger_transfers(const situ_ledger *l, situ_transfer *out, int64_t capacity) {
+  look k;
+  if (!look_at(&k, "ledger_transfers", l, capacity > 0 && !out)) return -1;
+  int64_t first = capacity <= 0 ? k.count : k.count > capacity ? k.count - capacity : 0;
+  for (int64_t i = first; i < k.count; i++) describe(l, &k.list[i], &out[i - first]);
+  situ__free(k.list);
+  return k.count;
+}
+
+/* ---- groups: transfers that are alike ---- */
+
+typedef struct group {
+  const situ__transfer *last;
+  situ_transfers sum;
+} group;
+
+typedef int (*comparison)(const situ__transfer *a, const situ__transfer *b);
+
+#define BY(what)                              \
+  do {                                        \
+    if (a->what != b->what) return a->what < b->what ? -1 : 1; \
+  } while (0)
+
+static int by_place(const situ__transfer *a, const situ__transfer *b) {
+  BY(site);
+  BY(from.kind);
+  BY(from.index);
+  BY(to.kind);
+  BY(to.index);
+  return 0;
+}
+
+/* What a person would call the same copy: a batch has another storage each time. */
+static int by_kind(const situ__transfer *a, const situ__transfer *b) {
+  int order = by_place(a, b);
+  if (order) return order;
+  BY(op);
+  BY(reason);
+  BY(role);
+  return strcmp(a->tensor, b->tensor);
+}
+
+/* A module's own part is wanted where it is copied to, however often it changes. Reading it back is another matter:
+   whoever saves it every epoch does so because it changed. */
+static bool belongs(const situ__transfer *t) {
+  return (t->role == SITU_ROLE_PARAMETER || t->role == SITU_ROLE_BUFFER) &&
+         t->reason != SITU__COPY_READ;
+}
+
+/* The same storage, and the same values where those matter. */
+static int by_storage(const situ__transfer *a, const situ__transfer *b) {
+  int order = by_place(a, b);
+  if (order) return order;
+  BY(serial);
+  bool always = belongs(a);
+  if (always != belongs(b)) return always ? -1 : 1;
+  if (!always) BY(version);
+  return 0;
+}
+#undef BY
+
+/* qsort has no room for a payload; alike ones stay in the order of time. */
+static int sort_kind(const void *a, const void *b) {
+  const situ__transfer *x = *(const situ__transfer *const *)a;
+  const situ__transfer *y = *(const situ__transfer *const *)b;
+  int order = by_kind(x, y);
+  return order ? order : x < y ? -1 : x > y;
+}
+static int sort_storage(const void *a, const void *b) {
+  const situ__transfer *x = *(const situ__transfer *const *)a;
+  const situ__transfer *y = *(const situ__transfer *const *)b;
+  int order = by_storage(x, y);
+  return order ? order : x < y ? -1 : x > y;
+}
+static int largest_first(const void *a, const void *b) {
+  const group *x = a, *y = b;
+  if (x->sum.bytes != y->sum.bytes) return x->sum.bytes > y->sum.bytes ? -1 : 1;
+  return x->last < y->last ? -1 : x->last > y->last;
+}
+
+/* The groups of at least `threshold` transfers, the largest first, into *out, to be freed. Returns how many; negative:
+   no memory, recorded. */
+static int64_t gather(const look *k, bool storages, uint64_t threshold, group **out) {
+  int64_t kept = 0, found = 0;
+  *out = NULL;
+  if (!k->count) return 0;
+  const situ__transfer **order = situ__alloc_uncounted((size_t)k->count * sizeof *order);
+  group *groups = situ__alloc_uncounted((size_t)k->count * sizeof *groups);
+  if (!order || !groups) {
+    situ__free(order);
+    situ__free(groups);
+    (void)situ__no_memory(k->op, (size_t)k->count * sizeof *groups);
+    return -1;
+  }
+  for (int64_t i = 0; i < k->count; i++)
+    if (!storages || !k->list[i].written) order[kept++] = &k->list[i];
+  qsort(order, (size_t)kept, sizeof *order, storages ? sort_storage : sort_kind);
+  comparison alike = storages ? by_storage : by_kind;
+  for (int64_t i = 0; i < kept;) {
+    group g = { 0 };
+    for (int64_t first = i; i < kept && alike(order[first], order[i]) == 0; i++) {
+      g.last = order[i];
+      g.sum.count++;
+      g.sum.bytes += order[i]->bytes;
+    }
+    if (g.sum.count >= threshold) groups[found++] = g;
+  }
+  situ__free(order);
+  qsort(groups, (size_t)found, sizeof *groups, largest_first);
+  *out = groups;
+  return found;
+}
+
+int64_t situ_ledger_repeats(const situ_ledger *l, int64_t threshold, situ_ledger_repeat *out,
+                            int64_t capacity) {
+  look k;
+  if (!look_at(&k, "ledger_repeats", l, capacity > 0 && !out)) return -1;
+  group *groups;
+  int64_t found = gather(&k, true, threshold > 0 ? (uint64_t)threshold : AGAIN, &groups);
+  for (int64_t i = 0; i < found && i < capacity; i++) {
+    describe(l, groups[i].last, &out[i].last);
+    out[i].sum = groups[i].sum;
+  }
+  situ__free(groups);
+  situ__free(k.list);
+  return found;
+}
+
+/* ---- in words ---- */
+
+static const char *size_text(uint64_t bytes, char out[SIZE_TEXT]) {
+  static const char *const unit[] = { "B", "KiB", "MiB", "GiB", "TiB", "PiB", "EiB" };
+  double value = (double)bytes;
+  int u = 0;
+  for (; value >= 1024 && u < 6; u++) value /= 1024;
+  (void)snprintf(out, SIZE_TEXT, u ? "%.1f %s" : "%.0f %s", value, unit[u]);
+  return out;
+}
+
+static void add_way(situ__text *text, const situ__transfer *t) {
+  char from[SITU_DEVICE_NAME_MAX], to[SITU_DEVICE_NAME_MAX];
+  situ__text_add(text, "%s -> %s", situ_device_name(t->from, from), situ_device_name(t->to, to));
+}
+
+static void add_row(situ__text *text, const group *g) {
+  char size[SIZE_TEXT], at[160];
+  const situ__transfer *t = g->last;
+  situ__text_add(text, "\n  %6" PRIu64 " x  %9s  ", g->sum.count, size_text(g->sum.bytes, size));
+  add_way(text, t);
+  situ__text_add(text, "  %s%s%s  by %s (%s)", role_of(t), *t->tensor ? " " : "", t->tensor, t->op,
+                 reason_of(t));
+  if (*situ__site_text(t->site, at, sizeof at)) situ__text_add(text, "  at %s", at);
+}
+
+/* Alike ones in one row, the largest first. */
+static void add_rows(situ__text *text, const look *k) {
+  group *groups;
+  int64_t found = gather(k, false, 1, &groups);
+  if (found < 0) text->failed = true;
+  for (int64_t i = 0; i < found && i < ROWS; i++) add_row(text, &groups[i]);
+  if (found > ROWS) situ__text_add(text, "\n  and %" PRId64 " other kinds", found - ROWS);
+  situ__free(groups);
+}
+
+static void add_advice(situ__text *text, const group *g) {
+  char at[160];
+  const situ__transfer *t = g->last;
+  situ__text_add(text, "\n%s%s%s was copied ", role_of(t), *t->tensor ? " " : "", t->tensor);
+  add_way(text, t);
+  situ__text_add(text, " %" PRIu64 " times", g->sum.count);
+  if (*situ__site_text(t->site, at, sizeof at)) situ__text_add(text, " at %s", at);
+  situ__text_add(text, "%s",
+                 belongs(t) ? ": it belongs where it is used (situ_nn_to), or hold on to the copy"
+                            : ": it did not change in between, so hold on to the copy");
+}
+
+static void add_all(situ__text *text, const look *k) {
+  char size[SIZE_TEXT];
+  situ_transfers total = situ_ledger_total(k->ledger);
+  situ__text_add(text, "%" PRIu64 " transfer%s, %s", total.count, total.count == 1 ? "" : "s",
+                 size_text(total.bytes, size));
+  for (int way = 0; way < SITU_DIRECTIONS; way++) {
+    situ_transfers sum = situ_ledger_sum(k->ledger, (situ_direction)way);
+    if (sum.count)
+      situ__text_add(text, "; %s %" PRIu64 " (%s)", ways[way], sum.count,
+                     size_text(sum.bytes, size));
+  }
+  add_rows(text, k);
+  group *groups;
+  int64_t found = gather(k, true, AGAIN, &groups);
+  for (int64_t i = 0; i < found && i < ROWS; i++) add_advice(text, &groups[i]);
+  if (found > ROWS)
+    situ__text_add(text, "\nand %" PRId64 " more were copied again and again", found - ROWS);
+  situ__free(groups);
+}
+
+situ_status situ__ledger_refuse(const situ_ledger *l) {
+  look k = { .op = "ledger_end", .ledger = l };
+  situ__text text = { 0 };
+  situ_transfers total = situ_ledger_total(l);
+  if (situ__ledger_entries(k.op, l, &k.list, &k.count)) add_rows(&text, &k);
+  situ_status status =
+      situ__fail(SITU_E_STATE, k.op, "%" PRIu64 " transfer%s in a scope that allows none:%s",
+                 total.count, total.count == 1 ? "" : "s", text.data ? text.data : "");
+  situ__text_free(&text);
+  situ__free(k.list);
+  return status;
+}
+
+/* As snprintf gives it out. */
+static int64_t deliver(const char *op, situ__text *text, char *buffer, size_t size) {
+  int64_t length = -1;
+  if (text->failed) {
+    (void)situ__no_memory(op, text->capacity);
+  } else {
+    length = (int64_t)text->length;
+    if (size) (void)snprintf(buffer, size, "%s", text->data ? text->data : "");
+  }
+  situ__text_free(text);
+  return length;
+}
+
+int64_t situ_ledger_to_string(const situ_ledger *l, char *buffer, size_t size) {
+  look k;
+  if (!look_at(&k, "ledger_to_string", l, size && !buffer)) return -1;
+  situ__text text = { 0 };
+  add_all(&text, &k);
+  situ__free(k.list);
+  return deliver(k.op, &text, buffer, size);
+}
+
+void situ_ledger_print(const situ_ledger *l) {
+  look k;
+  if (!look_at(&k, "ledger_print", l, false)) return;
+  situ__text text = { 0 };
+  add_all(&text, &k);
+  if (text.data) (void)puts(text.data);
+  situ__text_free(&text);
+  situ__free(k.list);
+}
+
+/* ---- for programs ---- */
+
+static void json_string(situ__text *text, const char *key, const char *value) {
+  situ__text_add(text, "\"%s\": ", key);
+  situ__text_json_string(text, value);
+  situ__text_add(text, ", ");
+}
+
+/* All of a transfer but the braces. */
+static void json_transfer(situ__text *text, const situ_ledger *l, const situ__transfer *t) {
+  char name[SITU_DEVICE_NAME_MAX];
+  situ_transfer d;
+  describe(l, t, &d);
+  json_string(text, "from", situ_device_name(d.from, name));
+  json_string(text, "to", situ_device_name(d.to, name));
+  situ__text_add(text, "\"bytes\": %" PRIu64 ", ", d.bytes);
+  json_string(text, "op", d.op);
+  json_string(text, "reason", d.reason);
+  json_string(text, "role", d.role);
+  json_string(text, "tensor", d.tensor);
+  situ__text_add(text, "\"storage\": %" PRIu64 ", \"version\": %" PRIu32 ", \"seconds\": %.6f, ",
+                 d.storage, d.version, d.seconds);
+  situ__text_add(text, "\"at\": ");
+  situ__text_json_string(text, d.at);
+}
+
+int64_t situ_ledger_json(const situ_ledger *l, char *buffer, size_t size) {
+  static const char *const key[SITU_DIRECTIONS] = { "host_to_device", "device_to_host",
+                                                    "device_to_device" };
+  look k;
+  if (!look_at(&k, "ledger_json", l, size && !buffer)) return -1;
+  situ_transfers total = situ_ledger_total(l);
+  situ__text text = { 0 };
+  situ__text_add(&text, "{\"count\": %" PRIu64 ", \"bytes\": %" PRIu64 ", \"directions\": {",
+                 total.count, total.bytes);
+  for (int way = 0; way < SITU_DIRECTIONS; way++) {
+    situ_transfers sum = situ_ledger_sum(l, (situ_direction)way);
+    situ__text_add(&text, "%s\"%s\": {\"count\": %" PRIu64 ", \"bytes\": %" PRIu64 "}",
+                   way ? ", " : "", key[way], sum.count, sum.bytes);
+  }
+  situ__text_add(&text, "}, \"repeats\": [");
+  group *groups;
+  int64_t found = gather(&k, true, AGAIN, &groups);
+  if (found < 0) text.failed = true;
+  for (int64_t i = 0; i < found; i++) {
+    situ__text_add(&text, "%s{\"times\": %" PRIu64 ", ", i ? ", " : "", groups[i].sum.count);
+    json_transfer(&text, l, groups[i].last);
+    situ__text_add(&text, "}");
+  }
+  situ__free(groups);
+  situ__text_add(&text, "], \"transfers\": [");
+  for (int64_t i = 0; i < k.count; i++) {
+    situ__text_add(&text, i ? ", {" : "{");
+    json_transfer(&text, l, &k.list[i]);
+    situ__text_add(&text, "}");
+  }
+  situ__text_add(&text, "]}");
+  situ__free(k.list);
+  return deliver(k.op, &text, buffer, size);
+}
