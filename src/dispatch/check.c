@@ -27,7 +27,30 @@ static bool check_handles(const situ_call *c) {
   return true;
 }
 
-/* The device of the majority, and which operands are elsewhere. */
+/* The device that more operands are on than on any other; {0} if there is no such device. */
+static situ_device majority(const situ_call *c) {
+  enum { SEEN = 16 };
+  situ_device seen[SEEN];
+  int votes[SEEN], count = 0, best = 0, rivals = 0;
+  for (int i = 0; i < c->ins; i++) {
+    if (!c->in[i]) continue;
+    const situ_device d = c->in[i]->view.storage->device;
+    int k = 0;
+    while (k < count && !situ_device_equal(seen[k], d)) k++;
+    if (k == SEEN) continue;
+    if (k == count) {
+      seen[count] = d;
+      votes[count++] = 0;
+    }
+    votes[k]++;
+  }
+  for (int k = 1; k < count; k++)
+    if (votes[k] > votes[best]) best = k;
+  for (int k = 0; k < count; k++) rivals += votes[k] == votes[best];
+  return rivals == 1 ? seen[best] : (situ_device){ 0 };
+}
+
+/* All on one device; else those that are not where most are, or all if most are nowhere, are at fault. */
 static bool check_device(situ_call *c) {
   situ_device first = { 0 };
   bool mixed = false;
@@ -39,20 +62,10 @@ static bool check_device(situ_call *c) {
   }
   c->device = first;
   if (!mixed) return true;
-  int best = 0;
-  situ_device majority = first;
-  for (int i = 0; i < c->ins; i++) {
-    int votes = 0;
-    for (int k = 0; k < c->ins; k++)
-      if (c->in[i] && c->in[k] && situ_device_equal(c->in[i]->view.storage->device, c->in[k]->view.storage->device)) votes++;
-    if (votes > best) {
-      best = votes;
-      majority = c->in[i]->view.storage->device;
-    }
-  }
+  const situ_device most = majority(c);
   unsigned odd = 0;
   for (int i = 0; i < c->ins && i < 32; i++)
-    if (c->in[i] && (2 * best == c->ins || !situ_device_equal(majority, c->in[i]->view.storage->device))) odd |= 1u << i;
+    if (c->in[i] && !situ_device_equal(most, c->in[i]->view.storage->device)) odd |= 1u << i;
   return situ__explain(c, SITU_E_DEVICE, odd, "device mismatch in %s", c->op->name);
 }
 

@@ -13,51 +13,113 @@
 #define HERE "dispatch_check+0x"
 #endif
 
-typedef struct corner { const char *one, *other; } corner;
+/* ---- every op, every operand ---- */
 
-/* Operands on `here`, but for number `foreign`, which is on `there`. Dtypes that suit the schema, since the device
-   must be complained about first whatever the shapes are. */
-static void fill(const situ_op *op, int ins, int foreign, situ_device here, situ_device there, situ_tensor **in) {
+typedef struct corner { const char *one, *other; } corner;
+static const corner corners[] = { { "cpu", "sim:0" }, { "sim:0", "cpu" }, { "sim:0", "sim:1" }, { "cpu", "meta" } };
+
+/* Neither what a tensor looks like nor whether it has elements may matter: the device comes first. */
+static const char *const layouts[] = { "[2, 2]", "transposed", "0-dim", "empty" };
+enum { LAYOUTS = 4, CORNERS = 4 };
+
+static situ_tensor *operand_on(situ_device device, unsigned accept, int layout) {
+  situ_dtype dtype = accept & SITU_INDEX ? SITU_I64 : accept & SITU_FLOATING ? SITU_F32 : accept & SITU_BOOLEAN ? SITU_BOOL : SITU_F32;
+  situ_shape shape = layout == 2 ? SITU_SCALAR : layout == 3 ? SITU_SHAPE(0, 2) : SITU_SHAPE(2, 2);
+  situ_tensor *t = situ_zeros(shape, &(situ_options){ .dtype = dtype, .device = device });
+  if (layout == 1) t = situ_transpose(t, 0, 1);
+  assert_non_null(t);
+  return t;
+}
+
+typedef struct tally { long pure, in_place; } tally;
+
+/* One call with operand `foreign` on the other device. Optional operands are there, or all but the foreign one are not. */
+static void refuse_one(const situ_op *op, int ins, int foreign, const corner *c, int layout, bool sparse, bool in_place, tally *count) {
+  static const char room[1024];  /* any op's parameters: they are not looked at before the device */
+  assert_true(op->params_size <= sizeof room);
+  situ_scope s;
+  situ_scope_begin(&s);
+  situ_tensor *in[SITU_OPERANDS], *outs[SITU_RESULTS] = { NULL };
+  int present = 0, at = 0, missing = 0;
   for (int i = 0; i < ins; i++) {
     unsigned accept = op->operand[op->flags & SITU_OP_VARIADIC ? 0 : i].accept;
-    situ_dtype dtype = accept & SITU_INDEX ? SITU_I64 : accept & SITU_FLOATING ? SITU_F32 : accept & SITU_BOOLEAN ? SITU_BOOL : SITU_F32;
-    in[i] = situ_zeros(SITU_SHAPE(2, 2), &(situ_options){ .dtype = dtype, .device = i == foreign ? there : here });
-    assert_non_null(in[i]);
+    bool left_out = sparse && i != foreign && i > 0 && accept & SITU_OPTIONAL;
+    in[i] = left_out ? NULL : operand_on(situ_dev(i == foreign ? c->other : c->one), accept, layout);
+    if (i == foreign) at = present;
+    present += in[i] != NULL;
+    missing += left_out;
   }
+  if (present > 1 && (missing || !sparse)) {
+    int64_t live = situ_live_tensors();
+    uint32_t version = situ_version_of(in[0]);
+    situ_tensor *y = in_place ? situ_op_run_(op, in, ins, room) : situ_op_run(op, in, ins, room, outs);
+    const char *name = op->operand[op->flags & SITU_OP_VARIADIC ? 0 : foreign].name;
+    const situ_error_operand *list;
+    bool good = !y && !outs[0] && situ_error() == SITU_E_DEVICE && situ_error_operands(&list) == present &&
+                strcmp(list[at].operand, name) == 0 && strcmp(list[at].device, c->other) == 0 && list[at].odd &&
+                strstr(situ_error_message(), name) && situ_live_tensors() == live && situ_version_of(in[0]) == version;
+    if (!good) fail_msg("%s%s, operand %d (%s) of %d on %s, the others on %s, %s: %s", op->name, in_place ? " in place" : "", foreign, name,
+                        present, c->other, c->one, layouts[layout], situ_error_message());
+    *(in_place ? &count->in_place : &count->pure) += 1;
+  }
+  situ_error_clear();
+  SITU_IGNORE(situ_scope_end(&s));
 }
 
 static void every_op_refuses_every_foreign_operand(void **state) {
   (void)state;
-  static const corner corners[] = { { "cpu", "sim:0" }, { "sim:0", "cpu" }, { "sim:0", "sim:1" }, { "cpu", "meta" } };
-  static const char room[1024];  /* any op's parameters: they are not looked at before the device */
   const situ_op *const *ops;
-  size_t count = situ_op_table(&ops), refused = 0;
+  size_t count = situ_op_table(&ops), several = 0;
+  long operands = 0;
+  tally refused = { 0 };
   assert_true(count > 50);
   for (size_t k = 0; k < count; k++) {
     const situ_op *op = ops[k];
-    assert_true(op->params_size <= sizeof room);
     int ins = 0;
     while (ins < SITU_OPERANDS && op->operand[ins].name) ins++;
     if (op->flags & SITU_OP_VARIADIC) ins = 3;
     if (ins < 2) continue;
-    for (size_t c = 0; c < sizeof corners / sizeof *corners; c++)
-      for (int foreign = 0; foreign < ins; foreign++) {
-        situ_scope s;
-        situ_scope_begin(&s);
-        situ_tensor *in[SITU_OPERANDS];
-        fill(op, ins, foreign, situ_dev(corners[c].one), situ_dev(corners[c].other), in);
-        situ_tensor *y = situ_op_run(op, in, ins, room, NULL);
-        if (y || situ_error() != SITU_E_DEVICE) fail_msg("%s, operand %d on %s: %s", op->name, foreign, corners[c].other, situ_error_message());
-        const situ_error_operand *list;
-        assert_int_equal(situ_error_operands(&list), ins);
-        if (ins > 2) assert_true(list[foreign].odd);
-        assert_non_null(strstr(situ_error_message(), op->operand[op->flags & SITU_OP_VARIADIC ? 0 : foreign].name));
-        refused++;
-        situ_error_clear();
-        SITU_IGNORE(situ_scope_end(&s));
-      }
+    several++;
+    operands += ins;
+    for (int c = 0; c < CORNERS; c++)
+      for (int foreign = 0; foreign < ins; foreign++)
+        for (int form = 0; form < 4 * LAYOUTS; form++)
+          refuse_one(op, ins, foreign, &corners[c], form / 4, form & 1, form & 2, &refused);
   }
-  printf("%zu ops, %zu mixed calls, all refused\n", count, refused);
+  printf("%zu ops, %zu of several tensors with %ld operands, %d pairs of devices: %ld mixed calls and %ld in place, all refused, no result\n",
+         count, several, operands, CORNERS, refused.pure, refused.in_place);
+}
+
+/* ---- calls that are in no table ---- */
+
+/* What takes tensors and is no op: a gradient that is set, one that is given to backward, a step's gradient and state. */
+static void calls_beside_the_table_refuse_too(void **state) {
+  (void)state;
+  for (int c = 0; c < CORNERS; c++) {
+    situ_options one = { .device = situ_dev(corners[c].one) }, other = { .device = situ_dev(corners[c].other) };
+    situ_tensor *x = situ_requires_grad_(situ_ones(SITU_SHAPE(2), &one), true), *far = situ_ones(SITU_SHAPE(2), &other);
+    assert_int_equal(situ_set_grad(x, far), SITU_E_DEVICE);
+    expect_error(SITU_E_DEVICE, "set_grad", corners[c].other);
+    assert_null(situ_grad(x));
+    situ_tensor *y = situ_mul_scalar(x, 2), *grad = NULL;
+    assert_int_equal(situ_backward(y, &(situ_backward_options){ .gradient = far }), SITU_E_DEVICE);
+    expect_error(SITU_E_DEVICE, "backward", corners[c].other);
+    assert_null(situ_grad(x));
+    assert_int_equal(situ_autograd_grad(y, 1, &x, &grad, &(situ_backward_options){ .gradient = far }), SITU_E_DEVICE);
+    expect_error(SITU_E_DEVICE, "", corners[c].other);
+    assert_null(grad);
+    situ_tensor *param = situ_detach(x), *same = situ_ones(SITU_SHAPE(2), &one);
+    uint32_t version = situ_version_of(param);
+    for (int which = 0; which < 4; which++) {
+      situ_optimizer_tensors item = { .param = param, .grad = which == 0 ? far : same, .step = 1 };
+      for (int k = 0; k < 3; k++) item.state[k] = which == k + 1 ? far : same;
+      assert_int_equal(situ_optimizer_step(SITU_RULE_ADAM, &(situ_optimizer_params){ .lr = 1 }, &item, 1), SITU_E_DEVICE);
+      expect_error(SITU_E_DEVICE, "", which ? "state" : "gradient");
+    }
+    assert_int_equal(situ_version_of(param), version);
+    assert_int_not_equal(situ_swap_memory("swap", param, far), SITU_OK);
+    situ_error_clear();
+  }
 }
 
 static void the_explanation(void **state) {
@@ -78,6 +140,26 @@ static void the_explanation(void **state) {
   expect_error(SITU_E_DEVICE, "linear", "");
 }
 
+/* The odd one out is the one that is not where most are. An operand that is not given has no vote, and where there is no
+   majority nobody is singled out. */
+static void the_odd_one_out(void **state) {
+  (void)state;
+  situ_options sim = { .device = situ_dev("sim:0") }, other = { .device = situ_dev("sim:1") };
+  situ_tensor *near = situ_ones(SITU_SHAPE(2, 2), NULL), *far = situ_ones(SITU_SHAPE(2, 2), &sim), *third = situ_ones(SITU_SHAPE(2, 2), &other);
+  const struct { situ_tensor *in[3]; int present, odd; } cases[] = {
+    { { near, far, far }, 3, 1 << 0 },   { { far, near, far }, 3, 1 << 1 },     { { far, far, near }, 3, 1 << 2 },
+    { { near, far, NULL }, 2, 3 },       { { far, near, NULL }, 2, 3 },         { { near, far, third }, 3, 7 },
+  };
+  for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+    assert_null(situ_linear(cases[i].in[0], cases[i].in[1], cases[i].in[2]));
+    const situ_error_operand *list;
+    assert_int_equal(situ_error_operands(&list), cases[i].present);
+    for (int k = 0; k < cases[i].present; k++) assert_int_equal(list[k].odd, cases[i].odd >> k & 1);
+    assert_int_equal(strstr(situ_error_message(), "odd one out") != NULL, cases[i].present == 3 && cases[i].odd != 7);
+    expect_error(SITU_E_DEVICE, "linear", "");
+  }
+}
+
 /* Device comes before dtype, dtype before shape: one error at a time, the most important first. */
 static void the_order_of_the_check(void **state) {
   (void)state;
@@ -90,6 +172,6 @@ static void the_order_of_the_check(void **state) {
 }
 
 int main(void) {
-  const struct CMUnitTest tests[] = { TEST(every_op_refuses_every_foreign_operand), TEST(the_explanation), TEST(the_order_of_the_check) };
+  const struct CMUnitTest tests[] = { TEST(every_op_refuses_every_foreign_operand), TEST(calls_beside_the_table_refuse_too), TEST(the_odd_one_out), TEST(the_explanation), TEST(the_order_of_the_check) };
   return cmocka_run_group_tests(tests, NULL, NULL);
 }
