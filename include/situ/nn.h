@@ -48,7 +48,16 @@ typedef struct situ_nn_slot {
   situ_nn_kind kind;
   size_t offset; /**< of the field in the module's struct; 0: there is none (containers) */
   void *held;    /**< a situ_nn_module or a situ_tensor */
+  uint64_t was;  /**< the serial of the storage that a tensor here replaced; 0: none */
 } situ_nn_slot;
+
+/** A tensor that was made while its module was, and outlived that without being registered: what
+    situ_place_lint looks into. */
+typedef struct situ_nn_stray {
+  const situ_tensor *tensor; /**< may have died since: ask situ_is_tensor */
+  uint64_t serial;           /**< of its storage then */
+  size_t offset;             /**< of the field that showed it; 0: none did, but it has an owner */
+} situ_nn_stray;
 
 /** Every module's struct begins with this. Look, but change it through the functions below. */
 struct situ_nn_module {
@@ -57,6 +66,8 @@ struct situ_nn_module {
   int64_t count;
   struct situ_nn_hooks *hooks;          /* NULL: none */
   struct situ_nn_build *build;          /* between situ_nn_alloc and situ_nn_done */
+  situ_nn_stray *strays;                /* NULL: none */
+  int64_t stray_count;
   struct situ_nn_module *older, *newer; /* all modules alive */
   situ_device home;                     /* where it lives while it has no tensor; {0}: not stated */
   int32_t refs;

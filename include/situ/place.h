@@ -4,6 +4,7 @@
 #define SITU_PLACE_H
 
 #include "place/draw.h"
+#include "place/lint.h"
 #include "place/move.h"
 
 #endif

@@ -97,6 +97,13 @@ SITU_API uint32_t situ_version_of(const situ_tensor *t);
 SITU_API const char *situ_name(const situ_tensor *t);
 /** Names a tensor (the text is copied); returns it. */
 SITU_API situ_tensor *situ_set_name(situ_tensor *t, const char *name);
+/** Where the tensor was made: "train.c:12 in step", written to buffer (cut at size); "" if that cannot
+    be told. Returns buffer. */
+SITU_API const char *situ_created_at(const situ_tensor *t, char *buffer, size_t size);
+/** Is this the address of a live tensor? Any pointer may be asked, a dangling one too. Slow (it asks the
+    kernel whether there is memory); always false where that cannot be asked (not Linux). Meanwhile no
+    other thread may make or release tensors of the same storage. */
+SITU_API bool situ_is_tensor(const void *pointer);
 
 /* ---- between host and tensor -------------------------------------------------------------- */
 

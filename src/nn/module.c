@@ -82,13 +82,37 @@ static bool holds(const situ_nn_module *m, const situ_tensor *t) {
   return false;
 }
 
-static bool points_to(const situ_nn_module *m, const situ_tensor *t) {
+/* The offset of the field that shows the tensor; 0: none does. */
+static size_t shown_at(const situ_nn_module *m, const situ_tensor *t) {
   for (size_t at = sizeof *m; at + sizeof t <= m->type->size; at += sizeof t) {
     const situ_tensor *field;
     memcpy(&field, (const char *)m + at, sizeof field);
-    if (field == t) return true;
+    if (field == t) return at;
+  }
+  return 0;
+}
+
+/* Does a field of a module below still show it? */
+static bool shown_below(const situ_nn_module *m, const situ_tensor *t, int depth) {
+  for (int64_t i = 0; i < m->count && depth < SITU__NN_DEPTH; i++) {
+    const situ_nn_module *child = m->slots[i].held;
+    if (!situ__nn_is_child(&m->slots[i])) continue;
+    for (int64_t k = 0; k < child->stray_count; k++)
+      if (child->strays[k].tensor == t && child->strays[k].offset) return true;
+    if (shown_below(child, t, depth + 1)) return true;
   }
   return false;
+}
+
+static uint64_t serial(const situ_tensor *t) { return situ_desc(t)->storage->serial; }
+
+static bool note_stray(situ_nn_module *m, const situ_tensor *t, size_t offset) {
+  size_t bytes = (size_t)(m->stray_count + 1) * sizeof *m->strays;
+  situ_nn_stray *strays = situ__realloc(m->strays, bytes);
+  if (!strays) return situ__no_memory("nn_done", bytes), false;
+  m->strays = strays;
+  m->strays[m->stray_count++] = (situ_nn_stray){ t, serial(t), offset };
+  return true;
 }
 
 /* Ends the scope of a module in the making. A tensor that a field shows, but that was not
@@ -99,7 +123,10 @@ static void end_build(situ_nn_module *m) {
   if (situ_scope_is_open(&build->scope)) {
     for (size_t i = 0; i < build->scope.count; i++) {
       situ_tensor *t = build->scope.owned[i];
-      if (points_to(m, t) && !holds(m, t)) situ_escape(&build->scope, t);
+      if (holds(m, t)) continue;
+      size_t offset = shown_at(m, t);
+      if ((offset || situ_owners(t) > 1) && !note_stray(m, t, offset)) m->broken = true;
+      if (offset || shown_below(m, t, 0)) situ_escape(&build->scope, t);
     }
     SITU_IGNORE(situ_scope_end(&build->scope));
   }
@@ -148,6 +175,7 @@ void situ_nn_free(situ_nn_module *m) {
       situ__free(slot->name);
     }
     situ__free(m->slots);
+    situ__free(m->strays);
     if (m->hooks) situ__free(m->hooks->list);
     situ__free(m->hooks);
     situ__free(m);
@@ -176,13 +204,17 @@ bool situ__nn_add_slot(const char *op, situ_nn_module *m, const char *name, situ
   }
   char *copy = situ__strdup(name);
   if (!copy) return situ__no_memory(op, strlen(name) + 1), false;
-  m->slots[m->count++] = (situ_nn_slot){ copy, kind, offset, held };
+  m->slots[m->count++] =
+      (situ_nn_slot){ .name = copy, .kind = kind, .offset = offset, .held = held };
   return true;
 }
 
 /* Puts a part under a name, in the place of what was there. On failure it is the caller's still. */
 static bool put(const char *op, situ_nn_module *m, const char *name, void *field, situ_nn_kind kind,
                 void *part) {
+  situ_nn_slot *slot = situ__nn_find(m, name);
+  /* Registered again by its name alone, it shows in the field that it had. */
+  if (!field && slot && slot->offset) field = (char *)m + slot->offset;
   size_t offset = 0;
   if (field) {
     offset = (size_t)((char *)field - (char *)m);
@@ -190,10 +222,10 @@ static bool put(const char *op, situ_nn_module *m, const char *name, void *field
       return situ__fail(SITU_E_ARG, op, "%s: the field is not part of the module's struct", name),
              false;
   }
-  situ_nn_slot *slot = situ__nn_find(m, name);
   if (slot) {
     situ_nn_slot old = *slot;
-    *slot = (situ_nn_slot){ old.name, kind, offset, part };
+    bool tensor = !situ__nn_is_child(&old);
+    *slot = (situ_nn_slot){ old.name, kind, offset, part, tensor ? serial(old.held) : 0 };
     if (situ__nn_is_child(&old))
       situ_nn_free(old.held);
     else
