@@ -62,6 +62,41 @@ void situ__storage_retain(situ_storage *storage) {
   (void)__atomic_add_fetch(&storage->refs, 1, __ATOMIC_RELAXED);
 }
 
+static void free_memory(situ_storage *storage) {
+  if (storage->flags & SITU_STORAGE_FOREIGN) {
+    (void)__atomic_sub_fetch(&foreign, (int64_t)storage->bytes, __ATOMIC_RELAXED);
+    if (storage->release) storage->release(storage->payload);
+  } else if (storage->flags & SITU_STORAGE_SLICE) {
+    situ__storage_release(storage->payload);
+  } else {
+    situ__memory_free(storage->device, storage->data, storage->bytes);
+  }
+}
+
+void situ__storage_replace(situ_storage *storage, situ_storage *room, size_t at, size_t bytes, bool shared) {
+  const uint32_t whose = SITU_STORAGE_FOREIGN | SITU_STORAGE_SLICE;
+  situ_storage old = *storage;
+  storage->device = room->device;
+  storage->bytes = bytes;
+  storage->release = NULL;
+  storage->payload = NULL;
+  storage->recipe = room->recipe; /* on meta */
+  room->recipe = NULL;
+  if (old.recipe) situ__recipe_release(old.recipe);
+  storage->flags &= ~whose;
+  if (shared) {
+    storage->data = (char *)room->data + at;
+    storage->payload = room;
+    storage->flags |= SITU_STORAGE_SLICE;
+    situ__storage_retain(room);
+  } else {
+    storage->data = room->data;
+    room->data = NULL; /* of no bytes from here on: whoever holds it frees nothing */
+    room->bytes = 0;
+  }
+  free_memory(&old);
+}
+
 void situ__storage_release(situ_storage *storage) {
   if (!storage) return;
   /* The only owner need not ask anybody: most storages have one. */
@@ -70,12 +105,7 @@ void situ__storage_release(situ_storage *storage) {
     return;
   if (storage->links) situ__unlink(storage);
   if (storage->recipe) situ__recipe_release(storage->recipe);
-  if (storage->flags & SITU_STORAGE_FOREIGN) {
-    (void)__atomic_sub_fetch(&foreign, (int64_t)storage->bytes, __ATOMIC_RELAXED);
-    if (storage->release) storage->release(storage->payload);
-  } else {
-    situ__memory_free(storage->device, storage->data, storage->bytes);
-  }
+  free_memory(storage);
   situ__small_free(storage, sizeof *storage);
 }
 

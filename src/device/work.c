@@ -33,6 +33,7 @@ const char *situ__verb_name(situ_verb verb) {
     [SITU_VERB_BATCH_NORM] = "batch norm",
     [SITU_VERB_NLL] = "nll",
     [SITU_VERB_ATTENTION] = "attention",
+    [SITU_VERB_PACK] = "pack",
     [SITU_VERB_OPTIMIZER] = "optimizer",
   };
   return (unsigned)verb < SITU_VERBS && name[verb] ? name[verb] : "?";

@@ -1,81 +1,280 @@
-/* Moving storages: tensors are handles, so what moves is the memory behind them, once, with all its handles.
+/* Moves: tensors are handles, so what moves is the memory behind them, once, with all its handles, gradients and followers.
    SPDX-License-Identifier: MIT */
-#include <stdlib.h>
+#include "dispatch/move.h"
+
+#include <pthread.h>
 
 #include "base/alloc.h"
 #include "base/fail.h"
-#include "dispatch/dispatch.h"
+#include "base/text.h"
 
-/* A storage that moves, and the one that waits for it at the destination. */
-typedef struct pair {
-  situ_storage *from, *staged;
-} pair;
+/* Planning marks storages with the number of their unit, so one move is planned at a time. */
+static pthread_mutex_t marking = PTHREAD_MUTEX_INITIALIZER;
 
-static int by_address(const void *a, const void *b) {
-  const situ_storage *x = ((const pair *)a)->from, *y = ((const pair *)b)->from;
-  return x < y ? -1 : x > y;
+/* ---- plan: which storages ---- */
+
+static const char *named(const situ_tensor *t) { return t && *situ_name(t) ? situ_name(t) : "a tensor"; }
+
+/* Two wishes for one storage must be one. */
+static bool agree(const situ_moving *m, const situ_move_unit *u, const situ_tensor *t, situ_device to, situ_dtype dtype) {
+  if (u->reason != SITU_MOVE_LISTED || (situ_device_equal(u->to, to) && u->to_dtype == dtype)) return true;
+  char a[SITU_DEVICE_NAME_MAX], b[SITU_DEVICE_NAME_MAX];
+  situ__fail(SITU_E_ARG, m->op, "%s and %s share their memory, which cannot be on %s as %s and on %s as %s", named(u->tensor), named(t),
+             situ_device_name(u->to, a), situ_dtype_name(u->to_dtype), situ_device_name(to, b), situ_dtype_name(dtype));
+  return false;
 }
 
-/* The distinct storages of the tensors and their gradients that are not there yet; at most 2 * count. */
-static int64_t collect(situ_tensor *const *list, int64_t count, situ_device to, pair *out) {
-  int64_t found = 0, distinct = 0;
-  for (int64_t i = 0; i < count; i++) {
-    situ_tensor *both[2] = { list[i], list[i]->meta ? list[i]->meta->grad : NULL };
-    for (int k = 0; k < 2; k++)
-      if (both[k] && !situ_device_equal(both[k]->view.storage->device, to)) out[found++] = (pair){ both[k]->view.storage, NULL };
+static bool add(situ_moving *m, situ_storage *s, situ_tensor *t, situ_device to, situ_dtype dtype, situ_move_reason reason) {
+  situ_dtype now = t ? (situ_dtype)t->view.dtype : SITU_U8;
+  if (!to.kind) to = s->device;
+  if (!dtype || !situ_dtype_is_floating(now)) dtype = now;
+  if (s->mark) return reason != SITU_MOVE_LISTED || agree(m, &m->unit[s->mark - 1], t, to, dtype);
+  if (m->count == m->room) {
+    int64_t room = 2 * m->room;
+    situ_move_unit *unit = situ__realloc(m->unit, (size_t)room * sizeof *unit);
+    if (!unit) return situ__no_memory(m->op, (size_t)room * sizeof *unit), false;
+    m->unit = unit;
+    m->room = room;
   }
-  qsort(out, (size_t)found, sizeof *out, by_address);
-  for (int64_t i = 0; i < found; i++)
-    if (!i || out[i].from != out[i - 1].from) out[distinct++] = out[i];
-  return distinct;
+  situ_move_unit *u = &m->unit[m->count++];
+  s->mark = (uint32_t)m->count;
+  situ__storage_retain(s);
+  *u = (situ_move_unit){ .storage = s, .tensor = t, .reason = reason, .from = s->device, .to = to, .from_dtype = now, .to_dtype = dtype, .bytes = s->bytes };
+  u->bytes_after = s->bytes / situ_dtype_size(now) * situ_dtype_size(dtype);
+  u->moves = !situ_device_equal(u->from, to) || now != dtype;
+  return true;
 }
 
-static bool stage(const char *op, pair *p, situ_device to) {
-  p->staged = situ__storage_new(op, to, p->from->bytes);
-  if (!p->staged) return false;
-  bool empty = p->from->bytes == 0 || p->from->flags & SITU_STORAGE_UNWRITTEN;
-  if (empty) return true;
-  if (situ__recipe_has(p->from)) return situ__recipe_replay(op, p->from, p->staged);
-  if (p->from->device.kind == SITU_META) {
-    situ__fail(SITU_E_STATE, op, "a tensor on meta has no values to move; load or initialise it on the other device");
+/* What goes along with unit i: in the same cast, if it has the dtype of what it belongs to. */
+static bool add_along(situ_moving *m, int64_t i, situ_storage *s, situ_tensor *t, situ_move_reason reason) {
+  const situ_move_unit *u = &m->unit[i];
+  bool same = t && (situ_dtype)t->view.dtype == u->from_dtype;
+  return add(m, s, t, u->to, same ? u->to_dtype : SITU_DTYPE_DEFAULT, reason);
+}
+
+typedef struct along { situ_moving *m; int64_t i; } along;
+static bool add_follower(situ_storage *s, void *payload) {
+  const along *a = payload;
+  return add_along(a->m, a->i, s, s->handles, SITU_MOVE_FOLLOWER);
+}
+
+/* Looks at unit i's handles: their number, their dtype, their gradients. */
+static bool look_at_handles(situ_moving *m, int64_t i) {
+  situ_storage *s = m->unit[i].storage;
+  int64_t handles = 0;
+  bool good = true;
+  for (situ_tensor *t = situ__handles_begin(s); t && good; t = t->next_handle) {
+    const situ_move_unit *u = &m->unit[i];
+    handles++;
+    if (situ__move_casts(u) && t->view.dtype != u->from_dtype) {
+      situ__fail(SITU_E_DTYPE, m->op, "%s is seen as %s and as %s: it cannot be cast", named(u->tensor), situ_dtype_name(u->from_dtype),
+                 situ_dtype_name((situ_dtype)t->view.dtype));
+      good = false;
+    } else if (t->meta && t->meta->grad) {
+      good = add_along(m, i, t->meta->grad->view.storage, t->meta->grad, SITU_MOVE_GRADIENT);
+    }
+  }
+  situ__handles_end(s);
+  m->unit[i].handles = handles;
+  return good;
+}
+
+static bool collect(situ_moving *m, const situ_move *list, int64_t count) {
+  for (int64_t i = 0; i < count; i++)
+    if (!add(m, list[i].tensor->view.storage, list[i].tensor, list[i].to, list[i].dtype, SITU_MOVE_LISTED)) return false;
+  for (int64_t i = 0; i < m->count; i++) {
+    if (!look_at_handles(m, i)) return false;
+    if (m->unit[i].storage->links && !situ__each_follower(m->unit[i].storage, add_follower, &(along){ m, i })) return false;
+  }
+  return true;
+}
+
+/* Is the wish one that can be had at all? Its device becomes one with an index. */
+static bool good_wish(const char *op, const situ_move *wish, situ_device *to) {
+  *to = (situ_device){ 0 };
+  if (!situ__need(op, "tensor", wish->tensor)) return false;
+  if (wish->to.kind && !situ__device_resolve(op, wish->to, to)) return false;
+  if (!wish->dtype || situ_dtype_is_floating(wish->dtype)) return true;
+  situ__fail(SITU_E_DTYPE, op, "%s: only a floating dtype can be asked for; whole numbers stay what they are",
+             situ__dtype_valid(wish->dtype) ? situ_dtype_name(wish->dtype) : "no dtype");
+  return false;
+}
+
+situ_moving *situ_moving_plan(const char *op, const situ_move *list, int64_t count) {
+  if (count < 0 || (count && !list)) return situ__null(op, "list"), NULL;
+  for (int64_t i = 0; i < count; i++) {
+    situ_device to;
+    if (!good_wish(op, &list[i], &to)) return NULL;
+  }
+  situ_moving *m = situ__calloc(1, sizeof *m);
+  int64_t room = count + 8;
+  situ_move_unit *unit = m ? situ__alloc((size_t)room * sizeof *unit) : NULL;
+  if (!unit) {
+    situ__no_memory(op, (size_t)room * sizeof *unit);
+    situ__free(m);
+    return NULL;
+  }
+  *m = (situ_moving){ .op = op, .unit = unit, .room = room };
+  pthread_mutex_lock(&marking);
+  bool good = collect(m, list, count);
+  for (int64_t i = 0; i < m->count; i++) m->unit[i].storage->mark = 0;
+  pthread_mutex_unlock(&marking);
+  if (good) return m;
+  situ_moving_free(m);
+  return NULL;
+}
+
+const situ_move_unit *situ_moving_units(const situ_moving *m, int64_t *count) {
+  *count = m ? m->count : 0;
+  return m ? m->unit : NULL;
+}
+
+uint64_t situ_moving_peak(const situ_moving *m) {
+  uint64_t bytes = 0, most = 0;
+  for (int64_t i = 0; m && i < m->count; i++) {
+    const situ_move_unit *u = &m->unit[i];
+    if (!u->moves || u->to.kind == SITU_META) continue;
+    bytes += u->bytes_after;
+    most = u->bytes > most ? u->bytes : most;
+  }
+  bool staged = false;
+  for (int64_t i = 0; m && i < m->count && !staged; i++) staged = m->unit[i].moves && !situ_device_equal(m->unit[i].from, m->unit[i].to);
+  return bytes + (staged ? SITU__MOVE_STAGE : 0);
+}
+
+void situ_moving_free(situ_moving *m) {
+  if (!m) return;
+  for (int64_t i = 0; i < m->count; i++) {
+    situ__storage_release(m->unit[i].room);
+    situ__storage_release(m->unit[i].storage);
+  }
+  situ__free(m->unit);
+  situ__free(m);
+}
+
+/* ---- check: could it be made? ---- */
+
+enum { WORTH_ASKING = 1 << 20 };  /* bytes below which the allocation itself is soon enough to find out */
+
+static bool check_device(const situ_moving *m, situ_device device) {
+  situ_device_properties has;
+  if (situ_device_info(device, &has) != SITU_OK) return false;
+  char name[SITU_DEVICE_NAME_MAX];
+  uint64_t bytes = 0;
+  for (int64_t i = 0; i < m->count; i++) {
+    const situ_move_unit *u = &m->unit[i];
+    if (!u->moves || !situ_device_equal(u->to, device)) continue;
+    bytes += u->bytes_after;
+    if (!has.dtypes || has.dtypes >> u->to_dtype & 1) continue;
+    situ__fail(SITU_E_UNSUPPORTED, m->op, "%s is %s, which %s cannot compute with%s", named(u->tensor), situ_dtype_name(u->to_dtype),
+               situ_device_name(device, name), situ_dtype_is_floating(u->to_dtype) ? "; move and cast at once (situ_nn_to_with)" : "");
     return false;
   }
-  if (to.kind == SITU_META) return true;
-  return situ__copy_storage(op, p->staged, 0, p->from, 0, p->from->bytes, SITU__COPY_MOVE) == SITU_OK;
+  uint64_t left = has.memory_total > has.memory_used ? has.memory_total - has.memory_used : 0;
+  if (bytes < WORTH_ASKING || !has.memory_total || bytes <= left) return true;
+  situ__fail(SITU_E_NOMEM, m->op, "needs %llu bytes on %s, where %llu of %llu are in use; nothing was moved", (unsigned long long)bytes,
+             situ_device_name(device, name), (unsigned long long)has.memory_used, (unsigned long long)has.memory_total);
+  return false;
 }
 
-/* The two change what they stand for; owners, versions and addresses stay. */
-static void exchange(situ_storage *a, situ_storage *b) {
-  situ_storage old = *a;
-  a->data = b->data;
-  a->device = b->device;
-  a->recipe = b->recipe;
-  a->release = b->release;
-  a->payload = b->payload;
-  a->flags = b->flags;
-  b->data = old.data;
-  b->device = old.device;
-  b->recipe = old.recipe;
-  b->release = old.release;
-  b->payload = old.payload;
-  b->flags = old.flags;
+static bool has_values(const situ_storage *s) { return s->bytes && !(s->flags & SITU_STORAGE_UNWRITTEN); }
+
+situ_status situ_moving_check(const situ_moving *m) {
+  if (!m) return situ__null("moving_check", "move");
+  situ_device seen = { 0 };
+  for (int64_t i = 0; i < m->count; i++) {
+    const situ_move_unit *u = &m->unit[i];
+    const situ_storage *s = u->storage;
+    if (!situ_device_equal(s->device, u->from) || s->bytes != u->bytes)
+      return situ__fail(SITU_E_STATE, m->op, "%s was moved since this move was planned; plan again", named(u->tensor));
+    if (!u->moves) continue;
+    if (u->from.kind == SITU_META && u->to.kind != SITU_META && has_values(s) && !situ__recipe_has(s))
+      return situ__fail(SITU_E_STATE, m->op, "%s is on meta, and nobody knows its values: load a state dict into it, or initialise it on the other device", named(u->tensor));
+    if (u->to.kind == SITU_META || situ_device_equal(seen, u->to)) continue;
+    if (!check_device(m, u->to)) return situ_error();
+    seen = u->to;
+  }
+  return SITU_OK;
 }
 
-/* Releasing `staged` then frees the old memory. */
-static void commit(pair *p, const char *op, void *site) {
-  situ_storage *a = p->from, *b = p->staged;
-  uint32_t unwritten = a->flags & SITU_STORAGE_UNWRITTEN;
-  b->flags = (b->flags & ~(uint32_t)SITU_STORAGE_UNWRITTEN) | unwritten;
-  exchange(a, b);
-  a->moved_at = site;
-  a->moved_by = op;
+/* ---- make: stage, then commit ---- */
+
+/* What a queue still holds against us must surface before anything is given up. */
+static bool settle(const situ_moving *m) {
+  situ_device seen[2] = { { 0 }, { 0 } };
+  for (int64_t i = 0; i < m->count; i++) {
+    const situ_device both[2] = { m->unit[i].from, m->unit[i].to };
+    for (int k = 0; k < 2 && m->unit[i].moves; k++) {
+      if (both[k].kind == SITU_CPU || both[k].kind == SITU_META || situ_device_equal(both[k], seen[k])) continue;
+      if (situ_synchronize(both[k]) != SITU_OK) return false;
+      seen[k] = both[k];
+    }
+  }
+  return true;
 }
+
+static bool nothing_lost(const situ_moving *m) {
+  int64_t tensors = 0;
+  situ__text text = { 0 };
+  for (int64_t i = 0; i < m->count; i++) {
+    const situ_move_unit *u = &m->unit[i];
+    if (!u->values_lost) continue;
+    if (tensors++ < 8) situ__text_add(&text, "%s%lld of %s", tensors > 1 ? ", " : "", (long long)u->values_lost, named(u->tensor));
+  }
+  if (!tensors) return true;
+  situ__fail(SITU_E_OVERFLOW, m->op, "finite values would become infinite: %s%s; nothing was moved (say .lossy = true if that is meant)",
+             text.data ? text.data : "", tensors > 8 ? ", and others" : "");
+  situ__text_free(&text);
+  return false;
+}
+
+/* Cannot fail. */
+static void commit(const situ_moving *m, situ_move_unit *u, void *site) {
+  situ_storage *s = u->storage;
+  bool lost = u->to.kind == SITU_META && u->from.kind != SITU_META;
+  bool unwritten = lost || s->flags & SITU_STORAGE_UNWRITTEN;
+  situ__storage_replace(s, u->room, u->at, u->bytes_after, u->shared);
+  s->flags = (s->flags & ~(uint32_t)SITU_STORAGE_UNWRITTEN) | (unwritten ? SITU_STORAGE_UNWRITTEN : 0);
+  s->moved_at = site;
+  s->moved_by = m->op;
+  if (!situ__move_casts(u)) return;
+  for (situ_tensor *t = situ__handles_begin(s); t; t = t->next_handle) t->view.dtype = (uint8_t)u->to_dtype;
+  situ__handles_end(s);
+  __atomic_fetch_add(&s->version, 1, __ATOMIC_RELAXED);  /* the values are others: a backward that kept them must not use them */
+}
+
+situ_status situ_moving_make(situ_moving *m, bool lossy) {
+  situ_status status = situ_moving_check(m);
+  if (status != SITU_OK) return status;
+  if (!situ__move_stage(m) || (!lossy && !nothing_lost(m)) || !settle(m)) return situ_error();
+  void *site = situ__call_site();
+  for (int64_t i = 0; i < m->count; i++)
+    if (m->unit[i].moves) commit(m, &m->unit[i], site);
+  return SITU_OK;
+}
+
+/* ---- neighbours ---- */
 
 situ_status situ_follow(situ_tensor *t, situ_tensor *leader) {
   const char *op = "follow";
   if (!situ__need(op, "tensor", t) || (leader && !situ__need(op, "leader", leader))) return situ_error();
   situ_storage *to = leader ? leader->view.storage : NULL;
   return t->view.storage == to || situ__follow(op, t->view.storage, to) ? SITU_OK : situ_error();
+}
+
+/* The two change what they stand for; owners, versions and addresses stay. */
+static void exchange(situ_storage *a, situ_storage *b) {
+  situ_storage old = *a;
+  a->data = b->data;
+  a->recipe = b->recipe;
+  a->release = b->release;
+  a->payload = b->payload;
+  a->flags = b->flags;
+  b->data = old.data;
+  b->recipe = old.recipe;
+  b->release = old.release;
+  b->payload = old.payload;
+  b->flags = old.flags;
 }
 
 situ_status situ_swap_memory(const char *op, situ_tensor *a, situ_tensor *b) {
@@ -85,28 +284,4 @@ situ_status situ_swap_memory(const char *op, situ_tensor *a, situ_tensor *b) {
     return situ__fail(SITU_E_ARG, op, "memory of %zu and %zu bytes, or on two devices, cannot be swapped", x->bytes, y->bytes);
   if (x != y) exchange(x, y);
   return SITU_OK;
-}
-
-situ_status situ_move_storages(const char *op, situ_tensor *const *list, int64_t count, situ_device to, uint64_t *bytes) {
-  if (!situ__device_resolve(op, to, &to)) return situ_error();
-  for (int64_t i = 0; i < count; i++)
-    if (!situ__need(op, "tensor", list[i])) return situ_error();
-  if (count <= 0) return SITU_OK;
-  pair *pairs = situ__calloc(2 * (size_t)count, sizeof *pairs);
-  if (!pairs) return situ__no_memory(op, 2 * (size_t)count * sizeof *pairs);
-  int64_t distinct = collect(list, count, to, pairs);
-  uint64_t total = 0;
-  bool good = true;
-  for (int64_t i = 0; good && i < distinct; i++) {
-    good = stage(op, &pairs[i], to);
-    total += pairs[i].from->bytes;
-  }
-  /* What a queue still holds against us must surface before anything is given up. */
-  if (good && distinct && to.kind != SITU_META) good = situ_synchronize(to) == SITU_OK;
-  void *site = situ__call_site();
-  for (int64_t i = 0; good && i < distinct; i++) commit(&pairs[i], op, site);
-  for (int64_t i = 0; i < distinct; i++) situ__storage_release(pairs[i].staged);
-  situ__free(pairs);
-  if (good && bytes) *bytes = total;
-  return good ? SITU_OK : situ_error();
 }

@@ -1,43 +1,104 @@
 /* Moving a module: all of its tensors in one transaction.
    SPDX-License-Identifier: MIT */
 #include "base/alloc.h"
-#include "situ/place.h"
-#include "situ/sys/op.h"
+#include "base/fail.h"
+#include "place/place.h"
 
-/* What one walk finds: modules, to be told of their new home, and tensors, to be moved. All memory is had before anything
-   changes. */
-typedef struct gathered {
-  void  **list;
-  int64_t count, room;
-} gathered;
+/* ---- what one walk finds: all memory is had before anything changes ---- */
 
-static situ_status keep(gathered *g, void *item) {
-  if (g->count == g->room) {
-    int64_t room = g->room ? 2 * g->room : 64;
-    void **list = situ__realloc(g->list, (size_t)room * sizeof *list);
-    if (!list) return situ_fail(SITU_E_NOMEM, "nn_to", "no memory for a list of %lld tensors", (long long)room);
-    g->list = list;
-    g->room = room;
+static situ_status keep_home(situ__wishes *w, situ_nn_module *m, situ_device device) {
+  if (w->homes == w->home_room) {
+    int64_t room = w->home_room ? 2 * w->home_room : 64;
+    struct situ__home *home = situ__realloc(w->home, (size_t)room * sizeof *home);
+    if (!home) return situ__no_memory(w->op, (size_t)room * sizeof *home);
+    w->home = home;
+    w->home_room = room;
   }
-  g->list[g->count++] = item;
+  w->home[w->homes++] = (struct situ__home){ m, device };
   return SITU_OK;
 }
 
-typedef struct found { gathered modules, tensors; } found;
+static situ_status keep_tensor(situ__wishes *w, situ_tensor *t, situ_device to) {
+  if (w->count == w->room) {
+    int64_t room = w->room ? 2 * w->room : 128;
+    situ_move *list = situ__realloc(w->list, (size_t)room * sizeof *list);
+    if (!list) return situ__no_memory(w->op, (size_t)room * sizeof *list);
+    w->list = list;
+    w->room = room;
+  }
+  w->list[w->count++] = (situ_move){ t, to, w->options->dtype };
+  return SITU_OK;
+}
 
 static situ_status gather(const situ_nn_visit *at, void *payload) {
-  found *f = payload;
-  return at->tensor ? keep(&f->tensors, at->tensor) : keep(&f->modules, at->module);
+  situ__wishes *w = payload;
+  situ_device to = w->options->device;
+  if (w->options->map) {
+    const situ__map_rule *rule = situ__device_map_find(&w->map, at->path);
+    to = rule ? rule->device : (situ_device){ 0 };
+  }
+  return at->tensor ? keep_tensor(w, at->tensor, to) : keep_home(w, at->module, to);
+}
+
+situ_status situ__wishes_of(situ__wishes *w, const char *op, situ_nn_module *m,
+                            const situ_nn_to_options *options) {
+  *w = (situ__wishes){ .op = op, .options = options };
+  if (!m || !options) return situ__null(op, m ? "options" : "module");
+  if (options->map && options->device.kind)
+    return situ__fail(SITU_E_ARG, op, "a device and a map are given: one of them");
+  if (options->map && !situ__device_map_parse(op, options->map, &w->map)) return situ_error();
+  /* What is shared may come twice: the move itself takes each storage once. */
+  situ_status status = situ_nn_walk(m, SITU_NN_VISIT_TENSORS | SITU_NN_VISIT_MODULES, gather, w);
+  for (int64_t i = 0; status == SITU_OK && i < w->map.count; i++)
+    if (!w->map.rule[i].matches)
+      status = situ__fail(SITU_E_ARG, op, "\"%.*s\" matches no module, parameter or buffer (or an earlier pattern has them all)",
+                          w->map.rule[i].length, w->map.rule[i].pattern);
+  return status;
+}
+
+void situ__wishes_free(situ__wishes *w) {
+  situ__device_map_free(&w->map);
+  situ__free(w->list);
+  situ__free(w->home);
+}
+
+/* ---- moving ---- */
+
+static situ_status move(const char *op, situ_nn_module *m, const situ_nn_to_options *options) {
+  situ__wishes w;
+  situ_status status = situ__wishes_of(&w, op, m, options);
+  situ_moving *moving = status == SITU_OK ? situ_moving_plan(op, w.list, w.count) : NULL;
+  if (status == SITU_OK) status = moving ? situ_moving_make(moving, options->lossy) : situ_error();
+  /* A module without tensors has a home too: what it makes in its forward, or materialises, is made there. */
+  for (int64_t i = 0; status == SITU_OK && i < w.homes; i++)
+    if (w.home[i].device.kind) w.home[i].module->home = w.home[i].device;
+  situ_moving_free(moving);
+  situ__wishes_free(&w);
+  return status;
 }
 
 situ_status situ_nn_to(situ_nn_module *m, situ_device device) {
-  if (!m) return situ_fail(SITU_E_ARG, "nn_to", "module is NULL");
-  found f = { 0 };
-  situ_status status = situ_nn_walk(m, SITU_NN_VISIT_TENSORS | SITU_NN_VISIT_MODULES | SITU_NN_VISIT_ONCE, gather, &f);
-  if (status == SITU_OK) status = situ_move_storages("nn_to", (situ_tensor **)f.tensors.list, f.tensors.count, device, NULL);
-  /* A module without tensors has a home too: what it makes in its forward, or materialises, is made there. */
-  for (int64_t i = 0; status == SITU_OK && i < f.modules.count; i++) ((situ_nn_module *)f.modules.list[i])->home = device;
-  situ__free(f.tensors.list);
-  situ__free(f.modules.list);
+  return move("nn_to", m, &(situ_nn_to_options){ .device = device.kind ? device : situ_get_default_device() });
+}
+
+situ_status situ_nn_to_dtype(situ_nn_module *m, situ_dtype dtype) {
+  if (!dtype) return situ__fail(SITU_E_DTYPE, "nn_to_dtype", "no dtype is given");
+  return move("nn_to_dtype", m, &(situ_nn_to_options){ .dtype = dtype });
+}
+
+situ_status situ_nn_to_with(situ_nn_module *m, const situ_nn_to_options *options) {
+  return move("nn_to_with", m, options);
+}
+
+situ_status situ_nn_to_map(situ_nn_module *m, const char *map) {
+  if (!map) return situ__null("nn_to_map", "map");
+  return move("nn_to_map", m, &(situ_nn_to_options){ .map = map });
+}
+
+situ_status situ_to_(situ_tensor *t, situ_device device) {
+  const situ_move wish = { t, device.kind ? device : situ_get_default_device(), SITU_DTYPE_DEFAULT };
+  situ_moving *moving = situ_moving_plan("to_", &wish, 1);
+  situ_status status = moving ? situ_moving_make(moving, false) : situ_error();
+  situ_moving_free(moving);
   return status;
 }

@@ -114,7 +114,9 @@ static void verbs(void **state) {
   assert_true(situ__has_verb(cpu, SITU_VERB_FILL));
   assert_true(situ__has_verb(meta, SITU_VERB_ATTENTION));
   for (int verb = 0; verb < SITU_VERBS; verb++) {
-    assert_int_equal(situ__has_verb(sim, (situ_verb)verb), situ__has_verb(cpu, (situ_verb)verb));
+    /* sim has none of its own for packing, so that what is done without it is tested too */
+    bool wanted = verb != SITU_VERB_PACK && situ__has_verb(cpu, (situ_verb)verb);
+    assert_int_equal(situ__has_verb(sim, (situ_verb)verb), wanted);
     assert_string_not_equal(situ__verb_name((situ_verb)verb), "?");
   }
   assert_false(situ__has_verb(cpu, SITU_VERBS));

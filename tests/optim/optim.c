@@ -231,8 +231,8 @@ static void orphans_are_refused(void **state) {
   situ_optim_free(o);
 }
 
-/* The state does not follow a parameter to another device: the step says so, by name. */
-static void a_parameter_that_moved_is_refused(void **state) {
+/* The state goes where its parameter goes, and into its dtype; one that was taken elsewhere by hand is refused by name. */
+static void the_state_follows_its_parameter(void **state) {
   (void)state;
   bool sim = test_device().kind == SITU_SIM;
   situ_device away = sim ? (situ_device){ .kind = SITU_CPU } : situ_dev("sim:0");
@@ -241,9 +241,16 @@ static void a_parameter_that_moved_is_refused(void **state) {
   situ_tensor *bias = situ_nn_get_tensor(m, "bias");
   assert_int_equal(situ_set_grad(bias, T32(SITU_SHAPE(1), 1)), SITU_OK);
   assert_int_equal(situ_optim_step(o), SITU_OK);
-  assert_int_equal(situ_nn_to(m, away), SITU_OK);
+  situ_tensor *mean = situ_optim_state(o, 1, 0, NULL);
+  assert_int_equal(situ_nn_to_with(m, &(situ_nn_to_options){ .device = away, .dtype = SITU_F64 }), SITU_OK);
+  assert_true(situ_device_equal(situ_device_of(mean), away));
+  assert_int_equal(situ_dtype_of(mean), SITU_F64);
+  assert_int_equal(situ_dtype_of(situ_grad(bias)), SITU_F64);
+  expect_values(mean, SITU_SHAPE(1), 0.1);
+  assert_int_equal(situ_optim_step(o), SITU_OK);
+  assert_int_equal(situ_to_(mean, test_device()), SITU_OK);
   assert_int_equal(situ_optim_step(o), SITU_E_DEVICE);
-  expect_error(SITU_E_DEVICE, "adamw", "the state of bias is f32 [1] on");
+  expect_error(SITU_E_DEVICE, "adamw", "the state of bias is f64 [1] on");
   situ_nn_free(m);
   situ_optim_free(o);
 }
@@ -289,7 +296,7 @@ int main(void) {
     TEST(stepping_counts_as_a_write),
     TEST(all_or_nothing_over_groups),
     TEST(orphans_are_refused),
-    TEST(a_parameter_that_moved_is_refused),
+    TEST(the_state_follows_its_parameter),
     TEST(survives_a_lack_of_memory),
   };
   return cmocka_run_group_tests(tests, NULL, NULL);

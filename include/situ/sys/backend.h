@@ -32,6 +32,7 @@ typedef struct situ_storage {
 } situ_storage;
 enum {
   SITU_STORAGE_UNWRITTEN = 1u,  /**< holds no value yet */
+  SITU_STORAGE_SLICE = 4u,      /**< a part of the memory of another storage, `payload`, which it holds */
   SITU_STORAGE_FOREIGN = 2u     /**< the caller's memory: release, where there is one, is called instead of free */
 };
 
@@ -50,7 +51,8 @@ typedef struct situ_view_desc {
     and MATMUL take any strides; the others get operands without gaps. Outputs never overlap inputs, but element-wise
     verbs may get an output that is exactly one of their inputs (in place). Empty outputs never reach a kernel. */
 typedef enum situ_verb {
-  SITU_VERB_COPY,        /**< y = cast(x), same shape, any strides */
+  SITU_VERB_COPY,        /**< y = cast(x), same shape, any strides; out[1], if there is one: an i64 to which the number of
+                              finite values that became infinite is added */
   SITU_VERB_FILL,        /**< y = scalar[0] (whole dtypes: integer[0]) */
   SITU_VERB_RANGE,       /**< y[i] = scalar[0] + i * scalar[1]; op: 0 arange, 1 linspace (scalar[2] = end, exact at the end) */
   SITU_VERB_RANDOM,      /**< y[i] from draw (seed, offset, i); op: situ_random */
@@ -74,6 +76,7 @@ typedef enum situ_verb {
   SITU_VERB_BATCH_NORM,  /**< x as [N, C, S]; op: situ_batch_norm_pass */
   SITU_VERB_NLL,         /**< cross entropy with class indices; op: situ_nll_pass */
   SITU_VERB_ATTENTION,   /**< fused scaled dot product attention; may be absent: composed then */
+  SITU_VERB_PACK,        /**< many small storages, cast, into the memory of out[0]: `pack`; may be absent: copied one by one then */
   SITU_VERB_OPTIMIZER,   /**< one fused step over a list of parameters; `list` */
   SITU_VERBS
 } situ_verb;
@@ -179,6 +182,15 @@ typedef struct situ_optimizer_item {
   int64_t               step;      /**< steps taken, this one included */
 } situ_optimizer_item;
 
+/** One storage that is packed. */
+typedef struct situ_pack_item {
+  situ_storage *storage;      /**< all of it is packed */
+  int64_t       numel;
+  size_t        at;           /**< byte of out[0]'s storage where it goes */
+  situ_dtype    dtype, as;    /**< what it holds, and what it becomes */
+  int64_t       count;        /**< element of out[1], if there is one, to which lost values are added, as for COPY */
+} situ_pack_item;
+
 /** The hyperparameters of a fused step, for every rule (torch.optim's names). */
 typedef struct situ_optimizer_params {
   double lr, weight_decay, momentum, dampening, beta1, beta2, alpha, eps;
@@ -212,6 +224,8 @@ typedef struct situ_work {
   const situ_optimizer_item   *list;             /**< OPTIMIZER */
   int64_t                      list_count;
   const situ_optimizer_params *params;
+  const situ_pack_item        *pack;             /**< PACK */
+  int64_t                      pack_count;
 } situ_work;
 
 /** What a backend is: filled with designated initialisers; an empty slot is an honest UNSUPPORTED. */
@@ -240,6 +254,7 @@ typedef struct situ_backend {
   situ_status (*kernel[SITU_VERBS])(int index, const situ_work *work);
 
   bool host_memory;   /**< data is an ordinary address: situ_data_ptr may give it out */
+  bool addressable;   /**< data + n is the address of byte n: small storages may share one allocation */
   bool no_memory;     /**< shapes only: storages have no data and kernels are not called */
 } situ_backend;
 

@@ -179,12 +179,6 @@ typedef struct situ_optimizer_tensors {
 SITU_API SITU_CHECKED situ_status situ_optimizer_step(situ_optimizer_rule rule, const situ_optimizer_params *params,
                                                       const situ_optimizer_tensors *list, int64_t count);
 
-/** Moves the storages of a list of tensors, with those of their gradients, to a device; each storage once, so that
-    every view, alias and handle follows. A transaction: staged first, committed when all of it is there; on any
-    failure everything is bit-identical where it was. *bytes (may be NULL) gets what was copied. */
-SITU_API SITU_CHECKED situ_status situ_move_storages(const char *op, situ_tensor *const *list, int64_t count,
-                                                     situ_device to, uint64_t *bytes);
-
 /** From now on t's storage goes wherever leader's goes, in the same move and the same cast: optimiser state, moving
     averages, caches. leader NULL: no longer. Ends when either storage dies. Where they are now is left alone. */
 SITU_API SITU_CHECKED situ_status situ_follow(situ_tensor *t, situ_tensor *leader);

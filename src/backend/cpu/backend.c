@@ -97,6 +97,7 @@ const situ_backend situ__cpu_backend = {
   .synchronize = synchronize,
   .kernel = {
     [SITU_VERB_COPY] = situ__cpu_copy,
+    [SITU_VERB_PACK] = situ__cpu_pack,
     [SITU_VERB_FILL] = situ__cpu_fill,
     [SITU_VERB_RANGE] = situ__cpu_range,
     [SITU_VERB_RANDOM] = situ__cpu_random,
@@ -122,4 +123,5 @@ const situ_backend situ__cpu_backend = {
     [SITU_VERB_OPTIMIZER] = situ__cpu_optimizer,
   },
   .host_memory = true,
+  .addressable = true,
 };

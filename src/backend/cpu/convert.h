@@ -12,11 +12,17 @@ typedef struct situ__convert {
   void (*load[SITU_DTYPES][SITU__LANES])(const void *src, int64_t stride, int64_t count, void *dst);
   void (*store[SITU__LANES][SITU_DTYPES])(const void *src, int64_t count, void *dst,
                                           int64_t stride);
+  /* How many values of a row of f16, bf16, f32 or f64 are infinite. */
+  int64_t (*infinite[SITU_DTYPES])(const void *src, int64_t stride, int64_t count);
   /* A copy that goes past the caches; situ__stream_end() when all of them are made. */
   void (*stream)(void *dst, const void *src, int64_t bytes);
 } situ__convert;
 
 SITU__ISA_DECLARE(situ__convert, situ__convert);
+
+/* y = cast(x), both rows without gaps; *lost, if lost is not NULL, grows by the number of finite values that became
+   infinite (copy.c). */
+void situ__cpu_cast(situ_dtype as, void *y, situ_dtype dtype, const void *x, int64_t count, int64_t *lost);
 
 static inline const situ__convert *situ__cpu_convert(void) {
   return SITU__ISA_PICK(situ__cpu_isa(), situ__convert);

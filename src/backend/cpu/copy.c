@@ -135,11 +135,22 @@ typedef struct cast {
   uint8_t x, y;
   situ__lane lane;
   bool plain_x, plain_y; /* the dtype is the lane's */
+  int64_t *lost;         /* where to count finite values that become infinite; NULL: nowhere */
 } cast;
 
+static cast cast_of(situ_dtype x, situ_dtype y, int64_t *lost) {
+  situ__lane lane = situ__cpu_lane(x);
+  return (cast){ .convert = situ__cpu_convert(),
+                 .x = (uint8_t)x,
+                 .y = (uint8_t)y,
+                 .lane = lane,
+                 .plain_x = situ__cpu_native(x),
+                 .plain_y = situ__cpu_native(y) && situ__cpu_lane(y) == lane,
+                 .lost = lost };
+}
+
 /* Through the lane of x, which holds its every value; straight where one side is the lane. */
-static void cast_row(char *const *data, const int64_t *stride, int64_t count, void *payload) {
-  const cast *c = payload;
+static void convert_row(const cast *c, char *const *data, const int64_t *stride, int64_t count) {
   if (c->plain_x && stride[1] == situ__cpu_size(c->x)) {
     c->convert->store[c->lane][c->y](data[1], count, data[0], stride[0]);
     return;
@@ -154,6 +165,32 @@ static void cast_row(char *const *data, const int64_t *stride, int64_t count, vo
     c->convert->load[c->x][c->lane](data[1] + at * stride[1], stride[1], n, block);
     c->convert->store[c->lane][c->y](block, n, data[0] + at * stride[0], stride[0]);
   }
+}
+
+/* The same, and looks at what came out while it is still in L1. */
+static void count_row(const cast *c, char *const *data, const int64_t *stride, int64_t count) {
+  int64_t lost = 0;
+  for (int64_t at = 0; at < count; at += 4 * SITU__BLOCK) {
+    int64_t n = situ__min_i64(4 * SITU__BLOCK, count - at);
+    char *const here[2] = { data[0] + at * stride[0], data[1] + at * stride[1] };
+    convert_row(c, here, stride, n);
+    int64_t infinite = c->convert->infinite[c->y](here[0], stride[0], n);
+    if (infinite) lost += infinite - c->convert->infinite[c->x](here[1], stride[1], n);
+  }
+  if (lost) (void)__atomic_fetch_add(c->lost, lost, __ATOMIC_RELAXED);
+}
+
+static void cast_row(char *const *data, const int64_t *stride, int64_t count, void *payload) {
+  const cast *c = payload;
+  if (c->lost)
+    count_row(c, data, stride, count);
+  else
+    convert_row(c, data, stride, count);
+}
+
+void situ__cpu_cast(situ_dtype as, void *y, situ_dtype dtype, const void *x, int64_t count, int64_t *lost) {
+  cast c = cast_of(dtype, as, lost);
+  cast_row((char *[]){ y, (char *)x }, (int64_t[]){ situ__cpu_size((uint8_t)as), situ__cpu_size((uint8_t)dtype) }, count, &c);
 }
 
 situ_status situ__cpu_copy(int index, const situ_work *work) {
@@ -172,10 +209,8 @@ situ_status situ__cpu_copy(int index, const situ_work *work) {
   if (plain && loop.numel * size >= STREAM_BYTES) {
     situ__loop_run(&loop, stream_row, NULL);
   } else if (dtype != view[1]->dtype) {
-    situ__lane lane = situ__cpu_lane((situ_dtype)view[1]->dtype);
-    cast c = { situ__cpu_convert(), view[1]->dtype, dtype, lane, false, false };
-    c.plain_x = situ__cpu_native((situ_dtype)c.x);
-    c.plain_y = situ__cpu_native((situ_dtype)c.y) && situ__cpu_lane((situ_dtype)c.y) == lane;
+    int64_t *lost = work->outs > 1 && work->out[1] ? (int64_t *)(void *)situ__cpu_data(work->out[1]) : NULL;
+    cast c = cast_of((situ_dtype)view[1]->dtype, (situ_dtype)dtype, lost);
     situ__loop_run(&loop, cast_row, &c);
   } else if (!transposed(&loop, size)) {
     situ__loop_run(&loop, move_row, &size);

@@ -7,6 +7,7 @@
 
 /* A kernel a verb; each in the file of its verb's family. */
 situ_status situ__cpu_copy(int index, const situ_work *work);
+situ_status situ__cpu_pack(int index, const situ_work *work);
 situ_status situ__cpu_fill(int index, const situ_work *work);
 situ_status situ__cpu_range(int index, const situ_work *work);
 situ_status situ__cpu_random(int index, const situ_work *work);

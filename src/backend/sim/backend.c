@@ -200,10 +200,11 @@ static void open_sim(void) {
     .copy_out = copy_out,
     .copy_peer = copy_peer,
     .synchronize = synchronize,
+    .addressable = true,
   };
   const situ_backend *cpu = situ__backend((situ_device){ SITU_CPU, 0 });
   for (int verb = 0; verb < SITU_VERBS; verb++)
-    if (cpu->kernel[verb]) backend.kernel[verb] = launch;
+    if (cpu->kernel[verb] && verb != SITU_VERB_PACK) backend.kernel[verb] = launch; /* that it lacks one is a test of what then happens */
   situ__sim_grow(wanted());
 }
 

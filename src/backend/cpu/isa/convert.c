@@ -125,6 +125,25 @@ static void store_f32_as_f16(const void *src, int64_t count, void *dst, int64_t 
   plain_f32_as_f16((const float *)src + done, count - done, (char *)dst + done * stride, stride);
 }
 
+/* Infinity is the exponent's ones and nothing else, whatever the sign. */
+#define INFINITE(name, T, shifted)                                              \
+  static int64_t name(const void *src, int64_t stride, int64_t count) {        \
+    int64_t found = 0;                                                          \
+    if (stride == sizeof(T)) {                                                  \
+      const T *s = src;                                                         \
+      for (int64_t i = 0; i < count; i++) found += (T)(s[i] << 1) == (shifted); \
+    } else {                                                                    \
+      const char *s = src;                                                      \
+      for (int64_t i = 0; i < count; i++, s += stride)                          \
+        found += (T)(*(const T *)s << 1) == (shifted);                          \
+    }                                                                           \
+    return found;                                                               \
+  }
+INFINITE(infinite_f16, uint16_t, 0xf800u)
+INFINITE(infinite_bf16, uint16_t, 0xff00u)
+INFINITE(infinite_f32, uint32_t, 0xff000000u)
+INFINITE(infinite_f64, uint64_t, 0xffe0000000000000u)
+
 static void stream(void *dst, const void *src, int64_t bytes) {
   char *d = dst;
   const char *s = src;
@@ -167,5 +186,6 @@ const situ__convert SITU__ISA_NAME(situ__convert) = {
     [SITU_F32] = LOAD_ROW(f32), [SITU_F64] = LOAD_ROW(f64),
   },
   .store = { STORE_ROW(f32), STORE_ROW(f64), STORE_ROW(i64) },
+  .infinite = { [SITU_F16] = infinite_f16, [SITU_BF16] = infinite_bf16, [SITU_F32] = infinite_f32, [SITU_F64] = infinite_f64 },
   .stream = stream,
 };

@@ -1,0 +1,36 @@
+/* Packing: many small storages, each cast, into one.
+   SPDX-License-Identifier: MIT */
+#include <string.h>
+
+#include "base/pool.h"
+#include "base/size.h"
+#include "convert.h"
+#include "loop.h"
+
+typedef struct packing {
+  const situ_pack_item *item;
+  char *whole;
+  int64_t *lost; /* NULL: not asked for */
+} packing;
+
+static void pack(int64_t begin, int64_t end, void *payload) {
+  const packing *p = payload;
+  for (int64_t i = begin; i < end; i++) {
+    const situ_pack_item *item = &p->item[i];
+    char *y = p->whole + item->at;
+    const char *x = item->storage->data;
+    if (item->dtype == item->as)
+      memcpy(y, x, (size_t)(item->numel * situ__cpu_size((uint8_t)item->as)));
+    else
+      situ__cpu_cast(item->as, y, item->dtype, x, item->numel, p->lost ? &p->lost[item->count] : NULL);
+  }
+}
+
+situ_status situ__cpu_pack(int index, const situ_work *work) {
+  (void)index;
+  packing p = { work->pack, situ__cpu_data(work->out[0]), work->outs > 1 ? (int64_t *)situ__cpu_data(work->out[1]) : NULL };
+  /* As many items a chunk as make it worth a thread, were they all of the average size. */
+  int64_t bytes = work->out[0]->numel, each = situ__max_i64(1, bytes / situ__max_i64(1, work->pack_count));
+  situ__parallel(work->pack_count, situ__max_i64(1, 4 * SITU__GRAIN / each), pack, &p);
+  return SITU_OK;
+}

@@ -1,0 +1,26 @@
+/* A move, inside dispatch: what planning finds, staging fills in and committing uses up.
+   SPDX-License-Identifier: MIT */
+#ifndef SITU_DISPATCH_MOVE_H
+#define SITU_DISPATCH_MOVE_H
+
+#include "dispatch/dispatch.h"
+#include "situ/sys/move.h"
+
+enum {
+  SITU__MOVE_SMALL = 64 << 10,  /* bytes up to which storages travel together */
+  SITU__MOVE_STAGE = 4 << 20    /* bytes that travel at once, and of the buffer for them */
+};
+
+struct situ_moving {
+  const char     *op;     /* static text */
+  situ_move_unit *unit;
+  int64_t         count, room;
+};
+
+static inline bool situ__move_casts(const situ_move_unit *u) { return u->from_dtype != u->to_dtype; }
+
+/* stage.c: gives every unit that moves its `room`, filled; false: recorded. What was given then is the caller's to let
+   go of, as it is on success. */
+bool situ__move_stage(situ_moving *m);
+
+#endif

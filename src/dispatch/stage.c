@@ -1,0 +1,217 @@
+/* The new memory of a move, and its contents. Large storages go by themselves; small ones to the same place share an
+   allocation and one transfer.
+   SPDX-License-Identifier: MIT */
+#include <string.h>
+
+#include "base/alloc.h"
+#include "base/fail.h"
+#include "dispatch/move.h"
+
+enum { ALIGNMENT = 256 };  /* of a small storage in the memory that it shares: what the most demanding device wants */
+
+static size_t size_of(situ_dtype dtype) { return situ_dtype_size(dtype); }
+static size_t rounded(size_t bytes) { return (bytes + ALIGNMENT - 1) / ALIGNMENT * ALIGNMENT; }
+static int64_t values(const situ_move_unit *u) { return (int64_t)((size_t)u->bytes / size_of(u->from_dtype)); }
+static bool has_values(const situ_storage *s) { return s->bytes && !(s->flags & SITU_STORAGE_UNWRITTEN); }
+
+/* `count` elements of a storage, from the first-th on, as a row. */
+static situ_view_desc row(situ_storage *s, situ_dtype dtype, int64_t first, int64_t count) {
+  return (situ_view_desc){ .storage = s, .offset = first, .dtype = (uint8_t)dtype, .ndim = 1, .contiguous = true, .numel = count, .size = { count }, .stride = { 1 } };
+}
+
+/* ---- values that a cast loses ---- */
+
+/* Counts, one for each unit, on the devices that cast; read when all is staged. */
+typedef struct counts {
+  situ_storage *list[8];
+  int devices;
+} counts;
+
+/* Can a finite value of one floating dtype be too large for another? */
+static bool narrows(situ_dtype from, situ_dtype to) {
+  static const int reach[SITU_DTYPES] = { [SITU_F16] = 1, [SITU_BF16] = 2, [SITU_F32] = 3, [SITU_F64] = 4 };
+  return reach[to] < reach[from];
+}
+
+/* Zeroes on that device; NULL: recorded. */
+static situ_storage *counts_on(const situ_moving *m, counts *c, situ_device device) {
+  for (int i = 0; i < c->devices; i++)
+    if (situ_device_equal(c->list[i]->device, device)) return c->list[i];
+  if (c->devices == (int)(sizeof c->list / sizeof *c->list)) {
+    situ__fail(SITU_E_LIMIT, m->op, "casts on more than %d devices in one move", c->devices);
+    return NULL;
+  }
+  situ_storage *s = situ__storage_new(m->op, device, (size_t)m->count * sizeof(int64_t));
+  if (!s) return NULL;
+  c->list[c->devices++] = s;
+  const situ_view_desc all = row(s, SITU_I64, 0, m->count);
+  const situ_work zero = { .verb = SITU_VERB_FILL, .outs = 1, .out = { &all } };
+  return situ__run(m->op, device, &zero) == SITU_OK ? s : NULL;
+}
+
+static bool read_counts(const situ_moving *m, counts *c) {
+  size_t bytes = (size_t)m->count * sizeof(int64_t);
+  int64_t *found = c->devices ? situ__alloc(bytes) : NULL;
+  if (c->devices && !found) return situ__no_memory(m->op, bytes), false;
+  bool good = true;
+  for (int k = 0; k < c->devices && good; k++) {
+    good = situ__copy_to_host(m->op, c->list[k], 0, found, bytes, SITU__COPY_INTERNAL) == SITU_OK;
+    for (int64_t i = 0; good && i < m->count; i++) m->unit[i].values_lost += found[i];
+  }
+  situ__free(found);
+  return good;
+}
+
+/* ---- casts ---- */
+
+static bool computes(situ_device device, const situ_move_unit *u) {
+  if (device.kind == SITU_CPU) return true;
+  situ_device_properties has;
+  if (situ_device_info(device, &has) != SITU_OK) return false;
+  return !has.dtypes || (has.dtypes >> u->from_dtype & has.dtypes >> u->to_dtype & 1);
+}
+
+/* On the side from which, or to which, fewer bytes travel, if it can. */
+static situ_device cast_where(const situ_move_unit *u) {
+  bool early = size_of(u->to_dtype) <= size_of(u->from_dtype);
+  situ_device first = early ? u->from : u->to, other = early ? u->to : u->from;
+  return computes(first, u) ? first : other;
+}
+
+/* y[y_first..] = cast(x[x_first..]), on the device of both. */
+static bool cast(const situ_moving *m, counts *c, const situ_move_unit *u, situ_storage *y, int64_t y_first, situ_storage *x, int64_t x_first, int64_t count) {
+  situ_view_desc in = row(x, u->from_dtype, x_first, count), out = row(y, u->to_dtype, y_first, count), lost;
+  situ_work work = { .verb = SITU_VERB_COPY, .ins = 1, .outs = 1, .in = { &in }, .out = { &out } };
+  if (narrows(u->from_dtype, u->to_dtype) && y->device.kind != SITU_META) {
+    situ_storage *s = counts_on(m, c, y->device);
+    if (!s) return false;
+    lost = row(s, SITU_I64, u - m->unit, 1);
+    work.out[work.outs++] = &lost;
+  }
+  return situ__run(m->op, y->device, &work) == SITU_OK;
+}
+
+/* To another device in another dtype, a buffer's worth at a time. */
+static bool cast_across(const situ_moving *m, counts *c, const situ_move_unit *u) {
+  const int64_t n = values(u);
+  const size_t from = size_of(u->from_dtype), to = size_of(u->to_dtype);
+  const situ_device where = cast_where(u);
+  const bool early = situ_device_equal(where, u->from);
+  int64_t most = (int64_t)(SITU__MOVE_STAGE / (early ? to : from));
+  if (most > n) most = n;
+  situ_storage *buffer = situ__storage_new(m->op, where, (size_t)most * (early ? to : from));
+  bool good = buffer != NULL;
+  for (int64_t done = 0; good && done < n; done += most) {
+    int64_t count = n - done < most ? n - done : most;
+    if (early)
+      good = cast(m, c, u, buffer, 0, u->storage, done, count) &&
+             situ__copy_storage(m->op, u->room, (size_t)done * to, buffer, 0, (size_t)count * to, SITU__COPY_MOVE) == SITU_OK;
+    else
+      good = situ__copy_storage(m->op, buffer, 0, u->storage, (size_t)done * from, (size_t)count * from, SITU__COPY_MOVE) == SITU_OK &&
+             cast(m, c, u, u->room, done, buffer, 0, count);
+  }
+  situ__storage_release(buffer);
+  return good;
+}
+
+/* ---- a storage by itself ---- */
+
+/* Off meta: done there what was asked for here. */
+static bool materialise(const situ_moving *m, counts *c, const situ_move_unit *u) {
+  if (!situ__move_casts(u)) return situ__recipe_replay(m->op, u->storage, u->room);
+  situ_storage *made = situ__storage_new(m->op, u->to, (size_t)u->bytes);
+  bool good = made && situ__recipe_replay(m->op, u->storage, made) && cast(m, c, u, u->room, 0, made, 0, values(u));
+  situ__storage_release(made);
+  return good;
+}
+
+static bool stage_alone(const situ_moving *m, counts *c, situ_move_unit *u) {
+  u->room = situ__storage_new(m->op, u->to, (size_t)u->bytes_after);
+  if (!u->room) return false;
+  if (!has_values(u->storage) || (u->to.kind == SITU_META && u->from.kind != SITU_META)) return true;
+  if (u->from.kind == SITU_META && u->to.kind != SITU_META) return materialise(m, c, u);
+  if (!situ__move_casts(u)) return situ__copy_storage(m->op, u->room, 0, u->storage, 0, (size_t)u->bytes, SITU__COPY_MOVE) == SITU_OK;
+  if (situ_device_equal(u->from, u->to)) return cast(m, c, u, u->room, 0, u->storage, 0, values(u));
+  return cast_across(m, c, u);
+}
+
+/* ---- small ones together ---- */
+
+static bool travels_with(const situ_move_unit *u, situ_device from, situ_device to) {
+  return u->moves && !u->room && u->from.kind != SITU_META && u->bytes <= SITU__MOVE_SMALL && u->bytes_after <= SITU__MOVE_SMALL && has_values(u->storage) &&
+         situ_device_equal(u->from, from) && situ_device_equal(u->to, to);
+}
+
+/* Fills `whole` with the batch, cast, by kernels of the device where both are. */
+static bool pack(const situ_moving *m, counts *c, situ_storage *whole, size_t bytes, const situ_pack_item *item, int64_t count, bool narrow) {
+  situ_view_desc out = row(whole, SITU_U8, 0, (int64_t)bytes), lost;
+  if (situ__has_verb(whole->device, SITU_VERB_PACK)) {
+    situ_work work = { .verb = SITU_VERB_PACK, .outs = 1, .out = { &out }, .pack = item, .pack_count = count };
+    if (narrow) {
+      situ_storage *s = counts_on(m, c, whole->device);
+      if (!s) return false;
+      lost = row(s, SITU_I64, 0, m->count);
+      work.out[work.outs++] = &lost;
+    }
+    return situ__run(m->op, whole->device, &work) == SITU_OK;
+  }
+  for (int64_t i = 0; i < count; i++)
+    if (!cast(m, c, &m->unit[item[i].count], whole, (int64_t)(item[i].at / size_of(item[i].as)), item[i].storage, 0, item[i].numel)) return false;
+  return true;
+}
+
+/* The batch's memory: packed where the storages are, sent in one piece. */
+static bool send(const situ_moving *m, counts *c, situ_device from, situ_device to, situ_storage *room, size_t bytes, const situ_pack_item *item,
+                 int64_t count, bool narrow) {
+  if (situ_device_equal(from, to)) return pack(m, c, room, bytes, item, count, narrow);
+  situ_storage *buffer = situ__storage_new(m->op, from, bytes);
+  bool good = buffer && pack(m, c, buffer, bytes, item, count, narrow) &&
+              situ__copy_storage(m->op, room, 0, buffer, 0, bytes, SITU__COPY_MOVE) == SITU_OK;
+  situ__storage_release(buffer);
+  return good;
+}
+
+/* One buffer's worth of the small storages between two places, from unit `first` on. */
+static bool stage_batch(situ_moving *m, counts *c, int64_t first, situ_pack_item *item) {
+  const situ_device from = m->unit[first].from, to = m->unit[first].to;
+  size_t bytes = 0;
+  int64_t count = 0;
+  bool narrow = false;
+  for (int64_t i = first; i < m->count && bytes <= SITU__MOVE_STAGE - SITU__MOVE_SMALL; i++) {
+    const situ_move_unit *u = &m->unit[i];
+    if (!travels_with(u, from, to) || (situ__move_casts(u) && !computes(from, u))) continue;
+    item[count++] = (situ_pack_item){ .storage = u->storage, .numel = values(u), .at = bytes, .dtype = u->from_dtype, .as = u->to_dtype, .count = i };
+    narrow = narrow || narrows(u->from_dtype, u->to_dtype);
+    bytes += rounded((size_t)u->bytes_after);
+  }
+  if (count < 2) return stage_alone(m, c, &m->unit[first]);
+  situ_storage *room = situ__storage_new(m->op, to, bytes);
+  bool good = room && send(m, c, from, to, room, bytes, item, count, narrow);
+  for (int64_t k = 0; good && k < count; k++) {
+    situ_move_unit *u = &m->unit[item[k].count];
+    u->room = room;
+    u->at = item[k].at;
+    u->shared = true;
+    situ__storage_retain(room);
+  }
+  situ__storage_release(room);
+  return good;
+}
+
+bool situ__move_stage(situ_moving *m) {
+  situ_pack_item *item = situ__alloc((size_t)m->count * sizeof *item + 1);
+  if (!item) return situ__no_memory(m->op, (size_t)m->count * sizeof *item), false;
+  counts c = { .devices = 0 };
+  bool good = true;
+  for (int64_t i = 0; good && i < m->count; i++) {
+    situ_move_unit *u = &m->unit[i];
+    if (!u->moves || u->room) continue;
+    const situ_backend *target = situ__backend(u->to);
+    bool together = u->to.kind != SITU_META && target->addressable && travels_with(u, u->from, u->to) && (!situ__move_casts(u) || computes(u->from, u));
+    good = together ? stage_batch(m, &c, i, item) : stage_alone(m, &c, u);
+  }
+  good = good && read_counts(m, &c);
+  for (int k = 0; k < c.devices; k++) situ__storage_release(c.list[k]);
+  situ__free(item);
+  return good;
+}

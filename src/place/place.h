@@ -1,0 +1,44 @@
+/* The room place's own: what its files share.
+   SPDX-License-Identifier: MIT */
+#ifndef SITU_PLACE_OWN_H
+#define SITU_PLACE_OWN_H
+
+#include "situ/place/move.h"
+#include "situ/sys/move.h"
+
+/* ---- map.c: devices by path ---- */
+typedef struct situ__map_rule {
+  const char *pattern;
+  int length;
+  situ_device device;
+  int64_t matches;
+} situ__map_rule;
+typedef struct situ__device_map {
+  situ__map_rule *rule; /* patterns point into the caller's text */
+  int64_t count;
+} situ__device_map;
+/* False: recorded. To be freed in any case. */
+bool situ__device_map_parse(const char *op, const char *text, situ__device_map *map);
+void situ__device_map_free(situ__device_map *map);
+/* The first rule that matches the path, or a module that it is in; NULL: none. Counts the match. */
+const situ__map_rule *situ__device_map_find(const situ__device_map *map, const char *path);
+
+/* ---- move.c: what a move of a module is to do ---- */
+typedef struct situ__wishes {
+  const char *op;
+  const situ_nn_to_options *options;
+  situ__device_map map;
+  situ_move *list; /* a wish for each parameter and buffer */
+  int64_t count, room;
+  struct situ__home {
+    situ_nn_module *module;
+    situ_device device;
+  } *home; /* and a home for each module */
+  int64_t homes, home_room;
+} situ__wishes;
+/* To be freed in any case. */
+situ_status situ__wishes_of(situ__wishes *w, const char *op, situ_nn_module *m,
+                            const situ_nn_to_options *options);
+void situ__wishes_free(situ__wishes *w);
+
+#endif

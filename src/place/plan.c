@@ -1,0 +1,124 @@
+/* What a move would come to, without making it.
+   SPDX-License-Identifier: MIT */
+#include <stdio.h>
+
+#include "base/fail.h"
+#include "base/text.h"
+#include "place/place.h"
+#include "place/snapshot.h"
+#include "situ/sys/op.h"
+
+static const char *role(const situ_move_unit *u) {
+  if (u->reason == SITU_MOVE_GRADIENT) return "gradient";
+  if (u->reason == SITU_MOVE_FOLLOWER) return "follower";
+  return situ_role_of(u->tensor) == SITU_ROLE_PARAMETER ? "parameter" : "buffer";
+}
+
+static const char *name_of(const situ_move_unit *u) {
+  return u->tensor && *situ_name(u->tensor) ? situ_name(u->tensor) : "-";
+}
+
+/* "cpu -> sim:0", "cpu". */
+static void way(const situ_move_unit *u, char out[2 * SITU_DEVICE_NAME_MAX + 8]) {
+  char a[SITU_DEVICE_NAME_MAX], b[SITU_DEVICE_NAME_MAX];
+  if (situ_device_equal(u->from, u->to)) snprintf(out, 2 * SITU_DEVICE_NAME_MAX + 8, "%s", situ_device_name(u->from, a));
+  else snprintf(out, 2 * SITU_DEVICE_NAME_MAX + 8, "%s -> %s", situ_device_name(u->from, a), situ_device_name(u->to, b));
+}
+
+static void cast(const situ_move_unit *u, char out[24]) {
+  const char *a = situ_dtype_name(u->from_dtype), *b = situ_dtype_name(u->to_dtype);
+  if (u->from_dtype == u->to_dtype) snprintf(out, 24, "%s", a);
+  else snprintf(out, 24, "%s -> %s", a, b);
+}
+
+/* Why a storage is left alone; "" if it is not. */
+static const char *why_it_stays(const situ_move_unit *u, const situ_nn_to_options *o) {
+  if (u->moves) return "";
+  if (o->map && !o->dtype && situ_device_equal(u->from, u->to)) return "there already, or no pattern matches";
+  if (o->dtype && !situ_dtype_is_floating(u->from_dtype)) return o->device.kind ? "there already; never cast" : "whole numbers are never cast";
+  return "there already";
+}
+
+static void line(situ__text *text, const situ_move_unit *u, const situ_nn_to_options *o) {
+  char from[2 * SITU_DEVICE_NAME_MAX + 8], dtype[24], bytes[SITU__BYTES_TEXT];
+  way(u, from);
+  cast(u, dtype);
+  situ__text_add(text, "%-36s %-9s %-16s %-12s %10s", name_of(u), role(u), from, dtype, situ__place_bytes(u->bytes_after, bytes));
+  if (!u->moves) situ__text_add(text, "  stays: %s", why_it_stays(u, o));
+  else if (u->handles > 1) situ__text_add(text, "  %lld tensors share it", (long long)u->handles);
+  situ__text_add(text, "\n");
+}
+
+static void describe(situ__text *text, const situ_moving *moving, const situ_nn_to_options *o, const situ_place_plan *p) {
+  char before[SITU__BYTES_TEXT], after[SITU__BYTES_TEXT], peak[SITU__BYTES_TEXT];
+  int64_t count;
+  const situ_move_unit *unit = situ_moving_units(moving, &count);
+  situ__text_add(text, "%-36s %-9s %-16s %-12s %10s\n", "storage of", "role", "device", "dtype", "bytes");
+  for (int64_t i = 0; i < count; i++) line(text, &unit[i], o);
+  situ__text_add(text, "%lld storages move (%s, then %s) with %lld tensors that look at them; %lld stay\n", (long long)p->storages,
+                 situ__place_bytes(p->bytes, before), situ__place_bytes(p->after, after), (long long)p->handles, (long long)p->stay);
+  situ__text_add(text, "memory needed meanwhile, beyond today's: %s\n", situ__place_bytes(p->peak, peak));
+}
+
+static void sum_up(const situ_moving *moving, situ_place_plan *p) {
+  int64_t count;
+  const situ_move_unit *unit = situ_moving_units(moving, &count);
+  *p = (situ_place_plan){ .peak = situ_moving_peak(moving) };
+  for (int64_t i = 0; i < count; i++) {
+    if (!unit[i].moves) {
+      p->stay++;
+      continue;
+    }
+    p->storages++;
+    p->handles += unit[i].handles;
+    p->bytes += unit[i].bytes;
+    p->after += unit[i].bytes_after;
+  }
+}
+
+/* Would it be refused? The error becomes a line of the text, and is no error of the thread's. */
+static void judge(situ__text *text, const situ_moving *moving, situ_place_plan *p) {
+  situ__errors own;
+  char message[1024];
+  situ__errors_aside(&own);
+  p->status = situ_moving_check(moving);
+  SITU_IGNORE(situ__errors_back(&own, message, sizeof message));
+  if (p->status == SITU_OK) situ__text_add(text, "it can be made\n");
+  else situ__text_add(text, "it would be refused: %s\n", message);
+}
+
+static situ_status plan(const char *op, situ_nn_module *m, const situ_nn_to_options *options, situ__text *text, situ_place_plan *p) {
+  situ__wishes w;
+  situ_status status = situ__wishes_of(&w, op, m, options);
+  situ_moving *moving = status == SITU_OK ? situ_moving_plan(op, w.list, w.count) : NULL;
+  if (moving) {
+    sum_up(moving, p);
+    describe(text, moving, options, p);
+    judge(text, moving, p);
+  } else if (status == SITU_OK) {
+    status = situ_error();
+  }
+  if (status == SITU_OK && text->failed) status = situ__no_memory(op, text->capacity);
+  situ_moving_free(moving);
+  situ__wishes_free(&w);
+  return status;
+}
+
+int64_t situ_place_plan_to_string(situ_nn_module *m, const situ_nn_to_options *options, situ_place_plan *out, char *buffer, size_t size) {
+  const char *op = "place_plan_to_string";
+  situ__text text = { 0 };
+  situ_place_plan p;
+  if (size && !buffer) return -(int64_t)situ__null(op, "buffer");
+  if (plan(op, m, options, &text, &p) != SITU_OK) return situ__text_free(&text), -1;
+  if (out) *out = p;
+  return situ__place_deliver(op, &text, buffer, size);
+}
+
+situ_status situ_place_plan_print(situ_nn_module *m, const situ_nn_to_options *options) {
+  situ__text text = { 0 };
+  situ_place_plan p;
+  situ_status status = plan("place_plan_print", m, options, &text, &p);
+  if (status == SITU_OK) fputs(text.data, stdout);
+  situ__text_free(&text);
+  return status;
+}

@@ -1,0 +1,73 @@
+/* Trees to another device: what shares its memory shares it there.
+   SPDX-License-Identifier: MIT */
+#include "base/alloc.h"
+#include "base/fail.h"
+#include "base/map.h"
+#include "place/place.h"
+#include "situ/sys/op.h"
+
+/* By storage: how many tensors of the tree look at it, and the copy of all of it where several do. By tensor: its copy. */
+typedef struct going {
+  situ_device to;
+  situ__map tensors; /* tensor: its copy */
+  situ__map seen;    /* storage: the first tensor on it */
+  situ__map shared;  /* storage: a copy of the whole, a row */
+} going;
+
+static bool stays(const going *g, const situ_tensor *t) {
+  return situ_device_equal(situ_device_of(t), g->to);
+}
+
+/* A row of all elements of t's storage. */
+static situ_tensor *whole(situ_tensor *t) {
+  const situ_storage *s = situ_desc(t)->storage;
+  int64_t count = (int64_t)(s->bytes / situ_dtype_size(situ_dtype_of(t)));
+  return situ_as_strided(t, SITU_SHAPE(count), SITU_SHAPE(1), 0);
+}
+
+/* First pass: which storages have several tensors? Those are copied whole. */
+static situ_status find_shared(const char *path, situ_tensor *t, void *payload) {
+  (void)path;
+  going *g = payload;
+  const situ_storage *s = situ_desc(t)->storage;
+  if (stays(g, t)) return SITU_OK;
+  situ_tensor *first = situ__map_get(&g->seen, s);
+  if (!first) return situ__map_put(&g->seen, s, t) ? SITU_OK : situ__no_memory("tree_to", sizeof(void *));
+  bool same = situ_dtype_of(first) == situ_dtype_of(t);
+  if (first == t || !same || situ__map_get(&g->shared, s)) return SITU_OK;
+  situ_tensor *copy = situ_to(whole(t), g->to);
+  if (!copy) return situ_error();
+  return situ__map_put(&g->shared, s, copy) ? SITU_OK : situ__no_memory("tree_to", sizeof(void *));
+}
+
+/* Second pass. */
+static situ_tensor *send(situ_tensor *t, void *payload) {
+  going *g = payload;
+  if (stays(g, t)) return t;
+  situ_tensor *done = situ__map_get(&g->tensors, t), *all;
+  if (done) return done;
+  if ((all = situ__map_get(&g->shared, situ_desc(t)->storage)) && situ_dtype_of(all) == situ_dtype_of(t)) {
+    situ_shape strides = situ_shape_of(t);
+    for (int d = 0; d < strides.ndim; d++) strides.dim[d] = situ_stride(t, d);
+    done = situ_as_strided(all, situ_shape_of(t), strides, situ_storage_offset(t));
+  } else {
+    done = situ_to(t, g->to);
+  }
+  if (done && !situ__map_put(&g->tensors, t, done)) return situ__no_memory("tree_to", sizeof(void *)), NULL;
+  return done;
+}
+
+situ_tree *situ_tree_to(const situ_tree *tree, situ_device device) {
+  if (!tree) return situ__null("tree_to", "tree"), NULL;
+  going g = { .to = device.kind ? device : situ_get_default_device() };
+  situ_scope scope;
+  situ_scope_begin(&scope); /* the copies belong to the tree alone */
+  situ_tree *result = situ_tree_each(tree, find_shared, &g) == SITU_OK ? situ_tree_map(tree, send, &g) : NULL;
+  situ_status status = situ_scope_end(&scope);
+  situ__map_free(&g.tensors);
+  situ__map_free(&g.seen);
+  situ__map_free(&g.shared);
+  if (status == SITU_OK) return result;
+  situ_tree_free(result);
+  return NULL;
+}
