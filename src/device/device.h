@@ -123,6 +123,8 @@ void situ__recipe_release(struct situ_recipe *recipe);
    pointers. NULL: cannot be told. A program that links libsitu.a gets it too if the archive's text
    is in a section of its own (situ_text). */
 void *situ__call_site(void);
+/* The module that exports `symbol` is part of the library: its frames are nobody's call. */
+void situ__site_add_module(const void *symbol);
 /* "train.c:12 in step" where line tables are found (libdw), else "step+0x1f (program)"; "" for
    NULL. Returns buffer. */
 const char *situ__site_text(void *site, char *buffer, size_t size);

@@ -7,8 +7,23 @@
 #include <string.h>
 #include <unistd.h>
 
+#include "base/alloc.h"
+#include "base/fail.h"
+#include "base/fork.h"
 #include "base/text.h"
 #include "device/device.h"
+#include "situ/sys/module.h"
+
+/* What a module may call. Its objects are caches: memory for them is not refused by tests. */
+static const situ_host host = {
+  .abi = SITU_BACKEND_ABI,
+  .size = sizeof host,
+  .fail = situ__fail,
+  .verb_name = situ__verb_name,
+  .alloc = situ__alloc_uncounted,
+  .free = situ__free,
+  .fork_guard = situ__fork_guard,
+};
 
 /* The module's path. Found from where this library lies, so that no other directory can slip one
    in. */
@@ -33,9 +48,13 @@ static const situ_backend *open_file(const char *path, const char *name, situ_de
     return NULL;
   }
   const situ_backend *backend = dlsym(module, "situ_module_backend");
+  bool (*start)(const situ_host *);
+  *(void **)&start = dlsym(module, "situ_module_start");
   if (backend && backend->abi == SITU_BACKEND_ABI && backend->size == sizeof *backend &&
-      backend->kind == kind)
+      backend->kind == kind && (!start || start(&host))) {
+    situ__site_add_module(backend);
     return backend;
+  }
   (void)snprintf(
       why, size,
       backend ? "%s was made for another version of situ" : "%s has no situ_module_backend", path);

@@ -2,6 +2,7 @@
    words is slow and happens only when somebody reads a message.
    SPDX-License-Identifier: MIT */
 #include <dlfcn.h>
+#include <link.h>
 #include <pthread.h>
 #include <stdio.h>
 #include <string.h>
@@ -45,6 +46,41 @@ __attribute__((constructor)) static void find_own_text(void) {
   situ__error_locate(&locator);
 }
 
+/* ---- modules are part of the library, wherever they lie ---------------------------------------- */
+
+typedef struct text {
+  const void *symbol; /* one that the module exports */
+  uintptr_t first, past;
+} text;
+static text modules[SITU_DEVICE_KINDS];
+static unsigned module_count; /* written before any thread can be in a module */
+
+static int note_module(struct dl_phdr_info *object, size_t size, void *payload) {
+  (void)size;
+  text *t = payload;
+  uintptr_t symbol = (uintptr_t)t->symbol;
+  bool its = false;
+  for (int i = 0; i < object->dlpi_phnum; i++) {
+    const ElfW(Phdr) *part = &object->dlpi_phdr[i];
+    uintptr_t start = object->dlpi_addr + part->p_vaddr;
+    if (part->p_type != PT_LOAD) continue;
+    its = its || (symbol >= start && symbol < start + part->p_memsz);
+    if (part->p_flags & PF_X) t->first = start, t->past = start + part->p_memsz;
+  }
+  return its;
+}
+
+void situ__site_add_module(const void *symbol) {
+  text t = { .symbol = symbol };
+  if (module_count < SITU_DEVICE_KINDS && dl_iterate_phdr(note_module, &t)) modules[module_count++] = t;
+}
+
+static bool in_module(uintptr_t address) {
+  for (unsigned i = 0; i < module_count; i++)
+    if (address >= modules[i].first && address < modules[i].past) return true;
+  return false;
+}
+
 void *situ__call_site(void) {
 #if defined(__x86_64__) || defined(__i386__) || defined(__aarch64__)
   if (first_byte == past_last) return NULL;
@@ -53,7 +89,7 @@ void *situ__call_site(void) {
   void *const *frame = __builtin_frame_address(0);
   for (int depth = 0; depth < 256; depth++) {
     uintptr_t back = (uintptr_t)frame[1];
-    if (back < first_byte || back >= past_last) return frame[1];
+    if ((back < first_byte || back >= past_last) && !in_module(back)) return frame[1];
     frame = frame[0];
   }
 #endif

@@ -12,7 +12,10 @@
 /* clang-format off */
 #pragma OPENCL FP_CONTRACT OFF
 /* clang-format on */
-#define DEVICE
+#define DEVICE static
+#define KERNEL __kernel void
+#define GLOBAL __global
+#define LOCAL __local
 #define BITS_F32(x) as_uint(x)
 #define F32_BITS(x) as_float(x)
 #define BITS_F64(x) as_ulong(x)
@@ -21,8 +24,30 @@ typedef long I64;
 typedef ulong U64;
 typedef uint U32;
 typedef int I32;
+#ifdef cl_khr_fp64
+#pragma OPENCL EXTENSION cl_khr_fp64 : enable
+#define DIALECT_F64
+#endif
+/* Every kernel has one dimension of work-items, in groups of GROUP_SIZE. */
+#define ITEM ((I64)get_global_id(0))
+#define LANE ((int)get_local_id(0))
+#define GROUP ((I64)get_group_id(0))
+#define SYNC barrier(CLK_LOCAL_MEM_FENCE)
+/* Sets *at to 1; true for the one who found 0 there. */
+#define FIRST_TO_RAISE(at) (atomic_cmpxchg((volatile __global int *)(at), 0, 1) == 0)
+#define GROUPS __attribute__((reqd_work_group_size(GROUP_SIZE, 1, 1)))
 #elif defined(__CUDACC__)
 #define DEVICE static __device__ inline /* and -fmad=false, for the same reason */
+#define DIALECT_F64
+#define KERNEL extern "C" __global__ void
+#define GLOBAL
+#define LOCAL __shared__
+#define ITEM ((I64)blockIdx.x * GROUP_SIZE + threadIdx.x)
+#define LANE ((int)threadIdx.x)
+#define GROUP ((I64)blockIdx.x)
+#define SYNC __syncthreads()
+#define FIRST_TO_RAISE(at) (atomicCAS((int *)(at), 0, 1) == 0)
+#define GROUPS __launch_bounds__(GROUP_SIZE)
 #define BITS_F32(x) __float_as_uint(x)
 #define F32_BITS(x) __uint_as_float(x)
 #define BITS_F64(x) ((unsigned long long)__double_as_longlong(x))
@@ -38,6 +63,7 @@ typedef int I32;
 #include "vector_math.h"
 #include <stdint.h>
 #define DEVICE static inline
+#define DIALECT_F64
 typedef int64_t I64;
 typedef uint64_t U64;
 typedef uint32_t U32;

@@ -4,6 +4,12 @@
 #ifndef SITU_KERNELS_HALF_H
 #define SITU_KERNELS_HALF_H
 
+#if defined(__OPENCL_C_VERSION__) || defined(__CUDACC__)
+typedef unsigned int uint32_t;
+typedef unsigned short uint16_t;
+#define situ__from_bits F32_BITS
+#define situ__to_bits BITS_F32
+#else
 #include <stdint.h>
 
 typedef union situ__f32_bits {
@@ -17,6 +23,7 @@ static inline float situ__from_bits(uint32_t bits) {
 static inline uint32_t situ__to_bits(float value) {
   return (situ__f32_bits){ .value = value }.bits;
 }
+#endif
 
 static inline float situ__bf16_to_f32(uint16_t h) { return situ__from_bits((uint32_t)h << 16); }
 

@@ -30,7 +30,21 @@ DEVICE void philox(U64 index, U64 offset, U64 key, U32 *w0, U32 *w1, U32 *w2, U3
 DEVICE float uniform_f32(U32 word, int digits) {
   return (float)(I32)(word >> (32 - digits)) * F32_BITS((U32)(127 - digits) << 23);
 }
+#ifdef DIALECT_F64
 DEVICE double uniform_f64(U64 words) { return (double)(I64)(words >> 11) * 0x1p-53; }
+#endif
+
+/* For normal numbers: a word to u in (0, 1], and one to an angle below a quarter turn (its top two bits count those). */
+DEVICE float normal_unit_f32(U32 word) { return (float)(I32)(word >> 1) * 0x1p-31f + 0x1p-32f; }
+DEVICE float normal_angle_f32(U32 word) {
+  return (float)(I32)(word << 2) * (1.57079632679489661923f * 0x1p-32f);
+}
+#ifdef DIALECT_F64
+DEVICE double normal_unit_f64(U64 words) { return (double)(I64)(words >> 1) * 0x1p-63 + 0x1p-64; }
+DEVICE double normal_angle_f64(U64 words) {
+  return (double)(I64)(words << 2) * (1.57079632679489661923 * 0x1p-64);
+}
+#endif
 
 /* u as 2^k m, with m in [sqrt(1/2), sqrt(2)). */
 DEVICE float split_f32(float u, I32 *k) {
@@ -38,11 +52,13 @@ DEVICE float split_f32(float u, I32 *k) {
   *k = (I32)(bits - 0x3f3504f3u) >> 23;
   return F32_BITS(bits - ((U32)*k << 23));
 }
+#ifdef DIALECT_F64
 DEVICE double split_f64(double u, I32 *k) {
   U64 bits = BITS_F64(u);
   *k = (I32)((I64)(bits - 0x3fe6a09e667f3bcdu) >> 52);
   return F64_BITS(bits - ((U64)*k << 52));
 }
+#endif
 
 /* A whole number in [0, range), by the high half of the product words * range. */
 DEVICE U64 below(U64 words, U64 range) {

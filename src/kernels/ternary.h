@@ -9,7 +9,7 @@
    again at the end. Names are those of situ_ternary. */
 /* clang-format off: it takes a * b for a declaration */
 
-SELECT(WHERE, a ? b : c)
+SELECT(WHERE, a != 0 ? b : c)
 /* From the end that is nearer, so that c = 1 gives b exactly. */
 FLOAT(LERP, fabs(c) < (T)0.5 ? a + c * (b - a) : b - (b - a) * (1 - c))
 BOTH(ADDCMUL, a + p0 * b * c, whole_add(a, whole_mul(whole_mul(p0, b), c)))

@@ -14,6 +14,10 @@ situ_device test_device(void) {
   const char *name = getenv("SITU_TEST_DEVICE");
   situ_device device = { 0 };
   if (situ_device_parse(name && *name ? name : "cpu", &device) != SITU_OK) fail_msg("%s", situ_error_message());
+  if (device.kind == SITU_OPENCL && !situ_device_is_available(device)) {
+    print_message("skipped: %s\n", situ_device_status("opencl"));
+    exit(77);
+  }
   return device;
 }
 

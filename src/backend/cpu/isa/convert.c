@@ -1,6 +1,7 @@
 /* Rows of any dtype to rows of a lane and back. Compiled once for each instruction set.
    SPDX-License-Identifier: MIT */
 #include "backend/cpu/convert.h"
+#include "kernels/dialect.h"
 #include "kernels/half.h"
 
 #include <string.h>
@@ -8,21 +9,7 @@
 #include <immintrin.h>
 #endif
 
-/* Floats to whole numbers: truncated, NaN is 0, what does not fit becomes the nearest that does. */
-#define SATURATE(name, T, F, low, high, limit)                                   \
-  static inline T name(F x) {                                                    \
-    return x != x ? 0 : x <= (F)(low) ? (low) : x >= (F)(limit) ? (high) : (T)x; \
-  }
-SATURATE(f32_to_u8, uint8_t, float, 0, UINT8_MAX, 255.0)
-SATURATE(f64_to_u8, uint8_t, double, 0, UINT8_MAX, 255.0)
-SATURATE(f32_to_i8, int8_t, float, INT8_MIN, INT8_MAX, 127.0)
-SATURATE(f64_to_i8, int8_t, double, INT8_MIN, INT8_MAX, 127.0)
-SATURATE(f32_to_i16, int16_t, float, INT16_MIN, INT16_MAX, 32767.0)
-SATURATE(f64_to_i16, int16_t, double, INT16_MIN, INT16_MAX, 32767.0)
-SATURATE(f32_to_i32, int32_t, float, INT32_MIN, INT32_MAX, 0x1p31)
-SATURATE(f64_to_i32, int32_t, double, INT32_MIN, INT32_MAX, 0x1p31)
-SATURATE(f32_to_i64, int64_t, float, INT64_MIN, INT64_MAX, 0x1p63)
-SATURATE(f64_to_i64, int64_t, double, INT64_MIN, INT64_MAX, 0x1p63)
+#include "kernels/convert.h"
 
 static inline float f16(uint16_t h) { return situ__f16_to_f32(h); }
 static inline float bf16(uint16_t h) { return situ__bf16_to_f32(h); }

@@ -22,18 +22,16 @@ static void words(uint32_t *w, int64_t first, int64_t count, uint64_t seed, uint
 static void normal_32(const uint32_t *w, int64_t pairs, float *y) {
   INDEPENDENT
   for (int64_t i = 0; i < pairs; i++) {
-    float u = (float)(I32)(w[2 * i] >> 1) * 0x1p-31f + 0x1p-32f;
-    float x = (float)(I32)(w[2 * i + 1] << 2) * (1.57079632679489661923f * 0x1p-32f);
-    normal_pair_f32(u, w[2 * i + 1] >> 30, x, &y[2 * i], &y[2 * i + 1]);
+    normal_pair_f32(normal_unit_f32(w[2 * i]), w[2 * i + 1] >> 30, normal_angle_f32(w[2 * i + 1]),
+                    &y[2 * i], &y[2 * i + 1]);
   }
 }
 
 static void normal_64(const uint64_t *w, int64_t pairs, double *y) {
   INDEPENDENT
   for (int64_t i = 0; i < pairs; i++) {
-    double u = (double)(I64)(w[2 * i] >> 1) * 0x1p-63 + 0x1p-64;
-    double x = (double)(I64)(w[2 * i + 1] << 2) * (1.57079632679489661923 * 0x1p-64);
-    normal_pair_f64(u, (U32)(w[2 * i + 1] >> 62), x, &y[2 * i], &y[2 * i + 1]);
+    normal_pair_f64(normal_unit_f64(w[2 * i]), (U32)(w[2 * i + 1] >> 62), normal_angle_f64(w[2 * i + 1]),
+                    &y[2 * i], &y[2 * i + 1]);
   }
 }
 

@@ -1,0 +1,36 @@
+/* opencl: the slots of the backend, and the module's two exported symbols.
+   SPDX-License-Identifier: MIT */
+#include "backend/opencl/opencl.h"
+
+const situ_host *situ__cl_host;
+
+bool situ_module_start(const situ_host *host) {
+  situ__cl_host = host;
+  return host->abi == SITU_BACKEND_ABI && host->size == sizeof *host;
+}
+
+const situ_backend situ_module_backend = {
+  .abi = SITU_BACKEND_ABI,
+  .size = sizeof situ_module_backend,
+  .kind = SITU_OPENCL,
+  .name = "opencl",
+  .count = situ__cl_count,
+  .info = situ__cl_info,
+  .alloc = situ__cl_alloc,
+  .free = situ__cl_free,
+  .copy_in = situ__cl_copy_in,
+  .copy_out = situ__cl_copy_out,
+  .copy_peer = situ__cl_copy_peer,
+  .synchronize = situ__cl_synchronize,
+  .kernel = {
+    [SITU_VERB_COPY] = situ__cl_copy,
+    [SITU_VERB_FILL] = situ__cl_fill,
+    [SITU_VERB_RANGE] = situ__cl_range,
+    [SITU_VERB_RANDOM] = situ__cl_random,
+    [SITU_VERB_TRIANGLE] = situ__cl_triangle,
+    [SITU_VERB_UNARY] = situ__cl_unary,
+    [SITU_VERB_UNARY_GRAD] = situ__cl_unary_grad,
+    [SITU_VERB_BINARY] = situ__cl_binary,
+    [SITU_VERB_TERNARY] = situ__cl_ternary,
+  },
+};

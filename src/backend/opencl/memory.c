@@ -1,0 +1,117 @@
+/* Memory of OpenCL devices, and copies to, from and between them, in the order of each device's queue.
+   SPDX-License-Identifier: MIT */
+#include "backend/opencl/opencl.h"
+
+static const char *const copying = "copy";
+
+/* No error is recorded for want of memory: the library empties its cache and asks again, and knows the sizes. */
+situ_status situ__cl_alloc(int index, size_t bytes, void **data) {
+  situ_status status;
+  situ__cl_device *d = situ__cl_enter(index, "alloc", &status);
+  if (!d) return status;
+  cl_int error = CL_MEM_OBJECT_ALLOCATION_FAILURE;
+  cl_mem memory = NULL;
+  if (bytes <= d->largest && d->used <= d->budget && bytes <= d->budget - d->used)
+    memory = clCreateBuffer(d->context, CL_MEM_READ_WRITE, bytes, NULL, &error);
+  if (memory) d->used += bytes;
+  *data = memory;
+  return situ__cl_leave(d, memory ? SITU_OK : SITU_E_NOMEM);
+}
+
+/* The driver keeps it until the queue has passed all work that uses it. */
+void situ__cl_free(int index, void *data, size_t bytes) {
+  situ_status status;
+  situ__cl_device *d = situ__cl_enter(index, "free", &status);
+  if (!d) return;
+  (void)clReleaseMemObject(data);
+  d->used -= bytes;
+  (void)situ__cl_leave(d, SITU_OK);
+}
+
+cl_mem situ__cl_scratch(situ__cl_device *device, const char *op, size_t bytes) {
+  cl_int error = CL_SUCCESS;
+  cl_mem memory = clCreateBuffer(device->context, CL_MEM_READ_WRITE, bytes ? bytes : 1, NULL, &error);
+  if (!memory)
+    (void)situ__cl_host->fail(SITU_E_NOMEM, op, "no memory for %zu bytes of scratch on opencl:%d", bytes, device->index);
+  return memory;
+}
+
+/* Tells of an index that a kernel found outside, once all that is queued has run. */
+static situ_status check(situ__cl_device *d) {
+  if (!d->unchecked) return SITU_OK;
+  fault seen;
+  const fault none = { 0 };
+  cl_int error = clEnqueueReadBuffer(d->queue, d->fault, CL_TRUE, 0, sizeof seen, &seen, 0, NULL, NULL);
+  if (error != CL_SUCCESS) return situ__cl_fail(d, copying, "clEnqueueReadBuffer", error);
+  d->unchecked = false;
+  if (!seen.raised) return SITU_OK;
+  error = clEnqueueWriteBuffer(d->queue, d->fault, CL_TRUE, 0, sizeof none, &none, 0, NULL, NULL);
+  if (error != CL_SUCCESS) return situ__cl_fail(d, copying, "clEnqueueWriteBuffer", error);
+  if (seen.verb == FAULT_DIVISION)
+    return situ__cl_host->fail(SITU_E_ARG, "binary", "was queued on opencl:%d and failed there: division by zero", d->index);
+  return situ__cl_host->fail(SITU_E_INDEX, situ__cl_host->verb_name((situ_verb)seen.verb),
+                             "was queued on opencl:%d and failed there: index %lld at [%lld] is outside 0..%lld of "
+                             "dimension %lld, whose size is %lld", d->index, (long long)seen.value, (long long)seen.at,
+                             (long long)seen.bound - 1, (long long)seen.dim, (long long)seen.bound);
+}
+
+situ_status situ__cl_copy_in(int index, void *data, size_t at, const void *host, size_t bytes) {
+  situ_status status;
+  situ__cl_device *d = situ__cl_enter(index, copying, &status);
+  if (!d) return status;
+  cl_int error = clEnqueueWriteBuffer(d->queue, data, CL_TRUE, at, bytes, host, 0, NULL, NULL);
+  return situ__cl_leave(d, error == CL_SUCCESS ? SITU_OK : situ__cl_fail(d, copying, "clEnqueueWriteBuffer", error));
+}
+
+/* What was found wrong is told before the values are looked at. */
+situ_status situ__cl_copy_out(int index, const void *data, size_t at, void *host, size_t bytes) {
+  situ_status status;
+  situ__cl_device *d = situ__cl_enter(index, copying, &status);
+  if (!d) return status;
+  status = check(d);
+  if (status != SITU_OK) return situ__cl_leave(d, status);
+  cl_int error = clEnqueueReadBuffer(d->queue, (cl_mem)(uintptr_t)data, CL_TRUE, at, bytes, host, 0, NULL, NULL);
+  return situ__cl_leave(d, error == CL_SUCCESS ? SITU_OK : situ__cl_fail(d, copying, "clEnqueueReadBuffer", error));
+}
+
+static situ_status copy_within(int index, void *dst, size_t dst_at, const void *src, size_t src_at, size_t bytes) {
+  situ_status status;
+  situ__cl_device *d = situ__cl_enter(index, copying, &status);
+  if (!d) return status;
+  cl_int error = clEnqueueCopyBuffer(d->queue, (cl_mem)(uintptr_t)src, dst, src_at, dst_at, bytes, 0, NULL, NULL);
+  return situ__cl_leave(d, error == CL_SUCCESS ? SITU_OK : situ__cl_fail(d, copying, "clEnqueueCopyBuffer", error));
+}
+
+/* Devices have contexts of their own, and may be of different drivers: the source is mapped, which costs nothing where it
+   lies in the host's memory, and written from there. */
+situ_status situ__cl_copy_peer(int to, void *dst, size_t dst_at, int from, const void *src, size_t src_at, size_t bytes) {
+  if (to == from) return copy_within(to, dst, dst_at, src, src_at, bytes);
+  situ_status status;
+  situ__cl_device *source = situ__cl_enter(from, copying, &status);
+  if (!source) return status;
+  cl_int error = CL_SUCCESS;
+  void *mapped = NULL;
+  status = check(source);
+  if (status == SITU_OK) {
+    mapped = clEnqueueMapBuffer(source->queue, (cl_mem)(uintptr_t)src, CL_TRUE, CL_MAP_READ, src_at, bytes, 0, NULL, NULL, &error);
+    if (!mapped) status = situ__cl_fail(source, copying, "clEnqueueMapBuffer", error);
+  }
+  (void)situ__cl_leave(source, status); /* never two locks at once: two threads cannot wait in a ring */
+  if (!mapped) return status;
+  status = situ__cl_copy_in(to, dst, dst_at, mapped, bytes);
+  situ_status again;
+  source = situ__cl_enter(from, copying, &again);
+  if (!source) return status == SITU_OK ? again : status;
+  error = clEnqueueUnmapMemObject(source->queue, (cl_mem)(uintptr_t)src, mapped, 0, NULL, NULL);
+  if (error != CL_SUCCESS && status == SITU_OK) status = situ__cl_fail(source, copying, "clEnqueueUnmapMemObject", error);
+  return situ__cl_leave(source, status);
+}
+
+situ_status situ__cl_synchronize(int index) {
+  situ_status status;
+  situ__cl_device *d = situ__cl_enter(index, "synchronize", &status);
+  if (!d) return status;
+  cl_int error = clFinish(d->queue);
+  status = error == CL_SUCCESS ? check(d) : situ__cl_fail(d, "synchronize", "clFinish", error);
+  return situ__cl_leave(d, status);
+}

@@ -1,0 +1,210 @@
+/* Programs: made from a kernel's text on first use, kept in memory and on disk, and queued.
+   SPDX-License-Identifier: MIT */
+#include <stdio.h>
+#include <string.h>
+
+#include "backend/opencl/opencl.h"
+
+struct situ__cl_kernel {
+  situ__cl_variant variant;
+  cl_kernel kernel;
+};
+
+static const char *const text_name[] = {
+#define ROW(name) #name,
+  SITU__CL_TEXTS(ROW)
+#undef ROW
+};
+
+/* ---- source --------------------------------------------------------------------------------- */
+
+static const char *dtype_name(int dtype) {
+  static const char *const name[SITU_DTYPES] = { "",    "bool", "u8",   "i8",  "i16", "i32",
+                                                 "i64", "f16",  "bf16", "f32", "f64" };
+  return name[dtype];
+}
+
+/* What a text is told before it begins: names for its types, its op and its device. */
+static void prologue(const situ__cl_device *d, const situ__cl_call *call, char *out, size_t size) {
+  static const char *const lane[] = { "#define T float\n#define TNAME f32\n#define FLOATING 1\n",
+                                      "#define T double\n#define TNAME f64\n#define FLOATING 1\n",
+                                      "#define T I64\n#define TNAME i64\n#define FLOATING 0\n" };
+  const situ__cl_variant *v = &call->variant;
+  int used = snprintf(out, size, "#define GROUP_SIZE %zu\n#define ON_CPU %d\n#define OP %d\n#define FLAGS %u\n#define NAME %s\n%s",
+                      d->group, d->cpu, v->op, v->flags, call->name ? call->name : "none",
+                      v->compute ? lane[situ__cl_lane_of((situ_dtype)v->compute)] : "");
+  if (v->compute) used += snprintf(out + used, size - (size_t)used, "#define COMPUTE %s\n", dtype_name(v->compute));
+  for (int k = 0; k < SITU__CL_DTYPES; k++)
+    if (v->dtype[k]) used += snprintf(out + used, size - (size_t)used, "#define D%d %s\n", k, dtype_name(v->dtype[k]));
+}
+
+static uint64_t mix(uint64_t hash, const void *data, size_t bytes) {
+  const unsigned char *at = data;
+  for (size_t i = 0; i < bytes; i++) hash = (hash ^ at[i]) * 0x100000001b3u;
+  return hash;
+}
+
+/* The name of a program on disk: all that decides what it is compiled to. */
+static void program_key(const situ__cl_device *d, const char *head, const char *text, char key[33]) {
+  uint64_t half[2] = { 0xcbf29ce484222325u, 0x9ae16a3b2f90404fu };
+  for (int k = 0; k < 2; k++) {
+    half[k] = mix(half[k], d->build, strlen(d->build) + 1);
+    half[k] = mix(half[k], head, strlen(head) + 1);
+    half[k] = mix(half[k], text, strlen(text));
+  }
+  (void)snprintf(key, 33, "%016llx%016llx", (unsigned long long)half[0], (unsigned long long)half[1]);
+}
+
+/* ---- building ------------------------------------------------------------------------------- */
+
+/* Driver, device and options; false: no memory. */
+static bool identify(situ__cl_device *d) {
+  situ_device_properties known;
+  char version[256] = "";
+  (void)situ__cl_info(d->index, &known);
+  (void)clGetDeviceInfo(d->id, CL_DEVICE_VERSION, sizeof version - 1, version, NULL);
+  const char *options = d->exact_division ? "-cl-std=CL1.2 -cl-fp32-correctly-rounded-divide-sqrt" : "-cl-std=CL1.2";
+  const size_t size = 1024;
+  d->build = situ__cl_host->alloc(size);
+  if (!d->build) return false;
+  /* The options come first, as a string of their own: they are also what the compiler is given. */
+  int used = snprintf(d->build, size, "%s", options) + 1;
+  (void)snprintf(d->build + used, size - (size_t)used, "%s|%s|%s", known.name, known.driver, version);
+  return true;
+}
+
+static situ_status does_not_compile(const situ__cl_device *d, const situ__cl_call *call, cl_program program) {
+  char *log = situ__cl_host->alloc(1 << 16);
+  size_t length = 0;
+  if (log && clGetProgramBuildInfo(program, d->id, CL_PROGRAM_BUILD_LOG, (1 << 16) - 1, log, &length) != CL_SUCCESS) length = 0;
+  if (log) log[length < 3000 ? length : 3000] = 0;
+  situ_status status = situ__cl_host->fail(SITU_E_UNSUPPORTED, call->op, "opencl:%d does not compile the kernel %s (%s):\n%s", d->index,
+                                           text_name[call->variant.text], call->name ? call->name : "", log ? log : "");
+  situ__cl_host->free(log);
+  return status;
+}
+
+static void store(cl_program program, const char *key) {
+  size_t bytes = 0;
+  if (clGetProgramInfo(program, CL_PROGRAM_BINARY_SIZES, sizeof bytes, &bytes, NULL) != CL_SUCCESS || !bytes) return;
+  unsigned char *binary = situ__cl_host->alloc(bytes);
+  if (binary && clGetProgramInfo(program, CL_PROGRAM_BINARIES, sizeof binary, &binary, NULL) == CL_SUCCESS)
+    situ__cl_disk_write(key, binary, bytes);
+  situ__cl_host->free(binary);
+}
+
+static cl_program from_disk(const situ__cl_device *d, const char *key) {
+  size_t bytes;
+  unsigned char *binary = situ__cl_disk_read(key, &bytes);
+  if (!binary) return NULL;
+  cl_int error, loaded;
+  const unsigned char *list[] = { binary };
+  cl_program program = clCreateProgramWithBinary(d->context, 1, &d->id, &bytes, list, &loaded, &error);
+  if (program && (loaded != CL_SUCCESS || clBuildProgram(program, 1, &d->id, d->build, NULL, NULL) != CL_SUCCESS)) {
+    (void)clReleaseProgram(program);
+    program = NULL;
+  }
+  situ__cl_host->free(binary);
+  return program;
+}
+
+static situ_status build(situ__cl_device *d, const situ__cl_call *call, cl_program *out) {
+  char head[1024], key[33];
+  const char *text = situ__cl_text_of((situ__cl_text)call->variant.text);
+  if (!d->build && !identify(d)) return situ__cl_fail(d, call->op, "building", CL_OUT_OF_HOST_MEMORY);
+  prologue(d, call, head, sizeof head);
+  program_key(d, head, text, key);
+  *out = from_disk(d, key);
+  if (*out) return SITU_OK;
+  cl_int error;
+  const char *parts[] = { head, text };
+  cl_program program = clCreateProgramWithSource(d->context, 2, parts, NULL, &error);
+  if (!program) return situ__cl_fail(d, call->op, "clCreateProgramWithSource", error);
+  error = clBuildProgram(program, 1, &d->id, d->build, NULL, NULL);
+  if (error != CL_SUCCESS) {
+    situ_status status = error == CL_BUILD_PROGRAM_FAILURE ? does_not_compile(d, call, program)
+                                                           : situ__cl_fail(d, call->op, "clBuildProgram", error);
+    (void)clReleaseProgram(program);
+    return status;
+  }
+  store(program, key);
+  *out = program;
+  return SITU_OK;
+}
+
+/* ---- the table of kernels ------------------------------------------------------------------- */
+
+static size_t slot_of(const situ__cl_device *d, const situ__cl_variant *v) {
+  size_t at = (size_t)(mix(0xcbf29ce484222325u, v, sizeof *v) >> 7) & (d->kernel_slots - 1);
+  while (d->kernels[at] && memcmp(&d->kernels[at]->variant, v, sizeof *v) != 0) at = (at + 1) & (d->kernel_slots - 1);
+  return at;
+}
+
+static bool widen(situ__cl_device *d) {
+  size_t slots = d->kernel_slots ? 2 * d->kernel_slots : 256;
+  situ__cl_device old = *d;
+  d->kernels = situ__cl_host->alloc(slots * sizeof *d->kernels);
+  if (!d->kernels) {
+    d->kernels = old.kernels;
+    return false;
+  }
+  memset(d->kernels, 0, slots * sizeof *d->kernels);
+  d->kernel_slots = slots;
+  for (size_t i = 0; i < old.kernel_slots; i++)
+    if (old.kernels[i]) d->kernels[slot_of(d, &old.kernels[i]->variant)] = old.kernels[i];
+  situ__cl_host->free(old.kernels);
+  return true;
+}
+
+static situ_status make(situ__cl_device *d, const situ__cl_call *call, situ__cl_kernel **out) {
+  cl_program program;
+  situ_status status = build(d, call, &program);
+  if (status != SITU_OK) return status;
+  cl_int error;
+  cl_kernel kernel = clCreateKernel(program, "run", &error);
+  (void)clReleaseProgram(program); /* the kernel keeps it */
+  if (!kernel) return situ__cl_fail(d, call->op, "clCreateKernel", error);
+  situ__cl_kernel *made = situ__cl_host->alloc(sizeof *made);
+  if (!made) {
+    (void)clReleaseKernel(kernel);
+    return situ__cl_fail(d, call->op, "building", CL_OUT_OF_HOST_MEMORY);
+  }
+  *made = (situ__cl_kernel){ call->variant, kernel };
+  *out = made;
+  return SITU_OK;
+}
+
+static situ_status kernel_of(situ__cl_device *d, const situ__cl_call *call, cl_kernel *out) {
+  if (2 * d->kernel_count >= d->kernel_slots && !widen(d)) return situ__cl_fail(d, call->op, "building", CL_OUT_OF_HOST_MEMORY);
+  situ__cl_kernel **slot = &d->kernels[slot_of(d, &call->variant)];
+  if (!*slot) {
+    situ_status status = make(d, call, slot);
+    if (status != SITU_OK) return status;
+    d->kernel_count++;
+  }
+  *out = (*slot)->kernel;
+  return SITU_OK;
+}
+
+/* ---- queueing ------------------------------------------------------------------------------- */
+
+situ_status situ__cl_groups(situ__cl_device *d, const situ__cl_call *call, int64_t groups) {
+  cl_kernel kernel = NULL;
+  situ_status status = kernel_of(d, call, &kernel);
+  if (status != SITU_OK) return status;
+  cl_int error = CL_SUCCESS;
+  cl_uint at = 0;
+  for (int k = 0; k < call->buffers; k++) error |= clSetKernelArg(kernel, at++, sizeof(cl_mem), &call->buffer[k]);
+  for (int k = 0; k < call->blocks; k++) error |= clSetKernelArg(kernel, at++, call->block[k].bytes, call->block[k].data);
+  if (call->checks) error |= clSetKernelArg(kernel, at++, sizeof(cl_mem), &d->fault);
+  if (error != CL_SUCCESS) return situ__cl_fail(d, call->op, "clSetKernelArg", error);
+  const size_t local = d->group, global = (size_t)groups * local;
+  error = clEnqueueNDRangeKernel(d->queue, kernel, 1, NULL, &global, &local, 0, NULL, NULL);
+  if (error != CL_SUCCESS) return situ__cl_fail(d, call->op, "clEnqueueNDRangeKernel", error);
+  d->unchecked = d->unchecked || call->checks;
+  return SITU_OK;
+}
+
+situ_status situ__cl_items(situ__cl_device *d, const situ__cl_call *call, int64_t items) {
+  return situ__cl_groups(d, call, (items + (int64_t)d->group - 1) / (int64_t)d->group);
+}

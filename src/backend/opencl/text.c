@@ -1,0 +1,19 @@
+/* The kernel texts, as CMake joined them with the headers that they include, carried in the module.
+   SPDX-License-Identifier: MIT */
+#include "backend/opencl/opencl.h"
+
+#define ROW(name)                                                                     \
+  __asm__(".section .rodata\nsitu__cl_text_" #name ":\n.incbin \"" SITU_CL_TEXTS      \
+          "/" #name ".cl\"\n.byte 0\n.text\n");                                       \
+  extern __attribute__((visibility("hidden"))) const char situ__cl_text_##name[];
+SITU__CL_TEXTS(ROW)
+#undef ROW
+
+const char *situ__cl_text_of(situ__cl_text text) {
+  static const char *const texts[] = {
+#define ROW(name) situ__cl_text_##name,
+    SITU__CL_TEXTS(ROW)
+#undef ROW
+  };
+  return texts[text];
+}

@@ -1,0 +1,111 @@
+/* One element of any dtype, read into the type T that is computed in, and written back. Begins every kernel text.
+   SPDX-License-Identifier: MIT
+
+   The reader of a text defines D0, D1, ...: names of dtypes (f32, bf16, ...), D0 that of the result; T, TNAME and FLOATING,
+   the lane: float, double or I64; COMPUTE, the dtype that operands are rounded to first; FLAGS, OP, NAME, GROUP_SIZE. */
+#include "kernels/dialect.h"
+#include "kernels/half.h"
+#include "kernels/convert.h"
+#include "kernels/params.h"
+
+/* How a dtype lies in memory. */
+#define MEMORY_bool unsigned char
+#define MEMORY_u8 unsigned char
+#define MEMORY_i8 signed char
+#define MEMORY_i16 short
+#define MEMORY_i32 int
+#define MEMORY_i64 I64
+#define MEMORY_f16 unsigned short
+#define MEMORY_bf16 unsigned short
+#define MEMORY_f32 float
+#define MEMORY_f64 double
+#define MEMORY(dtype) PASTE(MEMORY, dtype)
+
+/* What a piece of memory stands for. */
+#define VALUE_bool(v) ((v) != 0)
+#define VALUE_u8(v) (v)
+#define VALUE_i8(v) (v)
+#define VALUE_i16(v) (v)
+#define VALUE_i32(v) (v)
+#define VALUE_i64(v) (v)
+#define VALUE_f16(v) situ__f16_to_f32(v)
+#define VALUE_bf16(v) situ__bf16_to_f32(v)
+#define VALUE_f32(v) (v)
+#define VALUE_f64(v) (v)
+
+/* Which of the three lanes holds all values of a dtype. */
+#define KIND_bool i64
+#define KIND_u8 i64
+#define KIND_i8 i64
+#define KIND_i16 i64
+#define KIND_i32 i64
+#define KIND_i64 i64
+#define KIND_f16 f32
+#define KIND_bf16 f32
+#define KIND_f32 f32
+#define KIND_f64 f64
+
+/* A value of one lane in another. */
+#define CAST_f32_to_f32(v) (v)
+#define CAST_f64_to_f32(v) ((float)(v))
+#define CAST_i64_to_f32(v) ((float)(v))
+#define CAST_f32_to_f64(v) ((double)(v))
+#define CAST_f64_to_f64(v) (v)
+#define CAST_i64_to_f64(v) ((double)(v))
+#define CAST_f32_to_i64(v) f32_to_i64(v)
+#define CAST_f64_to_i64(v) f64_to_i64(v)
+#define CAST_i64_to_i64(v) ((I64)(v))
+#define CAST__(from, to) CAST_##from##_to_##to
+#define CAST_(from, to) CAST__(from, to)
+#define CAST(from, to, v) CAST_(from, to)(v)
+
+/* A value of a lane as memory of a dtype: whole numbers wrap, floats saturate. */
+#define STORE_f32_bool(v) ((v) != 0)
+#define STORE_f64_bool(v) ((v) != 0)
+#define STORE_i64_bool(v) ((v) != 0)
+#define STORE_f32_u8(v) f32_to_u8(v)
+#define STORE_f64_u8(v) f64_to_u8(v)
+#define STORE_i64_u8(v) ((unsigned char)(v))
+#define STORE_f32_i8(v) f32_to_i8(v)
+#define STORE_f64_i8(v) f64_to_i8(v)
+#define STORE_i64_i8(v) ((signed char)(v))
+#define STORE_f32_i16(v) f32_to_i16(v)
+#define STORE_f64_i16(v) f64_to_i16(v)
+#define STORE_i64_i16(v) ((short)(v))
+#define STORE_f32_i32(v) f32_to_i32(v)
+#define STORE_f64_i32(v) f64_to_i32(v)
+#define STORE_i64_i32(v) ((int)(v))
+#define STORE_f32_i64(v) f32_to_i64(v)
+#define STORE_f64_i64(v) f64_to_i64(v)
+#define STORE_i64_i64(v) (v)
+#define STORE_f32_f16(v) situ__f32_to_f16(v)
+#define STORE_f64_f16(v) situ__f32_to_f16((float)(v))
+#define STORE_i64_f16(v) situ__f32_to_f16((float)(v))
+#define STORE_f32_bf16(v) situ__f32_to_bf16(v)
+#define STORE_f64_bf16(v) situ__f32_to_bf16((float)(v))
+#define STORE_i64_bf16(v) situ__f32_to_bf16((float)(v))
+#define STORE_f32_f32(v) (v)
+#define STORE_f64_f32(v) ((float)(v))
+#define STORE_i64_f32(v) ((float)(v))
+#define STORE_f32_f64(v) ((double)(v))
+#define STORE_f64_f64(v) (v)
+#define STORE_i64_f64(v) ((double)(v))
+#define STORE__(from, to) STORE_##from##_##to
+#define STORE_(from, to) STORE__(from, to)
+
+/* Memory of a dtype to T, and T to memory of a dtype. */
+#define LOAD(dtype, v) CAST(PASTE(KIND, dtype), TNAME, PASTE(VALUE, dtype)(v))
+#define STORE(dtype, v) STORE_(TNAME, dtype)(v)
+/* As COMPUTE holds it: a wider operand is rounded to what is computed in. */
+#define ROUNDED(v) LOAD(COMPUTE, STORE(COMPUTE, v))
+
+/* Where element i of operand k lies. */
+DEVICE I64 walk_at(const walk *w, int k, I64 i) {
+  I64 at = w->offset[k];
+  for (I64 d = w->ndim - 1; d > 0; d--) {
+    I64 outer = i / w->size[d];
+    at += (i - outer * w->size[d]) * w->stride[k][d];
+    i = outer;
+  }
+  return w->ndim ? at + i * w->stride[k][0] : at;
+}

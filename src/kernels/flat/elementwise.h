@@ -1,0 +1,109 @@
+/* y = f(x0, x1, x2), element by element, for every row of the formula tables; and copies, whose formula is x.
+   SPDX-License-Identifier: MIT
+
+   D0 is y, D1 to D3 the operands; NAME the row's function: unary_exp, unary_grad_exp, binary_add, ... */
+#include "kernels/element.h"
+#if FLOATING
+#include "kernels/floats.h"
+#else
+#include "kernels/whole.h"
+#endif
+
+typedef struct parameters {
+  T p[4];
+} parameters;
+#define FORMULA(name, y, ...) \
+  DEVICE T name(__VA_ARGS__, const T p0, const T p1, const T p2) { return (T)(y); }
+
+DEVICE T copy(T x, T p0, T p1, T p2) { return x; }
+
+#if FLOATING
+#define FLOAT(name, y, dx, uses) FORMULA(unary_##name, y, const T x)
+#define BOTH(name, y, whole, dx, uses) FORMULA(unary_##name, y, const T x)
+#define MATH BOTH
+#define WHOLE(name, whole)
+#define TEST(name, y, whole) FORMULA(unary_##name, y, const T x)
+#include "kernels/unary.h"
+#define FLOAT(name, y_, dx, uses) FORMULA(unary_grad_##name, dx, const T x, const T y, const T g)
+#define BOTH(name, y_, whole, dx, uses) FORMULA(unary_grad_##name, dx, const T x, const T y, const T g)
+#define MATH BOTH
+#define WHOLE(name, whole)
+#define TEST(name, y_, whole)
+#include "kernels/unary.h"
+#define FLOAT(name, y) FORMULA(binary_##name, y, const T a, const T b)
+#define BOTH(name, y, whole) FORMULA(binary_##name, y, const T a, const T b)
+#define MATH BOTH
+#define WHOLE(name, whole)
+#define TEST(name, y) FORMULA(binary_##name, y, const T a, const T b)
+#include "kernels/binary.h"
+#define FLOAT(name, y) FORMULA(ternary_##name, y, const T a, const T b, const T c)
+#define BOTH(name, y, whole) FORMULA(ternary_##name, y, const T a, const T b, const T c)
+#define SELECT(name, y) FORMULA(ternary_##name, y, const T a, const T b, const T c)
+#include "kernels/ternary.h"
+#else
+#define FLOAT(name, y, dx, uses)
+#define BOTH(name, y, whole, dx, uses) FORMULA(unary_##name, whole, const T x)
+#define MATH BOTH
+#define WHOLE(name, whole) FORMULA(unary_##name, whole, const T x)
+#define TEST(name, y, whole) FORMULA(unary_##name, whole, const T x)
+#include "kernels/unary.h"
+#define FLOAT(name, y)
+#define BOTH(name, y, whole) FORMULA(binary_##name, whole, const T a, const T b)
+#define MATH BOTH
+#define WHOLE(name, whole) FORMULA(binary_##name, whole, const T a, const T b)
+#define TEST(name, y) FORMULA(binary_##name, y, const T a, const T b)
+#include "kernels/binary.h"
+#define FLOAT(name, y)
+#define BOTH(name, y, whole) FORMULA(ternary_##name, whole, const T a, const T b, const T c)
+#define SELECT(name, y) FORMULA(ternary_##name, y, const T a, const T b, const T c)
+#include "kernels/ternary.h"
+#endif
+
+#if FLAGS & FLAG_STRIDED
+#define AT(k) walk_at(&w, k, i)
+#else
+#define AT(k) (w.offset[k] + i)
+#endif
+#if FLAGS & FLAG_ROUND_1
+#define READ_1 ROUNDED(LOAD(D1, x1[AT(1)]))
+#else
+#define READ_1 LOAD(D1, x1[AT(1)])
+#endif
+#if FLAGS & FLAG_ROUND_2
+#define READ_2 ROUNDED(LOAD(D2, x2[AT(2)]))
+#else
+#define READ_2 LOAD(D2, x2[AT(2)])
+#endif
+#if FLAGS & FLAG_ROUND_3
+#define READ_3 ROUNDED(LOAD(D3, x3[AT(3)]))
+#else
+#define READ_3 LOAD(D3, x3[AT(3)])
+#endif
+
+/* y may be one of the operands: each element is read before it is written. */
+GROUPS KERNEL run(GLOBAL MEMORY(D0) *y, GLOBAL const MEMORY(D1) *x1
+#ifdef D2
+                  , GLOBAL const MEMORY(D2) *x2
+#endif
+#ifdef D3
+                  , GLOBAL const MEMORY(D3) *x3
+#endif
+                  , const walk w, const parameters q
+#if FLAGS & FLAG_DIVIDES
+                  , GLOBAL fault *found
+#endif
+                  ) {
+  const I64 i = ITEM;
+  if (i >= w.numel) return;
+#if FLAGS & FLAG_DIVIDES
+  if (READ_2 == 0 && FIRST_TO_RAISE(&found->raised)) found->verb = FAULT_DIVISION;
+#endif
+#if defined(D3)
+  const T value = NAME(READ_1, READ_2, READ_3, q.p[0], q.p[1], q.p[2]);
+#elif defined(D2)
+  const T value = NAME(READ_1, READ_2, q.p[0], q.p[1], q.p[2]);
+#else
+  const T value = NAME(READ_1, q.p[0], q.p[1], q.p[2]);
+#endif
+  y[AT(0)] = STORE(D0, value);
+}
