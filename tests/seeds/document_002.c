@@ -2,6 +2,7 @@
    examples as they would be written here, and a test behind each of its claims. docs/pytorch-myths.md shows what they print.
    SPDX-License-Identifier: MIT */
 /* test-devices: meta sim:0 sim:1 */
+#include "situ/sys/op.h"
 #include "support/pairs.h"
 
 /* ---- example 1: two layers ---- */
@@ -168,12 +169,10 @@ static void claim_002_ex2_like_makes_no_copy(void **state) {
   situ_nn_module *model = mlp_new(&noisy_type, 5, 10);
   expect_ok(situ_nn_to(model, there()));
   situ_tensor *x = situ_to(situ_ones(SITU_SHAPE(10, 5), NULL), there());
-  situ_sim_statistics before = { 0 }, after = { 0 };
-  if (there().kind == SITU_SIM) expect_ok(situ_sim_stats(there().index, &before));
+  situ_ledger ledger;
+  situ_ledger_begin_none(&ledger);
   for (int step = 0; step < 3; step++) expect_on(situ_nn_forward(model, x), there());
-  expect_ok(situ_synchronize(there()));
-  if (there().kind == SITU_SIM) expect_ok(situ_sim_stats(there().index, &after));
-  assert_int_equal(before.copies_in + before.copies_out, after.copies_in + after.copies_out);
+  expect_ok(situ_ledger_end(&ledger));
   situ_nn_free(model);
 }
 
@@ -200,6 +199,32 @@ static void claim_002_ex3_the_shape_mistake_is_found(void **state) {
     expect_error(SITU_E_SHAPE, "add", "[10, 5]");
     situ_nn_free(model);
   }
+}
+
+/* "self.weight.to(device) in forward is best practice": where the parameter is in its place it does nothing, where it is not it
+   hides that by a copy at every step. The ledger names the parameter and the line. */
+static void claim_002_ex3b_to_in_forward_hides_a_misplaced_parameter(void **state) {
+  (void)state;
+  situ_nn_module *model = weighted_new(5, 5);
+  expect_ok(situ_nn_to(model, there()));
+  situ_tensor *x = situ_ones(SITU_SHAPE(10, 5), &(situ_options){ .device = there() });
+  situ_ledger ledger;
+  situ_ledger_begin_none(&ledger);
+  for (int step = 0; step < 8; step++) expect_on(situ_nn_forward(model, x), there());
+  expect_ok(situ_ledger_end(&ledger));
+  if (has_values(there())) {
+    expect_ok(situ_move_storages("misplace", &((weighted *)model)->weight, 1, here(), NULL));
+    situ_ledger_begin(&ledger);
+    for (int step = 0; step < 8; step++) expect_on(situ_nn_forward(model, x), there());
+    situ_ledger_repeat repeat;
+    assert_int_equal(situ_ledger_repeats(&ledger, 0, &repeat, 1), 1);
+    assert_int_equal(repeat.sum.count, 8);
+    assert_int_equal(repeat.sum.bytes, 8 * 25 * 4);
+    assert_string_equal(repeat.last.tensor, "weight");
+    assert_string_equal(repeat.last.role, "parameter");
+    expect_ok(situ_ledger_end(&ledger));
+  }
+  situ_nn_free(model);
 }
 
 /* "If .to(device) is omitted it will be using the default CPU value": false, registered parameters have moved already. */
@@ -262,6 +287,7 @@ int main(void) {
     PAIR_TEST(claim_002_ex2_like_makes_no_copy),
     PAIR_TEST(claim_002_ex2_random_numbers_do_not_depend_on_the_device),
     PAIR_TEST(claim_002_ex3_the_shape_mistake_is_found),
+    PAIR_TEST(claim_002_ex3b_to_in_forward_hides_a_misplaced_parameter),
     PAIR_TEST(claim_002_ex3c_without_to_the_parameter_is_there_too),
     PAIR_TEST(claim_002_ex3d_every_layer_can_be_made_elsewhere),
     PAIR_TEST(claim_002_4_one_call_moves_all_that_is_registered),

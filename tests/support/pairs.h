@@ -7,6 +7,7 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "situ/ledger.h"
 #include "situ/place.h"
 #include "situ/sys/sim.h"
 #include "support/modules.h"
