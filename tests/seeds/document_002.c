@@ -2,7 +2,6 @@
    examples as they would be written here, and a test behind each of its claims. docs/pytorch-myths.md shows what they print.
    SPDX-License-Identifier: MIT */
 /* test-devices: meta sim:0 sim:1 */
-#include "situ/sys/op.h"
 #include "support/pairs.h"
 
 /* ---- example 1: two layers ---- */
@@ -213,7 +212,7 @@ static void claim_002_ex3b_to_in_forward_hides_a_misplaced_parameter(void **stat
   for (int step = 0; step < 8; step++) expect_on(situ_nn_forward(model, x), there());
   expect_ok(situ_ledger_end(&ledger));
   if (has_values(there())) {
-    expect_ok(situ_move_storages("misplace", &((weighted *)model)->weight, 1, here(), NULL));
+    expect_ok(situ_to_(((weighted *)model)->weight, here()));
     situ_ledger_begin(&ledger);
     for (int step = 0; step < 8; step++) expect_on(situ_nn_forward(model, x), there());
     situ_ledger_repeat repeat;
