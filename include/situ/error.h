@@ -72,10 +72,11 @@ typedef struct situ_error_report {
 
 /** Fills in *out for this thread's error; false, and all of it empty, if there is none. */
 SITU_API bool situ_error_read(situ_error_report *out);
-/** The same as JSON: {"status", "op", "message", "site", "module", "odd", "fix", "next", "operands":
-    [{"operand", "tensor", "role", "device", "shape", "dtype", "placed", "odd"}]}; {"status": "OK"} if
-    there is no error. Written as snprintf does: to buffer (cut at size, always ended; may be NULL if
-    size is 0); returns the length of the whole text, negative if there is no memory to make it. */
+/** The same as JSON: {"status", "op", "message", "site", "module", "odd", "fix", "next",
+    "operands": [{"operand", "tensor", "role", "device", "shape", "dtype", "placed", "odd"}]};
+    {"status": "OK"} if there is no error. Written as snprintf does: to buffer (cut at size, always
+    ended; may be NULL if size is 0); returns the length of the whole text, negative if there is no
+    memory to make it. */
 SITU_API int64_t situ_error_json(char *buffer, size_t size);
 
 /** What happens, besides being kept, when an error is met. */

@@ -31,6 +31,9 @@ typedef struct situ_nn_type {
       registered, which comes later. May be NULL unless release is given: then such a module cannot
       be cloned. */
   situ_status (*copy)(situ_nn_module *copy, const situ_nn_module *self);
+  /** Writes what tells it from others of its type, in a few characters ("784 -> 64"), as snprintf
+      does: for messages. May be NULL: they take extra_repr's text. */
+  int (*brief)(const situ_nn_module *self, char *buffer, size_t size);
 } situ_nn_type;
 
 /** What a module registers. */
@@ -69,6 +72,7 @@ struct situ_nn_module {
   situ_nn_stray *strays;                /* NULL: none */
   int64_t stray_count;
   struct situ_nn_module *older, *newer; /* all modules alive */
+  char *name;                           /* see situ_nn_set_name; NULL: none */
   situ_device home;                     /* where it lives while it has no tensor; {0}: not stated */
   int32_t refs;
   bool training;
@@ -126,6 +130,12 @@ SITU_API situ_nn_module *situ_nn_retain(situ_nn_module *m);
 SITU_API void situ_nn_free(situ_nn_module *m);
 /** A deep copy, gradients and hooks included. A part that is registered twice is copied once. */
 SITU_API situ_nn_module *situ_nn_clone(situ_nn_module *m);
+/** Names the outermost module, so that messages say model.encoder.fc1.weight rather than
+    MyModel.encoder.fc1.weight; best the name of its C variable. The text is copied; NULL or "" takes
+    it back. Returns m. */
+SITU_API situ_nn_module *situ_nn_set_name(situ_nn_module *m, const char *name);
+/** That name; "" if there is none. */
+SITU_API const char *situ_nn_name(const situ_nn_module *m);
 /** Modules alive in the process: lets a test prove that it leaked nothing. */
 SITU_API int64_t situ_nn_live_modules(void);
 /** Is this the address of a live module? Any pointer may be asked. */

@@ -181,14 +181,18 @@ static const char *message_of(error_record *record) {
 }
 
 const char *situ__error_name(const char *op, char buffer[SITU__OP_NAME]) {
-  const char *name = situ__now.called ? situ__now.called : op ? op : "";
+  const char *name = situ__now.called    ? situ__now.called
+                     : situ__now.running ? situ__now.running
+                     : op                ? op
+                                         : "";
+  const char *suffix = situ__now.called ? situ__now.suffix : "";
   size_t length = strlen(name);
-  bool mark = situ__now.called && situ__now.in_place && length && name[length - 1] != '_';
-  (void)snprintf(buffer, SITU__OP_NAME, "%s%s", name, mark ? "_" : "");
+  if (length && name[length - 1] == *suffix) suffix = ""; /* copy_ has no other form */
+  (void)snprintf(buffer, SITU__OP_NAME, "%s%s", name, suffix);
   return buffer;
 }
 
-/* The part of recording that does not depend on the text. NULL: there is no memory to write it to. */
+/* The part of recording that does not depend on the text. NULL: there is no memory for it. */
 static error_record *begin(situ_status status, const char *name) {
   errors.status = status;
   error_record *record = open_record();

@@ -27,15 +27,28 @@ void situ__log(const char *fmt, ...) SITU_PRINTF(1, 2) SITU_COLD;
 /* What this thread is doing, as far as its errors should tell it. Whoever does it says so, and takes
    it back afterwards; it costs a store or two. */
 typedef struct situ__doing {
-  const char *called;  /* the op that the caller asked for, while others do its work: errors go by its
-                          name; NULL: each op by its own */
-  bool in_place;       /* ... and it is the form with an underscore */
-  const char *running; /* the op whose kernel is launched: what a device's queue will blame */
+  const char *called;  /* the op that the caller asked for, while others do its work: errors go by
+                          its name; NULL: each op by its own */
+  const char *suffix;  /* what follows its name: "_" in place */
+  const char *running; /* the op whose kernel is launched: kernels and queues know only verbs */
   const void *call;    /* floor 4's: the call that is checked or run; NULL: none */
 } situ__doing;
 extern SITU__THREAD_LOCAL situ__doing situ__now;
 
-/* The name that an error of op goes by: its own, or that of the op that was called. */
+/* From now until situ__call_end what fails is blamed on this op, unless an outer one is blamed
+   already. Pass what it returns to situ__call_end. */
+static inline const char *situ__call_as(const char *name, const char *suffix) {
+  const char *outer = situ__now.called;
+  if (!outer) {
+    situ__now.called = name;
+    situ__now.suffix = suffix;
+  }
+  return outer;
+}
+static inline void situ__call_end(const char *const *outer) { situ__now.called = *outer; }
+
+/* The name that an error of op goes by: that of the op that was called, else of the op whose kernel
+   is launched, else its own. */
 enum { SITU__OP_NAME = 64 };
 const char *situ__error_name(const char *op, char buffer[SITU__OP_NAME]);
 

@@ -199,7 +199,10 @@ situ_status situ__run(const char *op, situ_device device, const situ_work *work)
   uint64_t before = situ__error_count();
   if (backend && !backend->no_memory && !writes_nothing(work)) {
     situ_status (*kernel)(int, const situ_work *) = backend->kernel[work->verb];
+    const char *outer = situ__now.running;
+    situ__now.running = op;
     status = kernel ? kernel(device.index, work) : SITU_E_UNSUPPORTED;
+    situ__now.running = outer;
     if (__builtin_expect(status != SITU_OK, 0)) return failed(op, device, work, status, before);
   } else if (backend && backend->no_memory && !writes_nothing(work)) {
     if (!situ__recipe_add(op, work)) return SITU_E_NOMEM;

@@ -20,7 +20,10 @@ static bool op_backward(situ__node *n, situ_tensor *const *grad, const bool *wan
   for (int k = 0; k < n->outs; k++) out[k] = n->out[k].saved;
   situ_grad_call call = { .op = op, .ins = n->ins, .outs = n->outs, .params = n->params, .device = n->device, .in = in, .out = out,
                           .grad = grad, .dx = dx, .wants = wants, .shape = shape, .dtype = dtype };
-  if (!op->backward(&call)) {
+  const char *outer = situ__call_as(op->name, " backward");
+  bool good = op->backward(&call);
+  situ__call_end(&outer);
+  if (!good) {
     if (situ_error() == SITU_OK) situ__fail(SITU_E_STATE, op->name, "backward failed");
     return false;
   }
@@ -138,14 +141,16 @@ static bool forward(situ_call *c, bool wanted) {
   if (op->flags & SITU_OP_VIEW || !has_elements(c)) return true;
   if (c->device.kind == SITU_META && !to_be_noted(c, wanted)) return lose_results(c);
   if (!(op->flags & SITU_OP_COMPOSED)) return op->forward(c);
+  const char *outer = situ__call_as(op->name, "");
   situ_scope s;
   situ_scope_begin_no_grad(&s);
   bool good = op->forward(c);
   SITU_IGNORE(situ_scope_end(&s));
+  situ__call_end(&outer);
   return good;
 }
 
-static bool run(situ_call *c) {
+static bool steps(situ_call *c) {
   const situ_op *op = c->op;
   if (!situ__check(c)) return false;
   bool wanted = situ__tape_wanted(c->in, c->ins);
@@ -167,6 +172,15 @@ static bool run(situ_call *c) {
     c->out[0]->view_version = __atomic_load_n(&c->out[0]->view.storage->version, __ATOMIC_RELAXED);
   }
   return true;
+}
+
+/* What fails in a call is explained with its operands: see explain.c. */
+static bool run(situ_call *c) {
+  const void *outer = situ__now.call;
+  situ__now.call = c;
+  bool good = steps(c);
+  situ__now.call = outer;
+  return good;
 }
 
 /* The plainest call of all, and the commonest of small ones: two floating tensors alike, on one device, nothing to
@@ -210,7 +224,10 @@ situ_tensor *situ_op_run(const situ_op *op, situ_tensor *const *in, int ins, con
 
 situ_tensor *situ_op_run_(const situ_op *op, situ_tensor *const *in, int ins, const void *params) {
   situ_call c = { .op = op, .ins = ins, .outs = 1, .in = in, .params = params, .in_place = true };
-  return run(&c) ? c.out[0] : NULL;
+  const char *outer = situ__call_as(op->name, "_");
+  bool good = run(&c);
+  situ__call_end(&outer);
+  return good ? c.out[0] : NULL;
 }
 
 situ_tensor *situ_op_new(const char *op, situ_shape shape, situ_dtype dtype, situ_device device) {

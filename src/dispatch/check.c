@@ -27,46 +27,17 @@ static bool check_handles(const situ_call *c) {
   return true;
 }
 
-/* The device that more operands are on than on any other; {0} if there is no such device. */
-static situ_device majority(const situ_call *c) {
-  enum { SEEN = 16 };
-  situ_device seen[SEEN];
-  int votes[SEEN], count = 0, best = 0, rivals = 0;
-  for (int i = 0; i < c->ins; i++) {
-    if (!c->in[i]) continue;
-    const situ_device d = c->in[i]->view.storage->device;
-    int k = 0;
-    while (k < count && !situ_device_equal(seen[k], d)) k++;
-    if (k == SEEN) continue;
-    if (k == count) {
-      seen[count] = d;
-      votes[count++] = 0;
-    }
-    votes[k]++;
-  }
-  for (int k = 1; k < count; k++)
-    if (votes[k] > votes[best]) best = k;
-  for (int k = 0; k < count; k++) rivals += votes[k] == votes[best];
-  return rivals == 1 ? seen[best] : (situ_device){ 0 };
-}
-
-/* All on one device; else those that are not where most are, or all if most are nowhere, are at fault. */
+/* All operands are on one device; else all of those that are not are explained at once. */
 static bool check_device(situ_call *c) {
-  situ_device first = { 0 };
+  c->device = (situ_device){ 0 };
   bool mixed = false;
   for (int i = 0; i < c->ins; i++) {
     if (!c->in[i]) continue;
     situ_device d = c->in[i]->view.storage->device;
-    if (!first.kind) first = d;
-    else if (!situ_device_equal(first, d)) mixed = true;
+    if (!c->device.kind) c->device = d;
+    else if (!situ_device_equal(c->device, d)) mixed = true;
   }
-  c->device = first;
-  if (!mixed) return true;
-  const situ_device most = majority(c);
-  unsigned odd = 0;
-  for (int i = 0; i < c->ins && i < 32; i++)
-    if (c->in[i] && !situ_device_equal(most, c->in[i]->view.storage->device)) odd |= 1u << i;
-  return situ__explain(c, SITU_E_DEVICE, odd, "device mismatch in %s", c->op->name);
+  return !mixed || situ__explain(c, SITU_E_DEVICE, 0, "device mismatch");
 }
 
 static bool accepts(unsigned accept, situ_dtype dtype) {
@@ -89,22 +60,28 @@ static const char *wanted(unsigned accept) {
   }
 }
 
+static situ_dtype dtype_of(const situ_call *c, int i) { return (situ_dtype)c->in[i]->view.dtype; }
+
 static bool check_dtype(const situ_call *c) {
-  int leader = -1;
+  int leader = -1, unlike = -1, first = -1;
+  unsigned wrong = 0;
   for (int i = 0; i < c->ins; i++) {
     if (!c->in[i]) continue;
     const situ_operand *o = operand(c->op, i);
-    if (!o->accept) continue;
-    situ_dtype dtype = (situ_dtype)c->in[i]->view.dtype;
-    if (!accepts(o->accept, dtype))
-      return situ__explain(c, SITU_E_DTYPE, 1u << (i & 31), "%s is %s, must be %s", o->name, situ_dtype_name(dtype), wanted(o->accept));
+    if (!accepts(o->accept, dtype_of(c, i))) {
+      wrong |= 1u << (i & 31);
+      if (first < 0) first = i;
+    }
     if (!(o->accept & SITU_SAME)) continue;
     if (leader < 0) leader = i;
-    else if (dtype != (situ_dtype)c->in[leader]->view.dtype)
-      return situ__explain(c, SITU_E_DTYPE, 1u << (i & 31), "%s is %s, %s is %s: they must be equal", o->name, situ_dtype_name(dtype),
-                           operand(c->op, leader)->name, situ_dtype_name((situ_dtype)c->in[leader]->view.dtype));
+    else if (unlike < 0 && dtype_of(c, i) != dtype_of(c, leader)) unlike = i;
   }
-  return true;
+  if (wrong) {
+    const situ_operand *o = operand(c->op, first);
+    return situ__explain(c, SITU_E_DTYPE, wrong, "%s is %s, must be %s", o->name, situ_dtype_name(dtype_of(c, first)), wanted(o->accept));
+  }
+  return unlike < 0 || situ__explain(c, SITU_E_DTYPE, 0, "%s is %s, %s is %s: they must be equal", operand(c->op, unlike)->name,
+                                     situ_dtype_name(dtype_of(c, unlike)), operand(c->op, leader)->name, situ_dtype_name(dtype_of(c, leader)));
 }
 
 /* The same three questions in one pass over the operands, for calls with nothing to complain about. False says nothing:

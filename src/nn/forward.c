@@ -27,17 +27,21 @@ situ_device situ_nn_home(const situ_nn_module *m) {
 /* ---- a call ---- */
 
 typedef struct frame {
+  situ__nn_frame running;
   situ_scope scope;
   situ_device before; /* the default device outside */
   bool moved;
 } frame;
 
 static void leave(frame *f) {
+  situ__nn_running = f->running.outer;
   if (f->moved) SITU_IGNORE(situ_set_default_device(f->before));
   SITU_IGNORE(situ_scope_end(&f->scope));
 }
 
-static bool enter(frame *f, const situ_nn_module *m) {
+static bool enter(frame *f, const situ_nn_module *m, const situ_tensor *x, const situ_tree *inputs) {
+  f->running = (situ__nn_frame){ m, x, inputs, situ__nn_running };
+  situ__nn_running = &f->running;
   situ_scope_begin(&f->scope);
   f->moved = false;
   situ_device home = situ_nn_home(m);
@@ -106,7 +110,7 @@ situ_tree *situ_nn_call(situ_nn_module *m, const situ_tree *inputs) {
     return NULL;
   }
   frame f;
-  if (!enter(&f, m)) return NULL;
+  if (!enter(&f, m, NULL, inputs)) return NULL;
   situ_tree *out = run_hooked(m, inputs);
   if (out && situ_tree_each(out, escape, &f.scope) != SITU_OK) {
     situ_tree_free(out);
@@ -133,7 +137,7 @@ situ_tensor *situ_nn_forward(situ_nn_module *m, situ_tensor *x) {
   }
   if (m->hooks || !m->type->forward) return call_for_tensor(m, situ_tree_tensor(x));
   frame f;
-  if (!enter(&f, m)) return NULL;
+  if (!enter(&f, m, x, NULL)) return NULL;
   situ_tensor *y = situ_escape(&f.scope, m->type->forward(m, x));
   if (!y) blame(m);
   leave(&f);

@@ -25,9 +25,16 @@ static int linear_repr(const situ_nn_module *self, char *buffer, size_t size) {
                   m->out, situ__nn_bool(!m->options.no_bias));
 }
 
-static const situ_nn_type linear_type = {
-  .name = "Linear", .size = sizeof(linear), .forward = linear_forward, .extra_repr = linear_repr
-};
+static int linear_brief(const situ_nn_module *self, char *buffer, size_t size) {
+  const linear *m = (const linear *)self;
+  return snprintf(buffer, size, "%" PRId64 " -> %" PRId64, m->in, m->out);
+}
+
+static const situ_nn_type linear_type = { .name = "Linear",
+                                          .size = sizeof(linear),
+                                          .forward = linear_forward,
+                                          .extra_repr = linear_repr,
+                                          .brief = linear_brief };
 
 /* torch's first values: both uniform within 1 / sqrt(in). */
 static bool make(linear *m, int64_t in) {

@@ -15,7 +15,12 @@ static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
 static situ_nn_module *newest;
 static int64_t live;
 
+void situ__nn_lock(void) { pthread_mutex_lock(&lock); }
+void situ__nn_unlock(void) { pthread_mutex_unlock(&lock); }
+const situ_nn_module *situ__nn_newest(void) { return newest; }
+
 void situ__nn_enlist(situ_nn_module *m) {
+  situ_explain_modules(&situ__nn_lore); /* from the first module on there is something to tell */
   pthread_mutex_lock(&lock);
   m->newer = NULL;
   m->older = newest;
@@ -178,10 +183,33 @@ void situ_nn_free(situ_nn_module *m) {
     situ__free(m->strays);
     if (m->hooks) situ__free(m->hooks->list);
     situ__free(m->hooks);
+    situ__free(m->name);
     situ__free(m);
     m = next;
   }
 }
+
+/* ---- a name ---- */
+
+situ_nn_module *situ_nn_set_name(situ_nn_module *m, const char *name) {
+  if (!m) {
+    situ__null("nn_set_name", "module");
+    return NULL;
+  }
+  char *copy = name && *name ? situ__strdup(name) : NULL;
+  if (name && *name && !copy) {
+    situ__no_memory("nn_set_name", strlen(name) + 1);
+    return NULL;
+  }
+  situ__nn_lock();
+  char *old = m->name;
+  m->name = copy;
+  situ__nn_unlock();
+  situ__free(old);
+  return m;
+}
+
+const char *situ_nn_name(const situ_nn_module *m) { return m && m->name ? m->name : ""; }
 
 /* ---- registration ---- */
 
@@ -193,20 +221,23 @@ situ_nn_slot *situ__nn_find(const situ_nn_module *m, const char *name) {
 
 bool situ__nn_add_slot(const char *op, situ_nn_module *m, const char *name, situ_nn_kind kind,
                        size_t offset, void *held) {
-  /* Room grows by doubling: a count that is a power of two is full. */
-  if ((m->count & (m->count - 1)) == 0) {
-    size_t capacity = m->count ? 2 * (size_t)m->count : 1;
-    situ_nn_slot *slots = situ__realloc(m->slots, capacity * sizeof *slots);
-    if (slots)
-      m->slots = slots;
-    else
-      return situ__no_memory(op, capacity * sizeof *slots), false;
-  }
   char *copy = situ__strdup(name);
   if (!copy) return situ__no_memory(op, strlen(name) + 1), false;
-  m->slots[m->count++] =
-      (situ_nn_slot){ .name = copy, .kind = kind, .offset = offset, .held = held };
-  return true;
+  situ__nn_lock();
+  /* Room grows by doubling: a count that is a power of two is full. */
+  size_t capacity = m->count ? 2 * (size_t)m->count : 1;
+  situ_nn_slot *slots = m->slots;
+  if ((m->count & (m->count - 1)) == 0)
+    slots = situ__realloc(m->slots, capacity * sizeof *slots);
+  if (slots) {
+    m->slots = slots;
+    m->slots[m->count++] =
+        (situ_nn_slot){ .name = copy, .kind = kind, .offset = offset, .held = held };
+  }
+  situ__nn_unlock();
+  if (slots) return true;
+  situ__free(copy);
+  return situ__no_memory(op, capacity * sizeof *slots), false;
 }
 
 /* Puts a part under a name, in the place of what was there. On failure it is the caller's still. */
@@ -225,7 +256,9 @@ static bool put(const char *op, situ_nn_module *m, const char *name, void *field
   if (slot) {
     situ_nn_slot old = *slot;
     bool tensor = !situ__nn_is_child(&old);
+    situ__nn_lock();
     *slot = (situ_nn_slot){ old.name, kind, offset, part, tensor ? serial(old.held) : 0 };
+    situ__nn_unlock();
     if (situ__nn_is_child(&old))
       situ_nn_free(old.held);
     else

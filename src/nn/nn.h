@@ -3,7 +3,9 @@
 #ifndef SITU_NN_NN_H
 #define SITU_NN_NN_H
 
+#include "base/thread.h"
 #include "situ/nn.h"
+#include "situ/sys/op.h"
 
 /* Deeper trees of modules are refused, so that walking them cannot overflow the stack. */
 enum { SITU__NN_DEPTH = 256 };
@@ -26,6 +28,22 @@ struct situ_nn_hooks {
 static inline bool situ__nn_is_child(const situ_nn_slot *slot) {
   return slot->kind == SITU_NN_CHILD;
 }
+
+/* A module that runs on this thread (explain.c): what an explanation can tell of it. */
+typedef struct situ__nn_frame {
+  const situ_nn_module *module;
+  const situ_tensor *input; /* NULL: see inputs */
+  const situ_tree *inputs;
+  struct situ__nn_frame *outer;
+} situ__nn_frame;
+extern SITU__THREAD_LOCAL situ__nn_frame *situ__nn_running;
+extern const situ_module_lore situ__nn_lore;
+
+/* While it is locked no module is made, freed or given a part (module.c). */
+void situ__nn_lock(void);
+void situ__nn_unlock(void);
+/* The head of the list of live modules, chained by `older`. */
+const situ_nn_module *situ__nn_newest(void);
 
 /* Enters a module in the list of live ones (module.c). */
 void situ__nn_enlist(situ_nn_module *m);

@@ -94,7 +94,7 @@ static void failure_in_the_kernel(void **state) {
   assert_non_null(result);
   assert_int_equal(situ_error(), SITU_OK);
   assert_int_equal(situ_synchronize(sim), SITU_E_INDEX);
-  assert_string_equal(situ_error_op(), "gather");
+  assert_string_equal(situ_error_op(), "index_select");
   assert_true(row_value(&x) == 5);
   situ__storage_release(x.storage);
   situ__storage_release(y.storage);

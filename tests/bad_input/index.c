@@ -70,7 +70,7 @@ static void row_58_and_59_values(void **state) {
   }
   situ_tensor *none = situ_zeros(SITU_SHAPE(0, 2), HERE(0));
   expect_refused(situ_scatter(none, 0, TI64(SITU_SHAPE(1, 2), 0, 0), T32(SITU_SHAPE(1, 2), 1, 1)), SITU_E_INDEX, "scatter", "dimension 0 of input has size 0");
-  expect_refused(situ_index_add_(none, 0, TI64(SITU_SHAPE(1), 0), T32(SITU_SHAPE(1, 2), 1, 1), 1), SITU_E_INDEX, "index_add", "size 0");
+  expect_refused(situ_index_add_(none, 0, TI64(SITU_SHAPE(1), 0), T32(SITU_SHAPE(1, 2), 1, 1), 1), SITU_E_INDEX, "index_add_", "size 0");
   expect_refused_late(situ_index_select(none, 0, TI64(SITU_SHAPE(1), 0)), SITU_E_INDEX, "", "index 0 at [0]");
 }
 
@@ -83,7 +83,7 @@ static void row_58_shapes(void **state) {
   expect_refused(situ_gather(x, 2, two), SITU_E_ARG, "gather", "dimension 2");
   expect_refused(situ_scatter(x, 0, two, src), SITU_E_SHAPE, "scatter", "index [2, 1] does not fit src [1, 1]");
   expect_refused(situ_scatter_add(x, 0, flat, src), SITU_E_SHAPE, "scatter_add", "index [2]");
-  expect_refused(situ_scatter_add_(x, 0, two, src), SITU_E_SHAPE, "scatter_add", "does not fit src");
+  expect_refused(situ_scatter_add_(x, 0, two, src), SITU_E_SHAPE, "scatter_add_", "does not fit src");
   expect_refused(situ_scatter(x, 0, TI64(SITU_SHAPE(1, 1), 0), T64(SITU_SHAPE(1, 1), 7)), SITU_E_DTYPE, "scatter", "f64");
   expect_refused(situ_index_select(x, 0, two), SITU_E_SHAPE, "index_select", "index has 2 dimensions, must have 1");
   expect_refused(situ_index_add(x, 0, two, x, 1), SITU_E_SHAPE, "index_add", "index has 2 dimensions");
@@ -106,7 +106,7 @@ static void row_62_dtype_of_an_index(void **state) {
     expect_refused(situ_index_select(x, 0, flat), SITU_E_DTYPE, "index_select", "must be i64 or i32");
     expect_refused(situ_gather(x, 0, square), SITU_E_DTYPE, "gather", situ_dtype_name(wrong[i]));
     expect_refused(situ_scatter(x, 0, square, src), SITU_E_DTYPE, "scatter", "index is");
-    expect_refused(situ_scatter_add_(x, 0, square, src), SITU_E_DTYPE, "scatter_add", "index is");
+    expect_refused(situ_scatter_add_(x, 0, square, src), SITU_E_DTYPE, "scatter_add_", "index is");
     expect_refused(situ_index_add(x, 0, flat, rows, 1), SITU_E_DTYPE, "index_add", "index is");
     expect_refused(situ_take_along_dim(x, square, 0), SITU_E_DTYPE, "", "index is");
     expect_refused(situ_one_hot(flat, 3), SITU_E_DTYPE, "one_hot", "must be i64 or i32");

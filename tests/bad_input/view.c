@@ -95,19 +95,19 @@ static void row_20_expand(void **state) {
 static void rows_21_to_23_shared_memory(void **state) {
   (void)state;
   situ_tensor *one = T32(SITU_SHAPE(1), 5), *wide = situ_expand(one, SITU_SHAPE(4)), *row = T32(SITU_SHAPE(4), 1, 2, 3, 4);
-  expect_refused(situ_add_(wide, row), SITU_E_ALIAS, "add", "share memory");
+  expect_refused(situ_add_(wide, row), SITU_E_ALIAS, "add_", "share memory");
   expect_refused(situ_fill_(wide, 1), SITU_E_ALIAS, "fill_", "share memory");
   expect_refused(situ_copy_(wide, row), SITU_E_ALIAS, "", "share memory");
-  expect_refused(situ_exp_(situ_as_strided(row, SITU_SHAPE(2, 3), SITU_SHAPE(1, 1), 0)), SITU_E_ALIAS, "exp", "share memory");
-  expect_refused(situ_scatter_add_(wide, 0, TI64(SITU_SHAPE(1), 0), one), SITU_E_ALIAS, "scatter_add", "share memory");
+  expect_refused(situ_exp_(situ_as_strided(row, SITU_SHAPE(2, 3), SITU_SHAPE(1, 1), 0)), SITU_E_ALIAS, "exp_", "share memory");
+  expect_refused(situ_scatter_add_(wide, 0, TI64(SITU_SHAPE(1), 0), one), SITU_E_ALIAS, "scatter_add_", "share memory");
   assert_int_equal(situ_copy_from_host(wide, (float[4]){ 0 }, 16), SITU_E_ALIAS);
   expect_error(SITU_E_ALIAS, "copy_from_host", "share memory");
-  expect_refused(situ_add_(situ_narrow(row, 0, 1, 3), situ_narrow(row, 0, 0, 3)), SITU_E_ALIAS, "add", "operand 1 may overlap");
+  expect_refused(situ_add_(situ_narrow(row, 0, 1, 3), situ_narrow(row, 0, 0, 3)), SITU_E_ALIAS, "add_", "operand 1 may overlap");
   expect_refused(situ_copy_(situ_narrow(row, 0, 1, 3), situ_narrow(row, 0, 0, 3)), SITU_E_ALIAS, "", "overlap");
   situ_tensor *square = T32(SITU_SHAPE(2, 2), 1, 2, 3, 4);
-  expect_refused(situ_add_(square, situ_transpose(square, 0, 1)), SITU_E_ALIAS, "add", "overlap");
+  expect_refused(situ_add_(square, situ_transpose(square, 0, 1)), SITU_E_ALIAS, "add_", "overlap");
   situ_tensor *small = situ_narrow(row, 0, 0, 2);
-  expect_refused(situ_add_(small, T32(SITU_SHAPE(2, 2), 1, 1, 1, 1)), SITU_E_SHAPE, "add", "[2, 2] does not fit in place into [2]");
+  expect_refused(situ_add_(small, T32(SITU_SHAPE(2, 2), 1, 1, 1, 1)), SITU_E_SHAPE, "add_", "[2, 2] does not fit in place into [2]");
   expect_exact(one, SITU_SHAPE(1), 5);
   expect_exact(row, SITU_SHAPE(4), 1, 2, 3, 4);
   expect_exact(square, SITU_SHAPE(2, 2), 1, 2, 3, 4);

@@ -194,12 +194,11 @@ static void as_json(void **state) {
                                                 .operands = &one,
                                                 .count = 1 });
   int64_t length = situ_error_json(text, sizeof text);
-  assert_string_equal(
-      text,
-      "{\"status\": \"SHAPE\", \"op\": \"mm\", \"message\": \"1\\n2\", \"site\": \"\", \"module\": \"\", "
-      "\"odd\": \"input\", \"fix\": \"\", \"next\": \"\", \"operands\": [{\"operand\": \"input\", "
-      "\"tensor\": \"a \\\"b\\\"\", \"role\": \"\", \"device\": \"\", \"shape\": \"\", \"dtype\": \"\", "
-      "\"placed\": \"\", \"odd\": true}]}");
+  assert_string_equal(text, "{\"status\": \"SHAPE\", \"op\": \"mm\", \"message\": \"1\\n2\", "
+                            "\"site\": \"\", \"module\": \"\", \"odd\": \"input\", \"fix\": \"\", "
+                            "\"next\": \"\", \"operands\": [{\"operand\": \"input\", "
+                            "\"tensor\": \"a \\\"b\\\"\", \"role\": \"\", \"device\": \"\", "
+                            "\"shape\": \"\", \"dtype\": \"\", \"placed\": \"\", \"odd\": true}]}");
   assert_int_equal(length, strlen(text));
   assert_int_equal(situ_error_json(NULL, 0), length);
   assert_int_equal(situ_error_json(text, 8), length); /* cut, and ended */
@@ -209,12 +208,17 @@ static void as_json(void **state) {
 /* An op that others work for gives its name to their errors; the form in place has an underscore. */
 static void called_as(void **state) {
   (void)state;
-  situ__now.called = "one_hot";
+  const char *outer = situ__call_as("one_hot", "");
+  const char *inner = situ__call_as("scatter", "");
   (void)situ__fail(SITU_E_SHAPE, "scatter", "text");
   assert_string_equal(situ_error_op(), "one_hot");
   assert_ptr_equal(strstr(situ_error_message(), "one_hot: text"), situ_error_message());
   situ_error_clear();
-  situ__now = (situ__doing){ .called = "add", .in_place = true };
+  situ__call_end(&inner);
+  assert_string_equal(situ__now.called, "one_hot");
+  situ__call_end(&outer);
+  assert_null(situ__now.called);
+  outer = situ__call_as("add", "_");
   (void)situ__fail(SITU_E_SHAPE, "add", "text");
   assert_string_equal(situ_error_op(), "add_");
   situ_error_clear();
@@ -223,7 +227,7 @@ static void called_as(void **state) {
   assert_null(situ__now.called);
   (void)situ__errors_back(&own, NULL, 0);
   assert_string_equal(situ__now.called, "add");
-  situ__now = (situ__doing){ 0 };
+  situ__call_end(&outer);
 }
 
 /* Told what there is to tell of an error with a call behind it; what fails meanwhile is not it. */

@@ -151,14 +151,14 @@ static void in_place(void **state) {
 static void refusals(void **state) {
   (void)state;
   situ_tensor *whole = TI64(SITU_SHAPE(2), 1, 2);
-  expect_refused(situ_exp_(whole), SITU_E_DTYPE, "exp", "");
+  expect_refused(situ_exp_(whole), SITU_E_DTYPE, "exp_", "");
   expect_refused(situ_add_scalar_(whole, 0.5), SITU_E_DTYPE, "", "");
   expect_refused(situ_remainder_scalar(whole, 0), SITU_E_ARG, "", "division by zero");
   expect_refused(situ_pow_scalar(whole, -1), SITU_E_ARG, "pow_scalar", "negative");
   expect_refused(situ_clamp(whole, NAN, 1), SITU_E_ARG, "clamp", "NaN");
   expect_refused(situ_bitwise_not(T32(SITU_SHAPE(1), 1)), SITU_E_DTYPE, "bitwise_not", "f32");
   situ_tensor *leaf = situ_requires_grad_(T32(SITU_SHAPE(2), 1, 2), true);
-  expect_refused(situ_exp_(leaf), SITU_E_STATE, "exp", "leaf");
+  expect_refused(situ_exp_(leaf), SITU_E_STATE, "exp_", "leaf");
   expect_exact(leaf, SITU_SHAPE(2), 1, 2);
   expect_refused(situ_relu(NULL), SITU_E_ARG, "relu", "NULL");
 }

@@ -49,10 +49,10 @@ static void S3_writes_from_elsewhere_are_refused_and_change_nothing(void **state
   situ_tensor *x = situ_zeros(SITU_SHAPE(2, 2), NULL), *src = far(SITU_SHAPE(2, 2)), *index = index_on(here());
   situ_tensor *square = situ_zeros(SITU_SHAPE(2, 2), &(situ_options){ .dtype = SITU_I64 });
   uint32_t version = situ_version_of(x);
-  expect_mismatch(situ_index_add_(x, 0, index, src, 1), "index_add", "src");
-  expect_mismatch(situ_scatter_(x, 0, square, src), "scatter", "src");
-  expect_mismatch(situ_scatter_add_(x, 0, square, src), "scatter_add", "src");
-  expect_mismatch(situ_masked_fill_(x, situ_ones(SITU_SHAPE(2, 2), &(situ_options){ .dtype = SITU_BOOL, .device = there() }), 1), "masked_fill", "mask");
+  expect_mismatch(situ_index_add_(x, 0, index, src, 1), "index_add_", "src");
+  expect_mismatch(situ_scatter_(x, 0, square, src), "scatter_", "src");
+  expect_mismatch(situ_scatter_add_(x, 0, square, src), "scatter_add_", "src");
+  expect_mismatch(situ_masked_fill_(x, situ_ones(SITU_SHAPE(2, 2), &(situ_options){ .dtype = SITU_BOOL, .device = there() }), 1), "masked_fill_", "mask");
   assert_int_equal(situ_version_of(x), version);
   expect_exact(x, SITU_SHAPE(2, 2), 0, 0, 0, 0);
 }

@@ -158,6 +158,44 @@ SITU_API bool situ_refuse(const situ_call *call, situ_status status, const char 
 /** The same where there is no call: factories, checks before one. */
 SITU_API situ_status situ_fail(situ_status status, const char *op, const char *fmt, ...) SITU_PRINTF(3, 4) SITU_COLD;
 
+/* ---- what modules know of a refused call: asked by the explanation, answered by nn ---- */
+
+enum { SITU_PATH_TEXT = 200 };
+
+/** How a module has a tensor. */
+typedef enum situ_held {
+  SITU_HELD_NOT = 0,
+  SITU_HELD_INPUT,        /**< it was given to a module that runs now */
+  SITU_HELD_REGISTERED,   /**< a parameter or buffer: it moves with the module */
+  SITU_HELD_UNREGISTERED  /**< the module's struct shows it, but it was never registered */
+} situ_held;
+
+/** One tensor that is explained. The asker gives the tensor, the answer is the rest. */
+typedef struct situ_explained {
+  const situ_tensor *tensor;
+  situ_held          held;
+  bool               view;  /**< another tensor on the storage of the one that `path` names */
+  char               path[SITU_PATH_TEXT];  /**< "model.fc1.weight"; "": no module has it */
+} situ_explained;
+
+typedef struct situ_explanation {
+  situ_explained *operand;
+  int             count;
+  char            module[SITU_PATH_TEXT];  /**< that runs now: "model.fc1 (Linear 784 -> 64)"; "": none */
+  char            root[SITU_PATH_TEXT];    /**< what C calls the whole of it: "model" */
+  situ_device     home;                    /**< where most of the module that runs is; {0}: cannot be said */
+} situ_explanation;
+
+/** Both are called on the thread whose call was refused, and must neither allocate nor fail. */
+typedef struct situ_module_lore {
+  /** Fills in all but operand[].tensor and count. */
+  void (*look)(situ_explanation *e);
+  /** Writes to buffer which other tensors of the modules that run are not on `device`; "": none. */
+  void (*elsewhere)(const situ_explanation *e, situ_device device, char *buffer, size_t size);
+} situ_module_lore;
+/** Told by nn when there are modules. */
+SITU_API void situ_explain_modules(const situ_module_lore *lore);
+
 /* What a tensor is for, in messages and for placement. */
 typedef enum situ_role {
   SITU_ROLE_TENSOR = 0, SITU_ROLE_INPUT, SITU_ROLE_PARAMETER, SITU_ROLE_BUFFER, SITU_ROLE_GRADIENT,

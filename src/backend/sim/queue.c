@@ -17,6 +17,7 @@ enum {
 struct situ__sim_command {
   situ__sim_command *next;
   bool doomed;   /* will fail when it runs */
+  situ__doing by; /* the op to blame then */
   char *copy_to; /* a copy: its bytes follow the command; NULL: work */
   size_t bytes;
   situ_work work; /* points into this block */
@@ -173,6 +174,7 @@ situ_status situ__sim_queue_work(situ__sim *sim, const situ_work *work, bool doo
   situ__sim_command *command = copy_work(sim, work);
   if (!command) return SITU_E_NOMEM;
   command->doomed = doomed;
+  command->by = situ__now;
   append(sim, command);
   sim->stats.launches++;
   return SITU_OK;
@@ -205,7 +207,10 @@ static void run_work(situ__sim *sim, const situ__sim_command *command) {
   }
   if (status == SITU_OK || sim->late != SITU_OK) return;
   sim->late = status;
-  sim->late_verb = verb;
+  const situ__doing now = situ__now;
+  situ__now = command->by;
+  situ__error_name(situ__verb_name(verb), sim->late_op);
+  situ__now = now;
   memcpy(sim->late_text, text, sizeof text);
 }
 

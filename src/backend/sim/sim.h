@@ -5,6 +5,7 @@
 
 #include <pthread.h>
 
+#include "base/fail.h"
 #include "device/device.h"
 #include "situ/sys/sim.h"
 
@@ -50,7 +51,7 @@ typedef struct situ__sim {
   situ__sim_command *first, **last;
   size_t queued_bytes;
   situ_status late; /* the first failure in the queue that nobody has been told of */
-  situ_verb late_verb;
+  char late_op[SITU__OP_NAME];
   char late_text[512];
   uint32_t missing; /* dtypes */
   bool lost;
