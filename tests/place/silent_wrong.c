@@ -115,8 +115,9 @@ static void S8_aliases_and_views_stay_together(void **state) {
   situ_nn_buffer(m, row, situ_select(m->table, 0, 1));
   situ_nn_buffer(m, same, situ_detach(m->table));
   situ_nn_module *module = situ_nn_done(m);
-  expect_ok(situ_nn_to(module, there()));
+  expect_ok(situ_nn_to_with(module, &(situ_nn_to_options){ .device = there(), .dtype = SITU_F64 }));
   expect_on(m->row, there());
+  assert_int_equal(situ_dtype_of(m->row), SITU_F64);
   assert_true(situ_shares_storage(m->table, m->row));
   assert_true(situ_shares_storage(m->table, m->same));
   assert_non_null(situ_fill_(m->row, 5));
@@ -198,6 +199,30 @@ static void S10_a_move_that_cannot_copy_is_undone(void **state) {
   situ_nn_free(net);
 }
 
+/* The same with a cast, which has no device to fail: the memory for the new values may not be there. */
+static void S10_a_cast_that_fails_is_undone(void **state) {
+  (void)state;
+  situ_nn_module *net = two_layers();
+  situ_tensor *first = situ_nn_get_tensor(net, "0.weight"), *last = situ_nn_get_tensor(net, "2.bias");
+  situ_tensor *before = situ_clone(situ_detach(first));
+  int points = 0;
+  for (uint64_t nth = 1; nth < 200; nth++) {
+    situ_fail_allocation(nth, false);
+    situ_status status = situ_nn_to_with(net, &(situ_nn_to_options){ .device = there(), .dtype = SITU_F64 });
+    situ_fail_allocation(0, false);
+    if (status == SITU_OK) break;
+    points++;
+    expect_error(SITU_E_NOMEM, "", "");
+    assert_int_equal(situ_dtype_of(first), SITU_F32);
+    assert_int_equal(situ_dtype_of(last), SITU_F32);
+    expect_on(last, here());
+    expect_same(situ_detach(first), before, 0, 0);
+  }
+  assert_true(points > 0);
+  assert_int_equal(situ_dtype_of(last), SITU_F64);
+  situ_nn_free(net);
+}
+
 /* S11: a move between forward and backward leaves gradients on another device, or loses them. */
 static void S11_a_move_between_forward_and_backward_is_right_or_refused(void **state) {
   (void)state;
@@ -249,6 +274,7 @@ int main(void) {
     PAIR_TEST(S8_tied_weights_stay_tied),
     PAIR_TEST(S10_a_move_that_fails_is_undone),
     PAIR_TEST(S10_a_move_that_cannot_copy_is_undone),
+    PAIR_TEST(S10_a_cast_that_fails_is_undone),
     PAIR_TEST(S11_a_move_between_forward_and_backward_is_right_or_refused),
     PAIR_TEST(S11_a_gradient_is_where_its_parameter_is),
     PAIR_TEST(S12_values_of_another_shape_or_device_are_refused),

@@ -250,6 +250,27 @@ static void claim_000_4_what_is_there_already_costs_nothing(void **state) {
   situ_nn_free(m);
 }
 
+/* And what a move would cost is known before: the plan counts it, and nothing moves. */
+static void claim_000_4_the_plan_names_the_cost(void **state) {
+  (void)state;
+  situ_nn_module *m = situ_nn_linear(10, 5, NULL);
+  situ_place_plan plan;
+  situ_nn_to_options wish = { .device = there() };
+  char text[4096];
+  assert_true(situ_place_plan_to_string(m, &wish, &plan, text, sizeof text) > 0);
+  assert_int_equal(plan.storages, 2);
+  assert_int_equal(plan.bytes, 4 * (10 * 5 + 5));
+  assert_int_equal(plan.status, SITU_OK);
+  assert_non_null(strstr(text, "weight"));
+  expect_on(situ_nn_get_tensor(m, "weight"), here());
+  expect_ok(situ_nn_to(m, there()));
+  assert_true(situ_place_plan_to_string(m, &wish, &plan, text, sizeof text) > 0);
+  assert_int_equal(plan.storages, 0);
+  assert_int_equal(plan.bytes, 0);
+  assert_int_equal(plan.stay, 2);
+  situ_nn_free(m);
+}
+
 /* "Selectively transfer specific components": a part moves alone, and a call across the seam is refused. */
 static void claim_000_5_a_part_moves_alone(void **state) {
   (void)state;
@@ -258,6 +279,21 @@ static void claim_000_5_a_part_moves_alone(void **state) {
   expect_on(situ_nn_get_tensor(net, "0.weight"), here());
   expect_on(situ_nn_get_tensor(net, "1.weight"), there());
   expect_refused(situ_nn_forward(net, situ_ones(SITU_SHAPE(1, 2), NULL)), SITU_E_DEVICE, "linear", "1.weight");
+  situ_nn_free(net);
+}
+
+static void claim_000_5_a_map_moves_each_part_to_its_place(void **state) {
+  (void)state;
+  situ_nn_module *net = situ_nn_sequential(situ_nn_linear(2, 2, NULL), situ_nn_linear(2, 2, NULL), situ_nn_linear(2, 2, NULL));
+  char map[64];
+  snprintf(map, sizeof map, "1=%s, *.bias=%s", name_of(there()), name_of(there()));
+  expect_ok(situ_nn_to_map(net, map));
+  expect_on(situ_nn_get_tensor(net, "0.weight"), here());
+  expect_on(situ_nn_get_tensor(net, "1.weight"), there());
+  expect_on(situ_nn_get_tensor(net, "2.weight"), here());
+  expect_on(situ_nn_get_tensor(net, "2.bias"), there());
+  assert_int_not_equal(situ_nn_to_map(net, "decoder=cpu"), SITU_OK);
+  expect_error(SITU_E_ARG, "", "decoder");
   situ_nn_free(net);
 }
 
@@ -342,6 +378,18 @@ static void claim_000_7_buffers_and_gradients_are_looked_at_too(void **state) {
   situ_nn_free(m);
 }
 
+/* "Explicitly move parameters and tensors": better registered than moved. The lint names what was not, before anything fails. */
+static void claim_000_9_the_lint_names_what_is_not_registered(void **state) {
+  (void)state;
+  situ_nn_module *model = holder_new(false), *mended = holder_new(true);
+  assert_int_equal(situ_place_lint(model, NULL), SITU_E_STATE);
+  assert_non_null(strstr(situ_error_message(), "situ_nn_buffer"));
+  expect_error(SITU_E_STATE, "", "MyModule");
+  expect_ok(situ_place_lint(mended, NULL));
+  situ_nn_free(model);
+  situ_nn_free(mended);
+}
+
 int main(void) {
   const struct CMUnitTest tests[] = {
     PAIR_TEST(example_1),
@@ -354,13 +402,16 @@ int main(void) {
     PAIR_TEST(claim_000_3_parameters_move_at_once),
     PAIR_TEST(claim_000_3_lazy_parameters_are_made_at_home),
     PAIR_TEST(claim_000_4_what_is_there_already_costs_nothing),
+    PAIR_TEST(claim_000_4_the_plan_names_the_cost),
     PAIR_TEST(claim_000_5_a_part_moves_alone),
+    PAIR_TEST(claim_000_5_a_map_moves_each_part_to_its_place),
     PAIR_TEST(claim_000_ex1_the_input_does_not_decide_where_a_layer_lives),
     PAIR_TEST(claim_000_ex1b_a_late_child_is_at_home_in_forward),
     PAIR_TEST(claim_000_ex3_a_plain_tensor_stays_behind),
     PAIR_TEST(claim_000_ex3b_the_mismatch_is_explained),
     PAIR_TEST(claim_000_6_registered_members_are_not_moved_by_hand),
     PAIR_TEST(claim_000_7_buffers_and_gradients_are_looked_at_too),
+    PAIR_TEST(claim_000_9_the_lint_names_what_is_not_registered),
   };
   return cmocka_run_group_tests(tests, NULL, NULL);
 }

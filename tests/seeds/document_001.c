@@ -103,6 +103,22 @@ static void example_3(void **state) {
   situ_nn_free(model);
 }
 
+/* ---- example 4: lists and dicts of tensors ---- */
+
+static void example_4(void **state) {
+  (void)state;
+  situ_device device = there();
+  situ_tree *training_data = SITU_TREE(situ_randn(SITU_SHAPE(10, 10), NULL), situ_randn(SITU_SHAPE(10, 10), NULL));
+  situ_tree_set(&training_data, situ_tree_to(training_data, device));
+
+  for (int64_t i = 0; i < situ_tree_count(training_data); i++)
+    printf("training_data[%d] is on: %s\n", (int)i, where(situ_tree_tensor_at(training_data, i)));
+  /* end */
+  assert_int_equal(situ_tree_count(training_data), 2);
+  for (int i = 0; i < 2; i++) expect_on(situ_tree_tensor_at(training_data, i), device);
+  situ_tree_free(training_data);
+}
+
 /* ---- the claims ---- */
 
 /* "Tensors implicitly created in forward bypass the move": true in PyTorch. Here forward's default device is the module's home,
@@ -127,6 +143,32 @@ static void claim_001_1_tensors_made_in_forward_are_at_home(void **state) {
     expect_on(situ_nn_forward(model, situ_to(situ_ones(SITU_SHAPE(1, 2), NULL), there())), there());
     situ_nn_free(model);
   }
+}
+
+/* "Nested lists and dicts need recursion": true, and the recursion is in the library, with what the document's own misses:
+   kinds and order are kept, one tensor twice stays one, and what shares memory shares it there. */
+static void claim_001_2_a_tree_moves_whole(void **state) {
+  (void)state;
+  situ_tensor *x = situ_arange(0, 6, 1, NULL), *part = situ_narrow(x, 0, 2, 2);
+  situ_tree *inner = situ_tree_put(situ_tree_put(situ_tree_dict(), "z", situ_tree_tensor(x)), "a", situ_tree_none());
+  situ_tree *tree = situ_tree_append(situ_tree_append(situ_tree_append(situ_tree_list(), inner), situ_tree_tensor(x)), situ_tree_tensor(part));
+  situ_tree *moved = situ_tree_to(tree, there());
+  assert_non_null(moved);
+  assert_int_equal(situ_tree_kind_of(moved), SITU_TREE_LIST);
+  const situ_tree *dict = situ_tree_at(moved, 0);
+  assert_int_equal(situ_tree_kind_of(dict), SITU_TREE_DICT);
+  assert_string_equal(situ_tree_key(dict, 0), "z");
+  assert_int_equal(situ_tree_kind_of(situ_tree_at(dict, 1)), SITU_TREE_NONE);
+  situ_tensor *y = situ_tree_get(dict, "z");
+  expect_on(y, there());
+  expect_on(x, here());
+  assert_ptr_equal(situ_tree_tensor_at(moved, 1), y);
+  assert_true(situ_shares_storage(situ_tree_tensor_at(moved, 2), y));
+  assert_non_null(situ_fill_(situ_tree_tensor_at(moved, 2), 9));
+  if (has_values(there())) expect_exact(y, SITU_SHAPE(6), 0, 1, 9, 9, 4, 5);
+  expect_exact(x, SITU_SHAPE(6), 0, 1, 2, 3, 4, 5);
+  situ_tree_free(tree);
+  situ_tree_free(moved);
 }
 
 /* "to() returns a new tensor": mostly true; where there is nothing to do it is x itself, in PyTorch and here. */
@@ -171,6 +213,28 @@ static void claim_001_6_to_is_recursive(void **state) {
   expect_on(situ_nn_get_tensor(net, "0.0.0.weight"), there());
   expect_on(situ_nn_get_tensor(net, "1.bias"), there());
   situ_nn_free(net);
+}
+
+/* "Custom layers with new tensors may not be moved": true of what is not registered, and of nothing else. */
+typedef struct half { situ_nn_module base; situ_tensor *weight, *scale; situ_nn_module *inner; } half;
+static const situ_nn_type half_type = { .name = "Half", .size = sizeof(half) };
+
+static void claim_001_7_only_what_is_not_registered_stays(void **state) {
+  (void)state;
+  half *m = situ_nn_alloc(&half_type);
+  situ_nn_param(m, weight, situ_ones(SITU_SHAPE(2), NULL));
+  if (m) m->scale = situ_requires_grad_(situ_ones(SITU_SHAPE(2), NULL), true);  /* like a parameter, and none */
+  if (m) m->inner = situ_nn_linear(2, 2, NULL);
+  situ_nn_module *model = situ_nn_done(m);
+  assert_int_equal(situ_place_lint(model, NULL), SITU_E_STATE);
+  assert_non_null(strstr(situ_error_message(), "tensor at byte"));
+  expect_error(SITU_E_STATE, "", "the Linear at byte");
+  expect_ok(situ_nn_to(model, there()));
+  expect_on(m->weight, there());
+  expect_on(m->scale, here());
+  expect_on(situ_nn_get_tensor(m->inner, "weight"), here());
+  situ_nn_free(m->inner);
+  situ_nn_free(model);
 }
 
 /* "So call .to() on each submodule": not needed, and a shared one is moved once whoever asks. */
@@ -262,11 +326,14 @@ int main(void) {
     PAIR_TEST(example_1),
     PAIR_TEST(example_2),
     PAIR_TEST(example_3),
+    PAIR_TEST(example_4),
     PAIR_TEST(claim_001_1_tensors_made_in_forward_are_at_home),
+    PAIR_TEST(claim_001_2_a_tree_moves_whole),
     PAIR_TEST(claim_001_3_to_is_pure),
     PAIR_TEST(claim_001_4_an_unassigned_to_leaves_it_behind),
     PAIR_TEST(claim_001_5_a_mismatch_is_always_an_error),
     PAIR_TEST(claim_001_6_to_is_recursive),
+    PAIR_TEST(claim_001_7_only_what_is_not_registered_stays),
     PAIR_TEST(claim_001_8_shared_submodules_move_once),
     PAIR_TEST(claim_001_9_old_handles_follow_their_module),
     PAIR_TEST(claim_001_ex1_no_device_is_chosen_for_you),
