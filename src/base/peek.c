@@ -1,5 +1,5 @@
-/* Looking at memory that may not be there: the kernel reads it for us, and says so if it cannot. A read
-   of our own would be a crash, or a use after free.
+/* Looking at memory that may not be there: the kernel reads it for us, and says so if it cannot. A
+   read of our own would be a crash, or a use after free.
    SPDX-License-Identifier: MIT */
 #include "base/peek.h"
 

@@ -1,5 +1,5 @@
-/* The lint: gathers what a module has registered, lets each room of checks look, and tells what they
-   found.
+/* The lint: gathers what a module has registered, lets each file of checks look, and tells what
+   they found.
    SPDX-License-Identifier: MIT */
 #include "place/lint.h"
 
@@ -10,6 +10,7 @@
 
 #include "base/alloc.h"
 #include "base/fail.h"
+#include "situ/sys/move.h"
 
 const char *situ_lint_kind_name(situ_lint_kind kind) {
   static const char *const names[SITU_LINT_KINDS] = {
@@ -96,15 +97,24 @@ static situ_status gather(const situ_nn_visit *at, void *payload) {
   return situ__no_memory(l->op, sizeof(void *));
 }
 
-/* The storages that a move takes along: those of registered tensors and of their gradients. */
+/* The storages that a move takes along: those of registered tensors, their gradients, and all that
+   follows them. A plan knows; nothing is moved. */
 static bool gather_moves(situ__lint *l) {
-  for (int64_t i = 0; i < l->count; i++) {
-    situ_tensor *t = l->parts[i].tensor, *grad = t ? situ_grad(t) : NULL;
-    if ((t && !situ__map_put(&l->moves, situ__lint_storage(t), t)) ||
-        (grad && !situ__map_put(&l->moves, situ__lint_storage(grad), t)))
-      return situ__no_memory(l->op, sizeof(void *)), false;
+  situ_move *wishes = situ__calloc((size_t)l->count + 1, sizeof *wishes);
+  int64_t tensors = 0, units = 0;
+  if (!wishes) return situ__no_memory(l->op, (size_t)l->count * sizeof *wishes), false;
+  for (int64_t i = 0; i < l->count; i++)
+    if (l->parts[i].tensor) wishes[tensors++].tensor = l->parts[i].tensor;
+  situ_moving *plan = situ_moving_plan(l->op, wishes, tensors);
+  situ__free(wishes);
+  const situ_move_unit *unit = plan ? situ_moving_units(plan, &units) : NULL;
+  bool good = plan != NULL;
+  for (int64_t i = 0; i < units && good; i++) {
+    good = situ__map_put(&l->moves, unit[i].storage, unit[i].storage);
+    if (!good) situ__no_memory(l->op, sizeof(void *));
   }
-  return true;
+  situ_moving_free(plan);
+  return good;
 }
 
 /* ---- findings ---- */

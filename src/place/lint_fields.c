@@ -48,16 +48,16 @@ static const situ_nn_slot *slot_at(const situ_nn_module *m, size_t offset) {
 static bool loose_tensor(situ__lint *l, const situ__part *p, size_t at, const situ_tensor *t) {
   char text[SITU__LINT_TEXT];
   const char *name = situ_name(t);
-  return situ__lint_add(l, SITU_LINT_TENSOR, SITU_LINT_WARNING, p, NULL, t,
-                        "the tensor at byte %zu of the struct (%s%s%s) is not registered: it does not "
-                        "move with the module, is not saved and is not trained",
-                        at, name, *name ? ", " : "", situ__lint_tensor(t, text)) &&
+  return situ__lint_add(
+             l, SITU_LINT_TENSOR, SITU_LINT_WARNING, p, NULL, t,
+             "the tensor at byte %zu of the struct (%s%s%s) is not registered: it does not "
+             "move with the module, is not saved and is not trained",
+             at, name, *name ? ", " : "", situ__lint_tensor(t, text)) &&
          situ__lint_fix(l, "situ_nn_buffer(m, field, m->field);   /* the field at byte %zu */", at);
 }
 
 static bool loose_module(situ__lint *l, const situ__part *p, size_t at, const situ_nn_module *m) {
-  if (!situ__map_put(&l->told, m, (void *)m))
-    return situ__no_memory(l->op, sizeof(void *)), false;
+  if (!situ__map_put(&l->told, m, (void *)m)) return situ__no_memory(l->op, sizeof(void *)), false;
   return situ__lint_add(l, SITU_LINT_MODULE, SITU_LINT_WARNING, p, NULL, NULL,
                         "the %s at byte %zu of the struct is not registered: its parameters do not "
                         "move, are not saved and are not trained",
@@ -70,19 +70,19 @@ static bool loose_module(situ__lint *l, const situ__part *p, size_t at, const si
 static bool other_part(situ__lint *l, const situ__part *p, const situ_nn_slot *slot,
                        const void *word) {
   bool child = slot->kind == SITU_NN_CHILD;
-  char text[SITU__LINT_TEXT] = "something that is no live part";
+  char text[SITU__LINT_TEXT];
   const situ_tensor *tensor = child ? NULL : slot->held;
-  if (!word) strcpy(text, "NULL");
-  else if (child && plausible(word) && situ_nn_is_module(word)) strcpy(text, "another module");
-  else if (!child && plausible(word) && situ_is_tensor(word)) situ__lint_tensor(word, text);
+  const char *shows = !word ? "NULL" : "something that is not alive";
+  if (child && plausible(word) && situ_nn_is_module(word)) shows = "another module";
+  if (!child && plausible(word) && situ_is_tensor(word)) shows = situ__lint_tensor(word, text);
   return situ__lint_add(l, SITU_LINT_FIELD, SITU_LINT_ERROR, p, NULL, tensor,
                         "the field of \"%s\" was assigned past registration: it shows %s, so the "
                         "module computes with that, and moves, saves and trains the one before",
-                        slot->name, text) &&
+                        slot->name, shows) &&
          situ__lint_fix(l, "situ_nn_%s(m, %s, ...);   /* not m->%s = ... */",
-                        child                              ? "child"
+                        child                             ? "child"
                         : slot->kind == SITU_NN_PARAMETER ? "param"
-                                                           : "buffer",
+                                                          : "buffer",
                         slot->name, slot->name);
 }
 
@@ -100,8 +100,8 @@ static bool dangling(situ__lint *l, const situ__part *p, size_t at, const void *
   return true;
 }
 
-/* An array of tensors or modules: torch's list that is no ModuleList. It ends at the first word that
-   is neither. */
+/* An array of tensors or modules: torch's list that is no ModuleList. It ends at the first word
+   that is neither. */
 static bool array(situ__lint *l, const situ__part *p, size_t at, void *const *list) {
   enum { LONGEST = 4096 };
   int64_t tensors = 0, modules = 0;
@@ -112,8 +112,7 @@ static bool array(situ__lint *l, const situ__part *p, size_t at, void *const *li
     found what = look_at(l, p->module, word);
     if (what == NOTHING) break;
     if (what == ACCOUNTED || situ__map_get(&l->told, word)) continue;
-    if (!situ__map_put(&l->told, word, word))
-      return situ__no_memory(l->op, sizeof(void *)), false;
+    if (!situ__map_put(&l->told, word, word)) return situ__no_memory(l->op, sizeof(void *)), false;
     if (what == LOOSE_MODULE && !modules++) first = ((situ_nn_module *)word)->type->name;
     tensors += what == LOOSE_TENSOR;
   }
@@ -123,7 +122,8 @@ static bool array(situ__lint *l, const situ__part *p, size_t at, void *const *li
                           "the field at byte %zu of the struct points to an array with %" PRId64
                           " module%s (%s%s) that are not registered: their parameters do not move, "
                           "are not saved and are not trained",
-                          at, modules, modules == 1 ? "" : "s", first, modules > 1 ? ", ..." : "") &&
+                          at, modules, modules == 1 ? "" : "s", first,
+                          modules > 1 ? ", ..." : "") &&
            situ__lint_fix(l, "situ_nn_child(m, layers, situ_nn_module_list_of(n, m->layers));");
   return situ__lint_add(l, SITU_LINT_ARRAY, SITU_LINT_WARNING, p, NULL, NULL,
                         "the field at byte %zu of the struct points to an array with %" PRId64
@@ -157,10 +157,11 @@ static bool strays(situ__lint *l, const situ__part *p) {
     if (situ__lint_known(l, t) || situ__map_get(&l->told, t) || !situ_is_tensor(t)) continue;
     const situ_storage *storage = situ__lint_storage(t);
     if (storage->serial != stray->serial || situ__map_get(&l->moves, storage)) continue;
-    if (!situ__lint_add(l, SITU_LINT_STRAY, SITU_LINT_WARNING, p, NULL, t,
-                        "a tensor that was made with it (%s%s%s) is held by somebody and registered "
-                        "by nobody: it does not move with the module, is not saved and is not trained",
-                        situ_name(t), *situ_name(t) ? ", " : "", situ__lint_tensor(t, text)) ||
+    if (!situ__lint_add(
+            l, SITU_LINT_STRAY, SITU_LINT_WARNING, p, NULL, t,
+            "a tensor that was made with it (%s%s%s) is held by somebody and registered "
+            "by nobody: it does not move with the module, is not saved and is not trained",
+            situ_name(t), *situ_name(t) ? ", " : "", situ__lint_tensor(t, text)) ||
         !situ__lint_fix(l, "situ_nn_add_tensor(&m->base, name, NULL, tensor, SITU_NN_BUFFER);"))
       return false;
   }

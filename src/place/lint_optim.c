@@ -46,10 +46,11 @@ static bool owned(situ__lint *l, const entry *e) {
     return add(l, e, SITU_LINT_ORPHAN, SITU_LINT_ERROR,
                "only the optimiser holds it: its module was freed, or has another one now", again);
   if (part_named(l, e->name))
-    return add(l, e, SITU_LINT_FOREIGN, SITU_LINT_ERROR,
-               "the optimiser trains a tensor that the module had under this name before another was "
-               "registered there",
-               again);
+    return add(
+        l, e, SITU_LINT_FOREIGN, SITU_LINT_ERROR,
+        "the optimiser trains a tensor that the module had under this name before another was "
+        "registered there",
+        again);
   return add(l, e, SITU_LINT_FOREIGN, SITU_LINT_WARNING,
              "the optimiser has it, and this module has not", "");
 }
@@ -62,8 +63,8 @@ static bool state(situ__lint *l, const entry *e) {
     situ_device here = situ_device_of(e->tensor), there = situ_device_of(s);
     if (situ_device_equal(here, there) && situ_numel(s) == situ_numel(e->tensor)) continue;
     return situ__lint_add(l, SITU_LINT_STATE, SITU_LINT_ERROR, e->part, e->name, e->tensor,
-                          "its %s is on %s with %lld elements, and the parameter on %s with %lld", name,
-                          DEVICE(there), (long long)situ_numel(s), DEVICE(here),
+                          "its %s is on %s with %lld elements, and the parameter on %s with %lld",
+                          name, DEVICE(there), (long long)situ_numel(s), DEVICE(here),
                           (long long)situ_numel(e->tensor)) &&
            situ__lint_fix(l, "if (situ_nn_to(m, situ_dev(\"%s\")) != SITU_OK) ...", DEVICE(there));
   }
@@ -80,12 +81,19 @@ static bool overlap(const situ_tensor *a, const situ_tensor *b) {
 static bool once(situ__lint *l, situ__map *seen, const entry *e) {
   const situ_storage *storage = situ__lint_storage(e->tensor);
   const situ_tensor *before = situ__map_get(seen, storage);
-  if (before && overlap(before, e->tensor))
+  char what[SITU__LINT_TEXT];
+  if (before == e->tensor)
     return add(l, e, SITU_LINT_TWICE, SITU_LINT_WARNING,
-               before == e->tensor ? "two optimisers have it: both change it at each step"
-                                   : "the optimisers have its memory under two names: each step changes "
-                                     "it twice",
-               "");
+               "two optimisers have it: both change it at each step", "");
+  if (before && overlap(before, e->tensor)) {
+    const situ__part *other = situ__lint_known(l, before);
+    return situ__lint_add(l, SITU_LINT_TWICE, SITU_LINT_WARNING, e->part, e->name, e->tensor,
+                          "the optimisers have its memory twice, as %s too: each step changes it "
+                          "twice (%s)",
+                          other ? other->path : situ_name(before),
+                          situ__lint_tensor(e->tensor, what)) &&
+           situ__lint_fix(l, "situ_nn_param(m, field, other->field);   /* one tensor, not two */");
+  }
   if (situ__map_put(seen, storage, e->tensor)) return true;
   return situ__no_memory(l->op, sizeof(void *)), false;
 }
@@ -96,8 +104,9 @@ static bool all_trained(situ__lint *l, const situ__map *trained) {
     if (!p->tensor || p->again || p->slot->kind != SITU_NN_PARAMETER) continue;
     if (!situ_requires_grad(p->tensor) || situ__map_get(trained, situ__lint_storage(p->tensor)))
       continue;
-    if (!situ__lint_add(l, SITU_LINT_UNTRAINED, SITU_LINT_WARNING, p, NULL, p->tensor,
-                        "no optimiser has it: it was registered after they were made, or forgotten") ||
+    if (!situ__lint_add(
+            l, SITU_LINT_UNTRAINED, SITU_LINT_WARNING, p, NULL, p->tensor,
+            "no optimiser has it: it was registered after they were made, or forgotten") ||
         !situ__lint_fix(l, "situ_optim_add_param_group(o, situ_nn_parameters(m->...), NULL);"))
       return false;
   }

@@ -8,7 +8,7 @@ static situ_device device_of(const situ__part *tensor) { return situ_device_of(t
 
 static bool stated(situ_device device) { return device.kind != SITU_DEVICE_DEFAULT; }
 
-/* Where most of a module's own tensors are; its home, or else the first one's, where it is a draw. */
+/* Where most of a module's own tensors are; if it is a draw its home, else where the first is. */
 static situ_device most(const situ__part *own, int64_t count, situ_device home) {
   situ_device best = device_of(own);
   int64_t best_count = 0;

@@ -45,12 +45,14 @@ static bool lazy(situ__lint *l, const situ__part *p) {
 static bool graph(situ__lint *l, const situ__part *p) {
   if (situ_is_leaf(p->tensor)) return true;
   if (is_parameter(p))
-    return situ__lint_add(l, SITU_LINT_GRAPH, SITU_LINT_ERROR, p, NULL, p->tensor,
-                          "it is the result of an op: gradients go through it to what it was made of, "
-                          "and no optimiser can have it") &&
+    return situ__lint_add(
+               l, SITU_LINT_GRAPH, SITU_LINT_ERROR, p, NULL, p->tensor,
+               "it is the result of an op: gradients go through it to what it was made of, "
+               "and no optimiser can have it") &&
            situ__lint_fix(l, "situ_nn_param(m, %s, situ_detach(...));", p->slot->name);
-  return situ__lint_add(l, SITU_LINT_GRAPH, SITU_LINT_WARNING, p, NULL, p->tensor,
-                        "it is the result of a recorded op, and keeps the whole graph behind it alive") &&
+  return situ__lint_add(
+             l, SITU_LINT_GRAPH, SITU_LINT_WARNING, p, NULL, p->tensor,
+             "it is the result of a recorded op, and keeps the whole graph behind it alive") &&
          situ__lint_fix(l, "situ_nn_buffer(m, %s, situ_detach(...));", p->slot->name);
 }
 
@@ -71,10 +73,11 @@ static bool tie(situ__lint *l, const situ__part *p) {
     if (!other->tensor || other->slot == p->slot) continue;
     const situ_storage *storage = situ__lint_storage(other->tensor);
     if (storage->serial != p->slot->was || storage == situ__lint_storage(p->tensor)) continue;
-    return situ__lint_add(l, SITU_LINT_TIE, SITU_LINT_WARNING, p, NULL, p->tensor,
-                          "it was tied to %s, until another tensor was registered in its place: now "
-                          "they are two",
-                          other->path) &&
+    return situ__lint_add(
+               l, SITU_LINT_TIE, SITU_LINT_WARNING, p, NULL, p->tensor,
+               "it was tied to %s, until another tensor was registered in its place: now "
+               "they are two",
+               other->path) &&
            situ__lint_fix(l, "situ_nn_%s(m, %s, other->%s);", is_parameter(p) ? "param" : "buffer",
                           p->slot->name, other->slot->name);
   }
@@ -172,8 +175,8 @@ bool situ__lint_values(situ__lint *l) {
   for (int64_t i = 0; i < l->count && good; i++) {
     const situ__part *p = &l->parts[i];
     if (p->again) continue;
-    good = p->tensor ? no_values(l, p, real) && graph(l, p) && unsaved(l, p) && tie(l, p)
-                     : lazy(l, p);
+    good =
+        p->tensor ? no_values(l, p, real) && graph(l, p) && unsaved(l, p) && tie(l, p) : lazy(l, p);
   }
   return good && (l->options->ignore >> SITU_LINT_TWINS & 1 || twins(l));
 }

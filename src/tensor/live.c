@@ -1,11 +1,13 @@
-/* Telling a live tensor from any other word: for whoever finds a pointer and does not know what it is.
+/* Telling a live tensor from any other word: for whoever finds a pointer and does not know what it
+   is.
    SPDX-License-Identifier: MIT */
 #include "base/peek.h"
 #include "tensor/tensor.h"
 
 /* No list of all tensors is kept: making one is the hottest thing that the library does. But a live
-   tensor knows its storage, and its storage knows its handles, so a pointer is a live tensor exactly
-   if what would be its storage says so. A byte copy of one, or what it left behind, does not pass. */
+   tensor knows its storage, and its storage knows its handles, so a pointer is a live tensor
+   exactly if what would be its storage says so. A byte copy of one, or what it left behind, does
+   not pass. */
 bool situ_is_tensor(const void *pointer) {
   situ_tensor t;
   situ_storage storage;
