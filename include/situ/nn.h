@@ -176,6 +176,7 @@ enum {
   SITU_NN_VISIT_MODULES = 1u << 4, /**< each module, before its parts */
   SITU_NN_VISIT_LEAVE = 1u << 5,   /**< each module, after its parts */
   SITU_NN_VISIT_ONCE = 1u << 6,    /**< shared modules and tensors the first time only */
+  SITU_NN_VISIT_UNNAMED = 1u << 7, /**< path and name are "": faster */
   SITU_NN_VISIT_BUFFERS = SITU_NN_BUFFER | SITU_NN_TRANSIENT,
   SITU_NN_VISIT_TENSORS = SITU_NN_PARAMETER | SITU_NN_VISIT_BUFFERS
 };

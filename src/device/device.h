@@ -41,7 +41,8 @@ void situ__storage_retain(situ_storage *storage);
 void situ__storage_release(situ_storage *storage);
 
 /* The storage gets the memory of `room` (from byte `at` on, if room is shared by several) and lets go of its own; owners,
-   version and links stay. A room that is not shared is empty afterwards. Cannot fail. */
+   version and links stay. Of a room that is shared it takes over one ownership; another one is empty afterwards. Cannot
+   fail. */
 void situ__storage_replace(situ_storage *storage, situ_storage *room, size_t at, size_t bytes, bool shared);
 
 /* ---- followers (follow.c): storages that go where another one goes ---- */

@@ -88,7 +88,6 @@ void situ__storage_replace(situ_storage *storage, situ_storage *room, size_t at,
     storage->data = (char *)room->data + at;
     storage->payload = room;
     storage->flags |= SITU_STORAGE_SLICE;
-    situ__storage_retain(room);
   } else {
     storage->data = room->data;
     room->data = NULL; /* of no bytes from here on: whoever holds it frees nothing */

@@ -17,17 +17,17 @@ static const char *named(const situ_tensor *t) { return t && *situ_name(t) ? sit
 
 /* Two wishes for one storage must be one. */
 static bool agree(const situ_moving *m, const situ_move_unit *u, const situ_tensor *t, situ_device to, situ_dtype dtype) {
-  if (u->reason != SITU_MOVE_LISTED || (situ_device_equal(u->to, to) && u->to_dtype == dtype)) return true;
+  if (u->reason != SITU_MOVE_LISTED || (situ__move_same(u->to, to) && u->to_dtype == dtype)) return true;
   char a[SITU_DEVICE_NAME_MAX], b[SITU_DEVICE_NAME_MAX];
   situ__fail(SITU_E_ARG, m->op, "%s and %s share their memory, which cannot be on %s as %s and on %s as %s", named(u->tensor), named(t),
-             situ_device_name(u->to, a), situ_dtype_name(u->to_dtype), situ_device_name(to, b), situ_dtype_name(dtype));
+             situ_device_name(u->to, a), situ_dtype_name((situ_dtype)u->to_dtype), situ_device_name(to, b), situ_dtype_name(dtype));
   return false;
 }
 
 static bool add(situ_moving *m, situ_storage *s, situ_tensor *t, situ_device to, situ_dtype dtype, situ_move_reason reason) {
   situ_dtype now = t ? (situ_dtype)t->view.dtype : SITU_U8;
   if (!to.kind) to = s->device;
-  if (!dtype || !situ_dtype_is_floating(now)) dtype = now;
+  if (!dtype || now < SITU_F16) dtype = now;
   if (s->mark) return reason != SITU_MOVE_LISTED || agree(m, &m->unit[s->mark - 1], t, to, dtype);
   if (m->count == m->room) {
     int64_t room = 2 * m->room;
@@ -38,10 +38,9 @@ static bool add(situ_moving *m, situ_storage *s, situ_tensor *t, situ_device to,
   }
   situ_move_unit *u = &m->unit[m->count++];
   s->mark = (uint32_t)m->count;
-  situ__storage_retain(s);
-  *u = (situ_move_unit){ .storage = s, .tensor = t, .reason = reason, .from = s->device, .to = to, .from_dtype = now, .to_dtype = dtype, .bytes = s->bytes };
-  u->bytes_after = s->bytes / situ_dtype_size(now) * situ_dtype_size(dtype);
-  u->moves = !situ_device_equal(u->from, to) || now != dtype;
+  *u = (situ_move_unit){ .storage = s, .tensor = t, .reason = (uint8_t)reason, .from = s->device, .to = to, .from_dtype = (uint8_t)now, .to_dtype = (uint8_t)dtype, .bytes = s->bytes };
+  u->bytes_after = s->bytes >> situ__move_shift(now) << situ__move_shift(dtype);
+  u->moves = !situ__move_same(u->from, to) || now != dtype;
   return true;
 }
 
@@ -49,7 +48,7 @@ static bool add(situ_moving *m, situ_storage *s, situ_tensor *t, situ_device to,
 static bool add_along(situ_moving *m, int64_t i, situ_storage *s, situ_tensor *t, situ_move_reason reason) {
   const situ_move_unit *u = &m->unit[i];
   bool same = t && (situ_dtype)t->view.dtype == u->from_dtype;
-  return add(m, s, t, u->to, same ? u->to_dtype : SITU_DTYPE_DEFAULT, reason);
+  return add(m, s, t, u->to, same ? (situ_dtype)u->to_dtype : SITU_DTYPE_DEFAULT, reason);
 }
 
 typedef struct along { situ_moving *m; int64_t i; } along;
@@ -58,16 +57,22 @@ static bool add_follower(situ_storage *s, void *payload) {
   return add_along(a->m, a->i, s, s->handles, SITU_MOVE_FOLLOWER);
 }
 
+/* Most storages have one handle, and nobody else who could make a second one meanwhile. */
+static bool has_one_handle(const situ_storage *s) {
+  return __atomic_load_n(&s->refs, __ATOMIC_ACQUIRE) == 1 && s->handles && !s->handles->next_handle;
+}
+
 /* Looks at unit i's handles: their number, their dtype, their gradients. */
 static bool look_at_handles(situ_moving *m, int64_t i) {
   situ_storage *s = m->unit[i].storage;
-  int64_t handles = 0;
+  if (has_one_handle(s) && !s->handles->meta) return m->unit[i].handles = 1, true;
+  int32_t handles = 0;
   bool good = true;
   for (situ_tensor *t = situ__handles_begin(s); t && good; t = t->next_handle) {
     const situ_move_unit *u = &m->unit[i];
     handles++;
     if (situ__move_casts(u) && t->view.dtype != u->from_dtype) {
-      situ__fail(SITU_E_DTYPE, m->op, "%s is seen as %s and as %s: it cannot be cast", named(u->tensor), situ_dtype_name(u->from_dtype),
+      situ__fail(SITU_E_DTYPE, m->op, "%s is seen as %s and as %s: it cannot be cast", named(u->tensor), situ_dtype_name((situ_dtype)u->from_dtype),
                  situ_dtype_name((situ_dtype)t->view.dtype));
       good = false;
     } else if (t->meta && t->meta->grad) {
@@ -89,23 +94,24 @@ static bool collect(situ_moving *m, const situ_move *list, int64_t count) {
   return true;
 }
 
-/* Is the wish one that can be had at all? Its device becomes one with an index. */
-static bool good_wish(const char *op, const situ_move *wish, situ_device *to) {
-  *to = (situ_device){ 0 };
-  if (!situ__need(op, "tensor", wish->tensor)) return false;
-  if (wish->to.kind && !situ__device_resolve(op, wish->to, to)) return false;
-  if (!wish->dtype || situ_dtype_is_floating(wish->dtype)) return true;
-  situ__fail(SITU_E_DTYPE, op, "%s: only a floating dtype can be asked for; whole numbers stay what they are",
-             situ__dtype_valid(wish->dtype) ? situ_dtype_name(wish->dtype) : "no dtype");
-  return false;
+/* Can the wishes be had at all? */
+static bool good_wishes(const char *op, const situ_move *list, int64_t count) {
+  situ_device there = { 0 };
+  for (int64_t i = 0; i < count; i++) {
+    const situ_move *w = &list[i];
+    if (!situ__alive(w->tensor)) return situ__need(op, "tensor", w->tensor);
+    if (w->to.kind && !situ__move_same(w->to, there) && !situ__device_resolve(op, w->to, &there)) return false;
+    if (!w->dtype || situ_dtype_is_floating(w->dtype)) continue;
+    situ__fail(SITU_E_DTYPE, op, "%s: only a floating dtype can be asked for; whole numbers stay what they are",
+               situ__dtype_valid(w->dtype) ? situ_dtype_name(w->dtype) : "no dtype");
+    return false;
+  }
+  return true;
 }
 
 situ_moving *situ_moving_plan(const char *op, const situ_move *list, int64_t count) {
   if (count < 0 || (count && !list)) return situ__null(op, "list"), NULL;
-  for (int64_t i = 0; i < count; i++) {
-    situ_device to;
-    if (!good_wish(op, &list[i], &to)) return NULL;
-  }
+  if (!good_wishes(op, list, count)) return NULL;
   situ_moving *m = situ__calloc(1, sizeof *m);
   int64_t room = count + 8;
   situ_move_unit *unit = m ? situ__alloc((size_t)room * sizeof *unit) : NULL;
@@ -138,7 +144,7 @@ uint64_t situ_moving_peak(const situ_moving *m) {
     most = u->bytes > most ? u->bytes : most;
   }
   bool staged = false;
-  for (int64_t i = 0; m && i < m->count && !staged; i++) staged = m->unit[i].moves && !situ_device_equal(m->unit[i].from, m->unit[i].to);
+  for (int64_t i = 0; m && i < m->count && !staged; i++) staged = m->unit[i].moves && !situ__move_same(m->unit[i].from, m->unit[i].to);
   return bytes + (staged ? SITU__MOVE_STAGE : 0);
 }
 
@@ -146,7 +152,6 @@ void situ_moving_free(situ_moving *m) {
   if (!m) return;
   for (int64_t i = 0; i < m->count; i++) {
     situ__storage_release(m->unit[i].room);
-    situ__storage_release(m->unit[i].storage);
   }
   situ__free(m->unit);
   situ__free(m);
@@ -163,11 +168,11 @@ static bool check_device(const situ_moving *m, situ_device device) {
   uint64_t bytes = 0;
   for (int64_t i = 0; i < m->count; i++) {
     const situ_move_unit *u = &m->unit[i];
-    if (!u->moves || !situ_device_equal(u->to, device)) continue;
+    if (!u->moves || !situ__move_same(u->to, device)) continue;
     bytes += u->bytes_after;
     if (!has.dtypes || has.dtypes >> u->to_dtype & 1) continue;
-    situ__fail(SITU_E_UNSUPPORTED, m->op, "%s is %s, which %s cannot compute with%s", named(u->tensor), situ_dtype_name(u->to_dtype),
-               situ_device_name(device, name), situ_dtype_is_floating(u->to_dtype) ? "; move and cast at once (situ_nn_to_with)" : "");
+    situ__fail(SITU_E_UNSUPPORTED, m->op, "%s is %s, which %s cannot compute with%s", named(u->tensor), situ_dtype_name((situ_dtype)u->to_dtype),
+               situ_device_name(device, name), situ_dtype_is_floating((situ_dtype)u->to_dtype) ? "; move and cast at once (situ_nn_to_with)" : "");
     return false;
   }
   uint64_t left = has.memory_total > has.memory_used ? has.memory_total - has.memory_used : 0;
@@ -185,12 +190,12 @@ situ_status situ_moving_check(const situ_moving *m) {
   for (int64_t i = 0; i < m->count; i++) {
     const situ_move_unit *u = &m->unit[i];
     const situ_storage *s = u->storage;
-    if (!situ_device_equal(s->device, u->from) || s->bytes != u->bytes)
+    if (!situ__move_same(s->device, u->from) || s->bytes != u->bytes)
       return situ__fail(SITU_E_STATE, m->op, "%s was moved since this move was planned; plan again", named(u->tensor));
     if (!u->moves) continue;
     if (u->from.kind == SITU_META && u->to.kind != SITU_META && has_values(s) && !situ__recipe_has(s))
       return situ__fail(SITU_E_STATE, m->op, "%s is on meta, and nobody knows its values: load a state dict into it, or initialise it on the other device", named(u->tensor));
-    if (u->to.kind == SITU_META || situ_device_equal(seen, u->to)) continue;
+    if (u->to.kind == SITU_META || situ__move_same(seen, u->to)) continue;
     if (!check_device(m, u->to)) return situ_error();
     seen = u->to;
   }
@@ -205,7 +210,7 @@ static bool settle(const situ_moving *m) {
   for (int64_t i = 0; i < m->count; i++) {
     const situ_device both[2] = { m->unit[i].from, m->unit[i].to };
     for (int k = 0; k < 2 && m->unit[i].moves; k++) {
-      if (both[k].kind == SITU_CPU || both[k].kind == SITU_META || situ_device_equal(both[k], seen[k])) continue;
+      if (both[k].kind == SITU_CPU || both[k].kind == SITU_META || situ__move_same(both[k], seen[k])) continue;
       if (situ_synchronize(both[k]) != SITU_OK) return false;
       seen[k] = both[k];
     }
@@ -234,12 +239,17 @@ static void commit(const situ_moving *m, situ_move_unit *u, void *site) {
   bool lost = u->to.kind == SITU_META && u->from.kind != SITU_META;
   bool unwritten = lost || s->flags & SITU_STORAGE_UNWRITTEN;
   situ__storage_replace(s, u->room, u->at, u->bytes_after, u->shared);
+  if (u->shared) u->room = NULL; /* the unit's share of it is the storage's now */
   s->flags = (s->flags & ~(uint32_t)SITU_STORAGE_UNWRITTEN) | (unwritten ? SITU_STORAGE_UNWRITTEN : 0);
   s->moved_at = site;
   s->moved_by = m->op;
   if (!situ__move_casts(u)) return;
-  for (situ_tensor *t = situ__handles_begin(s); t; t = t->next_handle) t->view.dtype = (uint8_t)u->to_dtype;
-  situ__handles_end(s);
+  if (has_one_handle(s)) {
+    s->handles->view.dtype = u->to_dtype;
+  } else {
+    for (situ_tensor *t = situ__handles_begin(s); t; t = t->next_handle) t->view.dtype = u->to_dtype;
+    situ__handles_end(s);
+  }
   __atomic_fetch_add(&s->version, 1, __ATOMIC_RELAXED);  /* the values are others: a backward that kept them must not use them */
 }
 
@@ -280,7 +290,7 @@ static void exchange(situ_storage *a, situ_storage *b) {
 situ_status situ_swap_memory(const char *op, situ_tensor *a, situ_tensor *b) {
   if (!situ__need(op, "first", a) || !situ__need(op, "second", b)) return situ_error();
   situ_storage *x = a->view.storage, *y = b->view.storage;
-  if (x->bytes != y->bytes || !situ_device_equal(x->device, y->device))
+  if (x->bytes != y->bytes || !situ__move_same(x->device, y->device))
     return situ__fail(SITU_E_ARG, op, "memory of %zu and %zu bytes, or on two devices, cannot be swapped", x->bytes, y->bytes);
   if (x != y) exchange(x, y);
   return SITU_OK;

@@ -18,6 +18,14 @@ struct situ_moving {
 };
 
 static inline bool situ__move_casts(const situ_move_unit *u) { return u->from_dtype != u->to_dtype; }
+/* A move looks at many storages, so these are asked often. */
+static inline bool situ__move_same(situ_device a, situ_device b) { return a.kind == b.kind && a.index == b.index; }
+/* Sizes are powers of two: this is how many bits they shift. */
+static inline int situ__move_shift(unsigned dtype) {
+  static const uint8_t shift[SITU_DTYPES] = { [SITU_I16] = 1, [SITU_F16] = 1, [SITU_BF16] = 1, [SITU_I32] = 2, [SITU_F32] = 2, [SITU_I64] = 3, [SITU_F64] = 3 };
+  return shift[dtype];
+}
+static inline size_t situ__move_size(uint8_t dtype) { return situ_dtype_size((situ_dtype)dtype); }
 
 /* stage.c: gives every unit that moves its `room`, filled; false: recorded. What was given then is the caller's to let
    go of, as it is on success. */

@@ -9,13 +9,12 @@
 
 enum { ALIGNMENT = 256 };  /* of a small storage in the memory that it shares: what the most demanding device wants */
 
-static size_t size_of(situ_dtype dtype) { return situ_dtype_size(dtype); }
 static size_t rounded(size_t bytes) { return (bytes + ALIGNMENT - 1) / ALIGNMENT * ALIGNMENT; }
-static int64_t values(const situ_move_unit *u) { return (int64_t)((size_t)u->bytes / size_of(u->from_dtype)); }
+static int64_t values(const situ_move_unit *u) { return (int64_t)(u->bytes >> situ__move_shift(u->from_dtype)); }
 static bool has_values(const situ_storage *s) { return s->bytes && !(s->flags & SITU_STORAGE_UNWRITTEN); }
 
 /* `count` elements of a storage, from the first-th on, as a row. */
-static situ_view_desc row(situ_storage *s, situ_dtype dtype, int64_t first, int64_t count) {
+static situ_view_desc row(situ_storage *s, unsigned dtype, int64_t first, int64_t count) {
   return (situ_view_desc){ .storage = s, .offset = first, .dtype = (uint8_t)dtype, .ndim = 1, .contiguous = true, .numel = count, .size = { count }, .stride = { 1 } };
 }
 
@@ -28,7 +27,7 @@ typedef struct counts {
 } counts;
 
 /* Can a finite value of one floating dtype be too large for another? */
-static bool narrows(situ_dtype from, situ_dtype to) {
+static bool narrows(unsigned from, unsigned to) {
   static const int reach[SITU_DTYPES] = { [SITU_F16] = 1, [SITU_BF16] = 2, [SITU_F32] = 3, [SITU_F64] = 4 };
   return reach[to] < reach[from];
 }
@@ -36,7 +35,7 @@ static bool narrows(situ_dtype from, situ_dtype to) {
 /* Zeroes on that device; NULL: recorded. */
 static situ_storage *counts_on(const situ_moving *m, counts *c, situ_device device) {
   for (int i = 0; i < c->devices; i++)
-    if (situ_device_equal(c->list[i]->device, device)) return c->list[i];
+    if (situ__move_same(c->list[i]->device, device)) return c->list[i];
   if (c->devices == (int)(sizeof c->list / sizeof *c->list)) {
     situ__fail(SITU_E_LIMIT, m->op, "casts on more than %d devices in one move", c->devices);
     return NULL;
@@ -73,7 +72,7 @@ static bool computes(situ_device device, const situ_move_unit *u) {
 
 /* On the side from which, or to which, fewer bytes travel, if it can. */
 static situ_device cast_where(const situ_move_unit *u) {
-  bool early = size_of(u->to_dtype) <= size_of(u->from_dtype);
+  bool early = situ__move_size(u->to_dtype) <= situ__move_size(u->from_dtype);
   situ_device first = early ? u->from : u->to, other = early ? u->to : u->from;
   return computes(first, u) ? first : other;
 }
@@ -94,9 +93,9 @@ static bool cast(const situ_moving *m, counts *c, const situ_move_unit *u, situ_
 /* To another device in another dtype, a buffer's worth at a time. */
 static bool cast_across(const situ_moving *m, counts *c, const situ_move_unit *u) {
   const int64_t n = values(u);
-  const size_t from = size_of(u->from_dtype), to = size_of(u->to_dtype);
+  const size_t from = situ__move_size(u->from_dtype), to = situ__move_size(u->to_dtype);
   const situ_device where = cast_where(u);
-  const bool early = situ_device_equal(where, u->from);
+  const bool early = situ__move_same(where, u->from);
   int64_t most = (int64_t)(SITU__MOVE_STAGE / (early ? to : from));
   if (most > n) most = n;
   situ_storage *buffer = situ__storage_new(m->op, where, (size_t)most * (early ? to : from));
@@ -131,7 +130,7 @@ static bool stage_alone(const situ_moving *m, counts *c, situ_move_unit *u) {
   if (!has_values(u->storage) || (u->to.kind == SITU_META && u->from.kind != SITU_META)) return true;
   if (u->from.kind == SITU_META && u->to.kind != SITU_META) return materialise(m, c, u);
   if (!situ__move_casts(u)) return situ__copy_storage(m->op, u->room, 0, u->storage, 0, (size_t)u->bytes, SITU__COPY_MOVE) == SITU_OK;
-  if (situ_device_equal(u->from, u->to)) return cast(m, c, u, u->room, 0, u->storage, 0, values(u));
+  if (situ__move_same(u->from, u->to)) return cast(m, c, u, u->room, 0, u->storage, 0, values(u));
   return cast_across(m, c, u);
 }
 
@@ -139,7 +138,7 @@ static bool stage_alone(const situ_moving *m, counts *c, situ_move_unit *u) {
 
 static bool travels_with(const situ_move_unit *u, situ_device from, situ_device to) {
   return u->moves && !u->room && u->from.kind != SITU_META && u->bytes <= SITU__MOVE_SMALL && u->bytes_after <= SITU__MOVE_SMALL && has_values(u->storage) &&
-         situ_device_equal(u->from, from) && situ_device_equal(u->to, to);
+         situ__move_same(u->from, from) && situ__move_same(u->to, to);
 }
 
 /* Fills `whole` with the batch, cast, by kernels of the device where both are. */
@@ -156,14 +155,14 @@ static bool pack(const situ_moving *m, counts *c, situ_storage *whole, size_t by
     return situ__run(m->op, whole->device, &work) == SITU_OK;
   }
   for (int64_t i = 0; i < count; i++)
-    if (!cast(m, c, &m->unit[item[i].count], whole, (int64_t)(item[i].at / size_of(item[i].as)), item[i].storage, 0, item[i].numel)) return false;
+    if (!cast(m, c, &m->unit[item[i].count], whole, (int64_t)(item[i].at / situ_dtype_size(item[i].as)), item[i].storage, 0, item[i].numel)) return false;
   return true;
 }
 
 /* The batch's memory: packed where the storages are, sent in one piece. */
 static bool send(const situ_moving *m, counts *c, situ_device from, situ_device to, situ_storage *room, size_t bytes, const situ_pack_item *item,
                  int64_t count, bool narrow) {
-  if (situ_device_equal(from, to)) return pack(m, c, room, bytes, item, count, narrow);
+  if (situ__move_same(from, to)) return pack(m, c, room, bytes, item, count, narrow);
   situ_storage *buffer = situ__storage_new(m->op, from, bytes);
   bool good = buffer && pack(m, c, buffer, bytes, item, count, narrow) &&
               situ__copy_storage(m->op, room, 0, buffer, 0, bytes, SITU__COPY_MOVE) == SITU_OK;
@@ -180,7 +179,7 @@ static bool stage_batch(situ_moving *m, counts *c, int64_t first, situ_pack_item
   for (int64_t i = first; i < m->count && bytes <= SITU__MOVE_STAGE - SITU__MOVE_SMALL; i++) {
     const situ_move_unit *u = &m->unit[i];
     if (!travels_with(u, from, to) || (situ__move_casts(u) && !computes(from, u))) continue;
-    item[count++] = (situ_pack_item){ .storage = u->storage, .numel = values(u), .at = bytes, .dtype = u->from_dtype, .as = u->to_dtype, .count = i };
+    item[count++] = (situ_pack_item){ .storage = u->storage, .numel = values(u), .at = bytes, .dtype = (situ_dtype)u->from_dtype, .as = (situ_dtype)u->to_dtype, .count = i };
     narrow = narrow || narrows(u->from_dtype, u->to_dtype);
     bytes += rounded((size_t)u->bytes_after);
   }
@@ -192,8 +191,8 @@ static bool stage_batch(situ_moving *m, counts *c, int64_t first, situ_pack_item
     u->room = room;
     u->at = item[k].at;
     u->shared = true;
-    situ__storage_retain(room);
   }
+  if (good) (void)__atomic_add_fetch(&room->refs, count, __ATOMIC_RELAXED); /* one each */
   situ__storage_release(room);
   return good;
 }

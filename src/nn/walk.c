@@ -23,11 +23,12 @@ static bool again(walker *w, void *part, situ_status *status) {
   return false;
 }
 
-static situ_status show(walker *w, situ_nn_visit at) {
+static situ_status show(walker *w, situ_nn_visit *at) {
   if (w->path.failed) return situ__no_memory("nn_walk", w->path.capacity);
-  at.path = w->path.data ? w->path.data : "";
-  at.name = at.slot ? at.path + w->path.length - strlen(at.slot->name) : at.path;
-  return w->visit(&at, w->payload);
+  at->path = at->name = w->path.data ? w->path.data : "";
+  if (at->slot && !(w->which & SITU_NN_VISIT_UNNAMED))
+    at->name += w->path.length - strlen(at->slot->name);
+  return w->visit(at, w->payload);
 }
 
 static situ_status walk(walker *w, situ_nn_module *m, situ_nn_slot *own, int depth) {
@@ -39,25 +40,28 @@ static situ_status walk(walker *w, situ_nn_module *m, situ_nn_slot *own, int dep
                       SITU__NN_DEPTH);
   situ_nn_visit at = { .depth = depth, .module = m, .slot = own };
   if (again(w, m, &status)) return SITU_OK;
-  if (status == SITU_OK && w->which & SITU_NN_VISIT_MODULES) status = show(w, at);
+  if (status == SITU_OK && w->which & SITU_NN_VISIT_MODULES) status = show(w, &at);
   for (size_t k = 0; k < sizeof order / sizeof *order; k++) {
     if (!((order[k] & SITU_NN_CHILD ? inside : order[k]) & w->which)) continue;
     for (int64_t i = 0; i < m->count && status == SITU_OK; i++) {
       situ_nn_slot *slot = &m->slots[i];
       if (!(slot->kind & order[k])) continue;
       size_t length = w->path.length;
-      situ__text_add(&w->path, length ? ".%s" : "%s", slot->name);
+      if (!(w->which & SITU_NN_VISIT_UNNAMED)) {
+        if (length) situ__text_append(&w->path, ".", 1);
+        situ__text_append(&w->path, slot->name, strlen(slot->name));
+      }
       if (situ__nn_is_child(slot))
         status = walk(w, slot->held, slot, depth + 1);
       else if (slot->kind & w->which && !again(w, slot->held, &status) && status == SITU_OK)
         status = show(
-            w, (situ_nn_visit){ .depth = depth, .module = m, .slot = slot, .tensor = slot->held });
+            w, &(situ_nn_visit){ .depth = depth, .module = m, .slot = slot, .tensor = slot->held });
       w->path.length = length;
       if (w->path.data) w->path.data[length] = 0;
     }
   }
   at.leaving = true;
-  if (status == SITU_OK && w->which & SITU_NN_VISIT_LEAVE) status = show(w, at);
+  if (status == SITU_OK && w->which & SITU_NN_VISIT_LEAVE) status = show(w, &at);
   return status;
 }
 

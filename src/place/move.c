@@ -48,7 +48,9 @@ situ_status situ__wishes_of(situ__wishes *w, const char *op, situ_nn_module *m,
     return situ__fail(SITU_E_ARG, op, "a device and a map are given: one of them");
   if (options->map && !situ__device_map_parse(op, options->map, &w->map)) return situ_error();
   /* What is shared may come twice: the move itself takes each storage once. */
-  situ_status status = situ_nn_walk(m, SITU_NN_VISIT_TENSORS | SITU_NN_VISIT_MODULES, gather, w);
+  unsigned which = SITU_NN_VISIT_TENSORS | (options->map ? 0 : SITU_NN_VISIT_UNNAMED);
+  if (options->map || options->device.kind) which |= SITU_NN_VISIT_MODULES; /* their homes change */
+  situ_status status = situ_nn_walk(m, which, gather, w);
   for (int64_t i = 0; status == SITU_OK && i < w->map.count; i++)
     if (!w->map.rule[i].matches)
       status = situ__fail(SITU_E_ARG, op, "\"%.*s\" matches no module, parameter or buffer (or an earlier pattern has them all)",

@@ -26,7 +26,7 @@ static void way(const situ_move_unit *u, char out[2 * SITU_DEVICE_NAME_MAX + 8])
 }
 
 static void cast(const situ_move_unit *u, char out[24]) {
-  const char *a = situ_dtype_name(u->from_dtype), *b = situ_dtype_name(u->to_dtype);
+  const char *a = situ_dtype_name((situ_dtype)u->from_dtype), *b = situ_dtype_name((situ_dtype)u->to_dtype);
   if (u->from_dtype == u->to_dtype) snprintf(out, 24, "%s", a);
   else snprintf(out, 24, "%s -> %s", a, b);
 }
@@ -35,7 +35,7 @@ static void cast(const situ_move_unit *u, char out[24]) {
 static const char *why_it_stays(const situ_move_unit *u, const situ_nn_to_options *o) {
   if (u->moves) return "";
   if (o->map && !o->dtype && situ_device_equal(u->from, u->to)) return "there already, or no pattern matches";
-  if (o->dtype && !situ_dtype_is_floating(u->from_dtype)) return o->device.kind ? "there already; never cast" : "whole numbers are never cast";
+  if (o->dtype && !situ_dtype_is_floating((situ_dtype)u->from_dtype)) return o->device.kind ? "there already; never cast" : "whole numbers are never cast";
   return "there already";
 }
 

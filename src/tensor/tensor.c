@@ -48,6 +48,7 @@ situ_tensor *situ__handles_begin(situ_storage *s) {
   lock(s);
   return s->handles;
 }
+
 void situ__handles_end(situ_storage *s) { unlock(s); }
 
 /* Parameters and buffers say most about a storage; then whatever has a name. */

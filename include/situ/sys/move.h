@@ -25,25 +25,25 @@ typedef enum situ_move_reason {
 
 /** One storage of a move. */
 typedef struct situ_move_unit {
-  situ_storage    *storage;
-  situ_tensor     *tensor;        /**< one that looks at it: of the list, where there is one */
-  situ_move_reason reason;
-  situ_device      from, to;
-  situ_dtype       from_dtype, to_dtype;
-  uint64_t         bytes, bytes_after;
-  int64_t          handles;       /**< tensors that look at it, and follow */
-  int64_t          values_lost;   /**< finite values that to_dtype cannot hold, once they have been cast */
-  bool             moves;         /**< false: it is all that already */
-  bool             shared;        /**< the move's own: `room` holds others too */
-  situ_storage    *room;          /**< the move's own: the new memory, and where in it */
-  size_t           at;
+  situ_storage *storage;
+  situ_tensor  *tensor;               /**< one that looks at it: of the list, where there is one */
+  situ_device   from, to;
+  uint8_t       from_dtype, to_dtype; /**< situ_dtype */
+  uint8_t       reason;               /**< a situ_move_reason */
+  bool          moves;                /**< false: it is all that already */
+  bool          shared;               /**< the move's own: `room` holds others too */
+  int32_t       handles;              /**< tensors that look at it, and follow */
+  uint64_t      bytes, bytes_after;
+  int64_t       values_lost;          /**< finite values that to_dtype cannot hold, once they have been cast */
+  situ_storage *room;                 /**< the move's own: the new memory, and where in it */
+  size_t        at;
 } situ_move_unit;
 
 /** A move that was planned and not made. */
 typedef struct situ_moving situ_moving;
 
 /** Finds the storages behind a list of wishes, each once, with their gradients and followers. Nothing
-    is copied yet. NULL: recorded (a tensor that is not alive, two wishes for one storage). */
+    is copied yet, and nothing is held: what was found must live as long as the plan. NULL: recorded (a tensor that is not alive, two wishes for one storage). */
 SITU_API situ_moving *situ_moving_plan(const char *op, const situ_move *list, int64_t count);
 /** Its storages: listed ones first, in order. Borrowed. */
 SITU_API const situ_move_unit *situ_moving_units(const situ_moving *m, int64_t *count);

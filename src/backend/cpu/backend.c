@@ -7,6 +7,7 @@
 #include "device/device.h"
 
 #include <stdio.h>
+#include <pthread.h>
 #include <string.h>
 #include <unistd.h>
 
@@ -44,10 +45,16 @@ static uint64_t physical(void) {
   return pages > 0 && page > 0 ? (uint64_t)pages * (uint64_t)page : 0;
 }
 
+/* Asked once: the system makes up the answer anew each time, at length. */
+static char hardware[sizeof((situ_device_properties *)0)->name];
+static pthread_once_t asked = PTHREAD_ONCE_INIT;
+static void ask_for_name(void) { hardware_name(hardware, sizeof hardware); }
+
 static situ_status info(int index, situ_device_properties *out) {
   (void)index;
   *out = (situ_device_properties){ .dtypes = (1u << SITU_DTYPES) - 2 };
-  hardware_name(out->name, sizeof out->name);
+  (void)pthread_once(&asked, ask_for_name);
+  memcpy(out->name, hardware, sizeof out->name);
   out->memory_total = physical();
   return SITU_OK;
 }

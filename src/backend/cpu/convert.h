@@ -20,13 +20,21 @@ typedef struct situ__convert {
 
 SITU__ISA_DECLARE(situ__convert, situ__convert);
 
-/* y = cast(x), both rows without gaps; *lost, if lost is not NULL, grows by the number of finite values that became
-   infinite (copy.c). */
-void situ__cpu_cast(situ_dtype as, void *y, situ_dtype dtype, const void *x, int64_t count, int64_t *lost);
-
 static inline const situ__convert *situ__cpu_convert(void) {
   return SITU__ISA_PICK(situ__cpu_isa(), situ__convert);
 }
+
+/* A cast from one dtype to another (copy.c). */
+typedef struct situ__cast {
+  const situ__convert *convert;
+  uint8_t x, y;
+  situ__lane lane;
+  bool plain_x, plain_y; /* the dtype is the lane's */
+  int64_t *lost;         /* where to add the finite values that become infinite; NULL: nowhere */
+} situ__cast;
+situ__cast situ__cpu_cast_of(situ_dtype x, situ_dtype y, int64_t *lost);
+/* A situ__loop_fn: data[0] = cast(data[1]); payload: a situ__cast. */
+void situ__cpu_cast_row(char *const *data, const int64_t *stride, int64_t count, void *payload);
 
 /* Stores past the caches are in no order with others: this puts them before all that follow. */
 static inline void situ__stream_end(void) {

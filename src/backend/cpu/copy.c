@@ -130,17 +130,9 @@ static bool transposed(const situ__loop *loop, int64_t size) {
 
 /* ---- casts ---- */
 
-typedef struct cast {
-  const situ__convert *convert;
-  uint8_t x, y;
-  situ__lane lane;
-  bool plain_x, plain_y; /* the dtype is the lane's */
-  int64_t *lost;         /* where to count finite values that become infinite; NULL: nowhere */
-} cast;
-
-static cast cast_of(situ_dtype x, situ_dtype y, int64_t *lost) {
+situ__cast situ__cpu_cast_of(situ_dtype x, situ_dtype y, int64_t *lost) {
   situ__lane lane = situ__cpu_lane(x);
-  return (cast){ .convert = situ__cpu_convert(),
+  return (situ__cast){ .convert = situ__cpu_convert(),
                  .x = (uint8_t)x,
                  .y = (uint8_t)y,
                  .lane = lane,
@@ -150,7 +142,7 @@ static cast cast_of(situ_dtype x, situ_dtype y, int64_t *lost) {
 }
 
 /* Through the lane of x, which holds its every value; straight where one side is the lane. */
-static void convert_row(const cast *c, char *const *data, const int64_t *stride, int64_t count) {
+static void convert_row(const situ__cast *c, char *const *data, const int64_t *stride, int64_t count) {
   if (c->plain_x && stride[1] == situ__cpu_size(c->x)) {
     c->convert->store[c->lane][c->y](data[1], count, data[0], stride[0]);
     return;
@@ -168,7 +160,7 @@ static void convert_row(const cast *c, char *const *data, const int64_t *stride,
 }
 
 /* The same, and looks at what came out while it is still in L1. */
-static void count_row(const cast *c, char *const *data, const int64_t *stride, int64_t count) {
+static void count_row(const situ__cast *c, char *const *data, const int64_t *stride, int64_t count) {
   int64_t lost = 0;
   for (int64_t at = 0; at < count; at += 4 * SITU__BLOCK) {
     int64_t n = situ__min_i64(4 * SITU__BLOCK, count - at);
@@ -180,17 +172,12 @@ static void count_row(const cast *c, char *const *data, const int64_t *stride, i
   if (lost) (void)__atomic_fetch_add(c->lost, lost, __ATOMIC_RELAXED);
 }
 
-static void cast_row(char *const *data, const int64_t *stride, int64_t count, void *payload) {
-  const cast *c = payload;
+void situ__cpu_cast_row(char *const *data, const int64_t *stride, int64_t count, void *payload) {
+  const situ__cast *c = payload;
   if (c->lost)
     count_row(c, data, stride, count);
   else
     convert_row(c, data, stride, count);
-}
-
-void situ__cpu_cast(situ_dtype as, void *y, situ_dtype dtype, const void *x, int64_t count, int64_t *lost) {
-  cast c = cast_of(dtype, as, lost);
-  cast_row((char *[]){ y, (char *)x }, (int64_t[]){ situ__cpu_size((uint8_t)as), situ__cpu_size((uint8_t)dtype) }, count, &c);
 }
 
 situ_status situ__cpu_copy(int index, const situ_work *work) {
@@ -210,8 +197,8 @@ situ_status situ__cpu_copy(int index, const situ_work *work) {
     situ__loop_run(&loop, stream_row, NULL);
   } else if (dtype != view[1]->dtype) {
     int64_t *lost = work->outs > 1 && work->out[1] ? (int64_t *)(void *)situ__cpu_data(work->out[1]) : NULL;
-    cast c = cast_of((situ_dtype)view[1]->dtype, (situ_dtype)dtype, lost);
-    situ__loop_run(&loop, cast_row, &c);
+    situ__cast c = situ__cpu_cast_of((situ_dtype)view[1]->dtype, (situ_dtype)dtype, lost);
+    situ__loop_run(&loop, situ__cpu_cast_row, &c);
   } else if (!transposed(&loop, size)) {
     situ__loop_run(&loop, move_row, &size);
   }

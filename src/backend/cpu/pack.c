@@ -5,7 +5,7 @@
 #include "base/pool.h"
 #include "base/size.h"
 #include "convert.h"
-#include "loop.h"
+#include "cpu.h"
 
 typedef struct packing {
   const situ_pack_item *item;
@@ -15,14 +15,19 @@ typedef struct packing {
 
 static void pack(int64_t begin, int64_t end, void *payload) {
   const packing *p = payload;
+  situ__cast cast = { .x = SITU_DTYPE_DEFAULT };
   for (int64_t i = begin; i < end; i++) {
     const situ_pack_item *item = &p->item[i];
     char *y = p->whole + item->at;
     const char *x = item->storage->data;
-    if (item->dtype == item->as)
+    if (item->dtype == item->as) {
       memcpy(y, x, (size_t)(item->numel * situ__cpu_size((uint8_t)item->as)));
-    else
-      situ__cpu_cast(item->as, y, item->dtype, x, item->numel, p->lost ? &p->lost[item->count] : NULL);
+      continue;
+    }
+    /* Most items are of one kind. */
+    if (cast.x != item->dtype || cast.y != item->as) cast = situ__cpu_cast_of(item->dtype, item->as, NULL);
+    cast.lost = p->lost ? &p->lost[item->count] : NULL;
+    situ__cpu_cast_row((char *[]){ y, (char *)x }, (int64_t[]){ situ__cpu_size(cast.y), situ__cpu_size(cast.x) }, item->numel, &cast);
   }
 }
 
@@ -30,7 +35,8 @@ situ_status situ__cpu_pack(int index, const situ_work *work) {
   (void)index;
   packing p = { work->pack, situ__cpu_data(work->out[0]), work->outs > 1 ? (int64_t *)situ__cpu_data(work->out[1]) : NULL };
   /* As many items a chunk as make it worth a thread, were they all of the average size. */
+  enum { WORTH_A_THREAD = 1 << 20 };
   int64_t bytes = work->out[0]->numel, each = situ__max_i64(1, bytes / situ__max_i64(1, work->pack_count));
-  situ__parallel(work->pack_count, situ__max_i64(1, 4 * SITU__GRAIN / each), pack, &p);
+  situ__parallel(work->pack_count, situ__max_i64(1, WORTH_A_THREAD / each), pack, &p);
   return SITU_OK;
 }
