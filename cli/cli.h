@@ -12,11 +12,13 @@ enum { CLI_OK = 0, CLI_FAILED = 1, CLI_USAGE = 2 };
 /* What the options before and behind a command say. */
 typedef struct cli_options {
   bool json, lenient, verify;
-  const char *file; /* NULL: none was given */
+  const char *file; /* NULL: none was given, as with the next two */
+  const char *memory, *svg;
 } cli_options;
 
 int cli_devices(const cli_options *options);
 int cli_inspect(const cli_options *options);
+int cli_plan(const cli_options *options);
 
 /* ---- printing (print.c) ---- */
 
@@ -25,6 +27,9 @@ int cli_width(const char *text);
 /* Prints a text of a file's, control characters as '?', filled up with blanks to `width` columns.
    */
 void cli_print_text(const char *text, int width);
+/* At most 72 of the `length` bytes of a text, for a message; control characters as '?'. */
+enum { CLI_SHOWN = 80 };
+const char *cli_shown(const char *text, size_t length, char out[CLI_SHOWN]);
 /* With JSON quotes and escapes. */
 void cli_print_json(const char *text);
 /* A line of headings, in bold on a terminal that wants colours. */

@@ -1,4 +1,4 @@
-/* The program `situ`: looks at devices and at files of tensors.
+/* The program `situ`: looks at devices and at files of tensors, and plans where they go.
    SPDX-License-Identifier: MIT */
 #include "cli.h"
 
@@ -15,6 +15,10 @@ static const char usage[] =
     "       --json                   as JSON\n"
     "       --verify                 read all values and compare the checksums\n"
     "       --lenient                accept bytes after the last tensor\n"
+    "  situ plan FILE --memory LIST  where its tensors go on devices with limits:\n"
+    "                                --memory cuda:0=8GiB,cpu=32GiB\n"
+    "       --svg OUT                draws it, too\n"
+    "       --json                   as JSON\n"
     "  situ version                  the version of the library\n"
     "  situ help                     this text\n"
     "\n"
@@ -39,7 +43,7 @@ static int help(const cli_options *options) {
   return CLI_OK;
 }
 
-enum { JSON = 1, LENIENT = 2, VERIFY = 4, FILE_NAME = 8 };
+enum { JSON = 1, LENIENT = 2, VERIFY = 4, FILE_NAME = 8, MEMORY = 16, SVG = 32 };
 
 static const struct command {
   const char *name, *alias;
@@ -48,10 +52,21 @@ static const struct command {
 } commands[] = {
   { "devices", NULL, cli_devices, JSON },
   { "inspect", NULL, cli_inspect, JSON | LENIENT | VERIFY | FILE_NAME },
+  { "plan", NULL, cli_plan, JSON | LENIENT | FILE_NAME | MEMORY | SVG },
   { "version", "--version", version, 0 },
   { "help", "--help", help, 0 },
 };
 enum { COMMANDS = sizeof commands / sizeof *commands };
+
+/* The value of an option, "--svg x" or "--svg=x"; false: this is another word. Without a value
+   *out is NULL. */
+static bool read_value(const char *name, int argc, char **argv, int *i, const char **out) {
+  size_t length = strlen(name);
+  const char *word = argv[*i];
+  if (strncmp(word, name, length) != 0 || (word[length] && word[length] != '=')) return false;
+  *out = word[length] ? word + length + 1 : *i + 1 < argc ? argv[++*i] : NULL;
+  return true;
+}
 
 /* Behind "--" everything is a file name. */
 static int read_options(const struct command *command, int argc, char **argv, cli_options *out) {
@@ -66,14 +81,22 @@ static int read_options(const struct command *command, int argc, char **argv, cl
       out->lenient = true;
     else if (!only_files && command->takes & VERIFY && strcmp(word, "--verify") == 0)
       out->verify = true;
-    else if (!only_files && word[0] == '-' && word[1])
+    else if (!only_files && command->takes & MEMORY &&
+             read_value("--memory", argc, argv, &i, &out->memory)) {
+      if (!out->memory) return wrong("a list is missing behind", word);
+    } else if (!only_files && command->takes & SVG &&
+               read_value("--svg", argc, argv, &i, &out->svg)) {
+      if (!out->svg) return wrong("a file is missing behind", word);
+    } else if (!only_files && word[0] == '-' && word[1])
       return wrong("unknown option", word);
     else if (!(command->takes & FILE_NAME) || out->file)
       return wrong("one argument too many:", word);
     else
       out->file = word;
   }
-  return command->takes & FILE_NAME && !out->file ? wrong("a file is missing", NULL) : CLI_OK;
+  if (command->takes & FILE_NAME && !out->file) return wrong("a file is missing", NULL);
+  if (command->takes & MEMORY && !out->memory) return wrong("--memory is missing", NULL);
+  return CLI_OK;
 }
 
 int main(int argc, char **argv) {

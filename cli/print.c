@@ -26,6 +26,16 @@ void cli_print_text(const char *text, int width) {
   printf("%*s", left > 0 ? left : 0, "");
 }
 
+const char *cli_shown(const char *text, size_t length, char out[CLI_SHOWN]) {
+  size_t kept = length < 72 ? length : 72;
+  /* Not in the middle of a character. */
+  while (kept < length && kept > 0 && ((unsigned char)text[kept] & 0xC0) == 0x80) kept--;
+  for (size_t i = 0; i < kept; i++)
+    out[i] = (unsigned char)text[i] < 0x20 || text[i] == 0x7F ? '?' : text[i];
+  snprintf(out + kept, CLI_SHOWN - kept, "%s", kept < length ? "..." : "");
+  return out;
+}
+
 void cli_print_json(const char *text) {
   putchar('"');
   for (const char *c = text; *c; c++) {
