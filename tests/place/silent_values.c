@@ -1,9 +1,10 @@
-/* What other libraries get wrong without a word, rows S13 to S24 of the catalogue: each is an error here, or done right.
-   Rows S1 to S12 are in silent_wrong.c.
+/* What other libraries get wrong without a word, rows S13 to S24 of the catalogue: each is an error
+   here, or done right. Rows S1 to S12 are in silent_wrong.c.
 
-   Not here: S15 (a dropped result) is the compiler's, see tests/seeds/warnings. S17 between two real GPUs needs two real GPUs;
-   the order of copies and work is tried on simulated devices, which queue theirs. S23 (autocast that does nothing on the CPU):
-   there is no autocast, dtypes change only where the program says so.
+   Not here: S15 (a dropped result) is the compiler's, see tests/seeds/warnings. S17 between two
+   real GPUs needs two real GPUs; the order of copies and work is tried on simulated devices, which
+   queue theirs. S23 (autocast that does nothing on the CPU): there is no autocast, dtypes change
+   only where the program says so.
 
    SPDX-License-Identifier: MIT */
 /* test-devices: meta sim:0 sim:1 */
@@ -11,9 +12,12 @@
 
 #include "support/pairs.h"
 
-/* S13: a plain list of layers is not moved, not trained, and nothing says so. The lint finds it, as an array of fields and as
-   a list that the struct points to. */
-typedef struct stack { situ_nn_module base; situ_nn_module *layer[3], **list; } stack;
+/* S13: a plain list of layers is not moved, not trained, and nothing says so. The lint finds it, as
+   an array of fields and as a list that the struct points to. */
+typedef struct stack {
+  situ_nn_module base;
+  situ_nn_module *layer[3], **list;
+} stack;
 static const situ_nn_type stack_type = { .name = "Stack", .size = sizeof(stack) };
 
 static void S13_a_plain_list_of_layers_is_found(void **state) {
@@ -41,11 +45,14 @@ static void S13_a_plain_list_of_layers_is_found(void **state) {
 /* S14: cuda:300 becomes cuda:44, cpu:7 becomes cpu. */
 static void S14_an_index_that_is_not_there_is_refused(void **state) {
   (void)state;
-  static const char *const names[] = { "cuda:300", "cpu:7", "sim:300", "sim:65536", "meta:1", "cuda:-1", "cuda:01", "cuda:", "CUDA", "", "gpu",
-                                       "sim:4294967296", "opencl:999" };
+  static const char *const names[] = {
+    "cuda:300", "cpu:7", "sim:300", "sim:65536", "meta:1",         "cuda:-1",   "cuda:01",
+    "cuda:",    "CUDA",  "",        "gpu",       "sim:4294967296", "opencl:999"
+  };
   for (size_t i = 0; i < sizeof names / sizeof *names; i++) {
     situ_device device = here();
-    if (situ_device_parse(names[i], &device) == SITU_OK) fail_msg("\"%s\" was read as %s", names[i], name_of(device));
+    if (situ_device_parse(names[i], &device) == SITU_OK)
+      fail_msg("\"%s\" was read as %s", names[i], name_of(device));
     assert_true(situ_device_equal(device, here()));
     expect_error(SITU_E_ARG, "device_parse", "did you mean");
     assert_null(situ_zeros(SITU_SHAPE(1), &(situ_options){ .device = situ_dev(names[i]) }));
@@ -58,8 +65,9 @@ static void S14_an_index_that_is_not_there_is_refused(void **state) {
   situ_error_clear();
 }
 
-/* S16: .to(device) in forward hides that a parameter is in the wrong place: a copy at every step. Where it is in the right
-   place there is none; where it is not, the ledger says which tensor, how often, and how many bytes. */
+/* S16: .to(device) in forward hides that a parameter is in the wrong place: a copy at every step.
+   Where it is in the right place there is none; where it is not, the ledger says which tensor, how
+   often, and how many bytes. */
 static void S16_a_tensor_that_is_copied_again_and_again_is_named(void **state) {
   (void)state;
   situ_tensor *weight = situ_set_name(situ_ones(SITU_SHAPE(4), NULL), "fc.weight");
@@ -72,7 +80,7 @@ static void S16_a_tensor_that_is_copied_again_and_again_is_named(void **state) {
   situ_ledger_repeat repeat = { 0 };
   int64_t repeats = situ_ledger_repeats(&ledger, 0, &repeat, 1);
   situ_status status = situ_ledger_end(&ledger);
-  if (!has_values(there())) {  /* nothing is copied to meta */
+  if (!has_values(there())) { /* nothing is copied to meta */
     assert_int_equal(repeats, 0);
     assert_int_equal(status, SITU_OK);
     return;
@@ -81,7 +89,8 @@ static void S16_a_tensor_that_is_copied_again_and_again_is_named(void **state) {
   assert_int_equal(repeat.sum.count, 10);
   assert_int_equal(repeat.sum.bytes, 160);
   assert_string_equal(repeat.last.tensor, "fc.weight");
-  assert_true(situ_device_equal(repeat.last.from, here()) && situ_device_equal(repeat.last.to, there()));
+  assert_true(situ_device_equal(repeat.last.from, here()) &&
+              situ_device_equal(repeat.last.to, there()));
   assert_int_equal(status, SITU_E_STATE);
   expect_error(SITU_E_STATE, "", "fc.weight");
 }
@@ -107,7 +116,8 @@ static void S17_host_memory_may_go_when_the_call_returns(void **state) {
   double values[64];
   for (int i = 0; i < 64; i++) values[i] = i;
   situ_options f64 = { .dtype = SITU_F64, .device = there() };
-  situ_tensor *x = situ_from_host(values, sizeof values, SITU_SHAPE(64), &f64), *y = situ_zeros(SITU_SHAPE(64), &f64);
+  situ_tensor *x = situ_from_host(values, sizeof values, SITU_SHAPE(64), &f64),
+              *y = situ_zeros(SITU_SHAPE(64), &f64);
   expect_ok(situ_copy_from_host(y, values, sizeof values));
   memset(values, 0xff, sizeof values);
   double sum = 0;
@@ -123,7 +133,7 @@ static void S17_copies_between_devices_see_the_work_before_them(void **state) {
   for (int step = 0; step < 5; step++) {
     x = situ_add_scalar(x, 1);
     situ_tensor *y = situ_to(x, there());
-    assert_non_null(situ_mul_scalar_(x, -1));  /* behind the copy: must not show in it */
+    assert_non_null(situ_mul_scalar_(x, -1)); /* behind the copy: must not show in it */
     x = situ_to(situ_add_scalar(y, 1), here());
   }
   int64_t last = 0;
@@ -131,22 +141,27 @@ static void S17_copies_between_devices_see_the_work_before_them(void **state) {
   assert_int_equal(last, 99 + 10);
 }
 
-/* S18: x[...] = y from another device writes the wrong cells. It is refused; with situ_to it writes the right ones. */
+/* S18: x[...] = y from another device writes the wrong cells. It is refused; with situ_to it writes
+   the right ones. */
 static void S18_writing_a_part_from_elsewhere(void **state) {
   (void)state;
   situ_tensor *x = situ_zeros(SITU_SHAPE(3, 4), &(situ_options){ .device = there() });
-  situ_tensor *column = situ_slice(situ_narrow(x, 0, 1, 2), 1, 1, INT64_MAX, 2), *y = situ_from_host((float[]){ 1, 2, 3, 4 }, 16, SITU_SHAPE(2, 2), NULL);
+  situ_tensor *column = situ_slice(situ_narrow(x, 0, 1, 2), 1, 1, INT64_MAX, 2),
+              *y = situ_from_host((float[]){ 1, 2, 3, 4 }, 16, SITU_SHAPE(2, 2), NULL);
   expect_refused(situ_copy_(column, y), SITU_E_DEVICE, "copy_", "src");
   if (has_values(there())) expect_exact(x, SITU_SHAPE(3, 4), 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0);
   assert_non_null(situ_copy_(column, situ_to(situ_transpose(y, 0, 1), there())));
   if (has_values(there())) expect_exact(x, SITU_SHAPE(3, 4), 0, 0, 0, 0, 0, 1, 0, 3, 0, 2, 0, 4);
 }
 
-/* S18: what is moved is what was seen, whatever its strides: columns, steps, repeated rows, nothing at all. */
+/* S18: what is moved is what was seen, whatever its strides: columns, steps, repeated rows, nothing
+   at all. */
 static void S18_views_keep_their_values_on_the_way(void **state) {
   (void)state;
-  situ_tensor *x = situ_reshape(situ_arange(0, 12, 1, &(situ_options){ .dtype = SITU_F32 }), SITU_SHAPE(3, 4));
-  situ_tensor *views[] = { situ_transpose(x, 0, 1), situ_slice(x, 1, 0, INT64_MAX, 2), situ_expand(situ_select(x, 0, 1), SITU_SHAPE(5, 4)),
+  situ_tensor *x =
+      situ_reshape(situ_arange(0, 12, 1, &(situ_options){ .dtype = SITU_F32 }), SITU_SHAPE(3, 4));
+  situ_tensor *views[] = { situ_transpose(x, 0, 1), situ_slice(x, 1, 0, INT64_MAX, 2),
+                           situ_expand(situ_select(x, 0, 1), SITU_SHAPE(5, 4)),
                            situ_narrow(x, 0, 1, 0), situ_select(situ_select(x, 0, 2), 0, 3) };
   for (size_t i = 0; i < sizeof views / sizeof *views; i++) {
     situ_tensor *moved = situ_to(views[i], there());
@@ -158,12 +173,15 @@ static void S18_views_keep_their_values_on_the_way(void **state) {
   }
 }
 
-/* S19: libtorch's to(kFloat64) leaves gradients behind, and casts the counters that are whole numbers. */
+/* S19: libtorch's to(kFloat64) leaves gradients behind, and casts the counters that are whole
+   numbers. */
 static void S19_gradients_and_counters_go_with_their_module(void **state) {
   (void)state;
   situ_nn_module *norm = situ_nn_batch_norm1d(3, NULL);
-  expect_ok(situ_backward(situ_sum(situ_nn_forward(norm, situ_randn(SITU_SHAPE(4, 3), NULL)), NULL), NULL));
-  situ_tensor *weight = situ_nn_get_tensor(norm, "weight"), *batches = situ_nn_get_tensor(norm, "num_batches_tracked"), *grad = situ_grad(weight);
+  expect_ok(situ_backward(situ_sum(situ_nn_forward(norm, situ_randn(SITU_SHAPE(4, 3), NULL)), NULL),
+                          NULL));
+  situ_tensor *weight = situ_nn_get_tensor(norm, "weight"),
+              *batches = situ_nn_get_tensor(norm, "num_batches_tracked"), *grad = situ_grad(weight);
   expect_ok(situ_nn_to_with(norm, &(situ_nn_to_options){ .device = there(), .dtype = SITU_F64 }));
   assert_ptr_equal(situ_grad(weight), grad);
   expect_on(grad, there());
@@ -178,7 +196,8 @@ static void S19_gradients_and_counters_go_with_their_module(void **state) {
   situ_nn_free(norm);
 }
 
-/* S20: a lazy layer that is moved to meta is lazy no more, or makes a weight on the CPU for an input on meta. */
+/* S20: a lazy layer that is moved to meta is lazy no more, or makes a weight on the CPU for an
+   input on meta. */
 static void S20_a_lazy_layer_stays_lazy_and_goes_home(void **state) {
   (void)state;
   situ_nn_module *moved = situ_nn_lazy_linear(2, NULL), *made = situ_nn_lazy_linear(2, NULL);
@@ -188,7 +207,7 @@ static void S20_a_lazy_layer_stays_lazy_and_goes_home(void **state) {
   expect_on(situ_nn_forward(moved, x), there());
   assert_int_equal(situ_size(situ_nn_get_tensor(moved, "weight"), 1), 7);
   expect_on(situ_nn_get_tensor(moved, "weight"), there());
-  /* Not moved, it lives on the default device: an input elsewhere is refused, never met half way. */
+  /* Not moved, it lives on the default device: an input elsewhere is refused. */
   situ_tensor *y = situ_nn_forward(made, x);
   if (y || situ_error() != SITU_E_DEVICE) fail_msg("a layer at home took an input from elsewhere");
   situ_error_clear();
@@ -196,8 +215,9 @@ static void S20_a_lazy_layer_stays_lazy_and_goes_home(void **state) {
   situ_nn_free(made);
 }
 
-/* S21: 1e6 becomes inf in half precision, and nothing says so. A tensor's own cast is IEEE's, as in PyTorch; the cast of a
-   module is refused with the names of what would be lost, unless the loss is asked for. */
+/* S21: 1e6 becomes inf in half precision, and nothing says so. A tensor's own cast is IEEE's, as in
+   PyTorch; the cast of a module is refused with the names of what would be lost, unless the loss is
+   asked for. */
 static void S21_a_cast_that_loses_values_is_reported(void **state) {
   (void)state;
   situ_tensor *x = situ_from_host((float[]){ 1e6f, -1e6f, 65504, 1 }, 16, SITU_SHAPE(4), NULL);
@@ -217,7 +237,7 @@ static void S21_a_cast_that_loses_values_is_reported(void **state) {
   situ_nn_free(net);
 }
 
-/* S22: random numbers differ between devices. Here element i of draw n is the same bits everywhere. */
+/* S22: random numbers differ between devices. Here element i of draw n has the same bits anywhere. */
 static void S22_random_numbers_are_the_same_everywhere(void **state) {
   (void)state;
   if (!has_values(there())) return;
@@ -225,7 +245,8 @@ static void S22_random_numbers_are_the_same_everywhere(void **state) {
   for (size_t d = 0; d < sizeof dtypes / sizeof *dtypes; d++) {
     situ_tensor *drawn[2][4];
     for (int k = 0; k < 2; k++) {
-      situ_options where = { .dtype = dtypes[d], .device = k ? there() : here() }, whole = { .device = where.device };
+      situ_options where = { .dtype = dtypes[d], .device = k ? there() : here() },
+                   whole = { .device = where.device };
       situ_manual_seed(42);
       drawn[k][0] = situ_randn(SITU_SHAPE(33, 31), &where);
       drawn[k][1] = situ_rand(SITU_SHAPE(1023), &where);
@@ -239,7 +260,8 @@ static void S22_random_numbers_are_the_same_everywhere(void **state) {
 /* S24: an op that meets operands from two devices brings one to the other behind your back. */
 static void S24_no_operand_ever_moves_by_itself(void **state) {
   (void)state;
-  situ_tensor *a = situ_ones(SITU_SHAPE(2, 2), NULL), *b = situ_ones(SITU_SHAPE(2, 2), &(situ_options){ .device = there() });
+  situ_tensor *a = situ_ones(SITU_SHAPE(2, 2), NULL),
+              *b = situ_ones(SITU_SHAPE(2, 2), &(situ_options){ .device = there() });
   situ_ledger ledger;
   situ_ledger_begin_none(&ledger);
   expect_refused(situ_add(a, b), SITU_E_DEVICE, "add", "");

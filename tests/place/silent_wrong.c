@@ -1,5 +1,5 @@
-/* What other libraries get wrong without a word, rows S1 to S12 of the catalogue: each is an error here, or done right.
-   Rows S13 to S24 are in silent_values.c.
+/* What other libraries get wrong without a word, rows S1 to S12 of the catalogue: each is an error
+   here, or done right. Rows S13 to S24 are in silent_values.c.
    SPDX-License-Identifier: MIT */
 /* test-devices: meta sim:0 sim:1 */
 #include "situ/optim.h"
@@ -7,7 +7,9 @@
 #include "support/pairs.h"
 
 static situ_tensor *near(situ_shape shape) { return situ_randn(shape, NULL); }
-static situ_tensor *far(situ_shape shape) { return situ_randn(shape, &(situ_options){ .device = there() }); }
+static situ_tensor *far(situ_shape shape) {
+  return situ_randn(shape, &(situ_options){ .device = there() });
+}
 static situ_tensor *index_on(situ_device device) {
   return situ_zeros(SITU_SHAPE(2), &(situ_options){ .dtype = SITU_I64, .device = device });
 }
@@ -22,7 +24,8 @@ static situ_nn_module *two_layers(void) {
 static void S1_convolutions_refuse_a_weight_elsewhere(void **state) {
   (void)state;
   situ_tensor *x = near(SITU_SHAPE(1, 2, 4, 4)), *line = near(SITU_SHAPE(1, 2, 4));
-  situ_tensor *w = near(SITU_SHAPE(2, 2, 3, 3)), *far_w = far(SITU_SHAPE(2, 2, 3, 3)), *far_line = far(SITU_SHAPE(2, 2, 3)), *far_b = far(SITU_SHAPE(2));
+  situ_tensor *w = near(SITU_SHAPE(2, 2, 3, 3)), *far_w = far(SITU_SHAPE(2, 2, 3, 3)),
+              *far_line = far(SITU_SHAPE(2, 2, 3)), *far_b = far(SITU_SHAPE(2));
   expect_mismatch(situ_conv2d(x, far_w, NULL, NULL), "conv2d", "weight");
   expect_mismatch(situ_conv1d(line, far_line, NULL, NULL), "conv1d", "weight");
   expect_mismatch(situ_conv_transpose2d(x, far_w, NULL, NULL), "conv_transpose2d", "weight");
@@ -38,7 +41,8 @@ static void S2_indices_elsewhere_are_refused_in_both_directions(void **state) {
   expect_mismatch(situ_embedding(index_on(here()), y, NULL), "embedding", "weight");
   expect_mismatch(situ_index_select(x, 0, index_on(there())), "index_select", "index");
   expect_mismatch(situ_index_select(y, 0, index_on(here())), "index_select", "index");
-  situ_tensor *square = situ_zeros(SITU_SHAPE(2, 2), &(situ_options){ .dtype = SITU_I64, .device = there() });
+  situ_tensor *square =
+      situ_zeros(SITU_SHAPE(2, 2), &(situ_options){ .dtype = SITU_I64, .device = there() });
   expect_mismatch(situ_gather(x, 0, square), "gather", "index");
   expect_mismatch(situ_matmul(near(SITU_SHAPE(3)), far(SITU_SHAPE(3))), "dot", "tensor");
 }
@@ -46,13 +50,18 @@ static void S2_indices_elsewhere_are_refused_in_both_directions(void **state) {
 /* S3: index_add_ with a source elsewhere does nothing, and says nothing. */
 static void S3_writes_from_elsewhere_are_refused_and_change_nothing(void **state) {
   (void)state;
-  situ_tensor *x = situ_zeros(SITU_SHAPE(2, 2), NULL), *src = far(SITU_SHAPE(2, 2)), *index = index_on(here());
+  situ_tensor *x = situ_zeros(SITU_SHAPE(2, 2), NULL), *src = far(SITU_SHAPE(2, 2)),
+              *index = index_on(here());
   situ_tensor *square = situ_zeros(SITU_SHAPE(2, 2), &(situ_options){ .dtype = SITU_I64 });
   uint32_t version = situ_version_of(x);
   expect_mismatch(situ_index_add_(x, 0, index, src, 1), "index_add_", "src");
   expect_mismatch(situ_scatter_(x, 0, square, src), "scatter_", "src");
   expect_mismatch(situ_scatter_add_(x, 0, square, src), "scatter_add_", "src");
-  expect_mismatch(situ_masked_fill_(x, situ_ones(SITU_SHAPE(2, 2), &(situ_options){ .dtype = SITU_BOOL, .device = there() }), 1), "masked_fill_", "mask");
+  expect_mismatch(
+      situ_masked_fill_(
+          x, situ_ones(SITU_SHAPE(2, 2), &(situ_options){ .dtype = SITU_BOOL, .device = there() }),
+          1),
+      "masked_fill_", "mask");
   assert_int_equal(situ_version_of(x), version);
   expect_exact(x, SITU_SHAPE(2, 2), 0, 0, 0, 0);
 }
@@ -67,7 +76,9 @@ static void S4_mixed_products_and_joins_are_refused(void **state) {
   expect_mismatch(situ_linear(a, a, far(SITU_SHAPE(2))), "linear", "bias");
   expect_mismatch(situ_cat((situ_tensor *[]){ a, a, b }, 3, 0), "cat", "");
   expect_mismatch(situ_stack((situ_tensor *[]){ b, a }, 2, 0), "cat", "");
-  expect_mismatch(situ_where(situ_ones(SITU_SHAPE(2, 2), &(situ_options){ .dtype = SITU_BOOL }), a, b), "where", "");
+  expect_mismatch(
+      situ_where(situ_ones(SITU_SHAPE(2, 2), &(situ_options){ .dtype = SITU_BOOL }), a, b), "where",
+      "");
   expect_mismatch(situ_scaled_dot_product_attention(a, b, a, NULL), "", "key");
   expect_mismatch(situ_layer_norm(a, SITU_SHAPE(2), far(SITU_SHAPE(2)), NULL, 0), "", "weight");
 }
@@ -89,7 +100,8 @@ static void S7_orphans_are_refused_at_the_step(void **state) {
   situ_optim_free(o);
 }
 
-/* S7, the common form: made before the move. The same parameters are trained, and the module sees it. */
+/* S7, the common form: made before the move. The same parameters are trained, and the module sees
+   it. */
 static void S7_an_optimiser_made_before_the_move_trains_the_module(void **state) {
   (void)state;
   situ_nn_module *net = two_layers();
@@ -105,7 +117,10 @@ static void S7_an_optimiser_made_before_the_move_trains_the_module(void **state)
 }
 
 /* S8: aliases, views and tied tensors are split by a move. */
-typedef struct aliases { situ_nn_module base; situ_tensor *table, *row, *same; } aliases;
+typedef struct aliases {
+  situ_nn_module base;
+  situ_tensor *table, *row, *same;
+} aliases;
 static const situ_nn_type aliases_type = { .name = "Aliases", .size = sizeof(aliases) };
 
 static void S8_aliases_and_views_stay_together(void **state) {
@@ -141,12 +156,14 @@ static void S8_tied_weights_stay_tied(void **state) {
   situ_nn_free(net);
 }
 
-/* S10: a move that fails half way leaves half a module behind. Every allocation of it is made to fail in turn. */
+/* S10: a move that fails half way leaves half a module behind. Every allocation of it is made to
+   fail in turn. */
 static void S10_a_move_that_fails_is_undone(void **state) {
   (void)state;
   situ_nn_module *net = two_layers();
   expect_ok(situ_backward(situ_sum(situ_nn_forward(net, near(SITU_SHAPE(1, 3))), NULL), NULL));
-  situ_tensor *first = situ_nn_get_tensor(net, "0.weight"), *last = situ_nn_get_tensor(net, "2.bias");
+  situ_tensor *first = situ_nn_get_tensor(net, "0.weight"),
+              *last = situ_nn_get_tensor(net, "2.bias");
   situ_tensor *before = situ_clone(situ_detach(first));
   int points = 0;
   for (uint64_t nth = 1; nth < 200; nth++) {
@@ -174,7 +191,8 @@ static void S10_a_move_that_cannot_copy_is_undone(void **state) {
   (void)state;
   if (there().kind != SITU_SIM) return;
   situ_nn_module *net = two_layers();
-  situ_tensor *first = situ_nn_get_tensor(net, "0.weight"), *last = situ_nn_get_tensor(net, "2.bias");
+  situ_tensor *first = situ_nn_get_tensor(net, "0.weight"),
+              *last = situ_nn_get_tensor(net, "2.bias");
   situ_tensor *before = situ_clone(situ_detach(first));
   static const situ_sim_fault faults[] = { SITU_SIM_COPY, SITU_SIM_LATE, SITU_SIM_LOST };
   for (size_t f = 0; f < sizeof faults / sizeof *faults; f++) {
@@ -199,16 +217,19 @@ static void S10_a_move_that_cannot_copy_is_undone(void **state) {
   situ_nn_free(net);
 }
 
-/* The same with a cast, which has no device to fail: the memory for the new values may not be there. */
+/* The same with a cast, which has no device to fail: the memory for the new values may not be
+   there. */
 static void S10_a_cast_that_fails_is_undone(void **state) {
   (void)state;
   situ_nn_module *net = two_layers();
-  situ_tensor *first = situ_nn_get_tensor(net, "0.weight"), *last = situ_nn_get_tensor(net, "2.bias");
+  situ_tensor *first = situ_nn_get_tensor(net, "0.weight"),
+              *last = situ_nn_get_tensor(net, "2.bias");
   situ_tensor *before = situ_clone(situ_detach(first));
   int points = 0;
   for (uint64_t nth = 1; nth < 200; nth++) {
     situ_fail_allocation(nth, false);
-    situ_status status = situ_nn_to_with(net, &(situ_nn_to_options){ .device = there(), .dtype = SITU_F64 });
+    situ_status status =
+        situ_nn_to_with(net, &(situ_nn_to_options){ .device = there(), .dtype = SITU_F64 });
     situ_fail_allocation(0, false);
     if (status == SITU_OK) break;
     points++;
@@ -227,17 +248,21 @@ static void S10_a_cast_that_fails_is_undone(void **state) {
 static void S11_a_move_between_forward_and_backward_is_right_or_refused(void **state) {
   (void)state;
   situ_nn_module *net = two_layers();
-  situ_tensor *weight = situ_nn_get_tensor(net, "0.weight"), *loss = situ_sum(situ_nn_forward(net, near(SITU_SHAPE(1, 3))), NULL);
+  situ_tensor *weight = situ_nn_get_tensor(net, "0.weight"),
+              *loss = situ_sum(situ_nn_forward(net, near(SITU_SHAPE(1, 3))), NULL);
   situ_status moved = situ_nn_to(net, there());
   situ_error_clear();
   situ_status status = situ_backward(loss, NULL);
-  if (status == SITU_OK) expect_on(situ_grad(weight), moved == SITU_OK ? there() : here());
-  else assert_null(situ_grad(weight));
+  if (status == SITU_OK)
+    expect_on(situ_grad(weight), moved == SITU_OK ? there() : here());
+  else
+    assert_null(situ_grad(weight));
   situ_error_clear();
   situ_nn_free(net);
 }
 
-/* S11: a gradient that is there already goes with its parameter, and one from elsewhere cannot be put there. */
+/* S11: a gradient that is there already goes with its parameter, and one from elsewhere cannot be
+   put there. */
 static void S11_a_gradient_is_where_its_parameter_is(void **state) {
   (void)state;
   situ_nn_module *net = two_layers();
@@ -257,7 +282,8 @@ static void S12_values_of_another_shape_or_device_are_refused(void **state) {
   expect_mismatch(situ_copy_(x, far(SITU_SHAPE(2, 2))), "copy_", "src");
   expect_refused(situ_copy_(x, near(SITU_SHAPE(3))), SITU_E_SHAPE, "", "");
   double four[4] = { 1, 2, 3, 4 };
-  if (situ_copy_from_host(x, four, sizeof four) == SITU_OK) fail_msg("8 bytes an element went into 4");
+  if (situ_copy_from_host(x, four, sizeof four) == SITU_OK)
+    fail_msg("8 bytes an element went into 4");
   expect_error(SITU_E_SHAPE, "copy_from_host", "32 bytes");
   expect_exact(x, SITU_SHAPE(2, 2), 0, 0, 0, 0);
 }

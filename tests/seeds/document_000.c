@@ -1,19 +1,25 @@
-/* Source document 000, "Why isn't a PyTorch layer transferring to the GPU using to()?": its three examples as they would be
-   written here, and a test behind each of its claims. docs/pytorch-myths.md shows the examples and what they print.
+/* Source document 000, "Why isn't a PyTorch layer transferring to the GPU using to()?": its three
+   examples as they would be written here, and a test behind each of its claims.
+   docs/pytorch-myths.md shows the examples and what they print.
    SPDX-License-Identifier: MIT */
 /* test-devices: meta sim:0 sim:1 */
 #include "support/pairs.h"
 
 /* ---- example 1: the layer is made in forward, after the move ---- */
 
-typedef struct late { situ_nn_module base; situ_nn_module *linear; } late;
+typedef struct late {
+  situ_nn_module base;
+  situ_nn_module *linear;
+} late;
 
 static situ_tensor *late_forward(situ_nn_module *self, situ_tensor *x) {
   late *m = (late *)self;
   if (!m->linear) situ_nn_child(m, linear, situ_nn_linear(10, 5, NULL));
   return situ_nn_forward(m->linear, x);
 }
-static const situ_nn_type late_type = { .name = "MyModule", .size = sizeof(late), .forward = late_forward };
+static const situ_nn_type late_type = { .name = "MyModule",
+                                        .size = sizeof(late),
+                                        .forward = late_forward };
 
 static void example_1(void **state) {
   (void)state;
@@ -35,12 +41,17 @@ static void example_1(void **state) {
 
 /* ---- example 2: the layer is made by the constructor ---- */
 
-typedef struct eager { situ_nn_module base; situ_nn_module *linear; } eager;
+typedef struct eager {
+  situ_nn_module base;
+  situ_nn_module *linear;
+} eager;
 
 static situ_tensor *eager_forward(situ_nn_module *self, situ_tensor *x) {
   return situ_nn_forward(((eager *)self)->linear, x);
 }
-static const situ_nn_type eager_type = { .name = "MyModule", .size = sizeof(eager), .forward = eager_forward };
+static const situ_nn_type eager_type = { .name = "MyModule",
+                                         .size = sizeof(eager),
+                                         .forward = eager_forward };
 
 static situ_nn_module *eager_new(void) {
   eager *m = situ_nn_alloc(&eager_type);
@@ -68,23 +79,30 @@ static void example_2(void **state) {
 
 /* ---- example 3: a tensor that is a plain field ---- */
 
-typedef struct holder { situ_nn_module base; situ_nn_module *linear; situ_tensor *some_tensor; } holder;
+typedef struct holder {
+  situ_nn_module base;
+  situ_nn_module *linear;
+  situ_tensor *some_tensor;
+} holder;
 
 static situ_tensor *holder_forward(situ_nn_module *self, situ_tensor *x) {
   holder *m = (holder *)self;
   return situ_add(situ_nn_forward(m->linear, x), m->some_tensor);
 }
-static const situ_nn_type holder_type = { .name = "MyModule", .size = sizeof(holder), .forward = holder_forward };
+static const situ_nn_type holder_type = { .name = "MyModule",
+                                          .size = sizeof(holder),
+                                          .forward = holder_forward };
 
 static situ_nn_module *holder_new(bool registered) {
   holder *m = situ_nn_alloc(&holder_type);
   situ_nn_child(m, linear, situ_nn_linear(10, 5, NULL));
-  if (registered) situ_nn_buffer(m, some_tensor, situ_randn(SITU_SHAPE(5, 5), NULL));
-  else if (m) m->some_tensor = situ_randn(SITU_SHAPE(5, 5), NULL);
+  if (registered)
+    situ_nn_buffer(m, some_tensor, situ_randn(SITU_SHAPE(5, 5), NULL));
+  else if (m)
+    m->some_tensor = situ_randn(SITU_SHAPE(5, 5), NULL);
   return situ_nn_done(m);
 }
 
-/* As the document has it: moved by hand. */
 static void example_3(void **state) {
   (void)state;
   situ_device device = there();
@@ -128,7 +146,8 @@ static void example_3_forgotten(void **state) {
 static void example_3_mended(void **state) {
   (void)state;
   situ_device device = there();
-  situ_nn_module *model = holder_new(true);  /* situ_nn_buffer(m, some_tensor, ...) in the constructor */
+  situ_nn_module *model =
+      holder_new(true); /* situ_nn_buffer(m, some_tensor, ...) in the constructor */
   expect_ok(situ_nn_to(model, device));
 
   situ_tensor *input = situ_to(situ_randn(SITU_SHAPE(1, 10), NULL), device);
@@ -151,7 +170,8 @@ static void example_3_mended(void **state) {
 
 /* ---- the claims ---- */
 
-/* One module of every way to hold parts: children, a list, a dict, a Sequential, buffers of both sorts. */
+/* One module of every way to hold parts: children, a list, a dict, a Sequential, buffers of both
+   sorts. */
 typedef struct everything {
   situ_nn_module base;
   situ_nn_module *list, *dict, *chain, *norm;
@@ -161,8 +181,11 @@ static const situ_nn_type everything_type = { .name = "Everything", .size = size
 
 static situ_nn_module *everything_new(void) {
   everything *m = situ_nn_alloc(&everything_type);
-  situ_nn_child(m, list, situ_nn_module_list(situ_nn_linear(2, 3, NULL), situ_nn_linear(3, 2, NULL)));
-  situ_nn_child(m, dict, situ_nn_put(situ_nn_module_dict(), "deep", situ_nn_sequential(situ_nn_sequential(situ_nn_linear(2, 2, NULL)))));
+  situ_nn_child(m, list,
+                situ_nn_module_list(situ_nn_linear(2, 3, NULL), situ_nn_linear(3, 2, NULL)));
+  situ_nn_child(m, dict,
+                situ_nn_put(situ_nn_module_dict(), "deep",
+                            situ_nn_sequential(situ_nn_sequential(situ_nn_linear(2, 2, NULL)))));
   situ_nn_child(m, chain, situ_nn_sequential(situ_nn_conv1d(2, 2, 1, NULL), situ_nn_relu()));
   situ_nn_child(m, norm, situ_nn_batch_norm1d(4, NULL));
   situ_nn_param(m, scale, situ_ones(SITU_SHAPE(2), NULL));
@@ -186,7 +209,8 @@ static int tensors_on(situ_nn_module *m, situ_device device) {
   return count;
 }
 
-/* "to() performs a shallow copy at layer level": it moves every parameter and every buffer, at any depth. */
+/* "to() performs a shallow copy at layer level": it moves every parameter and every buffer, at any
+   depth. */
 static void claim_000_1_to_is_not_shallow(void **state) {
   (void)state;
   situ_nn_module *m = everything_new();
@@ -197,11 +221,13 @@ static void claim_000_1_to_is_not_shallow(void **state) {
   situ_nn_free(m);
 }
 
-/* "The layer object resides on the GPU": a module is on the host; where its tensors are is one device, several, or none. */
+/* "The layer object resides on the GPU": a module is on the host; where its tensors are is one
+   device, several, or none. */
 static void claim_000_2_a_module_has_no_device_its_tensors_have(void **state) {
   (void)state;
   situ_placement place;
-  situ_nn_module *relu = situ_nn_relu(), *net = situ_nn_sequential(situ_nn_linear(2, 2, NULL), situ_nn_linear(2, 2, NULL));
+  situ_nn_module *relu = situ_nn_relu(),
+                 *net = situ_nn_sequential(situ_nn_linear(2, 2, NULL), situ_nn_linear(2, 2, NULL));
   expect_ok(situ_place_of(relu, &place));
   assert_int_equal(place.parameters + place.buffers, 0);
   assert_int_equal(place.device.kind, SITU_DEVICE_DEFAULT);
@@ -214,7 +240,8 @@ static void claim_000_2_a_module_has_no_device_its_tensors_have(void **state) {
   situ_nn_free(net);
 }
 
-/* "Weights might still reside on the CPU until they are interacted with": they are there when the call returns. */
+/* "Weights might still reside on the CPU until they are interacted with": they are there when the
+   call returns. */
 static void claim_000_3_parameters_move_at_once(void **state) {
   (void)state;
   situ_nn_module *m = situ_nn_linear(2, 2, NULL);
@@ -236,7 +263,7 @@ static void claim_000_3_lazy_parameters_are_made_at_home(void **state) {
   situ_nn_free(m);
 }
 
-/* "A deep copy every time would be computationally expensive": what is there already is not copied. */
+/* "A deep copy every time would be expensive": what is there already is not copied. */
 static void claim_000_4_what_is_there_already_costs_nothing(void **state) {
   (void)state;
   situ_nn_module *m = everything_new();
@@ -271,20 +298,23 @@ static void claim_000_4_the_plan_names_the_cost(void **state) {
   situ_nn_free(m);
 }
 
-/* "Selectively transfer specific components": a part moves alone, and a call across the seam is refused. */
+/* "Selectively transfer specific components": a part moves alone, and a call across the seam is
+   refused. */
 static void claim_000_5_a_part_moves_alone(void **state) {
   (void)state;
   situ_nn_module *net = situ_nn_sequential(situ_nn_linear(2, 2, NULL), situ_nn_linear(2, 2, NULL));
   expect_ok(situ_nn_to(situ_nn_get_submodule(net, "1"), there()));
   expect_on(situ_nn_get_tensor(net, "0.weight"), here());
   expect_on(situ_nn_get_tensor(net, "1.weight"), there());
-  expect_refused(situ_nn_forward(net, situ_ones(SITU_SHAPE(1, 2), NULL)), SITU_E_DEVICE, "linear", "1.weight");
+  expect_refused(situ_nn_forward(net, situ_ones(SITU_SHAPE(1, 2), NULL)), SITU_E_DEVICE, "linear",
+                 "1.weight");
   situ_nn_free(net);
 }
 
 static void claim_000_5_a_map_moves_each_part_to_its_place(void **state) {
   (void)state;
-  situ_nn_module *net = situ_nn_sequential(situ_nn_linear(2, 2, NULL), situ_nn_linear(2, 2, NULL), situ_nn_linear(2, 2, NULL));
+  situ_nn_module *net = situ_nn_sequential(situ_nn_linear(2, 2, NULL), situ_nn_linear(2, 2, NULL),
+                                           situ_nn_linear(2, 2, NULL));
   char map[64];
   snprintf(map, sizeof map, "1=%s, *.bias=%s", name_of(there()), name_of(there()));
   expect_ok(situ_nn_to_map(net, map));
@@ -297,7 +327,8 @@ static void claim_000_5_a_map_moves_each_part_to_its_place(void **state) {
   situ_nn_free(net);
 }
 
-/* "to() does not affect layers initialised after": true in PyTorch. Here a late child moves to where its parent is. */
+/* "to() does not affect layers initialised after": true in PyTorch. Here a late child moves to
+   where its parent is. */
 static void claim_000_ex1b_a_late_child_is_at_home_in_forward(void **state) {
   (void)state;
   situ_nn_module *model = situ_nn_done(situ_nn_alloc(&late_type));
@@ -314,7 +345,8 @@ static void claim_000_ex1_the_input_does_not_decide_where_a_layer_lives(void **s
   (void)state;
   situ_nn_module *model = situ_nn_done(situ_nn_alloc(&late_type));
   expect_ok(situ_nn_to(model, there()));
-  expect_refused(situ_nn_forward(model, situ_ones(SITU_SHAPE(1, 10), NULL)), SITU_E_DEVICE, "linear", "odd one out: input");
+  expect_refused(situ_nn_forward(model, situ_ones(SITU_SHAPE(1, 10), NULL)), SITU_E_DEVICE,
+                 "linear", "odd one out: input");
   expect_on(situ_nn_get_tensor(model, "linear.weight"), there());
   situ_nn_free(model);
 }
@@ -331,7 +363,8 @@ static void claim_000_ex3_a_plain_tensor_stays_behind(void **state) {
   situ_nn_free(model);
 }
 
-/* "The operation would cause a device mismatch error": true, and here the error names both tensors' places. */
+/* "The operation would cause a device mismatch error": true, and here the error names both tensors'
+   places. */
 static void claim_000_ex3b_the_mismatch_is_explained(void **state) {
   (void)state;
   situ_nn_module *model = holder_new(false);
@@ -346,7 +379,8 @@ static void claim_000_ex3b_the_mismatch_is_explained(void **state) {
   situ_nn_free(model);
 }
 
-/* "All tensors that are members of a class must be explicitly moved": registered ones go with the module, there and back. */
+/* "All tensors that are members of a class must be explicitly moved": registered ones go with the
+   module, there and back. */
 static void claim_000_6_registered_members_are_not_moved_by_hand(void **state) {
   (void)state;
   situ_nn_module *model = holder_new(true);
@@ -362,7 +396,8 @@ static void claim_000_6_registered_members_are_not_moved_by_hand(void **state) {
   situ_nn_free(model);
 }
 
-/* "Check .device of model.parameters()": that leaves out buffers and gradients, which have a device too. */
+/* "Check .device of model.parameters()": that leaves out buffers and gradients, which have a device
+   too. */
 static void claim_000_7_buffers_and_gradients_are_looked_at_too(void **state) {
   (void)state;
   situ_nn_module *m = situ_nn_batch_norm1d(3, NULL);
@@ -378,7 +413,8 @@ static void claim_000_7_buffers_and_gradients_are_looked_at_too(void **state) {
   situ_nn_free(m);
 }
 
-/* "Explicitly move parameters and tensors": better registered than moved. The lint names what was not, before anything fails. */
+/* "Explicitly move parameters and tensors": better registered than moved. The lint names what was
+   not, before anything fails. */
 static void claim_000_9_the_lint_names_what_is_not_registered(void **state) {
   (void)state;
   situ_nn_module *model = holder_new(false), *mended = holder_new(true);

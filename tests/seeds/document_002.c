@@ -1,18 +1,24 @@
-/* Source document 002, "How can I ensure tensors are on the same CUDA device when using a custom PyTorch module?": its three
-   examples as they would be written here, and a test behind each of its claims. docs/pytorch-myths.md shows what they print.
+/* Source document 002, "How can I ensure tensors are on the same CUDA device when using a custom
+   PyTorch module?": its three examples as they would be written here, and a test behind each of its
+   claims. docs/pytorch-myths.md shows what they print.
    SPDX-License-Identifier: MIT */
 /* test-devices: meta sim:0 sim:1 */
 #include "support/pairs.h"
 
 /* ---- example 1: two layers ---- */
 
-typedef struct mlp { situ_nn_module base; situ_nn_module *fc1, *fc2; } mlp;
+typedef struct mlp {
+  situ_nn_module base;
+  situ_nn_module *fc1, *fc2;
+} mlp;
 
 static situ_tensor *mlp_forward(situ_nn_module *self, situ_tensor *x) {
   mlp *m = (mlp *)self;
   return situ_nn_forward(m->fc2, situ_relu(situ_nn_forward(m->fc1, x)));
 }
-static const situ_nn_type mlp_type = { .name = "MyCustomModule", .size = sizeof(mlp), .forward = mlp_forward };
+static const situ_nn_type mlp_type = { .name = "MyCustomModule",
+                                       .size = sizeof(mlp),
+                                       .forward = mlp_forward };
 
 static situ_nn_module *mlp_new(const situ_nn_type *type, int64_t input_size, int64_t hidden_size) {
   mlp *m = situ_nn_alloc(type);
@@ -39,10 +45,13 @@ static void example_1(void **state) {
 static situ_tensor *noisy_forward(situ_nn_module *self, situ_tensor *x) {
   mlp *m = (mlp *)self;
   x = situ_relu(situ_nn_forward(m->fc1, x));
-  situ_tensor *intermediate = situ_randn_like(x, NULL);  /* the document: torch.randn(x.shape).to(device) */
+  situ_tensor *intermediate =
+      situ_randn_like(x, NULL); /* the document: torch.randn(x.shape).to(device) */
   return situ_nn_forward(m->fc2, situ_add(x, intermediate));
 }
-static const situ_nn_type noisy_type = { .name = "MyCustomModule", .size = sizeof(mlp), .forward = noisy_forward };
+static const situ_nn_type noisy_type = { .name = "MyCustomModule",
+                                         .size = sizeof(mlp),
+                                         .forward = noisy_forward };
 
 static void example_2(void **state) {
   (void)state;
@@ -59,7 +68,11 @@ static void example_2(void **state) {
 
 /* ---- example 3: a parameter that forward moves "to be sure" ---- */
 
-typedef struct weighted { situ_nn_module base; situ_nn_module *fc1, *fc2; situ_tensor *weight; } weighted;
+typedef struct weighted {
+  situ_nn_module base;
+  situ_nn_module *fc1, *fc2;
+  situ_tensor *weight;
+} weighted;
 
 static situ_tensor *weighted_forward(situ_nn_module *self, situ_tensor *x) {
   weighted *m = (weighted *)self;
@@ -68,7 +81,9 @@ static situ_tensor *weighted_forward(situ_nn_module *self, situ_tensor *x) {
   situ_tensor *weighted_x = situ_matmul(x, situ_to(m->weight, device));
   return situ_nn_forward(m->fc2, situ_add(x, weighted_x));
 }
-static const situ_nn_type weighted_type = { .name = "MyCustomModule", .size = sizeof(weighted), .forward = weighted_forward };
+static const situ_nn_type weighted_type = { .name = "MyCustomModule",
+                                            .size = sizeof(weighted),
+                                            .forward = weighted_forward };
 
 static situ_nn_module *weighted_new(int64_t input_size, int64_t hidden_size) {
   weighted *m = situ_nn_alloc(&weighted_type);
@@ -78,7 +93,6 @@ static situ_nn_module *weighted_new(int64_t input_size, int64_t hidden_size) {
   return situ_nn_done(m);
 }
 
-/* As printed it cannot run, in PyTorch or here: [10, 10] + [10, 5]. */
 static void example_3(void **state) {
   (void)state;
   situ_device device = there();
@@ -109,13 +123,16 @@ static void example_3_mended(void **state) {
 
 /* ---- the claims ---- */
 
-/* "PyTorch does not manage the device of tensors that you create": true there. Here a factory in forward works at home. */
+/* "PyTorch does not manage the device of tensors that you create": true there. Here a factory in
+   forward works at home. */
 static situ_tensor *host_noise_forward(situ_nn_module *self, situ_tensor *x) {
   mlp *m = (mlp *)self;
   x = situ_nn_forward(m->fc1, x);
   return situ_nn_forward(m->fc2, situ_add(x, situ_randn(situ_shape_of(x), NULL)));
 }
-static const situ_nn_type host_noise_type = { .name = "MyCustomModule", .size = sizeof(mlp), .forward = host_noise_forward };
+static const situ_nn_type host_noise_type = { .name = "MyCustomModule",
+                                              .size = sizeof(mlp),
+                                              .forward = host_noise_forward };
 
 static void claim_002_1_a_factory_in_forward_works_at_home(void **state) {
   (void)state;
@@ -126,7 +143,8 @@ static void claim_002_1_a_factory_in_forward_works_at_home(void **state) {
   situ_nn_free(model);
 }
 
-/* "All tensors of an op must be on the same device": in PyTorch with exceptions; here with none, and a host scalar is a double. */
+/* "All tensors of an op must be on the same device": in PyTorch with exceptions; here with none,
+   and a host scalar is a double. */
 static void claim_002_2_there_are_no_exceptions(void **state) {
   (void)state;
   situ_options far = { .device = there() };
@@ -135,23 +153,27 @@ static void claim_002_2_there_are_no_exceptions(void **state) {
   expect_refused(situ_mul(scalar, x), SITU_E_DEVICE, "mul", "");
   expect_on(situ_mul_scalar(x, 2), there());
   situ_tensor *near = situ_ones(SITU_SHAPE(3), NULL);
-  situ_tensor *near_index = situ_zeros(SITU_SHAPE(1), &(situ_options){ .dtype = SITU_I64 }), *far_index = situ_to(near_index, there());
+  situ_tensor *near_index = situ_zeros(SITU_SHAPE(1), &(situ_options){ .dtype = SITU_I64 }),
+              *far_index = situ_to(near_index, there());
   expect_refused(situ_index_select(x, 0, near_index), SITU_E_DEVICE, "index_select", "index");
   expect_refused(situ_index_select(near, 0, far_index), SITU_E_DEVICE, "index_select", "index");
   expect_on(situ_index_select(x, 0, far_index), there());
 }
 
-/* "Propagate the input's device": the weights say where a module computes; a wrong input is a mistake, not a wish. */
+/* "Propagate the input's device": the weights say where a module computes; a wrong input is a
+   mistake, not a wish. */
 static void claim_002_3_weights_decide_where_a_module_computes(void **state) {
   (void)state;
   situ_nn_module *model = mlp_new(&mlp_type, 5, 10);
   expect_ok(situ_nn_to(model, there()));
   assert_true(situ_device_equal(situ_nn_home(model), there()));
-  expect_refused(situ_nn_forward(model, situ_ones(SITU_SHAPE(10, 5), NULL)), SITU_E_DEVICE, "linear", "odd one out: input");
+  expect_refused(situ_nn_forward(model, situ_ones(SITU_SHAPE(10, 5), NULL)), SITU_E_DEVICE,
+                 "linear", "odd one out: input");
   situ_nn_free(model);
 }
 
-/* "Linear and ReLU automatically maintain the device of their input": Linear wants it where its weights are. */
+/* "Linear and ReLU automatically maintain the device of their input": Linear wants it where its
+   weights are. */
 static void claim_002_ex1_linear_does_not_adapt_to_its_input(void **state) {
   (void)state;
   situ_nn_module *fc = situ_nn_linear(5, 5, NULL), *relu = situ_nn_relu();
@@ -162,7 +184,8 @@ static void claim_002_ex1_linear_does_not_adapt_to_its_input(void **state) {
   situ_nn_free(relu);
 }
 
-/* "torch.randn(x.shape).to(device)": a copy from the host at every step. situ_randn_like makes none. */
+/* "torch.randn(x.shape).to(device)": a copy from the host at every step. situ_randn_like makes
+   none. */
 static void claim_002_ex2_like_makes_no_copy(void **state) {
   (void)state;
   situ_nn_module *model = mlp_new(&noisy_type, 5, 10);
@@ -200,8 +223,9 @@ static void claim_002_ex3_the_shape_mistake_is_found(void **state) {
   }
 }
 
-/* "self.weight.to(device) in forward is best practice": where the parameter is in its place it does nothing, where it is not it
-   hides that by a copy at every step. The ledger names the parameter and the line. */
+/* "self.weight.to(device) in forward is best practice": where the parameter is in its place it does
+   nothing, where it is not it hides that by a copy at every step. The ledger names the parameter
+   and the line. */
 static void claim_002_ex3b_to_in_forward_hides_a_misplaced_parameter(void **state) {
   (void)state;
   situ_nn_module *model = weighted_new(5, 5);
@@ -226,7 +250,8 @@ static void claim_002_ex3b_to_in_forward_hides_a_misplaced_parameter(void **stat
   situ_nn_free(model);
 }
 
-/* "If .to(device) is omitted it will be using the default CPU value": false, registered parameters have moved already. */
+/* "If .to(device) is omitted it will be using the default CPU value": false, registered parameters
+   have moved already. */
 static void claim_002_ex3c_without_to_the_parameter_is_there_too(void **state) {
   (void)state;
   situ_nn_module *model = weighted_new(5, 5);
@@ -237,7 +262,8 @@ static void claim_002_ex3c_without_to_the_parameter_is_there_too(void **state) {
   situ_nn_free(model);
 }
 
-/* "Parameters are inherently on the device of their module": they are made on the default device; every layer takes another. */
+/* "Parameters are inherently on the device of their module": they are made on the default device;
+   every layer takes another. */
 static void claim_002_ex3d_every_layer_can_be_made_elsewhere(void **state) {
   (void)state;
   situ_nn_module *near = situ_nn_linear(2, 2, NULL), *far[] = {

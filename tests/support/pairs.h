@@ -1,5 +1,6 @@
-/* For tests about two devices: a program begins `here`, which is the default device, and moves things `there`.
-   A suite with the marker `test-devices: meta sim:0 sim:1` runs once for each pair cpu+meta, cpu+sim:0, sim:0+sim:1.
+/* For tests about two devices: a program begins `here`, which is the default device, and moves
+   things `there`. A suite with the marker `test-devices: meta sim:0 sim:1` runs once for each pair
+   cpu+meta, cpu+sim:0, sim:0+sim:1.
    SPDX-License-Identifier: MIT */
 #ifndef SITU_TEST_PAIRS_H
 #define SITU_TEST_PAIRS_H
@@ -13,7 +14,9 @@
 #include "support/modules.h"
 
 static inline situ_device there(void) { return test_device(); }
-static inline situ_device here(void) { return situ_dev(there().kind == SITU_SIM && there().index == 1 ? "sim:0" : "cpu"); }
+static inline situ_device here(void) {
+  return situ_dev(there().kind == SITU_SIM && there().index == 1 ? "sim:0" : "cpu");
+}
 /* Meta has shapes and no values. */
 static inline bool has_values(situ_device d) { return d.kind != SITU_META; }
 
@@ -38,8 +41,8 @@ static inline void test_ok_(situ_status status, const char *call, const char *fi
 static inline void test_on_(const situ_tensor *t, situ_device device, const char *file, int line) {
   char got[SITU_DEVICE_NAME_MAX], wanted[SITU_DEVICE_NAME_MAX];
   if (t && situ_device_equal(situ_device_of(t), device)) return;
-  print_error("on %s, wanted %s: %s\n", t ? situ_device_name(situ_device_of(t), got) : "nothing", situ_device_name(device, wanted),
-              situ_error_message());
+  print_error("on %s, wanted %s: %s\n", t ? situ_device_name(situ_device_of(t), got) : "nothing",
+              situ_device_name(device, wanted), situ_error_message());
   _fail(file, line);
 }
 
