@@ -42,14 +42,25 @@ static bool is_orphan(const situ_tensor *param) {
          __atomic_load_n(&situ_desc(param)->storage->refs, __ATOMIC_RELAXED) == 1;
 }
 
+static void refuse_orphan(const situ_optim *o, int64_t i) {
+  const situ_tensor *param = o->items[i].param;
+  situ_shape shape = situ_shape_of(param);
+  char sizes[SITU_SHAPE_TEXT], site[256];
+  bool known = *situ_created_at(param, site, sizeof site);
+  situ__fail(SITU_E_STATE, "optim_step",
+             "%s: only the optimiser holds it (%s %s%s%s); its module was freed or has another one "
+             "now, so a step would change nothing that anyone can see\n"
+             "  fix: make the optimiser from situ_nn_parameters of the module that is trained",
+             o->names[i], situ_dtype_name(situ_dtype_of(param)), situ_shape_text(&shape, sizes),
+             known ? ", made at " : "", site);
+}
+
 /* The items of a group that have a gradient, ready for the kernel; -1: recorded. */
 static int64_t gather(situ_optim *o, const situ__group *group, situ_optimizer_tensors *active) {
   int64_t found = 0;
   for (int64_t i = group->first; i < group->first + group->count; i++) {
     if (is_orphan(o->items[i].param)) {
-      situ__fail(SITU_E_STATE, "optim_step",
-                 "%s: only the optimiser holds it; its module was freed or has another one now",
-                 o->names[i]);
+      refuse_orphan(o, i);
       return -1;
     }
     situ_tensor *grad = situ_grad(o->items[i].param);

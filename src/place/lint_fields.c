@@ -154,7 +154,8 @@ static bool strays(situ__lint *l, const situ__part *p) {
     const situ_nn_stray *stray = &p->module->strays[i];
     const situ_tensor *t = stray->tensor;
     char text[SITU__LINT_TEXT];
-    if (situ__lint_known(l, t) || situ__map_get(&l->told, t) || !situ_is_tensor(t)) continue;
+    if (stray->offset || situ__lint_known(l, t) || situ__map_get(&l->told, t)) continue;
+    if (!situ_is_tensor(t)) continue;
     const situ_storage *storage = situ__lint_storage(t);
     if (storage->serial != stray->serial || situ__map_get(&l->moves, storage)) continue;
     if (!situ__lint_add(

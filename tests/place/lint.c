@@ -1,0 +1,191 @@
+/* The lint as a caller meets it: what it says, what it may be told not to say, and when it cannot.
+   SPDX-License-Identifier: MIT */
+#include "situ/sys/alloc.h"
+#include "support/mistakes.h"
+
+typedef struct holder {
+  situ_nn_module base;
+  situ_nn_module *fc;
+  situ_tensor *loose, *cache;
+} holder;
+static const situ_nn_type holder_type = { .name = "Holder", .size = sizeof(holder) };
+
+/* A warning (loose) and a note (cache). */
+static situ_nn_module *faulty(void) {
+  holder *m = situ_nn_alloc(&holder_type);
+  situ_nn_child(m, fc, situ_nn_linear(2, 2, NULL));
+  situ_nn_transient_buffer(m, cache, situ_ones(SITU_SHAPE(3), NULL));
+  if (m) m->loose = situ_set_name(situ_ones(SITU_SHAPE(5), NULL), "mask");
+  return situ_nn_done(m);
+}
+
+static void a_line_asserts_it(void **state) {
+  (void)state;
+  situ_nn_module *good = situ_nn_linear(2, 2, NULL), *bad = faulty();
+  assert_int_equal(situ_place_lint(good, NULL), SITU_OK);
+  assert_int_equal(situ_place_lint(bad, NULL), SITU_E_STATE);
+  const char *text = situ_error_message();
+  assert_non_null(strstr(text, "Holder: 1 finding\n"));
+  assert_non_null(strstr(text, "warning: Holder: the tensor at byte "));
+  assert_non_null(strstr(text, "(mask, f32 [5] made at "));
+  assert_non_null(strstr(text, "lint.c:"));
+  assert_non_null(strstr(text, "fix: situ_nn_buffer(m, "));
+  assert_null(strstr(text, "transient"));
+  expect_error(SITU_E_STATE, "place_lint", "not registered");
+  situ_nn_free(good);
+  situ_nn_free(bad);
+}
+
+static void hear(const situ_lint_finding *f, void *payload) {
+  int *heard = payload;
+  heard[f->kind]++;
+  assert_non_null(f->path);
+  assert_non_null(f->type);
+  assert_non_null(f->tensor);
+  assert_non_null(f->text);
+  assert_non_null(f->fix);
+  assert_string_not_equal(situ_lint_kind_name(f->kind), "?");
+  assert_string_not_equal(situ_lint_severity_name(f->severity), "?");
+}
+
+static void what_counts_is_up_to_the_caller(void **state) {
+  (void)state;
+  situ_nn_module *m = faulty();
+  int heard[SITU_LINT_KINDS] = { 0 };
+  situ_lint_options options = { .report = hear, .payload = heard, .strict = true };
+  assert_int_equal(situ_place_lint(m, &options), SITU_E_STATE);
+  expect_error(SITU_E_STATE, "place_lint", "2 findings");
+  assert_int_equal(heard[SITU_LINT_TENSOR], 1);
+  assert_int_equal(heard[SITU_LINT_UNSAVED], 1);
+  options.ignore = 1u << SITU_LINT_TENSOR;
+  assert_int_equal(situ_place_lint(m, &options), SITU_E_STATE);
+  expect_error(SITU_E_STATE, "place_lint", "1 finding\nnote: cache (Holder): ");
+  assert_int_equal(heard[SITU_LINT_TENSOR], 1);
+  options.strict = false;
+  expect_ok(situ_place_lint(m, &options));
+  assert_int_equal(heard[SITU_LINT_UNSAVED], 3);
+  situ_nn_free(m);
+}
+
+static void it_can_be_read(void **state) {
+  (void)state;
+  situ_nn_module *m = faulty();
+  char text[2048], little[10];
+  int64_t length = situ_place_lint_to_string(m, NULL, text, sizeof text);
+  assert_int_equal(length, strlen(text));
+  assert_true(strncmp(text, "warning: Holder: ", 17) == 0); /* the worst first */
+  assert_non_null(strstr(text, "\nnote: cache (Holder): it is a transient buffer"));
+  assert_int_equal(situ_place_lint_to_string(m, NULL, little, sizeof little), length);
+  assert_string_equal(little, "warning: ");
+  assert_int_equal(situ_place_lint_to_string(m, NULL, NULL, 0), length);
+  assert_int_equal(situ_place_lint_print(m, NULL), 2);
+  assert_int_equal(situ_place_lint_print(((holder *)m)->fc, NULL), 0);
+  assert_string_equal(situ_lint_kind_name((situ_lint_kind)99), "?");
+  assert_string_equal(situ_lint_severity_name((situ_lint_severity)99), "?");
+  situ_nn_free(m);
+}
+
+static void bad_arguments_are_refused(void **state) {
+  (void)state;
+  situ_nn_module *m = situ_nn_linear(2, 2, NULL);
+  situ_lint_options options = { .optim_count = 1 };
+  assert_int_equal(situ_place_lint(NULL, NULL), SITU_E_ARG);
+  expect_error(SITU_E_ARG, "place_lint", "module");
+  assert_int_equal(situ_place_lint(m, &options), SITU_E_ARG);
+  expect_error(SITU_E_ARG, "place_lint", "optims");
+  assert_int_equal(situ_place_lint_to_string(NULL, NULL, NULL, 0), -1);
+  expect_error(SITU_E_ARG, "place_lint", "module");
+  assert_int_equal(situ_place_lint_print(NULL, NULL), -1);
+  expect_error(SITU_E_ARG, "place_lint", "module");
+  situ_nn_free(m);
+}
+
+/* A lint that runs out of memory says so, and never that all is well. */
+static void without_memory_it_says_so(void **state) {
+  (void)state;
+  situ_nn_module *m = faulty();
+  situ_optim *optim = situ_optim_sgd(situ_nn_parameters(m), NULL);
+  situ_lint_options options = { .optims = &optim, .optim_count = 1, .strict = true };
+  int64_t tensors = situ_live_tensors(), bytes = situ_live_bytes();
+  int points = 0;
+  for (uint64_t nth = 1; nth < 1000; nth++) {
+    situ_fail_allocation(nth, false);
+    situ_status status = situ_place_lint(m, &options);
+    bool met = situ_allocation_count() >= nth;
+    situ_fail_allocation(0, false);
+    situ_error_clear();
+    assert_int_equal(situ_live_tensors(), tensors);
+    assert_int_equal(situ_live_bytes(), bytes);
+    if (!met) {
+      assert_int_equal(status, SITU_E_STATE);
+      break;
+    }
+    assert_int_equal(status, SITU_E_NOMEM);
+    points++;
+  }
+  print_message("%d allocations failed, one at a time\n", points);
+  assert_true(points > 10);
+  situ_optim_free(optim);
+  situ_nn_free(m);
+}
+
+/* A module that cannot note what was left unregistered is refused, not forgetful. */
+static void a_module_without_memory_is_refused(void **state) {
+  (void)state;
+  int points = 0;
+  for (uint64_t nth = 1; nth < 1000; nth++) {
+    situ_fail_allocation(nth, false);
+    holder *m = (holder *)faulty();
+    bool met = situ_allocation_count() >= nth;
+    situ_fail_allocation(0, false);
+    situ_error_clear();
+    if (m && m->loose) {
+      assert_int_equal(situ_place_lint(&m->base, NULL), SITU_E_STATE);
+      expect_error(SITU_E_STATE, "place_lint", "not registered");
+    }
+    if (m) situ_nn_free(&m->base);
+    if (!met) break;
+    points++;
+  }
+  assert_true(points > 10);
+}
+
+/* Changes nothing: values, versions and places are as they were. */
+static void it_changes_nothing(void **state) {
+  (void)state;
+  situ_nn_module *m = situ_nn_sequential(situ_nn_linear(4, 4, NULL), situ_nn_batch_norm1d(4, NULL));
+  situ_tensor *w = situ_nn_get_tensor(m, "0.weight"), *before = situ_clone(situ_detach(w));
+  uint32_t version = situ_version_of(w);
+  int64_t owners = situ_live_tensors();
+  for (int i = 0; i < 3; i++) expect_ok(situ_place_lint(m, NULL));
+  assert_int_equal(situ_version_of(w), version);
+  assert_int_equal(situ_live_tensors(), owners);
+  expect_same(w, before, 0, 0);
+  situ_nn_free(m);
+}
+
+/* Registered again by name alone, a part shows in the field that it had. */
+static void the_field_follows_its_name(void **state) {
+  (void)state;
+  holder *m = (holder *)faulty();
+  situ_nn_module *next = situ_nn_linear(2, 2, NULL);
+  assert_ptr_equal(situ_nn_add_child(&m->base, "fc", NULL, next), next);
+  assert_ptr_equal(m->fc, next);
+  m->loose = NULL;
+  expect_ok(situ_place_lint(&m->base, NULL));
+  situ_nn_free(&m->base);
+}
+
+int main(void) {
+  const struct CMUnitTest tests[] = {
+    MODULE_TEST(a_line_asserts_it),
+    MODULE_TEST(what_counts_is_up_to_the_caller),
+    MODULE_TEST(it_can_be_read),
+    MODULE_TEST(bad_arguments_are_refused),
+    MODULE_TEST(without_memory_it_says_so),
+    MODULE_TEST(a_module_without_memory_is_refused),
+    MODULE_TEST(it_changes_nothing),
+    MODULE_TEST(the_field_follows_its_name),
+  };
+  return cmocka_run_group_tests(tests, NULL, NULL);
+}
