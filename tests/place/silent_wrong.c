@@ -83,6 +83,58 @@ static void S4_mixed_products_and_joins_are_refused(void **state) {
   expect_mismatch(situ_layer_norm(a, SITU_SHAPE(2), far(SITU_SHAPE(2)), NULL, 0), "", "weight");
 }
 
+/* Where modules that were built on meta are brought to. */
+static situ_device real(void) { return has_values(there()) ? there() : here(); }
+
+/* S5: loading a state dict into a module on meta "matches all keys" and loads nothing. Either the
+   values are there afterwards, or the call says that they are not. */
+static void S5_a_state_dict_is_loaded_or_refused(void **state) {
+  (void)state;
+  situ_nn_module *source = two_layers();
+  expect_ok(situ_set_default_device(situ_dev("meta")));
+  situ_nn_module *net = two_layers();
+  expect_ok(situ_set_default_device(here()));
+  situ_tree *saved = situ_nn_state_dict(source);
+  situ_tensor *weight = situ_nn_get_tensor(net, "0.weight");
+  if (situ_nn_load_state_dict(net, saved, NULL) == SITU_OK) {
+    assert_int_not_equal(situ_device_of(weight).kind, SITU_META);
+    expect_same(situ_to(situ_detach(weight), here()), situ_detach(situ_tree_get(saved, "0.weight")),
+                0, 0);
+  } else {
+    expect_error(SITU_E_STATE, "nn_load_state_dict", "0.weight");
+    expect_on(weight, situ_dev("meta"));
+  }
+  situ_tree_free(saved);
+  situ_nn_free(source);
+  situ_nn_free(net);
+}
+
+/* S6: a module built on meta has garbage in its buffers when it comes off it: running statistics,
+   tables. Here it has the bits that it would have had if it had been built there. */
+static void S6_what_was_built_on_meta_has_its_values(void **state) {
+  (void)state;
+  situ_nn_module *net[2];
+  for (int on_meta = 0; on_meta < 2; on_meta++) {
+    situ_manual_seed(11);
+    expect_ok(situ_set_default_device(on_meta ? situ_dev("meta") : real()));
+    net[on_meta] = situ_nn_sequential(situ_nn_batch_norm1d(3, NULL), situ_nn_linear(3, 4, NULL),
+                                      situ_nn_embedding(5, 3, NULL));
+    expect_ok(situ_set_default_device(here()));
+  }
+  expect_ok(situ_nn_to(net[1], real()));
+  situ_tree *eager = situ_nn_state_dict(net[0]), *later = situ_nn_state_dict(net[1]);
+  assert_int_equal(situ_tree_count(eager), situ_tree_count(later));
+  for (int64_t i = 0; i < situ_tree_count(eager); i++) {
+    expect_on(situ_tree_tensor_at(later, i), real());
+    expect_same(situ_detach(situ_tree_tensor_at(later, i)),
+                situ_detach(situ_tree_tensor_at(eager, i)), 0, 0);
+  }
+  expect_exact(situ_nn_get_tensor(net[1], "0.running_var"), SITU_SHAPE(3), 1, 1, 1);
+  for (int k = 0; k < 2; k++) situ_nn_free(net[k]);
+  situ_tree_free(eager);
+  situ_tree_free(later);
+}
+
 /* S7: the optimiser trains tensors that no module has any more. */
 static void S7_orphans_are_refused_at_the_step(void **state) {
   (void)state;
@@ -153,6 +205,23 @@ static void S8_tied_weights_stay_tied(void **state) {
   expect_ok(situ_nn_to(net, there()));
   assert_ptr_equal(situ_nn_get_tensor(net, "0.weight"), situ_nn_get_tensor(net, "1.weight"));
   expect_on(situ_nn_get_tensor(net, "1.weight"), there());
+  situ_nn_free(net);
+}
+
+/* S9: meta and back, and one tensor has become two. */
+static void S9_tied_weights_stay_tied_through_meta(void **state) {
+  (void)state;
+  expect_ok(situ_set_default_device(situ_dev("meta")));
+  situ_nn_module *net = tied_new();
+  expect_ok(situ_set_default_device(here()));
+  situ_tensor *weight = situ_nn_get_tensor(net, "0.weight");
+  expect_ok(situ_nn_to(net, real()));
+  assert_ptr_equal(situ_nn_get_tensor(net, "0.weight"), weight);
+  assert_ptr_equal(situ_nn_get_tensor(net, "1.weight"), weight);
+  expect_on(weight, real());
+  situ_placement place;
+  expect_ok(situ_place_of(net, &place));
+  assert_int_equal(place.bytes, 4 * (9 + 3 + 3));
   situ_nn_free(net);
 }
 
@@ -288,22 +357,48 @@ static void S12_values_of_another_shape_or_device_are_refused(void **state) {
   expect_exact(x, SITU_SHAPE(2, 2), 0, 0, 0, 0);
 }
 
+/* S12: another parameter is put in the place of one, from elsewhere. It is not believed to have
+   moved: the module is mixed, the lint says so, and a call across is refused with its path. */
+static void S12_a_parameter_from_elsewhere_is_not_mixed_in_silence(void **state) {
+  (void)state;
+  situ_nn_module *net = situ_nn_sequential(situ_nn_linear(2, 2, NULL));
+  situ_tensor *weight = far(SITU_SHAPE(2, 2));
+  situ_tensor *put =
+      situ_nn_add_tensor(situ_nn_at(net, 0), "weight", NULL, weight, SITU_NN_PARAMETER);
+  if (!put) {
+    situ_error_clear();
+  } else if (!situ_device_equal(situ_device_of(put), here())) {
+    expect_refused(situ_nn_forward(net, near(SITU_SHAPE(1, 2))), SITU_E_DEVICE, "linear",
+                   "0.weight");
+    expect_refused(situ_nn_forward(net, far(SITU_SHAPE(1, 2))), SITU_E_DEVICE, "linear", "0.bias");
+    assert_int_equal(situ_place_lint(net, NULL), SITU_E_STATE);
+    expect_error(SITU_E_STATE, "place_lint", "0.bias");
+  } else {
+    assert_non_null(situ_nn_forward(net, near(SITU_SHAPE(1, 2))));
+  }
+  situ_nn_free(net);
+}
+
 int main(void) {
   const struct CMUnitTest tests[] = {
     PAIR_TEST(S1_convolutions_refuse_a_weight_elsewhere),
     PAIR_TEST(S2_indices_elsewhere_are_refused_in_both_directions),
     PAIR_TEST(S3_writes_from_elsewhere_are_refused_and_change_nothing),
     PAIR_TEST(S4_mixed_products_and_joins_are_refused),
+    PAIR_TEST(S5_a_state_dict_is_loaded_or_refused),
+    PAIR_TEST(S6_what_was_built_on_meta_has_its_values),
     PAIR_TEST(S7_orphans_are_refused_at_the_step),
     PAIR_TEST(S7_an_optimiser_made_before_the_move_trains_the_module),
     PAIR_TEST(S8_aliases_and_views_stay_together),
     PAIR_TEST(S8_tied_weights_stay_tied),
+    PAIR_TEST(S9_tied_weights_stay_tied_through_meta),
     PAIR_TEST(S10_a_move_that_fails_is_undone),
     PAIR_TEST(S10_a_move_that_cannot_copy_is_undone),
     PAIR_TEST(S10_a_cast_that_fails_is_undone),
     PAIR_TEST(S11_a_move_between_forward_and_backward_is_right_or_refused),
     PAIR_TEST(S11_a_gradient_is_where_its_parameter_is),
     PAIR_TEST(S12_values_of_another_shape_or_device_are_refused),
+    PAIR_TEST(S12_a_parameter_from_elsewhere_is_not_mixed_in_silence),
   };
   return cmocka_run_group_tests(tests, NULL, NULL);
 }
