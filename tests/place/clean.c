@@ -182,7 +182,7 @@ static void examples_are_clean(void **state) {
   if (access(gpl, R_OK) == 0)
     assert_int_equal(main_06(3, (char *[]){ program, gpl, two, NULL }), 0);
   assert_int_equal(main_07(), 0);
-  demo_digits digits;
+  demo_digits digits = { 0 };
   demo_history history;
   situ_nn_module *net = demo_network();
   expect_ok(demo_digits_load(&digits, SITU_DATA_DIR "/digits.safetensors"));
