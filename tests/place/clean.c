@@ -172,6 +172,7 @@ static void examples_are_clean(void **state) {
   (void)state;
   static char program[] = "example", two[] = "2", gpl[] = "/usr/share/common-licenses/GPL-3";
   char data[4096];
+  assert_non_null(getenv("SITU_TEST_ROOT"));
   snprintf(data, sizeof data, "%s/../demo/data", getenv("SITU_TEST_ROOT"));
   (void)unlink("data");
   assert_int_equal(symlink(data, "data"), 0);
