@@ -91,6 +91,8 @@ struct situ_nn_module {
      return situ_nn_done(m);
    }
 
+   A part that is added after situ_nn_done is adopted: if all of m is in one place, the part is moved there.
+
    Until situ_nn_done a scope is open: tensors made meanwhile and not registered are released there,
    but for those that a field still points to, which go to the enclosing scope. */
 

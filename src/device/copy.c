@@ -113,8 +113,12 @@ situ_status situ__copy_storage_of(const char *op, situ_storage *to, size_t to_at
     uint64_t before = situ__error_count();
     status = target->copy_peer(to->device.index, to->data, to_at, from->device.index, from->data,
                                from_at, bytes);
+    /* Of two devices the one that is gone is to blame: it does not answer. */
+    bool source_gone = status == SITU_E_LOST && source->synchronize &&
+                       source->synchronize(from->device.index) == SITU_E_LOST;
     if (status != SITU_OK)
-      status = situ__device_failed(op, to->device, status, before, what_reason(why));
+      status = situ__device_failed(op, source_gone ? from->device : to->device, status, before,
+                                   what_reason(why));
   } else {
     status = staged(op, to, to_at, from, from_at, bytes, why);
   }

@@ -297,7 +297,7 @@ situ_tensor *situ_nn_add_tensor(situ_nn_module *m, const char *name, situ_tensor
     return broken(m);
   }
   if (!good_name(op, m, name) || (parameter && !situ_requires_grad_(tensor, true)) ||
-      !situ_set_name(tensor, name))
+      !situ_set_name(tensor, name) || !situ__nn_adopt_tensor(op, m, tensor))
     return broken(m);
   situ_retain(tensor);
   if (!put(op, m, name, field, kind, tensor)) {
@@ -348,7 +348,7 @@ situ_nn_module *situ_nn_add_child(situ_nn_module *m, const char *name, situ_nn_m
   if (!m || !child)
     situ__null(op, m ? name : "module");
   else if (good_name(op, m, name) && name_tensors(child, name) &&
-           put(op, m, name, field, SITU_NN_CHILD, child))
+           situ__nn_adopt_child(op, m, child) && put(op, m, name, field, SITU_NN_CHILD, child))
     return child;
   situ_nn_free(child);
   return broken(m);

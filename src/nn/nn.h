@@ -53,6 +53,11 @@ bool situ__nn_add_slot(const char *op, situ_nn_module *m, const char *name, situ
                        size_t offset, void *held);
 situ_nn_slot *situ__nn_find(const situ_nn_module *m, const char *name);
 
+/* A part that is about to be added to a finished module, all of which lives in one place, comes there too (adopt.c).
+   False: recorded, and the part is where it was. */
+bool situ__nn_adopt_tensor(const char *op, situ_nn_module *m, situ_tensor *t);
+bool situ__nn_adopt_child(const char *op, situ_nn_module *m, situ_nn_module *child);
+
 /* A number as Python prints it: 0.1, 1e-05, 20.0. Returns buffer. */
 enum { SITU__NUMBER = 40 };
 const char *situ__nn_number(double value, char buffer[SITU__NUMBER]);
