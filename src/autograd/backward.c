@@ -69,14 +69,20 @@ static bool exclusive(const situ_tensor *t) {
          __atomic_load_n(&t->view.storage->refs, __ATOMIC_RELAXED) == 1;
 }
 
-/* Gradients of one value meet on one device, or something was moved between forward and backward: refused, never
+/* Gradients of one value meet on one device and in its dtype, or something was moved or cast between forward and backward: refused, never
    orphaned. */
 static bool same_place(const char *op, const situ_tensor *at, const char *what, const situ_tensor *grad) {
   situ_device here = at->view.storage->device, there = grad->view.storage->device;
-  if (situ_device_equal(here, there)) return true;
+  const char *name = *situ_name(at) ? situ_name(at) : what;
+  if (situ_device_equal(here, there) && at->view.dtype == grad->view.dtype) return true;
+  if (situ_device_equal(here, there)) {
+    situ__fail(SITU_E_DTYPE, op, "%s is %s, but a gradient for it arrived as %s: was it cast between forward and backward?", name,
+               situ_dtype_name((situ_dtype)at->view.dtype), situ_dtype_name((situ_dtype)grad->view.dtype));
+    return false;
+  }
   char a[SITU_DEVICE_NAME_MAX], b[SITU_DEVICE_NAME_MAX];
   situ__fail(SITU_E_DEVICE, op, "%s is on %s, but a gradient for it arrived on %s: was it moved between forward and backward?",
-             *situ_name(at) ? situ_name(at) : what, situ_device_name(here, a), situ_device_name(there, b));
+             name, situ_device_name(here, a), situ_device_name(there, b));
   return false;
 }
 
@@ -158,12 +164,20 @@ static bool deliver(pass *p, const situ__operand *o, situ_tensor *grad) {
   return situ__accumulate(p->op, &o->node->out[o->result].grad, grad) && push(p, o->node);
 }
 
-static bool unchanged(const pass *p, const situ__node *n, const situ_tensor *saved, uint32_t version, const char *what, int i) {
+/* What was saved is as it was, and where it was: kernels of the way back are handed it as it is. */
+static bool unchanged(const pass *p, const situ__node *n, const situ_tensor *saved, uint32_t version, situ_device device, const char *what, int i) {
   if (!saved) return true;
   uint32_t now = __atomic_load_n(&saved->view.storage->version, __ATOMIC_RELAXED);
-  if (now == version) return true;
+  situ_device here = saved->view.storage->device;
+  if (now == version && situ_device_equal(here, device)) return true;
   situ_shape shape = situ__shape(&saved->view);
   char text[SITU_SHAPE_TEXT], site[256];
+  if (!situ_device_equal(here, device)) {
+    char a[SITU_DEVICE_NAME_MAX], b[SITU_DEVICE_NAME_MAX];
+    situ__fail(SITU_E_DEVICE, p->op, "%s needs its %s %d%s%s (%s), which was on %s and is on %s now: it was moved between forward and backward", n->name,
+               what, i, *situ_name(saved) ? " " : "", situ_name(saved), situ_shape_text(&shape, text), situ_device_name(device, a), situ_device_name(here, b));
+    return false;
+  }
   situ__fail(SITU_E_STATE, p->op, "%s needs its %s %d%s%s (%s, made at %s), but it was changed in place since: version %u now, %u then",
              n->name, what, i, *situ_name(saved) ? " " : "", situ_name(saved), situ_shape_text(&shape, text),
              situ__site_text(saved->created_at, site, sizeof site), now, version);
@@ -180,9 +194,9 @@ static bool ready(const pass *p, const situ__node *n) {
     return false;
   }
   for (int i = 0; i < n->ins; i++)
-    if (!unchanged(p, n, n->in[i].saved, n->in[i].version, "operand", i)) return false;
+    if (!unchanged(p, n, n->in[i].saved, n->in[i].version, n->in[i].device, "operand", i)) return false;
   for (int k = 0; k < n->outs; k++)
-    if (!unchanged(p, n, n->out[k].saved, n->out[k].version, "result", k)) return false;
+    if (!unchanged(p, n, n->out[k].saved, n->out[k].version, n->out[k].device, "result", k)) return false;
   return true;
 }
 
@@ -192,6 +206,16 @@ static void capture(pass *p, const situ__node *n) {
     situ_tensor *t = p->inputs[i];
     if (t->node == n && n->out[t->node_result].grad) situ_set(&p->found[i], n->out[t->node_result].grad);
   }
+}
+
+/* Is the gradient of a result where the result was? A hook, or a move, may have brought it elsewhere. */
+static bool arrived(const pass *p, const situ__node *n, const situ__result *r) {
+  situ_device there = r->grad->view.storage->device;
+  if (situ_device_equal(r->device, there)) return true;
+  char a[SITU_DEVICE_NAME_MAX], b[SITU_DEVICE_NAME_MAX];
+  situ__fail(SITU_E_DEVICE, p->op, "%s gave its result on %s, but the gradient of it is on %s: was it moved between forward and backward?", n->name,
+             situ_device_name(r->device, a), situ_device_name(there, b));
+  return false;
 }
 
 static bool step(pass *p, situ__node *n) {
@@ -205,12 +229,15 @@ static bool step(pass *p, situ__node *n) {
     grad = dx + n->ins;
     wants = (bool *)(grad + n->outs);
   }
-  bool good = true;
+  bool good = true, hooked = false;
   for (int k = 0; k < n->outs; k++) {
     situ__result *r = &n->out[k];
+    hooked |= r->grad && r->meta && r->meta->hooks;
     if (r->grad) good = good && run_hooks(p->op, r->meta, &r->grad);
+    if (r->grad && good) good = arrived(p, n, r);
     if (good && r->grad && r->meta && r->meta->retain && !p->wanted) situ_set(&r->meta->grad, r->grad);
   }
+  good = good && (!hooked || ready(p, n)); /* hooks may move things, and write to them */
   capture(p, n);
   for (int k = 0; k < n->outs; k++) {
     grad[k] = n->out[k].grad;
@@ -242,7 +269,7 @@ static bool step(pass *p, situ__node *n) {
 static bool commit(pass *p) {
   for (size_t i = 0; i < p->leaf_count; i++) {
     situ__meta *m = p->leaves[i]->meta;
-    if (!run_hooks(p->op, m, &m->pending)) return false;
+    if (!run_hooks(p->op, m, &m->pending) || !same_place(p->op, p->leaves[i], "a leaf", m->pending)) return false;
     m->pending = owned_copy(p->op, m->pending);
     if (!m->pending) return false;
     situ_set_role(m->pending, SITU_ROLE_GRADIENT);

@@ -74,6 +74,7 @@ static bool record_operand(situ__node *n, int i, const situ__record *r) {
   if (!(r->save & SITU_SAVE(i < SITU_OPERANDS ? i : 0))) return true;
   o->saved = situ_retain(r->before && t == r->in[0] ? r->before : t);
   o->version = __atomic_load_n(&o->saved->view.storage->version, __ATOMIC_RELAXED);
+  o->device = o->saved->view.storage->device;
   return true;
 }
 
@@ -91,7 +92,8 @@ bool situ__tape_record(const situ__record *r) {
   for (int k = 0; k < n->outs; k++) {
     situ_tensor *t = r->out[k];
     if (!t) continue;
-    if (!n->device.kind) n->device = t->view.storage->device;
+    n->out[k].device = t->view.storage->device;
+    if (!n->device.kind) n->device = n->out[k].device;
     if (!situ_dtype_is_floating((situ_dtype)t->view.dtype)) continue;
     situ__node_release(t->node);  /* in place: the operand's edge keeps the earlier call */
     __atomic_fetch_add(&n->refs, 1, __ATOMIC_RELAXED);

@@ -15,6 +15,7 @@ typedef struct situ__operand {
   uint32_t     version;   /* of the saved value, when it was saved */
   situ_tensor *saved;     /* owned; NULL: not saved */
   situ_dtype   dtype;
+  situ_device  device;    /* of the saved value, when it was saved */
   situ_shape   shape;
 } situ__operand;
 
@@ -23,6 +24,7 @@ typedef struct situ__result {
   struct situ__meta *meta;    /* hooks and retained gradient of a tensor that is no leaf; shared with it */
   situ_tensor      *saved;
   uint32_t          version;
+  situ_device       device;   /* where the result was made: backward runs there */
 } situ__result;
 
 /* Fills dx[i] (owned by the innermost scope) where wants[i]; returns false after recording an error. */

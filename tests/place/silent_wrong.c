@@ -330,6 +330,84 @@ static void S11_a_move_between_forward_and_backward_is_right_or_refused(void **s
   situ_nn_free(net);
 }
 
+/* The same for every sort of kernel on the way back: what it saved has moved, and must not be handed
+   to it where it is now. There and back again is nothing at all. */
+static situ_nn_module *of_kind(int kind) {
+  switch (kind) {
+  case 0: return situ_nn_conv2d(2, 2, SITU_DIMS(1), NULL);
+  case 1: return situ_nn_sequential(situ_nn_batch_norm2d(2, NULL), situ_nn_gelu(SITU_GELU_NONE));
+  case 2: return situ_nn_sequential(situ_nn_layer_norm(SITU_SHAPE(2), NULL), situ_nn_softmax(-1));
+  case 3: return situ_nn_sequential(situ_nn_group_norm(1, 2, NULL), situ_nn_sigmoid());
+  case 4:
+    return situ_nn_sequential(situ_nn_linear(2, 2, NULL), situ_nn_tanh(),
+                              situ_nn_linear(2, 2, NULL));
+  case 5: return situ_nn_sequential(situ_nn_rms_norm(SITU_SHAPE(2), NULL), situ_nn_log_softmax(-1));
+  default: return situ_nn_conv_transpose2d(2, 2, SITU_DIMS(1), NULL);
+  }
+}
+
+static void S11_no_kernel_of_the_way_back_sees_what_has_moved(void **state) {
+  (void)state;
+  for (int kind = 0; kind < 7; kind++)
+    for (int back = 0; back < 2; back++) {
+      situ_nn_module *net = of_kind(kind);
+      situ_tensor *x = situ_requires_grad_(near(SITU_SHAPE(1, 2, 2, 2)), true);
+      situ_tensor *loss = situ_sum(situ_square(situ_nn_forward(net, x)), NULL);
+      expect_ok(situ_nn_to(net, there()));
+      if (back && !has_values(there())) {
+        situ_nn_free(net);
+        continue;
+      }
+      if (back) {
+        expect_ok(situ_nn_to(net, here()));
+        expect_ok(situ_backward(loss, NULL));
+        expect_on(situ_grad(x), here());
+      } else {
+        assert_int_equal(situ_backward(loss, NULL), SITU_E_DEVICE);
+        expect_error(SITU_E_DEVICE, "backward", "between forward and backward");
+        assert_null(situ_grad(x));
+      }
+      situ_nn_free(net);
+    }
+}
+
+/* A result that has moved, a cast that nothing was saved for, and a hook that moves things. */
+static situ_tensor *moved_by_hook;
+static situ_tensor *moving_hook(situ_tensor *grad, void *payload) {
+  (void)grad, (void)payload;
+  return situ_to_(moved_by_hook, there()) == SITU_OK ? NULL : moved_by_hook;
+}
+static situ_tensor *elsewhere_hook(situ_tensor *grad, void *payload) {
+  (void)payload;
+  return situ_to(grad, there());
+}
+
+static void S11_results_casts_and_hooks(void **state) {
+  (void)state;
+  for (int which = 0; which < 4; which++) {
+    situ_tensor *x = situ_requires_grad_(near(SITU_SHAPE(2)), true), *y = situ_exp(x);
+    situ_tensor *shifted = situ_add_scalar(y, 1), *loss = situ_sum(shifted, NULL);
+    moved_by_hook = y;
+    situ_status wanted = SITU_E_DEVICE;
+    switch (which) {
+    case 0: expect_ok(situ_to_(y, there())); break;
+    case 1: expect_ok(situ_register_hook(y, moving_hook, NULL)); break;
+    case 2: expect_ok(situ_register_hook(shifted, elsewhere_hook, NULL)); break;
+    default:
+      x = situ_requires_grad_(near(SITU_SHAPE(2)), true);
+      loss = situ_sum(situ_add_scalar(x, 1), NULL);
+      situ_nn_module *holder = situ_nn_linear(2, 2, NULL);
+      situ_nn_add_tensor(holder, "bias", NULL, x, SITU_NN_PARAMETER);
+      expect_ok(situ_nn_to_dtype(holder, SITU_F64));
+      situ_nn_free(holder);
+      wanted = SITU_E_DTYPE;
+    }
+    assert_int_equal(situ_backward(loss, NULL), wanted);
+    situ_error_clear();
+    assert_null(situ_grad(x));
+  }
+}
+
 /* S11: a gradient that is there already goes with its parameter, and one from elsewhere cannot be
    put there. */
 static void S11_a_gradient_is_where_its_parameter_is(void **state) {
@@ -396,6 +474,8 @@ int main(void) {
     PAIR_TEST(S10_a_move_that_cannot_copy_is_undone),
     PAIR_TEST(S10_a_cast_that_fails_is_undone),
     PAIR_TEST(S11_a_move_between_forward_and_backward_is_right_or_refused),
+    PAIR_TEST(S11_no_kernel_of_the_way_back_sees_what_has_moved),
+    PAIR_TEST(S11_results_casts_and_hooks),
     PAIR_TEST(S11_a_gradient_is_where_its_parameter_is),
     PAIR_TEST(S12_values_of_another_shape_or_device_are_refused),
     PAIR_TEST(S12_a_parameter_from_elsewhere_is_not_mixed_in_silence),
