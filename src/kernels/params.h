@@ -30,4 +30,91 @@ typedef struct fault {
 } fault;
 #define FAULT_DIVISION -1
 
+/* FLAGS of texts whose lines are shared by a group, or are one work-item's. */
+#define FLAG_SERIAL 1u
+/* FLAGS of reduce.h: FLAG_SERIAL | FOLD_ << 4 | MAP_ << 8 | FINISH_ << 12. */
+#define FOLD_SUM 0
+#define FOLD_PROD 1
+#define FOLD_MIN 2
+#define FOLD_MAX 3
+#define FOLD_MOMENTS 4
+#define FOLD_LOGSUM 5
+#define MAP_NONE 0
+#define MAP_ABS 1
+#define MAP_SQUARE 2
+#define MAP_NONZERO 3
+#define MAP_POWER 4
+#define FINISH_NONE 0
+#define FINISH_MEAN 1
+#define FINISH_VAR 2
+#define FINISH_STD 3
+#define FINISH_ROOT 4
+#define FINISH_POWER 5
+#define FINISH_LOGSUM 6
+
+/* FLAGS of norm.h, batch_norm.h and nll.h: what is there, and what is wanted. */
+#define FLAG_WEIGHT 16u
+#define FLAG_BIAS 32u
+#define FLAG_COLUMNS 64u
+#define FLAG_MEAN 128u
+#define FLAG_VAR 256u
+#define FLAG_TRAINING 512u
+#define FLAG_STATISTICS 1024u
+#define FLAG_UPDATE 2048u
+#define FLAG_DX 4096u
+#define FLAG_DWEIGHT 8192u
+#define FLAG_DBIAS 16384u
+#define FLAG_LOGITS 32768u
+#define FLAG_EACH 65536u
+
+/* Lines along one dimension of operands without gaps, seen as [outer, size, inner]. */
+typedef struct lines {
+  I64 outer, size, inner, offset[WALK_OPERANDS];
+} lines;
+
+/* What follows: sizes, then where each operand begins. */
+typedef struct norms {
+  I64 rows, width, y, x, g, mean, rstd, weight, bias, dweight, dbias;
+} norms;
+typedef struct batch_norms {
+  I64 batch, channels, inner, y, x, g, mean, rstd, weight, bias, old_mean, old_var, new_mean, new_var, dweight, dbias;
+} batch_norms;
+typedef struct nlls {
+  I64 positions, classes, inner, ignore, verb, y, x, g, target, weight, lse, total;
+} nlls;
+
+/* A matrix product: sizes and steps; a is [m, k], b [k, n]. */
+typedef struct products {
+  I64 m, n, k, a_row, a_col, b_row, b_col, y_row, y_col, bias_row, bias_col;
+} products;
+
+/* FLAGS of index.h, optimizer.h. */
+#define FLAG_ADD 16u
+#define FLAG_STATE_0 16u
+#define FLAG_STATE_1 32u
+#define FLAG_STATE_2 64u
+#define FLAG_MOMENTUM 128u
+#define FLAG_FIRST 256u
+#define FLAG_NESTEROV 512u
+#define FLAG_AMSGRAD 1024u
+#define FLAG_CENTRED 2048u
+
+/* Picking and writing by index: steps in elements. */
+typedef struct picks {
+  I64 bound, dim, verb, along, count, src_step, index_step;
+} picks;
+
+/* An optimiser's step: where the operands begin. */
+typedef struct steps {
+  I64 numel, p, g, state[3];
+} steps;
+
+/* Windows of convolution and pooling: large is the plane that they move over, small has an element for each. */
+typedef struct windows {
+  I64 images, groups, channels, outputs; /* channels and outputs of a group; pooling: planes are images */
+  I64 height, width, out_height, out_width;
+  I64 window[2], stride[2], padding[2], dilation[2], exclude_pad, divisor;
+  I64 x, w, y, bias; /* where each operand begins */
+} windows;
+
 #endif

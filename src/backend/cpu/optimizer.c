@@ -5,8 +5,7 @@
 
 #include "base/pool.h"
 #include "base/size.h"
-
-#include <math.h>
+#include "kernels/adam.h"
 
 enum { STATES = 3 };
 
@@ -14,8 +13,8 @@ static void prepare(situ__step *s, int64_t step) {
   const situ_optimizer_params *o = s->params;
   s->first = step <= 1;
   if (s->rule != SITU_RULE_ADAM && s->rule != SITU_RULE_ADAMW) return;
-  s->step_size = o->lr / (1 - pow(o->beta1, (double)step));
-  s->correction2_sqrt = sqrt(1 - pow(o->beta2, (double)step));
+  s->step_size = situ__adam_step_size(o, step);
+  s->correction2_sqrt = situ__adam_correction(o, step);
 }
 
 /* Half precision: a block at a time through f32. */

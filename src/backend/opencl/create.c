@@ -7,18 +7,6 @@
 #include "kernels/convert.h"
 #include "kernels/half.h"
 
-/* A whole dtype whose elements are as large. */
-static uint8_t same_size(int dtype) {
-  static const uint8_t whole[] = { [1] = SITU_U8, [2] = SITU_I16, [4] = SITU_I32, [8] = SITU_I64 };
-  return whole[situ__cl_size(dtype)];
-}
-
-static situ_status launch(int index, const situ__cl_call *call, int64_t items) {
-  situ_status status;
-  situ__cl_device *d = situ__cl_enter(index, call->op, &status);
-  return d ? situ__cl_leave(d, situ__cl_items(d, call, items)) : status;
-}
-
 /* ---- fill ----------------------------------------------------------------------------------- */
 
 /* The value as memory of dtype. */
@@ -36,14 +24,14 @@ static int64_t bits_of(const situ_work *work, situ_dtype dtype) {
 
 situ_status situ__cl_fill(int index, const situ_work *work) {
   const situ_view_desc *y = work->out[0];
-  situ__cl_call call = { .variant = { .text = SITU__CL_fill, .dtype = { same_size(y->dtype) } }, .op = "fill" };
+  situ__cl_call call = { .variant = { .text = SITU__CL_fill, .dtype = { (uint8_t)situ__cl_whole(y->dtype) } }, .op = "fill" };
   walk w;
   if (!situ__cl_walk(&w, 1, &y)) call.variant.flags = FLAG_STRIDED;
   int64_t bits = bits_of(work, (situ_dtype)y->dtype);
   situ__cl_buffer(&call, y);
   situ__cl_block(&call, &w, sizeof w);
   situ__cl_block(&call, &bits, sizeof bits);
-  return launch(index, &call, y->numel);
+  return situ__cl_run(index, &call, y->numel);
 }
 
 /* ---- range ---------------------------------------------------------------------------------- */
@@ -70,7 +58,7 @@ situ_status situ__cl_range(int index, const situ_work *work) {
   if (whole) situ__cl_block(&call, &i64, sizeof i64);
   else if (call.variant.compute == SITU_F64) situ__cl_block(&call, &f64, sizeof f64);
   else situ__cl_block(&call, &f32, sizeof f32);
-  return launch(index, &call, y->numel);
+  return situ__cl_run(index, &call, y->numel);
 }
 
 /* ---- random numbers ------------------------------------------------------------------------- */
@@ -105,7 +93,7 @@ situ_status situ__cl_random(int index, const situ_work *work) {
     (void)situ__cl_walk(&w, 2, view);
     situ__cl_block(&call, &w, sizeof w);
   }
-  return launch(index, &call, y->numel);
+  return situ__cl_run(index, &call, y->numel);
 }
 
 /* ---- triangles ------------------------------------------------------------------------------ */
@@ -115,7 +103,7 @@ situ_status situ__cl_triangle(int index, const situ_work *work) {
   int64_t rows = y->size[y->ndim - 2], columns = y->size[y->ndim - 1];
   /* Further out than the corners is all or nothing, and cannot overflow. */
   int64_t diagonal = work->integer[0] < -rows ? -rows : work->integer[0] > columns ? columns : work->integer[0];
-  situ__cl_call call = { .variant = { .text = SITU__CL_triangle, .op = (uint8_t)work->op, .dtype = { same_size(y->dtype) } }, .op = "triangle" };
+  situ__cl_call call = { .variant = { .text = SITU__CL_triangle, .op = (uint8_t)work->op, .dtype = { (uint8_t)situ__cl_whole(y->dtype) } }, .op = "triangle" };
   walk w;
   (void)situ__cl_walk(&w, 2, view);
   situ__cl_buffer(&call, view[0]);
@@ -124,5 +112,5 @@ situ_status situ__cl_triangle(int index, const situ_work *work) {
   situ__cl_block(&call, &rows, sizeof rows);
   situ__cl_block(&call, &columns, sizeof columns);
   situ__cl_block(&call, &diagonal, sizeof diagonal);
-  return launch(index, &call, y->numel);
+  return situ__cl_run(index, &call, y->numel);
 }

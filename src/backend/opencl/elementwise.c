@@ -1,11 +1,7 @@
 /* Element-wise verbs: copies, and functions of one, two or three operands.
    SPDX-License-Identifier: MIT */
-#include <stdio.h>
-#include <string.h>
-
 #include "backend/opencl/opencl.h"
 #include "kernels/dialect.h"
-#include "kernels/convert.h"
 
 /* What is known of each row besides its formulas. */
 typedef struct trait {
@@ -36,22 +32,6 @@ static const trait ternary[SITU_TERNARIES] = {
 #include "kernels/ternary.h"
 };
 
-/* Parameters in the lane's type. */
-typedef union parameters {
-  float f32[4];
-  double f64[4];
-  int64_t i64[4];
-} parameters;
-
-static size_t convert(situ__cl_lane lane, const double *from, parameters *to) {
-  for (int k = 0; k < 4; k++) {
-    if (lane == SITU__CL_F32) to->f32[k] = (float)from[k];
-    else if (lane == SITU__CL_F64) to->f64[k] = from[k];
-    else to->i64[k] = f64_to_i64(from[k]);
-  }
-  return lane == SITU__CL_F32 ? sizeof to->f32 : sizeof to->f64;
-}
-
 static bool divides(int op) {
   return op == SITU_BINARY_div_trunc || op == SITU_BINARY_div_floor || op == SITU_BINARY_fmod || op == SITU_BINARY_remainder;
 }
@@ -71,17 +51,14 @@ static situ_status run(int index, const situ_work *work, int family, const char 
     if (k && !plain && view[k]->dtype != compute && view[k]->dtype != SITU_BOOL) call.variant.flags |= rounds[k];
   }
   walk w;
-  parameters p;
   if (!situ__cl_walk(&w, 1 + ins, view)) call.variant.flags |= FLAG_STRIDED;
   situ__cl_block(&call, &w, sizeof w);
-  situ__cl_block(&call, &p, convert(lane, work->scalar, &p));
+  situ__cl_scalars(&call, work->scalar);
   if (family == 3 && lane == SITU__CL_I64 && divides(work->op)) {
     call.checks = true;
     call.variant.flags |= FLAG_DIVIDES;
   }
-  situ_status status;
-  situ__cl_device *d = situ__cl_enter(index, call.op, &status);
-  return d ? situ__cl_leave(d, situ__cl_items(d, &call, w.numel)) : status;
+  return situ__cl_run(index, &call, w.numel);
 }
 
 static bool has(const trait *row, situ_dtype compute) {
@@ -90,13 +67,12 @@ static bool has(const trait *row, situ_dtype compute) {
 
 /* A copy within a dtype moves bytes: a whole dtype of the same size keeps every bit of a NaN. */
 situ_status situ__cl_copy(int index, const situ_work *work) {
-  static const situ_dtype moved[] = { [1] = SITU_U8, [2] = SITU_I16, [4] = SITU_I32, [8] = SITU_I64 };
   situ_view_desc y = *work->out[0], x = *work->in[0];
   situ_dtype compute = (situ_dtype)x.dtype;
-  if (x.dtype == y.dtype) compute = x.dtype = y.dtype = moved[situ__cl_size(x.dtype)];
+  if (x.dtype == y.dtype) compute = x.dtype = y.dtype = (uint8_t)situ__cl_whole(x.dtype);
   const situ_view_desc *view[] = { &y, &x };
   /* Every value of x fits its lane. */
-  situ_dtype lane = situ__cl_lane_of(compute) == SITU__CL_I64 ? SITU_I64 : situ__cl_lane_of(compute) == SITU__CL_F64 ? SITU_F64 : SITU_F32;
+  situ_dtype lane = situ__cl_lane_dtype(compute);
   return run(index, work, 0, "copy", lane, 1, view);
 }
 

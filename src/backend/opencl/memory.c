@@ -36,6 +36,24 @@ cl_mem situ__cl_scratch(situ__cl_device *device, const char *op, size_t bytes) {
   return memory;
 }
 
+/* What a kernel met, in the words of the cpu. */
+static situ_status tell(const situ__cl_device *d, const fault *seen) {
+  const char *late = "was queued on opencl";
+  if (seen->verb == FAULT_DIVISION) {
+    const char *op = seen->value == SITU_BINARY_fmod ? "fmod" : seen->value == SITU_BINARY_remainder ? "remainder" : "div";
+    return situ__cl_host->fail(SITU_E_ARG, "binary", "%s:%d and failed there: %s: division by zero", late, d->index, op);
+  }
+  const char *verb = situ__cl_host->verb_name((situ_verb)seen->verb);
+  long long value = seen->value, at = seen->at, bound = seen->bound;
+  if (seen->verb == SITU_VERB_NLL)
+    return situ__cl_host->fail(SITU_E_INDEX, verb, "%s:%d and failed there: index %lld at [%lld] is outside 0..%lld of %lld classes", late,
+                               d->index, value, at, bound - 1, bound);
+  if (seen->verb == SITU_VERB_POOL)
+    return situ__cl_host->fail(SITU_E_INDEX, verb, "%s:%d and failed there: an index of a maximum lies outside of the plane", late, d->index);
+  return situ__cl_host->fail(SITU_E_INDEX, verb, "%s:%d and failed there: index %lld at [%lld] is outside 0..%lld of dimension %lld, whose size is %lld",
+                             late, d->index, value, at, bound - 1, (long long)seen->dim, bound);
+}
+
 /* Tells of an index that a kernel found outside, once all that is queued has run. */
 static situ_status check(situ__cl_device *d) {
   if (!d->unchecked) return SITU_OK;
@@ -47,12 +65,7 @@ static situ_status check(situ__cl_device *d) {
   if (!seen.raised) return SITU_OK;
   error = clEnqueueWriteBuffer(d->queue, d->fault, CL_TRUE, 0, sizeof none, &none, 0, NULL, NULL);
   if (error != CL_SUCCESS) return situ__cl_fail(d, copying, "clEnqueueWriteBuffer", error);
-  if (seen.verb == FAULT_DIVISION)
-    return situ__cl_host->fail(SITU_E_ARG, "binary", "was queued on opencl:%d and failed there: division by zero", d->index);
-  return situ__cl_host->fail(SITU_E_INDEX, situ__cl_host->verb_name((situ_verb)seen.verb),
-                             "was queued on opencl:%d and failed there: index %lld at [%lld] is outside 0..%lld of "
-                             "dimension %lld, whose size is %lld", d->index, (long long)seen.value, (long long)seen.at,
-                             (long long)seen.bound - 1, (long long)seen.dim, (long long)seen.bound);
+  return tell(d, &seen);
 }
 
 situ_status situ__cl_copy_in(int index, void *data, size_t at, const void *host, size_t bytes) {

@@ -59,7 +59,8 @@ cl_mem situ__cl_scratch(situ__cl_device *device, const char *op, size_t bytes);
 /* ---- kernels (program.c) -------------------------------------------------------------------- */
 /* The kernel texts, each a program with one kernel: src/kernels/{flat,group}/<name>.h. */
 #define SITU__CL_TEXTS(ROW) \
-  ROW(elementwise) ROW(fill) ROW(range) ROW(random) ROW(triangle) \
+  ROW(elementwise) ROW(fill) ROW(range) ROW(random) ROW(triangle) ROW(index) ROW(arg_reduce) ROW(scan) ROW(sort) ROW(nonzero) \
+  ROW(nll) ROW(conv) ROW(pool) ROW(optimizer) ROW(reduce) ROW(softmax) ROW(norm) ROW(batch_norm) ROW(matmul)
 
 typedef enum situ__cl_text {
 #define ROW(name) SITU__CL_##name,
@@ -85,6 +86,7 @@ typedef struct situ__cl_call {
   int buffers, blocks;
   cl_mem buffer[SITU__CL_BUFFERS];
   struct { const void *data; size_t bytes; } block[SITU__CL_BLOCKS];
+  union { float f32[4]; double f64[4]; int64_t i64[4]; } scalar; /* what situ__cl_scalars points to */
   bool checks;                    /* may write to the fault buffer, which is then its last argument */
 } situ__cl_call;
 
@@ -93,6 +95,9 @@ const char *situ__cl_text_of(situ__cl_text text);
 /* Queues it: `items` work-items, or `groups` groups of the device's size. The lock is held. */
 situ_status situ__cl_items(situ__cl_device *device, const situ__cl_call *call, int64_t items);
 situ_status situ__cl_groups(situ__cl_device *device, const situ__cl_call *call, int64_t groups);
+/* The same on device `index`, which is locked meanwhile. */
+situ_status situ__cl_run(int index, const situ__cl_call *call, int64_t items);
+situ_status situ__cl_run_groups(int index, const situ__cl_call *call, int64_t groups);
 
 /* Adds an operand: its buffer. NULL is a NULL pointer to the kernel. */
 static inline void situ__cl_buffer(situ__cl_call *call, const situ_view_desc *view) {
@@ -102,6 +107,10 @@ static inline void situ__cl_block(situ__cl_call *call, const void *data, size_t 
   call->block[call->blocks].data = data;
   call->block[call->blocks++].bytes = bytes;
 }
+/* Adds four scalars in the lane of variant.compute; call must stay where it is. */
+void situ__cl_scalars(situ__cl_call *call, const double *from);
+/* One line a group, or where lines are many or short one line a work-item (FLAG_SERIAL is set then). */
+situ_status situ__cl_run_lines(int index, situ__cl_call *call, int64_t count, int64_t length);
 
 /* ---- compiled programs on disk (disk.c) ----------------------------------------------------- */
 /* The program that was stored under key; NULL: there is none. Freed by the host's free. */
@@ -112,6 +121,16 @@ void situ__cl_disk_write(const char *key, const unsigned char *binary, size_t by
 /* ---- views (walk.c) ------------------------------------------------------------------------- */
 /* The walk over operands of one shape, as few dimensions as they allow; true: all are without gaps. */
 bool situ__cl_walk(walk *to, int count, const situ_view_desc *const *views);
+/* Adds a dimension, outermost first; one that continues the last is merged with it. */
+void situ__cl_walk_add(walk *to, int count, int64_t size, const int64_t *strides);
+/* Sizes around one dimension of operands without gaps, and where those begin (NULL: 0). */
+lines situ__cl_lines(const situ_view_desc *of, int64_t dim, int count, const situ_view_desc *const *views);
+/* A gapless view of scratch. */
+situ_view_desc situ__cl_scratch_view(situ_storage *storage, cl_mem memory, situ_dtype dtype, int64_t numel);
+/* A whole dtype whose elements are as large. */
+situ_dtype situ__cl_whole(int dtype);
+situ_dtype situ__cl_lane_dtype(situ_dtype dtype);
+static inline int64_t situ__cl_offset(const situ_view_desc *view) { return view ? view->offset : 0; }
 
 typedef enum situ__cl_lane { SITU__CL_F32, SITU__CL_F64, SITU__CL_I64 } situ__cl_lane;
 situ__cl_lane situ__cl_lane_of(situ_dtype dtype);
@@ -127,5 +146,20 @@ situ_status situ__cl_unary(int index, const situ_work *work);
 situ_status situ__cl_unary_grad(int index, const situ_work *work);
 situ_status situ__cl_binary(int index, const situ_work *work);
 situ_status situ__cl_ternary(int index, const situ_work *work);
+situ_status situ__cl_reduce(int index, const situ_work *work);
+situ_status situ__cl_arg_reduce(int index, const situ_work *work);
+situ_status situ__cl_scan(int index, const situ_work *work);
+situ_status situ__cl_sort(int index, const situ_work *work);
+situ_status situ__cl_gather(int index, const situ_work *work);
+situ_status situ__cl_scatter(int index, const situ_work *work);
+situ_status situ__cl_nonzero(int index, const situ_work *work);
+situ_status situ__cl_matmul(int index, const situ_work *work);
+situ_status situ__cl_conv(int index, const situ_work *work);
+situ_status situ__cl_pool(int index, const situ_work *work);
+situ_status situ__cl_softmax(int index, const situ_work *work);
+situ_status situ__cl_norm(int index, const situ_work *work);
+situ_status situ__cl_batch_norm(int index, const situ_work *work);
+situ_status situ__cl_nll(int index, const situ_work *work);
+situ_status situ__cl_optimizer(int index, const situ_work *work);
 
 #endif

@@ -208,3 +208,26 @@ situ_status situ__cl_groups(situ__cl_device *d, const situ__cl_call *call, int64
 situ_status situ__cl_items(situ__cl_device *d, const situ__cl_call *call, int64_t items) {
   return situ__cl_groups(d, call, (items + (int64_t)d->group - 1) / (int64_t)d->group);
 }
+
+situ_status situ__cl_run(int index, const situ__cl_call *call, int64_t items) {
+  situ_status status;
+  situ__cl_device *d = situ__cl_enter(index, call->op, &status);
+  return d ? situ__cl_leave(d, situ__cl_items(d, call, items)) : status;
+}
+
+situ_status situ__cl_run_groups(int index, const situ__cl_call *call, int64_t groups) {
+  situ_status status;
+  situ__cl_device *d = situ__cl_enter(index, call->op, &status);
+  return d ? situ__cl_leave(d, situ__cl_groups(d, call, groups)) : status;
+}
+
+/* A gpu wants thousands of work-items; a processor a few groups, whose lanes it runs one after another. */
+situ_status situ__cl_run_lines(int index, situ__cl_call *call, int64_t count, int64_t length) {
+  enum { SHORT = 64, MANY_CPU = 64, MANY_GPU = 16384 };
+  situ_status status;
+  situ__cl_device *d = situ__cl_enter(index, call->op, &status);
+  if (!d) return status;
+  bool serial = length <= SHORT || count >= (d->cpu ? MANY_CPU : MANY_GPU);
+  if (serial) call->variant.flags |= FLAG_SERIAL;
+  return situ__cl_leave(d, serial ? situ__cl_items(d, call, count) : situ__cl_groups(d, call, count));
+}

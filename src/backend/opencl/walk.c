@@ -1,6 +1,8 @@
 /* Operands as kernels see them: merged dimensions, sizes of elements, lanes.
    SPDX-License-Identifier: MIT */
 #include "backend/opencl/opencl.h"
+#include "kernels/dialect.h"
+#include "kernels/convert.h"
 
 situ__cl_lane situ__cl_lane_of(situ_dtype dtype) {
   switch (dtype) {
@@ -18,11 +20,35 @@ size_t situ__cl_size(int dtype) {
   return size[dtype];
 }
 
-/* Does one step along the last dimension so far lead over all of the next one, for every operand? */
-static bool continues(const walk *w, int count, const situ_view_desc *const *views, int d) {
-  for (int k = 0; k < count; k++)
-    if (w->stride[k][w->ndim - 1] != views[k]->stride[d] * views[k]->size[d]) return false;
-  return true;
+situ_dtype situ__cl_whole(int dtype) {
+  static const situ_dtype whole[] = { [1] = SITU_U8, [2] = SITU_I16, [4] = SITU_I32, [8] = SITU_I64 };
+  return whole[situ__cl_size(dtype)];
+}
+
+situ_dtype situ__cl_lane_dtype(situ_dtype dtype) {
+  static const situ_dtype of[] = { [SITU__CL_F32] = SITU_F32, [SITU__CL_F64] = SITU_F64, [SITU__CL_I64] = SITU_I64 };
+  return of[situ__cl_lane_of(dtype)];
+}
+
+void situ__cl_scalars(situ__cl_call *call, const double *from) {
+  situ__cl_lane lane = situ__cl_lane_of((situ_dtype)call->variant.compute);
+  for (int k = 0; k < 4; k++) {
+    if (lane == SITU__CL_F32) call->scalar.f32[k] = (float)from[k];
+    else if (lane == SITU__CL_F64) call->scalar.f64[k] = from[k];
+    else call->scalar.i64[k] = f64_to_i64(from[k]);
+  }
+  situ__cl_block(call, &call->scalar, lane == SITU__CL_F32 ? sizeof call->scalar.f32 : sizeof call->scalar.f64);
+}
+
+/* ---- walks ---------------------------------------------------------------------------------- */
+
+void situ__cl_walk_add(walk *to, int count, int64_t size, const int64_t *strides) {
+  if (size == 1) return;
+  bool continues = to->ndim > 0;
+  for (int k = 0; continues && k < count; k++) continues = to->stride[k][to->ndim - 1] == strides[k] * size;
+  if (!continues) to->size[to->ndim++] = 1;
+  to->size[to->ndim - 1] *= size;
+  for (int k = 0; k < count; k++) to->stride[k][to->ndim - 1] = strides[k];
 }
 
 bool situ__cl_walk(walk *to, int count, const situ_view_desc *const *views) {
@@ -39,12 +65,23 @@ bool situ__cl_walk(walk *to, int count, const situ_view_desc *const *views) {
     return true;
   }
   for (int d = 0; d < views[0]->ndim; d++) {
-    int64_t size = views[0]->size[d];
-    if (size == 1) continue;
-    bool merged = to->ndim && continues(to, count, views, d);
-    if (!merged) to->size[to->ndim++] = 1;
-    to->size[to->ndim - 1] *= size;
-    for (int k = 0; k < count; k++) to->stride[k][to->ndim - 1] = views[k]->stride[d];
+    int64_t strides[WALK_OPERANDS];
+    for (int k = 0; k < count; k++) strides[k] = views[k]->stride[d];
+    situ__cl_walk_add(to, count, views[0]->size[d], strides);
   }
   return false;
+}
+
+lines situ__cl_lines(const situ_view_desc *of, int64_t dim, int count, const situ_view_desc *const *views) {
+  lines l = { .outer = 1, .size = of->ndim ? of->size[dim] : 1, .inner = 1 };
+  for (int64_t d = 0; d < dim; d++) l.outer *= of->size[d];
+  for (int64_t d = dim + 1; d < of->ndim; d++) l.inner *= of->size[d];
+  for (int k = 0; k < count; k++) l.offset[k] = situ__cl_offset(views[k]);
+  return l;
+}
+
+situ_view_desc situ__cl_scratch_view(situ_storage *storage, cl_mem memory, situ_dtype dtype, int64_t numel) {
+  *storage = (situ_storage){ .data = memory };
+  return (situ_view_desc){ .storage = storage, .dtype = (uint8_t)dtype, .ndim = 1, .contiguous = true, .numel = numel,
+                           .size = { numel }, .stride = { 1 } };
 }

@@ -96,7 +96,7 @@ GROUPS KERNEL run(GLOBAL MEMORY(D0) *y, GLOBAL const MEMORY(D1) *x1
   const I64 i = ITEM;
   if (i >= w.numel) return;
 #if FLAGS & FLAG_DIVIDES
-  if (READ_2 == 0 && FIRST_TO_RAISE(&found->raised)) found->verb = FAULT_DIVISION;
+  if (READ_2 == 0 && FIRST_TO_RAISE(&found->raised)) found->verb = FAULT_DIVISION, found->value = OP;
 #endif
 #if defined(D3)
   const T value = NAME(READ_1, READ_2, READ_3, q.p[0], q.p[1], q.p[2]);

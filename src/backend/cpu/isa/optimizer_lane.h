@@ -3,30 +3,12 @@
    SPDX-License-Identifier: MIT */
 #include "kernels/floats.h"
 #include "kernels/optimizer.h"
-
-static FN(rule) FN(rule_of)(const situ__step *s, bool decoupled) {
-  const situ_optimizer_params *o = s->params;
-  return (FN(rule)){
-    .lr = (T)o->lr,
-    .momentum = (T)o->momentum,
-    .take = (T)(1 - o->dampening),
-    .beta1 = (T)o->beta1,
-    .rest1 = (T)(1 - o->beta1),
-    .beta2 = (T)o->beta2,
-    .rest2 = (T)(1 - o->beta2),
-    .alpha = (T)o->alpha,
-    .rest = (T)(1 - o->alpha),
-    .eps = (T)o->eps,
-    .shrink = decoupled ? (T)(1 - o->lr * o->weight_decay) : 1,
-    .step_size = (T)s->step_size,
-    .correction2_sqrt = (T)s->correction2_sqrt,
-  };
-}
+#include "kernels/rule.h"
 
 /* A loop for one combination of flags: `value` is p's new value, g its gradient. */
 #define LOOP(name, decoupled, value)                                                               \
   static void FN(name)(const situ__step *s, int64_t n, T *p, const T *grad, T *s0, T *s1, T *s2) { \
-    const FN(rule) r = FN(rule_of)(s, decoupled);                                                  \
+    const FN(rule) r = FN(rule_of)(s->params, decoupled, s->step_size, s->correction2_sqrt);                                                  \
     const T scale = (T)s->grad_scale, decay = decoupled ? 0 : (T)s->params->weight_decay;          \
     (void)s0, (void)s1, (void)s2;                                                                  \
     INDEPENDENT                                                                                    \

@@ -1,0 +1,105 @@
+/* Reductions, where the extremes are, and running sums.
+   SPDX-License-Identifier: MIT */
+#include <math.h>
+
+#include "backend/opencl/opencl.h"
+
+/* What is folded, what elements become first, and what becomes of the result. */
+typedef struct recipe {
+  uint32_t fold, map, finish;
+} recipe;
+
+static recipe norm_recipe(double p) {
+  if (p == INFINITY) return (recipe){ FOLD_MAX, MAP_ABS, FINISH_NONE };
+  if (p == -INFINITY) return (recipe){ FOLD_MIN, MAP_ABS, FINISH_NONE };
+  if (p == 0) return (recipe){ FOLD_SUM, MAP_NONZERO, FINISH_NONE };
+  if (p == 1) return (recipe){ FOLD_SUM, MAP_ABS, FINISH_NONE };
+  if (p == 2) return (recipe){ FOLD_SUM, MAP_SQUARE, FINISH_ROOT };
+  return (recipe){ FOLD_SUM, MAP_POWER, FINISH_POWER };
+}
+
+static recipe recipe_of(const situ_work *work) {
+  static const recipe of[SITU_REDUCES] = {
+    [SITU_REDUCE_SUM] = { FOLD_SUM, MAP_NONE, FINISH_NONE },       [SITU_REDUCE_MEAN] = { FOLD_SUM, MAP_NONE, FINISH_MEAN },
+    [SITU_REDUCE_PROD] = { FOLD_PROD, MAP_NONE, FINISH_NONE },     [SITU_REDUCE_MIN] = { FOLD_MIN, MAP_NONE, FINISH_NONE },
+    [SITU_REDUCE_MAX] = { FOLD_MAX, MAP_NONE, FINISH_NONE },       [SITU_REDUCE_ALL] = { FOLD_MIN, MAP_NONZERO, FINISH_NONE },
+    [SITU_REDUCE_ANY] = { FOLD_MAX, MAP_NONZERO, FINISH_NONE },    [SITU_REDUCE_VAR] = { FOLD_MOMENTS, MAP_NONE, FINISH_VAR },
+    [SITU_REDUCE_STD] = { FOLD_MOMENTS, MAP_NONE, FINISH_STD },    [SITU_REDUCE_COUNT] = { FOLD_SUM, MAP_NONZERO, FINISH_NONE },
+    [SITU_REDUCE_LOGSUMEXP] = { FOLD_LOGSUM, MAP_NONE, FINISH_LOGSUM },
+  };
+  return work->op == SITU_REDUCE_NORM ? norm_recipe(work->scalar[0]) : of[work->op];
+}
+
+/* What there is to say about no elements at all. */
+static double of_nothing(const situ_work *work) {
+  switch ((situ_reduce)work->op) {
+  case SITU_REDUCE_PROD:
+  case SITU_REDUCE_ALL: return 1;
+  case SITU_REDUCE_MEAN:
+  case SITU_REDUCE_VAR:
+  case SITU_REDUCE_STD: return NAN;
+  case SITU_REDUCE_LOGSUMEXP: return -INFINITY;
+  case SITU_REDUCE_NORM: return work->scalar[0] < 0 ? INFINITY : 0;
+  default: return 0;
+  }
+}
+
+situ_status situ__cl_reduce(int index, const situ_work *work) {
+  const situ_view_desc *x = work->in[0], *y = work->out[0];
+  situ_dtype compute = work->compute ? work->compute : (situ_dtype)x->dtype;
+  recipe r = recipe_of(work);
+  bool whole = situ__cl_lane_of(compute) == SITU__CL_I64;
+  if (whole && (r.finish || r.fold >= FOLD_MOMENTS))
+    return situ__cl_host->fail(SITU_E_DTYPE, "reduce", "mean, var, std, norm and logsumexp are not computed in whole numbers");
+  if (!x->numel) {
+    if ((r.fold == FOLD_MIN || r.fold == FOLD_MAX) && r.map != MAP_NONZERO)
+      return situ__cl_host->fail(SITU_E_ARG, "reduce", "no elements have no extreme");
+    double value = of_nothing(work);
+    return situ__cl_fill(index, &(situ_work){ .verb = SITU_VERB_FILL, .outs = 1, .out = { y }, .scalar = { value },
+                                              .integer = { value == value && fabs(value) <= 1 ? (int64_t)value : 0 } });
+  }
+  /* f32 counts to 2^24 only: what is counted is 0 or 1, whatever x is. */
+  walk kept = { .numel = y->numel, .offset = { y->offset, x->offset } }, part = { .numel = 1 };
+  for (int d = 0; d < x->ndim; d++) {
+    int64_t both[] = { y->stride[d], x->stride[d] };
+    if (y->size[d] == x->size[d]) {
+      situ__cl_walk_add(&kept, 2, x->size[d], both);
+    } else {
+      situ__cl_walk_add(&part, 1, x->size[d], &x->stride[d]);
+      part.numel *= x->size[d];
+    }
+  }
+  if (r.map == MAP_NONZERO && !whole && part.numel > 1 << 24) compute = SITU_F64;
+  situ__cl_call call = { .variant = { .text = SITU__CL_reduce, .compute = (uint8_t)situ__cl_lane_dtype(compute), .dtype = { y->dtype, x->dtype },
+                                      .flags = r.fold << 4 | r.map << 8 | r.finish << 12 },
+                         .op = "reduce" };
+  situ__cl_buffer(&call, y);
+  situ__cl_buffer(&call, x);
+  situ__cl_block(&call, &kept, sizeof kept);
+  situ__cl_block(&call, &part, sizeof part);
+  situ__cl_scalars(&call, work->scalar);
+  return situ__cl_run_lines(index, &call, kept.numel, part.numel);
+}
+
+situ_status situ__cl_arg_reduce(int index, const situ_work *work) {
+  const situ_view_desc *x = work->in[0], *view[] = { work->out[0], work->out[1], x };
+  lines w = situ__cl_lines(x, work->integer[0], 3, view);
+  if (!w.size) return situ__cl_host->fail(SITU_E_ARG, "arg_reduce", "no elements have no extreme");
+  situ__cl_call call = { .variant = { .text = SITU__CL_arg_reduce, .op = (uint8_t)work->op, .flags = view[0] ? FLAG_EACH : 0,
+                                      .compute = (uint8_t)situ__cl_lane_dtype((situ_dtype)x->dtype), .dtype = { x->dtype, x->dtype } },
+                         .op = "arg_reduce" };
+  for (int k = 0; k < 3; k++) situ__cl_buffer(&call, view[k]);
+  situ__cl_block(&call, &w, sizeof w);
+  return situ__cl_run(index, &call, w.outer * w.inner);
+}
+
+situ_status situ__cl_scan(int index, const situ_work *work) {
+  const situ_view_desc *view[] = { work->out[0], work->in[0] };
+  situ_dtype dtype = (situ_dtype)view[0]->dtype;
+  lines w = situ__cl_lines(view[1], work->integer[0], 2, view);
+  situ__cl_call call = { .variant = { .text = SITU__CL_scan, .compute = (uint8_t)situ__cl_lane_dtype(dtype), .dtype = { view[0]->dtype, view[1]->dtype } },
+                         .op = "scan" };
+  for (int k = 0; k < 2; k++) situ__cl_buffer(&call, view[k]);
+  situ__cl_block(&call, &w, sizeof w);
+  return situ__cl_run(index, &call, w.outer * w.inner);
+}
