@@ -12,8 +12,8 @@ enum { CLI_OK = 0, CLI_FAILED = 1, CLI_USAGE = 2 };
 /* What the options before and behind a command say. */
 typedef struct cli_options {
   bool json, lenient, verify;
-  const char *file; /* NULL: none was given, as with the next two */
-  const char *memory, *svg;
+  const char *file; /* NULL: none was given, as with the next line */
+  const char *memory, *tie, *svg;
 } cli_options;
 
 int cli_devices(const cli_options *options);

@@ -17,6 +17,7 @@ static const char usage[] =
     "       --lenient                accept bytes after the last tensor\n"
     "  situ plan FILE --memory LIST  where its tensors go on devices with limits:\n"
     "                                --memory cuda:0=8GiB,cpu=32GiB\n"
+    "       --tie A=B,...            A is another name of tensor B, which the file has twice\n"
     "       --svg OUT                draws it, too\n"
     "       --json                   as JSON\n"
     "  situ version                  the version of the library\n"
@@ -43,7 +44,7 @@ static int help(const cli_options *options) {
   return CLI_OK;
 }
 
-enum { JSON = 1, LENIENT = 2, VERIFY = 4, FILE_NAME = 8, MEMORY = 16, SVG = 32 };
+enum { JSON = 1, LENIENT = 2, VERIFY = 4, FILE_NAME = 8, PLAN = 16 };
 
 static const struct command {
   const char *name, *alias;
@@ -52,25 +53,24 @@ static const struct command {
 } commands[] = {
   { "devices", NULL, cli_devices, JSON },
   { "inspect", NULL, cli_inspect, JSON | LENIENT | VERIFY | FILE_NAME },
-  { "plan", NULL, cli_plan, JSON | LENIENT | FILE_NAME | MEMORY | SVG },
+  { "plan", NULL, cli_plan, JSON | LENIENT | FILE_NAME | PLAN },
   { "version", "--version", version, 0 },
   { "help", "--help", help, 0 },
 };
 enum { COMMANDS = sizeof commands / sizeof *commands };
 
-/* The value of an option, "--svg x" or "--svg=x"; false: this is another word. Without a value
-   *out is NULL. */
-static bool read_value(const char *name, int argc, char **argv, int *i, const char **out) {
-  size_t length = strlen(name);
-  const char *word = argv[*i];
-  if (strncmp(word, name, length) != 0 || (word[length] && word[length] != '=')) return false;
-  *out = word[length] ? word + length + 1 : *i + 1 < argc ? argv[++*i] : NULL;
-  return true;
+/* Where the value of an option of `plan` goes, "--svg x" or "--svg=x"; NULL: it is none of these. */
+static const char **value_of(const char *word, cli_options *out) {
+  size_t length = strcspn(word, "=");
+  if (length == 8 && memcmp(word, "--memory", 8) == 0) return &out->memory;
+  if (length == 5 && memcmp(word, "--tie", 5) == 0) return &out->tie;
+  return length == 5 && memcmp(word, "--svg", 5) == 0 ? &out->svg : NULL;
 }
 
 /* Behind "--" everything is a file name. */
 static int read_options(const struct command *command, int argc, char **argv, cli_options *out) {
   bool only_files = false;
+  const char **value;
   for (int i = 0; i < argc; i++) {
     const char *word = argv[i];
     if (!only_files && strcmp(word, "--") == 0)
@@ -81,12 +81,10 @@ static int read_options(const struct command *command, int argc, char **argv, cl
       out->lenient = true;
     else if (!only_files && command->takes & VERIFY && strcmp(word, "--verify") == 0)
       out->verify = true;
-    else if (!only_files && command->takes & MEMORY &&
-             read_value("--memory", argc, argv, &i, &out->memory)) {
-      if (!out->memory) return wrong("a list is missing behind", word);
-    } else if (!only_files && command->takes & SVG &&
-               read_value("--svg", argc, argv, &i, &out->svg)) {
-      if (!out->svg) return wrong("a file is missing behind", word);
+    else if (!only_files && command->takes & PLAN && (value = value_of(word, out))) {
+      const char *equals = strchr(word, '=');
+      *value = equals ? equals + 1 : i + 1 < argc ? argv[++i] : NULL;
+      if (!*value) return wrong("a value is missing behind", word);
     } else if (!only_files && word[0] == '-' && word[1])
       return wrong("unknown option", word);
     else if (!(command->takes & FILE_NAME) || out->file)
@@ -95,7 +93,7 @@ static int read_options(const struct command *command, int argc, char **argv, cl
       out->file = word;
   }
   if (command->takes & FILE_NAME && !out->file) return wrong("a file is missing", NULL);
-  if (command->takes & MEMORY && !out->memory) return wrong("--memory is missing", NULL);
+  if (command->takes & PLAN && !out->memory) return wrong("--memory is missing", NULL);
   return CLI_OK;
 }
 

@@ -42,6 +42,41 @@ static bool read_items(const situ_safetensors *f, plan *p) {
   return true;
 }
 
+static plan_item *find_item(plan *p, const char *name, size_t length) {
+  for (int64_t i = 0; i < p->items; i++)
+    if (strncmp(p->item[i].path, name, length) == 0 && !p->item[i].path[length]) return &p->item[i];
+  return NULL;
+}
+
+static bool same_shape(const situ_file_entry *a, const situ_file_entry *b) {
+  bool same = strcmp(a->type, b->type) == 0 && a->shape.ndim == b->shape.ndim;
+  for (int d = 0; same && d < a->shape.ndim; d++) same = a->shape.dim[d] == b->shape.dim[d];
+  return same;
+}
+
+/* --tie: tensors that the file has twice and the model once, "head.weight=embed.weight,...". */
+static bool tie_items(plan *p, const char *text) {
+  for (const char *at = text; at && *at;) {
+    size_t length = strcspn(at, ","), name = strcspn(at, "=,");
+    char shown[CLI_SHOWN];
+    plan_item *a = find_item(p, at, name);
+    plan_item *b = name < length ? find_item(p, at + name + 1, length - name - 1) : NULL;
+    const char *bad = !a || !b                          ? "is not TENSOR=TENSOR of the file"
+                      : a->entry == b->entry            ? "is one tensor already"
+                      : !same_shape(a->entry, b->entry) ? "differs in shape or dtype"
+                                                        : NULL;
+    if (bad) {
+      fprintf(stderr, "situ: --tie: '%s' %s\n", cli_shown(at, length, shown), bad);
+      return false;
+    }
+    const situ_file_entry *old = a->entry;
+    for (int64_t i = 0; i < p->items; i++)
+      if (p->item[i].entry == old) p->item[i].entry = b->entry, p->item[i].alias = true;
+    at += length + (at[length] == ',');
+  }
+  return true;
+}
+
 /* ---- what is said ---------------------------------------------------------------------------- */
 
 /* The plan as a snapshot: what a module on those devices would be. */
@@ -123,7 +158,9 @@ int cli_plan(const cli_options *options) {
   const situ_load_options load = { .lenient = options->lenient };
   situ_safetensors *f = situ_safetensors_open(options->file, &load);
   if (!f) return cli_failed();
-  int result = read_items(f, &p) && plan_divide(&p) ? CLI_OK : no_memory();
+  int result = read_items(f, &p) ? CLI_OK : no_memory();
+  if (result == CLI_OK && !tie_items(&p, options->tie)) result = CLI_USAGE;
+  if (result == CLI_OK && !plan_divide(&p)) result = no_memory();
   if (result == CLI_OK && !plan_fit(&p)) result = CLI_FAILED;
   if (result == CLI_OK) result = show(&p, options);
   free(p.item);

@@ -120,25 +120,20 @@ static bool read_type(const char *word) {
 
 /* One line, without its end. false: problem says why. */
 static bool read_line(char *line, situ_place_entry *out, situ__problem *problem) {
-  char *word[WORDS];
+  char *word[WORDS], *at = line;
   int words = 0;
-  for (char *at = line; words < WORDS; words++) {
+  for (; at && words < WORDS; words++) {
     word[words] = at;
     at = strchr(at, ' ');
-    if (!at) {
-      words++;
-      break;
-    }
-    *at++ = 0;
+    if (at) *at++ = 0;
   }
-  const char *bad = words < WORDS                                ? "line"
-                    : !read_path(word[0])                        ? "path"
-                    : !read_role(word[1], &out->role)            ? "role"
-                    : !read_type(word[2])                        ? "dtype"
-                    : !read_shape(word[3], &out->shape)          ? "shape"
-                    : strcmp(word[5], "-") == 0                  ? NULL
-                    : *word[5] != '=' || !read_path(word[5] + 1) ? "tie"
-                                                                 : NULL;
+  const char *bad = NULL;
+  if (words < WORDS || at) bad = "line";
+  else if (!read_path(word[0])) bad = "path";
+  else if (!read_role(word[1], &out->role)) bad = "role";
+  else if (!read_type(word[2])) bad = "dtype";
+  else if (!read_shape(word[3], &out->shape)) bad = "shape";
+  else if (strcmp(word[5], "-") != 0 && (*word[5] != '=' || !read_path(word[5] + 1))) bad = "tie";
   if (!bad && !situ__place_device_read(word[4], &out->device)) bad = "device";
   if (bad) return situ__problem_set(problem, SITU_E_FORMAT, "this is no %s", bad);
   out->path = word[0];

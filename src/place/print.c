@@ -145,7 +145,7 @@ static void module_cells(drawing *d, int64_t i, int64_t count) {
 /* What it is tied to, behind everything else. */
 static void tie_cell(drawing *d, const situ__node *node) {
   if (d->measuring || !node->entry.tied) return;
-  situ__text_add(d->text, "  = ");
+  situ__text_add(d->text, node->device >= 0 ? "  = " : "= ");
   situ__place_clean(d->text, node->entry.tied);
 }
 
