@@ -117,17 +117,15 @@ static void field_emptied(planted *p) { /* model.weight = None, but it is traine
 
 /* ---- places ---- */
 
-static void parameter_assigned_elsewhere(planted *p) {
+static void parameter_left_elsewhere(planted *p) {
   p->model = layer();
-  situ_tensor *bias = ones((situ_options){ .device = there() });
-  assert_non_null(situ_nn_add_tensor(p->model, "bias", NULL, bias, SITU_NN_PARAMETER));
+  expect_ok(situ_to_(situ_nn_get_tensor(p->model, "bias"), there()));
 }
 
-static void buffer_assigned_elsewhere(planted *p) {
+static void buffer_left_elsewhere(planted *p) {
   p->model = situ_nn_batch_norm1d(4, NULL);
   expect_ok(situ_nn_to(p->model, there()));
-  situ_tensor *mean = situ_set_name(ones((situ_options){ .device = here() }), "mean");
-  assert_non_null(situ_nn_add_tensor(p->model, "running_mean", NULL, mean, SITU_NN_BUFFER));
+  expect_ok(situ_to_(situ_nn_get_tensor(p->model, "running_mean"), here()));
 }
 
 static void
@@ -334,15 +332,15 @@ const mistake lint_mistakes[] = {
     0,
     { "fc", "another module", "situ_nn_child(m, fc" } },
   { "a field emptied by hand", "S12", field_emptied, SITU_LINT_FIELD, 0, { "weight", "NULL" } },
-  { "a parameter assigned on another device",
+  { "a parameter moved without its layer",
     "S12",
-    parameter_assigned_elsewhere,
+    parameter_left_elsewhere,
     SITU_LINT_APART,
     0,
     { "bias", "is on", "situ_nn_to" } },
-  { "a buffer assigned on another device",
+  { "a buffer moved without its layer",
     "S12; S8",
-    buffer_assigned_elsewhere,
+    buffer_left_elsewhere,
     SITU_LINT_APART,
     0,
     { "running_mean", "situ_nn_to" } },
