@@ -187,12 +187,10 @@ static void tiny_parts_are_gathered(void **state) {
   situ_nn_module *m = situ_nn_sequential(situ_nn_linear(1024, 1024, NULL));
   must(situ_sim_create(2));
   for (int i = 1; i <= 100; i++) {
-    char name[8];
+    char name[16];
     snprintf(name, sizeof name, "%d", i);
-    situ_nn_add_child(
-        m, name, NULL,
-        situ_nn_linear(4, 4,
-                       &(situ_nn_linear_options){ .device = situ_dev(i > 60 ? "sim:0" : "cpu") }));
+    situ_nn_module *child = situ_nn_add_child(m, name, NULL, situ_nn_linear(4, 4, NULL));
+    if (i > 60) must(situ_nn_to(child, situ_dev("sim:0")));
   }
   const situ_place_edge edge = { "60", "61", situ_dev("cpu"), situ_dev("sim:0"), 4096 };
   must(situ_place_svg(m, "p.svg", &(situ_place_svg_options){ .edges = &edge, .edge_count = 1 }));
