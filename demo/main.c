@@ -83,7 +83,7 @@ static situ_status story(const options *o, char **argv, const demo_digits *d) {
   double accuracy = 0;
   situ_manual_seed(2026);
   situ_nn_module *net = demo_network();
-  situ_status status = net ? situ_nn_to(net, situ_dev(o->device)) : situ_error();
+  situ_status status = situ_nn_set_name(net, "net") ? situ_nn_to(net, situ_dev(o->device)) : situ_error();
   if (status == SITU_OK) {
     situ_nn_print(net);
     putchar('\n');
@@ -109,6 +109,7 @@ static situ_status story(const options *o, char **argv, const demo_digits *d) {
   }
   if (status == SITU_OK) status = demo_picture(in(o, "digits.svg", path), &history, d, scores);
   if (status == SITU_OK) printf("picture: %s\n", path);
+  if (status == SITU_OK) status = demo_mistake(net, d);
   situ_nn_free(net);
   return status;
 }

@@ -67,9 +67,13 @@ SITU_API SITU_CHECKED situ_status situ_optim_add_param_group(situ_optim *o, situ
 /** NULL is fine. */
 SITU_API void situ_optim_free(situ_optim *o);
 
+/** Moves all parameters, with what follows them: gradients and state, also a state that was taken elsewhere by hand. All or
+    nothing. Hardly ever needed: situ_nn_to moves a module's, and the optimiser's state follows. */
+SITU_API SITU_CHECKED situ_status situ_optim_to(situ_optim *o, situ_device device);
+
 /** One step of every parameter that has a gradient. All is checked first: on error no parameter has
     changed. Refused: a parameter that only the optimiser still holds (its module was freed, or has
-    another one now), and one that has left its state behind on another device. */
+    another one now), and one whose state was taken to another device by hand (situ_optim_to). */
 SITU_API SITU_CHECKED situ_status situ_optim_step(situ_optim *o);
 /** Drops the gradients (set_to_none, torch's default), or fills them with 0. */
 SITU_API SITU_CHECKED situ_status situ_optim_zero_grad(situ_optim *o, bool set_to_none);

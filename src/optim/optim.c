@@ -9,6 +9,7 @@
 #include "base/alloc.h"
 #include "base/fail.h"
 #include "base/map.h"
+#include "situ/sys/move.h"
 
 /* ---- hyperparameters ---- */
 
@@ -218,6 +219,25 @@ void situ_optim_free(situ_optim *o) {
   situ__free(o->names);
   situ__free(o->groups);
   situ__free(o);
+}
+
+situ_status situ_optim_to(situ_optim *o, situ_device device) {
+  const char *op = "optim_to";
+  if (!o) return situ__null(op, "optimiser");
+  if (!device.kind) device = situ_get_default_device();
+  situ_move *list = situ__alloc((size_t)o->count * 4 * sizeof *list);
+  if (!list) return situ__no_memory(op, (size_t)o->count * 4 * sizeof *list);
+  int64_t count = 0;
+  for (int64_t i = 0; i < o->count; i++) {
+    list[count++] = (situ_move){ o->items[i].param, device, SITU_DTYPE_DEFAULT };
+    for (int k = 0; k < 3; k++)
+      if (o->items[i].state[k]) list[count++] = (situ_move){ o->items[i].state[k], device, SITU_DTYPE_DEFAULT };
+  }
+  situ_moving *moving = situ_moving_plan(op, list, count);
+  situ_status status = moving ? situ_moving_make(moving, false) : situ_error();
+  situ_moving_free(moving);
+  situ__free(list);
+  return status;
 }
 
 /* ---- looking and setting ---- */

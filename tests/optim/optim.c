@@ -251,6 +251,9 @@ static void the_state_follows_its_parameter(void **state) {
   assert_int_equal(situ_to_(mean, test_device()), SITU_OK);
   assert_int_equal(situ_optim_step(o), SITU_E_DEVICE);
   expect_error(SITU_E_DEVICE, "adamw", "the state of bias is f64 [1] on");
+  assert_int_equal(situ_optim_to(o, test_device()), SITU_OK);
+  assert_true(situ_device_equal(situ_device_of(bias), test_device()));
+  assert_int_equal(situ_optim_step(o), SITU_OK);
   situ_nn_free(m);
   situ_optim_free(o);
 }
