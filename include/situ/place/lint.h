@@ -26,7 +26,8 @@ typedef enum situ_lint_kind {
   SITU_LINT_VALUES,   /**< a tensor without values among others that have theirs */
   SITU_LINT_LAZY,     /**< a lazy module that has seen no input */
   SITU_LINT_TIE,      /**< tied weights have come apart */
-  SITU_LINT_TWINS,    /**< two parameters are equal bit by bit, but not tied */
+  SITU_LINT_TWINS,    /**< two parameters are equal bit by bit, but not tied; to see it, the first
+                           elements of parameters are read from their devices */
   SITU_LINT_GRAPH,   /**< a parameter or buffer is the result of an op, and holds on to its graph */
   SITU_LINT_UNSAVED, /**< a buffer that is not saved */
   /* optimisers */
