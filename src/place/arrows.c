@@ -60,13 +60,14 @@ static void across(double a, double a_size, double b, double b_size, double *fro
   *to = a < b ? b + in_b : b + b_size - in_b;
 }
 
-/* A straight line in the middle of what the boxes share, or beside it; false: they share too little. */
+/* A straight line through what the boxes share; false: they share too little. A single one keeps off
+   the middle and the beginning, where names stand. */
 static bool straight(double a, double a_size, double b, double b_size, const arrow *of,
                      double *from, double *to) {
   double low = most(a, b), high = least(a + a_size, b + b_size);
   if (high - low < 4) return false;
-  double apart = least(26, (high - low) / of->lanes);
-  *from = *to = (low + high) / 2 + apart * (of->lane - 0.5 * (of->lanes - 1));
+  double apart = least(26, (high - low) / of->lanes), at = of->lanes == 1 ? 0.78 : 0.5;
+  *from = *to = low + at * (high - low) + apart * (of->lane - 0.5 * (of->lanes - 1));
   return true;
 }
 
@@ -142,33 +143,47 @@ static bool on_header(const situ__picture *p, situ__rect r) {
   return false;
 }
 
+/* May the text of an arrow lie there? Where it is near another arrow it could be taken for that
+   one's. */
+static bool is_free(const situ__picture *p, situ__rect page, const arrow *list, int count, int i,
+                    situ__rect r, double far) {
+  situ__rect around = { r.x - far, r.y - far, r.w + 2 * far, r.h + 2 * far };
+  return r.x > page.x && r.y > page.y && r.x + r.w < page.x + page.w &&
+         r.y + r.h < page.y + page.h && !situ__is_taken(p, around) &&
+         !crossed(list, count, i, around);
+}
+
+/* Tries places along an arrow, on it (side 0) or beside it. */
+static bool try_side(const situ__picture *p, situ__rect page, const arrow *list, int count, int i,
+                     int side, double far, situ__rect *out) {
+  static const double t[] = { 0.5, 0.35, 0.65, 0.2, 0.8 };
+  const arrow *a = &list[i];
+  bool upright = __builtin_fabs(a->b.x - a->a.x) < __builtin_fabs(a->b.y - a->a.y);
+  double away = side * ((upright ? out->w : out->h) / 2 + 7);
+  for (int on_headers = 0; on_headers < 2; on_headers++)
+    for (size_t k = 0; k < sizeof t / sizeof *t; k++) {
+      point at = along(a, t[k]);
+      situ__rect r = { at.x - out->w / 2 + (upright ? away : 0),
+                       at.y - out->h / 2 + (upright ? 0 : away), out->w, out->h };
+      if ((!on_headers && on_header(p, r)) || !is_free(p, page, list, count, i, r, far)) continue;
+      *out = r;
+      return true;
+    }
+  return false;
+}
+
 /* Where the text of an arrow goes: on the line if it leaves enough of it to be seen, else beside it;
    false: nowhere without lying on something, so it is left to the notes. */
 static bool find_place(const situ__picture *p, situ__rect page, const arrow *list, int count, int i,
                        situ__rect *out) {
-  static const double t[] = { 0.5, 0.35, 0.65, 0.2, 0.8 };
-  const arrow *a = &list[i];
-  double dx = __builtin_fabs(a->b.x - a->a.x), dy = __builtin_fabs(a->b.y - a->a.y);
-  bool upright = dx < dy, on_line = upright ? dy > out->h + 40 : dx > out->w + 40;
-  for (int polite = 1; polite >= 0; polite--)
-    for (int side = on_line ? 0 : 1; side < 3; side++)
-      for (size_t k = 0; k < sizeof t / sizeof *t; k++) {
-        point at = along(a, t[k]);
-        double away = side == 0 ? 0 : (side == 1 ? 1 : -1) * ((upright ? out->w : out->h) / 2 + 7);
-        at.x += upright ? away : 0;
-        at.y += upright ? 0 : away;
-        situ__rect r = { at.x - out->w / 2, at.y - out->h / 2, out->w, out->h };
-        bool inside = r.x > page.x && r.y > page.y && r.x + r.w < page.x + page.w &&
-                      r.y + r.h < page.y + page.h;
-        /* Near another arrow it could be taken for that one's. */
-        double far = polite ? 10 : 0;
-        situ__rect around = { r.x - far, r.y - far, r.w + 2 * far, r.h + 2 * far };
-        if (!inside || situ__is_taken(p, around) || crossed(list, count, i, around) ||
-            (polite && on_header(p, r)))
-          continue;
-        *out = r;
-        return true;
-      }
+  double dx = __builtin_fabs(list[i].b.x - list[i].a.x),
+         dy = __builtin_fabs(list[i].b.y - list[i].a.y);
+  bool on_line = dx < dy ? dy > out->h + 40 : dx > out->w + 40;
+  for (int far = 10; far >= 0; far -= 10)
+    if ((on_line && try_side(p, page, list, count, i, 0, far, out)) ||
+        try_side(p, page, list, count, i, 1, far, out) ||
+        try_side(p, page, list, count, i, -1, far, out))
+      return true;
   return false;
 }
 
