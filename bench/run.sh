@@ -4,14 +4,31 @@
 # SPDX-License-Identifier: MIT
 set -eu
 dir=$1
+here=$(dirname "$0")
 shift
 found=0
+# wanted NAME: is it asked for, or everything?
+asked=" $* "
+wanted() { [ "$asked" = "  " ] || case $asked in *" $1 "*) ;; *) return 1 ;; esac; }
 for program in "$dir"/torch/* "$dir"/*; do
   [ -f "$program" ] && [ -x "$program" ] || continue
   name=$(basename "$program")
-  [ $# -eq 0 ] || case " $* " in *" $name "*) ;; *) continue ;; esac
+  wanted "$name" || continue
   found=1
   printf '== %s\n' "$name"
   "$program"
+done
+# Those beside Python's torch: Debian's python3 has it where python3-torch is installed.
+for script in "$here"/torch/*.py; do
+  name=$(basename "$script" .py)
+  wanted "$name" || continue
+  found=1
+  printf '== %s\n' "$name"
+  for python in /usr/bin/python3 python3; do
+    "$python" -c 'import torch' 2>/dev/null && break
+    python=
+  done
+  if [ "$python" ]; then "$python" "$script" "$dir/../libsitu.so"
+  else echo "SKIPPED: no python3 with torch (Debian: python3-torch)"; fi
 done
 [ $found -eq 1 ] || { echo "bench: nothing to run; comparisons need a C++ compiler and libtorch (Debian: g++ libtorch-dev)" >&2; exit 1; }

@@ -183,18 +183,6 @@ static bool run(situ_call *c) {
   return good;
 }
 
-/* The plainest call of all, and the commonest of small ones: two floating tensors alike, on one device, nothing to
-   record. What run() finds out in six steps is then seen in one; the slightest doubt goes the long way. */
-static bool plain_pair(const situ_op *op, situ_tensor *const *in) {
-  const situ_tensor *a = in[0], *b = in[1];
-  if (!(op->flags & SITU_OP_PAIR) || !situ__alive(a) || !situ__alive(b)) return false;
-  const situ_view_desc *x = &a->view, *y = &b->view;
-  if (x->dtype != y->dtype || x->dtype < SITU_F16 || !x->contiguous || !y->contiguous || !x->numel || !situ__same_sizes(x, y)) return false;
-  const situ_device here = x->storage->device, there = y->storage->device;
-  if (here.kind != there.kind || here.index != there.index || here.kind == SITU_META) return false;
-  return !(a->requires_grad || b->requires_grad) || !situ__recording();
-}
-
 static situ_tensor *run_pair(const situ_op *op, const situ_view_desc *a, const situ_view_desc *b) {
   situ_tensor *y = situ__tensor_like(op->name, a, (situ_dtype)a->dtype);
   if (!y) return NULL;
@@ -203,7 +191,7 @@ static situ_tensor *run_pair(const situ_op *op, const situ_view_desc *a, const s
 }
 
 situ_tensor *situ_op_run(const situ_op *op, situ_tensor *const *in, int ins, const void *params, situ_tensor **outs) {
-  if (ins == 2 && !outs && plain_pair(op, in)) return run_pair(op, &in[0]->view, &in[1]->view);
+  if (ins == 2 && !outs && situ__plain_pair(op, in)) return run_pair(op, &in[0]->view, &in[1]->view);
   situ_call c;
   c.op = op;
   c.ins = ins;

@@ -9,6 +9,19 @@
 /* check.c: handles alive, one device, dtypes as the schema says. Sets call->device. False: recorded, explained. */
 bool situ__check(situ_call *call);
 
+/* The plainest call of all, and the commonest of small ones: two floating tensors alike, on one device, nothing to
+   record. All that the check asks, and the rest that must be known, is then seen in one step; the slightest doubt
+   goes the long way. Here, so that bench/check.c times the very same. */
+static inline bool situ__plain_pair(const situ_op *op, situ_tensor *const *in) {
+  const situ_tensor *a = in[0], *b = in[1];
+  if (!(op->flags & SITU_OP_PAIR) || !situ__alive(a) || !situ__alive(b)) return false;
+  const situ_view_desc *x = &a->view, *y = &b->view;
+  if (x->dtype != y->dtype || x->dtype < SITU_F16 || !x->contiguous || !y->contiguous || !x->numel || !situ__same_sizes(x, y)) return false;
+  const situ_device here = x->storage->device, there = y->storage->device;
+  if (here.kind != there.kind || here.index != there.index || here.kind == SITU_META) return false;
+  return !(a->requires_grad || b->requires_grad) || !situ__recording();
+}
+
 /* explain.c: records a mismatch of operands, with the table of all of them; odd: bit mask of those at fault, 0: those that
    have not what most have. */
 bool situ__explain(const situ_call *call, situ_status status, unsigned odd, const char *fmt, ...) SITU_PRINTF(4, 5) SITU_COLD;
