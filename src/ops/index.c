@@ -88,7 +88,8 @@ situ_tensor *situ_gather(situ_tensor *x, int dim, situ_tensor *index) {
 /* numpy's rule: both broadcast to each other but along dim. */
 situ_tensor *situ_take_along_dim(situ_tensor *x, situ_tensor *index, int dim) {
   index_params p = { 0 };
-  if (!params_for("take_along_dim", x, dim, &p) || !situ__need("take_along_dim", "index", index)) return NULL;
+  static const situ_op schema = { .name = "take_along_dim", .operand = { { "input", 0 }, { "index", SITU_INDEX } } };
+  if (!situ__together(&schema, (situ_tensor *[]){ x, index }, 2) || !params_for("take_along_dim", x, dim, &p)) return NULL;
   situ_shape own = situ__shape(&x->view), place = situ__shape(&index->view), both = own;
   if (own.ndim != place.ndim) {
     situ__fail(SITU_E_SHAPE, "take_along_dim", "input has %d dimensions, index %d: they must agree", own.ndim, place.ndim);

@@ -93,17 +93,16 @@ situ_tensor *situ_cat(situ_tensor *const *tensors, int count, int dim) {
 }
 
 situ_tensor *situ_stack(situ_tensor *const *tensors, int count, int dim) {
+  static const situ_op schema = { .name = "stack", .operand = { { "tensors", 0 } }, .flags = SITU_OP_VARIADIC };
   int d;
-  if (!some("stack", tensors, count) || !situ__need("stack", "tensors", tensors[0]) ||
-      !situ_wrap_dim("stack", dim, tensors[0]->view.ndim + 1, &d))
+  if (!some("stack", tensors, count) || !situ__together(&schema, tensors, count) || !situ_wrap_dim("stack", dim, tensors[0]->view.ndim + 1, &d))
     return NULL;
   situ_tensor **row = situ__alloc((size_t)count * sizeof *row);
   if (!row) return situ__no_memory("stack", (size_t)count * sizeof *row), NULL;
   situ_tensor *out = NULL;
   bool good = true;
   for (int i = 0; good && i < count; i++) {
-    good = situ__need("stack", "tensors", tensors[i]);
-    if (good && !situ__same_sizes(&tensors[i]->view, &tensors[0]->view)) {
+    if (!situ__same_sizes(&tensors[i]->view, &tensors[0]->view)) {
       situ_shape first = situ__shape(&tensors[0]->view), own = situ__shape(&tensors[i]->view);
       char a[SITU_SHAPE_TEXT], b[SITU_SHAPE_TEXT];
       situ__fail(SITU_E_SHAPE, "stack", "tensor %d is %s, the first is %s: they must be equal", i, situ_shape_text(&own, a), situ_shape_text(&first, b));

@@ -72,11 +72,8 @@ situ_tensor *situ_nonzero(situ_tensor *x) {
 
 situ_tensor *situ_masked_select(situ_tensor *x, situ_tensor *mask) {
   const char *op = "masked_select";
-  if (!situ__need(op, "input", x) || !situ__need(op, "mask", mask)) return NULL;
-  if (mask->view.dtype != SITU_BOOL) {
-    situ__fail(SITU_E_DTYPE, op, "mask is %s, must be bool", situ_dtype_name((situ_dtype)mask->view.dtype));
-    return NULL;
-  }
+  static const situ_op schema = { .name = "masked_select", .operand = { { "input", 0 }, { "mask", SITU_BOOLEAN } } };
+  if (!situ__together(&schema, (situ_tensor *[]){ x, mask }, 2)) return NULL;
   situ_shape both = situ__shape(&x->view), other = situ__shape(&mask->view);
   if (!situ_shape_broadcast(op, &both, &other)) return NULL;
   situ_tensor *where = situ_nonzero(situ_reshape(situ_expand(mask, both), SITU_SHAPE(-1)));

@@ -173,7 +173,8 @@ SITU_OP(dot_op) = { .name = "dot", .operand = { { "input", NUMBERS }, { "tensor"
 situ_tensor *situ_dot(situ_tensor *a, situ_tensor *b) { return situ_op_run2(&dot_op, a, b, NULL); }
 
 situ_tensor *situ_outer(situ_tensor *a, situ_tensor *b) {
-  if (!situ__need("outer", "input", a) || !situ__need("outer", "vec2", b)) return NULL;
+  static const situ_op schema = { .name = "outer", .operand = { { "input", 0 }, { "vec2", 0 } } };
+  if (!situ__together(&schema, (situ_tensor *[]){ a, b }, 2)) return NULL;
   if (a->view.ndim != 1 || b->view.ndim != 1) {
     situ__fail(SITU_E_SHAPE, "outer", "needs two vectors, got tensors of %d and %d dimensions", a->view.ndim, b->view.ndim);
     return NULL;

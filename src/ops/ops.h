@@ -16,6 +16,10 @@ bool situ__product(const char *op, situ_device device, const situ_view_desc *a, 
 /* The last two dimensions exchanged. */
 const situ_view_desc *situ__transposed(const situ_view_desc *v, situ_view_desc *room);
 
+/* For a function that is made of other ops: the check of all its operands under its own name, before anything is done.
+   Its schema is no entry of the table. False: recorded, explained. */
+bool situ__together(const situ_op *schema, situ_tensor *const *in, int ins);
+
 /* A 0-dim view seen as having one dimension of size 1; any other as it is. */
 const situ_view_desc *situ__ranked(const situ_view_desc *v, situ_view_desc *room);
 

@@ -118,33 +118,37 @@ static bool good_eps(const char *op, double eps) {
   return false;
 }
 
-/* normalized_shape must be the tail of x's shape. */
-static bool tail(const char *op, const situ_tensor *x, const situ_shape *shape) {
-  if (!situ__need(op, "input", x)) return false;
+/* normalized_shape must be the tail of in[0]'s shape. That is told after what is wrong with the operands themselves. */
+static bool tail(const situ_op *op, situ_tensor *const *in, int ins, const situ_shape *shape) {
+  const situ_tensor *x = in[0];
+  if (!situ__need(op->name, "input", x)) return false;
   bool good = shape->ndim >= 1 && shape->ndim <= x->view.ndim;
   for (int d = 0; good && d < shape->ndim; d++) good = shape->dim[d] == x->view.size[x->view.ndim - shape->ndim + d];
-  if (good) return true;
+  if (good || !situ__together(op, in, ins)) return good;
   situ_shape own = situ__shape(&x->view);
   char a[SITU_SHAPE_TEXT], b[SITU_SHAPE_TEXT];
-  situ__fail(SITU_E_SHAPE, op, "normalized_shape %s is not the end of input's shape %s", situ_shape_text(shape, a), situ_shape_text(&own, b));
+  situ__fail(SITU_E_SHAPE, op->name, "normalized_shape %s is not the end of input's shape %s", situ_shape_text(shape, a), situ_shape_text(&own, b));
   return false;
 }
 
 situ_tensor *situ_layer_norm(situ_tensor *input, situ_shape normalized_shape, situ_tensor *weight, situ_tensor *bias, double eps) {
-  if (!tail("layer_norm", input, &normalized_shape) || !good_eps("layer_norm", eps)) return NULL;
-  return situ_op_run3(&layer_norm_op, input, weight, bias, &(norm_params){ normalized_shape.ndim, eps ? eps : 1e-5 });
+  situ_tensor *in[] = { input, weight, bias };
+  if (!tail(&layer_norm_op, in, 3, &normalized_shape) || !good_eps("layer_norm", eps)) return NULL;
+  return situ_op_run(&layer_norm_op, in, 3, &(norm_params){ normalized_shape.ndim, eps ? eps : 1e-5 }, NULL);
 }
 
 situ_tensor *situ_rms_norm(situ_tensor *input, situ_shape normalized_shape, situ_tensor *weight, double eps) {
   static const double epsilon[SITU_DTYPES] = { [SITU_F16] = 0x1p-10, [SITU_BF16] = 0x1p-7, [SITU_F32] = FLT_EPSILON, [SITU_F64] = DBL_EPSILON };
-  if (!tail("rms_norm", input, &normalized_shape) || !good_eps("rms_norm", eps)) return NULL;
-  return situ_op_run2(&rms_norm_op, input, weight, &(norm_params){ normalized_shape.ndim, eps ? eps : epsilon[input->view.dtype] });
+  situ_tensor *in[] = { input, weight };
+  if (!tail(&rms_norm_op, in, 2, &normalized_shape) || !good_eps("rms_norm", eps)) return NULL;
+  return situ_op_run(&rms_norm_op, in, 2, &(norm_params){ normalized_shape.ndim, eps ? eps : epsilon[input->view.dtype] }, NULL);
 }
 
 /* Each group of channels of each sample is a row of layer_norm; the weights belong to channels and come after. */
 situ_tensor *situ_group_norm(situ_tensor *input, int64_t num_groups, situ_tensor *weight, situ_tensor *bias, double eps) {
   const char *op = "group_norm";
-  if (!situ__need(op, "input", input) || !good_eps(op, eps)) return NULL;
+  static const situ_op schema = { .name = "group_norm", .operand = { { "input", 0 }, { "weight", SITU_OPTIONAL }, { "bias", SITU_OPTIONAL } } };
+  if (!situ__together(&schema, (situ_tensor *[]){ input, weight, bias }, 3) || !good_eps(op, eps)) return NULL;
   situ_shape shape = situ__shape(&input->view);
   if (shape.ndim < 2) {
     situ__fail(SITU_E_SHAPE, op, "input has %d dimensions, must have at least 2: [N, C, ...]", shape.ndim);

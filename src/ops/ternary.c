@@ -41,14 +41,15 @@ SITU_OP(lerp_op) = { .name = "lerp", .operand = { { "input", SITU_FLOATING | SIT
 
 situ_tensor *situ_lerp(situ_tensor *a, situ_tensor *b, situ_tensor *weight) { return situ_op_run3(&lerp_op, a, b, weight, NULL); }
 
-/* The weight as a 0-dim tensor where a is. */
-static situ_tensor *weight_like(situ_tensor *a, double weight) {
-  if (!situ__need("lerp", "input", a)) return NULL;
+/* The weight as a 0-dim tensor where a is. It has no say in where the two tensors should be. */
+static situ_tensor *weight_like(situ_tensor *a, situ_tensor *b, double weight) {
+  static const situ_op schema = { .name = "lerp", .operand = { { "input", 0 }, { "end", 0 } } };
+  if (!situ__together(&schema, (situ_tensor *[]){ a, b }, 2)) return NULL;
   return situ_full(SITU_SCALAR, weight, &(situ_options){ .dtype = (situ_dtype)a->view.dtype, .device = a->view.storage->device });
 }
-situ_tensor *situ_lerp_scalar(situ_tensor *a, situ_tensor *b, double weight) { return situ_lerp(a, b, weight_like(a, weight)); }
+situ_tensor *situ_lerp_scalar(situ_tensor *a, situ_tensor *b, double weight) { return situ_lerp(a, b, weight_like(a, b, weight)); }
 situ_tensor *situ_lerp_scalar_(situ_tensor *a, situ_tensor *b, double weight) {
-  return situ_op_run_(&lerp_op, (situ_tensor *[]){ a, b, weight_like(a, weight) }, 3, NULL);
+  return situ_op_run_(&lerp_op, (situ_tensor *[]){ a, b, weight_like(a, b, weight) }, 3, NULL);
 }
 
 /* ---- addcmul, addcdiv ---- */
