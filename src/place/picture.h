@@ -57,14 +57,35 @@ void situ__put_text(situ__picture *p, const char *class, double x, double y, dou
 bool situ__take(situ__picture *p, situ__rect r);
 bool situ__is_taken(const situ__picture *p, situ__rect r);
 
-/* ---- svg.c ---- */
+/* ---- paint.c ---- */
 /* A number with one decimal, the same in every locale. */
 void situ__put_number(situ__text *text, double value);
 /* ` name="1.5"` */
 void situ__put_attribute(situ__text *text, const char *name, double value);
 /* Text between tags or in an attribute. */
 void situ__put_xml(situ__text *text, const char *from);
+/* `<rect class="a1" x=...` without the end of the tag. */
+void situ__put_rect(situ__text *text, const char *class, situ__rect r, double round);
 /* The colour of a device, 0 to 7: cpu always has 0. -1 for several. */
 int situ__hue(const situ_snapshot *s, int device);
+void situ__put_style(situ__picture *p);
+
+/* ---- around.c ---- */
+enum { SITU__MARGIN = 24, SITU__ROW = 20 }; /* of the page; of a line of notes */
+/* Title, total, the shares as a bar, and a legend. Returns where the boxes may begin. */
+double situ__put_head(situ__picture *p, const char *title, double width);
+
+enum { SITU__LISTED = 5 }; /* copies in words */
+typedef struct situ__notes {
+  situ__text line[SITU__LISTED + 4];
+  int count;
+} situ__notes;
+/* The largest copies, and what is tied. */
+void situ__note_facts(situ__notes *n, const situ__picture *p, const situ_place_edge *const *edge,
+                      int64_t count);
+/* What some boxes of the picture mean, once they are laid out. */
+void situ__note_signs(situ__notes *n, const situ__picture *p);
+/* Writes them from y on, and frees them. */
+void situ__put_notes(situ__picture *p, situ__notes *n, double y, double width);
 
 #endif

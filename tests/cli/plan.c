@@ -131,6 +131,25 @@ static void blocks_are_rows_of_alike(void **state) {
   says("map       0.h.1=sim:1, 1=cpu, 2=cpu, *=sim:0\n");
 }
 
+/* The order of the model is read off the names; the file has that of the alphabet. */
+static void names_tell_the_order(void **state) {
+  (void)state;
+  static const char *const order[] = { "scale",       "z_embed.w", "blocks.9.w",
+                                       "blocks.10.w", "encoder.w", "decoder.w",
+                                       "fc.w",        "norm.w",    "lm_head.w" };
+  SAVE("order.safetensors", NULL, { "blocks.10.w", 1 }, { "blocks.9.w", 1 }, { "decoder.w", 1 },
+       { "encoder.w", 1 }, { "fc.w", 1 }, { "lm_head.w", 1 }, { "norm.w", 1 }, { "scale", 1 },
+       { "z_embed.w", 1 });
+  assert_int_equal(run("order.safetensors --json --memory cpu=1KiB"), 0);
+  const char *at = strstr(output, "\"tensors\": [{\"path\"");
+  for (size_t i = 0; i < sizeof order / sizeof *order; i++) {
+    char entry[64];
+    snprintf(entry, sizeof entry, "{\"path\": \"%s\"", order[i]);
+    at = strstr(at, entry);
+    if (!at) fail_msg("%s is not number %zu in:\n%s", order[i], i, output);
+  }
+}
+
 static void prints_json(void **state) {
   (void)state;
   assert_int_equal(run("model.safetensors --json --memory cuda:0=5KiB,cpu=1GiB"), 0);
@@ -280,6 +299,7 @@ int main(void) {
     DRAW_TEST(fills_gaps_only_if_it_must),
     DRAW_TEST(says_what_does_not_fit),
     DRAW_TEST(blocks_are_rows_of_alike),
+    DRAW_TEST(names_tell_the_order),
     DRAW_TEST(prints_json),
     DRAW_TEST(draws),
     DRAW_TEST(ties_that_the_file_does_not_tell),

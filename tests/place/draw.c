@@ -1,6 +1,8 @@
 /* Trees, JSON, snapshots and what changed between two: exact, shared storages once, hostile names harmless.
    SPDX-License-Identifier: MIT */
+#include <fcntl.h>
 #include <stdlib.h>
+#include <unistd.h>
 
 #include "support/draw_model.h"
 
@@ -174,6 +176,22 @@ static void a_diff_says_what_changed(void **state) {
   situ_snapshot_free(after);
 }
 
+static void a_diff_tells_roles_apart(void **state) {
+  (void)state;
+  situ_place_entry e = {
+    .path = "w", .role = SITU_PLACE_BUFFER, .type = "f32", .device = { SITU_CPU, 0 }, .bytes = 4
+  };
+  situ_snapshot *before = situ_snapshot_of(&e, 1);
+  e.role = SITU_PLACE_TRANSIENT;
+  situ_snapshot *after = situ_snapshot_of(&e, 1);
+  situ_place_diff(before, after, text, sizeof text);
+  assert_string_equal(text, "w: buffer -> transient\n");
+  assert_int_equal(situ_place_diff(before, NULL, text, sizeof text), -1);
+  expect_error(SITU_E_ARG, "place_diff", "`after` is NULL");
+  situ_snapshot_free(before);
+  situ_snapshot_free(after);
+}
+
 static void facts_from_elsewhere_make_a_snapshot(void **state) {
   (void)state;
   situ_device cuda;
@@ -287,6 +305,55 @@ static void hostile_names_are_harmless(void **state) {
   situ_snapshot_free(s);
 }
 
+/* ---- on a terminal ------------------------------------------------------------------------------ */
+
+/* What situ_place_print writes to a terminal (or to a pipe) is in text. */
+static void print_to(situ_nn_module *m, bool terminal) {
+  int from, to, saved = dup(STDOUT_FILENO), ends[2];
+  if (terminal) {
+    from = posix_openpt(O_RDWR | O_NOCTTY);
+    assert_true(from >= 0 && grantpt(from) == 0 && unlockpt(from) == 0);
+    to = open(ptsname(from), O_RDWR | O_NOCTTY);
+  } else {
+    assert_int_equal(pipe(ends), 0);
+    from = ends[0], to = ends[1];
+  }
+  fflush(stdout);
+  dup2(to, STDOUT_FILENO);
+  situ_place_print(m);
+  fflush(stdout);
+  dup2(saved, STDOUT_FILENO);
+  ssize_t length = read(from, text, sizeof text - 1);
+  text[length > 0 ? length : 0] = 0;
+  close(saved), close(to), close(from);
+}
+
+static void colours_are_for_terminals(void **state) {
+  (void)state;
+  situ_nn_module *m = situ_nn_linear(2, 2, NULL);
+  setenv("TERM", "xterm", 1);
+  setenv("LC_ALL", "C", 1);
+  unsetenv("NO_COLOR");
+  print_to(m, true);
+  says("\033[1mLinear\033[0m");
+  says("\033[32mcpu\033[0m");
+  says("|- weight");
+  print_to(m, false);
+  does_not_say("\033");
+  setenv("NO_COLOR", "1", 1);
+  print_to(m, true);
+  does_not_say("\033");
+  setenv("NO_COLOR", "", 1); /* set to nothing is not set */
+  print_to(m, true);
+  says("\033");
+  setenv("TERM", "dumb", 1);
+  setenv("LC_ALL", "de_DE.UTF-8", 1);
+  print_to(m, true);
+  does_not_say("\033");
+  says("├─ weight");
+  situ_nn_free(m);
+}
+
 /* ---- without memory ---------------------------------------------------------------------------- */
 
 static int64_t all_of_it(situ_nn_module *m, char *out, size_t size) {
@@ -325,6 +392,8 @@ int main(void) {
     DRAW_TEST(bad_facts_are_refused),
     DRAW_TEST(hostile_names_are_harmless),
     DRAW_TEST(every_allocation_may_fail),
+    DRAW_TEST(a_diff_tells_roles_apart),
+    DRAW_TEST(colours_are_for_terminals),
   };
   return cmocka_run_group_tests(tests, NULL, NULL);
 }
