@@ -53,10 +53,26 @@ typedef struct situ_device_properties {
 } situ_device_properties;
 SITU_API SITU_CHECKED situ_status situ_device_info(situ_device device, situ_device_properties *out);
 
-/** The innermost default device of this thread: a scope's, else the process's, else cpu. */
+/** The default device of this thread: where a tensor is made that states none. The innermost scope's, else the one that
+    was set, else cpu. */
 SITU_API situ_device situ_get_default_device(void);
-/** Sets the default of this thread until the next call; {0} takes it back to cpu. */
+/** Sets the default of this thread until the next call, or until the scope that it is called in ends (of a default
+    device or a policy); {0} takes it back to cpu. */
 SITU_API SITU_CHECKED situ_status situ_set_default_device(situ_device device);
+
+/** What a thread has set for a while (a default device, a policy), as it was before. On the caller's stack between begin
+    and end; its fields belong to the library. */
+typedef struct situ_setting {
+  situ_device device;
+  uint8_t     policy[4];
+  uint32_t    depth;
+} situ_setting;
+
+/** Until the end, `device` is this thread's default: with torch.device(...). Nests. What is still open when a tensor
+    scope or a module's call ends that it was begun in, ends with it. On error nothing was begun. */
+SITU_API SITU_CHECKED situ_status situ_default_device_begin(situ_setting *before, situ_device device);
+/** As it was before, and so is all that was begun since and forgotten. */
+SITU_API void situ_default_device_end(situ_setting *before);
 
 /** Waits until everything queued on the device is done; reports what failed there since. */
 SITU_API SITU_CHECKED situ_status situ_synchronize(situ_device device);

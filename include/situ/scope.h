@@ -3,7 +3,7 @@
 #ifndef SITU_SCOPE_H
 #define SITU_SCOPE_H
 
-#include "error.h"
+#include "device.h"
 
 SITU_BEGIN
 
@@ -17,6 +17,7 @@ typedef struct situ_scope {
   size_t             count, capacity;
   uint64_t           errors;      /* the thread's error count when it began */
   situ_tensor       *first[8];    /* room for small scopes without an allocation */
+  situ_setting       setting;     /* of the thread, when it began */
   bool               grad;        /* gradients are recorded */
 } situ_scope;
 

@@ -13,6 +13,7 @@
 #include "ops.h"
 #include "optim.h"
 #include "place.h"
+#include "policy.h"
 #include "random.h"
 #include "scope.h"
 #include "tensor.h"

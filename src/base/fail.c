@@ -67,7 +67,7 @@ void situ_error_log(situ_log_fn log, void *payload) {
 }
 
 void situ__log(const char *fmt, ...) {
-  char line[1024];
+  char line[6144]; /* an explanation, and a word on it */
   va_list args;
   va_start(args, fmt);
   (void)vsnprintf(line, sizeof line, fmt, args);

@@ -3,6 +3,7 @@
 #ifndef SITU_DEVICE_DEVICE_H
 #define SITU_DEVICE_DEVICE_H
 
+#include "base/thread.h"
 #include "device/ledger.h"
 #include "situ/sys/backend.h"
 
@@ -15,6 +16,10 @@ const situ_backend *situ__backend(situ_device device);
 /* The device meant: itself, or the thread's default for {0}; checks that it is there. False: the
    error is recorded under op, with the reason why the device is not there. Fast for cpu. */
 bool situ__device_resolve(const char *op, situ_device wanted, situ_device *out);
+/* What this thread has set: see settings.c. */
+extern SITU__THREAD_LOCAL situ_setting situ__setting;
+/* Must a device be stated, and is none, not even by a scope? */
+bool situ__unstated_forbidden(void);
 /* "cpu", "cuda", ...; NULL for a number that is no kind. */
 const char *situ__kind_name(unsigned kind);
 /* Each backend's one exported symbol. sim's slots are those that cpu has, so it is filled when

@@ -6,13 +6,11 @@
 
 #include "base/fail.h"
 #include "base/fork.h"
-#include "base/thread.h"
 #include "device/device.h"
 
 static const situ_backend *backends[SITU_DEVICE_KINDS];
 static char missing[SITU_DEVICE_KINDS][512]; /* why there is no backend */
 static pthread_once_t once = PTHREAD_ONCE_INIT;
-static SITU__THREAD_LOCAL situ_device chosen; /* the thread's default; {0}: cpu */
 
 static void open_backends(void) {
   backends[SITU_META] = &situ__meta_backend;
@@ -89,8 +87,17 @@ static bool refuse(const char *op, situ_device device) {
   return false;
 }
 
+static SITU_COLD bool refuse_unstated(const char *op) {
+  (void)situ__fail(SITU_E_DEVICE, op,
+                   "no device was stated, and this thread's policy forbids an unstated one");
+  return false;
+}
+
 bool situ__device_resolve(const char *op, situ_device wanted, situ_device *out) {
-  if (wanted.kind == SITU_DEVICE_DEFAULT && wanted.index == 0) wanted = situ_get_default_device();
+  if (wanted.kind == SITU_DEVICE_DEFAULT && wanted.index == 0) {
+    if (situ__unstated_forbidden()) return refuse_unstated(op);
+    wanted = situ_get_default_device();
+  }
   bool there = wanted.kind == SITU_CPU
                    ? wanted.index == 0
                    : wanted.kind != SITU_DEVICE_DEFAULT && situ_device_is_available(wanted);
@@ -100,15 +107,17 @@ bool situ__device_resolve(const char *op, situ_device wanted, situ_device *out) 
 }
 
 situ_device situ_get_default_device(void) {
-  return chosen.kind == SITU_DEVICE_DEFAULT ? (situ_device){ SITU_CPU, 0 } : chosen;
+  const situ_device stated = situ__setting.device;
+  return stated.kind == SITU_DEVICE_DEFAULT ? (situ_device){ SITU_CPU, 0 } : stated;
 }
 
 situ_status situ_set_default_device(situ_device device) {
   if (device.kind == SITU_DEVICE_DEFAULT && device.index == 0) {
-    chosen = device;
+    situ__setting.device = device;
     return SITU_OK;
   }
-  return situ__device_resolve("set_default_device", device, &chosen) ? SITU_OK : situ_error();
+  return situ__device_resolve("set_default_device", device, &situ__setting.device) ? SITU_OK
+                                                                                   : situ_error();
 }
 
 situ_status situ_device_info(situ_device device, situ_device_properties *out) {

@@ -152,7 +152,8 @@ static bool forward(situ_call *c, bool wanted) {
 
 static bool steps(situ_call *c) {
   const situ_op *op = c->op;
-  if (!situ__check(c)) return false;
+  situ__verdict verdict = situ__examine(c);
+  if (verdict != SITU__GOOD) return verdict == SITU__MIXED && situ__mixed(c, steps);
   bool wanted = situ__tape_wanted(c->in, c->ins);
   if (wanted && !op->backward && !(op->flags & SITU_OP_NO_GRAD))
     return situ_refuse(c, SITU_E_UNSUPPORTED, "cannot be differentiated, but an operand requires a gradient; detach it");

@@ -27,18 +27,19 @@ static bool check_handles(const situ_call *c) {
   return true;
 }
 
-/* All operands are on one device; else all of those that are not are explained at once. */
-static bool check_device(situ_call *c) {
+/* Are they all on one device? Then it is the call's. */
+static bool one_device(situ_call *c) {
   c->device = (situ_device){ 0 };
-  bool mixed = false;
   for (int i = 0; i < c->ins; i++) {
     if (!c->in[i]) continue;
     situ_device d = c->in[i]->view.storage->device;
     if (!c->device.kind) c->device = d;
-    else if (!situ_device_equal(c->device, d)) mixed = true;
+    else if (!situ_device_equal(c->device, d)) return false;
   }
-  return !mixed || situ__explain(c, SITU_E_DEVICE, 0, "device mismatch");
+  return true;
 }
+
+bool situ__explain_devices(const situ_call *c) { return situ__explain(c, SITU_E_DEVICE, 0, "device mismatch"); }
 
 static bool accepts(unsigned accept, situ_dtype dtype) {
   unsigned kinds = accept & (SITU_FLOATING | SITU_INTEGRAL | SITU_BOOLEAN | SITU_INDEX);
@@ -110,4 +111,14 @@ static bool plainly_good(situ_call *c) {
   return c->ins == SITU_OPERANDS || !op->operand[c->ins].name;
 }
 
-bool situ__check(situ_call *c) { return plainly_good(c) || (check_handles(c) && check_device(c) && check_dtype(c)); }
+situ__verdict situ__examine(situ_call *c) {
+  if (plainly_good(c)) return SITU__GOOD;
+  if (!check_handles(c)) return SITU__REFUSED;
+  if (!one_device(c)) return SITU__MIXED;
+  return check_dtype(c) ? SITU__GOOD : SITU__REFUSED;
+}
+
+bool situ__check(situ_call *c) {
+  situ__verdict verdict = situ__examine(c);
+  return verdict == SITU__MIXED ? situ__explain_devices(c) : verdict == SITU__GOOD;
+}

@@ -8,6 +8,16 @@
 
 /* check.c: handles alive, one device, dtypes as the schema says. Sets call->device. False: recorded, explained. */
 bool situ__check(situ_call *call);
+/* The same, but that operands on several devices are not explained yet. */
+typedef enum situ__verdict { SITU__REFUSED, SITU__GOOD, SITU__MIXED } situ__verdict;
+situ__verdict situ__examine(situ_call *call);
+/* Records the mismatch of a mixed call; always false. */
+bool situ__explain_devices(const situ_call *call) SITU_COLD;
+
+/* policy.c: a mixed call: refused, or run with copies of what is elsewhere, as this thread's policy has it. */
+bool situ__mixed(situ_call *call, bool (*run)(situ_call *call)) SITU_COLD;
+/* x on another device, by the op that copies, so that its gradient comes back. Floor 5 fills it in: floor 4 knows no ops. */
+extern situ_tensor *(*situ__copy_operand)(const char *op, situ_tensor *x, situ_device to);
 
 /* The plainest call of all, and the commonest of small ones: two floating tensors alike, on one device, nothing to
    record. All that the check asks, and the rest that must be known, is then seen in one step; the slightest doubt

@@ -29,13 +29,13 @@ situ_device situ_nn_home(const situ_nn_module *m) {
 typedef struct frame {
   situ__nn_frame running;
   situ_scope scope;
-  situ_device before; /* the default device outside */
+  situ_setting before; /* the default device outside */
   bool moved;
 } frame;
 
 static void leave(frame *f) {
   situ__nn_running = f->running.outer;
-  if (f->moved) SITU_IGNORE(situ_set_default_device(f->before));
+  if (f->moved) situ_default_device_end(&f->before);
   SITU_IGNORE(situ_scope_end(&f->scope));
 }
 
@@ -46,9 +46,7 @@ static bool enter(frame *f, const situ_nn_module *m, const situ_tensor *x, const
   f->moved = false;
   situ_device home = situ_nn_home(m);
   if (home.kind == SITU_DEVICE_DEFAULT) return true;
-  f->before = situ_get_default_device();
-  if (situ_device_equal(home, f->before)) return true;
-  f->moved = situ_set_default_device(home) == SITU_OK;
+  f->moved = situ_default_device_begin(&f->before, home) == SITU_OK;
   if (!f->moved) leave(f);
   return f->moved;
 }

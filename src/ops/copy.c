@@ -75,7 +75,12 @@ situ_tensor *situ_copy_(situ_tensor *x, situ_tensor *src) {
 
 /* ---- to: the same values on another device ---- */
 
-typedef struct to_params { situ_device device; } to_params;
+/* Where to, and where from for the way back; who needs it, and why. */
+typedef struct to_params {
+  situ_device to, from;
+  const char *op;
+  situ__copy_reason why;
+} to_params;
 
 static bool to_infer(situ_call *c) {
   const to_params *p = c->params;
@@ -85,7 +90,7 @@ static bool to_infer(situ_call *c) {
     return situ_refuse(c, SITU_E_STATE, x->storage->flags & SITU_STORAGE_UNWRITTEN
                            ? "input holds no value yet: nothing was written since it was made"
                            : "input has no values: what it was computed from is not known on meta; make it on the other device instead");
-  c->device = p->device;
+  c->device = p->to;
   return true;
 }
 
@@ -100,27 +105,37 @@ static bool follow_recipe(situ_call *c) {
 }
 
 static bool to_forward(situ_call *c) {
+  const to_params *p = c->params;
   if (situ_desc(c->in[0])->storage->device.kind == SITU_META) return follow_recipe(c);
   situ_tensor *from = situ_contiguous(c->in[0]);
   if (!from) return false;
   const situ_view_desc *x = situ_desc(from), *y = situ_desc(c->out[0]);
   size_t item = situ_dtype_size((situ_dtype)x->dtype);
-  return situ__copy_storage(c->op->name, y->storage, 0, x->storage, (size_t)x->offset * item, (size_t)x->numel * item,
-                            SITU__COPY_USER) == SITU_OK;
+  return situ__copy_storage_of(p->op, y->storage, 0, x->storage, (size_t)x->offset * item, (size_t)x->numel * item, p->why,
+                               situ_desc(c->in[0])->storage) == SITU_OK;
+}
+
+static const situ_op to_op;
+
+static situ_tensor *copy_to(situ_tensor *x, const to_params *p) {
+  return situ_device_equal(p->from, p->to) ? x : situ_op_run1(&to_op, x, p);
 }
 
 static bool to_backward(situ_grad_call *g) {
   const to_params *p = g->params;
-  return (g->dx[0] = situ_to(g->grad[0], p[1].device)) != NULL;
+  return (g->dx[0] = copy_to(g->grad[0], &(to_params){ p->from, situ_device_of(g->grad[0]), p->op, p->why })) != NULL;
 }
 
-/* params: where to, and where from for the way back. */
-SITU_OP(to_op) = { .name = "to", .operand = { { "input", 0 } }, .flags = SITU_OP_MOVES | SITU_OP_COMPOSED, .params_size = 2 * sizeof(to_params),
+SITU_OP(to_op) = { .name = "to", .operand = { { "input", 0 } }, .flags = SITU_OP_MOVES | SITU_OP_COMPOSED, .params_size = sizeof(to_params),
                    .infer = to_infer, .forward = to_forward, .backward = to_backward };
 
 situ_tensor *situ_to(situ_tensor *x, situ_device device) {
   if (!situ__need("to", "input", x) || !situ__device_resolve("to", device, &device)) return NULL;
-  situ_device from = situ_device_of(x);
-  if (situ_device_equal(from, device)) return x;
-  return situ_op_run1(&to_op, x, (to_params[]){ { device }, { from } });
+  return copy_to(x, &(to_params){ device, situ_device_of(x), "to", SITU__COPY_USER });
 }
+
+static situ_tensor *copy_operand(const char *op, situ_tensor *x, situ_device device) {
+  return copy_to(x, &(to_params){ device, situ_device_of(x), op, SITU__COPY_POLICY });
+}
+
+__attribute__((constructor)) static void install(void) { situ__copy_operand = copy_operand; }

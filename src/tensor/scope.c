@@ -19,6 +19,7 @@ static void begin(situ_scope *scope, bool grad) {
   scope->count = 0;
   scope->capacity = sizeof scope->first / sizeof *scope->first;
   scope->errors = situ__error_count();
+  scope->setting = situ__setting;
   scope->grad = grad;
   top = scope;
 }
@@ -47,6 +48,7 @@ situ_status situ_scope_end(situ_scope *scope) {
     empty(inner);
   }
   top = scope->outer == &root ? NULL : scope->outer;
+  if (situ__setting.depth > scope->setting.depth) situ__setting = scope->setting;  /* begun inside, and forgotten */
   empty(scope);
   return situ__error_count() == scope->errors ? SITU_OK : situ_error();
 }

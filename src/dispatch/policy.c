@@ -1,0 +1,138 @@
+/* A call whose operands are on several devices: refused and explained, or what is elsewhere is copied for it, as
+   the thread's policy has it.
+   SPDX-License-Identifier: MIT */
+#include <pthread.h>
+
+#include "base/alloc.h"
+#include "base/fail.h"
+#include "base/map.h"
+#include "dispatch/dispatch.h"
+#include "situ/policy.h"
+
+situ_tensor *(*situ__copy_operand)(const char *op, situ_tensor *x, situ_device to);
+
+static situ_device where(const situ_tensor *t) { return t->view.storage->device; }
+
+/* ---- where the call takes place ---- */
+
+static bool is_part(const situ_tensor *t) { return t->role == SITU_ROLE_PARAMETER || t->role == SITU_ROLE_BUFFER; }
+
+static int votes_for(const situ_call *c, situ_device device) {
+  int votes = 0;
+  for (int i = 0; i < c->ins; i++) votes += c->in[i] && situ_device_equal(where(c->in[i]), device);
+  return votes;
+}
+
+/* Most operands decide, between equals a parameter or buffer, else the first. */
+static situ_device most_liked(const situ_call *c) {
+  situ_device best = { 0 };
+  int most = 0;
+  bool part = false;
+  for (int i = 0; i < c->ins; i++) {
+    if (!c->in[i]) continue;
+    int votes = votes_for(c, where(c->in[i]));
+    bool own = is_part(c->in[i]);
+    if (votes < most || (votes == most && (part || !own))) continue;
+    best = where(c->in[i]);
+    most = votes;
+    part = own;
+  }
+  return best;
+}
+
+static bool is_written(const situ_call *c, int i) {
+  return c->in_place ? i == 0 : !(c->op->flags & SITU_OP_VARIADIC) && c->op->operand[i].accept & SITU_WRITTEN;
+}
+
+/* False: there is no such place. What is written is where it is, and on meta there is nothing to copy. */
+static bool meeting_place(const situ_call *c, situ_device *target) {
+  *target = most_liked(c);
+  bool fixed = false;
+  for (int i = 0; i < c->ins; i++) {
+    if (!c->in[i]) continue;
+    if (where(c->in[i]).kind == SITU_META) return false;
+    if (!is_written(c, i)) continue;
+    if (fixed && !situ_device_equal(*target, where(c->in[i]))) return false;
+    *target = where(c->in[i]);
+    fixed = true;
+  }
+  return true;
+}
+
+/* ---- what the policy says ---- */
+
+static int rule_for(situ_device from, situ_device to) {
+  const situ_policy policy = situ_get_policy();
+  if (situ__backend(from)->host_memory) return policy.host_to_device;
+  return situ__backend(to)->host_memory ? policy.device_to_host : policy.device_to_device;
+}
+
+/* Of all copies that the call takes, the strictest. */
+static int rule(const situ_call *c, situ_device target) {
+  int strictest = SITU_POLICY_COPY;
+  for (int i = 0; i < c->ins; i++) {
+    if (!c->in[i] || situ_device_equal(where(c->in[i]), target)) continue;
+    int own = rule_for(where(c->in[i]), target);
+    if (own < strictest) strictest = own;
+  }
+  return strictest;
+}
+
+/* True once for each line of the caller's code. */
+static bool is_new_here(const situ_call *c) {
+  static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
+  static situ__map warned;
+  const void *site = situ__call_site();
+  if (!site) site = c->op; /* it cannot be told: once for each op */
+  pthread_mutex_lock(&lock);
+  bool fresh = !situ__map_get(&warned, site);
+  if (fresh) (void)situ__map_put(&warned, site, &warned); /* without memory for it: better twice than never */
+  pthread_mutex_unlock(&lock);
+  return fresh;
+}
+
+static void warn(const situ_call *c, situ_device target) {
+  char text[4096], name[SITU_DEVICE_NAME_MAX];
+  situ__errors own;
+  situ__errors_aside(&own);
+  (void)situ__explain_devices(c);
+  (void)situ__errors_back(&own, text, sizeof text);
+  situ__log("%s\n  copied to %s, as this thread's policy allows; this line is not warned of again", text,
+            situ_device_name(target, name));
+}
+
+/* ---- the call with copies ---- */
+
+/* The copies belong to a scope of their own: what backward does not keep is gone after the call. */
+static bool run_with_copies(situ_call *c, situ_device target, bool (*run)(situ_call *)) {
+  situ_tensor *const *given = c->in;
+  situ_tensor **in = situ__alloc((size_t)c->ins * sizeof *in);
+  if (!in) return situ__no_memory(c->op->name, (size_t)c->ins * sizeof *in), false;
+  situ_scope s;
+  situ_scope_begin(&s);
+  bool good = true;
+  for (int i = 0; good && i < c->ins; i++) {
+    in[i] = given[i];
+    if (!given[i] || situ_device_equal(where(given[i]), target)) continue;
+    int same = 0;
+    while (given[same] != given[i]) same++;
+    in[i] = same < i ? in[same] : situ__copy_operand(c->op->name, given[i], target);
+    good = in[i] != NULL;
+  }
+  c->in = in;
+  good = good && run(c);
+  c->in = given;
+  for (int k = 0; good && !c->in_place && k < c->outs; k++)
+    if (c->out[k]) good = situ_escape(&s, c->out[k]) != NULL;
+  SITU_IGNORE(situ_scope_end(&s));
+  situ__free(in);
+  return good;
+}
+
+bool situ__mixed(situ_call *c, bool (*run)(situ_call *)) {
+  situ_device target;
+  int allowed = meeting_place(c, &target) ? rule(c, target) : SITU_POLICY_EXPLICIT;
+  if (allowed == SITU_POLICY_EXPLICIT) return situ__explain_devices(c);
+  if (allowed == SITU_POLICY_WARN && is_new_here(c)) warn(c, target);
+  return run_with_copies(c, target, run);
+}
