@@ -24,6 +24,11 @@ static bool agree(const situ_moving *m, const situ_move_unit *u, const situ_tens
   return false;
 }
 
+/* Most storages have one handle, and nobody else who could make a second one meanwhile. */
+static bool has_one_handle(const situ_storage *s) {
+  return __atomic_load_n(&s->refs, __ATOMIC_ACQUIRE) == 1 && s->handles && !s->handles->next_handle;
+}
+
 static bool add(situ_moving *m, situ_storage *s, situ_tensor *t, situ_device to, situ_dtype dtype, situ_move_reason reason) {
   situ_dtype now = t ? (situ_dtype)t->view.dtype : SITU_U8;
   if (!to.kind) to = s->device;
@@ -41,6 +46,7 @@ static bool add(situ_moving *m, situ_storage *s, situ_tensor *t, situ_device to,
   *u = (situ_move_unit){ .storage = s, .tensor = t, .reason = (uint8_t)reason, .from = s->device, .to = to, .from_dtype = (uint8_t)now, .to_dtype = (uint8_t)dtype, .bytes = s->bytes };
   u->bytes_after = s->bytes >> situ__move_shift(now) << situ__move_shift(dtype);
   u->moves = !situ__move_same(u->from, to) || now != dtype;
+  if (t && has_one_handle(s) && !t->meta) u->handles = 1;
   return true;
 }
 
@@ -57,15 +63,9 @@ static bool add_follower(situ_storage *s, void *payload) {
   return add_along(a->m, a->i, s, s->handles, SITU_MOVE_FOLLOWER);
 }
 
-/* Most storages have one handle, and nobody else who could make a second one meanwhile. */
-static bool has_one_handle(const situ_storage *s) {
-  return __atomic_load_n(&s->refs, __ATOMIC_ACQUIRE) == 1 && s->handles && !s->handles->next_handle;
-}
-
 /* Looks at unit i's handles: their number, their dtype, their gradients. */
 static bool look_at_handles(situ_moving *m, int64_t i) {
   situ_storage *s = m->unit[i].storage;
-  if (has_one_handle(s) && !s->handles->meta) return m->unit[i].handles = 1, true;
   int32_t handles = 0;
   bool good = true;
   for (situ_tensor *t = situ__handles_begin(s); t && good; t = t->next_handle) {
@@ -85,10 +85,12 @@ static bool look_at_handles(situ_moving *m, int64_t i) {
 }
 
 static bool collect(situ_moving *m, const situ_move *list, int64_t count) {
-  for (int64_t i = 0; i < count; i++)
+  for (int64_t i = 0; i < count; i++) {
+    if (i + SITU__MOVE_AHEAD < count) situ__move_fetch(list[i + SITU__MOVE_AHEAD].tensor->view.storage);
     if (!add(m, list[i].tensor->view.storage, list[i].tensor, list[i].to, list[i].dtype, SITU_MOVE_LISTED)) return false;
+  }
   for (int64_t i = 0; i < m->count; i++) {
-    if (!look_at_handles(m, i)) return false;
+    if (!m->unit[i].handles && !look_at_handles(m, i)) return false;
     if (m->unit[i].storage->links && !situ__each_follower(m->unit[i].storage, add_follower, &(along){ m, i })) return false;
   }
   return true;
@@ -99,6 +101,7 @@ static bool good_wishes(const char *op, const situ_move *list, int64_t count) {
   situ_device there = { 0 };
   for (int64_t i = 0; i < count; i++) {
     const situ_move *w = &list[i];
+    if (i + SITU__MOVE_AHEAD < count) situ__move_fetch(w[SITU__MOVE_AHEAD].tensor);
     if (!situ__alive(w->tensor)) return situ__need(op, "tensor", w->tensor);
     if (w->to.kind && !situ__move_same(w->to, there) && !situ__device_resolve(op, w->to, &there)) return false;
     if (!w->dtype || situ_dtype_is_floating(w->dtype)) continue;

@@ -25,6 +25,12 @@ static inline int situ__move_shift(unsigned dtype) {
   static const uint8_t shift[SITU_DTYPES] = { [SITU_I16] = 1, [SITU_F16] = 1, [SITU_BF16] = 1, [SITU_I32] = 2, [SITU_F32] = 2, [SITU_I64] = 3, [SITU_F64] = 3 };
   return shift[dtype];
 }
+/* What is looked at a few steps later: a model's parts lie far apart. */
+enum { SITU__MOVE_AHEAD = 8 };
+static inline void situ__move_fetch(const void *address) {
+  __builtin_prefetch(address);
+  __builtin_prefetch((const char *)address + 64);
+}
 static inline size_t situ__move_size(uint8_t dtype) { return situ_dtype_size((situ_dtype)dtype); }
 
 /* stage.c: gives every unit that moves its `room`, filled; false: recorded. What was given then is the caller's to let

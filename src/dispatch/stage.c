@@ -7,9 +7,9 @@
 #include "base/fail.h"
 #include "dispatch/move.h"
 
-enum { ALIGNMENT = 256 };  /* of a small storage in the memory that it shares: what the most demanding device wants */
 
-static size_t rounded(size_t bytes) { return (bytes + ALIGNMENT - 1) / ALIGNMENT * ALIGNMENT; }
+/* Where a small storage may begin in the memory that it shares: a cache line, or what the most demanding device wants. */
+static size_t alignment(situ_device to) { return to.kind == SITU_CPU ? 64 : 256; }
 static int64_t values(const situ_move_unit *u) { return (int64_t)(u->bytes >> situ__move_shift(u->from_dtype)); }
 static bool has_values(const situ_storage *s) { return s->bytes && !(s->flags & SITU_STORAGE_UNWRITTEN); }
 
@@ -173,6 +173,7 @@ static bool send(const situ_moving *m, counts *c, situ_device from, situ_device 
 /* One buffer's worth of the small storages between two places, from unit `first` on. */
 static bool stage_batch(situ_moving *m, counts *c, int64_t first, situ_pack_item *item) {
   const situ_device from = m->unit[first].from, to = m->unit[first].to;
+  const size_t step = alignment(to);
   size_t bytes = 0;
   int64_t count = 0;
   bool narrow = false;
@@ -181,7 +182,7 @@ static bool stage_batch(situ_moving *m, counts *c, int64_t first, situ_pack_item
     if (!travels_with(u, from, to) || (situ__move_casts(u) && !computes(from, u))) continue;
     item[count++] = (situ_pack_item){ .storage = u->storage, .numel = values(u), .at = bytes, .dtype = (situ_dtype)u->from_dtype, .as = (situ_dtype)u->to_dtype, .count = i };
     narrow = narrow || narrows(u->from_dtype, u->to_dtype);
-    bytes += rounded((size_t)u->bytes_after);
+    bytes += ((size_t)u->bytes_after + step - 1) & ~(step - 1);
   }
   if (count < 2) return stage_alone(m, c, &m->unit[first]);
   situ_storage *room = situ__storage_new(m->op, to, bytes);

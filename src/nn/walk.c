@@ -7,6 +7,8 @@
 #include "base/text.h"
 #include "nn/nn.h"
 
+enum { AHEAD = 4 };
+
 typedef struct walker {
   unsigned which;
   situ_nn_visitor visit;
@@ -31,9 +33,25 @@ static situ_status show(walker *w, situ_nn_visit *at) {
   return w->visit(at, w->payload);
 }
 
+/* The path grows by a name; what is returned makes it as short as before. */
+static size_t push(walker *w, const char *name) {
+  size_t length = w->path.length;
+  if (w->which & SITU_NN_VISIT_UNNAMED) return length;
+  if (length) situ__text_append(&w->path, ".", 1);
+  situ__text_append(&w->path, name, strlen(name));
+  return length;
+}
+
+static void pop(walker *w, size_t length) {
+  w->path.length = length;
+  if (w->path.data) w->path.data[length] = 0;
+}
+
 static situ_status walk(walker *w, situ_nn_module *m, situ_nn_slot *own, int depth) {
   static const unsigned order[] = { SITU_NN_PARAMETER, SITU_NN_VISIT_BUFFERS, SITU_NN_CHILD };
   unsigned inside = SITU_NN_VISIT_MODULES | SITU_NN_VISIT_LEAVE | SITU_NN_VISIT_TENSORS;
+  unsigned present = 0;
+  for (int64_t i = 0; i < m->count; i++) present |= m->slots[i].kind;
   situ_status status = SITU_OK;
   if (depth > SITU__NN_DEPTH)
     return situ__fail(SITU_E_LIMIT, "nn_walk", "%s: modules nested more than %d deep", w->path.data,
@@ -42,24 +60,25 @@ static situ_status walk(walker *w, situ_nn_module *m, situ_nn_slot *own, int dep
   if (again(w, m, &status)) return SITU_OK;
   if (status == SITU_OK && w->which & SITU_NN_VISIT_MODULES) status = show(w, &at);
   for (size_t k = 0; k < sizeof order / sizeof *order; k++) {
-    if (!((order[k] & SITU_NN_CHILD ? inside : order[k]) & w->which)) continue;
+    unsigned kinds = order[k] & (w->which & inside ? w->which | SITU_NN_CHILD : w->which);
+    if (!(kinds & present)) continue;
     for (int64_t i = 0; i < m->count && status == SITU_OK; i++) {
       situ_nn_slot *slot = &m->slots[i];
-      if (!(slot->kind & order[k])) continue;
-      size_t length = w->path.length;
-      if (!(w->which & SITU_NN_VISIT_UNNAMED)) {
-        if (length) situ__text_append(&w->path, ".", 1);
-        situ__text_append(&w->path, slot->name, strlen(slot->name));
-      }
-      if (situ__nn_is_child(slot))
+      if (!(slot->kind & kinds)) continue;
+      if (i + AHEAD < m->count) __builtin_prefetch(slot[AHEAD].held); /* parts lie far apart */
+      size_t length = push(w, slot->name);
+      if (situ__nn_is_child(slot)) {
         status = walk(w, slot->held, slot, depth + 1);
-      else if (slot->kind & w->which && !again(w, slot->held, &status) && status == SITU_OK)
-        status = show(
-            w, &(situ_nn_visit){ .depth = depth, .module = m, .slot = slot, .tensor = slot->held });
-      w->path.length = length;
-      if (w->path.data) w->path.data[length] = 0;
+      } else if (!again(w, slot->held, &status) && status == SITU_OK) {
+        at.slot = slot;
+        at.tensor = slot->held;
+        status = show(w, &at);
+      }
+      pop(w, length);
     }
   }
+  at.slot = own;
+  at.tensor = NULL;
   at.leaving = true;
   if (status == SITU_OK && w->which & SITU_NN_VISIT_LEAVE) status = show(w, &at);
   return status;

@@ -7,6 +7,8 @@
 #include "convert.h"
 #include "cpu.h"
 
+enum { AHEAD = 4 };
+
 typedef struct packing {
   const situ_pack_item *item;
   char *whole;
@@ -18,6 +20,7 @@ static void pack(int64_t begin, int64_t end, void *payload) {
   situ__cast cast = { .x = SITU_DTYPE_DEFAULT };
   for (int64_t i = begin; i < end; i++) {
     const situ_pack_item *item = &p->item[i];
+    if (i + AHEAD < end) __builtin_prefetch(item[AHEAD].storage->data); /* small things lie far apart */
     char *y = p->whole + item->at;
     const char *x = item->storage->data;
     if (item->dtype == item->as) {
