@@ -80,9 +80,10 @@ typedef struct situ_ledger_repeat {
   situ_transfers sum;
 } situ_ledger_repeat;
 
-/** Finds them: a parameter or buffer that is copied to where it is used, whether or not it changed in between; anything
-    else (and whatever is read back) only if it did not, so a batch that is new each step is none. threshold: from how
-    many on; 0: 4. The largest first, at most `capacity`, into out (NULL if that is 0). Returns how many there are;
+/** Finds them: a parameter or buffer that is copied to where it is used, whether or not it changed in between; of
+    anything else (and whatever is read back) one and the same part that did not change, if it is one of few things
+    copied at that line: neither a batch that is new each step nor the parts of a data set. threshold: from how many
+    times on; 0: 4. The largest first, at most `capacity`, into out (NULL if that is 0). Returns how many there are;
     negative on error. */
 SITU_API int64_t situ_ledger_repeats(const situ_ledger *ledger, int64_t threshold, situ_ledger_repeat *out, int64_t capacity);
 

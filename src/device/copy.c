@@ -30,12 +30,13 @@ static situ_status check(const char *op, const situ_storage *storage, size_t at,
 
 /* about: the storage that the copy is of; written: the source is plain host memory. */
 static void note(const char *op, situ_device from, situ_device to, size_t bytes,
-                 situ_storage *about, bool written, situ__copy_reason why) {
+                 situ_storage *about, size_t at, bool written, situ__copy_reason why) {
   bool same_memory = situ__backend(from)->host_memory && situ__backend(to)->host_memory;
   if (same_memory || !situ__ledger_recording()) return;
   situ__ledger_note(&(situ__transfer){ .from = from,
                                        .to = to,
                                        .bytes = bytes,
+                                       .at = at,
                                        .site = situ__call_site(),
                                        .op = op,
                                        .reason = (uint8_t)why,
@@ -70,7 +71,7 @@ situ_status situ__copy_from_host(const char *op, situ_storage *to, size_t at, co
   status = put(op, to, at, from, bytes, why);
   if (status != SITU_OK) return status;
   situ__storage_wrote(to);
-  note(op, host, to->device, bytes, to, true, why);
+  note(op, host, to->device, bytes, to, at, true, why);
   return SITU_OK;
 }
 
@@ -79,7 +80,7 @@ situ_status situ__copy_to_host(const char *op, situ_storage *from, size_t at, vo
   situ_status status = check(op, from, at, bytes);
   if (status != SITU_OK || bytes == 0) return status;
   status = get(op, from, at, to, bytes, why);
-  if (status == SITU_OK) note(op, from->device, host, bytes, from, false, why);
+  if (status == SITU_OK) note(op, from->device, host, bytes, from, at, false, why);
   return status;
 }
 
@@ -100,7 +101,7 @@ static situ_status staged(const char *op, situ_storage *to, size_t to_at, const 
 
 situ_status situ__copy_storage_of(const char *op, situ_storage *to, size_t to_at,
                                   situ_storage *from, size_t from_at, size_t bytes,
-                                  situ__copy_reason why, situ_storage *about) {
+                                  situ__copy_reason why, situ_storage *about, size_t at) {
   situ_status status = check(op, to, to_at, bytes);
   if (status == SITU_OK) status = check(op, from, from_at, bytes);
   if (status != SITU_OK || bytes == 0) return status;
@@ -124,11 +125,11 @@ situ_status situ__copy_storage_of(const char *op, situ_storage *to, size_t to_at
   }
   if (status != SITU_OK) return status;
   situ__storage_wrote(to);
-  note(op, from->device, to->device, bytes, about, false, why);
+  note(op, from->device, to->device, bytes, about, at, false, why);
   return SITU_OK;
 }
 
 situ_status situ__copy_storage(const char *op, situ_storage *to, size_t to_at, situ_storage *from,
                                size_t from_at, size_t bytes, situ__copy_reason why) {
-  return situ__copy_storage_of(op, to, to_at, from, from_at, bytes, why, from);
+  return situ__copy_storage_of(op, to, to_at, from, from_at, bytes, why, from, from_at);
 }

@@ -83,10 +83,10 @@ situ_status situ__copy_to_host(const char *op, situ_storage *from, size_t at, vo
 /* Any device to any device; staged through the host where the backends differ. */
 situ_status situ__copy_storage(const char *op, situ_storage *to, size_t to_at, situ_storage *from,
                                size_t from_at, size_t bytes, situ__copy_reason why);
-/* The same of a temporary's memory, made to copy `about`: the ledger is to name that. */
+/* The same of a temporary's memory, made to copy `about` from byte `at` on: the ledger is to name that. */
 situ_status situ__copy_storage_of(const char *op, situ_storage *to, size_t to_at,
                                   situ_storage *from, size_t from_at, size_t bytes,
-                                  situ__copy_reason why, situ_storage *about);
+                                  situ__copy_reason why, situ_storage *about, size_t at);
 
 /* ---- work (work.c) ---- */
 /* Runs or queues work on a device: checks that the slot is there (UNSUPPORTED names op, dtype,

@@ -18,6 +18,7 @@ typedef enum situ__copy_reason {
 typedef struct situ__transfer {
   situ_device from, to;
   uint64_t bytes;
+  uint64_t at;         /* byte of the storage that it is about, from where on */
   void *site;
   const char *op;      /* static text */
   uint64_t serial;     /* of the storage it is about: the one that was read, or else written */

@@ -115,14 +115,17 @@ static bool belongs(const situ__transfer *t) {
          t->reason != SITU__COPY_READ;
 }
 
-/* The same storage, and the same values where those matter. */
+/* The same storage; where they matter, the same part of it and the same values. */
 static int by_storage(const situ__transfer *a, const situ__transfer *b) {
   int order = by_place(a, b);
   if (order) return order;
   BY(serial);
   bool always = belongs(a);
   if (always != belongs(b)) return always ? -1 : 1;
-  if (!always) BY(version);
+  if (always) return 0;
+  BY(version);
+  BY(at);
+  BY(bytes);
   return 0;
 }
 #undef BY
@@ -146,8 +149,20 @@ static int largest_first(const void *a, const void *b) {
   return x->last < y->last ? -1 : x->last > y->last;
 }
 
-/* The groups of at least `threshold` transfers, the largest first, into *out, to be freed. Returns how many; negative:
-   no memory, recorded. */
+/* Who goes through a data set epoch by epoch copies the same parts again too, but many of them: a repeat is one of few
+   things that are copied at its line. Drops the groups, of one line, that are not. */
+static int64_t drop_streams(group *groups, int64_t count, uint64_t threshold) {
+  int64_t kept = 0;
+  for (int64_t i = 0; i < count; i++) {
+    uint64_t times = groups[i].sum.count;
+    bool one_of_few = belongs(groups[i].last) || 2 * times >= (uint64_t)count;
+    if (times >= threshold && one_of_few) groups[kept++] = groups[i];
+  }
+  return kept;
+}
+
+/* All of a kind, or the repeats of at least `threshold` times, the largest first, into *out, to be freed. Returns how
+   many; negative: no memory, recorded. */
 static int64_t gather(const look *k, bool storages, uint64_t threshold, group **out) {
   int64_t kept = 0, found = 0;
   *out = NULL;
@@ -164,15 +179,21 @@ static int64_t gather(const look *k, bool storages, uint64_t threshold, group **
     if (!storages || !k->list[i].written) order[kept++] = &k->list[i];
   qsort(order, (size_t)kept, sizeof *order, storages ? sort_storage : sort_kind);
   comparison alike = storages ? by_storage : by_kind;
+  int64_t line = 0; /* the first group of this line of code */
   for (int64_t i = 0; i < kept;) {
     group g = { 0 };
+    if (storages && i && by_place(order[i - 1], order[i]) != 0) {
+      found = line + drop_streams(&groups[line], found - line, threshold);
+      line = found;
+    }
     for (int64_t first = i; i < kept && alike(order[first], order[i]) == 0; i++) {
       g.last = order[i];
       g.sum.count++;
       g.sum.bytes += order[i]->bytes;
     }
-    if (g.sum.count >= threshold) groups[found++] = g;
+    groups[found++] = g;
   }
+  if (storages) found = line + drop_streams(&groups[line], found - line, threshold);
   situ__free(order);
   qsort(groups, (size_t)found, sizeof *groups, largest_first);
   *out = groups;
@@ -223,7 +244,7 @@ static void add_row(situ__text *text, const group *g) {
 /* Alike ones in one row, the largest first. */
 static void add_rows(situ__text *text, const look *k) {
   group *groups;
-  int64_t found = gather(k, false, 1, &groups);
+  int64_t found = gather(k, false, 0, &groups);
   if (found < 0) text->failed = true;
   for (int64_t i = 0; i < found && i < ROWS; i++) add_row(text, &groups[i]);
   if (found > ROWS) situ__text_add(text, "\n  and %" PRId64 " other kinds", found - ROWS);

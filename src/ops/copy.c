@@ -109,10 +109,10 @@ static bool to_forward(situ_call *c) {
   if (situ_desc(c->in[0])->storage->device.kind == SITU_META) return follow_recipe(c);
   situ_tensor *from = situ_contiguous(c->in[0]);
   if (!from) return false;
-  const situ_view_desc *x = situ_desc(from), *y = situ_desc(c->out[0]);
+  const situ_view_desc *given = situ_desc(c->in[0]), *x = situ_desc(from), *y = situ_desc(c->out[0]);
   size_t item = situ_dtype_size((situ_dtype)x->dtype);
   return situ__copy_storage_of(p->op, y->storage, 0, x->storage, (size_t)x->offset * item, (size_t)x->numel * item, p->why,
-                               situ_desc(c->in[0])->storage) == SITU_OK;
+                               given->storage, (size_t)given->offset * item) == SITU_OK;
 }
 
 static const situ_op to_op;

@@ -264,6 +264,23 @@ static void new_each_time(void **state) {
   situ__storage_release(a);
 }
 
+/* A data set that is sent part by part, every epoch, is no repeat until the epochs are many and the parts few. */
+static void parts_of_a_data_set(void **state) {
+  (void)state;
+  situ_storage *set = make(cpu, 400), *a = make(sim0, 400);
+  situ_ledger l;
+  situ_ledger_begin(&l);
+  for (int epoch = 0; epoch < 10; epoch++) {
+    if (epoch == 5) assert_int_equal(situ_ledger_repeats(&l, 0, NULL, 0), 0);
+    for (size_t part = 0; part < 20; part++)
+      assert_int_equal(situ__copy_storage("to", a, 0, set, 20 * part, 20, SITU__COPY_USER), SITU_OK);
+  }
+  assert_int_equal(situ_ledger_repeats(&l, 0, NULL, 0), 20);
+  assert_int_equal(situ_ledger_end(&l), SITU_OK);
+  situ__storage_release(set);
+  situ__storage_release(a);
+}
+
 static void both_ways_are_two(void **state) {
   (void)state;
   char byte;
@@ -331,6 +348,7 @@ int main(void) {
     LEDGER_TEST(a_ledger_is_of_its_thread),
     LEDGER_TEST(unchanged_again_and_again),
     LEDGER_TEST(new_each_time),
+    LEDGER_TEST(parts_of_a_data_set),
     LEDGER_TEST(both_ways_are_two),
     LEDGER_TEST(texts),
   };

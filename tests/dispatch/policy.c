@@ -323,6 +323,11 @@ static void a_scope_takes_it_along(void **state) {
   situ_scope_begin(&s);
   SITU_IGNORE(situ_scope_end(&s));
   assert_true(copies());
+  situ_policy_begin(&forgotten, (situ_policy){ 0 });
+  situ_scope_begin(&s);
+  situ_policy_end(&forgotten); /* ended inside a scope that is younger: it does not come back with its end */
+  SITU_IGNORE(situ_scope_end(&s));
+  assert_true(copies());
   situ_policy_end(&outer);
 }
 
