@@ -222,6 +222,31 @@ static void a_thousand_small_tensors_travel_together(void **state) {
   situ_nn_free(net);
 }
 
+/* The most memory that a move takes beyond what is there: the target, and one buffer of 4 MiB. The budget of the device is
+   exactly that, and then a little less. */
+static void the_peak_is_source_target_and_one_buffer(void **state) {
+  (void)state;
+  const uint64_t MiB = 1 << 20;
+  const struct { situ_dtype dtype; uint64_t target, buffer; } way[] = { { SITU_DTYPE_DEFAULT, 16, 0 }, { SITU_F64, 32, 4 } };
+  for (int k = 0; k < 2; k++) {
+    situ_nn_module *net = situ_nn_embedding(1024, 4096, NULL);
+    const situ_nn_to_options options = { .device = there(), .dtype = way[k].dtype };
+    situ_place_plan plan;
+    assert_true(situ_place_plan_to_string(net, &options, &plan, NULL, 0) > 0);
+    assert_int_equal(plan.peak, (way[k].target + 4) * MiB);
+    uint64_t exactly = (way[k].target + way[k].buffer) * MiB;
+    for (int less = 1; less >= 0; less--) {
+      expect_ok(situ_empty_cache(there()));
+      expect_ok(situ_sim_budget(there().index, exactly - (uint64_t)less));
+      situ_status status = situ_nn_to_with(net, &options);
+      assert_int_equal(status, less ? SITU_E_NOMEM : SITU_OK);
+      if (less) expect_error(SITU_E_NOMEM, "nn_to_with", "");
+    }
+    expect_ok(situ_sim_reset(there().index));
+    situ_nn_free(net);
+  }
+}
+
 /* ---- trees ---- */
 
 static void a_tree_keeps_its_form_its_aliases_and_its_sharing(void **state) {
@@ -286,7 +311,7 @@ int main(void) {
                                       PAIR_TEST(a_device_that_is_too_small_is_refused_with_sizes), PAIR_TEST(a_cast_between_forward_and_backward_is_refused),
                                       PAIR_TEST(a_map_sends_each_part_where_its_first_pattern_says), PAIR_TEST(a_map_that_is_none_is_refused),
                                       PAIR_TEST(tied_weights_cannot_be_torn_apart_by_a_map), PAIR_TEST(a_plan_says_what_would_move_and_moves_nothing),
-                                      PAIR_TEST(a_thousand_small_tensors_travel_together), PAIR_TEST(a_tree_keeps_its_form_its_aliases_and_its_sharing),
+                                      PAIR_TEST(a_thousand_small_tensors_travel_together), PAIR_TEST(the_peak_is_source_target_and_one_buffer), PAIR_TEST(a_tree_keeps_its_form_its_aliases_and_its_sharing),
                                       PAIR_TEST(a_late_child_is_adopted), PAIR_TEST(a_late_child_of_a_spread_module_stays) };
   return cmocka_run_group_tests(tests, NULL, NULL);
 }
