@@ -75,7 +75,7 @@ static void S4_mixed_products_and_joins_are_refused(void **state) {
   expect_mismatch(situ_linear(a, b, NULL), "linear", "weight");
   expect_mismatch(situ_linear(a, a, far(SITU_SHAPE(2))), "linear", "bias");
   expect_mismatch(situ_cat((situ_tensor *[]){ a, a, b }, 3, 0), "cat", "");
-  expect_mismatch(situ_stack((situ_tensor *[]){ b, a }, 2, 0), "cat", "");
+  expect_mismatch(situ_stack((situ_tensor *[]){ b, a }, 2, 0), "stack", "");
   expect_mismatch(
       situ_where(situ_ones(SITU_SHAPE(2, 2), &(situ_options){ .dtype = SITU_BOOL }), a, b), "where",
       "");
