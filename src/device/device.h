@@ -89,10 +89,12 @@ situ_status situ__copy_storage_of(const char *op, situ_storage *to, size_t to_at
                                   situ__copy_reason why, situ_storage *about, size_t at);
 
 /* ---- work (work.c) ---- */
-/* Runs or queues work on a device: checks that the slot is there (UNSUPPORTED names op, dtype,
-   device and the kinds of device that can), that the process has not forked, that the device is
-   not lost; bumps the version of each distinct output storage and clears its unwritten flag. */
+/* Runs or queues work on a device: checks that every value it starts from has been written (STATE
+   names the tensor), that the slot is there (UNSUPPORTED names op, dtype, device and the kinds of
+   device that can), that the process has not forked, that the device is not lost; bumps the version of each distinct output storage and clears its unwritten flag. */
 situ_status situ__run(const char *op, situ_device device, const situ_work *work);
+/* Floor 2 fills this in, so that the refusal names the tensor without floor 1 knowing tensors. */
+extern situ_status (*situ__refuse_unwritten)(const char *op, situ_storage *storage);
 bool situ__has_verb(situ_device device, situ_verb verb);
 /* "matmul", "copy": static text, "?" for a number that is no verb. */
 const char *situ__verb_name(situ_verb verb);

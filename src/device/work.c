@@ -192,6 +192,35 @@ static SITU_COLD situ_status failed(const char *op, situ_device device, const si
   return situ__device_failed(op, device, status, before, situ__verb_name(work->verb));
 }
 
+/* ---- values that are not there ---- */
+
+situ_status (*situ__refuse_unwritten)(const char *op, situ_storage *storage);
+
+static bool unwritten(const situ_view_desc *v) {
+  return v && __atomic_load_n(&v->storage->flags, __ATOMIC_RELAXED) & SITU_STORAGE_UNWRITTEN;
+}
+
+/* The first operand whose values the work would start from, but which holds none; NULL: all do. */
+static const situ_view_desc *unwritten_input(const situ_work *work) {
+  for (int i = 0; i < work->ins; i++)
+    if (__builtin_expect(unwritten(work->in[i]), 0) && work->in[i]->numel) return work->in[i];
+  if (work->verb == SITU_VERB_SCATTER && work->op & SITU_INDEX_ADD && unwritten(work->out[0]))
+    return work->out[0];
+  for (int64_t i = 0; i < work->list_count; i++) {
+    const situ_optimizer_item *item = &work->list[i];
+    const situ_view_desc *all[] = { item->param, item->grad, item->state[0], item->state[1],
+                                    item->state[2] };
+    for (size_t k = 0; k < sizeof all / sizeof *all; k++)
+      if (unwritten(all[k])) return all[k];
+  }
+  return NULL;
+}
+
+static SITU_COLD situ_status refuse(const char *op, const situ_view_desc *v) {
+  if (situ__refuse_unwritten) return situ__refuse_unwritten(op, v->storage);
+  return situ__fail(SITU_E_STATE, op, "an operand holds no value yet");
+}
+
 situ_status situ__run(const char *op, situ_device device, const situ_work *work) {
   const situ_backend *backend = situ__backend(device);
   situ_status status = situ__device_usable(op, device);
@@ -199,6 +228,8 @@ situ_status situ__run(const char *op, situ_device device, const situ_work *work)
   uint64_t before = situ__error_count();
   if (backend && !backend->no_memory && !writes_nothing(work)) {
     situ_status (*kernel)(int, const situ_work *) = backend->kernel[work->verb];
+    const situ_view_desc *none = unwritten_input(work);
+    if (__builtin_expect(none != NULL, 0)) return refuse(op, none);
     const char *outer = situ__now.running;
     situ__now.running = op;
     status = kernel ? kernel(device.index, work) : SITU_E_UNSUPPORTED;

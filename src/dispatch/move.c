@@ -239,8 +239,7 @@ static bool nothing_lost(const situ_moving *m) {
 /* Cannot fail. */
 static void commit(const situ_moving *m, situ_move_unit *u, void *site) {
   situ_storage *s = u->storage;
-  bool lost = u->to.kind == SITU_META && u->from.kind != SITU_META;
-  bool unwritten = lost || s->flags & SITU_STORAGE_UNWRITTEN;
+  bool unwritten = s->flags & SITU_STORAGE_UNWRITTEN;
   situ__storage_replace(s, u->room, u->at, u->bytes_after, u->shared);
   if (u->shared) u->room = NULL; /* the unit's share of it is the storage's now */
   s->flags = (s->flags & ~(uint32_t)SITU_STORAGE_UNWRITTEN) | (unwritten ? SITU_STORAGE_UNWRITTEN : 0);

@@ -86,10 +86,10 @@ static bool to_infer(situ_call *c) {
   const to_params *p = c->params;
   const situ_view_desc *x = situ_desc(c->in[0]);
   situ_infer_like(c);
+  if (x->numel && x->storage->flags & SITU_STORAGE_UNWRITTEN && p->to.kind != SITU_META)
+    return situ__refuse_unwritten(c->op->name, x->storage) == SITU_OK;
   if (c->device.kind == SITU_META && x->numel && !situ__recipe_has(x->storage))
-    return situ_refuse(c, SITU_E_STATE, x->storage->flags & SITU_STORAGE_UNWRITTEN
-                           ? "input holds no value yet: nothing was written since it was made"
-                           : "input has no values: what it was computed from is not known on meta; make it on the other device instead");
+    return situ_refuse(c, SITU_E_STATE, "input has no values: what it was computed from is not known on meta; make it on the other device instead");
   c->device = p->to;
   return true;
 }

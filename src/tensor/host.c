@@ -1,5 +1,7 @@
 /* Between host memory and tensors: copies in, copies out, and the caller's own memory as a tensor.
    SPDX-License-Identifier: MIT */
+#include <stdio.h>
+
 #include "base/fail.h"
 #include "base/size.h"
 #include "tensor/tensor.h"
@@ -106,13 +108,28 @@ situ_tensor *situ_from_blob(void *data, situ_shape shape, const int64_t *strides
   return t && options && options->requires_grad ? situ_requires_grad_(t, true) : t;
 }
 
+/* By its name, or else by its shape. Of several tensors on the storage, one that has a name, or the first that was made. */
+static situ_status refuse_unwritten(const char *op, situ_storage *storage) {
+  char name[256] = "", shape[SITU_SHAPE_TEXT] = "", site[256] = "";
+  const char *dtype = "";
+  for (const situ_tensor *t = situ__handles_begin(storage); t && !*name; t = t->next_handle) {
+    const situ_shape sizes = situ__shape(&t->view);
+    (void)snprintf(name, sizeof name, "%s", situ_name(t));
+    situ_shape_text(&sizes, shape);
+    dtype = situ_dtype_name((situ_dtype)t->view.dtype);
+    situ__site_text(t->created_at, site, sizeof site);
+  }
+  situ__handles_end(storage);
+  return situ__fail(SITU_E_STATE, op, "%s%s%s(%s %s) holds no value yet: nothing was written since it was made%s%s", *name ? "`" : "a tensor ", name,
+                    *name ? "` " : "", shape, dtype, *site ? " at " : "", site);
+}
+__attribute__((constructor)) static void install(void) { situ__refuse_unwritten = refuse_unwritten; }
+
 /* Are there values to read? */
 static bool written(const char *op, const situ_tensor *t) {
   if (!has_memory(op, t)) return false;
   if (t->view.numel == 0 || !(__atomic_load_n(&t->view.storage->flags, __ATOMIC_RELAXED) & SITU_STORAGE_UNWRITTEN)) return true;
-  situ__fail(SITU_E_STATE, op, "%s%sholds no value yet: nothing was written since it was made", situ_name(t),
-             *situ_name(t) ? " " : "the tensor ");
-  return false;
+  return refuse_unwritten(op, t->view.storage) == SITU_OK;
 }
 
 static situ_status read_values(const char *op, situ_tensor *t, void *data, size_t bytes) {

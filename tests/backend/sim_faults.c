@@ -177,6 +177,9 @@ static void lost_at_any_moment(void **state) {
 static void operands_must_be_here(void **state) {
   (void)state;
   situ_view_desc a = row_new(sim), b = row_new(sim1), c = row_new(cpu), y = row_new(sim);
+  assert_int_equal(row_add(&a, &a, &y), SITU_E_STATE); /* of values that are not there */
+  situ_error_clear();
+  assert_int_equal(row_fill(&a, 1) | row_fill(&b, 1) | row_fill(&c, 1), SITU_OK);
   assert_int_equal(row_add(&a, &b, &y), SITU_E_DEVICE);
   assert_int_equal(row_add(&a, &c, &y), SITU_E_DEVICE);
   y.size[0] = y.numel = ROW + 1;

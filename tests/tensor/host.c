@@ -41,7 +41,7 @@ static void unwritten_values_are_not_read(void **state) {
   situ_tensor *t = situ_set_name(situ_empty(SITU_SHAPE(2), &o), "scratch");
   float room[2];
   assert_int_equal(situ_copy_to_host(t, room, sizeof room), SITU_E_STATE);
-  expect_error(SITU_E_STATE, "copy_to_host", "scratch holds no value yet");
+  expect_error(SITU_E_STATE, "copy_to_host", "`scratch` ([2] f32) holds no value yet: nothing was written since it was made");
   situ_fill_(t, 3);
   expect_exact(t, SITU_SHAPE(2), 3, 3);
 }
