@@ -28,7 +28,9 @@ static situ_tensor *bring(situ_tensor *x, const char *from, const char *to, situ
   if (!x || situ_device_equal(here, there)) return x;
   uint64_t bytes = (uint64_t)situ_numel(x) * situ_dtype_size(situ_dtype_of(x));
   if (copy_count < MOST_COPIES)
-    copies[copy_count++] = (situ_place_edge){ from, to, here, there, bytes };
+    copies[copy_count++] = (situ_place_edge){
+      .from = from, .to = to, .from_device = here, .to_device = there, .bytes = bytes
+    };
   return situ_to(x, there);
 }
 

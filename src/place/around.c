@@ -58,13 +58,21 @@ static void put_end(situ__text *t, const char *path, situ_device device) {
   situ__text_add(t, "%s (%s)", path && *path ? path : "outside", situ_device_name(device, name));
 }
 
+/* The copies that edges stand for. */
+static int64_t copies_of(const situ_place_edge *edge) { return edge->count > 0 ? edge->count : 1; }
+
 static void note_copies(situ__notes *n, const situ_place_edge *const *edge, int64_t count) {
   char bytes[SITU__BYTES_TEXT];
   uint64_t sum = 0;
-  for (int64_t i = 0; i < count; i++) sum += edge[i]->bytes;
+  int64_t copies = 0, rest = 0;
+  for (int64_t i = 0; i < count; i++) {
+    sum += edge[i]->bytes;
+    copies += copies_of(edge[i]);
+    if (i >= SITU__LISTED) rest += copies_of(edge[i]);
+  }
   if (count)
-    situ__text_add(&n->line[n->count++], "%" PRId64 " cop%s between devices, %s:", count,
-                   count == 1 ? "y" : "ies", situ__place_bytes(sum, bytes));
+    situ__text_add(&n->line[n->count++], "%" PRId64 " cop%s between devices, %s:", copies,
+                   copies == 1 ? "y" : "ies", situ__place_bytes(sum, bytes));
   for (int64_t i = 0; i < count && i < SITU__LISTED; i++) {
     situ__text *line = &n->line[n->count++];
     situ__text_add(line, "    ");
@@ -72,8 +80,9 @@ static void note_copies(situ__notes *n, const situ_place_edge *const *edge, int6
     situ__text_add(line, " → ");
     put_end(line, edge[i]->to, edge[i]->to_device);
     situ__text_add(line, "   %s", situ__place_bytes(edge[i]->bytes, bytes));
-    if (i == SITU__LISTED - 1 && count > SITU__LISTED)
-      situ__text_add(line, "    (and %" PRId64 " smaller ones)", count - SITU__LISTED);
+    if (edge[i]->count > 1) situ__text_add(line, " in %" PRId64, edge[i]->count);
+    if (i == SITU__LISTED - 1 && rest)
+      situ__text_add(line, "    (and %" PRId64 " smaller ones)", rest);
   }
 }
 

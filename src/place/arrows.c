@@ -45,7 +45,7 @@ static int gather(const situ__picture *p, const situ_place_edge *const *edge, in
     if (from == to || k == MOST_ARROWS) continue;
     if (k == arrows) list[arrows++] = (arrow){ .from = from, .to = to };
     list[k].bytes += edge[i]->bytes;
-    list[k].copies++;
+    list[k].copies += edge[i]->count > 0 ? edge[i]->count : 1;
   }
   return arrows;
 }

@@ -7,6 +7,12 @@
 
 static char svg[1 << 20];
 
+static situ_place_edge edge_of(const char *from, const char *to, situ_device a, situ_device b,
+                               uint64_t bytes) {
+  return (
+      situ_place_edge){ .from = from, .to = to, .from_device = a, .to_device = b, .bytes = bytes };
+}
+
 static void slurp(const char *path) {
   FILE *f = fopen(path, "rb");
   assert_non_null(f);
@@ -159,17 +165,19 @@ static void a_model_on_three_devices(void **state) {
   (void)state;
   situ_nn_module *m = draw_model();
   const situ_device cpu = situ_dev("cpu"), a = situ_dev("sim:0"), b = situ_dev("sim:1");
-  const situ_place_edge edges[] = {
-    { "0", "1.0", cpu, a, 4096 },    { "1.2", "1.3", a, b, 4096 }, { "1.3", "1.2", b, a, 100 },
-    { "1.3", "2", b, cpu, 1 << 20 }, { NULL, "0", a, cpu, 12345 }, { "1", "1.0", a, b, 7 },
+  situ_place_edge edges[] = {
+    edge_of("0", "1.0", cpu, a, 4096), edge_of("1.2", "1.3", a, b, 4096),
+    edge_of("1.3", "1.2", b, a, 100),  edge_of("1.3", "2", b, cpu, 1 << 20),
+    edge_of(NULL, "0", a, cpu, 12345), edge_of("1", "1.0", a, b, 7),
   };
+  edges[3].count = 4;
   must(situ_place_svg(
       m, "p.svg", &(situ_place_svg_options){ .title = "three", .edges = edges, .edge_count = 6 }));
   int boxes = check_picture(1200, 800);
   assert_non_null(strstr(svg, ">three</text>"));
   assert_non_null(strstr(svg, ">sim:1   1.1 KiB   16.8 %</text>"));
-  assert_non_null(strstr(svg, ">6 copies between devices, 1.0 MiB:</text>"));
-  assert_non_null(strstr(svg, "1.3 (sim:1) → 2 (cpu)   1.0 MiB"));
+  assert_non_null(strstr(svg, ">9 copies between devices, 1.0 MiB:</text>"));
+  assert_non_null(strstr(svg, "1.3 (sim:1) → 2 (cpu)   1.0 MiB in 4</text>"));
   assert_non_null(strstr(svg, "Shared, drawn once: 3 = 0"));
   assert_non_null(
       strstr(svg, "1.3.0.weight\nparameter f32 [16, 8]\n512 B (512 bytes, 7.7 %)\nsim:1</title>"));
@@ -192,7 +200,7 @@ static void tiny_parts_are_gathered(void **state) {
     situ_nn_module *child = situ_nn_add_child(m, name, NULL, situ_nn_linear(4, 4, NULL));
     if (i > 60) must(situ_nn_to(child, situ_dev("sim:0")));
   }
-  const situ_place_edge edge = { "60", "61", situ_dev("cpu"), situ_dev("sim:0"), 4096 };
+  const situ_place_edge edge = edge_of("60", "61", situ_dev("cpu"), situ_dev("sim:0"), 4096);
   must(situ_place_svg(m, "p.svg", &(situ_place_svg_options){ .edges = &edge, .edge_count = 1 }));
   int boxes = check_picture(1200, 800);
   assert_true(box_of("60 small parts", boxes)->at.w > 10);
@@ -225,8 +233,8 @@ static void no_layout_goes_wrong(void **state) {
     for (int i = 0; i < 30; i++) {
       seed = seed * 1664525u + 1013904223u;
       const situ_place_entry *a = &list[seed >> 8 & 127], *b = &list[seed >> 16 & 127];
-      edges[i] = (situ_place_edge){ i % 10 ? a->path : NULL, i % 11 ? b->path : "no such",
-                                    a->device, b->device, seed };
+      edges[i] = edge_of(i % 10 ? a->path : NULL, i % 11 ? b->path : "no such", a->device,
+                         b->device, seed);
     }
     situ_snapshot *s = situ_snapshot_of(list, 160);
     int width = 320 + 53 * round, height = 3000 - 40 * round;
@@ -252,9 +260,8 @@ static void names_cannot_leave_their_text(void **state) {
       .bytes = 4 },
   };
   situ_snapshot *s = situ_snapshot_of(entries, 2);
-  const situ_place_edge edge = {
-    "<b>", "a\"><script/>&\x01\xff]]>", { SITU_CPU, 0 }, { SITU_META, 0 }, 1
-  };
+  const situ_place_edge edge =
+      edge_of("<b>", "a\"><script/>&\x01\xff]]>", situ_dev("cpu"), situ_dev("meta"), 1);
   must(situ_snapshot_svg(s, "p.svg", &(situ_place_svg_options){ .edges = &edge, .edge_count = 1 }));
   check_picture(1200, 800);
   assert_null(strstr(svg, "<script"));
@@ -266,7 +273,7 @@ static void names_cannot_leave_their_text(void **state) {
 static void bad_wishes_are_refused(void **state) {
   (void)state;
   situ_nn_module *m = situ_nn_linear(2, 2, NULL), *empty = situ_nn_relu();
-  const situ_place_edge edge = { "weight", NULL, { SITU_CPU, 0 }, { SITU_CPU, 0 }, 1 };
+  const situ_place_edge edge = edge_of("weight", NULL, situ_dev("cpu"), situ_dev("cpu"), 1);
   const situ_place_svg_options bad[] = { { .width = 10 },
                                          { .height = -1 },
                                          { .width = 1 << 20 },
@@ -288,7 +295,7 @@ static void bad_wishes_are_refused(void **state) {
 static void every_allocation_may_fail(void **state) {
   (void)state;
   situ_nn_module *m = draw_model();
-  const situ_place_edge edge = { "1.2", "1.3", situ_dev("sim:0"), situ_dev("sim:1"), 4096 };
+  const situ_place_edge edge = edge_of("1.2", "1.3", situ_dev("sim:0"), situ_dev("sim:1"), 4096);
   const situ_place_svg_options options = { .edges = &edge, .edge_count = 1 };
   uint64_t nth = 1;
   for (;; nth++) {

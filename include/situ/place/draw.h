@@ -44,7 +44,9 @@ SITU_API void situ_place_print(situ_nn_module *m);
 typedef struct situ_place_edge {
   const char *from, *to;  /**< paths of modules or tensors; "" or NULL: from outside, to outside */
   situ_device from_device, to_device;
-  uint64_t    bytes;
+  uint64_t    bytes;      /**< of all copies that this stands for */
+  int64_t     count;      /**< how many those are; 0: not told, one */
+  const char *op, *site;  /**< what copies, and the line of the program; NULL: not told */
 } situ_place_edge;
 
 typedef struct situ_place_svg_options {
