@@ -1,5 +1,5 @@
-/* The order of the model, and what in it stays whole. A file has its tensors in any order and knows no
-   modules: both are read off the names.
+/* The order of the model, and what in it stays whole. A file has its tensors in any order and knows
+   no modules: both are read off the names.
    SPDX-License-Identifier: MIT */
 #include <stdlib.h>
 #include <string.h>
@@ -27,7 +27,8 @@ static bool contains(const char *at, size_t length, const char *word) {
   return false;
 }
 
-/* Where in a model parts of such names are, as far as names tell: 0 at its beginning, 4 at its end. */
+/* Where in a model parts of such names are, as far as names tell: 0 at its beginning, 4 at its
+   end. */
 static int rank(const char *at) {
   static const char *const first[] = { "wte", "wpe", "tok", "stem", "patch", "pos" };
   static const char *const last[] = { "head", "classif", "final", "logit", "score", "ln_f" };
@@ -111,8 +112,8 @@ static bool numbers_inside(const plan *p, const plan_range *part) {
   return false;
 }
 
-/* Is a part of a module one of a row of its like (layers.0, layers.1, ...)? One that has no neighbours
-   counts as such if there is no other row in it. */
+/* Is a part of a module one of a row of its like (layers.0, layers.1, ...)? One that has no
+   neighbours counts as such if there is no other row in it. */
 static bool in_row(const plan *p, const plan_range *module, const plan_range *before,
                    const plan_range *part) {
   size_t at = module->parts;

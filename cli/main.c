@@ -59,7 +59,7 @@ static const struct command {
 };
 enum { COMMANDS = sizeof commands / sizeof *commands };
 
-/* Where the value of an option of `plan` goes, "--svg x" or "--svg=x"; NULL: it is none of these. */
+/* Where the value of an option of `plan` goes, "--svg x" or "--svg=x"; NULL: none. */
 static const char **value_of(const char *word, cli_options *out) {
   size_t length = strcspn(word, "=");
   if (length == 8 && memcmp(word, "--memory", 8) == 0) return &out->memory;

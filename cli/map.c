@@ -5,7 +5,8 @@
 
 #include "plan.h"
 
-/* Collects patterns: first it counts them, then it writes those that the last one, `*`, does not say. */
+/* Collects patterns: first it counts them, then it writes those that the last one, `*`, does not
+   say. */
 typedef struct mapping {
   const plan *p;
   int64_t count[PLAN_DEVICES];

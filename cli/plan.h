@@ -1,5 +1,5 @@
-/* situ plan, from inside: tensors of a file in the order of the model, blocks that stay whole, devices
-   with limits.
+/* situ plan, from inside: tensors of a file in the order of the model, blocks that stay whole,
+   devices with limits.
    SPDX-License-Identifier: MIT */
 #ifndef SITU_CLI_PLAN_H
 #define SITU_CLI_PLAN_H

@@ -1,4 +1,5 @@
-/* A model spread over three devices: looked at as a tree, drawn as a picture, compared with what it was.
+/* A model spread over three devices: looked at as a tree, drawn as a picture, compared with what
+   it was.
    Writes placement.svg, or the file that is named; docs/placement.svg is this one.
    SPDX-License-Identifier: MIT */
 #include <stdio.h>

@@ -34,7 +34,8 @@ static int64_t box_named(const situ__picture *p, const char *path) {
   return -1;
 }
 
-/* Gathers the edges; the largest come first, and what is beyond the last place is left to the notes. */
+/* Gathers the edges; the largest come first, and what is beyond the last place is left to the
+   notes. */
 static int gather(const situ__picture *p, const situ_place_edge *const *edge, int64_t count,
                   arrow list[MOST_ARROWS]) {
   int arrows = 0;
@@ -60,8 +61,8 @@ static void across(double a, double a_size, double b, double b_size, double *fro
   *to = a < b ? b + in_b : b + b_size - in_b;
 }
 
-/* A straight line through what the boxes share; false: they share too little. A single one keeps off
-   the middle and the beginning, where names stand. */
+/* A straight line through what the boxes share; false: they share too little. A single one keeps
+   off the middle and the beginning, where names stand. */
 static bool straight(double a, double a_size, double b, double b_size, const arrow *of,
                      double *from, double *to) {
   double low = most(a, b), high = least(a + a_size, b + b_size);
@@ -172,8 +173,8 @@ static bool try_side(const situ__picture *p, situ__rect page, const arrow *list,
   return false;
 }
 
-/* Where the text of an arrow goes: on the line if it leaves enough of it to be seen, else beside it;
-   false: nowhere without lying on something, so it is left to the notes. */
+/* Where the text of an arrow goes: on the line if it leaves enough of it to be seen, else beside
+   it; false: nowhere without lying on something, so it is left to the notes. */
 static bool find_place(const situ__picture *p, situ__rect page, const arrow *list, int count, int i,
                        situ__rect *out) {
   double dx = __builtin_fabs(list[i].b.x - list[i].a.x),

@@ -90,7 +90,8 @@ static bool add_changes(situ__text *text, const situ_place_entry *a, const situ_
   return *comma;
 }
 
-/* A line about a tensor that is in one of the two (the other is NULL) or in both; false: none, it is the same. */
+/* A line about a tensor that is in one of the two (the other is NULL) or in both; false: none, it
+   is the same. */
 static bool add_line(situ__text *text, const situ_place_entry *a, const situ_place_entry *b) {
   size_t before = text->length;
   situ__place_clean(text, a ? a->path : b->path);

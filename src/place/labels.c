@@ -117,7 +117,8 @@ enum { SIZE = 12, LEADING = 15 }; /* of letters; from line to line */
 enum { PLACES = 5 };
 static const double down[PLACES] = { 0.5, 0.08, 0.92, 0.3, 0.7 };
 
-/* The lines in the middle of a box, or above or below it where no arrow is; false: they do not fit. */
+/* The lines in the middle of a box, or above or below it where no arrow is; false: they do not
+   fit. */
 static bool put_lines(situ__picture *p, situ__rect box, const char *const *line, int count) {
   double width = 0, height = count * LEADING;
   for (int i = 0; i < count; i++) {

@@ -9,7 +9,8 @@
 #include "base/problem.h"
 #include "place/snapshot.h"
 
-/* The first line says what it is; then a line for each tensor, six words with one blank between them:
+/* The first line says what it is; then a line for each tensor, six words and a blank between
+   them:
      encoder.fc1.weight parameter f32 [64,784] sim:0 -
      decoder.weight parameter f32 [64,784] sim:0 =encoder.fc1.weight
    In paths, blanks, control characters and % are %XX. */
@@ -128,12 +129,18 @@ static bool read_line(char *line, situ_place_entry *out, situ__problem *problem)
     if (at) *at++ = 0;
   }
   const char *bad = NULL;
-  if (words < WORDS || at) bad = "line";
-  else if (!read_path(word[0])) bad = "path";
-  else if (!read_role(word[1], &out->role)) bad = "role";
-  else if (!read_type(word[2])) bad = "dtype";
-  else if (!read_shape(word[3], &out->shape)) bad = "shape";
-  else if (strcmp(word[5], "-") != 0 && (*word[5] != '=' || !read_path(word[5] + 1))) bad = "tie";
+  if (words < WORDS || at)
+    bad = "line";
+  else if (!read_path(word[0]))
+    bad = "path";
+  else if (!read_role(word[1], &out->role))
+    bad = "role";
+  else if (!read_type(word[2]))
+    bad = "dtype";
+  else if (!read_shape(word[3], &out->shape))
+    bad = "shape";
+  else if (strcmp(word[5], "-") != 0 && (*word[5] != '=' || !read_path(word[5] + 1)))
+    bad = "tie";
   if (!bad && !situ__place_device_read(word[4], &out->device)) bad = "device";
   if (bad) return situ__problem_set(problem, SITU_E_FORMAT, "this is no %s", bad);
   out->path = word[0];

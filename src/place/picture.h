@@ -1,4 +1,5 @@
-/* A picture of a placement while it is being drawn: boxes, arrows, and the room that texts have taken.
+/* A picture of a placement while it is being drawn: boxes, arrows, and the room that texts have
+   taken.
    SPDX-License-Identifier: MIT */
 #ifndef SITU_PLACE_PICTURE_H
 #define SITU_PLACE_PICTURE_H
@@ -34,19 +35,20 @@ typedef struct situ__picture {
   situ__text text;
 } situ__picture;
 
-/* ---- treemap.c, boxes.c ---- */
-/* Cuts an area into count parts proportional to weight (falling, all > 0), each as square as can be:
+/* ---- treemap.c, boxes.c ---------------------------------------------------------------------- */
+/* Cuts an area into count parts proportional to weight (falling, all > 0), each as square as can
+   be:
    M. Bruls, K. Huizing, J. J. van Wijk, Squarified Treemaps (2000). */
 void situ__squarify(const double *weight, int64_t count, situ__rect area, situ__rect *part);
 /* Fills p->box and p->box_of. false: no memory, recorded. */
 bool situ__boxes(situ__picture *p, situ__rect area);
 
-/* ---- arrows.c ---- */
+/* ---- arrows.c -------------------------------------------------------------------------------- */
 /* Draws the copies between boxes; area is that of the boxes. false: no memory, recorded. */
 bool situ__arrows(situ__picture *p, situ__rect area, const situ_place_edge *const *edge,
                   int64_t count);
 
-/* ---- labels.c ---- */
+/* ---- labels.c -------------------------------------------------------------------------------- */
 /* At most as wide as this is a text in any of the usual fonts without serifs. */
 double situ__text_width(const char *text, double size, bool bold);
 /* Writes the names of all boxes where they fit. */
@@ -57,7 +59,7 @@ void situ__put_text(situ__picture *p, const char *class, double x, double y, dou
 bool situ__take(situ__picture *p, situ__rect r);
 bool situ__is_taken(const situ__picture *p, situ__rect r);
 
-/* ---- paint.c ---- */
+/* ---- paint.c --------------------------------------------------------------------------------- */
 /* A number with one decimal, the same in every locale. */
 void situ__put_number(situ__text *text, double value);
 /* ` name="1.5"` */
@@ -70,7 +72,7 @@ void situ__put_rect(situ__text *text, const char *class, situ__rect r, double ro
 int situ__hue(const situ_snapshot *s, int device);
 void situ__put_style(situ__picture *p);
 
-/* ---- around.c ---- */
+/* ---- around.c -------------------------------------------------------------------------------- */
 enum { SITU__MARGIN = 24, SITU__ROW = 20 }; /* of the page; of a line of notes */
 /* Title, total, the shares as a bar, and a legend. Returns where the boxes may begin. */
 double situ__put_head(situ__picture *p, const char *title, double width);

@@ -11,7 +11,8 @@
 #include "place/snapshot.h"
 #include "situ/sys/op.h"
 
-/* Columns: what is of all lines as wide as the widest of them is measured first, in a pass that writes nothing. */
+/* Columns: what is of all lines as wide as the widest of them is measured first, in a pass that
+   writes nothing. */
 enum { LABEL, BYTES, DEVICE, DTYPE, SHAPE, ROLE, COLUMNS };
 
 typedef struct drawing {
@@ -107,7 +108,7 @@ static int64_t row_end(const situ_snapshot *s, int64_t i, int64_t *last, int64_t
   return end;
 }
 
-/* ---- cells of a line -------------------------------------------------------------------------- */
+/* ---- cells of a line ------------------------------------------------------------------------- */
 
 static void tensor_cells(drawing *d, const situ__node *node) {
   const situ_place_entry *e = &node->entry;
@@ -265,7 +266,7 @@ static bool colour_wanted(void) {
   return isatty(STDOUT_FILENO) && !(no && *no) && term && strcmp(term, "dumb") != 0;
 }
 
-/* The first of these that is set decides, as for setlocale; which the program may not have called. */
+/* The first of these that is set decides, as for setlocale, which may not have been called. */
 static bool is_utf8(void) {
   static const char *const names[] = { "LC_ALL", "LC_CTYPE", "LANG" };
   for (size_t i = 0; i < sizeof names / sizeof *names; i++) {

@@ -36,8 +36,8 @@ struct situ_snapshot {
   char *text; /* all paths and types */
 };
 
-/* What of an entry is on each device: sum[snapshot->devices] is filled, tied tensors are counted with
-   0 bytes. Returns how many devices have tensors; *first is the first of them. */
+/* What of an entry is on each device: sum[snapshot->devices] is filled, tied tensors are counted
+   with 0 bytes. Returns how many devices have tensors; *first is the first of them. */
 int situ__place_spread(const situ_snapshot *s, int64_t i, situ__place_sum *sum, int *first);
 
 /* situ_snapshot_of under another call's name, for the lines of a file (NULL: for a caller's). */
@@ -60,8 +60,8 @@ int64_t situ__place_deliver(const char *op, situ__text *text, char *buffer, size
 /* Writes a text into a file as a whole. */
 situ_status situ__place_write(const char *op, const char *path, const situ__text *text);
 
-/* What differs, a line each, at most `most` of them ("... and 12 more"); returns how many there are, -1: no
-   memory, recorded. */
+/* What differs, a line each, at most `most` of them ("... and 12 more"); returns how many there
+   are, -1: no memory, recorded. */
 int64_t situ__place_compare(const char *op, const situ_snapshot *before, const situ_snapshot *after,
                             int64_t most, situ__text *text);
 

@@ -84,7 +84,8 @@ static void put_page(situ__picture *p, const char *title, double width, double h
   situ__text_add(t, "/>\n");
 }
 
-/* Notes are made first: the boxes get what room they leave, one line more for what shows only then. */
+/* Notes are made first: the boxes get what room they leave, one line more for what shows only
+   then. */
 static bool put_map(situ__picture *p, double top, double width, double height,
                     const situ_place_edge *const *edge, int64_t edges) {
   situ__notes notes = { .count = 0 };

@@ -1,4 +1,5 @@
-/* situ plan: what fits where, what is said when it does not, and that its map does on a module what it says.
+/* situ plan: what fits where, what is said when it does not, and that its map does on a module
+   what it says.
    SPDX-License-Identifier: MIT */
 #include <stdlib.h>
 #include <string.h>
@@ -30,7 +31,7 @@ static void does_not_say(const char *what) {
   if (strstr(output, what)) fail_msg("'%s' in:\n%s", what, output);
 }
 
-/* ---- checkpoints ------------------------------------------------------------------------------- */
+/* ---- checkpoints ----------------------------------------------------------------------------- */
 
 typedef struct tensor {
   const char *name;
@@ -53,7 +54,8 @@ static void save(const char *path, const tensor *list, int count,
   save(path, (const tensor[]){ __VA_ARGS__ }, \
        (int)(sizeof((const tensor[]){ __VA_ARGS__ }) / sizeof(tensor)), options)
 
-/* A small language model of 12 blocks of 1 KiB, whose head is another name of its embedding of 2 KiB. */
+/* A small language model of 12 blocks of 1 KiB, whose head is another name of its embedding of 2
+   KiB. */
 static void save_model(void) {
   tensor list[40] = { { "lm_head.bias", 256 },
                       { "model.embed_tokens.weight", 512 },
@@ -75,7 +77,7 @@ static void save_model(void) {
   save("model.index.json", list, count, &shards);
 }
 
-/* ---- tests ------------------------------------------------------------------------------------- */
+/* ---- tests ----------------------------------------------------------------------------------- */
 
 /* Devices that are not here; numbers in order; blocks whole; the tied head with its embedding. */
 static void plans_in_the_order_of_the_model(void **state) {
@@ -122,7 +124,8 @@ static void says_what_does_not_fit(void **state) {
       "situ: model.embed_tokens (3.0 KiB, with 1 tied to it) fits nowhere: cpu lacks 1 bytes\n");
 }
 
-/* What is alike is not split; a container of different parts is, and so is one that only holds another. */
+/* What is alike is not split; a container of different parts is, and so is one that only holds
+   another. */
 static void blocks_are_rows_of_alike(void **state) {
   (void)state;
   SAVE("mixed.safetensors", NULL, { "0.h.0.a", 10 }, { "0.h.0.b", 10 }, { "0.h.1.a", 10 },

@@ -1,4 +1,5 @@
-/* Trees, JSON, snapshots and what changed between two: exact, shared storages once, hostile names harmless.
+/* Trees, JSON, snapshots and what changed between two: exact, shared storages once, hostile names
+   harmless.
    SPDX-License-Identifier: MIT */
 #include <fcntl.h>
 #include <stdlib.h>
@@ -138,7 +139,7 @@ static void json_has_the_same_facts(void **state) {
   situ_nn_free(m);
 }
 
-/* ---- snapshots --------------------------------------------------------------------------------- */
+/* ---- snapshots ------------------------------------------------------------------------------- */
 
 static void a_diff_says_what_changed(void **state) {
   (void)state;
@@ -264,7 +265,8 @@ static void bad_facts_are_refused(void **state) {
   }
 }
 
-/* What a name says must not steer a terminal or break JSON; a very deep one must not be followed down. */
+/* What a name says must not steer a terminal or break JSON; a very deep one must not be followed
+   down. */
 static void hostile_names_are_harmless(void **state) {
   (void)state;
   enum { DOTS = 5000 };
@@ -305,7 +307,7 @@ static void hostile_names_are_harmless(void **state) {
   situ_snapshot_free(s);
 }
 
-/* ---- on a terminal ------------------------------------------------------------------------------ */
+/* ---- on a terminal --------------------------------------------------------------------------- */
 
 /* What situ_place_print writes to a terminal (or to a pipe) is in text. */
 static void print_to(situ_nn_module *m, bool terminal) {
@@ -354,7 +356,7 @@ static void colours_are_for_terminals(void **state) {
   situ_nn_free(m);
 }
 
-/* ---- without memory ---------------------------------------------------------------------------- */
+/* ---- without memory -------------------------------------------------------------------------- */
 
 static int64_t all_of_it(situ_nn_module *m, char *out, size_t size) {
   situ_snapshot *s = situ_place_snapshot(m);

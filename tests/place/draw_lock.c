@@ -1,5 +1,5 @@
-/* Lock files: what is written is what is read, every difference is listed, and no file, however damaged, is
-   believed or does harm.
+/* Lock files: what is written is what is read, every difference is listed, and no file, however
+   damaged, is believed or does harm.
    SPDX-License-Identifier: MIT */
 #include <stdlib.h>
 #include <unistd.h>

@@ -1,4 +1,5 @@
-/* Pictures: areas are bytes, nothing leaves its box, no text lies on another, the file is XML whatever names say.
+/* Pictures: areas are bytes, nothing leaves its box, no text lies on another, the file is XML
+   whatever names say.
    SPDX-License-Identifier: MIT */
 #include <stdlib.h>
 
@@ -22,7 +23,7 @@ static void slurp(const char *path) {
   svg[length] = 0;
 }
 
-/* ---- reading the picture again ----------------------------------------------------------------- */
+/* ---- reading the picture again --------------------------------------------------------------- */
 
 static double attribute(const char *tag, const char *name) {
   char key[32];
@@ -105,7 +106,8 @@ static int check_picture(double width, double height) {
     for (int k = 0; k < i; k++)
       if (meet(label[i].at, label[k].at))
         fail_msg("texts '%s' and '%s' overlap", label[i].text, label[k].text);
-    /* No edge of a box runs through a text: it lies wholly in or wholly out. Bytes of arrows have a ground of their own. */
+    /* No edge of a box runs through a text: it lies wholly in or wholly out. Bytes of arrows have
+       a ground of their own. */
     for (int k = 0; k < boxes && strcmp(label[i].class, "p") != 0; k++)
       if (*box[k].text && meet(label[i].at, box[k].at) && !within(label[i].at, box[k].at)) {
         bool grounded = false;
@@ -124,7 +126,7 @@ static const found *box_of(const char *text, int boxes) {
   return NULL;
 }
 
-/* ---- layouts ----------------------------------------------------------------------------------- */
+/* ---- layouts --------------------------------------------------------------------------------- */
 
 /* The example of the paper: 6 6 4 3 2 2 1 in 6 x 4, with its aspect ratios. */
 static void squares_as_in_the_paper(void **state) {
@@ -247,7 +249,7 @@ static void no_layout_goes_wrong(void **state) {
   }
 }
 
-/* ---- hostile input ----------------------------------------------------------------------------- */
+/* ---- hostile input --------------------------------------------------------------------------- */
 
 static void names_cannot_leave_their_text(void **state) {
   (void)state;

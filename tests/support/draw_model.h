@@ -18,8 +18,8 @@ static inline void must(situ_status status) {
   if (status != SITU_OK) fail_msg("%s", situ_error_message());
 }
 
-/* Four blocks of two layers on two devices, a head tied to the embedding, a buffer: `0` embedding, `1`
-   blocks, `2` batch norm, `3` a second name of the embedding. */
+/* Four blocks of two layers on two devices, a head tied to the embedding, a buffer: `0` embedding,
+   `1` blocks, `2` batch norm, `3` a second name of the embedding. */
 static inline situ_nn_module *draw_model(void) {
   situ_nn_module *embed = situ_nn_embedding(64, 8, NULL);
   situ_nn_module *block[4];

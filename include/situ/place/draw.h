@@ -34,8 +34,8 @@ typedef struct situ_place_print_options {
     share counts where it is first met. options may be NULL. */
 SITU_API int64_t situ_place_to_string(situ_nn_module *m, const situ_place_print_options *options,
                                       char *buffer, size_t size);
-/** Prints that to stdout: in colours on a terminal unless NO_COLOR is set, in ASCII unless the locale
-    is of UTF-8. */
+/** Prints that to stdout: in colours on a terminal unless NO_COLOR is set, in ASCII unless the
+    locale is of UTF-8. */
 SITU_API void situ_place_print(situ_nn_module *m);
 
 /* ---- a picture ------------------------------------------------------------------------------- */
@@ -92,13 +92,14 @@ typedef struct situ_place_entry {
   situ_device     device;  /**< of a tensor */
   situ_shape      shape;   /**< of a tensor */
   uint64_t        bytes;   /**< of a tensor's storage, 0 if it is tied; of a module the sum */
-  const char     *tied;    /**< the path of an earlier entry that is the same storage or module; or NULL */
+  const char     *tied;    /**< path of an earlier entry that is the same storage or module */
 } situ_place_entry;
 
 /** Takes note of a module. To be freed; NULL on error. */
 SITU_API situ_snapshot *situ_place_snapshot(situ_nn_module *m);
-/** The same of facts that come from elsewhere (a file, a plan). Modules that only stand in the paths
-    of others are added, and their sums are made; what belongs to one module must stand together. */
+/** The same of facts that come from elsewhere (a file, a plan). Modules that only stand in the
+    paths of others are added, and their sums are made; what belongs to one module must stand
+    together. */
 SITU_API situ_snapshot *situ_snapshot_of(const situ_place_entry *entries, int64_t count);
 SITU_API void situ_snapshot_free(situ_snapshot *snapshot);
 SITU_API int64_t situ_snapshot_count(const situ_snapshot *snapshot);
