@@ -2,8 +2,22 @@
    that the caller has never seen, or a shape would be complained about before the device.
    SPDX-License-Identifier: MIT */
 #include "ops/ops.h"
+#include "situ/policy.h"
+
+/* May the ops that follow copy what is elsewhere, each as the policy has it? */
+static bool may_copy(void) {
+  const situ_policy policy = situ_get_policy();
+  return policy.host_to_device || policy.device_to_host || policy.device_to_device;
+}
 
 bool situ__together(const situ_op *schema, situ_tensor *const *in, int ins) {
   situ_call c = { .op = schema, .ins = ins, .in = in };
-  return situ__check(&c);
+  const situ__verdict verdict = situ__examine(&c);
+  if (verdict != SITU__MIXED) return verdict == SITU__GOOD;
+  if (!may_copy()) return situ__explain_devices(&c);
+  for (int i = 0; i < ins; i++) { /* wherever they are, each must be what it should */
+    const situ_op alone = { .name = schema->name, .operand = { schema->operand[schema->flags & SITU_OP_VARIADIC ? 0 : i] } };
+    if (!situ__check(&(situ_call){ .op = &alone, .ins = 1, .in = &in[i] })) return false;
+  }
+  return true;
 }

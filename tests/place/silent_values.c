@@ -10,6 +10,7 @@
 /* test-devices: meta sim:0 sim:1 */
 #include <math.h>
 
+#include "situ/policy.h"
 #include "support/pairs.h"
 
 /* S13: a plain list of layers is not moved, not trained, and nothing says so. The lint finds it, as
@@ -272,6 +273,38 @@ static void S24_no_operand_ever_moves_by_itself(void **state) {
   expect_on(b, there());
 }
 
+/* S24: only a policy that says so copies, for one call; the ledger has it, and the operands stay. That
+   holds for functions that are made of other ops too. */
+static void S24_what_a_policy_copies_is_in_the_ledger(void **state) {
+  (void)state;
+  situ_tensor *a = situ_ones(SITU_SHAPE(2, 2), NULL);
+  situ_tensor *b = situ_full(SITU_SHAPE(2, 2), 3, &(situ_options){ .device = there() });
+  situ_setting before;
+  situ_policy_begin(&before,
+                    (situ_policy){ SITU_POLICY_COPY, SITU_POLICY_COPY, SITU_POLICY_COPY, 0 });
+  situ_ledger ledger;
+  situ_ledger_begin(&ledger);
+  situ_tensor *sum = situ_add(a, b), *loss = situ_mse_loss(b, a, SITU_REDUCTION_SUM);
+  situ_tensor *both = situ_stack((situ_tensor *[]){ a, b }, 2, 0);
+  situ_transfer transfer = { 0 };
+  int64_t copies = situ_ledger_transfers(&ledger, &transfer, 1);
+  expect_ok(situ_ledger_end(&ledger));
+  situ_policy_end(&before);
+  if (has_values(there())) {
+    expect_exact(sum, SITU_SHAPE(2, 2), 4, 4, 4, 4);
+    expect_exact(loss, SITU_SCALAR, 16);
+    expect_exact(both, SITU_SHAPE(2, 2, 2), 1, 1, 1, 1, 3, 3, 3, 3);
+    assert_int_equal(copies, 3);
+    assert_string_equal(transfer.reason, "policy");
+  } else { /* meta is never copied to or from */
+    assert_true(!sum && !loss && !both && copies == 0);
+    expect_error(SITU_E_DEVICE, "add", "");
+  }
+  expect_on(a, here());
+  expect_on(b, there());
+  expect_refused(situ_add(a, b), SITU_E_DEVICE, "add", "");
+}
+
 int main(void) {
   const struct CMUnitTest tests[] = {
     PAIR_TEST(S13_a_plain_list_of_layers_is_found),
@@ -286,6 +319,7 @@ int main(void) {
     PAIR_TEST(S20_a_lazy_layer_stays_lazy_and_goes_home),
     PAIR_TEST(S21_a_cast_that_loses_values_is_reported),
     PAIR_TEST(S22_random_numbers_are_the_same_everywhere),
+    PAIR_TEST(S24_what_a_policy_copies_is_in_the_ledger),
     PAIR_TEST(S24_no_operand_ever_moves_by_itself),
   };
   return cmocka_run_group_tests(tests, NULL, NULL);

@@ -3,6 +3,7 @@
    claims. docs/pytorch-myths.md shows what the examples print.
    SPDX-License-Identifier: MIT */
 /* test-devices: meta sim:0 sim:1 */
+#include "situ/policy.h"
 #include "support/pairs.h"
 
 /* ---- the layer of examples 1 and 2 ---- */
@@ -163,6 +164,25 @@ static void claim_001_1_tensors_made_in_forward_are_at_home(void **state) {
     expect_on(situ_nn_forward(model, situ_to(situ_ones(SITU_SHAPE(1, 2), NULL), there())), there());
     situ_nn_free(model);
   }
+}
+
+/* And a program may forbid that a device is left to chance: outside of a module, where nothing says
+   where, a factory is an error then. */
+static void claim_001_1_an_unstated_device_can_be_forbidden(void **state) {
+  (void)state;
+  situ_nn_module *model = situ_nn_linear(2, 3, NULL);
+  expect_ok(situ_nn_to(model, there()));
+  situ_tensor *x = situ_ones(SITU_SHAPE(1, 2), &(situ_options){ .device = there() });
+  expect_ok(situ_set_default_device((situ_device){ 0 }));
+  situ_setting before;
+  situ_policy_begin(&before, (situ_policy){ .unstated = SITU_UNSTATED_FORBID });
+  expect_refused(situ_ones(SITU_SHAPE(2), NULL), SITU_E_DEVICE, "ones", "");
+  expect_on(situ_ones(SITU_SHAPE(2), &(situ_options){ .device = there() }), there());
+  expect_on(situ_ones_like(x, NULL), there());
+  expect_on(situ_nn_forward(model, x), there());
+  situ_policy_end(&before);
+  expect_on(situ_ones(SITU_SHAPE(2), NULL), situ_dev("cpu"));
+  situ_nn_free(model);
 }
 
 /* "Nested lists and dicts need recursion": true, and the recursion is in the library, with what the
@@ -385,6 +405,7 @@ int main(void) {
     PAIR_TEST(example_3),
     PAIR_TEST(example_4),
     PAIR_TEST(claim_001_1_tensors_made_in_forward_are_at_home),
+    PAIR_TEST(claim_001_1_an_unstated_device_can_be_forbidden),
     PAIR_TEST(claim_001_2_a_tree_moves_whole),
     PAIR_TEST(claim_001_3_to_is_pure),
     PAIR_TEST(claim_001_4_an_unassigned_to_leaves_it_behind),
