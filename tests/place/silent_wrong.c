@@ -135,6 +135,25 @@ static void S6_what_was_built_on_meta_has_its_values(void **state) {
   situ_tree_free(later);
 }
 
+/* S6: nor is garbage ever read: what was not written yet is named, and so is what went to meta and
+   lost its values there. */
+static void S6_what_holds_no_value_is_not_read(void **state) {
+  (void)state;
+  situ_tensor *table = situ_empty(SITU_SHAPE(2), &(situ_options){ .device = real() });
+  assert_non_null(situ_set_name(table, "rotary.table"));
+  double value = 0;
+  expect_refused(situ_add_scalar(table, 1), SITU_E_STATE, "", "rotary.table");
+  assert_int_equal(situ_item(situ_select(table, 0, 0), &value), SITU_E_STATE);
+  expect_error(SITU_E_STATE, "", "");
+  situ_nn_module *net = two_layers();
+  situ_tensor *weight = situ_nn_get_tensor(net, "0.weight");
+  expect_ok(situ_nn_to(net, situ_dev("meta")));
+  assert_int_equal(situ_nn_to(net, real()), SITU_E_STATE);
+  expect_error(SITU_E_STATE, "nn_to", "0.weight");
+  expect_on(weight, situ_dev("meta"));
+  situ_nn_free(net);
+}
+
 /* S7: the optimiser trains tensors that no module has any more. */
 static void S7_orphans_are_refused_at_the_step(void **state) {
   (void)state;
@@ -464,6 +483,7 @@ int main(void) {
     PAIR_TEST(S4_mixed_products_and_joins_are_refused),
     PAIR_TEST(S5_a_state_dict_is_loaded_or_refused),
     PAIR_TEST(S6_what_was_built_on_meta_has_its_values),
+    PAIR_TEST(S6_what_holds_no_value_is_not_read),
     PAIR_TEST(S7_orphans_are_refused_at_the_step),
     PAIR_TEST(S7_an_optimiser_made_before_the_move_trains_the_module),
     PAIR_TEST(S8_aliases_and_views_stay_together),
