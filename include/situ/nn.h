@@ -138,6 +138,9 @@ SITU_API situ_nn_module *situ_nn_clone(situ_nn_module *m);
 SITU_API situ_nn_module *situ_nn_set_name(situ_nn_module *m, const char *name);
 /** That name; "" if there is none. */
 SITU_API const char *situ_nn_name(const situ_nn_module *m);
+/** The path of the module whose forward runs on this thread, below the outermost one that holds it:
+    "encoder.fc1"; "" for the outermost, and if none runs. Cut at size; returns buffer. Slow. */
+SITU_API const char *situ_nn_running(char *buffer, size_t size);
 /** Modules alive in the process: lets a test prove that it leaked nothing. */
 SITU_API int64_t situ_nn_live_modules(void);
 /** Is this the address of a live module? Any pointer may be asked. */

@@ -3,6 +3,7 @@
 #ifndef SITU_PLACE_H
 #define SITU_PLACE_H
 
+#include "place/check.h"
 #include "place/draw.h"
 #include "place/lint.h"
 #include "place/move.h"

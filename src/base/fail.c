@@ -23,7 +23,8 @@ typedef struct situ__error_record {
 
 /* Status OK: none; a record without an error is a spare one. */
 static SITU__THREAD_LOCAL situ__errors errors;
-static SITU__THREAD_LOCAL bool quiet;      /* inside situ__errors_aside */
+static SITU__THREAD_LOCAL int muted; /* inside situ__errors_aside or _apart: see there */
+enum { LOUD, UNLOGGED, QUIET };
 static SITU__THREAD_LOCAL bool explaining; /* inside the explainer */
 SITU__THREAD_LOCAL situ__doing situ__now;
 
@@ -201,7 +202,7 @@ static error_record *begin(situ_status status, const char *name) {
 }
 
 static void finish(error_record *record) {
-  if (quiet) return;
+  if (muted != LOUD) return;
   int how = __atomic_load_n(&policy, __ATOMIC_RELAXED);
   if (how != SITU_ERROR_QUIET) log_line(message_of(record));
   if (how == SITU_ERROR_ABORT)
@@ -212,7 +213,7 @@ static void finish(error_record *record) {
    happens to be met while something else is explained is not the error. */
 static bool explained(situ_status status, const char *name, const char *text) {
   situ__explainer *explain = __atomic_load_n(&explainer, __ATOMIC_ACQUIRE);
-  if (!explain || !situ__now.call || quiet || status == SITU_E_NOMEM) return false;
+  if (!explain || !situ__now.call || muted == QUIET || status == SITU_E_NOMEM) return false;
   explaining = true;
   bool done = explain(status, name, text);
   explaining = false;
@@ -232,7 +233,7 @@ static SITU_PRINTF(3, 0) void fail_text(situ_status status, const char *op, cons
     int length = *name ? snprintf(record->message, sizeof record->message, "%s: ", name) : 0;
     (void)snprintf(record->message + length, sizeof record->message - (size_t)length, "%s", text);
     const situ__locator *by = __atomic_load_n(&locator, __ATOMIC_ACQUIRE);
-    if (by && !quiet) record->site = by->find();
+    if (by && muted != QUIET) record->site = by->find();
   }
   finish(record);
 }
@@ -347,13 +348,17 @@ uint64_t situ__error_count(void) { return errors.count; }
 
 /* ---- errors of other moments -------------------------------------------------------------- */
 
-void situ__errors_aside(situ__errors *own) {
+static void set_aside(situ__errors *own, int how) {
   *own = errors;
   own->doing = situ__now;
+  own->muted = muted;
   errors = (situ__errors){ .count = own->count };
   situ__now = (situ__doing){ 0 };
-  quiet = true;
+  if (muted < how) muted = how;
 }
+
+void situ__errors_aside(situ__errors *own) { set_aside(own, QUIET); }
+void situ__errors_apart(situ__errors *own) { set_aside(own, UNLOGGED); }
 
 situ_status situ__errors_back(const situ__errors *own, char *message, size_t size) {
   situ_status met = errors.status;
@@ -361,7 +366,7 @@ situ_status situ__errors_back(const situ__errors *own, char *message, size_t siz
   free_record(errors.record);
   errors = *own;
   situ__now = own->doing;
-  quiet = false;
+  muted = own->muted;
   return met;
 }
 

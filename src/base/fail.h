@@ -66,8 +66,11 @@ typedef struct situ__errors {
   situ_status status;
   uint64_t count;
   situ__doing doing;
+  int muted;
 } situ__errors;
 void situ__errors_aside(situ__errors *own);
+/* The same, but what fails is explained in full: for somebody who reports it by himself. */
+void situ__errors_apart(situ__errors *own);
 /* The first failure in between (SITU_OK: none) and its message. */
 situ_status situ__errors_back(const situ__errors *own, char *message, size_t size);
 

@@ -4,7 +4,7 @@
 
 #include "base/alloc.h"
 #include "base/fail.h"
-#include "device/device.h"
+#include "device/dry.h"
 
 enum { STAGE = 4 << 20 }; /* bytes that pass through the host at a time */
 
@@ -68,6 +68,7 @@ situ_status situ__copy_from_host(const char *op, situ_storage *to, size_t at, co
                                  size_t bytes, situ__copy_reason why) {
   situ_status status = check(op, to, at, bytes);
   if (status != SITU_OK || bytes == 0) return status;
+  if (situ__is_dry()) return situ__dry_copy(op, NULL, to, bytes);
   status = put(op, to, at, from, bytes, why);
   if (status != SITU_OK) return status;
   situ__storage_wrote(to);
@@ -79,6 +80,7 @@ situ_status situ__copy_to_host(const char *op, situ_storage *from, size_t at, vo
                                size_t bytes, situ__copy_reason why) {
   situ_status status = check(op, from, at, bytes);
   if (status != SITU_OK || bytes == 0) return status;
+  if (situ__is_dry()) return situ__dry_blind(op);
   status = get(op, from, at, to, bytes, why);
   if (status == SITU_OK) note(op, from->device, host, bytes, from, at, false, why);
   return status;
@@ -105,6 +107,7 @@ situ_status situ__copy_storage_of(const char *op, situ_storage *to, size_t to_at
   situ_status status = check(op, to, to_at, bytes);
   if (status == SITU_OK) status = check(op, from, from_at, bytes);
   if (status != SITU_OK || bytes == 0) return status;
+  if (situ__is_dry()) return situ__dry_copy(op, from, to, bytes);
   const situ_backend *target = situ__backend(to->device), *source = situ__backend(from->device);
   if (source->host_memory) {
     status = put(op, to, to_at, (const char *)from->data + from_at, bytes, why);

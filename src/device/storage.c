@@ -3,7 +3,7 @@
 #include "base/alloc.h"
 #include "base/fail.h"
 #include "base/thread.h"
-#include "device/device.h"
+#include "device/dry.h"
 #include "situ/scope.h"
 
 /* Bytes of the caller's memory that storages stand for. Not taken from us, so not part of what
@@ -20,6 +20,7 @@ static uint64_t next_serial(void) {
 }
 
 situ_storage *situ__storage_new(const char *op, situ_device device, size_t bytes) {
+  if (situ__is_dry()) return situ__dry_storage(op, device, bytes, next_serial());
   situ_storage *storage = situ__small_alloc(sizeof *storage);
   if (!storage) {
     (void)situ__no_memory(op, sizeof *storage);
@@ -103,9 +104,12 @@ void situ__storage_release(situ_storage *storage) {
       __atomic_sub_fetch(&storage->refs, 1, __ATOMIC_ACQ_REL) != 0)
     return;
   if (storage->links) situ__unlink(storage);
+  const bool dry = situ__is_void(storage);
+  if (dry) situ__dry_freed(storage, storage->device, storage->bytes);
   if (storage->recipe) situ__recipe_release(storage->recipe);
   free_memory(storage);
-  situ__small_free(storage, sizeof *storage);
+  if (dry) situ__dry_discard(storage);
+  else situ__small_free(storage, sizeof *storage);
 }
 
 /* A thread that writes to a tensor while another does has a race of its own, so the count need not

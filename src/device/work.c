@@ -5,7 +5,7 @@
 #include "base/fail.h"
 #include "base/fork.h"
 #include "base/text.h"
-#include "device/device.h"
+#include "device/dry.h"
 
 const char *situ__verb_name(situ_verb verb) {
   static const char *const name[SITU_VERBS] = {
@@ -192,6 +192,26 @@ static SITU_COLD situ_status failed(const char *op, situ_device device, const si
   return situ__device_failed(op, device, status, before, situ__verb_name(work->verb));
 }
 
+/* All that can be told of a launch without it. What the device cannot do is told, and then taken as
+   done; only what was made in this run counts as written. */
+static SITU_COLD situ_status dry_run(const char *op, situ_device device, const situ_work *work) {
+  const situ_backend *backend = situ__backend(device);
+  situ_status status = situ__device_usable(op, device);
+  if (status != SITU_OK) return status;
+  if (backend && !backend->no_memory && !writes_nothing(work)) {
+    if (!backend->kernel[work->verb] || dtype_outside(work, dtypes_of(device))) {
+      (void)unsupported(op, device, work);
+      situ__dry_found();
+      situ__dry_forget();
+    }
+    if (situ__dry->launched) situ__dry->launched(situ__dry, op, device, work);
+  }
+  for (int i = 0; i < work->outs; i++)
+    if (work->out[i] && situ__is_void(work->out[i]->storage))
+      situ__storage_wrote(work->out[i]->storage);
+  return SITU_OK;
+}
+
 /* ---- values that are not there ---- */
 
 situ_status (*situ__refuse_unwritten)(const char *op, situ_storage *storage);
@@ -222,6 +242,7 @@ static SITU_COLD situ_status refuse(const char *op, const situ_view_desc *v) {
 }
 
 situ_status situ__run(const char *op, situ_device device, const situ_work *work) {
+  if (situ__is_dry()) return dry_run(op, device, work);
   const situ_backend *backend = situ__backend(device);
   situ_status status = situ__device_usable(op, device);
   if (status != SITU_OK) return status;

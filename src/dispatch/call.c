@@ -1,6 +1,7 @@
 /* One call of an op: check, infer, make the results, launch, record.
    SPDX-License-Identifier: MIT */
 #include "base/fail.h"
+#include "device/dry.h"
 #include "dispatch/dispatch.h"
 
 /* ---- the way back ---- */
@@ -206,7 +207,7 @@ situ_tensor *situ_op_run(const situ_op *op, situ_tensor *const *in, int ins, con
     c.out[k] = NULL;
     c.dtype[k] = SITU_DTYPE_DEFAULT;
   }
-  bool good = run(&c);
+  bool good = situ__is_dry() ? situ__dry_call(&c, run) : run(&c);
   for (int k = 0; outs && k < c.outs; k++) outs[k] = good ? c.out[k] : NULL;
   return good ? c.out[0] : NULL;
 }
@@ -214,7 +215,7 @@ situ_tensor *situ_op_run(const situ_op *op, situ_tensor *const *in, int ins, con
 situ_tensor *situ_op_run_(const situ_op *op, situ_tensor *const *in, int ins, const void *params) {
   situ_call c = { .op = op, .ins = ins, .outs = 1, .in = in, .params = params, .in_place = true };
   const char *outer = situ__call_as(op->name, "_");
-  bool good = run(&c);
+  bool good = situ__is_dry() ? situ__dry_call(&c, run) : run(&c);
   situ__call_end(&outer);
   return good ? c.out[0] : NULL;
 }

@@ -40,4 +40,7 @@ bool situ__explain(const situ_call *call, situ_status status, unsigned odd, cons
    NULL: recorded. */
 situ_tensor *situ__fit_gradient(const char *op, situ_tensor *grad, const situ_shape *shape, situ_dtype dtype);
 
+/* dry.c: a call in a dry run. What is wrong with it is told, and it goes on if its results can be guessed. */
+bool situ__dry_call(situ_call *call, bool (*run)(situ_call *call));
+
 #endif

@@ -7,6 +7,7 @@
 #include "base/alloc.h"
 #include "base/fail.h"
 #include "base/text.h"
+#include "device/dry.h"
 
 /* Planning marks storages with the number of their unit, so one move is planned at a time. */
 static pthread_mutex_t marking = PTHREAD_MUTEX_INITIALIZER;
@@ -255,9 +256,18 @@ static void commit(const situ_moving *m, situ_move_unit *u, void *site) {
   __atomic_fetch_add(&s->version, 1, __ATOMIC_RELAXED);  /* the values are others: a backward that kept them must not use them */
 }
 
+/* What was there before a dry run stays where it is. */
+static bool may_move(const situ_moving *m) {
+  for (int64_t i = 0; situ__is_dry() && i < m->count; i++)
+    if (m->unit[i].moves && !situ__is_void(m->unit[i].storage))
+      return situ__fail(SITU_E_STATE, m->op, "%s would be moved, but a dry run changes nothing", named(m->unit[i].tensor)) == SITU_OK;
+  return true;
+}
+
 situ_status situ_moving_make(situ_moving *m, bool lossy) {
   situ_status status = situ_moving_check(m);
   if (status != SITU_OK) return status;
+  if (!may_move(m)) return situ_error();
   if (!situ__move_stage(m) || (!lossy && !nothing_lost(m)) || !settle(m)) return situ_error();
   void *site = situ__call_site();
   for (int64_t i = 0; i < m->count; i++)
@@ -294,6 +304,6 @@ situ_status situ_swap_memory(const char *op, situ_tensor *a, situ_tensor *b) {
   situ_storage *x = a->view.storage, *y = b->view.storage;
   if (x->bytes != y->bytes || !situ__move_same(x->device, y->device))
     return situ__fail(SITU_E_ARG, op, "memory of %zu and %zu bytes, or on two devices, cannot be swapped", x->bytes, y->bytes);
-  if (x != y) exchange(x, y);
+  if (x != y && !(situ__is_dry() && !(situ__is_void(x) && situ__is_void(y)))) exchange(x, y);
   return SITU_OK;
 }

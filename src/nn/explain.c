@@ -56,6 +56,19 @@ static const situ_nn_module *path_of(const void *part, bool module, char path[SI
 
 /* ---- the module that runs ---- */
 
+const char *situ_nn_running(char *buffer, size_t size) {
+  const situ_nn_module *m = situ__nn_running ? situ__nn_running->module : NULL;
+  char path[SITU_PATH_TEXT] = "";
+  size_t above = 0;
+  if (!size) return buffer;
+  situ__nn_lock();
+  const situ_nn_module *root = m ? path_of(m, true, path) : NULL;
+  if (root) above = strlen(root_name(root));
+  situ__nn_unlock();
+  (void)snprintf(buffer, size, "%s", path[above] == '.' ? path + above + 1 : "");
+  return buffer;
+}
+
 static void module_line(const situ_nn_module *m, const char *path, char *text, size_t size) {
   char detail[120] = "";
   int (*say)(const situ_nn_module *, char *, size_t) = m->type->brief ? m->type->brief : m->type->extra_repr;

@@ -1,6 +1,7 @@
 /* The check for functions that are made of other ops: else the first of those would find the mistake, and tell of operands
    that the caller has never seen, or a shape would be complained about before the device.
    SPDX-License-Identifier: MIT */
+#include "device/dry.h"
 #include "ops/ops.h"
 #include "situ/policy.h"
 
@@ -13,7 +14,12 @@ static bool may_copy(void) {
 bool situ__together(const situ_op *schema, situ_tensor *const *in, int ins) {
   situ_call c = { .op = schema, .ins = ins, .in = in };
   const situ__verdict verdict = situ__examine(&c);
-  if (verdict != SITU__MIXED) return verdict == SITU__GOOD;
+  if (verdict == SITU__GOOD) return true;
+  if (situ__is_dry() && (verdict == SITU__MIXED || situ_error() == SITU_E_DTYPE)) {
+    situ__dry_forget(); /* a dry run goes on: the ops that follow tell of it, and guess what would have been */
+    return true;
+  }
+  if (verdict == SITU__REFUSED) return false;
   if (!may_copy()) return situ__explain_devices(&c);
   for (int i = 0; i < ins; i++) { /* wherever they are, each must be what it should */
     const situ_op alone = { .name = schema->name, .operand = { schema->operand[schema->flags & SITU_OP_VARIADIC ? 0 : i] } };

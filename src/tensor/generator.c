@@ -1,12 +1,16 @@
 /* Generators: a seed and a count of draws. Which bits a draw gives is the kernels' matter.
    SPDX-License-Identifier: MIT */
+#include "device/dry.h"
 #include "situ/random.h"
 #include "tensor/tensor.h"
 
 /* The default generator belongs to the process; its draws are counted atomically. */
 static uint64_t seed = 0x5117u, offset;
 
+/* A dry run draws nothing, so it seeds nothing either. */
+
 void situ_manual_seed(uint64_t value) {
+  if (situ__is_dry()) return;
   __atomic_store_n(&seed, value, __ATOMIC_RELAXED);
   __atomic_store_n(&offset, 0, __ATOMIC_RELAXED);
 }
@@ -16,6 +20,7 @@ situ_generator situ_get_rng_state(void) {
 }
 
 void situ_set_rng_state(situ_generator state) {
+  if (situ__is_dry()) return;
   __atomic_store_n(&seed, state.seed, __ATOMIC_RELAXED);
   __atomic_store_n(&offset, state.offset, __ATOMIC_RELAXED);
 }
@@ -23,6 +28,7 @@ void situ_set_rng_state(situ_generator state) {
 situ_generator situ_generator_seeded(uint64_t value) { return (situ_generator){ value, 0 }; }
 
 situ_generator situ_generator_draw(situ_generator *generator) {
+  if (situ__is_dry()) return generator ? *generator : situ_get_rng_state();
   if (generator) return (situ_generator){ generator->seed, generator->offset++ };
   return (situ_generator){ __atomic_load_n(&seed, __ATOMIC_RELAXED), __atomic_fetch_add(&offset, 1, __ATOMIC_RELAXED) };
 }

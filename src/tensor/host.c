@@ -4,6 +4,7 @@
 
 #include "base/fail.h"
 #include "base/size.h"
+#include "device/dry.h"
 #include "tensor/tensor.h"
 
 static bool right_size(const char *op, const situ_view_desc *v, size_t bytes) {
@@ -219,6 +220,7 @@ situ_status situ_item_i64(situ_tensor *t, int64_t *out) {
 
 void *situ_data_ptr(situ_tensor *t) {
   if (!situ__need("data_ptr", "input", t)) return NULL;
+  if (situ__is_dry()) return situ__dry_blind("data_ptr"), NULL;
   if (t->view.storage->device.kind != SITU_CPU) {
     char name[SITU_DEVICE_NAME_MAX];
     situ__fail(SITU_E_DEVICE, "data_ptr", "the tensor is on %s, whose memory the host cannot read; copy it with "

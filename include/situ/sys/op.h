@@ -86,6 +86,9 @@ typedef struct situ_op {
   bool (*infer)(situ_call *call);
   /** Lowers to verbs on call->device. Not called on meta, for views, or if every result is empty. */
   bool (*forward)(situ_call *call);
+  /** What the result would most likely have been, where infer has refused: fills call->shape and dtype, so that a dry
+      run can go on. False, with nothing recorded: no idea. May be NULL. */
+  bool (*mend)(situ_call *call);
   bool (*backward)(situ_grad_call *call);
 } situ_op;
 

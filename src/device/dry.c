@@ -1,0 +1,137 @@
+/* Dry runs: storages without memory, and what their recorder is told.
+   SPDX-License-Identifier: MIT */
+#include "device/dry.h"
+
+#include "base/alloc.h"
+#include "base/fail.h"
+
+SITU__THREAD_LOCAL situ_dry *situ__dry;
+
+/* A storage of a dry run; the others do not pay for the list. */
+typedef struct situ_void {
+  situ_storage base;
+  situ_dry *dry; /* NULL: its run is over */
+  struct situ_void *next, **link;
+  void *note;
+} situ_void;
+
+static situ_void *void_of(const situ_storage *storage) {
+  return situ__is_void(storage) ? (situ_void *)storage : NULL;
+}
+
+situ_storage *situ__dry_storage(const char *op, situ_device device, size_t bytes, uint64_t serial) {
+  situ_void *v = situ__small_alloc(sizeof *v);
+  if (!v) {
+    (void)situ__no_memory(op, sizeof *v);
+    return NULL;
+  }
+  situ_dry *dry = situ__dry;
+  if (device.kind == SITU_META && dry->meta_is.kind) device = dry->meta_is;
+  *v = (situ_void){ .base = { .bytes = bytes,
+                              .device = device,
+                              .flags = SITU_STORAGE_UNWRITTEN | SITU_STORAGE_VOID,
+                              .refs = 1,
+                              .serial = serial },
+                    .dry = dry,
+                    .next = dry->storages,
+                    .link = &dry->storages };
+  if (v->next) v->next->link = &v->next;
+  dry->storages = v;
+  if (dry->made) dry->made(dry, &v->base);
+  return &v->base;
+}
+
+void situ__dry_freed(situ_storage *storage, situ_device device, size_t bytes) {
+  situ_dry *dry = void_of(storage)->dry;
+  if (dry && dry->freed) dry->freed(dry, storage, device, bytes);
+}
+
+void situ__dry_discard(situ_storage *storage) {
+  situ_void *v = void_of(storage);
+  if (v->dry) {
+    *v->link = v->next;
+    if (v->next) v->next->link = v->link;
+  }
+  situ__small_free(v, sizeof *v);
+}
+
+void **situ_dry_note(const situ_storage *storage) {
+  situ_void *v = storage ? void_of(storage) : NULL;
+  return v && v->dry ? &v->note : NULL;
+}
+
+/* ---- a run ---------------------------------------------------------------------------------- */
+
+situ_status situ_dry_begin(situ_dry *dry) {
+  if (!dry) return situ__null("dry_begin", "dry");
+  if (situ__dry)
+    return situ__fail(SITU_E_STATE, "dry_begin", "this thread is in a dry run already");
+  dry->storages = NULL;
+  dry->findings = 0;
+  dry->told = dry->blind = false;
+  situ__dry = dry;
+  return SITU_OK;
+}
+
+int64_t situ_dry_end(situ_dry *dry) {
+  int64_t kept = 0;
+  if (!dry || situ__dry != dry) return 0;
+  situ__dry = NULL;
+  for (situ_void *v = dry->storages; v; v = v->next, kept++) {
+    v->dry = NULL;
+    v->base.data = NULL;
+    v->base.device = (situ_device){ SITU_META, 0 };
+  }
+  dry->storages = NULL;
+  return kept;
+}
+
+void situ_dry_tell(situ_dry *dry) {
+  if (!dry || situ__dry != dry) return;
+  situ__dry_found();
+  situ__dry_forget();
+}
+
+/* ---- what it is told ------------------------------------------------------------------------ */
+
+void situ__dry_found(void) {
+  situ_dry *dry = situ__dry;
+  if (situ_error() == SITU_OK || dry->told) return;
+  dry->told = true;
+  dry->findings++;
+  if (dry->found) dry->found(dry);
+}
+
+void situ__dry_forget(void) {
+  situ_error_clear();
+  situ__dry->told = false;
+}
+
+situ_status situ__dry_blind(const char *op) {
+  (void)situ__fail(SITU_E_UNSUPPORTED, op,
+                   "a dry run has no values, but they are looked at here");
+  if (situ_error() != SITU_OK && !situ__dry->told) situ__dry->blind = true;
+  situ__dry_found();
+  situ__dry->blind = false;
+  return situ_error();
+}
+
+situ_status situ__dry_copy(const char *op, const situ_storage *from, situ_storage *to,
+                           size_t bytes) {
+  static const situ_device host = { SITU_CPU, 0 };
+  situ_dry *dry = situ__dry;
+  const situ_dry_copy copy = { .op = op,
+                               .from = from ? from->device : host,
+                               .to = to ? to->device : host,
+                               .bytes = bytes,
+                               .site = situ__call_site(),
+                               .source = from,
+                               .target = to };
+  if (dry->copied && !situ_device_equal(copy.from, copy.to)) dry->copied(dry, &copy);
+  if (to && situ__is_void(to)) situ__storage_wrote(to);
+  return SITU_OK;
+}
+
+const char *situ_site_text(void *site, char *buffer, size_t size) {
+  return situ__site_text(site, buffer, size);
+}

@@ -1,0 +1,146 @@
+/* A call in a dry run: whatever is wrong is told, and the call goes on as if it were not, with what
+   its result would most likely have been.
+   SPDX-License-Identifier: MIT */
+#include "base/fail.h"
+#include "device/dry.h"
+#include "dispatch/dispatch.h"
+
+/* ---- what would most likely have been ------------------------------------------------------- */
+
+/* Where most operands are; between equals where the module lives; in place always where the written
+   tensor is. */
+static situ_device likely_device(const situ_call *c) {
+  const situ_device home = situ_get_default_device();
+  situ_device best = { 0 };
+  int most = 0;
+  for (int i = 0; i < c->ins; i++) {
+    if (!c->in[i]) continue;
+    const situ_device here = c->in[i]->view.storage->device;
+    if (c->in_place) return here;
+    int votes = 0;
+    for (int k = 0; k < c->ins; k++)
+      votes += c->in[k] && situ_device_equal(c->in[k]->view.storage->device, here);
+    if (votes < most || (votes == most && !situ_device_equal(here, home))) continue;
+    most = votes;
+    best = here;
+  }
+  return best;
+}
+
+/* The dtype of most operands that must have the same; between equals that of a parameter. */
+static situ_dtype likely_dtype(const situ_call *c) {
+  const bool variadic = c->op->flags & SITU_OP_VARIADIC;
+  situ_dtype best = SITU_DTYPE_DEFAULT;
+  int most = 0;
+  for (int i = 0; i < c->ins; i++) {
+    if (!c->in[i] || !(c->op->operand[variadic ? 0 : i].accept & SITU_SAME)) continue;
+    int votes = c->in[i]->role == SITU_ROLE_PARAMETER;
+    for (int k = 0; k < c->ins; k++)
+      votes += c->in[k] && c->in[k]->view.dtype == c->in[i]->view.dtype ? 2 : 0;
+    if (votes <= most) continue;
+    most = votes;
+    best = (situ_dtype)c->in[i]->view.dtype;
+  }
+  return best;
+}
+
+/* A result that took over the dtype of an operand that is the odd one. */
+static void mend_dtypes(situ_call *c) {
+  const situ_dtype likely = likely_dtype(c);
+  for (int k = 0; likely && k < c->outs; k++)
+    if (c->dtype[k] == (situ_dtype)c->in[0]->view.dtype && c->op->operand[0].accept & SITU_SAME)
+      c->dtype[k] = likely;
+}
+
+/* ---- its results, without values ------------------------------------------------------------ */
+
+/* A gradient as it must be: of the operand's shape and dtype, where the operand is. */
+static bool likely_backward(situ__node *n, situ_tensor *const *grad, const bool *wants,
+                            situ_tensor **dx) {
+  (void)grad;
+  for (int i = 0; i < n->ins; i++) {
+    const situ__operand *o = &n->in[i];
+    if (!wants[i]) continue;
+    const situ_device device = o->leaf ? o->leaf->view.storage->device : o->node->device;
+    dx[i] = situ__tensor_new(n->name, &o->shape, o->dtype, device);
+    if (!dx[i]) return false;
+    situ__storage_wrote(dx[i]->view.storage);
+  }
+  return true;
+}
+
+static bool make_results(situ_call *c, bool guessed) {
+  const situ_op *op = c->op;
+  for (int k = 0; k < c->outs; k++) {
+    const bool view = op->flags & SITU_OP_VIEW && !guessed;
+    c->out[k] = NULL;
+    if (!view && !c->dtype[k]) continue;
+    c->out[k] = view ? situ__tensor_view(op->name, &c->view)
+                     : situ__tensor_new(op->name, &c->shape[k], c->dtype[k], c->device);
+    if (!c->out[k]) return false;
+    if (!view) situ__storage_wrote(c->out[k]->view.storage);
+  }
+  if (op->flags & SITU_OP_NO_GRAD || !situ__tape_wanted(c->in, c->ins)) return true;
+  const situ__record r = { .name = op->name, .backward = likely_backward, .in = c->in,
+                           .out = c->out, .ins = c->ins, .outs = c->outs };
+  return situ__tape_record(&r);
+}
+
+/* ---- one call ------------------------------------------------------------------------------- */
+
+static bool has_operands(const situ_call *c) {
+  const bool variadic = c->op->flags & SITU_OP_VARIADIC;
+  for (int i = 0; i < c->ins; i++) {
+    const bool optional = c->op->operand[variadic ? 0 : i].accept & SITU_OPTIONAL;
+    if (c->in[i] ? !situ__alive(c->in[i]) : !optional) return false;
+  }
+  return c->ins > 0 && (variadic || c->ins == SITU_OPERANDS || !c->op->operand[c->ins].name);
+}
+
+/* Told, and forgotten: the call goes on. */
+static void tell(void) {
+  situ__dry_found();
+  situ__dry_forget();
+}
+
+/* Shape and dtype of the results, known or guessed. False: there is no guess, and the error stands. */
+static bool infer(situ_call *c, bool *guessed) {
+  if (c->op->infer(c)) return true;
+  situ__dry_found();
+  *guessed = true;
+  return c->in_place || (c->op->mend && c->op->mend(c));
+}
+
+static bool call(situ_call *c, bool (*run)(situ_call *)) {
+  if (!has_operands(c)) return run(c);
+  const situ__verdict verdict = situ__examine(c);
+  situ_status wrong = situ_error();
+  bool guessed = false;
+  if (verdict == SITU__MIXED) {
+    if (run(c)) return true; /* with copies, as the thread's policy has it */
+    wrong = situ_error();
+  }
+  if (wrong != SITU_OK) tell();
+  if (verdict == SITU__MIXED) c->device = likely_device(c);
+  if (!infer(c, &guessed)) return false;
+  if (wrong == SITU_E_DTYPE) mend_dtypes(c);
+  if (wrong == SITU_OK && !guessed && run(c)) return true;
+  tell();
+  if (!c->in_place) return make_results(c, guessed);
+  c->out[0] = c->in[0];
+  return true;
+}
+
+bool situ__dry_call(situ_call *c, bool (*run)(situ_call *c)) {
+  /* What stands has been told, or is now; a call whose operands are all there is a fresh start, and
+     one that got NULL only follows. */
+  if (situ_error() != SITU_OK) situ__dry_found();
+  else situ__dry->told = false;
+  if (has_operands(c)) situ__dry_forget();
+  const void *outer = situ__now.call;
+  situ__now.call = c;
+  const bool good = call(c, run);
+  situ__now.call = outer;
+  if (!good) situ__dry_found();
+  return good;
+}
