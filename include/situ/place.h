@@ -5,6 +5,7 @@
 
 #include "place/check.h"
 #include "place/draw.h"
+#include "place/explain.h"
 #include "place/lint.h"
 #include "place/move.h"
 

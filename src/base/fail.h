@@ -45,7 +45,7 @@ static inline const char *situ__call_as(const char *name, const char *suffix) {
   }
   return outer;
 }
-static inline void situ__call_end(const char *const *outer) { situ__now.called = *outer; }
+static inline void situ__call_end(const char **outer) { situ__now.called = *outer; }
 
 /* The name that an error of op goes by: that of the op that was called, else of the op whose kernel
    is launched, else its own. */

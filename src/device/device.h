@@ -133,6 +133,8 @@ void situ__recipe_release(struct situ_recipe *recipe);
 void *situ__call_site(void);
 /* The module that exports `symbol` is part of the library: its frames are nobody's call. */
 void situ__site_add_module(const void *symbol);
+/* Is this an address in the library's own code? */
+bool situ__own_code(const void *address);
 /* "train.c:12 in step" where line tables are found (libdw), else "step+0x1f (program)"; "" for
    NULL. Returns buffer. */
 const char *situ__site_text(void *site, char *buffer, size_t size);

@@ -81,6 +81,10 @@ static bool in_module(uintptr_t address) {
   return false;
 }
 
+bool situ__own_code(const void *address) {
+  return (uintptr_t)address >= first_byte && (uintptr_t)address < past_last;
+}
+
 void *situ__call_site(void) {
 #if defined(__x86_64__) || defined(__i386__) || defined(__aarch64__)
   if (first_byte == past_last) return NULL;

@@ -11,6 +11,11 @@ static const situ_module_lore *lore;
 
 void situ_explain_modules(const situ_module_lore *by) { __atomic_store_n(&lore, by, __ATOMIC_RELEASE); }
 
+void situ_explain_look(situ_explanation *e) {
+  const situ_module_lore *by = __atomic_load_n(&lore, __ATOMIC_ACQUIRE);
+  if (by) by->look(e);
+}
+
 /* ---- what the operands should have in common ---- */
 
 static const situ_operand *schema(const situ_call *c, int i) { return &c->op->operand[c->op->flags & SITU_OP_VARIADIC ? 0 : i]; }
@@ -74,8 +79,7 @@ static void collect(situ__refusal *r) {
   }
   r->modules.operand = r->tensor;
   r->modules.count = r->count;
-  const situ_module_lore *by = __atomic_load_n(&lore, __ATOMIC_ACQUIRE);
-  if (by) by->look(&r->modules);
+  situ_explain_look(&r->modules);
 }
 
 /* Marks those that have not what most have: if nothing decides, all. */
@@ -142,8 +146,7 @@ static bool explain_error(situ_status status, const char *name, const char *text
     return true;
   }
   situ_explanation modules = { .count = 0 };
-  const situ_module_lore *by = __atomic_load_n(&lore, __ATOMIC_ACQUIRE);
-  if (by) by->look(&modules);
+  situ_explain_look(&modules);
   if (!*modules.module) return false;
   char message[4096] = "", site[SITU__CELL];
   situ__site_text(situ__call_site(), site, sizeof site);

@@ -90,8 +90,16 @@ static void statement(situ__refusal *r, const char *code, const char *where) {
   if (!strstr(r->fix, code)) SITU__APPEND(r->fix, "%s%s%s", *r->fix ? "\n" : "", code, where);
 }
 
-static void fix_row(situ__refusal *r, int i, const char *to_tensor, const char *to_module, const char *value, const char *before) {
-  char code[2 * SITU_PATH_TEXT + 100];
+/* "   before train.c:12", where lines are known. */
+static const char *before(void *site, char buffer[SITU__CELL + 16]) {
+  char place[SITU__CELL];
+  bool line = site && !situ__own_code(site) && strchr(situ__place_text(site, place, sizeof place), ':');
+  snprintf(buffer, SITU__CELL + 16, "%s%s", line ? "   before " : "", line ? place : "");
+  return buffer;
+}
+
+static void fix_row(situ__refusal *r, int i, const char *to_tensor, const char *to_module, const char *value) {
+  char code[2 * SITU_PATH_TEXT + 100], where[SITU__CELL + 16];
   const situ_explained *x = &r->tensor[i];
   if (x->held == SITU_HELD_UNREGISTERED) {
     const char *dot = strrchr(x->path, '.'), *field = *situ_name(x->tensor) && dot ? dot + 1 : "<field>";
@@ -101,25 +109,35 @@ static void fix_row(situ__refusal *r, int i, const char *to_tensor, const char *
   }
   if (x->held == SITU_HELD_REGISTERED) snprintf(code, sizeof code, "%s(%s, %s);", to_module, r->modules.root, value);
   else snprintf(code, sizeof code, "%s = %s(%s, %s);", variable(r, i), to_tensor, variable(r, i), value);
-  statement(r, code, before);
+  /* An input is best brought along before the outermost module gets it. */
+  statement(r, code, before(x->site && !situ__own_code(x->site) ? x->site : situ__call_site(), where));
+}
+
+/* A model that was left on the host while its input was brought to a device is more likely to be the one at fault. */
+static void or_move_module(situ__refusal *r, int i) {
+  if (r->tensor[i].held != SITU_HELD_INPUT || r->tensor[r->like].held != SITU_HELD_REGISTERED) return;
+  if (r->tensor[r->like].tensor->view.storage->device.kind != SITU_CPU || situ_device_equal(r->modules.home, r->tensor[i].tensor->view.storage->device)) return;
+  char code[SITU_PATH_TEXT + 100], where[SITU__CELL + 16];
+  snprintf(code, sizeof code, "or situ_nn_to(%s, situ_dev(\"%s\"));", r->modules.root, r->list[i].device);
+  statement(r, code, before(r->tensor[i].site ? r->tensor[i].site : situ__call_site(), where));
 }
 
 void situ__describe_fix(situ__refusal *r, situ_dtype want) {
-  char value[64] = "", before[SITU__CELL + 16] = "", site[SITU__CELL];
+  char value[64] = "";
   bool device = r->status == SITU_E_DEVICE;
   if (!device && !want && r->like >= 0) want = (situ_dtype)r->tensor[r->like].tensor->view.dtype;
   if (device && r->like >= 0) snprintf(value, sizeof value, "situ_dev(\"%s\")", r->list[r->like].device);
   if (want) snprintf(value, sizeof value, "SITU_%s", situ_dtype_name(want));
   for (char *c = value + 5; want && *c; c++) *c = (char)toupper((unsigned char)*c);
   if (!*value) return;
-  if (strchr(situ__place_text(situ__call_site(), site, sizeof site), ':')) snprintf(before, sizeof before, "   before %s", site);
   /* Where nothing decides, all are marked, and brought to the first. */
   bool decided = r->like < 0 || !r->row[r->like].odd;
   int odd = 0;
   for (int i = 0; i < r->count; i++) {
     if (!r->row[i].odd) continue;
     if (decided) SITU__APPEND(r->odd, "%s%s", odd++ ? ", " : "", r->list[i].operand);
-    if (i != r->like) fix_row(r, i, device ? "situ_to" : "situ_to_dtype", device ? "situ_nn_to" : "situ_nn_to_dtype", value, before);
+    if (i != r->like) fix_row(r, i, device ? "situ_to" : "situ_to_dtype", device ? "situ_nn_to" : "situ_nn_to_dtype", value);
+    if (device && decided) or_move_module(r, i);
   }
 }
 

@@ -125,10 +125,14 @@ static bool in_tree(const situ_tree *tree, const situ_tensor *t) {
   return false;
 }
 
-static bool is_input(const situ_tensor *t) {
-  for (const situ__nn_frame *f = situ__nn_running; f; f = f->outer)
-    if (f->input == t || (f->inputs && in_tree(f->inputs, t))) return true;
-  return false;
+static bool is_input(situ_explained *x) {
+  bool found = false;
+  for (const situ__nn_frame *f = situ__nn_running; f; f = f->outer) {
+    if (f->input != x->tensor && !(f->inputs && in_tree(f->inputs, x->tensor))) continue;
+    x->site = f->site;
+    found = true;
+  }
+  return found;
 }
 
 /* The offset of the field of a running module's struct that shows the tensor. */
@@ -138,16 +142,27 @@ static size_t field_of(const situ_nn_module *m, const situ_tensor *t) {
   return 0;
 }
 
+/* A part that a field shows and nothing names. */
+static void field_path(const situ_nn_module *m, const situ_tensor *t, size_t at, char path[SITU_PATH_TEXT]) {
+  char module[SITU_PATH_TEXT];
+  const char *name = situ_name(t);
+  path_of(m, true, module);
+  if (*name) snprintf(path, SITU_PATH_TEXT, "%.120s.%.70s", module, name);
+  else snprintf(path, SITU_PATH_TEXT, "%.120s.(field at byte %zu)", module, at);
+}
+
 static bool unregistered(situ_explained *x) {
   for (const situ__nn_frame *f = situ__nn_running; f; f = f->outer) {
     size_t at = field_of(f->module, x->tensor);
-    if (!at) continue;
-    char path[SITU_PATH_TEXT];
-    path_of(f->module, true, path);
-    const char *name = situ_name(x->tensor);
-    if (*name) snprintf(x->path, sizeof x->path, "%.120s.%.70s", path, name);
-    else snprintf(x->path, sizeof x->path, "%.120s.(field at byte %zu)", path, at);
-    return true;
+    if (at) field_path(f->module, x->tensor, at, x->path);
+    if (at) return true;
+  }
+  for (const situ_nn_module *m = situ__nn_newest(); m; m = m->older) {
+    for (int64_t i = 0; !m->build && i < m->stray_count; i++) {
+      if (m->strays[i].tensor != x->tensor || !m->strays[i].offset || m->strays[i].serial != situ_desc(x->tensor)->storage->serial) continue;
+      field_path(m, x->tensor, m->strays[i].offset, x->path);
+      return true;
+    }
   }
   return false;
 }
@@ -155,7 +170,7 @@ static bool unregistered(situ_explained *x) {
 static void look_at(situ_explained *x) {
   const situ_nn_slot *slot;
   if (path_of(x->tensor, false, x->path)) x->held = SITU_HELD_REGISTERED;
-  else if (is_input(x->tensor)) x->held = SITU_HELD_INPUT;
+  else if (is_input(x)) x->held = SITU_HELD_INPUT;
   else if (unregistered(x)) x->held = SITU_HELD_UNREGISTERED;
   else if (holder(x->tensor, on_its_storage, &slot)) {
     path_of(slot->held, false, x->path);
@@ -179,50 +194,62 @@ static void look(situ_explanation *e) {
 /* ---- what would fail next ---- */
 
 enum { NAMED = 3 };
-typedef struct strays {
+typedef struct misplaced {
+  const situ_tensor    *tensor;
+  const situ_nn_module *module;
+  size_t                field;  /* not registered, but shown there; 0: registered */
+} misplaced;
+typedef struct search {
   const situ_explanation *e;
   situ_device             device;
-  const situ_tensor      *named[NAMED];
-  int                     name_count, budget;
+  misplaced               named[NAMED];
+  int                     names, budget;
   int64_t                 count;
-} strays;
+} search;
 
-static bool known(const strays *s, const situ_tensor *t) {
+static void note(search *s, misplaced found) {
+  if (situ_device_equal(situ_device_of(found.tensor), s->device)) return;
   for (int i = 0; i < s->e->count; i++)
-    if (s->e->operand[i].tensor == t) return true;
-  for (int i = 0; i < s->name_count; i++)
-    if (s->named[i] == t) return true;
-  return false;
+    if (s->e->operand[i].tensor == found.tensor) return;
+  s->count++;
+  for (int i = 0; i < s->names; i++)
+    if (s->named[i].tensor == found.tensor) return;
+  if (s->names < NAMED) s->named[s->names++] = found;
 }
 
-static void find_strays(strays *s, const situ_nn_module *m, int depth) {
+static void find_misplaced(search *s, const situ_nn_module *m, int depth) {
+  for (int64_t i = 0; i < m->stray_count; i++) {
+    const situ_nn_stray *stray = &m->strays[i];
+    if (stray->offset && situ_is_tensor(stray->tensor) && situ_desc(stray->tensor)->storage->serial == stray->serial)
+      note(s, (misplaced){ stray->tensor, m, stray->offset });
+  }
   for (int64_t i = 0; i < m->count && s->budget > 0; i++, s->budget--) {
-    const situ_tensor *t = m->slots[i].held;
-    if (situ__nn_is_child(&m->slots[i])) {
-      if (depth < SITU__NN_DEPTH) find_strays(s, m->slots[i].held, depth + 1);
-    } else if (!situ_device_equal(situ_device_of(t), s->device) && !known(s, t)) {
-      s->count++;
-      if (s->name_count < NAMED) s->named[s->name_count++] = t;
-    }
+    if (!situ__nn_is_child(&m->slots[i])) note(s, (misplaced){ .tensor = m->slots[i].held });
+    else if (depth < SITU__NN_DEPTH) find_misplaced(s, m->slots[i].held, depth + 1);
   }
 }
 
-/* The innermost module's first, then those of the whole. */
+/* The innermost module's come first; what is counted is all of the outermost, which is looked at last. */
 static void elsewhere(const situ_explanation *e, situ_device device, char *buffer, size_t size) {
-  strays s = { .e = e, .device = device, .budget = BUDGET };
+  search s = { .e = e, .device = device, .budget = BUDGET };
   size_t at = 0;
   *buffer = 0;
-  if (!situ__nn_running) return;
   situ__nn_lock();
-  for (const situ__nn_frame *f = situ__nn_running; f; f = f->outer) find_strays(&s, f->module, 0);
-  for (int i = 0; i < s.name_count && at < size; i++) {
+  for (const situ__nn_frame *f = situ__nn_running; f; f = f->outer) {
+    s.count = 0;
+    find_misplaced(&s, f->module, 0);
+  }
+  for (int i = 0; i < s.names && at < size; i++) {
+    const misplaced *x = &s.named[i];
     char path[SITU_PATH_TEXT], name[SITU_DEVICE_NAME_MAX];
-    path_of(s.named[i], false, path);
-    at += (size_t)snprintf(buffer + at, size - at, "%s%s (%s, on %s)", i ? ", " : "", path, situ_role_of(s.named[i]) == SITU_ROLE_PARAMETER ? "parameter" : "buffer",
-                           situ_device_name(situ_device_of(s.named[i]), name));
+    if (x->field) field_path(x->module, x->tensor, x->field, path);
+    else path_of(x->tensor, false, path);
+    at += (size_t)snprintf(buffer + at, size - at, "%s%s (%s, on %s)", i ? ", " : "", path,
+                           x->field ? "not registered" : situ_role_of(x->tensor) == SITU_ROLE_PARAMETER ? "parameter" : "buffer",
+                           situ_device_name(situ_device_of(x->tensor), name));
   }
   situ__nn_unlock();
-  if (s.count > s.name_count && at < size) snprintf(buffer + at, size - at, " and %lld more", (long long)(s.count - s.name_count));
+  if (s.count > s.names && at < size) snprintf(buffer + at, size - at, " and %lld more", (long long)(s.count - s.names));
 }
 
 const situ_module_lore situ__nn_lore = { look, elsewhere };

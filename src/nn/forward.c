@@ -39,8 +39,9 @@ static void leave(frame *f) {
   SITU_IGNORE(situ_scope_end(&f->scope));
 }
 
-static bool enter(frame *f, const situ_nn_module *m, const situ_tensor *x, const situ_tree *inputs) {
-  f->running = (situ__nn_frame){ m, x, inputs, situ__nn_running };
+static bool enter(frame *f, const situ_nn_module *m, const situ_tensor *x, const situ_tree *inputs,
+                  void *site) {
+  f->running = (situ__nn_frame){ m, x, inputs, site, situ__nn_running };
   situ__nn_running = &f->running;
   situ_scope_begin(&f->scope);
   f->moved = false;
@@ -102,13 +103,13 @@ static situ_status escape(const char *path, situ_tensor *t, void *payload) {
   return situ_escape(payload, t) ? SITU_OK : situ_error();
 }
 
-situ_tree *situ_nn_call(situ_nn_module *m, const situ_tree *inputs) {
+static situ_tree *call(situ_nn_module *m, const situ_tree *inputs, void *site) {
   if (!m || !inputs) {
     situ__null("nn_call", m ? "inputs" : "module");
     return NULL;
   }
   frame f;
-  if (!enter(&f, m, NULL, inputs)) return NULL;
+  if (!enter(&f, m, NULL, inputs, site)) return NULL;
   situ_tree *out = run_hooked(m, inputs);
   if (out && situ_tree_each(out, escape, &f.scope) != SITU_OK) {
     situ_tree_free(out);
@@ -119,9 +120,13 @@ situ_tree *situ_nn_call(situ_nn_module *m, const situ_tree *inputs) {
   return out;
 }
 
+situ_tree *situ_nn_call(situ_nn_module *m, const situ_tree *inputs) {
+  return call(m, inputs, __builtin_return_address(0));
+}
+
 /* The tensor that a call gives. */
-static situ_tensor *call_for_tensor(situ_nn_module *m, situ_tree *inputs) {
-  situ_tree *out = inputs ? situ_nn_call(m, inputs) : NULL;
+static situ_tensor *call_for_tensor(situ_nn_module *m, situ_tree *inputs, void *site) {
+  situ_tree *out = inputs ? call(m, inputs, site) : NULL;
   situ_tensor *y = out ? situ_tree_value(out) : NULL;
   situ_tree_free(out);
   situ_tree_free(inputs);
@@ -129,13 +134,14 @@ static situ_tensor *call_for_tensor(situ_nn_module *m, situ_tree *inputs) {
 }
 
 situ_tensor *situ_nn_forward(situ_nn_module *m, situ_tensor *x) {
+  void *site = __builtin_return_address(0);
   if (!m || !x) {
     situ__null("nn_forward", m ? "input" : "module");
     return NULL;
   }
-  if (m->hooks || !m->type->forward) return call_for_tensor(m, situ_tree_tensor(x));
+  if (m->hooks || !m->type->forward) return call_for_tensor(m, situ_tree_tensor(x), site);
   frame f;
-  if (!enter(&f, m, x, NULL)) return NULL;
+  if (!enter(&f, m, x, NULL, site)) return NULL;
   situ_tensor *y = situ_escape(&f.scope, m->type->forward(m, x));
   if (!y) blame(m);
   leave(&f);
@@ -144,7 +150,8 @@ situ_tensor *situ_nn_forward(situ_nn_module *m, situ_tensor *x) {
 
 situ_tensor *situ_nn_forward2(situ_nn_module *m, situ_tensor *x, situ_tensor *y) {
   situ_tensor *both[] = { x, y };
-  if (m && x && y) return call_for_tensor(m, situ_tree_of(2, both));
+  if (m && x && y)
+    return call_for_tensor(m, situ_tree_of(2, both), __builtin_return_address(0));
   situ__null("nn_forward2", !m ? "module" : !x ? "first input" : "second input");
   return NULL;
 }

@@ -34,6 +34,7 @@ typedef struct situ__nn_frame {
   const situ_nn_module *module;
   const situ_tensor *input; /* NULL: see inputs */
   const situ_tree *inputs;
+  void *site; /* return address of the call */
   struct situ__nn_frame *outer;
 } situ__nn_frame;
 extern SITU__THREAD_LOCAL situ__nn_frame *situ__nn_running;

@@ -102,6 +102,7 @@ static situ_tensor *in_place(const situ_op *op, situ_tensor *a, situ_tensor *b) 
 IN_PLACE(add) IN_PLACE(sub) IN_PLACE(mul) IN_PLACE(div) IN_PLACE(pow)
 
 situ_tensor *situ_div_mode(situ_tensor *a, situ_tensor *b, situ_rounding_mode mode) {
+  SITU__MADE_OF_OPS("div_mode");
   static const situ_op *const op[] = { &div_op, &div_trunc_op, &div_floor_op };
   if ((unsigned)mode > SITU_ROUND_FLOOR) {
     situ__fail(SITU_E_ARG, "div_mode", "%d is no rounding mode", (int)mode);
@@ -109,10 +110,22 @@ situ_tensor *situ_div_mode(situ_tensor *a, situ_tensor *b, situ_rounding_mode mo
   }
   return situ_op_run2(op[mode], a, b, NULL);
 }
-situ_tensor *situ_floor_divide(situ_tensor *a, situ_tensor *b) { return situ_op_run2(&div_floor_op, a, b, NULL); }
+situ_tensor *situ_floor_divide(situ_tensor *a, situ_tensor *b) {
+  SITU__MADE_OF_OPS("floor_divide");
+  return situ_op_run2(&div_floor_op, a, b, NULL);
+}
 
 /* alpha 1, the common case, costs nothing. */
 static situ_tensor *times(situ_tensor *b, double alpha) { return alpha == 1 ? b : situ_mul_scalar(b, alpha); }
-situ_tensor *situ_add_alpha(situ_tensor *a, situ_tensor *b, double alpha) { return situ_add(a, times(b, alpha)); }
-situ_tensor *situ_sub_alpha(situ_tensor *a, situ_tensor *b, double alpha) { return situ_sub(a, times(b, alpha)); }
-situ_tensor *situ_add_alpha_(situ_tensor *a, situ_tensor *b, double alpha) { return situ_add_(a, times(b, alpha)); }
+situ_tensor *situ_add_alpha(situ_tensor *a, situ_tensor *b, double alpha) {
+  SITU__MADE_OF_OPS("add_alpha");
+  return situ_add(a, times(b, alpha));
+}
+situ_tensor *situ_sub_alpha(situ_tensor *a, situ_tensor *b, double alpha) {
+  SITU__MADE_OF_OPS("sub_alpha");
+  return situ_sub(a, times(b, alpha));
+}
+situ_tensor *situ_add_alpha_(situ_tensor *a, situ_tensor *b, double alpha) {
+  SITU__MADE_OF_OPS("add_alpha_");
+  return situ_add_(a, times(b, alpha));
+}

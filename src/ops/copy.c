@@ -34,6 +34,7 @@ situ_tensor *situ_clone(situ_tensor *x) {
 }
 
 situ_tensor *situ_contiguous(situ_tensor *x) {
+  SITU__MADE_OF_OPS("contiguous");
   if (!situ__need("contiguous", "input", x)) return NULL;
   return x->view.contiguous ? x : situ_clone(x);
 }

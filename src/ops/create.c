@@ -56,6 +56,7 @@ static bool like(const char *op, const situ_tensor *x, const situ_options *o, si
 
 #define LIKE(id, make)                                                    \
   situ_tensor *situ_##id##_like(situ_tensor *x, const situ_options *options) { \
+    SITU__MADE_OF_OPS(#id "_like");                                       \
     situ_shape shape;                                                     \
     situ_options o;                                                       \
     return like(#id "_like", x, options, &shape, &o) ? (make) : NULL;     \
@@ -67,11 +68,13 @@ LIKE(rand, situ_rand(shape, &o))
 LIKE(randn, situ_randn(shape, &o))
 
 situ_tensor *situ_full_like(situ_tensor *x, double value, const situ_options *options) {
+  SITU__MADE_OF_OPS("full_like");
   situ_shape shape;
   situ_options o;
   return like("full_like", x, options, &shape, &o) ? situ_full(shape, value, &o) : NULL;
 }
 situ_tensor *situ_randint_like(situ_tensor *x, int64_t low, int64_t high, const situ_options *options) {
+  SITU__MADE_OF_OPS("randint_like");
   situ_shape shape;
   situ_options o;
   return like("randint_like", x, options, &shape, &o) ? situ_randint(low, high, shape, &o) : NULL;
@@ -152,7 +155,10 @@ SITU_OP(fill_op) = { .name = "fill_", .operand = { { "input", 0 } }, .params_siz
                      .forward = fill_forward, .backward = fill_backward };
 
 situ_tensor *situ_fill_(situ_tensor *x, double value) { return situ_op_run_(&fill_op, &x, 1, &(fill_params){ value }); }
-situ_tensor *situ_zero_(situ_tensor *x) { return situ_fill_(x, 0); }
+situ_tensor *situ_zero_(situ_tensor *x) {
+  SITU__MADE_OF_OPS("zero_");
+  return situ_fill_(x, 0);
+}
 
 /* ---- triangles ---- */
 

@@ -149,6 +149,7 @@ static situ_tensor *of_probabilities(situ_tensor *input, situ_tensor *target, si
 }
 
 situ_tensor *situ_cross_entropy(situ_tensor *input, situ_tensor *target, const situ_cross_entropy_options *o) {
+  SITU__MADE_OF_OPS("cross_entropy");
   nll_params p = params_of(o, true);
   situ_tensor *weight = o ? o->weight : NULL;
   if (!situ__need("cross_entropy", "input", input) || !situ__need("cross_entropy", "target", target) || !good("cross_entropy", &p)) return NULL;

@@ -87,6 +87,7 @@ situ_tensor *situ_gather(situ_tensor *x, int dim, situ_tensor *index) {
 
 /* numpy's rule: both broadcast to each other but along dim. */
 situ_tensor *situ_take_along_dim(situ_tensor *x, situ_tensor *index, int dim) {
+  SITU__MADE_OF_OPS("take_along_dim");
   index_params p = { 0 };
   static const situ_op schema = { .name = "take_along_dim", .operand = { { "input", 0 }, { "index", SITU_INDEX } } };
   if (!situ__together(&schema, (situ_tensor *[]){ x, index }, 2) || !params_for("take_along_dim", x, dim, &p)) return NULL;
@@ -196,6 +197,7 @@ situ_tensor *situ_index_add_(situ_tensor *x, int dim, situ_tensor *index, situ_t
 
 /* One value everywhere: an expanded source, so nothing is filled. */
 situ_tensor *situ_scatter_value(situ_tensor *x, int dim, situ_tensor *index, double value) {
+  SITU__MADE_OF_OPS("scatter_value");
   if (!situ__need("scatter", "input", x) || !situ__need("scatter", "index", index)) return NULL;
   situ_options like = { .dtype = (situ_dtype)x->view.dtype, .device = index->view.storage->device };
   return situ_scatter(x, dim, index, situ_expand(situ_full(SITU_SCALAR, value, &like), situ__shape(&index->view)));
@@ -254,6 +256,7 @@ situ_tensor *situ_embedding(situ_tensor *index, situ_tensor *weight, const situ_
 /* ---- one_hot ---- */
 
 situ_tensor *situ_one_hot(situ_tensor *index, int64_t num_classes) {
+  SITU__MADE_OF_OPS("one_hot");
   const char *op = "one_hot";
   if (!situ__need(op, "input", index)) return NULL;
   situ_dtype dtype = (situ_dtype)index->view.dtype;

@@ -93,6 +93,7 @@ situ_tensor *situ_cat(situ_tensor *const *tensors, int count, int dim) {
 }
 
 situ_tensor *situ_stack(situ_tensor *const *tensors, int count, int dim) {
+  SITU__MADE_OF_OPS("stack");
   static const situ_op schema = { .name = "stack", .operand = { { "tensors", 0 } }, .flags = SITU_OP_VARIADIC };
   int d;
   if (!some("stack", tensors, count) || !situ__together(&schema, tensors, count) || !situ_wrap_dim("stack", dim, tensors[0]->view.ndim + 1, &d))
@@ -124,6 +125,7 @@ static situ_status room_for(const char *op, int64_t pieces, situ_tensor **out, c
 }
 
 situ_status situ_split(situ_tensor *x, int64_t size, int dim, situ_tensor **out, int *count) {
+  SITU__MADE_OF_OPS("split");
   int d;
   if (!situ__need("split", "input", x) || !situ_wrap_dim("split", dim, x->view.ndim, &d)) return situ_error();
   if (!x->view.ndim) return situ__fail(SITU_E_SHAPE, "split", "a 0-dim tensor has no dimension to split");
@@ -140,6 +142,7 @@ situ_status situ_split(situ_tensor *x, int64_t size, int dim, situ_tensor **out,
 }
 
 situ_status situ_split_sizes(situ_tensor *x, situ_shape sizes, int dim, situ_tensor **out, int *count) {
+  SITU__MADE_OF_OPS("split_sizes");
   int d;
   if (!situ__need("split_sizes", "input", x) || !situ_wrap_dim("split_sizes", dim, x->view.ndim, &d)) return situ_error();
   if (!x->view.ndim) return situ__fail(SITU_E_SHAPE, "split_sizes", "a 0-dim tensor has no dimension to split");
@@ -162,6 +165,7 @@ situ_status situ_split_sizes(situ_tensor *x, situ_shape sizes, int dim, situ_ten
 }
 
 situ_status situ_chunk(situ_tensor *x, int64_t chunks, int dim, situ_tensor **out, int *count) {
+  SITU__MADE_OF_OPS("chunk");
   int d;
   if (!situ__need("chunk", "input", x) || !situ_wrap_dim("chunk", dim, x->view.ndim, &d)) return situ_error();
   if (chunks <= 0) return situ__fail(SITU_E_ARG, "chunk", "%lld chunks: must be positive", (long long)chunks);
@@ -170,6 +174,7 @@ situ_status situ_chunk(situ_tensor *x, int64_t chunks, int dim, situ_tensor **ou
 }
 
 situ_status situ_unbind(situ_tensor *x, int dim, situ_tensor **out, int *count) {
+  SITU__MADE_OF_OPS("unbind");
   int d;
   if (!situ__need("unbind", "input", x) || !situ_wrap_dim("unbind", dim, x->view.ndim, &d)) return situ_error();
   if (!x->view.ndim) return situ__fail(SITU_E_SHAPE, "unbind", "a 0-dim tensor has no dimension to take apart");
@@ -217,6 +222,7 @@ situ_tensor *situ_flip(situ_tensor *x, situ_shape dims) { return situ_op_run1(&f
 /* ---- roll: two pieces change places, a dimension at a time ---- */
 
 situ_tensor *situ_roll(situ_tensor *x, situ_shape shifts, situ_shape dims) {
+  SITU__MADE_OF_OPS("roll");
   if (!situ__need("roll", "input", x)) return NULL;
   situ_shape own = situ__shape(&x->view);
   if (!dims.ndim) {  /* torch: no dimensions means the flattened tensor */
@@ -246,6 +252,7 @@ situ_tensor *situ_roll(situ_tensor *x, situ_shape shifts, situ_shape dims) {
 /* ---- repeat: expanded next to each dimension, then merged ---- */
 
 situ_tensor *situ_repeat(situ_tensor *x, situ_shape times) {
+  SITU__MADE_OF_OPS("repeat");
   if (!situ__need("repeat", "input", x)) return NULL;
   int missing = times.ndim - x->view.ndim;
   int64_t numel;

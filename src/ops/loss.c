@@ -22,17 +22,20 @@ static bool pair(const char *op, situ_tensor *input, situ_tensor *target) {
 }
 
 situ_tensor *situ_mse_loss(situ_tensor *input, situ_tensor *target, situ_reduction reduction) {
+  SITU__MADE_OF_OPS("mse_loss");
   if (!pair("mse_loss", input, target)) return NULL;
   return reduced("mse_loss", situ_square(situ_sub(input, target)), reduction);
 }
 
 situ_tensor *situ_l1_loss(situ_tensor *input, situ_tensor *target, situ_reduction reduction) {
+  SITU__MADE_OF_OPS("l1_loss");
   if (!pair("l1_loss", input, target)) return NULL;
   return reduced("l1_loss", situ_abs(situ_sub(input, target)), reduction);
 }
 
 /* d^2 / (2 beta) where |d| < beta, else |d| - beta / 2. */
 situ_tensor *situ_smooth_l1_loss(situ_tensor *input, situ_tensor *target, double beta, situ_reduction reduction) {
+  SITU__MADE_OF_OPS("smooth_l1_loss");
   if (!pair("smooth_l1_loss", input, target)) return NULL;
   if (!(beta >= 0) || isinf(beta)) {
     situ__fail(SITU_E_ARG, "smooth_l1_loss", "beta is %g: must not be negative", beta);
@@ -49,6 +52,7 @@ situ_tensor *situ_smooth_l1_loss(situ_tensor *input, situ_tensor *target, double
 /* max(x, 0) - x t + log(1 + exp(-|x|)), which cannot overflow; pos_weight scales the part of t = 1. */
 situ_tensor *situ_binary_cross_entropy_with_logits(situ_tensor *input, situ_tensor *target, situ_tensor *weight, situ_tensor *pos_weight,
                                                    situ_reduction reduction) {
+  SITU__MADE_OF_OPS("binary_cross_entropy_with_logits");
   const char *op = "binary_cross_entropy_with_logits";
   static const situ_op schema = { .name = "binary_cross_entropy_with_logits",
                                   .operand = { { "input", 0 }, { "target", 0 }, { "weight", SITU_OPTIONAL }, { "pos_weight", SITU_OPTIONAL } } };
@@ -68,6 +72,7 @@ situ_tensor *situ_binary_cross_entropy_with_logits(situ_tensor *input, situ_tens
 
 /* t (log t - x), 0 where t is 0. */
 situ_tensor *situ_kl_div(situ_tensor *input, situ_tensor *target, situ_kl_reduction reduction, bool log_target) {
+  SITU__MADE_OF_OPS("kl_div");
   const char *op = "kl_div";
   if (!pair(op, input, target)) return NULL;
   situ_tensor *each;

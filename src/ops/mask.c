@@ -51,6 +51,7 @@ static int64_t count_nonzero(const char *op, situ_tensor *x) {
 }
 
 situ_tensor *situ_nonzero(situ_tensor *x) {
+  SITU__MADE_OF_OPS("nonzero");
   const char *op = "nonzero";
   if (!situ__need(op, "input", x)) return NULL;
   situ_device device = x->view.storage->device;
@@ -71,6 +72,7 @@ situ_tensor *situ_nonzero(situ_tensor *x) {
 }
 
 situ_tensor *situ_masked_select(situ_tensor *x, situ_tensor *mask) {
+  SITU__MADE_OF_OPS("masked_select");
   const char *op = "masked_select";
   static const situ_op schema = { .name = "masked_select", .operand = { { "input", 0 }, { "mask", SITU_BOOLEAN } } };
   if (!situ__together(&schema, (situ_tensor *[]){ x, mask }, 2)) return NULL;

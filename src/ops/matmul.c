@@ -113,6 +113,7 @@ situ_tensor *situ_bmm(situ_tensor *a, situ_tensor *b) { return situ_op_run2(&bmm
 
 /* Vectors are matrices of one row or column. */
 situ_tensor *situ_matmul(situ_tensor *a, situ_tensor *b) {
+  SITU__MADE_OF_OPS("matmul");
   if (!situ__need("matmul", "input", a) || !situ__need("matmul", "other", b)) return NULL;
   int left = a->view.ndim, right = b->view.ndim;
   if (left == 1 && right == 1) return situ_dot(a, b);
@@ -173,6 +174,7 @@ SITU_OP(dot_op) = { .name = "dot", .operand = { { "input", NUMBERS }, { "tensor"
 situ_tensor *situ_dot(situ_tensor *a, situ_tensor *b) { return situ_op_run2(&dot_op, a, b, NULL); }
 
 situ_tensor *situ_outer(situ_tensor *a, situ_tensor *b) {
+  SITU__MADE_OF_OPS("outer");
   static const situ_op schema = { .name = "outer", .operand = { { "input", 0 }, { "vec2", 0 } } };
   if (!situ__together(&schema, (situ_tensor *[]){ a, b }, 2)) return NULL;
   if (a->view.ndim != 1 || b->view.ndim != 1) {

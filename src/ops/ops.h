@@ -3,6 +3,7 @@
 #ifndef SITU_OPS_INTERNAL_H
 #define SITU_OPS_INTERNAL_H
 
+#include "base/fail.h"
 #include "dispatch/dispatch.h"
 #include "situ/ops.h"
 #include "situ/sys/op.h"
@@ -22,6 +23,9 @@ bool situ__together(const situ_op *schema, situ_tensor *const *in, int ins);
 
 /* A 0-dim view seen as having one dimension of size 1; any other as it is. */
 const situ_view_desc *situ__ranked(const situ_view_desc *v, situ_view_desc *room);
+
+/* First in an op that is made of others: what fails in them is recorded under its name, unless it serves another one. */
+#define SITU__MADE_OF_OPS(name) __attribute__((cleanup(situ__call_end))) const char *called_before = situ__call_as(name, "")
 
 /* In a gradient: dx[i] = value where it is wanted; false if it could not be made. */
 #define GIVE(i, value) (!g->wants[i] || (g->dx[i] = (value)) != NULL)

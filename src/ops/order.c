@@ -72,6 +72,7 @@ situ_tensor *situ_min_dim(situ_tensor *x, int dim, bool keepdim, situ_tensor **i
 situ_tensor *situ_max_dim(situ_tensor *x, int dim, bool keepdim, situ_tensor **indices) { return extreme(&max_op, x, dim, keepdim, indices); }
 
 static situ_tensor *place_of(const char *name, const situ_op *op, situ_tensor *x, const situ_reduce_options *o) {
+  SITU__MADE_OF_OPS(name);
   situ_tensor *indices = NULL;
   if (!situ__need(name, "input", x)) return NULL;
   if (o && o->dim.ndim > 1) {
@@ -166,6 +167,7 @@ static situ_tensor *sorted(const situ_op *op, situ_tensor *x, int dim, bool desc
 situ_tensor *situ_sort(situ_tensor *x, int dim, bool descending, situ_tensor **indices) { return sorted(&sort_op, x, dim, descending, NULL, indices); }
 situ_tensor *situ_topk(situ_tensor *x, int64_t k, int dim, bool largest, situ_tensor **indices) { return sorted(&topk_op, x, dim, largest, &k, indices); }
 situ_tensor *situ_argsort(situ_tensor *x, int dim, bool descending) {
+  SITU__MADE_OF_OPS("argsort");
   situ_tensor *indices = NULL;
   situ_scope s;
   situ_scope_begin_no_grad(&s);

@@ -100,6 +100,7 @@ static situ_tensor *pad_borders(situ_tensor *x, const pad_params *p, situ_pad_mo
 }
 
 situ_tensor *situ_pad(situ_tensor *x, situ_shape pad, situ_pad_mode mode, double value) {
+  SITU__MADE_OF_OPS("pad");
   if (!situ__need("pad", "input", x)) return NULL;
   int ndim = x->view.ndim;
   if (pad.ndim <= 0 || pad.ndim % 2 || pad.ndim / 2 > ndim) {

@@ -201,6 +201,7 @@ PUBLIC(sum) PUBLIC(mean) PUBLIC(prod) PUBLIC(amin) PUBLIC(amax) PUBLIC(all) PUBL
 
 /* Whole numbers give f32, as for exp and log. */
 situ_tensor *situ_logsumexp(situ_tensor *x, const situ_reduce_options *options) {
+  SITU__MADE_OF_OPS("logsumexp");
   bool whole = situ__alive(x) && !situ_dtype_is_floating((situ_dtype)x->view.dtype);
   return run(&logsumexp_op, whole ? situ_to_dtype(x, SITU_F32) : x, 0, options);
 }
@@ -221,5 +222,11 @@ static situ_tensor *whole(const situ_op *op, situ_tensor *x) {
   if (!situ__need(op->name, "input", x) || !situ__dim_mask(op->name, &all, x->view.ndim, true, &p.mask)) return NULL;
   return situ_op_run1(op, x, &p);
 }
-situ_tensor *situ_min(situ_tensor *x) { return whole(&amin_op, x); }
-situ_tensor *situ_max(situ_tensor *x) { return whole(&amax_op, x); }
+situ_tensor *situ_min(situ_tensor *x) {
+  SITU__MADE_OF_OPS("min");
+  return whole(&amin_op, x);
+}
+situ_tensor *situ_max(situ_tensor *x) {
+  SITU__MADE_OF_OPS("max");
+  return whole(&amax_op, x);
+}

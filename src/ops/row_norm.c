@@ -146,6 +146,7 @@ situ_tensor *situ_rms_norm(situ_tensor *input, situ_shape normalized_shape, situ
 
 /* Each group of channels of each sample is a row of layer_norm; the weights belong to channels and come after. */
 situ_tensor *situ_group_norm(situ_tensor *input, int64_t num_groups, situ_tensor *weight, situ_tensor *bias, double eps) {
+  SITU__MADE_OF_OPS("group_norm");
   const char *op = "group_norm";
   static const situ_op schema = { .name = "group_norm", .operand = { { "input", 0 }, { "weight", SITU_OPTIONAL }, { "bias", SITU_OPTIONAL } } };
   if (!situ__together(&schema, (situ_tensor *[]){ input, weight, bias }, 3) || !good_eps(op, eps)) return NULL;

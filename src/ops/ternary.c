@@ -47,8 +47,12 @@ static situ_tensor *weight_like(situ_tensor *a, situ_tensor *b, double weight) {
   if (!situ__together(&schema, (situ_tensor *[]){ a, b }, 2)) return NULL;
   return situ_full(SITU_SCALAR, weight, &(situ_options){ .dtype = (situ_dtype)a->view.dtype, .device = a->view.storage->device });
 }
-situ_tensor *situ_lerp_scalar(situ_tensor *a, situ_tensor *b, double weight) { return situ_lerp(a, b, weight_like(a, b, weight)); }
+situ_tensor *situ_lerp_scalar(situ_tensor *a, situ_tensor *b, double weight) {
+  SITU__MADE_OF_OPS("lerp_scalar");
+  return situ_lerp(a, b, weight_like(a, b, weight));
+}
 situ_tensor *situ_lerp_scalar_(situ_tensor *a, situ_tensor *b, double weight) {
+  SITU__MADE_OF_OPS("lerp_scalar_");
   return situ_op_run_(&lerp_op, (situ_tensor *[]){ a, b, weight_like(a, b, weight) }, 3, NULL);
 }
 

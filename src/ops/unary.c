@@ -80,9 +80,15 @@ PLAIN(floor) PLAIN(ceil) PLAIN(round) PLAIN(trunc) PLAIN(isnan) PLAIN(isinf) PLA
 
 static bool is_bool(const situ_tensor *x) { return situ__alive(x) && x->view.dtype == SITU_BOOL; }
 /* true * true is the number 1, as in torch. */
-situ_tensor *situ_square(situ_tensor *x) { return run(&square_op, is_bool(x) ? situ_to_dtype(x, SITU_I64) : x, 0, 0, 0); }
+situ_tensor *situ_square(situ_tensor *x) {
+  SITU__MADE_OF_OPS("square");
+  return run(&square_op, is_bool(x) ? situ_to_dtype(x, SITU_I64) : x, 0, 0, 0);
+}
 /* The bits of true, all turned over, would still be true. */
-situ_tensor *situ_bitwise_not(situ_tensor *x) { return run(is_bool(x) ? &logical_not_op : &bitwise_not_op, x, 0, 0, 0); }
+situ_tensor *situ_bitwise_not(situ_tensor *x) {
+  SITU__MADE_OF_OPS("bitwise_not");
+  return run(is_bool(x) ? &logical_not_op : &bitwise_not_op, x, 0, 0, 0);
+}
 
 #define IN_PLACE(id) situ_tensor *situ_##id##_(situ_tensor *x) { return run_(&id##_op, x, 0, 0); }
 IN_PLACE(neg) IN_PLACE(abs) IN_PLACE(exp) IN_PLACE(log) IN_PLACE(sqrt) IN_PLACE(rsqrt) IN_PLACE(square) IN_PLACE(reciprocal)
@@ -97,6 +103,7 @@ situ_tensor *situ_softplus(situ_tensor *x, double beta, double threshold) { retu
 situ_tensor *situ_hardtanh(situ_tensor *x, double min, double max) { return run(&hardtanh_op, x, min, max, 0); }
 
 situ_tensor *situ_gelu(situ_tensor *x, situ_gelu_approximate approximate) {
+  SITU__MADE_OF_OPS("gelu");
   return run(approximate == SITU_GELU_TANH ? &gelu_tanh_op : &gelu_op, x, 0, 0, 0);
 }
 
@@ -114,6 +121,7 @@ situ_tensor *situ_clamp(situ_tensor *x, double min, double max) {
 }
 /* In place the dtype stays, so a bound that it cannot hold is refused. */
 situ_tensor *situ_clamp_(situ_tensor *x, double min, double max) {
+  SITU__MADE_OF_OPS("clamp_");
   if (!situ__need("clamp", "input", x) || !bounds(min, max)) return NULL;
   if (!situ_dtype_is_floating((situ_dtype)x->view.dtype) && (fraction(min) || fraction(max))) {
     situ__fail(SITU_E_DTYPE, "clamp", "bounds %g and %g do not fit into %s in place", min, max, situ_dtype_name((situ_dtype)x->view.dtype));
@@ -166,7 +174,10 @@ static bool has_power(const situ_tensor *x, double exponent) {
   return false;
 }
 situ_tensor *situ_pow_scalar(situ_tensor *x, double value) { return has_power(x, value) ? scalar(&pow_scalar_op, x, value) : NULL; }
-situ_tensor *situ_sub_scalar(situ_tensor *x, double value) { return scalar(&add_scalar_op, x, -value); }
+situ_tensor *situ_sub_scalar(situ_tensor *x, double value) {
+  SITU__MADE_OF_OPS("sub_scalar");
+  return scalar(&add_scalar_op, x, -value);
+}
 situ_tensor *situ_scalar_pow(double base, situ_tensor *exponent) { return scalar(&scalar_pow_op, exponent, base); }
 
 /* In place the dtype stays, so a number that it cannot hold is refused. */
@@ -180,7 +191,10 @@ static situ_tensor *scalar_(const situ_op *op, situ_tensor *x, double value) {
 }
 
 situ_tensor *situ_add_scalar_(situ_tensor *x, double value) { return scalar_(&add_scalar_op, x, value); }
-situ_tensor *situ_sub_scalar_(situ_tensor *x, double value) { return scalar_(&add_scalar_op, x, -value); }
+situ_tensor *situ_sub_scalar_(situ_tensor *x, double value) {
+  SITU__MADE_OF_OPS("sub_scalar_");
+  return scalar_(&add_scalar_op, x, -value);
+}
 situ_tensor *situ_mul_scalar_(situ_tensor *x, double value) { return scalar_(&mul_scalar_op, x, value); }
 situ_tensor *situ_div_scalar_(situ_tensor *x, double value) { return scalar_(&div_scalar_op, x, value); }
 situ_tensor *situ_pow_scalar_(situ_tensor *x, double value) { return has_power(x, value) ? scalar_(&pow_scalar_op, x, value) : NULL; }

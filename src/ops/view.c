@@ -82,6 +82,7 @@ situ_tensor *situ_view(situ_tensor *x, situ_shape shape) {
 }
 
 situ_tensor *situ_reshape(situ_tensor *x, situ_shape shape) {
+  SITU__MADE_OF_OPS("reshape");
   int64_t stride[SITU_MAX_DIMS];
   if (!situ__need("reshape", "input", x) || !situ__resolve_shape("reshape", &shape, x->view.numel)) return NULL;
   if (!view_strides(&x->view, &shape, stride)) x = situ_clone(x);
@@ -89,6 +90,7 @@ situ_tensor *situ_reshape(situ_tensor *x, situ_shape shape) {
 }
 
 situ_tensor *situ_flatten(situ_tensor *x, int start, int end) {
+  SITU__MADE_OF_OPS("flatten");
   int a, b;
   if (!situ__need("flatten", "input", x) || !situ_wrap_dim("flatten", start, x->view.ndim, &a) ||
       !situ_wrap_dim("flatten", end, x->view.ndim, &b))
@@ -108,6 +110,7 @@ situ_tensor *situ_flatten(situ_tensor *x, int start, int end) {
 }
 
 situ_tensor *situ_squeeze(situ_tensor *x, situ_shape dims) {
+  SITU__MADE_OF_OPS("squeeze");
   unsigned mask;
   if (!situ__need("squeeze", "input", x) || !situ__dim_mask("squeeze", &dims, x->view.ndim, true, &mask)) return NULL;
   situ_view_desc v = x->view;
@@ -120,6 +123,7 @@ situ_tensor *situ_squeeze(situ_tensor *x, situ_shape dims) {
 }
 
 situ_tensor *situ_unsqueeze(situ_tensor *x, int dim) {
+  SITU__MADE_OF_OPS("unsqueeze");
   int at;
   if (!situ__need("unsqueeze", "input", x) || !situ_wrap_dim("unsqueeze", dim, x->view.ndim + 1, &at)) return NULL;
   if (x->view.ndim == SITU_MAX_DIMS) {

@@ -53,7 +53,7 @@ static void rows_64_to_67_graphs(void **state) {
   assert_null(situ_grad(z));
 
   expect_refused(situ_add_scalar_(x, 1), SITU_E_STATE, "add_scalar_", "leaf that requires a gradient");
-  expect_refused(situ_zero_(x), SITU_E_STATE, "fill_", "leaf");
+  expect_refused(situ_zero_(x), SITU_E_STATE, "zero_", "leaf");
   refuse_status(situ_copy_from_host(x, (double[2]){ 9, 9 }, 16), SITU_E_STATE, "copy_from_host", "leaf");
   expect_exact(x, SITU_SHAPE(2), 1, 2);
 

@@ -84,8 +84,8 @@ static void of_nothing(void **state) {
   expect_exact(situ_logsumexp(x, rows), SITU_SHAPE(2), -INFINITY, -INFINITY);
   assert_int_equal(situ_numel(situ_amax(x, columns)), 0);
   expect_refused(situ_amax(x, rows), SITU_E_ARG, "amax", "no elements");
-  expect_refused(situ_min(x), SITU_E_ARG, "amin", "no elements");
-  expect_refused(situ_argmax(x, NULL), SITU_E_ARG, "max", "no elements");
+  expect_refused(situ_min(x), SITU_E_ARG, "min", "no elements");
+  expect_refused(situ_argmax(x, NULL), SITU_E_ARG, "argmax", "no elements");
   expect_refused(situ_max_dim(x, 1, false, NULL), SITU_E_ARG, "max", "no elements");
 }
 

@@ -44,7 +44,7 @@ static void S2_indices_elsewhere_are_refused_in_both_directions(void **state) {
   situ_tensor *square =
       situ_zeros(SITU_SHAPE(2, 2), &(situ_options){ .dtype = SITU_I64, .device = there() });
   expect_mismatch(situ_gather(x, 0, square), "gather", "index");
-  expect_mismatch(situ_matmul(near(SITU_SHAPE(3)), far(SITU_SHAPE(3))), "dot", "tensor");
+  expect_mismatch(situ_matmul(near(SITU_SHAPE(3)), far(SITU_SHAPE(3))), "matmul", "tensor");
 }
 
 /* S3: index_add_ with a source elsewhere does nothing, and says nothing. */

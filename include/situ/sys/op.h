@@ -178,6 +178,7 @@ typedef struct situ_explained {
   const situ_tensor *tensor;
   situ_held          held;
   bool               view;  /**< another tensor on the storage of the one that `path` names */
+  void              *site;  /**< return address of the outermost call of a module that it was given to; NULL: of none */
   char               path[SITU_PATH_TEXT];  /**< "model.fc1.weight"; "": no module has it */
 } situ_explained;
 
@@ -198,6 +199,30 @@ typedef struct situ_module_lore {
 } situ_module_lore;
 /** Told by nn when there are modules. */
 SITU_API void situ_explain_modules(const situ_module_lore *lore);
+
+/** The same for whoever explains something else: fills in what modules know of e->operand[] and count. */
+SITU_API void situ_explain_look(situ_explanation *e);
+
+/** What a tensor's storage knows of its placement. */
+typedef struct situ_facts {
+  char        created[200], moved[200];  /**< "train.c:12 in main"; "": unknown, never moved */
+  const char *moved_by;                  /**< "nn_to"; NULL: never moved */
+  uint64_t    bytes, serial;             /**< of the storage */
+  bool        written;                   /**< it holds values */
+} situ_facts;
+/** False: t is no live tensor; recorded under op. */
+SITU_API bool situ_facts_of(const char *op, const situ_tensor *t, situ_facts *out);
+
+typedef enum situ_relation {
+  SITU_SHARES = 0,  /**< on the same storage */
+  SITU_FOLLOWS,     /**< t goes where this one goes */
+  SITU_LEADS,       /**< this one goes where t goes */
+  SITU_RELATIONS
+} situ_relation;
+/** Shows every other tensor on t's storage, then one for the storage that it follows, and one for each that follows it.
+    visit is called under locks: it may look, but not make, release or move tensors. */
+SITU_API void situ_each_relative(const situ_tensor *t, void (*visit)(situ_relation how, const situ_tensor *other, void *payload),
+                                 void *payload);
 
 /* What a tensor is for, in messages and for placement. */
 typedef enum situ_role {

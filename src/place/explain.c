@@ -1,0 +1,105 @@
+/* The blame of one tensor's placement, in words.
+   SPDX-License-Identifier: MIT */
+#include <inttypes.h>
+#include <stdio.h>
+
+#include "base/text.h"
+#include "situ/place/explain.h"
+#include "situ/sys/op.h"
+
+enum { NAMED = 4 }; /* relatives that are named; more are counted */
+
+/* What modules know of a tensor, and what it is called. */
+enum { LABEL = SITU_PATH_TEXT + 16 };
+static const char *label(const situ_tensor *t, situ_explained *x, char text[LABEL]) {
+  *x = (situ_explained){ .tensor = t };
+  situ_explain_look(&(situ_explanation){ .operand = x, .count = 1 });
+  const char *name = situ_name(t);
+  bool own = *x->path && !x->view;
+  if (x->view && !*name)
+    snprintf(text, LABEL, "a view of %s", x->path);
+  else
+    snprintf(text, LABEL, "%s", own ? x->path : *name ? name : "a tensor without a name");
+  return text;
+}
+
+static const char *role(const situ_explained *x) {
+  static const char *const name[] = { [SITU_ROLE_TENSOR] = "tensor",
+                                      [SITU_ROLE_INPUT] = "input",
+                                      [SITU_ROLE_PARAMETER] = "parameter",
+                                      [SITU_ROLE_BUFFER] = "buffer",
+                                      [SITU_ROLE_GRADIENT] = "gradient",
+                                      [SITU_ROLE_OPTIMIZER] = "optimiser state" };
+  return x->held == SITU_HELD_UNREGISTERED ? "plain tensor (not registered)"
+                                           : name[situ_role_of(x->tensor)];
+}
+
+typedef struct kin {
+  situ__text names[SITU_RELATIONS];
+  int count[SITU_RELATIONS];
+} kin;
+
+static void meet(situ_relation how, const situ_tensor *other, void *payload) {
+  kin *k = payload;
+  situ_explained x;
+  char name[LABEL];
+  int met = k->count[how]++;
+  if (met < NAMED) situ__text_add(&k->names[how], "%s%s", met ? ", " : "", label(other, &x, name));
+}
+
+static void add_kin(situ__text *text, kin *k) {
+  static const char *const title[] = { [SITU_SHARES] = "shared with",
+                                       [SITU_FOLLOWS] = "follows",
+                                       [SITU_LEADS] = "followed by" };
+  for (int how = 0; how < SITU_RELATIONS; how++) {
+    if (!k->count[how]) continue;
+    situ__text_add(text, "\n  %-12s %s", title[how], k->names[how].data ? k->names[how].data : "?");
+    if (k->count[how] > NAMED) situ__text_add(text, " and %d more", k->count[how] - NAMED);
+  }
+}
+
+static bool explain(const situ_tensor *t, situ__text *text) {
+  situ_facts facts;
+  if (!situ_facts_of("explain", t, &facts)) return false;
+  situ_explained x;
+  situ_shape shape = situ_shape_of(t);
+  char name[LABEL], sizes[SITU_SHAPE_TEXT], device[SITU_DEVICE_NAME_MAX];
+  situ__text_add(text, "%s", label(t, &x, name));
+  situ__text_add(text, "\n  %-12s %s, %s %s, %" PRIu64 " bytes", "is a", role(&x),
+                 situ_dtype_name(situ_dtype_of(t)), situ_shape_text(&shape, sizes),
+                 (uint64_t)situ_numel(t) * situ_dtype_size(situ_dtype_of(t)));
+  if (x.view) situ__text_add(text, ", a view of %s", x.path);
+  situ_device_name(situ_device_of(t), device);
+  if (facts.moved_by)
+    situ__text_add(text, "\n  %-12s %s, because situ_%s moved it there at %s", "is on", device,
+                   facts.moved_by, *facts.moved ? facts.moved : "a place that is not known");
+  else
+    situ__text_add(text, "\n  %-12s %s, because it was made there and never moved", "is on", device);
+  if (*facts.created) situ__text_add(text, "\n  %-12s %s", "created at", facts.created);
+  if (x.held == SITU_HELD_UNREGISTERED)
+    situ__text_add(text, "\n  %-12s nothing: register it (situ_nn_buffer), or it stays behind",
+                   "moves with");
+  kin k = { .count = { 0 } };
+  situ_each_relative(t, meet, &k);
+  add_kin(text, &k);
+  for (int how = 0; how < SITU_RELATIONS; how++) situ__text_free(&k.names[how]);
+  situ__text_add(text, "\n  %-12s %s (version %" PRIu32 ")", "values",
+                 facts.written ? "written" : "none yet: nothing was written since it was made",
+                 situ_version_of(t));
+  if (text->failed)
+    (void)!situ_fail(SITU_E_NOMEM, "explain", "no memory for %zu bytes", text->capacity);
+  return !text->failed;
+}
+
+int64_t situ_explain_to_string(situ_tensor *t, char *buffer, size_t size) {
+  situ__text text = { 0 };
+  if (explain(t, &text)) return situ__text_give(&text, buffer, size);
+  situ__text_free(&text);
+  return -1;
+}
+
+void situ_explain(situ_tensor *t) {
+  situ__text text = { 0 };
+  if (explain(t, &text)) puts(text.data);
+  situ__text_free(&text);
+}

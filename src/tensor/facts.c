@@ -1,0 +1,42 @@
+/* What a tensor's storage knows of it, for those who explain.
+   SPDX-License-Identifier: MIT */
+#include "tensor/tensor.h"
+
+bool situ_facts_of(const char *op, const situ_tensor *t, situ_facts *out) {
+  if (!situ__need(op, "input", t)) return false;
+  const situ_storage *s = t->view.storage;
+  *out = (situ_facts){ .moved_by = s->moved_by, .bytes = s->bytes, .serial = s->serial,
+                       .written = !(__atomic_load_n(&s->flags, __ATOMIC_RELAXED) & SITU_STORAGE_UNWRITTEN) };
+  situ__site_text(t->created_at, out->created, sizeof out->created);
+  situ__site_text(s->moved_at, out->moved, sizeof out->moved);
+  return true;
+}
+
+typedef struct meeting {
+  void (*visit)(situ_relation how, const situ_tensor *other, void *payload);
+  void *payload;
+} meeting;
+
+/* The oldest of the tensors on a storage stands for it: new ones come to the head of the chain. */
+static bool meet(situ_storage *s, situ_relation how, const meeting *m) {
+  const situ_tensor *oldest = situ__handles_begin(s);
+  while (oldest && oldest->next_handle) oldest = oldest->next_handle;
+  if (oldest) m->visit(how, oldest, m->payload);
+  situ__handles_end(s);
+  return true;
+}
+
+static bool meet_follower(situ_storage *s, void *payload) { return meet(s, SITU_LEADS, payload); }
+
+void situ_each_relative(const situ_tensor *t, void (*visit)(situ_relation how, const situ_tensor *other, void *payload), void *payload) {
+  if (!situ__alive(t)) return;
+  situ_storage *s = t->view.storage;
+  const meeting m = { visit, payload };
+  for (const situ_tensor *other = situ__handles_begin(s); other; other = other->next_handle)
+    if (other != t) visit(SITU_SHARES, other, payload);
+  situ__handles_end(s);
+  if (!s->links) return;
+  situ_storage *leader = situ__leader(s);
+  if (leader) meet(leader, SITU_FOLLOWS, &m);
+  (void)situ__each_follower(s, meet_follower, (void *)(uintptr_t)&m);
+}
