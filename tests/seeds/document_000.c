@@ -433,6 +433,31 @@ static void claim_000_7_buffers_and_gradients_are_looked_at_too(void **state) {
   situ_nn_free(m);
 }
 
+/* "Use print statements to inspect devices": the preflight finds the mismatch without running the
+   model, and says that there is no other. */
+static void claim_000_8_the_preflight_finds_it_without_running(void **state) {
+  (void)state;
+  for (int mended = 0; mended < 2; mended++) {
+    situ_nn_module *model = holder_new(mended);
+    expect_ok(situ_nn_to(model, there()));
+    situ_tree *inputs =
+        SITU_TREE(situ_zeros(SITU_SHAPE(1, 10), &(situ_options){ .device = there() }));
+    situ_place_check_options forward = { .backward = SITU_PLACE_BACKWARD_NEVER };
+    situ_place_report report;
+    expect_ok(situ_place_check(model, inputs, &forward, &report));
+    assert_true(report.finished);
+    assert_int_equal(report.mistakes, !mended);
+    for (int64_t i = 0; i < report.finding_count && !mended; i++) {
+      if (report.findings[i].note) continue;
+      assert_int_equal(report.findings[i].problem, SITU_PLACE_DEVICE);
+      assert_string_equal(report.findings[i].op, "add");
+    }
+    situ_place_report_free(&report);
+    situ_tree_free(inputs);
+    situ_nn_free(model);
+  }
+}
+
 /* "Explicitly move parameters and tensors": better registered than moved. The lint names what was
    not, before anything fails. */
 static void claim_000_9_the_lint_names_what_is_not_registered(void **state) {
@@ -468,6 +493,7 @@ int main(void) {
     PAIR_TEST(claim_000_ex3b_the_mismatch_is_explained),
     PAIR_TEST(claim_000_6_registered_members_are_not_moved_by_hand),
     PAIR_TEST(claim_000_7_buffers_and_gradients_are_looked_at_too),
+    PAIR_TEST(claim_000_8_the_preflight_finds_it_without_running),
     PAIR_TEST(claim_000_9_the_lint_names_what_is_not_registered),
   };
   return cmocka_run_group_tests(tests, NULL, NULL);

@@ -223,6 +223,27 @@ static void claim_002_ex3_the_shape_mistake_is_found(void **state) {
   }
 }
 
+/* And before it is run, with the operands of the call. */
+static void claim_002_ex3_the_preflight_finds_it_too(void **state) {
+  (void)state;
+  situ_nn_module *model = weighted_new(5, 10);
+  expect_ok(situ_nn_to(model, there()));
+  situ_tree *inputs =
+      SITU_TREE(situ_zeros(SITU_SHAPE(10, 5), &(situ_options){ .device = there() }));
+  situ_place_check_options forward = { .backward = SITU_PLACE_BACKWARD_NEVER };
+  situ_place_report report;
+  expect_ok(situ_place_check(model, inputs, &forward, &report));
+  assert_true(report.mistakes >= 1);
+  bool found = false;
+  for (int64_t i = 0; i < report.finding_count; i++)
+    found |=
+        report.findings[i].problem == SITU_PLACE_SHAPE && !strcmp(report.findings[i].op, "add");
+  assert_true(found);
+  situ_place_report_free(&report);
+  situ_tree_free(inputs);
+  situ_nn_free(model);
+}
+
 /* "self.weight.to(device) in forward is best practice": where the parameter is in its place it does
    nothing, where it is not it hides that by a copy at every step. The ledger names the parameter
    and the line. */
@@ -312,6 +333,7 @@ int main(void) {
     PAIR_TEST(claim_002_ex2_like_makes_no_copy),
     PAIR_TEST(claim_002_ex2_random_numbers_do_not_depend_on_the_device),
     PAIR_TEST(claim_002_ex3_the_shape_mistake_is_found),
+    PAIR_TEST(claim_002_ex3_the_preflight_finds_it_too),
     PAIR_TEST(claim_002_ex3b_to_in_forward_hides_a_misplaced_parameter),
     PAIR_TEST(claim_002_ex3c_without_to_the_parameter_is_there_too),
     PAIR_TEST(claim_002_ex3d_every_layer_can_be_made_elsewhere),
