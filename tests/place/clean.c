@@ -1,5 +1,5 @@
-/* The lint finds nothing where nothing is wrong: the library's layers, the examples and the demo,
-   before and after they have trained and moved.
+/* The lint and the preflight find nothing where nothing is wrong: the library's layers, the
+   examples and the demo, before and after they have trained and moved.
    SPDX-License-Identifier: MIT */
 #include <unistd.h>
 
@@ -16,6 +16,15 @@ static void expect_clean(situ_nn_module *m, situ_optim *const *optims, int64_t c
   fail();
 }
 
+static void expect_ready(situ_nn_module *m, situ_tensor *x, const char *when) {
+  situ_tree *inputs = situ_tree_tensor(x);
+  if (situ_place_check(m, inputs, NULL, NULL) != SITU_OK) {
+    print_error("%s: %s\n", when, situ_error_message());
+    fail();
+  }
+  situ_tree_free(inputs);
+}
+
 /* ---- the library's layers ---- */
 
 static int seen;
@@ -27,6 +36,7 @@ static void layer(situ_nn_module *m, situ_tensor *x) {
   seen++;
   expect_clean(m, NULL, 0, "made");
   if (situ_nn_num_parameters(m)) optim = situ_optim_adamw(situ_nn_parameters(m), NULL);
+  if (x) expect_ready(m, x, "made");
   if (x && optim) {
     expect_ok(situ_backward(situ_mean(situ_nn_forward(m, x), NULL), NULL));
     expect_ok(situ_optim_step(optim));
@@ -132,12 +142,23 @@ static void a_model_on_meta_is_clean(void **state) {
 
 static situ_optim *optims[4];
 static int64_t optim_count;
-static int models;
+static int models, depth;
+static situ_nn_module *ready; /* the newest that the preflight has seen */
+
+/* A module's first call, from outside of any other, is looked at before it is made. */
+static situ_tensor *look_then_forward(situ_nn_module *m, situ_tensor *x) {
+  depth++; /* what follows calls the parts of m, in a preflight too */
+  if (depth == 1 && m && x && m != ready) expect_ready(ready = m, x, "before its first call");
+  situ_tensor *y = situ_nn_forward(m, x);
+  depth--;
+  return y;
+}
 
 static void later(situ_optim *o) { optims[optim_count++] = o; }
 
 static void look_then_free(situ_nn_module *m) {
   if (m) expect_clean(m, optims, optim_count, "at its end");
+  assert_true(!m || m == ready);
   models += m != NULL;
   situ_nn_free(m);
   while (optim_count) situ_optim_free(optims[--optim_count]);
@@ -146,6 +167,7 @@ static void look_then_free(situ_nn_module *m) {
 #define SITU_DATA_DIR "data"
 #define situ_optim_free later
 #define situ_nn_free look_then_free
+#define situ_nn_forward look_then_forward
 #define main main_03
 #include "../../examples/03_mlp.c"
 #undef main
@@ -165,6 +187,13 @@ static void look_then_free(situ_nn_module *m) {
 #include "../../examples/07_embed_in_your_program.c"
 #undef main
 #undef state
+#define main main_08
+#define WIDTH WIDTH_08
+#define HEADS HEADS_08
+#define LAYERS LAYERS_08
+#define BATCH BATCH_08
+#include "../../examples/08_placement.c"
+#undef main
 #include "../../demo/digits.c"
 #include "../../demo/train.c"
 
@@ -183,6 +212,7 @@ static void examples_are_clean(void **state) {
   if (access(gpl, R_OK) == 0)
     assert_int_equal(main_06(3, (char *[]){ program, gpl, two, NULL }), 0);
   assert_int_equal(main_07(), 0);
+  assert_int_equal(main_08(1, (char *[]){ program, NULL }), 0);
   demo_digits digits = { 0 };
   demo_history history;
   situ_nn_module *net = demo_network();
@@ -191,7 +221,7 @@ static void examples_are_clean(void **state) {
   look_then_free(net);
   demo_digits_free(&digits);
   print_message("%d models of examples and demo, nothing found\n", models);
-  assert_true(models >= 5);
+  assert_true(models >= 6);
 }
 
 int main(void) {

@@ -73,9 +73,64 @@ static void the_lint_finds_each(void **state) {
   assert_int_equal(missed, 0);
 }
 
+/* ---- the preflight ---- */
+
+static bool tells(const mistake *m, const situ_place_finding *f) {
+  if ((int)f->problem != m->kind) return false;
+  for (int i = 0; i < 4 && m->words[i]; i++) {
+    const char *word = m->words[i];
+    if (!strstr(f->op, word) && !strstr(f->module, word) && !strstr(f->tensor, word) &&
+        !strstr(f->text, word) && !strstr(f->fix, word))
+      return false;
+  }
+  return true;
+}
+
+static bool copies(const mistake *m, const situ_place_edge *e) {
+  return m->kind == A_COPY && e->bytes > 0 && strstr(e->from ? e->from : "", m->words[0]) &&
+         !situ_device_equal(e->from_device, e->to_device);
+}
+
+static bool checked(const mistake *m, const planted *p) {
+  situ_place_report report;
+  situ_place_check_options options = { .backward = m->kind == SITU_PLACE_GRADIENT
+                                                       ? SITU_PLACE_BACKWARD_ALWAYS
+                                                       : SITU_PLACE_BACKWARD_NEVER };
+  expect_ok(situ_place_check(p->model, p->inputs, &options, &report));
+  bool fails = m->kind != A_COPY && m->kind != SITU_PLACE_GRADIENT; /* the others are notes */
+  int64_t wanted = m->count ? m->count : fails;
+  bool found = false;
+  for (int64_t i = 0; i < report.finding_count; i++) found |= tells(m, &report.findings[i]);
+  for (int64_t i = 0; i < report.edge_count; i++) found |= copies(m, &report.edges[i]);
+  bool good = found && (m->count == MANY || report.mistakes == wanted);
+  if (!good) {
+    print_error("%s (%s): %s, and %lld mistakes of %lld\n", m->name, m->torch,
+                found ? "found" : "not found", (long long)report.mistakes, (long long)wanted);
+    situ_place_report_print(&report);
+  }
+  situ_place_report_free(&report);
+  return good;
+}
+
+static void the_preflight_finds_each(void **state) {
+  (void)state;
+  int missed = 0;
+  for (int i = 0; i < check_mistake_count; i++) {
+    const mistake *m = &check_mistakes[i];
+    planted p = { 0 };
+    m->plant(&p);
+    missed += !checked(m, &p);
+    clean_up(&p);
+    expect_ok(situ_sim_reset((int)there().index));
+  }
+  print_message("%d mistakes planted for the preflight, %d missed\n", check_mistake_count, missed);
+  assert_int_equal(missed, 0);
+}
+
 int main(void) {
   const struct CMUnitTest tests[] = {
     PAIR_TEST(the_lint_finds_each),
+    PAIR_TEST(the_preflight_finds_each),
   };
   return cmocka_run_group_tests(tests, NULL, NULL);
 }

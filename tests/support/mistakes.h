@@ -1,5 +1,5 @@
-/* Mistakes that real programs make, planted on purpose: each with the issue that it comes from, what
-   must find it, and words that its finding must have.
+/* Mistakes that real programs make, planted on purpose: each with the issue that it comes from,
+   what must find it, and words that its finding must have.
    SPDX-License-Identifier: MIT */
 #ifndef SITU_TEST_MISTAKES_H
 #define SITU_TEST_MISTAKES_H
@@ -23,12 +23,16 @@ typedef struct mistake {
   const char
       *torch; /* an issue of pytorch/pytorch, or the row of semantics.md that tells of several */
   void (*plant)(planted *p);
-  int kind;             /* situ_lint_kind, or situ_check_kind */
-  int count;            /* findings of this kind; 0: one */
+  int kind;             /* situ_lint_kind; situ_place_problem, or A_COPY */
+  int count;            /* the lint: findings of this kind; the preflight: mistakes; 0: one */
   const char *words[4]; /* in the finding's path, text or fix */
 } mistake;
 
-extern const mistake lint_mistakes[];
-extern const int lint_mistake_count;
+extern const mistake lint_mistakes[], check_mistakes[];
+extern const int lint_mistake_count, check_mistake_count;
+/* Nothing fails, but a copy between devices is made that nobody meant. */
+enum { A_COPY = -1 };
+/* How many there are is not the point. */
+enum { MANY = -1 };
 
 #endif
