@@ -52,6 +52,29 @@ static void mend_dtypes(situ_call *c) {
       c->dtype[k] = likely;
 }
 
+bool situ_mend_largest(situ_call *c) {
+  const situ_view_desc *largest = NULL;
+  for (int i = 0; i < c->ins; i++)
+    if (c->in[i] && (!largest || c->in[i]->view.numel > largest->numel)) largest = &c->in[i]->view;
+  c->shape[0] = situ__shape(largest);
+  c->dtype[0] = situ_result_type(c->in, c->ins);
+  return true;
+}
+
+bool situ_mend_size(situ_call *c, int operand, int dim, int64_t size) {
+  enum { FEW = SITU_OPERANDS };
+  situ_tensor *const *given = c->in, *in[FEW], as;
+  if (c->ins > FEW || dim < 0 || dim >= given[operand]->view.ndim) return false;
+  as = *given[operand]; /* looked at by infer only */
+  as.view.size[dim] = size;
+  for (int i = 0; i < c->ins; i++) in[i] = i == operand ? &as : given[i];
+  c->in = in;
+  const bool good = c->op->infer(c);
+  c->in = given;
+  c->like = NULL;
+  return good;
+}
+
 /* ---- its results, without values ------------------------------------------------------------ */
 
 /* A gradient as it must be: of the operand's shape and dtype, where the operand is. */

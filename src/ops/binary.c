@@ -72,7 +72,7 @@ static bool minimum_backward(situ_grad_call *g) {
 enum { BOTH = SITU_SAVE(0) | SITU_SAVE(1) };
 #define BINARY(id, rule, back, saves, flag)                                                                           \
   SITU_OP(id##_op) = { .name = #id, .operand = { { "input", 0 }, { "other", 0 } }, .code = SITU_BINARY_##id, .save = saves, \
-                       .flags = flag, .infer = rule, .forward = forward, .backward = back };
+                       .flags = flag, .infer = rule, .forward = forward, .mend = situ_mend_largest, .backward = back };
 BINARY(add, situ_infer_broadcast, add_backward, 0, SITU_OP_PAIR)
 BINARY(sub, infer_number, sub_backward, 0, SITU_OP_PAIR)
 BINARY(mul, situ_infer_broadcast, mul_backward, BOTH, SITU_OP_PRODUCT | SITU_OP_PAIR)

@@ -179,12 +179,22 @@ static bool transposed_backward(situ_grad_call *g) {
   return !g->wants[2] || (g->dx[2] = bias_gradient(g)) != NULL;
 }
 
+/* As if the input had the channels that the weight is for. */
+static bool conv_mend(situ_call *c) {
+  const situ_conv_options *o = c->params;
+  const situ_view_desc *x = situ_desc(c->in[0]), *w = situ_desc(c->in[1]);
+  const int spatial = c->op->code;
+  const bool transposed = c->op->infer == transposed_infer;
+  if (x->ndim <= spatial || w->ndim != spatial + 2) return false;
+  return situ_mend_size(c, 0, x->ndim - spatial - 1, transposed ? w->size[0] : w->size[1] * (o->groups ? o->groups : 1));
+}
+
 enum { NUMBERS = SITU_FLOATING | SITU_INTEGRAL | SITU_SAME };
 #define CONV(id, dims, kind)                                                                                                     \
   SITU_OP(id##_op) = { .name = #id, .operand = { { "input", NUMBERS }, { "weight", NUMBERS }, { "bias", NUMBERS | SITU_OPTIONAL } }, \
                        .flags = SITU_OP_PRODUCT | SITU_OP_COMPOSED, .save = SITU_SAVE(0) | SITU_SAVE(1), .code = dims,           \
                        .params_size = sizeof(situ_conv_options), .infer = kind##_infer, .forward = kind##_forward,               \
-                       .backward = kind##_backward };                                                                            \
+                       .mend = conv_mend, .backward = kind##_backward };                                                                            \
   situ_tensor *situ_##id(situ_tensor *input, situ_tensor *weight, situ_tensor *bias, const situ_conv_options *options) {         \
     return situ_op_run3(&id##_op, input, weight, bias, options ? options : &(situ_conv_options){ 0 });                           \
   }

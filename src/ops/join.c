@@ -78,8 +78,20 @@ static bool cat_backward(situ_grad_call *g) {
   return true;
 }
 
+/* As if all were as large as the first but along the dimension. */
+static bool cat_mend(situ_call *c) {
+  int d = ((const cat_params *)c->params)->dim;
+  c->shape[0] = situ__shape(situ_desc(c->in[0]));
+  if (d < 0) d += c->shape[0].ndim;
+  if (d < 0 || d >= c->shape[0].ndim) return false;
+  for (int i = 1; i < c->ins; i++)
+    if (d < situ_desc(c->in[i])->ndim && !situ__add_i64(c->shape[0].dim[d], situ_desc(c->in[i])->size[d], &c->shape[0].dim[d])) return false;
+  c->dtype[0] = situ_result_type(c->in, c->ins);
+  return true;
+}
+
 SITU_OP(cat_op) = { .name = "cat", .operand = { { "tensors", 0 } }, .flags = SITU_OP_VARIADIC, .params_size = sizeof(cat_params),
-                    .infer = cat_infer, .forward = cat_forward, .backward = cat_backward };
+                    .infer = cat_infer, .forward = cat_forward, .mend = cat_mend, .backward = cat_backward };
 
 static bool some(const char *op, situ_tensor *const *tensors, int count) {
   if (tensors && count > 0) return true;

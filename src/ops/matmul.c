@@ -80,6 +80,12 @@ static bool bmm_infer(situ_call *c) {
   return a == b || differ(c, situ_desc(c->in[0]), situ_desc(c->in[1]), a, b);
 }
 
+/* As if the rows of the first were as long as the columns of the second. */
+static bool product_mend(situ_call *c) {
+  const situ_view_desc *a = situ_desc(c->in[0]), *b = situ_desc(c->in[1]);
+  return a->ndim >= 2 && b->ndim >= 2 && situ_mend_size(c, 0, a->ndim - 1, b->size[b->ndim - 2]);
+}
+
 /* ---- matmul, mm, bmm ---- */
 
 static bool product_forward(situ_call *c) { return product(c, situ_desc(c->in[0]), situ_desc(c->in[1]), NULL, situ_desc(c->out[0]), 1, 0); }
@@ -103,7 +109,8 @@ static bool product_backward(situ_grad_call *g) {
 enum { NUMBERS = SITU_FLOATING | SITU_INTEGRAL | SITU_SAME };
 #define PRODUCT(id, left, right, rule)                                                                               \
   SITU_OP(id##_op) = { .name = #id, .operand = { { left, NUMBERS }, { right, NUMBERS } }, .flags = SITU_OP_PRODUCT,  \
-                       .save = SITU_SAVE(0) | SITU_SAVE(1), .infer = rule, .forward = product_forward, .backward = product_backward };
+                       .save = SITU_SAVE(0) | SITU_SAVE(1), .infer = rule, .forward = product_forward, .mend = product_mend,         \
+                       .backward = product_backward };
 PRODUCT(matmul, "input", "other", product_infer)
 PRODUCT(mm, "input", "mat2", mm_infer)
 PRODUCT(bmm, "input", "mat2", bmm_infer)
@@ -284,7 +291,12 @@ static bool linear_backward(situ_grad_call *g) {
   return GIVE(0, situ_matmul(up, g->in[1])) && GIVE(1, situ_mm(situ_transpose(rows, 0, 1), as_rows(g->in[0]))) && GIVE(2, situ_sum(rows, &(situ_reduce_options){ .dim = SITU_DIMS(0) }));
 }
 
+/* As if the input had the features that the weight is for. */
+static bool linear_mend(situ_call *c) {
+  return situ_desc(c->in[1])->ndim == 2 && situ_mend_size(c, 0, situ_desc(c->in[0])->ndim - 1, situ_desc(c->in[1])->size[1]);
+}
+
 SITU_OP(linear_op) = { .name = "linear", .operand = { { "input", NUMBERS }, { "weight", NUMBERS }, { "bias", NUMBERS | SITU_OPTIONAL } }, .flags = SITU_OP_PRODUCT,
-                       .save = SITU_SAVE(0) | SITU_SAVE(1), .infer = linear_infer, .forward = linear_forward, .backward = linear_backward };
+                       .save = SITU_SAVE(0) | SITU_SAVE(1), .infer = linear_infer, .forward = linear_forward, .mend = linear_mend, .backward = linear_backward };
 
 situ_tensor *situ_linear(situ_tensor *input, situ_tensor *weight, situ_tensor *bias) { return situ_op_run3(&linear_op, input, weight, bias, NULL); }

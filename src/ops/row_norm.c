@@ -107,10 +107,10 @@ static bool backward(situ_grad_call *g) {
 enum { WEIGHT = SITU_FLOATING | SITU_SAME | SITU_OPTIONAL };
 SITU_OP(layer_norm_op) = { .name = "layer_norm", .operand = { { "input", SITU_FLOATING | SITU_SAME }, { "weight", WEIGHT }, { "bias", WEIGHT } }, .outs = 3,
                            .flags = SITU_OP_COMPOSED, .code = SITU_LAYER_NORM, .save = SITU_SAVE(0) | SITU_SAVE(1) | SITU_SAVE_OUT(1) | SITU_SAVE_OUT(2),
-                           .params_size = sizeof(norm_params), .infer = infer, .forward = forward, .backward = backward };
+                           .params_size = sizeof(norm_params), .infer = infer, .forward = forward, .mend = situ_infer_like, .backward = backward };
 SITU_OP(rms_norm_op) = { .name = "rms_norm", .operand = { { "input", SITU_FLOATING | SITU_SAME }, { "weight", WEIGHT } }, .outs = 2,
                          .flags = SITU_OP_COMPOSED, .code = SITU_RMS_NORM, .save = SITU_SAVE(0) | SITU_SAVE(1) | SITU_SAVE_OUT(1),
-                         .params_size = sizeof(norm_params), .infer = infer, .forward = forward, .backward = backward };
+                         .params_size = sizeof(norm_params), .infer = infer, .forward = forward, .mend = situ_infer_like, .backward = backward };
 
 static bool good_eps(const char *op, double eps) {
   if (eps >= 0 && isfinite(eps)) return true;

@@ -1,5 +1,6 @@
 /* What a preflight takes down: mistakes, copies between devices, what each device has to do.
    SPDX-License-Identifier: MIT */
+#include <stdio.h>
 #include <string.h>
 
 #include "base/alloc.h"
@@ -86,6 +87,8 @@ static void found(situ_dry *dry) {
   situ_error_report error;
   char module[PATH];
   if (!situ_error_read(&error)) return;
+  /* The copy of the model and of its inputs is our doing, not the model's. */
+  if (!p->counting && error.status == SITU_E_UNSUPPORTED) return;
   if (error.status == SITU_E_NOMEM) p->failed = true; /* on a device nothing was asked for */
   situ__preflight_add(p, &(situ_place_finding){ .problem = problem_of(dry, error.status),
                                                 .backward = p->backward,
@@ -192,7 +195,8 @@ static int64_t edge_like(const situ_place_report *r, const situ_place_edge *edge
 static void copy(situ_dry *dry, const situ_dry_copy *c) {
   situ__preflight *p = preflight_of(dry);
   situ_place_report *r = &p->report;
-  char module[PATH], site[SITE];
+  char module[PATH], site[SITE], backward[64];
+  (void)snprintf(backward, sizeof backward, "%.40s backward", c->op);
   void **source = situ_dry_note(c->source), **target = situ_dry_note(c->target);
   situ__trail *before = source ? *source : NULL, *after = target ? *target : NULL;
   if (!p->counting) return;
@@ -202,7 +206,7 @@ static void copy(situ_dry *dry, const situ_dry_copy *c) {
                                  .to_device = c->to,
                                  .bytes = c->bytes,
                                  .count = 1,
-                                 .op = c->op,
+                                 .op = p->backward ? backward : c->op,
                                  .site = situ_site_text(c->site, site, sizeof site) };
   int64_t at = edge_like(r, &edge);
   if (at >= 0) {

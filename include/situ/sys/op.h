@@ -143,6 +143,10 @@ SITU_API bool situ_device_has(situ_device device, situ_verb verb);
 SITU_API bool situ_infer_broadcast(situ_call *call);
 /** Shape and dtype of the first operand. */
 SITU_API bool situ_infer_like(situ_call *call);
+/** For situ_op.mend: shape of the largest operand, torch's result type. */
+SITU_API bool situ_mend_largest(situ_call *call);
+/** For situ_op.mend: what infer would say if an operand had that size at a dimension. */
+SITU_API bool situ_mend_size(situ_call *call, int operand, int dim, int64_t size);
 /** torch.result_type of the operands in a call (0-dim tensors yield to others of their kind). */
 SITU_API situ_dtype situ_result_type(situ_tensor *const *in, int ins);
 /** dim in -ndim..ndim-1 made non-negative (a 0-dim tensor has dim 0); false: recorded. */

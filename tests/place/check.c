@@ -1,0 +1,263 @@
+/* The preflight: every mistake at once, and nothing changed. */
+#include <stdio.h>
+#include <string.h>
+
+#include "situ/nn.h"
+#include "situ/place.h"
+#include "situ/sys/sim.h"
+#include "support/test.h"
+
+/* ---- a model over two devices, with as many mistakes as are asked for ------------------------ */
+
+typedef struct net {
+  situ_nn_module base;
+  situ_nn_module *fc1, *fc2, *head, *unused;
+  situ_tensor *offset; /* not registered: stays behind */
+  bool looks, keeps;
+} net;
+
+static situ_tensor *kept;
+
+static situ_tensor *net_forward(situ_nn_module *self, situ_tensor *x) {
+  net *m = (net *)self;
+  double value = 0;
+  x = situ_dropout(situ_relu(situ_nn_forward(m->fc1, x)), 0.5, true, NULL);
+  if (m->offset) x = situ_add(x, m->offset);
+  if (m->looks && situ_item(situ_sum(x, NULL), &value) != SITU_OK) return NULL;
+  x = situ_to(situ_nn_forward(m->fc2, x), situ_nn_home(m->head));
+  if (m->keeps) situ_set(&kept, x);
+  return situ_nn_forward(m->head, x);
+}
+static const situ_nn_type net_type = { .name = "Net", .size = sizeof(net), .forward = net_forward };
+
+static net *make(int64_t hidden, situ_dtype dtype) {
+  net *m = situ_nn_alloc(&net_type);
+  situ_nn_child(m, fc1, situ_nn_linear(784, 64, NULL));
+  situ_nn_child(m, fc2, situ_nn_linear(hidden, 10, NULL));
+  situ_nn_child(m, head, situ_nn_linear(10, 10, &(situ_nn_linear_options){ .dtype = dtype }));
+  assert_non_null(situ_nn_done(m));
+  assert_int_equal(situ_nn_to(&m->base, situ_dev("sim:0")), SITU_OK);
+  assert_int_equal(situ_nn_to(m->head, situ_dev("sim:1")), SITU_OK);
+  return m;
+}
+
+static situ_tree *batch(const char *device) {
+  return situ_tree_tensor(situ_ones(SITU_SHAPE(32, 784), &(situ_options){ .device = situ_dev(device) }));
+}
+
+static int64_t count_of(const situ_place_report *r, situ_place_problem problem) {
+  int64_t count = 0;
+  for (int64_t i = 0; i < r->finding_count; i++) count += r->findings[i].problem == problem;
+  return count;
+}
+
+/* ---- what it finds ---------------------------------------------------------------------------- */
+
+static void a_good_model_has_edges_and_loads_only(void **state) {
+  (void)state;
+  net *m = make(64, SITU_F32);
+  situ_tree *in = batch("sim:0");
+  situ_place_report r;
+  assert_int_equal(situ_place_check(&m->base, in, NULL, &r), SITU_OK);
+  assert_true(r.finished && r.differentiated);
+  assert_int_equal(r.finding_count, 0);
+  assert_int_equal(r.edge_count, 2); /* there, and its gradient back */
+  assert_string_equal(r.edges[0].from, "fc2");
+  assert_string_equal(r.edges[0].to, "head");
+  assert_true(situ_device_equal(r.edges[0].from_device, situ_dev("sim:0")));
+  assert_true(situ_device_equal(r.edges[0].to_device, situ_dev("sim:1")));
+  assert_int_equal(r.edges[0].bytes, 32 * 10 * 4);
+  assert_int_equal(r.edges[0].count, 1);
+  assert_string_equal(r.edges[1].op, "to backward");
+  assert_int_equal(r.load_count, 2);
+  assert_true(r.loads[0].launches >= 4);
+  assert_int_equal(r.loads[0].parameters, 4 * (784 * 64 + 64 + 64 * 10 + 10));
+  assert_true(r.loads[0].peak >= r.loads[0].parameters + 4 * 32 * 784);
+  assert_int_equal(situ_place_check(&m->base, in, NULL, NULL), SITU_OK);
+  situ_place_report_free(&r);
+  situ_tree_free(in);
+  situ_nn_free(&m->base);
+}
+
+static void all_mistakes_are_found_in_one_go(void **state) {
+  (void)state;
+  net *m = make(32, SITU_F64);
+  m->offset = situ_ones(SITU_SHAPE(64), NULL);
+  situ_tree *in = batch("cpu");
+  situ_place_report r;
+  assert_int_equal(situ_place_check(&m->base, in, NULL, &r), SITU_OK);
+  assert_true(r.finished && r.differentiated);
+  assert_int_equal(r.mistakes, 4);
+  assert_int_equal(r.finding_count, 4);
+  const situ_place_finding *f = r.findings;
+  assert_true(f[0].problem == SITU_PLACE_DEVICE && f[1].problem == SITU_PLACE_DEVICE);
+  assert_string_equal(f[0].module, "fc1");
+  assert_non_null(strstr(f[0].fix, "situ_to("));
+  assert_string_equal(f[1].op, "add");
+  assert_int_equal(f[2].problem, SITU_PLACE_SHAPE);
+  assert_string_equal(f[2].module, "fc2");
+  assert_non_null(strstr(f[2].text, "64 and 32 differ"));
+  assert_int_equal(f[3].problem, SITU_PLACE_DTYPE);
+  assert_string_equal(f[3].module, "head");
+
+  char text[8192], json[16384];
+  assert_true(situ_place_report_to_string(&r, text, sizeof text) < (int64_t)sizeof text);
+  assert_non_null(strstr(text, "4 mistakes"));
+  assert_non_null(strstr(text, "fc2 (sim:0) -> the whole (sim:1): 1.2 KiB by to"));
+  int64_t length = situ_place_report_json(&r, json, sizeof json);
+  assert_int_equal(length, (int64_t)strlen(json));
+  assert_non_null(strstr(json, "\"problem\": \"shape\""));
+  expect_refused(situ_place_check(&m->base, in, NULL, NULL) == SITU_OK ? &r : NULL, SITU_E_STATE,
+                 "place_check", "4 mistakes");
+  situ_place_report_free(&r);
+  situ_tree_free(in);
+  situ_nn_free(&m->base);
+}
+
+static void who_looks_at_values_is_told(void **state) {
+  (void)state;
+  net *m = make(64, SITU_F32);
+  m->looks = true;
+  situ_tree *in = batch("sim:0");
+  situ_place_report r;
+  assert_int_equal(situ_place_check(&m->base, in, NULL, &r), SITU_OK);
+  assert_false(r.finished || r.differentiated);
+  assert_int_equal(r.finding_count, 1);
+  assert_int_equal(r.findings[0].problem, SITU_PLACE_VALUES);
+  assert_string_equal(r.findings[0].op, "item");
+  situ_place_report_free(&r);
+  situ_tree_free(in);
+  situ_nn_free(&m->base);
+}
+
+static void what_a_device_cannot_do_is_found(void **state) {
+  (void)state;
+  net *m = make(64, SITU_F32);
+  situ_tree *in = batch("sim:0");
+  situ_place_report r;
+  assert_int_equal(situ_sim_without(1, 1u << SITU_F32), SITU_OK);
+  assert_int_equal(situ_place_check(&m->base, in, &(situ_place_check_options){ .backward = SITU_PLACE_BACKWARD_NEVER }, &r), SITU_OK);
+  assert_int_equal(situ_sim_without(1, 0), SITU_OK);
+  assert_true(r.finished);
+  assert_int_equal(r.mistakes, 1);
+  assert_int_equal(count_of(&r, SITU_PLACE_UNSUPPORTED), 1);
+  assert_string_equal(r.findings[0].module, "head");
+  assert_non_null(strstr(r.findings[0].text, "sim:1 cannot compute with f32"));
+  situ_place_report_free(&r);
+  situ_tree_free(in);
+  situ_nn_free(&m->base);
+}
+
+static void a_parameter_without_gradient_is_a_note(void **state) {
+  (void)state;
+  net *m = make(64, SITU_F32);
+  situ_nn_child(m, unused, situ_nn_linear(2, 2, NULL));
+  situ_tree *in = batch("sim:0");
+  situ_place_report r;
+  assert_int_equal(situ_place_check(&m->base, in, NULL, &r), SITU_OK);
+  assert_int_equal(r.mistakes, 0);
+  assert_int_equal(count_of(&r, SITU_PLACE_GRADIENT), 2);
+  assert_string_equal(r.findings[0].tensor, "unused.weight");
+  situ_place_report_free(&r);
+  assert_non_null(situ_nn_eval(&m->base));
+  assert_int_equal(situ_place_check(&m->base, in, NULL, &r), SITU_OK);
+  assert_true(r.finished && !r.differentiated);
+  assert_int_equal(r.finding_count, 0);
+  situ_place_report_free(&r);
+  situ_tree_free(in);
+  situ_nn_free(&m->base);
+}
+
+/* ---- what it leaves alone --------------------------------------------------------------------- */
+
+static void nothing_changes(void **state) {
+  (void)state;
+  situ_nn_module *m = situ_nn_sequential(situ_nn_linear(8, 8, NULL), situ_nn_batch_norm1d(8, NULL),
+                                         situ_nn_lazy_linear(4, NULL));
+  situ_tree *in = situ_tree_tensor(situ_randn(SITU_SHAPE(16, 8), NULL));
+  situ_tensor *w = situ_nn_get_tensor(m, "0.weight"), *mean = situ_nn_get_tensor(m, "1.running_mean");
+  situ_tensor *weight = situ_clone(situ_detach(w)), *running = situ_clone(mean);
+  const uint32_t version = situ_version_of(mean);
+  const situ_generator rng = situ_get_rng_state();
+  const int64_t tensors = situ_live_tensors(), bytes = situ_live_bytes();
+  const int64_t modules = situ_nn_live_modules();
+  SITU_IGNORE(situ_matmul(situ_ones(SITU_SHAPE(2, 3), NULL), situ_ones(SITU_SHAPE(2, 3), NULL)));
+  char before[512];
+  snprintf(before, sizeof before, "%s", situ_error_message());
+  const int64_t made = situ_live_tensors() - tensors, held = situ_live_bytes() - bytes;
+  situ_place_report r;
+  assert_int_equal(situ_place_check(m, in, NULL, &r), SITU_OK);
+  assert_true(r.finished && r.differentiated && r.finding_count == 0);
+  situ_place_report_free(&r);
+  assert_string_equal(situ_error_message(), before);
+  expect_error(SITU_E_SHAPE, "matmul", "differ");
+  const situ_generator now = situ_get_rng_state();
+  assert_true(now.seed == rng.seed && now.offset == rng.offset);
+  assert_int_equal(situ_live_tensors(), tensors + made);
+  assert_int_equal(situ_live_bytes(), bytes + held);
+  assert_int_equal(situ_nn_live_modules(), modules);
+  assert_int_equal(situ_version_of(mean), version);
+  assert_null(situ_grad(w));
+  expect_same(w, weight, 0, 0);
+  expect_same(mean, running, 0, 0);
+  assert_true(situ_nn_at(m, 2)->pending);
+  situ_tree_free(in);
+  situ_nn_free(m);
+}
+
+static void a_model_too_large_for_any_memory_is_checked(void **state) {
+  (void)state;
+  const situ_nn_linear_options meta = { .device = situ_dev("meta") };
+  situ_nn_module *m = situ_nn_sequential(situ_nn_linear(50000, 25000, &meta), situ_nn_relu(),
+                                         situ_nn_linear(25000, 50000, &meta));
+  situ_tree *in = situ_tree_tensor(situ_empty(SITU_SHAPE(4, 50000), &(situ_options){ .device = situ_dev("meta") }));
+  situ_sim_statistics was, is;
+  assert_int_equal(situ_sim_budget(0, 1u << 30), SITU_OK);
+  assert_int_equal(situ_sim_stats(0, &was), SITU_OK);
+  const int64_t bytes = situ_live_bytes();
+  situ_place_report r;
+  assert_int_equal(situ_place_check(m, in, &(situ_place_check_options){ .device = situ_dev("sim:0") }, &r), SITU_OK);
+  assert_true(r.finished && r.differentiated);
+  assert_int_equal(r.mistakes, 1);
+  assert_int_equal(r.findings[0].problem, SITU_PLACE_MEMORY);
+  assert_true(situ_device_equal(r.loads[0].device, situ_dev("sim:0")));
+  assert_true(r.loads[0].peak > 10000000000u);
+  assert_int_equal(situ_live_bytes(), bytes);
+  assert_int_equal(situ_sim_stats(0, &is), SITU_OK);
+  assert_memory_equal(&was, &is, sizeof is);
+  assert_int_equal(situ_sim_budget(0, 1u << 30), SITU_OK);
+  situ_place_report_free(&r);
+  situ_tree_free(in);
+  situ_nn_free(m);
+}
+
+static void what_is_kept_is_on_meta_afterwards(void **state) {
+  (void)state;
+  net *m = make(64, SITU_F32);
+  m->keeps = true;
+  situ_tree *in = batch("sim:0");
+  situ_place_report r;
+  assert_int_equal(situ_place_check(&m->base, in, &(situ_place_check_options){ .backward = SITU_PLACE_BACKWARD_NEVER }, &r), SITU_OK);
+  assert_int_equal(r.mistakes, 0);
+  assert_int_equal(count_of(&r, SITU_PLACE_KEPT), 1);
+  assert_true(situ_device_equal(situ_device_of(kept), situ_dev("meta")));
+  expect_refused(situ_add(kept, situ_ones(SITU_SHAPE(32, 10), NULL)), SITU_E_DEVICE, "add", "meta");
+  situ_drop(&kept);
+  situ_place_report_free(&r);
+  situ_tree_free(in);
+  situ_nn_free(&m->base);
+}
+
+int main(void) {
+  const struct CMUnitTest tests[] = {
+    TEST(a_good_model_has_edges_and_loads_only),
+    TEST(all_mistakes_are_found_in_one_go),
+    TEST(who_looks_at_values_is_told),
+    TEST(what_a_device_cannot_do_is_found),
+    TEST(a_parameter_without_gradient_is_a_note),
+    TEST(nothing_changes),
+    TEST(a_model_too_large_for_any_memory_is_checked),
+    TEST(what_is_kept_is_on_meta_afterwards),
+  };
+  return cmocka_run_group_tests(tests, NULL, NULL);
+}
