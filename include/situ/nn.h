@@ -34,6 +34,10 @@ typedef struct situ_nn_type {
   /** Writes what tells it from others of its type, in a few characters ("784 -> 64"), as snprintf
       does: for messages. May be NULL: they take extra_repr's text. */
   int (*brief)(const situ_nn_module *self, char *buffer, size_t size);
+  /** For lazy modules: makes the parameters in the shapes that a state (a flat dict) has under
+      `path` ("" for the root), unwritten, and does what a first input would; or leaves the module
+      as it is if they are not there. May be NULL: no state is loaded before the first input. */
+  situ_status (*wake)(situ_nn_module *self, const situ_tree *state, const char *path);
 } situ_nn_type;
 
 /** What a module registers. */
@@ -244,13 +248,20 @@ typedef enum situ_nn_load_problem {
 } situ_nn_load_problem;
 typedef struct situ_nn_load_options {
   bool not_strict; /**< torch's strict=False: missing and unexpected names are left alone */
+  situ_device device; /**< where tensors that are on meta go; {0}: to the module's stated home, or
+                           where tensors are made by default */
   /** Told of every problem, in not_strict mode too; may be NULL. */
   void (*report)(situ_nn_load_problem problem, const char *path, void *payload);
   void *payload;
 } situ_nn_load_options;
 /** Copies values into the module, from any device, cast to the dtype there. state: a tree of
     tensors, flattened if it is not flat. Everything is checked first, and every problem is in the
-    one error: on error nothing has changed. */
+    one error: on error nothing has changed.
+
+    What is on meta becomes real, with its views and aliases, and loses its gradient; so do buffers
+    that are not saved, with the values that their making on meta would have given. Only what the
+    state does not have, in not_strict mode, stays there. A lazy module takes its shapes from the
+    state. */
 SITU_API SITU_CHECKED situ_status situ_nn_load_state_dict(situ_nn_module *m, const situ_tree *state,
                                                           const situ_nn_load_options *options);
 

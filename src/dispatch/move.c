@@ -287,11 +287,13 @@ situ_status situ_follow(situ_tensor *t, situ_tensor *leader) {
 /* The two change what they stand for; owners, versions and addresses stay. */
 static void exchange(situ_storage *a, situ_storage *b) {
   situ_storage old = *a;
+  a->device = b->device;
   a->data = b->data;
   a->recipe = b->recipe;
   a->release = b->release;
   a->payload = b->payload;
   a->flags = b->flags;
+  b->device = old.device;
   b->data = old.data;
   b->recipe = old.recipe;
   b->release = old.release;
@@ -305,5 +307,17 @@ situ_status situ_swap_memory(const char *op, situ_tensor *a, situ_tensor *b) {
   if (x->bytes != y->bytes || !situ__move_same(x->device, y->device))
     return situ__fail(SITU_E_ARG, op, "memory of %zu and %zu bytes, or on two devices, cannot be swapped", x->bytes, y->bytes);
   if (x != y && !(situ__is_dry() && !(situ__is_void(x) && situ__is_void(y)))) exchange(x, y);
+  return SITU_OK;
+}
+
+situ_status situ_take_memory(const char *op, situ_tensor *meta, situ_tensor *real) {
+  if (!situ__need(op, "first", meta) || !situ__need(op, "second", real)) return situ_error();
+  situ_storage *x = meta->view.storage, *y = real->view.storage;
+  if (x->device.kind != SITU_META || x->bytes != y->bytes)
+    return situ__fail(SITU_E_ARG, op, "memory of %zu bytes cannot be taken over: a tensor on meta of as many is needed, not one of %zu", y->bytes, x->bytes);
+  if (situ__is_dry()) return SITU_OK;
+  exchange(x, y);
+  x->moved_at = situ__call_site();
+  x->moved_by = op;
   return SITU_OK;
 }

@@ -36,16 +36,17 @@ static const situ_nn_type linear_type = { .name = "Linear",
                                           .extra_repr = linear_repr,
                                           .brief = linear_brief };
 
-/* torch's first values: both uniform within 1 / sqrt(in). */
-static bool make(linear *m, int64_t in) {
-  situ_options where = { .dtype = m->options.dtype, .device = m->options.device };
-  situ_tensor *weight = situ_nn_init_kaiming_uniform_(
-      situ_empty(SITU_SHAPE(m->out, in), &where), &(situ_nn_kaiming_options){ .a = sqrt(5) }, NULL);
+/* torch's first values, or none yet: both uniform within 1 / sqrt(in). */
+static bool make(linear *m, int64_t in, situ_device device, bool values) {
+  situ_options where = { .dtype = m->options.dtype, .device = device };
+  situ_tensor *weight = situ_empty(SITU_SHAPE(m->out, in), &where);
+  if (values)
+    weight = situ_nn_init_kaiming_uniform_(weight, &(situ_nn_kaiming_options){ .a = sqrt(5) }, NULL);
   bool ok = situ_nn_param(m, weight, weight) != NULL;
   if (!m->options.no_bias) {
     double bound = in > 0 ? 1 / sqrt((double)in) : 0;
-    situ_tensor *bias =
-        situ_nn_init_uniform_(situ_empty(SITU_SHAPE(m->out), &where), -bound, bound, NULL);
+    situ_tensor *bias = situ_empty(SITU_SHAPE(m->out), &where);
+    if (values) bias = situ_nn_init_uniform_(bias, -bound, bound, NULL);
     ok = situ_nn_param(m, bias, bias) && ok;
   }
   m->in = in;
@@ -64,7 +65,7 @@ static linear *alloc(const situ_nn_type *type, int64_t out, const situ_nn_linear
 situ_nn_module *situ_nn_linear(int64_t in_features, int64_t out_features,
                                const situ_nn_linear_options *options) {
   linear *m = alloc(&linear_type, out_features, options);
-  if (m) make(m, in_features);
+  if (m) make(m, in_features, m->options.device, true);
   return situ_nn_done(m);
 }
 
@@ -72,16 +73,50 @@ situ_nn_module *situ_nn_linear(int64_t in_features, int64_t out_features,
 
 static situ_tensor *lazy_forward(situ_nn_module *self, situ_tensor *x) {
   linear *m = (linear *)self;
+  /* Its home is the default device here. An input from elsewhere is refused while it is lazy still. */
+  situ_device home = situ_get_default_device(), there = situ_device_of(x);
+  if (there.kind && !situ_device_equal(home, there)) {
+    char a[SITU_DEVICE_NAME_MAX], b[SITU_DEVICE_NAME_MAX];
+    situ__fail(SITU_E_DEVICE, "linear",
+               "this LazyLinear lives on %s, and would make its parameters there, but its input is on %s; "
+               "move one of them (it is lazy still)",
+               situ_device_name(home, a), situ_device_name(there, b));
+    return NULL;
+  }
   int64_t in = situ_size(x, -1);
-  if (in < 0 || !make(m, in)) return NULL;
+  if (in < 0 || !make(m, in, home, true)) return NULL;
   self->pending = false;
   self->type = &linear_type;
   return linear_forward(self, x);
 }
 
-static const situ_nn_type lazy_type = {
-  .name = "LazyLinear", .size = sizeof(linear), .forward = lazy_forward, .extra_repr = linear_repr
-};
+/* Without a home, on meta: from there loading brings it to where it is to be. */
+static situ_status lazy_wake(situ_nn_module *self, const situ_tree *state, const char *path) {
+  linear *m = (linear *)self;
+  char key[512];
+  int length = snprintf(key, sizeof key, "%s%sweight", path, *path ? "." : "");
+  const situ_tree *weight =
+      length > 0 && (size_t)length < sizeof key ? situ_tree_find(state, key) : NULL;
+  if (!weight) return SITU_OK;
+  situ_shape shape = situ_shape_of(situ_tree_value(weight));
+  if (shape.ndim != 2 || shape.dim[0] != m->out) {
+    char text[SITU_SHAPE_TEXT];
+    return situ__fail(SITU_E_SHAPE, "nn_load_state_dict",
+                      "%s: %s in the state, [%" PRId64 ", any] in the module", key,
+                      situ_shape_text(&shape, text), m->out);
+  }
+  situ_device home = self->home.kind ? self->home : (situ_device){ SITU_META, 0 };
+  if (!make(m, shape.dim[1], home, false)) return situ_error();
+  self->pending = false;
+  self->type = &linear_type;
+  return SITU_OK;
+}
+
+static const situ_nn_type lazy_type = { .name = "LazyLinear",
+                                        .size = sizeof(linear),
+                                        .forward = lazy_forward,
+                                        .extra_repr = linear_repr,
+                                        .wake = lazy_wake };
 
 situ_nn_module *situ_nn_lazy_linear(int64_t out_features, const situ_nn_linear_options *options) {
   linear *m = alloc(&lazy_type, out_features, options);

@@ -240,6 +240,23 @@ bool situ__nn_add_slot(const char *op, situ_nn_module *m, const char *name, situ
   return situ__no_memory(op, capacity * sizeof *slots), false;
 }
 
+void situ__nn_forget(situ_nn_module *m, const situ_nn_type *lazy) {
+  situ__nn_lock();
+  situ_nn_slot *slots = m->slots;
+  int64_t count = m->count;
+  m->slots = NULL;
+  m->count = 0;
+  m->type = lazy;
+  m->pending = true;
+  situ__nn_unlock();
+  for (int64_t i = 0; i < count; i++) {
+    if (slots[i].offset) memset((char *)m + slots[i].offset, 0, sizeof(void *));
+    situ_release(slots[i].held);
+    situ__free(slots[i].name);
+  }
+  situ__free(slots);
+}
+
 /* Puts a part under a name, in the place of what was there. On failure it is the caller's still. */
 static bool put(const char *op, situ_nn_module *m, const char *name, void *field, situ_nn_kind kind,
                 void *part) {

@@ -54,6 +54,20 @@ bool situ__nn_add_slot(const char *op, situ_nn_module *m, const char *name, situ
                        size_t offset, void *held);
 situ_nn_slot *situ__nn_find(const situ_nn_module *m, const char *name);
 
+/* A tensor of a module while values are loaded (load.c). */
+typedef struct situ__nn_part {
+  situ_tensor *to, *from; /* from NULL: it is left alone; to itself, on meta: what its recipe gives */
+  situ_tensor *staged;    /* the value where it is wanted */
+  situ_tensor *memory;    /* what a tensor on meta gets: staged, or the storage that it is a part of */
+  situ_tensor *kept;      /* what it held before */
+  bool taken;             /* it has that memory */
+} situ__nn_part;
+/* Writes all of them, those on meta to new memory at home, or changes nothing. False: recorded. */
+bool situ__nn_write(situ__nn_part *list, int64_t count, situ_device home);
+
+/* A lazy module that was woken is of its first type again, and has no part (module.c). */
+void situ__nn_forget(situ_nn_module *m, const situ_nn_type *lazy);
+
 /* A part that is about to be added to a finished module, all of which lives in one place, comes there too (adopt.c).
    False: recorded, and the part is where it was. */
 bool situ__nn_adopt_tensor(const char *op, situ_nn_module *m, situ_tensor *t);

@@ -1,15 +1,20 @@
-/* Loading a state dict: everything is compared first, then copied.
+/* Loading a state dict: everything is compared first, then copied (load.c).
    SPDX-License-Identifier: MIT */
 #include <stdio.h>
 
+#include "base/alloc.h"
 #include "base/fail.h"
 #include "base/text.h"
 #include "nn/nn.h"
 #include "situ/sys/op.h"
 
+static const char op[] = "nn_load_state_dict";
+
 typedef struct loading {
   const situ_nn_load_options *options;
-  const situ_tree *state, *own; /* flat dicts */
+  const situ_tree *state; /* flat dicts */
+  situ_tree *own;
+  struct woken *woken; /* lazy modules that are lazy no more */
   situ__text missing, unexpected, mismatch;
 } loading;
 
@@ -55,107 +60,129 @@ static void compare(loading *l) {
 static situ_status refuse(const loading *l, const situ_nn_module *m) {
   bool names = !l->options->not_strict && (l->missing.length || l->unexpected.length);
   if (l->missing.failed || l->unexpected.failed || l->mismatch.failed)
-    return situ__no_memory("nn_load_state_dict", 1);
+    return situ__no_memory(op, 1);
   if (!names && !l->mismatch.length) return SITU_OK;
   const char *part[3] = { "", "", "" };
   int count = 0;
   if (names && l->missing.length) part[count++] = l->missing.data;
   if (names && l->unexpected.length) part[count++] = l->unexpected.data;
   if (l->mismatch.length) part[count++] = l->mismatch.data;
-  return situ__fail(names ? SITU_E_ARG : SITU_E_SHAPE, "nn_load_state_dict",
+  return situ__fail(names ? SITU_E_ARG : SITU_E_SHAPE, op,
                     "the state does not fit %s\n  %s%s%s%s%s", m->type->name, part[0],
                     *part[1] ? "\n  " : "", part[1], *part[2] ? "\n  " : "", part[2]);
 }
 
-/* The value for the i-th tensor on that tensor's device, or None where the state has none. */
-static situ_tree *stage_one(const loading *l, int64_t i) {
-  const char *path = situ_tree_key(l->own, i);
-  situ_tensor *to = situ_tree_tensor_at(l->own, i);
-  const situ_tree *from = situ_tree_find(l->state, path);
-  if (!from) return situ_tree_none();
-  bool nowhere = situ_device_of(to).kind == SITU_META;
-  if (nowhere || situ_device_of(situ_tree_value(from)).kind == SITU_META) {
-    situ__fail(SITU_E_STATE, "nn_load_state_dict", "%s: %s is on meta, where there are no values",
-               path, nowhere ? "the module's" : "the state's");
-    return NULL;
-  }
-  return situ_tree_tensor(situ_to(situ_tree_value(from), situ_device_of(to)));
+/* ---- where what is on meta goes ---- */
+
+static bool real(situ_device d) { return d.kind != SITU_DEVICE_DEFAULT && d.kind != SITU_META; }
+
+/* Where the caller says, else where the module says it lives, else where tensors are made. False: recorded. */
+static bool find_home(const loading *l, const situ_nn_module *m, situ_device *home) {
+  bool wanted = l->options->device.kind != SITU_DEVICE_DEFAULT;
+  *home = wanted ? l->options->device : real(m->home) ? m->home : situ_get_default_device();
+  if (real(*home)) return true;
+  situ__fail(SITU_E_DEVICE, op, "the module is on meta, where there are no values, and no other device is said: "
+             "nn_load_state_dict(m, state, &(situ_nn_load_options){ .device = ... })");
+  return false;
 }
 
-/* What the i-th tensor holds, in case that a later copy fails. On the host none can. */
-static situ_tree *keep_one(const loading *l, int64_t i) {
-  situ_tensor *to = situ_tree_tensor_at(l->own, i);
-  return situ_device_of(to).kind == SITU_CPU ? situ_tree_none() : situ_tree_tensor(situ_clone(to));
+static situ_status settle_home(const situ_nn_visit *at, void *payload) {
+  if (at->module->home.kind == SITU_META) at->module->home = *(const situ_device *)payload;
+  return SITU_OK;
 }
 
-static situ_tree *for_each(const loading *l, situ_tree *(*one)(const loading *, int64_t)) {
-  situ_tree *list = situ_tree_list();
-  for (int64_t i = 0; i < situ_tree_count(l->own) && list; i++)
-    list = situ_tree_append(list, one(l, i));
-  return list;
+/* ---- lazy modules: they make their parameters as the state has them ---- */
+
+typedef struct woken {
+  situ_nn_module *module;
+  const situ_nn_type *type;
+  struct woken *next;
+} woken;
+
+static situ_status wake(const situ_nn_visit *at, void *payload) {
+  loading *l = payload;
+  situ_nn_module *m = at->module;
+  if (!m->pending || !m->type->wake) return SITU_OK;
+  woken *w = situ__alloc(sizeof *w);
+  if (!w) return situ__no_memory(op, sizeof *w);
+  *w = (woken){ m, m->type, l->woken };
+  l->woken = w;
+  return m->type->wake(m, l->state, at->path);
 }
 
-/* Waits for the devices of all tensors, so that what failed there is known. */
-static situ_status settle(const loading *l) {
-  situ_status status = SITU_OK;
-  for (int64_t i = 0; i < situ_tree_count(l->own) && status == SITU_OK; i++)
-    status = situ_synchronize(situ_device_of(situ_tree_tensor_at(l->own, i)));
-  return status;
-}
-
-static situ_status write_all(const loading *l, const situ_tree *staged) {
-  for (int64_t i = 0; i < situ_tree_count(staged); i++) {
-    const situ_tree *from = situ_tree_at(staged, i);
-    situ_tensor *to = situ_tree_tensor_at(l->own, i);
-    if (situ_tree_kind_of(from) == SITU_TREE_TENSOR && situ_tree_value(from) != to &&
-        !situ_copy_(to, situ_tree_value(from)))
-      return situ_error();
-  }
-  return settle(l);
-}
-
-/* By swapping memory, which cannot fail; only a view of a larger storage has to be copied back. */
-static void restore(const loading *l, const situ_tree *kept) {
-  for (int64_t i = 0; i < situ_tree_count(kept); i++) {
-    situ_tensor *to = situ_tree_tensor_at(l->own, i);
-    if (situ_tree_kind_of(situ_tree_at(kept, i)) == SITU_TREE_TENSOR &&
-        situ_swap_memory("nn_load_state_dict", to, situ_tree_tensor_at(kept, i)) != SITU_OK)
-      situ_copy_(to, situ_tree_tensor_at(kept, i));
+/* Ends the list; where the load has failed they are as lazy as before. */
+static void settle_woken(loading *l, bool failed) {
+  while (l->woken) {
+    woken *w = l->woken;
+    if (failed) situ__nn_forget(w->module, w->type);
+    l->woken = w->next;
+    situ__free(w);
   }
 }
 
-/* All memory is had, and all values are there, before the first one is written. */
-static situ_status copy_all(const loading *l) {
-  situ_scope scope;
-  situ_scope_begin_no_grad(&scope);
-  situ_tree *staged = for_each(l, stage_one), *kept = staged ? for_each(l, keep_one) : NULL;
-  situ_status status = kept ? settle(l) : situ_error();
-  if (status == SITU_OK) {
-    status = write_all(l, staged);
-    if (status != SITU_OK) restore(l, kept);
+/* ---- all of it ---- */
+
+typedef struct gathering {
+  loading *loading;
+  situ__nn_part *list;
+  int64_t count;
+  bool meta; /* some of it is there */
+} gathering;
+
+/* What is saved comes from the state; a buffer that is not, and is on meta, from its recipe. */
+static situ_status gather(const situ_nn_visit *at, void *payload) {
+  gathering *g = payload;
+  if (at->slot->kind != SITU_NN_TRANSIENT) {
+    const situ_tree *from = situ_tree_find(g->loading->state, at->path);
+    bool meta = from && situ_device_of(at->tensor).kind == SITU_META;
+    if (from && !situ_has_values(situ_tree_value(from)))
+      return situ__fail(SITU_E_STATE, op, "%s: the state's holds no values", at->path);
+    if (g->list) g->list[g->count] = (situ__nn_part){ .to = at->tensor, .from = from ? situ_tree_value(from) : NULL };
+    g->meta = g->meta || meta;
+    g->count++;
+  } else if (situ_device_of(at->tensor).kind == SITU_META && situ_has_values(at->tensor)) {
+    if (g->list) g->list[g->count] = (situ__nn_part){ .to = at->tensor, .from = at->tensor };
+    g->meta = true;
+    g->count++;
+  } else if (situ_device_of(at->tensor).kind == SITU_META && !g->loading->options->not_strict) {
+    return situ__fail(SITU_E_STATE, op, "%s is on meta, is not saved, and nobody knows its values: make it before, or with its values", at->path);
   }
-  situ_tree_free(staged);
-  situ_tree_free(kept);
-  SITU_IGNORE(situ_scope_end(&scope));
+  return SITU_OK;
+}
+
+static situ_status load(loading *l, situ_nn_module *m) {
+  gathering g = { .loading = l };
+  situ_device home = { 0 };
+  situ_status status = situ_nn_walk(m, SITU_NN_VISIT_TENSORS, gather, &g);
+  if (status != SITU_OK || (g.meta && !find_home(l, m, &home))) return situ_error();
+  g.list = situ__calloc((size_t)g.count + 1, sizeof *g.list);
+  if (!g.list) return situ__no_memory(op, (size_t)g.count * sizeof *g.list);
+  g.count = 0;
+  status = situ_nn_walk(m, SITU_NN_VISIT_TENSORS, gather, &g);
+  if (status == SITU_OK && !situ__nn_write(g.list, g.count, home)) status = situ_error();
+  situ__free(g.list);
+  if (status == SITU_OK && g.meta) status = situ_nn_walk(m, SITU_NN_VISIT_MODULES, settle_home, &home);
   return status;
 }
 
 situ_status situ_nn_load_state_dict(situ_nn_module *m, const situ_tree *state,
                                     const situ_nn_load_options *options) {
   static const situ_nn_load_options strict;
-  if (!m || !state) return situ__null("nn_load_state_dict", m ? "state" : "module");
-  situ_tree *flat = situ_tree_flatten(state), *own = situ_nn_state_dict(m);
-  loading l = { .options = options ? options : &strict, .state = flat, .own = own };
-  situ_status status = flat && own ? SITU_OK : situ_error();
+  if (!m || !state) return situ__null(op, m ? "state" : "module");
+  situ_tree *flat = situ_tree_flatten(state);
+  loading l = { .options = options ? options : &strict, .state = flat };
+  situ_status status = flat ? situ_nn_walk(m, SITU_NN_VISIT_MODULES, wake, &l) : situ_error();
+  if (status == SITU_OK && !(l.own = situ_nn_state_dict(m))) status = situ_error();
   if (status == SITU_OK) {
     compare(&l);
     status = refuse(&l, m);
   }
-  if (status == SITU_OK) status = copy_all(&l);
+  if (status == SITU_OK) status = load(&l, m);
+  settle_woken(&l, status != SITU_OK);
   situ__text_free(&l.missing);
   situ__text_free(&l.unexpected);
   situ__text_free(&l.mismatch);
   situ_tree_free(flat);
-  situ_tree_free(own);
+  situ_tree_free(l.own);
   return status;
 }

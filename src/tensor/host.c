@@ -133,6 +133,13 @@ static bool written(const char *op, const situ_tensor *t) {
   return refuse_unwritten(op, t->view.storage) == SITU_OK;
 }
 
+bool situ_has_values(const situ_tensor *t) {
+  if (!situ__alive(t)) return false;
+  const situ_storage *s = t->view.storage;
+  if (t->view.numel == 0) return true;
+  return s->device.kind == SITU_META ? situ__recipe_has(s) : !(__atomic_load_n(&s->flags, __ATOMIC_RELAXED) & SITU_STORAGE_UNWRITTEN);
+}
+
 static situ_status read_values(const char *op, situ_tensor *t, void *data, size_t bytes) {
   if (!written(op, t)) return situ_error();
   if (bytes == 0) return SITU_OK;

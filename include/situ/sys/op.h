@@ -253,9 +253,15 @@ SITU_API SITU_CHECKED situ_status situ_optimizer_step(situ_optimizer_rule rule, 
     averages, caches. leader NULL: no longer. Ends when either storage dies. Where they are now is left alone. */
 SITU_API SITU_CHECKED situ_status situ_follow(situ_tensor *t, situ_tensor *leader);
 
+/** Are there values to read; or, on meta, to be had on another device? Of an empty tensor: true. */
+SITU_API bool situ_has_values(const situ_tensor *t);
+
 /** Two storages of one size and device change memory, and with them all their tensors: what undoes a write without
     a copy that could fail. Nothing is queued or waited for. */
 SITU_API SITU_CHECKED situ_status situ_swap_memory(const char *op, situ_tensor *a, situ_tensor *b);
+/** A storage on meta takes over the memory and values of another one of its size, which is on meta then, with what was
+    known of the first: the same call the other way round undoes it. Nothing is copied, and little can fail. */
+SITU_API SITU_CHECKED situ_status situ_take_memory(const char *op, situ_tensor *meta, situ_tensor *real);
 
 /** What a step checks first; for callers that make several and want none if any would be refused. */
 SITU_API SITU_CHECKED situ_status situ_optimizer_check(situ_optimizer_rule rule, const situ_optimizer_tensors *list,

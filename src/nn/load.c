@@ -1,0 +1,101 @@
+/* Writing loaded values into a module: all memory is had, and all values are there, before the first tensor changes.
+   SPDX-License-Identifier: MIT */
+#include "base/fail.h"
+#include "nn/nn.h"
+
+static const char op[] = "nn_load_state_dict";
+
+static bool on_meta(const situ_tensor *t) { return situ_device_of(t).kind == SITU_META; }
+
+/* Has it a storage of its own, row by row, and nothing else in it? */
+static bool whole(const situ_tensor *t) {
+  const situ_view_desc *v = situ_desc(t);
+  size_t bytes = (size_t)v->numel * situ_dtype_size((situ_dtype)v->dtype);
+  return v->contiguous && v->offset == 0 && v->storage->bytes == bytes;
+}
+
+/* Memory for all of a storage on meta that `t` is a part of, with what else is known of it. */
+static situ_tensor *memory_for(situ_tensor *t, situ_device home) {
+  int64_t held = (int64_t)(situ_desc(t)->storage->bytes / situ_dtype_size(situ_dtype_of(t)));
+  situ_tensor *all = situ_as_strided(t, SITU_SHAPE(held), SITU_SHAPE(1), 0);
+  if (!all) return NULL;
+  if (situ_has_values(all)) return situ_to(all, home);
+  return situ_empty(SITU_SHAPE(held), &(situ_options){ .dtype = situ_dtype_of(t), .device = home });
+}
+
+/* The value where the tensor is, or will be. What is on meta takes it over, so it must be nobody else's. */
+static bool stage(situ__nn_part *p, situ_device home) {
+  if (!on_meta(p->to)) return (p->staged = situ_to(p->from, situ_device_of(p->to))) != NULL;
+  p->staged = situ_to_dtype(situ_to(p->from, home), situ_dtype_of(p->to));
+  if (p->staged == p->from || (p->staged && !whole(p->staged))) p->staged = situ_clone(p->staged);
+  p->memory = p->staged;
+  if (p->staged && !whole(p->to)) p->memory = memory_for(p->to, home);
+  return p->memory != NULL;
+}
+
+/* What the tensor holds, in case that a later copy fails. */
+static bool keep(situ__nn_part *p) {
+  return on_meta(p->to) || !situ_has_values(p->to) || (p->kept = situ_clone(p->to)) != NULL;
+}
+
+/* On the host no copy can. */
+static bool may_fail(const situ__nn_part *list, int64_t count) {
+  for (int64_t i = 0; i < count; i++)
+    if (list[i].staged && situ_device_of(list[i].staged).kind != SITU_CPU) return true;
+  return false;
+}
+
+/* Waits for the devices of all tensors, so that what failed there is known. */
+static bool settle(const situ__nn_part *list, int64_t count) {
+  for (int64_t i = 0; i < count; i++)
+    if (situ_synchronize(situ_device_of(list[i].staged ? list[i].staged : list[i].to)) != SITU_OK)
+      return false;
+  return true;
+}
+
+/* A tensor that is tied to one before it is not on meta any more. */
+static bool write(situ__nn_part *p) {
+  if (on_meta(p->to)) {
+    if (situ_take_memory(op, p->to, p->memory) != SITU_OK) return false;
+    p->taken = true;
+    if (p->memory == p->staged) return true;
+  } else if (p->staged == p->to) {
+    return true;
+  }
+  return situ_copy_(p->to, p->staged) != NULL;
+}
+
+/* By changing memory, which cannot fail; only a view of a larger storage has to be copied back. */
+static void restore(situ__nn_part *list, int64_t count) {
+  for (int64_t i = count - 1; i >= 0; i--) {
+    situ__nn_part *p = &list[i];
+    if (p->taken) SITU_IGNORE(situ_take_memory(op, p->memory, p->to));
+    else if (p->kept && situ_swap_memory(op, p->to, p->kept) != SITU_OK) SITU_IGNORE(situ_copy_(p->to, p->kept) ? SITU_OK : situ_error());
+  }
+}
+
+/* A gradient that stayed on meta is of values that never were. */
+static void drop_gradients(const situ__nn_part *list, int64_t count) {
+  for (int64_t i = 0; i < count; i++) {
+    situ_tensor *grad = situ_grad(list[i].to);
+    if (list[i].taken && grad && on_meta(grad)) SITU_IGNORE(situ_set_grad(list[i].to, NULL));
+  }
+}
+
+bool situ__nn_write(situ__nn_part *list, int64_t count, situ_device home) {
+  situ_scope scope;
+  situ_scope_begin_no_grad(&scope);
+  bool good = true;
+  for (int64_t i = 0; i < count && good; i++) good = !list[i].from || stage(&list[i], home);
+  bool safe = good && !may_fail(list, count);
+  for (int64_t i = 0; i < count && good && !safe; i++) good = !list[i].from || keep(&list[i]);
+  good = good && settle(list, count);
+  if (good) {
+    for (int64_t i = 0; i < count && good; i++) good = !list[i].from || write(&list[i]);
+    good = good && settle(list, count);
+    if (!good) restore(list, count);
+    else drop_gradients(list, count);
+  }
+  SITU_IGNORE(situ_scope_end(&scope));
+  return good;
+}
