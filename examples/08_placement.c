@@ -1,6 +1,5 @@
-/* A model spread over three devices: looked at as a tree, drawn as a picture, compared with what
-   it was.
-   Writes placement.svg, or the file that is named; docs/placement.svg is this one.
+/* A model spread over three devices: compared with what it was, looked at as a tree, drawn as a
+   picture. Writes placement.svg, or the file that is named; docs/placement.svg is this one.
    SPDX-License-Identifier: MIT */
 #include <stdio.h>
 #include <string.h>
@@ -9,7 +8,7 @@
 #include "situ/situ.h"
 #include "situ/sys/sim.h"
 
-enum { WORDS = 4000, LENGTH = 64, WIDTH = 192, LAYERS = 6, HEADS = 6, BATCH = 8, MOST_COPIES = 8 };
+enum { WORDS = 4000, LENGTH = 64, WIDTH = 192, LAYERS = 6, HEADS = 6, BATCH = 8 };
 
 /* ---- the model ------------------------------------------------------------------------------- */
 
@@ -19,35 +18,17 @@ typedef struct {
   situ_tensor *positions;
 } language_model;
 
-/* Copies between devices are written down where they are made, for the picture. */
-static situ_place_edge copies[MOST_COPIES];
-static int copy_count;
-
-/* x, where the next module lives. */
-static situ_tensor *bring(situ_tensor *x, const char *from, const char *to, situ_nn_module *next) {
-  situ_device here = situ_device_of(x), there = situ_nn_home(next);
-  if (!x || situ_device_equal(here, there)) return x;
-  uint64_t bytes = (uint64_t)situ_numel(x) * situ_dtype_size(situ_dtype_of(x));
-  if (copy_count < MOST_COPIES)
-    copies[copy_count++] = (situ_place_edge){
-      .from = from, .to = to, .from_device = here, .to_device = there, .bytes = bytes
-    };
-  return situ_to(x, there);
-}
-
 static situ_tensor *language_forward(situ_nn_module *self, situ_tensor *words) {
-  static const char *const path[LAYERS] = { "layers.0", "layers.1", "layers.2",
-                                            "layers.3", "layers.4", "layers.5" };
   language_model *m = (language_model *)self;
-  const char *from = "embed";
   situ_tensor *x = situ_add(situ_nn_forward(m->embed, words), m->positions);
   for (int i = 0; i < LAYERS; i++) {
-    situ_nn_module *layer = situ_nn_get_submodule(self, path[i]);
-    x = situ_nn_forward(layer, bring(x, from, path[i], layer));
-    from = path[i];
+    char path[16];
+    snprintf(path, sizeof path, "layers.%d", i);
+    situ_nn_module *layer = situ_nn_get_submodule(self, path);
+    x = situ_nn_forward(layer, situ_to(x, situ_nn_home(layer))); /* a copy only where it must be */
   }
-  x = situ_nn_forward(m->norm, bring(x, from, "norm", m->norm));
-  return situ_nn_forward(m->head, bring(x, "norm", "head", m->head));
+  x = situ_nn_forward(m->norm, situ_to(x, situ_nn_home(m->norm)));
+  return situ_nn_forward(m->head, situ_to(x, situ_nn_home(m->head)));
 }
 
 static const situ_nn_type language_type = { .name = "LanguageModel",
@@ -73,29 +54,35 @@ static situ_nn_module *language_model_new(void) {
 static situ_status look(situ_nn_module *model, const char *picture) {
   static char changes[8192];
   situ_snapshot *before = situ_place_snapshot(model);
-  if (situ_nn_to_map(model, "layers.0=sim:0, layers.1=sim:0, layers.2=sim:0, layers.*=sim:1, "
-                            "norm=sim:1, *=cpu") != SITU_OK)
-    return situ_error();
-  situ_place_print(model);
-
+  situ_status status =
+      situ_nn_to_map(model, "layers.0=sim:0, layers.1=sim:0, layers.2=sim:0, layers.*=sim:1, "
+                            "norm=sim:1, *=cpu");
   situ_snapshot *after = situ_place_snapshot(model);
   int64_t length = situ_place_diff(before, after, changes, sizeof changes);
   situ_snapshot_free(before);
   situ_snapshot_free(after);
-  if (length < 0) return situ_error();
+  if (status != SITU_OK || length < 0) return situ_error();
+  situ_place_print(model);
   int lines = 0;
   for (const char *c = changes; *c; c++) lines += *c == '\n';
   printf("\n%d tensors have moved, the first of them:\n%.*s\n", lines, (int)strcspn(changes, "\n"),
          changes);
 
-  /* A forward, for the copies that it makes. */
-  const situ_options words = { .dtype = SITU_I64 };
-  if (!situ_nn_forward(model, situ_randint(0, WORDS, SITU_SHAPE(BATCH, LENGTH), &words)))
-    return situ_error();
+  /* The copies of one forward, found without running it: the words need not even have values. */
+  const situ_options words = { .dtype = SITU_I64, .device = situ_dev("meta") };
+  const situ_place_check_options there = { .device = situ_dev("cpu"),
+                                           .backward = SITU_PLACE_BACKWARD_NEVER };
+  situ_tree *inputs = SITU_TREE(situ_empty(SITU_SHAPE(BATCH, LENGTH), &words));
+  situ_place_report report;
+  status = situ_place_check(model, inputs, &there, &report);
+  situ_tree_free(inputs);
+  if (status != SITU_OK) return status;
   const situ_place_svg_options options = { .title = "A language model on three devices",
-                                           .edges = copies,
-                                           .edge_count = copy_count };
-  return situ_place_svg(model, picture, &options);
+                                           .edges = report.edges,
+                                           .edge_count = report.edge_count };
+  status = situ_place_svg(model, picture, &options);
+  situ_place_report_free(&report);
+  return status;
 }
 
 int main(int argc, char **argv) {

@@ -52,10 +52,10 @@ double situ__put_head(situ__picture *p, const char *title, double width) {
 
 /* ---- below the boxes ------------------------------------------------------------------------- */
 
-/* "encoder.layers.2 (sim:0)"; "outside (cpu)" */
+/* "encoder.layers.2 (sim:0)"; "top level (cpu)" */
 static void put_end(situ__text *t, const char *path, situ_device device) {
   char name[SITU_DEVICE_NAME_MAX];
-  situ__text_add(t, "%s (%s)", path && *path ? path : "outside", situ_device_name(device, name));
+  situ__text_add(t, "%s (%s)", path && *path ? path : "top level", situ_device_name(device, name));
 }
 
 /* The copies that edges stand for. */
