@@ -84,7 +84,8 @@ typedef struct situ_op {
   /** Shape rule and value checks: fills call->shape, dtype (and view, device). Runs after the device and dtype
       checks. False: it has recorded why. */
   bool (*infer)(situ_call *call);
-  /** Lowers to verbs on call->device. Not called on meta, for views, or if every result is empty. */
+  /** Lowers to verbs on call->device. Not called for views, or if every result is empty. On meta it may be called: its
+      launches are noted then, to be done elsewhere later, so it must not look at values. */
   bool (*forward)(situ_call *call);
   /** What the result would most likely have been, where infer has refused: fills call->shape and dtype, so that a dry
       run can go on. False, with nothing recorded: no idea. May be NULL. */
