@@ -28,6 +28,12 @@ typedef int I32;
 #pragma OPENCL EXTENSION cl_khr_fp64 : enable
 #define DIALECT_F64
 #endif
+/* tanh is -1 or 1 from where no other number is nearer; some drivers (PoCL 3) stop one bit before. */
+__attribute__((overloadable)) static float tanh_to_the_end(float x) { return fabs(x) > 10 ? copysign(1.0f, x) : tanh(x); }
+#ifdef DIALECT_F64
+__attribute__((overloadable)) static double tanh_to_the_end(double x) { return fabs(x) > 20 ? copysign(1.0, x) : tanh(x); }
+#endif
+#define tanh(x) tanh_to_the_end(x)
 /* Every kernel has one dimension of work-items, in groups of GROUP_SIZE. */
 #define ITEM ((I64)get_global_id(0))
 #define LANE ((int)get_local_id(0))
@@ -35,7 +41,20 @@ typedef int I32;
 #define SYNC barrier(CLK_LOCAL_MEM_FENCE)
 /* Sets *at to 1; true for the one who found 0 there. */
 #define FIRST_TO_RAISE(at) (atomic_cmpxchg((volatile __global int *)(at), 0, 1) == 0)
+/* Counts up, to 2^32: 64-bit atomics are an extension. */
+#define ADD_ONE(at) (void)atomic_inc((volatile __global uint *)(at))
 #define GROUPS __attribute__((reqd_work_group_size(GROUP_SIZE, 1, 1)))
+#define ALONE __attribute__((reqd_work_group_size(1, 1, 1)))
+/* Flat kernels that are worth it: a processor takes a stretch of elements, whose loop its compiler makes vectors of; elsewhere a
+   work-item is an element. STRETCH is in params.h. */
+#if ON_CPU
+#define FLAT ALONE KERNEL
+#define FOR_EACH(i, count) \
+  for (I64 i = GROUP * STRETCH, end_ = i + STRETCH < (count) ? i + STRETCH : (count); i < end_; i++)
+#else
+#define FLAT GROUPS KERNEL
+#define FOR_EACH(i, count) for (I64 i = ITEM; i < (count); i = (count))
+#endif
 #elif defined(__CUDACC__)
 #define DEVICE static __device__ inline /* and -fmad=false, for the same reason */
 #define DIALECT_F64
@@ -47,7 +66,10 @@ typedef int I32;
 #define GROUP ((I64)blockIdx.x)
 #define SYNC __syncthreads()
 #define FIRST_TO_RAISE(at) (atomicCAS((int *)(at), 0, 1) == 0)
+#define ADD_ONE(at) (void)atomicAdd((U64 *)(at), 1ull)
 #define GROUPS __launch_bounds__(GROUP_SIZE)
+#define FLAT GROUPS KERNEL
+#define FOR_EACH(i, count) for (I64 i = ITEM; i < (count); i = (count))
 #define BITS_F32(x) __float_as_uint(x)
 #define F32_BITS(x) __uint_as_float(x)
 #define BITS_F64(x) ((unsigned long long)__double_as_longlong(x))

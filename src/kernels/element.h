@@ -2,7 +2,7 @@
    SPDX-License-Identifier: MIT
 
    The reader of a text defines D0, D1, ...: names of dtypes (f32, bf16, ...), D0 that of the result; T, TNAME and FLOATING,
-   the lane: float, double or I64; COMPUTE, the dtype that operands are rounded to first; FLAGS, OP, NAME, GROUP_SIZE. */
+   the lane: float, double or I64; FLAGS, OP, NAME, GROUP_SIZE. */
 #include "kernels/dialect.h"
 #include "kernels/half.h"
 #include "kernels/convert.h"
@@ -96,8 +96,6 @@
 /* Memory of a dtype to T, and T to memory of a dtype. */
 #define LOAD(dtype, v) CAST(PASTE(KIND, dtype), TNAME, PASTE(VALUE, dtype)(v))
 #define STORE(dtype, v) STORE_(TNAME, dtype)(v)
-/* As COMPUTE holds it: a wider operand is rounded to what is computed in. */
-#define ROUNDED(v) LOAD(COMPUTE, STORE(COMPUTE, v))
 
 /* Where element i of operand k lies. */
 DEVICE I64 walk_at(const walk *w, int k, I64 i) {

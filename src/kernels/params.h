@@ -17,12 +17,13 @@ typedef struct walk {
   I64 offset[WALK_OPERANDS], stride[WALK_OPERANDS][WALK_DIMS];
 } walk;
 
-/* FLAGS of elementwise.h: are there strides or gaps; which operands are rounded to COMPUTE first. */
+/* Elements that one work-item of a flat kernel takes on a processor. */
+#define STRETCH 4096
+
+/* FLAGS of elementwise.h: are there strides or gaps; is a divisor of 0 a fault, as whole numbers have no Inf. */
 #define FLAG_STRIDED 1u
-#define FLAG_ROUND_1 2u
-#define FLAG_ROUND_2 4u
-#define FLAG_ROUND_3 8u
-#define FLAG_DIVIDES 16u /* whole numbers: a divisor of 0 is a fault */
+#define FLAG_DIVIDES 16u
+#define FLAG_COUNTS 32u /* copies: finite values that become infinite are counted */
 
 /* What a kernel says of an index that it met outside: the first one wins. */
 typedef struct fault {
@@ -51,6 +52,13 @@ typedef struct fault {
 #define FINISH_ROOT 4
 #define FINISH_POWER 5
 #define FINISH_LOGSUM 6
+
+#define FLAG_DENSE 2u /* one work-item a line, whose elements lie beside each other */
+
+/* A long line is cut: `count` pieces of `length` of all its elements; the folds of pieces are folded again. */
+typedef struct pieces {
+  I64 count, length, all;
+} pieces;
 
 /* FLAGS of norm.h, batch_norm.h and nll.h: what is there, and what is wanted. */
 #define FLAG_WEIGHT 16u
@@ -82,6 +90,9 @@ typedef struct batch_norms {
 typedef struct nlls {
   I64 positions, classes, inner, ignore, verb, y, x, g, target, weight, lse, total;
 } nlls;
+
+/* Rows of a tile of y on a processor; its columns are two vectors of WIDE. */
+#define MATMUL_ROWS 48
 
 /* A matrix product: sizes and steps; a is [m, k], b [k, n]. */
 typedef struct products {

@@ -10,16 +10,16 @@ SITU_BEGIN
 
 /** What a module may call. The struct outlives the module. */
 typedef struct situ_host {
-  uint32_t abi;   /**< SITU_BACKEND_ABI */
-  size_t   size;  /**< sizeof(situ_host) */
+  uint32_t abi; /**< SITU_BACKEND_ABI */
+  size_t size;  /**< sizeof(situ_host) */
   /** Records an error of op (a verb's name will do) and returns status: for a slot that knows more than the status says. */
   situ_status (*fail)(situ_status status, const char *op, const char *fmt, ...) SITU_PRINTF(3, 4);
   const char *(*verb_name)(situ_verb verb);
   /** Host memory, not cleared; NULL: there is none. */
   void *(*alloc)(size_t bytes);
-  void  (*free)(void *memory);
+  void (*free)(void *memory);
   /** To be called before the first thread is started or device opened: from then on a fork's child is refused. */
-  void  (*fork_guard)(void);
+  void (*fork_guard)(void);
 } situ_host;
 
 /** What a module exports: its backend, and (optional) a function that is called once, before any slot. False: the module

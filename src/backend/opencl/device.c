@@ -11,7 +11,8 @@ enum { DEVICES = 64, PLATFORMS = 16 };
 static situ__cl_device devices[DEVICES];
 static int found;
 static char why[256];
-static pid_t owner; /* a fork's child must not use the driver's threads, which stayed in the parent */
+static pid_t
+    owner; /* a fork's child must not use the driver's threads, which stayed in the parent */
 static pthread_once_t once = PTHREAD_ONCE_INIT;
 
 static bool has(cl_device_id id, const char *extension) {
@@ -36,7 +37,9 @@ static void add(cl_platform_id platform, cl_device_id id) {
   (void)clGetDeviceInfo(id, CL_DEVICE_MAX_MEM_ALLOC_SIZE, sizeof largest, &largest, NULL);
   (void)clGetDeviceInfo(id, CL_DEVICE_SINGLE_FP_CONFIG, sizeof config, &config, NULL);
   (void)clGetDeviceInfo(id, CL_DEVICE_MAX_WORK_GROUP_SIZE, sizeof most, &most, NULL);
-  *d = (situ__cl_device){ .index = found, .platform = platform, .id = id, .budget = total, .largest = largest };
+  *d = (situ__cl_device){
+    .index = found, .platform = platform, .id = id, .budget = total, .largest = largest
+  };
   d->cpu = type & CL_DEVICE_TYPE_CPU;
   d->fp64 = has(id, "cl_khr_fp64");
   d->exact_division = config & CL_FP_CORRECTLY_ROUNDED_DIVIDE_SQRT;
@@ -51,8 +54,10 @@ static void find(void) {
   owner = getpid();
   cl_int error = clGetPlatformIDs(PLATFORMS, platforms, &count);
   if (error != CL_SUCCESS || count == 0) {
-    (void)snprintf(why, sizeof why, "no OpenCL platform is installed (clGetPlatformIDs: %d; Debian: pocl-opencl-icd "
-                   "runs on any processor)", (int)error);
+    (void)snprintf(why, sizeof why,
+                   "no OpenCL platform is installed (clGetPlatformIDs: %d; Debian: pocl-opencl-icd "
+                   "runs on any processor)",
+                   (int)error);
     return;
   }
   if (count > PLATFORMS) count = PLATFORMS;
@@ -60,12 +65,15 @@ static void find(void) {
     cl_device_id ids[DEVICES];
     cl_uint many = 0;
     error = clGetDeviceIDs(platforms[p], CL_DEVICE_TYPE_ALL, DEVICES, ids, &many);
-    for (cl_uint k = 0; error == CL_SUCCESS && k < many && found < DEVICES; k++) add(platforms[p], ids[k]);
+    for (cl_uint k = 0; error == CL_SUCCESS && k < many && found < DEVICES; k++)
+      add(platforms[p], ids[k]);
   }
   if (found)
-    (void)snprintf(why, sizeof why, "%d device%s, through %u platform%s", found, found == 1 ? "" : "s", count, count == 1 ? "" : "s");
+    (void)snprintf(why, sizeof why, "%d device%s, through %u platform%s", found,
+                   found == 1 ? "" : "s", count, count == 1 ? "" : "s");
   else
-    (void)snprintf(why, sizeof why, "%u OpenCL platform%s, but no device that can be used", count, count == 1 ? "" : "s");
+    (void)snprintf(why, sizeof why, "%u OpenCL platform%s, but no device that can be used", count,
+                   count == 1 ? "" : "s");
 }
 
 int situ__cl_count(const char **reason) {
@@ -103,7 +111,8 @@ static const char *error_name(cl_int error) {
   }
 }
 
-situ_status situ__cl_fail(const situ__cl_device *device, const char *op, const char *call, cl_int error) {
+situ_status situ__cl_fail(const situ__cl_device *device, const char *op, const char *call,
+                          cl_int error) {
   situ_status status;
   switch (error) {
   case CL_MEM_OBJECT_ALLOCATION_FAILURE:
@@ -111,7 +120,8 @@ situ_status situ__cl_fail(const situ__cl_device *device, const char *op, const c
   case CL_INVALID_BUFFER_SIZE: status = SITU_E_NOMEM; break;
   default: status = SITU_E_LOST; break;
   }
-  return situ__cl_host->fail(status, op, "opencl:%d: %s: %s (%d)%s", device->index, call, error_name(error), (int)error,
+  return situ__cl_host->fail(status, op, "opencl:%d: %s: %s (%d)%s", device->index, call,
+                             error_name(error), (int)error,
                              status == SITU_E_LOST ? "; the device is lost" : "");
 }
 
@@ -119,10 +129,13 @@ situ_status situ__cl_fail(const situ__cl_device *device, const char *op, const c
 
 static situ_status open_device(situ__cl_device *d, const char *op) {
   if (getpid() != owner)
-    return situ__cl_host->fail(SITU_E_STATE, op, "OpenCL was started before this process was forked; its devices stayed in the parent");
+    return situ__cl_host->fail(
+        SITU_E_STATE, op,
+        "OpenCL was started before this process was forked; its devices stayed in the parent");
   situ__cl_host->fork_guard();
   cl_int error;
-  const cl_context_properties properties[] = { CL_CONTEXT_PLATFORM, (cl_context_properties)d->platform, 0 };
+  const cl_context_properties properties[] = { CL_CONTEXT_PLATFORM,
+                                               (cl_context_properties)d->platform, 0 };
   cl_context context = clCreateContext(properties, 1, &d->id, NULL, NULL, &error);
   if (!context) return situ__cl_fail(d, op, "clCreateContext", error);
   cl_command_queue queue = clCreateCommandQueue(context, d->id, 0, &error);
@@ -131,7 +144,8 @@ static situ_status open_device(situ__cl_device *d, const char *op) {
     return situ__cl_fail(d, op, "clCreateCommandQueue", error);
   }
   const fault none = { 0 };
-  d->fault = clCreateBuffer(context, CL_MEM_READ_WRITE | CL_MEM_COPY_HOST_PTR, sizeof none, (void *)(uintptr_t)&none, &error);
+  d->fault = clCreateBuffer(context, CL_MEM_READ_WRITE | CL_MEM_COPY_HOST_PTR, sizeof none,
+                            (void *)(uintptr_t)&none, &error);
   if (!d->fault) {
     (void)clReleaseCommandQueue(queue);
     (void)clReleaseContext(context);

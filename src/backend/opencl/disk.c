@@ -66,9 +66,11 @@ unsigned char *situ__cl_disk_read(const char *key, size_t *bytes) {
   if (file < 0) return NULL;
   header h;
   unsigned char *data = NULL;
-  bool good = transfer(read, file, &h, sizeof h) && memcmp(h.magic, magic, sizeof magic) == 0 && h.bytes <= MOST;
+  bool good = transfer(read, file, &h, sizeof h) && memcmp(h.magic, magic, sizeof magic) == 0 &&
+              h.bytes <= MOST;
   if (good) data = situ__cl_host->alloc((size_t)h.bytes);
-  good = data && transfer(read, file, data, (size_t)h.bytes) && checksum(data, (size_t)h.bytes) == h.sum;
+  good = data && transfer(read, file, data, (size_t)h.bytes) &&
+         checksum(data, (size_t)h.bytes) == h.sum;
   (void)close(file);
   if (good) {
     *bytes = (size_t)h.bytes;
@@ -87,7 +89,8 @@ void situ__cl_disk_write(const char *key, const unsigned char *binary, size_t by
   if (file < 0) return;
   header h = { .bytes = bytes, .sum = checksum(binary, bytes) };
   memcpy(h.magic, magic, sizeof magic);
-  bool good = transfer(put, file, &h, sizeof h) && transfer(put, file, (void *)(uintptr_t)binary, bytes);
+  bool good =
+      transfer(put, file, &h, sizeof h) && transfer(put, file, (void *)(uintptr_t)binary, bytes);
   good = close(file) == 0 && good;
   if (!good || rename(own, path) != 0) (void)unlink(own);
 }

@@ -11,7 +11,8 @@ typedef struct trait {
 } trait;
 static const trait unary[SITU_UNARIES] = {
 #define FLOAT(id, y, dx, u) [SITU_UNARY_##id] = { "unary_" #id, "unary_grad_" #id, false, true, u },
-#define BOTH(id, y, w, dx, u) [SITU_UNARY_##id] = { "unary_" #id, "unary_grad_" #id, true, true, u },
+#define BOTH(id, y, w, dx, u) \
+  [SITU_UNARY_##id] = { "unary_" #id, "unary_grad_" #id, true, true, u },
 #define MATH BOTH
 #define WHOLE(id, w) [SITU_UNARY_##id] = { "unary_" #id, NULL, true, false, 0 },
 #define TEST(id, y, w) [SITU_UNARY_##id] = { "unary_" #id, NULL, true, true, 0 },
@@ -33,32 +34,96 @@ static const trait ternary[SITU_TERNARIES] = {
 };
 
 static bool divides(int op) {
-  return op == SITU_BINARY_div_trunc || op == SITU_BINARY_div_floor || op == SITU_BINARY_fmod || op == SITU_BINARY_remainder;
+  return op == SITU_BINARY_div_trunc || op == SITU_BINARY_div_floor || op == SITU_BINARY_fmod ||
+         op == SITU_BINARY_remainder;
 }
 
 /* view[0] is y; operands follow. */
-static situ_status run(int index, const situ_work *work, int family, const char *name, situ_dtype compute, int ins,
-                       const situ_view_desc *const *view) {
-  static const uint32_t rounds[] = { 0, FLAG_ROUND_1, FLAG_ROUND_2, FLAG_ROUND_3 };
+static situ_status launch(int index, const situ_work *work, int family, const char *name,
+                          situ_dtype compute, int ins, const situ_view_desc *const *view) {
   situ__cl_lane lane = situ__cl_lane_of(compute);
-  situ__cl_call call = { .variant = { .text = SITU__CL_elementwise, .op = (uint8_t)work->op, .compute = (uint8_t)compute },
-                         .name = name, .op = situ__cl_host->verb_name(work->verb) };
+  situ__cl_call call = { .variant = { .text = SITU__CL_elementwise,
+                                      .op = (uint8_t)work->op,
+                                      .compute = (uint8_t)situ__cl_lane_dtype(compute) },
+                         .name = name,
+                         .op = situ__cl_host->verb_name(work->verb) };
   call.variant.pad[0] = (uint8_t)family; /* rows of different tables have the same numbers */
-  bool plain = compute == SITU_F32 || compute == SITU_F64 || compute == SITU_I64;
   for (int k = 0; k <= ins; k++) {
     situ__cl_buffer(&call, view[k]);
     call.variant.dtype[k] = view[k]->dtype;
-    if (k && !plain && view[k]->dtype != compute && view[k]->dtype != SITU_BOOL) call.variant.flags |= rounds[k];
   }
   walk w;
   if (!situ__cl_walk(&w, 1 + ins, view)) call.variant.flags |= FLAG_STRIDED;
   situ__cl_block(&call, &w, sizeof w);
   situ__cl_scalars(&call, work->scalar);
+  if (family == 0 && work->outs > 1 && work->out[1] &&
+      situ__cl_lane_of((situ_dtype)view[0]->dtype) != SITU__CL_I64) {
+    int64_t at = work->out[1]->offset;
+    call.variant.flags |= FLAG_COUNTS;
+    situ__cl_buffer(&call, work->out[1]);
+    situ__cl_block(&call, &at, sizeof at);
+    return situ__cl_run_flat(index, &call, w.numel);
+  }
   if (family == 3 && lane == SITU__CL_I64 && divides(work->op)) {
     call.checks = true;
     call.variant.flags |= FLAG_DIVIDES;
   }
-  return situ__cl_run(index, &call, w.numel);
+  return situ__cl_run_flat(index, &call, w.numel);
+}
+
+/* ---- operands of other dtypes ---------------------------------------------------------------- */
+
+/* v, cast to dtype: a tensor of its own, in scratch, with as few elements as v has. */
+static situ_status cast(int index, const situ_view_desc *v, situ_dtype dtype, situ_view_desc *to,
+                        situ_storage *storage) {
+  situ_view_desc from = *v;
+  from.numel = 1;
+  for (int d = 0; d < v->ndim; d++) {
+    if (v->stride[d] == 0) from.size[d] = 1;
+    from.numel *= from.size[d];
+  }
+  from.contiguous = v->contiguous && from.numel == v->numel;
+  situ_status status;
+  situ__cl_device *device = situ__cl_enter(index, "cast", &status);
+  if (!device) return status;
+  cl_mem memory = situ__cl_scratch(device, "cast", (size_t)from.numel * situ__cl_size(dtype));
+  (void)situ__cl_leave(device, SITU_OK);
+  if (!memory) return SITU_E_NOMEM;
+  *to = situ__cl_scratch_view(storage, memory, dtype, from.numel);
+  to->ndim = from.ndim;
+  int64_t step = 1;
+  for (int d = from.ndim - 1; d >= 0; step *= from.size[d--])
+    to->size[d] = from.size[d], to->stride[d] = step;
+  status =
+      situ__cl_copy(index, &(situ_work){ .ins = 1, .outs = 1, .in = { &from }, .out = { to } });
+  for (int d = 0; d < v->ndim; d++) {
+    if (v->stride[d] == 0) to->stride[d] = 0;
+    to->size[d] = v->size[d];
+  }
+  to->contiguous = from.numel == v->numel;
+  to->numel = v->numel;
+  return status;
+}
+
+/* Operands of other dtypes than is computed in are cast first: there is a kernel for each dtype, not for each mixture. */
+static situ_status run(int index, const situ_work *work, int family, const char *name,
+                       situ_dtype compute, int ins, const situ_view_desc *const *given) {
+  const situ_view_desc *view[4];
+  situ_view_desc own[4];
+  situ_storage storage[4] = { 0 };
+  situ_status status = SITU_OK;
+  for (int k = 0; k <= ins; k++) {
+    view[k] = given[k];
+    bool same =
+        given[k]->dtype == compute || (family == 4 && work->op == SITU_TERNARY_WHERE && k == 1);
+    if (k == 0 || same || status != SITU_OK) continue;
+    status = cast(index, given[k], compute, &own[k], &storage[k]);
+    view[k] = &own[k];
+  }
+  if (status == SITU_OK) status = launch(index, work, family, name, compute, ins, view);
+  for (int k = 1; k <= ins; k++)
+    if (storage[k].data) (void)clReleaseMemObject(storage[k].data);
+  return status;
 }
 
 static bool has(const trait *row, situ_dtype compute) {
@@ -71,9 +136,7 @@ situ_status situ__cl_copy(int index, const situ_work *work) {
   situ_dtype compute = (situ_dtype)x.dtype;
   if (x.dtype == y.dtype) compute = x.dtype = y.dtype = (uint8_t)situ__cl_whole(x.dtype);
   const situ_view_desc *view[] = { &y, &x };
-  /* Every value of x fits its lane. */
-  situ_dtype lane = situ__cl_lane_dtype(compute);
-  return run(index, work, 0, "copy", lane, 1, view);
+  return launch(index, work, 0, "copy", compute, 1, view);
 }
 
 situ_status situ__cl_unary(int index, const situ_work *work) {
@@ -81,7 +144,8 @@ situ_status situ__cl_unary(int index, const situ_work *work) {
   if (!has(row, work->compute)) return SITU_E_UNSUPPORTED;
   bool divides = work->op == SITU_UNARY_fmod_scalar || work->op == SITU_UNARY_remainder_scalar;
   if (situ__cl_lane_of(work->compute) == SITU__CL_I64 && divides && work->scalar[0] == 0)
-    return situ__cl_host->fail(SITU_E_ARG, work->op == SITU_UNARY_fmod_scalar ? "fmod" : "remainder", "division by zero");
+    return situ__cl_host->fail(
+        SITU_E_ARG, work->op == SITU_UNARY_fmod_scalar ? "fmod" : "remainder", "division by zero");
   const situ_view_desc *view[] = { work->out[0], work->in[0] };
   return run(index, work, 1, row->name, work->compute, 1, view);
 }
@@ -91,9 +155,11 @@ situ_status situ__cl_unary_grad(int index, const situ_work *work) {
   if (!row->gradient || situ__cl_lane_of(work->compute) == SITU__CL_I64) return SITU_E_UNSUPPORTED;
   const situ_view_desc *x = work->in[0], *y = work->in[1], *g = work->in[2];
   if ((row->uses == USES_X && !x) || (row->uses == USES_Y && !y))
-    return situ__cl_host->fail(SITU_E_ARG, "backward", "a gradient needs the %s of its function", x ? "result" : "operand");
+    return situ__cl_host->fail(SITU_E_ARG, "backward", "a gradient needs the %s of its function",
+                               x ? "result" : "operand");
   /* A formula does not look at what it does not use: g stands in for it. */
-  const situ_view_desc *view[] = { work->out[0], row->uses == USES_X ? x : g, row->uses == USES_Y ? y : g, g };
+  const situ_view_desc *view[] = { work->out[0], row->uses == USES_X ? x : g,
+                                   row->uses == USES_Y ? y : g, g };
   return run(index, work, 2, row->gradient, work->compute, 3, view);
 }
 

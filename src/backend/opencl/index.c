@@ -12,14 +12,19 @@ static int64_t index_step(const situ_work *work, const situ_view_desc *index, in
 situ_status situ__cl_gather(int index, const situ_work *work) {
   const situ_view_desc *x = work->in[0], *at = work->in[1], *y = work->out[0];
   const int dim = (int)work->integer[0];
-  picks p = { .bound = x->ndim ? x->size[dim] : 1, .dim = dim, .verb = SITU_VERB_GATHER, .along = x->ndim ? x->stride[dim] : 0 };
+  picks p = { .bound = x->ndim ? x->size[dim] : 1,
+              .dim = dim,
+              .verb = SITU_VERB_GATHER,
+              .along = x->ndim ? x->stride[dim] : 0 };
   walk w = { .numel = y->numel, .offset = { y->offset, x->offset, at->offset } };
   for (int d = 0; d < y->ndim; d++) {
     int64_t by[] = { y->stride[d], d == dim ? 0 : x->stride[d], index_step(work, at, d) };
     situ__cl_walk_add(&w, 3, y->size[d], by);
   }
   uint8_t moved = (uint8_t)situ__cl_whole(y->dtype);
-  situ__cl_call call = { .variant = { .text = SITU__CL_index, .dtype = { moved, 0, at->dtype } }, .op = "gather", .checks = true };
+  situ__cl_call call = { .variant = { .text = SITU__CL_index, .dtype = { moved, 0, at->dtype } },
+                         .op = "gather",
+                         .checks = true };
   situ__cl_buffer(&call, y);
   situ__cl_buffer(&call, x);
   situ__cl_buffer(&call, at);
@@ -33,21 +38,30 @@ static situ_status look(situ__cl_device *d, const situ_view_desc *at, cl_mem bad
   const int64_t none = 0;
   walk w;
   (void)situ__cl_walk(&w, 1, &at);
-  situ__cl_call call = { .variant = { .text = SITU__CL_index, .op = 2, .dtype = { 0, 0, at->dtype } }, .op = "scatter", .checks = true };
+  situ__cl_call call = {
+    .variant = { .text = SITU__CL_index, .op = 2, .dtype = { 0, 0, at->dtype } },
+    .op = "scatter",
+    .checks = true
+  };
   situ__cl_buffer(&call, at);
   call.buffer[call.buffers++] = bad;
   situ__cl_block(&call, &w, sizeof w);
   situ__cl_block(&call, p, sizeof *p);
-  cl_int error = clEnqueueFillBuffer(d->queue, bad, &none, sizeof none, 0, sizeof none, 0, NULL, NULL);
+  cl_int error =
+      clEnqueueFillBuffer(d->queue, bad, &none, sizeof none, 0, sizeof none, 0, NULL, NULL);
   if (error != CL_SUCCESS) return situ__cl_fail(d, call.op, "clEnqueueFillBuffer", error);
   return situ__cl_items(d, &call, w.numel);
 }
 
 /* Into y, whose dtype is one that sums may be kept in. */
 static situ_status scatter(int index, const situ_work *work, const situ_view_desc *y) {
-  const situ_view_desc *at = work->in[0], *src = work->in[1], *shape = work->op & SITU_INDEX_ELEMENTS ? at : src;
+  const situ_view_desc *at = work->in[0], *src = work->in[1],
+                       *shape = work->op & SITU_INDEX_ELEMENTS ? at : src;
   const int dim = (int)work->integer[0];
-  picks p = { .bound = y->ndim ? y->size[dim] : 1, .dim = dim, .verb = SITU_VERB_SCATTER, .along = y->ndim ? y->stride[dim] : 0,
+  picks p = { .bound = y->ndim ? y->size[dim] : 1,
+              .dim = dim,
+              .verb = SITU_VERB_SCATTER,
+              .along = y->ndim ? y->stride[dim] : 0,
               .count = shape->ndim ? shape->size[dim] : 1 };
   if (shape->ndim) p.src_step = src->stride[dim], p.index_step = index_step(work, at, dim);
   walk w = { .numel = 1, .offset = { y->offset, src->offset, at->offset } };
@@ -59,8 +73,11 @@ static situ_status scatter(int index, const situ_work *work, const situ_view_des
   }
   if (!w.numel || !p.count) return SITU_OK;
   bool add = work->op & SITU_INDEX_ADD;
-  situ__cl_call call = { .variant = { .text = SITU__CL_index, .op = 1, .compute = (uint8_t)situ__cl_lane_dtype((situ_dtype)y->dtype),
-                                      .dtype = { y->dtype, src->dtype, at->dtype }, .flags = add ? FLAG_ADD : 0 },
+  situ__cl_call call = { .variant = { .text = SITU__CL_index,
+                                      .op = 1,
+                                      .compute = (uint8_t)situ__cl_lane_dtype((situ_dtype)y->dtype),
+                                      .dtype = { y->dtype, src->dtype, at->dtype },
+                                      .flags = add ? FLAG_ADD : 0 },
                          .op = "scatter" };
   situ__cl_buffer(&call, y);
   situ__cl_buffer(&call, src);
@@ -91,16 +108,21 @@ static cl_mem scratch_for(int index, size_t bytes) {
 situ_status situ__cl_scatter(int index, const situ_work *work) {
   const situ_view_desc *y = work->out[0];
   situ_dtype lane = situ__cl_lane_dtype((situ_dtype)y->dtype);
-  if (lane == y->dtype || lane == SITU_I64 || !(work->op & SITU_INDEX_ADD)) return scatter(index, work, y);
+  if (lane == y->dtype || lane == SITU_I64 || !(work->op & SITU_INDEX_ADD))
+    return scatter(index, work, y);
   cl_mem memory = scratch_for(index, (size_t)y->numel * situ__cl_size(lane));
   if (!memory) return SITU_E_NOMEM;
   situ_storage storage;
   situ_view_desc wide = situ__cl_scratch_view(&storage, memory, lane, y->numel);
   wide.ndim = y->ndim;
-  for (int64_t d = y->ndim - 1, step = 1; d >= 0; step *= y->size[d--]) wide.size[d] = y->size[d], wide.stride[d] = step;
-  situ_status status = situ__cl_copy(index, &(situ_work){ .ins = 1, .outs = 1, .in = { y }, .out = { &wide } });
+  for (int64_t d = y->ndim - 1, step = 1; d >= 0; step *= y->size[d--])
+    wide.size[d] = y->size[d], wide.stride[d] = step;
+  situ_status status =
+      situ__cl_copy(index, &(situ_work){ .ins = 1, .outs = 1, .in = { y }, .out = { &wide } });
   if (status == SITU_OK) status = scatter(index, work, &wide);
-  if (status == SITU_OK) status = situ__cl_copy(index, &(situ_work){ .ins = 1, .outs = 1, .in = { &wide }, .out = { y } });
+  if (status == SITU_OK)
+    status =
+        situ__cl_copy(index, &(situ_work){ .ins = 1, .outs = 1, .in = { &wide }, .out = { y } });
   (void)clReleaseMemObject(memory);
   return status;
 }

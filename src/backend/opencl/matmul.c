@@ -2,16 +2,6 @@
    SPDX-License-Identifier: MIT */
 #include "backend/opencl/opencl.h"
 
-/* Elements of y that a group makes along each side: the square of group/matmul.h. */
-static int64_t tile_of(int index) {
-  situ_status status;
-  situ__cl_device *d = situ__cl_enter(index, "matmul", &status);
-  if (!d) return 0;
-  int64_t tile = d->group >= 256 ? 64 : 32;
-  (void)situ__cl_leave(d, SITU_OK);
-  return tile;
-}
-
 /* The step of dimension d of y in an operand that is broadcast to it. */
 static int64_t step(const situ_view_desc *v, const situ_view_desc *y, int d) {
   int own = d - (y->ndim - v->ndim);
@@ -29,12 +19,20 @@ situ_status situ__cl_matmul(int index, const situ_work *work) {
     situ__cl_walk_add(&batch, 4, y->size[d], by);
     batch.numel *= y->size[d];
   }
-  products s = { .m = y->size[row], .n = y->size[column], .k = a->size[a->ndim - 1], .a_row = a->stride[a->ndim - 2],
-                 .a_col = a->stride[a->ndim - 1], .b_row = b->stride[b->ndim - 2], .b_col = b->stride[b->ndim - 1],
-                 .y_row = y->stride[row], .y_col = y->stride[column] };
+  products s = { .m = y->size[row],
+                 .n = y->size[column],
+                 .k = a->size[a->ndim - 1],
+                 .a_row = a->stride[a->ndim - 2],
+                 .a_col = a->stride[a->ndim - 1],
+                 .b_row = b->stride[b->ndim - 2],
+                 .b_col = b->stride[b->ndim - 1],
+                 .y_row = y->stride[row],
+                 .y_col = y->stride[column] };
   if (bias) s.bias_row = step(bias, y, row), s.bias_col = step(bias, y, column);
   situ_dtype compute = work->compute ? work->compute : (situ_dtype)y->dtype;
-  situ__cl_call call = { .variant = { .text = SITU__CL_matmul, .compute = (uint8_t)situ__cl_lane_dtype(compute) }, .op = "matmul" };
+  situ__cl_call call = { .variant = { .text = SITU__CL_matmul,
+                                      .compute = (uint8_t)situ__cl_lane_dtype(compute) },
+                         .op = "matmul" };
   const situ_view_desc *view[] = { y, a, b, bias };
   for (int k = 0; k < (bias ? 4 : 3); k++) {
     call.variant.dtype[k] = view[k]->dtype;
@@ -43,7 +41,14 @@ situ_status situ__cl_matmul(int index, const situ_work *work) {
   situ__cl_block(&call, &batch, sizeof batch);
   situ__cl_block(&call, &s, sizeof s);
   situ__cl_scalars(&call, work->scalar);
-  int64_t tile = tile_of(index);
-  if (!tile) return SITU_E_LOST;
-  return situ__cl_run_groups(index, &call, batch.numel * ((s.m + tile - 1) / tile) * ((s.n + tile - 1) / tile));
+  situ_status status;
+  situ__cl_device *d = situ__cl_enter(index, call.op, &status);
+  if (!d) return status;
+  /* The tiles of group/matmul.h. */
+  int64_t square = d->group >= 256 ? 64 : 32, rows = d->cpu ? MATMUL_ROWS : square;
+  int64_t columns = !d->cpu ? square : call.variant.compute == SITU_F32 ? 32 : 16;
+  call.alone = d->cpu;
+  return situ__cl_leave(d, situ__cl_groups(d, &call,
+                                           batch.numel * ((s.m + rows - 1) / rows) *
+                                               ((s.n + columns - 1) / columns)));
 }

@@ -30,9 +30,11 @@ void situ__cl_free(int index, void *data, size_t bytes) {
 
 cl_mem situ__cl_scratch(situ__cl_device *device, const char *op, size_t bytes) {
   cl_int error = CL_SUCCESS;
-  cl_mem memory = clCreateBuffer(device->context, CL_MEM_READ_WRITE, bytes ? bytes : 1, NULL, &error);
+  cl_mem memory =
+      clCreateBuffer(device->context, CL_MEM_READ_WRITE, bytes ? bytes : 1, NULL, &error);
   if (!memory)
-    (void)situ__cl_host->fail(SITU_E_NOMEM, op, "no memory for %zu bytes of scratch on opencl:%d", bytes, device->index);
+    (void)situ__cl_host->fail(SITU_E_NOMEM, op, "no memory for %zu bytes of scratch on opencl:%d",
+                              bytes, device->index);
   return memory;
 }
 
@@ -40,17 +42,26 @@ cl_mem situ__cl_scratch(situ__cl_device *device, const char *op, size_t bytes) {
 static situ_status tell(const situ__cl_device *d, const fault *seen) {
   const char *late = "was queued on opencl";
   if (seen->verb == FAULT_DIVISION) {
-    const char *op = seen->value == SITU_BINARY_fmod ? "fmod" : seen->value == SITU_BINARY_remainder ? "remainder" : "div";
-    return situ__cl_host->fail(SITU_E_ARG, "binary", "%s:%d and failed there: %s: division by zero", late, d->index, op);
+    const char *op = seen->value == SITU_BINARY_fmod        ? "fmod"
+                     : seen->value == SITU_BINARY_remainder ? "remainder"
+                                                            : "div";
+    return situ__cl_host->fail(SITU_E_ARG, "binary", "%s:%d and failed there: %s: division by zero",
+                               late, d->index, op);
   }
   const char *verb = situ__cl_host->verb_name((situ_verb)seen->verb);
   long long value = seen->value, at = seen->at, bound = seen->bound;
   if (seen->verb == SITU_VERB_NLL)
-    return situ__cl_host->fail(SITU_E_INDEX, verb, "%s:%d and failed there: index %lld at [%lld] is outside 0..%lld of %lld classes", late,
-                               d->index, value, at, bound - 1, bound);
+    return situ__cl_host->fail(
+        SITU_E_INDEX, verb,
+        "%s:%d and failed there: index %lld at [%lld] is outside 0..%lld of %lld classes", late,
+        d->index, value, at, bound - 1, bound);
   if (seen->verb == SITU_VERB_POOL)
-    return situ__cl_host->fail(SITU_E_INDEX, verb, "%s:%d and failed there: an index of a maximum lies outside of the plane", late, d->index);
-  return situ__cl_host->fail(SITU_E_INDEX, verb, "%s:%d and failed there: index %lld at [%lld] is outside 0..%lld of dimension %lld, whose size is %lld",
+    return situ__cl_host->fail(
+        SITU_E_INDEX, verb,
+        "%s:%d and failed there: an index of a maximum lies outside of the plane", late, d->index);
+  return situ__cl_host->fail(SITU_E_INDEX, verb,
+                             "%s:%d and failed there: index %lld at [%lld] is outside 0..%lld of "
+                             "dimension %lld, whose size is %lld",
                              late, d->index, value, at, bound - 1, (long long)seen->dim, bound);
 }
 
@@ -59,7 +70,8 @@ static situ_status check(situ__cl_device *d) {
   if (!d->unchecked) return SITU_OK;
   fault seen;
   const fault none = { 0 };
-  cl_int error = clEnqueueReadBuffer(d->queue, d->fault, CL_TRUE, 0, sizeof seen, &seen, 0, NULL, NULL);
+  cl_int error =
+      clEnqueueReadBuffer(d->queue, d->fault, CL_TRUE, 0, sizeof seen, &seen, 0, NULL, NULL);
   if (error != CL_SUCCESS) return situ__cl_fail(d, copying, "clEnqueueReadBuffer", error);
   d->unchecked = false;
   if (!seen.raised) return SITU_OK;
@@ -73,7 +85,8 @@ situ_status situ__cl_copy_in(int index, void *data, size_t at, const void *host,
   situ__cl_device *d = situ__cl_enter(index, copying, &status);
   if (!d) return status;
   cl_int error = clEnqueueWriteBuffer(d->queue, data, CL_TRUE, at, bytes, host, 0, NULL, NULL);
-  return situ__cl_leave(d, error == CL_SUCCESS ? SITU_OK : situ__cl_fail(d, copying, "clEnqueueWriteBuffer", error));
+  return situ__cl_leave(
+      d, error == CL_SUCCESS ? SITU_OK : situ__cl_fail(d, copying, "clEnqueueWriteBuffer", error));
 }
 
 /* What was found wrong is told before the values are looked at. */
@@ -83,21 +96,27 @@ situ_status situ__cl_copy_out(int index, const void *data, size_t at, void *host
   if (!d) return status;
   status = check(d);
   if (status != SITU_OK) return situ__cl_leave(d, status);
-  cl_int error = clEnqueueReadBuffer(d->queue, (cl_mem)(uintptr_t)data, CL_TRUE, at, bytes, host, 0, NULL, NULL);
-  return situ__cl_leave(d, error == CL_SUCCESS ? SITU_OK : situ__cl_fail(d, copying, "clEnqueueReadBuffer", error));
+  cl_int error = clEnqueueReadBuffer(d->queue, (cl_mem)(uintptr_t)data, CL_TRUE, at, bytes, host, 0,
+                                     NULL, NULL);
+  return situ__cl_leave(
+      d, error == CL_SUCCESS ? SITU_OK : situ__cl_fail(d, copying, "clEnqueueReadBuffer", error));
 }
 
-static situ_status copy_within(int index, void *dst, size_t dst_at, const void *src, size_t src_at, size_t bytes) {
+static situ_status copy_within(int index, void *dst, size_t dst_at, const void *src, size_t src_at,
+                               size_t bytes) {
   situ_status status;
   situ__cl_device *d = situ__cl_enter(index, copying, &status);
   if (!d) return status;
-  cl_int error = clEnqueueCopyBuffer(d->queue, (cl_mem)(uintptr_t)src, dst, src_at, dst_at, bytes, 0, NULL, NULL);
-  return situ__cl_leave(d, error == CL_SUCCESS ? SITU_OK : situ__cl_fail(d, copying, "clEnqueueCopyBuffer", error));
+  cl_int error = clEnqueueCopyBuffer(d->queue, (cl_mem)(uintptr_t)src, dst, src_at, dst_at, bytes,
+                                     0, NULL, NULL);
+  return situ__cl_leave(
+      d, error == CL_SUCCESS ? SITU_OK : situ__cl_fail(d, copying, "clEnqueueCopyBuffer", error));
 }
 
 /* Devices have contexts of their own, and may be of different drivers: the source is mapped, which costs nothing where it
    lies in the host's memory, and written from there. */
-situ_status situ__cl_copy_peer(int to, void *dst, size_t dst_at, int from, const void *src, size_t src_at, size_t bytes) {
+situ_status situ__cl_copy_peer(int to, void *dst, size_t dst_at, int from, const void *src,
+                               size_t src_at, size_t bytes) {
   if (to == from) return copy_within(to, dst, dst_at, src, src_at, bytes);
   situ_status status;
   situ__cl_device *source = situ__cl_enter(from, copying, &status);
@@ -106,17 +125,20 @@ situ_status situ__cl_copy_peer(int to, void *dst, size_t dst_at, int from, const
   void *mapped = NULL;
   status = check(source);
   if (status == SITU_OK) {
-    mapped = clEnqueueMapBuffer(source->queue, (cl_mem)(uintptr_t)src, CL_TRUE, CL_MAP_READ, src_at, bytes, 0, NULL, NULL, &error);
+    mapped = clEnqueueMapBuffer(source->queue, (cl_mem)(uintptr_t)src, CL_TRUE, CL_MAP_READ, src_at,
+                                bytes, 0, NULL, NULL, &error);
     if (!mapped) status = situ__cl_fail(source, copying, "clEnqueueMapBuffer", error);
   }
-  (void)situ__cl_leave(source, status); /* never two locks at once: two threads cannot wait in a ring */
+  (void)situ__cl_leave(source,
+                       status); /* never two locks at once: two threads cannot wait in a ring */
   if (!mapped) return status;
   status = situ__cl_copy_in(to, dst, dst_at, mapped, bytes);
   situ_status again;
   source = situ__cl_enter(from, copying, &again);
   if (!source) return status == SITU_OK ? again : status;
   error = clEnqueueUnmapMemObject(source->queue, (cl_mem)(uintptr_t)src, mapped, 0, NULL, NULL);
-  if (error != CL_SUCCESS && status == SITU_OK) status = situ__cl_fail(source, copying, "clEnqueueUnmapMemObject", error);
+  if (error != CL_SUCCESS && status == SITU_OK)
+    status = situ__cl_fail(source, copying, "clEnqueueUnmapMemObject", error);
   return situ__cl_leave(source, status);
 }
 

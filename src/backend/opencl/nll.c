@@ -8,8 +8,13 @@ static situ_status total(int index, situ_view_desc *from, const situ_view_desc *
   one.ndim = 1;
   one.size[0] = one.stride[0] = 1;
   one.contiguous = true;
-  return situ__cl_reduce(index, &(situ_work){ .verb = SITU_VERB_REDUCE, .op = SITU_REDUCE_SUM, .ins = 1, .outs = 1, .compute = (situ_dtype)from->dtype,
-                                              .in = { from }, .out = { &one } });
+  return situ__cl_reduce(index, &(situ_work){ .verb = SITU_VERB_REDUCE,
+                                              .op = SITU_REDUCE_SUM,
+                                              .ins = 1,
+                                              .outs = 1,
+                                              .compute = (situ_dtype)from->dtype,
+                                              .in = { from },
+                                              .out = { &one } });
 }
 
 typedef struct plan {
@@ -38,10 +43,13 @@ static void add(plan *p, int k, const situ_view_desc *v) {
 static situ_status forward(plan *p, int index) {
   const situ_work *work = p->work;
   const situ_view_desc *y = work->out[0], *used = work->out[1];
-  bool each = work->integer[1] == SITU_REDUCTION_NONE, mean = work->integer[1] == SITU_REDUCTION_MEAN;
+  bool each = work->integer[1] == SITU_REDUCTION_NONE,
+       mean = work->integer[1] == SITU_REDUCTION_MEAN;
   situ_storage memory[4];
   situ_view_desc loss, weights, sum, divisor;
-  if (!take(p, 0, index, p->n.positions) || !take(p, 1, index, p->n.positions) || !take(p, 2, index, 1) || !take(p, 3, index, 1)) return SITU_E_NOMEM;
+  if (!take(p, 0, index, p->n.positions) || !take(p, 1, index, p->n.positions) ||
+      !take(p, 2, index, 1) || !take(p, 3, index, 1))
+    return SITU_E_NOMEM;
   loss = situ__cl_scratch_view(&memory[0], p->scratch[0], p->lane, p->n.positions);
   weights = situ__cl_scratch_view(&memory[1], p->scratch[1], p->lane, p->n.positions);
   sum = situ__cl_scratch_view(&memory[2], p->scratch[2], p->lane, 1);
@@ -61,7 +69,8 @@ static situ_status forward(plan *p, int index) {
   if (status == SITU_OK && used) {
     situ_view_desc to = *used;
     to.ndim = 1, to.size[0] = to.stride[0] = 1;
-    status = situ__cl_copy(index, &(situ_work){ .ins = 1, .outs = 1, .in = { &divisor }, .out = { &to } });
+    status = situ__cl_copy(index,
+                           &(situ_work){ .ins = 1, .outs = 1, .in = { &divisor }, .out = { &to } });
   }
   if (status != SITU_OK || each) return status;
   situ_view_desc to = *y;
@@ -70,8 +79,13 @@ static situ_status forward(plan *p, int index) {
   status = total(index, &loss, &sum);
   if (status != SITU_OK) return status;
   /* Nothing but ignored positions: NaN, as in torch. */
-  return situ__cl_binary(index, &(situ_work){ .verb = SITU_VERB_BINARY, .op = SITU_BINARY_div, .compute = p->lane, .ins = 2, .outs = 1,
-                                              .in = { &sum, &divisor }, .out = { &to } });
+  return situ__cl_binary(index, &(situ_work){ .verb = SITU_VERB_BINARY,
+                                              .op = SITU_BINARY_div,
+                                              .compute = p->lane,
+                                              .ins = 2,
+                                              .outs = 1,
+                                              .in = { &sum, &divisor },
+                                              .out = { &to } });
 }
 
 static situ_status backward(plan *p, int index) {
@@ -104,16 +118,30 @@ static situ_status backward(plan *p, int index) {
 
 situ_status situ__cl_nll(int index, const situ_work *work) {
   bool back = work->op == SITU_NLL_GRAD;
-  const situ_view_desc *x = work->in[back], *target = work->in[back + 1], *weight = work->in[back + 2];
+  const situ_view_desc *x = work->in[back], *target = work->in[back + 1],
+                       *weight = work->in[back + 2];
   const situ_view_desc *lse = back ? work->in[5] : work->out[2];
   plan p = { .work = work, .lane = situ__cl_lane_dtype((situ_dtype)x->dtype) };
   if (p.lane == SITU_I64) return SITU_E_UNSUPPORTED;
-  p.n = (nlls){ .positions = target->numel, .classes = x->size[1], .inner = x->size[2], .ignore = work->integer[0], .verb = SITU_VERB_NLL,
-                .y = work->out[0]->offset, .x = x->offset, .g = back ? work->in[0]->offset : 0, .target = target->offset,
-                .weight = situ__cl_offset(weight), .lse = situ__cl_offset(lse), .total = back ? situ__cl_offset(work->in[4]) : 0 };
-  p.call = (situ__cl_call){ .variant = { .text = SITU__CL_nll, .op = back, .compute = (uint8_t)p.lane,
-                                         .flags = (weight ? FLAG_WEIGHT : 0) | (work->integer[2] ? FLAG_LOGITS : 0) },
-                            .op = "cross_entropy", .checks = true };
+  p.n = (nlls){ .positions = target->numel,
+                .classes = x->size[1],
+                .inner = x->size[2],
+                .ignore = work->integer[0],
+                .verb = SITU_VERB_NLL,
+                .y = work->out[0]->offset,
+                .x = x->offset,
+                .g = back ? work->in[0]->offset : 0,
+                .target = target->offset,
+                .weight = situ__cl_offset(weight),
+                .lse = situ__cl_offset(lse),
+                .total = back ? situ__cl_offset(work->in[4]) : 0 };
+  p.call = (situ__cl_call){ .variant = { .text = SITU__CL_nll,
+                                         .op = back,
+                                         .compute = (uint8_t)p.lane,
+                                         .flags = (weight ? FLAG_WEIGHT : 0) |
+                                                  (work->integer[2] ? FLAG_LOGITS : 0) },
+                            .op = "cross_entropy",
+                            .checks = true };
   situ_status status = back ? backward(&p, index) : forward(&p, index);
   for (int k = 0; k < 4; k++)
     if (p.scratch[k]) (void)clReleaseMemObject(p.scratch[k]);

@@ -8,7 +8,8 @@ static void set_dtype(situ__cl_call *call, int k, const situ_view_desc *view) {
 }
 
 /* The sums over rows that are the gradients of weight and bias. */
-static situ_status columns(int index, situ__cl_call call, const norms *n, const situ_view_desc *const *v) {
+static situ_status columns(int index, situ__cl_call call, const norms *n,
+                           const situ_view_desc *const *v) {
   call.variant.flags = FLAG_COLUMNS | (v[0] ? FLAG_WEIGHT : 0) | (v[1] ? FLAG_BIAS : 0);
   set_dtype(&call, 3, v[0]);
   set_dtype(&call, 4, v[1]);
@@ -19,19 +20,37 @@ static situ_status columns(int index, situ__cl_call call, const norms *n, const 
 }
 
 situ_status situ__cl_norm(int index, const situ_work *work) {
-  bool back = work->op == SITU_LAYER_NORM_GRAD || work->op == SITU_RMS_NORM_GRAD, centred = work->op < SITU_RMS_NORM;
+  bool back = work->op == SITU_LAYER_NORM_GRAD || work->op == SITU_RMS_NORM_GRAD,
+       centred = work->op < SITU_RMS_NORM;
   const situ_view_desc *x = work->in[back], *g = back ? work->in[0] : NULL, *y = work->out[0];
   /* Where each operand stands differs: see situ_norm_pass. */
   const situ_view_desc *const *of = back ? work->in : work->out;
-  const situ_view_desc *mean = centred ? of[back ? 2 : 1] : NULL, *rstd = of[(back ? 2 : 1) + centred];
-  const situ_view_desc *weight = work->in[!back ? 1 : centred ? 4 : 3], *bias = !back && centred ? work->in[2] : NULL;
-  const situ_view_desc *dweight = back ? work->out[1] : NULL, *dbias = back && centred ? work->out[2] : NULL;
+  const situ_view_desc *mean = centred ? of[back ? 2 : 1] : NULL,
+                       *rstd = of[(back ? 2 : 1) + centred];
+  const situ_view_desc *weight = work->in[!back     ? 1
+                                          : centred ? 4
+                                                    : 3],
+                       *bias = !back && centred ? work->in[2] : NULL;
+  const situ_view_desc *dweight = back ? work->out[1] : NULL,
+                       *dbias = back && centred ? work->out[2] : NULL;
   situ_dtype lane = situ__cl_lane_dtype((situ_dtype)x->dtype);
   if (lane == SITU_I64) return SITU_E_UNSUPPORTED;
-  norms n = { x->size[0], x->size[1], situ__cl_offset(y), x->offset, situ__cl_offset(g), situ__cl_offset(mean), situ__cl_offset(rstd),
-              situ__cl_offset(weight), situ__cl_offset(bias), situ__cl_offset(dweight), situ__cl_offset(dbias) };
-  situ__cl_call call = { .variant = { .text = SITU__CL_norm, .op = (uint8_t)work->op, .compute = (uint8_t)lane,
-                                      .flags = (weight ? FLAG_WEIGHT : 0) | (bias ? FLAG_BIAS : 0) },
+  norms n = { x->size[0],
+              x->size[1],
+              situ__cl_offset(y),
+              x->offset,
+              situ__cl_offset(g),
+              situ__cl_offset(mean),
+              situ__cl_offset(rstd),
+              situ__cl_offset(weight),
+              situ__cl_offset(bias),
+              situ__cl_offset(dweight),
+              situ__cl_offset(dbias) };
+  situ__cl_call call = { .variant = { .text = SITU__CL_norm,
+                                      .op = (uint8_t)work->op,
+                                      .compute = (uint8_t)lane,
+                                      .flags =
+                                          (weight ? FLAG_WEIGHT : 0) | (bias ? FLAG_BIAS : 0) },
                          .op = "norm" };
   set_dtype(&call, 1, x);
   set_dtype(&call, 2, g);
@@ -70,21 +89,44 @@ static uint8_t vector_dtype(const situ_view_desc *const *v, int count, uint8_t o
 situ_status situ__cl_batch_norm(int index, const situ_work *work) {
   bool back = work->op == SITU_BATCH_NORM_GRAD;
   const situ_view_desc *x = work->in[back], *g = back ? work->in[0] : NULL, *y = work->out[0];
-  const situ_view_desc *mean = back ? work->in[2] : work->out[1], *rstd = back ? work->in[3] : work->out[2], *weight = work->in[back ? 4 : 1];
-  const situ_view_desc *dweight = back ? work->out[1] : NULL, *dbias = back ? work->out[2] : NULL, *bias = back ? NULL : work->in[2];
+  const situ_view_desc *mean = back ? work->in[2] : work->out[1],
+                       *rstd = back ? work->in[3] : work->out[2], *weight = work->in[back ? 4 : 1];
+  const situ_view_desc *dweight = back ? work->out[1] : NULL, *dbias = back ? work->out[2] : NULL,
+                       *bias = back ? NULL : work->in[2];
   const situ_view_desc *old_mean = back ? NULL : work->in[3], *old_var = back ? NULL : work->in[4];
-  const situ_view_desc *new_mean = back ? NULL : work->out[3], *new_var = back ? NULL : work->out[4];
-  const situ_view_desc *vectors[] = { weight, bias, old_mean, old_var, new_mean, new_var, dweight, dbias };
+  const situ_view_desc *new_mean = back ? NULL : work->out[3],
+                       *new_var = back ? NULL : work->out[4];
+  const situ_view_desc *vectors[] = { weight,   bias,    old_mean, old_var,
+                                      new_mean, new_var, dweight,  dbias };
   situ_dtype lane = situ__cl_lane_dtype((situ_dtype)x->dtype);
   if (lane == SITU_I64) return SITU_E_UNSUPPORTED;
-  if (!back && work->integer[0] && !x->numel) return situ__cl_host->fail(SITU_E_ARG, "batch_norm", "no elements have no statistics");
-  batch_norms n = { x->size[0], x->size[1], x->size[2], situ__cl_offset(y), x->offset, situ__cl_offset(g), situ__cl_offset(mean),
-                    situ__cl_offset(rstd), situ__cl_offset(weight), situ__cl_offset(bias), situ__cl_offset(old_mean), situ__cl_offset(old_var),
-                    situ__cl_offset(new_mean), situ__cl_offset(new_var), situ__cl_offset(dweight), situ__cl_offset(dbias) };
-  situ__cl_call call = { .variant = { .text = SITU__CL_batch_norm, .op = (uint8_t)work->op, .compute = (uint8_t)lane }, .op = "batch_norm" };
-  call.variant.flags = (work->integer[0] ? FLAG_TRAINING : 0) | (weight ? FLAG_WEIGHT : 0) | (bias ? FLAG_BIAS : 0) |
-                       (old_mean ? FLAG_MEAN : 0) | (old_var ? FLAG_VAR : 0) | (mean && !back ? FLAG_STATISTICS : 0) |
-                       (new_mean ? FLAG_UPDATE : 0) | (back && y ? FLAG_DX : 0) | (dweight ? FLAG_DWEIGHT : 0) | (dbias ? FLAG_DBIAS : 0);
+  if (!back && work->integer[0] && !x->numel)
+    return situ__cl_host->fail(SITU_E_ARG, "batch_norm", "no elements have no statistics");
+  batch_norms n = { x->size[0],
+                    x->size[1],
+                    x->size[2],
+                    situ__cl_offset(y),
+                    x->offset,
+                    situ__cl_offset(g),
+                    situ__cl_offset(mean),
+                    situ__cl_offset(rstd),
+                    situ__cl_offset(weight),
+                    situ__cl_offset(bias),
+                    situ__cl_offset(old_mean),
+                    situ__cl_offset(old_var),
+                    situ__cl_offset(new_mean),
+                    situ__cl_offset(new_var),
+                    situ__cl_offset(dweight),
+                    situ__cl_offset(dbias) };
+  situ__cl_call call = {
+    .variant = { .text = SITU__CL_batch_norm, .op = (uint8_t)work->op, .compute = (uint8_t)lane },
+    .op = "batch_norm"
+  };
+  call.variant.flags = (work->integer[0] ? FLAG_TRAINING : 0) | (weight ? FLAG_WEIGHT : 0) |
+                       (bias ? FLAG_BIAS : 0) | (old_mean ? FLAG_MEAN : 0) |
+                       (old_var ? FLAG_VAR : 0) | (mean && !back ? FLAG_STATISTICS : 0) |
+                       (new_mean ? FLAG_UPDATE : 0) | (back && y ? FLAG_DX : 0) |
+                       (dweight ? FLAG_DWEIGHT : 0) | (dbias ? FLAG_DBIAS : 0);
   set_dtype(&call, 0, y);
   set_dtype(&call, 1, x);
   set_dtype(&call, 2, g);

@@ -20,18 +20,18 @@ typedef struct situ__cl_device {
   cl_platform_id platform;
   cl_device_id id;
   bool cpu, fp64, exact_division;
-  size_t group;            /* work-items of a group */
-  uint64_t budget, used;   /* bytes; the driver may promise more than it has */
-  uint64_t largest;        /* of one allocation */
-  pthread_mutex_t lock;    /* over all that follows, and over every call that queues */
+  size_t group;          /* work-items of a group */
+  uint64_t budget, used; /* bytes; the driver may promise more than it has */
+  uint64_t largest;      /* of one allocation */
+  pthread_mutex_t lock;  /* over all that follows, and over every call that queues */
   bool open;
   cl_context context;
   cl_command_queue queue;
-  cl_mem fault;            /* a situ__cl_fault that kernels write to */
-  bool unchecked;          /* a kernel that may have written to it is queued */
+  cl_mem fault;   /* a situ__cl_fault that kernels write to */
+  bool unchecked; /* a kernel that may have written to it is queued */
   situ__cl_kernel **kernels;
   size_t kernel_slots, kernel_count;
-  char *build;             /* what identifies compiled programs: driver, device, options */
+  char *build; /* what identifies compiled programs: driver, device, options */
 } situ__cl_device;
 
 /* How many devices there are, and why. */
@@ -58,15 +58,17 @@ cl_mem situ__cl_scratch(situ__cl_device *device, const char *op, size_t bytes);
 
 /* ---- kernels (program.c) -------------------------------------------------------------------- */
 /* The kernel texts, each a program with one kernel: src/kernels/{flat,group}/<name>.h. */
-#define SITU__CL_TEXTS(ROW) \
-  ROW(elementwise) ROW(fill) ROW(range) ROW(random) ROW(triangle) ROW(index) ROW(arg_reduce) ROW(scan) ROW(sort) ROW(nonzero) \
-  ROW(nll) ROW(conv) ROW(pool) ROW(optimizer) ROW(reduce) ROW(softmax) ROW(norm) ROW(batch_norm) ROW(matmul)
+#define SITU__CL_TEXTS(ROW)                                                                     \
+  ROW(elementwise)                                                                              \
+  ROW(fill) ROW(range) ROW(random) ROW(triangle) ROW(index) ROW(arg_reduce) ROW(scan) ROW(sort) \
+      ROW(nonzero) ROW(nll) ROW(unfold) ROW(pool) ROW(optimizer) ROW(reduce) ROW(softmax)       \
+          ROW(norm) ROW(batch_norm) ROW(matmul)
 
 typedef enum situ__cl_text {
 #define ROW(name) SITU__CL_##name,
   SITU__CL_TEXTS(ROW)
 #undef ROW
-  SITU__CL_TEXT_COUNT
+      SITU__CL_TEXT_COUNT
 } situ__cl_text;
 
 enum { SITU__CL_DTYPES = 6, SITU__CL_BUFFERS = 12, SITU__CL_BLOCKS = 4 };
@@ -76,18 +78,26 @@ typedef struct situ__cl_variant {
   uint8_t text, op, compute;      /* compute: a situ_dtype; the lane follows from it */
   uint8_t dtype[SITU__CL_DTYPES]; /* D0, D1, ... in the text; 0: not defined */
   uint8_t pad[3];
-  uint32_t flags;                 /* FLAGS in the text */
+  uint32_t flags; /* FLAGS in the text */
 } situ__cl_variant;
 
 typedef struct situ__cl_call {
   situ__cl_variant variant;
-  const char *name;               /* NAME in the text: a row of its table */
-  const char *op;                 /* what errors are of */
+  const char *name; /* NAME in the text: a row of its table */
+  const char *op;   /* what errors are of */
   int buffers, blocks;
   cl_mem buffer[SITU__CL_BUFFERS];
-  struct { const void *data; size_t bytes; } block[SITU__CL_BLOCKS];
-  union { float f32[4]; double f64[4]; int64_t i64[4]; } scalar; /* what situ__cl_scalars points to */
-  bool checks;                    /* may write to the fault buffer, which is then its last argument */
+  struct {
+    const void *data;
+    size_t bytes;
+  } block[SITU__CL_BLOCKS];
+  union {
+    float f32[4];
+    double f64[4];
+    int64_t i64[4];
+  } scalar;    /* what situ__cl_scalars points to */
+  bool alone;  /* groups of one work-item */
+  bool checks; /* may write to the fault buffer, which is then its last argument */
 } situ__cl_call;
 
 /* The text, with all that it includes. */
@@ -97,6 +107,8 @@ situ_status situ__cl_items(situ__cl_device *device, const situ__cl_call *call, i
 situ_status situ__cl_groups(situ__cl_device *device, const situ__cl_call *call, int64_t groups);
 /* The same on device `index`, which is locked meanwhile. */
 situ_status situ__cl_run(int index, const situ__cl_call *call, int64_t items);
+/* For texts whose kernel is FLAT. */
+situ_status situ__cl_run_flat(int index, situ__cl_call *call, int64_t items);
 situ_status situ__cl_run_groups(int index, const situ__cl_call *call, int64_t groups);
 
 /* Adds an operand: its buffer. NULL is a NULL pointer to the kernel. */
@@ -124,13 +136,20 @@ bool situ__cl_walk(walk *to, int count, const situ_view_desc *const *views);
 /* Adds a dimension, outermost first; one that continues the last is merged with it. */
 void situ__cl_walk_add(walk *to, int count, int64_t size, const int64_t *strides);
 /* Sizes around one dimension of operands without gaps, and where those begin (NULL: 0). */
-lines situ__cl_lines(const situ_view_desc *of, int64_t dim, int count, const situ_view_desc *const *views);
+lines situ__cl_lines(const situ_view_desc *of, int64_t dim, int count,
+                     const situ_view_desc *const *views);
 /* A gapless view of scratch. */
-situ_view_desc situ__cl_scratch_view(situ_storage *storage, cl_mem memory, situ_dtype dtype, int64_t numel);
+/* The geometry of windows over the planes of large, an element of small for each; pool.c. */
+windows situ__cl_windows(const situ_window *w, const situ_view_desc *large,
+                         const situ_view_desc *small);
+situ_view_desc situ__cl_scratch_view(situ_storage *storage, cl_mem memory, situ_dtype dtype,
+                                     int64_t numel);
 /* A whole dtype whose elements are as large. */
 situ_dtype situ__cl_whole(int dtype);
 situ_dtype situ__cl_lane_dtype(situ_dtype dtype);
-static inline int64_t situ__cl_offset(const situ_view_desc *view) { return view ? view->offset : 0; }
+static inline int64_t situ__cl_offset(const situ_view_desc *view) {
+  return view ? view->offset : 0;
+}
 
 typedef enum situ__cl_lane { SITU__CL_F32, SITU__CL_F64, SITU__CL_I64 } situ__cl_lane;
 situ__cl_lane situ__cl_lane_of(situ_dtype dtype);

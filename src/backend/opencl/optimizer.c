@@ -23,22 +23,30 @@ static uint32_t flags_of(const situ_work *work, const situ_optimizer_item *item)
   for (int k = 0; k < 3; k++)
     if (item->state[k]) flags |= FLAG_STATE_0 << k;
   if (work->op == SITU_RULE_SGD && o->momentum != 0)
-    return flags | FLAG_MOMENTUM | (item->step <= 1 ? FLAG_FIRST : 0) | (o->nesterov ? FLAG_NESTEROV : 0);
-  if (work->op == SITU_RULE_RMSPROP) return flags | (o->momentum > 0 ? FLAG_MOMENTUM : 0) | (o->centered ? FLAG_CENTRED : 0);
+    return flags | FLAG_MOMENTUM | (item->step <= 1 ? FLAG_FIRST : 0) |
+           (o->nesterov ? FLAG_NESTEROV : 0);
+  if (work->op == SITU_RULE_RMSPROP)
+    return flags | (o->momentum > 0 ? FLAG_MOMENTUM : 0) | (o->centered ? FLAG_CENTRED : 0);
   return work->op == SITU_RULE_SGD ? flags : flags | (o->amsgrad ? FLAG_AMSGRAD : 0);
 }
 
-static situ_status apply(situ__cl_device *d, const situ_work *work, const situ_optimizer_item *item) {
+static situ_status apply(situ__cl_device *d, const situ_work *work,
+                         const situ_optimizer_item *item) {
   const situ_optimizer_params *o = work->params;
   const situ_view_desc *p = item->param;
   situ_dtype lane = situ__cl_lane_dtype((situ_dtype)p->dtype);
   if (lane == SITU_I64) return SITU_E_UNSUPPORTED;
-  bool adam = work->op == SITU_RULE_ADAM || work->op == SITU_RULE_ADAMW, decoupled = work->op == SITU_RULE_ADAMW;
-  double size = adam ? situ__adam_step_size(o, item->step) : 0, correction = adam ? situ__adam_correction(o, item->step) : 1;
+  bool adam = work->op == SITU_RULE_ADAM || work->op == SITU_RULE_ADAMW,
+       decoupled = work->op == SITU_RULE_ADAMW;
+  double size = adam ? situ__adam_step_size(o, item->step) : 0,
+         correction = adam ? situ__adam_correction(o, item->step) : 1;
   rule_f32 narrow = rule_of_f32(o, decoupled, size, correction);
   rule_f64 wide = rule_of_f64(o, decoupled, size, correction);
   steps s = { p->numel, p->offset, item->grad->offset, { 0 } };
-  situ__cl_call call = { .variant = { .text = SITU__CL_optimizer, .op = (uint8_t)work->op, .compute = (uint8_t)lane, .dtype = { p->dtype },
+  situ__cl_call call = { .variant = { .text = SITU__CL_optimizer,
+                                      .op = (uint8_t)work->op,
+                                      .compute = (uint8_t)lane,
+                                      .dtype = { p->dtype },
                                       .flags = flags_of(work, item) },
                          .op = "optimizer" };
   situ__cl_buffer(&call, p);
@@ -48,8 +56,10 @@ static situ_status apply(situ__cl_device *d, const situ_work *work, const situ_o
     if (item->state[k]) situ__cl_buffer(&call, item->state[k]);
   }
   situ__cl_block(&call, &s, sizeof s);
-  situ__cl_block(&call, lane == SITU_F64 ? (void *)&wide : (void *)&narrow, lane == SITU_F64 ? sizeof wide : sizeof narrow);
-  situ__cl_scalars(&call, (double[4]){ o->maximize ? -o->grad_scale : o->grad_scale, decoupled ? 0 : o->weight_decay });
+  situ__cl_block(&call, lane == SITU_F64 ? (void *)&wide : (void *)&narrow,
+                 lane == SITU_F64 ? sizeof wide : sizeof narrow);
+  situ__cl_scalars(&call, (double[4]){ o->maximize ? -o->grad_scale : o->grad_scale,
+                                       decoupled ? 0 : o->weight_decay });
   return situ__cl_items(d, &call, s.numel);
 }
 

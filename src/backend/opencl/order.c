@@ -7,14 +7,16 @@ typedef struct sorts {
   int64_t outer, size, inner, k, run, x, values, indices;
 } sorts;
 
-static situ_status count_places(situ__cl_device *d, situ__cl_call call, const sorts *s, cl_mem to, int64_t all) {
+static situ_status count_places(situ__cl_device *d, situ__cl_call call, const sorts *s, cl_mem to,
+                                int64_t all) {
   call.variant.op = 0;
   call.buffer[call.buffers++] = to;
   situ__cl_block(&call, s, sizeof *s);
   return situ__cl_items(d, &call, all);
 }
 
-static situ_status merge(situ__cl_device *d, situ__cl_call call, const sorts *s, const situ_work *work, cl_mem from, cl_mem to, int64_t all) {
+static situ_status merge(situ__cl_device *d, situ__cl_call call, const sorts *s,
+                         const situ_work *work, cl_mem from, cl_mem to, int64_t all) {
   call.variant.op = 1;
   call.variant.dtype[1] = work->in[0]->dtype;
   call.variant.compute = (uint8_t)situ__cl_lane_dtype((situ_dtype)work->in[0]->dtype);
@@ -26,7 +28,8 @@ static situ_status merge(situ__cl_device *d, situ__cl_call call, const sorts *s,
   return situ__cl_items(d, &call, all);
 }
 
-static situ_status read_out(situ__cl_device *d, situ__cl_call call, const sorts *s, const situ_work *work, cl_mem places) {
+static situ_status read_out(situ__cl_device *d, situ__cl_call call, const sorts *s,
+                            const situ_work *work, cl_mem places) {
   call.variant.op = 2;
   call.variant.dtype[0] = (uint8_t)situ__cl_whole(work->in[0]->dtype);
   call.variant.flags = (work->out[0] ? FLAG_EACH : 0) | (work->out[1] ? FLAG_STATISTICS : 0);
@@ -39,19 +42,28 @@ static situ_status read_out(situ__cl_device *d, situ__cl_call call, const sorts 
 }
 
 situ_status situ__cl_sort(int index, const situ_work *work) {
-  const situ_view_desc *x = work->in[0], *out = work->out[0] ? work->out[0] : work->out[1], *view[] = { x };
+  const situ_view_desc *x = work->in[0], *out = work->out[0] ? work->out[0] : work->out[1],
+                       *view[] = { x };
   lines w = situ__cl_lines(x, work->integer[0], 1, view);
-  sorts s = { w.outer, w.size, w.inner, out->ndim ? out->size[work->integer[0]] : 1, 1, x->offset, situ__cl_offset(work->out[0]),
+  sorts s = { w.outer,
+              w.size,
+              w.inner,
+              out->ndim ? out->size[work->integer[0]] : 1,
+              1,
+              x->offset,
+              situ__cl_offset(work->out[0]),
               situ__cl_offset(work->out[1]) };
   int64_t all = w.outer * w.inner * w.size;
   situ__cl_call call = { .variant = { .text = SITU__CL_sort }, .op = "sort" };
   situ_status status;
   situ__cl_device *d = situ__cl_enter(index, call.op, &status);
   if (!d) return status;
-  cl_mem places[2] = { situ__cl_scratch(d, call.op, (size_t)all * 8), situ__cl_scratch(d, call.op, (size_t)all * 8) };
+  cl_mem places[2] = { situ__cl_scratch(d, call.op, (size_t)all * 8),
+                       situ__cl_scratch(d, call.op, (size_t)all * 8) };
   status = places[0] && places[1] ? count_places(d, call, &s, places[0], all) : SITU_E_NOMEM;
   int now = 0;
-  for (; status == SITU_OK && s.run < s.size; s.run *= 2, now ^= 1) status = merge(d, call, &s, work, places[now], places[!now], all);
+  for (; status == SITU_OK && s.run < s.size; s.run *= 2, now ^= 1)
+    status = merge(d, call, &s, work, places[now], places[!now], all);
   if (status == SITU_OK) status = read_out(d, call, &s, work, places[now]);
   for (int k = 0; k < 2; k++)
     if (places[k]) (void)clReleaseMemObject(places[k]);
@@ -63,26 +75,29 @@ situ_status situ__cl_nonzero(int index, const situ_work *work) {
   const situ_view_desc *x = work->in[0], *y = work->out[0];
   walk w = { .numel = x->numel, .ndim = x->ndim, .offset = { x->offset } };
   for (int d = 0; d < x->ndim; d++) w.size[d] = x->size[d];
-  int64_t pieces = (x->numel + PIECE - 1) / PIECE, offset = y->offset, room = y->ndim ? y->size[0] : 0;
-  situ__cl_call call = { .variant = { .text = SITU__CL_nonzero, .compute = (uint8_t)situ__cl_lane_dtype((situ_dtype)x->dtype), .dtype = { 0, x->dtype } },
+  int64_t counted = (x->numel + PIECE - 1) / PIECE, offset = y->offset,
+          room = y->ndim ? y->size[0] : 0;
+  situ__cl_call call = { .variant = { .text = SITU__CL_nonzero,
+                                      .compute = (uint8_t)situ__cl_lane_dtype((situ_dtype)x->dtype),
+                                      .dtype = { 0, x->dtype } },
                          .op = "nonzero" };
   situ_status status;
   situ__cl_device *d = situ__cl_enter(index, call.op, &status);
   if (!d) return status;
-  cl_mem counts = situ__cl_scratch(d, call.op, (size_t)pieces * 8);
+  cl_mem counts = situ__cl_scratch(d, call.op, (size_t)counted * 8);
   call.buffer[call.buffers++] = counts;
   situ__cl_call add = call;
   situ__cl_buffer(&call, x);
   situ__cl_block(&call, &w, sizeof w);
   situ__cl_block(&add, &w, sizeof w);
-  status = counts ? situ__cl_items(d, &call, pieces) : SITU_E_NOMEM;
+  status = counts ? situ__cl_items(d, &call, counted) : SITU_E_NOMEM;
   add.variant.op = 1;
   if (status == SITU_OK) status = situ__cl_items(d, &add, 1);
   call.variant.op = 2;
   situ__cl_buffer(&call, y);
   situ__cl_block(&call, &offset, sizeof offset);
   situ__cl_block(&call, &room, sizeof room);
-  if (status == SITU_OK) status = situ__cl_items(d, &call, pieces);
+  if (status == SITU_OK) status = situ__cl_items(d, &call, counted);
   if (counts) (void)clReleaseMemObject(counts);
   return situ__cl_leave(d, status);
 }

@@ -26,16 +26,22 @@ static const char *dtype_name(int dtype) {
 
 /* What a text is told before it begins: names for its types, its op and its device. */
 static void prologue(const situ__cl_device *d, const situ__cl_call *call, char *out, size_t size) {
-  static const char *const lane[] = { "#define T float\n#define TNAME f32\n#define FLOATING 1\n",
-                                      "#define T double\n#define TNAME f64\n#define FLOATING 1\n",
-                                      "#define T I64\n#define TNAME i64\n#define FLOATING 0\n" };
+  static const char *const lane[] = {
+    "#define T float\n#define TYPE float\n#define WIDE 16\n#define TNAME f32\n#define FLOATING 1\n",
+    "#define T double\n#define TYPE double\n#define WIDE 8\n#define TNAME f64\n#define FLOATING "
+    "1\n",
+    "#define T I64\n#define TYPE long\n#define WIDE 8\n#define TNAME i64\n#define FLOATING 0\n"
+  };
   const situ__cl_variant *v = &call->variant;
-  int used = snprintf(out, size, "#define GROUP_SIZE %zu\n#define ON_CPU %d\n#define OP %d\n#define FLAGS %u\n#define NAME %s\n%s",
+  int used = snprintf(out, size,
+                      "#define GROUP_SIZE %zu\n#define ON_CPU %d\n#define OP %d\n#define FLAGS "
+                      "%u\n#define NAME %s\n%s",
                       d->group, d->cpu, v->op, v->flags, call->name ? call->name : "none",
                       v->compute ? lane[situ__cl_lane_of((situ_dtype)v->compute)] : "");
-  if (v->compute) used += snprintf(out + used, size - (size_t)used, "#define COMPUTE %s\n", dtype_name(v->compute));
   for (int k = 0; k < SITU__CL_DTYPES; k++)
-    if (v->dtype[k]) used += snprintf(out + used, size - (size_t)used, "#define D%d %s\n", k, dtype_name(v->dtype[k]));
+    if (v->dtype[k])
+      used +=
+          snprintf(out + used, size - (size_t)used, "#define D%d %s\n", k, dtype_name(v->dtype[k]));
 }
 
 static uint64_t mix(uint64_t hash, const void *data, size_t bytes) {
@@ -45,14 +51,16 @@ static uint64_t mix(uint64_t hash, const void *data, size_t bytes) {
 }
 
 /* The name of a program on disk: all that decides what it is compiled to. */
-static void program_key(const situ__cl_device *d, const char *head, const char *text, char key[33]) {
+static void program_key(const situ__cl_device *d, const char *head, const char *text,
+                        char key[33]) {
   uint64_t half[2] = { 0xcbf29ce484222325u, 0x9ae16a3b2f90404fu };
   for (int k = 0; k < 2; k++) {
     half[k] = mix(half[k], d->build, strlen(d->build) + 1);
     half[k] = mix(half[k], head, strlen(head) + 1);
     half[k] = mix(half[k], text, strlen(text));
   }
-  (void)snprintf(key, 33, "%016llx%016llx", (unsigned long long)half[0], (unsigned long long)half[1]);
+  (void)snprintf(key, 33, "%016llx%016llx", (unsigned long long)half[0],
+                 (unsigned long long)half[1]);
 }
 
 /* ---- building ------------------------------------------------------------------------------- */
@@ -63,32 +71,43 @@ static bool identify(situ__cl_device *d) {
   char version[256] = "";
   (void)situ__cl_info(d->index, &known);
   (void)clGetDeviceInfo(d->id, CL_DEVICE_VERSION, sizeof version - 1, version, NULL);
-  const char *options = d->exact_division ? "-cl-std=CL1.2 -cl-fp32-correctly-rounded-divide-sqrt" : "-cl-std=CL1.2";
+  const char *options = d->exact_division
+                            ? "-cl-std=CL1.2 -w -cl-fp32-correctly-rounded-divide-sqrt"
+                            : "-cl-std=CL1.2 -w";
   const size_t size = 1024;
   d->build = situ__cl_host->alloc(size);
   if (!d->build) return false;
   /* The options come first, as a string of their own: they are also what the compiler is given. */
   int used = snprintf(d->build, size, "%s", options) + 1;
-  (void)snprintf(d->build + used, size - (size_t)used, "%s|%s|%s", known.name, known.driver, version);
+  (void)snprintf(d->build + used, size - (size_t)used, "%s|%s|%s", known.name, known.driver,
+                 version);
   return true;
 }
 
-static situ_status does_not_compile(const situ__cl_device *d, const situ__cl_call *call, cl_program program) {
+static situ_status does_not_compile(const situ__cl_device *d, const situ__cl_call *call,
+                                    cl_program program) {
   char *log = situ__cl_host->alloc(1 << 16);
   size_t length = 0;
-  if (log && clGetProgramBuildInfo(program, d->id, CL_PROGRAM_BUILD_LOG, (1 << 16) - 1, log, &length) != CL_SUCCESS) length = 0;
+  if (log && clGetProgramBuildInfo(program, d->id, CL_PROGRAM_BUILD_LOG, (1 << 16) - 1, log,
+                                   &length) != CL_SUCCESS)
+    length = 0;
   if (log) log[length < 3000 ? length : 3000] = 0;
-  situ_status status = situ__cl_host->fail(SITU_E_UNSUPPORTED, call->op, "opencl:%d does not compile the kernel %s (%s):\n%s", d->index,
-                                           text_name[call->variant.text], call->name ? call->name : "", log ? log : "");
+  situ_status status = situ__cl_host->fail(
+      SITU_E_UNSUPPORTED, call->op, "opencl:%d does not compile the kernel %s (%s):\n%s", d->index,
+      text_name[call->variant.text], call->name ? call->name : "", log ? log : "");
   situ__cl_host->free(log);
   return status;
 }
 
 static void store(cl_program program, const char *key) {
   size_t bytes = 0;
-  if (clGetProgramInfo(program, CL_PROGRAM_BINARY_SIZES, sizeof bytes, &bytes, NULL) != CL_SUCCESS || !bytes) return;
+  if (clGetProgramInfo(program, CL_PROGRAM_BINARY_SIZES, sizeof bytes, &bytes, NULL) !=
+          CL_SUCCESS ||
+      !bytes)
+    return;
   unsigned char *binary = situ__cl_host->alloc(bytes);
-  if (binary && clGetProgramInfo(program, CL_PROGRAM_BINARIES, sizeof binary, &binary, NULL) == CL_SUCCESS)
+  if (binary &&
+      clGetProgramInfo(program, CL_PROGRAM_BINARIES, sizeof binary, &binary, NULL) == CL_SUCCESS)
     situ__cl_disk_write(key, binary, bytes);
   situ__cl_host->free(binary);
 }
@@ -99,8 +118,10 @@ static cl_program from_disk(const situ__cl_device *d, const char *key) {
   if (!binary) return NULL;
   cl_int error, loaded;
   const unsigned char *list[] = { binary };
-  cl_program program = clCreateProgramWithBinary(d->context, 1, &d->id, &bytes, list, &loaded, &error);
-  if (program && (loaded != CL_SUCCESS || clBuildProgram(program, 1, &d->id, d->build, NULL, NULL) != CL_SUCCESS)) {
+  cl_program program =
+      clCreateProgramWithBinary(d->context, 1, &d->id, &bytes, list, &loaded, &error);
+  if (program && (loaded != CL_SUCCESS ||
+                  clBuildProgram(program, 1, &d->id, d->build, NULL, NULL) != CL_SUCCESS)) {
     (void)clReleaseProgram(program);
     program = NULL;
   }
@@ -111,7 +132,8 @@ static cl_program from_disk(const situ__cl_device *d, const char *key) {
 static situ_status build(situ__cl_device *d, const situ__cl_call *call, cl_program *out) {
   char head[1024], key[33];
   const char *text = situ__cl_text_of((situ__cl_text)call->variant.text);
-  if (!d->build && !identify(d)) return situ__cl_fail(d, call->op, "building", CL_OUT_OF_HOST_MEMORY);
+  if (!d->build && !identify(d))
+    return situ__cl_fail(d, call->op, "building", CL_OUT_OF_HOST_MEMORY);
   prologue(d, call, head, sizeof head);
   program_key(d, head, text, key);
   *out = from_disk(d, key);
@@ -122,8 +144,9 @@ static situ_status build(situ__cl_device *d, const situ__cl_call *call, cl_progr
   if (!program) return situ__cl_fail(d, call->op, "clCreateProgramWithSource", error);
   error = clBuildProgram(program, 1, &d->id, d->build, NULL, NULL);
   if (error != CL_SUCCESS) {
-    situ_status status = error == CL_BUILD_PROGRAM_FAILURE ? does_not_compile(d, call, program)
-                                                           : situ__cl_fail(d, call->op, "clBuildProgram", error);
+    situ_status status = error == CL_BUILD_PROGRAM_FAILURE
+                             ? does_not_compile(d, call, program)
+                             : situ__cl_fail(d, call->op, "clBuildProgram", error);
     (void)clReleaseProgram(program);
     return status;
   }
@@ -136,7 +159,8 @@ static situ_status build(situ__cl_device *d, const situ__cl_call *call, cl_progr
 
 static size_t slot_of(const situ__cl_device *d, const situ__cl_variant *v) {
   size_t at = (size_t)(mix(0xcbf29ce484222325u, v, sizeof *v) >> 7) & (d->kernel_slots - 1);
-  while (d->kernels[at] && memcmp(&d->kernels[at]->variant, v, sizeof *v) != 0) at = (at + 1) & (d->kernel_slots - 1);
+  while (d->kernels[at] && memcmp(&d->kernels[at]->variant, v, sizeof *v) != 0)
+    at = (at + 1) & (d->kernel_slots - 1);
   return at;
 }
 
@@ -175,7 +199,8 @@ static situ_status make(situ__cl_device *d, const situ__cl_call *call, situ__cl_
 }
 
 static situ_status kernel_of(situ__cl_device *d, const situ__cl_call *call, cl_kernel *out) {
-  if (2 * d->kernel_count >= d->kernel_slots && !widen(d)) return situ__cl_fail(d, call->op, "building", CL_OUT_OF_HOST_MEMORY);
+  if (2 * d->kernel_count >= d->kernel_slots && !widen(d))
+    return situ__cl_fail(d, call->op, "building", CL_OUT_OF_HOST_MEMORY);
   situ__cl_kernel **slot = &d->kernels[slot_of(d, &call->variant)];
   if (!*slot) {
     situ_status status = make(d, call, slot);
@@ -194,11 +219,13 @@ situ_status situ__cl_groups(situ__cl_device *d, const situ__cl_call *call, int64
   if (status != SITU_OK) return status;
   cl_int error = CL_SUCCESS;
   cl_uint at = 0;
-  for (int k = 0; k < call->buffers; k++) error |= clSetKernelArg(kernel, at++, sizeof(cl_mem), &call->buffer[k]);
-  for (int k = 0; k < call->blocks; k++) error |= clSetKernelArg(kernel, at++, call->block[k].bytes, call->block[k].data);
+  for (int k = 0; k < call->buffers; k++)
+    error |= clSetKernelArg(kernel, at++, sizeof(cl_mem), &call->buffer[k]);
+  for (int k = 0; k < call->blocks; k++)
+    error |= clSetKernelArg(kernel, at++, call->block[k].bytes, call->block[k].data);
   if (call->checks) error |= clSetKernelArg(kernel, at++, sizeof(cl_mem), &d->fault);
   if (error != CL_SUCCESS) return situ__cl_fail(d, call->op, "clSetKernelArg", error);
-  const size_t local = d->group, global = (size_t)groups * local;
+  const size_t local = call->alone ? 1 : d->group, global = (size_t)groups * local;
   error = clEnqueueNDRangeKernel(d->queue, kernel, 1, NULL, &global, &local, 0, NULL, NULL);
   if (error != CL_SUCCESS) return situ__cl_fail(d, call->op, "clEnqueueNDRangeKernel", error);
   d->unchecked = d->unchecked || call->checks;
@@ -206,6 +233,8 @@ situ_status situ__cl_groups(situ__cl_device *d, const situ__cl_call *call, int64
 }
 
 situ_status situ__cl_items(situ__cl_device *d, const situ__cl_call *call, int64_t items) {
+  /* What dialect.h calls FLAT: on a processor one work-item takes a stretch. */
+  if (call->alone) return situ__cl_groups(d, call, (items + STRETCH - 1) / STRETCH);
   return situ__cl_groups(d, call, (items + (int64_t)d->group - 1) / (int64_t)d->group);
 }
 
@@ -213,6 +242,14 @@ situ_status situ__cl_run(int index, const situ__cl_call *call, int64_t items) {
   situ_status status;
   situ__cl_device *d = situ__cl_enter(index, call->op, &status);
   return d ? situ__cl_leave(d, situ__cl_items(d, call, items)) : status;
+}
+
+situ_status situ__cl_run_flat(int index, situ__cl_call *call, int64_t items) {
+  situ_status status;
+  situ__cl_device *d = situ__cl_enter(index, call->op, &status);
+  if (!d) return status;
+  call->alone = d->cpu;
+  return situ__cl_leave(d, situ__cl_items(d, call, items));
 }
 
 situ_status situ__cl_run_groups(int index, const situ__cl_call *call, int64_t groups) {
@@ -229,5 +266,6 @@ situ_status situ__cl_run_lines(int index, situ__cl_call *call, int64_t count, in
   if (!d) return status;
   bool serial = length <= SHORT || count >= (d->cpu ? MANY_CPU : MANY_GPU);
   if (serial) call->variant.flags |= FLAG_SERIAL;
-  return situ__cl_leave(d, serial ? situ__cl_items(d, call, count) : situ__cl_groups(d, call, count));
+  return situ__cl_leave(d,
+                        serial ? situ__cl_items(d, call, count) : situ__cl_groups(d, call, count));
 }

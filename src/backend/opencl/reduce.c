@@ -20,11 +20,16 @@ static recipe norm_recipe(double p) {
 
 static recipe recipe_of(const situ_work *work) {
   static const recipe of[SITU_REDUCES] = {
-    [SITU_REDUCE_SUM] = { FOLD_SUM, MAP_NONE, FINISH_NONE },       [SITU_REDUCE_MEAN] = { FOLD_SUM, MAP_NONE, FINISH_MEAN },
-    [SITU_REDUCE_PROD] = { FOLD_PROD, MAP_NONE, FINISH_NONE },     [SITU_REDUCE_MIN] = { FOLD_MIN, MAP_NONE, FINISH_NONE },
-    [SITU_REDUCE_MAX] = { FOLD_MAX, MAP_NONE, FINISH_NONE },       [SITU_REDUCE_ALL] = { FOLD_MIN, MAP_NONZERO, FINISH_NONE },
-    [SITU_REDUCE_ANY] = { FOLD_MAX, MAP_NONZERO, FINISH_NONE },    [SITU_REDUCE_VAR] = { FOLD_MOMENTS, MAP_NONE, FINISH_VAR },
-    [SITU_REDUCE_STD] = { FOLD_MOMENTS, MAP_NONE, FINISH_STD },    [SITU_REDUCE_COUNT] = { FOLD_SUM, MAP_NONZERO, FINISH_NONE },
+    [SITU_REDUCE_SUM] = { FOLD_SUM, MAP_NONE, FINISH_NONE },
+    [SITU_REDUCE_MEAN] = { FOLD_SUM, MAP_NONE, FINISH_MEAN },
+    [SITU_REDUCE_PROD] = { FOLD_PROD, MAP_NONE, FINISH_NONE },
+    [SITU_REDUCE_MIN] = { FOLD_MIN, MAP_NONE, FINISH_NONE },
+    [SITU_REDUCE_MAX] = { FOLD_MAX, MAP_NONE, FINISH_NONE },
+    [SITU_REDUCE_ALL] = { FOLD_MIN, MAP_NONZERO, FINISH_NONE },
+    [SITU_REDUCE_ANY] = { FOLD_MAX, MAP_NONZERO, FINISH_NONE },
+    [SITU_REDUCE_VAR] = { FOLD_MOMENTS, MAP_NONE, FINISH_VAR },
+    [SITU_REDUCE_STD] = { FOLD_MOMENTS, MAP_NONE, FINISH_STD },
+    [SITU_REDUCE_COUNT] = { FOLD_SUM, MAP_NONZERO, FINISH_NONE },
     [SITU_REDUCE_LOGSUMEXP] = { FOLD_LOGSUM, MAP_NONE, FINISH_LOGSUM },
   };
   return work->op == SITU_REDUCE_NORM ? norm_recipe(work->scalar[0]) : of[work->op];
@@ -44,19 +49,76 @@ static double of_nothing(const situ_work *work) {
   }
 }
 
+enum { LONG = 1 << 16, PIECES = 1024 };
+
+static situ_status fold(int index, const situ_work *work, situ_dtype compute, const recipe *r,
+                        const situ_view_desc *y, const situ_view_desc *x, const walk *kept,
+                        const walk *part, const pieces *cut) {
+  bool dense = part->ndim == 0 || (part->ndim == 1 && part->stride[0][0] == 1);
+  situ__cl_call call = { .variant = { .text = SITU__CL_reduce,
+                                      .compute = (uint8_t)situ__cl_lane_dtype(compute),
+                                      .dtype = { y->dtype, x->dtype },
+                                      .flags = r->fold << 4 | r->map << 8 | r->finish << 12 |
+                                               (dense ? FLAG_DENSE : 0) },
+                         .op = "reduce" };
+  situ__cl_buffer(&call, y);
+  situ__cl_buffer(&call, x);
+  situ__cl_block(&call, kept, sizeof *kept);
+  situ__cl_block(&call, part, sizeof *part);
+  situ__cl_block(&call, cut, sizeof *cut);
+  situ__cl_scalars(&call, work->scalar);
+  return situ__cl_run_lines(index, &call, kept->numel, cut->length);
+}
+
+/* All of a long line: pieces of it, then their folds. */
+static situ_status in_pieces(int index, const situ_work *work, situ_dtype compute, const recipe *r,
+                             const walk *part) {
+  const situ_view_desc *x = work->in[0], *y = work->out[0];
+  situ_status status;
+  situ__cl_device *d = situ__cl_enter(index, "reduce", &status);
+  if (!d) return status;
+  cl_mem memory = situ__cl_scratch(d, "reduce", PIECES * sizeof(double));
+  (void)situ__cl_leave(d, SITU_OK);
+  if (!memory) return SITU_E_NOMEM;
+  situ_storage storage;
+  situ_view_desc folds =
+      situ__cl_scratch_view(&storage, memory, situ__cl_lane_dtype(compute), PIECES);
+  recipe first = { r->fold, r->map, FINISH_NONE }, second = { r->fold, MAP_NONE, r->finish };
+  walk lines_of = { .numel = PIECES,
+                    .ndim = 1,
+                    .size = { PIECES },
+                    .offset = { 0, x->offset },
+                    .stride = { { 1 }, { 0 } } };
+  walk all = { .numel = PIECES, .ndim = 1, .size = { PIECES }, .stride = { { 1 } } },
+       one = { .numel = 1, .offset = { y->offset, 0 } };
+  pieces cut = { PIECES, (part->numel + PIECES - 1) / PIECES, part->numel },
+         rest = { 1, PIECES, part->numel };
+  status = fold(index, work, compute, &first, &folds, x, &lines_of, part, &cut);
+  if (status == SITU_OK) status = fold(index, work, compute, &second, y, &folds, &one, &all, &rest);
+  (void)clReleaseMemObject(memory);
+  return status;
+}
+
 situ_status situ__cl_reduce(int index, const situ_work *work) {
   const situ_view_desc *x = work->in[0], *y = work->out[0];
   situ_dtype compute = work->compute ? work->compute : (situ_dtype)x->dtype;
   recipe r = recipe_of(work);
   bool whole = situ__cl_lane_of(compute) == SITU__CL_I64;
   if (whole && (r.finish || r.fold >= FOLD_MOMENTS))
-    return situ__cl_host->fail(SITU_E_DTYPE, "reduce", "mean, var, std, norm and logsumexp are not computed in whole numbers");
+    return situ__cl_host->fail(
+        SITU_E_DTYPE, "reduce",
+        "mean, var, std, norm and logsumexp are not computed in whole numbers");
   if (!x->numel) {
     if ((r.fold == FOLD_MIN || r.fold == FOLD_MAX) && r.map != MAP_NONZERO)
       return situ__cl_host->fail(SITU_E_ARG, "reduce", "no elements have no extreme");
     double value = of_nothing(work);
-    return situ__cl_fill(index, &(situ_work){ .verb = SITU_VERB_FILL, .outs = 1, .out = { y }, .scalar = { value },
-                                              .integer = { value == value && fabs(value) <= 1 ? (int64_t)value : 0 } });
+    return situ__cl_fill(
+        index,
+        &(situ_work){ .verb = SITU_VERB_FILL,
+                      .outs = 1,
+                      .out = { y },
+                      .scalar = { value },
+                      .integer = { value == value && fabs(value) <= 1 ? (int64_t)value : 0 } });
   }
   /* f32 counts to 2^24 only: what is counted is 0 or 1, whatever x is. */
   walk kept = { .numel = y->numel, .offset = { y->offset, x->offset } }, part = { .numel = 1 };
@@ -70,23 +132,21 @@ situ_status situ__cl_reduce(int index, const situ_work *work) {
     }
   }
   if (r.map == MAP_NONZERO && !whole && part.numel > 1 << 24) compute = SITU_F64;
-  situ__cl_call call = { .variant = { .text = SITU__CL_reduce, .compute = (uint8_t)situ__cl_lane_dtype(compute), .dtype = { y->dtype, x->dtype },
-                                      .flags = r.fold << 4 | r.map << 8 | r.finish << 12 },
-                         .op = "reduce" };
-  situ__cl_buffer(&call, y);
-  situ__cl_buffer(&call, x);
-  situ__cl_block(&call, &kept, sizeof kept);
-  situ__cl_block(&call, &part, sizeof part);
-  situ__cl_scalars(&call, work->scalar);
-  return situ__cl_run_lines(index, &call, kept.numel, part.numel);
+  if (kept.numel == 1 && part.ndim == 1 && part.numel >= LONG && r.fold < FOLD_MOMENTS)
+    return in_pieces(index, work, compute, &r, &part);
+  pieces whole_line = { 1, part.numel, part.numel };
+  return fold(index, work, compute, &r, y, x, &kept, &part, &whole_line);
 }
 
 situ_status situ__cl_arg_reduce(int index, const situ_work *work) {
   const situ_view_desc *x = work->in[0], *view[] = { work->out[0], work->out[1], x };
   lines w = situ__cl_lines(x, work->integer[0], 3, view);
   if (!w.size) return situ__cl_host->fail(SITU_E_ARG, "arg_reduce", "no elements have no extreme");
-  situ__cl_call call = { .variant = { .text = SITU__CL_arg_reduce, .op = (uint8_t)work->op, .flags = view[0] ? FLAG_EACH : 0,
-                                      .compute = (uint8_t)situ__cl_lane_dtype((situ_dtype)x->dtype), .dtype = { x->dtype, x->dtype } },
+  situ__cl_call call = { .variant = { .text = SITU__CL_arg_reduce,
+                                      .op = (uint8_t)work->op,
+                                      .flags = view[0] ? FLAG_EACH : 0,
+                                      .compute = (uint8_t)situ__cl_lane_dtype((situ_dtype)x->dtype),
+                                      .dtype = { x->dtype, x->dtype } },
                          .op = "arg_reduce" };
   for (int k = 0; k < 3; k++) situ__cl_buffer(&call, view[k]);
   situ__cl_block(&call, &w, sizeof w);
@@ -97,7 +157,9 @@ situ_status situ__cl_scan(int index, const situ_work *work) {
   const situ_view_desc *view[] = { work->out[0], work->in[0] };
   situ_dtype dtype = (situ_dtype)view[0]->dtype;
   lines w = situ__cl_lines(view[1], work->integer[0], 2, view);
-  situ__cl_call call = { .variant = { .text = SITU__CL_scan, .compute = (uint8_t)situ__cl_lane_dtype(dtype), .dtype = { view[0]->dtype, view[1]->dtype } },
+  situ__cl_call call = { .variant = { .text = SITU__CL_scan,
+                                      .compute = (uint8_t)situ__cl_lane_dtype(dtype),
+                                      .dtype = { view[0]->dtype, view[1]->dtype } },
                          .op = "scan" };
   for (int k = 0; k < 2; k++) situ__cl_buffer(&call, view[k]);
   situ__cl_block(&call, &w, sizeof w);

@@ -15,29 +15,39 @@ situ__cl_lane situ__cl_lane_of(situ_dtype dtype) {
 }
 
 size_t situ__cl_size(int dtype) {
-  static const uint8_t size[SITU_DTYPES] = { [SITU_BOOL] = 1, [SITU_U8] = 1,  [SITU_I8] = 1,   [SITU_I16] = 2, [SITU_I32] = 4,
-                                             [SITU_I64] = 8,  [SITU_F16] = 2, [SITU_BF16] = 2, [SITU_F32] = 4, [SITU_F64] = 8 };
+  static const uint8_t size[SITU_DTYPES] = {
+    [SITU_BOOL] = 1, [SITU_U8] = 1,  [SITU_I8] = 1,   [SITU_I16] = 2, [SITU_I32] = 4,
+    [SITU_I64] = 8,  [SITU_F16] = 2, [SITU_BF16] = 2, [SITU_F32] = 4, [SITU_F64] = 8
+  };
   return size[dtype];
 }
 
 situ_dtype situ__cl_whole(int dtype) {
-  static const situ_dtype whole[] = { [1] = SITU_U8, [2] = SITU_I16, [4] = SITU_I32, [8] = SITU_I64 };
+  static const situ_dtype whole[] = {
+    [1] = SITU_U8, [2] = SITU_I16, [4] = SITU_I32, [8] = SITU_I64
+  };
   return whole[situ__cl_size(dtype)];
 }
 
 situ_dtype situ__cl_lane_dtype(situ_dtype dtype) {
-  static const situ_dtype of[] = { [SITU__CL_F32] = SITU_F32, [SITU__CL_F64] = SITU_F64, [SITU__CL_I64] = SITU_I64 };
+  static const situ_dtype of[] = {
+    [SITU__CL_F32] = SITU_F32, [SITU__CL_F64] = SITU_F64, [SITU__CL_I64] = SITU_I64
+  };
   return of[situ__cl_lane_of(dtype)];
 }
 
 void situ__cl_scalars(situ__cl_call *call, const double *from) {
   situ__cl_lane lane = situ__cl_lane_of((situ_dtype)call->variant.compute);
   for (int k = 0; k < 4; k++) {
-    if (lane == SITU__CL_F32) call->scalar.f32[k] = (float)from[k];
-    else if (lane == SITU__CL_F64) call->scalar.f64[k] = from[k];
-    else call->scalar.i64[k] = f64_to_i64(from[k]);
+    if (lane == SITU__CL_F32)
+      call->scalar.f32[k] = (float)from[k];
+    else if (lane == SITU__CL_F64)
+      call->scalar.f64[k] = from[k];
+    else
+      call->scalar.i64[k] = f64_to_i64(from[k]);
   }
-  situ__cl_block(call, &call->scalar, lane == SITU__CL_F32 ? sizeof call->scalar.f32 : sizeof call->scalar.f64);
+  situ__cl_block(call, &call->scalar,
+                 lane == SITU__CL_F32 ? sizeof call->scalar.f32 : sizeof call->scalar.f64);
 }
 
 /* ---- walks ---------------------------------------------------------------------------------- */
@@ -45,7 +55,8 @@ void situ__cl_scalars(situ__cl_call *call, const double *from) {
 void situ__cl_walk_add(walk *to, int count, int64_t size, const int64_t *strides) {
   if (size == 1) return;
   bool continues = to->ndim > 0;
-  for (int k = 0; continues && k < count; k++) continues = to->stride[k][to->ndim - 1] == strides[k] * size;
+  for (int k = 0; continues && k < count; k++)
+    continues = to->stride[k][to->ndim - 1] == strides[k] * size;
   if (!continues) to->size[to->ndim++] = 1;
   to->size[to->ndim - 1] *= size;
   for (int k = 0; k < count; k++) to->stride[k][to->ndim - 1] = strides[k];
@@ -72,7 +83,8 @@ bool situ__cl_walk(walk *to, int count, const situ_view_desc *const *views) {
   return false;
 }
 
-lines situ__cl_lines(const situ_view_desc *of, int64_t dim, int count, const situ_view_desc *const *views) {
+lines situ__cl_lines(const situ_view_desc *of, int64_t dim, int count,
+                     const situ_view_desc *const *views) {
   lines l = { .outer = 1, .size = of->ndim ? of->size[dim] : 1, .inner = 1 };
   for (int64_t d = 0; d < dim; d++) l.outer *= of->size[d];
   for (int64_t d = dim + 1; d < of->ndim; d++) l.inner *= of->size[d];
@@ -80,8 +92,14 @@ lines situ__cl_lines(const situ_view_desc *of, int64_t dim, int count, const sit
   return l;
 }
 
-situ_view_desc situ__cl_scratch_view(situ_storage *storage, cl_mem memory, situ_dtype dtype, int64_t numel) {
+situ_view_desc situ__cl_scratch_view(situ_storage *storage, cl_mem memory, situ_dtype dtype,
+                                     int64_t numel) {
   *storage = (situ_storage){ .data = memory };
-  return (situ_view_desc){ .storage = storage, .dtype = (uint8_t)dtype, .ndim = 1, .contiguous = true, .numel = numel,
-                           .size = { numel }, .stride = { 1 } };
+  return (situ_view_desc){ .storage = storage,
+                           .dtype = (uint8_t)dtype,
+                           .ndim = 1,
+                           .contiguous = true,
+                           .numel = numel,
+                           .size = { numel },
+                           .stride = { 1 } };
 }

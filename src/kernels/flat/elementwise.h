@@ -64,46 +64,44 @@ DEVICE T copy(T x, T p0, T p1, T p2) { return x; }
 #else
 #define AT(k) (w.offset[k] + i)
 #endif
-#if FLAGS & FLAG_ROUND_1
-#define READ_1 ROUNDED(LOAD(D1, x1[AT(1)]))
-#else
 #define READ_1 LOAD(D1, x1[AT(1)])
-#endif
-#if FLAGS & FLAG_ROUND_2
-#define READ_2 ROUNDED(LOAD(D2, x2[AT(2)]))
-#else
 #define READ_2 LOAD(D2, x2[AT(2)])
-#endif
-#if FLAGS & FLAG_ROUND_3
-#define READ_3 ROUNDED(LOAD(D3, x3[AT(3)]))
-#else
 #define READ_3 LOAD(D3, x3[AT(3)])
-#endif
 
 /* y may be one of the operands: each element is read before it is written. */
-GROUPS KERNEL run(GLOBAL MEMORY(D0) *y, GLOBAL const MEMORY(D1) *x1
+FLAT run(GLOBAL MEMORY(D0) *y, GLOBAL const MEMORY(D1) *x1
 #ifdef D2
                   , GLOBAL const MEMORY(D2) *x2
 #endif
 #ifdef D3
                   , GLOBAL const MEMORY(D3) *x3
 #endif
+#if FLAGS & FLAG_COUNTS
+                  , GLOBAL I64 *lost
+#endif
                   , const walk w, const parameters q
+#if FLAGS & FLAG_COUNTS
+                  , const I64 lost_at
+#endif
 #if FLAGS & FLAG_DIVIDES
                   , GLOBAL fault *found
 #endif
                   ) {
-  const I64 i = ITEM;
-  if (i >= w.numel) return;
+  FOR_EACH(i, w.numel) {
 #if FLAGS & FLAG_DIVIDES
-  if (READ_2 == 0 && FIRST_TO_RAISE(&found->raised)) found->verb = FAULT_DIVISION, found->value = OP;
+    if (READ_2 == 0 && FIRST_TO_RAISE(&found->raised)) found->verb = FAULT_DIVISION, found->value = OP;
 #endif
 #if defined(D3)
-  const T value = NAME(READ_1, READ_2, READ_3, q.p[0], q.p[1], q.p[2]);
+    const T value = NAME(READ_1, READ_2, READ_3, q.p[0], q.p[1], q.p[2]);
 #elif defined(D2)
-  const T value = NAME(READ_1, READ_2, q.p[0], q.p[1], q.p[2]);
+    const T value = NAME(READ_1, READ_2, q.p[0], q.p[1], q.p[2]);
 #else
-  const T value = NAME(READ_1, q.p[0], q.p[1], q.p[2]);
+    const T value = NAME(READ_1, q.p[0], q.p[1], q.p[2]);
 #endif
-  y[AT(0)] = STORE(D0, value);
+    const MEMORY(D0) stored = STORE(D0, value);
+    y[AT(0)] = stored;
+#if FLAGS & FLAG_COUNTS
+    if (value - value == 0 && PASTE(VALUE, D0)(stored) - PASTE(VALUE, D0)(stored) != 0) ADD_ONE(lost + lost_at);
+#endif
+  }
 }

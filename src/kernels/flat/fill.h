@@ -2,13 +2,13 @@
    SPDX-License-Identifier: MIT */
 #include "kernels/element.h"
 
-GROUPS KERNEL run(GLOBAL MEMORY(D0) *y, const walk w, const I64 bits) {
-  const I64 i = ITEM;
-  if (i >= w.numel) return;
+FLAT run(GLOBAL MEMORY(D0) *y, const walk w, const I64 bits) {
+  FOR_EACH(i, w.numel) {
 #if FLAGS & FLAG_STRIDED
-  GLOBAL MEMORY(D0) *at = y + walk_at(&w, 0, i);
+    GLOBAL MEMORY(D0) *at = y + walk_at(&w, 0, i);
 #else
-  GLOBAL MEMORY(D0) *at = y + w.offset[0] + i;
+    GLOBAL MEMORY(D0) *at = y + w.offset[0] + i;
 #endif
-  *at = (MEMORY(D0))bits;
+    *at = (MEMORY(D0))bits;
+  }
 }

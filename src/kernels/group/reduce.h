@@ -61,17 +61,37 @@ typedef struct parameters {
 
 #define X(j) LOAD(D1, x[from + walk_at(&part, 0, j)])
 
-GROUPS KERNEL run(GLOBAL MEMORY(D0) *y, GLOBAL const MEMORY(D1) *x, const walk kept, const walk part, const parameters q) {
+GROUPS KERNEL run(GLOBAL MEMORY(D0) *y, GLOBAL const MEMORY(D1) *x, const walk kept, const walk part,
+                  const pieces cut, const parameters q) {
   ROOM
   const I64 line = LINE;
   if (OUTSIDE(line, kept.numel)) return;
-  const I64 from = walk_at(&kept, 1, line);
+  /* A line may be a piece of what is reduced: its part begins at `first`. */
+  const I64 from = walk_at(&kept, 1, line), first = line % cut.count * cut.length;
+  const I64 count = part.numel - first < cut.length ? part.numel - first : cut.length;
   T a = NONE;
+#if FLAGS & FLAG_DENSE && FLAGS & FLAG_SERIAL
+  /* Side by side in memory: as many folds, side by side in a vector, which keeps sums exact too. */
+  GLOBAL const MEMORY(D1) *at = x + from + part.offset[0] + first;
+  T wide[16];
+  for (int l = 0; l < 16; l++) wide[l] = NONE;
+  I64 j = 0;
+  for (; j + 16 <= count; j += 16)
+    for (int l = 0; l < 16; l++) {
+      const T v = LOAD(D1, at[j + l]);
+      wide[l] = TAKE(wide[l], MAPPED(v));
+    }
+  for (; j < count; j++) {
+    const T v = LOAD(D1, at[j]);
+    a = TAKE(a, MAPPED(v));
+  }
+  for (int l = 0; l < 16; l++) a = TAKE(a, wide[l]);
+#else
   /* Short sums of their own keep a long one exact. */
   T run = NONE;
   int length = 0;
-  EACH(j, part.numel) {
-    const T v = X(j);
+  EACH(j, count) {
+    const T v = X(first + j);
     run = TAKE(run, MAPPED(v));
     if (++length == 64) {
       a = TAKE(a, run);
@@ -80,6 +100,7 @@ GROUPS KERNEL run(GLOBAL MEMORY(D0) *y, GLOBAL const MEMORY(D1) *x, const walk k
     }
   }
   a = TAKE(a, run);
+#endif
   a = ALL_(TOGETHER, a);
 #if FOLD == FOLD_MOMENTS || FOLD == FOLD_LOGSUM
 #if FOLD == FOLD_MOMENTS
@@ -98,7 +119,7 @@ GROUPS KERNEL run(GLOBAL MEMORY(D0) *y, GLOBAL const MEMORY(D1) *x, const walk k
 #endif
   if (!IS_FIRST) return;
 #if FINISH == FINISH_MEAN
-  a = a / (T)part.numel;
+  a = a / (T)cut.all;
 #elif FINISH == FINISH_VAR || FINISH == FINISH_STD
   const T freedom = (T)part.numel - q.p[0];
   a = b / (freedom > 0 ? freedom : 0);
