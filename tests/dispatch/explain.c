@@ -67,7 +67,10 @@ static void an_input_is_odd(void **state) {
   model *m = model_new(true);
   situ_nn_set_name(&m->base, "model");
   assert_int_equal(situ_nn_to(&m->base, situ_dev("sim:0")), SITU_OK);
-  assert_null(situ_nn_forward(&m->base, situ_ones(SITU_SHAPE(3, 7), NULL)));
+  situ_tensor *input = situ_ones(SITU_SHAPE(3, 7), NULL);
+  char here[32];
+  snprintf(here, sizeof here, ":%d", __LINE__ + 1);
+  assert_null(situ_nn_forward(&m->base, input));
   EXPECT_PARTS("device mismatch in linear   at ", "\n  module model.encoder.fc1 (Linear 7 -> 6)\n", "model.encoder.fc1.weight", "parameter",
                "moved by situ_nn_to at ", "\n   >input ", "\n  odd one out: input\n", "\n  fix: x = situ_to(x, situ_dev(\"sim:0\"));");
   situ_error_report r = report();
@@ -84,6 +87,7 @@ static void an_input_is_odd(void **state) {
   /* Before the outermost call that was given it, which is in this function and not in encoder_forward. */
   assert_non_null(strstr(r.site, "encoder_forward"));
   assert_non_null(strstr(r.fix, "   before "));
+  assert_non_null(strstr(r.fix, here));
 #endif
   situ_error_clear();
   /* Without a name the model goes by its type; a named input by its own. */
