@@ -30,7 +30,7 @@ void situ__dry_forget(void);
 /* Refuses to look at values: there are none. Told. */
 situ_status situ__dry_blind(const char *op) SITU_COLD;
 /* Notes a copy; nothing is copied. A side that is no tensor's is NULL and on the host. */
-situ_status situ__dry_copy(const char *op, const situ_storage *from, situ_storage *to, size_t bytes)
-    SITU_COLD;
+situ_status situ__dry_copy(const char *op, const situ_storage *from, situ_storage *to,
+                           size_t bytes) SITU_COLD;
 
 #endif

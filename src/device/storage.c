@@ -104,12 +104,15 @@ void situ__storage_release(situ_storage *storage) {
       __atomic_sub_fetch(&storage->refs, 1, __ATOMIC_ACQ_REL) != 0)
     return;
   if (storage->links) situ__unlink(storage);
-  const bool dry = situ__is_void(storage);
-  if (dry) situ__dry_freed(storage, storage->device, storage->bytes);
   if (storage->recipe) situ__recipe_release(storage->recipe);
+  if (__builtin_expect(situ__is_void(storage), 0)) {
+    situ__dry_freed(storage, storage->device, storage->bytes);
+    free_memory(storage);
+    situ__dry_discard(storage);
+    return;
+  }
   free_memory(storage);
-  if (dry) situ__dry_discard(storage);
-  else situ__small_free(storage, sizeof *storage);
+  situ__small_free(storage, sizeof *storage);
 }
 
 /* A thread that writes to a tensor while another does has a race of its own, so the count need not

@@ -185,6 +185,9 @@ static bool run(situ_call *c) {
   return good;
 }
 
+/* Out of the way: its code would make the usual way longer. */
+static SITU_COLD __attribute__((noinline)) bool run_dry(situ_call *c) { return situ__dry_call(c, run); }
+
 static situ_tensor *run_pair(const situ_op *op, const situ_view_desc *a, const situ_view_desc *b) {
   situ_tensor *y = situ__tensor_like(op->name, a, (situ_dtype)a->dtype);
   if (!y) return NULL;
@@ -207,7 +210,7 @@ situ_tensor *situ_op_run(const situ_op *op, situ_tensor *const *in, int ins, con
     c.out[k] = NULL;
     c.dtype[k] = SITU_DTYPE_DEFAULT;
   }
-  bool good = situ__is_dry() ? situ__dry_call(&c, run) : run(&c);
+  bool good = situ__is_dry() ? run_dry(&c) : run(&c);
   for (int k = 0; outs && k < c.outs; k++) outs[k] = good ? c.out[k] : NULL;
   return good ? c.out[0] : NULL;
 }
@@ -215,7 +218,7 @@ situ_tensor *situ_op_run(const situ_op *op, situ_tensor *const *in, int ins, con
 situ_tensor *situ_op_run_(const situ_op *op, situ_tensor *const *in, int ins, const void *params) {
   situ_call c = { .op = op, .ins = ins, .outs = 1, .in = in, .params = params, .in_place = true };
   const char *outer = situ__call_as(op->name, "_");
-  bool good = situ__is_dry() ? situ__dry_call(&c, run) : run(&c);
+  bool good = situ__is_dry() ? run_dry(&c) : run(&c);
   situ__call_end(&outer);
   return good ? c.out[0] : NULL;
 }

@@ -104,8 +104,12 @@ static bool make_results(situ_call *c, bool guessed) {
     if (!view) situ__storage_wrote(c->out[k]->view.storage);
   }
   if (op->flags & SITU_OP_NO_GRAD || !situ__tape_wanted(c->in, c->ins)) return true;
-  const situ__record r = { .name = op->name, .backward = likely_backward, .in = c->in,
-                           .out = c->out, .ins = c->ins, .outs = c->outs };
+  const situ__record r = { .name = op->name,
+                           .backward = likely_backward,
+                           .in = c->in,
+                           .out = c->out,
+                           .ins = c->ins,
+                           .outs = c->outs };
   return situ__tape_record(&r);
 }
 
@@ -126,7 +130,8 @@ static void tell(void) {
   situ__dry_forget();
 }
 
-/* Shape and dtype of the results, known or guessed. False: there is no guess, and the error stands. */
+/* Shape and dtype of the results, known or guessed. False: there is no guess, and the error
+   stands. */
 static bool infer(situ_call *c, bool *guessed) {
   if (c->op->infer(c)) return true;
   situ__dry_found();
@@ -157,8 +162,10 @@ static bool call(situ_call *c, bool (*run)(situ_call *)) {
 bool situ__dry_call(situ_call *c, bool (*run)(situ_call *c)) {
   /* What stands has been told, or is now; a call whose operands are all there is a fresh start, and
      one that got NULL only follows. */
-  if (situ_error() != SITU_OK) situ__dry_found();
-  else situ__dry->told = false;
+  if (situ_error() != SITU_OK)
+    situ__dry_found();
+  else
+    situ__dry->told = false;
   if (has_operands(c)) situ__dry_forget();
   const void *outer = situ__now.call;
   situ__now.call = c;

@@ -18,10 +18,10 @@ static situ_tensor *stand_in(situ_tensor *t, void *payload) {
   const situ_device *meant = payload;
   situ_device device = situ_device_of(t);
   if (device.kind == SITU_META) device = *meant;
-  situ_tensor *copy = situ_zeros(situ_shape_of(t), &(situ_options){ .dtype = situ_dtype_of(t),
-                                                                    .device = device,
-                                                                    .requires_grad =
-                                                                        situ_requires_grad(t) });
+  situ_tensor *copy =
+      situ_zeros(situ_shape_of(t), &(situ_options){ .dtype = situ_dtype_of(t),
+                                                    .device = device,
+                                                    .requires_grad = situ_requires_grad(t) });
   situ_set_role(copy, SITU_ROLE_INPUT);
   return copy ? situ_set_name(copy, situ_name(t)) : NULL;
 }
@@ -65,8 +65,7 @@ static situ_status back_from(const char *path, situ_tensor *t, void *payload) {
   r->any = true;
   situ_tensor *sum = situ_sum(t, NULL);
   const situ_backward_options keep = { .retain_graph = true };
-  if (!sum ||
-      situ_autograd_grad(sum, r->count, r->parameter, r->grad, &keep) != SITU_OK) {
+  if (!sum || situ_autograd_grad(sum, r->count, r->parameter, r->grad, &keep) != SITU_OK) {
     r->failed = true;
     situ_dry_tell(&r->p->dry);
     return SITU_OK;
@@ -83,8 +82,10 @@ static void without_gradient(results *r) {
     const char *path = situ_tree_key(r->parameters, i);
     char text[512];
     (void)snprintf(text, sizeof text, "no result depends on %.400s: it gets no gradient", path);
-    situ__preflight_add(r->p, &(situ_place_finding){ .problem = SITU_PLACE_GRADIENT, .note = true,
-                                                     .backward = true, .tensor = path,
+    situ__preflight_add(r->p, &(situ_place_finding){ .problem = SITU_PLACE_GRADIENT,
+                                                     .note = true,
+                                                     .backward = true,
+                                                     .tensor = path,
                                                      .text = text });
   }
 }
@@ -95,9 +96,11 @@ static void backward(situ__preflight *p, situ_nn_module *m, const situ_tree *out
   if (take_parameters(&r, m)) {
     if (situ_tree_each(outputs, back_from, &r) != SITU_OK) p->failed = true;
     if (!r.any) {
-      situ__preflight_add(p, &(situ_place_finding){
-                                 .problem = SITU_PLACE_GRADIENT, .note = true, .backward = true,
-                                 .text = "no result has a gradient: nothing can be trained" });
+      situ__preflight_add(
+          p, &(situ_place_finding){ .problem = SITU_PLACE_GRADIENT,
+                                    .note = true,
+                                    .backward = true,
+                                    .text = "no result has a gradient: nothing can be trained" });
     } else if (!r.failed) {
       without_gradient(&r);
     }
@@ -118,10 +121,13 @@ static situ_status name_part(const situ_nn_visit *at, void *payload) {
 
 static situ_status weigh(const situ_nn_visit *at, void *payload) {
   situ_place_load *load = situ__preflight_load(payload, situ_device_of(at->tensor));
-  const uint64_t bytes = (uint64_t)situ_numel(at->tensor) * situ_dtype_size(situ_dtype_of(at->tensor));
+  const uint64_t bytes =
+      (uint64_t)situ_numel(at->tensor) * situ_dtype_size(situ_dtype_of(at->tensor));
   if (!load) return SITU_OK;
-  if (at->slot->kind == SITU_NN_PARAMETER) load->parameters += bytes;
-  else load->buffers += bytes;
+  if (at->slot->kind == SITU_NN_PARAMETER)
+    load->parameters += bytes;
+  else
+    load->buffers += bytes;
   return SITU_OK;
 }
 
@@ -132,11 +138,13 @@ static void fits(situ__preflight *p) {
     char text[256], name[SITU_DEVICE_NAME_MAX];
     if (load->device.kind == SITU_META || situ_device_info(load->device, &has) != SITU_OK) continue;
     if (!has.memory_total || load->peak <= has.memory_total) continue;
-    (void)snprintf(text, sizeof text, "%s has %llu bytes of memory, and this takes %llu at one moment",
+    (void)snprintf(text, sizeof text,
+                   "%s has %llu bytes of memory, and this takes %llu at one moment",
                    situ_device_name(load->device, name), (unsigned long long)has.memory_total,
                    (unsigned long long)load->peak);
     situ__preflight_add(p, &(situ_place_finding){ .problem = SITU_PLACE_MEMORY,
-                                                  .status = SITU_E_NOMEM, .text = text });
+                                                  .status = SITU_E_NOMEM,
+                                                  .text = text });
   }
 }
 
@@ -145,10 +153,12 @@ static situ_status is_lazy(const situ_nn_visit *at, void *payload) {
   char text[256];
   (void)snprintf(text, sizeof text,
                  "a lazy %.64s cannot be checked: a module here cannot be cloned, and it must not "
-                 "make its parameters now", at->module->type->name);
+                 "make its parameters now",
+                 at->module->type->name);
   situ__preflight_add(payload, &(situ_place_finding){ .problem = SITU_PLACE_OTHER,
                                                       .status = SITU_E_UNSUPPORTED,
-                                                      .module = at->path, .text = text });
+                                                      .module = at->path,
+                                                      .text = text });
   return SITU_OK;
 }
 
@@ -204,8 +214,8 @@ static void note_kept(situ__preflight *p, int64_t kept) {
   (void)snprintf(text, sizeof text,
                  "%lld tensors that forward made are kept after it; they are on meta now",
                  (long long)kept);
-  situ__preflight_add(p, &(situ_place_finding){ .problem = SITU_PLACE_KEPT, .note = true,
-                                                .text = text });
+  situ__preflight_add(
+      p, &(situ_place_finding){ .problem = SITU_PLACE_KEPT, .note = true, .text = text });
 }
 
 /* Findings as an error. */

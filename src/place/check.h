@@ -18,7 +18,7 @@ typedef struct situ__preflight {
   int64_t finding_room, edge_room, load_room;
   struct situ__held {
     uint64_t now;
-  } *held; /* as long as report.loads */
+  } * held;      /* as long as report.loads */
   bool counting; /* forward has begun: launches and copies are its own */
   bool backward; /* it is on its way back */
   bool failed;   /* no memory: what is found is not all */
@@ -26,7 +26,8 @@ typedef struct situ__preflight {
 
 /* ---- check_note.c: what it takes down ---- */
 void situ__preflight_watch(situ__preflight *p);
-/* Adds a finding of its own; texts are copied, NULL is "". A finding that is there already is counted. */
+/* Adds a finding of its own; texts are copied, NULL is "". A finding that is there already is
+   counted. */
 void situ__preflight_add(situ__preflight *p, const situ_place_finding *finding);
 situ_place_load *situ__preflight_load(situ__preflight *p, situ_device device);
 /* Says what a storage is of: "encoder.fc1.weight". */

@@ -63,11 +63,11 @@ void situ__preflight_add(situ__preflight *p, const situ_place_finding *finding) 
 static situ_place_problem problem_of(const situ_dry *dry, situ_status status) {
   if (dry->blind) return SITU_PLACE_VALUES;
   switch (status) {
-    case SITU_E_DEVICE: return SITU_PLACE_DEVICE;
-    case SITU_E_SHAPE: return SITU_PLACE_SHAPE;
-    case SITU_E_DTYPE: return SITU_PLACE_DTYPE;
-    case SITU_E_UNSUPPORTED: return SITU_PLACE_UNSUPPORTED;
-    default: return SITU_PLACE_OTHER;
+  case SITU_E_DEVICE: return SITU_PLACE_DEVICE;
+  case SITU_E_SHAPE: return SITU_PLACE_SHAPE;
+  case SITU_E_DTYPE: return SITU_PLACE_DTYPE;
+  case SITU_E_UNSUPPORTED: return SITU_PLACE_UNSUPPORTED;
+  default: return SITU_PLACE_OTHER;
   }
 }
 

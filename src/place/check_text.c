@@ -77,10 +77,10 @@ int64_t situ_place_report_to_string(const situ_place_report *report, char *buffe
   situ__text_add(&text, "preflight: %" PRId64 " mistake%s", report->mistakes,
                  report->mistakes == 1 ? "" : "s");
   if (notes) situ__text_add(&text, ", %" PRId64 " note%s", notes, notes == 1 ? "" : "s");
-  situ__text_add(&text, "; forward %s%s\n", report->finished ? "came to its end" : "stopped half-way",
+  situ__text_add(&text, "; forward %s%s\n",
+                 report->finished ? "came to its end" : "stopped half-way",
                  report->differentiated ? ", and so did backward" : "");
-  for (int64_t i = 0; i < report->finding_count; i++)
-    finding(&text, i + 1, &report->findings[i]);
+  for (int64_t i = 0; i < report->finding_count; i++) finding(&text, i + 1, &report->findings[i]);
   edges(&text, report);
   loads(&text, report);
   return situ__place_deliver(op, &text, buffer, size);

@@ -42,7 +42,8 @@ static net *make(int64_t hidden, situ_dtype dtype) {
 }
 
 static situ_tree *batch(const char *device) {
-  return situ_tree_tensor(situ_ones(SITU_SHAPE(32, 784), &(situ_options){ .device = situ_dev(device) }));
+  return situ_tree_tensor(
+      situ_ones(SITU_SHAPE(32, 784), &(situ_options){ .device = situ_dev(device) }));
 }
 
 static int64_t count_of(const situ_place_report *r, situ_place_problem problem) {
@@ -51,7 +52,7 @@ static int64_t count_of(const situ_place_report *r, situ_place_problem problem) 
   return count;
 }
 
-/* ---- what it finds ---------------------------------------------------------------------------- */
+/* ---- what it finds --------------------------------------------------------------------------- */
 
 static void a_good_model_has_edges_and_loads_only(void **state) {
   (void)state;
@@ -136,7 +137,10 @@ static void what_a_device_cannot_do_is_found(void **state) {
   situ_tree *in = batch("sim:0");
   situ_place_report r;
   assert_int_equal(situ_sim_without(1, 1u << SITU_F32), SITU_OK);
-  assert_int_equal(situ_place_check(&m->base, in, &(situ_place_check_options){ .backward = SITU_PLACE_BACKWARD_NEVER }, &r), SITU_OK);
+  assert_int_equal(
+      situ_place_check(&m->base, in,
+                       &(situ_place_check_options){ .backward = SITU_PLACE_BACKWARD_NEVER }, &r),
+      SITU_OK);
   assert_int_equal(situ_sim_without(1, 0), SITU_OK);
   assert_true(r.finished);
   assert_int_equal(r.mistakes, 1);
@@ -168,14 +172,15 @@ static void a_parameter_without_gradient_is_a_note(void **state) {
   situ_nn_free(&m->base);
 }
 
-/* ---- what it leaves alone --------------------------------------------------------------------- */
+/* ---- what it leaves alone -------------------------------------------------------------------- */
 
 static void nothing_changes(void **state) {
   (void)state;
   situ_nn_module *m = situ_nn_sequential(situ_nn_linear(8, 8, NULL), situ_nn_batch_norm1d(8, NULL),
                                          situ_nn_lazy_linear(4, NULL));
   situ_tree *in = situ_tree_tensor(situ_randn(SITU_SHAPE(16, 8), NULL));
-  situ_tensor *w = situ_nn_get_tensor(m, "0.weight"), *mean = situ_nn_get_tensor(m, "1.running_mean");
+  situ_tensor *w = situ_nn_get_tensor(m, "0.weight"),
+              *mean = situ_nn_get_tensor(m, "1.running_mean");
   situ_tensor *weight = situ_clone(situ_detach(w)), *running = situ_clone(mean);
   const uint32_t version = situ_version_of(mean);
   const situ_generator rng = situ_get_rng_state();
@@ -210,13 +215,16 @@ static void a_model_too_large_for_any_memory_is_checked(void **state) {
   const situ_nn_linear_options meta = { .device = situ_dev("meta") };
   situ_nn_module *m = situ_nn_sequential(situ_nn_linear(50000, 25000, &meta), situ_nn_relu(),
                                          situ_nn_linear(25000, 50000, &meta));
-  situ_tree *in = situ_tree_tensor(situ_empty(SITU_SHAPE(4, 50000), &(situ_options){ .device = situ_dev("meta") }));
+  situ_tree *in = situ_tree_tensor(
+      situ_empty(SITU_SHAPE(4, 50000), &(situ_options){ .device = situ_dev("meta") }));
   situ_sim_statistics was, is;
   assert_int_equal(situ_sim_budget(0, 1u << 30), SITU_OK);
   assert_int_equal(situ_sim_stats(0, &was), SITU_OK);
   const int64_t bytes = situ_live_bytes();
   situ_place_report r;
-  assert_int_equal(situ_place_check(m, in, &(situ_place_check_options){ .device = situ_dev("sim:0") }, &r), SITU_OK);
+  assert_int_equal(
+      situ_place_check(m, in, &(situ_place_check_options){ .device = situ_dev("sim:0") }, &r),
+      SITU_OK);
   assert_true(r.finished && r.differentiated);
   assert_int_equal(r.mistakes, 1);
   assert_int_equal(r.findings[0].problem, SITU_PLACE_MEMORY);
@@ -237,7 +245,10 @@ static void what_is_kept_is_on_meta_afterwards(void **state) {
   m->keeps = true;
   situ_tree *in = batch("sim:0");
   situ_place_report r;
-  assert_int_equal(situ_place_check(&m->base, in, &(situ_place_check_options){ .backward = SITU_PLACE_BACKWARD_NEVER }, &r), SITU_OK);
+  assert_int_equal(
+      situ_place_check(&m->base, in,
+                       &(situ_place_check_options){ .backward = SITU_PLACE_BACKWARD_NEVER }, &r),
+      SITU_OK);
   assert_int_equal(r.mistakes, 0);
   assert_int_equal(count_of(&r, SITU_PLACE_KEPT), 1);
   assert_true(situ_device_equal(situ_device_of(kept), situ_dev("meta")));

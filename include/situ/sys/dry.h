@@ -13,19 +13,19 @@ SITU_BEGIN
 
 /** A copy between memories that would have been made. */
 typedef struct situ_dry_copy {
-  const char *op;                       /**< static text */
+  const char *op; /**< static text */
   situ_device from, to;
   uint64_t bytes;
-  void *site;                           /**< return address into the program; see situ_site_text */
-  const situ_storage *source, *target;  /**< NULL: host memory that is no tensor's */
+  void *site;                          /**< return address into the program; see situ_site_text */
+  const situ_storage *source, *target; /**< NULL: host memory that is no tensor's */
 } situ_dry_copy;
 
-/** Who is told. Functions are called in the thread that runs, each may be NULL, and none may call an
-    op. Embed it in a struct of your own. */
+/** Who is told. Functions are called in the thread that runs, each may be NULL, and none may call
+    an op. Embed it in a struct of your own. */
 typedef struct situ_dry situ_dry;
 struct situ_dry {
-  /** Something is wrong: the thread's error says what (situ_error_read). If the call can go on as if
-      it were not, it does. */
+  /** Something is wrong: the thread's error says what (situ_error_read). If the call can go on as
+      if it were not, it does. */
   void (*found)(situ_dry *dry);
   void (*copied)(situ_dry *dry, const situ_dry_copy *copy);
   void (*launched)(situ_dry *dry, const char *op, situ_device device, const situ_work *work);
@@ -45,8 +45,8 @@ struct situ_dry {
 SITU_API SITU_CHECKED situ_status situ_dry_begin(situ_dry *dry);
 /** What was made and is still alive is on meta from here on. Returns how many storages that are. */
 SITU_API int64_t situ_dry_end(situ_dry *dry);
-/** A pointer that the recorder may keep with a storage of its run, cleared when it was made; NULL for
-    any other storage. */
+/** A pointer that the recorder may keep with a storage of its run, cleared when it was made; NULL
+    for any other storage. */
 SITU_API void **situ_dry_note(const situ_storage *storage);
 
 /** Tells the thread's error, if there is one that was not told, and forgets it. */
