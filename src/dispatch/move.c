@@ -20,8 +20,10 @@ static const char *named(const situ_tensor *t) { return t && *situ_name(t) ? sit
 static bool agree(const situ_moving *m, const situ_move_unit *u, const situ_tensor *t, situ_device to, situ_dtype dtype) {
   if (u->reason != SITU_MOVE_LISTED || (situ__move_same(u->to, to) && u->to_dtype == dtype)) return true;
   char a[SITU_DEVICE_NAME_MAX], b[SITU_DEVICE_NAME_MAX];
-  situ__fail(SITU_E_ARG, m->op, "%s and %s share their memory, which cannot be on %s as %s and on %s as %s", named(u->tensor), named(t),
-             situ_device_name(u->to, a), situ_dtype_name((situ_dtype)u->to_dtype), situ_device_name(to, b), situ_dtype_name(dtype));
+  bool one = u->tensor == t;
+  situ__fail(SITU_E_ARG, m->op, one ? "%s%s is shared, and cannot be on %s as %s and on %s as %s" : "%s and %s share their memory, which cannot be on %s as %s and on %s as %s",
+             named(u->tensor), one ? "" : named(t), situ_device_name(u->to, a), situ_dtype_name((situ_dtype)u->to_dtype), situ_device_name(to, b),
+             situ_dtype_name(dtype));
   return false;
 }
 

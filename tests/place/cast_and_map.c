@@ -171,7 +171,7 @@ static void tied_weights_cannot_be_torn_apart_by_a_map(void **state) {
   char map[64], name[2][SITU_DEVICE_NAME_MAX];
   snprintf(map, sizeof map, "0=%s,1=%s", situ_device_name(here(), name[0]), situ_device_name(there(), name[1]));
   assert_int_equal(situ_nn_to_map(net, map), SITU_E_ARG);
-  expect_error(SITU_E_ARG, "nn_to_map", "share their memory");
+  expect_error(SITU_E_ARG, "nn_to_map", "1.weight is shared, and cannot be on");
   expect_on(situ_nn_get_tensor(net, "0.weight"), here());
   situ_nn_free(net);
 }
