@@ -78,6 +78,7 @@ int64_t situ_dry_end(situ_dry *dry) {
   if (!dry || situ__dry != dry) return 0;
   situ__dry = NULL;
   for (situ_void *v = dry->storages; v; v = v->next, kept++) {
+    situ__dry_freed(&v->base, v->base.device, v->base.bytes);
     v->dry = NULL;
     v->base.data = NULL;
     v->base.device = (situ_device){ SITU_META, 0 };

@@ -43,7 +43,8 @@ struct situ_dry {
 
 /** From now on this thread runs dry, until situ_dry_end. Not inside another dry run. */
 SITU_API SITU_CHECKED situ_status situ_dry_begin(situ_dry *dry);
-/** What was made and is still alive is on meta from here on. Returns how many storages that are. */
+/** What was made and is still alive is told as freed, and on meta from here on.
+    Returns how many storages that are. */
 SITU_API int64_t situ_dry_end(situ_dry *dry);
 /** A pointer that the recorder may keep with a storage of its run, cleared when it was made; NULL
     for any other storage. */
