@@ -1,6 +1,7 @@
 /* Loading a state while the device fails at each of its steps: nothing has changed afterwards.
    SPDX-License-Identifier: MIT */
 /* test-devices: sim:0 */
+#include "situ/sys/op.h"
 #include "situ/sys/sim.h"
 #include "support/modules.h"
 
@@ -54,7 +55,45 @@ static void every_step_fails_once(void **state) {
   situ_nn_free(other);
 }
 
+/* A part of it is on meta, and is written first: what fails afterwards puts it back there, with its recipe. */
+static void what_was_on_meta_is_there_again(void **state) {
+  (void)state;
+  const situ_device meta = { .kind = SITU_META };
+  situ_nn_module *other = situ_nn_sequential(situ_nn_linear(3, 4, &(situ_nn_linear_options){ HERE }), net());
+  situ_tree *wanted = values_of(other);
+  int points = 0;
+  for (int fault = SITU_SIM_ALLOC; fault <= SITU_SIM_LATE; fault++) {
+    bool whole = false;
+    for (uint64_t nth = 1; !whole; nth++) {
+      assert_true(nth < 200);
+      situ_nn_module *noted = situ_nn_linear(3, 4, &(situ_nn_linear_options){ .device = meta }),
+                     *rest = net(), *m = situ_nn_sequential(noted, rest);
+      situ_tree *before = values_of(rest);
+      assert_int_equal(situ_empty_cache(test_device()), SITU_OK);
+      assert_int_equal(situ_synchronize(test_device()), SITU_OK);
+      assert_int_equal(situ_sim_fail(0, (situ_sim_fault)fault, nth, true), SITU_OK);
+      whole = situ_nn_load_state_dict(m, wanted, &(situ_nn_load_options){ HERE }) == SITU_OK;
+      if (!whole) situ_error_clear();
+      assert_int_equal(situ_sim_reset(0), SITU_OK);
+      points += !whole;
+      if (whole) {
+        expect_values_of(m, wanted);
+      } else {
+        expect_values_of(rest, before);
+        situ_tensor *weight = situ_nn_get_tensor(noted, "weight");
+        assert_int_equal(situ_device_of(weight).kind, SITU_META);
+        assert_true(situ_has_values(weight));
+      }
+      situ_tree_free(before);
+      situ_nn_free(m);
+    }
+  }
+  assert_true(points >= 20);
+  situ_tree_free(wanted);
+  situ_nn_free(other);
+}
+
 int main(void) {
-  const struct CMUnitTest tests[] = { MODULE_TEST(every_step_fails_once) };
+  const struct CMUnitTest tests[] = { MODULE_TEST(every_step_fails_once), MODULE_TEST(what_was_on_meta_is_there_again) };
   return cmocka_run_group_tests(tests, NULL, NULL);
 }
