@@ -24,7 +24,12 @@ static struct {
 
 situ_device gold_device(void) {
   const char *name = getenv("SITU_TEST_DEVICE");
-  return situ_dev(name && *name ? name : "cpu");
+  situ_device device = situ_dev(name && *name ? name : "cpu");
+  if (device.kind == SITU_OPENCL && !situ_device_is_available(device)) {
+    printf("skipped: %s\n", situ_device_status("opencl"));
+    exit(77);
+  }
+  return device;
 }
 
 const char *gold_data(const char *name, char *buffer, size_t size) {
