@@ -3,6 +3,7 @@
    SPDX-License-Identifier: MIT */
 #include <unistd.h>
 
+#include "device/dry.h"
 #include "situ/situ.h"
 #include "situ/sys/op.h"
 #include "support/pairs.h"
@@ -143,12 +144,14 @@ static void a_model_on_meta_is_clean(void **state) {
 static situ_optim *optims[4];
 static int64_t optim_count;
 static int models, depth;
+static bool own_preflight;
 static situ_nn_module *ready; /* the newest that the preflight has seen */
 
 /* A module's first call, from outside of any other, is looked at before it is made. */
 static situ_tensor *look_then_forward(situ_nn_module *m, situ_tensor *x) {
   depth++; /* what follows calls the parts of m, in a preflight too */
-  if (depth == 1 && m && x && m != ready) expect_ready(ready = m, x, "before its first call");
+  own_preflight |= situ__is_dry() && depth == 1; /* example 08 has one */
+  if (!situ__is_dry() && depth == 1 && m && x && m != ready) expect_ready(ready = m, x, "before its first call");
   situ_tensor *y = situ_nn_forward(m, x);
   depth--;
   return y;
@@ -158,7 +161,7 @@ static void later(situ_optim *o) { optims[optim_count++] = o; }
 
 static void look_then_free(situ_nn_module *m) {
   if (m) expect_clean(m, optims, optim_count, "at its end");
-  assert_true(!m || m == ready);
+  assert_true(!m || m == ready || own_preflight);
   models += m != NULL;
   situ_nn_free(m);
   while (optim_count) situ_optim_free(optims[--optim_count]);
