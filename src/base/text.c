@@ -92,3 +92,12 @@ int64_t situ__text_give(situ__text *text, char *buffer, size_t size) {
   situ__text_free(text);
   return length;
 }
+
+const char *situ__bytes_text(uint64_t bytes, char out[SITU__BYTES_TEXT]) {
+  static const char *const unit[] = { "B", "KiB", "MiB", "GiB", "TiB", "PiB", "EiB" };
+  double value = (double)bytes;
+  int u = 0;
+  for (; value >= 1024 && u < 6; u++) value /= 1024;
+  (void)snprintf(out, SITU__BYTES_TEXT, u ? "%.1f %s" : "%.0f %s", value, unit[u]);
+  return out;
+}

@@ -18,6 +18,10 @@ void situ__text_dims(situ__text *text, const int64_t *dim, int count);
 /* With JSON quotes and escapes. */
 void situ__text_json_string(situ__text *text, const char *utf8);
 void situ__text_free(situ__text *text);
+
+/* "1.5 MiB", "12 B"; returns out. */
+enum { SITU__BYTES_TEXT = 16 };
+const char *situ__bytes_text(uint64_t bytes, char out[SITU__BYTES_TEXT]);
 /* Hands the text to a caller as snprintf does, and frees it: returns the length of all of it, -1 if
    it failed. */
 int64_t situ__text_give(situ__text *text, char *buffer, size_t size);

@@ -1,9 +1,10 @@
-/* The public calls about a device's cache and the host's threads.
+/* The public calls about a device's cache, the host's threads and the words for roles.
    SPDX-License-Identifier: MIT */
 #include "base/fail.h"
 #include "base/fork.h"
 #include "base/pool.h"
 #include "device/device.h"
+#include "situ/sys/op.h"
 
 situ_status situ_empty_cache(situ_device device) {
   if (!situ__device_resolve("empty_cache", device, &device)) return situ_error();
@@ -20,3 +21,13 @@ situ_status situ_set_num_threads(int count) {
 }
 
 int situ_get_num_threads(void) { return situ__pool_threads(); }
+
+const char *situ_role_name(situ_role role) {
+  static const char *const name[] = { [SITU_ROLE_TENSOR] = "tensor",
+                                      [SITU_ROLE_INPUT] = "input",
+                                      [SITU_ROLE_PARAMETER] = "parameter",
+                                      [SITU_ROLE_BUFFER] = "buffer",
+                                      [SITU_ROLE_GRADIENT] = "gradient",
+                                      [SITU_ROLE_OPTIMIZER] = "optimiser state" };
+  return (unsigned)role < sizeof name / sizeof *name ? name[role] : "?";
+}

@@ -12,7 +12,7 @@
 #include "device/device.h"
 #include "situ/sys/op.h"
 
-enum { AGAIN = 4, ROWS = 16, SIZE_TEXT = 24 };
+enum { AGAIN = 4, ROWS = 16 };
 
 static const char *const ways[SITU_DIRECTIONS] = { "host -> device", "device -> host",
                                                    "device -> device" };
@@ -26,23 +26,13 @@ static const char *reason_of(const situ__transfer *t) {
   return text[t->reason];
 }
 
-static const char *role_of(const situ__transfer *t) {
-  static const char *const text[] = { [SITU_ROLE_TENSOR] = "tensor",
-                                      [SITU_ROLE_INPUT] = "input",
-                                      [SITU_ROLE_PARAMETER] = "parameter",
-                                      [SITU_ROLE_BUFFER] = "buffer",
-                                      [SITU_ROLE_GRADIENT] = "gradient",
-                                      [SITU_ROLE_OPTIMIZER] = "optimiser state" };
-  return text[t->role];
-}
-
 static void describe(const situ_ledger *l, const situ__transfer *t, situ_transfer *out) {
   *out = (situ_transfer){ .from = t->from,
                           .to = t->to,
                           .bytes = t->bytes,
                           .op = t->op,
                           .reason = reason_of(t),
-                          .role = role_of(t),
+                          .role = situ_role_name((situ_role)t->role),
                           .storage = t->serial,
                           .version = t->version,
                           .seconds = t->time - l->began };
@@ -217,26 +207,17 @@ int64_t situ_ledger_repeats(const situ_ledger *l, int64_t threshold, situ_ledger
 
 /* ---- in words ---- */
 
-static const char *size_text(uint64_t bytes, char out[SIZE_TEXT]) {
-  static const char *const unit[] = { "B", "KiB", "MiB", "GiB", "TiB", "PiB", "EiB" };
-  double value = (double)bytes;
-  int u = 0;
-  for (; value >= 1024 && u < 6; u++) value /= 1024;
-  (void)snprintf(out, SIZE_TEXT, u ? "%.1f %s" : "%.0f %s", value, unit[u]);
-  return out;
-}
-
 static void add_way(situ__text *text, const situ__transfer *t) {
   char from[SITU_DEVICE_NAME_MAX], to[SITU_DEVICE_NAME_MAX];
   situ__text_add(text, "%s -> %s", situ_device_name(t->from, from), situ_device_name(t->to, to));
 }
 
 static void add_row(situ__text *text, const group *g) {
-  char size[SIZE_TEXT], at[160];
+  char size[SITU__BYTES_TEXT], at[160];
   const situ__transfer *t = g->last;
-  situ__text_add(text, "\n  %6" PRIu64 " x  %9s  ", g->sum.count, size_text(g->sum.bytes, size));
+  situ__text_add(text, "\n  %6" PRIu64 " x  %9s  ", g->sum.count, situ__bytes_text(g->sum.bytes, size));
   add_way(text, t);
-  situ__text_add(text, "  %s%s%s  by %s (%s)", role_of(t), *t->tensor ? " " : "", t->tensor, t->op,
+  situ__text_add(text, "  %s%s%s  by %s (%s)", situ_role_name((situ_role)t->role), *t->tensor ? " " : "", t->tensor, t->op,
                  reason_of(t));
   if (*situ__site_text(t->site, at, sizeof at)) situ__text_add(text, "  at %s", at);
 }
@@ -254,7 +235,7 @@ static void add_rows(situ__text *text, const look *k) {
 static void add_advice(situ__text *text, const group *g) {
   char at[160];
   const situ__transfer *t = g->last;
-  situ__text_add(text, "\n%s%s%s was copied ", role_of(t), *t->tensor ? " " : "", t->tensor);
+  situ__text_add(text, "\n%s%s%s was copied ", situ_role_name((situ_role)t->role), *t->tensor ? " " : "", t->tensor);
   add_way(text, t);
   situ__text_add(text, " %" PRIu64 " times", g->sum.count);
   if (*situ__site_text(t->site, at, sizeof at)) situ__text_add(text, " at %s", at);
@@ -264,15 +245,15 @@ static void add_advice(situ__text *text, const group *g) {
 }
 
 static void add_all(situ__text *text, const look *k) {
-  char size[SIZE_TEXT];
+  char size[SITU__BYTES_TEXT];
   situ_transfers total = situ_ledger_total(k->ledger);
   situ__text_add(text, "%" PRIu64 " transfer%s, %s", total.count, total.count == 1 ? "" : "s",
-                 size_text(total.bytes, size));
+                 situ__bytes_text(total.bytes, size));
   for (int way = 0; way < SITU_DIRECTIONS; way++) {
     situ_transfers sum = situ_ledger_sum(k->ledger, (situ_direction)way);
     if (sum.count)
       situ__text_add(text, "; %s %" PRIu64 " (%s)", ways[way], sum.count,
-                     size_text(sum.bytes, size));
+                     situ__bytes_text(sum.bytes, size));
   }
   add_rows(text, k);
   group *groups;

@@ -25,11 +25,9 @@ const char *situ__place_text(void *site, char *buffer, size_t size) {
 }
 
 static const char *role(const situ_explained *x) {
-  static const char *const roles[] = { [SITU_ROLE_TENSOR] = "tensor", [SITU_ROLE_INPUT] = "input", [SITU_ROLE_PARAMETER] = "parameter",
-                                       [SITU_ROLE_BUFFER] = "buffer", [SITU_ROLE_GRADIENT] = "gradient", [SITU_ROLE_OPTIMIZER] = "optimiser state" };
   if (x->held == SITU_HELD_UNREGISTERED) return "plain tensor (not registered)";
   if (x->held == SITU_HELD_INPUT && x->tensor->role == SITU_ROLE_TENSOR) return "input";
-  return roles[x->tensor->role];
+  return situ_role_name((situ_role)x->tensor->role);
 }
 
 static void describe(const situ_op *op, const situ_explained *x, situ__row *row, situ_error_operand *out) {

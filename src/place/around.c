@@ -15,7 +15,7 @@ double situ__put_head(situ__picture *p, const char *title, double width) {
   double inner = width - 2 * SITU__MARGIN, y = SITU__MARGIN + TITLE - 4;
   situ__put_text(p, "b", SITU__MARGIN, y, TITLE, inner / 1.15, title);
   (void)snprintf(line, sizeof line, "%s in %" PRId64 " tensor%s on %d device%s",
-                 situ__place_bytes(s->bytes, bytes), s->tensors, s->tensors == 1 ? "" : "s",
+                 situ__bytes_text(s->bytes, bytes), s->tensors, s->tensors == 1 ? "" : "s",
                  s->devices, s->devices == 1 ? "" : "s");
   situ__put_text(p, "m", SITU__MARGIN, y += SITU__ROW + 2, 13, inner, line);
   y += 12;
@@ -34,7 +34,7 @@ double situ__put_head(situ__picture *p, const char *title, double width) {
     char class[8];
     situ__text share = { 0 };
     situ__text_add(&share, "%s   %s   ", situ_device_name(s->device[d].device, name),
-                   situ__place_bytes(s->device[d].bytes, bytes));
+                   situ__bytes_text(s->device[d].bytes, bytes));
     situ__put_number(&share, s->bytes ? 100.0 * (double)s->device[d].bytes / (double)s->bytes : 0);
     situ__text_add(&share, " %%");
     p->text.failed |= share.failed;
@@ -72,14 +72,14 @@ static void note_copies(situ__notes *n, const situ_place_edge *const *edge, int6
   }
   if (count)
     situ__text_add(&n->line[n->count++], "%" PRId64 " cop%s between devices, %s:", copies,
-                   copies == 1 ? "y" : "ies", situ__place_bytes(sum, bytes));
+                   copies == 1 ? "y" : "ies", situ__bytes_text(sum, bytes));
   for (int64_t i = 0; i < count && i < SITU__LISTED; i++) {
     situ__text *line = &n->line[n->count++];
     situ__text_add(line, "    ");
     put_end(line, edge[i]->from, edge[i]->from_device);
     situ__text_add(line, " → ");
     put_end(line, edge[i]->to, edge[i]->to_device);
-    situ__text_add(line, "   %s", situ__place_bytes(edge[i]->bytes, bytes));
+    situ__text_add(line, "   %s", situ__bytes_text(edge[i]->bytes, bytes));
     if (edge[i]->count > 1) situ__text_add(line, " in %" PRId64, edge[i]->count);
     if (i == SITU__LISTED - 1 && rest)
       situ__text_add(line, "    (and %" PRId64 " smaller ones)", rest);

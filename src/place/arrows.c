@@ -224,7 +224,7 @@ static void put_arrow(situ__picture *p, const arrow *a) {
 /* "16.0 KiB", "3 x, 48.0 KiB" */
 static void describe(const arrow *a, char text[48]) {
   char bytes[SITU__BYTES_TEXT];
-  situ__place_bytes(a->bytes, bytes);
+  situ__bytes_text(a->bytes, bytes);
   if (a->copies > 1)
     (void)snprintf(text, 48, "%" PRId64 " x, %s", a->copies, bytes);
   else

@@ -50,7 +50,7 @@ static void edges(situ__text *text, const situ_place_report *r) {
     situ__text_add(text, "%s  %s (%s) -> %s (%s): %s by %s%s%s", i ? "\n" : "copies\n",
                    *e->from ? e->from : "outside", situ_device_name(e->from_device, from),
                    *e->to ? e->to : "the whole", situ_device_name(e->to_device, to),
-                   situ__place_bytes(e->bytes, bytes), e->op, *e->site ? " at " : "", e->site);
+                   situ__bytes_text(e->bytes, bytes), e->op, *e->site ? " at " : "", e->site);
     if (e->count > 1) situ__text_add(text, ", %" PRId64 " times", e->count);
   }
   if (r->edge_count) situ__text_add(text, "\n");
@@ -64,8 +64,8 @@ static void loads(situ__text *text, const situ_place_report *r) {
     char name[SITU_DEVICE_NAME_MAX], a[SITU__BYTES_TEXT], b[SITU__BYTES_TEXT], c[SITU__BYTES_TEXT];
     situ__text_add(text, "  %-8s %7" PRId64 "  %10s  %10s  %10s\n",
                    situ_device_name(l->device, name), l->launches,
-                   situ__place_bytes(l->parameters, a), situ__place_bytes(l->buffers, b),
-                   situ__place_bytes(l->peak, c));
+                   situ__bytes_text(l->parameters, a), situ__bytes_text(l->buffers, b),
+                   situ__bytes_text(l->peak, c));
   }
 }
 

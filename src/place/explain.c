@@ -24,14 +24,8 @@ static const char *label(const situ_tensor *t, situ_explained *x, char text[LABE
 }
 
 static const char *role(const situ_explained *x) {
-  static const char *const name[] = { [SITU_ROLE_TENSOR] = "tensor",
-                                      [SITU_ROLE_INPUT] = "input",
-                                      [SITU_ROLE_PARAMETER] = "parameter",
-                                      [SITU_ROLE_BUFFER] = "buffer",
-                                      [SITU_ROLE_GRADIENT] = "gradient",
-                                      [SITU_ROLE_OPTIMIZER] = "optimiser state" };
   return x->held == SITU_HELD_UNREGISTERED ? "plain tensor (not registered)"
-                                           : name[situ_role_of(x->tensor)];
+                                           : situ_role_name(situ_role_of(x->tensor));
 }
 
 typedef struct kin {

@@ -181,7 +181,7 @@ static bool put_header(situ__picture *p, situ__rect box, const char *text) {
 static void label_header(situ__picture *p, const situ__box *box) {
   const char *name = short_name(p->s, box->node), *type = p->s->node[box->node].entry.type;
   char bytes[SITU__BYTES_TEXT];
-  situ__place_bytes(box->bytes, bytes);
+  situ__bytes_text(box->bytes, bytes);
   bool done = false;
   for (int less = 0; less < 3 && !done; less++) {
     situ__text text = { 0 };
@@ -200,7 +200,7 @@ static void label_tensor(situ__picture *p, const situ__box *box) {
   situ__text facts = { 0 };
   situ__text_add(&facts, "%s %s", e->type, situ_shape_text(&e->shape, shape));
   const char *line[] = { short_name(p->s, box->node), facts.data,
-                         situ__place_bytes(e->bytes, bytes) };
+                         situ__bytes_text(e->bytes, bytes) };
   if (facts.failed)
     p->text.failed = true;
   else
@@ -211,7 +211,7 @@ static void label_tensor(situ__picture *p, const situ__box *box) {
 static void label_gathering(situ__picture *p, const situ__box *box) {
   char count[48], bytes[SITU__BYTES_TEXT];
   (void)snprintf(count, sizeof count, "%" PRId64 " small parts", box->parts);
-  const char *line[] = { count, situ__place_bytes(box->bytes, bytes) };
+  const char *line[] = { count, situ__bytes_text(box->bytes, bytes) };
   if (put_some(p, box->at, line, 2)) return;
   (void)snprintf(count, sizeof count, "+%" PRId64, box->parts);
   (void)put_some(p, box->at, line, 1);
@@ -223,7 +223,7 @@ static void label_module(situ__picture *p, const situ__box *box) {
   char bytes[SITU__BYTES_TEXT];
   situ__text full = { 0 };
   situ__text_add(&full, "%s%s%s", name, *e->type ? ": " : "", e->type);
-  const char *line[] = { full.data, situ__place_bytes(box->bytes, bytes) };
+  const char *line[] = { full.data, situ__bytes_text(box->bytes, bytes) };
   if (full.failed)
     p->text.failed = true;
   else if (!put_some(p, box->at, line, 2))

@@ -43,7 +43,7 @@ static void line(situ__text *text, const situ_move_unit *u, const situ_nn_to_opt
   char from[2 * SITU_DEVICE_NAME_MAX + 8], dtype[24], bytes[SITU__BYTES_TEXT];
   way(u, from);
   cast(u, dtype);
-  situ__text_add(text, "%-36s %-9s %-16s %-12s %10s", name_of(u), role(u), from, dtype, situ__place_bytes(u->bytes_after, bytes));
+  situ__text_add(text, "%-36s %-9s %-16s %-12s %10s", name_of(u), role(u), from, dtype, situ__bytes_text(u->bytes_after, bytes));
   if (!u->moves) situ__text_add(text, "  stays: %s", why_it_stays(u, o));
   else if (u->handles > 1) situ__text_add(text, "  %lld tensors share it", (long long)u->handles);
   situ__text_add(text, "\n");
@@ -56,8 +56,8 @@ static void describe(situ__text *text, const situ_moving *moving, const situ_nn_
   situ__text_add(text, "%-36s %-9s %-16s %-12s %10s\n", "storage of", "role", "device", "dtype", "bytes");
   for (int64_t i = 0; i < count; i++) line(text, &unit[i], o);
   situ__text_add(text, "%lld storages move (%s, then %s) with %lld tensors that look at them; %lld stay\n", (long long)p->storages,
-                 situ__place_bytes(p->bytes, before), situ__place_bytes(p->after, after), (long long)p->handles, (long long)p->stay);
-  situ__text_add(text, "memory needed meanwhile, beyond today's: %s\n", situ__place_bytes(p->peak, peak));
+                 situ__bytes_text(p->bytes, before), situ__bytes_text(p->after, after), (long long)p->handles, (long long)p->stay);
+  situ__text_add(text, "memory needed meanwhile, beyond today's: %s\n", situ__bytes_text(p->peak, peak));
 }
 
 static void sum_up(const situ_moving *moving, situ_place_plan *p) {

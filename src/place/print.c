@@ -113,7 +113,7 @@ static int64_t row_end(const situ_snapshot *s, int64_t i, int64_t *last, int64_t
 static void tensor_cells(drawing *d, const situ__node *node) {
   const situ_place_entry *e = &node->entry;
   char bytes[SITU__BYTES_TEXT], device[SITU_DEVICE_NAME_MAX], shape[SITU_SHAPE_TEXT];
-  cell(d, BYTES, e->tied ? "-" : situ__place_bytes(e->bytes, bytes), NULL, true);
+  cell(d, BYTES, e->tied ? "-" : situ__bytes_text(e->bytes, bytes), NULL, true);
   cell(d, DEVICE, situ_device_name(e->device, device), hue(node->device), false);
   cell(d, DTYPE, e->type, NULL, false);
   cell(d, SHAPE, situ_shape_text(&e->shape, shape), NULL, false);
@@ -127,7 +127,7 @@ static void module_cells(drawing *d, int64_t i, int64_t count) {
   uint64_t each = d->s->node[i].entry.bytes;
   char bytes[SITU__BYTES_TEXT], name[SITU_DEVICE_NAME_MAX];
   if (!devices) return;
-  cell(d, BYTES, d->s->node[i].tie >= 0 ? "-" : situ__place_bytes(each * (uint64_t)count, bytes),
+  cell(d, BYTES, d->s->node[i].tie >= 0 ? "-" : situ__bytes_text(each * (uint64_t)count, bytes),
        NULL, true);
   if (devices == 1) cell(d, DEVICE, situ_device_name(sum[first].device, name), hue(first), false);
   if (d->measuring) return;
@@ -137,10 +137,10 @@ static void module_cells(drawing *d, int64_t i, int64_t count) {
     paint(d, hue(k));
     situ__text_add(d->text, "%s", situ_device_name(sum[k].device, name));
     paint(d, "0");
-    situ__text_add(d->text, " %s%s", situ__place_bytes(sum[k].bytes * (uint64_t)count, bytes),
+    situ__text_add(d->text, " %s%s", situ__bytes_text(sum[k].bytes * (uint64_t)count, bytes),
                    shown == devices ? ")  " : "");
   }
-  if (count > 1) situ__text_add(d->text, "each %s", situ__place_bytes(each, bytes));
+  if (count > 1) situ__text_add(d->text, "each %s", situ__bytes_text(each, bytes));
 }
 
 /* What it is tied to, behind everything else. */
@@ -209,14 +209,14 @@ static void totals(drawing *d) {
   const situ_snapshot *s = d->s;
   char bytes[SITU__BYTES_TEXT], name[SITU_DEVICE_NAME_MAX];
   situ__text_add(d->text, "\ntotal %10s in %" PRId64 " tensor%s on %d device%s\n",
-                 situ__place_bytes(s->bytes, bytes), s->tensors, s->tensors == 1 ? "" : "s",
+                 situ__bytes_text(s->bytes, bytes), s->tensors, s->tensors == 1 ? "" : "s",
                  s->devices, s->devices == 1 ? "" : "s");
   for (int k = 0; k < s->devices; k++) {
     double share = s->bytes ? (double)s->device[k].bytes / (double)s->bytes : 0;
     paint(d, hue(k));
     situ__text_add(d->text, "%-9s", situ_device_name(s->device[k].device, name));
     paint(d, "0");
-    situ__text_add(d->text, " %10s %5.1f %%  ", situ__place_bytes(s->device[k].bytes, bytes),
+    situ__text_add(d->text, " %10s %5.1f %%  ", situ__bytes_text(s->device[k].bytes, bytes),
                    100 * share);
     paint(d, hue(k));
     for (int bar = 0; bar < 40 * share; bar++)

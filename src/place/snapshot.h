@@ -8,8 +8,7 @@
 
 enum {
   SITU__PLACES = 256, /* more devices than any model is spread over: sums of all fit on the stack */
-  SITU__PLACE_DEPTH = 256, /* a name with more dots keeps the rest of them in its last part */
-  SITU__BYTES_TEXT = 16
+  SITU__PLACE_DEPTH = 256  /* a name with more dots keeps the rest of them in its last part */
 };
 
 typedef struct situ__node {
@@ -44,8 +43,6 @@ int situ__place_spread(const situ_snapshot *s, int64_t i, situ__place_sum *sum, 
 situ_snapshot *situ__snapshot_of(const char *op, const char *file, const situ_place_entry *entries,
                                  int64_t count);
 
-/* "4.9 KiB" */
-const char *situ__place_bytes(uint64_t bytes, char out[SITU__BYTES_TEXT]);
 /* "parameter"; "module" */
 const char *situ__place_role(situ_place_role role);
 /* Text that came from anywhere, fit for a terminal and for XML: what is no UTF-8, and control

@@ -30,7 +30,7 @@ static void put_hover(situ__picture *p, const situ__box *box) {
     situ__put_xml(t, e->type);
     if (node->device >= 0) situ__text_add(t, " %s", situ_shape_text(&e->shape, text));
   }
-  situ__text_add(t, "\n%s (%" PRIu64 " bytes, ", situ__place_bytes(box->bytes, bytes), box->bytes);
+  situ__text_add(t, "\n%s (%" PRIu64 " bytes, ", situ__bytes_text(box->bytes, bytes), box->bytes);
   situ__put_number(t, p->s->bytes ? 100.0 * (double)box->bytes / (double)p->s->bytes : 0);
   situ__text_add(t, " %%)\n");
   if (box->device >= 0) {
@@ -42,7 +42,7 @@ static void put_hover(situ__picture *p, const situ__box *box) {
     for (int d = first; d < p->s->devices; d++)
       if (sum[d].bytes)
         situ__text_add(t, "%s%s %s", d > first ? ", " : "", situ_device_name(sum[d].device, name),
-                       situ__place_bytes(sum[d].bytes, bytes));
+                       situ__bytes_text(sum[d].bytes, bytes));
   }
   situ__text_add(t, "</title></rect>\n");
 }

@@ -9,15 +9,6 @@
 #include "base/utf8.h"
 #include "place/snapshot.h"
 
-const char *situ__place_bytes(uint64_t bytes, char out[SITU__BYTES_TEXT]) {
-  static const char *const unit[] = { "B", "KiB", "MiB", "GiB", "TiB", "PiB", "EiB" };
-  double value = (double)bytes;
-  int u = 0;
-  for (; value >= 1024 && u < 6; u++) value /= 1024;
-  (void)snprintf(out, SITU__BYTES_TEXT, u ? "%.1f %s" : "%.0f %s", value, unit[u]);
-  return out;
-}
-
 const char *situ__place_role(situ_place_role role) {
   static const char *const word[SITU_PLACE_ROLES] = {
     [SITU_PLACE_MODULE] = "module", [SITU_PLACE_PARAMETER] = "parameter",

@@ -35,7 +35,8 @@ static situ_storage *make(situ_device device, size_t bytes) {
   return s;
 }
 
-static void copy(situ_storage *to, situ_storage *from, size_t bytes) {
+/* Inlined in every build: each line that copies is a line of its own in the ledger. */
+static inline __attribute__((always_inline)) void copy(situ_storage *to, situ_storage *from, size_t bytes) {
   assert_int_equal(situ__copy_storage("to", to, 0, from, 0, bytes, SITU__COPY_USER), SITU_OK);
 }
 

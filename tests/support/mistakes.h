@@ -5,7 +5,15 @@
 #define SITU_TEST_MISTAKES_H
 
 #include "situ/optim.h"
+#include "situ_config.h"
 #include "support/pairs.h"
+
+/* How a finding names a place in these tests: without libdw it can only say how far into the program. */
+#ifdef SITU_HAVE_LIBDW
+#define PLACE_IN(file) file
+#else
+#define PLACE_IN(file) "test_place_mistakes+0x"
+#endif
 
 /* What one mistake leaves behind: what is to be looked at, and what is to be freed. */
 typedef struct planted {

@@ -242,7 +242,7 @@ const mistake check_mistakes[] = {
     tensor_in_forward,
     SITU_PLACE_DEVICE,
     0,
-    { "add", "mistakes_check.c" } },
+    { "add", PLACE_IN("mistakes_check.c") } },
   { "an attribute stays behind",
     "000-ex3b",
     attribute_stays_behind,

@@ -236,6 +236,8 @@ typedef enum situ_role {
 } situ_role;
 SITU_API void situ_set_role(situ_tensor *t, situ_role role);
 SITU_API situ_role situ_role_of(const situ_tensor *t);
+/** "parameter", "optimiser state": static text; "?" for no role. */
+SITU_API const char *situ_role_name(situ_role role);
 
 /** How many hold the tensor: scopes, modules, optimisers, the tape, callers. */
 SITU_API int64_t situ_owners(const situ_tensor *t);
