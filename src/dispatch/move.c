@@ -27,10 +27,8 @@ static bool agree(const situ_moving *m, const situ_move_unit *u, const situ_tens
   return false;
 }
 
-/* Most storages have one handle, and nobody else who could make a second one meanwhile. */
-static bool has_one_handle(const situ_storage *s) {
-  return __atomic_load_n(&s->refs, __ATOMIC_ACQUIRE) == 1 && s->handles && !s->handles->next_handle;
-}
+/* Most storages have one handle, their only owner: nobody else could make a second one meanwhile. */
+static bool has_one_handle(const situ_storage *s) { return __atomic_load_n(&s->refs, __ATOMIC_ACQUIRE) == 1 && s->handles; }
 
 static bool add(situ_moving *m, situ_storage *s, situ_tensor *t, situ_device to, situ_dtype dtype, situ_move_reason reason) {
   situ_dtype now = t ? (situ_dtype)t->view.dtype : SITU_U8;

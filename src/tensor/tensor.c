@@ -29,6 +29,8 @@ static situ_tensor *blank(const char *op) {
     return NULL;
   }
   memset(t, 0, offsetof(situ_tensor, view));
+  t->name = NULL;
+  t->next_handle = t->prev_handle = NULL;
   t->magic = SITU__TENSOR_MAGIC;
   t->refs = 1;
   t->created_at = situ__call_site();

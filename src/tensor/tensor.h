@@ -13,7 +13,7 @@
 struct situ__node;  /* floor 3: the record of the call that made a tensor */
 struct situ__meta;  /* floor 3: gradient and hooks */
 
-struct situ_tensor {
+struct situ_tensor {  /* what is asked most often first, side by side */
   uint32_t           magic;
   uint8_t            role;           /* a situ_role */
   bool               requires_grad;  /* a leaf whose gradient is wanted, or the result of a recorded call */
@@ -23,10 +23,10 @@ struct situ_tensor {
   int64_t            refs;           /* counted atomically */
   struct situ__node *node;           /* NULL for a leaf */
   struct situ__meta *meta;           /* NULL until there is a gradient or a hook */
+  situ_view_desc     view;
   void              *created_at;     /* return address of the call that made it */
   char              *name;           /* NULL: none */
   situ_tensor       *next_handle, *prev_handle;  /* all that look at one storage: see situ__handles_begin */
-  situ_view_desc     view;
 };
 
 /* Is this a live tensor? NULL is not one. */
