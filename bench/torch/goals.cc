@@ -79,7 +79,7 @@ goal add_small() {
           [] {
             situ_scope s;
             situ_scope_begin_no_grad(&s);
-            situ_add(a, b);
+            if (!situ_add(a, b)) std::exit(1);
             need(situ_scope_end(&s));
           },
           [] {

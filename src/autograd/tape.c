@@ -96,7 +96,7 @@ bool situ__tape_record(const situ__record *r) {
     if (!n->device.kind) n->device = n->out[k].device;
     if (!situ_dtype_is_floating((situ_dtype)t->view.dtype)) continue;
     situ__node_release(t->node);  /* in place: the operand's edge keeps the earlier call */
-    __atomic_fetch_add(&n->refs, 1, __ATOMIC_RELAXED);
+    n->refs++; /* nobody else knows of it yet */
     t->node = n;
     t->node_result = k;
     t->requires_grad = true;
@@ -105,7 +105,8 @@ bool situ__tape_record(const situ__record *r) {
       t->meta = NULL;
     }
   }
-  situ__node_release(n);
+  if (n->refs > 1) n->refs--;
+  else situ__node_release(n);
   return true;
 fail:
   n->release = NULL;  /* the caller still owns params */
@@ -139,7 +140,9 @@ static SITU__THREAD_LOCAL situ__node *doomed;
 static SITU__THREAD_LOCAL bool draining;
 
 void situ__node_release(situ__node *n) {
-  if (!n || __atomic_sub_fetch(&n->refs, 1, __ATOMIC_ACQ_REL) > 0) return;
+  if (!n) return;
+  /* The only owner need not ask anybody. */
+  if (__atomic_load_n(&n->refs, __ATOMIC_ACQUIRE) != 1 && __atomic_sub_fetch(&n->refs, 1, __ATOMIC_ACQ_REL) > 0) return;
   n->next = doomed;
   doomed = n;
   if (draining) return;

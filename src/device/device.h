@@ -74,6 +74,9 @@ void situ__memory_trim(situ_device device);
 void situ__memory_stats(situ_device device, int64_t *used, int64_t *cached);
 /* The first of these, of all devices together. */
 int64_t situ__memory_used(void);
+/* A tensor more or less, counted where its memory is: by the thread, so that threads do not meet. */
+void situ__count_tensor(int64_t change);
+int64_t situ__tensors_alive(void);
 
 /* ---- copies (copy.c): each goes through the ledger ---- */
 situ_status situ__copy_from_host(const char *op, situ_storage *to, size_t at, const void *host,

@@ -24,12 +24,14 @@ typedef struct cache {
   uint32_t count[SITU__BLOCK_SMALL];
   int64_t used; /* bytes allocated less bytes freed by this thread: may be negative */
   int64_t kept;
+  int64_t tensors; /* made less freed by this thread: may be negative */
   struct cache *next, **link; /* the list of all threads' */
 } cache;
 
 static SITU__THREAD_LOCAL cache *mine;
 static SITU__THREAD_LOCAL bool ended;
 static cache *threads; /* under the host depot's lock */
+static int64_t tensors; /* those that threads counted that have no cache any more */
 static pthread_key_t at_exit;
 static pthread_once_t once = PTHREAD_ONCE_INIT;
 
@@ -79,6 +81,7 @@ static void thread_exit(void *memory) {
   (void)empty_lists(c, depot);
   pthread_mutex_lock(&depot->lock);
   depot->used += c->used;
+  (void)__atomic_add_fetch(&tensors, c->tensors, __ATOMIC_RELAXED);
   *c->link = c->next;
   if (c->next) c->next->link = c->link;
   pthread_mutex_unlock(&depot->lock);
@@ -136,6 +139,22 @@ void situ__memory_stats(situ_device device, int64_t *used, int64_t *cached) {
     *cached += __atomic_load_n(&c->kept, __ATOMIC_RELAXED);
   }
   pthread_mutex_unlock(&depot->lock);
+}
+
+void situ__count_tensor(int64_t change) {
+  cache *c = mine;
+  if (c || (c = open_cache())) count(&c->tensors, change);
+  else (void)__atomic_add_fetch(&tensors, change, __ATOMIC_RELAXED);
+}
+
+int64_t situ__tensors_alive(void) {
+  situ__depot *depot = situ__depot_of(host);
+  if (!depot) return 0;
+  pthread_mutex_lock(&depot->lock);
+  int64_t total = __atomic_load_n(&tensors, __ATOMIC_RELAXED);
+  for (const cache *c = threads; c; c = c->next) total += __atomic_load_n(&c->tensors, __ATOMIC_RELAXED);
+  pthread_mutex_unlock(&depot->lock);
+  return total;
 }
 
 int64_t situ__memory_used(void) {

@@ -221,19 +221,24 @@ static bool unwritten(const situ_view_desc *v) {
 }
 
 /* The first operand whose values the work would start from, but which holds none; NULL: all do. */
+static const situ_view_desc *unwritten_item(const situ_optimizer_item *item) {
+  const situ_view_desc *all[] = { item->param, item->grad, item->state[0], item->state[1],
+                                  item->state[2] };
+  for (size_t k = 0; k < sizeof all / sizeof *all; k++)
+    if (unwritten(all[k])) return all[k];
+  return NULL;
+}
+
 static const situ_view_desc *unwritten_input(const situ_work *work) {
   for (int i = 0; i < work->ins; i++)
     if (__builtin_expect(unwritten(work->in[i]), 0) && work->in[i]->numel) return work->in[i];
-  if (work->verb == SITU_VERB_SCATTER && work->op & SITU_INDEX_ADD && unwritten(work->out[0]))
-    return work->out[0];
-  for (int64_t i = 0; i < work->list_count; i++) {
-    const situ_optimizer_item *item = &work->list[i];
-    const situ_view_desc *all[] = { item->param, item->grad, item->state[0], item->state[1],
-                                    item->state[2] };
-    for (size_t k = 0; k < sizeof all / sizeof *all; k++)
-      if (unwritten(all[k])) return all[k];
+  if (work->verb == SITU_VERB_OPTIMIZER) {
+    const situ_view_desc *none = NULL;
+    for (int64_t i = 0; i < work->list_count && !none; i++) none = unwritten_item(&work->list[i]);
+    return none;
   }
-  return NULL;
+  bool adds = work->verb == SITU_VERB_SCATTER && work->op & SITU_INDEX_ADD;
+  return adds && unwritten(work->out[0]) ? work->out[0] : NULL;
 }
 
 static SITU_COLD situ_status refuse(const char *op, const situ_view_desc *v) {

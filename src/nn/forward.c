@@ -4,6 +4,7 @@
 #include "base/alloc.h"
 #include "base/fail.h"
 #include "nn/nn.h"
+#include "situ/policy.h"
 
 /* ---- home ---- */
 
@@ -45,8 +46,10 @@ static bool enter(frame *f, const situ_nn_module *m, const situ_tensor *x, const
   situ__nn_running = &f->running;
   situ_scope_begin(&f->scope);
   f->moved = false;
-  situ_device home = situ_nn_home(m);
-  if (home.kind == SITU_DEVICE_DEFAULT) return true;
+  situ_device home = situ_nn_home(m), now = situ_get_default_device();
+  bool same = home.kind == now.kind && home.index == now.index;
+  /* Where a device must be stated, home is one, also if it is the default. */
+  if (home.kind == SITU_DEVICE_DEFAULT || (same && situ_get_policy().unstated == SITU_UNSTATED_ALLOW)) return true;
   f->moved = situ_default_device_begin(&f->before, home) == SITU_OK;
   if (!f->moved) leave(f);
   return f->moved;

@@ -40,7 +40,7 @@ bool situ_scope_is_open(const situ_scope *scope) {
 }
 
 situ_status situ_scope_end(situ_scope *scope) {
-  if (!situ_scope_is_open(scope))
+  if (!scope || (top != scope && !situ_scope_is_open(scope)))
     return situ__fail(SITU_E_STATE, "scope_end", "this scope is not open on this thread (ended twice, or by an outer one)");
   while (top != scope) {  /* a forgotten inner scope */
     situ_scope *inner = top;

@@ -9,10 +9,9 @@
 #include "base/fail.h"
 #include "base/size.h"
 
-static int64_t live;
 void (*situ__release_history)(situ_tensor *t);
 
-int64_t situ_live_tensors(void) { return __atomic_load_n(&live, __ATOMIC_RELAXED); }
+int64_t situ_live_tensors(void) { return situ__tensors_alive(); }
 
 bool situ__need(const char *op, const char *operand, const situ_tensor *t) {
   if (situ__alive(t)) return true;
@@ -34,7 +33,7 @@ static situ_tensor *blank(const char *op) {
   t->magic = SITU__TENSOR_MAGIC;
   t->refs = 1;
   t->created_at = situ__call_site();
-  __atomic_fetch_add(&live, 1, __ATOMIC_RELAXED);
+  situ__count_tensor(1);
   return t;
 }
 
@@ -98,7 +97,7 @@ static void delist(situ_tensor *t) {
 
 static void discard(situ_tensor *t) {
   t->magic = 0;
-  __atomic_fetch_sub(&live, 1, __ATOMIC_RELAXED);
+  situ__count_tensor(-1);
   situ__small_free(t, sizeof *t);
 }
 
@@ -181,7 +180,8 @@ void situ_release(situ_tensor *t) {
     situ__fail(SITU_E_ARG, "release", "no live tensor: it was freed already, or is no tensor at all");
     return;
   }
-  if (__atomic_sub_fetch(&t->refs, 1, __ATOMIC_ACQ_REL) > 0) return;
+  /* The only owner need not ask anybody: most results have one. */
+  if (__atomic_load_n(&t->refs, __ATOMIC_ACQUIRE) != 1 && __atomic_sub_fetch(&t->refs, 1, __ATOMIC_ACQ_REL) > 0) return;
   if (t->node || t->meta) situ__release_history(t);
   delist(t);
   situ__storage_release(t->view.storage);
