@@ -140,15 +140,14 @@ const situ_move_unit *situ_moving_units(const situ_moving *m, int64_t *count) {
 }
 
 uint64_t situ_moving_peak(const situ_moving *m) {
-  uint64_t bytes = 0, most = 0;
+  uint64_t bytes = 0;
+  bool staged = false;
   for (int64_t i = 0; m && i < m->count; i++) {
     const situ_move_unit *u = &m->unit[i];
-    if (!u->moves || u->to.kind == SITU_META) continue;
-    bytes += u->bytes_after;
-    most = u->bytes > most ? u->bytes : most;
+    if (!u->moves) continue;
+    if (u->to.kind != SITU_META) bytes += u->bytes_after;
+    staged = staged || !situ__move_same(u->from, u->to);
   }
-  bool staged = false;
-  for (int64_t i = 0; m && i < m->count && !staged; i++) staged = m->unit[i].moves && !situ__move_same(m->unit[i].from, m->unit[i].to);
   return bytes + (staged ? SITU__MOVE_STAGE : 0);
 }
 
@@ -186,8 +185,6 @@ static bool check_device(const situ_moving *m, situ_device device) {
   return false;
 }
 
-static bool has_values(const situ_storage *s) { return s->bytes && !(s->flags & SITU_STORAGE_UNWRITTEN); }
-
 situ_status situ_moving_check(const situ_moving *m) {
   if (!m) return situ__null("moving_check", "move");
   situ_device seen = { 0 };
@@ -197,7 +194,7 @@ situ_status situ_moving_check(const situ_moving *m) {
     if (!situ__move_same(s->device, u->from) || s->bytes != u->bytes)
       return situ__fail(SITU_E_STATE, m->op, "%s was moved since this move was planned; plan again", named(u->tensor));
     if (!u->moves) continue;
-    if (u->from.kind == SITU_META && u->to.kind != SITU_META && has_values(s) && !situ__recipe_has(s))
+    if (u->from.kind == SITU_META && u->to.kind != SITU_META && situ__move_has_values(s) && !situ__recipe_has(s))
       return situ__fail(SITU_E_STATE, m->op, "%s is on meta, and nobody knows its values: load a state dict into it, or initialise it on the other device", named(u->tensor));
     if (u->to.kind == SITU_META || situ__move_same(seen, u->to)) continue;
     if (!check_device(m, u->to)) return situ_error();

@@ -33,6 +33,8 @@ static inline void situ__move_fetch(const void *address) {
 }
 static inline size_t situ__move_size(uint8_t dtype) { return situ_dtype_size((situ_dtype)dtype); }
 
+static inline bool situ__move_has_values(const situ_storage *s) { return s->bytes && !(s->flags & SITU_STORAGE_UNWRITTEN); }
+
 /* stage.c: gives every unit that moves its `room`, filled; false: recorded. What was given then is the caller's to let
    go of, as it is on success. */
 bool situ__move_stage(situ_moving *m);

@@ -11,7 +11,6 @@
 /* Where a small storage may begin in the memory that it shares: a cache line, or what the most demanding device wants. */
 static size_t alignment(situ_device to) { return to.kind == SITU_CPU ? 64 : 256; }
 static int64_t values(const situ_move_unit *u) { return (int64_t)(u->bytes >> situ__move_shift(u->from_dtype)); }
-static bool has_values(const situ_storage *s) { return s->bytes && !(s->flags & SITU_STORAGE_UNWRITTEN); }
 
 /* `count` elements of a storage, from the first-th on, as a row. */
 static situ_view_desc row(situ_storage *s, unsigned dtype, int64_t first, int64_t count) {
@@ -127,7 +126,7 @@ static bool materialise(const situ_moving *m, counts *c, const situ_move_unit *u
 static bool stage_alone(const situ_moving *m, counts *c, situ_move_unit *u) {
   u->room = situ__storage_new(m->op, u->to, (size_t)u->bytes_after);
   if (!u->room) return false;
-  if (!has_values(u->storage) || (u->to.kind == SITU_META && u->from.kind != SITU_META)) return true;
+  if (!situ__move_has_values(u->storage) || (u->to.kind == SITU_META && u->from.kind != SITU_META)) return true;
   if (u->from.kind == SITU_META && u->to.kind != SITU_META) return materialise(m, c, u);
   if (!situ__move_casts(u)) return situ__copy_storage(m->op, u->room, 0, u->storage, 0, (size_t)u->bytes, SITU__COPY_MOVE) == SITU_OK;
   if (situ__move_same(u->from, u->to)) return cast(m, c, u, u->room, 0, u->storage, 0, values(u));
@@ -137,7 +136,7 @@ static bool stage_alone(const situ_moving *m, counts *c, situ_move_unit *u) {
 /* ---- small ones together ---- */
 
 static bool travels_with(const situ_move_unit *u, situ_device from, situ_device to) {
-  return u->moves && !u->room && u->from.kind != SITU_META && u->bytes <= SITU__MOVE_SMALL && u->bytes_after <= SITU__MOVE_SMALL && has_values(u->storage) &&
+  return u->moves && !u->room && u->from.kind != SITU_META && u->bytes <= SITU__MOVE_SMALL && u->bytes_after <= SITU__MOVE_SMALL && situ__move_has_values(u->storage) &&
          situ__move_same(u->from, from) && situ__move_same(u->to, to);
 }
 

@@ -31,9 +31,8 @@ static void cast(const situ_move_unit *u, char out[24]) {
   else snprintf(out, 24, "%s -> %s", a, b);
 }
 
-/* Why a storage is left alone; "" if it is not. */
+/* Why a storage is left alone. */
 static const char *why_it_stays(const situ_move_unit *u, const situ_nn_to_options *o) {
-  if (u->moves) return "";
   if (o->map && !o->dtype && situ_device_equal(u->from, u->to)) return "there already, or no pattern matches";
   if (o->dtype && !situ_dtype_is_floating((situ_dtype)u->from_dtype)) return o->device.kind ? "there already; never cast" : "whole numbers are never cast";
   return "there already";

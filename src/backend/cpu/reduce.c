@@ -5,6 +5,7 @@
 #include "base/fail.h"
 #include "base/pool.h"
 #include "base/size.h"
+#include "device/nothing.h"
 
 #include <math.h>
 
@@ -291,20 +292,6 @@ static void choose(const situ_work *work, situ__reduction *r) {
   }
 }
 
-/* What there is to say about no elements at all. */
-static double of_nothing(const situ_work *work) {
-  switch ((situ_reduce)work->op) {
-  case SITU_REDUCE_PROD:
-  case SITU_REDUCE_ALL: return 1;
-  case SITU_REDUCE_MEAN:
-  case SITU_REDUCE_VAR:
-  case SITU_REDUCE_STD: return NAN;
-  case SITU_REDUCE_LOGSUMEXP: return -INFINITY;
-  case SITU_REDUCE_NORM: return work->scalar[0] < 0 ? INFINITY : 0;
-  default: return 0;
-  }
-}
-
 static void fill(const situ_view_desc *y, double value) {
   double block[SITU__BLOCK];
   for (int64_t i = 0; i < SITU__BLOCK; i++) block[i] = value;
@@ -324,6 +311,6 @@ situ_status situ__cpu_reduce(int index, const situ_work *work) {
   if (x->numel) return situ__reduce(&r);
   if (r.fold == SITU__FOLD_MIN || r.fold == SITU__FOLD_MAX)
     if (r.map != SITU__MAP_NONZERO) return situ__fail(SITU_E_ARG, r.op, "no elements have no extreme");
-  fill(y, of_nothing(work));
+  fill(y, situ__reduce_of_nothing(work));
   return SITU_OK;
 }

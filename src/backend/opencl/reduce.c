@@ -3,6 +3,7 @@
 #include <math.h>
 
 #include "backend/opencl/opencl.h"
+#include "device/nothing.h"
 
 /* What is folded, what elements become first, and what becomes of the result. */
 typedef struct recipe {
@@ -33,20 +34,6 @@ static recipe recipe_of(const situ_work *work) {
     [SITU_REDUCE_LOGSUMEXP] = { FOLD_LOGSUM, MAP_NONE, FINISH_LOGSUM },
   };
   return work->op == SITU_REDUCE_NORM ? norm_recipe(work->scalar[0]) : of[work->op];
-}
-
-/* What there is to say about no elements at all. */
-static double of_nothing(const situ_work *work) {
-  switch ((situ_reduce)work->op) {
-  case SITU_REDUCE_PROD:
-  case SITU_REDUCE_ALL: return 1;
-  case SITU_REDUCE_MEAN:
-  case SITU_REDUCE_VAR:
-  case SITU_REDUCE_STD: return NAN;
-  case SITU_REDUCE_LOGSUMEXP: return -INFINITY;
-  case SITU_REDUCE_NORM: return work->scalar[0] < 0 ? INFINITY : 0;
-  default: return 0;
-  }
 }
 
 enum { LONG = 1 << 16, PIECES = 1024 };
@@ -111,7 +98,7 @@ situ_status situ__cl_reduce(int index, const situ_work *work) {
   if (!x->numel) {
     if ((r.fold == FOLD_MIN || r.fold == FOLD_MAX) && r.map != MAP_NONZERO)
       return situ__cl_host->fail(SITU_E_ARG, "reduce", "no elements have no extreme");
-    double value = of_nothing(work);
+    double value = situ__reduce_of_nothing(work);
     return situ__cl_fill(
         index,
         &(situ_work){ .verb = SITU_VERB_FILL,

@@ -1,0 +1,23 @@
+/* What a reduction says of no elements, for every backend.
+   SPDX-License-Identifier: MIT */
+#ifndef SITU_DEVICE_NOTHING_H
+#define SITU_DEVICE_NOTHING_H
+
+#include <math.h>
+
+#include "situ/sys/backend.h"
+
+static inline double situ__reduce_of_nothing(const situ_work *work) {
+  switch ((situ_reduce)work->op) {
+  case SITU_REDUCE_PROD:
+  case SITU_REDUCE_ALL: return 1;
+  case SITU_REDUCE_MEAN:
+  case SITU_REDUCE_VAR:
+  case SITU_REDUCE_STD: return NAN;
+  case SITU_REDUCE_LOGSUMEXP: return -INFINITY;
+  case SITU_REDUCE_NORM: return work->scalar[0] < 0 ? INFINITY : 0;
+  default: return 0;
+  }
+}
+
+#endif
