@@ -20,9 +20,12 @@ function(situ_module name)
   install(TARGETS situ_${name} LIBRARY DESTINATION ${CMAKE_INSTALL_LIBDIR}/${situ_module_dir})
 endfunction()
 
+# What the backends share whose kernels are texts.
+file(GLOB situ_lower_sources CONFIGURE_DEPENDS ${PROJECT_SOURCE_DIR}/src/kernels/lower/*.c)
+
 if(SITU_HAVE_OPENCL)
   file(GLOB sources CONFIGURE_DEPENDS ${PROJECT_SOURCE_DIR}/src/backend/opencl/*.c)
-  situ_module(opencl ${sources})
+  situ_module(opencl ${sources} ${situ_lower_sources})
   target_include_directories(situ_opencl SYSTEM PRIVATE ${OpenCL_INCLUDE_DIR})
   target_link_libraries(situ_opencl PRIVATE ${OpenCL_LIBRARY} m)
 

@@ -38,12 +38,14 @@ static void add(cl_platform_id platform, cl_device_id id) {
   (void)clGetDeviceInfo(id, CL_DEVICE_SINGLE_FP_CONFIG, sizeof config, &config, NULL);
   (void)clGetDeviceInfo(id, CL_DEVICE_MAX_WORK_GROUP_SIZE, sizeof most, &most, NULL);
   *d = (situ__cl_device){
-    .index = found, .platform = platform, .id = id, .budget = total, .largest = largest
+    .target = { .index = found, .cpu = type & CL_DEVICE_TYPE_CPU, .fp64 = has(id, "cl_khr_fp64") },
+    .platform = platform,
+    .id = id,
+    .budget = total,
+    .largest = largest
   };
-  d->cpu = type & CL_DEVICE_TYPE_CPU;
-  d->fp64 = has(id, "cl_khr_fp64");
   d->exact_division = config & CL_FP_CORRECTLY_ROUNDED_DIVIDE_SQRT;
-  for (d->group = 256; d->group > most;) d->group /= 2;
+  for (d->target.group = 256; d->target.group > most;) d->target.group /= 2;
   (void)pthread_mutex_init(&d->lock, NULL);
   found++;
 }
@@ -92,7 +94,7 @@ situ_status situ__cl_info(int index, situ_device_properties *out) {
   size_t used = strlen(out->driver);
   (void)snprintf(out->driver + used, sizeof out->driver - used, " %s", version);
   out->dtypes = ((1u << SITU_DTYPES) - 1) & ~(1u << SITU_DTYPE_DEFAULT);
-  if (!d->fp64) out->dtypes &= ~(1u << SITU_F64);
+  if (!d->target.fp64) out->dtypes &= ~(1u << SITU_F64);
   return SITU_OK;
 }
 
@@ -120,19 +122,19 @@ situ_status situ__cl_fail(const situ__cl_device *device, const char *op, const c
   case CL_INVALID_BUFFER_SIZE: status = SITU_E_NOMEM; break;
   default: status = SITU_E_LOST; break;
   }
-  return situ__cl_host->fail(status, op, "opencl:%d: %s: %s (%d)%s", device->index, call,
-                             error_name(error), (int)error,
-                             status == SITU_E_LOST ? "; the device is lost" : "");
+  return situ__host->fail(status, op, "opencl:%d: %s: %s (%d)%s", device->target.index, call,
+                          error_name(error), (int)error,
+                          status == SITU_E_LOST ? "; the device is lost" : "");
 }
 
 /* ---- opening -------------------------------------------------------------------------------- */
 
 static situ_status open_device(situ__cl_device *d, const char *op) {
   if (getpid() != owner)
-    return situ__cl_host->fail(
+    return situ__host->fail(
         SITU_E_STATE, op,
         "OpenCL was started before this process was forked; its devices stayed in the parent");
-  situ__cl_host->fork_guard();
+  situ__host->fork_guard();
   cl_int error;
   const cl_context_properties properties[] = { CL_CONTEXT_PLATFORM,
                                                (cl_context_properties)d->platform, 0 };
@@ -170,3 +172,13 @@ situ_status situ__cl_leave(situ__cl_device *device, situ_status status) {
   pthread_mutex_unlock(&device->lock);
   return status;
 }
+
+situ__target *situ__target_enter(int index, const char *op, situ_status *status) {
+  return (situ__target *)situ__cl_enter(index, op, status);
+}
+
+situ_status situ__target_leave(situ__target *target, situ_status status) {
+  return situ__cl_leave((situ__cl_device *)target, status);
+}
+
+bool situ__target_fp64(int index) { return devices[index].target.fp64; }

@@ -68,7 +68,7 @@ unsigned char *situ__cl_disk_read(const char *key, size_t *bytes) {
   unsigned char *data = NULL;
   bool good = transfer(read, file, &h, sizeof h) && memcmp(h.magic, magic, sizeof magic) == 0 &&
               h.bytes <= MOST;
-  if (good) data = situ__cl_host->alloc((size_t)h.bytes);
+  if (good) data = situ__host->alloc((size_t)h.bytes);
   good = data && transfer(read, file, data, (size_t)h.bytes) &&
          checksum(data, (size_t)h.bytes) == h.sum;
   (void)close(file);
@@ -76,7 +76,7 @@ unsigned char *situ__cl_disk_read(const char *key, size_t *bytes) {
     *bytes = (size_t)h.bytes;
     return data;
   }
-  situ__cl_host->free(data);
+  situ__host->free(data);
   return NULL;
 }
 

@@ -28,14 +28,26 @@ void situ__cl_free(int index, void *data, size_t bytes) {
   (void)situ__cl_leave(d, SITU_OK);
 }
 
-cl_mem situ__cl_scratch(situ__cl_device *device, const char *op, size_t bytes) {
+void *situ__target_scratch(situ__target *target, const char *op, size_t bytes) {
+  situ__cl_device *d = (situ__cl_device *)target;
   cl_int error = CL_SUCCESS;
-  cl_mem memory =
-      clCreateBuffer(device->context, CL_MEM_READ_WRITE, bytes ? bytes : 1, NULL, &error);
+  cl_mem memory = clCreateBuffer(d->context, CL_MEM_READ_WRITE, bytes ? bytes : 1, NULL, &error);
   if (!memory)
-    (void)situ__cl_host->fail(SITU_E_NOMEM, op, "no memory for %zu bytes of scratch on opencl:%d",
-                              bytes, device->index);
+    (void)situ__host->fail(SITU_E_NOMEM, op, "no memory for %zu bytes of scratch on opencl:%d",
+                           bytes, target->index);
   return memory;
+}
+
+void situ__target_release(int index, void *scratch) {
+  (void)index; /* the driver keeps it until the queue has passed all work that uses it */
+  if (scratch) (void)clReleaseMemObject(scratch);
+}
+
+situ_status situ__target_clear(situ__target *target, const char *op, void *scratch, size_t bytes) {
+  situ__cl_device *d = (situ__cl_device *)target;
+  const unsigned char none = 0;
+  cl_int error = clEnqueueFillBuffer(d->queue, scratch, &none, 1, 0, bytes, 0, NULL, NULL);
+  return error == CL_SUCCESS ? SITU_OK : situ__cl_fail(d, op, "clEnqueueFillBuffer", error);
 }
 
 /* What a kernel met, in the words of the cpu. */
@@ -45,24 +57,25 @@ static situ_status tell(const situ__cl_device *d, const fault *seen) {
     const char *op = seen->value == SITU_BINARY_fmod        ? "fmod"
                      : seen->value == SITU_BINARY_remainder ? "remainder"
                                                             : "div";
-    return situ__cl_host->fail(SITU_E_ARG, "binary", "%s:%d and failed there: %s: division by zero",
-                               late, d->index, op);
+    return situ__host->fail(SITU_E_ARG, "binary", "%s:%d and failed there: %s: division by zero",
+                            late, d->target.index, op);
   }
-  const char *verb = situ__cl_host->verb_name((situ_verb)seen->verb);
+  const char *verb = situ__host->verb_name((situ_verb)seen->verb);
   long long value = seen->value, at = seen->at, bound = seen->bound;
   if (seen->verb == SITU_VERB_NLL)
-    return situ__cl_host->fail(
+    return situ__host->fail(
         SITU_E_INDEX, verb,
         "%s:%d and failed there: index %lld at [%lld] is outside 0..%lld of %lld classes", late,
-        d->index, value, at, bound - 1, bound);
+        d->target.index, value, at, bound - 1, bound);
   if (seen->verb == SITU_VERB_POOL)
-    return situ__cl_host->fail(
+    return situ__host->fail(
         SITU_E_INDEX, verb,
-        "%s:%d and failed there: an index of a maximum lies outside of the plane", late, d->index);
-  return situ__cl_host->fail(SITU_E_INDEX, verb,
-                             "%s:%d and failed there: index %lld at [%lld] is outside 0..%lld of "
-                             "dimension %lld, whose size is %lld",
-                             late, d->index, value, at, bound - 1, (long long)seen->dim, bound);
+        "%s:%d and failed there: an index of a maximum lies outside of the plane", late,
+        d->target.index);
+  return situ__host->fail(SITU_E_INDEX, verb,
+                          "%s:%d and failed there: index %lld at [%lld] is outside 0..%lld of "
+                          "dimension %lld, whose size is %lld",
+                          late, d->target.index, value, at, bound - 1, (long long)seen->dim, bound);
 }
 
 /* Tells of an index that a kernel found outside, once all that is queued has run. */

@@ -6,13 +6,13 @@
 #include "backend/opencl/opencl.h"
 
 struct situ__cl_kernel {
-  situ__cl_variant variant;
+  situ__variant variant;
   cl_kernel kernel;
 };
 
 static const char *const text_name[] = {
 #define ROW(name) #name,
-  SITU__CL_TEXTS(ROW)
+  SITU__TEXTS(ROW)
 #undef ROW
 };
 
@@ -25,20 +25,21 @@ static const char *dtype_name(int dtype) {
 }
 
 /* What a text is told before it begins: names for its types, its op and its device. */
-static void prologue(const situ__cl_device *d, const situ__cl_call *call, char *out, size_t size) {
+static void prologue(const situ__cl_device *d, const situ__call *call, char *out, size_t size) {
   static const char *const lane[] = {
     "#define T float\n#define TYPE float\n#define WIDE 16\n#define TNAME f32\n#define FLOATING 1\n",
     "#define T double\n#define TYPE double\n#define WIDE 8\n#define TNAME f64\n#define FLOATING "
     "1\n",
     "#define T I64\n#define TYPE long\n#define WIDE 8\n#define TNAME i64\n#define FLOATING 0\n"
   };
-  const situ__cl_variant *v = &call->variant;
-  int used = snprintf(out, size,
-                      "#define GROUP_SIZE %zu\n#define ON_CPU %d\n#define OP %d\n#define FLAGS "
-                      "%u\n#define NAME %s\n%s",
-                      d->group, d->cpu, v->op, v->flags, call->name ? call->name : "none",
-                      v->compute ? lane[situ__cl_lane_of((situ_dtype)v->compute)] : "");
-  for (int k = 0; k < SITU__CL_DTYPES; k++)
+  const situ__variant *v = &call->variant;
+  int used =
+      snprintf(out, size,
+               "#define GROUP_SIZE %zu\n#define ON_CPU %d\n#define OP %d\n#define FLAGS "
+               "%u\n#define NAME %s\n%s",
+               d->target.group, d->target.cpu, v->op, v->flags, call->name ? call->name : "none",
+               v->compute ? lane[situ__lower_lane_of((situ_dtype)v->compute)] : "");
+  for (int k = 0; k < SITU__CALL_DTYPES; k++)
     if (v->dtype[k])
       used +=
           snprintf(out + used, size - (size_t)used, "#define D%d %s\n", k, dtype_name(v->dtype[k]));
@@ -69,13 +70,13 @@ static void program_key(const situ__cl_device *d, const char *head, const char *
 static bool identify(situ__cl_device *d) {
   situ_device_properties known;
   char version[256] = "";
-  (void)situ__cl_info(d->index, &known);
+  (void)situ__cl_info(d->target.index, &known);
   (void)clGetDeviceInfo(d->id, CL_DEVICE_VERSION, sizeof version - 1, version, NULL);
   const char *options = d->exact_division
                             ? "-cl-std=CL1.2 -w -cl-fp32-correctly-rounded-divide-sqrt"
                             : "-cl-std=CL1.2 -w";
   const size_t size = 1024;
-  d->build = situ__cl_host->alloc(size);
+  d->build = situ__host->alloc(size);
   if (!d->build) return false;
   /* The options come first, as a string of their own: they are also what the compiler is given. */
   int used = snprintf(d->build, size, "%s", options) + 1;
@@ -84,18 +85,18 @@ static bool identify(situ__cl_device *d) {
   return true;
 }
 
-static situ_status does_not_compile(const situ__cl_device *d, const situ__cl_call *call,
+static situ_status does_not_compile(const situ__cl_device *d, const situ__call *call,
                                     cl_program program) {
-  char *log = situ__cl_host->alloc(1 << 16);
+  char *log = situ__host->alloc(1 << 16);
   size_t length = 0;
   if (log && clGetProgramBuildInfo(program, d->id, CL_PROGRAM_BUILD_LOG, (1 << 16) - 1, log,
                                    &length) != CL_SUCCESS)
     length = 0;
   if (log) log[length < 3000 ? length : 3000] = 0;
-  situ_status status = situ__cl_host->fail(
-      SITU_E_UNSUPPORTED, call->op, "opencl:%d does not compile the kernel %s (%s):\n%s", d->index,
-      text_name[call->variant.text], call->name ? call->name : "", log ? log : "");
-  situ__cl_host->free(log);
+  situ_status status = situ__host->fail(
+      SITU_E_UNSUPPORTED, call->op, "opencl:%d does not compile the kernel %s (%s):\n%s",
+      d->target.index, text_name[call->variant.text], call->name ? call->name : "", log ? log : "");
+  situ__host->free(log);
   return status;
 }
 
@@ -105,11 +106,11 @@ static void store(cl_program program, const char *key) {
           CL_SUCCESS ||
       !bytes)
     return;
-  unsigned char *binary = situ__cl_host->alloc(bytes);
+  unsigned char *binary = situ__host->alloc(bytes);
   if (binary &&
       clGetProgramInfo(program, CL_PROGRAM_BINARIES, sizeof binary, &binary, NULL) == CL_SUCCESS)
     situ__cl_disk_write(key, binary, bytes);
-  situ__cl_host->free(binary);
+  situ__host->free(binary);
 }
 
 static cl_program from_disk(const situ__cl_device *d, const char *key) {
@@ -125,13 +126,13 @@ static cl_program from_disk(const situ__cl_device *d, const char *key) {
     (void)clReleaseProgram(program);
     program = NULL;
   }
-  situ__cl_host->free(binary);
+  situ__host->free(binary);
   return program;
 }
 
-static situ_status build(situ__cl_device *d, const situ__cl_call *call, cl_program *out) {
+static situ_status build(situ__cl_device *d, const situ__call *call, cl_program *out) {
   char head[1024], key[33];
-  const char *text = situ__cl_text_of((situ__cl_text)call->variant.text);
+  const char *text = situ__cl_text_of((situ__text)call->variant.text);
   if (!d->build && !identify(d))
     return situ__cl_fail(d, call->op, "building", CL_OUT_OF_HOST_MEMORY);
   prologue(d, call, head, sizeof head);
@@ -157,7 +158,7 @@ static situ_status build(situ__cl_device *d, const situ__cl_call *call, cl_progr
 
 /* ---- the table of kernels ------------------------------------------------------------------- */
 
-static size_t slot_of(const situ__cl_device *d, const situ__cl_variant *v) {
+static size_t slot_of(const situ__cl_device *d, const situ__variant *v) {
   size_t at = (size_t)(mix(0xcbf29ce484222325u, v, sizeof *v) >> 7) & (d->kernel_slots - 1);
   while (d->kernels[at] && memcmp(&d->kernels[at]->variant, v, sizeof *v) != 0)
     at = (at + 1) & (d->kernel_slots - 1);
@@ -167,7 +168,7 @@ static size_t slot_of(const situ__cl_device *d, const situ__cl_variant *v) {
 static bool widen(situ__cl_device *d) {
   size_t slots = d->kernel_slots ? 2 * d->kernel_slots : 256;
   situ__cl_device old = *d;
-  d->kernels = situ__cl_host->alloc(slots * sizeof *d->kernels);
+  d->kernels = situ__host->alloc(slots * sizeof *d->kernels);
   if (!d->kernels) {
     d->kernels = old.kernels;
     return false;
@@ -176,11 +177,11 @@ static bool widen(situ__cl_device *d) {
   d->kernel_slots = slots;
   for (size_t i = 0; i < old.kernel_slots; i++)
     if (old.kernels[i]) d->kernels[slot_of(d, &old.kernels[i]->variant)] = old.kernels[i];
-  situ__cl_host->free(old.kernels);
+  situ__host->free(old.kernels);
   return true;
 }
 
-static situ_status make(situ__cl_device *d, const situ__cl_call *call, situ__cl_kernel **out) {
+static situ_status make(situ__cl_device *d, const situ__call *call, situ__cl_kernel **out) {
   cl_program program;
   situ_status status = build(d, call, &program);
   if (status != SITU_OK) return status;
@@ -188,7 +189,7 @@ static situ_status make(situ__cl_device *d, const situ__cl_call *call, situ__cl_
   cl_kernel kernel = clCreateKernel(program, "run", &error);
   (void)clReleaseProgram(program); /* the kernel keeps it */
   if (!kernel) return situ__cl_fail(d, call->op, "clCreateKernel", error);
-  situ__cl_kernel *made = situ__cl_host->alloc(sizeof *made);
+  situ__cl_kernel *made = situ__host->alloc(sizeof *made);
   if (!made) {
     (void)clReleaseKernel(kernel);
     return situ__cl_fail(d, call->op, "building", CL_OUT_OF_HOST_MEMORY);
@@ -198,7 +199,7 @@ static situ_status make(situ__cl_device *d, const situ__cl_call *call, situ__cl_
   return SITU_OK;
 }
 
-static situ_status kernel_of(situ__cl_device *d, const situ__cl_call *call, cl_kernel *out) {
+static situ_status kernel_of(situ__cl_device *d, const situ__call *call, cl_kernel *out) {
   if (2 * d->kernel_count >= d->kernel_slots && !widen(d))
     return situ__cl_fail(d, call->op, "building", CL_OUT_OF_HOST_MEMORY);
   situ__cl_kernel **slot = &d->kernels[slot_of(d, &call->variant)];
@@ -213,7 +214,8 @@ static situ_status kernel_of(situ__cl_device *d, const situ__cl_call *call, cl_k
 
 /* ---- queueing ------------------------------------------------------------------------------- */
 
-situ_status situ__cl_groups(situ__cl_device *d, const situ__cl_call *call, int64_t groups) {
+situ_status situ__target_launch(situ__target *target, const situ__call *call, int64_t groups) {
+  situ__cl_device *d = (situ__cl_device *)target;
   cl_kernel kernel = NULL;
   situ_status status = kernel_of(d, call, &kernel);
   if (status != SITU_OK) return status;
@@ -225,47 +227,9 @@ situ_status situ__cl_groups(situ__cl_device *d, const situ__cl_call *call, int64
     error |= clSetKernelArg(kernel, at++, call->block[k].bytes, call->block[k].data);
   if (call->checks) error |= clSetKernelArg(kernel, at++, sizeof(cl_mem), &d->fault);
   if (error != CL_SUCCESS) return situ__cl_fail(d, call->op, "clSetKernelArg", error);
-  const size_t local = call->alone ? 1 : d->group, global = (size_t)groups * local;
+  const size_t local = call->alone ? 1 : d->target.group, global = (size_t)groups * local;
   error = clEnqueueNDRangeKernel(d->queue, kernel, 1, NULL, &global, &local, 0, NULL, NULL);
   if (error != CL_SUCCESS) return situ__cl_fail(d, call->op, "clEnqueueNDRangeKernel", error);
   d->unchecked = d->unchecked || call->checks;
   return SITU_OK;
-}
-
-situ_status situ__cl_items(situ__cl_device *d, const situ__cl_call *call, int64_t items) {
-  /* What dialect.h calls FLAT: on a processor one work-item takes a stretch. */
-  if (call->alone) return situ__cl_groups(d, call, (items + STRETCH - 1) / STRETCH);
-  return situ__cl_groups(d, call, (items + (int64_t)d->group - 1) / (int64_t)d->group);
-}
-
-situ_status situ__cl_run(int index, const situ__cl_call *call, int64_t items) {
-  situ_status status;
-  situ__cl_device *d = situ__cl_enter(index, call->op, &status);
-  return d ? situ__cl_leave(d, situ__cl_items(d, call, items)) : status;
-}
-
-situ_status situ__cl_run_flat(int index, situ__cl_call *call, int64_t items) {
-  situ_status status;
-  situ__cl_device *d = situ__cl_enter(index, call->op, &status);
-  if (!d) return status;
-  call->alone = d->cpu;
-  return situ__cl_leave(d, situ__cl_items(d, call, items));
-}
-
-situ_status situ__cl_run_groups(int index, const situ__cl_call *call, int64_t groups) {
-  situ_status status;
-  situ__cl_device *d = situ__cl_enter(index, call->op, &status);
-  return d ? situ__cl_leave(d, situ__cl_groups(d, call, groups)) : status;
-}
-
-/* A gpu wants thousands of work-items; a processor a few groups, whose lanes it runs one after another. */
-situ_status situ__cl_run_lines(int index, situ__cl_call *call, int64_t count, int64_t length) {
-  enum { SHORT = 64, MANY_CPU = 64, MANY_GPU = 16384 };
-  situ_status status;
-  situ__cl_device *d = situ__cl_enter(index, call->op, &status);
-  if (!d) return status;
-  bool serial = length <= SHORT || count >= (d->cpu ? MANY_CPU : MANY_GPU);
-  if (serial) call->variant.flags |= FLAG_SERIAL;
-  return situ__cl_leave(d,
-                        serial ? situ__cl_items(d, call, count) : situ__cl_groups(d, call, count));
 }

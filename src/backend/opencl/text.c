@@ -6,13 +6,13 @@
   __asm__(".section .rodata\nsitu__cl_text_" #name ":\n.incbin \"" SITU_CL_TEXTS "/" #name \
           ".cl\"\n.byte 0\n.text\n");                                                      \
   extern __attribute__((visibility("hidden"))) const char situ__cl_text_##name[];
-SITU__CL_TEXTS(ROW)
+SITU__TEXTS(ROW)
 #undef ROW
 
-const char *situ__cl_text_of(situ__cl_text text) {
+const char *situ__cl_text_of(situ__text text) {
   static const char *const texts[] = {
 #define ROW(name) situ__cl_text_##name,
-    SITU__CL_TEXTS(ROW)
+    SITU__TEXTS(ROW)
 #undef ROW
   };
   return texts[text];

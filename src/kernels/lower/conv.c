@@ -1,6 +1,6 @@
 /* Convolution as matrix products: windows are unfolded into columns, some images at a time.
    SPDX-License-Identifier: MIT */
-#include "backend/opencl/opencl.h"
+#include "kernels/lower/lower.h"
 
 enum { ROOM = 1 << 24 }; /* elements of columns that are wanted at a time */
 
@@ -32,44 +32,44 @@ static situ_status unfold(const conv *v, int64_t first, int64_t images) {
   windows c = v->c;
   c.images = images;
   c.x = v->x->offset + first * v->large;
-  situ__cl_call call = { .variant = { .text = SITU__CL_unfold,
-                                      .compute = (uint8_t)v->lane,
-                                      .dtype = { 0, v->x->dtype } },
-                         .op = "conv" };
-  situ__cl_buffer(&call, &v->columns);
-  situ__cl_buffer(&call, v->x);
-  situ__cl_block(&call, &c, sizeof c);
-  return situ__cl_run_flat(v->index, &call, images * c.groups * v->depth * c.out_height);
+  situ__call call = { .variant = { .text = SITU__TEXT_unfold,
+                                   .compute = (uint8_t)v->lane,
+                                   .dtype = { 0, v->x->dtype } },
+                      .op = "conv" };
+  situ__lower_buffer(&call, &v->columns);
+  situ__lower_buffer(&call, v->x);
+  situ__lower_block(&call, &c, sizeof c);
+  return situ__lower_run_flat(v->index, &call, images * c.groups * v->depth * c.out_height);
 }
 
 static situ_status fold(const conv *v, int64_t first, int64_t images) {
   windows c = v->c;
   c.images = images;
   c.x = v->x->offset + first * v->large;
-  situ__cl_call call = { .variant = { .text = SITU__CL_unfold,
-                                      .op = 1,
-                                      .compute = (uint8_t)v->lane,
-                                      .dtype = { v->x->dtype } },
-                         .op = "conv" };
-  situ__cl_buffer(&call, v->x);
-  situ__cl_buffer(&call, &v->columns);
+  situ__call call = { .variant = { .text = SITU__TEXT_unfold,
+                                   .op = 1,
+                                   .compute = (uint8_t)v->lane,
+                                   .dtype = { v->x->dtype } },
+                      .op = "conv" };
+  situ__lower_buffer(&call, v->x);
+  situ__lower_buffer(&call, &v->columns);
   if (v->bias) {
     call.variant.dtype[3] = v->bias->dtype;
-    situ__cl_buffer(&call, v->bias);
+    situ__lower_buffer(&call, v->bias);
   }
-  situ__cl_block(&call, &c, sizeof c);
-  return situ__cl_run_flat(v->index, &call, images * c.groups * c.channels * c.height);
+  situ__lower_block(&call, &c, sizeof c);
+  return situ__lower_run_flat(v->index, &call, images * c.groups * c.channels * c.height);
 }
 
 static situ_status product(const conv *v, const situ_view_desc *a, const situ_view_desc *b,
                            const situ_view_desc *bias, const situ_view_desc *y) {
-  return situ__cl_matmul(v->index, &(situ_work){ .verb = SITU_VERB_MATMUL,
-                                                 .ins = 3,
-                                                 .outs = 1,
-                                                 .compute = v->lane,
-                                                 .in = { a, b, bias },
-                                                 .out = { y },
-                                                 .scalar = { 1, bias != NULL } });
+  return situ__lower_matmul(v->index, &(situ_work){ .verb = SITU_VERB_MATMUL,
+                                                    .ins = 3,
+                                                    .outs = 1,
+                                                    .compute = v->lane,
+                                                    .in = { a, b, bias },
+                                                    .out = { y },
+                                                    .scalar = { 1, bias != NULL } });
 }
 
 static situ_status forward(const conv *v, int64_t first, int64_t images) {
@@ -105,33 +105,34 @@ static situ_status grad_weight(const conv *v, int64_t first, int64_t images) {
 static situ_status add_up(const conv *v) {
   situ_view_desc all = shaped(&v->part, 0, 1, 1, v->c.images, v->w->numel, false),
                  sum = shaped(v->w, 0, 1, 1, 1, v->w->numel, false);
-  return situ__cl_reduce(v->index, &(situ_work){ .verb = SITU_VERB_REDUCE,
-                                                 .op = SITU_REDUCE_SUM,
-                                                 .compute = v->lane,
-                                                 .ins = 1,
-                                                 .outs = 1,
-                                                 .in = { &all },
-                                                 .out = { &sum } });
+  return situ__lower_reduce(v->index, &(situ_work){ .verb = SITU_VERB_REDUCE,
+                                                    .op = SITU_REDUCE_SUM,
+                                                    .compute = v->lane,
+                                                    .ins = 1,
+                                                    .outs = 1,
+                                                    .in = { &all },
+                                                    .out = { &sum } });
 }
 
 static situ_status scratch(conv *v, situ_conv_pass pass) {
   situ_status status;
-  situ__cl_device *d = situ__cl_enter(v->index, "conv", &status);
+  situ__target *d = situ__target_enter(v->index, "conv", &status);
   if (!d) return status;
-  size_t size = situ__cl_size(v->lane);
+  size_t size = situ__lower_size(v->lane);
   int64_t image = v->c.groups * v->depth * v->plane;
   v->many = ROOM / (image ? image : 1) < 1 ? 1 : ROOM / (image ? image : 1);
   if (v->many > v->c.images) v->many = v->c.images;
-  cl_mem columns = situ__cl_scratch(d, "conv", (size_t)(v->many * image) * size), part = NULL;
+  void *columns = situ__target_scratch(d, "conv", (size_t)(v->many * image) * size);
+  void *part = NULL;
   if (pass == SITU_CONV_GRAD_WEIGHT && columns)
-    part = situ__cl_scratch(d, "conv", (size_t)(v->c.images * v->w->numel) * size);
-  v->columns = situ__cl_scratch_view(&v->memory, columns, v->lane, v->many * image);
-  v->part = situ__cl_scratch_view(&v->sums, part, v->lane, v->c.images * v->w->numel);
+    part = situ__target_scratch(d, "conv", (size_t)(v->c.images * v->w->numel) * size);
+  v->columns = situ__lower_scratch_view(&v->memory, columns, v->lane, v->many * image);
+  v->part = situ__lower_scratch_view(&v->sums, part, v->lane, v->c.images * v->w->numel);
   bool enough = columns && (part || pass != SITU_CONV_GRAD_WEIGHT);
-  return situ__cl_leave(d, enough ? SITU_OK : SITU_E_NOMEM);
+  return situ__target_leave(d, enough ? SITU_OK : SITU_E_NOMEM);
 }
 
-situ_status situ__cl_conv(int index, const situ_work *work) {
+situ_status situ__lower_conv(int index, const situ_work *work) {
   static situ_status (*const pass[])(const conv *, int64_t, int64_t) = { forward, grad_data,
                                                                          grad_weight };
   const situ_view_desc *result = work->out[0], *a = work->in[0], *b = work->in[1];
@@ -142,21 +143,21 @@ situ_status situ__cl_conv(int index, const situ_work *work) {
              .w = of[work->op][1],
              .y = of[work->op][2],
              .bias = work->op != SITU_CONV_GRAD_WEIGHT && work->ins > 2 ? work->in[2] : NULL };
-  v.lane = situ__cl_lane_dtype(work->compute ? work->compute : (situ_dtype)result->dtype);
-  v.c = situ__cl_windows(work->window, v.x, v.y);
+  v.lane = situ__lower_lane_dtype(work->compute ? work->compute : (situ_dtype)result->dtype);
+  v.c = situ__lower_windows(work->window, v.x, v.y);
   v.c.images = v.x->size[0], v.c.channels = v.x->size[1] / v.c.groups,
   v.c.outputs = v.y->size[1] / v.c.groups;
-  v.c.bias = situ__cl_offset(v.bias);
+  v.c.bias = situ__lower_offset(v.bias);
   v.depth = v.c.channels * v.c.window[0] * v.c.window[1], v.plane = v.c.out_height * v.c.out_width;
   v.large = v.x->size[1] * v.c.height * v.c.width, v.small = v.y->size[1] * v.plane;
   if (work->op == SITU_CONV_GRAD_WEIGHT && (v.c.images == 0 || v.plane == 0))
-    return situ__cl_fill(index,
-                         &(situ_work){ .verb = SITU_VERB_FILL, .outs = 1, .out = { result } });
+    return situ__lower_fill(index,
+                            &(situ_work){ .verb = SITU_VERB_FILL, .outs = 1, .out = { result } });
   situ_status status = scratch(&v, (situ_conv_pass)work->op);
   for (int64_t at = 0; status == SITU_OK && at < v.c.images; at += v.many)
     status = pass[work->op](&v, at, v.c.images - at < v.many ? v.c.images - at : v.many);
   if (status == SITU_OK && work->op == SITU_CONV_GRAD_WEIGHT) status = add_up(&v);
-  if (v.memory.data) (void)clReleaseMemObject(v.memory.data);
-  if (v.sums.data) (void)clReleaseMemObject(v.sums.data);
+  situ__target_release(index, v.memory.data);
+  situ__target_release(index, v.sums.data);
   return status;
 }

@@ -1,9 +1,9 @@
 /* Pooling: windows that move over planes.
    SPDX-License-Identifier: MIT */
-#include "backend/opencl/opencl.h"
+#include "kernels/lower/lower.h"
 
-windows situ__cl_windows(const situ_window *w, const situ_view_desc *large,
-                         const situ_view_desc *small) {
+windows situ__lower_windows(const situ_window *w, const situ_view_desc *large,
+                            const situ_view_desc *small) {
   windows c = { .groups = w->groups,
                 .height = large->size[2],
                 .width = large->size[3],
@@ -20,7 +20,7 @@ windows situ__cl_windows(const situ_window *w, const situ_view_desc *large,
   return c;
 }
 
-situ_status situ__cl_pool(int index, const situ_work *work) {
+situ_status situ__lower_pool(int index, const situ_work *work) {
   bool back = work->op == SITU_POOL_MAX_GRAD || work->op == SITU_POOL_AVG_GRAD ||
               work->op == SITU_POOL_ADAPTIVE_AVG_GRAD;
   const situ_view_desc *large = back ? work->out[0] : work->in[0],
@@ -28,36 +28,36 @@ situ_status situ__cl_pool(int index, const situ_work *work) {
   const situ_view_desc *where = work->op == SITU_POOL_MAX ? (work->outs > 1 ? work->out[1] : NULL)
                                 : work->op == SITU_POOL_MAX_GRAD ? work->in[1]
                                                                  : NULL;
-  situ_dtype lane = situ__cl_lane_dtype((situ_dtype)large->dtype);
+  situ_dtype lane = situ__lower_lane_dtype((situ_dtype)large->dtype);
   if (lane == SITU_I64 && work->op >= SITU_POOL_ADAPTIVE_AVG) return SITU_E_UNSUPPORTED;
   const situ_window none = { .kernel = { 1, 1 }, .stride = { 1, 1 }, .groups = 1 };
-  windows c = situ__cl_windows(work->window ? work->window : &none, large, small);
+  windows c = situ__lower_windows(work->window ? work->window : &none, large, small);
   c.images = large->size[0] * large->size[1];
-  c.w = situ__cl_offset(where);
+  c.w = situ__lower_offset(where);
   int64_t verb = SITU_VERB_POOL, planes = c.images;
-  situ__cl_call call = { .variant = { .text = SITU__CL_pool,
-                                      .op = (uint8_t)work->op,
-                                      .compute = (uint8_t)lane,
-                                      .dtype = { work->out[0]->dtype, work->in[0]->dtype },
-                                      .flags = where ? FLAG_EACH : 0 },
-                         .op = "pool" };
-  situ__cl_buffer(&call, work->out[0]);
-  situ__cl_buffer(&call, work->in[0]);
-  if (work->op == SITU_POOL_MAX) situ__cl_buffer(&call, where);
+  situ__call call = { .variant = { .text = SITU__TEXT_pool,
+                                   .op = (uint8_t)work->op,
+                                   .compute = (uint8_t)lane,
+                                   .dtype = { work->out[0]->dtype, work->in[0]->dtype },
+                                   .flags = where ? FLAG_EACH : 0 },
+                      .op = "pool" };
+  situ__lower_buffer(&call, work->out[0]);
+  situ__lower_buffer(&call, work->in[0]);
+  if (work->op == SITU_POOL_MAX) situ__lower_buffer(&call, where);
   if (work->op != SITU_POOL_MAX_GRAD) {
-    situ__cl_block(&call, &c, sizeof c);
-    return situ__cl_run(index, &call, work->out[0]->numel);
+    situ__lower_block(&call, &c, sizeof c);
+    return situ__lower_run(index, &call, work->out[0]->numel);
   }
   situ_status status;
-  situ__cl_device *d = situ__cl_enter(index, call.op, &status);
+  situ__target *d = situ__target_enter(index, call.op, &status);
   if (!d) return status;
-  cl_mem room = situ__cl_scratch(d, call.op, (size_t)large->numel * 8);
+  void *room = situ__target_scratch(d, call.op, (size_t)large->numel * 8);
   call.checks = true;
-  situ__cl_buffer(&call, where);
+  situ__lower_buffer(&call, where);
   call.buffer[call.buffers++] = room;
-  situ__cl_block(&call, &c, sizeof c);
-  situ__cl_block(&call, &verb, sizeof verb);
-  status = room ? situ__cl_items(d, &call, planes) : SITU_E_NOMEM;
-  if (room) (void)clReleaseMemObject(room);
-  return situ__cl_leave(d, status);
+  situ__lower_block(&call, &c, sizeof c);
+  situ__lower_block(&call, &verb, sizeof verb);
+  status = room ? situ__lower_items(d, &call, planes) : SITU_E_NOMEM;
+  situ__target_release(index, room);
+  return situ__target_leave(d, status);
 }

@@ -2,7 +2,7 @@
    SPDX-License-Identifier: MIT */
 #include <string.h>
 
-#include "backend/opencl/opencl.h"
+#include "kernels/lower/lower.h"
 #include "kernels/dialect.h"
 #include "kernels/convert.h"
 #include "kernels/half.h"
@@ -22,33 +22,27 @@ static int64_t bits_of(const situ_work *work, situ_dtype dtype) {
   }
 }
 
-situ_status situ__cl_fill(int index, const situ_work *work) {
+situ_status situ__lower_fill(int index, const situ_work *work) {
   const situ_view_desc *y = work->out[0];
-  situ__cl_call call = { .variant = { .text = SITU__CL_fill,
-                                      .dtype = { (uint8_t)situ__cl_whole(y->dtype) } },
-                         .op = "fill" };
+  situ__call call = { .variant = { .text = SITU__TEXT_fill,
+                                   .dtype = { (uint8_t)situ__lower_whole(y->dtype) } },
+                      .op = "fill" };
   walk w;
-  if (!situ__cl_walk(&w, 1, &y)) call.variant.flags = FLAG_STRIDED;
+  if (!situ__lower_walk(&w, 1, &y)) call.variant.flags = FLAG_STRIDED;
   int64_t bits = bits_of(work, (situ_dtype)y->dtype);
-  situ__cl_buffer(&call, y);
-  situ__cl_block(&call, &w, sizeof w);
-  situ__cl_block(&call, &bits, sizeof bits);
-  return situ__cl_run_flat(index, &call, y->numel);
+  situ__lower_buffer(&call, y);
+  situ__lower_block(&call, &w, sizeof w);
+  situ__lower_block(&call, &bits, sizeof bits);
+  return situ__lower_run_flat(index, &call, y->numel);
 }
 
 /* ---- range ---------------------------------------------------------------------------------- */
 
-/* The lane of f64 where the device has it, else that of f32. */
-static bool wide(int index) {
-  situ_device_properties known;
-  return situ__cl_info(index, &known) == SITU_OK && known.dtypes >> SITU_F64 & 1;
-}
-
-situ_status situ__cl_range(int index, const situ_work *work) {
+situ_status situ__lower_range(int index, const situ_work *work) {
   const situ_view_desc *y = work->out[0];
-  bool whole = work->op == 0 && situ__cl_lane_of((situ_dtype)y->dtype) == SITU__CL_I64;
-  situ__cl_call call = {
-    .variant = { .text = SITU__CL_range, .op = (uint8_t)work->op, .dtype = { y->dtype } },
+  bool whole = work->op == 0 && situ__lower_lane_of((situ_dtype)y->dtype) == SITU__LANE_I64;
+  situ__call call = {
+    .variant = { .text = SITU__TEXT_range, .op = (uint8_t)work->op, .dtype = { y->dtype } },
     .op = "range"
   };
   struct {
@@ -66,25 +60,25 @@ situ_status situ__cl_range(int index, const situ_work *work) {
     f32.step[k] = (float)(f64.step[k] = work->scalar[k]);
     i64.step[k] = f64_to_i64(work->scalar[k]);
   }
-  situ__cl_buffer(&call, y);
-  call.variant.compute = whole ? SITU_I64 : wide(index) ? SITU_F64 : SITU_F32;
+  situ__lower_buffer(&call, y);
+  call.variant.compute = whole ? SITU_I64 : situ__target_fp64(index) ? SITU_F64 : SITU_F32;
   if (whole)
-    situ__cl_block(&call, &i64, sizeof i64);
+    situ__lower_block(&call, &i64, sizeof i64);
   else if (call.variant.compute == SITU_F64)
-    situ__cl_block(&call, &f64, sizeof f64);
+    situ__lower_block(&call, &f64, sizeof f64);
   else
-    situ__cl_block(&call, &f32, sizeof f32);
-  return situ__cl_run(index, &call, y->numel);
+    situ__lower_block(&call, &f32, sizeof f32);
+  return situ__lower_run(index, &call, y->numel);
 }
 
 /* ---- random numbers ------------------------------------------------------------------------- */
 
-situ_status situ__cl_random(int index, const situ_work *work) {
+situ_status situ__lower_random(int index, const situ_work *work) {
   const situ_view_desc *y = work->out[0], *chance = work->op == SITU_RANDOM_BERNOULLI && work->ins
                                                         ? work->in[0]
                                                         : NULL;
-  situ__cl_call call = {
-    .variant = { .text = SITU__CL_random, .op = (uint8_t)work->op, .dtype = { y->dtype } },
+  situ__call call = {
+    .variant = { .text = SITU__TEXT_random, .op = (uint8_t)work->op, .dtype = { y->dtype } },
     .op = "random"
   };
   struct {
@@ -113,44 +107,44 @@ situ_status situ__cl_random(int index, const situ_work *work) {
   bool whole = work->op >= SITU_RANDOM_INTEGER;
   call.variant.compute = whole ? SITU_I64 : dtype == SITU_F64 ? SITU_F64 : SITU_F32;
   call.variant.flags = dtype == SITU_F64 ? 0 : dtype == SITU_F16 ? 11 : dtype == SITU_BF16 ? 8 : 24;
-  situ__cl_buffer(&call, y);
+  situ__lower_buffer(&call, y);
   if (chance) {
     call.variant.dtype[1] = chance->dtype;
-    situ__cl_buffer(&call, chance);
+    situ__lower_buffer(&call, chance);
   }
   walk w;
   if (call.variant.compute == SITU_F32)
-    situ__cl_block(&call, &f32, sizeof f32);
+    situ__lower_block(&call, &f32, sizeof f32);
   else
-    situ__cl_block(&call, &f64, sizeof f64);
+    situ__lower_block(&call, &f64, sizeof f64);
   if (chance) {
     const situ_view_desc *view[] = { y, chance };
-    (void)situ__cl_walk(&w, 2, view);
-    situ__cl_block(&call, &w, sizeof w);
+    (void)situ__lower_walk(&w, 2, view);
+    situ__lower_block(&call, &w, sizeof w);
   }
-  return situ__cl_run(index, &call, y->numel);
+  return situ__lower_run(index, &call, y->numel);
 }
 
 /* ---- triangles ------------------------------------------------------------------------------ */
 
-situ_status situ__cl_triangle(int index, const situ_work *work) {
+situ_status situ__lower_triangle(int index, const situ_work *work) {
   const situ_view_desc *y = work->out[0], *view[] = { y, work->in[0] };
   int64_t rows = y->size[y->ndim - 2], columns = y->size[y->ndim - 1];
   /* Further out than the corners is all or nothing, and cannot overflow. */
   int64_t diagonal = work->integer[0] < -rows     ? -rows
                      : work->integer[0] > columns ? columns
                                                   : work->integer[0];
-  situ__cl_call call = { .variant = { .text = SITU__CL_triangle,
-                                      .op = (uint8_t)work->op,
-                                      .dtype = { (uint8_t)situ__cl_whole(y->dtype) } },
-                         .op = "triangle" };
+  situ__call call = { .variant = { .text = SITU__TEXT_triangle,
+                                   .op = (uint8_t)work->op,
+                                   .dtype = { (uint8_t)situ__lower_whole(y->dtype) } },
+                      .op = "triangle" };
   walk w;
-  (void)situ__cl_walk(&w, 2, view);
-  situ__cl_buffer(&call, view[0]);
-  situ__cl_buffer(&call, view[1]);
-  situ__cl_block(&call, &w, sizeof w);
-  situ__cl_block(&call, &rows, sizeof rows);
-  situ__cl_block(&call, &columns, sizeof columns);
-  situ__cl_block(&call, &diagonal, sizeof diagonal);
-  return situ__cl_run(index, &call, y->numel);
+  (void)situ__lower_walk(&w, 2, view);
+  situ__lower_buffer(&call, view[0]);
+  situ__lower_buffer(&call, view[1]);
+  situ__lower_block(&call, &w, sizeof w);
+  situ__lower_block(&call, &rows, sizeof rows);
+  situ__lower_block(&call, &columns, sizeof columns);
+  situ__lower_block(&call, &diagonal, sizeof diagonal);
+  return situ__lower_run(index, &call, y->numel);
 }

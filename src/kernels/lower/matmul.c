@@ -1,6 +1,6 @@
 /* Matrix products: batches, strides and a bias.
    SPDX-License-Identifier: MIT */
-#include "backend/opencl/opencl.h"
+#include "kernels/lower/lower.h"
 
 /* The step of dimension d of y in an operand that is broadcast to it. */
 static int64_t step(const situ_view_desc *v, const situ_view_desc *y, int d) {
@@ -8,15 +8,16 @@ static int64_t step(const situ_view_desc *v, const situ_view_desc *y, int d) {
   return own < 0 || v->size[own] == 1 ? 0 : v->stride[own];
 }
 
-situ_status situ__cl_matmul(int index, const situ_work *work) {
+situ_status situ__lower_matmul(int index, const situ_work *work) {
   const situ_view_desc *y = work->out[0], *a = work->in[0], *b = work->in[1];
   const situ_view_desc *bias = work->ins > 2 ? work->in[2] : NULL;
   if (work->scalar[1] == 0) bias = NULL; /* not even its NaN */
   const int row = y->ndim - 2, column = y->ndim - 1;
-  walk batch = { .numel = 1, .offset = { y->offset, a->offset, b->offset, situ__cl_offset(bias) } };
+  walk batch = { .numel = 1,
+                 .offset = { y->offset, a->offset, b->offset, situ__lower_offset(bias) } };
   for (int d = 0; d < row; d++) {
     int64_t by[] = { y->stride[d], step(a, y, d), step(b, y, d), bias ? step(bias, y, d) : 0 };
-    situ__cl_walk_add(&batch, 4, y->size[d], by);
+    situ__lower_walk_add(&batch, 4, y->size[d], by);
     batch.numel *= y->size[d];
   }
   products s = { .m = y->size[row],
@@ -30,25 +31,25 @@ situ_status situ__cl_matmul(int index, const situ_work *work) {
                  .y_col = y->stride[column] };
   if (bias) s.bias_row = step(bias, y, row), s.bias_col = step(bias, y, column);
   situ_dtype compute = work->compute ? work->compute : (situ_dtype)y->dtype;
-  situ__cl_call call = { .variant = { .text = SITU__CL_matmul,
-                                      .compute = (uint8_t)situ__cl_lane_dtype(compute) },
-                         .op = "matmul" };
+  situ__call call = { .variant = { .text = SITU__TEXT_matmul,
+                                   .compute = (uint8_t)situ__lower_lane_dtype(compute) },
+                      .op = "matmul" };
   const situ_view_desc *view[] = { y, a, b, bias };
   for (int k = 0; k < (bias ? 4 : 3); k++) {
     call.variant.dtype[k] = view[k]->dtype;
-    situ__cl_buffer(&call, view[k]);
+    situ__lower_buffer(&call, view[k]);
   }
-  situ__cl_block(&call, &batch, sizeof batch);
-  situ__cl_block(&call, &s, sizeof s);
-  situ__cl_scalars(&call, work->scalar);
+  situ__lower_block(&call, &batch, sizeof batch);
+  situ__lower_block(&call, &s, sizeof s);
+  situ__lower_scalars(&call, work->scalar);
   situ_status status;
-  situ__cl_device *d = situ__cl_enter(index, call.op, &status);
+  situ__target *d = situ__target_enter(index, call.op, &status);
   if (!d) return status;
   /* The tiles of group/matmul.h. */
   int64_t square = d->group >= 256 ? 64 : 32, rows = d->cpu ? MATMUL_ROWS : square;
   int64_t columns = !d->cpu ? square : call.variant.compute == SITU_F32 ? 32 : 16;
   call.alone = d->cpu;
-  return situ__cl_leave(d, situ__cl_groups(d, &call,
-                                           batch.numel * ((s.m + rows - 1) / rows) *
-                                               ((s.n + columns - 1) / columns)));
+  return situ__target_leave(d, situ__target_launch(d, &call,
+                                                   batch.numel * ((s.m + rows - 1) / rows) *
+                                                       ((s.n + columns - 1) / columns)));
 }

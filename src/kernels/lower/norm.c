@@ -1,25 +1,25 @@
 /* Layer norm, RMS norm and batch norm, and their gradients.
    SPDX-License-Identifier: MIT */
-#include "backend/opencl/opencl.h"
+#include "kernels/lower/lower.h"
 
 /* Sets the dtype of one operand of the text; NULL is as the lane. */
-static void set_dtype(situ__cl_call *call, int k, const situ_view_desc *view) {
+static void set_dtype(situ__call *call, int k, const situ_view_desc *view) {
   call->variant.dtype[k] = view ? view->dtype : call->variant.compute;
 }
 
 /* The sums over rows that are the gradients of weight and bias. */
-static situ_status columns(int index, situ__cl_call call, const norms *n,
+static situ_status columns(int index, situ__call call, const norms *n,
                            const situ_view_desc *const *v) {
   call.variant.flags = FLAG_COLUMNS | (v[0] ? FLAG_WEIGHT : 0) | (v[1] ? FLAG_BIAS : 0);
   set_dtype(&call, 3, v[0]);
   set_dtype(&call, 4, v[1]);
   call.variant.dtype[0] = 0;
-  for (int k = 0; k < 6; k++) situ__cl_buffer(&call, v[k]);
-  situ__cl_block(&call, n, sizeof *n);
-  return situ__cl_run(index, &call, n->width);
+  for (int k = 0; k < 6; k++) situ__lower_buffer(&call, v[k]);
+  situ__lower_block(&call, n, sizeof *n);
+  return situ__lower_run(index, &call, n->width);
 }
 
-situ_status situ__cl_norm(int index, const situ_work *work) {
+situ_status situ__lower_norm(int index, const situ_work *work) {
   bool back = work->op == SITU_LAYER_NORM_GRAD || work->op == SITU_RMS_NORM_GRAD,
        centred = work->op < SITU_RMS_NORM;
   const situ_view_desc *x = work->in[back], *g = back ? work->in[0] : NULL, *y = work->out[0];
@@ -33,43 +33,42 @@ situ_status situ__cl_norm(int index, const situ_work *work) {
                        *bias = !back && centred ? work->in[2] : NULL;
   const situ_view_desc *dweight = back ? work->out[1] : NULL,
                        *dbias = back && centred ? work->out[2] : NULL;
-  situ_dtype lane = situ__cl_lane_dtype((situ_dtype)x->dtype);
+  situ_dtype lane = situ__lower_lane_dtype((situ_dtype)x->dtype);
   if (lane == SITU_I64) return SITU_E_UNSUPPORTED;
   norms n = { x->size[0],
               x->size[1],
-              situ__cl_offset(y),
+              situ__lower_offset(y),
               x->offset,
-              situ__cl_offset(g),
-              situ__cl_offset(mean),
-              situ__cl_offset(rstd),
-              situ__cl_offset(weight),
-              situ__cl_offset(bias),
-              situ__cl_offset(dweight),
-              situ__cl_offset(dbias) };
-  situ__cl_call call = { .variant = { .text = SITU__CL_norm,
-                                      .op = (uint8_t)work->op,
-                                      .compute = (uint8_t)lane,
-                                      .flags =
-                                          (weight ? FLAG_WEIGHT : 0) | (bias ? FLAG_BIAS : 0) },
-                         .op = "norm" };
+              situ__lower_offset(g),
+              situ__lower_offset(mean),
+              situ__lower_offset(rstd),
+              situ__lower_offset(weight),
+              situ__lower_offset(bias),
+              situ__lower_offset(dweight),
+              situ__lower_offset(dbias) };
+  situ__call call = { .variant = { .text = SITU__TEXT_norm,
+                                   .op = (uint8_t)work->op,
+                                   .compute = (uint8_t)lane,
+                                   .flags = (weight ? FLAG_WEIGHT : 0) | (bias ? FLAG_BIAS : 0) },
+                      .op = "norm" };
   set_dtype(&call, 1, x);
   set_dtype(&call, 2, g);
-  situ__cl_call sums = call;
+  situ__call sums = call;
   situ_status status = SITU_OK;
   if (y && n.rows) {
     set_dtype(&call, 0, y);
     set_dtype(&call, 3, weight);
     set_dtype(&call, 4, bias);
-    situ__cl_buffer(&call, y);
-    situ__cl_buffer(&call, x);
-    if (back) situ__cl_buffer(&call, g);
-    situ__cl_buffer(&call, mean);
-    situ__cl_buffer(&call, rstd);
-    if (weight) situ__cl_buffer(&call, weight);
-    if (bias) situ__cl_buffer(&call, bias);
-    situ__cl_block(&call, &n, sizeof n);
-    situ__cl_scalars(&call, work->scalar);
-    status = situ__cl_run_lines(index, &call, n.rows, n.width);
+    situ__lower_buffer(&call, y);
+    situ__lower_buffer(&call, x);
+    if (back) situ__lower_buffer(&call, g);
+    situ__lower_buffer(&call, mean);
+    situ__lower_buffer(&call, rstd);
+    if (weight) situ__lower_buffer(&call, weight);
+    if (bias) situ__lower_buffer(&call, bias);
+    situ__lower_block(&call, &n, sizeof n);
+    situ__lower_scalars(&call, work->scalar);
+    status = situ__lower_run_lines(index, &call, n.rows, n.width);
   }
   if (status != SITU_OK || !(dweight || dbias)) return status;
   const situ_view_desc *v[] = { dweight, dbias, x, g, mean, rstd };
@@ -86,7 +85,7 @@ static uint8_t vector_dtype(const situ_view_desc *const *v, int count, uint8_t o
   return dtype ? dtype : otherwise;
 }
 
-situ_status situ__cl_batch_norm(int index, const situ_work *work) {
+situ_status situ__lower_batch_norm(int index, const situ_work *work) {
   bool back = work->op == SITU_BATCH_NORM_GRAD;
   const situ_view_desc *x = work->in[back], *g = back ? work->in[0] : NULL, *y = work->out[0];
   const situ_view_desc *mean = back ? work->in[2] : work->out[1],
@@ -98,28 +97,28 @@ situ_status situ__cl_batch_norm(int index, const situ_work *work) {
                        *new_var = back ? NULL : work->out[4];
   const situ_view_desc *vectors[] = { weight,   bias,    old_mean, old_var,
                                       new_mean, new_var, dweight,  dbias };
-  situ_dtype lane = situ__cl_lane_dtype((situ_dtype)x->dtype);
+  situ_dtype lane = situ__lower_lane_dtype((situ_dtype)x->dtype);
   if (lane == SITU_I64) return SITU_E_UNSUPPORTED;
   if (!back && work->integer[0] && !x->numel)
-    return situ__cl_host->fail(SITU_E_ARG, "batch_norm", "no elements have no statistics");
+    return situ__host->fail(SITU_E_ARG, "batch_norm", "no elements have no statistics");
   batch_norms n = { x->size[0],
                     x->size[1],
                     x->size[2],
-                    situ__cl_offset(y),
+                    situ__lower_offset(y),
                     x->offset,
-                    situ__cl_offset(g),
-                    situ__cl_offset(mean),
-                    situ__cl_offset(rstd),
-                    situ__cl_offset(weight),
-                    situ__cl_offset(bias),
-                    situ__cl_offset(old_mean),
-                    situ__cl_offset(old_var),
-                    situ__cl_offset(new_mean),
-                    situ__cl_offset(new_var),
-                    situ__cl_offset(dweight),
-                    situ__cl_offset(dbias) };
-  situ__cl_call call = {
-    .variant = { .text = SITU__CL_batch_norm, .op = (uint8_t)work->op, .compute = (uint8_t)lane },
+                    situ__lower_offset(g),
+                    situ__lower_offset(mean),
+                    situ__lower_offset(rstd),
+                    situ__lower_offset(weight),
+                    situ__lower_offset(bias),
+                    situ__lower_offset(old_mean),
+                    situ__lower_offset(old_var),
+                    situ__lower_offset(new_mean),
+                    situ__lower_offset(new_var),
+                    situ__lower_offset(dweight),
+                    situ__lower_offset(dbias) };
+  situ__call call = {
+    .variant = { .text = SITU__TEXT_batch_norm, .op = (uint8_t)work->op, .compute = (uint8_t)lane },
     .op = "batch_norm"
   };
   call.variant.flags = (work->integer[0] ? FLAG_TRAINING : 0) | (weight ? FLAG_WEIGHT : 0) |
@@ -132,17 +131,17 @@ situ_status situ__cl_batch_norm(int index, const situ_work *work) {
   set_dtype(&call, 2, g);
   call.variant.dtype[3] = vector_dtype(vectors, 8, (uint8_t)lane);
   if (call.variant.dtype[3] == SITU_DTYPES) return SITU_E_UNSUPPORTED;
-  situ__cl_buffer(&call, y);
-  situ__cl_buffer(&call, x);
-  if (back) situ__cl_buffer(&call, g);
-  situ__cl_buffer(&call, mean);
-  situ__cl_buffer(&call, rstd);
-  situ__cl_buffer(&call, weight);
+  situ__lower_buffer(&call, y);
+  situ__lower_buffer(&call, x);
+  if (back) situ__lower_buffer(&call, g);
+  situ__lower_buffer(&call, mean);
+  situ__lower_buffer(&call, rstd);
+  situ__lower_buffer(&call, weight);
   if (!back)
-    for (int k = 1; k < 6; k++) situ__cl_buffer(&call, vectors[k]);
+    for (int k = 1; k < 6; k++) situ__lower_buffer(&call, vectors[k]);
   else
-    for (int k = 6; k < 8; k++) situ__cl_buffer(&call, vectors[k]);
-  situ__cl_block(&call, &n, sizeof n);
-  if (!back) situ__cl_scalars(&call, work->scalar);
-  return situ__cl_run_groups(index, &call, n.channels);
+    for (int k = 6; k < 8; k++) situ__lower_buffer(&call, vectors[k]);
+  situ__lower_block(&call, &n, sizeof n);
+  if (!back) situ__lower_scalars(&call, work->scalar);
+  return situ__lower_run_groups(index, &call, n.channels);
 }

@@ -2,7 +2,7 @@
    SPDX-License-Identifier: MIT */
 #include <math.h>
 
-#include "backend/opencl/opencl.h"
+#include "kernels/lower/lower.h"
 #include "device/nothing.h"
 
 /* What is folded, what elements become first, and what becomes of the result. */
@@ -42,34 +42,30 @@ static situ_status fold(int index, const situ_work *work, situ_dtype compute, co
                         const situ_view_desc *y, const situ_view_desc *x, const walk *kept,
                         const walk *part, const pieces *cut) {
   bool dense = part->ndim == 0 || (part->ndim == 1 && part->stride[0][0] == 1);
-  situ__cl_call call = { .variant = { .text = SITU__CL_reduce,
-                                      .compute = (uint8_t)situ__cl_lane_dtype(compute),
-                                      .dtype = { y->dtype, x->dtype },
-                                      .flags = r->fold << 4 | r->map << 8 | r->finish << 12 |
-                                               (dense ? FLAG_DENSE : 0) },
-                         .op = "reduce" };
-  situ__cl_buffer(&call, y);
-  situ__cl_buffer(&call, x);
-  situ__cl_block(&call, kept, sizeof *kept);
-  situ__cl_block(&call, part, sizeof *part);
-  situ__cl_block(&call, cut, sizeof *cut);
-  situ__cl_scalars(&call, work->scalar);
-  return situ__cl_run_lines(index, &call, kept->numel, cut->length);
+  situ__call call = { .variant = { .text = SITU__TEXT_reduce,
+                                   .compute = (uint8_t)situ__lower_lane_dtype(compute),
+                                   .dtype = { y->dtype, x->dtype },
+                                   .flags = r->fold << 4 | r->map << 8 | r->finish << 12 |
+                                            (dense ? FLAG_DENSE : 0) },
+                      .op = "reduce" };
+  situ__lower_buffer(&call, y);
+  situ__lower_buffer(&call, x);
+  situ__lower_block(&call, kept, sizeof *kept);
+  situ__lower_block(&call, part, sizeof *part);
+  situ__lower_block(&call, cut, sizeof *cut);
+  situ__lower_scalars(&call, work->scalar);
+  return situ__lower_run_lines(index, &call, kept->numel, cut->length);
 }
 
 /* All of a long line: pieces of it, then their folds. */
 static situ_status in_pieces(int index, const situ_work *work, situ_dtype compute, const recipe *r,
                              const walk *part) {
   const situ_view_desc *x = work->in[0], *y = work->out[0];
-  situ_status status;
-  situ__cl_device *d = situ__cl_enter(index, "reduce", &status);
-  if (!d) return status;
-  cl_mem memory = situ__cl_scratch(d, "reduce", PIECES * sizeof(double));
-  (void)situ__cl_leave(d, SITU_OK);
+  void *memory = situ__lower_scratch(index, "reduce", PIECES * sizeof(double));
   if (!memory) return SITU_E_NOMEM;
   situ_storage storage;
   situ_view_desc folds =
-      situ__cl_scratch_view(&storage, memory, situ__cl_lane_dtype(compute), PIECES);
+      situ__lower_scratch_view(&storage, memory, situ__lower_lane_dtype(compute), PIECES);
   recipe first = { r->fold, r->map, FINISH_NONE }, second = { r->fold, MAP_NONE, r->finish };
   walk lines_of = { .numel = PIECES,
                     .ndim = 1,
@@ -80,26 +76,25 @@ static situ_status in_pieces(int index, const situ_work *work, situ_dtype comput
        one = { .numel = 1, .offset = { y->offset, 0 } };
   pieces cut = { PIECES, (part->numel + PIECES - 1) / PIECES, part->numel },
          rest = { 1, PIECES, part->numel };
-  status = fold(index, work, compute, &first, &folds, x, &lines_of, part, &cut);
+  situ_status status = fold(index, work, compute, &first, &folds, x, &lines_of, part, &cut);
   if (status == SITU_OK) status = fold(index, work, compute, &second, y, &folds, &one, &all, &rest);
-  (void)clReleaseMemObject(memory);
+  situ__target_release(index, memory);
   return status;
 }
 
-situ_status situ__cl_reduce(int index, const situ_work *work) {
+situ_status situ__lower_reduce(int index, const situ_work *work) {
   const situ_view_desc *x = work->in[0], *y = work->out[0];
   situ_dtype compute = work->compute ? work->compute : (situ_dtype)x->dtype;
   recipe r = recipe_of(work);
-  bool whole = situ__cl_lane_of(compute) == SITU__CL_I64;
+  bool whole = situ__lower_lane_of(compute) == SITU__LANE_I64;
   if (whole && (r.finish || r.fold >= FOLD_MOMENTS))
-    return situ__cl_host->fail(
-        SITU_E_DTYPE, "reduce",
-        "mean, var, std, norm and logsumexp are not computed in whole numbers");
+    return situ__host->fail(SITU_E_DTYPE, "reduce",
+                            "mean, var, std, norm and logsumexp are not computed in whole numbers");
   if (!x->numel) {
     if ((r.fold == FOLD_MIN || r.fold == FOLD_MAX) && r.map != MAP_NONZERO)
-      return situ__cl_host->fail(SITU_E_ARG, "reduce", "no elements have no extreme");
+      return situ__host->fail(SITU_E_ARG, "reduce", "no elements have no extreme");
     double value = situ__reduce_of_nothing(work);
-    return situ__cl_fill(
+    return situ__lower_fill(
         index,
         &(situ_work){ .verb = SITU_VERB_FILL,
                       .outs = 1,
@@ -112,9 +107,9 @@ situ_status situ__cl_reduce(int index, const situ_work *work) {
   for (int d = 0; d < x->ndim; d++) {
     int64_t both[] = { y->stride[d], x->stride[d] };
     if (y->size[d] == x->size[d]) {
-      situ__cl_walk_add(&kept, 2, x->size[d], both);
+      situ__lower_walk_add(&kept, 2, x->size[d], both);
     } else {
-      situ__cl_walk_add(&part, 1, x->size[d], &x->stride[d]);
+      situ__lower_walk_add(&part, 1, x->size[d], &x->stride[d]);
       part.numel *= x->size[d];
     }
   }
@@ -125,30 +120,30 @@ situ_status situ__cl_reduce(int index, const situ_work *work) {
   return fold(index, work, compute, &r, y, x, &kept, &part, &whole_line);
 }
 
-situ_status situ__cl_arg_reduce(int index, const situ_work *work) {
+situ_status situ__lower_arg_reduce(int index, const situ_work *work) {
   const situ_view_desc *x = work->in[0], *view[] = { work->out[0], work->out[1], x };
-  lines w = situ__cl_lines(x, work->integer[0], 3, view);
-  if (!w.size) return situ__cl_host->fail(SITU_E_ARG, "arg_reduce", "no elements have no extreme");
-  situ__cl_call call = { .variant = { .text = SITU__CL_arg_reduce,
-                                      .op = (uint8_t)work->op,
-                                      .flags = view[0] ? FLAG_EACH : 0,
-                                      .compute = (uint8_t)situ__cl_lane_dtype((situ_dtype)x->dtype),
-                                      .dtype = { x->dtype, x->dtype } },
-                         .op = "arg_reduce" };
-  for (int k = 0; k < 3; k++) situ__cl_buffer(&call, view[k]);
-  situ__cl_block(&call, &w, sizeof w);
-  return situ__cl_run(index, &call, w.outer * w.inner);
+  lines w = situ__lower_lines(x, work->integer[0], 3, view);
+  if (!w.size) return situ__host->fail(SITU_E_ARG, "arg_reduce", "no elements have no extreme");
+  situ__call call = { .variant = { .text = SITU__TEXT_arg_reduce,
+                                   .op = (uint8_t)work->op,
+                                   .flags = view[0] ? FLAG_EACH : 0,
+                                   .compute = (uint8_t)situ__lower_lane_dtype((situ_dtype)x->dtype),
+                                   .dtype = { x->dtype, x->dtype } },
+                      .op = "arg_reduce" };
+  for (int k = 0; k < 3; k++) situ__lower_buffer(&call, view[k]);
+  situ__lower_block(&call, &w, sizeof w);
+  return situ__lower_run(index, &call, w.outer * w.inner);
 }
 
-situ_status situ__cl_scan(int index, const situ_work *work) {
+situ_status situ__lower_scan(int index, const situ_work *work) {
   const situ_view_desc *view[] = { work->out[0], work->in[0] };
   situ_dtype dtype = (situ_dtype)view[0]->dtype;
-  lines w = situ__cl_lines(view[1], work->integer[0], 2, view);
-  situ__cl_call call = { .variant = { .text = SITU__CL_scan,
-                                      .compute = (uint8_t)situ__cl_lane_dtype(dtype),
-                                      .dtype = { view[0]->dtype, view[1]->dtype } },
-                         .op = "scan" };
-  for (int k = 0; k < 2; k++) situ__cl_buffer(&call, view[k]);
-  situ__cl_block(&call, &w, sizeof w);
-  return situ__cl_run(index, &call, w.outer * w.inner);
+  lines w = situ__lower_lines(view[1], work->integer[0], 2, view);
+  situ__call call = { .variant = { .text = SITU__TEXT_scan,
+                                   .compute = (uint8_t)situ__lower_lane_dtype(dtype),
+                                   .dtype = { view[0]->dtype, view[1]->dtype } },
+                      .op = "scan" };
+  for (int k = 0; k < 2; k++) situ__lower_buffer(&call, view[k]);
+  situ__lower_block(&call, &w, sizeof w);
+  return situ__lower_run(index, &call, w.outer * w.inner);
 }

@@ -1,6 +1,6 @@
 /* Element-wise verbs: copies, and functions of one, two or three operands.
    SPDX-License-Identifier: MIT */
-#include "backend/opencl/opencl.h"
+#include "kernels/lower/lower.h"
 #include "kernels/dialect.h"
 
 /* What is known of each row besides its formulas. */
@@ -41,34 +41,34 @@ static bool divides(int op) {
 /* view[0] is y; operands follow. */
 static situ_status launch(int index, const situ_work *work, int family, const char *name,
                           situ_dtype compute, int ins, const situ_view_desc *const *view) {
-  situ__cl_lane lane = situ__cl_lane_of(compute);
-  situ__cl_call call = { .variant = { .text = SITU__CL_elementwise,
-                                      .op = (uint8_t)work->op,
-                                      .compute = (uint8_t)situ__cl_lane_dtype(compute) },
-                         .name = name,
-                         .op = situ__cl_host->verb_name(work->verb) };
-  call.variant.pad[0] = (uint8_t)family; /* rows of different tables have the same numbers */
+  situ__lane lane = situ__lower_lane_of(compute);
+  situ__call call = { .variant = { .text = SITU__TEXT_elementwise,
+                                   .op = (uint8_t)work->op,
+                                   .family = (uint8_t)family,
+                                   .compute = (uint8_t)situ__lower_lane_dtype(compute) },
+                      .name = name,
+                      .op = situ__host->verb_name(work->verb) };
   for (int k = 0; k <= ins; k++) {
-    situ__cl_buffer(&call, view[k]);
+    situ__lower_buffer(&call, view[k]);
     call.variant.dtype[k] = view[k]->dtype;
   }
   walk w;
-  if (!situ__cl_walk(&w, 1 + ins, view)) call.variant.flags |= FLAG_STRIDED;
-  situ__cl_block(&call, &w, sizeof w);
-  situ__cl_scalars(&call, work->scalar);
+  if (!situ__lower_walk(&w, 1 + ins, view)) call.variant.flags |= FLAG_STRIDED;
+  situ__lower_block(&call, &w, sizeof w);
+  situ__lower_scalars(&call, work->scalar);
   if (family == 0 && work->outs > 1 && work->out[1] &&
-      situ__cl_lane_of((situ_dtype)view[0]->dtype) != SITU__CL_I64) {
+      situ__lower_lane_of((situ_dtype)view[0]->dtype) != SITU__LANE_I64) {
     int64_t at = work->out[1]->offset;
     call.variant.flags |= FLAG_COUNTS;
-    situ__cl_buffer(&call, work->out[1]);
-    situ__cl_block(&call, &at, sizeof at);
-    return situ__cl_run_flat(index, &call, w.numel);
+    situ__lower_buffer(&call, work->out[1]);
+    situ__lower_block(&call, &at, sizeof at);
+    return situ__lower_run_flat(index, &call, w.numel);
   }
-  if (family == 3 && lane == SITU__CL_I64 && divides(work->op)) {
+  if (family == 3 && lane == SITU__LANE_I64 && divides(work->op)) {
     call.checks = true;
     call.variant.flags |= FLAG_DIVIDES;
   }
-  return situ__cl_run_flat(index, &call, w.numel);
+  return situ__lower_run_flat(index, &call, w.numel);
 }
 
 /* ---- operands of other dtypes ---------------------------------------------------------------- */
@@ -83,19 +83,15 @@ static situ_status cast(int index, const situ_view_desc *v, situ_dtype dtype, si
     from.numel *= from.size[d];
   }
   from.contiguous = v->contiguous && from.numel == v->numel;
-  situ_status status;
-  situ__cl_device *device = situ__cl_enter(index, "cast", &status);
-  if (!device) return status;
-  cl_mem memory = situ__cl_scratch(device, "cast", (size_t)from.numel * situ__cl_size(dtype));
-  (void)situ__cl_leave(device, SITU_OK);
+  void *memory = situ__lower_scratch(index, "cast", (size_t)from.numel * situ__lower_size(dtype));
   if (!memory) return SITU_E_NOMEM;
-  *to = situ__cl_scratch_view(storage, memory, dtype, from.numel);
+  *to = situ__lower_scratch_view(storage, memory, dtype, from.numel);
   to->ndim = from.ndim;
   int64_t step = 1;
   for (int d = from.ndim - 1; d >= 0; step *= from.size[d--])
     to->size[d] = from.size[d], to->stride[d] = step;
-  status =
-      situ__cl_copy(index, &(situ_work){ .ins = 1, .outs = 1, .in = { &from }, .out = { to } });
+  situ_status status =
+      situ__lower_copy(index, &(situ_work){ .ins = 1, .outs = 1, .in = { &from }, .out = { to } });
   for (int d = 0; d < v->ndim; d++) {
     if (v->stride[d] == 0) to->stride[d] = 0;
     to->size[d] = v->size[d];
@@ -121,56 +117,56 @@ static situ_status run(int index, const situ_work *work, int family, const char 
     view[k] = &own[k];
   }
   if (status == SITU_OK) status = launch(index, work, family, name, compute, ins, view);
-  for (int k = 1; k <= ins; k++)
-    if (storage[k].data) (void)clReleaseMemObject(storage[k].data);
+  for (int k = 1; k <= ins; k++) situ__target_release(index, storage[k].data);
   return status;
 }
 
 static bool has(const trait *row, situ_dtype compute) {
-  return situ__cl_lane_of(compute) == SITU__CL_I64 ? row->whole : row->floating;
+  return situ__lower_lane_of(compute) == SITU__LANE_I64 ? row->whole : row->floating;
 }
 
 /* A copy within a dtype moves bytes: a whole dtype of the same size keeps every bit of a NaN. */
-situ_status situ__cl_copy(int index, const situ_work *work) {
+situ_status situ__lower_copy(int index, const situ_work *work) {
   situ_view_desc y = *work->out[0], x = *work->in[0];
   situ_dtype compute = (situ_dtype)x.dtype;
-  if (x.dtype == y.dtype) compute = x.dtype = y.dtype = (uint8_t)situ__cl_whole(x.dtype);
+  if (x.dtype == y.dtype) compute = x.dtype = y.dtype = (uint8_t)situ__lower_whole(x.dtype);
   const situ_view_desc *view[] = { &y, &x };
   return launch(index, work, 0, "copy", compute, 1, view);
 }
 
-situ_status situ__cl_unary(int index, const situ_work *work) {
+situ_status situ__lower_unary(int index, const situ_work *work) {
   const trait *row = &unary[work->op];
   if (!has(row, work->compute)) return SITU_E_UNSUPPORTED;
   bool divides = work->op == SITU_UNARY_fmod_scalar || work->op == SITU_UNARY_remainder_scalar;
-  if (situ__cl_lane_of(work->compute) == SITU__CL_I64 && divides && work->scalar[0] == 0)
-    return situ__cl_host->fail(
-        SITU_E_ARG, work->op == SITU_UNARY_fmod_scalar ? "fmod" : "remainder", "division by zero");
+  if (situ__lower_lane_of(work->compute) == SITU__LANE_I64 && divides && work->scalar[0] == 0)
+    return situ__host->fail(SITU_E_ARG, work->op == SITU_UNARY_fmod_scalar ? "fmod" : "remainder",
+                            "division by zero");
   const situ_view_desc *view[] = { work->out[0], work->in[0] };
   return run(index, work, 1, row->name, work->compute, 1, view);
 }
 
-situ_status situ__cl_unary_grad(int index, const situ_work *work) {
+situ_status situ__lower_unary_grad(int index, const situ_work *work) {
   const trait *row = &unary[work->op];
-  if (!row->gradient || situ__cl_lane_of(work->compute) == SITU__CL_I64) return SITU_E_UNSUPPORTED;
+  if (!row->gradient || situ__lower_lane_of(work->compute) == SITU__LANE_I64)
+    return SITU_E_UNSUPPORTED;
   const situ_view_desc *x = work->in[0], *y = work->in[1], *g = work->in[2];
   if ((row->uses == USES_X && !x) || (row->uses == USES_Y && !y))
-    return situ__cl_host->fail(SITU_E_ARG, "backward", "a gradient needs the %s of its function",
-                               x ? "result" : "operand");
+    return situ__host->fail(SITU_E_ARG, "backward", "a gradient needs the %s of its function",
+                            x ? "result" : "operand");
   /* A formula does not look at what it does not use: g stands in for it. */
   const situ_view_desc *view[] = { work->out[0], row->uses == USES_X ? x : g,
                                    row->uses == USES_Y ? y : g, g };
   return run(index, work, 2, row->gradient, work->compute, 3, view);
 }
 
-situ_status situ__cl_binary(int index, const situ_work *work) {
+situ_status situ__lower_binary(int index, const situ_work *work) {
   const trait *row = &binary[work->op];
   if (!has(row, work->compute)) return SITU_E_UNSUPPORTED;
   const situ_view_desc *view[] = { work->out[0], work->in[0], work->in[1] };
   return run(index, work, 3, row->name, work->compute, 2, view);
 }
 
-situ_status situ__cl_ternary(int index, const situ_work *work) {
+situ_status situ__lower_ternary(int index, const situ_work *work) {
   const trait *row = &ternary[work->op];
   if (!has(row, work->compute)) return SITU_E_UNSUPPORTED;
   const situ_view_desc *view[] = { work->out[0], work->in[0], work->in[1], work->in[2] };

@@ -1,20 +1,18 @@
 /* Operands as kernels see them: merged dimensions, sizes of elements, lanes.
    SPDX-License-Identifier: MIT */
-#include "backend/opencl/opencl.h"
-#include "kernels/dialect.h"
-#include "kernels/convert.h"
+#include "kernels/lower/lower.h"
 
-situ__cl_lane situ__cl_lane_of(situ_dtype dtype) {
+situ__lane situ__lower_lane_of(situ_dtype dtype) {
   switch (dtype) {
   case SITU_F16:
   case SITU_BF16:
-  case SITU_F32: return SITU__CL_F32;
-  case SITU_F64: return SITU__CL_F64;
-  default: return SITU__CL_I64;
+  case SITU_F32: return SITU__LANE_F32;
+  case SITU_F64: return SITU__LANE_F64;
+  default: return SITU__LANE_I64;
   }
 }
 
-size_t situ__cl_size(int dtype) {
+size_t situ__lower_size(int dtype) {
   static const uint8_t size[SITU_DTYPES] = {
     [SITU_BOOL] = 1, [SITU_U8] = 1,  [SITU_I8] = 1,   [SITU_I16] = 2, [SITU_I32] = 4,
     [SITU_I64] = 8,  [SITU_F16] = 2, [SITU_BF16] = 2, [SITU_F32] = 4, [SITU_F64] = 8
@@ -22,37 +20,23 @@ size_t situ__cl_size(int dtype) {
   return size[dtype];
 }
 
-situ_dtype situ__cl_whole(int dtype) {
+situ_dtype situ__lower_whole(int dtype) {
   static const situ_dtype whole[] = {
     [1] = SITU_U8, [2] = SITU_I16, [4] = SITU_I32, [8] = SITU_I64
   };
-  return whole[situ__cl_size(dtype)];
+  return whole[situ__lower_size(dtype)];
 }
 
-situ_dtype situ__cl_lane_dtype(situ_dtype dtype) {
+situ_dtype situ__lower_lane_dtype(situ_dtype dtype) {
   static const situ_dtype of[] = {
-    [SITU__CL_F32] = SITU_F32, [SITU__CL_F64] = SITU_F64, [SITU__CL_I64] = SITU_I64
+    [SITU__LANE_F32] = SITU_F32, [SITU__LANE_F64] = SITU_F64, [SITU__LANE_I64] = SITU_I64
   };
-  return of[situ__cl_lane_of(dtype)];
-}
-
-void situ__cl_scalars(situ__cl_call *call, const double *from) {
-  situ__cl_lane lane = situ__cl_lane_of((situ_dtype)call->variant.compute);
-  for (int k = 0; k < 4; k++) {
-    if (lane == SITU__CL_F32)
-      call->scalar.f32[k] = (float)from[k];
-    else if (lane == SITU__CL_F64)
-      call->scalar.f64[k] = from[k];
-    else
-      call->scalar.i64[k] = f64_to_i64(from[k]);
-  }
-  situ__cl_block(call, &call->scalar,
-                 lane == SITU__CL_F32 ? sizeof call->scalar.f32 : sizeof call->scalar.f64);
+  return of[situ__lower_lane_of(dtype)];
 }
 
 /* ---- walks ---------------------------------------------------------------------------------- */
 
-void situ__cl_walk_add(walk *to, int count, int64_t size, const int64_t *strides) {
+void situ__lower_walk_add(walk *to, int count, int64_t size, const int64_t *strides) {
   if (size == 1) return;
   bool continues = to->ndim > 0;
   for (int k = 0; continues && k < count; k++)
@@ -62,7 +46,7 @@ void situ__cl_walk_add(walk *to, int count, int64_t size, const int64_t *strides
   for (int k = 0; k < count; k++) to->stride[k][to->ndim - 1] = strides[k];
 }
 
-bool situ__cl_walk(walk *to, int count, const situ_view_desc *const *views) {
+bool situ__lower_walk(walk *to, int count, const situ_view_desc *const *views) {
   bool dense = true;
   to->numel = views[0]->numel;
   to->ndim = 0;
@@ -78,22 +62,22 @@ bool situ__cl_walk(walk *to, int count, const situ_view_desc *const *views) {
   for (int d = 0; d < views[0]->ndim; d++) {
     int64_t strides[WALK_OPERANDS];
     for (int k = 0; k < count; k++) strides[k] = views[k]->stride[d];
-    situ__cl_walk_add(to, count, views[0]->size[d], strides);
+    situ__lower_walk_add(to, count, views[0]->size[d], strides);
   }
   return false;
 }
 
-lines situ__cl_lines(const situ_view_desc *of, int64_t dim, int count,
-                     const situ_view_desc *const *views) {
+lines situ__lower_lines(const situ_view_desc *of, int64_t dim, int count,
+                        const situ_view_desc *const *views) {
   lines l = { .outer = 1, .size = of->ndim ? of->size[dim] : 1, .inner = 1 };
   for (int64_t d = 0; d < dim; d++) l.outer *= of->size[d];
   for (int64_t d = dim + 1; d < of->ndim; d++) l.inner *= of->size[d];
-  for (int k = 0; k < count; k++) l.offset[k] = situ__cl_offset(views[k]);
+  for (int k = 0; k < count; k++) l.offset[k] = situ__lower_offset(views[k]);
   return l;
 }
 
-situ_view_desc situ__cl_scratch_view(situ_storage *storage, cl_mem memory, situ_dtype dtype,
-                                     int64_t numel) {
+situ_view_desc situ__lower_scratch_view(situ_storage *storage, void *memory, situ_dtype dtype,
+                                        int64_t numel) {
   *storage = (situ_storage){ .data = memory };
   return (situ_view_desc){ .storage = storage,
                            .dtype = (uint8_t)dtype,

@@ -1,6 +1,6 @@
 /* One fused optimiser step over a list of parameters: a kernel for each.
    SPDX-License-Identifier: MIT */
-#include "backend/opencl/opencl.h"
+#include "kernels/lower/lower.h"
 #include "kernels/dialect.h"
 #include "kernels/adam.h"
 
@@ -30,11 +30,10 @@ static uint32_t flags_of(const situ_work *work, const situ_optimizer_item *item)
   return work->op == SITU_RULE_SGD ? flags : flags | (o->amsgrad ? FLAG_AMSGRAD : 0);
 }
 
-static situ_status apply(situ__cl_device *d, const situ_work *work,
-                         const situ_optimizer_item *item) {
+static situ_status apply(situ__target *d, const situ_work *work, const situ_optimizer_item *item) {
   const situ_optimizer_params *o = work->params;
   const situ_view_desc *p = item->param;
-  situ_dtype lane = situ__cl_lane_dtype((situ_dtype)p->dtype);
+  situ_dtype lane = situ__lower_lane_dtype((situ_dtype)p->dtype);
   if (lane == SITU_I64) return SITU_E_UNSUPPORTED;
   bool adam = work->op == SITU_RULE_ADAM || work->op == SITU_RULE_ADAMW,
        decoupled = work->op == SITU_RULE_ADAMW;
@@ -43,31 +42,31 @@ static situ_status apply(situ__cl_device *d, const situ_work *work,
   rule_f32 narrow = rule_of_f32(o, decoupled, size, correction);
   rule_f64 wide = rule_of_f64(o, decoupled, size, correction);
   steps s = { p->numel, p->offset, item->grad->offset, { 0 } };
-  situ__cl_call call = { .variant = { .text = SITU__CL_optimizer,
-                                      .op = (uint8_t)work->op,
-                                      .compute = (uint8_t)lane,
-                                      .dtype = { p->dtype },
-                                      .flags = flags_of(work, item) },
-                         .op = "optimizer" };
-  situ__cl_buffer(&call, p);
-  situ__cl_buffer(&call, item->grad);
+  situ__call call = { .variant = { .text = SITU__TEXT_optimizer,
+                                   .op = (uint8_t)work->op,
+                                   .compute = (uint8_t)lane,
+                                   .dtype = { p->dtype },
+                                   .flags = flags_of(work, item) },
+                      .op = "optimizer" };
+  situ__lower_buffer(&call, p);
+  situ__lower_buffer(&call, item->grad);
   for (int k = 0; k < 3; k++) {
-    s.state[k] = situ__cl_offset(item->state[k]);
-    if (item->state[k]) situ__cl_buffer(&call, item->state[k]);
+    s.state[k] = situ__lower_offset(item->state[k]);
+    if (item->state[k]) situ__lower_buffer(&call, item->state[k]);
   }
-  situ__cl_block(&call, &s, sizeof s);
-  situ__cl_block(&call, lane == SITU_F64 ? (void *)&wide : (void *)&narrow,
-                 lane == SITU_F64 ? sizeof wide : sizeof narrow);
-  situ__cl_scalars(&call, (double[4]){ o->maximize ? -o->grad_scale : o->grad_scale,
-                                       decoupled ? 0 : o->weight_decay });
-  return situ__cl_items(d, &call, s.numel);
+  situ__lower_block(&call, &s, sizeof s);
+  situ__lower_block(&call, lane == SITU_F64 ? (void *)&wide : (void *)&narrow,
+                    lane == SITU_F64 ? sizeof wide : sizeof narrow);
+  situ__lower_scalars(&call, (double[4]){ o->maximize ? -o->grad_scale : o->grad_scale,
+                                          decoupled ? 0 : o->weight_decay });
+  return situ__lower_items(d, &call, s.numel);
 }
 
-situ_status situ__cl_optimizer(int index, const situ_work *work) {
+situ_status situ__lower_optimizer(int index, const situ_work *work) {
   situ_status status;
-  situ__cl_device *d = situ__cl_enter(index, "optimizer", &status);
+  situ__target *d = situ__target_enter(index, "optimizer", &status);
   if (!d) return status;
   for (int64_t i = 0; i < work->list_count && status == SITU_OK; i++)
     if (work->list[i].param->numel) status = apply(d, work, &work->list[i]);
-  return situ__cl_leave(d, status);
+  return situ__target_leave(d, status);
 }

@@ -1,6 +1,6 @@
 /* Cross entropy with class indices.
    SPDX-License-Identifier: MIT */
-#include "backend/opencl/opencl.h"
+#include "kernels/lower/lower.h"
 
 /* y = sum of n elements of scratch. */
 static situ_status total(int index, situ_view_desc *from, const situ_view_desc *to) {
@@ -8,35 +8,31 @@ static situ_status total(int index, situ_view_desc *from, const situ_view_desc *
   one.ndim = 1;
   one.size[0] = one.stride[0] = 1;
   one.contiguous = true;
-  return situ__cl_reduce(index, &(situ_work){ .verb = SITU_VERB_REDUCE,
-                                              .op = SITU_REDUCE_SUM,
-                                              .ins = 1,
-                                              .outs = 1,
-                                              .compute = (situ_dtype)from->dtype,
-                                              .in = { from },
-                                              .out = { &one } });
+  return situ__lower_reduce(index, &(situ_work){ .verb = SITU_VERB_REDUCE,
+                                                 .op = SITU_REDUCE_SUM,
+                                                 .ins = 1,
+                                                 .outs = 1,
+                                                 .compute = (situ_dtype)from->dtype,
+                                                 .in = { from },
+                                                 .out = { &one } });
 }
 
 typedef struct plan {
   const situ_work *work;
   situ_dtype lane;
-  situ__cl_call call;
+  situ__call call;
   nlls n;
-  cl_mem scratch[4];
+  void *scratch[4];
 } plan;
 
-static cl_mem take(plan *p, int k, int index, int64_t elements) {
-  situ_status status;
-  situ__cl_device *d = situ__cl_enter(index, "cross_entropy", &status);
-  if (!d) return NULL;
-  p->scratch[k] = situ__cl_scratch(d, "cross_entropy", (size_t)elements * 8);
-  (void)situ__cl_leave(d, SITU_OK);
+static void *take(plan *p, int k, int index, int64_t elements) {
+  p->scratch[k] = situ__lower_scratch(index, "cross_entropy", (size_t)elements * 8);
   return p->scratch[k];
 }
 
 static void add(plan *p, int k, const situ_view_desc *v) {
   if (k >= 0) p->call.variant.dtype[k] = v ? v->dtype : (uint8_t)p->lane;
-  situ__cl_buffer(&p->call, v);
+  situ__lower_buffer(&p->call, v);
 }
 
 /* The loss of every position and the weight that it used, then their sums. */
@@ -50,10 +46,10 @@ static situ_status forward(plan *p, int index) {
   if (!take(p, 0, index, p->n.positions) || !take(p, 1, index, p->n.positions) ||
       !take(p, 2, index, 1) || !take(p, 3, index, 1))
     return SITU_E_NOMEM;
-  loss = situ__cl_scratch_view(&memory[0], p->scratch[0], p->lane, p->n.positions);
-  weights = situ__cl_scratch_view(&memory[1], p->scratch[1], p->lane, p->n.positions);
-  sum = situ__cl_scratch_view(&memory[2], p->scratch[2], p->lane, 1);
-  divisor = situ__cl_scratch_view(&memory[3], p->scratch[3], p->lane, 1);
+  loss = situ__lower_scratch_view(&memory[0], p->scratch[0], p->lane, p->n.positions);
+  weights = situ__lower_scratch_view(&memory[1], p->scratch[1], p->lane, p->n.positions);
+  sum = situ__lower_scratch_view(&memory[2], p->scratch[2], p->lane, 1);
+  divisor = situ__lower_scratch_view(&memory[3], p->scratch[3], p->lane, 1);
   add(p, 0, y);
   add(p, 1, work->in[0]);
   add(p, -1, work->in[1]);
@@ -62,15 +58,15 @@ static situ_status forward(plan *p, int index) {
   add(p, -1, &loss);
   add(p, -1, &weights);
   if (each) p->call.variant.flags |= FLAG_EACH;
-  situ__cl_block(&p->call, &p->n, sizeof p->n);
-  situ__cl_scalars(&p->call, work->scalar);
-  situ_status status = p->n.positions ? situ__cl_run(index, &p->call, p->n.positions) : SITU_OK;
+  situ__lower_block(&p->call, &p->n, sizeof p->n);
+  situ__lower_scalars(&p->call, work->scalar);
+  situ_status status = p->n.positions ? situ__lower_run(index, &p->call, p->n.positions) : SITU_OK;
   if (status == SITU_OK && (used || mean)) status = total(index, &weights, &divisor);
   if (status == SITU_OK && used) {
     situ_view_desc to = *used;
     to.ndim = 1, to.size[0] = to.stride[0] = 1;
-    status = situ__cl_copy(index,
-                           &(situ_work){ .ins = 1, .outs = 1, .in = { &divisor }, .out = { &to } });
+    status = situ__lower_copy(
+        index, &(situ_work){ .ins = 1, .outs = 1, .in = { &divisor }, .out = { &to } });
   }
   if (status != SITU_OK || each) return status;
   situ_view_desc to = *y;
@@ -79,13 +75,13 @@ static situ_status forward(plan *p, int index) {
   status = total(index, &loss, &sum);
   if (status != SITU_OK) return status;
   /* Nothing but ignored positions: NaN, as in torch. */
-  return situ__cl_binary(index, &(situ_work){ .verb = SITU_VERB_BINARY,
-                                              .op = SITU_BINARY_div,
-                                              .compute = p->lane,
-                                              .ins = 2,
-                                              .outs = 1,
-                                              .in = { &sum, &divisor },
-                                              .out = { &to } });
+  return situ__lower_binary(index, &(situ_work){ .verb = SITU_VERB_BINARY,
+                                                 .op = SITU_BINARY_div,
+                                                 .compute = p->lane,
+                                                 .ins = 2,
+                                                 .outs = 1,
+                                                 .in = { &sum, &divisor },
+                                                 .out = { &to } });
 }
 
 static situ_status backward(plan *p, int index) {
@@ -96,7 +92,7 @@ static situ_status backward(plan *p, int index) {
   situ_status status = SITU_OK;
   if (weight) {
     if (!take(p, 0, index, 1)) return SITU_E_NOMEM;
-    weight_sum = situ__cl_scratch_view(&memory, p->scratch[0], p->lane, 1);
+    weight_sum = situ__lower_scratch_view(&memory, p->scratch[0], p->lane, 1);
     situ_view_desc from = *weight;
     status = total(index, &from, &weight_sum);
   }
@@ -111,17 +107,17 @@ static situ_status backward(plan *p, int index) {
   add(p, -1, weight ? &weight_sum : NULL);
   if (work->integer[1] == SITU_REDUCTION_NONE) p->call.variant.flags |= FLAG_EACH;
   if (work->integer[1] == SITU_REDUCTION_MEAN && work->in[4]) p->call.variant.flags |= FLAG_MEAN;
-  situ__cl_block(&p->call, &p->n, sizeof p->n);
-  situ__cl_scalars(&p->call, work->scalar);
-  return situ__cl_run(index, &p->call, p->n.positions * p->n.classes);
+  situ__lower_block(&p->call, &p->n, sizeof p->n);
+  situ__lower_scalars(&p->call, work->scalar);
+  return situ__lower_run(index, &p->call, p->n.positions * p->n.classes);
 }
 
-situ_status situ__cl_nll(int index, const situ_work *work) {
+situ_status situ__lower_nll(int index, const situ_work *work) {
   bool back = work->op == SITU_NLL_GRAD;
   const situ_view_desc *x = work->in[back], *target = work->in[back + 1],
                        *weight = work->in[back + 2];
   const situ_view_desc *lse = back ? work->in[5] : work->out[2];
-  plan p = { .work = work, .lane = situ__cl_lane_dtype((situ_dtype)x->dtype) };
+  plan p = { .work = work, .lane = situ__lower_lane_dtype((situ_dtype)x->dtype) };
   if (p.lane == SITU_I64) return SITU_E_UNSUPPORTED;
   p.n = (nlls){ .positions = target->numel,
                 .classes = x->size[1],
@@ -132,18 +128,17 @@ situ_status situ__cl_nll(int index, const situ_work *work) {
                 .x = x->offset,
                 .g = back ? work->in[0]->offset : 0,
                 .target = target->offset,
-                .weight = situ__cl_offset(weight),
-                .lse = situ__cl_offset(lse),
-                .total = back ? situ__cl_offset(work->in[4]) : 0 };
-  p.call = (situ__cl_call){ .variant = { .text = SITU__CL_nll,
-                                         .op = back,
-                                         .compute = (uint8_t)p.lane,
-                                         .flags = (weight ? FLAG_WEIGHT : 0) |
-                                                  (work->integer[2] ? FLAG_LOGITS : 0) },
-                            .op = "cross_entropy",
-                            .checks = true };
+                .weight = situ__lower_offset(weight),
+                .lse = situ__lower_offset(lse),
+                .total = back ? situ__lower_offset(work->in[4]) : 0 };
+  p.call = (situ__call){ .variant = { .text = SITU__TEXT_nll,
+                                      .op = back,
+                                      .compute = (uint8_t)p.lane,
+                                      .flags = (weight ? FLAG_WEIGHT : 0) |
+                                               (work->integer[2] ? FLAG_LOGITS : 0) },
+                         .op = "cross_entropy",
+                         .checks = true };
   situ_status status = back ? backward(&p, index) : forward(&p, index);
-  for (int k = 0; k < 4; k++)
-    if (p.scratch[k]) (void)clReleaseMemObject(p.scratch[k]);
+  for (int k = 0; k < 4; k++) situ__target_release(index, p.scratch[k]);
   return status;
 }

@@ -1,0 +1,66 @@
+/* Calls of kernels: how many work-items, and in what groups.
+   SPDX-License-Identifier: MIT */
+#include "kernels/lower/lower.h"
+#include "kernels/dialect.h"
+#include "kernels/convert.h"
+
+void situ__lower_scalars(situ__call *call, const double *from) {
+  situ__lane lane = situ__lower_lane_of((situ_dtype)call->variant.compute);
+  for (int k = 0; k < 4; k++) {
+    if (lane == SITU__LANE_F32)
+      call->scalar.f32[k] = (float)from[k];
+    else if (lane == SITU__LANE_F64)
+      call->scalar.f64[k] = from[k];
+    else
+      call->scalar.i64[k] = f64_to_i64(from[k]);
+  }
+  situ__lower_block(call, &call->scalar,
+                    lane == SITU__LANE_F32 ? sizeof call->scalar.f32 : sizeof call->scalar.f64);
+}
+
+situ_status situ__lower_items(situ__target *target, const situ__call *call, int64_t items) {
+  /* What dialect.h calls FLAT: on a processor one work-item takes a stretch. */
+  int64_t each = call->alone ? STRETCH : (int64_t)target->group;
+  return situ__target_launch(target, call, (items + each - 1) / each);
+}
+
+situ_status situ__lower_run(int index, const situ__call *call, int64_t items) {
+  situ_status status;
+  situ__target *target = situ__target_enter(index, call->op, &status);
+  return target ? situ__target_leave(target, situ__lower_items(target, call, items)) : status;
+}
+
+situ_status situ__lower_run_flat(int index, situ__call *call, int64_t items) {
+  situ_status status;
+  situ__target *target = situ__target_enter(index, call->op, &status);
+  if (!target) return status;
+  call->alone = target->cpu;
+  return situ__target_leave(target, situ__lower_items(target, call, items));
+}
+
+situ_status situ__lower_run_groups(int index, const situ__call *call, int64_t groups) {
+  situ_status status;
+  situ__target *target = situ__target_enter(index, call->op, &status);
+  return target ? situ__target_leave(target, situ__target_launch(target, call, groups)) : status;
+}
+
+/* A gpu wants thousands of work-items; a processor a few groups, whose lanes it runs one after another. */
+situ_status situ__lower_run_lines(int index, situ__call *call, int64_t count, int64_t length) {
+  enum { SHORT = 64, MANY_CPU = 64, MANY_GPU = 16384 };
+  situ_status status;
+  situ__target *target = situ__target_enter(index, call->op, &status);
+  if (!target) return status;
+  bool serial = length <= SHORT || count >= (target->cpu ? MANY_CPU : MANY_GPU);
+  if (serial) call->variant.flags |= FLAG_SERIAL;
+  return situ__target_leave(target, serial ? situ__lower_items(target, call, count)
+                                           : situ__target_launch(target, call, count));
+}
+
+void *situ__lower_scratch(int index, const char *op, size_t bytes) {
+  situ_status status;
+  situ__target *target = situ__target_enter(index, op, &status);
+  if (!target) return NULL;
+  void *scratch = situ__target_scratch(target, op, bytes);
+  (void)situ__target_leave(target, SITU_OK);
+  return scratch;
+}

@@ -1,0 +1,155 @@
+/* Verbs as kernels: what the backends whose kernels are texts (src/kernels/{flat,group}) have in common. A verb becomes calls
+   of kernels here, once for all of them; a backend brings memory, a queue, and the way from a variant to a kernel.
+   SPDX-License-Identifier: MIT */
+#ifndef SITU_KERNELS_LOWER_H
+#define SITU_KERNELS_LOWER_H
+
+#include "kernels/params.h"
+#include "situ/sys/module.h"
+
+/* ---- kernels -------------------------------------------------------------------------------- */
+/* The kernel texts, one kernel each: src/kernels/{flat,group}/<name>.h. */
+#define SITU__TEXTS(ROW)                                                                           \
+  ROW(elementwise)                                                                                 \
+  ROW(fill)                                                                                        \
+  ROW(range) ROW(random) ROW(triangle) ROW(index) ROW(arg_reduce) ROW(scan) ROW(sort) ROW(nonzero) \
+      ROW(nll) ROW(unfold) ROW(pool) ROW(optimizer) ROW(reduce) ROW(softmax) ROW(norm)             \
+          ROW(batch_norm) ROW(matmul)
+
+typedef enum situ__text {
+#define ROW(name) SITU__TEXT_##name,
+  SITU__TEXTS(ROW)
+#undef ROW
+      SITU__TEXT_COUNT
+} situ__text;
+
+enum { SITU__CALL_DTYPES = 6, SITU__CALL_BUFFERS = 12, SITU__CALL_BLOCKS = 4 };
+
+/* What makes one kernel different from another. Cleared first: it is compared as bytes. */
+typedef struct situ__variant {
+  uint8_t text, op, compute;        /* compute: a situ_dtype; the lane follows from it */
+  uint8_t dtype[SITU__CALL_DTYPES]; /* D0, D1, ... in the text; 0: not defined */
+  uint8_t family; /* elementwise: whose row op is, as tables have the same numbers */
+  uint8_t pad[2];
+  uint32_t flags; /* FLAGS in the text */
+} situ__variant;
+
+typedef struct situ__call {
+  situ__variant variant;
+  const char *name; /* NAME in the text: a row of its table */
+  const char *op;   /* what errors are of */
+  int buffers, blocks;
+  void *buffer
+      [SITU__CALL_BUFFERS]; /* memory of the backend's; NULL is a NULL pointer to the kernel */
+  struct {
+    const void *data;
+    size_t bytes;
+  } block[SITU__CALL_BLOCKS];
+  union {
+    float f32[4];
+    double f64[4];
+    int64_t i64[4];
+  } scalar;    /* what situ__lower_scalars points to */
+  bool alone;  /* groups of one work-item */
+  bool checks; /* may write to the device's fault, which is then its last argument */
+} situ__call;
+
+/* ---- what a backend brings ------------------------------------------------------------------ */
+/* The first member of its device. */
+typedef struct situ__target {
+  int index;
+  bool cpu, fp64;
+  size_t group; /* work-items of a group */
+} situ__target;
+
+/* What the library handed to the module. */
+extern const situ_host *situ__host;
+/* Device `index`, opened and locked; NULL: *status says why not, and it is recorded. */
+situ__target *situ__target_enter(int index, const char *op, situ_status *status);
+/* Unlocks; returns status. */
+situ_status situ__target_leave(situ__target *target, situ_status status);
+bool situ__target_fp64(int index);
+/* Queues `groups` groups of the device's size (call->alone: of one). Arguments are buffers, blocks, and the fault where the call checks. */
+situ_status situ__target_launch(situ__target *target, const situ__call *call, int64_t groups);
+/* Scratch for work that is queued before it is released. NULL: recorded. */
+void *situ__target_scratch(situ__target *target, const char *op, size_t bytes);
+/* NULL is ignored. The device may be entered or not. */
+void situ__target_release(int index, void *scratch);
+/* Queues zeros. */
+situ_status situ__target_clear(situ__target *target, const char *op, void *scratch, size_t bytes);
+
+/* ---- calls (call.c) ------------------------------------------------------------------------- */
+/* Adds an operand: its buffer. */
+static inline void situ__lower_buffer(situ__call *call, const situ_view_desc *view) {
+  call->buffer[call->buffers++] = view ? view->storage->data : NULL;
+}
+static inline void situ__lower_block(situ__call *call, const void *data, size_t bytes) {
+  call->block[call->blocks].data = data;
+  call->block[call->blocks++].bytes = bytes;
+}
+/* Adds four scalars in the lane of variant.compute; call must stay where it is. */
+void situ__lower_scalars(situ__call *call, const double *from);
+/* Queues as many work-items; the device is entered. */
+situ_status situ__lower_items(situ__target *target, const situ__call *call, int64_t items);
+/* The same on device `index`, which is entered meanwhile. */
+situ_status situ__lower_run(int index, const situ__call *call, int64_t items);
+situ_status situ__lower_run_groups(int index, const situ__call *call, int64_t groups);
+/* For texts whose kernel is FLAT. */
+situ_status situ__lower_run_flat(int index, situ__call *call, int64_t items);
+/* One line a group, or where lines are many or short one line a work-item (FLAG_SERIAL is set then). */
+situ_status situ__lower_run_lines(int index, situ__call *call, int64_t count, int64_t length);
+/* situ__target_scratch on device `index`, which is entered meanwhile. */
+void *situ__lower_scratch(int index, const char *op, size_t bytes);
+
+/* ---- views (walk.c) ------------------------------------------------------------------------- */
+/* The walk over operands of one shape, as few dimensions as they allow; true: all are without gaps. */
+bool situ__lower_walk(walk *to, int count, const situ_view_desc *const *views);
+/* Adds a dimension, outermost first; one that continues the last is merged with it. */
+void situ__lower_walk_add(walk *to, int count, int64_t size, const int64_t *strides);
+/* Sizes around one dimension of operands without gaps, and where those begin (NULL: 0). */
+lines situ__lower_lines(const situ_view_desc *of, int64_t dim, int count,
+                        const situ_view_desc *const *views);
+/* The geometry of windows over the planes of large, an element of small for each (pool.c). */
+windows situ__lower_windows(const situ_window *w, const situ_view_desc *large,
+                            const situ_view_desc *small);
+/* A gapless view of scratch. */
+situ_view_desc situ__lower_scratch_view(situ_storage *storage, void *memory, situ_dtype dtype,
+                                        int64_t numel);
+/* A whole dtype whose elements are as large. */
+situ_dtype situ__lower_whole(int dtype);
+situ_dtype situ__lower_lane_dtype(situ_dtype dtype);
+static inline int64_t situ__lower_offset(const situ_view_desc *view) {
+  return view ? view->offset : 0;
+}
+
+typedef enum situ__lane { SITU__LANE_F32, SITU__LANE_F64, SITU__LANE_I64 } situ__lane;
+situ__lane situ__lower_lane_of(situ_dtype dtype);
+size_t situ__lower_size(int dtype);
+
+/* ---- verbs, each in the file of its family -------------------------------------------------- */
+situ_status situ__lower_copy(int index, const situ_work *work);
+situ_status situ__lower_fill(int index, const situ_work *work);
+situ_status situ__lower_range(int index, const situ_work *work);
+situ_status situ__lower_random(int index, const situ_work *work);
+situ_status situ__lower_triangle(int index, const situ_work *work);
+situ_status situ__lower_unary(int index, const situ_work *work);
+situ_status situ__lower_unary_grad(int index, const situ_work *work);
+situ_status situ__lower_binary(int index, const situ_work *work);
+situ_status situ__lower_ternary(int index, const situ_work *work);
+situ_status situ__lower_reduce(int index, const situ_work *work);
+situ_status situ__lower_arg_reduce(int index, const situ_work *work);
+situ_status situ__lower_scan(int index, const situ_work *work);
+situ_status situ__lower_sort(int index, const situ_work *work);
+situ_status situ__lower_gather(int index, const situ_work *work);
+situ_status situ__lower_scatter(int index, const situ_work *work);
+situ_status situ__lower_nonzero(int index, const situ_work *work);
+situ_status situ__lower_matmul(int index, const situ_work *work);
+situ_status situ__lower_conv(int index, const situ_work *work);
+situ_status situ__lower_pool(int index, const situ_work *work);
+situ_status situ__lower_softmax(int index, const situ_work *work);
+situ_status situ__lower_norm(int index, const situ_work *work);
+situ_status situ__lower_batch_norm(int index, const situ_work *work);
+situ_status situ__lower_nll(int index, const situ_work *work);
+situ_status situ__lower_optimizer(int index, const situ_work *work);
+
+#endif
