@@ -16,11 +16,13 @@
 /* ---- every op, every operand ---- */
 
 typedef struct corner { const char *one, *other; } corner;
-static const corner corners[] = { { "cpu", "sim:0" }, { "sim:0", "cpu" }, { "sim:0", "sim:1" }, { "cpu", "meta" } };
+static const corner corners[] = { { "cpu", "sim:0" }, { "sim:0", "cpu" }, { "sim:0", "sim:1" }, { "cpu", "meta" },
+                                  { "cpu", "opencl:0" }, { "opencl:0", "cpu" }, { "opencl:0", "opencl:1" } };
+static int corner_count(void) { return situ_device_is_available(situ_dev("opencl:1")) ? 7 : 4; }
 
 /* Neither what a tensor looks like nor whether it has elements may matter: the device comes first. */
 static const char *const layouts[] = { "[2, 2]", "transposed", "0-dim", "empty" };
-enum { LAYOUTS = 4, CORNERS = 4 };
+enum { LAYOUTS = 4 };
 
 static situ_tensor *operand_on(situ_device device, unsigned accept, int layout) {
   situ_dtype dtype = accept & SITU_INDEX ? SITU_I64 : accept & SITU_FLOATING ? SITU_F32 : accept & SITU_BOOLEAN ? SITU_BOOL : SITU_F32;
@@ -81,13 +83,13 @@ static void every_op_refuses_every_foreign_operand(void **state) {
     if (ins < 2) continue;
     several++;
     operands += ins;
-    for (int c = 0; c < CORNERS; c++)
+    for (int c = 0; c < corner_count(); c++)
       for (int foreign = 0; foreign < ins; foreign++)
         for (int form = 0; form < 4 * LAYOUTS; form++)
           refuse_one(op, ins, foreign, &corners[c], form / 4, form & 1, form & 2, &refused);
   }
   printf("%zu ops, %zu of several tensors with %ld operands, %d pairs of devices: %ld mixed calls and %ld in place, all refused, no result\n",
-         count, several, operands, CORNERS, refused.pure, refused.in_place);
+         count, several, operands, corner_count(), refused.pure, refused.in_place);
 }
 
 /* ---- calls that are in no table ---- */
@@ -95,7 +97,7 @@ static void every_op_refuses_every_foreign_operand(void **state) {
 /* What takes tensors and is no op: a gradient that is set, one that is given to backward, a step's gradient and state. */
 static void calls_beside_the_table_refuse_too(void **state) {
   (void)state;
-  for (int c = 0; c < CORNERS; c++) {
+  for (int c = 0; c < corner_count(); c++) {
     situ_options one = { .device = situ_dev(corners[c].one) }, other = { .device = situ_dev(corners[c].other) };
     situ_tensor *x = situ_requires_grad_(situ_ones(SITU_SHAPE(2), &one), true), *far = situ_ones(SITU_SHAPE(2), &other);
     assert_int_equal(situ_set_grad(x, far), SITU_E_DEVICE);

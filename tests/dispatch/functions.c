@@ -2,7 +2,7 @@
    and where one is not the call is refused, whatever the function does before it comes to the
    check.
    SPDX-License-Identifier: MIT */
-/* test-devices: meta sim:0 sim:1 */
+/* test-devices: meta sim:0 sim:1 opencl:0 opencl:1 */
 #include "support/pairs.h"
 
 /* name, operands, call. f: [2, 2], v: [2], i: indices [2], j: indices [2, 2], b: bool [2, 2],

@@ -1,5 +1,5 @@
 /* Moves that cast, moves by map, plans, trees, late parts, and how many transfers it takes. */
-/* test-devices: sim:0 sim:1 */
+/* test-devices: sim:0 sim:1 opencl:0 opencl:1 */
 #include <math.h>
 
 #include "situ/nn.h"
@@ -91,6 +91,7 @@ static void large_storages_are_cast_a_part_at_a_time(void **state) {
 
 static void a_device_without_a_dtype_is_refused_before_anything_moves(void **state) {
   (void)state;
+  needs_sim();
   situ_nn_module *net = small_net();
   expect_ok(situ_sim_without(there().index, 1u << SITU_F64));
   assert_int_equal(situ_nn_to_with(net, &(situ_nn_to_options){ .device = there(), .dtype = SITU_F64 }), SITU_E_UNSUPPORTED);
@@ -105,6 +106,7 @@ static void a_device_without_a_dtype_is_refused_before_anything_moves(void **sta
 
 static void a_device_that_is_too_small_is_refused_with_sizes(void **state) {
   (void)state;
+  needs_sim();
   situ_nn_module *net = situ_nn_linear(1024, 1024, NULL);
   expect_ok(situ_sim_budget(there().index, 1 << 20));
   assert_int_equal(situ_nn_to(net, there()), SITU_E_NOMEM);
@@ -216,7 +218,9 @@ static void a_thousand_small_tensors_travel_together(void **state) {
     situ_ledger ledger;
     situ_ledger_begin(&ledger);
     expect_ok(situ_nn_to(net, way[k]));
-    assert_in_range(situ_ledger_total(&ledger).count, 1, 2);
+    /* Memory without addresses cannot be packed: one by one there. */
+    int most = there().kind == SITU_OPENCL ? 1000 : 2;
+    assert_in_range(situ_ledger_total(&ledger).count, 1, most);
     expect_ok(situ_ledger_end(&ledger));
   }
   situ_nn_free(net);
@@ -235,14 +239,14 @@ static void the_peak_is_source_target_and_one_buffer(void **state) {
     assert_true(situ_place_plan_to_string(net, &options, &plan, NULL, 0) > 0);
     assert_int_equal(plan.peak, (way[k].target + 4) * MiB);
     uint64_t exactly = (way[k].target + way[k].buffer) * MiB;
-    for (int less = 1; less >= 0; less--) {
+    for (int less = 1; less >= 0 && there().kind == SITU_SIM; less--) {
       expect_ok(situ_empty_cache(there()));
       expect_ok(situ_sim_budget(there().index, exactly - (uint64_t)less));
       situ_status status = situ_nn_to_with(net, &options);
       assert_int_equal(status, less ? SITU_E_NOMEM : SITU_OK);
       if (less) expect_error(SITU_E_NOMEM, "nn_to_with", "");
     }
-    expect_ok(situ_sim_reset(there().index));
+    if (there().kind == SITU_SIM) expect_ok(situ_sim_reset(there().index));
     situ_nn_free(net);
   }
 }

@@ -1,4 +1,5 @@
 /* The preflight: every mistake at once, and nothing changed. */
+/* test-devices: sim:0 opencl:0 */
 #include <stdio.h>
 #include <string.h>
 
@@ -36,14 +37,13 @@ static net *make(int64_t hidden, situ_dtype dtype) {
   situ_nn_child(m, fc2, situ_nn_linear(hidden, 10, NULL));
   situ_nn_child(m, head, situ_nn_linear(10, 10, &(situ_nn_linear_options){ .dtype = dtype }));
   assert_non_null(situ_nn_done(m));
-  assert_int_equal(situ_nn_to(&m->base, situ_dev("sim:0")), SITU_OK);
-  assert_int_equal(situ_nn_to(m->head, situ_dev("sim:1")), SITU_OK);
+  assert_int_equal(situ_nn_to(&m->base, test_device_at(0)), SITU_OK);
+  assert_int_equal(situ_nn_to(m->head, test_device_at(1)), SITU_OK);
   return m;
 }
 
-static situ_tree *batch(const char *device) {
-  return situ_tree_tensor(
-      situ_ones(SITU_SHAPE(32, 784), &(situ_options){ .device = situ_dev(device) }));
+static situ_tree *batch(situ_device device) {
+  return situ_tree_tensor(situ_ones(SITU_SHAPE(32, 784), &(situ_options){ .device = device }));
 }
 
 static int64_t count_of(const situ_place_report *r, situ_place_problem problem) {
@@ -57,7 +57,7 @@ static int64_t count_of(const situ_place_report *r, situ_place_problem problem) 
 static void a_good_model_has_edges_and_loads_only(void **state) {
   (void)state;
   net *m = make(64, SITU_F32);
-  situ_tree *in = batch("sim:0");
+  situ_tree *in = batch(test_device_at(0));
   situ_place_report r;
   assert_int_equal(situ_place_check(&m->base, in, NULL, &r), SITU_OK);
   assert_true(r.finished && r.differentiated);
@@ -65,8 +65,8 @@ static void a_good_model_has_edges_and_loads_only(void **state) {
   assert_int_equal(r.edge_count, 2); /* there, and its gradient back */
   assert_string_equal(r.edges[0].from, "fc2");
   assert_string_equal(r.edges[0].to, "head");
-  assert_true(situ_device_equal(r.edges[0].from_device, situ_dev("sim:0")));
-  assert_true(situ_device_equal(r.edges[0].to_device, situ_dev("sim:1")));
+  assert_true(situ_device_equal(r.edges[0].from_device, test_device_at(0)));
+  assert_true(situ_device_equal(r.edges[0].to_device, test_device_at(1)));
   assert_int_equal(r.edges[0].bytes, 32 * 10 * 4);
   assert_int_equal(r.edges[0].count, 1);
   assert_string_equal(r.edges[1].op, "to backward");
@@ -84,7 +84,7 @@ static void all_mistakes_are_found_in_one_go(void **state) {
   (void)state;
   net *m = make(32, SITU_F64);
   m->offset = situ_ones(SITU_SHAPE(64), NULL);
-  situ_tree *in = batch("cpu");
+  situ_tree *in = batch(situ_dev("cpu"));
   situ_place_report r;
   assert_int_equal(situ_place_check(&m->base, in, NULL, &r), SITU_OK);
   assert_true(r.finished && r.differentiated);
@@ -104,7 +104,11 @@ static void all_mistakes_are_found_in_one_go(void **state) {
   char text[8192], json[16384];
   assert_true(situ_place_report_to_string(&r, text, sizeof text) < (int64_t)sizeof text);
   assert_non_null(strstr(text, "4 mistakes"));
-  assert_non_null(strstr(text, "fc2 (sim:0) -> the whole (sim:1): 1.2 KiB by to"));
+  char edge[96], name[2][SITU_DEVICE_NAME_MAX];
+  (void)snprintf(edge, sizeof edge, "fc2 (%s) -> the whole (%s): 1.2 KiB by to",
+                 situ_device_name(test_device_at(0), name[0]),
+                 situ_device_name(test_device_at(1), name[1]));
+  assert_non_null(strstr(text, edge));
   int64_t length = situ_place_report_json(&r, json, sizeof json);
   assert_int_equal(length, (int64_t)strlen(json));
   assert_non_null(strstr(json, "\"problem\": \"shape\""));
@@ -119,7 +123,7 @@ static void who_looks_at_values_is_told(void **state) {
   (void)state;
   net *m = make(64, SITU_F32);
   m->looks = true;
-  situ_tree *in = batch("sim:0");
+  situ_tree *in = batch(test_device_at(0));
   situ_place_report r;
   assert_int_equal(situ_place_check(&m->base, in, NULL, &r), SITU_OK);
   assert_false(r.finished || r.differentiated);
@@ -133,8 +137,9 @@ static void who_looks_at_values_is_told(void **state) {
 
 static void what_a_device_cannot_do_is_found(void **state) {
   (void)state;
+  if (test_device().kind != SITU_SIM) skip(); /* only it can be told to lack a dtype */
   net *m = make(64, SITU_F32);
-  situ_tree *in = batch("sim:0");
+  situ_tree *in = batch(test_device_at(0));
   situ_place_report r;
   assert_int_equal(situ_sim_without(1, 1u << SITU_F32), SITU_OK);
   assert_int_equal(
@@ -156,7 +161,7 @@ static void a_parameter_without_gradient_is_a_note(void **state) {
   (void)state;
   net *m = make(64, SITU_F32);
   situ_nn_child(m, unused, situ_nn_linear(2, 2, NULL));
-  situ_tree *in = batch("sim:0");
+  situ_tree *in = batch(test_device_at(0));
   situ_place_report r;
   assert_int_equal(situ_place_check(&m->base, in, NULL, &r), SITU_OK);
   assert_int_equal(r.mistakes, 0);
@@ -212,6 +217,7 @@ static void nothing_changes(void **state) {
 
 static void a_model_too_large_for_any_memory_is_checked(void **state) {
   (void)state;
+  if (test_device().kind != SITU_SIM) skip(); /* only it can be given a size */
   const situ_nn_linear_options meta = { .device = situ_dev("meta") };
   situ_nn_module *m = situ_nn_sequential(situ_nn_linear(50000, 25000, &meta), situ_nn_relu(),
                                          situ_nn_linear(25000, 50000, &meta));
@@ -243,7 +249,7 @@ static void what_is_kept_is_on_meta_afterwards(void **state) {
   (void)state;
   net *m = make(64, SITU_F32);
   m->keeps = true;
-  situ_tree *in = batch("sim:0");
+  situ_tree *in = batch(test_device_at(0));
   situ_place_report r;
   assert_int_equal(
       situ_place_check(&m->base, in,

@@ -1,6 +1,7 @@
 /* The lint and the preflight find nothing where nothing is wrong: the library's layers, the
    examples and the demo, before and after they have trained and moved.
    SPDX-License-Identifier: MIT */
+/* test-devices: sim:0 opencl:0 */
 #include <unistd.h>
 
 #include "device/dry.h"
@@ -43,7 +44,7 @@ static void layer(situ_nn_module *m, situ_tensor *x) {
     expect_ok(situ_optim_step(optim));
   }
   expect_clean(m, &optim, optim != NULL, "trained");
-  expect_ok(situ_nn_to(m, situ_dev("sim:0")));
+  expect_ok(situ_nn_to(m, test_device()));
   expect_clean(m, &optim, optim != NULL, "moved");
   situ_optim_free(optim);
   situ_nn_free(m);
@@ -113,7 +114,7 @@ static void what_moves_along_needs_no_registration(void **state) {
   m->bias = situ_nn_get_tensor(m->fc, "bias");
   situ_nn_module *net = situ_nn_done(m);
   expect_clean(net, NULL, 0, "made");
-  expect_ok(situ_nn_to(net, situ_dev("sim:0")));
+  expect_ok(situ_nn_to(net, test_device()));
   expect_clean(net, NULL, 0, "moved");
   situ_nn_free(net);
 }
@@ -123,9 +124,11 @@ static void a_model_over_two_devices_is_clean(void **state) {
   (void)state;
   situ_nn_module *net = situ_nn_sequential(situ_nn_linear(4, 4, NULL), situ_nn_linear(4, 4, NULL),
                                            situ_nn_linear(4, 4, NULL));
-  expect_ok(situ_nn_to_map(net, "2=sim:0"));
+  char map[32];
+  (void)snprintf(map, sizeof map, "2=%s", name_of(test_device_at(0)));
+  expect_ok(situ_nn_to_map(net, map));
   expect_clean(net, NULL, 0, "mapped");
-  expect_ok(situ_nn_to(situ_nn_at(net, 0), situ_dev("sim:1")));
+  expect_ok(situ_nn_to(situ_nn_at(net, 0), test_device_at(1)));
   expect_clean(net, NULL, 0, "moved");
   situ_nn_free(net);
 }
@@ -202,6 +205,7 @@ static void look_then_free(situ_nn_module *m) {
 
 static void examples_are_clean(void **state) {
   (void)state;
+  if (there().kind != SITU_SIM) skip(); /* the programs choose their own devices: once is enough */
   static char program[] = "example", two[] = "2", gpl[] = "/usr/share/common-licenses/GPL-3";
   char data[4096];
   assert_non_null(getenv("SITU_TEST_ROOT"));

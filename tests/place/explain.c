@@ -1,4 +1,6 @@
 /* Why a tensor is where it is, in words. */
+/* test-devices: sim:0 sim:1 opencl:0 opencl:1 */
+#include <stdio.h>
 #include <string.h>
 
 #include "situ/optim.h"
@@ -7,6 +9,14 @@
 #include "support/modules.h"
 
 static char text[4096];
+
+/* "is on        sim:0<rest>", of the device under test. */
+static const char *on_it(const char *rest) {
+  static char line[128];
+  char name[SITU_DEVICE_NAME_MAX];
+  (void)snprintf(line, sizeof line, "is on        %s%s", situ_device_name(test_device(), name), rest);
+  return line;
+}
 
 static void say(situ_tensor *t) {
   int64_t length = situ_explain_to_string(t, text, sizeof text);
@@ -33,13 +43,12 @@ static void a_parameter_that_was_moved(void **state) {
          "\n  is on        cpu, because it was made there and never moved\n",
          "\n  created at   ", "\n  values       written (version ");
   assert_null(strstr(text, "shared with"));
-  assert_int_equal(situ_nn_to(net, situ_dev("sim:0")), SITU_OK);
+  assert_int_equal(situ_nn_to(net, test_device()), SITU_OK);
   situ_tensor *t = situ_set_name(situ_transpose(situ_detach(w), 0, 1), "mine");
   say(w);
-  EXPECT("\n  is on        sim:0, because situ_nn_to moved it there at ",
-         "\n  shared with  mine, a view of net.0.weight\n");
+  EXPECT(on_it(", because situ_nn_to moved it there at "), "\n  shared with  mine, a view of net.0.weight\n");
   say(t);
-  EXPECT("mine\n", "a view of net.0.weight\n", "sim:0, because situ_nn_to moved it there",
+  EXPECT("mine\n", "a view of net.0.weight\n", on_it(", because situ_nn_to moved it there"),
          "shared with  a view of net.0.weight, net.0.weight\n");
   situ_nn_free(net);
 }
@@ -86,8 +95,8 @@ static void a_tensor_that_was_never_registered(void **state) {
 
 static void no_values_and_no_tensor(void **state) {
   (void)state;
-  say(situ_empty(SITU_SHAPE(4), &(situ_options){ .dtype = SITU_F64, .device = situ_dev("sim:1") }));
-  EXPECT("a tensor without a name\n", "f64 [4], 32 bytes", "is on        sim:1",
+  say(situ_empty(SITU_SHAPE(4), &(situ_options){ .dtype = SITU_F64, .device = test_device() }));
+  EXPECT("a tensor without a name\n", "f64 [4], 32 bytes", on_it(""),
          "values       none yet");
   char cut[8];
   assert_true(situ_explain_to_string(situ_ones(SITU_SHAPE(1), NULL), cut, sizeof cut) > 8);

@@ -1,5 +1,6 @@
 /* The ledger over whole networks: what is copied in every step is found and told how to end it; what is right is left
    in peace. (S16: weight.to(device) in a forward hides that the weight is in the wrong place.) */
+/* test-devices: sim:0 opencl:0 opencl:1 */
 #include <stdio.h>
 #include <string.h>
 
@@ -9,8 +10,6 @@
 #include "support/modules.h"
 
 enum { STEPS = 20 };
-
-static situ_device sim(void) { return situ_dev("sim:0"); }
 
 typedef struct hiding {
   situ_nn_module base;
@@ -44,8 +43,8 @@ static void train(situ_nn_module *net, situ_tensor *x, situ_tensor *target, bool
     double value;
     situ_tensor *batch = x, *wanted = target;
     if (move_batch) {
-      batch = situ_to(situ_randn(SITU_SHAPE(4, 6), &(situ_options){ .device = situ_dev("cpu") }), sim());
-      wanted = situ_to(situ_randint(0, 6, SITU_SHAPE(4), &(situ_options){ .device = situ_dev("cpu") }), sim());
+      batch = situ_to(situ_randn(SITU_SHAPE(4, 6), &(situ_options){ .device = situ_dev("cpu") }), test_device());
+      wanted = situ_to(situ_randint(0, 6, SITU_SHAPE(4), &(situ_options){ .device = situ_dev("cpu") }), test_device());
     }
     situ_tensor *loss = situ_cross_entropy(situ_nn_forward(net, batch), wanted, NULL);
     assert_int_equal(situ_optim_zero_grad(o, true), SITU_OK);
@@ -60,7 +59,9 @@ static void train(situ_nn_module *net, situ_tensor *x, situ_tensor *target, bool
 
 static void a_weight_copied_in_forward(void **state) {
   (void)state;
-  char text[4096], line[64];
+  char text[4096], line[64], said[96], device[SITU_DEVICE_NAME_MAX];
+  (void)snprintf(said, sizeof said, "parameter 0.weight was copied cpu -> %s 20 times",
+                 situ_device_name(test_device(), device));
   for (int transposed = 0; transposed < 2; transposed++) {
     situ_nn_module *net = situ_nn_sequential(hiding_new(transposed), situ_nn_relu(), hiding_new(transposed));
     situ_ledger l;
@@ -73,10 +74,10 @@ static void a_weight_copied_in_forward(void **state) {
       assert_string_equal(r[i].last.role, "parameter");
       assert_int_equal(r[i].sum.count, STEPS);
       assert_int_equal(r[i].sum.bytes, STEPS * 6 * 6 * 4);
-      assert_true(situ_device_equal(r[i].last.from, situ_dev("cpu")) && situ_device_equal(r[i].last.to, sim()));
+      assert_true(situ_device_equal(r[i].last.from, situ_dev("cpu")) && situ_device_equal(r[i].last.to, test_device()));
     }
     assert_true(situ_ledger_to_string(&l, text, sizeof text) < (int64_t)sizeof text);
-    if (!strstr(text, "parameter 0.weight was copied cpu -> sim:0 20 times")) fail_msg("%s", text);
+    if (!strstr(text, said)) fail_msg("%s", text);
     assert_non_null(strstr(text, "it belongs where it is used (situ_nn_to), or hold on to the copy"));
     (void)snprintf(line, sizeof line, "ledger.c:%d", to_line);
     if (!transposed && strstr(r[0].last.at, "ledger.c:") && !strstr(r[0].last.at, line)) fail_msg("%s", r[0].last.at);
@@ -90,7 +91,7 @@ static void moved_it_is_right(void **state) {
   (void)state;
   char text[4096];
   situ_nn_module *net = situ_nn_sequential(hiding_new(false), situ_nn_linear(6, 6, NULL));
-  assert_int_equal(situ_nn_to(net, sim()), SITU_OK);
+  assert_int_equal(situ_nn_to(net, test_device()), SITU_OK);
   situ_ledger l;
   situ_ledger_begin(&l);
   train(net, NULL, NULL, true);
@@ -106,9 +107,9 @@ static void moved_it_is_right(void **state) {
 static void a_good_loop_copies_nothing(void **state) {
   (void)state;
   situ_nn_module *net = situ_nn_sequential(situ_nn_linear(6, 8, NULL), situ_nn_relu(), situ_nn_linear(8, 6, NULL));
-  assert_int_equal(situ_nn_to(net, sim()), SITU_OK);
-  situ_tensor *x = situ_randn(SITU_SHAPE(4, 6), &(situ_options){ .device = sim() });
-  situ_tensor *target = situ_randint(0, 6, SITU_SHAPE(4), &(situ_options){ .device = sim() });
+  assert_int_equal(situ_nn_to(net, test_device()), SITU_OK);
+  situ_tensor *x = situ_randn(SITU_SHAPE(4, 6), &(situ_options){ .device = test_device() });
+  situ_tensor *target = situ_randint(0, 6, SITU_SHAPE(4), &(situ_options){ .device = test_device() });
   situ_ledger l;
   situ_ledger_begin_none(&l);
   train(net, x, target, false);
@@ -122,7 +123,7 @@ static void saving_is_no_repeat(void **state) {
   static float values[36];
   situ_nn_module *net = hiding_new(false);
   situ_tensor *w = situ_nn_get_tensor(net, "weight");
-  assert_int_equal(situ_nn_to(net, sim()), SITU_OK);
+  assert_int_equal(situ_nn_to(net, test_device()), SITU_OK);
   situ_ledger l;
   situ_ledger_begin(&l);
   for (int epoch = 0; epoch < 10; epoch++) {

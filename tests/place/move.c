@@ -1,10 +1,7 @@
 /* Moving modules: everything follows, or nothing moves. */
-#include <string.h>
-
-#include "situ/nn.h"
-#include "situ/place.h"
+/* test-devices: sim:0 sim:1 opencl:0 opencl:1 */
 #include "situ/sys/alloc.h"
-#include "support/test.h"
+#include "support/pairs.h"
 
 static situ_nn_module *small_net(void) {
   return situ_nn_sequential(situ_nn_linear(4, 8, NULL), situ_nn_relu(), situ_nn_linear(8, 2, NULL));
@@ -16,21 +13,19 @@ static void handles_views_and_gradients_follow(void **state) {
   situ_tensor *w = situ_nn_get_tensor(net, "0.weight"), *view = situ_transpose(situ_detach(w), 0, 1);
   situ_tensor *x = situ_ones(SITU_SHAPE(3, 4), NULL), *before = situ_clone(situ_detach(w));
   assert_int_equal(situ_backward(situ_sum(situ_nn_forward(net, x), NULL), NULL), SITU_OK);
-  situ_device sim = situ_dev("sim:0");
-  assert_int_equal(situ_nn_to(net, sim), SITU_OK);
-  assert_true(situ_device_equal(situ_device_of(w), sim));
-  assert_true(situ_device_equal(situ_device_of(view), sim));
-  assert_true(situ_device_equal(situ_device_of(situ_grad(w)), sim));
+  assert_int_equal(situ_nn_to(net, there()), SITU_OK);
+  expect_on(w, there());
+  expect_on(view, there());
+  expect_on(situ_grad(w), there());
   expect_same(w, before, 0, 0);
   situ_placement place;
   assert_int_equal(situ_place_of(net, &place), SITU_OK);
   assert_int_equal(place.parameters, 4);
   assert_int_equal(place.bytes, 4 * (4 * 8 + 8 + 8 * 2 + 2));
-  assert_true(!place.mixed && situ_device_equal(place.device, sim));
+  assert_true(!place.mixed && situ_device_equal(place.device, there()));
   expect_refused(situ_nn_forward(net, x), SITU_E_DEVICE, "linear", "odd one out: input");
-  situ_tensor *there = situ_to(x, sim);
-  assert_non_null(situ_nn_forward(net, there));
-  assert_int_equal(situ_nn_to(net, situ_dev("cpu")), SITU_OK);
+  assert_non_null(situ_nn_forward(net, situ_to(x, there())));
+  assert_int_equal(situ_nn_to(net, here()), SITU_OK);
   expect_same(w, before, 0, 0);
   situ_nn_free(net);
 }
@@ -38,7 +33,7 @@ static void handles_views_and_gradients_follow(void **state) {
 static void tied_weights_stay_tied(void **state) {
   (void)state;
   situ_nn_module *a = situ_nn_linear(3, 3, NULL), *net = situ_nn_module_list(a, situ_nn_retain(a));
-  assert_int_equal(situ_nn_to(net, situ_dev("sim:1")), SITU_OK);
+  assert_int_equal(situ_nn_to(net, there()), SITU_OK);
   situ_placement place;
   assert_int_equal(situ_place_of(net, &place), SITU_OK);
   assert_int_equal(place.bytes, 4 * (9 + 3));
@@ -51,7 +46,7 @@ static void a_move_between_forward_and_backward_is_refused(void **state) {
   (void)state;
   situ_nn_module *net = small_net();
   situ_tensor *loss = situ_sum(situ_nn_forward(net, situ_ones(SITU_SHAPE(3, 4), NULL)), NULL);
-  assert_int_equal(situ_nn_to(net, situ_dev("sim:0")), SITU_OK);
+  assert_int_equal(situ_nn_to(net, there()), SITU_OK);
   situ_status status = situ_backward(loss, NULL);
   assert_true(status == SITU_E_DEVICE || status == SITU_E_STATE);
   expect_error(status, "", "");
@@ -67,23 +62,23 @@ static void a_failed_move_changes_nothing(void **state) {
   int points = 0;
   for (uint64_t nth = 1; nth < 100; nth++) {
     situ_fail_allocation(nth, false);
-    situ_status status = situ_nn_to(net, situ_dev("sim:0"));
+    situ_status status = situ_nn_to(net, there());
     situ_fail_allocation(0, false);
     if (status == SITU_OK) break;
     points++;
     assert_int_equal(status, SITU_E_NOMEM);
     situ_error_clear();
-    assert_true(situ_device_equal(situ_device_of(w), situ_dev("cpu")));
+    expect_on(w, here());
     expect_same(w, before, 0, 0);
     assert_int_equal(situ_live_bytes(), bytes);
   }
   assert_true(points > 0);
-  assert_true(situ_device_equal(situ_device_of(w), situ_dev("sim:0")));
+  expect_on(w, there());
   situ_nn_free(net);
 }
 
 int main(void) {
-  const struct CMUnitTest tests[] = { TEST(handles_views_and_gradients_follow), TEST(tied_weights_stay_tied),
-                                      TEST(a_move_between_forward_and_backward_is_refused), TEST(a_failed_move_changes_nothing) };
+  const struct CMUnitTest tests[] = { PAIR_TEST(handles_views_and_gradients_follow), PAIR_TEST(tied_weights_stay_tied),
+                                      PAIR_TEST(a_move_between_forward_and_backward_is_refused), PAIR_TEST(a_failed_move_changes_nothing) };
   return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -7,7 +7,7 @@
    only where the program says so.
 
    SPDX-License-Identifier: MIT */
-/* test-devices: meta sim:0 sim:1 */
+/* test-devices: meta sim:0 sim:1 opencl:0 opencl:1 */
 #include <math.h>
 
 #include "situ/policy.h"

@@ -1,7 +1,7 @@
 /* What other libraries get wrong without a word, rows S1 to S12 of the catalogue: each is an error
    here, or done right. Rows S13 to S24 are in silent_values.c.
    SPDX-License-Identifier: MIT */
-/* test-devices: meta sim:0 sim:1 */
+/* test-devices: meta sim:0 sim:1 opencl:0 opencl:1 */
 #include "situ/optim.h"
 #include "situ/sys/alloc.h"
 #include "support/pairs.h"

@@ -2,7 +2,7 @@
    examples as they would be written here, and a test behind each of its claims.
    docs/pytorch-myths.md shows the examples and what they print.
    SPDX-License-Identifier: MIT */
-/* test-devices: meta sim:0 sim:1 */
+/* test-devices: meta sim:0 sim:1 opencl:0 opencl:1 */
 #include "support/pairs.h"
 
 /* ---- example 1: the layer is made in forward, after the move ---- */

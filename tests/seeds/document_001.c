@@ -2,7 +2,7 @@
    .to(device)?": its four examples as they would be written here, and a test behind each of its
    claims. docs/pytorch-myths.md shows what the examples print.
    SPDX-License-Identifier: MIT */
-/* test-devices: meta sim:0 sim:1 */
+/* test-devices: meta sim:0 sim:1 opencl:0 opencl:1 */
 #include "situ/policy.h"
 #include "support/pairs.h"
 

@@ -2,7 +2,7 @@
    PyTorch module?": its three examples as they would be written here, and a test behind each of its
    claims. docs/pytorch-myths.md shows what they print.
    SPDX-License-Identifier: MIT */
-/* test-devices: meta sim:0 sim:1 */
+/* test-devices: meta sim:0 sim:1 opencl:0 opencl:1 */
 #include "support/pairs.h"
 
 /* ---- example 1: two layers ---- */

@@ -2,7 +2,7 @@
    gradient, a leaf or a momentum, errors that hide one another, printing that does not say where.
    Here each is right, or refused.
    SPDX-License-Identifier: MIT */
-/* test-devices: meta sim:0 sim:1 */
+/* test-devices: meta sim:0 sim:1 opencl:0 opencl:1 */
 #include "situ/optim.h"
 #include "support/pairs.h"
 

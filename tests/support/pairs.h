@@ -1,6 +1,6 @@
 /* For tests about two devices: a program begins `here`, which is the default device, and moves
-   things `there`. A suite with the marker `test-devices: meta sim:0 sim:1` runs once for each pair
-   cpu+meta, cpu+sim:0, sim:0+sim:1.
+   things `there`. A suite with the marker `test-devices: meta sim:0 sim:1 opencl:0 opencl:1` runs
+   once for each pair cpu+meta, cpu+sim:0, sim:0+sim:1, cpu+opencl:0, opencl:0+opencl:1.
    SPDX-License-Identifier: MIT */
 #ifndef SITU_TEST_PAIRS_H
 #define SITU_TEST_PAIRS_H
@@ -15,8 +15,12 @@
 
 static inline situ_device there(void) { return test_device(); }
 static inline situ_device here(void) {
-  return situ_dev(there().kind == SITU_SIM && there().index == 1 ? "sim:0" : "cpu");
+  return there().index == 1 ? test_device_at(0) : situ_dev("cpu");
 }
+/* Only a simulated device can be told to lack something, to be full or to fail. */
+#define needs_sim() \
+  if (there().kind != SITU_SIM) skip()
+
 /* Meta has shapes and no values. */
 static inline bool has_values(situ_device d) { return d.kind != SITU_META; }
 

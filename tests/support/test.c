@@ -21,6 +21,15 @@ situ_device test_device(void) {
   return device;
 }
 
+situ_device test_device_at(int index) {
+  situ_device device = { test_device().kind, (uint16_t)index };
+  if (!situ_device_is_available(device)) {
+    print_message("skipped: there is no second device: %s\n", situ_device_status("opencl"));
+    exit(77);
+  }
+  return device;
+}
+
 int test_begin(void **state) {
   (void)state;
   situ_error_mode(SITU_ERROR_QUIET);

@@ -17,6 +17,8 @@
 
 /* The device named by SITU_TEST_DEVICE (default cpu). */
 situ_device test_device(void);
+/* Number `index` of its kind, for tests that need two of them. */
+situ_device test_device_at(int index);
 
 /* A fixture for each test: errors quiet and cleared, a scope open, the seed set; afterwards nothing may be left alive and no
    error unseen. Use with cmocka_unit_test_setup_teardown through TEST(name). */
