@@ -1,6 +1,6 @@
 /* Recipes: what is done on meta is done again on another device, with the same bits.
    SPDX-License-Identifier: MIT */
-/* test-devices: cpu sim:0 */
+/* test-devices: cpu sim:0 opencl:0 opencl:1 */
 #include "device/device.h"
 #include "situ/sys/alloc.h"
 #include "situ/sys/op.h"

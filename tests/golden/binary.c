@@ -1,6 +1,6 @@
 /* Golden values: element-wise functions of two and three tensors.
    SPDX-License-Identifier: MIT */
-/* test-devices: cpu sim:0 meta */
+/* test-devices: cpu sim:0 opencl:0 opencl:1 meta */
 #include "support/gold_run.h"
 
 /* a + alpha b in its four forms: tensor or scalar, with or without alpha. */

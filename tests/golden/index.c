@@ -1,6 +1,6 @@
 /* Golden values: picking and placing by index.
    SPDX-License-Identifier: MIT */
-/* test-devices: cpu sim:0 opencl:0 meta */
+/* test-devices: cpu sim:0 opencl:0 opencl:1 meta */
 #include "support/gold_run.h"
 
 static int dim(const gold_call *c) { return (int)gold_int(c, "dim", 0); }

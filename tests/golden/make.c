@@ -1,6 +1,6 @@
 /* Golden values: factories.
    SPDX-License-Identifier: MIT */
-/* test-devices: cpu sim:0 opencl:0 meta */
+/* test-devices: cpu sim:0 opencl:0 opencl:1 meta */
 #include "support/gold_run.h"
 
 static void made(gold_call *c, situ_tensor *(*f)(situ_shape, const situ_options *)) {

@@ -1,6 +1,6 @@
 /* Golden values: reductions, scans and sorting.
    SPDX-License-Identifier: MIT */
-/* test-devices: cpu sim:0 opencl:0 meta */
+/* test-devices: cpu sim:0 opencl:0 opencl:1 meta */
 #include "support/gold_run.h"
 
 static situ_reduce_options options(const gold_call *c) {

@@ -1,6 +1,6 @@
 /* Golden values: shapes, views, copies and conversions.
    SPDX-License-Identifier: MIT */
-/* test-devices: cpu sim:0 opencl:0 meta */
+/* test-devices: cpu sim:0 opencl:0 opencl:1 meta */
 #include <string.h>
 
 #include "support/gold_run.h"

@@ -1,6 +1,6 @@
 /* Golden values: element-wise functions of one tensor.
    SPDX-License-Identifier: MIT */
-/* test-devices: cpu sim:0 meta */
+/* test-devices: cpu sim:0 opencl:0 opencl:1 meta */
 #include <math.h>
 #include <string.h>
 

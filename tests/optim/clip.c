@@ -1,6 +1,6 @@
 /* Clipping by the common norm, against torch 1.13's values.
    SPDX-License-Identifier: MIT */
-/* test-devices: cpu sim:0 */
+/* test-devices: cpu sim:0 opencl:0 opencl:1 */
 #include <math.h>
 
 #include "situ/optim.h"

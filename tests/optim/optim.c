@@ -1,6 +1,6 @@
 /* Optimisers: options and their defaults, groups, steps against the formulas, what is refused.
    SPDX-License-Identifier: MIT */
-/* test-devices: cpu sim:0 */
+/* test-devices: cpu sim:0 opencl:0 opencl:1 */
 #include "situ/optim.h"
 
 #include <math.h>

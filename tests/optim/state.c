@@ -1,6 +1,6 @@
 /* An optimiser's state, saved and restored: the same bits, torch's layout, all or nothing.
    SPDX-License-Identifier: MIT */
-/* test-devices: cpu sim:0 */
+/* test-devices: cpu sim:0 opencl:0 opencl:1 */
 #include <math.h>
 #include <string.h>
 

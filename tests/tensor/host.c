@@ -1,5 +1,5 @@
 /* Host memory in and out, and printing. */
-/* test-devices: cpu sim:0 */
+/* test-devices: cpu sim:0 opencl:0 opencl:1 */
 #include <math.h>
 #include <string.h>
 

@@ -1,6 +1,6 @@
 /* Telling a live tensor from every other word.
    SPDX-License-Identifier: MIT */
-/* test-devices: cpu sim:0 */
+/* test-devices: cpu sim:0 opencl:0 opencl:1 */
 #include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>

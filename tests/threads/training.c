@@ -1,6 +1,6 @@
 /* A whole training step under stress: the same bits for any number of threads, every allocation failed once, several
    threads that train at once. */
-/* test-devices: cpu sim:0 */
+/* test-devices: cpu sim:0 opencl:0 opencl:1 */
 #include <pthread.h>
 #include <stdio.h>
 #include <stdlib.h>
