@@ -50,34 +50,6 @@ situ_status situ__target_clear(situ__target *target, const char *op, void *scrat
   return error == CL_SUCCESS ? SITU_OK : situ__cl_fail(d, op, "clEnqueueFillBuffer", error);
 }
 
-/* What a kernel met, in the words of the cpu. */
-static situ_status tell(const situ__cl_device *d, const fault *seen) {
-  const char *late = "was queued on opencl";
-  if (seen->verb == FAULT_DIVISION) {
-    const char *op = seen->value == SITU_BINARY_fmod        ? "fmod"
-                     : seen->value == SITU_BINARY_remainder ? "remainder"
-                                                            : "div";
-    return situ__host->fail(SITU_E_ARG, "binary", "%s:%d and failed there: %s: division by zero",
-                            late, d->target.index, op);
-  }
-  const char *verb = situ__host->verb_name((situ_verb)seen->verb);
-  long long value = seen->value, at = seen->at, bound = seen->bound;
-  if (seen->verb == SITU_VERB_NLL)
-    return situ__host->fail(
-        SITU_E_INDEX, verb,
-        "%s:%d and failed there: index %lld at [%lld] is outside 0..%lld of %lld classes", late,
-        d->target.index, value, at, bound - 1, bound);
-  if (seen->verb == SITU_VERB_POOL)
-    return situ__host->fail(
-        SITU_E_INDEX, verb,
-        "%s:%d and failed there: an index of a maximum lies outside of the plane", late,
-        d->target.index);
-  return situ__host->fail(SITU_E_INDEX, verb,
-                          "%s:%d and failed there: index %lld at [%lld] is outside 0..%lld of "
-                          "dimension %lld, whose size is %lld",
-                          late, d->target.index, value, at, bound - 1, (long long)seen->dim, bound);
-}
-
 /* Tells of an index that a kernel found outside, once all that is queued has run. */
 static situ_status check(situ__cl_device *d) {
   if (!d->unchecked) return SITU_OK;
@@ -90,7 +62,7 @@ static situ_status check(situ__cl_device *d) {
   if (!seen.raised) return SITU_OK;
   error = clEnqueueWriteBuffer(d->queue, d->fault, CL_TRUE, 0, sizeof none, &none, 0, NULL, NULL);
   if (error != CL_SUCCESS) return situ__cl_fail(d, copying, "clEnqueueWriteBuffer", error);
-  return tell(d, &seen);
+  return situ__lower_tell("opencl", d->target.index, &seen);
 }
 
 situ_status situ__cl_copy_in(int index, void *data, size_t at, const void *host, size_t bytes) {

@@ -10,8 +10,6 @@
 #include "kernels/lower/lower.h"
 
 /* ---- devices (device.c) --------------------------------------------------------------------- */
-typedef struct situ__cl_kernel situ__cl_kernel;
-
 typedef struct situ__cl_device {
   situ__target
       target; /* index, kind, and what is asked of every device that kernels are lowered for */
@@ -26,8 +24,7 @@ typedef struct situ__cl_device {
   cl_command_queue queue;
   cl_mem fault;   /* a situ__cl_fault that kernels write to */
   bool unchecked; /* a kernel that may have written to it is queued */
-  situ__cl_kernel **kernels;
-  size_t kernel_slots, kernel_count;
+  situ__table kernels;
   char *build; /* what identifies compiled programs: driver, device, options */
 } situ__cl_device;
 

@@ -5,11 +5,6 @@
 
 #include "backend/opencl/opencl.h"
 
-struct situ__cl_kernel {
-  situ__variant variant;
-  cl_kernel kernel;
-};
-
 static const char *const text_name[] = {
 #define ROW(name) #name,
   SITU__TEXTS(ROW)
@@ -156,32 +151,9 @@ static situ_status build(situ__cl_device *d, const situ__call *call, cl_program 
   return SITU_OK;
 }
 
-/* ---- the table of kernels ------------------------------------------------------------------- */
+/* ---- kernels -------------------------------------------------------------------------------- */
 
-static size_t slot_of(const situ__cl_device *d, const situ__variant *v) {
-  size_t at = (size_t)(mix(0xcbf29ce484222325u, v, sizeof *v) >> 7) & (d->kernel_slots - 1);
-  while (d->kernels[at] && memcmp(&d->kernels[at]->variant, v, sizeof *v) != 0)
-    at = (at + 1) & (d->kernel_slots - 1);
-  return at;
-}
-
-static bool widen(situ__cl_device *d) {
-  size_t slots = d->kernel_slots ? 2 * d->kernel_slots : 256;
-  situ__cl_device old = *d;
-  d->kernels = situ__host->alloc(slots * sizeof *d->kernels);
-  if (!d->kernels) {
-    d->kernels = old.kernels;
-    return false;
-  }
-  memset(d->kernels, 0, slots * sizeof *d->kernels);
-  d->kernel_slots = slots;
-  for (size_t i = 0; i < old.kernel_slots; i++)
-    if (old.kernels[i]) d->kernels[slot_of(d, &old.kernels[i]->variant)] = old.kernels[i];
-  situ__host->free(old.kernels);
-  return true;
-}
-
-static situ_status make(situ__cl_device *d, const situ__call *call, situ__cl_kernel **out) {
+static situ_status make(situ__cl_device *d, const situ__call *call, cl_kernel *out) {
   cl_program program;
   situ_status status = build(d, call, &program);
   if (status != SITU_OK) return status;
@@ -189,26 +161,11 @@ static situ_status make(situ__cl_device *d, const situ__call *call, situ__cl_ker
   cl_kernel kernel = clCreateKernel(program, "run", &error);
   (void)clReleaseProgram(program); /* the kernel keeps it */
   if (!kernel) return situ__cl_fail(d, call->op, "clCreateKernel", error);
-  situ__cl_kernel *made = situ__host->alloc(sizeof *made);
-  if (!made) {
+  if (!situ__table_add(&d->kernels, &call->variant, kernel)) {
     (void)clReleaseKernel(kernel);
     return situ__cl_fail(d, call->op, "building", CL_OUT_OF_HOST_MEMORY);
   }
-  *made = (situ__cl_kernel){ call->variant, kernel };
-  *out = made;
-  return SITU_OK;
-}
-
-static situ_status kernel_of(situ__cl_device *d, const situ__call *call, cl_kernel *out) {
-  if (2 * d->kernel_count >= d->kernel_slots && !widen(d))
-    return situ__cl_fail(d, call->op, "building", CL_OUT_OF_HOST_MEMORY);
-  situ__cl_kernel **slot = &d->kernels[slot_of(d, &call->variant)];
-  if (!*slot) {
-    situ_status status = make(d, call, slot);
-    if (status != SITU_OK) return status;
-    d->kernel_count++;
-  }
-  *out = (*slot)->kernel;
+  *out = kernel;
   return SITU_OK;
 }
 
@@ -216,8 +173,8 @@ static situ_status kernel_of(situ__cl_device *d, const situ__call *call, cl_kern
 
 situ_status situ__target_launch(situ__target *target, const situ__call *call, int64_t groups) {
   situ__cl_device *d = (situ__cl_device *)target;
-  cl_kernel kernel = NULL;
-  situ_status status = kernel_of(d, call, &kernel);
+  cl_kernel kernel = situ__table_find(&d->kernels, &call->variant);
+  situ_status status = kernel ? SITU_OK : make(d, call, &kernel);
   if (status != SITU_OK) return status;
   cl_int error = CL_SUCCESS;
   cl_uint at = 0;

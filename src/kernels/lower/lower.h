@@ -78,6 +78,25 @@ void situ__target_release(int index, void *scratch);
 /* Queues zeros. */
 situ_status situ__target_clear(situ__target *target, const char *op, void *scratch, size_t bytes);
 
+/* ---- made kernels (table.c) ------------------------------------------------------------------ */
+typedef struct situ__made {
+  situ__variant variant;
+  void *kernel; /* the backend's; NULL: a free slot */
+} situ__made;
+/* Cleared first; guarded by its device's lock. */
+typedef struct situ__table {
+  situ__made *made;
+  size_t slots, count;
+} situ__table;
+/* NULL: it was not made yet. */
+void *situ__table_find(const situ__table *table, const situ__variant *variant);
+/* One that is not there yet. False: no memory. */
+bool situ__table_add(situ__table *table, const situ__variant *variant, void *kernel);
+
+/* ---- faults (fault.c) ------------------------------------------------------------------------ */
+/* Records what a kernel met on device `kind`:`index`; returns its status. */
+situ_status situ__lower_tell(const char *kind, int index, const fault *seen);
+
 /* ---- calls (call.c) ------------------------------------------------------------------------- */
 /* Adds an operand: its buffer. */
 static inline void situ__lower_buffer(situ__call *call, const situ_view_desc *view) {
