@@ -91,12 +91,13 @@ typedef struct nlls {
   I64 positions, classes, inner, ignore, verb, y, x, g, target, weight, lse, total;
 } nlls;
 
-/* Rows of a tile of y on a processor; its columns are two vectors of WIDE. */
-#define MATMUL_ROWS 48
+/* The largest tile of y on a processor. */
+#define MATMUL_ROWS 192
+#define MATMUL_COLUMNS 128
 
-/* A matrix product: sizes and steps; a is [m, k], b [k, n]. */
+/* A matrix product: sizes and steps; a is [m, k], b [k, n]; a group makes a tile. */
 typedef struct products {
-  I64 m, n, k, a_row, a_col, b_row, b_col, y_row, y_col, bias_row, bias_col;
+  I64 m, n, k, a_row, a_col, b_row, b_col, y_row, y_col, bias_row, bias_col, tile_rows, tile_columns;
 } products;
 
 /* FLAGS of index.h, optimizer.h. */

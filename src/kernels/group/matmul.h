@@ -26,8 +26,9 @@ typedef struct parameters {
   const I64 at_a = walk_at(&batch, 1, item), at_b = walk_at(&batch, 2, item), at_y = walk_at(&batch, 0, item)
 
 #if ON_CPU
-/* Two vectors of columns; b is laid out anew, DEPTH rows at a time, so that its strides, gaps and dtype cost once for all rows
-   of the tile. */
+/* A tile is panels of two vectors of columns. A block of a (DEPTH columns of all rows) and one of b (as many rows of a panel) are
+   laid out anew, in T and without gaps: strides and dtypes cost once, and what is read again and again is near. Each sum is in the
+   order of k, whatever the tile's size. */
 #if FLOATING
 #define MULTIPLY_ADD(a, b, c) fma(a, b, c)
 #else
@@ -35,60 +36,69 @@ typedef struct parameters {
 #endif
 #define VECTOR__(type, wide) type##wide
 #define VECTOR_(type, wide) VECTOR__(type, wide)
-#define VLOAD_(wide) vload##wide
-#define VSTORE_(wide) vstore##wide
-#define VLOAD(wide) VLOAD_(wide)
-#define VSTORE(wide) VSTORE_(wide)
 typedef VECTOR_(TYPE, WIDE) vector;
-enum { HEIGHT = 6, ROWS = MATMUL_ROWS, COLUMNS = 2 * WIDE, DEPTH = 128 };
+enum { HEIGHT = 6, ROWS = MATMUL_ROWS, PANEL = 2 * WIDE, PANELS = MATMUL_COLUMNS / PANEL, DEPTH = 128 };
+/* to[r][c] = from[r][c], read along the steps of 1. */
+#define LAY(to, dtype, from, rows, row_step, columns, column_step)                                       \
+  if (column_step == 1) {                                                                                \
+    for (int r = 0; r < rows; r++)                                                                       \
+      for (int c = 0; c < columns; c++) to[r][c] = LOAD(dtype, (from)[r * row_step + c]);                \
+  } else {                                                                                               \
+    for (int c = 0; c < columns; c++)                                                                    \
+      for (int r = 0; r < rows; r++) to[r][c] = LOAD(dtype, (from)[r * row_step + c * column_step]);     \
+  }
 
 ALONE KERNEL run(ARGUMENTS MORE) {
-  TILE_OF(ROWS, COLUMNS);
-  T part[DEPTH * COLUMNS], sum[ROWS * COLUMNS];
-  const int rows = s.m - row < ROWS ? (int)(s.m - row) : ROWS, columns = s.n - column < COLUMNS ? (int)(s.n - column) : COLUMNS;
-  for (int i = 0; i < ROWS * COLUMNS; i++) sum[i] = 0;
-  for (int i = 0; i < DEPTH * COLUMNS; i++) part[i] = 0;
+  TILE_OF(s.tile_rows, s.tile_columns);
+  T part_a[ROWS][DEPTH];
+  union {
+    T at[DEPTH][PANEL];
+    vector by[DEPTH][2];
+  } part_b;
+  union {
+    T at[PANELS][ROWS][PANEL];
+    vector by[PANELS][ROWS][2];
+  } sum;
+  const int rows = s.m - row < s.tile_rows ? (int)(s.m - row) : (int)s.tile_rows;
+  const int columns = s.n - column < s.tile_columns ? (int)(s.n - column) : (int)s.tile_columns;
+  /* Rows and columns past the last are computed with, but nobody reads their sums. */
+  for (int p = 0; p * PANEL < columns; p++)
+    for (int i = 0; i < ROWS; i++) sum.by[p][i][0] = sum.by[p][i][1] = 0;
+  for (int k = 0; k < DEPTH; k++) part_b.by[k][0] = part_b.by[k][1] = 0;
+  for (int i = rows; i % HEIGHT; i++)
+    for (int k = 0; k < DEPTH; k++) part_a[i][k] = 0;
   for (I64 first = 0; first < s.k; first += DEPTH) {
     const int depth = s.k - first < DEPTH ? (int)(s.k - first) : DEPTH;
-    GLOBAL const MEMORY(D2) *from = b + at_b + first * s.b_row + column * s.b_col;
-    if (s.b_col == 1) {
-      for (int k = 0; k < depth; k++)
-        for (int j = 0; j < columns; j++) part[k * COLUMNS + j] = LOAD(D2, from[k * s.b_row + j]);
-    } else {
-      for (int j = 0; j < columns; j++)
-        for (int k = 0; k < depth; k++) part[k * COLUMNS + j] = LOAD(D2, from[k * s.b_row + j * s.b_col]);
-    }
-    for (int i = 0; i < rows; i += HEIGHT) {
-      vector low[HEIGHT], high[HEIGHT];
-      GLOBAL const MEMORY(D1) *line[HEIGHT];
+    GLOBAL const MEMORY(D1) *from_a = a + at_a + row * s.a_row + first * s.a_col;
+    GLOBAL const MEMORY(D2) *from_b = b + at_b + first * s.b_row + column * s.b_col;
+    LAY(part_a, D1, from_a, rows, s.a_row, depth, s.a_col)
+    for (int p = 0; p * PANEL < columns; p++) {
+      const int wide = columns - p * PANEL < PANEL ? columns - p * PANEL : PANEL;
+      LAY(part_b.at, D2, from_b + p * PANEL * s.b_col, depth, s.b_row, wide, s.b_col)
+      for (int i = 0; i < rows; i += HEIGHT) {
+        vector low[HEIGHT], high[HEIGHT];
 #pragma unroll
-      for (int r = 0; r < HEIGHT; r++) {
-        low[r] = VLOAD(WIDE)(0, sum + (i + r) * COLUMNS);
-        high[r] = VLOAD(WIDE)(1, sum + (i + r) * COLUMNS);
-        /* Rows past the last are the last again; nobody reads their sums. */
-        line[r] = a + at_a + (row + (i + r < rows ? i + r : rows - 1)) * s.a_row + first * s.a_col;
-      }
-      for (int k = 0; k < depth; k++) {
-        const vector b_low = VLOAD(WIDE)(0, part + k * COLUMNS), b_high = VLOAD(WIDE)(1, part + k * COLUMNS);
+        for (int r = 0; r < HEIGHT; r++) low[r] = sum.by[p][i + r][0], high[r] = sum.by[p][i + r][1];
+        for (int k = 0; k < depth; k++) {
+          const vector b_low = part_b.by[k][0], b_high = part_b.by[k][1];
 #pragma unroll
-        for (int r = 0; r < HEIGHT; r++) {
-          const vector v = (vector)(LOAD(D1, line[r][k * s.a_col]));
-          low[r] = MULTIPLY_ADD(v, b_low, low[r]);
-          high[r] = MULTIPLY_ADD(v, b_high, high[r]);
+          for (int r = 0; r < HEIGHT; r++) {
+            const vector v = (vector)(part_a[i + r][k]);
+            low[r] = MULTIPLY_ADD(v, b_low, low[r]);
+            high[r] = MULTIPLY_ADD(v, b_high, high[r]);
+          }
         }
-      }
 #pragma unroll
-      for (int r = 0; r < HEIGHT; r++) {
-        VSTORE(WIDE)(low[r], 0, sum + (i + r) * COLUMNS);
-        VSTORE(WIDE)(high[r], 1, sum + (i + r) * COLUMNS);
+        for (int r = 0; r < HEIGHT; r++) sum.by[p][i + r][0] = low[r], sum.by[p][i + r][1] = high[r];
       }
     }
   }
-  for (int i = 0; i < rows; i++)
-    for (int j = 0; j < columns; j++) {
-      const T v = q.p[0] * sum[i * COLUMNS + j] + BIAS(row + i, column + j);
-      y[at_y + (row + i) * s.y_row + (column + j) * s.y_col] = STORE(D0, v);
-    }
+  for (int p = 0; p * PANEL < columns; p++)
+    for (int i = 0; i < rows; i++)
+      for (int j = p * PANEL; j < columns && j < (p + 1) * PANEL; j++) {
+        const T v = q.p[0] * sum.at[p][i][j - p * PANEL] + BIAS(row + i, column + j);
+        y[at_y + (row + i) * s.y_row + (column + j) * s.y_col] = STORE(D0, v);
+      }
 }
 #else
 /* Lanes as a square of SIDE x SIDE; DEPTH columns of a are kept in local memory at a time. */

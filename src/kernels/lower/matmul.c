@@ -8,6 +8,30 @@ static int64_t step(const situ_view_desc *v, const situ_view_desc *y, int d) {
   return own < 0 || v->size[own] == 1 ? 0 : v->stride[own];
 }
 
+static int64_t tiles(const products *s) {
+  return (s->m + s->tile_rows - 1) / s->tile_rows *
+         ((s->n + s->tile_columns - 1) / s->tile_columns);
+}
+
+/* The tiles of group/matmul.h. A processor's may be smaller than the largest, of whole panels: every core is to have several,
+   but none that is hardly worth a call. */
+static void choose_tile(products *s, const situ__target *d, int64_t panel, int64_t batch) {
+  enum { ENOUGH = 16, LEAST_ROWS = 12, LEAST_WORK = 1 << 18 };
+  if (!d->cpu) {
+    s->tile_rows = s->tile_columns = d->group >= 256 ? 64 : 32;
+    return;
+  }
+  s->tile_rows = MATMUL_ROWS, s->tile_columns = MATMUL_COLUMNS;
+  while (batch * tiles(s) < ENOUGH && s->tile_rows * s->tile_columns * s->k > LEAST_WORK) {
+    if (s->tile_columns > panel && s->tile_columns > s->tile_rows)
+      s->tile_columns /= 2;
+    else if (s->tile_rows > LEAST_ROWS)
+      s->tile_rows /= 2;
+    else
+      break;
+  }
+}
+
 situ_status situ__lower_matmul(int index, const situ_work *work) {
   const situ_view_desc *y = work->out[0], *a = work->in[0], *b = work->in[1];
   const situ_view_desc *bias = work->ins > 2 ? work->in[2] : NULL;
@@ -45,11 +69,7 @@ situ_status situ__lower_matmul(int index, const situ_work *work) {
   situ_status status;
   situ__target *d = situ__target_enter(index, call.op, &status);
   if (!d) return status;
-  /* The tiles of group/matmul.h. */
-  int64_t square = d->group >= 256 ? 64 : 32, rows = d->cpu ? MATMUL_ROWS : square;
-  int64_t columns = !d->cpu ? square : call.variant.compute == SITU_F32 ? 32 : 16;
+  choose_tile(&s, d, call.variant.compute == SITU_F32 ? 32 : 16, batch.numel);
   call.alone = d->cpu;
-  return situ__target_leave(d, situ__target_launch(d, &call,
-                                                   batch.numel * ((s.m + rows - 1) / rows) *
-                                                       ((s.n + columns - 1) / columns)));
+  return situ__target_leave(d, situ__target_launch(d, &call, batch.numel * tiles(&s)));
 }
