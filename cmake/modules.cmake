@@ -45,3 +45,11 @@ if(SITU_HAVE_OPENCL)
   target_compile_definitions(situ_opencl PRIVATE SITU_CL_TEXTS="${texts}")
   set_source_files_properties(${PROJECT_SOURCE_DIR}/src/backend/opencl/text.c PROPERTIES OBJECT_DEPENDS "${flat}")
 endif()
+
+# The CUDA module is made with the toolkit's headers and links nothing of it (src/backend/cuda/table.h).
+if(SITU_HAVE_CUDA)
+  file(GLOB sources CONFIGURE_DEPENDS ${PROJECT_SOURCE_DIR}/src/backend/cuda/*.c)
+  situ_module(cuda ${sources} ${situ_lower_sources})
+  target_include_directories(situ_cuda SYSTEM PRIVATE ${CUDAToolkit_INCLUDE_DIRS})
+  target_link_libraries(situ_cuda PRIVATE ${CMAKE_DL_LIBS} m)
+endif()

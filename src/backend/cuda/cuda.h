@@ -1,0 +1,90 @@
+/* The cuda backend's own header: its devices, their memory, and the one way to a kernel.
+   SPDX-License-Identifier: MIT */
+#ifndef SITU_BACKEND_CUDA_H
+#define SITU_BACKEND_CUDA_H
+
+#include <pthread.h>
+
+#include "backend/cuda/table.h"
+#include "kernels/lower/lower.h"
+
+enum {
+  SITU__CUDA_DEVICES = 64,
+  SITU__CUDA_CHUNK = 4 << 20, /* bytes of a piece of a staged copy */
+  SITU__CUDA_CHUNKS = 4,
+  SITU__CUDA_RECENT = 8 /* names of ops that are remembered */
+};
+
+/* Pinned memory that copies pass through, used round and round (copy.c). */
+typedef struct situ__cuda_stage {
+  char *memory;                           /* NULL: not needed yet */
+  cudaEvent_t passed[SITU__CUDA_CHUNKS]; /* recorded behind the last copy of each chunk */
+  int chunk;                              /* that is being filled */
+  size_t filled;                          /* bytes of it */
+} situ__cuda_stage;
+
+typedef struct situ__cuda_device {
+  situ__target target;
+  situ_device_properties properties;
+  bool pools;           /* stream-ordered allocation is there */
+  pthread_mutex_t lock; /* over all that follows; recursive, as scratch is let go of inside and outside */
+  bool open;
+  cudaStream_t stream;  /* all kernels, and all small copies: what the order of calls is */
+  cudaMemPool_t pool;   /* NULL: cudaMalloc */
+  cudaEvent_t here;     /* recorded for other devices to wait for */
+  fault *fault;         /* in pinned memory: kernels write to it, and the host reads it without a copy */
+  bool unchecked;       /* a kernel that may have written to it is queued */
+  situ__cuda_stage in, out;
+  situ__table kernels;
+  const char *recent[SITU__CUDA_RECENT]; /* ops that were queued last, by their number */
+  uint64_t queued, good;                 /* how many were queued, and how many of them are known to be done well */
+  bool lost;
+  char cause[512]; /* the first; of every later error as well */
+} situ__cuda_device;
+
+/* ---- devices (device.c) --------------------------------------------------------------------- */
+int situ__cuda_count(const char **reason);
+situ_status situ__cuda_info(int index, situ_device_properties *out);
+/* Opened, locked and current in this thread; NULL: *status says why not, and it is recorded. */
+situ__cuda_device *situ__cuda_enter(int index, const char *op, situ_status *status);
+/* The same for who must not fail: NULL where the device is lost or was never opened, and nothing is recorded. */
+situ__cuda_device *situ__cuda_enter_open(int index);
+situ_status situ__cuda_leave(situ__cuda_device *device, situ_status status);
+
+/* ---- failures (fail.c) ---------------------------------------------------------------------- */
+/* Records what a failed call of CUDA's means; returns its status. */
+situ_status situ__cuda_fail(situ__cuda_device *device, const char *op, const char *call,
+                            cudaError_t error);
+/* Records nothing, for who must not fail: the next to enter is told. */
+void situ__cuda_lose(situ__cuda_device *device, const char *call, cudaError_t error);
+/* A device that is lost, as an error of op. */
+situ_status situ__cuda_lost(const situ__cuda_device *device, const char *op);
+/* op was queued. */
+static inline void situ__cuda_queued(situ__cuda_device *d, const char *op) {
+  d->recent[d->queued++ % SITU__CUDA_RECENT] = op;
+}
+/* Its stream is idle, without an error: what is left is to tell of an index or a divisor that a kernel could not use. */
+situ_status situ__cuda_check(situ__cuda_device *device);
+/* Waits for the stream, and checks. */
+situ_status situ__cuda_wait(situ__cuda_device *device, const char *op);
+/* With SITU_SYNC=1 the same, behind each op; else nothing. */
+situ_status situ__cuda_step(situ__cuda_device *device, const char *op);
+
+/* ---- memory (memory.c) ---------------------------------------------------------------------- */
+situ_status situ__cuda_alloc(int index, size_t bytes, void **data);
+void situ__cuda_free(int index, void *data, size_t bytes);
+
+/* ---- copies (copy.c, peer.c) ---------------------------------------------------------------- */
+situ_status situ__cuda_copy_in(int index, void *data, size_t at, const void *host, size_t bytes);
+situ_status situ__cuda_copy_out(int index, const void *data, size_t at, void *host, size_t bytes);
+situ_status situ__cuda_copy_peer(int to, void *dst, size_t dst_at, int from, const void *src,
+                                 size_t src_at, size_t bytes);
+situ_status situ__cuda_synchronize(int index);
+
+/* ---- kernels (kernels.c) -------------------------------------------------------------------- */
+/* All compiled kernels, as cudaLibraryLoadData takes them; NULL: this build has none. */
+const void *situ__cuda_kernels(void);
+/* The symbol of a variant among them. */
+void situ__cuda_kernel_name(const situ__call *call, char name[128]);
+
+#endif

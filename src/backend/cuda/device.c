@@ -1,0 +1,206 @@
+/* Finding, describing and opening CUDA devices.
+   SPDX-License-Identifier: MIT */
+#include <stdio.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "backend/cuda/cuda.h"
+
+static situ__cuda_device devices[SITU__CUDA_DEVICES];
+static int found;
+static char why[512];
+static pid_t owner; /* a fork's child has no context: the driver's threads stayed in the parent */
+static pthread_once_t once = PTHREAD_ONCE_INIT;
+
+/* ---- finding -------------------------------------------------------------------------------- */
+
+static int attribute(int index, enum cudaDeviceAttr what) {
+  int value = 0;
+  return situ__cuda.DeviceGetAttribute(&value, what, index) == cudaSuccess ? value : 0;
+}
+
+/* Enough to describe it; nothing is started on it yet. */
+static cudaError_t add(int index, int driver, int runtime) {
+  struct cudaDeviceProp p;
+  memset(&p, 0, sizeof p);
+  cudaError_t error = situ__cuda.GetDeviceProperties(&p, index);
+  if (error != cudaSuccess) return error;
+  situ__cuda_device *d = &devices[index];
+  *d = (situ__cuda_device){ .target = { .index = index, .fp64 = true, .group = 256 },
+                            .pools = attribute(index, cudaDevAttrMemoryPoolsSupported) };
+  d->properties.memory_total = p.totalGlobalMem;
+  d->properties.dtypes = ((1u << SITU_DTYPES) - 1) & ~(1u << SITU_DTYPE_DEFAULT);
+  (void)snprintf(d->properties.name, sizeof d->properties.name, "%.100s", p.name);
+  char versions[128]; /* more than any number can make it, which the compiler would warn of else */
+  (void)snprintf(versions, sizeof versions, "compute %d.%d, driver %d.%d, runtime %d.%d", p.major,
+                 p.minor, driver / 1000, driver % 1000 / 10, runtime / 1000, runtime % 1000 / 10);
+  (void)snprintf(d->properties.driver, sizeof d->properties.driver, "%.63s", versions);
+  pthread_mutexattr_t recursive;
+  (void)pthread_mutexattr_init(&recursive);
+  (void)pthread_mutexattr_settype(&recursive, PTHREAD_MUTEX_RECURSIVE);
+  (void)pthread_mutex_init(&d->lock, &recursive);
+  (void)pthread_mutexattr_destroy(&recursive);
+  return cudaSuccess;
+}
+
+/* The runtime says one thing of a driver that is not there and of one that is too old: its version tells them apart. */
+static void explain(cudaError_t error, int driver, int runtime) {
+  if (error == cudaErrorInsufficientDriver && driver == 0)
+    (void)snprintf(why, sizeof why,
+                   "the CUDA runtime %d.%d is there, but no NVIDIA driver (libcuda.so.1)",
+                   runtime / 1000, runtime % 1000 / 10);
+  else if (error == cudaErrorInsufficientDriver)
+    (void)snprintf(
+        why, sizeof why,
+        "the NVIDIA driver is too old: it knows CUDA %d.%d, the runtime is %d.%d (install "
+        "a newer driver)",
+        driver / 1000, driver % 1000 / 10, runtime / 1000, runtime % 1000 / 10);
+  else if (error == cudaSuccess || error == cudaErrorNoDevice)
+    (void)snprintf(why, sizeof why,
+                   "the NVIDIA driver is there (CUDA %d.%d), but no device that it gives out (is "
+                   "CUDA_VISIBLE_DEVICES set?)",
+                   driver / 1000, driver % 1000 / 10);
+  else
+    (void)snprintf(why, sizeof why, "the devices cannot be counted: %s (%s, %d)",
+                   situ__cuda.GetErrorString(error), situ__cuda.GetErrorName(error), (int)error);
+}
+
+static void find(void) {
+  owner = getpid();
+  if (!situ__cuda_open(why, sizeof why)) return;
+  int driver = 0, runtime = 0, count = 0; /* count is left alone where there is no driver */
+  (void)situ__cuda.DriverGetVersion(&driver);
+  (void)situ__cuda.RuntimeGetVersion(&runtime);
+  if (runtime / 1000 != CUDART_VERSION / 1000) {
+    (void)snprintf(why, sizeof why, "the CUDA runtime is %d.%d, and this module was built for %d",
+                   runtime / 1000, runtime % 1000 / 10, CUDART_VERSION / 1000);
+    return;
+  }
+  cudaError_t error = situ__cuda.GetDeviceCount(&count);
+  if (error != cudaSuccess) count = 0;
+  if (count > SITU__CUDA_DEVICES) count = SITU__CUDA_DEVICES;
+  for (int k = 0; k < count && error == cudaSuccess; k++) error = add(k, driver, runtime);
+  if (error != cudaSuccess || count == 0) {
+    explain(error, driver, runtime);
+    return;
+  }
+  found = count;
+  (void)snprintf(why, sizeof why, "%d device%s, driver %d.%d, runtime %d.%d", found,
+                 found == 1 ? "" : "s", driver / 1000, driver % 1000 / 10, runtime / 1000,
+                 runtime % 1000 / 10);
+}
+
+int situ__cuda_count(const char **reason) {
+  (void)pthread_once(&once, find);
+  *reason = why;
+  return found;
+}
+
+situ_status situ__cuda_info(int index, situ_device_properties *out) {
+  *out = devices[index].properties;
+  return SITU_OK;
+}
+
+/* ---- opening -------------------------------------------------------------------------------- */
+
+/* A pool of our own, which gives nothing back by itself: the library keeps what was freed anyway, and a program's own use of
+   the device's default pool is left alone. */
+static cudaError_t make_pool(situ__cuda_device *d) {
+  const struct cudaMemPoolProps props = { .allocType = cudaMemAllocationTypePinned,
+                                          .location = { .type = cudaMemLocationTypeDevice,
+                                                        .id = d->target.index } };
+  uint64_t all = UINT64_MAX;
+  cudaError_t error = situ__cuda.MemPoolCreate(&d->pool, &props);
+  if (error != cudaSuccess) return error;
+  return situ__cuda.MemPoolSetAttribute(d->pool, cudaMemPoolAttrReleaseThreshold, &all);
+}
+
+static cudaError_t open_parts(situ__cuda_device *d, const char **call) {
+  cudaError_t error = situ__cuda.SetDevice(d->target.index);
+  *call = "cudaSetDevice";
+  if (error != cudaSuccess) return error;
+  *call =
+      "cudaStreamCreateWithFlags"; /* not to wait for the program's work on the default stream, nor it for ours */
+  error = situ__cuda.StreamCreateWithFlags(&d->stream, cudaStreamNonBlocking);
+  if (error != cudaSuccess) return error;
+  *call = "cudaEventCreateWithFlags";
+  error = situ__cuda.EventCreateWithFlags(&d->here, cudaEventDisableTiming);
+  if (error != cudaSuccess) return error;
+  *call = "cudaHostAlloc";
+  error = situ__cuda.HostAlloc((void **)&d->fault, sizeof *d->fault,
+                               cudaHostAllocMapped | cudaHostAllocPortable);
+  if (error != cudaSuccess) return error;
+  *d->fault = (fault){ 0 };
+  *call = "cudaMemPoolCreate";
+  return d->pools ? make_pool(d) : cudaSuccess;
+}
+
+static void close_parts(situ__cuda_device *d) {
+  if (d->pool) (void)situ__cuda.MemPoolDestroy(d->pool);
+  if (d->fault) (void)situ__cuda.FreeHost(d->fault);
+  if (d->here) (void)situ__cuda.EventDestroy(d->here);
+  if (d->stream) (void)situ__cuda.StreamDestroy(d->stream);
+  d->pool = NULL;
+  d->fault = NULL;
+  d->here = NULL;
+  d->stream = NULL;
+}
+
+static situ_status open_device(situ__cuda_device *d, const char *op) {
+  if (getpid() != owner)
+    return situ__host->fail(
+        SITU_E_STATE, op,
+        "CUDA was started before this process was forked; its devices stayed in the parent");
+  situ__host->fork_guard();
+  const char *call;
+  cudaError_t error = open_parts(d, &call);
+  if (error != cudaSuccess) {
+    close_parts(d);
+    return situ__cuda_fail(d, op, call, error);
+  }
+  d->open = true;
+  return SITU_OK;
+}
+
+situ__cuda_device *situ__cuda_enter(int index, const char *op, situ_status *status) {
+  situ__cuda_device *d = &devices[index];
+  pthread_mutex_lock(&d->lock);
+  if (d->lost)
+    *status = situ__cuda_lost(d, op);
+  else if (!d->open)
+    *status = open_device(d, op);
+  else {
+    cudaError_t error = situ__cuda.SetDevice(index);
+    *status = error == cudaSuccess ? SITU_OK : situ__cuda_fail(d, op, "cudaSetDevice", error);
+  }
+  if (*status == SITU_OK) return d;
+  pthread_mutex_unlock(&d->lock);
+  return NULL;
+}
+
+situ__cuda_device *situ__cuda_enter_open(int index) {
+  situ__cuda_device *d = &devices[index];
+  pthread_mutex_lock(&d->lock);
+  if (d->open && !d->lost) {
+    cudaError_t error = situ__cuda.SetDevice(index);
+    if (error == cudaSuccess) return d;
+    situ__cuda_lose(d, "cudaSetDevice", error);
+  }
+  pthread_mutex_unlock(&d->lock);
+  return NULL;
+}
+
+situ_status situ__cuda_leave(situ__cuda_device *device, situ_status status) {
+  pthread_mutex_unlock(&device->lock);
+  return status;
+}
+
+situ__target *situ__target_enter(int index, const char *op, situ_status *status) {
+  return (situ__target *)situ__cuda_enter(index, op, status);
+}
+
+situ_status situ__target_leave(situ__target *target, situ_status status) {
+  return situ__cuda_leave((situ__cuda_device *)target, status);
+}
+
+bool situ__target_fp64(int index) { return devices[index].target.fp64; }

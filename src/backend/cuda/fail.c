@@ -1,0 +1,100 @@
+/* What a failure means, which op it is of, and when a device is lost.
+   SPDX-License-Identifier: MIT */
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "backend/cuda/cuda.h"
+
+/* The op that failed may be any that was queued since the device was last known to be well. */
+static int name_ops(const situ__cuda_device *d, char *out, size_t size) {
+  uint64_t open = d->queued - d->good;
+  if (open == 0) return snprintf(out, size, "; nothing was queued");
+  if (open == 1)
+    return snprintf(out, size, "; in op %llu: %s", (unsigned long long)d->queued,
+                    d->recent[d->good % SITU__CUDA_RECENT]);
+  int used = snprintf(
+      out, size, "; in one of the ops %llu to %llu, queued since the last good synchronisation:",
+      (unsigned long long)d->good + 1, (unsigned long long)d->queued);
+  uint64_t first = open > SITU__CUDA_RECENT ? d->queued - SITU__CUDA_RECENT : d->good;
+  for (uint64_t k = first; k < d->queued && used > 0 && (size_t)used < size; k++)
+    used += snprintf(out + used, size - (size_t)used, "%s %s",
+                     k == first ? first > d->good ? " ..." : "" : ",",
+                     d->recent[k % SITU__CUDA_RECENT]);
+  return used + snprintf(out + used, (size_t)used < size ? size - (size_t)used : 0,
+                         " (SITU_SYNC=1 tells which)");
+}
+
+void situ__cuda_lose(situ__cuda_device *d, const char *call, cudaError_t error) {
+  (void)situ__cuda.GetLastError(); /* not to be met again by the program's own calls */
+  if (d->lost) return;
+  d->lost = true;
+  int used =
+      snprintf(d->cause, sizeof d->cause, "cuda:%d is lost: %s: %s (%s, %d)", d->target.index, call,
+               situ__cuda.GetErrorString(error), situ__cuda.GetErrorName(error), (int)error);
+  if (used > 0 && (size_t)used < sizeof d->cause && d->open)
+    (void)name_ops(d, d->cause + used, sizeof d->cause - (size_t)used);
+}
+
+situ_status situ__cuda_lost(const situ__cuda_device *d, const char *op) {
+  return situ__host->fail(SITU_E_LOST, op, "%s", d->cause);
+}
+
+/* Refused before anything was done: the device is as it was. Whatever else fails may have done anything. */
+static situ_status harmless(cudaError_t error) {
+  switch (error) {
+  case cudaErrorMemoryAllocation: return SITU_E_NOMEM;
+  case cudaErrorInvalidDeviceFunction:
+  case cudaErrorNoKernelImageForDevice:
+  case cudaErrorInvalidKernelImage:
+  case cudaErrorUnsupportedPtxVersion:
+  case cudaErrorInvalidPtx:
+  case cudaErrorSymbolNotFound:
+  case cudaErrorLaunchOutOfResources:
+  case cudaErrorInvalidConfiguration: return SITU_E_UNSUPPORTED;
+  default: return SITU_E_LOST;
+  }
+}
+
+situ_status situ__cuda_fail(situ__cuda_device *d, const char *op, const char *call,
+                            cudaError_t error) {
+  situ_status status = harmless(error);
+  if (status == SITU_E_LOST || d->lost) {
+    situ__cuda_lose(d, call, error);
+    return situ__cuda_lost(d, op);
+  }
+  (void)situ__cuda.GetLastError();
+  return situ__host->fail(status, op, "cuda:%d: %s: %s (%s, %d)", d->target.index, call,
+                          situ__cuda.GetErrorString(error), situ__cuda.GetErrorName(error),
+                          (int)error);
+}
+
+/* ---- waiting -------------------------------------------------------------------------------- */
+
+situ_status situ__cuda_check(situ__cuda_device *d) {
+  if (!d->unchecked) return SITU_OK;
+  d->unchecked = false;
+  const fault seen = *d->fault;
+  if (!seen.raised) return SITU_OK;
+  *d->fault = (fault){ 0 };
+  return situ__lower_tell("cuda", d->target.index, &seen);
+}
+
+situ_status situ__cuda_wait(situ__cuda_device *d, const char *op) {
+  cudaError_t error = situ__cuda.StreamSynchronize(d->stream);
+  if (error != cudaSuccess) return situ__cuda_fail(d, op, "cudaStreamSynchronize", error);
+  d->good = d->queued;
+  return situ__cuda_check(d);
+}
+
+static bool each_step;
+static void read_setting(void) {
+  const char *text = secure_getenv("SITU_SYNC");
+  each_step = text && strcmp(text, "1") == 0;
+}
+
+situ_status situ__cuda_step(situ__cuda_device *d, const char *op) {
+  static pthread_once_t once = PTHREAD_ONCE_INIT;
+  (void)pthread_once(&once, read_setting);
+  return each_step ? situ__cuda_wait(d, op) : SITU_OK;
+}

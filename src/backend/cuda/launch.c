@@ -1,0 +1,68 @@
+/* Kernels: the compiled ones are loaded once, found by their variant, and queued.
+   SPDX-License-Identifier: MIT */
+#include "backend/cuda/cuda.h"
+#include "backend/cuda/range.h"
+
+/* ---- loading -------------------------------------------------------------------------------- */
+
+/* One library serves all devices: the driver loads its code where a kernel of it is first used. */
+static situ_status load(situ__cuda_device *d, const char *op, cudaLibrary_t *out) {
+  static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
+  static cudaLibrary_t library;
+  const void *code = situ__cuda_kernels();
+  if (!code)
+    return situ__host->fail(SITU_E_UNSUPPORTED, op, "this build of situ has no CUDA kernels");
+  pthread_mutex_lock(&lock);
+  cudaError_t error = cudaSuccess;
+  if (!library) error = situ__cuda.LibraryLoadData(&library, code, NULL, NULL, 0, NULL, NULL, 0);
+  if (error != cudaSuccess) library = NULL;
+  *out = library;
+  pthread_mutex_unlock(&lock);
+  return error == cudaSuccess ? SITU_OK : situ__cuda_fail(d, op, "cudaLibraryLoadData", error);
+}
+
+static situ_status find(situ__cuda_device *d, const situ__call *call, void **out) {
+  *out = situ__table_find(&d->kernels, &call->variant);
+  if (*out) return SITU_OK;
+  cudaLibrary_t library;
+  situ_status status = load(d, call->op, &library);
+  if (status != SITU_OK) return status;
+  char name[128];
+  situ__cuda_kernel_name(call, name);
+  cudaKernel_t kernel = NULL;
+  cudaError_t error = situ__cuda.LibraryGetKernel(&kernel, library, name);
+  if (error != cudaSuccess) return situ__cuda_fail(d, call->op, name, error);
+  if (!situ__table_add(&d->kernels, &call->variant, kernel))
+    return situ__host->fail(SITU_E_NOMEM, call->op, "no memory for the kernel %s", name);
+  *out = kernel;
+  return SITU_OK;
+}
+
+/* ---- queueing ------------------------------------------------------------------------------- */
+
+enum { GROUPS_MAX = 0x7fffffff, ARGUMENTS = SITU__CALL_BUFFERS + SITU__CALL_BLOCKS + 1 };
+
+situ_status situ__target_launch(situ__target *target, const situ__call *call, int64_t groups) {
+  situ__cuda_device *d = (situ__cuda_device *)target;
+  void *kernel;
+  situ_status status = find(d, call, &kernel);
+  if (status != SITU_OK) return status;
+  if (groups > GROUPS_MAX)
+    return situ__host->fail(SITU_E_UNSUPPORTED, call->op,
+                            "%lld groups of work-items are more than cuda:%d takes at once",
+                            (long long)groups, target->index);
+  void *argument[ARGUMENTS]; /* CUDA copies what they point to before it returns */
+  int count = 0;
+  for (int k = 0; k < call->buffers; k++) argument[count++] = (void *)(uintptr_t)&call->buffer[k];
+  for (int k = 0; k < call->blocks; k++) argument[count++] = (void *)(uintptr_t)call->block[k].data;
+  if (call->checks) argument[count++] = &d->fault;
+  const struct dim3 grid = { (unsigned)groups, 1, 1 },
+                    block = { call->alone ? 1 : (unsigned)target->group, 1, 1 };
+  situ__cuda_range_begin(call->op);
+  cudaError_t error = situ__cuda.LaunchKernel(kernel, grid, block, argument, 0, d->stream);
+  situ__cuda_range_end();
+  if (error != cudaSuccess) return situ__cuda_fail(d, call->op, "cudaLaunchKernel", error);
+  situ__cuda_queued(d, call->op);
+  d->unchecked = d->unchecked || call->checks;
+  return situ__cuda_step(d, call->op);
+}

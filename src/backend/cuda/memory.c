@@ -1,0 +1,78 @@
+/* Memory of CUDA devices. What storages let go of the library keeps for the next (src/device/depot.c), so this is asked for
+   new sizes and for scratch. It comes from the driver's stream-ordered pool, which splits and merges blocks, gives a
+   freed one out again only behind the work that was queued before, and stops nothing; cudaFree would wait for the device.
+   SPDX-License-Identifier: MIT */
+#include "backend/cuda/cuda.h"
+
+static cudaError_t take(situ__cuda_device *d, size_t bytes, void **data) {
+  return d->pool ? situ__cuda.MallocFromPoolAsync(data, bytes, d->pool, d->stream)
+                 : situ__cuda.Malloc(data, bytes);
+}
+
+/* Out of memory: what was freed behind queued work is free once that is done, and pieces that the pool keeps may be in the
+   way of a larger one. */
+static cudaError_t take_or_trim(situ__cuda_device *d, size_t bytes, void **data) {
+  cudaError_t error = take(d, bytes, data);
+  if (error != cudaErrorMemoryAllocation) return error;
+  (void)situ__cuda.GetLastError();
+  error = situ__cuda.StreamSynchronize(d->stream);
+  if (error == cudaSuccess && d->pool) error = situ__cuda.MemPoolTrimTo(d->pool, 0);
+  return error == cudaSuccess ? take(d, bytes, data) : error;
+}
+
+/* No error is recorded for want of memory: the library empties its cache and asks again, and knows the sizes. */
+situ_status situ__cuda_alloc(int index, size_t bytes, void **data) {
+  situ_status status;
+  *data = NULL;
+  situ__cuda_device *d = situ__cuda_enter(index, "alloc", &status);
+  if (!d) return status;
+  cudaError_t error = take_or_trim(d, bytes, data);
+  if (error == cudaErrorMemoryAllocation) {
+    (void)situ__cuda.GetLastError();
+    status = SITU_E_NOMEM;
+  } else if (error != cudaSuccess) {
+    status = situ__cuda_fail(d, "alloc", "allocating", error);
+  }
+  if (status != SITU_OK) *data = NULL;
+  return situ__cuda_leave(d, status);
+}
+
+static void give_back(int index, void *data) {
+  situ__cuda_device *d = situ__cuda_enter_open(index);
+  if (!d) return; /* a lost device's memory is gone with it */
+  cudaError_t error = d->pool ? situ__cuda.FreeAsync(data, d->stream) : situ__cuda.Free(data);
+  if (error != cudaSuccess) situ__cuda_lose(d, d->pool ? "cudaFreeAsync" : "cudaFree", error);
+  (void)situ__cuda_leave(d, SITU_OK);
+}
+
+void situ__cuda_free(int index, void *data, size_t bytes) {
+  (void)bytes;
+  give_back(index, data);
+}
+
+void *situ__target_scratch(situ__target *target, const char *op, size_t bytes) {
+  situ__cuda_device *d = (situ__cuda_device *)target;
+  void *data = NULL;
+  cudaError_t error = take_or_trim(d, bytes ? bytes : 1, &data);
+  if (error == cudaSuccess) return data;
+  if (error == cudaErrorMemoryAllocation) {
+    (void)situ__cuda.GetLastError();
+    (void)situ__host->fail(SITU_E_NOMEM, op, "no memory for %zu bytes of scratch on cuda:%d", bytes,
+                           target->index);
+  } else {
+    (void)situ__cuda_fail(d, op, "allocating scratch", error);
+  }
+  return NULL;
+}
+
+void situ__target_release(int index, void *scratch) {
+  if (scratch) give_back(index, scratch);
+}
+
+situ_status situ__target_clear(situ__target *target, const char *op, void *scratch, size_t bytes) {
+  situ__cuda_device *d = (situ__cuda_device *)target;
+  cudaError_t error = situ__cuda.MemsetAsync(scratch, 0, bytes, d->stream);
+  if (error != cudaSuccess) return situ__cuda_fail(d, op, "cudaMemsetAsync", error);
+  situ__cuda_queued(d, op);
+  return SITU_OK;
+}

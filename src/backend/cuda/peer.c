@@ -1,0 +1,170 @@
+/* Copies between two CUDA devices. Whether they can write to each other's memory the driver says, and on some machines it is
+   wrong (virtual machines and some chip sets lose or garble such writes): it is believed once a known pattern arrived.
+   SPDX-License-Identifier: MIT */
+#include <string.h>
+
+#include "backend/cuda/cuda.h"
+
+static const char *const copying = "copy";
+
+typedef enum route { UNKNOWN, DIRECT, STAGED } route;
+static route routes[SITU__CUDA_DEVICES][SITU__CUDA_DEVICES]; /* [to][from] */
+static pthread_mutex_t trying =
+    PTHREAD_MUTEX_INITIALIZER; /* over a test; the table is read without */
+
+/* ---- ways ----------------------------------------------------------------------------------- */
+
+/* What is queued on either device later waits for what was queued on the other before. Never two locks at once, so that two
+   threads cannot wait in a ring; an event that was recorded again meanwhile only waits for more. */
+static situ_status wait_for(int index, cudaEvent_t *event, const cudaEvent_t *other) {
+  situ_status status;
+  situ__cuda_device *d = situ__cuda_enter(index, copying, &status);
+  if (!d) return status;
+  const char *call = "cudaStreamWaitEvent";
+  cudaError_t error = other ? situ__cuda.StreamWaitEvent(d->stream, *other, 0) : cudaSuccess;
+  if (error == cudaSuccess && event) {
+    call = "cudaEventRecord";
+    error = situ__cuda.EventRecord(d->here, d->stream);
+    *event = d->here;
+  }
+  return situ__cuda_leave(d, error == cudaSuccess ? SITU_OK
+                                                  : situ__cuda_fail(d, copying, call, error));
+}
+
+static situ_status direct(int to, char *dst, int from, const char *src, size_t bytes) {
+  cudaEvent_t ready, done;
+  situ_status status = wait_for(from, &ready, NULL);
+  if (status == SITU_OK) status = wait_for(to, NULL, &ready);
+  if (status != SITU_OK) return status;
+  situ__cuda_device *d = situ__cuda_enter(to, copying, &status);
+  if (!d) return status;
+  cudaError_t error = situ__cuda.MemcpyPeerAsync(dst, to, src, from, bytes, d->stream);
+  if (error == cudaSuccess) situ__cuda_queued(d, copying);
+  status = error == cudaSuccess ? situ__cuda_step(d, copying)
+                                : situ__cuda_fail(d, copying, "cudaMemcpyPeerAsync", error);
+  (void)situ__cuda_leave(d, status);
+  if (status == SITU_OK) status = wait_for(to, &done, NULL);
+  if (status == SITU_OK) status = wait_for(from, NULL, &done);
+  return status;
+}
+
+static situ_status staged(int to, char *dst, int from, const char *src, size_t bytes) {
+  char *stage = situ__host->alloc(SITU__CUDA_CHUNK);
+  if (!stage)
+    return situ__host->fail(SITU_E_NOMEM, copying, "no memory for %d bytes on the host",
+                            SITU__CUDA_CHUNK);
+  situ_status status = SITU_OK;
+  for (size_t done = 0; status == SITU_OK && done < bytes;) {
+    size_t part = bytes - done < SITU__CUDA_CHUNK ? bytes - done : SITU__CUDA_CHUNK;
+    status = situ__cuda_copy_out(from, src, done, stage, part);
+    if (status == SITU_OK) status = situ__cuda_copy_in(to, dst, done, stage, part);
+    done += part;
+  }
+  situ__host->free(stage);
+  return status;
+}
+
+/* ---- which one ------------------------------------------------------------------------------ */
+
+/* `user` may use owner's memory from now on. */
+static cudaError_t allow(const situ__cuda_device *owner, int user) {
+  if (!owner->pool) {
+    cudaError_t error = situ__cuda.SetDevice(user);
+    if (error == cudaSuccess) error = situ__cuda.DeviceEnablePeerAccess(owner->target.index, 0);
+    (void)situ__cuda.GetLastError();
+    return error == cudaErrorPeerAccessAlreadyEnabled ? cudaSuccess : error;
+  }
+  const struct cudaMemAccessDesc access = { .location = { .type = cudaMemLocationTypeDevice,
+                                                          .id = user },
+                                            .flags = cudaMemAccessFlagsProtReadWrite };
+  return situ__cuda.MemPoolSetAccess(owner->pool, &access, 1);
+}
+
+/* May both use the other's memory? An error is only a no: nothing was queued. */
+static bool connected(int to, int from) {
+  const int end[] = { to, from };
+  for (int k = 0; k < 2; k++) {
+    int can = 0;
+    situ_status status;
+    situ__cuda_device *owner = situ__cuda_enter(end[k], copying, &status);
+    if (!owner) return false;
+    cudaError_t error = situ__cuda.DeviceCanAccessPeer(&can, end[1 - k], end[k]);
+    if (error == cudaSuccess && can) error = allow(owner, end[1 - k]);
+    if (error != cudaSuccess) (void)situ__cuda.GetLastError();
+    (void)situ__cuda_leave(owner, SITU_OK);
+    if (error != cudaSuccess || !can) return false;
+  }
+  return true;
+}
+
+enum { PATTERN = 64 << 10 };
+
+/* Does a pattern arrive? *arrived is set where the devices answered. */
+static situ_status pattern_arrives(int to, void *dst, int from, void *src, unsigned char *pattern,
+                                   bool *arrived) {
+  unsigned char *seen = pattern + PATTERN;
+  for (int k = 0; k < PATTERN; k++) pattern[k] = (unsigned char)(k * 31 + k / 251 + 7);
+  memset(seen, 0, PATTERN);
+  situ_status status = situ__cuda_copy_in(to, dst, 0, seen, PATTERN);
+  if (status == SITU_OK) status = situ__cuda_copy_in(from, src, 0, pattern, PATTERN);
+  if (status == SITU_OK) status = direct(to, dst, from, src, PATTERN);
+  if (status == SITU_OK) status = situ__cuda_copy_out(to, dst, 0, seen, PATTERN);
+  *arrived = status == SITU_OK && memcmp(pattern, seen, PATTERN) == 0;
+  return status;
+}
+
+/* Finds the way between two devices out; without memory for it, this copy is staged and the next one tries again. */
+static situ_status try(int to, int from, route *found) {
+  *found = STAGED;
+  if (!connected(to, from)) return SITU_OK;
+  void *dst = NULL, *src = NULL;
+  unsigned char *pattern = situ__host->alloc(2 * PATTERN);
+  situ_status status = pattern ? situ__cuda_alloc(to, PATTERN, &dst) : SITU_E_NOMEM;
+  if (status == SITU_OK) status = situ__cuda_alloc(from, PATTERN, &src);
+  bool arrived = false;
+  if (status == SITU_OK)
+    status = pattern_arrives(to, dst, from, src, pattern, &arrived);
+  else if (status == SITU_E_NOMEM)
+    *found = UNKNOWN, status = SITU_OK;
+  if (arrived) *found = DIRECT;
+  if (dst) situ__cuda_free(to, dst, PATTERN);
+  if (src) situ__cuda_free(from, src, PATTERN);
+  situ__host->free(pattern);
+  return status;
+}
+
+static situ_status route_of(int to, int from, route *way) {
+  *way = __atomic_load_n(&routes[to][from], __ATOMIC_ACQUIRE);
+  if (*way != UNKNOWN) return SITU_OK;
+  pthread_mutex_lock(&trying);
+  situ_status status = SITU_OK;
+  *way = routes[to][from];
+  if (*way == UNKNOWN) {
+    status = try(to, from, way);
+    if (status == SITU_OK) __atomic_store_n(&routes[to][from], *way, __ATOMIC_RELEASE);
+  }
+  pthread_mutex_unlock(&trying);
+  return status;
+}
+
+static situ_status within(int index, char *dst, const char *src, size_t bytes) {
+  situ_status status;
+  situ__cuda_device *d = situ__cuda_enter(index, copying, &status);
+  if (!d) return status;
+  cudaError_t error = situ__cuda.MemcpyAsync(dst, src, bytes, cudaMemcpyDeviceToDevice, d->stream);
+  if (error == cudaSuccess) situ__cuda_queued(d, copying);
+  return situ__cuda_leave(d, error == cudaSuccess
+                                 ? situ__cuda_step(d, copying)
+                                 : situ__cuda_fail(d, copying, "cudaMemcpyAsync", error));
+}
+
+situ_status situ__cuda_copy_peer(int to, void *dst, size_t dst_at, int from, const void *src,
+                                 size_t src_at, size_t bytes) {
+  char *into = (char *)dst + dst_at;
+  const char *out = (const char *)src + src_at;
+  if (to == from) return within(to, into, out, bytes);
+  route way;
+  situ_status status = route_of(to, from, &way);
+  if (status != SITU_OK) return status;
+  return way == DIRECT ? direct(to, into, from, out, bytes) : staged(to, into, from, out, bytes);
+}

@@ -1,0 +1,74 @@
+/* Finding the toolkit's libraries at run time, and their functions.
+   SPDX-License-Identifier: MIT */
+#include "backend/cuda/table.h"
+
+#include <dlfcn.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <stdlib.h>
+
+situ__cuda_table situ__cuda;
+
+/* What the loader says of a file is one line with its name in it. */
+static void *open_in(const char *directory, const char *file, char *why, size_t size) {
+  char path[4096];
+  int length = snprintf(path, sizeof path, "%s%s%s", directory, *directory ? "/" : "", file);
+  void *library = NULL;
+  if (length > 0 && (size_t)length < sizeof path) library = dlopen(path, RTLD_NOW | RTLD_LOCAL);
+  if (!library && !*why) {
+    const char *said = dlerror();
+    (void)snprintf(why, size, "%s", said ? said : "its path is too long");
+  }
+  return library;
+}
+
+/* A directory that was stated is not silently replaced by another one: who sets it wants to know that it is wrong. Else the
+   loader's own search, and then where the toolkit's installer puts it. */
+static void *open_library(const char *file, char *why, size_t size) {
+  const char *stated = secure_getenv("SITU_CUDA_PATH");
+  *why = 0;
+  if (stated && *stated == '/') return open_in(stated, file, why, size);
+  static const char *const places[] = { "", "/usr/local/cuda/lib64", "/opt/cuda/lib64" };
+  void *library = NULL;
+  for (size_t k = 0; !library && k < sizeof places / sizeof *places; k++)
+    library = open_in(places[k], file, why, size);
+  return library;
+}
+
+bool situ__cuda_bind(const char *file, const char *const *name, void **slot, int count, char *why,
+                     size_t size) {
+  void *library = open_library(file, why, size);
+  if (!library) return false;
+  for (int k = 0; k < count; k++) {
+    if (dlsym(library, name[k])) continue;
+    (void)snprintf(why, size, "%s has no %s", file, name[k]);
+    (void)dlclose(library);
+    return false;
+  }
+  for (int k = 0; k < count; k++) slot[k] = dlsym(library, name[k]);
+  return true;
+}
+
+bool situ__cuda_open(char *why, size_t size) {
+  static const char *const name[] = {
+#define ROW(name) "cuda" #name,
+    SITU__CUDART(ROW)
+#undef ROW
+  };
+  enum { COUNT = sizeof name / sizeof *name };
+  union { /* a table of functions is a list of pointers wherever there is a dlsym */
+    void *slot[COUNT];
+    situ__cuda_table table;
+  } found;
+  _Static_assert(sizeof found.slot == sizeof found.table, "a row is a pointer");
+  char reason[256];
+  if (!situ__cuda_bind("libcudart.so.13", name, found.slot, COUNT, reason, sizeof reason)) {
+    (void)snprintf(why, size,
+                   "the CUDA runtime cannot be used: %s (install the CUDA 13 runtime, or set "
+                   "SITU_CUDA_PATH to the directory that it is in)",
+                   reason);
+    return false;
+  }
+  situ__cuda = found.table;
+  return true;
+}

@@ -1,0 +1,41 @@
+/* Every function of CUDA's that the backend calls, in one table that is filled at run time: the module is built with the
+   toolkit's headers and linked with nothing of it, so that it loads on any machine and can say what is missing there.
+   SPDX-License-Identifier: MIT */
+#ifndef SITU_BACKEND_CUDA_TABLE_H
+#define SITU_BACKEND_CUDA_TABLE_H
+
+#include <cuda_runtime_api.h>
+#include <stdbool.h>
+#include <stddef.h>
+
+/* Of libcudart; the types are those of the toolkit's own header. */
+#define SITU__CUDART(ROW)                                                                       \
+  ROW(RuntimeGetVersion) ROW(DriverGetVersion) ROW(GetDeviceCount) ROW(GetDeviceProperties)     \
+  ROW(DeviceGetAttribute) ROW(SetDevice) ROW(GetLastError) ROW(GetErrorName)                    \
+  ROW(GetErrorString) ROW(StreamCreateWithFlags) ROW(StreamDestroy) ROW(StreamSynchronize)      \
+  ROW(StreamWaitEvent) ROW(EventCreateWithFlags) ROW(EventDestroy) ROW(EventRecord)             \
+  ROW(EventSynchronize) ROW(Malloc) ROW(Free) ROW(MemPoolCreate) ROW(MemPoolDestroy)            \
+  ROW(MemPoolSetAttribute) ROW(MemPoolTrimTo) ROW(MemPoolSetAccess) ROW(MallocFromPoolAsync)    \
+  ROW(FreeAsync) ROW(HostAlloc) ROW(FreeHost) ROW(PointerGetAttributes) ROW(MemcpyAsync)        \
+  ROW(MemcpyPeerAsync) ROW(MemsetAsync) ROW(DeviceCanAccessPeer) ROW(DeviceEnablePeerAccess)    \
+  ROW(LibraryLoadData) ROW(LibraryGetKernel) ROW(LaunchKernel)
+
+typedef struct situ__cuda_table {
+#define ROW(name) __typeof__(&cuda##name) name;
+  SITU__CUDART(ROW)
+#undef ROW
+} situ__cuda_table;
+
+/* Filled by situ__cuda_open; all NULL before. */
+extern situ__cuda_table situ__cuda;
+
+/* Opens the runtime and fills the table. False: `why` says why not, in one line. */
+bool situ__cuda_open(char *why, size_t size);
+
+/* Opens a library of the toolkit's and looks up `count` names in it; for situ__cuda_open and for the libraries that are
+   optional. Where $SITU_CUDA_PATH (an absolute directory) is set, there and nowhere else. False: `why` says why not, and no
+   slot was filled. */
+bool situ__cuda_bind(const char *file, const char *const *name, void **slot, int count, char *why,
+                     size_t size);
+
+#endif

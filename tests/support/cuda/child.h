@@ -1,0 +1,43 @@
+/* A test of the double in a process of its own: what devices there are is asked once in a process, and a device that was
+   lost stays lost.
+   SPDX-License-Identifier: MIT */
+#ifndef SITU_CUDA_CHILD_H
+#define SITU_CUDA_CHILD_H
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+/* In a child cmocka's assertions would go on in the parent's place. */
+#define CHECK(condition)                                                                  \
+  do {                                                                                    \
+    if (!(condition)) {                                                                   \
+      (void)fprintf(stderr, "%s:%d: not so: %s\n", __FILE__, __LINE__, #condition);       \
+      (void)fprintf(stderr, "  the error is: %s\n", situ_error_message());                   \
+      _exit(1);                                                                           \
+    }                                                                                     \
+  } while (0)
+/* The thread's error is this one, and its text contains `part`; it is cleared. */
+#define CHECK_ERROR(status, part)                                      \
+  do {                                                                 \
+    CHECK(situ_error() == (status));                                   \
+    CHECK(strstr(situ_error_message(), (part)) != NULL);                  \
+    situ_error_clear();                                                \
+  } while (0)
+
+/* What the body exits with, 0 if it returns; -1: it was killed. The parent must not have used any device. */
+static inline int in_child(void (*body)(void *), void *payload) {
+  (void)fflush(NULL);
+  pid_t child = fork();
+  if (child == 0) {
+    body(payload);
+    (void)fflush(NULL);
+    _exit(0);
+  }
+  int status;
+  if (child < 0 || waitpid(child, &status, 0) != child || !WIFEXITED(status)) return -1;
+  return WEXITSTATUS(status);
+}
+
+#endif

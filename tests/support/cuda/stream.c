@@ -1,0 +1,227 @@
+/* The double's streams: queues of tasks that run when somebody waits for them, and events between them.
+   SPDX-License-Identifier: MIT */
+#include <stdlib.h>
+#include <string.h>
+
+#include "support/cuda/double.h"
+
+struct CUstream_st {
+  struct CUstream_st *next;
+  int device;
+  double_task *first, **last;
+};
+
+struct CUevent_st {
+  struct CUstream_st *stream; /* of the last record */
+  long recorded, done;        /* tickets */
+  long pending;               /* tasks that know it */
+  bool destroyed;
+};
+
+static struct CUstream_st *streams;
+
+int double_stream_device(cudaStream_t stream) { return stream->device; }
+
+static void forget(struct CUevent_st *event) {
+  if (event->destroyed && event->pending == 0) free(event);
+}
+
+double_task *double_queue(cudaStream_t stream, double_task_kind kind, size_t more) {
+  double_task *task = calloc(1, sizeof *task + more);
+  if (!task) return NULL;
+  task->kind = kind;
+  *stream->last = task;
+  stream->last = &task->next;
+  cuda_double_state()->pending++;
+  return task;
+}
+
+/* ---- running -------------------------------------------------------------------------------- */
+
+static void run_first(struct CUstream_st *stream);
+
+/* A device that an error sticks to does nothing any more, but lets go of what it was given. */
+static void run(struct CUstream_st *stream, double_task *task) {
+  cuda_double *state = cuda_double_state();
+  bool works = task->kind == DOUBLE_COPY || task->kind == DOUBLE_SET || task->kind == DOUBLE_KERNEL;
+  if (works && state->break_device == stream->device && state->break_nth > 0 &&
+      --state->break_nth == 0)
+    double_stick(stream->device, state->break_error);
+  if (works && double_stuck(stream->device)) return;
+  switch (task->kind) {
+  case DOUBLE_COPY:
+    memmove(task->to, task->from, task->bytes);
+    if (task->value) ((char *)task->to)[task->bytes / 2] ^= 1;
+    break;
+  case DOUBLE_SET: memset(task->to, task->value, task->bytes); break;
+  case DOUBLE_RECORD:
+    task->event->done = task->ticket;
+    task->event->pending--;
+    forget(task->event);
+    break;
+  case DOUBLE_WAIT:
+    while (task->event->done < task->ticket) run_first(task->recorded_in);
+    task->event->pending--;
+    forget(task->event);
+    break;
+  case DOUBLE_FREE: double_release(task->block); break;
+  case DOUBLE_KERNEL:
+    if (!double_run_kernel(task)) double_stick(stream->device, cudaErrorIllegalAddress);
+    break;
+  }
+}
+
+static void run_first(struct CUstream_st *stream) {
+  double_task *task = stream->first;
+  stream->first = task->next;
+  if (!stream->first) stream->last = &stream->first;
+  cuda_double_state()->pending--;
+  run(stream, task);
+  free(task);
+}
+
+void double_run_all(cudaStream_t stream) {
+  while (stream->first) run_first(stream);
+}
+
+void double_run_device(int device) {
+  for (struct CUstream_st *s = streams; s; s = s->next)
+    if (s->device == device) double_run_all(s);
+}
+
+/* ---- streams -------------------------------------------------------------------------------- */
+
+CUDA_DOUBLE_API cudaError_t cudaStreamCreateWithFlags(cudaStream_t *out, unsigned flags) {
+  BEGIN("cudaStreamCreateWithFlags");
+  (void)flags;
+  struct CUstream_st *s = calloc(1, sizeof *s);
+  if (!s) return double_end(cudaErrorMemoryAllocation);
+  s->device = double_device();
+  s->last = &s->first;
+  s->next = streams;
+  streams = s;
+  cuda_double_state()->streams++;
+  *out = s;
+  return double_end(cudaSuccess);
+}
+
+CUDA_DOUBLE_API cudaError_t cudaStreamDestroy(cudaStream_t stream) {
+  BEGIN("cudaStreamDestroy");
+  double_run_all(stream);
+  struct CUstream_st **link = &streams;
+  while (*link != stream) link = &(*link)->next;
+  *link = stream->next;
+  free(stream);
+  cuda_double_state()->streams--;
+  return double_end(cudaSuccess);
+}
+
+CUDA_DOUBLE_API cudaError_t cudaStreamSynchronize(cudaStream_t stream) {
+  BEGIN("cudaStreamSynchronize");
+  double_run_all(stream);
+  return double_end(double_stuck(stream->device));
+}
+
+CUDA_DOUBLE_API cudaError_t cudaStreamWaitEvent(cudaStream_t stream, cudaEvent_t event,
+                                                unsigned flags) {
+  BEGIN("cudaStreamWaitEvent");
+  (void)flags;
+  if (event->done == event->recorded) return double_end(cudaSuccess);
+  double_task *task = double_queue(stream, DOUBLE_WAIT, 0);
+  if (!task) return double_end(cudaErrorMemoryAllocation);
+  task->event = event;
+  task->ticket = event->recorded;
+  task->recorded_in = event->stream;
+  event->pending++;
+  return double_end(cudaSuccess);
+}
+
+/* ---- events --------------------------------------------------------------------------------- */
+
+CUDA_DOUBLE_API cudaError_t cudaEventCreateWithFlags(cudaEvent_t *out, unsigned flags) {
+  BEGIN("cudaEventCreateWithFlags");
+  (void)flags;
+  struct CUevent_st *event = calloc(1, sizeof *event);
+  if (!event) return double_end(cudaErrorMemoryAllocation);
+  cuda_double_state()->events++;
+  *out = event;
+  return double_end(cudaSuccess);
+}
+
+CUDA_DOUBLE_API cudaError_t cudaEventDestroy(cudaEvent_t event) {
+  BEGIN("cudaEventDestroy");
+  event->destroyed = true;
+  forget(event);
+  cuda_double_state()->events--;
+  return double_end(cudaSuccess);
+}
+
+CUDA_DOUBLE_API cudaError_t cudaEventRecord(cudaEvent_t event, cudaStream_t stream) {
+  BEGIN("cudaEventRecord");
+  if (stream->device != double_device()) return double_end(cudaErrorInvalidResourceHandle);
+  double_task *task = double_queue(stream, DOUBLE_RECORD, 0);
+  if (!task) return double_end(cudaErrorMemoryAllocation);
+  task->event = event;
+  task->ticket = ++event->recorded;
+  event->stream = stream;
+  event->pending++;
+  return double_end(cudaSuccess);
+}
+
+CUDA_DOUBLE_API cudaError_t cudaEventSynchronize(cudaEvent_t event) {
+  BEGIN("cudaEventSynchronize");
+  while (event->done < event->recorded) run_first(event->stream);
+  return double_end(event->stream ? double_stuck(event->stream->device) : cudaSuccess);
+}
+
+/* ---- copies --------------------------------------------------------------------------------- */
+
+/* These bytes are the host's (device -1), or lie in a block of this device. */
+static bool lies_on(const void *data, size_t bytes, int device) {
+  bool bad;
+  const double_block *b = double_find(data, bytes, &bad);
+  return !bad && (b ? b->device : -1) == device;
+}
+
+static cudaError_t copy(void *to, int to_device, const void *from, int from_device, size_t bytes,
+                        cudaStream_t stream, bool garble) {
+  if (!lies_on(to, bytes, to_device) || !lies_on(from, bytes, from_device))
+    return cudaErrorInvalidValue;
+  double_task *task = double_queue(stream, DOUBLE_COPY, 0);
+  if (!task) return cudaErrorMemoryAllocation;
+  task->to = to;
+  task->from = from;
+  task->bytes = bytes;
+  task->value = garble;
+  return cudaSuccess;
+}
+
+CUDA_DOUBLE_API cudaError_t cudaMemcpyAsync(void *to, const void *from, size_t bytes,
+                                            enum cudaMemcpyKind kind, cudaStream_t stream) {
+  BEGIN("cudaMemcpyAsync");
+  const int device = stream->device;
+  if (device != double_device()) return double_end(cudaErrorInvalidResourceHandle);
+  return double_end(copy(to, kind == cudaMemcpyDeviceToHost ? -1 : device, from,
+                         kind == cudaMemcpyHostToDevice ? -1 : device, bytes, stream, false));
+}
+
+CUDA_DOUBLE_API cudaError_t cudaMemcpyPeerAsync(void *to, int to_device, const void *from,
+                                                int from_device, size_t bytes,
+                                                cudaStream_t stream) {
+  BEGIN("cudaMemcpyPeerAsync");
+  return double_end(copy(to, to_device, from, from_device, bytes, stream,
+                         cuda_double_state()->peers == CUDA_DOUBLE_PEERS_GARBLED));
+}
+
+CUDA_DOUBLE_API cudaError_t cudaMemsetAsync(void *to, int value, size_t bytes,
+                                            cudaStream_t stream) {
+  BEGIN("cudaMemsetAsync");
+  if (stream->device != double_device()) return double_end(cudaErrorInvalidResourceHandle);
+  if (!lies_on(to, bytes, stream->device)) return double_end(cudaErrorInvalidValue);
+  double_task *task = double_queue(stream, DOUBLE_SET, 0);
+  if (!task) return double_end(cudaErrorMemoryAllocation);
+  task->to = to;
+  task->value = value;
+  task->bytes = bytes;
+  return double_end(cudaSuccess);
+}
