@@ -107,7 +107,7 @@ IN_CHILD(two_devices)
 static unsigned char *numbers(size_t bytes) {
   unsigned char *out = malloc(bytes);
   CHECK(out != NULL);
-  for (size_t i = 0; i < bytes; i++) out[i] = (unsigned char)(i * 7 + i / 251);
+  for (size_t i = 0; i < bytes; i++) out[i] = (unsigned char)(i * 7 + (i >> 8));
   return out;
 }
 

@@ -20,13 +20,13 @@ static void close_stage(situ__cuda_stage *s) {
   *s = (situ__cuda_stage){ 0 };
 }
 
-static situ_status open_stage(situ__cuda_device *d, situ__cuda_stage *s) {
+static situ_status open_stage(situ__cuda_device *d, situ__cuda_stage *s, int chunks) {
   if (s->memory) return SITU_OK;
   const char *call = "cudaHostAlloc";
   cudaError_t error = situ__cuda.HostAlloc(
-      (void **)&s->memory, (size_t)SITU__CUDA_CHUNK * SITU__CUDA_CHUNKS, cudaHostAllocPortable);
+      (void **)&s->memory, (size_t)SITU__CUDA_CHUNK * (size_t)chunks, cudaHostAllocPortable);
   if (error != cudaSuccess) s->memory = NULL;
-  for (int k = 0; error == cudaSuccess && k < SITU__CUDA_CHUNKS; k++) {
+  for (int k = 0; error == cudaSuccess && k < chunks; k++) {
     call = "cudaEventCreateWithFlags";
     error = situ__cuda.EventCreateWithFlags(&s->passed[k], cudaEventDisableTiming);
     if (error != cudaSuccess) s->passed[k] = NULL;
@@ -41,24 +41,21 @@ static char *chunk_of(const situ__cuda_stage *s, int chunk) {
 }
 
 /* Room for a piece of at most a chunk. A chunk is used again once the copies out of it have passed: with small pieces that
-   is thousands of calls later, and waits for nobody. NULL: recorded. */
-static char *room_in(situ__cuda_device *d, size_t bytes) {
+   is thousands of calls later, and waits for nobody. */
+static situ_status room_in(situ__cuda_device *d, size_t bytes, char **room) {
   enum { ALIGN = 64 };
   situ__cuda_stage *s = &d->in;
   if (bytes > SITU__CUDA_CHUNK - s->filled) {
     cudaError_t error = situ__cuda.EventRecord(s->passed[s->chunk], d->stream);
     const int next = (s->chunk + 1) % SITU__CUDA_CHUNKS;
     if (error == cudaSuccess) error = situ__cuda.EventSynchronize(s->passed[next]);
-    if (error != cudaSuccess) {
-      (void)situ__cuda_fail(d, copying, "waiting for a copy", error);
-      return NULL;
-    }
+    if (error != cudaSuccess) return situ__cuda_fail(d, copying, "waiting for a copy", error);
     s->chunk = next;
     s->filled = 0;
   }
-  char *room = chunk_of(s, s->chunk) + s->filled;
+  *room = chunk_of(s, s->chunk) + s->filled;
   s->filled += (bytes + ALIGN - 1) / ALIGN * ALIGN;
-  return room;
+  return SITU_OK;
 }
 
 /* Pageable memory is what CUDA has not been told of. */
@@ -81,11 +78,12 @@ static situ_status queue(situ__cuda_device *d, void *to, const void *from, size_
 /* ---- in ------------------------------------------------------------------------------------- */
 
 static situ_status staged_in(situ__cuda_device *d, char *to, const char *host, size_t bytes) {
-  situ_status status = open_stage(d, &d->in);
+  situ_status status = open_stage(d, &d->in, SITU__CUDA_CHUNKS);
   for (size_t done = 0; status == SITU_OK && done < bytes;) {
     size_t part = least(bytes - done, SITU__CUDA_CHUNK);
-    char *room = room_in(d, part);
-    if (!room) return SITU_E_LOST;
+    char *room = NULL;
+    status = room_in(d, part, &room);
+    if (status != SITU_OK) break;
     memcpy(room, host + done, part);
     status = queue(d, to + done, room, part, cudaMemcpyHostToDevice);
     done += part;
@@ -130,7 +128,7 @@ static situ_status fetch(situ__cuda_device *d, int chunk, const char *from, size
 
 /* The host's memory is written only once it is known that what was queued before did no harm. */
 static situ_status staged_out(situ__cuda_device *d, const char *from, char *host, size_t bytes) {
-  situ_status status = open_stage(d, &d->out);
+  situ_status status = open_stage(d, &d->out, 2);
   if (status == SITU_OK) status = fetch(d, 0, from, least(bytes, SITU__CUDA_CHUNK));
   int chunk = 0;
   for (size_t done = 0; status == SITU_OK && done < bytes; chunk ^= 1) {

@@ -72,6 +72,8 @@ situ_status situ__cuda_step(situ__cuda_device *device, const char *op);
 
 /* ---- memory (memory.c) ---------------------------------------------------------------------- */
 situ_status situ__cuda_alloc(int index, size_t bytes, void **data);
+/* Memory of a device that was entered, once more after trimming if there is none. */
+cudaError_t situ__cuda_take(situ__cuda_device *device, size_t bytes, void **data);
 void situ__cuda_free(int index, void *data, size_t bytes);
 
 /* ---- copies (copy.c, peer.c) ---------------------------------------------------------------- */

@@ -69,14 +69,14 @@ static void find(void) {
   owner = getpid();
   if (!situ__cuda_open(why, sizeof why)) return;
   int driver = 0, runtime = 0, count = 0; /* count is left alone where there is no driver */
-  (void)situ__cuda.DriverGetVersion(&driver);
-  (void)situ__cuda.RuntimeGetVersion(&runtime);
-  if (runtime / 1000 != CUDART_VERSION / 1000) {
+  cudaError_t error = situ__cuda.RuntimeGetVersion(&runtime);
+  if (error == cudaSuccess && runtime / 1000 != CUDART_VERSION / 1000) {
     (void)snprintf(why, sizeof why, "the CUDA runtime is %d.%d, and this module was built for %d",
                    runtime / 1000, runtime % 1000 / 10, CUDART_VERSION / 1000);
     return;
   }
-  cudaError_t error = situ__cuda.GetDeviceCount(&count);
+  if (error == cudaSuccess) error = situ__cuda.DriverGetVersion(&driver);
+  if (error == cudaSuccess) error = situ__cuda.GetDeviceCount(&count);
   if (error != cudaSuccess) count = 0;
   if (count > SITU__CUDA_DEVICES) count = SITU__CUDA_DEVICES;
   for (int k = 0; k < count && error == cudaSuccess; k++) error = add(k, driver, runtime);

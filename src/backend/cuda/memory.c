@@ -11,7 +11,7 @@ static cudaError_t take(situ__cuda_device *d, size_t bytes, void **data) {
 
 /* Out of memory: what was freed behind queued work is free once that is done, and pieces that the pool keeps may be in the
    way of a larger one. */
-static cudaError_t take_or_trim(situ__cuda_device *d, size_t bytes, void **data) {
+cudaError_t situ__cuda_take(situ__cuda_device *d, size_t bytes, void **data) {
   cudaError_t error = take(d, bytes, data);
   if (error != cudaErrorMemoryAllocation) return error;
   (void)situ__cuda.GetLastError();
@@ -26,7 +26,7 @@ situ_status situ__cuda_alloc(int index, size_t bytes, void **data) {
   *data = NULL;
   situ__cuda_device *d = situ__cuda_enter(index, "alloc", &status);
   if (!d) return status;
-  cudaError_t error = take_or_trim(d, bytes, data);
+  cudaError_t error = situ__cuda_take(d, bytes, data);
   if (error == cudaErrorMemoryAllocation) {
     (void)situ__cuda.GetLastError();
     status = SITU_E_NOMEM;
@@ -53,7 +53,7 @@ void situ__cuda_free(int index, void *data, size_t bytes) {
 void *situ__target_scratch(situ__target *target, const char *op, size_t bytes) {
   situ__cuda_device *d = (situ__cuda_device *)target;
   void *data = NULL;
-  cudaError_t error = take_or_trim(d, bytes ? bytes : 1, &data);
+  cudaError_t error = situ__cuda_take(d, bytes ? bytes : 1, &data);
   if (error == cudaSuccess) return data;
   if (error == cudaErrorMemoryAllocation) {
     (void)situ__cuda.GetLastError();

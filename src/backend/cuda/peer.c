@@ -80,21 +80,22 @@ static cudaError_t allow(const situ__cuda_device *owner, int user) {
   return situ__cuda.MemPoolSetAccess(owner->pool, &access, 1);
 }
 
-/* May both use the other's memory? An error is only a no: nothing was queued. */
-static bool connected(int to, int from) {
+/* May both use the other's memory? That they may not is no error. */
+static situ_status connected(int to, int from, bool *may) {
   const int end[] = { to, from };
-  for (int k = 0; k < 2; k++) {
+  *may = true;
+  for (int k = 0; k < 2 && *may; k++) {
     int can = 0;
     situ_status status;
     situ__cuda_device *owner = situ__cuda_enter(end[k], copying, &status);
-    if (!owner) return false;
+    if (!owner) return status;
     cudaError_t error = situ__cuda.DeviceCanAccessPeer(&can, end[1 - k], end[k]);
     if (error == cudaSuccess && can) error = allow(owner, end[1 - k]);
     if (error != cudaSuccess) (void)situ__cuda.GetLastError();
     (void)situ__cuda_leave(owner, SITU_OK);
-    if (error != cudaSuccess || !can) return false;
+    *may = error == cudaSuccess && can;
   }
-  return true;
+  return SITU_OK;
 }
 
 enum { PATTERN = 64 << 10 };
@@ -113,20 +114,35 @@ static situ_status pattern_arrives(int to, void *dst, int from, void *src, unsig
   return status;
 }
 
-/* Finds the way between two devices out; without memory for it, this copy is staged and the next one tries again. */
+/* Memory for the test. There may be none: *data stays NULL then, and that is no error. */
+static situ_status room_on(int index, void **data) {
+  situ_status status;
+  situ__cuda_device *d = situ__cuda_enter(index, copying, &status);
+  if (!d) return status;
+  cudaError_t error = situ__cuda_take(d, PATTERN, data);
+  if (error == cudaErrorMemoryAllocation)
+    (void)situ__cuda.GetLastError();
+  else if (error != cudaSuccess)
+    status = situ__cuda_fail(d, copying, "allocating", error);
+  return situ__cuda_leave(d, status);
+}
+
+/* Finds the way between two devices out. Without memory for that, this copy is staged and the next one tries again. */
 static situ_status try(int to, int from, route *found) {
+  bool may, arrived = false;
   *found = STAGED;
-  if (!connected(to, from)) return SITU_OK;
+  situ_status status = connected(to, from, &may);
+  if (status != SITU_OK || !may) return status;
   void *dst = NULL, *src = NULL;
   unsigned char *pattern = situ__host->alloc(2 * PATTERN);
-  situ_status status = pattern ? situ__cuda_alloc(to, PATTERN, &dst) : SITU_E_NOMEM;
-  if (status == SITU_OK) status = situ__cuda_alloc(from, PATTERN, &src);
-  bool arrived = false;
-  if (status == SITU_OK)
+  status = room_on(to, &dst);
+  if (status == SITU_OK) status = room_on(from, &src);
+  if (status == SITU_OK && dst && src && pattern) {
     status = pattern_arrives(to, dst, from, src, pattern, &arrived);
-  else if (status == SITU_E_NOMEM)
-    *found = UNKNOWN, status = SITU_OK;
-  if (arrived) *found = DIRECT;
+    *found = arrived ? DIRECT : STAGED;
+  } else {
+    *found = UNKNOWN;
+  }
   if (dst) situ__cuda_free(to, dst, PATTERN);
   if (src) situ__cuda_free(from, src, PATTERN);
   situ__host->free(pattern);

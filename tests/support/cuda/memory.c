@@ -43,7 +43,7 @@ static cudaError_t reserve(void **out, size_t bytes, int device) {
     return cudaErrorMemoryAllocation;
   }
   memset(memory, GUARDED, GUARD);
-  memset(memory + GUARD, FRESH, bytes);
+  if (device >= 0) memset(memory + GUARD, FRESH, bytes);
   memset(memory + GUARD + bytes, GUARDED, GUARD);
   *b = (double_block){ .next = blocks, .data = memory + GUARD, .bytes = bytes, .device = device };
   blocks = b;
