@@ -41,6 +41,7 @@ typedef struct cuda_double {
   long calls;   /* of functions that can fail */
   long failed;  /* of them, as asked for */
   long kernels; /* launched */
+  long peer_copies;
   long pending; /* tasks that nobody has waited for */
   /* What is alive now. Memory that was freed behind queued work lives until that has run. */
   long blocks, pinned, streams, events, pools_open, libraries;

@@ -209,6 +209,7 @@ CUDA_DOUBLE_API cudaError_t cudaMemcpyPeerAsync(void *to, int to_device, const v
                                                 int from_device, size_t bytes,
                                                 cudaStream_t stream) {
   BEGIN("cudaMemcpyPeerAsync");
+  cuda_double_state()->peer_copies++;
   return double_end(copy(to, to_device, from, from_device, bytes, stream,
                          cuda_double_state()->peers == CUDA_DOUBLE_PEERS_GARBLED));
 }
