@@ -34,7 +34,6 @@ typedef struct mistake {
   int kind;             /* situ_lint_kind; situ_place_problem, or A_COPY */
   int count;            /* the lint: findings of this kind; the preflight: mistakes; 0: one */
   const char *words[4]; /* in the finding's path, text or fix */
-  bool sim;             /* only a simulated device can be made to be like that */
 } mistake;
 
 extern const mistake lint_mistakes[], check_mistakes[];
