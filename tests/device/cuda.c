@@ -237,12 +237,90 @@ static void not_waited_for_body(void *payload) {
   for (value = 0; value < 1000; value++)
     CHECK(situ__copy_from_host("test", there, (size_t)value * sizeof value, &value, sizeof value,
                                SITU__COPY_USER) == SITU_OK);
-  CHECK(cuda_double_state()->pending == 1000);
+  CHECK(cuda_double_state()->pending >= 1000);
   CHECK(situ__copy_to_host("test", there, 0, seen, sizeof seen, SITU__COPY_USER) == SITU_OK);
   for (int k = 0; k < 1000; k++) CHECK(seen[k] == k);
   situ__storage_release(there);
 }
 IN_CHILD(not_waited_for)
+
+/* ---- order between streams ------------------------------------------------------------------ */
+
+enum {
+  OPS = 100,
+  MANY = 18 << 20 /* more pieces than there is room for, so that some are waited for */
+};
+
+static void fill(situ_storage *to, unsigned char *host, int value) {
+  memset(host, value, MANY);
+  CHECK(situ__copy_from_host("test", to, 0, host, MANY, SITU__COPY_USER) == SITU_OK);
+}
+static void expect_filled(situ_storage *from, unsigned char *host, int value) {
+  CHECK(situ__copy_to_host("test", from, 0, host, MANY, SITU__COPY_USER) == SITU_OK);
+  for (size_t i = 0; i < MANY; i++) CHECK(host[i] == value);
+}
+static void other_work(situ_storage *other, int ops) {
+  for (int k = 0; k < ops; k++) put(other, k);
+}
+
+/* A large copy in goes past ops that do not use its memory, and a copy out does not wait for what came later. */
+static void aside_body(void *payload) {
+  (void)payload;
+  const situ_device device = situ_dev("cuda:0");
+  unsigned char *host = malloc(MANY);
+  situ_storage *large = situ__storage_new("test", device, MANY),
+               *small = situ__storage_new("test", device, sizeof(int)),
+               *other = situ__storage_new("test", device, 4 << 20);
+  CHECK(host && large && small && other);
+  fill(large, host, 1);
+  put(small, 7);
+  CHECK(situ_synchronize(device) == SITU_OK);
+  CHECK(cuda_double_state()->pending == 0);
+  other_work(other, OPS);
+  fill(large, host, 2);
+  CHECK(cuda_double_state()->pending >= OPS);
+  CHECK(get(small) == 7);
+  CHECK(cuda_double_state()->pending >= OPS);
+  expect_filled(large, host, 2);
+  CHECK(get(other) == OPS - 1);
+  situ__storage_release(large);
+  situ__storage_release(small);
+  situ__storage_release(other);
+  free(host);
+}
+IN_CHILD(aside)
+
+/* Memory that queued ops use is not written before they ran, nor read before, and what is queued later sees what came in:
+   whether a marker was recorded since (many ops), or not. */
+static void hazards_body(void *payload) {
+  (void)payload;
+  const situ_device device = situ_dev("cuda:0");
+  unsigned char *host = malloc(MANY);
+  situ_storage *a = situ__storage_new("test", device, MANY),
+               *b = situ__storage_new("test", device, MANY),
+               *other = situ__storage_new("test", device, 4 << 20);
+  CHECK(host && a && b && other);
+  for (int round = 0; round < 4; round++) {
+    const int ops = round % 2 ? OPS : 0, value = 10 * round;
+    if (round >= 2) CHECK(situ_synchronize(device) == SITU_OK);
+    fill(a, host, value + 1);
+    other_work(other, ops);
+    CHECK(situ__copy_storage("test", b, 0, a, 0, MANY, SITU__COPY_USER) == SITU_OK);
+    other_work(other, ops);
+    fill(a, host, value + 2);
+    expect_filled(b, host, value + 1);
+    other_work(other, ops);
+    expect_filled(a, host, value + 2);
+    CHECK(situ__copy_storage("test", b, 0, a, 0, MANY, SITU__COPY_USER) == SITU_OK);
+    other_work(other, ops);
+    expect_filled(b, host, value + 2);
+  }
+  situ__storage_release(a);
+  situ__storage_release(b);
+  situ__storage_release(other);
+  free(host);
+}
+IN_CHILD(hazards)
 
 /* More than there is: an error with sizes, and the device goes on. What waits to be freed is freed first. */
 static void too_much_body(void *payload) {
@@ -357,6 +435,8 @@ int main(void) {
     cmocka_unit_test(pinned),
     cmocka_unit_test(not_waited_for),
     cmocka_unit_test(too_much),
+    cmocka_unit_test(aside),
+    cmocka_unit_test(hazards),
     cmocka_unit_test(lost),
     cmocka_unit_test(exactly),
     cmocka_unit_test(forked),

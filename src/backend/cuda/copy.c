@@ -40,19 +40,24 @@ static char *chunk_of(const situ__cuda_stage *s, int chunk) {
   return s->memory + (size_t)chunk * SITU__CUDA_CHUNK;
 }
 
-/* Room for a piece of at most a chunk. A chunk is used again once the copies out of it have passed: with small pieces that
-   is thousands of calls later, and waits for nobody. */
-static situ_status room_in(situ__cuda_device *d, size_t bytes, char **room) {
+/* The chunk that was filled is to be used again once what was queued has passed it. */
+static situ_status pass(situ__cuda_device *d, situ__cuda_stage *s, cudaStream_t stream) {
+  cudaError_t error = situ__cuda.EventRecord(s->passed[s->chunk], stream);
+  if (error != cudaSuccess) return situ__cuda_fail(d, copying, "cudaEventRecord", error);
+  s->chunk = (s->chunk + 1) % SITU__CUDA_CHUNKS;
+  s->filled = 0;
+  return SITU_OK;
+}
+
+/* Room for a piece of at most a chunk. With small pieces a chunk is used again thousands of calls later, and waits for
+   nobody. */
+static situ_status room_in(situ__cuda_device *d, situ__cuda_stage *s, size_t bytes, char **room) {
   enum { ALIGN = 64 };
-  situ__cuda_stage *s = &d->in;
-  if (bytes > SITU__CUDA_CHUNK - s->filled) {
-    cudaError_t error = situ__cuda.EventRecord(s->passed[s->chunk], d->stream);
-    const int next = (s->chunk + 1) % SITU__CUDA_CHUNKS;
-    if (error == cudaSuccess) error = situ__cuda.EventSynchronize(s->passed[next]);
-    if (error != cudaSuccess) return situ__cuda_fail(d, copying, "waiting for a copy", error);
-    s->chunk = next;
-    s->filled = 0;
-  }
+  situ_status status = SITU_OK;
+  if (bytes > SITU__CUDA_CHUNK - s->filled) status = pass(d, s, d->stream);
+  if (status != SITU_OK) return status;
+  cudaError_t error = s->filled ? cudaSuccess : situ__cuda.EventSynchronize(s->passed[s->chunk]);
+  if (error != cudaSuccess) return situ__cuda_fail(d, copying, "cudaEventSynchronize", error);
   *room = chunk_of(s, s->chunk) + s->filled;
   s->filled += (bytes + ALIGN - 1) / ALIGN * ALIGN;
   return SITU_OK;
@@ -67,83 +72,117 @@ static situ_status is_pinned(situ__cuda_device *d, const void *host, bool *pinne
                               : situ__cuda_fail(d, copying, "cudaPointerGetAttributes", error);
 }
 
-static situ_status queue(situ__cuda_device *d, void *to, const void *from, size_t bytes,
-                         enum cudaMemcpyKind kind) {
-  cudaError_t error = situ__cuda.MemcpyAsync(to, from, bytes, kind, d->stream);
-  if (error != cudaSuccess) return situ__cuda_fail(d, copying, "cudaMemcpyAsync", error);
-  situ__cuda_queued(d, copying);
-  return SITU_OK;
+static situ_status queue(situ__cuda_device *d, cudaStream_t stream, void *to, const void *from,
+                         size_t bytes, enum cudaMemcpyKind kind) {
+  cudaError_t error = situ__cuda.MemcpyAsync(to, from, bytes, kind, stream);
+  return error == cudaSuccess ? SITU_OK : situ__cuda_fail(d, copying, "cudaMemcpyAsync", error);
 }
 
 /* ---- in ------------------------------------------------------------------------------------- */
 
-static situ_status staged_in(situ__cuda_device *d, char *to, const char *host, size_t bytes) {
-  situ_status status = open_stage(d, &d->in, SITU__CUDA_CHUNKS);
+/* A large copy has a stage of its own: it would wait for the ops between small ones else, when it comes to their room. */
+static situ_status staged_in(situ__cuda_device *d, cudaStream_t stream, char *to, const char *host,
+                             size_t bytes) {
+  const bool large = bytes > SITU__CUDA_CHUNK;
+  situ__cuda_stage *s = large ? &d->large : &d->small;
+  situ_status status = open_stage(d, s, SITU__CUDA_CHUNKS);
   for (size_t done = 0; status == SITU_OK && done < bytes;) {
     size_t part = least(bytes - done, SITU__CUDA_CHUNK);
     char *room = NULL;
-    status = room_in(d, part, &room);
+    status = room_in(d, s, part, &room);
     if (status != SITU_OK) break;
     memcpy(room, host + done, part);
-    status = queue(d, to + done, room, part, cudaMemcpyHostToDevice);
+    status = queue(d, stream, to + done, room, part, cudaMemcpyHostToDevice);
+    if (status == SITU_OK && large) status = pass(d, s, stream);
     done += part;
   }
   return status;
 }
 
 /* The host may use its memory again at return. What kernels met before is told by who reads. */
-static situ_status direct_in(situ__cuda_device *d, char *to, const char *host, size_t bytes) {
-  situ_status status = queue(d, to, host, bytes, cudaMemcpyHostToDevice);
+static situ_status direct_in(situ__cuda_device *d, cudaStream_t stream, char *to, const char *host,
+                             size_t bytes) {
+  situ_status status = queue(d, stream, to, host, bytes, cudaMemcpyHostToDevice);
   if (status != SITU_OK) return status;
-  cudaError_t error = situ__cuda.StreamSynchronize(d->stream);
+  cudaError_t error = situ__cuda.StreamSynchronize(stream);
   return error == cudaSuccess ? SITU_OK
                               : situ__cuda_fail(d, copying, "cudaStreamSynchronize", error);
+}
+
+/* A small copy is one op among the others. A large one need not wait for ops that do not use its memory. */
+static situ_status copy_in(situ__cuda_device *d, void *data, size_t at, const char *host,
+                           size_t bytes) {
+  bool pinned = false;
+  char *to = (char *)data + at;
+  situ__cuda_way way = { d->stream, d->queued };
+  situ_status status = SITU_OK;
+  cudaError_t error = cudaSuccess;
+  if (bytes > SITU__CUDA_CHUNK) {
+    status = is_pinned(d, host, &pinned);
+    if (status == SITU_OK) error = situ__cuda_aside(d, d->order.in, data, &way);
+    if (error != cudaSuccess) status = situ__cuda_fail(d, copying, "cudaStreamWaitEvent", error);
+  }
+  if (status == SITU_OK)
+    status = pinned ? direct_in(d, way.stream, to, host, bytes)
+                    : staged_in(d, way.stream, to, host, bytes);
+  /* Also of a copy that failed half-way: no op may use the memory while its other half is still written. */
+  error = situ__cuda_join(d, &way);
+  if (error != cudaSuccess && status == SITU_OK)
+    status = situ__cuda_fail(d, copying, "waiting for a copy", error);
+  situ__cuda_used(d, to, bytes);
+  situ__cuda_queued(d, copying);
+  return status;
 }
 
 situ_status situ__cuda_copy_in(int index, void *data, size_t at, const void *host, size_t bytes) {
   situ_status status;
   situ__cuda_device *d = situ__cuda_enter(index, copying, &status);
   if (!d) return status;
-  bool pinned = false;
-  char *to = (char *)data + at;
-  if (bytes > SITU__CUDA_CHUNK) status = is_pinned(d, host, &pinned);
-  if (status == SITU_OK && pinned) {
-    status = direct_in(d, to, host, bytes);
-  } else if (status == SITU_OK) {
-    status = staged_in(d, to, host, bytes);
-    if (status == SITU_OK) status = situ__cuda_step(d, copying);
-  }
+  status = copy_in(d, data, at, host, bytes);
+  if (status == SITU_OK) status = situ__cuda_step(d, copying);
   return situ__cuda_leave(d, status);
 }
 
 /* ---- out ------------------------------------------------------------------------------------ */
 
 /* Queues a piece into its chunk, and an event behind it. */
-static situ_status fetch(situ__cuda_device *d, int chunk, const char *from, size_t bytes) {
-  situ_status status = queue(d, chunk_of(&d->out, chunk), from, bytes, cudaMemcpyDeviceToHost);
+static situ_status fetch(situ__cuda_device *d, cudaStream_t stream, int chunk, const char *from,
+                         size_t bytes) {
+  situ_status status =
+      queue(d, stream, chunk_of(&d->out, chunk), from, bytes, cudaMemcpyDeviceToHost);
   if (status != SITU_OK) return status;
-  cudaError_t error = situ__cuda.EventRecord(d->out.passed[chunk], d->stream);
+  cudaError_t error = situ__cuda.EventRecord(d->out.passed[chunk], stream);
   return error == cudaSuccess ? SITU_OK : situ__cuda_fail(d, copying, "cudaEventRecord", error);
 }
 
 /* The host's memory is written only once it is known that what was queued before did no harm. */
-static situ_status staged_out(situ__cuda_device *d, const char *from, char *host, size_t bytes) {
+static situ_status staged_out(situ__cuda_device *d, const situ__cuda_way *way, const char *from,
+                              char *host, size_t bytes) {
   situ_status status = open_stage(d, &d->out, 2);
-  if (status == SITU_OK) status = fetch(d, 0, from, least(bytes, SITU__CUDA_CHUNK));
+  if (status == SITU_OK) status = fetch(d, way->stream, 0, from, least(bytes, SITU__CUDA_CHUNK));
   int chunk = 0;
   for (size_t done = 0; status == SITU_OK && done < bytes; chunk ^= 1) {
     size_t part = least(bytes - done, SITU__CUDA_CHUNK), next = done + part;
     if (next < bytes)
-      status = fetch(d, chunk ^ 1, from + next, least(bytes - next, SITU__CUDA_CHUNK));
+      status = fetch(d, way->stream, chunk ^ 1, from + next, least(bytes - next, SITU__CUDA_CHUNK));
     if (status != SITU_OK) break;
     cudaError_t error = situ__cuda.EventSynchronize(d->out.passed[chunk]);
     if (error != cudaSuccess) return situ__cuda_fail(d, copying, "cudaEventSynchronize", error);
-    if (done == 0) status = situ__cuda_check(d);
+    if (done == 0) status = situ__cuda_check(d, copying, way->behind);
     if (status == SITU_OK) memcpy(host + done, chunk_of(&d->out, chunk), part);
     done = next;
   }
-  if (status == SITU_OK) d->good = d->queued;
   return status;
+}
+
+static situ_status direct_out(situ__cuda_device *d, const situ__cuda_way *way, const char *from,
+                              char *host, size_t bytes) {
+  situ_status status = d->unchecked ? situ__cuda_wait(d, copying) : SITU_OK;
+  if (status == SITU_OK) status = queue(d, way->stream, host, from, bytes, cudaMemcpyDeviceToHost);
+  if (status != SITU_OK) return status;
+  cudaError_t error = situ__cuda.StreamSynchronize(way->stream);
+  return error == cudaSuccess ? situ__cuda_check(d, copying, way->behind)
+                              : situ__cuda_fail(d, copying, "cudaStreamSynchronize", error);
 }
 
 situ_status situ__cuda_copy_out(int index, const void *data, size_t at, void *host, size_t bytes) {
@@ -152,14 +191,14 @@ situ_status situ__cuda_copy_out(int index, const void *data, size_t at, void *ho
   if (!d) return status;
   bool pinned = false;
   const char *from = (const char *)data + at;
+  situ__cuda_way way;
+  cudaError_t error = situ__cuda_aside(d, d->order.out, data, &way);
+  if (error != cudaSuccess)
+    return situ__cuda_leave(d, situ__cuda_fail(d, copying, "cudaStreamWaitEvent", error));
   if (bytes > SITU__CUDA_CHUNK) status = is_pinned(d, host, &pinned);
-  if (status == SITU_OK && pinned) {
-    if (d->unchecked) status = situ__cuda_wait(d, copying);
-    if (status == SITU_OK) status = queue(d, host, from, bytes, cudaMemcpyDeviceToHost);
-    if (status == SITU_OK) status = situ__cuda_wait(d, copying);
-  } else if (status == SITU_OK) {
-    status = staged_out(d, from, host, bytes);
-  }
+  if (status == SITU_OK)
+    status =
+        pinned ? direct_out(d, &way, from, host, bytes) : staged_out(d, &way, from, host, bytes);
   return situ__cuda_leave(d, status);
 }
 

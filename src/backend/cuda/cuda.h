@@ -12,6 +12,10 @@ enum {
   SITU__CUDA_DEVICES = 64,
   SITU__CUDA_CHUNK = 4 << 20, /* bytes of a piece of a staged copy */
   SITU__CUDA_CHUNKS = 4,
+  SITU__CUDA_GRANULE = 64 << 10, /* bytes of memory whose last use is one number */
+  SITU__CUDA_GRANULES = 16384, /* that are told apart: of one gibibyte; others share a number with one of these */
+  SITU__CUDA_MARKERS = 8,
+  SITU__CUDA_STEP = 32, /* ops between two markers */
   SITU__CUDA_RECENT = 8 /* names of ops that are remembered */
 };
 
@@ -22,6 +26,24 @@ typedef struct situ__cuda_stage {
   int chunk;                              /* that is being filled */
   size_t filled;                          /* bytes of it */
 } situ__cuda_stage;
+
+/* Memory that the driver gave out. */
+typedef struct situ__cuda_block {
+  char *data;
+  size_t bytes;
+} situ__cuda_block;
+
+/* What copies that go aside have to wait for (order.c). */
+typedef struct situ__cuda_order {
+  cudaStream_t in, out;
+  cudaEvent_t arrived;                    /* behind the last copy in that went aside */
+  cudaEvent_t marker[SITU__CUDA_MARKERS]; /* each recorded behind an op; UINT64_MAX: not recorded */
+  uint64_t behind[SITU__CUDA_MARKERS];
+  int next;
+  uint64_t used[SITU__CUDA_GRANULES]; /* the last op, by its number */
+  situ__cuda_block *block;
+  size_t count, capacity;
+} situ__cuda_order;
 
 typedef struct situ__cuda_device {
   situ__target target;
@@ -34,7 +56,8 @@ typedef struct situ__cuda_device {
   cudaEvent_t here;     /* recorded for other devices to wait for */
   fault *fault;         /* in pinned memory: kernels write to it, and the host reads it without a copy */
   bool unchecked;       /* a kernel that may have written to it is queued */
-  situ__cuda_stage in, out;
+  situ__cuda_stage small, large, out; /* copies in that are one op among others; those that may go aside; copies out */
+  situ__cuda_order order;
   situ__table kernels;
   const char *recent[SITU__CUDA_RECENT]; /* ops that were queued last, by their number */
   uint64_t queued, good;                 /* how many were queued, and how many of them are known to be done well */
@@ -51,6 +74,9 @@ situ__cuda_device *situ__cuda_enter(int index, const char *op, situ_status *stat
 situ__cuda_device *situ__cuda_enter_open(int index);
 situ_status situ__cuda_leave(situ__cuda_device *device, situ_status status);
 
+/* Records a marker behind what is queued (order.c). */
+void situ__cuda_mark(situ__cuda_device *device);
+
 /* ---- failures (fail.c) ---------------------------------------------------------------------- */
 /* Records what a failed call of CUDA's means; returns its status. */
 situ_status situ__cuda_fail(situ__cuda_device *device, const char *op, const char *call,
@@ -62,17 +88,38 @@ situ_status situ__cuda_lost(const situ__cuda_device *device, const char *op);
 /* op was queued. */
 static inline void situ__cuda_queued(situ__cuda_device *d, const char *op) {
   d->recent[d->queued++ % SITU__CUDA_RECENT] = op;
+  if (d->queued % SITU__CUDA_STEP == 0) situ__cuda_mark(d);
 }
-/* Its stream is idle, without an error: what is left is to tell of an index or a divisor that a kernel could not use. */
-situ_status situ__cuda_check(situ__cuda_device *device);
+/* Ops up to number `done` went well: what is left is to tell of an index or a divisor that one could not use. */
+situ_status situ__cuda_check(situ__cuda_device *device, const char *op, uint64_t done);
 /* Waits for the stream, and checks. */
 situ_status situ__cuda_wait(situ__cuda_device *device, const char *op);
 /* With SITU_SYNC=1 the same, behind each op; else nothing. */
 situ_status situ__cuda_step(situ__cuda_device *device, const char *op);
 
+/* ---- order (order.c) ------------------------------------------------------------------------- */
+cudaError_t situ__cuda_open_order(situ__cuda_device *device);
+void situ__cuda_close_order(situ__cuda_device *device);
+/* False: no memory. */
+bool situ__cuda_add_block(situ__cuda_device *device, void *data, size_t bytes);
+void situ__cuda_remove_block(situ__cuda_device *device, const void *data);
+/* The op that is queued next uses this memory. */
+void situ__cuda_used(situ__cuda_device *device, const void *data, size_t bytes);
+/* The stream that a copy goes through, and the op that it waits for. */
+typedef struct situ__cuda_way {
+  cudaStream_t stream;
+  uint64_t behind;
+} situ__cuda_way;
+/* The way for a copy of this memory: `side`, which waits for the last op that used it; or, where that is too recent for a
+   marker, behind everything. */
+cudaError_t situ__cuda_aside(situ__cuda_device *device, cudaStream_t side, const void *data,
+                             situ__cuda_way *way);
+/* What is queued from now on waits for what went this way. */
+cudaError_t situ__cuda_join(situ__cuda_device *device, const situ__cuda_way *way);
+
 /* ---- memory (memory.c) ---------------------------------------------------------------------- */
 situ_status situ__cuda_alloc(int index, size_t bytes, void **data);
-/* Memory of a device that was entered, once more after trimming if there is none. */
+/* A block of a device that was entered; cudaErrorMemoryAllocation: there is none, also after trimming. */
 cudaError_t situ__cuda_take(situ__cuda_device *device, size_t bytes, void **data);
 void situ__cuda_free(int index, void *data, size_t bytes);
 

@@ -126,6 +126,9 @@ static cudaError_t open_parts(situ__cuda_device *d, const char **call) {
   *call = "cudaEventCreateWithFlags";
   error = situ__cuda.EventCreateWithFlags(&d->here, cudaEventDisableTiming);
   if (error != cudaSuccess) return error;
+  *call = "opening streams for copies";
+  error = situ__cuda_open_order(d);
+  if (error != cudaSuccess) return error;
   *call = "cudaHostAlloc";
   error = situ__cuda.HostAlloc((void **)&d->fault, sizeof *d->fault,
                                cudaHostAllocMapped | cudaHostAllocPortable);
@@ -138,6 +141,7 @@ static cudaError_t open_parts(situ__cuda_device *d, const char **call) {
 static void close_parts(situ__cuda_device *d) {
   if (d->pool) (void)situ__cuda.MemPoolDestroy(d->pool);
   if (d->fault) (void)situ__cuda.FreeHost(d->fault);
+  situ__cuda_close_order(d);
   if (d->here) (void)situ__cuda.EventDestroy(d->here);
   if (d->stream) (void)situ__cuda.StreamDestroy(d->stream);
   d->pool = NULL;

@@ -71,20 +71,26 @@ situ_status situ__cuda_fail(situ__cuda_device *d, const char *op, const char *ca
 
 /* ---- waiting -------------------------------------------------------------------------------- */
 
-situ_status situ__cuda_check(situ__cuda_device *d) {
+/* A fault may still be being written while later ops run: it is read when they are done. */
+situ_status situ__cuda_check(situ__cuda_device *d, const char *op, uint64_t done) {
+  if (done > d->good) d->good = done;
   if (!d->unchecked) return SITU_OK;
-  d->unchecked = false;
+  const bool all = d->good == d->queued;
+  if (!__atomic_load_n(&d->fault->raised, __ATOMIC_RELAXED)) {
+    d->unchecked = !all;
+    return SITU_OK;
+  }
+  if (!all) return situ__cuda_wait(d, op);
   const fault seen = *d->fault;
-  if (!seen.raised) return SITU_OK;
+  d->unchecked = false;
   *d->fault = (fault){ 0 };
   return situ__lower_tell("cuda", d->target.index, &seen);
 }
 
 situ_status situ__cuda_wait(situ__cuda_device *d, const char *op) {
   cudaError_t error = situ__cuda.StreamSynchronize(d->stream);
-  if (error != cudaSuccess) return situ__cuda_fail(d, op, "cudaStreamSynchronize", error);
-  d->good = d->queued;
-  return situ__cuda_check(d);
+  return error == cudaSuccess ? situ__cuda_check(d, op, d->queued)
+                              : situ__cuda_fail(d, op, "cudaStreamSynchronize", error);
 }
 
 static bool each_step;

@@ -11,13 +11,26 @@ static cudaError_t take(situ__cuda_device *d, size_t bytes, void **data) {
 
 /* Out of memory: what was freed behind queued work is free once that is done, and pieces that the pool keeps may be in the
    way of a larger one. */
-cudaError_t situ__cuda_take(situ__cuda_device *d, size_t bytes, void **data) {
+static cudaError_t take_or_trim(situ__cuda_device *d, size_t bytes, void **data) {
   cudaError_t error = take(d, bytes, data);
   if (error != cudaErrorMemoryAllocation) return error;
   (void)situ__cuda.GetLastError();
   error = situ__cuda.StreamSynchronize(d->stream);
   if (error == cudaSuccess && d->pool) error = situ__cuda.MemPoolTrimTo(d->pool, 0);
   return error == cudaSuccess ? take(d, bytes, data) : error;
+}
+
+static void let_go(situ__cuda_device *d, void *data) {
+  cudaError_t error = d->pool ? situ__cuda.FreeAsync(data, d->stream) : situ__cuda.Free(data);
+  if (error != cudaSuccess) situ__cuda_lose(d, d->pool ? "cudaFreeAsync" : "cudaFree", error);
+}
+
+cudaError_t situ__cuda_take(situ__cuda_device *d, size_t bytes, void **data) {
+  cudaError_t error = take_or_trim(d, bytes, data);
+  if (error != cudaSuccess || situ__cuda_add_block(d, *data, bytes)) return error;
+  let_go(d, *data);
+  *data = NULL;
+  return cudaErrorMemoryAllocation;
 }
 
 /* No error is recorded for want of memory: the library empties its cache and asks again, and knows the sizes. */
@@ -37,23 +50,19 @@ situ_status situ__cuda_alloc(int index, size_t bytes, void **data) {
   return situ__cuda_leave(d, status);
 }
 
-static void give_back(int index, void *data) {
-  situ__cuda_device *d = situ__cuda_enter_open(index);
-  if (!d) return; /* a lost device's memory is gone with it */
-  cudaError_t error = d->pool ? situ__cuda.FreeAsync(data, d->stream) : situ__cuda.Free(data);
-  if (error != cudaSuccess) situ__cuda_lose(d, d->pool ? "cudaFreeAsync" : "cudaFree", error);
-  (void)situ__cuda_leave(d, SITU_OK);
-}
-
 void situ__cuda_free(int index, void *data, size_t bytes) {
   (void)bytes;
-  give_back(index, data);
+  situ__cuda_device *d = situ__cuda_enter_open(index);
+  if (!d) return; /* a lost device's memory is gone with it */
+  situ__cuda_remove_block(d, data);
+  let_go(d, data);
+  (void)situ__cuda_leave(d, SITU_OK);
 }
 
 void *situ__target_scratch(situ__target *target, const char *op, size_t bytes) {
   situ__cuda_device *d = (situ__cuda_device *)target;
   void *data = NULL;
-  cudaError_t error = situ__cuda_take(d, bytes ? bytes : 1, &data);
+  cudaError_t error = take_or_trim(d, bytes ? bytes : 1, &data);
   if (error == cudaSuccess) return data;
   if (error == cudaErrorMemoryAllocation) {
     (void)situ__cuda.GetLastError();
@@ -66,7 +75,10 @@ void *situ__target_scratch(situ__target *target, const char *op, size_t bytes) {
 }
 
 void situ__target_release(int index, void *scratch) {
-  if (scratch) give_back(index, scratch);
+  situ__cuda_device *d = scratch ? situ__cuda_enter_open(index) : NULL;
+  if (!d) return;
+  let_go(d, scratch);
+  (void)situ__cuda_leave(d, SITU_OK);
 }
 
 situ_status situ__target_clear(situ__target *target, const char *op, void *scratch, size_t bytes) {

@@ -16,12 +16,17 @@ static pthread_mutex_t trying =
 
 /* What is queued on either device later waits for what was queued on the other before. Never two locks at once, so that two
    threads cannot wait in a ring; an event that was recorded again meanwhile only waits for more. */
-static situ_status wait_for(int index, cudaEvent_t *event, const cudaEvent_t *other) {
+static situ_status wait_for(int index, const void *data, size_t bytes, cudaEvent_t *event,
+                            const cudaEvent_t *other) {
   situ_status status;
   situ__cuda_device *d = situ__cuda_enter(index, copying, &status);
   if (!d) return status;
   const char *call = "cudaStreamWaitEvent";
   cudaError_t error = other ? situ__cuda.StreamWaitEvent(d->stream, *other, 0) : cudaSuccess;
+  if (other && error == cudaSuccess) {
+    situ__cuda_used(d, data, bytes);
+    situ__cuda_queued(d, copying);
+  }
   if (error == cudaSuccess && event) {
     call = "cudaEventRecord";
     error = situ__cuda.EventRecord(d->here, d->stream);
@@ -33,18 +38,19 @@ static situ_status wait_for(int index, cudaEvent_t *event, const cudaEvent_t *ot
 
 static situ_status direct(int to, char *dst, int from, const char *src, size_t bytes) {
   cudaEvent_t ready, done;
-  situ_status status = wait_for(from, &ready, NULL);
-  if (status == SITU_OK) status = wait_for(to, NULL, &ready);
+  situ_status status = wait_for(from, src, bytes, &ready, NULL);
+  if (status == SITU_OK) status = wait_for(to, dst, bytes, NULL, &ready);
   if (status != SITU_OK) return status;
   situ__cuda_device *d = situ__cuda_enter(to, copying, &status);
   if (!d) return status;
+  situ__cuda_used(d, dst, bytes);
   cudaError_t error = situ__cuda.MemcpyPeerAsync(dst, to, src, from, bytes, d->stream);
   if (error == cudaSuccess) situ__cuda_queued(d, copying);
   status = error == cudaSuccess ? situ__cuda_step(d, copying)
                                 : situ__cuda_fail(d, copying, "cudaMemcpyPeerAsync", error);
   (void)situ__cuda_leave(d, status);
-  if (status == SITU_OK) status = wait_for(to, &done, NULL);
-  if (status == SITU_OK) status = wait_for(from, NULL, &done);
+  if (status == SITU_OK) status = wait_for(to, dst, bytes, &done, NULL);
+  if (status == SITU_OK) status = wait_for(from, src, bytes, NULL, &done);
   return status;
 }
 
@@ -167,6 +173,8 @@ static situ_status within(int index, char *dst, const char *src, size_t bytes) {
   situ_status status;
   situ__cuda_device *d = situ__cuda_enter(index, copying, &status);
   if (!d) return status;
+  situ__cuda_used(d, dst, bytes);
+  situ__cuda_used(d, src, bytes);
   cudaError_t error = situ__cuda.MemcpyAsync(dst, src, bytes, cudaMemcpyDeviceToDevice, d->stream);
   if (error == cudaSuccess) situ__cuda_queued(d, copying);
   return situ__cuda_leave(d, error == cudaSuccess
