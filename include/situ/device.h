@@ -39,8 +39,8 @@ SITU_API const char *situ_device_name(situ_device device, char buffer[SITU_DEVIC
 SITU_API int situ_device_count(const char *kind);
 SITU_API bool situ_device_is_available(situ_device device);
 SITU_API bool situ_cuda_is_available(void);
-/** In one line, why a kind of device is there or not: "2 devices", "libcuda.so.1: cannot open ...".
-    Static text, never NULL. */
+/** In one line, why a kind of device ("opencl") is there or not: "2 devices", "libcuda.so.1: cannot open ...".
+    Of one device ("opencl:0"): "it is there", or why it was lost. Static text, never NULL. */
 SITU_API const char *situ_device_status(const char *kind);
 
 typedef struct situ_device_properties {

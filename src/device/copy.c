@@ -120,9 +120,11 @@ situ_status situ__copy_storage_of(const char *op, situ_storage *to, size_t to_at
     /* Of two devices the one that is gone is to blame: it does not answer. */
     bool source_gone = status == SITU_E_LOST && source->synchronize &&
                        source->synchronize(from->device.index) == SITU_E_LOST;
-    if (status != SITU_OK)
-      status = situ__device_failed(op, source_gone ? from->device : to->device, status, before,
-                                   what_reason(why));
+    bool target_gone = !source_gone || (target->lost && target->lost(to->device.index));
+    if (status != SITU_OK && source_gone)
+      (void)situ__device_failed(op, from->device, status, before, what_reason(why));
+    if (status != SITU_OK && target_gone)
+      (void)situ__device_failed(op, to->device, status, before, what_reason(why));
   } else {
     status = staged(op, to, to_at, from, from_at, bytes, why);
   }

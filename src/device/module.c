@@ -11,8 +11,16 @@
 #include "base/fail.h"
 #include "base/fork.h"
 #include "base/text.h"
-#include "device/device.h"
+#include "device/depot.h"
 #include "situ/sys/module.h"
+
+/* Counted by the size of the block, which is all that a module knows when it gives it back. */
+static void *take(const char *op, situ_device device, size_t bytes) {
+  size_t size = bytes;
+  void *memory = NULL;
+  if (bytes <= SITU__BLOCK_LARGEST) (void)situ__block_number(bytes, &size);
+  return situ__memory_alloc(op, device, size, &memory) == SITU_OK ? memory : NULL;
+}
 
 /* What a module may call. Its objects are caches: memory for them is not refused by tests. */
 static const situ_host host = {
@@ -22,6 +30,8 @@ static const situ_host host = {
   .verb_name = situ__verb_name,
   .alloc = situ__alloc_uncounted,
   .free = situ__free,
+  .take = take,
+  .give = situ__memory_free,
   .fork_guard = situ__fork_guard,
 };
 

@@ -38,24 +38,43 @@ static int count_of(unsigned kind, const char **reason) {
   return count < 0 ? 0 : count > SITU__DEVICES_MAX ? SITU__DEVICES_MAX : count;
 }
 
-static unsigned kind_of(const char *name) {
-  for (unsigned kind = SITU_CPU; name && kind < SITU_DEVICE_KINDS; kind++)
-    if (strcmp(name, situ__kind_name(kind)) == 0) return kind;
+/* The kind that the first `length` characters name; 0: none. */
+static unsigned kind_of(const char *name, size_t length) {
+  for (unsigned kind = SITU_CPU; name && kind < SITU_DEVICE_KINDS; kind++) {
+    const char *known = situ__kind_name(kind);
+    if (strlen(known) == length && memcmp(name, known, length) == 0) return kind;
+  }
   return 0;
 }
 
 int situ_device_count(const char *kind) {
   const char *reason;
-  unsigned known = kind_of(kind);
+  unsigned known = kind_of(kind, kind ? strlen(kind) : 0);
   return known ? count_of(known, &reason) : 0;
+}
+
+/* Of one device, whose index begins at `digits`; `reason` is its kind's. */
+static const char *status_of(unsigned kind, const char *digits, int count, const char *reason) {
+  size_t length = strspn(digits, "0123456789");
+  if (length == 0 || length > 2 || digits[length])
+    return "no device's name: a kind, or a kind, a colon and an index";
+  int index = length == 2 ? (digits[0] - '0') * 10 + digits[1] - '0' : digits[0] - '0';
+  if (index >= count) return reason;
+  situ_device device = { (uint16_t)kind, (uint16_t)index };
+  if (!situ__device_lost(device)) return "it is there";
+  const situ_backend *backend = situ__backend(device);
+  const char *why = backend->lost ? backend->lost(index) : NULL;
+  return why ? why : "it is lost";
 }
 
 const char *situ_device_status(const char *kind) {
   const char *reason = NULL;
-  unsigned known = kind_of(kind);
+  size_t length = kind ? strcspn(kind, ":") : 0;
+  unsigned known = kind_of(kind, length);
   if (!known) return "no such kind of device (cpu, meta, sim, opencl, cuda)";
-  (void)count_of(known, &reason);
-  return reason ? reason : "the backend does not say";
+  int count = count_of(known, &reason);
+  if (!reason) reason = "the backend does not say";
+  return kind[length] ? status_of(known, kind + length + 1, count, reason) : reason;
 }
 
 bool situ_device_is_available(situ_device device) {

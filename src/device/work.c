@@ -66,8 +66,10 @@ static SITU_COLD situ_status unusable(const char *op, situ_device device) {
         SITU_E_STATE, op,
         "this process is the child of a fork; situ's threads and devices stayed in the "
         "parent (exec, or fork before the first use of situ)");
-  return situ__fail(SITU_E_LOST, op, "%s is lost; its tensors can only be freed",
-                    situ_device_name(device, name));
+  const situ_backend *backend = situ__backend(device);
+  const char *why = backend->lost ? backend->lost(device.index) : NULL;
+  return situ__fail(SITU_E_LOST, op, "%s is lost%s%s; its tensors can only be freed",
+                    situ_device_name(device, name), why ? ": " : "", why ? why : "");
 }
 
 situ_status situ__device_usable(const char *op, situ_device device) {

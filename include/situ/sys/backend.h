@@ -238,6 +238,8 @@ typedef struct situ_backend {
   /** Devices there are, and in *reason (static text) why there are so many. */
   int (*count)(const char **reason);
   situ_status (*info)(int index, situ_device_properties *out);
+  /** Why the device is lost (static text); NULL: it is not. A slot that may be empty. */
+  const char *(*lost)(int index);
 
   /* Memory. Asynchronous backends order it with their queue. */
   situ_status (*alloc)(int index, size_t bytes, void **data);

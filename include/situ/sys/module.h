@@ -18,6 +18,10 @@ typedef struct situ_host {
   /** Host memory, not cleared; NULL: there is none. */
   void *(*alloc)(size_t bytes);
   void (*free)(void *memory);
+  /** Memory of the module's own device from the library's cache, for work that is queued before it is given back; NULL:
+      there is none, which is recorded. It is as large as it was made, at least `bytes`; give wants to know. */
+  void *(*take)(const char *op, situ_device device, size_t bytes);
+  void (*give)(situ_device device, void *memory, size_t bytes);
   /** To be called before the first thread is started or device opened: from then on a fork's child is refused. */
   void (*fork_guard)(void);
 } situ_host;

@@ -16,6 +16,7 @@ const situ_backend situ_module_backend = {
   .name = "opencl",
   .count = situ__cl_count,
   .info = situ__cl_info,
+  .lost = situ__cl_lost,
   .alloc = situ__cl_alloc,
   .free = situ__cl_free,
   .copy_in = situ__cl_copy_in,

@@ -15,39 +15,131 @@ static pid_t
     owner; /* a fork's child must not use the driver's threads, which stayed in the parent */
 static pthread_once_t once = PTHREAD_ONCE_INIT;
 
-static bool has(cl_device_id id, const char *extension) {
-  char text[8192] = "";
-  (void)clGetDeviceInfo(id, CL_DEVICE_EXTENSIONS, sizeof text - 1, text, NULL);
-  return strstr(text, extension) != NULL;
+/* ---- failures ------------------------------------------------------------------------------- */
+
+/* What an error means. waited: the call had waited for work, so that it may be of any work before it. */
+static situ_status meaning(cl_int error, bool waited) {
+  switch (error) {
+  case CL_MEM_OBJECT_ALLOCATION_FAILURE:
+  case CL_OUT_OF_HOST_MEMORY: return SITU_E_NOMEM;
+  case CL_OUT_OF_RESOURCES: return waited ? SITU_E_LOST : SITU_E_NOMEM;
+  case CL_COMPILER_NOT_AVAILABLE:
+  case CL_BUILD_PROGRAM_FAILURE:
+  case CL_INVALID_BUFFER_SIZE:
+  case CL_INVALID_WORK_GROUP_SIZE:
+  case CL_INVALID_WORK_ITEM_SIZE:
+  case CL_INVALID_GLOBAL_WORK_SIZE: return SITU_E_UNSUPPORTED;
+  /* These were valid when they were made. */
+  case CL_INVALID_DEVICE:
+  case CL_INVALID_CONTEXT:
+  case CL_INVALID_COMMAND_QUEUE: return SITU_E_LOST;
+  default: return error <= CL_INVALID_VALUE && error > -1000 ? SITU_E_ARG : SITU_E_LOST;
+  }
 }
 
-/* Enough to describe it; nothing is started yet. */
-static void add(cl_platform_id platform, cl_device_id id) {
+static const char *error_name(cl_int error) {
+  switch (error) {
+  case CL_SUCCESS: return "none";
+  case CL_DEVICE_NOT_FOUND: return "it has no device";
+  case CL_DEVICE_NOT_AVAILABLE: return "the device is not available";
+  case CL_COMPILER_NOT_AVAILABLE: return "its driver has no compiler";
+  case CL_MEM_OBJECT_ALLOCATION_FAILURE: return "no device memory";
+  case CL_OUT_OF_RESOURCES: return "out of resources";
+  case CL_OUT_OF_HOST_MEMORY: return "no host memory";
+  case CL_BUILD_PROGRAM_FAILURE: return "a program does not compile";
+  case CL_INVALID_BUFFER_SIZE:
+  case CL_INVALID_WORK_GROUP_SIZE:
+  case CL_INVALID_WORK_ITEM_SIZE:
+  case CL_INVALID_GLOBAL_WORK_SIZE: return "larger than the device allows";
+  case CL_EXEC_STATUS_ERROR_FOR_EVENTS_IN_WAIT_LIST: return "earlier work failed";
+  default:
+    return meaning(error, false) == SITU_E_ARG
+               ? "not accepted, which is a mistake of situ's or of the driver's"
+               : "error";
+  }
+}
+
+situ_status situ__cl_fail(situ__cl_device *device, const char *op, const char *call, cl_int error,
+                          bool waited) {
+  situ_status status = meaning(error, waited);
+  if (status == SITU_E_LOST && !*device->lost)
+    (void)snprintf(device->lost, sizeof device->lost, "%s: %s (%d)", call, error_name(error),
+                   (int)error);
+  return situ__host->fail(status, op, "opencl:%d: %s: %s (%d)%s", device->target.index, call,
+                          error_name(error), (int)error,
+                          status == SITU_E_LOST ? "; the device is lost" : "");
+}
+
+const char *situ__cl_lost(int index) {
+  situ__cl_device *d = &devices[index];
+  pthread_mutex_lock(&d->lock);
+  const char *why_lost = *d->lost ? d->lost : NULL;
+  pthread_mutex_unlock(&d->lock);
+  return why_lost;
+}
+
+/* ---- finding them --------------------------------------------------------------------------- */
+
+/* Asks for one property; what has failed before is not tried again. */
+static void ask(cl_device_id id, cl_device_info what, size_t size, void *to, cl_int *error) {
+  if (*error == CL_SUCCESS) *error = clGetDeviceInfo(id, what, size, to, NULL);
+}
+
+/* What people are told about it. */
+static void describe(situ__cl_device *d, cl_int *error) {
+  situ_device_properties *known = &d->known;
+  char version[96] = "";
+  ask(d->id, CL_DEVICE_NAME, sizeof known->name - 1, known->name, error);
+  ask(d->id, CL_DRIVER_VERSION, sizeof version - 1, version, error);
+  if (*error == CL_SUCCESS)
+    *error = clGetPlatformInfo(d->platform, CL_PLATFORM_NAME, sizeof known->driver / 2,
+                               known->driver, NULL);
+  size_t used = strlen(known->driver);
+  (void)snprintf(known->driver + used, sizeof known->driver - used, " %s", version);
+  known->memory_total = d->budget;
+  known->dtypes = ((1u << SITU_DTYPES) - 1) & ~(1u << SITU_DTYPE_DEFAULT);
+  if (!d->target.fp64) known->dtypes &= ~(1u << SITU_F64);
+}
+
+/* All that will ever be asked of it; nothing is started yet. Returns why it cannot be used. */
+static cl_int add(cl_platform_id platform, cl_device_id id) {
   situ__cl_device *d = &devices[found];
+  cl_int error = CL_SUCCESS;
   cl_bool usable = CL_FALSE, compiler = CL_FALSE;
-  (void)clGetDeviceInfo(id, CL_DEVICE_AVAILABLE, sizeof usable, &usable, NULL);
-  (void)clGetDeviceInfo(id, CL_DEVICE_COMPILER_AVAILABLE, sizeof compiler, &compiler, NULL);
-  if (!usable || !compiler) return;
   cl_device_type type = 0;
   cl_ulong total = 0, largest = 0;
   cl_device_fp_config config = 0;
   size_t most = 1;
-  (void)clGetDeviceInfo(id, CL_DEVICE_TYPE, sizeof type, &type, NULL);
-  (void)clGetDeviceInfo(id, CL_DEVICE_GLOBAL_MEM_SIZE, sizeof total, &total, NULL);
-  (void)clGetDeviceInfo(id, CL_DEVICE_MAX_MEM_ALLOC_SIZE, sizeof largest, &largest, NULL);
-  (void)clGetDeviceInfo(id, CL_DEVICE_SINGLE_FP_CONFIG, sizeof config, &config, NULL);
-  (void)clGetDeviceInfo(id, CL_DEVICE_MAX_WORK_GROUP_SIZE, sizeof most, &most, NULL);
-  *d = (situ__cl_device){
-    .target = { .index = found, .cpu = type & CL_DEVICE_TYPE_CPU, .fp64 = has(id, "cl_khr_fp64") },
-    .platform = platform,
-    .id = id,
-    .budget = total,
-    .largest = largest
-  };
+  char extensions[8192] = "";
+  ask(id, CL_DEVICE_AVAILABLE, sizeof usable, &usable, &error);
+  ask(id, CL_DEVICE_COMPILER_AVAILABLE, sizeof compiler, &compiler, &error);
+  ask(id, CL_DEVICE_TYPE, sizeof type, &type, &error);
+  ask(id, CL_DEVICE_GLOBAL_MEM_SIZE, sizeof total, &total, &error);
+  ask(id, CL_DEVICE_MAX_MEM_ALLOC_SIZE, sizeof largest, &largest, &error);
+  ask(id, CL_DEVICE_SINGLE_FP_CONFIG, sizeof config, &config, &error);
+  ask(id, CL_DEVICE_MAX_WORK_GROUP_SIZE, sizeof most, &most, &error);
+  ask(id, CL_DEVICE_EXTENSIONS, sizeof extensions - 1, extensions, &error);
+  *d = (situ__cl_device){ .target = { .index = found,
+                                      .cpu = type & CL_DEVICE_TYPE_CPU,
+                                      .fp64 = strstr(extensions, "cl_khr_fp64") != NULL },
+                          .platform = platform,
+                          .id = id,
+                          .budget = total,
+                          .largest = largest };
+  describe(d, &error);
+  if (error != CL_SUCCESS) return error;
+  if (!usable) return CL_DEVICE_NOT_AVAILABLE;
+  if (!compiler) return CL_COMPILER_NOT_AVAILABLE;
   d->exact_division = config & CL_FP_CORRECTLY_ROUNDED_DIVIDE_SQRT;
   for (d->target.group = 256; d->target.group > most;) d->target.group /= 2;
-  (void)pthread_mutex_init(&d->lock, NULL);
+  /* Whoever holds it may ask the library for scratch, which may ask for memory here. */
+  pthread_mutexattr_t kind;
+  (void)pthread_mutexattr_init(&kind);
+  (void)pthread_mutexattr_settype(&kind, PTHREAD_MUTEX_RECURSIVE);
+  (void)pthread_mutex_init(&d->lock, &kind);
+  (void)pthread_mutexattr_destroy(&kind);
   found++;
+  return CL_SUCCESS;
 }
 
 static void find(void) {
@@ -63,19 +155,25 @@ static void find(void) {
     return;
   }
   if (count > PLATFORMS) count = PLATFORMS;
+  cl_int last = CL_SUCCESS;
   for (cl_uint p = 0; p < count; p++) {
     cl_device_id ids[DEVICES];
     cl_uint many = 0;
     error = clGetDeviceIDs(platforms[p], CL_DEVICE_TYPE_ALL, DEVICES, ids, &many);
-    for (cl_uint k = 0; error == CL_SUCCESS && k < many && found < DEVICES; k++)
-      add(platforms[p], ids[k]);
+    if (error != CL_SUCCESS) last = error;
+    for (cl_uint k = 0; error == CL_SUCCESS && k < many && found < DEVICES; k++) {
+      cl_int refused = add(platforms[p], ids[k]);
+      if (refused != CL_SUCCESS) last = refused;
+    }
   }
   if (found)
     (void)snprintf(why, sizeof why, "%d device%s, through %u platform%s", found,
                    found == 1 ? "" : "s", count, count == 1 ? "" : "s");
   else
-    (void)snprintf(why, sizeof why, "%u OpenCL platform%s, but no device that can be used", count,
-                   count == 1 ? "" : "s");
+    (void)snprintf(
+        why, sizeof why,
+        "%u OpenCL platform%s, but no device that can be used (%s: %d); clinfo lists them", count,
+        count == 1 ? "" : "s", error_name(last), (int)last);
 }
 
 int situ__cl_count(const char **reason) {
@@ -85,46 +183,33 @@ int situ__cl_count(const char **reason) {
 }
 
 situ_status situ__cl_info(int index, situ_device_properties *out) {
-  const situ__cl_device *d = &devices[index];
-  char version[96] = "";
-  *out = (situ_device_properties){ .memory_total = d->budget };
-  (void)clGetDeviceInfo(d->id, CL_DEVICE_NAME, sizeof out->name - 1, out->name, NULL);
-  (void)clGetPlatformInfo(d->platform, CL_PLATFORM_NAME, sizeof out->driver / 2, out->driver, NULL);
-  (void)clGetDeviceInfo(d->id, CL_DRIVER_VERSION, sizeof version - 1, version, NULL);
-  size_t used = strlen(out->driver);
-  (void)snprintf(out->driver + used, sizeof out->driver - used, " %s", version);
-  out->dtypes = ((1u << SITU_DTYPES) - 1) & ~(1u << SITU_DTYPE_DEFAULT);
-  if (!d->target.fp64) out->dtypes &= ~(1u << SITU_F64);
+  *out = devices[index].known;
   return SITU_OK;
 }
 
-/* ---- failures ------------------------------------------------------------------------------- */
+/* ---- the end of the process ----------------------------------------------------------------- */
 
-static const char *error_name(cl_int error) {
-  switch (error) {
-  case CL_DEVICE_NOT_AVAILABLE: return "the device is not available";
-  case CL_MEM_OBJECT_ALLOCATION_FAILURE: return "no device memory";
-  case CL_OUT_OF_RESOURCES: return "out of resources";
-  case CL_OUT_OF_HOST_MEMORY: return "no host memory";
-  case CL_BUILD_PROGRAM_FAILURE: return "a program does not compile";
-  case CL_INVALID_BUFFER_SIZE: return "larger than the device allows";
-  case CL_EXEC_STATUS_ERROR_FOR_EVENTS_IN_WAIT_LIST: return "earlier work failed";
-  default: return "error";
+/* A driver's threads may still compile or compute for us when the process ends, and then find what they use destroyed:
+   PoCL crashes. So the thread that ends it waits first. */
+static void wait_for_all(void *unused) {
+  (void)unused;
+  for (int i = 0; i < found && getpid() == owner; i++) {
+    pthread_mutex_lock(&devices[i].lock);
+    if (devices[i].open && !*devices[i].lost) (void)clFinish(devices[i].queue);
+    pthread_mutex_unlock(&devices[i].lock);
   }
 }
 
-situ_status situ__cl_fail(const situ__cl_device *device, const char *op, const char *call,
-                          cl_int error) {
-  situ_status status;
-  switch (error) {
-  case CL_MEM_OBJECT_ALLOCATION_FAILURE:
-  case CL_OUT_OF_HOST_MEMORY:
-  case CL_INVALID_BUFFER_SIZE: status = SITU_E_NOMEM; break;
-  default: status = SITU_E_LOST; break;
-  }
-  return situ__host->fail(status, op, "opencl:%d: %s: %s (%d)%s", device->target.index, call,
-                          error_name(error), (int)error,
-                          status == SITU_E_LOST ? "; the device is lost" : "");
+/* Where C++ keeps its threads' destructors. exit() runs them before anything that was registered with atexit or is a static
+   object of a driver, some of which are made later than any moment at which atexit could be called. */
+extern int __cxa_thread_atexit_impl(void (*)(void *), void *, void *) __attribute__((weak));
+extern void *__dso_handle;
+
+static void wait_at_exit(void) {
+  static _Thread_local bool will;
+  if (will) return;
+  will = true;
+  if (__cxa_thread_atexit_impl) (void)__cxa_thread_atexit_impl(wait_for_all, NULL, &__dso_handle);
 }
 
 /* ---- opening -------------------------------------------------------------------------------- */
@@ -139,11 +224,11 @@ static situ_status open_device(situ__cl_device *d, const char *op) {
   const cl_context_properties properties[] = { CL_CONTEXT_PLATFORM,
                                                (cl_context_properties)d->platform, 0 };
   cl_context context = clCreateContext(properties, 1, &d->id, NULL, NULL, &error);
-  if (!context) return situ__cl_fail(d, op, "clCreateContext", error);
+  if (!context) return situ__cl_fail(d, op, "clCreateContext", error, false);
   cl_command_queue queue = clCreateCommandQueue(context, d->id, 0, &error);
   if (!queue) {
     (void)clReleaseContext(context);
-    return situ__cl_fail(d, op, "clCreateCommandQueue", error);
+    return situ__cl_fail(d, op, "clCreateCommandQueue", error, false);
   }
   const fault none = { 0 };
   d->fault = clCreateBuffer(context, CL_MEM_READ_WRITE | CL_MEM_COPY_HOST_PTR, sizeof none,
@@ -151,7 +236,7 @@ static situ_status open_device(situ__cl_device *d, const char *op) {
   if (!d->fault) {
     (void)clReleaseCommandQueue(queue);
     (void)clReleaseContext(context);
-    return situ__cl_fail(d, op, "clCreateBuffer", error);
+    return situ__cl_fail(d, op, "clCreateBuffer", error, false);
   }
   d->context = context;
   d->queue = queue;
@@ -162,7 +247,10 @@ static situ_status open_device(situ__cl_device *d, const char *op) {
 situ__cl_device *situ__cl_enter(int index, const char *op, situ_status *status) {
   situ__cl_device *d = &devices[index];
   pthread_mutex_lock(&d->lock);
-  *status = d->open ? SITU_OK : open_device(d, op);
+  wait_at_exit();
+  *status = *d->lost  ? situ__host->fail(SITU_E_LOST, op, "opencl:%d is lost: %s", index, d->lost)
+            : d->open ? SITU_OK
+                      : open_device(d, op);
   if (*status == SITU_OK) return d;
   pthread_mutex_unlock(&d->lock);
   return NULL;
@@ -171,6 +259,11 @@ situ__cl_device *situ__cl_enter(int index, const char *op, situ_status *status) 
 situ_status situ__cl_leave(situ__cl_device *device, situ_status status) {
   pthread_mutex_unlock(&device->lock);
   return status;
+}
+
+situ__cl_device *situ__cl_enter_to_free(int index) {
+  pthread_mutex_lock(&devices[index].lock);
+  return &devices[index];
 }
 
 situ__target *situ__target_enter(int index, const char *op, situ_status *status) {

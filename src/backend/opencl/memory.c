@@ -13,41 +13,44 @@ situ_status situ__cl_alloc(int index, size_t bytes, void **data) {
   cl_mem memory = NULL;
   if (bytes <= d->largest && d->used <= d->budget && bytes <= d->budget - d->used)
     memory = clCreateBuffer(d->context, CL_MEM_READ_WRITE, bytes, NULL, &error);
-  if (memory) d->used += bytes;
+  if (memory)
+    d->used += bytes;
+  else if (error == CL_MEM_OBJECT_ALLOCATION_FAILURE || error == CL_OUT_OF_RESOURCES ||
+           error == CL_OUT_OF_HOST_MEMORY)
+    status = SITU_E_NOMEM;
+  else
+    status = situ__cl_fail(d, "alloc", "clCreateBuffer", error, false);
   *data = memory;
-  return situ__cl_leave(d, memory ? SITU_OK : SITU_E_NOMEM);
+  return situ__cl_leave(d, status);
 }
 
 /* The driver keeps it until the queue has passed all work that uses it. */
 void situ__cl_free(int index, void *data, size_t bytes) {
-  situ_status status;
-  situ__cl_device *d = situ__cl_enter(index, "free", &status);
-  if (!d) return;
+  situ__cl_device *d = situ__cl_enter_to_free(index);
   (void)clReleaseMemObject(data);
   d->used -= bytes;
   (void)situ__cl_leave(d, SITU_OK);
 }
 
+/* The library's, so that it is kept for the next time and counted: what is queued runs in order, and has passed it when
+   somebody else writes there. */
 void *situ__target_scratch(situ__target *target, const char *op, size_t bytes) {
-  situ__cl_device *d = (situ__cl_device *)target;
-  cl_int error = CL_SUCCESS;
-  cl_mem memory = clCreateBuffer(d->context, CL_MEM_READ_WRITE, bytes ? bytes : 1, NULL, &error);
-  if (!memory)
-    (void)situ__host->fail(SITU_E_NOMEM, op, "no memory for %zu bytes of scratch on opencl:%d",
-                           bytes, target->index);
-  return memory;
+  const situ_device device = { SITU_OPENCL, (uint16_t)target->index };
+  return situ__host->take(op, device, bytes ? bytes : 1);
 }
 
 void situ__target_release(int index, void *scratch) {
-  (void)index; /* the driver keeps it until the queue has passed all work that uses it */
-  if (scratch) (void)clReleaseMemObject(scratch);
+  const situ_device device = { SITU_OPENCL, (uint16_t)index };
+  size_t bytes;
+  if (scratch && clGetMemObjectInfo(scratch, CL_MEM_SIZE, sizeof bytes, &bytes, NULL) == CL_SUCCESS)
+    situ__host->give(device, scratch, bytes);
 }
 
 situ_status situ__target_clear(situ__target *target, const char *op, void *scratch, size_t bytes) {
   situ__cl_device *d = (situ__cl_device *)target;
   const unsigned char none = 0;
   cl_int error = clEnqueueFillBuffer(d->queue, scratch, &none, 1, 0, bytes, 0, NULL, NULL);
-  return error == CL_SUCCESS ? SITU_OK : situ__cl_fail(d, op, "clEnqueueFillBuffer", error);
+  return error == CL_SUCCESS ? SITU_OK : situ__cl_fail(d, op, "clEnqueueFillBuffer", error, false);
 }
 
 /* Tells of an index that a kernel found outside, once all that is queued has run. */
@@ -57,11 +60,11 @@ static situ_status check(situ__cl_device *d) {
   const fault none = { 0 };
   cl_int error =
       clEnqueueReadBuffer(d->queue, d->fault, CL_TRUE, 0, sizeof seen, &seen, 0, NULL, NULL);
-  if (error != CL_SUCCESS) return situ__cl_fail(d, copying, "clEnqueueReadBuffer", error);
-  d->unchecked = false;
+  if (error != CL_SUCCESS) return situ__cl_fail(d, copying, "clEnqueueReadBuffer", error, true);
+  d->unchecked = seen.raised;
   if (!seen.raised) return SITU_OK;
   error = clEnqueueWriteBuffer(d->queue, d->fault, CL_TRUE, 0, sizeof none, &none, 0, NULL, NULL);
-  if (error != CL_SUCCESS) return situ__cl_fail(d, copying, "clEnqueueWriteBuffer", error);
+  if (error != CL_SUCCESS) return situ__cl_fail(d, copying, "clEnqueueWriteBuffer", error, true);
   return situ__lower_tell("opencl", d->target.index, &seen);
 }
 
@@ -70,8 +73,9 @@ situ_status situ__cl_copy_in(int index, void *data, size_t at, const void *host,
   situ__cl_device *d = situ__cl_enter(index, copying, &status);
   if (!d) return status;
   cl_int error = clEnqueueWriteBuffer(d->queue, data, CL_TRUE, at, bytes, host, 0, NULL, NULL);
-  return situ__cl_leave(
-      d, error == CL_SUCCESS ? SITU_OK : situ__cl_fail(d, copying, "clEnqueueWriteBuffer", error));
+  return situ__cl_leave(d, error == CL_SUCCESS
+                               ? SITU_OK
+                               : situ__cl_fail(d, copying, "clEnqueueWriteBuffer", error, true));
 }
 
 /* What was found wrong is told before the values are looked at. */
@@ -83,8 +87,9 @@ situ_status situ__cl_copy_out(int index, const void *data, size_t at, void *host
   if (status != SITU_OK) return situ__cl_leave(d, status);
   cl_int error = clEnqueueReadBuffer(d->queue, (cl_mem)(uintptr_t)data, CL_TRUE, at, bytes, host, 0,
                                      NULL, NULL);
-  return situ__cl_leave(
-      d, error == CL_SUCCESS ? SITU_OK : situ__cl_fail(d, copying, "clEnqueueReadBuffer", error));
+  return situ__cl_leave(d, error == CL_SUCCESS
+                               ? SITU_OK
+                               : situ__cl_fail(d, copying, "clEnqueueReadBuffer", error, true));
 }
 
 static situ_status copy_within(int index, void *dst, size_t dst_at, const void *src, size_t src_at,
@@ -94,8 +99,9 @@ static situ_status copy_within(int index, void *dst, size_t dst_at, const void *
   if (!d) return status;
   cl_int error = clEnqueueCopyBuffer(d->queue, (cl_mem)(uintptr_t)src, dst, src_at, dst_at, bytes,
                                      0, NULL, NULL);
-  return situ__cl_leave(
-      d, error == CL_SUCCESS ? SITU_OK : situ__cl_fail(d, copying, "clEnqueueCopyBuffer", error));
+  return situ__cl_leave(d, error == CL_SUCCESS
+                               ? SITU_OK
+                               : situ__cl_fail(d, copying, "clEnqueueCopyBuffer", error, false));
 }
 
 /* Devices have contexts of their own, and may be of different drivers: the source is mapped, which costs nothing where it
@@ -112,7 +118,7 @@ situ_status situ__cl_copy_peer(int to, void *dst, size_t dst_at, int from, const
   if (status == SITU_OK) {
     mapped = clEnqueueMapBuffer(source->queue, (cl_mem)(uintptr_t)src, CL_TRUE, CL_MAP_READ, src_at,
                                 bytes, 0, NULL, NULL, &error);
-    if (!mapped) status = situ__cl_fail(source, copying, "clEnqueueMapBuffer", error);
+    if (!mapped) status = situ__cl_fail(source, copying, "clEnqueueMapBuffer", error, true);
   }
   (void)situ__cl_leave(source,
                        status); /* never two locks at once: two threads cannot wait in a ring */
@@ -123,7 +129,7 @@ situ_status situ__cl_copy_peer(int to, void *dst, size_t dst_at, int from, const
   if (!source) return status == SITU_OK ? again : status;
   error = clEnqueueUnmapMemObject(source->queue, (cl_mem)(uintptr_t)src, mapped, 0, NULL, NULL);
   if (error != CL_SUCCESS && status == SITU_OK)
-    status = situ__cl_fail(source, copying, "clEnqueueUnmapMemObject", error);
+    status = situ__cl_fail(source, copying, "clEnqueueUnmapMemObject", error, false);
   return situ__cl_leave(source, status);
 }
 
@@ -132,6 +138,7 @@ situ_status situ__cl_synchronize(int index) {
   situ__cl_device *d = situ__cl_enter(index, "synchronize", &status);
   if (!d) return status;
   cl_int error = clFinish(d->queue);
-  status = error == CL_SUCCESS ? check(d) : situ__cl_fail(d, "synchronize", "clFinish", error);
+  status =
+      error == CL_SUCCESS ? check(d) : situ__cl_fail(d, "synchronize", "clFinish", error, true);
   return situ__cl_leave(d, status);
 }

@@ -16,9 +16,12 @@ typedef struct situ__cl_device {
   cl_platform_id platform;
   cl_device_id id;
   bool exact_division;
-  uint64_t budget, used; /* bytes; the driver may promise more than it has */
-  uint64_t largest;      /* of one allocation */
-  pthread_mutex_t lock;  /* over all that follows, and over every call that queues */
+  uint64_t budget, used;        /* bytes; the driver may promise more than it has */
+  uint64_t largest;             /* of one allocation */
+  situ_device_properties known; /* what it says of itself */
+  pthread_mutex_t
+      lock; /* over all that follows, and over every call that queues; its owner may take it again */
+  char lost[192]; /* "": it is not; else the first cause, for ever */
   bool open;
   cl_context context;
   cl_command_queue queue;
@@ -34,9 +37,14 @@ int situ__cl_count(const char **reason);
 situ__cl_device *situ__cl_enter(int index, const char *op, situ_status *status);
 situ_status situ__cl_leave(situ__cl_device *device, situ_status status);
 situ_status situ__cl_info(int index, situ_device_properties *out);
-/* Records what a failed call of OpenCL's means. */
-situ_status situ__cl_fail(const situ__cl_device *device, const char *op, const char *call,
-                          cl_int error);
+/* Locked, and no questions asked: what is lost can still be freed. */
+situ__cl_device *situ__cl_enter_to_free(int index);
+/* Records what a failed call of OpenCL's means. waited: it may have failed for work that was queued before. The device is
+   entered. */
+situ_status situ__cl_fail(situ__cl_device *device, const char *op, const char *call, cl_int error,
+                          bool waited);
+/* Why the device is lost; NULL: it is not. */
+const char *situ__cl_lost(int index);
 
 /* ---- memory (memory.c) ---------------------------------------------------------------------- */
 situ_status situ__cl_alloc(int index, size_t bytes, void **data);

@@ -63,9 +63,7 @@ static void program_key(const situ__cl_device *d, const char *head, const char *
 
 /* Driver, device and options; false: no memory. */
 static bool identify(situ__cl_device *d) {
-  situ_device_properties known;
   char version[256] = "";
-  (void)situ__cl_info(d->target.index, &known);
   (void)clGetDeviceInfo(d->id, CL_DEVICE_VERSION, sizeof version - 1, version, NULL);
   const char *options = d->exact_division
                             ? "-cl-std=CL1.2 -w -cl-fp32-correctly-rounded-divide-sqrt"
@@ -75,7 +73,7 @@ static bool identify(situ__cl_device *d) {
   if (!d->build) return false;
   /* The options come first, as a string of their own: they are also what the compiler is given. */
   int used = snprintf(d->build, size, "%s", options) + 1;
-  (void)snprintf(d->build + used, size - (size_t)used, "%s|%s|%s", known.name, known.driver,
+  (void)snprintf(d->build + used, size - (size_t)used, "%s|%s|%s", d->known.name, d->known.driver,
                  version);
   return true;
 }
@@ -129,7 +127,7 @@ static situ_status build(situ__cl_device *d, const situ__call *call, cl_program 
   char head[1024], key[33];
   const char *text = situ__cl_text_of((situ__text)call->variant.text);
   if (!d->build && !identify(d))
-    return situ__cl_fail(d, call->op, "building", CL_OUT_OF_HOST_MEMORY);
+    return situ__cl_fail(d, call->op, "building", CL_OUT_OF_HOST_MEMORY, false);
   prologue(d, call, head, sizeof head);
   program_key(d, head, text, key);
   *out = from_disk(d, key);
@@ -137,12 +135,12 @@ static situ_status build(situ__cl_device *d, const situ__call *call, cl_program 
   cl_int error;
   const char *parts[] = { head, text };
   cl_program program = clCreateProgramWithSource(d->context, 2, parts, NULL, &error);
-  if (!program) return situ__cl_fail(d, call->op, "clCreateProgramWithSource", error);
+  if (!program) return situ__cl_fail(d, call->op, "clCreateProgramWithSource", error, false);
   error = clBuildProgram(program, 1, &d->id, d->build, NULL, NULL);
   if (error != CL_SUCCESS) {
     situ_status status = error == CL_BUILD_PROGRAM_FAILURE
                              ? does_not_compile(d, call, program)
-                             : situ__cl_fail(d, call->op, "clBuildProgram", error);
+                             : situ__cl_fail(d, call->op, "clBuildProgram", error, false);
     (void)clReleaseProgram(program);
     return status;
   }
@@ -160,10 +158,10 @@ static situ_status make(situ__cl_device *d, const situ__call *call, cl_kernel *o
   cl_int error;
   cl_kernel kernel = clCreateKernel(program, "run", &error);
   (void)clReleaseProgram(program); /* the kernel keeps it */
-  if (!kernel) return situ__cl_fail(d, call->op, "clCreateKernel", error);
+  if (!kernel) return situ__cl_fail(d, call->op, "clCreateKernel", error, false);
   if (!situ__table_add(&d->kernels, &call->variant, kernel)) {
     (void)clReleaseKernel(kernel);
-    return situ__cl_fail(d, call->op, "building", CL_OUT_OF_HOST_MEMORY);
+    return situ__cl_fail(d, call->op, "building", CL_OUT_OF_HOST_MEMORY, false);
   }
   *out = kernel;
   return SITU_OK;
@@ -178,15 +176,17 @@ situ_status situ__target_launch(situ__target *target, const situ__call *call, in
   if (status != SITU_OK) return status;
   cl_int error = CL_SUCCESS;
   cl_uint at = 0;
-  for (int k = 0; k < call->buffers; k++)
-    error |= clSetKernelArg(kernel, at++, sizeof(cl_mem), &call->buffer[k]);
-  for (int k = 0; k < call->blocks; k++)
-    error |= clSetKernelArg(kernel, at++, call->block[k].bytes, call->block[k].data);
-  if (call->checks) error |= clSetKernelArg(kernel, at++, sizeof(cl_mem), &d->fault);
-  if (error != CL_SUCCESS) return situ__cl_fail(d, call->op, "clSetKernelArg", error);
+  for (int k = 0; k < call->buffers && error == CL_SUCCESS; k++)
+    error = clSetKernelArg(kernel, at++, sizeof(cl_mem), &call->buffer[k]);
+  for (int k = 0; k < call->blocks && error == CL_SUCCESS; k++)
+    error = clSetKernelArg(kernel, at++, call->block[k].bytes, call->block[k].data);
+  if (call->checks && error == CL_SUCCESS)
+    error = clSetKernelArg(kernel, at++, sizeof(cl_mem), &d->fault);
+  if (error != CL_SUCCESS) return situ__cl_fail(d, call->op, "clSetKernelArg", error, false);
   const size_t local = call->alone ? 1 : d->target.group, global = (size_t)groups * local;
   error = clEnqueueNDRangeKernel(d->queue, kernel, 1, NULL, &global, &local, 0, NULL, NULL);
-  if (error != CL_SUCCESS) return situ__cl_fail(d, call->op, "clEnqueueNDRangeKernel", error);
+  if (error != CL_SUCCESS)
+    return situ__cl_fail(d, call->op, "clEnqueueNDRangeKernel", error, false);
   d->unchecked = d->unchecked || call->checks;
   return SITU_OK;
 }

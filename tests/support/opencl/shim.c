@@ -1,0 +1,233 @@
+/* See shim.h. Each function asks first whether it is to fail, and then calls the real one.
+   SPDX-License-Identifier: MIT */
+#define CL_TARGET_OPENCL_VERSION 120
+#include "support/opencl/shim.h"
+
+#include <CL/cl.h>
+#include <dlfcn.h>
+#include <pthread.h>
+#include <stdlib.h>
+#include <string.h>
+
+static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
+static void *library;
+static bool gpu, no_fp64;
+
+static const char *only, *failed;
+static long left;
+static int code;
+static bool on;
+static long alive[SHIM_OBJECTS];
+
+__attribute__((constructor)) static void open_library(void) {
+  const char *words = getenv("SITU_SHIM");
+  library = dlopen("libOpenCL.so.1", RTLD_NOW | RTLD_LOCAL);
+  gpu = words && strstr(words, "gpu");
+  no_fp64 = words && strstr(words, "nofp64");
+}
+
+void shim_fail(const char *name, long nth, int with, bool from_then_on) {
+  pthread_mutex_lock(&lock);
+  only = name, failed = NULL, left = nth, code = with, on = from_then_on;
+  pthread_mutex_unlock(&lock);
+}
+
+const char *shim_failed(void) { return failed; }
+
+long shim_alive(shim_object of) { return __atomic_load_n(&alive[of], __ATOMIC_RELAXED); }
+
+/* What this call is to fail with. */
+static cl_int told(const char *name) {
+  cl_int error = CL_SUCCESS;
+  pthread_mutex_lock(&lock);
+  if (failed && on) {
+    error = code;
+  } else if (left && (!only || strcmp(only, name) == 0) && --left == 0) {
+    failed = name;
+    error = code;
+  }
+  pthread_mutex_unlock(&lock);
+  return error;
+}
+
+typedef void function(void);
+static function *find(const char *name) {
+  union {
+    void *data;
+    function *code;
+  } at = { dlsym(library, name) };
+  return at.code;
+}
+#define REAL(name) ((__typeof__(&name))find(#name))
+
+static void count(shim_object of, const void *made, long change) {
+  if (made) (void)__atomic_add_fetch(&alive[of], change, __ATOMIC_RELAXED);
+}
+
+/* ---- what there is -------------------------------------------------------------------------- */
+
+cl_int clGetPlatformIDs(cl_uint n, cl_platform_id *ids, cl_uint *many) {
+  cl_int error = told(__func__);
+  return error ? error : REAL(clGetPlatformIDs)(n, ids, many);
+}
+
+cl_int clGetPlatformInfo(cl_platform_id id, cl_platform_info what, size_t size, void *to, size_t *used) {
+  cl_int error = told(__func__);
+  return error ? error : REAL(clGetPlatformInfo)(id, what, size, to, used);
+}
+
+cl_int clGetDeviceIDs(cl_platform_id of, cl_device_type type, cl_uint n, cl_device_id *ids, cl_uint *many) {
+  cl_int error = told(__func__);
+  return error ? error : REAL(clGetDeviceIDs)(of, type, n, ids, many);
+}
+
+cl_int clGetDeviceInfo(cl_device_id id, cl_device_info what, size_t size, void *to, size_t *used) {
+  cl_int error = told(__func__);
+  if (!error) error = REAL(clGetDeviceInfo)(id, what, size, to, used);
+  if (error || !to) return error;
+  if (gpu && what == CL_DEVICE_TYPE) *(cl_device_type *)to = CL_DEVICE_TYPE_GPU;
+  char *fp64 = no_fp64 && what == CL_DEVICE_EXTENSIONS ? strstr(to, "cl_khr_fp64") : NULL;
+  if (fp64) memcpy(fp64, "cl_no_fp64_", strlen("cl_no_fp64_"));
+  return CL_SUCCESS;
+}
+
+/* ---- objects -------------------------------------------------------------------------------- */
+
+cl_context clCreateContext(const cl_context_properties *properties, cl_uint n, const cl_device_id *ids,
+                           void(CL_CALLBACK *notify)(const char *, const void *, size_t, void *), void *user, cl_int *error) {
+  cl_context made = (*error = told(__func__)) ? NULL : REAL(clCreateContext)(properties, n, ids, notify, user, error);
+  count(SHIM_CONTEXT, made, 1);
+  return made;
+}
+
+cl_command_queue clCreateCommandQueue(cl_context context, cl_device_id id, cl_command_queue_properties properties, cl_int *error) {
+  cl_command_queue made = (*error = told(__func__)) ? NULL : REAL(clCreateCommandQueue)(context, id, properties, error);
+  count(SHIM_QUEUE, made, 1);
+  return made;
+}
+
+cl_mem clCreateBuffer(cl_context context, cl_mem_flags flags, size_t size, void *host, cl_int *error) {
+  cl_mem made = (*error = told(__func__)) ? NULL : REAL(clCreateBuffer)(context, flags, size, host, error);
+  count(SHIM_BUFFER, made, 1);
+  return made;
+}
+
+cl_program clCreateProgramWithSource(cl_context context, cl_uint n, const char **parts, const size_t *sizes, cl_int *error) {
+  const char *more[8] = { "#undef cl_khr_fp64\n" };
+  for (cl_uint k = 0; k < n && k < 7; k++) more[k + 1] = parts[k];
+  if ((*error = told(__func__))) return NULL;
+  cl_program made = no_fp64 ? REAL(clCreateProgramWithSource)(context, n + 1, more, NULL, error)
+                            : REAL(clCreateProgramWithSource)(context, n, parts, sizes, error);
+  count(SHIM_PROGRAM, made, 1);
+  return made;
+}
+
+cl_program clCreateProgramWithBinary(cl_context context, cl_uint n, const cl_device_id *ids, const size_t *sizes,
+                                     const unsigned char **binaries, cl_int *loaded, cl_int *error) {
+  cl_program made =
+      (*error = told(__func__)) ? NULL : REAL(clCreateProgramWithBinary)(context, n, ids, sizes, binaries, loaded, error);
+  count(SHIM_PROGRAM, made, 1);
+  return made;
+}
+
+cl_kernel clCreateKernel(cl_program program, const char *name, cl_int *error) {
+  cl_kernel made = (*error = told(__func__)) ? NULL : REAL(clCreateKernel)(program, name, error);
+  count(SHIM_KERNEL, made, 1);
+  return made;
+}
+
+cl_int clReleaseContext(cl_context context) {
+  count(SHIM_CONTEXT, context, -1);
+  return REAL(clReleaseContext)(context);
+}
+
+cl_int clReleaseCommandQueue(cl_command_queue queue) {
+  count(SHIM_QUEUE, queue, -1);
+  return REAL(clReleaseCommandQueue)(queue);
+}
+
+cl_int clReleaseMemObject(cl_mem memory) {
+  count(SHIM_BUFFER, memory, -1);
+  return REAL(clReleaseMemObject)(memory);
+}
+
+cl_int clReleaseProgram(cl_program program) {
+  count(SHIM_PROGRAM, program, -1);
+  return REAL(clReleaseProgram)(program);
+}
+
+cl_int clReleaseKernel(cl_kernel kernel) {
+  count(SHIM_KERNEL, kernel, -1);
+  return REAL(clReleaseKernel)(kernel);
+}
+
+/* ---- programs ------------------------------------------------------------------------------- */
+
+cl_int clBuildProgram(cl_program program, cl_uint n, const cl_device_id *ids, const char *options,
+                      void(CL_CALLBACK *notify)(cl_program, void *), void *user) {
+  cl_int error = told(__func__);
+  return error ? error : REAL(clBuildProgram)(program, n, ids, options, notify, user);
+}
+
+cl_int clGetProgramInfo(cl_program program, cl_program_info what, size_t size, void *to, size_t *used) {
+  cl_int error = told(__func__);
+  return error ? error : REAL(clGetProgramInfo)(program, what, size, to, used);
+}
+
+cl_int clGetProgramBuildInfo(cl_program program, cl_device_id id, cl_program_build_info what, size_t size, void *to, size_t *used) {
+  cl_int error = told(__func__);
+  return error ? error : REAL(clGetProgramBuildInfo)(program, id, what, size, to, used);
+}
+
+cl_int clSetKernelArg(cl_kernel kernel, cl_uint at, size_t size, const void *value) {
+  cl_int error = told(__func__);
+  return error ? error : REAL(clSetKernelArg)(kernel, at, size, value);
+}
+
+/* ---- what is queued ------------------------------------------------------------------------- */
+
+cl_int clEnqueueNDRangeKernel(cl_command_queue queue, cl_kernel kernel, cl_uint dims, const size_t *offset, const size_t *global,
+                              const size_t *local, cl_uint n, const cl_event *wait, cl_event *event) {
+  cl_int error = told(__func__);
+  return error ? error : REAL(clEnqueueNDRangeKernel)(queue, kernel, dims, offset, global, local, n, wait, event);
+}
+
+cl_int clEnqueueReadBuffer(cl_command_queue queue, cl_mem from, cl_bool blocks, size_t at, size_t bytes, void *to, cl_uint n,
+                           const cl_event *wait, cl_event *event) {
+  cl_int error = told(__func__);
+  return error ? error : REAL(clEnqueueReadBuffer)(queue, from, blocks, at, bytes, to, n, wait, event);
+}
+
+cl_int clEnqueueWriteBuffer(cl_command_queue queue, cl_mem to, cl_bool blocks, size_t at, size_t bytes, const void *from, cl_uint n,
+                            const cl_event *wait, cl_event *event) {
+  cl_int error = told(__func__);
+  return error ? error : REAL(clEnqueueWriteBuffer)(queue, to, blocks, at, bytes, from, n, wait, event);
+}
+
+cl_int clEnqueueCopyBuffer(cl_command_queue queue, cl_mem from, cl_mem to, size_t from_at, size_t to_at, size_t bytes, cl_uint n,
+                           const cl_event *wait, cl_event *event) {
+  cl_int error = told(__func__);
+  return error ? error : REAL(clEnqueueCopyBuffer)(queue, from, to, from_at, to_at, bytes, n, wait, event);
+}
+
+cl_int clEnqueueFillBuffer(cl_command_queue queue, cl_mem to, const void *pattern, size_t size, size_t at, size_t bytes, cl_uint n,
+                           const cl_event *wait, cl_event *event) {
+  cl_int error = told(__func__);
+  return error ? error : REAL(clEnqueueFillBuffer)(queue, to, pattern, size, at, bytes, n, wait, event);
+}
+
+void *clEnqueueMapBuffer(cl_command_queue queue, cl_mem of, cl_bool blocks, cl_map_flags flags, size_t at, size_t bytes, cl_uint n,
+                         const cl_event *wait, cl_event *event, cl_int *error) {
+  *error = told(__func__);
+  return *error ? NULL : REAL(clEnqueueMapBuffer)(queue, of, blocks, flags, at, bytes, n, wait, event, error);
+}
+
+cl_int clEnqueueUnmapMemObject(cl_command_queue queue, cl_mem of, void *at, cl_uint n, const cl_event *wait, cl_event *event) {
+  cl_int error = told(__func__);
+  return error ? error : REAL(clEnqueueUnmapMemObject)(queue, of, at, n, wait, event);
+}
+
+cl_int clFinish(cl_command_queue queue) {
+  cl_int error = told(__func__);
+  return error ? error : REAL(clFinish)(queue);
+}

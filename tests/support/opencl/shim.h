@@ -1,0 +1,22 @@
+/* Stands between the opencl module and the real libOpenCL: counts objects, fails the n-th call, and lets a device say of
+   itself what no device of a processor says. A shared library, so that the module's calls find its functions first; a program
+   is linked with it, or started with LD_PRELOAD.
+   SPDX-License-Identifier: MIT */
+#ifndef SITU_TEST_SHIM_H
+#define SITU_TEST_SHIM_H
+
+#include <stdbool.h>
+
+/* SITU_SHIM in the environment, any of these words: "gpu" (devices say they are GPUs), "nofp64" (and have no doubles). */
+
+/* From now on the n-th call (from 1) fails with `code`, and if `from_then_on` all calls after it, of every function but those
+   that release. name: of one function only; NULL: of all. nth 0: no call fails. */
+void shim_fail(const char *name, long nth, int code, bool from_then_on);
+/* The function that failed first since then; NULL: none did. */
+const char *shim_failed(void);
+
+/* Objects made and not released. */
+typedef enum shim_object { SHIM_CONTEXT, SHIM_QUEUE, SHIM_BUFFER, SHIM_PROGRAM, SHIM_KERNEL, SHIM_OBJECTS } shim_object;
+long shim_alive(shim_object of);
+
+#endif
