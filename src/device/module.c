@@ -10,6 +10,7 @@
 #include "base/alloc.h"
 #include "base/fail.h"
 #include "base/fork.h"
+#include "base/pool.h"
 #include "base/text.h"
 #include "device/depot.h"
 #include "situ/sys/module.h"
@@ -32,6 +33,7 @@ static const situ_host host = {
   .free = situ__free,
   .take = take,
   .give = situ__memory_free,
+  .parallel = situ__parallel,
   .fork_guard = situ__fork_guard,
 };
 

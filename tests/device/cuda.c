@@ -136,7 +136,7 @@ static void copy_everywhere(void) {
   for (int a = 0; a < 4; a++)
     for (int b = 0; b < 4; b++)
       for (int large = 0; large < 2; large++)
-        copy_between(situ_dev(name[a]), situ_dev(name[b]), large ? 9000001 : 1000);
+        copy_between(situ_dev(name[a]), situ_dev(name[b]), large ? 5000001 : 1000);
 }
 
 static void empty_caches(void) {

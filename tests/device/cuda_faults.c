@@ -163,6 +163,7 @@ static void refused(void **state) { (void)state, walk_with(cudaErrorInvalidValue
 static void broken(void **state) { (void)state, walk_with(cudaErrorLaunchFailure, true); }
 
 int main(void) {
+  (void)setenv("SITU_NUM_THREADS", "1", 1); /* hundreds of children need no threads of their own */
   const struct CMUnitTest tests[] = {
     cmocka_unit_test(no_memory),
     cmocka_unit_test(refused),

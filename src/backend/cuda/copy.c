@@ -11,6 +11,22 @@ static const char *const copying = "copy";
 
 static size_t least(size_t a, size_t b) { return a < b ? a : b; }
 
+/* One thread fills a stage more slowly than the bus empties it. */
+typedef struct bytes_to_copy {
+  char *to;
+  const char *from;
+} bytes_to_copy;
+
+static void copy_some(int64_t begin, int64_t end, void *payload) {
+  const bytes_to_copy *c = payload;
+  memcpy(c->to + begin, c->from + begin, (size_t)(end - begin));
+}
+
+static void copy_bytes(char *to, const char *from, size_t bytes) {
+  enum { GRAIN = 512 << 10 };
+  situ__host->parallel((int64_t)bytes, GRAIN, copy_some, &(bytes_to_copy){ to, from });
+}
+
 /* ---- staging -------------------------------------------------------------------------------- */
 
 static void close_stage(situ__cuda_stage *s) {
@@ -91,7 +107,7 @@ static situ_status staged_in(situ__cuda_device *d, cudaStream_t stream, char *to
     char *room = NULL;
     status = room_in(d, s, part, &room);
     if (status != SITU_OK) break;
-    memcpy(room, host + done, part);
+    copy_bytes(room, host + done, part);
     status = queue(d, stream, to + done, room, part, cudaMemcpyHostToDevice);
     if (status == SITU_OK && large) status = pass(d, s, stream);
     done += part;
@@ -169,7 +185,7 @@ static situ_status staged_out(situ__cuda_device *d, const situ__cuda_way *way, c
     cudaError_t error = situ__cuda.EventSynchronize(d->out.passed[chunk]);
     if (error != cudaSuccess) return situ__cuda_fail(d, copying, "cudaEventSynchronize", error);
     if (done == 0) status = situ__cuda_check(d, copying, way->behind);
-    if (status == SITU_OK) memcpy(host + done, chunk_of(&d->out, chunk), part);
+    if (status == SITU_OK) copy_bytes(host + done, chunk_of(&d->out, chunk), part);
     done = next;
   }
   return status;
