@@ -26,6 +26,7 @@ typedef enum situ_optim_field {
   SITU_OPTIM_AMSGRAD,
   SITU_OPTIM_CENTERED,
   SITU_OPTIM_MAXIMIZE,
+  SITU_OPTIM_MASTER_WEIGHTS,
   SITU_OPTIM_FIELDS
 } situ_optim_field;
 #define SITU_OPTIM_ZERO(field) (1u << SITU_OPTIM_##field)
@@ -47,6 +48,9 @@ typedef struct situ_optim_options {
   bool amsgrad;        /**< Adam, AdamW */
   bool centered;       /**< RMSprop */
   bool maximize;
+  bool
+      master_weights; /**< of f16 and bf16 parameters an f32 copy is kept and stepped, and the parameter is its rounding:
+                            steps too small for 16 bits add up. Costs 4 bytes an element, and state is f32 too */
   unsigned zero;
 } situ_optim_options;
 
@@ -87,8 +91,9 @@ SITU_API SITU_CHECKED situ_status situ_optim_set(situ_optim *o, int group, situ_
 SITU_API int64_t situ_optim_count(const situ_optim *o);
 /** The i-th parameter and its name ("" if it has none); borrowed. */
 SITU_API situ_tensor *situ_optim_param(const situ_optim *o, int64_t i, const char **name);
-/** Its k-th state tensor (0..2) and torch's name for it ("exp_avg"); NULL where there is none
-    (yet). */
+enum { SITU_OPTIM_STATES = 4 };
+/** Its k-th state tensor and torch's name for it ("exp_avg"); NULL where there is none (yet). The last one is "master": see
+    master_weights. */
 SITU_API situ_tensor *situ_optim_state(const situ_optim *o, int64_t i, int k, const char **name);
 
 /** torch's layout: { state: { "0": { step, exp_avg, exp_avg_sq } }, param_groups: [ { lr, ...,

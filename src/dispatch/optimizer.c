@@ -18,10 +18,10 @@ static bool mismatch(const char *op, situ_status status, const situ_tensor *para
   return false;
 }
 
-static bool agrees(const char *op, const situ_tensor *param, const situ_tensor *t, const char *what) {
+static bool agrees(const char *op, const situ_tensor *param, const situ_tensor *t, const char *what, situ_dtype dtype) {
   if (!situ__alive(t)) return situ__need(op, what, t);
   if (!situ_device_equal(t->view.storage->device, param->view.storage->device)) return mismatch(op, SITU_E_DEVICE, param, t, what);
-  if (t->view.dtype != param->view.dtype) return mismatch(op, SITU_E_DTYPE, param, t, what);
+  if ((situ_dtype)t->view.dtype != dtype) return mismatch(op, SITU_E_DTYPE, param, t, what);
   if (!situ__same_sizes(&t->view, &param->view)) return mismatch(op, SITU_E_SHAPE, param, t, what);
   return t->view.contiguous || mismatch(op, SITU_E_STATE, param, t, what);
 }
@@ -33,9 +33,15 @@ static bool check_item(const char *op, const situ_optimizer_tensors *x) {
                situ_dtype_name((situ_dtype)x->param->view.dtype));
     return false;
   }
-  if (!agrees(op, x->param, x->param, "memory") || !agrees(op, x->param, x->grad, "gradient")) return false;
+  const situ_dtype own = (situ_dtype)x->param->view.dtype, wide = x->master ? SITU_F32 : own;
+  if (x->master && own != SITU_F16 && own != SITU_BF16) {
+    situ__fail(SITU_E_DTYPE, op, "parameter %s is %s: only f16 and bf16 ones have a master", situ_name(x->param), situ_dtype_name(own));
+    return false;
+  }
+  if (!agrees(op, x->param, x->param, "memory", own) || !agrees(op, x->param, x->grad, "gradient", own)) return false;
+  if (x->master && !agrees(op, x->param, x->master, "master", wide)) return false;
   for (int k = 0; k < 3; k++)
-    if (x->state[k] && !agrees(op, x->param, x->state[k], "state")) return false;
+    if (x->state[k] && !agrees(op, x->param, x->state[k], "state", wide)) return false;
   return true;
 }
 
@@ -72,10 +78,7 @@ situ_status situ_optimizer_check(situ_optimizer_rule rule, const situ_optimizer_
   return SITU_OK;
 }
 
-situ_status situ_optimizer_step(situ_optimizer_rule rule, const situ_optimizer_params *params, const situ_optimizer_tensors *list, int64_t count) {
-  if (!params) return situ__null("optimizer_step", "params");
-  situ_status status = situ_optimizer_check(rule, list, count);
-  if (status != SITU_OK) return status;
+static bool step_all(situ_optimizer_rule rule, const situ_optimizer_params *params, const situ_optimizer_tensors *list, int64_t count) {
   bool good = true;
   for (int64_t i = 0; good && i < count; i++) {  /* each device once: when its first parameter is met */
     situ_device device = list[i].param->view.storage->device;
@@ -83,5 +86,47 @@ situ_status situ_optimizer_step(situ_optimizer_rule rule, const situ_optimizer_p
     for (int64_t k = 0; !seen && k < i; k++) seen = situ_device_equal(list[k].param->view.storage->device, device);
     if (!seen) good = launch(rules[rule], rule, params, list, count, device);
   }
-  return good ? SITU_OK : situ_error();
+  return good;
+}
+
+/* ---- masters ---- */
+
+static bool copy_into(const char *op, const situ_tensor *to, const situ_tensor *from) {
+  const situ_work work = { .verb = SITU_VERB_COPY, .ins = 1, .outs = 1, .in = { &from->view }, .out = { &to->view } };
+  return !to->view.numel || situ__run(op, to->view.storage->device, &work) == SITU_OK;
+}
+
+/* The list as the kernels are to see it: masters in place of their parameters, with gradients as wide. All that may lack memory
+   is done here, before anything changes. */
+static bool widen(const char *op, const situ_optimizer_tensors *list, int64_t count, situ_optimizer_tensors *wide) {
+  for (int64_t i = 0; i < count; i++) {
+    wide[i] = list[i];
+    if (!list[i].master) continue;
+    wide[i].param = list[i].master;
+    wide[i].grad = situ__tensor_like(op, &list[i].grad->view, SITU_F32);
+    if (!wide[i].grad || !copy_into(op, wide[i].grad, list[i].grad)) return false;
+  }
+  return true;
+}
+
+static bool step_masters(situ_optimizer_rule rule, const situ_optimizer_params *params, const situ_optimizer_tensors *list, int64_t count) {
+  const char *op = rules[rule];
+  situ_optimizer_tensors *wide = situ__alloc((size_t)count * sizeof *wide);
+  if (!wide) return situ__no_memory(op, (size_t)count * sizeof *wide), false;
+  situ_scope s;
+  situ_scope_begin_no_grad(&s);
+  bool good = widen(op, list, count, wide) && step_all(rule, params, wide, count);
+  for (int64_t i = 0; good && i < count; i++) good = !list[i].master || copy_into(op, list[i].param, list[i].master);
+  SITU_IGNORE(situ_scope_end(&s));
+  situ__free(wide);
+  return good;
+}
+
+situ_status situ_optimizer_step(situ_optimizer_rule rule, const situ_optimizer_params *params, const situ_optimizer_tensors *list, int64_t count) {
+  if (!params) return situ__null("optimizer_step", "params");
+  situ_status status = situ_optimizer_check(rule, list, count);
+  if (status != SITU_OK) return status;
+  bool masters = false;
+  for (int64_t i = 0; i < count; i++) masters |= list[i].master != NULL;
+  return (masters ? step_masters : step_all)(rule, params, list, count) ? SITU_OK : situ_error();
 }

@@ -38,6 +38,12 @@ const situ__field situ__optim_fields[SITU_OPTIM_FIELDS] = {
   [SITU_OPTIM_AMSGRAD] = { "amsgrad", ADAM, { 0 }, AT(amsgrad), true },
   [SITU_OPTIM_CENTERED] = { "centered", RMSPROP, { 0 }, AT(centered), true },
   [SITU_OPTIM_MAXIMIZE] = { "maximize", SGD | ADAM | RMSPROP, { 0 }, AT(maximize), true },
+  [SITU_OPTIM_MASTER_WEIGHTS] = { "master_weights",
+                                  SGD | ADAM | RMSPROP,
+                                  { 0 },
+                                  offsetof(situ_optim_options, master_weights),
+                                  SITU__NO_PARAM,
+                                  true },
 };
 #undef AT
 
@@ -212,6 +218,7 @@ void situ_optim_free(situ_optim *o) {
   for (int64_t i = 0; i < o->count; i++) {
     situ_release(o->items[i].param);
     for (int k = 0; k < 3; k++) situ_release(o->items[i].state[k]);
+    situ_release(o->items[i].master);
     situ__free(o->names[i]);
   }
   situ__free(o->items);
@@ -225,13 +232,16 @@ situ_status situ_optim_to(situ_optim *o, situ_device device) {
   const char *op = "optim_to";
   if (!o) return situ__null(op, "optimiser");
   if (!device.kind) device = situ_get_default_device();
-  situ_move *list = situ__alloc((size_t)o->count * 4 * sizeof *list);
-  if (!list) return situ__no_memory(op, (size_t)o->count * 4 * sizeof *list);
+  const size_t most = (size_t)o->count * (1 + SITU_OPTIM_STATES);
+  situ_move *list = situ__alloc(most * sizeof *list);
+  if (!list) return situ__no_memory(op, most * sizeof *list);
   int64_t count = 0;
   for (int64_t i = 0; i < o->count; i++) {
     list[count++] = (situ_move){ o->items[i].param, device, SITU_DTYPE_DEFAULT };
-    for (int k = 0; k < 3; k++)
-      if (o->items[i].state[k]) list[count++] = (situ_move){ o->items[i].state[k], device, SITU_DTYPE_DEFAULT };
+    for (int k = 0; k < SITU_OPTIM_STATES; k++) {
+      situ_tensor *state = situ_optim_state(o, i, k, NULL);
+      if (state) list[count++] = (situ_move){ state, device, SITU_DTYPE_DEFAULT };
+    }
   }
   situ_moving *moving = situ_moving_plan(op, list, count);
   situ_status status = moving ? situ_moving_make(moving, false) : situ_error();
@@ -290,13 +300,18 @@ situ_tensor *situ_optim_param(const situ_optim *o, int64_t i, const char **name)
 }
 
 const char *situ__optim_state_name(const situ_optim *o, int k) {
-  static const char *const names[][3] = {
+  static const char *const names[][SITU_OPTIM_STATES - 1] = {
     [SITU_RULE_SGD] = { "momentum_buffer" },
     [SITU_RULE_ADAM] = { "exp_avg", "exp_avg_sq", "max_exp_avg_sq" },
     [SITU_RULE_ADAMW] = { "exp_avg", "exp_avg_sq", "max_exp_avg_sq" },
     [SITU_RULE_RMSPROP] = { "square_avg", "momentum_buffer", "grad_avg" },
   };
-  return names[o->rule][k];
+  return k < SITU_OPTIM_STATES - 1 ? names[o->rule][k] : "master";
+}
+
+bool situ__optim_has_master(const situ_tensor *param, const double *value) {
+  const situ_dtype dtype = situ_dtype_of(param);
+  return value[SITU_OPTIM_MASTER_WEIGHTS] != 0 && (dtype == SITU_F16 || dtype == SITU_BF16);
 }
 
 bool situ__optim_uses(const situ_optim *o, const double *value, int k) {
@@ -311,7 +326,7 @@ bool situ__optim_uses(const situ_optim *o, const double *value, int k) {
 }
 
 situ_tensor *situ_optim_state(const situ_optim *o, int64_t i, int k, const char **name) {
-  if (!has_param("optim_state", o, i) || k < 0 || k > 2) return NULL;
+  if (!has_param("optim_state", o, i) || k < 0 || k >= SITU_OPTIM_STATES) return NULL;
   if (name) *name = situ__optim_state_name(o, k);
-  return o->items[i].state[k];
+  return k < SITU_OPTIM_STATES - 1 ? o->items[i].state[k] : o->items[i].master;
 }

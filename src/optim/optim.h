@@ -34,6 +34,7 @@ typedef struct situ__field {
   size_t option, param; /* offsets in situ_optim_options and situ_optimizer_params */
   bool flag;
 } situ__field;
+#define SITU__NO_PARAM SIZE_MAX /* for param: the kernels know nothing of it */
 extern const situ__field situ__optim_fields[SITU_OPTIM_FIELDS];
 
 /* "sgd", "adam", ...: the op in messages. */
@@ -43,8 +44,12 @@ static inline bool situ__optim_has(const situ_optim *o, situ_optim_field f) {
 }
 /* torch's name of the k-th state; NULL: the rule has none. */
 const char *situ__optim_state_name(const situ_optim *o, int k);
+/* Is this parameter, in a group with these values, stepped through an f32 master? */
+bool situ__optim_has_master(const situ_tensor *param, const double *value);
 /* Does a group with these values use the k-th state? */
 bool situ__optim_uses(const situ_optim *o, const double *value, int k);
+/* A step whose gradients are multiplied by grad_scale first, in the step's own kernel. */
+situ_status situ__optim_step_scaled(situ_optim *o, double grad_scale);
 /* Are all values in range? False: recorded. */
 bool situ__optim_valid(const situ_optim *o, const double *value);
 

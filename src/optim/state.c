@@ -20,6 +20,7 @@ static situ_tree *save_item(const situ_optim *o, int64_t i) {
   for (int k = 0; k < 3; k++)
     if (item->state[k])
       dict = situ_tree_put(dict, situ__optim_state_name(o, k), situ_tree_tensor(item->state[k]));
+  if (item->master) dict = situ_tree_put(dict, "master", situ_tree_tensor(item->master));
   return dict;
 }
 
@@ -27,6 +28,8 @@ static situ_tree *save_group(const situ_optim *o, const situ__group *group) {
   situ_tree *dict = situ_tree_dict();
   for (int f = 0; f < SITU_OPTIM_FIELDS; f++) {
     if (!situ__optim_has(o, (situ_optim_field)f) || f == SITU_OPTIM_BETA2) continue;
+    /* torch knows nothing of it: only where it is on. */
+    if (f == SITU_OPTIM_MASTER_WEIGHTS && group->value[f] == 0) continue;
     if (f == SITU_OPTIM_BETA1)
       dict = situ_tree_put(dict, "betas", situ__record_numbers(&group->value[SITU_OPTIM_BETA1], 2));
     else
@@ -48,7 +51,7 @@ situ_tree *situ_optim_state_dict(const situ_optim *o) {
   for (int64_t i = 0; i < o->count && state; i++) {
     char name[24];
     snprintf(name, sizeof name, "%" PRId64, i);
-    if (o->items[i].step || o->items[i].state[0])
+    if (o->items[i].step || o->items[i].state[0] || o->items[i].master)
       state = situ_tree_put(state, name, save_item(o, i));
   }
   for (int g = 0; g < o->group_count && groups; g++)
@@ -100,7 +103,8 @@ static bool load_group(const situ_optim *o, const situ_tree *flat, int g, situ__
 }
 
 /* A copy of a saved state tensor, where its parameter is. */
-static situ_tensor *load_tensor(situ_tensor *param, const char *path, situ_tensor *saved) {
+static situ_tensor *load_tensor(situ_tensor *param, situ_dtype dtype, const char *path,
+                                situ_tensor *saved) {
   situ_shape want = situ_shape_of(param), has = situ_shape_of(saved);
   if (!situ_shape_equal(&want, &has)) {
     char a[SITU_SHAPE_TEXT], b[SITU_SHAPE_TEXT];
@@ -108,7 +112,7 @@ static situ_tensor *load_tensor(situ_tensor *param, const char *path, situ_tenso
                situ_shape_text(&has, a), situ_shape_text(&want, b));
     return NULL;
   }
-  situ_tensor *copy = situ_to_dtype(situ_to(saved, situ_device_of(param)), situ_dtype_of(param));
+  situ_tensor *copy = situ_to_dtype(situ_to(saved, situ_device_of(param)), dtype);
   copy = copy == saved ? situ_clone(copy) : situ_contiguous(copy);
   if (!copy || situ_follow(copy, param) != SITU_OK) return NULL;
   situ_set_role(copy, SITU_ROLE_OPTIMIZER);
@@ -119,13 +123,20 @@ static bool load_item(const situ_optim *o, const situ_tree *flat, int64_t i, con
                       situ_optimizer_tensors *item) {
   char path[96];
   bool any = false, all = true;
-  *item = (situ_optimizer_tensors){ .param = o->items[i].param };
+  /* Of a master's parameter it is not known whether it is its rounding: the next step looks. */
+  *item = (situ_optimizer_tensors){ .param = o->items[i].param,
+                                    .version = situ_version_of(o->items[i].param) - 1 };
+  const bool has_master = situ__optim_has_master(item->param, value);
+  const situ_dtype dtype = has_master ? SITU_F32 : situ_dtype_of(item->param);
+  snprintf(path, sizeof path, "state.%" PRId64 ".master", i);
+  situ_tensor *master = has_master ? situ__record_find(flat, path) : NULL;
+  if (master && !(item->master = load_tensor(item->param, dtype, path, master))) return false;
   for (int k = 0; k < 3; k++) {
     const char *name = situ__optim_state_name(o, k);
     if (!name) break;
     snprintf(path, sizeof path, "state.%" PRId64 ".%s", i, name);
     situ_tensor *saved = situ__record_find(flat, path);
-    if (saved && !(item->state[k] = load_tensor(item->param, path, saved))) return false;
+    if (saved && !(item->state[k] = load_tensor(item->param, dtype, path, saved))) return false;
     any |= saved != NULL;
     all &= saved || !situ__optim_uses(o, value, k);
   }
@@ -161,8 +172,10 @@ static bool load(const situ_optim *o, const situ_tree *flat, loaded *l) {
 }
 
 static void release_states(situ_optimizer_tensors *items, int64_t count) {
-  for (int64_t i = 0; items && i < count; i++)
+  for (int64_t i = 0; items && i < count; i++) {
     for (int k = 0; k < 3; k++) situ_release(items[i].state[k]);
+    situ_release(items[i].master);
+  }
 }
 
 situ_status situ_optim_load_state_dict(situ_optim *o, const situ_tree *state) {

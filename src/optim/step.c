@@ -7,9 +7,10 @@
 #include "optim/optim.h"
 #include "situ/ops.h"
 
-static situ_optimizer_params params_of(const situ__group *group) {
-  situ_optimizer_params params = { .grad_scale = 1 };
+static situ_optimizer_params params_of(const situ__group *group, double grad_scale) {
+  situ_optimizer_params params = { .grad_scale = grad_scale };
   for (int f = 0; f < SITU_OPTIM_FIELDS; f++) {
+    if (situ__optim_fields[f].param == SITU__NO_PARAM) continue;
     char *at = (char *)&params + situ__optim_fields[f].param;
     bool flag = group->value[f] != 0;
     if (situ__optim_fields[f].flag)
@@ -20,16 +21,50 @@ static situ_optimizer_params params_of(const situ__group *group) {
   return params;
 }
 
-/* State starts as zeros, where the parameter lives now. */
-static bool make_state(situ_optim *o, int64_t i, int k) {
-  situ_optimizer_tensors *item = &o->items[i];
-  situ_tensor *state = situ_zeros_like(item->param, NULL);
+/* Puts state into its slot: it is named, and goes where the parameter goes. */
+static bool put_state(const situ_optim *o, int64_t i, int k, situ_tensor **slot,
+                      situ_tensor *state) {
   char name[256];
   snprintf(name, sizeof name, "%s.%s", o->names[i], situ__optim_state_name(o, k));
   if (!state || !situ_set_name(state, name)) return false;
   situ_set_role(state, SITU_ROLE_OPTIMIZER);
-  if (situ_follow(state, item->param) != SITU_OK) return false;
-  item->state[k] = situ_retain(state);
+  return situ_follow(state, o->items[i].param) == SITU_OK && situ_set(slot, state);
+}
+
+/* The parameter was written since the last step. A move, or a state dict that was loaded, changes nothing; what somebody
+   else has put there is what is trained from now on. */
+static bool renew_master(situ_optimizer_tensors *item) {
+  double same;
+  situ_tensor *rounded = situ_to_dtype(item->master, situ_dtype_of(item->param));
+  if (situ_item(situ_all(situ_eq(item->param, rounded), NULL), &same) != SITU_OK) return false;
+  return same != 0 || situ_copy_(item->master, item->param);
+}
+
+/* An f32 master where there should be one, and state as wide as what is stepped. */
+static bool ready_master(situ_optim *o, int64_t i, const double *value) {
+  situ_optimizer_tensors *item = &o->items[i];
+  const bool wanted = situ__optim_has_master(item->param, value);
+  if (!wanted && !item->master) return true;
+  if (!wanted)
+    situ_drop(&item->master);
+  else if (!item->master) {
+    situ_tensor *wide = situ_to_dtype(item->param, SITU_F32);
+    if (!put_state(o, i, SITU_OPTIM_STATES - 1, &item->master, wide)) return false;
+  } else if (item->version != situ_version_of(item->param) && !renew_master(item))
+    return false;
+  const situ_dtype dtype = wanted ? SITU_F32 : situ_dtype_of(item->param);
+  for (int k = 0; k < 3; k++)
+    if (item->state[k] && situ_dtype_of(item->state[k]) != dtype &&
+        !put_state(o, i, k, &item->state[k], situ_to_dtype(item->state[k], dtype)))
+      return false;
+  return true;
+}
+
+/* State starts as zeros, where the parameter lives now. */
+static bool make_state(situ_optim *o, int64_t i, int k) {
+  situ_optimizer_tensors *item = &o->items[i];
+  situ_tensor *like = item->master ? item->master : item->param;
+  if (!put_state(o, i, k, &item->state[k], situ_zeros_like(like, NULL))) return false;
   /* A momentum switched on later starts as in the first step. */
   if (o->rule == SITU_RULE_SGD) item->step = 0;
   return true;
@@ -65,6 +100,7 @@ static int64_t gather(situ_optim *o, const situ__group *group, situ_optimizer_te
     }
     situ_tensor *grad = situ_grad(o->items[i].param);
     if (!grad) continue;
+    if (!ready_master(o, i, group->value)) return -1;
     for (int k = 0; k < 3; k++)
       if (!o->items[i].state[k] && situ__optim_uses(o, group->value, k) && !make_state(o, i, k))
         return -1;
@@ -81,10 +117,13 @@ static void count_steps(situ_optim *o, const situ__group *group,
                         const situ_optimizer_tensors *active) {
   int64_t k = 0;
   for (int64_t i = group->first; i < group->first + group->count && k < group->active; i++)
-    if (o->items[i].param == active[k].param) o->items[i].step = active[k++].step;
+    if (o->items[i].param == active[k].param) {
+      o->items[i].step = active[k++].step;
+      o->items[i].version = situ_version_of(o->items[i].param);
+    }
 }
 
-static situ_status step(situ_optim *o) {
+static situ_status step(situ_optim *o, double grad_scale) {
   int64_t total = 0;
   situ_status status = SITU_OK;
   for (int g = 0; g < o->group_count; g++) {
@@ -97,7 +136,7 @@ static situ_status step(situ_optim *o) {
   const situ_optimizer_tensors *active = o->active;
   for (int g = 0; g < o->group_count && status == SITU_OK; g++) {
     const situ__group *group = &o->groups[g];
-    situ_optimizer_params params = params_of(group);
+    situ_optimizer_params params = params_of(group, grad_scale);
     status = situ_optimizer_step(o->rule, &params, active, group->active);
     if (status == SITU_OK) count_steps(o, group, active);
     active += group->active;
@@ -105,13 +144,16 @@ static situ_status step(situ_optim *o) {
   return status;
 }
 
-situ_status situ_optim_step(situ_optim *o) {
-  if (!o) return situ__null("optim_step", "optimiser");
+situ_status situ__optim_step_scaled(situ_optim *o, double grad_scale) {
   situ_scope scope;
   situ_scope_begin_no_grad(&scope);
-  situ_status status = step(o);
+  situ_status status = step(o, grad_scale);
   SITU_IGNORE(situ_scope_end(&scope));
   return status;
+}
+
+situ_status situ_optim_step(situ_optim *o) {
+  return o ? situ__optim_step_scaled(o, 1) : situ__null("optim_step", "optimiser");
 }
 
 situ_status situ_optim_zero_grad(situ_optim *o, bool set_to_none) {

@@ -56,7 +56,7 @@ static bool owned(situ__lint *l, const entry *e) {
 }
 
 static bool state(situ__lint *l, const entry *e) {
-  for (int k = 0; k < 3; k++) {
+  for (int k = 0; k < SITU_OPTIM_STATES; k++) {
     const char *name;
     const situ_tensor *s = situ_optim_state(e->optim, e->i, k, &name);
     if (!s) continue;

@@ -70,6 +70,14 @@ enum {
   SITU_OP_NO_GRAD  = 1u << 4   /**< results have no gradient by their nature (eq, argmax); else an op
                                     without backward refuses operands that require one */
 };
+/* What autocast does to the floating operands of an op (f64 is left alone), PyTorch's lists: */
+typedef enum situ_cast {
+  SITU_CAST_NOT = 0,  /**< nothing */
+  SITU_CAST_LOW,      /**< to the scope's dtype: what gains by it */
+  SITU_CAST_F32,      /**< what needs the range or the precision */
+  SITU_CAST_WIDEST,   /**< to the widest among them: what takes operands of one dtype only */
+  SITU_CAST_BACK      /**< to the widest, and the result back to the first one's dtype: a norm whose weights are f32 */
+} situ_cast;
 /* What backward needs: SITU_SAVE(0) | SITU_SAVE(1) | SITU_SAVE_OUT(0). */
 #define SITU_SAVE(operand) (1u << (operand))
 #define SITU_SAVE_OUT(result) (1u << (SITU_OPERANDS + (result)))
@@ -80,6 +88,7 @@ typedef struct situ_op {
   int          outs;                      /**< 0 means 1 */
   unsigned     flags, save;
   int          code;                      /**< for families: a situ_unary, situ_binary, ... */
+  uint8_t      autocast[2];               /**< a situ_cast: on cpu, and on any other device */
   size_t       params_size;               /**< of the parameter struct, copied for backward */
   /** Shape rule and value checks: fills call->shape, dtype (and view, device). Runs after the device and dtype
       checks. False: it has recorded why. */
@@ -245,9 +254,12 @@ SITU_API int64_t situ_owners(const situ_tensor *t);
 /** One parameter of a fused optimiser step. */
 typedef struct situ_optimizer_tensors {
   situ_tensor *param, *grad, *state[3];
+  situ_tensor *master;   /**< NULL; or, of an f16 or bf16 param, what is stepped in its stead: f32, as its state then is */
+  uint32_t     version;  /**< of param's memory when it was made master's rounding; for whoever keeps the list */
   int64_t      step;
 } situ_optimizer_tensors;
-/** One fused step over a list, in place: every parameter with its gradient and state, one launch per device.
+/** One fused step over a list, in place: every parameter with its gradient and state, one launch per device; where there is
+    a master, it is stepped, and the parameter becomes its rounding.
     All are checked (device, dtype, shape, contiguous, alive) before anything changes. */
 SITU_API SITU_CHECKED situ_status situ_optimizer_step(situ_optimizer_rule rule, const situ_optimizer_params *params,
                                                       const situ_optimizer_tensors *list, int64_t count);
