@@ -60,12 +60,14 @@ SITU_API situ_device situ_get_default_device(void);
     device or a policy); {0} takes it back to cpu. */
 SITU_API SITU_CHECKED situ_status situ_set_default_device(situ_device device);
 
-/** What a thread has set for a while (a default device, a policy), as it was before. On the caller's stack between begin
-    and end; its fields belong to the library. */
+/** What a thread has set for a while (a default device, a policy, autocast), as it was before. On the caller's stack
+    between begin and end; its fields belong to the library. */
 typedef struct situ_setting {
   situ_device device;
   uint8_t     policy[4];
   uint32_t    depth;
+  uint32_t    autocast;
+  void       *autocast_at;
 } situ_setting;
 
 /** Until the end, `device` is this thread's default: with torch.device(...). Nests. What is still open when a tensor

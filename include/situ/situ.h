@@ -3,6 +3,7 @@
 #ifndef SITU_H
 #define SITU_H
 
+#include "amp.h"
 #include "autograd.h"
 #include "data.h"
 #include "device.h"

@@ -334,6 +334,8 @@ static situ_tensor *seed(const char *op, situ_tensor *t, situ_tensor *given) {
 static situ_status walk(pass *p, situ_tensor *t, situ_tensor *given) {
   if (!t->requires_grad)
     return situ__fail(SITU_E_STATE, p->op, "the tensor does not require a gradient: no operand of what made it does");
+  const uint32_t autocast = situ__setting.autocast;  /* it has chosen the dtypes on the way there */
+  situ__setting.autocast = 0;
   situ_scope s;
   situ_scope_begin_no_grad(&s);
   situ_tensor *grad = seed(p->op, t, given);
@@ -350,6 +352,7 @@ static situ_status walk(pass *p, situ_tensor *t, situ_tensor *given) {
   good = good && commit(p);
   finish(p);
   SITU_IGNORE(situ_scope_end(&s));
+  situ__setting.autocast = autocast;
   return good ? SITU_OK : situ_error();
 }
 

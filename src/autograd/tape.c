@@ -114,14 +114,20 @@ fail:
   return false;
 }
 
-void situ__node_clear(situ__node *n) {
+static void drop_saved(situ__node *n) {
   for (int i = 0; i < n->ins; i++) situ_drop(&n->in[i].saved);
   for (int k = 0; k < n->outs; k++) situ_drop(&n->out[k].saved);
-  n->freed = true;
+}
+
+/* A call that had nothing saved can be walked again. */
+void situ__node_clear(situ__node *n) {
+  for (int i = 0; i < n->ins; i++) n->freed |= n->in[i].saved != NULL;
+  for (int k = 0; k < n->outs; k++) n->freed |= n->out[k].saved != NULL;
+  drop_saved(n);
 }
 
 static void destroy(situ__node *n) {
-  situ__node_clear(n);
+  drop_saved(n);
   for (int i = 0; i < n->ins; i++) {
     situ__node_release(n->in[i].node);
     situ_release(n->in[i].leaf);

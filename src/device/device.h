@@ -18,6 +18,18 @@ const situ_backend *situ__backend(situ_device device);
 bool situ__device_resolve(const char *op, situ_device wanted, situ_device *out);
 /* What this thread has set: see settings.c. */
 extern SITU__THREAD_LOCAL situ_setting situ__setting;
+/* All that was begun since is over: it is as it was. */
+void situ__setting_back(const situ_setting *before);
+/* What autocast scopes say of a kind of device, four bits a kind in situ_setting.autocast: nothing (0), a dtype, or that
+   nothing is cast there. One bit for the whole: casts are not kept. autocast_at: where the innermost was begun; NULL: cannot
+   be told. */
+enum { SITU__AUTOCAST_OFF = 15 };
+#define SITU__AUTOCAST_NO_CACHE (1u << 31)
+static inline unsigned situ__autocast_of(uint32_t autocast, unsigned kind) {
+  return autocast >> 4 * kind & 15;
+}
+/* Floor 4 fills it in: the outermost autocast scope has ended, or what is kept is not wanted any more. */
+extern void (*situ__autocast_forget)(void);
 /* Must a device be stated, and is none, not even by a scope? */
 bool situ__unstated_forbidden(void);
 /* "cpu", "cuda", ...; NULL for a number that is no kind. */

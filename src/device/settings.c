@@ -1,15 +1,26 @@
-/* What a thread sets for a while: its default device and its policy. They are kept together, so that whatever
+/* What a thread sets for a while: its default device, its policy, autocast. They are kept together, so that whatever
    ends a scope ends all that was begun inside it.
    SPDX-License-Identifier: MIT */
 #include <string.h>
 
 #include "base/fail.h"
 #include "device/device.h"
+#include "situ/amp.h"
 #include "situ/policy.h"
 
 _Static_assert(sizeof(situ_policy) == sizeof(((situ_setting *)0)->policy), "one is kept in the other");
 
+_Static_assert(4 * SITU_DEVICE_KINDS < 31 && SITU_DTYPES < (int)SITU__AUTOCAST_OFF,
+               "both fit into situ_setting.autocast");
+
 SITU__THREAD_LOCAL situ_setting situ__setting;
+void (*situ__autocast_forget)(void);
+
+void situ__setting_back(const situ_setting *before) {
+  bool outermost = situ__setting.autocast && !before->autocast;
+  situ__setting = *before;
+  if (outermost) situ_clear_autocast_cache();
+}
 
 static void begin(situ_setting *before) {
   *before = situ__setting;
@@ -23,7 +34,7 @@ static void end(const char *op, const situ_setting *before) {
     (void)situ__fail(SITU_E_STATE, op,
                      "not open on this thread (never begun, ended twice, or by an outer scope)");
   } else {
-    situ__setting = *before;
+    situ__setting_back(before);
   }
 }
 
@@ -69,3 +80,46 @@ void situ_policy_begin(situ_setting *before, situ_policy policy) {
 }
 
 void situ_policy_end(situ_setting *before) { end("policy_end", before); }
+
+/* ---- autocast ---- */
+
+static situ_dtype usual(unsigned kind) { return kind == SITU_CPU ? SITU_BF16 : SITU_F16; }
+
+situ_status situ_autocast_begin(situ_setting *before, situ_device device,
+                                const situ_autocast_options *options) {
+  const char *op = "autocast_begin";
+  const situ_autocast_options o = options ? *options : (situ_autocast_options){ 0 };
+  if (!before) return situ__null(op, "before");
+  *before = (situ_setting){ .depth = UINT32_MAX }; /* not begun, if it is refused */
+  if (!device.kind) device = situ_get_default_device();
+  if (device.kind >= SITU_DEVICE_KINDS) return situ__fail(SITU_E_DEVICE, op, "this is no device");
+  if (o.dtype && o.dtype != SITU_F16 && o.dtype != SITU_BF16)
+    return situ__fail(SITU_E_DTYPE, op, "dtype is %s, must be f16 or bf16",
+                      situ_dtype_size(o.dtype) ? situ_dtype_name(o.dtype) : "no dtype");
+  begin(before);
+  const unsigned at = 4 * device.kind;
+  const uint32_t now = o.disabled ? SITU__AUTOCAST_OFF : o.dtype ? o.dtype : usual(device.kind);
+  uint32_t all = situ__setting.autocast & ~(15u << at) & ~SITU__AUTOCAST_NO_CACHE;
+  situ__setting.autocast = all | now << at | (o.no_cache ? SITU__AUTOCAST_NO_CACHE : 0);
+  situ__setting.autocast_at = situ__call_site();
+  return SITU_OK;
+}
+
+void situ_autocast_end(situ_setting *before) { end("autocast_end", before); }
+
+bool situ_is_autocast_enabled(situ_device device) {
+  return situ_get_autocast_dtype(device) != SITU_DTYPE_DEFAULT;
+}
+
+situ_dtype situ_get_autocast_dtype(situ_device device) {
+  if (!device.kind) device = situ_get_default_device();
+  const unsigned now = device.kind < SITU_DEVICE_KINDS
+                           ? situ__autocast_of(situ__setting.autocast, device.kind)
+                           : SITU__AUTOCAST_OFF;
+  return now == SITU__AUTOCAST_OFF ? SITU_DTYPE_DEFAULT : (situ_dtype)now;
+}
+
+/* A program that runs no op has nothing to forget. */
+void situ_clear_autocast_cache(void) {
+  if (situ__autocast_forget) situ__autocast_forget();
+}

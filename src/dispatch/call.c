@@ -151,10 +151,13 @@ static bool forward(situ_call *c, bool wanted) {
   return good;
 }
 
+static bool steps(situ_call *c);
+static bool steps_or_casts(situ_call *c) { return situ__setting.autocast ? situ__autocast_run(c, steps) : steps(c); }
+
 static bool steps(situ_call *c) {
   const situ_op *op = c->op;
   situ__verdict verdict = situ__examine(c);
-  if (verdict != SITU__GOOD) return verdict == SITU__MIXED && situ__mixed(c, steps);
+  if (verdict != SITU__GOOD) return verdict == SITU__MIXED && situ__mixed(c, steps_or_casts);
   bool wanted = situ__tape_wanted(c->in, c->ins);
   if (wanted && !op->backward && !(op->flags & SITU_OP_NO_GRAD))
     return situ_refuse(c, SITU_E_UNSUPPORTED, "cannot be differentiated, but an operand requires a gradient; detach it");
@@ -187,6 +190,7 @@ static bool run(situ_call *c) {
 
 /* Out of the way: its code would make the usual way longer. */
 static SITU_COLD __attribute__((noinline)) bool run_dry(situ_call *c) { return situ__dry_call(c, run); }
+static SITU_COLD __attribute__((noinline)) bool run_cast(situ_call *c) { return situ__autocast_run(c, situ__is_dry() ? run_dry : run); }
 
 static situ_tensor *run_pair(const situ_op *op, const situ_view_desc *a, const situ_view_desc *b) {
   situ_tensor *y = situ__tensor_like(op->name, a, (situ_dtype)a->dtype);
@@ -210,7 +214,7 @@ situ_tensor *situ_op_run(const situ_op *op, situ_tensor *const *in, int ins, con
     c.out[k] = NULL;
     c.dtype[k] = SITU_DTYPE_DEFAULT;
   }
-  bool good = situ__is_dry() ? run_dry(&c) : run(&c);
+  bool good = situ__setting.autocast ? run_cast(&c) : situ__is_dry() ? run_dry(&c) : run(&c);
   for (int k = 0; outs && k < c.outs; k++) outs[k] = good ? c.out[k] : NULL;
   return good ? c.out[0] : NULL;
 }

@@ -16,8 +16,21 @@ bool situ__explain_devices(const situ_call *call) SITU_COLD;
 
 /* policy.c: a mixed call: refused, or run with copies of what is elsewhere, as this thread's policy has it. */
 bool situ__mixed(situ_call *call, bool (*run)(situ_call *call)) SITU_COLD;
+/* True once for each address: whoever warns, and once is enough. */
+bool situ__is_new(const void *about) SITU_COLD;
 /* x on another device, by the op that copies, so that its gradient comes back. Floor 5 fills it in: floor 4 knows no ops. */
 extern situ_tensor *(*situ__copy_operand)(const char *op, situ_tensor *x, situ_device to);
+
+/* autocast.c: runs a call with its operands cast as its op's schema and the thread's autocast scopes say; what it runs sees
+   no scope. */
+bool situ__autocast_run(situ_call *c, bool (*run)(situ_call *call)) SITU_COLD;
+/* The casts alone, in place, for a function that is made of other ops. False: recorded. */
+bool situ__autocast_operands(const situ_op *schema, situ_tensor **in, int ins) SITU_COLD;
+static inline bool situ__autocast(const situ_op *schema, situ_tensor **in, int ins) {
+  return !situ__setting.autocast || situ__autocast_operands(schema, in, ins);
+}
+/* x in another dtype, by the op that casts, so that its gradient comes back. Floor 5 fills it in. */
+extern situ_tensor *(*situ__cast_operand)(situ_tensor *x, situ_dtype to);
 
 /* The plainest call of all, and the commonest of small ones: two floating tensors alike, on one device, nothing to
    record. All that the check asks, and the rest that must be known, is then seen in one step; the slightest doubt

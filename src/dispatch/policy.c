@@ -78,17 +78,20 @@ static int rule(const situ_call *c, situ_device target) {
   return strictest;
 }
 
-/* True once for each line of the caller's code. */
-static bool is_new_here(const situ_call *c) {
+bool situ__is_new(const void *about) {
   static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
-  static situ__map warned;
-  const void *site = situ__call_site();
-  if (!site) site = c->op; /* it cannot be told: once for each op */
+  static situ__map told;
   pthread_mutex_lock(&lock);
-  bool fresh = !situ__map_get(&warned, site);
-  if (fresh) (void)situ__map_put(&warned, site, &warned); /* without memory for it: better twice than never */
+  bool fresh = !situ__map_get(&told, about);
+  if (fresh) (void)situ__map_put(&told, about, &told); /* without memory for it: better twice than never */
   pthread_mutex_unlock(&lock);
   return fresh;
+}
+
+/* True once for each line of the caller's code; where it cannot be told, once for each op. */
+static bool is_new_here(const situ_call *c) {
+  const void *site = situ__call_site();
+  return situ__is_new(site ? site : c->op);
 }
 
 static void warn(const situ_call *c, situ_device target) {

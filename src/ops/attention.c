@@ -126,7 +126,7 @@ SITU_OP(attention_op) = {
   .name = "scaled_dot_product_attention",
   .operand = { { "query", SITU_FLOATING | SITU_SAME }, { "key", SITU_FLOATING | SITU_SAME }, { "value", SITU_FLOATING | SITU_SAME },
                { "attn_mask", SITU_FLOATING | SITU_BOOLEAN | SITU_OPTIONAL } },
-  .outs = 3, .flags = SITU_OP_COMPOSED, .params_size = sizeof(attention_params),
+  .outs = 3, .flags = SITU_OP_COMPOSED, .autocast = { SITU_CAST_LOW, SITU_CAST_LOW }, .params_size = sizeof(attention_params),
   .save = SITU_SAVE(QUERY) | SITU_SAVE(KEY) | SITU_SAVE(VALUE) | SITU_SAVE_OUT(WEIGHTS) | SITU_SAVE_OUT(KEPT),
   .infer = infer, .forward = forward, .backward = backward,
 };

@@ -89,7 +89,7 @@ enum { VECTOR = SITU_FLOATING | SITU_OPTIONAL };
 SITU_OP(batch_norm_op) = { .name = "batch_norm",
                            .operand = { { "input", SITU_FLOATING | SITU_SAME }, { "running_mean", VECTOR | SITU_WRITTEN }, { "running_var", VECTOR | SITU_WRITTEN },
                                         { "weight", VECTOR | SITU_SAME }, { "bias", VECTOR | SITU_SAME } },
-                           .outs = 3, .flags = SITU_OP_COMPOSED, .save = SITU_SAVE(0) | SITU_SAVE(3) | SITU_SAVE_OUT(1) | SITU_SAVE_OUT(2),
+                           .outs = 3, .flags = SITU_OP_COMPOSED, .autocast = { SITU_CAST_BACK, SITU_CAST_BACK }, .save = SITU_SAVE(0) | SITU_SAVE(3) | SITU_SAVE_OUT(1) | SITU_SAVE_OUT(2),
                            .params_size = sizeof(batch_norm_params), .infer = infer, .forward = forward, .mend = situ_infer_like, .backward = backward };
 
 situ_tensor *situ_batch_norm(situ_tensor *input, situ_tensor *running_mean, situ_tensor *running_var, situ_tensor *weight, situ_tensor *bias,

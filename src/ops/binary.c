@@ -70,16 +70,17 @@ static bool minimum_backward(situ_grad_call *g) {
 /* ---- the ops ---- */
 
 enum { BOTH = SITU_SAVE(0) | SITU_SAVE(1) };
-#define BINARY(id, rule, back, saves, flag)                                                                           \
+#define BINARY(id, rule, back, saves, flag) CASTING(id, rule, back, saves, flag, SITU_CAST_NOT)
+#define CASTING(id, rule, back, saves, flag, elsewhere)                                                               \
   SITU_OP(id##_op) = { .name = #id, .operand = { { "input", 0 }, { "other", 0 } }, .code = SITU_BINARY_##id, .save = saves, \
-                       .flags = flag, .infer = rule, .forward = forward, .mend = situ_mend_largest, .backward = back };
+                       .flags = flag, .autocast = { SITU_CAST_NOT, elsewhere }, .infer = rule, .forward = forward, .mend = situ_mend_largest, .backward = back };
 BINARY(add, situ_infer_broadcast, add_backward, 0, SITU_OP_PAIR)
 BINARY(sub, infer_number, sub_backward, 0, SITU_OP_PAIR)
 BINARY(mul, situ_infer_broadcast, mul_backward, BOTH, SITU_OP_PRODUCT | SITU_OP_PAIR)
 BINARY(div, infer_quotient, div_backward, BOTH, SITU_OP_PAIR)
 BINARY(div_trunc, infer_number, zero_backward, 0, 0)
 BINARY(div_floor, infer_number, zero_backward, 0, 0)
-BINARY(pow, infer_number, pow_backward, BOTH | SITU_SAVE_OUT(0), 0)
+CASTING(pow, infer_number, pow_backward, BOTH | SITU_SAVE_OUT(0), 0, SITU_CAST_F32)
 BINARY(fmod, infer_number, fmod_backward, BOTH, 0)
 BINARY(remainder, infer_number, remainder_backward, BOTH, 0)
 BINARY(maximum, situ_infer_broadcast, maximum_backward, BOTH, SITU_OP_PAIR)

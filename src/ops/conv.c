@@ -190,14 +190,15 @@ static bool conv_mend(situ_call *c) {
 }
 
 enum { NUMBERS = SITU_FLOATING | SITU_INTEGRAL | SITU_SAME };
-#define CONV(id, dims, kind)                                                                                                     \
+#define CONV(id, dims, kind, on_cpu)                                                                                             \
   SITU_OP(id##_op) = { .name = #id, .operand = { { "input", NUMBERS }, { "weight", NUMBERS }, { "bias", NUMBERS | SITU_OPTIONAL } }, \
                        .flags = SITU_OP_PRODUCT | SITU_OP_COMPOSED, .save = SITU_SAVE(0) | SITU_SAVE(1), .code = dims,           \
+                       .autocast = { on_cpu, SITU_CAST_LOW },                                                                    \
                        .params_size = sizeof(situ_conv_options), .infer = kind##_infer, .forward = kind##_forward,               \
                        .mend = conv_mend, .backward = kind##_backward };                                                                            \
   situ_tensor *situ_##id(situ_tensor *input, situ_tensor *weight, situ_tensor *bias, const situ_conv_options *options) {         \
     return situ_op_run3(&id##_op, input, weight, bias, options ? options : &(situ_conv_options){ 0 });                           \
   }
-CONV(conv1d, 1, conv)
-CONV(conv2d, 2, conv)
-CONV(conv_transpose2d, 2, transposed)
+CONV(conv1d, 1, conv, SITU_CAST_LOW)
+CONV(conv2d, 2, conv, SITU_CAST_LOW)
+CONV(conv_transpose2d, 2, transposed, SITU_CAST_F32)

@@ -139,4 +139,7 @@ static situ_tensor *copy_operand(const char *op, situ_tensor *x, situ_device dev
   return copy_to(x, &(to_params){ device, situ_device_of(x), op, SITU__COPY_POLICY });
 }
 
-__attribute__((constructor)) static void install(void) { situ__copy_operand = copy_operand; }
+__attribute__((constructor)) static void install(void) {
+  situ__copy_operand = copy_operand;
+  situ__cast_operand = situ_to_dtype;
+}

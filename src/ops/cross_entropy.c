@@ -105,6 +105,7 @@ static bool backward(situ_grad_call *g) {
 #define NLL(id)                                                                                                      \
   SITU_OP(id##_op) = { .name = #id, .operand = { { "input", SITU_FLOATING | SITU_SAME }, { "target", SITU_INDEX },   \
                        { "weight", SITU_FLOATING | SITU_SAME | SITU_OPTIONAL } }, .outs = 3, .flags = SITU_OP_COMPOSED, \
+                       .autocast = { SITU_CAST_F32, SITU_CAST_F32 },                                                \
                        .save = SITU_SAVE(0) | SITU_SAVE(1) | SITU_SAVE(2) | SITU_SAVE_OUT(1) | SITU_SAVE_OUT(2),     \
                        .params_size = sizeof(nll_params), .infer = infer, .forward = forward, .backward = backward };
 NLL(cross_entropy)
@@ -153,7 +154,10 @@ situ_tensor *situ_cross_entropy(situ_tensor *input, situ_tensor *target, const s
   nll_params p = params_of(o, true);
   situ_tensor *weight = o ? o->weight : NULL;
   if (!situ__need("cross_entropy", "input", input) || !situ__need("cross_entropy", "target", target) || !good("cross_entropy", &p)) return NULL;
-  if (situ_dtype_is_floating((situ_dtype)target->view.dtype)) return of_probabilities(input, target, weight, &p);
+  if (situ_dtype_is_floating((situ_dtype)target->view.dtype)) {
+    situ_tensor *in[3] = { input, target, weight };
+    return situ__autocast(&cross_entropy_op, in, 3) ? of_probabilities(in[0], in[1], in[2], &p) : NULL;
+  }
   return situ_op_run3(&cross_entropy_op, input, target, weight, &p);
 }
 

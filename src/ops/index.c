@@ -174,13 +174,14 @@ static bool index_add_backward(situ_grad_call *g) {
   return GIVE(0, g->grad[0]) && GIVE(2, situ_mul_scalar(situ_index_select(g->grad[0], p->dim, g->in[1]), p->alpha));
 }
 
-#define PLACE(id, rule)                                                                                              \
+#define PLACE(id, rule, cast)                                                                                        \
   SITU_OP(id##_op) = { .name = #id, .operand = { { "input", SITU_SAME | SITU_FLOATING | SITU_INTEGRAL | SITU_BOOLEAN }, { "index", SITU_INDEX }, \
                        { "src", SITU_SAME | SITU_FLOATING | SITU_INTEGRAL | SITU_BOOLEAN } }, .save = SITU_SAVE(1),  \
+                       .autocast = { cast, cast },                                                                   \
                        .params_size = sizeof(index_params), .infer = rule, .forward = id##_forward, .backward = id##_backward };
-PLACE(scatter, scatter_infer)
-PLACE(scatter_add, scatter_infer)
-PLACE(index_add, index_add_infer)
+PLACE(scatter, scatter_infer, SITU_CAST_NOT)
+PLACE(scatter_add, scatter_infer, SITU_CAST_WIDEST)
+PLACE(index_add, index_add_infer, SITU_CAST_NOT)
 
 static situ_tensor *place(const situ_op *op, situ_tensor *x, int dim, situ_tensor *index, situ_tensor *src, double alpha, bool in_place) {
   index_params p = { .alpha = alpha };

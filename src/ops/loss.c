@@ -15,28 +15,32 @@ static situ_tensor *reduced(const char *op, situ_tensor *each, situ_reduction re
   return NULL;
 }
 
-/* What most of them ask of their two operands. */
-static bool pair(const char *op, situ_tensor *input, situ_tensor *target) {
-  const situ_op schema = { .name = op, .operand = { { "input", 0 }, { "target", 0 } } };
-  return situ__together(&schema, (situ_tensor *[]){ input, target }, 2);
+/* What most of them ask of their two operands; autocast has losses computed in f32. */
+static bool pair(const char *op, situ_tensor **input, situ_tensor **target) {
+  const situ_op schema = { .name = op, .operand = { { "input", 0 }, { "target", 0 } }, .autocast = { SITU_CAST_F32, SITU_CAST_F32 } };
+  situ_tensor *in[2] = { *input, *target };
+  if (!situ__together(&schema, in, 2) || !situ__autocast(&schema, in, 2)) return false;
+  *input = in[0];
+  *target = in[1];
+  return true;
 }
 
 situ_tensor *situ_mse_loss(situ_tensor *input, situ_tensor *target, situ_reduction reduction) {
   SITU__MADE_OF_OPS("mse_loss");
-  if (!pair("mse_loss", input, target)) return NULL;
+  if (!pair("mse_loss", &input, &target)) return NULL;
   return reduced("mse_loss", situ_square(situ_sub(input, target)), reduction);
 }
 
 situ_tensor *situ_l1_loss(situ_tensor *input, situ_tensor *target, situ_reduction reduction) {
   SITU__MADE_OF_OPS("l1_loss");
-  if (!pair("l1_loss", input, target)) return NULL;
+  if (!pair("l1_loss", &input, &target)) return NULL;
   return reduced("l1_loss", situ_abs(situ_sub(input, target)), reduction);
 }
 
 /* d^2 / (2 beta) where |d| < beta, else |d| - beta / 2. */
 situ_tensor *situ_smooth_l1_loss(situ_tensor *input, situ_tensor *target, double beta, situ_reduction reduction) {
   SITU__MADE_OF_OPS("smooth_l1_loss");
-  if (!pair("smooth_l1_loss", input, target)) return NULL;
+  if (!pair("smooth_l1_loss", &input, &target)) return NULL;
   if (!(beta >= 0) || isinf(beta)) {
     situ__fail(SITU_E_ARG, "smooth_l1_loss", "beta is %g: must not be negative", beta);
     return NULL;
@@ -55,8 +59,11 @@ situ_tensor *situ_binary_cross_entropy_with_logits(situ_tensor *input, situ_tens
   SITU__MADE_OF_OPS("binary_cross_entropy_with_logits");
   const char *op = "binary_cross_entropy_with_logits";
   static const situ_op schema = { .name = "binary_cross_entropy_with_logits",
-                                  .operand = { { "input", 0 }, { "target", 0 }, { "weight", SITU_OPTIONAL }, { "pos_weight", SITU_OPTIONAL } } };
-  if (!situ__together(&schema, (situ_tensor *[]){ input, target, weight, pos_weight }, 4)) return NULL;
+                                  .operand = { { "input", 0 }, { "target", 0 }, { "weight", SITU_OPTIONAL }, { "pos_weight", SITU_OPTIONAL } },
+                                  .autocast = { SITU_CAST_F32, SITU_CAST_F32 } };
+  situ_tensor *in[4] = { input, target, weight, pos_weight };
+  if (!situ__together(&schema, in, 4) || !situ__autocast(&schema, in, 4)) return NULL;
+  input = in[0], target = in[1], weight = in[2], pos_weight = in[3];
   if (!situ__same_sizes(&input->view, &target->view)) {
     situ_shape x = situ__shape(&input->view), t = situ__shape(&target->view);
     char a[SITU_SHAPE_TEXT], b[SITU_SHAPE_TEXT];
@@ -74,7 +81,7 @@ situ_tensor *situ_binary_cross_entropy_with_logits(situ_tensor *input, situ_tens
 situ_tensor *situ_kl_div(situ_tensor *input, situ_tensor *target, situ_kl_reduction reduction, bool log_target) {
   SITU__MADE_OF_OPS("kl_div");
   const char *op = "kl_div";
-  if (!pair(op, input, target)) return NULL;
+  if (!pair(op, &input, &target)) return NULL;
   situ_tensor *each;
   if (log_target) {
     each = situ_mul(situ_exp(target), situ_sub(target, input));

@@ -109,6 +109,7 @@ static bool product_backward(situ_grad_call *g) {
 enum { NUMBERS = SITU_FLOATING | SITU_INTEGRAL | SITU_SAME };
 #define PRODUCT(id, left, right, rule)                                                                               \
   SITU_OP(id##_op) = { .name = #id, .operand = { { left, NUMBERS }, { right, NUMBERS } }, .flags = SITU_OP_PRODUCT,  \
+                       .autocast = { SITU_CAST_LOW, SITU_CAST_LOW },                                                 \
                        .save = SITU_SAVE(0) | SITU_SAVE(1), .infer = rule, .forward = product_forward, .mend = product_mend,         \
                        .backward = product_backward };
 PRODUCT(matmul, "input", "other", product_infer)
@@ -123,6 +124,9 @@ situ_tensor *situ_matmul(situ_tensor *a, situ_tensor *b) {
   SITU__MADE_OF_OPS("matmul");
   if (!situ__need("matmul", "input", a) || !situ__need("matmul", "other", b)) return NULL;
   int left = a->view.ndim, right = b->view.ndim;
+  situ_tensor *in[2] = { a, b };
+  if ((left == 1 || right == 1) && !situ__autocast(&matmul_op, in, 2)) return NULL;
+  a = in[0], b = in[1];
   if (left == 1 && right == 1) return situ_dot(a, b);
   if (left == 1) return situ_squeeze(situ_matmul(situ_unsqueeze(a, 0), b), SITU_DIMS(-2));
   if (right == 1) return situ_squeeze(situ_matmul(a, situ_unsqueeze(b, 1)), SITU_DIMS(-1));
@@ -158,7 +162,8 @@ static bool mv_forward(situ_call *c) {
 static bool mv_backward(situ_grad_call *g) {
   return GIVE(0, situ_outer(g->grad[0], g->in[1])) && GIVE(1, situ_mv(situ_transpose(g->in[0], 0, 1), g->grad[0]));
 }
-SITU_OP(mv_op) = { .name = "mv", .operand = { { "input", NUMBERS }, { "vec", NUMBERS } }, .flags = SITU_OP_PRODUCT, .save = SITU_SAVE(0) | SITU_SAVE(1),
+SITU_OP(mv_op) = { .name = "mv", .operand = { { "input", NUMBERS }, { "vec", NUMBERS } }, .flags = SITU_OP_PRODUCT,
+                   .autocast = { SITU_CAST_WIDEST, SITU_CAST_LOW }, .save = SITU_SAVE(0) | SITU_SAVE(1),
                    .infer = mv_infer, .forward = mv_forward, .backward = mv_backward };
 situ_tensor *situ_mv(situ_tensor *a, situ_tensor *x) { return situ_op_run2(&mv_op, a, x, NULL); }
 
@@ -176,7 +181,8 @@ static bool dot_forward(situ_call *c) {
   return product(c, situ__transposed(&a, &row), &b, NULL, &y, 1, 0);
 }
 static bool dot_backward(situ_grad_call *g) { return GIVE(0, situ_mul(g->grad[0], g->in[1])) && GIVE(1, situ_mul(g->grad[0], g->in[0])); }
-SITU_OP(dot_op) = { .name = "dot", .operand = { { "input", NUMBERS }, { "tensor", NUMBERS } }, .flags = SITU_OP_PRODUCT, .save = SITU_SAVE(0) | SITU_SAVE(1),
+SITU_OP(dot_op) = { .name = "dot", .operand = { { "input", NUMBERS }, { "tensor", NUMBERS } }, .flags = SITU_OP_PRODUCT,
+                    .autocast = { SITU_CAST_WIDEST, SITU_CAST_WIDEST }, .save = SITU_SAVE(0) | SITU_SAVE(1),
                     .infer = dot_infer, .forward = dot_forward, .backward = dot_backward };
 situ_tensor *situ_dot(situ_tensor *a, situ_tensor *b) { return situ_op_run2(&dot_op, a, b, NULL); }
 
@@ -225,6 +231,7 @@ static bool addmm_backward(situ_grad_call *g) {
 
 #define ADDMM(id, left, right)                                                                                       \
   SITU_OP(id##_op) = { .name = #id, .operand = { { "input", NUMBERS }, { left, NUMBERS }, { right, NUMBERS } },      \
+                       .autocast = { SITU_CAST_LOW, SITU_CAST_LOW },                                                 \
                        .save = SITU_SAVE(1) | SITU_SAVE(2), .params_size = sizeof(addmm_params),                     \
                        .infer = id##_infer, .forward = addmm_forward, .backward = addmm_backward };                  \
   situ_tensor *situ_##id(situ_tensor *x, situ_tensor *a, situ_tensor *b, const situ_addmm_options *options) {        \
@@ -297,6 +304,7 @@ static bool linear_mend(situ_call *c) {
 }
 
 SITU_OP(linear_op) = { .name = "linear", .operand = { { "input", NUMBERS }, { "weight", NUMBERS }, { "bias", NUMBERS | SITU_OPTIONAL } }, .flags = SITU_OP_PRODUCT,
+                       .autocast = { SITU_CAST_LOW, SITU_CAST_LOW },
                        .save = SITU_SAVE(0) | SITU_SAVE(1), .infer = linear_infer, .forward = linear_forward, .mend = linear_mend, .backward = linear_backward };
 
 situ_tensor *situ_linear(situ_tensor *input, situ_tensor *weight, situ_tensor *bias) { return situ_op_run3(&linear_op, input, weight, bias, NULL); }

@@ -115,7 +115,8 @@ static bool cumsum_backward(situ_grad_call *g) {
   const order_params *p = g->params;
   return (g->dx[0] = situ_flip(situ_cumsum(situ_flip(g->grad[0], SITU_DIMS(p->dim)), p->dim), SITU_DIMS(p->dim))) != NULL;
 }
-SITU_OP(cumsum_op) = { .name = "cumsum", .operand = { { "input", 0 } }, .flags = SITU_OP_COMPOSED, .params_size = sizeof(order_params),
+SITU_OP(cumsum_op) = { .name = "cumsum", .operand = { { "input", 0 } }, .flags = SITU_OP_COMPOSED, .autocast = { SITU_CAST_NOT, SITU_CAST_F32 },
+                       .params_size = sizeof(order_params),
                        .infer = cumsum_infer, .forward = cumsum_forward, .backward = cumsum_backward };
 
 situ_tensor *situ_cumsum(situ_tensor *x, int dim) {

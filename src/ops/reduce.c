@@ -165,21 +165,23 @@ static bool logsumexp_backward(situ_grad_call *g) {
 
 /* ---- the ops ---- */
 
-#define REDUCE(id, code_, rule, back, saves, flag)                                                                    \
+#define REDUCE(id, code_, rule, back, saves, flag) CASTING(id, code_, rule, back, saves, flag, SITU_CAST_NOT, SITU_CAST_NOT)
+#define CASTING(id, code_, rule, back, saves, flag, on_cpu, elsewhere)                                                \
   SITU_OP(id##_op) = { .name = #id, .operand = { { "input", 0 } }, .code = code_, .save = saves, .flags = flag,       \
+                       .autocast = { on_cpu, elsewhere },                                                            \
                        .params_size = sizeof(reduce_params), .infer = rule, .forward = forward, .backward = back };
 enum { X = SITU_SAVE(0), Y = SITU_SAVE_OUT(0) };
-REDUCE(sum, SITU_REDUCE_SUM, infer_sum, sum_backward, 0, 0)
+CASTING(sum, SITU_REDUCE_SUM, infer_sum, sum_backward, 0, 0, SITU_CAST_NOT, SITU_CAST_F32)
 REDUCE(mean, SITU_REDUCE_MEAN, infer_float, mean_backward, 0, 0)
-REDUCE(prod, SITU_REDUCE_PROD, infer_sum, prod_backward, X, 0)
+CASTING(prod, SITU_REDUCE_PROD, infer_sum, prod_backward, X, 0, SITU_CAST_F32, SITU_CAST_F32)
 REDUCE(var, SITU_REDUCE_VAR, infer_float, var_backward, X, 0)
 REDUCE(std, SITU_REDUCE_STD, infer_float, std_backward, X | Y, 0)
 REDUCE(amin, SITU_REDUCE_MIN, infer_extreme, extreme_backward, X | Y, 0)
 REDUCE(amax, SITU_REDUCE_MAX, infer_extreme, extreme_backward, X | Y, 0)
 REDUCE(all, SITU_REDUCE_ALL, infer_test, NULL, 0, SITU_OP_NO_GRAD)
 REDUCE(any, SITU_REDUCE_ANY, infer_test, NULL, 0, SITU_OP_NO_GRAD)
-REDUCE(norm, SITU_REDUCE_NORM, infer_float, norm_backward, X | Y, 0)
-REDUCE(logsumexp, SITU_REDUCE_LOGSUMEXP, infer_float, logsumexp_backward, X | Y, 0)
+CASTING(norm, SITU_REDUCE_NORM, infer_float, norm_backward, X | Y, 0, SITU_CAST_NOT, SITU_CAST_F32)
+CASTING(logsumexp, SITU_REDUCE_LOGSUMEXP, infer_float, logsumexp_backward, X | Y, 0, SITU_CAST_NOT, SITU_CAST_F32)
 
 static situ_tensor *run(const situ_op *op, situ_tensor *x, double scalar, const situ_reduce_options *o) {
   reduce_params p = { .scalar = scalar };

@@ -106,10 +106,10 @@ static bool backward(situ_grad_call *g) {
 
 enum { WEIGHT = SITU_FLOATING | SITU_SAME | SITU_OPTIONAL };
 SITU_OP(layer_norm_op) = { .name = "layer_norm", .operand = { { "input", SITU_FLOATING | SITU_SAME }, { "weight", WEIGHT }, { "bias", WEIGHT } }, .outs = 3,
-                           .flags = SITU_OP_COMPOSED, .code = SITU_LAYER_NORM, .save = SITU_SAVE(0) | SITU_SAVE(1) | SITU_SAVE_OUT(1) | SITU_SAVE_OUT(2),
+                           .flags = SITU_OP_COMPOSED, .autocast = { SITU_CAST_BACK, SITU_CAST_F32 }, .code = SITU_LAYER_NORM, .save = SITU_SAVE(0) | SITU_SAVE(1) | SITU_SAVE_OUT(1) | SITU_SAVE_OUT(2),
                            .params_size = sizeof(norm_params), .infer = infer, .forward = forward, .mend = situ_infer_like, .backward = backward };
 SITU_OP(rms_norm_op) = { .name = "rms_norm", .operand = { { "input", SITU_FLOATING | SITU_SAME }, { "weight", WEIGHT } }, .outs = 2,
-                         .flags = SITU_OP_COMPOSED, .code = SITU_RMS_NORM, .save = SITU_SAVE(0) | SITU_SAVE(1) | SITU_SAVE_OUT(1),
+                         .flags = SITU_OP_COMPOSED, .autocast = { SITU_CAST_BACK, SITU_CAST_F32 }, .code = SITU_RMS_NORM, .save = SITU_SAVE(0) | SITU_SAVE(1) | SITU_SAVE_OUT(1),
                          .params_size = sizeof(norm_params), .infer = infer, .forward = forward, .mend = situ_infer_like, .backward = backward };
 
 static bool good_eps(const char *op, double eps) {
@@ -148,8 +148,11 @@ situ_tensor *situ_rms_norm(situ_tensor *input, situ_shape normalized_shape, situ
 situ_tensor *situ_group_norm(situ_tensor *input, int64_t num_groups, situ_tensor *weight, situ_tensor *bias, double eps) {
   SITU__MADE_OF_OPS("group_norm");
   const char *op = "group_norm";
-  static const situ_op schema = { .name = "group_norm", .operand = { { "input", 0 }, { "weight", SITU_OPTIONAL }, { "bias", SITU_OPTIONAL } } };
-  if (!situ__together(&schema, (situ_tensor *[]){ input, weight, bias }, 3) || !good_eps(op, eps)) return NULL;
+  static const situ_op schema = { .name = "group_norm", .operand = { { "input", 0 }, { "weight", SITU_OPTIONAL }, { "bias", SITU_OPTIONAL } },
+                                  .autocast = { SITU_CAST_NOT, SITU_CAST_F32 } };
+  situ_tensor *in[3] = { input, weight, bias };
+  if (!situ__together(&schema, in, 3) || !good_eps(op, eps) || !situ__autocast(&schema, in, 3)) return NULL;
+  input = in[0], weight = in[1], bias = in[2];
   situ_shape shape = situ__shape(&input->view);
   if (shape.ndim < 2) {
     situ__fail(SITU_E_SHAPE, op, "input has %d dimensions, must have at least 2: [N, C, ...]", shape.ndim);
@@ -172,5 +175,6 @@ situ_tensor *situ_group_norm(situ_tensor *input, int64_t num_groups, situ_tensor
   situ_tensor *rows = situ_reshape(input, SITU_SHAPE(shape.dim[0], num_groups, width));
   situ_tensor *y = situ_reshape(situ_layer_norm(rows, SITU_SHAPE(width), NULL, NULL, eps), shape);
   if (weight) y = situ_mul(y, situ_reshape(weight, per_channel));
-  return bias ? situ_add(y, situ_reshape(bias, per_channel)) : y;
+  if (bias) y = situ_add(y, situ_reshape(bias, per_channel));
+  return y ? situ_to_dtype(y, (situ_dtype)input->view.dtype) : NULL;  /* whatever its weights are */
 }

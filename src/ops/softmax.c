@@ -27,6 +27,7 @@ static bool backward(situ_grad_call *g) {
 
 #define SOFTMAX(id, pass)                                                                                            \
   SITU_OP(id##_op) = { .name = #id, .operand = { { "input", SITU_FLOATING } }, .flags = SITU_OP_COMPOSED, .code = pass, \
+                       .autocast = { SITU_CAST_NOT, SITU_CAST_F32 },                                                \
                        .save = SITU_SAVE_OUT(0), .params_size = sizeof(softmax_params), .infer = situ_infer_like,    \
                        .forward = forward, .backward = backward };                                                   \
   situ_tensor *situ_##id(situ_tensor *x, int dim) {                                                                  \

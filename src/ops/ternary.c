@@ -80,6 +80,7 @@ static bool quotient_infer(situ_call *c) {
 #define ADDC(id, code_, rule)                                                                                          \
   SITU_OP(id##_op) = { .name = #id, .operand = { { "input", 0 }, { "tensor1", 0 }, { "tensor2", 0 } }, .code = code_,  \
                        .save = SITU_SAVE(1) | SITU_SAVE(2), .params_size = sizeof(ternary_params), .infer = rule,      \
+                       .autocast = { SITU_CAST_NOT, SITU_CAST_WIDEST },                                                \
                        .forward = forward, .backward = id##_backward };                                                \
   situ_tensor *situ_##id(situ_tensor *x, situ_tensor *a, situ_tensor *b, double value) {                               \
     return situ_op_run3(&id##_op, x, a, b, &(ternary_params){ value });                                                \

@@ -51,10 +51,18 @@ static bool unary_backward(situ_grad_call *g) {
 
 /* ---- the ops: one a row ---- */
 
+/* What leaves the range of f16, or loses too much in 16 bits: torch computes it in f32, but for the CPU's kernels, which do
+   that by themselves. */
+#define ROW(id) (1ull << SITU_UNARY_##id)
+#define IN_F32 (ROW(exp) | ROW(expm1) | ROW(log) | ROW(log1p) | ROW(log2) | ROW(rsqrt) | ROW(reciprocal) | ROW(square) | \
+                ROW(softplus) | ROW(pow_scalar) | ROW(scalar_pow))
+_Static_assert(SITU_UNARIES <= 64, "a bit each");
+#define CAST(id) { SITU_CAST_NOT, IN_F32 & ROW(id) ? SITU_CAST_F32 : SITU_CAST_NOT }
+
 #define SAVES(uses) ((uses) == USES_X ? SITU_SAVE(0) : (uses) == USES_Y ? SITU_SAVE_OUT(0) : 0)
 #define UNARY(id, rule, kinds, uses)                                                                                 \
   SITU_OP(id##_op) = { .name = #id, .operand = { { "input", kinds } }, .code = SITU_UNARY_##id, .save = SAVES(uses), \
-                       .params_size = sizeof(unary_params), .infer = rule, .forward = unary_forward, .backward = unary_backward };
+                       .autocast = CAST(id), .params_size = sizeof(unary_params), .infer = rule, .forward = unary_forward, .backward = unary_backward };
 #define FLOAT(id, y, dx, uses) UNARY(id, infer_float, 0, uses)
 #define BOTH(id, y, whole, dx, uses) UNARY(id, infer_keep, 0, uses)
 #define MATH(id, y, whole, dx, uses) UNARY(id, infer_keep, 0, uses)

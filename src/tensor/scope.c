@@ -48,7 +48,7 @@ situ_status situ_scope_end(situ_scope *scope) {
     empty(inner);
   }
   top = scope->outer == &root ? NULL : scope->outer;
-  if (situ__setting.depth > scope->setting.depth) situ__setting = scope->setting;  /* begun inside, and forgotten */
+  if (situ__setting.depth > scope->setting.depth) situ__setting_back(&scope->setting);  /* begun inside, and forgotten */
   empty(scope);
   return situ__error_count() == scope->errors ? SITU_OK : situ_error();
 }

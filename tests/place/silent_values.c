@@ -3,13 +3,13 @@
 
    Not here: S15 (a dropped result) is the compiler's, see tests/seeds/warnings. S17 between two
    real GPUs needs two real GPUs; the order of copies and work is tried on simulated devices, which
-   queue theirs. S23 (autocast that does nothing on the CPU): there is no autocast, dtypes change
-   only where the program says so.
+   queue theirs.
 
    SPDX-License-Identifier: MIT */
 /* test-devices: meta sim:0 sim:1 opencl:0 opencl:1 */
 #include <math.h>
 
+#include "situ/amp.h"
 #include "situ/policy.h"
 #include "support/pairs.h"
 
@@ -258,6 +258,28 @@ static void S22_random_numbers_are_the_same_everywhere(void **state) {
   }
 }
 
+static void count_line(const char *message, void *payload) {
+  if (strstr(message, "autocast")) ++*(int *)payload;
+}
+
+/* S23: autocast for one kind of device does nothing to tensors of another, and nothing says so. Here the
+   log does, once; of one kind, both are cast. */
+static void S23_autocast_for_another_kind_of_device_is_told(void **state) {
+  (void)state;
+  situ_tensor *a = situ_ones(SITU_SHAPE(2, 2), NULL);
+  const bool same = here().kind == there().kind;
+  int lines = 0;
+  situ_error_log(count_line, &lines);
+  for (int step = 0; step < 3; step++) {
+    situ_setting before;
+    expect_ok(situ_autocast_begin(&before, there(), NULL));
+    assert_int_equal(situ_dtype_of(situ_mm(a, a)), same ? SITU_F16 : SITU_F32);
+    situ_autocast_end(&before);
+  }
+  situ_error_log(NULL, NULL);
+  assert_int_equal(lines, same ? 0 : 1);
+}
+
 /* S24: an op that meets operands from two devices brings one to the other behind your back. */
 static void S24_no_operand_ever_moves_by_itself(void **state) {
   (void)state;
@@ -319,6 +341,7 @@ int main(void) {
     PAIR_TEST(S20_a_lazy_layer_stays_lazy_and_goes_home),
     PAIR_TEST(S21_a_cast_that_loses_values_is_reported),
     PAIR_TEST(S22_random_numbers_are_the_same_everywhere),
+    PAIR_TEST(S23_autocast_for_another_kind_of_device_is_told),
     PAIR_TEST(S24_what_a_policy_copies_is_in_the_ledger),
     PAIR_TEST(S24_no_operand_ever_moves_by_itself),
   };

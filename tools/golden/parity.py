@@ -68,12 +68,13 @@ def sentences():
     return text[:, :-1].contiguous(), text[:, 1:].contiguous()
 
 
-def train(model, x, y, batch, optimiser, schedule=None, clip=None):
+def train(model, x, y, batch, optimiser, schedule=None, clip=None, autocast=False):
     """60 steps; the losses before each."""
     losses = []
     for step in range(STEPS):
         at = step * batch % x.shape[0]
-        loss = F.cross_entropy(model(x[at:at + batch]), y[at:at + batch].flatten())
+        with torch.autocast("cpu", dtype=torch.bfloat16, enabled=autocast):
+            loss = F.cross_entropy(model(x[at:at + batch]), y[at:at + batch].flatten())
         losses.append(loss.item())
         optimiser.zero_grad()
         loss.backward()
@@ -89,6 +90,8 @@ RUNS = {
     "mlp_sgd": (mlp, vectors, 16, lambda p: torch.optim.SGD(p, lr=0.05, momentum=0.9, weight_decay=1e-3),
                 False, "SGD lr=0.05 momentum=0.9 weight_decay=1e-3, batch 16"),
     "mlp_adam": (mlp, vectors, 16, lambda p: torch.optim.Adam(p, lr=0.01), False, "Adam lr=0.01, batch 16"),
+    "mlp_autocast": (mlp, vectors, 16, lambda p: torch.optim.Adam(p, lr=0.01), False,
+                     "Adam lr=0.01, batch 16, autocast to bf16"),
     "cnn_adamw": (cnn, pictures, 12, lambda p: torch.optim.AdamW(p, lr=0.003, weight_decay=0.01), False,
                   "AdamW lr=0.003 weight_decay=0.01, batch 12"),
     "transformer_adam": (
@@ -112,7 +115,7 @@ def run(name, out):
         schedule = torch.optim.lr_scheduler.CosineAnnealingLR(optim, STEPS, 1e-4) if scheduled else None
         losses[dtype] = train(model,
                               x.to(dtype) if x.is_floating_point() else x, y, batch, optim, schedule,
-                              1.0 if scheduled else None)
+                              1.0 if scheduled else None, autocast=name.endswith("autocast") and dtype == torch.float32)
     apart = ((losses[torch.float32] - losses[torch.float64]) / losses[torch.float64]).abs().max().item()
     kept.update({"data.x": x, "data.y": y, "losses": losses[torch.float32].float()})
     path = os.path.join(out, "parity_%s.safetensors" % name)

@@ -1,0 +1,305 @@
+/* Gradient scaling (torch.amp.GradScaler): f16 gradients are kept from vanishing, and steps with infinite ones left out.
+   SPDX-License-Identifier: MIT */
+#include <float.h>
+#include <inttypes.h>
+#include <math.h>
+
+#include "base/alloc.h"
+#include "base/fail.h"
+#include "optim/optim.h"
+#include "optim/record.h"
+#include "situ/amp.h"
+#include "situ/ops.h"
+
+/* How far an optimiser has come since the last update. */
+typedef enum stage { READY, UNSCALED, STEPPED } stage;
+
+typedef struct seen {
+  situ_optim *o; /* held until the update */
+  stage stage;
+  bool finite; /* all of its gradients */
+} seen;
+
+struct situ_grad_scaler {
+  double scale, growth, backoff;
+  int64_t interval, tracker; /* tracker: good steps since the scale was changed */
+  bool disabled;
+  seen *seen;
+  int count, room;
+};
+
+/* ---- making ---- */
+
+/* The scale is kept in f32, as torch's is: what it multiplies is at most f32. */
+static bool good_values(const char *op, const situ_grad_scaler *s) {
+  const char *wrong =
+      !(s->scale > 0 && s->scale <= FLT_MAX)    ? "the scale must be positive and finite"
+      : !(s->growth > 1 && isfinite(s->growth)) ? "growth_factor must be above 1"
+      : !(s->backoff > 0 && s->backoff < 1)     ? "backoff_factor must be between 0 and 1"
+      : s->interval < 1 || s->tracker < 0       ? "growth_interval must be at least 1"
+                                                : NULL;
+  if (!wrong) return true;
+  situ__fail(SITU_E_ARG, op,
+             "%s (scale %g, growth_factor %g, backoff_factor %g, growth_interval %" PRId64 ")",
+             wrong, s->scale, s->growth, s->backoff, s->interval);
+  return false;
+}
+
+situ_grad_scaler *situ_grad_scaler_new(const situ_grad_scaler_options *options) {
+  const situ_grad_scaler_options o = options ? *options : (situ_grad_scaler_options){ 0 };
+  const situ_grad_scaler values = { .scale =
+                                        o.init_scale != 0 ? (double)(float)o.init_scale : 65536,
+                                    .growth = o.growth_factor != 0 ? o.growth_factor : 2,
+                                    .backoff = o.backoff_factor != 0 ? o.backoff_factor : 0.5,
+                                    .interval = o.growth_interval ? o.growth_interval : 2000,
+                                    .disabled = o.disabled };
+  if (!good_values("grad_scaler_new", &values)) return NULL;
+  situ_grad_scaler *s = situ__alloc(sizeof *s);
+  if (s)
+    *s = values;
+  else
+    situ__no_memory("grad_scaler_new", sizeof *s);
+  return s;
+}
+
+static void forget_all(situ_grad_scaler *s) {
+  while (s->count) situ_optim_free(s->seen[--s->count].o);
+}
+
+void situ_grad_scaler_free(situ_grad_scaler *s) {
+  if (!s) return;
+  forget_all(s);
+  situ__free(s->seen);
+  situ__free(s);
+}
+
+/* What is known of an optimiser; NULL: no memory, recorded. */
+static seen *find(situ_grad_scaler *s, const char *op, situ_optim *o) {
+  for (int i = 0; i < s->count; i++)
+    if (s->seen[i].o == o) return &s->seen[i];
+  if (s->count == s->room) {
+    const int room = s->room ? 2 * s->room : 4;
+    seen *larger = situ__realloc(s->seen, (size_t)room * sizeof *larger);
+    if (!larger) return situ__no_memory(op, (size_t)room * sizeof *larger), NULL;
+    s->seen = larger;
+    s->room = room;
+  }
+  __atomic_fetch_add(&o->refs, 1, __ATOMIC_RELAXED);
+  s->seen[s->count] = (seen){ .o = o };
+  return &s->seen[s->count++];
+}
+
+/* ---- scaling ---- */
+
+situ_tensor *situ_grad_scaler_scale(situ_grad_scaler *s, situ_tensor *loss) {
+  if (!s) return situ__null("grad_scaler_scale", "scaler"), NULL;
+  if (s->disabled || !loss) return loss;
+  return situ_mul(loss,
+                  situ_full(SITU_SCALAR, s->scale,
+                            &(situ_options){ .dtype = SITU_F32, .device = situ_device_of(loss) }));
+}
+
+/* ---- looking: are the gradients finite? ---- */
+
+/* The largest of the gradients' magnitudes on one device: infinite or NaN if any element is. What was on that device is
+   taken off the list. NULL: recorded. */
+static situ_tensor *largest_on(situ_tensor **grad, int *count, situ_device device) {
+  int here = 0, left = 0;
+  situ_tensor **norm = situ__alloc((size_t)*count * sizeof *norm);
+  if (!norm) return situ__no_memory("grad_scaler_step", (size_t)*count * sizeof *norm), NULL;
+  bool good = true;
+  for (int i = 0; i < *count; i++) {
+    if (!situ_device_equal(situ_device_of(grad[i]), device))
+      grad[left++] = grad[i];
+    else
+      good = good && (norm[here++] = situ_norm(
+                          grad[i], INFINITY,
+                          &(situ_reduce_options){
+                              .dtype = situ_dtype_of(grad[i]) == SITU_F64 ? SITU_F64 : SITU_F32 }));
+  }
+  *count = left;
+  situ_tensor *all = good ? situ_norm(situ_stack(norm, here, 0), INFINITY, NULL) : NULL;
+  situ__free(norm);
+  return all;
+}
+
+/* One reduction a gradient and one of them all, on each device, and one value read from it. The list is used up. */
+static bool look(situ_tensor **grad, int count, bool *finite) {
+  *finite = true;
+  while (count) {
+    double largest;
+    if (situ_item(largest_on(grad, &count, situ_device_of(grad[0])), &largest) != SITU_OK)
+      return false;
+    *finite = *finite && isfinite(largest);
+  }
+  return true;
+}
+
+static int gather(const situ_optim *o, situ_tensor **grad) {
+  int count = 0;
+  for (int64_t i = 0; i < o->count; i++) {
+    situ_tensor *g = situ_grad(o->items[i].param);
+    if (g && situ_numel(g)) grad[count++] = g;
+  }
+  return count;
+}
+
+static bool check(const char *op, const situ_optim *o, bool unscale, double factor, bool *finite) {
+  situ_tensor **grad = situ__alloc(2 * (size_t)o->count * sizeof *grad), **list = grad + o->count;
+  if (!grad) return situ__no_memory(op, 2 * (size_t)o->count * sizeof *grad), false;
+  const int count = gather(o, grad);
+  bool good = true;
+  if (!count)
+    good =
+        situ__fail(SITU_E_STATE, op,
+                   "no parameter of the optimiser has a gradient; call backward first") == SITU_OK;
+  for (int i = 0; good && i < count; i++) {
+    if (unscale && situ_dtype_of(grad[i]) == SITU_F16)
+      good = situ__fail(SITU_E_DTYPE, op,
+                        "a gradient is f16, where small ones would vanish; step without unscale_ "
+                        "divides in f32, or keep parameters in f32") == SITU_OK;
+    list[i] = grad[i];
+  }
+  good = good && look(list, count, finite);
+  for (int i = 0; good && unscale && i < count; i++)
+    good = situ_mul_scalar_(grad[i], factor) != NULL;
+  situ__free(grad);
+  return good;
+}
+
+static bool check_in_scope(const char *op, const situ_optim *o, bool unscale, double factor,
+                           bool *finite) {
+  situ_scope scope;
+  situ_scope_begin_no_grad(&scope);
+  bool good = check(op, o, unscale, factor, finite);
+  SITU_IGNORE(situ_scope_end(&scope));
+  return good;
+}
+
+/* ---- the three calls of a training step ---- */
+
+situ_status situ_grad_scaler_unscale_(situ_grad_scaler *s, situ_optim *o) {
+  const char *op = "grad_scaler_unscale_";
+  if (!s || !o) return situ__null(op, s ? "optimiser" : "scaler");
+  if (s->disabled) return SITU_OK;
+  seen *k = find(s, op, o);
+  if (!k) return situ_error();
+  if (k->stage != READY)
+    return situ__fail(
+        SITU_E_STATE, op,
+        "the gradients of this optimiser were divided already since the last update%s",
+        k->stage == STEPPED ? ", and it has stepped" : "");
+  if (!check_in_scope(op, o, true, 1 / s->scale, &k->finite)) return situ_error();
+  k->stage = UNSCALED;
+  return SITU_OK;
+}
+
+situ_status situ_grad_scaler_step(situ_grad_scaler *s, situ_optim *o, bool *stepped) {
+  const char *op = "grad_scaler_step";
+  if (stepped) *stepped = false;
+  if (!s || !o) return situ__null(op, s ? "optimiser" : "scaler");
+  situ_status status = SITU_OK;
+  bool goes = true;
+  if (s->disabled) {
+    status = situ_optim_step(o);
+  } else {
+    seen *k = find(s, op, o);
+    if (!k) return situ_error();
+    if (k->stage == STEPPED)
+      return situ__fail(SITU_E_STATE, op,
+                        "this optimiser has stepped already since the last update; call "
+                        "grad_scaler_update after each step");
+    if (k->stage == READY && !check_in_scope(op, o, false, 1, &k->finite)) return situ_error();
+    goes = k->finite;
+    if (goes) status = situ__optim_step_scaled(o, k->stage == UNSCALED ? 1 : 1 / s->scale);
+    if (status == SITU_OK) k->stage = STEPPED;
+  }
+  if (stepped) *stepped = goes && status == SITU_OK;
+  return status;
+}
+
+situ_status situ_grad_scaler_update(situ_grad_scaler *s, double new_scale) {
+  const char *op = "grad_scaler_update";
+  if (!s) return situ__null(op, "scaler");
+  if (s->disabled) return SITU_OK;
+  if (new_scale != 0) {
+    situ_grad_scaler changed = *s;
+    changed.scale = (double)(float)new_scale;
+    if (!good_values(op, &changed)) return situ_error();
+    s->scale = changed.scale;
+    forget_all(s);
+    return SITU_OK;
+  }
+  bool looked = false, finite = true;
+  for (int i = 0; i < s->count; i++) {
+    if (s->seen[i].stage == READY) continue;
+    looked = true;
+    finite = finite && s->seen[i].finite;
+  }
+  if (!looked)
+    return situ__fail(
+        SITU_E_STATE, op,
+        "no gradients were looked at since the last update; call grad_scaler_step first");
+  s->tracker = finite ? s->tracker + 1 : 0;
+  double scale = finite ? s->scale : s->scale * s->backoff;
+  if (s->tracker == s->interval) {
+    s->tracker = 0;
+    scale *= s->growth;
+  }
+  /* Neither beyond what f32 holds, nor 0. */
+  if ((float)scale > 0 && scale <= FLT_MAX) s->scale = (double)(float)scale;
+  forget_all(s);
+  return SITU_OK;
+}
+
+double situ_grad_scaler_get_scale(const situ_grad_scaler *s) {
+  return s && !s->disabled ? s->scale : 1;
+}
+bool situ_grad_scaler_is_enabled(const situ_grad_scaler *s) { return s && !s->disabled; }
+
+/* ---- saving ---- */
+
+situ_tree *situ_grad_scaler_state_dict(const situ_grad_scaler *s) {
+  if (!s) return situ__null("grad_scaler_state_dict", "scaler"), NULL;
+  situ_scope scope;
+  situ_scope_begin_no_grad(&scope);
+  situ_tree *dict = situ_tree_dict();
+  if (!s->disabled) {
+    dict = situ_tree_put(dict, "scale", situ__record_number(s->scale));
+    dict = situ_tree_put(dict, "growth_factor", situ__record_number(s->growth));
+    dict = situ_tree_put(dict, "backoff_factor", situ__record_number(s->backoff));
+    dict = situ_tree_put(dict, "growth_interval", situ__record_whole(s->interval));
+    dict = situ_tree_put(dict, "_growth_tracker", situ__record_whole(s->tracker));
+  }
+  SITU_IGNORE(situ_scope_end(&scope));
+  return dict;
+}
+
+static bool read_all(const situ_tree *flat, situ_grad_scaler *s) {
+  double interval, tracker;
+  bool good = situ__record_read(flat, "scale", &s->scale, 1) &&
+              situ__record_read(flat, "growth_factor", &s->growth, 1) &&
+              situ__record_read(flat, "backoff_factor", &s->backoff, 1) &&
+              situ__record_read(flat, "growth_interval", &interval, 1) &&
+              situ__record_read(flat, "_growth_tracker", &tracker, 1);
+  if (!good) return false;
+  s->interval = interval >= 1 && interval < 0x1p53 ? (int64_t)interval : 0;
+  s->tracker = tracker >= 0 && tracker < 0x1p53 ? (int64_t)tracker : -1;
+  return good_values("grad_scaler_load_state_dict", s);
+}
+
+situ_status situ_grad_scaler_load_state_dict(situ_grad_scaler *s, const situ_tree *state) {
+  const char *op = "grad_scaler_load_state_dict";
+  if (!s || !state) return situ__null(op, s ? "state" : "scaler");
+  if (s->disabled) return SITU_OK;
+  situ_grad_scaler loaded = *s;
+  situ_tree *flat = situ_tree_flatten(state);
+  situ_scope scope;
+  situ_scope_begin_no_grad(&scope);
+  bool good = flat && read_all(flat, &loaded);
+  SITU_IGNORE(situ_scope_end(&scope));
+  situ_tree_free(flat);
+  if (!good) return situ_error();
+  *s = loaded;
+  return SITU_OK;
+}

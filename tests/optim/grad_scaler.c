@@ -1,0 +1,309 @@
+/* The gradient scaler: what it multiplies and divides, which steps it leaves out, how the scale changes, what is refused.
+   SPDX-License-Identifier: MIT */
+/* test-devices: cpu sim:0 opencl:0 */
+#include <math.h>
+#include <string.h>
+
+#include "situ/amp.h"
+#include "situ/ledger.h"
+#include "situ/sys/alloc.h"
+#include "support/test.h"
+
+static situ_tensor *leaf(double a, double b) {
+  return situ_requires_grad_(T32(SITU_SHAPE(2), a, b), true);
+}
+static void give(situ_tensor *p, double a, double b) {
+  assert_int_equal(
+      situ_set_grad(p, test_tensor(situ_dtype_of(p), SITU_SHAPE(2), (const double[]){ a, b })),
+      SITU_OK);
+}
+static situ_optim *sgd(situ_tensor *p, double lr) {
+  situ_optim *o = situ_optim_sgd(situ_tree_put(situ_tree_dict(), "p", situ_tree_tensor(p)),
+                                 &(situ_optim_options){ .lr = lr });
+  assert_non_null(o);
+  return o;
+}
+static situ_grad_scaler *scaler(double scale) {
+  situ_grad_scaler *s = situ_grad_scaler_new(
+      &(situ_grad_scaler_options){ .init_scale = scale, .growth_interval = 2 });
+  assert_non_null(s);
+  return s;
+}
+static void is_step(situ_grad_scaler *s, situ_optim *o, bool want) {
+  bool stepped = !want;
+  if (situ_grad_scaler_step(s, o, &stepped) != SITU_OK) fail_msg("%s", situ_error_message());
+  assert_int_equal(stepped, want);
+}
+static void update(situ_grad_scaler *s, double want) {
+  assert_int_equal(situ_grad_scaler_update(s, 0), SITU_OK);
+  assert_true(situ_grad_scaler_get_scale(s) == want);
+}
+
+static void defaults_are_torchs(void **state) {
+  (void)state;
+  situ_grad_scaler *s = situ_grad_scaler_new(NULL);
+  assert_true(situ_grad_scaler_get_scale(s) == 65536 && situ_grad_scaler_is_enabled(s));
+  situ_tree *dict = situ_grad_scaler_state_dict(s);
+  static const struct {
+    const char *key;
+    double value;
+  } row[] = { { "scale", 65536 },
+              { "growth_factor", 2 },
+              { "backoff_factor", 0.5 },
+              { "growth_interval", 2000 },
+              { "_growth_tracker", 0 } };
+  assert_int_equal(situ_tree_count(dict), 5);
+  for (int i = 0; i < 5; i++) {
+    double value = NAN;
+    assert_int_equal(situ_item(situ_tree_get(dict, row[i].key), &value), SITU_OK);
+    assert_true(value == row[i].value);
+  }
+  situ_tree_free(dict);
+  situ_grad_scaler_free(s);
+  situ_grad_scaler_free(NULL);
+}
+
+static void a_loss_is_scaled_and_gradients_come_back(void **state) {
+  (void)state;
+  situ_grad_scaler *s = scaler(1024);
+  situ_tensor *p = leaf(1, 2);
+  situ_optim *o = sgd(p, 0.5);
+  situ_tensor *half = situ_to_dtype(situ_sum(p, NULL), SITU_F16),
+              *loss = situ_grad_scaler_scale(s, half);
+  assert_int_equal(situ_dtype_of(loss), SITU_F32); /* 3 * 65536 would be no f16 */
+  assert_int_equal(situ_backward(loss, NULL), SITU_OK);
+  expect_exact(situ_grad(p), SITU_SHAPE(2), 1024, 1024);
+  is_step(s, o, true); /* divides on the way */
+  expect_exact(situ_detach(p), SITU_SHAPE(2), 0.5, 1.5);
+  expect_exact(situ_grad(p), SITU_SHAPE(2), 1024, 1024);
+  update(s, 1024);
+  assert_int_equal(situ_grad_scaler_unscale_(s, o), SITU_OK); /* to clip them, say */
+  expect_exact(situ_grad(p), SITU_SHAPE(2), 1, 1);
+  is_step(s, o, true); /* does not divide again */
+  expect_exact(situ_detach(p), SITU_SHAPE(2), 0, 1);
+  update(s, 2048);
+  assert_null(situ_grad_scaler_scale(s, NULL));
+  situ_error_clear();
+  situ_optim_free(o);
+  situ_grad_scaler_free(s);
+}
+
+static void infinite_gradients_leave_a_step_out(void **state) {
+  (void)state;
+  static const double bad[] = { INFINITY, -INFINITY, NAN };
+  for (int i = 0; i < 6; i++) {
+    situ_grad_scaler *s = scaler(8);
+    situ_tensor *p = leaf(1, 2);
+    situ_optim *o = sgd(p, 0.5);
+    give(p, 8, bad[i % 3]);
+    if (i >= 3) assert_int_equal(situ_grad_scaler_unscale_(s, o), SITU_OK);
+    is_step(s, o, false);
+    expect_exact(situ_detach(p), SITU_SHAPE(2), 1, 2);
+    update(s, 4);
+    give(p, 4, 4);
+    is_step(s, o, true);
+    update(s, 4);
+    expect_exact(situ_detach(p), SITU_SHAPE(2), 0.5, 1.5);
+    give(p, 4, bad[i % 3]); /* counting good steps begins again */
+    is_step(s, o, false);
+    update(s, 2);
+    for (int good = 0; good < 2; good++) {
+      give(p, 2, 2);
+      is_step(s, o, true);
+      update(s, good ? 4 : 2);
+    }
+    situ_optim_free(o);
+    situ_grad_scaler_free(s);
+  }
+}
+
+/* One optimiser may step while another's step is left out; one bad gradient shrinks the scale. */
+static void optimisers_are_looked_at_each_for_itself(void **state) {
+  (void)state;
+  situ_grad_scaler *s = scaler(8);
+  situ_tensor *a = leaf(1, 2), *b = leaf(1, 2);
+  situ_optim *one = sgd(a, 1), *two = sgd(b, 1);
+  give(a, 8, 8);
+  give(b, 8, INFINITY);
+  is_step(s, one, true);
+  is_step(s, two, false);
+  situ_optim_free(two); /* the scaler holds it until the update */
+  update(s, 4);
+  expect_exact(situ_detach(a), SITU_SHAPE(2), 0, 1);
+  situ_optim_free(one);
+  situ_grad_scaler_free(s);
+}
+
+/* f64 parameters, and a device of their own for some: one value is read from each device. */
+static void one_value_is_read_from_each_device(void **state) {
+  (void)state;
+  situ_grad_scaler *s = scaler(2);
+  situ_tree *list = situ_tree_list();
+  situ_tensor *p[6];
+  for (int i = 0; i < 6; i++) {
+    const situ_options where = { .device = i < 4 ? test_device() : situ_dev("sim:1"),
+                                 .dtype = i == 5 ? SITU_F16 : SITU_F32 };
+    p[i] = situ_requires_grad_(situ_ones(SITU_SHAPE(2), &where), true);
+    assert_int_equal(situ_set_grad(p[i], situ_ones(SITU_SHAPE(2), &where)), SITU_OK);
+    list = situ_tree_append(list, situ_tree_tensor(p[i]));
+  }
+  situ_optim *o = situ_optim_sgd(list, &(situ_optim_options){ .lr = 2 });
+  situ_ledger l;
+  situ_ledger_begin(&l);
+  is_step(s, o, true);
+  const situ_transfers reads = situ_ledger_sum(&l, SITU_DEVICE_TO_HOST);
+  assert_int_equal(situ_ledger_end(&l), SITU_OK);
+  assert_int_equal(reads.count, test_device().kind == SITU_CPU ? 1 : 2);
+  expect_exact(situ_detach(p[0]), SITU_SHAPE(2), 0, 0);
+  assert_int_equal(situ_grad_scaler_update(s, 0), SITU_OK);
+  situ_optim_free(o);
+  situ_grad_scaler_free(s);
+}
+
+static void order_matters(void **state) {
+  (void)state;
+  situ_grad_scaler *s = scaler(2);
+  situ_tensor *p = leaf(1, 2);
+  situ_optim *o = sgd(p, 1);
+  assert_int_equal(situ_grad_scaler_update(s, 0), SITU_E_STATE);
+  expect_error(SITU_E_STATE, "grad_scaler_update", "no gradients were looked at");
+  assert_int_equal(situ_grad_scaler_step(s, o, NULL), SITU_E_STATE);
+  expect_error(SITU_E_STATE, "grad_scaler_step", "call backward first");
+  give(p, 2, 2);
+  assert_int_equal(situ_grad_scaler_unscale_(s, o), SITU_OK);
+  assert_int_equal(situ_grad_scaler_unscale_(s, o), SITU_E_STATE);
+  expect_error(SITU_E_STATE, "grad_scaler_unscale_", "divided already");
+  expect_exact(situ_grad(p), SITU_SHAPE(2), 1, 1);
+  is_step(s, o, true);
+  assert_int_equal(situ_grad_scaler_step(s, o, NULL), SITU_E_STATE);
+  expect_error(SITU_E_STATE, "grad_scaler_step", "stepped already");
+  assert_int_equal(situ_grad_scaler_unscale_(s, o), SITU_E_STATE);
+  expect_error(SITU_E_STATE, "grad_scaler_unscale_", "it has stepped");
+  expect_exact(situ_detach(p), SITU_SHAPE(2), 0, 1);
+  assert_int_equal(situ_grad_scaler_update(s, 16), SITU_OK);
+  assert_true(situ_grad_scaler_get_scale(s) == 16);
+  assert_int_equal(situ_grad_scaler_update(s, -1), SITU_E_ARG);
+  expect_error(SITU_E_ARG, "grad_scaler_update", "positive");
+  assert_int_equal(situ_grad_scaler_update(s, INFINITY), SITU_E_ARG);
+  expect_error(SITU_E_ARG, "grad_scaler_update", "finite");
+  assert_int_equal(situ_grad_scaler_step(NULL, o, NULL), SITU_E_ARG);
+  expect_error(SITU_E_ARG, "grad_scaler_step", "scaler");
+  assert_int_equal(situ_grad_scaler_step(s, NULL, NULL), SITU_E_ARG);
+  expect_error(SITU_E_ARG, "grad_scaler_step", "optimiser");
+  situ_optim_free(o);
+  situ_grad_scaler_free(s);
+  static const situ_grad_scaler_options wrong[] = {
+    { .init_scale = -1 },    { .init_scale = INFINITY }, { .growth_factor = 1 },
+    { .backoff_factor = 1 }, { .backoff_factor = -0.5 }, { .growth_interval = -3 }
+  };
+  for (size_t i = 0; i < sizeof wrong / sizeof *wrong; i++) {
+    assert_null(situ_grad_scaler_new(&wrong[i]));
+    expect_error(SITU_E_ARG, "grad_scaler_new", "");
+  }
+}
+
+/* In f16, 1 / 65536 of a gradient is mostly 0: the step divides in f32, and unscale_ says that it cannot. */
+static void f16_gradients_are_divided_by_the_step(void **state) {
+  (void)state;
+  situ_grad_scaler *s = scaler(65536);
+  situ_tensor *p =
+      situ_requires_grad_(test_tensor(SITU_F16, SITU_SHAPE(2), (const double[]){ 1, 2 }), true);
+  situ_optim *o = sgd(p, 65536);
+  give(p, 0.25, 0.5);
+  assert_int_equal(situ_grad_scaler_unscale_(s, o), SITU_E_DTYPE);
+  expect_error(SITU_E_DTYPE, "grad_scaler_unscale_", "f16");
+  is_step(s, o, true);
+  expect_exact(situ_detach(p), SITU_SHAPE(2), 0.75, 1.5);
+  situ_optim_free(o);
+  situ_grad_scaler_free(s);
+}
+
+static void it_is_saved_and_loaded(void **state) {
+  (void)state;
+  situ_grad_scaler *s = scaler(8), *other = situ_grad_scaler_new(NULL);
+  situ_tensor *p = leaf(1, 2);
+  situ_optim *o = sgd(p, 1);
+  give(p, 8, 8);
+  is_step(s, o, true);
+  update(s, 8); /* one good step of two */
+  situ_tree *dict = situ_grad_scaler_state_dict(s);
+  assert_int_equal(situ_grad_scaler_load_state_dict(other, dict), SITU_OK);
+  give(p, 8, 8);
+  is_step(other, o, true);
+  update(other, 16); /* the second */
+  situ_tree *broken = situ_tree_dict();
+  for (int64_t i = 0; i < situ_tree_count(dict); i++) {
+    const char *key = situ_tree_key(dict, i);
+    situ_tensor *value = strcmp(key, "scale") ? situ_tree_get(dict, key) : TI64(SITU_SCALAR, -1);
+    broken = situ_tree_put(broken, key, situ_tree_tensor(value));
+  }
+  assert_int_equal(situ_grad_scaler_load_state_dict(other, broken), SITU_E_ARG);
+  expect_error(SITU_E_ARG, "grad_scaler_load_state_dict", "positive");
+  situ_tree *empty = situ_tree_dict();
+  assert_int_equal(situ_grad_scaler_load_state_dict(other, empty), SITU_E_ARG);
+  expect_error(SITU_E_ARG, "load_state_dict", "scale");
+  assert_true(situ_grad_scaler_get_scale(other) == 16);
+  situ_tree_free(empty);
+  situ_tree_free(broken);
+  situ_tree_free(dict);
+  situ_optim_free(o);
+  situ_grad_scaler_free(s);
+  situ_grad_scaler_free(other);
+}
+
+static void disabled_it_is_not_there(void **state) {
+  (void)state;
+  situ_grad_scaler *s = situ_grad_scaler_new(&(situ_grad_scaler_options){ .disabled = true });
+  situ_tensor *p = leaf(1, 2), *loss = situ_sum(p, NULL);
+  situ_optim *o = sgd(p, 1);
+  assert_ptr_equal(situ_grad_scaler_scale(s, loss), loss);
+  give(p, 1, INFINITY);
+  assert_int_equal(situ_grad_scaler_unscale_(s, o), SITU_OK);
+  is_step(s, o, true);
+  assert_int_equal(situ_grad_scaler_update(s, 0), SITU_OK);
+  assert_true(situ_grad_scaler_get_scale(s) == 1 && !situ_grad_scaler_is_enabled(s));
+  situ_tree *dict = situ_grad_scaler_state_dict(s);
+  assert_int_equal(situ_tree_count(dict), 0);
+  situ_tree_free(dict);
+  situ_optim_free(o);
+  situ_grad_scaler_free(s);
+}
+
+static void every_allocation_may_fail(void **state) {
+  (void)state;
+  situ_grad_scaler *s = scaler(2);
+  situ_tensor *p = leaf(1, 2);
+  situ_optim *o = sgd(p, 1);
+  give(p, 2, 2);
+  int failed = 0;
+  for (uint64_t nth = 1;; nth++) {
+    situ_fail_allocation(nth, false);
+    const situ_status status = situ_grad_scaler_step(s, o, NULL);
+    situ_fail_allocation(0, false);
+    if (status == SITU_OK) break;
+    failed++;
+    assert_int_equal(status, SITU_E_NOMEM);
+    situ_error_clear();
+    expect_exact(situ_detach(p), SITU_SHAPE(2), 1, 2);
+  }
+  assert_true(failed > 0);
+  expect_exact(situ_detach(p), SITU_SHAPE(2), 0, 1);
+  situ_optim_free(o);
+  situ_grad_scaler_free(s);
+}
+
+int main(void) {
+  const struct CMUnitTest tests[] = {
+    TEST(defaults_are_torchs),
+    TEST(a_loss_is_scaled_and_gradients_come_back),
+    TEST(infinite_gradients_leave_a_step_out),
+    TEST(optimisers_are_looked_at_each_for_itself),
+    TEST(one_value_is_read_from_each_device),
+    TEST(order_matters),
+    TEST(f16_gradients_are_divided_by_the_step),
+    TEST(it_is_saved_and_loaded),
+    TEST(disabled_it_is_not_there),
+    TEST(every_allocation_may_fail),
+  };
+  return cmocka_run_group_tests(tests, NULL, NULL);
+}
