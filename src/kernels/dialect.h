@@ -28,12 +28,16 @@ typedef int I32;
 #pragma OPENCL EXTENSION cl_khr_fp64 : enable
 #define DIALECT_F64
 #endif
+#if ON_CPU
+#include "kernels/branchless.h"
+#else
 /* tanh is -1 or 1 from where no other number is nearer; some drivers (PoCL 3) stop one bit before. */
 __attribute__((overloadable)) static float tanh_to_the_end(float x) { return fabs(x) > 10 ? copysign(1.0f, x) : tanh(x); }
 #ifdef DIALECT_F64
 __attribute__((overloadable)) static double tanh_to_the_end(double x) { return fabs(x) > 20 ? copysign(1.0, x) : tanh(x); }
 #endif
 #define tanh(x) tanh_to_the_end(x)
+#endif
 /* Every kernel has one dimension of work-items, in groups of GROUP_SIZE. */
 #define ITEM ((I64)get_global_id(0))
 #define LANE ((int)get_local_id(0))
@@ -51,9 +55,13 @@ __attribute__((overloadable)) static double tanh_to_the_end(double x) { return f
 #define FLAT ALONE KERNEL
 #define FOR_EACH(i, count) \
   for (I64 i = GROUP * STRETCH, end_ = i + STRETCH < (count) ? i + STRETCH : (count); i < end_; i++)
+/* The same in runs of `length` each, an expression of i and of the end. */
+#define FOR_RUNS(i, end, count, length) \
+  for (I64 i = GROUP * STRETCH, end = i + STRETCH < (count) ? i + STRETCH : (count); i < end; i += length)
 #else
 #define FLAT GROUPS KERNEL
 #define FOR_EACH(i, count) for (I64 i = ITEM; i < (count); i = (count))
+#define FOR_RUNS(i, end, count, length) for (I64 i = ITEM, end = i + 1; i < (count); i = (count))
 #endif
 #elif defined(__CUDACC__)
 #define DEVICE static __device__ inline /* and -fmad=false, for the same reason */
@@ -70,6 +78,7 @@ __attribute__((overloadable)) static double tanh_to_the_end(double x) { return f
 #define GROUPS __launch_bounds__(GROUP_SIZE)
 #define FLAT GROUPS KERNEL
 #define FOR_EACH(i, count) for (I64 i = ITEM; i < (count); i = (count))
+#define FOR_RUNS(i, end, count, length) for (I64 i = ITEM, end = i + 1; i < (count); i = (count))
 #define BITS_F32(x) __float_as_uint(x)
 #define F32_BITS(x) __uint_as_float(x)
 #define BITS_F64(x) ((unsigned long long)__double_as_longlong(x))

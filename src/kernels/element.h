@@ -107,3 +107,8 @@ DEVICE I64 walk_at(const walk *w, int k, I64 i) {
   }
   return w->ndim ? at + i * w->stride[k][0] : at;
 }
+/* How many elements from i on lie along the last dimension, up to `end`. */
+DEVICE I64 walk_run(const walk *w, I64 i, I64 end) {
+  const I64 left = w->size[w->ndim - 1] - i % w->size[w->ndim - 1];
+  return left < end - i ? left : end - i;
+}

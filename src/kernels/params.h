@@ -53,7 +53,9 @@ typedef struct fault {
 #define FINISH_POWER 5
 #define FINISH_LOGSUM 6
 
-#define FLAG_DENSE 2u /* one work-item a line, whose elements lie beside each other */
+#define FLAG_BESIDE 4u /* reductions on a processor: lines lie beside each other */
+#define BESIDE 128     /* as many are folded at a time */
+#define FLAG_DENSE 2u /* a line's elements lie beside each other */
 
 /* A long line is cut: `count` pieces of `length` of all its elements; the folds of pieces are folded again. */
 typedef struct pieces {

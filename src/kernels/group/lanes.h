@@ -1,24 +1,21 @@
 /* A line of elements, shared by the lanes of a group or (FLAG_SERIAL) one work-item's own. On a processor a lane takes
    elements that lie beside each other, on a gpu lanes take turns. Sums are in an order that the problem alone decides.
    SPDX-License-Identifier: MIT */
+#define PLUS(a, b) ((a) + (b))
 #if FLAGS & FLAG_SERIAL
 #define LINE ITEM
 #define ROOM
-#define EACH(j, count) for (I64 j = 0; j < (count); j++)
+#define FIRST_OF(count) 0
+#define END_OF(count) (count)
 #define ALL(op, x) (x)
 #define IS_FIRST 1
 #define OUTSIDE(line, count) ((line) >= (count))
 #else
 #define LINE GROUP
 #define ROOM LOCAL T room[GROUP_SIZE];
-#if ON_CPU
-#define EACH(j, count)                                                   \
-  for (I64 share_##j = ((count) + GROUP_SIZE - 1) / GROUP_SIZE, j = LANE * share_##j, \
-           end_##j = j + share_##j < (count) ? j + share_##j : (count);  \
-       j < end_##j; j++)
-#else
-#define EACH(j, count) for (I64 j = LANE; j < (count); j += GROUP_SIZE)
-#endif
+#define SHARE(count) (((count) + GROUP_SIZE - 1) / GROUP_SIZE)
+#define FIRST_OF(count) (LANE * SHARE(count))
+#define END_OF(count) (FIRST_OF(count) + SHARE(count) < (count) ? FIRST_OF(count) + SHARE(count) : (count))
 #define ALL(op, x) all_##op(x, room)
 #define IS_FIRST (LANE == 0)
 #define OUTSIDE(line, count) 0 /* there are as many groups as lines */
@@ -48,4 +45,45 @@ TREE(smaller, FN(smaller)(a, b))
 TREE(larger, a > b ? a : b)
 TREE(smaller, a < b ? a : b)
 #endif
+#endif
+
+#if ON_CPU || FLAGS & FLAG_SERIAL
+#define EACH(j, count) for (I64 j = FIRST_OF(count), end_##j = END_OF(count); j < end_##j; j++)
+#else
+#define EACH(j, count) for (I64 j = LANE; j < (count); j += GROUP_SIZE)
+#endif
+/* The lane's fold of an expression of j; result begins as what changes nothing. Folds of parts keep a long sum exact: a processor that
+   has a whole line has them side by side, of which its compiler makes a vector. */
+#if ON_CPU && FLAGS & FLAG_SERIAL
+enum { SIDES = 32 };
+#define FOLD_EACH(result, take, j, count, value)                        \
+  {                                                                     \
+    T side[SIDES];                                                      \
+    for (int l = 0; l < SIDES; l++) side[l] = result;                   \
+    I64 at_##j = FIRST_OF(count);                                       \
+    const I64 end_##j = END_OF(count);                                  \
+    for (; at_##j + SIDES <= end_##j; at_##j += SIDES)                  \
+      for (int l = 0; l < SIDES; l++) {                                 \
+        const I64 j = at_##j + l;                                       \
+        side[l] = take(side[l], value);                                 \
+      }                                                                 \
+    for (I64 j = at_##j; j < end_##j; j++) result = take(result, value); \
+    for (int l = 0; l < SIDES; l++) result = take(result, side[l]);     \
+  }
+#else
+#define FOLD_EACH(result, take, j, count, value)                        \
+  {                                                                     \
+    const T none = result;                                              \
+    T run = none;                                                       \
+    int length = 0;                                                     \
+    EACH(j, count) {                                                    \
+      run = take(run, value);                                           \
+      if (++length == 64) {                                             \
+        result = take(result, run);                                     \
+        run = none;                                                     \
+        length = 0;                                                     \
+      }                                                                 \
+    }                                                                   \
+    result = take(result, run);                                         \
+  }
 #endif

@@ -66,13 +66,10 @@ GROUPS KERNEL run(GLOBAL MEMORY(D0) *y, GLOBAL const MEMORY(D1) *x
 #if OP % 2 == 0
   T centre = 0, squares = 0;
 #if CENTRED
-  EACH(j, n.width) centre += X(j);
+  FOLD_EACH(centre, PLUS, j, n.width, X(j))
   centre = ALL(sum, centre) / (T)n.width;
 #endif
-  EACH(j, n.width) {
-    const T d = X(j) - centre;
-    squares += d * d;
-  }
+  FOLD_EACH(squares, PLUS, j, n.width, (X(j) - centre) * (X(j) - centre))
   squares = ALL(sum, squares);
   const T scale = 1 / sqrt(squares / (T)n.width + q.p[0]);
   EACH(j, n.width) {
@@ -95,11 +92,8 @@ GROUPS KERNEL run(GLOBAL MEMORY(D0) *y, GLOBAL const MEMORY(D1) *x
   const T centre = 0;
 #endif
   T sum = 0, dot = 0;
-  EACH(j, n.width) {
-    const T h = G(j) * W(j);
-    sum += h;
-    dot += h * ((X(j) - centre) * scale);
-  }
+  FOLD_EACH(sum, PLUS, j, n.width, G(j) * W(j))
+  FOLD_EACH(dot, PLUS, j, n.width, G(j) * W(j) * ((X(j) - centre) * scale))
   sum = CENTRED ? ALL(sum, sum) / (T)n.width : 0;
   dot = ALL(sum, dot) / (T)n.width;
   EACH(j, n.width) {

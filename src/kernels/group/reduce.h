@@ -59,7 +59,58 @@ typedef struct parameters {
   T p[4];
 } parameters;
 
-#define X(j) LOAD(D1, x[from + walk_at(&part, 0, j)])
+#if FINISH == FINISH_VAR || FINISH == FINISH_STD
+#define AROUND(d) ((d) * (d))
+#else
+#define AROUND(d) exp(d)
+#endif
+
+/* What becomes of the fold a; b is that of what lies around it. */
+DEVICE T finished(T a, T b, const walk *part, const pieces *cut, const parameters *q) {
+#if FINISH == FINISH_MEAN
+  return a / (T)cut->all;
+#elif FINISH == FINISH_VAR || FINISH == FINISH_STD
+  const T freedom = (T)part->numel - q->p[0], variance = b / (freedom > 0 ? freedom : 0);
+  return FINISH == FINISH_STD ? sqrt(variance) : variance;
+#elif FINISH == FINISH_ROOT
+  return sqrt(a);
+#elif FINISH == FINISH_POWER
+  return pow(a, 1 / q->p[0]);
+#elif FINISH == FINISH_LOGSUM
+  return a + log(b);
+#else
+  return a;
+#endif
+}
+
+#if FLAGS & FLAG_BESIDE
+/* Lines lie beside each other, as columns do: a processor folds some of them at a time, row by row. */
+ALONE KERNEL run(GLOBAL MEMORY(D0) *y, GLOBAL const MEMORY(D1) *x, const walk kept, const walk part, const pieces cut,
+                 const parameters q) {
+  T all[BESIDE], run[BESIDE];
+  const I64 line = GROUP * BESIDE, from = walk_at(&kept, 1, line);
+  const int lines = kept.numel - line < BESIDE ? (int)(kept.numel - line) : BESIDE;
+  for (int l = 0; l < BESIDE; l++) all[l] = run[l] = NONE;
+  for (I64 j = 0; j < part.numel; j++) {
+    GLOBAL const MEMORY(D1) *at = x + from + walk_at(&part, 0, j);
+    for (int l = 0; l < lines; l++) {
+      const T v = LOAD(D1, at[l]);
+      run[l] = TAKE(run[l], MAPPED(v));
+    }
+    if (j % 64 == 63 || j == part.numel - 1)
+      for (int l = 0; l < BESIDE; l++) all[l] = TAKE(all[l], run[l]), run[l] = NONE;
+  }
+  for (int l = 0; l < lines; l++) {
+    const T v = finished(all[l], 0, &part, &cut, &q);
+    y[walk_at(&kept, 0, line + l)] = STORE(D0, v);
+  }
+}
+#else
+#if FLAGS & FLAG_DENSE
+#define X(j) LOAD(D1, at[j])
+#else
+#define X(j) LOAD(D1, at[walk_at(&part, 0, first + (j))])
+#endif
 
 GROUPS KERNEL run(GLOBAL MEMORY(D0) *y, GLOBAL const MEMORY(D1) *x, const walk kept, const walk part,
                   const pieces cut, const parameters q) {
@@ -67,71 +118,27 @@ GROUPS KERNEL run(GLOBAL MEMORY(D0) *y, GLOBAL const MEMORY(D1) *x, const walk k
   const I64 line = LINE;
   if (OUTSIDE(line, kept.numel)) return;
   /* A line may be a piece of what is reduced: its part begins at `first`. */
-  const I64 from = walk_at(&kept, 1, line), first = line % cut.count * cut.length;
+  const I64 first = line % cut.count * cut.length;
   const I64 count = part.numel - first < cut.length ? part.numel - first : cut.length;
-  T a = NONE;
-#if FLAGS & FLAG_DENSE && FLAGS & FLAG_SERIAL
-  /* Side by side in memory: as many folds, side by side in a vector, which keeps sums exact too. */
-  GLOBAL const MEMORY(D1) *at = x + from + part.offset[0] + first;
-  T wide[16];
-  for (int l = 0; l < 16; l++) wide[l] = NONE;
-  I64 j = 0;
-  for (; j + 16 <= count; j += 16)
-    for (int l = 0; l < 16; l++) {
-      const T v = LOAD(D1, at[j + l]);
-      wide[l] = TAKE(wide[l], MAPPED(v));
-    }
-  for (; j < count; j++) {
-    const T v = LOAD(D1, at[j]);
-    a = TAKE(a, MAPPED(v));
-  }
-  for (int l = 0; l < 16; l++) a = TAKE(a, wide[l]);
+#if FLAGS & FLAG_DENSE
+  GLOBAL const MEMORY(D1) *at = x + walk_at(&kept, 1, line) + part.offset[0] + first;
 #else
-  /* Short sums of their own keep a long one exact. */
-  T run = NONE;
-  int length = 0;
-  EACH(j, count) {
-    const T v = X(first + j);
-    run = TAKE(run, MAPPED(v));
-    if (++length == 64) {
-      a = TAKE(a, run);
-      run = NONE;
-      length = 0;
-    }
-  }
-  a = TAKE(a, run);
+  GLOBAL const MEMORY(D1) *at = x + walk_at(&kept, 1, line);
 #endif
+  T a = NONE, b = 0;
+  FOLD_EACH(a, TAKE, j, count, MAPPED(X(j)))
   a = ALL_(TOGETHER, a);
 #if FOLD == FOLD_MOMENTS || FOLD == FOLD_LOGSUM
 #if FOLD == FOLD_MOMENTS
-  const T centre = a / (T)part.numel;
-#define AROUND(d) ((d) * (d))
+  a = a / (T)part.numel;
 #else
-  const T centre = a - a == 0 || a != a ? a : 0;
-#define AROUND(d) exp(d)
+  a = a - a == 0 || a != a ? a : 0;
 #endif
-  T b = 0;
-  EACH(j, part.numel) {
-    const T d = X(j) - centre;
-    b += AROUND(d);
-  }
+  FOLD_EACH(b, PLUS, j, count, AROUND(X(j) - a))
   b = ALL(sum, b);
 #endif
   if (!IS_FIRST) return;
-#if FINISH == FINISH_MEAN
-  a = a / (T)cut.all;
-#elif FINISH == FINISH_VAR || FINISH == FINISH_STD
-  const T freedom = (T)part.numel - q.p[0];
-  a = b / (freedom > 0 ? freedom : 0);
-#if FINISH == FINISH_STD
-  a = sqrt(a);
-#endif
-#elif FINISH == FINISH_ROOT
-  a = sqrt(a);
-#elif FINISH == FINISH_POWER
-  a = pow(a, 1 / q.p[0]);
-#elif FINISH == FINISH_LOGSUM
-  a = centre + log(b);
-#endif
-  y[walk_at(&kept, 0, line)] = STORE(D0, a);
+  const T v = finished(a, b, &part, &cut, &q);
+  y[walk_at(&kept, 0, line)] = STORE(D0, v);
 }
+#endif

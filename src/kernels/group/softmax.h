@@ -4,7 +4,12 @@
 #include "kernels/floats.h"
 #include "kernels/group/lanes.h"
 
-#define AT(k, j) (w.offset[k] + base + (j) * w.inner)
+#if FLAGS & FLAG_DENSE
+#define INNER 1
+#else
+#define INNER w.inner
+#endif
+#define AT(k, j) (w.offset[k] + base + (j) * INNER)
 #define X(j) LOAD(D1, x[AT(1, j)])
 #define G(j) LOAD(D2, g[AT(2, j)])
 
@@ -16,12 +21,12 @@ GROUPS KERNEL run(GLOBAL MEMORY(D0) *y, GLOBAL const MEMORY(D1) *x
   ROOM
   const I64 line = LINE;
   if (OUTSIDE(line, w.outer * w.inner)) return;
-  const I64 base = line / w.inner * w.size * w.inner + line % w.inner;
+  const I64 base = line / INNER * w.size * INNER + line % INNER;
 #if OP < 2
   T top = -INFINITY, sum = 0;
-  EACH(j, w.size) top = FN(larger)(top, X(j));
+  FOLD_EACH(top, FN(larger), j, w.size, X(j))
   top = ALL(larger, top);
-  EACH(j, w.size) sum += exp(X(j) - top);
+  FOLD_EACH(sum, PLUS, j, w.size, exp(X(j) - top))
   sum = ALL(sum, sum);
 #if OP == 1
   sum = log(sum);
@@ -37,9 +42,9 @@ GROUPS KERNEL run(GLOBAL MEMORY(D0) *y, GLOBAL const MEMORY(D1) *x
 #else
   T dot = 0;
 #if OP == 2
-  EACH(j, w.size) dot += X(j) * G(j);
+  FOLD_EACH(dot, PLUS, j, w.size, X(j) * G(j))
 #else
-  EACH(j, w.size) dot += G(j);
+  FOLD_EACH(dot, PLUS, j, w.size, G(j))
 #endif
   dot = ALL(sum, dot);
   EACH(j, w.size) {

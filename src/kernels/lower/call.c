@@ -45,11 +45,18 @@ situ_status situ__lower_run_groups(int index, const situ__call *call, int64_t gr
 }
 
 /* A gpu wants thousands of work-items; a processor a few groups, whose lanes it runs one after another. */
-situ_status situ__lower_run_lines(int index, situ__call *call, int64_t count, int64_t length) {
+situ_status situ__lower_run_lines(int index, situ__call *call, int64_t count, int64_t length,
+                                  bool beside) {
   enum { SHORT = 64, MANY_CPU = 64, MANY_GPU = 16384 };
   situ_status status;
   situ__target *target = situ__target_enter(index, call->op, &status);
   if (!target) return status;
+  if (beside && target->cpu && count >= 4 * BESIDE) {
+    call->variant.flags |= FLAG_BESIDE;
+    call->alone = true;
+    return situ__target_leave(target,
+                              situ__target_launch(target, call, (count + BESIDE - 1) / BESIDE));
+  }
   bool serial = length <= SHORT || count >= (target->cpu ? MANY_CPU : MANY_GPU);
   if (serial) call->variant.flags |= FLAG_SERIAL;
   return situ__target_leave(target, serial ? situ__lower_items(target, call, count)

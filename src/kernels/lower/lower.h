@@ -115,8 +115,10 @@ situ_status situ__lower_run(int index, const situ__call *call, int64_t items);
 situ_status situ__lower_run_groups(int index, const situ__call *call, int64_t groups);
 /* For texts whose kernel is FLAT. */
 situ_status situ__lower_run_flat(int index, situ__call *call, int64_t items);
-/* One line a group, or where lines are many or short one line a work-item (FLAG_SERIAL is set then). */
-situ_status situ__lower_run_lines(int index, situ__call *call, int64_t count, int64_t length);
+/* One line a group, or where lines are many or short one line a work-item (FLAG_SERIAL is set then). beside: lines lie beside
+   each other, and a processor may take some at a time (FLAG_BESIDE). */
+situ_status situ__lower_run_lines(int index, situ__call *call, int64_t count, int64_t length,
+                                  bool beside);
 /* situ__target_scratch on device `index`, which is entered meanwhile. */
 void *situ__lower_scratch(int index, const char *op, size_t bytes);
 

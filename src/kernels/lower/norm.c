@@ -68,7 +68,7 @@ situ_status situ__lower_norm(int index, const situ_work *work) {
     if (bias) situ__lower_buffer(&call, bias);
     situ__lower_block(&call, &n, sizeof n);
     situ__lower_scalars(&call, work->scalar);
-    status = situ__lower_run_lines(index, &call, n.rows, n.width);
+    status = situ__lower_run_lines(index, &call, n.rows, n.width, false);
   }
   if (status != SITU_OK || !(dweight || dbias)) return status;
   const situ_view_desc *v[] = { dweight, dbias, x, g, mean, rstd };

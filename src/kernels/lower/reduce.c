@@ -42,6 +42,8 @@ static situ_status fold(int index, const situ_work *work, situ_dtype compute, co
                         const situ_view_desc *y, const situ_view_desc *x, const walk *kept,
                         const walk *part, const pieces *cut) {
   bool dense = part->ndim == 0 || (part->ndim == 1 && part->stride[0][0] == 1);
+  bool beside = !dense && kept->ndim == 1 && kept->stride[1][0] == 1 && cut->count == 1 &&
+                r->fold < FOLD_MOMENTS;
   situ__call call = { .variant = { .text = SITU__TEXT_reduce,
                                    .compute = (uint8_t)situ__lower_lane_dtype(compute),
                                    .dtype = { y->dtype, x->dtype },
@@ -54,7 +56,7 @@ static situ_status fold(int index, const situ_work *work, situ_dtype compute, co
   situ__lower_block(&call, part, sizeof *part);
   situ__lower_block(&call, cut, sizeof *cut);
   situ__lower_scalars(&call, work->scalar);
-  return situ__lower_run_lines(index, &call, kept->numel, cut->length);
+  return situ__lower_run_lines(index, &call, kept->numel, cut->length, beside);
 }
 
 /* All of a long line: pieces of it, then their folds. */

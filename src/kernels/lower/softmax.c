@@ -9,6 +9,7 @@ situ_status situ__lower_softmax(int index, const situ_work *work) {
   if (situ__lower_lane_of((situ_dtype)view[0]->dtype) == SITU__LANE_I64) return SITU_E_UNSUPPORTED;
   situ__call call = { .variant = { .text = SITU__TEXT_softmax,
                                    .op = (uint8_t)work->op,
+                                   .flags = w.inner == 1 ? FLAG_DENSE : 0,
                                    .compute = (uint8_t)situ__lower_lane_dtype(
                                        (situ_dtype)view[0]->dtype) },
                       .op = "softmax" };
@@ -17,5 +18,5 @@ situ_status situ__lower_softmax(int index, const situ_work *work) {
     situ__lower_buffer(&call, view[k]);
   }
   situ__lower_block(&call, &w, sizeof w);
-  return situ__lower_run_lines(index, &call, w.outer * w.inner, w.size);
+  return situ__lower_run_lines(index, &call, w.outer * w.inner, w.size, false);
 }
