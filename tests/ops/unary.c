@@ -148,6 +148,38 @@ static void in_place(void **state) {
   assert_int_equal(situ_set_grad(leaf, NULL), SITU_OK);
 }
 
+/* f32 functions of every magnitude, on whatever device: within four units in the last place of the exact value. */
+static void last_places(void **state) {
+  (void)state;
+  static const struct {
+    const char *name;
+    situ_tensor *(*op)(situ_tensor *);
+    double (*exact)(double);
+    double largest;
+    bool both_signs;
+  } rows[] = { { "exp", situ_exp, exp, 87, true },        { "expm1", situ_expm1, expm1, 80, true },
+               { "log", situ_log, log, 1e38, false },     { "log1p", situ_log1p, log1p, 1e38, false },
+               { "log1p", situ_log1p, log1p, 0.99, true }, { "tanh", situ_tanh, tanh, 20, true },
+               { "erf", situ_erf, erf, 6, true } };
+  enum { COUNT = 4096 };
+  static float x[COUNT], y[COUNT];
+  for (size_t k = 0; k < sizeof rows / sizeof *rows; k++) {
+    for (int i = 0; i < COUNT; i++) {
+      double size = rows[k].largest * pow(1e-38 / rows[k].largest, (double)i / (COUNT - 1));
+      x[i] = (float)(rows[k].both_signs && i % 2 ? -size : size);
+    }
+    situ_tensor *t = situ_empty(SITU_SHAPE(COUNT), &(situ_options){ .device = test_device() });
+    assert_int_equal(situ_copy_from_host(t, x, sizeof x), SITU_OK);
+    assert_int_equal(situ_copy_to_host(rows[k].op(t), y, sizeof y), SITU_OK);
+    for (int i = 0; i < COUNT; i++) {
+      double want = rows[k].exact((double)x[i]);
+      float near = fabsf((float)want), unit = nextafterf(near, INFINITY) - near;
+      if (!(fabs((double)y[i] - want) <= 4 * (double)unit))
+        fail_msg("%s(%.9g) is %.9g, not %.9g", rows[k].name, (double)x[i], (double)y[i], want);
+    }
+  }
+}
+
 static void refusals(void **state) {
   (void)state;
   situ_tensor *whole = TI64(SITU_SHAPE(2), 1, 2);
@@ -165,6 +197,6 @@ static void refusals(void **state) {
 
 int main(void) {
   const struct CMUnitTest tests[] = { TEST(gradients), TEST(dtypes), TEST(shapes), TEST(in_place),
-                                      TEST(refusals) };
+                                      TEST(last_places), TEST(refusals) };
   return cmocka_run_group_tests(tests, NULL, NULL);
 }
