@@ -1,4 +1,4 @@
-/* OpenCL's first device beside the cpu backend, the arithmetic's peak and CLBlast: both sides of each line in turn, so that a slow
+/* An OpenCL device ($SITU_BENCH_DEVICE, or the first) beside the cpu backend, the arithmetic's peak and CLBlast: both sides of each line in turn, so that a slow
    moment of the machine hits both; medians of many rounds.
    SPDX-License-Identifier: MIT */
 #include <fcntl.h>
@@ -13,6 +13,8 @@
 #include "support/peers.h"
 
 enum { ROUNDS = 31, SLOW_ROUNDS = 7, SIDE = 4096 }; /* SIDE * SIDE: 16 Mi elements */
+
+static const char *device_name = "opencl:0";
 
 static double seconds(void) {
   struct timespec now;
@@ -139,7 +141,7 @@ static void measure_row(const struct row *row) {
   situ_tensor *x[2], *on_opencl[2];
   for (int k = 0; k < 2; k++) {
     x[k] = situ_to_dtype(situ_randn(SITU_SHAPE(SIDE, SIDE), NULL), row->dtype);
-    on_opencl[k] = situ_to(x[k], situ_dev("opencl:0"));
+    on_opencl[k] = situ_to(x[k], situ_dev(device_name));
   }
   need(situ_error());
   (void)time_of(row->op, x);
@@ -165,7 +167,7 @@ static void measure_sgemm(int64_t n) {
   const double work = 2.0 * (double)n * (double)n * (double)n;
   situ_scope s;
   situ_scope_begin_no_grad(&s);
-  const situ_options there = { .device = situ_dev("opencl:0") };
+  const situ_options there = { .device = situ_dev(device_name) };
   situ_tensor *x[] = { situ_randn(SITU_SHAPE(n, n), &there), situ_randn(SITU_SHAPE(n, n), &there) };
   need(situ_error());
   (void)time_of(product, x);
@@ -203,7 +205,7 @@ static void measure_enqueue(void) {
   char ours[32];
   situ_scope s;
   situ_scope_begin_no_grad(&s);
-  const situ_device device = situ_dev("opencl:0");
+  const situ_device device = situ_dev(device_name);
   situ_tensor *x = situ_ones(SITU_SHAPE(64), &(situ_options){ .device = device });
   need(situ_error());
   for (int r = -1; r < ROUNDS; r++) {
@@ -223,14 +225,14 @@ static void measure_enqueue(void) {
 extern char **environ;
 
 static double time_of_demo(const char *program, const char *device) {
-  char *arguments[] = { (char *)program,        "--device", (char *)device, "--out",
-                        "/tmp/situ-bench-demo", NULL };
+  char *arguments[] = { (char *)program, "--device", (char *)device, "--out", SITU_DEMO_OUT, NULL };
   posix_spawn_file_actions_t actions;
   pid_t child;
   int status = -1;
   double begin = seconds();
   if (posix_spawn_file_actions_init(&actions) ||
       posix_spawn_file_actions_addopen(&actions, STDOUT_FILENO, "/dev/null", O_WRONLY, 0) ||
+      posix_spawn_file_actions_adddup2(&actions, STDOUT_FILENO, STDERR_FILENO) ||
       posix_spawn(&child, program, &actions, NULL, arguments, environ) ||
       waitpid(child, &status, 0) != child || status) {
     (void)fprintf(stderr, "%s --device %s did not end well\n", program, device);
@@ -245,10 +247,10 @@ static void measure_demo(const char *program) {
   enum { RUNS = 3 };
   double cpu[RUNS], opencl[RUNS], ratio[RUNS];
   char ours[32], theirs[32];
-  (void)time_of_demo(program, "opencl:0"); /* compiles its kernels, or finds them compiled */
+  (void)time_of_demo(program, device_name); /* compiles its kernels, or finds them compiled */
   for (int r = 0; r < RUNS; r++) {
     cpu[r] = time_of_demo(program, "cpu");
-    opencl[r] = time_of_demo(program, "opencl:0");
+    opencl[r] = time_of_demo(program, device_name);
     ratio[r] = opencl[r] / cpu[r];
   }
   (void)snprintf(ours, sizeof ours, "%.2f s", median(opencl, RUNS));
@@ -267,13 +269,14 @@ int main(int count, char **names) {
 #ifdef SITU_MODULES
   (void)setenv("SITU_MODULE_DIR", SITU_MODULES, 0); /* those of this build */
 #endif
-  situ_tensor *probe = situ_ones(SITU_SHAPE(1), &(situ_options){ .device = situ_dev("opencl:0") });
+  if (getenv("SITU_BENCH_DEVICE")) device_name = getenv("SITU_BENCH_DEVICE");
+  situ_tensor *probe = situ_ones(SITU_SHAPE(1), &(situ_options){ .device = situ_dev(device_name) });
   if (!probe) {
     printf("SKIPPED: %s\n", situ_device_status("opencl"));
     return 0;
   }
   need(situ_set_num_threads(2));
-  printf("%-4s %-30s %14s %14s %8s\n", "goal", "what", "opencl:0", "beside", "ratio");
+  printf("%-4s %-30s %14s %14s %8s\n", "goal", "what", device_name, "beside", "ratio");
   if (wanted(count, names, "queue")) measure_enqueue();
   for (int64_t n = 512; n <= 1024; n += 256)
     if (wanted(count, names, "sgemm")) measure_sgemm(n);
