@@ -7,48 +7,14 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/wait.h>
-#include <time.h>
 
 #include "situ/situ.h"
+#include "support/measure.h"
 #include "support/peers.h"
 
 enum { ROUNDS = 31, SLOW_ROUNDS = 7, SIDE = 4096 }; /* SIDE * SIDE: 16 Mi elements */
 
 static const char *device_name = "opencl:0";
-
-static double seconds(void) {
-  struct timespec now;
-  clock_gettime(CLOCK_MONOTONIC, &now);
-  return (double)now.tv_sec + 1e-9 * (double)now.tv_nsec;
-}
-
-static int by_value(const void *a, const void *b) {
-  double x = *(const double *)a, y = *(const double *)b;
-  return x < y ? -1 : x > y;
-}
-
-static double median(double *list, int count) {
-  qsort(list, (size_t)count, sizeof *list, by_value);
-  return list[count / 2];
-}
-
-/* Ends the program where there is nothing to measure: a benchmark without its subject says so. */
-static void need(situ_status status) {
-  if (status == SITU_OK) return;
-  (void)fprintf(stderr, "%s\n", situ_error_message());
-  exit(1);
-}
-
-/* ratio, of those that are measured; at_most: less is better. */
-static void tell(const char *goal, const char *what, const char *ours, const char *theirs,
-                 double ratio, double must, bool at_most) {
-  printf("%-4s %-30s %14s %14s %8.2f  must %s %-5g %s\n", goal, what, ours, theirs, ratio,
-         at_most ? "<=" : ">=", must,
-         (at_most ? ratio <= must : ratio >= must) ? "met" : "NOT MET");
-  printf("{\"goal\": \"%s\", \"what\": \"%s\", \"ratio\": %.3f, \"must\": %g}\n", goal, what, ratio,
-         must);
-  (void)fflush(stdout);
-}
 
 /* ---- ops at 16 Mi elements, beside the cpu backend ------------------------------------------- */
 

@@ -1,0 +1,47 @@
+/* What every benchmark measures and says with.
+   SPDX-License-Identifier: MIT */
+#ifndef SITU_BENCH_MEASURE_H
+#define SITU_BENCH_MEASURE_H
+
+#include <stdbool.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <time.h>
+
+#include "situ/situ.h"
+
+static inline double seconds(void) {
+  struct timespec now;
+  clock_gettime(CLOCK_MONOTONIC, &now);
+  return (double)now.tv_sec + 1e-9 * (double)now.tv_nsec;
+}
+
+static inline int by_value(const void *a, const void *b) {
+  double x = *(const double *)a, y = *(const double *)b;
+  return x < y ? -1 : x > y;
+}
+
+static inline double median(double *list, int count) {
+  qsort(list, (size_t)count, sizeof *list, by_value);
+  return list[count / 2];
+}
+
+/* Ends the program where there is nothing to measure: a benchmark without its subject says so. */
+static inline void need(situ_status status) {
+  if (status == SITU_OK) return;
+  (void)fprintf(stderr, "%s\n", situ_error_message());
+  exit(1);
+}
+
+/* ratio, of those that are measured; at_most: less is better. */
+static inline void tell(const char *goal, const char *what, const char *ours, const char *theirs,
+                 double ratio, double must, bool at_most) {
+  printf("%-4s %-30s %14s %14s %8.2f  must %s %-5g %s\n", goal, what, ours, theirs, ratio,
+         at_most ? "<=" : ">=", must,
+         (at_most ? ratio <= must : ratio >= must) ? "met" : "NOT MET");
+  printf("{\"goal\": \"%s\", \"what\": \"%s\", \"ratio\": %.3f, \"must\": %g}\n", goal, what, ratio,
+         must);
+  (void)fflush(stdout);
+}
+
+#endif
