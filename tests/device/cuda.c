@@ -1,6 +1,7 @@
 /* The cuda module on its double: what it says of itself where something is missing, memory, copies between all kinds of
    device, devices that are lost, forks.
    SPDX-License-Identifier: MIT */
+#include <pthread.h>
 #include <string.h>
 
 #include "device/device.h"
@@ -322,6 +323,40 @@ static void hazards_body(void *payload) {
 }
 IN_CHILD(hazards)
 
+/* ---- threads -------------------------------------------------------------------------------- */
+
+/* Copies both ways between the devices, so that two threads would wait for each other if one held both locks. */
+static void *copy_around(void *payload) {
+  const int mine = *(const int *)payload;
+  const char *const name[] = { "cuda:0", "cuda:1" };
+  situ_storage *a = situ__storage_new("test", situ_dev(name[mine % 2]), sizeof(int)),
+               *b = situ__storage_new("test", situ_dev(name[1 - mine % 2]), sizeof(int));
+  CHECK(a && b);
+  for (int k = 0; k < 200; k++) {
+    put(a, 1000 * mine + k);
+    CHECK(situ__copy_storage("test", b, 0, a, 0, sizeof(int), SITU__COPY_USER) == SITU_OK);
+    put(a, -1);
+    CHECK(get(b) == 1000 * mine + k);
+  }
+  situ__storage_release(a);
+  situ__storage_release(b);
+  return NULL;
+}
+
+static void threads_body(void *payload) {
+  (void)payload;
+  enum { THREADS = 4 };
+  pthread_t thread[THREADS];
+  int number[THREADS];
+  for (int k = 0; k < THREADS; k++) {
+    number[k] = k;
+    CHECK(pthread_create(&thread[k], NULL, copy_around, &number[k]) == 0);
+  }
+  for (int k = 0; k < THREADS; k++) CHECK(pthread_join(thread[k], NULL) == 0);
+  empty_caches();
+}
+IN_CHILD(threads)
+
 /* More than there is: an error with sizes, and the device goes on. What waits to be freed is freed first. */
 static void too_much_body(void *payload) {
   (void)payload;
@@ -420,27 +455,17 @@ IN_CHILD(counted_then_forked)
 
 int main(void) {
   const struct CMUnitTest tests[] = {
-    cmocka_unit_test(no_module),
-    cmocka_unit_test(no_runtime),
-    cmocka_unit_test(no_symbol),
-    cmocka_unit_test(other_runtime),
-    cmocka_unit_test(no_driver),
-    cmocka_unit_test(old_driver),
-    cmocka_unit_test(no_device),
-    cmocka_unit_test(counting_fails),
-    cmocka_unit_test(two_devices),
-    cmocka_unit_test(copies),
-    cmocka_unit_test(without_pools),
-    cmocka_unit_test(peers_in_order),
-    cmocka_unit_test(pinned),
-    cmocka_unit_test(not_waited_for),
-    cmocka_unit_test(too_much),
-    cmocka_unit_test(aside),
-    cmocka_unit_test(hazards),
-    cmocka_unit_test(lost),
-    cmocka_unit_test(exactly),
-    cmocka_unit_test(forked),
-    cmocka_unit_test(counted_then_forked),
+    cmocka_unit_test(no_module),     cmocka_unit_test(no_runtime),
+    cmocka_unit_test(no_symbol),     cmocka_unit_test(other_runtime),
+    cmocka_unit_test(no_driver),     cmocka_unit_test(old_driver),
+    cmocka_unit_test(no_device),     cmocka_unit_test(counting_fails),
+    cmocka_unit_test(two_devices),   cmocka_unit_test(copies),
+    cmocka_unit_test(without_pools), cmocka_unit_test(peers_in_order),
+    cmocka_unit_test(pinned),        cmocka_unit_test(not_waited_for),
+    cmocka_unit_test(too_much),      cmocka_unit_test(aside),
+    cmocka_unit_test(hazards),       cmocka_unit_test(threads),
+    cmocka_unit_test(lost),          cmocka_unit_test(exactly),
+    cmocka_unit_test(forked),        cmocka_unit_test(counted_then_forked),
   };
   return cmocka_run_group_tests_name("device/cuda", tests, NULL, NULL);
 }

@@ -53,7 +53,8 @@ void situ__cuda_remove_block(situ__cuda_device *d, const void *data) {
 void situ__cuda_used(situ__cuda_device *d, const void *data, size_t bytes) {
   const uintptr_t first = (uintptr_t)data / SITU__CUDA_GRANULE,
                   last = ((uintptr_t)data + bytes - 1) / SITU__CUDA_GRANULE;
-  for (uintptr_t k = first; k <= last; k++) d->order.used[k % SITU__CUDA_GRANULES] = d->queued + 1;
+  for (uintptr_t k = first; k <= last && k - first < SITU__CUDA_GRANULES; k++)
+    d->order.used[k % SITU__CUDA_GRANULES] = d->queued + 1;
 }
 
 /* The last op that may have used any of the block that data lies in: kernels say only where an operand begins, and a storage
