@@ -85,5 +85,18 @@ SITU_API SITU_CHECKED situ_status situ_empty_cache(situ_device device);
 SITU_API SITU_CHECKED situ_status situ_set_num_threads(int count);
 SITU_API int situ_get_num_threads(void);
 
+/** How products of two f32 matrices may be computed (matmul and its relatives, linear, convolution), where a device has
+    units for it that are faster than those for f32. Sums are in f32 always. */
+typedef enum situ_matmul_precision {
+  SITU_PRECISION_HIGHEST = 0,  /**< in f32 */
+  SITU_PRECISION_HIGH,         /**< cuda: of TF32, factors rounded to 10 bits of fraction */
+  SITU_PRECISION_MEDIUM        /**< cuda: of BF16, factors rounded to 7 bits of fraction */
+} situ_matmul_precision;
+
+/** torch.set_float32_matmul_precision: for all threads, from the next product on. HIGHEST until it is called; devices other
+    than cuda compute in f32 whatever is set, and so does cuda where cuBLASLt is absent. */
+SITU_API SITU_CHECKED situ_status situ_set_float32_matmul_precision(situ_matmul_precision precision);
+SITU_API situ_matmul_precision situ_get_float32_matmul_precision(void);
+
 SITU_END
 #endif

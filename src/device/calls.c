@@ -1,4 +1,4 @@
-/* The public calls about a device's cache, the host's threads and the words for roles.
+/* The public calls about a device's cache, the host's threads, the precision of products and the words for roles.
    SPDX-License-Identifier: MIT */
 #include "base/fail.h"
 #include "base/fork.h"
@@ -21,6 +21,20 @@ situ_status situ_set_num_threads(int count) {
 }
 
 int situ_get_num_threads(void) { return situ__pool_threads(); }
+
+static _Atomic unsigned precision_of_products = SITU_PRECISION_HIGHEST;
+
+situ_status situ_set_float32_matmul_precision(situ_matmul_precision precision) {
+  if ((unsigned)precision > SITU_PRECISION_MEDIUM)
+    return situ__fail(SITU_E_ARG, "set_float32_matmul_precision", "%d is no precision",
+                      (int)precision);
+  precision_of_products = precision;
+  return SITU_OK;
+}
+
+situ_matmul_precision situ_get_float32_matmul_precision(void) {
+  return (situ_matmul_precision)precision_of_products;
+}
 
 const char *situ_role_name(situ_role role) {
   static const char *const name[] = { [SITU_ROLE_TENSOR] = "tensor",

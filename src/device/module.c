@@ -35,6 +35,7 @@ static const situ_host host = {
   .give = situ__memory_free,
   .parallel = situ__parallel,
   .fork_guard = situ__fork_guard,
+  .matmul_precision = situ_get_float32_matmul_precision,
 };
 
 /* The module's path. Found from where this library lies, so that no other directory can slip one

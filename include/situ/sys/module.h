@@ -26,6 +26,8 @@ typedef struct situ_host {
   void (*parallel)(int64_t count, int64_t grain, void (*work)(int64_t begin, int64_t end, void *payload), void *payload);
   /** To be called before the first thread is started or device opened: from then on a fork's child is refused. */
   void (*fork_guard)(void);
+  /** What the user set (situ_set_float32_matmul_precision). */
+  situ_matmul_precision (*matmul_precision)(void);
 } situ_host;
 
 /** What a module exports: its backend, and (optional) a function that is called once, before any slot. False: the module

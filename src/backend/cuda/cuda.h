@@ -59,6 +59,7 @@ typedef struct situ__cuda_device {
   situ__cuda_stage small, large, out; /* copies in that are one op among others; those that may go aside; copies out */
   situ__cuda_order order;
   situ__table kernels;
+  struct situ__lt *lt; /* NULL: there was no product yet (matmul.c) */
   const char *recent[SITU__CUDA_RECENT]; /* ops that were queued last, by their number */
   uint64_t queued, good;                 /* how many were queued, and how many of them are known to be done well */
   bool lost;
@@ -73,6 +74,9 @@ situ__cuda_device *situ__cuda_enter(int index, const char *op, situ_status *stat
 /* The same for who must not fail: NULL where the device is lost or was never opened, and nothing is recorded. */
 situ__cuda_device *situ__cuda_enter_open(int index);
 situ_status situ__cuda_leave(situ__cuda_device *device, situ_status status);
+
+/* What situ_device_status tells from now on, beside what devices there are. */
+void situ__cuda_note(const char *note);
 
 /* Records a marker behind what is queued (order.c). */
 void situ__cuda_mark(situ__cuda_device *device);
@@ -129,6 +133,10 @@ situ_status situ__cuda_copy_out(int index, const void *data, size_t at, void *ho
 situ_status situ__cuda_copy_peer(int to, void *dst, size_t dst_at, int from, const void *src,
                                  size_t src_at, size_t bytes);
 situ_status situ__cuda_synchronize(int index);
+
+/* ---- matrix products (matmul.c) -------------------------------------------------------------- */
+bool situ__cuda_product(situ__target *target, const situ_work *work, const walk *batch,
+                        const products *s, situ_status *status);
 
 /* ---- kernels (kernels.c) -------------------------------------------------------------------- */
 /* All compiled kernels, as cudaLibraryLoadData takes them; NULL: this build has none. */

@@ -1,5 +1,6 @@
 /* Finding, describing and opening CUDA devices.
    SPDX-License-Identifier: MIT */
+#include <stdatomic.h>
 #include <stdio.h>
 #include <string.h>
 #include <unistd.h>
@@ -9,6 +10,7 @@
 static situ__cuda_device devices[SITU__CUDA_DEVICES];
 static int found;
 static char why[512];
+static const char *_Atomic told = why;
 static pid_t owner; /* a fork's child has no context: the driver's threads stayed in the parent */
 static pthread_once_t once = PTHREAD_ONCE_INIT;
 
@@ -26,7 +28,10 @@ static cudaError_t add(int index, int driver, int runtime) {
   cudaError_t error = situ__cuda.GetDeviceProperties(&p, index);
   if (error != cudaSuccess) return error;
   situ__cuda_device *d = &devices[index];
-  *d = (situ__cuda_device){ .target = { .index = index, .fp64 = true, .group = 256 },
+  *d = (situ__cuda_device){ .target = { .index = index,
+                                        .fp64 = true,
+                                        .group = 256,
+                                        .product = situ__cuda_product },
                             .pools = attribute(index, cudaDevAttrMemoryPoolsSupported) };
   d->properties.memory_total = p.totalGlobalMem;
   d->properties.dtypes = ((1u << SITU_DTYPES) - 1) & ~(1u << SITU_DTYPE_DEFAULT);
@@ -92,8 +97,22 @@ static void find(void) {
 
 int situ__cuda_count(const char **reason) {
   (void)pthread_once(&once, find);
-  *reason = why;
+  *reason = atomic_load(&told);
   return found;
+}
+
+/* Who was given a text may keep it, so a longer one takes another place. */
+void situ__cuda_note(const char *note) {
+  enum { NOTES = 4 };
+  static char text[NOTES][1024];
+  static int count;
+  static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
+  pthread_mutex_lock(&lock);
+  if (count < NOTES) {
+    (void)snprintf(text[count], sizeof *text, "%s; %s", atomic_load(&told), note);
+    atomic_store(&told, text[count++]);
+  }
+  pthread_mutex_unlock(&lock);
 }
 
 situ_status situ__cuda_info(int index, situ_device_properties *out) {

@@ -60,6 +60,10 @@ typedef struct situ__target {
   int index;
   bool cpu, fp64;
   size_t group; /* work-items of a group */
+  /* NULL, or a library's matrix products: true if this one was queued, or failed with *status; false: it is to be made here.
+     batch: offsets and steps of y, a, b and bias (in[2], if scalar[1] is not 0); the device is entered. */
+  bool (*product)(struct situ__target *target, const situ_work *work, const walk *batch,
+                  const products *s, situ_status *status);
 } situ__target;
 
 /* What the library handed to the module. */

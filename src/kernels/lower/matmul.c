@@ -69,7 +69,10 @@ situ_status situ__lower_matmul(int index, const situ_work *work) {
   situ_status status;
   situ__target *d = situ__target_enter(index, call.op, &status);
   if (!d) return status;
-  choose_tile(&s, d, call.variant.compute == SITU_F32 ? 32 : 16, batch.numel);
-  call.alone = d->cpu;
-  return situ__target_leave(d, situ__target_launch(d, &call, batch.numel * tiles(&s)));
+  if (!d->product || !d->product(d, work, &batch, &s, &status)) {
+    choose_tile(&s, d, call.variant.compute == SITU_F32 ? 32 : 16, batch.numel);
+    call.alone = d->cpu;
+    status = situ__target_launch(d, &call, batch.numel * tiles(&s));
+  }
+  return situ__target_leave(d, status);
 }

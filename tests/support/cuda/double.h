@@ -28,6 +28,8 @@ typedef struct cuda_double {
   bool pools;                   /* stream-ordered allocation */
   size_t budget;                /* bytes of each device */
   cuda_double_peers peers;
+  bool no_ways;                 /* cuBLASLt knows no algorithm for anything */
+  bool no_start;                /* and does not work with these devices */
   /* The nth call from now on fails with this error (of the function of this name; NULL: of any). 0: none. */
   const char *fail_name;
   long fail_nth;
@@ -43,8 +45,10 @@ typedef struct cuda_double {
   long kernels; /* launched */
   long peer_copies;
   long pending; /* tasks that nobody has waited for */
+  long heuristics, products; /* of cuBLASLt: algorithms asked for, products queued */
   /* What is alive now. Memory that was freed behind queued work lives until that has run. */
   long blocks, pinned, streams, events, pools_open, libraries;
+  long described, started; /* descriptors and handles of cuBLASLt */
   size_t bytes[CUDA_DOUBLE_DEVICES];
 } cuda_double;
 
@@ -85,7 +89,7 @@ double_block *double_find(const void *data, size_t bytes, bool *bad);
 void double_release(double_block *block);
 
 /* ---- streams (stream.c) ---- */
-typedef enum double_task_kind { DOUBLE_COPY, DOUBLE_SET, DOUBLE_RECORD, DOUBLE_WAIT, DOUBLE_FREE, DOUBLE_KERNEL } double_task_kind;
+typedef enum double_task_kind { DOUBLE_COPY, DOUBLE_SET, DOUBLE_RECORD, DOUBLE_WAIT, DOUBLE_FREE, DOUBLE_KERNEL, DOUBLE_CALL } double_task_kind;
 typedef struct double_task {
   struct double_task *next;
   double_task_kind kind;
@@ -100,6 +104,7 @@ typedef struct double_task {
   const char *kernel;
   unsigned groups, lanes;
   void *argument[32]; /* of a kernel: behind the task itself */
+  void (*call)(const void *payload); /* of a CALL, whose payload lies behind the task */
 } double_task;
 int double_stream_device(cudaStream_t stream);
 /* A task with `more` bytes behind it, queued. */

@@ -43,7 +43,8 @@ static void run_first(struct CUstream_st *stream);
 /* A device that an error sticks to does nothing any more, but lets go of what it was given. */
 static void run(struct CUstream_st *stream, double_task *task) {
   cuda_double *state = cuda_double_state();
-  bool works = task->kind == DOUBLE_COPY || task->kind == DOUBLE_SET || task->kind == DOUBLE_KERNEL;
+  bool works = task->kind == DOUBLE_COPY || task->kind == DOUBLE_SET ||
+               task->kind == DOUBLE_KERNEL || task->kind == DOUBLE_CALL;
   if (works && state->break_device == stream->device && state->break_nth > 0 &&
       --state->break_nth == 0)
     double_stick(stream->device, state->break_error);
@@ -64,6 +65,7 @@ static void run(struct CUstream_st *stream, double_task *task) {
     task->event->pending--;
     forget(task->event);
     break;
+  case DOUBLE_CALL: task->call(task + 1); break;
   case DOUBLE_FREE: double_release(task->block); break;
   case DOUBLE_KERNEL:
     if (!double_run_kernel(task)) double_stick(stream->device, cudaErrorIllegalAddress);

@@ -1,0 +1,392 @@
+/* cuBLASLt without a GPU, for tests: built as libcublasLt.so.13 beside the double's runtime, and queued on its streams. It
+   refuses what the real one refuses (addresses outside of memory, less aligned than was said, an algorithm of another
+   problem, a workspace that is too small), multiplies with plain loops, and can be made to fail as every call can.
+   SPDX-License-Identifier: MIT */
+#include <cublasLt.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "support/cuda/double.h"
+
+/* A type name of the runtime's with a meaning of cuBLAS's, for tests that fail each call. */
+static cublasStatus_t meaning(cudaError_t error) {
+  switch (error) {
+  case cudaSuccess: return CUBLAS_STATUS_SUCCESS;
+  case cudaErrorMemoryAllocation: return CUBLAS_STATUS_ALLOC_FAILED;
+  case cudaErrorNotSupported: return CUBLAS_STATUS_NOT_SUPPORTED;
+  default: return CUBLAS_STATUS_EXECUTION_FAILED;
+  }
+}
+static cublasStatus_t end(cublasStatus_t status) {
+  (void)double_end(cudaSuccess);
+  return status;
+}
+#define BEGIN_LT(name)                                   \
+  do {                                                   \
+    cudaError_t asked_ = double_begin(name);             \
+    if (!asked_) asked_ = double_stuck(double_device()); \
+    if (asked_) return meaning(double_end(asked_));      \
+  } while (0)
+#define API CUDA_DOUBLE_API
+
+/* ---- what is described ---------------------------------------------------------------------- */
+
+struct cublasLtContext {
+  int device;
+};
+
+typedef struct operation {
+  cublasComputeType_t compute;
+  cudaDataType scale;
+  cublasOperation_t turned[2];
+  cublasLtEpilogue_t epilogue;
+  const void *bias;
+} operation;
+
+typedef struct layout {
+  cudaDataType type;
+  uint64_t rows, columns;
+  int64_t ld, apart;
+  int32_t batch;
+} layout;
+
+typedef struct preference {
+  uint64_t bytes;
+  uint32_t aligned[4];
+} preference;
+
+/* What an algorithm was chosen for. */
+typedef struct way {
+  uint64_t hash, bytes;
+  uint32_t aligned[4], bias_aligned;
+} way;
+_Static_assert(sizeof(way) <= sizeof(cublasLtMatmulAlgo_t), "it is kept there");
+
+static cublasStatus_t create(const char *name, size_t bytes, void **out) {
+  BEGIN_LT(name);
+  *out = calloc(1, bytes);
+  if (*out) cuda_double_state()->described++;
+  return end(*out ? CUBLAS_STATUS_SUCCESS : CUBLAS_STATUS_ALLOC_FAILED);
+}
+
+/* Fails, if it is to, after it has done its work: who destroys can do nothing about it. */
+static cublasStatus_t destroy(const char *name, void *object) {
+  free(object);
+  cuda_double_state()->described--;
+  BEGIN_LT(name);
+  return end(CUBLAS_STATUS_SUCCESS);
+}
+
+/* An attribute's number, where it is kept, and how large it is. */
+typedef struct attribute {
+  int what;
+  void *to;
+  size_t bytes;
+} attribute;
+
+static cublasStatus_t set(const char *name, const attribute *of, int count, int what,
+                          const void *value, size_t bytes) {
+  BEGIN_LT(name);
+  for (int k = 0; k < count; k++) {
+    if (of[k].what != what || of[k].bytes != bytes) continue;
+    memcpy(of[k].to, value, bytes);
+    return end(CUBLAS_STATUS_SUCCESS);
+  }
+  return end(CUBLAS_STATUS_INVALID_VALUE);
+}
+#define SET(attributes) \
+  set(__func__, attributes, sizeof(attributes) / sizeof *(attributes), (int)what, value, bytes)
+
+API cublasStatus_t cublasLtMatmulDescCreate(cublasLtMatmulDesc_t *out, cublasComputeType_t compute,
+                                            cudaDataType scale) {
+  operation *o = NULL;
+  cublasStatus_t status = create(__func__, sizeof *o, (void **)&o);
+  if (status != CUBLAS_STATUS_SUCCESS) return status;
+  *o = (operation){ .compute = compute,
+                    .scale = scale,
+                    .turned = { CUBLAS_OP_N, CUBLAS_OP_N },
+                    .epilogue = CUBLASLT_EPILOGUE_DEFAULT };
+  *out = (cublasLtMatmulDesc_t)(void *)o;
+  return status;
+}
+API cublasStatus_t cublasLtMatmulDescDestroy(cublasLtMatmulDesc_t object) {
+  return destroy(__func__, object);
+}
+API cublasStatus_t cublasLtMatmulDescSetAttribute(cublasLtMatmulDesc_t object,
+                                                  cublasLtMatmulDescAttributes_t what,
+                                                  const void *value, size_t bytes) {
+  operation *o = (void *)object;
+  const attribute all[] = {
+    { CUBLASLT_MATMUL_DESC_TRANSA, &o->turned[0], sizeof(int32_t) },
+    { CUBLASLT_MATMUL_DESC_TRANSB, &o->turned[1], sizeof(int32_t) },
+    { CUBLASLT_MATMUL_DESC_EPILOGUE, &o->epilogue, sizeof(uint32_t) },
+    { CUBLASLT_MATMUL_DESC_BIAS_POINTER, &o->bias, sizeof o->bias },
+  };
+  return SET(all);
+}
+
+API cublasStatus_t cublasLtMatrixLayoutCreate(cublasLtMatrixLayout_t *out, cudaDataType type,
+                                              uint64_t rows, uint64_t columns, int64_t ld) {
+  layout *l = NULL;
+  cublasStatus_t status = create(__func__, sizeof *l, (void **)&l);
+  if (status != CUBLAS_STATUS_SUCCESS) return status;
+  *l = (layout){ .type = type, .rows = rows, .columns = columns, .ld = ld, .batch = 1 };
+  *out = (cublasLtMatrixLayout_t)(void *)l;
+  return status;
+}
+API cublasStatus_t cublasLtMatrixLayoutDestroy(cublasLtMatrixLayout_t object) {
+  return destroy(__func__, object);
+}
+API cublasStatus_t cublasLtMatrixLayoutSetAttribute(cublasLtMatrixLayout_t object,
+                                                    cublasLtMatrixLayoutAttribute_t what,
+                                                    const void *value, size_t bytes) {
+  layout *l = (void *)object;
+  const attribute all[] = {
+    { CUBLASLT_MATRIX_LAYOUT_BATCH_COUNT, &l->batch, sizeof l->batch },
+    { CUBLASLT_MATRIX_LAYOUT_STRIDED_BATCH_OFFSET, &l->apart, sizeof l->apart },
+  };
+  return SET(all);
+}
+
+API cublasStatus_t cublasLtMatmulPreferenceCreate(cublasLtMatmulPreference_t *out) {
+  preference *p = NULL;
+  cublasStatus_t status = create(__func__, sizeof *p, (void **)&p);
+  if (status != CUBLAS_STATUS_SUCCESS) return status;
+  *p = (preference){ .aligned = { 256, 256, 256, 256 } };
+  *out = (cublasLtMatmulPreference_t)(void *)p;
+  return status;
+}
+API cublasStatus_t cublasLtMatmulPreferenceDestroy(cublasLtMatmulPreference_t object) {
+  return destroy(__func__, object);
+}
+API cublasStatus_t cublasLtMatmulPreferenceSetAttribute(cublasLtMatmulPreference_t object,
+                                                        cublasLtMatmulPreferenceAttributes_t what,
+                                                        const void *value, size_t bytes) {
+  preference *p = (void *)object;
+  const attribute all[] = {
+    { CUBLASLT_MATMUL_PREF_MAX_WORKSPACE_BYTES, &p->bytes, sizeof p->bytes },
+    { CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_A_BYTES, &p->aligned[0], sizeof(uint32_t) },
+    { CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_B_BYTES, &p->aligned[1], sizeof(uint32_t) },
+    { CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_C_BYTES, &p->aligned[2], sizeof(uint32_t) },
+    { CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_D_BYTES, &p->aligned[3], sizeof(uint32_t) },
+  };
+  return SET(all);
+}
+
+/* ---- numbers -------------------------------------------------------------------------------- */
+
+__extension__ typedef _Float16 half;
+
+static size_t size_of(cudaDataType type) {
+  return type == CUDA_R_64F ? 8 : type == CUDA_R_32F ? 4 : 2;
+}
+
+static float of_bits(uint32_t bits) {
+  float value;
+  memcpy(&value, &bits, sizeof value);
+  return value;
+}
+static uint32_t bits_of(float value) {
+  uint32_t bits;
+  memcpy(&bits, &value, sizeof bits);
+  return bits;
+}
+
+static double load(cudaDataType type, const void *base, int64_t at) {
+  switch (type) {
+  case CUDA_R_64F: return ((const double *)base)[at];
+  case CUDA_R_32F: return (double)((const float *)base)[at];
+  case CUDA_R_16F: return (double)(float)((const half *)base)[at];
+  default: return (double)of_bits((uint32_t)((const uint16_t *)base)[at] << 16);
+  }
+}
+
+static void store(cudaDataType type, void *base, int64_t at, double value) {
+  const uint32_t bits = bits_of((float)value);
+  switch (type) {
+  case CUDA_R_64F: ((double *)base)[at] = value; break;
+  case CUDA_R_32F: ((float *)base)[at] = (float)value; break;
+  case CUDA_R_16F: ((half *)base)[at] = (half)(float)value; break;
+  default: ((uint16_t *)base)[at] = (uint16_t)((bits + 0x7fff + (bits >> 16 & 1)) >> 16); break;
+  }
+}
+
+/* A factor as the units of a compute type take it. */
+static double factor(cublasComputeType_t compute, double value) {
+  const uint32_t lost = compute == CUBLAS_COMPUTE_32F_FAST_TF32   ? 13
+                        : compute == CUBLAS_COMPUTE_32F_FAST_16BF ? 16
+                                                                  : 0;
+  return lost ? (double)of_bits((bits_of((float)value) + (1u << (lost - 1))) >> lost << lost)
+              : value;
+}
+
+/* ---- products ------------------------------------------------------------------------------- */
+
+enum { A, B, C, D };
+
+typedef struct product {
+  operation o;
+  layout l[4];
+  const void *in[3];
+  void *out;
+  double alpha, beta;
+} product;
+
+static void multiply(const void *payload) {
+  const product *p = payload;
+  const layout *d = &p->l[D];
+  const bool turn_a = p->o.turned[0] == CUBLAS_OP_T, turn_b = p->o.turned[1] == CUBLAS_OP_T;
+  const int64_t depth = (int64_t)(turn_a ? p->l[A].rows : p->l[A].columns);
+  const int64_t many = (int64_t)(d->rows * d->columns) * d->batch;
+  for (int64_t item = 0; item < many; item++) {
+    const int64_t r = item % (int64_t)d->rows, c = item / (int64_t)d->rows % (int64_t)d->columns,
+                  one = item / (int64_t)(d->rows * d->columns);
+    float narrow = 0;
+    double sum = 0;
+    for (int64_t k = 0; k < depth; k++) {
+      const int64_t at_a = turn_a ? k + r * p->l[A].ld : r + k * p->l[A].ld,
+                    at_b = turn_b ? c + k * p->l[B].ld : k + c * p->l[B].ld;
+      const double a = load(p->l[A].type, p->in[A], one * p->l[A].apart + at_a),
+                   b = load(p->l[B].type, p->in[B], one * p->l[B].apart + at_b);
+      const double term = factor(p->o.compute, a) * factor(p->o.compute, b);
+      sum += term;
+      narrow += (float)term;
+    }
+    if (p->o.compute != CUBLAS_COMPUTE_64F) sum = (double)narrow;
+    sum *= p->alpha;
+    if (p->beta != 0)
+      sum += p->beta * load(p->l[C].type, p->in[C], one * p->l[C].apart + r + c * p->l[C].ld);
+    if (p->o.epilogue == CUBLASLT_EPILOGUE_BIAS) sum += load(d->type, p->o.bias, r);
+    store(d->type, p->out, one * d->apart + r + c * d->ld, sum);
+  }
+}
+
+/* Sizes and types go together. */
+static bool fits(const operation *o, const layout *const l[4]) {
+  const bool turn_a = o->turned[0] == CUBLAS_OP_T, turn_b = o->turned[1] == CUBLAS_OP_T;
+  const uint64_t m = turn_a ? l[A]->columns : l[A]->rows, k = turn_a ? l[A]->rows : l[A]->columns,
+                 other = turn_b ? l[B]->columns : l[B]->rows,
+                 n = turn_b ? l[B]->rows : l[B]->columns;
+  const bool wide = l[A]->type == CUDA_R_64F;
+  bool good = k == other && m > 0 && n > 0 && k > 0 && wide == (o->compute == CUBLAS_COMPUTE_64F) &&
+              o->scale == (wide ? CUDA_R_64F : CUDA_R_32F);
+  for (int j = 0; j < 4; j++)
+    good = good && l[j]->type == l[A]->type && l[j]->batch == l[D]->batch && l[j]->batch > 0 &&
+           l[j]->ld >= (int64_t)l[j]->rows;
+  return good && l[C]->rows == m && l[C]->columns == n && l[D]->rows == m && l[D]->columns == n;
+}
+
+static uint32_t alignment_of(const void *data) {
+  const uintptr_t bits = (uintptr_t)data | 256;
+  return (uint32_t)(bits & -bits);
+}
+
+static uint64_t hash_of(const operation *o, const layout *const l[4]) {
+  uint64_t hash = (uint64_t)o->compute << 32 | (uint64_t)o->epilogue << 16 |
+                  (uint64_t)o->turned[0] << 8 | (uint64_t)o->turned[1];
+  for (int k = 0; k < 4; k++) {
+    const uint64_t part[] = { (uint64_t)l[k]->type,  l[k]->rows,
+                              l[k]->columns,         (uint64_t)l[k]->ld,
+                              (uint64_t)l[k]->apart, (uint64_t)l[k]->batch };
+    for (size_t i = 0; i < sizeof part / sizeof *part; i++) {
+      hash = (hash ^ part[i]) * 0x9e3779b97f4a7c15u;
+      hash ^= hash >> 29;
+    }
+  }
+  return hash;
+}
+
+API cublasStatus_t cublasLtMatmulAlgoGetHeuristic(
+    cublasLtHandle_t handle, cublasLtMatmulDesc_t object, cublasLtMatrixLayout_t a,
+    cublasLtMatrixLayout_t b, cublasLtMatrixLayout_t c, cublasLtMatrixLayout_t d,
+    cublasLtMatmulPreference_t preferred, int wanted, cublasLtMatmulHeuristicResult_t out[],
+    int *count) {
+  BEGIN_LT(__func__);
+  const operation *o = (void *)object;
+  const preference *p = (void *)preferred;
+  const layout *const l[4] = { (void *)a, (void *)b, (void *)c, (void *)d };
+  cuda_double_state()->heuristics++;
+  *count = 0;
+  if (handle->device != double_device() || wanted < 1 || !fits(o, l))
+    return end(CUBLAS_STATUS_INVALID_VALUE);
+  if (cuda_double_state()->no_ways) return end(CUBLAS_STATUS_NOT_SUPPORTED);
+  if (o->epilogue != CUBLASLT_EPILOGUE_DEFAULT && l[D]->type == CUDA_R_64F)
+    return end(CUBLAS_STATUS_SUCCESS); /* and no way: somebody has to meet that */
+  way found = { .hash = hash_of(o, l), .bytes = p->bytes < 1 << 20 ? 0 : 1 << 20 };
+  memcpy(found.aligned, p->aligned, sizeof found.aligned);
+  found.bias_aligned = o->epilogue == CUBLASLT_EPILOGUE_BIAS ? alignment_of(o->bias) : 0;
+  memset(out, 0, sizeof *out);
+  memcpy(&out->algo, &found, sizeof found);
+  out->workspaceSize = found.bytes;
+  *count = 1;
+  return end(CUBLAS_STATUS_SUCCESS);
+}
+
+static bool on(int device, const void *data, size_t bytes, uint32_t aligned) {
+  bool bad;
+  const double_block *b = double_find(data, bytes, &bad);
+  return b && !bad && b->device == device && (!aligned || (uintptr_t)data % aligned == 0);
+}
+
+static size_t bytes_of(const layout *l) {
+  return (size_t)((int64_t)(l->batch - 1) * l->apart + (int64_t)(l->columns - 1) * l->ld +
+                  (int64_t)l->rows) *
+         size_of(l->type);
+}
+
+API cublasStatus_t cublasLtMatmul(cublasLtHandle_t handle, cublasLtMatmulDesc_t object,
+                                  const void *alpha, const void *a, cublasLtMatrixLayout_t a_is,
+                                  const void *b, cublasLtMatrixLayout_t b_is, const void *beta,
+                                  const void *c, cublasLtMatrixLayout_t c_is, void *d,
+                                  cublasLtMatrixLayout_t d_is, const cublasLtMatmulAlgo_t *algo,
+                                  void *workspace, size_t bytes, cudaStream_t stream) {
+  BEGIN_LT(__func__);
+  const int device = double_stream_device(stream);
+  const operation *o = (void *)object;
+  const layout *const l[4] = { (void *)a_is, (void *)b_is, (void *)c_is, (void *)d_is };
+  const void *const at[4] = { a, b, c, d };
+  way chosen;
+  memcpy(&chosen, algo, sizeof chosen);
+  bool good = fits(o, l) && handle->device == device && device == double_device() &&
+              chosen.hash == hash_of(o, l) && bytes >= chosen.bytes &&
+              (!chosen.bytes || on(device, workspace, chosen.bytes, 16));
+  for (int k = 0; good && k < 4; k++) good = on(device, at[k], bytes_of(l[k]), chosen.aligned[k]);
+  if (good && o->epilogue == CUBLASLT_EPILOGUE_BIAS)
+    good = on(device, o->bias, l[D]->rows * size_of(l[D]->type), chosen.bias_aligned);
+  if (!good) return end(CUBLAS_STATUS_INVALID_VALUE);
+  product p = { .o = *o, .in = { a, b, c }, .out = d };
+  for (int k = 0; k < 4; k++) p.l[k] = *l[k];
+  p.alpha = load(o->scale, alpha, 0);
+  p.beta = load(o->scale, beta, 0);
+  double_task *task = double_queue(stream, DOUBLE_CALL, sizeof p);
+  if (!task) return end(CUBLAS_STATUS_ALLOC_FAILED);
+  memcpy(task + 1, &p, sizeof p);
+  task->call = multiply;
+  cuda_double_state()->products++;
+  return end(CUBLAS_STATUS_SUCCESS);
+}
+
+/* ---- the library ---------------------------------------------------------------------------- */
+
+API cublasStatus_t cublasLtCreate(cublasLtHandle_t *out) {
+  BEGIN_LT(__func__);
+  if (cuda_double_state()->no_start) return end(CUBLAS_STATUS_NOT_INITIALIZED);
+  struct cublasLtContext *handle = malloc(sizeof *handle);
+  if (!handle) return end(CUBLAS_STATUS_ALLOC_FAILED);
+  handle->device = double_device();
+  cuda_double_state()->started++;
+  *out = handle;
+  return end(CUBLAS_STATUS_SUCCESS);
+}
+
+API const char *cublasLtGetStatusName(cublasStatus_t status) {
+  switch (status) {
+  case CUBLAS_STATUS_ALLOC_FAILED: return "CUBLAS_STATUS_ALLOC_FAILED";
+  case CUBLAS_STATUS_EXECUTION_FAILED: return "CUBLAS_STATUS_EXECUTION_FAILED";
+  default: return "CUBLAS_STATUS_OF_THE_DOUBLE";
+  }
+}
+API const char *cublasLtGetStatusString(cublasStatus_t status) {
+  return status == CUBLAS_STATUS_ALLOC_FAILED ? "the resource allocation failed"
+                                              : "a failure of the double's";
+}
