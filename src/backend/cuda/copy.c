@@ -73,7 +73,7 @@ static situ_status room_in(situ__cuda_device *d, situ__cuda_stage *s, size_t byt
   if (bytes > SITU__CUDA_CHUNK - s->filled) status = pass(d, s, d->stream);
   if (status != SITU_OK) return status;
   cudaError_t error = s->filled ? cudaSuccess : situ__cuda.EventSynchronize(s->passed[s->chunk]);
-  if (error != cudaSuccess) return situ__cuda_fail(d, copying, "cudaEventSynchronize", error);
+  if (error != cudaSuccess) return situ__cuda_give_up(d, copying, "cudaEventSynchronize", error);
   *room = chunk_of(s, s->chunk) + s->filled;
   s->filled += (bytes + ALIGN - 1) / ALIGN * ALIGN;
   return SITU_OK;
@@ -122,7 +122,7 @@ static situ_status direct_in(situ__cuda_device *d, cudaStream_t stream, char *to
   if (status != SITU_OK) return status;
   cudaError_t error = situ__cuda.StreamSynchronize(stream);
   return error == cudaSuccess ? SITU_OK
-                              : situ__cuda_fail(d, copying, "cudaStreamSynchronize", error);
+                              : situ__cuda_give_up(d, copying, "cudaStreamSynchronize", error);
 }
 
 /* A small copy is one op among the others. A large one need not wait for ops that do not use its memory. */
@@ -144,7 +144,7 @@ static situ_status copy_in(situ__cuda_device *d, void *data, size_t at, const ch
   /* Also of a copy that failed half-way: no op may use the memory while its other half is still written. */
   error = situ__cuda_join(d, &way);
   if (error != cudaSuccess && status == SITU_OK)
-    status = situ__cuda_fail(d, copying, "waiting for a copy", error);
+    status = situ__cuda_give_up(d, copying, "waiting for a copy", error);
   situ__cuda_used(d, to, bytes);
   situ__cuda_queued(d, copying);
   return status;
@@ -183,7 +183,7 @@ static situ_status staged_out(situ__cuda_device *d, const situ__cuda_way *way, c
       status = fetch(d, way->stream, chunk ^ 1, from + next, least(bytes - next, SITU__CUDA_CHUNK));
     if (status != SITU_OK) break;
     cudaError_t error = situ__cuda.EventSynchronize(d->out.passed[chunk]);
-    if (error != cudaSuccess) return situ__cuda_fail(d, copying, "cudaEventSynchronize", error);
+    if (error != cudaSuccess) return situ__cuda_give_up(d, copying, "cudaEventSynchronize", error);
     if (done == 0) status = situ__cuda_check(d, copying, way->behind);
     if (status == SITU_OK) copy_bytes(host + done, chunk_of(&d->out, chunk), part);
     done = next;
@@ -198,7 +198,7 @@ static situ_status direct_out(situ__cuda_device *d, const situ__cuda_way *way, c
   if (status != SITU_OK) return status;
   cudaError_t error = situ__cuda.StreamSynchronize(way->stream);
   return error == cudaSuccess ? situ__cuda_check(d, copying, way->behind)
-                              : situ__cuda_fail(d, copying, "cudaStreamSynchronize", error);
+                              : situ__cuda_give_up(d, copying, "cudaStreamSynchronize", error);
 }
 
 situ_status situ__cuda_copy_out(int index, const void *data, size_t at, void *host, size_t bytes) {

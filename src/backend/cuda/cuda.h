@@ -85,6 +85,9 @@ void situ__cuda_mark(situ__cuda_device *device);
 /* Records what a failed call of CUDA's means; returns its status. */
 situ_status situ__cuda_fail(situ__cuda_device *device, const char *op, const char *call,
                             cudaError_t error);
+/* The same of a call that waits: whatever it says, what is queued may still be using memory, so the device is lost. */
+situ_status situ__cuda_give_up(situ__cuda_device *device, const char *op, const char *call,
+                               cudaError_t error);
 /* Records nothing, for who must not fail: the next to enter is told. */
 void situ__cuda_lose(situ__cuda_device *device, const char *call, cudaError_t error);
 /* A device that is lost, as an error of op. */
@@ -118,7 +121,7 @@ typedef struct situ__cuda_way {
    marker, behind everything. */
 cudaError_t situ__cuda_aside(situ__cuda_device *device, cudaStream_t side, const void *data,
                              situ__cuda_way *way);
-/* What is queued from now on waits for what went this way. */
+/* What is queued from now on waits for what went this way; where that cannot be arranged, it is waited for. */
 cudaError_t situ__cuda_join(situ__cuda_device *device, const situ__cuda_way *way);
 
 /* ---- memory (memory.c) ---------------------------------------------------------------------- */

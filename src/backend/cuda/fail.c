@@ -40,6 +40,12 @@ situ_status situ__cuda_lost(const situ__cuda_device *d, const char *op) {
   return situ__host->fail(SITU_E_LOST, op, "%s", d->cause);
 }
 
+situ_status situ__cuda_give_up(situ__cuda_device *d, const char *op, const char *call,
+                               cudaError_t error) {
+  situ__cuda_lose(d, call, error);
+  return situ__cuda_lost(d, op);
+}
+
 /* Refused before anything was done: the device is as it was. Whatever else fails may have done anything. */
 static situ_status harmless(cudaError_t error) {
   switch (error) {
@@ -59,10 +65,7 @@ static situ_status harmless(cudaError_t error) {
 situ_status situ__cuda_fail(situ__cuda_device *d, const char *op, const char *call,
                             cudaError_t error) {
   situ_status status = harmless(error);
-  if (status == SITU_E_LOST || d->lost) {
-    situ__cuda_lose(d, call, error);
-    return situ__cuda_lost(d, op);
-  }
+  if (status == SITU_E_LOST || d->lost) return situ__cuda_give_up(d, op, call, error);
   (void)situ__cuda.GetLastError();
   return situ__host->fail(status, op, "cuda:%d: %s: %s (%s, %d)", d->target.index, call,
                           situ__cuda.GetErrorString(error), situ__cuda.GetErrorName(error),
@@ -90,7 +93,7 @@ situ_status situ__cuda_check(situ__cuda_device *d, const char *op, uint64_t done
 situ_status situ__cuda_wait(situ__cuda_device *d, const char *op) {
   cudaError_t error = situ__cuda.StreamSynchronize(d->stream);
   return error == cudaSuccess ? situ__cuda_check(d, op, d->queued)
-                              : situ__cuda_fail(d, op, "cudaStreamSynchronize", error);
+                              : situ__cuda_give_up(d, op, "cudaStreamSynchronize", error);
 }
 
 static bool each_step;

@@ -102,8 +102,8 @@ cudaError_t situ__cuda_aside(situ__cuda_device *d, cudaStream_t side, const void
 cudaError_t situ__cuda_join(situ__cuda_device *d, const situ__cuda_way *way) {
   if (way->stream == d->stream) return cudaSuccess;
   cudaError_t error = situ__cuda.EventRecord(d->order.arrived, way->stream);
-  if (error != cudaSuccess) return error;
-  return situ__cuda.StreamWaitEvent(d->stream, d->order.arrived, 0);
+  if (error == cudaSuccess) error = situ__cuda.StreamWaitEvent(d->stream, d->order.arrived, 0);
+  return error == cudaSuccess ? error : situ__cuda.StreamSynchronize(way->stream);
 }
 
 /* ---- opening -------------------------------------------------------------------------------- */

@@ -36,6 +36,15 @@ static situ_status wait_for(int index, const void *data, size_t bytes, cudaEvent
                                                   : situ__cuda_fail(d, copying, call, error));
 }
 
+/* A copy that may be queued, and that the source's device does not wait for: its memory must not be given out meanwhile. */
+static void let_pass(int index) {
+  situ__cuda_device *d = situ__cuda_enter_open(index);
+  if (!d) return;
+  cudaError_t error = situ__cuda.StreamSynchronize(d->stream);
+  if (error != cudaSuccess) situ__cuda_lose(d, "cudaStreamSynchronize", error);
+  (void)situ__cuda_leave(d, SITU_OK);
+}
+
 static situ_status direct(int to, char *dst, int from, const char *src, size_t bytes) {
   cudaEvent_t ready, done;
   situ_status status = wait_for(from, src, bytes, &ready, NULL);
@@ -51,6 +60,7 @@ static situ_status direct(int to, char *dst, int from, const char *src, size_t b
   (void)situ__cuda_leave(d, status);
   if (status == SITU_OK) status = wait_for(to, dst, bytes, &done, NULL);
   if (status == SITU_OK) status = wait_for(from, src, bytes, NULL, &done);
+  if (status != SITU_OK) let_pass(to);
   return status;
 }
 
