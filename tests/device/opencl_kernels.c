@@ -1,0 +1,228 @@
+/* test-devices: opencl:0 */
+/* test-labels: slow */
+/* Every kernel text, at three shapes that are small, odd, and larger than a group, against the cpu: what is run under Oclgrind
+   too, so there are as few elements as make a difference.
+   SPDX-License-Identifier: MIT */
+#include "situ/optim.h"
+#include "situ/situ.h"
+#include "support/test.h"
+
+enum { SHAPES = 3, KEPT = 256 };
+static const int64_t rows_of[SHAPES] = { 1, 5, 3 }, columns_of[SHAPES] = { 1, 3, 301 };
+
+/* What one run on one device gives. */
+typedef struct run {
+  situ_device device;
+  int64_t rows, columns;
+  situ_tensor *result[KEPT];
+  int count;
+} run;
+
+static situ_tensor *keep(run *r, situ_tensor *t) {
+  assert_non_null(t);
+  assert_true(r->count < KEPT);
+  return r->result[r->count++] = t;
+}
+
+/* Values between 0.1 and 1.9, different for each seed; a leaf that requires a gradient. */
+static situ_tensor *shaped(const run *r, situ_shape shape, int seed) {
+  static float value[1 << 16];
+  int64_t count = 1;
+  for (int d = 0; d < shape.ndim; d++) count *= shape.dim[d];
+  assert_true(count <= 1 << 16);
+  for (int64_t i = 0; i < count; i++) value[i] = (float)(0.1 + (double)((i * 37 + seed * 11) % 101) * 0.018);
+  situ_tensor *t = situ_from_host(value, (size_t)count * sizeof *value, shape, &(situ_options){ .device = r->device });
+  return situ_requires_grad_(t, true);
+}
+static situ_tensor *matrix(const run *r, int seed) { return shaped(r, SITU_SHAPE(r->rows, r->columns), seed); }
+
+static situ_tensor *whole(const run *r, int64_t count, int64_t bound) {
+  int64_t value[1024];
+  for (int64_t i = 0; i < count; i++) value[i] = (i * 7 + 3) % bound;
+  return situ_from_host(value, (size_t)count * sizeof *value, SITU_SHAPE(count), &(situ_options){ .dtype = SITU_I64, .device = r->device });
+}
+
+/* y, and the gradients of its leaves. */
+static void with_gradients(run *r, situ_tensor *y, int count, situ_tensor **leaf) {
+  keep(r, y);
+  assert_int_equal(SITU_OK, situ_backward(situ_sum(situ_square(y), NULL), NULL));
+  for (int k = 0; k < count; k++) keep(r, situ_clone(situ_grad(leaf[k]))); /* the next one is added to it */
+}
+#define WITH_GRADIENTS(r, y, ...)                                                                     \
+  with_gradients(r, y, (int)(sizeof((situ_tensor *[]){ __VA_ARGS__ }) / sizeof(situ_tensor *)),       \
+                 (situ_tensor *[]){ __VA_ARGS__ })
+
+static void unary(run *r) {
+  static situ_tensor *(*const smooth[])(situ_tensor *) = { situ_neg,  situ_abs,        situ_exp,  situ_expm1, situ_log,  situ_log1p,   situ_log2, situ_sqrt, situ_rsqrt,
+                                                           situ_square, situ_reciprocal, situ_sin, situ_cos,  situ_tanh, situ_sigmoid, situ_relu, situ_silu, situ_erf };
+  static situ_tensor *(*const stepped[])(situ_tensor *) = { situ_sign, situ_floor, situ_ceil, situ_round, situ_trunc, situ_isnan, situ_isinf, situ_logical_not };
+  situ_tensor *x = matrix(r, 1), *sum = situ_gelu(x, SITU_GELU_NONE);
+  for (size_t k = 0; k < sizeof smooth / sizeof *smooth; k++) sum = situ_add(sum, smooth[k](x));
+  sum = situ_add(sum, situ_add(situ_gelu(x, SITU_GELU_TANH), situ_softplus(situ_leaky_relu(situ_elu(x, 1), 0.1), 1, 20)));
+  sum = situ_add(sum, situ_clamp(situ_hardtanh(situ_pow_scalar(x, 1.5), 0.2, 1.5), 0.3, 1.4));
+  WITH_GRADIENTS(r, sum, x);
+  situ_tensor *plain = situ_detach(x);
+  for (size_t k = 0; k < sizeof stepped / sizeof *stepped; k++) keep(r, stepped[k](plain));
+}
+
+static void binary(run *r) {
+  static situ_tensor *(*const smooth[])(situ_tensor *, situ_tensor *) = { situ_add, situ_sub, situ_mul, situ_div, situ_pow, situ_maximum, situ_minimum };
+  static situ_tensor *(*const stepped[])(situ_tensor *, situ_tensor *) = { situ_fmod, situ_remainder, situ_eq, situ_lt, situ_ge, situ_logical_xor };
+  situ_tensor *a = matrix(r, 1), *b = shaped(r, SITU_SHAPE(r->columns), 2), *sum = situ_add(a, b);
+  for (size_t k = 0; k < sizeof smooth / sizeof *smooth; k++) sum = situ_add(sum, smooth[k](a, b));
+  WITH_GRADIENTS(r, sum, a, b);
+  a = situ_detach(a), b = situ_detach(b);
+  for (size_t k = 0; k < sizeof stepped / sizeof *stepped; k++) keep(r, stepped[k](a, b));
+  keep(r, situ_where(situ_gt(a, b), a, b));
+  keep(r, situ_addcdiv(a, a, b, 0.5));
+  keep(r, situ_lerp(a, b, a));
+  situ_tensor *i = whole(r, r->rows * r->columns, 11);
+  keep(r, situ_remainder(i, situ_add_scalar(i, 1)));
+  keep(r, situ_bitwise_xor(i, situ_mul(i, i)));
+}
+
+static void copies(run *r) {
+  static const situ_dtype dtypes[] = { SITU_BOOL, SITU_U8, SITU_I16, SITU_I64, SITU_F16, SITU_BF16, SITU_F64 };
+  situ_tensor *x = situ_transpose(situ_detach(matrix(r, 3)), 0, 1);
+  for (size_t k = 0; k < sizeof dtypes / sizeof *dtypes; k++) keep(r, situ_contiguous(situ_to_dtype(x, dtypes[k])));
+  keep(r, situ_flip(x, SITU_DIMS(0)));
+}
+
+static void creation(run *r) {
+  const situ_options here = { .device = r->device };
+  const situ_shape shape = SITU_SHAPE(r->rows, r->columns);
+  keep(r, situ_full(shape, 1.5, &here));
+  keep(r, situ_arange(0, (double)r->columns, 0.5, &here));
+  keep(r, situ_linspace(-1, 1, r->columns, &here));
+  keep(r, situ_rand(shape, &here));
+  keep(r, situ_randn(shape, &here));
+  keep(r, situ_randint(-5, 100, shape, &here));
+  keep(r, situ_randperm(r->columns, &here));
+  situ_tensor *x = situ_detach(matrix(r, 4));
+  keep(r, situ_bernoulli(situ_mul_scalar(x, 0.5), NULL));
+  keep(r, situ_tril(x, 1));
+  keep(r, situ_triu(x, -1));
+}
+
+static void indices(run *r) {
+  situ_tensor *x = matrix(r, 5), *source = matrix(r, 6), *at = whole(r, r->columns, r->columns);
+  WITH_GRADIENTS(r, situ_index_select(x, 1, at), x);
+  WITH_GRADIENTS(r, situ_index_add(situ_mul_scalar(x, 2), 1, at, source, 0.5), source);
+  situ_tensor *each = situ_contiguous(situ_expand(at, SITU_SHAPE(r->rows, r->columns)));
+  keep(r, situ_gather(situ_detach(x), 1, each));
+  keep(r, situ_scatter_add(situ_detach(x), 1, each, situ_detach(source)));
+  keep(r, situ_nonzero(situ_gt_scalar(situ_detach(x), 1)));
+}
+
+static void order(run *r) {
+  situ_tensor *x = situ_detach(matrix(r, 7)), *at;
+  keep(r, situ_sort(x, 1, false, &at));
+  keep(r, at);
+  keep(r, situ_topk(x, 1, 1, true, &at));
+  keep(r, at);
+  keep(r, situ_cumsum(x, 0));
+  keep(r, situ_max_dim(x, 1, false, &at));
+  keep(r, at);
+  keep(r, situ_argmin(x, NULL));
+}
+
+static void reductions(run *r) {
+  situ_tensor *x = matrix(r, 8);
+  const situ_reduce_options ways[] = { { .dim = SITU_DIMS(0) }, { .dim = SITU_DIMS(1), .keepdim = true }, { .keepdim = false } };
+  for (int k = 0; k < 3; k++) {
+    WITH_GRADIENTS(r, situ_mean(x, &ways[k]), x);
+    situ_tensor *plain = situ_detach(x);
+    keep(r, situ_prod(plain, &ways[k]));
+    keep(r, situ_var(plain, 0, &ways[k]));
+    keep(r, situ_amax(plain, &ways[k]));
+    keep(r, situ_norm(plain, 2, &ways[k]));
+    keep(r, situ_logsumexp(plain, &ways[k]));
+    keep(r, situ_any(situ_gt_scalar(plain, 1.5), &ways[k]));
+  }
+}
+
+static void norms(run *r) {
+  situ_tensor *x = matrix(r, 9), *w = shaped(r, SITU_SHAPE(r->columns), 1), *b = shaped(r, SITU_SHAPE(r->columns), 2);
+  WITH_GRADIENTS(r, situ_softmax(x, 1), x);
+  WITH_GRADIENTS(r, situ_log_softmax(x, 0), x);
+  if (r->columns == 1) return; /* nothing but rounding is left of a row of one */
+  WITH_GRADIENTS(r, situ_layer_norm(x, SITU_SHAPE(r->columns), w, b, 0.1), x, w, b);
+  WITH_GRADIENTS(r, situ_rms_norm(x, SITU_SHAPE(r->columns), w, 0.1), x, w);
+  const situ_options here = { .device = r->device };
+  situ_tensor *mean = situ_zeros(SITU_SHAPE(r->columns), &here), *var = situ_ones(SITU_SHAPE(r->columns), &here);
+  WITH_GRADIENTS(r, situ_batch_norm(x, mean, var, w, b, &(situ_batch_norm_options){ .training = true, .eps = 0.1 }), x, w, b);
+  keep(r, mean);
+  keep(r, var);
+}
+
+static void products(run *r) {
+  situ_tensor *a = matrix(r, 1), *b = shaped(r, SITU_SHAPE(r->columns, 7), 2), *bias = shaped(r, SITU_SHAPE(7), 3);
+  WITH_GRADIENTS(r, situ_addmm(bias, a, b, NULL), a, b, bias);
+  situ_tensor *batch = shaped(r, SITU_SHAPE(2, r->rows, 33), 4);
+  WITH_GRADIENTS(r, situ_bmm(batch, situ_transpose(batch, 1, 2)), batch);
+}
+
+static void convolutions(run *r) {
+  const int64_t side = r->rows + 3;
+  situ_tensor *x = shaped(r, SITU_SHAPE(2, 4, side, side + 1), 1), *w = shaped(r, SITU_SHAPE(6, 2, 2, 3), 2), *b = shaped(r, SITU_SHAPE(6), 3);
+  const situ_conv_options how = { .stride = SITU_DIMS(2, 1), .padding = SITU_DIMS(1), .groups = 2 };
+  WITH_GRADIENTS(r, situ_conv2d(x, w, b, &how), x, w, b);
+  situ_tensor *back = shaped(r, SITU_SHAPE(4, 3, 2, 2), 4);
+  WITH_GRADIENTS(r, situ_conv_transpose2d(x, back, NULL, NULL), x, back);
+  situ_tensor *at;
+  WITH_GRADIENTS(r, situ_max_pool2d(x, &(situ_pool_options){ .kernel = SITU_DIMS(2), .padding = SITU_DIMS(1) }, &at), x);
+  keep(r, at);
+  WITH_GRADIENTS(r, situ_avg_pool2d(x, &(situ_pool_options){ .kernel = SITU_DIMS(2, 3) }), x);
+  WITH_GRADIENTS(r, situ_adaptive_avg_pool2d(x, SITU_DIMS(2, 3)), x);
+}
+
+static void losses(run *r) {
+  situ_tensor *x = matrix(r, 2), *target = whole(r, r->rows, r->columns), *w = situ_detach(shaped(r, SITU_SHAPE(r->columns), 1));
+  WITH_GRADIENTS(r, situ_cross_entropy(x, target, &(situ_cross_entropy_options){ .label_smoothing = 0.1, .weight = w }), x);
+  WITH_GRADIENTS(r, situ_cross_entropy(x, target, &(situ_cross_entropy_options){ .reduction = SITU_REDUCTION_NONE }), x);
+}
+
+static void optimisers(run *r) {
+  static situ_optim *(*const make[])(situ_tree *, const situ_optim_options *) = { situ_optim_sgd, situ_optim_adamw, situ_optim_rmsprop };
+  for (int k = 0; k < 3; k++) {
+    situ_tensor *p[] = { matrix(r, 1), shaped(r, SITU_SHAPE(3), 2) };
+    situ_optim *o = make[k](situ_tree_of(2, p), &(situ_optim_options){ .lr = 0.1, .momentum = k == 1 ? 0 : 0.9 });
+    assert_int_equal(SITU_OK, situ_backward(situ_add(situ_sum(situ_square(p[0]), NULL), situ_sum(situ_exp(p[1]), NULL)), NULL));
+    for (int step = 0; step < 2; step++) assert_int_equal(SITU_OK, situ_optim_step(o));
+    keep(r, situ_detach(p[0]));
+    keep(r, situ_detach(p[1]));
+    situ_optim_free(o);
+  }
+}
+
+/* ---- the same on both ----------------------------------------------------------------------- */
+
+static void everywhere(void (*family)(run *)) {
+  for (int shape = 0; shape < SHAPES; shape++) {
+    static run cpu, device;
+    run *both[] = { &cpu, &device };
+    for (int k = 0; k < 2; k++) {
+      *both[k] = (run){ .device = k ? test_device() : situ_dev("cpu"), .rows = rows_of[shape], .columns = columns_of[shape] };
+      situ_manual_seed(1);
+      family(both[k]);
+    }
+    assert_int_equal(cpu.count, device.count);
+    for (int i = 0; i < cpu.count; i++)
+      expect_same(situ_to_dtype(situ_to(device.result[i], situ_dev("cpu")), SITU_F64), situ_to_dtype(situ_to(cpu.result[i], situ_dev("cpu")), SITU_F64), 2e-5, 2e-5);
+  }
+}
+
+#define FAMILY(name) \
+  static void test_##name(void **state) { (void)state, everywhere(name); }
+FAMILY(unary) FAMILY(binary) FAMILY(copies) FAMILY(creation) FAMILY(indices) FAMILY(order) FAMILY(reductions) FAMILY(norms) FAMILY(products)
+FAMILY(convolutions) FAMILY(losses) FAMILY(optimisers)
+
+/* argument: one of them only */
+int main(int argc, char **argv) {
+  if (argc > 1) cmocka_set_test_filter(argv[1]);
+  const struct CMUnitTest tests[] = {
+    TEST(test_unary), TEST(test_binary), TEST(test_copies), TEST(test_creation), TEST(test_indices), TEST(test_order), TEST(test_reductions),
+    TEST(test_norms), TEST(test_products), TEST(test_convolutions), TEST(test_losses), TEST(test_optimisers),
+  };
+  return cmocka_run_group_tests_name("device/opencl_kernels", tests, NULL, NULL);
+}
