@@ -129,8 +129,35 @@ static void no_memory(void **state) { (void)state, walk_with(cudaErrorMemoryAllo
 static void unsupported(void **state) { (void)state, walk_with(cudaErrorNotSupported, false); }
 static void broken(void **state) { (void)state, walk_with(cudaErrorLaunchFailure, true); }
 
+/* ---- what is said ----------------------------------------------------------------------------- */
+
+static void said_body(void *payload) {
+  (void)payload;
+  static double got[SPACE];
+  cuda_double *d = cuda_double_state();
+  situ_error_mode(SITU_ERROR_QUIET);
+  d->fail_name = "cublasLtMatmul";
+  d->fail_nth = 1;
+  d->fail_error = cudaErrorMemoryAllocation;
+  CHECK(launch(kinds, "cuda:0", SITU_F32, SITU_F32, got) == SITU_E_NOMEM);
+  CHECK_ERROR(SITU_E_NOMEM, "cuda:0: cublasLtMatmul: the resource allocation failed "
+                            "(CUBLAS_STATUS_ALLOC_FAILED, 3)");
+  CHECK(launch(kinds, "cuda:0", SITU_F32, SITU_F32, got) == SITU_OK);
+  look_at(kinds, got);
+  d->fail_nth = 1;
+  d->fail_error = cudaErrorLaunchFailure;
+  CHECK(launch(kinds, "cuda:0", SITU_F32, SITU_F32, got) == SITU_E_LOST);
+  CHECK_ERROR(SITU_E_LOST, "cuda:0 is lost: cublasLtMatmul: a failure of the double's "
+                           "(CUBLAS_STATUS_EXECUTION_FAILED, 13)");
+}
+static void said(void **state) {
+  (void)state;
+  assert_int_equal(in_child(said_body, NULL), 0);
+}
+
 int main(void) {
   const struct CMUnitTest tests[] = {
+    cmocka_unit_test(said),
     cmocka_unit_test(no_memory),
     cmocka_unit_test(unsupported),
     cmocka_unit_test(broken),

@@ -13,7 +13,7 @@ situ__lt_table situ__cublaslt;
 situ_status situ__lt_fail(situ__cuda_device *d, const char *call, cublasStatus_t status) {
   const char *name = situ__cublaslt.GetStatusName(status),
              *text = situ__cublaslt.GetStatusString(status);
-  char what[128];
+  char what[256];
   switch (status) {
   case CUBLAS_STATUS_NOT_SUPPORTED:
   case CUBLAS_STATUS_ARCH_MISMATCH:
@@ -22,7 +22,7 @@ situ_status situ__lt_fail(situ__cuda_device *d, const char *call, cublasStatus_t
     return situ__host->fail(SITU_E_NOMEM, "matmul", "cuda:%d: %s: %s (%s, %d)", d->target.index,
                             call, text, name, (int)status);
   default:
-    (void)snprintf(what, sizeof what, "%s: %s (%d)", call, name, (int)status);
+    (void)snprintf(what, sizeof what, "%s: %s (%s, %d)", call, text, name, (int)status);
     cudaError_t error = situ__cuda.GetLastError();
     situ__cuda_lose(d, what, error == cudaSuccess ? cudaErrorUnknown : error);
     return situ__cuda_lost(d, "matmul");

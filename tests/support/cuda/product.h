@@ -95,8 +95,9 @@ static inline situ_status launch(const product *p, const char *device, situ_dtyp
                                  situ_dtype of_b, double *out) {
   situ_storage *store[OPERANDS] = { NULL };
   situ_view_desc v[OPERANDS];
-  double memory[SPACE];
+  void *memory = malloc(SPACE * sizeof(double));
   situ_status status = SITU_OK;
+  CHECK(memory != NULL);
   for (int k = 0; k < OPERANDS && status == SITU_OK; k++) {
     const situ_dtype own = k == B ? of_b : dtype;
     for (int64_t at = 0; at < SPACE; at++) put(own, memory, at, number(k, at));
@@ -120,6 +121,7 @@ static inline situ_status launch(const product *p, const char *device, situ_dtyp
         situ__copy_to_host("test", store[Y], 0, memory, SPACE * size_of(dtype), SITU__COPY_USER);
   for (int64_t at = 0; at < SPACE && status == SITU_OK; at++) out[at] = get(dtype, memory, at);
   for (int k = 0; k < OPERANDS; k++) situ__storage_release(store[k]);
+  free(memory);
   return status;
 }
 
