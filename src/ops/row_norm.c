@@ -63,6 +63,11 @@ static bool forward(situ_call *c) {
   for (int i = 0; i < c->ins; i++)
     if (c->in[i] && !(in[i] = situ_contiguous(c->in[i]))) return false;
   extent(&c->shape[0], p->dims, &rows, &width);
+  if (!width) { /* rows of no elements: no kernel divides by their width */
+    for (int k = 1; k < c->outs; k++)
+      if (!situ_zero_(c->out[k])) return false;
+    return true;
+  }
   situ_work work = { .verb = SITU_VERB_NORM, .op = c->op->code, .compute = c->dtype[0], .ins = c->ins, .outs = c->outs, .scalar = { p->eps },
                      .in = { as_rows(in[0], rows, width, &room[0]), as_weight(in[1], width, &room[1]), as_weight(in[2], width, &room[2]) },
                      .out = { as_rows(c->out[0], rows, width, &room[3]) } };

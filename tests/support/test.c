@@ -184,6 +184,37 @@ static void check_input(test_function f, situ_tensor *const *in, int which, void
   free(back);
 }
 
+/* The gradients of f64, which are right by now, against those of f32. */
+static void check_f32(test_function f, situ_tensor *const *in, int count, void *payload, situ_tensor *weight, const char *file, int line) {
+  enum { INPUTS = 16 };
+  situ_tensor *narrow[INPUTS];
+  situ_scope s;
+  situ_scope_begin(&s);
+  assert_true(count <= INPUTS);
+  for (int i = 0; i < count; i++) {
+    narrow[i] = situ_dtype_of(in[i]) == SITU_F64 ? situ_to_dtype(situ_detach(in[i]), SITU_F32) : in[i];
+    if (situ_requires_grad(in[i])) narrow[i] = situ_requires_grad_(narrow[i], true);
+  }
+  situ_tensor *y = situ_mul(f(narrow, payload), situ_to_dtype(weight, SITU_F32));
+  const bool its_own_f64 = situ_error() == SITU_E_DTYPE || (y && situ_dtype_of(y) != SITU_F32);
+  if (!y && !its_own_f64) at_fault(file, line, situ_error_message());
+  situ_error_clear();
+  if (!its_own_f64 && situ_backward(situ_sum(y, NULL), NULL) != SITU_OK) at_fault(file, line, situ_error_message());
+  for (int i = 0; i < count && !its_own_f64; i++) {
+    situ_tensor *want = situ_grad(in[i]), *got = situ_grad(narrow[i]);
+    if (!situ_requires_grad(in[i]) || (!want && !got)) continue;
+    if (!want || !got) at_fault(file, line, "a gradient in one of f32 and f64 only");
+    const int64_t numel = situ_numel(want);
+    double *wide = malloc((size_t)(2 * numel + 1) * sizeof *wide), largest = 0;
+    test_read(want, wide);
+    test_read(got, wide + numel);
+    for (int64_t k = 0; k < numel; k++) largest = fmax(largest, fabs(wide[k]));
+    compare(wide + numel, wide, numel, 0, 1e-6 + 1e-4 * largest, file, line);
+    free(wide);
+  }
+  if (situ_scope_end(&s) != SITU_OK) at_fault(file, line, situ_error_message());
+}
+
 void test_gradcheck_(test_function f, situ_tensor *const *in, int count, void *payload, const char *file, int line) {
   situ_tensor *weight = NULL;
   situ_scope s;
@@ -197,5 +228,6 @@ void test_gradcheck_(test_function f, situ_tensor *const *in, int count, void *p
   if (situ_scope_end(&s) != SITU_OK) at_fault(file, line, situ_error_message());
   for (int i = 0; i < count; i++)
     if (situ_requires_grad(in[i])) check_input(f, in, i, payload, weight, file, line);
+  check_f32(f, in, count, payload, weight, file, line);
   situ_drop(&weight);
 }

@@ -1,0 +1,306 @@
+/* The same call on two devices. See parity.h.
+   SPDX-License-Identifier: MIT */
+#include "support/parity.h"
+
+#include <math.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "support/gold.h"
+
+/* The tolerances: |got - want| <= ulps * ulp(want) + steps * u * scale. u is the roundoff of the arithmetic (2^-24; f64:
+   2^-53), scale the largest magnitude among the call's operands and results. A simulated device gets none. */
+static const struct tolerance {
+  double ulps, ulps16; /* of f32 and f64; of f16 and bf16, which round an f32 */
+  double steps;
+} tolerances[PARITY_CLASSES] = {
+  [SAME] = { 0, 0, 0 },   [MATH] = { 8, 1, 0 },  [TAIL] = { 8, 1, 4 },
+  [POWER] = { 16, 1, 0 }, [SUMS] = { 2, 1, 64 }, [CHAIN] = { 8, 2, 64 },
+};
+
+/* ---- operands ------------------------------------------------------------------------------- */
+
+typedef enum layout { ROWS, COLUMNS, STEPS, OFFSET, EXPANDED, SPECIAL } layout;
+
+static const struct shape_case {
+  situ_shape shape;
+  layout layout;
+} cases[] = {
+  { { 0, { 0 } }, ROWS },           { { 1, { 0 } }, ROWS },
+  { { 1, { 1 } }, ROWS },           { { 1, { 7 } }, STEPS },
+  { { 1, { 257 } }, ROWS },         { { 1, { 1000 } }, OFFSET },
+  { { 1, { 32 } }, SPECIAL },       { { 2, { 3, 5 } }, ROWS },
+  { { 2, { 3, 5 } }, COLUMNS },     { { 2, { 3, 5 } }, STEPS },
+  { { 2, { 3, 5 } }, OFFSET },      { { 2, { 3, 5 } }, EXPANDED },
+  { { 2, { 0, 4 } }, ROWS },        { { 2, { 4, 0 } }, COLUMNS },
+  { { 2, { 1, 1 } }, ROWS },        { { 2, { 33, 17 } }, COLUMNS },
+  { { 2, { 17, 33 } }, STEPS },     { { 2, { 2, 700 } }, ROWS },
+  { { 2, { 300, 3 } }, COLUMNS },   { { 3, { 2, 3, 4 } }, ROWS },
+  { { 3, { 2, 3, 4 } }, COLUMNS },  { { 3, { 5, 1, 3 } }, EXPANDED },
+  { { 3, { 4, 9, 6 } }, OFFSET },   { { 4, { 2, 1, 2, 3 } }, COLUMNS },
+  { { 4, { 2, 3, 2, 5 } }, STEPS }, { { 5, { 3, 2, 1, 2, 4 } }, COLUMNS },
+  { { 2, { 5, 64 } }, ROWS },       { { 3, { 6, 2, 9 } }, STEPS },
+};
+enum { CASES = sizeof cases / sizeof *cases };
+
+/* What a letter stands for. x: the case's shape; o: one that broadcasts with it; the others are of the case seen as
+   [b, n, l]. Upper case and lower case of a letter have nothing to do with each other. */
+static situ_shape shape_of(char letter, int at) {
+  situ_shape s = cases[at].shape;
+  int64_t b = 1, n = s.ndim > 1 ? s.dim[s.ndim - 2] : 1, l = s.ndim ? s.dim[s.ndim - 1] : 1;
+  for (int d = 0; d < s.ndim - 2; d++) b *= s.dim[d];
+  switch (letter) {
+  case 'o': /* other */
+  case 'p': /* other, above 0 */
+    if (at % 3 == 1 && s.ndim) s.dim[0] = 1;
+    if (at % 3 == 2) s = s.ndim > 1 ? SITU_SHAPE(l) : SITU_SCALAR;
+    return s;
+  case 'r': return SITU_SHAPE(n, l);
+  case 'R': return SITU_SHAPE(l, n + 1);
+  case 'a': return SITU_SHAPE(n, n + 1);
+  case 'm': return SITU_SHAPE(b, n, l);
+  case 'M': return SITU_SHAPE(b, l, n + 1);
+  case 'A': return SITU_SHAPE(b, n, n + 1);
+  case 'w': return SITU_SHAPE(n + 1, l);
+  case 'e': return SITU_SHAPE(n + 1);
+  case 'v': return SITU_SHAPE(l);
+  case 'u': /* one for each of n */ return SITU_SHAPE(n);
+  case 't': /* a class, of l, for each of n */ return SITU_SHAPE(l ? n : 0);
+  case 'i': return SITU_SHAPE(n ? n + 1 : 0); /* rows of n */
+  case 'j': return SITU_SHAPE(n, l);          /* rows of n */
+  case 's': return SITU_SHAPE(n ? n + 1 : 0, l);
+  case 'g': return SITU_SHAPE(b, n, l, 5);
+  case 'k': return SITU_SHAPE(2, n, 3, 3);
+  case 'K': return SITU_SHAPE(2, n, 3);
+  case 'T': return SITU_SHAPE(n, 2, 3, 3);
+  case 'c': return SITU_SHAPE(2);
+  default: return s; /* x; y: as x, rows; z: bool; q: a probability */
+  }
+}
+
+static bool is_index(char letter) { return letter == 'i' || letter == 'j' || letter == 't'; }
+
+static double value(char letter, situ_dtype dtype, int at, int64_t limit, int64_t i,
+                    uint32_t *state) {
+  *state = *state * 1664525u + 1013904223u;
+  double r = (*state >> 8) / 16777216.0;
+  static const double special[] = { NAN,  INFINITY, -INFINITY, -0.0,  0,  1,   -1,      0.5,
+                                    -2.5, 1e-40,    2,         -0.25, 88, -88, 0x1p-24, 10 };
+  if (is_index(letter)) return floor(r * (double)limit);
+  if (letter == 'q') return r;
+  if (situ_dtype_is_floating(dtype)) {
+    if (cases[at].layout == SPECIAL && letter == 'x') return special[i % 16];
+    return letter == 'p' ? 0.25 + 2 * r : 4 * r - 2;
+  }
+  if (letter == 'p') return 1 + floor(3 * r);
+  return dtype == SITU_U8 ? floor(7 * r) : floor(7 * r) - 3;
+}
+
+/* The leaf on `device`, and *view: the operand, a view of it. */
+static situ_tensor *make(char letter, situ_dtype dtype, int at, int which, situ_device device,
+                         bool grad, situ_tensor **view) {
+  situ_shape want = shape_of(letter, at), s = want;
+  layout lay = letter == 'y' ? ROWS : cases[at].layout;
+  const int last = s.ndim - 1;
+  if (!s.ndim) lay = ROWS;
+  if (lay == COLUMNS)
+    for (int d = 0; d < s.ndim; d++) s.dim[d] = want.dim[last - d];
+  if (lay == STEPS) s.dim[last] *= 2;
+  if (lay == OFFSET) s.dim[0] += 3;
+  if (lay == EXPANDED) s.dim[0] = s.dim[0] > 0;
+  int64_t count = 1, limit = letter == 't' ? shape_of('v', at).dim[0] : shape_of('u', at).dim[0];
+  for (int d = 0; d < s.ndim; d++) count *= s.dim[d];
+  double *values = malloc((size_t)(count + 1) * sizeof *values);
+  uint32_t state = (uint32_t)(at * 8 + which) * 2654435761u + 1;
+  for (int64_t i = 0; i < count; i++) values[i] = value(letter, dtype, at, limit, i, &state);
+  if (letter == 'z') dtype = SITU_BOOL;
+  if (is_index(letter)) dtype = SITU_I64;
+  situ_tensor *wide =
+      situ_from_host(values, (size_t)count * sizeof *values, s,
+                     &(situ_options){ .dtype = SITU_F64, .device = situ_dev("cpu") });
+  free(values);
+  situ_tensor *x = situ_to(situ_to_dtype(wide, dtype), device);
+  if (grad && situ_dtype_is_floating(dtype)) x = situ_requires_grad_(x, true);
+  *view = x;
+  situ_shape turn = { .ndim = s.ndim };
+  for (int d = 0; d < s.ndim; d++) turn.dim[d] = last - d;
+  if (lay == COLUMNS) *view = situ_permute(x, turn);
+  if (lay == STEPS) *view = situ_slice(x, last, 1, INT64_MAX, 2);
+  if (lay == OFFSET) *view = situ_narrow(x, 0, 2, want.dim[0]);
+  if (lay == EXPANDED) *view = situ_expand(x, want);
+  if (!*view) fail_msg("operand %c of case %d: %s", letter, at, situ_error_message());
+  return x;
+}
+
+/* ---- one call ------------------------------------------------------------------------------- */
+
+enum { RESULTS = 2, TENSORS = RESULTS + 2 * PARITY_OPERANDS };
+
+/* Results, operands after the call (it may write to them), gradients: each is NULL or read out. */
+typedef struct outcome {
+  situ_status status;
+  situ_dtype dtype[TENSORS];
+  situ_shape shape[TENSORS];
+  int64_t count[TENSORS];
+  void *data[TENSORS];
+} outcome;
+
+static void keep(outcome *o, int k, situ_tensor *t) {
+  if (!t) return;
+  o->dtype[k] = situ_dtype_of(t);
+  o->shape[k] = situ_shape_of(t);
+  o->count[k] = situ_numel(t);
+  const size_t bytes = (size_t)o->count[k] * situ_dtype_size(o->dtype[k]);
+  o->data[k] = malloc(bytes + 1);
+  if (situ_copy_to_host(t, o->data[k], bytes) != SITU_OK)
+    fail_msg("reading tensor %d: %s", k, situ_error_message());
+}
+
+static outcome run(const parity_row *row, situ_dtype dtype, int at, situ_device device) {
+  situ_tensor *leaf[PARITY_OPERANDS] = { NULL }, *t[PARITY_OPERANDS] = { NULL }, *also = NULL;
+  outcome o = { 0 };
+  situ_scope s;
+  situ_scope_begin(&s);
+  for (int k = 0; row->operands[k]; k++)
+    leaf[k] = make(row->operands[k], dtype, at, k, device, row->backward != NO_GRAD, &t[k]);
+  situ_manual_seed(3);
+  situ_tensor *y = row->call(t, &also);
+  o.status = situ_error();
+  if (y) {
+    keep(&o, 0, y);
+    keep(&o, 1, also);
+    for (int k = 0; row->operands[k]; k++) keep(&o, RESULTS + k, t[k]);
+  }
+  if (y && situ_requires_grad(y)) {
+    situ_options near = { .dtype = situ_dtype_of(y), .device = situ_dev("cpu") };
+    situ_tensor *seed = situ_to(situ_rand(situ_shape_of(y), &near), situ_device_of(y));
+    o.status = situ_backward(y, &(situ_backward_options){ .gradient = seed });
+    for (int k = 0; row->operands[k] && o.status == SITU_OK; k++)
+      keep(&o, RESULTS + PARITY_OPERANDS + k, situ_grad(leaf[k]));
+  }
+  situ_error_clear();
+  if (situ_scope_end(&s) != SITU_OK && o.status == SITU_OK) o.status = situ_error();
+  situ_error_clear();
+  return o;
+}
+
+static void forget(outcome *o) {
+  for (int k = 0; k < TENSORS; k++) free(o->data[k]);
+}
+
+/* ---- comparing ------------------------------------------------------------------------------ */
+
+static double largest(const outcome *o) {
+  double most = 0;
+  for (int k = 0; k < TENSORS; k++)
+    for (int64_t i = 0; i < o->count[k]; i++) {
+      double v = fabs(gold_value(o->dtype[k], o->data[k], i));
+      if (isfinite(v)) most = fmax(most, v);
+    }
+  return most;
+}
+
+/* The distance of a number of this size to the next one. */
+static double ulp(situ_dtype dtype, double x) {
+  static const struct {
+    int digits, lowest;
+  } of[SITU_DTYPES] = { [SITU_F16] = { 11, -24 },
+                        [SITU_BF16] = { 8, -133 },
+                        [SITU_F32] = { 24, -149 },
+                        [SITU_F64] = { 53, -1074 } };
+  int exponent = 0;
+  if (x != 0 && isfinite(x)) (void)frexp(x, &exponent);
+  exponent -= of[dtype].digits;
+  return ldexp(1, x == 0 || exponent < of[dtype].lowest ? of[dtype].lowest : exponent);
+}
+
+typedef struct verdict {
+  int done, most;  /* calls that were not refused: of this dtype, of any one dtype */
+  double worst[2]; /* difference / what is allowed: results, gradients */
+  int failed;
+} verdict;
+
+static bool same_tensor(const outcome *want, const outcome *got, int k, parity_class c,
+                        double scale, double *worst, char *text, size_t size) {
+  const situ_dtype dtype = want->dtype[k];
+  if (!want->data[k] != !got->data[k] || dtype != got->dtype[k] ||
+      want->shape[k].ndim != got->shape[k].ndim ||
+      memcmp(want->shape[k].dim, got->shape[k].dim,
+             (size_t)want->shape[k].ndim * sizeof(int64_t)) != 0) {
+    (void)snprintf(text, size, "tensor %d has another shape or dtype", k);
+    return false;
+  }
+  const bool half = dtype == SITU_F16 || dtype == SITU_BF16,
+             floating = situ_dtype_is_floating(dtype);
+  for (int64_t i = 0; i < want->count[k]; i++) {
+    double w = gold_value(dtype, want->data[k], i), g = gold_value(dtype, got->data[k], i);
+    if (w == g || (isnan(w) && isnan(g))) continue;
+    const struct tolerance *t = &tolerances[c];
+    double allowed = !floating ? 0
+                               : (half ? t->ulps16 : t->ulps) * ulp(dtype, w) +
+                                     t->steps * (dtype == SITU_F64 ? 0x1p-53 : 0x1p-24) * scale;
+    double ratio = allowed > 0 && isfinite(w) && isfinite(g) ? fabs(w - g) / allowed : INFINITY;
+    *worst = fmax(*worst, ratio);
+    if (ratio <= 1) continue;
+    (void)snprintf(
+        text, size,
+        "tensor %d: element %lld is %.9g, on the host %.9g (%.2g ulps, %.2g of what is allowed)", k,
+        (long long)i, g, w, floating ? fabs(w - g) / ulp(dtype, w) : INFINITY, ratio);
+    return false;
+  }
+  return true;
+}
+
+static bool same_bits(const outcome *a, const outcome *b, char *text, size_t size) {
+  for (int k = 0; k < TENSORS; k++) {
+    if (a->count[k] == b->count[k] &&
+        (!a->data[k] ||
+         memcmp(a->data[k], b->data[k], (size_t)a->count[k] * situ_dtype_size(a->dtype[k])) == 0))
+      continue;
+    (void)snprintf(text, size, "tensor %d has other bits when run again", k);
+    return false;
+  }
+  return true;
+}
+
+static void compare(const parity_row *row, situ_dtype dtype, int at, situ_device device,
+                    verdict *v) {
+  outcome want = run(row, dtype, at, situ_dev("cpu")), got = run(row, dtype, at, device),
+          again = run(row, dtype, at, device);
+  char text[256] = "";
+  bool good = want.status == got.status;
+  if (!good)
+    (void)snprintf(text, sizeof text, "%s, on the host %s", situ_status_name(got.status),
+                   situ_status_name(want.status));
+  const double scale = largest(&want);
+  for (int k = 0; k < TENSORS && good; k++) {
+    const int back = k >= RESULTS + PARITY_OPERANDS;
+    parity_class c = device.kind == SITU_SIM ? SAME : back ? row->backward : row->forward;
+    /* the gradient of what is read several times is a sum */
+    if (back && c == SAME && cases[at].layout == EXPANDED && device.kind != SITU_SIM) c = SUMS;
+    good = same_tensor(&want, &got, k, c, scale, &v->worst[back], text, sizeof text);
+  }
+  good = good && same_bits(&got, &again, text, sizeof text);
+  if (!good && v->failed++ < 3)
+    print_error("%s %s, case %d: %s\n", row->op, situ_dtype_name(dtype), at, text);
+  v->done += want.status == SITU_OK;
+  forget(&want);
+  forget(&got);
+  forget(&again);
+}
+
+int parity_run(const parity_row *row, situ_device device, unsigned dtypes) {
+  verdict v = { 0 };
+  int taken = 0;
+  for (int dtype = SITU_BOOL; dtype < SITU_DTYPES; dtype++) {
+    if (!(dtypes >> dtype & 1)) continue;
+    v.done = 0;
+    for (int at = 0; at < CASES; at++) compare(row, (situ_dtype)dtype, at, device, &v);
+    if (v.done > v.most) v.most = v.done;
+    taken += v.done > 0;
+  }
+  print_message("%-28s %2d dtypes, %2d shapes; worst %.2g, gradients %.2g of what is allowed%s\n",
+                row->op, taken, v.most, v.worst[0], v.worst[1], v.failed ? ": DIFFERS" : "");
+  return v.failed ? -1 : v.most;
+}
