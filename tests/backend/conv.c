@@ -1,6 +1,6 @@
 /* Convolutions of the cpu, all three passes, against plain loops in f64.
    SPDX-License-Identifier: MIT */
-/* test-devices: cpu */
+/* test-devices: cpu opencl:0 */
 #include <float.h>
 #include <math.h>
 #include <setjmp.h>
@@ -71,7 +71,7 @@ static situ_status run(const problem *p, int pass, bool bias) {
   const situ_work work = { .verb = SITU_VERB_CONV, .op = pass, .compute = (situ_dtype)p->v[X]->d.dtype, .ins = 3, .outs = 1,
                            .in = { in[pass][0], in[pass][1], bias ? &p->v[BIAS]->d : NULL },
                            .out = { &p->v[result_of(pass)]->d }, .window = &p->window };
-  return situ__cpu_conv(0, &work);
+  return view_run(SITU_VERB_CONV, &work);
 }
 
 /* ---- the reference: every product, added to where it belongs ---- */

@@ -1,6 +1,6 @@
 /* Picking and placing by index on the cpu: against plain loops, and with indices that must be refused.
    SPDX-License-Identifier: MIT */
-/* test-devices: cpu */
+/* test-devices: cpu opencl:0 */
 #include <math.h>
 #include <setjmp.h>
 #include <stdarg.h>
@@ -26,12 +26,12 @@ static int64_t number(const test_view *v, const int64_t *c) {
 
 static situ_status gather(int mode, int dim, test_view *x, test_view *index, test_view *y) {
   situ_work work = { .verb = SITU_VERB_GATHER, .op = mode, .ins = 2, .outs = 1, .in = { &x->d, &index->d }, .out = { &y->d }, .integer = { dim } };
-  return situ__cpu_gather(0, &work);
+  return view_run(SITU_VERB_GATHER, &work);
 }
 static situ_status scatter(int mode, int dim, test_view *index, test_view *src, test_view *y, double alpha) {
   situ_work work = { .verb = SITU_VERB_SCATTER, .op = mode, .ins = 2, .outs = 1, .in = { &index->d, &src->d }, .out = { &y->d },
                      .integer = { dim }, .scalar = { alpha } };
-  return situ__cpu_scatter(0, &work);
+  return view_run(SITU_VERB_SCATTER, &work);
 }
 
 

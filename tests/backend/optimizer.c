@@ -1,6 +1,6 @@
 /* Fused optimiser steps against PyTorch's formulas written out one element at a time.
    SPDX-License-Identifier: MIT */
-/* test-devices: cpu */
+/* test-devices: cpu opencl:0 */
 #include <float.h>
 #include <math.h>
 #include <setjmp.h>
@@ -92,7 +92,7 @@ static void take_step(set *s, situ_optimizer_rule rule, const situ_optimizer_par
     s->item[t].step = step;
   }
   situ_work work = { .op = (int)rule, .list = s->item, .list_count = TENSORS, .params = o };
-  assert_int_equal(situ__cpu_optimizer(0, &work), SITU_OK);
+  assert_int_equal(view_run(SITU_VERB_OPTIMIZER, &work), SITU_OK);
 }
 
 static const int64_t few[TENSORS] = { 1, 16, 0, 37, 1500 };
@@ -229,7 +229,7 @@ static void unused_states_may_be_missing(void **state) {
                      .list = s.item,
                      .list_count = TENSORS,
                      .params = &(situ_optimizer_params){ .lr = 1 } };
-  assert_int_equal(situ__cpu_optimizer(0, &work), SITU_E_UNSUPPORTED);
+  assert_int_equal(view_run(SITU_VERB_OPTIMIZER, &work), SITU_E_UNSUPPORTED);
   set_close(&s);
 }
 

@@ -1,6 +1,6 @@
 /* Pooling of the cpu against plain loops: maxima with their places, averages, and all gradients.
    SPDX-License-Identifier: MIT */
-/* test-devices: cpu */
+/* test-devices: cpu opencl:0 */
 #include <float.h>
 #include <math.h>
 #include <setjmp.h>
@@ -34,7 +34,7 @@ static situ_status run(int pass, const shape *s, const test_view *from, const te
                      .out = { &to->d }, .window = &s->window };
   if (pass == SITU_POOL_MAX && index) work.out[work.outs++] = &index->d;
   if (pass == SITU_POOL_MAX_GRAD) work.in[work.ins++] = &index->d;
-  return situ__cpu_pool(0, &work);
+  return view_run(SITU_VERB_POOL, &work);
 }
 
 static double unit(int dtype) {

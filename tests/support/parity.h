@@ -10,7 +10,7 @@ typedef enum parity_class {
   SAME,
   MATH,
   TAIL,
-  POWER,
+ 
   SUMS,
   CHAIN,
   NO_GRAD,

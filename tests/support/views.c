@@ -1,7 +1,9 @@
 /* Views made by hand. See views.h.
    SPDX-License-Identifier: MIT */
 #include "support/views.h"
+#include "device/device.h"
 #include "kernels/half.h"
+#include "support/test.h"
 
 #include <math.h>
 #include <stdio.h>
@@ -78,7 +80,66 @@ void view_set(test_view *v, int64_t i, double value) {
   }
 }
 
-double test_random(uint64_t *state) {
+/* ---- the same work elsewhere ---- */
+
+enum { STAGED = 32, ITEMS = 5 };
+
+typedef struct stage {
+  situ_device device;
+  int storages, views;
+  situ_storage *host[STAGED], *there[STAGED];
+  situ_view_desc view[STAGED];
+} stage;
+
+/* The view, on the stage; NULL for NULL. */
+static const situ_view_desc *staged(stage *s, const situ_view_desc *v) {
+  if (!v) return NULL;
+  int k = 0;
+  while (k < s->storages && s->host[k] != v->storage) k++;
+  if (k == STAGED || s->views == STAGED) fail_msg("view_run: the stage is full");
+  if (k == s->storages) {
+    situ_storage *host = s->host[k] = v->storage;
+    s->there[k] = situ__storage_new("view_run", s->device, host->bytes);
+    s->storages++;
+    if (!s->there[k] || situ__copy_from_host("view_run", s->there[k], 0, host->data, host->bytes,
+                                             SITU__COPY_USER) != SITU_OK)
+      fail_msg("view_run: %s", situ_error_message());
+  }
+  situ_view_desc *view = &s->view[s->views++];
+  *view = *v;
+  view->storage = s->there[k];
+  return view;
+}
+
+situ_status view_run(situ_verb verb, const situ_work *work) {
+  const situ_device device = test_device();
+  stage s = { .device = device };
+  situ_optimizer_item item[ITEMS];
+  situ_work copy = *work;
+  copy.verb = verb;
+  if (device.kind == SITU_CPU) return situ__cpu_backend.kernel[verb](0, &copy);
+  if (work->list_count > ITEMS) fail_msg("view_run: more than %d items", ITEMS);
+  for (int k = 0; k < work->ins; k++) copy.in[k] = staged(&s, work->in[k]);
+  for (int k = 0; k < work->outs; k++) copy.out[k] = staged(&s, work->out[k]);
+  for (int64_t k = 0; k < work->list_count; k++) {
+    item[k] = work->list[k];
+    item[k].param = staged(&s, item[k].param);
+    item[k].grad = staged(&s, item[k].grad);
+    for (int m = 0; m < 3; m++) item[k].state[m] = staged(&s, item[k].state[m]);
+  }
+  if (work->list) copy.list = item;
+  situ_status status = situ__run("view_run", device, &copy);
+  if (status == SITU_OK) status = situ_synchronize(device);
+  for (int k = 0; k < s.storages; k++) {
+    situ_status back = situ__copy_to_host("view_run", s.there[k], 0, s.host[k]->data,
+                                          s.host[k]->bytes, SITU__COPY_READ);
+    if (back != SITU_OK && status == SITU_OK) fail_msg("view_run: %s", situ_error_message());
+    situ__storage_release(s.there[k]);
+  }
+  return status;
+}
+
+double view_next(uint64_t *state) {
   *state ^= *state << 13;
   *state ^= *state >> 7;
   *state ^= *state << 17;
@@ -87,7 +148,7 @@ double test_random(uint64_t *state) {
 
 void view_random(test_view *v, uint64_t seed, double low, double high) {
   uint64_t state = seed * 0x9e3779b97f4a7c15u + 1;
-  for (int64_t i = 0; i < v->d.numel; i++) view_set(v, i, low + (high - low) * test_random(&state));
+  for (int64_t i = 0; i < v->d.numel; i++) view_set(v, i, low + (high - low) * view_next(&state));
 }
 
 bool view_same(const test_view *a, const test_view *b) {

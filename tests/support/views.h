@@ -24,7 +24,11 @@ void view_random(test_view *v, uint64_t seed, double low, double high);
 /* Do both hold the same bits in every element? */
 bool view_same(const test_view *a, const test_view *b);
 
+/* Runs the verb on the device under test: on cpu the kernel itself, with work as it is; on any other device with copies of
+   the storages that work's operands and results are in, which are copied back. Waits for it. */
+situ_status view_run(situ_verb verb, const situ_work *work);
+
 /* A number in [0, 1) and the next state. */
-double test_random(uint64_t *state);
+double view_next(uint64_t *state);
 
 #endif
