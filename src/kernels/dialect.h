@@ -16,6 +16,9 @@
 #define KERNEL __kernel void
 #define GLOBAL __global
 #define LOCAL __local
+#define SHARED __local /* of pointers to it */
+#define GIVEN const    /* of structs that the host gives, whose address is taken */
+#define CALLED static  /* of functions that are too large to be put in at every call */
 #define BITS_F32(x) as_uint(x)
 #define F32_BITS(x) as_float(x)
 #define BITS_F64(x) as_ulong(x)
@@ -66,16 +69,19 @@ __attribute__((overloadable)) static double tanh_to_the_end(double x) { return f
 #elif defined(__CUDACC__)
 #define DEVICE static __device__ inline /* and -fmad=false, for the same reason */
 #define DIALECT_F64
-#define KERNEL extern "C" __global__ void
+#define KERNEL void
 #define GLOBAL
 #define LOCAL __shared__
+#define SHARED
+#define GIVEN const __grid_constant__ /* or each lane would make a copy */
+#define CALLED static __device__ __noinline__
 #define ITEM ((I64)blockIdx.x * GROUP_SIZE + threadIdx.x)
 #define LANE ((int)threadIdx.x)
 #define GROUP ((I64)blockIdx.x)
 #define SYNC __syncthreads()
 #define FIRST_TO_RAISE(at) (atomicCAS((int *)(at), 0, 1) == 0)
-#define ADD_ONE(at) (void)atomicAdd((U64 *)(at), 1ull)
-#define GROUPS __launch_bounds__(GROUP_SIZE)
+#define ADD_ONE(at) (void)atomicAdd((unsigned long long *)(at), 1ull)
+#define GROUPS extern "C" __global__ __launch_bounds__(GROUP_SIZE)
 #define FLAT GROUPS KERNEL
 #define FOR_EACH(i, count) for (I64 i = ITEM; i < (count); i = (count))
 #define FOR_RUNS(i, end, count, length) for (I64 i = ITEM, end = i + 1; i < (count); i = (count))
@@ -87,9 +93,6 @@ typedef long long I64;
 typedef unsigned long long U64;
 typedef unsigned int U32;
 typedef int I32;
-#ifndef INFINITY /* NVRTC has no <math.h> */
-#define INFINITY __int_as_float(0x7f800000)
-#endif
 #else
 #include "vector_math.h"
 #include <stdint.h>

@@ -98,7 +98,7 @@
 #define STORE(dtype, v) STORE_(TNAME, dtype)(v)
 
 /* Where element i of operand k lies. */
-DEVICE I64 walk_at(const walk *w, int k, I64 i) {
+CALLED I64 walk_at(const walk *w, int k, I64 i) {
   I64 at = w->offset[k];
   for (I64 d = w->ndim - 1; d > 0; d--) {
     I64 outer = i / w->size[d];

@@ -5,12 +5,18 @@
 #define SITU_KERNELS_HALF_H
 
 #if defined(__OPENCL_C_VERSION__) || defined(__CUDACC__)
+#ifdef __OPENCL_C_VERSION__
 typedef unsigned int uint32_t;
 typedef unsigned short uint16_t;
+#else
+#include <stdint.h>
+#endif
+#define SITU__HALF DEVICE
 #define situ__from_bits F32_BITS
 #define situ__to_bits BITS_F32
 #else
 #include <stdint.h>
+#define SITU__HALF static inline
 
 typedef union situ__f32_bits {
   float value;
@@ -25,15 +31,15 @@ static inline uint32_t situ__to_bits(float value) {
 }
 #endif
 
-static inline float situ__bf16_to_f32(uint16_t h) { return situ__from_bits((uint32_t)h << 16); }
+SITU__HALF float situ__bf16_to_f32(uint16_t h) { return situ__from_bits((uint32_t)h << 16); }
 
-static inline uint16_t situ__f32_to_bf16(float value) {
+SITU__HALF uint16_t situ__f32_to_bf16(float value) {
   uint32_t bits = situ__to_bits(value);
   uint32_t rounded = (bits + 0x7fffu + (bits >> 16 & 1u)) >> 16;
   return (uint16_t)((bits & 0x7fffffffu) > 0x7f800000u ? (bits >> 16 | 0x40u) : rounded);
 }
 
-static inline float situ__f16_to_f32(uint16_t h) {
+SITU__HALF float situ__f16_to_f32(uint16_t h) {
   /* The fraction and exponent in an f32's places lack the difference of the biases, 2^112: multiplying by it is
      exact for normal and subnormal numbers alike. */
   float magnitude = situ__from_bits((uint32_t)(h & 0x7fffu) << 13) * 0x1p112f;
@@ -41,7 +47,7 @@ static inline float situ__f16_to_f32(uint16_t h) {
   return situ__from_bits(situ__to_bits(magnitude) | special | (uint32_t)(h & 0x8000u) << 16);
 }
 
-static inline uint16_t situ__f32_to_f16(float value) {
+SITU__HALF uint16_t situ__f32_to_f16(float value) {
   uint32_t bits = situ__to_bits(value), magnitude = bits & 0x7fffffffu;
   /* Subnormal results: adding 0.5 puts the last bit of an f16 where the adder rounds. */
   uint32_t tiny = situ__to_bits(situ__from_bits(magnitude) + 0.5f) - 0x3f000000u;

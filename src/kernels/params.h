@@ -87,7 +87,7 @@ typedef struct norms {
   I64 rows, width, y, x, g, mean, rstd, weight, bias, dweight, dbias;
 } norms;
 typedef struct batch_norms {
-  I64 batch, channels, inner, y, x, g, mean, rstd, weight, bias, old_mean, old_var, new_mean, new_var, dweight, dbias;
+  I64 flags, batch, channels, inner, y, x, g, mean, rstd, weight, bias, old_mean, old_var, new_mean, new_var, dweight, dbias;
 } batch_norms;
 typedef struct nlls {
   I64 positions, classes, inner, ignore, verb, y, x, g, target, weight, lse, total;

@@ -87,7 +87,7 @@ FLAT run(GLOBAL MEMORY(D0) *y, GLOBAL const MEMORY(D1) *x1
 #if FLAGS & FLAG_COUNTS
                   , GLOBAL I64 *lost
 #endif
-                  , const walk w, const parameters q
+                  , GIVEN walk w, const parameters q
 #if FLAGS & FLAG_COUNTS
                   , const I64 lost_at
 #endif
@@ -105,7 +105,7 @@ FLAT run(GLOBAL MEMORY(D0) *y, GLOBAL const MEMORY(D1) *x1
 #endif
     for (I64 j = 0; j < count; j++) {
 #if FLAGS & FLAG_DIVIDES
-      if (READ_2 == 0 && FIRST_TO_RAISE(&found->raised)) found->verb = FAULT_DIVISION, found->value = OP;
+      if (READ_2 == 0 && FIRST_TO_RAISE(&found->raised)) found->verb = FAULT_DIVISION, found->value = (I64)q.p[0];
 #endif
 #if defined(D3)
       const T value = NAME(READ_1, READ_2, READ_3, q.p[0], q.p[1], q.p[2]);

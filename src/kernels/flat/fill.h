@@ -2,7 +2,7 @@
    SPDX-License-Identifier: MIT */
 #include "kernels/element.h"
 
-FLAT run(GLOBAL MEMORY(D0) *y, const walk w, const I64 bits) {
+FLAT run(GLOBAL MEMORY(D0) *y, GIVEN walk w, const I64 bits) {
   FOR_EACH(i, w.numel) {
 #if FLAGS & FLAG_STRIDED
     GLOBAL MEMORY(D0) *at = y + walk_at(&w, 0, i);

@@ -28,7 +28,7 @@ DEVICE T divisor(const windows *c, I64 oh, I64 ow) {
 #endif
 
 #if OP == 0
-GROUPS KERNEL run(GLOBAL MEMORY(D0) *y, GLOBAL const MEMORY(D1) *x, GLOBAL I64 *index, const windows c) {
+GROUPS KERNEL run(GLOBAL MEMORY(D0) *y, GLOBAL const MEMORY(D1) *x, GLOBAL I64 *index, GIVEN windows c) {
   const I64 i = ITEM, ow = i % c.out_width, oh = i / c.out_width % c.out_height, plane = i / SMALL;
   if (plane >= c.images) return;
   const I64 top = oh * c.stride[0] - c.padding[0], left = ow * c.stride[1] - c.padding[1];
@@ -52,7 +52,7 @@ GROUPS KERNEL run(GLOBAL MEMORY(D0) *y, GLOBAL const MEMORY(D1) *x, GLOBAL I64 *
 #endif
 }
 #elif OP == 1
-GROUPS KERNEL run(GLOBAL MEMORY(D0) *dx, GLOBAL const MEMORY(D1) *g, GLOBAL const I64 *index, GLOBAL T *room, const windows c,
+GROUPS KERNEL run(GLOBAL MEMORY(D0) *dx, GLOBAL const MEMORY(D1) *g, GLOBAL const I64 *index, GLOBAL T *room, GIVEN windows c,
                   const I64 verb, GLOBAL fault *found) {
   const I64 plane = ITEM;
   if (plane >= c.images) return;
@@ -73,7 +73,7 @@ GROUPS KERNEL run(GLOBAL MEMORY(D0) *dx, GLOBAL const MEMORY(D1) *g, GLOBAL cons
   for (I64 i = 0; i < LARGE; i++) dx[c.x + plane * LARGE + i] = STORE(D0, sum[i]);
 }
 #elif OP == 2
-GROUPS KERNEL run(GLOBAL MEMORY(D0) *y, GLOBAL const MEMORY(D1) *x, const windows c) {
+GROUPS KERNEL run(GLOBAL MEMORY(D0) *y, GLOBAL const MEMORY(D1) *x, GIVEN windows c) {
   const I64 i = ITEM, ow = i % c.out_width, oh = i / c.out_width % c.out_height, plane = i / SMALL;
   if (plane >= c.images) return;
   T sum = 0;
@@ -88,7 +88,7 @@ GROUPS KERNEL run(GLOBAL MEMORY(D0) *y, GLOBAL const MEMORY(D1) *x, const window
   y[c.y + i] = STORE(D0, sum);
 }
 #elif OP == 3
-GROUPS KERNEL run(GLOBAL MEMORY(D0) *dx, GLOBAL const MEMORY(D1) *g, const windows c) {
+GROUPS KERNEL run(GLOBAL MEMORY(D0) *dx, GLOBAL const MEMORY(D1) *g, GIVEN windows c) {
   const I64 i = ITEM, column = i % c.width, row = i / c.width % c.height, plane = i / LARGE;
   if (plane >= c.images) return;
   T sum = 0;
@@ -107,7 +107,7 @@ GROUPS KERNEL run(GLOBAL MEMORY(D0) *dx, GLOBAL const MEMORY(D1) *g, const windo
 #define FIRST_OF(at, size, parts) ((at) * (size) / (parts))
 #define LAST_OF(at, size, parts) CEIL_DIV(((at) + 1) * (size), parts)
 #if OP == 4
-GROUPS KERNEL run(GLOBAL MEMORY(D0) *y, GLOBAL const MEMORY(D1) *x, const windows c) {
+GROUPS KERNEL run(GLOBAL MEMORY(D0) *y, GLOBAL const MEMORY(D1) *x, GIVEN windows c) {
   const I64 i = ITEM, ow = i % c.out_width, oh = i / c.out_width % c.out_height, plane = i / SMALL;
   if (plane >= c.images) return;
   const I64 top = FIRST_OF(oh, c.height, c.out_height), bottom = LAST_OF(oh, c.height, c.out_height);
@@ -122,7 +122,7 @@ GROUPS KERNEL run(GLOBAL MEMORY(D0) *y, GLOBAL const MEMORY(D1) *x, const window
   y[c.y + i] = STORE(D0, sum);
 }
 #else
-GROUPS KERNEL run(GLOBAL MEMORY(D0) *dx, GLOBAL const MEMORY(D1) *g, const windows c) {
+GROUPS KERNEL run(GLOBAL MEMORY(D0) *dx, GLOBAL const MEMORY(D1) *g, GIVEN windows c) {
   const I64 i = ITEM, column = i % c.width, row = i / c.width % c.height, plane = i / LARGE;
   if (plane >= c.images) return;
   T sum = 0;

@@ -70,7 +70,7 @@ GROUPS KERNEL run(GLOBAL MEMORY(D0) *y
 #endif
                   , const parameters q
 #ifdef D1
-                  , const walk w
+                  , GIVEN walk w
 #endif
                   ) {
   const I64 i = ITEM;

@@ -9,7 +9,7 @@
 #define SMALL (c.out_height * c.out_width)
 
 #if OP == 0
-FLAT run(GLOBAL T *columns, GLOBAL const MEMORY(D1) *x, const windows c) {
+FLAT run(GLOBAL T *columns, GLOBAL const MEMORY(D1) *x, GIVEN windows c) {
   FOR_EACH(i, c.images * c.groups * c.channels * TAPS * c.out_height) {
     const I64 oh = i % c.out_height, rest = i / c.out_height, tap = rest % TAPS, plane = rest / TAPS;
     const I64 row = oh * c.stride[0] - c.padding[0] + tap / c.window[1] * c.dilation[0];
@@ -28,7 +28,7 @@ FLAT run(GLOBAL MEMORY(D0) *dx, GLOBAL const T *columns
 #ifdef D3
          , GLOBAL const MEMORY(D3) *bias
 #endif
-         , const windows c) {
+         , GIVEN windows c) {
   FOR_EACH(i, c.images * c.groups * c.channels * c.height) {
     const I64 row = i % c.height, plane = i / c.height;
     GLOBAL const T *from = columns + plane * TAPS * SMALL;

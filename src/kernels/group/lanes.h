@@ -22,7 +22,7 @@
 
 /* What every lane has, as a tree; every lane gets the result. */
 #define TREE(name, together)                                    \
-  DEVICE T all_##name(T x, LOCAL T *room) {                     \
+  DEVICE T all_##name(T x, SHARED T *room) {                     \
     room[LANE] = x;                                             \
     SYNC;                                                       \
     for (int apart = GROUP_SIZE / 2; apart > 0; apart /= 2) {      \

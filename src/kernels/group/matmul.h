@@ -16,24 +16,26 @@ typedef struct parameters {
 #endif
 #define ARGUMENTS GLOBAL MEMORY(D0) *y, GLOBAL const MEMORY(D1) *a, GLOBAL const MEMORY(D2) *b
 #ifdef D3
-#define MORE , GLOBAL const MEMORY(D3) *bias, const walk batch, const products s, const parameters q
+#define MORE , GLOBAL const MEMORY(D3) *bias, GIVEN walk batch, const products s, const parameters q
 #else
-#define MORE , const walk batch, const products s, const parameters q
+#define MORE , GIVEN walk batch, const products s, const parameters q
 #endif
 #define TILE_OF(rows, columns)                                                                                      \
   const I64 tiles_n = (s.n + columns - 1) / columns, tiles_m = (s.m + rows - 1) / rows, item = GROUP / (tiles_m * tiles_n); \
   const I64 row = GROUP % (tiles_m * tiles_n) / tiles_n * rows, column = GROUP % tiles_n * columns;                 \
   const I64 at_a = walk_at(&batch, 1, item), at_b = walk_at(&batch, 2, item), at_y = walk_at(&batch, 0, item)
 
-#if ON_CPU
-/* A tile is panels of two vectors of columns. A block of a (DEPTH columns of all rows) and one of b (as many rows of a panel) are
-   laid out anew, in T and without gaps: strides and dtypes cost once, and what is read again and again is near. Each sum is in the
-   order of k, whatever the tile's size. */
+/* One rounding a term, on every device. */
 #if FLOATING
 #define MULTIPLY_ADD(a, b, c) fma(a, b, c)
 #else
 #define MULTIPLY_ADD(a, b, c) ((a) * (b) + (c))
 #endif
+
+#if ON_CPU
+/* A tile is panels of two vectors of columns. A block of a (DEPTH columns of all rows) and one of b (as many rows of a panel) are
+   laid out anew, in T and without gaps: strides and dtypes cost once, and what is read again and again is near. Each sum is in the
+   order of k, whatever the tile's size. */
 #define VECTOR__(type, wide) type##wide
 #define VECTOR_(type, wide) VECTOR__(type, wide)
 typedef VECTOR_(TYPE, WIDE) vector;
@@ -124,7 +126,8 @@ GROUPS KERNEL run(ARGUMENTS MORE) {
     const int depth = s.k - first < DEPTH ? (int)(s.k - first) : DEPTH;
     for (int k = 0; k < depth; k++)
       for (int i = 0; i < MICRO; i++)
-        for (int j = 0; j < MICRO; j++) sum[i][j] += part_a[k][lane_row + i * SIDE] * part_b[k][lane_column + j * SIDE];
+        for (int j = 0; j < MICRO; j++)
+          sum[i][j] = MULTIPLY_ADD(part_a[k][lane_row + i * SIDE], part_b[k][lane_column + j * SIDE], sum[i][j]);
     SYNC;
   }
   for (int i = 0; i < MICRO; i++)

@@ -112,7 +112,7 @@ ALONE KERNEL run(GLOBAL MEMORY(D0) *y, GLOBAL const MEMORY(D1) *x, const walk ke
 #define X(j) LOAD(D1, at[walk_at(&part, 0, first + (j))])
 #endif
 
-GROUPS KERNEL run(GLOBAL MEMORY(D0) *y, GLOBAL const MEMORY(D1) *x, const walk kept, const walk part,
+GROUPS KERNEL run(GLOBAL MEMORY(D0) *y, GLOBAL const MEMORY(D1) *x, GIVEN walk kept, GIVEN walk part,
                   const pieces cut, const parameters q) {
   ROOM
   const I64 line = LINE;

@@ -1,5 +1,7 @@
 /* Calls of kernels: how many work-items, and in what groups.
    SPDX-License-Identifier: MIT */
+#include <stdio.h>
+
 #include "kernels/lower/lower.h"
 #include "kernels/dialect.h"
 #include "kernels/convert.h"
@@ -16,6 +18,22 @@ void situ__lower_scalars(situ__call *call, const double *from) {
   }
   situ__lower_block(call, &call->scalar,
                     lane == SITU__LANE_F32 ? sizeof call->scalar.f32 : sizeof call->scalar.f64);
+}
+
+void situ__lower_name(const situ__call *call, char name[SITU__CALL_NAME]) {
+  static const char *const text[] = {
+#define ROW(name) #name,
+    SITU__TEXTS(ROW)
+#undef ROW
+  };
+  const situ__variant *v = &call->variant;
+  /* Where a row has a name, its number says no more. */
+  int used = snprintf(name, SITU__CALL_NAME, "situ_%s_%s_%d_%x", text[v->text],
+                      call->name ? call->name : "none", call->name ? 0 : v->op,
+                      v->compute ? (unsigned)situ__lower_lane_dtype((situ_dtype)v->compute) : 0);
+  for (int k = 0; k < SITU__CALL_DTYPES; k++)
+    used += snprintf(name + used, SITU__CALL_NAME - (size_t)used, "%x", (unsigned)v->dtype[k]);
+  (void)snprintf(name + used, SITU__CALL_NAME - (size_t)used, "_%x", (unsigned)v->flags);
 }
 
 situ_status situ__lower_items(situ__target *target, const situ__call *call, int64_t items) {
@@ -58,7 +76,10 @@ situ_status situ__lower_run_lines(int index, situ__call *call, int64_t count, in
                               situ__target_launch(target, call, (count + BESIDE - 1) / BESIDE));
   }
   bool serial = length <= SHORT || count >= (target->cpu ? MANY_CPU : MANY_GPU);
-  if (serial) call->variant.flags |= FLAG_SERIAL;
+  if (serial)
+    call->variant.flags |= FLAG_SERIAL;
+  else if (!target->cpu)
+    call->variant.flags &= ~FLAG_DENSE; /* a group's lanes take turns anyhow */
   return situ__target_leave(target, serial ? situ__lower_items(target, call, count)
                                            : situ__target_launch(target, call, count));
 }

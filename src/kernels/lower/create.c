@@ -106,7 +106,10 @@ situ_status situ__lower_random(int index, const situ_work *work) {
                                                          : (situ_dtype)y->dtype;
   bool whole = work->op >= SITU_RANDOM_INTEGER;
   call.variant.compute = whole ? SITU_I64 : dtype == SITU_F64 ? SITU_F64 : SITU_F32;
-  call.variant.flags = dtype == SITU_F64 ? 0 : dtype == SITU_F16 ? 11 : dtype == SITU_BF16 ? 8 : 24;
+  call.variant.flags = whole || dtype == SITU_F64 ? 0
+                       : dtype == SITU_F16        ? 11
+                       : dtype == SITU_BF16       ? 8
+                                                  : 24;
   situ__lower_buffer(&call, y);
   if (chance) {
     call.variant.dtype[1] = chance->dtype;

@@ -7,29 +7,31 @@
 typedef struct trait {
   const char *name, *gradient; /* in the text; NULL: none */
   bool whole, floating;        /* which lanes have it */
+  bool test;                   /* its result is bool */
   uint8_t uses;                /* what its gradient reads */
 } trait;
 static const trait unary[SITU_UNARIES] = {
-#define FLOAT(id, y, dx, u) [SITU_UNARY_##id] = { "unary_" #id, "unary_grad_" #id, false, true, u },
+#define FLOAT(id, y, dx, u) \
+  [SITU_UNARY_##id] = { "unary_" #id, "unary_grad_" #id, false, true, false, u },
 #define BOTH(id, y, w, dx, u) \
-  [SITU_UNARY_##id] = { "unary_" #id, "unary_grad_" #id, true, true, u },
+  [SITU_UNARY_##id] = { "unary_" #id, "unary_grad_" #id, true, true, false, u },
 #define MATH BOTH
-#define WHOLE(id, w) [SITU_UNARY_##id] = { "unary_" #id, NULL, true, false, 0 },
-#define TEST(id, y, w) [SITU_UNARY_##id] = { "unary_" #id, NULL, true, true, 0 },
+#define WHOLE(id, w) [SITU_UNARY_##id] = { "unary_" #id, NULL, true, false, false, 0 },
+#define TEST(id, y, w) [SITU_UNARY_##id] = { "unary_" #id, NULL, true, true, true, 0 },
 #include "kernels/unary.h"
 };
 static const trait binary[SITU_BINARIES] = {
-#define FLOAT(id, y) [SITU_BINARY_##id] = { "binary_" #id, NULL, false, true, 0 },
-#define BOTH(id, y, w) [SITU_BINARY_##id] = { "binary_" #id, NULL, true, true, 0 },
+#define FLOAT(id, y) [SITU_BINARY_##id] = { "binary_" #id, NULL, false, true, false, 0 },
+#define BOTH(id, y, w) [SITU_BINARY_##id] = { "binary_" #id, NULL, true, true, false, 0 },
 #define MATH BOTH
-#define WHOLE(id, w) [SITU_BINARY_##id] = { "binary_" #id, NULL, true, false, 0 },
-#define TEST(id, y) [SITU_BINARY_##id] = { "binary_" #id, NULL, true, true, 0 },
+#define WHOLE(id, w) [SITU_BINARY_##id] = { "binary_" #id, NULL, true, false, false, 0 },
+#define TEST(id, y) [SITU_BINARY_##id] = { "binary_" #id, NULL, true, true, true, 0 },
 #include "kernels/binary.h"
 };
 static const trait ternary[SITU_TERNARIES] = {
-#define FLOAT(id, y) [SITU_TERNARY_##id] = { "ternary_" #id, NULL, false, true, 0 },
-#define BOTH(id, y, w) [SITU_TERNARY_##id] = { "ternary_" #id, NULL, true, true, 0 },
-#define SELECT(id, y) [SITU_TERNARY_##id] = { "ternary_" #id, NULL, true, true, 0 },
+#define FLOAT(id, y) [SITU_TERNARY_##id] = { "ternary_" #id, NULL, false, true, false, 0 },
+#define BOTH(id, y, w) [SITU_TERNARY_##id] = { "ternary_" #id, NULL, true, true, false, 0 },
+#define SELECT(id, y) [SITU_TERNARY_##id] = { "ternary_" #id, NULL, true, true, false, 0 },
 #include "kernels/ternary.h"
 };
 
@@ -55,7 +57,9 @@ static situ_status launch(int index, const situ_work *work, int family, const ch
   walk w;
   if (!situ__lower_walk(&w, 1 + ins, view)) call.variant.flags |= FLAG_STRIDED;
   situ__lower_block(&call, &w, sizeof w);
-  situ__lower_scalars(&call, work->scalar);
+  const bool faults = family == 3 && lane == SITU__LANE_I64 && divides(work->op);
+  /* A division by 0 is told of with the op that met it; functions of two operands have no numbers of their own. */
+  situ__lower_scalars(&call, faults ? (double[4]){ work->op } : work->scalar);
   if (family == 0 && work->outs > 1 && work->out[1] &&
       situ__lower_lane_of((situ_dtype)view[0]->dtype) != SITU__LANE_I64) {
     int64_t at = work->out[1]->offset;
@@ -64,7 +68,7 @@ static situ_status launch(int index, const situ_work *work, int family, const ch
     situ__lower_block(&call, &at, sizeof at);
     return situ__lower_run_flat(index, &call, w.numel);
   }
-  if (family == 3 && lane == SITU__LANE_I64 && divides(work->op)) {
+  if (faults) {
     call.checks = true;
     call.variant.flags |= FLAG_DIVIDES;
   }
@@ -73,51 +77,67 @@ static situ_status launch(int index, const situ_work *work, int family, const ch
 
 /* ---- operands of other dtypes ---------------------------------------------------------------- */
 
-/* v, cast to dtype: a tensor of its own, in scratch, with as few elements as v has. */
-static situ_status cast(int index, const situ_view_desc *v, situ_dtype dtype, situ_view_desc *to,
-                        situ_storage *storage) {
-  situ_view_desc from = *v;
-  from.numel = 1;
-  for (int d = 0; d < v->ndim; d++) {
-    if (v->stride[d] == 0) from.size[d] = 1;
-    from.numel *= from.size[d];
+situ_status situ__lower_stand_in(int index, const situ_view_desc *v, situ_dtype dtype,
+                                 situ_view_desc *to, situ_storage *storage) {
+  situ_view_desc own = *v;
+  own.numel = 1;
+  for (int d = v->ndim - 1; d >= 0; d--) {
+    own.size[d] = v->stride[d] == 0 ? 1 : v->size[d];
+    own.stride[d] = own.numel;
+    own.numel *= own.size[d];
   }
-  from.contiguous = v->contiguous && from.numel == v->numel;
-  void *memory = situ__lower_scratch(index, "cast", (size_t)from.numel * situ__lower_size(dtype));
+  void *memory = situ__lower_scratch(index, "cast", (size_t)own.numel * situ__lower_size(dtype));
   if (!memory) return SITU_E_NOMEM;
-  *to = situ__lower_scratch_view(storage, memory, dtype, from.numel);
-  to->ndim = from.ndim;
-  int64_t step = 1;
-  for (int d = from.ndim - 1; d >= 0; step *= from.size[d--])
-    to->size[d] = from.size[d], to->stride[d] = step;
-  situ_status status =
+  *to = situ__lower_scratch_view(storage, memory, dtype, own.numel);
+  to->ndim = own.ndim;
+  for (int d = 0; d < own.ndim; d++) to->size[d] = own.size[d], to->stride[d] = own.stride[d];
+  return SITU_OK;
+}
+
+situ_status situ__lower_cast(int index, const situ_view_desc *v, situ_dtype dtype,
+                             situ_view_desc *to, situ_storage *storage) {
+  situ_status status = situ__lower_stand_in(index, v, dtype, to, storage);
+  if (status != SITU_OK) return status;
+  situ_view_desc from = *v;
+  from.numel = to->numel;
+  from.contiguous = v->contiguous && from.numel == v->numel;
+  for (int d = 0; d < v->ndim; d++) from.size[d] = to->size[d];
+  status =
       situ__lower_copy(index, &(situ_work){ .ins = 1, .outs = 1, .in = { &from }, .out = { to } });
   for (int d = 0; d < v->ndim; d++) {
     if (v->stride[d] == 0) to->stride[d] = 0;
     to->size[d] = v->size[d];
   }
-  to->contiguous = from.numel == v->numel;
+  to->contiguous = to->numel == v->numel;
   to->numel = v->numel;
   return status;
 }
 
-/* Operands of other dtypes than is computed in are cast first: there is a kernel for each dtype, not for each mixture. */
-static situ_status run(int index, const situ_work *work, int family, const char *name,
-                       situ_dtype compute, int ins, const situ_view_desc *const *given) {
-  const situ_view_desc *view[4];
+/* Operands of other dtypes than is computed in are cast first, and so is a result last: there is a kernel for each dtype, not
+   for each mixture. */
+static situ_status run(int index, const situ_work *work, int family, const char *name, bool test,
+                       int ins, const situ_view_desc *const *given) {
+  const situ_view_desc *view[4] = { given[0] };
   situ_view_desc own[4];
   situ_storage storage[4] = { 0 };
   situ_status status = SITU_OK;
-  for (int k = 0; k <= ins; k++) {
+  const situ_dtype compute = work->compute, result = test ? SITU_BOOL : compute;
+  if (given[0]->dtype != result) {
+    status = situ__lower_stand_in(index, given[0], result, &own[0], &storage[0]);
+    view[0] = &own[0];
+  }
+  for (int k = 1; k <= ins && status == SITU_OK; k++) {
     view[k] = given[k];
-    bool same =
-        given[k]->dtype == compute || (family == 4 && work->op == SITU_TERNARY_WHERE && k == 1);
-    if (k == 0 || same || status != SITU_OK) continue;
-    status = cast(index, given[k], compute, &own[k], &storage[k]);
+    bool condition = family == 4 && work->op == SITU_TERNARY_WHERE && k == 1;
+    if (given[k]->dtype == compute || condition) continue;
+    status = situ__lower_cast(index, given[k], compute, &own[k], &storage[k]);
     view[k] = &own[k];
   }
   if (status == SITU_OK) status = launch(index, work, family, name, compute, ins, view);
-  for (int k = 1; k <= ins; k++) situ__target_release(index, storage[k].data);
+  if (status == SITU_OK && view[0] != given[0])
+    status = situ__lower_copy(
+        index, &(situ_work){ .ins = 1, .outs = 1, .in = { view[0] }, .out = { given[0] } });
+  for (int k = 0; k <= ins; k++) situ__target_release(index, storage[k].data);
   return status;
 }
 
@@ -142,7 +162,7 @@ situ_status situ__lower_unary(int index, const situ_work *work) {
     return situ__host->fail(SITU_E_ARG, work->op == SITU_UNARY_fmod_scalar ? "fmod" : "remainder",
                             "division by zero");
   const situ_view_desc *view[] = { work->out[0], work->in[0] };
-  return run(index, work, 1, row->name, work->compute, 1, view);
+  return run(index, work, 1, row->name, row->test, 1, view);
 }
 
 situ_status situ__lower_unary_grad(int index, const situ_work *work) {
@@ -156,19 +176,19 @@ situ_status situ__lower_unary_grad(int index, const situ_work *work) {
   /* A formula does not look at what it does not use: g stands in for it. */
   const situ_view_desc *view[] = { work->out[0], row->uses == USES_X ? x : g,
                                    row->uses == USES_Y ? y : g, g };
-  return run(index, work, 2, row->gradient, work->compute, 3, view);
+  return run(index, work, 2, row->gradient, false, 3, view);
 }
 
 situ_status situ__lower_binary(int index, const situ_work *work) {
   const trait *row = &binary[work->op];
   if (!has(row, work->compute)) return SITU_E_UNSUPPORTED;
   const situ_view_desc *view[] = { work->out[0], work->in[0], work->in[1] };
-  return run(index, work, 3, row->name, work->compute, 2, view);
+  return run(index, work, 3, row->name, row->test, 2, view);
 }
 
 situ_status situ__lower_ternary(int index, const situ_work *work) {
   const trait *row = &ternary[work->op];
   if (!has(row, work->compute)) return SITU_E_UNSUPPORTED;
   const situ_view_desc *view[] = { work->out[0], work->in[0], work->in[1], work->in[2] };
-  return run(index, work, 4, row->name, work->compute, 3, view);
+  return run(index, work, 4, row->name, false, 3, view);
 }

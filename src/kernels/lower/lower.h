@@ -9,12 +9,13 @@
 
 /* ---- kernels -------------------------------------------------------------------------------- */
 /* The kernel texts, one kernel each: src/kernels/{flat,group}/<name>.h. */
-#define SITU__TEXTS(ROW)                                                                           \
-  ROW(elementwise)                                                                                 \
-  ROW(fill)                                                                                        \
-  ROW(range) ROW(random) ROW(triangle) ROW(index) ROW(arg_reduce) ROW(scan) ROW(sort) ROW(nonzero) \
-      ROW(nll) ROW(unfold) ROW(pool) ROW(optimizer) ROW(reduce) ROW(softmax) ROW(norm)             \
-          ROW(batch_norm) ROW(matmul)
+#define SITU__TEXTS(ROW)                                                                         \
+  ROW(elementwise)                                                                               \
+  ROW(fill)                                                                                      \
+  ROW(range)                                                                                     \
+  ROW(random) ROW(triangle) ROW(index) ROW(arg_reduce) ROW(scan) ROW(sort) ROW(nonzero) ROW(nll) \
+      ROW(unfold) ROW(pool) ROW(optimizer) ROW(reduce) ROW(softmax) ROW(norm) ROW(batch_norm)    \
+          ROW(matmul)
 
 typedef enum situ__text {
 #define ROW(name) SITU__TEXT_##name,
@@ -23,7 +24,12 @@ typedef enum situ__text {
       SITU__TEXT_COUNT
 } situ__text;
 
-enum { SITU__CALL_DTYPES = 6, SITU__CALL_BUFFERS = 12, SITU__CALL_BLOCKS = 4 };
+enum {
+  SITU__CALL_DTYPES = 6,
+  SITU__CALL_BUFFERS = 12,
+  SITU__CALL_BLOCKS = 4,
+  SITU__CALL_NAME = 96
+};
 
 /* What makes one kernel different from another. Cleared first: it is compared as bytes. */
 typedef struct situ__variant {
@@ -112,6 +118,8 @@ static inline void situ__lower_block(situ__call *call, const void *data, size_t 
 }
 /* Adds four scalars in the lane of variant.compute; call must stay where it is. */
 void situ__lower_scalars(situ__call *call, const double *from);
+/* The name of its kernel among all: what cmake/kernels.cmake calls it. */
+void situ__lower_name(const situ__call *call, char name[SITU__CALL_NAME]);
 /* Queues as many work-items; the device is entered. */
 situ_status situ__lower_items(situ__target *target, const situ__call *call, int64_t items);
 /* The same on device `index`, which is entered meanwhile. */
@@ -140,6 +148,12 @@ windows situ__lower_windows(const situ_window *w, const situ_view_desc *large,
 /* A gapless view of scratch. */
 situ_view_desc situ__lower_scratch_view(situ_storage *storage, void *memory, situ_dtype dtype,
                                         int64_t numel);
+/* A tensor of its own, in scratch (storage->data, to be released), for elements of dtype for all that v has: those that are
+   broadcast count once (elementwise.c). And the same with v's values. */
+situ_status situ__lower_stand_in(int index, const situ_view_desc *v, situ_dtype dtype,
+                                 situ_view_desc *to, situ_storage *storage);
+situ_status situ__lower_cast(int index, const situ_view_desc *v, situ_dtype dtype,
+                             situ_view_desc *to, situ_storage *storage);
 /* A whole dtype whose elements are as large. */
 situ_dtype situ__lower_whole(int dtype);
 situ_dtype situ__lower_lane_dtype(situ_dtype dtype);

@@ -20,6 +20,7 @@ static situ_status total(int index, situ_view_desc *from, const situ_view_desc *
 typedef struct plan {
   const situ_work *work;
   situ_dtype lane;
+  uint8_t dtype; /* of x */
   situ__call call;
   nlls n;
   void *scratch[4];
@@ -31,7 +32,8 @@ static void *take(plan *p, int k, int index, int64_t elements) {
 }
 
 static void add(plan *p, int k, const situ_view_desc *v) {
-  if (k >= 0) p->call.variant.dtype[k] = v ? v->dtype : (uint8_t)p->lane;
+  /* What is not there is of x's dtype: one kernel more serves nobody. */
+  if (k >= 0) p->call.variant.dtype[k] = v ? v->dtype : p->dtype;
   situ__lower_buffer(&p->call, v);
 }
 
@@ -51,6 +53,7 @@ static situ_status forward(plan *p, int index) {
   sum = situ__lower_scratch_view(&memory[2], p->scratch[2], p->lane, 1);
   divisor = situ__lower_scratch_view(&memory[3], p->scratch[3], p->lane, 1);
   add(p, 0, y);
+  if (!each) p->call.variant.dtype[0] = p->dtype; /* y is written later */
   add(p, 1, work->in[0]);
   add(p, -1, work->in[1]);
   add(p, 3, work->in[2]);
@@ -104,6 +107,7 @@ static situ_status backward(plan *p, int index) {
   add(p, -1, work->in[5]);
   add(p, 2, work->in[0]);
   add(p, 4, work->in[4]);
+  if (!work->in[4]) p->call.variant.dtype[4] = (uint8_t)p->lane; /* as it would be */
   add(p, -1, weight ? &weight_sum : NULL);
   if (work->integer[1] == SITU_REDUCTION_NONE) p->call.variant.flags |= FLAG_EACH;
   if (work->integer[1] == SITU_REDUCTION_MEAN && work->in[4]) p->call.variant.flags |= FLAG_MEAN;
@@ -117,7 +121,9 @@ situ_status situ__lower_nll(int index, const situ_work *work) {
   const situ_view_desc *x = work->in[back], *target = work->in[back + 1],
                        *weight = work->in[back + 2];
   const situ_view_desc *lse = back ? work->in[5] : work->out[2];
-  plan p = { .work = work, .lane = situ__lower_lane_dtype((situ_dtype)x->dtype) };
+  plan p = { .work = work,
+             .lane = situ__lower_lane_dtype((situ_dtype)x->dtype),
+             .dtype = x->dtype };
   if (p.lane == SITU_I64) return SITU_E_UNSUPPORTED;
   p.n = (nlls){ .positions = target->numel,
                 .classes = x->size[1],

@@ -2,18 +2,19 @@
    SPDX-License-Identifier: MIT */
 #include "kernels/lower/lower.h"
 
-/* Sets the dtype of one operand of the text; NULL is as the lane. */
-static void set_dtype(situ__call *call, int k, const situ_view_desc *view) {
-  call->variant.dtype[k] = view ? view->dtype : call->variant.compute;
+/* The one dtype of vectors of parameters; x's, where there are none. SITU_DTYPES: they are of several, for which there would
+   have to be many kernels. */
+static uint8_t vector_dtype(const situ_view_desc *const *v, int count, uint8_t otherwise) {
+  uint8_t dtype = 0;
+  for (int k = 0; k < count; k++)
+    if (v[k]) dtype = dtype && dtype != v[k]->dtype ? SITU_DTYPES : v[k]->dtype;
+  return dtype ? dtype : otherwise;
 }
 
 /* The sums over rows that are the gradients of weight and bias. */
 static situ_status columns(int index, situ__call call, const norms *n,
                            const situ_view_desc *const *v) {
   call.variant.flags = FLAG_COLUMNS | (v[0] ? FLAG_WEIGHT : 0) | (v[1] ? FLAG_BIAS : 0);
-  set_dtype(&call, 3, v[0]);
-  set_dtype(&call, 4, v[1]);
-  call.variant.dtype[0] = 0;
   for (int k = 0; k < 6; k++) situ__lower_buffer(&call, v[k]);
   situ__lower_block(&call, n, sizeof *n);
   return situ__lower_run(index, &call, n->width);
@@ -34,7 +35,9 @@ situ_status situ__lower_norm(int index, const situ_work *work) {
   const situ_view_desc *dweight = back ? work->out[1] : NULL,
                        *dbias = back && centred ? work->out[2] : NULL;
   situ_dtype lane = situ__lower_lane_dtype((situ_dtype)x->dtype);
-  if (lane == SITU_I64) return SITU_E_UNSUPPORTED;
+  const uint8_t vectors =
+      vector_dtype((const situ_view_desc *[]){ weight, bias, dweight, dbias }, 4, x->dtype);
+  if (lane == SITU_I64 || vectors == SITU_DTYPES) return SITU_E_UNSUPPORTED;
   norms n = { x->size[0],
               x->size[1],
               situ__lower_offset(y),
@@ -46,19 +49,19 @@ situ_status situ__lower_norm(int index, const situ_work *work) {
               situ__lower_offset(bias),
               situ__lower_offset(dweight),
               situ__lower_offset(dbias) };
-  situ__call call = { .variant = { .text = SITU__TEXT_norm,
-                                   .op = (uint8_t)work->op,
-                                   .compute = (uint8_t)lane,
-                                   .flags = (weight ? FLAG_WEIGHT : 0) | (bias ? FLAG_BIAS : 0) },
-                      .op = "norm" };
-  set_dtype(&call, 1, x);
-  set_dtype(&call, 2, g);
+  situ__call call = {
+    .variant = { .text = SITU__TEXT_norm,
+                 .op = (uint8_t)work->op,
+                 .compute = (uint8_t)lane,
+                 /* What is not there is of x's dtype: one kernel more serves nobody. */
+                 .dtype = { y ? y->dtype : x->dtype, x->dtype, g ? g->dtype : x->dtype, vectors,
+                            vectors },
+                 .flags = (weight ? FLAG_WEIGHT : 0) | (bias ? FLAG_BIAS : 0) },
+    .op = "norm"
+  };
   situ__call sums = call;
   situ_status status = SITU_OK;
   if (y && n.rows) {
-    set_dtype(&call, 0, y);
-    set_dtype(&call, 3, weight);
-    set_dtype(&call, 4, bias);
     situ__lower_buffer(&call, y);
     situ__lower_buffer(&call, x);
     if (back) situ__lower_buffer(&call, g);
@@ -77,15 +80,8 @@ situ_status situ__lower_norm(int index, const situ_work *work) {
 
 /* ---- batch norm ----------------------------------------------------------------------------- */
 
-/* The vectors of C elements are of one dtype, or the kernel would have to be many: SITU_DTYPES says that they are not. */
-static uint8_t vector_dtype(const situ_view_desc *const *v, int count, uint8_t otherwise) {
-  uint8_t dtype = 0;
-  for (int k = 0; k < count; k++)
-    if (v[k]) dtype = dtype && dtype != v[k]->dtype ? SITU_DTYPES : v[k]->dtype;
-  return dtype ? dtype : otherwise;
-}
-
-situ_status situ__lower_batch_norm(int index, const situ_work *work) {
+/* Its vectors are of one dtype. */
+static situ_status batch_norm(int index, const situ_work *work) {
   bool back = work->op == SITU_BATCH_NORM_GRAD;
   const situ_view_desc *x = work->in[back], *g = back ? work->in[0] : NULL, *y = work->out[0];
   const situ_view_desc *mean = back ? work->in[2] : work->out[1],
@@ -101,7 +97,13 @@ situ_status situ__lower_batch_norm(int index, const situ_work *work) {
   if (lane == SITU_I64) return SITU_E_UNSUPPORTED;
   if (!back && work->integer[0] && !x->numel)
     return situ__host->fail(SITU_E_ARG, "batch_norm", "no elements have no statistics");
-  batch_norms n = { x->size[0],
+  const int64_t flags = (work->integer[0] ? FLAG_TRAINING : 0) | (weight ? FLAG_WEIGHT : 0) |
+                        (bias ? FLAG_BIAS : 0) | (old_mean ? FLAG_MEAN : 0) |
+                        (old_var ? FLAG_VAR : 0) | (mean && !back ? FLAG_STATISTICS : 0) |
+                        (new_mean ? FLAG_UPDATE : 0) | (back && y ? FLAG_DX : 0) |
+                        (dweight ? FLAG_DWEIGHT : 0) | (dbias ? FLAG_DBIAS : 0);
+  batch_norms n = { flags,
+                    x->size[0],
                     x->size[1],
                     x->size[2],
                     situ__lower_offset(y),
@@ -117,20 +119,13 @@ situ_status situ__lower_batch_norm(int index, const situ_work *work) {
                     situ__lower_offset(new_var),
                     situ__lower_offset(dweight),
                     situ__lower_offset(dbias) };
-  situ__call call = {
-    .variant = { .text = SITU__TEXT_batch_norm, .op = (uint8_t)work->op, .compute = (uint8_t)lane },
-    .op = "batch_norm"
-  };
-  call.variant.flags = (work->integer[0] ? FLAG_TRAINING : 0) | (weight ? FLAG_WEIGHT : 0) |
-                       (bias ? FLAG_BIAS : 0) | (old_mean ? FLAG_MEAN : 0) |
-                       (old_var ? FLAG_VAR : 0) | (mean && !back ? FLAG_STATISTICS : 0) |
-                       (new_mean ? FLAG_UPDATE : 0) | (back && y ? FLAG_DX : 0) |
-                       (dweight ? FLAG_DWEIGHT : 0) | (dbias ? FLAG_DBIAS : 0);
-  set_dtype(&call, 0, y);
-  set_dtype(&call, 1, x);
-  set_dtype(&call, 2, g);
-  call.variant.dtype[3] = vector_dtype(vectors, 8, (uint8_t)lane);
-  if (call.variant.dtype[3] == SITU_DTYPES) return SITU_E_UNSUPPORTED;
+  situ__call call = { .variant = { .text = SITU__TEXT_batch_norm,
+                                   .op = (uint8_t)work->op,
+                                   .compute = (uint8_t)lane,
+                                   .dtype = { y ? y->dtype : x->dtype, x->dtype,
+                                              g ? g->dtype : x->dtype,
+                                              vector_dtype(vectors, 8, x->dtype) } },
+                      .op = "batch_norm" };
   situ__lower_buffer(&call, y);
   situ__lower_buffer(&call, x);
   if (back) situ__lower_buffer(&call, g);
@@ -144,4 +139,37 @@ situ_status situ__lower_batch_norm(int index, const situ_work *work) {
   situ__lower_block(&call, &n, sizeof n);
   if (!back) situ__lower_scalars(&call, work->scalar);
   return situ__lower_run_groups(index, &call, n.channels);
+}
+
+/* Vectors of several dtypes: they are cast to the lane's first, and those that are written cast back last. */
+situ_status situ__lower_batch_norm(int index, const situ_work *given) {
+  enum { MOST = 6 };
+  bool back = given->op == SITU_BATCH_NORM_GRAD;
+  situ_work work = *given;
+  const situ_view_desc **forward[] = { &work.in[1], &work.in[2],  &work.in[3],
+                                       &work.in[4], &work.out[3], &work.out[4] },
+                       **backward[] = { &work.in[4], &work.out[1], &work.out[2] },
+                       ***slot = back ? backward : forward;
+  const int count = back ? 3 : MOST,
+            written = back ? 1 : 4; /* where those begin that are written */
+  const situ_view_desc *vector[MOST] = { NULL };
+  for (int k = 0; k < count; k++) vector[k] = *slot[k];
+  const situ_dtype lane = situ__lower_lane_dtype((situ_dtype)work.in[back]->dtype);
+  if (vector_dtype(vector, count, 0) != SITU_DTYPES) return batch_norm(index, given);
+  situ_view_desc own[MOST];
+  situ_storage memory[MOST] = { 0 };
+  situ_status status = SITU_OK;
+  for (int k = 0; k < count && status == SITU_OK; k++) {
+    if (!vector[k] || vector[k]->dtype == lane) continue;
+    status = k < written ? situ__lower_cast(index, vector[k], lane, &own[k], &memory[k])
+                         : situ__lower_stand_in(index, vector[k], lane, &own[k], &memory[k]);
+    *slot[k] = &own[k];
+  }
+  if (status == SITU_OK) status = batch_norm(index, &work);
+  for (int k = written; k < count && status == SITU_OK; k++)
+    if (*slot[k] != vector[k])
+      status = situ__lower_copy(
+          index, &(situ_work){ .ins = 1, .outs = 1, .in = { &own[k] }, .out = { vector[k] } });
+  for (int k = 0; k < count; k++) situ__target_release(index, memory[k].data);
+  return status;
 }

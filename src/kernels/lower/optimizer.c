@@ -17,11 +17,18 @@
 #include "kernels/optimizer.h"
 #include "kernels/rule.h"
 
+/* A bit for each state that the rule uses: others may be there, and are left alone. */
+static uint32_t states_of(const situ_work *work) {
+  const situ_optimizer_params *o = work->params;
+  if (work->op == SITU_RULE_SGD) return o->momentum != 0;
+  if (work->op == SITU_RULE_RMSPROP)
+    return 1u | (o->momentum > 0 ? 2u : 0) | (o->centered ? 4u : 0);
+  return o->amsgrad ? 7 : 3;
+}
+
 static uint32_t flags_of(const situ_work *work, const situ_optimizer_item *item) {
   const situ_optimizer_params *o = work->params;
-  uint32_t flags = 0;
-  for (int k = 0; k < 3; k++)
-    if (item->state[k]) flags |= FLAG_STATE_0 << k;
+  uint32_t flags = states_of(work) * FLAG_STATE_0;
   if (work->op == SITU_RULE_SGD && o->momentum != 0)
     return flags | FLAG_MOMENTUM | (item->step <= 1 ? FLAG_FIRST : 0) |
            (o->nesterov ? FLAG_NESTEROV : 0);
@@ -52,7 +59,7 @@ static situ_status apply(situ__target *d, const situ_work *work, const situ_opti
   situ__lower_buffer(&call, item->grad);
   for (int k = 0; k < 3; k++) {
     s.state[k] = situ__lower_offset(item->state[k]);
-    if (item->state[k]) situ__lower_buffer(&call, item->state[k]);
+    if (states_of(work) >> k & 1) situ__lower_buffer(&call, item->state[k]);
   }
   situ__lower_block(&call, &s, sizeof s);
   situ__lower_block(&call, lane == SITU_F64 ? (void *)&wide : (void *)&narrow,

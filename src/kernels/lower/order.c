@@ -86,11 +86,11 @@ situ_status situ__lower_nonzero(int index, const situ_work *work) {
   void *counts = situ__target_scratch(d, call.op, (size_t)counted * 8);
   call.buffer[call.buffers++] = counts;
   situ__call add = call;
+  add.variant = (situ__variant){ .text = SITU__TEXT_nonzero, .op = 1 };
   situ__lower_buffer(&call, x);
   situ__lower_block(&call, &w, sizeof w);
   situ__lower_block(&add, &w, sizeof w);
   status = counts ? situ__lower_items(d, &call, counted) : SITU_E_NOMEM;
-  add.variant.op = 1;
   if (status == SITU_OK) status = situ__lower_items(d, &add, 1);
   call.variant.op = 2;
   situ__lower_buffer(&call, y);

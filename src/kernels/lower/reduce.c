@@ -36,6 +36,11 @@ static recipe recipe_of(const situ_work *work) {
   return work->op == SITU_REDUCE_NORM ? norm_recipe(work->scalar[0]) : of[work->op];
 }
 
+/* all and any: of their folds they may be made again. */
+static bool test(const recipe *r) {
+  return r->map == MAP_NONZERO && (r->fold == FOLD_MIN || r->fold == FOLD_MAX);
+}
+
 enum { LONG = 1 << 16, PIECES = 1024 };
 
 static situ_status fold(int index, const situ_work *work, situ_dtype compute, const recipe *r,
@@ -68,7 +73,8 @@ static situ_status in_pieces(int index, const situ_work *work, situ_dtype comput
   situ_storage storage;
   situ_view_desc folds =
       situ__lower_scratch_view(&storage, memory, situ__lower_lane_dtype(compute), PIECES);
-  recipe first = { r->fold, r->map, FINISH_NONE }, second = { r->fold, MAP_NONE, r->finish };
+  recipe first = { r->fold, r->map, FINISH_NONE },
+         second = { r->fold, test(r) ? r->map : MAP_NONE, r->finish };
   walk lines_of = { .numel = PIECES,
                     .ndim = 1,
                     .size = { PIECES },
@@ -84,6 +90,53 @@ static situ_status in_pieces(int index, const situ_work *work, situ_dtype comput
   return status;
 }
 
+/* x is of compute's lane; y of x's dtype or the lane's, or the result of a test is bool. */
+static situ_status reduce(int index, const situ_work *work, situ_dtype compute, const recipe *r) {
+  const situ_view_desc *x = work->in[0], *y = work->out[0];
+  walk kept = { .numel = y->numel, .offset = { y->offset, x->offset } }, part = { .numel = 1 };
+  for (int d = 0; d < x->ndim; d++) {
+    int64_t both[] = { y->stride[d], x->stride[d] };
+    if (y->size[d] == x->size[d]) {
+      situ__lower_walk_add(&kept, 2, x->size[d], both);
+    } else {
+      situ__lower_walk_add(&part, 1, x->size[d], &x->stride[d]);
+      part.numel *= x->size[d];
+    }
+  }
+  if (kept.numel == 1 && part.ndim == 1 && part.numel >= LONG && r->fold < FOLD_MOMENTS)
+    return in_pieces(index, work, compute, r, &part);
+  pieces whole_line = { 1, part.numel, part.numel };
+  return fold(index, work, compute, r, y, x, &kept, &part, &whole_line);
+}
+
+/* Other mixtures of dtypes: x is cast first, y last. */
+static situ_status reduce_cast(int index, const situ_work *given, situ_dtype compute,
+                               const recipe *r) {
+  const situ_dtype lane = situ__lower_lane_dtype(compute);
+  const situ_view_desc *x = given->in[0], *y = given->out[0];
+  situ_work work = *given;
+  situ_view_desc own_x, own_y;
+  situ_storage memory_x = { 0 }, memory_y = { 0 };
+  situ_status status = SITU_OK;
+  if (situ__lower_lane_of((situ_dtype)x->dtype) != situ__lower_lane_of(compute)) {
+    status = situ__lower_cast(index, x, lane, &own_x, &memory_x);
+    work.in[0] = &own_x;
+  }
+  bool direct =
+      y->dtype == lane || y->dtype == work.in[0]->dtype || (test(r) && y->dtype == SITU_BOOL);
+  if (status == SITU_OK && !direct) {
+    status = situ__lower_stand_in(index, y, lane, &own_y, &memory_y);
+    work.out[0] = &own_y;
+  }
+  if (status == SITU_OK) status = reduce(index, &work, compute, r);
+  if (status == SITU_OK && !direct)
+    status = situ__lower_copy(index,
+                              &(situ_work){ .ins = 1, .outs = 1, .in = { &own_y }, .out = { y } });
+  situ__target_release(index, memory_x.data);
+  situ__target_release(index, memory_y.data);
+  return status;
+}
+
 situ_status situ__lower_reduce(int index, const situ_work *work) {
   const situ_view_desc *x = work->in[0], *y = work->out[0];
   situ_dtype compute = work->compute ? work->compute : (situ_dtype)x->dtype;
@@ -93,7 +146,7 @@ situ_status situ__lower_reduce(int index, const situ_work *work) {
     return situ__host->fail(SITU_E_DTYPE, "reduce",
                             "mean, var, std, norm and logsumexp are not computed in whole numbers");
   if (!x->numel) {
-    if ((r.fold == FOLD_MIN || r.fold == FOLD_MAX) && r.map != MAP_NONZERO)
+    if ((r.fold == FOLD_MIN || r.fold == FOLD_MAX) && !test(&r))
       return situ__host->fail(SITU_E_ARG, "reduce", "no elements have no extreme");
     double value = situ__reduce_of_nothing(work);
     return situ__lower_fill(
@@ -105,21 +158,9 @@ situ_status situ__lower_reduce(int index, const situ_work *work) {
                       .integer = { value == value && fabs(value) <= 1 ? (int64_t)value : 0 } });
   }
   /* f32 counts to 2^24 only: what is counted is 0 or 1, whatever x is. */
-  walk kept = { .numel = y->numel, .offset = { y->offset, x->offset } }, part = { .numel = 1 };
-  for (int d = 0; d < x->ndim; d++) {
-    int64_t both[] = { y->stride[d], x->stride[d] };
-    if (y->size[d] == x->size[d]) {
-      situ__lower_walk_add(&kept, 2, x->size[d], both);
-    } else {
-      situ__lower_walk_add(&part, 1, x->size[d], &x->stride[d]);
-      part.numel *= x->size[d];
-    }
-  }
-  if (r.map == MAP_NONZERO && !whole && part.numel > 1 << 24) compute = SITU_F64;
-  if (kept.numel == 1 && part.ndim == 1 && part.numel >= LONG && r.fold < FOLD_MOMENTS)
-    return in_pieces(index, work, compute, &r, &part);
-  pieces whole_line = { 1, part.numel, part.numel };
-  return fold(index, work, compute, &r, y, x, &kept, &part, &whole_line);
+  if (r.map == MAP_NONZERO && !test(&r) && !whole && x->numel / (y->numel ? y->numel : 1) > 1 << 24)
+    compute = SITU_F64;
+  return reduce_cast(index, work, compute, &r);
 }
 
 situ_status situ__lower_arg_reduce(int index, const situ_work *work) {
