@@ -22,6 +22,10 @@ endfunction()
 
 # What the backends share whose kernels are texts.
 file(GLOB situ_lower_sources CONFIGURE_DEPENDS ${PROJECT_SOURCE_DIR}/src/kernels/lower/*.c)
+file(GLOB kernel_headers CONFIGURE_DEPENDS ${PROJECT_SOURCE_DIR}/src/kernels/*.h ${PROJECT_SOURCE_DIR}/src/kernels/*/*.h)
+set(kernel_texts ${kernel_headers})
+list(FILTER kernel_texts INCLUDE REGEX "/kernels/(flat|group)/")
+list(FILTER kernel_texts EXCLUDE REGEX "/lanes\\.h$") # what texts of groups have in common
 
 if(SITU_HAVE_OPENCL)
   file(GLOB sources CONFIGURE_DEPENDS ${PROJECT_SOURCE_DIR}/src/backend/opencl/*.c)
@@ -31,13 +35,10 @@ if(SITU_HAVE_OPENCL)
 
   # The kernel texts, joined, lie inside the module.
   set(texts ${PROJECT_BINARY_DIR}/generated/opencl)
-  file(GLOB headers CONFIGURE_DEPENDS ${PROJECT_SOURCE_DIR}/src/kernels/*.h ${PROJECT_SOURCE_DIR}/src/kernels/*/*.h)
-  file(GLOB kernels CONFIGURE_DEPENDS
-    ${PROJECT_SOURCE_DIR}/src/kernels/flat/*.h ${PROJECT_SOURCE_DIR}/src/kernels/group/*.h)
   set(flat "")
-  foreach(kernel ${kernels})
+  foreach(kernel ${kernel_texts})
     cmake_path(GET kernel STEM name)
-    add_custom_command(OUTPUT ${texts}/${name}.cl DEPENDS ${headers} ${PROJECT_SOURCE_DIR}/cmake/flatten.cmake
+    add_custom_command(OUTPUT ${texts}/${name}.cl DEPENDS ${kernel_headers} ${PROJECT_SOURCE_DIR}/cmake/flatten.cmake
       COMMAND ${CMAKE_COMMAND} -DFROM=${kernel} -DTO=${texts}/${name}.cl -DROOT=${PROJECT_SOURCE_DIR}/src
         -P ${PROJECT_SOURCE_DIR}/cmake/flatten.cmake VERBATIM)
     list(APPEND flat ${texts}/${name}.cl)
@@ -52,4 +53,33 @@ if(SITU_HAVE_CUDA)
   situ_module(cuda ${sources} ${situ_lower_sources})
   target_include_directories(situ_cuda SYSTEM PRIVATE ${CUDAToolkit_INCLUDE_DIRS})
   target_link_libraries(situ_cuda PRIVATE ${CMAKE_DL_LIBS} m)
+
+  # Its kernels, spelled out and compiled: a fatbin for each text lies inside the module. Code for the architectures named, and
+  # for the last one also PTX, from which drivers make code for later ones.
+  set(SITU_CUDA_ARCHITECTURES 80 90 100 120 CACHE STRING "CUDA architectures that the kernels are compiled for")
+  find_program(SITU_NVCC nvcc HINTS ${CUDAToolkit_BIN_DIR} REQUIRED)
+  mark_as_advanced(SITU_NVCC)
+  set(cuda_kernels ${PROJECT_BINARY_DIR}/generated/cuda)
+  set(codes "")
+  foreach(architecture ${SITU_CUDA_ARCHITECTURES})
+    list(APPEND codes -gencode arch=compute_${architecture},code=sm_${architecture})
+  endforeach()
+  list(GET SITU_CUDA_ARCHITECTURES -1 last)
+  list(APPEND codes -gencode arch=compute_${last},code=compute_${last})
+  set(spelled "")
+  set(fatbins "")
+  foreach(kernel ${kernel_texts})
+    cmake_path(GET kernel STEM name)
+    list(APPEND spelled ${cuda_kernels}/${name}.cu)
+    add_custom_command(OUTPUT ${cuda_kernels}/${name}.fatbin DEPENDS ${cuda_kernels}/${name}.cu ${kernel_headers}
+      COMMAND ${SITU_NVCC} -std=c++17 -O3 -fmad=false -w --compress-mode=size ${codes} -I${PROJECT_SOURCE_DIR}/src
+        -fatbin -o ${cuda_kernels}/${name}.fatbin ${cuda_kernels}/${name}.cu
+      COMMENT "Compiling the CUDA kernels of ${name}" VERBATIM)
+    list(APPEND fatbins ${cuda_kernels}/${name}.fatbin)
+  endforeach()
+  add_custom_command(OUTPUT ${spelled} DEPENDS ${kernel_headers} ${PROJECT_SOURCE_DIR}/cmake/kernels.cmake
+    COMMAND ${CMAKE_COMMAND} -DROOT=${PROJECT_SOURCE_DIR}/src -DTO=${cuda_kernels}
+      -P ${PROJECT_SOURCE_DIR}/cmake/kernels.cmake VERBATIM)
+  target_compile_definitions(situ_cuda PRIVATE SITU_CUDA_KERNELS="${cuda_kernels}")
+  set_source_files_properties(${PROJECT_SOURCE_DIR}/src/backend/cuda/kernels.c PROPERTIES OBJECT_DEPENDS "${fatbins}")
 endif()

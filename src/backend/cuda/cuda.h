@@ -142,9 +142,7 @@ bool situ__cuda_product(situ__target *target, const situ_work *work, const walk 
                         const products *s, situ_status *status);
 
 /* ---- kernels (kernels.c) -------------------------------------------------------------------- */
-/* All compiled kernels, as cudaLibraryLoadData takes them; NULL: this build has none. */
-const void *situ__cuda_kernels(void);
-/* The symbol of a variant among them. */
-void situ__cuda_kernel_name(const situ__call *call, char name[128]);
+/* All kernels of a text, compiled, as cudaLibraryLoadData takes them. */
+const void *situ__cuda_kernels(situ__text text);
 
 #endif

@@ -1,10 +1,20 @@
-/* The compiled kernels that the module carries.
+/* The compiled kernels, which lie in the module: a fatbin for each text (cmake/kernels.cmake), with code for every architecture
+   that it was built for.
    SPDX-License-Identifier: MIT */
 #include "backend/cuda/cuda.h"
 
-const void *situ__cuda_kernels(void) { return NULL; }
+#define ROW(name)                                                                       \
+  __asm__(".section .rodata\n.balign 16\nsitu__cuda_" #name ":\n.incbin \"" SITU_CUDA_KERNELS \
+          "/" #name ".fatbin\"\n.text\n");                                              \
+  extern __attribute__((visibility("hidden"))) const char situ__cuda_##name[];
+SITU__TEXTS(ROW)
+#undef ROW
 
-void situ__cuda_kernel_name(const situ__call *call, char name[128]) {
-  (void)call;
-  name[0] = 0;
+const void *situ__cuda_kernels(situ__text text) {
+  static const void *const kernels[] = {
+#define ROW(name) situ__cuda_##name,
+    SITU__TEXTS(ROW)
+#undef ROW
+  };
+  return kernels[text];
 }

@@ -5,32 +5,41 @@
 
 /* ---- loading -------------------------------------------------------------------------------- */
 
-/* One library serves all devices: the driver loads its code where a kernel of it is first used. */
-static situ_status load(situ__cuda_device *d, const char *op, cudaLibrary_t *out) {
+/* A text's kernels serve all devices: the driver loads the code of one where it is first used. */
+static situ_status load(situ__cuda_device *d, const situ__call *call, cudaLibrary_t *out) {
   static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
-  static cudaLibrary_t library;
-  const void *code = situ__cuda_kernels();
-  if (!code)
-    return situ__host->fail(SITU_E_UNSUPPORTED, op, "this build of situ has no CUDA kernels");
+  static cudaLibrary_t libraries[SITU__TEXT_COUNT];
+  const situ__text text = (situ__text)call->variant.text;
   pthread_mutex_lock(&lock);
+  cudaLibrary_t *library = &libraries[text];
   cudaError_t error = cudaSuccess;
-  if (!library) error = situ__cuda.LibraryLoadData(&library, code, NULL, NULL, 0, NULL, NULL, 0);
-  if (error != cudaSuccess) library = NULL;
-  *out = library;
+  if (!*library)
+    error = situ__cuda.LibraryLoadData(library, situ__cuda_kernels(text), NULL, NULL, 0, NULL, NULL,
+                                       0);
+  if (error != cudaSuccess) *library = NULL;
+  *out = *library;
   pthread_mutex_unlock(&lock);
-  return error == cudaSuccess ? SITU_OK : situ__cuda_fail(d, op, "cudaLibraryLoadData", error);
+  return error == cudaSuccess ? SITU_OK
+                              : situ__cuda_fail(d, call->op, "cudaLibraryLoadData", error);
 }
 
 static situ_status find(situ__cuda_device *d, const situ__call *call, void **out) {
   *out = situ__table_find(&d->kernels, &call->variant);
   if (*out) return SITU_OK;
   cudaLibrary_t library;
-  situ_status status = load(d, call->op, &library);
+  situ_status status = load(d, call, &library);
   if (status != SITU_OK) return status;
-  char name[128];
-  situ__cuda_kernel_name(call, name);
+  char name[SITU__CALL_NAME];
+  situ__lower_name(call, name);
   cudaKernel_t kernel = NULL;
   cudaError_t error = situ__cuda.LibraryGetKernel(&kernel, library, name);
+  if (error == cudaErrorSymbolNotFound) {
+    (void)situ__cuda.GetLastError();
+    return situ__host->fail(SITU_E_UNSUPPORTED, call->op,
+                            "this build of situ has no CUDA kernel %s: cmake/kernels.cmake does not "
+                            "list that mixture of dtypes",
+                            name);
+  }
   if (error != cudaSuccess) return situ__cuda_fail(d, call->op, name, error);
   if (!situ__table_add(&d->kernels, &call->variant, kernel))
     return situ__host->fail(SITU_E_NOMEM, call->op, "no memory for the kernel %s", name);
