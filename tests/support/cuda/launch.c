@@ -4,15 +4,9 @@
 #include <string.h>
 
 #include "support/cuda/double.h"
+#include "support/cuda/emulate.h"
 
 enum { KERNELS = 8192, ARGUMENTS = 32 };
-
-/* Runs all lanes of all groups. False: there is no such kernel. */
-extern bool situ_emulate(const char *kernel, unsigned groups, unsigned lanes, void **arguments)
-    __attribute__((weak));
-/* How many parameters a kernel has, and how large each is; -1: there is no such kernel. */
-extern int situ_emulate_parameters(const char *kernel, size_t size[ARGUMENTS])
-    __attribute__((weak));
 
 struct CUlib_st {
   int kernels;
@@ -50,7 +44,7 @@ CUDA_DOUBLE_API cudaError_t cudaLibraryGetKernel(cudaKernel_t *out, cudaLibrary_
   struct CUkern_st *kernel = *count < KERNELS ? calloc(1, sizeof *kernel) : NULL;
   if (!kernel) return double_end(cudaErrorMemoryAllocation);
   strncpy(kernel->name, name, sizeof kernel->name - 1);
-  kernel->parameters = situ_emulate_parameters ? situ_emulate_parameters(name, kernel->size) : 0;
+  kernel->parameters = situ_emulate_parameters(name, kernel->size);
   if (kernel->parameters < 0) {
     free(kernel);
     return double_end(cudaErrorSymbolNotFound);
@@ -61,8 +55,7 @@ CUDA_DOUBLE_API cudaError_t cudaLibraryGetKernel(cudaKernel_t *out, cudaLibrary_
 }
 
 bool double_run_kernel(const double_task *task) {
-  return situ_emulate &&
-         situ_emulate(task->kernel, task->groups, task->lanes, (void **)(uintptr_t)task->argument);
+  return situ_emulate(task->kernel, task->groups, task->lanes, (void **)(uintptr_t)task->argument);
 }
 
 /* What the arguments point to is the caller's again at return: it is copied behind the task. */
@@ -89,7 +82,6 @@ CUDA_DOUBLE_API cudaError_t cudaLaunchKernel(const void *function, struct dim3 g
   BEGIN("cudaLaunchKernel");
   const struct CUkern_st *kernel = function;
   (void)shared;
-  if (!situ_emulate || !situ_emulate_parameters) return double_end(cudaErrorInvalidDeviceFunction);
   if (double_stream_device(stream) != double_device())
     return double_end(cudaErrorInvalidResourceHandle);
   if (grid.x == 0 || grid.y != 1 || grid.z != 1 || block.x == 0 || block.x > 1024 || block.y != 1 ||

@@ -145,10 +145,10 @@ static inline void look_at(const product *p, const double *got) {
   }
 }
 
-/* Kernels of situ's own are a part of the build that may be absent: that is said then, and is no other error. */
+/* Mixtures of dtypes that no op asks for have no kernel: that is said then, and is no other error. */
 static inline bool without_kernels(situ_status status) {
   if (status != SITU_E_UNSUPPORTED) return false;
-  CHECK_ERROR(SITU_E_UNSUPPORTED, "this build of situ has no CUDA kernels");
+  CHECK_ERROR(SITU_E_UNSUPPORTED, "this build of situ has no CUDA kernel");
   return true;
 }
 
