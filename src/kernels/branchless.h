@@ -34,7 +34,7 @@ OF_F32(exp) {
 
 OF_F32(expm1) {
   const float p = POLY_5(x, 1.9990468e-4f, 0.0013997542f, 0.00833308231f, 0.0416653119f, 0.166666687f, 0.50000006f);
-  return fabs(x) < 0.5f ? fma(p * x, x, x) : exp_of(x) - 1;
+  return copysign(fabs(x) < 0.5f ? fma(p * x, x, x) : exp_of(x) - 1, x); /* -0 stays -0, here and below */
 }
 
 /* x = 2^n (1 + f), 1 + f from the root of a half to that of 2; subnormal numbers are made larger first. */
@@ -57,7 +57,7 @@ OF_F32(log1p) {
 OF_F32(tanh) {
   const float s = x * x, far = 1 - 2 / (exp_of(2 * fabs(x)) + 1);
   const float p = POLY_4(s, -0.00571701117f, 0.0206505544f, -0.0537434854f, 0.133314908f, -0.333332837f);
-  return fabs(x) < 0.625f ? fma(p * s, x, x) : copysign(far, x);
+  return copysign(fabs(x) < 0.625f ? fma(p * s, x, x) : far, x);
 }
 
 /* Near 0 a polynomial of x, elsewhere 1 - e to one of |x|; from 4.1 on it is 1. */
@@ -67,7 +67,7 @@ OF_F32(erf) {
       POLY_5(s, 7.93308354e-5f, -8.03502393e-4f, 0.00519129075f, -0.0268554837f, 0.112836301f, -0.376126319f) * s;
   const float p = POLY_7(t, -2.09098398e-5f, 4.32306115e-4f, -0.00416054111f, 0.0250915326f, -0.10823667f, -0.633386612f,
                          -1.12949514f, 1.70555941e-4f);
-  return fabs(x) < 0.9f ? fma(near, x, 0.128379167f * x) + x : copysign(1 - exp_of(p), x);
+  return copysign(fabs(x) < 0.9f ? fma(near, x, 0.128379167f * x) + x : 1 - exp_of(p), x);
 }
 
 OF_F64(exp)
