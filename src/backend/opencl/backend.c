@@ -1,13 +1,6 @@
-/* opencl: the slots of the backend, and the module's two exported symbols.
+/* opencl: the slots of the backend.
    SPDX-License-Identifier: MIT */
 #include "backend/opencl/opencl.h"
-
-const situ_host *situ__host;
-
-bool situ_module_start(const situ_host *host) {
-  situ__host = host;
-  return host->abi == SITU_BACKEND_ABI && host->size == sizeof *host;
-}
 
 const situ_backend situ_module_backend = {
   .abi = SITU_BACKEND_ABI,

@@ -72,7 +72,7 @@ typedef struct situ__target {
                   const products *s, situ_status *status);
 } situ__target;
 
-/* What the library handed to the module. */
+/* What the library handed to the module (host.c). */
 extern const situ_host *situ__host;
 /* Device `index`, opened and locked; NULL: *status says why not, and it is recorded. */
 situ__target *situ__target_enter(int index, const char *op, situ_status *status);

@@ -17,18 +17,21 @@
 #include "kernels/optimizer.h"
 #include "kernels/rule.h"
 
-/* A bit for each state that the rule uses: others may be there, and are left alone. */
-static uint32_t states_of(const situ_work *work) {
+/* A bit for each state that is there and that the rule uses: others are left alone. */
+static uint32_t states_of(const situ_work *work, const situ_optimizer_item *item) {
   const situ_optimizer_params *o = work->params;
-  if (work->op == SITU_RULE_SGD) return o->momentum != 0;
+  uint32_t used = o->amsgrad ? 7 : 3, there = 0;
+  if (work->op == SITU_RULE_SGD) used = o->momentum != 0;
   if (work->op == SITU_RULE_RMSPROP)
-    return 1u | (o->momentum > 0 ? 2u : 0) | (o->centered ? 4u : 0);
-  return o->amsgrad ? 7 : 3;
+    used = 1u | (o->momentum > 0 ? 2u : 0) | (o->centered ? 4u : 0);
+  for (int k = 0; k < 3; k++)
+    if (item->state[k]) there |= 1u << k;
+  return used & there;
 }
 
-static uint32_t flags_of(const situ_work *work, const situ_optimizer_item *item) {
+static uint32_t flags_of(const situ_work *work, const situ_optimizer_item *item, uint32_t states) {
   const situ_optimizer_params *o = work->params;
-  uint32_t flags = states_of(work) * FLAG_STATE_0;
+  uint32_t flags = states * FLAG_STATE_0;
   if (work->op == SITU_RULE_SGD && o->momentum != 0)
     return flags | FLAG_MOMENTUM | (item->step <= 1 ? FLAG_FIRST : 0) |
            (o->nesterov ? FLAG_NESTEROV : 0);
@@ -48,18 +51,19 @@ static situ_status apply(situ__target *d, const situ_work *work, const situ_opti
          correction = adam ? situ__adam_correction(o, item->step) : 1;
   rule_f32 narrow = rule_of_f32(o, decoupled, size, correction);
   rule_f64 wide = rule_of_f64(o, decoupled, size, correction);
+  const uint32_t states = states_of(work, item);
   steps s = { p->numel, p->offset, item->grad->offset, { 0 } };
   situ__call call = { .variant = { .text = SITU__TEXT_optimizer,
                                    .op = (uint8_t)work->op,
                                    .compute = (uint8_t)lane,
                                    .dtype = { p->dtype },
-                                   .flags = flags_of(work, item) },
+                                   .flags = flags_of(work, item, states) },
                       .op = "optimizer" };
   situ__lower_buffer(&call, p);
   situ__lower_buffer(&call, item->grad);
   for (int k = 0; k < 3; k++) {
     s.state[k] = situ__lower_offset(item->state[k]);
-    if (states_of(work) >> k & 1) situ__lower_buffer(&call, item->state[k]);
+    if (states >> k & 1) situ__lower_buffer(&call, item->state[k]);
   }
   situ__lower_block(&call, &s, sizeof s);
   situ__lower_block(&call, lane == SITU_F64 ? (void *)&wide : (void *)&narrow,
