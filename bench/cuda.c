@@ -6,7 +6,7 @@
 
 #include "support/measure.h"
 
-enum { ROUNDS = 31, CALLS = 256, SIDE = 8192 };
+enum { ROUNDS = 31, SIDE = 8192 };
 
 static situ_device device;
 
@@ -154,26 +154,6 @@ static void measure_copies(void) {
   (void)r.free_host(pinned);
 }
 
-/* ---- the host's cost of an op ----------------------------------------------------------------- */
-
-static void measure_enqueue(void) {
-  double each[ROUNDS];
-  char ours[32];
-  situ_scope s;
-  situ_scope_begin_no_grad(&s);
-  situ_tensor *x = situ_ones(SITU_SHAPE(64), &(situ_options){ .device = device });
-  need(situ_error());
-  for (int r = -1; r < ROUNDS; r++) {
-    double begin = seconds();
-    for (int k = 0; k < CALLS; k++) (void)!situ_mul_scalar_(x, 0.5);
-    if (r >= 0) each[r] = 1e6 * (seconds() - begin) / CALLS;
-    need(situ_synchronize(device));
-  }
-  (void)snprintf(ours, sizeof ours, "%.2f us", median(each, ROUNDS));
-  tell("cuda", "queueing x *= 0.5", ours, "", median(each, ROUNDS), 4, true);
-  need(situ_scope_end(&s));
-}
-
 int main(void) {
 #ifdef SITU_MODULES
   (void)setenv("SITU_MODULE_DIR", SITU_MODULES, 0);
@@ -191,7 +171,7 @@ int main(void) {
     return 0;
   }
   printf("%s (%s)\n", p.name, p.driver);
-  measure_enqueue();
+  measure_enqueue("cuda", device);
   measure_kernels(SITU_F32);
   measure_kernels(SITU_BF16);
   measure_copies();

@@ -162,30 +162,6 @@ static void measure_sgemm(int64_t n) {
   need(situ_scope_end(&s));
 }
 
-/* ---- what it costs to queue an op ------------------------------------------------------------ */
-
-/* Nobody waits for the results: only the calls are timed, and the queue is emptied between rounds. */
-static void measure_enqueue(void) {
-  enum { CALLS = 256 };
-  double each[ROUNDS];
-  char ours[32];
-  situ_scope s;
-  situ_scope_begin_no_grad(&s);
-  const situ_device device = situ_dev(device_name);
-  situ_tensor *x = situ_ones(SITU_SHAPE(64), &(situ_options){ .device = device });
-  need(situ_error());
-  for (int r = -1; r < ROUNDS; r++) {
-    double begin = seconds();
-    for (int k = 0; k < CALLS; k++) (void)!situ_mul_scalar_(x, 0.5);
-    if (r >= 0) each[r] = 1e6 * (seconds() - begin) / CALLS;
-    need(situ_synchronize(device));
-  }
-  double cost = median(each, ROUNDS);
-  (void)snprintf(ours, sizeof ours, "%.2f us", cost);
-  tell("G26", "queueing x *= 0.5", ours, "", cost, 4, true);
-  need(situ_scope_end(&s));
-}
-
 /* ---- the demo, whole --------------------------------------------------------------------------- */
 
 extern char **environ;
@@ -243,7 +219,7 @@ int main(int count, char **names) {
   }
   need(situ_set_num_threads(2));
   printf("%-4s %-30s %14s %14s %8s\n", "goal", "what", device_name, "beside", "ratio");
-  if (wanted(count, names, "queue")) measure_enqueue();
+  if (wanted(count, names, "queue")) measure_enqueue("G26", situ_dev(device_name));
   for (int64_t n = 512; n <= 1024; n += 256)
     if (wanted(count, names, "sgemm")) measure_sgemm(n);
   for (size_t k = 0; k < sizeof rows / sizeof *rows; k++)

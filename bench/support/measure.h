@@ -44,4 +44,25 @@ static inline void tell(const char *goal, const char *what, const char *ours, co
   (void)fflush(stdout);
 }
 
+/* The host's cost of an op. Nobody waits for the results: only the calls are timed, and the queue is emptied between rounds. */
+static inline void measure_enqueue(const char *goal, situ_device device) {
+  enum { TIMES = 31, CALLS = 256 };
+  double each[TIMES];
+  char ours[32];
+  situ_scope s;
+  situ_scope_begin_no_grad(&s);
+  situ_tensor *x = situ_ones(SITU_SHAPE(64), &(situ_options){ .device = device });
+  need(situ_error());
+  for (int r = -1; r < TIMES; r++) {
+    double begin = seconds();
+    for (int k = 0; k < CALLS; k++) (void)!situ_mul_scalar_(x, 0.5);
+    if (r >= 0) each[r] = 1e6 * (seconds() - begin) / CALLS;
+    need(situ_synchronize(device));
+  }
+  double cost = median(each, TIMES);
+  (void)snprintf(ours, sizeof ours, "%.2f us", cost);
+  tell(goal, "queueing x *= 0.5", ours, "", cost, 4, true);
+  need(situ_scope_end(&s));
+}
+
 #endif
