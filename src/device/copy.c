@@ -5,6 +5,7 @@
 #include "base/alloc.h"
 #include "base/fail.h"
 #include "device/dry.h"
+#include "device/graph.h"
 
 enum { STAGE = 4 << 20 }; /* bytes that pass through the host at a time */
 
@@ -25,6 +26,7 @@ static situ_status check(const char *op, const situ_storage *storage, size_t at,
   if (at > storage->bytes || bytes > storage->bytes - at)
     return situ__fail(SITU_E_INDEX, op, "bytes %zu to %zu of a storage of %zu", at, at + bytes,
                       storage->bytes);
+  if (__builtin_expect(situ__recording != NULL, 0)) return situ__graph_refuse_copy(op);
   return situ__device_usable(op, storage->device);
 }
 

@@ -108,8 +108,15 @@ situ_status situ__copy_storage_of(const char *op, situ_storage *to, size_t to_at
    names the tensor), that the slot is there (UNSUPPORTED names op, dtype, device and the kinds of
    device that can), that the process has not forked, that the device is not lost; bumps the version of each distinct output storage and clears its unwritten flag. */
 situ_status situ__run(const char *op, situ_device device, const situ_work *work);
-/* Floor 2 fills this in, so that the refusal names the tensor without floor 1 knowing tensors. */
-extern situ_status (*situ__refuse_unwritten)(const char *op, situ_storage *storage);
+/* Refuses to start from values that were never written. */
+situ_status situ__refuse_unwritten(const char *op, situ_storage *storage);
+/* Floor 2 fills this in, so that errors name a storage's tensor without floor 1 knowing tensors: by its name or its
+   shape, and where it was made. */
+typedef struct situ__described {
+  char what[384];  /* "`x` ([2] f32)" */
+  char where[260]; /* " at train.c:12 in step"; "" where it cannot be told */
+} situ__described;
+extern void (*situ__describe_storage)(situ_storage *storage, situ__described *to);
 bool situ__has_verb(situ_device device, situ_verb verb);
 /* "matmul", "copy": static text, "?" for a number that is no verb. */
 const char *situ__verb_name(situ_verb verb);

@@ -6,6 +6,7 @@
 #include "base/fork.h"
 #include "base/text.h"
 #include "device/dry.h"
+#include "device/graph.h"
 
 const char *situ__verb_name(situ_verb verb) {
   static const char *const name[SITU_VERBS] = {
@@ -216,7 +217,15 @@ static SITU_COLD situ_status dry_run(const char *op, situ_device device, const s
 
 /* ---- values that are not there ---- */
 
-situ_status (*situ__refuse_unwritten)(const char *op, situ_storage *storage);
+void (*situ__describe_storage)(situ_storage *storage, situ__described *to);
+
+SITU_COLD situ_status situ__refuse_unwritten(const char *op, situ_storage *storage) {
+  situ__described d = { "an operand", "" };
+  if (situ__describe_storage) situ__describe_storage(storage, &d);
+  return situ__fail(SITU_E_STATE, op,
+                    "%s holds no value yet: nothing was written since it was made%s", d.what,
+                    d.where);
+}
 
 static bool unwritten(const situ_view_desc *v) {
   return v && __atomic_load_n(&v->storage->flags, __ATOMIC_RELAXED) & SITU_STORAGE_UNWRITTEN;
@@ -243,11 +252,6 @@ static const situ_view_desc *unwritten_input(const situ_work *work) {
   return adds && unwritten(work->out[0]) ? work->out[0] : NULL;
 }
 
-static SITU_COLD situ_status refuse(const char *op, const situ_view_desc *v) {
-  if (situ__refuse_unwritten) return situ__refuse_unwritten(op, v->storage);
-  return situ__fail(SITU_E_STATE, op, "an operand holds no value yet");
-}
-
 situ_status situ__run(const char *op, situ_device device, const situ_work *work) {
   if (situ__is_dry()) return dry_run(op, device, work);
   const situ_backend *backend = situ__backend(device);
@@ -257,12 +261,21 @@ situ_status situ__run(const char *op, situ_device device, const situ_work *work)
   if (backend && !backend->no_memory && !writes_nothing(work)) {
     situ_status (*kernel)(int, const situ_work *) = backend->kernel[work->verb];
     const situ_view_desc *none = unwritten_input(work);
-    if (__builtin_expect(none != NULL, 0)) return refuse(op, none);
+    if (__builtin_expect(none != NULL, 0)) return situ__refuse_unwritten(op, none->storage);
+    situ__kept *kept = NULL;
+    if (__builtin_expect(situ__recording != NULL, 0)) {
+      kept = situ__graph_take(op, device, work);
+      if (!kept) return situ_error();
+    }
     const char *outer = situ__now.running;
     situ__now.running = op;
     status = kernel ? kernel(device.index, work) : SITU_E_UNSUPPORTED;
     situ__now.running = outer;
-    if (__builtin_expect(status != SITU_OK, 0)) return failed(op, device, work, status, before);
+    if (__builtin_expect(status != SITU_OK, 0)) {
+      situ__graph_drop(kept);
+      return failed(op, device, work, status, before);
+    }
+    if (__builtin_expect(kept != NULL, 0)) situ__graph_keep(kept);
   } else if (backend && backend->no_memory && !writes_nothing(work)) {
     if (!situ__recipe_add(op, work)) return SITU_E_NOMEM;
   }

@@ -110,27 +110,27 @@ situ_tensor *situ_from_blob(void *data, situ_shape shape, const int64_t *strides
 }
 
 /* By its name, or else by its shape. Of several tensors on the storage, one that has a name, or the first that was made. */
-static situ_status refuse_unwritten(const char *op, situ_storage *storage) {
-  char name[256] = "", shape[SITU_SHAPE_TEXT] = "", site[256] = "";
-  const char *dtype = "";
-  for (const situ_tensor *t = situ__handles_begin(storage); t && !*name; t = t->next_handle) {
+static void describe(situ_storage *storage, situ__described *to) {
+  bool named = false;
+  for (const situ_tensor *t = situ__handles_begin(storage); t && !named; t = t->next_handle) {
     const situ_shape sizes = situ__shape(&t->view);
+    char name[256], shape[SITU_SHAPE_TEXT], site[256];
     (void)snprintf(name, sizeof name, "%s", situ_name(t));
-    situ_shape_text(&sizes, shape);
-    dtype = situ_dtype_name((situ_dtype)t->view.dtype);
+    named = *name != 0;
+    (void)snprintf(to->what, sizeof to->what, "%s%s%s(%s %s)", named ? "`" : "a tensor ", name, named ? "` " : "",
+                   situ_shape_text(&sizes, shape), situ_dtype_name((situ_dtype)t->view.dtype));
     situ__site_text(t->created_at, site, sizeof site);
+    (void)snprintf(to->where, sizeof to->where, "%s%s", *site ? " at " : "", site);
   }
   situ__handles_end(storage);
-  return situ__fail(SITU_E_STATE, op, "%s%s%s(%s %s) holds no value yet: nothing was written since it was made%s%s", *name ? "`" : "a tensor ", name,
-                    *name ? "` " : "", shape, dtype, *site ? " at " : "", site);
 }
-__attribute__((constructor)) static void install(void) { situ__refuse_unwritten = refuse_unwritten; }
+__attribute__((constructor)) static void install(void) { situ__describe_storage = describe; }
 
 /* Are there values to read? */
 static bool written(const char *op, const situ_tensor *t) {
   if (!has_memory(op, t)) return false;
   if (t->view.numel == 0 || !(__atomic_load_n(&t->view.storage->flags, __ATOMIC_RELAXED) & SITU_STORAGE_UNWRITTEN)) return true;
-  return refuse_unwritten(op, t->view.storage) == SITU_OK;
+  return situ__refuse_unwritten(op, t->view.storage) == SITU_OK;
 }
 
 bool situ_has_values(const situ_tensor *t) {

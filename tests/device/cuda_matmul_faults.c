@@ -1,21 +1,8 @@
 /* Every call that products by cuBLASLt make is failed once, on the double: each failure is reported, or made good; nothing is
    wrong afterwards, nothing leaks, and the device is well or lost.
    SPDX-License-Identifier: MIT */
-#include <sys/mman.h>
-
+#include "support/cuda/faults.h"
 #include "support/cuda/product.h"
-#include "support/test.h"
-
-typedef struct outcome {
-  bool hit, reported, lost;
-  long calls, described, started;
-} outcome;
-typedef struct plan {
-  long nth;
-  cudaError_t error;
-  bool sticky;
-  outcome *to;
-} plan;
 
 static const product kinds[] = {
   { "plain",
@@ -64,66 +51,28 @@ static situ_status scenario(void) {
     status = launch(&kinds[k], "cuda:0", SITU_F32, SITU_F32, got);
     if (status == SITU_OK) look_at(&kinds[k], got);
   }
-  CHECK(situ_error() == status);
+  CHECK(situ_error() == status && (status == SITU_OK || *situ_error_message()));
   return status;
 }
 
 static void failing_body(void *payload) {
-  const plan *p = payload;
-  outcome *to = p->to;
-  cuda_double *d = cuda_double_state();
-  situ_error_mode(SITU_ERROR_QUIET);
+  faults *f = payload;
   CHECK(situ_device_count("cuda") == 2); /* what fails before is device/cuda_faults' */
-  d->budget = 8 << 20;                   /* a small workspace does */
-  d->fail_nth = p->nth;
-  d->fail_error = p->error;
-  d->fail_sticky = p->sticky;
+  cuda_double_state()->budget = 8 << 20; /* a small workspace does */
+  faults_arm(f);
+  faults_disarm(f, scenario());
   situ_status status = scenario();
-  to->hit = d->failed == 1;
-  to->reported = status != SITU_OK;
-  CHECK(to->hit || status == SITU_OK);
-  if (to->reported) CHECK(strlen(situ_error_message()) > 0);
-  situ_error_clear();
-  to->calls = d->calls;
-  d->fail_nth = 0;
-  status = scenario();
-  to->lost = status == SITU_E_LOST;
+  f->lost = status == SITU_E_LOST;
   if (status == SITU_E_UNSUPPORTED)
-    CHECK(p->error == cudaErrorNotSupported && without_kernels(status));
-  if (!to->lost) CHECK(status == SITU_OK || p->error == cudaErrorNotSupported);
-  if (to->lost) CHECK(to->hit && situ__device_lost(situ_dev("cuda:0")));
+    CHECK(f->error == cudaErrorNotSupported && without_kernels(status));
+  if (!f->lost) CHECK(status == SITU_OK || f->error == cudaErrorNotSupported);
+  if (f->lost) CHECK(f->hit && situ__device_lost(situ_dev("cuda:0")));
   situ_error_clear();
-  to->described = d->described;
-  to->started = d->started;
-}
-
-static bool run_one(plan *p, const outcome *clean) {
-  *p->to = (outcome){ .hit = false };
-  if (in_child(failing_body, p) != 0)
-    fail_msg("call %ld failed with error %d", p->nth, (int)p->error);
-  if (clean) assert_true(p->to->described <= clean->described && p->to->started <= clean->started);
-  return p->to->hit;
+  faults_count(f);
 }
 
 static void walk_with(cudaError_t error, bool sticky) {
-  outcome clean,
-      *to = mmap(NULL, sizeof *to, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
-  assert_true(to != MAP_FAILED);
-  plan p = { .error = error, .sticky = sticky, .to = to };
-  assert_false(run_one(&p, NULL));
-  clean = *to;
-  assert_false(clean.reported || clean.lost);
-  long failed = 0, made_good = 0, lost = 0;
-  for (p.nth = 1; run_one(&p, &clean); p.nth++) {
-    failed++;
-    made_good += !to->reported;
-    lost += to->lost;
-  }
-  assert_true(failed > 100);
-  print_message("error %d%s: %ld calls failed once: %ld reported (%ld: device lost), %ld made "
-                "good; 0 silent, 0 leaks\n",
-                (int)error, sticky ? " (sticky)" : "", failed, failed - made_good, lost, made_good);
-  (void)munmap(to, sizeof *to);
+  assert_true(faults_walk(failing_body, error, sticky) > 100);
 }
 static void no_memory(void **state) { (void)state, walk_with(cudaErrorMemoryAllocation, false); }
 static void unsupported(void **state) { (void)state, walk_with(cudaErrorNotSupported, false); }

@@ -255,6 +255,14 @@ typedef struct situ_backend {
   /* Kernels. May queue and return at once. */
   situ_status (*kernel[SITU_VERBS])(int index, const situ_work *work);
 
+  /* Graphs: all four or none; without them the pieces of a graph are run one by one.
+     What the calling thread asks of kernels between begin and end is not run but kept, and the device is its own meanwhile.
+     keep: make *graph of it, all or nothing; else forget it. Memory that its pieces use outlives the graph. */
+  situ_status (*graph_begin)(int index);
+  situ_status (*graph_end)(int index, bool keep, void **graph);
+  situ_status (*graph_launch)(int index, void *graph);
+  void        (*graph_free)(int index, void *graph);
+
   bool host_memory;   /**< data is an ordinary address: situ_data_ptr may give it out */
   bool addressable;   /**< data + n is the address of byte n: small storages may share one allocation */
   bool no_memory;     /**< shapes only: storages have no data and kernels are not called */

@@ -9,6 +9,7 @@ const situ_backend situ_module_backend = {
   .name = "cuda",
   .count = situ__cuda_count,
   .info = situ__cuda_info,
+  .lost = situ__cuda_why_lost,
   .alloc = situ__cuda_alloc,
   .free = situ__cuda_free,
   .copy_in = situ__cuda_copy_in,
@@ -16,5 +17,9 @@ const situ_backend situ_module_backend = {
   .copy_peer = situ__cuda_copy_peer,
   .synchronize = situ__cuda_synchronize,
   .kernel = { SITU__LOWERED },
+  .graph_begin = situ__cuda_graph_begin,
+  .graph_end = situ__cuda_graph_end,
+  .graph_launch = situ__cuda_graph_launch,
+  .graph_free = situ__cuda_graph_free,
   .addressable = true,
 };

@@ -41,6 +41,7 @@ typedef struct situ__cuda_order {
   uint64_t behind[SITU__CUDA_MARKERS];
   int next;
   uint64_t used[SITU__CUDA_GRANULES]; /* the last op, by its number */
+  uint64_t graph;                     /* the last replay of a graph, which may use any memory */
   situ__cuda_block *block;
   size_t count, capacity;
 } situ__cuda_order;
@@ -60,6 +61,7 @@ typedef struct situ__cuda_device {
   situ__cuda_order order;
   situ__table kernels;
   struct situ__lt *lt; /* NULL: there was no product yet (matmul.c) */
+  bool captures; /* what is queued goes into a graph (graph.c), not to the device */
   const char *recent[SITU__CUDA_RECENT]; /* ops that were queued last, by their number */
   uint64_t queued, good;                 /* how many were queued, and how many of them are known to be done well */
   bool lost;
@@ -71,10 +73,14 @@ int situ__cuda_count(const char **reason);
 situ_status situ__cuda_info(int index, situ_device_properties *out);
 /* Opened, locked and current in this thread; NULL: *status says why not, and it is recorded. */
 situ__cuda_device *situ__cuda_enter(int index, const char *op, situ_status *status);
-/* The same for who must not fail: NULL where the device is lost or was never opened, and nothing is recorded. */
+/* The one that this thread has entered, and not left yet. */
+situ__cuda_device *situ__cuda_entered(int index);
+/* Like situ__cuda_enter, for who must not fail: NULL where the device is lost or was never opened, and nothing is recorded. */
 situ__cuda_device *situ__cuda_enter_open(int index);
 situ_status situ__cuda_leave(situ__cuda_device *device, situ_status status);
 
+/* Why it is lost; NULL: it is not. */
+const char *situ__cuda_why_lost(int index);
 /* What situ_device_status tells from now on, beside what devices there are. */
 void situ__cuda_note(const char *note);
 
@@ -94,6 +100,7 @@ void situ__cuda_lose(situ__cuda_device *device, const char *call, cudaError_t er
 situ_status situ__cuda_lost(const situ__cuda_device *device, const char *op);
 /* op was queued. */
 static inline void situ__cuda_queued(situ__cuda_device *d, const char *op) {
+  if (d->captures) return;
   d->recent[d->queued++ % SITU__CUDA_RECENT] = op;
   if (d->queued % SITU__CUDA_STEP == 0) situ__cuda_mark(d);
 }
@@ -101,7 +108,7 @@ static inline void situ__cuda_queued(situ__cuda_device *d, const char *op) {
 situ_status situ__cuda_check(situ__cuda_device *device, const char *op, uint64_t done);
 /* Waits for the stream, and checks. */
 situ_status situ__cuda_wait(situ__cuda_device *device, const char *op);
-/* With SITU_SYNC=1 the same, behind each op; else nothing. */
+/* With SITU_SYNC=1 the same, behind each op; else nothing, and nothing where ops go into a graph. */
 situ_status situ__cuda_step(situ__cuda_device *device, const char *op);
 
 /* ---- order (order.c) ------------------------------------------------------------------------- */
@@ -136,6 +143,12 @@ situ_status situ__cuda_copy_out(int index, const void *data, size_t at, void *ho
 situ_status situ__cuda_copy_peer(int to, void *dst, size_t dst_at, int from, const void *src,
                                  size_t src_at, size_t bytes);
 situ_status situ__cuda_synchronize(int index);
+
+/* ---- graphs (graph.c) ------------------------------------------------------------------------ */
+situ_status situ__cuda_graph_begin(int index);
+situ_status situ__cuda_graph_end(int index, bool keep, void **graph);
+situ_status situ__cuda_graph_launch(int index, void *graph);
+void situ__cuda_graph_free(int index, void *graph);
 
 /* ---- matrix products (matmul.c) -------------------------------------------------------------- */
 bool situ__cuda_product(situ__target *target, const situ_work *work, const walk *batch,

@@ -28,11 +28,10 @@ static cudaError_t add(int index, int driver, int runtime) {
   cudaError_t error = situ__cuda.GetDeviceProperties(&p, index);
   if (error != cudaSuccess) return error;
   situ__cuda_device *d = &devices[index];
-  *d = (situ__cuda_device){ .target = { .index = index,
-                                        .fp64 = true,
-                                        .group = 256,
-                                        .product = situ__cuda_product },
-                            .pools = attribute(index, cudaDevAttrMemoryPoolsSupported) };
+  *d = (situ__cuda_device){
+    .target = { .index = index, .fp64 = true, .group = 256, .product = situ__cuda_product },
+    .pools = attribute(index, cudaDevAttrMemoryPoolsSupported)
+  };
   d->properties.memory_total = p.totalGlobalMem;
   d->properties.dtypes = ((1u << SITU_DTYPES) - 1) & ~(1u << SITU_DTYPE_DEFAULT);
   (void)snprintf(d->properties.name, sizeof d->properties.name, "%.100s", p.name);
@@ -120,6 +119,14 @@ situ_status situ__cuda_info(int index, situ_device_properties *out) {
   return SITU_OK;
 }
 
+const char *situ__cuda_why_lost(int index) {
+  situ__cuda_device *d = &devices[index];
+  pthread_mutex_lock(&d->lock);
+  const char *why_lost = d->lost ? d->cause : NULL;
+  pthread_mutex_unlock(&d->lock);
+  return why_lost;
+}
+
 /* ---- opening -------------------------------------------------------------------------------- */
 
 /* A pool of our own, which gives nothing back by itself: the library keeps what was freed anyway, and a program's own use of
@@ -200,6 +207,8 @@ situ__cuda_device *situ__cuda_enter(int index, const char *op, situ_status *stat
   pthread_mutex_unlock(&d->lock);
   return NULL;
 }
+
+situ__cuda_device *situ__cuda_entered(int index) { return &devices[index]; }
 
 situ__cuda_device *situ__cuda_enter_open(int index) {
   situ__cuda_device *d = &devices[index];

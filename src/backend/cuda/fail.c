@@ -29,15 +29,14 @@ void situ__cuda_lose(situ__cuda_device *d, const char *call, cudaError_t error) 
   (void)situ__cuda.GetLastError(); /* not to be met again by the program's own calls */
   if (d->lost) return;
   d->lost = true;
-  int used =
-      snprintf(d->cause, sizeof d->cause, "cuda:%d is lost: %s: %s (%s, %d)", d->target.index, call,
-               situ__cuda.GetErrorString(error), situ__cuda.GetErrorName(error), (int)error);
+  int used = snprintf(d->cause, sizeof d->cause, "%s: %s (%s, %d)", call,
+                      situ__cuda.GetErrorString(error), situ__cuda.GetErrorName(error), (int)error);
   if (used > 0 && (size_t)used < sizeof d->cause && d->open)
     (void)name_ops(d, d->cause + used, sizeof d->cause - (size_t)used);
 }
 
 situ_status situ__cuda_lost(const situ__cuda_device *d, const char *op) {
-  return situ__host->fail(SITU_E_LOST, op, "%s", d->cause);
+  return situ__host->fail(SITU_E_LOST, op, "cuda:%d is lost: %s", d->target.index, d->cause);
 }
 
 situ_status situ__cuda_give_up(situ__cuda_device *d, const char *op, const char *call,
@@ -57,7 +56,9 @@ static situ_status harmless(cudaError_t error) {
   case cudaErrorInvalidPtx:
   case cudaErrorSymbolNotFound:
   case cudaErrorLaunchOutOfResources:
-  case cudaErrorInvalidConfiguration: return SITU_E_UNSUPPORTED;
+  case cudaErrorInvalidConfiguration:
+  case cudaErrorStreamCaptureUnsupported: /* of a graph that cannot be made: none of it has run */
+  case cudaErrorStreamCaptureInvalidated: return SITU_E_UNSUPPORTED;
   default: return SITU_E_LOST;
   }
 }
@@ -105,5 +106,5 @@ static void read_setting(void) {
 situ_status situ__cuda_step(situ__cuda_device *d, const char *op) {
   static pthread_once_t once = PTHREAD_ONCE_INIT;
   (void)pthread_once(&once, read_setting);
-  return each_step ? situ__cuda_wait(d, op) : SITU_OK;
+  return each_step && !d->captures ? situ__cuda_wait(d, op) : SITU_OK;
 }

@@ -14,8 +14,8 @@ static situ_status load(situ__cuda_device *d, const situ__call *call, cudaLibrar
   cudaLibrary_t *library = &libraries[text];
   cudaError_t error = cudaSuccess;
   if (!*library)
-    error = situ__cuda.LibraryLoadData(library, situ__cuda_kernels(text), NULL, NULL, 0, NULL, NULL,
-                                       0);
+    error =
+        situ__cuda.LibraryLoadData(library, situ__cuda_kernels(text), NULL, NULL, 0, NULL, NULL, 0);
   if (error != cudaSuccess) *library = NULL;
   *out = *library;
   pthread_mutex_unlock(&lock);
@@ -35,10 +35,11 @@ static situ_status find(situ__cuda_device *d, const situ__call *call, void **out
   cudaError_t error = situ__cuda.LibraryGetKernel(&kernel, library, name);
   if (error == cudaErrorSymbolNotFound) {
     (void)situ__cuda.GetLastError();
-    return situ__host->fail(SITU_E_UNSUPPORTED, call->op,
-                            "this build of situ has no CUDA kernel %s: cmake/kernels.cmake does not "
-                            "list that mixture of dtypes",
-                            name);
+    return situ__host->fail(
+        SITU_E_UNSUPPORTED, call->op,
+        "this build of situ has no CUDA kernel %s: cmake/kernels.cmake does not "
+        "list that mixture of dtypes",
+        name);
   }
   if (error != cudaSuccess) return situ__cuda_fail(d, call->op, name, error);
   if (!situ__table_add(&d->kernels, &call->variant, kernel))

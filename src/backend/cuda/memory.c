@@ -13,7 +13,7 @@ static cudaError_t take(situ__cuda_device *d, size_t bytes, void **data) {
    way of a larger one. */
 static cudaError_t take_or_trim(situ__cuda_device *d, size_t bytes, void **data) {
   cudaError_t error = take(d, bytes, data);
-  if (error != cudaErrorMemoryAllocation) return error;
+  if (error != cudaErrorMemoryAllocation || d->captures) return error; /* a graph cannot wait */
   (void)situ__cuda.GetLastError();
   error = situ__cuda.StreamSynchronize(d->stream);
   if (error == cudaSuccess && d->pool) error = situ__cuda.MemPoolTrimTo(d->pool, 0);

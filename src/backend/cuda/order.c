@@ -64,7 +64,7 @@ static uint64_t last_use(const situ__cuda_device *d, const void *data) {
   const situ__cuda_block *b = &o->block[place_of(o, data) - 1];
   const uintptr_t first = (uintptr_t)b->data / SITU__CUDA_GRANULE,
                   last = ((uintptr_t)b->data + b->bytes - 1) / SITU__CUDA_GRANULE;
-  uint64_t found = 0;
+  uint64_t found = o->graph;
   for (uintptr_t k = first; k <= last && k - first < SITU__CUDA_GRANULES; k++) {
     uint64_t used = o->used[k % SITU__CUDA_GRANULES];
     if (used > found) found = used;

@@ -18,7 +18,9 @@
   ROW(MemPoolSetAttribute) ROW(MemPoolTrimTo) ROW(MemPoolSetAccess) ROW(MallocFromPoolAsync)    \
   ROW(FreeAsync) ROW(HostAlloc) ROW(FreeHost) ROW(PointerGetAttributes) ROW(MemcpyAsync)        \
   ROW(MemcpyPeerAsync) ROW(MemsetAsync) ROW(DeviceCanAccessPeer) ROW(DeviceEnablePeerAccess)    \
-  ROW(LibraryLoadData) ROW(LibraryGetKernel) ROW(LaunchKernel)
+  ROW(LibraryLoadData) ROW(LibraryGetKernel) ROW(LaunchKernel) ROW(StreamBeginCapture)          \
+  ROW(StreamEndCapture) ROW(GraphInstantiate) ROW(GraphLaunch) ROW(GraphExecDestroy)            \
+  ROW(GraphDestroy)
 
 typedef struct situ__cuda_table {
 #define ROW(name) __typeof__(&cuda##name) name;

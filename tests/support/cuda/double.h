@@ -48,6 +48,8 @@ typedef struct cuda_double {
   long heuristics, products; /* of cuBLASLt: algorithms asked for, products queued */
   /* What is alive now. Memory that was freed behind queued work lives until that has run. */
   long blocks, pinned, streams, events, pools_open, libraries;
+  long graphs;             /* captured or made */
+  long replays;            /* launched */
   long described, started; /* descriptors and handles of cuBLASLt */
   size_t bytes[CUDA_DOUBLE_DEVICES];
 } cuda_double;
@@ -93,6 +95,7 @@ typedef enum double_task_kind { DOUBLE_COPY, DOUBLE_SET, DOUBLE_RECORD, DOUBLE_W
 typedef struct double_task {
   struct double_task *next;
   double_task_kind kind;
+  size_t more; /* bytes behind it */
   void *to;
   const void *from;
   size_t bytes;
@@ -112,6 +115,25 @@ double_task *double_queue(cudaStream_t stream, double_task_kind kind, size_t mor
 void double_run_all(cudaStream_t stream);
 /* All of a device's streams. */
 void double_run_device(int device);
+/* ---- graphs (graph.c) ---- */
+/* What is queued on a stream between the begin and the end of a capture. */
+typedef struct CUgraph_st {
+  int device, owners; /* itself and what was made of it */
+  bool spoilt;        /* something was asked for that cannot be captured */
+  double_task *first, **last;
+  double_block *block[64]; /* allocated in it; to be freed in it */
+  int blocks;
+} double_graph;
+/* That is being captured; NULL: nothing is. */
+double_graph **double_capture(cudaStream_t stream);
+/* What a stream cannot do while it is captured: waiting, and meeting others. */
+#define NOT_CAPTURED(stream)                                            \
+  do {                                                                  \
+    double_graph *graph_ = *double_capture(stream);                     \
+    if (graph_) graph_->spoilt = true;                                  \
+    if (graph_) return double_end(cudaErrorStreamCaptureUnsupported);   \
+  } while (0)
+
 /* Runs a kernel; in launch.c. */
 bool double_run_kernel(const double_task *task);
 

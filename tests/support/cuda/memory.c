@@ -166,13 +166,26 @@ CUDA_DOUBLE_API cudaError_t cudaMallocFromPoolAsync(void **out, size_t bytes, cu
                                                     cudaStream_t stream) {
   BEGIN("cudaMallocFromPoolAsync");
   if (pool->device != double_stream_device(stream)) return double_end(cudaErrorInvalidValue);
-  return double_end(reserve(out, bytes, pool->device));
+  double_graph *graph = *double_capture(stream);
+  if (graph && graph->blocks == sizeof graph->block / sizeof *graph->block)
+    return double_end(cudaErrorMemoryAllocation);
+  cudaError_t error = reserve(out, bytes, pool->device);
+  if (graph && error == cudaSuccess) graph->block[graph->blocks++] = blocks; /* the newest */
+  return double_end(error);
 }
 
 /* From now on nobody may be given this address to work with; the memory itself goes behind what is queued. */
 CUDA_DOUBLE_API cudaError_t cudaFreeAsync(void *data, cudaStream_t stream) {
   BEGIN("cudaFreeAsync");
   double_block *b = block_at(data, false);
+  double_graph *graph = *double_capture(stream);
+  if (graph) { /* what was allocated in it, and nothing else, is freed in it; it lives as long as the graph */
+    bool own = false;
+    for (int k = 0; k < graph->blocks; k++) own = own || graph->block[k] == b;
+    if (own) b->freed = true;
+    graph->spoilt = graph->spoilt || !own;
+    return double_end(own ? cudaSuccess : cudaErrorInvalidValue);
+  }
   double_task *task = b ? double_queue(stream, DOUBLE_FREE, 0) : NULL;
   if (!task) return double_end(cudaErrorInvalidValue);
   task->block = b;

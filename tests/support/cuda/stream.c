@@ -9,6 +9,7 @@ struct CUstream_st {
   struct CUstream_st *next;
   int device;
   double_task *first, **last;
+  double_graph *capture;
 };
 
 struct CUevent_st {
@@ -21,6 +22,7 @@ struct CUevent_st {
 static struct CUstream_st *streams;
 
 int double_stream_device(cudaStream_t stream) { return stream->device; }
+double_graph **double_capture(cudaStream_t stream) { return &stream->capture; }
 
 static void forget(struct CUevent_st *event) {
   if (event->destroyed && event->pending == 0) free(event);
@@ -30,8 +32,11 @@ double_task *double_queue(cudaStream_t stream, double_task_kind kind, size_t mor
   double_task *task = calloc(1, sizeof *task + more);
   if (!task) return NULL;
   task->kind = kind;
-  *stream->last = task;
-  stream->last = &task->next;
+  task->more = more;
+  double_task ***last = stream->capture ? &stream->capture->last : &stream->last;
+  **last = task;
+  *last = &task->next;
+  if (stream->capture) return task;
   cuda_double_state()->pending++;
   return task;
 }
@@ -120,6 +125,7 @@ CUDA_DOUBLE_API cudaError_t cudaStreamDestroy(cudaStream_t stream) {
 
 CUDA_DOUBLE_API cudaError_t cudaStreamSynchronize(cudaStream_t stream) {
   BEGIN("cudaStreamSynchronize");
+  NOT_CAPTURED(stream);
   double_run_all(stream);
   return double_end(double_stuck(stream->device));
 }
@@ -128,6 +134,7 @@ CUDA_DOUBLE_API cudaError_t cudaStreamWaitEvent(cudaStream_t stream, cudaEvent_t
                                                 unsigned flags) {
   BEGIN("cudaStreamWaitEvent");
   (void)flags;
+  NOT_CAPTURED(stream);
   if (event->done == event->recorded) return double_end(cudaSuccess);
   double_task *task = double_queue(stream, DOUBLE_WAIT, 0);
   if (!task) return double_end(cudaErrorMemoryAllocation);
@@ -160,6 +167,7 @@ CUDA_DOUBLE_API cudaError_t cudaEventDestroy(cudaEvent_t event) {
 
 CUDA_DOUBLE_API cudaError_t cudaEventRecord(cudaEvent_t event, cudaStream_t stream) {
   BEGIN("cudaEventRecord");
+  NOT_CAPTURED(stream);
   if (stream->device != double_device()) return double_end(cudaErrorInvalidResourceHandle);
   double_task *task = double_queue(stream, DOUBLE_RECORD, 0);
   if (!task) return double_end(cudaErrorMemoryAllocation);
@@ -202,6 +210,7 @@ CUDA_DOUBLE_API cudaError_t cudaMemcpyAsync(void *to, const void *from, size_t b
                                             enum cudaMemcpyKind kind, cudaStream_t stream) {
   BEGIN("cudaMemcpyAsync");
   const int device = stream->device;
+  NOT_CAPTURED(stream); /* CUDA can; nobody should */
   if (device != double_device()) return double_end(cudaErrorInvalidResourceHandle);
   return double_end(copy(to, kind == cudaMemcpyDeviceToHost ? -1 : device, from,
                          kind == cudaMemcpyHostToDevice ? -1 : device, bytes, stream, false));
