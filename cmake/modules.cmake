@@ -51,8 +51,15 @@ endif()
 # The CUDA module is made with the toolkit's headers and links nothing of it (src/backend/cuda/table.h).
 if(SITU_HAVE_CUDA)
   file(GLOB sources CONFIGURE_DEPENDS ${PROJECT_SOURCE_DIR}/src/backend/cuda/*.c)
+  if(NOT SITU_CUDNN_INCLUDE)
+    list(FILTER sources EXCLUDE REGEX "/(dnn|conv)\\.c$")
+  endif()
   situ_module(cuda ${sources} ${situ_lower_sources})
   target_include_directories(situ_cuda SYSTEM PRIVATE ${CUDAToolkit_INCLUDE_DIRS})
+  if(SITU_CUDNN_INCLUDE)
+    target_include_directories(situ_cuda SYSTEM PRIVATE ${SITU_CUDNN_INCLUDE})
+    target_compile_definitions(situ_cuda PRIVATE SITU_CUDNN=1)
+  endif()
   target_link_libraries(situ_cuda PRIVATE ${CMAKE_DL_LIBS} m)
 
   # Its kernels, spelled out and compiled: a fatbin for each text lies inside the module. Code for the architectures named, and

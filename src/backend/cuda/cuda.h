@@ -60,7 +60,8 @@ typedef struct situ__cuda_device {
   situ__cuda_stage small, large, out; /* copies in that are one op among others; those that may go aside; copies out */
   situ__cuda_order order;
   situ__table kernels;
-  struct situ__lt *lt; /* NULL: there was no product yet (matmul.c) */
+  struct situ__lt *lt;   /* NULL: there was no product yet (matmul.c) */
+  struct situ__dnn *dnn; /* NULL: there was no convolution yet (conv.c) */
   bool captures; /* what is queued goes into a graph (graph.c), not to the device */
   const char *recent[SITU__CUDA_RECENT]; /* ops that were queued last, by their number */
   uint64_t queued, good;                 /* how many were queued, and how many of them are known to be done well */
@@ -153,6 +154,10 @@ void situ__cuda_graph_free(int index, void *graph);
 /* ---- matrix products (matmul.c) -------------------------------------------------------------- */
 bool situ__cuda_product(situ__target *target, const situ_work *work, const walk *batch,
                         const products *s, situ_status *status);
+
+/* ---- convolution (conv.c) -------------------------------------------------------------------- */
+/* Of builds with cuDNN's headers (SITU_CUDNN). */
+bool situ__cuda_convolve(situ__target *target, const situ_work *work, situ_status *status);
 
 /* ---- kernels (kernels.c) -------------------------------------------------------------------- */
 /* All kernels of a text, compiled, as cudaLibraryLoadData takes them. */

@@ -32,6 +32,9 @@ static cudaError_t add(int index, int driver, int runtime) {
     .target = { .index = index, .fp64 = true, .group = 256, .product = situ__cuda_product },
     .pools = attribute(index, cudaDevAttrMemoryPoolsSupported)
   };
+#ifdef SITU_CUDNN
+  d->target.convolve = situ__cuda_convolve;
+#endif
   d->properties.memory_total = p.totalGlobalMem;
   d->properties.dtypes = ((1u << SITU_DTYPES) - 1) & ~(1u << SITU_DTYPE_DEFAULT);
   (void)snprintf(d->properties.name, sizeof d->properties.name, "%.100s", p.name);
@@ -102,7 +105,7 @@ int situ__cuda_count(const char **reason) {
 
 /* Who was given a text may keep it, so a longer one takes another place. */
 void situ__cuda_note(const char *note) {
-  enum { NOTES = 4 };
+  enum { NOTES = 8 };
   static char text[NOTES][1024];
   static int count;
   static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;

@@ -187,40 +187,22 @@ static cublasStatus_t choose(const situ__lt *lt, situ__lt_plan *plan, const char
   return status;
 }
 
-static void drop(situ__lt_plan *plan) {
+static void drop(void *dropped) {
+  situ__lt_plan *plan = dropped;
   for (int k = 0; k < SITU__LT_OPERANDS; k++)
     if (plan->layout[k]) (void)situ__cublaslt.MatrixLayoutDestroy(plan->layout[k]);
   if (plan->operation) (void)situ__cublaslt.MatmulDescDestroy(plan->operation);
   memset(plan, 0, sizeof *plan);
 }
 
-/* Its place among a few, or that of the one that was not used for longest. */
-static situ__lt_plan *place_of(situ__lt *lt, const situ__lt_problem *p) {
-  enum { WAYS = 8 };
-  uint64_t hash = 0;
-  const unsigned char *at = (const unsigned char *)p;
-  _Static_assert(sizeof *p % sizeof hash == 0, "read word by word");
-  for (size_t i = 0; i < sizeof *p; i += sizeof hash) {
-    uint64_t word;
-    memcpy(&word, at + i, sizeof word);
-    hash = (hash ^ word) * 0x9e3779b97f4a7c15u;
-    hash ^= hash >> 32;
-  }
-  situ__lt_plan *first = &lt->plan[hash % (SITU__LT_PLANS / WAYS) * WAYS], *oldest = first;
-  for (int k = 0; k < WAYS; k++) {
-    if (first[k].used && memcmp(&first[k].problem, p, sizeof *p) == 0) return &first[k];
-    if (first[k].used < oldest->used) oldest = &first[k];
-  }
-  if (oldest->used) drop(oldest);
-  return oldest;
-}
-
 situ__lt_plan *situ__lt_find(situ__cuda_device *d, const situ__lt_problem *problem,
                              const void *bias, situ_status *status) {
-  situ__lt_plan *plan = place_of(d->lt, problem);
+  _Static_assert(sizeof *problem % sizeof(uint64_t) == 0, "whole words");
+  situ__lt_plan *plan =
+      situ__cuda_place(d->lt->plan, SITU__LT_PLANS, sizeof *plan, problem, sizeof *problem, drop);
   const char *call;
   *status = SITU_OK;
-  if (!plan->used) {
+  if (!plan->place.used) {
     plan->problem = *problem;
     cublasStatus_t made = describe(plan, bias, &call);
     if (made == CUBLAS_STATUS_SUCCESS) made = choose(d->lt, plan, &call);
@@ -229,6 +211,6 @@ situ__lt_plan *situ__lt_find(situ__cuda_device *d, const situ__lt_problem *probl
     if (*status != SITU_OK) drop(plan);
   }
   if (*status != SITU_OK) return NULL;
-  plan->used = ++d->lt->clock;
+  plan->place.used = ++d->lt->clock;
   return plan->none ? NULL : plan;
 }

@@ -6,6 +6,7 @@
 #include <cublasLt.h>
 
 #include "backend/cuda/cuda.h"
+#include "backend/cuda/plans.h"
 
 #define SITU__CUBLASLT(ROW)                                                                     \
   ROW(Create) ROW(GetStatusName) ROW(GetStatusString) ROW(MatmulDescCreate)                     \
@@ -41,8 +42,8 @@ typedef struct situ__lt_problem {
 
 /* What was made of a problem. */
 typedef struct situ__lt_plan {
+  situ__cuda_plan place;
   situ__lt_problem problem;
-  uint64_t used; /* when; 0: an empty place */
   bool none;     /* the library has no way to compute it */
   cublasLtMatmulDesc_t operation;
   cublasLtMatrixLayout_t layout[SITU__LT_OPERANDS];

@@ -132,9 +132,20 @@ static situ_status scratch(conv *v, situ_conv_pass pass) {
   return situ__target_leave(d, enough ? SITU_OK : SITU_E_NOMEM);
 }
 
+/* True: a library of the target's has made it, or failed with *status. */
+static bool handed_over(int index, const situ_work *work, situ_status *status) {
+  situ__target *d = situ__target_enter(index, "conv", status);
+  if (!d) return true;
+  const bool done = d->convolve && d->convolve(d, work, status);
+  (void)situ__target_leave(d, *status);
+  return done;
+}
+
 situ_status situ__lower_conv(int index, const situ_work *work) {
   static situ_status (*const pass[])(const conv *, int64_t, int64_t) = { forward, grad_data,
                                                                          grad_weight };
+  situ_status status;
+  if (handed_over(index, work, &status)) return status;
   const situ_view_desc *result = work->out[0], *a = work->in[0], *b = work->in[1];
   /* x, w and y among the two operands and the result, for each pass */
   const situ_view_desc *of[][3] = { { a, b, result }, { result, b, a }, { a, result, b } };
@@ -153,7 +164,7 @@ situ_status situ__lower_conv(int index, const situ_work *work) {
   if (work->op == SITU_CONV_GRAD_WEIGHT && (v.c.images == 0 || v.plane == 0))
     return situ__lower_fill(index,
                             &(situ_work){ .verb = SITU_VERB_FILL, .outs = 1, .out = { result } });
-  situ_status status = scratch(&v, (situ_conv_pass)work->op);
+  status = scratch(&v, (situ_conv_pass)work->op);
   for (int64_t at = 0; status == SITU_OK && at < v.c.images; at += v.many)
     status = pass[work->op](&v, at, v.c.images - at < v.many ? v.c.images - at : v.many);
   if (status == SITU_OK && work->op == SITU_CONV_GRAD_WEIGHT) status = add_up(&v);

@@ -70,6 +70,8 @@ typedef struct situ__target {
      batch: offsets and steps of y, a, b and bias (in[2], if scalar[1] is not 0); the device is entered. */
   bool (*product)(struct situ__target *target, const situ_work *work, const walk *batch,
                   const products *s, situ_status *status);
+  /* NULL, or a library's convolutions, in the same way. */
+  bool (*convolve)(struct situ__target *target, const situ_work *work, situ_status *status);
 } situ__target;
 
 /* What the library handed to the module (host.c). */

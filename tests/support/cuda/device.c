@@ -23,11 +23,15 @@ void double_stick(int device, cudaError_t error) {
 }
 cudaError_t double_stuck(int device) { return stuck[device]; }
 
+static bool is_meant(const char *name) {
+  return !state.fail_name || strcmp(state.fail_name, name) == 0 ||
+         (strcmp(state.fail_name, "cudnn") == 0 && strncmp(name, "cudnn", 5) == 0);
+}
+
 cudaError_t double_begin(const char *name) {
   pthread_mutex_lock(&lock);
   state.calls++;
-  if (state.fail_nth > 0 && (!state.fail_name || strcmp(state.fail_name, name) == 0) &&
-      --state.fail_nth == 0) {
+  if (state.fail_nth > 0 && is_meant(name) && --state.fail_nth == 0) {
     state.failed++;
     if (state.fail_sticky) double_stick(current, state.fail_error);
     return state.fail_error;

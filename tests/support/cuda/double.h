@@ -30,7 +30,11 @@ typedef struct cuda_double {
   cuda_double_peers peers;
   bool no_ways;                 /* cuBLASLt knows no algorithm for anything */
   bool no_start;                /* and does not work with these devices */
-  /* The nth call from now on fails with this error (of the function of this name; NULL: of any). 0: none. */
+  bool no_engines;              /* cuDNN has no engine for anything */
+  bool no_handle;               /* and does not work with these devices */
+  const char *beside;           /* a real libcudnn.so.9, which is told everything but what is to be run (dnn.c) */
+  /* The nth call from now on fails with this error (of the function of this name; "cudnn": of that
+     library; NULL: of any). 0: none. */
   const char *fail_name;
   long fail_nth;
   cudaError_t fail_error;
@@ -46,12 +50,15 @@ typedef struct cuda_double {
   long peer_copies;
   long pending; /* tasks that nobody has waited for */
   long heuristics, products; /* of cuBLASLt: algorithms asked for, products queued */
+  long lists, solved;        /* of cuDNN: engines asked for, problems queued */
   /* What is alive now. Memory that was freed behind queued work lives until that has run. */
   long blocks, pinned, streams, events, pools_open, libraries;
   long graphs;             /* captured or made */
   long replays;            /* launched */
-  long described, started; /* descriptors and handles of cuBLASLt */
+  long described, started; /* descriptors of cuBLASLt and cuDNN, handles of cuBLASLt */
+  long handles;            /* of cuDNN */
   size_t bytes[CUDA_DOUBLE_DEVICES];
+  long (*orphans)(void); /* descriptors of cuDNN that no plan needs; NULL: it was not opened */
 } cuda_double;
 
 CUDA_DOUBLE_API cuda_double *cuda_double_state(void);

@@ -41,7 +41,8 @@ static inline void faults_disarm(faults *f, situ_status status) {
   situ_error_clear();
   d->fail_nth = 0;
 }
-/* At the end: what is still there. Kernels' code is not counted, of which a failure may ask for more, nor the graphs of a device
+/* At the end: what is still there; of cuDNN what no plan needs, since what was refused may be done in another way, with more
+   plans. Kernels' code is not counted, of which a failure may ask for more, nor the graphs of a device
    that is lost, which are gone with it. */
 static inline void faults_count(faults *f) {
   const cuda_double *d = cuda_double_state();
@@ -49,8 +50,8 @@ static inline void faults_count(faults *f) {
                                      d->events,
                                      d->pinned,
                                      d->pools_open,
-                                     d->described,
-                                     d->started,
+                                     d->orphans ? d->orphans() : d->described,
+                                     d->orphans ? d->handles : d->started,
                                      f->lost ? 0 : d->graphs };
   memcpy(f->alive, alive, sizeof alive);
 }

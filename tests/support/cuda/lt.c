@@ -7,6 +7,7 @@
 #include <string.h>
 
 #include "support/cuda/double.h"
+#include "support/cuda/number.h"
 
 /* A type name of the runtime's with a meaning of cuBLAS's, for tests that fail each call. */
 static cublasStatus_t meaning(cudaError_t error) {
@@ -173,54 +174,15 @@ API cublasStatus_t cublasLtMatmulPreferenceSetAttribute(cublasLtMatmulPreference
   return SET(all);
 }
 
-/* ---- numbers -------------------------------------------------------------------------------- */
-
-__extension__ typedef _Float16 half;
-
-static size_t size_of(cudaDataType type) {
-  return type == CUDA_R_64F ? 8 : type == CUDA_R_32F ? 4 : 2;
-}
-
-static float of_bits(uint32_t bits) {
-  float value;
-  memcpy(&value, &bits, sizeof value);
-  return value;
-}
-static uint32_t bits_of(float value) {
-  uint32_t bits;
-  memcpy(&bits, &value, sizeof bits);
-  return bits;
-}
-
-static double load(cudaDataType type, const void *base, int64_t at) {
-  switch (type) {
-  case CUDA_R_64F: return ((const double *)base)[at];
-  case CUDA_R_32F: return (double)((const float *)base)[at];
-  case CUDA_R_16F: return (double)(float)((const half *)base)[at];
-  default: return (double)of_bits((uint32_t)((const uint16_t *)base)[at] << 16);
-  }
-}
-
-static void store(cudaDataType type, void *base, int64_t at, double value) {
-  const uint32_t bits = bits_of((float)value);
-  switch (type) {
-  case CUDA_R_64F: ((double *)base)[at] = value; break;
-  case CUDA_R_32F: ((float *)base)[at] = (float)value; break;
-  case CUDA_R_16F: ((half *)base)[at] = (half)(float)value; break;
-  default: ((uint16_t *)base)[at] = (uint16_t)((bits + 0x7fff + (bits >> 16 & 1)) >> 16); break;
-  }
-}
+/* ---- products ------------------------------------------------------------------------------- */
 
 /* A factor as the units of a compute type take it. */
 static double factor(cublasComputeType_t compute, double value) {
   const uint32_t lost = compute == CUBLAS_COMPUTE_32F_FAST_TF32   ? 13
                         : compute == CUBLAS_COMPUTE_32F_FAST_16BF ? 16
                                                                   : 0;
-  return lost ? (double)of_bits((bits_of((float)value) + (1u << (lost - 1))) >> lost << lost)
-              : value;
+  return lost ? number_without(value, lost) : value;
 }
-
-/* ---- products ------------------------------------------------------------------------------- */
 
 enum { A, B, C, D };
 
@@ -246,8 +208,8 @@ static void multiply(const void *payload) {
     for (int64_t k = 0; k < depth; k++) {
       const int64_t at_a = turn_a ? k + r * p->l[A].ld : r + k * p->l[A].ld,
                     at_b = turn_b ? c + k * p->l[B].ld : k + c * p->l[B].ld;
-      const double a = load(p->l[A].type, p->in[A], one * p->l[A].apart + at_a),
-                   b = load(p->l[B].type, p->in[B], one * p->l[B].apart + at_b);
+      const double a = number_load(p->l[A].type, p->in[A], one * p->l[A].apart + at_a),
+                   b = number_load(p->l[B].type, p->in[B], one * p->l[B].apart + at_b);
       const double term = factor(p->o.compute, a) * factor(p->o.compute, b);
       sum += term;
       narrow += (float)term;
@@ -255,9 +217,10 @@ static void multiply(const void *payload) {
     if (p->o.compute != CUBLAS_COMPUTE_64F) sum = (double)narrow;
     sum *= p->alpha;
     if (p->beta != 0)
-      sum += p->beta * load(p->l[C].type, p->in[C], one * p->l[C].apart + r + c * p->l[C].ld);
-    if (p->o.epilogue == CUBLASLT_EPILOGUE_BIAS) sum += load(d->type, p->o.bias, r);
-    store(d->type, p->out, one * d->apart + r + c * d->ld, sum);
+      sum +=
+          p->beta * number_load(p->l[C].type, p->in[C], one * p->l[C].apart + r + c * p->l[C].ld);
+    if (p->o.epilogue == CUBLASLT_EPILOGUE_BIAS) sum += number_load(d->type, p->o.bias, r);
+    number_store(d->type, p->out, one * d->apart + r + c * d->ld, sum);
   }
 }
 
@@ -331,7 +294,7 @@ static bool on(int device, const void *data, size_t bytes, uint32_t aligned) {
 static size_t bytes_of(const layout *l) {
   return (size_t)((int64_t)(l->batch - 1) * l->apart + (int64_t)(l->columns - 1) * l->ld +
                   (int64_t)l->rows) *
-         size_of(l->type);
+         number_bytes(l->type);
 }
 
 API cublasStatus_t cublasLtMatmul(cublasLtHandle_t handle, cublasLtMatmulDesc_t object,
@@ -352,12 +315,12 @@ API cublasStatus_t cublasLtMatmul(cublasLtHandle_t handle, cublasLtMatmulDesc_t 
               (!chosen.bytes || on(device, workspace, chosen.bytes, 16));
   for (int k = 0; good && k < 4; k++) good = on(device, at[k], bytes_of(l[k]), chosen.aligned[k]);
   if (good && o->epilogue == CUBLASLT_EPILOGUE_BIAS)
-    good = on(device, o->bias, l[D]->rows * size_of(l[D]->type), chosen.bias_aligned);
+    good = on(device, o->bias, l[D]->rows * number_bytes(l[D]->type), chosen.bias_aligned);
   if (!good) return end(CUBLAS_STATUS_INVALID_VALUE);
   product p = { .o = *o, .in = { a, b, c }, .out = d };
   for (int k = 0; k < 4; k++) p.l[k] = *l[k];
-  p.alpha = load(o->scale, alpha, 0);
-  p.beta = load(o->scale, beta, 0);
+  p.alpha = number_load(o->scale, alpha, 0);
+  p.beta = number_load(o->scale, beta, 0);
   double_task *task = double_queue(stream, DOUBLE_CALL, sizeof p);
   if (!task) return end(CUBLAS_STATUS_ALLOC_FAILED);
   memcpy(task + 1, &p, sizeof p);
