@@ -110,6 +110,13 @@ bool situ__accumulate(const char *op, situ_tensor **slot, situ_tensor *grad) {
   return good;
 }
 
+situ_tensor *situ__collected(const situ__node *n, int i) {
+  const situ__operand *o = &n->in[i];
+  situ_tensor *sum = o->node ? o->node->out[o->result].grad : o->leaf && o->leaf->meta ? o->leaf->meta->pending : NULL;
+  bool may = sum && exclusive(sum) && sum->view.dtype == o->dtype && situ_device_equal(sum->view.storage->device, n->device);
+  return may ? sum : NULL;
+}
+
 /* A gradient that a leaf may keep: in memory of its own, row-major. Takes over the reference. */
 static situ_tensor *owned_copy(const char *op, situ_tensor *grad) {
   if (exclusive(grad)) return grad;

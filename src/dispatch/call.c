@@ -8,6 +8,8 @@
 
 enum { MANY = 64 };  /* operands of a variadic op that fit without an allocation are few; see cat's backward */
 
+situ_tensor *situ_grad_collected(const situ_grad_call *call, int i) { return situ__collected(call->node, i); }
+
 static bool op_backward(situ__node *n, situ_tensor *const *grad, const bool *wants, situ_tensor **dx) {
   const situ_op *op = n->owner;
   situ_tensor *in[MANY], *out[SITU_RESULTS];
@@ -20,7 +22,7 @@ static bool op_backward(situ__node *n, situ_tensor *const *grad, const bool *wan
   }
   for (int k = 0; k < n->outs; k++) out[k] = n->out[k].saved;
   situ_grad_call call = { .op = op, .ins = n->ins, .outs = n->outs, .params = n->params, .device = n->device, .in = in, .out = out,
-                          .grad = grad, .dx = dx, .wants = wants, .shape = shape, .dtype = dtype };
+                          .grad = grad, .dx = dx, .wants = wants, .shape = shape, .dtype = dtype, .node = n };
   const char *outer = situ__call_as(op->name, " backward");
   bool good = op->backward(&call);
   situ__call_end(&outer);

@@ -14,6 +14,12 @@ static situ_tensor *zeros(const situ_grad_call *g, int operand) {
   return situ_zeros(g->shape[operand], &(situ_options){ .dtype = situ_dtype_of(g->grad[0]), .device = g->device });
 }
 
+/* Where operand's gradient is added up: what was collected already, or zeros. */
+static situ_tensor *sum_of(situ_grad_call *g, int operand) {
+  situ_tensor *sum = situ_grad_collected(g, operand);
+  return sum ? sum : (g->dx[operand] = zeros(g, operand));
+}
+
 /* ---- index_select: rows along a dimension ---- */
 
 static bool rows_infer(situ_call *c) {
@@ -36,7 +42,7 @@ static bool rows_forward(situ_call *c) { return gather_verb(c, SITU_INDEX_ROWS);
 
 static bool rows_backward(situ_grad_call *g) {
   const index_params *p = g->params;
-  return (g->dx[0] = situ_index_add_(zeros(g, 0), p->dim, g->in[1], g->grad[0], 1)) != NULL;
+  return situ_index_add_(sum_of(g, 0), p->dim, g->in[1], g->grad[0], 1) != NULL;
 }
 
 SITU_OP(index_select_op) = { .name = "index_select", .operand = { { "input", 0 }, { "index", SITU_INDEX } }, .save = SITU_SAVE(1),
@@ -75,7 +81,7 @@ static bool gather_infer(situ_call *c) {
 static bool gather_forward(situ_call *c) { return gather_verb(c, SITU_INDEX_ELEMENTS); }
 static bool gather_backward(situ_grad_call *g) {
   const index_params *p = g->params;
-  return (g->dx[0] = situ_scatter_add_(zeros(g, 0), p->dim, g->in[1], g->grad[0])) != NULL;
+  return situ_scatter_add_(sum_of(g, 0), p->dim, g->in[1], g->grad[0]) != NULL;
 }
 SITU_OP(gather_op) = { .name = "gather", .operand = { { "input", 0 }, { "index", SITU_INDEX } }, .save = SITU_SAVE(1),
                        .params_size = sizeof(index_params), .infer = gather_infer, .forward = gather_forward, .backward = gather_backward };
@@ -234,7 +240,7 @@ static bool embedding_backward(situ_grad_call *g) {
   int64_t width = g->shape[1].dim[1];
   situ_tensor *index = situ_reshape(g->in[0], SITU_SHAPE(-1)), *up = situ_reshape(g->grad[0], SITU_SHAPE(situ_numel(g->in[0]), width));
   if (p->padding >= 0) up = situ_masked_fill(up, situ_unsqueeze(situ_eq_scalar(index, (double)p->padding), 1), 0);
-  return (g->dx[1] = situ_index_add_(zeros(g, 1), 0, index, up, 1)) != NULL;
+  return situ_index_add_(sum_of(g, 1), 0, index, up, 1) != NULL;
 }
 
 SITU_OP(embedding_op) = { .name = "embedding", .operand = { { "input", SITU_INDEX }, { "weight", SITU_FLOATING } }, .flags = SITU_OP_COMPOSED,

@@ -222,13 +222,13 @@ static bool slice_infer(situ_call *c) {
   return done(c);
 }
 
-/* The gradient of what was not picked is 0. */
+/* The gradient of what was not picked is 0: added to what is there already, or to zeros. */
 static bool slice_backward(situ_grad_call *g) {
   const view_params *p = g->params;
+  situ_tensor *grad = p->b ? situ_unsqueeze(g->grad[0], p->a) : g->grad[0], *sum = situ_grad_collected(g, 0);
+  if (sum) return situ_add_(situ_slice(sum, p->a, p->start, p->end, p->step), grad) != NULL;
   situ_tensor *zero = situ_zeros(g->shape[0], &(situ_options){ .dtype = situ_dtype_of(g->grad[0]), .device = g->device });
-  situ_tensor *part = situ_slice(zero, p->a, p->start, p->end, p->step);
-  situ_tensor *grad = p->b ? situ_unsqueeze(g->grad[0], p->a) : g->grad[0];
-  return situ_copy_(part, grad) && (g->dx[0] = zero);
+  return situ_copy_(situ_slice(zero, p->a, p->start, p->end, p->step), grad) && (g->dx[0] = zero);
 }
 
 VIEW_OP(slice_op, "slice", slice_infer, slice_backward);

@@ -253,8 +253,42 @@ static void broadcasting_is_summed_back(void **state) {
   assert_int_equal(situ_dtype_of(situ_grad(b)), SITU_F32);
 }
 
+/* Parts that are taken out of one tensor, some twice: their gradients are added up in one memory. */
+static situ_tensor *of_parts(situ_tensor *const *in, void *payload) {
+  (void)payload;
+  situ_tensor *x = situ_tanh(in[0]), *index = TI64(SITU_SHAPE(3), 2, 0, 2), *part[2];
+  int parts = 2;
+  if (situ_chunk(x, 2, 1, part, &parts) != SITU_OK) return NULL;
+  situ_tensor *y = situ_mul(part[0], part[1]);
+  y = situ_add(y, situ_narrow(x, 1, 1, 2));
+  y = situ_add(y, situ_unsqueeze(situ_select(x, 1, 3), 1));
+  y = situ_add(y, situ_slice(situ_mul(x, in[0]), 1, 0, 4, 2));
+  return situ_add(y, situ_narrow(situ_index_select(in[0], 0, index), 1, 0, 2));
+}
+static void parts_add_up(void **state) {
+  (void)state;
+  gradcheck(of_parts, NULL, test_random(SITU_SHAPE(3, 4), -1, 1, true));
+}
+
+/* What somebody else holds is not added to: x's first gradient is the very one that the hook has kept. */
+static situ_tensor *keep(situ_tensor *grad, void *slot) {
+  (void)situ_set(slot, grad);
+  return NULL;
+}
+static void a_gradient_that_is_kept_stays(void **state) {
+  (void)state;
+  situ_tensor *x = situ_requires_grad_(T32(SITU_SHAPE(2), 1, 2), true), *kept = NULL;
+  situ_tensor *first = situ_select(x, 0, 0), *all = situ_reshape(x, SITU_SHAPE(2, 1)); /* all's gradient comes first */
+  assert_int_equal(situ_register_hook(all, keep, &kept), SITU_OK);
+  assert_int_equal(situ_backward(situ_sum(situ_add(all, first), NULL), NULL), SITU_OK);
+  expect_exact(kept, SITU_SHAPE(2, 1), 1, 1);
+  expect_exact(situ_grad(x), SITU_SHAPE(2), 3, 1);
+  situ_drop(&kept);
+}
+
 int main(void) {
   const struct CMUnitTest tests[] = {
+    TEST(parts_add_up), TEST(a_gradient_that_is_kept_stays),
     TEST(a_simple_chain), TEST(gradients_add_up), TEST(leaves_do_not_share_gradients), TEST(gradients_grow_all_or_none), TEST(a_gradient_must_fit), TEST(a_used_graph_is_refused),
     TEST(a_changed_value_is_noticed), TEST(in_place_rules), TEST(a_stale_view_is_refused), TEST(integers_have_no_gradient),
     TEST(no_grad_leaves_no_graph), TEST(a_million_calls_do_not_overflow_the_stack), TEST(hooks), TEST(grad_of_chosen_inputs), TEST(own_functions),

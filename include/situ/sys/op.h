@@ -57,7 +57,12 @@ typedef struct situ_grad_call {
   const bool           *wants;
   const situ_shape     *shape;       /**< of the operands */
   const situ_dtype     *dtype;
+  const void           *node;        /**< the library's */
 } situ_grad_call;
+
+/** What others on the way back have given for operand i so far, where this call may add to it in place; dx[i] stays NULL then.
+    For an op whose gradient is 0 but for a part: the zeros are spared. NULL: there is none, or it is somebody else's too. */
+SITU_API situ_tensor *situ_grad_collected(const situ_grad_call *call, int i);
 
 /* Flags of an op. */
 enum {
