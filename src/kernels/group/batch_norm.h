@@ -1,5 +1,5 @@
-/* Batch norm over [N, C, S] (OP 0) and its gradient (1): a group is a channel. D0 is y or dx, D1 x, D2 g; the vectors of C
-   elements are of D3.
+/* Batch norm over [N, C, S] (OP 0) and its gradient (1): a group is a channel (FLAG_SERIAL: a work-item is). D0 is y or dx,
+   D1 x, D2 g; the vectors of C elements are of D3.
    SPDX-License-Identifier: MIT
 
    n.flags: FLAG_TRAINING, and which of the optional vectors are there. Statistics are T. */
@@ -7,29 +7,57 @@
 #include "kernels/floats.h"
 #include "kernels/group/lanes.h"
 
-#define AT(j) (((j) / n.inner * n.channels + c) * n.inner + (j) % n.inner)
-#define X(j) LOAD(D1, x[n.x + AT(j)])
+#define X(at) LOAD(D1, x[n.x + (at)])
+#define G(at) LOAD(D2, g[n.g + (at)])
 #define IS(flag) (n.flags & (flag))
-#define G(j) LOAD(D2, g[n.g + AT(j)])
+/* Where each element of the channel lies, and the sum of an expression of that. A work-item that has all of them goes along the
+   rows of S elements, whose sums it keeps side by side, of which its compiler makes a vector. */
+#if FLAGS & FLAG_SERIAL
+#define NORM ALONE KERNEL
+#define ROW for (I64 row = c * n.inner; row < n.batch * n.channels * n.inner; row += n.channels * n.inner)
+#define EACH_AT(at) ROW for (I64 at = row; at < row + n.inner; at++)
+enum { BY = 16 };
+#define SUM_AT(result, at, value)                               \
+  {                                                             \
+    T all[BY] = { 0 };                                          \
+    ROW {                                                       \
+      T side[BY] = { 0 }, rest = 0;                             \
+      I64 from = row;                                           \
+      for (; from + BY <= row + n.inner; from += BY)            \
+        for (int l = 0; l < BY; l++) {                          \
+          const I64 at = from + l;                              \
+          side[l] += value;                                     \
+        }                                                       \
+      for (I64 at = from; at < row + n.inner; at++) rest += value; \
+      for (int l = 0; l < BY; l++) all[l] += side[l];           \
+      result += rest;                                           \
+    }                                                           \
+    for (int l = 0; l < BY; l++) result += all[l];              \
+  }
+#else
+#define NORM GROUPS KERNEL
+#define EACH_AT(at) EACH(j, count) for (I64 at = (j / n.inner * n.channels + c) * n.inner + j % n.inner, k = 0; k < 1; k++)
+#define SUM_AT(result, at, value)      \
+  {                                    \
+    EACH_AT(at) result += value;       \
+    result = ALL(sum, result);         \
+  }
+#endif
 typedef struct parameters {
   T p[4];
 } parameters;
 
 #if OP == 0
-GROUPS KERNEL run(GLOBAL MEMORY(D0) *y, GLOBAL const MEMORY(D1) *x, GLOBAL T *mean, GLOBAL T *rstd, GLOBAL const MEMORY(D3) *weight,
-                  GLOBAL const MEMORY(D3) *bias, GLOBAL const MEMORY(D3) *old_mean, GLOBAL const MEMORY(D3) *old_var,
-                  GLOBAL MEMORY(D3) *new_mean, GLOBAL MEMORY(D3) *new_var, const batch_norms n, const parameters q) {
+NORM run(GLOBAL MEMORY(D0) *y, GLOBAL const MEMORY(D1) *x, GLOBAL T *mean, GLOBAL T *rstd, GLOBAL const MEMORY(D3) *weight,
+         GLOBAL const MEMORY(D3) *bias, GLOBAL const MEMORY(D3) *old_mean, GLOBAL const MEMORY(D3) *old_var,
+         GLOBAL MEMORY(D3) *new_mean, GLOBAL MEMORY(D3) *new_var, const batch_norms n, const parameters q) {
   ROOM
   const I64 c = LINE, count = n.batch * n.inner;
   T centre = 0, squares = 0, variance;
   if (IS(FLAG_TRAINING)) {
-    EACH(j, count) centre += X(j);
-    centre = ALL(sum, centre) / (T)count;
-    EACH(j, count) {
-      const T d = X(j) - centre;
-      squares += d * d;
-    }
-    squares = ALL(sum, squares);
+    SUM_AT(centre, at, X(at))
+    centre /= (T)count;
+    SUM_AT(squares, at, (X(at) - centre) * (X(at) - centre))
     variance = squares / (T)count;
   } else {
     centre = IS(FLAG_MEAN) ? LOAD(D3, old_mean[n.old_mean + c]) : 0;
@@ -38,9 +66,9 @@ GROUPS KERNEL run(GLOBAL MEMORY(D0) *y, GLOBAL const MEMORY(D1) *x, GLOBAL T *me
   const T scale = 1 / sqrt(variance + q.p[0]);
   const T factor = IS(FLAG_WEIGHT) ? scale * LOAD(D3, weight[n.weight + c]) : scale;
   const T shift = IS(FLAG_BIAS) ? LOAD(D3, bias[n.bias + c]) : 0;
-  EACH(j, count) {
-    const T v = (X(j) - centre) * factor + shift;
-    y[n.y + AT(j)] = STORE(D0, v);
+  EACH_AT(at) {
+    const T v = (X(at) - centre) * factor + shift;
+    y[n.y + at] = STORE(D0, v);
   }
   if (!IS_FIRST) return;
   if (IS(FLAG_STATISTICS)) {
@@ -54,25 +82,21 @@ GROUPS KERNEL run(GLOBAL MEMORY(D0) *y, GLOBAL const MEMORY(D1) *x, GLOBAL T *me
   new_var[n.new_var + c] = STORE(D3, v);
 }
 #else
-GROUPS KERNEL run(GLOBAL MEMORY(D0) *dx, GLOBAL const MEMORY(D1) *x, GLOBAL const MEMORY(D2) *g, GLOBAL const T *mean, GLOBAL const T *rstd,
-                  GLOBAL const MEMORY(D3) *weight, GLOBAL MEMORY(D3) *dweight, GLOBAL MEMORY(D3) *dbias, const batch_norms n) {
+NORM run(GLOBAL MEMORY(D0) *dx, GLOBAL const MEMORY(D1) *x, GLOBAL const MEMORY(D2) *g, GLOBAL const T *mean, GLOBAL const T *rstd,
+         GLOBAL const MEMORY(D3) *weight, GLOBAL MEMORY(D3) *dweight, GLOBAL MEMORY(D3) *dbias, const batch_norms n) {
   ROOM
   const I64 c = LINE, count = n.batch * n.inner;
   const T centre = mean[n.mean + c], scale = rstd[n.rstd + c];
   T sum = 0, dot = 0;
-  EACH(j, count) {
-    sum += G(j);
-    dot += G(j) * (X(j) - centre);
-  }
-  sum = ALL(sum, sum);
-  dot = ALL(sum, dot);
+  SUM_AT(sum, at, G(at))
+  SUM_AT(dot, at, G(at) * (X(at) - centre))
   if (IS(FLAG_DX)) {
-  const T factor = IS(FLAG_WEIGHT) ? scale * LOAD(D3, weight[n.weight + c]) : scale;
-  const T a = IS(FLAG_TRAINING) ? sum / (T)count : 0, b = IS(FLAG_TRAINING) ? scale * scale * dot / (T)count : 0;
-  EACH(j, count) {
-    const T v = factor * (G(j) - a - (X(j) - centre) * b);
-    dx[n.y + AT(j)] = STORE(D0, v);
-  }
+    const T factor = IS(FLAG_WEIGHT) ? scale * LOAD(D3, weight[n.weight + c]) : scale;
+    const T a = IS(FLAG_TRAINING) ? sum / (T)count : 0, b = IS(FLAG_TRAINING) ? scale * scale * dot / (T)count : 0;
+    EACH_AT(at) {
+      const T v = factor * (G(at) - a - (X(at) - centre) * b);
+      dx[n.y + at] = STORE(D0, v);
+    }
   }
   if (!IS_FIRST) return;
   const T dw = dot * scale;

@@ -138,7 +138,12 @@ static situ_status batch_norm(int index, const situ_work *work) {
     for (int k = 6; k < 8; k++) situ__lower_buffer(&call, vectors[k]);
   situ__lower_block(&call, &n, sizeof n);
   if (!back) situ__lower_scalars(&call, work->scalar);
-  return situ__lower_run_groups(index, &call, n.channels);
+  situ_status status;
+  situ__target *target = situ__target_enter(index, call.op, &status);
+  if (!target) return status;
+  call.alone = target->cpu;
+  if (target->cpu) call.variant.flags |= FLAG_SERIAL;
+  return situ__target_leave(target, situ__target_launch(target, &call, n.channels));
 }
 
 /* Vectors of several dtypes: they are cast to the lane's first, and those that are written cast back last. */
