@@ -52,18 +52,19 @@ __attribute__((overloadable)) static double tanh_to_the_end(double x) { return f
 #define ADD_ONE(at) (void)atomic_inc((volatile __global uint *)(at))
 #define GROUPS __attribute__((reqd_work_group_size(GROUP_SIZE, 1, 1)))
 #define ALONE __attribute__((reqd_work_group_size(1, 1, 1)))
-/* Flat kernels that are worth it: a processor takes a stretch of elements, whose loop its compiler makes vectors of; elsewhere a
-   work-item is an element. STRETCH is in params.h. */
+/* Flat kernels that are worth it: a processor's groups have equal shares of the items, whole cache lines, whose loop its compiler
+   makes vectors of; elsewhere a work-item is an item. */
 #if ON_CPU
 #define FLAT ALONE KERNEL
-#define FOR_EACH(i, count) \
-  for (I64 i = GROUP * STRETCH, end_ = i + STRETCH < (count) ? i + STRETCH : (count); i < end_; i++)
-/* The same in runs of `length` each, an expression of i and of the end. */
-#define FOR_RUNS(i, end, count, length) \
-  for (I64 i = GROUP * STRETCH, end = i + STRETCH < (count) ? i + STRETCH : (count); i < end; i += length)
+#define SHARE_OF(count) (((count) / (I64)get_num_groups(0) + 16) & ~(I64)15)
+#define FOR_RUNS(i, end, count, length)                                                                            \
+  for (I64 share_ = SHARE_OF(count), i = GROUP * share_, end = i + share_ < (count) ? i + share_ : (count); i < end; \
+       i += length)
+#define FOR_EACH(i, count) FOR_RUNS(i, end_, count, 1)
 #else
 #define FLAT GROUPS KERNEL
 #define FOR_EACH(i, count) for (I64 i = ITEM; i < (count); i = (count))
+/* In runs of `length` each, an expression of i and of the end. */
 #define FOR_RUNS(i, end, count, length) for (I64 i = ITEM, end = i + 1; i < (count); i = (count))
 #endif
 #elif defined(__CUDACC__)

@@ -17,7 +17,7 @@ typedef struct walk {
   I64 offset[WALK_OPERANDS], stride[WALK_OPERANDS][WALK_DIMS];
 } walk;
 
-/* Elements that one work-item of a flat kernel takes on a processor. */
+/* Elements that are worth a group of a flat kernel on a processor. */
 #define STRETCH 4096
 
 /* FLAGS of elementwise.h: are there strides or gaps; is a divisor of 0 a fault, as whole numbers have no Inf. */
@@ -97,9 +97,12 @@ typedef struct nlls {
 #define MATMUL_ROWS 192
 #define MATMUL_COLUMNS 128
 
-/* A matrix product: sizes and steps; a is [m, k], b [k, n]; a group makes a tile. */
+/* A matrix product: sizes and steps; a is [m, k], b [k, n]; a group makes a tile. On a processor columns and terms may be of
+   several pieces that lie apart: of n_piece columns, from one to the next of which it is b_n and y_n, and of k_piece terms, a_k and
+   b_k apart. */
 typedef struct products {
   I64 m, n, k, a_row, a_col, b_row, b_col, y_row, y_col, bias_row, bias_col, tile_rows, tile_columns;
+  I64 n_piece, b_n, y_n, k_piece, a_k, b_k;
 } products;
 
 /* FLAGS of index.h, optimizer.h. */

@@ -145,7 +145,7 @@ static const shape shapes[] = {
   { 2, 1, 3, 4, 1, 50, { 1, 5 }, { 1, 2 }, { 0, 3 }, { 1, 2 } },   { 2, 1, 3, 2, 2, 2, { 5, 5 }, { 1, 1 }, { 2, 2 }, { 1, 1 } },
   { 1, 1, 20, 24, 40, 40, { 3, 3 }, { 1, 1 }, { 1, 1 }, { 1, 1 } }, { 1, 1, 40, 90, 7, 7, { 3, 3 }, { 1, 1 }, { 1, 1 }, { 1, 1 } },
   { 17, 1, 8, 16, 8, 8, { 3, 3 }, { 1, 1 }, { 1, 1 }, { 1, 1 } },  { 1, 1, 1, 2, 84, 84, { 5, 5 }, { 1, 1 }, { 0, 0 }, { 1, 1 } },
-  { 12, 1, 8, 12, 20, 20, { 3, 3 }, { 1, 1 }, { 1, 1 }, { 1, 1 } },
+  { 12, 1, 8, 12, 20, 20, { 3, 3 }, { 1, 1 }, { 1, 1 }, { 1, 1 } }, { 37, 2, 3, 5, 4, 4, { 3, 3 }, { 1, 1 }, { 1, 1 }, { 1, 1 } },
 };
 enum { SHAPES = sizeof shapes / sizeof *shapes };
 
@@ -157,6 +157,13 @@ static void every_shape_and_pass(void **state) {
         check(SITU_F32, &shapes[i], pass, bias);
         check(SITU_F64, &shapes[i], pass, bias);
       }
+}
+
+/* Windows that are laid out as columns are of some images at a time. */
+static void many_images(void **state) {
+  (void)state;
+  const shape s = { 300, 1, 64, 1, 10, 10, { 3, 3 }, { 1, 1 }, { 1, 1 }, { 1, 1 } };
+  for (int pass = 0; pass < 3; pass++) check(SITU_F32, &s, pass, false);
 }
 
 static void every_dtype(void **state) {
@@ -231,7 +238,7 @@ int main(void) {
   situ_error_mode(SITU_ERROR_QUIET);
   const struct CMUnitTest tests[] = {
     cmocka_unit_test(every_shape_and_pass),
-    cmocka_unit_test(every_dtype),
+    cmocka_unit_test(many_images), cmocka_unit_test(every_dtype),
     cmocka_unit_test(fewer_windows_than_fit),
     cmocka_unit_test(nan_stays_in_its_windows),
     cmocka_unit_test(same_bits_for_any_number_of_threads),

@@ -27,29 +27,35 @@ DEVICE T divisor(const windows *c, I64 oh, I64 ow) {
 #define QUOTIENT(a, b) ((b) == -1 ? (T)(0 - (U64)(a)) : (a) / (b))
 #endif
 
+/* Element i of the result's planes, in its row and column: those of a row that are one group's are counted on. */
+#define RUN(width) ((width) - first_ % (width) < end_ - first_ ? (width) - first_ % (width) : end_ - first_)
+#define EACH_CELL(i, plane, row, column, height, width)                                                       \
+  FOR_RUNS(first_, end_, c.images * (height) * (width), RUN(width))                                           \
+    for (I64 i = first_, stop_ = i + RUN(width), column = i % (width), row = i / (width) % (height),         \
+             plane = i / ((height) * (width)); i < stop_; i++, column++)
+
 #if OP == 0
-GROUPS KERNEL run(GLOBAL MEMORY(D0) *y, GLOBAL const MEMORY(D1) *x, GLOBAL I64 *index, GIVEN windows c) {
-  const I64 i = ITEM, ow = i % c.out_width, oh = i / c.out_width % c.out_height, plane = i / SMALL;
-  if (plane >= c.images) return;
-  const I64 top = oh * c.stride[0] - c.padding[0], left = ow * c.stride[1] - c.padding[1];
-  T best = LEAST;
-  /* Should nothing win, the first element that is inside did. */
-  I64 at = (top < 0 ? top + CEIL_DIV(-top, c.dilation[0]) * c.dilation[0] : top) * c.width +
-           (left < 0 ? left + CEIL_DIV(-left, c.dilation[1]) * c.dilation[1] : left);
-  for (I64 kh = 0; kh < c.window[0]; kh++)
-    for (I64 kw = 0; kw < c.window[1]; kw++) {
-      const I64 row = top + kh * c.dilation[0], column = left + kw * c.dilation[1];
-      if (row < 0 || row >= c.height || column < 0 || column >= c.width) continue;
-      const T v = LOAD(D1, x[c.x + plane * LARGE + row * c.width + column]);
-      if (v > best || v != v) {
-        best = v;
-        at = row * c.width + column;
+FLAT run(GLOBAL MEMORY(D0) *y, GLOBAL const MEMORY(D1) *x, GLOBAL I64 *index, GIVEN windows c) {
+  EACH_CELL(i, plane, oh, ow, c.out_height, c.out_width) {
+    const I64 top = oh * c.stride[0] - c.padding[0], left = ow * c.stride[1] - c.padding[1];
+    T best = LEAST;
+    /* Should nothing win, the first element that is inside did. */
+    I64 at = (top < 0 ? top + CEIL_DIV(-top, c.dilation[0]) * c.dilation[0] : top) * c.width +
+             (left < 0 ? left + CEIL_DIV(-left, c.dilation[1]) * c.dilation[1] : left);
+    for (I64 kh = 0; kh < c.window[0]; kh++)
+      for (I64 kw = 0; kw < c.window[1]; kw++) {
+        const I64 row = top + kh * c.dilation[0], column = left + kw * c.dilation[1];
+        if (row < 0 || row >= c.height || column < 0 || column >= c.width) continue;
+        const T v = LOAD(D1, x[c.x + plane * LARGE + row * c.width + column]);
+        const bool wins = v > best || v != v;
+        best = wins ? v : best;
+        at = wins ? row * c.width + column : at;
       }
-    }
-  y[c.y + i] = STORE(D0, best);
+    y[c.y + i] = STORE(D0, best);
 #if FLAGS & FLAG_EACH
-  index[c.w + i] = at;
+    index[c.w + i] = at;
 #endif
+  }
 }
 #elif OP == 1
 GROUPS KERNEL run(GLOBAL MEMORY(D0) *dx, GLOBAL const MEMORY(D1) *g, GLOBAL const I64 *index, GLOBAL T *room, GIVEN windows c,
@@ -73,69 +79,69 @@ GROUPS KERNEL run(GLOBAL MEMORY(D0) *dx, GLOBAL const MEMORY(D1) *g, GLOBAL cons
   for (I64 i = 0; i < LARGE; i++) dx[c.x + plane * LARGE + i] = STORE(D0, sum[i]);
 }
 #elif OP == 2
-GROUPS KERNEL run(GLOBAL MEMORY(D0) *y, GLOBAL const MEMORY(D1) *x, GIVEN windows c) {
-  const I64 i = ITEM, ow = i % c.out_width, oh = i / c.out_width % c.out_height, plane = i / SMALL;
-  if (plane >= c.images) return;
-  T sum = 0;
-  for (I64 kh = 0; kh < c.window[0]; kh++)
-    for (I64 kw = 0; kw < c.window[1]; kw++) {
-      const I64 row = oh * c.stride[0] - c.padding[0] + kh, column = ow * c.stride[1] - c.padding[1] + kw;
-      if (row >= 0 && row < c.height && column >= 0 && column < c.width)
-        sum += LOAD(D1, x[c.x + plane * LARGE + row * c.width + column]);
-    }
-  const T by = divisor(&c, oh, ow);
-  sum = QUOTIENT(sum, by);
-  y[c.y + i] = STORE(D0, sum);
+FLAT run(GLOBAL MEMORY(D0) *y, GLOBAL const MEMORY(D1) *x, GIVEN windows c) {
+  EACH_CELL(i, plane, oh, ow, c.out_height, c.out_width) {
+    T sum = 0;
+    for (I64 kh = 0; kh < c.window[0]; kh++)
+      for (I64 kw = 0; kw < c.window[1]; kw++) {
+        const I64 row = oh * c.stride[0] - c.padding[0] + kh, column = ow * c.stride[1] - c.padding[1] + kw;
+        if (row >= 0 && row < c.height && column >= 0 && column < c.width)
+          sum += LOAD(D1, x[c.x + plane * LARGE + row * c.width + column]);
+      }
+    const T by = divisor(&c, oh, ow);
+    sum = QUOTIENT(sum, by);
+    y[c.y + i] = STORE(D0, sum);
+  }
 }
 #elif OP == 3
-GROUPS KERNEL run(GLOBAL MEMORY(D0) *dx, GLOBAL const MEMORY(D1) *g, GIVEN windows c) {
-  const I64 i = ITEM, column = i % c.width, row = i / c.width % c.height, plane = i / LARGE;
-  if (plane >= c.images) return;
-  T sum = 0;
-  for (I64 kh = 0; kh < c.window[0]; kh++)
-    for (I64 kw = 0; kw < c.window[1]; kw++) {
-      const I64 down = row + c.padding[0] - kh, right = column + c.padding[1] - kw;
-      const I64 oh = down / c.stride[0], ow = right / c.stride[1];
-      if (down < 0 || right < 0 || down % c.stride[0] || right % c.stride[1] || oh >= c.out_height || ow >= c.out_width) continue;
-      const T by = divisor(&c, oh, ow);
-      sum += QUOTIENT(LOAD(D1, g[c.y + plane * SMALL + oh * c.out_width + ow]), by);
-    }
-  dx[c.x + i] = STORE(D0, sum);
+FLAT run(GLOBAL MEMORY(D0) *dx, GLOBAL const MEMORY(D1) *g, GIVEN windows c) {
+  EACH_CELL(i, plane, row, column, c.height, c.width) {
+    T sum = 0;
+    for (I64 kh = 0; kh < c.window[0]; kh++)
+      for (I64 kw = 0; kw < c.window[1]; kw++) {
+        const I64 down = row + c.padding[0] - kh, right = column + c.padding[1] - kw;
+        const I64 oh = down / c.stride[0], ow = right / c.stride[1];
+        if (down < 0 || right < 0 || down % c.stride[0] || right % c.stride[1] || oh >= c.out_height || ow >= c.out_width) continue;
+        const T by = divisor(&c, oh, ow);
+        sum += QUOTIENT(LOAD(D1, g[c.y + plane * SMALL + oh * c.out_width + ow]), by);
+      }
+    dx[c.x + i] = STORE(D0, sum);
+  }
 }
 #else
 /* Part `at` of `parts` of a dimension is [at * size / parts, ceil((at + 1) * size / parts)): parts may share an element. */
 #define FIRST_OF(at, size, parts) ((at) * (size) / (parts))
 #define LAST_OF(at, size, parts) CEIL_DIV(((at) + 1) * (size), parts)
 #if OP == 4
-GROUPS KERNEL run(GLOBAL MEMORY(D0) *y, GLOBAL const MEMORY(D1) *x, GIVEN windows c) {
-  const I64 i = ITEM, ow = i % c.out_width, oh = i / c.out_width % c.out_height, plane = i / SMALL;
-  if (plane >= c.images) return;
-  const I64 top = FIRST_OF(oh, c.height, c.out_height), bottom = LAST_OF(oh, c.height, c.out_height);
-  const I64 left = FIRST_OF(ow, c.width, c.out_width), right = LAST_OF(ow, c.width, c.out_width);
-  T sum = 0;
-  for (I64 row = top; row < bottom; row++) {
-    T part = 0;
-    for (I64 column = left; column < right; column++) part += LOAD(D1, x[c.x + plane * LARGE + row * c.width + column]);
-    sum += part;
+FLAT run(GLOBAL MEMORY(D0) *y, GLOBAL const MEMORY(D1) *x, GIVEN windows c) {
+  EACH_CELL(i, plane, oh, ow, c.out_height, c.out_width) {
+    const I64 top = FIRST_OF(oh, c.height, c.out_height), bottom = LAST_OF(oh, c.height, c.out_height);
+    const I64 left = FIRST_OF(ow, c.width, c.out_width), right = LAST_OF(ow, c.width, c.out_width);
+    T sum = 0;
+    for (I64 row = top; row < bottom; row++) {
+      T part = 0;
+      for (I64 column = left; column < right; column++) part += LOAD(D1, x[c.x + plane * LARGE + row * c.width + column]);
+      sum += part;
+    }
+    sum /= (T)((bottom - top) * (right - left));
+    y[c.y + i] = STORE(D0, sum);
   }
-  sum /= (T)((bottom - top) * (right - left));
-  y[c.y + i] = STORE(D0, sum);
 }
 #else
-GROUPS KERNEL run(GLOBAL MEMORY(D0) *dx, GLOBAL const MEMORY(D1) *g, GIVEN windows c) {
-  const I64 i = ITEM, column = i % c.width, row = i / c.width % c.height, plane = i / LARGE;
-  if (plane >= c.images) return;
-  T sum = 0;
-  for (I64 oh = row * c.out_height / c.height; oh < c.out_height && FIRST_OF(oh, c.height, c.out_height) <= row; oh++) {
-    const I64 top = FIRST_OF(oh, c.height, c.out_height), bottom = LAST_OF(oh, c.height, c.out_height);
-    if (row >= bottom) continue;
-    for (I64 ow = column * c.out_width / c.width; ow < c.out_width && FIRST_OF(ow, c.width, c.out_width) <= column; ow++) {
-      const I64 left = FIRST_OF(ow, c.width, c.out_width), right = LAST_OF(ow, c.width, c.out_width);
-      if (column >= right) continue;
-      sum += LOAD(D1, g[c.y + plane * SMALL + oh * c.out_width + ow]) / (T)((bottom - top) * (right - left));
+FLAT run(GLOBAL MEMORY(D0) *dx, GLOBAL const MEMORY(D1) *g, GIVEN windows c) {
+  EACH_CELL(i, plane, row, column, c.height, c.width) {
+    T sum = 0;
+    for (I64 oh = row * c.out_height / c.height; oh < c.out_height && FIRST_OF(oh, c.height, c.out_height) <= row; oh++) {
+      const I64 top = FIRST_OF(oh, c.height, c.out_height), bottom = LAST_OF(oh, c.height, c.out_height);
+      if (row >= bottom) continue;
+      for (I64 ow = column * c.out_width / c.width; ow < c.out_width && FIRST_OF(ow, c.width, c.out_width) <= column; ow++) {
+        const I64 left = FIRST_OF(ow, c.width, c.out_width), right = LAST_OF(ow, c.width, c.out_width);
+        if (column >= right) continue;
+        sum += LOAD(D1, g[c.y + plane * SMALL + oh * c.out_width + ow]) / (T)((bottom - top) * (right - left));
+      }
     }
+    dx[c.x + i] = STORE(D0, sum);
   }
-  dx[c.x + i] = STORE(D0, sum);
 }
 #endif
 #endif

@@ -15,47 +15,55 @@ typedef struct parameters {
   T a, b;
 } parameters;
 
-DEVICE U32 word(const parameters *q, I64 i) {
+/* The block of words that was made last: neighbours share one. */
+typedef struct block {
+  U64 index;
   U32 w0, w1, w2, w3;
-  philox((U64)i >> 2, q->offset, q->seed, &w0, &w1, &w2, &w3);
-  return i & 2 ? (i & 1 ? w3 : w2) : (i & 1 ? w1 : w0);
+} block;
+DEVICE void turn_to(block *b, const parameters *q, U64 index) {
+  if (b->index == index) return;
+  b->index = index;
+  philox(index, q->offset, q->seed, &b->w0, &b->w1, &b->w2, &b->w3);
 }
-DEVICE U64 words(const parameters *q, I64 i) {
-  U32 w0, w1, w2, w3;
-  philox((U64)i >> 1, q->offset, q->seed, &w0, &w1, &w2, &w3);
-  return i & 1 ? (U64)w3 << 32 | w2 : (U64)w1 << 32 | w0;
+DEVICE U32 word(block *b, const parameters *q, I64 i) {
+  turn_to(b, q, (U64)i >> 2);
+  return i & 2 ? (i & 1 ? b->w3 : b->w2) : (i & 1 ? b->w1 : b->w0);
+}
+DEVICE U64 words(block *b, const parameters *q, I64 i) {
+  turn_to(b, q, (U64)i >> 1);
+  return i & 1 ? (U64)b->w3 << 32 | b->w2 : (U64)b->w1 << 32 | b->w0;
 }
 
 #if OP == 0
 #if FLAGS
-#define VALUE q.a + uniform_f32(word(&q, i), FLAGS) * q.b
+#define VALUE q.a + uniform_f32(word(&b, &q, i), FLAGS) * q.b
 #else
-#define VALUE q.a + uniform_f64(words(&q, i)) * q.b
+#define VALUE q.a + uniform_f64(words(&b, &q, i)) * q.b
 #endif
 #elif OP == 1
-DEVICE T normal(const parameters *q, I64 i) {
+DEVICE T normal(block *b, const parameters *q, I64 i) {
   T first, second;
 #if FLAGS
   const I64 even = i & ~(I64)1;
-  normal_pair_f32(normal_unit_f32(word(q, even)), word(q, even + 1) >> 30, normal_angle_f32(word(q, even + 1)), &first, &second);
+  normal_pair_f32(normal_unit_f32(word(b, q, even)), word(b, q, even + 1) >> 30, normal_angle_f32(word(b, q, even + 1)), &first, &second);
 #else
   const I64 even = i & ~(I64)1;
-  const U64 turn = words(q, even + 1);
-  normal_pair_f64(normal_unit_f64(words(q, even)), (U32)(turn >> 62), normal_angle_f64(turn), &first, &second);
+  const U64 turn = words(b, q, even + 1);
+  normal_pair_f64(normal_unit_f64(words(b, q, even)), (U32)(turn >> 62), normal_angle_f64(turn), &first, &second);
 #endif
   return q->a + (i & 1 ? second : first) * q->b;
 }
-#define VALUE normal(&q, i)
+#define VALUE normal(&b, &q, i)
 #elif OP == 2
 #if FLAGS
-#define VALUE uniform_f32(word(&q, i), 24) < CHANCE
+#define VALUE uniform_f32(word(&b, &q, i), 24) < CHANCE
 #else
-#define VALUE uniform_f64(words(&q, i)) < CHANCE
+#define VALUE uniform_f64(words(&b, &q, i)) < CHANCE
 #endif
 #elif OP == 3
-#define VALUE (I64)((U64)q.low + below(words(&q, i), (U64)q.range))
+#define VALUE (I64)((U64)q.low + below(words(&b, &q, i), (U64)q.range))
 #else
-#define VALUE (I64)words(&q, i)
+#define VALUE (I64)words(&b, &q, i)
 #endif
 
 #ifdef D1
@@ -64,17 +72,18 @@ DEVICE T normal(const parameters *q, I64 i) {
 #define CHANCE q.a
 #endif
 
-GROUPS KERNEL run(GLOBAL MEMORY(D0) *y
+FLAT run(GLOBAL MEMORY(D0) *y
 #ifdef D1
-                  , GLOBAL const MEMORY(D1) *chance
+         , GLOBAL const MEMORY(D1) *chance
 #endif
-                  , const parameters q
+         , const parameters q
 #ifdef D1
-                  , GIVEN walk w
+         , GIVEN walk w
 #endif
-                  ) {
-  const I64 i = ITEM;
-  if (i >= q.numel) return;
-  const T value = VALUE;
-  y[q.at + i] = STORE(D0, value);
+         ) {
+  block b = { ~(U64)0, 0, 0, 0, 0 };
+  FOR_EACH(i, q.numel) {
+    const T value = VALUE;
+    y[q.at + i] = STORE(D0, value);
+  }
 }

@@ -39,16 +39,21 @@ typedef struct parameters {
 #define VECTOR__(type, wide) type##wide
 #define VECTOR_(type, wide) VECTOR__(type, wide)
 typedef VECTOR_(TYPE, WIDE) vector;
-enum { HEIGHT = 6, ROWS = MATMUL_ROWS, PANEL = 2 * WIDE, PANELS = MATMUL_COLUMNS / PANEL, DEPTH = 128 };
-/* to[r][c] = from[r][c], read along the steps of 1. */
-#define LAY(to, dtype, from, rows, row_step, columns, column_step)                                       \
-  if (column_step == 1) {                                                                                \
-    for (int r = 0; r < rows; r++)                                                                       \
-      for (int c = 0; c < columns; c++) to[r][c] = LOAD(dtype, (from)[r * row_step + c]);                \
-  } else {                                                                                               \
-    for (int c = 0; c < columns; c++)                                                                    \
-      for (int r = 0; r < rows; r++) to[r][c] = LOAD(dtype, (from)[r * row_step + c * column_step]);     \
+enum { HEIGHT = 8, ROWS = MATMUL_ROWS, PANEL = 2 * WIDE, PANELS = MATMUL_COLUMNS / PANEL, DEPTH = 128 };
+/* to[r0 + r][c0 + c] = from[r][c], read along the steps of 1. */
+#define LAY(to, r0, c0, dtype, from, rows, row_step, columns, column_step)                                     \
+  if (column_step == 1) {                                                                                      \
+    for (int r = 0; r < rows; r++)                                                                             \
+      for (int c = 0; c < columns; c++) to[r0 + r][c0 + c] = LOAD(dtype, (from)[r * row_step + c]);              \
+  } else {                                                                                                     \
+    for (int c = 0; c < columns; c++)                                                                          \
+      for (int r = 0; r < rows; r++) to[r0 + r][c0 + c] = LOAD(dtype, (from)[r * row_step + c * column_step]);   \
   }
+/* Where the i-th column or term lies; and the runs, from at on, of `count` from `begin` on that are in one piece. */
+#define PLACE(i, piece, far, near) ((i) / (piece) * (far) + (i) % (piece) * (near))
+#define UP_TO(a, b) ((a) < (b) ? (int)(a) : (int)(b))
+#define EACH_RUN(at, run, begin, count, piece) \
+  for (int at = 0, run; at < (count) && (run = UP_TO((piece) - ((begin) + at) % (piece), (count) - at)) > 0; at += run)
 
 ALONE KERNEL run(ARGUMENTS MORE) {
   TILE_OF(s.tile_rows, s.tile_columns);
@@ -61,8 +66,7 @@ ALONE KERNEL run(ARGUMENTS MORE) {
     T at[PANELS][ROWS][PANEL];
     vector by[PANELS][ROWS][2];
   } sum;
-  const int rows = s.m - row < s.tile_rows ? (int)(s.m - row) : (int)s.tile_rows;
-  const int columns = s.n - column < s.tile_columns ? (int)(s.n - column) : (int)s.tile_columns;
+  const int rows = UP_TO(s.m - row, s.tile_rows), columns = UP_TO(s.n - column, s.tile_columns);
   /* Rows and columns past the last are computed with, but nobody reads their sums. */
   for (int p = 0; p * PANEL < columns; p++)
     for (int i = 0; i < ROWS; i++) sum.by[p][i][0] = sum.by[p][i][1] = 0;
@@ -70,13 +74,20 @@ ALONE KERNEL run(ARGUMENTS MORE) {
   for (int i = rows; i % HEIGHT; i++)
     for (int k = 0; k < DEPTH; k++) part_a[i][k] = 0;
   for (I64 first = 0; first < s.k; first += DEPTH) {
-    const int depth = s.k - first < DEPTH ? (int)(s.k - first) : DEPTH;
-    GLOBAL const MEMORY(D1) *from_a = a + at_a + row * s.a_row + first * s.a_col;
-    GLOBAL const MEMORY(D2) *from_b = b + at_b + first * s.b_row + column * s.b_col;
-    LAY(part_a, D1, from_a, rows, s.a_row, depth, s.a_col)
+    const int depth = UP_TO(s.k - first, DEPTH);
+    EACH_RUN(k, terms, first, depth, s.k_piece) {
+      GLOBAL const MEMORY(D1) *from = a + at_a + row * s.a_row + PLACE(first + k, s.k_piece, s.a_k, s.a_col);
+      LAY(part_a, 0, k, D1, from, rows, s.a_row, terms, s.a_col)
+    }
     for (int p = 0; p * PANEL < columns; p++) {
-      const int wide = columns - p * PANEL < PANEL ? columns - p * PANEL : PANEL;
-      LAY(part_b.at, D2, from_b + p * PANEL * s.b_col, depth, s.b_row, wide, s.b_col)
+      const I64 left = column + p * PANEL;
+      const int wide = UP_TO(columns - p * PANEL, PANEL);
+      EACH_RUN(k, terms, first, depth, s.k_piece)
+        EACH_RUN(j, run, left, wide, s.n_piece) {
+          GLOBAL const MEMORY(D2) *from =
+              b + at_b + PLACE(first + k, s.k_piece, s.b_k, s.b_row) + PLACE(left + j, s.n_piece, s.b_n, s.b_col);
+          LAY(part_b.at, k, j, D2, from, terms, s.b_row, run, s.b_col)
+        }
       for (int i = 0; i < rows; i += HEIGHT) {
         vector low[HEIGHT], high[HEIGHT];
 #pragma unroll
@@ -95,12 +106,19 @@ ALONE KERNEL run(ARGUMENTS MORE) {
       }
     }
   }
-  for (int p = 0; p * PANEL < columns; p++)
-    for (int i = 0; i < rows; i++)
-      for (int j = p * PANEL; j < columns && j < (p + 1) * PANEL; j++) {
-        const T v = q.p[0] * sum.at[p][i][j - p * PANEL] + BIAS(row + i, column + j);
-        y[at_y + (row + i) * s.y_row + (column + j) * s.y_col] = STORE(D0, v);
-      }
+  for (int p = 0; p * PANEL < columns; p++) {
+    const I64 left = column + p * PANEL;
+    const int wide = UP_TO(columns - p * PANEL, PANEL);
+    EACH_RUN(j, run, left, wide, s.n_piece) {
+      const I64 within = (left + j) % s.n_piece;
+      GLOBAL MEMORY(D0) *to = y + at_y + row * s.y_row + PLACE(left + j, s.n_piece, s.y_n, s.y_col);
+      for (int i = 0; i < rows; i++)
+        for (int c = 0; c < run; c++) {
+          const T v = q.p[0] * sum.at[p][i][j + c] + BIAS(row + i, within + c);
+          to[i * s.y_row + c * s.y_col] = STORE(D0, v);
+        }
+    }
+  }
 }
 #else
 /* Lanes as a square of SIDE x SIDE; DEPTH columns of a are kept in local memory at a time. */

@@ -37,8 +37,7 @@ void situ__lower_name(const situ__call *call, char name[SITU__CALL_NAME]) {
 }
 
 situ_status situ__lower_items(situ__target *target, const situ__call *call, int64_t items) {
-  /* What dialect.h calls FLAT: on a processor one work-item takes a stretch. */
-  int64_t each = call->alone ? STRETCH : (int64_t)target->group;
+  const int64_t each = (int64_t)target->group;
   return situ__target_launch(target, call, (items + each - 1) / each);
 }
 
@@ -48,18 +47,14 @@ situ_status situ__lower_run(int index, const situ__call *call, int64_t items) {
   return target ? situ__target_leave(target, situ__lower_items(target, call, items)) : status;
 }
 
-situ_status situ__lower_run_flat(int index, situ__call *call, int64_t items) {
+situ_status situ__lower_run_flat(int index, situ__call *call, int64_t items, int64_t size) {
   situ_status status;
   situ__target *target = situ__target_enter(index, call->op, &status);
   if (!target) return status;
-  call->alone = target->cpu;
-  return situ__target_leave(target, situ__lower_items(target, call, items));
-}
-
-situ_status situ__lower_run_groups(int index, const situ__call *call, int64_t groups) {
-  situ_status status;
-  situ__target *target = situ__target_enter(index, call->op, &status);
-  return target ? situ__target_leave(target, situ__target_launch(target, call, groups)) : status;
+  if (!target->cpu) return situ__target_leave(target, situ__lower_items(target, call, items));
+  call->alone = true;
+  const int64_t each = size < 1 ? STRETCH : size < STRETCH ? STRETCH / size : 1;
+  return situ__target_leave(target, situ__target_launch(target, call, (items + each - 1) / each));
 }
 
 /* A gpu wants thousands of work-items; a processor a few groups, whose lanes it runs one after another. */

@@ -2,7 +2,10 @@
    SPDX-License-Identifier: MIT */
 #include "kernels/lower/lower.h"
 
-enum { ROOM = 1 << 24 }; /* elements of columns that are wanted at a time */
+enum {
+  ROOM = 1 << 24,
+  TERMS = 512
+}; /* elements of columns, and terms of a sum, that are wanted at a time */
 
 typedef struct conv {
   int index;
@@ -10,9 +13,11 @@ typedef struct conv {
   windows c;
   int64_t depth, plane, large, small,
       many; /* taps of all channels; windows; elements of an image of x and of y; images a time */
+  int64_t together,
+      parts; /* images whose gradient of w is one sum, and how many such sums there are */
   const situ_view_desc *x, *w, *y, *bias;
   situ_storage memory, sums;
-  situ_view_desc columns, part; /* [many, groups, depth, plane]; gradients of w of some images */
+  situ_view_desc columns, part; /* [many, groups, depth, plane]; the sums */
 } conv;
 
 static situ_view_desc shaped(const situ_view_desc *v, int64_t offset, int64_t a, int64_t b,
@@ -39,7 +44,8 @@ static situ_status unfold(const conv *v, int64_t first, int64_t images) {
   situ__lower_buffer(&call, &v->columns);
   situ__lower_buffer(&call, v->x);
   situ__lower_block(&call, &c, sizeof c);
-  return situ__lower_run_flat(v->index, &call, images * c.groups * v->depth * c.out_height);
+  return situ__lower_run_flat(v->index, &call, images * c.groups * v->depth * c.out_height,
+                              c.out_width);
 }
 
 static situ_status fold(const conv *v, int64_t first, int64_t images) {
@@ -58,18 +64,21 @@ static situ_status fold(const conv *v, int64_t first, int64_t images) {
     situ__lower_buffer(&call, v->bias);
   }
   situ__lower_block(&call, &c, sizeof c);
-  return situ__lower_run_flat(v->index, &call, images * c.groups * c.channels * c.height);
+  return situ__lower_run_flat(v->index, &call, images * c.groups * c.channels * c.height,
+                              c.width * c.window[0] * c.window[1]);
 }
 
 static situ_status product(const conv *v, const situ_view_desc *a, const situ_view_desc *b,
-                           const situ_view_desc *bias, const situ_view_desc *y) {
-  return situ__lower_matmul(v->index, &(situ_work){ .verb = SITU_VERB_MATMUL,
-                                                    .ins = 3,
-                                                    .outs = 1,
-                                                    .compute = v->lane,
-                                                    .in = { a, b, bias },
-                                                    .out = { y },
-                                                    .scalar = { 1, bias != NULL } });
+                           const situ_view_desc *bias, const situ_view_desc *y, int64_t together) {
+  return situ__lower_matmul_sums(v->index,
+                                 &(situ_work){ .verb = SITU_VERB_MATMUL,
+                                               .ins = 3,
+                                               .outs = 1,
+                                               .compute = v->lane,
+                                               .in = { a, b, bias },
+                                               .out = { y },
+                                               .scalar = { 1, bias != NULL } },
+                                 together);
 }
 
 static situ_status forward(const conv *v, int64_t first, int64_t images) {
@@ -79,7 +88,7 @@ static situ_status forward(const conv *v, int64_t first, int64_t images) {
   situ_view_desc y = shaped(v->y, first * v->small, images, c->groups, c->outputs, v->plane, false);
   if (v->bias) bias = shaped(v->bias, 0, 1, c->groups, c->outputs, 1, false);
   situ_status status = unfold(v, first, images);
-  return status == SITU_OK ? product(v, &w, &columns, v->bias ? &bias : NULL, &y) : status;
+  return status == SITU_OK ? product(v, &w, &columns, v->bias ? &bias : NULL, &y, 1) : status;
 }
 
 static situ_status grad_data(const conv *v, int64_t first, int64_t images) {
@@ -87,23 +96,34 @@ static situ_status grad_data(const conv *v, int64_t first, int64_t images) {
   situ_view_desc w = shaped(v->w, 0, 1, c->groups, c->outputs, v->depth, true);
   situ_view_desc columns = shaped(&v->columns, 0, images, c->groups, v->depth, v->plane, false);
   situ_view_desc g = shaped(v->y, first * v->small, images, c->groups, c->outputs, v->plane, false);
-  situ_status status = product(v, &w, &g, NULL, &columns);
+  situ_status status = product(v, &w, &g, NULL, &columns, 1);
   return status == SITU_OK ? fold(v, first, images) : status;
 }
 
-/* Each image's gradient of w, at its place among all; they are added up at the end. */
-static situ_status grad_weight(const conv *v, int64_t first, int64_t images) {
+/* Sums over `together` images each, at their places among all; they are added up at the end. */
+static situ_status sums(const conv *v, int64_t first, int64_t begin, int64_t images,
+                        int64_t together) {
   const windows *c = &v->c;
-  situ_view_desc columns = shaped(&v->columns, 0, images, c->groups, v->depth, v->plane, true);
-  situ_view_desc g = shaped(v->y, first * v->small, images, c->groups, c->outputs, v->plane, false);
-  situ_view_desc part =
-      shaped(&v->part, first * v->w->numel, images, c->groups, c->outputs, v->depth, false);
+  const int64_t parts = images / together, part = (first + begin) / v->together;
+  if (!parts) return SITU_OK;
+  situ_view_desc columns = shaped(&v->columns, begin * c->groups * v->depth * v->plane, images,
+                                  c->groups, v->depth, v->plane, false);
+  situ_view_desc g =
+      shaped(v->y, (first + begin) * v->small, images, c->groups, c->outputs, v->plane, true);
+  situ_view_desc to =
+      shaped(&v->part, part * v->w->numel, parts, c->groups, c->outputs, v->depth, true);
+  return product(v, &columns, &g, NULL, &to, together);
+}
+
+static situ_status grad_weight(const conv *v, int64_t first, int64_t images) {
+  const int64_t rest = images % v->together;
   situ_status status = unfold(v, first, images);
-  return status == SITU_OK ? product(v, &g, &columns, NULL, &part) : status;
+  if (status == SITU_OK) status = sums(v, first, 0, images - rest, v->together);
+  return status == SITU_OK && rest ? sums(v, first, images - rest, rest, rest) : status;
 }
 
 static situ_status add_up(const conv *v) {
-  situ_view_desc all = shaped(&v->part, 0, 1, 1, v->c.images, v->w->numel, false),
+  situ_view_desc all = shaped(&v->part, 0, 1, 1, v->parts, v->w->numel, false),
                  sum = shaped(v->w, 0, 1, 1, 1, v->w->numel, false);
   return situ__lower_reduce(v->index, &(situ_work){ .verb = SITU_VERB_REDUCE,
                                                     .op = SITU_REDUCE_SUM,
@@ -122,12 +142,17 @@ static situ_status scratch(conv *v, situ_conv_pass pass) {
   int64_t image = v->c.groups * v->depth * v->plane;
   v->many = ROOM / (image ? image : 1) < 1 ? 1 : ROOM / (image ? image : 1);
   if (v->many > v->c.images) v->many = v->c.images;
+  v->together = d->cpu && pass == SITU_CONV_GRAD_WEIGHT ? TERMS / v->plane : 1;
+  if (v->together > v->many) v->together = v->many;
+  if (v->together < 1) v->together = 1;
+  v->many -= v->many % v->together;
+  v->parts = (v->c.images + v->together - 1) / v->together;
   void *columns = situ__target_scratch(d, "conv", (size_t)(v->many * image) * size);
   void *part = NULL;
   if (pass == SITU_CONV_GRAD_WEIGHT && columns)
-    part = situ__target_scratch(d, "conv", (size_t)(v->c.images * v->w->numel) * size);
+    part = situ__target_scratch(d, "conv", (size_t)(v->parts * v->w->numel) * size);
   v->columns = situ__lower_scratch_view(&v->memory, columns, v->lane, v->many * image);
-  v->part = situ__lower_scratch_view(&v->sums, part, v->lane, v->c.images * v->w->numel);
+  v->part = situ__lower_scratch_view(&v->sums, part, v->lane, v->parts * v->w->numel);
   bool enough = columns && (part || pass != SITU_CONV_GRAD_WEIGHT);
   return situ__target_leave(d, enough ? SITU_OK : SITU_E_NOMEM);
 }

@@ -33,7 +33,7 @@ situ_status situ__lower_fill(int index, const situ_work *work) {
   situ__lower_buffer(&call, y);
   situ__lower_block(&call, &w, sizeof w);
   situ__lower_block(&call, &bits, sizeof bits);
-  return situ__lower_run_flat(index, &call, y->numel);
+  return situ__lower_run_flat(index, &call, y->numel, 1);
 }
 
 /* ---- range ---------------------------------------------------------------------------------- */
@@ -125,7 +125,7 @@ situ_status situ__lower_random(int index, const situ_work *work) {
     (void)situ__lower_walk(&w, 2, view);
     situ__lower_block(&call, &w, sizeof w);
   }
-  return situ__lower_run(index, &call, y->numel);
+  return situ__lower_run_flat(index, &call, y->numel, 1);
 }
 
 /* ---- triangles ------------------------------------------------------------------------------ */

@@ -66,13 +66,13 @@ static situ_status launch(int index, const situ_work *work, int family, const ch
     call.variant.flags |= FLAG_COUNTS;
     situ__lower_buffer(&call, work->out[1]);
     situ__lower_block(&call, &at, sizeof at);
-    return situ__lower_run_flat(index, &call, w.numel);
+    return situ__lower_run_flat(index, &call, w.numel, 1);
   }
   if (faults) {
     call.checks = true;
     call.variant.flags |= FLAG_DIVIDES;
   }
-  return situ__lower_run_flat(index, &call, w.numel);
+  return situ__lower_run_flat(index, &call, w.numel, 1);
 }
 
 /* ---- operands of other dtypes ---------------------------------------------------------------- */

@@ -126,9 +126,8 @@ void situ__lower_name(const situ__call *call, char name[SITU__CALL_NAME]);
 situ_status situ__lower_items(situ__target *target, const situ__call *call, int64_t items);
 /* The same on device `index`, which is entered meanwhile. */
 situ_status situ__lower_run(int index, const situ__call *call, int64_t items);
-situ_status situ__lower_run_groups(int index, const situ__call *call, int64_t groups);
-/* For texts whose kernel is FLAT. */
-situ_status situ__lower_run_flat(int index, situ__call *call, int64_t items);
+/* For texts whose kernel is FLAT: items of about `size` elements. */
+situ_status situ__lower_run_flat(int index, situ__call *call, int64_t items, int64_t size);
 /* One line a group, or where lines are many or short one line a work-item (FLAG_SERIAL is set then). beside: lines lie beside
    each other, and a processor may take some at a time (FLAG_BESIDE). */
 situ_status situ__lower_run_lines(int index, situ__call *call, int64_t count, int64_t length,
@@ -185,6 +184,9 @@ situ_status situ__lower_gather(int index, const situ_work *work);
 situ_status situ__lower_scatter(int index, const situ_work *work);
 situ_status situ__lower_nonzero(int index, const situ_work *work);
 situ_status situ__lower_matmul(int index, const situ_work *work);
+/* `together` products of a and b that follow each other in the first dimension are added up in one item of y's; more than one only
+   on a processor. */
+situ_status situ__lower_matmul_sums(int index, const situ_work *work, int64_t together);
 situ_status situ__lower_conv(int index, const situ_work *work);
 situ_status situ__lower_pool(int index, const situ_work *work);
 situ_status situ__lower_softmax(int index, const situ_work *work);

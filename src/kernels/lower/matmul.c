@@ -16,7 +16,7 @@ static int64_t tiles(const products *s) {
 /* The tiles of group/matmul.h. A processor's may be smaller than the largest, of whole panels: every core is to have several,
    but none that is hardly worth a call. */
 static void choose_tile(products *s, const situ__target *d, int64_t panel, int64_t batch) {
-  enum { ENOUGH = 16, LEAST_ROWS = 12, LEAST_WORK = 1 << 18 };
+  enum { ENOUGH = 16, LEAST_ROWS = 24, LEAST_WORK = 1 << 18 };
   if (!d->cpu) {
     s->tile_rows = s->tile_columns = d->group >= 256 ? 64 : 32;
     return;
@@ -32,7 +32,26 @@ static void choose_tile(products *s, const situ__target *d, int64_t panel, int64
   }
 }
 
+/* A batch whose items have a and bias in common is one product, whose columns are those of all items. */
+static void merge(products *s, walk *batch) {
+  for (int d = 0; d < (int)batch->ndim; d++) {
+    if (batch->stride[1][d] || batch->stride[3][d]) continue;
+    s->b_n = batch->stride[2][d], s->y_n = batch->stride[0][d];
+    s->n *= batch->size[d];
+    batch->numel /= batch->size[d];
+    for (batch->ndim--; d < (int)batch->ndim; d++) {
+      batch->size[d] = batch->size[d + 1];
+      for (int k = 0; k < 4; k++) batch->stride[k][d] = batch->stride[k][d + 1];
+    }
+    return;
+  }
+}
+
 situ_status situ__lower_matmul(int index, const situ_work *work) {
+  return situ__lower_matmul_sums(index, work, 1);
+}
+
+situ_status situ__lower_matmul_sums(int index, const situ_work *work, int64_t together) {
   const situ_view_desc *y = work->out[0], *a = work->in[0], *b = work->in[1];
   const situ_view_desc *bias = work->ins > 2 ? work->in[2] : NULL;
   if (work->scalar[1] == 0) bias = NULL; /* not even its NaN */
@@ -40,19 +59,25 @@ situ_status situ__lower_matmul(int index, const situ_work *work) {
   walk batch = { .numel = 1,
                  .offset = { y->offset, a->offset, b->offset, situ__lower_offset(bias) } };
   for (int d = 0; d < row; d++) {
-    int64_t by[] = { y->stride[d], step(a, y, d), step(b, y, d), bias ? step(bias, y, d) : 0 };
+    const int64_t items = d ? 1 : together;
+    int64_t by[] = { y->stride[d], step(a, y, d) * items, step(b, y, d) * items,
+                     bias ? step(bias, y, d) : 0 };
     situ__lower_walk_add(&batch, 4, y->size[d], by);
     batch.numel *= y->size[d];
   }
   products s = { .m = y->size[row],
                  .n = y->size[column],
-                 .k = a->size[a->ndim - 1],
+                 .k = a->size[a->ndim - 1] * together,
                  .a_row = a->stride[a->ndim - 2],
                  .a_col = a->stride[a->ndim - 1],
                  .b_row = b->stride[b->ndim - 2],
                  .b_col = b->stride[b->ndim - 1],
                  .y_row = y->stride[row],
-                 .y_col = y->stride[column] };
+                 .y_col = y->stride[column],
+                 .n_piece = y->size[column],
+                 .k_piece = a->size[a->ndim - 1],
+                 .a_k = a->stride[0],
+                 .b_k = b->stride[0] };
   if (bias) s.bias_row = step(bias, y, row), s.bias_col = step(bias, y, column);
   situ_dtype compute = work->compute ? work->compute : (situ_dtype)y->dtype;
   situ__call call = { .variant = { .text = SITU__TEXT_matmul,
@@ -70,6 +95,7 @@ situ_status situ__lower_matmul(int index, const situ_work *work) {
   situ__target *d = situ__target_enter(index, call.op, &status);
   if (!d) return status;
   if (!d->product || !d->product(d, work, &batch, &s, &status)) {
+    if (d->cpu) merge(&s, &batch);
     choose_tile(&s, d, call.variant.compute == SITU_F32 ? 32 : 16, batch.numel);
     call.alone = d->cpu;
     status = situ__target_launch(d, &call, batch.numel * tiles(&s));

@@ -46,7 +46,7 @@ situ_status situ__lower_pool(int index, const situ_work *work) {
   if (work->op == SITU_POOL_MAX) situ__lower_buffer(&call, where);
   if (work->op != SITU_POOL_MAX_GRAD) {
     situ__lower_block(&call, &c, sizeof c);
-    return situ__lower_run(index, &call, work->out[0]->numel);
+    return situ__lower_run_flat(index, &call, work->out[0]->numel, c.window[0] * c.window[1]);
   }
   situ_status status;
   situ__target *d = situ__target_enter(index, call.op, &status);
