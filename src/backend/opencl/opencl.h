@@ -58,6 +58,8 @@ situ_status situ__cl_synchronize(int index);
 /* ---- kernels (text.c) ----------------------------------------------------------------------- */
 /* The text, with all that it includes. */
 const char *situ__cl_text_of(situ__text text);
+/* Declarations of all that texts call, for drivers to which those are given. */
+const char *situ__cl_builtins(void);
 
 /* ---- compiled programs on disk (disk.c) ----------------------------------------------------- */
 /* The program that was stored under key; NULL: there is none. Freed by the host's free. */

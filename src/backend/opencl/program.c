@@ -38,6 +38,7 @@ static void prologue(const situ__cl_device *d, const situ__call *call, char *out
     if (v->dtype[k])
       used +=
           snprintf(out + used, size - (size_t)used, "#define D%d %s\n", k, dtype_name(v->dtype[k]));
+  (void)snprintf(out + used, size - (size_t)used, "#line 1 \"%s\"\n", text_name[v->text]);
 }
 
 static uint64_t mix(uint64_t hash, const void *data, size_t bytes) {
@@ -87,8 +88,9 @@ static situ_status does_not_compile(const situ__cl_device *d, const situ__call *
     length = 0;
   if (log) log[length < 3000 ? length : 3000] = 0;
   situ_status status = situ__host->fail(
-      SITU_E_UNSUPPORTED, call->op, "opencl:%d does not compile the kernel %s (%s):\n%s",
-      d->target.index, text_name[call->variant.text], call->name ? call->name : "", log ? log : "");
+      SITU_E_UNSUPPORTED, call->op, "opencl:%d does not compile the kernel %s%s%s:\n%s",
+      d->target.index, text_name[call->variant.text], call->name ? " for " : "",
+      call->name ? call->name : "", log ? log : "");
   situ__host->free(log);
   return status;
 }
@@ -123,35 +125,60 @@ static cl_program from_disk(const situ__cl_device *d, const char *key) {
   return program;
 }
 
+/* One try, with our declarations of OpenCL's functions or with the driver's. What failed is in *tried, and the program is there
+   for its log. */
+static cl_int compile(const situ__cl_device *d, const char *head, const char *text, bool ours,
+                      const char **tried, cl_program *out) {
+  char options[256];
+  const char *parts[] = { ours ? situ__cl_builtins() : "", head, text };
+  cl_int error;
+  (void)snprintf(options, sizeof options, "%s%s", d->build, ours ? " -D_OPENCL_H_" : "");
+  *tried = "clCreateProgramWithSource";
+  *out = clCreateProgramWithSource(d->context, 3, parts, NULL, &error);
+  if (!*out) return error;
+  *tried = "clBuildProgram";
+  return clBuildProgram(*out, 1, &d->id, options, NULL, NULL);
+}
+
 static situ_status build(situ__cl_device *d, const situ__call *call, cl_program *out) {
   char head[1024], key[33];
-  const char *text = situ__cl_text_of((situ__text)call->variant.text);
+  const char *text = situ__cl_text_of((situ__text)call->variant.text), *tried;
   if (!d->build && !identify(d))
     return situ__cl_fail(d, call->op, "building", CL_OUT_OF_HOST_MEMORY, false);
   prologue(d, call, head, sizeof head);
   program_key(d, head, text, key);
   *out = from_disk(d, key);
   if (*out) return SITU_OK;
-  cl_int error;
-  const char *parts[] = { head, text };
-  cl_program program = clCreateProgramWithSource(d->context, 2, parts, NULL, &error);
-  if (!program) return situ__cl_fail(d, call->op, "clCreateProgramWithSource", error, false);
-  error = clBuildProgram(program, 1, &d->id, d->build, NULL, NULL);
-  if (error != CL_SUCCESS) {
-    situ_status status = error == CL_BUILD_PROGRAM_FAILURE
-                             ? does_not_compile(d, call, program)
-                             : situ__cl_fail(d, call->op, "clBuildProgram", error, false);
+  bool ours = strstr(d->known.driver, "Portable Computing Language");
+  cl_program program;
+  cl_int error = compile(d, head, text, ours, &tried, &program);
+  if (error == CL_BUILD_PROGRAM_FAILURE && ours) { /* a PoCL that does it otherwise */
     (void)clReleaseProgram(program);
-    return status;
+    error = compile(d, head, text, false, &tried, &program);
   }
-  store(program, key);
-  *out = program;
-  return SITU_OK;
+  if (error == CL_SUCCESS) {
+    store(program, key);
+    *out = program;
+    return SITU_OK;
+  }
+  situ_status status = error == CL_BUILD_PROGRAM_FAILURE
+                           ? does_not_compile(d, call, program)
+                           : situ__cl_fail(d, call->op, tried, error, false);
+  if (program) (void)clReleaseProgram(program);
+  return status;
 }
 
 /* ---- kernels -------------------------------------------------------------------------------- */
 
+/* Values of f64 can lie on any device, but a compiler that knows no double would only say that it does not. */
+static bool needs_f64(const situ__variant *v) {
+  bool needed = v->compute == SITU_F64;
+  for (int k = 0; k < SITU__CALL_DTYPES; k++) needed = needed || v->dtype[k] == SITU_F64;
+  return needed;
+}
+
 static situ_status make(situ__cl_device *d, const situ__call *call, cl_kernel *out) {
+  if (!d->target.fp64 && needs_f64(&call->variant)) return SITU_E_UNSUPPORTED;
   cl_program program;
   situ_status status = build(d, call, &program);
   if (status != SITU_OK) return status;

@@ -7,6 +7,7 @@
           ".cl\"\n.byte 0\n.text\n");                                                      \
   extern __attribute__((visibility("hidden"))) const char situ__cl_text_##name[];
 SITU__TEXTS(ROW)
+ROW(builtins)
 #undef ROW
 
 const char *situ__cl_text_of(situ__text text) {
@@ -17,3 +18,5 @@ const char *situ__cl_text_of(situ__text text) {
   };
   return texts[text];
 }
+
+const char *situ__cl_builtins(void) { return situ__cl_text_builtins; }

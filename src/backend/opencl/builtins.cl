@@ -1,0 +1,21 @@
+/* The functions of OpenCL C that kernel texts call. PoCL reads Clang's opencl-c.h, which declares eighteen thousand, for every
+   program, and that is most of what a small program costs; told that it was read already, it takes these.
+   SPDX-License-Identifier: MIT */
+#define PURE __attribute__((overloadable, const))
+#define ROW(T)                                                                                \
+  PURE T ceil(T), copysign(T, T), cos(T), erf(T), exp(T), expm1(T), fabs(T), floor(T),        \
+      fma(T, T, T), fmax(T, T), fmin(T, T), fmod(T, T), log(T), log1p(T), log2(T), pow(T, T), \
+      rint(T), rsqrt(T), sin(T), sqrt(T), tanh(T), trunc(T);                                  \
+  PURE int isinf(T), isnan(T);
+ROW(float)
+PURE float16 fma(float16, float16, float16);
+#ifdef cl_khr_fp64
+ROW(double)
+PURE double8 fma(double8, double8, double8);
+#endif
+#undef ROW
+PURE size_t get_global_id(uint), get_local_id(uint), get_group_id(uint);
+#undef PURE
+__attribute__((overloadable, convergent)) void barrier(cl_mem_fence_flags);
+__attribute__((overloadable)) uint atomic_inc(volatile __global uint *);
+__attribute__((overloadable)) int atomic_cmpxchg(volatile __global int *, int, int);
