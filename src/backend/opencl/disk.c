@@ -1,17 +1,20 @@
 /* Compiled programs on disk, in $XDG_CACHE_HOME/situ/opencl or ~/.cache/situ/opencl. A file appears whole or not at all,
-   and what does not fit its checksum is not used: processes may share the directory, and losing it costs time only.
+   and what does not fit its checksum is not used: processes may share the directory, and losing it costs time only. Where
+   they take more than $SITU_OPENCL_CACHE_MIB (256), those that were not used for longest go.
    SPDX-License-Identifier: MIT */
+#include <dirent.h>
 #include <errno.h>
 #include <fcntl.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
+#include <time.h>
 #include <unistd.h>
 
 #include "backend/opencl/opencl.h"
 
-enum { PATH = 4096, MOST = 64 << 20 };
+enum { PATH = 4096, KEY = 32, MOST = 64 << 20, BOUND_MIB = 256, ABANDONED = 3600 };
 
 typedef struct header {
   char magic[8];
@@ -25,7 +28,7 @@ static uint64_t checksum(const unsigned char *data, size_t bytes) {
   return sum;
 }
 
-/* The file of a key; false: there is no place for it. */
+/* The file of a key (""): the directory's path, ending in /); false: there is no place for it. */
 static bool path_of(const char *key, char path[PATH]) {
   const char *cache = secure_getenv("XDG_CACHE_HOME"), *home = secure_getenv("HOME");
   int length;
@@ -35,8 +38,10 @@ static bool path_of(const char *key, char path[PATH]) {
     length = snprintf(path, PATH, "%s/.cache/situ/opencl/%s", home, key);
   else
     return false;
-  return length > 0 && length < PATH - 32;
+  return length > 0 && length < PATH - KEY;
 }
+
+/* ---- reading and writing -------------------------------------------------------------------- */
 
 /* Every directory above the file. */
 static void make_directories(char *path) {
@@ -71,6 +76,7 @@ unsigned char *situ__cl_disk_read(const char *key, size_t *bytes) {
   if (good) data = situ__host->alloc((size_t)h.bytes);
   good = data && transfer(read, file, data, (size_t)h.bytes) &&
          checksum(data, (size_t)h.bytes) == h.sum;
+  if (good) (void)futimens(file, NULL); /* used: it stays */
   (void)close(file);
   if (good) {
     *bytes = (size_t)h.bytes;
@@ -80,9 +86,71 @@ unsigned char *situ__cl_disk_read(const char *key, size_t *bytes) {
   return NULL;
 }
 
+/* ---- the bound ------------------------------------------------------------------------------ */
+
+typedef struct kept {
+  char name[KEY + 1];
+  time_t used;
+  uint64_t bytes;
+} kept;
+
+static uint64_t bound(void) {
+  const char *text = secure_getenv("SITU_OPENCL_CACHE_MIB");
+  char *end = NULL;
+  unsigned long mib = text ? strtoul(text, &end, 10) : 0;
+  if (!text || end == text || *end || mib > UINT32_MAX) mib = BOUND_MIB;
+  return (uint64_t)mib << 20;
+}
+
+static int by_use(const void *a, const void *b) {
+  const kept *x = a, *y = b;
+  return (x->used > y->used) - (x->used < y->used);
+}
+
+/* What lies in the directory, as far as there is room: programs, and what processes that died left half written, which goes at
+   once. Files of other names are not ours. */
+static size_t list(DIR *directory, kept *to, size_t room) {
+  const time_t now = time(NULL);
+  size_t count = 0;
+  for (struct dirent *entry; count < room && (entry = readdir(directory));) {
+    struct stat about;
+    if (strspn(entry->d_name, "0123456789abcdef") != KEY ||
+        fstatat(dirfd(directory), entry->d_name, &about, AT_SYMLINK_NOFOLLOW) != 0)
+      continue;
+    if (entry->d_name[KEY] == '.' && about.st_mtime < now - ABANDONED)
+      (void)unlinkat(dirfd(directory), entry->d_name, 0);
+    if (entry->d_name[KEY]) continue;
+    to[count] = (kept){ .used = about.st_mtime, .bytes = (uint64_t)about.st_size };
+    memcpy(to[count++].name, entry->d_name, KEY);
+  }
+  return count;
+}
+
+/* Removes what was not used for longest until an eighth of the bound is free again. Others may do the same at once: then more
+   goes than must. */
+static void make_room(uint64_t most) {
+  enum { ROOM = 1 << 16 };
+  char path[PATH];
+  DIR *directory = path_of("", path) ? opendir(path) : NULL;
+  kept *all = directory ? situ__host->alloc(ROOM * sizeof *all) : NULL;
+  size_t count = all ? list(directory, all, ROOM) : 0;
+  uint64_t total = 0;
+  for (size_t k = 0; k < count; k++) total += all[k].bytes;
+  if (total > most) {
+    qsort(all, count, sizeof *all, by_use);
+    for (size_t k = 0; k < count && total > most - most / 8; k++) {
+      (void)unlinkat(dirfd(directory), all[k].name, 0);
+      total -= all[k].bytes;
+    }
+  }
+  situ__host->free(all);
+  if (directory) (void)closedir(directory);
+}
+
 void situ__cl_disk_write(const char *key, const unsigned char *binary, size_t bytes) {
   char path[PATH], own[PATH + 32];
-  if (bytes > MOST || !path_of(key, path)) return;
+  const uint64_t most = bound();
+  if (bytes > MOST || bytes > most || !path_of(key, path)) return;
   make_directories(path);
   (void)snprintf(own, sizeof own, "%s.%ld", path, (long)getpid());
   int file = open(own, O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC | O_NOFOLLOW, 0600);
@@ -92,5 +160,13 @@ void situ__cl_disk_write(const char *key, const unsigned char *binary, size_t by
   bool good =
       transfer(put, file, &h, sizeof h) && transfer(put, file, (void *)(uintptr_t)binary, bytes);
   good = close(file) == 0 && good;
-  if (!good || rename(own, path) != 0) (void)unlink(own);
+  if (!good || rename(own, path) != 0) {
+    (void)unlink(own);
+    return;
+  }
+  /* To look at all of them takes a while, so it is done for the first and then for every sixteenth part of the bound. */
+  static uint64_t since;
+  const uint64_t before = __atomic_fetch_add(&since, bytes, __ATOMIC_RELAXED);
+  if (before == 0 || before / (most / 16 + 1) != (before + bytes) / (most / 16 + 1))
+    make_room(most);
 }

@@ -18,6 +18,21 @@ static long left;
 static int code;
 static bool on;
 static long alive[SHIM_OBJECTS];
+static const char *damage;
+
+/* How often something with this name was met. */
+typedef struct tally {
+  char name[48];
+  long count;
+} tally;
+enum { NAMES = 64, OBJECTS = 1 << 13 };
+static tally calls[NAMES], launches[NAMES];
+
+/* Programs and kernels whose source was seen, and which text it is of. */
+static struct {
+  const void *object;
+  tally *text;
+} known[OBJECTS];
 
 __attribute__((constructor)) static void open_library(void) {
   const char *words = getenv("SITU_SHIM");
@@ -34,12 +49,70 @@ void shim_fail(const char *name, long nth, int with, bool from_then_on) {
 
 const char *shim_failed(void) { return failed; }
 
+/* The tally of a name; the lock is held. */
+static tally *of_name(tally *list, const char *name, size_t length) {
+  tally *at = list;
+  while (at < list + NAMES - 1 && *at->name && (strncmp(at->name, name, length) != 0 || at->name[length])) at++;
+  if (!*at->name && length < sizeof at->name) memcpy(at->name, name, length);
+  return at;
+}
+
+static long count_of(tally *list, const char *name) {
+  pthread_mutex_lock(&lock);
+  long count = of_name(list, name, strlen(name))->count;
+  pthread_mutex_unlock(&lock);
+  return count;
+}
+
+long shim_calls(const char *name) { return count_of(calls, name); }
+long shim_launches(const char *text) { return count_of(launches, text); }
+void shim_damage(const char *source) { damage = source; }
+
+/* What is known of an object, or room to know it; NULL: neither. */
+static tally **text_of(const void *object) {
+  for (int k = 0; k < OBJECTS; k++) {
+    if (!known[k].object) known[k].object = object;
+    if (known[k].object == object) return &known[k].text;
+  }
+  return NULL;
+}
+
+static void know(const void *object, tally *text) {
+  pthread_mutex_lock(&lock);
+  tally **at = object ? text_of(object) : NULL;
+  if (at) *at = text;
+  pthread_mutex_unlock(&lock);
+}
+
+static tally *known_text(const void *object) {
+  pthread_mutex_lock(&lock);
+  tally **at = text_of(object), *text = at ? *at : NULL;
+  pthread_mutex_unlock(&lock);
+  return text;
+}
+
+/* Sources say where a text begins: #line 1 "name". */
+static tally *text_in(cl_uint n, const char **parts) {
+  static const char begin[] = "#line 1 \"";
+  tally *text = NULL;
+  for (cl_uint k = 0; k < n && !text; k++) {
+    const char *at = strstr(parts[k], begin);
+    if (!at) continue;
+    at += strlen(begin);
+    pthread_mutex_lock(&lock);
+    text = of_name(launches, at, strcspn(at, "\""));
+    pthread_mutex_unlock(&lock);
+  }
+  return text;
+}
+
 long shim_alive(shim_object of) { return __atomic_load_n(&alive[of], __ATOMIC_RELAXED); }
 
 /* What this call is to fail with. */
 static cl_int told(const char *name) {
   cl_int error = CL_SUCCESS;
   pthread_mutex_lock(&lock);
+  of_name(calls, name, strlen(name))->count++;
   if (failed && on) {
     error = code;
   } else if (left && (!only || strcmp(only, name) == 0) && --left == 0) {
@@ -112,13 +185,17 @@ cl_mem clCreateBuffer(cl_context context, cl_mem_flags flags, size_t size, void 
   return made;
 }
 
+/* The module's sources are strings that end by themselves: it gives no sizes. */
 cl_program clCreateProgramWithSource(cl_context context, cl_uint n, const char **parts, const size_t *sizes, cl_int *error) {
-  const char *more[8] = { "#undef cl_khr_fp64\n" };
-  for (cl_uint k = 0; k < n && k < 7; k++) more[k + 1] = parts[k];
+  const char *more[8] = { no_fp64 ? "#undef cl_khr_fp64\n" : "" };
+  cl_uint all = 1;
+  for (cl_uint k = 0; k < n && all < 7; k++) more[all++] = parts[k];
+  if (damage) more[all++] = damage;
+  (void)sizes;
   if ((*error = told(__func__))) return NULL;
-  cl_program made = no_fp64 ? REAL(clCreateProgramWithSource)(context, n + 1, more, NULL, error)
-                            : REAL(clCreateProgramWithSource)(context, n, parts, sizes, error);
+  cl_program made = REAL(clCreateProgramWithSource)(context, all, more, NULL, error);
   count(SHIM_PROGRAM, made, 1);
+  know(made, text_in(n, parts));
   return made;
 }
 
@@ -127,12 +204,14 @@ cl_program clCreateProgramWithBinary(cl_context context, cl_uint n, const cl_dev
   cl_program made =
       (*error = told(__func__)) ? NULL : REAL(clCreateProgramWithBinary)(context, n, ids, sizes, binaries, loaded, error);
   count(SHIM_PROGRAM, made, 1);
+  know(made, NULL);
   return made;
 }
 
 cl_kernel clCreateKernel(cl_program program, const char *name, cl_int *error) {
   cl_kernel made = (*error = told(__func__)) ? NULL : REAL(clCreateKernel)(program, name, error);
   count(SHIM_KERNEL, made, 1);
+  know(made, known_text(program));
   return made;
 }
 
@@ -189,6 +268,8 @@ cl_int clSetKernelArg(cl_kernel kernel, cl_uint at, size_t size, const void *val
 cl_int clEnqueueNDRangeKernel(cl_command_queue queue, cl_kernel kernel, cl_uint dims, const size_t *offset, const size_t *global,
                               const size_t *local, cl_uint n, const cl_event *wait, cl_event *event) {
   cl_int error = told(__func__);
+  tally *text = error ? NULL : known_text(kernel);
+  if (text) (void)__atomic_add_fetch(&text->count, 1, __ATOMIC_RELAXED);
   return error ? error : REAL(clEnqueueNDRangeKernel)(queue, kernel, dims, offset, global, local, n, wait, event);
 }
 

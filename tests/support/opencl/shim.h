@@ -15,6 +15,13 @@ void shim_fail(const char *name, long nth, int code, bool from_then_on);
 /* The function that failed first since then; NULL: none did. */
 const char *shim_failed(void);
 
+/* How often this function was called, and how often a kernel of this text was launched that was made from source. */
+long shim_calls(const char *name);
+long shim_launches(const char *text);
+
+/* From now on every source has this at its end (NULL: nothing). */
+void shim_damage(const char *source);
+
 /* Objects made and not released. */
 typedef enum shim_object { SHIM_CONTEXT, SHIM_QUEUE, SHIM_BUFFER, SHIM_PROGRAM, SHIM_KERNEL, SHIM_OBJECTS } shim_object;
 long shim_alive(shim_object of);
