@@ -14,7 +14,7 @@ ROW(double)
 PURE double8 fma(double8, double8, double8);
 #endif
 #undef ROW
-PURE size_t get_global_id(uint), get_local_id(uint), get_group_id(uint);
+PURE size_t get_global_id(uint), get_local_id(uint), get_group_id(uint), get_num_groups(uint);
 #undef PURE
 __attribute__((overloadable, convergent)) void barrier(cl_mem_fence_flags);
 __attribute__((overloadable)) uint atomic_inc(volatile __global uint *);
