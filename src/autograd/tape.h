@@ -85,9 +85,9 @@ bool situ__tape_record(const situ__record *record);
 void situ__node_release(situ__node *node);
 /* Drops saved values (after a backward that does not retain the graph). */
 void situ__node_clear(situ__node *node);
-/* t's meta, made if need be; NULL: out of memory, recorded under op. */
 /* The gradient of n's operand i that was collected so far, if it may be written to; NULL: none, or not. */
 situ_tensor *situ__collected(const situ__node *n, int i);
+/* t's meta, made if need be; NULL: out of memory, recorded under op. */
 situ__meta *situ__meta_of(const char *op, situ_tensor *t);
 void situ__meta_release(situ__meta *meta);
 
