@@ -255,6 +255,8 @@ void situ__memory_free(situ_device device, void *data, size_t bytes) {
 void situ__memory_trim(situ_device device) {
   situ__depot *depot = situ__depot_of(device);
   if (depot) (void)situ__depot_empty(depot);
+  const situ_backend *backend = situ__backend(device);
+  if (backend->trim) backend->trim(device.index);
   if (device.kind != SITU_CPU) return;
   if (mine) (void)empty_lists(mine, NULL);
   situ__small_trim();

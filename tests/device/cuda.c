@@ -141,8 +141,11 @@ static void copy_everywhere(void) {
 }
 
 static void empty_caches(void) {
+  const long trims = cuda_double_state()->trims;
   CHECK(situ_empty_cache(situ_dev("cuda:0")) == SITU_OK);
   CHECK(situ_empty_cache(situ_dev("cuda:1")) == SITU_OK);
+  /* the driver's pools keep nothing either */
+  CHECK(cuda_double_state()->trims == trims + (cuda_double_state()->pools ? 2 : 0));
   CHECK(situ_synchronize(situ_dev("cuda:0")) == SITU_OK);
   CHECK(situ_synchronize(situ_dev("cuda:1")) == SITU_OK);
   CHECK(cuda_double_state()->blocks == 0);

@@ -244,6 +244,8 @@ typedef struct situ_backend {
   /* Memory. Asynchronous backends order it with their queue. */
   situ_status (*alloc)(int index, size_t bytes, void **data);
   void        (*free)(int index, void *data, size_t bytes);
+  /** Gives back to the device what it keeps of freed memory; a slot that may be empty. */
+  void        (*trim)(int index);
   situ_status (*copy_in)(int index, void *data, size_t at, const void *host, size_t bytes);   /**< host -> device; host may be reused at return */
   situ_status (*copy_out)(int index, const void *data, size_t at, void *host, size_t bytes);  /**< device -> host; done at return */
   /** Between two devices of this backend; NULL: staged through the host. */

@@ -12,6 +12,7 @@ const situ_backend situ_module_backend = {
   .lost = situ__cuda_why_lost,
   .alloc = situ__cuda_alloc,
   .free = situ__cuda_free,
+  .trim = situ__cuda_trim,
   .copy_in = situ__cuda_copy_in,
   .copy_out = situ__cuda_copy_out,
   .copy_peer = situ__cuda_copy_peer,

@@ -137,6 +137,7 @@ situ_status situ__cuda_alloc(int index, size_t bytes, void **data);
 /* A block of a device that was entered; cudaErrorMemoryAllocation: there is none, also after trimming. */
 cudaError_t situ__cuda_take(situ__cuda_device *device, size_t bytes, void **data);
 void situ__cuda_free(int index, void *data, size_t bytes);
+void situ__cuda_trim(int index);
 
 /* ---- copies (copy.c, peer.c) ---------------------------------------------------------------- */
 situ_status situ__cuda_copy_in(int index, void *data, size_t at, const void *host, size_t bytes);

@@ -59,6 +59,20 @@ void situ__cuda_free(int index, void *data, size_t bytes) {
   (void)situ__cuda_leave(d, SITU_OK);
 }
 
+/* What was freed behind queued work can be given back once that is done. */
+void situ__cuda_trim(int index) {
+  situ__cuda_device *d = situ__cuda_enter_open(index);
+  if (!d) return;
+  const char *call = "cudaStreamSynchronize";
+  cudaError_t error = situ__cuda.StreamSynchronize(d->stream);
+  if (error == cudaSuccess && d->pool) {
+    call = "cudaMemPoolTrimTo";
+    error = situ__cuda.MemPoolTrimTo(d->pool, 0);
+  }
+  if (error != cudaSuccess) situ__cuda_lose(d, call, error);
+  (void)situ__cuda_leave(d, SITU_OK);
+}
+
 void *situ__target_scratch(situ__target *target, const char *op, size_t bytes) {
   situ__cuda_device *d = (situ__cuda_device *)target;
   void *data = NULL;

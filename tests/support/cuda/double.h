@@ -48,6 +48,7 @@ typedef struct cuda_double {
   long failed;  /* of them, as asked for */
   long kernels; /* launched */
   long peer_copies;
+  long trims;   /* of memory pools */
   long pending; /* tasks that nobody has waited for */
   long heuristics, products; /* of cuBLASLt: algorithms asked for, products queued */
   long lists, solved;        /* of cuDNN: engines asked for, problems queued */

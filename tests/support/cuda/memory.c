@@ -150,6 +150,7 @@ CUDA_DOUBLE_API cudaError_t cudaMemPoolSetAttribute(cudaMemPool_t pool, enum cud
 CUDA_DOUBLE_API cudaError_t cudaMemPoolTrimTo(cudaMemPool_t pool, size_t bytes) {
   BEGIN("cudaMemPoolTrimTo");
   (void)pool, (void)bytes;
+  cuda_double_state()->trims++;
   return double_end(cudaSuccess);
 }
 
