@@ -52,6 +52,9 @@ __attribute__((overloadable)) static double tanh_to_the_end(double x) { return f
 #define ADD_ONE(at) (void)atomic_inc((volatile __global uint *)(at))
 #define GROUPS __attribute__((reqd_work_group_size(GROUP_SIZE, 1, 1)))
 #define ALONE __attribute__((reqd_work_group_size(1, 1, 1)))
+#define UNROLL
+#define ROLLED
+#define AS(type, at) (*(type *)(at))
 /* Flat kernels that are worth it: a processor's groups have equal shares of the items, whole cache lines, whose loop its compiler
    makes vectors of; elsewhere a work-item is an item. */
 #if ON_CPU
@@ -84,6 +87,11 @@ __attribute__((overloadable)) static double tanh_to_the_end(double x) { return f
 #define ADD_ONE(at) (void)atomicAdd((unsigned long long *)(at), 1ull)
 #define GROUPS extern "C" __global__ __launch_bounds__(GROUP_SIZE)
 #define FLAT GROUPS KERNEL
+#define UNROLL _Pragma("unroll")
+#define ROLLED _Pragma("unroll 1")
+#ifndef AS
+#define AS(type, at) (*(type *)(at)) /* what lies there, aligned for the type: one access */
+#endif
 #define FOR_EACH(i, count) for (I64 i = ITEM; i < (count); i = (count))
 #define FOR_RUNS(i, end, count, length) for (I64 i = ITEM, end = i + 1; i < (count); i = (count))
 #define BITS_F32(x) __float_as_uint(x)
@@ -110,6 +118,8 @@ static inline U64 BITS_F64(double x) { return (union { double f; U64 u; }){ x }.
 static inline double F64_BITS(U64 bits) { return (union { U64 u; double f; }){ bits }.f; }
 /* clang-format on */
 #endif
+
+#define ALIGNED(bytes) __attribute__((aligned(bytes)))
 
 /* A function of floats.h for the type in hand: FN(remainder) is remainder_f32 while T is float. */
 #define PASTE_(name, type) name##_##type

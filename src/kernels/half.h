@@ -33,6 +33,24 @@ static inline uint32_t situ__to_bits(float value) {
 
 SITU__HALF float situ__bf16_to_f32(uint16_t h) { return situ__from_bits((uint32_t)h << 16); }
 
+#ifdef __CUDA_ARCH__
+/* A gpu has instructions for this, with these very results but for a NaN's bits. */
+DEVICE uint16_t situ__f32_to_bf16(float value) {
+  uint16_t h;
+  asm("cvt.rn.bf16.f32 %0, %1;" : "=h"(h) : "f"(value));
+  return h;
+}
+DEVICE float situ__f16_to_f32(uint16_t h) {
+  float value;
+  asm("cvt.f32.f16 %0, %1;" : "=f"(value) : "h"(h));
+  return value;
+}
+DEVICE uint16_t situ__f32_to_f16(float value) {
+  uint16_t h;
+  asm("cvt.rn.f16.f32 %0, %1;" : "=h"(h) : "f"(value));
+  return h;
+}
+#else
 SITU__HALF uint16_t situ__f32_to_bf16(float value) {
   uint32_t bits = situ__to_bits(value);
   uint32_t rounded = (bits + 0x7fffu + (bits >> 16 & 1u)) >> 16;
@@ -57,5 +75,6 @@ SITU__HALF uint16_t situ__f32_to_f16(float value) {
   h = magnitude > 0x7f800000u ? 0x7e00u : h;
   return (uint16_t)(h | (bits >> 16 & 0x8000u));
 }
+#endif
 
 #endif

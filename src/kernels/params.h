@@ -15,7 +15,18 @@ enum { WALK_OPERANDS = 4, WALK_DIMS = 8 };
 typedef struct walk {
   I64 numel, ndim, size[WALK_DIMS];
   I64 offset[WALK_OPERANDS], stride[WALK_OPERANDS][WALK_DIMS];
+  I64 magic[WALK_DIMS]; /* of each size, for quotient() in element.h; 0: none */
 } walk;
+
+/* The same for items of a gpu, each of which takes elements that lie beside each other along the last dimension (pack.h). */
+typedef struct packs {
+  I64 count, each, magic; /* all packs, those of a row, and what divides by that */
+  I64 shift;              /* elements that a row's first pack has in front of the row */
+  I64 whole;              /* bit k: operand k's packs are one access each */
+} packs;
+#define PACK_BYTES 16 /* of the widest operand's pack */
+#define PACK_MOST 8   /* elements of a pack */
+#define ITEM_PACKS(pack) ((pack) < PACK_MOST ? 2 : 1) /* in flight at a time */
 
 /* Elements that are worth a group of a flat kernel on a processor. */
 #define STRETCH 4096

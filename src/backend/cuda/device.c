@@ -28,10 +28,12 @@ static cudaError_t add(int index, int driver, int runtime) {
   cudaError_t error = situ__cuda.GetDeviceProperties(&p, index);
   if (error != cudaSuccess) return error;
   situ__cuda_device *d = &devices[index];
-  *d = (situ__cuda_device){
-    .target = { .index = index, .fp64 = true, .group = 256, .product = situ__cuda_product },
-    .pools = attribute(index, cudaDevAttrMemoryPoolsSupported)
-  };
+  *d = (situ__cuda_device){ .target = { .index = index,
+                                        .fp64 = true,
+                                        .addresses = true,
+                                        .group = 256,
+                                        .product = situ__cuda_product },
+                            .pools = attribute(index, cudaDevAttrMemoryPoolsSupported) };
 #ifdef SITU_CUDNN
   d->target.convolve = situ__cuda_convolve;
 #endif

@@ -59,22 +59,48 @@ DEVICE T copy(T x, T p0, T p1, T p2) { return x; }
 #include "kernels/ternary.h"
 #endif
 
+/* READ_1 to READ_3 are an element of each operand, what there is of them. */
+#if defined(D3)
+#define RESULT NAME(READ_1, READ_2, READ_3, q.p[0], q.p[1], q.p[2])
+#elif defined(D2)
+#define RESULT NAME(READ_1, READ_2, q.p[0], q.p[1], q.p[2])
+#else
+#define RESULT NAME(READ_1, q.p[0], q.p[1], q.p[2])
+#endif
+#if FLAGS & FLAG_DIVIDES
+#define FAULT_IF(by_zero) \
+  if (by_zero && FIRST_TO_RAISE(&found->raised)) found->verb = FAULT_DIVISION, found->value = (I64)q.p[0]
+#else
+#define FAULT_IF(by_zero)
+#endif
+#if FLAGS & FLAG_COUNTS
+#define FINITE(x) ((x) - (x) == 0)
+#define COUNT_IF(there, value, stored) \
+  if (there && FINITE(value) && !FINITE(PASTE(VALUE, D0)(stored))) ADD_ONE(lost + lost_at)
+#else
+#define COUNT_IF(there, value, stored)
+#endif
+
+#if ON_CPU
 /* Where operand k's elements lie, from element i on: a processor goes along the last dimension without dividing for each. */
-#if FLAGS & FLAG_STRIDED && ON_CPU
+#if FLAGS & FLAG_STRIDED
 #define RUN walk_run(&w, i, end)
 #define STEP(k) w.stride[k][w.ndim - 1]
+#define FROM(k) walk_at(&w, k, i)
 #else
 #define RUN (end - i)
 #define STEP(k) 1
-#endif
-#if FLAGS & FLAG_STRIDED
-#define FROM(k) walk_at(&w, k, i)
-#else
 #define FROM(k) (w.offset[k] + i)
 #endif
 #define READ_1 LOAD(D1, x1[from_1 + j * STEP(1)])
 #define READ_2 LOAD(D2, x2[from_2 + j * STEP(2)])
 #define READ_3 LOAD(D3, x3[from_3 + j * STEP(3)])
+#else
+#include "kernels/flat/pack.h"
+#define READ_1 v1[p][e]
+#define READ_2 v2[p][e]
+#define READ_3 v3[p][e]
+#endif
 
 /* y may be one of the operands: each element is read before it is written. */
 FLAT run(GLOBAL MEMORY(D0) *y, GLOBAL const MEMORY(D1) *x1
@@ -91,10 +117,14 @@ FLAT run(GLOBAL MEMORY(D0) *y, GLOBAL const MEMORY(D1) *x1
 #if FLAGS & FLAG_COUNTS
                   , const I64 lost_at
 #endif
+#if !ON_CPU
+                  , GIVEN packs s
+#endif
 #if FLAGS & FLAG_DIVIDES
                   , GLOBAL fault *found
 #endif
                   ) {
+#if ON_CPU
   FOR_RUNS(i, end, w.numel, RUN) {
     const I64 from_0 = FROM(0), from_1 = FROM(1), count = RUN;
 #ifdef D2
@@ -104,21 +134,35 @@ FLAT run(GLOBAL MEMORY(D0) *y, GLOBAL const MEMORY(D1) *x1
     const I64 from_3 = FROM(3);
 #endif
     for (I64 j = 0; j < count; j++) {
-#if FLAGS & FLAG_DIVIDES
-      if (READ_2 == 0 && FIRST_TO_RAISE(&found->raised)) found->verb = FAULT_DIVISION, found->value = (I64)q.p[0];
-#endif
-#if defined(D3)
-      const T value = NAME(READ_1, READ_2, READ_3, q.p[0], q.p[1], q.p[2]);
-#elif defined(D2)
-      const T value = NAME(READ_1, READ_2, q.p[0], q.p[1], q.p[2]);
-#else
-      const T value = NAME(READ_1, q.p[0], q.p[1], q.p[2]);
-#endif
+      FAULT_IF(READ_2 == 0);
+      const T value = RESULT;
       const MEMORY(D0) stored = STORE(D0, value);
       y[from_0 + j * STEP(0)] = stored;
-#if FLAGS & FLAG_COUNTS
-      if (value - value == 0 && PASTE(VALUE, D0)(stored) - PASTE(VALUE, D0)(stored) != 0) ADD_ONE(lost + lost_at);
-#endif
+      COUNT_IF(1, value, stored);
     }
   }
+#else
+  spot spots[PACKS];
+  T v1[PACKS][PACK], v2[PACKS][PACK], v3[PACKS][PACK];
+  UNROLL for (int p = 0; p < PACKS; p++) {
+    spots[p] = spot_of(&w, &s, PACK_OF_ITEM(p));
+    READ_PACK(1, D1, x1, spots[p], v1[p])
+#ifdef D2
+    READ_PACK(2, D2, x2, spots[p], v2[p])
+#endif
+#ifdef D3
+    READ_PACK(3, D3, x3, spots[p], v3[p])
+#endif
+  }
+  UNROLL for (int p = 0; p < PACKS; p++) {
+    pack_0 stored;
+    UNROLL for (int e = 0; e < PACK; e++) {
+      FAULT_IF(READ_2 == 0 && IS_THERE(spots[p], e));
+      const T value = RESULT;
+      stored.v[e] = STORE(D0, value);
+      COUNT_IF(IS_THERE(spots[p], e), value, stored.v[e]);
+    }
+    WRITE_PACK(y, spots[p], stored)
+  }
+#endif
 }

@@ -1,7 +1,7 @@
 /* y = one value, any strides. D0 is a whole dtype of the element's size.
    SPDX-License-Identifier: MIT */
 #include "kernels/element.h"
-
+#if ON_CPU
 FLAT run(GLOBAL MEMORY(D0) *y, GIVEN walk w, const I64 bits) {
   FOR_EACH(i, w.numel) {
 #if FLAGS & FLAG_STRIDED
@@ -12,3 +12,14 @@ FLAT run(GLOBAL MEMORY(D0) *y, GIVEN walk w, const I64 bits) {
     *at = (MEMORY(D0))bits;
   }
 }
+#else
+#include "kernels/flat/pack.h"
+FLAT run(GLOBAL MEMORY(D0) *y, GIVEN walk w, const I64 bits, GIVEN packs s) {
+  pack_0 all;
+  UNROLL for (int e = 0; e < PACK; e++) all.v[e] = (MEMORY(D0))bits;
+  UNROLL for (int p = 0; p < PACKS; p++) {
+    const spot here = spot_of(&w, &s, PACK_OF_ITEM(p));
+    WRITE_PACK(y, here, all)
+  }
+}
+#endif

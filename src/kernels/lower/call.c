@@ -57,6 +57,24 @@ situ_status situ__lower_run_flat(int index, situ__call *call, int64_t items, int
   return situ__target_leave(target, situ__target_launch(target, call, (items + each - 1) / each));
 }
 
+situ_status situ__lower_run_walk(int index, situ__call *call, const walk *w, bool dense, int count,
+                                 const situ_view_desc *const *views) {
+  situ_status status;
+  situ__target *target = situ__target_enter(index, call->op, &status);
+  if (!target) return status;
+  if (target->cpu) {
+    if (!dense) call->variant.flags |= FLAG_STRIDED;
+    call->alone = true;
+    return situ__target_leave(
+        target, situ__target_launch(target, call, (w->numel + STRETCH - 1) / STRETCH));
+  }
+  const int64_t pack = situ__lower_pack(count, views);
+  const packs s = situ__lower_packs(target, w, pack, count, views);
+  situ__lower_block(call, &s, sizeof s);
+  return situ__target_leave(
+      target, situ__lower_items(target, call, (s.count + ITEM_PACKS(pack) - 1) / ITEM_PACKS(pack)));
+}
+
 /* A gpu wants thousands of work-items; a processor a few groups, whose lanes it runs one after another. */
 situ_status situ__lower_run_lines(int index, situ__call *call, int64_t count, int64_t length,
                                   bool beside) {

@@ -28,12 +28,12 @@ situ_status situ__lower_fill(int index, const situ_work *work) {
                                    .dtype = { (uint8_t)situ__lower_whole(y->dtype) } },
                       .op = "fill" };
   walk w;
-  if (!situ__lower_walk(&w, 1, &y)) call.variant.flags = FLAG_STRIDED;
+  const bool dense = situ__lower_walk(&w, 1, &y);
   int64_t bits = bits_of(work, (situ_dtype)y->dtype);
   situ__lower_buffer(&call, y);
   situ__lower_block(&call, &w, sizeof w);
   situ__lower_block(&call, &bits, sizeof bits);
-  return situ__lower_run_flat(index, &call, y->numel, 1);
+  return situ__lower_run_walk(index, &call, &w, dense, 1, &y);
 }
 
 /* ---- range ---------------------------------------------------------------------------------- */

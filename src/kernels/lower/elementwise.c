@@ -55,7 +55,7 @@ static situ_status launch(int index, const situ_work *work, int family, const ch
     call.variant.dtype[k] = view[k]->dtype;
   }
   walk w;
-  if (!situ__lower_walk(&w, 1 + ins, view)) call.variant.flags |= FLAG_STRIDED;
+  const bool dense = situ__lower_walk(&w, 1 + ins, view);
   situ__lower_block(&call, &w, sizeof w);
   const bool faults = family == 3 && lane == SITU__LANE_I64 && divides(work->op);
   /* A division by 0 is told of with the op that met it; functions of two operands have no numbers of their own. */
@@ -66,13 +66,13 @@ static situ_status launch(int index, const situ_work *work, int family, const ch
     call.variant.flags |= FLAG_COUNTS;
     situ__lower_buffer(&call, work->out[1]);
     situ__lower_block(&call, &at, sizeof at);
-    return situ__lower_run_flat(index, &call, w.numel, 1);
+    return situ__lower_run_walk(index, &call, &w, dense, 1 + ins, view);
   }
   if (faults) {
     call.checks = true;
     call.variant.flags |= FLAG_DIVIDES;
   }
-  return situ__lower_run_flat(index, &call, w.numel, 1);
+  return situ__lower_run_walk(index, &call, &w, dense, 1 + ins, view);
 }
 
 /* ---- operands of other dtypes ---------------------------------------------------------------- */

@@ -65,6 +65,7 @@ typedef struct situ__call {
 typedef struct situ__target {
   int index;
   bool cpu, fp64;
+  bool addresses; /* a buffer is its address, and not known to be aligned; else it is aligned for everything */
   size_t group; /* work-items of a group */
   /* NULL, or a library's matrix products: true if this one was queued, or failed with *status; false: it is to be made here.
      batch: offsets and steps of y, a, b and bias (in[2], if scalar[1] is not 0); the device is entered. */
@@ -128,6 +129,9 @@ situ_status situ__lower_items(situ__target *target, const situ__call *call, int6
 situ_status situ__lower_run(int index, const situ__call *call, int64_t items);
 /* For texts whose kernel is FLAT: items of about `size` elements. */
 situ_status situ__lower_run_flat(int index, situ__call *call, int64_t items, int64_t size);
+/* For texts whose operands are walked over together: in shares by a processor, in packs by a gpu. dense: none has gaps. */
+situ_status situ__lower_run_walk(int index, situ__call *call, const walk *w, bool dense, int count,
+                                 const situ_view_desc *const *views);
 /* One line a group, or where lines are many or short one line a work-item (FLAG_SERIAL is set then). beside: lines lie beside
    each other, and a processor may take some at a time (FLAG_BESIDE). */
 situ_status situ__lower_run_lines(int index, situ__call *call, int64_t count, int64_t length,
@@ -140,6 +144,12 @@ void *situ__lower_scratch(int index, const char *op, size_t bytes);
 bool situ__lower_walk(walk *to, int count, const situ_view_desc *const *views);
 /* Adds a dimension, outermost first; one that continues the last is merged with it. */
 void situ__lower_walk_add(walk *to, int count, int64_t size, const int64_t *strides);
+/* What quotient() divides by size with; 0: it is too large. */
+int64_t situ__lower_magic(int64_t size);
+/* How many elements a pack of these operands has, as pack.h has it; and how a gpu goes through their walk. */
+int64_t situ__lower_pack(int count, const situ_view_desc *const *views);
+packs situ__lower_packs(const situ__target *target, const walk *w, int64_t pack, int count,
+                        const situ_view_desc *const *views);
 /* Sizes around one dimension of operands without gaps, and where those begin (NULL: 0). */
 lines situ__lower_lines(const situ_view_desc *of, int64_t dim, int count,
                         const situ_view_desc *const *views);

@@ -36,6 +36,15 @@ situ_dtype situ__lower_lane_dtype(situ_dtype dtype) {
 
 /* ---- walks ---------------------------------------------------------------------------------- */
 
+int64_t situ__lower_magic(int64_t size) {
+  if (size >= INT64_C(1) << 31) return 0;
+  int shift = 0;
+  while (INT64_C(1) << shift < size) shift++;
+  const uint64_t multiplier =
+      (((UINT64_C(1) << shift) - (uint64_t)size) << 32) / (uint64_t)size + 1;
+  return (int64_t)((uint64_t)shift << 32 | multiplier);
+}
+
 void situ__lower_walk_add(walk *to, int count, int64_t size, const int64_t *strides) {
   if (size == 1) return;
   bool continues = to->ndim > 0;
@@ -43,6 +52,7 @@ void situ__lower_walk_add(walk *to, int count, int64_t size, const int64_t *stri
     continues = to->stride[k][to->ndim - 1] == strides[k] * size;
   if (!continues) to->size[to->ndim++] = 1;
   to->size[to->ndim - 1] *= size;
+  to->magic[to->ndim - 1] = situ__lower_magic(to->size[to->ndim - 1]);
   for (int k = 0; k < count; k++) to->stride[k][to->ndim - 1] = strides[k];
 }
 
@@ -56,6 +66,8 @@ bool situ__lower_walk(walk *to, int count, const situ_view_desc *const *views) {
   }
   if (dense) {
     to->ndim = 1;
+    to->size[0] = to->numel;
+    to->magic[0] = 0;
     for (int k = 0; k < count; k++) to->stride[k][0] = 1;
     return true;
   }
@@ -65,6 +77,36 @@ bool situ__lower_walk(walk *to, int count, const situ_view_desc *const *views) {
     situ__lower_walk_add(to, count, views[0]->size[d], strides);
   }
   return false;
+}
+
+int64_t situ__lower_pack(int count, const situ_view_desc *const *views) {
+  size_t widest = 1;
+  for (int k = 0; k < count; k++)
+    if (situ__lower_size(views[k]->dtype) > widest) widest = situ__lower_size(views[k]->dtype);
+  return PACK_BYTES / widest < PACK_MOST ? (int64_t)(PACK_BYTES / widest) : PACK_MOST;
+}
+
+packs situ__lower_packs(const situ__target *target, const walk *w, int64_t pack, int count,
+                        const situ_view_desc *const *views) {
+  const int along = (int)w->ndim - 1;
+  int64_t at[WALK_OPERANDS] = { 0 }; /* in elements, from where all is aligned */
+  for (int k = 0; k < count; k++) {
+    const size_t size = situ__lower_size(views[k]->dtype);
+    at[k] = w->offset[k] % pack;
+    if (target->addresses)
+      at[k] += (int64_t)((uintptr_t)views[k]->storage->data / size % (uintptr_t)pack);
+  }
+  /* Writes are aligned first of all; reads with them, where they can be. */
+  packs s = { .shift = w->stride[0][along] == 1 ? at[0] % pack : 0 };
+  for (int k = 0; k < count; k++) {
+    bool whole = w->stride[k][along] == 1 && (at[k] - s.shift) % pack == 0;
+    for (int d = 0; d < along; d++) whole = whole && w->stride[k][d] % pack == 0;
+    if (whole) s.whole |= INT64_C(1) << k;
+  }
+  s.each = (w->size[along] + s.shift + pack - 1) / pack;
+  s.magic = situ__lower_magic(s.each);
+  s.count = w->numel ? w->numel / w->size[along] * s.each : 0;
+  return s;
 }
 
 lines situ__lower_lines(const situ_view_desc *of, int64_t dim, int count,

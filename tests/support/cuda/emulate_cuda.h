@@ -17,6 +17,13 @@
 #define __grid_constant__
 #define __noinline__
 
+/* A gpu faults where an access is not aligned for its type. */
+template <class To, class From> static inline To &situ_aligned(From *at) {
+  if ((uintptr_t)at % alignof(To)) __builtin_trap();
+  return *(To *)at;
+}
+#define AS(type, at) situ_aligned<type>(at)
+
 extern "C" {
 struct situ_emulated {
   unsigned x;
