@@ -1,10 +1,14 @@
 /* test-devices: opencl:0 */
-/* test-labels: slow */
+/* test-links: situ_test_shim */
 /* Every kernel text, at three shapes that are small, odd, and larger than a group, against the cpu: what is run under Oclgrind
-   too, so there are as few elements as make a difference.
+   too, so there are as few elements as make a difference. That none was forgotten is counted where kernels are launched.
    SPDX-License-Identifier: MIT */
+#include <stdlib.h>
+
+#include "kernels/lower/lower.h"
 #include "situ/optim.h"
 #include "situ/situ.h"
+#include "support/opencl/shim.h"
 #include "support/test.h"
 
 enum { SHAPES = 3, KEPT = 256 };
@@ -141,21 +145,23 @@ static void reductions(run *r) {
   }
 }
 
-static void norms(run *r) {
-  situ_tensor *x = matrix(r, 9), *w = shaped(r, SITU_SHAPE(r->columns), 1), *b = shaped(r, SITU_SHAPE(r->columns), 2);
-  WITH_GRADIENTS(r, situ_softmax(x, 1), x);
-  WITH_GRADIENTS(r, situ_log_softmax(x, 0), x);
-  if (r->columns == 1) return; /* nothing but rounding is left of a row of one */
-  WITH_GRADIENTS(r, situ_layer_norm(x, SITU_SHAPE(r->columns), w, b, 0.1), x, w, b);
-  WITH_GRADIENTS(r, situ_rms_norm(x, SITU_SHAPE(r->columns), w, 0.1), x, w);
+static void normalisations(run *r) {
+  situ_tensor *z = matrix(r, 9);
+  WITH_GRADIENTS(r, situ_softmax(z, 1), z);
+  WITH_GRADIENTS(r, situ_log_softmax(z, 0), z);
+  /* nothing but rounding is left of a row of one */
+  const int64_t rows = r->rows + 1, columns = r->columns + 2;
+  situ_tensor *x = shaped(r, SITU_SHAPE(rows, columns), 9), *w = shaped(r, SITU_SHAPE(columns), 1), *b = shaped(r, SITU_SHAPE(columns), 2);
+  WITH_GRADIENTS(r, situ_layer_norm(x, SITU_SHAPE(columns), w, b, 0.1), x, w, b);
+  WITH_GRADIENTS(r, situ_rms_norm(x, SITU_SHAPE(columns), w, 0.1), x, w);
   const situ_options here = { .device = r->device };
-  situ_tensor *mean = situ_zeros(SITU_SHAPE(r->columns), &here), *var = situ_ones(SITU_SHAPE(r->columns), &here);
+  situ_tensor *mean = situ_zeros(SITU_SHAPE(columns), &here), *var = situ_ones(SITU_SHAPE(columns), &here);
   WITH_GRADIENTS(r, situ_batch_norm(x, mean, var, w, b, &(situ_batch_norm_options){ .training = true, .eps = 0.1 }), x, w, b);
   keep(r, mean);
   keep(r, var);
 }
 
-static void products(run *r) {
+static void matrix_products(run *r) {
   situ_tensor *a = matrix(r, 1), *b = shaped(r, SITU_SHAPE(r->columns, 7), 2), *bias = shaped(r, SITU_SHAPE(7), 3);
   WITH_GRADIENTS(r, situ_addmm(bias, a, b, NULL), a, b, bias);
   situ_tensor *batch = shaped(r, SITU_SHAPE(2, r->rows, 33), 4);
@@ -197,10 +203,19 @@ static void optimisers(run *r) {
 
 /* ---- the same on both ----------------------------------------------------------------------- */
 
+static const char *const text[] = {
+#define ROW(name) #name,
+  SITU__TEXTS(ROW)
+#undef ROW
+};
+static int shapes_of[SITU__TEXT_COUNT]; /* at which a text was launched, in one family after the other */
+
 static void everywhere(void (*family)(run *)) {
   for (int shape = 0; shape < SHAPES; shape++) {
     static run cpu, device;
     run *both[] = { &cpu, &device };
+    long before[SITU__TEXT_COUNT];
+    for (int t = 0; t < SITU__TEXT_COUNT; t++) before[t] = shim_launches(text[t]);
     for (int k = 0; k < 2; k++) {
       *both[k] = (run){ .device = k ? test_device() : situ_dev("cpu"), .rows = rows_of[shape], .columns = columns_of[shape] };
       situ_manual_seed(1);
@@ -209,20 +224,39 @@ static void everywhere(void (*family)(run *)) {
     assert_int_equal(cpu.count, device.count);
     for (int i = 0; i < cpu.count; i++)
       expect_same(situ_to_dtype(situ_to(device.result[i], situ_dev("cpu")), SITU_F64), situ_to_dtype(situ_to(cpu.result[i], situ_dev("cpu")), SITU_F64), 2e-5, 2e-5);
+    for (int t = 0; t < SITU__TEXT_COUNT; t++) shapes_of[t] += shim_launches(text[t]) > before[t];
   }
+}
+
+static void every_text_was_run(void **state) {
+  (void)state;
+  int few = 0;
+  for (int t = 0; t < SITU__TEXT_COUNT; t++) {
+    print_message("%-12s %5ld launches, %2d shapes\n", text[t], shim_launches(text[t]), shapes_of[t]);
+    few += shapes_of[t] < SHAPES;
+  }
+  assert_int_equal(few, 0);
+}
+
+/* A function that src/backend/opencl/builtins.cl lacks would have PoCL compile twice. */
+static void every_program_was_built_once(void **state) {
+  (void)state;
+  assert_int_equal(shim_calls("clBuildProgram"), shim_calls("clCreateKernel"));
 }
 
 #define FAMILY(name) \
   static void test_##name(void **state) { (void)state, everywhere(name); }
-FAMILY(unary) FAMILY(binary) FAMILY(copies) FAMILY(creation) FAMILY(indices) FAMILY(order) FAMILY(reductions) FAMILY(norms) FAMILY(products)
+FAMILY(unary) FAMILY(binary) FAMILY(copies) FAMILY(creation) FAMILY(indices) FAMILY(order) FAMILY(reductions) FAMILY(normalisations) FAMILY(matrix_products)
 FAMILY(convolutions) FAMILY(losses) FAMILY(optimisers)
 
 /* argument: one of them only */
 int main(int argc, char **argv) {
   if (argc > 1) cmocka_set_test_filter(argv[1]);
+  setenv("XDG_CACHE_HOME", "/proc/nowhere", 1); /* texts are seen where they are compiled */
   const struct CMUnitTest tests[] = {
     TEST(test_unary), TEST(test_binary), TEST(test_copies), TEST(test_creation), TEST(test_indices), TEST(test_order), TEST(test_reductions),
-    TEST(test_norms), TEST(test_products), TEST(test_convolutions), TEST(test_losses), TEST(test_optimisers),
+    TEST(test_normalisations), TEST(test_matrix_products), TEST(test_convolutions), TEST(test_losses), TEST(test_optimisers), TEST(every_text_was_run),
+    TEST(every_program_was_built_once),
   };
   return cmocka_run_group_tests_name("device/opencl_kernels", tests, NULL, NULL);
 }
