@@ -2,6 +2,7 @@
    SPDX-License-Identifier: MIT */
 #include <stdio.h>
 
+#include "device.h"
 #include "situ/situ.h"
 
 int main(int argc, char **argv) {
@@ -10,7 +11,7 @@ int main(int argc, char **argv) {
   situ_scope_begin(&s);
 
   /* A device is a value. A name that is wrong, or a device that is not there, says why. */
-  situ_device device = situ_dev(argc > 1 ? argv[1] : "cpu");
+  situ_device device = device_of(&argc, argv, "cpu");
   if (situ_set_default_device(device) != SITU_OK) return 1;
 
   situ_tensor *a = situ_arange(0, 6, 1, &(situ_options){ .dtype = SITU_F32 });

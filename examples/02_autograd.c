@@ -2,6 +2,7 @@
    SPDX-License-Identifier: MIT */
 #include <stdio.h>
 
+#include "device.h"
 #include "situ/situ.h"
 
 /* sign(x), whose gradient is 0 almost everywhere; here what comes back is passed straight through where |x| <= 1. */
@@ -18,10 +19,11 @@ static situ_status sign_backward(situ_tensor *const *in, int ins, situ_tensor *c
 }
 static const situ_function straight_through = { .name = "straight_through", .forward = sign_forward, .backward = sign_backward };
 
-int main(void) {
+int main(int argc, char **argv) {
   situ_scope s;
   situ_scope_begin(&s);
   situ_manual_seed(0);
+  if (situ_set_default_device(device_of(&argc, argv, "cpu")) != SITU_OK) return 1;
 
   /* y = 3x^2 - 2x + 1, with noise: what are the coefficients? */
   situ_tensor *x = situ_linspace(-1, 1, 200, NULL);

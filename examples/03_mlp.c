@@ -3,6 +3,7 @@
 #include <math.h>
 #include <stdio.h>
 
+#include "device.h"
 #include "situ/situ.h"
 
 enum { POINTS = 400 };
@@ -25,7 +26,7 @@ int main(int argc, char **argv) {
   situ_scope s;
   situ_scope_begin(&s);
   situ_manual_seed(1);
-  if (situ_set_default_device(situ_dev(argc > 1 ? argv[1] : "cpu")) != SITU_OK) return 1;
+  if (situ_set_default_device(device_of(&argc, argv, "cpu")) != SITU_OK) return 1;
 
   situ_tensor *x = situ_from_host(xy, sizeof xy, SITU_SHAPE(POINTS, 2), NULL);
   situ_tensor *y = situ_from_host(arm, sizeof arm, SITU_SHAPE(POINTS), &(situ_options){ .dtype = SITU_I64 });

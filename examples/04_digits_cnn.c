@@ -5,6 +5,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 
+#include "device.h"
 #include "situ/situ.h"
 
 enum { TRAIN = 1500 };
@@ -36,6 +37,7 @@ static situ_status accuracy(situ_nn_module *net, situ_tensor *x, situ_tensor *y,
 }
 
 int main(int argc, char **argv) {
+  situ_device device = device_of(&argc, argv, "cpu");
   int epochs = argc > 1 ? (int)strtol(argv[1], NULL, 10) : 10;
   situ_scope s;
   situ_scope_begin(&s);
@@ -46,11 +48,13 @@ int main(int argc, char **argv) {
   situ_tensor *y = situ_to_dtype(situ_tree_get(file, "labels"), SITU_I64);
   if (!x || !y) return 1;
   int64_t held_back = situ_size(x, 0) - TRAIN;
+  situ_tensor *test_x = situ_to(situ_narrow(x, 0, TRAIN, held_back), device), *test_y = situ_to(situ_narrow(y, 0, TRAIN, held_back), device);
 
   situ_generator generator = situ_generator_seeded(3);
   situ_dataset *set = situ_tensor_dataset(SITU_TREE(situ_narrow(x, 0, 0, TRAIN), situ_narrow(y, 0, 0, TRAIN)));
-  situ_data_loader *loader = situ_data_loader_new(set, &(situ_data_loader_options){ .batch_size = 50, .shuffle = true, .num_workers = 1, .generator = &generator });
+  situ_data_loader *loader = situ_data_loader_new(set, &(situ_data_loader_options){ .batch_size = 50, .shuffle = true, .num_workers = 1, .device = device, .generator = &generator });
   situ_nn_module *net = network();
+  if (situ_nn_to(net, device) != SITU_OK) return 1;
   situ_optim *optim = situ_optim_adamw(situ_nn_parameters(net), &(situ_optim_options){ .lr = 2e-3 });
 
   for (int epoch = 1; epoch <= epochs; epoch++) {
@@ -59,7 +63,7 @@ int main(int argc, char **argv) {
     while ((batch = situ_data_loader_next(loader)))
       if (train_step(net, optim, batch) != SITU_OK) return 1;
     double right;
-    if (situ_error() || accuracy(net, situ_narrow(x, 0, TRAIN, held_back), situ_narrow(y, 0, TRAIN, held_back), &right) != SITU_OK) return 1;
+    if (situ_error() || accuracy(net, test_x, test_y, &right) != SITU_OK) return 1;
     printf("epoch %2d  %.1f %% of %lld held-back digits right\n", epoch, 100 * right, (long long)held_back);
   }
   /* Model, optimiser and both generators: a run that loads this goes on bit for bit. */

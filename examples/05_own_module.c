@@ -2,6 +2,7 @@
    SPDX-License-Identifier: MIT */
 #include <stdio.h>
 
+#include "device.h"
 #include "situ/situ.h"
 
 /* class MyModule(nn.Module) */
@@ -28,9 +29,9 @@ static situ_nn_module *my_module_new(int64_t in, int64_t hidden) {
   return situ_nn_done(m);                                      /* NULL, and all freed, if any part is NULL */
 }
 
-int main(void) {
+int main(int argc, char **argv) {
   /* A second device on any machine: sim:0 has a memory of its own that the host cannot read. */
-  situ_device device = situ_device_is_available((situ_device){ .kind = SITU_SIM }) ? situ_dev("sim:0") : situ_dev("cpu");
+  situ_device device = device_of(&argc, argv, situ_device_is_available((situ_device){ .kind = SITU_SIM }) ? "sim:0" : "cpu");
   situ_scope s;
   situ_scope_begin(&s);
   situ_nn_module *model = my_module_new(5, 10);

@@ -7,6 +7,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "device.h"
 #include "situ/situ.h"
 
 enum { CONTEXT = 64, WIDTH = 64, HEADS = 4, LAYERS = 2, BATCH = 16, WRITE = 300 };
@@ -123,6 +124,7 @@ static situ_status write_some(situ_nn_module *gpt, const text *t) {
 }
 
 int main(int argc, char **argv) {
+  situ_device device = device_of(&argc, argv, "cpu");
   text t = { 0 };
   if (!text_read(&t, argc > 1 ? argv[1] : "/usr/share/common-licenses/GPL-3")) return 1;
   long steps = argc > 2 ? strtol(argv[2], NULL, 10) : 400;
@@ -130,6 +132,7 @@ int main(int argc, char **argv) {
   situ_scope s;
   situ_scope_begin(&s);
   situ_manual_seed(6);
+  if (situ_set_default_device(device) != SITU_OK) return 1;
   situ_tensor *all = situ_from_host(t.symbol, (size_t)t.length * sizeof *t.symbol, SITU_SHAPE(t.length), &(situ_options){ .dtype = SITU_I64 });
   situ_tensor *offsets = situ_arange(0, CONTEXT + 1, 1, NULL);
   situ_nn_module *gpt = char_gpt_new(t.symbols);

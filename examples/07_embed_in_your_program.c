@@ -4,6 +4,7 @@
 #include <math.h>
 #include <stdio.h>
 
+#include "device.h"
 #include "situ/situ.h"
 
 /* The host program: a pendulum, its states in an array of its own, row after row (angle, velocity). */
@@ -23,7 +24,8 @@ static void simulate(void) {
 /* Errors arrive in the host's own log. */
 static void host_log(const char *message, void *payload) { fprintf((FILE *)payload, "[simulator] %s\n", message); }
 
-int main(void) {
+int main(int argc, char **argv) {
+  situ_device device = device_of(&argc, argv, "cpu"), host = situ_dev("cpu");
   situ_error_log(host_log, stderr);
   simulate();
 
@@ -35,15 +37,16 @@ int main(void) {
   situ_tensor *now = situ_narrow(all, 0, 0, STATES - 1), *next = situ_narrow(all, 0, 1, STATES - 1);
   printf("same memory: %s\n", situ_data_ptr(all) == (void *)trajectory ? "yes" : "no");
 
-  /* Learn the step: next - now from now. */
+  /* Learn the step: next - now from now. On another device than the host's this is where values are copied, and nowhere else. */
   situ_nn_module *net = situ_nn_sequential(situ_nn_linear(2, 32, NULL), situ_nn_tanh(), situ_nn_linear(32, 2, NULL));
+  if (situ_nn_to(net, device) != SITU_OK) return 1;
   situ_optim *optim = situ_optim_adam(situ_nn_parameters(net), &(situ_optim_options){ .lr = 1e-2 });
-  situ_tensor *change = situ_mul_scalar(situ_sub(next, now), 50);
+  situ_tensor *x = situ_to(now, device), *change = situ_to(situ_mul_scalar(situ_sub(next, now), 50), device);
   double first = 0, last = 0;
   for (int step = 0; step < 300; step++) {
     situ_scope inner;
     situ_scope_begin(&inner);
-    situ_tensor *loss = situ_mse_loss(situ_nn_forward(net, now), change, SITU_REDUCTION_MEAN);
+    situ_tensor *loss = situ_mse_loss(situ_nn_forward(net, x), change, SITU_REDUCTION_MEAN);
     if (situ_optim_zero_grad(optim, true) != SITU_OK || situ_backward(loss, NULL) != SITU_OK || situ_optim_step(optim) != SITU_OK ||
         situ_item(loss, step ? &last : &first) != SITU_OK || situ_scope_end(&inner) != SITU_OK)
       return 1;
@@ -57,7 +60,8 @@ int main(void) {
   for (int i = 1; i < 100; i++) {
     situ_tensor *from = situ_from_blob(&forecast[i - 1], SITU_SHAPE(1, 2), NULL, NULL, NULL, NULL);
     situ_tensor *to = situ_from_blob(&forecast[i], SITU_SHAPE(1, 2), NULL, NULL, NULL, NULL);
-    situ_copy_(to, situ_add(from, situ_div_scalar(situ_nn_forward(net, from), 50)));
+    situ_tensor *step = situ_div_scalar(situ_nn_forward(net, situ_to(from, device)), 50);
+    situ_copy_(to, situ_add(from, situ_to(step, host)));
   }
   if (situ_scope_end(&quiet) != SITU_OK) return 1;
   printf("after 99 steps: simulated angle %.3f, learned angle %.3f\n", (double)trajectory[99].angle, (double)forecast[99].angle);

@@ -4,6 +4,7 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "device.h"
 #include "situ/place.h"
 #include "situ/situ.h"
 #include "situ/sys/sim.h"
@@ -51,12 +52,14 @@ static situ_nn_module *language_model_new(void) {
 
 /* ---- looking at it --------------------------------------------------------------------------- */
 
-static situ_status look(situ_nn_module *model, const char *picture) {
+static situ_status look(situ_nn_module *model, situ_device rest, const char *picture) {
   static char changes[8192];
+  char map[128], name[SITU_DEVICE_NAME_MAX];
   situ_snapshot *before = situ_place_snapshot(model);
-  situ_status status =
-      situ_nn_to_map(model, "layers.0=sim:0, layers.1=sim:0, layers.2=sim:0, layers.*=sim:1, "
-                            "norm=sim:1, *=cpu");
+  snprintf(map, sizeof map,
+           "layers.0=sim:0, layers.1=sim:0, layers.2=sim:0, layers.*=sim:1, norm=sim:1, *=%s",
+           situ_device_name(rest, name));
+  situ_status status = situ_nn_to_map(model, map);
   situ_snapshot *after = situ_place_snapshot(model);
   int64_t length = situ_place_diff(before, after, changes, sizeof changes);
   situ_snapshot_free(before);
@@ -70,7 +73,7 @@ static situ_status look(situ_nn_module *model, const char *picture) {
 
   /* The copies of one forward, found without running it: the words need not even have values. */
   const situ_options words = { .dtype = SITU_I64, .device = situ_dev("meta") };
-  const situ_place_check_options there = { .device = situ_dev("cpu"),
+  const situ_place_check_options there = { .device = rest,
                                            .backward = SITU_PLACE_BACKWARD_NEVER };
   situ_tree *inputs = SITU_TREE(situ_empty(SITU_SHAPE(BATCH, LENGTH), &words));
   situ_place_report report;
@@ -86,13 +89,14 @@ static situ_status look(situ_nn_module *model, const char *picture) {
 }
 
 int main(int argc, char **argv) {
+  situ_device rest = device_of(&argc, argv, "cpu"); /* of what is on neither of the two simulated ones */
   const char *picture = argc > 1 ? argv[1] : "placement.svg";
   situ_scope s;
   situ_scope_begin_no_grad(&s);
   if (situ_sim_create(2) != SITU_OK) return 1;
   situ_manual_seed(1);
   situ_nn_module *model = language_model_new();
-  situ_status status = model ? look(model, picture) : situ_error();
+  situ_status status = model ? look(model, rest, picture) : situ_error();
   if (status == SITU_OK) printf("\n%s shows it, with the copies of one forward\n", picture);
   situ_nn_free(model);
   situ_status ended = situ_scope_end(&s);

@@ -1,0 +1,22 @@
+/* Every example takes `--device D` (cpu, sim:0, opencl:0, cuda:0): where it computes.
+   SPDX-License-Identifier: MIT */
+#ifndef SITU_EXAMPLE_DEVICE_H
+#define SITU_EXAMPLE_DEVICE_H
+
+#include <string.h>
+
+#include "situ/device.h"
+
+/* The device asked for, which is taken out of the arguments, or `otherwise`. One that is not there is refused, and why is said, by
+   whoever is given it. */
+static inline situ_device device_of(int *argc, char **argv, const char *otherwise) {
+  for (int i = 1; i + 1 < *argc; i++) {
+    if (strcmp(argv[i], "--device") != 0) continue;
+    otherwise = argv[i + 1];
+    *argc -= 2;
+    memmove(argv + i, argv + i + 2, (size_t)(*argc - i + 1) * sizeof *argv);
+  }
+  return situ_dev(otherwise);
+}
+
+#endif
