@@ -64,6 +64,28 @@ __attribute__((overloadable)) static double tanh_to_the_end(double x) { return f
   for (I64 share_ = SHARE_OF(count), i = GROUP * share_, end = i + share_ < (count) ? i + share_ : (count); i < end; \
        i += length)
 #define FOR_EACH(i, count) FOR_RUNS(i, end_, count, 1)
+/* Bytes to where they go past the caches, as what is larger than those would be gone before it is read; STREAMED when all went. */
+typedef ulong8 line;
+#ifndef __has_builtin
+#define __has_builtin(name) 0
+#endif
+#if __has_builtin(__builtin_nontemporal_store)
+DEVICE void stream(__global uchar *to, const uchar *from, I64 bytes) {
+  for (; bytes > 0 && (ulong)to % sizeof(line); bytes--) *to++ = *from++;
+  for (; bytes >= (I64)sizeof(line); bytes -= sizeof(line), to += sizeof(line), from += sizeof(line)) {
+    line next;
+    __builtin_memcpy(&next, from, sizeof next);
+    __builtin_nontemporal_store(next, (__global line *)to);
+  }
+  for (; bytes > 0; bytes--) *to++ = *from++;
+}
+#define STREAMED __atomic_thread_fence(__ATOMIC_SEQ_CST)
+#else
+DEVICE void stream(__global uchar *to, const uchar *from, I64 bytes) {
+  for (I64 i = 0; i < bytes; i++) to[i] = from[i];
+}
+#define STREAMED
+#endif
 #else
 #define FLAT GROUPS KERNEL
 #define FOR_EACH(i, count) for (I64 i = ITEM; i < (count); i = (count))

@@ -30,11 +30,14 @@ typedef struct packs {
 
 /* Elements that are worth a group of a flat kernel on a processor. */
 #define STRETCH 4096
+#define STREAMED_STRETCH (32 * STRETCH) /* what went past the caches is waited for at the end of each */
 
 /* FLAGS of elementwise.h: are there strides or gaps; is a divisor of 0 a fault, as whole numbers have no Inf. */
 #define FLAG_STRIDED 1u
 #define FLAG_DIVIDES 16u
 #define FLAG_COUNTS 32u /* copies: finite values that become infinite are counted */
+/* On a processor: the result is so large that it is written past the caches. */
+#define FLAG_STREAMS 0x80000000u
 
 /* What a kernel says of an index that it met outside: the first one wins. */
 typedef struct fault {

@@ -5,6 +5,7 @@
 #include <string.h>
 
 #include "device/device.h"
+#include "kernels/half.h"
 #include "support/test.h"
 
 static void describes_itself(void **state) {
@@ -47,6 +48,50 @@ static void copies(void **state) {
   free(in);
 }
 
+/* Results that go past the caches, from and to odd places: of the operand's bytes, and of another size. */
+static void larger_than_caches(void **state) {
+  (void)state;
+  enum { FROM = 5, TO = 3, N = (16 << 20) + 41 };
+  const size_t bytes = (N + 8) * sizeof(float);
+  float *value = malloc(bytes);
+  uint16_t *short_value = malloc(bytes);
+  assert_true(value && short_value);
+  for (int i = 0; i < N + 8; i++) value[i] = (float)(i % 1021 - 500);
+  situ_storage *x = situ__storage_new("test", test_device(), bytes),
+               *y = situ__storage_new("test", test_device(), bytes);
+  assert_int_equal(situ__copy_from_host("test", x, 0, value, bytes, SITU__COPY_USER), SITU_OK);
+  assert_int_equal(situ__copy_from_host("test", y, 0, value, bytes, SITU__COPY_USER), SITU_OK);
+  situ_view_desc from = { .storage = x,
+                          .dtype = SITU_F32,
+                          .ndim = 1,
+                          .contiguous = true,
+                          .numel = N,
+                          .offset = FROM,
+                          .size = { N },
+                          .stride = { 1 } },
+                 to = from;
+  to.storage = y, to.offset = TO;
+  const situ_work work = {
+    .verb = SITU_VERB_COPY, .ins = 1, .outs = 1, .in = { &from }, .out = { &to }
+  };
+  assert_int_equal(situ__run("test", test_device(), &work), SITU_OK);
+  assert_int_equal(situ__copy_to_host("test", y, 0, value, bytes, SITU__COPY_USER), SITU_OK);
+  for (int i = 0; i < N + 8; i++) {
+    const int source = i >= TO && i < TO + N ? i - TO + FROM : i;
+    if (value[i] != (float)(source % 1021 - 500)) fail_msg("element %d is %g", i, (double)value[i]);
+  }
+  to.dtype = SITU_F16; /* whole numbers up to 2048 are what they were */
+  assert_int_equal(situ__run("test", test_device(), &work), SITU_OK);
+  assert_int_equal(situ__copy_to_host("test", y, 0, short_value, bytes, SITU__COPY_USER), SITU_OK);
+  for (int i = 0; i < N; i++)
+    if (situ__f16_to_f32(short_value[TO + i]) != (float)((i + FROM) % 1021 - 500))
+      fail_msg("element %d is %04x", i, short_value[TO + i]);
+  situ__storage_release(x);
+  situ__storage_release(y);
+  free(value);
+  free(short_value);
+}
+
 /* More than there is: an error with sizes, and the device goes on. */
 static void too_much(void **state) {
   (void)state;
@@ -70,10 +115,8 @@ static void blames_the_caller(void **state) {
 
 int main(void) {
   const struct CMUnitTest tests[] = {
-    TEST(describes_itself),
-    TEST(copies),
-    TEST(too_much),
-    TEST(blames_the_caller),
+    TEST(describes_itself),   TEST(copies), TEST(too_much), TEST(blames_the_caller),
+    TEST(larger_than_caches),
   };
   return cmocka_run_group_tests_name("device/opencl", tests, NULL, NULL);
 }

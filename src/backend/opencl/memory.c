@@ -1,8 +1,24 @@
 /* Memory of OpenCL devices, and copies to, from and between them, in the order of each device's queue.
    SPDX-License-Identifier: MIT */
+#include <sys/mman.h>
+
 #include "backend/opencl/opencl.h"
 
 static const char *const copying = "copy";
+
+enum { HUGE_PAGE = 2 << 20 };
+
+/* Large memory of a processor is the host's, and in large pages it is faster; a hint, so that no failure matters. Nobody waits for
+   the mapping: the address is known at once. */
+static void widen_pages(situ__cl_device *d, cl_mem memory, size_t bytes) {
+  char *at =
+      clEnqueueMapBuffer(d->queue, memory, CL_FALSE, CL_MAP_READ, 0, bytes, 0, NULL, NULL, NULL);
+  if (!at) return;
+  const size_t head = (size_t)(-(uintptr_t)at & (HUGE_PAGE - 1));
+  if (head < bytes)
+    (void)madvise(at + head, (bytes - head) & ~(size_t)(HUGE_PAGE - 1), MADV_HUGEPAGE);
+  (void)clEnqueueUnmapMemObject(d->queue, memory, at, 0, NULL, NULL);
+}
 
 /* No error is recorded for want of memory: the library empties its cache and asks again, and knows the sizes. */
 situ_status situ__cl_alloc(int index, size_t bytes, void **data) {
@@ -13,10 +29,11 @@ situ_status situ__cl_alloc(int index, size_t bytes, void **data) {
   cl_mem memory = NULL;
   if (bytes <= d->largest && d->used <= d->budget && bytes <= d->budget - d->used)
     memory = clCreateBuffer(d->context, CL_MEM_READ_WRITE, bytes, NULL, &error);
-  if (memory)
+  if (memory) {
     d->used += bytes;
-  else if (error == CL_MEM_OBJECT_ALLOCATION_FAILURE || error == CL_OUT_OF_RESOURCES ||
-           error == CL_OUT_OF_HOST_MEMORY)
+    if (d->target.cpu && bytes >= HUGE_PAGE) widen_pages(d, memory, bytes);
+  } else if (error == CL_MEM_OBJECT_ALLOCATION_FAILURE || error == CL_OUT_OF_RESOURCES ||
+             error == CL_OUT_OF_HOST_MEMORY)
     status = SITU_E_NOMEM;
   else
     status = situ__cl_fail(d, "alloc", "clCreateBuffer", error, false);

@@ -102,6 +102,11 @@ DEVICE T copy(T x, T p0, T p1, T p2) { return x; }
 #define READ_3 v3[p][e]
 #endif
 
+/* Results that are on their way past the caches, and how many of them are beyond the begin of a cache line. */
+#if FLAGS & FLAG_STREAMS
+enum { BLOCK = 128 };
+#define PAST_LINE(at) ((I64)((ulong)(at) % sizeof(line) / sizeof(*(at))))
+#endif
 /* y may be one of the operands: each element is read before it is written. */
 FLAT run(GLOBAL MEMORY(D0) *y, GLOBAL const MEMORY(D1) *x1
 #ifdef D2
@@ -133,6 +138,18 @@ FLAT run(GLOBAL MEMORY(D0) *y, GLOBAL const MEMORY(D1) *x1
 #ifdef D3
     const I64 from_3 = FROM(3);
 #endif
+#if FLAGS & FLAG_STREAMS
+    MEMORY(D0) made[BLOCK];
+    for (I64 done = 0, n; done < count; done += n) {
+      n = BLOCK - PAST_LINE(y + from_0 + done); /* the next block begins with a line */
+      if (n > count - done) n = count - done;
+      for (I64 k = 0; k < n; k++) {
+        const I64 j = done + k;
+        made[k] = STORE(D0, RESULT);
+      }
+      stream((GLOBAL uchar *)(y + from_0 + done), (const uchar *)made, n * sizeof(*y));
+    }
+#else
     for (I64 j = 0; j < count; j++) {
       FAULT_IF(READ_2 == 0);
       const T value = RESULT;
@@ -140,7 +157,11 @@ FLAT run(GLOBAL MEMORY(D0) *y, GLOBAL const MEMORY(D1) *x1
       y[from_0 + j * STEP(0)] = stored;
       COUNT_IF(1, value, stored);
     }
+#endif
   }
+#if FLAGS & FLAG_STREAMS
+  STREAMED;
+#endif
 #else
   spot spots[PACKS];
   T v1[PACKS][PACK], v2[PACKS][PACK], v3[PACKS][PACK];

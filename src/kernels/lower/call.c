@@ -57,16 +57,31 @@ situ_status situ__lower_run_flat(int index, situ__call *call, int64_t items, int
   return situ__target_leave(target, situ__target_launch(target, call, (items + each - 1) / each));
 }
 
+/* Larger than what its reader could find in a processor's caches, and not written over. */
+static bool is_large(int count, const situ_view_desc *const *views) {
+  enum { STREAM_BYTES = 32 << 20 };
+  for (int k = 1; k < count; k++)
+    if (views[k]->storage == views[0]->storage) return false;
+  return views[0]->numel >= STREAM_BYTES / (int64_t)situ__lower_size(views[0]->dtype);
+}
+
 situ_status situ__lower_run_walk(int index, situ__call *call, const walk *w, bool dense, int count,
                                  const situ_view_desc *const *views) {
   situ_status status;
   situ__target *target = situ__target_enter(index, call->op, &status);
   if (!target) return status;
   if (target->cpu) {
-    if (!dense) call->variant.flags |= FLAG_STRIDED;
+    int64_t each = STRETCH;
+    if (!dense) {
+      call->variant.flags |= FLAG_STRIDED;
+    } else if (call->variant.text == SITU__TEXT_elementwise && !call->variant.flags &&
+               is_large(count, views)) {
+      call->variant.flags = FLAG_STREAMS;
+      each = STREAMED_STRETCH;
+    }
     call->alone = true;
-    return situ__target_leave(
-        target, situ__target_launch(target, call, (w->numel + STRETCH - 1) / STRETCH));
+    return situ__target_leave(target,
+                              situ__target_launch(target, call, (w->numel + each - 1) / each));
   }
   const int64_t pack = situ__lower_pack(count, views);
   const packs s = situ__lower_packs(target, w, pack, count, views);
