@@ -215,10 +215,10 @@ static void examples_are_clean(void **state) {
   models = 0;
   assert_int_equal(main_03(1, (char *[]){ program, NULL }), 0);
   assert_int_equal(main_04(2, (char *[]){ program, two, NULL }), 0);
-  assert_int_equal(main_05(), 0);
+  assert_int_equal(main_05(1, (char *[]){ program, NULL }), 0);
   if (access(gpl, R_OK) == 0)
     assert_int_equal(main_06(3, (char *[]){ program, gpl, two, NULL }), 0);
-  assert_int_equal(main_07(), 0);
+  assert_int_equal(main_07(1, (char *[]){ program, NULL }), 0);
   assert_int_equal(main_08(1, (char *[]){ program, NULL }), 0);
   demo_digits digits = { 0 };
   demo_history history;
