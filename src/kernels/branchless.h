@@ -21,15 +21,26 @@
 #define POLY_5(x, c5, c4, c3, c2, c1, c0) fma(POLY_4(x, c5, c4, c3, c2, c1), x, c0)
 #define POLY_7(x, c7, c6, c5, c4, c3, c2, c1, c0) fma(fma(POLY_5(x, c7, c6, c5, c4, c3, c2), x, c1), x, c0)
 
-/* 2^n e^r, |r| <= ln 2 / 2. Numbers as large as MAGIC have no fraction: adding it rounds. The power is taken in halves, as 2^n alone
-   may not be a normal number. */
+/* x = n ln 2 + r, |r| <= ln 2 / 2; e^r. Numbers as large as MAGIC have no fraction: adding it rounds. */
 #define MAGIC 12582912.0f
-OF_F32(exp) {
-  x = x > 89 ? 89 : x < -104 ? -104 : x;
+static float exp_rest(float x, int *whole) {
   const float n = fma(x, 1.44269504f, MAGIC) - MAGIC, r = fma(n, -LN2_LOW, fma(n, -LN2_HIGH, x));
   const float p = POLY_4(r, 0.00139508012f, 0.00836907327f, 0.0416662022f, 0.166665167f, 0.5f);
-  const int whole = (int)n, half_n = whole >> 1;
-  return (fma(p * r, r, r) + 1) * as_float((half_n + 127) << 23) * as_float((whole - half_n + 127) << 23);
+  *whole = (int)n;
+  return fma(p * r, r, r) + 1;
+}
+#define POWER_OF_2(n) as_float(((n) + 127) << 23)
+
+/* The power is taken in halves, as 2^n alone may not be a normal number; where |x| < 80 it is. */
+OF_F32(exp) {
+  int n;
+  const float y = exp_rest(x > 89 ? 89 : x < -104 ? -104 : x, &n);
+  return y * POWER_OF_2(n >> 1) * POWER_OF_2(n - (n >> 1));
+}
+static float exp_near(float x) {
+  int n;
+  const float y = exp_rest(x, &n);
+  return y * POWER_OF_2(n);
 }
 
 OF_F32(expm1) {
@@ -55,7 +66,7 @@ OF_F32(log1p) {
 }
 
 OF_F32(tanh) {
-  const float s = x * x, far = 1 - 2 / (exp_of(2 * fabs(x)) + 1);
+  const float s = x * x, far = 1 - 2 / (exp_near(fabs(x) > 20 ? 40 : 2 * fabs(x)) + 1);
   const float p = POLY_4(s, -0.00571701117f, 0.0206505544f, -0.0537434854f, 0.133314908f, -0.333332837f);
   return copysign(fabs(x) < 0.625f ? fma(p * s, x, x) : far, x);
 }
@@ -67,7 +78,7 @@ OF_F32(erf) {
       POLY_5(s, 7.93308354e-5f, -8.03502393e-4f, 0.00519129075f, -0.0268554837f, 0.112836301f, -0.376126319f) * s;
   const float p = POLY_7(t, -2.09098398e-5f, 4.32306115e-4f, -0.00416054111f, 0.0250915326f, -0.10823667f, -0.633386612f,
                          -1.12949514f, 1.70555941e-4f);
-  return copysign(fabs(x) < 0.9f ? fma(near, x, 0.128379167f * x) + x : 1 - exp_of(p), x);
+  return copysign(fabs(x) < 0.9f ? fma(near, x, 0.128379167f * x) + x : 1 - exp_near(p), x);
 }
 
 OF_F64(exp)

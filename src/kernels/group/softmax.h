@@ -13,6 +13,17 @@
 #define X(j) LOAD(D1, x[AT(1, j)])
 #define G(j) LOAD(D2, g[AT(2, j)])
 
+/* e^(x - top): on a processor y keeps it until it is divided, if it is of T. */
+#define SAME_f32_f32 1
+#define SAME_f64_f64 1
+#if ON_CPU && OP == 0 && PASTE(PASTE(SAME, D0), TNAME)
+#define EXP(j) (y[AT(0, j)] = exp(X(j) - top))
+#define EXP_AGAIN(j) y[AT(0, j)]
+#else
+#define EXP(j) exp(X(j) - top)
+#define EXP_AGAIN(j) EXP(j)
+#endif
+
 GROUPS KERNEL run(GLOBAL MEMORY(D0) *y, GLOBAL const MEMORY(D1) *x
 #if OP >= 2
                   , GLOBAL const MEMORY(D2) *g
@@ -26,14 +37,14 @@ GROUPS KERNEL run(GLOBAL MEMORY(D0) *y, GLOBAL const MEMORY(D1) *x
   T top = -INFINITY, sum = 0;
   FOLD_EACH(top, FN(larger), j, w.size, X(j))
   top = ALL(larger, top);
-  FOLD_EACH(sum, PLUS, j, w.size, exp(X(j) - top))
+  FOLD_EACH(sum, PLUS, j, w.size, EXP(j))
   sum = ALL(sum, sum);
 #if OP == 1
   sum = log(sum);
 #endif
   EACH(j, w.size) {
 #if OP == 0
-    const T v = exp(X(j) - top) / sum;
+    const T v = EXP_AGAIN(j) / sum;
 #else
     const T v = X(j) - top - sum;
 #endif
