@@ -118,6 +118,8 @@ typedef struct situ__described {
 } situ__described;
 extern void (*situ__describe_storage)(situ_storage *storage, situ__described *to);
 bool situ__has_verb(situ_device device, situ_verb verb);
+/* *offered: it has, and does this piece of work of a verb that may be absent; never on meta, nor in a dry run. */
+situ_status situ__offers(const char *op, situ_device device, const situ_work *work, bool *offered);
 /* "matmul", "copy": static text, "?" for a number that is no verb. */
 const char *situ__verb_name(situ_verb verb);
 /* May work be given to this device now? STATE after a fork, LOST (sticky, with the same text each

@@ -33,6 +33,7 @@ const char *situ__verb_name(situ_verb verb) {
     [SITU_VERB_NORM] = "norm",
     [SITU_VERB_BATCH_NORM] = "batch norm",
     [SITU_VERB_NLL] = "nll",
+    [SITU_VERB_LINEAR] = "linear",
     [SITU_VERB_ATTENTION] = "attention",
     [SITU_VERB_PACK] = "pack",
     [SITU_VERB_OPTIMIZER] = "optimizer",
@@ -160,6 +161,18 @@ static SITU_COLD situ_status unsupported(const char *op, situ_device device,
 bool situ__has_verb(situ_device device, situ_verb verb) {
   const situ_backend *backend = situ__backend(device);
   return backend && (unsigned)verb < SITU_VERBS && (backend->no_memory || backend->kernel[verb]);
+}
+
+situ_status situ__offers(const char *op, situ_device device, const situ_work *work, bool *offered) {
+  const situ_backend *backend = situ__backend(device);
+  *offered = backend && !backend->no_memory && !situ__is_dry() && backend->kernel[work->verb];
+  if (!*offered || !backend->offers) return SITU_OK;
+  const uint64_t before = situ__error_count();
+  const situ_status status = backend->offers(device.index, work);
+  *offered = status == SITU_OK;
+  return status == SITU_E_UNSUPPORTED || *offered
+             ? SITU_OK
+             : situ__device_failed(op, device, status, before, situ__verb_name(work->verb));
 }
 
 static void wrote_outputs(const situ_work *work) {

@@ -16,13 +16,14 @@ typedef struct linear {
 
 static situ_tensor *linear_forward(situ_nn_module *self, situ_tensor *x) {
   linear *m = (linear *)self;
-  return situ_linear(x, m->weight, m->bias);
+  return situ_linear_activation(x, m->weight, m->bias, m->options.activation);
 }
 
 static int linear_repr(const situ_nn_module *self, char *buffer, size_t size) {
   const linear *m = (const linear *)self;
-  return snprintf(buffer, size, "in_features=%" PRId64 ", out_features=%" PRId64 ", bias=%s", m->in,
-                  m->out, situ__nn_bool(!m->options.no_bias));
+  static const char *const also[] = { "", ", activation=relu", ", activation=gelu_tanh" };
+  return snprintf(buffer, size, "in_features=%" PRId64 ", out_features=%" PRId64 ", bias=%s%s",
+                  m->in, m->out, situ__nn_bool(!m->options.no_bias), also[m->options.activation]);
 }
 
 static int linear_brief(const situ_nn_module *self, char *buffer, size_t size) {
@@ -41,7 +42,8 @@ static bool make(linear *m, int64_t in, situ_device device, bool values) {
   situ_options where = { .dtype = m->options.dtype, .device = device };
   situ_tensor *weight = situ_empty(SITU_SHAPE(m->out, in), &where);
   if (values)
-    weight = situ_nn_init_kaiming_uniform_(weight, &(situ_nn_kaiming_options){ .a = sqrt(5) }, NULL);
+    weight =
+        situ_nn_init_kaiming_uniform_(weight, &(situ_nn_kaiming_options){ .a = sqrt(5) }, NULL);
   bool ok = situ_nn_param(m, weight, weight) != NULL;
   if (!m->options.no_bias) {
     double bound = in > 0 ? 1 / sqrt((double)in) : 0;
@@ -59,6 +61,12 @@ static linear *alloc(const situ_nn_type *type, int64_t out, const situ_nn_linear
   m->out = out;
   if (options) m->options = *options;
   m->base.home = m->options.device;
+  if ((unsigned)m->options.activation > SITU_ACTIVATION_GELU_TANH) {
+    situ__fail(SITU_E_ARG, "nn_linear", "activation is %d, must be one of situ_activation",
+               (int)m->options.activation);
+    m->options.activation = SITU_ACTIVATION_NONE;
+    m->base.broken = true;
+  }
   return m;
 }
 
@@ -77,10 +85,11 @@ static situ_tensor *lazy_forward(situ_nn_module *self, situ_tensor *x) {
   situ_device home = situ_get_default_device(), there = situ_device_of(x);
   if (there.kind && !situ_device_equal(home, there)) {
     char a[SITU_DEVICE_NAME_MAX], b[SITU_DEVICE_NAME_MAX];
-    situ__fail(SITU_E_DEVICE, "linear",
-               "this LazyLinear lives on %s, and would make its parameters there, but its input is on %s; "
-               "move one of them (it is lazy still)",
-               situ_device_name(home, a), situ_device_name(there, b));
+    situ__fail(
+        SITU_E_DEVICE, "linear",
+        "this LazyLinear lives on %s, and would make its parameters there, but its input is on %s; "
+        "move one of them (it is lazy still)",
+        situ_device_name(home, a), situ_device_name(there, b));
     return NULL;
   }
   int64_t in = situ_size(x, -1);

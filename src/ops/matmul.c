@@ -1,4 +1,4 @@
-/* Matrix products: matmul and its relatives, and linear.
+/* Matrix products: matmul and its relatives.
    SPDX-License-Identifier: MIT */
 #include <stddef.h>
 #include <string.h>
@@ -246,65 +246,3 @@ static addmm_params factors(const situ_addmm_options *o) {
 }
 ADDMM(addmm, "mat1", "mat2")
 ADDMM(baddbmm, "batch1", "batch2")
-
-/* ---- linear: input weight^T + bias ---- */
-
-static bool linear_infer(situ_call *c) {
-  const situ_view_desc *x = situ_desc(c->in[0]), *w = situ_desc(c->in[1]), *b = situ_desc(c->in[2]);
-  if (x->ndim < 1 || w->ndim != 2) return situ_refuse(c, SITU_E_SHAPE, "needs input [.., in] and weight [out, in], got %d and %d dimensions", x->ndim, w->ndim);
-  int64_t in = x->size[x->ndim - 1], out = w->size[0];
-  if (in != w->size[1]) return differ(c, x, w, in, w->size[1]);
-  if (b && (b->ndim != 1 || b->size[0] != out)) {
-    situ_shape shape = situ__shape(b);
-    char text[SITU_SHAPE_TEXT];
-    return situ_refuse(c, SITU_E_SHAPE, "bias is %s, must be [%lld]", situ_shape_text(&shape, text), (long long)out);
-  }
-  c->shape[0] = situ__shape(x);
-  c->shape[0].dim[x->ndim - 1] = out;
-  c->dtype[0] = (situ_dtype)x->dtype;
-  return true;
-}
-
-static bool linear_rows(situ_call *c, const situ_view_desc *x) {
-  const situ_view_desc *w = situ_desc(c->in[1]), *b = situ_desc(c->in[2]), *y = situ_desc(c->out[0]);
-  situ_view_desc across, rows, to;
-  if (x->ndim != 2) {
-    int64_t count = y->numel / w->size[0];
-    x = situ_desc_reshape(x, SITU_SHAPE(count, w->size[1]), &rows);
-    y = situ_desc_reshape(y, SITU_SHAPE(count, w->size[0]), &to);
-  }
-  return product(c, x, situ__transposed(w, &across), b, y, 1, b ? 1 : 0);
-}
-
-/* Only an input that is neither a matrix nor without gaps is copied, and needs a scope for it. */
-static bool linear_forward(situ_call *c) {
-  const situ_view_desc *x = situ_desc(c->in[0]);
-  if (x->ndim == 2 || x->contiguous) return linear_rows(c, x);
-  situ_scope s;
-  situ_scope_begin_no_grad(&s);
-  situ_tensor *copy = situ_clone(c->in[0]);
-  bool good = copy && linear_rows(c, situ_desc(copy));
-  SITU_IGNORE(situ_scope_end(&s));
-  return good;
-}
-
-static situ_tensor *as_rows(situ_tensor *x) {
-  return situ_dim(x) == 2 ? x : situ_dim(x) == 1 ? situ_unsqueeze(x, 0) : situ_flatten(x, 0, -2);
-}
-
-static bool linear_backward(situ_grad_call *g) {
-  situ_tensor *up = g->grad[0];
-  situ_tensor *rows = as_rows(up);
-  return GIVE(0, situ_matmul(up, g->in[1])) && GIVE(1, situ_mm(situ_transpose(rows, 0, 1), as_rows(g->in[0]))) && GIVE(2, situ_sum(rows, &(situ_reduce_options){ .dim = SITU_DIMS(0) }));
-}
-
-/* As if the input had the features that the weight is for. */
-static bool linear_mend(situ_call *c) {
-  return situ_desc(c->in[1])->ndim == 2 && situ_mend_size(c, 0, situ_desc(c->in[0])->ndim - 1, situ_desc(c->in[1])->size[1]);
-}
-
-SITU_OP(linear_op) = { .name = "linear", .operand = { { "input", NUMBERS }, { "weight", NUMBERS }, { "bias", NUMBERS | SITU_OPTIONAL } }, .flags = SITU_OP_PRODUCT,
-                       .autocast = { SITU_CAST_LOW, SITU_CAST_LOW },
-                       .save = SITU_SAVE(0) | SITU_SAVE(1), .infer = linear_infer, .forward = linear_forward, .mend = linear_mend, .backward = linear_backward };
-
-situ_tensor *situ_linear(situ_tensor *input, situ_tensor *weight, situ_tensor *bias) { return situ_op_run3(&linear_op, input, weight, bias, NULL); }

@@ -27,7 +27,7 @@ static void failing_body(void *payload) {
   (void)setenv("SITU_NUM_THREADS", "1", 1); /* hundreds of children need no threads of their own */
   CHECK(situ_device_count("cuda") == 2);    /* what fails before is device/cuda_faults' */
   faults_arm(f);
-  cuda_double_state()->fail_name = "cudnn";
+  cuda_double_state()->fail_name = "cudnn*";
   faults_disarm(f, scenario());
   const situ_status status = scenario();
   f->lost = status == SITU_E_LOST;

@@ -76,6 +76,8 @@
   _(baddbmm, "lll", situ_baddbmm(t[0], t[1], t[2], NULL))                                          \
   _(linear, "ff", situ_linear(t[0], t[1], NULL))                                                   \
   _(linear_bias, "ffv", situ_linear(t[0], t[1], t[2]))                                             \
+  _(linear_activation, "ffv",                                                                      \
+    situ_linear_activation(t[0], t[1], t[2], SITU_ACTIVATION_GELU_TANH))                           \
   _(mse_loss, "ff", situ_mse_loss(t[0], t[1], SITU_REDUCTION_MEAN))                                \
   _(l1_loss, "ff", situ_l1_loss(t[0], t[1], SITU_REDUCTION_MEAN))                                  \
   _(smooth_l1_loss, "ff", situ_smooth_l1_loss(t[0], t[1], 1, SITU_REDUCTION_MEAN))                 \

@@ -42,6 +42,8 @@ static void bad_sizes_are_refused(void **state) {
   (void)state;
   expect_refused(situ_nn_linear(-1, 2, NULL), SITU_E_SHAPE, "", "");
   expect_refused(situ_nn_linear(INT64_MAX, INT64_MAX, NULL), SITU_E_OVERFLOW, "", "");
+  expect_refused(situ_nn_linear(2, 2, &(situ_nn_linear_options){ .activation = (situ_activation)3 }),
+                 SITU_E_ARG, "nn_linear", "activation is 3");
   expect_refused(situ_nn_lazy_linear(-2, NULL), SITU_E_SHAPE, "nn_lazy_linear", "-2");
   expect_refused(situ_nn_conv2d(3, 4, SITU_DIMS(3), &(situ_nn_conv_options){ .groups = 2 }),
                  SITU_E_ARG, "nn_conv2d", "2 groups");
@@ -103,6 +105,14 @@ static void a_lazy_linear_learns_its_width(void **state) {
   assert_true(situ_requires_grad(situ_nn_get_tensor(m, "0.weight")));
   expect_same(situ_nn_forward(m, x), y, 0, 0);
   expect_refused(situ_nn_forward(m, T32(SITU_SHAPE(1, 2), 1, 2)), SITU_E_SHAPE, "linear", "");
+  situ_nn_free(m);
+}
+
+static void linear_with_activation(void **state) {
+  (void)state;
+  situ_nn_module *m = situ_nn_linear(2, 4, &(situ_nn_linear_options){ .activation = SITU_ACTIVATION_RELU, HERE });
+  situ_tensor *x = T32(SITU_SHAPE(2, 2), 1, 2, -3, 1);
+  expect_same(situ_nn_forward(m, x), situ_relu(situ_linear(x, situ_nn_get_tensor(m, "weight"), situ_nn_get_tensor(m, "bias"))), 1e-6, 1e-6);
   situ_nn_free(m);
 }
 
@@ -248,6 +258,7 @@ int main(void) {
     MODULE_TEST(bad_sizes_are_refused),
     MODULE_TEST(dropout_and_norm_know_their_mode),
     MODULE_TEST(a_lazy_linear_learns_its_width),
+    MODULE_TEST(linear_with_activation),
     MODULE_TEST(a_lazy_linear_is_made_at_home),
     MODULE_TEST(padding_modes_pad),
     MODULE_TEST(losses_keep_their_weights_as_buffers),

@@ -158,6 +158,10 @@
     situ_addmm(t[0], t[1], t[2], &(situ_addmm_options){ .beta = 0.5, .alpha = 2 }))                \
   _(baddbmm, baddbmm, "AmM", SUMS, SUMS, situ_baddbmm(t[0], t[1], t[2], NULL))                     \
   _(linear, linear, "mwe", SUMS, SUMS, situ_linear(t[0], t[1], t[2]))                              \
+  _(linear_relu, linear_activation, "mwe", SUMS, SUMS,                                             \
+    situ_linear_activation(t[0], t[1], t[2], SITU_ACTIVATION_RELU))                                \
+  _(linear_gelu, linear_activation, "mwe", SUMS, SUMS,                                             \
+    situ_linear_activation(t[0], t[1], t[2], SITU_ACTIVATION_GELU_TANH))                           \
   _(conv1d, conv1d, "mKc", SUMS, SUMS,                                                             \
     situ_conv1d(t[0], t[1], t[2], &(situ_conv_options){ .padding = SITU_DIMS(1) }))                \
   _(conv2d, conv2d, "gkc", SUMS, SUMS,                                                             \

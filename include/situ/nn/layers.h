@@ -44,6 +44,7 @@ SITU_API situ_nn_module *situ_nn_get(const situ_nn_module *container, const char
 
 typedef struct situ_nn_linear_options {
   bool no_bias;
+  situ_activation activation; /**< of what it gives; zero: none, as torch's Linear */
   situ_dtype dtype;
   situ_device device;
 } situ_nn_linear_options;

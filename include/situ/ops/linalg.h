@@ -34,6 +34,17 @@ SITU_API SITU_CHECKED situ_tensor *situ_baddbmm(situ_tensor *x, situ_tensor *a, 
 /** input [..., in] x weight [out, in], transposed, + bias [out] (may be NULL): [..., out]. */
 SITU_API SITU_CHECKED situ_tensor *situ_linear(situ_tensor *input, situ_tensor *weight,
                                                situ_tensor *bias);
+/** What follows a linear layer; gelu in its tanh form. */
+typedef enum situ_activation {
+  SITU_ACTIVATION_NONE = 0,
+  SITU_ACTIVATION_RELU,
+  SITU_ACTIVATION_GELU_TANH
+} situ_activation;
+/** activation(linear(input, weight, bias)), in one pass over the result where a device can; the sums
+    are not rounded to f16 or bf16 before the activation then. */
+SITU_API SITU_CHECKED situ_tensor *situ_linear_activation(situ_tensor *input, situ_tensor *weight,
+                                                          situ_tensor *bias,
+                                                          situ_activation activation);
 
 SITU_END
 #endif

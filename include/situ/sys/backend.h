@@ -75,6 +75,7 @@ typedef enum situ_verb {
   SITU_VERB_NORM,        /**< rows of the last dimension; op: situ_norm_pass */
   SITU_VERB_BATCH_NORM,  /**< x as [N, C, S]; op: situ_batch_norm_pass */
   SITU_VERB_NLL,         /**< cross entropy with class indices; op: situ_nll_pass */
+  SITU_VERB_LINEAR,      /**< op: situ_linear_pass; a product and what goes with it; may be absent: composed then */
   SITU_VERB_ATTENTION,   /**< fused scaled dot product attention; may be absent: composed then */
   SITU_VERB_PACK,        /**< many small storages, cast, into the memory of out[0]: `pack`; may be absent: copied one by one then */
   SITU_VERB_OPTIMIZER,   /**< one fused step over a list of parameters; `list` */
@@ -140,6 +141,12 @@ typedef enum situ_conv_pass {
   SITU_CONV_GRAD_DATA,    /**< in g [N, O, H', W'], w, bias [C] or NULL (for the transposed layer); out dx [N, C, H, W] */
   SITU_CONV_GRAD_WEIGHT   /**< in x, g; out dw */
 } situ_conv_pass;
+
+typedef enum situ_linear_pass {
+  SITU_LINEAR,             /**< in x [m, k], w [n, k], bias [n] or NULL; integer[0]: SITU_UNARY_relu or SITU_UNARY_gelu_tanh; out y [m, n] =
+                                f(x w^T + bias), and NULL or what f was given [m, n] */
+  SITU_LINEAR_GRAD_WEIGHT  /**< in g [m, n], x [m, k]; out dw [n, k] = g^T x, db [n] = the sum of g's rows */
+} situ_linear_pass;
 
 typedef enum situ_pool_pass {
   SITU_POOL_MAX, SITU_POOL_MAX_GRAD,   /**< x -> y, index i64; g, index -> dx (zeroed by the kernel) */
@@ -256,6 +263,9 @@ typedef struct situ_backend {
 
   /* Kernels. May queue and return at once. */
   situ_status (*kernel[SITU_VERBS])(int index, const situ_work *work);
+  /** Whether a kernel of a verb that may be absent does this piece of work: SITU_OK, or SITU_E_UNSUPPORTED, or it could not be
+      told. NULL: all that it is given. Outputs may have no storage yet. */
+  situ_status (*offers)(int index, const situ_work *work);
 
   /* Graphs: all four or none; without them the pieces of a graph are run one by one.
      What the calling thread asks of kernels between begin and end is not run but kept, and the device is its own meanwhile.

@@ -6,11 +6,14 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "backend/cuda/range.h"
+
 situ__lt_table situ__cublaslt;
 
 /* ---- failures ------------------------------------------------------------------------------- */
 
-situ_status situ__lt_fail(situ__cuda_device *d, const char *call, cublasStatus_t status) {
+/* SITU_OK: it was refused before anything was queued, as there is no way to do it. */
+static situ_status fail_of(situ__cuda_device *d, const char *call, cublasStatus_t status) {
   const char *name = situ__cublaslt.GetStatusName(status),
              *text = situ__cublaslt.GetStatusString(status);
   char what[256];
@@ -79,7 +82,7 @@ static situ_status start(situ__cuda_device *d, situ__lt *lt) {
     situ__cuda_note(note);
     return SITU_OK;
   }
-  if (status != CUBLAS_STATUS_SUCCESS) return situ__lt_fail(d, "cublasLtCreate", status);
+  if (status != CUBLAS_STATUS_SUCCESS) return fail_of(d, "cublasLtCreate", status);
   lt->opened = lt->there = true;
   cudaError_t error = take_workspace(d, lt);
   return error == cudaSuccess ? SITU_OK : situ__cuda_fail(d, "matmul", "allocating", error);
@@ -105,6 +108,8 @@ situ__lt *situ__lt_open(situ__cuda_device *d, situ_status *status) {
 
 /* ---- plans ---------------------------------------------------------------------------------- */
 
+enum { KEEPS = CUBLASLT_EPILOGUE_GELU_AUX & ~CUBLASLT_EPILOGUE_GELU };
+
 #define TRY(name, ...)                                        \
   do {                                                        \
     *call = "cublasLt" #name;                                 \
@@ -112,7 +117,20 @@ situ__lt *situ__lt_open(situ__cuda_device *d, situ_status *status) {
     if (tried_ != CUBLAS_STATUS_SUCCESS) return tried_;       \
   } while (0)
 
-static cublasStatus_t describe(situ__lt_plan *plan, const void *bias, const char **call) {
+/* Addresses that are said beforehand. */
+static cublasStatus_t place(const situ__lt_plan *plan, const situ__lt_places *at,
+                            const char **call) {
+  const bool vector = plan->problem.epilogue & (CUBLASLT_EPILOGUE_BIAS | CUBLASLT_EPILOGUE_BGRADB);
+  if (vector)
+    TRY(MatmulDescSetAttribute, plan->operation, CUBLASLT_MATMUL_DESC_BIAS_POINTER, &at->vector,
+        sizeof at->vector);
+  if (plan->problem.epilogue & KEEPS)
+    TRY(MatmulDescSetAttribute, plan->operation, CUBLASLT_MATMUL_DESC_EPILOGUE_AUX_POINTER,
+        &at->kept, sizeof at->kept);
+  return CUBLAS_STATUS_SUCCESS;
+}
+
+static cublasStatus_t describe(situ__lt_plan *plan, const situ__lt_places *at, const char **call) {
   static const cudaDataType type[SITU_DTYPES] = { [SITU_F16] = CUDA_R_16F,
                                                   [SITU_BF16] = CUDA_R_16BF,
                                                   [SITU_F32] = CUDA_R_32F,
@@ -132,13 +150,14 @@ static cublasStatus_t describe(situ__lt_plan *plan, const void *bias, const char
         k == SITU__LT_A ? CUBLASLT_MATMUL_DESC_TRANSA : CUBLASLT_MATMUL_DESC_TRANSB, &turned,
         sizeof turned);
   }
-  if (p->bias) {
-    const cublasLtEpilogue_t added = CUBLASLT_EPILOGUE_BIAS;
-    TRY(MatmulDescSetAttribute, plan->operation, CUBLASLT_MATMUL_DESC_EPILOGUE, &added,
-        sizeof added);
-    TRY(MatmulDescSetAttribute, plan->operation, CUBLASLT_MATMUL_DESC_BIAS_POINTER, &bias,
-        sizeof bias);
-  }
+  if (p->epilogue != CUBLASLT_EPILOGUE_DEFAULT)
+    TRY(MatmulDescSetAttribute, plan->operation, CUBLASLT_MATMUL_DESC_EPILOGUE, &p->epilogue,
+        sizeof p->epilogue);
+  if (p->epilogue & KEEPS)
+    TRY(MatmulDescSetAttribute, plan->operation, CUBLASLT_MATMUL_DESC_EPILOGUE_AUX_LD,
+        &p->ld[SITU__LT_D], sizeof p->ld[SITU__LT_D]);
+  cublasStatus_t placed = place(plan, at, call);
+  if (placed != CUBLAS_STATUS_SUCCESS) return placed;
   const int64_t size[][2] = { { p->m, p->k }, { p->k, p->n }, { p->m, p->n }, { p->m, p->n } };
   for (int k = 0; k < SITU__LT_OPERANDS; k++) {
     const bool turned = k <= SITU__LT_B && p->turned[k];
@@ -196,7 +215,7 @@ static void drop(void *dropped) {
 }
 
 situ__lt_plan *situ__lt_find(situ__cuda_device *d, const situ__lt_problem *problem,
-                             const void *bias, situ_status *status) {
+                             const situ__lt_places *places, situ_status *status) {
   _Static_assert(sizeof *problem % sizeof(uint64_t) == 0, "whole words");
   situ__lt_plan *plan =
       situ__cuda_place(d->lt->plan, SITU__LT_PLANS, sizeof *plan, problem, sizeof *problem, drop);
@@ -204,13 +223,55 @@ situ__lt_plan *situ__lt_find(situ__cuda_device *d, const situ__lt_problem *probl
   *status = SITU_OK;
   if (!plan->place.used) {
     plan->problem = *problem;
-    cublasStatus_t made = describe(plan, bias, &call);
+    cublasStatus_t made = describe(plan, places, &call);
     if (made == CUBLAS_STATUS_SUCCESS) made = choose(d->lt, plan, &call);
     plan->none = made != CUBLAS_STATUS_SUCCESS;
-    if (plan->none) *status = situ__lt_fail(d, call, made);
+    if (plan->none) *status = fail_of(d, call, made);
     if (*status != SITU_OK) drop(plan);
   }
   if (*status != SITU_OK) return NULL;
   plan->place.used = ++d->lt->clock;
   return plan->none ? NULL : plan;
+}
+
+/* ---- running -------------------------------------------------------------------------------- */
+
+typedef union scalar {
+  float f32;
+  double f64;
+} scalar;
+
+static scalar scalar_of(const situ__lt_plan *plan, double value) {
+  return plan->problem.dtype == SITU_F64 ? (scalar){ .f64 = value }
+                                         : (scalar){ .f32 = (float)value };
+}
+
+static cublasStatus_t multiply(situ__cuda_device *d, const situ__lt_plan *plan,
+                               const situ__lt_places *at, const char **call) {
+  const situ__lt *lt = d->lt;
+  const cublasLtMatrixLayout_t *layout = plan->layout;
+  const scalar alpha = scalar_of(plan, at->alpha), beta = scalar_of(plan, at->beta);
+  cublasStatus_t status = place(plan, at, call);
+  if (status != CUBLAS_STATUS_SUCCESS) return status;
+  *call = "cublasLtMatmul";
+  situ__cuda_range_begin("matmul");
+  status = situ__cublaslt.Matmul(
+      lt->handle, plan->operation, &alpha, at->of[SITU__LT_A], layout[SITU__LT_A],
+      at->of[SITU__LT_B], layout[SITU__LT_B], &beta, at->of[SITU__LT_C], layout[SITU__LT_C],
+      at->of[SITU__LT_D], layout[SITU__LT_D], &plan->way, lt->workspace, lt->bytes, d->stream);
+  situ__cuda_range_end();
+  return status;
+}
+
+situ_status situ__lt_run(situ__cuda_device *d, situ__lt_plan *plan, const situ__lt_places *at,
+                         bool *done) {
+  const char *call;
+  const cublasStatus_t status = multiply(d, plan, at, &call);
+  if (status == CUBLAS_STATUS_SUCCESS) {
+    *done = true;
+    return SITU_OK;
+  }
+  const situ_status failed = fail_of(d, call, status);
+  plan->none = failed == SITU_OK; /* it would be refused again */
+  return failed;
 }

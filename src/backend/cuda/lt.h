@@ -8,12 +8,12 @@
 #include "backend/cuda/cuda.h"
 #include "backend/cuda/plans.h"
 
-#define SITU__CUBLASLT(ROW)                                                                     \
-  ROW(Create) ROW(GetStatusName) ROW(GetStatusString) ROW(MatmulDescCreate)                     \
-  ROW(MatmulDescDestroy) ROW(MatmulDescSetAttribute) ROW(MatrixLayoutCreate)                    \
-  ROW(MatrixLayoutDestroy) ROW(MatrixLayoutSetAttribute) ROW(MatmulPreferenceCreate)            \
-  ROW(MatmulPreferenceDestroy) ROW(MatmulPreferenceSetAttribute) ROW(MatmulAlgoGetHeuristic)    \
-  ROW(Matmul)
+#define SITU__CUBLASLT(ROW)                                                                      \
+  ROW(Create)                                                                                    \
+  ROW(GetStatusName) ROW(GetStatusString) ROW(MatmulDescCreate) ROW(MatmulDescDestroy)           \
+      ROW(MatmulDescSetAttribute) ROW(MatrixLayoutCreate) ROW(MatrixLayoutDestroy)               \
+          ROW(MatrixLayoutSetAttribute) ROW(MatmulPreferenceCreate) ROW(MatmulPreferenceDestroy) \
+              ROW(MatmulPreferenceSetAttribute) ROW(MatmulAlgoGetHeuristic) ROW(Matmul)
 
 typedef struct situ__lt_table {
 #define ROW(name) __typeof__(&cublasLt##name) name;
@@ -33,18 +33,28 @@ typedef struct situ__lt_problem {
   int64_t ld[SITU__LT_OPERANDS];    /* elements from column to column, */
   int64_t apart[SITU__LT_OPERANDS]; /* and from one of a batch to the next */
   int32_t batch;
+  uint32_t
+      epilogue; /* what is done to D before it is written, and with which vector: a cublasLtEpilogue_t */
   uint8_t dtype, precision;
   bool turned[2]; /* A, B: lies there transposed */
-  bool bias;      /* a vector along the columns of D is added */
-  uint8_t aligned[SITU__LT_OPERANDS + 1]; /* the power of 2 that addresses are multiples of; of the vector as well */
-  uint8_t pad[2];
+  uint8_t aligned[SITU__LT_OPERANDS +
+                  1]; /* the power of 2 that addresses are multiples of; of the vector as well */
+  uint8_t pad[7];
 } situ__lt_problem;
+
+/* Where it lies. */
+typedef struct situ__lt_places {
+  void *of[SITU__LT_OPERANDS];
+  void *vector; /* of the epilogue: a bias, or the gradient of one */
+  void *kept;   /* and the matrix that it leaves: D without the activation, and laid out as D */
+  double alpha, beta;
+} situ__lt_places;
 
 /* What was made of a problem. */
 typedef struct situ__lt_plan {
   situ__cuda_plan place;
   situ__lt_problem problem;
-  bool none;     /* the library has no way to compute it */
+  bool none; /* the library has no way to compute it */
   cublasLtMatmulDesc_t operation;
   cublasLtMatrixLayout_t layout[SITU__LT_OPERANDS];
   cublasLtMatmulAlgo_t way;
@@ -65,11 +75,12 @@ typedef struct situ__lt {
 /* The library on this device. NULL: there is none, which situ_device_status explains, and *status is SITU_OK; or opening it
    failed with *status. */
 situ__lt *situ__lt_open(situ__cuda_device *device, situ_status *status);
-/* The plan of a problem, remembered or made. bias: the vector's address. NULL: the library has none, and *status is SITU_OK;
-   or it failed with *status. */
+/* The plan of a problem, remembered or made. places: those of vector and matrix, which it may depend on. NULL: the library has
+   none, and *status is SITU_OK; or it failed with *status. */
 situ__lt_plan *situ__lt_find(situ__cuda_device *device, const situ__lt_problem *problem,
-                             const void *bias, situ_status *status);
-/* What a failed call means. SITU_OK: it was refused before anything was queued, as there is no way to do it. */
-situ_status situ__lt_fail(situ__cuda_device *device, const char *call, cublasStatus_t status);
+                             const situ__lt_places *places, situ_status *status);
+/* Queues it. SITU_OK and not *done: it was refused, and will be from now on. */
+situ_status situ__lt_run(situ__cuda_device *device, situ__lt_plan *plan,
+                         const situ__lt_places *places, bool *done);
 
 #endif

@@ -3,7 +3,6 @@
    transposed factors.
    SPDX-License-Identifier: MIT */
 #include "backend/cuda/lt.h"
-#include "backend/cuda/range.h"
 
 /* ---- the problem ---------------------------------------------------------------------------- */
 
@@ -113,7 +112,7 @@ static void set_places(product *p, bool vector) {
     q->apart[k] = p->inner < 0 ? 0 : p->batch->stride[p->source[k]][p->inner];
     q->aligned[k] = alignment(p, p->source[k]);
   }
-  q->bias = vector;
+  q->epilogue = vector ? CUBLASLT_EPILOGUE_BIAS : CUBLASLT_EPILOGUE_DEFAULT;
   q->aligned[SITU__LT_OPERANDS] = vector ? alignment(p, BIAS) : 0;
 }
 
@@ -164,55 +163,32 @@ static situ_status lay_bias(situ__cuda_device *d, const product *p) {
 
 /* ---- the call ------------------------------------------------------------------------------- */
 
-typedef union scalar {
-  float f32;
-  double f64;
-} scalar;
-
-static scalar scalar_of(const product *p, double value) {
-  return p->problem.dtype == SITU_F64 ? (scalar){ .f64 = value } : (scalar){ .f32 = (float)value };
-}
-
-static cublasStatus_t call(situ__cuda_device *d, const product *p, const situ__lt_plan *plan,
-                           int64_t at, const char **what) {
-  const situ__lt *lt = d->lt;
-  if (p->problem.bias) {
-    const void *bias = address(p, BIAS, at);
-    *what = "cublasLtMatmulDescSetAttribute";
-    cublasStatus_t status = situ__cublaslt.MatmulDescSetAttribute(
-        plan->operation, CUBLASLT_MATMUL_DESC_BIAS_POINTER, &bias, sizeof bias);
-    if (status != CUBLAS_STATUS_SUCCESS) return status;
-  }
-  const bool added = p->bias && !p->problem.bias;
-  const scalar alpha = scalar_of(p, p->work->scalar[0]),
-               beta = scalar_of(p, added ? p->work->scalar[1] : 0);
-  void *of[SITU__LT_OPERANDS];
-  for (int k = 0; k < SITU__LT_OPERANDS; k++) of[k] = address(p, p->source[k], at);
-  *what = "cublasLtMatmul";
-  situ__cuda_range_begin("matmul");
-  cublasStatus_t status = situ__cublaslt.Matmul(
-      lt->handle, plan->operation, &alpha, of[SITU__LT_A], plan->layout[SITU__LT_A], of[SITU__LT_B],
-      plan->layout[SITU__LT_B], &beta, of[SITU__LT_C], plan->layout[SITU__LT_C], of[SITU__LT_D],
-      plan->layout[SITU__LT_D], &plan->way, lt->workspace, lt->bytes, d->stream);
-  situ__cuda_range_end();
-  return status;
+static situ__lt_places places_of(const product *p, int64_t call) {
+  const bool vector = p->problem.epilogue == CUBLASLT_EPILOGUE_BIAS, added = p->bias && !vector;
+  situ__lt_places at = { .vector = vector ? address(p, BIAS, call) : NULL,
+                         .alpha = p->work->scalar[0],
+                         .beta = added ? p->work->scalar[1] : 0 };
+  for (int k = 0; k < SITU__LT_OPERANDS; k++) at.of[k] = address(p, p->source[k], call);
+  return at;
 }
 
 /* SITU_OK and not *done: it was refused, and y may have been written. */
 static situ_status run(situ__cuda_device *d, const product *p, situ__lt_plan *plan, bool *done) {
   const int64_t calls = p->batch->numel / p->problem.batch;
-  const char *what;
-  for (int64_t at = 0; at < calls; at++) {
-    cublasStatus_t status = call(d, p, plan, at, &what);
-    if (status == CUBLAS_STATUS_SUCCESS) continue;
-    const situ_status failed = situ__lt_fail(d, what, status);
-    plan->none = failed == SITU_OK; /* it would be refused again */
-    return failed;
+  for (int64_t call = 0; call < calls; call++) {
+    const situ__lt_places at = places_of(p, call);
+    *done = false;
+    const situ_status status = situ__lt_run(d, plan, &at, done);
+    if (!*done) return status;
   }
   for (int k = 0; k < (p->bias ? 4 : 3); k++) situ__cuda_used(d, view_of(p, k)->storage->data, 1);
   situ__cuda_queued(d, "matmul");
-  *done = true;
   return situ__cuda_step(d, "matmul");
+}
+
+static situ__lt_plan *find(situ__cuda_device *d, const product *p, situ_status *status) {
+  const situ__lt_places at = places_of(p, 0);
+  return situ__lt_find(d, &p->problem, &at, status);
 }
 
 /* The bias as a vector, if it is one and there is a way; else as the matrix that is added, which is y itself where the bias
@@ -221,15 +197,16 @@ static situ_status multiply(situ__cuda_device *d, product *p, bool *done) {
   situ_status status;
   situ__lt_problem *q = &p->problem;
   set_sum(p, Y, q->ld[SITU__LT_D]);
-  set_places(p, p->bias && is_vector(p));
-  situ__lt_plan *plan = situ__lt_find(d, q, q->bias ? address(p, BIAS, 0) : NULL, &status);
-  if (status != SITU_OK || !p->bias || (q->bias && plan))
+  const bool vector = p->bias && is_vector(p);
+  set_places(p, vector);
+  situ__lt_plan *plan = find(d, p, &status);
+  if (status != SITU_OK || !p->bias || (vector && plan))
     return plan ? run(d, p, plan, done) : status;
   int64_t ld;
   const bool matrix = is_matrix(p, &ld);
   if (matrix) set_sum(p, BIAS, ld);
   set_places(p, false);
-  plan = situ__lt_find(d, q, NULL, &status);
+  plan = find(d, p, &status);
   if (plan && !matrix) status = lay_bias(d, p);
   return plan && status == SITU_OK ? run(d, p, plan, done) : status;
 }

@@ -33,8 +33,8 @@ typedef struct cuda_double {
   bool no_engines;              /* cuDNN has no engine for anything */
   bool no_handle;               /* and does not work with these devices */
   const char *beside;           /* a real libcudnn.so.9, which is told everything but what is to be run (dnn.c) */
-  /* The nth call from now on fails with this error (of the function of this name; "cudnn": of that
-     library; NULL: of any). 0: none. */
+  /* The nth call from now on fails with this error (of the function of this name; "cudnn*": of those
+     that begin so; NULL: of any). 0: none. */
   const char *fail_name;
   long fail_nth;
   cudaError_t fail_error;

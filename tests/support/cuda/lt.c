@@ -3,6 +3,7 @@
    problem, a workspace that is too small), multiplies with plain loops, and can be made to fail as every call can.
    SPDX-License-Identifier: MIT */
 #include <cublasLt.h>
+#include <math.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -41,7 +42,8 @@ typedef struct operation {
   cudaDataType scale;
   cublasOperation_t turned[2];
   cublasLtEpilogue_t epilogue;
-  const void *bias;
+  void *bias, *kept;
+  int64_t kept_ld;
 } operation;
 
 typedef struct layout {
@@ -122,6 +124,8 @@ API cublasStatus_t cublasLtMatmulDescSetAttribute(cublasLtMatmulDesc_t object,
     { CUBLASLT_MATMUL_DESC_TRANSB, &o->turned[1], sizeof(int32_t) },
     { CUBLASLT_MATMUL_DESC_EPILOGUE, &o->epilogue, sizeof(uint32_t) },
     { CUBLASLT_MATMUL_DESC_BIAS_POINTER, &o->bias, sizeof o->bias },
+    { CUBLASLT_MATMUL_DESC_EPILOGUE_AUX_POINTER, &o->kept, sizeof o->kept },
+    { CUBLASLT_MATMUL_DESC_EPILOGUE_AUX_LD, &o->kept_ld, sizeof o->kept_ld },
   };
   return SET(all);
 }
@@ -186,6 +190,27 @@ static double factor(cublasComputeType_t compute, double value) {
 
 enum { A, B, C, D };
 
+enum { KEEPS = 128 };
+
+/* The sums that are wanted beside the product: of the rows of the right factor as it is multiplied. */
+static void sum_right(const operation *o, const layout *b, const void *in) {
+  const bool turned = o->turned[1] == CUBLAS_OP_T;
+  const int64_t depth = (int64_t)(turned ? b->columns : b->rows),
+                columns = (int64_t)(turned ? b->rows : b->columns);
+  for (int64_t c = 0; c < columns; c++) {
+    float sum = 0;
+    for (int64_t k = 0; k < depth; k++)
+      sum += (float)number_load(b->type, in, turned ? c + k * b->ld : k + c * b->ld);
+    number_store(b->type, o->bias, c, (double)sum);
+  }
+}
+
+static double activated(const operation *o, double x) {
+  if (o->epilogue & CUBLASLT_EPILOGUE_GELU)
+    return 0.5 * x * (1 + tanh(0.79788456080286535588 * (x + 0.044715 * x * x * x)));
+  return (o->epilogue & CUBLASLT_EPILOGUE_RELU) && x < 0 ? 0 : x;
+}
+
 typedef struct product {
   operation o;
   layout l[4];
@@ -219,9 +244,12 @@ static void multiply(const void *payload) {
     if (p->beta != 0)
       sum +=
           p->beta * number_load(p->l[C].type, p->in[C], one * p->l[C].apart + r + c * p->l[C].ld);
-    if (p->o.epilogue == CUBLASLT_EPILOGUE_BIAS) sum += number_load(d->type, p->o.bias, r);
+    if (p->o.epilogue & CUBLASLT_EPILOGUE_BIAS) sum += number_load(d->type, p->o.bias, r);
+    if (p->o.epilogue & KEEPS) number_store(d->type, p->o.kept, r + c * p->o.kept_ld, sum);
+    sum = activated(&p->o, sum);
     number_store(d->type, p->out, one * d->apart + r + c * d->ld, sum);
   }
+  if (p->o.epilogue == CUBLASLT_EPILOGUE_BGRADB) sum_right(&p->o, &p->l[B], p->in[B]);
 }
 
 /* Sizes and types go together. */
@@ -236,12 +264,20 @@ static bool fits(const operation *o, const layout *const l[4]) {
   for (int j = 0; j < 4; j++)
     good = good && l[j]->type == l[A]->type && l[j]->batch == l[D]->batch && l[j]->batch > 0 &&
            l[j]->ld >= (int64_t)l[j]->rows;
+  if (o->epilogue & KEEPS)
+    good = good && o->kept_ld >= (int64_t)m && o->kept_ld % 8 == 0 && (uintptr_t)o->kept % 16 == 0;
+  if (o->epilogue != CUBLASLT_EPILOGUE_DEFAULT && o->epilogue != CUBLASLT_EPILOGUE_BIAS)
+    good = good && l[D]->batch == 1;
   return good && l[C]->rows == m && l[C]->columns == n && l[D]->rows == m && l[D]->columns == n;
 }
 
 static uint32_t alignment_of(const void *data) {
   const uintptr_t bits = (uintptr_t)data | 256;
   return (uint32_t)(bits & -bits);
+}
+
+static bool has_vector(const operation *o) {
+  return o->epilogue & (CUBLASLT_EPILOGUE_BIAS | CUBLASLT_EPILOGUE_BGRADB);
 }
 
 static uint64_t hash_of(const operation *o, const layout *const l[4]) {
@@ -277,7 +313,7 @@ API cublasStatus_t cublasLtMatmulAlgoGetHeuristic(
     return end(CUBLAS_STATUS_SUCCESS); /* and no way: somebody has to meet that */
   way found = { .hash = hash_of(o, l), .bytes = p->bytes < 1 << 20 ? 0 : 1 << 20 };
   memcpy(found.aligned, p->aligned, sizeof found.aligned);
-  found.bias_aligned = o->epilogue == CUBLASLT_EPILOGUE_BIAS ? alignment_of(o->bias) : 0;
+  found.bias_aligned = has_vector(o) ? alignment_of(o->bias) : 0;
   memset(out, 0, sizeof *out);
   memcpy(&out->algo, &found, sizeof found);
   out->workspaceSize = found.bytes;
@@ -314,8 +350,13 @@ API cublasStatus_t cublasLtMatmul(cublasLtHandle_t handle, cublasLtMatmulDesc_t 
               chosen.hash == hash_of(o, l) && bytes >= chosen.bytes &&
               (!chosen.bytes || on(device, workspace, chosen.bytes, 16));
   for (int k = 0; good && k < 4; k++) good = on(device, at[k], bytes_of(l[k]), chosen.aligned[k]);
-  if (good && o->epilogue == CUBLASLT_EPILOGUE_BIAS)
-    good = on(device, o->bias, l[D]->rows * number_bytes(l[D]->type), chosen.bias_aligned);
+  const uint64_t vector = o->epilogue == CUBLASLT_EPILOGUE_BGRADB ? l[D]->columns : l[D]->rows;
+  if (good && has_vector(o))
+    good = on(device, o->bias, vector * number_bytes(l[D]->type), chosen.bias_aligned);
+  if (good && o->epilogue & KEEPS)
+    good = on(device, o->kept,
+              ((l[D]->columns - 1) * (uint64_t)o->kept_ld + l[D]->rows) * number_bytes(l[D]->type),
+              16);
   if (!good) return end(CUBLAS_STATUS_INVALID_VALUE);
   product p = { .o = *o, .in = { a, b, c }, .out = d };
   for (int k = 0; k < 4; k++) p.l[k] = *l[k];

@@ -1,0 +1,167 @@
+/* linear: input weight^T + bias, and the same with an activation behind it. A device may have SITU_VERB_LINEAR, which makes the
+   bias, the activation and the gradient of the bias parts of the products that they go with; else they are composed here.
+   SPDX-License-Identifier: MIT */
+#include "base/fail.h"
+#include "ops/ops.h"
+
+enum { INPUT, WEIGHT, BIAS };
+enum { RESULT, BEFORE };  /* BEFORE: what gelu was given; absent without it */
+enum { NUMBERS = SITU_FLOATING | SITU_INTEGRAL | SITU_SAME };
+
+typedef struct linear_params { situ_activation activation; } linear_params;
+
+static int unary_of(const linear_params *p) { return p->activation == SITU_ACTIVATION_RELU ? SITU_UNARY_relu : SITU_UNARY_gelu_tanh; }
+
+/* ---- shapes ---- */
+
+static bool infer(situ_call *c) {
+  const situ_view_desc *x = situ_desc(c->in[INPUT]), *w = situ_desc(c->in[WEIGHT]), *b = situ_desc(c->in[BIAS]);
+  char l[SITU_SHAPE_TEXT], r[SITU_SHAPE_TEXT];
+  if (x->ndim < 1 || w->ndim != 2) return situ_refuse(c, SITU_E_SHAPE, "needs input [.., in] and weight [out, in], got %d and %d dimensions", x->ndim, w->ndim);
+  const int64_t in = x->size[x->ndim - 1], out = w->size[0];
+  if (in != w->size[1]) {
+    const situ_shape left = situ__shape(x), right = situ__shape(w);
+    return situ_refuse(c, SITU_E_SHAPE, "%s x %s: %lld and %lld differ", situ_shape_text(&left, l), situ_shape_text(&right, r), (long long)in, (long long)w->size[1]);
+  }
+  if (b && (b->ndim != 1 || b->size[0] != out)) {
+    const situ_shape shape = situ__shape(b);
+    return situ_refuse(c, SITU_E_SHAPE, "bias is %s, must be [%lld]", situ_shape_text(&shape, l), (long long)out);
+  }
+  c->shape[RESULT] = situ__shape(x);
+  c->shape[RESULT].dim[x->ndim - 1] = out;
+  c->dtype[RESULT] = (situ_dtype)x->dtype;
+  return true;
+}
+
+/* relu's gradient follows from its result; gelu's is kept only where there may be a way back. */
+static bool activation_infer(situ_call *c) {
+  const linear_params *p = c->params;
+  if (!infer(c)) return false;
+  bool recorded = false;
+  for (int k = INPUT; k <= BIAS; k++) recorded = recorded || (c->in[k] && c->in[k]->requires_grad);
+  c->shape[BEFORE] = c->shape[RESULT];
+  c->dtype[BEFORE] = p->activation == SITU_ACTIVATION_GELU_TANH && recorded && situ__recording() ? c->dtype[RESULT] : SITU_DTYPE_DEFAULT;
+  return true;
+}
+
+/* As if the input had the features that the weight is for. */
+static bool mend(situ_call *c) {
+  return situ_desc(c->in[WEIGHT])->ndim == 2 && situ_mend_size(c, INPUT, situ_desc(c->in[INPUT])->ndim - 1, situ_desc(c->in[WEIGHT])->size[1]);
+}
+
+/* ---- forward ---- */
+
+/* A matrix whose rows are the last dimension of v, which is one or has no gaps. */
+static const situ_view_desc *rows_of(const situ_view_desc *v, int64_t count, situ_view_desc *room) {
+  return v->ndim == 2 ? v : situ_desc_reshape(v, SITU_SHAPE(count, v->size[v->ndim - 1]), room);
+}
+
+static bool multiply(const situ_call *c, const situ_view_desc *x, const situ_view_desc *y) {
+  situ_view_desc across;
+  const situ_view_desc *b = situ_desc(c->in[BIAS]);
+  return situ__product(c->op->name, c->device, x, situ__transposed(situ_desc(c->in[WEIGHT]), &across), b, y, 1, b ? 1 : 0);
+}
+
+static bool plain_rows(situ_call *c, const situ_view_desc *x) {
+  situ_view_desc rows, to;
+  const int64_t count = situ_desc(c->out[RESULT])->numel / situ_desc(c->in[WEIGHT])->size[0];
+  return multiply(c, rows_of(x, count, &rows), rows_of(situ_desc(c->out[RESULT]), count, &to));
+}
+
+static bool activated_rows(situ_call *c, const situ_view_desc *x) {
+  const linear_params *p = c->params;
+  situ_view_desc rows, to, before;
+  const int64_t count = situ_desc(c->out[RESULT])->numel / situ_desc(c->in[WEIGHT])->size[0];
+  const situ_view_desc *y = rows_of(situ_desc(c->out[RESULT]), count, &to),
+                       *kept = c->out[BEFORE] ? rows_of(situ_desc(c->out[BEFORE]), count, &before) : NULL;
+  const situ_work whole = { .verb = SITU_VERB_LINEAR, .op = SITU_LINEAR, .compute = (situ_dtype)y->dtype, .ins = 3, .outs = 2,
+                            .in = { rows_of(x, count, &rows), situ_desc(c->in[WEIGHT]), situ_desc(c->in[BIAS]) }, .out = { y, kept },
+                            .integer = { unary_of(p) } };
+  bool offered;
+  if (situ__offers(c->op->name, c->device, &whole, &offered) != SITU_OK) return false;
+  if (offered) return situ_launch(c->op->name, c->device, &whole);
+  const situ_view_desc *from = kept ? kept : y;
+  return multiply(c, whole.in[INPUT], from) &&
+         situ_launch(c->op->name, c->device, &(situ_work){ .verb = SITU_VERB_UNARY, .op = unary_of(p), .compute = (situ_dtype)y->dtype, .ins = 1, .outs = 1,
+                     .in = { from }, .out = { y } });
+}
+
+/* Only an input that is neither a matrix nor without gaps is copied, and needs a scope for it. */
+static bool on_rows(situ_call *c, bool (*of_rows)(situ_call *, const situ_view_desc *)) {
+  const situ_view_desc *x = situ_desc(c->in[INPUT]);
+  if (x->ndim == 2 || x->contiguous) return of_rows(c, x);
+  situ_scope s;
+  situ_scope_begin_no_grad(&s);
+  situ_tensor *copy = situ_clone(c->in[INPUT]);
+  const bool good = copy && of_rows(c, situ_desc(copy));
+  SITU_IGNORE(situ_scope_end(&s));
+  return good;
+}
+static bool forward(situ_call *c) { return on_rows(c, plain_rows); }
+static bool activation_forward(situ_call *c) { return situ_numel(c->out[RESULT]) == 0 || on_rows(c, activated_rows); }
+
+/* ---- backward ---- */
+
+static situ_tensor *as_rows(situ_tensor *x) {
+  return situ_dim(x) == 2 ? x : situ_dim(x) == 1 ? situ_unsqueeze(x, 0) : situ_flatten(x, 0, -2);
+}
+
+/* Gradients of weight and bias in one product, where the device has that. *done: it had. */
+static bool together(situ_grad_call *g, situ_tensor *rows, situ_tensor *x, bool *done) {
+  if (!g->wants[WEIGHT] || !g->wants[BIAS] || !situ__has_verb(g->device, SITU_VERB_LINEAR) || g->device.kind == SITU_META) return true;
+  const situ_options like = { .dtype = situ_dtype_of(rows), .device = g->device };
+  situ_tensor *weight = situ_empty(g->shape[WEIGHT], &like), *bias = situ_empty(g->shape[BIAS], &like);
+  if (!weight || !bias) return false;
+  const situ_work work = { .verb = SITU_VERB_LINEAR, .op = SITU_LINEAR_GRAD_WEIGHT, .compute = like.dtype, .ins = 2, .outs = 2,
+                           .in = { situ_desc(rows), situ_desc(x) }, .out = { situ_desc(weight), situ_desc(bias) } };
+  if (situ__offers(g->op->name, g->device, &work, done) != SITU_OK) return false;
+  if (!*done) return true;
+  g->dx[WEIGHT] = weight;
+  g->dx[BIAS] = bias;
+  return situ_launch(g->op->name, g->device, &work);
+}
+
+/* up: the gradient of input weight^T + bias. */
+static bool back(situ_grad_call *g, situ_tensor *up) {
+  bool done = false;
+  situ_tensor *rows = as_rows(up);
+  if (!rows || !GIVE(INPUT, situ_matmul(up, g->in[WEIGHT]))) return false;
+  if (g->wants[WEIGHT] && !together(g, rows, as_rows(g->in[INPUT]), &done)) return false;
+  return done || (GIVE(WEIGHT, situ_mm(situ_transpose(rows, 0, 1), as_rows(g->in[INPUT]))) &&
+                  GIVE(BIAS, situ_sum(rows, &(situ_reduce_options){ .dim = SITU_DIMS(0) })));
+}
+static bool backward(situ_grad_call *g) { return back(g, g->grad[RESULT]); }
+
+static bool activation_backward(situ_grad_call *g) {
+  const linear_params *p = g->params;
+  situ_tensor *grad = g->grad[RESULT], *up = situ_empty_like(grad, NULL);
+  if (!up) return false;
+  if (situ_numel(up) && g->device.kind != SITU_META &&
+      !situ_launch(g->op->name, g->device, &(situ_work){ .verb = SITU_VERB_UNARY_GRAD, .op = unary_of(p), .compute = situ_dtype_of(grad), .ins = 3, .outs = 1,
+                   .in = { situ_desc(g->out[BEFORE]), situ_desc(g->out[RESULT]), situ_desc(grad) }, .out = { situ_desc(up) } })) return false;
+  return back(g, up);
+}
+
+/* ---- the ops ---- */
+
+SITU_OP(linear_op) = { .name = "linear", .operand = { { "input", NUMBERS }, { "weight", NUMBERS }, { "bias", NUMBERS | SITU_OPTIONAL } }, .flags = SITU_OP_PRODUCT,
+                       .autocast = { SITU_CAST_LOW, SITU_CAST_LOW },
+                       .save = SITU_SAVE(INPUT) | SITU_SAVE(WEIGHT), .infer = infer, .forward = forward, .mend = mend, .backward = backward };
+
+situ_tensor *situ_linear(situ_tensor *input, situ_tensor *weight, situ_tensor *bias) { return situ_op_run3(&linear_op, input, weight, bias, NULL); }
+
+enum { FLOATS = SITU_FLOATING | SITU_SAME };
+SITU_OP(linear_activation_op) = {
+  .name = "linear_activation", .operand = { { "input", FLOATS }, { "weight", FLOATS }, { "bias", FLOATS | SITU_OPTIONAL } },
+  .outs = 2, .flags = SITU_OP_PRODUCT, .autocast = { SITU_CAST_LOW, SITU_CAST_LOW }, .params_size = sizeof(linear_params),
+  .save = SITU_SAVE(INPUT) | SITU_SAVE(WEIGHT) | SITU_SAVE_OUT(RESULT) | SITU_SAVE_OUT(BEFORE),
+  .infer = activation_infer, .forward = activation_forward, .mend = mend, .backward = activation_backward };
+
+situ_tensor *situ_linear_activation(situ_tensor *input, situ_tensor *weight, situ_tensor *bias, situ_activation activation) {
+  const linear_params p = { activation };
+  if (activation == SITU_ACTIVATION_NONE) return situ_linear(input, weight, bias);
+  if (activation == SITU_ACTIVATION_RELU || activation == SITU_ACTIVATION_GELU_TANH)
+    return situ_op_run(&linear_activation_op, (situ_tensor *[]){ input, weight, bias }, 3, &p, NULL);
+  situ__fail(SITU_E_ARG, "linear_activation", "activation is %d, must be one of situ_activation", (int)activation);
+  return NULL;
+}

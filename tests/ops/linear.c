@@ -1,0 +1,108 @@
+/* Linear layers with an activation: values, what they are composed of, gradients, refusals.
+   SPDX-License-Identifier: MIT */
+#include <math.h>
+
+#include "support/test.h"
+
+static const situ_activation both[] = { SITU_ACTIVATION_RELU, SITU_ACTIVATION_GELU_TANH };
+
+static situ_tensor *composed(situ_tensor *x, situ_tensor *w, situ_tensor *b, situ_activation activation) {
+  situ_tensor *y = situ_linear(x, w, b);
+  return activation == SITU_ACTIVATION_NONE   ? y
+         : activation == SITU_ACTIVATION_RELU ? situ_relu(y)
+                                              : situ_gelu(y, SITU_GELU_TANH);
+}
+
+static void values(void **state) {
+  (void)state;
+  situ_tensor *x = T32(SITU_SHAPE(2, 3), 1, 2, 3, -1, 0, 1), *w = T32(SITU_SHAPE(2, 3), 1, 0, 1, 0, -1, 0),
+              *b = T32(SITU_SHAPE(2), 1, 0.5);
+  expect_exact(situ_linear_activation(x, w, b, SITU_ACTIVATION_RELU), SITU_SHAPE(2, 2), 5, 0, 1, 0.5);
+  expect_exact(situ_linear_activation(x, w, NULL, SITU_ACTIVATION_RELU), SITU_SHAPE(2, 2), 4, 0, 0, 0);
+  expect_exact(situ_linear_activation(x, w, b, SITU_ACTIVATION_NONE), SITU_SHAPE(2, 2), 5, -1.5, 1, 0.5);
+  expect_values(situ_linear_activation(x, w, b, SITU_ACTIVATION_GELU_TANH), SITU_SHAPE(2, 2), 4.99999977, -0.10042842, 0.84119199, 0.34571401);
+  expect_exact(situ_linear_activation(situ_select(x, 0, 0), w, b, SITU_ACTIVATION_RELU), SITU_SHAPE(2), 5, 0);
+  expect_exact(situ_linear_activation(T32(SITU_SHAPE(1, 3), NAN, 0, 0), w, NULL, SITU_ACTIVATION_RELU), SITU_SHAPE(1, 2), NAN, NAN);
+}
+
+/* Widths of which a library takes only the one, inputs of any rank, strided, empty. */
+static void as_composed(void **state) {
+  (void)state;
+  const situ_shape shapes[] = { SITU_SHAPE(4, 8), SITU_SHAPE(2, 3, 8), SITU_SHAPE(8), SITU_SHAPE(0, 8) };
+  const situ_dtype dtypes[] = { SITU_F16, SITU_BF16, SITU_F32, SITU_F64 };
+  for (int d = 0; d < 4; d++)
+    for (int wide = 0; wide < 2; wide++)
+      for (int s = 0; s < 4; s++)
+        for (int k = 0; k < 2; k++) {
+          const int64_t out = wide ? 16 : 5;
+          const double near = dtypes[d] == SITU_F16 ? 2e-3 : dtypes[d] == SITU_BF16 ? 1.6e-2 : 1.3e-6;
+          situ_tensor *x = situ_to_dtype(test_random(shapes[s], -1, 1, false), dtypes[d]),
+                      *w = situ_to_dtype(test_random(SITU_SHAPE(out, 8), -1, 1, false), dtypes[d]),
+                      *b = situ_to_dtype(test_random(SITU_SHAPE(out), -1, 1, false), dtypes[d]);
+          expect_same(situ_linear_activation(x, w, b, both[k]), composed(x, w, b, both[k]), near, near);
+          if (situ_dim(x) != 3) continue;
+          situ_tensor *turned = situ_transpose(x, 0, 1);
+          expect_same(situ_linear_activation(turned, w, NULL, both[k]), composed(turned, w, NULL, both[k]), near, near);
+        }
+}
+
+static situ_tensor *f_activation(situ_tensor *const *in, void *activation) {
+  return situ_linear_activation(in[0], in[1], in[2], *(situ_activation *)activation);
+}
+static situ_tensor *f_bare(situ_tensor *const *in, void *activation) {
+  return situ_linear_activation(in[0], in[1], NULL, *(situ_activation *)activation);
+}
+
+#define R(...) test_random(SITU_SHAPE(__VA_ARGS__), -1, 1, true)
+
+static void gradients(void **state) {
+  (void)state;
+  for (int k = 0; k < 2; k++) {
+    situ_activation activation = both[k];
+    gradcheck(f_activation, &activation, R(4, 3), R(5, 3), R(5));
+    gradcheck(f_activation, &activation, R(2, 3, 4), R(8, 4), R(8));
+    gradcheck(f_activation, &activation, R(3), R(2, 3), R(2));
+    gradcheck(f_bare, &activation, R(4, 3), R(8, 3));
+  }
+}
+
+/* The same gradients as those of what it is composed of, in each dtype; linear's own among them. */
+static void gradients_as_composed(void **state) {
+  (void)state;
+  const situ_activation three[] = { SITU_ACTIVATION_NONE, SITU_ACTIVATION_RELU, SITU_ACTIVATION_GELU_TANH };
+  const situ_dtype dtypes[] = { SITU_BF16, SITU_F32 };
+  for (int d = 0; d < 2; d++)
+    for (int k = 0; k < 3; k++) {
+      const double near = dtypes[d] == SITU_BF16 ? 3e-2 : 1e-5;
+      situ_tensor *leaf[2][3];
+      for (int way = 0; way < 2; way++) {
+        const situ_shape shape[] = { SITU_SHAPE(4, 8), SITU_SHAPE(16, 8), SITU_SHAPE(16) };
+        for (int i = 0; i < 3; i++) {
+          leaf[way][i] = way ? situ_detach(situ_clone(leaf[0][i])) : situ_to_dtype(test_random(shape[i], -1, 1, false), dtypes[d]);
+          leaf[way][i] = situ_requires_grad_(leaf[way][i], true);
+        }
+        situ_tensor *const *t = leaf[way];
+        situ_tensor *y = way ? composed(t[0], t[1], t[2], three[k]) : situ_linear_activation(t[0], t[1], t[2], three[k]);
+        assert_int_equal(situ_backward(situ_sum(situ_square(y), NULL), NULL), SITU_OK);
+      }
+      for (int i = 0; i < 3; i++) {
+        expect_same(situ_grad(leaf[0][i]), situ_grad(leaf[1][i]), near, near * 8);
+        for (int way = 0; way < 2; way++) assert_int_equal(situ_set_grad(leaf[way][i], NULL), SITU_OK);
+      }
+    }
+}
+
+static void refusals(void **state) {
+  (void)state;
+  situ_tensor *x = T32(SITU_SHAPE(1, 2), 1, 2), *w = T32(SITU_SHAPE(1, 2), 1, 2), *v = T32(SITU_SHAPE(3), 1, 2, 3);
+  expect_refused(situ_linear_activation(x, w, NULL, (situ_activation)3), SITU_E_ARG, "linear_activation", "activation is 3");
+  expect_refused(situ_linear_activation(x, v, NULL, SITU_ACTIVATION_RELU), SITU_E_SHAPE, "linear_activation", "weight");
+  expect_refused(situ_linear_activation(x, w, v, SITU_ACTIVATION_RELU), SITU_E_SHAPE, "linear_activation", "bias is [3]");
+  situ_tensor *whole = TI64(SITU_SHAPE(1, 2), 1, 2);
+  expect_refused(situ_linear_activation(whole, whole, NULL, SITU_ACTIVATION_RELU), SITU_E_DTYPE, "linear_activation", "");
+}
+
+int main(void) {
+  const struct CMUnitTest tests[] = { TEST(values), TEST(as_composed), TEST(gradients), TEST(gradients_as_composed), TEST(refusals) };
+  return cmocka_run_group_tests_name("ops/linear", tests, NULL, NULL);
+}
