@@ -8,8 +8,12 @@
 #include "dispatch/move.h"
 
 
-/* Where a small storage may begin in the memory that it shares: a cache line, or what the most demanding device wants. */
-static size_t alignment(situ_device to) { return to.kind == SITU_CPU ? 64 : 256; }
+/* Where a small storage may begin in the memory that it shares: a cache line, or what the most demanding device wants; where it is
+   copied on from there, at any element. */
+static size_t alignment(const situ_move_unit *u) {
+  if (!situ__backend(u->to)->addressable) return situ__move_size(u->to_dtype);
+  return u->to.kind == SITU_CPU ? 64 : 256;
+}
 static int64_t values(const situ_move_unit *u) { return (int64_t)(u->bytes >> situ__move_shift(u->from_dtype)); }
 
 /* `count` elements of a storage, from the first-th on, as a row. */
@@ -169,32 +173,61 @@ static bool send(const situ_moving *m, counts *c, situ_device from, situ_device 
   return good;
 }
 
+/* Each unit's storage is a part of the batch's memory. */
+static bool share(situ_moving *m, situ_storage *room, const situ_pack_item *item, int64_t count) {
+  for (int64_t k = 0; k < count; k++) {
+    situ_move_unit *u = &m->unit[item[k].count];
+    u->room = room;
+    u->at = item[k].at;
+    u->shared = true;
+  }
+  (void)__atomic_add_fetch(&room->refs, count, __ATOMIC_RELAXED); /* one each */
+  return true;
+}
+
+/* Where memory cannot be shared, each unit gets its own, and its part of the batch is copied there. */
+static bool unpack(situ_moving *m, situ_storage *room, size_t bytes, situ_pack_item *item, int64_t count) {
+  for (int64_t k = 0; k < count; k++) {
+    situ_move_unit *u = &m->unit[item[k].count];
+    u->room = situ__storage_new(m->op, u->to, (size_t)u->bytes_after);
+    if (!u->room) return false;
+    item[k].storage = u->room;
+    item[k].dtype = item[k].as;
+  }
+  situ_view_desc whole = row(room, SITU_U8, 0, (int64_t)bytes);
+  const situ_work work = { .verb = SITU_VERB_PACK, .op = 1, .outs = 1, .out = { &whole }, .pack = item, .pack_count = count };
+  if (situ__run(m->op, room->device, &work) != SITU_OK) return false;
+  for (int64_t k = 0; k < count; k++) situ__storage_wrote(item[k].storage);
+  return true;
+}
+
 /* One buffer's worth of the small storages between two places, from unit `first` on. */
 static bool stage_batch(situ_moving *m, counts *c, int64_t first, situ_pack_item *item) {
   const situ_device from = m->unit[first].from, to = m->unit[first].to;
-  const size_t step = alignment(to);
   size_t bytes = 0;
   int64_t count = 0;
   bool narrow = false;
   for (int64_t i = first; i < m->count && bytes <= SITU__MOVE_STAGE - SITU__MOVE_SMALL; i++) {
     const situ_move_unit *u = &m->unit[i];
     if (!travels_with(u, from, to) || (situ__move_casts(u) && !computes(from, u))) continue;
-    item[count++] = (situ_pack_item){ .storage = u->storage, .numel = values(u), .at = bytes, .dtype = (situ_dtype)u->from_dtype, .as = (situ_dtype)u->to_dtype, .count = i };
+    const size_t step = alignment(u), at = (bytes + step - 1) & ~(step - 1);
+    item[count++] = (situ_pack_item){ .storage = u->storage, .numel = values(u), .at = at, .dtype = (situ_dtype)u->from_dtype, .as = (situ_dtype)u->to_dtype, .count = i };
     narrow = narrow || narrows(u->from_dtype, u->to_dtype);
-    bytes += ((size_t)u->bytes_after + step - 1) & ~(step - 1);
+    bytes = at + (((size_t)u->bytes_after + step - 1) & ~(step - 1));
   }
   if (count < 2) return stage_alone(m, c, &m->unit[first]);
   situ_storage *room = situ__storage_new(m->op, to, bytes);
-  bool good = room && send(m, c, from, to, room, bytes, item, count, narrow);
-  for (int64_t k = 0; good && k < count; k++) {
-    situ_move_unit *u = &m->unit[item[k].count];
-    u->room = room;
-    u->at = item[k].at;
-    u->shared = true;
-  }
-  if (good) (void)__atomic_add_fetch(&room->refs, count, __ATOMIC_RELAXED); /* one each */
+  bool good = room && send(m, c, from, to, room, bytes, item, count, narrow) &&
+              (situ__backend(to)->addressable ? share(m, room, item, count) : unpack(m, room, bytes, item, count));
   situ__storage_release(room);
   return good;
+}
+
+/* Can small storages get there together, and is that worth it? */
+static bool together(const situ_move_unit *u) {
+  const bool unpacks = situ__has_verb(u->to, SITU_VERB_PACK) && !situ__move_same(u->from, u->to);
+  return u->to.kind != SITU_META && (situ__backend(u->to)->addressable || unpacks) &&
+         travels_with(u, u->from, u->to) && (!situ__move_casts(u) || computes(u->from, u));
 }
 
 bool situ__move_stage(situ_moving *m) {
@@ -205,9 +238,7 @@ bool situ__move_stage(situ_moving *m) {
   for (int64_t i = 0; good && i < m->count; i++) {
     situ_move_unit *u = &m->unit[i];
     if (!u->moves || u->room) continue;
-    const situ_backend *target = situ__backend(u->to);
-    bool together = u->to.kind != SITU_META && target->addressable && travels_with(u, u->from, u->to) && (!situ__move_casts(u) || computes(u->from, u));
-    good = together ? stage_batch(m, &c, i, item) : stage_alone(m, &c, u);
+    good = together(u) ? stage_batch(m, &c, i, item) : stage_alone(m, &c, u);
   }
   good = good && read_counts(m, &c);
   for (int k = 0; k < c.devices; k++) situ__storage_release(c.list[k]);

@@ -77,7 +77,8 @@ typedef enum situ_verb {
   SITU_VERB_NLL,         /**< cross entropy with class indices; op: situ_nll_pass */
   SITU_VERB_LINEAR,      /**< op: situ_linear_pass; a product and what goes with it; may be absent: composed then */
   SITU_VERB_ATTENTION,   /**< fused scaled dot product attention; may be absent: composed then */
-  SITU_VERB_PACK,        /**< many small storages, cast, into the memory of out[0]: `pack`; may be absent: copied one by one then */
+  SITU_VERB_PACK,        /**< many small storages, cast, into the memory of out[0]: `pack`; may be absent: copied one by one then;
+                              op 1, where data is not addressable: from that memory into the storages, without casts */
   SITU_VERB_OPTIMIZER,   /**< one fused step over a list of parameters; `list` */
   SITU_VERBS
 } situ_verb;
@@ -191,7 +192,7 @@ typedef struct situ_optimizer_item {
 
 /** One storage that is packed. */
 typedef struct situ_pack_item {
-  situ_storage *storage;      /**< all of it is packed */
+  situ_storage *storage;      /**< all of it is packed, or written */
   int64_t       numel;
   size_t        at;           /**< byte of out[0]'s storage where it goes */
   situ_dtype    dtype, as;    /**< what it holds, and what it becomes */

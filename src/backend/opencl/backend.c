@@ -16,5 +16,5 @@ const situ_backend situ_module_backend = {
   .copy_out = situ__cl_copy_out,
   .copy_peer = situ__cl_copy_peer,
   .synchronize = situ__cl_synchronize,
-  .kernel = { SITU__LOWERED },
+  .kernel = { SITU__LOWERED, [SITU_VERB_PACK] = situ__cl_pack },
 };

@@ -54,6 +54,8 @@ situ_status situ__cl_copy_out(int index, const void *data, size_t at, void *host
 situ_status situ__cl_copy_peer(int to, void *dst, size_t dst_at, int from, const void *src,
                                size_t src_at, size_t bytes);
 situ_status situ__cl_synchronize(int index);
+/* Many small storages in one memory, or back (pack.c). */
+situ_status situ__cl_pack(int index, const situ_work *work);
 
 /* ---- kernels (text.c) ----------------------------------------------------------------------- */
 /* The text, with all that it includes. */
