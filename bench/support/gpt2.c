@@ -1,8 +1,8 @@
-/* GPT-2's layers: nothing is fused by hand, every line is a public call.
+/* GPT-2's layers: every line is a public call.
    SPDX-License-Identifier: MIT */
 #include "support/gpt2.h"
 
-/* ---- a block: x + attention(norm(x)), then x + mlp(norm(x)) ---- */
+/* ---- a block: x + attention(norm(x)), then x + mlp(norm(x)), whose gelu is the first layer's ---- */
 
 typedef struct block {
   situ_nn_module base;
@@ -28,20 +28,21 @@ static situ_tensor *block_forward(situ_nn_module *self, situ_tensor *x) {
   const block *m = (const block *)self;
   x = situ_add(x, attend(m, situ_nn_forward(m->norm_1, x)));
   situ_tensor *wide = situ_nn_forward(m->widen, situ_nn_forward(m->norm_2, x));
-  return situ_add(x, situ_nn_forward(m->narrow, situ_gelu(wide, SITU_GELU_TANH)));
+  return situ_add(x, situ_nn_forward(m->narrow, wide));
 }
 static const situ_nn_type block_type = { .name = "Block",
                                          .size = sizeof(block),
                                          .forward = block_forward };
 
 static situ_nn_module *block_new(const gpt2_config *c) {
+  const situ_nn_linear_options gelu = { .activation = SITU_ACTIVATION_GELU_TANH };
   block *m = situ_nn_alloc(&block_type);
   if (m) m->heads = c->heads;
   situ_nn_child(m, norm_1, situ_nn_layer_norm(SITU_SHAPE(c->width), NULL));
   situ_nn_child(m, qkv, situ_nn_linear(c->width, 3 * c->width, NULL));
   situ_nn_child(m, project, situ_nn_linear(c->width, c->width, NULL));
   situ_nn_child(m, norm_2, situ_nn_layer_norm(SITU_SHAPE(c->width), NULL));
-  situ_nn_child(m, widen, situ_nn_linear(c->width, 4 * c->width, NULL));
+  situ_nn_child(m, widen, situ_nn_linear(c->width, 4 * c->width, &gelu));
   situ_nn_child(m, narrow, situ_nn_linear(4 * c->width, c->width, NULL));
   return situ_nn_done(m);
 }
