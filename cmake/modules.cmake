@@ -26,7 +26,7 @@ file(GLOB kernel_headers CONFIGURE_DEPENDS ${PROJECT_SOURCE_DIR}/src/kernels/*.h
 list(FILTER kernel_headers EXCLUDE REGEX "/kernels/lower/") # no kernel includes it
 set(kernel_texts ${kernel_headers})
 list(FILTER kernel_texts INCLUDE REGEX "/kernels/(flat|group)/")
-list(FILTER kernel_texts EXCLUDE REGEX "/(lanes|pack)\\.h$") # what texts have in common
+list(FILTER kernel_texts EXCLUDE REGEX "/(lanes|pack|row)\\.h$") # what texts have in common
 
 if(SITU_HAVE_OPENCL)
   file(GLOB sources CONFIGURE_DEPENDS ${PROJECT_SOURCE_DIR}/src/backend/opencl/*.c)

@@ -105,6 +105,7 @@ DEVICE void stream(__global uchar *to, const uchar *from, I64 bytes) {
 #define LANE ((int)threadIdx.x)
 #define GROUP ((I64)blockIdx.x)
 #define SYNC __syncthreads()
+#define OF_LANE_APART(x, apart) __shfl_xor_sync(0xffffffffu, x, apart) /* what the lane of the warp has whose number differs in that bit */
 #define FIRST_TO_RAISE(at) (atomicCAS((int *)(at), 0, 1) == 0)
 #define ADD_ONE(at) (void)atomicAdd((unsigned long long *)(at), 1ull)
 #define GROUPS extern "C" __global__ __launch_bounds__(GROUP_SIZE)

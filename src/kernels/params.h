@@ -91,6 +91,27 @@ typedef struct pieces {
 #define FLAG_LOGITS 32768u
 #define FLAG_EACH 65536u
 
+/* FLAGS of texts whose rows are read once (row.h). */
+#define FLAG_ROW 131072u
+#define FLAG_WARP 262144u /* a row is a warp's */
+#define FLAG_LONG 524288u /* a row is longer than its lanes can hold */
+#define WARP 32           /* lanes that hand each other values */
+#define ROW_HELD 32       /* elements that a lane holds; at a time, of a row that is too long, fewer */
+#define LONG_HELD 16
+#define ROW_FEW 8 /* elements of a row that one lane had better take alone */
+
+/* How rows lie: elements that the first of all lacks to be aligned, and a bit for each operand whose packs are one access each. */
+typedef struct row_layout {
+  I64 skew, whole;
+} row_layout;
+
+/* A matrix whose rows are summed up (columns.h): its sizes and the step between rows; how it is cut; where operands begin. */
+typedef struct column_sums {
+  I64 rows, width, row, divisor;
+  I64 across, tiles, length, slices, whole;
+  I64 y, y2, x, g, mean, rstd;
+} column_sums;
+
 /* Lines along one dimension of operands without gaps, seen as [outer, size, inner]. */
 typedef struct lines {
   I64 outer, size, inner, offset[WALK_OPERANDS];
@@ -139,6 +160,16 @@ typedef struct picks {
 typedef struct steps {
   I64 numel, p, g, state[3];
 } steps;
+
+/* A step over several parameters: addresses of each one's value, gradient and states, and the group that begins with it. */
+#define FLAG_LIST 4096u
+enum { LIST_MOST = 64, LIST_MEMORIES = 5 };
+typedef struct step_list {
+  I64 count;
+  struct {
+    I64 memory[LIST_MEMORIES], numel, group;
+  } item[LIST_MOST];
+} step_list;
 
 /* Windows of convolution and pooling: large is the plane that they move over, small has an element for each. */
 typedef struct windows {

@@ -102,8 +102,9 @@ static void check(nll_case k) {
 
 static void every_dtype_shape_and_option(void **state) {
   (void)state;
-  const int64_t sizes[][3] = { { 8, 5, 1 }, { 300, 4, 1 }, { 3, 7, 40 }, { 2, 30, 700 }, { 5, 3000, 1 }, { 9000, 3, 1 } };
-  for (int s = 0; s < 6; s++)
+  const int64_t sizes[][3] = { { 8, 5, 1 }, { 300, 4, 1 }, { 3, 7, 40 }, { 2, 30, 700 }, { 5, 3000, 1 }, { 9000, 3, 1 },
+                               { 9, 8, 1 }, { 9, 33, 1 }, { 3, 256, 1 }, { 3, 1024, 1 }, { 2, 1025, 1 }, { 2, 4097, 1 }, { 2, 8193, 1 } };
+  for (size_t s = 0; s < sizeof sizes / sizeof *sizes; s++)
     for (int dtype = SITU_F16; dtype < SITU_DTYPES; dtype++)
       for (int reduction = SITU_REDUCTION_MEAN; reduction <= SITU_REDUCTION_NONE; reduction++)
         for (int given = 0; given < 8; given++) {

@@ -11,6 +11,7 @@
 
 #include "backend/cpu/rows.h"
 #include "base/pool.h"
+#include "support/test.h"
 #include "support/views.h"
 
 static void run(int op, int dim, test_view *a, test_view *b, test_view *y) {
@@ -33,9 +34,9 @@ static void near(double got, double want, double allowed, const char *what) {
 }
 
 /* exp is within 4 ULP; sums are trees; x - max, whose size is `span`, is rounded once. */
-static void check(int dtype, situ_shape shape, int dim, double low, double high) {
-  test_view *x = view_new((situ_dtype)dtype, shape, VIEW_ROWS), *y = view_new((situ_dtype)dtype, shape, VIEW_ROWS);
-  test_view *log_y = view_new((situ_dtype)dtype, shape, VIEW_ROWS), *g = view_new((situ_dtype)dtype, shape, VIEW_ROWS);
+static void check(int dtype, situ_shape shape, int dim, int64_t askew, double low, double high) {
+  test_view *x = view_askew((situ_dtype)dtype, shape, askew), *y = view_askew((situ_dtype)dtype, shape, askew);
+  test_view *log_y = view_new((situ_dtype)dtype, shape, VIEW_ROWS), *g = view_askew((situ_dtype)dtype, shape, askew == 3 ? 1 : askew);
   test_view *dx = view_new((situ_dtype)dtype, shape, VIEW_ROWS), *log_dx = view_new((situ_dtype)dtype, shape, VIEW_ROWS);
   int64_t n = shape.dim[dim], lines = x->d.numel / n;
   view_random(x, 3, low, high);
@@ -73,9 +74,20 @@ static void every_dtype_and_dimension(void **state) {
   for (size_t s = 0; s < sizeof shapes / sizeof *shapes; s++)
     for (int dtype = SITU_F16; dtype < SITU_DTYPES; dtype++)
       for (int dim = 0; dim < shapes[s].ndim; dim++) {
-        check(dtype, shapes[s], dim, -4, 4);
-        check(dtype, shapes[s], dim, -300, 300);
+        check(dtype, shapes[s], dim, 0, -4, 4);
+        check(dtype, shapes[s], dim, 0, -300, 300);
       }
+}
+
+/* Lengths around those at which a gpu changes its way, and rows that do not begin where memory is aligned. */
+static void rows_of_any_length(void **state) {
+  (void)state;
+  const int64_t sizes[] = { 1,   2,   3,    4,    5,    7,    8,    9,    13,   15,   16,   17,   31,   32,  33,  127, 128,
+                            129, 255, 256, 257, 511, 513, 1017, 1020, 1023, 1024, 1025, 8185, 8191, 8192, 8193, 12289 };
+  for (size_t s = 0; s < sizeof sizes / sizeof *sizes; s++)
+    for (int dtype = SITU_BF16; dtype < SITU_DTYPES; dtype++)
+      for (int64_t askew = 0; askew < (test_device().kind == SITU_CUDA ? 8 : 2); askew += sizes[s] < 1000 ? 1 : 3)
+        if (test_device().kind != SITU_OPENCL || dtype == SITU_F32) check(dtype, SITU_SHAPE(sizes[s] < 200 ? 11 : 2, sizes[s]), 1, askew, -4, 4);
 }
 
 /* Rows as torch has them: -inf is no chance at all; a row of nothing else, NaN or inf make the whole row NaN. */
@@ -166,6 +178,7 @@ int main(void) {
   situ_error_mode(SITU_ERROR_QUIET);
   const struct CMUnitTest tests[] = {
     cmocka_unit_test(every_dtype_and_dimension),
+    cmocka_unit_test(rows_of_any_length),
     cmocka_unit_test(special_rows),
     cmocka_unit_test(exp_is_within_one_ulp),
     cmocka_unit_test(same_bits_for_any_number_of_threads),

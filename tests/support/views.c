@@ -35,6 +35,21 @@ test_view *view_new(situ_dtype dtype, situ_shape shape, view_layout layout) {
   return v;
 }
 
+test_view *view_askew(situ_dtype dtype, situ_shape shape, int64_t offset) {
+  int64_t numel = 1;
+  for (int d = 0; d < shape.ndim; d++) numel *= shape.dim[d];
+  test_view *v = view_new(dtype, SITU_SHAPE(numel + offset), VIEW_ROWS);
+  v->d.offset = offset;
+  v->d.numel = 1;
+  v->d.ndim = (uint8_t)shape.ndim;
+  for (int d = shape.ndim - 1; d >= 0; d--) {
+    v->d.size[d] = shape.dim[d];
+    v->d.stride[d] = v->d.numel;
+    v->d.numel *= shape.dim[d];
+  }
+  return v;
+}
+
 void view_free(test_view *v) {
   if (v) free(v->storage.data);
   free(v);

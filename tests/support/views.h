@@ -15,6 +15,8 @@ typedef struct test_view {
 
 /* Zeroed. Never NULL: the test ends if there is no memory. */
 test_view *view_new(situ_dtype dtype, situ_shape shape, view_layout layout);
+/* Row by row without gaps, but `offset` elements behind where memory is aligned. */
+test_view *view_askew(situ_dtype dtype, situ_shape shape, int64_t offset);
 void view_free(test_view *v);
 /* Element i in row-major order of the sizes. */
 double view_get(const test_view *v, int64_t i);

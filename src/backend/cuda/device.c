@@ -31,6 +31,7 @@ static cudaError_t add(int index, int driver, int runtime) {
   *d = (situ__cuda_device){ .target = { .index = index,
                                         .fp64 = true,
                                         .addresses = true,
+                                        .warps = true,
                                         .group = 256,
                                         .product = situ__cuda_product },
                             .pools = attribute(index, cudaDevAttrMemoryPoolsSupported) };
@@ -240,4 +241,4 @@ situ_status situ__target_leave(situ__target *target, situ_status status) {
   return situ__cuda_leave((situ__cuda_device *)target, status);
 }
 
-bool situ__target_fp64(int index) { return devices[index].target.fp64; }
+const situ__target *situ__target_of(int index) { return &devices[index].target; }

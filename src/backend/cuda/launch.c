@@ -67,6 +67,7 @@ situ_status situ__target_launch(situ__target *target, const situ__call *call, in
     argument[count++] = (void *)(uintptr_t)&call->buffer[k];
     situ__cuda_used(d, call->buffer[k], 1);
   }
+  for (int k = 0; k < call->touches; k++) situ__cuda_used(d, call->touched[k], 1);
   for (int k = 0; k < call->blocks; k++) argument[count++] = (void *)(uintptr_t)call->block[k].data;
   if (call->checks) argument[count++] = &d->fault;
   const struct dim3 grid = { (unsigned)groups, 1, 1 },

@@ -274,4 +274,4 @@ situ_status situ__target_leave(situ__target *target, situ_status status) {
   return situ__cl_leave((situ__cl_device *)target, status);
 }
 
-bool situ__target_fp64(int index) { return devices[index].target.fp64; }
+const situ__target *situ__target_of(int index) { return &devices[index].target; }

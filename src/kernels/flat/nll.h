@@ -5,8 +5,15 @@
 #include "kernels/element.h"
 #include "kernels/floats.h"
 
+#if FLAGS & FLAG_ROW
+#include "kernels/group/row.h"
+#define HELD_AT READ_ROW(1, x + n.x + base, held, -INFINITY)
+#endif
+
 #define X(c) LOAD(D1, x[n.x + base + (c) * n.inner])
-#if FLAGS & FLAG_WEIGHT
+#if FLAGS & FLAG_ROW /* there may be weights */
+#define W(c) (weight ? (T)LOAD(D3, weight[n.weight + (c)]) : 1)
+#elif FLAGS & FLAG_WEIGHT
 #define W(c) LOAD(D3, weight[n.weight + (c)])
 #else
 #define W(c) ((T)1)
@@ -14,6 +21,13 @@
 typedef struct parameters {
   T p[4]; /* label smoothing */
 } parameters;
+
+#define FINITE_OR_0(x) ((x) - (x) == 0 || (x) != (x) ? (x) : 0)
+#if FLAGS & FLAG_ROW
+#define IS_FIRST (MATE == 0)
+#else
+#define IS_FIRST 1
+#endif
 
 DEVICE bool outside(GLOBAL fault *found, const nlls n, I64 position, I64 target) {
   if (target >= 0 && target < n.classes) return false;
@@ -29,31 +43,71 @@ DEVICE bool outside(GLOBAL fault *found, const nlls n, I64 position, I64 target)
 #if OP == 0
 /* loss[position], used[position]; and y where nothing is reduced. */
 GROUPS KERNEL run(GLOBAL MEMORY(D0) *y, GLOBAL const MEMORY(D1) *x, GLOBAL const I64 *target, GLOBAL const MEMORY(D3) *weight,
-                  GLOBAL T *lse, GLOBAL T *loss, GLOBAL T *used, const nlls n, const parameters q, GLOBAL fault *found) {
+                  GLOBAL T *lse, GLOBAL T *loss, GLOBAL T *used, const nlls n, const parameters q
+#if FLAGS & FLAG_ROW
+                  , const row_layout layout, GLOBAL fault *found) {
+  ROOM
+  const I64 position = ROW;
+  if (position >= n.positions) return;
+  BEGIN_ROW(position, n.classes)
+  const I64 hit = target[n.target + position];
+  T held[PIECES][PACK];
+#else
+                  , GLOBAL fault *found) {
   const I64 position = ITEM;
   if (position >= n.positions) return;
   const I64 base = position / n.inner * n.classes * n.inner + position % n.inner, hit = target[n.target + position];
+#endif
   T log_sum = 0, value = 0, weight_used = 0;
 #if FLAGS & FLAG_LOGITS
   T top = -INFINITY, sum = 0;
+#if FLAGS & FLAG_ROW
+  /* Each lane's sum is around its own maximum so far, then around that of all. */
+  PASS {
+    HELD_AT
+    const T before = top;
+    EACH_PIECE(p) UNROLL for (int e = 0; e < PACK; e++) top = FN(larger)(top, held[p][e]);
+    const T middle = FINITE_OR_0(top);
+    sum *= exp(before - middle);
+    EACH_PIECE(p) UNROLL for (int e = 0; e < PACK; e++) sum += exp(held[p][e] - middle);
+  }
+  const T mine = top;
+  top = ALL(larger, top);
+  const T centre = FINITE_OR_0(top);
+  sum = ALL(sum, sum * exp(mine - centre));
+#else
   for (I64 c = 0; c < n.classes; c++) top = FN(larger)(top, X(c));
-  const T centre = top - top == 0 || top != top ? top : 0;
+  const T centre = FINITE_OR_0(top);
   for (I64 c = 0; c < n.classes; c++) sum += exp(X(c) - centre);
+#endif
   log_sum = centre + log(sum);
   /* A row with Inf in it has no log-softmax: NaN, as in torch. */
   if (log_sum == INFINITY) log_sum = log_sum - log_sum;
-  lse[n.lse + position] = log_sum;
+  if (IS_FIRST) lse[n.lse + position] = log_sum;
 #endif
   if (hit != n.ignore && !outside(found, n, position, hit)) {
     weight_used = W(hit);
     value = weight_used * (log_sum - X(hit));
     if (q.p[0] != 0) {
       T all = 0;
+#if FLAGS & FLAG_ROW
+      PASS {
+        HELD_AT
+        EACH_PIECE(p) UNROLL for (int e = 0; e < PACK; e++) {
+          const I64 c = COLUMN(p) + e;
+          const T w = IS_THERE(c) ? W(c) : 0;
+          if (w != 0) all += w * (log_sum - held[p][e]);
+        }
+      }
+      all = ALL(sum, all);
+#else
       for (I64 c = 0; c < n.classes; c++)
         if (W(c) != 0) all += W(c) * (log_sum - X(c));
+#endif
       value = (1 - q.p[0]) * value + q.p[0] / (T)n.classes * all;
     }
   }
+  if (!IS_FIRST) return;
 #if FLAGS & FLAG_EACH
   y[n.y + position] = STORE(D0, value);
 #endif
@@ -62,31 +116,68 @@ GROUPS KERNEL run(GLOBAL MEMORY(D0) *y, GLOBAL const MEMORY(D1) *x, GLOBAL const
 }
 #elif OP == 1
 /* dx[c] = scale [ softmax(x)[c] all - smooth weight[c] - hit (c is the target) ] */
+#if FLAGS & FLAG_ROW
+#define WEIGHT_SUM (weight ? weight_sum[0] : (T)n.classes)
+#elif FLAGS & FLAG_WEIGHT
+#define WEIGHT_SUM weight_sum[0]
+#else
+#define WEIGHT_SUM (T)n.classes
+#endif
+#if FLAGS & FLAG_LOGITS
+#define SHARE_OF_CLASS(x, c) (exp((x) - log_sum) * (mine + smooth * WEIGHT_SUM) - smooth * W(c))
+#else
+#define SHARE_OF_CLASS(x, c) 0
+#endif
 GROUPS KERNEL run(GLOBAL MEMORY(D0) *dx, GLOBAL const MEMORY(D1) *x, GLOBAL const I64 *target, GLOBAL const MEMORY(D3) *weight,
                   GLOBAL const T *lse, GLOBAL const MEMORY(D2) *g, GLOBAL const MEMORY(D4) *total, GLOBAL const T *weight_sum,
-                  const nlls n, const parameters q, GLOBAL fault *found) {
+                  const nlls n, const parameters q
+#if FLAGS & FLAG_ROW
+                  , const row_layout layout, GLOBAL fault *found) {
+  const I64 position = ROW;
+  if (position >= n.positions) return;
+  BEGIN_ROW(position, n.classes)
+#else
+                  , GLOBAL fault *found) {
   const I64 i = ITEM;
   if (i >= n.positions * n.classes) return;
   const I64 c = i / n.inner % n.classes, position = i / (n.inner * n.classes) * n.inner + i % n.inner;
-  const I64 base = position / n.inner * n.classes * n.inner + position % n.inner, hit = target[n.target + position];
-  T value = 0;
-  if (hit != n.ignore && !outside(found, n, position, hit)) {
-    T scale = LOAD(D2, g[n.g + (FLAGS & FLAG_EACH ? position : 0)]);
+  const I64 base = position / n.inner * n.classes * n.inner + position % n.inner;
+#endif
+  const I64 hit = target[n.target + position];
+  const bool counts = hit != n.ignore && !outside(found, n, position, hit);
+  T scale = 0, mine = 0, smooth = 0, log_sum = 0;
+  if (counts) {
+    scale = LOAD(D2, g[n.g + (FLAGS & FLAG_EACH ? position : 0)]);
 #if FLAGS & FLAG_MEAN
     scale /= LOAD(D4, total[n.total]);
 #endif
-    const T mine = (1 - q.p[0]) * W(hit), smooth = q.p[0] / (T)n.classes;
+    mine = (1 - q.p[0]) * W(hit);
+    smooth = q.p[0] / (T)n.classes;
 #if FLAGS & FLAG_LOGITS
-#if FLAGS & FLAG_WEIGHT
-    const T all = mine + smooth * weight_sum[0];
-#else
-    const T all = mine + smooth * (T)n.classes;
+    log_sum = lse[n.lse + position];
 #endif
-    value = exp(X(c) - lse[n.lse + position]) * all - smooth * W(c);
-#endif
-    if (c == hit) value -= mine;
-    value = scale * value;
   }
+#if FLAGS & FLAG_ROW
+  T held[PIECES][PACK];
+  PASS {
+#if FLAGS & FLAG_LOGITS
+    HELD_AT
+#endif
+    EACH_PIECE(p) {
+      row_1 out;
+      UNROLL for (int e = 0; e < PACK; e++) {
+        const I64 c = COLUMN(p) + e;
+        T value = 0;
+        if (counts && IS_THERE(c)) value = scale * (SHARE_OF_CLASS(held[p][e], c) - (c == hit ? mine : 0));
+        out.v[e] = STORE(D0, value);
+      }
+      WRITE_PIECE(0, dx + n.y + base, p, out)
+    }
+  }
+#else
+  T value = 0;
+  if (counts) value = scale * (SHARE_OF_CLASS(X(c), c) - (c == hit ? mine : 0));
   dx[n.y + i] = STORE(D0, value);
+#endif
 }
 #endif

@@ -1,4 +1,5 @@
-/* One fused step for one parameter. OP is a situ_optimizer_rule. D0 is the dtype of everything.
+/* One fused step. OP is a situ_optimizer_rule. D0 is the dtype of everything. For one parameter, or (FLAG_LIST, where buffers are
+   addresses) for a list of them at once, of which each group has a piece of one.
    SPDX-License-Identifier: MIT */
 #include "kernels/element.h"
 #include "kernels/floats.h"
@@ -8,7 +9,64 @@ typedef struct parameters {
   T p[4]; /* scale of the gradient, weight decay */
 } parameters;
 
-#define P LOAD(D0, p[s.p + i])
+/* The new value of an element; what is not there is not looked at. */
+DEVICE T stepped(const FN(rule) r, const parameters q, T old, T grad, T *a, T *b, T *m) {
+  const T g = FN(decayed)(grad, old, q.p[0], q.p[1]);
+#if OP == 0 && !(FLAGS & FLAG_MOMENTUM)
+  return FN(sgd)(r, old, g);
+#elif OP == 0
+  return FN(sgd_momentum)(r, old, g, a, (FLAGS & FLAG_FIRST) != 0, (FLAGS & FLAG_NESTEROV) != 0);
+#elif OP == 3
+  return FN(rmsprop)(r, old, g, a, b, m, (FLAGS & FLAG_MOMENTUM) != 0, (FLAGS & FLAG_CENTRED) != 0);
+#else
+  return FN(adam)(r, old, g, a, b, m, (FLAGS & FLAG_AMSGRAD) != 0);
+#endif
+}
+
+#if FLAGS & FLAG_LIST
+enum { PACK = PACK_BYTES / SIZE(D0), FIRST_STATE = 2, MEMORIES = 5 };
+typedef struct pack_0 {
+  MEMORY(D0) v[PACK];
+} ALIGNED(PACK_BYTES) pack_0;
+/* Is operand k there, and is it written? */
+#define USED(k) ((k) < FIRST_STATE || (FLAGS & (FLAG_STATE_0 << ((k) - FIRST_STATE))))
+#define WRITTEN(k) ((k) != 1)
+
+GROUPS KERNEL run(GIVEN step_list list, const FN(rule) r, const parameters q) {
+  int of = 0;
+  for (int half = LIST_MOST / 2; half; half /= 2)
+    if (of + half < list.count && list.item[of + half].group <= GROUP) of += half;
+  const I64 numel = list.item[of].numel, first = ((GROUP - list.item[of].group) * GROUP_SIZE + LANE) * PACK;
+  if (first >= numel) return;
+  GLOBAL MEMORY(D0) *at[MEMORIES];
+  T v[MEMORIES][PACK];
+  bool whole = first + PACK <= numel;
+  UNROLL for (int k = 0; k < MEMORIES; k++) {
+    at[k] = (GLOBAL MEMORY(D0) *)list.item[of].memory[k] + first;
+    if (USED(k)) whole = whole && list.item[of].memory[k] % PACK_BYTES == 0;
+  }
+  UNROLL for (int k = 0; k < MEMORIES; k++) {
+    if (USED(k) && whole) {
+      const pack_0 all = AS(GLOBAL const pack_0, at[k]);
+      UNROLL for (int e = 0; e < PACK; e++) v[k][e] = LOAD(D0, all.v[e]);
+    } else {
+      UNROLL for (int e = 0; e < PACK; e++) v[k][e] = USED(k) && first + e < numel ? LOAD(D0, at[k][e]) : (T)0;
+    }
+  }
+  UNROLL for (int e = 0; e < PACK; e++) v[0][e] = stepped(r, q, v[0][e], v[1][e], &v[2][e], &v[3][e], &v[4][e]);
+  UNROLL for (int k = 0; k < MEMORIES; k++) {
+    if (!USED(k) || !WRITTEN(k)) continue;
+    pack_0 out;
+    UNROLL for (int e = 0; e < PACK; e++) out.v[e] = STORE(D0, v[k][e]);
+    if (whole) {
+      AS(GLOBAL pack_0, at[k]) = out;
+    } else {
+      UNROLL for (int e = 0; e < PACK; e++)
+        if (first + e < numel) at[k][e] = out.v[e];
+    }
+  }
+}
+#else
 GROUPS KERNEL run(GLOBAL MEMORY(D0) *p, GLOBAL const MEMORY(D0) *grad
 #if FLAGS & FLAG_STATE_0
                   , GLOBAL MEMORY(D0) *s0
@@ -22,7 +80,6 @@ GROUPS KERNEL run(GLOBAL MEMORY(D0) *p, GLOBAL const MEMORY(D0) *grad
                   , const steps s, const FN(rule) r, const parameters q) {
   const I64 i = ITEM;
   if (i >= s.numel) return;
-  const T old = P, g = FN(decayed)(LOAD(D0, grad[s.g + i]), old, q.p[0], q.p[1]);
   T a = 0, b = 0, m = 0;
 #if FLAGS & FLAG_STATE_0
   a = LOAD(D0, s0[s.state[0] + i]);
@@ -33,15 +90,7 @@ GROUPS KERNEL run(GLOBAL MEMORY(D0) *p, GLOBAL const MEMORY(D0) *grad
 #if FLAGS & FLAG_STATE_2
   m = LOAD(D0, s2[s.state[2] + i]);
 #endif
-#if OP == 0 && !(FLAGS & FLAG_MOMENTUM)
-  const T value = FN(sgd)(r, old, g);
-#elif OP == 0
-  const T value = FN(sgd_momentum)(r, old, g, &a, (FLAGS & FLAG_FIRST) != 0, (FLAGS & FLAG_NESTEROV) != 0);
-#elif OP == 3
-  const T value = FN(rmsprop)(r, old, g, &a, &b, &m, (FLAGS & FLAG_MOMENTUM) != 0, (FLAGS & FLAG_CENTRED) != 0);
-#else
-  const T value = FN(adam)(r, old, g, &a, &b, &m, (FLAGS & FLAG_AMSGRAD) != 0);
-#endif
+  const T value = stepped(r, q, LOAD(D0, p[s.p + i]), LOAD(D0, grad[s.g + i]), &a, &b, &m);
   p[s.p + i] = STORE(D0, value);
 #if FLAGS & FLAG_STATE_0
   s0[s.state[0] + i] = STORE(D0, a);
@@ -53,3 +102,4 @@ GROUPS KERNEL run(GLOBAL MEMORY(D0) *p, GLOBAL const MEMORY(D0) *grad
   s2[s.state[2] + i] = STORE(D0, m);
 #endif
 }
+#endif

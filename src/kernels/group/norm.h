@@ -5,7 +5,11 @@
    D0 is y or dx, D1 x, D2 g, D3 weight, D4 bias; dweight and dbias have the dtypes of D3 and D4. Statistics are T. */
 #include "kernels/element.h"
 #include "kernels/floats.h"
+#if FLAGS & FLAG_ROW
+#include "kernels/group/row.h"
+#else
 #include "kernels/group/lanes.h"
+#endif
 
 #define CENTRED (OP < 2)
 #define X(j) LOAD(D1, x[n.x + row + (j)])
@@ -15,6 +19,13 @@
 #else
 #define W(j) 1
 #endif
+/* In rows, weight and bias may be NULL: they become what changes nothing. */
+#define ALONG(k, dtype, vector, at, p, to, none)          \
+  if (vector) {                                           \
+    READ_ALONG(k, dtype, vector + at, p, to)              \
+  } else {                                                \
+    UNROLL for (int e = 0; e < PACK; e++) to[e] = (T)none; \
+  }
 typedef struct parameters {
   T p[4];
 } parameters;
@@ -52,13 +63,103 @@ GROUPS KERNEL run(GLOBAL MEMORY(D0) *y, GLOBAL const MEMORY(D1) *x
 #else
                   , GLOBAL T *mean, GLOBAL T *rstd
 #endif
-#if FLAGS & FLAG_WEIGHT
+#if FLAGS & (FLAG_WEIGHT | FLAG_ROW)
                   , GLOBAL const MEMORY(D3) *weight
 #endif
-#if FLAGS & FLAG_BIAS
+#if FLAGS & (FLAG_BIAS | FLAG_ROW)
                   , GLOBAL const MEMORY(D4) *bias
 #endif
-                  , const norms n, const parameters q) {
+                  , const norms n, const parameters q
+#if FLAGS & FLAG_ROW
+                  , const row_layout layout) {
+  ROOM
+  const I64 r = ROW;
+  if (r >= n.rows) return;
+  BEGIN_ROW(r, n.width)
+  T held[PIECES][PACK];
+#if OP % 2 == 0
+  T centre = 0, squares = 0;
+#if CENTRED
+  PASS {
+    READ_ROW(1, x + n.x + base, held, 0)
+    EACH_PIECE(p) UNROLL for (int e = 0; e < PACK; e++) centre += held[p][e];
+  }
+  centre = ALL(sum, centre) / (T)size;
+  PASS {
+    AGAIN(READ_ROW(1, x + n.x + base, held, 0))
+#else
+  PASS {
+    READ_ROW(1, x + n.x + base, held, 0)
+#endif
+    EACH_PIECE(p) UNROLL for (int e = 0; e < PACK; e++) {
+      const T d = IS_THERE(COLUMN(p) + e) ? held[p][e] - centre : 0;
+      squares += d * d;
+    }
+  }
+  squares = ALL(sum, squares);
+  const T scale = 1 / sqrt(squares / (T)size + q.p[0]);
+  PASS {
+    AGAIN(READ_ROW(1, x + n.x + base, held, 0))
+    EACH_PIECE(p) {
+      row_1 out;
+      T w[PACK], b[PACK];
+      ALONG(3, D3, weight, n.weight, p, w, 1)
+      ALONG(4, D4, bias, n.bias, p, b, -0.0)
+      UNROLL for (int e = 0; e < PACK; e++) {
+        const T v = (held[p][e] - centre) * scale * w[e] + b[e];
+        out.v[e] = STORE(D0, v);
+      }
+      WRITE_PIECE(0, y + n.y + base, p, out)
+    }
+  }
+  if (MATE != 0) return;
+#if CENTRED
+  mean[n.mean + r] = centre;
+#endif
+  rstd[n.rstd + r] = scale;
+#else
+  /* held becomes the normalised x, slope g times the weight. */
+#if CENTRED
+  const T scale = rstd[n.rstd + r], centre = mean[n.mean + r];
+#else
+  const T scale = rstd[n.rstd + r], centre = 0;
+#endif
+  T slope[PIECES][PACK], sum = 0, dot = 0;
+#define READ_BOTH                                                                                    \
+  READ_ROW(1, x + n.x + base, held, centre)                                                          \
+  READ_ROW(2, g + n.g + base, slope, 0)                                                              \
+  EACH_PIECE(p) {                                                                                    \
+    T w[PACK];                                                                                       \
+    ALONG(3, D3, weight, n.weight, p, w, 1)                                                          \
+    UNROLL for (int e = 0; e < PACK; e++) {                                                          \
+      slope[p][e] = slope[p][e] * w[e];                                                              \
+      held[p][e] = (held[p][e] - centre) * scale;                                                    \
+    }                                                                                                \
+  }
+  PASS {
+    READ_BOTH
+    EACH_PIECE(p) UNROLL for (int e = 0; e < PACK; e++) {
+      sum += slope[p][e];
+      dot += slope[p][e] * held[p][e];
+    }
+  }
+  sum = CENTRED ? ALL(sum, sum) / (T)size : 0;
+  dot = ALL(sum, dot) / (T)size;
+  PASS {
+    AGAIN(READ_BOTH)
+    EACH_PIECE(p) {
+      row_1 out;
+      UNROLL for (int e = 0; e < PACK; e++) {
+        const T v = scale * (slope[p][e] - sum - held[p][e] * dot);
+        out.v[e] = STORE(D0, v);
+      }
+      WRITE_PIECE(0, y + n.y + base, p, out)
+    }
+  }
+#endif
+}
+#else
+                  ) {
   ROOM
   const I64 r = LINE;
   if (OUTSIDE(r, n.rows)) return;
@@ -102,4 +203,5 @@ GROUPS KERNEL run(GLOBAL MEMORY(D0) *y, GLOBAL const MEMORY(D1) *x
   }
 #endif
 }
+#endif
 #endif

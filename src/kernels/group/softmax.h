@@ -2,6 +2,86 @@
    SPDX-License-Identifier: MIT */
 #include "kernels/element.h"
 #include "kernels/floats.h"
+#if FLAGS & FLAG_ROW
+#include "kernels/group/row.h"
+#define SOFTMAX(x) (OP == 0 ? exp((x) - top) / sum : (x) - top - sum)
+#define SLOPE(y, g) (OP == 2 ? (y) * ((g) - dot) : (g) - exp(y) * dot)
+
+GROUPS KERNEL run(GLOBAL MEMORY(D0) *y, GLOBAL const MEMORY(D1) *x
+#if OP >= 2
+                  , GLOBAL const MEMORY(D2) *g
+#endif
+                  , const lines w, const row_layout layout) {
+  ROOM
+  const I64 row = ROW;
+  if (row >= w.outer) return;
+  BEGIN_ROW(row, w.size)
+  T held[PIECES][PACK];
+#if OP < 2
+  T top = -INFINITY, sum = 0;
+#if FLAGS & FLAG_LONG
+  /* Each lane's sum is around its own maximum so far, then around that of all. */
+  PASS {
+    READ_ROW(1, x + w.offset[1] + base, held, -INFINITY)
+    const T before = top;
+    EACH_PIECE(p) UNROLL for (int e = 0; e < PACK; e++) top = FN(larger)(top, held[p][e]);
+    const T centre = top == -INFINITY ? 0 : top;
+    sum *= exp(before - centre);
+    EACH_PIECE(p) UNROLL for (int e = 0; e < PACK; e++) sum += exp(held[p][e] - centre);
+  }
+  const T mine = top;
+  top = ALL(larger, top);
+  sum = ALL(sum, sum * exp(mine - (top == -INFINITY ? 0 : top)));
+#else
+  PASS {
+    READ_ROW(1, x + w.offset[1] + base, held, -INFINITY)
+    EACH_PIECE(p) UNROLL for (int e = 0; e < PACK; e++) top = FN(larger)(top, held[p][e]);
+    top = ALL(larger, top);
+    EACH_PIECE(p) UNROLL for (int e = 0; e < PACK; e++) {
+      const T part = exp(held[p][e] - top);
+      sum += part;
+      if (OP == 0) held[p][e] = part;
+    }
+  }
+  sum = ALL(sum, sum);
+#undef SOFTMAX
+#define SOFTMAX(x) (OP == 0 ? (x) / sum : (x) - top - sum)
+#endif
+  if (OP == 1) sum = log(sum);
+  PASS {
+    AGAIN(READ_ROW(1, x + w.offset[1] + base, held, -INFINITY))
+    EACH_PIECE(p) {
+      row_1 out;
+      UNROLL for (int e = 0; e < PACK; e++) {
+        const T v = SOFTMAX(held[p][e]);
+        out.v[e] = STORE(D0, v);
+      }
+      WRITE_PIECE(0, y + w.offset[0] + base, p, out)
+    }
+  }
+#else
+  T slope[PIECES][PACK], dot = 0;
+  PASS {
+    READ_ROW(1, x + w.offset[1] + base, held, 0)
+    READ_ROW(2, g + w.offset[2] + base, slope, 0)
+    EACH_PIECE(p) UNROLL for (int e = 0; e < PACK; e++) dot += OP == 2 ? held[p][e] * slope[p][e] : slope[p][e];
+  }
+  dot = ALL(sum, dot);
+  PASS {
+    AGAIN(READ_ROW(1, x + w.offset[1] + base, held, 0))
+    AGAIN(READ_ROW(2, g + w.offset[2] + base, slope, 0))
+    EACH_PIECE(p) {
+      row_1 out;
+      UNROLL for (int e = 0; e < PACK; e++) {
+        const T v = SLOPE(held[p][e], slope[p][e]);
+        out.v[e] = STORE(D0, v);
+      }
+      WRITE_PIECE(0, y + w.offset[0] + base, p, out)
+    }
+  }
+#endif
+}
+#else
 #include "kernels/group/lanes.h"
 
 #if FLAGS & FLAG_DENSE
@@ -68,3 +148,4 @@ GROUPS KERNEL run(GLOBAL MEMORY(D0) *y, GLOBAL const MEMORY(D1) *x
   }
 #endif
 }
+#endif

@@ -104,12 +104,41 @@ situ_status situ__lower_run_lines(int index, situ__call *call, int64_t count, in
                               situ__target_launch(target, call, (count + BESIDE - 1) / BESIDE));
   }
   bool serial = length <= SHORT || count >= (target->cpu ? MANY_CPU : MANY_GPU);
+  /* Items that go along lines of their own read from as many places at once: only a cache makes that bearable. */
+  if (!target->cpu && call->variant.flags & FLAG_DENSE) serial = length <= SHORT / 2;
   if (serial)
     call->variant.flags |= FLAG_SERIAL;
   else if (!target->cpu)
     call->variant.flags &= ~FLAG_DENSE; /* a group's lanes take turns anyhow */
   return situ__target_leave(target, serial ? situ__lower_items(target, call, count)
                                            : situ__target_launch(target, call, count));
+}
+
+bool situ__lower_rows(int index, situ__call *call, int64_t size, row_layout *layout, int count,
+                      int vectors, const situ_view_desc *const *views) {
+  const situ__target *target = situ__target_of(index);
+  if (!target->warps) return false;
+  const int64_t pack = PACK_BYTES / (int64_t)situ__lower_size(call->variant.dtype[1]);
+  *layout = (row_layout){ .skew = situ__lower_skew(target, views[1], pack) };
+  for (int k = 0; k < count; k++) {
+    if (!views[k]) continue;
+    const int64_t skew = situ__lower_skew(target, views[k], pack);
+    if (k < vectors ? skew == layout->skew : !skew && !layout->skew && size % pack == 0)
+      layout->whole |= INT64_C(1) << k;
+  }
+  const int64_t reach = layout->skew || size % pack ? size + pack - 1 : size;
+  call->variant.flags |= FLAG_ROW;
+  if (reach <= WARP * ROW_HELD)
+    call->variant.flags |= FLAG_WARP;
+  else if (reach > (int64_t)target->group * ROW_HELD)
+    call->variant.flags |= FLAG_LONG;
+  return true;
+}
+
+situ_status situ__lower_run_rows(int index, const situ__call *call, int64_t rows) {
+  return situ__lower_run(
+      index, call,
+      rows * (call->variant.flags & FLAG_WARP ? WARP : (int64_t)situ__target_of(index)->group));
 }
 
 void *situ__lower_scratch(int index, const char *op, size_t bytes) {

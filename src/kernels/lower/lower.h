@@ -15,7 +15,7 @@
   ROW(range)                                                                                     \
   ROW(random)                                                                                    \
   ROW(triangle) ROW(index) ROW(arg_reduce) ROW(scan) ROW(sort) ROW(nonzero) ROW(nll) ROW(unfold) \
-      ROW(pool) ROW(optimizer) ROW(reduce) ROW(softmax) ROW(norm) ROW(batch_norm) ROW(matmul)
+      ROW(pool) ROW(optimizer) ROW(reduce) ROW(softmax) ROW(columns) ROW(norm) ROW(batch_norm) ROW(matmul)
 
 typedef enum situ__text {
 #define ROW(name) SITU__TEXT_##name,
@@ -56,6 +56,8 @@ typedef struct situ__call {
     double f64[4];
     int64_t i64[4];
   } scalar;    /* what situ__lower_scalars points to */
+  void *const *touched; /* further memory that it reads or writes, whose addresses are in a block */
+  int touches;
   bool alone;  /* groups of one work-item */
   bool checks; /* may write to the device's fault, which is then its last argument */
 } situ__call;
@@ -66,6 +68,7 @@ typedef struct situ__target {
   int index;
   bool cpu, fp64;
   bool addresses; /* a buffer is its address, and not known to be aligned; else it is aligned for everything */
+  bool warps;   /* lanes hand each other values, WARP at a time */
   size_t group; /* work-items of a group */
   /* NULL, or a library's matrix products: true if this one was queued, or failed with *status; false: it is to be made here.
      batch: offsets and steps of y, a, b and bias (in[2], if scalar[1] is not 0); the device is entered. */
@@ -81,7 +84,8 @@ extern const situ_host *situ__host;
 situ__target *situ__target_enter(int index, const char *op, situ_status *status);
 /* Unlocks; returns status. */
 situ_status situ__target_leave(situ__target *target, situ_status status);
-bool situ__target_fp64(int index);
+/* What is known of it before it is entered. */
+const situ__target *situ__target_of(int index);
 /* Queues `groups` groups of the device's size (call->alone: of one). Arguments are buffers, blocks, and the fault where the call checks. */
 situ_status situ__target_launch(situ__target *target, const situ__call *call, int64_t groups);
 /* Scratch for work that is queued before it is released. NULL: recorded. */
@@ -136,6 +140,19 @@ situ_status situ__lower_run_walk(int index, situ__call *call, const walk *w, boo
    each other, and a processor may take some at a time (FLAG_BESIDE). */
 situ_status situ__lower_run_lines(int index, situ__call *call, int64_t count, int64_t length,
                                   bool beside);
+/* Where a device's lanes hand each other values: the kernel for rows of `size` elements without gaps (row.h), whose operands are
+   views[], of one dtype (NULL: not there) from `vectors` on of any and a row long. Sets FLAG_ROW and what else is of it, and the
+   layout, which is the call's next block. False: the device has no such lanes. */
+bool situ__lower_rows(int index, situ__call *call, int64_t size, row_layout *layout, int count,
+                      int vectors, const situ_view_desc *const *views);
+/* Queues that kernel for so many rows. */
+situ_status situ__lower_run_rows(int index, const situ__call *call, int64_t rows);
+/* Where a gpu does it (columns.h): sums over the rows of x, into y; op 1 and 2: a norm's gradients of weight and bias, into y and
+   y2, either of which may be NULL. n: sizes, the step between rows, and what the sums are divided by. */
+bool situ__lower_columns(int index, int op, column_sums n, const situ_view_desc *x,
+                         const situ_view_desc *g, const situ_view_desc *mean,
+                         const situ_view_desc *rstd, const situ_view_desc *y,
+                         const situ_view_desc *y2, situ_status *status);
 /* situ__target_scratch on device `index`, which is entered meanwhile. */
 void *situ__lower_scratch(int index, const char *op, size_t bytes);
 
@@ -148,6 +165,8 @@ void situ__lower_walk_add(walk *to, int count, int64_t size, const int64_t *stri
 int64_t situ__lower_magic(int64_t size);
 /* How many elements a pack of these operands has, as pack.h has it; and how a gpu goes through their walk. */
 int64_t situ__lower_pack(int count, const situ_view_desc *const *views);
+/* Elements that the view's first one lies behind a place where packs begin. */
+int64_t situ__lower_skew(const situ__target *target, const situ_view_desc *view, int64_t pack);
 packs situ__lower_packs(const situ__target *target, const walk *w, int64_t pack, int count,
                         const situ_view_desc *const *views);
 /* Sizes around one dimension of operands without gaps, and where those begin (NULL: 0). */

@@ -23,6 +23,7 @@ typedef struct plan {
   uint8_t dtype; /* of x */
   situ__call call;
   nlls n;
+  row_layout layout;
   void *scratch[4];
 } plan;
 
@@ -35,6 +36,18 @@ static void add(plan *p, int k, const situ_view_desc *v) {
   /* What is not there is of x's dtype: one kernel more serves nobody. */
   if (k >= 0) p->call.variant.dtype[k] = v ? v->dtype : p->dtype;
   situ__lower_buffer(&p->call, v);
+}
+
+/* Classes that lie beside each other are a row; one that has no need to be held may be of any length. */
+static bool rows(plan *p, int index, const situ_view_desc *y, const situ_view_desc *x) {
+  const situ_view_desc *const views[] = { y, x };
+  if (p->n.inner != 1 || p->n.classes <= ROW_FEW ||
+      !situ__lower_rows(index, &p->call, p->n.classes, &p->layout, 2, 2, views))
+    return false;
+  if (!(p->call.variant.flags & FLAG_WARP)) p->call.variant.flags |= FLAG_LONG;
+  p->call.variant.flags &= ~FLAG_WEIGHT; /* one kernel for both */
+  situ__lower_block(&p->call, &p->layout, sizeof p->layout);
+  return true;
 }
 
 /* The loss of every position and the weight that it used, then their sums. */
@@ -63,7 +76,11 @@ static situ_status forward(plan *p, int index) {
   if (each) p->call.variant.flags |= FLAG_EACH;
   situ__lower_block(&p->call, &p->n, sizeof p->n);
   situ__lower_scalars(&p->call, work->scalar);
-  situ_status status = p->n.positions ? situ__lower_run(index, &p->call, p->n.positions) : SITU_OK;
+  situ_status status = SITU_OK;
+  if (p->n.positions && work->integer[2] && rows(p, index, NULL, work->in[0]))
+    status = situ__lower_run_rows(index, &p->call, p->n.positions);
+  else if (p->n.positions)
+    status = situ__lower_run(index, &p->call, p->n.positions);
   if (status == SITU_OK && (used || mean)) status = total(index, &weights, &divisor);
   if (status == SITU_OK && used) {
     situ_view_desc to = *used;
@@ -113,7 +130,9 @@ static situ_status backward(plan *p, int index) {
   if (work->integer[1] == SITU_REDUCTION_MEAN && work->in[4]) p->call.variant.flags |= FLAG_MEAN;
   situ__lower_block(&p->call, &p->n, sizeof p->n);
   situ__lower_scalars(&p->call, work->scalar);
-  return situ__lower_run(index, &p->call, p->n.positions * p->n.classes);
+  return rows(p, index, work->out[0], work->in[1])
+             ? situ__lower_run_rows(index, &p->call, p->n.positions)
+             : situ__lower_run(index, &p->call, p->n.positions * p->n.classes);
 }
 
 situ_status situ__lower_nll(int index, const situ_work *work) {

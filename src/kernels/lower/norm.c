@@ -67,13 +67,24 @@ situ_status situ__lower_norm(int index, const situ_work *work) {
     if (back) situ__lower_buffer(&call, g);
     situ__lower_buffer(&call, mean);
     situ__lower_buffer(&call, rstd);
-    if (weight) situ__lower_buffer(&call, weight);
-    if (bias) situ__lower_buffer(&call, bias);
+    const situ_view_desc *const views[] = { y, x, g, weight, bias };
+    row_layout layout;
+    const bool rows = situ__lower_rows(index, &call, n.width, &layout, 5, 3, views);
+    if (rows) call.variant.flags &= ~(FLAG_WEIGHT | FLAG_BIAS);
+    if (weight || rows) situ__lower_buffer(&call, weight);
+    if (bias || rows) situ__lower_buffer(&call, bias);
     situ__lower_block(&call, &n, sizeof n);
     situ__lower_scalars(&call, work->scalar);
-    status = situ__lower_run_lines(index, &call, n.rows, n.width, false);
+    if (rows) situ__lower_block(&call, &layout, sizeof layout);
+    status = rows ? situ__lower_run_rows(index, &call, n.rows)
+                  : situ__lower_run_lines(index, &call, n.rows, n.width, false);
   }
   if (status != SITU_OK || !(dweight || dbias)) return status;
+  if (situ__lower_columns(
+          index, centred ? 1 : 2,
+          (column_sums){ .rows = n.rows, .width = n.width, .row = n.width, .divisor = 1 }, x, g,
+          mean, rstd, dweight, dbias, &status))
+    return status;
   const situ_view_desc *v[] = { dweight, dbias, x, g, mean, rstd };
   return columns(index, sums, &n, v);
 }

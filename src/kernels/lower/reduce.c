@@ -41,7 +41,7 @@ static bool test(const recipe *r) {
   return r->map == MAP_NONZERO && (r->fold == FOLD_MIN || r->fold == FOLD_MAX);
 }
 
-enum { LONG = 1 << 16, PIECES = 1024 };
+enum { LONG = 1 << 16, PIECES = 1024, ROWS = 32 };
 
 static situ_status fold(int index, const situ_work *work, situ_dtype compute, const recipe *r,
                         const situ_view_desc *y, const situ_view_desc *x, const walk *kept,
@@ -105,6 +105,16 @@ static situ_status reduce(int index, const situ_work *work, situ_dtype compute, 
   }
   if (kept.numel == 1 && part.ndim == 1 && part.numel >= LONG && r->fold < FOLD_MOMENTS)
     return in_pieces(index, work, compute, r, &part);
+  if (r->fold == FOLD_SUM && r->map == MAP_NONE && r->finish <= FINISH_MEAN &&
+      situ__lower_lane_of(compute) != SITU__LANE_I64 && kept.ndim == 1 && kept.stride[0][0] == 1 &&
+      kept.stride[1][0] == 1 && part.ndim == 1 && part.numel >= ROWS) {
+    const column_sums n = { .rows = part.numel,
+                            .width = kept.numel,
+                            .row = part.stride[0][0],
+                            .divisor = r->finish == FINISH_MEAN ? part.numel : 1 };
+    situ_status status;
+    if (situ__lower_columns(index, 0, n, x, NULL, NULL, NULL, y, NULL, &status)) return status;
+  }
   pieces whole_line = { 1, part.numel, part.numel };
   return fold(index, work, compute, r, y, x, &kept, &part, &whole_line);
 }

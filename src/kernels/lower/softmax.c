@@ -9,7 +9,6 @@ situ_status situ__lower_softmax(int index, const situ_work *work) {
   if (situ__lower_lane_of((situ_dtype)view[0]->dtype) == SITU__LANE_I64) return SITU_E_UNSUPPORTED;
   situ__call call = { .variant = { .text = SITU__TEXT_softmax,
                                    .op = (uint8_t)work->op,
-                                   .flags = w.inner == 1 ? FLAG_DENSE : 0,
                                    .compute = (uint8_t)situ__lower_lane_dtype(
                                        (situ_dtype)view[0]->dtype) },
                       .op = "softmax" };
@@ -18,5 +17,13 @@ situ_status situ__lower_softmax(int index, const situ_work *work) {
     situ__lower_buffer(&call, view[k]);
   }
   situ__lower_block(&call, &w, sizeof w);
+  const situ__target *target = situ__target_of(index);
+  row_layout layout;
+  if (w.inner == 1 && w.size > ROW_FEW &&
+      situ__lower_rows(index, &call, w.size, &layout, operands, operands, view)) {
+    situ__lower_block(&call, &layout, sizeof layout);
+    return situ__lower_run_rows(index, &call, w.outer);
+  }
+  if (w.inner == 1 && target->cpu) call.variant.flags |= FLAG_DENSE;
   return situ__lower_run_lines(index, &call, w.outer * w.inner, w.size, false);
 }

@@ -86,20 +86,23 @@ int64_t situ__lower_pack(int count, const situ_view_desc *const *views) {
   return PACK_BYTES / widest < PACK_MOST ? (int64_t)(PACK_BYTES / widest) : PACK_MOST;
 }
 
+int64_t situ__lower_skew(const situ__target *target, const situ_view_desc *view, int64_t pack) {
+  int64_t at = view->offset % pack;
+  if (target->addresses)
+    at +=
+        (int64_t)((uintptr_t)view->storage->data / situ__lower_size(view->dtype) % (uintptr_t)pack);
+  return at % pack;
+}
+
 packs situ__lower_packs(const situ__target *target, const walk *w, int64_t pack, int count,
                         const situ_view_desc *const *views) {
   const int along = (int)w->ndim - 1;
-  int64_t at[WALK_OPERANDS] = { 0 }; /* in elements, from where all is aligned */
-  for (int k = 0; k < count; k++) {
-    const size_t size = situ__lower_size(views[k]->dtype);
-    at[k] = w->offset[k] % pack;
-    if (target->addresses)
-      at[k] += (int64_t)((uintptr_t)views[k]->storage->data / size % (uintptr_t)pack);
-  }
+  int64_t skew[WALK_OPERANDS] = { 0 };
+  for (int k = 0; k < count; k++) skew[k] = situ__lower_skew(target, views[k], pack);
   /* Writes are aligned first of all; reads with them, where they can be. */
-  packs s = { .shift = w->stride[0][along] == 1 ? at[0] % pack : 0 };
+  packs s = { .shift = w->stride[0][along] == 1 ? skew[0] : 0 };
   for (int k = 0; k < count; k++) {
-    bool whole = w->stride[k][along] == 1 && (at[k] - s.shift) % pack == 0;
+    bool whole = w->stride[k][along] == 1 && skew[k] == s.shift;
     for (int d = 0; d < along; d++) whole = whole && w->stride[k][d] % pack == 0;
     if (whole) s.whole |= INT64_C(1) << k;
   }

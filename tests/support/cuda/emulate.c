@@ -10,10 +10,10 @@
 
 #include "emulate.h"
 
-enum { LANES = 1024, STACK = 64 << 10 };
+enum { LANES = 1024, WARP = 32, STACK = 64 << 10 };
 
 typedef void (*entry)(void **arguments);
-typedef enum state { READY, AT_BARRIER, DONE } state;
+typedef enum state { READY, AT_BARRIER, AT_WARP, DONE } state;
 typedef struct fiber {
   ucontext_t begin;
   jmp_buf at;
@@ -25,6 +25,7 @@ struct situ_emulated {
   unsigned x;
 } situ_emulated_lane, situ_emulated_group;
 void situ_emulate_sync(void);
+void situ_emulate_warp(void);
 
 static fiber fibers[LANES];
 static ucontext_t home;
@@ -38,6 +39,8 @@ static void leave(fiber *f, state how) {
 }
 
 void situ_emulate_sync(void) { leave(&fibers[situ_emulated_lane.x], AT_BARRIER); }
+
+void situ_emulate_warp(void) { leave(&fibers[situ_emulated_lane.x], AT_WARP); }
 
 /* A fiber's whole life: a kernel, then the next one. */
 static void live(void) {
@@ -68,19 +71,33 @@ static void resume(unsigned lane, bool fresh) {
     _longjmp(fibers[lane].at, 1);
 }
 
-/* False: some lanes wait at a barrier to which others do not come. */
+/* Runs a warp until all of its lanes are at the group's barrier, or done; false: they wait for different things. */
+static bool warp(unsigned first, unsigned lanes, state *where) {
+  for (;;) {
+    unsigned at[DONE + 1] = { 0 };
+    for (unsigned l = first; l < first + lanes; l++) {
+      bool fresh = !fibers[l].stack;
+      if (fresh && !begin(&fibers[l])) return false;
+      if (fibers[l].state != DONE) resume(l, fresh);
+      at[fibers[l].state]++;
+    }
+    for (*where = DONE; *where > READY && at[*where] != lanes;) --*where;
+    if (*where != AT_WARP) return *where != READY;
+  }
+}
+
+/* False: some lanes wait for others that do not come. */
 static bool group(unsigned lanes) {
   for (unsigned l = 0; l < lanes; l++) fibers[l].state = READY;
   for (;;) {
-    unsigned waiting = 0;
-    for (unsigned l = 0; l < lanes; l++) {
-      bool fresh = !fibers[l].stack;
-      if (fresh && !begin(&fibers[l])) return false;
-      resume(l, fresh);
-      waiting += fibers[l].state == AT_BARRIER;
+    state all = DONE;
+    for (unsigned l = 0; l < lanes; l += WARP) {
+      state where;
+      if (!warp(l, lanes - l < WARP ? lanes - l : WARP, &where)) return false;
+      if (l && where != all) return false;
+      all = where;
     }
-    if (!waiting) return true;
-    if (waiting != lanes) return false;
+    if (all == DONE) return true;
   }
 }
 
@@ -97,7 +114,7 @@ static void *of_kernel(const char *what, const char *kernel) {
 }
 
 int situ_emulate_parameters(const char *kernel, size_t size[32]) {
-  int (*measure)(size_t *size);
+  int (*measure)(size_t * size);
   *(void **)&measure = of_kernel("measure", kernel);
   return measure ? measure(size) : -1;
 }

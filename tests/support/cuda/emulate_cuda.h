@@ -30,6 +30,7 @@ struct situ_emulated {
 };
 extern situ_emulated situ_emulated_lane, situ_emulated_group;
 void situ_emulate_sync(void);
+void situ_emulate_warp(void);
 }
 #define threadIdx situ_emulated_lane
 #define blockIdx situ_emulated_group
@@ -56,6 +57,16 @@ static inline unsigned __float_as_uint(float x) { return situ_bits<unsigned>(x);
 static inline float __uint_as_float(unsigned x) { return situ_bits<float>(x); }
 static inline long long __double_as_longlong(double x) { return situ_bits<long long>(x); }
 static inline double __longlong_as_double(long long x) { return situ_bits<double>(x); }
+
+/* Each lane shows its value, and looks at another's when all of its warp have shown theirs. */
+template <class T> static inline T __shfl_xor_sync(unsigned, T value, unsigned apart) {
+  static T shown[1024];
+  shown[threadIdx.x] = value;
+  situ_emulate_warp();
+  const T seen = shown[threadIdx.x ^ apart];
+  situ_emulate_warp();
+  return seen;
+}
 
 /* Calls a kernel with arguments as cudaLaunchKernel has them: where each lies. */
 template <class... Arguments, size_t... At>

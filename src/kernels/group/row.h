@@ -1,0 +1,108 @@
+/* A row whose elements lie beside each other, shared by a warp (FLAG_WARP; there are several rows a group then) or by a group. Its
+   lanes read packs of 16 bytes and hold them, PIECES each: memory is read once, unless the row is too long for that (FLAG_LONG),
+   which goes by in spans. Rows whose first element is not aligned begin inside of their first pack. D1 is the row's dtype.
+   SPDX-License-Identifier: MIT */
+#if FLAGS & FLAG_WARP
+#define TEAM WARP
+#define ROW (GROUP * (GROUP_SIZE / WARP) + LANE / WARP)
+#define MATE (LANE % WARP)
+#define ROOM
+#else
+#define TEAM GROUP_SIZE
+#define ROW GROUP
+#define MATE LANE
+#define ROOM LOCAL T room[GROUP_SIZE / WARP];
+#endif
+enum {
+  HELD = FLAGS & FLAG_LONG ? LONG_HELD : ROW_HELD,
+  PACK = PACK_BYTES / SIZE(D1),
+  PIECES = HELD / PACK,
+  SPAN = TEAM * HELD
+};
+
+/* What every lane has, together, in an order that is always the same; every lane gets the result. */
+#if FLAGS & FLAG_WARP
+#define ACROSS(x, a, b, together) return x;
+#define ALL(op, x) all_##op(x)
+#define ALL_ARGUMENTS T x
+#else
+#define ACROSS(x, a, b, together)                   \
+  if (LANE % WARP == 0) room[LANE / WARP] = x;      \
+  SYNC;                                             \
+  T a = room[0];                                    \
+  UNROLL for (int k = 1; k < GROUP_SIZE / WARP; k++) { \
+    const T b = room[k];                            \
+    a = together;                                   \
+  }                                                 \
+  SYNC;                                             \
+  return a;
+#define ALL(op, x) all_##op(x, room)
+#define ALL_ARGUMENTS T x, SHARED T *room
+#endif
+#define ALTOGETHER(name, together)                                \
+  DEVICE T all_##name(ALL_ARGUMENTS) {                            \
+    UNROLL for (int apart = WARP / 2; apart > 0; apart /= 2) {    \
+      const T a = x, b = OF_LANE_APART(x, apart);                 \
+      x = together;                                               \
+    }                                                             \
+    ACROSS(x, a, b, together)                                     \
+  }
+ALTOGETHER(sum, a + b)
+ALTOGETHER(larger, FN(larger)(a, b))
+
+#if FLAGS & FLAG_LONG
+#define PASS for (I64 from = 0; from < reach; from += SPAN)
+#define AGAIN(read) read
+#else
+#define PASS for (I64 from = 0; from == 0; from = 1)
+#define AGAIN(read)
+#endif
+/* The pieces that are there, and the column that this lane's pack of one begins at: below 0 in front of the row. */
+#define EACH_PIECE(p) UNROLL for (int p = 0; p < PIECES; p++) if (from + p * TEAM * PACK < reach)
+#define COLUMN(p) (from + (p * TEAM + MATE) * PACK - shift)
+#define IS_THERE(c) ((c) >= 0 && (c) < size)
+/* A row begins at `base` and has `size` elements; the first pack has `shift` elements before it. */
+#define BEGIN_ROW(row, length)                                  \
+  const I64 size = length, base = (row) * size;                 \
+  const int shift = (int)((layout.skew + base) & (PACK - 1));   \
+  const I64 reach = size + shift;
+
+typedef struct row_1 {
+  MEMORY(D1) v[PACK];
+} ALIGNED(PACK_BYTES) row_1;
+/* Operand k's row of the dtype D1, which begins at x, into an array of T; what is not there is `none`. */
+#define READ_ROW(k, x, to, none)                                                                                   \
+  EACH_PIECE(p) {                                                                                                  \
+    const I64 c = COLUMN(p);                                                                                       \
+    if (layout.whole >> k & 1 && c >= 0 && c + PACK <= size) {                                                     \
+      const row_1 all = AS(GLOBAL const row_1, (x) + c);                                                           \
+      UNROLL for (int e = 0; e < PACK; e++) to[p][e] = LOAD(D1, all.v[e]);                                         \
+    } else {                                                                                                       \
+      UNROLL for (int e = 0; e < PACK; e++) to[p][e] = IS_THERE(c + e) ? (T)LOAD(D1, (x)[c + e]) : (T)(none);      \
+    }                                                                                                              \
+  }
+/* A vector of another dtype along piece p of each row. */
+#define READ_ALONG(k, dtype, x, p, to)                                                                             \
+  {                                                                                                                \
+    const I64 c = COLUMN(p);                                                                                       \
+    if (layout.whole >> k & 1 && c + PACK <= size) {                                                               \
+      typedef struct along {                                                                                       \
+        MEMORY(dtype) v[PACK];                                                                                     \
+      } ALIGNED(PACK_BYTES) along;                                                                                 \
+      const along all = AS(GLOBAL const along, (x) + c);                                                           \
+      UNROLL for (int e = 0; e < PACK; e++) to[e] = LOAD(dtype, all.v[e]);                                         \
+    } else {                                                                                                       \
+      UNROLL for (int e = 0; e < PACK; e++) to[e] = IS_THERE(c + e) ? (T)LOAD(dtype, (x)[c + e]) : (T)0;           \
+    }                                                                                                              \
+  }
+/* Piece p of a row of D1's dtype, which begins at y. */
+#define WRITE_PIECE(k, y, p, from_)                                         \
+  {                                                                         \
+    const I64 c = COLUMN(p);                                                \
+    if (layout.whole >> k & 1 && c >= 0 && c + PACK <= size) {              \
+      AS(GLOBAL row_1, (y) + c) = from_;                                    \
+    } else {                                                                \
+      UNROLL for (int e = 0; e < PACK; e++)                                 \
+        if (IS_THERE(c + e)) (y)[c + e] = from_.v[e];                       \
+    }                                                                       \
+  }
