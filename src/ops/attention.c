@@ -1,5 +1,6 @@
-/* Scaled dot product attention: softmax(scale q k^T + mask) v, in two products that need no copy of anything. What the way back
-   needs, the weights of the values, is kept.
+/* Scaled dot product attention: softmax(scale q k^T + mask) v. Where the device has SITU_VERB_ATTENTION for it the weights of the
+   values are never in memory, and one number a row is kept for the way back; else it is two products that need no copy of
+   anything, and the weights are kept.
    SPDX-License-Identifier: MIT */
 #include "base/fail.h"
 #include "ops/ops.h"
@@ -13,7 +14,9 @@ typedef struct attention_params {
 } attention_params;
 
 enum { QUERY, KEY, VALUE, MASK };
-enum { RESULT, WEIGHTS, KEPT };  /* KEPT: what dropout multiplies the weights by; absent without it */
+/* KEPT: what dropout multiplies the weights by; absent without it. STATS: the logarithm of each row's sum of exponentials; there
+   instead of the weights. */
+enum { RESULT, WEIGHTS, KEPT, STATS };
 
 /* ---- shapes ---- */
 
@@ -21,6 +24,23 @@ static int64_t last(const situ_view_desc *v, int from_end) { return v->size[v->n
 
 static bool differ(const situ_call *c, const char *what, int64_t a, int64_t b) {
   return situ_refuse(c, SITU_E_SHAPE, "%s: %lld and %lld differ", what, (long long)a, (long long)b);
+}
+
+/* Fused, if the device offers that. */
+static bool choose(situ_call *c) {
+  const attention_params *p = c->params;
+  const situ_view_desc *q = situ_desc(c->in[QUERY]), *k = situ_desc(c->in[KEY]), *v = situ_desc(c->in[VALUE]);
+  bool offered;
+  if (!situ__has_verb(c->device, SITU_VERB_ATTENTION) || q->ndim != 4 || k->ndim != 4 || v->ndim != 4) return true;
+  const situ_work work = { .verb = SITU_VERB_ATTENTION, .op = SITU_ATTENTION, .compute = (situ_dtype)q->dtype, .ins = 3, .in = { q, k, v },
+                           .scalar = { p->scale }, .integer = { p->causal } };
+  if (situ__offers(c->op->name, c->device, &work, &offered) != SITU_OK) return false;
+  if (!offered) return true;
+  c->dtype[WEIGHTS] = SITU_DTYPE_DEFAULT;
+  c->dtype[STATS] = SITU_F32;
+  c->shape[STATS] = c->shape[RESULT];
+  c->shape[STATS].dim[c->shape[RESULT].ndim - 1] = 1;
+  return true;
 }
 
 static bool infer(situ_call *c) {
@@ -53,7 +73,8 @@ static bool infer(situ_call *c) {
   if (!(p->keep >= 0 && p->keep <= 1)) return situ_refuse(c, SITU_E_ARG, "dropout_p is %g, must be in 0..1", 1 - p->keep);
   c->dtype[RESULT] = c->dtype[WEIGHTS] = (situ_dtype)q->dtype;
   c->dtype[KEPT] = p->keep < 1 ? c->dtype[WEIGHTS] : SITU_DTYPE_DEFAULT;
-  return true;
+  c->dtype[STATS] = SITU_DTYPE_DEFAULT;
+  return mask || p->keep < 1 || choose(c);
 }
 
 /* ---- forward ---- */
@@ -76,9 +97,17 @@ static bool softmax(const char *op, situ_device device, situ_softmax_pass pass, 
                      .in = { situ_desc(a), situ_desc(b) }, .out = { situ_desc(y) }, .integer = { situ_dim(y) - 1 } });
 }
 
+static bool fused(situ_call *c) {
+  const attention_params *p = c->params;
+  return situ_launch(c->op->name, c->device, &(situ_work){ .verb = SITU_VERB_ATTENTION, .op = SITU_ATTENTION, .compute = c->dtype[RESULT], .ins = 3, .outs = 2,
+                     .in = { situ_desc(c->in[QUERY]), situ_desc(c->in[KEY]), situ_desc(c->in[VALUE]) },
+                     .out = { situ_desc(c->out[RESULT]), situ_desc(c->out[STATS]) }, .scalar = { p->scale }, .integer = { p->causal } });
+}
+
 static bool forward(situ_call *c) {
   const attention_params *p = c->params;
   situ_tensor *weights = c->out[WEIGHTS], *mask;
+  if (c->out[STATS]) return fused(c);
   if (situ_numel(weights) > 0) {
     situ_view_desc room;
     const situ_view_desc *across = situ__transposed(situ_desc(c->in[KEY]), &room);
@@ -99,23 +128,54 @@ static bool forward(situ_call *c) {
 /* ---- backward ---- */
 
 /* The gradient of scale q k^T + mask: through the softmax. */
-static situ_tensor *grad_scores(const situ_grad_call *g, situ_tensor *up) {
-  situ_tensor *weights = g->out[WEIGHTS], *d = situ_matmul(up, situ_transpose(g->in[VALUE], -2, -1));
+static situ_tensor *grad_scores(const situ_grad_call *g, situ_tensor *up, situ_tensor *weights) {
+  situ_tensor *d = situ_matmul(up, situ_transpose(g->in[VALUE], -2, -1));
   if (g->out[KEPT]) d = situ_mul(d, g->out[KEPT]);
   situ_tensor *scores = situ_empty_like(weights, NULL);
   if (!d || !scores || situ_numel(weights) == 0) return scores;
   return softmax(g->op->name, g->device, SITU_SOFTMAX_GRAD, weights, d, scores) ? scores : NULL;
 }
 
+/* All three at once. *done: the device has done it. */
+static bool fused_back(situ_grad_call *g, situ_tensor *up, bool *done) {
+  const attention_params *p = g->params;
+  *done = g->out[STATS] != NULL;
+  if (!*done) return true;
+  situ_tensor *dx[3];
+  for (int k = QUERY; k <= VALUE; k++) /* without gaps, whatever the operand is */
+    if (!(dx[k] = situ_empty(g->shape[k], &(situ_options){ .dtype = g->dtype[k], .device = g->device }))) return false;
+  situ_work work = { .verb = SITU_VERB_ATTENTION, .op = SITU_ATTENTION_GRAD, .compute = g->dtype[QUERY], .ins = 6, .outs = 3,
+                     .in = { situ_desc(g->in[QUERY]), situ_desc(g->in[KEY]), situ_desc(g->in[VALUE]), situ_desc(g->out[RESULT]), situ_desc(g->out[STATS]), situ_desc(up) },
+                     .out = { situ_desc(dx[QUERY]), situ_desc(dx[KEY]), situ_desc(dx[VALUE]) }, .scalar = { p->scale }, .integer = { p->causal } };
+  if (situ__offers(g->op->name, g->device, &work, done) != SITU_OK) return false;
+  for (int k = QUERY; *done && k <= VALUE; k++) g->dx[k] = g->wants[k] ? dx[k] : NULL;
+  return !*done || situ_launch(g->op->name, g->device, &work);
+}
+
+/* The weights, where only their sums were kept and the device has no way back from those. */
+static situ_tensor *weights_of(const situ_grad_call *g) {
+  const attention_params *p = g->params;
+  if (g->out[WEIGHTS]) return g->out[WEIGHTS];
+  situ_tensor *scores = situ_mul_scalar(situ_matmul(g->in[QUERY], situ_transpose(g->in[KEY], -2, -1)), p->scale);
+  if (p->causal && scores)
+    scores = situ_add(scores, situ_triu(situ_full(SITU_SHAPE(situ_size(scores, -2), situ_size(scores, -1)), -INFINITY,
+                                                  &(situ_options){ .dtype = situ_dtype_of(scores), .device = g->device }), 1));
+  return situ_softmax(scores, -1);
+}
+
 static bool backward(situ_grad_call *g) {
   const attention_params *p = g->params;
-  situ_tensor *up = situ_contiguous(g->grad[RESULT]), *weights = g->out[WEIGHTS];
+  bool done;
+  situ_tensor *up = situ_contiguous(g->grad[RESULT]), *weights;
+  if (!up || !fused_back(g, up, &done)) return false;
+  if (done) return true;
+  if (!(weights = weights_of(g))) return false;
   if (g->wants[VALUE]) {
     situ_tensor *used = g->out[KEPT] ? situ_mul(weights, g->out[KEPT]) : weights;
     if (!(g->dx[VALUE] = situ_matmul(situ_transpose(used, -2, -1), up))) return false;
   }
   if (!g->wants[QUERY] && !g->wants[KEY] && !g->wants[MASK]) return true;
-  situ_tensor *scores = grad_scores(g, up);
+  situ_tensor *scores = grad_scores(g, up, weights);
   if (!scores) return false;
   g->dx[MASK] = g->wants[MASK] ? scores : NULL;
   if (g->wants[QUERY] && !(g->dx[QUERY] = situ_mul_scalar_(situ_matmul(scores, g->in[KEY]), p->scale))) return false;
@@ -126,8 +186,9 @@ SITU_OP(attention_op) = {
   .name = "scaled_dot_product_attention",
   .operand = { { "query", SITU_FLOATING | SITU_SAME }, { "key", SITU_FLOATING | SITU_SAME }, { "value", SITU_FLOATING | SITU_SAME },
                { "attn_mask", SITU_FLOATING | SITU_BOOLEAN | SITU_OPTIONAL } },
-  .outs = 3, .flags = SITU_OP_COMPOSED, .autocast = { SITU_CAST_LOW, SITU_CAST_LOW }, .params_size = sizeof(attention_params),
-  .save = SITU_SAVE(QUERY) | SITU_SAVE(KEY) | SITU_SAVE(VALUE) | SITU_SAVE_OUT(WEIGHTS) | SITU_SAVE_OUT(KEPT),
+  .outs = 4, .flags = SITU_OP_COMPOSED, .autocast = { SITU_CAST_LOW, SITU_CAST_LOW }, .params_size = sizeof(attention_params),
+  .save = SITU_SAVE(QUERY) | SITU_SAVE(KEY) | SITU_SAVE(VALUE) | SITU_SAVE_OUT(RESULT) | SITU_SAVE_OUT(WEIGHTS) |
+          SITU_SAVE_OUT(KEPT) | SITU_SAVE_OUT(STATS),
   .infer = infer, .forward = forward, .backward = backward,
 };
 

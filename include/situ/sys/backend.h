@@ -76,7 +76,7 @@ typedef enum situ_verb {
   SITU_VERB_BATCH_NORM,  /**< x as [N, C, S]; op: situ_batch_norm_pass */
   SITU_VERB_NLL,         /**< cross entropy with class indices; op: situ_nll_pass */
   SITU_VERB_LINEAR,      /**< op: situ_linear_pass; a product and what goes with it; may be absent: composed then */
-  SITU_VERB_ATTENTION,   /**< fused scaled dot product attention; may be absent: composed then */
+  SITU_VERB_ATTENTION,   /**< op: situ_attention_pass; scaled dot product attention, fused; may be absent: composed then */
   SITU_VERB_PACK,        /**< many small storages, cast, into the memory of out[0]: `pack`; may be absent: copied one by one then;
                               op 1, where data is not addressable: from that memory into the storages, without casts */
   SITU_VERB_OPTIMIZER,   /**< one fused step over a list of parameters; `list` */
@@ -148,6 +148,12 @@ typedef enum situ_linear_pass {
                                 f(x w^T + bias), and NULL or what f was given [m, n] */
   SITU_LINEAR_GRAD_WEIGHT  /**< in g [m, n], x [m, k]; out dw [n, k] = g^T x, db [n] = the sum of g's rows */
 } situ_linear_pass;
+
+/** softmax(scale q k^T) v; all of one dtype, [B, H, .., D]; scalar[0] = scale, integer[0] = 1: causal. Results have no gaps. */
+typedef enum situ_attention_pass {
+  SITU_ATTENTION,       /**< in q [.., L, D], k [.., S, D], v; out y, the logarithm of each row's sum of exponentials, f32 [B, H, L, 1] */
+  SITU_ATTENTION_GRAD   /**< in q, k, v, y, those logarithms, g (y and g without gaps); out dq, dk, dv */
+} situ_attention_pass;
 
 typedef enum situ_pool_pass {
   SITU_POOL_MAX, SITU_POOL_MAX_GRAD,   /**< x -> y, index i64; g, index -> dx (zeroed by the kernel) */

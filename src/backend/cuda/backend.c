@@ -2,6 +2,14 @@
    SPDX-License-Identifier: MIT */
 #include "backend/cuda/cuda.h"
 
+/* Verbs that may be absent, by libraries that may be. */
+static situ_status offers(int index, const situ_work *work) {
+#ifdef SITU_CUDNN
+  if (work->verb == SITU_VERB_ATTENTION) return situ__cuda_offers_attention(index, work);
+#endif
+  return work->verb == SITU_VERB_LINEAR ? situ__cuda_offers_linear(index, work) : SITU_OK;
+}
+
 const situ_backend situ_module_backend = {
   .abi = SITU_BACKEND_ABI,
   .size = sizeof situ_module_backend,
@@ -17,8 +25,12 @@ const situ_backend situ_module_backend = {
   .copy_out = situ__cuda_copy_out,
   .copy_peer = situ__cuda_copy_peer,
   .synchronize = situ__cuda_synchronize,
-  .kernel = { SITU__LOWERED, [SITU_VERB_LINEAR] = situ__cuda_linear },
-  .offers = situ__cuda_offers,
+  .kernel = { SITU__LOWERED,
+#ifdef SITU_CUDNN
+              [SITU_VERB_ATTENTION] = situ__cuda_attention,
+#endif
+              [SITU_VERB_LINEAR] = situ__cuda_linear },
+  .offers = offers,
   .graph_begin = situ__cuda_graph_begin,
   .graph_end = situ__cuda_graph_end,
   .graph_launch = situ__cuda_graph_launch,

@@ -63,8 +63,8 @@ static situ__dnn_tensor vector(const situ__dnn_tensor *of) {
 static void add_bias(situ__dnn_graph *g, const situ__dnn_problem *p, cudnnBackendDescriptor_t from,
                      cudnnBackendDescriptor_t to) {
   const situ__dnn_tensor shape = vector(&p->of[passes[p->kind].result]);
-  cudnnBackendDescriptor_t bias =
-      situ__dnn_describe(g, BIAS, (situ_dtype)p->dtype, &shape, p->aligned[BIAS], false);
+  cudnnBackendDescriptor_t bias = situ__dnn_describe(g, BIAS, situ__dnn_type((situ_dtype)p->dtype),
+                                                     &shape, p->aligned[BIAS], SITU__DNN_THERE);
   cudnnBackendDescriptor_t add = situ__dnn_make(g, CUDNN_BACKEND_POINTWISE_DESCRIPTOR);
   const cudnnPointwiseMode_t mode = CUDNN_POINTWISE_ADD;
   const cudnnDataType_t sums = CUDNN_DATA_FLOAT;
@@ -88,9 +88,12 @@ static void describe(situ__dnn_graph *g, const situ__dnn_problem *p) {
   const float narrow[] = { 1, 0 };
   cudnnBackendDescriptor_t window = describe_window(g, p), between, tensor[3];
   for (int k = X; k <= Y; k++)
-    tensor[k] = situ__dnn_describe(g, k, dtype, &p->of[k], p->aligned[k], false);
+    tensor[k] =
+        situ__dnn_describe(g, k, situ__dnn_type(dtype), &p->of[k], p->aligned[k], SITU__DNN_THERE);
   between = tensor[of->result];
-  if (p->more) between = situ__dnn_describe(g, BETWEEN, SITU_F32, &p->of[of->result], 4, true);
+  if (p->more)
+    between =
+        situ__dnn_describe(g, BETWEEN, CUDNN_DATA_FLOAT, &p->of[of->result], 4, SITU__DNN_NOWHERE);
   cudnnBackendDescriptor_t o = situ__dnn_make(g, of->type);
   const cudnnBackendAttributeType_t factor = wide ? CUDNN_TYPE_DOUBLE : CUDNN_TYPE_FLOAT;
   situ__dnn_set(g, o, of->alpha, factor, 1, wide ? (const void *)&factors[0] : &narrow[0]);

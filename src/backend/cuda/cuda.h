@@ -156,9 +156,12 @@ void situ__cuda_graph_free(int index, void *graph);
 bool situ__cuda_product(situ__target *target, const situ_work *work, const walk *batch,
                         const products *s, situ_status *status);
 
-/* ---- linear layers (linear.c) ---------------------------------------------------------------- */
-situ_status situ__cuda_offers(int index, const situ_work *work);
+/* ---- linear layers (linear.c), fused attention (attention.c) --------------------------------- */
+situ_status situ__cuda_offers_linear(int index, const situ_work *work);
 situ_status situ__cuda_linear(int index, const situ_work *work);
+/* Of builds with cuDNN's headers (SITU_CUDNN). */
+situ_status situ__cuda_offers_attention(int index, const situ_work *work);
+situ_status situ__cuda_attention(int index, const situ_work *work);
 
 /* ---- convolution (conv.c) -------------------------------------------------------------------- */
 /* Of builds with cuDNN's headers (SITU_CUDNN). */

@@ -175,18 +175,19 @@ cudnnDataType_t situ__dnn_type(situ_dtype dtype) {
                               : CUDNN_DATA_FLOAT;
 }
 
-cudnnBackendDescriptor_t situ__dnn_describe(situ__dnn_graph *g, int64_t uid, situ_dtype dtype,
+cudnnBackendDescriptor_t situ__dnn_describe(situ__dnn_graph *g, int64_t uid, cudnnDataType_t type,
                                             const situ__dnn_tensor *tensor, uint8_t aligned,
-                                            bool nowhere) {
+                                            situ__dnn_where where) {
   cudnnBackendDescriptor_t t = situ__dnn_make(g, CUDNN_BACKEND_TENSOR_DESCRIPTOR);
-  const cudnnDataType_t type = situ__dnn_type(dtype);
   const int64_t bytes = (int64_t)1 << aligned;
+  const bool nowhere = where == SITU__DNN_NOWHERE, value = where == SITU__DNN_VALUE;
   situ__dnn_set(g, t, CUDNN_ATTR_TENSOR_DATA_TYPE, CUDNN_TYPE_DATA_TYPE, 1, &type);
   situ__dnn_set(g, t, CUDNN_ATTR_TENSOR_DIMENSIONS, CUDNN_TYPE_INT64, 4, tensor->size);
   situ__dnn_set(g, t, CUDNN_ATTR_TENSOR_STRIDES, CUDNN_TYPE_INT64, 4, tensor->stride);
   situ__dnn_set(g, t, CUDNN_ATTR_TENSOR_UNIQUE_ID, CUDNN_TYPE_INT64, 1, &uid);
   situ__dnn_set(g, t, CUDNN_ATTR_TENSOR_BYTE_ALIGNMENT, CUDNN_TYPE_INT64, 1, &bytes);
-  situ__dnn_set(g, t, CUDNN_ATTR_TENSOR_IS_VIRTUAL, CUDNN_TYPE_BOOLEAN, 1, &nowhere);
+  if (nowhere) situ__dnn_set(g, t, CUDNN_ATTR_TENSOR_IS_VIRTUAL, CUDNN_TYPE_BOOLEAN, 1, &nowhere);
+  if (value) situ__dnn_set(g, t, CUDNN_ATTR_TENSOR_IS_BY_VALUE, CUDNN_TYPE_BOOLEAN, 1, &value);
   situ__dnn_finalize(g, t);
   return t;
 }

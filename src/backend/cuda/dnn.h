@@ -25,7 +25,7 @@ typedef struct situ__dnn_table {
 extern situ__dnn_table situ__cudnn;
 
 /* ---- graphs ---------------------------------------------------------------------------------- */
-enum { SITU__DNN_DESCRIPTORS = 24, SITU__DNN_OPS = 2 };
+enum { SITU__DNN_DESCRIPTORS = 88, SITU__DNN_OPS = 24 };
 
 /* Descriptors that live and go together, and the first failure among them: what is asked for after that does nothing. */
 typedef struct situ__dnn_graph {
@@ -49,10 +49,12 @@ void situ__dnn_operation(situ__dnn_graph *graph, cudnnBackendDescriptor_t descri
 typedef struct situ__dnn_tensor {
   int64_t size[4], stride[4];
 } situ__dnn_tensor;
-/* uid: the number by which it is given an address later; NULL lies nowhere: what one operation hands to the next. */
-cudnnBackendDescriptor_t situ__dnn_describe(situ__dnn_graph *graph, int64_t uid, situ_dtype dtype,
-                                            const situ__dnn_tensor *tensor, uint8_t aligned,
-                                            bool nowhere);
+/* Where it lies: in memory of the device; nowhere, as what one operation hands to the next; with the host, one number. */
+typedef enum situ__dnn_where { SITU__DNN_THERE, SITU__DNN_NOWHERE, SITU__DNN_VALUE } situ__dnn_where;
+/* uid: the number by which it is given an address later. */
+cudnnBackendDescriptor_t situ__dnn_describe(situ__dnn_graph *graph, int64_t uid,
+                                            cudnnDataType_t type, const situ__dnn_tensor *tensor,
+                                            uint8_t aligned, situ__dnn_where where);
 cudnnDataType_t situ__dnn_type(situ_dtype dtype);
 
 /* ---- problems and plans ---------------------------------------------------------------------- */
@@ -60,8 +62,8 @@ cudnnDataType_t situ__dnn_type(situ_dtype dtype);
 typedef struct situ__dnn_problem {
   situ__dnn_tensor of[4];
   int64_t window[6];
-  uint8_t kind, dtype, precision; /* kind: a situ_conv_pass */
-  bool more;                      /* a bias is added */
+  uint8_t kind, dtype, precision; /* kind: a situ_conv_pass, or of attention */
+  bool more;                      /* a bias is added; attention is causal */
   uint8_t aligned[4];             /* the power of 2 that addresses are multiples of */
 } situ__dnn_problem;
 
@@ -75,6 +77,8 @@ typedef struct situ__dnn_plan {
 } situ__dnn_plan;
 
 enum { SITU__DNN_PLANS = 256 };
+
+enum { SITU__DNN_ATTENTION = 8, SITU__DNN_ATTENTION_GRAD };
 
 /* A device's; guarded by its lock. */
 typedef struct situ__dnn {

@@ -86,7 +86,7 @@ static situ__lt_plan *find(situ__cuda_device *d, const layer *l, situ_status *st
   return situ__lt_open(d, status) ? situ__lt_find(d, &l->problem, &l->places, status) : NULL;
 }
 
-situ_status situ__cuda_offers(int index, const situ_work *work) {
+situ_status situ__cuda_offers_linear(int index, const situ_work *work) {
   layer l;
   situ_status status = SITU_E_UNSUPPORTED;
   situ__cuda_device *d = set(&l, work) ? situ__cuda_enter(index, "linear", &status) : NULL;

@@ -24,7 +24,7 @@ typedef struct dnn_attribute {
 typedef struct dnn_descriptor {
   struct dnn_descriptor *next;
   int type;
-  bool final, needed;
+  bool final, needed, compiled; /* compiled: see dnn_beside.c */
   dnn_attribute *first;
   int engine; /* of an ENGINECFG, an ENGINE or a PLAN: a row of the double's engines */
   const struct dnn_descriptor *graph; /* of an ENGINECFG */
@@ -42,6 +42,11 @@ bool dnn_known(const dnn_descriptor *graph);
 /* Queues a plan's graph with the addresses of a pack. `spoiled`: the engine must not be taken, and shows it. */
 cudnnStatus_t dnn_execute(cudnnHandle_t handle, const dnn_descriptor *graph,
                           const dnn_descriptor *pack, bool tf32, bool spoiled);
+
+/* ---- graphs of small operations, as of attention (dnn_steps.c) ---- */
+bool dnn_steps_known(const dnn_descriptor *graph);
+cudnnStatus_t dnn_steps_execute(cudnnHandle_t handle, const dnn_descriptor *graph,
+                                const dnn_descriptor *pack, bool spoiled);
 
 /* ---- the real library beside it (dnn_beside.c) ---- */
 /* Each does nothing, and is well, where cuda_double_state()->beside is NULL. */
