@@ -2,6 +2,7 @@
    elements that lie beside each other, on a gpu lanes take turns. Sums are in an order that the problem alone decides.
    SPDX-License-Identifier: MIT */
 #define PLUS(a, b) ((a) + (b))
+#define GREATER(a, b) ((b) > (a) ? (b) : (a)) /* passes over NaN, where a sum finds it anyhow */
 #if FLAGS & FLAG_SERIAL
 #define LINE ITEM
 #define ROOM

@@ -44,9 +44,13 @@
 #define NONE MOST
 #define TAKE(a, b) SMALLER(a, b)
 #define TOGETHER smaller
-#elif FOLD == FOLD_MAX || FOLD == FOLD_LOGSUM
+#elif FOLD == FOLD_MAX
 #define NONE LEAST
 #define TAKE(a, b) LARGER(a, b)
+#define TOGETHER larger
+#elif FOLD == FOLD_LOGSUM
+#define NONE LEAST
+#define TAKE(a, b) GREATER(a, b)
 #define TOGETHER larger
 #else
 #define NONE 0

@@ -115,7 +115,7 @@ GROUPS KERNEL run(GLOBAL MEMORY(D0) *y, GLOBAL const MEMORY(D1) *x
   const I64 base = line / INNER * w.size * INNER + line % INNER;
 #if OP < 2
   T top = -INFINITY, sum = 0;
-  FOLD_EACH(top, FN(larger), j, w.size, X(j))
+  FOLD_EACH(top, GREATER, j, w.size, X(j))
   top = ALL(larger, top);
   FOLD_EACH(sum, PLUS, j, w.size, EXP(j))
   sum = ALL(sum, sum);
