@@ -23,6 +23,18 @@ static void rank_cases(void **state) {
   expect_exact(situ_mm(TI64(SITU_SHAPE(1, 2), 3, 4), TI64(SITU_SHAPE(2, 1), 5, 6)), SITU_SHAPE(1, 1), 39);
 }
 
+/* One matrix times each of a batch, which may be made as one product with the columns of all. Whole numbers: every sum is exact. */
+static void one_with_many(void **state) {
+  (void)state;
+  const situ_dtype dtypes[] = { SITU_F32, SITU_F64 };
+  for (int t = 0; t < 2; t++) {
+    situ_tensor *a = situ_to_dtype(situ_round(test_random(SITU_SHAPE(5, 200), -9, 9, false)), dtypes[t]);
+    situ_tensor *b = situ_to_dtype(situ_round(test_random(SITU_SHAPE(19, 200, 11), -9, 9, false)), dtypes[t]);
+    situ_tensor *y = situ_matmul(a, b);
+    for (int i = 0; i < 19; i++) expect_same(situ_select(y, 0, i), situ_mm(a, situ_select(b, 0, i)), 0, 0);
+  }
+}
+
 static void transposed_and_stepped_views(void **state) {
   (void)state;
   situ_tensor *a = T64(SITU_SHAPE(3, 4), 0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11);
@@ -120,7 +132,7 @@ static void refusals(void **state) {
 }
 
 int main(void) {
-  const struct CMUnitTest tests[] = { TEST(rank_cases), TEST(transposed_and_stepped_views), TEST(nothing_to_add_up), TEST(scaled_sums),
+  const struct CMUnitTest tests[] = { TEST(rank_cases), TEST(one_with_many), TEST(transposed_and_stepped_views), TEST(nothing_to_add_up), TEST(scaled_sums),
                                       TEST(linear_layers), TEST(gradients), TEST(refusals) };
   return cmocka_run_group_tests(tests, NULL, NULL);
 }
