@@ -81,18 +81,19 @@ static void what_is_there_is_not_compiled(void **state) {
   assert_int_equal(compiled(0, 3), 3);
   assert_int_equal(compiled(0, 3), 0);
   assert_int_equal(compiled(0, 4), 1);
-  assert_int_equal(run("test $(ls " FILES " | wc -l) = 4"), 0);
+  assert_int_equal(run("test $(ls " FILES " | grep -v lock | wc -l) = 4"), 0);
 }
 
 static void four_at_once(void **state) {
   (void)state;
   begin_with_nothing();
-  assert_int_equal(run("POCL_CACHE_DIR=$XDG_CACHE_HOME/pocl; export POCL_CACHE_DIR\n" /* PoCL has a cache too */
-                       "for i in 1 2 3 4; do \"$SELF\" 0 7 & all=\"$all $!\"; done; most=0\n"
-                       "for i in $all; do wait $i || code=$?; [ $code -le 7 ] || most=$code; done; exit $most"),
-                   0);
-  assert_int_equal(run("test $(ls " FILES " | wc -l) = 7"), 0); /* and nothing half written beside them */
-  assert_int_equal(compiled(0, 7), 0);                             /* and none is torn */
+  /* PoCL has a cache too. Each program is compiled by one of them. */
+  assert_int_equal(run("POCL_CACHE_DIR=$XDG_CACHE_HOME/pocl; export POCL_CACHE_DIR\n"
+                       "for i in 1 2 3 4; do \"$SELF\" 0 7 & all=\"$all $!\"; done; sum=0\n"
+                       "for i in $all; do wait $i; sum=$((sum + $?)); done; exit $sum"),
+                   7);
+  assert_int_equal(run("test $(ls " FILES " | grep -v lock | wc -l) = 7"), 0); /* and nothing half written beside them */
+  assert_int_equal(compiled(0, 7), 0);                                         /* and none is torn */
 }
 
 static void damaged_files_are_made_again(void **state) {
@@ -106,7 +107,7 @@ static void damaged_files_are_made_again(void **state) {
   assert_int_equal(compiled(0, 2), 2);
   for (size_t k = 0; k < sizeof damage / sizeof *damage; k++) {
     char command[256];
-    snprintf(command, sizeof command, "for f in " FILES "/*; do %s || exit 1; done", damage[k]);
+    snprintf(command, sizeof command, "for f in " FILES "/[0-9a-f]*; do %s || exit 1; done", damage[k]);
     assert_int_equal(run(command), 0);
     assert_int_equal(compiled(0, 2), 2);
     assert_int_equal(compiled(0, 2), 0);
@@ -118,7 +119,7 @@ static void what_the_driver_refuses_is_made_again(void **state) {
   (void)state;
   begin_with_nothing();
   assert_int_equal(compiled(0, 1), 1);
-  assert_int_equal(run("f=$(echo " FILES "/*); exec \"$SELF\" $f"), 0);
+  assert_int_equal(run("f=$(echo " FILES "/[0-9a-f]*); exec \"$SELF\" $f"), 0);
   assert_int_equal(compiled(0, 1), 1);
   assert_int_equal(compiled(0, 1), 0);
 }

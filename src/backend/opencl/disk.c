@@ -41,8 +41,6 @@ static bool path_of(const char *key, char path[PATH]) {
   return length > 0 && length < PATH - KEY;
 }
 
-/* ---- reading and writing -------------------------------------------------------------------- */
-
 /* Every directory above the file. */
 static void make_directories(char *path) {
   for (char *slash = strchr(path + 1, '/'); slash; slash = strchr(slash + 1, '/')) {
@@ -51,6 +49,39 @@ static void make_directories(char *path) {
     *slash = '/';
   }
 }
+
+/* ---- one at a time -------------------------------------------------------------------------- */
+
+/* A byte of a file for each key. It is the open file's lock, not the process's: two devices of one process are two. */
+static struct flock byte_of(const char *key, short kind) {
+  const uint64_t place = checksum((const unsigned char *)key, strlen(key)) >> 2;
+  return (
+      struct flock){ .l_type = kind, .l_whence = SEEK_SET, .l_start = (off_t)place, .l_len = 1 };
+}
+
+int situ__cl_disk_lock(const char *key) {
+  enum { PATIENCE = 20000, PAUSE = 5 }; /* ms: whoever has it may have been stopped */
+  char path[PATH];
+  if (!path_of("lock", path)) return -1;
+  make_directories(path);
+  int file = open(path, O_RDWR | O_CREAT | O_CLOEXEC | O_NOFOLLOW, 0600);
+  for (int waited = 0; file >= 0 && waited < PATIENCE; waited += PAUSE) {
+    struct flock lock = byte_of(key, F_WRLCK);
+    if (fcntl(file, F_OFD_SETLK, &lock) == 0 || (errno != EAGAIN && errno != EACCES)) break;
+    (void)nanosleep(&(struct timespec){ .tv_nsec = PAUSE * 1000000 }, NULL);
+  }
+  return file;
+}
+
+/* A fork's child may have the file open: it is not enough to close it here. */
+void situ__cl_disk_unlock(int lock, const char *key) {
+  struct flock open_again = byte_of(key, F_UNLCK);
+  if (lock < 0) return;
+  (void)fcntl(lock, F_OFD_SETLK, &open_again);
+  (void)close(lock);
+}
+
+/* ---- reading and writing -------------------------------------------------------------------- */
 
 static bool transfer(ssize_t (*move)(int, void *, size_t), int file, void *data, size_t bytes) {
   for (char *at = data; bytes;) {

@@ -64,6 +64,11 @@ const char *situ__cl_text_of(situ__text text);
 const char *situ__cl_builtins(void);
 
 /* ---- compiled programs on disk (disk.c) ----------------------------------------------------- */
+/* Waits while another process, or another device of this one, makes the program of this key: what two would make one makes, and
+   PoCL 3, whose own cache is not safe when two make the same program, is not asked to. For situ__cl_disk_unlock; -1: there is
+   no place for it, which is harmless. */
+int situ__cl_disk_lock(const char *key);
+void situ__cl_disk_unlock(int lock, const char *key);
 /* The program that was stored under key; NULL: there is none. Freed by the host's free. */
 unsigned char *situ__cl_disk_read(const char *key, size_t *bytes);
 /* Best effort: another process may read it at once, and a failure is harmless. */

@@ -140,15 +140,9 @@ static cl_int compile(const situ__cl_device *d, const char *head, const char *te
   return clBuildProgram(*out, 1, &d->id, options, NULL, NULL);
 }
 
-static situ_status build(situ__cl_device *d, const situ__call *call, cl_program *out) {
-  char head[1024], key[33];
-  const char *text = situ__cl_text_of((situ__text)call->variant.text), *tried;
-  if (!d->build && !identify(d))
-    return situ__cl_fail(d, call->op, "building", CL_OUT_OF_HOST_MEMORY, false);
-  prologue(d, call, head, sizeof head);
-  program_key(d, head, text, key);
-  *out = from_disk(d, key);
-  if (*out) return SITU_OK;
+static situ_status from_source(situ__cl_device *d, const situ__call *call, const char *head,
+                               const char *text, cl_program *out) {
+  const char *tried;
   bool ours = strstr(d->known.driver, "Portable Computing Language");
   cl_program program;
   cl_int error = compile(d, head, text, ours, &tried, &program);
@@ -157,7 +151,6 @@ static situ_status build(situ__cl_device *d, const situ__call *call, cl_program 
     error = compile(d, head, text, false, &tried, &program);
   }
   if (error == CL_SUCCESS) {
-    store(program, key);
     *out = program;
     return SITU_OK;
   }
@@ -165,6 +158,24 @@ static situ_status build(situ__cl_device *d, const situ__call *call, cl_program 
                            ? does_not_compile(d, call, program)
                            : situ__cl_fail(d, call->op, tried, error, false);
   if (program) (void)clReleaseProgram(program);
+  return status;
+}
+
+static situ_status build(situ__cl_device *d, const situ__call *call, cl_program *out) {
+  char head[1024], key[33];
+  const char *text = situ__cl_text_of((situ__text)call->variant.text);
+  if (!d->build && !identify(d))
+    return situ__cl_fail(d, call->op, "building", CL_OUT_OF_HOST_MEMORY, false);
+  prologue(d, call, head, sizeof head);
+  program_key(d, head, text, key);
+  situ_status status = SITU_OK;
+  const int lock = situ__cl_disk_lock(key);
+  *out = from_disk(d, key);
+  if (!*out) {
+    status = from_source(d, call, head, text, out);
+    if (status == SITU_OK) store(*out, key);
+  }
+  situ__cl_disk_unlock(lock, key);
   return status;
 }
 
