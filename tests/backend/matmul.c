@@ -1,17 +1,13 @@
-/* Matrix products of the cpu against plain loops in f64: shapes, strides, dtypes, batches, nothing at all.
+/* Matrix products against plain loops in f64: shapes, strides, dtypes, batches, nothing at all.
    SPDX-License-Identifier: MIT */
-/* test-devices: cpu */
+/* test-devices: cpu opencl:0 */
 #include <float.h>
 #include <math.h>
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
 #include <stdlib.h>
 #include <string.h>
-#include <cmocka.h>
 
-#include "backend/cpu/cpu.h"
 #include "base/pool.h"
+#include "support/test.h"
 #include "support/views.h"
 
 static double unit(int dtype) {
@@ -50,7 +46,7 @@ static double *values(const test_view *v) {
 static situ_status run(const test_view *a, const test_view *b, const test_view *bias, test_view *y, double alpha, double beta) {
   const situ_work work = { .verb = SITU_VERB_MATMUL, .compute = (situ_dtype)y->d.dtype, .ins = 3, .outs = 1,
                            .in = { &a->d, &b->d, bias ? &bias->d : NULL }, .out = { &y->d }, .scalar = { alpha, beta } };
-  return situ__cpu_matmul(0, &work);
+  return view_run(SITU_VERB_MATMUL, &work);
 }
 
 /* A whole number as its dtype holds it. */
@@ -212,8 +208,10 @@ static void whole_numbers_wrap(void **state) {
   view_free(c), view_free(d);
 }
 
+/* By the cpu; whoever calls another device's has asked before. */
 static void bool_is_refused(void **state) {
   (void)state;
+  if (test_device().kind != SITU_CPU) skip();
   test_view *a = view_new(SITU_BOOL, SITU_SHAPE(2, 2), VIEW_ROWS), *y = view_new(SITU_BOOL, SITU_SHAPE(2, 2), VIEW_ROWS);
   assert_int_equal(run(a, a, NULL, y, 1, 0), SITU_E_UNSUPPORTED);
   view_free(a), view_free(y);
@@ -221,7 +219,7 @@ static void bool_is_refused(void **state) {
 
 static void same_bits_for_any_number_of_threads(void **state) {
   (void)state;
-  const int before = situ__pool_threads();
+  const int before = situ__pool_threads(), most = test_device().kind == SITU_CPU ? 8 : 2; /* elsewhere it is only done again */
   const int64_t shapes[][4] = { { 1, 400, 300, 200 }, { 1, 64, 128, 784 }, { 1, 1, 2000, 1000 }, { 50, 40, 50, 60 }, { 1, 1024, 10, 300 } };
   const situ_dtype dtypes[] = { SITU_F32, SITU_F64, SITU_BF16, SITU_F16, SITU_I32 };
   for (size_t s = 0; s < sizeof shapes / sizeof *shapes; s++)
@@ -234,7 +232,7 @@ static void same_bits_for_any_number_of_threads(void **state) {
         fill(a, s), fill(b, t);
         situ__pool_set_threads(1);
         assert_int_equal(run(a, b, NULL, one, 1, 0), SITU_OK);
-        for (int threads = 2; threads <= 8; threads += 1 + (threads > 3)) {
+        for (int threads = 2; threads <= most; threads += 1 + (threads > 3)) {
           situ__pool_set_threads(threads);
           assert_int_equal(run(a, b, NULL, many, 1, 0), SITU_OK);
           if (!view_same(one, many)) fail_msg("%s, shape %zu: bits differ on %d threads", situ_dtype_name(dtypes[t]), s, threads);

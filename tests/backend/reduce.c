@@ -1,18 +1,14 @@
-/* Reductions of the cpu against plain loops.
+/* Reductions against plain loops.
    SPDX-License-Identifier: MIT */
-/* test-devices: cpu */
+/* test-devices: cpu opencl:0 */
 #include <float.h>
 #include <math.h>
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <cmocka.h>
 
-#include "backend/cpu/cpu.h"
 #include "base/pool.h"
+#include "support/test.h"
 #include "support/views.h"
 
 static const char *const op_name[SITU_REDUCES] = { "sum", "mean", "prod", "min", "max", "all", "any", "var", "std",
@@ -92,7 +88,7 @@ static test_view *run(int op, double p, test_view *x, unsigned mask, situ_dtype 
   situ_work work = { .verb = SITU_VERB_REDUCE, .op = op, .ins = 1, .outs = 1, .in = { &x->d }, .out = { &y->d },
                      .scalar = { p } };
   work.compute = situ_dtype_is_floating(out) || op == SITU_REDUCE_SUM || op == SITU_REDUCE_PROD ? out : (situ_dtype)x->d.dtype;
-  assert_int_equal(situ__cpu_reduce(0, &work), SITU_OK);
+  assert_int_equal(view_run(SITU_VERB_REDUCE, &work), SITU_OK);
   return y;
 }
 
@@ -208,6 +204,7 @@ static void columns_of_a_large_matrix(void **state) {
 static void same_bits_for_any_number_of_threads(void **state) {
   (void)state;
   int before = situ__pool_threads();
+  const int most = test_device().kind == SITU_CPU ? 8 : 2; /* threads are the cpu's: elsewhere it is only done again */
   const situ_shape shapes[] = { SITU_SHAPE(1000003), SITU_SHAPE(3000, 700), SITU_SHAPE(50, 400, 90) };
   for (size_t s = 0; s < sizeof shapes / sizeof *shapes; s++) {
     test_view *x = view_new(SITU_F32, shapes[s], VIEW_ROWS);
@@ -216,7 +213,7 @@ static void same_bits_for_any_number_of_threads(void **state) {
       for (unsigned mask = 1; mask < 1u << shapes[s].ndim; mask++) {
         situ__pool_set_threads(1);
         test_view *one = run(op, 1, x, mask, result_dtype(op, SITU_F32), VIEW_ROWS);
-        for (int threads = 2; threads <= 8; threads += 3) {
+        for (int threads = 2; threads <= most; threads += 3) {
           situ__pool_set_threads(threads);
           test_view *many = run(op, 1, x, mask, result_dtype(op, SITU_F32), VIEW_ROWS);
           if (!view_same(one, many)) fail_msg("%s, mask %u: bits differ on %d threads", op_name[op], mask, threads);
@@ -301,7 +298,7 @@ static void nothing_to_reduce(void **state) {
   }
   test_view *y = view_new(SITU_F32, SITU_SHAPE(3, 1), VIEW_ROWS);
   situ_work work = { .verb = SITU_VERB_REDUCE, .op = SITU_REDUCE_MAX, .ins = 1, .outs = 1, .in = { &x->d }, .out = { &y->d } };
-  assert_int_equal(situ__cpu_reduce(0, &work), SITU_E_ARG);
+  assert_int_equal(view_run(SITU_VERB_REDUCE, &work), SITU_E_ARG);
   situ_error_clear();
   view_free(x), view_free(y);
 }
