@@ -166,7 +166,7 @@ FLAT run(GLOBAL MEMORY(D0) *y, GLOBAL const MEMORY(D1) *x1
   spot spots[PACKS];
   T v1[PACKS][PACK], v2[PACKS][PACK], v3[PACKS][PACK];
   UNROLL for (int p = 0; p < PACKS; p++) {
-    spots[p] = spot_of(&w, &s, PACK_OF_ITEM(p));
+    find_spot(&w, &s, PACK_OF_ITEM(p), &spots[p]);
     READ_PACK(1, D1, x1, spots[p], v1[p])
 #ifdef D2
     READ_PACK(2, D2, x2, spots[p], v2[p])

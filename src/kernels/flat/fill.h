@@ -18,7 +18,8 @@ FLAT run(GLOBAL MEMORY(D0) *y, GIVEN walk w, const I64 bits, GIVEN packs s) {
   pack_0 all;
   UNROLL for (int e = 0; e < PACK; e++) all.v[e] = (MEMORY(D0))bits;
   UNROLL for (int p = 0; p < PACKS; p++) {
-    const spot here = spot_of(&w, &s, PACK_OF_ITEM(p));
+    spot here;
+    find_spot(&w, &s, PACK_OF_ITEM(p), &here);
     WRITE_PACK(y, here, all)
   }
 }
