@@ -233,11 +233,66 @@ static void unused_states_may_be_missing(void **state) {
   set_close(&s);
 }
 
+/* More parameters than go to a device at once, of sizes and in places that fit no access of 16 bytes, and not all at the same
+   step. What lies between them is left alone. */
+static void long_lists_of_odd_parameters(void **state) {
+  (void)state;
+  enum { COUNT = 150, ROLES = 5, ROOM = COUNT * (COUNT + 6) };
+  const situ_optimizer_params o = {
+    .lr = 0.02, .beta1 = 0.9, .beta2 = 0.95, .eps = 1e-3, .grad_scale = 1, .amsgrad = true
+  };
+  static situ_view_desc view[ROLES][COUNT];
+  static situ_optimizer_item item[COUNT];
+  for (int dtype = SITU_F32; dtype <= SITU_F64; dtype++) {
+    test_view *all[ROLES], *before[ROLES];
+    for (int k = 0; k < ROLES; k++) {
+      all[k] = view_new((situ_dtype)dtype, SITU_SHAPE(ROOM), VIEW_ROWS);
+      before[k] = view_new((situ_dtype)dtype, SITU_SHAPE(ROOM), VIEW_ROWS);
+      view_random(all[k], (uint64_t)k + 1, k < 2 ? -1 : 0.1, 1);
+      memcpy(before[k]->storage.data, all[k]->storage.data, all[k]->storage.bytes);
+      int64_t at = 0;
+      for (int t = 0; t < COUNT; t++, at += t + 4 + k % 2) {
+        view[k][t] = all[k]->d;
+        view[k][t].offset = at += t % 4 == 0 && at % 4 ? 4 - at % 4 : 0;
+        view[k][t].numel = view[k][t].size[0] = t;
+      }
+    }
+    for (int t = 0; t < COUNT; t++)
+      item[t] = (situ_optimizer_item){
+        &view[0][t], &view[1][t], { &view[2][t], &view[3][t], &view[4][t] }, t < 100 ? 3 : 4
+      };
+    situ_work work = { .op = SITU_RULE_ADAM, .list = item, .list_count = COUNT, .params = &o };
+    assert_int_equal(view_run(SITU_VERB_OPTIMIZER, &work), SITU_OK);
+    const double near = dtype == SITU_F32 ? 4e-6 : 1e-14;
+    for (int t = 0; t < COUNT; t++)
+      for (int64_t i = 0; i < t; i++) {
+        double was[ROLES];
+        for (int k = 0; k < ROLES; k++) {
+          was[k] = view_get(before[k], view[k][t].offset + i);
+          view_set(before[k], view[k][t].offset + i, 77);
+        }
+        const double want = reference(SITU_RULE_ADAM, &o, item[t].step, was[0], was[1], was + 2);
+        was[0] = want;
+        for (int k = 0; k < ROLES; k++) {
+          const int64_t at = view[k][t].offset + i;
+          if (!(fabs(view_get(all[k], at) - was[k]) <= near))
+            fail_msg("parameter %d, element %d, operand %d", t, (int)i, k);
+          view_set(all[k], at, 77);
+        }
+      }
+    for (int k = 0; k < ROLES; k++) {
+      assert_true(view_same(all[k], before[k]));
+      view_free(all[k]), view_free(before[k]);
+    }
+  }
+}
+
 int main(void) {
   const struct CMUnitTest tests[] = {
     cmocka_unit_test(every_rule_follows_its_formula),
     cmocka_unit_test(bits_do_not_depend_on_threads),
     cmocka_unit_test(unused_states_may_be_missing),
+    cmocka_unit_test(long_lists_of_odd_parameters),
   };
   return cmocka_run_group_tests(tests, NULL, NULL);
 }

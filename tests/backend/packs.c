@@ -1,5 +1,5 @@
-/* Element-wise verbs where a gpu takes several elements in one access: lengths around that, operands that lie askew, rows with
-   gaps, rows and columns that are repeated. Whole numbers, so that every dtype is exact; and what lies around is left alone.
+/* Verbs where a gpu takes several elements in one access: element by element with lengths around that, operands that lie askew,
+   rows with gaps, rows and columns that are repeated; and sums over rows. Whole numbers, so that every dtype is exact; and what lies around is left alone.
    SPDX-License-Identifier: MIT */
 /* test-devices: cpu opencl:0 */
 #include <math.h>
@@ -180,12 +180,60 @@ static void rows_with_gaps(void **state) {
       }
 }
 
+/* Sums and means over rows, which a gpu takes in slices of rows: whole numbers, so that every order is exact. */
+static void sums_of_columns(situ_dtype dtype, int64_t rows, int64_t columns, int64_t offset) {
+  const int64_t gap = offset % 3;
+  test_view *x = view_new(dtype, SITU_SHAPE(rows * (columns + gap) + offset), VIEW_ROWS),
+            *y = view_new(dtype, SITU_SHAPE(columns + 8), VIEW_ROWS);
+  for (int64_t i = 0; i < x->d.numel; i++) view_set(x, i, (double)((i * 7) % 3 - 1));
+  test_view from = part(x, offset, rows * columns), to = part(y, offset, columns);
+  from.d.ndim = to.d.ndim = 2;
+  from.d.size[0] = rows, from.d.size[1] = columns;
+  from.d.stride[0] = columns + gap, from.d.stride[1] = 1;
+  from.d.contiguous = gap == 0;
+  to.d.size[0] = 1, to.d.size[1] = columns;
+  to.d.stride[0] = columns, to.d.stride[1] = 1;
+  for (int mean = 0; mean < 2; mean++) {
+    all_77(y);
+    situ_work work = { .op = mean ? SITU_REDUCE_MEAN : SITU_REDUCE_SUM,
+                       .ins = 1,
+                       .outs = 1,
+                       .in = { &from.d },
+                       .out = { &to.d },
+                       .compute = dtype };
+    assert_int_equal(view_run(SITU_VERB_REDUCE, &work), SITU_OK);
+    for (int64_t c = 0; c < columns; c++) {
+      double sum = 0;
+      for (int64_t r = 0; r < rows; r++) sum += view_get(&from, r * columns + c);
+      const double want = mean ? sum / (double)rows : sum, got = view_get(&to, c);
+      if (!(fabs(got - want) <= (mean || dtype == SITU_BF16 ? 0x1p-8 * fabs(want) : 0)))
+        fail_msg("%s of %lld rows: column %lld is %g, not %g", situ_dtype_name(dtype),
+                 (long long)rows, (long long)c, got, want);
+    }
+    expect_alone(y, offset, offset + columns, "around sums");
+  }
+  view_free(x), view_free(y);
+}
+
+static void columns_of_any_size(void **state) {
+  (void)state;
+  const int64_t sizes[][2] = { { 31, 3 },   { 32, 1 },   { 33, 2 },    { 64, 5 },    { 129, 8 },
+                               { 127, 17 }, { 300, 33 }, { 128, 130 }, { 129, 129 }, { 260, 264 },
+                               { 1000, 7 }, { 5000, 3 }, { 70000, 2 } };
+  for (int k = 2; k < KINDS; k++)
+    for (size_t s = 0; !left_out(dtypes[k]) && s < sizeof sizes / sizeof *sizes; s++)
+      for (int64_t offset = 0; offset < 5; offset++)
+        if (sizes[s][0] < 5000 || offset == 0)
+          sums_of_columns(dtypes[k], sizes[s][0], sizes[s][1], offset);
+}
+
 int main(void) {
   situ_error_mode(SITU_ERROR_QUIET);
   const struct CMUnitTest tests[] = {
     cmocka_unit_test(lengths_and_offsets),
     cmocka_unit_test(casts_count),
     cmocka_unit_test(rows_with_gaps),
+    cmocka_unit_test(columns_of_any_size),
   };
   return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -97,13 +97,13 @@ void view_set(test_view *v, int64_t i, double value) {
 
 /* ---- the same work elsewhere ---- */
 
-enum { STAGED = 32, ITEMS = 5 };
+enum { STORAGES = 32, VIEWS = 1024, ITEMS = 200 };
 
 typedef struct stage {
   situ_device device;
   int storages, views;
-  situ_storage *host[STAGED], *there[STAGED];
-  situ_view_desc view[STAGED];
+  situ_storage *host[STORAGES], *there[STORAGES];
+  situ_view_desc view[VIEWS];
 } stage;
 
 /* The view, on the stage; NULL for NULL. */
@@ -111,7 +111,7 @@ static const situ_view_desc *staged(stage *s, const situ_view_desc *v) {
   if (!v) return NULL;
   int k = 0;
   while (k < s->storages && s->host[k] != v->storage) k++;
-  if (k == STAGED || s->views == STAGED) fail_msg("view_run: the stage is full");
+  if (k == STORAGES || s->views == VIEWS) fail_msg("view_run: the stage is full");
   if (k == s->storages) {
     situ_storage *host = s->host[k] = v->storage;
     s->there[k] = situ__storage_new("view_run", s->device, host->bytes);
