@@ -353,7 +353,11 @@ static situ_status run(situ__cuda_device *d, const situ_work *work, const situ__
   }
   status = situ__dnn_run(d, "attention", plan, count, uid, (void *const *)(uintptr_t)data, &done);
   situ__target_release(d->target.index, sums);
-  return status == SITU_OK && !done ? SITU_E_UNSUPPORTED : status;
+  if (status != SITU_OK || done) return status;
+  return plan->none ? SITU_E_UNSUPPORTED
+                    : situ__host->fail(SITU_E_NOMEM, "attention",
+                                       "no memory for %lld bytes of cuDNN's on cuda:%d",
+                                       (long long)plan->bytes, d->target.index);
 }
 
 situ_status situ__cuda_attention(int index, const situ_work *work) {

@@ -137,6 +137,8 @@ situ_status situ__cuda_alloc(int index, size_t bytes, void **data);
 /* A block of a device that was entered; cudaErrorMemoryAllocation: there is none, also after trimming. */
 cudaError_t situ__cuda_take(situ__cuda_device *device, size_t bytes, void **data);
 void situ__cuda_free(int index, void *data, size_t bytes);
+/* situ__target_scratch, which records nothing. */
+cudaError_t situ__cuda_scratch(situ__cuda_device *device, size_t bytes, void **data);
 void situ__cuda_trim(int index);
 
 /* ---- copies (copy.c, peer.c) ---------------------------------------------------------------- */

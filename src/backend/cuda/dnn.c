@@ -340,8 +340,9 @@ situ_status situ__dnn_run(situ__cuda_device *d, const char *op, situ__dnn_plan *
                           const int64_t *uid, void *const *data, bool *done) {
   void *workspace = NULL;
   if (plan->bytes > 0) {
-    workspace = situ__target_scratch(&d->target, op, (size_t)plan->bytes);
-    if (!workspace) return d->lost ? SITU_E_LOST : SITU_E_NOMEM;
+    const cudaError_t error = situ__cuda_scratch(d, (size_t)plan->bytes, &workspace);
+    if (error == cudaErrorMemoryAllocation) return SITU_OK;
+    if (error != cudaSuccess) return situ__cuda_fail(d, op, "allocating scratch", error);
   }
   situ__dnn_graph g = { .count = 0 };
   cudnnBackendDescriptor_t pack = situ__dnn_make(&g, CUDNN_BACKEND_VARIANT_PACK_DESCRIPTOR);

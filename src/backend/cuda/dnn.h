@@ -98,7 +98,8 @@ situ__dnn_plan *situ__dnn_find(situ__cuda_device *device, const char *op,
                                const situ__dnn_problem *problem,
                                void (*describe)(situ__dnn_graph *, const situ__dnn_problem *),
                                situ_status *status);
-/* Queues it: addresses of tensors by their uids. SITU_OK and not *done: it was refused, and will be from now on. */
+/* Queues it: addresses of tensors by their uids. SITU_OK and not *done: it was refused, and plan->none is set; or there is no
+   room for what it needs beside them. */
 situ_status situ__dnn_run(situ__cuda_device *device, const char *op, situ__dnn_plan *plan,
                           int count, const int64_t *uid, void *const *data, bool *done);
 

@@ -73,18 +73,23 @@ void situ__cuda_trim(int index) {
   (void)situ__cuda_leave(d, SITU_OK);
 }
 
+cudaError_t situ__cuda_scratch(situ__cuda_device *d, size_t bytes, void **data) {
+  *data = NULL;
+  cudaError_t error = take_or_trim(d, bytes ? bytes : 1, data);
+  if (error == cudaErrorMemoryAllocation) (void)situ__cuda.GetLastError();
+  return error;
+}
+
 void *situ__target_scratch(situ__target *target, const char *op, size_t bytes) {
   situ__cuda_device *d = (situ__cuda_device *)target;
-  void *data = NULL;
-  cudaError_t error = take_or_trim(d, bytes ? bytes : 1, &data);
+  void *data;
+  const cudaError_t error = situ__cuda_scratch(d, bytes, &data);
   if (error == cudaSuccess) return data;
-  if (error == cudaErrorMemoryAllocation) {
-    (void)situ__cuda.GetLastError();
+  if (error == cudaErrorMemoryAllocation)
     (void)situ__host->fail(SITU_E_NOMEM, op, "no memory for %zu bytes of scratch on cuda:%d", bytes,
                            target->index);
-  } else {
+  else
     (void)situ__cuda_fail(d, op, "allocating scratch", error);
-  }
   return NULL;
 }
 
