@@ -10,6 +10,7 @@
 #define OVER_STRIDE(n) (c.stride[1] == 1 ? (n) : (n) / c.stride[1])
 
 #if OP == 0
+/* A group's first item is taken apart by divisions, which cost more than the copies; the others are counted on from there. */
 FLAT run(GLOBAL T *columns, GLOBAL const MEMORY(D1) *x, GIVEN windows c) {
   I64 oh = 0, kh = 0, kw = 0, plane = -1, rows = 1;
   FOR_RUNS(i, end, c.images * c.groups * c.channels * TAPS * c.out_height, rows) {
