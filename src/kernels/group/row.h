@@ -70,6 +70,20 @@ ALTOGETHER(larger, FN(larger)(a, b))
 typedef struct row_1 {
   MEMORY(D1) v[PACK];
 } ALIGNED(PACK_BYTES) row_1;
+/* One access of 16 bytes, said outright: a compiler that sees elements stored on both sides of a branch moves them behind it, one
+   by one. */
+DEVICE void write_pack(GLOBAL MEMORY(D0) *at, row_1 pack) {
+#ifdef __CUDA_ARCH__
+  union {
+    row_1 pack;
+    U64 half[2];
+  } as;
+  as.pack = pack;
+  asm volatile("st.global.v2.b64 [%0], {%1, %2};" ::"l"(__cvta_generic_to_global(at)), "l"(as.half[0]), "l"(as.half[1]) : "memory");
+#else
+  AS(GLOBAL row_1, at) = pack;
+#endif
+}
 /* Operand k's row of the dtype D1, which begins at x, into an array of T; what is not there is `none`. */
 #define READ_ROW(k, x, to, none)                                                                                   \
   EACH_PIECE(p) {                                                                                                  \
@@ -100,7 +114,7 @@ typedef struct row_1 {
   {                                                                         \
     const I64 c = COLUMN(p);                                                \
     if (layout.whole >> k & 1 && c >= 0 && c + PACK <= size) {              \
-      AS(GLOBAL row_1, (y) + c) = from_;                                    \
+      write_pack((y) + c, from_);                                           \
     } else {                                                                \
       UNROLL for (int e = 0; e < PACK; e++)                                 \
         if (IS_THERE(c + e)) (y)[c + e] = from_.v[e];                       \
