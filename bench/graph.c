@@ -32,13 +32,8 @@ static double time_of(situ_graph *graph) {
 }
 
 int main(void) {
-#ifdef SITU_MODULES
-  (void)setenv("SITU_MODULE_DIR", SITU_MODULES, 0);
-#endif
-  const char *name = getenv("SITU_BENCH_DEVICE");
-  device = situ_dev(name ? name : "cpu");
   situ_device_properties p;
-  need(situ_device_info(device, &p));
+  device = bench_device(&p);
   if (strstr(p.name, "no GPU")) {
     printf("SKIPPED: %s: its figures would be the host's\n", p.name);
     return 0;

@@ -176,13 +176,8 @@ static int serve(void) {
 }
 
 int main(int argc, char **argv) {
-#ifdef SITU_MODULES
-  (void)setenv("SITU_MODULE_DIR", SITU_MODULES, 0);
-#endif
-  const char *name = getenv("SITU_BENCH_DEVICE");
-  device = situ_dev(name ? name : "cpu");
   situ_device_properties p;
-  need(situ_device_info(device, &p));
+  device = bench_device(&p);
   small = device.kind != SITU_CUDA || strstr(p.name, "no GPU");
   if (argc > 1 && strcmp(argv[1], "serve") == 0) return serve();
   printf("%s, alone%s\n", p.name, small ? ", small sizes" : "");

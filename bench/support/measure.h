@@ -33,6 +33,17 @@ static inline void need(situ_status status) {
   exit(1);
 }
 
+/* $SITU_BENCH_DEVICE, or the host, and what it is. */
+static inline situ_device bench_device(situ_device_properties *p) {
+#ifdef SITU_MODULES
+  (void)setenv("SITU_MODULE_DIR", SITU_MODULES, 0);
+#endif
+  const char *name = getenv("SITU_BENCH_DEVICE");
+  const situ_device device = situ_dev(name ? name : "cpu");
+  need(situ_device_info(device, p));
+  return device;
+}
+
 /* ratio, of those that are measured; at_most: less is better. */
 static inline void tell(const char *goal, const char *what, const char *ours, const char *theirs,
                  double ratio, double must, bool at_most) {

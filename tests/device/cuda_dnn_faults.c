@@ -29,10 +29,7 @@ static void failing_body(void *payload) {
   faults_arm(f);
   cuda_double_state()->fail_name = "cudnn*";
   faults_disarm(f, scenario());
-  const situ_status status = scenario();
-  f->lost = status == SITU_E_LOST;
-  CHECK(f->lost ? f->hit && situ__device_lost(situ_dev("cuda:0")) : status == SITU_OK);
-  situ_error_clear();
+  faults_look(f, scenario(), situ_dev("cuda:0"));
   faults_count(f);
 }
 

@@ -97,10 +97,7 @@ static void failing_body(void *payload) {
   d->budget = 8 << 20;
   faults_arm(f);
   faults_disarm(f, train_and_look());
-  situ_status status = train_and_look();
-  f->lost = status == SITU_E_LOST;
-  CHECK(f->lost ? f->hit && situ__device_lost(gpu) : status == SITU_OK);
-  situ_error_clear();
+  faults_look(f, train_and_look(), gpu);
   if (!f->lost) {
     CHECK(situ_empty_cache(gpu) == SITU_OK && situ_synchronize(gpu) == SITU_OK);
     CHECK(d->graphs == 0);

@@ -56,6 +56,13 @@ static inline void faults_count(faults *f) {
   memcpy(f->alive, alive, sizeof alive);
 }
 
+/* The scenario once more, without a failure: all is well, or the device is lost for good. */
+static inline void faults_look(faults *f, situ_status status, situ_device device) {
+  f->lost = status == SITU_E_LOST;
+  CHECK(f->lost ? f->hit && situ__device_lost(device) : status == SITU_OK);
+  situ_error_clear();
+}
+
 static inline bool faults_run(void (*body)(void *), faults *f, const faults *clean) {
   *f = (faults){ .nth = f->nth, .error = f->error, .sticky = f->sticky };
   if (in_child(body, f) != 0) fail_msg("call %ld failed with error %d", f->nth, (int)f->error);
