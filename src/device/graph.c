@@ -151,6 +151,7 @@ static int by_storage(const void *a, const void *b) {
 
 /* Each storage once. */
 static void gather_places(situ_graph *g) {
+  if (!g->places) return;
   qsort(g->place, g->places, sizeof *g->place, by_storage);
   size_t count = 0;
   for (size_t i = 0; i < g->places; i++) {
