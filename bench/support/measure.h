@@ -33,13 +33,17 @@ static inline void need(situ_status status) {
   exit(1);
 }
 
-/* $SITU_BENCH_DEVICE, or the host, and what it is. */
+/* $SITU_BENCH_DEVICE, or the host, and what it is; where it is not there, there is nothing to measure. */
 static inline situ_device bench_device(situ_device_properties *p) {
 #ifdef SITU_MODULES
   (void)setenv("SITU_MODULE_DIR", SITU_MODULES, 0);
 #endif
   const char *name = getenv("SITU_BENCH_DEVICE");
   const situ_device device = situ_dev(name ? name : "cpu");
+  if (!situ_device_is_available(device)) {
+    printf("SKIPPED: there is no %s\n", name);
+    exit(0);
+  }
   need(situ_device_info(device, p));
   return device;
 }
