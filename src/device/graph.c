@@ -62,6 +62,8 @@ static situ_status repeatable(const char *op, situ_device device, const situ_wor
   if (work->verb == SITU_VERB_OPTIMIZER)
     return refuse(op, "the step of an optimiser (its step count and learning rate are the host's)",
                   "take it after the replay");
+  if (work->verb == SITU_VERB_PACK)
+    return refuse(op, "a move of storages (each has other memory afterwards)", "do it before");
   return SITU_OK;
 }
 
@@ -142,6 +144,33 @@ situ_status situ_graph_capture_begin(situ_device device) {
   return SITU_OK;
 }
 
+/* ---- places ---------------------------------------------------------------------------------- */
+
+static SITU_COLD situ_status moved(const char *op, const situ_graph *g, situ_storage *storage) {
+  situ__described d = { "a tensor", "" };
+  char then[SITU_DEVICE_NAME_MAX], now[SITU_DEVICE_NAME_MAX];
+  if (situ__describe_storage) situ__describe_storage(storage, &d);
+  if (situ_device_equal(storage->device, g->device))
+    return situ__fail(SITU_E_STATE, op,
+                      "%s%s has other memory than when the graph was recorded; record it again",
+                      d.what, d.where);
+  return situ__fail(
+      SITU_E_STATE, op,
+      "%s, made%s, is on %s now, and was on %s when the graph was recorded; record it "
+      "again",
+      d.what, d.where, situ_device_name(storage->device, now), situ_device_name(g->device, then));
+}
+
+/* Work that is run again finds its memory where it was. */
+static situ_status in_place(const char *op, const situ_graph *g) {
+  for (size_t i = 0; i < g->places; i++) {
+    const place *p = &g->place[i];
+    if (p->storage->data != p->data || !situ_device_equal(p->storage->device, g->device))
+      return moved(op, g, p->storage);
+  }
+  return SITU_OK;
+}
+
 /* ---- making --------------------------------------------------------------------------------- */
 
 static int by_storage(const void *a, const void *b) {
@@ -209,28 +238,14 @@ situ_graph *situ_graph_capture_end(void) {
     good = situ__fail(SITU_E_STATE, op, "nothing was asked of %s while the graph was recorded",
                       situ_device_name(g->device, name)) == SITU_OK;
   else
-    good = situ__device_usable(op, g->device) == SITU_OK && make(g) == SITU_OK;
+    good = situ__device_usable(op, g->device) == SITU_OK && in_place(op, g) == SITU_OK &&
+           make(g) == SITU_OK;
   if (good) return g;
   situ_graph_free(g);
   return NULL;
 }
 
 /* ---- replaying ------------------------------------------------------------------------------ */
-
-static SITU_COLD situ_status moved(const char *op, const situ_graph *g, situ_storage *storage) {
-  situ__described d = { "a tensor", "" };
-  char then[SITU_DEVICE_NAME_MAX], now[SITU_DEVICE_NAME_MAX];
-  if (situ__describe_storage) situ__describe_storage(storage, &d);
-  if (situ_device_equal(storage->device, g->device))
-    return situ__fail(SITU_E_STATE, op,
-                      "%s%s has other memory than when the graph was recorded; record it again",
-                      d.what, d.where);
-  return situ__fail(
-      SITU_E_STATE, op,
-      "%s, made%s, is on %s now, and was on %s when the graph was recorded; record it "
-      "again",
-      d.what, d.where, situ_device_name(storage->device, now), situ_device_name(g->device, then));
-}
 
 situ_status situ_graph_replay(situ_graph *g) {
   const char *op = "graph_replay";
@@ -239,11 +254,7 @@ situ_status situ_graph_replay(situ_graph *g) {
   if (situ__recording) return refuse(op, "another graph's replay", "do it before or after");
   situ_status status = situ__device_usable(op, g->device);
   if (status != SITU_OK) return status;
-  for (size_t i = 0; i < g->places; i++) {
-    const place *p = &g->place[i];
-    if (p->storage->data != p->data || !situ_device_equal(p->storage->device, g->device))
-      return moved(op, g, p->storage);
-  }
+  if ((status = in_place(op, g)) != SITU_OK) return status;
   uint64_t before = situ__error_count();
   const situ_backend *backend = situ__backend(g->device);
   status = g->made ? backend->graph_launch(g->device.index, g->made) : run_pieces(g, backend);
