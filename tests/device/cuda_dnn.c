@@ -91,18 +91,9 @@ static void opened_late_body(void *payload) {
 }
 IN_CHILD(opened_late)
 
-/* A directory with the runtime alone. */
 static void absent_body(void *payload) {
   (void)payload;
-  char from[4096], to[4096];
-  CHECK(getcwd(to, sizeof to - 64) != NULL);
-  (void)snprintf(from, sizeof from, "%s/libcudart.so.13", getenv("SITU_CUDA_PATH"));
-  strcat(to, "/runtime");
-  CHECK(mkdir(to, 0777) == 0 || access(to, F_OK) == 0);
-  CHECK(setenv("SITU_CUDA_PATH", to, 1) == 0);
-  strcat(to, "/libcudart.so.13");
-  (void)unlink(to);
-  CHECK(symlink(from, to) == 0);
+  runtime_alone();
   for (int k = 0; k < KINDS; k++)
     for (int f = 0; f < 4; f++) by_own_kernels(&kinds[k], floating[f]);
   const char *after = situ_device_status("cuda");
