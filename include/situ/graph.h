@@ -18,8 +18,8 @@ typedef struct situ_graph situ_graph;
 
 /** From now on what this thread asks of `device` runs as always and is recorded too. Until the end these are errors
     (SITU_E_STATE), as a replay could not repeat them: work on another device, copies between devices and reads of values by
-    the host, random numbers (dropout in training), moves and casts of modules, steps of an optimiser (its step count and learning rate are the host's).
-    The backward pass is none. */
+    the host, moves and casts of modules, random numbers (dropout in training), steps of an optimiser (its step count and
+    learning rate are the host's). The backward pass is none. */
 SITU_API SITU_CHECKED situ_status situ_graph_capture_begin(situ_device device);
 /** Ends the recording of this thread. The graph is the caller's: situ_graph_free. NULL: an error happened since the
     beginning, nothing was asked of the device (SITU_E_STATE), or it could not make a graph of it; nothing is kept then. */
