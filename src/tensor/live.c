@@ -2,6 +2,7 @@
    is.
    SPDX-License-Identifier: MIT */
 #include "base/peek.h"
+#include "base/fail.h"
 #include "tensor/tensor.h"
 
 /* No list of all tensors is kept: making one is the hottest thing that the library does. But a live
@@ -25,5 +26,6 @@ bool situ_is_tensor(const void *pointer) {
 }
 
 const char *situ_created_at(const situ_tensor *t, char *buffer, size_t size) {
+  if (!situ__given("created_at", "buffer", buffer)) return "";
   return situ__site_text(situ__alive(t) ? t->created_at : NULL, buffer, size);
 }
