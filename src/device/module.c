@@ -24,6 +24,11 @@ static void *take(const char *op, situ_device device, size_t bytes) {
 }
 
 /* What a module may call. Its objects are caches: memory for them is not refused by tests. */
+static situ_status reference(const situ_work *work) {
+  const situ_backend *cpu = situ__backend((situ_device){ SITU_CPU, 0 });
+  return cpu->kernel[work->verb] ? cpu->kernel[work->verb](0, work) : SITU_E_UNSUPPORTED;
+}
+
 static const situ_host host = {
   .abi = SITU_BACKEND_ABI,
   .size = sizeof host,
@@ -36,6 +41,7 @@ static const situ_host host = {
   .parallel = situ__parallel,
   .fork_guard = situ__fork_guard,
   .matmul_precision = situ_get_float32_matmul_precision,
+  .reference = reference,
 };
 
 /* The module's path. Found from where this library lies, so that no other directory can slip one

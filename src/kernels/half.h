@@ -54,7 +54,9 @@ DEVICE uint16_t situ__f32_to_f16(float value) {
 SITU__HALF uint16_t situ__f32_to_bf16(float value) {
   uint32_t bits = situ__to_bits(value);
   uint32_t rounded = (bits + 0x7fffu + (bits >> 16 & 1u)) >> 16;
-  return (uint16_t)((bits & 0x7fffffffu) > 0x7f800000u ? (bits >> 16 | 0x40u) : rounded);
+  /* NaN is found by value: of the bits' test, LLVM 18 (PoCL 6) makes wrong code for AVX-512 where a floor, ceil, rint or trunc of
+     a widened bf16 is stored. */
+  return (uint16_t)(value != value ? (bits >> 16 | 0x40u) : rounded);
 }
 
 SITU__HALF float situ__f16_to_f32(uint16_t h) {

@@ -28,6 +28,8 @@ typedef struct situ_host {
   void (*fork_guard)(void);
   /** What the user set (situ_set_float32_matmul_precision). */
   situ_matmul_precision (*matmul_precision)(void);
+  /** Runs a piece of work on host memory, by the cpu's kernel: what a module compares its own results with. */
+  situ_status (*reference)(const situ_work *work);
 } situ_host;
 
 /** What a module exports: its backend, and (optional) a function that is called once, before any slot. False: the module

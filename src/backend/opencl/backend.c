@@ -2,6 +2,16 @@
    SPDX-License-Identifier: MIT */
 #include "backend/opencl/opencl.h"
 
+#define TRIED(verb, lowered)                                        \
+  static situ_status believed_##lowered(int index, const situ_work *work) { \
+    return situ__cl_believed(index, work, situ__lower_##lowered);           \
+  }
+SITU__LOWERED_VERBS(TRIED)
+#undef TRIED
+
+situ_status situ__cl_copy(int index, const situ_work *work) { return believed_copy(index, work); }
+
+#define SLOT(verb, lowered) [SITU_VERB_##verb] = believed_##lowered,
 const situ_backend situ_module_backend = {
   .abi = SITU_BACKEND_ABI,
   .size = sizeof situ_module_backend,
@@ -16,5 +26,5 @@ const situ_backend situ_module_backend = {
   .copy_out = situ__cl_copy_out,
   .copy_peer = situ__cl_copy_peer,
   .synchronize = situ__cl_synchronize,
-  .kernel = { SITU__LOWERED, [SITU_VERB_PACK] = situ__cl_pack },
+  .kernel = { SITU__LOWERED_VERBS(SLOT)[SITU_VERB_PACK] = situ__cl_pack },
 };

@@ -201,3 +201,40 @@ void situ__cl_disk_write(const char *key, const unsigned char *binary, size_t by
   if (before == 0 || before / (most / 16 + 1) != (before + bytes) / (most / 16 + 1))
     make_room(most);
 }
+
+void situ__cl_disk_remove(const char *key) {
+  char path[PATH];
+  if (path_of(key, path)) (void)unlink(path);
+}
+
+/* ---- lists ---------------------------------------------------------------------------------- */
+
+static bool path_of_list(uint64_t name, char path[PATH]) {
+  char key[KEY + 1];
+  (void)snprintf(key, sizeof key, "tried-%016llx", (unsigned long long)name);
+  return name && path_of(key, path);
+}
+
+size_t situ__cl_disk_read_list(uint64_t name, uint64_t *to, size_t most) {
+  char path[PATH];
+  int file = path_of_list(name, path) ? open(path, O_RDONLY | O_CLOEXEC) : -1;
+  if (file < 0) return 0;
+  size_t bytes = 0;
+  for (ssize_t more = 1; more > 0 && bytes < most * sizeof *to; bytes += (size_t)more) {
+    more = read(file, (char *)to + bytes, most * sizeof *to - bytes);
+    if (more < 0) more = 0;
+  }
+  (void)close(file);
+  return bytes / sizeof *to;
+}
+
+/* So small a piece is written whole, behind what others write at the same time. */
+void situ__cl_disk_append(uint64_t name, uint64_t number) {
+  char path[PATH];
+  if (!path_of_list(name, path)) return;
+  make_directories(path);
+  int file = open(path, O_WRONLY | O_CREAT | O_APPEND | O_CLOEXEC | O_NOFOLLOW, 0600);
+  if (file < 0) return;
+  (void)!write(file, &number, sizeof number);
+  (void)close(file);
+}

@@ -28,7 +28,13 @@ typedef struct situ__cl_device {
   cl_mem fault;   /* a situ__cl_fault that kernels write to */
   bool unchecked; /* a kernel that may have written to it is queued */
   situ__table kernels;
-  char *build; /* what identifies compiled programs: driver, device, options */
+  char *build;       /* the compiler's options; NULL: not asked yet */
+  uint64_t identity; /* of driver, device and options */
+  uint64_t *believed; /* the families of kernels that passed their trial (tried.c) */
+  size_t believed_count;
+  int trials; /* under way: programs that are used meanwhile are listed, to be forgotten if one fails */
+  int listed;
+  char list[16][33];
 } situ__cl_device;
 
 /* How many devices there are, and why. */
@@ -63,6 +69,21 @@ const char *situ__cl_text_of(situ__text text);
 /* Declarations of all that texts call, for drivers to which those are given. */
 const char *situ__cl_builtins(void);
 
+/* A number that differs where data does. */
+#define SITU__CL_MIX 0xcbf29ce484222325u
+uint64_t situ__cl_mix(uint64_t hash, const void *data, size_t bytes);
+/* A number for all that decides what kernels compute: driver, device, options and texts. 0: no memory. The device is entered. */
+uint64_t situ__cl_identity(situ__cl_device *device);
+const char *situ__cl_dtype_name(int dtype);
+
+/* ---- trials (tried.c) ----------------------------------------------------------------------- */
+/* kernel(index, work), once its family has computed the right values on this device. SITU_E_UNSUPPORTED is recorded where it
+   has not. */
+situ_status situ__cl_believed(int index, const situ_work *work,
+                              situ_status (*kernel)(int, const situ_work *));
+/* situ__lower_copy, so. */
+situ_status situ__cl_copy(int index, const situ_work *work);
+
 /* ---- compiled programs on disk (disk.c) ----------------------------------------------------- */
 /* Waits while another process, or another device of this one, makes the program of this key: what two would make one makes, and
    PoCL 3, whose own cache is not safe when two make the same program, is not asked to. For situ__cl_disk_unlock; -1: there is
@@ -73,5 +94,11 @@ void situ__cl_disk_unlock(int lock, const char *key);
 unsigned char *situ__cl_disk_read(const char *key, size_t *bytes);
 /* Best effort: another process may read it at once, and a failure is harmless. */
 void situ__cl_disk_write(const char *key, const unsigned char *binary, size_t bytes);
+/* Removes it. */
+void situ__cl_disk_remove(const char *key);
+/* A list of numbers kept under a number: up to `most` are read, and how many there were is returned; one more is added, best
+   effort. */
+size_t situ__cl_disk_read_list(uint64_t name, uint64_t *to, size_t most);
+void situ__cl_disk_append(uint64_t name, uint64_t number);
 
 #endif

@@ -37,7 +37,7 @@ static situ_status cast(int index, const situ_work *work, const situ_pack_item *
     lost.offset += item->count;
     one.out[one.outs++] = &lost;
   }
-  return situ__lower_copy(index, &one);
+  return situ__cl_copy(index, &one);
 }
 
 situ_status situ__cl_pack(int index, const situ_work *work) {

@@ -13,7 +13,7 @@ static const char *const text_name[] = {
 
 /* ---- source --------------------------------------------------------------------------------- */
 
-static const char *dtype_name(int dtype) {
+const char *situ__cl_dtype_name(int dtype) {
   static const char *const name[SITU_DTYPES] = { "",    "bool", "u8",   "i8",  "i16", "i32",
                                                  "i64", "f16",  "bf16", "f32", "f64" };
   return name[dtype];
@@ -37,11 +37,12 @@ static void prologue(const situ__cl_device *d, const situ__call *call, char *out
   for (int k = 0; k < SITU__CALL_DTYPES; k++)
     if (v->dtype[k])
       used +=
-          snprintf(out + used, size - (size_t)used, "#define D%d %s\n", k, dtype_name(v->dtype[k]));
+          snprintf(out + used, size - (size_t)used, "#define D%d %s\n", k,
+                   situ__cl_dtype_name(v->dtype[k]));
   (void)snprintf(out + used, size - (size_t)used, "#line 1 \"%s\"\n", text_name[v->text]);
 }
 
-static uint64_t mix(uint64_t hash, const void *data, size_t bytes) {
+uint64_t situ__cl_mix(uint64_t hash, const void *data, size_t bytes) {
   const unsigned char *at = data;
   for (size_t i = 0; i < bytes; i++) hash = (hash ^ at[i]) * 0x100000001b3u;
   return hash;
@@ -50,11 +51,11 @@ static uint64_t mix(uint64_t hash, const void *data, size_t bytes) {
 /* The name of a program on disk: all that decides what it is compiled to. */
 static void program_key(const situ__cl_device *d, const char *head, const char *text,
                         char key[33]) {
-  uint64_t half[2] = { 0xcbf29ce484222325u, 0x9ae16a3b2f90404fu };
+  uint64_t half[2] = { SITU__CL_MIX, 0x9ae16a3b2f90404fu };
   for (int k = 0; k < 2; k++) {
-    half[k] = mix(half[k], d->build, strlen(d->build) + 1);
-    half[k] = mix(half[k], head, strlen(head) + 1);
-    half[k] = mix(half[k], text, strlen(text));
+    half[k] = situ__cl_mix(half[k], &d->identity, sizeof d->identity);
+    half[k] = situ__cl_mix(half[k], head, strlen(head) + 1);
+    half[k] = situ__cl_mix(half[k], text, strlen(text));
   }
   (void)snprintf(key, 33, "%016llx%016llx", (unsigned long long)half[0],
                  (unsigned long long)half[1]);
@@ -62,21 +63,31 @@ static void program_key(const situ__cl_device *d, const char *head, const char *
 
 /* ---- building ------------------------------------------------------------------------------- */
 
-/* Driver, device and options; false: no memory. */
+/* The options, and what tells this driver's programs from another's; false: no memory. */
 static bool identify(situ__cl_device *d) {
   char version[256] = "";
   (void)clGetDeviceInfo(d->id, CL_DEVICE_VERSION, sizeof version - 1, version, NULL);
   const char *options = d->exact_division
                             ? "-cl-std=CL1.2 -w -cl-fp32-correctly-rounded-divide-sqrt"
                             : "-cl-std=CL1.2 -w";
-  const size_t size = 1024;
-  d->build = situ__host->alloc(size);
+  const char *const all[] = { options, d->known.name, d->known.driver, version };
+  d->build = situ__host->alloc(strlen(options) + 1);
   if (!d->build) return false;
-  /* The options come first, as a string of their own: they are also what the compiler is given. */
-  int used = snprintf(d->build, size, "%s", options) + 1;
-  (void)snprintf(d->build + used, size - (size_t)used, "%s|%s|%s", d->known.name, d->known.driver,
-                 version);
+  memcpy(d->build, options, strlen(options) + 1);
+  d->identity = SITU__CL_MIX;
+  for (size_t k = 0; k < sizeof all / sizeof *all; k++)
+    d->identity = situ__cl_mix(d->identity, all[k], strlen(all[k]) + 1);
   return true;
+}
+
+uint64_t situ__cl_identity(situ__cl_device *d) {
+  if (!d->build && !identify(d)) return 0;
+  uint64_t hash = situ__cl_mix(d->identity, SITU_VERSION_STRING, sizeof SITU_VERSION_STRING);
+  for (int k = 0; k < SITU__TEXT_COUNT; k++) {
+    const char *text = situ__cl_text_of((situ__text)k);
+    hash = situ__cl_mix(hash, text, strlen(text));
+  }
+  return hash;
 }
 
 static situ_status does_not_compile(const situ__cl_device *d, const situ__call *call,
@@ -168,6 +179,8 @@ static situ_status build(situ__cl_device *d, const situ__call *call, cl_program 
     return situ__cl_fail(d, call->op, "building", CL_OUT_OF_HOST_MEMORY, false);
   prologue(d, call, head, sizeof head);
   program_key(d, head, text, key);
+  if (d->trials && d->listed < (int)(sizeof d->list / sizeof *d->list))
+    memcpy(d->list[d->listed++], key, sizeof key);
   situ_status status = SITU_OK;
   const int lock = situ__cl_disk_lock(key);
   *out = from_disk(d, key);

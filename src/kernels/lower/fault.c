@@ -11,6 +11,11 @@ situ_status situ__lower_tell(const char *kind, int index, const fault *seen) {
                             "was queued on %s:%d and failed there: %s: division by zero", kind,
                             index, op);
   }
+  if (seen->verb == FAULT_CHANCE)
+    return situ__host->fail(SITU_E_ARG, "random",
+                            "was queued on %s:%d and failed there: the probability of element %lld "
+                            "is not in 0..1",
+                            kind, index, (long long)seen->at);
   const char *verb = situ__host->verb_name((situ_verb)seen->verb);
   long long value = seen->value, at = seen->at, bound = seen->bound;
   if (seen->verb == SITU_VERB_NLL)

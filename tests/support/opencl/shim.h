@@ -22,6 +22,10 @@ long shim_launches(const char *text);
 /* From now on every source has this at its end (NULL: nothing). */
 void shim_damage(const char *source);
 
+/* From now on what kernels of this text (NULL: none) wrote to the buffer that is this argument of theirs (0 to 2) begins with
+   zeros. */
+void shim_spoil(const char *text, int argument);
+
 /* Objects made and not released. */
 typedef enum shim_object { SHIM_CONTEXT, SHIM_QUEUE, SHIM_BUFFER, SHIM_PROGRAM, SHIM_KERNEL, SHIM_OBJECTS } shim_object;
 long shim_alive(shim_object of);

@@ -1,0 +1,218 @@
+/* A family of kernels is tried before it is believed: drivers have compilers of their own, and some compute wrong values
+   without an error (PoCL 6: floor of bf16). The first work of a family (a verb, its op and its dtypes) on a device is preceded
+   by a trial that is compared with the host's results; a family that fails it is refused. What passed is kept on disk, by
+   driver and kernel texts, so that later processes need not try it again.
+   SPDX-License-Identifier: MIT */
+#include <stdio.h>
+#include <string.h>
+
+#include "backend/opencl/trial.h"
+
+/* ---- families ------------------------------------------------------------------------------- */
+
+static uint64_t mix_view(uint64_t hash, const situ_view_desc *v, bool *dense) {
+  const unsigned char dtype = v ? v->dtype : 0;
+  *dense = *dense && (!v || v->contiguous);
+  return situ__cl_mix(hash, &dtype, 1);
+}
+
+/* All that decides which kernels a piece of work becomes, but its sizes. */
+static uint64_t family_of(const situ_work *w) {
+  bool dense = true;
+  uint64_t hash = SITU__CL_MIX;
+  for (int k = 0; k < w->ins; k++) hash = mix_view(hash, w->in[k], &dense);
+  for (int k = 0; k < w->outs; k++) hash = mix_view(hash, w->out[k], &dense);
+  for (int k = 0; w->list_count && k < 3; k++) hash = mix_view(hash, w->list->state[k], &dense);
+  if (w->list_count) hash = mix_view(hash, w->list->param, &dense);
+  const situ_view_desc *x = w->ins ? w->in[0] : NULL;
+  const unsigned char rest[] = { (unsigned char)w->verb, (unsigned char)w->op, (unsigned char)w->compute, (unsigned char)w->ins,
+                                 dense, x && w->integer[0] == x->ndim - 1 };
+  hash = situ__cl_mix(hash, rest, sizeof rest);
+  return hash ? hash : 1;
+}
+
+/* ---- what is believed ----------------------------------------------------------------------- */
+
+enum { SLOTS = 1 << 13, MOST = SLOTS / 4 * 3 };
+
+/* The slot of a family, or the free one where it belongs. */
+static uint64_t *slot_of(const situ__cl_device *d, uint64_t family) {
+  size_t slot = (size_t)family & (SLOTS - 1);
+  while (d->believed[slot] && d->believed[slot] != family) slot = (slot + 1) & (SLOTS - 1);
+  return &d->believed[slot];
+}
+
+/* Where no more fit they are tried each time, which is slow and right. */
+static void believe(situ__cl_device *d, uint64_t family) {
+  uint64_t *slot = slot_of(d, family);
+  if (*slot || d->believed_count >= MOST || !family) return;
+  *slot = family;
+  d->believed_count++;
+}
+
+/* The table, with what earlier processes found. False: no memory. */
+static bool begin(situ__cl_device *d) {
+  enum { BYTES = SLOTS * sizeof(uint64_t) };
+  if (d->believed) return true;
+  uint64_t *list = situ__host->alloc(BYTES);
+  d->believed = situ__host->alloc(BYTES);
+  if (d->believed) memset(d->believed, 0, BYTES);
+  const size_t count = d->believed && list ? situ__cl_disk_read_list(situ__cl_identity(d), list, MOST) : 0;
+  for (size_t k = 0; k < count; k++) believe(d, list[k]);
+  situ__host->free(list);
+  return d->believed != NULL;
+}
+
+/* ---- trying --------------------------------------------------------------------------------- */
+
+static situ_status give(int index, trial_operand *o, int seed) {
+  if (!o->there) return SITU_OK;
+  situ__cl_trial_fill(o, seed);
+  o->on_host.storage = &o->host;
+  o->on_device.storage = &o->device;
+  o->host.data = o->bytes;
+  situ_status status = situ__cl_alloc(index, o->device.bytes, &o->device.data);
+  if (status != SITU_OK) return status;
+  return situ__cl_copy_in(index, o->device.data, 0, o->bytes, o->device.bytes);
+}
+
+/* Runs the work on the host (operands at which == 0) or on the device. */
+static situ_status run(trial *t, int index, bool host,
+                       situ_status (*kernel)(int, const situ_work *)) {
+  const situ_view_desc *state[TRIAL_STATES];
+  situ_work *w = &t->work;
+#define OF(o) ((o).there ? host ? &(o).on_host : &(o).on_device : NULL)
+  for (int k = 0; k < w->ins; k++) w->in[k] = OF(t->in[k]);
+  for (int k = 0; k < w->outs; k++) w->out[k] = OF(t->out[k]);
+  for (int k = 0; k < TRIAL_STATES; k++) state[k] = OF(t->state[k]);
+#undef OF
+  t->item.param = state[0];
+  t->item.grad = state[1];
+  memcpy(t->item.state, state + 2, sizeof t->item.state);
+  return host ? situ__host->reference(w) : kernel(index, w);
+}
+
+typedef struct finding {
+  bool wrong;
+  int64_t where;
+  double is, should;
+} finding;
+
+/* What the device has of an operand, beside the host's. Faults of earlier work stay where they are. */
+static situ_status compare(int index, trial_operand *o, finding *found) {
+  unsigned char got[TRIAL_BYTES];
+  if (!o->there || found->wrong) return SITU_OK;
+  situ_status status;
+  situ__cl_device *d = situ__cl_enter(index, "trial", &status);
+  if (!d) return status;
+  cl_int error = clEnqueueReadBuffer(d->queue, o->device.data, CL_TRUE, 0, o->device.bytes, got, 0,
+                                     NULL, NULL);
+  if (error != CL_SUCCESS) status = situ__cl_fail(d, "trial", "clEnqueueReadBuffer", error, true);
+  (void)situ__cl_leave(d, status);
+  if (status == SITU_OK)
+    found->wrong = !situ__cl_trial_same(o, got, &found->where, &found->is, &found->should);
+  return status;
+}
+
+/* Runs the work twice and compares. What the device refuses to do at all is its answer to the caller, too. */
+static situ_status attempt(trial *t, int index, situ_status (*kernel)(int, const situ_work *),
+                           finding *found) {
+  situ_status status = SITU_OK;
+  for (int k = 0; k < SITU_WORK_MAX && status == SITU_OK; k++) status = give(index, &t->in[k], k);
+  for (int k = 0; k < SITU_WORK_MAX && status == SITU_OK; k++) status = give(index, &t->out[k], k);
+  for (int k = 0; k < TRIAL_STATES && status == SITU_OK; k++)
+    status = give(index, &t->state[k], k);
+  if (status == SITU_OK) status = run(t, index, false, kernel);
+  if (status == SITU_OK) status = run(t, index, true, kernel);
+  for (int k = 0; k < SITU_WORK_MAX && status == SITU_OK; k++)
+    status = compare(index, &t->out[k], found);
+  for (int k = 0; k < TRIAL_STATES && status == SITU_OK; k++)
+    status = compare(index, &t->state[k], found);
+  return status;
+}
+
+static void forget(int index, trial_operand *o, int count) {
+  for (int k = 0; k < count; k++)
+    if (o[k].device.data) situ__cl_free(index, o[k].device.data, o[k].device.bytes);
+}
+
+/* The op's own name where the verb has many: floor, not unary. */
+static const char *name_of(const situ_work *w) {
+#define NAME(name) #name,
+  static const char *const unary[] = { SITU_UNARY_NAMES(NAME) };
+  static const char *const binary[] = { SITU_BINARY_NAMES(NAME) };
+#undef NAME
+  const bool one = w->verb == SITU_VERB_UNARY || w->verb == SITU_VERB_UNARY_GRAD;
+  if (one && w->op < SITU_UNARIES) return unary[w->op];
+  if (w->verb == SITU_VERB_BINARY && w->op < SITU_BINARIES) return binary[w->op];
+  return situ__host->verb_name(w->verb);
+}
+
+static situ_status refuse(int index, const situ_work *w, const finding *found) {
+  situ_device_properties known;
+  char dtype[16] = "";
+  const situ_view_desc *y = w->list_count ? w->list->param : w->outs ? w->out[0] : NULL;
+  const situ_dtype of = w->compute ? w->compute : y ? (situ_dtype)y->dtype : SITU_F32;
+  (void)situ__cl_info(index, &known);
+  (void)snprintf(dtype, sizeof dtype, "%s", situ__cl_dtype_name(of));
+  return situ__host->fail(
+      SITU_E_UNSUPPORTED, name_of(w),
+      "opencl:%d computes %s%s of %s wrongly, so it is not used there: element %lld of a trial is %g, and %g is right "
+      "(%s; driver %s). Compute it on cpu, or update the driver; with PoCL, set POCL_WORK_GROUP_METHOD=loops",
+      index, w->verb == SITU_VERB_UNARY_GRAD ? "the gradient of " : "", name_of(w), dtype, (long long)found->where, found->is,
+      found->should, known.name, known.driver);
+}
+
+/* Counts trials that are under way. Behind one that failed its programs are removed from the disk: what the message recommends
+   is to make others. */
+static situ_status count_trial(int index, int change, bool failed) {
+  situ_status status;
+  situ__cl_device *d = situ__cl_enter(index, "trial", &status);
+  if (!d) return status;
+  d->trials += change;
+  for (int k = 0; failed && k < d->listed; k++) situ__cl_disk_remove(d->list[k]);
+  if (!d->trials) d->listed = 0;
+  return situ__cl_leave(d, SITU_OK);
+}
+
+static situ_status try_family(int index, const situ_work *work,
+                              situ_status (*kernel)(int, const situ_work *)) {
+  trial *t = situ__host->alloc(sizeof *t);
+  if (!t) return SITU_E_NOMEM;
+  memset(t, 0, sizeof *t);
+  finding found = { 0 };
+  situ_status status = count_trial(index, 1, false);
+  if (status == SITU_OK) {
+    if (situ__cl_trial_shape(t, work)) status = attempt(t, index, kernel, &found);
+    const situ_status ended = count_trial(index, -1, found.wrong);
+    if (status == SITU_OK) status = ended;
+  }
+  forget(index, t->in, SITU_WORK_MAX);
+  forget(index, t->out, SITU_WORK_MAX);
+  forget(index, t->state, TRIAL_STATES);
+  situ__host->free(t);
+  return status == SITU_OK && found.wrong ? refuse(index, work, &found) : status;
+}
+
+situ_status situ__cl_believed(int index, const situ_work *work,
+                              situ_status (*kernel)(int, const situ_work *)) {
+  const uint64_t family = family_of(work);
+  situ_status status;
+  situ__cl_device *d = situ__cl_enter(index, situ__host->verb_name(work->verb), &status);
+  if (!d) return status;
+  const bool known = begin(d) && *slot_of(d, family) == family;
+  if (!d->believed) status = SITU_E_NOMEM;
+  (void)situ__cl_leave(d, status);
+  if (!known && status == SITU_OK) {
+    status = try_family(index, work, kernel);
+    if (status != SITU_OK) return status;
+    d = situ__cl_enter(index, situ__host->verb_name(work->verb), &status);
+    if (!d) return status;
+    if (*slot_of(d, family) != family) {
+      believe(d, family);
+      situ__cl_disk_append(situ__cl_identity(d), family);
+    }
+    (void)situ__cl_leave(d, status);
+  }
+  return status == SITU_OK ? kernel(index, work) : status;
+}
