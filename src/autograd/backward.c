@@ -1,60 +1,14 @@
-/* Walking the tape back. Calls have ascending sequence numbers, and what a call used was made before it; so working
-   off the reached calls in descending order is a topological order, and a heap is all it takes: no recursion.
-   Leaves change only when the whole pass has succeeded.
+/* Backward: runs the recorded calls in descending order of their sequence numbers, which is a topological order, since what a call
+   uses was made before it. No recursion. Leaves change only when the whole pass has succeeded, and all at once.
    SPDX-License-Identifier: MIT */
-#include <string.h>
+#include <pthread.h>
+#include <stdio.h>
 
-#include "autograd/tape.h"
+#include "autograd/asked.h"
+#include "autograd/pass.h"
+#include "autograd/view.h"
 #include "base/alloc.h"
 #include "base/fail.h"
-
-typedef struct pass {
-  const char   *op;
-  bool          retain_graph;
-  situ__node  **heap;            /* reached, not yet worked off; the largest sequence first */
-  size_t        count, capacity;
-  situ_tensor **leaves;          /* leaves with a pending gradient; owned */
-  size_t        leaf_count, leaf_capacity;
-  int           wanted;          /* autograd.grad: inputs, and what was found for them */
-  situ_tensor *const *inputs;
-  situ_tensor **found;           /* owned */
-} pass;
-
-static bool grow(const char *op, void **array, size_t *capacity, size_t count) {
-  if (count < *capacity) return true;
-  size_t larger = *capacity ? 2 * *capacity : 64;
-  void *moved = situ__realloc(*array, larger * sizeof(void *));
-  if (!moved) {
-    situ__no_memory(op, larger * sizeof(void *));
-    return false;
-  }
-  *array = moved;
-  *capacity = larger;
-  return true;
-}
-
-static bool push(pass *p, situ__node *n) {
-  if (n->queued) return true;
-  if (!grow(p->op, (void **)&p->heap, &p->capacity, p->count)) return false;
-  n->queued = true;
-  size_t at = p->count++;
-  for (; at && p->heap[(at - 1) / 2]->sequence < n->sequence; at = (at - 1) / 2) p->heap[at] = p->heap[(at - 1) / 2];
-  p->heap[at] = n;
-  return true;
-}
-
-static situ__node *pop(pass *p) {
-  situ__node *first = p->heap[0], *moved = p->heap[--p->count];
-  size_t at = 0;
-  for (size_t child; (child = 2 * at + 1) < p->count; at = child) {
-    if (child + 1 < p->count && p->heap[child + 1]->sequence > p->heap[child]->sequence) child++;
-    if (p->heap[child]->sequence <= moved->sequence) break;
-    p->heap[at] = p->heap[child];
-  }
-  p->heap[at] = moved;
-  first->queued = false;
-  return first;
-}
 
 /* ---- adding gradients ---- */
 
@@ -63,10 +17,11 @@ static situ_tensor *fresh_like(const char *op, const situ_tensor *t) {
   return situ__tensor_new(op, &shape, (situ_dtype)t->view.dtype, t->view.storage->device);
 }
 
-/* Is this memory seen through this one handle only, so that it may be written? */
-static bool exclusive(const situ_tensor *t) {
-  return t->view.contiguous && __atomic_load_n(&t->refs, __ATOMIC_RELAXED) == 1 &&
-         __atomic_load_n(&t->view.storage->refs, __ATOMIC_RELAXED) == 1;
+static bool only(const int64_t *refs, int64_t count) { return __atomic_load_n(refs, __ATOMIC_RELAXED) == count; }
+
+/* A view's base may be alive for the view alone. */
+bool situ__exclusive(const situ_tensor *t) {
+  return t->view.contiguous && only(&t->refs, 1) && (t->base ? only(&t->base->refs, 1) && only(&t->view.storage->refs, 2) : only(&t->view.storage->refs, 1));
 }
 
 /* Gradients of one value meet on one device and in its dtype, or something was moved or cast between forward and backward: refused, never
@@ -97,7 +52,7 @@ bool situ__accumulate(const char *op, situ_tensor **slot, situ_tensor *grad) {
   }
   situ_scope s;
   situ_scope_begin_no_grad(&s);
-  situ_tensor *sum = exclusive(*slot) ? *slot : fresh_like(op, *slot);
+  situ_tensor *sum = situ__exclusive(*slot) ? *slot : fresh_like(op, *slot);
   bool good = sum != NULL;
   if (good) {
     const situ_work work = { .verb = SITU_VERB_BINARY, .op = SITU_BINARY_add, .compute = (situ_dtype)sum->view.dtype, .ins = 2,
@@ -110,16 +65,9 @@ bool situ__accumulate(const char *op, situ_tensor **slot, situ_tensor *grad) {
   return good;
 }
 
-situ_tensor *situ__collected(const situ__node *n, int i) {
-  const situ__operand *o = &n->in[i];
-  situ_tensor *sum = o->node ? o->node->out[o->result].grad : o->leaf && o->leaf->meta ? o->leaf->meta->pending : NULL;
-  bool may = sum && exclusive(sum) && sum->view.dtype == o->dtype && situ_device_equal(sum->view.storage->device, n->device);
-  return may ? sum : NULL;
-}
-
 /* A gradient that a leaf may keep: in memory of its own, row-major. Takes over the reference. */
 static situ_tensor *owned_copy(const char *op, situ_tensor *grad) {
-  if (exclusive(grad)) return grad;
+  if (situ__exclusive(grad)) return grad;
   situ_scope s;
   situ_scope_begin_no_grad(&s);
   situ_tensor *copy = fresh_like(op, grad);
@@ -132,13 +80,27 @@ static situ_tensor *owned_copy(const char *op, situ_tensor *grad) {
   return copy;
 }
 
+/* Hooks may keep what they are shown, so it is a handle of the pass's own, marked as a gradient. */
+static bool mark(const char *op, situ_tensor **grad) {
+  if (!only(&(*grad)->refs, 1)) {
+    situ_tensor *own = situ__tensor_alias(op, &(*grad)->view);
+    if (!own) return false;
+    situ_release(*grad);
+    *grad = own;
+  }
+  (*grad)->first_order = true;
+  return true;
+}
+
 /* Runs hooks on *grad, which is owned. */
 static bool run_hooks(const char *op, const situ__meta *m, situ_tensor **grad) {
+  if (m && m->hooks && !mark(op, grad)) return false;
   for (const situ__hook *h = m ? m->hooks : NULL; h; h = h->next) {
     situ_scope s;
+    const uint64_t errors = situ__error_count();
     situ_scope_begin_no_grad(&s);
     situ_tensor *changed = h->fn(*grad, h->payload);
-    bool good = situ__error_count() == s.errors;
+    bool good = situ__error_count() == errors;
     if (good && changed && changed != *grad) {
       if (situ__same_sizes(&changed->view, &(*grad)->view) && changed->view.dtype == (*grad)->view.dtype) situ_set(grad, changed);
       else good = situ__fail(SITU_E_SHAPE, op, "a hook returned a gradient of another shape or dtype") == SITU_OK;
@@ -149,75 +111,107 @@ static bool run_hooks(const char *op, const situ__meta *m, situ_tensor **grad) {
   return true;
 }
 
-/* ---- the walk ---- */
+/* ---- one call ---- */
 
-static bool to_leaf(pass *p, situ_tensor *leaf, situ_tensor *grad) {
-  if (!same_place(p->op, leaf, "a leaf", grad)) {
-    situ_release(grad);
-    return false;
-  }
-  situ__meta *m = situ__meta_of(p->op, leaf);
-  bool first = m && !m->pending;
-  if (!m || (first && !grow(p->op, (void **)&p->leaves, &p->leaf_capacity, p->leaf_count))) {
-    situ_release(grad);
-    return false;
-  }
-  if (first) p->leaves[p->leaf_count++] = situ_retain(leaf);
-  return situ__accumulate(p->op, &m->pending, grad);
-}
-
-static bool deliver(pass *p, const situ__operand *o, situ_tensor *grad) {
-  if (o->leaf) return to_leaf(p, o->leaf, grad);
-  return situ__accumulate(p->op, &o->node->out[o->result].grad, grad) && push(p, o->node);
-}
-
-/* What was saved is as it was, and where it was: kernels of the way back are handed it as it is. */
-static bool unchanged(const pass *p, const situ__node *n, const situ_tensor *saved, uint32_t version, situ_device device, const char *what, int i) {
-  if (!saved) return true;
-  uint32_t now = __atomic_load_n(&saved->view.storage->version, __ATOMIC_RELAXED);
-  situ_device here = saved->view.storage->device;
-  if (now == version && situ_device_equal(here, device)) return true;
-  situ_shape shape = situ__shape(&saved->view);
-  char text[SITU_SHAPE_TEXT], site[256];
-  if (!situ_device_equal(here, device)) {
-    char a[SITU_DEVICE_NAME_MAX], b[SITU_DEVICE_NAME_MAX];
-    situ__fail(SITU_E_DEVICE, p->op, "%s needs its %s %d%s%s (%s), which was on %s and is on %s now: it was moved between forward and backward", n->name,
-               what, i, *situ_name(saved) ? " " : "", situ_name(saved), situ_shape_text(&shape, text), situ_device_name(device, a), situ_device_name(here, b));
-    return false;
-  }
-  situ__fail(SITU_E_STATE, p->op, "%s needs its %s %d%s%s (%s, made at %s), but it was changed in place since: version %u now, %u then",
-             n->name, what, i, *situ_name(saved) ? " " : "", situ_name(saved), situ_shape_text(&shape, text),
-             situ__site_text(saved->created_at, site, sizeof site), now, version);
+/* Adds to what an operand has collected. Takes over the reference. */
+static bool deliver(situ__pass *p, const situ__operand *o, situ_tensor *grad) {
+  if (o->node) return situ__pass_add_node(p, o->node, o->result, grad);
+  if (same_place(p->op, o->leaf, "a leaf", grad)) return situ__pass_add_leaf(p, o->leaf, grad);
+  situ_release(grad);
   return false;
 }
 
-static bool ready(const pass *p, const situ__node *n) {
+situ_status (*situ__blame)(situ_status status, const char *op, const situ_blamed *list, int count, const char *text);
+
+/* Refuses a saved value, with the table of all that the call has saved. */
+static bool refuse_saved(const situ__pass *p, const situ__node *n, const situ_tensor *odd, situ_status status, const char *text) {
+  enum { MOST = 12 };
+  situ_blamed list[MOST];
+  char name[MOST][24];
+  int count = 0;
+  for (int i = 0; i < n->ins + n->outs && count < MOST; i++) {
+    const situ_tensor *saved = i < n->ins ? n->in[i].saved : n->out[i - n->ins].saved;
+    if (!saved) continue;
+    (void)snprintf(name[count], sizeof name[count], "%s %d", i < n->ins ? "operand" : "result", i < n->ins ? i : i - n->ins);
+    list[count] = (situ_blamed){ .operand = name[count], .tensor = saved, .odd = saved == odd };
+    count++;
+  }
+  (void)situ__blame(status, p->op, list, count, text);
+  return false;
+}
+
+/* What was saved is as it was, and where it was: kernels of the way back are handed it as it is. dtype: what it had;
+   SITU_DTYPE_DEFAULT: not known. */
+static bool unchanged(const situ__pass *p, const situ__node *n, const situ_tensor *saved, uint32_t version, situ_device device, situ_dtype dtype,
+                      const char *what, int i) {
+  if (!saved) return true;
+  const situ_storage *s = saved->view.storage;
+  uint32_t now = __atomic_load_n(&s->version, __ATOMIC_RELAXED);
+  if (now == version && situ_device_equal(s->device, device)) return true;
+  situ_shape shape = situ__shape(&saved->view);
+  char size[SITU_SHAPE_TEXT], site[256], which[512], by[320] = "", text[1024], a[SITU_DEVICE_NAME_MAX], b[SITU_DEVICE_NAME_MAX];
+  (void)snprintf(which, sizeof which, "%s needs its %s %d%s%.200s (%s)", n->name, what, i, *situ_name(saved) ? " " : "", situ_name(saved),
+                 situ_shape_text(&shape, size));
+  if (s->moved_by) (void)snprintf(by, sizeof by, ": situ_%s at %s", s->moved_by, situ__site_text(s->moved_at, site, sizeof site));
+  if (!situ_device_equal(s->device, device)) {
+    (void)snprintf(text, sizeof text, "%s, which was on %s and is on %s now%s, between forward and backward", which,
+                   situ_device_name(device, a), situ_device_name(s->device, b), by);
+    return refuse_saved(p, n, saved, SITU_E_DEVICE, text);
+  }
+  if (dtype && (situ_dtype)saved->view.dtype != dtype) {
+    (void)snprintf(text, sizeof text, "%s, which was %s and is %s now%s, between forward and backward", which, situ_dtype_name(dtype),
+                   situ_dtype_name((situ_dtype)saved->view.dtype), by);
+    return refuse_saved(p, n, saved, SITU_E_STATE, text);
+  }
+  (void)snprintf(text, sizeof text, "%s, made at %s, but it was changed in place since: version %u now, %u then", which,
+                 situ__site_text(saved->created_at, site, sizeof site), now, version);
+  return refuse_saved(p, n, saved, SITU_E_STATE, text);
+}
+
+static bool ready(const situ__pass *p, const situ__node *n) {
   if (!n->backward) {
     situ__fail(SITU_E_UNSUPPORTED, p->op, "%s cannot be differentiated, but a gradient reached it", n->name);
     return false;
   }
-  if (n->freed) {
-    situ__fail(SITU_E_STATE, p->op, "the graph was already used by a backward, which freed what %s had saved; pass retain_graph", n->name);
-    return false;
-  }
   for (int i = 0; i < n->ins; i++)
-    if (!unchanged(p, n, n->in[i].saved, n->in[i].version, n->in[i].device, "operand", i)) return false;
+    if (!unchanged(p, n, n->in[i].saved, n->in[i].version, n->in[i].device, n->in[i].dtype, "operand", i)) return false;
   for (int k = 0; k < n->outs; k++)
-    if (!unchanged(p, n, n->out[k].saved, n->out[k].version, n->out[k].device, "result", k)) return false;
+    if (!unchanged(p, n, n->out[k].saved, n->out[k].version, n->out[k].device, SITU_DTYPE_DEFAULT, "result", k)) return false;
   return true;
 }
 
-/* autograd.grad: is this result one of the wanted inputs? */
-static void capture(pass *p, const situ__node *n) {
-  for (int i = 0; i < p->wanted; i++) {
-    situ_tensor *t = p->inputs[i];
-    if (t->node == n && n->out[t->node_result].grad) situ_set(&p->found[i], n->out[t->node_result].grad);
+/* A pass that frees what a call has saved is alone in that call; passes that retain the graph may be there together. */
+static bool enter(const situ__pass *p, situ__node *n) {
+  if (!n->saves) return true;
+  int32_t state = __atomic_load_n(&n->state, __ATOMIC_RELAXED), next;
+  do {
+    if (state == SITU__NODE_FREED) {
+      situ__fail(SITU_E_STATE, p->op, "the graph was already used by a backward, which freed what %s had saved; pass retain_graph", n->name);
+      return false;
+    }
+    if (state == SITU__NODE_TAKEN || (state > 0 && !p->retain_graph)) {
+      situ__fail(SITU_E_STATE, p->op, "another backward is running through %s, and one of the two frees what it has saved; pass retain_graph to both, or run one after "
+                 "the other", n->name);
+      return false;
+    }
+    next = p->retain_graph ? state + 1 : SITU__NODE_TAKEN;
+  } while (!__atomic_compare_exchange_n(&n->state, &state, next, true, __ATOMIC_ACQUIRE, __ATOMIC_RELAXED));
+  return true;
+}
+
+static void leave(const situ__pass *p, situ__node *n, bool done) {
+  if (!n->saves) return;
+  if (p->retain_graph) {
+    __atomic_fetch_sub(&n->state, 1, __ATOMIC_RELEASE);
+    return;
   }
+  if (done) situ__node_clear(n);
+  __atomic_store_n(&n->state, done ? SITU__NODE_FREED : SITU__NODE_IDLE, __ATOMIC_RELEASE);
 }
 
 /* Is the gradient of a result where the result was? A hook, or a move, may have brought it elsewhere. */
-static bool arrived(const pass *p, const situ__node *n, const situ__result *r) {
-  situ_device there = r->grad->view.storage->device;
+static bool arrived(const situ__pass *p, const situ__node *n, const situ__result *r, const situ_tensor *grad) {
+  situ_device there = grad->view.storage->device;
   if (situ_device_equal(r->device, there)) return true;
   char a[SITU_DEVICE_NAME_MAX], b[SITU_DEVICE_NAME_MAX];
   situ__fail(SITU_E_DEVICE, p->op, "%s gave its result on %s, but the gradient of it is on %s: was it moved between forward and backward?", n->name,
@@ -225,84 +219,98 @@ static bool arrived(const pass *p, const situ__node *n, const situ__result *r) {
   return false;
 }
 
-static bool step(pass *p, situ__node *n) {
+/* Hooks of the results, on gradients that are whole now; then what was asked for and what is retained is noted. */
+static bool results(situ__pass *p, const situ__asked *asked, const situ__node *n, situ_tensor **grad) {
+  for (int k = 0; k < n->outs; k++) {
+    situ__meta *m = n->out[k].meta;
+    if (!grad[k]) continue;
+    if (!run_hooks(p->op, m, &grad[k]) || !arrived(p, n, &n->out[k], grad[k])) return false;
+    if (m && m->retain && !asked && !situ__pass_keep(p, m, grad[k])) return false;
+    if (asked) situ__asked_found(asked, n, k, grad[k]);
+  }
+  return true;
+}
+
+/* Calls the backward of n and hands on what it gives. */
+static bool derive(situ__pass *p, situ__node *n, situ_tensor *const *grad, const bool *wants, situ_tensor **dx) {
+  if (!enter(p, n)) return false;
+  situ_scope s;
+  situ_scope_begin_no_grad(&s);
+  bool good = ready(p, n) && n->backward(p, n, grad, wants, dx);
+  for (int i = 0; i < n->ins; i++) dx[i] = good && wants[i] ? situ_retain(dx[i]) : NULL;
+  SITU_IGNORE(situ_scope_end(&s));
+  leave(p, n, good);
+  for (int i = 0; i < n->ins; i++) {
+    if (!dx[i]) continue;
+    if (good) good = deliver(p, &n->in[i], dx[i]);
+    else situ_release(dx[i]);
+  }
+  return good;
+}
+
+static bool step(situ__pass *p, const situ__asked *asked, situ__node *n) {
   enum { FEW = 8 };
-  bool few_wants[FEW], *wants = few_wants;
+  bool few_wants[FEW], *wants = few_wants, any = false;
   situ_tensor *few[2 * FEW], **dx = few, **grad = few + FEW;
-  if (!ready(p, n)) return false;
   if (n->ins > FEW || n->outs > FEW) {
     size_t bytes = (size_t)(n->ins + n->outs) * sizeof *dx + (size_t)n->ins;
     if (!(dx = situ__alloc(bytes))) return situ__no_memory(p->op, bytes), false;
     grad = dx + n->ins;
     wants = (bool *)(grad + n->outs);
   }
-  bool good = true, hooked = false;
-  for (int k = 0; k < n->outs; k++) {
-    situ__result *r = &n->out[k];
-    hooked |= r->grad && r->meta && r->meta->hooks;
-    if (r->grad) good = good && run_hooks(p->op, r->meta, &r->grad);
-    if (r->grad && good) good = arrived(p, n, r);
-    if (good && r->grad && r->meta && r->meta->retain && !p->wanted) situ_set(&r->meta->grad, r->grad);
-  }
-  good = good && (!hooked || ready(p, n)); /* hooks may move things, and write to them */
-  capture(p, n);
-  for (int k = 0; k < n->outs; k++) {
-    grad[k] = n->out[k].grad;
-    n->out[k].grad = NULL;
-  }
+  situ__pass_take(p, n, grad);
   for (int i = 0; i < n->ins; i++) {
-    wants[i] = n->in[i].node || n->in[i].leaf;
+    const situ__operand *o = &n->in[i];
+    wants[i] = (o->node || o->leaf) && (!asked || situ__asked_leads(asked, o));
+    any |= wants[i];
     dx[i] = NULL;
   }
-  situ_scope s;
-  situ_scope_begin_no_grad(&s);
-  good = good && n->backward(n, grad, wants, dx);
-  for (int i = 0; i < n->ins; i++) dx[i] = wants[i] ? situ_retain(dx[i]) : NULL;
-  SITU_IGNORE(situ_scope_end(&s));
+  bool good = results(p, asked, n, grad) && (!any || derive(p, n, grad, wants, dx));
   for (int k = 0; k < n->outs; k++) situ_release(grad[k]);
-  for (int i = 0; i < n->ins; i++) {
-    if (!dx[i]) continue;
-    if (good) good = deliver(p, &n->in[i], dx[i]);
-    else situ_release(dx[i]);
-  }
-  if (good && !p->retain_graph) situ__node_clear(n);
   if (dx != few) situ__free(dx);
   return good;
 }
 
 /* ---- the end: leaves get their gradients all at once ---- */
 
-/* The sums are made first, each in the memory of what this pass found; then handles change places, which cannot fail. */
-static bool commit(pass *p) {
-  for (size_t i = 0; i < p->leaf_count; i++) {
-    situ__meta *m = p->leaves[i]->meta;
-    if (!run_hooks(p->op, m, &m->pending) || !same_place(p->op, p->leaves[i], "a leaf", m->pending)) return false;
-    m->pending = owned_copy(p->op, m->pending);
-    if (!m->pending) return false;
-    situ_set_role(m->pending, SITU_ROLE_GRADIENT);
-    if (m->grad && !p->wanted && !situ__accumulate(p->op, &m->pending, situ_retain(m->grad))) return false;
-  }
-  for (size_t i = 0; i < p->leaf_count; i++) {
-    situ__meta *m = p->leaves[i]->meta;
-    for (int k = 0; k < p->wanted; k++)
-      if (p->inputs[k] == p->leaves[i]) situ_set(&p->found[k], m->pending);
-    if (!p->wanted) situ_set(&m->grad, m->pending);
-    situ_drop(&m->pending);
+/* Hooks of leaves run, and each gradient gets memory of its own. */
+static bool complete(situ__pass *p) {
+  for (size_t i = 0; i < p->sinks; i++) {
+    situ__sink *s = &p->sink[i];
+    if (s->leaf) {
+      situ_tensor **grad = situ__pass_leaf(p, s->leaf);
+      if (!run_hooks(p->op, situ__meta_now(s->leaf), grad) || !same_place(p->op, s->leaf, "a leaf", *grad)) return false;
+      s->grad = *grad;
+      *grad = NULL;
+    }
+    if (!(s->grad = owned_copy(p->op, s->grad))) return false;
+    situ_set_role(s->grad, SITU_ROLE_GRADIENT);
+    s->grad->first_order = true;
   }
   return true;
 }
 
-static void finish(pass *p) {
-  for (size_t i = 0; i < p->count; i++) {
-    p->heap[i]->queued = false;
-    for (int k = 0; k < p->heap[i]->outs; k++) situ_drop(&p->heap[i]->out[k].grad);
+/* Two passes may end at once: what the one adds to, the other must not replace meanwhile. */
+static pthread_mutex_t committing = PTHREAD_MUTEX_INITIALIZER;
+
+/* The sums are made first, each in the memory of what this pass found; then handles change places, which cannot fail. */
+static bool commit(situ__pass *p) {
+  bool good = true;
+  pthread_mutex_lock(&committing);
+  for (size_t i = 0; good && i < p->sinks; i++) {
+    situ__sink *s = &p->sink[i];
+    const situ__meta *m = s->leaf ? situ__meta_of(p->op, s->leaf) : s->meta;
+    good = m && (!m->grad || situ__accumulate(p->op, &s->grad, situ_retain(m->grad)));
   }
-  for (size_t i = 0; i < p->leaf_count; i++) {
-    if (p->leaves[i]->meta) situ_drop(&p->leaves[i]->meta->pending);
-    situ_release(p->leaves[i]);
+  for (size_t i = 0; good && i < p->sinks; i++) {
+    situ__sink *s = &p->sink[i];
+    situ__meta *m = s->leaf ? s->leaf->meta : s->meta;
+    situ_tensor *before = m->grad;
+    m->grad = s->grad;
+    s->grad = before;
   }
-  situ__free(p->heap);
-  situ__free(p->leaves);
+  pthread_mutex_unlock(&committing);
+  return good;
 }
 
 /* dt/dt, or what the caller gave for it; owned. */
@@ -338,51 +346,72 @@ static situ_tensor *seed(const char *op, situ_tensor *t, situ_tensor *given) {
   return situ__run(op, one->view.storage->device, &work) == SITU_OK ? situ_retain(one) : NULL;
 }
 
-static situ_status walk(pass *p, situ_tensor *t, situ_tensor *given) {
+static bool walk(situ__pass *p, const situ__asked *asked, situ_tensor *t, situ_tensor *given) {
+  situ_tensor *grad = seed(p->op, t, given);
+  const situ__operand root = { .node = t->node, .leaf = t->node ? NULL : t, .result = t->node_result };
+  if (!grad || !deliver(p, &root, grad)) return false;
+  while (situ__pass_next(p))
+    if (!step(p, asked, situ__pass_next(p))) return false;
+  if (!complete(p)) return false;
+  if (!asked) return commit(p);
+  situ__asked_leaves(asked, p);
+  return true;
+}
+
+static situ_status run(const char *op, situ_tensor *t, const situ_backward_options *options, situ__asked *asked) {
+  const situ_backward_options o = options ? *options : (situ_backward_options){ 0 };
+  if (o.create_graph)
+    return situ__fail(SITU_E_UNSUPPORTED, op, "create_graph: second derivatives are not there yet; a gradient has no history");
   if (!t->requires_grad)
-    return situ__fail(SITU_E_STATE, p->op, "the tensor does not require a gradient: no operand of what made it does");
-  const uint32_t autocast = situ__setting.autocast;  /* it has chosen the dtypes on the way there */
+    return situ__fail(SITU_E_STATE, op, "the tensor does not require a gradient: no operand of what made it does");
+  if (!situ__view_fresh(op, t)) return situ_error();
+  const uint32_t autocast = situ__setting.autocast;  /* the dtypes were chosen by the forward */
   situ__setting.autocast = 0;
   situ_scope s;
   situ_scope_begin_no_grad(&s);
-  situ_tensor *grad = seed(p->op, t, given);
-  bool good = grad != NULL;
-  if (good && t->node) good = situ__accumulate(p->op, &t->node->out[t->node_result].grad, grad) && push(p, t->node);
-  else if (good) good = to_leaf(p, t, grad);
-  /* the graph stays alive through t, whose handle the caller holds */
-  while (good && p->count) {
-    situ__node *n = pop(p);
-    good = step(p, n);
-    if (!good)
-      for (int k = 0; k < n->outs; k++) situ_drop(&n->out[k].grad);
-  }
-  good = good && commit(p);
-  finish(p);
+  situ__pass p;
+  situ__pass_begin(&p, op, o.retain_graph);
+  /* t holds the graph, but a hook may release t. */
+  situ__node *root = t->node;
+  if (root) __atomic_fetch_add(&root->refs, 1, __ATOMIC_RELAXED);
+  bool good = !asked || situ__asked_find(asked, op, t);
+  if (good && (!asked || asked->reached)) good = walk(&p, asked, t, o.gradient);
+  situ__pass_end(&p);
+  situ__node_release(root);
   SITU_IGNORE(situ_scope_end(&s));
   situ__setting.autocast = autocast;
   return good ? SITU_OK : situ_error();
 }
 
 situ_status situ_backward(situ_tensor *t, const situ_backward_options *options) {
-  pass p = { .op = "backward", .retain_graph = options && options->retain_graph };
-  if (!situ__need(p.op, "input", t)) return situ_error();
-  return walk(&p, t, options ? options->gradient : NULL);
+  return situ__need("backward", "input", t) ? run("backward", t, options, NULL) : situ_error();
 }
 
 situ_status situ_autograd_grad(situ_tensor *t, int count, situ_tensor *const *inputs, situ_tensor **grads,
                                const situ_backward_options *options) {
-  pass p = { .op = "autograd_grad", .retain_graph = options && options->retain_graph, .wanted = count, .inputs = inputs, .found = grads };
-  if (!situ__need(p.op, "input", t)) return situ_error();
-  if (count <= 0 || !inputs || !grads) return situ__fail(SITU_E_ARG, p.op, "no inputs to differentiate for");
+  const char *op = "autograd_grad";
+  if (!situ__need(op, "input", t)) return situ_error();
+  if (count <= 0 || !inputs || !grads) return situ__fail(SITU_E_ARG, op, "no inputs to differentiate for");
   for (int i = 0; i < count; i++) {
-    if (!situ__need(p.op, "inputs", inputs[i])) return situ_error();
-    if (!inputs[i]->requires_grad) return situ__fail(SITU_E_STATE, p.op, "inputs[%d] does not require a gradient", i);
+    if (!situ__need(op, "inputs", inputs[i])) return situ_error();
+    if (!inputs[i]->requires_grad) return situ__fail(SITU_E_STATE, op, "inputs[%d] does not require a gradient", i);
+    if (!situ__view_fresh(op, inputs[i])) return situ_error();
   }
   for (int i = 0; i < count; i++) grads[i] = NULL;
-  situ_status status = walk(&p, t, options ? options->gradient : NULL);
-  for (int i = 0; i < count; i++) {
-    if (status != SITU_OK) situ_drop(&grads[i]);
-    else if (grads[i] && !(grads[i] = situ__scope_own(p.op, grads[i]))) status = situ_error();
+  situ__asked asked = { .count = count, .inputs = inputs, .found = grads };
+  situ_status status = run(op, t, options, &asked);
+  situ__asked_free(&asked);
+  int owned = 0;  /* by the scope */
+  for (; status == SITU_OK && owned < count; owned++) {
+    if (!grads[owned]) continue;
+    situ_tensor *g = owned_copy(op, grads[owned]);
+    if (g) g->first_order = true;
+    if (!situ__scope_own(op, g)) status = situ_error();
+    grads[owned] = g;
+  }
+  for (int i = 0; status != SITU_OK && i < count; i++) {
+    if (i < owned) grads[i] = NULL;
+    else situ_drop(&grads[i]);
   }
   return status;
 }

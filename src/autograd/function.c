@@ -1,6 +1,6 @@
 /* Functions of the user's own on the tape.
    SPDX-License-Identifier: MIT */
-#include "autograd/tape.h"
+#include "autograd/view.h"
 #include "base/alloc.h"
 #include "base/fail.h"
 
@@ -15,7 +15,8 @@ static bool check_gradient(const char *name, const situ__operand *o, int i, cons
   return false;
 }
 
-static bool function_backward(situ__node *n, situ_tensor *const *grad, const bool *wants, situ_tensor **dx) {
+static bool function_backward(situ__pass *pass, const situ__node *n, situ_tensor *const *grad, const bool *wants, situ_tensor **dx) {
+  (void)pass;
   const situ_function *f = n->owner;
   size_t count = (size_t)(n->ins + n->outs);
   situ_tensor **values = situ__alloc(count * sizeof *values);
@@ -42,10 +43,12 @@ static bool function_backward(situ__node *n, situ_tensor *const *grad, const boo
 /* A function may return an operand as it is: its result is then a handle of its own. */
 static bool own_handles(const situ_function *f, situ_tensor *const *in, int ins, situ_tensor **out, int outs) {
   for (int k = 0; k < outs; k++) {
-    if (!situ__need(f->name, "result", out[k])) return false;
-    bool operand = out[k]->node != NULL;
-    for (int i = 0; i < ins; i++) operand = operand || out[k] == in[i];
-    if (operand && !(out[k] = situ__tensor_view(f->name, &out[k]->view))) return false;
+    situ_tensor *given = out[k];
+    if (!situ__need(f->name, "result", given)) return false;
+    bool operand = given->node != NULL;
+    for (int i = 0; i < ins; i++) operand = operand || given == in[i];
+    if (operand && !(out[k] = situ__tensor_view(f->name, &given->view))) return false;
+    if (operand) situ__view_link(out[k], given, SITU__VIEW_FUNCTION);
   }
   return true;
 }
@@ -57,6 +60,10 @@ situ_status situ_function_apply(const situ_function *f, situ_tensor *const *in, 
   for (int i = 0; good && i < ins; i++) good = situ__need(name, "operand", in[i]);
   for (int k = 0; good && k < outs; k++) out[k] = NULL;
   bool recorded = false;
+  const unsigned asks = good ? situ__tape_asks(in, ins) : 0;
+  const bool wanted = asks & SITU__TAPE_WANTED;
+  if (wanted && asks & SITU__TAPE_FIRST_ORDER) good = situ__tape_refuse_first_order(name, in, ins);
+  for (int i = 0; good && wanted && i < ins; i++) good = situ__view_fresh(name, in[i]);
   if (good) {
     situ_scope s;
     situ_scope_begin_no_grad(&s);
@@ -66,11 +73,13 @@ situ_status situ_function_apply(const situ_function *f, situ_tensor *const *in, 
     for (int k = 0; good && k < outs; k++) good = situ_escape(&s, out[k]) != NULL;
     SITU_IGNORE(situ_scope_end(&s));
   }
-  if (good && situ__tape_wanted(in, ins)) {
-    const situ__record record = { .name = name, .backward = f->backward ? function_backward : NULL, .owner = f, .params = payload,
-                                  .release = f->release, .in = in, .out = out, .ins = ins, .outs = outs, .save = ~0u };
-    good = recorded = situ__tape_record(&record);
+  if (good && wanted) {
+    situ__node *n = situ__tape_prepare(&(situ__record){ .name = name, .backward = f->backward ? function_backward : NULL, .owner = f, .params = payload,
+                                                        .release = f->release, .in = in, .out = out, .ins = ins, .outs = outs, .save = ~0u });
+    if (n) situ__tape_attach(n, out);
+    good = recorded = n != NULL;
   }
+  for (int k = 0; good && asks == SITU__TAPE_FIRST_ORDER && k < outs; k++) out[k]->first_order = situ_dtype_is_floating((situ_dtype)out[k]->view.dtype);
   if (!recorded && f && f->release) f->release(payload);
   if (!good && out)
     for (int k = 0; k < outs; k++) out[k] = NULL;

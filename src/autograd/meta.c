@@ -2,20 +2,23 @@
    SPDX-License-Identifier: MIT */
 #include <string.h>
 
-#include "autograd/tape.h"
+#include "autograd/view.h"
 #include "base/alloc.h"
 #include "base/fail.h"
 
 situ__meta *situ__meta_of(const char *op, situ_tensor *t) {
-  if (t->meta) return t->meta;
-  situ__meta *m = situ__small_alloc(sizeof *m);
+  situ__meta *m = situ__meta_now(t), *before = NULL;
+  if (m) return m;
+  m = situ__small_alloc(sizeof *m);
   if (!m) {
     situ__no_memory(op, sizeof *m);
     return NULL;
   }
-  memset(m, 0, sizeof *m);
-  m->refs = 1;
-  t->meta = m;
+  *m = (situ__meta){ .refs = 1 };
+  if (!__atomic_compare_exchange_n(&t->meta, &before, m, false, __ATOMIC_ACQ_REL, __ATOMIC_ACQUIRE)) {
+    situ__small_free(m, sizeof *m);
+    return before;
+  }
   if (t->node) {  /* the node runs the hooks, even if the tensor is gone by then */
     m->refs++;
     situ__meta_release(t->node->out[t->node_result].meta);
@@ -27,7 +30,6 @@ situ__meta *situ__meta_of(const char *op, situ_tensor *t) {
 void situ__meta_release(situ__meta *m) {
   if (!m || __atomic_sub_fetch(&m->refs, 1, __ATOMIC_ACQ_REL) > 0) return;
   situ_release(m->grad);
-  situ_release(m->pending);
   while (m->hooks) {
     situ__hook *next = m->hooks->next;
     situ__free(m->hooks);
@@ -39,10 +41,13 @@ void situ__meta_release(situ__meta *m) {
 static void release_history(situ_tensor *t) {
   situ__node *node = t->node;
   situ__meta *meta = t->meta;
+  situ_tensor *base = t->base;
   t->node = NULL;
   t->meta = NULL;
-  situ__meta_release(meta);
-  situ__node_release(node);
+  t->base = NULL;
+  if (meta) situ__meta_release(meta);
+  if (node) situ__node_release(node);
+  if (base) situ_release(base);
 }
 
 __attribute__((constructor)) static void install(void) { situ__release_history = release_history; }
@@ -50,12 +55,13 @@ __attribute__((constructor)) static void install(void) { situ__release_history =
 /* ---- questions ---- */
 
 bool situ_requires_grad(const situ_tensor *t) { return situ__need("requires_grad", "input", t) && t->requires_grad; }
-bool situ_is_leaf(const situ_tensor *t) { return situ__need("is_leaf", "input", t) && !t->node; }
+bool situ_is_leaf(const situ_tensor *t) { return situ__need("is_leaf", "input", t) && !t->node && !situ__view_is_stale(t); }
 bool situ_is_grad_enabled(void) { return situ__recording(); }
 
 situ_tensor *situ_requires_grad_(situ_tensor *t, bool wanted) {
   const char *op = "requires_grad_";
   if (!situ__need(op, "input", t)) return NULL;
+  if (!situ__view_fresh(op, t)) return NULL;
   if (t->node && !wanted) {
     situ__fail(SITU_E_STATE, op, "only a leaf can stop requiring a gradient; use situ_detach for the result of %s", t->node->name);
     return NULL;
@@ -66,6 +72,7 @@ situ_tensor *situ_requires_grad_(situ_tensor *t, bool wanted) {
     return NULL;
   }
   t->requires_grad = wanted;
+  if (wanted && !t->node) t->first_order = false;  /* a new leaf: whatever it was computed from */
   return t;
 }
 
@@ -109,6 +116,7 @@ situ_status situ_retain_grad(situ_tensor *t) {
   const char *op = "retain_grad";
   if (!situ__need(op, "input", t)) return situ_error();
   if (!t->requires_grad) return situ__fail(SITU_E_STATE, op, "the tensor does not require a gradient");
+  if (!situ__view_fresh(op, t)) return situ_error();
   situ__meta *m = situ__meta_of(op, t);
   if (!m) return situ_error();
   m->retain = true;
@@ -120,6 +128,7 @@ situ_status situ_register_hook(situ_tensor *t, situ_grad_hook fn, void *payload)
   if (!situ__need(op, "input", t)) return situ_error();
   if (!fn) return situ__fail(SITU_E_ARG, op, "hook is NULL");
   if (!t->requires_grad) return situ__fail(SITU_E_STATE, op, "the tensor does not require a gradient");
+  if (!situ__view_fresh(op, t)) return situ_error();
   situ__meta *m = situ__meta_of(op, t);
   if (!m) return situ_error();
   situ__hook *hook = situ__alloc(sizeof *hook);

@@ -1,6 +1,6 @@
 /* The tape: recording a call, and freeing what was recorded without recursion.
    SPDX-License-Identifier: MIT */
-#include "autograd/tape.h"
+#include "autograd/view.h"
 
 #include <string.h>
 
@@ -10,10 +10,24 @@
 
 static uint64_t next_sequence;
 
-bool situ__tape_wanted(situ_tensor *const *in, int ins) {
-  if (!situ__recording()) return false;
-  for (int i = 0; i < ins; i++)
-    if (in[i] && in[i]->requires_grad) return true;
+unsigned situ__tape_asks(situ_tensor *const *in, int ins) {
+  if (!situ__recording()) return 0;
+  unsigned asks = 0;
+  for (int i = 0; i < ins; i++) {
+    const situ_tensor *t = in[i];
+    if (!t) continue;
+    asks |= (unsigned)t->requires_grad * SITU__TAPE_WANTED | (unsigned)t->first_order * SITU__TAPE_FIRST_ORDER;
+    if (t->base && situ__view_is_stale(t)) asks |= SITU__TAPE_STALE;
+  }
+  return asks;
+}
+
+bool situ__tape_refuse_first_order(const char *op, situ_tensor *const *in, int ins) {
+  int i = 0;
+  while (i < ins - 1 && !(in[i] && in[i]->first_order)) i++;
+  const char *name = situ_name(in[i]);
+  situ__fail(SITU_E_UNSUPPORTED, op, "operand %d%s%s is a gradient, or was computed from one, and is used together with what requires a gradient: its own derivative would be "
+             "dropped, since second derivatives are not there yet; to use it as a constant, write situ_detach", i, *name ? ", " : "", name);
   return false;
 }
 
@@ -49,14 +63,28 @@ static situ__node *node_new(const situ__record *r) {
   return n;
 }
 
-/* A handle of its own on the same values, without history: a saved result must not own the node that saves it. */
+/* A handle of its own on the same values, without history: what is saved must not own the node that saves it, neither now nor after
+   it was written in place. */
 static situ_tensor *alias(const char *op, const situ_tensor *t) {
   situ_tensor *copy = situ__tensor_alias(op, &t->view);
-  if (copy) copy->created_at = t->created_at;
+  if (!copy) return NULL;
+  copy->created_at = t->created_at;
+  if (t->name) copy->name = situ__strdup(t->name);  /* for messages only */
   return copy;
 }
 
-static bool record_operand(situ__node *n, int i, const situ__record *r) {
+/* A leaf that requires a gradient, and a view of one, are never written where that is recorded: they may be saved as they are. */
+static situ_tensor *save(const char *op, situ_tensor *t) {
+  const situ_tensor *base = t->base ? t->base : t;
+  return base->requires_grad && !base->node ? situ_retain(t) : alias(op, t);
+}
+
+/* What is written in place is saved as it was before. */
+static situ_tensor *as_it_was(const situ__record *r, situ_tensor *t) {
+  return r->before && t->view.storage == r->in[0]->view.storage && situ__same_place(&t->view, &r->in[0]->view) ? r->before : t;
+}
+
+static bool prepare_operand(situ__node *n, int i, const situ__record *r) {
   situ__operand *o = &n->in[i];
   situ_tensor *t = r->in[i];
   o->node = NULL;
@@ -72,70 +100,102 @@ static bool record_operand(situ__node *n, int i, const situ__record *r) {
     o->leaf = situ_retain(t);
   }
   if (!(r->save & SITU_SAVE(i < SITU_OPERANDS ? i : 0))) return true;
-  o->saved = situ_retain(r->before && t == r->in[0] ? r->before : t);
-  o->version = __atomic_load_n(&o->saved->view.storage->version, __ATOMIC_RELAXED);
-  o->device = o->saved->view.storage->device;
-  return true;
+  n->saves = true;
+  return (o->saved = save(r->name, as_it_was(r, t))) != NULL;
 }
 
-bool situ__tape_record(const situ__record *r) {
-  situ__node *n = node_new(r);
-  if (!n) return false;
-  int ins = n->ins;
-  for (n->ins = 0; n->ins < ins;)
-    if (!record_operand(n, n->ins++, r)) goto fail;
-  for (int k = 0; k < n->outs; k++) {
-    if (!r->out[k] || !(r->save & SITU_SAVE_OUT(k))) continue;
-    n->out[k].version = __atomic_load_n(&r->out[k]->view.storage->version, __ATOMIC_RELAXED);
-    if (!(n->out[k].saved = alias(r->name, r->out[k]))) goto fail;
+static situ__meta *fresh_meta(const char *op) {
+  situ__meta *m = situ__small_alloc(sizeof *m);
+  if (m) *m = (situ__meta){ .refs = 1 };
+  else situ__no_memory(op, sizeof *m);
+  return m;
+}
+
+/* Hooks and gradient of what is written in place belong to the value before; but that it retains its gradient goes on, as in torch. */
+static bool prepare_result(situ__node *n, int k, const situ__record *r) {
+  const situ_tensor *t = r->out[k];
+  if (!t) return true;
+  if (t->meta && t->meta->retain) {
+    if (!(n->out[k].meta = fresh_meta(r->name))) return false;
+    n->out[k].meta->retain = true;
   }
+  if (!(r->save & SITU_SAVE_OUT(k))) return true;
+  n->saves = true;
+  return (n->out[k].saved = alias(r->name, t)) != NULL;
+}
+
+situ__node *situ__tape_prepare(const situ__record *r) {
+  situ__node *n = node_new(r);
+  if (!n) return NULL;
+  bool good = true;
+  const int ins = n->ins;
+  for (n->ins = 0; good && n->ins < ins;) good = prepare_operand(n, n->ins++, r);
+  for (int k = 0; good && k < n->outs; k++) good = prepare_result(n, k, r);
+  if (good) return n;
+  situ__tape_cancel(n);
+  return NULL;
+}
+
+void situ__tape_cancel(situ__node *n) {
+  if (n) n->release = NULL;
+  situ__node_release(n);
+}
+
+void situ__tape_connect(situ__node *node, int i, situ__node *n, int k) {
+  situ__operand *o = &node->in[i];
+  situ__node *before = o->node;
+  __atomic_fetch_add(&n->refs, 1, __ATOMIC_RELAXED);
+  o->node = n;
+  o->result = k;
+  situ__node_release(before);
+}
+
+static void note_version(const situ_tensor *saved, uint32_t *version, situ_device *device) {
+  *version = __atomic_load_n(&saved->view.storage->version, __ATOMIC_RELAXED);
+  *device = saved->view.storage->device;
+}
+
+/* t is result k of n from now on. */
+static void attach_result(situ__node *n, int k, situ_tensor *t) {
+  situ__meta *before = t->meta, *m = n->out[k].meta;
+  situ__node_release(t->node);  /* in place: the operand's edge keeps the earlier call */
+  n->refs++;                    /* no other thread knows of it yet */
+  t->node = n;
+  t->node_result = k;
+  t->requires_grad = true;
+  if (!before) return;
+  before->retain = false;
+  if (m) m->refs++;
+  t->meta = m;
+  situ__meta_release(before);
+}
+
+void situ__tape_attach(situ__node *n, situ_tensor *const *out) {
+  for (int i = 0; i < n->ins; i++)
+    if (n->in[i].saved) note_version(n->in[i].saved, &n->in[i].version, &n->in[i].device);
   for (int k = 0; k < n->outs; k++) {
-    situ_tensor *t = r->out[k];
-    if (!t) continue;
-    n->out[k].device = t->view.storage->device;
+    if (!out[k]) continue;
+    if (n->out[k].saved) n->out[k].version = __atomic_load_n(&out[k]->view.storage->version, __ATOMIC_RELAXED);
+    n->out[k].device = out[k]->view.storage->device;
     if (!n->device.kind) n->device = n->out[k].device;
-    if (!situ_dtype_is_floating((situ_dtype)t->view.dtype)) continue;
-    situ__node_release(t->node);  /* in place: the operand's edge keeps the earlier call */
-    n->refs++; /* nobody else knows of it yet */
-    t->node = n;
-    t->node_result = k;
-    t->requires_grad = true;
-    if (t->meta) {  /* written in place: hooks and gradient belonged to the value before */
-      situ__meta_release(t->meta);
-      t->meta = NULL;
-    }
+    if (situ_dtype_is_floating((situ_dtype)out[k]->view.dtype)) attach_result(n, k, out[k]);
   }
   if (n->refs > 1) n->refs--;
   else situ__node_release(n);
-  return true;
-fail:
-  n->release = NULL;  /* the caller still owns params */
-  situ__node_release(n);
-  return false;
 }
 
-static void drop_saved(situ__node *n) {
+void situ__node_clear(situ__node *n) {
   for (int i = 0; i < n->ins; i++) situ_drop(&n->in[i].saved);
   for (int k = 0; k < n->outs; k++) situ_drop(&n->out[k].saved);
 }
 
-/* A call that had nothing saved can be walked again. */
-void situ__node_clear(situ__node *n) {
-  for (int i = 0; i < n->ins; i++) n->freed |= n->in[i].saved != NULL;
-  for (int k = 0; k < n->outs; k++) n->freed |= n->out[k].saved != NULL;
-  drop_saved(n);
-}
-
 static void destroy(situ__node *n) {
-  drop_saved(n);
+  situ__node_clear(n);
   for (int i = 0; i < n->ins; i++) {
     situ__node_release(n->in[i].node);
     situ_release(n->in[i].leaf);
   }
-  for (int k = 0; k < n->outs; k++) {
-    situ_release(n->out[k].grad);
-    situ__meta_release(n->out[k].meta);
-  }
+  for (int k = 0; k < n->outs; k++) situ__meta_release(n->out[k].meta);
   if (n->release) n->release(n->params);
   situ__small_free(n, n->size);
 }

@@ -6,6 +6,7 @@
 #include "tensor/tensor.h"
 
 typedef struct situ__node situ__node;
+typedef struct situ__pass situ__pass;  /* pass.h */
 
 /* Where the gradient of an operand goes, and what backward may ask of the operand. */
 typedef struct situ__operand {
@@ -20,15 +21,17 @@ typedef struct situ__operand {
 } situ__operand;
 
 typedef struct situ__result {
-  situ_tensor      *grad;     /* collects during backward */
-  struct situ__meta *meta;    /* hooks and retained gradient of a tensor that is no leaf; shared with it */
+  struct situ__meta *meta;    /* hooks and retained gradient of a non-leaf; shared with it */
   situ_tensor      *saved;
   uint32_t          version;
   situ_device       device;   /* where the result was made: backward runs there */
 } situ__result;
 
 /* Fills dx[i] (owned by the innermost scope) where wants[i]; returns false after recording an error. */
-typedef bool (*situ__backward_fn)(situ__node *node, situ_tensor *const *grad, const bool *wants, situ_tensor **dx);
+typedef bool (*situ__backward_fn)(situ__pass *pass, const situ__node *node, situ_tensor *const *grad, const bool *wants, situ_tensor **dx);
+
+/* situ__node.state; above 0: that many passes, which all retain the graph, run the call's backward. */
+enum { SITU__NODE_IDLE = 0, SITU__NODE_TAKEN = -1, SITU__NODE_FREED = -2 };
 
 struct situ__node {
   int64_t           refs;       /* counted atomically */
@@ -42,8 +45,8 @@ struct situ__node {
   situ_device       device;
   size_t            size;       /* of the allocation: operands, results and params follow the node */
   int               ins, outs;
-  bool              freed;      /* a backward has used up what was saved */
-  bool              queued;     /* during backward: waits in the heap */
+  int32_t           state;      /* guards what is saved: changed atomically */
+  bool              saves;      /* something was saved */
   situ__operand    *in;
   situ__result     *out;
 };
@@ -54,13 +57,12 @@ typedef struct situ__hook {
   struct situ__hook *next;
 } situ__hook;
 
-/* Gradient and hooks of a tensor; shared with the node for a tensor that is no leaf. */
+/* Gradient and hooks of a tensor; shared with the node for a non-leaf. */
 typedef struct situ__meta {
-  int64_t      refs;
+  int64_t      refs;      /* counted atomically */
   situ_tensor *grad;      /* owned */
-  situ_tensor *pending;   /* during backward: what this pass adds; owned */
   situ__hook  *hooks;     /* in the order of their registration */
-  bool         retain;    /* keep the gradient although no leaf */
+  bool         retain;    /* keep the gradient of a non-leaf */
 } situ__meta;
 
 /* What is to be recorded: filled by the caller, copied by the tape. */
@@ -74,24 +76,43 @@ typedef struct situ__record {
   situ_tensor *const  *in, *const *out;
   int                  ins, outs;
   unsigned             save;            /* SITU_SAVE, SITU_SAVE_OUT */
-  situ_tensor         *before;          /* in place: a copy of what in[0] was, where it is to be saved; else NULL */
+  situ_tensor         *before;          /* in place: a copy of what in[0] was, where its memory is to be saved; else NULL */
 } situ__record;
 
-/* Does recording make sense: a gradient is wanted by an operand, and this scope records? */
-bool situ__tape_wanted(situ_tensor *const *in, int ins);
-/* Records; the results now require a gradient. False: out of memory, recorded; the results have no history then. */
-bool situ__tape_record(const situ__record *record);
+/* What the operands ask of a call, where this scope records; else nothing. */
+enum {
+  SITU__TAPE_WANTED = 1,       /* one requires a gradient: the call is to be recorded */
+  SITU__TAPE_FIRST_ORDER = 2,  /* one is a gradient, or computed from one: so is the result, and a recorded call is refused */
+  SITU__TAPE_STALE = 4         /* one is a view whose base was written in place since */
+};
+unsigned situ__tape_asks(situ_tensor *const *in, int ins);
+/* Refuses a recorded call of op with such an operand; always false. */
+bool situ__tape_refuse_first_order(const char *op, situ_tensor *const *in, int ins);
+/* Recording is in two steps, so that it cannot fail once values have changed: all that takes memory, before the op runs (NULL:
+   recorded; the caller still owns params); then what cannot fail, after it. The results then require a gradient. */
+situ__node *situ__tape_prepare(const situ__record *record);
+void situ__tape_attach(situ__node *node, situ_tensor *const *out);
+/* The node of a call that failed. The caller still owns params. */
+void situ__tape_cancel(situ__node *node);
+/* Operand i comes from result k of n, which may not be attached yet. */
+void situ__tape_connect(situ__node *node, int i, situ__node *n, int k);
 
 void situ__node_release(situ__node *node);
 /* Drops saved values (after a backward that does not retain the graph). */
 void situ__node_clear(situ__node *node);
-/* The gradient of n's operand i that was collected so far, if it may be written to; NULL: none, or not. */
-situ_tensor *situ__collected(const situ__node *n, int i);
-/* t's meta, made if need be; NULL: out of memory, recorded under op. */
+/* What this pass has collected so far for n's operand i, if it may be written to; NULL: nothing, or it may not. */
+situ_tensor *situ__collected(situ__pass *pass, const situ__node *n, int i);
+/* t's meta, made if need be; NULL: out of memory, recorded under op. Several passes may ask for one leaf's at once. */
 situ__meta *situ__meta_of(const char *op, situ_tensor *t);
+static inline situ__meta *situ__meta_now(const situ_tensor *t) { return __atomic_load_n(&t->meta, __ATOMIC_ACQUIRE); }
 void situ__meta_release(situ__meta *meta);
 
-/* *slot += grad: takes over the reference to grad. In place only where nobody else can see *slot's memory. */
+/* Floor 4 fills this in: records a mismatch with the table of its operands (situ_fail_blamed). */
+extern situ_status (*situ__blame)(situ_status status, const char *op, const situ_blamed *list, int count, const char *text);
+
+/* Is t's memory seen through this one handle only, so that its owner may write to it? */
+bool situ__exclusive(const situ_tensor *t);
+/* *slot += grad: takes over the reference to grad. In place only if *slot is exclusive. */
 bool situ__accumulate(const char *op, situ_tensor **slot, situ_tensor *grad);
 
 #endif

@@ -1,5 +1,6 @@
 /* Joining and cutting: cat, stack, split, chunk, unbind, and the copies made of them: flip, roll, repeat.
    SPDX-License-Identifier: MIT */
+#include "autograd/view.h"
 #include "base/alloc.h"
 #include "base/fail.h"
 #include "base/size.h"
@@ -136,6 +137,12 @@ static situ_status room_for(const char *op, int64_t pieces, situ_tensor **out, c
   return SITU_OK;
 }
 
+/* As in torch, what one call returns several of cannot be written in place where that is recorded. */
+static situ_tensor *one_of(situ_tensor *view) {
+  if (view) situ__view_fix(view, SITU__VIEW_ONE_OF);
+  return view;
+}
+
 situ_status situ_split(situ_tensor *x, int64_t size, int dim, situ_tensor **out, int *count) {
   SITU__MADE_OF_OPS("split");
   int d;
@@ -147,7 +154,7 @@ situ_status situ_split(situ_tensor *x, int64_t size, int dim, situ_tensor **out,
   if (room_for("split", pieces, out, count) != SITU_OK) return situ_error();
   for (int64_t i = 0; i < pieces; i++) {
     int64_t at = i * size;
-    if (!(out[i] = situ_narrow(x, d, at, situ__min_i64(size, length - at)))) return situ_error();
+    if (!(out[i] = one_of(situ_narrow(x, d, at, situ__min_i64(size, length - at))))) return situ_error();
   }
   *count = (int)pieces;
   return SITU_OK;
@@ -169,7 +176,7 @@ situ_status situ_split_sizes(situ_tensor *x, situ_shape sizes, int dim, situ_ten
   if (room_for("split_sizes", sizes.ndim, out, count) != SITU_OK) return situ_error();
   int64_t at = 0;
   for (int i = 0; i < sizes.ndim; i++) {
-    if (!(out[i] = situ_narrow(x, d, at, sizes.dim[i]))) return situ_error();
+    if (!(out[i] = one_of(situ_narrow(x, d, at, sizes.dim[i])))) return situ_error();
     at += sizes.dim[i];
   }
   *count = sizes.ndim;
@@ -193,7 +200,7 @@ situ_status situ_unbind(situ_tensor *x, int dim, situ_tensor **out, int *count) 
   int64_t pieces = x->view.size[d];
   if (room_for("unbind", pieces, out, count) != SITU_OK) return situ_error();
   for (int64_t i = 0; i < pieces; i++)
-    if (!(out[i] = situ_select(x, d, i))) return situ_error();
+    if (!(out[i] = one_of(situ_select(x, d, i)))) return situ_error();
   *count = (int)pieces;
   return SITU_OK;
 }
@@ -248,11 +255,15 @@ situ_tensor *situ_roll(situ_tensor *x, situ_shape shifts, situ_shape dims) {
     situ__fail(SITU_E_ARG, "roll", "%d shifts for %d dimensions", shifts.ndim, dims.ndim);
     return NULL;
   }
+  if (!own.ndim) {
+    situ__fail(SITU_E_ARG, "roll", "dimension %lld of a 0-dim tensor, which has none; leave dims out", (long long)dims.dim[0]);
+    return NULL;
+  }
   situ_tensor *y = x;
   for (int k = 0; y && k < dims.ndim; k++) {
     int d;
     if (!situ_wrap_dim("roll", dims.dim[k], own.ndim, &d)) return NULL;
-    int64_t size = own.ndim ? own.dim[d] : 1, shift = size ? shifts.dim[k] % size : 0;
+    int64_t size = own.dim[d], shift = size ? shifts.dim[k] % size : 0;
     if (shift < 0) shift += size;
     if (!shift) continue;
     situ_tensor *part[2] = { situ_narrow(y, d, size - shift, shift), situ_narrow(y, d, 0, size - shift) };
@@ -266,13 +277,13 @@ situ_tensor *situ_roll(situ_tensor *x, situ_shape shifts, situ_shape dims) {
 situ_tensor *situ_repeat(situ_tensor *x, situ_shape times) {
   SITU__MADE_OF_OPS("repeat");
   if (!situ__need("repeat", "input", x)) return NULL;
-  int missing = times.ndim - x->view.ndim;
   int64_t numel;
   situ_shape whole = { .ndim = times.ndim };
-  if (missing < 0 || times.ndim > SITU_MAX_DIMS) {
+  if (times.ndim < x->view.ndim || times.ndim > SITU_MAX_DIMS) {
     situ__fail(SITU_E_ARG, "repeat", "%d repetitions for a tensor of %d dimensions", times.ndim, x->view.ndim);
     return NULL;
   }
+  const int missing = times.ndim - x->view.ndim;
   for (int d = 0; d < times.ndim; d++) {
     int64_t size = d < missing ? 1 : x->view.size[d - missing];
     if (times.dim[d] < 0 || !situ__mul_i64(size, times.dim[d], &whole.dim[d])) {

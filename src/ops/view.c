@@ -2,6 +2,7 @@
    SPDX-License-Identifier: MIT */
 #include <string.h>
 
+#include "autograd/view.h"
 #include "base/fail.h"
 #include "base/size.h"
 #include "ops/ops.h"
@@ -181,9 +182,9 @@ static bool expand_infer(situ_call *c) {
   situ_view_desc *v = begin(c);
   situ_shape to = p->shape, own = situ__shape(x);
   int64_t numel;
-  int missing = to.ndim - x->ndim;
   char a[SITU_SHAPE_TEXT], b[SITU_SHAPE_TEXT];
-  bool good = missing >= 0 && to.ndim <= SITU_MAX_DIMS;
+  bool good = to.ndim >= x->ndim && to.ndim <= SITU_MAX_DIMS;
+  int missing = good ? to.ndim - x->ndim : 0;
   for (int d = 0; good && d < to.ndim; d++) {
     int64_t size = d < missing ? 1 : x->size[d - missing];
     if (to.dim[d] == -1 && d >= missing) to.dim[d] = size;
@@ -211,7 +212,7 @@ static bool slice_infer(situ_call *c) {
   situ_view_desc *v = begin(c);
   v->offset += p->start * v->stride[p->a];
   v->size[p->a] = p->end > p->start ? situ__ceil_div(p->end - p->start, p->step) : 0;
-  v->stride[p->a] *= p->step;
+  if (v->size[p->a] > 1) v->stride[p->a] *= p->step; /* else the step is never made, and may be too large to multiply by */
   if (p->b) {
     v->ndim--;
     for (int d = p->a; d < v->ndim; d++) {
@@ -284,62 +285,8 @@ situ_tensor *situ_select(situ_tensor *x, int dim, int64_t index) {
   return situ_op_run1(&select_op, x, &(view_params){ .a = d, .b = 1, .start = index, .end = index + 1, .step = 1 });
 }
 
-/* ---- as_strided: sizes and strides as given, inside the storage ---- */
-
-typedef struct strided_params {
-  view_params to;
-  situ_shape  own_strides;
-  int64_t     own_offset, held;
-} strided_params;
-
-static bool as_strided_infer(situ_call *c) {
-  const view_params *p = &((const strided_params *)c->params)->to;
-  situ_view_desc *v = begin(c);
-  int64_t numel, low = p->start, high = p->start, span;
-  if (p->shape.ndim != p->strides.ndim)
-    return situ_refuse(c, SITU_E_ARG, "%d sizes but %d strides", p->shape.ndim, p->strides.ndim);
-  if (!situ_shape_numel(c->op->name, &p->shape, &numel)) return false;
-  if (p->start < 0) return situ_refuse(c, SITU_E_INDEX, "storage offset %lld is negative", (long long)p->start);
-  for (int d = 0; d < p->shape.ndim; d++) {
-    if (p->strides.dim[d] < 0) return situ_refuse(c, SITU_E_ARG, "stride %lld at dimension %d is negative", (long long)p->strides.dim[d], d);
-    if (numel == 0) continue;
-    if (!situ__mul_i64(p->shape.dim[d] - 1, p->strides.dim[d], &span) || !situ__add_i64(high, span, &high))
-      return situ_refuse(c, SITU_E_OVERFLOW, "the strides reach beyond 2^63 elements");
-  }
-  int64_t held = (int64_t)(v->storage->bytes / situ_dtype_size((situ_dtype)v->dtype));
-  if (c->device.kind != SITU_META && (numel ? high >= held : low > held))
-    return situ_refuse(c, SITU_E_INDEX, "elements %lld..%lld are asked of a storage that holds %lld", (long long)low, (long long)high, (long long)held);
-  v->ndim = (uint8_t)p->shape.ndim;
-  v->offset = p->start;
-  memcpy(v->size, p->shape.dim, sizeof v->size);
-  memcpy(v->stride, p->strides.dim, sizeof v->stride);
-  return done(c);
-}
-
-/* Each element's gradient is added where it lies in an image of the storage, which is then seen as the operand is.
-   The operand's own strides and offset travel in the parameters. */
-static bool as_strided_backward(situ_grad_call *g) {
-  const strided_params *p = g->params;
-  situ_options like = { .dtype = situ_dtype_of(g->grad[0]), .device = g->device };
-  situ_tensor *place = situ_arange(0, (double)p->held, 1, &(situ_options){ .dtype = SITU_I64, .device = g->device });
-  place = situ_reshape(situ_as_strided(place, p->to.shape, p->to.strides, p->to.start), SITU_SHAPE(-1));
-  situ_tensor *image = situ_zeros(SITU_SHAPE(p->held), &like);
-  image = situ_index_add_(image, 0, place, situ_reshape(g->grad[0], SITU_SHAPE(-1)), 1);
-  return (g->dx[0] = situ_as_strided(image, g->shape[0], p->own_strides, p->own_offset)) != NULL;
-}
-
-SITU_OP(as_strided_op) = { .name = "as_strided", .operand = { { "input", 0 } }, .flags = SITU_OP_VIEW, .params_size = sizeof(strided_params),
-                           .infer = as_strided_infer, .backward = as_strided_backward };
-
-situ_tensor *situ_as_strided(situ_tensor *x, situ_shape shape, situ_shape strides, int64_t offset) {
-  if (!situ__need("as_strided", "input", x)) return NULL;
-  strided_params p = { .to = { .shape = shape, .strides = strides, .start = offset }, .own_offset = x->view.offset };
-  p.held = (int64_t)(x->view.storage->bytes / situ_dtype_size((situ_dtype)x->view.dtype));
-  p.own_strides.ndim = x->view.ndim;
-  memcpy(p.own_strides.dim, x->view.stride, sizeof(int64_t) * (size_t)x->view.ndim);
-  if (x->requires_grad && situ__recording() && situ__desc_overlaps(&x->view)) {
-    situ__fail(SITU_E_ALIAS, "as_strided", "elements of the operand share memory: its gradient would be counted twice");
-    return NULL;
-  }
-  return situ_op_run1(&as_strided_op, x, &p);
+/* Here, so that a program which is linked statically has them if it has views. */
+__attribute__((constructor)) static void install(void) {
+  situ__node_of_view = situ__strided_node_of_view;
+  situ__node_of_part = situ__strided_node_of_part;
 }

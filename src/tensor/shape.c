@@ -8,6 +8,7 @@
 #include "tensor/tensor.h"
 
 const char *situ_shape_text(const situ_shape *shape, char buffer[SITU_SHAPE_TEXT]) {
+  if (!situ__given("shape_text", "shape", shape) || !situ__given("shape_text", "buffer", buffer)) return "";
   size_t at = (size_t)snprintf(buffer, SITU_SHAPE_TEXT, "[");
   int shown = shape->ndim < SITU_MAX_DIMS ? shape->ndim : SITU_MAX_DIMS;
   for (int d = 0; d < shown; d++)
@@ -16,13 +17,17 @@ const char *situ_shape_text(const situ_shape *shape, char buffer[SITU_SHAPE_TEXT
   return buffer;
 }
 
+static bool ranked(const char *op, const situ_shape *shape) {
+  if (!situ__given(op, "shape", shape)) return false;
+  if (shape->ndim >= 0 && shape->ndim <= SITU_MAX_DIMS) return true;
+  situ__fail(SITU_E_ARG, op, "%d dimensions: a tensor has 0 to %d", shape->ndim, SITU_MAX_DIMS);
+  return false;
+}
+
 /* A size of 0 does not excuse an overflow of the others: {0, 2^62, 2^62} is refused, on every device alike. */
 bool situ_shape_numel(const char *op, const situ_shape *shape, int64_t *numel) {
   char text[SITU_SHAPE_TEXT];
-  if (shape->ndim < 0 || shape->ndim > SITU_MAX_DIMS) {
-    situ__fail(SITU_E_ARG, op, "%d dimensions: a tensor has 0 to %d", shape->ndim, SITU_MAX_DIMS);
-    return false;
-  }
+  if (!ranked(op, shape) || !situ__given(op, "numel", numel)) return false;
   int64_t product = 1;
   bool empty = false;
   for (int d = 0; d < shape->ndim; d++) {
@@ -43,13 +48,14 @@ bool situ_shape_numel(const char *op, const situ_shape *shape, int64_t *numel) {
 }
 
 bool situ_shape_equal(const situ_shape *a, const situ_shape *b) {
-  if (a->ndim != b->ndim) return false;
+  if (!ranked("shape_equal", a) || !ranked("shape_equal", b) || a->ndim != b->ndim) return false;
   for (int d = 0; d < a->ndim; d++)
     if (a->dim[d] != b->dim[d]) return false;
   return true;
 }
 
 bool situ_shape_broadcast(const char *op, situ_shape *a, const situ_shape *b) {
+  if (!ranked(op, a) || !ranked(op, b)) return false;
   situ_shape out = { .ndim = a->ndim > b->ndim ? a->ndim : b->ndim };
   for (int d = 1; d <= out.ndim; d++) {
     int64_t x = d <= a->ndim ? a->dim[a->ndim - d] : 1, y = d <= b->ndim ? b->dim[b->ndim - d] : 1;
@@ -66,7 +72,8 @@ bool situ_shape_broadcast(const char *op, situ_shape *a, const situ_shape *b) {
 }
 
 bool situ_wrap_dim(const char *op, int64_t dim, int ndim, int *out) {
-  int64_t range = ndim ? ndim : 1;
+  if (!situ__given(op, "out", out)) return false;
+  int64_t range = ndim > 0 ? ndim : 1;
   if (dim < -range || dim >= range) {
     situ__fail(SITU_E_ARG, op, "dimension %lld is outside %lld..%lld", (long long)dim, (long long)-range,
                (long long)range - 1);
@@ -92,6 +99,7 @@ bool situ__desc_rows(const char *op, const situ_shape *shape, situ_view_desc *vi
 }
 
 void situ_desc_refresh(situ_view_desc *v) {
+  if (!situ__given("desc_refresh", "v", v)) return;
   int64_t step = 1, numel = 1;
   bool rows = true;
   for (int d = v->ndim - 1; d >= 0; d--) {
@@ -104,7 +112,9 @@ void situ_desc_refresh(situ_view_desc *v) {
 }
 
 const situ_view_desc *situ_desc_expand(const situ_view_desc *v, const situ_view_desc *to, situ_view_desc *room) {
+  if (!situ__given("desc_expand", "v", v) || !situ__given("desc_expand", "to", to)) return NULL;
   if (situ__same_sizes(v, to)) return v;
+  if (!situ__given("desc_expand", "room", room)) return NULL;
   room->storage = v->storage;
   room->offset = v->offset;
   room->dtype = v->dtype;
@@ -120,6 +130,7 @@ const situ_view_desc *situ_desc_expand(const situ_view_desc *v, const situ_view_
 }
 
 const situ_view_desc *situ_desc_reshape(const situ_view_desc *v, situ_shape shape, situ_view_desc *room) {
+  if (!situ__given("desc_reshape", "v", v) || !situ__given("desc_reshape", "room", room) || !ranked("desc_reshape", &shape)) return NULL;
   room->storage = v->storage;
   room->offset = v->offset;
   room->dtype = v->dtype;
@@ -128,7 +139,7 @@ const situ_view_desc *situ_desc_reshape(const situ_view_desc *v, situ_shape shap
   for (int d = shape.ndim - 1; d >= 0; d--) {
     room->size[d] = shape.dim[d];
     room->stride[d] = step;
-    if (shape.dim[d] > 1) step *= shape.dim[d];
+    if (shape.dim[d] > 1) step = (int64_t)((uint64_t)step * (uint64_t)shape.dim[d]); /* may wrap, if there are no elements */
   }
   room->numel = v->numel;
   room->contiguous = true;

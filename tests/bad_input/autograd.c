@@ -37,6 +37,7 @@ static void row_47_a_hook_that_spoils_a_gradient(void **state) {
   assert_int_equal(situ_register_hook(y, shorter, NULL), SITU_OK);
   refuse_status(situ_backward(situ_sum(y, NULL), NULL), SITU_E_SHAPE, "", "a hook returned a gradient of another shape");
   refuse_status(situ_register_hook(y, NULL, NULL), SITU_E_ARG, "register_hook", "NULL");
+  refuse_status(situ_register_hook(situ_detach(y), shorter, NULL), SITU_E_STATE, "register_hook", "does not require a gradient");
   assert_null(situ_grad(x));
 }
 
@@ -112,7 +113,10 @@ static void row_68_functions(void **state) {
   refuse_status(situ_function_apply(&f, &x, 1, &y, 1, &(fault){ FAILS }), SITU_E_LIMIT, "double_it", "forward failed");
   refuse_status(situ_function_apply(&f, &x, 0, &y, 1, &(fault){ FINE }), SITU_E_ARG, "double_it", "operands and results");
   refuse_status(situ_function_apply(&f, (situ_tensor *[]){ NULL }, 1, &y, 1, &(fault){ FINE }), SITU_E_ARG, "double_it", "NULL");
-  assert_int_equal(released, 4);  /* once each, refused or not */
+  refuse_status(situ_function_apply(&f, &x, 1, &y, 0, &(fault){ FINE }), SITU_E_ARG, "double_it", "operands and results");
+  refuse_status(situ_function_apply(&f, NULL, 1, &y, 1, &(fault){ FINE }), SITU_E_ARG, "double_it", "operands and results");
+  refuse_status(situ_function_apply(&f, &x, 1, NULL, 1, &(fault){ FINE }), SITU_E_ARG, "double_it", "operands and results");
+  assert_int_equal(released, 7);  /* once each, refused or not */
   refuse_status(situ_function_apply(NULL, &x, 1, &y, 1, NULL), SITU_E_ARG, "function_apply", "needs a forward");
 }
 

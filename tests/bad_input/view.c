@@ -166,9 +166,10 @@ static void row_26_pad(void **state) {
   expect_refused(situ_pad(x, SITU_DIMS(-2, -2), SITU_PAD_CONSTANT, 0), SITU_E_SHAPE, "pad", "dimension 1 would have size -1");
   expect_refused(situ_pad(x, SITU_DIMS(INT64_MAX, INT64_MAX), SITU_PAD_CONSTANT, 0), SITU_E_OVERFLOW, "pad", "2^63");
   expect_refused(situ_pad(x, SITU_DIMS(INT64_MIN, INT64_MIN), SITU_PAD_CONSTANT, 0), SITU_E_OVERFLOW, "pad", "dimension 1");
-  expect_refused(situ_pad(x, SITU_DIMS(3, 0), SITU_PAD_REFLECT, 0), SITU_E_ARG, "pad", "borders 3 and 0 at dimension 1, of size 3: this mode takes 0 to 2");
-  expect_refused(situ_pad(x, SITU_DIMS(-1, 0), SITU_PAD_REFLECT, 0), SITU_E_ARG, "pad", "borders -1");
-  expect_refused(situ_pad(x, SITU_DIMS(4, 0), SITU_PAD_CIRCULAR, 0), SITU_E_ARG, "pad", "0 to 3");
+  expect_refused(situ_pad(x, SITU_DIMS(3, 0), SITU_PAD_REFLECT, 0), SITU_E_ARG, "pad", "borders 3 and 0 at dimension 1, of size 3: this mode takes up to 2");
+  expect_refused(situ_pad(x, SITU_DIMS(-2, -1), SITU_PAD_REFLECT, 0), SITU_E_SHAPE, "pad", "borders -2");
+  expect_refused(situ_pad(x, SITU_DIMS(INT64_MIN, INT64_MAX), SITU_PAD_CONSTANT, 0), SITU_E_SHAPE, "pad", "crop more than the 3");
+  expect_refused(situ_pad(x, SITU_DIMS(4, 0), SITU_PAD_CIRCULAR, 0), SITU_E_ARG, "pad", "up to 3");
   expect_refused(situ_pad(x, SITU_DIMS(INT64_MAX, INT64_MAX), SITU_PAD_REPLICATE, 0), SITU_E_OVERFLOW, "", "2^63");
   expect_refused(situ_pad(situ_zeros(SITU_SHAPE(1, 0), HERE(0)), SITU_DIMS(1, 1), SITU_PAD_REPLICATE, 0), SITU_E_ARG, "pad", "size 0");
   expect_refused(situ_pad(x, SITU_DIMS(1, 1), (situ_pad_mode)9, 0), SITU_E_ARG, "pad", "9 is no padding mode");

@@ -1,0 +1,90 @@
+/* Which part of a graph autograd_grad has to run: found from t on, depth first, without recursion.
+   SPDX-License-Identifier: MIT */
+#include "autograd/asked.h"
+
+#include "base/alloc.h"
+#include "base/fail.h"
+
+static char yes, no;  /* values of the maps: addresses only */
+
+typedef struct frame {
+  const situ__node *node;
+  int               next;   /* the operand to look at next */
+  bool              leads;
+} frame;
+
+typedef struct walk {
+  situ__asked *asked;
+  const char  *op;
+  frame       *stack;
+  size_t       depth, capacity;
+} walk;
+
+static bool put(const char *op, situ__map *map, const void *key, void *value) {
+  return situ__map_put(map, key, value) || (situ__no_memory(op, 2 * (map->size + 8) * sizeof *map->entries), false);
+}
+
+static bool enter(walk *w, const situ__node *n) {
+  if (w->depth == w->capacity) {
+    size_t capacity = w->capacity ? 2 * w->capacity : 64;
+    frame *stack = situ__realloc(w->stack, capacity * sizeof *stack);
+    if (!stack) return situ__no_memory(w->op, capacity * sizeof *stack), false;
+    w->stack = stack;
+    w->capacity = capacity;
+  }
+  w->stack[w->depth++] = (frame){ .node = n, .leads = situ__map_get(&w->asked->targets, n) != NULL };
+  return true;
+}
+
+/* Looks at one more operand of the innermost call, or closes it. */
+static bool advance(walk *w) {
+  frame *f = &w->stack[w->depth - 1];
+  if (f->next == f->node->ins) {
+    w->depth--;
+    if (w->depth && f->leads) w->stack[w->depth - 1].leads = true;
+    return put(w->op, &w->asked->leads, f->node, f->leads ? &yes : &no);
+  }
+  const situ__operand *o = &f->node->in[f->next++];
+  if (!o->node) {
+    f->leads |= o->leaf && situ__map_get(&w->asked->targets, o->leaf);
+    return true;
+  }
+  const void *known = situ__map_get(&w->asked->leads, o->node);
+  if (!known) return enter(w, o->node);
+  f->leads |= known == &yes;
+  return true;
+}
+
+bool situ__asked_find(situ__asked *a, const char *op, const situ_tensor *t) {
+  for (int i = 0; i < a->count; i++) {
+    const situ_tensor *x = a->inputs[i];
+    if (!put(op, &a->targets, x->node ? (const void *)x->node : x, &yes)) return false;
+  }
+  walk w = { .asked = a, .op = op };
+  bool good = !t->node || enter(&w, t->node);
+  while (good && w.depth) good = advance(&w);
+  situ__free(w.stack);
+  a->reached = good && (t->node ? situ__map_get(&a->leads, t->node) == &yes : situ__map_get(&a->targets, t) != NULL);
+  return good;
+}
+
+void situ__asked_free(situ__asked *a) {
+  situ__map_free(&a->targets);
+  situ__map_free(&a->leads);
+}
+
+bool situ__asked_leads(const situ__asked *a, const situ__operand *o) {
+  return o->node ? situ__map_get(&a->leads, o->node) == &yes : situ__map_get(&a->targets, o->leaf) != NULL;
+}
+
+void situ__asked_found(const situ__asked *a, const situ__node *n, int result, situ_tensor *grad) {
+  if (!situ__map_get(&a->targets, n)) return;
+  for (int i = 0; i < a->count; i++)
+    if (a->inputs[i]->node == n && a->inputs[i]->node_result == result) situ_set(&a->found[i], grad);
+}
+
+void situ__asked_leaves(const situ__asked *a, const situ__pass *p) {
+  for (size_t i = 0; i < p->sinks; i++)
+    for (int k = 0; k < a->count; k++)
+      if (a->inputs[k] == p->sink[i].leaf) situ_set(&a->found[k], p->sink[i].grad);
+}

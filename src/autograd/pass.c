@@ -1,0 +1,187 @@
+/* What a backward pass remembers: a table of gradients and a heap of calls. A call leaves the table when it runs, so the table is as
+   large as the front of the pass, not as the graph.
+   SPDX-License-Identifier: MIT */
+#include "autograd/pass.h"
+
+#include <string.h>
+
+#include "base/alloc.h"
+#include "base/fail.h"
+
+void situ__pass_begin(situ__pass *p, const char *op, bool retain_graph) {
+  p->op = op;
+  p->retain_graph = retain_graph;
+  p->slot = p->few_slots;
+  p->bits = SITU__FEW_SLOTS_LOG2;
+  p->heap = p->few_nodes;
+  p->capacity = SITU__FEW_NODES;
+  p->sink = p->few_sinks;
+  p->sink_capacity = SITU__FEW_SINKS;
+  p->used = p->count = p->sinks = 0;
+  memset(p->few_slots, 0, sizeof p->few_slots);
+}
+
+static void empty_slot(situ__slot *s) {
+  situ_release(s->grad);
+  if (!s->grads) return;
+  for (int k = 0; k < ((const situ__node *)s->key)->outs; k++) situ_release(s->grads[k]);
+  situ__free(s->grads);
+}
+
+void situ__pass_end(situ__pass *p) {
+  for (size_t i = 0; p->used && i < (size_t)1 << p->bits; i++)
+    if (p->slot[i].key) empty_slot(&p->slot[i]);
+  for (size_t i = 0; i < p->sinks; i++) {
+    situ_release(p->sink[i].leaf);
+    situ__meta_release(p->sink[i].meta);
+    situ_release(p->sink[i].grad);
+  }
+  if (p->slot != p->few_slots) situ__free(p->slot);
+  if (p->heap != p->few_nodes) situ__free(p->heap);
+  if (p->sink != p->few_sinks) situ__free(p->sink);
+}
+
+/* ---- the table: linear probing ---- */
+
+static size_t home_of(const void *key, unsigned bits) { return (size_t)((uint64_t)(uintptr_t)key * 0x9E3779B97F4A7C15u >> (64 - bits)); }
+
+/* The slot with this key, or the empty one where it would be. */
+static situ__slot *look_up(situ__slot *slot, unsigned bits, const void *key) {
+  size_t at = home_of(key, bits);
+  while (slot[at].key && slot[at].key != key) at = (at + 1) & (((size_t)1 << bits) - 1);
+  return &slot[at];
+}
+
+static bool grow_table(situ__pass *p) {
+  unsigned bits = p->bits + 2;
+  situ__slot *larger = situ__calloc((size_t)1 << bits, sizeof *larger);
+  if (!larger) return situ__no_memory(p->op, sizeof *larger << bits), false;
+  for (size_t i = 0; i < (size_t)1 << p->bits; i++)
+    if (p->slot[i].key) *look_up(larger, bits, p->slot[i].key) = p->slot[i];
+  if (p->slot != p->few_slots) situ__free(p->slot);
+  p->slot = larger;
+  p->bits = bits;
+  return true;
+}
+
+/* What follows in the same run of slots moves up to where it can still be found. */
+static void erase(situ__pass *p, situ__slot *s) {
+  const size_t mask = ((size_t)1 << p->bits) - 1;
+  size_t hole = (size_t)(s - p->slot);
+  for (size_t at = (hole + 1) & mask; p->slot[at].key; at = (at + 1) & mask) {
+    if (((at - home_of(p->slot[at].key, p->bits)) & mask) < ((at - hole) & mask)) continue;
+    p->slot[hole] = p->slot[at];
+    hole = at;
+  }
+  p->slot[hole] = (situ__slot){ 0 };
+  p->used--;
+}
+
+/* The slot of key, made if need be; *fresh: it was. NULL: recorded. */
+static situ__slot *slot_of(situ__pass *p, const void *key, bool *fresh) {
+  situ__slot *s = look_up(p->slot, p->bits, key);
+  *fresh = !s->key;
+  if (s->key) return s;
+  if (2 * (p->used + 1) > (size_t)1 << p->bits) {
+    if (!grow_table(p)) return NULL;
+    s = look_up(p->slot, p->bits, key);
+  }
+  s->key = key;
+  p->used++;
+  return s;
+}
+
+/* ---- the heap ---- */
+
+/* Room for one more element in an array that began inside the pass. */
+static bool reserve(situ__pass *p, void **array, const void *few, size_t *capacity, size_t count, size_t size) {
+  if (count < *capacity) return true;
+  void *larger = situ__realloc(*array == few ? NULL : *array, 2 * *capacity * size);
+  if (!larger) return situ__no_memory(p->op, 2 * *capacity * size), false;
+  if (*array == few) memcpy(larger, few, count * size);
+  *array = larger;
+  *capacity *= 2;
+  return true;
+}
+
+static void push(situ__pass *p, situ__node *n) {
+  size_t at = p->count++;
+  for (; at && p->heap[(at - 1) / 2]->sequence < n->sequence; at = (at - 1) / 2) p->heap[at] = p->heap[(at - 1) / 2];
+  p->heap[at] = n;
+}
+
+static void pop(situ__pass *p) {
+  situ__node *moved = p->heap[--p->count];
+  size_t at = 0;
+  for (size_t child; (child = 2 * at + 1) < p->count; at = child) {
+    if (child + 1 < p->count && p->heap[child + 1]->sequence > p->heap[child]->sequence) child++;
+    if (p->heap[child]->sequence <= moved->sequence) break;
+    p->heap[at] = p->heap[child];
+  }
+  p->heap[at] = moved;
+}
+
+situ__node *situ__pass_next(const situ__pass *p) { return p->count ? p->heap[0] : NULL; }
+
+void situ__pass_take(situ__pass *p, situ__node *n, situ_tensor **grad) {
+  situ__slot *s = look_up(p->slot, p->bits, n);
+  pop(p);
+  if (s->grads) memcpy(grad, s->grads, (size_t)n->outs * sizeof *grad);
+  else grad[0] = s->grad;
+  situ__free(s->grads);
+  erase(p, s);
+}
+
+/* ---- what is collected ---- */
+
+bool situ__pass_add_node(situ__pass *p, situ__node *n, int result, situ_tensor *grad) {
+  bool fresh;
+  situ__slot *s = slot_of(p, n, &fresh);
+  bool good = s && (!fresh || reserve(p, (void **)&p->heap, p->few_nodes, &p->capacity, p->count, sizeof *p->heap));
+  if (good && fresh && n->outs > 1 && !(s->grads = situ__calloc((size_t)n->outs, sizeof *s->grads))) {
+    situ__no_memory(p->op, (size_t)n->outs * sizeof *s->grads);
+    good = false;
+  }
+  if (!good) {
+    if (s && fresh) erase(p, s);
+    situ_release(grad);
+    return false;
+  }
+  if (fresh) push(p, n);
+  return situ__accumulate(p->op, s->grads ? &s->grads[result] : &s->grad, grad);
+}
+
+bool situ__pass_add_leaf(situ__pass *p, situ_tensor *leaf, situ_tensor *grad) {
+  bool fresh;
+  situ__slot *s = slot_of(p, leaf, &fresh);
+  if (!s || (fresh && !reserve(p, (void **)&p->sink, p->few_sinks, &p->sink_capacity, p->sinks, sizeof *p->sink))) {
+    if (s && fresh) erase(p, s);
+    situ_release(grad);
+    return false;
+  }
+  if (fresh) p->sink[p->sinks++] = (situ__sink){ .leaf = situ_retain(leaf) };
+  return situ__accumulate(p->op, &s->grad, grad);
+}
+
+situ_tensor **situ__pass_leaf(situ__pass *p, const situ_tensor *leaf) { return &look_up(p->slot, p->bits, leaf)->grad; }
+
+bool situ__pass_keep(situ__pass *p, situ__meta *meta, situ_tensor *grad) {
+  if (!reserve(p, (void **)&p->sink, p->few_sinks, &p->sink_capacity, p->sinks, sizeof *p->sink)) return false;
+  __atomic_fetch_add(&meta->refs, 1, __ATOMIC_RELAXED);
+  p->sink[p->sinks++] = (situ__sink){ .meta = meta, .grad = situ_retain(grad) };
+  return true;
+}
+
+/* In memory that this pass alone can see, so that it may be written. */
+static bool may_write(const situ_tensor *sum, situ_dtype dtype, situ_device device) {
+  return sum && situ__exclusive(sum) && sum->view.dtype == dtype && situ_device_equal(sum->view.storage->device, device);
+}
+
+situ_tensor *situ__collected(situ__pass *p, const situ__node *n, int i) {
+  const situ__operand *o = &n->in[i];
+  const void *key = o->node ? (const void *)o->node : o->leaf;
+  if (!key) return NULL;
+  const situ__slot *s = look_up(p->slot, p->bits, key);
+  situ_tensor *sum = s->grads ? s->grads[o->result] : s->grad;
+  return may_write(sum, o->dtype, n->device) ? sum : NULL;
+}
