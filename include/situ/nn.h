@@ -82,6 +82,7 @@ struct situ_nn_module {
   bool training;
   bool pending; /* a lazy module that has not made its parameters yet */
   bool broken;  /* a part could not be made: situ_nn_done will refuse */
+  bool late;    /* it was added to a finished module, which was not moved since */
 };
 
 /* ---- making ---------------------------------------------------------------------------------- */

@@ -22,8 +22,8 @@ typedef enum situ_unstated_policy {
 
 /** Zero is the default: nothing is copied behind your back.
     Where a call takes place when copies are allowed: in place, and where something is written (running statistics), on
-    the device of what is written; else where most operands are; between equals where a parameter or buffer is, else
-    where the first operand is. Gradients go back to where each operand lives. What is written is never a copy, and meta
+    the device of what is written; else where most operands are; between equals where more of them are parameters or
+    buffers, then where the module that runs lives, else where the first operand is. Gradients go back to where each operand lives. What is written is never a copy, and meta
     is never copied to or from. */
 typedef struct situ_policy {
   uint8_t host_to_device, device_to_host, device_to_device;  /**< a situ_copy_policy each */

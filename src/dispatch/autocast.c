@@ -144,7 +144,7 @@ static void warn(const situ_op *op, situ_tensor *const *in, int ins, situ_device
   char name[SITU_DEVICE_NAME_MAX], site[256], at[256];
   situ__site_text(situ__setting.autocast_at, site, sizeof site);
   situ__site_text(situ__call_site(), at, sizeof at);
-  situ__log("situ: autocast for %s%s%s does nothing to %s on %s%s%s\n  its operands stay as they "
+  situ__log("autocast for %s%s%s does nothing to %s on %s%s%s\n  its operands stay as they "
             "are; begin autocast for %s, or move them\n"
             "  (said once for each line that begins autocast)",
             situ__kind_name(kind), *site ? ", begun at " : "", site, op->name,

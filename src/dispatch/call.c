@@ -1,40 +1,60 @@
 /* One call of an op: check, infer, make the results, launch, record.
    SPDX-License-Identifier: MIT */
+#include "autograd/view.h"
+#include "base/alloc.h"
 #include "base/fail.h"
 #include "device/dry.h"
 #include "dispatch/dispatch.h"
 
-/* ---- the way back ---- */
+/* ---- backward ---- */
 
-enum { MANY = 64 };  /* operands of a variadic op that fit without an allocation are few; see cat's backward */
+/* What situ_grad_call.node is. */
+typedef struct place_in_pass {
+  situ__pass       *pass;
+  const situ__node *node;
+} place_in_pass;
 
-situ_tensor *situ_grad_collected(const situ_grad_call *call, int i) { return situ__collected(call->node, i); }
+situ_tensor *situ_grad_collected(const situ_grad_call *call, int i) {
+  if (!situ__given("grad_collected", "call", call) || !situ__given("grad_collected", "call->node", call->node)) return NULL;
+  const place_in_pass *at = call->node;
+  return i >= 0 && i < call->ins ? situ__collected(at->pass, at->node, i) : NULL;
+}
 
-static bool op_backward(situ__node *n, situ_tensor *const *grad, const bool *wants, situ_tensor **dx) {
+static bool run_backward(situ_grad_call *call) {
+  const situ_op *op = call->op;
+  const uint64_t errors = situ__error_count();
+  const char *outer = situ__call_as(op->name, " backward");
+  bool good = op->backward(call) && situ__error_count() == errors;
+  situ__call_end(&outer);
+  if (!good && situ_error() == SITU_OK) situ__fail(SITU_E_STATE, op->name, "backward failed");
+  for (int i = 0; good && i < call->ins; i++)
+    if (call->wants[i] && call->dx[i]) good = (call->dx[i] = situ__fit_gradient(op->name, call->dx[i], &call->shape[i], call->dtype[i])) != NULL;
+  return good;
+}
+
+static bool op_backward(situ__pass *pass, const situ__node *n, situ_tensor *const *grad, const bool *wants, situ_tensor **dx) {
+  enum { FEW = SITU_OPERANDS };
   const situ_op *op = n->owner;
-  situ_tensor *in[MANY], *out[SITU_RESULTS];
-  situ_shape shape[MANY];
-  situ_dtype dtype[MANY];
+  situ_tensor *few_in[FEW], **in = few_in, *out[SITU_RESULTS];
+  situ_shape few_shapes[FEW], *shape = few_shapes;
+  situ_dtype few_dtypes[FEW], *dtype = few_dtypes;
+  if (n->ins > FEW) {
+    const size_t each = sizeof *in + sizeof *shape + sizeof *dtype;
+    if (!(shape = situ__alloc((size_t)n->ins * each))) return situ__no_memory(op->name, (size_t)n->ins * each), false;
+    in = (situ_tensor **)(shape + n->ins);
+    dtype = (situ_dtype *)(in + n->ins);
+  }
   for (int i = 0; i < n->ins; i++) {
     in[i] = n->in[i].saved;
     shape[i] = n->in[i].shape;
     dtype[i] = n->in[i].dtype;
   }
   for (int k = 0; k < n->outs; k++) out[k] = n->out[k].saved;
-  situ_grad_call call = { .op = op, .ins = n->ins, .outs = n->outs, .params = n->params, .device = n->device, .in = in, .out = out,
-                          .grad = grad, .dx = dx, .wants = wants, .shape = shape, .dtype = dtype, .node = n };
-  const char *outer = situ__call_as(op->name, " backward");
-  bool good = op->backward(&call);
-  situ__call_end(&outer);
-  if (!good) {
-    if (situ_error() == SITU_OK) situ__fail(SITU_E_STATE, op->name, "backward failed");
-    return false;
-  }
-  for (int i = 0; i < n->ins; i++) {
-    if (!wants[i] || !dx[i]) continue;
-    if (!(dx[i] = situ__fit_gradient(op->name, dx[i], &shape[i], dtype[i]))) return false;
-  }
-  return true;
+  const bool good = run_backward(&(situ_grad_call){ .op = op, .ins = n->ins, .outs = n->outs, .params = n->params, .device = n->device, .in = in,
+                                                    .out = out, .grad = grad, .dx = dx, .wants = wants, .shape = shape, .dtype = dtype,
+                                                    .node = &(place_in_pass){ pass, n } });
+  if (shape != few_shapes) situ__free(shape);
+  return good;
 }
 
 /* What backward will ask for. */
@@ -55,33 +75,80 @@ static situ_tensor *copy_of(const char *op, const situ_tensor *t) {
   return copy && situ__run(op, t->view.storage->device, &work) == SITU_OK ? copy : NULL;
 }
 
-static bool record(const situ_call *c, bool wanted, situ_tensor *before) {
-  const situ_op *op = c->op;
-  if (!wanted || op->flags & SITU_OP_NO_GRAD) return true;
-  if (c->ins > MANY) return situ_refuse(c, SITU_E_LIMIT, "%d operands: at most %d can be differentiated at once", c->ins, MANY);
-  const situ__record r = { .name = op->name, .backward = op->backward ? op_backward : NULL, .owner = op, .params = c->params,
-                           .params_size = op->params_size, .in = c->in, .out = c->out, .ins = c->ins, .outs = c->outs,
-                           .save = to_save(c), .before = before };
-  return situ__tape_record(&r);
+static situ__node *node_of(const situ_op *op, const situ_call *c, unsigned save, situ_tensor *before) {
+  return situ__tape_prepare(&(situ__record){ .name = op->name, .backward = op->backward ? op_backward : NULL, .owner = op, .params = c->params,
+                                             .params_size = op->params_size, .in = c->in, .out = c->out, .ins = c->ins, .outs = c->outs,
+                                             .save = save, .before = before });
 }
 
-/* ---- the way there ---- */
+situ__node *situ__op_node(const situ_op *op, situ_tensor *const *in, int ins, const void *params, situ_tensor *const *out) {
+  const situ_call c = { .op = op, .ins = ins, .outs = 1, .in = in, .params = params, .out = { out[0] } };
+  return node_of(op, &c, op->save, NULL);
+}
 
-/* A view with history shows values that its recorded history does not know of once its storage was written by
-   other means; PyTorch rebuilds the history, we refuse. */
-static bool check_views(const situ_call *c) {
-  for (int i = 0; i < c->ins; i++) {
-    const situ_tensor *t = c->in[i];
-    if (t && t->is_view && t->requires_grad && t->view_version != __atomic_load_n(&t->view.storage->version, __ATOMIC_RELAXED))
-      return situ_refuse(c, SITU_E_STATE, "operand %d is a view whose base was changed in place since; take the view again", i);
+/* What is recorded of one call: prepared before it runs, so that nothing can fail once values have changed. */
+typedef struct recorded {
+  situ__node *node;  /* NULL: nothing is recorded */
+  situ__node *part;  /* of a write in place through a view: what becomes of the base */
+} recorded;
+
+static void forget(recorded *r) {
+  situ__tape_cancel(r->part);
+  situ__tape_cancel(r->node);
+}
+
+static bool prepare(const situ_call *c, bool wanted, recorded *r) {
+  *r = (recorded){ NULL };
+  if (!wanted || c->op->flags & SITU_OP_NO_GRAD) return true;
+  const unsigned save = to_save(c);
+  situ_tensor *before = NULL;
+  for (int i = 0; c->in_place && i < c->ins && !before; i++)
+    if (save & SITU_SAVE(i) && c->in[i] && c->in[i]->view.storage == c->in[0]->view.storage && situ__same_place(&c->in[i]->view, &c->in[0]->view) &&
+        !(before = copy_of(c->op->name, c->in[0])))
+      return false;
+  if (!(r->node = node_of(c->op, c, save, before))) return false;
+  if (!c->in_place || !c->in[0]->base) return true;
+  if ((r->part = situ__node_of_part(c->in[0]))) {
+    situ__tape_connect(r->part, 1, r->node, 0);
+    return true;
   }
+  forget(r);
+  return false;
+}
+
+/* Cannot fail. */
+static void attach(const situ_call *c, const recorded *r) {
+  if (!r->node) return;
+  situ_tensor *base = !c->in_place ? NULL : c->in[0]->base ? c->in[0]->base : c->in[0];
+  const bool before = base && base->requires_grad;
+  situ__tape_attach(r->node, c->out);
+  if (r->part) situ__tape_attach(r->part, &base);
+  if (base) situ__view_rebase(base, before);
+  else if (c->op->flags & SITU_OP_VIEW && c->out[0]->base) c->out[0]->rebased = c->out[0]->base->rebased;
+}
+
+/* ---- forward ---- */
+
+/* Views whose base was written in place since get their history again. */
+static bool refresh_views(const situ_call *c) {
+  for (int i = 0; i < c->ins; i++)
+    if (c->in[i] && !situ__view_fresh(c->op->name, c->in[i])) return false;
   return true;
 }
 
-static bool check_in_place(const situ_call *c) {
+/* Does t show elements that are written before they are read? An op that works element by element may read what it writes. */
+static bool may_overlap(const situ_op *op, const situ_tensor *t, const situ_tensor *written) {
+  int64_t first, last, from, to;
+  if (t->view.storage != written->view.storage) return false;
+  if (!(op->flags & SITU_OP_SCATTERS) && situ__same_place(&t->view, &written->view)) return false;
+  return situ__desc_range(&t->view, &first, &last) && situ__desc_range(&written->view, &from, &to) && first <= to && from <= last;
+}
+
+static bool check_in_place(const situ_call *c, bool wanted) {
   const situ_tensor *t = c->in[0];
   situ_shape own = situ__shape(&t->view);
   char a[SITU_SHAPE_TEXT], b[SITU_SHAPE_TEXT];
+  if (c->op->outs > 1) return situ_refuse(c, SITU_E_UNSUPPORTED, "has %d results: it has no form in place", c->op->outs);
   if (!situ_shape_equal(&own, &c->shape[0]))
     return situ_refuse(c, SITU_E_SHAPE, "the result %s does not fit in place into %s", situ_shape_text(&c->shape[0], a), situ_shape_text(&own, b));
   if (situ__dtype_kind(c->dtype[0]) > situ__dtype_kind((situ_dtype)t->view.dtype))
@@ -90,22 +157,16 @@ static bool check_in_place(const situ_call *c) {
   if (situ__desc_overlaps(&t->view))
     return situ_refuse(c, SITU_E_ALIAS, "written in place, but elements of %s share memory (expanded?); clone it first", situ_shape_text(&own, a));
   for (int i = 1; i < c->ins; i++)
-    if (c->in[i] && c->in[i]->view.storage == t->view.storage && c->in[i] != t &&
-        !(situ__same_sizes(&c->in[i]->view, &t->view) && c->in[i]->view.offset == t->view.offset && c->in[i]->view.contiguous == t->view.contiguous))
-      return situ_refuse(c, SITU_E_ALIAS, "operand %d may overlap what is written in place; clone it first", i);
-  if (!situ__recording()) return true;
-  if (t->requires_grad && !t->node)
-    return situ_refuse(c, SITU_E_STATE, "a leaf that requires a gradient is written in place; do it in a no_grad scope");
-  if (t->requires_grad && t->is_view)
-    return situ_refuse(c, SITU_E_STATE, "a view that requires a gradient is written in place; write to its base, or use the form without _");
-  return true;
+    if (c->in[i] && may_overlap(c->op, c->in[i], t)) return situ_refuse(c, SITU_E_ALIAS, "operand %d may overlap what is written in place; clone it first", i);
+  return !situ__recording() || situ__view_may_write(c->op->name, t, wanted);
 }
 
 static bool make_results(situ_call *c) {
   const situ_op *op = c->op;
   if (op->flags & SITU_OP_VIEW) {
-    c->out[0] = situ__tensor_view(op->name, &c->view);
-    return c->out[0] != NULL;
+    if (!(c->out[0] = situ__tensor_view(op->name, &c->view))) return false;
+    situ__view_link(c->out[0], c->in[0], situ__recording() ? SITU__VIEW_FREE : SITU__VIEW_NO_GRAD);
+    return true;
   }
   if (c->like) return (c->out[0] = situ__tensor_like(op->name, c->like, c->dtype[0])) != NULL;
   for (int k = 0; k < c->outs; k++) {
@@ -147,10 +208,27 @@ static bool forward(situ_call *c, bool wanted) {
   const char *outer = situ__call_as(op->name, "");
   situ_scope s;
   situ_scope_begin_no_grad(&s);
-  bool good = op->forward(c);
+  const uint64_t errors = situ__error_count();
+  bool good = op->forward(c) && situ__error_count() == errors; /* a step that failed is a call that failed, whatever it was for */
   SITU_IGNORE(situ_scope_end(&s));
   situ__call_end(&outer);
   return good;
+}
+
+/* Of an op whose results have no gradient by their nature, nothing is recorded. */
+static bool may_record(const situ_call *c, unsigned asks) {
+  if (c->op->flags & SITU_OP_NO_GRAD || !(asks & SITU__TAPE_WANTED)) return true;
+  if (!c->op->backward) return situ_refuse(c, SITU_E_UNSUPPORTED, "cannot be differentiated, but an operand requires a gradient; detach it");
+  if (asks & SITU__TAPE_FIRST_ORDER) return situ__tape_refuse_first_order(c->op->name, c->in, c->ins);
+  return !(asks & SITU__TAPE_STALE) || refresh_views(c);
+}
+
+static void mark_results(const situ_call *c) {
+  for (int k = 0; k < c->outs; k++) {
+    if (!c->out[k] || !situ_dtype_is_floating((situ_dtype)c->out[k]->view.dtype)) continue;
+    if (c->in_place) situ__view_mark(c->out[k]);
+    else c->out[k]->first_order = true;
+  }
 }
 
 static bool steps(situ_call *c);
@@ -160,24 +238,24 @@ static bool steps(situ_call *c) {
   const situ_op *op = c->op;
   situ__verdict verdict = situ__examine(c);
   if (verdict != SITU__GOOD) return verdict == SITU__MIXED && situ__mixed(c, steps_or_casts);
-  bool wanted = situ__tape_wanted(c->in, c->ins);
-  if (wanted && !op->backward && !(op->flags & SITU_OP_NO_GRAD))
-    return situ_refuse(c, SITU_E_UNSUPPORTED, "cannot be differentiated, but an operand requires a gradient; detach it");
-  if (wanted && !check_views(c)) return false;
+  const unsigned asks = situ__tape_asks(c->in, c->ins);
+  const bool wanted = asks & SITU__TAPE_WANTED;
+  if (asks && !may_record(c, asks)) return false;
   if (!op->infer(c)) return false;
   if (c->in_place) {
-    if (!check_in_place(c)) return false;
+    if (!check_in_place(c, wanted)) return false;
     c->out[0] = c->in[0];
   } else if (!make_results(c)) {
     return false;
   }
-  situ_tensor *before = NULL;
-  if (c->in_place && wanted && !(op->flags & SITU_OP_NO_GRAD) && to_save(c) & SITU_SAVE(0) && !(before = copy_of(op->name, c->in[0]))) return false;
-  if (!forward(c, wanted) || !record(c, wanted, before)) return false;
-  if (wanted && op->flags & SITU_OP_VIEW) {
-    c->out[0]->is_view = true;
-    c->out[0]->view_version = __atomic_load_n(&c->out[0]->view.storage->version, __ATOMIC_RELAXED);
+  recorded r;
+  if (!prepare(c, wanted, &r)) return false;
+  if (!forward(c, wanted)) {
+    forget(&r);
+    return false;
   }
+  attach(c, &r);
+  if (asks == SITU__TAPE_FIRST_ORDER && !(op->flags & SITU_OP_NO_GRAD)) mark_results(c);
   return true;
 }
 
@@ -201,7 +279,17 @@ static situ_tensor *run_pair(const situ_op *op, const situ_view_desc *a, const s
   return situ__run(op->name, a->storage->device, &work) == SITU_OK ? y : NULL;
 }
 
+/* What the check of the operands relies on. */
+static inline bool call_given(const situ_op *op, situ_tensor *const *in, int ins, const void *params) {
+  if (__builtin_expect(op && ins > 0 && in && (params || !op->params_size), 1)) return true;
+  if (!situ__given("op_run", "op", op)) return false;
+  if (ins < 1) situ__fail(SITU_E_ARG, op->name, "%d operands", ins);
+  else situ__null(op->name, in ? "params" : "in");
+  return false;
+}
+
 situ_tensor *situ_op_run(const situ_op *op, situ_tensor *const *in, int ins, const void *params, situ_tensor **outs) {
+  if (!call_given(op, in, ins, params)) return NULL;
   if (ins == 2 && !outs && situ__plain_pair(op, in)) return run_pair(op, &in[0]->view, &in[1]->view);
   situ_call c;
   c.op = op;
@@ -222,6 +310,7 @@ situ_tensor *situ_op_run(const situ_op *op, situ_tensor *const *in, int ins, con
 }
 
 situ_tensor *situ_op_run_(const situ_op *op, situ_tensor *const *in, int ins, const void *params) {
+  if (!call_given(op, in, ins, params)) return NULL;
   situ_call c = { .op = op, .ins = ins, .outs = 1, .in = in, .params = params, .in_place = true };
   const char *outer = situ__call_as(op->name, "_");
   bool good = situ__is_dry() ? run_dry(&c) : run(&c);
@@ -234,13 +323,33 @@ situ_tensor *situ_op_new(const char *op, situ_shape shape, situ_dtype dtype, sit
   return situ__tensor_new(op, &shape, dtype, device);
 }
 
-bool situ_launch(const char *op, situ_device device, const situ_work *work) { return situ__run(op, device, work) == SITU_OK; }
+static SITU_COLD bool refuse_elsewhere(const char *op, situ_device device, situ_device other) {
+  char a[SITU_DEVICE_NAME_MAX], b[SITU_DEVICE_NAME_MAX];
+  situ__fail(SITU_E_DEVICE, op, "an operand is on %s, where work of %s cannot reach it", situ_device_name(other, a), situ_device_name(device, b));
+  return false;
+}
+
+/* The last door: a kernel must never follow an address of another device. */
+static bool all_here(const char *op, situ_device device, const situ_view_desc *const *view, int count) {
+  for (int i = 0; i < count; i++)
+    if (view[i] && !situ_device_equal(view[i]->storage->device, device)) return refuse_elsewhere(op, device, view[i]->storage->device);
+  return true;
+}
+
+bool situ_launch(const char *op, situ_device device, const situ_work *work) {
+  if (!situ__given(op, "work", work) || !situ__device_there(op, device)) return false;
+  if (work->ins < 0 || work->ins > SITU_WORK_MAX || work->outs < 0 || work->outs > SITU_WORK_MAX)
+    return situ__fail(SITU_E_ARG, op, "work of %d operands and %d results", work->ins, work->outs), false;
+  /* A dry run shows meta tensors on the devices that they are meant for. */
+  bool here = situ__is_dry() || (all_here(op, device, work->in, work->ins) && all_here(op, device, work->out, work->outs));
+  return here && situ__run(op, device, work) == SITU_OK;
+}
 bool situ_device_has(situ_device device, situ_verb verb) { return situ__has_verb(device, verb); }
 
 /* Hidden: a program that has such a section too must not mistake ours for its own. */
 extern const situ_op *const __start_situ_ops[] __attribute__((visibility("hidden")));
 extern const situ_op *const __stop_situ_ops[] __attribute__((visibility("hidden")));
 size_t situ_op_table(const situ_op *const **ops) {
-  *ops = __start_situ_ops;
+  if (ops) *ops = __start_situ_ops;
   return (size_t)(__stop_situ_ops - __start_situ_ops);
 }

@@ -41,7 +41,7 @@ static bool one_device(situ_call *c) {
 
 bool situ__explain_devices(const situ_call *c) { return situ__explain(c, SITU_E_DEVICE, 0, "device mismatch"); }
 
-static bool accepts(unsigned accept, situ_dtype dtype) {
+bool situ__accepts(unsigned accept, situ_dtype dtype) {
   unsigned kinds = accept & (SITU_FLOATING | SITU_INTEGRAL | SITU_BOOLEAN | SITU_INDEX);
   if (!kinds) return true;
   if (kinds & SITU_INDEX && (dtype == SITU_I64 || dtype == SITU_I32)) return true;
@@ -69,7 +69,7 @@ static bool check_dtype(const situ_call *c) {
   for (int i = 0; i < c->ins; i++) {
     if (!c->in[i]) continue;
     const situ_operand *o = operand(c->op, i);
-    if (!accepts(o->accept, dtype_of(c, i))) {
+    if (!situ__accepts(o->accept, dtype_of(c, i))) {
       wrong |= 1u << (i & 31);
       if (first < 0) first = i;
     }

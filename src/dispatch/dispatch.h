@@ -11,6 +11,8 @@ bool situ__check(situ_call *call);
 /* The same, but that operands on several devices are not explained yet. */
 typedef enum situ__verdict { SITU__REFUSED, SITU__GOOD, SITU__MIXED } situ__verdict;
 situ__verdict situ__examine(situ_call *call);
+/* Does an operand's schema accept the dtype, but for being equal to the others'? */
+bool situ__accepts(unsigned accept, situ_dtype dtype);
 /* Records the mismatch of a mixed call; always false. */
 bool situ__explain_devices(const situ_call *call) SITU_COLD;
 
@@ -42,8 +44,11 @@ static inline bool situ__plain_pair(const situ_op *op, situ_tensor *const *in) {
   if (x->dtype != y->dtype || x->dtype < SITU_F16 || !x->contiguous || !y->contiguous || !x->numel || !situ__same_sizes(x, y)) return false;
   const situ_device here = x->storage->device, there = y->storage->device;
   if (here.kind != there.kind || here.index != there.index || here.kind == SITU_META) return false;
-  return !(a->requires_grad || b->requires_grad) || !situ__recording();
+  return !(a->requires_grad | b->requires_grad | a->first_order | b->first_order) || !situ__recording();
 }
+
+/* call.c: the node of a call of op that is not run: its results are there already. NULL: recorded. */
+situ__node *situ__op_node(const situ_op *op, situ_tensor *const *in, int ins, const void *params, situ_tensor *const *out);
 
 /* explain.c: records a mismatch of operands, with the table of all of them; odd: bit mask of those at fault, 0: those that
    have not what most have. */

@@ -3,45 +3,18 @@
    SPDX-License-Identifier: MIT */
 #include "base/fail.h"
 #include "device/dry.h"
-#include "dispatch/dispatch.h"
+#include "dispatch/explain.h"
 
 /* ---- what would most likely have been ------------------------------------------------------- */
 
-/* Where most operands are; between equals where the module lives; in place always where the written
-   tensor is. */
 static situ_device likely_device(const situ_call *c) {
-  const situ_device home = situ_get_default_device();
-  situ_device best = { 0 };
-  int most = 0;
-  for (int i = 0; i < c->ins; i++) {
-    if (!c->in[i]) continue;
-    const situ_device here = c->in[i]->view.storage->device;
-    if (c->in_place) return here;
-    int votes = 0;
-    for (int k = 0; k < c->ins; k++)
-      votes += c->in[k] && situ_device_equal(c->in[k]->view.storage->device, here);
-    if (votes < most || (votes == most && !situ_device_equal(here, home))) continue;
-    most = votes;
-    best = here;
-  }
-  return best;
+  const situ__majority most = situ__vote(c, SITU__BY_DEVICE);
+  return most.like < 0 ? (situ_device){ 0 } : c->in[most.like]->view.storage->device;
 }
 
-/* The dtype of most operands that must have the same; between equals that of a parameter. */
 static situ_dtype likely_dtype(const situ_call *c) {
-  const bool variadic = c->op->flags & SITU_OP_VARIADIC;
-  situ_dtype best = SITU_DTYPE_DEFAULT;
-  int most = 0;
-  for (int i = 0; i < c->ins; i++) {
-    if (!c->in[i] || !(c->op->operand[variadic ? 0 : i].accept & SITU_SAME)) continue;
-    int votes = c->in[i]->role == SITU_ROLE_PARAMETER;
-    for (int k = 0; k < c->ins; k++)
-      votes += c->in[k] && c->in[k]->view.dtype == c->in[i]->view.dtype ? 2 : 0;
-    if (votes <= most) continue;
-    most = votes;
-    best = (situ_dtype)c->in[i]->view.dtype;
-  }
-  return best;
+  const situ__majority most = situ__vote(c, SITU__BY_DTYPE);
+  return most.like < 0 ? SITU_DTYPE_DEFAULT : (situ_dtype)c->in[most.like]->view.dtype;
 }
 
 /* A result that took over the dtype of an operand that is the odd one. */
@@ -54,6 +27,7 @@ static void mend_dtypes(situ_call *c) {
 
 bool situ_mend_largest(situ_call *c) {
   const situ_view_desc *largest = NULL;
+  if (!situ__given("mend_largest", "call", c)) return false;
   for (int i = 0; i < c->ins; i++)
     if (c->in[i] && (!largest || c->in[i]->view.numel > largest->numel)) largest = &c->in[i]->view;
   c->shape[0] = situ__shape(largest);
@@ -63,8 +37,9 @@ bool situ_mend_largest(situ_call *c) {
 
 bool situ_mend_size(situ_call *c, int operand, int dim, int64_t size) {
   enum { FEW = SITU_OPERANDS };
+  if (!situ__given("mend_size", "call", c)) return false;
   situ_tensor *const *given = c->in, *in[FEW], as;
-  if (c->ins > FEW || dim < 0 || dim >= given[operand]->view.ndim) return false;
+  if (c->ins > FEW || operand < 0 || operand >= c->ins || !given[operand] || dim < 0 || dim >= given[operand]->view.ndim) return false;
   as = *given[operand]; /* looked at by infer only */
   as.view.size[dim] = size;
   for (int i = 0; i < c->ins; i++) in[i] = i == operand ? &as : given[i];
@@ -78,9 +53,9 @@ bool situ_mend_size(situ_call *c, int operand, int dim, int64_t size) {
 /* ---- its results, without values ------------------------------------------------------------ */
 
 /* A gradient as it must be: of the operand's shape and dtype, where the operand is. */
-static bool likely_backward(situ__node *n, situ_tensor *const *grad, const bool *wants,
-                            situ_tensor **dx) {
-  (void)grad;
+static bool likely_backward(situ__pass *pass, const situ__node *n, situ_tensor *const *grad,
+                            const bool *wants, situ_tensor **dx) {
+  (void)pass, (void)grad;
   for (int i = 0; i < n->ins; i++) {
     const situ__operand *o = &n->in[i];
     if (!wants[i]) continue;
@@ -103,14 +78,16 @@ static bool make_results(situ_call *c, bool guessed) {
     if (!c->out[k]) return false;
     if (!view) situ__storage_wrote(c->out[k]->view.storage);
   }
-  if (op->flags & SITU_OP_NO_GRAD || !situ__tape_wanted(c->in, c->ins)) return true;
+  if (op->flags & SITU_OP_NO_GRAD || !(situ__tape_asks(c->in, c->ins) & SITU__TAPE_WANTED)) return true;
   const situ__record r = { .name = op->name,
                            .backward = likely_backward,
                            .in = c->in,
                            .out = c->out,
                            .ins = c->ins,
                            .outs = c->outs };
-  return situ__tape_record(&r);
+  situ__node *n = situ__tape_prepare(&r);
+  if (n) situ__tape_attach(n, c->out);
+  return n != NULL;
 }
 
 /* ---- one call ------------------------------------------------------------------------------- */

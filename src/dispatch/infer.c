@@ -1,14 +1,17 @@
 /* Shape rules that many ops share.
    SPDX-License-Identifier: MIT */
+#include "base/fail.h"
 #include "dispatch/dispatch.h"
 
 bool situ_infer_like(situ_call *c) {
+  if (!situ__given("infer_like", "call", c)) return false;
   c->shape[0] = situ__shape(&c->in[0]->view);
   c->dtype[0] = (situ_dtype)c->in[0]->view.dtype;
   return true;
 }
 
 bool situ_infer_broadcast(situ_call *c) {
+  if (!situ__given("infer_broadcast", "call", c)) return false;
   const situ_view_desc *first = &c->in[0]->view;
   bool alike = first->contiguous, dtypes = true;
   c->shape[0] = situ__shape(first);

@@ -135,8 +135,9 @@ situ_moving *situ_moving_plan(const char *op, const situ_move *list, int64_t cou
 }
 
 const situ_move_unit *situ_moving_units(const situ_moving *m, int64_t *count) {
-  *count = m ? m->count : 0;
-  return m ? m->unit : NULL;
+  if (!situ__given("moving_units", "m", m) || !situ__given("moving_units", "count", count)) return NULL;
+  *count = m->count;
+  return m->unit;
 }
 
 uint64_t situ_moving_peak(const situ_moving *m) {
@@ -167,7 +168,7 @@ enum { WORTH_ASKING = 1 << 20 };  /* bytes below which the allocation itself is 
 static bool check_device(const situ_moving *m, situ_device device) {
   situ_device_properties has;
   if (situ_device_info(device, &has) != SITU_OK) return false;
-  char name[SITU_DEVICE_NAME_MAX];
+  char name[SITU_DEVICE_NAME_MAX], text[3][SITU__BYTES_TEXT];
   uint64_t bytes = 0;
   for (int64_t i = 0; i < m->count; i++) {
     const situ_move_unit *u = &m->unit[i];
@@ -180,8 +181,8 @@ static bool check_device(const situ_moving *m, situ_device device) {
   }
   uint64_t left = has.memory_total > has.memory_used ? has.memory_total - has.memory_used : 0;
   if (bytes < WORTH_ASKING || !has.memory_total || bytes <= left) return true;
-  situ__fail(SITU_E_NOMEM, m->op, "needs %llu bytes on %s, where %llu of %llu are in use; nothing was moved", (unsigned long long)bytes,
-             situ_device_name(device, name), (unsigned long long)has.memory_used, (unsigned long long)has.memory_total);
+  situ__fail(SITU_E_NOMEM, m->op, "needs %s on %s, where %s of %s are free; nothing was moved", situ__bytes_text(bytes, text[0]),
+             situ_device_name(device, name), situ__bytes_text(left, text[1]), situ__bytes_text(has.memory_total, text[2]));
   return false;
 }
 

@@ -8,22 +8,32 @@
 
 static const char *const rules[] = { [SITU_RULE_SGD] = "sgd", [SITU_RULE_ADAM] = "adam", [SITU_RULE_ADAMW] = "adamw", [SITU_RULE_RMSPROP] = "rmsprop" };
 
-static bool mismatch(const char *op, situ_status status, const situ_tensor *param, const situ_tensor *t, const char *what) {
+/* The table has the parameter, its gradient and all its state; t is the odd one. */
+static bool mismatch(const char *op, situ_status status, const situ_optimizer_tensors *x, const situ_tensor *t, const char *what) {
   char a[SITU_DEVICE_NAME_MAX], b[SITU_DEVICE_NAME_MAX], s1[SITU_SHAPE_TEXT], s2[SITU_SHAPE_TEXT];
-  situ_shape x = situ__shape(&param->view), y = situ__shape(&t->view);
-  situ__fail(status, op, "the %s of %s is %s %s on %s, the parameter %s %s on %s%s", what, *situ_name(param) ? situ_name(param) : "a parameter",
-             situ_dtype_name((situ_dtype)t->view.dtype), situ_shape_text(&y, s1), situ_device_name(t->view.storage->device, a),
-             situ_dtype_name((situ_dtype)param->view.dtype), situ_shape_text(&x, s2), situ_device_name(param->view.storage->device, b),
-             status == SITU_E_STATE ? ": both must be contiguous" : "");
+  const situ_tensor *param = x->param;
+  const char *name = *situ_name(param) ? situ_name(param) : "a parameter";
+  situ_shape own = situ__shape(&param->view), got = situ__shape(&t->view);
+  const situ_blamed list[] = { { .operand = "param", .tensor = param, .odd = param == t },
+                               { .operand = "grad", .tensor = x->grad, .odd = x->grad == t },
+                               { .operand = "master", .tensor = x->master, .odd = x->master == t },
+                               { .operand = "state", .tensor = x->state[0], .odd = x->state[0] == t },
+                               { .operand = "state", .tensor = x->state[1], .odd = x->state[1] == t },
+                               { .operand = "state", .tensor = x->state[2], .odd = x->state[2] == t } };
+  SITU_IGNORE(situ_fail_blamed(status, op, list, 6, NULL, "the %s of %s is %s %s on %s, the parameter %s %s on %s%s", what, name,
+                               situ_dtype_name((situ_dtype)t->view.dtype), situ_shape_text(&got, s1), situ_device_name(t->view.storage->device, a),
+                               situ_dtype_name((situ_dtype)param->view.dtype), situ_shape_text(&own, s2),
+                               situ_device_name(param->view.storage->device, b), status == SITU_E_STATE ? ": both must be contiguous" : ""));
   return false;
 }
 
-static bool agrees(const char *op, const situ_tensor *param, const situ_tensor *t, const char *what, situ_dtype dtype) {
+static bool agrees(const char *op, const situ_optimizer_tensors *x, const situ_tensor *t, const char *what, situ_dtype dtype) {
+  const situ_tensor *param = x->param;
   if (!situ__alive(t)) return situ__need(op, what, t);
-  if (!situ_device_equal(t->view.storage->device, param->view.storage->device)) return mismatch(op, SITU_E_DEVICE, param, t, what);
-  if ((situ_dtype)t->view.dtype != dtype) return mismatch(op, SITU_E_DTYPE, param, t, what);
-  if (!situ__same_sizes(&t->view, &param->view)) return mismatch(op, SITU_E_SHAPE, param, t, what);
-  return t->view.contiguous || mismatch(op, SITU_E_STATE, param, t, what);
+  if (!situ_device_equal(t->view.storage->device, param->view.storage->device)) return mismatch(op, SITU_E_DEVICE, x, t, what);
+  if ((situ_dtype)t->view.dtype != dtype) return mismatch(op, SITU_E_DTYPE, x, t, what);
+  if (!situ__same_sizes(&t->view, &param->view)) return mismatch(op, SITU_E_SHAPE, x, t, what);
+  return t->view.contiguous || mismatch(op, SITU_E_STATE, x, t, what);
 }
 
 static bool check_item(const char *op, const situ_optimizer_tensors *x) {
@@ -38,10 +48,10 @@ static bool check_item(const char *op, const situ_optimizer_tensors *x) {
     situ__fail(SITU_E_DTYPE, op, "parameter %s is %s: only f16 and bf16 ones have a master", situ_name(x->param), situ_dtype_name(own));
     return false;
   }
-  if (!agrees(op, x->param, x->param, "memory", own) || !agrees(op, x->param, x->grad, "gradient", own)) return false;
-  if (x->master && !agrees(op, x->param, x->master, "master", wide)) return false;
+  if (!agrees(op, x, x->param, "memory", own) || !agrees(op, x, x->grad, "gradient", own)) return false;
+  if (x->master && !agrees(op, x, x->master, "master", wide)) return false;
   for (int k = 0; k < 3; k++)
-    if (x->state[k] && !agrees(op, x->param, x->state[k], "state", wide)) return false;
+    if (x->state[k] && !agrees(op, x, x->state[k], "state", wide)) return false;
   return true;
 }
 
@@ -72,7 +82,7 @@ static bool launch(const char *op, situ_optimizer_rule rule, const situ_optimize
 }
 
 situ_status situ_optimizer_check(situ_optimizer_rule rule, const situ_optimizer_tensors *list, int64_t count) {
-  if ((unsigned)rule > SITU_RULE_RMSPROP || (!list && count)) return situ__fail(SITU_E_ARG, "optimizer_step", "no such rule, or no parameters");
+  if ((unsigned)rule > SITU_RULE_RMSPROP || count < 0 || (!list && count)) return situ__fail(SITU_E_ARG, "optimizer_step", "no such rule, or no parameters");
   for (int64_t i = 0; i < count; i++)
     if (!check_item(rules[rule], &list[i])) return situ_error();
   return SITU_OK;
@@ -122,9 +132,27 @@ static bool step_masters(situ_optimizer_rule rule, const situ_optimizer_params *
   return good;
 }
 
+/* The states that a rule reads with these parameters. */
+static unsigned states_of(situ_optimizer_rule rule, const situ_optimizer_params *p) {
+  switch (rule) {
+    case SITU_RULE_SGD: return p->momentum != 0;
+    case SITU_RULE_RMSPROP: return 1u | (p->momentum != 0 ? 2u : 0) | (p->centered ? 4u : 0);
+    default: return 3u | (p->amsgrad ? 4u : 0);
+  }
+}
+
+static situ_status check_states(situ_optimizer_rule rule, const situ_optimizer_params *params, const situ_optimizer_tensors *list, int64_t count) {
+  const unsigned needed = states_of(rule, params);
+  for (int64_t i = 0; i < count; i++)
+    for (int k = 0; k < 3; k++)
+      if (needed >> k & 1 && !situ__given(rules[rule], "state", list[i].state[k])) return situ_error();
+  return SITU_OK;
+}
+
 situ_status situ_optimizer_step(situ_optimizer_rule rule, const situ_optimizer_params *params, const situ_optimizer_tensors *list, int64_t count) {
   if (!params) return situ__null("optimizer_step", "params");
   situ_status status = situ_optimizer_check(rule, list, count);
+  if (status == SITU_OK) status = check_states(rule, params, list, count);
   if (status != SITU_OK) return status;
   bool masters = false;
   for (int64_t i = 0; i < count; i++) masters |= list[i].master != NULL;

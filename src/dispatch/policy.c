@@ -6,7 +6,7 @@
 #include "base/alloc.h"
 #include "base/fail.h"
 #include "base/map.h"
-#include "dispatch/dispatch.h"
+#include "dispatch/explain.h"
 #include "situ/policy.h"
 
 situ_tensor *(*situ__copy_operand)(const char *op, situ_tensor *x, situ_device to);
@@ -15,39 +15,16 @@ static situ_device where(const situ_tensor *t) { return t->view.storage->device;
 
 /* ---- where the call takes place ---- */
 
-static bool is_part(const situ_tensor *t) { return t->role == SITU_ROLE_PARAMETER || t->role == SITU_ROLE_BUFFER; }
-
-static int votes_for(const situ_call *c, situ_device device) {
-  int votes = 0;
-  for (int i = 0; i < c->ins; i++) votes += c->in[i] && situ_device_equal(where(c->in[i]), device);
-  return votes;
-}
-
-/* Most operands decide, between equals a parameter or buffer, else the first. */
-static situ_device most_liked(const situ_call *c) {
-  situ_device best = { 0 };
-  int most = 0;
-  bool part = false;
-  for (int i = 0; i < c->ins; i++) {
-    if (!c->in[i]) continue;
-    int votes = votes_for(c, where(c->in[i]));
-    bool own = is_part(c->in[i]);
-    if (votes < most || (votes == most && (part || !own))) continue;
-    best = where(c->in[i]);
-    most = votes;
-    part = own;
-  }
-  return best;
-}
-
 static bool is_written(const situ_call *c, int i) {
   return c->in_place ? i == 0 : !(c->op->flags & SITU_OP_VARIADIC) && c->op->operand[i].accept & SITU_WRITTEN;
 }
 
 /* False: there is no such place. What is written is where it is, and on meta there is nothing to copy. */
 static bool meeting_place(const situ_call *c, situ_device *target) {
-  *target = most_liked(c);
+  situ__majority most = situ__vote(c, SITU__BY_DEVICE);
   bool fixed = false;
+  if (most.like < 0) return false;
+  *target = where(c->in[most.like]);
   for (int i = 0; i < c->ins; i++) {
     if (!c->in[i]) continue;
     if (where(c->in[i]).kind == SITU_META) return false;

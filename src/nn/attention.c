@@ -261,7 +261,7 @@ situ_nn_module *situ_nn_multihead_attention(int64_t embed_dim, int64_t num_heads
   m->heads = num_heads;
   m->dropout = options->dropout;
   m->batch_first = options->batch_first;
-  if (embed_dim > 0 && num_heads > 0 && embed_dim % num_heads == 0) {
+  if (embed_dim > 0 && embed_dim <= INT64_MAX / 3 && num_heads > 0 && embed_dim % num_heads == 0) {
     fill(m, options->kdim ? options->kdim : embed_dim, options->vdim ? options->vdim : embed_dim,
          options);
   } else {

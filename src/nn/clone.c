@@ -96,6 +96,7 @@ static situ_nn_module *clone(situ__map *made, situ_nn_module *m, int depth) {
 }
 
 situ_nn_module *situ_nn_clone(situ_nn_module *m) {
+  SITU__MADE_OF_OPS("nn_clone");
   if (!m) {
     situ__null(op, "module");
     return NULL;

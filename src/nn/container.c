@@ -24,8 +24,10 @@ static void add_numbered(situ_nn_module *m, int64_t i, situ_nn_module *module) {
   situ_nn_add_child(m, name, NULL, module);
 }
 
-static situ_nn_module *numbered(const situ_nn_type *type, int64_t count,
+static situ_nn_module *numbered(const char *op, const situ_nn_type *type, int64_t count,
                                 situ_nn_module *const *modules) {
+  if (count < 0) return situ__fail(SITU_E_ARG, op, "%" PRId64 " modules", count), NULL;
+  if (count && !situ__given(op, "modules", modules)) return NULL;
   situ_nn_module *m = situ_nn_alloc(type);
   /* To the end even after a failure: all of them are taken over. */
   for (int64_t i = 0; i < count; i++) add_numbered(m, i, modules[i]);
@@ -33,10 +35,10 @@ static situ_nn_module *numbered(const situ_nn_type *type, int64_t count,
 }
 
 situ_nn_module *situ_nn_sequential_of(int64_t count, situ_nn_module *const *modules) {
-  return numbered(&sequential_type, count, modules);
+  return numbered("nn_sequential_of", &sequential_type, count, modules);
 }
 situ_nn_module *situ_nn_module_list_of(int64_t count, situ_nn_module *const *modules) {
-  return numbered(&list_type, count, modules);
+  return numbered("nn_module_list_of", &list_type, count, modules);
 }
 situ_nn_module *situ_nn_module_dict(void) { return situ_nn_done(situ_nn_alloc(&dict_type)); }
 

@@ -4,6 +4,8 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "base/fail.h"
+#include "base/peek.h"
 #include "nn/nn.h"
 #include "situ/sys/op.h"
 
@@ -60,6 +62,7 @@ const char *situ_nn_running(char *buffer, size_t size) {
   const situ_nn_module *m = situ__nn_running ? situ__nn_running->module : NULL;
   char path[SITU_PATH_TEXT] = "";
   size_t above = 0;
+  if (!situ__given("nn_running", "buffer", buffer)) return "";
   if (!size) return buffer;
   situ__nn_lock();
   const situ_nn_module *root = m ? path_of(m, true, path) : NULL;
@@ -78,25 +81,38 @@ static void module_line(const situ_nn_module *m, const char *path, char *text, s
   else snprintf(text, size, "%.120s (%s%s%s)", path, m->type->name, *detail ? " " : "", detail);
 }
 
-enum { DEVICES = 8, BUDGET = 1 << 16 };  /* slots looked at: modules shared again and again make a tree too large to walk */
+enum { DEVICES = SITU_EXPLAINED_DEVICES, DTYPES = 32, BUDGET = 1 << 16 };  /* slots looked at: modules shared again and again make a tree too large to walk */
 typedef struct census {
+  const situ_explanation *apart;  /* its operands are left out; NULL: none is */
   situ_device device[DEVICES];
-  int64_t     count[DEVICES];
+  int64_t     count[DEVICES], of_dtype[DTYPES];
   int         devices, budget;
 } census;
 
+static bool is_operand(const situ_explanation *e, const situ_tensor *t) {
+  for (int i = 0; e && i < e->count; i++)
+    if (e->operand[i].tensor == t) return true;
+  return false;
+}
+
+static void count_tensor(census *c, const situ_tensor *t) {
+  situ_device device = situ_device_of(t);
+  situ_dtype dtype = situ_dtype_of(t);
+  int k = 0;
+  if (situ_dtype_is_floating(dtype) && (unsigned)dtype < DTYPES) c->of_dtype[dtype]++;
+  while (k < c->devices && !situ_device_equal(c->device[k], device)) k++;
+  if (k == DEVICES) return;
+  if (k == c->devices) c->device[c->devices++] = device;
+  c->count[k]++;
+}
+
 static void count_devices(census *c, const situ_nn_module *m, int depth) {
   for (int64_t i = 0; i < m->count && c->budget > 0; i++, c->budget--) {
-    if (situ__nn_is_child(&m->slots[i])) {
-      if (depth < SITU__NN_DEPTH) count_devices(c, m->slots[i].held, depth + 1);
-      continue;
+    if (!situ__nn_is_child(&m->slots[i])) {
+      if (!is_operand(c->apart, m->slots[i].held)) count_tensor(c, m->slots[i].held);
+    } else if (depth < SITU__NN_DEPTH) {
+      count_devices(c, m->slots[i].held, depth + 1);
     }
-    situ_device device = situ_device_of(m->slots[i].held);
-    int k = 0;
-    while (k < c->devices && !situ_device_equal(c->device[k], device)) k++;
-    if (k == DEVICES) continue;
-    if (k == c->devices) c->device[c->devices++] = device;
-    c->count[k]++;
   }
 }
 
@@ -116,6 +132,25 @@ static situ_device home(void) {
   return (situ_device){ 0 };
 }
 
+/* Where the rest of the outermost module is, and in which dtype: what the operands of a refused call are compared with. */
+static void look_at_rest(situ_explanation *e, const situ_nn_module *root) {
+  census c = { .budget = BUDGET, .apart = e };
+  count_devices(&c, root, 0);
+  for (e->devices = 0; e->devices < c.devices; e->devices++) {
+    int best = 0;
+    for (int k = 1; k < c.devices; k++)
+      if (c.count[k] > c.count[best]) best = k;
+    e->device[e->devices] = c.device[best];
+    c.count[best] = -1;
+  }
+  int kinds = 0;
+  for (int d = 0; d < DTYPES; d++) {
+    kinds += c.of_dtype[d] > 0;
+    if (c.of_dtype[d] > (e->dtype ? c.of_dtype[e->dtype] : 0)) e->dtype = (situ_dtype)d;
+  }
+  e->dtypes = kinds > 1;
+}
+
 /* ---- its operands ---- */
 
 static bool in_tree(const situ_tree *tree, const situ_tensor *t) {
@@ -130,6 +165,7 @@ static bool is_input(situ_explained *x) {
   for (const situ__nn_frame *f = situ__nn_running; f; f = f->outer) {
     if (f->input != x->tensor && !(f->inputs && in_tree(f->inputs, x->tensor))) continue;
     x->site = f->site;
+    x->given = !f->outer;
     found = true;
   }
   return found;
@@ -142,53 +178,151 @@ static size_t field_of(const situ_nn_module *m, const situ_tensor *t) {
   return 0;
 }
 
-/* A part that a field shows and nothing names. */
+static const char *name_at(const situ_nn_module *m, size_t at) {
+  for (int64_t i = 0; at && i < m->count; i++)
+    if (m->slots[i].offset == at) return m->slots[i].name;
+  return "";
+}
+
+/* A part that a field shows and nothing registers: by the name that the field was registered under, else the tensor's own. */
 static void field_path(const situ_nn_module *m, const situ_tensor *t, size_t at, char path[SITU_PATH_TEXT]) {
   char module[SITU_PATH_TEXT];
-  const char *name = situ_name(t);
+  const char *name = *name_at(m, at) ? name_at(m, at) : situ_name(t);
   path_of(m, true, module);
   if (*name) snprintf(path, SITU_PATH_TEXT, "%.120s.%.70s", module, name);
   else snprintf(path, SITU_PATH_TEXT, "%.120s.(field at byte %zu)", module, at);
 }
 
+static bool shown(situ_explained *x, const situ_nn_module *m, size_t at) {
+  x->held = SITU_HELD_UNREGISTERED;
+  x->field = at;
+  x->goes_to = m->home;
+  snprintf(x->name, sizeof x->name, "%s", *name_at(m, at) ? name_at(m, at) : situ_name(x->tensor));
+  path_of(m, true, x->owner);
+  field_path(m, x->tensor, at, x->path);
+  return true;
+}
+
 static bool unregistered(situ_explained *x) {
   for (const situ__nn_frame *f = situ__nn_running; f; f = f->outer) {
     size_t at = field_of(f->module, x->tensor);
-    if (at) field_path(f->module, x->tensor, at, x->path);
-    if (at) return true;
+    if (at) return shown(x, f->module, at);
   }
-  for (const situ_nn_module *m = situ__nn_newest(); m; m = m->older) {
-    for (int64_t i = 0; !m->build && i < m->stray_count; i++) {
-      if (m->strays[i].tensor != x->tensor || !m->strays[i].offset || m->strays[i].serial != situ_desc(x->tensor)->storage->serial) continue;
-      field_path(m, x->tensor, m->strays[i].offset, x->path);
-      return true;
-    }
+  for (const situ_nn_module *m = situ__nn_newest(); m; m = m->older)
+    for (int64_t i = 0; !m->build && i < m->stray_count; i++)
+      if (m->strays[i].tensor == x->tensor && m->strays[i].offset && m->strays[i].serial == situ_desc(x->tensor)->storage->serial)
+        return shown(x, m, m->strays[i].offset);
+  return false;
+}
+
+static bool holds_part(const situ_nn_module *m, const void *part) { return slot_in(m, part, is_it) != NULL; }
+
+/* Does an array on the heap hold it? A few entries may be missing. */
+static bool in_array(void *const *list, const void *part) {
+  enum { LONGEST = 256, GAP = 8 };
+  for (int i = 0, empty = 0; i < LONGEST && empty <= GAP; i++) {
+    void *word;
+    if ((uintptr_t)(list + i) % _Alignof(void *) || !situ__peek(list + i, &word, sizeof word)) return false;
+    if (word == part) return true;
+    empty = word ? 0 : empty + 1;
   }
   return false;
 }
 
-static void look_at(situ_explained *x) {
-  const situ_nn_slot *slot;
-  if (path_of(x->tensor, false, x->path)) x->held = SITU_HELD_REGISTERED;
-  else if (is_input(x)) x->held = SITU_HELD_INPUT;
-  else if (unregistered(x)) x->held = SITU_HELD_UNREGISTERED;
-  else if (holder(x->tensor, on_its_storage, &slot)) {
-    path_of(slot->held, false, x->path);
-    x->held = SITU_HELD_REGISTERED;
-    x->view = true;
+/* Does a field of m's struct show a module, by itself or in an array? *at: the field's offset; 0: behind a pointer. */
+static bool shows_module(const situ_nn_module *m, const void *part, size_t *at) {
+  for (*at = sizeof *m; *at + sizeof part <= m->type->size; *at += sizeof part) {
+    void *word;
+    memcpy(&word, (const char *)m + *at, sizeof word);
+    if (word == part) return true;
+  }
+  *at = 0;
+  for (size_t k = sizeof *m; k + sizeof part <= m->type->size; k += sizeof part) {
+    void *word;
+    memcpy(&word, (const char *)m + k, sizeof word);
+    if ((uintptr_t)word >= 4096 && !holds_part(m, word) && in_array(word, part)) return true;
+  }
+  return false;
+}
+
+/* The tensor's outermost module is not part of the one that runs, which has it in its struct all the same. */
+static void find_owner(situ_explained *x, const situ_nn_module *own, const situ_nn_module *root) {
+  for (const situ__nn_frame *f = situ__nn_running; own != root && f && !x->loose; f = f->outer) {
+    if (f->module == own || !shows_module(f->module, own, &x->field)) continue;
+    x->loose = true;
+    x->goes_to = f->module->home;
+    snprintf(x->name, sizeof x->name, "%s", name_at(f->module, x->field));
+    path_of(f->module, true, x->owner);
   }
 }
 
+static void look_at(situ_explained *x, const situ_nn_module *root) {
+  const situ_nn_slot *slot;
+  const situ_nn_module *own = path_of(x->tensor, false, x->path);
+  if (!own && is_input(x)) {
+    x->held = SITU_HELD_INPUT;
+  } else if (!own && !unregistered(x) && holder(x->tensor, on_its_storage, &slot)) {
+    own = path_of(slot->held, false, x->path);
+    x->view = true;
+  }
+  if (!own) return;
+  x->held = SITU_HELD_REGISTERED;
+  x->root = own;
+  x->root_length = (int)strlen(root_name(own));
+  if (root) find_owner(x, own, root);
+}
+
 static void look(situ_explanation *e) {
-  const situ_nn_module *m = situ__nn_running ? situ__nn_running->module : NULL, *root = NULL;
+  const situ_nn_module *m = situ__nn_running ? situ__nn_running->module : NULL, *outer = NULL, *root = NULL;
   char path[SITU_PATH_TEXT] = "";
+  for (const situ__nn_frame *f = situ__nn_running; f; f = f->outer) outer = f->module, e->site = f->site;
   situ__nn_lock();
-  if (m) root = path_of(m, true, path);
-  for (int i = 0; i < e->count; i++) look_at(&e->operand[i]);
+  if (m) root = path_of(outer, true, path), path_of(m, true, path);
+  for (int i = 0; i < e->count; i++) look_at(&e->operand[i], root);
   e->home = home();
+  if (root) look_at_rest(e, root);
   situ__nn_unlock();
+  e->root_module = root;
+  if (m) memcpy(&e->code, m->type->call ? (const void *)&m->type->call : (const void *)&m->type->forward, sizeof e->code);
   snprintf(e->root, sizeof e->root, "%s", root && root->name ? root->name : "model");
   if (m) module_line(m, path, e->module, sizeof e->module);  /* asks the type, which may ask us */
+}
+
+/* ---- its tensors ---- */
+
+static void list_parts(const situ_nn_module *m, situ_tensor **list, int64_t capacity, int64_t *count, int *budget, int depth) {
+  for (int64_t i = 0; i < m->count && *budget > 0; i++, --*budget) {
+    if (situ__nn_is_child(&m->slots[i])) {
+      if (depth < SITU__NN_DEPTH) list_parts(m->slots[i].held, list, capacity, count, budget, depth + 1);
+      continue;
+    }
+    if (*count < capacity) list[*count] = m->slots[i].held;
+    ++*count;
+  }
+}
+
+static const situ_nn_module *below_it(const situ_nn_module *m, const char *path) {
+  while (m && *path) {
+    size_t length = strcspn(path, ".");
+    const situ_nn_module *next = NULL;
+    for (int64_t i = 0; i < m->count && !next; i++)
+      if (situ__nn_is_child(&m->slots[i]) && strlen(m->slots[i].name) == length && strncmp(m->slots[i].name, path, length) == 0) next = m->slots[i].held;
+    m = next;
+    path += length + (path[length] != 0);
+  }
+  return m;
+}
+
+static int64_t parts(const void *root, const char *below, situ_tensor **list, int64_t capacity) {
+  int64_t count = 0;
+  int budget = BUDGET;
+  situ__nn_lock();
+  const situ_nn_module *m = situ__nn_newest();
+  while (m && m != root) m = m->older;
+  m = below_it(m, below);
+  if (m) list_parts(m, list, capacity, &count, &budget, 0);
+  situ__nn_unlock();
+  return count;
 }
 
 /* ---- what would fail next ---- */
@@ -252,4 +386,4 @@ static void elsewhere(const situ_explanation *e, situ_device device, char *buffe
   if (s.count > s.names && at < size) snprintf(buffer + at, size - at, " and %lld more", (long long)(s.count - s.names));
 }
 
-const situ_module_lore situ__nn_lore = { look, elsewhere };
+const situ_module_lore situ__nn_lore = { look, elsewhere, parts };

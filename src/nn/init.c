@@ -110,6 +110,7 @@ static situ_tensor *kaiming(const char *op, situ_tensor *t, const situ_nn_kaimin
   double in, out;
   if (!options) options = &torch;
   if (!fans(op, t, &in, &out)) return NULL;
+  if (isnan(options->a)) return situ__fail(SITU_E_ARG, op, "`a`, the negative slope, is NaN"), NULL;
   double gain = situ_nn_init_calculate_gain(options->nonlinearity, options->a);
   if (isnan(gain)) return NULL;
   if (situ_numel(t) == 0) return t;

@@ -6,6 +6,7 @@
 
 #include "base/fail.h"
 #include "nn/nn.h"
+#include "situ/random.h"
 
 typedef struct linear {
   situ_nn_module base;
@@ -79,6 +80,8 @@ situ_nn_module *situ_nn_linear(int64_t in_features, int64_t out_features,
 
 /* ---- lazy ---- */
 
+static const situ_nn_type lazy_type;
+
 static situ_tensor *lazy_forward(situ_nn_module *self, situ_tensor *x) {
   linear *m = (linear *)self;
   /* Its home is the default device here. An input from elsewhere is refused while it is lazy still. */
@@ -92,11 +95,20 @@ static situ_tensor *lazy_forward(situ_nn_module *self, situ_tensor *x) {
         situ_device_name(home, a), situ_device_name(there, b));
     return NULL;
   }
-  int64_t in = situ_size(x, -1);
-  if (in < 0 || !make(m, in, home, true)) return NULL;
-  self->pending = false;
-  self->type = &linear_type;
-  return linear_forward(self, x);
+  if (situ_dim(x) < 1) {
+    situ__fail(SITU_E_SHAPE, "linear", "this LazyLinear takes its in_features from the last dimension of its input, which is 0-dim");
+    return NULL;
+  }
+  const situ_generator before = situ_get_rng_state();
+  if (make(m, situ_size(x, -1), home, true)) {
+    self->pending = false;
+    self->type = &linear_type;
+    situ_tensor *y = linear_forward(self, x);
+    if (y) return y;
+  }
+  situ__nn_forget(self, &lazy_type); /* refused: as if it had not been called */
+  situ_set_rng_state(before);
+  return NULL;
 }
 
 /* Without a home, on meta: from there loading brings it to where it is to be. */

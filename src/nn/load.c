@@ -25,9 +25,10 @@ static situ_tensor *memory_for(situ_tensor *t, situ_device home) {
 
 /* The value where the tensor is, or will be. What is on meta takes it over, so it must be nobody else's. */
 static bool stage(situ__nn_part *p, situ_device home) {
-  if (!on_meta(p->to)) return (p->staged = situ_to(p->from, situ_device_of(p->to))) != NULL;
-  p->staged = situ_to_dtype(situ_to(p->from, home), situ_dtype_of(p->to));
-  if (p->staged == p->from || (p->staged && !whole(p->staged))) p->staged = situ_clone(p->staged);
+  situ_tensor *from = situ_dim(p->from) == situ_dim(p->to) ? p->from : situ_reshape(p->from, situ_shape_of(p->to));
+  if (!on_meta(p->to)) return (p->staged = situ_to(from, situ_device_of(p->to))) != NULL;
+  p->staged = situ_to_dtype(situ_to(from, home), situ_dtype_of(p->to));
+  if (p->staged == from || (p->staged && !whole(p->staged))) p->staged = situ_clone(p->staged);
   p->memory = p->staged;
   if (p->staged && !whole(p->to)) p->memory = memory_for(p->to, home);
   return p->memory != NULL;

@@ -126,9 +126,11 @@ static void end_build(situ_nn_module *m) {
   struct situ_nn_build *build = m->build;
   if (!build) return;
   if (situ_scope_is_open(&build->scope)) {
-    for (size_t i = 0; i < build->scope.count; i++) {
-      situ_tensor *t = build->scope.owned[i];
-      if (holds(m, t)) continue;
+    situ_tensor *const *made;
+    const int64_t count = situ_scope_owned(&build->scope, &made);
+    for (int64_t i = 0; i < count; i++) {
+      situ_tensor *t = made[i];
+      if (!situ_owners(t) || holds(m, t)) continue;
       size_t offset = shown_at(m, t);
       if ((offset || situ_owners(t) > 1) && !note_stray(m, t, offset)) m->broken = true;
       if (offset || shown_below(m, t, 0)) situ_escape(&build->scope, t);
@@ -141,7 +143,7 @@ static void end_build(situ_nn_module *m) {
 
 situ_nn_module *situ_nn_done(void *module) {
   situ_nn_module *m = module;
-  if (!m) return NULL;
+  if (!situ__given("nn_done", "module", m)) return NULL;
   end_build(m);
   if (!m->broken) return m;
   situ_nn_free(m);
@@ -170,6 +172,7 @@ void situ_nn_free(situ_nn_module *m) {
     for (int64_t i = 0; i < m->count; i++) {
       situ_nn_slot *slot = &m->slots[i];
       if (!situ__nn_is_child(slot)) {
+        situ_count_slot(slot->held, -1);
         situ_release(slot->held);
       } else if (last_owner(slot->held)) {
         situ_nn_module *child = slot->held;
@@ -235,6 +238,7 @@ bool situ__nn_add_slot(const char *op, situ_nn_module *m, const char *name, situ
         (situ_nn_slot){ .name = copy, .kind = kind, .offset = offset, .held = held };
   }
   situ__nn_unlock();
+  if (slots && kind != SITU_NN_CHILD) situ_count_slot(held, 1);
   if (slots) return true;
   situ__free(copy);
   return situ__no_memory(op, capacity * sizeof *slots), false;
@@ -251,6 +255,7 @@ void situ__nn_forget(situ_nn_module *m, const situ_nn_type *lazy) {
   situ__nn_unlock();
   for (int64_t i = 0; i < count; i++) {
     if (slots[i].offset) memset((char *)m + slots[i].offset, 0, sizeof(void *));
+    situ_count_slot(slots[i].held, -1);
     situ_release(slots[i].held);
     situ__free(slots[i].name);
   }
@@ -276,10 +281,13 @@ static bool put(const char *op, situ_nn_module *m, const char *name, void *field
     situ__nn_lock();
     *slot = (situ_nn_slot){ old.name, kind, offset, part, tensor ? serial(old.held) : 0 };
     situ__nn_unlock();
-    if (situ__nn_is_child(&old))
-      situ_nn_free(old.held);
-    else
+    if (kind != SITU_NN_CHILD) situ_count_slot(part, 1);
+    if (tensor) {
+      situ_count_slot(old.held, -1);
       situ_release(old.held);
+    } else {
+      situ_nn_free(old.held);
+    }
   } else if (!situ__nn_add_slot(op, m, name, kind, offset, part)) {
     return false;
   }

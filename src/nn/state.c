@@ -6,9 +6,12 @@
 #include "base/fail.h"
 #include "base/text.h"
 #include "nn/nn.h"
+#include "situ/sys/load.h"
 #include "situ/sys/op.h"
 
 static const char op[] = "nn_load_state_dict";
+
+enum { PAIRS = 6 };
 
 typedef struct loading {
   const situ_nn_load_options *options;
@@ -16,6 +19,8 @@ typedef struct loading {
   situ_tree *own;
   struct woken *woken; /* lazy modules that are lazy no more */
   situ__text missing, unexpected, mismatch;
+  situ_blamed pair[2 * PAIRS]; /* of the first mismatches: the module's tensor, the state's */
+  int pairs;
 } loading;
 
 static void report(loading *l, situ_nn_load_problem problem, const char *path, const char *detail) {
@@ -34,12 +39,17 @@ static void compare_one(loading *l, const char *path, const situ_tensor *to,
                         const situ_tensor *from) {
   situ_shape a = situ_shape_of(to), b = situ_shape_of(from);
   char has[SITU_SHAPE_TEXT], needs[SITU_SHAPE_TEXT], detail[2 * SITU_SHAPE_TEXT + 64];
-  if (situ_shape_equal(&a, &b) && kind_of(situ_dtype_of(from)) <= kind_of(situ_dtype_of(to)))
+  const bool number = a.ndim == 0 && b.ndim == 1 && b.dim[0] == 1; /* torch takes it for one */
+  if ((number || situ_shape_equal(&a, &b)) && kind_of(situ_dtype_of(from)) <= kind_of(situ_dtype_of(to)))
     return;
   snprintf(detail, sizeof detail, " (%s %s in the state, %s %s in the module)",
            situ_shape_text(&b, has), situ_dtype_name(situ_dtype_of(from)),
            situ_shape_text(&a, needs), situ_dtype_name(situ_dtype_of(to)));
   report(l, SITU_NN_LOAD_MISMATCH, path, detail);
+  if (l->pairs == PAIRS) return;
+  l->pair[2 * l->pairs] = (situ_blamed){ .operand = "module", .tensor = to, .name = path };
+  l->pair[2 * l->pairs + 1] = (situ_blamed){ .operand = "state", .tensor = from, .name = path, .odd = true };
+  l->pairs++;
 }
 
 static void compare(loading *l) {
@@ -67,9 +77,11 @@ static situ_status refuse(const loading *l, const situ_nn_module *m) {
   if (names && l->missing.length) part[count++] = l->missing.data;
   if (names && l->unexpected.length) part[count++] = l->unexpected.data;
   if (l->mismatch.length) part[count++] = l->mismatch.data;
-  return situ__fail(names ? SITU_E_ARG : SITU_E_SHAPE, op,
-                    "the state does not fit %s\n  %s%s%s%s%s", m->type->name, part[0],
-                    *part[1] ? "\n  " : "", part[1], *part[2] ? "\n  " : "", part[2]);
+  const char *first = *part[1] ? "\n  " : "", *second = *part[2] ? "\n  " : "";
+  if (!l->pairs)
+    return situ__fail(SITU_E_ARG, op, "the state does not fit %s\n  %s%s%s%s%s", m->type->name, part[0], first, part[1], second, part[2]);
+  return situ_fail_blamed(names ? SITU_E_ARG : SITU_E_SHAPE, op, l->pair, 2 * l->pairs, NULL,
+                          "the state does not fit %s\n  %s%s%s%s%s", m->type->name, part[0], first, part[1], second, part[2]);
 }
 
 /* ---- where what is on meta goes ---- */
@@ -165,9 +177,10 @@ static situ_status load(loading *l, situ_nn_module *m) {
   return status;
 }
 
-situ_status situ_nn_load_state_dict(situ_nn_module *m, const situ_tree *state,
-                                    const situ_nn_load_options *options) {
+/* What the module would say to the state; with `write` the values follow. */
+static situ_status compare_and_load(situ_nn_module *m, const situ_tree *state, const situ_nn_load_options *options, bool write) {
   static const situ_nn_load_options strict;
+  SITU__MADE_OF_OPS(op);
   if (!m || !state) return situ__null(op, m ? "state" : "module");
   situ_tree *flat = situ_tree_flatten(state);
   loading l = { .options = options ? options : &strict, .state = flat };
@@ -177,12 +190,20 @@ situ_status situ_nn_load_state_dict(situ_nn_module *m, const situ_tree *state,
     compare(&l);
     status = refuse(&l, m);
   }
-  if (status == SITU_OK) status = load(&l, m);
-  settle_woken(&l, status != SITU_OK);
+  if (status == SITU_OK && write) status = load(&l, m);
+  settle_woken(&l, status != SITU_OK || !write);
   situ__text_free(&l.missing);
   situ__text_free(&l.unexpected);
   situ__text_free(&l.mismatch);
   situ_tree_free(flat);
   situ_tree_free(l.own);
   return status;
+}
+
+situ_status situ_nn_load_check(situ_nn_module *m, const situ_tree *state, const situ_nn_load_options *options) {
+  return compare_and_load(m, state, options, false);
+}
+
+situ_status situ_nn_load_state_dict(situ_nn_module *m, const situ_tree *state, const situ_nn_load_options *options) {
+  return compare_and_load(m, state, options, true);
 }

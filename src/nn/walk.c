@@ -128,6 +128,7 @@ situ_tree *situ_nn_buffers(situ_nn_module *m) {
   return collect("nn_buffers", m, SITU_NN_VISIT_BUFFERS | SITU_NN_VISIT_ONCE);
 }
 situ_tree *situ_nn_state_dict(situ_nn_module *m) {
+  SITU__MADE_OF_OPS("nn_state_dict");
   return collect("nn_state_dict", m, SITU_NN_PARAMETER | SITU_NN_BUFFER);
 }
 

@@ -7,6 +7,7 @@
 
 #include "base/alloc.h"
 #include "base/fail.h"
+#include "base/text.h"
 #include "situ/sys/op.h"
 
 static const char op[] = "place_check";
@@ -63,6 +64,7 @@ static situ_status back_from(const char *path, situ_tensor *t, void *payload) {
   (void)path;
   if (!situ_requires_grad(t)) return SITU_OK;
   r->any = true;
+  situ__preflight_pass(r->p);
   situ_tensor *sum = situ_sum(t, NULL);
   const situ_backward_options keep = { .retain_graph = true };
   if (!sum || situ_autograd_grad(sum, r->count, r->parameter, r->grad, &keep) != SITU_OK) {
@@ -135,13 +137,12 @@ static void fits(situ__preflight *p) {
   for (int64_t i = 0; i < p->report.load_count; i++) {
     const situ_place_load *load = &p->report.loads[i];
     situ_device_properties has = { 0 };
-    char text[256], name[SITU_DEVICE_NAME_MAX];
+    char text[256], name[SITU_DEVICE_NAME_MAX], total[SITU__BYTES_TEXT], peak[SITU__BYTES_TEXT];
     if (load->device.kind == SITU_META || situ_device_info(load->device, &has) != SITU_OK) continue;
     if (!has.memory_total || load->peak <= has.memory_total) continue;
-    (void)snprintf(text, sizeof text,
-                   "%s has %llu bytes of memory, and this takes %llu at one moment",
-                   situ_device_name(load->device, name), (unsigned long long)has.memory_total,
-                   (unsigned long long)load->peak);
+    (void)snprintf(text, sizeof text, "%s has %s of memory, and the peak of this run is %s",
+                   situ_device_name(load->device, name), situ__bytes_text(has.memory_total, total),
+                   situ__bytes_text(load->peak, peak));
     situ__preflight_add(p, &(situ_place_finding){ .problem = SITU_PLACE_MEMORY,
                                                   .status = SITU_E_NOMEM,
                                                   .text = text });
@@ -237,7 +238,7 @@ situ_status situ_place_check(situ_nn_module *m, const situ_tree *inputs,
     return situ__fail(SITU_E_ARG, op, "options.device %s is not there",
                       situ_device_name(o->device, name));
   }
-  situ__preflight p = { .dry = { .meta_is = o->device } };
+  situ__preflight p = { .dry = { .meta_is = o->device }, .root = *situ_nn_name(m) ? situ_nn_name(m) : m->type->name };
   situ__preflight_watch(&p);
   if (situ_dry_begin(&p.dry) != SITU_OK) return situ_error();
   situ__errors own;
@@ -252,6 +253,7 @@ situ_status situ_place_check(situ_nn_module *m, const situ_tree *inputs,
   fits(&p);
   (void)situ__errors_back(&own, NULL, 0);
   situ__free(p.held);
+  situ__free(p.trips);
   situ_status status = p.failed ? situ__no_memory(op, sizeof p) : SITU_OK;
   if (status == SITU_OK && report) {
     *report = p.report;

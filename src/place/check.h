@@ -19,6 +19,14 @@ typedef struct situ__preflight {
   struct situ__held {
     uint64_t now;
   } * held;      /* as long as report.loads */
+  struct situ__trip {
+    int64_t edge; /* of the report */
+    uint64_t bytes;
+    const char *op; /* static text */
+    bool returned; /* its gradient has come back in this backward pass */
+  } * trips;       /* copies of the forward, in their order */
+  int64_t trip_count, trip_room;
+  const char *root; /* what the module itself is called */
   bool counting; /* forward has begun: launches and copies are its own */
   bool backward; /* it is on its way back */
   bool failed;   /* no memory: what is found is not all */
@@ -29,6 +37,8 @@ void situ__preflight_watch(situ__preflight *p);
 /* Adds a finding of its own; texts are copied, NULL is "". A finding that is there already is
    counted. */
 void situ__preflight_add(situ__preflight *p, const situ_place_finding *finding);
+/* Backward begins from another result. */
+void situ__preflight_pass(situ__preflight *p);
 situ_place_load *situ__preflight_load(situ__preflight *p, situ_device device);
 /* Says what a storage is of: "encoder.fc1.weight". */
 void situ__preflight_name(situ__preflight *p, const situ_storage *storage, const char *path);

@@ -101,6 +101,13 @@ static void found(situ_dry *dry) {
                                                 .site = error.site });
 }
 
+/* The path of the module that runs: the root by its own name. "": none runs. */
+static const char *running(const situ__preflight *p, char module[PATH]) {
+  situ_nn_running(module, PATH);
+  if (!*module && p->counting && !p->backward) (void)snprintf(module, PATH, "%s", p->root);
+  return module;
+}
+
 /* ---- devices -------------------------------------------------------------------------------- */
 
 situ_place_load *situ__preflight_load(situ__preflight *p, situ_device device) {
@@ -130,7 +137,7 @@ static void launched(situ_dry *dry, const char *op, situ_device device, const si
     char module[PATH];
     situ_place_edge *edge = &p->report.edges[trail->edge];
     trail->edge = -1;
-    const char *to = copied(p, situ_nn_running(module, sizeof module));
+    const char *to = copied(p, running(p, module));
     if (!to || !*to) {
       situ__free((void *)to);
       continue;
@@ -153,7 +160,7 @@ static void made(situ_dry *dry, situ_storage *storage) {
   if (!trail) return;
   char module[PATH];
   trail->edge = -1;
-  trail->from = situ__strdup(situ_nn_running(module, sizeof module));
+  trail->from = situ__strdup(running(p, module));
   *situ_dry_note(storage) = trail;
 }
 
@@ -181,12 +188,37 @@ void situ__preflight_name(situ__preflight *p, const situ_storage *storage, const
 
 /* ---- copies --------------------------------------------------------------------------------- */
 
-static int64_t edge_like(const situ_place_report *r, const situ_place_edge *edge) {
+/* A gradient comes back over the copy that its value took there: backward meets them in the opposite order. NULL: it is
+   not known over which. */
+static const situ_place_edge *way_there(situ__preflight *p, const situ_dry_copy *c) {
+  for (int64_t i = p->trip_count - 1; i >= 0; i--) {
+    struct situ__trip *t = &p->trips[i];
+    const situ_place_edge *e = &p->report.edges[t->edge];
+    if (t->returned || t->bytes != c->bytes || !same(t->op, c->op) || !situ_device_equal(e->from_device, c->to) ||
+        !situ_device_equal(e->to_device, c->from))
+      continue;
+    t->returned = true;
+    return e;
+  }
+  return NULL;
+}
+
+static void note_trip(situ__preflight *p, const situ_dry_copy *c, int64_t edge) {
+  if (!room(p, (void **)&p->trips, p->trip_count, &p->trip_room, sizeof *p->trips)) return;
+  p->trips[p->trip_count++] = (struct situ__trip){ .edge = edge, .bytes = c->bytes, .op = c->op };
+}
+
+void situ__preflight_pass(situ__preflight *p) {
+  for (int64_t i = 0; i < p->trip_count; i++) p->trips[i].returned = false;
+}
+
+/* In a forward the target is the first module that uses the copy, which is not known yet. */
+static int64_t edge_like(const situ_place_report *r, const situ_place_edge *edge, bool backward) {
   for (int64_t i = 0; i < r->edge_count; i++) {
     const situ_place_edge *e = &r->edges[i];
     if (situ_device_equal(e->from_device, edge->from_device) &&
         situ_device_equal(e->to_device, edge->to_device) && same(e->from, edge->from) &&
-        same(e->op, edge->op) && same(e->site, edge->site))
+        (!backward || same(e->to, edge->to)) && same(e->op, edge->op) && same(e->site, edge->site))
       return i;
   }
   return -1;
@@ -200,27 +232,36 @@ static void copy(situ_dry *dry, const situ_dry_copy *c) {
   void **source = situ_dry_note(c->source), **target = situ_dry_note(c->target);
   situ__trail *before = source ? *source : NULL, *after = target ? *target : NULL;
   if (!p->counting) return;
-  const situ_place_edge edge = { .from = before && before->from ? before->from : "",
-                                 .to = situ_nn_running(module, sizeof module),
+  const situ_place_edge *there = p->backward ? way_there(p, c) : NULL;
+  const situ_place_edge edge = { .from = there ? there->to : before && before->from ? before->from : "",
+                                 .to = there ? there->from : running(p, module),
                                  .from_device = c->from,
                                  .to_device = c->to,
                                  .bytes = c->bytes,
                                  .count = 1,
                                  .op = p->backward ? backward : c->op,
                                  .site = situ_site_text(c->site, site, sizeof site) };
-  int64_t at = edge_like(r, &edge);
+  int64_t at = edge_like(r, &edge, p->backward);
   if (at >= 0) {
     r->edges[at].bytes += c->bytes;
     r->edges[at].count++;
+    if (!p->backward) note_trip(p, c, at);
     return;
   }
-  if (!room(p, (void **)&r->edges, r->edge_count, &p->edge_room, sizeof *r->edges)) return;
+  char *from = situ__strdup(edge.from), *to = situ__strdup(edge.to); /* `there` moves when the list grows */
+  if (!from || !to || !room(p, (void **)&r->edges, r->edge_count, &p->edge_room, sizeof *r->edges)) {
+    situ__free(from);
+    situ__free(to);
+    p->failed = true;
+    return;
+  }
   at = r->edge_count++;
   r->edges[at] = edge;
-  r->edges[at].from = copied(p, edge.from);
-  r->edges[at].to = copied(p, edge.to);
+  r->edges[at].from = from;
+  r->edges[at].to = to;
   r->edges[at].op = copied(p, edge.op);
   r->edges[at].site = copied(p, edge.site);
+  if (!p->backward) note_trip(p, c, at);
   if (after) after->edge = at;
 }
 

@@ -49,7 +49,7 @@ static void edges(situ__text *text, const situ_place_report *r) {
     char from[SITU_DEVICE_NAME_MAX], to[SITU_DEVICE_NAME_MAX], bytes[SITU__BYTES_TEXT];
     situ__text_add(text, "%s  %s (%s) -> %s (%s): %s by %s%s%s", i ? "\n" : "copies\n",
                    *e->from ? e->from : "outside", situ_device_name(e->from_device, from),
-                   *e->to ? e->to : "the whole", situ_device_name(e->to_device, to),
+                   *e->to ? e->to : "outside", situ_device_name(e->to_device, to),
                    situ__bytes_text(e->bytes, bytes), e->op, *e->site ? " at " : "", e->site);
     if (e->count > 1) situ__text_add(text, ", %" PRId64 " times", e->count);
   }

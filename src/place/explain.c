@@ -3,6 +3,7 @@
 #include <inttypes.h>
 #include <stdio.h>
 
+#include "base/fail.h"
 #include "base/text.h"
 #include "situ/place/explain.h"
 #include "situ/sys/op.h"
@@ -57,11 +58,11 @@ static bool explain(const situ_tensor *t, situ__text *text) {
   if (!situ_facts_of("explain", t, &facts)) return false;
   situ_explained x;
   situ_shape shape = situ_shape_of(t);
-  char name[LABEL], sizes[SITU_SHAPE_TEXT], device[SITU_DEVICE_NAME_MAX];
+  char name[LABEL], sizes[SITU_SHAPE_TEXT], device[SITU_DEVICE_NAME_MAX], bytes[SITU__BYTES_TEXT];
   situ__text_add(text, "%s", label(t, &x, name));
-  situ__text_add(text, "\n  %-12s %s, %s %s, %" PRIu64 " bytes", "is a", role(&x),
+  situ__text_add(text, "\n  %-12s %s, %s %s, %s", "is a", role(&x),
                  situ_dtype_name(situ_dtype_of(t)), situ_shape_text(&shape, sizes),
-                 (uint64_t)situ_numel(t) * situ_dtype_size(situ_dtype_of(t)));
+                 situ__bytes_text((uint64_t)situ_numel(t) * situ_dtype_size(situ_dtype_of(t)), bytes));
   if (x.view) situ__text_add(text, ", a view of %s", x.path);
   situ_device_name(situ_device_of(t), device);
   if (facts.moved_by)
@@ -81,7 +82,7 @@ static bool explain(const situ_tensor *t, situ__text *text) {
                  facts.written ? "written" : "none yet: nothing was written since it was made",
                  situ_version_of(t));
   if (text->failed)
-    (void)!situ_fail(SITU_E_NOMEM, "explain", "no memory for %zu bytes", text->capacity);
+    (void)situ__no_memory("explain", text->capacity);
   return !text->failed;
 }
 

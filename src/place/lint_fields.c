@@ -100,15 +100,18 @@ static bool dangling(situ__lint *l, const situ__part *p, size_t at, const void *
   return true;
 }
 
-/* An array of tensors or modules: torch's list that is no ModuleList. It ends at the first word
-   that is neither. */
+/* An array of tensors or modules: torch's list that is not a ModuleList. It ends at the first word
+   that is neither of them nor NULL, or after a few NULLs: entries may be missing. */
 static bool array(situ__lint *l, const situ__part *p, size_t at, void *const *list) {
-  enum { LONGEST = 4096 };
+  enum { LONGEST = 4096, GAP = 8 };
   int64_t tensors = 0, modules = 0;
+  int empty = 0;
   const char *first = "";
   for (int64_t i = 0; i < LONGEST; i++) {
     void *word;
     if (!situ__peek(list + i, &word, sizeof word)) break;
+    empty = word ? 0 : empty + 1;
+    if (!word && empty <= GAP) continue;
     found what = look_at(l, p->module, word);
     if (what == NOTHING) break;
     if (what == ACCOUNTED || situ__map_get(&l->told, word)) continue;

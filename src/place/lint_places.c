@@ -79,31 +79,81 @@ static bool gradient(situ__lint *l, const situ__part *p) {
          situ__lint_fix(l, "situ_nn_zero_grad(m);");
 }
 
-/* Of three modules or more one is elsewhere, and was not moved there: made in the wrong place, or
-   forgotten in a move. */
-static bool alone(situ__lint *l) {
-  const situ__part *only[2] = { NULL };
-  situ_device where[2] = { { 0 } };
-  int64_t count[2] = { 0 };
-  for (int64_t i = 0; i + 1 < l->count; i++) {
-    const situ__part *p = &l->parts[i];
-    if (p->tensor || p->again || !l->parts[i + 1].tensor) continue;
-    situ_device here = device_of(&l->parts[i + 1]);
-    int k = !count[0] || situ_device_equal(here, where[0]) ? 0 : 1;
-    if (k && count[1] && !situ_device_equal(here, where[1])) return true;
-    if (here.kind == SITU_META) return true;
-    where[k] = here;
-    only[k] = p;
-    count[k]++;
+/* The device of a module's own tensors; {0}: it has none, or was met before. */
+static situ_device own_device(const situ__lint *l, int64_t i) {
+  const situ__part *p = &l->parts[i];
+  if (p->tensor || p->again || i + 1 >= l->count || !l->parts[i + 1].tensor) return (situ_device){ 0 };
+  return device_of(&l->parts[i + 1]);
+}
+
+/* Is this a device where modules were put on purpose: moved there, or made with the device stated? Where no module
+   was put anywhere, it is the one that most of them are on. */
+static bool is_meant(const situ__lint *l, situ_device device) {
+  bool any = false;
+  int64_t here = 0, total = 0;
+  for (int64_t i = 0; i < l->count; i++) {
+    situ_device own = own_device(l, i);
+    bool same = own.kind && situ_device_equal(own, device), put = own.kind && stated(l->parts[i].module->home);
+    if (same && put) return true;
+    any = any || put;
+    here += same;
+    total += own.kind != 0;
   }
-  int k = count[0] < count[1] ? 0 : 1;
-  if (count[k] != 1 || count[0] + count[1] < 3 || stated(only[k]->module->home)) return true;
-  return situ__lint_add(l, SITU_LINT_ALONE, SITU_LINT_WARNING, only[k], NULL, NULL,
-                        "it is on %s, and the other modules with tensors are on %s; nothing has "
-                        "moved it there",
-                        DEVICE(where[k]), DEVICE(where[!k])) &&
-         situ__lint_fix(l, "if (situ_nn_to(model, situ_dev(\"%s\")) != SITU_OK) ...",
-                        DEVICE(where[!k]));
+  return !any && 2 * here > total;
+}
+
+/* Was this module left where it was made, on a device where no module was put on purpose? */
+static bool is_left(const situ__lint *l, int64_t i) {
+  situ_device here = own_device(l, i);
+  return here.kind && !stated(l->parts[i].module->home) && !is_meant(l, here);
+}
+
+/* Where the modules before it are, else those behind it. */
+static situ_device neighbour(const situ__lint *l, int64_t i) {
+  situ_device found = { 0 };
+  for (int64_t k = 0; k < l->count && (k < i || !found.kind); k++) {
+    situ_device here = own_device(l, k);
+    if (here.kind && !is_left(l, k)) found = here;
+  }
+  return found;
+}
+
+static bool tell_left(situ__lint *l, int64_t i, bool spread) {
+  const situ__part *p = &l->parts[i];
+  situ_device there = neighbour(l, i);
+  if (!situ__lint_add(l, SITU_LINT_ALONE, SITU_LINT_WARNING, p, NULL, NULL,
+                      "it is on %s, where it was made, and the other modules with tensors are on %s%s; "
+                      "nothing has moved it there",
+                      DEVICE(own_device(l, i)), DEVICE(there), spread ? " and on other devices" : ""))
+    return false;
+  if (!spread || !*p->path)
+    return situ__lint_fix(l, "if (situ_nn_to(model, situ_dev(\"%s\")) != SITU_OK) ...", DEVICE(there));
+  return situ__lint_fix(l, "if (situ_nn_to(situ_nn_get_submodule(model, \"%s\"), situ_dev(\"%s\")) != SITU_OK) ...",
+                        p->path, DEVICE(there));
+}
+
+/* A few modules were left where they were made, and the others were moved: made in the wrong place, or forgotten. What
+   came before a device map was left by it on purpose, but for a single module beside others that are all in one place. */
+static bool left_behind(situ__lint *l) {
+  int64_t left = 0, others = 0;
+  situ_device first = { 0 };
+  bool spread = false;
+  for (int64_t i = 0; i < l->count; i++) {
+    situ_device here = own_device(l, i);
+    if (here.kind == SITU_META) return true; /* not placed yet: values are another check's */
+    if (!here.kind) continue;
+    if (is_left(l, i)) {
+      left++;
+      continue;
+    }
+    others++;
+    if (!first.kind) first = here;
+    spread = spread || !situ_device_equal(first, here);
+  }
+  bool good = true;
+  for (int64_t i = 0; left < others && i < l->count && good; i++)
+    if (is_left(l, i) && (l->parts[i].module->late || (!spread && left == 1))) good = tell_left(l, i, spread);
+  return good;
 }
 
 bool situ__lint_places(situ__lint *l) {
@@ -120,5 +170,5 @@ bool situ__lint_places(situ__lint *l) {
     while (i + 1 + count < l->count && l->parts[i + 1 + count].tensor) count++;
     if (count) good = devices(l, m, m + 1, count) && dtypes(l, m + 1, count);
   }
-  return good && alone(l);
+  return good && left_behind(l);
 }

@@ -72,8 +72,10 @@ static situ_status move(const char *op, situ_nn_module *m, const situ_nn_to_opti
   situ_moving *moving = status == SITU_OK ? situ_moving_plan(op, w.list, w.count) : NULL;
   if (status == SITU_OK) status = moving ? situ_moving_make(moving, options->lossy) : situ_error();
   /* A module without tensors has a home too: what it makes in its forward, or materialises, is made there. */
-  for (int64_t i = 0; status == SITU_OK && i < w.homes; i++)
+  for (int64_t i = 0; status == SITU_OK && i < w.homes; i++) {
     if (w.home[i].device.kind) w.home[i].module->home = w.home[i].device;
+    w.home[i].module->late = false; /* a map that names no place for it leaves it where it is on purpose */
+  }
   situ_moving_free(moving);
   situ__wishes_free(&w);
   return status;

@@ -2,7 +2,9 @@
    SPDX-License-Identifier: MIT */
 #include <stdio.h>
 
+#include "base/alloc.h"
 #include "base/fail.h"
+#include "base/map.h"
 #include "base/text.h"
 #include "place/place.h"
 #include "place/snapshot.h"
@@ -14,7 +16,45 @@ static const char *role(const situ_move_unit *u) {
   return situ_role_of(u->tensor) == SITU_ROLE_PARAMETER ? "parameter" : "buffer";
 }
 
-static const char *name_of(const situ_move_unit *u) {
+/* Paths below the module that is moved, by tensor: a parameter's or buffer's, and "0.weight.grad" for a gradient. */
+typedef struct names {
+  situ__map by_tensor; /* tensor -> 1 + index into path */
+  char    **path;
+  int64_t   count, capacity;
+} names;
+
+static bool add_name(names *n, const situ_tensor *t, const char *path, const char *suffix) {
+  if (n->count == n->capacity) {
+    int64_t capacity = n->capacity ? 2 * n->capacity : 64;
+    char **grown = situ__realloc(n->path, (size_t)capacity * sizeof *grown);
+    if (!grown) return false;
+    n->path = grown;
+    n->capacity = capacity;
+  }
+  situ__text text = { 0 };
+  situ__text_add(&text, "%s%s", path, suffix);
+  if (text.failed || !situ__map_put(&n->by_tensor, t, (void *)(uintptr_t)(n->count + 1))) return situ__text_free(&text), false;
+  n->path[n->count++] = text.data;
+  return true;
+}
+
+static situ_status name_tensor(const situ_nn_visit *at, void *payload) {
+  names *n = payload;
+  const situ_tensor *grad = situ_grad(at->tensor);
+  if (situ__map_get(&n->by_tensor, at->tensor)) return SITU_OK;
+  if (add_name(n, at->tensor, at->path, "") && (!grad || add_name(n, grad, at->path, ".grad"))) return SITU_OK;
+  return situ__no_memory("place_plan", (size_t)n->capacity * sizeof *n->path);
+}
+
+static void free_names(names *n) {
+  for (int64_t i = 0; i < n->count; i++) situ__free(n->path[i]);
+  situ__free(n->path);
+  situ__map_free(&n->by_tensor);
+}
+
+static const char *name_of(const names *n, const situ_move_unit *u) {
+  uintptr_t known = u->tensor ? (uintptr_t)situ__map_get(&n->by_tensor, u->tensor) : 0;
+  if (known) return n->path[known - 1];
   return u->tensor && *situ_name(u->tensor) ? situ_name(u->tensor) : "-";
 }
 
@@ -38,22 +78,22 @@ static const char *why_it_stays(const situ_move_unit *u, const situ_nn_to_option
   return "there already";
 }
 
-static void line(situ__text *text, const situ_move_unit *u, const situ_nn_to_options *o) {
+static void line(situ__text *text, const names *n, const situ_move_unit *u, const situ_nn_to_options *o) {
   char from[2 * SITU_DEVICE_NAME_MAX + 8], dtype[24], bytes[SITU__BYTES_TEXT];
   way(u, from);
   cast(u, dtype);
-  situ__text_add(text, "%-36s %-9s %-16s %-12s %10s", name_of(u), role(u), from, dtype, situ__bytes_text(u->bytes_after, bytes));
+  situ__text_add(text, "%-36s %-9s %-16s %-12s %10s", name_of(n, u), role(u), from, dtype, situ__bytes_text(u->bytes_after, bytes));
   if (!u->moves) situ__text_add(text, "  stays: %s", why_it_stays(u, o));
   else if (u->handles > 1) situ__text_add(text, "  %lld tensors share it", (long long)u->handles);
   situ__text_add(text, "\n");
 }
 
-static void describe(situ__text *text, const situ_moving *moving, const situ_nn_to_options *o, const situ_place_plan *p) {
+static void describe(situ__text *text, const names *n, const situ_moving *moving, const situ_nn_to_options *o, const situ_place_plan *p) {
   char before[SITU__BYTES_TEXT], after[SITU__BYTES_TEXT], peak[SITU__BYTES_TEXT];
   int64_t count;
   const situ_move_unit *unit = situ_moving_units(moving, &count);
   situ__text_add(text, "%-36s %-9s %-16s %-12s %10s\n", "storage of", "role", "device", "dtype", "bytes");
-  for (int64_t i = 0; i < count; i++) line(text, &unit[i], o);
+  for (int64_t i = 0; i < count; i++) line(text, n, &unit[i], o);
   situ__text_add(text, "%lld storages move (%s, then %s) with %lld tensors that look at them; %lld stay\n", (long long)p->storages,
                  situ__bytes_text(p->bytes, before), situ__bytes_text(p->after, after), (long long)p->handles, (long long)p->stay);
   situ__text_add(text, "memory needed meanwhile, beyond today's: %s\n", situ__bytes_text(p->peak, peak));
@@ -88,11 +128,13 @@ static void judge(situ__text *text, const situ_moving *moving, situ_place_plan *
 
 static situ_status plan(const char *op, situ_nn_module *m, const situ_nn_to_options *options, situ__text *text, situ_place_plan *p) {
   situ__wishes w;
+  names n = { .count = 0 };
   situ_status status = situ__wishes_of(&w, op, m, options);
+  if (status == SITU_OK) status = situ_nn_walk(m, SITU_NN_VISIT_TENSORS, name_tensor, &n);
   situ_moving *moving = status == SITU_OK ? situ_moving_plan(op, w.list, w.count) : NULL;
   if (moving) {
     sum_up(moving, p);
-    describe(text, moving, options, p);
+    describe(text, &n, moving, options, p);
     judge(text, moving, p);
   } else if (status == SITU_OK) {
     status = situ_error();
@@ -100,6 +142,7 @@ static situ_status plan(const char *op, situ_nn_module *m, const situ_nn_to_opti
   if (status == SITU_OK && text->failed) status = situ__no_memory(op, text->capacity);
   situ_moving_free(moving);
   situ__wishes_free(&w);
+  free_names(&n);
   return status;
 }
 

@@ -58,7 +58,8 @@ static void refuse_one(const situ_op *op, int ins, int foreign, const corner *c,
     const char *name = op->operand[op->flags & SITU_OP_VARIADIC ? 0 : foreign].name;
     const situ_error_operand *list;
     bool good = !y && !outs[0] && situ_error() == SITU_E_DEVICE && situ_error_operands(&list) == present &&
-                strncmp(list[at].operand, name, strlen(name)) == 0 /* tensors[0] */ && strcmp(list[at].device, c->other) == 0 && list[at].odd &&
+                strncmp(list[at].operand, name, strlen(name)) == 0 /* tensors[0] */ && strcmp(list[at].device, c->other) == 0 &&
+                list[at].odd == !(in_place && foreign == 0) /* what is written in place stays: the others are odd */ &&
                 strstr(situ_error_message(), name) && situ_live_tensors() == live && situ_version_of(in[0]) == version;
     if (!good) fail_msg("%s%s, operand %d (%s) of %d on %s, the others on %s, %s: %s", op->name, in_place ? " in place" : "", foreign, name,
                         present, c->other, c->one, layouts[layout], situ_error_message());

@@ -129,11 +129,26 @@ static void what_cannot_be_copied_is_refused(void **state) {
   assert_int_equal(released, 2);
 }
 
+/* A shared part has an owner for each of its places in the copy too. */
+static void a_shared_part_of_a_copy_has_all_its_owners(void **state) {
+  (void)state;
+  situ_nn_module *part = situ_nn_linear(2, 2, NULL), *m = situ_nn_sequential(part, situ_nn_retain(part), situ_nn_retain(part));
+  situ_nn_module *copy = situ_nn_clone(m);
+  assert_non_null(copy);
+  assert_ptr_equal(situ_nn_at(copy, 0), situ_nn_at(copy, 2));
+  situ_nn_module *kept = situ_nn_retain(situ_nn_at(copy, 0));
+  situ_nn_free(copy);
+  expect_same(situ_nn_get_tensor(kept, "weight"), situ_nn_get_tensor(part, "weight"), 0, 0);
+  situ_nn_free(kept);
+  situ_nn_free(m);
+}
+
 int main(void) {
   const struct CMUnitTest tests[] = {
     MODULE_TEST(shares_nothing_with_the_original),
     MODULE_TEST(gradients_frozen_parameters_and_hooks_come_along),
     MODULE_TEST(shared_modules_stay_shared),
+    MODULE_TEST(a_shared_part_of_a_copy_has_all_its_owners),
     MODULE_TEST(what_cannot_be_copied_is_refused),
   };
   return cmocka_run_group_tests(tests, NULL, NULL);

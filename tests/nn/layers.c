@@ -108,6 +108,35 @@ static void a_lazy_linear_learns_its_width(void **state) {
   situ_nn_free(m);
 }
 
+/* What is refused leaves it as lazy as it was, and draws nothing. */
+static void a_lazy_linear_is_not_made_by_a_wrong_input(void **state) {
+  (void)state;
+  situ_nn_module *m = situ_nn_lazy_linear(3, &(situ_nn_linear_options){ HERE });
+  situ_manual_seed(5);
+  const situ_generator before = situ_get_rng_state();
+  expect_refused(situ_nn_forward(m, T32(SITU_SCALAR, 1)), SITU_E_SHAPE, "", "0-dim");
+  expect_refused(situ_nn_forward(m, TI64(SITU_SHAPE(2, 7), 1, 2, 3, 4, 5, 6, 7, 1, 2, 3, 4, 5, 6, 7)), SITU_E_DTYPE, "", "i64");
+  const situ_generator after = situ_get_rng_state();
+  assert_true(after.seed == before.seed && after.offset == before.offset);
+  assert_string_equal(m->type->name, "LazyLinear");
+  assert_int_equal(situ_nn_num_parameters(m), 0);
+  situ_tensor *y = situ_nn_forward(m, situ_ones(SITU_SHAPE(2, 7), &(situ_options){ .device = test_device() }));
+  assert_non_null(y);
+  assert_int_equal(situ_nn_num_parameters(m), 24);
+  situ_manual_seed(5);
+  situ_nn_module *same = situ_nn_linear(7, 3, &(situ_nn_linear_options){ HERE });
+  expect_same(situ_nn_get_tensor(m, "weight"), situ_nn_get_tensor(same, "weight"), 0, 0);
+  situ_nn_free(m);
+  situ_nn_free(same);
+}
+
+static void heads_that_do_not_divide(void **state) {
+  (void)state;
+  static const int64_t rows[][2] = { { 5, 2 }, { 0, 1 }, { 4, 0 }, { 0, 0 }, { -4, 2 }, { 4, -2 }, { -4, -2 } };
+  for (size_t k = 0; k < sizeof rows / sizeof *rows; k++)
+    expect_refused(situ_nn_multihead_attention(rows[k][0], rows[k][1], NULL), SITU_E_ARG, "nn_multihead_attention", "does not divide");
+}
+
 static void linear_with_activation(void **state) {
   (void)state;
   situ_nn_module *m = situ_nn_linear(2, 4, &(situ_nn_linear_options){ .activation = SITU_ACTIVATION_RELU, HERE });
@@ -258,6 +287,8 @@ int main(void) {
     MODULE_TEST(bad_sizes_are_refused),
     MODULE_TEST(dropout_and_norm_know_their_mode),
     MODULE_TEST(a_lazy_linear_learns_its_width),
+    MODULE_TEST(a_lazy_linear_is_not_made_by_a_wrong_input),
+    MODULE_TEST(heads_that_do_not_divide),
     MODULE_TEST(linear_with_activation),
     MODULE_TEST(a_lazy_linear_is_made_at_home),
     MODULE_TEST(padding_modes_pad),

@@ -88,13 +88,13 @@ static void null_modules_are_accepted(void **state) {
   situ_nn_child(m, fc1, fc(2, 2));
   situ_nn_param(m, scale, situ_ones(SITU_SHAPE(2), NULL));
   expect_error(SITU_E_ARG, "nn_add_child", "module");
-  assert_null(situ_nn_done(m));
+  expect_refused(situ_nn_done(m), SITU_E_ARG, "nn_done", "module");
   assert_null(situ_nn_retain(NULL));
   situ_nn_free(NULL);
   assert_int_equal(situ_nn_home(NULL).kind, SITU_DEVICE_DEFAULT);
   expect_refused(situ_nn_forward(NULL, NULL), SITU_E_ARG, "nn_forward", "module");
   expect_refused(situ_nn_clone(NULL), SITU_E_ARG, "nn_clone", "module");
-  expect_refused(situ_nn_state_dict(NULL), SITU_E_ARG, "nn_walk", "module");
+  expect_refused(situ_nn_state_dict(NULL), SITU_E_ARG, "nn_state_dict", "module");
 }
 
 static void bad_registrations_are_refused(void **state) {
@@ -134,7 +134,7 @@ static void depth_is_bounded_and_freeing_is_not(void **state) {
     assert_non_null(situ_nn_add_child(last, "next", NULL, next));
     last = next;
   }
-  expect_refused(situ_nn_state_dict(root), SITU_E_LIMIT, "nn_walk", "256");
+  expect_refused(situ_nn_state_dict(root), SITU_E_LIMIT, "nn_state_dict", "256");
   expect_refused(situ_nn_clone(root), SITU_E_UNSUPPORTED, "nn_clone", "deep");
   situ_nn_free(root);
 }
@@ -307,6 +307,24 @@ static void survives_a_lack_of_memory(void **state) {
   assert_true(nth > 30);
 }
 
+/* The depth that may be built is the depth that can be walked, to the module. */
+static void the_deepest_tree_can_be_walked(void **state) {
+  (void)state;
+  enum { DEPTH = 256 };
+  situ_nn_module *chain = situ_nn_identity();
+  for (int i = 0; i < DEPTH; i++) {
+    situ_nn_module *outer = situ_nn_module_dict();
+    assert_non_null(situ_nn_add_child(outer, "next", NULL, chain));
+    chain = outer;
+  }
+  assert_non_null(situ_nn_eval(chain));
+  situ_nn_module *outer = situ_nn_module_dict();
+  assert_null(situ_nn_add_child(outer, "next", NULL, chain)); /* not freed: it may be what holds outer */
+  expect_error(SITU_E_ARG, "nn_add_child", "nested more than 256 deep");
+  situ_nn_free(outer);
+  situ_nn_free(chain);
+}
+
 int main(void) {
   const struct CMUnitTest tests[] = {
     MODULE_TEST(registers_by_assignment),
@@ -316,6 +334,7 @@ int main(void) {
     MODULE_TEST(bad_registrations_are_refused),
     MODULE_TEST(cycles_are_refused),
     MODULE_TEST(depth_is_bounded_and_freeing_is_not),
+    MODULE_TEST(the_deepest_tree_can_be_walked),
     MODULE_TEST(assigning_again_frees_the_old),
     MODULE_TEST(shared_parts_are_counted_once),
     MODULE_TEST(unregistered_fields_do_not_dangle),

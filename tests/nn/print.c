@@ -125,8 +125,23 @@ static void trees_are_indented(void **state) {
                  ")");
 }
 
+/* Nothing is written behind the buffer, whatever its size. */
+static void texts_end_within_their_buffer(void **state) {
+  (void)state;
+  situ_nn_module *m = situ_nn_relu();
+  enum { LENGTH = 6 }; /* ReLU() */
+  for (size_t size = 1; size <= LENGTH + 2; size++) {
+    char text[LENGTH + 8];
+    memset(text, '#', sizeof text);
+    assert_int_equal(situ_nn_to_string(m, text, size), LENGTH);
+    assert_int_equal(strlen(text), size > LENGTH ? LENGTH : size - 1);
+    for (size_t i = size; i < sizeof text; i++) assert_int_equal(text[i], '#');
+  }
+  situ_nn_free(m);
+}
+
 int main(void) {
-  const struct CMUnitTest tests[] = { MODULE_TEST(leaves), MODULE_TEST(numbers_are_pythons),
+  const struct CMUnitTest tests[] = { MODULE_TEST(leaves), MODULE_TEST(texts_end_within_their_buffer), MODULE_TEST(numbers_are_pythons),
                                       MODULE_TEST(trees_are_indented) };
   return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -88,6 +88,35 @@ static void loads_values_in_place(void **state) {
   situ_nn_free(m);
 }
 
+/* Counters of old checkpoints have one dimension of size 1; torch takes them for numbers, and so do we. */
+static void one_element_fits_a_number(void **state) {
+  (void)state;
+  situ_nn_module *m = situ_nn_batch_norm1d(1, &(situ_nn_batch_norm_options){ HERE });
+  situ_tree *dict = situ_nn_state_dict(m), *flat = situ_tree_dict(), *two = situ_tree_dict();
+  for (int64_t i = 0; i < situ_tree_count(dict); i++) {
+    const char *key = situ_tree_key(dict, i);
+    const bool number = !strcmp(key, "num_batches_tracked");
+    flat = with(flat, key, number ? TI64(SITU_SHAPE(1), 9) : situ_tree_tensor_at(dict, i));
+    two = with(two, key, number ? TI64(SITU_SHAPE(2), 9, 9) : situ_tree_tensor_at(dict, i));
+  }
+  assert_int_equal(situ_nn_load_state_dict(m, flat, NULL), SITU_OK);
+  expect_exact(situ_nn_get_tensor(m, "num_batches_tracked"), SITU_SCALAR, 9);
+  situ_nn_module *blank = situ_nn_batch_norm1d(1, &(situ_nn_batch_norm_options){ .device = situ_dev("meta") });
+  assert_int_equal(situ_nn_load_state_dict(blank, flat, &(situ_nn_load_options){ .device = test_device() }), SITU_OK);
+  expect_exact(situ_nn_get_tensor(blank, "num_batches_tracked"), SITU_SCALAR, 9);
+  assert_int_equal(situ_nn_load_state_dict(m, two, NULL), SITU_E_SHAPE);
+  expect_error(SITU_E_SHAPE, "nn_load_state_dict", "num_batches_tracked ([2] i64 in the state, [] i64 in the module)");
+  assert_int_equal(situ_nn_load_state_dict(NULL, two, NULL), SITU_E_ARG);
+  expect_error(SITU_E_ARG, "nn_load_state_dict", "`module` is NULL");
+  assert_int_equal(situ_nn_load_state_dict(m, NULL, NULL), SITU_E_ARG);
+  expect_error(SITU_E_ARG, "nn_load_state_dict", "`state` is NULL");
+  situ_tree_free(dict);
+  situ_tree_free(flat);
+  situ_tree_free(two);
+  situ_nn_free(m);
+  situ_nn_free(blank);
+}
+
 static void every_problem_is_in_one_error(void **state) {
   (void)state;
   situ_nn_module *m = situ_nn_sequential(fc(2, 2), fc(2, 3));
@@ -207,6 +236,7 @@ int main(void) {
     MODULE_TEST(names_are_torchs),
     MODULE_TEST(holds_the_modules_own_tensors),
     MODULE_TEST(loads_values_in_place),
+    MODULE_TEST(one_element_fits_a_number),
     MODULE_TEST(every_problem_is_in_one_error),
     MODULE_TEST(not_strict_loads_what_fits),
     MODULE_TEST(whole_numbers_take_no_fractions),

@@ -110,7 +110,7 @@ static void a_device_that_is_too_small_is_refused_with_sizes(void **state) {
   situ_nn_module *net = situ_nn_linear(1024, 1024, NULL);
   expect_ok(situ_sim_budget(there().index, 1 << 20));
   assert_int_equal(situ_nn_to(net, there()), SITU_E_NOMEM);
-  expect_error(SITU_E_NOMEM, "nn_to", "needs 4198400 bytes on sim");
+  expect_error(SITU_E_NOMEM, "nn_to", "needs 4.0 MiB on sim");
   situ_place_plan plan;
   char text[2048];
   assert_true(situ_place_plan_to_string(net, &(situ_nn_to_options){ .device = there() }, &plan, text, sizeof text) > 0);

@@ -5,6 +5,7 @@
 
 #include "situ/nn.h"
 #include "situ/place.h"
+#include "situ/policy.h"
 #include "situ/sys/sim.h"
 #include "support/test.h"
 
@@ -105,7 +106,7 @@ static void all_mistakes_are_found_in_one_go(void **state) {
   assert_true(situ_place_report_to_string(&r, text, sizeof text) < (int64_t)sizeof text);
   assert_non_null(strstr(text, "4 mistakes"));
   char edge[96], name[2][SITU_DEVICE_NAME_MAX];
-  (void)snprintf(edge, sizeof edge, "fc2 (%s) -> the whole (%s): 1.2 KiB by to",
+  (void)snprintf(edge, sizeof edge, "fc2 (%s) -> Net (%s): 1.2 KiB by to",
                  situ_device_name(test_device_at(0), name[0]),
                  situ_device_name(test_device_at(1), name[1]));
   assert_non_null(strstr(text, edge));
@@ -265,8 +266,104 @@ static void what_is_kept_is_on_meta_afterwards(void **state) {
   situ_nn_free(&m->base);
 }
 
+/* Copies of the way back have the modules that the value went between, and what the root computes has its name. */
+static situ_tensor *residual_forward(situ_nn_module *self, situ_tensor *x) {
+  net *m = (net *)self;
+  situ_tensor *h = situ_nn_forward(m->fc1, x);
+  situ_tensor *y = situ_add(h, situ_nn_forward(m->fc2, h));
+  return situ_add(y, situ_nn_forward(m->head, y));
+}
+static const situ_nn_type residual_type = { .name = "Residual", .size = sizeof(net), .forward = residual_forward };
+
+static bool has_edge(const situ_place_report *r, const char *from, const char *to, const char *op) {
+  for (int64_t i = 0; i < r->edge_count; i++)
+    if (strcmp(r->edges[i].from, from) == 0 && strcmp(r->edges[i].to, to) == 0 && strcmp(r->edges[i].op, op) == 0) return true;
+  return false;
+}
+
+static void every_copy_has_its_modules(void **state) {
+  (void)state;
+  net *m = situ_nn_alloc(&residual_type);
+  situ_nn_child(m, fc1, situ_nn_linear(8, 8, NULL));
+  situ_nn_child(m, fc2, situ_nn_linear(8, 8, NULL));
+  situ_nn_child(m, head, situ_nn_linear(8, 8, NULL));
+  situ_nn_module *model = situ_nn_set_name(situ_nn_done(m), "model");
+  assert_int_equal(situ_nn_to(m->fc2, test_device_at(0)), SITU_OK);
+  assert_int_equal(situ_nn_to(m->head, test_device_at(1)), SITU_OK);
+  situ_tree *in = situ_tree_tensor(situ_ones(SITU_SHAPE(4, 8), NULL));
+  const situ_policy all = { SITU_POLICY_COPY, SITU_POLICY_COPY, SITU_POLICY_COPY, 0 };
+  situ_setting before;
+  situ_place_report r;
+  situ_policy_begin(&before, all);
+  assert_int_equal(situ_place_check(model, in, NULL, &r), SITU_OK);
+  situ_policy_end(&before);
+  assert_int_equal(r.mistakes, 0);
+  assert_int_equal(r.edge_count, 8);
+  assert_true(has_edge(&r, "fc1", "fc2", "linear") && has_edge(&r, "fc2", "model", "add"));
+  assert_true(has_edge(&r, "model", "head", "linear") && has_edge(&r, "head", "model", "add"));
+  assert_true(has_edge(&r, "fc2", "fc1", "linear backward") && has_edge(&r, "model", "fc2", "add backward"));
+  assert_true(has_edge(&r, "head", "model", "linear backward") && has_edge(&r, "model", "head", "add backward"));
+  situ_place_report_free(&r);
+  situ_tree_free(in);
+  situ_nn_free(model);
+}
+
+/* A module that owns memory of its own and cannot copy it is run itself; it is the caller's before and after. */
+static void owner_release(situ_nn_module *self) { (void)self; }
+static situ_tensor *owner_forward(situ_nn_module *self, situ_tensor *x) {
+  return situ_nn_forward(((net *)self)->fc1, x);
+}
+static const situ_nn_type owner_type = {
+  .name = "Owner", .size = sizeof(net), .forward = owner_forward, .release = owner_release
+};
+
+static void a_module_that_cannot_be_cloned_is_run_itself(void **state) {
+  (void)state;
+  net *m = situ_nn_alloc(&owner_type);
+  situ_nn_child(m, fc1, situ_nn_linear(784, 64, NULL));
+  situ_nn_module *owner = situ_nn_done(m);
+  const int64_t modules = situ_nn_live_modules();
+  situ_tree *in = batch(situ_dev("cpu"));
+  situ_place_report r;
+  for (int again = 0; again < 2; again++) {
+    assert_int_equal(situ_place_check(owner, in, NULL, &r), SITU_OK);
+    assert_true(r.finished && r.mistakes == 0);
+    situ_place_report_free(&r);
+    assert_true(situ_nn_is_module(owner));
+    assert_int_equal(situ_nn_live_modules(), modules);
+  }
+  /* With a lazy part it would make its parameters: that is refused. */
+  situ_nn_child(m, fc2, situ_nn_lazy_linear(4, NULL));
+  assert_int_equal(situ_place_check(owner, in, NULL, &r), SITU_OK);
+  assert_false(r.finished);
+  assert_int_equal(count_of(&r, SITU_PLACE_OTHER), 1);
+  assert_string_equal(r.findings[0].module, "fc2");
+  situ_place_report_free(&r);
+  situ_tree_free(in);
+  situ_nn_free(owner);
+}
+
+static void bad_arguments_are_refused(void **state) {
+  (void)state;
+  situ_nn_module *m = situ_nn_linear(2, 2, NULL);
+  char text[64];
+  assert_int_equal(situ_place_report_json(NULL, text, sizeof text), -1);
+  expect_error(SITU_E_ARG, "place_report_json", "`report` is NULL");
+  assert_int_equal(situ_place_report_to_string(NULL, text, sizeof text), -1);
+  expect_error(SITU_E_ARG, "place_report_to_string", "`report` is NULL");
+  assert_int_equal(situ_place_check(m, NULL, NULL, NULL), SITU_E_ARG);
+  expect_error(SITU_E_ARG, "place_check", "inputs");
+  assert_int_equal(situ_place_check(NULL, NULL, NULL, NULL), SITU_E_ARG);
+  expect_error(SITU_E_ARG, "place_check", "module");
+  situ_place_report_free(NULL);
+  situ_nn_free(m);
+}
+
 int main(void) {
   const struct CMUnitTest tests[] = {
+    TEST(every_copy_has_its_modules),
+    TEST(a_module_that_cannot_be_cloned_is_run_itself),
+    TEST(bad_arguments_are_refused),
     TEST(a_good_model_has_edges_and_loads_only),
     TEST(all_mistakes_are_found_in_one_go),
     TEST(who_looks_at_values_is_told),

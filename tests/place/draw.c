@@ -309,6 +309,8 @@ static void hostile_names_are_harmless(void **state) {
 
 /* ---- on a terminal --------------------------------------------------------------------------- */
 
+#define END "-- end --"
+
 /* What situ_place_print writes to a terminal (or to a pipe) is in text. */
 static void print_to(situ_nn_module *m, bool terminal) {
   int from, to, saved = dup(STDOUT_FILENO), ends[2];
@@ -323,10 +325,21 @@ static void print_to(situ_nn_module *m, bool terminal) {
   fflush(stdout);
   dup2(to, STDOUT_FILENO);
   situ_place_print(m);
+  fputs(END, stdout);
   fflush(stdout);
   dup2(saved, STDOUT_FILENO);
-  ssize_t length = read(from, text, sizeof text - 1);
-  text[length > 0 ? length : 0] = 0;
+  /* A terminal hands over what was written in pieces: one read may get the first of them only. */
+  size_t length = 0;
+  char *end = NULL;
+  while (!end && length < sizeof text - 1) {
+    ssize_t got = read(from, text + length, sizeof text - 1 - length);
+    if (got <= 0) break;
+    length += (size_t)got;
+    text[length] = 0;
+    end = strstr(text, END);
+  }
+  assert_non_null(end);
+  *end = 0;
   close(saved), close(to), close(from);
 }
 

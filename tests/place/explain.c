@@ -39,7 +39,7 @@ static void a_parameter_that_was_moved(void **state) {
                  *net = situ_nn_set_name(situ_nn_sequential(fc, situ_nn_relu()), "net");
   situ_tensor *w = situ_nn_get_tensor(net, "0.weight");
   say(w);
-  EXPECT("net.0.weight\n", "\n  is a         parameter, f32 [2, 3], 24 bytes\n",
+  EXPECT("net.0.weight\n", "\n  is a         parameter, f32 [2, 3], 24 B\n",
          "\n  is on        cpu, because it was made there and never moved\n",
          "\n  created at   ", "\n  values       written (version ");
   assert_null(strstr(text, "shared with"));
@@ -96,7 +96,7 @@ static void a_tensor_that_was_never_registered(void **state) {
 static void no_values_and_no_tensor(void **state) {
   (void)state;
   say(situ_empty(SITU_SHAPE(4), &(situ_options){ .dtype = SITU_F64, .device = test_device() }));
-  EXPECT("a tensor without a name\n", "f64 [4], 32 bytes", on_it(""),
+  EXPECT("a tensor without a name\n", "f64 [4], 32 B", on_it(""),
          "values       none yet");
   char cut[8];
   assert_true(situ_explain_to_string(situ_ones(SITU_SHAPE(1), NULL), cut, sizeof cut) > 8);

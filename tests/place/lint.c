@@ -105,6 +105,20 @@ static void bad_arguments_are_refused(void **state) {
   situ_nn_free(m);
 }
 
+/* An optimiser's name for a foreign tensor is that of a module here: nothing of the module was replaced. */
+static void a_module_is_not_taken_for_a_parameter(void **state) {
+  (void)state;
+  situ_nn_module *m = faulty();
+  situ_tensor *other = situ_requires_grad_(situ_ones(SITU_SHAPE(2), NULL), true);
+  situ_optim *optim = situ_optim_sgd(situ_tree_put(situ_tree_dict(), "fc", situ_tree_tensor(other)), NULL);
+  char text[4096];
+  situ_place_lint_to_string(m, &(situ_lint_options){ .optims = &optim, .optim_count = 1 }, text, sizeof text);
+  assert_non_null(strstr(text, "the optimiser has it, and this module has not"));
+  assert_null(strstr(text, "under this name"));
+  situ_optim_free(optim);
+  situ_nn_free(m);
+}
+
 /* A lint that runs out of memory says so, and never that all is well. */
 static void without_memory_it_says_so(void **state) {
   (void)state;
@@ -187,6 +201,7 @@ int main(void) {
     MODULE_TEST(what_counts_is_up_to_the_caller),
     MODULE_TEST(it_can_be_read),
     MODULE_TEST(bad_arguments_are_refused),
+    MODULE_TEST(a_module_is_not_taken_for_a_parameter),
     MODULE_TEST(without_memory_it_says_so),
     MODULE_TEST(a_module_without_memory_is_refused),
     MODULE_TEST(it_changes_nothing),

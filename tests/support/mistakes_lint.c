@@ -68,6 +68,13 @@ static void list_on_the_heap(planted *p) {
   finish(p, m);
 }
 
+static void list_with_a_gap(planted *p) { /* layers[0] is made later, or never */
+  net *m = begin();
+  p->block = m->list = calloc(3, sizeof *m->list);
+  p->others[0] = m->list[1] = layer();
+  finish(p, m);
+}
+
 static void list_of_parameters(planted *p) { /* self.weights = [nn.Parameter(...), ...] */
   net *m = begin();
   p->block = m->tensors = calloc(3, sizeof *m->tensors);
@@ -140,6 +147,26 @@ static void one_layer_without_a_device(planted *p) { /* factory_kwargs, forgotte
   situ_nn_linear_options placed = { .device = there() };
   p->model =
       situ_nn_sequential(situ_nn_linear(4, 4, &placed), layer(), situ_nn_linear(4, 4, &placed));
+}
+
+static situ_nn_module *layer_on_cpu(void) { /* by the default device, not by an option */
+  situ_setting before;
+  expect_ok(situ_default_device_begin(&before, situ_dev("cpu")));
+  situ_nn_module *m = layer();
+  situ_default_device_end(&before);
+  return m;
+}
+
+static void late_layer_of_a_spread_model(planted *p) { /* model.append(head), after the device map */
+  p->model = situ_nn_sequential(layer(), layer());
+  expect_ok(situ_nn_to_map(p->model, "0=sim:0,1=sim:1"));
+  assert_non_null(situ_nn_append(p->model, layer_on_cpu()));
+}
+
+static void late_layers_of_a_large_spread_model(planted *p) {
+  p->model = situ_nn_sequential(layer(), layer(), layer(), layer());
+  expect_ok(situ_nn_to_map(p->model, "0=sim:0,1=sim:0,2=sim:1,3=sim:1"));
+  assert_non_null(situ_nn_append(p->model, situ_nn_sequential(layer_on_cpu(), situ_nn_relu(), layer_on_cpu())));
 }
 
 static void gradient_left_behind(planted *p) {
@@ -295,6 +322,12 @@ const mistake lint_mistakes[] = {
     SITU_LINT_ARRAY,
     0,
     { "2 modules", "Linear", "situ_nn_module_list_of" } },
+  { "a list of layers whose first entry is missing",
+    "S13",
+    list_with_a_gap,
+    SITU_LINT_ARRAY,
+    0,
+    { "1 module ", "Linear", "situ_nn_module_list_of" } },
   { "a list of parameters",
     "000-6; #29807, #72580",
     list_of_parameters,
@@ -356,6 +389,18 @@ const mistake lint_mistakes[] = {
     SITU_LINT_ALONE,
     0,
     { "1", "the other modules" } },
+  { "a layer added to a spread model",
+    "S12",
+    late_layer_of_a_spread_model,
+    SITU_LINT_ALONE,
+    0,
+    { "2", "on sim:1 and on other devices", "situ_nn_get_submodule(model, \"2\"), situ_dev(\"sim:1\")" } },
+  { "two layers added to a spread model",
+    "S12",
+    late_layers_of_a_large_spread_model,
+    SITU_LINT_ALONE,
+    2,
+    { "4.", "where it was made" } },
   { "a gradient left behind",
     "S11, S19; #35797",
     gradient_left_behind,

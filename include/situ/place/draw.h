@@ -42,8 +42,8 @@ SITU_API void situ_place_print(situ_nn_module *m);
 
 /** A copy between devices: what travels from one module to another. */
 typedef struct situ_place_edge {
-  const char *from, *to;  /**< paths of modules or tensors; "" or NULL: an input, a result, or
-                               what the root itself computes */
+  const char *from, *to;  /**< paths of modules or tensors; of the root itself its name or type;
+                               "" or NULL: an input, a result */
   situ_device from_device, to_device;
   uint64_t    bytes;      /**< of all copies that this stands for */
   int64_t     count;      /**< how many those are; 0: not told, one */

@@ -71,6 +71,7 @@ enum {
   SITU_OP_COMPOSED = 1u << 2,  /**< forward makes temporaries with other ops: it gets a scope without recording */
   SITU_OP_MOVES    = 1u << 3,  /**< infer sets call->device to where the result goes (to) */
   SITU_OP_PRODUCT  = 1u << 5,  /**< the gradient of each of the first two operands needs only the other: saved only then */
+  SITU_OP_SCATTERS = 1u << 7,  /**< not element by element: in place, no other operand may share memory with what is written */
   SITU_OP_PAIR     = 1u << 6,  /**< of two floating tensors alike it is SITU_VERB_BINARY with `code`, in their shape and dtype */
   SITU_OP_NO_GRAD  = 1u << 4   /**< results have no gradient by their nature (eq, argmax); else an op
                                     without backward refuses operands that require one */
@@ -113,7 +114,7 @@ typedef struct situ_op {
   __attribute__((section("situ_ops"), used)) static const situ_op *const name##_entry = &name; \
   static const situ_op name
 
-/** Every op of the library; returns their number. */
+/** Every op of the library, into *ops (may be NULL); returns their number. */
 SITU_API size_t situ_op_table(const situ_op *const **ops);
 
 /** Checks (device, dtype, shape, values), infers, runs and records. Returns the first result; all of them go to
@@ -141,9 +142,9 @@ SITU_API situ_tensor *situ_op_new(const char *op, situ_shape shape, situ_dtype d
 
 /** What a kernel sees of a tensor; NULL for NULL. Valid while the tensor is. */
 SITU_API const situ_view_desc *situ_desc(const situ_tensor *t);
-/** v with the sizes of `to` (which it broadcasts to): v itself, or *room filled with strides of 0. */
+/** v with the sizes of `to` (which it broadcasts to): v itself, or *room filled with strides of 0. NULL: recorded. */
 SITU_API const situ_view_desc *situ_desc_expand(const situ_view_desc *v, const situ_view_desc *to, situ_view_desc *room);
-/** v seen with other sizes; v must be contiguous and of the same numel. Fills and returns *room. */
+/** v seen with other sizes; v must be contiguous and of the same numel. Fills and returns *room. NULL: recorded. */
 SITU_API const situ_view_desc *situ_desc_reshape(const situ_view_desc *v, situ_shape shape, situ_view_desc *room);
 /** v with its sizes and strides changed by the caller: recomputes numel and contiguous. */
 SITU_API void situ_desc_refresh(situ_view_desc *v);
@@ -162,7 +163,7 @@ SITU_API bool situ_infer_like(situ_call *call);
 SITU_API bool situ_mend_largest(situ_call *call);
 /** For situ_op.mend: what infer would say if an operand had that size at a dimension. */
 SITU_API bool situ_mend_size(situ_call *call, int operand, int dim, int64_t size);
-/** torch.result_type of the operands in a call (0-dim tensors yield to others of their kind). */
+/** torch.result_type of the operands in a call (0-dim tensors yield to others of their kind); SITU_DTYPE_DEFAULT of none. */
 SITU_API situ_dtype situ_result_type(situ_tensor *const *in, int ins);
 /** dim in -ndim..ndim-1 made non-negative (a 0-dim tensor has dim 0); false: recorded. */
 SITU_API bool situ_wrap_dim(const char *op, int64_t dim, int ndim, int *out);
@@ -197,30 +198,62 @@ typedef struct situ_explained {
   const situ_tensor *tensor;
   situ_held          held;
   bool               view;  /**< another tensor on the storage of the one that `path` names */
+  bool               loose; /**< registered, but in a module that is not part of the one that runs: only a field of `owner` shows it */
+  bool               given; /**< it was given to the outermost module that runs: the program has a variable for it */
   void              *site;  /**< return address of the outermost call of a module that it was given to; NULL: of none */
+  const void        *root;  /**< the outermost module that holds it; only to compare */
+  int                root_length;           /**< of that module's name at the beginning of `path` */
+  size_t             field;                 /**< UNREGISTERED, loose: offset of the field that shows it in the owner's struct; 0: it is
+                                                 behind a pointer */
+  situ_device        goes_to;               /**< where the owner was moved: what had been registered in it would be there; {0}: it was not */
+  char               name[64];              /**< of that field, where something was registered in it; "": unknown */
+  char               owner[SITU_PATH_TEXT]; /**< path of the module whose struct shows it */
   char               path[SITU_PATH_TEXT];  /**< "model.fc1.weight"; "": no module has it */
 } situ_explained;
+
+enum { SITU_EXPLAINED_DEVICES = 8 };
 
 typedef struct situ_explanation {
   situ_explained *operand;
   int             count;
   char            module[SITU_PATH_TEXT];  /**< that runs now: "model.fc1 (Linear 784 -> 64)"; "": none */
-  char            root[SITU_PATH_TEXT];    /**< what C calls the whole of it: "model" */
+  char            root[SITU_PATH_TEXT];    /**< what C calls the outermost one that runs: "model" */
+  const void     *root_module;             /**< it; only to compare */
+  const void     *code;                    /**< the forward of the innermost one; NULL: none runs */
+  void           *site;                    /**< return address of the outermost call */
   situ_device     home;                    /**< where most of the module that runs is; {0}: cannot be said */
+  situ_device     device[SITU_EXPLAINED_DEVICES];  /**< of the outermost module's tensors but for the operands, most first */
+  int             devices;
+  situ_dtype      dtype;                   /**< of most of its floating tensors but for the operands; 0: it has no other */
+  bool            dtypes;                  /**< there are several */
 } situ_explanation;
 
-/** Both are called on the thread whose call was refused, and must neither allocate nor fail. */
+/** All are called on the thread whose call was refused, and must neither allocate nor fail. */
 typedef struct situ_module_lore {
   /** Fills in all but operand[].tensor and count. */
   void (*look)(situ_explanation *e);
   /** Writes to buffer which other tensors of the modules that run are not on `device`; "": none. */
   void (*elsewhere)(const situ_explanation *e, situ_device device, char *buffer, size_t size);
+  /** Lists the tensors of a module: of root (if it is alive), or of the one at `below` it ("enc.1"). Returns their number,
+      of which at most `capacity` were written; 0: it is gone. */
+  int64_t (*parts)(const void *root, const char *below, situ_tensor **list, int64_t capacity);
 } situ_module_lore;
 /** Told by nn when there are modules. */
 SITU_API void situ_explain_modules(const situ_module_lore *lore);
 
 /** The same for whoever explains something else: fills in what modules know of e->operand[] and count. */
 SITU_API void situ_explain_look(situ_explanation *e);
+
+/** An operand of something that is refused and is not a call of an op: a step, a backward, a load. */
+typedef struct situ_blamed {
+  const char        *operand;  /**< what it is to the call: "gradient" */
+  const situ_tensor *tensor;   /**< NULL: left out */
+  const char        *name;     /**< the tensor's, where it is known better than by modules and its own name; NULL: by these */
+  bool               odd;      /**< it is the one at fault */
+} situ_blamed;
+/** Records a mismatch with the table of its operands, as ops do; fix: a statement a line, or NULL. Returns status. */
+SITU_API situ_status situ_fail_blamed(situ_status status, const char *op, const situ_blamed *list, int count, const char *fix,
+                                      const char *fmt, ...) SITU_PRINTF(6, 7) SITU_COLD;
 
 /** What a tensor's storage knows of its placement. */
 typedef struct situ_facts {
@@ -231,6 +264,11 @@ typedef struct situ_facts {
 } situ_facts;
 /** False: t is no live tensor; recorded under op. */
 SITU_API bool situ_facts_of(const char *op, const situ_tensor *t, situ_facts *out);
+
+/** A module's slot holds the tensor from now on (by 1), or no longer (by -1): told by nn. */
+SITU_API void situ_count_slot(situ_tensor *t, int by);
+/** Does a module hold the tensor, or another one on its storage, as a parameter or buffer? */
+SITU_API bool situ_is_registered(const situ_tensor *t);
 
 typedef enum situ_relation {
   SITU_SHARES = 0,  /**< on the same storage */
@@ -253,6 +291,9 @@ SITU_API situ_role situ_role_of(const situ_tensor *t);
 /** "parameter", "optimiser state": static text; "?" for no role. */
 SITU_API const char *situ_role_name(situ_role role);
 
+/** What an open scope of this thread owns so far, oldest first, in *list (may be NULL): borrowed until the next tensor is
+    made in it. Returns how many; 0 if it is not open. */
+SITU_API int64_t situ_scope_owned(const situ_scope *scope, situ_tensor *const **list);
 /** How many hold the tensor: scopes, modules, optimisers, the tape, callers. */
 SITU_API int64_t situ_owners(const situ_tensor *t);
 

@@ -1,0 +1,341 @@
+/* Statements that would mend a refused call. What is proposed is tried first (try.c); what does not mend is not printed.
+   SPDX-License-Identifier: MIT */
+#include <ctype.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "dispatch/explain.h"
+
+/* ---- where a statement can be written ---- */
+
+static bool in_program(const void *address) { return address && !situ__own_code(address); }
+
+/* A variable of the program holds the operand: it was given to a module by a line of the program, or the op was called by
+   one. What travels inside the library's own modules has no variable. */
+static bool has_variable(const situ__refusal *r, int i) {
+  const situ_explained *x = &r->tensor[i];
+  if (x->held == SITU_HELD_INPUT) return x->given || in_program(x->site);
+  return !r->modules.code || in_program(r->modules.code);
+}
+
+static void add(situ__choice *c, situ__fix fix) {
+  if (c->count == SITU__FIXES) c->broken = true;
+  else c->fix[c->count++] = fix;
+}
+
+/* ---- choices ---- */
+
+/* Is all of a tensor's outermost module, but for the operands, where the others should go? Then it is moved as a whole. */
+static bool is_whole(const situ__refusal *r, int row, situ_device device, situ_dtype dtype) {
+  const situ_explanation *m = &r->modules;
+  if (r->tensor[row].root != m->root_module) return true;
+  if (dtype) return !m->dtypes && (!m->dtype || m->dtype == dtype);
+  return m->devices == 0 || (m->devices == 1 && situ_device_equal(m->device[0], device));
+}
+
+static void change(const situ__refusal *r, situ__choice *c, int row, situ_device device, situ_dtype dtype) {
+  const situ_explained *x = &r->tensor[row];
+  situ__fix fix = { .row = row, .device = device, .dtype = dtype };
+  for (int k = 0; k < c->count; k++)
+    if (!c->fix[k].dtype == !dtype && situ__fix_reaches(r, &c->fix[k], row)) return;
+  const bool registering = device.kind && situ_device_equal(device, x->goes_to);
+  if (x->loose && registering) {
+    fix.action = SITU_FIX_CHILD;
+  } else if (x->held == SITU_HELD_REGISTERED) {
+    fix.action = dtype ? SITU_FIX_NN_TO_DTYPE : SITU_FIX_NN_TO;
+    fix.whole = is_whole(r, row, device, dtype);
+  } else if (x->held == SITU_HELD_UNREGISTERED && registering) {
+    fix.action = SITU_FIX_BUFFER;
+  } else {
+    fix.action = dtype ? SITU_FIX_TO_DTYPE : SITU_FIX_TO;
+    c->broken = c->broken || !has_variable(r, row);
+  }
+  add(c, fix);
+}
+
+/* All rows to one device; or those that must have one dtype to that dtype. */
+static void bring_to(const situ__refusal *r, situ__choice *c, situ_device device) {
+  *c = (situ__choice){ .count = 0 };
+  for (int i = 0; i < r->count; i++)
+    if (!situ_device_equal(r->tensor[i].tensor->view.storage->device, device)) change(r, c, i, device, SITU_DTYPE_DEFAULT);
+}
+
+static void cast_to(const situ__refusal *r, situ__choice *c, situ_dtype dtype) {
+  for (int i = 0; i < r->count; i++)
+    if (r->row[i].accept & SITU_SAME && (situ_dtype)r->tensor[i].tensor->view.dtype != dtype) change(r, c, i, (situ_device){ 0 }, dtype);
+}
+
+situ_dtype situ__acceptable(unsigned accept) {
+  if (accept & SITU_FLOATING) return SITU_F32;
+  return accept & (SITU_INDEX | SITU_INTEGRAL) ? SITU_I64 : SITU_BOOL;
+}
+
+/* Whatever has a dtype that its schema does not accept. */
+static void cast_unacceptable(const situ__refusal *r, situ__choice *c) {
+  for (int i = 0; i < r->count; i++)
+    if (!situ__accepts(r->row[i].accept, (situ_dtype)r->tensor[i].tensor->view.dtype)) change(r, c, i, (situ_device){ 0 }, situ__acceptable(r->row[i].accept));
+}
+
+static void cast_odd(const situ__refusal *r, situ__choice *c, situ_dtype dtype) {
+  for (int i = 0; i < r->count; i++)
+    if (r->row[i].odd) change(r, c, i, (situ_device){ 0 }, dtype);
+}
+
+/* Copies between all devices that the model is spread over. */
+static void allow_copies(const situ__refusal *r, situ__choice *c) {
+  situ_policy policy = situ_get_policy();
+  bool host = false;
+  int others = 0;
+  situ_device seen = { 0 };
+  *c = (situ__choice){ .count = 0 };
+  for (int i = 0; i < r->modules.devices + r->count; i++) {
+    situ_device d = i < r->modules.devices ? r->modules.device[i] : r->tensor[i - r->modules.devices].tensor->view.storage->device;
+    if (d.kind == SITU_META) return;
+    host = host || d.kind == SITU_CPU;
+    if (d.kind == SITU_CPU || (others && situ_device_equal(d, seen))) continue;
+    seen = d;
+    others++;
+  }
+  if (host && others) policy.host_to_device = policy.device_to_host = SITU_POLICY_COPY;
+  if (others > 1) policy.device_to_device = SITU_POLICY_COPY;
+  add(c, (situ__fix){ .action = SITU_FIX_POLICY, .policy = policy });
+}
+
+/* ---- in words ---- */
+
+static const char *variable(const situ__refusal *r, int i) {
+  const char *name = situ_name(r->tensor[i].tensor);
+  if (*name) return name;
+  return r->tensor[i].held == SITU_HELD_INPUT ? "x" : r->row[i].operand;
+}
+
+/* "   before train.c:12" */
+static void before(void *site, char *where, size_t size) {
+  char place[SITU__CELL];
+  if (in_program(site) && *situ__place_text(site, place, sizeof place)) snprintf(where, size, "   before %s", place);
+}
+
+/* The path of the module that is moved, and how C reaches it. */
+static void module_text(const situ__refusal *r, const situ__fix *fix, char *path, char *code) {
+  const situ_explained *x = &r->tensor[fix->row];
+  const char *below = x->path + x->root_length, *end = strrchr(below, '.');
+  int length = end && end > below ? (int)(end - below) - 1 : 0;
+  char root[SITU_PATH_TEXT];
+  if (x->root == r->modules.root_module) snprintf(root, sizeof root, "%s", r->modules.root);
+  else snprintf(root, sizeof root, "%.*s", x->root_length, x->path);
+  *path = 0;
+  situ__append(path, SITU_PATH_TEXT, "%.*s%s%.*s", x->root_length, x->path, fix->whole || !length ? "" : ".", fix->whole ? 0 : length, below + (length > 0));
+  if (fix->whole || !length) snprintf(code, 2 * SITU_PATH_TEXT + 60, "%s", root);
+  else snprintf(code, 2 * SITU_PATH_TEXT + 60, "situ_nn_get_submodule(%s, \"%.*s\")", root, length, below + 1);
+}
+
+static void policy_text(const situ_policy *p, char *code, size_t size) {
+  snprintf(code, size, "situ_policy_begin(&before, (situ_policy){");
+  const struct { const char *name; int value; } field[] = {
+    { "host_to_device", p->host_to_device }, { "device_to_host", p->device_to_host }, { "device_to_device", p->device_to_device } };
+  int said = 0;
+  for (int k = 0; k < 3; k++)
+    if (field[k].value == SITU_POLICY_COPY) situ__append(code, size, "%s .%s = SITU_POLICY_COPY", said++ ? "," : "", field[k].name);
+  situ__append(code, size, " });");
+}
+
+static const char *dtype_text(situ_dtype dtype, char text[24]) {
+  snprintf(text, 24, "SITU_%s", situ_dtype_name(dtype));
+  for (char *c = text; *c; c++) *c = (char)toupper((unsigned char)*c);
+  return text;
+}
+
+static void where_registered(const situ_explained *x, char *where, size_t size) {
+  snprintf(where, size, "   where %.100s is made", x->owner);
+  if (!*x->name && x->field) situ__append(where, size, ", for the field at byte %zu of its struct", x->field);
+  situ__append(where, size, ": what is registered moves with it");
+}
+
+/* One statement: its code, and where it belongs. */
+static void statement(const situ__refusal *r, const situ__fix *fix, char *target, char *code, char *where, size_t size) {
+  enum { CODE = 2 * SITU_PATH_TEXT + 100 };
+  const situ_explained *x = &r->tensor[fix->row];
+  char device[SITU_DEVICE_NAME_MAX], dtype[24], module[2 * SITU_PATH_TEXT + 60];
+  const char *name = variable(r, fix->row), *field = *x->name ? x->name : x->field ? "field" : "layers";
+  void *op = situ__call_site();
+  situ_device_name(fix->device, device);
+  switch (fix->action) {
+    case SITU_FIX_TO: situ__append(code, CODE, "%s = situ_to(%s, situ_dev(\"%s\"));", name, name, device); break;
+    case SITU_FIX_TO_DTYPE: situ__append(code, CODE, "%s = situ_to_dtype(%s, %s);", name, name, dtype_text(fix->dtype, dtype)); break;
+    case SITU_FIX_NN_TO:
+      module_text(r, fix, target, module);
+      situ__append(code, CODE, "situ_nn_to(%s, situ_dev(\"%s\"));", module, device);
+      break;
+    case SITU_FIX_NN_TO_DTYPE:
+      module_text(r, fix, target, module);
+      situ__append(code, CODE, "situ_nn_to_dtype(%s, %s);", module, dtype_text(fix->dtype, dtype));
+      break;
+    case SITU_FIX_BUFFER:
+      situ__append(code, CODE, "situ_nn_buffer(m, %s, ...);", field);
+      where_registered(x, where, size);
+      break;
+    case SITU_FIX_CHILD:
+      if (x->field) situ__append(code, CODE, "situ_nn_child(m, %s, m->%s);", field, field);
+      else situ__append(code, CODE, "situ_nn_child(m, layers, situ_nn_module_list_of(n, m->layers));");
+      where_registered(x, where, size);
+      break;
+    case SITU_FIX_POLICY: policy_text(&fix->policy, code, CODE); break;
+  }
+  if (fix->action == SITU_FIX_BUFFER || fix->action == SITU_FIX_CHILD) situ__append(target, SITU_PATH_TEXT, "%s", x->owner);
+  else if (fix->action == SITU_FIX_TO || fix->action == SITU_FIX_TO_DTYPE) situ__append(target, SITU_PATH_TEXT, "%.199s", name), before(x->site ? x->site : op, where, size);
+  else before(in_program(r->modules.site) ? r->modules.site : op, where, size);
+}
+
+static void print(situ__refusal *r, const situ__choice *choice, int number) {
+  for (int k = 0; k < choice->count && r->fix_count < (int)(sizeof r->fixes / sizeof *r->fixes); k++) {
+    const situ__fix *fix = &choice->fix[k];
+    int at = r->fix_count++;
+    char where[SITU__CELL + 160] = "";
+    r->target[at][0] = r->fix_device[at][0] = r->code[at][0] = 0;
+    statement(r, fix, r->target[at], r->code[at], where, sizeof where);
+    if (fix->device.kind) situ_device_name(fix->device, r->fix_device[at]);
+    const bool module = fix->action == SITU_FIX_NN_TO || fix->action == SITU_FIX_NN_TO_DTYPE || fix->action == SITU_FIX_POLICY;
+    r->fixes[at] = (situ_error_fix){ .action = fix->action, .choice = number, .operand = module ? -1 : fix->row, .target = r->target[at],
+                                     .device = r->fix_device[at], .dtype = fix->dtype ? situ_dtype_name(fix->dtype) : "", .code = r->code[at],
+                                     .field = fix->action == SITU_FIX_BUFFER || fix->action == SITU_FIX_CHILD ? r->tensor[fix->row].field : 0,
+                                     .host_to_device = fix->policy.host_to_device == SITU_POLICY_COPY,
+                                     .device_to_host = fix->policy.device_to_host == SITU_POLICY_COPY,
+                                     .device_to_device = fix->policy.device_to_device == SITU_POLICY_COPY };
+    SITU__APPEND(r->fix, "%s%s%s%s", at ? "\n" : "", number && !k ? "or " : "", r->code[at], where);
+  }
+}
+
+/* ---- trying ---- */
+
+/* Operands that are on one device may still differ in dtype: then they are cast too. */
+static bool mends(situ__refusal *r, situ__choice *choice, char *why, size_t size) {
+  situ_status status;
+  if (situ__mends(r, choice, &status, why, size)) return true;
+  if (status != SITU_E_DTYPE || r->status != SITU_E_DEVICE || choice->broken) return false;
+  situ__majority by = situ__vote(r->call, SITU__BY_DTYPE);
+  situ__choice both = *choice;
+  cast_unacceptable(r, &both);
+  if (by.like >= 0) cast_to(r, &both, (situ_dtype)r->call->in[by.like]->view.dtype);
+  if (both.count == choice->count || !situ__mends(r, &both, &status, why, size)) return false;
+  *choice = both;
+  return true;
+}
+
+static bool has(const situ__choice *c, situ_fix_action action) {
+  for (int k = 0; k < c->count; k++)
+    if (c->fix[k].action == action) return true;
+  return false;
+}
+
+/* The odd ones are those that the first choice changes; where it changes none, those that are unlike the majority. */
+static void mark(situ__refusal *r, const situ__choice *choice) {
+  if (has(choice, SITU_FIX_POLICY) || !r->decided) return;
+  for (int i = 0; i < r->count; i++) {
+    bool reached = false;
+    for (int k = 0; k < choice->count; k++) reached = reached || situ__fix_reaches(r, &choice->fix[k], i);
+    situ_device there = r->tensor[i].tensor->view.storage->device;
+    /* A module's move reaches operands that are where they should be. */
+    if (r->status == SITU_E_DEVICE) reached = reached && !situ_device_equal(there, choice->fix[0].device);
+    if (r->status == SITU_E_DTYPE) reached = reached && (situ_dtype)r->tensor[i].tensor->view.dtype != choice->fix[0].dtype;
+    r->row[i].odd = reached;
+  }
+}
+
+static situ_device device_of(const situ__refusal *r, int row) { return r->tensor[row].tensor->view.storage->device; }
+
+static bool was_mapped(const situ__refusal *r, int row) {
+  const situ_storage *s = r->tensor[row].tensor->view.storage;
+  return s->moved_by && strcmp(s->moved_by, "nn_to_map") == 0;
+}
+
+/* Devices that the operands could meet on: the majority's, then the others'. Where the majority is parameters of a module
+   whose rest is with the other operands, that module was forgotten (unless a device map put it where it is), and the
+   rest's device comes first. Real values
+   are brought to meta only where most operands are there. A module that was never registered belongs where registering it brings it. */
+static int meeting_places(const situ__refusal *r, situ_device place[SITU__SHOWN + 1]) {
+  int count = 0;
+  bool real = false, loose = false;
+  for (int i = 0; i < r->count; i++) {
+    situ_device there = r->tensor[i].goes_to;
+    real = real || device_of(r, i).kind != SITU_META;
+    if (loose || !r->tensor[i].loose || !there.kind || there.kind == SITU_META) continue;
+    loose = true;
+    place[count++] = there;
+  }
+  for (int i = -1; i < r->count; i++) {
+    situ_device d = device_of(r, i < 0 ? r->like : i);
+    bool known = real && d.kind == SITU_META && !(i < 0 && r->decided);
+    for (int k = 0; k < count; k++) known = known || situ_device_equal(place[k], d);
+    if (!known) place[count++] = d;
+  }
+  const situ_explanation *m = &r->modules;
+  bool minority = count > 1 && !loose && !was_mapped(r, r->like) && m->devices && r->tensor[r->like].held == SITU_HELD_REGISTERED && r->tensor[r->like].root == m->root_module &&
+                  situ_device_equal(place[0], device_of(r, r->like));
+  for (int k = 0; k < m->devices; k++) minority = minority && !situ_device_equal(m->device[k], place[0]);
+  for (int k = 1; minority && k < count; k++) {
+    if (!situ_device_equal(place[k], m->device[0])) continue;
+    situ_device first = place[k];
+    memmove(place + 1, place, (size_t)k * sizeof *place);
+    place[0] = first;
+    break;
+  }
+  return count;
+}
+
+/* Is it worth saying besides the first choice? A model that was left on the host while its input was brought to a device is
+   as likely to be at fault as the input; and whoever does not want copies moves the model. */
+static bool is_alternative(const situ__refusal *r, const situ__choice *first, const situ__choice *other) {
+  if (!has(other, SITU_FIX_NN_TO) || has(other, SITU_FIX_TO)) return false;
+  if (has(first, SITU_FIX_POLICY)) return true;
+  situ_device here = device_of(r, r->like);
+  return has(first, SITU_FIX_TO) && (here.kind == SITU_CPU || here.kind == SITU_META) && r->modules.devices < 2;
+}
+
+static void propose_devices(situ__refusal *r) {
+  situ_device place[SITU__SHOWN + 1];
+  situ__choice first = { .count = 0 }, other;
+  char why[480], name[SITU_DEVICE_NAME_MAX];
+  int count = meeting_places(r, place), chosen = -1;
+  bool copies = false;
+  for (int k = 0; k < count && chosen < 0; k++) {
+    *why = 0;
+    bring_to(r, &first, place[k]);
+    /* What has no variable is brought along by the library, where the thread lets it. */
+    copies = first.broken;
+    if (copies) allow_copies(r, &first);
+    if (mends(r, &first, why, sizeof why)) chosen = k;
+    else if (*why && !*r->even_then)
+      snprintf(r->even_then, sizeof r->even_then, "with all operands on %s it would be refused still: %s", situ_device_name(place[k], name), why);
+  }
+  if (chosen < 0) return;
+  *r->even_then = 0;
+  mark(r, &first);
+  print(r, &first, 0);
+  for (int k = 0; k < count; k++) {
+    if (k == chosen && !copies) continue;
+    bring_to(r, &other, place[k]);
+    if (other.broken || !is_alternative(r, &first, &other) || !mends(r, &other, why, sizeof why)) continue;
+    print(r, &other, 1);
+    return;
+  }
+}
+
+static void propose_dtypes(situ__refusal *r, situ_dtype want) {
+  situ__choice choice = { .count = 0 };
+  situ_status status;
+  char why[512] = "";
+  if (want) cast_odd(r, &choice, want);
+  else if (r->like >= 0) cast_to(r, &choice, (situ_dtype)r->tensor[r->like].tensor->view.dtype);
+  if (situ__mends(r, &choice, &status, why, sizeof why)) {
+    mark(r, &choice);
+    print(r, &choice, 0);
+  } else if (*why) {
+    snprintf(r->even_then, sizeof r->even_then, "as %s it would be refused still: %.480s",
+             situ_dtype_name(choice.count ? choice.fix[0].dtype : want), why);
+  }
+}
+
+void situ__propose(situ__refusal *r, situ_dtype want) {
+  if (r->status != SITU_E_DEVICE) propose_dtypes(r, want);
+  else if (r->like >= 0) propose_devices(r);
+}
