@@ -38,7 +38,7 @@ struct situ_dataset {
 SITU_API situ_dataset *situ_dataset_alloc(const situ_dataset_type *type);
 /** Calls release and frees the struct. NULL is fine. */
 SITU_API void situ_dataset_free(situ_dataset *dataset);
-/** -1 for NULL. */
+/** -1 after recording an error: for NULL, and for a data set that has fewer than 0 samples. */
 SITU_API int64_t situ_dataset_length(situ_dataset *dataset);
 /** The index-th sample; the caller frees it. An index outside the set is SITU_E_INDEX. */
 SITU_API situ_tree *situ_dataset_get(situ_dataset *dataset, int64_t index);

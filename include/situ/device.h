@@ -32,7 +32,7 @@ SITU_API SITU_CHECKED situ_status situ_device_parse(const char *name, situ_devic
 /** The same as a value; a refused name gives a device that every call refuses. */
 SITU_API situ_device situ_dev(const char *name);
 SITU_API bool situ_device_equal(situ_device a, situ_device b);
-/** Writes the name, e.g. "sim:1", into buffer and returns buffer. */
+/** Writes the name, e.g. "sim:1", into buffer and returns buffer; "" for a NULL buffer, after recording an error. */
 SITU_API const char *situ_device_name(situ_device device, char buffer[SITU_DEVICE_NAME_MAX]);
 
 /** How many devices of a kind ("cpu", "sim", "cuda") there are; 0 for an unknown kind. */

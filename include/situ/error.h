@@ -52,6 +52,30 @@ typedef struct situ_error_operand {
   bool odd;             /**< this one differs from the majority */
 } situ_error_operand;
 
+/** What a proposed fix does. */
+typedef enum situ_fix_action {
+  SITU_FIX_TO = 0,      /**< target = situ_to(target, device) */
+  SITU_FIX_TO_DTYPE,    /**< target = situ_to_dtype(target, dtype) */
+  SITU_FIX_NN_TO,       /**< situ_nn_to(target, device) */
+  SITU_FIX_NN_TO_DTYPE, /**< situ_nn_to_dtype(target, dtype) */
+  SITU_FIX_BUFFER,      /**< the tensor in a field of target's struct is registered */
+  SITU_FIX_CHILD,       /**< the module in a field of target's struct is registered */
+  SITU_FIX_POLICY       /**< this thread lets the library copy operands */
+} situ_fix_action;
+
+/** One statement of a proposed fix. Texts live until situ_error_clear(). */
+typedef struct situ_error_fix {
+  situ_fix_action action;
+  int choice;          /**< statements of one choice are made together; the choices are alternatives */
+  int operand;         /**< TO, TO_DTYPE, BUFFER, CHILD: an operand that it changes, by its index in the report */
+  size_t field;        /**< BUFFER, CHILD: offset of the field in the struct; 0: it is behind a pointer */
+  const char *target;  /**< the variable (TO, TO_DTYPE), or the path of a module: "model.encoder" */
+  const char *device;  /**< "sim:0"; "" where it has none */
+  const char *dtype;   /**< "f32"; "" where it has none */
+  const char *code;    /**< the statement */
+  bool host_to_device, device_to_host, device_to_device; /**< POLICY: which copies are allowed */
+} situ_error_fix;
+
 /** The operands of the call that failed; 0 unless the error is about operands. */
 SITU_API int situ_error_operands(const situ_error_operand **list);
 
@@ -64,16 +88,19 @@ typedef struct situ_error_report {
   const char *site;     /**< the line of the program that called: "train.c:41 in step" */
   const char *module;   /**< the module in whose forward it was: "model.fc1 (Linear 784 -> 64)" */
   const char *odd;      /**< operands that differ from the majority: "input", "weight, bias" */
-  const char *fix;      /**< C that would mend it, a statement a line */
+  const char *fix;      /**< C that would mend it, a statement a line; each choice was tried in a dry run */
   const char *next;     /**< what else in the module would fail next */
   const situ_error_operand *operands;
   int count;            /**< of operands */
+  const situ_error_fix *fixes; /**< what `fix` says, statement by statement */
+  int fix_count;
 } situ_error_report;
 
 /** Fills in *out for this thread's error; false, and all of it empty, if there is none. */
 SITU_API bool situ_error_read(situ_error_report *out);
 /** The same as JSON: {"status", "op", "message", "site", "module", "odd", "fix", "next",
-    "operands": [{"operand", "tensor", "role", "device", "shape", "dtype", "placed", "odd"}]};
+    "operands": [{"operand", "tensor", "role", "device", "shape", "dtype", "placed", "odd"}],
+    "fixes": [{"choice", "action", "target", "device", "dtype", "code"}]};
     {"status": "OK"} if there is no error. Written as snprintf does: to buffer (cut at size, always
     ended; may be NULL if size is 0); returns the length of the whole text, negative if there is no
     memory to make it. */

@@ -117,7 +117,8 @@ SITU_API SITU_CHECKED situ_status situ_optim_clip_grad_norm_(situ_optim *o, doub
 /* ---- schedules (torch.optim.lr_scheduler) ---------------------------------------------------- */
 
 /** Changes the learning rates of an optimiser, step by step; holds the optimiser. Several on one
-    are chained, as in torch. Making one sets the rate of step 0. */
+    are chained, as in torch. Making one sets the rate of step 0. Numbers that are not finite are
+    refused, also those that a lambda returns: an error then, and nothing has changed. */
 typedef struct situ_lr_scheduler situ_lr_scheduler;
 
 /** lr *= gamma every step_size steps; torch's gamma is 0.1. */

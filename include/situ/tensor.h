@@ -98,7 +98,7 @@ SITU_API const char *situ_name(const situ_tensor *t);
 /** Names a tensor (the text is copied); returns it. */
 SITU_API situ_tensor *situ_set_name(situ_tensor *t, const char *name);
 /** Where the tensor was made: "train.c:12 in step", written to buffer (cut at size); "" if that cannot
-    be told. Returns buffer. */
+    be told. Returns buffer; "" for a NULL buffer, after recording an error. */
 SITU_API const char *situ_created_at(const situ_tensor *t, char *buffer, size_t size);
 /** Is this the address of a live tensor? Any pointer may be asked, a dangling one too. Slow (it asks the
     kernel whether there is memory); always false where that cannot be asked (not Linux). Meanwhile no
@@ -123,9 +123,11 @@ SITU_API SITU_CHECKED situ_status situ_copy_to_host(situ_tensor *t, void *data, 
 SITU_API SITU_CHECKED situ_status situ_copy_from_host(situ_tensor *t, const void *data, size_t bytes);
 /** The one element of t as a double. */
 SITU_API SITU_CHECKED situ_status situ_item(situ_tensor *t, double *out);
-/** The one element of t as an integer (exact for every integer dtype). */
+/** The one element of t as an integer (exact for every integer dtype). A fraction is cut off; NaN, and what 64 bits cannot hold,
+    is SITU_E_OVERFLOW. */
 SITU_API SITU_CHECKED situ_status situ_item_i64(situ_tensor *t, int64_t *out);
-/** The first element's address for a cpu tensor; NULL with an error for any other device. */
+/** The first element's address for a cpu tensor; NULL with an error for any other device, and without one for a tensor
+    that has no elements. */
 SITU_API void *situ_data_ptr(situ_tensor *t);
 
 /* ---- printing ----------------------------------------------------------------------------- */

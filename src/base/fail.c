@@ -27,6 +27,7 @@ static SITU__THREAD_LOCAL int muted; /* inside situ__errors_aside or _apart: see
 enum { LOUD, UNLOGGED, QUIET };
 static SITU__THREAD_LOCAL bool explaining; /* inside the explainer */
 SITU__THREAD_LOCAL situ__doing situ__now;
+SITU__THREAD_LOCAL situ__thread_origin situ__origin;
 
 static int policy = SITU_ERROR_LOG;
 static const situ__locator *locator;
@@ -116,7 +117,7 @@ static error_record *open_record(void) {
   return errors.record;
 }
 
-enum { REPORT_TEXTS = 5, OPERAND_TEXTS = 7 };
+enum { REPORT_TEXTS = 5, OPERAND_TEXTS = 7, FIX_TEXTS = 4 };
 
 static void report_texts(situ_error_report *r, const char **text[REPORT_TEXTS]) {
   const char **all[] = { &r->site, &r->module, &r->odd, &r->fix, &r->next };
@@ -126,6 +127,11 @@ static void report_texts(situ_error_report *r, const char **text[REPORT_TEXTS]) 
 static void operand_texts(situ_error_operand *o, const char **text[OPERAND_TEXTS]) {
   const char **all[] = { &o->operand, &o->tensor, &o->role,  &o->device,
                          &o->shape,   &o->dtype,  &o->placed };
+  memcpy(text, all, sizeof all);
+}
+
+static void fix_texts(situ_error_fix *f, const char **text[FIX_TEXTS]) {
+  const char **all[] = { &f->target, &f->device, &f->dtype, &f->code };
   memcpy(text, all, sizeof all);
 }
 
@@ -139,12 +145,12 @@ static void keep_text(char **at, const char **text) {
   *at += length + 1;
 }
 
-/* One block with the operands and every text, so that freeing is one call and running out half-way
-   is impossible. */
+/* One block with the operands, the fixes and every text, so that freeing is one call and running out
+   half-way is impossible. */
 static void keep_texts(error_record *record, const situ_error_report *report) {
   situ_error_report more = *report;
   const char **text[OPERAND_TEXTS];
-  size_t bytes = sizeof *more.operands * (size_t)more.count;
+  size_t bytes = sizeof *more.operands * (size_t)more.count + sizeof *more.fixes * (size_t)more.fix_count;
   report_texts(&more, text);
   for (int k = 0; k < REPORT_TEXTS; k++) bytes += room_for(text[k]);
   for (int i = 0; i < more.count; i++) {
@@ -152,16 +158,28 @@ static void keep_texts(error_record *record, const situ_error_report *report) {
     operand_texts(&operand, text);
     for (int k = 0; k < OPERAND_TEXTS; k++) bytes += room_for(text[k]);
   }
+  for (int i = 0; i < more.fix_count; i++) {
+    situ_error_fix fix = report->fixes[i];
+    fix_texts(&fix, text);
+    for (int k = 0; k < FIX_TEXTS; k++) bytes += room_for(text[k]);
+  }
   record->texts = situ__alloc_uncounted(bytes);
   if (!record->texts) return;
   situ_error_operand *list = record->texts;
-  char *at = (char *)(list + more.count);
+  situ_error_fix *fixes = (situ_error_fix *)(list + more.count);
+  char *at = (char *)(fixes + more.fix_count);
   for (int i = 0; i < more.count; i++) {
     list[i] = report->operands[i];
     operand_texts(&list[i], text);
     for (int k = 0; k < OPERAND_TEXTS; k++) keep_text(&at, text[k]);
   }
+  for (int i = 0; i < more.fix_count; i++) {
+    fixes[i] = report->fixes[i];
+    fix_texts(&fixes[i], text);
+    for (int k = 0; k < FIX_TEXTS; k++) keep_text(&at, text[k]);
+  }
   more.operands = list;
+  more.fixes = fixes;
   report_texts(&more, text);
   for (int k = 0; k < REPORT_TEXTS; k++) keep_text(&at, text[k]);
   record->more = more;
@@ -260,7 +278,8 @@ situ_status situ__fail_report(const situ_error_report *report) {
 }
 
 situ_status situ__no_memory(const char *op, size_t bytes) {
-  return situ__fail(SITU_E_NOMEM, op, "no memory for %zu bytes", bytes);
+  char text[SITU__BYTES_TEXT];
+  return situ__fail(SITU_E_NOMEM, op, "no memory for %s", situ__bytes_text(bytes, text));
 }
 
 situ_status situ__null(const char *op, const char *operand) {
@@ -311,6 +330,25 @@ static void json_pair(situ__text *text, const char *before, const char *name, co
   situ__text_json_string(text, value);
 }
 
+static void json_fixes(situ__text *json, const situ_error_report *r) {
+  static const char *const action[] = {
+    [SITU_FIX_TO] = "to",         [SITU_FIX_TO_DTYPE] = "to_dtype", [SITU_FIX_NN_TO] = "nn_to",  [SITU_FIX_NN_TO_DTYPE] = "nn_to_dtype",
+    [SITU_FIX_BUFFER] = "buffer", [SITU_FIX_CHILD] = "child",       [SITU_FIX_POLICY] = "policy"
+  };
+  static const char *const column[FIX_TEXTS] = { "target", "device", "dtype", "code" };
+  const char **text[FIX_TEXTS];
+  situ__text_add(json, ", \"fixes\": [");
+  for (int i = 0; i < r->fix_count; i++) {
+    situ_error_fix fix = r->fixes[i];
+    fix_texts(&fix, text);
+    situ__text_add(json, "%s{\"choice\": %d", i ? ", " : "", fix.choice);
+    json_pair(json, ", ", "action", action[fix.action]);
+    for (int k = 0; k < FIX_TEXTS; k++) json_pair(json, ", ", column[k], *text[k]);
+    situ__text_add(json, "}");
+  }
+  situ__text_add(json, "]");
+}
+
 int64_t situ_error_json(char *buffer, size_t size) {
   static const char *const name[REPORT_TEXTS] = { "site", "module", "odd", "fix", "next" };
   static const char *const column[OPERAND_TEXTS] = { "operand", "tensor", "role",  "device",
@@ -334,6 +372,7 @@ int64_t situ_error_json(char *buffer, size_t size) {
       situ__text_add(&json, ", \"odd\": %s}", operand.odd ? "true" : "false");
     }
     situ__text_add(&json, "]");
+    json_fixes(&json, &r);
   }
   situ__text_add(&json, "}");
   return situ__text_give(&json, buffer, size);

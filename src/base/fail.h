@@ -19,6 +19,12 @@ situ_status situ__no_memory(const char *op, size_t bytes) SITU_COLD;
 /* The status to return when an operand is NULL: the thread's first error if there is one (the NULL
    came from it), else SITU_E_ARG "`operand` is NULL", recorded. */
 situ_status situ__null(const char *op, const char *operand) SITU_COLD;
+/* Is an argument given? False: recorded as situ__null does. */
+static inline bool situ__given(const char *op, const char *argument, const void *pointer) {
+  if (__builtin_expect(pointer != NULL, 1)) return true;
+  situ__null(op, argument);
+  return false;
+}
 /* Errors met by this thread so far, kept or not: scopes compare it. */
 uint64_t situ__error_count(void);
 /* Sends a line to the log function whatever the mode (warnings, lint). */
@@ -47,6 +53,9 @@ static inline const char *situ__call_as(const char *name, const char *suffix) {
 }
 static inline void situ__call_end(const char **outer) { situ__now.called = *outer; }
 
+/* First in a function that is made of others: what fails in them is recorded under its name, unless it serves another one. */
+#define SITU__MADE_OF_OPS(name) __attribute__((cleanup(situ__call_end))) const char *called_before = situ__call_as(name, "")
+
 /* The name that an error of op goes by: that of the op that was called, else of the op whose kernel
    is launched, else its own. */
 enum { SITU__OP_NAME = 64 };
@@ -73,6 +82,14 @@ void situ__errors_aside(situ__errors *own);
 void situ__errors_apart(situ__errors *own);
 /* The first failure in between (SITU_OK: none) and its message. */
 situ_status situ__errors_back(const situ__errors *own, char *message, size_t size);
+
+/* A thread that the library started runs the library's code on behalf of a line of the program. A call
+   whose caller would be `outside`, the code that starts threads, is attributed to `site`. */
+typedef struct situ__thread_origin {
+  void *outside; /* return address of the thread's first function; NULL: the program's own thread */
+  void *site;    /* return address into the program: the call that started the thread */
+} situ__thread_origin;
+extern SITU__THREAD_LOCAL situ__thread_origin situ__origin;
 
 /* How an error finds out where it was caused: set once by floor 1, which knows frames and line
    tables. */

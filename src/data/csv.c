@@ -37,6 +37,10 @@ situ_tensor *situ_csv_load(const char *path, const situ_csv_options *options) {
   situ_dtype dtype = options->dtype ? options->dtype : SITU_F32;
   situ__csv csv = { .delimiter = options->delimiter ? options->delimiter : ',',
                     .skip_lines = options->skip_lines };
+  if (options->skip_lines < 0) {
+    situ__fail(SITU_E_ARG, op, "skip_lines is %d", options->skip_lines);
+    return NULL;
+  }
   if (situ_dtype_size(dtype) == 0) {
     situ__fail(SITU_E_DTYPE, op, "%d is no dtype", (int)dtype);
     return NULL;

@@ -1,5 +1,7 @@
 /* What all data sets share.
    SPDX-License-Identifier: MIT */
+#include <inttypes.h>
+
 #include "base/alloc.h"
 #include "base/fail.h"
 #include "situ/data.h"
@@ -26,7 +28,12 @@ void situ_dataset_free(situ_dataset *dataset) {
 }
 
 int64_t situ_dataset_length(situ_dataset *dataset) {
-  return dataset ? dataset->type->length(dataset) : -1;
+  static const char op[] = "dataset_length";
+  if (!situ__given(op, "dataset", dataset)) return -1;
+  const int64_t length = dataset->type->length(dataset);
+  if (length >= 0) return length;
+  situ__fail(SITU_E_ARG, op, "the data set says that it has %" PRId64 " samples", length);
+  return -1;
 }
 
 situ_tree *situ_dataset_get(situ_dataset *dataset, int64_t index) {
@@ -36,10 +43,15 @@ situ_tree *situ_dataset_get(situ_dataset *dataset, int64_t index) {
     return NULL;
   }
   int64_t length = situ_dataset_length(dataset);
+  if (length < 0) return NULL;
   if (index < 0 || index >= length) {
     situ__fail(SITU_E_INDEX, op, "index %lld in a set of %lld", (long long)index,
                (long long)length);
     return NULL;
   }
-  return dataset->type->get(dataset, index);
+  const uint64_t before = situ__error_count();
+  situ_tree *sample = dataset->type->get(dataset, index);
+  if (!sample && situ__error_count() == before)
+    situ__fail(SITU_E_STATE, op, "the data set gave nothing for index %" PRId64, index);
+  return sample;
 }

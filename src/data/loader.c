@@ -29,6 +29,7 @@ struct situ_data_loader {
   situ_tree *current; /* what the caller looks at */
   pid_t process;      /* threads do not survive a fork */
   situ_device home;   /* the default device of the thread that made the loader */
+  void *made_at;      /* return address of the call that made it: what workers do is done for it */
 
   /* Batch b waits in ring[b % ahead]. All below is the lock's. */
   pthread_mutex_t lock;
@@ -95,6 +96,7 @@ static bool may_claim(const situ_data_loader *l) {
 
 static void *worker(void *payload) {
   situ_data_loader *l = payload;
+  situ__origin = (situ__thread_origin){ __builtin_return_address(0), l->made_at };
   SITU_IGNORE(situ_set_default_device(l->home));
   pthread_mutex_lock(&l->lock);
   for (;;) {
@@ -227,6 +229,8 @@ situ_data_loader *situ_data_loader_new(situ_dataset *dataset,
                                        const situ_data_loader_options *options) {
   static const situ_data_loader_options defaults;
   if (!check(dataset, options ? options : &defaults)) return NULL;
+  const int64_t samples = situ_dataset_length(dataset);
+  if (samples < 0) return NULL;
   situ_data_loader *l = situ__calloc(1, sizeof *l);
   if (!l) {
     situ__no_memory(op, sizeof *l);
@@ -236,17 +240,18 @@ situ_data_loader *situ_data_loader_new(situ_dataset *dataset,
   l->options = options ? *options : defaults;
   situ_data_loader_options *o = &l->options;
   if (o->batch_size == 0) o->batch_size = 1;
-  l->samples = situ__max_i64(situ_dataset_length(dataset), 0);
+  l->samples = samples;
   l->batches =
       o->drop_last ? l->samples / o->batch_size : situ__ceil_div(l->samples, o->batch_size);
   l->ahead = (int64_t)o->num_workers * (o->prefetch ? o->prefetch : 2);
   l->process = getpid();
   l->home = situ_get_default_device();
+  l->made_at = __builtin_return_address(0);
   pthread_mutex_init(&l->lock, NULL);
   pthread_cond_init(&l->work, NULL);
   pthread_cond_init(&l->ready, NULL);
-  l->order = situ__alloc((size_t)l->samples * sizeof *l->order + 1);
-  if (!l->order) situ__no_memory(op, (size_t)l->samples * sizeof *l->order);
+  l->order = situ__calloc((size_t)samples + 1, sizeof *l->order);
+  if (!l->order) situ__fail(SITU_E_NOMEM, op, "no memory for the order of %lld samples", (long long)samples);
   for (int64_t i = 0; l->order && i < l->samples; i++) l->order[i] = i;
   if (l->order && (o->num_workers == 0 || start_workers(l))) return l;
   situ_data_loader_free(l);

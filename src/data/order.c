@@ -6,12 +6,12 @@
 #include "situ/ops.h"
 
 int64_t *situ__random_order(const char *op, int64_t count, situ_generator *generator) {
-  size_t bytes = (size_t)count * sizeof(int64_t);
-  int64_t *order = situ__alloc(bytes + 1);
+  int64_t *order = situ__calloc((size_t)count + 1, sizeof *order);
   if (!order) {
-    situ__no_memory(op, bytes);
+    situ__fail(SITU_E_NOMEM, op, "no memory for the order of %lld samples", (long long)count);
     return NULL;
   }
+  const size_t bytes = (size_t)count * sizeof *order;
   const situ_options options = { .device = { .kind = SITU_CPU }, .generator = generator };
   situ_scope scope;
   situ_scope_begin_no_grad(&scope);

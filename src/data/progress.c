@@ -153,7 +153,7 @@ void situ_progress_add(situ_progress *bar, int64_t n) {
 }
 
 void situ_progress_note(situ_progress *bar, const char *fmt, ...) {
-  if (!bar) return;
+  if (!bar || !fmt) return;
   va_list args;
   va_start(args, fmt);
   vsnprintf(bar->note, sizeof bar->note, fmt, args);

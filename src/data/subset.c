@@ -49,10 +49,7 @@ static const situ_dataset_type by_batch = { .name = "Subset",
 situ_dataset *situ_subset(situ_dataset *dataset, const int64_t *indices, int64_t count) {
   static const char op[] = "subset";
   int64_t length = situ_dataset_length(dataset);
-  if (!dataset || (!indices && count > 0)) {
-    situ__null(op, dataset ? "indices" : "dataset");
-    return NULL;
-  }
+  if (length < 0 || (count > 0 && !situ__given(op, "indices", indices))) return NULL;
   for (int64_t i = 0; i < count; i++) {
     if (indices[i] >= 0 && indices[i] < length) continue;
     situ__fail(SITU_E_INDEX, op, "index %lld in a set of %lld", (long long)indices[i],
@@ -81,7 +78,8 @@ situ_status situ_random_split(situ_dataset *dataset, int64_t count, situ_generat
                               situ_dataset **first, situ_dataset **second) {
   static const char op[] = "random_split";
   int64_t length = situ_dataset_length(dataset);
-  if (!dataset || !first || !second) return situ__null(op, dataset ? "first or second" : "dataset");
+  if (length < 0) return situ_error();
+  if (!first || !second) return situ__null(op, first ? "second" : "first");
   if (count < 0 || count > length)
     return situ__fail(SITU_E_ARG, op, "%lld samples of a set of %lld", (long long)count,
                       (long long)length);

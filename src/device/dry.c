@@ -133,5 +133,5 @@ situ_status situ__dry_copy(const char *op, const situ_storage *from, situ_storag
 }
 
 const char *situ_site_text(void *site, char *buffer, size_t size) {
-  return situ__site_text(site, buffer, size);
+  return situ__given("site_text", "buffer", buffer) ? situ__site_text(site, buffer, size) : "";
 }

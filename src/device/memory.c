@@ -6,6 +6,7 @@
 
 #include "base/alloc.h"
 #include "base/fail.h"
+#include "base/text.h"
 #include "base/thread.h"
 #include "device/depot.h"
 
@@ -172,11 +173,11 @@ int64_t situ__memory_used(void) {
 /* ---- allocating and freeing ---------------------------------------------------------------- */
 
 static SITU_COLD situ_status no_memory(const char *op, situ_device device, size_t bytes) {
-  char name[SITU_DEVICE_NAME_MAX];
+  char name[SITU_DEVICE_NAME_MAX], wanted[SITU__BYTES_TEXT], held[SITU__BYTES_TEXT];
   int64_t used, kept;
   situ__memory_stats(device, &used, &kept);
-  return situ__fail(SITU_E_NOMEM, op, "no memory for %zu bytes on %s (%lld bytes are in use there)",
-                    bytes, situ_device_name(device, name), (long long)used);
+  return situ__fail(SITU_E_NOMEM, op, "no memory for %s on %s (%s in use there)", situ__bytes_text(bytes, wanted),
+                    situ_device_name(device, name), situ__bytes_text((uint64_t)used, held));
 }
 
 /* A block from the device itself. */

@@ -29,6 +29,7 @@ bool situ_device_equal(situ_device a, situ_device b) {
 
 const char *situ_device_name(situ_device device, char buffer[SITU_DEVICE_NAME_MAX]) {
   const char *kind = situ__kind_name(device.kind);
+  if (!situ__given("device_name", "buffer", buffer)) return "";
   bool single = device.kind <= SITU_META && device.index == 0;
   (void)snprintf(buffer, SITU_DEVICE_NAME_MAX, single ? "%s" : "%s:%u", kind ? kind : "refused",
                  device.index);

@@ -125,6 +125,11 @@ bool situ__device_resolve(const char *op, situ_device wanted, situ_device *out) 
   return true;
 }
 
+bool situ__device_there(const char *op, situ_device device) {
+  if (device.kind == SITU_CPU && device.index == 0) return true;
+  return (device.kind != SITU_DEVICE_DEFAULT && situ_device_is_available(device)) || refuse(op, device);
+}
+
 situ_device situ_get_default_device(void) {
   const situ_device stated = situ__setting.device;
   return stated.kind == SITU_DEVICE_DEFAULT ? (situ_device){ SITU_CPU, 0 } : stated;

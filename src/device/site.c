@@ -93,7 +93,8 @@ void *situ__call_site(void) {
   void *const *frame = __builtin_frame_address(0);
   for (int depth = 0; depth < 256; depth++) {
     uintptr_t back = (uintptr_t)frame[1];
-    if ((back < first_byte || back >= past_last) && !in_module(back)) return frame[1];
+    if ((back < first_byte || back >= past_last) && !in_module(back))
+      return frame[1] == situ__origin.outside ? situ__origin.site : frame[1];
     frame = frame[0];
   }
 #endif

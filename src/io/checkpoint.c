@@ -1,10 +1,9 @@
 /* Checkpoints: the state of a whole training run as one tree of tensors.
    SPDX-License-Identifier: MIT */
-#include <string.h>
-
 #include "base/fail.h"
 #include "situ/io.h"
 #include "situ/random.h"
+#include "situ/sys/load.h"
 
 /* The sections of the tree. */
 #define MODEL "model"
@@ -72,19 +71,6 @@ static situ_status read_generator(const char *path, const situ_tree *all, const 
   return status;
 }
 
-/* Will the model take these values? */
-static bool fits(const situ_tree *have, const situ_tree *saved) {
-  bool same = situ_tree_count(have) == situ_tree_count(saved);
-  for (int64_t i = 0; same && i < situ_tree_count(have); i++) {
-    const situ_tree *other = situ_tree_find(saved, situ_tree_key(have, i));
-    situ_tensor *a = situ_tree_tensor_at(have, i), *b = other ? situ_tree_value(other) : NULL;
-    situ_shape x = situ_shape_of(a), y = situ_shape_of(b);
-    same = b && x.ndim == y.ndim && memcmp(x.dim, y.dim, (size_t)x.ndim * sizeof *x.dim) == 0 &&
-           situ_dtype_is_floating(situ_dtype_of(a)) == situ_dtype_is_floating(situ_dtype_of(b));
-  }
-  return same;
-}
-
 /* A section of the file, not empty; NULL: recorded. */
 static situ_tree *section(const char *path, const situ_tree *all, const char *name) {
   situ_tree *part = situ_tree_section(all, name);
@@ -94,45 +80,25 @@ static situ_tree *section(const char *path, const situ_tree *all, const char *na
   return NULL;
 }
 
-static situ_status load_optimizer(const char *path, const situ_tree *all,
-                                  const situ_checkpoint *c) {
-  if (!c->optimizer) return SITU_OK;
-  situ_tree *state = section(path, all, OPTIMIZER);
-  situ_status status = state ? situ_optim_load_state_dict(c->optimizer, state) : situ_error();
-  situ_tree_free(state);
-  return status;
-}
-
-/* The schedule is small: what it was is kept until the optimiser, which is not, has taken its
-   state. */
-static situ_status load_both(const char *path, const situ_tree *all, const situ_checkpoint *c) {
-  if (!c->scheduler) return load_optimizer(path, all, c);
-  situ_tree *before = situ_lr_scheduler_state_dict(c->scheduler);
-  situ_tree *state = section(path, all, SCHEDULER);
-  situ_status status =
-      before && state ? situ_lr_scheduler_load_state_dict(c->scheduler, state) : situ_error();
-  if (status == SITU_OK) {
-    status = load_optimizer(path, all, c);
-    if (status != SITU_OK) SITU_IGNORE(situ_lr_scheduler_load_state_dict(c->scheduler, before));
-  }
-  situ_tree_free(state);
-  situ_tree_free(before);
-  return status;
-}
-
-/* A model that fits is changed last. One that does not is asked first: its refusal, with the list
-   of all that is wrong, must come before the optimiser has changed. */
+/* The model changes all or nothing, and is the only part whose change can fail (its tensors may be on a device): so it
+   comes between the others' preparation and their commit, which cannot. It is asked first, as its refusal tells most. */
 static situ_status load_parts(const char *path, const situ_tree *all, const situ_checkpoint *c) {
-  if (!c->model) return load_both(path, all, c);
-  situ_tree *saved = situ_tree_section(all, MODEL), *have = situ_nn_state_dict(c->model);
-  situ_status status = saved && have ? SITU_OK : situ_error();
-  bool first = status == SITU_OK && !fits(have, saved);
-  if (first) status = situ_nn_load_state_dict(c->model, saved, NULL);
-  if (status == SITU_OK) status = load_both(path, all, c);
-  if (status == SITU_OK && !first) status = situ_nn_load_state_dict(c->model, saved, NULL);
-  situ_tree_free(have);
-  situ_tree_free(saved);
-  return status;
+  situ_tree *model = c->model ? situ_tree_section(all, MODEL) : NULL;
+  situ_tree *optimizer = c->optimizer ? section(path, all, OPTIMIZER) : NULL;
+  situ_tree *scheduler = c->scheduler ? section(path, all, SCHEDULER) : NULL;
+  bool good = (!c->model || model) && (!c->optimizer || optimizer) && (!c->scheduler || scheduler);
+  good = good && (!model || situ_nn_load_check(c->model, model, NULL) == SITU_OK);
+  situ_optim_loading *o = good && optimizer ? situ_optim_load_prepare(c->optimizer, optimizer) : NULL;
+  good = good && (!optimizer || o);
+  situ_lr_scheduler_loading *s = good && scheduler ? situ_lr_scheduler_load_prepare(c->scheduler, scheduler) : NULL;
+  good = good && (!scheduler || s);
+  good = good && (!model || situ_nn_load_state_dict(c->model, model, NULL) == SITU_OK);
+  situ_optim_load_end(o, good);
+  situ_lr_scheduler_load_end(s, good);
+  situ_tree_free(model);
+  situ_tree_free(optimizer);
+  situ_tree_free(scheduler);
+  return good ? SITU_OK : situ_error();
 }
 
 static situ_status load(const char *path, const situ_tree *all, situ_checkpoint *c) {

@@ -80,6 +80,7 @@ static situ_tensor *load_values(const situ__source *source, const situ_file_entr
 }
 
 situ_tensor *situ_npy_load(const char *path, const situ_load_options *options) {
+  SITU__MADE_OF_OPS("npy_load");
   static const char op[] = "npy_load";
   static const situ_load_options defaults;
   situ_file_entry entry;

@@ -214,6 +214,7 @@ situ_tensor *situ_safetensors_load(situ_safetensors *f, const char *name) {
 }
 
 situ_tree *situ_load(const char *path, const situ_load_options *options) {
+  SITU__MADE_OF_OPS("load");
   situ_safetensors *f = situ_safetensors_open(path, options);
   if (!f) return NULL;
   situ_scope scope;

@@ -226,12 +226,16 @@ situ_status situ__save_file(const char *op, const char *path, situ__saved *list,
 /* ---- the call -------------------------------------------------------------------------------- */
 
 situ_status situ_save(const char *path, const situ_tree *tree, const situ_save_options *options) {
+  SITU__MADE_OF_OPS("save");
   const char *op = "save";
   static const situ_save_options defaults;
   if (!options) options = &defaults;
   if (options->replaced) *options->replaced = SITU_NOT_REPLACED;
   if (!path) return situ__null(op, "path");
   if (!tree) return situ__null(op, "tree");
+  if (options->max_shard_bytes < 0)
+    return situ__fail(SITU_E_ARG, op, "max_shard_bytes is %lld: 0 for one file, else the bytes of a shard",
+                      (long long)options->max_shard_bytes);
   situ_tree *flat = situ_tree_flatten(tree);
   if (!flat) return situ_error();
   int64_t count = situ_tree_count(flat);

@@ -44,6 +44,7 @@ typedef struct fault {
   I64 raised, verb, value, bound, dim, at; /* verb: a situ_verb, or FAULT_DIVISION */
 } fault;
 #define FAULT_DIVISION -1
+#define FAULT_CHANCE -2 /* a probability outside 0..1, of the element at `at` */
 
 /* FLAGS of texts whose lines are shared by a group, or are one work-item's. */
 #define FLAG_SERIAL 1u
@@ -115,6 +116,7 @@ typedef struct column_sums {
 /* Lines along one dimension of operands without gaps, seen as [outer, size, inner]. */
 typedef struct lines {
   I64 outer, size, inner, offset[WALK_OPERANDS];
+  I64 masked; /* softmax: a line of -infinity alone gives 0 */
 } lines;
 
 /* What follows: sizes, then where each operand begins. */

@@ -44,7 +44,7 @@ FLOAT(softplus, x * p0 > p1 ? x : log1p(exp(x * p0)) / p0,
 BOTH(hardtanh, FN(smaller)(FN(larger)(x, p0), p1), x < p0 ? p0 : x > p1 ? p1 : x,
      x <= p0 || x >= p1 ? 0 : g, USES_X)
 BOTH(clamp, FN(smaller)(FN(larger)(x, p0), p1), x > p1 || p0 > p1 ? p1 : x < p0 ? p0 : x,
-     x >= p0 && x <= p1 ? g : 0, USES_X)
+     (x > p0 || p0 == -INFINITY) && (x < p1 || p1 == INFINITY) ? g : 0, USES_X)
 /* p0 for NaN, p1 for Inf, p2 for -Inf */
 BOTH(nan_to_num, x != x ? p0 : x == INFINITY ? p1 : x == -INFINITY ? p2 : x, x,
      fabs(x) < INFINITY ? g : 0, USES_X)

@@ -46,8 +46,8 @@ static bool choose(situ_call *c) {
 static bool infer(situ_call *c) {
   const attention_params *p = c->params;
   const situ_view_desc *q = situ_desc(c->in[QUERY]), *k = situ_desc(c->in[KEY]), *v = situ_desc(c->in[VALUE]), *mask = situ_desc(c->in[MASK]);
-  if (mask && mask->dtype != SITU_BOOL && mask->dtype != q->dtype)
-    return situ_refuse(c, SITU_E_DTYPE, "attn_mask is %s, must be bool or %s", situ_dtype_name((situ_dtype)mask->dtype), situ_dtype_name((situ_dtype)q->dtype));
+  if (mask && mask->dtype != SITU_BOOL && mask->dtype != SITU_F32 && mask->dtype != q->dtype)
+    return situ_refuse(c, SITU_E_DTYPE, "attn_mask is %s, must be bool, f32 or %s", situ_dtype_name((situ_dtype)mask->dtype), situ_dtype_name((situ_dtype)q->dtype));
   if (q->ndim < 2 || k->ndim < 2 || v->ndim < 2)
     return situ_refuse(c, SITU_E_SHAPE, "needs operands of at least 2 dimensions, got %d, %d and %d", q->ndim, k->ndim, v->ndim);
   if (last(q, 1) != last(k, 1)) return differ(c, "last dimension of query and key", last(q, 1), last(k, 1));
@@ -79,22 +79,41 @@ static bool infer(situ_call *c) {
 
 /* ---- forward ---- */
 
+/* What scores and their softmax are computed in: 16 bits would round scores by more than the weights are rounded. */
+static situ_dtype scores_dtype(situ_dtype x) { return x == SITU_F64 ? SITU_F64 : SITU_F32; }
+
 /* What is added to the scores: 0 where a query looks, -infinity where not; *mask stays NULL if there is nothing to add. */
 static bool bias_of(const situ_call *c, situ_tensor **mask) {
   const attention_params *p = c->params;
-  const situ_options like = { .dtype = c->dtype[WEIGHTS], .device = c->device };
+  const situ_options like = { .dtype = scores_dtype(c->dtype[WEIGHTS]), .device = c->device };
   *mask = c->in[MASK];
   if (p->causal) {
     const situ_shape *s = &c->shape[WEIGHTS];
     return (*mask = situ_triu(situ_full(SITU_SHAPE(s->dim[s->ndim - 2], s->dim[s->ndim - 1]), -INFINITY, &like), 1)) != NULL;
   }
-  if (!*mask || situ_dtype_of(*mask) != SITU_BOOL) return true;
+  if (!*mask) return true;
+  if (situ_dtype_of(*mask) != SITU_BOOL) return (*mask = situ_to_dtype(*mask, like.dtype)) != NULL;
   return (*mask = situ_where(*mask, situ_full(SITU_SCALAR, 0, &like), situ_full(SITU_SCALAR, -INFINITY, &like))) != NULL;
 }
 
 static bool softmax(const char *op, situ_device device, situ_softmax_pass pass, situ_tensor *a, situ_tensor *b, situ_tensor *y) {
   return situ_launch(op, device, &(situ_work){ .verb = SITU_VERB_SOFTMAX, .op = pass, .compute = situ_dtype_of(y), .ins = b ? 2 : 1, .outs = 1,
-                     .in = { situ_desc(a), situ_desc(b) }, .out = { situ_desc(y) }, .integer = { situ_dim(y) - 1 } });
+                     .in = { situ_desc(a), situ_desc(b) }, .out = { situ_desc(y) }, .integer = { situ_dim(y) - 1, 1 } }); /* a query that may look at nothing gets 0 */
+}
+
+/* softmax(scale q k^T + mask), in the dtype of the scores; weights get it rounded. NULL: recorded. */
+static situ_tensor *weigh(const situ_call *c, situ_tensor *weights) {
+  const attention_params *p = c->params;
+  const situ_dtype wide = scores_dtype(c->dtype[WEIGHTS]);
+  const situ_options like = { .dtype = wide };
+  const bool narrow = c->dtype[WEIGHTS] != wide;
+  situ_tensor *q = situ_to_dtype(c->in[QUERY], wide), *k = situ_to_dtype(c->in[KEY], wide), *mask, *scores = situ_empty_like(weights, &like);
+  situ_tensor *exact = narrow ? situ_empty_like(weights, &like) : weights;
+  situ_view_desc room;
+  if (!q || !k || !scores || !exact || !bias_of(c, &mask)) return NULL;
+  const bool good = situ__product(c->op->name, c->device, situ_desc(q), situ__transposed(situ_desc(k), &room), situ_desc(mask), situ_desc(scores), p->scale, 1) &&
+                    softmax(c->op->name, c->device, SITU_SOFTMAX, scores, NULL, exact) && (!narrow || situ_copy_(weights, exact));
+  return good ? exact : NULL;
 }
 
 static bool fused(situ_call *c) {
@@ -104,36 +123,41 @@ static bool fused(situ_call *c) {
                      .out = { situ_desc(c->out[RESULT]), situ_desc(c->out[STATS]) }, .scalar = { p->scale }, .integer = { p->causal } });
 }
 
+/* weights v, rounded once. */
+static bool blend(const situ_call *c, situ_tensor *weights) {
+  situ_tensor *y = c->out[RESULT], *v = situ_to_dtype(c->in[VALUE], situ_dtype_of(weights)), *exact = y;
+  const bool narrow = situ_dtype_of(weights) != situ_dtype_of(y);
+  if (narrow) exact = situ_empty_like(y, &(situ_options){ .dtype = situ_dtype_of(weights) });
+  return v && exact && situ__product(c->op->name, c->device, situ_desc(weights), situ_desc(v), NULL, situ_desc(exact), 1, 0) &&
+         (!narrow || situ_copy_(y, exact));
+}
+
 static bool forward(situ_call *c) {
   const attention_params *p = c->params;
-  situ_tensor *weights = c->out[WEIGHTS], *mask;
+  situ_tensor *weights = c->out[WEIGHTS];
   if (c->out[STATS]) return fused(c);
   if (situ_numel(weights) > 0) {
-    situ_view_desc room;
-    const situ_view_desc *across = situ__transposed(situ_desc(c->in[KEY]), &room);
-    situ_tensor *scores = situ_empty_like(weights, NULL);
-    if (!scores || !bias_of(c, &mask)) return false;
-    if (!situ__product(c->op->name, c->device, situ_desc(c->in[QUERY]), across, situ_desc(mask), situ_desc(scores), p->scale, 1) ||
-        !softmax(c->op->name, c->device, SITU_SOFTMAX, scores, NULL, weights)) return false;
+    if (!(weights = weigh(c, weights))) return false;
     if (c->out[KEPT]) {
       situ_generator draw = p->draw;
       situ_tensor *kept = situ_dropout(situ_ones_like(weights, NULL), 1 - p->keep, true, &draw);
       if (!kept || !situ_copy_(c->out[KEPT], kept) || !(weights = situ_mul(weights, kept))) return false;
     }
   }
-  return situ_numel(c->out[RESULT]) == 0 ||
-         situ__product(c->op->name, c->device, situ_desc(weights), situ_desc(c->in[VALUE]), NULL, situ_desc(c->out[RESULT]), 1, 0);
+  return situ_numel(c->out[RESULT]) == 0 || blend(c, weights);
 }
 
 /* ---- backward ---- */
 
-/* The gradient of scale q k^T + mask: through the softmax. */
+/* The gradient of scale q k^T + mask: through the softmax, in the dtype of the scores. */
 static situ_tensor *grad_scores(const situ_grad_call *g, situ_tensor *up, situ_tensor *weights) {
-  situ_tensor *d = situ_matmul(up, situ_transpose(g->in[VALUE], -2, -1));
-  if (g->out[KEPT]) d = situ_mul(d, g->out[KEPT]);
-  situ_tensor *scores = situ_empty_like(weights, NULL);
-  if (!d || !scores || situ_numel(weights) == 0) return scores;
-  return softmax(g->op->name, g->device, SITU_SOFTMAX_GRAD, weights, d, scores) ? scores : NULL;
+  const situ_dtype wide = scores_dtype(situ_dtype_of(weights));
+  situ_tensor *d = situ_matmul(situ_to_dtype(up, wide), situ_transpose(situ_to_dtype(g->in[VALUE], wide), -2, -1));
+  if (g->out[KEPT]) d = situ_mul(d, situ_to_dtype(g->out[KEPT], wide));
+  situ_tensor *exact = situ_to_dtype(weights, wide), *scores = situ_empty_like(weights, &(situ_options){ .dtype = wide });
+  if (!d || !exact || !scores) return NULL;
+  if (situ_numel(weights) == 0) return scores;
+  return softmax(g->op->name, g->device, SITU_SOFTMAX_GRAD, exact, d, scores) ? scores : NULL;
 }
 
 /* All three at once. *done: the device has done it. */
@@ -156,11 +180,13 @@ static bool fused_back(situ_grad_call *g, situ_tensor *up, bool *done) {
 static situ_tensor *weights_of(const situ_grad_call *g) {
   const attention_params *p = g->params;
   if (g->out[WEIGHTS]) return g->out[WEIGHTS];
-  situ_tensor *scores = situ_mul_scalar(situ_matmul(g->in[QUERY], situ_transpose(g->in[KEY], -2, -1)), p->scale);
+  const situ_dtype wide = scores_dtype(g->dtype[QUERY]);
+  situ_tensor *q = situ_to_dtype(g->in[QUERY], wide), *k = situ_to_dtype(g->in[KEY], wide);
+  situ_tensor *scores = situ_mul_scalar(situ_matmul(q, situ_transpose(k, -2, -1)), p->scale);
   if (p->causal && scores)
     scores = situ_add(scores, situ_triu(situ_full(SITU_SHAPE(situ_size(scores, -2), situ_size(scores, -1)), -INFINITY,
                                                   &(situ_options){ .dtype = situ_dtype_of(scores), .device = g->device }), 1));
-  return situ_softmax(scores, -1);
+  return situ_to_dtype(situ_softmax(scores, -1), g->dtype[QUERY]);
 }
 
 static bool backward(situ_grad_call *g) {
@@ -178,6 +204,7 @@ static bool backward(situ_grad_call *g) {
   situ_tensor *scores = grad_scores(g, up, weights);
   if (!scores) return false;
   g->dx[MASK] = g->wants[MASK] ? scores : NULL;
+  if (!(scores = situ_to_dtype(scores, g->dtype[QUERY]))) return false;
   if (g->wants[QUERY] && !(g->dx[QUERY] = situ_mul_scalar_(situ_matmul(scores, g->in[KEY]), p->scale))) return false;
   return !g->wants[KEY] || (g->dx[KEY] = situ_mul_scalar_(situ_matmul(situ_transpose(scores, -2, -1), g->in[QUERY]), p->scale)) != NULL;
 }

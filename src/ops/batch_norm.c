@@ -46,7 +46,8 @@ static bool infer(situ_call *c) {
 static bool forward(situ_call *c) {
   const batch_norm_params *p = c->params;
   situ_tensor *x = situ_contiguous(c->in[0]), *weight = c->in[3] ? situ_contiguous(c->in[3]) : NULL, *bias = c->in[4] ? situ_contiguous(c->in[4]) : NULL;
-  if (!x || !situ_desc(x)->numel) return x != NULL;
+  if (!x || (c->in[3] && !weight) || (c->in[4] && !bias)) return false;
+  if (!situ_desc(x)->numel) return true;
   const situ_view_desc *mean = situ_desc(c->in[1]), *var = situ_desc(c->in[2]);
   situ_view_desc from, to;
   situ_shape shape = channels(&c->shape[0]);
@@ -65,7 +66,7 @@ static bool backward(situ_grad_call *g) {
   situ_tensor *up = situ_contiguous(g->grad[0]), *x = situ_contiguous(g->in[0]), *weight = g->in[3] ? situ_contiguous(g->in[3]) : NULL;
   static const int operand[3] = { 0, 3, 4 };
   const situ_view_desc *out[3] = { NULL };
-  if (!up || !x) return false;
+  if (!up || !x || (g->in[3] && !weight)) return false;
   for (int k = 0; k < 3; k++) {
     int i = operand[k];
     if (!g->wants[i]) continue;

@@ -1,5 +1,7 @@
 /* Element-wise functions of two tensors: broadcast, promoted, computed by a row of the formula table.
    SPDX-License-Identifier: MIT */
+#include <math.h>
+
 #include "base/fail.h"
 #include "ops/ops.h"
 
@@ -20,6 +22,13 @@ static bool infer_number(situ_call *c) {
   if (!situ_infer_broadcast(c)) return false;
   if (c->dtype[0] == SITU_BOOL) return situ_refuse(c, SITU_E_DTYPE, "both operands are bool; use the logical functions, or cast one");
   return true;
+}
+
+static bool infer_difference(situ_call *c) {
+  for (int i = 0; i < 2; i++)
+    if (situ_desc(c->in[i])->dtype == SITU_BOOL)
+      return situ_refuse(c, SITU_E_DTYPE, "%s is bool; use the logical functions, or cast it", c->op->operand[i].name);
+  return situ_infer_broadcast(c);
 }
 
 static bool forward(situ_call *c) { return situ__elementwise(c, SITU_VERB_BINARY, NULL, 0); }
@@ -75,7 +84,7 @@ enum { BOTH = SITU_SAVE(0) | SITU_SAVE(1) };
   SITU_OP(id##_op) = { .name = #id, .operand = { { "input", 0 }, { "other", 0 } }, .code = SITU_BINARY_##id, .save = saves, \
                        .flags = flag, .autocast = { SITU_CAST_NOT, elsewhere }, .infer = rule, .forward = forward, .mend = situ_mend_largest, .backward = back };
 BINARY(add, situ_infer_broadcast, add_backward, 0, SITU_OP_PAIR)
-BINARY(sub, infer_number, sub_backward, 0, SITU_OP_PAIR)
+BINARY(sub, infer_difference, sub_backward, 0, SITU_OP_PAIR)
 BINARY(mul, situ_infer_broadcast, mul_backward, BOTH, SITU_OP_PRODUCT | SITU_OP_PAIR)
 BINARY(div, infer_quotient, div_backward, BOTH, SITU_OP_PAIR)
 BINARY(div_trunc, infer_number, zero_backward, 0, 0)
@@ -116,17 +125,26 @@ situ_tensor *situ_floor_divide(situ_tensor *a, situ_tensor *b) {
   return situ_op_run2(&div_floor_op, a, b, NULL);
 }
 
-/* alpha 1, the common case, costs nothing. */
-static situ_tensor *times(situ_tensor *b, double alpha) { return alpha == 1 ? b : situ_mul_scalar(b, alpha); }
+/* b times alpha; 1, the common case, costs nothing. The operands are looked at first: a mismatch is to be told of b, not of
+   what was computed of it. A fraction of whole numbers is refused where the sum is to be whole. */
+static situ_tensor *times(const char *op, const situ_tensor *a, situ_tensor *b, double alpha) {
+  static const situ_op schema = { .name = "add_alpha", .operand = { { "input", 0 }, { "other", 0 } } };
+  if (alpha == 1 || !situ__alive(a) || !situ__alive(b)) return b;
+  if (!situ__together(&schema, (situ_tensor *[]){ (situ_tensor *)a, b }, 2)) return NULL;
+  const bool whole = !situ_dtype_is_floating((situ_dtype)a->view.dtype) && !situ_dtype_is_floating((situ_dtype)b->view.dtype);
+  if (!whole || alpha == trunc(alpha)) return situ_mul_scalar(b, alpha);
+  situ__fail(SITU_E_ARG, op, "alpha is %g, but input and other are whole numbers; cast one of them", alpha);
+  return NULL;
+}
 situ_tensor *situ_add_alpha(situ_tensor *a, situ_tensor *b, double alpha) {
   SITU__MADE_OF_OPS("add_alpha");
-  return situ_add(a, times(b, alpha));
+  return situ_add(a, times("add_alpha", a, b, alpha));
 }
 situ_tensor *situ_sub_alpha(situ_tensor *a, situ_tensor *b, double alpha) {
   SITU__MADE_OF_OPS("sub_alpha");
-  return situ_sub(a, times(b, alpha));
+  return situ_sub(a, times("sub_alpha", a, b, alpha));
 }
 situ_tensor *situ_add_alpha_(situ_tensor *a, situ_tensor *b, double alpha) {
   SITU__MADE_OF_OPS("add_alpha_");
-  return situ_add_(a, times(b, alpha));
+  return situ_add_(a, times("add_alpha_", a, b, alpha));
 }

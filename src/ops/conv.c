@@ -12,7 +12,9 @@ static bool entry(const situ_call *c, const char *name, const situ_shape *list, 
     return situ_refuse(c, SITU_E_ARG, "%s has %d values, must have 1 or %d", name, list->ndim, spatial);
   *out = list->ndim == 0 ? missing : list->dim[list->ndim == 1 ? 0 : d];
   const int64_t least = missing; /* stride and dilation are 1 or more, padding is 0 or more */
-  return *out >= least || situ_refuse(c, SITU_E_ARG, "%s is %lld, must be at least %lld", name, (long long)*out, (long long)least);
+  if (*out < least) return situ_refuse(c, SITU_E_ARG, "%s is %lld, must be at least %lld", name, (long long)*out, (long long)least);
+  /* kernels multiply it by sizes */
+  return *out <= INT32_MAX || situ_refuse(c, SITU_E_OVERFLOW, "%s is %lld, must be at most %lld: sizes would not fit in 63 bits", name, (long long)*out, (long long)INT32_MAX);
 }
 
 static bool read_window(const situ_call *c, const situ_conv_options *o, const situ_shape *weight, situ_window *w) {
@@ -80,6 +82,8 @@ static bool reach(const situ_window *w, int d, int64_t *out) {
 
 static bool conv_infer(situ_call *c) {
   situ_window w;
+  const situ_conv_options *o = c->params;
+  if (o->output_padding.ndim) return situ_refuse(c, SITU_E_ARG, "output_padding is given: only conv_transpose2d has it");
   if (!check_shapes(c, false, &w)) return false;
   for (int d = 2 - c->op->code; d < 2; d++) {
     int64_t *size = &c->shape[0].dim[c->shape[0].ndim - 2 + d], padded, covered;
@@ -186,7 +190,9 @@ static bool conv_mend(situ_call *c) {
   const int spatial = c->op->code;
   const bool transposed = c->op->infer == transposed_infer;
   if (x->ndim <= spatial || w->ndim != spatial + 2) return false;
-  return situ_mend_size(c, 0, x->ndim - spatial - 1, transposed ? w->size[0] : w->size[1] * (o->groups ? o->groups : 1));
+  int64_t channels = w->size[0];
+  if (!transposed && !situ__mul_i64(w->size[1], o->groups ? o->groups : 1, &channels)) return false;
+  return situ_mend_size(c, 0, x->ndim - spatial - 1, channels);
 }
 
 enum { NUMBERS = SITU_FLOATING | SITU_INTEGRAL | SITU_SAME };

@@ -1,5 +1,6 @@
 /* Making tensors of constants and ranges; what has no operand has no check to pass, only a device to be resolved.
    SPDX-License-Identifier: MIT */
+#include <float.h>
 #include <math.h>
 
 #include "base/fail.h"
@@ -17,22 +18,25 @@ static situ_tensor *finish(situ_tensor *t, const situ_options *o) { return t && 
 
 /* ---- one value ---- */
 
-/* Whole dtypes saturate, NaN is refused: a constant that does not fit is a mistake. */
-static bool representable(const char *op, double value, situ_dtype dtype) {
-  static const double low[SITU_DTYPES] = { [SITU_U8] = 0, [SITU_I8] = -128, [SITU_I16] = -32768, [SITU_I32] = -2147483648.0, [SITU_I64] = -0x1p63 };
-  static const double high[SITU_DTYPES] = { [SITU_U8] = 255, [SITU_I8] = 127, [SITU_I16] = 32767, [SITU_I32] = 2147483647.0, [SITU_I64] = 0x1p63 };
-  if (!situ_dtype_is_integer(dtype) || (value >= low[dtype] && value <= high[dtype])) return true;
+bool situ__fits(const char *op, double value, situ_dtype dtype) {
+  static const double low[SITU_DTYPES] = { [SITU_U8] = 0, [SITU_I8] = -128, [SITU_I16] = -32768, [SITU_I32] = -2147483648.0, [SITU_I64] = -0x1p63,
+                                           [SITU_F16] = -65504, [SITU_BF16] = -0x1.FEp127, [SITU_F32] = -FLT_MAX, [SITU_F64] = -DBL_MAX };
+  static const double high[SITU_DTYPES] = { [SITU_U8] = 255, [SITU_I8] = 127, [SITU_I16] = 32767, [SITU_I32] = 2147483647.0, [SITU_I64] = 0x1p63,
+                                            [SITU_F16] = 65504, [SITU_BF16] = 0x1.FEp127, [SITU_F32] = FLT_MAX, [SITU_F64] = DBL_MAX };
+  if ((unsigned)dtype >= SITU_DTYPES || dtype == SITU_BOOL) return true; /* a wrong dtype is refused by who makes the tensor */
+  if ((situ_dtype_is_floating(dtype) && !isfinite(value)) || (value >= low[dtype] && value <= high[dtype])) return true;
+  if (dtype == SITU_U8 && value < 0 && value >= -255 && value == trunc(value)) return true;
   situ__fail(SITU_E_ARG, op, "%g does not fit into %s", value, situ_dtype_name(dtype));
   return false;
 }
 
 /* 2^63 itself is what INT64_MAX becomes as a double. */
-static int64_t whole(double value) { return value >= 0x1p63 ? INT64_MAX : isnan(value) ? 0 : value <= -0x1p63 ? INT64_MIN : (int64_t)value; }
+int64_t situ__whole(double value) { return value >= 0x1p63 ? INT64_MAX : isnan(value) ? 0 : value <= -0x1p63 ? INT64_MIN : (int64_t)value; }
 
 static situ_tensor *constant(const char *op, situ_shape shape, double value, situ_dtype dtype, situ_device device, const situ_options *o) {
-  if (!representable(op, value, dtype)) return NULL;
   situ_tensor *t = situ_op_new(op, shape, dtype, device);
-  if (!t || !launch(op, t, &(situ_work){ .verb = SITU_VERB_FILL, .outs = 1, .out = { &t->view }, .scalar = { value }, .integer = { whole(value) } })) return NULL;
+  if (!t || !situ__fits(op, value, dtype)) return NULL;
+  if (!launch(op, t, &(situ_work){ .verb = SITU_VERB_FILL, .outs = 1, .out = { &t->view }, .scalar = { value }, .integer = { situ__whole(value) } })) return NULL;
   return finish(t, o);
 }
 
@@ -82,6 +86,13 @@ situ_tensor *situ_randint_like(situ_tensor *x, int64_t low, int64_t high, const 
 
 /* ---- ranges ---- */
 
+/* bool has no steps between its two values. */
+static bool is_countable(const char *op, situ_dtype dtype) {
+  if (dtype != SITU_BOOL) return true;
+  situ__fail(SITU_E_DTYPE, op, "bool cannot hold a range; make it in an integer dtype and compare");
+  return false;
+}
+
 situ_tensor *situ_arange(double start, double end, double step, const situ_options *o) {
   const char *op = "arange";
   bool integers = start == trunc(start) && end == trunc(end) && step == trunc(step);
@@ -90,7 +101,7 @@ situ_tensor *situ_arange(double start, double end, double step, const situ_optio
     return NULL;
   }
   double count = ceil((end - start) / step);
-  if (count < 0) {
+  if ((end - start) / step < 0) {
     situ__fail(SITU_E_ARG, op, "from %g to %g by %g: the step leads away from the end", start, end, step);
     return NULL;
   }
@@ -99,10 +110,14 @@ situ_tensor *situ_arange(double start, double end, double step, const situ_optio
     return NULL;
   }
   situ_dtype dtype = dtype_or(o, integers ? SITU_I64 : SITU_F32);
+  if (!is_countable(op, dtype)) return NULL;
   situ_tensor *t = situ_op_new(op, SITU_SHAPE((int64_t)count), dtype, device_of(o));
   if (!t || !launch(op, t, &(situ_work){ .verb = SITU_VERB_RANGE, .outs = 1, .out = { &t->view }, .scalar = { start, step } })) return NULL;
   return finish(t, o);
 }
+
+/* A bound as a whole dtype has it: torch cuts both before it counts. */
+static double cut(double bound, situ_dtype dtype) { return dtype == SITU_U8 ? (double)(uint8_t)(int)bound : trunc(bound); }
 
 situ_tensor *situ_linspace(double start, double end, int64_t steps, const situ_options *o) {
   const char *op = "linspace";
@@ -110,7 +125,13 @@ situ_tensor *situ_linspace(double start, double end, int64_t steps, const situ_o
     situ__fail(SITU_E_ARG, op, "%lld steps from %g to %g: bounds must be finite and steps not negative", (long long)steps, start, end);
     return NULL;
   }
-  situ_tensor *t = situ_op_new(op, SITU_SHAPE(steps), dtype_or(o, SITU_F32), device_of(o));
+  const situ_dtype dtype = dtype_or(o, SITU_F32);
+  if (!is_countable(op, dtype) || !situ__fits(op, start, dtype) || !situ__fits(op, end, dtype)) return NULL;
+  if (situ_dtype_is_integer(dtype)) {
+    start = cut(start, dtype);
+    end = cut(end, dtype);
+  }
+  situ_tensor *t = situ_op_new(op, SITU_SHAPE(steps), dtype, device_of(o));
   double step = steps > 1 ? (end - start) / (double)(steps - 1) : 0;
   if (!t || !launch(op, t, &(situ_work){ .verb = SITU_VERB_RANGE, .op = 1, .outs = 1, .out = { &t->view }, .scalar = { start, step, steps > 1 ? end : start } })) return NULL;
   return finish(t, o);
@@ -142,12 +163,12 @@ typedef struct fill_params { double value; } fill_params;
 static bool fill_infer(situ_call *c) {
   const fill_params *p = c->params;
   situ_infer_like(c);
-  return representable(c->op->name, p->value, c->dtype[0]);
+  return situ__fits(c->op->name, p->value, c->dtype[0]);
 }
 static bool fill_forward(situ_call *c) {
   const fill_params *p = c->params;
   return situ_launch(c->op->name, c->device, &(situ_work){ .verb = SITU_VERB_FILL, .outs = 1, .out = { situ_desc(c->out[0]) },
-                     .scalar = { p->value }, .integer = { whole(p->value) } });
+                     .scalar = { p->value }, .integer = { situ__whole(p->value) } });
 }
 static bool fill_backward(situ_grad_call *g) { return (g->dx[0] = situ_zeros_like(g->grad[0], NULL)) != NULL; }
 

@@ -116,14 +116,23 @@ static nll_params params_of(const situ_cross_entropy_options *o, bool logits) {
   if (!o) return p;
   if (o->has_ignore_index) p.ignore_index = o->ignore_index;
   p.reduction = o->reduction;
-  p.smoothing = logits ? o->label_smoothing : 0;
+  p.smoothing = o->label_smoothing;
   return p;
 }
 
 static bool good(const char *op, const nll_params *p) {
+  if (!p->logits && p->smoothing != 0) {
+    situ__fail(SITU_E_ARG, op, "label_smoothing is given: only cross_entropy has it");
+    return false;
+  }
   if ((unsigned)p->reduction <= SITU_REDUCTION_NONE && p->smoothing >= 0 && p->smoothing <= 1) return true;
   situ__fail(SITU_E_ARG, op, "label_smoothing %g must be in 0..1, and %d a reduction", p->smoothing, (int)p->reduction);
   return false;
+}
+
+/* torch takes class indices of u8 too. */
+static situ_tensor *indices_of(situ_tensor *target) {
+  return situ__alive(target) && target->view.dtype == SITU_U8 ? situ_to_dtype(target, SITU_I64) : target;
 }
 
 /* - sum over classes of weight t log_softmax(x); a mean divides by the number of samples. */
@@ -156,12 +165,17 @@ situ_tensor *situ_cross_entropy(situ_tensor *input, situ_tensor *target, const s
   if (!situ__need("cross_entropy", "input", input) || !situ__need("cross_entropy", "target", target) || !good("cross_entropy", &p)) return NULL;
   if (situ_dtype_is_floating((situ_dtype)target->view.dtype)) {
     situ_tensor *in[3] = { input, target, weight };
+    if (p.ignore_index >= 0) {
+      situ__fail(SITU_E_ARG, "cross_entropy", "ignore_index is %lld, but target holds probabilities: it is for class indices", (long long)p.ignore_index);
+      return NULL;
+    }
     return situ__autocast(&cross_entropy_op, in, 3) ? of_probabilities(in[0], in[1], in[2], &p) : NULL;
   }
-  return situ_op_run3(&cross_entropy_op, input, target, weight, &p);
+  return situ_op_run3(&cross_entropy_op, input, indices_of(target), weight, &p);
 }
 
 situ_tensor *situ_nll_loss(situ_tensor *input, situ_tensor *target, const situ_cross_entropy_options *o) {
+  SITU__MADE_OF_OPS("nll_loss");
   nll_params p = params_of(o, false);
-  return good("nll_loss", &p) ? situ_op_run3(&nll_loss_op, input, target, o ? o->weight : NULL, &p) : NULL;
+  return good("nll_loss", &p) ? situ_op_run3(&nll_loss_op, input, indices_of(target), o ? o->weight : NULL, &p) : NULL;
 }

@@ -28,6 +28,7 @@ static bool rows_infer(situ_call *c) {
   if (index->ndim > 1) return situ_refuse(c, SITU_E_SHAPE, "index has %d dimensions, must have 1", index->ndim);
   situ_infer_like(c);
   if (c->shape[0].ndim) c->shape[0].dim[p->dim] = index->numel;
+  else if (index->numel != 1) return situ_refuse(c, SITU_E_SHAPE, "index has %lld elements: input is 0-dim, which takes exactly one", (long long)index->numel);
   return true;
 }
 
@@ -62,6 +63,9 @@ situ_tensor *situ_index_select(situ_tensor *x, int dim, situ_tensor *index) {
 
 /* The index may be smaller than x but along dim; for scatter src must be at least as large as it. */
 static bool fits(const situ_call *c, const situ_view_desc *index, const situ_view_desc *other, const char *name, int except) {
+  situ_view_desc room[2];
+  index = situ__ranked(index, &room[0]);
+  other = situ__ranked(other, &room[1]);
   bool good = index->ndim == other->ndim;
   for (int d = 0; good && d < index->ndim; d++) good = d == except || index->size[d] <= other->size[d];
   if (good || index->numel == 0) return true;
@@ -150,7 +154,10 @@ static bool scatter_add_forward(situ_call *c) { return scatter_verb(c, SITU_INDE
 /* src's gradient outside the index is 0. */
 static situ_tensor *picked(const situ_grad_call *g) {
   const index_params *p = g->params;
-  situ_tensor *part = situ_gather(g->grad[0], p->dim, g->in[1]), *whole = zeros(g, 2), *place = whole;
+  situ_tensor *whole = zeros(g, 2), *place = whole;
+  if (!whole || !situ_numel(g->in[1])) return whole;
+  if (!situ_dim(whole)) place = situ_reshape(whole, SITU_SHAPE(1));
+  situ_tensor *part = situ_gather(g->grad[0], p->dim, situ_dim(g->in[1]) ? g->in[1] : situ_reshape(g->in[1], SITU_SHAPE(1)));
   for (int d = 0; part && d < situ_dim(part); d++) place = situ_narrow(place, d, 0, situ_size(part, d));
   return situ_copy_(place, part) ? whole : NULL;
 }
@@ -182,7 +189,7 @@ static bool index_add_backward(situ_grad_call *g) {
 
 #define PLACE(id, rule, cast)                                                                                        \
   SITU_OP(id##_op) = { .name = #id, .operand = { { "input", SITU_SAME | SITU_FLOATING | SITU_INTEGRAL | SITU_BOOLEAN }, { "index", SITU_INDEX }, \
-                       { "src", SITU_SAME | SITU_FLOATING | SITU_INTEGRAL | SITU_BOOLEAN } }, .save = SITU_SAVE(1),  \
+                       { "src", SITU_SAME | SITU_FLOATING | SITU_INTEGRAL | SITU_BOOLEAN } }, .save = SITU_SAVE(1), .flags = SITU_OP_SCATTERS, \
                        .autocast = { cast, cast },                                                                   \
                        .params_size = sizeof(index_params), .infer = rule, .forward = id##_forward, .backward = id##_backward };
 PLACE(scatter, scatter_infer, SITU_CAST_NOT)
@@ -205,7 +212,7 @@ situ_tensor *situ_index_add_(situ_tensor *x, int dim, situ_tensor *index, situ_t
 /* One value everywhere: an expanded source, so nothing is filled. */
 situ_tensor *situ_scatter_value(situ_tensor *x, int dim, situ_tensor *index, double value) {
   SITU__MADE_OF_OPS("scatter_value");
-  if (!situ__need("scatter", "input", x) || !situ__need("scatter", "index", index)) return NULL;
+  if (!situ__need("scatter_value", "input", x) || !situ__need("scatter_value", "index", index)) return NULL;
   situ_options like = { .dtype = (situ_dtype)x->view.dtype, .device = index->view.storage->device };
   return situ_scatter(x, dim, index, situ_expand(situ_full(SITU_SCALAR, value, &like), situ__shape(&index->view)));
 }
@@ -243,7 +250,7 @@ static bool embedding_backward(situ_grad_call *g) {
   return situ_index_add_(sum_of(g, 1), 0, index, up, 1) != NULL;
 }
 
-SITU_OP(embedding_op) = { .name = "embedding", .operand = { { "input", SITU_INDEX }, { "weight", SITU_FLOATING } }, .flags = SITU_OP_COMPOSED,
+SITU_OP(embedding_op) = { .name = "embedding", .operand = { { "input", SITU_INDEX }, { "weight", 0 } }, .flags = SITU_OP_COMPOSED,
                           .save = SITU_SAVE(0), .params_size = sizeof(index_params), .infer = embedding_infer, .forward = embedding_forward,
                           .backward = embedding_backward };
 

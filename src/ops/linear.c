@@ -148,7 +148,27 @@ SITU_OP(linear_op) = { .name = "linear", .operand = { { "input", NUMBERS }, { "w
                        .autocast = { SITU_CAST_LOW, SITU_CAST_LOW },
                        .save = SITU_SAVE(INPUT) | SITU_SAVE(WEIGHT), .infer = infer, .forward = forward, .mend = mend, .backward = backward };
 
-situ_tensor *situ_linear(situ_tensor *input, situ_tensor *weight, situ_tensor *bias) { return situ_op_run3(&linear_op, input, weight, bias, NULL); }
+/* One output without a dimension for it, as in torch, which takes no bias then either. */
+static situ_tensor *of_vector(situ_tensor *input, situ_tensor *weight, situ_tensor *bias) {
+  SITU__MADE_OF_OPS("linear");
+  if (!situ__together(&linear_op, (situ_tensor *[]){ input, weight, bias }, 3)) return NULL;
+  const situ_view_desc *x = situ_desc(input), *w = situ_desc(weight);
+  if (bias || !x->ndim) {
+    situ__fail(SITU_E_SHAPE, "linear", bias ? "bias is given, but weight has 1 dimension: must be [out, in]" : "input is 0-dim, must be [.., in]");
+    return NULL;
+  }
+  if (x->size[x->ndim - 1] == w->size[0]) return situ_matmul(input, weight);
+  const situ_shape left = situ__shape(x), right = situ__shape(w);
+  char l[SITU_SHAPE_TEXT], r[SITU_SHAPE_TEXT];
+  situ__fail(SITU_E_SHAPE, "linear", "input %s x weight %s: %lld and %lld differ", situ_shape_text(&left, l), situ_shape_text(&right, r),
+             (long long)x->size[x->ndim - 1], (long long)w->size[0]);
+  return NULL;
+}
+
+situ_tensor *situ_linear(situ_tensor *input, situ_tensor *weight, situ_tensor *bias) {
+  if (situ__alive(weight) && weight->view.ndim == 1) return of_vector(input, weight, bias);
+  return situ_op_run3(&linear_op, input, weight, bias, NULL);
+}
 
 enum { FLOATS = SITU_FLOATING | SITU_SAME };
 SITU_OP(linear_activation_op) = {

@@ -15,6 +15,19 @@ static situ_tensor *reduced(const char *op, situ_tensor *each, situ_reduction re
   return NULL;
 }
 
+static bool is_floating(const situ_tensor *x) { return situ_dtype_is_floating((situ_dtype)x->view.dtype); }
+/* Losses that torch has no kernel for in whole numbers. */
+static bool any_floating(const char *op, situ_tensor *input, situ_tensor *target) {
+  if (is_floating(input) || is_floating(target)) return true;
+  situ__fail(SITU_E_DTYPE, op, "input is %s, target %s: one must be a floating dtype", situ_dtype_name((situ_dtype)input->view.dtype),
+             situ_dtype_name((situ_dtype)target->view.dtype));
+  return false;
+}
+/* bool beside floating numbers is 0 and 1. */
+static situ_tensor *numbers(situ_tensor *x, const situ_tensor *other) {
+  return x->view.dtype == SITU_BOOL && is_floating(other) ? situ_to_dtype(x, (situ_dtype)other->view.dtype) : x;
+}
+
 /* What most of them ask of their two operands; autocast has losses computed in f32. */
 static bool pair(const char *op, situ_tensor **input, situ_tensor **target) {
   const situ_op schema = { .name = op, .operand = { { "input", 0 }, { "target", 0 } }, .autocast = { SITU_CAST_F32, SITU_CAST_F32 } };
@@ -27,8 +40,8 @@ static bool pair(const char *op, situ_tensor **input, situ_tensor **target) {
 
 situ_tensor *situ_mse_loss(situ_tensor *input, situ_tensor *target, situ_reduction reduction) {
   SITU__MADE_OF_OPS("mse_loss");
-  if (!pair("mse_loss", &input, &target)) return NULL;
-  return reduced("mse_loss", situ_square(situ_sub(input, target)), reduction);
+  if (!pair("mse_loss", &input, &target) || !any_floating("mse_loss", input, target)) return NULL;
+  return reduced("mse_loss", situ_square(situ_sub(numbers(input, target), numbers(target, input))), reduction);
 }
 
 situ_tensor *situ_l1_loss(situ_tensor *input, situ_tensor *target, situ_reduction reduction) {
@@ -40,11 +53,12 @@ situ_tensor *situ_l1_loss(situ_tensor *input, situ_tensor *target, situ_reductio
 /* d^2 / (2 beta) where |d| < beta, else |d| - beta / 2. */
 situ_tensor *situ_smooth_l1_loss(situ_tensor *input, situ_tensor *target, double beta, situ_reduction reduction) {
   SITU__MADE_OF_OPS("smooth_l1_loss");
-  if (!pair("smooth_l1_loss", &input, &target)) return NULL;
+  if (!pair("smooth_l1_loss", &input, &target) || !any_floating("smooth_l1_loss", input, target)) return NULL;
   if (!(beta >= 0) || isinf(beta)) {
     situ__fail(SITU_E_ARG, "smooth_l1_loss", "beta is %g: must not be negative", beta);
     return NULL;
   }
+  if (!(input = numbers(input, target)) || !(target = numbers(target, input))) return NULL;
   if (beta == 0) return situ_l1_loss(input, target, reduction);
   situ_tensor *d = situ_abs(situ_sub(input, target));
   /* a far d must not reach the square: in the gradient, the 0 of the branch not taken would meet an Inf */
@@ -53,13 +67,25 @@ situ_tensor *situ_smooth_l1_loss(situ_tensor *input, situ_tensor *target, double
   return reduced("smooth_l1_loss", situ_where(is_far, far, near), reduction);
 }
 
-/* max(x, 0) - x t + log(1 + exp(-|x|)), which cannot overflow; pos_weight scales the part of t = 1. */
+/* A factor of the loss: it must broadcast to the input's shape, and not beyond it. */
+static bool spreads_to(const char *op, const char *name, const situ_tensor *factor, const situ_tensor *input) {
+  if (!factor) return true;
+  const situ_shape own = situ__shape(&factor->view), whole = situ__shape(&input->view);
+  bool good = own.ndim <= whole.ndim;
+  for (int d = 1; good && d <= own.ndim; d++) good = own.dim[own.ndim - d] == 1 || own.dim[own.ndim - d] == whole.dim[whole.ndim - d];
+  char a[SITU_SHAPE_TEXT], b[SITU_SHAPE_TEXT];
+  if (!good) situ__fail(SITU_E_SHAPE, op, "%s is %s, which does not broadcast to input's shape %s", name, situ_shape_text(&own, a), situ_shape_text(&whole, b));
+  return good;
+}
+
+/* (1 - t) x + softplus(-x), which cannot overflow; pos_weight scales the part of t = 1. From the threshold on softplus(-x) is -x to the
+   last bit of f64. */
 situ_tensor *situ_binary_cross_entropy_with_logits(situ_tensor *input, situ_tensor *target, situ_tensor *weight, situ_tensor *pos_weight,
                                                    situ_reduction reduction) {
   SITU__MADE_OF_OPS("binary_cross_entropy_with_logits");
   const char *op = "binary_cross_entropy_with_logits";
   static const situ_op schema = { .name = "binary_cross_entropy_with_logits",
-                                  .operand = { { "input", 0 }, { "target", 0 }, { "weight", SITU_OPTIONAL }, { "pos_weight", SITU_OPTIONAL } },
+                                  .operand = { { "input", SITU_FLOATING }, { "target", SITU_FLOATING }, { "weight", SITU_OPTIONAL }, { "pos_weight", SITU_OPTIONAL } },
                                   .autocast = { SITU_CAST_F32, SITU_CAST_F32 } };
   situ_tensor *in[4] = { input, target, weight, pos_weight };
   if (!situ__together(&schema, in, 4) || !situ__autocast(&schema, in, 4)) return NULL;
@@ -70,10 +96,11 @@ situ_tensor *situ_binary_cross_entropy_with_logits(situ_tensor *input, situ_tens
     situ__fail(SITU_E_SHAPE, op, "target is %s, input %s: they must be equal", situ_shape_text(&t, a), situ_shape_text(&x, b));
     return NULL;
   }
-  situ_tensor *tail = situ_add(situ_log1p(situ_exp(situ_neg(situ_abs(input)))), situ_relu(situ_neg(input)));
+  if (!spreads_to(op, "weight", weight, input) || !spreads_to(op, "pos_weight", pos_weight, input)) return NULL;
+  situ_tensor *tail = situ_softplus(situ_neg(input), 1, 40);
   situ_tensor *miss = situ_mul(situ_rsub_scalar(target, 1), input);
-  situ_tensor *factor = pos_weight ? situ_add_scalar(situ_mul(situ_sub_scalar(pos_weight, 1), target), 1) : NULL;
-  situ_tensor *each = situ_add(miss, factor ? situ_mul(factor, tail) : tail);
+  if (pos_weight) tail = situ_mul(situ_add_scalar(situ_mul(situ_sub_scalar(pos_weight, 1), target), 1), tail);
+  situ_tensor *each = situ_add(miss, tail);
   return reduced(op, weight ? situ_mul(each, weight) : each, reduction);
 }
 
@@ -81,7 +108,8 @@ situ_tensor *situ_binary_cross_entropy_with_logits(situ_tensor *input, situ_tens
 situ_tensor *situ_kl_div(situ_tensor *input, situ_tensor *target, situ_kl_reduction reduction, bool log_target) {
   SITU__MADE_OF_OPS("kl_div");
   const char *op = "kl_div";
-  if (!pair(op, &input, &target)) return NULL;
+  static const situ_op floats = { .name = "kl_div", .operand = { { "input", SITU_FLOATING }, { "target", SITU_FLOATING } } };
+  if (!situ__together(&floats, (situ_tensor *[]){ input, target }, 2) || !pair(op, &input, &target)) return NULL;
   situ_tensor *each;
   if (log_target) {
     each = situ_mul(situ_exp(target), situ_sub(target, input));

@@ -24,15 +24,22 @@ bool situ__together(const situ_op *schema, situ_tensor *const *in, int ins);
 /* A 0-dim view seen as having one dimension of size 1; any other as it is. */
 const situ_view_desc *situ__ranked(const situ_view_desc *v, situ_view_desc *room);
 
-/* First in an op that is made of others: what fails in them is recorded under its name, unless it serves another one. */
-#define SITU__MADE_OF_OPS(name) __attribute__((cleanup(situ__call_end))) const char *called_before = situ__call_as(name, "")
-
 /* In a gradient: dx[i] = value where it is wanted; false if it could not be made. */
 #define GIVE(i, value) (!g->wants[i] || (g->dx[i] = (value)) != NULL)
+
+/* Does a number of the host's fit into dtype, as a constant there? u8 takes -255 .. -1 too, which wrap around, as in torch. False:
+   recorded under op. */
+bool situ__fits(const char *op, double value, situ_dtype dtype);
+/* The whole number that a fill of a whole dtype gets for it. */
+int64_t situ__whole(double value);
 
 /* Sizes that may hold one -1, resolved against numel; false: recorded under op. */
 bool situ__resolve_shape(const char *op, situ_shape *shape, int64_t numel);
 /* Dimensions made non-negative, none twice; mask of them. An empty list is all of ndim if all_if_none. */
 bool situ__dim_mask(const char *op, const situ_shape *dims, int ndim, bool all_if_none, unsigned *mask);
+
+/* strided.c: the nodes that autograd/view.h asks for. */
+struct situ__node *situ__strided_node_of_view(situ_tensor *view);
+struct situ__node *situ__strided_node_of_part(situ_tensor *view);
 
 #endif

@@ -68,8 +68,14 @@ static situ_tensor *extreme(const situ_op *op, situ_tensor *x, int dim, bool kee
   return outs[0];
 }
 
-situ_tensor *situ_min_dim(situ_tensor *x, int dim, bool keepdim, situ_tensor **indices) { return extreme(&min_op, x, dim, keepdim, indices); }
-situ_tensor *situ_max_dim(situ_tensor *x, int dim, bool keepdim, situ_tensor **indices) { return extreme(&max_op, x, dim, keepdim, indices); }
+situ_tensor *situ_min_dim(situ_tensor *x, int dim, bool keepdim, situ_tensor **indices) {
+  SITU__MADE_OF_OPS("min_dim");
+  return extreme(&min_op, x, dim, keepdim, indices);
+}
+situ_tensor *situ_max_dim(situ_tensor *x, int dim, bool keepdim, situ_tensor **indices) {
+  SITU__MADE_OF_OPS("max_dim");
+  return extreme(&max_op, x, dim, keepdim, indices);
+}
 
 static situ_tensor *place_of(const char *name, const situ_op *op, situ_tensor *x, const situ_reduce_options *o) {
   SITU__MADE_OF_OPS(name);
@@ -77,6 +83,10 @@ static situ_tensor *place_of(const char *name, const situ_op *op, situ_tensor *x
   if (!situ__need(name, "input", x)) return NULL;
   if (o && o->dim.ndim > 1) {
     situ__fail(SITU_E_ARG, name, "%d dimensions listed: one, or none for the flattened tensor", o->dim.ndim);
+    return NULL;
+  }
+  if (o && o->dtype) {
+    situ__fail(SITU_E_ARG, name, "dtype is given: indices are i64; cast them");
     return NULL;
   }
   situ_scope s;

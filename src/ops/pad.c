@@ -11,14 +11,23 @@ typedef struct pad_params {
   double     value;
 } pad_params;
 
+/* Negative borders may take away what is there and no more. */
+static bool can_crop(int64_t size, int64_t before, int64_t after) {
+  return situ__add_i64(size, situ__min_i64(before, 0), &size) && size >= 0 && situ__add_i64(size, situ__min_i64(after, 0), &size) && size >= 0;
+}
+
 static bool pad_infer(situ_call *c) {
   const pad_params *p = c->params;
   situ_infer_like(c);
+  if (!situ__fits(c->op->name, p->value, c->dtype[0])) return false;
   for (int d = 0; d < c->shape[0].ndim; d++) {
     int64_t *size = &c->shape[0].dim[d];
     if (!situ__add_i64(*size, p->before.dim[d], size) || !situ__add_i64(*size, p->after.dim[d], size))
       return situ_refuse(c, SITU_E_OVERFLOW, "dimension %d would have more than 2^63 elements", d);
     if (*size < 0) return situ_refuse(c, SITU_E_SHAPE, "dimension %d would have size %lld", d, (long long)*size);
+    if (!can_crop(situ_desc(c->in[0])->size[d], p->before.dim[d], p->after.dim[d]))
+      return situ_refuse(c, SITU_E_SHAPE, "borders %lld and %lld crop more than the %lld elements of dimension %d", (long long)p->before.dim[d],
+                         (long long)p->after.dim[d], (long long)situ_desc(c->in[0])->size[d], d);
   }
   return true;
 }
@@ -43,7 +52,7 @@ static bool pad_forward(situ_call *c) {
   situ_view_desc from, to;
   common(situ_desc(c->in[0]), situ_desc(c->out[0]), p, &from, &to);
   return situ_launch(c->op->name, c->device, &(situ_work){ .verb = SITU_VERB_FILL, .outs = 1, .out = { situ_desc(c->out[0]) },
-                     .scalar = { p->value }, .integer = { (int64_t)p->value } }) &&
+                     .scalar = { p->value }, .integer = { situ__whole(p->value) } }) &&
          (from.numel == 0 || situ_launch(c->op->name, c->device, &(situ_work){ .verb = SITU_VERB_COPY, .ins = 1, .outs = 1,
                                          .in = { &from }, .out = { &to } }));
 }
@@ -78,25 +87,43 @@ static situ_tensor *border(situ_tensor *x, int d, int64_t count, bool start, sit
   return situ_expand(situ_narrow(x, d, start ? 0 : size - 1, 1), shape);
 }
 
+/* How far this mode can go on beyond an edge of that many elements. */
+static int64_t farthest(situ_pad_mode mode, int64_t size) {
+  return mode == SITU_PAD_REFLECT ? situ__max_i64(size - 1, 0) : mode == SITU_PAD_CIRCULAR ? size : size ? INT64_MAX : 0;
+}
+
+/* Borders are those of all of x; what is cropped goes afterwards. */
+static situ_tensor *pad_dim(situ_tensor *x, int d, int64_t before, int64_t after, situ_pad_mode mode) {
+  const int64_t size = situ_size(x, d), most = farthest(mode, size);
+  if (before > most || after > most) {
+    situ__fail(SITU_E_ARG, "pad", "borders %lld and %lld at dimension %d, of size %lld: this mode takes up to %lld", (long long)before,
+               (long long)after, d, (long long)size, (long long)most);
+    return NULL;
+  }
+  int64_t left;
+  if (!situ__add_i64(size, before, &left) || !situ__add_i64(left, after, &left)) {
+    situ__fail(SITU_E_OVERFLOW, "pad", "dimension %d would have more than 2^63 elements", d);
+    return NULL;
+  }
+  if (!can_crop(size, before, after) || left < (mode == SITU_PAD_CIRCULAR ? 0 : 1)) {
+    situ__fail(SITU_E_SHAPE, "pad", "borders %lld and %lld at dimension %d, of size %lld: the result would have no elements",
+               (long long)before, (long long)after, d, (long long)size);
+    return NULL;
+  }
+  situ_tensor *part[3];
+  int parts = 0;
+  if (before > 0) part[parts++] = border(x, d, before, true, mode);
+  part[parts++] = x;
+  if (after > 0) part[parts++] = border(x, d, after, false, mode);
+  situ_tensor *y = parts > 1 ? situ_cat(part, parts, d) : x;
+  return y && (before < 0 || after < 0) ? situ_narrow(y, d, situ__max_i64(-before, 0), left) : y;
+}
+
 static situ_tensor *pad_borders(situ_tensor *x, const pad_params *p, situ_pad_mode mode) {
   situ_tensor *y = x;
-  for (int d = 0; y && d < x->view.ndim; d++) {
-    int64_t before = p->before.dim[d], after = p->after.dim[d], size = x->view.size[d];
-    if (!before && !after) continue;
-    int64_t most = mode == SITU_PAD_REFLECT ? size - 1 : mode == SITU_PAD_CIRCULAR ? size : INT64_MAX;
-    if (before < 0 || after < 0 || before > most || after > most || size == 0) {
-      situ__fail(SITU_E_ARG, "pad", "borders %lld and %lld at dimension %d, of size %lld: this mode takes 0 to %lld", (long long)before,
-                 (long long)after, d, (long long)size, (long long)situ__max_i64(most, 0));
-      return NULL;
-    }
-    situ_tensor *part[3];
-    int parts = 0;
-    if (before) part[parts++] = border(y, d, before, true, mode);
-    part[parts++] = y;
-    if (after) part[parts++] = border(y, d, after, false, mode);
-    y = situ_cat(part, parts, d);
-  }
-  return y == x ? situ_clone(x) : y;
+  for (int d = 0; y && d < x->view.ndim; d++)
+    if (p->before.dim[d] || p->after.dim[d]) y = pad_dim(y, d, p->before.dim[d], p->after.dim[d], mode);
+  return y && (y == x || !y->view.contiguous) ? situ_clone(y) : y;
 }
 
 situ_tensor *situ_pad(situ_tensor *x, situ_shape pad, situ_pad_mode mode, double value) {

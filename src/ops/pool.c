@@ -15,7 +15,9 @@ typedef struct pool_params {
 static bool entry(const situ_call *c, const char *name, const situ_shape *list, int d, int64_t missing, int64_t least, int64_t *out) {
   if (list->ndim < 0 || list->ndim > 2) return situ_refuse(c, SITU_E_ARG, "%s has %d values, must have 1 or 2", name, list->ndim);
   *out = list->ndim == 0 ? missing : list->dim[list->ndim == 1 ? 0 : d];
-  return *out >= least || situ_refuse(c, SITU_E_ARG, "%s is %lld, must be at least %lld", name, (long long)*out, (long long)least);
+  if (*out < least) return situ_refuse(c, SITU_E_ARG, "%s is %lld, must be at least %lld", name, (long long)*out, (long long)least);
+  /* kernels multiply it by sizes */
+  return *out <= INT32_MAX || situ_refuse(c, SITU_E_OVERFLOW, "%s is %lld, must be at most %lld: sizes would not fit in 63 bits", name, (long long)*out, (long long)INT32_MAX);
 }
 
 static bool read_window(const situ_call *c, const situ_pool_options *o, situ_window *w) {
@@ -101,6 +103,8 @@ static bool back(situ_grad_call *g, situ_pool_pass pass, const situ_window *w, s
 
 static bool max_infer(situ_call *c) {
   const pool_params *p = c->params;
+  if (p->o.exclude_pad || p->o.divisor_override)
+    return situ_refuse(c, SITU_E_ARG, "%s is given: only avg_pool2d has it", p->o.exclude_pad ? "exclude_pad" : "divisor_override");
   if (!windows_infer(c)) return false;
   c->shape[1] = c->shape[0];
   c->dtype[1] = p->indices ? SITU_I64 : SITU_DTYPE_DEFAULT;
@@ -129,6 +133,11 @@ situ_tensor *situ_max_pool2d(situ_tensor *input, const situ_pool_options *option
 
 /* ---- avg_pool2d ---- */
 
+static bool avg_infer(situ_call *c) {
+  const pool_params *p = c->params;
+  if (p->o.dilation.ndim) return situ_refuse(c, SITU_E_ARG, "dilation is given: only max_pool2d has it");
+  return windows_infer(c);
+}
 static bool avg_forward(situ_call *c) {
   const situ_window w = window_of(c->op, c->params);
   return launch(c->op, c->device, SITU_POOL_AVG, &w, c->in[0], NULL, c->out[0]);
@@ -138,12 +147,11 @@ static bool avg_backward(situ_grad_call *g) {
   return back(g, SITU_POOL_AVG_GRAD, &w, NULL);
 }
 SITU_OP(avg_pool2d_op) = { .name = "avg_pool2d", .operand = { { "input", SITU_FLOATING | SITU_INTEGRAL } }, .flags = SITU_OP_COMPOSED,
-                           .params_size = sizeof(pool_params), .infer = windows_infer, .forward = avg_forward, .backward = avg_backward };
+                           .params_size = sizeof(pool_params), .infer = avg_infer, .forward = avg_forward, .backward = avg_backward };
 
 situ_tensor *situ_avg_pool2d(situ_tensor *input, const situ_pool_options *options) {
   pool_params p = { .indices = false };
   if (options) p.o = *options;
-  p.o.dilation = (situ_shape){ 0 };
   return situ_op_run1(&avg_pool2d_op, input, &p);
 }
 

@@ -41,23 +41,43 @@ situ_tensor *situ_randn(situ_shape shape, const situ_options *o) {
   return make("randn", shape, SITU_F32, (random_params){ .kind = SITU_RANDOM_NORMAL, .b = 1 }, o);
 }
 
-static bool range(const char *op, int64_t low, int64_t high) {
-  if (low < high) return true;
-  situ__fail(SITU_E_ARG, op, "no whole number is in [%lld, %lld)", (long long)low, (long long)high);
+/* The largest whole number up to which dtype has all of them, or that it can hold if it is a whole dtype. */
+static double largest_whole(situ_dtype dtype) {
+  static const double most[SITU_DTYPES] = { [SITU_BOOL] = 1, [SITU_U8] = 255, [SITU_I8] = 127, [SITU_I16] = 32767, [SITU_I32] = 2147483647.0, [SITU_I64] = 0x1p63,
+                                            [SITU_F16] = 0x1p11, [SITU_BF16] = 0x1p8, [SITU_F32] = 0x1p24, [SITU_F64] = 0x1p53 };
+  return (unsigned)dtype < SITU_DTYPES ? most[dtype] : 0x1p63;
+}
+
+static bool range(const char *op, int64_t low, int64_t high, situ_dtype dtype) {
+  if (low >= high) {
+    situ__fail(SITU_E_ARG, op, "no whole number is in [%lld, %lld)", (long long)low, (long long)high);
+    return false;
+  }
+  if (situ_dtype_is_floating(dtype)) return situ__fits(op, (double)low, dtype) && situ__fits(op, (double)(high - 1), dtype);
+  const double most = largest_whole(dtype), least = dtype == SITU_BOOL || dtype == SITU_U8 ? 0 : -most - 1;
+  if ((double)low >= least && (double)(high - 1) <= most) return true;
+  situ__fail(SITU_E_ARG, op, "[%lld, %lld) does not fit into %s", (long long)low, (long long)high, situ_dtype_name(dtype));
   return false;
 }
 situ_tensor *situ_randint(int64_t low, int64_t high, situ_shape shape, const situ_options *o) {
-  if (!range("randint", low, high)) return NULL;
+  if (!range("randint", low, high, o && o->dtype ? o->dtype : SITU_I64)) return NULL;
   return make("randint", shape, SITU_I64, (random_params){ .kind = SITU_RANDOM_INTEGER, .low = low, .high = high }, o);
 }
 
 /* The order in which random numbers sort: 64 bits each, so that equals, which would favour the first, do not happen. */
 situ_tensor *situ_randperm(int64_t n, const situ_options *o) {
+  SITU__MADE_OF_OPS("randperm");
+  const situ_dtype dtype = o && o->dtype ? o->dtype : SITU_I64;
+  if (dtype == SITU_BOOL || (double)n - 1 > largest_whole(dtype)) {
+    situ__fail(SITU_E_ARG, "randperm", "%s does not have all whole numbers below %lld", situ_dtype_name(dtype), (long long)n);
+    return NULL;
+  }
   situ_options raw = o ? *o : (situ_options){ 0 };
   raw.dtype = SITU_I64;
   raw.requires_grad = false;
   situ_tensor *order = situ_argsort(make("randperm", SITU_SHAPE(n), SITU_I64, (random_params){ .kind = SITU_RANDOM_RAW }, &raw), 0, false);
-  return situ_to_dtype(order, o && o->dtype ? o->dtype : SITU_I64);
+  order = situ_to_dtype(order, dtype);
+  return order && o && o->requires_grad ? situ_requires_grad_(order, true) : order;
 }
 
 /* ---- in place, and from probabilities: the gradient is 0 ---- */
@@ -83,10 +103,13 @@ RANDOM(bernoulli_in_place, "bernoulli_", 0)
 RANDOM(bernoulli, "bernoulli", SITU_FLOATING)
 
 situ_tensor *situ_uniform_(situ_tensor *x, double low, double high, situ_generator *generator) {
+  if (!situ__need("uniform_", "input", x)) return NULL;
   if (!(low <= high) || isinf(high - low)) {
-    situ__fail(SITU_E_ARG, "uniform_", "[%g, %g) is no range", low, high);
+    situ__fail(SITU_E_ARG, "uniform_", "[%g, %g) is not a range of finite numbers", low, high);
     return NULL;
   }
+  const situ_dtype dtype = (situ_dtype)x->view.dtype;
+  if (!situ__fits("uniform_", low, dtype) || !situ__fits("uniform_", high, dtype) || !situ__fits("uniform_", high - low, dtype)) return NULL;
   return situ_op_run_(&uniform_op, &x, 1, &(random_params){ .kind = SITU_RANDOM_UNIFORM, .a = low, .b = high, .draw = situ_generator_draw(generator) });
 }
 situ_tensor *situ_normal_(situ_tensor *x, double mean, double std, situ_generator *generator) {

@@ -194,6 +194,10 @@ static situ_tensor *run(const situ_op *op, situ_tensor *x, double scalar, const 
       situ__fail(SITU_E_DTYPE, op->name, "%d is no dtype", (int)o->dtype);
       return NULL;
     }
+    if (o->dtype && (op->infer == infer_extreme || op->infer == infer_test)) {
+      situ__fail(SITU_E_ARG, op->name, "dtype is given: the result has that of input, or is bool; cast it");
+      return NULL;
+    }
   }
   return situ_op_run1(op, x, &p);
 }

@@ -86,7 +86,7 @@ static bool backward(situ_grad_call *g) {
   int64_t rows, width;
   extent(&g->shape[0], p->dims, &rows, &width);
   situ_tensor *up = situ_contiguous(g->grad[0]), *x = situ_contiguous(g->in[0]), *weight = g->in[1] ? situ_contiguous(g->in[1]) : NULL;
-  if (!up || !x) return false;
+  if (!up || !x || (g->in[1] && !weight)) return false;
   for (int i = 0; i < g->ins; i++)
     if (g->wants[i] && !(g->dx[i] = like_operand(g, i))) return false;
   if (g->device.kind == SITU_META) return true;
@@ -143,10 +143,9 @@ situ_tensor *situ_layer_norm(situ_tensor *input, situ_shape normalized_shape, si
 }
 
 situ_tensor *situ_rms_norm(situ_tensor *input, situ_shape normalized_shape, situ_tensor *weight, double eps) {
-  static const double epsilon[SITU_DTYPES] = { [SITU_F16] = 0x1p-10, [SITU_BF16] = 0x1p-7, [SITU_F32] = FLT_EPSILON, [SITU_F64] = DBL_EPSILON };
   situ_tensor *in[] = { input, weight };
   if (!tail(&rms_norm_op, in, 2, &normalized_shape) || !good_eps("rms_norm", eps)) return NULL;
-  return situ_op_run(&rms_norm_op, in, 2, &(norm_params){ normalized_shape.ndim, eps ? eps : epsilon[input->view.dtype] }, NULL);
+  return situ_op_run(&rms_norm_op, in, 2, &(norm_params){ normalized_shape.ndim, eps ? eps : input->view.dtype == SITU_F64 ? DBL_EPSILON : FLT_EPSILON }, NULL);
 }
 
 /* Each group of channels of each sample is a row of layer_norm; the weights belong to channels and come after. */
@@ -176,10 +175,20 @@ situ_tensor *situ_group_norm(situ_tensor *input, int64_t num_groups, situ_tensor
       situ__fail(SITU_E_SHAPE, op, "%s must have one value for each of the %lld channels", i ? "bias" : "weight", (long long)channels);
       return NULL;
     }
-  int64_t numel = input->view.numel, width = numel && num_groups ? numel / (shape.dim[0] * num_groups) : 0;
-  situ_tensor *rows = situ_reshape(input, SITU_SHAPE(shape.dim[0], num_groups, width));
+  int64_t width = channels / num_groups, pixels = 1;
+  for (int d = 2; d < shape.ndim; d++) pixels *= shape.dim[d];
+  width *= pixels;
+  if (!width || (width == 1 && shape.dim[0] == 1)) {
+    char text[SITU_SHAPE_TEXT];
+    situ__fail(SITU_E_SHAPE, op, "input is %s: %s to take a mean and a variance of", situ_shape_text(&shape, text),
+               width ? "one value in a group is not enough" : "a group has no values");
+    return NULL;
+  }
+  /* 16 bits are rounded once, at the end. */
+  const situ_dtype dtype = (situ_dtype)input->view.dtype, wide = dtype == SITU_F16 || dtype == SITU_BF16 ? SITU_F32 : dtype;
+  situ_tensor *rows = situ_reshape(situ_to_dtype(input, wide), SITU_SHAPE(shape.dim[0], num_groups, width));
   situ_tensor *y = situ_reshape(situ_layer_norm(rows, SITU_SHAPE(width), NULL, NULL, eps), shape);
   if (weight) y = situ_mul(y, situ_reshape(weight, per_channel));
   if (bias) y = situ_add(y, situ_reshape(bias, per_channel));
-  return y ? situ_to_dtype(y, (situ_dtype)input->view.dtype) : NULL;  /* whatever its weights are */
+  return y ? situ_to_dtype(y, dtype) : NULL;  /* whatever its weights are */
 }

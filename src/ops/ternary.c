@@ -42,18 +42,26 @@ SITU_OP(lerp_op) = { .name = "lerp", .operand = { { "input", SITU_FLOATING | SIT
 situ_tensor *situ_lerp(situ_tensor *a, situ_tensor *b, situ_tensor *weight) { return situ_op_run3(&lerp_op, a, b, weight, NULL); }
 
 /* The weight as a 0-dim tensor where a is. It has no say in where the two tensors should be. */
-static situ_tensor *weight_like(situ_tensor *a, situ_tensor *b, double weight) {
-  static const situ_op schema = { .name = "lerp", .operand = { { "input", 0 }, { "end", 0 } } };
-  if (!situ__together(&schema, (situ_tensor *[]){ a, b }, 2)) return NULL;
-  return situ_full(SITU_SCALAR, weight, &(situ_options){ .dtype = (situ_dtype)a->view.dtype, .device = a->view.storage->device });
+static situ_tensor *weight_like(situ_tensor *a, situ_dtype dtype, double weight) {
+  return situ_full(SITU_SCALAR, weight, &(situ_options){ .dtype = dtype, .device = a->view.storage->device });
 }
+static bool is_short(const situ_tensor *x) { return x->view.dtype == SITU_F16 || x->view.dtype == SITU_BF16; }
+/* 16 bits cannot hold 0.999: the weight, and what is computed with it, are f32. */
+static situ_tensor *lerp_short(situ_tensor *a, situ_tensor *b, double weight) {
+  situ_tensor *y = situ_lerp(situ_to_dtype(a, SITU_F32), situ_to_dtype(b, SITU_F32), weight_like(a, SITU_F32, weight));
+  return situ_to_dtype(y, (situ_dtype)a->view.dtype);
+}
+static const situ_op lerp_pair = { .name = "lerp", .operand = { { "input", SITU_FLOATING | SITU_SAME }, { "end", SITU_FLOATING | SITU_SAME } } };
 situ_tensor *situ_lerp_scalar(situ_tensor *a, situ_tensor *b, double weight) {
   SITU__MADE_OF_OPS("lerp_scalar");
-  return situ_lerp(a, b, weight_like(a, b, weight));
+  if (!situ__together(&lerp_pair, (situ_tensor *[]){ a, b }, 2)) return NULL;
+  return is_short(a) ? lerp_short(a, b, weight) : situ_lerp(a, b, weight_like(a, (situ_dtype)a->view.dtype, weight));
 }
 situ_tensor *situ_lerp_scalar_(situ_tensor *a, situ_tensor *b, double weight) {
   SITU__MADE_OF_OPS("lerp_scalar_");
-  return situ_op_run_(&lerp_op, (situ_tensor *[]){ a, b, weight_like(a, b, weight) }, 3, NULL);
+  if (!situ__together(&lerp_pair, (situ_tensor *[]){ a, b }, 2)) return NULL;
+  if (is_short(a)) return situ_copy_(a, lerp_short(a, b, weight));
+  return situ_op_run_(&lerp_op, (situ_tensor *[]){ a, b, weight_like(a, (situ_dtype)a->view.dtype, weight) }, 3, NULL);
 }
 
 /* ---- addcmul, addcdiv ---- */
@@ -71,6 +79,10 @@ static bool addcdiv_backward(situ_grad_call *g) {
          GIVE(2, situ_mul_scalar(situ_mul(up, situ_div(situ_div(a, b), b)), -value));
 }
 
+static bool number_infer(situ_call *c) {
+  if (!situ_infer_broadcast(c)) return false;
+  return c->dtype[0] != SITU_BOOL || situ_refuse(c, SITU_E_DTYPE, "all operands are bool; use the logical functions, or cast one");
+}
 static bool quotient_infer(situ_call *c) {
   if (!situ_infer_broadcast(c)) return false;
   if (!situ_dtype_is_floating(c->dtype[0])) return situ_refuse(c, SITU_E_DTYPE, "whole numbers do not divide here; cast an operand to a floating dtype");
@@ -88,5 +100,5 @@ static bool quotient_infer(situ_call *c) {
   situ_tensor *situ_##id##_(situ_tensor *x, situ_tensor *a, situ_tensor *b, double value) {                            \
     return situ_op_run_(&id##_op, (situ_tensor *[]){ x, a, b }, 3, &(ternary_params){ value });                        \
   }
-ADDC(addcmul, SITU_TERNARY_ADDCMUL, situ_infer_broadcast)
+ADDC(addcmul, SITU_TERNARY_ADDCMUL, number_infer)
 ADDC(addcdiv, SITU_TERNARY_ADDCDIV, quotient_infer)

@@ -59,13 +59,18 @@ static bool unary_backward(situ_grad_call *g) {
 _Static_assert(SITU_UNARIES <= 64, "a bit each");
 #define CAST(id) { SITU_CAST_NOT, IN_F32 & ROW(id) ? SITU_CAST_F32 : SITU_CAST_NOT }
 
+/* What torch refuses: activations of whole numbers, and arithmetic on bool that would have no bool to give. */
+#define OF_FLOATS (ROW(leaky_relu) | ROW(elu) | ROW(gelu) | ROW(gelu_tanh) | ROW(silu) | ROW(softplus))
+#define OF_NUMBERS (ROW(neg) | ROW(abs) | ROW(floor) | ROW(ceil) | ROW(round) | ROW(trunc) | ROW(relu) | ROW(hardtanh) | ROW(rsub_scalar))
+#define ACCEPTS(id) (OF_FLOATS & ROW(id) ? SITU_FLOATING : OF_NUMBERS & ROW(id) ? SITU_FLOATING | SITU_INTEGRAL : 0)
+
 #define SAVES(uses) ((uses) == USES_X ? SITU_SAVE(0) : (uses) == USES_Y ? SITU_SAVE_OUT(0) : 0)
-#define UNARY(id, rule, kinds, uses)                                                                                 \
-  SITU_OP(id##_op) = { .name = #id, .operand = { { "input", kinds } }, .code = SITU_UNARY_##id, .save = SAVES(uses), \
+#define UNARY(id, rule, uses)                                                                                        \
+  SITU_OP(id##_op) = { .name = #id, .operand = { { "input", ACCEPTS(id) } }, .code = SITU_UNARY_##id, .save = SAVES(uses), \
                        .autocast = CAST(id), .params_size = sizeof(unary_params), .infer = rule, .forward = unary_forward, .backward = unary_backward };
-#define FLOAT(id, y, dx, uses) UNARY(id, infer_float, 0, uses)
-#define BOTH(id, y, whole, dx, uses) UNARY(id, infer_keep, 0, uses)
-#define MATH(id, y, whole, dx, uses) UNARY(id, infer_keep, 0, uses)
+#define FLOAT(id, y, dx, uses) UNARY(id, infer_float, uses)
+#define BOTH(id, y, whole, dx, uses) UNARY(id, infer_keep, uses)
+#define MATH(id, y, whole, dx, uses) UNARY(id, infer_keep, uses)
 #define WHOLE(id, whole)                                                                                             \
   SITU_OP(id##_op) = { .name = #id, .operand = { { "input", SITU_INTEGRAL | SITU_BOOLEAN } }, .flags = SITU_OP_NO_GRAD, \
                        .code = SITU_UNARY_##id, .params_size = sizeof(unary_params), .infer = infer_keep, .forward = unary_forward };
@@ -87,6 +92,13 @@ PLAIN(reciprocal) PLAIN(sin) PLAIN(cos) PLAIN(tanh) PLAIN(sigmoid) PLAIN(relu) P
 PLAIN(floor) PLAIN(ceil) PLAIN(round) PLAIN(trunc) PLAIN(isnan) PLAIN(isinf) PLAIN(logical_not)
 
 static bool is_bool(const situ_tensor *x) { return situ__alive(x) && x->view.dtype == SITU_BOOL; }
+/* First in a function that writes in place: what fails is recorded under its name, which ends in _. */
+#define IN_PLACE_AS(name) __attribute__((cleanup(situ__call_end))) const char *called_before = situ__call_as(name, "_")
+static bool holds_numbers(const situ_op *op, const situ_tensor *x) {
+  if (x->view.dtype != SITU_BOOL || op->infer != infer_keep) return true;
+  situ__fail(SITU_E_DTYPE, op->name, "input is bool, which cannot hold the result in place; cast it");
+  return false;
+}
 /* true * true is the number 1, as in torch. */
 situ_tensor *situ_square(situ_tensor *x) {
   SITU__MADE_OF_OPS("square");
@@ -99,40 +111,50 @@ situ_tensor *situ_bitwise_not(situ_tensor *x) {
 }
 
 #define IN_PLACE(id) situ_tensor *situ_##id##_(situ_tensor *x) { return run_(&id##_op, x, 0, 0); }
-IN_PLACE(neg) IN_PLACE(abs) IN_PLACE(exp) IN_PLACE(log) IN_PLACE(sqrt) IN_PLACE(rsqrt) IN_PLACE(square) IN_PLACE(reciprocal)
+IN_PLACE(neg) IN_PLACE(abs) IN_PLACE(exp) IN_PLACE(log) IN_PLACE(sqrt) IN_PLACE(rsqrt) IN_PLACE(reciprocal)
 IN_PLACE(sin) IN_PLACE(cos) IN_PLACE(tanh) IN_PLACE(sigmoid) IN_PLACE(relu) IN_PLACE(floor) IN_PLACE(ceil) IN_PLACE(round)
 IN_PLACE(trunc)
+
+situ_tensor *situ_square_(situ_tensor *x) {
+  IN_PLACE_AS("square");
+  if (!situ__need("square", "input", x) || !holds_numbers(&square_op, x)) return NULL;
+  return run_(&square_op, x, 0, 0);
+}
 
 /* ---- those with parameters ---- */
 
 situ_tensor *situ_leaky_relu(situ_tensor *x, double negative_slope) { return run(&leaky_relu_op, x, negative_slope, 0, 0); }
 situ_tensor *situ_elu(situ_tensor *x, double alpha) { return run(&elu_op, x, alpha, 0, 0); }
 situ_tensor *situ_softplus(situ_tensor *x, double beta, double threshold) { return run(&softplus_op, x, beta, threshold, 0); }
-situ_tensor *situ_hardtanh(situ_tensor *x, double min, double max) { return run(&hardtanh_op, x, min, max, 0); }
+situ_tensor *situ_hardtanh(situ_tensor *x, double min, double max) {
+  if (!situ__need("hardtanh", "input", x)) return NULL;
+  if (min > max) {
+    situ__fail(SITU_E_ARG, "hardtanh", "min is %g, max %g: min must not be greater than max", min, max);
+    return NULL;
+  }
+  return run(&hardtanh_op, x, min, max, 0);
+}
 
 situ_tensor *situ_gelu(situ_tensor *x, situ_gelu_approximate approximate) {
   SITU__MADE_OF_OPS("gelu");
   return run(approximate == SITU_GELU_TANH ? &gelu_tanh_op : &gelu_op, x, 0, 0, 0);
 }
 
-/* A NaN bound would make every comparison false; torch makes everything NaN, which whole numbers cannot hold. */
-static bool bounds(double min, double max) {
-  if (!isnan(min) && !isnan(max)) return true;
-  situ__fail(SITU_E_ARG, "clamp", "a bound is NaN");
-  return false;
-}
-static bool fraction(double bound) { return isfinite(bound) && bound != trunc(bound); }
+/* A bound that whole numbers do not have; with a NaN bound everything is NaN, as in torch. */
+static bool fraction(double bound) { return isnan(bound) || (isfinite(bound) && bound != trunc(bound)); }
 situ_tensor *situ_clamp(situ_tensor *x, double min, double max) {
-  if (!situ__need("clamp", "input", x) || !bounds(min, max)) return NULL;
-  bool widen = !situ_dtype_is_floating((situ_dtype)x->view.dtype) && (fraction(min) || fraction(max));
-  return run(&clamp_op, widen ? situ_to_dtype(x, SITU_F32) : x, min, max, 0);
+  SITU__MADE_OF_OPS("clamp");
+  if (!situ__need("clamp", "input", x)) return NULL;
+  if (!situ_dtype_is_floating((situ_dtype)x->view.dtype) && (fraction(min) || fraction(max))) x = situ_to_dtype(x, SITU_F32);
+  else if (is_bool(x)) x = situ_to_dtype(x, SITU_I64);
+  return run(&clamp_op, x, min, max, 0);
 }
 /* In place the dtype stays, so a bound that it cannot hold is refused. */
 situ_tensor *situ_clamp_(situ_tensor *x, double min, double max) {
   SITU__MADE_OF_OPS("clamp_");
-  if (!situ__need("clamp", "input", x) || !bounds(min, max)) return NULL;
+  if (!situ__need("clamp_", "input", x) || !holds_numbers(&clamp_op, x)) return NULL;
   if (!situ_dtype_is_floating((situ_dtype)x->view.dtype) && (fraction(min) || fraction(max))) {
-    situ__fail(SITU_E_DTYPE, "clamp", "bounds %g and %g do not fit into %s in place", min, max, situ_dtype_name((situ_dtype)x->view.dtype));
+    situ__fail(SITU_E_DTYPE, "clamp_", "bounds %g and %g do not fit into %s in place", min, max, situ_dtype_name((situ_dtype)x->view.dtype));
     return NULL;
   }
   return run_(&clamp_op, x, min, max);
@@ -150,7 +172,8 @@ situ_tensor *situ_nan_to_num(situ_tensor *x, const situ_nan_to_num_options *opti
 
 static situ_tensor *scalar(const situ_op *op, situ_tensor *x, double value) {
   if (!situ__need(op->name, "input", x)) return NULL;
-  bool whole = value == trunc(value) && fabs(value) < 0x1p63;
+  bool whole = value == trunc(value) && value >= -0x1p63 && value < 0x1p63;
+  if (is_bool(x) && op->operand[0].accept) return run(op, x, value, 0, 0); /* refused, as it is */
   if (!situ_dtype_is_floating((situ_dtype)x->view.dtype) && !whole) x = situ_to_dtype(x, SITU_F32);
   else if (x->view.dtype == SITU_BOOL && op->infer == infer_keep) x = situ_to_dtype(x, SITU_I64);
   return run(op, x, value, 0, 0);
@@ -182,15 +205,23 @@ static bool has_power(const situ_tensor *x, double exponent) {
   return false;
 }
 situ_tensor *situ_pow_scalar(situ_tensor *x, double value) { return has_power(x, value) ? scalar(&pow_scalar_op, x, value) : NULL; }
+/* What to add instead of subtracting. The negative of -2^63 is no whole number's, but whole numbers wrap: adding it is the same. */
+static double negated(const situ_tensor *x, double value) {
+  return value == -0x1p63 && situ_dtype_is_integer((situ_dtype)x->view.dtype) ? value : -value;
+}
 situ_tensor *situ_sub_scalar(situ_tensor *x, double value) {
   SITU__MADE_OF_OPS("sub_scalar");
-  return scalar(&add_scalar_op, x, -value);
+  if (!situ__need("sub_scalar", "input", x)) return NULL;
+  if (!is_bool(x)) return scalar(&add_scalar_op, x, negated(x, value));
+  situ__fail(SITU_E_DTYPE, "sub_scalar", "input is bool, must be a floating or integer dtype; use the logical functions, or cast it");
+  return NULL;
 }
 situ_tensor *situ_scalar_pow(double base, situ_tensor *exponent) { return scalar(&scalar_pow_op, exponent, base); }
 
-/* In place the dtype stays, so a number that it cannot hold is refused. */
+/* In place the dtype stays, so bool, whose arithmetic gives whole numbers, is refused, and a number that it cannot hold. */
 static situ_tensor *scalar_(const situ_op *op, situ_tensor *x, double value) {
-  if (!situ__need(op->name, "input", x)) return NULL;
+  IN_PLACE_AS(op->name);
+  if (!situ__need(op->name, "input", x) || !holds_numbers(op, x)) return NULL;
   if (!situ_dtype_is_floating((situ_dtype)x->view.dtype) && value != trunc(value)) {
     situ__fail(SITU_E_DTYPE, op->name, "%g cannot be combined in place with a tensor of %s", value, situ_dtype_name((situ_dtype)x->view.dtype));
     return NULL;
@@ -201,8 +232,12 @@ static situ_tensor *scalar_(const situ_op *op, situ_tensor *x, double value) {
 situ_tensor *situ_add_scalar_(situ_tensor *x, double value) { return scalar_(&add_scalar_op, x, value); }
 situ_tensor *situ_sub_scalar_(situ_tensor *x, double value) {
   SITU__MADE_OF_OPS("sub_scalar_");
-  return scalar_(&add_scalar_op, x, -value);
+  if (!situ__need("sub_scalar_", "input", x)) return NULL;
+  return scalar_(&add_scalar_op, x, negated(x, value));
 }
 situ_tensor *situ_mul_scalar_(situ_tensor *x, double value) { return scalar_(&mul_scalar_op, x, value); }
 situ_tensor *situ_div_scalar_(situ_tensor *x, double value) { return scalar_(&div_scalar_op, x, value); }
-situ_tensor *situ_pow_scalar_(situ_tensor *x, double value) { return has_power(x, value) ? scalar_(&pow_scalar_op, x, value) : NULL; }
+situ_tensor *situ_pow_scalar_(situ_tensor *x, double value) {
+  IN_PLACE_AS("pow_scalar");
+  return has_power(x, value) ? scalar_(&pow_scalar_op, x, value) : NULL;
+}

@@ -93,7 +93,8 @@ static seen *find(situ_grad_scaler *s, const char *op, situ_optim *o) {
 
 situ_tensor *situ_grad_scaler_scale(situ_grad_scaler *s, situ_tensor *loss) {
   if (!s) return situ__null("grad_scaler_scale", "scaler"), NULL;
-  if (s->disabled || !loss) return loss;
+  if (!situ__given("grad_scaler_scale", "loss", loss)) return NULL;
+  if (s->disabled) return loss;
   return situ_mul(loss,
                   situ_full(SITU_SCALAR, s->scale,
                             &(situ_options){ .dtype = SITU_F32, .device = situ_device_of(loss) }));

@@ -28,17 +28,17 @@ static double anneal(const one_cycle *m, double start, double end, double share)
   return end + (start - end) / 2.0 * (cos(pi * share) + 1);
 }
 
-static double rate(situ_lr_scheduler *s, situ__group *group, double base, double now) {
+static void advance(const situ_lr_scheduler *s, double *value, double base) {
   const one_cycle *m = (const one_cycle *)s;
   double step = (double)s->last_epoch, start = 0;
   int i = 0;
-  (void)base, (void)now;
+  (void)base;
   while (i < m->phase_count - 1 && step > m->phases[i].end) start = m->phases[i++].end;
   const phase *p = &m->phases[i];
   double share = (step - start) / (p->end - start);
   if (m->momentum >= 0)
-    group->value[m->momentum] = anneal(m, p->momentum_from, p->momentum_to, share);
-  return anneal(m, p->from, p->to, share);
+    value[m->momentum] = anneal(m, p->momentum_from, p->momentum_to, share);
+  value[SITU_OPTIM_LR] = anneal(m, p->from, p->to, share);
 }
 
 static bool may_step(const situ_lr_scheduler *s, int64_t step) {
@@ -49,7 +49,7 @@ static bool may_step(const situ_lr_scheduler *s, int64_t step) {
   return false;
 }
 
-static const situ__schedule type = { "lr_scheduler_one_cycle_lr", sizeof(one_cycle), rate,
+static const situ__schedule type = { "lr_scheduler_one_cycle_lr", sizeof(one_cycle), advance,
                                      may_step };
 
 static double or_else(double value, double otherwise) { return value == 0 ? otherwise : value; }
@@ -69,6 +69,18 @@ situ_lr_scheduler *situ_lr_scheduler_one_cycle_lr(situ_optim *o,
                options->total_steps, rise);
     return NULL;
   }
+  if (!(light >= 0 && light <= 1 && heavy >= 0 && heavy <= 1)) {
+    situ__fail(SITU_E_ARG, type.name, "base_momentum %g, max_momentum %g: must be in 0..1", light,
+               heavy);
+    return NULL;
+  }
+  if (rise * steps == 1) {
+    situ__fail(SITU_E_ARG, type.name,
+               "pct_start %g of total_steps %" PRId64 " is 1 step, so the rising phase would begin "
+               "and end in step 0; give a larger pct_start",
+               rise, options->total_steps);
+    return NULL;
+  }
   one_cycle *m = situ__schedule_alloc(&type, o);
   if (!m) return NULL;
   m->total_steps = options->total_steps;
@@ -84,6 +96,6 @@ situ_lr_scheduler *situ_lr_scheduler_one_cycle_lr(situ_optim *o,
     *p++ = (phase){ steps - 1, high, last, light, heavy };
   }
   m->phase_count = (int)(p - m->phases);
-  for (int g = 0; g < m->s.count; g++) m->s.base[g] = o->groups[g].initial_lr = low;
+  for (int g = 0; g < m->s.count; g++) m->s.base[g] = low;
   return situ__schedule_start(&m->s);
 }

@@ -82,6 +82,10 @@ bool situ__optim_valid(const situ_optim *o, const double *value) {
 
 /* Overlays value[] with what options say. */
 static bool apply(const situ_optim *o, const situ_optim_options *options, double *value) {
+  if (options && options->zero >> SITU_OPTIM_FIELDS) {
+    situ__fail(SITU_E_ARG, situ__optim_op(o), "zero is 0x%x: only bits SITU_OPTIM_ZERO(...) of fields", options->zero);
+    return false;
+  }
   for (int f = 0; options && f < SITU_OPTIM_FIELDS; f++) {
     double given = read_option(options, &situ__optim_fields[f]);
     bool zero = options->zero >> f & 1;
@@ -134,9 +138,11 @@ static bool grow(situ_optim *o, int64_t count) {
   if (active) o->active = active;
   void *names = situ__realloc(o->names, n * sizeof *o->names);
   if (names) o->names = names;
+  void *registered = situ__realloc(o->registered, n * sizeof *o->registered);
+  if (registered) o->registered = registered;
   void *groups = situ__realloc(o->groups, (size_t)(o->group_count + 1) * sizeof *o->groups);
   if (groups) o->groups = groups;
-  return items && active && names && groups;
+  return items && active && names && registered && groups;
 }
 
 static situ_status add_group(situ_optim *o, const situ_tree *flat, const double *value) {
@@ -154,6 +160,7 @@ static situ_status add_group(situ_optim *o, const situ_tree *flat, const double 
       return situ__no_memory(situ__optim_op(o), 1);
     }
     o->names[o->count + i] = name;
+    o->registered[o->count + i] = situ_is_registered(situ_tree_tensor_at(flat, i));
     o->items[o->count + i] =
         (situ_optimizer_tensors){ .param = situ_retain(situ_tree_tensor_at(flat, i)) };
   }
@@ -224,6 +231,7 @@ void situ_optim_free(situ_optim *o) {
   situ__free(o->items);
   situ__free(o->active);
   situ__free(o->names);
+  situ__free(o->registered);
   situ__free(o->groups);
   situ__free(o);
 }

@@ -24,6 +24,7 @@ struct situ_optim {
       *items; /* parameter, state and steps taken; gradients are looked up at each step */
   situ_optimizer_tensors *active; /* room for those that have a gradient in this step */
   char **names;
+  bool *registered; /* of each parameter: a module had it since it was added */
   int64_t count;
 };
 

@@ -8,9 +8,9 @@
 typedef struct situ__schedule {
   const char *name;
   size_t size; /* of the struct that begins with situ_lr_scheduler */
-  /* The rate of a group for step s->last_epoch; now: its rate before. May set other
-     hyperparameters. */
-  double (*rate)(situ_lr_scheduler *s, situ__group *group, double base, double now);
+  /* Changes a group's hyperparameters, which are those of the step before, to those of step
+     s->last_epoch. base: the group's first rate. */
+  void (*advance)(const situ_lr_scheduler *s, double *value, double base);
   /* May this step be made? NULL: always. False: recorded. */
   bool (*may_step)(const situ_lr_scheduler *s, int64_t step);
 } situ__schedule;
@@ -19,13 +19,14 @@ struct situ_lr_scheduler {
   const situ__schedule *type;
   situ_optim *o;
   int64_t last_epoch;
-  double *base; /* first rates, a group each */
+  double *base;                       /* first rates, a group each */
+  double (*next)[SITU_OPTIM_FIELDS]; /* scratch: what the groups are about to get */
   int count;
 };
 
 /* A cleared schedule of type->size bytes that holds o and knows the first rates; NULL: recorded. */
 void *situ__schedule_alloc(const situ__schedule *type, situ_optim *o);
-/* Sets the rates of step 0; returns s. */
+/* Sets the rates of step 0 and returns s. NULL: a value is not finite, which is recorded; s is freed. */
 situ_lr_scheduler *situ__schedule_start(situ_lr_scheduler *s);
 
 #endif

@@ -9,6 +9,7 @@
 #include "optim/optim.h"
 #include "optim/record.h"
 #include "situ/ops.h"
+#include "situ/sys/load.h"
 
 /* ---- saving ---- */
 
@@ -41,6 +42,7 @@ static situ_tree *save_group(const situ_optim *o, const situ__group *group) {
 }
 
 situ_tree *situ_optim_state_dict(const situ_optim *o) {
+  SITU__MADE_OF_OPS("optim_state_dict");
   if (!o) {
     situ__null("optim_state_dict", "optimiser");
     return NULL;
@@ -64,11 +66,11 @@ situ_tree *situ_optim_state_dict(const situ_optim *o) {
 
 /* ---- loading ---- */
 
-/* What is read, until all of it has been. */
-typedef struct loaded {
+struct situ_optim_loading {
+  situ_optim *o;
   situ__group *groups;
   situ_optimizer_tensors *items;
-} loaded;
+};
 
 static bool load_group(const situ_optim *o, const situ_tree *flat, int g, situ__group *group) {
   char path[64];
@@ -154,7 +156,7 @@ static bool load_item(const situ_optim *o, const situ_tree *flat, int64_t i, con
   return true;
 }
 
-static bool load(const situ_optim *o, const situ_tree *flat, loaded *l) {
+static bool load(const situ_optim *o, const situ_tree *flat, situ_optim_loading *l) {
   char next[48];
   snprintf(next, sizeof next, "param_groups.%d.params", o->group_count);
   if (situ__record_find(flat, next)) {
@@ -178,28 +180,44 @@ static void release_states(situ_optimizer_tensors *items, int64_t count) {
   }
 }
 
-situ_status situ_optim_load_state_dict(situ_optim *o, const situ_tree *state) {
-  if (!o || !state) return situ__null("optim_load_state_dict", o ? "state" : "optimiser");
-  size_t groups = (size_t)o->group_count * sizeof(situ__group);
-  loaded l = { situ__alloc(groups), situ__calloc((size_t)o->count, sizeof *l.items) };
+situ_optim_loading *situ_optim_load_prepare(situ_optim *o, const situ_tree *state) {
+  const char *op = "optim_load_state_dict";
+  if (!o || !state) return situ__null(op, o ? "state" : "optimiser"), NULL;
+  const size_t groups = (size_t)o->group_count * sizeof(situ__group);
+  situ_optim_loading *l = situ__calloc(1, sizeof *l);
+  if (!l) return situ__no_memory(op, sizeof *l), NULL;
+  *l = (situ_optim_loading){ o, situ__alloc(groups), situ__calloc((size_t)o->count, sizeof *l->items) };
   situ_tree *flat = situ_tree_flatten(state);
   situ_scope scope;
   situ_scope_begin_no_grad(&scope);
   bool ok = false;
-  if (!l.groups || !l.items)
-    situ__no_memory("optim_load_state_dict", groups);
-  else
-    ok = flat && load(o, flat, &l);
+  if (!l->groups || !l->items) situ__no_memory(op, groups);
+  else ok = flat && load(o, flat, l);
   SITU_IGNORE(situ_scope_end(&scope));
   situ_tree_free(flat);
-  if (ok) {
-    memcpy(o->groups, l.groups, groups);
-    situ_optimizer_tensors *old = o->items;
-    o->items = l.items;
-    l.items = old;
+  if (ok) return l;
+  situ_optim_load_end(l, false);
+  return NULL;
+}
+
+void situ_optim_load_end(situ_optim_loading *l, bool commit) {
+  if (!l) return;
+  if (commit) {
+    memcpy(l->o->groups, l->groups, (size_t)l->o->group_count * sizeof *l->groups);
+    situ_optimizer_tensors *old = l->o->items;
+    l->o->items = l->items;
+    l->items = old;
   }
-  release_states(l.items, o->count);
-  situ__free(l.items);
-  situ__free(l.groups);
-  return ok ? SITU_OK : situ_error();
+  release_states(l->items, l->o->count);
+  situ__free(l->items);
+  situ__free(l->groups);
+  situ__free(l);
+}
+
+situ_status situ_optim_load_state_dict(situ_optim *o, const situ_tree *state) {
+  SITU__MADE_OF_OPS("optim_load_state_dict");
+  situ_optim_loading *l = situ_optim_load_prepare(o, state);
+  if (!l) return situ_error();
+  situ_optim_load_end(l, true);
+  return SITU_OK;
 }

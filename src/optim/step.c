@@ -70,31 +70,36 @@ static bool make_state(situ_optim *o, int64_t i, int k) {
   return true;
 }
 
-/* Does anybody but the optimiser still look at the parameter? Else its module was freed, or has put
-   another tensor in its place, and a step would change nothing that anyone can see. */
-static bool is_orphan(const situ_tensor *param) {
-  return situ_owners(param) == 1 &&
-         __atomic_load_n(&situ_desc(param)->storage->refs, __ATOMIC_RELAXED) == 1;
+/* Would a step change nothing that a model computes with? A parameter that a module had and none has any more was
+   replaced there, or its module was freed: whoever else holds it (a state dict, a graph, a handle) does not make it
+   part of the model. One that was never a module's is an orphan when only the optimiser holds it. */
+static bool is_orphan(situ_optim *o, int64_t i) {
+  const situ_tensor *param = o->items[i].param;
+  if (situ_is_registered(param)) return o->registered[i] = true, false;
+  return o->registered[i] || (situ_owners(param) == 1 &&
+                              __atomic_load_n(&situ_desc(param)->storage->refs, __ATOMIC_RELAXED) == 1);
 }
 
 static void refuse_orphan(const situ_optim *o, int64_t i) {
-  const situ_tensor *param = o->items[i].param;
-  situ_shape shape = situ_shape_of(param);
-  char sizes[SITU_SHAPE_TEXT], site[256];
-  bool known = *situ_created_at(param, site, sizeof site);
-  situ__fail(SITU_E_STATE, "optim_step",
-             "%s: only the optimiser holds it (%s %s%s%s); its module was freed or has another one "
-             "now, so a step would change nothing that anyone can see\n"
-             "  fix: make the optimiser from situ_nn_parameters of the module that is trained",
-             o->names[i], situ_dtype_name(situ_dtype_of(param)), situ_shape_text(&shape, sizes),
-             known ? ", made at " : "", site);
+  const situ_blamed list[] = {
+    { .operand = "param", .tensor = o->items[i].param, .name = o->names[i], .odd = true },
+    { .operand = "grad", .tensor = situ_grad(o->items[i].param) },
+  };
+  SITU_IGNORE(situ_fail_blamed(
+      SITU_E_STATE, "optim_step", list, 2,
+      "make the optimiser from situ_nn_parameters of the module that is trained",
+      o->registered[i]
+          ? "%s: no module has it any more: its module was freed or has another tensor in its place, so a step "
+            "would change nothing that the model computes with"
+          : "%s: only the optimiser holds it, so a step would change nothing that anything computes with",
+      o->names[i]));
 }
 
 /* The items of a group that have a gradient, ready for the kernel; -1: recorded. */
 static int64_t gather(situ_optim *o, const situ__group *group, situ_optimizer_tensors *active) {
   int64_t found = 0;
   for (int64_t i = group->first; i < group->first + group->count; i++) {
-    if (is_orphan(o->items[i].param)) {
+    if (is_orphan(o, i)) {
       refuse_orphan(o, i);
       return -1;
     }

@@ -1,15 +1,24 @@
 /* What a tensor's storage knows of it, for those who explain.
    SPDX-License-Identifier: MIT */
+#include "base/fail.h"
 #include "tensor/tensor.h"
 
 bool situ_facts_of(const char *op, const situ_tensor *t, situ_facts *out) {
-  if (!situ__need(op, "input", t)) return false;
+  if (!situ__need(op, "input", t) || !situ__given(op, "out", out)) return false;
   const situ_storage *s = t->view.storage;
   *out = (situ_facts){ .moved_by = s->moved_by, .bytes = s->bytes, .serial = s->serial,
                        .written = !(__atomic_load_n(&s->flags, __ATOMIC_RELAXED) & SITU_STORAGE_UNWRITTEN) };
   situ__site_text(t->created_at, out->created, sizeof out->created);
   situ__site_text(s->moved_at, out->moved, sizeof out->moved);
   return true;
+}
+
+void situ_count_slot(situ_tensor *t, int by) {
+  if (situ__alive(t)) __atomic_fetch_add(&t->view.storage->slots, (uint32_t)by, __ATOMIC_RELAXED);
+}
+
+bool situ_is_registered(const situ_tensor *t) {
+  return situ__alive(t) && __atomic_load_n(&t->view.storage->slots, __ATOMIC_RELAXED) != 0;
 }
 
 typedef struct meeting {

@@ -166,8 +166,9 @@ situ_status situ_copy_from_host(situ_tensor *t, const void *data, size_t bytes) 
   if (!situ__need(op, "input", t) || !right_size(op, &t->view, bytes) || !has_memory(op, t)) return situ_error();
   if (bytes == 0) return SITU_OK;
   if (!data) return situ__fail(SITU_E_ARG, op, "data is NULL");
-  if (situ__recording() && t->requires_grad && !t->node)
-    return situ__fail(SITU_E_STATE, op, "a leaf that requires a gradient is written in place; do it under no_grad");
+  if (situ__recording() && (t->requires_grad || (t->base && t->base->requires_grad)))
+    return situ__fail(SITU_E_STATE, op, "%s is written in place; do it in a no_grad scope", t->node ? "the result of a recorded call, whose history would no longer be that of its values,"
+                                                                                                 : "a leaf that requires a gradient");
   if (situ__desc_overlaps(&t->view)) return situ__fail(SITU_E_ALIAS, op, "elements of the tensor share memory");
   situ_device device = t->view.storage->device;
   size_t item = situ_dtype_size((situ_dtype)t->view.dtype);
@@ -218,11 +219,18 @@ situ_status situ_item(situ_tensor *t, double *out) {
 }
 
 situ_status situ_item_i64(situ_tensor *t, int64_t *out) {
+  const char *op = "item_i64";
   int64_t value;
-  if (!out) return situ__null("item_i64", "out");
-  situ_status status = one("item_i64", t, SITU_I64, &value);
-  if (status == SITU_OK) *out = value;
-  return status;
+  if (!out) return situ__null(op, "out");
+  if (!situ__need(op, "input", t)) return situ_error();
+  const bool floating = situ_dtype_is_floating((situ_dtype)t->view.dtype);
+  double real = 0;
+  situ_status status = floating ? one(op, t, SITU_F64, &real) : one(op, t, SITU_I64, &value);
+  if (status != SITU_OK) return status;
+  if (floating && !(real >= -0x1p63 && real < 0x1p63))
+    return situ__fail(SITU_E_OVERFLOW, op, "the value is %g, which is not a whole number of 64 bits; read it with situ_item", real);
+  *out = floating ? (int64_t)real : value;
+  return SITU_OK;
 }
 
 void *situ_data_ptr(situ_tensor *t) {

@@ -6,6 +6,7 @@
 
 #include "base/alloc.h"
 #include "base/fail.h"
+#include "base/size.h"
 #include "base/text.h"
 #include "tensor/tensor.h"
 
@@ -13,9 +14,10 @@ enum { EDGE = 3, SUMMARISE_ABOVE = 1000, LINE = 80, DIGITS = 4 };
 
 typedef struct printer {
   situ__text text;
-  const double *value;    /* row-major, all of them */
+  const double *value;  /* row-major, of those that are shown */
+  situ_shape shown;     /* how many of each dimension: the edges, where it is summarised */
   const situ_view_desc *view;
-  bool floating, boolean, whole, scientific, summarise;
+  bool floating, boolean, whole, scientific;
   int width, indent;
 } printer;
 
@@ -54,42 +56,44 @@ static void choose(printer *p, int64_t count) {
   }
 }
 
+/* A gap stands before shown element EDGE of a dimension that is shown in part. */
+static bool has_gap(const printer *p, int dim) { return p->shown.dim[dim] < p->view->size[dim]; }
+
 static void row(printer *p, int dim, int64_t first) {
-  const situ_view_desc *v = p->view;
+  const int ndim = p->shown.ndim;
   char item[64];
-  if (dim == v->ndim) {
+  if (dim == ndim) {
     format(p, p->value[first], item);
-    situ__text_add(&p->text, "%*s", v->ndim ? p->width : 0, item);
+    situ__text_add(&p->text, "%*s", ndim ? p->width : 0, item);
     return;
   }
-  int64_t step = 1, size = v->size[dim];
-  for (int d = dim + 1; d < v->ndim; d++) step *= v->size[d];
-  bool last = dim == v->ndim - 1, cut = p->summarise && size > 2 * EDGE;
-  int per_line = (LINE - p->indent - dim) / (p->width + 2), shown = 0;
+  int64_t step = 1, size = p->shown.dim[dim];
+  for (int d = dim + 1; d < ndim; d++) step *= p->shown.dim[d];
+  bool last = dim == ndim - 1;
+  int per_line = (LINE - p->indent - dim) / (p->width + 2), printed = 0;
   if (per_line < 1) per_line = 1;
   situ__text_add(&p->text, "[");
   for (int64_t i = 0; i < size; i++) {
-    bool gap = cut && i == EDGE;
-    if (gap) i = size - EDGE;
+    bool gap = i == EDGE && has_gap(p, dim);
     if (i && last) {
       situ__text_add(&p->text, ",");
-      if (shown % per_line == 0) situ__text_add(&p->text, "\n%*s", p->indent + dim + 1, "");
+      if (printed % per_line == 0) situ__text_add(&p->text, "\n%*s", p->indent + dim + 1, "");
       else situ__text_add(&p->text, " ");
     } else if (i) {
       situ__text_add(&p->text, ",");
-      for (int d = dim; d < v->ndim - 1; d++) situ__text_add(&p->text, "\n");
+      for (int d = dim; d < ndim - 1; d++) situ__text_add(&p->text, "\n");
       situ__text_add(&p->text, "%*s", p->indent + dim + 1, "");
     }
     if (gap) {
       situ__text_add(&p->text, last ? " ..., " : "...,");
-      shown++;
+      printed++;
       if (!last) {
-        for (int d = dim; d < v->ndim - 1; d++) situ__text_add(&p->text, "\n");
+        for (int d = dim; d < ndim - 1; d++) situ__text_add(&p->text, "\n");
         situ__text_add(&p->text, "%*s", p->indent + dim + 1, "");
       }
     }
     row(p, dim + 1, first + i * step);
-    shown++;
+    printed++;
   }
   situ__text_add(&p->text, "]");
 }
@@ -107,37 +111,65 @@ static void suffix(printer *p, const situ_tensor *t) {
     situ__text_add(&p->text, ", device='%s'", situ_device_name(t->view.storage->device, device));
   if (dtype != SITU_F32 && dtype != SITU_I64 && dtype != SITU_BOOL)
     situ__text_add(&p->text, ", dtype=%s", situ_dtype_name(dtype));
-  if (t->requires_grad) situ__text_add(&p->text, t->node ? ", grad_fn" : ", requires_grad=True");
+  if (t->requires_grad) situ__text_add(&p->text, t->node || (t->base && t->rebased != t->base->rebased) ? ", grad_fn" : ", requires_grad=True");
   situ__text_add(&p->text, ")");
 }
 
-/* All values as doubles, in host memory that the caller frees; integers beyond 2^53 are rounded. */
-static double *values(situ_tensor *t) {
-  size_t bytes = (size_t)t->view.numel * sizeof(double);
-  double *host = situ__alloc(bytes ? bytes : 1);
+/* One corner of t, into its place among what is shown: bit d of `corner` chooses the end of dimension d. */
+static bool copy_corner(const printer *p, const situ_view_desc *wide, unsigned corner) {
+  situ_view_desc from = *p->view, to = *wide;
+  for (int d = 0; d < from.ndim; d++) {
+    if (!has_gap(p, d)) continue;
+    from.offset += corner >> d & 1 ? (from.size[d] - EDGE) * from.stride[d] : 0;
+    to.offset += corner >> d & 1 ? EDGE * to.stride[d] : 0;
+    from.size[d] = to.size[d] = EDGE;
+  }
+  situ_desc_refresh(&from);
+  situ_desc_refresh(&to);
+  const situ_work work = { .verb = SITU_VERB_COPY, .ins = 1, .outs = 1, .in = { &from }, .out = { &to } };
+  return situ__run("to_string", wide->storage->device, &work) == SITU_OK;
+}
+
+/* The values that are shown as doubles, in host memory that the caller frees; integers beyond 2^53 are rounded. */
+static double *values(const printer *p, int64_t count) {
+  size_t bytes = (size_t)count * sizeof(double);
+  double *host = situ__alloc(bytes);
   if (!host) {
     situ__no_memory("to_string", bytes);
     return NULL;
   }
   situ_scope s;
   situ_scope_begin_no_grad(&s);
-  situ_device device = t->view.storage->device;
-  situ_shape shape = situ__shape(&t->view);
-  situ_tensor *wide = situ__tensor_new("to_string", &shape, SITU_F64, device);
+  situ_tensor *wide = situ__tensor_new("to_string", &p->shown, SITU_F64, p->view->storage->device);
   bool good = wide != NULL;
-  if (good) {
-    const situ_work work = { .verb = SITU_VERB_COPY, .ins = 1, .outs = 1, .in = { &t->view }, .out = { &wide->view } };
-    good = situ__run("to_string", device, &work) == SITU_OK && situ_copy_to_host(wide, host, bytes) == SITU_OK;
-  }
+  unsigned cut = 0;
+  for (int d = 0; d < p->shown.ndim; d++) cut |= has_gap(p, d) ? 1u << d : 0;
+  unsigned corner = 0; /* every subset of the dimensions that are cut */
+  do {
+    good = good && copy_corner(p, &wide->view, corner);
+    corner = (corner - cut) & cut;
+  } while (corner);
+  good = good && situ_copy_to_host(wide, host, bytes) == SITU_OK;
   SITU_IGNORE(situ_scope_end(&s));
   if (good) return host;
   situ__free(host);
   return NULL;
 }
 
+/* How many elements are shown. */
+static int64_t choose_shown(printer *p) {
+  int64_t count = 1;
+  p->shown = situ__shape(p->view);
+  for (int d = 0; d < p->shown.ndim; d++) {
+    if (p->view->numel > SUMMARISE_ABOVE) p->shown.dim[d] = situ__min_i64(p->shown.dim[d], 2 * EDGE);
+    count *= p->shown.dim[d];
+  }
+  return count;
+}
+
 static bool build(situ_tensor *t, situ__text *out) {
   printer p = { .view = &t->view, .floating = situ_dtype_is_floating((situ_dtype)t->view.dtype),
-                .boolean = t->view.dtype == SITU_BOOL, .summarise = t->view.numel > SUMMARISE_ABOVE, .indent = 7 };
+                .boolean = t->view.dtype == SITU_BOOL, .indent = 7 };
   situ__text_add(&p.text, "tensor(");
   if (t->view.storage->device.kind == SITU_META) {
     situ__text_add(&p.text, "...");
@@ -146,13 +178,14 @@ static bool build(situ_tensor *t, situ__text *out) {
   } else if (t->view.numel == 0) {
     situ__text_add(&p.text, "[]");
   } else {
-    double *host = values(t);
+    const int64_t count = choose_shown(&p);
+    double *host = values(&p, count);
     if (!host) {
       situ__text_free(&p.text);
       return false;
     }
     p.value = host;
-    choose(&p, t->view.numel);
+    choose(&p, count);
     row(&p, 0, 0);
     situ__free(host);
   }
@@ -163,7 +196,7 @@ static bool build(situ_tensor *t, situ__text *out) {
 
 int64_t situ_to_string(situ_tensor *t, char *buffer, size_t size) {
   situ__text text = { 0 };
-  if (!situ__need("to_string", "input", t) || !build(t, &text)) return -1;
+  if (!situ__need("to_string", "input", t) || (size && !situ__given("to_string", "buffer", buffer)) || !build(t, &text)) return -1;
   if (text.failed) {
     situ__text_free(&text);
     situ__no_memory("to_string", text.capacity);

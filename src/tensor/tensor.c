@@ -182,8 +182,8 @@ void situ_release(situ_tensor *t) {
   }
   /* The only owner need not ask anybody: most results have one. */
   if (__atomic_load_n(&t->refs, __ATOMIC_ACQUIRE) != 1 && __atomic_sub_fetch(&t->refs, 1, __ATOMIC_ACQ_REL) > 0) return;
-  if (t->node || t->meta) situ__release_history(t);
-  delist(t);
+  delist(t);  /* first: who walks the list sees whole tensors */
+  if ((uintptr_t)t->node | (uintptr_t)t->meta | (uintptr_t)t->base) situ__release_history(t);
   situ__storage_release(t->view.storage);
   situ__free(t->name);
   discard(t);

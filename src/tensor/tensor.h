@@ -5,6 +5,7 @@
 
 #include <string.h>
 
+#include "base/thread.h"
 #include "device/device.h"
 #include "situ/sys/op.h"
 
@@ -17,12 +18,15 @@ struct situ_tensor {  /* what is asked most often first, side by side */
   uint32_t           magic;
   uint8_t            role;           /* a situ_role */
   bool               requires_grad;  /* a leaf whose gradient is wanted, or the result of a recorded call */
-  bool               is_view;        /* made by a recorded view op: see view_version */
-  uint32_t           view_version;   /* the storage's version when this view was recorded or last written through */
+  bool               first_order;    /* a gradient, or computed from one where gradients are recorded: its own derivative is not known */
+  uint8_t            view_kind;      /* of a view: a situ__view_kind (autograd/view.h); of a base: not 0 if it has views above SITU__VIEW_ONE_OF */
+  uint32_t           rebased;        /* of a base: how often its history was replaced by in-place writes; of a view: the same number of
+                                        its base, when the view's own history was recorded */
   int32_t            node_result;    /* which result of node this is */
   int64_t            refs;           /* counted atomically */
   struct situ__node *node;           /* NULL for a leaf */
   struct situ__meta *meta;           /* NULL until there is a gradient or a hook */
+  situ_tensor       *base;           /* of a differentiable view: the tensor on whose memory it looks, itself not a view; owned */
   situ_view_desc     view;
   void              *created_at;     /* return address of the call that made it */
   char              *name;           /* NULL: none */
@@ -52,15 +56,15 @@ void situ__handles_end(situ_storage *storage);
 /* Does every element of v lie inside its storage, and no two at one place? */
 bool situ__desc_overlaps(const situ_view_desc *v);
 
-/* Floor 3 fills these in, so that freeing a tensor frees its history without floor 2 knowing the tape. */
+/* Floor 3 fills this in, so that freeing a tensor frees its node, meta and base without floor 2 knowing the tape. */
 extern void (*situ__release_history)(situ_tensor *t);
 
 /* ---- scopes (scope.c) ---- */
-/* The thread's innermost scope; never NULL: a root scope is below all others. */
-situ_scope *situ__scope_top(void);
-/* Gives the reference of a new tensor to the innermost scope; on failure releases it: NULL, recorded. */
+/* Gives the reference of a new tensor to the innermost scope; on failure releases it: NULL, recorded. Outside any scope
+   the reference is the program's. */
 situ_tensor *situ__scope_own(const char *op, situ_tensor *t);
-static inline bool situ__recording(void) { return situ__scope_top()->grad; }
+extern SITU__THREAD_LOCAL bool situ__grad_off;  /* the innermost scope records no gradients */
+static inline bool situ__recording(void) { return !situ__grad_off; }
 
 /* ---- shapes (shape.c) ---- */
 static inline situ_shape situ__shape(const situ_view_desc *v) {
@@ -74,6 +78,19 @@ static inline bool situ__same_sizes(const situ_view_desc *a, const situ_view_des
   for (int d = 0; d < a->ndim; d++)
     if (a->size[d] != b->size[d]) return false;
   return true;
+}
+/* Do two views of one storage show the same elements in the same order? */
+static inline bool situ__same_place(const situ_view_desc *a, const situ_view_desc *b) {
+  if (a->offset != b->offset || !situ__same_sizes(a, b)) return false;
+  for (int d = 0; d < a->ndim; d++)
+    if (a->size[d] > 1 && a->stride[d] != b->stride[d]) return false;
+  return true;
+}
+/* First and last element of v in its storage; false: v is empty. */
+static inline bool situ__desc_range(const situ_view_desc *v, int64_t *first, int64_t *last) {
+  *first = *last = v->offset;
+  for (int d = 0; d < v->ndim; d++) *(v->stride[d] < 0 ? first : last) += (v->size[d] - 1) * v->stride[d];
+  return v->numel > 0;
 }
 
 /* ---- dtypes (dtype.c) ---- */

@@ -76,7 +76,7 @@ void situ_tree_free(situ_tree *t) {
 }
 
 bool situ_tree_set(situ_tree **slot, situ_tree *tree) {
-  if (!slot || !tree) return false;
+  if (!situ__given("tree_set", "slot", slot) || !tree) return false;
   situ_tree *old = *slot;
   *slot = tree;
   if (old != tree) situ_tree_free(old);
@@ -181,6 +181,8 @@ situ_tree *situ_tree_put(situ_tree *dict, const char *key, situ_tree *item) {
 }
 
 situ_tree *situ_tree_of(int64_t count, situ_tensor *const *tensors) {
+  if (count < 0) return situ__fail(SITU_E_ARG, "tree_of", "%" PRId64 " tensors", count), NULL;
+  if (count && !situ__given("tree_of", "tensors", tensors)) return NULL;
   situ_tree *list = situ_tree_list();
   for (int64_t i = 0; i < count && list; i++)
     list = situ_tree_append(list, situ_tree_tensor(tensors[i]));

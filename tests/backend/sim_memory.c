@@ -74,7 +74,7 @@ static void budget(void **state) {
   assert_int_equal(situ_error(), SITU_E_NOMEM);
   assert_non_null(
       strstr(situ_error_message(),
-             "zeros: no memory for 524288 bytes on sim:0 (786432 bytes are in use there)"));
+             "zeros: no memory for 512.0 KiB on sim:0 (768.0 KiB in use there)"));
   assert_int_equal(situ_sim_stats(0, &st), SITU_OK);
   assert_int_equal(st.used, 768 << 10);
   assert_int_equal(st.budget, 1 << 20);

@@ -314,7 +314,7 @@ static void gradients_at_special_values(void **state) {
   } rows[] = {
     { SITU_UNARY_relu, { 1, 0, 0, 0, 0, 1, 1, 1, 1, 0 } },
     { SITU_UNARY_abs, { 0, -1, -1, 0, 0, 1, 1, 1, 1, -1 } },
-    { SITU_UNARY_clamp, { 0, 0, 1, 1, 1, 1, 1, 0, 0, 0 } },
+    { SITU_UNARY_clamp, { 0, 0, 0, 1, 1, 1, 0, 0, 0, 0 } },
     { SITU_UNARY_hardtanh, { 1, 0, 0, 1, 1, 1, 0, 0, 0, 0 } },
     { SITU_UNARY_leaky_relu, { 0.125, 0.125, 0.125, 0.125, 0.125, 1, 1, 1, 1, 0.125 } },
     { SITU_UNARY_nan_to_num, { 0, 1, 1, 1, 1, 1, 1, 1, 0, 0 } },

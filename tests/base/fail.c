@@ -198,7 +198,7 @@ static void as_json(void **state) {
                             "\"site\": \"\", \"module\": \"\", \"odd\": \"input\", \"fix\": \"\", "
                             "\"next\": \"\", \"operands\": [{\"operand\": \"input\", "
                             "\"tensor\": \"a \\\"b\\\"\", \"role\": \"\", \"device\": \"\", "
-                            "\"shape\": \"\", \"dtype\": \"\", \"placed\": \"\", \"odd\": true}]}");
+                            "\"shape\": \"\", \"dtype\": \"\", \"placed\": \"\", \"odd\": true}], \"fixes\": []}");
   assert_int_equal(length, strlen(text));
   assert_int_equal(situ_error_json(NULL, 0), length);
   assert_int_equal(situ_error_json(text, 8), length); /* cut, and ended */

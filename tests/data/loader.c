@@ -16,6 +16,7 @@
 #include "situ/data.h"
 #include "situ/ops.h"
 #include "situ/sys/alloc.h"
+#include "situ_config.h"
 
 static situ_scope scope;
 static int64_t live_before;
@@ -248,8 +249,8 @@ static void errors_of_workers_arrive(void **state) {
         for (int i = 0; i < 3; i++) assert_non_null(situ_data_loader_next(loader));
         assert_null(situ_data_loader_next(loader)); /* samples 12 to 15 */
         assert_int_equal(situ_error(), silent ? SITU_E_STATE : SITU_E_SHAPE);
-        assert_non_null(strstr(situ_error_message(), silent    ? "batch 3"
-                                                     : workers ? "batch 3"
+        assert_non_null(strstr(situ_error_message(), workers  ? "batch 3"
+                                                     : silent ? "gave nothing"
                                                                : "zeros"));
         situ_error_clear();
         /* The epoch is over; the next call begins another. */
@@ -257,6 +258,25 @@ static void errors_of_workers_arrive(void **state) {
       situ_data_loader_free(loader);
       situ_dataset_free(&set->base);
     }
+}
+
+/* What a worker makes was made for the line of the program that made the loader, not for the code that starts threads. */
+static void tensors_of_workers_have_a_line_of_the_program(void **state) {
+  (void)state;
+  situ_dataset *set = numbered(8);
+  for (int workers = 0; workers < 3; workers++) {
+    situ_data_loader *loader = situ_data_loader_new(set, &(situ_data_loader_options){ .batch_size = 2, .num_workers = workers });
+    const situ_tree *batch = situ_data_loader_next(loader);
+    char place[256];
+    situ_created_at(situ_tree_get(batch, "x"), place, sizeof place);
+#ifdef SITU_HAVE_LIBDW
+    if (!strstr(place, "loader.c:")) fail_msg("%d workers: %s", workers, place);
+#else
+    if (!strstr(place, "test_data_loader+0x")) fail_msg("%d workers: %s", workers, place);
+#endif
+    situ_data_loader_free(loader);
+  }
+  situ_dataset_free(set);
 }
 
 /* Freed in the middle of an epoch, with batches ready, being made and not begun. */
@@ -473,6 +493,7 @@ int main(void) {
     T(collates_nested_samples),
     T(refuses_samples_that_differ),
     T(errors_of_workers_arrive),
+    T(tensors_of_workers_have_a_line_of_the_program),
     T(stops_at_any_moment),
     T(uneven_workers_keep_the_order),
     T(takes_a_collate_of_ones_own),

@@ -366,7 +366,7 @@ static void too_much_body(void *payload) {
   const size_t budget = cuda_double_state()->budget = 64 << 20;
   const situ_device device = situ_dev("cuda:0");
   CHECK(situ__storage_new("test", device, 65 << 20) == NULL);
-  CHECK_ERROR(SITU_E_NOMEM, "no memory for 68157440 bytes on cuda:0");
+  CHECK_ERROR(SITU_E_NOMEM, "no memory for 65.0 MiB on cuda:0");
   for (int k = 0; k < 4; k++) {
     situ_storage *most = situ__storage_new("test", device, budget - ((size_t)k << 20));
     CHECK(most != NULL);

@@ -248,7 +248,7 @@ static void full_cache_is_emptied(void **state) {
   void *more = &more;
   assert_int_equal(situ__memory_alloc("zeros", sim, 64, &more), SITU_E_NOMEM);
   assert_null(more);
-  assert_non_null(strstr(situ_error_message(), "(10485760 bytes are in use there)"));
+  assert_non_null(strstr(situ_error_message(), "(10.0 MiB in use there)"));
   situ__memory_free(sim, data, 10 << 20);
 }
 

@@ -83,7 +83,7 @@ static void refusals(void **state) {
   expect_refused(situ_sort(x, -3, false, NULL), SITU_E_ARG, "sort", "-3");
   expect_refused(situ_cumsum(x, 2), SITU_E_ARG, "cumsum", "2");
   expect_refused(situ_argmax(x, &(situ_reduce_options){ .dim = SITU_DIMS(0, 1) }), SITU_E_ARG, "argmax", "2 dimensions");
-  expect_refused(situ_max_dim(NULL, 0, false, NULL), SITU_E_ARG, "max", "NULL");
+  expect_refused(situ_max_dim(NULL, 0, false, NULL), SITU_E_ARG, "max_dim", "NULL");
 }
 
 int main(void) {

@@ -58,10 +58,11 @@ static void gradients(void **state) {
                                   { .kernel = SITU_DIMS(2, 3), .stride = SITU_DIMS(2, 1), .ceil_mode = true },
                                   { .kernel = SITU_DIMS(3, 2), .padding = SITU_DIMS(1), .exclude_pad = true }, { .kernel = SITU_DIMS(2), .divisor_override = 3 } };
   for (size_t i = 0; i < sizeof options / sizeof *options; i++) {
-    gradcheck(f_max, &options[i], R(2, 2, 5, 6));
     gradcheck(f_avg, &options[i], R(2, 2, 5, 6));
-    gradcheck(f_max, &options[i], R(3, 4, 7));
     gradcheck(f_avg, &options[i], R(3, 4, 7));
+    if (options[i].exclude_pad || options[i].divisor_override) continue; /* an average's alone */
+    gradcheck(f_max, &options[i], R(2, 2, 5, 6));
+    gradcheck(f_max, &options[i], R(3, 4, 7));
   }
   situ_pool_options dilated = { .kernel = SITU_DIMS(2), .dilation = SITU_DIMS(2), .stride = SITU_DIMS(1) };
   gradcheck(f_max, &dilated, R(1, 2, 5, 5));

@@ -86,7 +86,7 @@ static void of_nothing(void **state) {
   expect_refused(situ_amax(x, rows), SITU_E_ARG, "amax", "no elements");
   expect_refused(situ_min(x), SITU_E_ARG, "min", "no elements");
   expect_refused(situ_argmax(x, NULL), SITU_E_ARG, "argmax", "no elements");
-  expect_refused(situ_max_dim(x, 1, false, NULL), SITU_E_ARG, "max", "no elements");
+  expect_refused(situ_max_dim(x, 1, false, NULL), SITU_E_ARG, "max_dim", "no elements");
 }
 
 /* A view gives what a copy of it gives. */

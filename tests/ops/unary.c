@@ -191,7 +191,8 @@ static void refusals(void **state) {
   expect_refused(situ_add_scalar_(whole, 0.5), SITU_E_DTYPE, "", "");
   expect_refused(situ_remainder_scalar(whole, 0), SITU_E_ARG, "", "division by zero");
   expect_refused(situ_pow_scalar(whole, -1), SITU_E_ARG, "pow_scalar", "negative");
-  expect_refused(situ_clamp(whole, NAN, 1), SITU_E_ARG, "clamp", "NaN");
+  expect_exact(situ_clamp(whole, NAN, 1), SITU_SHAPE(2), NAN, NAN);
+  expect_refused(situ_clamp_(whole, NAN, 1), SITU_E_DTYPE, "clamp_", "nan");
   expect_refused(situ_bitwise_not(T32(SITU_SHAPE(1), 1)), SITU_E_DTYPE, "bitwise_not", "f32");
   situ_tensor *leaf = situ_requires_grad_(T32(SITU_SHAPE(2), 1, 2), true);
   expect_refused(situ_exp_(leaf), SITU_E_STATE, "exp_", "leaf");

@@ -63,7 +63,7 @@ static void no_gradient_has_norm_zero(void **state) {
   assert_int_equal(situ_nn_utils_clip_grad_norm_(list, 1, 2, &total), SITU_OK);
   assert_true(total == 0);
   assert_int_equal(situ_nn_utils_clip_grad_norm_(list, NAN, 2, NULL), SITU_E_ARG);
-  expect_error(SITU_E_ARG, "clip_grad_norm_", "max_norm");
+  expect_error(SITU_E_ARG, "", "max_norm");
   situ_tree_free(list);
 }
 

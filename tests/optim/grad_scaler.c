@@ -134,6 +134,27 @@ static void optimisers_are_looked_at_each_for_itself(void **state) {
   situ_grad_scaler_free(s);
 }
 
+static void many_optimisers_have_one_scaler(void **state) {
+  (void)state;
+  enum { MANY = 70 };
+  situ_grad_scaler *s = scaler(8);
+  situ_tensor *p[MANY];
+  situ_optim *o[MANY];
+  for (int k = 0; k < MANY; k++) {
+    p[k] = leaf(1, 2);
+    o[k] = sgd(p[k], 1);
+    give(p[k], 8, k % 3 ? 8 : INFINITY);
+    assert_int_equal(situ_grad_scaler_unscale_(s, o[k]), SITU_OK);
+  }
+  for (int k = 0; k < MANY; k++) is_step(s, o[k], k % 3);
+  update(s, 4);
+  for (int k = 0; k < MANY; k++) {
+    expect_exact(situ_detach(p[k]), SITU_SHAPE(2), k % 3 ? 0 : 1, k % 3 ? 1 : 2);
+    situ_optim_free(o[k]);
+  }
+  situ_grad_scaler_free(s);
+}
+
 /* f64 parameters, and a device of their own for some: one value is read from each device. */
 static void one_value_is_read_from_each_device(void **state) {
   (void)state;
@@ -298,6 +319,7 @@ int main(void) {
     TEST(a_loss_is_scaled_and_gradients_come_back),
     TEST(infinite_gradients_leave_a_step_out),
     TEST(optimisers_are_looked_at_each_for_itself),
+    TEST(many_optimisers_have_one_scaler),
     TEST(one_value_is_read_from_each_device),
     TEST(order_matters),
     TEST(f16_gradients_are_divided_by_the_step),

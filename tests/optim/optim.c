@@ -221,12 +221,13 @@ static void orphans_are_refused(void **state) {
   assert_int_equal(situ_optim_step(o), SITU_OK);
   assert_non_null(situ_nn_add_child(m, "0", NULL, situ_nn_linear(2, 1, &where)));
   assert_int_equal(situ_optim_step(o), SITU_E_STATE);
-  expect_error(SITU_E_STATE, "optim_step", "0.weight: only the optimiser holds it (f32 [1, 2], made at");
-  /* An alias is somebody. */
+  expect_error(SITU_E_STATE, "optim_step", "0.weight: no module has it any more");
+  /* An alias does not make it part of the model. */
   situ_tensor *alias[] = { situ_detach(situ_optim_param(o, 0, NULL)),
                            situ_detach(situ_optim_param(o, 1, NULL)) };
   assert_non_null(alias[0]);
-  assert_int_equal(situ_optim_step(o), SITU_OK);
+  assert_int_equal(situ_optim_step(o), SITU_E_STATE);
+  expect_error(SITU_E_STATE, "optim_step", "0.weight: no module has it any more");
   situ_nn_free(m);
   situ_optim_free(o);
 }
@@ -287,9 +288,31 @@ static void survives_a_lack_of_memory(void **state) {
   assert_true(nth > 20);
 }
 
+static void states_have_names(void **state) {
+  (void)state;
+  situ_tensor *p = situ_requires_grad_(T32(SITU_SHAPE(1), 1), true);
+  assert_int_equal(situ_set_grad(p, T32(SITU_SHAPE(1), 1)), SITU_OK);
+  situ_optim *o = situ_optim_adam(situ_tree_put(situ_tree_dict(), "p", situ_tree_tensor(p)), NULL);
+  assert_int_equal(situ_optim_step(o), SITU_OK);
+  static const char *const names[SITU_OPTIM_STATES] = { "exp_avg", "exp_avg_sq", "max_exp_avg_sq", "master" };
+  for (int k = 0; k < SITU_OPTIM_STATES; k++) {
+    const char *name = NULL;
+    situ_tensor *t = situ_optim_state(o, 0, k, &name);
+    assert_string_equal(name, names[k]);
+    assert_true(!t == (k >= 2));
+    assert_ptr_equal(situ_optim_state(o, 0, k, NULL), t);
+  }
+  const char *name = "untouched";
+  assert_null(situ_optim_state(o, 0, -1, &name));
+  assert_null(situ_optim_state(o, 0, SITU_OPTIM_STATES, &name));
+  assert_string_equal(name, "untouched");
+  situ_optim_free(o);
+}
+
 int main(void) {
   const struct CMUnitTest tests[] = {
     TEST(defaults_are_torchs),
+    TEST(states_have_names),
     TEST(groups_inherit_and_override),
     TEST(bad_options_are_refused),
     TEST(bad_parameters_are_refused),

@@ -4,6 +4,7 @@
 #include <math.h>
 
 #include "situ/optim.h"
+#include "situ/sys/alloc.h"
 #include "support/test.h"
 
 static situ_tensor *leaf(void) {
@@ -227,6 +228,88 @@ static void nonsense_is_refused(void **state) {
   situ_optim_free(o);
 }
 
+static double not_a_number(int64_t step, void *payload) { return step == *(int64_t *)payload ? (double)NAN : 1; }
+
+/* What is refused leaves the optimiser as it was, also what it would have remembered. */
+static void numbers_that_are_not_finite(void **state) {
+  (void)state;
+  static const double bad[] = { NAN, INFINITY, -INFINITY };
+  situ_optim *o = sgd();
+  int64_t when = 0;
+  for (int k = 0; k < 3; k++) {
+    expect_refused(situ_lr_scheduler_step_lr(o, 1, bad[k]), SITU_E_ARG, "lr_scheduler_step_lr", "gamma");
+    expect_refused(situ_lr_scheduler_cosine_annealing_lr(o, 4, bad[k]), SITU_E_ARG,
+                   "lr_scheduler_cosine_annealing_lr", "eta_min");
+    const situ_one_cycle_options cycles[] = {
+      { .max_lr = bad[k], .total_steps = 9 },
+      { .max_lr = 1, .total_steps = 9, .pct_start = bad[k] },
+      { .max_lr = 1, .total_steps = 9, .div_factor = k ? 1e-320 : NAN },
+      { .max_lr = 1, .total_steps = 9, .final_div_factor = k ? 1e-320 : NAN },
+      { .max_lr = 1, .total_steps = 9, .base_momentum = bad[k] },
+      { .max_lr = 1, .total_steps = 9, .max_momentum = bad[k] },
+    };
+    for (int i = 0; i < 6; i++)
+      expect_refused(situ_lr_scheduler_one_cycle_lr(o, &cycles[i]), SITU_E_ARG, "lr_scheduler_one_cycle_lr", "");
+  }
+  /* 1 step in which to rise from the first rate to the highest: torch divides by 0 */
+  expect_refused(situ_lr_scheduler_one_cycle_lr(
+                     o, &(situ_one_cycle_options){ .max_lr = 1, .total_steps = 10, .pct_start = 0.1 }),
+                 SITU_E_ARG, "lr_scheduler_one_cycle_lr", "is 1 step");
+  expect_refused(situ_lr_scheduler_lambda_lr(o, not_a_number, &when), SITU_E_ARG, "lr_scheduler_lambda_lr",
+                 "lr of group 0 would be nan in step 0");
+  assert_true(situ_optim_get(o, 0, SITU_OPTIM_LR) == 0.1);
+  when = 2;
+  assert_int_equal(situ_optim_set(o, 0, SITU_OPTIM_LR, 0.5), SITU_OK); /* refused ones did not fix the first rate */
+  situ_lr_scheduler *s = situ_lr_scheduler_lambda_lr(o, not_a_number, &when);
+  assert_int_equal(situ_lr_scheduler_step(s), SITU_OK);
+  assert_true(situ_optim_get(o, 0, SITU_OPTIM_LR) == 0.5);
+  for (int k = 0; k < 2; k++) { /* refused each time, nothing moves on */
+    assert_int_equal(situ_lr_scheduler_step(s), SITU_E_ARG);
+    expect_error(SITU_E_ARG, "lr_scheduler_lambda_lr", "in step 2");
+    assert_true(situ_optim_get(o, 0, SITU_OPTIM_LR) == 0.5);
+    assert_int_equal(situ_lr_scheduler_last_epoch(s), 1);
+  }
+  situ_lr_scheduler_free(s);
+  situ_optim_free(o);
+}
+
+static void saved_numbers_that_are_not_finite(void **state) {
+  (void)state;
+  situ_optim *o = sgd();
+  situ_lr_scheduler *s = situ_lr_scheduler_step_lr(o, 1, 0.1);
+  static const double epochs[] = { NAN, -1, 0.5, 2, 2 }, rates[] = { 1, 1, 1, NAN, INFINITY };
+  for (int k = 0; k < 5; k++) {
+    situ_tree *saved = situ_tree_put(situ_tree_dict(), "last_epoch", situ_tree_tensor(T64(SITU_SCALAR, epochs[k])));
+    saved = situ_tree_put(saved, "base_lrs", situ_tree_tensor(T64(SITU_SHAPE(1), rates[k])));
+    assert_int_equal(situ_lr_scheduler_load_state_dict(s, saved), SITU_E_ARG);
+    expect_error(SITU_E_ARG, "lr_scheduler_load_state_dict", "finite");
+    assert_int_equal(situ_lr_scheduler_last_epoch(s), 0);
+    situ_tree_free(saved);
+  }
+  situ_lr_scheduler_free(s);
+  situ_optim_free(o);
+}
+
+/* Each allocation fails in turn: nothing leaks (the fixture looks), and the optimiser can be used. */
+static void memory_ends_while_a_schedule_is_made(void **state) {
+  (void)state;
+  situ_optim *o = sgd();
+  situ_lr_scheduler *s = NULL;
+  int failures = 0;
+  for (uint64_t nth = 1; !s; nth++) {
+    situ_fail_allocation(nth, false);
+    s = situ_lr_scheduler_step_lr(o, 1, 0.1);
+    situ_fail_allocation(0, false);
+    if (s) break;
+    expect_error(SITU_E_NOMEM, "lr_scheduler_step_lr", "");
+    failures++;
+  }
+  assert_true(failures >= 3);
+  assert_int_equal(situ_lr_scheduler_step(s), SITU_OK);
+  situ_lr_scheduler_free(s);
+  situ_optim_free(o);
+}
+
 int main(void) {
   const struct CMUnitTest tests[] = {
     TEST(step_lr),
@@ -239,6 +322,9 @@ int main(void) {
     TEST(a_cycle_ends),
     TEST(resumes_exactly),
     TEST(nonsense_is_refused),
+    TEST(numbers_that_are_not_finite),
+    TEST(saved_numbers_that_are_not_finite),
+    TEST(memory_ends_while_a_schedule_is_made),
   };
   return cmocka_run_group_tests(tests, NULL, NULL);
 }

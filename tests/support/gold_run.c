@@ -211,11 +211,17 @@ static bool run_case(const gold_case *c, const gold_op *op, double *worst, char 
   return good;
 }
 
+static bool has_value(const gold_case *c, const char *name, double value) {
+  const gold_attr *a = gold_find(c, name);
+  return a && a->kind == 'f' && a->f == value;
+}
+
 static bool covers(const gold_exception *e, const gold_case *c, const char *device) {
   return strcmp(e->op, c->op) == 0 &&
          (!e->variant || strncmp(e->variant, c->variant, strlen(e->variant)) == 0) &&
          (!e->device || strcmp(e->device, device) == 0) &&
-         !(e->unless && gold_find(c, e->unless)) &&
+         !(e->unless && gold_find(c, e->unless)) && (!e->where || has_value(c, e->where, e->is)) &&
+         !(e->values && strcmp(device, "meta") == 0) &&
          (!e->dtype || (c->inputs && c->input[0].dtype == e->dtype));
 }
 

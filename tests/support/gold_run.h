@@ -44,6 +44,9 @@ typedef struct gold_exception {
   const char *unless;  /* not for cases that state this attribute */
   situ_dtype dtype;    /* of the first input; 0: any */
   const char *why;
+  const char *where; /* only for cases in which this attribute ... */
+  double is;         /* ... has this value */
+  bool values;       /* values differ, shapes and dtypes do not: not on meta, which has only those */
 } gold_exception;
 
 /* Runs data/<family>.gold; with SITU_TEST_ALL in the environment also the full set, made on the spot. Returns the number

@@ -44,50 +44,13 @@ static const struct shape_case {
 };
 enum { CASES = sizeof cases / sizeof *cases };
 
-/* What a letter stands for. x: the case's shape; o: one that broadcasts with it; the others are of the case seen as
-   [b, n, l]. Upper case and lower case of a letter have nothing to do with each other. */
-static situ_shape shape_of(char letter, int at) {
-  situ_shape s = cases[at].shape;
-  int64_t b = 1, n = s.ndim > 1 ? s.dim[s.ndim - 2] : 1, l = s.ndim ? s.dim[s.ndim - 1] : 1;
-  for (int d = 0; d < s.ndim - 2; d++) b *= s.dim[d];
-  switch (letter) {
-  case 'o': /* other */
-  case 'p': /* other, above 0 */
-    if (at % 3 == 1 && s.ndim) s.dim[0] = 1;
-    if (at % 3 == 2) s = s.ndim > 1 ? SITU_SHAPE(l) : SITU_SCALAR;
-    return s;
-  case 'r': return SITU_SHAPE(n, l);
-  case 'R': return SITU_SHAPE(l, n + 1);
-  case 'a': return SITU_SHAPE(n, n + 1);
-  case 'm': return SITU_SHAPE(b, n, l);
-  case 'M': return SITU_SHAPE(b, l, n + 1);
-  case 'A': return SITU_SHAPE(b, n, n + 1);
-  case 'w': return SITU_SHAPE(n + 1, l);
-  case 'e': return SITU_SHAPE(n + 1);
-  case 'v': return SITU_SHAPE(l);
-  case 'u': /* one for each of n */ return SITU_SHAPE(n);
-  case 't': /* a class, of l, for each of n */ return SITU_SHAPE(l ? n : 0);
-  case 'i': return SITU_SHAPE(n ? n + 1 : 0); /* rows of n */
-  case 'j': return SITU_SHAPE(n, l);          /* rows of n */
-  case 's': return SITU_SHAPE(n ? n + 1 : 0, l);
-  case 'g': return SITU_SHAPE(b, n, l, 5);
-  case 'k': return SITU_SHAPE(2, n, 3, 3);
-  case 'K': return SITU_SHAPE(2, n, 3);
-  case 'T': return SITU_SHAPE(n, 2, 3, 3);
-  case 'c': return SITU_SHAPE(2);
-  default: return s; /* x; y: as x, rows; z: bool; q: a probability */
-  }
-}
-
-static bool is_index(char letter) { return letter == 'i' || letter == 'j' || letter == 't'; }
-
 static double value(char letter, situ_dtype dtype, int at, int64_t limit, int64_t i,
                     uint32_t *state) {
   *state = *state * 1664525u + 1013904223u;
   double r = (*state >> 8) / 16777216.0;
   static const double special[] = { NAN,  INFINITY, -INFINITY, -0.0,  0,  1,   -1,      0.5,
                                     -2.5, 1e-40,    2,         -0.25, 88, -88, 0x1p-24, 10 };
-  if (is_index(letter)) return floor(r * (double)limit);
+  if (parity_is_index(letter)) return floor(r * (double)limit);
   if (letter == 'q') return r;
   if (situ_dtype_is_floating(dtype)) {
     if (cases[at].layout == SPECIAL && letter == 'x') return special[i % 16];
@@ -100,7 +63,7 @@ static double value(char letter, situ_dtype dtype, int at, int64_t limit, int64_
 /* The leaf on `device`, and *view: the operand, a view of it. */
 static situ_tensor *make(char letter, situ_dtype dtype, int at, int which, situ_device device,
                          bool grad, situ_tensor **view) {
-  situ_shape want = shape_of(letter, at), s = want;
+  situ_shape want = parity_shape(letter, cases[at].shape, at), s = want;
   layout lay = letter == 'y' ? ROWS : cases[at].layout;
   const int last = s.ndim - 1;
   if (!s.ndim) lay = ROWS;
@@ -109,19 +72,19 @@ static situ_tensor *make(char letter, situ_dtype dtype, int at, int which, situ_
   if (lay == STEPS) s.dim[last] *= 2;
   if (lay == OFFSET) s.dim[0] += 3;
   if (lay == EXPANDED) s.dim[0] = s.dim[0] > 0;
-  int64_t count = 1, limit = letter == 't' ? shape_of('v', at).dim[0] : shape_of('u', at).dim[0];
+  int64_t count = 1, limit = parity_shape(letter == 't' ? 'v' : 'u', cases[at].shape, at).dim[0];
   for (int d = 0; d < s.ndim; d++) count *= s.dim[d];
   double *values = malloc((size_t)(count + 1) * sizeof *values);
   uint32_t state = (uint32_t)(at * 8 + which) * 2654435761u + 1;
   for (int64_t i = 0; i < count; i++) values[i] = value(letter, dtype, at, limit, i, &state);
   if (letter == 'z') dtype = SITU_BOOL;
-  if (is_index(letter)) dtype = SITU_I64;
+  if (parity_is_index(letter)) dtype = SITU_I64;
   situ_tensor *wide =
       situ_from_host(values, (size_t)count * sizeof *values, s,
                      &(situ_options){ .dtype = SITU_F64, .device = situ_dev("cpu") });
   free(values);
   situ_tensor *x = situ_to(situ_to_dtype(wide, dtype), device);
-  if (grad && situ_dtype_is_floating(dtype)) x = situ_requires_grad_(x, true);
+  if (grad && !parity_is_constant(letter) && situ_dtype_is_floating(dtype)) x = situ_requires_grad_(x, true);
   *view = x;
   situ_shape turn = { .ndim = s.ndim };
   for (int d = 0; d < s.ndim; d++) turn.dim[d] = last - d;

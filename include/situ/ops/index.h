@@ -39,11 +39,11 @@ typedef struct situ_embedding_options {
   bool    has_padding_idx;  /**< rows padding_idx get no gradient */
   int64_t padding_idx;
 } situ_embedding_options;
-/** Rows of weight [vocabulary, width] by index: [..., width]. */
-SITU_API SITU_CHECKED situ_tensor *situ_embedding(situ_tensor *index, situ_tensor *weight,
+/** Rows of weight [vocabulary, width] by the indices in input: [..., width]. */
+SITU_API SITU_CHECKED situ_tensor *situ_embedding(situ_tensor *input, situ_tensor *weight,
                                                   const situ_embedding_options *options);
 /** i64 [..., num_classes]; num_classes < 0: largest index + 1 (waits for the device). */
-SITU_API SITU_CHECKED situ_tensor *situ_one_hot(situ_tensor *index, int64_t num_classes);
+SITU_API SITU_CHECKED situ_tensor *situ_one_hot(situ_tensor *input, int64_t num_classes);
 
 SITU_END
 #endif

@@ -71,7 +71,8 @@ SITU_API SITU_CHECKED situ_tensor *situ_dropout(situ_tensor *x, double p, bool t
                                                 situ_generator *generator);
 
 typedef struct situ_attention_options {
-  situ_tensor *attn_mask;   /**< bool (true: look) or floating (added), broadcastable to [..., L, S]; or NULL */
+  situ_tensor *attn_mask;   /**< bool (true: look), or f32 or the query's dtype (added), broadcastable to [..., L, S]; or NULL.
+                                 A query that may look at nothing gets 0, and no gradient */
   bool         is_causal;   /**< row i looks at columns 0..i; not together with attn_mask */
   double       dropout_p;   /**< applied whenever it is not 0, as in torch */
   double       scale;       /**< 0: 1 / sqrt(E) */

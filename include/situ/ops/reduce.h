@@ -11,7 +11,7 @@ SITU_BEGIN
 typedef struct situ_reduce_options {
   situ_shape dim;       /**< SITU_DIMS(0, -1); none: all */
   bool       keepdim;   /**< leave a size of 1 where a dimension was */
-  situ_dtype dtype;     /**< sum, mean, prod, norm: compute and return in this dtype */
+  situ_dtype dtype;     /**< sum, mean, prod, var, std, norm, logsumexp: compute and return in this dtype; refused elsewhere */
 } situ_reduce_options;
 
 /** Whole numbers sum and multiply in i64. */

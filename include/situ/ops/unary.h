@@ -48,7 +48,8 @@ SITU_API SITU_CHECKED situ_tensor *situ_gelu(situ_tensor *x, situ_gelu_approxima
 /** log(1 + exp(beta x)) / beta; x itself where beta x > threshold. torch's defaults: 1, 20. */
 SITU_API SITU_CHECKED situ_tensor *situ_softplus(situ_tensor *x, double beta, double threshold);
 SITU_API SITU_CHECKED situ_tensor *situ_hardtanh(situ_tensor *x, double min, double max);
-/** max(min(x, max), min); -INFINITY and INFINITY leave a side open. NaN stays. */
+/** max(min(x, max), min); -INFINITY and INFINITY leave a side open. NaN stays; with a NaN bound all is NaN. The gradient at a bound
+    is 0. */
 SITU_API SITU_CHECKED situ_tensor *situ_clamp(situ_tensor *x, double min, double max);
 
 typedef struct situ_nan_to_num_options {

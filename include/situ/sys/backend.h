@@ -20,6 +20,7 @@ typedef struct situ_storage {
   uint32_t    flags;     /**< SITU_STORAGE_... */
   uint32_t    lock;      /**< guards `handles` while several tensors share the storage */
   uint32_t    mark;      /**< 0 outside a move: which of its units this is */
+  uint32_t    slots;     /**< slots of modules that hold a tensor on it; read and written with the atomic builtins */
   int64_t     refs;      /**< owners, counted atomically */
   uint64_t    serial;    /**< no other storage of the process ever has it: tells this one from a later one at its address */
   situ_tensor *handles;  /**< the tensors that look at it, chained */
@@ -71,7 +72,7 @@ typedef enum situ_verb {
   SITU_VERB_MATMUL,      /**< in a [.., m, k], b [.., k, n], bias (or NULL; broadcast to y by strides); y = scalar[0] a b + scalar[1] bias */
   SITU_VERB_CONV,        /**< op: situ_conv_pass; window: geometry; always 4-D (N, C, H, W) */
   SITU_VERB_POOL,        /**< op: situ_pool_pass; window: geometry; always 4-D */
-  SITU_VERB_SOFTMAX,     /**< along integer[0]; op: situ_softmax_pass */
+  SITU_VERB_SOFTMAX,     /**< along integer[0]; op: situ_softmax_pass; integer[1] not 0: softmax of -infinity alone is 0, not NaN */
   SITU_VERB_NORM,        /**< rows of the last dimension; op: situ_norm_pass */
   SITU_VERB_BATCH_NORM,  /**< x as [N, C, S]; op: situ_batch_norm_pass */
   SITU_VERB_NLL,         /**< cross entropy with class indices; op: situ_nll_pass */

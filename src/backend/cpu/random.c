@@ -3,6 +3,9 @@
 #include "random.h"
 #include "loop.h"
 
+#include <stdatomic.h>
+
+#include "base/fail.h"
 #include "base/pool.h"
 #include "base/size.h"
 #include "kernels/dialect.h"
@@ -17,9 +20,16 @@ typedef union draws {
   int64_t i64[SITU__BLOCK];
 } draws;
 
+/* A call. */
+typedef struct job {
+  const situ_work *work;
+  atomic_llong wrong; /* 1 + an element whose probability is not in 0..1; 0: none */
+} job;
+
 /* A piece of one call: n elements from `first` on, which is a multiple of 4; y has room for a block. */
 typedef struct piece {
   const situ_work *work;
+  job *job;
   const situ__random_rows *rows;
   int64_t first, n;
 } piece;
@@ -65,12 +75,17 @@ static situ__lane normal(const piece *p, draws *y) {
   return SITU__F32;
 }
 
+static void check_chance(const piece *p, int64_t i, double chance) {
+  if (!(chance >= 0 && chance <= 1)) atomic_store(&p->job->wrong, p->first + i + 1);
+}
+
 static situ__lane bernoulli(const piece *p, draws *y) {
   const situ_view_desc *chance = p->work->ins ? p->work->in[0] : NULL;
   if (chance && chance->dtype == SITU_F64) {
     double limit[SITU__BLOCK];
     situ__cpu_load(chance, p->first, p->n, SITU__F64, limit);
     draw_pairs(p, y->pair);
+    for (int64_t i = 0; i < p->n; i++) check_chance(p, i, limit[i]);
     for (int64_t i = 0; i < p->n; i++) y->i64[i] = uniform_f64(y->pair[i]) < limit[i];
     return SITU__I64;
   }
@@ -79,6 +94,7 @@ static situ__lane bernoulli(const piece *p, draws *y) {
   for (int64_t i = 0; !chance && i < p->n; i++) limit[i] = (float)p->work->scalar[0];
   if (chance) situ__cpu_load(chance, p->first, p->n, SITU__F32, limit);
   draw_words(p, word);
+  for (int64_t i = 0; chance && i < p->n; i++) check_chance(p, i, (double)limit[i]);
   for (int64_t i = 0; i < p->n; i++) y->i64[i] = uniform_f32(word[i], 24) < limit[i];
   return SITU__I64;
 }
@@ -105,9 +121,10 @@ static const draw_fn draw[SITU_RANDOMS] = {
 };
 
 static void run(int64_t begin, int64_t end, void *payload) {
-  const situ_work *work = payload;
+  job *j = payload;
+  const situ_work *work = j->work;
   draws y;
-  piece p = { work, SITU__ISA_PICK(situ__cpu_isa(), situ__random_rows), begin, 0 };
+  piece p = { work, j, SITU__ISA_PICK(situ__cpu_isa(), situ__random_rows), begin, 0 };
   for (; p.first < end; p.first += SITU__BLOCK) {
     p.n = situ__min_i64(SITU__BLOCK, end - p.first);
     situ__lane lane = draw[work->op](&p, &y);
@@ -117,6 +134,8 @@ static void run(int64_t begin, int64_t end, void *payload) {
 
 situ_status situ__cpu_random(int index, const situ_work *work) {
   (void)index;
-  situ__parallel(work->out[0]->numel, SITU__GRAIN, run, (void *)(uintptr_t)work);
-  return SITU_OK;
+  job j = { .work = work };
+  situ__parallel(work->out[0]->numel, SITU__GRAIN, run, &j);
+  const long long wrong = atomic_load(&j.wrong);
+  return wrong ? situ__fail(SITU_E_ARG, "random", "the probability of element %lld is not in 0..1", wrong - 1) : SITU_OK;
 }

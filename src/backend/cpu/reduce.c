@@ -305,6 +305,7 @@ situ_status situ__cpu_reduce(int index, const situ_work *work) {
   situ_dtype compute = work->compute ? work->compute : (situ_dtype)x->dtype;
   situ__reduction r = { .op = "reduce", .lane = situ__cpu_lane(compute), .p = work->scalar[0], .x = x, .y = y };
   if (work->op == SITU_REDUCE_COUNT && r.lane == SITU__F32) r.lane = SITU__F64;  /* f32 counts to 2^24 only */
+  if (work->op == SITU_REDUCE_STD && r.lane == SITU__F32) r.lane = SITU__F64; /* squares leave f32's range long before their root does */
   choose(work, &r);
   if (r.lane == SITU__I64 && (r.finish || r.fold >= SITU__FOLD_MOMENTS))
     return situ__fail(SITU_E_DTYPE, r.op, "mean, var, std, norm and logsumexp are not computed in %s", situ_dtype_name(compute));

@@ -22,8 +22,9 @@ typedef struct situ__norm_rows {
 } situ__norm_rows;
 
 typedef struct situ__row_kernels {
-  void (*softmax)(bool log, const void *x, void *y, int64_t rows, int64_t width);
-  void (*softmax_columns)(bool log, const void *x, void *y, int64_t rows, int64_t width, int64_t ld);
+  /* masked: a line of -infinity alone gives 0. */
+  void (*softmax)(bool log, bool masked, const void *x, void *y, int64_t rows, int64_t width);
+  void (*softmax_columns)(bool log, bool masked, const void *x, void *y, int64_t rows, int64_t width, int64_t ld);
   /* Of y and g. */
   void (*softmax_grad)(bool log, const void *y, const void *g, void *dx, int64_t rows, int64_t width);
   void (*softmax_grad_columns)(bool log, const void *y, const void *g, void *dx, int64_t rows, int64_t width, int64_t ld);

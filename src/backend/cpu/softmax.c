@@ -14,7 +14,7 @@ enum { GRAIN = 8192, ON_STACK = 2048 };
 typedef struct plan {
   const situ_view_desc    *in[2], *out;
   int                      ins;
-  bool                     log;
+  bool                     log, masked;
   situ__lane               lane;
   const situ__row_kernels *kernels;
   situ__lines              lines;
@@ -26,10 +26,10 @@ typedef struct plan {
 static void compute(const plan *p, const void *a, const void *b, void *y, int64_t count, int64_t width, int64_t ld) {
   const situ__row_kernels *k = p->kernels;
   if (p->lines.inner == 1) {
-    if (p->ins == 1) k->softmax(p->log, a, y, count, p->lines.size);
+    if (p->ins == 1) k->softmax(p->log, p->masked, a, y, count, p->lines.size);
     else k->softmax_grad(p->log, a, b, y, count, p->lines.size);
   } else {
-    if (p->ins == 1) k->softmax_columns(p->log, a, y, p->lines.size, width, ld);
+    if (p->ins == 1) k->softmax_columns(p->log, p->masked, a, y, p->lines.size, width, ld);
     else k->softmax_grad_columns(p->log, a, b, y, p->lines.size, width, ld);
   }
 }
@@ -88,6 +88,7 @@ situ_status situ__cpu_softmax(int index, const situ_work *work) {
   (void)index;
   plan p = { .in = { work->in[0], work->in[1] }, .out = work->out[0], .ins = work->op >= SITU_SOFTMAX_GRAD ? 2 : 1 };
   p.log = work->op == SITU_LOG_SOFTMAX || work->op == SITU_LOG_SOFTMAX_GRAD;
+  p.masked = work->integer[1] != 0 && !p.log;
   p.lane = situ__cpu_lane((situ_dtype)p.out->dtype);
   if (p.lane == SITU__I64) return situ__fail(SITU_E_DTYPE, "softmax", "%s has no softmax", situ_dtype_name((situ_dtype)p.out->dtype));
   p.kernels = situ__row_kernels_for(p.lane);

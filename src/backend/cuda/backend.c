@@ -25,7 +25,7 @@ const situ_backend situ_module_backend = {
   .copy_out = situ__cuda_copy_out,
   .copy_peer = situ__cuda_copy_peer,
   .synchronize = situ__cuda_synchronize,
-  .kernel = { SITU__LOWERED,
+  .kernel = { SITU__LOWERED
 #ifdef SITU_CUDNN
               [SITU_VERB_ATTENTION] = situ__cuda_attention,
 #endif

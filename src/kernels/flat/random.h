@@ -36,9 +36,9 @@ DEVICE U64 words(block *b, const parameters *q, I64 i) {
 
 #if OP == 0
 #if FLAGS
-#define VALUE q.a + uniform_f32(word(&b, &q, i), FLAGS) * q.b
+#define DRAWN q.a + uniform_f32(word(&b, &q, i), FLAGS) * q.b
 #else
-#define VALUE q.a + uniform_f64(words(&b, &q, i)) * q.b
+#define DRAWN q.a + uniform_f64(words(&b, &q, i)) * q.b
 #endif
 #elif OP == 1
 DEVICE T normal(block *b, const parameters *q, I64 i) {
@@ -53,17 +53,17 @@ DEVICE T normal(block *b, const parameters *q, I64 i) {
 #endif
   return q->a + (i & 1 ? second : first) * q->b;
 }
-#define VALUE normal(&b, &q, i)
+#define DRAWN normal(&b, &q, i)
 #elif OP == 2
 #if FLAGS
-#define VALUE uniform_f32(word(&b, &q, i), 24) < CHANCE
+#define DRAWN uniform_f32(word(&b, &q, i), 24) < CHANCE
 #else
-#define VALUE uniform_f64(words(&b, &q, i)) < CHANCE
+#define DRAWN uniform_f64(words(&b, &q, i)) < CHANCE
 #endif
 #elif OP == 3
-#define VALUE (I64)((U64)q.low + below(words(&b, &q, i), (U64)q.range))
+#define DRAWN (I64)((U64)q.low + below(words(&b, &q, i), (U64)q.range))
 #else
-#define VALUE (I64)words(&b, &q, i)
+#define DRAWN (I64)words(&b, &q, i)
 #endif
 
 #ifdef D1
@@ -78,12 +78,16 @@ FLAT run(GLOBAL MEMORY(D0) *y
 #endif
          , const parameters q
 #ifdef D1
-         , GIVEN walk w
+         , GIVEN walk w, GLOBAL fault *found
 #endif
          ) {
   block b = { ~(U64)0, 0, 0, 0, 0 };
   FOR_EACH(i, q.numel) {
-    const T value = VALUE;
+#ifdef D1
+    const T chance_i = CHANCE;
+    if (!(chance_i >= 0 && chance_i <= 1) && FIRST_TO_RAISE(&found->raised)) found->verb = FAULT_CHANCE, found->at = i;
+#endif
+    const T value = DRAWN;
     y[q.at + i] = STORE(D0, value);
   }
 }

@@ -75,7 +75,7 @@ DEVICE T finished(T a, T b, const walk *part, const pieces *cut, const parameter
   return a / (T)cut->all;
 #elif FINISH == FINISH_VAR || FINISH == FINISH_STD
   const T freedom = (T)part->numel - q->p[0], variance = b / (freedom > 0 ? freedom : 0);
-  return FINISH == FINISH_STD ? sqrt(variance) : variance;
+  return FINISH == FINISH_STD ? a * sqrt(variance) : variance;
 #elif FINISH == FINISH_ROOT
   return sqrt(a);
 #elif FINISH == FINISH_POWER
@@ -138,8 +138,19 @@ GROUPS KERNEL run(GLOBAL MEMORY(D0) *y, GLOBAL const MEMORY(D1) *x, GIVEN walk k
 #else
   a = a - a == 0 || a != a ? a : 0;
 #endif
+#if FINISH == FINISH_STD && FLOATING
+  /* In units of the largest deviation: squares would leave the range of floats long before their root does. */
+  T unit = 0;
+  FOLD_EACH(unit, LARGER, j, count, fabs(X(j) - a))
+  unit = ALL(larger, unit);
+  if (unit == 0) unit = 1;
+  FOLD_EACH(b, PLUS, j, count, AROUND((X(j) - a) / unit))
+  b = ALL(sum, b);
+  a = unit;
+#else
   FOLD_EACH(b, PLUS, j, count, AROUND(X(j) - a))
   b = ALL(sum, b);
+#endif
 #endif
   if (!IS_FIRST) return;
   const T v = finished(a, b, &part, &cut, &q);

@@ -2,6 +2,8 @@
    SPDX-License-Identifier: MIT */
 #include "kernels/element.h"
 #include "kernels/floats.h"
+/* All is masked, and is to count as 0: then top is 0 and sum 1. */
+#define IS_MASKED(top) (OP == 0 && w.masked && (top) == -INFINITY)
 #if FLAGS & FLAG_ROW
 #include "kernels/group/row.h"
 #define SOFTMAX(x) (OP == 0 ? exp((x) - top) / sum : (x) - top - sum)
@@ -37,6 +39,7 @@ GROUPS KERNEL run(GLOBAL MEMORY(D0) *y, GLOBAL const MEMORY(D1) *x
     READ_ROW(1, x + w.offset[1] + base, held, -INFINITY)
     EACH_PIECE(p) UNROLL for (int e = 0; e < PACK; e++) top = FN(larger)(top, held[p][e]);
     top = ALL(larger, top);
+    if (IS_MASKED(top)) top = 0;
     EACH_PIECE(p) UNROLL for (int e = 0; e < PACK; e++) {
       const T part = exp(held[p][e] - top);
       sum += part;
@@ -47,6 +50,7 @@ GROUPS KERNEL run(GLOBAL MEMORY(D0) *y, GLOBAL const MEMORY(D1) *x
 #undef SOFTMAX
 #define SOFTMAX(x) (OP == 0 ? (x) / sum : (x) - top - sum)
 #endif
+  if (OP == 0 && w.masked && sum == 0) top = 0, sum = 1;
   if (OP == 1) sum = log(sum);
   PASS {
     AGAIN(READ_ROW(1, x + w.offset[1] + base, held, -INFINITY))
@@ -117,8 +121,10 @@ GROUPS KERNEL run(GLOBAL MEMORY(D0) *y, GLOBAL const MEMORY(D1) *x
   T top = -INFINITY, sum = 0;
   FOLD_EACH(top, GREATER, j, w.size, X(j))
   top = ALL(larger, top);
+  if (IS_MASKED(top)) top = 0;
   FOLD_EACH(sum, PLUS, j, w.size, EXP(j))
   sum = ALL(sum, sum);
+  if (OP == 0 && w.masked && sum == 0) sum = 1;
 #if OP == 1
   sum = log(sum);
 #endif

@@ -124,6 +124,7 @@ situ_status situ__lower_random(int index, const situ_work *work) {
     const situ_view_desc *view[] = { y, chance };
     (void)situ__lower_walk(&w, 2, view);
     situ__lower_block(&call, &w, sizeof w);
+    call.checks = true;
   }
   return situ__lower_run_flat(index, &call, y->numel, 1);
 }

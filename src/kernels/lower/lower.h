@@ -224,19 +224,15 @@ situ_status situ__lower_batch_norm(int index, const situ_work *work);
 situ_status situ__lower_nll(int index, const situ_work *work);
 situ_status situ__lower_optimizer(int index, const situ_work *work);
 
-/* What the kernel slots of such a backend are filled with. */
-#define SITU__LOWERED                                                                       \
-  [SITU_VERB_COPY] = situ__lower_copy, [SITU_VERB_FILL] = situ__lower_fill,                 \
-  [SITU_VERB_RANGE] = situ__lower_range, [SITU_VERB_RANDOM] = situ__lower_random,           \
-  [SITU_VERB_TRIANGLE] = situ__lower_triangle, [SITU_VERB_UNARY] = situ__lower_unary,       \
-  [SITU_VERB_UNARY_GRAD] = situ__lower_unary_grad, [SITU_VERB_BINARY] = situ__lower_binary, \
-  [SITU_VERB_TERNARY] = situ__lower_ternary, [SITU_VERB_REDUCE] = situ__lower_reduce,       \
-  [SITU_VERB_ARG_REDUCE] = situ__lower_arg_reduce, [SITU_VERB_SCAN] = situ__lower_scan,     \
-  [SITU_VERB_SORT] = situ__lower_sort, [SITU_VERB_GATHER] = situ__lower_gather,             \
-  [SITU_VERB_SCATTER] = situ__lower_scatter, [SITU_VERB_NONZERO] = situ__lower_nonzero,     \
-  [SITU_VERB_MATMUL] = situ__lower_matmul, [SITU_VERB_CONV] = situ__lower_conv,             \
-  [SITU_VERB_POOL] = situ__lower_pool, [SITU_VERB_SOFTMAX] = situ__lower_softmax,           \
-  [SITU_VERB_NORM] = situ__lower_norm, [SITU_VERB_BATCH_NORM] = situ__lower_batch_norm,     \
-  [SITU_VERB_NLL] = situ__lower_nll, [SITU_VERB_OPTIMIZER] = situ__lower_optimizer
+/* The verbs that become kernels, and what the slots of such a backend are filled with. */
+#define SITU__LOWERED_VERBS(ROW)\
+  ROW(COPY, copy) ROW(FILL, fill) ROW(RANGE, range) ROW(RANDOM, random) ROW(TRIANGLE, triangle)   \
+  ROW(UNARY, unary) ROW(UNARY_GRAD, unary_grad) ROW(BINARY, binary) ROW(TERNARY, ternary)         \
+  ROW(REDUCE, reduce) ROW(ARG_REDUCE, arg_reduce) ROW(SCAN, scan) ROW(SORT, sort)                 \
+  ROW(GATHER, gather) ROW(SCATTER, scatter) ROW(NONZERO, nonzero) ROW(MATMUL, matmul)             \
+  ROW(CONV, conv) ROW(POOL, pool) ROW(SOFTMAX, softmax) ROW(NORM, norm)                           \
+  ROW(BATCH_NORM, batch_norm) ROW(NLL, nll) ROW(OPTIMIZER, optimizer)
+#define SITU__LOWERED_SLOT(verb, name) [SITU_VERB_##verb] = situ__lower_##name,
+#define SITU__LOWERED SITU__LOWERED_VERBS(SITU__LOWERED_SLOT)
 
 #endif

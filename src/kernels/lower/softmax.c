@@ -6,6 +6,7 @@ situ_status situ__lower_softmax(int index, const situ_work *work) {
   const situ_view_desc *view[] = { work->out[0], work->in[0], work->in[1] };
   int operands = work->op >= SITU_SOFTMAX_GRAD ? 3 : 2;
   lines w = situ__lower_lines(view[0], work->integer[0], operands, view);
+  w.masked = work->integer[1] != 0;
   if (situ__lower_lane_of((situ_dtype)view[0]->dtype) == SITU__LANE_I64) return SITU_E_UNSUPPORTED;
   situ__call call = { .variant = { .text = SITU__TEXT_softmax,
                                    .op = (uint8_t)work->op,

@@ -8,14 +8,18 @@ ALWAYS_INLINE void LANE(exp_off)(const T *restrict x, T centre, int64_t count, T
   for (int64_t i = 0; i < count; i++) y[i] = EXP(x[i] - centre);
 }
 
-/* A NaN in a row reaches every element of it through the sum: the maximum need not look for it. */
-static void LANE(softmax)(bool log_of, const void *x_, void *y_, int64_t rows, int64_t width) {
+/* A NaN in a row reaches every element of it through the sum: the maximum need not look for it. Around 0, exponentials of
+   -infinity alone are 0, and so is their sum. */
+static void LANE(softmax)(bool log_of, bool masked, const void *x_, void *y_, int64_t rows, int64_t width) {
   for (int64_t r = 0; r < rows; r++) {
     const T *restrict x = (const T *)x_ + r * width;
     T *restrict y = (T *)y_ + r * width;
     T max = LANE(total)(SITU__FOLD_TOP, x, width);
+    if (masked && max == -INFINITY) max = 0;
     LANE(exp_off)(x, max, width, y);
-    T sum = LANE(total)(SITU__FOLD_SUM, y, width), factor = 1 / sum, shift = log(sum);
+    T sum = LANE(total)(SITU__FOLD_SUM, y, width);
+    if (masked && sum == 0) sum = 1;
+    T factor = 1 / sum, shift = log(sum);
     if (log_of)
       for (int64_t i = 0; i < width; i++) y[i] = x[i] - max - shift;
     else
@@ -23,16 +27,20 @@ static void LANE(softmax)(bool log_of, const void *x_, void *y_, int64_t rows, i
   }
 }
 
-static void LANE(softmax_columns)(bool log_of, const void *x_, void *y_, int64_t rows, int64_t width, int64_t ld) {
+static void LANE(softmax_columns)(bool log_of, bool masked, const void *x_, void *y_, int64_t rows, int64_t width, int64_t ld) {
   const T *x = x_;
   T *y = y_, max[SITU__COLUMNS], sum[SITU__COLUMNS];
   LANE(columns)(SITU__FOLD_TOP, x, ld, rows, width, max);
+  for (int64_t j = 0; masked && j < width; j++)
+    if (max[j] == -INFINITY) max[j] = 0;
   for (int64_t r = 0; r < rows; r++) {
     const T *restrict from = x + r * ld;
     T *restrict to = y + r * ld;
     for (int64_t j = 0; j < width; j++) to[j] = EXP(from[j] - max[j]);
   }
   LANE(columns)(SITU__FOLD_SUM, y, ld, rows, width, sum);
+  for (int64_t j = 0; masked && j < width; j++)
+    if (sum[j] == 0) sum[j] = 1;
   for (int64_t j = 0; j < width; j++) sum[j] = log_of ? log(sum[j]) : 1 / sum[j];
   for (int64_t r = 0; r < rows; r++) {
     const T *restrict from = x + r * ld;

@@ -1,0 +1,177 @@
+/* No option is ignored: each field of each options struct, set to what is not its default, changes what a function gives, or is refused.
+   SPDX-License-Identifier: MIT */
+#include <math.h>
+#include <string.h>
+
+#include "situ/sys/op.h"
+#include "support/test.h"
+
+/* What a call gave: its values, then those of what it wrote or of a gradient. */
+typedef struct outcome {
+  bool refused;
+  situ_shape shape;
+  situ_dtype dtype;
+  int count;
+  double value[2048];
+} outcome;
+
+static void note(outcome *o, situ_tensor *t) {
+  if (!t) return;
+  assert_true(o->count + situ_numel(t) <= 2048);
+  test_read(t, o->value + o->count);
+  o->count += (int)situ_numel(t);
+}
+static outcome outcome_of(situ_tensor *y, situ_tensor *also) {
+  outcome o = { .refused = !y };
+  if (y) {
+    o.shape = situ_shape_of(y);
+    o.dtype = situ_dtype_of(y);
+    note(&o, y);
+    note(&o, also);
+  } else {
+    assert_int_not_equal(situ_error(), SITU_OK);
+    situ_error_clear();
+  }
+  return o;
+}
+static bool same(const outcome *a, const outcome *b) {
+  return a->refused == b->refused && situ_shape_equal(&a->shape, &b->shape) && a->dtype == b->dtype && a->count == b->count &&
+         memcmp(a->value, b->value, (size_t)a->count * sizeof *a->value) == 0;
+}
+
+/* Calls with options {0} and with one field set. */
+#define FIELD(type, call, ...)                                                                                       \
+  do {                                                                                                               \
+    const type plain_ = BASE, other_ = { __VA_ARGS__ };                                                              \
+    const type *o = &plain_;                                                                                         \
+    situ_manual_seed(1);                                                                                             \
+    outcome a_ = call;                                                                                               \
+    if (a_.refused) fail_msg("%s is refused with its defaults", #call);                                              \
+    o = &other_;                                                                                                     \
+    situ_manual_seed(1);                                                                                             \
+    outcome b_ = call;                                                                                               \
+    if (same(&a_, &b_)) fail_msg("%s ignores %s", #call, #__VA_ARGS__);                                              \
+  } while (0)
+#define GIVES(y) outcome_of(y, NULL)
+#define R(...) situ_to_dtype(test_random(SITU_SHAPE(__VA_ARGS__), -2, 2, false), SITU_F32)
+
+static void convolutions(void **state) {
+  (void)state;
+  situ_tensor *line = R(1, 4, 9), *image = R(1, 4, 7, 7), *w1 = R(4, 4, 3), *w2 = R(4, 4, 3, 3);
+#define BASE { 0 }
+#define CONV(call)                                                                 \
+  FIELD(situ_conv_options, GIVES(call), .stride = SITU_DIMS(2));                   \
+  FIELD(situ_conv_options, GIVES(call), .padding = SITU_DIMS(1));                  \
+  FIELD(situ_conv_options, GIVES(call), .dilation = SITU_DIMS(2));                 \
+  FIELD(situ_conv_options, GIVES(call), .groups = 2);                              \
+  FIELD(situ_conv_options, GIVES(call), .output_padding = SITU_DIMS(1))
+  CONV(situ_conv1d(line, w1, NULL, o));
+  CONV(situ_conv2d(image, w2, NULL, o));
+  CONV(situ_conv_transpose2d(image, w2, NULL, o));
+  FIELD(situ_conv_options, GIVES(situ_conv_transpose2d(image, w2, NULL, o)), .stride = SITU_DIMS(2), .output_padding = SITU_DIMS(1));
+#undef BASE
+}
+
+static void pools(void **state) {
+  (void)state;
+  situ_tensor *image = R(1, 2, 9, 9);
+#define BASE { .kernel = SITU_DIMS(3), .padding = SITU_DIMS(1) }
+#define POOL(call)                                                                                                             \
+  FIELD(situ_pool_options, GIVES(call), .kernel = SITU_DIMS(2), .padding = SITU_DIMS(1));                                      \
+  FIELD(situ_pool_options, GIVES(call), .kernel = SITU_DIMS(3), .padding = SITU_DIMS(1), .stride = SITU_DIMS(1));              \
+  FIELD(situ_pool_options, GIVES(call), .kernel = SITU_DIMS(3));                                                               \
+  FIELD(situ_pool_options, GIVES(call), .kernel = SITU_DIMS(3), .padding = SITU_DIMS(1), .dilation = SITU_DIMS(2));            \
+  FIELD(situ_pool_options, GIVES(call), .kernel = SITU_DIMS(3), .padding = SITU_DIMS(1), .ceil_mode = true);                   \
+  FIELD(situ_pool_options, GIVES(call), .kernel = SITU_DIMS(3), .padding = SITU_DIMS(1), .exclude_pad = true);                 \
+  FIELD(situ_pool_options, GIVES(call), .kernel = SITU_DIMS(3), .padding = SITU_DIMS(1), .divisor_override = 5)
+  POOL(situ_max_pool2d(image, o, NULL));
+  POOL(situ_avg_pool2d(image, o));
+#undef BASE
+}
+
+static outcome normalised(const situ_batch_norm_options *o) {
+  situ_tensor *mean = R(3), *var = situ_abs(R(3)), *y = situ_batch_norm(R(4, 3), mean, var, NULL, NULL, o);
+  return outcome_of(y, mean);
+}
+static void norms_and_attention(void **state) {
+  (void)state;
+#define BASE { 0 }
+  FIELD(situ_batch_norm_options, normalised(o), .training = true);
+  FIELD(situ_batch_norm_options, normalised(o), .eps = 0.5);
+  situ_tensor *q = R(1, 3, 4), *k = R(1, 3, 4);
+  FIELD(situ_attention_options, GIVES(situ_scaled_dot_product_attention(q, k, k, o)), .attn_mask = R(3, 3));
+  FIELD(situ_attention_options, GIVES(situ_scaled_dot_product_attention(q, k, k, o)), .is_causal = true);
+  FIELD(situ_attention_options, GIVES(situ_scaled_dot_product_attention(q, k, k, o)), .dropout_p = 0.5);
+  FIELD(situ_attention_options, GIVES(situ_scaled_dot_product_attention(q, k, k, o)), .scale = 2);
+#undef BASE
+#define BASE { .training = true }
+  FIELD(situ_batch_norm_options, normalised(o), .training = true, .momentum = 0.5);
+#undef BASE
+}
+
+static void losses(void **state) {
+  (void)state;
+  situ_tensor *x = R(3, 4), *t = TI64(SITU_SHAPE(3), 0, 1, 3), *p = situ_softmax(R(3, 4), 1), *w = T32(SITU_SHAPE(4), 1, 2, 3, 4);
+#define BASE { 0 }
+#define LOSS(call, ignored)                                                                          \
+  FIELD(situ_cross_entropy_options, GIVES(call), .weight = w);                                       \
+  FIELD(situ_cross_entropy_options, GIVES(call), .has_ignore_index = true, .ignore_index = ignored); \
+  FIELD(situ_cross_entropy_options, GIVES(call), .label_smoothing = 0.25);                           \
+  FIELD(situ_cross_entropy_options, GIVES(call), .reduction = SITU_REDUCTION_SUM)
+  LOSS(situ_cross_entropy(x, t, o), 1);
+  LOSS(situ_nll_loss(x, t, o), 1);
+  LOSS(situ_cross_entropy(x, p, o), 1);
+#undef BASE
+}
+
+static void reductions(void **state) {
+  (void)state;
+  situ_tensor *x = R(3, 4);
+#define BASE { 0 }
+#define REDUCE(call)                                                                 \
+  FIELD(situ_reduce_options, GIVES(call), .dim = SITU_DIMS(0));                      \
+  FIELD(situ_reduce_options, GIVES(call), .keepdim = true);                          \
+  FIELD(situ_reduce_options, GIVES(call), .dtype = SITU_F64)
+  REDUCE(situ_sum(x, o));
+  REDUCE(situ_mean(x, o));
+  REDUCE(situ_prod(x, o));
+  REDUCE(situ_var(x, 1, o));
+  REDUCE(situ_std(x, 1, o));
+  REDUCE(situ_amin(x, o));
+  REDUCE(situ_amax(x, o));
+  REDUCE(situ_all(x, o));
+  REDUCE(situ_any(x, o));
+  REDUCE(situ_norm(x, 2, o));
+  REDUCE(situ_logsumexp(x, o));
+  REDUCE(situ_argmin(x, o));
+  REDUCE(situ_argmax(x, o));
+#undef BASE
+}
+
+static outcome embedded(const situ_embedding_options *o) {
+  situ_tensor *w = situ_requires_grad_(R(3, 2), true), *y = situ_embedding(TI64(SITU_SHAPE(2), 0, 2), w, o);
+  assert_int_equal(situ_backward(situ_sum(y, NULL), NULL), SITU_OK);
+  return outcome_of(situ_detach(y), situ_grad(w));
+}
+static void others(void **state) {
+  (void)state;
+  const double most = 5, least = -5;
+  situ_tensor *x = T32(SITU_SHAPE(4), NAN, INFINITY, -INFINITY, 1), *a = R(2, 2), *b = R(2, 2);
+#define BASE { 0 }
+  FIELD(situ_embedding_options, embedded(o), .has_padding_idx = true, .padding_idx = 2);
+  FIELD(situ_nan_to_num_options, GIVES(situ_nan_to_num(x, o)), .nan = 3);
+  FIELD(situ_nan_to_num_options, GIVES(situ_nan_to_num(x, o)), .posinf = &most);
+  FIELD(situ_nan_to_num_options, GIVES(situ_nan_to_num(x, o)), .neginf = &least);
+  FIELD(situ_addmm_options, GIVES(situ_addmm(a, a, b, o)), .alpha = 2);
+  FIELD(situ_addmm_options, GIVES(situ_addmm(a, a, b, o)), .beta = 2);
+  FIELD(situ_addmm_options, GIVES(situ_addmm(a, a, b, o)), .zero_beta = true);
+  FIELD(situ_addmm_options, GIVES(situ_addmm(a, a, b, o)), .zero_alpha = true);
+#undef BASE
+}
+
+int main(void) {
+  const struct CMUnitTest tests[] = {
+    TEST(convolutions), TEST(pools), TEST(norms_and_attention), TEST(losses), TEST(reductions), TEST(others),
+  };
+  return cmocka_run_group_tests(tests, NULL, NULL);
+}
