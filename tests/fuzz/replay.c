@@ -1,5 +1,6 @@
-/* Runs a fuzz target on every file of a directory: what the fuzzers once found stays found, in every build. */
-/* SPDX-License-Identifier: MIT */
+/* Runs a fuzz target on every file of a directory: what the fuzzers once found stays found, in every build. Then on COUNT
+   inputs of random bytes (100 times as many with SITU_TEST_ALL), for targets to which any bytes mean something.
+   SPDX-License-Identifier: MIT */
 #include <dirent.h>
 #include <stdint.h>
 #include <stdio.h>
@@ -22,10 +23,29 @@ static int replay(const char *path) {
   return bad;
 }
 
+/* Each input follows from its number alone. SITU_FUZZ_FROM: the first number, and every number is said before it is tried, to
+   find the one that crashes. */
+static void explore(long count) {
+  const char *from = getenv("SITU_FUZZ_FROM");
+  const long first = from ? atol(from) : 0;
+  for (long number = first; number < first + count; number++) {
+    uint8_t data[96];
+    uint64_t state = (uint64_t)number * 0x9e3779b97f4a7c15u + 0x2545f4914f6cdd1du;
+    for (size_t i = 0; i < sizeof data; i++) {
+      state ^= state << 13;
+      state ^= state >> 7;
+      state ^= state << 17;
+      data[i] = (uint8_t)(state >> 32);
+    }
+    if (from) fprintf(stderr, "%ld\n", number);
+    LLVMFuzzerTestOneInput(data, sizeof data);
+  }
+}
+
 int main(int argc, char **argv) {
   int count = 0;
-  if (argc != 2) {
-    fprintf(stderr, "usage: %s DIRECTORY\n", argv[0]);
+  if (argc != 2 && argc != 3) {
+    fprintf(stderr, "usage: %s DIRECTORY [COUNT]\n", argv[0]);
     return 2;
   }
   LLVMFuzzerTestOneInput((const uint8_t *)"", 0);
@@ -46,6 +66,8 @@ int main(int argc, char **argv) {
     count++;
   }
   closedir(dir);
-  printf("%d inputs replayed\n", count);
+  const long random = argc == 3 ? atol(argv[2]) * (getenv("SITU_TEST_ALL") ? 100 : 1) : 0;
+  explore(random);
+  printf("%d inputs replayed, %ld random ones\n", count, random);
   return count == 0;
 }

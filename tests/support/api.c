@@ -1,0 +1,172 @@
+/* The table of public functions, and what happens before and after a call.
+   SPDX-License-Identifier: MIT */
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "support/api.h"
+#include "support/test.h"
+
+#include "api_calls.h"
+
+#define COUNT(array) (sizeof(array) / sizeof *(array))
+
+size_t api_functions_list(const api_function **list) {
+  *list = api_functions;
+  return COUNT(api_functions);
+}
+
+const char *api_pointee(const char *type, char buffer[128]) {
+  if (strncmp(type, "const ", 6) == 0) type += 6;
+  size_t length = strlen(type);
+  if (length > 2 && strcmp(type + length - 2, " *") == 0) length -= 2;
+  (void)snprintf(buffer, 128, "%.*s", (int)length, type);
+  return buffer;
+}
+
+const api_struct *api_find_struct(const char *type) {
+  char name[128];
+  (void)api_pointee(type, name);
+  for (size_t i = 0; i < COUNT(api_structs); i++)
+    if (strcmp(api_structs[i].name, name) == 0) return &api_structs[i];
+  return NULL;
+}
+
+const api_enum *api_find_enum(const char *type) {
+  for (size_t i = 0; i < COUNT(api_enums); i++)
+    if (strcmp(api_enums[i].name, type) == 0) return &api_enums[i];
+  return NULL;
+}
+
+bool api_is(const char *name, const char *list) {
+  size_t length = strlen(name);
+  for (const char *at = list; (at = strstr(at, name)) != NULL; at++)
+    if ((at == list || at[-1] == ' ') && (at[length] == ' ' || !at[length])) return true;
+  return false;
+}
+
+const char *api_name(const api_world *w) { return w->function->name + 5; }
+
+/* ---- what arguments are made of ---- */
+
+void *api_own(api_world *w, void *object, void (*release)(void *), api_owner owner) {
+  if (!object) fail_msg("%s: a valid argument could not be made: %s", w->function->name, situ_error_message());
+  assert_true(w->owned_count < API_OWNED);
+  w->owned[w->owned_count++] = (api_owned){ release, object, owner };
+  return object;
+}
+
+void *api_memory(api_world *w, size_t size) { return api_own(w, calloc(1, size ? size : 1), free, API_KEPT); }
+
+situ_tensor *api_note(api_world *w, situ_tensor *t) {
+  if (!t) fail_msg("%s: a tensor could not be made: %s", w->function->name, situ_error_message());
+  assert_true(w->tensor_count < (int)COUNT(w->tensor));
+  w->tensor[w->tensor_count++] = t;
+  return strcmp(w->function->name, "situ_release") == 0 ? situ_retain(t) : t; /* what it takes away */
+}
+
+situ_tensor *api_tensor(api_world *w, situ_dtype dtype, situ_shape shape) {
+  const situ_options here = { .dtype = dtype, .device = w->device };
+  int64_t numel = 1;
+  for (int d = 0; d < shape.ndim; d++) numel *= shape.dim[d];
+  if (dtype != SITU_F32) return api_note(w, situ_zeros(shape, &here));
+  float values[256];
+  assert_true(numel <= (int64_t)COUNT(values));
+  for (int64_t i = 0; i < numel; i++) values[i] = (float)(i % 7 + 1) / 8;
+  return api_note(w, situ_from_host(values, (size_t)numel * sizeof *values, shape, &here));
+}
+
+/* ---- memory ---- */
+
+/* More than that at once is refused: a call with a huge size would take minutes. */
+enum { MOST = 64 << 20 };
+static void *take(size_t bytes, size_t alignment, void *payload) {
+  (void)payload;
+  return bytes > MOST ? NULL : alignment ? aligned_alloc(alignment, (bytes + alignment - 1) / alignment * alignment) : malloc(bytes);
+}
+static void *take_again(void *old, size_t bytes, void *payload) {
+  (void)payload;
+  return bytes > MOST ? NULL : realloc(old, bytes);
+}
+static void give(void *memory, void *payload) {
+  (void)payload;
+  free(memory);
+}
+static const situ_allocator allocator = { .allocate = take, .reallocate = take_again, .release = give };
+
+const situ_allocator *api_allocator(void) { return &allocator; }
+
+void api_begin(void) {
+  situ_error_mode(SITU_ERROR_QUIET);
+  situ_set_allocator(&allocator);
+  for (int i = 0; i < 2; i++) SITU_IGNORE(situ_sim_budget(i, MOST));
+}
+
+/* ---- after the call ---- */
+
+static void end_what_began(api_world *w, void *result, bool failed) {
+  void *first = w->begun;
+  const char *f = api_name(w);
+  if (w->function->count && strstr(w->function->parameter[0].type, "situ_scope *") && situ_scope_is_open(first)) SITU_IGNORE(situ_scope_end(first));
+  if (api_is(f, "default_device_begin")) situ_default_device_end(first);
+  if (api_is(f, "autocast_begin")) situ_autocast_end(first);
+  if (api_is(f, "policy_begin")) situ_policy_end(first);
+  if (strncmp(f, "ledger_", 7) == 0 && ((situ_ledger *)first)->open) SITU_IGNORE(situ_ledger_end(first));
+  if (api_is(f, "graph_capture_begin")) situ_graph_free(situ_graph_capture_end());
+  if (strncmp(f, "dry_", 4) == 0 && !api_is(f, "dry_note")) SITU_IGNORE(situ_dry_end(first));
+  if (api_is(f, "set drop")) situ_drop(first);
+  if (api_is(f, "tree_set") && !*(bool *)result) situ_tree_free(*(situ_tree **)w->argument[1]);
+  if (api_is(f, "tree_set")) situ_tree_free(*(situ_tree **)first);
+  if (api_is(f, "random_split") && !failed) {
+    situ_dataset_free(**(situ_dataset ***)w->argument[3]);
+    situ_dataset_free(**(situ_dataset ***)w->argument[4]);
+  }
+  if (api_is(f, "nn_alloc") && !failed) situ_nn_free(situ_nn_done(*(void **)result));
+  if (api_is(f, "retain") && !failed) situ_release(*(situ_tensor **)result);
+  if (api_is(f, "place_check") && !failed) situ_place_report_free(*(void **)w->argument[3]);
+  SITU_IGNORE(situ_set_default_device((situ_device){ 0 }));
+  SITU_IGNORE(situ_set_float32_matmul_precision(SITU_PRECISION_HIGHEST));
+  situ_error_mode(SITU_ERROR_QUIET);
+  situ_error_log(NULL, NULL);
+  situ_fail_allocation(0, false);
+  if (api_is(f, "set_allocator")) situ_set_allocator(&allocator);
+  if (api_is(f, "release"))
+    for (int i = 0; i < w->tensor_count; i++)
+      if (w->tensor[i] != *(situ_tensor **)w->argument[0]) situ_release(w->tensor[i]);
+  for (int i = 0; i < 2 && strncmp(f, "sim_", 4) == 0; i++) {
+    SITU_IGNORE(situ_sim_reset(i));
+    SITU_IGNORE(situ_sim_budget(i, MOST));
+  }
+}
+
+/* What of a call's result is the caller's. */
+static void free_result(const api_world *w, void *result) {
+  void *pointer = *(void **)result;
+  const char *type = w->function->returns, *f = api_name(w);
+  if (!pointer || strncmp(type, "const ", 6) == 0) return;
+  for (int i = 0; i < w->owned_count; i++)
+    if (w->owned[i].object == pointer && w->owned[i].owner != API_CHAIN && !api_is(f, "nn_retain")) return;
+  if (strstr(type, "situ_nn_module") && !api_is(f, "nn_at nn_get nn_get_submodule nn_add_child")) situ_nn_free(pointer);
+  if (strstr(type, "situ_tree")) situ_tree_free(pointer);
+  if (strstr(type, "situ_optim ")) situ_optim_free(pointer);
+  if (strstr(type, "situ_lr_scheduler ")) situ_lr_scheduler_free(pointer);
+  if (strstr(type, "situ_grad_scaler")) situ_grad_scaler_free(pointer);
+  if (strstr(type, "situ_dataset")) situ_dataset_free(pointer);
+  if (strstr(type, "situ_data_loader")) situ_data_loader_free(pointer);
+  if (strstr(type, "situ_graph")) situ_graph_free(pointer);
+  if (strstr(type, "situ_safetensors")) situ_safetensors_close(pointer);
+  if (strstr(type, "situ_snapshot")) situ_snapshot_free(pointer);
+  if (strstr(type, "situ_moving")) situ_moving_free(pointer);
+  if (strstr(type, "situ_optim_loading")) situ_optim_load_end(pointer, false);
+  if (strstr(type, "situ_lr_scheduler_loading")) situ_lr_scheduler_load_end(pointer, false);
+}
+
+void api_after(api_world *w, void *result, bool failed) {
+  end_what_began(w, result, failed);
+  if (w->function->result == API_POINTER) free_result(w, result);
+  while (w->owned_count > 0) {
+    const api_owned *o = &w->owned[--w->owned_count];
+    if (o->owner == API_KEPT) o->release(o->object);
+  }
+  situ_error_clear();
+}
