@@ -46,7 +46,7 @@ if(SITU_WERROR AND NOT SITU_SANITIZE)
 endif()
 
 if(SITU_SANITIZE)
-  target_compile_options(situ_flags INTERFACE -O1 -g -fsanitize=${SITU_SANITIZE} -fno-sanitize-recover=all)
+  target_compile_options(situ_flags INTERFACE -O1 -g1 -fsanitize=${SITU_SANITIZE} -fno-sanitize-recover=all)
   target_link_options(situ_flags INTERFACE -fsanitize=${SITU_SANITIZE})
 elseif(SITU_COVERAGE)
   target_compile_options(situ_flags INTERFACE -O0 -g --coverage)

@@ -67,6 +67,7 @@ if(SITU_HAVE_CUDA)
   # Its kernels, spelled out and compiled: a fatbin for each text lies inside the module. Code for the architectures named, and
   # for the last one also PTX, from which drivers make code for later ones.
   set(SITU_CUDA_ARCHITECTURES 80 90 100 120 CACHE STRING "CUDA architectures that the kernels are compiled for")
+  set(SITU_CUDA_FLAGS -O3 --compress-mode=size CACHE STRING "How nvcc compiles kernels")
   find_program(SITU_NVCC nvcc HINTS ${CUDAToolkit_BIN_DIR} REQUIRED)
   mark_as_advanced(SITU_NVCC)
   set(cuda_kernels ${PROJECT_BINARY_DIR}/generated/cuda)
@@ -82,7 +83,7 @@ if(SITU_HAVE_CUDA)
     cmake_path(GET kernel STEM name)
     list(APPEND spelled ${cuda_kernels}/${name}.cu)
     add_custom_command(OUTPUT ${cuda_kernels}/${name}.fatbin DEPENDS ${cuda_kernels}/${name}.cu ${kernel_headers}
-      COMMAND ${SITU_NVCC} -std=c++17 -O3 -fmad=false -w --compress-mode=size ${codes} -I${PROJECT_SOURCE_DIR}/src
+      COMMAND ${SITU_NVCC} -std=c++17 -fmad=false -w ${SITU_CUDA_FLAGS} ${codes} -I${PROJECT_SOURCE_DIR}/src
         -fatbin -o ${cuda_kernels}/${name}.fatbin ${cuda_kernels}/${name}.cu
       COMMENT "Compiling the CUDA kernels of ${name}" VERBATIM)
     list(APPEND fatbins ${cuda_kernels}/${name}.fatbin)
@@ -93,3 +94,11 @@ if(SITU_HAVE_CUDA)
   target_compile_definitions(situ_cuda PRIVATE SITU_CUDA_KERNELS="${cuda_kernels}")
   set_source_files_properties(${PROJECT_SOURCE_DIR}/src/backend/cuda/kernels.c PROPERTIES OBJECT_DEPENDS "${fatbins}")
 endif()
+
+# What ./run builds for a device: the module, or nothing where it cannot be built, of which the library says why.
+foreach(kind opencl cuda)
+  add_custom_target(module-${kind})
+  if(TARGET situ_${kind})
+    add_dependencies(module-${kind} situ_${kind})
+  endif()
+endforeach()
