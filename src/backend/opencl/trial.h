@@ -11,6 +11,7 @@ enum { TRIAL_BYTES = 8192, TRIAL_STATES = 5 };
 typedef enum trial_values {
   TRIAL_SIGNED, /* floats between -4 and 4; whole numbers that are not 0 */
   TRIAL_GENTLE, /* floats between 0.5 and 1.6, so that long sums and products stay finite */
+  TRIAL_CHANCE, /* floats between 0 and 1 */
   TRIAL_INDEX,  /* i64 below `below`, no two beside each other alike */
   TRIAL_ZERO
 } trial_values;
@@ -39,8 +40,10 @@ typedef struct trial {
 bool situ__cl_trial_shape(trial *t, const situ_work *work);
 /* Writes the host's values, the same on each call. */
 void situ__cl_trial_fill(trial_operand *o, int seed);
+/* Relative error that rounding explains: that of the operand with the fewest digits. */
+double situ__cl_trial_tolerance(const trial *t);
 /* Compares an operand with what the device has; false: *where and the two values are the first element that differs. */
-bool situ__cl_trial_same(const trial_operand *o, const unsigned char *got, int64_t *where,
-                         double *is, double *should);
+bool situ__cl_trial_same(const trial_operand *o, const unsigned char *got, double tolerance,
+                         int64_t *where, double *is, double *should);
 
 #endif

@@ -93,6 +93,7 @@ static situ_status run(trial *t, int index, bool host,
 }
 
 typedef struct finding {
+  double tolerance;
   bool wrong;
   int64_t where;
   double is, should;
@@ -110,7 +111,7 @@ static situ_status compare(int index, trial_operand *o, finding *found) {
   if (error != CL_SUCCESS) status = situ__cl_fail(d, "trial", "clEnqueueReadBuffer", error, true);
   (void)situ__cl_leave(d, status);
   if (status == SITU_OK)
-    found->wrong = !situ__cl_trial_same(o, got, &found->where, &found->is, &found->should);
+    found->wrong = !situ__cl_trial_same(o, got, found->tolerance, &found->where, &found->is, &found->should);
   return status;
 }
 
@@ -118,6 +119,7 @@ static situ_status compare(int index, trial_operand *o, finding *found) {
 static situ_status attempt(trial *t, int index, situ_status (*kernel)(int, const situ_work *),
                            finding *found) {
   situ_status status = SITU_OK;
+  found->tolerance = situ__cl_trial_tolerance(t);
   for (int k = 0; k < SITU_WORK_MAX && status == SITU_OK; k++) status = give(index, &t->in[k], k);
   for (int k = 0; k < SITU_WORK_MAX && status == SITU_OK; k++) status = give(index, &t->out[k], k);
   for (int k = 0; k < TRIAL_STATES && status == SITU_OK; k++)
