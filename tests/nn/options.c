@@ -1,0 +1,233 @@
+/* No option of a module is ignored: each field of each options struct, set to what is not its default, changes what the module
+   gives or is made of, or is refused.
+   SPDX-License-Identifier: MIT */
+#include <string.h>
+
+#include "situ/nn.h"
+#include "situ/sys/op.h"
+#include "support/test.h"
+
+/* A module's forward and backward: its result, then its parameters, buffers and gradients. */
+typedef struct outcome {
+  bool refused;
+  situ_shape shape;
+  situ_dtype dtype;
+  int count;
+  double value[8192];
+} outcome;
+
+static void note(outcome *o, situ_tensor *t) {
+  if (!t) return;
+  t = situ_to_dtype(situ_to(situ_detach(t), situ_dev("cpu")), SITU_F64);
+  assert_true(o->count + situ_numel(t) < 8192);
+  test_read(t, o->value + o->count);
+  o->count += (int)situ_numel(t);
+  o->value[o->count++] = (double)situ_numel(t); /* so that nothing slides into the place of what is gone */
+}
+
+static outcome failed(void) {
+  assert_int_not_equal(situ_error(), SITU_OK);
+  situ_error_clear();
+  return (outcome){ .refused = true };
+}
+
+static outcome outcome_of(situ_nn_module *m, situ_tensor *y) {
+  if (!y) return failed();
+  outcome o = { .shape = situ_shape_of(y), .dtype = situ_dtype_of(y) };
+  if (situ_requires_grad(y)) assert_int_equal(situ_backward(situ_sum(situ_square(y), NULL), NULL), SITU_OK);
+  note(&o, y);
+  situ_tree *state = situ_nn_state_dict(m);
+  for (int64_t i = 0; i < situ_tree_count(state); i++) note(&o, situ_tree_tensor_at(state, i));
+  situ_tree *parameters = situ_nn_parameters(m);
+  for (int64_t i = 0; i < situ_tree_count(parameters); i++) note(&o, situ_grad(situ_tree_tensor_at(parameters, i)));
+  o.value[o.count++] = (double)situ_tree_count(state);
+  situ_tree_free(state);
+  situ_tree_free(parameters);
+  return o;
+}
+
+/* Runs a new module, training; frees it. */
+static outcome outcome_from(situ_nn_module *m, situ_tensor *x) {
+  if (!m) return failed();
+  outcome o = outcome_of(m, situ_nn_forward(m, x));
+  situ_nn_free(m);
+  return o;
+}
+
+static bool same(const outcome *a, const outcome *b) {
+  return a->refused == b->refused && situ_shape_equal(&a->shape, &b->shape) && a->dtype == b->dtype && a->count == b->count &&
+         memcmp(a->value, b->value, (size_t)a->count * sizeof *a->value) == 0;
+}
+
+/* Calls with BASE, and with other fields set. */
+#define FIELD(type, call, ...)                                                          \
+  do {                                                                                  \
+    const type plain_ = BASE, other_ = { __VA_ARGS__ };                                 \
+    static outcome a_, b_;                                                              \
+    const type *o = &plain_;                                                            \
+    situ_manual_seed(1);                                                                \
+    a_ = call;                                                                          \
+    if (a_.refused) fail_msg("%s is refused with its defaults", #call);                 \
+    o = &other_;                                                                        \
+    situ_manual_seed(1);                                                                \
+    b_ = call;                                                                          \
+    if (same(&a_, &b_)) fail_msg("%s ignores %s", #call, #__VA_ARGS__);                 \
+    fields++;                                                                           \
+  } while (0)
+#define BASE { 0 }
+static int fields;
+
+/* dtype and device: the operands are f32 on the cpu, so that others are refused where they are looked at. */
+#define PLACED(type, call)                        \
+  FIELD(type, call, .dtype = SITU_F64);           \
+  FIELD(type, call, .device = situ_dev("sim:1"))
+
+static situ_tensor *values(situ_shape shape) { return situ_to_dtype(test_random(shape, -2, 2, false), SITU_F32); }
+#define R(...) values(SITU_SHAPE(__VA_ARGS__))
+
+static void linear_and_embedding(void **state) {
+  (void)state;
+  situ_tensor *x = R(3, 4), *index = TI64(SITU_SHAPE(3), 0, 2, 1);
+#define LINEAR(call)                                                             \
+  FIELD(situ_nn_linear_options, outcome_from(call, x), .no_bias = true);         \
+  FIELD(situ_nn_linear_options, outcome_from(call, x), .activation = SITU_ACTIVATION_RELU); \
+  PLACED(situ_nn_linear_options, outcome_from(call, x))
+  LINEAR(situ_nn_linear(4, 5, o));
+  LINEAR(situ_nn_lazy_linear(5, o));
+#define EMBEDDING outcome_from(situ_nn_embedding(3, 2, o), index)
+  FIELD(situ_nn_embedding_options, EMBEDDING, .has_padding_idx = true);
+  FIELD(situ_nn_embedding_options, EMBEDDING, .has_padding_idx = true, .padding_idx = 2);
+  PLACED(situ_nn_embedding_options, EMBEDDING);
+}
+
+static void convolutions(void **state) {
+  (void)state;
+  situ_tensor *line = R(2, 4, 9), *image = R(1, 4, 7, 7);
+#define CONV(call, x)                                                                                        \
+  FIELD(situ_nn_conv_options, outcome_from(call, x), .stride = SITU_DIMS(2));                                \
+  FIELD(situ_nn_conv_options, outcome_from(call, x), .padding = SITU_DIMS(1));                               \
+  FIELD(situ_nn_conv_options, outcome_from(call, x), .padding = SITU_DIMS(1), .padding_mode = SITU_PAD_REFLECT); \
+  FIELD(situ_nn_conv_options, outcome_from(call, x), .dilation = SITU_DIMS(2));                              \
+  FIELD(situ_nn_conv_options, outcome_from(call, x), .output_padding = SITU_DIMS(1));                        \
+  FIELD(situ_nn_conv_options, outcome_from(call, x), .groups = 2);                                           \
+  FIELD(situ_nn_conv_options, outcome_from(call, x), .no_bias = true);                                       \
+  PLACED(situ_nn_conv_options, outcome_from(call, x))
+  CONV(situ_nn_conv1d(4, 4, 3, o), line);
+  CONV(situ_nn_conv2d(4, 4, SITU_DIMS(3), o), image);
+  CONV(situ_nn_conv_transpose2d(4, 4, SITU_DIMS(3), o), image);
+}
+#undef BASE
+
+/* A padding mode is told from others only where there is padding. */
+#define BASE { .padding = SITU_DIMS(1) }
+static void padding_modes(void **state) {
+  (void)state;
+  static const situ_pad_mode modes[] = { SITU_PAD_REFLECT, SITU_PAD_REPLICATE, SITU_PAD_CIRCULAR };
+  situ_tensor *line = R(2, 4, 9), *image = R(1, 4, 7, 7);
+  for (int k = 0; k < 3; k++) {
+    FIELD(situ_nn_conv_options, outcome_from(situ_nn_conv1d(4, 4, 3, o), line), .padding = SITU_DIMS(1), .padding_mode = modes[k]);
+    FIELD(situ_nn_conv_options, outcome_from(situ_nn_conv2d(4, 4, SITU_DIMS(3), o), image), .padding = SITU_DIMS(1), .padding_mode = modes[k]);
+    FIELD(situ_nn_conv_options, outcome_from(situ_nn_conv_transpose2d(4, 4, SITU_DIMS(3), o), image), .padding = SITU_DIMS(1), .padding_mode = modes[k]);
+  }
+}
+#undef BASE
+
+#define BASE { .padding = SITU_DIMS(1) }
+static void pools(void **state) {
+  (void)state;
+  situ_tensor *image = R(1, 2, 9, 9);
+#define POOL(call)                                                                                     \
+  FIELD(situ_pool_options, outcome_from(call, image), .stride = SITU_DIMS(1), .padding = SITU_DIMS(1)); \
+  FIELD(situ_pool_options, outcome_from(call, image), .padding = SITU_DIMS(0));                        \
+  FIELD(situ_pool_options, outcome_from(call, image), .padding = SITU_DIMS(1), .dilation = SITU_DIMS(2)); \
+  FIELD(situ_pool_options, outcome_from(call, image), .padding = SITU_DIMS(1), .ceil_mode = true);     \
+  FIELD(situ_pool_options, outcome_from(call, image), .padding = SITU_DIMS(1), .exclude_pad = true);   \
+  FIELD(situ_pool_options, outcome_from(call, image), .padding = SITU_DIMS(1), .divisor_override = 5)
+  POOL(situ_nn_max_pool2d(SITU_DIMS(3), o));
+  POOL(situ_nn_avg_pool2d(SITU_DIMS(3), o));
+}
+#undef BASE
+
+#define BASE { 0 }
+static void norms(void **state) {
+  (void)state;
+  situ_tensor *rows = R(6, 4), *image = R(2, 4, 3, 3);
+#define BATCH_NORM(call, x)                                                                              \
+  FIELD(situ_nn_batch_norm_options, outcome_from(call, x), .eps = 0.5);                                  \
+  FIELD(situ_nn_batch_norm_options, outcome_from(call, x), .momentum = 0.5);                             \
+  FIELD(situ_nn_batch_norm_options, outcome_from(call, x), .cumulative = true);                          \
+  FIELD(situ_nn_batch_norm_options, outcome_from(call, x), .no_affine = true);                           \
+  FIELD(situ_nn_batch_norm_options, outcome_from(call, x), .no_track_running_stats = true);              \
+  PLACED(situ_nn_batch_norm_options, outcome_from(call, x))
+  BATCH_NORM(situ_nn_batch_norm1d(4, o), rows);
+  BATCH_NORM(situ_nn_batch_norm2d(4, o), image);
+#define NORM(call, x)                                                            \
+  FIELD(situ_nn_norm_options, outcome_from(call, x), .eps = 0.5);                \
+  FIELD(situ_nn_norm_options, outcome_from(call, x), .no_affine = true);         \
+  PLACED(situ_nn_norm_options, outcome_from(call, x))
+  NORM(situ_nn_layer_norm(SITU_DIMS(4), o), rows);
+  NORM(situ_nn_group_norm(2, 4, o), image);
+  NORM(situ_nn_rms_norm(SITU_DIMS(4), o), rows); /* which has no bias */
+  FIELD(situ_nn_norm_options, outcome_from(situ_nn_layer_norm(SITU_DIMS(4), o), rows), .no_bias = true);
+  FIELD(situ_nn_norm_options, outcome_from(situ_nn_group_norm(2, 4, o), image), .no_bias = true);
+}
+
+static outcome attended(const situ_nn_multihead_attention_options *options, const situ_nn_attend_options *o, int64_t width) {
+  situ_nn_module *m = situ_nn_multihead_attention(4, 2, options);
+  if (!m) return failed();
+  situ_tensor *query = R(3, 2, 4), *key = R(3, 2, width), *weights = NULL;
+  situ_nn_attend_options masks = o ? *o : (situ_nn_attend_options){ 0 };
+  if (masks.per_head_weights) masks.weights = &weights;
+  outcome result = outcome_of(m, situ_nn_attend(m, query, key, key, &masks));
+  note(&result, weights);
+  situ_nn_free(m);
+  return result;
+}
+
+static void attention(void **state) {
+  (void)state;
+#define ATTENTION(...) FIELD(situ_nn_multihead_attention_options, attended(o, NULL, 4), __VA_ARGS__)
+  ATTENTION(.dropout = 0.5);
+  ATTENTION(.no_bias = true);
+  ATTENTION(.kdim = 3);
+  ATTENTION(.vdim = 3);
+  ATTENTION(.batch_first = true);
+  ATTENTION(.dtype = SITU_F64);
+  ATTENTION(.device = situ_dev("sim:1"));
+  situ_tensor *weights = NULL, *never = situ_full(SITU_SHAPE(2, 3), 1, &(situ_options){ .dtype = SITU_F32 });
+#define ATTEND(...) FIELD(situ_nn_attend_options, attended(NULL, o, 4), __VA_ARGS__)
+  ATTEND(.is_causal = true);
+  ATTEND(.key_padding_mask = situ_mul(never, R(2, 3)));
+  ATTEND(.attn_mask = R(3, 3));
+  ATTEND(.per_head_weights = true);
+  FIELD(situ_nn_attend_options, attended(NULL, o, 4), .weights = &weights, .is_causal = true);
+  assert_non_null(weights);
+}
+
+#undef BASE
+
+#define BASE { .dim_feedforward = 8 }
+static void transformer(void **state) {
+  (void)state;
+  situ_tensor *x = R(3, 2, 4);
+#define TRANSFORMER(...) FIELD(situ_nn_transformer_options, outcome_from(situ_nn_transformer_encoder_layer(4, 2, o), x), __VA_ARGS__)
+  TRANSFORMER(.dim_feedforward = 6);
+  TRANSFORMER(.dim_feedforward = 8, .dropout = 0.5);
+  TRANSFORMER(.dim_feedforward = 8, .no_dropout = true);
+  TRANSFORMER(.dim_feedforward = 8, .gelu = true);
+  TRANSFORMER(.dim_feedforward = 8, .layer_norm_eps = 0.5);
+  TRANSFORMER(.dim_feedforward = 8, .batch_first = true);
+  TRANSFORMER(.dim_feedforward = 8, .norm_first = true);
+  TRANSFORMER(.dim_feedforward = 8, .no_bias = true);
+  TRANSFORMER(.dim_feedforward = 8, .dtype = SITU_F64);
+  TRANSFORMER(.dim_feedforward = 8, .device = situ_dev("sim:1"));
+}
+
+int main(void) {
+  const struct CMUnitTest tests[] = {
+    TEST(linear_and_embedding), TEST(convolutions), TEST(padding_modes), TEST(pools), TEST(norms), TEST(attention), TEST(transformer),
+  };
+  const int failed_tests = cmocka_run_group_tests(tests, NULL, NULL);
+  print_message("%d fields of options\n", fields);
+  return failed_tests;
+}
