@@ -58,7 +58,11 @@ static situ_nn_module *clone_struct(const situ_nn_module *m) {
   memcpy(copy + 1, m + 1, m->type->size - sizeof *m);
   for (int64_t i = 0; i < m->count; i++)
     if (m->slots[i].offset) memset((char *)copy + m->slots[i].offset, 0, sizeof(void *));
-  if (m->type->copy && m->type->copy(copy, m) != SITU_OK) {
+  const uint64_t errors = situ__error_count();
+  const situ_status status = m->type->copy ? m->type->copy(copy, m) : SITU_OK;
+  if (status != SITU_OK) {
+    if (situ__error_count() == errors)
+      situ__fail(status, op, "%s: its type's copy failed without an error", m->type->name);
     situ__free(copy);
     return NULL;
   }

@@ -146,6 +146,8 @@ situ_nn_module *situ_nn_done(void *module) {
   if (!situ__given("nn_done", "module", m)) return NULL;
   end_build(m);
   if (!m->broken) return m;
+  if (situ_error() == SITU_OK) /* the program has cleared the one that broke it */
+    situ__fail(SITU_E_STATE, "nn_done", "%s: a registration failed, so the module is freed", m->type->name);
   situ_nn_free(m);
   return NULL;
 }

@@ -40,11 +40,6 @@ static void complain(const char *fmt, ...) {
 
 /* ---- one call ---- */
 
-/* NULL without an error means something here. */
-static const char null_is_an_answer[] =
-    "situ_grad situ_tree_find situ_safetensors_entry situ_safetensors_find situ_safetensors_metadata situ_snapshot_at situ_optim_state "
-    "situ_data_loader_next situ_data_ptr situ_desc situ_dry_note situ_grad_collected situ_retain situ_nn_retain situ_escape";
-
 /* What only the library can call with valid arguments: it makes the struct that the first one is. */
 static const char no_valid_call[] = "situ_grad_collected";
 
@@ -79,16 +74,9 @@ static bool failed_as_told(const api_function *f, const void *result) {
 }
 
 static void judge(const api_world *w, const void *result) {
-  const api_function *f = w->function;
-  const bool error = situ_error() != SITU_OK, failed = failed_as_told(f, result);
-  if (f->result == API_STATUS && error != failed && strncmp(f->name, "situ_error", 10) != 0)
-    complain(error ? "an error, and SITU_OK: %s" : "%s without an error", error ? situ_error_message() : situ_status_name(*(const situ_status *)result));
-  if (f->result == API_POINTER && failed && !error && !api_is(f->name, null_is_an_answer)) complain("NULL without an error");
-  if (f->result == API_POINTER && error && !failed) complain("an error and a result: %s", situ_error_message());
-  if (f->result == API_TEXT && !*(const char *const *)result && !api_is(f->name, null_is_an_answer) && !error) complain("a NULL text");
-  if (error && f->result == API_BOOL && *(const bool *)result) complain("an error and true: %s", situ_error_message());
-  if (error && f->result == API_COUNT && strcmp(f->returns, "int64_t") == 0 && *(const int64_t *)result > 0) complain("an error and a count: %s", situ_error_message());
-  if (error && f->result == API_DOUBLE && *(const double *)result == *(const double *)result) complain("an error and a number: %s", situ_error_message());
+  const bool error = situ_error() != SITU_OK;
+  const char *wrong = api_disagreement(w->function->name, w->function->result, result, error, error);
+  if (wrong) complain("%s: %s", wrong, situ_error_message());
 }
 
 /* False: there is no such bad value. */

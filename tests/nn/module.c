@@ -111,7 +111,7 @@ static void bad_registrations_are_refused(void **state) {
   situ_tensor *elsewhere = NULL;
   assert_null(situ_nn_add_tensor(&m->base, "t", &elsewhere, T32(SITU_SHAPE(1), 1), SITU_NN_BUFFER));
   expect_error(SITU_E_ARG, "nn_add_tensor", "not part of the module");
-  assert_null(situ_nn_done(m));
+  expect_refused(situ_nn_done(m), SITU_E_STATE, "nn_done", "a registration failed");
 }
 
 static void cycles_are_refused(void **state) {

@@ -1,6 +1,7 @@
 /* No option of a module is ignored: each field of each options struct, set to what is not its default, changes what the module
    gives or is made of, or is refused.
    SPDX-License-Identifier: MIT */
+/* test-devices: cpu */
 #include <string.h>
 
 #include "situ/nn.h"

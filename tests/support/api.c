@@ -45,6 +45,30 @@ bool api_is(const char *name, const char *list) {
   return false;
 }
 
+/* NULL without an error means something here. */
+static const char null_is_an_answer[] =
+    "situ_grad situ_tree_find situ_safetensors_entry situ_safetensors_find situ_safetensors_metadata situ_snapshot_at situ_optim_state "
+    "situ_data_loader_next situ_data_ptr situ_desc situ_dry_note situ_grad_collected situ_retain situ_nn_retain situ_escape";
+
+/* What they call may end them with a status of its own. */
+static const char hands_a_status_on[] = "situ_nn_apply situ_nn_walk situ_tree_each situ_tree_map";
+
+const char *api_disagreement(const char *function, api_result kind, const void *result, bool error, bool excused) {
+  switch (kind) {
+    case API_STATUS:
+      if (*(const situ_status *)result == SITU_OK) return error ? "an error, and SITU_OK" : NULL;
+      return excused || api_is(function, hands_a_status_on) ? NULL : "a status without an error";
+    case API_POINTER:
+      if (*(void *const *)result) return error ? "an error and a result" : NULL;
+      return excused || api_is(function, null_is_an_answer) ? NULL : "NULL without an error";
+    case API_TEXT: return *(const char *const *)result || excused || api_is(function, null_is_an_answer) ? NULL : "a NULL text";
+    case API_BOOL: return error && *(const bool *)result ? "an error and true" : NULL;
+    case API_COUNT: return error && *(const int64_t *)result > 0 ? "an error and a count" : NULL;
+    case API_DOUBLE: return error && *(const double *)result == *(const double *)result ? "an error and a number" : NULL;
+    default: return NULL;
+  }
+}
+
 const char *api_name(const api_world *w) { return w->function->name + 5; }
 
 /* ---- what arguments are made of ---- */

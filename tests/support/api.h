@@ -48,6 +48,10 @@ size_t api_functions_list(const api_function **list);
 const api_struct *api_find_struct(const char *type); /* of "const situ_options *" too; NULL: opaque, or not a struct */
 const api_enum *api_find_enum(const char *type);     /* NULL: not an enum */
 
+/* What a result and the thread's error say that cannot both be true; NULL: they agree. error: one was recorded in the call.
+   excused: a NULL, or a status, may tell of it, or of an earlier one. */
+const char *api_disagreement(const char *function, api_result kind, const void *result, bool error, bool excused);
+
 /* ---- arguments of one call ---- */
 
 enum { API_PARAMETERS = 12, API_OWNED = 128 };

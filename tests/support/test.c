@@ -7,6 +7,8 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "support/checked.h"
+
 static situ_scope scope;
 static int64_t live_tensors, live_bytes;
 
@@ -49,6 +51,7 @@ int test_end(void **state) {
   situ_error_clear();
   if (situ_synchronize(test_device()) != SITU_OK) bad = 1, print_error("the device failed: %s\n", situ_error_message());
   situ_error_clear();
+  if (checked_complaints()) bad = 1, print_error("a call and its error disagree\n");
   if (situ_live_tensors() != live_tensors || situ_live_bytes() != live_bytes) {
     bad = 1;
     print_error("leaked %lld tensors, %lld bytes\n", (long long)(situ_live_tensors() - live_tensors), (long long)(situ_live_bytes() - live_bytes));

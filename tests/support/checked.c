@@ -1,0 +1,84 @@
+/* What is looked at before and after each public call of a test.
+   SPDX-License-Identifier: MIT */
+#include <stdatomic.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "base/fail.h"
+#include "device/dry.h"
+#include "support/api.h"
+#include "support/checked.h"
+#include "tensor/tensor.h"
+
+static atomic_int complaints;
+static atomic_llong calls, errors;
+static pid_t program;
+
+/* ---- operands ------------------------------------------------------------------------------- */
+
+enum { LOOKED_AT = 512 }; /* bytes of an operand: enough for those of the tests, and quick */
+
+static bool is_readable(const situ_tensor *t) {
+  return t && situ_is_tensor(t) && t->view.storage && t->view.storage->data && t->view.storage->device.kind == SITU_CPU;
+}
+
+/* Of what lies where the tensor begins, gaps and all. */
+static uint64_t values_of(const situ_tensor *t) {
+  const situ_storage *s = t->view.storage;
+  const unsigned char *bytes = s->data;
+  uint64_t hash = 14695981039346656037u;
+  for (size_t i = 0; i < s->bytes && i < LOOKED_AT; i++) hash = (hash ^ bytes[i]) * 1099511628211u;
+  return hash;
+}
+
+void checked_keep(checked_call *call, const char *name, const situ_tensor *tensor) {
+  if (call->count == CHECKED_OPERANDS || !is_readable(tensor)) return;
+  call->operand[call->count].name = name;
+  call->operand[call->count].tensor = tensor;
+  call->operand[call->count++].values = values_of(tensor);
+}
+
+/* ---- calls ---------------------------------------------------------------------------------- */
+
+static void complain(const checked_call *call, const char *what) {
+  atomic_fetch_add(&complaints, 1);
+  (void)fprintf(stderr, "%s: %s (%s)\n", call->name, what, situ_error_message());
+}
+
+void checked_begin(checked_call *call, const char *name) {
+  call->name = name;
+  call->errors = situ__error_count();
+  call->failing = situ_error() != SITU_OK;
+  call->count = 0;
+}
+
+void checked_end(checked_call *call, api_result kind, const void *result) {
+  const bool error = situ__error_count() != call->errors;
+  atomic_fetch_add_explicit(&calls, 1, memory_order_relaxed);
+  if (error) atomic_fetch_add_explicit(&errors, 1, memory_order_relaxed);
+  /* An operand that is NULL hands the error of an earlier call on. */
+  if (situ__dry) return; /* a dry run goes on behind a mistake, with what the call would have given */
+  const char *wrong = api_disagreement(call->name, kind, result, error, error || call->failing);
+  if (wrong) complain(call, wrong);
+  for (int i = 0; error && i < call->count; i++)
+    if (is_readable(call->operand[i].tensor) && values_of(call->operand[i].tensor) != call->operand[i].values) {
+      char what[128];
+      (void)snprintf(what, sizeof what, "failed, and changed %s", call->operand[i].name);
+      complain(call, what);
+    }
+}
+
+int checked_complaints(void) { return atomic_exchange(&complaints, 0); }
+
+/* ---- a program's end ------------------------------------------------------------------------ */
+
+__attribute__((constructor)) static void begin(void) { program = getpid(); }
+
+/* What no fixture has asked about fails the program. */
+__attribute__((destructor)) static void end(void) {
+  if (getpid() != program || !atomic_load(&calls)) return;
+  (void)printf("%lld public calls looked at, %lld recorded an error\n", (long long)calls, (long long)errors);
+  if (atomic_load(&complaints)) (void)fflush(NULL), _exit(1);
+}
