@@ -31,6 +31,7 @@ typedef struct situ_dataset_type {
 } situ_dataset_type;
 
 struct situ_dataset {
+  uint32_t head; /**< says that it is a live data set: situ_dataset_alloc sets it */
   const situ_dataset_type *type;
 };
 

@@ -78,7 +78,8 @@ SITU_API void situ_default_device_end(situ_setting *before);
 
 /** Waits until everything queued on the device is done; reports what failed there since. */
 SITU_API SITU_CHECKED situ_status situ_synchronize(situ_device device);
-/** Gives cached, unused memory back to the device. */
+/** Gives cached, unused memory back to the device; of the cpu also what is held back of freed handles, which are
+    then no longer told from live ones. */
 SITU_API SITU_CHECKED situ_status situ_empty_cache(situ_device device);
 
 /** Threads that cpu work is spread over, the caller's included. Results do not depend on it. */

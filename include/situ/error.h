@@ -10,7 +10,7 @@ SITU_BEGIN
 /** What went wrong, in one word. */
 typedef enum situ_status {
   SITU_OK = 0,
-  SITU_E_ARG,          /**< an argument outside its range, or a dead or foreign handle */
+  SITU_E_ARG,          /**< an argument outside its range, or a handle that is NULL, was freed, or is of another kind */
   SITU_E_SHAPE,        /**< shapes that do not fit together */
   SITU_E_DTYPE,        /**< a dtype that this operand cannot have */
   SITU_E_DEVICE,       /**< operands on different devices */
@@ -30,6 +30,10 @@ typedef enum situ_status {
 
 /** "OK", "ARG", "SHAPE", ...: static text, never NULL. */
 SITU_API const char *situ_status_name(situ_status status);
+
+/* Handles (tensors, modules, trees, optimisers, schedulers, scalers, data sets, loaders, graphs, files, snapshots, moves) are
+   checked by every call that takes one. One that was freed is told from a live one until 2,048 others of its kind were freed
+   after it; a pointer to anything else is not looked through, and is the program's mistake where nothing can be read. */
 
 /** The first error of this thread since the last situ_error_clear(); SITU_OK if there is none. */
 SITU_API situ_status situ_error(void);

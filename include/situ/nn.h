@@ -68,6 +68,8 @@ typedef struct situ_nn_stray {
 
 /** Every module's struct begins with this. Look, but change it through the functions below. */
 struct situ_nn_module {
+  uint32_t head; /* says that it is a live module */
+  int32_t refs;
   const situ_nn_type *type;
   situ_nn_slot *slots; /* in order of registration */
   int64_t count;
@@ -78,7 +80,7 @@ struct situ_nn_module {
   struct situ_nn_module *older, *newer; /* all modules alive */
   char *name;                           /* see situ_nn_set_name; NULL: none */
   situ_device home;                     /* where it lives while it has no tensor; {0}: not stated */
-  int32_t refs;
+  int32_t parents;                      /* slots of modules that hold it: so many of refs are theirs */
   bool training;
   bool pending; /* a lazy module that has not made its parameters yet */
   bool broken;  /* a part could not be made: situ_nn_done will refuse */
@@ -125,7 +127,7 @@ SITU_API situ_nn_module *situ_nn_done(void *module);
                      SITU_NN_TRANSIENT)
 
 /** The functions behind the macros; field NULL: the part is known by its name alone. Return the
-    part, or NULL. */
+    part, or NULL. A child that another module owns, without a reference of the caller's, is refused (SITU_E_STATE). */
 SITU_API situ_nn_module *situ_nn_add_child(situ_nn_module *m, const char *name,
                                            situ_nn_module **field, situ_nn_module *child);
 SITU_API situ_tensor *situ_nn_add_tensor(situ_nn_module *m, const char *name, situ_tensor **field,
@@ -133,7 +135,9 @@ SITU_API situ_tensor *situ_nn_add_tensor(situ_nn_module *m, const char *name, si
 
 /** One more owner; returns m. NULL stays NULL. */
 SITU_API situ_nn_module *situ_nn_retain(situ_nn_module *m);
-/** One owner fewer; the last one frees the module and lets go of its parts. NULL is fine. */
+/** One owner fewer; the last one frees the module and lets go of its parts. NULL is fine. A module that other modules
+    alone own is refused (SITU_E_STATE): it goes with its owner. One that runs, whose hook frees it say, goes at the end of
+    its call. */
 SITU_API void situ_nn_free(situ_nn_module *m);
 /** A deep copy, gradients and hooks included. A part that is registered twice is copied once. */
 SITU_API situ_nn_module *situ_nn_clone(situ_nn_module *m);

@@ -68,7 +68,7 @@ SITU_API situ_optim *situ_optim_rmsprop(situ_tree *parameters, const situ_optim_
 /** Adds a group with hyperparameters of its own. A parameter can be in one group only. */
 SITU_API SITU_CHECKED situ_status situ_optim_add_param_group(situ_optim *o, situ_tree *parameters,
                                                              const situ_optim_options *options);
-/** NULL is fine. */
+/** NULL is fine. A scheduler or scaler that holds it keeps what it needs of it. */
 SITU_API void situ_optim_free(situ_optim *o);
 
 /** Moves all parameters, with what follows them: gradients and state, also a state that was taken elsewhere by hand. All or

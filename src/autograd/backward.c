@@ -316,7 +316,6 @@ static bool commit(situ__pass *p) {
 /* dt/dt, or what the caller gave for it; owned. */
 static situ_tensor *seed(const char *op, situ_tensor *t, situ_tensor *given) {
   if (given) {
-    if (!situ__need(op, "gradient", given)) return NULL;
     if (!situ_device_equal(given->view.storage->device, t->view.storage->device)) {
       char a[SITU_DEVICE_NAME_MAX], b[SITU_DEVICE_NAME_MAX];
       situ__fail(SITU_E_DEVICE, op, "gradient is on %s, the tensor on %s", situ_device_name(given->view.storage->device, a),
@@ -362,6 +361,7 @@ static situ_status run(const char *op, situ_tensor *t, const situ_backward_optio
   const situ_backward_options o = options ? *options : (situ_backward_options){ 0 };
   if (o.create_graph)
     return situ__fail(SITU_E_UNSUPPORTED, op, "create_graph: second derivatives are not there yet; a gradient has no history");
+  if (o.gradient && !situ__need(op, "gradient", o.gradient)) return situ_error();
   if (!t->requires_grad)
     return situ__fail(SITU_E_STATE, op, "the tensor does not require a gradient: no operand of what made it does");
   if (!situ__view_fresh(op, t)) return situ_error();

@@ -4,6 +4,7 @@
 
 #include "base/alloc.h"
 #include "base/fail.h"
+#include "base/handle.h"
 #include "situ/data.h"
 #include "situ/ops.h"
 
@@ -69,10 +70,7 @@ situ_tree *situ_default_collate(situ_tree *const *samples, int64_t count) {
     situ__fail(SITU_E_ARG, op, "%lld samples make no batch", (long long)count);
     return NULL;
   }
-  for (int64_t i = 0; i < count; i++) {
-    if (samples[i]) continue;
-    situ__null(op, "samples");
-    return NULL;
-  }
+  for (int64_t i = 0; i < count; i++)
+    if (!situ__valid(op, "samples", samples[i], SITU__A_TREE)) return NULL;
   return collate((const situ_tree *const *)samples, count);
 }

@@ -3,7 +3,12 @@
 #ifndef SITU_DATA_DATA_H
 #define SITU_DATA_DATA_H
 
+#include "base/handle.h"
 #include "situ/data.h"
+
+static inline bool situ__dataset_given(const char *op, const situ_dataset *dataset) {
+  return situ__valid(op, "dataset", dataset, SITU__A_DATASET);
+}
 
 /* 0..count-1 in an order drawn from generator (NULL: the default one), in a block of situ__alloc.
    NULL: recorded. */

@@ -4,7 +4,7 @@
 
 #include "base/alloc.h"
 #include "base/fail.h"
-#include "situ/data.h"
+#include "data/data.h"
 
 situ_dataset *situ_dataset_alloc(const situ_dataset_type *type) {
   static const char op[] = "dataset_alloc";
@@ -12,7 +12,7 @@ situ_dataset *situ_dataset_alloc(const situ_dataset_type *type) {
     situ__fail(SITU_E_ARG, op, "a data set's type needs a size, length and get");
     return NULL;
   }
-  situ_dataset *dataset = situ__calloc(1, type->size);
+  situ_dataset *dataset = situ__handle_new(SITU__A_DATASET, type->size);
   if (!dataset) {
     situ__no_memory(op, type->size);
     return NULL;
@@ -22,14 +22,15 @@ situ_dataset *situ_dataset_alloc(const situ_dataset_type *type) {
 }
 
 void situ_dataset_free(situ_dataset *dataset) {
-  if (!dataset) return;
-  if (dataset->type->release) dataset->type->release(dataset);
-  situ__free(dataset);
+  if (!dataset || !situ__dataset_given("dataset_free", dataset)) return;
+  const situ_dataset_type *type = dataset->type;
+  if (type->release) type->release(dataset);
+  situ__handle_free(dataset, type->size, type->name);
 }
 
 int64_t situ_dataset_length(situ_dataset *dataset) {
   static const char op[] = "dataset_length";
-  if (!situ__given(op, "dataset", dataset)) return -1;
+  if (!situ__dataset_given(op, dataset)) return -1;
   const int64_t length = dataset->type->length(dataset);
   if (length >= 0) return length;
   situ__fail(SITU_E_ARG, op, "the data set says that it has %" PRId64 " samples", length);
@@ -38,10 +39,7 @@ int64_t situ_dataset_length(situ_dataset *dataset) {
 
 situ_tree *situ_dataset_get(situ_dataset *dataset, int64_t index) {
   static const char op[] = "dataset_get";
-  if (!dataset) {
-    situ__null(op, "dataset");
-    return NULL;
-  }
+  if (!situ__dataset_given(op, dataset)) return NULL;
   int64_t length = situ_dataset_length(dataset);
   if (length < 0) return NULL;
   if (index < 0 || index >= length) {

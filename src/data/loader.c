@@ -22,6 +22,7 @@ typedef struct slot {
 } slot;
 
 struct situ_data_loader {
+  uint32_t head;
   situ_dataset *dataset;
   situ_data_loader_options options;
   int64_t samples, batches;
@@ -43,6 +44,8 @@ struct situ_data_loader {
   bool running, stop;
 };
 
+static bool is_loader(const situ_data_loader *l) { return situ__valid(op, "loader", l, SITU__A_LOADER); }
+
 /* ---- making a batch -------------------------------------------------------------------------- */
 
 static situ_tensor *to_device(situ_tensor *t, void *device) {
@@ -50,6 +53,7 @@ static situ_tensor *to_device(situ_tensor *t, void *device) {
 }
 
 static situ_tree *collect(situ_data_loader *l, const int64_t *indices, int64_t count) {
+  if (!situ__dataset_given(op, l->dataset)) return NULL;
   if (l->dataset->type->get_batch && !l->options.collate)
     return l->dataset->type->get_batch(l->dataset, indices, count);
   situ_tree **samples = situ__calloc((size_t)count, sizeof *samples);
@@ -182,10 +186,7 @@ static situ_tree *take(situ_data_loader *l) {
 }
 
 const situ_tree *situ_data_loader_next(situ_data_loader *l) {
-  if (!l) {
-    situ__null(op, "loader");
-    return NULL;
-  }
+  if (!is_loader(l)) return NULL;
   if (l->workers > 0 && l->process != getpid()) {
     situ__fail(SITU_E_STATE, op,
                "its workers are threads of the parent process: make the loader after the fork");
@@ -205,14 +206,13 @@ const situ_tree *situ_data_loader_next(situ_data_loader *l) {
   return l->current;
 }
 
-int64_t situ_data_loader_length(const situ_data_loader *l) { return l ? l->batches : -1; }
+int64_t situ_data_loader_length(const situ_data_loader *l) { return l && is_loader(l) ? l->batches : -1; }
 
 /* ---- making and freeing ---------------------------------------------------------------------- */
 
 static bool check(situ_dataset *dataset, const situ_data_loader_options *o) {
-  if (!dataset) {
-    situ__null(op, "dataset");
-  } else if (o->batch_size < 0 || o->num_workers < 0 || o->num_workers > 256 || o->prefetch < 0 ||
+  if (!situ__dataset_given(op, dataset)) return false;
+  if (o->batch_size < 0 || o->num_workers < 0 || o->num_workers > 256 || o->prefetch < 0 ||
              o->prefetch > 1024) {
     situ__fail(SITU_E_ARG, op, "batch_size %lld, num_workers %d (0..256), prefetch %d (0..1024)",
                (long long)o->batch_size, o->num_workers, o->prefetch);
@@ -231,7 +231,7 @@ situ_data_loader *situ_data_loader_new(situ_dataset *dataset,
   if (!check(dataset, options ? options : &defaults)) return NULL;
   const int64_t samples = situ_dataset_length(dataset);
   if (samples < 0) return NULL;
-  situ_data_loader *l = situ__calloc(1, sizeof *l);
+  situ_data_loader *l = situ__handle_new(SITU__A_LOADER, sizeof *l);
   if (!l) {
     situ__no_memory(op, sizeof *l);
     return NULL;
@@ -259,7 +259,7 @@ situ_data_loader *situ_data_loader_new(situ_dataset *dataset,
 }
 
 void situ_data_loader_free(situ_data_loader *l) {
-  if (!l) return;
+  if (!l || !is_loader(l)) return;
   /* In a forked child there are no workers, and nobody who would unlock the lock. */
   if (l->process == getpid()) {
     pthread_mutex_lock(&l->lock);
@@ -276,5 +276,5 @@ void situ_data_loader_free(situ_data_loader *l) {
   situ__free(l->threads);
   situ__free(l->ring);
   situ__free(l->order);
-  situ__free(l);
+  situ__handle_free(l, sizeof *l, NULL);
 }

@@ -22,6 +22,7 @@ static situ_tree *get(situ_dataset *self, int64_t index) {
 
 static situ_tree *get_batch(situ_dataset *self, const int64_t *indices, int64_t count) {
   subset *s = (subset *)self;
+  if (!situ__dataset_given("subset", s->of)) return NULL;
   int64_t *theirs = situ__calloc((size_t)count, sizeof *theirs);
   if (!theirs) {
     situ__no_memory("subset", (size_t)count * sizeof *theirs);
@@ -48,6 +49,7 @@ static const situ_dataset_type by_batch = { .name = "Subset",
 
 situ_dataset *situ_subset(situ_dataset *dataset, const int64_t *indices, int64_t count) {
   static const char op[] = "subset";
+  if (!situ__dataset_given(op, dataset)) return NULL;
   int64_t length = situ_dataset_length(dataset);
   if (length < 0 || (count > 0 && !situ__given(op, "indices", indices))) return NULL;
   for (int64_t i = 0; i < count; i++) {

@@ -1,7 +1,7 @@
 /* A data set of tensors in memory.
    SPDX-License-Identifier: MIT */
 #include "base/fail.h"
-#include "situ/data.h"
+#include "data/data.h"
 #include "situ/ops.h"
 
 typedef struct tensor_dataset {
@@ -65,9 +65,9 @@ static situ_status check_rows(const char *path, situ_tensor *t, void *payload) {
 }
 
 situ_dataset *situ_tensor_dataset(situ_tree *tensors) {
-  tensor_dataset *d = (tensor_dataset *)(tensors ? situ_dataset_alloc(&type) : NULL);
+  if (!situ__valid("tensor_dataset", "tensors", tensors, SITU__A_TREE)) return NULL;
+  tensor_dataset *d = (tensor_dataset *)situ_dataset_alloc(&type);
   if (!d) {
-    if (!tensors) situ__null("tensor_dataset", "tensors");
     situ_tree_free(tensors);
     return NULL;
   }

@@ -6,6 +6,7 @@
 
 #include "base/alloc.h"
 #include "base/fail.h"
+#include "base/handle.h"
 #include "device/dry.h"
 #include "device/graph.h"
 
@@ -25,6 +26,7 @@ typedef struct place {
 } place;
 
 struct situ_graph {
+  uint32_t head;
   situ_device device;
   uint64_t errors; /* the thread's, when it began */
   situ__kept *first, **last;
@@ -135,7 +137,7 @@ situ_status situ_graph_capture_begin(situ_device device) {
   if (status != SITU_OK) return status;
   if (situ__backend(device)->no_memory)
     return situ__fail(SITU_E_UNSUPPORTED, op, "nothing is computed on meta");
-  situ_graph *g = situ__calloc(1, sizeof *g);
+  situ_graph *g = situ__handle_new(SITU__A_GRAPH, sizeof *g);
   if (!g) return situ__no_memory(op, sizeof *g);
   g->device = device;
   g->last = &g->first;
@@ -245,11 +247,13 @@ situ_graph *situ_graph_capture_end(void) {
   return NULL;
 }
 
+static bool is_graph(const char *op, const situ_graph *g) { return situ__valid(op, "graph", g, SITU__A_GRAPH); }
+
 /* ---- replaying ------------------------------------------------------------------------------ */
 
 situ_status situ_graph_replay(situ_graph *g) {
   const char *op = "graph_replay";
-  if (!g) return situ_error() ? situ_error() : situ__fail(SITU_E_ARG, op, "graph is NULL");
+  if (!is_graph(op, g)) return situ_error();
   if (situ__is_dry()) return situ__dry_blind(op);
   if (situ__recording) return refuse(op, "another graph's replay", "do it before or after");
   situ_status status = situ__device_usable(op, g->device);
@@ -264,10 +268,10 @@ situ_status situ_graph_replay(situ_graph *g) {
   return SITU_OK;
 }
 
-size_t situ_graph_length(const situ_graph *g) { return g ? g->length : 0; }
+size_t situ_graph_length(const situ_graph *g) { return g && is_graph("graph_length", g) ? g->length : 0; }
 
 void situ_graph_free(situ_graph *g) {
-  if (!g) return;
+  if (!g || !is_graph("graph_free", g)) return;
   if (g->made) situ__backend(g->device)->graph_free(g->device.index, g->made);
   while (g->first) {
     situ__kept *next = g->first->next;
@@ -276,5 +280,5 @@ void situ_graph_free(situ_graph *g) {
   }
   for (size_t i = 0; i < g->places; i++) situ__storage_release(g->place[i].storage);
   situ__free(g->place);
-  situ__free(g);
+  situ__handle_free(g, sizeof *g, NULL);
 }

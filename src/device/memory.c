@@ -6,6 +6,7 @@
 
 #include "base/alloc.h"
 #include "base/fail.h"
+#include "base/handle.h"
 #include "base/text.h"
 #include "base/thread.h"
 #include "device/depot.h"
@@ -260,5 +261,6 @@ void situ__memory_trim(situ_device device) {
   if (backend->trim) backend->trim(device.index);
   if (device.kind != SITU_CPU) return;
   if (mine) (void)empty_lists(mine, NULL);
+  situ__handles_trim();
   situ__small_trim();
 }

@@ -6,6 +6,7 @@
 
 #include "base/alloc.h"
 #include "base/fail.h"
+#include "base/handle.h"
 #include "base/text.h"
 #include "device/dry.h"
 
@@ -13,6 +14,8 @@
 static pthread_mutex_t marking = PTHREAD_MUTEX_INITIALIZER;
 
 /* ---- plan: which storages ---- */
+
+static bool is_move(const char *op, const situ_moving *m) { return situ__valid(op, "move", m, SITU__A_MOVE); }
 
 static const char *named(const situ_tensor *t) { return t && *situ_name(t) ? situ_name(t) : "a tensor"; }
 
@@ -114,17 +117,20 @@ static bool good_wishes(const char *op, const situ_move *list, int64_t count) {
 }
 
 situ_moving *situ_moving_plan(const char *op, const situ_move *list, int64_t count) {
-  if (count < 0 || (count && !list)) return situ__null(op, "list"), NULL;
+  if (count < 0) return situ__fail(SITU_E_ARG, op, "a list of %lld", (long long)count), NULL;
+  if (count && !situ__given(op, "list", list)) return NULL;
   if (!good_wishes(op, list, count)) return NULL;
-  situ_moving *m = situ__calloc(1, sizeof *m);
+  situ_moving *m = situ__handle_new(SITU__A_MOVE, sizeof *m);
   int64_t room = count + 8;
   situ_move_unit *unit = m ? situ__alloc((size_t)room * sizeof *unit) : NULL;
   if (!unit) {
     situ__no_memory(op, (size_t)room * sizeof *unit);
-    situ__free(m);
+    situ__handle_free(m, sizeof *m, op);
     return NULL;
   }
-  *m = (situ_moving){ .op = op, .unit = unit, .room = room };
+  m->op = op;
+  m->unit = unit;
+  m->room = room;
   pthread_mutex_lock(&marking);
   bool good = collect(m, list, count);
   for (int64_t i = 0; i < m->count; i++) m->unit[i].storage->mark = 0;
@@ -135,7 +141,7 @@ situ_moving *situ_moving_plan(const char *op, const situ_move *list, int64_t cou
 }
 
 const situ_move_unit *situ_moving_units(const situ_moving *m, int64_t *count) {
-  if (!situ__given("moving_units", "m", m) || !situ__given("moving_units", "count", count)) return NULL;
+  if (!is_move("moving_units", m) || !situ__given("moving_units", "count", count)) return NULL;
   *count = m->count;
   return m->unit;
 }
@@ -143,6 +149,7 @@ const situ_move_unit *situ_moving_units(const situ_moving *m, int64_t *count) {
 uint64_t situ_moving_peak(const situ_moving *m) {
   uint64_t bytes = 0;
   bool staged = false;
+  if (m && !is_move("moving_peak", m)) return 0;
   for (int64_t i = 0; m && i < m->count; i++) {
     const situ_move_unit *u = &m->unit[i];
     if (!u->moves) continue;
@@ -153,12 +160,10 @@ uint64_t situ_moving_peak(const situ_moving *m) {
 }
 
 void situ_moving_free(situ_moving *m) {
-  if (!m) return;
-  for (int64_t i = 0; i < m->count; i++) {
-    situ__storage_release(m->unit[i].room);
-  }
+  if (!m || !is_move("moving_free", m)) return;
+  for (int64_t i = 0; i < m->count; i++) situ__storage_release(m->unit[i].room);
   situ__free(m->unit);
-  situ__free(m);
+  situ__handle_free(m, sizeof *m, m->op);
 }
 
 /* ---- check: could it be made? ---- */
@@ -187,7 +192,7 @@ static bool check_device(const situ_moving *m, situ_device device) {
 }
 
 situ_status situ_moving_check(const situ_moving *m) {
-  if (!m) return situ__null("moving_check", "move");
+  if (!is_move("moving_check", m)) return situ_error();
   situ_device seen = { 0 };
   for (int64_t i = 0; i < m->count; i++) {
     const situ_move_unit *u = &m->unit[i];

@@ -12,6 +12,7 @@ enum {
 };
 
 struct situ_moving {
+  uint32_t        head;
   const char     *op;     /* static text */
   situ_move_unit *unit;
   int64_t         count, room;

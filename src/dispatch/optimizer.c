@@ -44,6 +44,7 @@ static bool check_item(const char *op, const situ_optimizer_tensors *x) {
     return false;
   }
   const situ_dtype own = (situ_dtype)x->param->view.dtype, wide = x->master ? SITU_F32 : own;
+  if (x->master && !situ__need(op, "master", x->master)) return false;
   if (x->master && own != SITU_F16 && own != SITU_BF16) {
     situ__fail(SITU_E_DTYPE, op, "parameter %s is %s: only f16 and bf16 ones have a master", situ_name(x->param), situ_dtype_name(own));
     return false;

@@ -1,6 +1,7 @@
 /* Checkpoints: the state of a whole training run as one tree of tensors.
    SPDX-License-Identifier: MIT */
 #include "base/fail.h"
+#include "base/handle.h"
 #include "situ/io.h"
 #include "situ/random.h"
 #include "situ/sys/load.h"
@@ -23,6 +24,13 @@ static situ_tree *generator_tree(situ_generator g) {
   return numbers((int64_t)g.seed, (int64_t)g.offset);
 }
 
+/* Before anything is read or written. */
+static bool good_parts(const char *by, const situ_checkpoint *c) {
+  return situ__given(by, "checkpoint", c) && (!c->model || situ__valid(by, "model", c->model, SITU__A_MODULE)) &&
+         (!c->optimizer || situ__valid(by, "optimizer", c->optimizer, SITU__AN_OPTIMISER)) &&
+         (!c->scheduler || situ__valid(by, "scheduler", c->scheduler, SITU__A_SCHEDULER));
+}
+
 static situ_tree *gather(const situ_checkpoint *c) {
   situ_tree *run = situ_tree_put(situ_tree_dict(), "progress", numbers(c->epoch, c->step));
   run = situ_tree_put(run, "default_generator", generator_tree(situ_get_rng_state()));
@@ -36,7 +44,7 @@ static situ_tree *gather(const situ_checkpoint *c) {
 
 situ_status situ_checkpoint_save(const char *path, const situ_checkpoint *checkpoint,
                                  const situ_save_options *options) {
-  if (!checkpoint) return situ__null("checkpoint_save", "checkpoint");
+  if (!good_parts("checkpoint_save", checkpoint)) return situ_error();
   situ_scope scope;
   situ_scope_begin_no_grad(&scope);
   situ_tree *all = gather(checkpoint);
@@ -118,7 +126,7 @@ static situ_status load(const char *path, const situ_tree *all, situ_checkpoint 
 
 situ_status situ_checkpoint_load(const char *path, situ_checkpoint *checkpoint,
                                  const situ_load_options *options) {
-  if (!checkpoint) return situ__null(op, "checkpoint");
+  if (!good_parts(op, checkpoint)) return situ_error();
   situ_tree *all = situ_load(path, options);
   if (!all) return situ_error();
   situ_scope scope;

@@ -5,6 +5,7 @@
 
 #include "base/alloc.h"
 #include "base/fail.h"
+#include "base/handle.h"
 #include "base/file.h"
 #include "io/index.h"
 #include "io/shard.h"
@@ -17,6 +18,7 @@ typedef struct place {
 } place;
 
 struct situ_safetensors {
+  uint32_t head;
   situ_load_options options;
   situ__shard *shards;
   int64_t count;
@@ -26,6 +28,8 @@ struct situ_safetensors {
 };
 
 static const char op[] = "safetensors_open";
+
+static bool is_open(const char *by, const situ_safetensors *f) { return situ__valid(by, "file", f, SITU__A_FILE); }
 
 /* ---- all of them ----------------------------------------------------------------------------- */
 
@@ -128,7 +132,7 @@ situ_safetensors *situ_safetensors_open(const char *path, const situ_load_option
     situ__null(op, "path");
     return NULL;
   }
-  situ_safetensors *f = situ__calloc(1, sizeof *f);
+  situ_safetensors *f = situ__handle_new(SITU__A_FILE, sizeof *f);
   if (!f) {
     situ__no_memory(op, sizeof *f);
     return NULL;
@@ -140,20 +144,21 @@ situ_safetensors *situ_safetensors_open(const char *path, const situ_load_option
 }
 
 void situ_safetensors_close(situ_safetensors *f) {
-  if (!f) return;
+  if (!f || !is_open("safetensors_close", f)) return;
   for (int64_t k = 0; k < f->count; k++) situ__shard_close(&f->shards[k]);
   situ__index_free(&f->index);
   situ__free(f->shards);
   situ__free(f->places);
-  situ__free(f);
+  situ__handle_free(f, sizeof *f, NULL);
 }
 
 /* ---- looking --------------------------------------------------------------------------------- */
 
-int64_t situ_safetensors_count(const situ_safetensors *f) { return f ? f->tensors : 0; }
+int64_t situ_safetensors_count(const situ_safetensors *f) { return f && is_open("safetensors_count", f) ? f->tensors : 0; }
 
 const situ_file_entry *situ_safetensors_entry(const situ_safetensors *f, int64_t index) {
-  return f && index >= 0 && index < f->tensors ? f->places[index].entry : NULL;
+  if (!f || !is_open("safetensors_entry", f)) return NULL;
+  return index >= 0 && index < f->tensors ? f->places[index].entry : NULL;
 }
 
 static const place *find(const situ_safetensors *f, const char *name) {
@@ -164,17 +169,17 @@ static const place *find(const situ_safetensors *f, const char *name) {
 }
 
 const situ_file_entry *situ_safetensors_find(const situ_safetensors *f, const char *name) {
-  const place *found = f && name ? find(f, name) : NULL;
+  const place *found = f && is_open("safetensors_find", f) && name ? find(f, name) : NULL;
   return found ? found->entry : NULL;
 }
 
 /* Every shard that we write has all remarks. */
 const char *situ_safetensors_metadata(const situ_safetensors *f, const char *key) {
-  return f && key && f->count ? situ__header_metadata(&f->shards[0].header, key) : NULL;
+  return f && is_open("safetensors_metadata", f) && key && f->count ? situ__header_metadata(&f->shards[0].header, key) : NULL;
 }
 
 bool situ_safetensors_metadata_at(const situ_safetensors *f, int64_t index, situ_metadata *out) {
-  if (!f || !f->count || !out || index < 0 || index >= f->shards[0].header.metadata_count)
+  if (!f || !is_open("safetensors_metadata_at", f) || !f->count || !out || index < 0 || index >= f->shards[0].header.metadata_count)
     return false;
   *out = f->shards[0].header.metadata[index];
   return true;
@@ -202,10 +207,7 @@ static situ_tensor *load(const char *by, const situ_safetensors *f, const place 
 situ_tensor *situ_safetensors_load(situ_safetensors *f, const char *name) {
   static const char by[] = "safetensors_load";
   char shown[SITU__SHOWN_MAX];
-  if (!f || !name) {
-    situ__null(by, f ? "name" : "file");
-    return NULL;
-  }
+  if (!is_open(by, f) || !situ__given(by, "name", name)) return NULL;
   const place *p = find(f, name);
   if (p) return load(by, f, p);
   situ__fail(SITU_E_ARG, by, "there is no tensor '%s' in %s", situ__shown(name, shown),

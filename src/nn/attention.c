@@ -203,10 +203,10 @@ static situ_tree *maybe(situ_tree *dict, const char *key, situ_tensor *t) {
 situ_tensor *situ_nn_attend(situ_nn_module *module, situ_tensor *query, situ_tensor *key,
                             situ_tensor *value, const situ_nn_attend_options *options) {
   static const situ_nn_attend_options torch;
-  if (!module || !query || !key || !value) {
-    situ__null("nn_attend", !module ? "attention" : !query ? "query" : !key ? "key" : "value");
+  const char *op = "nn_attend";
+  if (!situ__nn_given(op, "attention", module) || !situ__valid(op, "query", query, SITU__A_TENSOR) ||
+      !situ__valid(op, "key", key, SITU__A_TENSOR) || !situ__valid(op, "value", value, SITU__A_TENSOR))
     return NULL;
-  }
   if (!options) options = &torch;
   situ_tree *in = situ_tree_put(situ_tree_dict(), "query", situ_tree_tensor(query));
   in = situ_tree_put(in, "key", situ_tree_tensor(key));

@@ -48,7 +48,7 @@ static bool clone_hooks(situ_nn_module *to, const situ_nn_module *from) {
 
 /* The struct with its unregistered fields; what is registered comes later. */
 static situ_nn_module *clone_struct(const situ_nn_module *m) {
-  situ_nn_module *copy = situ__calloc(1, m->type->size);
+  situ_nn_module *copy = situ__handle_new(SITU__A_MODULE, m->type->size);
   if (!copy) return situ__no_memory(op, m->type->size), NULL;
   copy->type = m->type;
   copy->home = m->home;
@@ -63,7 +63,7 @@ static situ_nn_module *clone_struct(const situ_nn_module *m) {
   if (status != SITU_OK) {
     if (situ__error_count() == errors)
       situ__fail(status, op, "%s: its type's copy failed without an error", m->type->name);
-    situ__free(copy);
+    situ__handle_free(copy, m->type->size, m->type->name);
     return NULL;
   }
   situ__nn_enlist(copy);
@@ -101,10 +101,7 @@ static situ_nn_module *clone(situ__map *made, situ_nn_module *m, int depth) {
 
 situ_nn_module *situ_nn_clone(situ_nn_module *m) {
   SITU__MADE_OF_OPS("nn_clone");
-  if (!m) {
-    situ__null(op, "module");
-    return NULL;
-  }
+  if (!situ__nn_given(op, "module", m)) return NULL;
   situ__map made = { 0 };
   situ_scope scope;
   situ_scope_begin_no_grad(&scope);

@@ -44,6 +44,7 @@ situ_nn_module *situ_nn_module_dict(void) { return situ_nn_done(situ_nn_alloc(&d
 
 int64_t situ_nn_len(const situ_nn_module *container) {
   int64_t count = 0;
+  if (container && !situ__nn_given("nn_len", "container", container)) return -1;
   for (int64_t i = 0; container && i < container->count; i++)
     count += situ__nn_is_child(&container->slots[i]);
   return count;
@@ -52,7 +53,7 @@ int64_t situ_nn_len(const situ_nn_module *container) {
 /* Adds to a container; on failure both are freed. */
 static situ_nn_module *add(const char *op, situ_nn_module *container, const situ_nn_type *other,
                            const char *name, situ_nn_module *module) {
-  bool fits = container && (container->type == &sequential_type || container->type == other);
+  bool fits = situ__is(SITU__A_MODULE, container) && (container->type == &sequential_type || container->type == other);
   if (fits && (!name || !situ__nn_find(container, name))) {
     int64_t before = container->count;
     if (name)
@@ -61,15 +62,15 @@ static situ_nn_module *add(const char *op, situ_nn_module *container, const situ
       add_numbered(container, situ_nn_len(container), module);
     if (container->count > before) return container;
   } else {
-    if (!container)
-      situ__null(op, "container");
+    if (!situ__is(SITU__A_MODULE, container))
+      situ__refuse_handle(op, "container", container, SITU__A_MODULE);
     else if (fits)
       situ__fail(SITU_E_ARG, op, "%s has a module \"%s\" already", container->type->name, name);
     else
       situ__fail(SITU_E_ARG, op, "%s is not a container that this adds to", container->type->name);
-    situ_nn_free(module);
+    situ__nn_give_up(module);
   }
-  situ_nn_free(container);
+  situ__nn_give_up(container);
   return NULL;
 }
 
@@ -80,16 +81,13 @@ situ_nn_module *situ_nn_append(situ_nn_module *container, situ_nn_module *module
 situ_nn_module *situ_nn_put(situ_nn_module *container, const char *name, situ_nn_module *module) {
   if (name) return add("nn_put", container, &dict_type, name, module);
   situ__null("nn_put", "name");
-  situ_nn_free(module);
-  situ_nn_free(container);
+  situ__nn_give_up(module);
+  situ__nn_give_up(container);
   return NULL;
 }
 
 situ_nn_module *situ_nn_at(const situ_nn_module *container, int64_t i) {
-  if (!container) {
-    situ__null("nn_at", "container");
-    return NULL;
-  }
+  if (!situ__nn_given("nn_at", "container", container)) return NULL;
   int64_t count = situ_nn_len(container), left = i < 0 ? i + count : i;
   for (int64_t k = 0; k < container->count && left >= 0; k++)
     if (situ__nn_is_child(&container->slots[k]) && left-- == 0) return container->slots[k].held;
@@ -99,11 +97,9 @@ situ_nn_module *situ_nn_at(const situ_nn_module *container, int64_t i) {
 }
 
 situ_nn_module *situ_nn_get(const situ_nn_module *container, const char *name) {
-  situ_nn_slot *slot = container && name ? situ__nn_find(container, name) : NULL;
+  if (!situ__nn_given("nn_get", "container", container) || !situ__given("nn_get", "name", name)) return NULL;
+  situ_nn_slot *slot = situ__nn_find(container, name);
   if (slot && situ__nn_is_child(slot)) return slot->held;
-  if (!container || !name)
-    situ__null("nn_get", container ? "name" : "container");
-  else
-    situ__fail(SITU_E_ARG, "nn_get", "%s has no module \"%s\"", container->type->name, name);
+  situ__fail(SITU_E_ARG, "nn_get", "%s has no module \"%s\"", container->type->name, name);
   return NULL;
 }

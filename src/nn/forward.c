@@ -20,7 +20,7 @@ static situ_device first_device(const situ_nn_module *m, int depth) {
 }
 
 situ_device situ_nn_home(const situ_nn_module *m) {
-  if (!m) return (situ_device){ 0 };
+  if (!m || !situ__nn_given("nn_home", "module", m)) return (situ_device){ 0 };
   situ_device found = first_device(m, 0);
   return found.kind == SITU_DEVICE_DEFAULT ? m->home : found;
 }
@@ -38,11 +38,17 @@ static void leave(frame *f) {
   situ__nn_running = f->running.outer;
   if (f->moved) situ_default_device_end(&f->before);
   SITU_IGNORE(situ_scope_end(&f->scope));
+  if (f->running.freed) situ__nn_end((situ_nn_module *)f->running.module);
 }
 
 static bool enter(frame *f, const situ_nn_module *m, const situ_tensor *x, const situ_tree *inputs,
                   void *site) {
-  f->running = (situ__nn_frame){ m, x, inputs, site, situ__nn_running };
+  const int depth = situ__nn_running ? situ__nn_running->depth + 1 : 1;
+  if (depth > SITU__NN_CALLS)
+    return situ__fail(SITU_E_LIMIT, "nn_forward", "%s: more than %d calls of modules inside each other; a forward that calls itself has no end",
+                      m->type->name, SITU__NN_CALLS),
+           false;
+  f->running = (situ__nn_frame){ m, x, inputs, site, false, depth, situ__nn_running };
   situ__nn_running = &f->running;
   situ_scope_begin(&f->scope);
   f->moved = false;
@@ -107,10 +113,7 @@ static situ_status escape(const char *path, situ_tensor *t, void *payload) {
 }
 
 static situ_tree *call(situ_nn_module *m, const situ_tree *inputs, void *site) {
-  if (!m || !inputs) {
-    situ__null("nn_call", m ? "inputs" : "module");
-    return NULL;
-  }
+  if (!situ__nn_given("nn_call", "module", m) || !situ__valid("nn_call", "inputs", inputs, SITU__A_TREE)) return NULL;
   frame f;
   if (!enter(&f, m, NULL, inputs, site)) return NULL;
   situ_tree *out = run_hooked(m, inputs);
@@ -138,10 +141,7 @@ static situ_tensor *call_for_tensor(situ_nn_module *m, situ_tree *inputs, void *
 
 situ_tensor *situ_nn_forward(situ_nn_module *m, situ_tensor *x) {
   void *site = __builtin_return_address(0);
-  if (!m || !x) {
-    situ__null("nn_forward", m ? "input" : "module");
-    return NULL;
-  }
+  if (!situ__nn_given("nn_forward", "module", m) || !situ__valid("nn_forward", "input", x, SITU__A_TENSOR)) return NULL;
   if (m->hooks || !m->type->forward) return call_for_tensor(m, situ_tree_tensor(x), site);
   frame f;
   if (!enter(&f, m, x, NULL, site)) return NULL;
@@ -152,18 +152,19 @@ situ_tensor *situ_nn_forward(situ_nn_module *m, situ_tensor *x) {
 }
 
 situ_tensor *situ_nn_forward2(situ_nn_module *m, situ_tensor *x, situ_tensor *y) {
+  const char *op = "nn_forward2";
   situ_tensor *both[] = { x, y };
-  if (m && x && y)
-    return call_for_tensor(m, situ_tree_of(2, both), __builtin_return_address(0));
-  situ__null("nn_forward2", !m ? "module" : !x ? "first input" : "second input");
-  return NULL;
+  if (!situ__nn_given(op, "module", m) || !situ__valid(op, "first input", x, SITU__A_TENSOR) || !situ__valid(op, "second input", y, SITU__A_TENSOR))
+    return NULL;
+  return call_for_tensor(m, situ_tree_of(2, both), __builtin_return_address(0));
 }
 
 /* ---- hooks ---- */
 
 static situ_status add_hook(const char *op, situ_nn_module *m, bool before, situ_nn_hook fn,
                             void *payload, int64_t *handle) {
-  if (!m || !fn) return situ__null(op, m ? "hook" : "module");
+  if (!situ__nn_given(op, "module", m)) return situ_error();
+  if (!fn) return situ__null(op, "hook");
   struct situ_nn_hooks *hooks = m->hooks ? m->hooks : situ__calloc(1, sizeof *hooks);
   if (!hooks) return situ__no_memory(op, sizeof *hooks);
   m->hooks = hooks;
@@ -191,7 +192,7 @@ situ_status situ_nn_register_forward_hook(situ_nn_module *m, situ_nn_hook hook, 
 }
 
 void situ_nn_remove_hook(situ_nn_module *m, int64_t handle) {
-  if (!m || !m->hooks) return;
+  if (!m || !situ__nn_given("nn_remove_hook", "module", m) || !m->hooks) return;
   struct situ_nn_hooks *hooks = m->hooks;
   int64_t kept = 0;
   for (int64_t i = 0; i < hooks->count; i++)

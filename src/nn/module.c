@@ -1,6 +1,7 @@
 /* Modules: made, filled by registration, shared, freed.
    SPDX-License-Identifier: MIT */
 #include <pthread.h>
+#include <stdio.h>
 #include <string.h>
 
 #include "base/alloc.h"
@@ -64,11 +65,11 @@ void *situ_nn_alloc(const situ_nn_type *type) {
                "a type needs a name, and the size of a struct that begins with situ_nn_module");
     return NULL;
   }
-  situ_nn_module *m = situ__calloc(1, type->size);
+  situ_nn_module *m = situ__handle_new(SITU__A_MODULE, type->size);
   struct situ_nn_build *build = situ__alloc(sizeof *build);
   if (!m || !build) {
     situ__no_memory("nn_alloc", type->size);
-    situ__free(m);
+    situ__handle_free(m, type->size, type->name);
     situ__free(build);
     return NULL;
   }
@@ -130,7 +131,7 @@ static void end_build(situ_nn_module *m) {
     const int64_t count = situ_scope_owned(&build->scope, &made);
     for (int64_t i = 0; i < count; i++) {
       situ_tensor *t = made[i];
-      if (!situ_owners(t) || holds(m, t)) continue;
+      if (!situ__is(SITU__A_TENSOR, t) || holds(m, t)) continue;
       size_t offset = shown_at(m, t);
       if ((offset || situ_owners(t) > 1) && !note_stray(m, t, offset)) m->broken = true;
       if (offset || shown_below(m, t, 0)) situ_escape(&build->scope, t);
@@ -143,26 +144,65 @@ static void end_build(situ_nn_module *m) {
 
 situ_nn_module *situ_nn_done(void *module) {
   situ_nn_module *m = module;
-  if (!situ__given("nn_done", "module", m)) return NULL;
+  if (!situ__nn_given("nn_done", "module", m)) return NULL;
   end_build(m);
   if (!m->broken) return m;
   if (situ_error() == SITU_OK) /* the program has cleared the one that broke it */
     situ__fail(SITU_E_STATE, "nn_done", "%s: a registration failed, so the module is freed", m->type->name);
-  situ_nn_free(m);
+  situ__nn_give_up(m);
   return NULL;
 }
 
 situ_nn_module *situ_nn_retain(situ_nn_module *m) {
-  if (m) __atomic_fetch_add(&m->refs, 1, __ATOMIC_RELAXED);
+  if (!m || !situ__nn_given("nn_retain", "module", m)) return NULL;
+  __atomic_fetch_add(&m->refs, 1, __ATOMIC_RELAXED);
   return m;
 }
 
-static bool last_owner(situ_nn_module *m) {
-  return m && __atomic_sub_fetch(&m->refs, 1, __ATOMIC_ACQ_REL) == 0;
+/* How many references others than modules have. */
+static int32_t outside(const situ_nn_module *m) {
+  return __atomic_load_n(&m->refs, __ATOMIC_ACQUIRE) - __atomic_load_n(&m->parents, __ATOMIC_RELAXED);
 }
 
-void situ_nn_free(situ_nn_module *m) {
-  if (!last_owner(m)) return;
+/* A module that runs on this thread, perhaps in a hook, ends with its outermost call. */
+static bool runs(const situ_nn_module *m) {
+  situ__nn_frame *outermost = NULL;
+  for (situ__nn_frame *f = situ__nn_running; f; f = f->outer)
+    if (f->module == m) outermost = f;
+  if (outermost) outermost->freed = true;
+  return outermost != NULL;
+}
+
+static bool last_owner(situ_nn_module *m) {
+  return __atomic_sub_fetch(&m->refs, 1, __ATOMIC_ACQ_REL) == 0 && !runs(m);
+}
+
+static void count_owner(situ_nn_kind kind, void *part, int by) {
+  if (kind == SITU_NN_CHILD) __atomic_fetch_add(&((situ_nn_module *)part)->parents, by, __ATOMIC_RELAXED);
+  else situ_count_slot(part, by);
+}
+
+/* "fc" of Net: how its owner calls m. */
+static void describe_owner(const situ_nn_module *m, char *text, size_t size) {
+  *text = 0;
+  situ__nn_lock();
+  for (const situ_nn_module *p = newest; p && !*text; p = p->older)
+    for (int64_t i = 0; i < p->count && !*text; i++)
+      if (p->slots[i].held == m) (void)snprintf(text, size, "\"%s\" of %s", p->slots[i].name, p->name ? p->name : p->type->name);
+  situ__nn_unlock();
+}
+
+/* Does anybody but other modules own it? False: recorded. */
+static bool is_owned_outside(const char *op, const situ_nn_module *m, const char *instead) {
+  char owner[160];
+  if (outside(m) > 0) return true;
+  describe_owner(m, owner, sizeof owner);
+  if (*owner) situ__fail(SITU_E_STATE, op, "this %s is %s, which owns it: %s", m->type->name, owner, instead);
+  else situ__fail(SITU_E_STATE, op, "this %s was freed already, in the call of it that is running", m->type->name);
+  return false;
+}
+
+static void destroy(situ_nn_module *m) {
   /* Modules to free are chained through `older`, so that no depth of nesting can overflow the
      stack. */
   delist(m);
@@ -173,8 +213,8 @@ void situ_nn_free(situ_nn_module *m) {
     if (m->type->release) m->type->release(m);
     for (int64_t i = 0; i < m->count; i++) {
       situ_nn_slot *slot = &m->slots[i];
+      count_owner(slot->kind, slot->held, -1);
       if (!situ__nn_is_child(slot)) {
-        situ_count_slot(slot->held, -1);
         situ_release(slot->held);
       } else if (last_owner(slot->held)) {
         situ_nn_module *child = slot->held;
@@ -188,19 +228,35 @@ void situ_nn_free(situ_nn_module *m) {
     situ__free(m->strays);
     if (m->hooks) situ__free(m->hooks->list);
     situ__free(m->hooks);
+    char text[64];
+    (void)snprintf(text, sizeof text, "%s%s%s", m->type->name, m->name ? " " : "", m->name ? m->name : "");
     situ__free(m->name);
-    situ__free(m);
+    situ__handle_free(m, m->type->size, text);
     m = next;
   }
+}
+
+void situ__nn_let_go(situ_nn_module *m) {
+  if (last_owner(m)) destroy(m);
+}
+
+void situ__nn_end(situ_nn_module *m) {
+  if (__atomic_load_n(&m->refs, __ATOMIC_ACQUIRE) == 0) destroy(m);
+}
+
+void situ__nn_give_up(situ_nn_module *m) {
+  if (situ__is(SITU__A_MODULE, m) && outside(m) > 0) situ__nn_let_go(m);
+}
+
+void situ_nn_free(situ_nn_module *m) {
+  if (m && situ__nn_given("nn_free", "module", m) && is_owned_outside("nn_free", m, "it is freed with it"))
+    situ__nn_let_go(m);
 }
 
 /* ---- a name ---- */
 
 situ_nn_module *situ_nn_set_name(situ_nn_module *m, const char *name) {
-  if (!m) {
-    situ__null("nn_set_name", "module");
-    return NULL;
-  }
+  if (!situ__nn_given("nn_set_name", "module", m)) return NULL;
   char *copy = name && *name ? situ__strdup(name) : NULL;
   if (name && *name && !copy) {
     situ__no_memory("nn_set_name", strlen(name) + 1);
@@ -214,7 +270,9 @@ situ_nn_module *situ_nn_set_name(situ_nn_module *m, const char *name) {
   return m;
 }
 
-const char *situ_nn_name(const situ_nn_module *m) { return m && m->name ? m->name : ""; }
+const char *situ_nn_name(const situ_nn_module *m) {
+  return m && situ__nn_given("nn_name", "module", m) && m->name ? m->name : "";
+}
 
 /* ---- registration ---- */
 
@@ -240,7 +298,7 @@ bool situ__nn_add_slot(const char *op, situ_nn_module *m, const char *name, situ
         (situ_nn_slot){ .name = copy, .kind = kind, .offset = offset, .held = held };
   }
   situ__nn_unlock();
-  if (slots && kind != SITU_NN_CHILD) situ_count_slot(held, 1);
+  if (slots) count_owner(kind, held, 1);
   if (slots) return true;
   situ__free(copy);
   return situ__no_memory(op, capacity * sizeof *slots), false;
@@ -283,13 +341,12 @@ static bool put(const char *op, situ_nn_module *m, const char *name, void *field
     situ__nn_lock();
     *slot = (situ_nn_slot){ old.name, kind, offset, part, tensor ? serial(old.held) : 0 };
     situ__nn_unlock();
-    if (kind != SITU_NN_CHILD) situ_count_slot(part, 1);
-    if (tensor) {
-      situ_count_slot(old.held, -1);
+    count_owner(kind, part, 1);
+    count_owner(old.kind, old.held, -1);
+    if (tensor)
       situ_release(old.held);
-    } else {
-      situ_nn_free(old.held);
-    }
+    else
+      situ__nn_let_go(old.held);
   } else if (!situ__nn_add_slot(op, m, name, kind, offset, part)) {
     return false;
   }
@@ -307,7 +364,7 @@ static bool good_name(const char *op, const situ_nn_module *m, const char *name)
 }
 
 static void *broken(situ_nn_module *m) {
-  if (m && m->build) m->broken = true;
+  if (situ__is(SITU__A_MODULE, m) && m->build) m->broken = true;
   return NULL;
 }
 
@@ -315,10 +372,7 @@ situ_tensor *situ_nn_add_tensor(situ_nn_module *m, const char *name, situ_tensor
                                 situ_tensor *tensor, situ_nn_kind kind) {
   static const char op[] = "nn_add_tensor";
   bool parameter = kind == SITU_NN_PARAMETER;
-  if (!m || !tensor) {
-    situ__null(op, m ? name : "module");
-    return broken(m);
-  }
+  if (!situ__nn_given(op, "module", m) || !situ__valid(op, name ? name : "tensor", tensor, SITU__A_TENSOR)) return broken(m);
   if (!parameter && kind != SITU_NN_BUFFER && kind != SITU_NN_TRANSIENT) {
     situ__fail(SITU_E_ARG, op, "%s: a tensor is a parameter or a buffer", m->type->name);
     return broken(m);
@@ -363,20 +417,26 @@ static bool name_tensors(situ_nn_module *child, const char *name) {
   return status == SITU_OK;
 }
 
+/* Can m take it over? False: recorded. */
+static bool good_child(const char *op, const situ_nn_module *m, situ_nn_module *child) {
+  if (!contains(child, m, 1)) return is_owned_outside(op, child, "a second owner needs situ_nn_retain(child)");
+  /* The last reference is not given up: that would free m under the caller's hands. */
+  if (outside(child) > 1) situ__nn_let_go(child);
+  situ__fail(SITU_E_ARG, op, "%s would contain itself, or modules nested more than %d deep", m->type->name, SITU__NN_DEPTH);
+  return false;
+}
+
 situ_nn_module *situ_nn_add_child(situ_nn_module *m, const char *name, situ_nn_module **field,
                                   situ_nn_module *child) {
   static const char op[] = "nn_add_child";
-  if (m && child && contains(child, m, 1)) {
-    /* child is not freed: that would free m under the caller's hands. */
-    situ__fail(SITU_E_ARG, op, "%s would contain itself, or modules nested more than %d deep",
-               m->type->name, SITU__NN_DEPTH);
+  if (!situ__nn_given(op, "module", m) || !situ__nn_given(op, name ? name : "child", child)) {
+    situ__nn_give_up(child);
     return broken(m);
   }
-  if (!m || !child)
-    situ__null(op, m ? name : "module");
-  else if (good_name(op, m, name) && name_tensors(child, name) &&
-           situ__nn_adopt_child(op, m, child) && put(op, m, name, field, SITU_NN_CHILD, child))
+  if (!good_child(op, m, child)) return broken(m);
+  if (good_name(op, m, name) && name_tensors(child, name) && situ__nn_adopt_child(op, m, child) &&
+      put(op, m, name, field, SITU_NN_CHILD, child))
     return child;
-  situ_nn_free(child);
+  situ__nn_give_up(child);
   return broken(m);
 }

@@ -3,12 +3,15 @@
 #ifndef SITU_NN_NN_H
 #define SITU_NN_NN_H
 
+#include "base/handle.h"
 #include "base/thread.h"
 #include "situ/nn.h"
 #include "situ/sys/op.h"
 
 /* Deeper trees of modules are refused, so that walking them cannot overflow the stack. */
 enum { SITU__NN_DEPTH = 256 };
+/* Modules that call modules, for the same reason. */
+enum { SITU__NN_CALLS = 512 };
 
 struct situ_nn_build {
   situ_scope scope;
@@ -25,6 +28,9 @@ struct situ_nn_hooks {
   int64_t count, capacity, next;
 };
 
+static inline bool situ__nn_given(const char *op, const char *argument, const situ_nn_module *m) {
+  return situ__valid(op, argument, m, SITU__A_MODULE);
+}
 static inline bool situ__nn_is_child(const situ_nn_slot *slot) {
   return slot->kind == SITU_NN_CHILD;
 }
@@ -35,6 +41,8 @@ typedef struct situ__nn_frame {
   const situ_tensor *input; /* NULL: see inputs */
   const situ_tree *inputs;
   void *site; /* return address of the call */
+  bool freed; /* its last owner let go of it meanwhile: it ends with this call */
+  int depth;  /* calls around it, and itself */
   struct situ__nn_frame *outer;
 } situ__nn_frame;
 extern SITU__THREAD_LOCAL situ__nn_frame *situ__nn_running;
@@ -46,6 +54,13 @@ void situ__nn_unlock(void);
 /* The head of the list of live modules, chained by `older`. */
 const situ_nn_module *situ__nn_newest(void);
 
+/* One owner fewer, whoever it is; the last one frees the module, or if it runs leaves that to the end of the call
+   (module.c). */
+void situ__nn_let_go(situ_nn_module *m);
+/* Frees what could not be taken over, unless other modules alone own it. What is not a module is left alone. */
+void situ__nn_give_up(situ_nn_module *m);
+/* The call in which a module was let go of is over. */
+void situ__nn_end(situ_nn_module *m);
 /* Enters a module in the list of live ones (module.c). */
 void situ__nn_enlist(situ_nn_module *m);
 /* Appends a slot that owns held; false: no memory, recorded under op, and held is still the

@@ -45,10 +45,7 @@ static situ_tree *encoder_layer_call(situ_nn_module *self, const situ_tree *inpu
 
 situ_tensor *situ_nn_encode(situ_nn_module *layer, situ_tensor *src,
                             const situ_nn_attend_options *masks) {
-  if (!layer || !src) {
-    situ__null("nn_encode", layer ? "src" : "layer");
-    return NULL;
-  }
+  if (!situ__nn_given("nn_encode", "layer", layer) || !situ__valid("nn_encode", "src", src, SITU__A_TENSOR)) return NULL;
   if (!masks) return situ_nn_forward(layer, src);
   situ_tree *in = situ_tree_put(situ_tree_dict(), "src", situ_tree_tensor(src));
   if (masks->attn_mask) in = situ_tree_put(in, "src_mask", situ_tree_tensor(masks->attn_mask));

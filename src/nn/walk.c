@@ -85,7 +85,8 @@ static situ_status walk(walker *w, situ_nn_module *m, situ_nn_slot *own, int dep
 }
 
 situ_status situ_nn_walk(situ_nn_module *m, unsigned which, situ_nn_visitor visit, void *payload) {
-  if (!m || !visit) return situ__null("nn_walk", m ? "visit" : "module");
+  if (!situ__nn_given("nn_walk", "module", m)) return situ_error();
+  if (!visit) return situ__null("nn_walk", "visit");
   walker w = { .which = which, .visit = visit, .payload = payload };
   situ_status status = walk(&w, m, NULL, 0);
   situ__text_free(&w.path);
@@ -166,10 +167,7 @@ static bool find(situ_nn_module *m, const char *path, situ_nn_slot **slot) {
 
 static void *get(const char *op, situ_nn_module *m, const char *path, bool child) {
   situ_nn_slot *slot;
-  if (!m || !path) {
-    situ__null(op, m ? "path" : "module");
-    return NULL;
-  }
+  if (!situ__nn_given(op, "module", m) || !situ__given(op, "path", path)) return NULL;
   bool found = find(m, path, &slot);
   if (found && !slot && child) return m;
   if (found && slot && situ__nn_is_child(slot) == child) return slot->held;

@@ -67,7 +67,6 @@ static situ_tensor *of_optim(const void *from, int64_t i) {
 situ_status situ_nn_utils_clip_grad_norm_(const situ_tree *parameters, double max_norm, double p,
                                           double *total) {
   SITU__MADE_OF_OPS("nn_utils_clip_grad_norm_");
-  if (!parameters) return situ__null(op, "parameters");
   situ_tree *flat = situ_tree_flatten(parameters);
   if (!flat) return situ_error();
   situ_status status = clip_all(flat, situ_tree_count(flat), of_tree, max_norm, p, total);
@@ -77,6 +76,6 @@ situ_status situ_nn_utils_clip_grad_norm_(const situ_tree *parameters, double ma
 
 situ_status situ_optim_clip_grad_norm_(situ_optim *o, double max_norm, double p, double *total) {
   SITU__MADE_OF_OPS("optim_clip_grad_norm_");
-  if (!o) return situ__null(op, "optimiser");
+  if (!situ__optim_given(op, o)) return situ_error();
   return clip_all(o, o->count, of_optim, max_norm, p, total);
 }

@@ -21,12 +21,15 @@ typedef struct seen {
 } seen;
 
 struct situ_grad_scaler {
+  uint32_t head;
   double scale, growth, backoff;
   int64_t interval, tracker; /* tracker: good steps since the scale was changed */
   bool disabled;
   seen *seen;
   int count, room;
 };
+
+static bool is_scaler(const char *op, const situ_grad_scaler *s) { return situ__valid(op, "scaler", s, SITU__A_SCALER); }
 
 /* ---- making ---- */
 
@@ -47,14 +50,15 @@ static bool good_values(const char *op, const situ_grad_scaler *s) {
 
 situ_grad_scaler *situ_grad_scaler_new(const situ_grad_scaler_options *options) {
   const situ_grad_scaler_options o = options ? *options : (situ_grad_scaler_options){ 0 };
-  const situ_grad_scaler values = { .scale =
+  const situ_grad_scaler values = { .head = SITU__LIVE(SITU__A_SCALER),
+                                    .scale =
                                         o.init_scale != 0 ? (double)(float)o.init_scale : 65536,
                                     .growth = o.growth_factor != 0 ? o.growth_factor : 2,
                                     .backoff = o.backoff_factor != 0 ? o.backoff_factor : 0.5,
                                     .interval = o.growth_interval ? o.growth_interval : 2000,
                                     .disabled = o.disabled };
   if (!good_values("grad_scaler_new", &values)) return NULL;
-  situ_grad_scaler *s = situ__alloc(sizeof *s);
+  situ_grad_scaler *s = situ__handle_new(SITU__A_SCALER, sizeof *s);
   if (s)
     *s = values;
   else
@@ -63,14 +67,14 @@ situ_grad_scaler *situ_grad_scaler_new(const situ_grad_scaler_options *options) 
 }
 
 static void forget_all(situ_grad_scaler *s) {
-  while (s->count) situ_optim_free(s->seen[--s->count].o);
+  while (s->count) situ__optim_let_go(s->seen[--s->count].o);
 }
 
 void situ_grad_scaler_free(situ_grad_scaler *s) {
-  if (!s) return;
+  if (!s || !is_scaler("grad_scaler_free", s)) return;
   forget_all(s);
   situ__free(s->seen);
-  situ__free(s);
+  situ__handle_free(s, sizeof *s, NULL);
 }
 
 /* What is known of an optimiser; NULL: no memory, recorded. */
@@ -92,8 +96,7 @@ static seen *find(situ_grad_scaler *s, const char *op, situ_optim *o) {
 /* ---- scaling ---- */
 
 situ_tensor *situ_grad_scaler_scale(situ_grad_scaler *s, situ_tensor *loss) {
-  if (!s) return situ__null("grad_scaler_scale", "scaler"), NULL;
-  if (!situ__given("grad_scaler_scale", "loss", loss)) return NULL;
+  if (!is_scaler("grad_scaler_scale", s) || !situ__valid("grad_scaler_scale", "loss", loss, SITU__A_TENSOR)) return NULL;
   if (s->disabled) return loss;
   return situ_mul(loss,
                   situ_full(SITU_SCALAR, s->scale,
@@ -181,7 +184,7 @@ static bool check_in_scope(const char *op, const situ_optim *o, bool unscale, do
 
 situ_status situ_grad_scaler_unscale_(situ_grad_scaler *s, situ_optim *o) {
   const char *op = "grad_scaler_unscale_";
-  if (!s || !o) return situ__null(op, s ? "optimiser" : "scaler");
+  if (!is_scaler(op, s) || !situ__optim_given(op, o)) return situ_error();
   if (s->disabled) return SITU_OK;
   seen *k = find(s, op, o);
   if (!k) return situ_error();
@@ -198,7 +201,7 @@ situ_status situ_grad_scaler_unscale_(situ_grad_scaler *s, situ_optim *o) {
 situ_status situ_grad_scaler_step(situ_grad_scaler *s, situ_optim *o, bool *stepped) {
   const char *op = "grad_scaler_step";
   if (stepped) *stepped = false;
-  if (!s || !o) return situ__null(op, s ? "optimiser" : "scaler");
+  if (!is_scaler(op, s) || !situ__optim_given(op, o)) return situ_error();
   situ_status status = SITU_OK;
   bool goes = true;
   if (s->disabled) {
@@ -221,7 +224,7 @@ situ_status situ_grad_scaler_step(situ_grad_scaler *s, situ_optim *o, bool *step
 
 situ_status situ_grad_scaler_update(situ_grad_scaler *s, double new_scale) {
   const char *op = "grad_scaler_update";
-  if (!s) return situ__null(op, "scaler");
+  if (!is_scaler(op, s)) return situ_error();
   if (s->disabled) return SITU_OK;
   if (new_scale != 0) {
     situ_grad_scaler changed = *s;
@@ -254,14 +257,17 @@ situ_status situ_grad_scaler_update(situ_grad_scaler *s, double new_scale) {
 }
 
 double situ_grad_scaler_get_scale(const situ_grad_scaler *s) {
+  if (s && !is_scaler("grad_scaler_get_scale", s)) return NAN;
   return s && !s->disabled ? s->scale : 1;
 }
-bool situ_grad_scaler_is_enabled(const situ_grad_scaler *s) { return s && !s->disabled; }
+bool situ_grad_scaler_is_enabled(const situ_grad_scaler *s) {
+  return s && is_scaler("grad_scaler_is_enabled", s) && !s->disabled;
+}
 
 /* ---- saving ---- */
 
 situ_tree *situ_grad_scaler_state_dict(const situ_grad_scaler *s) {
-  if (!s) return situ__null("grad_scaler_state_dict", "scaler"), NULL;
+  if (!is_scaler("grad_scaler_state_dict", s)) return NULL;
   situ_scope scope;
   situ_scope_begin_no_grad(&scope);
   situ_tree *dict = situ_tree_dict();
@@ -291,7 +297,7 @@ static bool read_all(const situ_tree *flat, situ_grad_scaler *s) {
 
 situ_status situ_grad_scaler_load_state_dict(situ_grad_scaler *s, const situ_tree *state) {
   const char *op = "grad_scaler_load_state_dict";
-  if (!s || !state) return situ__null(op, s ? "state" : "scaler");
+  if (!is_scaler(op, s) || !situ__valid(op, "state", state, SITU__A_TREE)) return situ_error();
   if (s->disabled) return SITU_OK;
   situ_grad_scaler loaded = *s;
   situ_tree *flat = situ_tree_flatten(state);

@@ -173,9 +173,9 @@ static situ_status add_group(situ_optim *o, const situ_tree *flat, const double 
 
 situ_status situ_optim_add_param_group(situ_optim *o, situ_tree *parameters,
                                        const situ_optim_options *options) {
-  situ_status status = o && parameters
-                           ? SITU_OK
-                           : situ__null("optim_add_param_group", o ? "parameters" : "optimiser");
+  const char *op = "optim_add_param_group";
+  bool given = situ__optim_given(op, o) && situ__valid(op, "parameters", parameters, SITU__A_TREE);
+  situ_status status = given ? SITU_OK : situ_error();
   if (status == SITU_OK) {
     double value[SITU_OPTIM_FIELDS];
     memcpy(value, o->defaults, sizeof value);
@@ -189,7 +189,7 @@ situ_status situ_optim_add_param_group(situ_optim *o, situ_tree *parameters,
 
 static situ_optim *make(situ_optimizer_rule rule, situ_tree *parameters,
                         const situ_optim_options *options) {
-  situ_optim *o = situ__calloc(1, sizeof *o);
+  situ_optim *o = situ__handle_new(SITU__AN_OPTIMISER, sizeof *o);
   if (!o) {
     situ__no_memory("optim", sizeof *o);
     situ_tree_free(parameters);
@@ -221,6 +221,12 @@ situ_optim *situ_optim_rmsprop(situ_tree *parameters, const situ_optim_options *
 }
 
 void situ_optim_free(situ_optim *o) {
+  if (!o || !situ__optim_given("optim_free", o)) return;
+  situ__handle_close(o);
+  situ__optim_let_go(o);
+}
+
+void situ__optim_let_go(situ_optim *o) {
   if (!o || __atomic_sub_fetch(&o->refs, 1, __ATOMIC_ACQ_REL) > 0) return;
   for (int64_t i = 0; i < o->count; i++) {
     situ_release(o->items[i].param);
@@ -233,12 +239,12 @@ void situ_optim_free(situ_optim *o) {
   situ__free(o->names);
   situ__free(o->registered);
   situ__free(o->groups);
-  situ__free(o);
+  situ__handle_free(o, sizeof *o, situ__optim_op(o));
 }
 
 situ_status situ_optim_to(situ_optim *o, situ_device device) {
   const char *op = "optim_to";
-  if (!o) return situ__null(op, "optimiser");
+  if (!situ__optim_given(op, o)) return situ_error();
   if (!device.kind) device = situ_get_default_device();
   const size_t most = (size_t)o->count * (1 + SITU_OPTIM_STATES);
   situ_move *list = situ__alloc(most * sizeof *list);
@@ -260,13 +266,12 @@ situ_status situ_optim_to(situ_optim *o, situ_device device) {
 
 /* ---- looking and setting ---- */
 
-int situ_optim_groups(const situ_optim *o) { return o ? o->group_count : 0; }
-int64_t situ_optim_count(const situ_optim *o) { return o ? o->count : 0; }
+int situ_optim_groups(const situ_optim *o) { return o && situ__optim_given("optim_groups", o) ? o->group_count : 0; }
+int64_t situ_optim_count(const situ_optim *o) { return o && situ__optim_given("optim_count", o) ? o->count : 0; }
 
 static bool has_field(const char *op, const situ_optim *o, int group, situ_optim_field field) {
-  if (!o)
-    situ__null(op, "optimiser");
-  else if (group < 0 || group >= o->group_count)
+  if (!situ__optim_given(op, o)) return false;
+  if (group < 0 || group >= o->group_count)
     situ__fail(SITU_E_INDEX, op, "group %d of %d", group, o->group_count);
   else if ((unsigned)field >= SITU_OPTIM_FIELDS)
     situ__fail(SITU_E_ARG, op, "%d is no hyperparameter", (int)field);
@@ -292,9 +297,8 @@ situ_status situ_optim_set(situ_optim *o, int group, situ_optim_field field, dou
 }
 
 static bool has_param(const char *op, const situ_optim *o, int64_t i) {
-  if (!o)
-    situ__null(op, "optimiser");
-  else if (i < 0 || i >= o->count)
+  if (!situ__optim_given(op, o)) return false;
+  if (i < 0 || i >= o->count)
     situ__fail(SITU_E_INDEX, op, "parameter %" PRId64 " of %" PRId64, i, o->count);
   else
     return true;

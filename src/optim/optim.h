@@ -3,6 +3,7 @@
 #ifndef SITU_OPTIM_OPTIM_H
 #define SITU_OPTIM_OPTIM_H
 
+#include "base/handle.h"
 #include "situ/optim.h"
 #include "situ/sys/op.h"
 
@@ -15,8 +16,9 @@ typedef struct situ__group {
 } situ__group;
 
 struct situ_optim {
+  uint32_t head;
+  int32_t refs; /* the program's, until situ_optim_free; a scheduler's or scaler's */
   situ_optimizer_rule rule;
-  int32_t refs;
   double defaults[SITU_OPTIM_FIELDS];
   situ__group *groups;
   int group_count;
@@ -38,6 +40,11 @@ typedef struct situ__field {
 #define SITU__NO_PARAM SIZE_MAX /* for param: the kernels know nothing of it */
 extern const situ__field situ__optim_fields[SITU_OPTIM_FIELDS];
 
+static inline bool situ__optim_given(const char *op, const situ_optim *o) {
+  return situ__valid(op, "optimiser", o, SITU__AN_OPTIMISER);
+}
+/* One owner fewer: what holds an optimiser keeps it working after situ_optim_free. */
+void situ__optim_let_go(situ_optim *o);
 /* "sgd", "adam", ...: the op in messages. */
 const char *situ__optim_op(const situ_optim *o);
 static inline bool situ__optim_has(const situ_optim *o, situ_optim_field f) {

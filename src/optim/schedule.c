@@ -15,20 +15,22 @@
 static const double pi = 3.14159265358979323846;
 
 void *situ__schedule_alloc(const situ__schedule *type, situ_optim *o) {
-  if (!o) return situ__null(type->name, "optimiser"), NULL;
-  situ_lr_scheduler *s = situ__calloc(1, type->size);
+  if (!situ__optim_given(type->name, o)) return NULL;
+  situ_lr_scheduler *s = situ__handle_new(SITU__A_SCHEDULER, type->size);
   double *base = situ__alloc((size_t)o->group_count * sizeof *base),
          (*next)[SITU_OPTIM_FIELDS] = situ__alloc((size_t)o->group_count * sizeof *next);
   if (!s || !base || !next) {
     situ__no_memory(type->name, type->size);
-    situ__free(s);
+    situ__handle_free(s, type->size, type->name);
     situ__free(base);
     situ__free(next);
     return NULL;
   }
-  *s = (situ_lr_scheduler){
-    .type = type, .o = o, .base = base, .next = next, .count = o->group_count
-  };
+  s->type = type;
+  s->o = o;
+  s->base = base;
+  s->next = next;
+  s->count = o->group_count;
   __atomic_fetch_add(&o->refs, 1, __ATOMIC_RELAXED);
   for (int g = 0; g < s->count; g++) {
     const situ__group *group = &o->groups[g];
@@ -72,7 +74,7 @@ situ_lr_scheduler *situ__schedule_start(situ_lr_scheduler *s) {
 }
 
 situ_status situ_lr_scheduler_step(situ_lr_scheduler *s) {
-  if (!s) return situ__null("lr_scheduler_step", "scheduler");
+  if (!situ__schedule_given("lr_scheduler_step", s)) return situ_error();
   if (s->type->may_step && !s->type->may_step(s, s->last_epoch + 1)) return situ_error();
   s->last_epoch++;
   if (set_rates(s)) return SITU_OK;
@@ -80,18 +82,20 @@ situ_status situ_lr_scheduler_step(situ_lr_scheduler *s) {
   return situ_error();
 }
 
-int64_t situ_lr_scheduler_last_epoch(const situ_lr_scheduler *s) { return s ? s->last_epoch : 0; }
+int64_t situ_lr_scheduler_last_epoch(const situ_lr_scheduler *s) {
+  return s && situ__schedule_given("lr_scheduler_last_epoch", s) ? s->last_epoch : 0;
+}
 
 void situ_lr_scheduler_free(situ_lr_scheduler *s) {
-  if (!s) return;
-  situ_optim_free(s->o);
+  if (!s || !situ__schedule_given("lr_scheduler_free", s)) return;
+  situ__optim_let_go(s->o);
   situ__free(s->base);
   situ__free(s->next);
-  situ__free(s);
+  situ__handle_free(s, s->type->size, s->type->name);
 }
 
 situ_tree *situ_lr_scheduler_state_dict(const situ_lr_scheduler *s) {
-  if (!s) return situ__null("lr_scheduler_state_dict", "scheduler"), NULL;
+  if (!situ__schedule_given("lr_scheduler_state_dict", s)) return NULL;
   situ_scope scope;
   situ_scope_begin_no_grad(&scope);
   situ_tree *dict =
@@ -113,17 +117,20 @@ static bool are_rates(double epoch, const double *base, int count) {
 }
 
 struct situ_lr_scheduler_loading {
+  uint32_t head;
+  int count;
   situ_lr_scheduler *s;
   double epoch, base[]; /* a rate for each group */
 };
 
 situ_lr_scheduler_loading *situ_lr_scheduler_load_prepare(situ_lr_scheduler *s, const situ_tree *state) {
   const char *op = "lr_scheduler_load_state_dict";
-  if (!s || !state) return situ__null(op, s ? "state" : "scheduler"), NULL;
+  if (!situ__schedule_given(op, s) || !situ__valid(op, "state", state, SITU__A_TREE)) return NULL;
   const size_t bytes = sizeof(situ_lr_scheduler_loading) + (size_t)s->count * sizeof(double);
-  situ_lr_scheduler_loading *l = situ__alloc(bytes);
+  situ_lr_scheduler_loading *l = situ__handle_new(SITU__A_SCHEDULER_STATE, bytes);
   if (!l) return situ__no_memory(op, bytes), NULL;
   l->s = s;
+  l->count = s->count;
   situ_tree *flat = situ_tree_flatten(state);
   situ_scope scope;
   situ_scope_begin_no_grad(&scope);
@@ -132,17 +139,18 @@ situ_lr_scheduler_loading *situ_lr_scheduler_load_prepare(situ_lr_scheduler *s, 
   SITU_IGNORE(situ_scope_end(&scope));
   situ_tree_free(flat);
   if (ok) return l;
-  situ__free(l);
+  situ_lr_scheduler_load_end(l, false);
   return NULL;
 }
 
 void situ_lr_scheduler_load_end(situ_lr_scheduler_loading *l, bool commit) {
-  if (!l) return;
-  if (commit) {
+  const char *op = "lr_scheduler_load_end";
+  if (!l || !situ__valid(op, "loading", l, SITU__A_SCHEDULER_STATE)) return;
+  if (commit && situ__schedule_given(op, l->s)) {
     l->s->last_epoch = (int64_t)l->epoch;
     memcpy(l->s->base, l->base, (size_t)l->s->count * sizeof *l->base);
   }
-  situ__free(l);
+  situ__handle_free(l, sizeof *l + (size_t)l->count * sizeof *l->base, NULL);
 }
 
 situ_status situ_lr_scheduler_load_state_dict(situ_lr_scheduler *s, const situ_tree *state) {

@@ -16,6 +16,7 @@ typedef struct situ__schedule {
 } situ__schedule;
 
 struct situ_lr_scheduler {
+  uint32_t head;
   const situ__schedule *type;
   situ_optim *o;
   int64_t last_epoch;
@@ -24,6 +25,9 @@ struct situ_lr_scheduler {
   int count;
 };
 
+static inline bool situ__schedule_given(const char *op, const situ_lr_scheduler *s) {
+  return situ__valid(op, "scheduler", s, SITU__A_SCHEDULER);
+}
 /* A cleared schedule of type->size bytes that holds o and knows the first rates; NULL: recorded. */
 void *situ__schedule_alloc(const situ__schedule *type, situ_optim *o);
 /* Sets the rates of step 0 and returns s. NULL: a value is not finite, which is recorded; s is freed. */

@@ -43,10 +43,7 @@ static situ_tree *save_group(const situ_optim *o, const situ__group *group) {
 
 situ_tree *situ_optim_state_dict(const situ_optim *o) {
   SITU__MADE_OF_OPS("optim_state_dict");
-  if (!o) {
-    situ__null("optim_state_dict", "optimiser");
-    return NULL;
-  }
+  if (!situ__optim_given("optim_state_dict", o)) return NULL;
   situ_scope scope;
   situ_scope_begin_no_grad(&scope);
   situ_tree *state = situ_tree_dict(), *groups = situ_tree_list();
@@ -67,6 +64,7 @@ situ_tree *situ_optim_state_dict(const situ_optim *o) {
 /* ---- loading ---- */
 
 struct situ_optim_loading {
+  uint32_t head;
   situ_optim *o;
   situ__group *groups;
   situ_optimizer_tensors *items;
@@ -182,11 +180,14 @@ static void release_states(situ_optimizer_tensors *items, int64_t count) {
 
 situ_optim_loading *situ_optim_load_prepare(situ_optim *o, const situ_tree *state) {
   const char *op = "optim_load_state_dict";
-  if (!o || !state) return situ__null(op, o ? "state" : "optimiser"), NULL;
+  if (!situ__optim_given(op, o) || !situ__valid(op, "state", state, SITU__A_TREE)) return NULL;
   const size_t groups = (size_t)o->group_count * sizeof(situ__group);
-  situ_optim_loading *l = situ__calloc(1, sizeof *l);
+  situ_optim_loading *l = situ__handle_new(SITU__AN_OPTIMISER_STATE, sizeof *l);
   if (!l) return situ__no_memory(op, sizeof *l), NULL;
-  *l = (situ_optim_loading){ o, situ__alloc(groups), situ__calloc((size_t)o->count, sizeof *l->items) };
+  l->o = o;
+  __atomic_fetch_add(&o->refs, 1, __ATOMIC_RELAXED);
+  l->groups = situ__alloc(groups);
+  l->items = situ__calloc((size_t)o->count, sizeof *l->items);
   situ_tree *flat = situ_tree_flatten(state);
   situ_scope scope;
   situ_scope_begin_no_grad(&scope);
@@ -201,7 +202,7 @@ situ_optim_loading *situ_optim_load_prepare(situ_optim *o, const situ_tree *stat
 }
 
 void situ_optim_load_end(situ_optim_loading *l, bool commit) {
-  if (!l) return;
+  if (!l || !situ__valid("optim_load_end", "loading", l, SITU__AN_OPTIMISER_STATE)) return;
   if (commit) {
     memcpy(l->o->groups, l->groups, (size_t)l->o->group_count * sizeof *l->groups);
     situ_optimizer_tensors *old = l->o->items;
@@ -209,9 +210,10 @@ void situ_optim_load_end(situ_optim_loading *l, bool commit) {
     l->items = old;
   }
   release_states(l->items, l->o->count);
+  situ__optim_let_go(l->o);
   situ__free(l->items);
   situ__free(l->groups);
-  situ__free(l);
+  situ__handle_free(l, sizeof *l, NULL);
 }
 
 situ_status situ_optim_load_state_dict(situ_optim *o, const situ_tree *state) {

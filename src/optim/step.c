@@ -158,11 +158,11 @@ situ_status situ__optim_step_scaled(situ_optim *o, double grad_scale) {
 }
 
 situ_status situ_optim_step(situ_optim *o) {
-  return o ? situ__optim_step_scaled(o, 1) : situ__null("optim_step", "optimiser");
+  return situ__optim_given("optim_step", o) ? situ__optim_step_scaled(o, 1) : situ_error();
 }
 
 situ_status situ_optim_zero_grad(situ_optim *o, bool set_to_none) {
-  if (!o) return situ__null("optim_zero_grad", "optimiser");
+  if (!situ__optim_given("optim_zero_grad", o)) return situ_error();
   situ_scope scope;
   situ_status status = SITU_OK;
   situ_scope_begin_no_grad(&scope);

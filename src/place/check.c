@@ -7,6 +7,7 @@
 
 #include "base/alloc.h"
 #include "base/fail.h"
+#include "base/handle.h"
 #include "base/text.h"
 #include "situ/sys/op.h"
 
@@ -231,7 +232,7 @@ situ_status situ_place_check(situ_nn_module *m, const situ_tree *inputs,
                              const situ_place_check_options *options, situ_place_report *report) {
   static const situ_place_check_options plain;
   const situ_place_check_options *o = options ? options : &plain;
-  if (!m || !inputs) return situ__null(op, m ? "inputs" : "module");
+  if (!situ__valid(op, "module", m, SITU__A_MODULE) || !situ__valid(op, "inputs", inputs, SITU__A_TREE)) return situ_error();
   if (report) *report = (situ_place_report){ 0 };
   if (o->device.kind && !situ_device_is_available(o->device)) {
     char name[SITU_DEVICE_NAME_MAX];

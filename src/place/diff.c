@@ -6,6 +6,7 @@
 
 #include "base/alloc.h"
 #include "base/fail.h"
+#include "base/handle.h"
 #include "place/snapshot.h"
 #include "situ/sys/op.h"
 
@@ -142,8 +143,9 @@ int64_t situ_place_diff(const situ_snapshot *before, const situ_snapshot *after,
                         size_t size) {
   static const char op[] = "place_diff";
   situ__text text = { 0 };
-  if (!before || !after || (!buffer && size))
-    return situ__null(op, !before ? "before" : !after ? "after" : "buffer"), -1;
+  if (!situ__valid(op, "before", before, SITU__A_SNAPSHOT) || !situ__valid(op, "after", after, SITU__A_SNAPSHOT) ||
+      (size && !situ__given(op, "buffer", buffer)))
+    return -1;
   if (situ__place_compare(op, before, after, INT64_MAX, &text) < 0) {
     situ__text_free(&text);
     return -1;

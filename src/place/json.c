@@ -3,6 +3,7 @@
 #include <inttypes.h>
 
 #include "base/fail.h"
+#include "base/handle.h"
 #include "place/snapshot.h"
 
 /* JSON is UTF-8; a module's name may be anything. */
@@ -72,7 +73,7 @@ static void add_tensor(situ__text *text, const situ__node *node) {
 int64_t situ_snapshot_json(const situ_snapshot *s, char *buffer, size_t size) {
   static const char op[] = "snapshot_json";
   situ__text text = { 0 };
-  if (!s || (!buffer && size)) return situ__null(op, s ? "buffer" : "snapshot"), -1;
+  if (!situ__valid(op, "snapshot", s, SITU__A_SNAPSHOT) || (size && !situ__given(op, "buffer", buffer))) return -1;
   situ__text_add(&text, "{\"bytes\": %" PRIu64 ",\n \"devices\": ", s->bytes);
   add_sums(&text, s->device, s->devices, ",\n  ");
   for (int modules = 1; modules >= 0; modules--) {

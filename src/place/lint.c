@@ -10,6 +10,7 @@
 
 #include "base/alloc.h"
 #include "base/fail.h"
+#include "base/handle.h"
 #include "situ/sys/move.h"
 
 const char *situ_lint_kind_name(situ_lint_kind kind) {
@@ -196,8 +197,10 @@ static situ_status run(situ__lint *l, situ_nn_module *m, const situ_lint_options
   static const situ_lint_options none = { 0 };
   l->op = "place_lint";
   l->options = options ? options : &none;
-  if (!m) return situ__null(l->op, "module");
+  if (!situ__valid(l->op, "module", m, SITU__A_MODULE)) return situ_error();
   if (l->options->optim_count && !l->options->optims) return situ__null(l->op, "optims");
+  for (int64_t i = 0; i < l->options->optim_count; i++)
+    if (!situ__valid(l->op, "optims[i]", l->options->optims[i], SITU__AN_OPTIMISER)) return situ_error();
   situ_status status = look(l, m);
   for (int64_t i = 0; i < l->found && status == SITU_OK; i++) {
     situ_lint_finding *f = &l->findings[i];

@@ -5,6 +5,7 @@
 
 #include "base/alloc.h"
 #include "base/fail.h"
+#include "base/handle.h"
 #include "base/file.h"
 #include "base/problem.h"
 #include "place/snapshot.h"
@@ -49,7 +50,7 @@ static void add_tensor(situ__text *text, const situ_place_entry *e) {
 
 situ_status situ_place_lock_write(situ_nn_module *m, const char *path) {
   static const char op[] = "place_lock_write";
-  if (!m || !path) return situ__null(op, m ? "path" : "module");
+  if (!situ__valid(op, "module", m, SITU__A_MODULE) || !situ__given(op, "path", path)) return situ_error();
   situ_snapshot *s = situ_place_snapshot(m);
   if (!s) return situ_error();
   situ__text text = { 0 };
@@ -188,7 +189,7 @@ static situ_snapshot *read_lock(const char *op, const char *path) {
 
 situ_status situ_place_lock_check(situ_nn_module *m, const char *path) {
   static const char op[] = "place_lock_check";
-  if (!m || !path) return situ__null(op, m ? "path" : "module");
+  if (!situ__valid(op, "module", m, SITU__A_MODULE) || !situ__given(op, "path", path)) return situ_error();
   situ_snapshot *now = situ_place_snapshot(m), *then = now ? read_lock(op, path) : NULL;
   situ__text text = { 0 };
   situ_status status = SITU_OK;

@@ -2,6 +2,7 @@
    SPDX-License-Identifier: MIT */
 #include "base/alloc.h"
 #include "base/fail.h"
+#include "base/handle.h"
 #include "place/place.h"
 
 /* ---- what one walk finds: all memory is had before anything changes ---- */
@@ -43,7 +44,7 @@ static situ_status gather(const situ_nn_visit *at, void *payload) {
 situ_status situ__wishes_of(situ__wishes *w, const char *op, situ_nn_module *m,
                             const situ_nn_to_options *options) {
   *w = (situ__wishes){ .op = op, .options = options };
-  if (!m || !options) return situ__null(op, m ? "options" : "module");
+  if (!situ__valid(op, "module", m, SITU__A_MODULE) || !situ__given(op, "options", options)) return situ_error();
   if (options->map && options->device.kind)
     return situ__fail(SITU_E_ARG, op, "a device and a map are given: one of them");
   if (options->map && !situ__device_map_parse(op, options->map, &w->map)) return situ_error();

@@ -8,6 +8,7 @@
 
 #include "base/alloc.h"
 #include "base/fail.h"
+#include "base/handle.h"
 #include "place/snapshot.h"
 #include "situ/sys/op.h"
 
@@ -248,7 +249,7 @@ int64_t situ_snapshot_to_string(const situ_snapshot *s, const situ_place_print_o
                                 char *buffer, size_t size) {
   static const char op[] = "snapshot_to_string";
   situ__text text = { 0 };
-  if (!s || (!buffer && size)) return situ__null(op, s ? "buffer" : "snapshot"), -1;
+  if (!situ__valid(op, "snapshot", s, SITU__A_SNAPSHOT) || (size && !situ__given(op, "buffer", buffer))) return -1;
   if (!draw(s, options, &text)) return situ__no_memory(op, sizeof(drawing)), -1;
   return situ__place_deliver(op, &text, buffer, size);
 }
@@ -279,9 +280,8 @@ static bool is_utf8(void) {
 void situ_snapshot_print(const situ_snapshot *s) {
   situ__text text = { 0 };
   const situ_place_print_options options = { .colour = colour_wanted(), .ascii = !is_utf8() };
-  if (!s)
-    situ__null("snapshot_print", "snapshot");
-  else if (!draw(s, &options, &text) || text.failed)
+  if (!situ__valid("snapshot_print", "snapshot", s, SITU__A_SNAPSHOT)) return;
+  if (!draw(s, &options, &text) || text.failed)
     situ__no_memory("snapshot_print", text.capacity);
   else
     fputs(text.data, stdout);

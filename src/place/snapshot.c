@@ -7,6 +7,7 @@
 
 #include "base/alloc.h"
 #include "base/fail.h"
+#include "base/handle.h"
 #include "base/map.h"
 #include "base/problem.h"
 #include "situ/sys/op.h"
@@ -145,7 +146,7 @@ static situ_snapshot *finish(builder *b, situ_status status) {
 }
 
 static bool begin(builder *b, const char *op) {
-  *b = (builder){ .op = op, .s = situ__calloc(1, sizeof *b->s) };
+  *b = (builder){ .op = op, .s = situ__handle_new(SITU__A_SNAPSHOT, sizeof *b->s) };
   if (!b->s) situ__no_memory(op, sizeof *b->s);
   return b->s != NULL;
 }
@@ -186,10 +187,7 @@ static situ_status visit(const situ_nn_visit *at, void *payload) {
 
 situ_snapshot *situ_place_snapshot(situ_nn_module *m) {
   builder b;
-  if (!m) {
-    situ__null("place_snapshot", "module");
-    return NULL;
-  }
+  if (!situ__valid("place_snapshot", "module", m, SITU__A_MODULE)) return NULL;
   if (!begin(&b, "place_snapshot")) return NULL;
   return finish(&b,
                 situ_nn_walk(m, SITU_NN_VISIT_TENSORS | SITU_NN_VISIT_MODULES | SITU_NN_VISIT_LEAVE,
@@ -286,16 +284,17 @@ situ_snapshot *situ_snapshot_of(const situ_place_entry *entries, int64_t count) 
 /* ---- looking --------------------------------------------------------------------------------- */
 
 void situ_snapshot_free(situ_snapshot *s) {
-  if (!s) return;
+  if (!s || !situ__valid("snapshot_free", "snapshot", s, SITU__A_SNAPSHOT)) return;
   situ__free(s->node);
   situ__free(s->text);
-  situ__free(s);
+  situ__handle_free(s, sizeof *s, NULL);
 }
 
-int64_t situ_snapshot_count(const situ_snapshot *s) { return s ? s->count : 0; }
+int64_t situ_snapshot_count(const situ_snapshot *s) { return s && situ__valid("snapshot_count", "snapshot", s, SITU__A_SNAPSHOT) ? s->count : 0; }
 
 const situ_place_entry *situ_snapshot_at(const situ_snapshot *s, int64_t i) {
-  return s && i >= 0 && i < s->count ? &s->node[i].entry : NULL;
+  if (!s || !situ__valid("snapshot_at", "snapshot", s, SITU__A_SNAPSHOT)) return NULL;
+  return i >= 0 && i < s->count ? &s->node[i].entry : NULL;
 }
 
 int situ__place_spread(const situ_snapshot *s, int64_t i, situ__place_sum *sum, int *first) {
@@ -316,7 +315,7 @@ int situ__place_spread(const situ_snapshot *s, int64_t i, situ__place_sum *sum, 
 }
 
 situ_status situ_place_of(situ_nn_module *m, situ_placement *out) {
-  if (!m || !out) return situ__null("place_of", m ? "out" : "module");
+  if (!situ__valid("place_of", "module", m, SITU__A_MODULE) || !situ__given("place_of", "out", out)) return situ_error();
   situ_snapshot *s = situ_place_snapshot(m);
   if (!s) return situ_error();
   *out = (situ_placement){ .bytes = s->bytes, .mixed = s->devices > 1 };

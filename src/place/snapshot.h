@@ -26,6 +26,7 @@ typedef struct situ__place_sum {
 } situ__place_sum;
 
 struct situ_snapshot {
+  uint32_t head;
   situ__node *node;
   int64_t count, capacity;
   situ__place_sum device[SITU__PLACES]; /* cpu first */

@@ -6,6 +6,7 @@
 
 #include "base/alloc.h"
 #include "base/fail.h"
+#include "base/handle.h"
 #include "place/picture.h"
 #include "situ/sys/op.h"
 
@@ -124,7 +125,7 @@ situ_status situ_snapshot_svg(const situ_snapshot *s, const char *path,
                               const situ_place_svg_options *options) {
   static const char op[] = "place_svg";
   situ_place_svg_options o = options ? *options : (situ_place_svg_options){ 0 };
-  if (!s || !path) return situ__null(op, s ? "path" : "snapshot");
+  if (!situ__valid(op, "snapshot", s, SITU__A_SNAPSHOT) || !situ__given(op, "path", path)) return situ_error();
   if (o.edge_count && !o.edges) return situ__null(op, "options->edges");
   if (!o.width) o.width = 1200;
   if (!o.height) o.height = 800;

@@ -41,6 +41,7 @@ situ_dtype situ_result_type(situ_tensor *const *in, int ins) {
   situ_dtype dim = SITU_DTYPE_DEFAULT, zero = SITU_DTYPE_DEFAULT;
   for (int i = 0; in && i < ins; i++) {
     if (!in[i]) continue;
+    if (!situ__need("result_type", "in", in[i])) return SITU_DTYPE_DEFAULT;
     situ_dtype *slot = in[i]->view.ndim ? &dim : &zero, dtype = (situ_dtype)in[i]->view.dtype;
     *slot = *slot ? situ_promote_types(*slot, dtype) : dtype;
   }

@@ -14,11 +14,11 @@ bool situ_facts_of(const char *op, const situ_tensor *t, situ_facts *out) {
 }
 
 void situ_count_slot(situ_tensor *t, int by) {
-  if (situ__alive(t)) __atomic_fetch_add(&t->view.storage->slots, (uint32_t)by, __ATOMIC_RELAXED);
+  if (t && situ__need("count_slot", "tensor", t)) __atomic_fetch_add(&t->view.storage->slots, (uint32_t)by, __ATOMIC_RELAXED);
 }
 
 bool situ_is_registered(const situ_tensor *t) {
-  return situ__alive(t) && __atomic_load_n(&t->view.storage->slots, __ATOMIC_RELAXED) != 0;
+  return t && situ__need("is_registered", "tensor", t) && __atomic_load_n(&t->view.storage->slots, __ATOMIC_RELAXED) != 0;
 }
 
 typedef struct meeting {
@@ -38,7 +38,7 @@ static bool meet(situ_storage *s, situ_relation how, const meeting *m) {
 static bool meet_follower(situ_storage *s, void *payload) { return meet(s, SITU_LEADS, payload); }
 
 void situ_each_relative(const situ_tensor *t, void (*visit)(situ_relation how, const situ_tensor *other, void *payload), void *payload) {
-  if (!situ__alive(t)) return;
+  if (!t || !situ__need("each_relative", "input", t)) return;
   situ_storage *s = t->view.storage;
   const meeting m = { visit, payload };
   for (const situ_tensor *other = situ__handles_begin(s); other; other = other->next_handle)

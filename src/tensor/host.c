@@ -134,7 +134,7 @@ static bool written(const char *op, const situ_tensor *t) {
 }
 
 bool situ_has_values(const situ_tensor *t) {
-  if (!situ__alive(t)) return false;
+  if (!t || !situ__need("has_values", "input", t)) return false;
   const situ_storage *s = t->view.storage;
   if (t->view.numel == 0) return true;
   return s->device.kind == SITU_META ? situ__recipe_has(s) : !(__atomic_load_n(&s->flags, __ATOMIC_RELAXED) & SITU_STORAGE_UNWRITTEN);

@@ -27,5 +27,5 @@ bool situ_is_tensor(const void *pointer) {
 
 const char *situ_created_at(const situ_tensor *t, char *buffer, size_t size) {
   if (!situ__given("created_at", "buffer", buffer)) return "";
-  return situ__site_text(situ__alive(t) ? t->created_at : NULL, buffer, size);
+  return situ__site_text(t && situ__need("created_at", "input", t) ? t->created_at : NULL, buffer, size);
 }

@@ -3,6 +3,7 @@
 #include "tensor/tensor.h"
 
 #include <sched.h>
+#include <stdio.h>
 #include <string.h>
 
 #include "base/alloc.h"
@@ -13,16 +14,9 @@ void (*situ__release_history)(situ_tensor *t);
 
 int64_t situ_live_tensors(void) { return situ__tensors_alive(); }
 
-bool situ__need(const char *op, const char *operand, const situ_tensor *t) {
-  if (situ__alive(t)) return true;
-  if (!t) situ__null(op, operand);
-  else situ__fail(SITU_E_ARG, op, "%s is no live tensor: it was freed, or is no tensor at all", operand);
-  return false;
-}
-
 /* Everything but the view. */
 static situ_tensor *blank(const char *op) {
-  situ_tensor *t = situ__small_alloc(sizeof *t);
+  situ_tensor *t = situ__handle_new_tensor(sizeof *t);
   if (!t) {
     situ__no_memory(op, sizeof *t);
     return NULL;
@@ -30,7 +24,7 @@ static situ_tensor *blank(const char *op) {
   memset(t, 0, offsetof(situ_tensor, view));
   t->name = NULL;
   t->next_handle = t->prev_handle = NULL;
-  t->magic = SITU__TENSOR_MAGIC;
+  t->head = SITU__LIVE(SITU__A_TENSOR);
   t->refs = 1;
   t->created_at = situ__call_site();
   situ__count_tensor(1);
@@ -73,7 +67,6 @@ static uint8_t subject(situ_storage *s, char *name, size_t size) {
   return role;
 }
 
-__attribute__((constructor)) static void install(void) { situ__storage_subject = subject; }
 
 static void enlist(situ_tensor *t) {
   situ_storage *s = t->view.storage;
@@ -95,10 +88,45 @@ static void delist(situ_tensor *t) {
   unlock(s);
 }
 
+/* One that could not be made: no program has seen it. */
 static void discard(situ_tensor *t) {
-  t->magic = 0;
   situ__count_tensor(-1);
   situ__small_free(t, sizeof *t);
+}
+
+/* ---- the end of one ---- */
+
+_Static_assert(offsetof(situ_tensor, refs) >= SITU__DEAD_HEAD, "a freed tensor keeps what tells which one it was");
+
+static void describe_dead(const void *handle, char *buffer, size_t size) {
+  const situ_tensor *t = handle;
+  const situ_shape shape = situ__shape(&t->view);
+  situ_device device;
+  char sizes[SITU_SHAPE_TEXT], name[SITU_DEVICE_NAME_MAX], site[160];
+  memcpy(&device, &t->refs, sizeof device);
+  situ__site_text(t->created_at, site, sizeof site);
+  (void)snprintf(buffer, size, "%s %s on %s%s%s", situ_dtype_name((situ_dtype)t->view.dtype), situ_shape_text(&shape, sizes),
+                 situ_device_name(device, name), *site ? ", created at " : "", site);
+}
+
+__attribute__((constructor)) static void install(void) {
+  situ__storage_subject = subject;
+  situ__describe_dead_tensor = describe_dead;
+}
+
+static void poison(void *first, const void *past) { SITU__POISON(first, (size_t)((const char *)past - (char *)first)); }
+
+/* Its memory is released at once, the handle is held back. */
+static void bury(situ_tensor *t) {
+  situ_storage *s = t->view.storage;
+  memcpy(&t->refs, &s->device, sizeof s->device);
+  situ__storage_release(s);
+  situ__free(t->name);
+  situ__count_tensor(-1);
+  poison(&t->node, &t->view.dtype);
+  poison(t->view.stride, &t->created_at);
+  poison(&t->name, t + 1);
+  situ__handle_free_tensor(t, sizeof *t);
 }
 
 situ_tensor *situ__tensor_new(const char *op, const situ_shape *shape, situ_dtype dtype, situ_device device) {
@@ -166,27 +194,18 @@ situ_tensor *situ__tensor_view(const char *op, const situ_view_desc *view) {
 
 situ_tensor *situ_retain(situ_tensor *t) {
   if (!t) return NULL;
-  if (!situ__alive(t)) {
-    situ__fail(SITU_E_ARG, "retain", "no live tensor: it was freed, or is no tensor at all");
-    return NULL;
-  }
+  if (!situ__need("retain", "tensor", t)) return NULL;
   __atomic_fetch_add(&t->refs, 1, __ATOMIC_RELAXED);
   return t;
 }
 
 void situ_release(situ_tensor *t) {
-  if (!t) return;
-  if (!situ__alive(t)) {
-    situ__fail(SITU_E_ARG, "release", "no live tensor: it was freed already, or is no tensor at all");
-    return;
-  }
+  if (!t || !situ__need("release", "tensor", t)) return;
   /* The only owner need not ask anybody: most results have one. */
   if (__atomic_load_n(&t->refs, __ATOMIC_ACQUIRE) != 1 && __atomic_sub_fetch(&t->refs, 1, __ATOMIC_ACQ_REL) > 0) return;
   delist(t);  /* first: who walks the list sees whole tensors */
   if ((uintptr_t)t->node | (uintptr_t)t->meta | (uintptr_t)t->base) situ__release_history(t);
-  situ__storage_release(t->view.storage);
-  situ__free(t->name);
-  discard(t);
+  bury(t);
 }
 
 /* ---- looking ---- */
@@ -236,7 +255,10 @@ uint32_t situ_version_of(const situ_tensor *t) {
   return situ__need("version_of", "input", t) ? __atomic_load_n(&t->view.storage->version, __ATOMIC_RELAXED) : 0;
 }
 
-const char *situ_name(const situ_tensor *t) { return situ__alive(t) && t->name ? t->name : ""; }
+/* Of NULL, what a NULL name and no role are, without an error; any other that is not alive is one. */
+static bool named(const char *op, const situ_tensor *t) { return t && situ__need(op, "input", t); }
+
+const char *situ_name(const situ_tensor *t) { return named("name", t) && t->name ? t->name : ""; }
 
 situ_tensor *situ_set_name(situ_tensor *t, const char *name) {
   if (!situ__need("set_name", "input", t)) return NULL;
@@ -251,12 +273,12 @@ situ_tensor *situ_set_name(situ_tensor *t, const char *name) {
 }
 
 void situ_set_role(situ_tensor *t, situ_role role) {
-  if (situ__alive(t)) t->role = (uint8_t)role;
+  if (named("set_role", t)) t->role = (uint8_t)role;
 }
-situ_role situ_role_of(const situ_tensor *t) { return situ__alive(t) ? (situ_role)t->role : SITU_ROLE_TENSOR; }
+situ_role situ_role_of(const situ_tensor *t) { return named("role_of", t) ? (situ_role)t->role : SITU_ROLE_TENSOR; }
 
 int64_t situ_owners(const situ_tensor *t) {
-  return situ__alive(t) ? __atomic_load_n(&t->refs, __ATOMIC_RELAXED) : 0;
+  return named("owners", t) ? __atomic_load_n(&t->refs, __ATOMIC_RELAXED) : 0;
 }
 
-const situ_view_desc *situ_desc(const situ_tensor *t) { return t ? &t->view : NULL; }
+const situ_view_desc *situ_desc(const situ_tensor *t) { return named("desc", t) ? &t->view : NULL; }

@@ -5,17 +5,16 @@
 
 #include <string.h>
 
+#include "base/handle.h"
 #include "base/thread.h"
 #include "device/device.h"
 #include "situ/sys/op.h"
-
-#define SITU__TENSOR_MAGIC 0x75746973u  /* "situ": a freed or foreign handle does not have it */
 
 struct situ__node;  /* floor 3: the record of the call that made a tensor */
 struct situ__meta;  /* floor 3: gradient and hooks */
 
 struct situ_tensor {  /* what is asked most often first, side by side */
-  uint32_t           magic;
+  uint32_t           head;           /* SITU__LIVE(SITU__A_TENSOR) */
   uint8_t            role;           /* a situ_role */
   bool               requires_grad;  /* a leaf whose gradient is wanted, or the result of a recorded call */
   bool               first_order;    /* a gradient, or computed from one where gradients are recorded: its own derivative is not known */
@@ -23,7 +22,7 @@ struct situ_tensor {  /* what is asked most often first, side by side */
   uint32_t           rebased;        /* of a base: how often its history was replaced by in-place writes; of a view: the same number of
                                         its base, when the view's own history was recorded */
   int32_t            node_result;    /* which result of node this is */
-  int64_t            refs;           /* counted atomically */
+  int64_t            refs;           /* counted atomically; of a freed one: the device that it was on */
   struct situ__node *node;           /* NULL for a leaf */
   struct situ__meta *meta;           /* NULL until there is a gradient or a hook */
   situ_tensor       *base;           /* of a differentiable view: the tensor on whose memory it looks, itself not a view; owned */
@@ -34,9 +33,11 @@ struct situ_tensor {  /* what is asked most often first, side by side */
 };
 
 /* Is this a live tensor? NULL is not one. */
-static inline bool situ__alive(const situ_tensor *t) { return t && t->magic == SITU__TENSOR_MAGIC; }
+static inline bool situ__alive(const situ_tensor *t) { return t && t->head == SITU__LIVE(SITU__A_TENSOR); }
 /* Checks a handle that must be given; false: recorded (NULL after an error: nothing new). */
-bool situ__need(const char *op, const char *operand, const situ_tensor *t);
+static inline bool situ__need(const char *op, const char *operand, const situ_tensor *t) {
+  return situ__valid(op, operand, t, SITU__A_TENSOR);
+}
 
 /* ---- making (tensor.c) ---- the result has one reference, which is the innermost scope's */
 /* A tensor with a storage of its own, row-major. */

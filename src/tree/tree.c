@@ -7,6 +7,7 @@
 
 #include "base/alloc.h"
 #include "base/fail.h"
+#include "base/handle.h"
 
 enum { MAX_LEVELS = 64, LINEAR = 8 /* dicts up to here are searched key by key */ };
 
@@ -16,6 +17,7 @@ typedef struct entry {
 } entry;
 
 struct situ_tree {
+  uint32_t head;
   uint8_t kind;
   bool inside; /* part of another tree, which owns it */
   int levels;  /* below this one */
@@ -28,13 +30,15 @@ struct situ_tree {
 
 static const char *const kind_names[] = { "None", "a tensor", "a list", "a dict" };
 
+static bool is_tree(const char *op, const char *argument, const situ_tree *t) { return situ__valid(op, argument, t, SITU__A_TREE); }
+
 static situ_tree *node(const char *op, situ_tree_kind kind) {
-  situ_tree *t = situ__small_alloc(sizeof *t);
+  situ_tree *t = situ__handle_new(SITU__A_TREE, sizeof *t);
   if (!t) {
     situ__no_memory(op, sizeof *t);
     return NULL;
   }
-  *t = (situ_tree){ .kind = (uint8_t)kind };
+  t->kind = (uint8_t)kind;
   return t;
 }
 
@@ -43,10 +47,7 @@ situ_tree *situ_tree_list(void) { return node("tree_list", SITU_TREE_LIST); }
 situ_tree *situ_tree_dict(void) { return node("tree_dict", SITU_TREE_DICT); }
 
 situ_tree *situ_tree_tensor(situ_tensor *tensor) {
-  if (!tensor) {
-    situ__null("tree_tensor", "tensor");
-    return NULL;
-  }
+  if (!situ__valid("tree_tensor", "tensor", tensor, SITU__A_TENSOR)) return NULL;
   situ_tree *t = node("tree_tensor", SITU_TREE_TENSOR);
   if (t && !(t->tensor = situ_retain(tensor))) {
     situ_tree_free(t);
@@ -63,11 +64,11 @@ static void destroy(situ_tree *t) {
   situ__free(t->entries);
   situ__free(t->index);
   situ_release(t->tensor);
-  situ__small_free(t, sizeof *t);
+  situ__handle_free(t, sizeof *t, kind_names[t->kind]);
 }
 
 void situ_tree_free(situ_tree *t) {
-  if (!t) return;
+  if (!t || !is_tree("tree_free", "tree", t)) return;
   if (t->inside)
     situ__fail(SITU_E_STATE, "tree_free", "%s inside another tree, which frees it",
                kind_names[t->kind]);
@@ -76,7 +77,7 @@ void situ_tree_free(situ_tree *t) {
 }
 
 bool situ_tree_set(situ_tree **slot, situ_tree *tree) {
-  if (!situ__given("tree_set", "slot", slot) || !tree) return false;
+  if (!situ__given("tree_set", "slot", slot) || !tree || !is_tree("tree_set", "tree", tree)) return false;
   situ_tree *old = *slot;
   *slot = tree;
   if (old != tree) situ_tree_free(old);
@@ -137,9 +138,9 @@ static bool grow(situ_tree *t) {
 
 static bool can_add(const char *op, const situ_tree *t, situ_tree_kind kind, const char *key,
                     const situ_tree *item) {
-  if (!t || !item || (kind == SITU_TREE_DICT && !key))
-    situ__null(op, !t ? kind_names[kind] + 2 : !item ? "item" : "key");
-  else if (t->kind != kind)
+  if (!is_tree(op, kind_names[kind] + 2, t) || !is_tree(op, "item", item) || (kind == SITU_TREE_DICT && !situ__given(op, "key", key)))
+    return false;
+  if (t->kind != kind)
     situ__fail(SITU_E_ARG, op, "%s, where %s is needed", kind_names[t->kind], kind_names[kind]);
   else if (t->inside || item->inside || t == item)
     situ__fail(SITU_E_STATE, op, "%s is part of a tree already",
@@ -168,8 +169,8 @@ static situ_tree *add(const char *op, situ_tree *t, situ_tree_kind kind, const c
     situ__free(copy);
   }
   /* What was passed in was taken over; what is inside another tree stays that tree's. */
-  if (item && item != t && !item->inside) destroy(item);
-  if (t && !t->inside) destroy(t);
+  if (item != t && situ__is(SITU__A_TREE, item) && !item->inside) destroy(item);
+  if (situ__is(SITU__A_TREE, t) && !t->inside) destroy(t);
   return NULL;
 }
 
@@ -192,14 +193,15 @@ situ_tree *situ_tree_of(int64_t count, situ_tensor *const *tensors) {
 /* ---- looking ---- */
 
 situ_tree_kind situ_tree_kind_of(const situ_tree *tree) {
-  return tree ? (situ_tree_kind)tree->kind : SITU_TREE_NONE;
+  return tree && is_tree("tree_kind_of", "tree", tree) ? (situ_tree_kind)tree->kind : SITU_TREE_NONE;
 }
-int64_t situ_tree_count(const situ_tree *tree) { return tree ? tree->count : 0; }
+int64_t situ_tree_count(const situ_tree *tree) {
+  return tree && is_tree("tree_count", "tree", tree) ? tree->count : 0;
+}
 
 static const entry *entry_at(const char *op, const situ_tree *t, int64_t i) {
-  if (!t)
-    situ__null(op, "tree");
-  else if (i < 0 || i >= t->count)
+  if (!is_tree(op, "tree", t)) return NULL;
+  if (i < 0 || i >= t->count)
     situ__fail(SITU_E_INDEX, op, "item %" PRId64 " of %s of %" PRId64, i, kind_names[t->kind],
                t->count);
   else
@@ -219,17 +221,15 @@ const char *situ_tree_key(const situ_tree *dict, int64_t i) {
 }
 
 const situ_tree *situ_tree_find(const situ_tree *dict, const char *key) {
-  if (!dict || !key || dict->kind != SITU_TREE_DICT) return NULL;
+  if (!dict || !is_tree("tree_find", "dict", dict) || !key || dict->kind != SITU_TREE_DICT) return NULL;
   int64_t i = lookup(dict, key);
   return i < 0 ? NULL : dict->entries[i].item;
 }
 
 static situ_tensor *value(const char *op, const situ_tree *t) {
-  if (!t)
-    situ__null(op, "tree");
-  else if (t->kind == SITU_TREE_TENSOR)
-    return t->tensor;
-  else if (t->kind == SITU_TREE_LIST && t->count == 1)
+  if (!is_tree(op, "tree", t)) return NULL;
+  if (t->kind == SITU_TREE_TENSOR) return t->tensor;
+  if (t->kind == SITU_TREE_LIST && t->count == 1)
     return value(op, t->entries[0].item);
   else if (t->kind == SITU_TREE_NONE)
     situ__fail(SITU_E_ARG, op, "None, where a tensor is needed");
@@ -247,11 +247,9 @@ situ_tensor *situ_tree_tensor_at(const situ_tree *tree, int64_t i) {
 }
 
 situ_tensor *situ_tree_get(const situ_tree *dict, const char *key) {
+  if (!is_tree("tree_get", "dict", dict) || !situ__given("tree_get", "key", key)) return NULL;
   const situ_tree *item = situ_tree_find(dict, key);
   if (item) return value("tree_get", item);
-  if (!dict || !key)
-    situ__null("tree_get", dict ? "key" : "dict");
-  else
-    situ__fail(SITU_E_ARG, "tree_get", "%s without a key \"%s\"", kind_names[dict->kind], key);
+  situ__fail(SITU_E_ARG, "tree_get", "%s without a key \"%s\"", kind_names[dict->kind], key);
   return NULL;
 }

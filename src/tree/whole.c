@@ -4,6 +4,7 @@
 #include <string.h>
 
 #include "base/fail.h"
+#include "base/handle.h"
 #include "base/text.h"
 #include "situ/tree.h"
 
@@ -31,7 +32,8 @@ static situ_status each(const situ_tree *t, situ__text *path, situ_tree_visitor 
 }
 
 situ_status situ_tree_each(const situ_tree *tree, situ_tree_visitor visit, void *payload) {
-  if (!tree || !visit) return situ__null("tree_each", tree ? "visit" : "tree");
+  if (!situ__valid("tree_each", "tree", tree, SITU__A_TREE)) return situ_error();
+  if (!visit) return situ__null("tree_each", "visit");
   situ__text path = { 0 };
   situ_status status = each(tree, &path, visit, payload);
   situ__text_free(&path);
@@ -40,10 +42,8 @@ situ_status situ_tree_each(const situ_tree *tree, situ_tree_visitor visit, void 
 
 situ_tree *situ_tree_map(const situ_tree *tree, situ_tensor *(*fn)(situ_tensor *, void *),
                          void *payload) {
-  if (!tree || !fn) {
-    situ__null("tree_map", tree ? "fn" : "tree");
-    return NULL;
-  }
+  if (!situ__valid("tree_map", "tree", tree, SITU__A_TREE)) return NULL;
+  if (!fn) return situ__null("tree_map", "fn"), NULL;
   situ_tree *to;
   switch (situ_tree_kind_of(tree)) {
   case SITU_TREE_TENSOR: return situ_tree_tensor(fn(situ_tree_value(tree), payload));
@@ -77,10 +77,7 @@ static situ_status put_flat(const char *path, situ_tensor *tensor, void *payload
 }
 
 situ_tree *situ_tree_flatten(const situ_tree *tree) {
-  if (!tree) {
-    situ__null("tree_flatten", "tree");
-    return NULL;
-  }
+  if (!situ__valid("tree_flatten", "tree", tree, SITU__A_TREE)) return NULL;
   situ_tree *flat = situ_tree_dict();
   if (flat && situ_tree_each(tree, put_flat, &flat) != SITU_OK) {
     situ_tree_free(flat);
@@ -90,13 +87,8 @@ situ_tree *situ_tree_flatten(const situ_tree *tree) {
 }
 
 situ_tree *situ_tree_section(const situ_tree *flat, const char *section) {
-  if (!flat || !section || situ_tree_kind_of(flat) != SITU_TREE_DICT) {
-    if (flat && section)
-      situ__fail(SITU_E_ARG, "tree_section", "a dict is needed");
-    else
-      situ__null("tree_section", flat ? "section" : "flat");
-    return NULL;
-  }
+  if (!situ__valid("tree_section", "flat", flat, SITU__A_TREE) || !situ__given("tree_section", "section", section)) return NULL;
+  if (situ_tree_kind_of(flat) != SITU_TREE_DICT) return situ__fail(SITU_E_ARG, "tree_section", "a dict is needed"), NULL;
   size_t length = strlen(section);
   situ_tree *part = situ_tree_dict();
   for (int64_t i = 0; i < situ_tree_count(flat) && part; i++) {

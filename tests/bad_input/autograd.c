@@ -98,7 +98,7 @@ static void row_68_functions(void **state) {
   static const situ_function f = { .name = "double_it", .forward = double_it, .backward = double_back, .release = count_release };
   static const struct { fault f; const char *part; } rows[] = {
     { NO_GRADIENT, "left no gradient for operand 0" }, { SHORT_GRADIENT, "backward returned f64 [1] as the gradient of operand 0, which is f64 [2]" },
-    { OTHER_DTYPE, "returned f32 [2]" }, { DEAD_GRADIENT, "no live tensor" } };
+    { OTHER_DTYPE, "returned f32 [2]" }, { DEAD_GRADIENT, "grad_in is not a tensor" } };
   for (size_t i = 0; i < sizeof rows / sizeof *rows; i++) {
     fault kind = rows[i].f;
     situ_tensor *x = leaf(), *y = NULL;

@@ -89,7 +89,7 @@ static void refuses(const situ_op *op, int ins, int bad, int kind) {
   int64_t alive = situ_live_tensors();
   situ_tensor *y = situ_op_run(op, in, ins, room, outs);
   if (y || outs[0] || situ_error() != SITU_E_ARG || strcmp(situ_error_op(), op->name) != 0 || !strstr(situ_error_message(), schema(op, bad)->name) ||
-      !strstr(situ_error_message(), in[bad] ? "no live tensor" : "NULL") || situ_live_tensors() != alive)
+      !strstr(situ_error_message(), in[bad] ? "a tensor" : "NULL") || situ_live_tensors() != alive)
     fail_msg("%s, operand %d, kind %d: %s", op->name, bad, kind, situ_error_message());
   situ_error_clear();
   assert_null(situ_op_run_(op, in, ins, room));
@@ -118,7 +118,7 @@ static void row_94_other_calls(void **state) {
   double value = 42;
   for (size_t k = 0; k < sizeof none / sizeof *none; k++) {
     situ_tensor *t = none[k];
-    for (size_t i = 0; i < sizeof one / sizeof *one; i++) expect_refused(one[i](t), SITU_E_ARG, "", t ? "no live tensor" : "NULL");
+    for (size_t i = 0; i < sizeof one / sizeof *one; i++) expect_refused(one[i](t), SITU_E_ARG, "", t ? "a tensor" : "NULL");
     expect_refused(situ_logsumexp(t, NULL), SITU_E_ARG, "logsumexp", "");
     expect_refused(situ_sum(t, NULL), SITU_E_ARG, "sum", "");
     expect_refused(situ_add_scalar(t, 1), SITU_E_ARG, "", "");
@@ -150,9 +150,9 @@ static void row_94_other_calls(void **state) {
     expect_error(SITU_E_ARG, "numel", "");
     if (!t) continue;
     assert_null(situ_retain(t));
-    expect_error(SITU_E_ARG, "retain", "no live tensor");
+    expect_error(SITU_E_ARG, "retain", "tensor is ");
     situ_release(t);
-    expect_error(SITU_E_ARG, "release", "no live tensor");
+    expect_error(SITU_E_ARG, "release", "tensor is ");
   }
   assert_true(value == 42);
 }

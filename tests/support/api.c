@@ -80,6 +80,16 @@ void *api_own(api_world *w, void *object, void (*release)(void *), api_owner own
   return object;
 }
 
+api_owner api_keep(api_world *w, const void *object) {
+  api_owner owner = API_KEPT;
+  for (int i = 0; i < w->owned_count; i++) {
+    if (w->owned[i].object != object) continue;
+    owner = w->owned[i].owner;
+    w->owned[i].owner = API_KEPT;
+  }
+  return owner;
+}
+
 void *api_memory(api_world *w, size_t size) { return api_own(w, calloc(1, size ? size : 1), free, API_KEPT); }
 
 situ_tensor *api_note(api_world *w, situ_tensor *t) {

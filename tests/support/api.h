@@ -79,6 +79,7 @@ typedef struct api_world {
   int tensor_count;
   void *begun;    /* what the first argument led to when it was valid: a scope, a ledger; NULL: it is not a pointer */
   bool nonsense;  /* the bad value can mean nothing: it must be refused, unless the header says what it means */
+  bool must_fail; /* it must be refused as SITU_E_ARG, whatever the function is */
   char text[256]; /* what is bad: "options->dim.ndim = -1" */
 } api_world;
 
@@ -88,6 +89,11 @@ void api_begin(void);
 void api_valid(api_world *w, const api_function *function, situ_device device);
 /* Puts the k-th bad value into argument i and says in w->text what it is; false: there are no more. */
 bool api_bad(api_world *w, int i, int k);
+/* The same with what is wrong with a handle alone. */
+bool api_bad_handle(api_world *w, int i, int k);
+/* Calls every function with valid arguments, and with every bad value of each argument that `bad` knows, in child
+   processes. Fails the test if a call crashes, hangs, or answers what it must not; prints the counts. */
+void api_sweep(bool (*bad)(api_world *w, int i, int k));
 /* After the call: ends what it began, frees what it returned and what it was given. */
 void api_after(api_world *w, void *result, bool failed);
 
@@ -97,6 +103,10 @@ situ_tensor *api_tensor(api_world *w, situ_dtype dtype, situ_shape shape);
 situ_tensor *api_note(api_world *w, situ_tensor *t);
 void *api_memory(api_world *w, size_t size);
 void *api_own(api_world *w, void *object, void (*release)(void *), api_owner owner);
+/* One more live object of a kind ("situ_tree *"), the caller's. */
+void *api_object(api_world *w, const char *type);
+/* An object that was to be given to the function stays the caller's. Returns whose it would have been. */
+api_owner api_keep(api_world *w, const void *object);
 const situ_allocator *api_allocator(void); /* what is installed, with its bound */
 const char *api_name(const api_world *w); /* of the function, without situ_ */
 /* Type without const and the last star: "const situ_options *" is "situ_options". */

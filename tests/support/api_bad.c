@@ -119,17 +119,6 @@ static void bad_text(walk *b, const char *path, const char **at) {
   }
 }
 
-/* What was to be given to the function, and now is not. Returns whose it would have been. */
-static api_owner keep(walk *b, const void *object) {
-  api_owner owner = API_KEPT;
-  for (int i = 0; i < b->w->owned_count; i++) {
-    if (b->w->owned[i].object != object) continue;
-    owner = b->w->owned[i].owner;
-    b->w->owned[i].owner = API_KEPT;
-  }
-  return owner;
-}
-
 static void keep_all(walk *b, const char *type) {
   if (strstr(type, "situ_nn_module"))
     for (int i = 0; i < b->w->owned_count; i++) b->w->owned[i].owner = API_KEPT;
@@ -197,7 +186,7 @@ static void bad_dataset(walk *b, const char *path, situ_dataset **at) {
   };
   for (size_t i = 0; i < COUNT(type); i++) {
     if (!is_it(b)) continue;
-    const api_owner owner = keep(b, *at);
+    const api_owner owner = api_keep(b->w, *at);
     *at = api_own(b->w, situ_dataset_alloc(&type[i]), free_dataset, owner);
     say(b, path, "a data set, %s", type[i].name);
   }
@@ -208,7 +197,7 @@ static void free_tree(void *t) { situ_tree_free(t); }
 static void bad_tree(walk *b, const char *path, situ_tree **at) {
   for (int i = 0; i < 4; i++) {
     if (!is_it(b)) continue;
-    const api_owner owner = keep(b, *at);
+    const api_owner owner = api_keep(b->w, *at);
     situ_tree *t = i == 0 ? situ_tree_none() : i == 1 ? situ_tree_list() : i == 2 ? situ_tree_dict() : NULL;
     if (i == 3) { /* as deep as a tree can be */
       t = situ_tree_tensor(api_tensor(b->w, SITU_F32, SITU_SHAPE(2, 2)));
@@ -232,7 +221,7 @@ static void bad_pointer(walk *b, const char *path, const char *type, void **at) 
   }
   void *was = *at;
   if (was && is_it(b)) {
-    (void)keep(b, was);
+    (void)api_keep(b->w, was);
     keep_all(b, type);
     *at = NULL;
     say(b, path, "NULL");
@@ -243,7 +232,7 @@ static void bad_pointer(walk *b, const char *path, const char *type, void **at) 
   if (strcmp(type, "situ_tensor *const *") == 0) bad_value(b, path, "situ_tensor *", was, sizeof(void *));
   if (strcmp(type, "situ_tree *const *") == 0) bad_value(b, path, "situ_tree *", was, sizeof(void *));
   if (strcmp(type, "situ_nn_module *const *") == 0 && is_it(b)) {
-    (void)keep(b, *(void **)was);
+    (void)api_keep(b->w, *(void **)was);
     *(void **)was = NULL;
     say(b, path, "{ NULL }");
   }

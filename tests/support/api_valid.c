@@ -28,6 +28,8 @@ static void free_loader(void *l) { situ_data_loader_free(l); }
 static void free_graph(void *g) { situ_graph_free(g); }
 static void free_file(void *f) { situ_safetensors_close(f); }
 static void free_snapshot(void *s) { situ_snapshot_free(s); }
+static void free_optim_loading(void *l) { situ_optim_load_end(l, false); }
+static void free_scheduler_loading(void *l) { situ_lr_scheduler_load_end(l, false); }
 static void free_plan(void *m) { situ_moving_free(m); }
 static void free_report(void *r) { situ_place_report_free(r); }
 
@@ -46,6 +48,7 @@ static api_owner owner_of(const api_world *w, const char *parameter) {
     { "nn_done", "module", API_CHAIN },
     { "nn_free", "m", API_TAKEN },
     { "optim_free", "o", API_TAKEN },
+    { "optim_load_end lr_scheduler_load_end", "l", API_TAKEN },
     { "lr_scheduler_free grad_scaler_free", "s", API_TAKEN },
     { "dataset_free", "dataset", API_TAKEN },
     { "data_loader_free", "loader", API_TAKEN },
@@ -387,7 +390,7 @@ static void *object(api_world *w, const char *type, const char *name) {
   api_owner owner = owner_of(w, name);
 #define IS(what) (strcmp(pointee, #what) == 0)
   if (IS(situ_tensor)) return tensor(w, name);
-  if (IS(situ_nn_module)) return module(w, name);
+  if (IS(situ_nn_module) || api_is(api_name(w), "nn_done")) return module(w, name);
   if (IS(situ_tree)) return tree(w, name);
   if (IS(situ_optim)) return optim(w, owner);
   if (IS(situ_lr_scheduler)) return api_own(w, situ_lr_scheduler_step_lr(optim(w, API_KEPT), 1, 0.5), free_scheduler, owner);
@@ -400,11 +403,13 @@ static void *object(api_world *w, const char *type, const char *name) {
   if (IS(situ_moving)) return api_own(w, situ_moving_plan("move", &(situ_move){ .tensor = plain(w), .to = w->device }, 1), free_plan, owner);
   if (IS(situ_optim_loading)) {
     situ_optim *o = optim(w, API_KEPT);
-    return situ_optim_load_prepare(o, api_own(w, situ_optim_state_dict(o), free_tree, API_KEPT));
+    situ_tree *state = api_own(w, situ_optim_state_dict(o), free_tree, API_KEPT);
+    return api_own(w, situ_optim_load_prepare(o, state), free_optim_loading, owner);
   }
   if (IS(situ_lr_scheduler_loading)) {
     situ_lr_scheduler *s = api_own(w, situ_lr_scheduler_step_lr(optim(w, API_KEPT), 1, 0.5), free_scheduler, API_KEPT);
-    return situ_lr_scheduler_load_prepare(s, api_own(w, situ_lr_scheduler_state_dict(s), free_tree, API_KEPT));
+    situ_tree *state = api_own(w, situ_lr_scheduler_state_dict(s), free_tree, API_KEPT);
+    return api_own(w, situ_lr_scheduler_load_prepare(s, state), free_scheduler_loading, owner);
   }
   if (IS(situ_op)) return (void *)(uintptr_t)some_op(api_is(api_name(w), "op_run2") ? "add" : api_is(api_name(w), "op_run3") ? "where" : "neg");
   if (IS(situ_storage)) return situ_desc(plain(w))->storage;
@@ -440,6 +445,8 @@ static void *object(api_world *w, const char *type, const char *name) {
   }
   return api_memory(w, 64);
 }
+
+void *api_object(api_world *w, const char *type) { return object(w, type, "another"); }
 
 static void fill(api_world *w, const api_parameter *p, void *at) {
   const char *type = p->type;

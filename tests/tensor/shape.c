@@ -114,7 +114,7 @@ static void null_and_dead_handles(void **state) {
   assert_null(situ_clone(situ_reshape(none, SITU_SHAPE(2))));
   expect_error(SITU_E_SHAPE, "empty", "negative");  /* the first error is kept: the NULLs that follow say nothing */
   uint64_t zeroed[64] = { 0 };
-  expect_refused(situ_clone((situ_tensor *)zeroed), SITU_E_ARG, "clone", "no live tensor");
+  expect_refused(situ_clone((situ_tensor *)zeroed), SITU_E_ARG, "clone", "input is not a tensor");
 }
 
 int main(void) {
