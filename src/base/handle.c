@@ -110,7 +110,6 @@ void *situ__handle_new_tensor(size_t size) {
   SITU__UNPOISON(d, size);
   mine.first = d->next;
   mine.count--;
-  for (size_t at = 0; at < size; at += 64) __builtin_prefetch((char *)mine.first + at, 1); /* the next one */
   return d;
 }
 
