@@ -7,6 +7,7 @@
 
 #include "base/alloc.h"
 #include "base/fail.h"
+#include "base/fork.h"
 #include "base/thread.h"
 
 enum {
@@ -65,9 +66,15 @@ static void give_back(dead *d) {
 static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
 static queue shared[SITU__HANDLE_KINDS];
 
+/* False: a thread of the parent held it when this process was forked, and will never give it back. */
+static bool enter(void) { return (situ__forked() ? pthread_mutex_trylock(&lock) : pthread_mutex_lock(&lock)) == 0; }
+
 static void share(dead *d, situ__handle_kind kind) {
   queue over = { 0 };
-  pthread_mutex_lock(&lock);
+  if (!enter()) {
+    give_back(d);
+    return;
+  }
   put(&shared[kind], d);
   for (dead *old; (old = take(&shared[kind], HELD, BYTES));) put(&over, old);
   pthread_mutex_unlock(&lock);
@@ -162,7 +169,7 @@ void situ__handles_trim(void) {
   for (dead *d; (d = take(&mine, 0, 0));) give_back(d);
   for (int kind = 1; kind < SITU__HANDLE_KINDS; kind++) {
     queue all = { 0 };
-    pthread_mutex_lock(&lock);
+    if (!enter()) return;
     for (dead *d; (d = take(&shared[kind], 0, 0));) put(&all, d);
     pthread_mutex_unlock(&lock);
     for (dead *d; (d = take(&all, 0, 0));) give_back(d);

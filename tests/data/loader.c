@@ -485,10 +485,36 @@ static void every_allocation_fails_once(void **state) {
   situ_dataset_free(set);
 }
 
+/* It must outlive what reads it: that it did not is told. */
+static void the_set_is_freed_first(void **state) {
+  (void)state;
+  for (int workers = 0; workers < 3; workers++) {
+    const int64_t indices[] = { 1, 0, 2 };
+    situ_dataset *set = numbered(3), *part = situ_subset(set, indices, 3);
+    situ_data_loader *direct = situ_data_loader_new(set, &(situ_data_loader_options){ .batch_size = 2, .num_workers = workers });
+    situ_data_loader *through = situ_data_loader_new(part, &(situ_data_loader_options){ .batch_size = 2, .num_workers = workers });
+    situ_dataset_free(set);
+    assert_null(situ_data_loader_next(direct));
+    assert_int_equal(situ_error(), SITU_E_ARG);
+    assert_non_null(strstr(situ_error_message(), "dataset is a data set that was freed (TensorDataset)"));
+    situ_error_clear();
+    assert_null(situ_data_loader_next(through));
+    assert_int_equal(situ_error(), SITU_E_ARG);
+    situ_error_clear();
+    situ_data_loader_free(direct);
+    situ_data_loader_free(through);
+    assert_null(situ_data_loader_next(direct));
+    assert_int_equal(situ_error(), SITU_E_ARG);
+    situ_dataset_free(part);
+    situ_error_clear();
+  }
+}
+
 int main(void) {
   const struct CMUnitTest tests[] = {
 #define T(name) cmocka_unit_test_setup_teardown(name, open_scope, close_scope)
     T(batches_in_order),
+    T(the_set_is_freed_first),
     T(shuffles_alike_for_any_number_of_workers),
     T(collates_nested_samples),
     T(refuses_samples_that_differ),

@@ -310,6 +310,22 @@ static void memory_ends_while_a_schedule_is_made(void **state) {
   situ_optim_free(o);
 }
 
+/* What the program has freed is refused, though a schedule goes on with it. */
+static void the_optimiser_is_freed_first(void **state) {
+  (void)state;
+  situ_optim *o = sgd();
+  situ_lr_scheduler *s = situ_lr_scheduler_step_lr(o, 1, 0.5);
+  situ_optim_free(o);
+  assert_int_equal(situ_optim_step(o), SITU_E_ARG);
+  expect_error(SITU_E_ARG, "optim_step", "optimiser is an optimiser that was freed");
+  situ_optim_free(o);
+  expect_error(SITU_E_ARG, "optim_free", "was freed");
+  assert_int_equal(situ_lr_scheduler_step(s), SITU_OK);
+  situ_lr_scheduler_free(s);
+  assert_int_equal(situ_lr_scheduler_step(s), SITU_E_ARG);
+  expect_error(SITU_E_ARG, "lr_scheduler_step", "was freed (lr_scheduler_step_lr)");
+}
+
 int main(void) {
   const struct CMUnitTest tests[] = {
     TEST(step_lr),
@@ -320,6 +336,7 @@ int main(void) {
     TEST(one_cycle_lr),
     TEST(one_cycle_in_three_phases),
     TEST(a_cycle_ends),
+    TEST(the_optimiser_is_freed_first),
     TEST(resumes_exactly),
     TEST(nonsense_is_refused),
     TEST(numbers_that_are_not_finite),
