@@ -25,12 +25,15 @@ static void add(situ__choice *c, situ__fix fix) {
 
 /* ---- choices ---- */
 
-/* Is all of a tensor's outermost module, but for the operands, where the others should go? Then it is moved as a whole. */
+/* Is all else of a tensor's outermost module in one place, which is where the tensor is or where it should go? Then the module
+   is moved as a whole: a part alone would leave it, or join it. */
 static bool is_whole(const situ__refusal *r, int row, situ_device device, situ_dtype dtype) {
   const situ_explanation *m = &r->modules;
+  const situ_view_desc *now = &r->tensor[row].tensor->view;
   if (r->tensor[row].root != m->root_module) return true;
-  if (dtype) return !m->dtypes && (!m->dtype || m->dtype == dtype);
-  return m->devices == 0 || (m->devices == 1 && situ_device_equal(m->device[0], device));
+  if (dtype) return !m->dtypes && (!m->dtype || m->dtype == dtype || m->dtype == (situ_dtype)now->dtype);
+  return m->devices == 0 ||
+         (m->devices == 1 && (situ_device_equal(m->device[0], device) || situ_device_equal(m->device[0], now->storage->device)));
 }
 
 static void change(const situ__refusal *r, situ__choice *c, int row, situ_device device, situ_dtype dtype) {

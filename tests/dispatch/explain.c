@@ -166,6 +166,16 @@ static void views_and_models_left_behind(void **state) {
   situ_nn_free(&m->base);
 }
 
+/* One layer would leave the others behind: the fix is the whole model, whose first layer was met. */
+static void a_model_in_one_place_moves_whole(void **state) {
+  (void)state;
+  situ_nn_module *net = situ_nn_set_name(situ_nn_sequential(situ_nn_linear(7, 4, NULL), situ_nn_linear(4, 2, NULL)), "net");
+  assert_null(situ_nn_forward(net, situ_ones(SITU_SHAPE(3, 7), &(situ_options){ FAR })));
+  EXPECT_PARTS("or situ_nn_to(net, situ_dev(\"sim:0\"));");
+  situ_error_clear();
+  situ_nn_free(net);
+}
+
 /* ---- without modules ---- */
 
 static void all_are_different(void **state) {
@@ -504,7 +514,7 @@ int main(void) {
     MODULE_TEST(a_device_map_gets_copies), MODULE_TEST(a_forgotten_layer_is_moved_or_cast), TEST(without_values_there_is_no_fix),
     TEST(one_vote_for_all),
     MODULE_TEST(an_input_is_odd), MODULE_TEST(a_half_moved_module), MODULE_TEST(a_tensor_that_was_never_registered),
-    MODULE_TEST(views_and_models_left_behind), TEST(all_are_different), TEST(many_operands), MODULE_TEST(shapes_and_dtypes),
+    MODULE_TEST(views_and_models_left_behind), TEST(a_model_in_one_place_moves_whole), TEST(all_are_different), TEST(many_operands), MODULE_TEST(shapes_and_dtypes),
     TEST(errors_go_by_the_name_of_the_op_that_was_called), TEST(mismatches_too), TEST(the_way_back), TEST(json_is_strict), TEST(quiet_is_quiet),
   };
   return cmocka_run_group_tests(tests, NULL, NULL);

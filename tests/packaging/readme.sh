@@ -69,6 +69,14 @@ try "$cmake" -S "$work/mine" -B "$work/mine/build" -DCMAKE_PREFIX_PATH="$HOME/si
 try "$cmake" --build "$work/mine/build"
 try "$work/mine/build/my_program"
 
+# The demo's mistake, which README.md shows first. ccache may have the compiler write ../../demo.
+if [ -n "${SITU_TEST_ALL:-}" ]; then demo=$PWD/$build/demo/situ-demo; else demo=$build/demo/situ-demo; fi
+mkdir -p "$work/mine/build/demo"
+(cd "$work/mine" && "$demo" --epochs 1) 2>&1 | sed 's|[^ ]*/demo/|demo/|g' >"$work/out"
+awk '/^device mismatch in conv2d/ { on = 1 } $0 == "```" { on = 0 } on' "$readme" >"$work/error"
+[ "$(wc -l <"$work/error")" -ge 6 ]
+while IFS= read -r line; do has "$line" "$work/out"; done <"$work/error"
+
 # The error, word for word, which names lines of source.
 if [ -n "${SITU_TEST_ALL:-}" ]; then
   try ./run demo --epochs 1 # what the start has turned off stays so in its own directory
