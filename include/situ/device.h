@@ -46,10 +46,12 @@ SITU_API const char *situ_device_status(const char *kind);
 typedef struct situ_device_properties {
   char     name[128];       /**< of the hardware */
   char     driver[64];      /**< driver and its version; "" for the host */
-  uint64_t memory_total;    /**< bytes; the budget where there is one */
+  uint64_t memory_total;    /**< bytes; the budget, or the limit that was set, where there is one */
   uint64_t memory_used;     /**< bytes held by live storages */
   uint64_t memory_cached;   /**< bytes kept by the caching allocator for reuse */
   uint32_t dtypes;          /**< bit 1 << situ_dtype: what this device computes with */
+  uint64_t memory_reserved; /**< bytes taken from the device: used and cached ones, and what rounding up to blocks adds: at
+                                 most an eighth from 512 bytes on, 1 MiB from 16 MiB on */
 } situ_device_properties;
 SITU_API SITU_CHECKED situ_status situ_device_info(situ_device device, situ_device_properties *out);
 
@@ -79,8 +81,12 @@ SITU_API void situ_default_device_end(situ_setting *before);
 /** Waits until everything queued on the device is done; reports what failed there since. */
 SITU_API SITU_CHECKED situ_status situ_synchronize(situ_device device);
 /** Gives cached, unused memory back to the device; of the cpu also what is held back of freed handles, which are
-    then no longer told from live ones. */
+    then no longer told from live ones. Seldom needed: by itself the cache keeps so little that memory_reserved is at most
+    1.5 times the most bytes that storages had of late, and 64 MiB. */
 SITU_API SITU_CHECKED situ_status situ_empty_cache(situ_device device);
+/** Limits memory_reserved of a device to so many bytes (0: no limit, as at first), for all threads. What is cached is given
+    back as far as that takes; storages stay. What would exceed it is SITU_E_NOMEM then. */
+SITU_API SITU_CHECKED situ_status situ_set_memory_limit(situ_device device, int64_t bytes);
 
 /** Threads that cpu work is spread over, the caller's included. Results do not depend on it. */
 SITU_API SITU_CHECKED situ_status situ_set_num_threads(int count);

@@ -13,6 +13,18 @@ situ_status situ_empty_cache(situ_device device) {
   return SITU_OK;
 }
 
+situ_status situ_set_memory_limit(situ_device device, int64_t bytes) {
+  const char *op = "set_memory_limit";
+  char name[SITU_DEVICE_NAME_MAX];
+  if (!situ__device_resolve(op, device, &device)) return situ_error();
+  if (bytes < 0)
+    return situ__fail(SITU_E_ARG, op, "a limit of %lld bytes; 0 says that there is none", (long long)bytes);
+  if (situ__backend(device)->no_memory)
+    return situ__fail(SITU_E_ARG, op, "%s has no memory to limit", situ_device_name(device, name));
+  situ_status status = situ__device_usable(op, device);
+  return status == SITU_OK ? situ__memory_set_limit(op, device, bytes ? (size_t)bytes : SIZE_MAX) : status;
+}
+
 situ_status situ_set_num_threads(int count) {
   if (situ__pool_set_threads(count)) return SITU_OK;
   if (situ__forked()) return situ__device_usable("set_num_threads", (situ_device){ SITU_CPU, 0 });

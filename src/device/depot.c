@@ -1,4 +1,4 @@
-/* Depots: a stack of unused blocks for each size, one set a device, under one lock.
+/* Depots: the free blocks of a device, and the bound on them, under one lock.
    SPDX-License-Identifier: MIT */
 #include "device/depot.h"
 
@@ -28,7 +28,7 @@ static situ__depot *open_depot(situ_device device) {
   memset(depot, 0, sizeof *depot);
   depot->device = device;
   depot->total = device.kind == SITU_CPU ? host_total() : SIZE_MAX;
-  depot->limit = device.kind == SITU_CPU ? depot->total / 4 : SIZE_MAX;
+  depot->limit = SIZE_MAX;
   (void)pthread_mutex_init(&depot->lock, NULL);
   return depot;
 }
@@ -66,63 +66,165 @@ void situ__depot_watch_forks(void) { (void)pthread_atfork(before_fork, after_for
 
 /* ---- blocks -------------------------------------------------------------------------------- */
 
-void situ__depot_give_back(situ_device device, void *data, size_t size) {
+static void give_back(situ_device device, void *data, size_t size) {
   const situ_backend *backend = situ__backend(device);
   if (backend->host_memory) SITU__UNPOISON(data, size);
   /* In a fork's child, the queue that freeing would wait for is the parent's. */
   if (device.kind == SITU_CPU || !situ__forked()) backend->free(device.index, data, size);
 }
 
+/* The block at `i` leaves its bin. */
+static situ__kept remove_from(situ__depot *depot, situ__bin *bin, uint32_t i) {
+  situ__kept found = bin->block[i];
+  memmove(bin->block + i, bin->block + i + 1, (--bin->count - i) * sizeof found);
+  depot->kept -= found.size;
+  return found;
+}
+
+static bool widen(situ__bin *bin) {
+  uint32_t capacity = bin->capacity ? 2 * bin->capacity : 8;
+  situ__kept *more = situ__alloc_uncounted(capacity * sizeof *more);
+  if (!more) return false;
+  if (bin->count) memcpy(more, bin->block, bin->count * sizeof *more);
+  situ__free(bin->block);
+  bin->block = more;
+  bin->capacity = capacity;
+  return true;
+}
+
+/* The bin whose first block came first; of those, the one with the largest. NULL: all are empty. */
+static situ__bin *oldest(situ__depot *depot) {
+  situ__bin *found = NULL;
+  for (int i = SITU__BLOCK_BINS - 1; i >= 0; i--) {
+    situ__bin *bin = &depot->bin[i];
+    if (bin->count && (!found || bin->block->epoch < found->block->epoch)) found = bin;
+  }
+  return found;
+}
+
+/* ---- the bound ------------------------------------------------------------------------------ */
+
+static inline size_t larger(size_t a, size_t b) { return a > b ? a : b; }
+static inline size_t smaller(size_t a, size_t b) { return a < b ? a : b; }
+
+static size_t cap(const situ__depot *depot) { return smaller(depot->total, depot->limit); }
+
+static size_t most(const situ__depot *depot) { return larger(depot->highest, depot->before); }
+
+/* May so many bytes more be kept? */
+static bool within(const situ__depot *depot, size_t more) {
+  size_t peak = larger(most(depot), depot->out);
+  return depot->out + depot->kept + more <= smaller(cap(depot), peak + peak / 3 + SITU__DEPOT_SLACK);
+}
+
+/* Was no block of this bin used in the whole of the last epoch, though there was no room for others? */
+static bool idle(const situ__depot *depot, const situ__bin *bin) {
+  return depot->crowded && bin->block->epoch + 1 < depot->epoch;
+}
+
+/* With the lock held, but not while a device takes a block back: that may run a queue. */
+static void make_room(situ__depot *depot) {
+  situ__bin *bin;
+  while ((bin = oldest(depot)) != NULL && (!within(depot, 0) || idle(depot, bin))) {
+    situ__kept block = remove_from(depot, bin, 0);
+    pthread_mutex_unlock(&depot->lock);
+    give_back(depot->device, block.data, block.size);
+    pthread_mutex_lock(&depot->lock);
+  }
+  depot->crowded = false;
+}
+
+/* Steps of a training loop have the same peak: an epoch is long enough for some of them. */
+static void hand_out(situ__depot *depot, size_t size) {
+  enum { PEAKS = 8 };
+  depot->highest = larger(depot->highest, depot->out);
+  depot->handed_out += size;
+  if (depot->handed_out / PEAKS < most(depot) + SITU__DEPOT_SLACK) return;
+  depot->handed_out = 0;
+  depot->before = depot->highest;
+  depot->highest = depot->out;
+  depot->epoch++;
+  make_room(depot);
+}
+
+/* ---- in and out ----------------------------------------------------------------------------- */
+
 void *situ__depot_take(situ__depot *depot, unsigned number, size_t size) {
   void *data = NULL;
-  situ__stack *stack = &depot->blocks[number];
+  situ__bin *bin = &depot->bin[number];
   pthread_mutex_lock(&depot->lock);
-  if (stack->count) {
-    data = stack->block[--stack->count];
-    depot->kept -= size;
+  uint32_t i = bin->count;
+  while (i && bin->block[i - 1].size != size) i--;
+  if (i) {
+    data = remove_from(depot, bin, i - 1).data;
+    depot->out += size;
+    hand_out(depot, size);
   }
   pthread_mutex_unlock(&depot->lock);
   return data;
 }
 
-static bool widen(situ__stack *stack) {
-  uint32_t capacity = stack->capacity ? 2 * stack->capacity : 8;
-  void **more = situ__alloc_uncounted(capacity * sizeof *more);
-  if (!more) return false;
-  if (stack->count) memcpy(more, stack->block, stack->count * sizeof *more);
-  situ__free(stack->block);
-  stack->block = more;
-  stack->capacity = capacity;
-  return true;
+bool situ__depot_reserve(situ__depot *depot, size_t size) {
+  pthread_mutex_lock(&depot->lock);
+  bool fits = size <= cap(depot) && depot->out <= cap(depot) - size;
+  if (fits) depot->out += size;
+  if (fits && !within(depot, 0)) make_room(depot);
+  pthread_mutex_unlock(&depot->lock);
+  return fits;
+}
+
+void situ__depot_reserved(situ__depot *depot, size_t size, bool had) {
+  pthread_mutex_lock(&depot->lock);
+  if (had) hand_out(depot, size);
+  else depot->out -= size;
+  pthread_mutex_unlock(&depot->lock);
 }
 
 void situ__depot_put(situ__depot *depot, unsigned number, size_t size, void *data) {
-  situ__stack *stack = &depot->blocks[number];
+  situ__bin *bin = &depot->bin[number];
   pthread_mutex_lock(&depot->lock);
-  bool keep =
-      size <= depot->limit - depot->kept && (stack->count < stack->capacity || widen(stack));
+  depot->out -= size;
+  bool room = within(depot, size);
+  bool keep = room && (bin->count < bin->capacity || widen(bin));
+  if (!room) depot->crowded = true;
   if (keep) {
-    stack->block[stack->count++] = data;
+    bin->block[bin->count++] = (situ__kept){ data, size, depot->epoch };
     depot->kept += size;
   }
   pthread_mutex_unlock(&depot->lock);
-  if (!keep) situ__depot_give_back(depot->device, data, size);
+  if (!keep) give_back(depot->device, data, size);
 }
 
-/* Blocks leave the depot under its lock, and reach the device without: that may run a queue. */
+void situ__depot_return(situ__depot *depot, size_t size, void *data) {
+  situ__depot_reserved(depot, size, false);
+  give_back(depot->device, data, size);
+}
+
+/* Blocks leave the depot under its lock, and reach the device without. */
 bool situ__depot_empty(situ__depot *depot) {
   bool any = false;
-  for (unsigned number = 0; number < SITU__BLOCK_SIZES; number++) {
-    size_t size = situ__block_size(number);
+  for (unsigned number = 0; number < SITU__BLOCK_BINS; number++) {
     pthread_mutex_lock(&depot->lock);
-    situ__stack stack = depot->blocks[number];
-    depot->blocks[number] = (situ__stack){ 0 };
-    depot->kept -= stack.count * size;
+    situ__bin bin = depot->bin[number];
+    depot->bin[number] = (situ__bin){ 0 };
+    for (uint32_t i = 0; i < bin.count; i++) depot->kept -= bin.block[i].size;
     pthread_mutex_unlock(&depot->lock);
-    for (uint32_t i = 0; i < stack.count; i++)
-      situ__depot_give_back(depot->device, stack.block[i], size);
-    any |= stack.count > 0;
-    situ__free(stack.block);
+    for (uint32_t i = 0; i < bin.count; i++) give_back(depot->device, bin.block[i].data, bin.block[i].size);
+    any |= bin.count > 0;
+    situ__free(bin.block);
   }
   return any;
+}
+
+void situ__depot_forget(situ__depot *depot) {
+  pthread_mutex_lock(&depot->lock);
+  depot->highest = depot->before = depot->out;
+  pthread_mutex_unlock(&depot->lock);
+}
+
+void situ__depot_limit(situ__depot *depot, size_t bytes) {
+  pthread_mutex_lock(&depot->lock);
+  depot->limit = bytes;
+  make_room(depot);
+  pthread_mutex_unlock(&depot->lock);
 }

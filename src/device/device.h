@@ -76,8 +76,8 @@ void situ__unlink(situ_storage *storage);
 
 /* ---- memory (memory.c): the caching allocator over a backend's alloc and free ---- */
 /* Below 1 MiB: thread-local lists of size classes (host) or locked ones (devices); above: cached
-   blocks, 2 MiB-aligned with huge pages on the host. Out of memory: gives the cache back once and
-   tries again. */
+   blocks, 2 MiB-aligned with huge pages on the host. What is kept is bounded (depot.h). Out of memory: gives the cache
+   back once and tries again. */
 situ_status situ__memory_alloc(const char *op, situ_device device, size_t bytes, void **data);
 void situ__memory_free(situ_device device, void *data, size_t bytes);
 /* Gives back what nobody uses: all of a device's cache; of the host's, the shared blocks and this
@@ -86,7 +86,16 @@ void situ__memory_trim(situ_device device);
 /* Bytes in live storages, and bytes kept for reuse. While other threads allocate and free, a
    storage may be counted by halves. */
 void situ__memory_stats(situ_device device, int64_t *used, int64_t *cached);
-/* The first of these, of all devices together. */
+/* Bytes that a storage of so many takes: those of its block. The plan of a move counts with it too. */
+size_t situ__memory_block(size_t bytes);
+/* Bytes that the library has of a device: the blocks under storages, in whole, and what is kept. */
+size_t situ__memory_reserved(situ_device device);
+/* The most that they may be; SIZE_MAX: no limit was set. */
+size_t situ__memory_limit(situ_device device);
+/* Bytes of blocks that may still come, were the cache empty; as far as the device tells how much it has. */
+size_t situ__memory_room(situ_device device);
+situ_status situ__memory_set_limit(const char *op, situ_device device, size_t bytes);
+/* The first of the statistics, of all devices together. */
 int64_t situ__memory_used(void);
 /* A tensor more or less, counted where its memory is: by the thread, so that threads do not meet. */
 void situ__count_tensor(int64_t change);

@@ -11,7 +11,8 @@
 #include "base/thread.h"
 #include "device/depot.h"
 
-enum { KEEP_BYTES = 4 << 20 }; /* of one size in one thread; more goes to the depot */
+/* What the lists of all threads may hold, and those of one. A thread takes its share by and by. */
+enum { LISTS_BYTES = 24 << 20, LIST_BYTES = 8 << 20, SHARE = 256 << 10 };
 
 static const situ_device host = { SITU_CPU, 0 };
 
@@ -25,7 +26,7 @@ typedef struct cache {
   block *first[SITU__BLOCK_SMALL];
   uint32_t count[SITU__BLOCK_SMALL];
   int64_t used; /* bytes allocated less bytes freed by this thread: may be negative */
-  int64_t kept;
+  int64_t kept, share; /* bytes in the lists, and the most that there may be */
   int64_t tensors; /* made less freed by this thread: may be negative */
   struct cache *next, **link; /* the list of all threads' */
 } cache;
@@ -33,6 +34,7 @@ typedef struct cache {
 static SITU__THREAD_LOCAL cache *mine;
 static SITU__THREAD_LOCAL bool ended;
 static cache *threads; /* under the host depot's lock */
+static int64_t shares;  /* of all threads */
 static int64_t tensors; /* those that threads counted that have no cache any more */
 static pthread_key_t at_exit;
 static pthread_once_t once = PTHREAD_ONCE_INIT;
@@ -62,25 +64,45 @@ static inline void push(cache *c, unsigned number, size_t size, void *data) {
   SITU__POISON(b + 1, size - sizeof *b); /* the link stays readable, or leaks could not be told */
 }
 
-/* To the depot, or without one back to the system; true if there was anything. */
-static bool empty_lists(cache *c, situ__depot *to) {
+/* Into the depot, or through it back to the system; true if there was anything. */
+static bool empty_lists(cache *c, bool keep) {
   bool any = false;
+  situ__depot *depot = situ__depot_of(host); /* open: the blocks came through it */
   for (unsigned number = 0; number < SITU__BLOCK_SMALL; number++) {
     size_t size = situ__block_size(number);
     for (void *data; (data = pop(c, number, size)) != NULL; any = true) {
-      if (to)
-        situ__depot_put(to, number, size, data);
+      if (keep)
+        situ__depot_put(depot, number, size, data);
       else
-        situ__depot_give_back(host, data, size);
+        situ__depot_return(depot, size, data);
     }
   }
   return any;
 }
 
+static bool grow_share(cache *c) {
+  if (c->share + SHARE > LIST_BYTES) return false;
+  if (__atomic_add_fetch(&shares, SHARE, __ATOMIC_RELAXED) <= LISTS_BYTES) {
+    c->share += SHARE;
+    return true;
+  }
+  (void)__atomic_sub_fetch(&shares, SHARE, __ATOMIC_RELAXED);
+  return false;
+}
+
+/* Is there room for a block in the lists? If they are full, all goes to the depot: what they hold may be of sizes that
+   are wanted no more. */
+static bool has_room(cache *c, size_t size) {
+  while (c->kept + (int64_t)size > c->share)
+    if (!grow_share(c)) return empty_lists(c, true) && (int64_t)size <= c->share;
+  return true;
+}
+
 static void thread_exit(void *memory) {
   cache *c = memory;
   situ__depot *depot = situ__depot_of(host);
-  (void)empty_lists(c, depot);
+  (void)empty_lists(c, true);
+  (void)__atomic_sub_fetch(&shares, c->share, __ATOMIC_RELAXED);
   pthread_mutex_lock(&depot->lock);
   depot->used += c->used;
   (void)__atomic_add_fetch(&tensors, c->tensors, __ATOMIC_RELAXED);
@@ -143,6 +165,15 @@ void situ__memory_stats(situ_device device, int64_t *used, int64_t *cached) {
   pthread_mutex_unlock(&depot->lock);
 }
 
+size_t situ__memory_reserved(situ_device device) {
+  situ__depot *depot = situ__depot_of(device);
+  if (!depot) return 0;
+  pthread_mutex_lock(&depot->lock);
+  size_t held = depot->out + depot->kept;
+  pthread_mutex_unlock(&depot->lock);
+  return held;
+}
+
 void situ__count_tensor(int64_t change) {
   cache *c = mine;
   if (c || (c = open_cache())) count(&c->tensors, change);
@@ -173,22 +204,28 @@ int64_t situ__memory_used(void) {
 
 /* ---- allocating and freeing ---------------------------------------------------------------- */
 
+size_t situ__memory_block(size_t bytes) {
+  size_t size = bytes;
+  if (bytes && bytes <= SITU__BLOCK_LARGEST) (void)situ__block_number(bytes, &size);
+  return size;
+}
+
 static SITU_COLD situ_status no_memory(const char *op, situ_device device, size_t bytes) {
-  char name[SITU_DEVICE_NAME_MAX], wanted[SITU__BYTES_TEXT], held[SITU__BYTES_TEXT];
+  char name[SITU_DEVICE_NAME_MAX], wanted[SITU__BYTES_TEXT], held[SITU__BYTES_TEXT], limit[SITU__BYTES_TEXT];
   int64_t used, kept;
   situ__memory_stats(device, &used, &kept);
-  return situ__fail(SITU_E_NOMEM, op, "no memory for %s on %s (%s in use there)", situ__bytes_text(bytes, wanted),
-                    situ_device_name(device, name), situ__bytes_text((uint64_t)used, held));
+  size_t most = situ__memory_limit(device);
+  return situ__fail(SITU_E_NOMEM, op, "no memory for %s on %s (%s in use there%s%s)", situ__bytes_text(bytes, wanted),
+                    situ_device_name(device, name), situ__bytes_text((uint64_t)used, held),
+                    most == SIZE_MAX ? "" : ", of a limit of ", most == SIZE_MAX ? "" : situ__bytes_text(most, limit));
 }
 
 /* A block from the device itself. */
 static situ_status ask(situ__depot *depot, size_t size, void **data) {
-  if (depot->total != SIZE_MAX) {
-    int64_t used, kept;
-    situ__memory_stats(depot->device, &used, &kept);
-    if (size > depot->total || (size_t)(used + kept) > depot->total - size) return SITU_E_NOMEM;
-  }
-  return situ__backend(depot->device)->alloc(depot->device.index, size, data);
+  if (!situ__depot_reserve(depot, size)) return SITU_E_NOMEM;
+  situ_status status = situ__backend(depot->device)->alloc(depot->device.index, size, data);
+  situ__depot_reserved(depot, size, status == SITU_OK);
+  return status;
 }
 
 /* The same, and out of memory there, once more without the cache. */
@@ -197,9 +234,8 @@ static situ_status fresh(const char *op, situ__depot *depot, size_t bytes, size_
   uint64_t before = situ__error_count();
   situ_status status = ask(depot, size, data);
   if (status == SITU_E_NOMEM && situ__error_count() == before) {
-    bool any = situ__depot_empty(depot);
-    if (depot->device.kind == SITU_CPU && mine) any |= empty_lists(mine, NULL);
-    if (any) status = ask(depot, size, data);
+    bool any = depot->device.kind == SITU_CPU && mine && empty_lists(mine, false);
+    if (situ__depot_empty(depot) || any) status = ask(depot, size, data);
     if (status == SITU_E_NOMEM && situ__error_count() == before)
       return no_memory(op, depot->device, bytes);
   }
@@ -242,25 +278,58 @@ void situ__memory_free(situ_device device, void *data, size_t bytes) {
   unsigned number = situ__block_number(bytes, &size);
   count_used(device, -(int64_t)bytes);
   cache *c = mine;
-  if (device.kind == SITU_CPU && number < SITU__BLOCK_SMALL && c &&
-      c->count[number] * size < KEEP_BYTES) {
+  if (device.kind == SITU_CPU && number < SITU__BLOCK_SMALL && c && has_room(c, size)) {
     push(c, number, size, data);
     return;
   }
   if (device.kind == SITU_CPU) SITU__POISON(data, size);
+  situ__depot *depot = situ__depot_of(device); /* there: the block was its */
   if (situ__device_lost(device))
-    situ__depot_give_back(device, data, size);
+    situ__depot_return(depot, size, data);
   else
-    situ__depot_put(situ__depot_of(device), number, size, data); /* there: the block was its */
+    situ__depot_put(depot, number, size, data);
 }
 
 void situ__memory_trim(situ_device device) {
   situ__depot *depot = situ__depot_of(device);
-  if (depot) (void)situ__depot_empty(depot);
+  if (depot) (void)situ__depot_empty(depot), situ__depot_forget(depot);
   const situ_backend *backend = situ__backend(device);
   if (backend->trim) backend->trim(device.index);
   if (device.kind != SITU_CPU) return;
-  if (mine) (void)empty_lists(mine, NULL);
+  if (mine) (void)empty_lists(mine, false);
   situ__handles_trim();
   situ__small_trim();
+}
+
+/* ---- limits -------------------------------------------------------------------------------- */
+
+size_t situ__memory_limit(situ_device device) {
+  situ__depot *depot = situ__depot_of(device);
+  if (!depot) return SIZE_MAX;
+  pthread_mutex_lock(&depot->lock);
+  size_t limit = depot->limit;
+  pthread_mutex_unlock(&depot->lock);
+  return limit;
+}
+
+size_t situ__memory_room(situ_device device) {
+  situ__depot *depot = situ__depot_of(device);
+  const situ_backend *backend = situ__backend(device);
+  situ_device_properties has = { 0 };
+  if (!depot || !backend || backend->no_memory) return SIZE_MAX;
+  bool known = device.kind != SITU_CPU && backend->info && backend->info(device.index, &has) == SITU_OK;
+  pthread_mutex_lock(&depot->lock);
+  size_t most = depot->total < depot->limit ? depot->total : depot->limit, out = depot->out;
+  pthread_mutex_unlock(&depot->lock);
+  if (known && has.memory_total < most) most = (size_t)has.memory_total;
+  if (device.kind == SITU_CPU && mine) out -= (size_t)mine->kept;
+  return most > out ? most - out : 0;
+}
+
+situ_status situ__memory_set_limit(const char *op, situ_device device, size_t bytes) {
+  situ__depot *depot = situ__depot_of(device);
+  if (!depot) return situ__no_memory(op, sizeof *depot);
+  if (device.kind == SITU_CPU && mine) (void)empty_lists(mine, true);
+  situ__depot_limit(depot, bytes);
+  return SITU_OK;
 }

@@ -157,6 +157,9 @@ situ_status situ_device_info(situ_device device, situ_device_properties *out) {
   situ__memory_stats(device, &used, &cached);
   found.memory_used = used > 0 ? (uint64_t)used : 0;
   found.memory_cached = cached > 0 ? (uint64_t)cached : 0;
+  found.memory_reserved = situ__memory_reserved(device);
+  size_t limit = situ__memory_limit(device);
+  if (limit != SIZE_MAX && (!found.memory_total || limit < found.memory_total)) found.memory_total = limit;
   *out = found;
   return SITU_OK;
 }
