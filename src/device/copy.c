@@ -89,17 +89,23 @@ situ_status situ__copy_to_host(const char *op, situ_storage *from, size_t at, vo
 }
 
 /* Neither side is the host, and the two know nothing of each other. */
+static bool is_staged(const situ_storage *to, const situ_storage *from) {
+  const situ_backend *target = situ__backend(to->device), *source = situ__backend(from->device);
+  return !source->host_memory && !target->host_memory && !(target == source && target->copy_peer);
+}
+
+/* In a dry run nothing but the memory for it is asked for. */
 static situ_status staged(const char *op, situ_storage *to, size_t to_at, const situ_storage *from,
                           size_t from_at, size_t bytes, situ__copy_reason why) {
   size_t most = bytes < STAGE ? bytes : STAGE;
-  void *stage;
-  situ_status status = situ__memory_alloc(op, host, most, &stage);
-  for (size_t done = 0; status == SITU_OK && done < bytes; done += most) {
+  situ_storage *stage = situ__storage_new(op, host, most);
+  situ_status status = stage ? SITU_OK : situ_error();
+  for (size_t done = 0; status == SITU_OK && done < bytes && !situ__is_dry(); done += most) {
     size_t part = bytes - done < most ? bytes - done : most;
-    status = get(op, from, from_at + done, stage, part, why);
-    if (status == SITU_OK) status = put(op, to, to_at + done, stage, part, why);
+    status = get(op, from, from_at + done, stage->data, part, why);
+    if (status == SITU_OK) status = put(op, to, to_at + done, stage->data, part, why);
   }
-  situ__memory_free(host, stage, most);
+  situ__storage_release(stage);
   return status;
 }
 
@@ -109,13 +115,15 @@ situ_status situ__copy_storage_of(const char *op, situ_storage *to, size_t to_at
   situ_status status = check(op, to, to_at, bytes);
   if (status == SITU_OK) status = check(op, from, from_at, bytes);
   if (status != SITU_OK || bytes == 0) return status;
+  if (situ__is_dry() && is_staged(to, from)) status = staged(op, to, to_at, from, from_at, bytes, why);
+  if (status != SITU_OK) return status;
   if (situ__is_dry()) return situ__dry_copy(op, from, to, bytes);
   const situ_backend *target = situ__backend(to->device), *source = situ__backend(from->device);
   if (source->host_memory) {
     status = put(op, to, to_at, (const char *)from->data + from_at, bytes, why);
   } else if (target->host_memory) {
     status = get(op, from, from_at, (char *)to->data + to_at, bytes, why);
-  } else if (target == source && target->copy_peer) {
+  } else if (!is_staged(to, from)) {
     uint64_t before = situ__error_count();
     status = target->copy_peer(to->device.index, to->data, to_at, from->device.index, from->data,
                                from_at, bytes);

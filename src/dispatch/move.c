@@ -146,18 +146,17 @@ const situ_move_unit *situ_moving_units(const situ_moving *m, int64_t *count) {
   return m->unit;
 }
 
-uint64_t situ_moving_peak(const situ_moving *m) {
+uint64_t situ_moving_peak_on(const situ_moving *m, situ_device device) {
+  situ__demands demands = { 0 };
   uint64_t bytes = 0;
-  bool staged = false;
-  if (m && !is_move("moving_peak", m)) return 0;
-  for (int64_t i = 0; m && i < m->count; i++) {
-    const situ_move_unit *u = &m->unit[i];
-    if (!u->moves) continue;
-    if (u->to.kind != SITU_META) bytes += u->bytes_after;
-    staged = staged || !situ__move_same(u->from, u->to);
-  }
-  return bytes + (staged ? SITU__MOVE_STAGE : 0);
+  bool good = m && is_move("moving_peak", m) && situ__move_demands(m, &demands);
+  for (int i = 0; good && i < demands.count; i++)
+    if (!device.kind || situ__move_same(demands.list[i].device, device)) bytes += demands.list[i].peak;
+  situ__free(demands.list);
+  return bytes;
 }
+
+uint64_t situ_moving_peak(const situ_moving *m) { return situ_moving_peak_on(m, (situ_device){ 0 }); }
 
 void situ_moving_free(situ_moving *m) {
   if (!m || !is_move("moving_free", m)) return;
@@ -168,27 +167,36 @@ void situ_moving_free(situ_moving *m) {
 
 /* ---- check: could it be made? ---- */
 
-enum { WORTH_ASKING = 1 << 20 };  /* bytes below which the allocation itself is soon enough to find out */
-
-static bool check_device(const situ_moving *m, situ_device device) {
+static bool check_dtypes(const situ_moving *m, situ_device device) {
   situ_device_properties has;
   if (situ_device_info(device, &has) != SITU_OK) return false;
-  char name[SITU_DEVICE_NAME_MAX], text[3][SITU__BYTES_TEXT];
-  uint64_t bytes = 0;
-  for (int64_t i = 0; i < m->count; i++) {
+  char name[SITU_DEVICE_NAME_MAX];
+  for (int64_t i = 0; has.dtypes && i < m->count; i++) {
     const situ_move_unit *u = &m->unit[i];
-    if (!u->moves || !situ__move_same(u->to, device)) continue;
-    bytes += u->bytes_after;
-    if (!has.dtypes || has.dtypes >> u->to_dtype & 1) continue;
+    if (!u->moves || !situ__move_same(u->to, device) || has.dtypes >> u->to_dtype & 1) continue;
     situ__fail(SITU_E_UNSUPPORTED, m->op, "%s is %s, which %s cannot compute with%s", named(u->tensor), situ_dtype_name((situ_dtype)u->to_dtype),
                situ_device_name(device, name), situ_dtype_is_floating((situ_dtype)u->to_dtype) ? "; move and cast at once (situ_nn_to_with)" : "");
     return false;
   }
-  uint64_t left = has.memory_total > has.memory_used ? has.memory_total - has.memory_used : 0;
-  if (bytes < WORTH_ASKING || !has.memory_total || bytes <= left) return true;
-  situ__fail(SITU_E_NOMEM, m->op, "needs %s on %s, where %s of %s are free; nothing was moved", situ__bytes_text(bytes, text[0]),
-             situ_device_name(device, name), situ__bytes_text(left, text[1]), situ__bytes_text(has.memory_total, text[2]));
+  return true;
+}
+
+static bool refuse_room(const situ_moving *m, const situ__demand *n) {
+  char name[SITU_DEVICE_NAME_MAX], text[3][SITU__BYTES_TEXT];
+  situ_device_properties has = { 0 };
+  if (situ_device_info(n->device, &has) != SITU_OK) return false;
+  situ__fail(SITU_E_NOMEM, m->op, "needs %s on %s, where %s of %s are free; nothing was moved", situ__bytes_text(n->peak, text[0]),
+             situ_device_name(n->device, name), situ__bytes_text(n->room, text[1]), situ__bytes_text(has.memory_total, text[2]));
   return false;
+}
+
+static bool check_room(const situ_moving *m) {
+  situ__demands demands = { 0 };
+  bool good = situ__move_fits_easily(m) || situ__move_demands(m, &demands);
+  for (int i = 0; good && i < demands.count; i++)
+    if (demands.list[i].full) good = refuse_room(m, &demands.list[i]);
+  situ__free(demands.list);
+  return good;
 }
 
 situ_status situ_moving_check(const situ_moving *m) {
@@ -203,10 +211,10 @@ situ_status situ_moving_check(const situ_moving *m) {
     if (u->from.kind == SITU_META && u->to.kind != SITU_META && situ__move_has_values(s) && !situ__recipe_has(s))
       return situ__fail(SITU_E_STATE, m->op, "%s is on meta, and nobody knows its values: load a state dict into it, or initialise it on the other device", named(u->tensor));
     if (u->to.kind == SITU_META || situ__move_same(seen, u->to)) continue;
-    if (!check_device(m, u->to)) return situ_error();
+    if (!check_dtypes(m, u->to)) return situ_error();
     seen = u->to;
   }
-  return SITU_OK;
+  return check_room(m) ? SITU_OK : situ_error();
 }
 
 /* ---- make: stage, then commit ---- */

@@ -36,6 +36,21 @@ static inline size_t situ__move_size(uint8_t dtype) { return situ_dtype_size((si
 
 static inline bool situ__move_has_values(const situ_storage *s) { return s->bytes && !(s->flags & SITU_STORAGE_UNWRITTEN); }
 
+/* demand.c: what staging takes of each device, found by staging without memory. */
+typedef struct situ__demand {
+  situ_device device;
+  uint64_t room, now, peak; /* bytes of blocks: that may be had; taken, and at most, beyond those before the move */
+  bool full;                /* it had no room for what cannot be done without: room is not minded from there on */
+} situ__demand;
+typedef struct situ__demands {
+  situ__demand *list;
+  int count, capacity;
+} situ__demands;
+/* False: recorded. Free with situ__free(demands.list) in either case. */
+bool situ__move_demands(const situ_moving *m, situ__demands *demands);
+/* Is there so much room everywhere that nobody need ask for more exact figures? */
+bool situ__move_fits_easily(const situ_moving *m);
+
 /* stage.c: gives every unit that moves its `room`, filled; false: recorded. What was given then is the caller's to let
    go of, as it is on success. */
 bool situ__move_stage(situ_moving *m);

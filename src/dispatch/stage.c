@@ -5,8 +5,8 @@
 
 #include "base/alloc.h"
 #include "base/fail.h"
+#include "device/dry.h"
 #include "dispatch/move.h"
-
 
 /* Where a small storage may begin in the memory that it shares: a cache line, or what the most demanding device wants; where it is
    copied on from there, at any element. */
@@ -19,6 +19,16 @@ static int64_t values(const situ_move_unit *u) { return (int64_t)(u->bytes >> si
 /* `count` elements of a storage, from the first-th on, as a row. */
 static situ_view_desc row(situ_storage *s, unsigned dtype, int64_t first, int64_t count) {
   return (situ_view_desc){ .storage = s, .offset = first, .dtype = (uint8_t)dtype, .ndim = 1, .contiguous = true, .numel = count, .size = { count }, .stride = { 1 } };
+}
+
+/* Memory for a while, on a device that may be full: a move that can do without it must not fail for want of it. NULL: there
+   is none, and no error. */
+static situ_storage *spare(const situ_moving *m, situ_device device, size_t bytes) {
+  situ__errors own;
+  situ__errors_aside(&own);
+  situ_storage *s = situ__storage_new(m->op, device, bytes);
+  SITU_IGNORE(situ__errors_back(&own, NULL, 0));
+  return s;
 }
 
 /* ---- values that a cast loses ---- */
@@ -35,23 +45,25 @@ static bool narrows(unsigned from, unsigned to) {
   return reach[to] < reach[from];
 }
 
-/* Zeroes on that device; NULL: recorded. */
-static situ_storage *counts_on(const situ_moving *m, counts *c, situ_device device) {
+static situ_storage *counts_on(const counts *c, situ_device device) {
   for (int i = 0; i < c->devices; i++)
     if (situ__move_same(c->list[i]->device, device)) return c->list[i];
-  if (c->devices == (int)(sizeof c->list / sizeof *c->list)) {
-    situ__fail(SITU_E_LIMIT, m->op, "casts on more than %d devices in one move", c->devices);
-    return NULL;
-  }
-  situ_storage *s = situ__storage_new(m->op, device, (size_t)m->count * sizeof(int64_t));
-  if (!s) return NULL;
+  return NULL;
+}
+
+/* Zeroes on that device, if there is room for them and few enough devices cast. False: recorded. */
+static bool make_counts(const situ_moving *m, counts *c, situ_device device) {
+  if (counts_on(c, device) || c->devices == (int)(sizeof c->list / sizeof *c->list)) return true;
+  situ_storage *s = spare(m, device, (size_t)m->count * sizeof(int64_t));
+  if (!s) return true;
   c->list[c->devices++] = s;
   const situ_view_desc all = row(s, SITU_I64, 0, m->count);
   const situ_work zero = { .verb = SITU_VERB_FILL, .outs = 1, .out = { &all } };
-  return situ__run(m->op, device, &zero) == SITU_OK ? s : NULL;
+  return situ__run(m->op, device, &zero) == SITU_OK;
 }
 
 static bool read_counts(const situ_moving *m, counts *c) {
+  if (situ__is_dry()) return true;
   size_t bytes = (size_t)m->count * sizeof(int64_t);
   int64_t *found = c->devices ? situ__alloc(bytes) : NULL;
   if (c->devices && !found) return situ__no_memory(m->op, bytes), false;
@@ -73,11 +85,10 @@ static bool computes(situ_device device, const situ_move_unit *u) {
   return !has.dtypes || (has.dtypes >> u->from_dtype & has.dtypes >> u->to_dtype & 1);
 }
 
-/* On the side from which, or to which, fewer bytes travel, if it can. */
-static situ_device cast_where(const situ_move_unit *u) {
-  bool early = situ__move_size(u->to_dtype) <= situ__move_size(u->from_dtype);
-  situ_device first = early ? u->from : u->to, other = early ? u->to : u->from;
-  return computes(first, u) ? first : other;
+static SITU_COLD bool no_room_to_cast(const situ_moving *m, situ_device device) {
+  char name[SITU_DEVICE_NAME_MAX];
+  situ__fail(SITU_E_NOMEM, m->op, "no memory on %s for what a cast needs beside its result; nothing was moved", situ_device_name(device, name));
+  return false;
 }
 
 /* y[y_first..] = cast(x[x_first..]), on the device of both. */
@@ -85,35 +96,75 @@ static bool cast(const situ_moving *m, counts *c, const situ_move_unit *u, situ_
   situ_view_desc in = row(x, u->from_dtype, x_first, count), out = row(y, u->to_dtype, y_first, count), lost;
   situ_work work = { .verb = SITU_VERB_COPY, .ins = 1, .outs = 1, .in = { &in }, .out = { &out } };
   if (narrows(u->from_dtype, u->to_dtype) && y->device.kind != SITU_META) {
-    situ_storage *s = counts_on(m, c, y->device);
-    if (!s) return false;
+    if (!make_counts(m, c, y->device)) return false;
+    situ_storage *s = counts_on(c, y->device);
+    if (!s) return no_room_to_cast(m, y->device);
     lost = row(s, SITU_I64, u - m->unit, 1);
     work.out[work.outs++] = &lost;
   }
   return situ__run(m->op, y->device, &work) == SITU_OK;
 }
 
-/* To another device in another dtype, a buffer's worth at a time. */
-static bool cast_across(const situ_moving *m, counts *c, const situ_move_unit *u) {
+/* A way to another device in another dtype, a buffer's worth at a time: cast where the storage is, where it goes, or on the
+   host. What is elsewhere passes through a buffer there. */
+typedef struct way {
+  situ_device where;
+  situ_storage *in, *out; /* NULL: read, or written, in place */
+  int64_t most;           /* elements at a time */
+} way;
+
+static void close_way(way *w) {
+  situ__storage_release(w->in);
+  situ__storage_release(w->out);
+}
+
+/* *open: there is memory for it. False: recorded. */
+static bool open_way(const situ_moving *m, counts *c, const situ_move_unit *u, situ_device where, way *w, bool *open) {
+  const size_t from = situ__move_size(u->from_dtype), to = situ__move_size(u->to_dtype);
+  const bool first = !situ__move_same(where, u->from), last = !situ__move_same(where, u->to);
+  *open = false;
+  *w = (way){ .where = where, .most = (int64_t)(SITU__MOVE_STAGE / (first && last ? (from > to ? from : to) : first ? from : to)) };
+  if (w->most > values(u)) w->most = values(u);
+  if (!computes(where, u)) return true;
+  if (narrows(u->from_dtype, u->to_dtype)) {
+    if (!make_counts(m, c, where)) return false;
+    if (!counts_on(c, where)) return true;
+  }
+  if (first) w->in = spare(m, where, (size_t)w->most * from);
+  if (last) w->out = spare(m, where, (size_t)w->most * to);
+  *open = (w->in || !first) && (w->out || !last);
+  if (!*open) close_way(w);
+  return true;
+}
+
+static bool go(const situ_moving *m, counts *c, const situ_move_unit *u, const way *w) {
   const int64_t n = values(u);
   const size_t from = situ__move_size(u->from_dtype), to = situ__move_size(u->to_dtype);
-  const situ_device where = cast_where(u);
-  const bool early = situ__move_same(where, u->from);
-  int64_t most = (int64_t)(SITU__MOVE_STAGE / (early ? to : from));
-  if (most > n) most = n;
-  situ_storage *buffer = situ__storage_new(m->op, where, (size_t)most * (early ? to : from));
-  bool good = buffer != NULL;
-  for (int64_t done = 0; good && done < n; done += most) {
-    int64_t count = n - done < most ? n - done : most;
-    if (early)
-      good = cast(m, c, u, buffer, 0, u->storage, done, count) &&
-             situ__copy_storage(m->op, u->room, (size_t)done * to, buffer, 0, (size_t)count * to, SITU__COPY_MOVE) == SITU_OK;
-    else
-      good = situ__copy_storage(m->op, buffer, 0, u->storage, (size_t)done * from, (size_t)count * from, SITU__COPY_MOVE) == SITU_OK &&
-             cast(m, c, u, u->room, done, buffer, 0, count);
+  bool good = true;
+  for (int64_t done = 0; good && done < n; done += w->most) {
+    const int64_t count = n - done < w->most ? n - done : w->most;
+    if (w->in) good = situ__copy_storage(m->op, w->in, 0, u->storage, (size_t)done * from, (size_t)count * from, SITU__COPY_MOVE) == SITU_OK;
+    good = good && cast(m, c, u, w->out ? w->out : u->room, w->out ? 0 : done, w->in ? w->in : u->storage, w->in ? 0 : done, count);
+    if (w->out && good) good = situ__copy_storage(m->op, u->room, (size_t)done * to, w->out, 0, (size_t)count * to, SITU__COPY_MOVE) == SITU_OK;
   }
-  situ__storage_release(buffer);
   return good;
+}
+
+/* Cast on the side from which, or to which, fewer bytes travel, if it can and has the memory. */
+static bool cast_across(const situ_moving *m, counts *c, const situ_move_unit *u) {
+  const bool early = situ__move_size(u->to_dtype) <= situ__move_size(u->from_dtype);
+  const situ_device where[] = { early ? u->from : u->to, early ? u->to : u->from, { SITU_CPU, 0 } };
+  for (int k = 0; k < 3; k++) {
+    way w;
+    bool open;
+    if (k == 2 && (situ__move_same(where[2], u->from) || situ__move_same(where[2], u->to))) break;
+    if (!open_way(m, c, u, where[k], &w, &open)) return false;
+    if (!open) continue;
+    bool good = go(m, c, u, &w);
+    close_way(&w);
+    return good;
+  }
+  return no_room_to_cast(m, where[0]);
 }
 
 /* ---- a storage by itself ---- */
@@ -149,10 +200,8 @@ static bool pack(const situ_moving *m, counts *c, situ_storage *whole, size_t by
   situ_view_desc out = row(whole, SITU_U8, 0, (int64_t)bytes), lost;
   if (situ__has_verb(whole->device, SITU_VERB_PACK)) {
     situ_work work = { .verb = SITU_VERB_PACK, .outs = 1, .out = { &out }, .pack = item, .pack_count = count };
-    if (narrow) {
-      situ_storage *s = counts_on(m, c, whole->device);
-      if (!s) return false;
-      lost = row(s, SITU_I64, 0, m->count);
+    if (narrow) { /* there: see stage_batch */
+      lost = row(counts_on(c, whole->device), SITU_I64, 0, m->count);
       work.out[work.outs++] = &lost;
     }
     return situ__run(m->op, whole->device, &work) == SITU_OK;
@@ -162,15 +211,11 @@ static bool pack(const situ_moving *m, counts *c, situ_storage *whole, size_t by
   return true;
 }
 
-/* The batch's memory: packed where the storages are, sent in one piece. */
-static bool send(const situ_moving *m, counts *c, situ_device from, situ_device to, situ_storage *room, size_t bytes, const situ_pack_item *item,
-                 int64_t count, bool narrow) {
-  if (situ__move_same(from, to)) return pack(m, c, room, bytes, item, count, narrow);
-  situ_storage *buffer = situ__storage_new(m->op, from, bytes);
-  bool good = buffer && pack(m, c, buffer, bytes, item, count, narrow) &&
-              situ__copy_storage(m->op, room, 0, buffer, 0, bytes, SITU__COPY_MOVE) == SITU_OK;
-  situ__storage_release(buffer);
-  return good;
+/* The batch's memory: packed where the storages are, in the buffer, and sent in one piece. */
+static bool send(const situ_moving *m, counts *c, situ_storage *buffer, situ_storage *room, size_t bytes, const situ_pack_item *item, int64_t count,
+                 bool narrow) {
+  return pack(m, c, buffer, bytes, item, count, narrow) &&
+         (buffer == room || situ__copy_storage(m->op, room, 0, buffer, 0, bytes, SITU__COPY_MOVE) == SITU_OK);
 }
 
 /* Each unit's storage is a part of the batch's memory. */
@@ -216,9 +261,18 @@ static bool stage_batch(situ_moving *m, counts *c, int64_t first, situ_pack_item
     bytes = at + (((size_t)u->bytes_after + step - 1) & ~(step - 1));
   }
   if (count < 2) return stage_alone(m, c, &m->unit[first]);
-  situ_storage *room = situ__storage_new(m->op, to, bytes);
-  bool good = room && send(m, c, from, to, room, bytes, item, count, narrow) &&
-              (situ__backend(to)->addressable ? share(m, room, item, count) : unpack(m, room, bytes, item, count));
+  if (narrow && !make_counts(m, c, from)) return false;
+  situ_storage *room = narrow && !counts_on(c, from) ? NULL : spare(m, to, bytes);
+  situ_storage *buffer = room && !situ__move_same(from, to) ? spare(m, from, bytes) : room;
+  bool good = true;
+  if (!buffer) { /* a device is full: without it then */
+    situ__storage_release(room);
+    for (int64_t k = 0; k < count && good; k++) good = stage_alone(m, c, &m->unit[item[k].count]);
+    return good;
+  }
+  good = send(m, c, buffer, room, bytes, item, count, narrow);
+  if (buffer != room) situ__storage_release(buffer);
+  good = good && (situ__backend(to)->addressable ? share(m, room, item, count) : unpack(m, room, bytes, item, count));
   situ__storage_release(room);
   return good;
 }

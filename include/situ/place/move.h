@@ -10,7 +10,7 @@ SITU_BEGIN
 /* Storages move, not tensors: tied weights stay tied, and views, gradients, an optimiser's state and
    the caller's own handles are where their values are, always. A move is made whole or not at all: on
    failure, of whatever kind, everything is where it was, bit for bit. While it is made, the old and
-   the new memory are both there, and a buffer of 4 MiB: no more. */
+   the new memory are both there, and on a device that casts or packs a buffer of 4 MiB, if it has room for one. */
 
 /** Moves every parameter and buffer of a module to a device, in place. */
 SITU_API SITU_CHECKED situ_status situ_nn_to(situ_nn_module *m, situ_device device);
@@ -47,7 +47,8 @@ typedef struct situ_place_plan {
   int64_t stay;       /**< storages that are there already, or that no wish concerns */
   uint64_t bytes;     /**< of the storages that would move, as they are */
   uint64_t after;     /**< of the same, as they would be */
-  uint64_t peak;      /**< the most memory beyond today's while it is made, on all devices together */
+  uint64_t peak;      /**< the most memory beyond today's while it is made, to the byte: of each device in whole blocks
+                           (memory_reserved of situ_device_info), summed up */
   situ_status status; /**< could it be made? else why not; the text says more */
 } situ_place_plan;
 /** Fills *out (may be NULL), and writes to buffer (may be NULL if size is 0) a table of what would

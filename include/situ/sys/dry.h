@@ -32,6 +32,8 @@ struct situ_dry {
   /** A storage was made; it dies, or its memory goes elsewhere: then `device` is where it was. */
   void (*made)(situ_dry *dry, situ_storage *storage);
   void (*freed)(situ_dry *dry, situ_storage *storage, situ_device device, size_t bytes);
+  /** Is there memory for a storage? If not, it is refused as on a full device. */
+  bool (*room)(situ_dry *dry, situ_device device, size_t bytes);
   situ_device meta_is; /**< where storages that would be made on meta are made; {0}: there */
 
   /* The library's. */

@@ -47,7 +47,10 @@ typedef struct situ_moving situ_moving;
 SITU_API situ_moving *situ_moving_plan(const char *op, const situ_move *list, int64_t count);
 /** Its storages: listed ones first, in order. Borrowed. */
 SITU_API const situ_move_unit *situ_moving_units(const situ_moving *m, int64_t *count);
-/** Bytes at the peak of the move beyond those in use now: all new memory, and one buffer. */
+/** The most bytes of a device's memory that the move has beyond those in use now, in whole blocks, given what is free now:
+    a device that has no room for a buffer is done without one. Of a move that does not fit: what it would need. */
+SITU_API uint64_t situ_moving_peak_on(const situ_moving *m, situ_device device);
+/** The sum of these for all devices. */
 SITU_API uint64_t situ_moving_peak(const situ_moving *m);
 /** Could it be made? Room on the devices, dtypes that they compute with, values to move. */
 SITU_API SITU_CHECKED situ_status situ_moving_check(const situ_moving *m);
