@@ -1,4 +1,5 @@
 /* Automatic mixed precision (torch.amp): autocast, and a scaler that keeps f16 gradients from vanishing.
+   Threads: autocast is the thread's own; a scaler that another thread is in is refused (docs/threads.md).
    SPDX-License-Identifier: MIT */
 #ifndef SITU_AMP_H
 #define SITU_AMP_H

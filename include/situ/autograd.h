@@ -1,4 +1,5 @@
 /* Gradients: reverse-mode differentiation over the tape that ops record.
+   Threads: passes through shared leaves may run at once, and each .grad is the sum (docs/threads.md).
    SPDX-License-Identifier: MIT */
 #ifndef SITU_AUTOGRAD_H
 #define SITU_AUTOGRAD_H

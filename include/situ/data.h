@@ -1,4 +1,5 @@
 /* Data: sets of samples, a loader that batches and shuffles them on threads, CSV and IDX files.
+   Threads: a loader that another thread is in is refused; what it gave lives until the next call (docs/threads.md).
    SPDX-License-Identifier: MIT */
 #ifndef SITU_DATA_H
 #define SITU_DATA_H

@@ -1,4 +1,5 @@
 /* Devices: what they are called, which are there, why one is not.
+   Threads: all of it may be called at once; the default device is the thread's own (docs/threads.md).
    SPDX-License-Identifier: MIT */
 #ifndef SITU_DEVICE_H
 #define SITU_DEVICE_H

@@ -1,4 +1,5 @@
 /* Errors: a thread keeps its first one; an op returns NULL, everything else a status.
+   Threads: each has errors of its own (docs/threads.md).
    SPDX-License-Identifier: MIT */
 #ifndef SITU_ERROR_H
 #define SITU_ERROR_H

@@ -1,4 +1,5 @@
 /* Graphs: a stretch of work that is recorded while it runs, and run again by one call.
+   Threads: recording is the thread's own; a graph that another thread replays is refused (docs/threads.md).
    SPDX-License-Identifier: MIT */
 #ifndef SITU_GRAPH_H
 #define SITU_GRAPH_H

@@ -1,4 +1,5 @@
 /* Files: safetensors, .npy, and checkpoints that a crash cannot tear.
+   Threads: all of it may be called at once; closing a file is the caller's to lock (docs/threads.md).
    SPDX-License-Identifier: MIT */
 #ifndef SITU_IO_H
 #define SITU_IO_H

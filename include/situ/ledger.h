@@ -1,4 +1,5 @@
 /* The ledger: every copy between memories, with its bytes, its reason and the line that asked for it.
+   Threads: a ledger is used on the thread that began it (docs/threads.md).
    SPDX-License-Identifier: MIT */
 #ifndef SITU_LEDGER_H
 #define SITU_LEDGER_H

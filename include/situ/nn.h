@@ -1,5 +1,6 @@
 /* Modules: layers, and networks made of them. Own modules are written in the same way as the
    library's.
+   Threads: forwards of one module may run at once; a change of it meanwhile is refused (docs/threads.md).
    SPDX-License-Identifier: MIT */
 #ifndef SITU_NN_H
 #define SITU_NN_H
@@ -81,6 +82,7 @@ struct situ_nn_module {
   char *name;                           /* see situ_nn_set_name; NULL: none */
   situ_device home;                     /* where it lives while it has no tensor; {0}: not stated */
   int32_t parents;                      /* slots of modules that hold it: so many of refs are theirs */
+  uint32_t busy;                        /* not 0: a thread moves, changes or frees it, and no other may use it */
   bool training;
   bool pending; /* a lazy module that has not made its parameters yet */
   bool broken;  /* a part could not be made: situ_nn_done will refuse */

@@ -3,6 +3,7 @@
    - operands must be on one device; nothing is copied between devices to make a call work;
    - a dimension may be negative: it counts from the end; zero options are PyTorch's defaults;
    - a name that ends in `_` writes into its first operand and returns it.
+   Threads: tensors may be read by several; writes in place are the caller's to lock (docs/threads.md).
    SPDX-License-Identifier: MIT */
 #ifndef SITU_OPS_H
 #define SITU_OPS_H

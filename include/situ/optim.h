@@ -1,4 +1,5 @@
 /* Optimisers and learning-rate schedules (torch.optim).
+   Threads: a step beside a forward, a backward or another step is refused (docs/threads.md).
    SPDX-License-Identifier: MIT */
 #ifndef SITU_OPTIM_H
 #define SITU_OPTIM_H

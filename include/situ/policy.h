@@ -1,4 +1,5 @@
 /* Policies: what a thread does about a copy that nobody asked for, and about a device that nobody stated.
+   Threads: each has a policy of its own (docs/threads.md).
    SPDX-License-Identifier: MIT */
 #ifndef SITU_POLICY_H
 #define SITU_POLICY_H

@@ -1,4 +1,5 @@
 /* Random numbers: counter-based, the same bits on every device.
+   Threads: draws from the default generator may run at once; one of your own is yours to lock (docs/threads.md).
    SPDX-License-Identifier: MIT */
 #ifndef SITU_RANDOM_H
 #define SITU_RANDOM_H

@@ -1,4 +1,5 @@
 /* Lifetimes: every op's result belongs to the innermost open scope of the thread.
+   Threads: each has scopes of its own, and what is open when it ends is released (docs/threads.md).
    SPDX-License-Identifier: MIT */
 #ifndef SITU_SCOPE_H
 #define SITU_SCOPE_H

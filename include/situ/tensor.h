@@ -1,4 +1,5 @@
 /* Tensors: dtype, shape, strides, device; reading and writing them from the host.
+   Threads: tensors may be read by several; writes in place are the caller's to lock (docs/threads.md).
    SPDX-License-Identifier: MIT */
 #ifndef SITU_TENSOR_H
 #define SITU_TENSOR_H

@@ -1,5 +1,6 @@
 /* Trees: nested lists and dicts of tensors, for whatever is more than one tensor: the inputs of a
    module, a batch, a state dict, a checkpoint.
+   Threads: trees may be read by several; changes are the caller's to lock (docs/threads.md).
    SPDX-License-Identifier: MIT */
 #ifndef SITU_TREE_H
 #define SITU_TREE_H

@@ -116,9 +116,7 @@ static bool run_hooks(const char *op, const situ__meta *m, situ_tensor **grad) {
 /* Adds to what an operand has collected. Takes over the reference. */
 static bool deliver(situ__pass *p, const situ__operand *o, situ_tensor *grad) {
   if (o->node) return situ__pass_add_node(p, o->node, o->result, grad);
-  if (same_place(p->op, o->leaf, "a leaf", grad)) return situ__pass_add_leaf(p, o->leaf, grad);
-  situ_release(grad);
-  return false;
+  return situ__pass_add_leaf(p, o->leaf, grad);  /* whether it fits there is asked at the end: the leaf may be moving now */
 }
 
 situ_status (*situ__blame)(situ_status status, const char *op, const situ_blamed *list, int count, const char *text);
@@ -231,12 +229,21 @@ static bool results(situ__pass *p, const situ__asked *asked, const situ__node *n
   return true;
 }
 
+/* What is saved stays where it is while n's backward runs. */
+static bool run_backward(situ__pass *p, const situ__node *n, situ_tensor *const *grad, const bool *wants, situ_tensor **dx) {
+  situ__use use;
+  if (n->saves && !situ__use_begin(&use, situ__node_marks, n)) return situ__busy(p->op, n->name);
+  bool good = ready(p, n) && n->backward(p, n, grad, wants, dx);
+  if (n->saves) situ__use_end();
+  return good;
+}
+
 /* Calls the backward of n and hands on what it gives. */
 static bool derive(situ__pass *p, situ__node *n, situ_tensor *const *grad, const bool *wants, situ_tensor **dx) {
   if (!enter(p, n)) return false;
   situ_scope s;
   situ_scope_begin_no_grad(&s);
-  bool good = ready(p, n) && n->backward(p, n, grad, wants, dx);
+  bool good = run_backward(p, n, grad, wants, dx);
   for (int i = 0; i < n->ins; i++) dx[i] = good && wants[i] ? situ_retain(dx[i]) : NULL;
   SITU_IGNORE(situ_scope_end(&s));
   leave(p, n, good);
@@ -279,7 +286,9 @@ static bool complete(situ__pass *p) {
     situ__sink *s = &p->sink[i];
     if (s->leaf) {
       situ_tensor **grad = situ__pass_leaf(p, s->leaf);
-      if (!run_hooks(p->op, situ__meta_now(s->leaf), grad) || !same_place(p->op, s->leaf, "a leaf", *grad)) return false;
+      if (!same_place(p->op, s->leaf, "a leaf", *grad) || !run_hooks(p->op, situ__meta_now(s->leaf), grad) ||
+          !same_place(p->op, s->leaf, "a leaf", *grad))
+        return false;
       s->grad = *grad;
       *grad = NULL;
     }
@@ -351,10 +360,12 @@ static bool walk(situ__pass *p, const situ__asked *asked, situ_tensor *t, situ_t
   if (!grad || !deliver(p, &root, grad)) return false;
   while (situ__pass_next(p))
     if (!step(p, asked, situ__pass_next(p))) return false;
-  if (!complete(p)) return false;
-  if (!asked) return commit(p);
-  situ__asked_leaves(asked, p);
-  return true;
+  situ__use use;
+  if (!situ__use_begin(&use, situ__pass_marks, p)) return situ__busy(p->op, "a leaf");
+  bool good = complete(p) && (asked || commit(p));
+  situ__use_end();
+  if (good && asked) situ__asked_leaves(asked, p);
+  return good;
 }
 
 static situ_status run(const char *op, situ_tensor *t, const situ_backward_options *options, situ__asked *asked) {

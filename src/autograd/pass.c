@@ -185,3 +185,23 @@ situ_tensor *situ__collected(situ__pass *p, const situ__node *n, int i) {
   situ_tensor *sum = s->grads ? s->grads[o->result] : s->grad;
   return may_write(sum, o->dtype, n->device) ? sum : NULL;
 }
+
+/* ---- what is in use ---- */
+
+static bool visit_tensor(const situ_tensor *t, situ__mark_visitor *visit) { return !t || visit(&t->view.storage->busy); }
+
+bool situ__node_marks(const void *node, situ__mark_visitor *visit) {
+  const situ__node *n = node;
+  for (int i = 0; i < n->ins; i++)
+    if (!visit_tensor(n->in[i].saved, visit)) return false;
+  for (int k = 0; k < n->outs; k++)
+    if (!visit_tensor(n->out[k].saved, visit)) return false;
+  return true;
+}
+
+bool situ__pass_marks(const void *pass, situ__mark_visitor *visit) {
+  const situ__pass *p = pass;
+  for (size_t i = 0; i < p->sinks; i++)
+    if (!visit_tensor(p->sink[i].leaf, visit)) return false;
+  return true;
+}

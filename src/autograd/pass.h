@@ -5,6 +5,7 @@
 #define SITU_AUTOGRAD_PASS_H
 
 #include "autograd/tape.h"
+#include "base/busy.h"
 
 /* What a call or a leaf has collected so far. */
 typedef struct situ__slot {
@@ -49,6 +50,11 @@ bool situ__pass_add_leaf(situ__pass *p, situ_tensor *leaf, situ_tensor *grad);
 situ_tensor **situ__pass_leaf(situ__pass *p, const situ_tensor *leaf);
 /* Notes that grad (not taken over) is to be added to the .grad of a non-leaf. False: recorded. */
 bool situ__pass_keep(situ__pass *p, situ__meta *meta, situ_tensor *grad);
+
+/* What other threads must leave alone meanwhile (base/busy.h): the values that a node has saved while its backward runs; the leaves
+   of a pass while they get their gradients. */
+bool situ__node_marks(const void *node, situ__mark_visitor *visit);
+bool situ__pass_marks(const void *pass, situ__mark_visitor *visit);
 
 /* The latest call that was reached and has not run; NULL: none is left. */
 situ__node *situ__pass_next(const situ__pass *p);

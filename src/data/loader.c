@@ -5,6 +5,7 @@
 #include <unistd.h>
 
 #include "base/alloc.h"
+#include "base/busy.h"
 #include "base/fail.h"
 #include "base/fork.h"
 #include "base/size.h"
@@ -23,6 +24,7 @@ typedef struct slot {
 
 struct situ_data_loader {
   uint32_t head;
+  situ__alone alone;
   situ_dataset *dataset;
   situ_data_loader_options options;
   int64_t samples, batches;
@@ -192,6 +194,8 @@ const situ_tree *situ_data_loader_next(situ_data_loader *l) {
                "its workers are threads of the parent process: make the loader after the fork");
     return NULL;
   }
+  SITU__ALONE(in, &l->alone, op, "this loader");
+  if (!in) return NULL;
   situ_tree_free(l->current);
   l->current = NULL;
   pthread_mutex_lock(&l->lock);
@@ -259,7 +263,7 @@ situ_data_loader *situ_data_loader_new(situ_dataset *dataset,
 }
 
 void situ_data_loader_free(situ_data_loader *l) {
-  if (!l || !is_loader(l)) return;
+  if (!l || !is_loader(l) || !situ__alone_begin(&l->alone, "data_loader_free", "this loader")) return;
   /* In a forked child there are no workers, and nobody who would unlock the lock. */
   if (l->process == getpid()) {
     pthread_mutex_lock(&l->lock);

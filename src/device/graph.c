@@ -5,6 +5,7 @@
 #include <stdlib.h>
 
 #include "base/alloc.h"
+#include "base/busy.h"
 #include "base/fail.h"
 #include "base/handle.h"
 #include "device/dry.h"
@@ -27,6 +28,7 @@ typedef struct place {
 
 struct situ_graph {
   uint32_t head;
+  situ__alone alone;
   situ_device device;
   uint64_t errors; /* the thread's, when it began */
   situ__kept *first, **last;
@@ -254,6 +256,8 @@ static bool is_graph(const char *op, const situ_graph *g) { return situ__valid(o
 situ_status situ_graph_replay(situ_graph *g) {
   const char *op = "graph_replay";
   if (!is_graph(op, g)) return situ_error();
+  SITU__ALONE(in, &g->alone, op, "this graph");
+  if (!in) return situ_error();
   if (situ__is_dry()) return situ__dry_blind(op);
   if (situ__recording) return refuse(op, "another graph's replay", "do it before or after");
   situ_status status = situ__device_usable(op, g->device);
@@ -271,7 +275,7 @@ situ_status situ_graph_replay(situ_graph *g) {
 size_t situ_graph_length(const situ_graph *g) { return g && is_graph("graph_length", g) ? g->length : 0; }
 
 void situ_graph_free(situ_graph *g) {
-  if (!g || !is_graph("graph_free", g)) return;
+  if (!g || !is_graph("graph_free", g) || !situ__alone_begin(&g->alone, "graph_free", "this graph")) return;
   if (g->made) situ__backend(g->device)->graph_free(g->device.index, g->made);
   while (g->first) {
     situ__kept *next = g->first->next;

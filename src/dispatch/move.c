@@ -50,7 +50,7 @@ static bool add(situ_moving *m, situ_storage *s, situ_tensor *t, situ_device to,
   *u = (situ_move_unit){ .storage = s, .tensor = t, .reason = (uint8_t)reason, .from = s->device, .to = to, .from_dtype = (uint8_t)now, .to_dtype = (uint8_t)dtype, .bytes = s->bytes };
   u->bytes_after = s->bytes >> situ__move_shift(now) << situ__move_shift(dtype);
   u->moves = !situ__move_same(u->from, to) || now != dtype;
-  if (t && has_one_handle(s) && !t->meta) u->handles = 1;
+  if (t && has_one_handle(s) && !__atomic_load_n(&t->meta, __ATOMIC_RELAXED)) u->handles = 1;
   return true;
 }
 
@@ -79,7 +79,7 @@ static bool look_at_handles(situ_moving *m, int64_t i) {
       situ__fail(SITU_E_DTYPE, m->op, "%s is seen as %s and as %s: it cannot be cast", named(u->tensor), situ_dtype_name((situ_dtype)u->from_dtype),
                  situ_dtype_name((situ_dtype)t->view.dtype));
       good = false;
-    } else if (t->meta && t->meta->grad) {
+    } else if (m->gradients && t->meta && t->meta->grad) {
       good = add_along(m, i, t->meta->grad->view.storage, t->meta->grad, SITU_MOVE_GRADIENT);
     }
   }
@@ -116,7 +116,7 @@ static bool good_wishes(const char *op, const situ_move *list, int64_t count) {
   return true;
 }
 
-situ_moving *situ_moving_plan(const char *op, const situ_move *list, int64_t count) {
+situ_moving *situ__moving_plan(const char *op, const situ_move *list, int64_t count, bool gradients) {
   if (count < 0) return situ__fail(SITU_E_ARG, op, "a list of %lld", (long long)count), NULL;
   if (count && !situ__given(op, "list", list)) return NULL;
   if (!good_wishes(op, list, count)) return NULL;
@@ -131,6 +131,7 @@ situ_moving *situ_moving_plan(const char *op, const situ_move *list, int64_t cou
   m->op = op;
   m->unit = unit;
   m->room = room;
+  m->gradients = gradients;
   pthread_mutex_lock(&marking);
   bool good = collect(m, list, count);
   for (int64_t i = 0; i < m->count; i++) m->unit[i].storage->mark = 0;
@@ -139,6 +140,8 @@ situ_moving *situ_moving_plan(const char *op, const situ_move *list, int64_t cou
   situ_moving_free(m);
   return NULL;
 }
+
+situ_moving *situ_moving_plan(const char *op, const situ_move *list, int64_t count) { return situ__moving_plan(op, list, count, true); }
 
 const situ_move_unit *situ_moving_units(const situ_moving *m, int64_t *count) {
   if (!is_move("moving_units", m) || !situ__given("moving_units", "count", count)) return NULL;

@@ -16,6 +16,7 @@ struct situ_moving {
   const char     *op;     /* static text */
   situ_move_unit *unit;
   int64_t         count, room;
+  bool            gradients;  /* go along */
 };
 
 static inline bool situ__move_casts(const situ_move_unit *u) { return u->from_dtype != u->to_dtype; }
@@ -50,6 +51,10 @@ typedef struct situ__demands {
 bool situ__move_demands(const situ_moving *m, situ__demands *demands);
 /* Is there so much room everywhere that nobody need ask for more exact figures? */
 bool situ__move_fits_easily(const situ_moving *m);
+
+/* situ_moving_plan, with or without the gradients of what is listed: those are another thread's to change, unless nobody
+   else uses the tensors (base/busy.h). */
+situ_moving *situ__moving_plan(const char *op, const situ_move *list, int64_t count, bool gradients);
 
 /* stage.c: gives every unit that moves its `room`, filled; false: recorded. What was given then is the caller's to let
    go of, as it is on success. */

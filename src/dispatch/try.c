@@ -7,7 +7,7 @@
 #include "base/fail.h"
 #include "device/dry.h"
 #include "dispatch/explain.h"
-#include "situ/sys/move.h"
+#include "dispatch/move.h"
 
 /* ---- what a statement changes ---- */
 
@@ -46,7 +46,7 @@ static bool module_can(const situ__refusal *r, const situ__fix *fix) {
   situ_move *list = situ__alloc((size_t)(count + 1) * sizeof *list);
   bool good = part && list && situ__explain_parts(x->root, below, part, count) == count;
   for (int64_t i = 0; good && i < count; i++) list[i] = (situ_move){ part[i], fix->device, fix->dtype };
-  situ_moving *moving = good ? situ_moving_plan(fix->dtype ? "nn_to_dtype" : "nn_to", list, count) : NULL;
+  situ_moving *moving = good ? situ__moving_plan(fix->dtype ? "nn_to_dtype" : "nn_to", list, count, false) : NULL;
   good = moving && situ_moving_check(moving) == SITU_OK;
   situ_moving_free(moving);
   situ__free(part);

@@ -88,7 +88,7 @@ situ_status situ__values_on_host(const char *op, const char *name, situ_tensor *
     return situ__fail(SITU_E_DEVICE, op, "'%s' is on meta: it has no values",
                       situ__shown(name, shown));
   if (view->numel == 0) return SITU_OK;
-  if (view->storage->flags & SITU_STORAGE_UNWRITTEN)
+  if (__atomic_load_n(&view->storage->flags, __ATOMIC_RELAXED) & SITU_STORAGE_UNWRITTEN)
     return situ__fail(SITU_E_STATE, op,
                       "'%s' holds no value yet: nothing was written since it was made",
                       situ__shown(name, shown));

@@ -1,6 +1,7 @@
 /* BatchNorm1d, BatchNorm2d.
    SPDX-License-Identifier: MIT */
 #include <inttypes.h>
+#include <sched.h>
 #include <stdio.h>
 
 #include "base/fail.h"
@@ -13,8 +14,8 @@ typedef struct batch_norm {
   situ_nn_batch_norm_options options;
 } batch_norm;
 
-static situ_tensor *batch_norm_forward(situ_nn_module *self, situ_tensor *x) {
-  batch_norm *m = (batch_norm *)self;
+static situ_tensor *normalise(batch_norm *m, situ_tensor *x) {
+  situ_nn_module *self = &m->base;
   double momentum = m->options.momentum;
   if (self->training && m->num_batches_tracked) {
     if (!situ_add_scalar_(m->num_batches_tracked, 1)) return NULL;
@@ -28,6 +29,18 @@ static situ_tensor *batch_norm_forward(situ_nn_module *self, situ_tensor *x) {
                          &(situ_batch_norm_options){ .training = self->training || !m->running_mean,
                                                      .momentum = momentum,
                                                      .eps = m->options.eps });
+}
+
+static situ_tensor *batch_norm_forward(situ_nn_module *self, situ_tensor *x) {
+  /* One thread at a time writes the running statistics. Not a field: a clone would copy it. */
+  static uint32_t updating[64];
+  batch_norm *m = (batch_norm *)self;
+  if (!self->training || !m->running_mean) return normalise(m, x);
+  uint32_t *lock = &updating[(uintptr_t)m / 64 % 64];
+  while (__atomic_exchange_n(lock, 1, __ATOMIC_ACQUIRE)) sched_yield();
+  situ_tensor *y = normalise(m, x);
+  __atomic_store_n(lock, 0, __ATOMIC_RELEASE);
+  return y;
 }
 
 static situ_tensor *checked(situ_nn_module *self, situ_tensor *x, int least, int most) {

@@ -102,6 +102,8 @@ static situ_nn_module *clone(situ__map *made, situ_nn_module *m, int depth) {
 situ_nn_module *situ_nn_clone(situ_nn_module *m) {
   SITU__MADE_OF_OPS("nn_clone");
   if (!situ__nn_given(op, "module", m)) return NULL;
+  SITU__CLAIM(claim); /* gradients are copied too, which a backward would change meanwhile */
+  if (!situ__nn_claim(op, m, &claim)) return NULL;
   situ__map made = { 0 };
   situ_scope scope;
   situ_scope_begin_no_grad(&scope);

@@ -9,9 +9,10 @@
 /* ---- home ---- */
 
 static situ_device first_device(const situ_nn_module *m, int depth) {
-  for (int64_t i = 0; i < m->count; i++)
+  const int64_t count = situ__nn_count(m);
+  for (int64_t i = 0; i < count; i++)
     if (!situ__nn_is_child(&m->slots[i])) return situ_device_of(m->slots[i].held);
-  for (int64_t i = 0; i < m->count && depth < SITU__NN_DEPTH; i++) {
+  for (int64_t i = 0; i < count && depth < SITU__NN_DEPTH; i++) {
     if (!situ__nn_is_child(&m->slots[i])) continue;
     situ_device found = first_device(m->slots[i].held, depth + 1);
     if (found.kind != SITU_DEVICE_DEFAULT) return found;
@@ -31,6 +32,7 @@ typedef struct frame {
   situ__nn_frame running;
   situ_scope scope;
   situ_setting before; /* the default device outside */
+  situ__use use;
   bool moved;
 } frame;
 
@@ -38,6 +40,7 @@ static void leave(frame *f) {
   situ__nn_running = f->running.outer;
   if (f->moved) situ_default_device_end(&f->before);
   SITU_IGNORE(situ_scope_end(&f->scope));
+  situ__use_end();
   if (f->running.freed) situ__nn_end((situ_nn_module *)f->running.module);
 }
 
@@ -46,8 +49,9 @@ static bool enter(frame *f, const situ_nn_module *m, const situ_tensor *x, const
   const int depth = situ__nn_running ? situ__nn_running->depth + 1 : 1;
   if (depth > SITU__NN_CALLS)
     return situ__fail(SITU_E_LIMIT, "nn_forward", "%s: more than %d calls of modules inside each other; a forward that calls itself has no end",
-                      m->type->name, SITU__NN_CALLS),
+                      situ__nn_type(m)->name, SITU__NN_CALLS),
            false;
+  if (!situ__nn_use("nn_forward", m, &f->use)) return false;
   f->running = (situ__nn_frame){ m, x, inputs, site, false, depth, situ__nn_running };
   situ__nn_running = &f->running;
   situ_scope_begin(&f->scope);
@@ -64,17 +68,18 @@ static bool enter(frame *f, const situ_nn_module *m, const situ_tensor *x, const
 /* A result that is NULL has an error; if the module's code recorded none, that is the error. */
 static void blame(const situ_nn_module *m) {
   if (situ_error() == SITU_OK)
-    situ__fail(SITU_E_STATE, "nn_forward", "%s gave NULL without an error", m->type->name);
+    situ__fail(SITU_E_STATE, "nn_forward", "%s gave NULL without an error", situ__nn_type(m)->name);
 }
 
 /* The module's own code, adapted: .call where there is one, else .forward. */
 static situ_tree *run(situ_nn_module *m, const situ_tree *inputs) {
-  if (m->type->call) return m->type->call(m, inputs);
-  if (m->type->forward) {
+  const situ_nn_type *type = situ__nn_type(m);
+  if (type->call) return type->call(m, inputs);
+  if (type->forward) {
     situ_tensor *x = situ_tree_value(inputs);
-    return x ? situ_tree_tensor(m->type->forward(m, x)) : NULL;
+    return x ? situ_tree_tensor(type->forward(m, x)) : NULL;
   }
-  situ__fail(SITU_E_UNSUPPORTED, "nn_forward", "%s has no forward: call its parts", m->type->name);
+  situ__fail(SITU_E_UNSUPPORTED, "nn_forward", "%s has no forward: call its parts", type->name);
   return NULL;
 }
 
@@ -88,7 +93,7 @@ static bool run_hooks(situ_nn_module *m, bool before, situ_tree **inputs, situ_t
     situ_status status = hook.fn(m, inputs, output, hook.payload);
     if (status != SITU_OK) {
       if (situ_error() == SITU_OK)
-        situ__fail(status, "nn_forward", "a hook of %s refused the call", m->type->name);
+        situ__fail(status, "nn_forward", "a hook of %s refused the call", situ__nn_type(m)->name);
       return false;
     }
     i = -1;
@@ -142,10 +147,10 @@ static situ_tensor *call_for_tensor(situ_nn_module *m, situ_tree *inputs, void *
 situ_tensor *situ_nn_forward(situ_nn_module *m, situ_tensor *x) {
   void *site = __builtin_return_address(0);
   if (!situ__nn_given("nn_forward", "module", m) || !situ__valid("nn_forward", "input", x, SITU__A_TENSOR)) return NULL;
-  if (m->hooks || !m->type->forward) return call_for_tensor(m, situ_tree_tensor(x), site);
+  if (__atomic_load_n(&m->hooks, __ATOMIC_ACQUIRE) || !situ__nn_type(m)->forward) return call_for_tensor(m, situ_tree_tensor(x), site);
   frame f;
   if (!enter(&f, m, x, NULL, site)) return NULL;
-  situ_tensor *y = situ_escape(&f.scope, m->type->forward(m, x));
+  situ_tensor *y = situ_escape(&f.scope, situ__nn_type(m)->forward(m, x));
   if (!y) blame(m);
   leave(&f);
   return y;
@@ -163,11 +168,13 @@ situ_tensor *situ_nn_forward2(situ_nn_module *m, situ_tensor *x, situ_tensor *y)
 
 static situ_status add_hook(const char *op, situ_nn_module *m, bool before, situ_nn_hook fn,
                             void *payload, int64_t *handle) {
+  SITU__CLAIM(claim);
   if (!situ__nn_given(op, "module", m)) return situ_error();
   if (!fn) return situ__null(op, "hook");
+  if (!situ__nn_change(op, m, &claim)) return situ_error();
   struct situ_nn_hooks *hooks = m->hooks ? m->hooks : situ__calloc(1, sizeof *hooks);
   if (!hooks) return situ__no_memory(op, sizeof *hooks);
-  m->hooks = hooks;
+  __atomic_store_n(&m->hooks, hooks, __ATOMIC_RELEASE);
   if (hooks->count == hooks->capacity) {
     int64_t capacity = hooks->capacity ? 2 * hooks->capacity : 2;
     situ__hook *list = situ__realloc(hooks->list, (size_t)capacity * sizeof *list);
@@ -192,10 +199,11 @@ situ_status situ_nn_register_forward_hook(situ_nn_module *m, situ_nn_hook hook, 
 }
 
 void situ_nn_remove_hook(situ_nn_module *m, int64_t handle) {
-  if (!m || !situ__nn_given("nn_remove_hook", "module", m) || !m->hooks) return;
+  SITU__CLAIM(claim);
+  if (!m || !situ__nn_given("nn_remove_hook", "module", m) || !situ__nn_change("nn_remove_hook", m, &claim)) return;
   struct situ_nn_hooks *hooks = m->hooks;
   int64_t kept = 0;
-  for (int64_t i = 0; i < hooks->count; i++)
+  for (int64_t i = 0; hooks && i < hooks->count; i++)
     if (hooks->list[i].id != handle) hooks->list[kept++] = hooks->list[i];
-  hooks->count = kept;
+  if (hooks) hooks->count = kept;
 }

@@ -2,6 +2,7 @@
    SPDX-License-Identifier: MIT */
 #include <inttypes.h>
 #include <math.h>
+#include <pthread.h>
 #include <stdio.h>
 
 #include "base/fail.h"
@@ -82,7 +83,13 @@ situ_nn_module *situ_nn_linear(int64_t in_features, int64_t out_features,
 
 static const situ_nn_type lazy_type;
 
-static situ_tensor *lazy_forward(situ_nn_module *self, situ_tensor *x) {
+/* In this order: who sees the type sees the parameters. */
+static void woken(linear *m) {
+  __atomic_store_n(&m->base.pending, false, __ATOMIC_RELEASE);
+  __atomic_store_n(&m->base.type, &linear_type, __ATOMIC_RELEASE);
+}
+
+static situ_tensor *wake_and_forward(situ_nn_module *self, situ_tensor *x) {
   linear *m = (linear *)self;
   /* Its home is the default device here. An input from elsewhere is refused while it is lazy still. */
   situ_device home = situ_get_default_device(), there = situ_device_of(x);
@@ -101,14 +108,22 @@ static situ_tensor *lazy_forward(situ_nn_module *self, situ_tensor *x) {
   }
   const situ_generator before = situ_get_rng_state();
   if (make(m, situ_size(x, -1), home, true)) {
-    self->pending = false;
-    self->type = &linear_type;
+    woken(m);
     situ_tensor *y = linear_forward(self, x);
     if (y) return y;
   }
   situ__nn_forget(self, &lazy_type); /* refused: as if it had not been called */
   situ_set_rng_state(before);
   return NULL;
+}
+
+/* Of several threads that make the first forward at once, one makes the parameters. */
+static situ_tensor *lazy_forward(situ_nn_module *self, situ_tensor *x) {
+  static pthread_mutex_t waking = PTHREAD_MUTEX_INITIALIZER;
+  pthread_mutex_lock(&waking);
+  situ_tensor *y = situ__nn_pending(self) ? wake_and_forward(self, x) : linear_forward(self, x);
+  pthread_mutex_unlock(&waking);
+  return y;
 }
 
 /* Without a home, on meta: from there loading brings it to where it is to be. */
@@ -128,8 +143,7 @@ static situ_status lazy_wake(situ_nn_module *self, const situ_tree *state, const
   }
   situ_device home = self->home.kind ? self->home : (situ_device){ SITU_META, 0 };
   if (!make(m, shape.dim[1], home, false)) return situ_error();
-  self->pending = false;
-  self->type = &linear_type;
+  woken(m);
   return SITU_OK;
 }
 

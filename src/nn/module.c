@@ -244,13 +244,20 @@ void situ__nn_end(situ_nn_module *m) {
   if (__atomic_load_n(&m->refs, __ATOMIC_ACQUIRE) == 0) destroy(m);
 }
 
+/* The same, unless that would free what another thread uses. */
+static void let_go_of_idle(situ_nn_module *m) {
+  SITU__CLAIM(claim);
+  if (__atomic_load_n(&m->refs, __ATOMIC_ACQUIRE) == 1 && !situ__nn_claim_to_free(m, &claim)) return;
+  claim.object = NULL;
+  situ__nn_let_go(m);
+}
+
 void situ__nn_give_up(situ_nn_module *m) {
-  if (situ__is(SITU__A_MODULE, m) && outside(m) > 0) situ__nn_let_go(m);
+  if (situ__is(SITU__A_MODULE, m) && outside(m) > 0) let_go_of_idle(m);
 }
 
 void situ_nn_free(situ_nn_module *m) {
-  if (m && situ__nn_given("nn_free", "module", m) && is_owned_outside("nn_free", m, "it is freed with it"))
-    situ__nn_let_go(m);
+  if (m && situ__nn_given("nn_free", "module", m) && is_owned_outside("nn_free", m, "it is freed with it")) let_go_of_idle(m);
 }
 
 /* ---- a name ---- */
@@ -287,15 +294,17 @@ bool situ__nn_add_slot(const char *op, situ_nn_module *m, const char *name, situ
   char *copy = situ__strdup(name);
   if (!copy) return situ__no_memory(op, strlen(name) + 1), false;
   situ__nn_lock();
-  /* Room grows by doubling: a count that is a power of two is full. */
-  size_t capacity = m->count ? 2 * (size_t)m->count : 1;
+  /* The capacity grows by doubling: from the first few on, a count that is a power of two is full. A lazy module, which
+     other threads look at while it gets its parts, has no more than these few. */
+  enum { FEW = 4 };
+  size_t capacity = m->count ? 2 * (size_t)m->count : FEW;
   situ_nn_slot *slots = m->slots;
-  if ((m->count & (m->count - 1)) == 0)
+  if (m->count == 0 || (m->count >= FEW && (m->count & (m->count - 1)) == 0))
     slots = situ__realloc(m->slots, capacity * sizeof *slots);
   if (slots) {
-    m->slots = slots;
-    m->slots[m->count++] =
-        (situ_nn_slot){ .name = copy, .kind = kind, .offset = offset, .held = held };
+    if (m->slots != slots) m->slots = slots;
+    slots[m->count] = (situ_nn_slot){ .name = copy, .kind = kind, .offset = offset, .held = held };
+    __atomic_store_n(&m->count, m->count + 1, __ATOMIC_RELEASE);
   }
   situ__nn_unlock();
   if (slots) count_owner(kind, held, 1);
@@ -308,10 +317,10 @@ void situ__nn_forget(situ_nn_module *m, const situ_nn_type *lazy) {
   situ__nn_lock();
   situ_nn_slot *slots = m->slots;
   int64_t count = m->count;
+  __atomic_store_n(&m->count, 0, __ATOMIC_RELEASE);
   m->slots = NULL;
-  m->count = 0;
-  m->type = lazy;
-  m->pending = true;
+  __atomic_store_n(&m->pending, true, __ATOMIC_RELEASE);
+  __atomic_store_n(&m->type, lazy, __ATOMIC_RELEASE);
   situ__nn_unlock();
   for (int64_t i = 0; i < count; i++) {
     if (slots[i].offset) memset((char *)m + slots[i].offset, 0, sizeof(void *));
@@ -371,12 +380,14 @@ static void *broken(situ_nn_module *m) {
 situ_tensor *situ_nn_add_tensor(situ_nn_module *m, const char *name, situ_tensor **field,
                                 situ_tensor *tensor, situ_nn_kind kind) {
   static const char op[] = "nn_add_tensor";
+  SITU__CLAIM(claim);
   bool parameter = kind == SITU_NN_PARAMETER;
   if (!situ__nn_given(op, "module", m) || !situ__valid(op, name ? name : "tensor", tensor, SITU__A_TENSOR)) return broken(m);
   if (!parameter && kind != SITU_NN_BUFFER && kind != SITU_NN_TRANSIENT) {
     situ__fail(SITU_E_ARG, op, "%s: a tensor is a parameter or a buffer", m->type->name);
     return broken(m);
   }
+  if (!situ__nn_change(op, m, &claim)) return NULL;
   if (!good_name(op, m, name) || (parameter && !situ_requires_grad_(tensor, true)) ||
       !situ_set_name(tensor, name) || !situ__nn_adopt_tensor(op, m, tensor))
     return broken(m);
@@ -429,12 +440,13 @@ static bool good_child(const char *op, const situ_nn_module *m, situ_nn_module *
 situ_nn_module *situ_nn_add_child(situ_nn_module *m, const char *name, situ_nn_module **field,
                                   situ_nn_module *child) {
   static const char op[] = "nn_add_child";
+  SITU__CLAIM(claim);
   if (!situ__nn_given(op, "module", m) || !situ__nn_given(op, name ? name : "child", child)) {
     situ__nn_give_up(child);
     return broken(m);
   }
   if (!good_child(op, m, child)) return broken(m);
-  if (good_name(op, m, name) && name_tensors(child, name) && situ__nn_adopt_child(op, m, child) &&
+  if (situ__nn_change(op, m, &claim) && good_name(op, m, name) && name_tensors(child, name) && situ__nn_adopt_child(op, m, child) &&
       put(op, m, name, field, SITU_NN_CHILD, child))
     return child;
   situ__nn_give_up(child);

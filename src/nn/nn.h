@@ -3,6 +3,7 @@
 #ifndef SITU_NN_NN_H
 #define SITU_NN_NN_H
 
+#include "base/busy.h"
 #include "base/handle.h"
 #include "base/thread.h"
 #include "situ/nn.h"
@@ -35,6 +36,11 @@ static inline bool situ__nn_is_child(const situ_nn_slot *slot) {
   return slot->kind == SITU_NN_CHILD;
 }
 
+/* What it is and what it has, also while another thread wakes it: a lazy module gets its parts one by one, then its type. */
+static inline const situ_nn_type *situ__nn_type(const situ_nn_module *m) { return __atomic_load_n(&m->type, __ATOMIC_ACQUIRE); }
+static inline bool situ__nn_pending(const situ_nn_module *m) { return __atomic_load_n(&m->pending, __ATOMIC_ACQUIRE); }
+static inline int64_t situ__nn_count(const situ_nn_module *m) { return __atomic_load_n(&m->count, __ATOMIC_ACQUIRE); }
+
 /* A module that runs on this thread (explain.c): what an explanation can tell of it. */
 typedef struct situ__nn_frame {
   const situ_nn_module *module;
@@ -61,6 +67,16 @@ void situ__nn_let_go(situ_nn_module *m);
 void situ__nn_give_up(situ_nn_module *m);
 /* The call in which a module was let go of is over. */
 void situ__nn_end(situ_nn_module *m);
+/* ---- other threads (busy.c): all return false after recording that one is in the way ---- */
+/* A call that uses m and all its parts. End: situ__use_end. */
+bool situ__nn_use(const char *op, const situ_nn_module *m, situ__use *use);
+/* A change of m and all its parts: of where they are, of their values. */
+bool situ__nn_claim(const char *op, const situ_nn_module *m, situ__claim *claim);
+/* A change of what m itself consists of; of one in the making nobody else knows. */
+bool situ__nn_change(const char *op, const situ_nn_module *m, situ__claim *claim);
+/* The end of m and of the parts that it alone owns. */
+bool situ__nn_claim_to_free(const situ_nn_module *m, situ__claim *claim);
+
 /* Enters a module in the list of live ones (module.c). */
 void situ__nn_enlist(situ_nn_module *m);
 /* Appends a slot that owns held; false: no memory, recorded under op, and held is still the

@@ -181,7 +181,9 @@ static situ_status load(loading *l, situ_nn_module *m) {
 static situ_status compare_and_load(situ_nn_module *m, const situ_tree *state, const situ_nn_load_options *options, bool write) {
   static const situ_nn_load_options strict;
   SITU__MADE_OF_OPS(op);
+  SITU__CLAIM(claim); /* also if nothing is written: lazy modules are woken to be compared */
   if (!situ__nn_given(op, "module", m) || !situ__valid(op, "state", state, SITU__A_TREE)) return situ_error();
+  if (!situ__nn_claim(op, m, &claim)) return situ_error();
   situ_tree *flat = situ_tree_flatten(state);
   loading l = { .options = options ? options : &strict, .state = flat };
   situ_status status = flat ? situ_nn_walk(m, SITU_NN_VISIT_MODULES, wake, &l) : situ_error();

@@ -51,7 +51,8 @@ static situ_status walk(walker *w, situ_nn_module *m, situ_nn_slot *own, int dep
   static const unsigned order[] = { SITU_NN_PARAMETER, SITU_NN_VISIT_BUFFERS, SITU_NN_CHILD };
   unsigned inside = SITU_NN_VISIT_MODULES | SITU_NN_VISIT_LEAVE | SITU_NN_VISIT_TENSORS;
   unsigned present = 0;
-  for (int64_t i = 0; i < m->count; i++) present |= m->slots[i].kind;
+  const int64_t count = situ__nn_count(m);
+  for (int64_t i = 0; i < count; i++) present |= m->slots[i].kind;
   situ_status status = SITU_OK;
   if (depth > SITU__NN_DEPTH)
     return situ__fail(SITU_E_LIMIT, "nn_walk", "%s: modules nested more than %d deep", w->path.data,
@@ -62,10 +63,10 @@ static situ_status walk(walker *w, situ_nn_module *m, situ_nn_slot *own, int dep
   for (size_t k = 0; k < sizeof order / sizeof *order; k++) {
     unsigned kinds = order[k] & (w->which & inside ? w->which | SITU_NN_CHILD : w->which);
     if (!(kinds & present)) continue;
-    for (int64_t i = 0; i < m->count && status == SITU_OK; i++) {
+    for (int64_t i = 0; i < situ__nn_count(m) && status == SITU_OK; i++) {
       situ_nn_slot *slot = &m->slots[i];
       if (!(slot->kind & kinds)) continue;
-      if (i + AHEAD < m->count) __builtin_prefetch(slot[AHEAD].held); /* parts lie far apart */
+      if (i + AHEAD < count) __builtin_prefetch(slot[AHEAD].held); /* parts lie far apart */
       size_t length = push(w, slot->name);
       if (situ__nn_is_child(slot)) {
         status = walk(w, slot->held, slot, depth + 1);
@@ -88,7 +89,10 @@ situ_status situ_nn_walk(situ_nn_module *m, unsigned which, situ_nn_visitor visi
   if (!situ__nn_given("nn_walk", "module", m)) return situ_error();
   if (!visit) return situ__null("nn_walk", "visit");
   walker w = { .which = which, .visit = visit, .payload = payload };
+  situ__use use;
+  if (!situ__nn_use("nn_walk", m, &use)) return situ_error();
   situ_status status = walk(&w, m, NULL, 0);
+  situ__use_end();
   situ__text_free(&w.path);
   situ__map_free(&w.seen);
   return status;
@@ -107,7 +111,7 @@ static situ_status collect_one(const situ_nn_visit *at, void *payload) {
     c->dict = situ_tree_put(c->dict, at->path, situ_tree_tensor(at->tensor));
     return c->dict ? SITU_OK : situ_error();
   }
-  if (!at->module->pending) return SITU_OK;
+  if (!situ__nn_pending(at->module)) return SITU_OK;
   return situ__fail(SITU_E_STATE, c->op,
                     "%s%s%s has no parameters yet: it makes them from its first input", at->path,
                     *at->path ? ", a " : "this ", at->module->type->name);
@@ -202,13 +206,19 @@ situ_status situ_nn_apply(situ_nn_module *m, situ_status (*fn)(situ_nn_module *,
                       &(applying){ fn, payload });
 }
 
+/* A walk that changes what it visits. */
+static situ_status change_all(const char *op, situ_nn_module *m, unsigned which, situ_nn_visitor change, void *payload) {
+  SITU__CLAIM(claim);
+  return situ__nn_given(op, "module", m) && situ__nn_claim(op, m, &claim) ? situ_nn_walk(m, which, change, payload) : situ_error();
+}
+
 static situ_status train_one(const situ_nn_visit *at, void *payload) {
   at->module->training = *(bool *)payload;
   return SITU_OK;
 }
 
 situ_nn_module *situ_nn_train(situ_nn_module *m, bool on) {
-  return situ_nn_walk(m, SITU_NN_VISIT_MODULES, train_one, &on) == SITU_OK ? m : NULL;
+  return change_all("nn_train", m, SITU_NN_VISIT_MODULES, train_one, &on) == SITU_OK ? m : NULL;
 }
 situ_nn_module *situ_nn_eval(situ_nn_module *m) { return situ_nn_train(m, false); }
 
@@ -217,7 +227,7 @@ static situ_status require_one(const situ_nn_visit *at, void *payload) {
 }
 
 situ_nn_module *situ_nn_requires_grad_(situ_nn_module *m, bool wanted) {
-  return situ_nn_walk(m, SITU_NN_PARAMETER, require_one, &wanted) == SITU_OK ? m : NULL;
+  return change_all("nn_requires_grad_", m, SITU_NN_PARAMETER, require_one, &wanted) == SITU_OK ? m : NULL;
 }
 
 static situ_status drop_grad(const situ_nn_visit *at, void *payload) {
@@ -226,5 +236,5 @@ static situ_status drop_grad(const situ_nn_visit *at, void *payload) {
 }
 
 void situ_nn_zero_grad(situ_nn_module *m) {
-  SITU_IGNORE(situ_nn_walk(m, SITU_NN_PARAMETER, drop_grad, NULL));
+  SITU_IGNORE(change_all("nn_zero_grad", m, SITU_NN_PARAMETER, drop_grad, NULL));
 }

@@ -76,6 +76,7 @@ situ_status situ_nn_utils_clip_grad_norm_(const situ_tree *parameters, double ma
 
 situ_status situ_optim_clip_grad_norm_(situ_optim *o, double max_norm, double p, double *total) {
   SITU__MADE_OF_OPS("optim_clip_grad_norm_");
-  if (!situ__optim_given(op, o)) return situ_error();
+  SITU__CLAIM(claim);
+  if (!situ__optim_given(op, o) || !situ__optim_claim(op, o, &claim)) return situ_error();
   return clip_all(o, o->count, of_optim, max_norm, p, total);
 }

@@ -22,6 +22,7 @@ typedef struct seen {
 
 struct situ_grad_scaler {
   uint32_t head;
+  situ__alone alone;
   double scale, growth, backoff;
   int64_t interval, tracker; /* tracker: good steps since the scale was changed */
   bool disabled;
@@ -30,6 +31,7 @@ struct situ_grad_scaler {
 };
 
 static bool is_scaler(const char *op, const situ_grad_scaler *s) { return situ__valid(op, "scaler", s, SITU__A_SCALER); }
+static const char itself[] = "this gradient scaler";
 
 /* ---- making ---- */
 
@@ -71,7 +73,7 @@ static void forget_all(situ_grad_scaler *s) {
 }
 
 void situ_grad_scaler_free(situ_grad_scaler *s) {
-  if (!s || !is_scaler("grad_scaler_free", s)) return;
+  if (!s || !is_scaler("grad_scaler_free", s) || !situ__alone_begin(&s->alone, "grad_scaler_free", itself)) return;
   forget_all(s);
   situ__free(s->seen);
   situ__handle_free(s, sizeof *s, NULL);
@@ -97,6 +99,8 @@ static seen *find(situ_grad_scaler *s, const char *op, situ_optim *o) {
 
 situ_tensor *situ_grad_scaler_scale(situ_grad_scaler *s, situ_tensor *loss) {
   if (!is_scaler("grad_scaler_scale", s) || !situ__valid("grad_scaler_scale", "loss", loss, SITU__A_TENSOR)) return NULL;
+  SITU__ALONE(in, &s->alone, "grad_scaler_scale", itself);
+  if (!in) return NULL;
   if (s->disabled) return loss;
   return situ_mul(loss,
                   situ_full(SITU_SCALAR, s->scale,
@@ -185,6 +189,9 @@ static bool check_in_scope(const char *op, const situ_optim *o, bool unscale, do
 situ_status situ_grad_scaler_unscale_(situ_grad_scaler *s, situ_optim *o) {
   const char *op = "grad_scaler_unscale_";
   if (!is_scaler(op, s) || !situ__optim_given(op, o)) return situ_error();
+  SITU__ALONE(in, &s->alone, op, itself);
+  SITU__CLAIM(claim);
+  if (!in || !situ__optim_claim(op, o, &claim)) return situ_error();
   if (s->disabled) return SITU_OK;
   seen *k = find(s, op, o);
   if (!k) return situ_error();
@@ -202,6 +209,9 @@ situ_status situ_grad_scaler_step(situ_grad_scaler *s, situ_optim *o, bool *step
   const char *op = "grad_scaler_step";
   if (stepped) *stepped = false;
   if (!is_scaler(op, s) || !situ__optim_given(op, o)) return situ_error();
+  SITU__ALONE(in, &s->alone, op, itself);
+  SITU__CLAIM(claim);
+  if (!in || !situ__optim_claim(op, o, &claim)) return situ_error();
   situ_status status = SITU_OK;
   bool goes = true;
   if (s->disabled) {
@@ -225,10 +235,12 @@ situ_status situ_grad_scaler_step(situ_grad_scaler *s, situ_optim *o, bool *step
 situ_status situ_grad_scaler_update(situ_grad_scaler *s, double new_scale) {
   const char *op = "grad_scaler_update";
   if (!is_scaler(op, s)) return situ_error();
+  SITU__ALONE(in, &s->alone, op, itself);
+  if (!in) return situ_error();
   if (s->disabled) return SITU_OK;
   if (new_scale != 0) {
-    situ_grad_scaler changed = *s;
-    changed.scale = (double)(float)new_scale;
+    const situ_grad_scaler changed = { .scale = (double)(float)new_scale, .growth = s->growth, .backoff = s->backoff,
+                                       .interval = s->interval, .tracker = s->tracker };
     if (!good_values(op, &changed)) return situ_error();
     s->scale = changed.scale;
     forget_all(s);
@@ -268,6 +280,8 @@ bool situ_grad_scaler_is_enabled(const situ_grad_scaler *s) {
 
 situ_tree *situ_grad_scaler_state_dict(const situ_grad_scaler *s) {
   if (!is_scaler("grad_scaler_state_dict", s)) return NULL;
+  SITU__ALONE(in, (situ__alone *)(uintptr_t)&s->alone, "grad_scaler_state_dict", itself);
+  if (!in) return NULL;
   situ_scope scope;
   situ_scope_begin_no_grad(&scope);
   situ_tree *dict = situ_tree_dict();
@@ -298,8 +312,10 @@ static bool read_all(const situ_tree *flat, situ_grad_scaler *s) {
 situ_status situ_grad_scaler_load_state_dict(situ_grad_scaler *s, const situ_tree *state) {
   const char *op = "grad_scaler_load_state_dict";
   if (!is_scaler(op, s) || !situ__valid(op, "state", state, SITU__A_TREE)) return situ_error();
+  SITU__ALONE(in, &s->alone, op, itself);
+  if (!in) return situ_error();
   if (s->disabled) return SITU_OK;
-  situ_grad_scaler loaded = *s;
+  situ_grad_scaler loaded = { 0 };
   situ_tree *flat = situ_tree_flatten(state);
   situ_scope scope;
   situ_scope_begin_no_grad(&scope);
@@ -307,6 +323,10 @@ situ_status situ_grad_scaler_load_state_dict(situ_grad_scaler *s, const situ_tre
   SITU_IGNORE(situ_scope_end(&scope));
   situ_tree_free(flat);
   if (!good) return situ_error();
-  *s = loaded;
+  s->scale = loaded.scale;
+  s->growth = loaded.growth;
+  s->backoff = loaded.backoff;
+  s->interval = loaded.interval;
+  s->tracker = loaded.tracker;
   return SITU_OK;
 }

@@ -174,8 +174,9 @@ static situ_status add_group(situ_optim *o, const situ_tree *flat, const double 
 situ_status situ_optim_add_param_group(situ_optim *o, situ_tree *parameters,
                                        const situ_optim_options *options) {
   const char *op = "optim_add_param_group";
+  SITU__CLAIM(claim);
   bool given = situ__optim_given(op, o) && situ__valid(op, "parameters", parameters, SITU__A_TREE);
-  situ_status status = given ? SITU_OK : situ_error();
+  situ_status status = given && situ__optim_claim(op, o, &claim) ? SITU_OK : situ_error();
   if (status == SITU_OK) {
     double value[SITU_OPTIM_FIELDS];
     memcpy(value, o->defaults, sizeof value);
@@ -221,8 +222,10 @@ situ_optim *situ_optim_rmsprop(situ_tree *parameters, const situ_optim_options *
 }
 
 void situ_optim_free(situ_optim *o) {
-  if (!o || !situ__optim_given("optim_free", o)) return;
+  SITU__CLAIM(claim);
+  if (!o || !situ__optim_given("optim_free", o) || !situ__optim_change("optim_free", o, &claim)) return;
   situ__handle_close(o);
+  if (__atomic_load_n(&o->refs, __ATOMIC_ACQUIRE) == 1) claim.object = NULL;
   situ__optim_let_go(o);
 }
 
@@ -244,7 +247,8 @@ void situ__optim_let_go(situ_optim *o) {
 
 situ_status situ_optim_to(situ_optim *o, situ_device device) {
   const char *op = "optim_to";
-  if (!situ__optim_given(op, o)) return situ_error();
+  SITU__CLAIM(claim);
+  if (!situ__optim_given(op, o) || !situ__optim_claim(op, o, &claim)) return situ_error();
   if (!device.kind) device = situ_get_default_device();
   const size_t most = (size_t)o->count * (1 + SITU_OPTIM_STATES);
   situ_move *list = situ__alloc(most * sizeof *list);
@@ -287,7 +291,8 @@ double situ_optim_get(const situ_optim *o, int group, situ_optim_field field) {
 }
 
 situ_status situ_optim_set(situ_optim *o, int group, situ_optim_field field, double value) {
-  if (!has_field("optim_set", o, group, field)) return situ_error();
+  SITU__CLAIM(claim);
+  if (!has_field("optim_set", o, group, field) || !situ__optim_change("optim_set", o, &claim)) return situ_error();
   double all[SITU_OPTIM_FIELDS];
   memcpy(all, o->groups[group].value, sizeof all);
   all[field] = situ__optim_fields[field].flag ? value != 0 : value;

@@ -3,6 +3,7 @@
 #ifndef SITU_OPTIM_OPTIM_H
 #define SITU_OPTIM_OPTIM_H
 
+#include "base/busy.h"
 #include "base/handle.h"
 #include "situ/optim.h"
 #include "situ/sys/op.h"
@@ -19,6 +20,7 @@ struct situ_optim {
   uint32_t head;
   int32_t refs; /* the program's, until situ_optim_free; a scheduler's or scaler's */
   situ_optimizer_rule rule;
+  uint32_t busy; /* base/busy.h: the mark of what is not a parameter */
   double defaults[SITU_OPTIM_FIELDS];
   situ__group *groups;
   int group_count;
@@ -58,6 +60,12 @@ bool situ__optim_has_master(const situ_tensor *param, const double *value);
 bool situ__optim_uses(const situ_optim *o, const double *value, int k);
 /* A step whose gradients are multiplied by grad_scale first, in the step's own kernel. */
 situ_status situ__optim_step_scaled(situ_optim *o, double grad_scale);
+/* What other threads do meanwhile (busy.c): both return false after recording that one is in the way. A call that reads the
+   optimiser and its parameters (end: situ__use_end), and one that changes them. */
+bool situ__optim_use(const char *op, const situ_optim *o, situ__use *use);
+bool situ__optim_claim(const char *op, const situ_optim *o, situ__claim *claim);
+/* A change of hyperparameters alone. */
+bool situ__optim_change(const char *op, const situ_optim *o, situ__claim *claim);
 /* Are all values in range? False: recorded. */
 bool situ__optim_valid(const situ_optim *o, const double *value);
 

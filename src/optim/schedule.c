@@ -75,6 +75,9 @@ situ_lr_scheduler *situ__schedule_start(situ_lr_scheduler *s) {
 
 situ_status situ_lr_scheduler_step(situ_lr_scheduler *s) {
   if (!situ__schedule_given("lr_scheduler_step", s)) return situ_error();
+  SITU__ALONE(in, &s->alone, "lr_scheduler_step", "this scheduler");
+  SITU__CLAIM(claim);
+  if (!in || !situ__optim_change("lr_scheduler_step", s->o, &claim)) return situ_error();
   if (s->type->may_step && !s->type->may_step(s, s->last_epoch + 1)) return situ_error();
   s->last_epoch++;
   if (set_rates(s)) return SITU_OK;
@@ -87,7 +90,8 @@ int64_t situ_lr_scheduler_last_epoch(const situ_lr_scheduler *s) {
 }
 
 void situ_lr_scheduler_free(situ_lr_scheduler *s) {
-  if (!s || !situ__schedule_given("lr_scheduler_free", s)) return;
+  /* No other thread is in it from here on: it is not left again. */
+  if (!s || !situ__schedule_given("lr_scheduler_free", s) || !situ__alone_begin(&s->alone, "lr_scheduler_free", "this scheduler")) return;
   situ__optim_let_go(s->o);
   situ__free(s->base);
   situ__free(s->next);
@@ -96,6 +100,8 @@ void situ_lr_scheduler_free(situ_lr_scheduler *s) {
 
 situ_tree *situ_lr_scheduler_state_dict(const situ_lr_scheduler *s) {
   if (!situ__schedule_given("lr_scheduler_state_dict", s)) return NULL;
+  SITU__ALONE(in, (situ__alone *)(uintptr_t)&s->alone, "lr_scheduler_state_dict", "this scheduler");
+  if (!in) return NULL;
   situ_scope scope;
   situ_scope_begin_no_grad(&scope);
   situ_tree *dict =
@@ -120,6 +126,7 @@ struct situ_lr_scheduler_loading {
   uint32_t head;
   int count;
   situ_lr_scheduler *s;
+  situ__alone *in;
   double epoch, base[]; /* a rate for each group */
 };
 
@@ -131,10 +138,11 @@ situ_lr_scheduler_loading *situ_lr_scheduler_load_prepare(situ_lr_scheduler *s, 
   if (!l) return situ__no_memory(op, bytes), NULL;
   l->s = s;
   l->count = s->count;
+  l->in = situ__alone_begin(&s->alone, op, "this scheduler");
   situ_tree *flat = situ_tree_flatten(state);
   situ_scope scope;
   situ_scope_begin_no_grad(&scope);
-  bool ok = flat && situ__record_read(flat, "last_epoch", &l->epoch, 1) && situ__record_read(flat, "base_lrs", l->base, s->count) &&
+  bool ok = flat && l->in && situ__record_read(flat, "last_epoch", &l->epoch, 1) && situ__record_read(flat, "base_lrs", l->base, s->count) &&
             are_rates(l->epoch, l->base, s->count);
   SITU_IGNORE(situ_scope_end(&scope));
   situ_tree_free(flat);
@@ -150,6 +158,7 @@ void situ_lr_scheduler_load_end(situ_lr_scheduler_loading *l, bool commit) {
     l->s->last_epoch = (int64_t)l->epoch;
     memcpy(l->s->base, l->base, (size_t)l->s->count * sizeof *l->base);
   }
+  if (situ__is(SITU__A_SCHEDULER, l->s)) situ__alone_end(&l->in);
   situ__handle_free(l, sizeof *l + (size_t)l->count * sizeof *l->base, NULL);
 }
 

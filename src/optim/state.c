@@ -45,6 +45,8 @@ situ_tree *situ_optim_state_dict(const situ_optim *o) {
   SITU__MADE_OF_OPS("optim_state_dict");
   if (!situ__optim_given("optim_state_dict", o)) return NULL;
   situ_scope scope;
+  situ__use use;
+  if (!situ__optim_use("optim_state_dict", o, &use)) return NULL;
   situ_scope_begin_no_grad(&scope);
   situ_tree *state = situ_tree_dict(), *groups = situ_tree_list();
   for (int64_t i = 0; i < o->count && state; i++) {
@@ -58,6 +60,7 @@ situ_tree *situ_optim_state_dict(const situ_optim *o) {
   situ_tree *all =
       situ_tree_put(situ_tree_put(situ_tree_dict(), "state", state), "param_groups", groups);
   SITU_IGNORE(situ_scope_end(&scope));
+  situ__use_end();
   return all;
 }
 
@@ -65,6 +68,7 @@ situ_tree *situ_optim_state_dict(const situ_optim *o) {
 
 struct situ_optim_loading {
   uint32_t head;
+  situ__claim claim;
   situ_optim *o;
   situ__group *groups;
   situ_optimizer_tensors *items;
@@ -193,7 +197,7 @@ situ_optim_loading *situ_optim_load_prepare(situ_optim *o, const situ_tree *stat
   situ_scope_begin_no_grad(&scope);
   bool ok = false;
   if (!l->groups || !l->items) situ__no_memory(op, groups);
-  else ok = flat && load(o, flat, l);
+  else ok = flat && situ__optim_claim(op, o, &l->claim) && load(o, flat, l);
   SITU_IGNORE(situ_scope_end(&scope));
   situ_tree_free(flat);
   if (ok) return l;
@@ -209,6 +213,7 @@ void situ_optim_load_end(situ_optim_loading *l, bool commit) {
     l->o->items = l->items;
     l->items = old;
   }
+  situ__claim_end(&l->claim);
   release_states(l->items, l->o->count);
   situ__optim_let_go(l->o);
   situ__free(l->items);

@@ -151,6 +151,8 @@ static situ_status step(situ_optim *o, double grad_scale) {
 
 situ_status situ__optim_step_scaled(situ_optim *o, double grad_scale) {
   situ_scope scope;
+  SITU__CLAIM(claim);
+  if (!situ__optim_claim("optim_step", o, &claim)) return situ_error();
   situ_scope_begin_no_grad(&scope);
   situ_status status = step(o, grad_scale);
   SITU_IGNORE(situ_scope_end(&scope));
@@ -164,7 +166,9 @@ situ_status situ_optim_step(situ_optim *o) {
 situ_status situ_optim_zero_grad(situ_optim *o, bool set_to_none) {
   if (!situ__optim_given("optim_zero_grad", o)) return situ_error();
   situ_scope scope;
+  SITU__CLAIM(claim);
   situ_status status = SITU_OK;
+  if (!situ__optim_claim("optim_zero_grad", o, &claim)) return situ_error();
   situ_scope_begin_no_grad(&scope);
   for (int64_t i = 0; i < o->count && status == SITU_OK; i++) {
     situ_tensor *grad = situ_grad(o->items[i].param);

@@ -9,6 +9,7 @@
 #include <string.h>
 
 #include "base/alloc.h"
+#include "base/busy.h"
 #include "base/fail.h"
 #include "base/handle.h"
 #include "situ/sys/move.h"
@@ -183,6 +184,8 @@ static void done(situ__lint *l) {
 
 static situ_status look(situ__lint *l, situ_nn_module *m) {
   unsigned all = SITU_NN_VISIT_TENSORS | SITU_NN_VISIT_MODULES;
+  SITU__CLAIM(claim);
+  if (!situ__claim_begin(&claim, situ__module_marks, m)) return situ__busy(l->op, m->type->name), situ_error();
   situ_status status = situ_nn_walk(m, all, gather, l);
   if (status != SITU_OK) return status;
   situ_scope scope;

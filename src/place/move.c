@@ -1,9 +1,11 @@
 /* Moving a module: all of its tensors in one transaction.
    SPDX-License-Identifier: MIT */
 #include "base/alloc.h"
+#include "base/busy.h"
 #include "base/fail.h"
 #include "base/handle.h"
 #include "place/place.h"
+#include "situ/sys/op.h"
 
 /* ---- what one walk finds: all memory is had before anything changes ---- */
 
@@ -68,6 +70,8 @@ void situ__wishes_free(situ__wishes *w) {
 /* ---- moving ---- */
 
 static situ_status move(const char *op, situ_nn_module *m, const situ_nn_to_options *options) {
+  SITU__CLAIM(claim);
+  if (situ__is(SITU__A_MODULE, m) && !situ__claim_begin(&claim, situ__module_marks, m)) return situ__busy(op, m->type->name), situ_error();
   situ__wishes w;
   situ_status status = situ__wishes_of(&w, op, m, options);
   situ_moving *moving = status == SITU_OK ? situ_moving_plan(op, w.list, w.count) : NULL;
@@ -81,6 +85,8 @@ static situ_status move(const char *op, situ_nn_module *m, const situ_nn_to_opti
   situ__wishes_free(&w);
   return status;
 }
+
+static bool storage_mark(const void *tensor, situ__mark_visitor *visit) { return visit(&situ_desc(tensor)->storage->busy); }
 
 situ_status situ_nn_to(situ_nn_module *m, situ_device device) {
   return move("nn_to", m, &(situ_nn_to_options){ .device = device.kind ? device : situ_get_default_device() });
@@ -102,6 +108,8 @@ situ_status situ_nn_to_map(situ_nn_module *m, const char *map) {
 
 situ_status situ_to_(situ_tensor *t, situ_device device) {
   const situ_move wish = { t, device.kind ? device : situ_get_default_device(), SITU_DTYPE_DEFAULT };
+  SITU__CLAIM(claim);
+  if (situ__is(SITU__A_TENSOR, t) && !situ__claim_begin(&claim, storage_mark, t)) return situ__busy("to_", situ_name(t)), situ_error();
   situ_moving *moving = situ_moving_plan("to_", &wish, 1);
   situ_status status = moving ? situ_moving_make(moving, false) : situ_error();
   situ_moving_free(moving);

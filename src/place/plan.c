@@ -3,6 +3,8 @@
 #include <stdio.h>
 
 #include "base/alloc.h"
+#include "base/busy.h"
+#include "base/handle.h"
 #include "base/fail.h"
 #include "base/map.h"
 #include "base/text.h"
@@ -127,6 +129,8 @@ static void judge(situ__text *text, const situ_moving *moving, situ_place_plan *
 }
 
 static situ_status plan(const char *op, situ_nn_module *m, const situ_nn_to_options *options, situ__text *text, situ_place_plan *p) {
+  SITU__CLAIM(claim);
+  if (situ__is(SITU__A_MODULE, m) && !situ__claim_begin(&claim, situ__module_marks, m)) return situ__busy(op, m->type->name), situ_error();
   situ__wishes w;
   names n = { .count = 0 };
   situ_status status = situ__wishes_of(&w, op, m, options);

@@ -75,7 +75,7 @@ typedef struct situ_lint_options {
     such a word points to. It cannot see a list that starts elsewhere, nor a tensor in a global
     variable (unless that was made between situ_nn_alloc and situ_nn_done). What moves together with
     a registered tensor (a view of it, its gradient, a follower) needs no registration. Changes
-    nothing; meanwhile no other thread may use the module. */
+    nothing; SITU_E_STATE while another thread uses the module. */
 SITU_API SITU_CHECKED situ_status situ_place_lint(situ_nn_module *m,
                                                   const situ_lint_options *options);
 /** The findings, notes too, as text, two lines each; written as snprintf does; length 0: none;

@@ -1,4 +1,5 @@
 /* Moving modules: to another device, dtype or both, whole or not at all; and what that would come to.
+   Threads: a move of what another thread is using is refused (docs/threads.md).
    SPDX-License-Identifier: MIT */
 #ifndef SITU_PLACE_MOVE_H
 #define SITU_PLACE_MOVE_H

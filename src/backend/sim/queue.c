@@ -101,8 +101,11 @@ static void *room(char **at, const void *from, size_t bytes) {
    waits for the queue. */
 static const situ_view_desc *copy_view(char **at, const situ__sim *sim, const situ_view_desc *v) {
   if (!v) return NULL;
-  situ_storage *storage = room(at, v->storage, sizeof *storage);
-  storage->data = situ__sim_alias(&sim->arena, v->storage->data);
+  situ_storage *storage = (situ_storage *)*at;
+  *at += rounded(sizeof *storage);
+  /* Not the whole struct: other threads count its owners meanwhile. */
+  *storage = (situ_storage){ .data = situ__sim_alias(&sim->arena, v->storage->data), .bytes = v->storage->bytes,
+                             .device = v->storage->device, .refs = 1 };
   situ_view_desc *view = room(at, v, sizeof *view);
   view->storage = storage;
   return view;

@@ -1,0 +1,186 @@
+/* Uses and claims: see busy.h.
+   SPDX-License-Identifier: MIT */
+#include "base/busy.h"
+
+#include <pthread.h>
+#include <sched.h>
+
+#include "base/fail.h"
+#include "base/thread.h"
+
+/* What a thread uses, innermost first. `lock` is held for a moment by the thread itself, and while a claim looks. */
+typedef struct thread_uses {
+  uint32_t lock;
+  uint32_t number;  /* of the thread, from 1 on; 0: not listed yet */
+  uint32_t claims;  /* of the thread itself, now */
+  uint32_t begun;   /* claims ever */
+  uint32_t mark;    /* what is being set or cleared */
+  situ__use *first;
+  struct thread_uses *next, **link;
+} thread_uses;
+
+situ__marks *situ__module_marks;
+
+static SITU__THREAD_LOCAL thread_uses mine;
+static pthread_mutex_t claiming = PTHREAD_MUTEX_INITIALIZER; /* guards all marks and the list */
+static thread_uses *threads;
+static uint32_t claims; /* of all threads */
+static pthread_key_t at_exit;
+static pthread_once_t once = PTHREAD_ONCE_INIT;
+
+static void lock(thread_uses *t) {
+  while (__atomic_exchange_n(&t->lock, 1, __ATOMIC_ACQUIRE)) sched_yield();
+}
+static void unlock(thread_uses *t) { __atomic_store_n(&t->lock, 0, __ATOMIC_RELEASE); }
+
+/* ---- the list of threads ---- */
+
+static void delist(void *unused) {
+  (void)unused;
+  pthread_mutex_lock(&claiming);
+  *mine.link = mine.next;
+  if (mine.next) mine.next->link = mine.link;
+  mine.number = 0;
+  pthread_mutex_unlock(&claiming);
+}
+
+static void before_fork(void) { pthread_mutex_lock(&claiming); }
+static void in_parent(void) { pthread_mutex_unlock(&claiming); }
+/* The other threads stayed in the parent, with their calls. */
+static void in_child(void) {
+  threads = mine.number ? &mine : NULL;
+  mine.next = NULL;
+  mine.link = &threads;
+  __atomic_store_n(&claims, mine.claims, __ATOMIC_RELAXED);
+  pthread_mutex_unlock(&claiming);
+}
+
+static void prepare(void) {
+  (void)pthread_key_create(&at_exit, delist);
+  (void)pthread_atfork(before_fork, in_parent, in_child);
+}
+
+/* The list holds the thread's own memory, so a thread whose end cannot be noticed is not entered. */
+static SITU_COLD void enlist(void) {
+  static uint32_t numbers;
+  (void)pthread_once(&once, prepare);
+  if (pthread_setspecific(at_exit, &mine) != 0) return;
+  pthread_mutex_lock(&claiming);
+  mine.number = ++numbers;
+  mine.next = threads;
+  mine.link = &threads;
+  if (threads) threads->link = &mine.next;
+  threads = &mine;
+  pthread_mutex_unlock(&claiming);
+}
+
+/* ---- marks: 0, or the number of a thread and of one of its claims ---- */
+
+enum { CLAIM_BITS = 8 };
+
+static bool is_mine(const uint32_t *mark) { return *mark && *mark >> CLAIM_BITS == mine.number; }
+static bool is_not_mine(uint32_t *mark) { return !is_mine(mark); }
+static bool is_free(uint32_t *mark) { return !*mark || is_mine(mark); }
+static bool set(uint32_t *mark) {
+  if (!*mark) *mark = mine.mark;
+  return true;
+}
+static bool clear(uint32_t *mark) {
+  if (*mark == mine.mark) *mark = 0;
+  return true;
+}
+
+/* ---- uses ---- */
+
+static void pop(void) {
+  lock(&mine);
+  mine.first = mine.first->outer;
+  unlock(&mine);
+}
+
+static SITU_COLD bool is_admitted(const situ__use *use) {
+  pthread_mutex_lock(&claiming);
+  bool good = use->marks(use->object, is_free);
+  pthread_mutex_unlock(&claiming);
+  if (!good) pop();
+  return good;
+}
+
+/* Either the claim's thread finds the use in the list, or takes its lock before this one does, which then sees the claim, or
+   that it has ended, with all that it changed. */
+bool situ__use_begin(situ__use *use, situ__marks *marks, const void *object) {
+  if (__builtin_expect(!mine.number, 0)) enlist();
+  *use = (situ__use){ marks, object, mine.first };
+  lock(&mine);
+  mine.first = use;
+  unlock(&mine);
+  return __builtin_expect(__atomic_load_n(&claims, __ATOMIC_ACQUIRE) == 0, 1) || is_admitted(use);
+}
+
+void situ__use_end(void) { pop(); }
+
+/* ---- claims ---- */
+
+/* Does another thread use something that this one has marked? */
+static bool used_elsewhere(void) {
+  bool used = false;
+  for (thread_uses *t = threads; t && !used; t = t->next) {
+    if (t == &mine) continue;
+    lock(t);
+    for (const situ__use *u = t->first; u && !used; u = u->outer) used = !u->marks(u->object, is_not_mine);
+    unlock(t);
+  }
+  return used;
+}
+
+bool situ__claim_begin(situ__claim *claim, situ__marks *marks, const void *object) {
+  if (!mine.number) enlist();
+  *claim = (situ__claim){ marks, object, mine.number << CLAIM_BITS | (++mine.begun & ((1 << CLAIM_BITS) - 1)) };
+  pthread_mutex_lock(&claiming);
+  mine.mark = claim->mark;
+  bool good = marks(object, is_free);
+  if (good) {
+    (void)marks(object, set);
+    __atomic_fetch_add(&claims, 1, __ATOMIC_RELAXED);
+    good = !used_elsewhere();
+    if (!good) {
+      (void)marks(object, clear);
+      __atomic_fetch_sub(&claims, 1, __ATOMIC_RELAXED);
+    }
+  }
+  pthread_mutex_unlock(&claiming);
+  if (good) mine.claims++;
+  else *claim = (situ__claim){ 0 };
+  return good;
+}
+
+void situ__claim_end(const situ__claim *claim) {
+  if (!claim->marks) return;
+  pthread_mutex_lock(&claiming);
+  mine.mark = claim->mark;
+  if (claim->object) (void)claim->marks(claim->object, clear);
+  __atomic_fetch_sub(&claims, 1, __ATOMIC_RELEASE);
+  mine.claims--;
+  pthread_mutex_unlock(&claiming);
+}
+
+/* ---- alone ---- */
+
+situ__alone *situ__alone_begin(situ__alone *alone, const char *op, const char *object) {
+  uint32_t nobody = 0;
+  if (!mine.number) enlist();
+  if (__atomic_load_n(&alone->thread, __ATOMIC_RELAXED) != mine.number &&
+      !__atomic_compare_exchange_n(&alone->thread, &nobody, mine.number, false, __ATOMIC_ACQUIRE, __ATOMIC_RELAXED))
+    return situ__busy(op, object), NULL;
+  alone->depth++;
+  return alone;
+}
+
+void situ__alone_end(situ__alone *const *alone) {
+  if (*alone && --(*alone)->depth == 0) __atomic_store_n(&(*alone)->thread, 0, __ATOMIC_RELEASE);
+}
+
+bool situ__busy(const char *op, const char *object) {
+  situ__fail(SITU_E_STATE, op, "%s is busy: another thread is in a call that uses or changes it; call this again when that has returned, or guard both with a lock", object);
+  return false;
+}

@@ -1,0 +1,57 @@
+/* Modules that several threads use: what a call uses, what a change claims (base/busy.h).
+   SPDX-License-Identifier: MIT */
+#include "nn/nn.h"
+
+static uint32_t *mark_of(const situ_nn_module *m) { return (uint32_t *)(uintptr_t)&m->busy; }
+
+/* `owned`: modules that nothing else owns, and no tensors, which outlive modules by their own counts. */
+static bool each(const situ_nn_module *m, situ__mark_visitor *visit, bool owned, int depth) {
+  if (!visit(mark_of(m))) return false;
+  for (int64_t i = 0; i < m->count && depth < SITU__NN_DEPTH; i++) {
+    const situ_nn_slot *slot = &m->slots[i];
+    if (!situ__nn_is_child(slot)) {
+      if (!owned && !visit(&situ_desc(slot->held)->storage->busy)) return false;
+      continue;
+    }
+    const situ_nn_module *child = slot->held;
+    if (owned && __atomic_load_n(&child->refs, __ATOMIC_RELAXED) > 1) continue;
+    if (!each(child, visit, owned, depth + 1)) return false;
+  }
+  return true;
+}
+
+static bool tree_marks(const void *object, situ__mark_visitor *visit) {
+  situ__nn_lock();
+  bool good = each(object, visit, false, 0);
+  situ__nn_unlock();
+  return good;
+}
+
+static bool owned_marks(const void *object, situ__mark_visitor *visit) {
+  situ__nn_lock();
+  bool good = each(object, visit, true, 0);
+  situ__nn_unlock();
+  return good;
+}
+
+static bool own_mark(const void *object, situ__mark_visitor *visit) { return visit(mark_of(object)); }
+
+__attribute__((constructor)) static void install(void) { situ__module_marks = tree_marks; }
+
+bool situ__nn_use(const char *op, const situ_nn_module *m, situ__use *use) {
+  return __builtin_expect(situ__use_begin(use, tree_marks, m), 1) || situ__busy(op, situ__nn_type(m)->name);
+}
+
+bool situ__nn_claim(const char *op, const situ_nn_module *m, situ__claim *claim) {
+  return situ__claim_begin(claim, tree_marks, m) || situ__busy(op, situ__nn_type(m)->name);
+}
+
+bool situ__nn_change(const char *op, const situ_nn_module *m, situ__claim *claim) {
+  *claim = (situ__claim){ 0 };
+  if (m->build || situ__nn_pending(m)) return true;
+  return situ__claim_begin(claim, own_mark, m) || situ__busy(op, situ__nn_type(m)->name);
+}
+
+bool situ__nn_claim_to_free(const situ_nn_module *m, situ__claim *claim) {
+  return situ__claim_begin(claim, owned_marks, m) || situ__busy("nn_free", situ__nn_type(m)->name);
+}
