@@ -136,10 +136,12 @@ static situ_status plan(const char *op, situ_nn_module *m, const situ_nn_to_opti
   situ_status status = situ__wishes_of(&w, op, m, options);
   if (status == SITU_OK) status = situ_nn_walk(m, SITU_NN_VISIT_TENSORS, name_tensor, &n);
   situ_moving *moving = status == SITU_OK ? situ_moving_plan(op, w.list, w.count) : NULL;
+  const uint64_t errors = situ__error_count();
   if (moving) {
     sum_up(moving, p);
     describe(text, &n, moving, options, p);
     judge(text, moving, p);
+    if (situ__error_count() != errors) status = situ_error(); /* no memory to find out its peak */
   } else if (status == SITU_OK) {
     status = situ_error();
   }

@@ -48,7 +48,8 @@ SITU_API situ_moving *situ_moving_plan(const char *op, const situ_move *list, in
 /** Its storages: listed ones first, in order. Borrowed. */
 SITU_API const situ_move_unit *situ_moving_units(const situ_moving *m, int64_t *count);
 /** The most bytes of a device's memory that the move has beyond those in use now, in whole blocks, given what is free now:
-    a device that has no room for a buffer is done without one. Of a move that does not fit: what it would need. */
+    a device that has no room for a buffer is done without one. Of a move that does not fit: what it would need. 0 after
+    recording an error: no memory to find it out. */
 SITU_API uint64_t situ_moving_peak_on(const situ_moving *m, situ_device device);
 /** The sum of these for all devices. */
 SITU_API uint64_t situ_moving_peak(const situ_moving *m);
