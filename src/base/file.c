@@ -47,6 +47,14 @@ static const char *kind_of(mode_t mode) {
 }
 
 int situ__file_open(const char *op, const char *path, int64_t *size) {
+  bool missing;
+  int fd = situ__file_open_if(op, path, size, &missing);
+  if (missing) situ__fail(SITU_E_IO, op, "%s: cannot be opened: %s", path, strerror(ENOENT));
+  return fd;
+}
+
+int situ__file_open_if(const char *op, const char *path, int64_t *size, bool *missing) {
+  *missing = false;
   if (!path) {
     situ__null(op, "path");
     return -1;
@@ -57,7 +65,8 @@ int situ__file_open(const char *op, const char *path, int64_t *size) {
   do fd = situ__sys.openat(AT_FDCWD, path, O_RDONLY | O_CLOEXEC | O_NONBLOCK | O_NOCTTY, 0);
   while (fd < 0 && errno == EINTR);
   if (fd < 0) {
-    situ__fail(SITU_E_IO, op, "%s: cannot be opened: %s", path, strerror(errno));
+    *missing = errno == ENOENT;
+    if (!*missing) situ__fail(SITU_E_IO, op, "%s: cannot be opened: %s", path, strerror(errno));
     return -1;
   }
   struct stat about;

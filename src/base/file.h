@@ -33,6 +33,8 @@ extern situ__calls situ__sys;
 /* Opens an ordinary file for reading; never waits (FIFO) and never reads without end (/dev/zero):
    those are refused. Returns the descriptor, or -1. */
 int situ__file_open(const char *op, const char *path, int64_t *size);
+/* The same; a file that is not there is *missing, and no error. */
+int situ__file_open_if(const char *op, const char *path, int64_t *size, bool *missing);
 /* Exactly `bytes` bytes; a file that ends before is SITU_E_IO. */
 situ_status situ__file_read(const char *op, const char *path, int fd, void *data, size_t bytes,
                             int64_t offset);

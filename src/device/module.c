@@ -5,6 +5,8 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/auxv.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 #include "base/alloc.h"
@@ -44,19 +46,44 @@ static const situ_host host = {
   .reference = reference,
 };
 
+/* The file that this code was mapped from, as the kernel tells it: always absolute. What dladdr says is argv[0] in a static
+   program, which whoever starts it chooses, and relative where LD_LIBRARY_PATH is. "": not known. */
+static void own_file(char *path, size_t size) {
+  const unsigned long own = (unsigned long)(uintptr_t)situ__module_open;
+  char line[4096 + 128]; /* addresses, a device and a path */
+  *path = 0;
+  FILE *maps = fopen("/proc/self/maps", "re");
+  while (maps && !*path && fgets(line, sizeof line, maps)) {
+    unsigned long begin, end;
+    const char *file = strchr(line, '/');
+    if (sscanf(line, "%lx-%lx", &begin, &end) != 2 || own < begin || own >= end || !file) continue;
+    line[strcspn(line, "\n")] = 0;
+    (void)snprintf(path, size, "%s", file);
+  }
+  if (maps) (void)fclose(maps);
+}
+
 /* The module's path. Found from where this library lies, so that no other directory can slip one
    in. */
 static void path_of(const char *name, situ__text *path) {
   const char *directory = secure_getenv("SITU_MODULE_DIR");
-  Dl_info self;
+  char self[4096];
   if (directory && *directory == '/') {
     situ__text_add(path, "%s/libsitu-%s.so", directory, name);
-  } else if (dladdr((void *)(uintptr_t)situ__module_open, &self) && self.dli_fname &&
-             *self.dli_fname == '/') {
-    int length = (int)(strrchr(self.dli_fname, '/') - self.dli_fname);
-    situ__text_add(path, "%.*s/situ/%d/libsitu-%s.so", length, self.dli_fname, SITU_VERSION_MAJOR,
-                   name);
+    return;
   }
+  own_file(self, sizeof self);
+  if (!*self) return;
+  *strrchr(self, '/') = 0;
+  situ__text_add(path, "%s/situ/%d/libsitu-%s.so", self, SITU_VERSION_MAJOR, name);
+}
+
+/* A set-uid program may have been linked into a directory of whoever starts it: what it opens must be its own user's or
+   root's, and nobody else's to write. */
+static bool may_open(const char *path) {
+  struct stat about;
+  if (!getauxval(AT_SECURE)) return true;
+  return stat(path, &about) == 0 && (about.st_uid == 0 || about.st_uid == geteuid()) && !(about.st_mode & (S_IWGRP | S_IWOTH));
 }
 
 static const situ_backend *open_file(const char *path, const char *name, situ_device_kind kind,
@@ -91,6 +118,8 @@ const situ_backend *situ__module_open(const char *name, situ_device_kind kind, c
                    "no %s module was looked for: this library's own directory is not known", name);
   } else if (access(path.data, F_OK) != 0) {
     (void)snprintf(why, size, "this build has no %s module (looked for %s)", name, path.data);
+  } else if (!may_open(path.data)) {
+    (void)snprintf(why, size, "%s is not opened in a set-uid program: another user could have written it", path.data);
   } else {
     backend = open_file(path.data, name, kind, why, size);
   }

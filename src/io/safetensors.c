@@ -1,7 +1,10 @@
 /* Opening and loading safetensors files: one file, or the several of an index.
    SPDX-License-Identifier: MIT */
+#include <errno.h>
+#include <fcntl.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/stat.h>
 
 #include "base/alloc.h"
 #include "base/fail.h"
@@ -93,28 +96,66 @@ static int64_t list_files(const situ__index *index, const char ***out) {
   return count;
 }
 
-static bool open_index(situ_safetensors *f, const char *path) {
+static bool read_index(situ_safetensors *f, const char *path) {
   situ__problem problem;
   size_t length;
   char *text = situ__file_load(op, path, SITU__INDEX_MAX, &length);
   if (!text) return false;
-  if (!situ__index_parse(&f->index, text, length, &problem)) {
-    situ__fail(problem.status, op, "%s: %s", path, problem.text);
-    return false;
-  }
+  if (situ__index_parse(&f->index, text, length, &problem)) return true;
+  situ__fail(problem.status, op, "%s: %s", path, problem.text);
+  return false;
+}
+
+/* The files that the index names. False: recorded, unless one is *missing: a name of the index, then. */
+static bool open_files(situ_safetensors *f, const char *path, const char **missing) {
   const char **file;
   int64_t files = list_files(&f->index, &file);
   f->shards = files < 0 ? NULL : situ__calloc((size_t)files + 1, sizeof *f->shards);
   bool fine = f->shards != NULL;
   if (!fine) situ__no_memory(op, ((size_t)f->index.count + 1) * sizeof *f->shards);
+  *missing = NULL;
   while (fine && f->count < files) {
     situ__shard *s = &f->shards[f->count];
     const char *name = file[f->count++];
-    fine = situ__shard_open(s, op, situ__path_beside(path, name), &f->options);
+    bool gone;
+    fine = situ__shard_open(s, op, situ__path_beside(path, name), &f->options, &gone);
+    if (gone) *missing = name;
     for (int64_t i = 0; fine && i < s->header.count; i++) s->header.entry[i].file = name;
   }
   situ__free(file);
-  return fine && list_places(f) && agree(f, path);
+  return fine;
+}
+
+static void close_files(situ_safetensors *f) {
+  for (int64_t k = 0; k < f->count; k++) situ__shard_close(&f->shards[k]);
+  situ__index_free(&f->index);
+  situ__free(f->shards);
+  f->shards = NULL;
+  f->count = 0;
+}
+
+static bool same_file(const struct stat *a, const struct stat *b) {
+  return a->st_ino == b->st_ino && a->st_size == b->st_size && a->st_mtim.tv_sec == b->st_mtim.tv_sec &&
+         a->st_mtim.tv_nsec == b->st_mtim.tv_nsec;
+}
+
+/* Whoever saves removes what the old index named once the new one is in its place. So a file that is gone, behind an index
+   that has changed, is no error: the new one names others. */
+static bool open_index(situ_safetensors *f, const char *path) {
+  enum { TRIES = 1000 };
+  struct stat before = { 0 }, now = { 0 };
+  for (int k = 0;; k++) {
+    const char *missing;
+    SITU_IGNORE(situ__sys.fstatat(AT_FDCWD, path, &before, 0));
+    if (!read_index(f, path)) return false;
+    if (open_files(f, path, &missing)) return list_places(f) && agree(f, path);
+    if (!missing) return false;
+    if (k == TRIES || situ__sys.fstatat(AT_FDCWD, path, &now, 0) != 0 || same_file(&before, &now)) {
+      situ__fail(SITU_E_IO, op, "%s: %s, which it names, cannot be opened: %s", path, missing, strerror(ENOENT));
+      return false;
+    }
+    close_files(f);
+  }
 }
 
 static bool open_single(situ_safetensors *f, const char *path) {
@@ -124,7 +165,9 @@ static bool open_single(situ_safetensors *f, const char *path) {
     return false;
   }
   f->count = 1;
-  return situ__shard_open(f->shards, op, situ__strdup(path), &f->options) && list_places(f);
+  bool missing, good = situ__shard_open(f->shards, op, situ__strdup(path), &f->options, &missing);
+  if (missing) situ__fail(SITU_E_IO, op, "%s: cannot be opened: %s", path, strerror(ENOENT));
+  return good && list_places(f);
 }
 
 situ_safetensors *situ_safetensors_open(const char *path, const situ_load_options *options) {
@@ -145,9 +188,7 @@ situ_safetensors *situ_safetensors_open(const char *path, const situ_load_option
 
 void situ_safetensors_close(situ_safetensors *f) {
   if (!f || !is_open("safetensors_close", f)) return;
-  for (int64_t k = 0; k < f->count; k++) situ__shard_close(&f->shards[k]);
-  situ__index_free(&f->index);
-  situ__free(f->shards);
+  close_files(f);
   situ__free(f->places);
   situ__handle_free(f, sizeof *f, NULL);
 }

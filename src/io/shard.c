@@ -56,17 +56,17 @@ static bool read_checksums(const char *op, situ__shard *s) {
   return true;
 }
 
-bool situ__shard_open(situ__shard *s, const char *op, char *path,
-                      const situ_load_options *options) {
+bool situ__shard_open(situ__shard *s, const char *op, char *path, const situ_load_options *options, bool *missing) {
   situ__problem problem;
   int64_t bytes;
   size_t length;
   *s = (situ__shard){ .path = path, .fd = -1 };
+  *missing = false;
   if (!path) {
     situ__no_memory(op, 1);
     return false;
   }
-  s->fd = situ__file_open(op, path, &bytes);
+  s->fd = situ__file_open_if(op, path, &bytes, missing);
   if (s->fd < 0) return false;
   char *text = read_header(op, s, bytes, &length);
   if (!text) return false;

@@ -15,8 +15,8 @@ typedef struct situ__shard {
 } situ__shard;
 
 /* Opens the file and checks its header; path, a block of situ__alloc, is taken over (NULL: no
-   memory). false: recorded; the shard must be closed all the same. */
-bool situ__shard_open(situ__shard *s, const char *op, char *path, const situ_load_options *options);
+   memory). false: recorded, unless the file is *missing; the shard must be closed all the same. */
+bool situ__shard_open(situ__shard *s, const char *op, char *path, const situ_load_options *options, bool *missing);
 void situ__shard_close(situ__shard *s);
 
 #endif

@@ -1,9 +1,11 @@
 /* Writing a model into several files and an index.
    SPDX-License-Identifier: MIT */
+#include <dirent.h>
 #include <fcntl.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/stat.h>
 #include <time.h>
 
 #include "base/alloc.h"
@@ -102,14 +104,51 @@ static void read_old(const char *path, situ__index *old) {
 
 /* Only files that look like our own, and that the new index does not name (their tag is another).
    */
-static void remove_old(const plan *p, const situ__index *old) {
+static bool is_ours(const plan *p, const char *file) {
   size_t stem = strlen(p->stem), rest = strlen("-12345678-00001-of-00001.safetensors");
-  for (int64_t i = 0; i < old->count; i++) {
-    const char *file = old->item[i].file;
-    if (strncmp(file, p->stem, stem) == 0 && strlen(file) >= stem + rest && file[stem] == '-' &&
-        strspn(file + stem + 1, "0123456789abcdef") == 8)
-      remove_beside(p->path, file);
-  }
+  return strncmp(file, p->stem, stem) == 0 && strlen(file) >= stem + rest && file[stem] == '-' &&
+         strspn(file + stem + 1, "0123456789abcdef") == 8 && file[stem + 9] == '-';
+}
+
+static void remove_old(const plan *p, const situ__index *old) {
+  for (int64_t i = 0; i < old->count; i++)
+    if (is_ours(p, old->item[i].file)) remove_beside(p->path, old->item[i].file);
+}
+
+static bool names(const situ__index *index, const char *file) {
+  for (int64_t i = 0; i < index->count; i++)
+    if (strcmp(index->item[i].file, file) == 0) return true;
+  return false;
+}
+
+/* May a save that was killed have left it? It is neither of this save nor of the index `other`, and nobody has written to
+   it for an hour. */
+static bool is_left(const plan *p, const situ__index *other, int dir, const char *file) {
+  char tag[16];
+  struct stat about;
+  snprintf(tag, sizeof tag, "%08x", p->tag);
+  return is_ours(p, file) && strncmp(file + strlen(p->stem) + 1, tag, 8) != 0 && !names(other, file) &&
+         situ__sys.fstatat(dir, file, &about, AT_SYMLINK_NOFOLLOW) == 0 && S_ISREG(about.st_mode) && time(NULL) - about.st_mtime >= 3600;
+}
+
+/* m.index.json and m.safetensors.index.json call their files alike: the other one's stay. What fails is left for the next
+   time. */
+static void sweep(const plan *p) {
+  char name[sizeof p->stem + 32];
+  situ__index other = { 0 };
+  const bool longer = strstr(p->path, ".safetensors.index.json") != NULL;
+  snprintf(name, sizeof name, "%s%s.index.json", p->stem, longer ? "" : ".safetensors");
+  char *path = situ__path_beside(p->path, name), *directory = situ__path_beside(p->path, ".");
+  if (path) read_old(path, &other);
+  int fd = path && directory ? situ__sys.openat(AT_FDCWD, directory, O_RDONLY | O_DIRECTORY | O_CLOEXEC, 0) : -1;
+  DIR *list = fd >= 0 ? fdopendir(fd) : NULL;
+  if (!list && fd >= 0) situ__sys.close(fd);
+  for (struct dirent *entry; list && (entry = readdir(list));)
+    if (is_left(p, &other, fd, entry->d_name)) situ__sys.unlinkat(fd, entry->d_name, 0);
+  if (list) closedir(list);
+  situ__index_free(&other);
+  situ__free(directory);
+  situ__free(path);
 }
 
 /* ---- the index ------------------------------------------------------------------------------- */
@@ -191,7 +230,7 @@ situ_status situ__save_shards(const char *op, const char *path, situ__saved *lis
   if (replaced == SITU_NOT_REPLACED)
     remove_shards(&p, written);
   else if (replaced == SITU_REPLACED)
-    remove_old(&p, &old);
+    remove_old(&p, &old), sweep(&p);
   if (options->replaced) *options->replaced = replaced;
   situ__index_free(&old);
   situ__free(p.begin);

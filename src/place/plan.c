@@ -101,10 +101,12 @@ static void describe(situ__text *text, const names *n, const situ_moving *moving
   situ__text_add(text, "memory needed meanwhile, beyond today's: %s\n", situ__bytes_text(p->peak, peak));
 }
 
-static void sum_up(const situ_moving *moving, situ_place_plan *p) {
+static situ_status sum_up(const situ_moving *moving, situ_place_plan *p) {
   int64_t count;
   const situ_move_unit *unit = situ_moving_units(moving, &count);
+  const uint64_t before = situ__error_count();
   *p = (situ_place_plan){ .peak = situ_moving_peak(moving) };
+  if (situ__error_count() != before) return situ_error();
   for (int64_t i = 0; i < count; i++) {
     if (!unit[i].moves) {
       p->stay++;
@@ -115,6 +117,7 @@ static void sum_up(const situ_moving *moving, situ_place_plan *p) {
     p->bytes += unit[i].bytes;
     p->after += unit[i].bytes_after;
   }
+  return SITU_OK;
 }
 
 /* Would it be refused? The error becomes a line of the text, and is no error of the thread's. */
@@ -136,12 +139,10 @@ static situ_status plan(const char *op, situ_nn_module *m, const situ_nn_to_opti
   situ_status status = situ__wishes_of(&w, op, m, options);
   if (status == SITU_OK) status = situ_nn_walk(m, SITU_NN_VISIT_TENSORS, name_tensor, &n);
   situ_moving *moving = status == SITU_OK ? situ_moving_plan(op, w.list, w.count) : NULL;
-  const uint64_t errors = situ__error_count();
   if (moving) {
-    sum_up(moving, p);
-    describe(text, &n, moving, options, p);
-    judge(text, moving, p);
-    if (situ__error_count() != errors) status = situ_error(); /* no memory to find out its peak */
+    status = sum_up(moving, p);
+    if (status == SITU_OK) describe(text, &n, moving, options, p);
+    if (status == SITU_OK) judge(text, moving, p);
   } else if (status == SITU_OK) {
     status = situ_error();
   }

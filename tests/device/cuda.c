@@ -47,6 +47,11 @@ static void no_runtime_body(void *payload) {
   says(0, "nowhere/libcudart.so.13: cannot open shared object file");
   says(0, "set SITU_CUDA_PATH");
 }
+static void relative_path_body(void *payload) {
+  (void)payload;
+  CHECK(setenv("SITU_CUDA_PATH", ".", 1) == 0); /* nowhere else is looked, though it could be found */
+  says(0, "SITU_CUDA_PATH is \".\", which is not an absolute directory");
+}
 static void no_symbol_body(void *payload) {
   (void)payload;
   use_directory("empty");
@@ -95,6 +100,7 @@ static void two_devices_body(void *payload) {
 }
 IN_CHILD(no_module)
 IN_CHILD(no_runtime)
+IN_CHILD(relative_path)
 IN_CHILD(no_symbol)
 IN_CHILD(other_runtime)
 IN_CHILD(no_driver)
@@ -459,6 +465,7 @@ IN_CHILD(counted_then_forked)
 int main(void) {
   const struct CMUnitTest tests[] = {
     cmocka_unit_test(no_module),     cmocka_unit_test(no_runtime),
+    cmocka_unit_test(relative_path),
     cmocka_unit_test(no_symbol),     cmocka_unit_test(other_runtime),
     cmocka_unit_test(no_driver),     cmocka_unit_test(old_driver),
     cmocka_unit_test(no_device),     cmocka_unit_test(counting_fails),

@@ -9,6 +9,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
+#include <sys/wait.h>
 #include <unistd.h>
 
 #include <cmocka.h>
@@ -69,8 +70,54 @@ static void nothing_relative(void **state) {
   assert_int_equal(unlink("libsitu-trap.so"), 0);
 }
 
-int main(void) {
+/* Where modules are looked for, by a program that was started as `name`: nowhere near that, with a module planted there. */
+static void started_as(const char *name) {
+  char reason[512] = "";
+  int ends[2];
+  assert_int_equal(pipe(ends), 0);
+  pid_t child = fork();
+  assert_true(child >= 0);
+  if (child == 0) {
+    dup2(ends[1], STDOUT_FILENO);
+    (void)unsetenv("SITU_MODULE_DIR");
+    execl("/proc/self/exe", name, "--look", (char *)NULL);
+    _exit(127);
+  }
+  close(ends[1]);
+  size_t length = 0;
+  for (ssize_t more; (more = read(ends[0], reason + length, sizeof reason - 1 - length)) > 0;) length += (size_t)more;
+  close(ends[0]);
+  int status;
+  assert_int_equal(waitpid(child, &status, 0), child);
+  assert_true(WIFEXITED(status) && WEXITSTATUS(status) == 0);
+  assert_null(strstr(reason, "planted"));
+  assert_non_null(strstr(reason, "(looked for /"));
+}
+
+static void not_where_argv_says(void **state) {
+  (void)state;
+  char here[4096], path[4200];
+  assert_non_null(getcwd(here, sizeof here));
+  (void)mkdir("planted", 0755);
+  (void)mkdir("planted/situ", 0755);
+  (void)mkdir("planted/situ/0", 0755);
+  write_file("planted/situ/0/libsitu-trap.so", "trap");
+  snprintf(path, sizeof path, "%s/planted/program", here);
+  started_as(path);
+  started_as("planted/program");
+  assert_int_equal(unlink("planted/situ/0/libsitu-trap.so"), 0);
+}
+
+static int look(void) {
+  char reason[512] = "";
+  if (situ__module_open("trap", SITU_CUDA, reason, sizeof reason)) return 1;
+  return fputs(reason, stdout) < 0;
+}
+
+int main(int argc, char **argv) {
+  if (argc == 2 && strcmp(argv[1], "--look") == 0) return look();
   const struct CMUnitTest tests[] = {
+    cmocka_unit_test(not_where_argv_says),
     cmocka_unit_test(not_there),
     cmocka_unit_test(beside_the_library),
     cmocka_unit_test(no_library),

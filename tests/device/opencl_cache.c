@@ -173,6 +173,21 @@ static void without_a_directory(void **state) {
   assert_int_equal(run("unset HOME XDG_CACHE_HOME; \"$SELF\" 0 1"), 1);
 }
 
+/* What others could have written is neither read nor added to. */
+static void a_directory_of_others_is_not_trusted(void **state) {
+  (void)state;
+  begin_with_nothing();
+  assert_int_equal(compiled(0, 1), 1);
+  assert_int_equal(run("chmod 777 " FILES), 0);
+  assert_int_equal(compiled(0, 1), 1);
+  assert_int_equal(run("chmod 720 " FILES), 0);
+  assert_int_equal(compiled(0, 1), 1);
+  assert_int_equal(run("chmod 700 " FILES), 0);
+  assert_int_equal(compiled(0, 1), 0);
+  if (geteuid() == 0) assert_int_equal(run("chown 12345 " FILES), 0);
+  assert_int_equal(compiled(0, 1), geteuid() == 0);
+}
+
 int main(int argc, char **argv) {
   if (argc == 3) return use(atoi(argv[1]), atoi(argv[2]));
   if (argc == 2) return make_foreign(argv[1]);
@@ -184,6 +199,7 @@ int main(int argc, char **argv) {
     TEST(old_ones_go),
     TEST(no_more_than_the_bound),
     TEST(without_a_directory),
+    TEST(a_directory_of_others_is_not_trusted),
   };
   return cmocka_run_group_tests_name("device/opencl_cache", tests, NULL, NULL);
 }

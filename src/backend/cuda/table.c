@@ -28,6 +28,10 @@ static void *open_library(const char *file, char *why, size_t size) {
   const char *stated = secure_getenv("SITU_CUDA_PATH");
   *why = 0;
   if (stated && *stated == '/') return open_in(stated, file, why, size);
+  if (stated && *stated) {
+    (void)snprintf(why, size, "SITU_CUDA_PATH is \"%.200s\", which is not an absolute directory", stated);
+    return NULL;
+  }
   static const char *const places[] = { "", "/usr/local/cuda/lib64", "/opt/cuda/lib64" };
   void *library = NULL;
   for (size_t k = 0; !library && k < sizeof places / sizeof *places; k++)

@@ -28,6 +28,17 @@ static uint64_t checksum(const unsigned char *data, size_t bytes) {
   return sum;
 }
 
+/* Programs are handed to the driver as they are: the directory must be this user's, and nobody else's to write. One that is
+   not there yet is made so. */
+static bool is_own(char *path) {
+  struct stat about;
+  char *slash = strrchr(path, '/');
+  *slash = 0;
+  const bool there = stat(path, &about) == 0;
+  *slash = '/';
+  return !there || (about.st_uid == geteuid() && S_ISDIR(about.st_mode) && !(about.st_mode & (S_IWGRP | S_IWOTH)));
+}
+
 /* The file of a key (""): the directory's path, ending in /); false: there is no place for it. */
 static bool path_of(const char *key, char path[PATH]) {
   const char *cache = secure_getenv("XDG_CACHE_HOME"), *home = secure_getenv("HOME");
@@ -38,7 +49,7 @@ static bool path_of(const char *key, char path[PATH]) {
     length = snprintf(path, PATH, "%s/.cache/situ/opencl/%s", home, key);
   else
     return false;
-  return length > 0 && length < PATH - KEY;
+  return length > 0 && length < PATH - KEY && is_own(path);
 }
 
 /* Every directory above the file. */
