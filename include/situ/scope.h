@@ -36,8 +36,8 @@ SITU_API bool situ_scope_is_open(const situ_scope *scope);
     SITU_E_STATE: the scope is not open on this thread. Handed on from the outermost scope, the tensor
     stays until situ_release. */
 SITU_API situ_tensor *situ_escape(situ_scope *scope, situ_tensor *tensor);
-/** Owns tensor in *slot and releases what was there. On NULL, and on a tensor
-    that was freed (SITU_E_ARG), the slot keeps what it has: false. */
+/** Owns tensor in *slot and releases what was there. On NULL, and if either was
+    freed already (SITU_E_ARG), the slot keeps what it has: false. */
 SITU_API bool situ_set(situ_tensor **slot, situ_tensor *tensor);
 /** Releases what *slot owns and empties it. */
 SITU_API void situ_drop(situ_tensor **slot);

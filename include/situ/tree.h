@@ -42,7 +42,8 @@ SITU_API situ_tree *situ_tree_of(int64_t count, situ_tensor *const *tensors);
 #endif
 /** Frees the tree and lets go of its tensors. NULL is fine. */
 SITU_API void situ_tree_free(situ_tree *tree);
-/** Frees what was in *slot and puts tree there. On NULL the slot keeps what it has: false. */
+/** Frees what was in *slot and puts tree there. On NULL, and if either was freed already
+    (SITU_E_ARG), the slot keeps what it has: false. */
 SITU_API bool situ_tree_set(situ_tree **slot, situ_tree *tree);
 
 /* ---- looking: all that these return is borrowed from the tree -------------------------------- */

@@ -203,7 +203,7 @@ situ_tensor *situ_escape(situ_scope *scope, situ_tensor *t) {
 
 bool situ_set(situ_tensor **slot, situ_tensor *t) {
   if (!slot) return situ__null("set", "slot"), false;
-  if (!t || !situ__need("set", "tensor", t)) return false;
+  if (!t || !situ__need("set", "tensor", t) || (*slot && !situ__need("set", "*slot", *slot))) return false;
   situ_tensor *old = *slot;
   *slot = situ_retain(t);
   situ_release(old);

@@ -79,6 +79,7 @@ void situ_tree_free(situ_tree *t) {
 bool situ_tree_set(situ_tree **slot, situ_tree *tree) {
   if (!situ__given("tree_set", "slot", slot) || !tree || !is_tree("tree_set", "tree", tree)) return false;
   situ_tree *old = *slot;
+  if (old && !is_tree("tree_set", "*slot", old)) return false;
   *slot = tree;
   if (old != tree) situ_tree_free(old);
   return true;

@@ -72,5 +72,7 @@ bool api_bad_handle(api_world *w, int i, int k) {
     (void)snprintf(item, sizeof item, "%.*s", (int)(length - 7), p->type);
     return is_handle(item) && **(void ***)at && spoil(w, item, *at, p->name, k);
   }
+  if (api_is(api_name(w), "set drop tree_set") && i == 0) /* what is in the slot; NULL is nothing */
+    return spoil(w, api_is(api_name(w), "tree_set") ? "situ_tree *" : "situ_tensor *", *at, "*slot", k);
   return spoil_field(w, p, *at, &k);
 }
