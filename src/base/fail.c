@@ -10,6 +10,7 @@
 
 #include "base/alloc.h"
 #include "base/text.h"
+#include "base/utf8.h"
 
 /* One a thread, made at its first error and kept for the next. */
 typedef struct situ__error_record {
@@ -69,11 +70,12 @@ void situ_error_log(situ_log_fn log, void *payload) {
 }
 
 void situ__log(const char *fmt, ...) {
-  char line[6144]; /* an explanation, and a word on it */
+  char said[6144], line[sizeof said]; /* an explanation, and a word on it */
   va_list args;
   va_start(args, fmt);
-  (void)vsnprintf(line, sizeof line, fmt, args);
+  (void)vsnprintf(said, sizeof said, fmt, args);
   va_end(args);
+  situ__utf8_printable(said, line, sizeof line);
   log_line(line);
 }
 
@@ -242,9 +244,10 @@ static SITU_PRINTF(3, 0) void fail_text(situ_status status, const char *op, cons
                                         va_list args) {
   errors.count++;
   if (errors.status != SITU_OK || explaining) return;
-  char name[SITU__OP_NAME], text[sizeof errors.record->message];
+  char name[SITU__OP_NAME], said[sizeof errors.record->message], text[sizeof said];
   situ__error_name(op, name);
-  (void)vsnprintf(text, sizeof text, fmt, args);
+  (void)vsnprintf(said, sizeof said, fmt, args);
+  situ__utf8_printable(said, text, sizeof text);
   if (explained(status, name, text)) return;
   error_record *record = begin(status, name);
   if (record) {
@@ -270,7 +273,7 @@ situ_status situ__fail_report(const situ_error_report *report) {
   if (errors.status != SITU_OK) return report->status;
   error_record *record = begin(report->status, report->op ? report->op : "");
   if (record) {
-    (void)snprintf(record->message, sizeof record->message, "%s", report->message);
+    situ__utf8_printable(report->message, record->message, sizeof record->message);
     keep_texts(record, report);
   }
   finish(record);

@@ -2,6 +2,7 @@
    SPDX-License-Identifier: MIT */
 #include "base/utf8.h"
 
+#include <stdio.h>
 #include <string.h>
 
 /* The second byte's range is what excludes overlong forms (E0, F0), surrogates (ED) and what lies
@@ -48,6 +49,34 @@ size_t situ__utf8_prefix(const char *text, size_t length) {
     at += bytes;
   }
   return at;
+}
+
+static uint32_t code_of(const unsigned char *s, size_t bytes) {
+  uint32_t code = bytes == 1 ? s[0] : s[0] & (0xFFu >> (bytes + 1));
+  for (size_t i = 1; i < bytes; i++) code = code << 6 | (s[i] & 0x3F);
+  return code;
+}
+
+static bool is_harmless(uint32_t code) {
+  if (code < 0xA0) return code == '\n' || code == '\t' || (code >= 0x20 && code < 0x7F);
+  return code != 0x061C && code != 0x200E && code != 0x200F && !(code >= 0x2028 && code <= 0x202E) && !(code >= 0x2066 && code <= 0x2069);
+}
+
+void situ__utf8_printable(const char *text, char *out, size_t size) {
+  size_t left = strlen(text), done = 0;
+  while (left) {
+    const size_t bytes = situ__utf8_character(text, left), taken = bytes ? bytes : 1;
+    const uint32_t code = code_of((const unsigned char *)text, taken);
+    char escape[8];
+    const bool raw = bytes && is_harmless(code);
+    const size_t length = raw ? taken : (size_t)snprintf(escape, sizeof escape, !bytes || code < 0x80 ? "\\x%02x" : "\\u%04x", bytes ? code : (unsigned char)*text);
+    if (done + length + 1 > size) break;
+    memcpy(out + done, raw ? text : escape, length);
+    done += length;
+    text += taken;
+    left -= taken;
+  }
+  out[done] = 0;
 }
 
 size_t situ__utf8_encode(uint32_t code, char *out) {

@@ -39,8 +39,6 @@ bool situ__npy_start(const unsigned char *first, size_t length, size_t *begin, s
   if (*header > SITU__NPY_HEADER_MAX)
     return situ__problem_set(problem, SITU_E_FORMAT, "has a header of %zu bytes: %d are the most",
                              *header, SITU__NPY_HEADER_MAX);
-  if ((*begin + *header) % 16 != 0)
-    return situ__problem_set(problem, SITU_E_FORMAT, "has values that are not aligned");
   return true;
 }
 

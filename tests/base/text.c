@@ -8,7 +8,9 @@
 
 #include <cmocka.h>
 
+#include "base/fail.h"
 #include "base/text.h"
+#include "base/utf8.h"
 #include "situ/sys/alloc.h"
 
 static void grows(void **state) {
@@ -75,9 +77,32 @@ static void failure_is_remembered(void **state) {
   assert_true(text.failed);
 }
 
+/* What a name or path could do to a terminal it shows instead. */
+static void nothing_raw_in_messages(void **state) {
+  (void)state;
+  static const char *const cases[][2] = {
+    { "caf\xc3\xa9 \xe2\x82\xac\t\n", "caf\xc3\xa9 \xe2\x82\xac\t\n" },
+    { "\x1b[2Ja\rb\x7f", "\\x1b[2Ja\\x0db\\x7f" },
+    { "\xe2\x80\xaetxt.exe\xe2\x81\xa6", "\\u202etxt.exe\\u2066" },
+    { "\xc2\x9b" "31m", "\\u009b31m" },     /* the 8-bit form of the escape */
+    { "\x9b" "31m\xff", "\\x9b31m\\xff" }, /* not even UTF-8 */
+  };
+  char out[64];
+  for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+    situ__utf8_printable(cases[i][0], out, sizeof out);
+    assert_string_equal(out, cases[i][1]);
+    (void)situ_error_mode(SITU_ERROR_QUIET);
+    (void)situ__fail(SITU_E_IO, "load", "%s: is gone", cases[i][0]);
+    assert_non_null(strstr(situ_error_message(), cases[i][1]));
+    situ_error_clear();
+  }
+  situ__utf8_printable("ab\x1b", out, 6); /* no half of an escape */
+  assert_string_equal(out, "ab");
+}
+
 int main(void) {
   const struct CMUnitTest tests[] = {
-    cmocka_unit_test(grows), cmocka_unit_test(long_pieces),           cmocka_unit_test(dims),
+    cmocka_unit_test(nothing_raw_in_messages), cmocka_unit_test(grows), cmocka_unit_test(long_pieces),           cmocka_unit_test(dims),
     cmocka_unit_test(json),  cmocka_unit_test(failure_is_remembered),
   };
   return cmocka_run_group_tests_name("base/text", tests, NULL, NULL);

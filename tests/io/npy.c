@@ -195,11 +195,35 @@ static void reads_what_numpy_wrote(void **state) {
       0);
 }
 
+/* NumPy pads headers, others need not: values that begin anywhere are read, also where mapping was asked for. */
+static void values_that_are_not_aligned(void **state) {
+  (void)state;
+  static const int16_t values[3] = { 1, -2, 300 };
+  for (int pad = 0; pad < 16; pad++) {
+    char text[128];
+    int length = snprintf(text, sizeof text, "{'descr': '<i2', 'fortran_order': False, 'shape': (3,), }%*s\n", pad, "");
+    FILE *file = fopen("unaligned.npy", "wb");
+    assert_non_null(file);
+    assert_int_equal(fwrite("\x93NUMPY\1\0", 8, 1, file), 1);
+    assert_true(fputc(length, file) != EOF && fputc(0, file) != EOF);
+    assert_int_equal(fwrite(text, (size_t)length, 1, file), 1);
+    assert_int_equal(fwrite(values, sizeof values, 1, file), 1);
+    assert_int_equal(fclose(file), 0);
+    for (int map = 0; map < 2; map++) {
+      int16_t got[3];
+      situ_tensor *t = situ_npy_load("unaligned.npy", &(situ_load_options){ .map = map != 0 });
+      assert_non_null(t);
+      assert_int_equal(situ_copy_to_host(t, got, sizeof got), SITU_OK);
+      assert_memory_equal(got, values, sizeof values);
+    }
+  }
+}
+
 int main(void) {
   const struct CMUnitTest tests[] = {
 #define T(name) cmocka_unit_test_setup_teardown(name, open_scope, close_scope)
     T(round_trip),        T(fortran_order_is_turned), T(a_transposed_tensor_is_saved_by_rows),
-    T(refuses_bad_files), T(reads_what_numpy_wrote),
+    T(refuses_bad_files), T(reads_what_numpy_wrote), T(values_that_are_not_aligned),
   };
   return cmocka_run_group_tests(tests, NULL, NULL);
 }
