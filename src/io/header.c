@@ -100,6 +100,8 @@ static int read_sizes(reader *r, const char *name, const char *field, int64_t *l
 static bool read_entry(reader *r, char *name, int64_t bytes) {
   situ__header *h = r->header;
   void *list = h->entry;
+  if (h->count == SITU__HEADER_TENSORS)
+    return situ__problem_set(r->problem, SITU_E_LIMIT, "has more than %d tensors", SITU__HEADER_TENSORS);
   if (!grow(r, &list, h->count, &r->capacity, sizeof *h->entry)) return false;
   h->entry = list;
   situ_file_entry *e = &h->entry[h->count];

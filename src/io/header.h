@@ -8,6 +8,8 @@
 
 /* The format's own limit on the length of the JSON text. */
 #define SITU__HEADER_MAX 100000000
+/* Tensors of one file: a short entry becomes about a KiB of handle, storage and name. */
+#define SITU__HEADER_TENSORS 1000000
 /* Where our writer keeps its checksums: 8 hex digits for the header, 8 for each tensor by name. */
 #define SITU__CHECKSUM_KEY "situ.crc32c"
 

@@ -156,6 +156,22 @@ static void refuses_bad_entries(void **state) {
   refuses(SITU_E_LIMIT, "{" ENTRY("a", "U8", "1", "0,1,1") "}", 1);
 }
 
+/* A short entry costs more memory than its text has bytes. */
+static void refuses_too_many(void **state) {
+  (void)state;
+  enum { ENTRY_LENGTH = 64 };
+  char *text = malloc(((size_t)SITU__HEADER_TENSORS + 1) * ENTRY_LENGTH + 2), *at = text;
+  assert_non_null(text);
+  for (int i = 0; i <= SITU__HEADER_TENSORS; i++)
+    at += snprintf(at, ENTRY_LENGTH, "%c" "\"%d\":{\"dtype\":\"U8\",\"shape\":[0],\"data_offsets\":[0,0]}", i ? ',' : '{', i);
+  memcpy(at, "}", 2);
+  situ__header h;
+  assert_false(parse(&h, text, 0));
+  assert_int_equal(problem.status, SITU_E_LIMIT);
+  assert_non_null(strstr(problem.text, "more than 1000000 tensors"));
+  free(text);
+}
+
 static void refuses_holes_overlaps_and_leftovers(void **state) {
   (void)state;
   refuses(SITU_E_FORMAT, "{" ENTRY("a", "U8", "2", "0,2") "," ENTRY("b", "U8", "2", "1,3") "}", 3);
@@ -244,6 +260,7 @@ int main(void) {
     cmocka_unit_test(refuses_deep_nesting),
     cmocka_unit_test(refuses_bad_metadata),
     cmocka_unit_test(refuses_bad_entries),
+    cmocka_unit_test(refuses_too_many),
     cmocka_unit_test(refuses_holes_overlaps_and_leftovers),
     cmocka_unit_test(lenient_takes_leftovers_only),
     cmocka_unit_test(takes_large_headers),

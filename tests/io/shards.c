@@ -14,6 +14,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/prctl.h>
 #include <sys/stat.h>
 #include <sys/wait.h>
 #include <time.h>
@@ -60,6 +61,7 @@ static pid_t start_child(void) {
   pid_t child = fork();
   assert_true(child >= 0);
   if (child == 0) {
+    (void)prctl(PR_SET_PDEATHSIG, SIGKILL); /* a test that fails leaves no writer behind */
     dup2(ends[1], STDOUT_FILENO);
     close(ends[0]);
     close(ends[1]);
