@@ -159,7 +159,7 @@ static void end_what_began(api_world *w, void *result, bool failed) {
   if (api_is(f, "retain") && !failed) situ_release(*(situ_tensor **)result);
   if (api_is(f, "place_check") && !failed) situ_place_report_free(*(void **)w->argument[3]);
   SITU_IGNORE(situ_set_default_device((situ_device){ 0 }));
-  static const situ_device limited[] = { { SITU_CPU, 0 }, { SITU_SIM, 0 }, { SITU_SIM, 1 } };
+  const situ_device limited[] = { w->device, { SITU_CPU, 0 }, { SITU_SIM, 0 }, { SITU_SIM, 1 } };
   for (size_t i = 0; i < COUNT(limited) && api_is(f, "set_memory_limit"); i++) SITU_IGNORE(situ_set_memory_limit(limited[i], 0));
   SITU_IGNORE(situ_set_float32_matmul_precision(SITU_PRECISION_HIGHEST));
   situ_error_mode(SITU_ERROR_QUIET);
