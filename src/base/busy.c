@@ -167,10 +167,10 @@ void situ__claim_end(const situ__claim *claim) {
 /* ---- alone ---- */
 
 situ__alone *situ__alone_begin(situ__alone *alone, const char *op, const char *object) {
-  uint32_t nobody = 0;
+  uint32_t none = 0;
   if (!mine.number) enlist();
   if (__atomic_load_n(&alone->thread, __ATOMIC_RELAXED) != mine.number &&
-      !__atomic_compare_exchange_n(&alone->thread, &nobody, mine.number, false, __ATOMIC_ACQUIRE, __ATOMIC_RELAXED))
+      !__atomic_compare_exchange_n(&alone->thread, &none, mine.number, false, __ATOMIC_ACQUIRE, __ATOMIC_RELAXED))
     return situ__busy(op, object), NULL;
   alone->depth++;
   return alone;

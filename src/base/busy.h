@@ -43,7 +43,7 @@ void situ__claim_end(const situ__claim *claim);
 /* The marks of a module, of its parts and of their storages; the room nn sets it. */
 extern situ__marks *situ__module_marks;
 
-/* An object that one thread at a time may use, and that has no parts: a loader, a scheduler. Zero: nobody is in it. */
+/* An object that one thread at a time may use, and that has no parts: a loader, a scheduler. Zero: no thread is in it. */
 typedef struct situ__alone {
   uint32_t thread, depth;
 } situ__alone;

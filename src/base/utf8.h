@@ -10,7 +10,7 @@
 size_t situ__utf8_prefix(const char *text, size_t length);
 /* Bytes of the valid character that text, of which `left` bytes are there, begins with; 0: none. */
 size_t situ__utf8_character(const char *text, size_t left);
-/* Copies text for somebody to read, as far as it fits: what would move the cursor, colour or turn round the rest of a line
+/* Copies text for a message, as far as it fits: what would move the cursor, colour or turn round the rest of a line
    (control characters but for newlines and tabs, bidirectional marks), and bytes that are no UTF-8, as "\x1b", "\u202e". */
 void situ__utf8_printable(const char *text, char *out, size_t size);
 /* Writes one character (below 0x110000) and returns its bytes, 1 to 4. */

@@ -28,7 +28,7 @@ static uint64_t checksum(const unsigned char *data, size_t bytes) {
   return sum;
 }
 
-/* Programs are handed to the driver as they are: the directory must be this user's, and nobody else's to write. One that is
+/* Programs are handed to the driver as they are: the directory must be this user's, and not writable by others. One that is
    not there yet is made so. */
 static bool is_own(char *path) {
   struct stat about;
