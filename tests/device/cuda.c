@@ -4,6 +4,7 @@
 #include <pthread.h>
 #include <string.h>
 
+#include "backend/cuda/cuda.h"
 #include "device/device.h"
 #include "support/cuda/child.h"
 #include "support/cuda/double.h"
@@ -273,15 +274,47 @@ static void other_work(situ_storage *other, int ops) {
   for (int k = 0; k < ops; k++) put(other, k);
 }
 
+/* Whether the module tells the uses of the two apart: it does not where granules lie a multiple of its whole table from each
+   other. The addresses are those of the system's allocator, so about one run in forty has such. */
+static bool told_apart(const situ_storage *a, const situ_storage *b) {
+  const uintptr_t from = (uintptr_t)a->data / SITU__CUDA_GRANULE,
+                  to = ((uintptr_t)a->data + a->bytes - 1) / SITU__CUDA_GRANULE,
+                  first = (uintptr_t)b->data / SITU__CUDA_GRANULE,
+                  last = ((uintptr_t)b->data + b->bytes - 1) / SITU__CUDA_GRANULE;
+  for (uintptr_t k = from; k <= to; k++)
+    for (uintptr_t j = first; j <= last; j++)
+      if (k % SITU__CUDA_GRANULES == j % SITU__CUDA_GRANULES) return false;
+  return true;
+}
+
+/* Memory told apart from `a` and from `b`. What is not is kept until some is found, so that it is not given out again;
+   and larger memory lies elsewhere. */
+static situ_storage *apart_from(const situ_storage *a, const situ_storage *b, size_t bytes) {
+  enum { TRIES = 8 };
+  situ_storage *found = NULL, *near[TRIES];
+  int count = 0;
+  while (!found && count < TRIES) {
+    situ_storage *s = situ__storage_new("test", a->device, bytes + ((size_t)count << 20));
+    CHECK(s != NULL);
+    if (told_apart(a, s) && told_apart(b, s))
+      found = s;
+    else
+      near[count++] = s;
+  }
+  while (count) situ__storage_release(near[--count]);
+  CHECK(found != NULL);
+  return found;
+}
+
 /* A large copy in goes past ops that do not use its memory, and a copy out does not wait for what came later. */
 static void aside_body(void *payload) {
   (void)payload;
   const situ_device device = situ_dev("cuda:0");
   unsigned char *host = malloc(MANY);
   situ_storage *large = situ__storage_new("test", device, MANY),
-               *small = situ__storage_new("test", device, sizeof(int)),
-               *other = situ__storage_new("test", device, 4 << 20);
-  CHECK(host && large && small && other);
+               *small = apart_from(large, large, sizeof(int)),
+               *other = apart_from(large, small, 4 << 20);
+  CHECK(host != NULL);
   fill(large, host, 1);
   put(small, 7);
   CHECK(situ_synchronize(device) == SITU_OK);
