@@ -30,37 +30,43 @@ static int64_t reduced_count(const situ_shape *x, unsigned mask) {
 
 /* ---- shape and dtype ---- */
 
-static void infer_shape(situ_call *c) {
+/* Of more elements than an f64 counts exactly a mean would not be one; and no device gets through them in an hour, nor can it be
+   stopped before. Only an expanded tensor has so many. */
+static const int64_t most = (int64_t)1 << 53;
+
+static bool infer_shape(situ_call *c) {
   const reduce_params *p = c->params;
-  situ_shape x = situ__shape(situ_desc(c->in[0]));
+  situ_shape x = situ__shape(situ__desc(c->in[0]));
+  if (situ__desc(c->in[0])->numel > most)
+    return situ_refuse(c, SITU_E_LIMIT, "%lld elements are to be reduced; more than 2^53 are not counted exactly", (long long)situ__desc(c->in[0])->numel);
   c->shape[0] = p->keepdim ? kept(&x, p->mask) : (situ_shape){ .ndim = 0 };
   for (int d = 0; !p->keepdim && d < x.ndim; d++)
     if (!(p->mask >> d & 1)) c->shape[0].dim[c->shape[0].ndim++] = x.dim[d];
+  return true;
 }
 
 static bool infer_as(situ_call *c, situ_dtype dtype) {
-  infer_shape(c);
   c->dtype[0] = c->compute = dtype;
-  return true;
+  return infer_shape(c);
 }
 
 /* Whole numbers add up in i64. */
 static bool infer_sum(situ_call *c) {
   const reduce_params *p = c->params;
-  situ_dtype own = (situ_dtype)situ_desc(c->in[0])->dtype;
+  situ_dtype own = (situ_dtype)situ__desc(c->in[0])->dtype;
   return infer_as(c, p->dtype ? p->dtype : situ_dtype_is_floating(own) ? own : SITU_I64);
 }
 
 static bool infer_float(situ_call *c) {
   const reduce_params *p = c->params;
-  situ_dtype dtype = p->dtype ? p->dtype : (situ_dtype)situ_desc(c->in[0])->dtype;
+  situ_dtype dtype = p->dtype ? p->dtype : (situ_dtype)situ__desc(c->in[0])->dtype;
   if (!situ_dtype_is_floating(dtype)) return situ_refuse(c, SITU_E_DTYPE, "input is %s: this needs a floating dtype", situ_dtype_name(dtype));
   return infer_as(c, dtype);
 }
 
 static bool infer_extreme(situ_call *c) {
   const reduce_params *p = c->params;
-  const situ_view_desc *x = situ_desc(c->in[0]);
+  const situ_view_desc *x = situ__desc(c->in[0]);
   situ_shape shape = situ__shape(x);
   if (x->numel == 0 && reduced_count(&shape, p->mask) == 0)
     return situ_refuse(c, SITU_E_ARG, "no elements to choose from: a reduced dimension has size 0");
@@ -68,19 +74,19 @@ static bool infer_extreme(situ_call *c) {
 }
 
 static bool infer_test(situ_call *c) {
-  infer_as(c, SITU_BOOL);
-  c->compute = (situ_dtype)situ_desc(c->in[0])->dtype;
-  return true;
+  c->dtype[0] = SITU_BOOL;
+  c->compute = (situ_dtype)situ__desc(c->in[0])->dtype;
+  return infer_shape(c);
 }
 
 /* ---- there: the verb sees a result of the operand's rank ---- */
 
 static bool forward(situ_call *c) {
   const reduce_params *p = c->params;
-  const situ_view_desc *x = situ_desc(c->in[0]);
+  const situ_view_desc *x = situ__desc(c->in[0]);
   situ_view_desc room;
   situ_shape shape = situ__shape(x);
-  const situ_view_desc *y = situ_desc_reshape(situ_desc(c->out[0]), kept(&shape, p->mask), &room);
+  const situ_view_desc *y = situ_desc_reshape(situ__desc(c->out[0]), kept(&shape, p->mask), &room);
   return situ_launch(c->op->name, c->device, &(situ_work){ .verb = SITU_VERB_REDUCE, .op = c->op->code, .compute = c->compute, .ins = 1, .outs = 1,
                      .in = { x }, .out = { y }, .scalar = { p->scalar } });
 }

@@ -87,6 +87,9 @@ static void row_31_reductions(void **state) {
   expect_refused(situ_var(x, 1, DIM(0, 0)), SITU_E_ARG, "var", "twice");
   expect_refused(situ_norm(x, 2, DIM(-3)), SITU_E_ARG, "norm", "dimension -3");
   expect_refused(situ_norm(x, NAN, NULL), SITU_E_ARG, "norm", "p is NaN");
+  /* a device that has begun cannot be stopped */
+  situ_tensor *endless = situ_expand(situ_ones(SITU_SHAPE(1), HERE(0)), SITU_SHAPE((int64_t)1 << 27, ((int64_t)1 << 26) + 1));
+  for (size_t i = 0; i < sizeof every / sizeof *every; i++) expect_refused(every[i].f(endless, NULL), SITU_E_LIMIT, every[i].name, "more than 2^53");
   expect_refused(situ_sum(x, &(situ_reduce_options){ .dtype = (situ_dtype)77 }), SITU_E_DTYPE, "sum", "77 is no dtype");
   expect_refused(situ_mean(TI64(SITU_SHAPE(2), 1, 2), NULL), SITU_E_DTYPE, "mean", "i64");
   expect_refused(situ_min(none), SITU_E_ARG, "", "no elements to choose from");
