@@ -82,7 +82,7 @@ struct situ_nn_module {
   char *name;                           /* see situ_nn_set_name; NULL: none */
   situ_device home;                     /* where it lives while it has no tensor; {0}: not stated */
   int32_t parents;                      /* slots of modules that hold it: so many of refs are theirs */
-  uint32_t busy;                        /* not 0: a thread moves, changes or frees it, and no other may use it */
+  uint64_t busy;                        /* the newest claim on it: whether a thread moves, changes or frees it now is the library's to know */
   bool training;
   bool pending; /* a lazy module that has not made its parameters yet */
   bool broken;  /* a part could not be made: situ_nn_done will refuse */

@@ -12,9 +12,6 @@
 typedef struct thread_uses {
   uint32_t lock;
   uint32_t number;  /* of the thread, from 1 on; 0: not listed yet */
-  uint32_t claims;  /* of the thread itself, now */
-  uint32_t begun;   /* claims ever */
-  uint32_t mark;    /* what is being set or cleared */
   situ__use *first;
   struct thread_uses *next, **link;
 } thread_uses;
@@ -24,7 +21,8 @@ situ__marks *situ__module_marks;
 static SITU__THREAD_LOCAL thread_uses mine;
 static pthread_mutex_t claiming = PTHREAD_MUTEX_INITIALIZER; /* guards all marks and the list */
 static thread_uses *threads;
-static uint32_t claims; /* of all threads */
+static situ__claim *claims; /* read without the lock only for whether there is one */
+static uint64_t begun;      /* claims ever: the number of the newest */
 static pthread_key_t at_exit;
 static pthread_once_t once = PTHREAD_ONCE_INIT;
 
@@ -32,6 +30,11 @@ static void lock(thread_uses *t) {
   while (__atomic_exchange_n(&t->lock, 1, __ATOMIC_ACQUIRE)) sched_yield();
 }
 static void unlock(thread_uses *t) { __atomic_store_n(&t->lock, 0, __ATOMIC_RELEASE); }
+
+static void leave(situ__claim *c) {
+  __atomic_store_n(c->link, c->next, __ATOMIC_RELEASE);
+  if (c->next) c->next->link = c->link;
+}
 
 /* ---- the list of threads ---- */
 
@@ -51,7 +54,10 @@ static void in_child(void) {
   threads = mine.number ? &mine : NULL;
   mine.next = NULL;
   mine.link = &threads;
-  __atomic_store_n(&claims, mine.claims, __ATOMIC_RELAXED);
+  for (situ__claim *c = claims, *next; c; c = next) {
+    next = c->next;
+    if (c->thread != mine.number) leave(c);
+  }
   pthread_mutex_unlock(&claiming);
 }
 
@@ -74,20 +80,25 @@ static SITU_COLD void enlist(void) {
   pthread_mutex_unlock(&claiming);
 }
 
-/* ---- marks: 0, or the number of a thread and of one of its claims ---- */
+/* ---- marks: 0, or the number of a claim, which may have ended ---- */
 
-enum { CLAIM_BITS = 8 };
-
-static bool is_mine(const uint32_t *mark) { return *mark && *mark >> CLAIM_BITS == mine.number; }
-static bool is_not_mine(uint32_t *mark) { return !is_mine(mark); }
-static bool is_free(uint32_t *mark) { return !*mark || is_mine(mark); }
-static bool set(uint32_t *mark) {
-  if (!*mark) *mark = mine.mark;
-  return true;
+/* The thread that claims what has this mark; 0: none. */
+static uint32_t claimed_by(uint64_t mark) {
+  const situ__claim *c = mark ? claims : NULL;
+  while (c && c->number != mark) c = c->next;
+  return c ? c->thread : 0;
 }
-static bool clear(uint32_t *mark) {
-  if (*mark == mine.mark) *mark = 0;
-  return true;
+
+static bool is_not_mine(uint64_t *mark) { return claimed_by(*mark) != mine.number; }
+static bool is_free(uint64_t *mark) {
+  const uint32_t thread = claimed_by(*mark);
+  return !thread || thread == mine.number;
+}
+/* For the newest claim, which is in the list only when it has all that it wants; until then its marks say nothing. */
+static bool take(uint64_t *mark) {
+  const uint32_t thread = claimed_by(*mark);
+  if (!thread) *mark = begun;
+  return !thread || thread == mine.number;
 }
 
 /* ---- uses ---- */
@@ -114,7 +125,7 @@ bool situ__use_begin(situ__use *use, situ__marks *marks, const void *object) {
   lock(&mine);
   mine.first = use;
   unlock(&mine);
-  return __builtin_expect(__atomic_load_n(&claims, __ATOMIC_ACQUIRE) == 0, 1) || is_admitted(use);
+  return __builtin_expect(!__atomic_load_n(&claims, __ATOMIC_ACQUIRE), 1) || is_admitted(use);
 }
 
 void situ__use_end(void) { pop(); }
@@ -133,35 +144,36 @@ static bool used_elsewhere(void) {
   return used;
 }
 
+static void enter(situ__claim *c) {
+  c->next = claims;
+  c->link = &claims;
+  if (claims) claims->link = &c->next;
+  __atomic_store_n(&claims, c, __ATOMIC_RELAXED);
+}
+
 bool situ__claim_begin(situ__claim *claim, situ__marks *marks, const void *object) {
   if (!mine.number) enlist();
-  *claim = (situ__claim){ marks, object, mine.number << CLAIM_BITS | (++mine.begun & ((1 << CLAIM_BITS) - 1)) };
   pthread_mutex_lock(&claiming);
-  mine.mark = claim->mark;
-  bool good = marks(object, is_free);
+  *claim = (situ__claim){ .number = ++begun, .thread = mine.number };
+  bool good = marks(object, take);
   if (good) {
-    (void)marks(object, set);
-    __atomic_fetch_add(&claims, 1, __ATOMIC_RELAXED);
-    good = !used_elsewhere();
-    if (!good) {
-      (void)marks(object, clear);
-      __atomic_fetch_sub(&claims, 1, __ATOMIC_RELAXED);
+    enter(claim);
+    if (used_elsewhere()) {
+      leave(claim);
+      good = false;
     }
   }
   pthread_mutex_unlock(&claiming);
-  if (good) mine.claims++;
-  else *claim = (situ__claim){ 0 };
+  if (!good) *claim = (situ__claim){ 0 };
   return good;
 }
 
-void situ__claim_end(const situ__claim *claim) {
-  if (!claim->marks) return;
+void situ__claim_end(situ__claim *claim) {
+  if (!claim->number) return;
   pthread_mutex_lock(&claiming);
-  mine.mark = claim->mark;
-  if (claim->object) (void)claim->marks(claim->object, clear);
-  __atomic_fetch_sub(&claims, 1, __ATOMIC_RELEASE);
-  mine.claims--;
+  leave(claim);
   pthread_mutex_unlock(&claiming);
+  *claim = (situ__claim){ 0 };
 }
 
 /* ---- alone ---- */

@@ -2,8 +2,9 @@
    what it uses; a change (a move, a free, an optimiser's step) claims what it changes. Two threads never wait for each other
    here: whichever comes second is refused.
 
-   Objects have marks, one word each, also those of all their parts. A claim sets them; a use looks whether they are set, but
-   only while there is any claim in the process. So a use costs two uncontended atomics.
+   Objects have marks, one word each, also those of all their parts. A claim has a number that no other one ever had, and sets
+   them to it; a mark with the number of a claim that has ended says nothing, so none is ever cleared. A use looks at the marks
+   only while there is any claim in the process, so it costs two uncontended atomics.
    SPDX-License-Identifier: MIT */
 #ifndef SITU_BASE_BUSY_H
 #define SITU_BASE_BUSY_H
@@ -11,7 +12,7 @@
 #include <stdbool.h>
 #include <stdint.h>
 
-typedef bool situ__mark_visitor(uint32_t *mark);
+typedef bool situ__mark_visitor(uint64_t *mark);
 /* Calls visit for the mark of each part of an object until it returns false, which is the result then. Runs under a lock, also
    on another thread than the one that uses the object: it must neither allocate nor fail nor run the program's code. */
 typedef bool situ__marks(const void *object, situ__mark_visitor *visit);
@@ -27,16 +28,17 @@ bool situ__use_begin(situ__use *use, situ__marks *marks, const void *object);
 /* The innermost use of this thread ends. */
 void situ__use_end(void);
 
-typedef struct situ__claim { /* {0}: none */
-  situ__marks *marks;
-  const void *object;
-  uint32_t mark;
+/* Stays where it is until it ends. */
+typedef struct situ__claim {
+  uint64_t number; /* 0: none, or one that has ended */
+  uint32_t thread;
+  struct situ__claim *next, **link; /* all that have begun and not ended, of all threads */
 } situ__claim;
 /* Returns false, and changes nothing, while another thread uses or claims a part of object; nothing is recorded. Claims of one
    thread nest. */
 bool situ__claim_begin(situ__claim *claim, situ__marks *marks, const void *object);
-/* The claim ends, if it was begun. object has the parts that it had, or was freed and set to NULL. */
-void situ__claim_end(const situ__claim *claim);
+/* The claim ends, if it was begun. What was claimed may be gone. */
+void situ__claim_end(situ__claim *claim);
 /* Declares a claim that ends with the block. */
 #define SITU__CLAIM(claim) __attribute__((cleanup(situ__claim_end))) situ__claim claim = { 0 }
 

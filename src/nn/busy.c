@@ -2,7 +2,7 @@
    SPDX-License-Identifier: MIT */
 #include "nn/nn.h"
 
-static uint32_t *mark_of(const situ_nn_module *m) { return (uint32_t *)(uintptr_t)&m->busy; }
+static uint64_t *mark_of(const situ_nn_module *m) { return (uint64_t *)(uintptr_t)&m->busy; }
 
 /* `owned`: modules that nothing else owns, and no tensors, which outlive modules by their own counts. */
 static bool each(const situ_nn_module *m, situ__mark_visitor *visit, bool owned, int depth) {

@@ -248,7 +248,6 @@ void situ__nn_end(situ_nn_module *m) {
 static void let_go_of_idle(situ_nn_module *m) {
   SITU__CLAIM(claim);
   if (__atomic_load_n(&m->refs, __ATOMIC_ACQUIRE) == 1 && !situ__nn_claim_to_free(m, &claim)) return;
-  claim.object = NULL;
   situ__nn_let_go(m);
 }
 

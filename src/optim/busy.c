@@ -4,7 +4,7 @@
 
 static bool own_mark(const void *object, situ__mark_visitor *visit) {
   const situ_optim *o = object;
-  return visit((uint32_t *)(uintptr_t)&o->busy);
+  return visit((uint64_t *)(uintptr_t)&o->busy);
 }
 
 static bool all_marks(const void *object, situ__mark_visitor *visit) {

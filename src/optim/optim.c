@@ -225,7 +225,6 @@ void situ_optim_free(situ_optim *o) {
   SITU__CLAIM(claim);
   if (!o || !situ__optim_given("optim_free", o) || !situ__optim_change("optim_free", o, &claim)) return;
   situ__handle_close(o);
-  if (__atomic_load_n(&o->refs, __ATOMIC_ACQUIRE) == 1) claim.object = NULL;
   situ__optim_let_go(o);
 }
 

@@ -20,7 +20,7 @@ struct situ_optim {
   uint32_t head;
   int32_t refs; /* the program's, until situ_optim_free; a scheduler's or scaler's */
   situ_optimizer_rule rule;
-  uint32_t busy; /* base/busy.h: the mark of what is not a parameter */
+  uint64_t busy; /* base/busy.h: the mark of what is not a parameter */
   double defaults[SITU_OPTIM_FIELDS];
   situ__group *groups;
   int group_count;

@@ -21,7 +21,7 @@ typedef struct situ_storage {
   uint32_t    lock;      /**< guards `handles` while several tensors share the storage */
   uint32_t    mark;      /**< 0 outside a move: which of its units this is */
   uint32_t    slots;     /**< slots of modules that hold a tensor on it; read and written with the atomic builtins */
-  uint32_t    busy;      /**< not 0: a thread moves or changes it and no other may use it; the library's */
+  uint64_t    busy;      /**< the newest claim on it: whether a thread moves or changes it now is the library's to know */
   int64_t     refs;      /**< owners, counted atomically */
   uint64_t    serial;    /**< no other storage of the process ever has it: tells this one from a later one at its address */
   situ_tensor *handles;  /**< the tensors that look at it, chained */
