@@ -53,7 +53,7 @@ elseif(SITU_COVERAGE)
   target_link_options(situ_flags INTERFACE --coverage)
 elseif(CMAKE_BUILD_TYPE MATCHES "^(Release|RelWithDebInfo|MinSizeRel)$")
   # gcc clears a struct of a few hundred bytes with a `rep stos`, whose start alone costs ten nanoseconds on every small op.
-  situ_try_flags(compile -mmemset-strategy=unrolled_loop:512:noalign,libcall:-1:noalign)
+  situ_try_flags(compile -mmemset-strategy=vector_loop:512:noalign,libcall:-1:noalign)
   situ_try_flags(compile -fstack-protector-strong -fstack-clash-protection)
   situ_try_flags(link -Wl,-z,relro -Wl,-z,now -Wl,-z,noexecstack)
   # The distribution may have set another level: undefine first, or the compiler warns in every file.

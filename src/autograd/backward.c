@@ -1,5 +1,5 @@
-/* Backward: runs the recorded calls in descending order of their sequence numbers, which is a topological order, since what a call
-   uses was made before it. No recursion. Leaves change only when the whole pass has succeeded, and all at once.
+/* Backward: runs the recorded calls in descending order of their sequence numbers, which is a topological order, since a call's is
+   larger than those of what it uses. No recursion. Leaves change only when the whole pass has succeeded, and all at once.
    SPDX-License-Identifier: MIT */
 #include <pthread.h>
 #include <stdio.h>
@@ -29,8 +29,8 @@ bool situ__exclusive(const situ_tensor *t) {
 static bool same_place(const char *op, const situ_tensor *at, const char *what, const situ_tensor *grad) {
   situ_device here = at->view.storage->device, there = grad->view.storage->device;
   const char *name = *situ_name(at) ? situ_name(at) : what;
-  if (situ_device_equal(here, there) && at->view.dtype == grad->view.dtype) return true;
-  if (situ_device_equal(here, there)) {
+  if (situ__same_device(here, there) && at->view.dtype == grad->view.dtype) return true;
+  if (situ__same_device(here, there)) {
     situ__fail(SITU_E_DTYPE, op, "%s is %s, but a gradient for it arrived as %s: was it cast between forward and backward?", name,
                situ_dtype_name((situ_dtype)at->view.dtype), situ_dtype_name((situ_dtype)grad->view.dtype));
     return false;
@@ -83,7 +83,7 @@ static situ_tensor *owned_copy(const char *op, situ_tensor *grad) {
 /* Hooks may keep what they are shown, so it is a handle of the pass's own, marked as a gradient. */
 static bool mark(const char *op, situ_tensor **grad) {
   if (!only(&(*grad)->refs, 1)) {
-    situ_tensor *own = situ__tensor_alias(op, &(*grad)->view);
+    situ_tensor *own = situ__tensor_alias(op, &(*grad)->view, (*grad)->created_at);
     if (!own) return false;
     situ_release(*grad);
     *grad = own;
@@ -145,13 +145,13 @@ static bool unchanged(const situ__pass *p, const situ__node *n, const situ_tenso
   if (!saved) return true;
   const situ_storage *s = saved->view.storage;
   uint32_t now = __atomic_load_n(&s->version, __ATOMIC_RELAXED);
-  if (now == version && situ_device_equal(s->device, device)) return true;
+  if (now == version && situ__same_device(s->device, device)) return true;
   situ_shape shape = situ__shape(&saved->view);
   char size[SITU_SHAPE_TEXT], site[256], which[512], by[320] = "", text[1024], a[SITU_DEVICE_NAME_MAX], b[SITU_DEVICE_NAME_MAX];
   (void)snprintf(which, sizeof which, "%s needs its %s %d%s%.200s (%s)", n->name, what, i, *situ_name(saved) ? " " : "", situ_name(saved),
                  situ_shape_text(&shape, size));
   if (s->moved_by) (void)snprintf(by, sizeof by, ": situ_%s at %s", s->moved_by, situ__site_text(s->moved_at, site, sizeof site));
-  if (!situ_device_equal(s->device, device)) {
+  if (!situ__same_device(s->device, device)) {
     (void)snprintf(text, sizeof text, "%s, which was on %s and is on %s now%s, between forward and backward", which,
                    situ_device_name(device, a), situ_device_name(s->device, b), by);
     return refuse_saved(p, n, saved, SITU_E_DEVICE, text);
@@ -210,7 +210,7 @@ static void leave(const situ__pass *p, situ__node *n, bool done) {
 /* Is the gradient of a result where the result was? A hook, or a move, may have brought it elsewhere. */
 static bool arrived(const situ__pass *p, const situ__node *n, const situ__result *r, const situ_tensor *grad) {
   situ_device there = grad->view.storage->device;
-  if (situ_device_equal(r->device, there)) return true;
+  if (situ__same_device(r->device, there)) return true;
   char a[SITU_DEVICE_NAME_MAX], b[SITU_DEVICE_NAME_MAX];
   situ__fail(SITU_E_DEVICE, p->op, "%s gave its result on %s, but the gradient of it is on %s: was it moved between forward and backward?", n->name,
              situ_device_name(r->device, a), situ_device_name(there, b));
@@ -325,7 +325,7 @@ static bool commit(situ__pass *p) {
 /* dt/dt, or what the caller gave for it; owned. */
 static situ_tensor *seed(const char *op, situ_tensor *t, situ_tensor *given) {
   if (given) {
-    if (!situ_device_equal(given->view.storage->device, t->view.storage->device)) {
+    if (!situ__same_device(given->view.storage->device, t->view.storage->device)) {
       char a[SITU_DEVICE_NAME_MAX], b[SITU_DEVICE_NAME_MAX];
       situ__fail(SITU_E_DEVICE, op, "gradient is on %s, the tensor on %s", situ_device_name(given->view.storage->device, a),
                  situ_device_name(t->view.storage->device, b));

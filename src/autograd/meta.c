@@ -88,7 +88,7 @@ situ_status situ_set_grad(situ_tensor *t, situ_tensor *grad) {
     return SITU_OK;
   }
   if (!situ__need(op, "grad", grad)) return situ_error();
-  if (!situ_device_equal(grad->view.storage->device, t->view.storage->device)) {
+  if (!situ__same_device(grad->view.storage->device, t->view.storage->device)) {
     char a[SITU_DEVICE_NAME_MAX], b[SITU_DEVICE_NAME_MAX];
     return situ__fail(SITU_E_DEVICE, op, "grad is on %s, the tensor on %s",
                       situ_device_name(grad->view.storage->device, a), situ_device_name(t->view.storage->device, b));

@@ -174,7 +174,7 @@ bool situ__pass_keep(situ__pass *p, situ__meta *meta, situ_tensor *grad) {
 
 /* In memory that this pass alone can see, so that it may be written. */
 static bool may_write(const situ_tensor *sum, situ_dtype dtype, situ_device device) {
-  return sum && situ__exclusive(sum) && sum->view.dtype == dtype && situ_device_equal(sum->view.storage->device, device);
+  return sum && situ__exclusive(sum) && sum->view.dtype == dtype && situ__same_device(sum->view.storage->device, device);
 }
 
 situ_tensor *situ__collected(situ__pass *p, const situ__node *n, int i) {

@@ -21,7 +21,7 @@ typedef struct situ__sink {
   situ_tensor *grad;    /* what is added; owned */
 } situ__sink;
 
-enum { SITU__FEW_SLOTS_LOG2 = 5, SITU__FEW_NODES = 16, SITU__FEW_SINKS = 8 };
+enum { SITU__FEW_SLOTS_LOG2 = 4, SITU__FEW_NODES = 16, SITU__FEW_SINKS = 8 };
 
 struct situ__pass {
   const char   *op;

@@ -8,7 +8,8 @@
 #include "base/fail.h"
 #include "base/thread.h"
 
-static uint64_t next_sequence;
+/* The number of the latest call that this thread has recorded or used: calls are numbered without asking other threads. */
+static SITU__THREAD_LOCAL uint64_t clock;
 
 unsigned situ__tape_asks(situ_tensor *const *in, int ins) {
   if (!situ__recording()) return 0;
@@ -45,7 +46,6 @@ static situ__node *node_new(const situ__record *r) {
   memset(n, 0, sizeof *n);
   n->size = size;
   n->refs = 1;
-  n->sequence = __atomic_add_fetch(&next_sequence, 1, __ATOMIC_RELAXED);
   n->name = r->name;
   n->backward = r->backward;
   n->owner = r->owner;
@@ -66,10 +66,8 @@ static situ__node *node_new(const situ__record *r) {
 /* A handle of its own on the same values, without history: what is saved must not own the node that saves it, neither now nor after
    it was written in place. */
 static situ_tensor *alias(const char *op, const situ_tensor *t) {
-  situ_tensor *copy = situ__tensor_alias(op, &t->view);
-  if (!copy) return NULL;
-  copy->created_at = t->created_at;
-  if (t->name) copy->name = situ__strdup(t->name);  /* for messages only */
+  situ_tensor *copy = situ__tensor_alias(op, &t->view, t->created_at);
+  if (copy && t->name) copy->name = situ__strdup(t->name);  /* for messages only */
   return copy;
 }
 
@@ -96,12 +94,14 @@ static bool prepare_operand(situ__node *n, int i, const situ__record *r) {
     __atomic_fetch_add(&t->node->refs, 1, __ATOMIC_RELAXED);
     o->node = t->node;
     o->result = t->node_result;
+    if (clock < o->node->sequence) clock = o->node->sequence;
   } else if (t->requires_grad) {
     o->leaf = situ_retain(t);
   }
   if (!(r->save & SITU_SAVE(i < SITU_OPERANDS ? i : 0))) return true;
   n->saves = true;
-  return (o->saved = save(r->name, as_it_was(r, t))) != NULL;
+  situ_tensor *value = as_it_was(r, t);
+  return (o->saved = value == o->leaf && !value->base ? value : save(r->name, value)) != NULL;
 }
 
 static situ__meta *fresh_meta(const char *op) {
@@ -131,6 +131,7 @@ situ__node *situ__tape_prepare(const situ__record *r) {
   const int ins = n->ins;
   for (n->ins = 0; good && n->ins < ins;) good = prepare_operand(n, n->ins++, r);
   for (int k = 0; good && k < n->outs; k++) good = prepare_result(n, k, r);
+  n->sequence = ++clock;
   if (good) return n;
   situ__tape_cancel(n);
   return NULL;
@@ -185,7 +186,11 @@ void situ__tape_attach(situ__node *n, situ_tensor *const *out) {
 }
 
 void situ__node_clear(situ__node *n) {
-  for (int i = 0; i < n->ins; i++) situ_drop(&n->in[i].saved);
+  for (int i = 0; i < n->ins; i++) {
+    situ__operand *o = &n->in[i];
+    if (o->saved != o->leaf) situ_release(o->saved);
+    o->saved = NULL;
+  }
   for (int k = 0; k < n->outs; k++) situ_drop(&n->out[k].saved);
 }
 

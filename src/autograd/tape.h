@@ -14,7 +14,7 @@ typedef struct situ__operand {
   situ_tensor *leaf;      /* the leaf that collects it, owned; both NULL: not wanted */
   int32_t      result;    /* which result of node */
   uint32_t     version;   /* of the saved value, when it was saved */
-  situ_tensor *saved;     /* owned; NULL: not saved */
+  situ_tensor *saved;     /* owned, unless it is the leaf itself; NULL: not saved */
   situ_dtype   dtype;
   situ_device  device;    /* of the saved value, when it was saved */
   situ_shape   shape;
@@ -35,7 +35,8 @@ enum { SITU__NODE_IDLE = 0, SITU__NODE_TAKEN = -1, SITU__NODE_FREED = -2 };
 
 struct situ__node {
   int64_t           refs;       /* counted atomically */
-  uint64_t          sequence;   /* later calls have larger ones: descending order is a valid order back */
+  uint64_t          sequence;   /* larger than those of the calls that it uses, and than earlier ones of its thread: descending
+                                   order is a valid order back */
   const char       *name;       /* static text */
   situ__backward_fn backward;   /* NULL: this call cannot be differentiated */
   const void       *owner;      /* for backward: the op, or the user's function */

@@ -23,7 +23,7 @@ typedef struct situ__error_record {
 } error_record;
 
 /* Status OK: none; a record without an error is a spare one. */
-static SITU__THREAD_LOCAL situ__errors errors;
+SITU__THREAD_LOCAL situ__errors situ__errors_now;
 static SITU__THREAD_LOCAL int muted; /* inside situ__errors_aside or _apart: see there */
 enum { LOUD, UNLOGGED, QUIET };
 static SITU__THREAD_LOCAL bool explaining; /* inside the explainer */
@@ -99,24 +99,24 @@ static void free_record(error_record *record) {
 
 static void thread_exit(void *unused) {
   (void)unused;
-  free_record(errors.record);
-  errors.record = NULL;
+  free_record(situ__errors_now.record);
+  situ__errors_now.record = NULL;
 }
 
 static void make_key(void) { (void)pthread_key_create(&at_exit, thread_exit); }
 
 static error_record *open_record(void) {
-  if (!errors.record) {
-    errors.record = situ__alloc_uncounted(sizeof *errors.record);
-    if (!errors.record) return NULL; /* code and count are kept even so */
+  if (!situ__errors_now.record) {
+    situ__errors_now.record = situ__alloc_uncounted(sizeof *situ__errors_now.record);
+    if (!situ__errors_now.record) return NULL; /* code and count are kept even so */
     (void)pthread_once(&once, make_key);
-    (void)pthread_setspecific(at_exit, &errors);
-    errors.record->texts = NULL;
+    (void)pthread_setspecific(at_exit, &situ__errors_now);
+    situ__errors_now.record->texts = NULL;
   }
-  drop_texts(errors.record);
-  errors.record->site = NULL;
-  *errors.record->where = 0;
-  return errors.record;
+  drop_texts(situ__errors_now.record);
+  situ__errors_now.record->site = NULL;
+  *situ__errors_now.record->where = 0;
+  return situ__errors_now.record;
 }
 
 enum { REPORT_TEXTS = 5, OPERAND_TEXTS = 7, FIX_TEXTS = 4 };
@@ -215,7 +215,7 @@ const char *situ__error_name(const char *op, char buffer[SITU__OP_NAME]) {
 
 /* The part of recording that does not depend on the text. NULL: there is no memory for it. */
 static error_record *begin(situ_status status, const char *name) {
-  errors.status = status;
+  situ__errors_now.status = status;
   error_record *record = open_record();
   if (record) (void)snprintf(record->op, sizeof record->op, "%s", name);
   return record;
@@ -242,9 +242,9 @@ static bool explained(situ_status status, const char *name, const char *text) {
 
 static SITU_PRINTF(3, 0) void fail_text(situ_status status, const char *op, const char *fmt,
                                         va_list args) {
-  errors.count++;
-  if (errors.status != SITU_OK || explaining) return;
-  char name[SITU__OP_NAME], said[sizeof errors.record->message], text[sizeof said];
+  situ__errors_now.count++;
+  if (situ__errors_now.status != SITU_OK || explaining) return;
+  char name[SITU__OP_NAME], said[sizeof situ__errors_now.record->message], text[sizeof said];
   situ__error_name(op, name);
   (void)vsnprintf(said, sizeof said, fmt, args);
   situ__utf8_printable(said, text, sizeof text);
@@ -268,9 +268,9 @@ situ_status situ__fail(situ_status status, const char *op, const char *fmt, ...)
 }
 
 situ_status situ__fail_report(const situ_error_report *report) {
-  if (!explaining) errors.count++;
+  if (!explaining) situ__errors_now.count++;
   explaining = false;
-  if (errors.status != SITU_OK) return report->status;
+  if (situ__errors_now.status != SITU_OK) return report->status;
   error_record *record = begin(report->status, report->op ? report->op : "");
   if (record) {
     situ__utf8_printable(report->message, record->message, sizeof record->message);
@@ -286,23 +286,23 @@ situ_status situ__no_memory(const char *op, size_t bytes) {
 }
 
 situ_status situ__null(const char *op, const char *operand) {
-  if (errors.status != SITU_OK) {
-    errors.count++;
-    return errors.status;
+  if (situ__errors_now.status != SITU_OK) {
+    situ__errors_now.count++;
+    return situ__errors_now.status;
   }
   return situ__fail(SITU_E_ARG, op, "`%s` is NULL", operand);
 }
 
 /* ---- reading it --------------------------------------------------------------------------- */
 
-situ_status situ_error(void) { return errors.status; }
+situ_status situ_error(void) { return situ__errors_now.status; }
 
 const char *situ_error_message(void) {
-  return errors.status == SITU_OK ? "" : message_of(errors.record);
+  return situ__errors_now.status == SITU_OK ? "" : message_of(situ__errors_now.record);
 }
 
 const char *situ_error_op(void) {
-  return errors.status != SITU_OK && errors.record ? errors.record->op : "";
+  return situ__errors_now.status != SITU_OK && situ__errors_now.record ? situ__errors_now.record->op : "";
 }
 
 int situ_error_operands(const situ_error_operand **list) {
@@ -313,10 +313,10 @@ int situ_error_operands(const situ_error_operand **list) {
 }
 
 bool situ_error_read(situ_error_report *out) {
-  bool any = errors.status != SITU_OK;
-  error_record *record = any ? errors.record : NULL;
+  bool any = situ__errors_now.status != SITU_OK;
+  error_record *record = any ? situ__errors_now.record : NULL;
   situ_error_report r = record ? record->more : (situ_error_report){ 0 };
-  r.status = errors.status;
+  r.status = situ__errors_now.status;
   r.op = situ_error_op();
   r.message = situ_error_message();
   if (record && !r.site) r.site = record->where;
@@ -382,19 +382,17 @@ int64_t situ_error_json(char *buffer, size_t size) {
 }
 
 void situ_error_clear(void) {
-  errors.status = SITU_OK;
-  if (errors.record) drop_texts(errors.record);
+  situ__errors_now.status = SITU_OK;
+  if (situ__errors_now.record) drop_texts(situ__errors_now.record);
 }
-
-uint64_t situ__error_count(void) { return errors.count; }
 
 /* ---- errors of other moments -------------------------------------------------------------- */
 
 static void set_aside(situ__errors *own, int how) {
-  *own = errors;
+  *own = situ__errors_now;
   own->doing = situ__now;
   own->muted = muted;
-  errors = (situ__errors){ .count = own->count };
+  situ__errors_now = (situ__errors){ .count = own->count };
   situ__now = (situ__doing){ 0 };
   if (muted < how) muted = how;
 }
@@ -403,10 +401,10 @@ void situ__errors_aside(situ__errors *own) { set_aside(own, QUIET); }
 void situ__errors_apart(situ__errors *own) { set_aside(own, UNLOGGED); }
 
 situ_status situ__errors_back(const situ__errors *own, char *message, size_t size) {
-  situ_status met = errors.status;
+  situ_status met = situ__errors_now.status;
   if (size) (void)snprintf(message, size, "%s", situ_error_message());
-  free_record(errors.record);
-  errors = *own;
+  free_record(situ__errors_now.record);
+  situ__errors_now = *own;
   situ__now = own->doing;
   muted = own->muted;
   return met;

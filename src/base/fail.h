@@ -25,8 +25,6 @@ static inline bool situ__given(const char *op, const char *argument, const void 
   situ__null(op, argument);
   return false;
 }
-/* Errors met by this thread so far, kept or not: scopes compare it. */
-uint64_t situ__error_count(void);
 /* Sends a line to the log function whatever the mode (warnings, lint). */
 void situ__log(const char *fmt, ...) SITU_PRINTF(1, 2) SITU_COLD;
 
@@ -77,6 +75,9 @@ typedef struct situ__errors {
   situ__doing doing;
   int muted;
 } situ__errors;
+extern SITU__THREAD_LOCAL situ__errors situ__errors_now;
+/* Errors met by this thread so far, kept or not: scopes compare it. */
+static inline uint64_t situ__error_count(void) { return situ__errors_now.count; }
 void situ__errors_aside(situ__errors *own);
 /* The same, but what fails is explained in full: for somebody who reports it by himself. */
 void situ__errors_apart(situ__errors *own);

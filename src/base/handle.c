@@ -16,7 +16,8 @@ enum {
   HELD = 2048,         /* so many of a kind are held back; of tensors, at least so many in each thread */
   MOST = 2 * HELD,     /* and at most so many */
   BYTES = 1 << 20,     /* of a kind no more than that, but for tensors */
-  SMALLEST = 64        /* room for a text */
+  SMALLEST = 64,       /* room for a text */
+  LINE = 64            /* bytes of a cache's line, on nearly every processor */
 };
 
 /* What a handle is once it was freed. */
@@ -117,6 +118,8 @@ void *situ__handle_new_tensor(size_t size) {
   SITU__UNPOISON(d, size);
   mine.first = d->next;
   mine.count--;
+  /* The oldest of so many has left the cache: what the next call writes is fetched meanwhile. */
+  for (size_t at = 0; at < size; at += LINE) __builtin_prefetch((char *)mine.first + at, 1);
   return d;
 }
 

@@ -13,10 +13,13 @@ enum { SITU__DEVICES_MAX = 64 };
 /* ---- registry (registry.c, name.c) ---- */
 /* The backend of a kind; NULL if this build has none. No lock after the first call. */
 const situ_backend *situ__backend(situ_device device);
-/* The device meant: itself, or the thread's default for {0}; checks that it is there. False: the
-   error is recorded under op, with the reason why the device is not there. Fast for cpu. */
+static inline bool situ__same_device(situ_device a, situ_device b) {
+  return a.kind == b.kind && a.index == b.index;
+}
 /* Is there such a device? False: recorded. */
 bool situ__device_there(const char *op, situ_device device);
+/* The device meant: itself, or the thread's default for {0}; checks that it is there. False: the
+   error is recorded under op, with the reason why the device is not there. Fast for cpu. */
 bool situ__device_resolve(const char *op, situ_device wanted, situ_device *out);
 /* What this thread has set: see settings.c. */
 extern SITU__THREAD_LOCAL situ_setting situ__setting;

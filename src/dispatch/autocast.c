@@ -40,7 +40,7 @@ static bool worth_keeping(const situ_tensor *t, uint32_t autocast) {
 /* A cast made while nothing was recorded has no way back, and is no use where one is wanted. */
 static bool fits(const kept *k, situ_dtype to) {
   return k->cast->view.dtype == to && k->version == situ_version_of(k->leaf) &&
-         situ_device_equal(k->cast->view.storage->device, k->leaf->view.storage->device) &&
+         situ__same_device(k->cast->view.storage->device, k->leaf->view.storage->device) &&
          (k->cast->requires_grad || !situ__recording());
 }
 
@@ -121,7 +121,7 @@ static situ_device common(situ_tensor *const *in, int ins) {
     const situ_device own = in[i]->view.storage->device;
     if (!device.kind)
       device = own;
-    else if (!situ_device_equal(own, device))
+    else if (!situ__same_device(own, device))
       return (situ_device){ 0 };
   }
   return device;

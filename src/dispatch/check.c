@@ -34,7 +34,7 @@ static bool one_device(situ_call *c) {
     if (!c->in[i]) continue;
     situ_device d = c->in[i]->view.storage->device;
     if (!c->device.kind) c->device = d;
-    else if (!situ_device_equal(c->device, d)) return false;
+    else if (!situ__same_device(c->device, d)) return false;
   }
   return true;
 }

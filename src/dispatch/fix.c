@@ -33,7 +33,7 @@ static bool is_whole(const situ__refusal *r, int row, situ_device device, situ_d
   if (r->tensor[row].root != m->root_module) return true;
   if (dtype) return !m->dtypes && (!m->dtype || m->dtype == dtype || m->dtype == (situ_dtype)now->dtype);
   return m->devices == 0 ||
-         (m->devices == 1 && (situ_device_equal(m->device[0], device) || situ_device_equal(m->device[0], now->storage->device)));
+         (m->devices == 1 && (situ__same_device(m->device[0], device) || situ__same_device(m->device[0], now->storage->device)));
 }
 
 static void change(const situ__refusal *r, situ__choice *c, int row, situ_device device, situ_dtype dtype) {
@@ -41,7 +41,7 @@ static void change(const situ__refusal *r, situ__choice *c, int row, situ_device
   situ__fix fix = { .row = row, .device = device, .dtype = dtype };
   for (int k = 0; k < c->count; k++)
     if (!c->fix[k].dtype == !dtype && situ__fix_reaches(r, &c->fix[k], row)) return;
-  const bool registering = device.kind && situ_device_equal(device, x->goes_to);
+  const bool registering = device.kind && situ__same_device(device, x->goes_to);
   if (x->loose && registering) {
     fix.action = SITU_FIX_CHILD;
   } else if (x->held == SITU_HELD_REGISTERED) {
@@ -60,7 +60,7 @@ static void change(const situ__refusal *r, situ__choice *c, int row, situ_device
 static void bring_to(const situ__refusal *r, situ__choice *c, situ_device device) {
   *c = (situ__choice){ .count = 0 };
   for (int i = 0; i < r->count; i++)
-    if (!situ_device_equal(r->tensor[i].tensor->view.storage->device, device)) change(r, c, i, device, SITU_DTYPE_DEFAULT);
+    if (!situ__same_device(r->tensor[i].tensor->view.storage->device, device)) change(r, c, i, device, SITU_DTYPE_DEFAULT);
 }
 
 static void cast_to(const situ__refusal *r, situ__choice *c, situ_dtype dtype) {
@@ -95,7 +95,7 @@ static void allow_copies(const situ__refusal *r, situ__choice *c) {
     situ_device d = i < r->modules.devices ? r->modules.device[i] : r->tensor[i - r->modules.devices].tensor->view.storage->device;
     if (d.kind == SITU_META) return;
     host = host || d.kind == SITU_CPU;
-    if (d.kind == SITU_CPU || (others && situ_device_equal(d, seen))) continue;
+    if (d.kind == SITU_CPU || (others && situ__same_device(d, seen))) continue;
     seen = d;
     others++;
   }
@@ -238,7 +238,7 @@ static void mark(situ__refusal *r, const situ__choice *choice) {
     for (int k = 0; k < choice->count; k++) reached = reached || situ__fix_reaches(r, &choice->fix[k], i);
     situ_device there = r->tensor[i].tensor->view.storage->device;
     /* A module's move reaches operands that are where they should be. */
-    if (r->status == SITU_E_DEVICE) reached = reached && !situ_device_equal(there, choice->fix[0].device);
+    if (r->status == SITU_E_DEVICE) reached = reached && !situ__same_device(there, choice->fix[0].device);
     if (r->status == SITU_E_DTYPE) reached = reached && (situ_dtype)r->tensor[i].tensor->view.dtype != choice->fix[0].dtype;
     r->row[i].odd = reached;
   }
@@ -268,15 +268,15 @@ static int meeting_places(const situ__refusal *r, situ_device place[SITU__SHOWN 
   for (int i = -1; i < r->count; i++) {
     situ_device d = device_of(r, i < 0 ? r->like : i);
     bool known = real && d.kind == SITU_META && !(i < 0 && r->decided);
-    for (int k = 0; k < count; k++) known = known || situ_device_equal(place[k], d);
+    for (int k = 0; k < count; k++) known = known || situ__same_device(place[k], d);
     if (!known) place[count++] = d;
   }
   const situ_explanation *m = &r->modules;
   bool minority = count > 1 && !loose && !was_mapped(r, r->like) && m->devices && r->tensor[r->like].held == SITU_HELD_REGISTERED && r->tensor[r->like].root == m->root_module &&
-                  situ_device_equal(place[0], device_of(r, r->like));
-  for (int k = 0; k < m->devices; k++) minority = minority && !situ_device_equal(m->device[k], place[0]);
+                  situ__same_device(place[0], device_of(r, r->like));
+  for (int k = 0; k < m->devices; k++) minority = minority && !situ__same_device(m->device[k], place[0]);
   for (int k = 1; minority && k < count; k++) {
-    if (!situ_device_equal(place[k], m->device[0])) continue;
+    if (!situ__same_device(place[k], m->device[0])) continue;
     situ_device first = place[k];
     memmove(place + 1, place, (size_t)k * sizeof *place);
     place[0] = first;

@@ -30,7 +30,7 @@ static bool mismatch(const char *op, situ_status status, const situ_optimizer_te
 static bool agrees(const char *op, const situ_optimizer_tensors *x, const situ_tensor *t, const char *what, situ_dtype dtype) {
   const situ_tensor *param = x->param;
   if (!situ__alive(t)) return situ__need(op, what, t);
-  if (!situ_device_equal(t->view.storage->device, param->view.storage->device)) return mismatch(op, SITU_E_DEVICE, x, t, what);
+  if (!situ__same_device(t->view.storage->device, param->view.storage->device)) return mismatch(op, SITU_E_DEVICE, x, t, what);
   if ((situ_dtype)t->view.dtype != dtype) return mismatch(op, SITU_E_DTYPE, x, t, what);
   if (!situ__same_sizes(&t->view, &param->view)) return mismatch(op, SITU_E_SHAPE, x, t, what);
   return t->view.contiguous || mismatch(op, SITU_E_STATE, x, t, what);
@@ -72,9 +72,9 @@ static bool launch(const char *op, situ_optimizer_rule rule, const situ_optimize
   bool good = true;
   for (int64_t i = 0; i < count && good; i++) {
     const situ_optimizer_tensors *x = &list[i];
-    if (!situ_device_equal(x->param->view.storage->device, device) || !x->param->view.numel) continue;
+    if (!situ__same_device(x->param->view.storage->device, device) || !x->param->view.numel) continue;
     items[here++] = (situ_optimizer_item){ .param = &x->param->view, .grad = &x->grad->view, .step = x->step,
-                                           .state = { situ_desc(x->state[0]), situ_desc(x->state[1]), situ_desc(x->state[2]) } };
+                                           .state = { situ__desc(x->state[0]), situ__desc(x->state[1]), situ__desc(x->state[2]) } };
     if (here < MANY) continue;
     good = flush(op, rule, params, items, here, device);
     here = 0;
@@ -94,7 +94,7 @@ static bool step_all(situ_optimizer_rule rule, const situ_optimizer_params *para
   for (int64_t i = 0; good && i < count; i++) {  /* each device once: when its first parameter is met */
     situ_device device = list[i].param->view.storage->device;
     bool seen = false;
-    for (int64_t k = 0; !seen && k < i; k++) seen = situ_device_equal(list[k].param->view.storage->device, device);
+    for (int64_t k = 0; !seen && k < i; k++) seen = situ__same_device(list[k].param->view.storage->device, device);
     if (!seen) good = launch(rules[rule], rule, params, list, count, device);
   }
   return good;

@@ -29,7 +29,7 @@ static bool meeting_place(const situ_call *c, situ_device *target) {
     if (!c->in[i]) continue;
     if (where(c->in[i]).kind == SITU_META) return false;
     if (!is_written(c, i)) continue;
-    if (fixed && !situ_device_equal(*target, where(c->in[i]))) return false;
+    if (fixed && !situ__same_device(*target, where(c->in[i]))) return false;
     *target = where(c->in[i]);
     fixed = true;
   }
@@ -48,7 +48,7 @@ static int rule_for(situ_device from, situ_device to) {
 static int rule(const situ_call *c, situ_device target) {
   int strictest = SITU_POLICY_COPY;
   for (int i = 0; i < c->ins; i++) {
-    if (!c->in[i] || situ_device_equal(where(c->in[i]), target)) continue;
+    if (!c->in[i] || situ__same_device(where(c->in[i]), target)) continue;
     int own = rule_for(where(c->in[i]), target);
     if (own < strictest) strictest = own;
   }
@@ -93,7 +93,7 @@ static bool run_with_copies(situ_call *c, situ_device target, bool (*run)(situ_c
   bool good = true;
   for (int i = 0; good && i < c->ins; i++) {
     in[i] = given[i];
-    if (!given[i] || situ_device_equal(where(given[i]), target)) continue;
+    if (!given[i] || situ__same_device(where(given[i]), target)) continue;
     int same = 0;
     while (given[same] != given[i]) same++;
     in[i] = same < i ? in[same] : situ__copy_operand(c->op->name, given[i], target);

@@ -29,7 +29,7 @@ static bool differ(const situ_call *c, const char *what, int64_t a, int64_t b) {
 /* Fused, if the device offers that. */
 static bool choose(situ_call *c) {
   const attention_params *p = c->params;
-  const situ_view_desc *q = situ_desc(c->in[QUERY]), *k = situ_desc(c->in[KEY]), *v = situ_desc(c->in[VALUE]);
+  const situ_view_desc *q = situ__desc(c->in[QUERY]), *k = situ__desc(c->in[KEY]), *v = situ__desc(c->in[VALUE]);
   bool offered;
   if (!situ__has_verb(c->device, SITU_VERB_ATTENTION) || q->ndim != 4 || k->ndim != 4 || v->ndim != 4) return true;
   const situ_work work = { .verb = SITU_VERB_ATTENTION, .op = SITU_ATTENTION, .compute = (situ_dtype)q->dtype, .ins = 3, .in = { q, k, v },
@@ -45,7 +45,7 @@ static bool choose(situ_call *c) {
 
 static bool infer(situ_call *c) {
   const attention_params *p = c->params;
-  const situ_view_desc *q = situ_desc(c->in[QUERY]), *k = situ_desc(c->in[KEY]), *v = situ_desc(c->in[VALUE]), *mask = situ_desc(c->in[MASK]);
+  const situ_view_desc *q = situ__desc(c->in[QUERY]), *k = situ__desc(c->in[KEY]), *v = situ__desc(c->in[VALUE]), *mask = situ__desc(c->in[MASK]);
   if (mask && mask->dtype != SITU_BOOL && mask->dtype != SITU_F32 && mask->dtype != q->dtype)
     return situ_refuse(c, SITU_E_DTYPE, "attn_mask is %s, must be bool, f32 or %s", situ_dtype_name((situ_dtype)mask->dtype), situ_dtype_name((situ_dtype)q->dtype));
   if (q->ndim < 2 || k->ndim < 2 || v->ndim < 2)
@@ -119,8 +119,8 @@ static situ_tensor *weigh(const situ_call *c, situ_tensor *weights) {
 static bool fused(situ_call *c) {
   const attention_params *p = c->params;
   return situ_launch(c->op->name, c->device, &(situ_work){ .verb = SITU_VERB_ATTENTION, .op = SITU_ATTENTION, .compute = c->dtype[RESULT], .ins = 3, .outs = 2,
-                     .in = { situ_desc(c->in[QUERY]), situ_desc(c->in[KEY]), situ_desc(c->in[VALUE]) },
-                     .out = { situ_desc(c->out[RESULT]), situ_desc(c->out[STATS]) }, .scalar = { p->scale }, .integer = { p->causal } });
+                     .in = { situ__desc(c->in[QUERY]), situ__desc(c->in[KEY]), situ__desc(c->in[VALUE]) },
+                     .out = { situ__desc(c->out[RESULT]), situ__desc(c->out[STATS]) }, .scalar = { p->scale }, .integer = { p->causal } });
 }
 
 /* weights v, rounded once. */
@@ -169,7 +169,7 @@ static bool fused_back(situ_grad_call *g, situ_tensor *up, bool *done) {
   for (int k = QUERY; k <= VALUE; k++) /* without gaps, whatever the operand is */
     if (!(dx[k] = situ_empty(g->shape[k], &(situ_options){ .dtype = g->dtype[k], .device = g->device }))) return false;
   situ_work work = { .verb = SITU_VERB_ATTENTION, .op = SITU_ATTENTION_GRAD, .compute = g->dtype[QUERY], .ins = 6, .outs = 3,
-                     .in = { situ_desc(g->in[QUERY]), situ_desc(g->in[KEY]), situ_desc(g->in[VALUE]), situ_desc(g->out[RESULT]), situ_desc(g->out[STATS]), situ_desc(up) },
+                     .in = { situ__desc(g->in[QUERY]), situ__desc(g->in[KEY]), situ__desc(g->in[VALUE]), situ__desc(g->out[RESULT]), situ__desc(g->out[STATS]), situ_desc(up) },
                      .out = { situ_desc(dx[QUERY]), situ_desc(dx[KEY]), situ_desc(dx[VALUE]) }, .scalar = { p->scale }, .integer = { p->causal } };
   if (situ__offers(g->op->name, g->device, &work, done) != SITU_OK) return false;
   for (int k = QUERY; *done && k <= VALUE; k++) g->dx[k] = g->wants[k] ? dx[k] : NULL;

@@ -19,10 +19,10 @@ static situ_shape channels(const situ_shape *x) {
 
 static bool infer(situ_call *c) {
   const batch_norm_params *p = c->params;
-  const situ_view_desc *x = situ_desc(c->in[0]);
+  const situ_view_desc *x = situ__desc(c->in[0]);
   if (x->ndim < 2) return situ_refuse(c, SITU_E_SHAPE, "input has %d dimensions, must have at least 2: [N, C, ...]", x->ndim);
   for (int i = 1; i < c->ins; i++) {
-    const situ_view_desc *v = situ_desc(c->in[i]);
+    const situ_view_desc *v = situ__desc(c->in[i]);
     if (!v || (v->ndim == 1 && v->size[0] == x->size[1])) continue;
     situ_shape own = situ__shape(v);
     char text[SITU_SHAPE_TEXT];
@@ -31,7 +31,7 @@ static bool infer(situ_call *c) {
   if (!p->training && (!c->in[1] || !c->in[2])) return situ_refuse(c, SITU_E_ARG, "running_mean and running_var are needed when not training");
   if (!c->in[1] != !c->in[2]) return situ_refuse(c, SITU_E_ARG, "running_mean and running_var come together");
   for (int i = 1; i <= 2; i++)
-    if (c->in[i] && p->training && !situ_desc(c->in[i])->contiguous) return situ_refuse(c, SITU_E_STATE, "%s is updated in place and must be contiguous", c->op->operand[i].name);
+    if (c->in[i] && p->training && !situ__desc(c->in[i])->contiguous) return situ_refuse(c, SITU_E_STATE, "%s is updated in place and must be contiguous", c->op->operand[i].name);
   situ_infer_like(c);
   int64_t per_channel = x->size[1] ? x->numel / x->size[1] : 0;
   if (p->training && per_channel == 1) return situ_refuse(c, SITU_E_ARG, "one value a channel has no variance; training needs more");
@@ -48,12 +48,12 @@ static bool forward(situ_call *c) {
   situ_tensor *x = situ_contiguous(c->in[0]), *weight = c->in[3] ? situ_contiguous(c->in[3]) : NULL, *bias = c->in[4] ? situ_contiguous(c->in[4]) : NULL;
   if (!x || (c->in[3] && !weight) || (c->in[4] && !bias)) return false;
   if (!situ_desc(x)->numel) return true;
-  const situ_view_desc *mean = situ_desc(c->in[1]), *var = situ_desc(c->in[2]);
+  const situ_view_desc *mean = situ__desc(c->in[1]), *var = situ__desc(c->in[2]);
   situ_view_desc from, to;
   situ_shape shape = channels(&c->shape[0]);
   return situ_launch(c->op->name, c->device, &(situ_work){ .verb = SITU_VERB_BATCH_NORM, .op = SITU_BATCH_NORM, .compute = c->dtype[0], .ins = 5, .outs = 5,
                      .in = { situ_desc_reshape(situ_desc(x), shape, &from), situ_desc(weight), situ_desc(bias), mean, var },
-                     .out = { situ_desc_reshape(situ_desc(c->out[0]), shape, &to), situ_desc(c->out[1]), situ_desc(c->out[2]), p->training ? mean : NULL, p->training ? var : NULL },
+                     .out = { situ_desc_reshape(situ__desc(c->out[0]), shape, &to), situ__desc(c->out[1]), situ__desc(c->out[2]), p->training ? mean : NULL, p->training ? var : NULL },
                      .scalar = { p->eps, p->momentum }, .integer = { p->training } });
 }
 
@@ -71,7 +71,7 @@ static bool backward(situ_grad_call *g) {
     int i = operand[k];
     if (!g->wants[i]) continue;
     if (!(g->dx[i] = like_operand(g, i))) return false;
-    out[k] = situ_desc(g->dx[i]);
+    out[k] = situ__desc(g->dx[i]);
   }
   if (g->device.kind == SITU_META) return true;
   if (!situ_desc(x)->numel) {  /* of nothing, weight and bias have a gradient of 0 */
@@ -82,7 +82,7 @@ static bool backward(situ_grad_call *g) {
   situ_view_desc a, b, to;
   situ_shape shape = channels(&g->shape[0]);
   return situ_launch(g->op->name, g->device, &(situ_work){ .verb = SITU_VERB_BATCH_NORM, .op = SITU_BATCH_NORM_GRAD, .compute = g->dtype[0], .ins = 5, .outs = 3,
-                     .in = { situ_desc_reshape(situ_desc(up), shape, &a), situ_desc_reshape(situ_desc(x), shape, &b), situ_desc(g->out[1]), situ_desc(g->out[2]), situ_desc(weight) },
+                     .in = { situ_desc_reshape(situ_desc(up), shape, &a), situ_desc_reshape(situ_desc(x), shape, &b), situ__desc(g->out[1]), situ__desc(g->out[2]), situ_desc(weight) },
                      .out = { out[0] ? situ_desc_reshape(out[0], shape, &to) : NULL, out[1], out[2] }, .scalar = { p->eps }, .integer = { p->training } });
 }
 

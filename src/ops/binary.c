@@ -26,7 +26,7 @@ static bool infer_number(situ_call *c) {
 
 static bool infer_difference(situ_call *c) {
   for (int i = 0; i < 2; i++)
-    if (situ_desc(c->in[i])->dtype == SITU_BOOL)
+    if (situ__desc(c->in[i])->dtype == SITU_BOOL)
       return situ_refuse(c, SITU_E_DTYPE, "%s is bool; use the logical functions, or cast it", c->op->operand[i].name);
   return situ_infer_broadcast(c);
 }

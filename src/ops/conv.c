@@ -46,12 +46,12 @@ static bool refuse_shape(const situ_call *c, const char *what, const situ_shape 
 
 /* Ranks, groups, channels and bias; sets the window and the result's shape but for its height and width. */
 static bool check_shapes(situ_call *c, bool transposed, situ_window *w) {
-  const situ_view_desc *bias = situ_desc(c->in[2]);
-  const situ_shape x = situ__shape(situ_desc(c->in[0])), weight = situ__shape(situ_desc(c->in[1]));
+  const situ_view_desc *bias = situ__desc(c->in[2]);
+  const situ_shape x = situ__shape(situ__desc(c->in[0])), weight = situ__shape(situ__desc(c->in[1]));
   const int spatial = c->op->code;
   if (x.ndim != spatial + 1 && x.ndim != spatial + 2)
     return refuse_shape(c, "input", &x, spatial == 1 ? "[N, C, L] or [C, L]" : "[N, C, H, W] or [C, H, W]");
-  if (weight.ndim != spatial + 2 || situ_desc(c->in[1])->numel == 0)
+  if (weight.ndim != spatial + 2 || situ__desc(c->in[1])->numel == 0)
     return refuse_shape(c, "weight", &weight, transposed ? "[C, O/groups, kh, kw] without a 0" : spatial == 1 ? "[O, C/groups, k] without a 0"
                                                                                                     : "[O, C/groups, kh, kw] without a 0");
   if (!read_window(c, c->params, &weight, w)) return false;
@@ -71,7 +71,7 @@ static bool check_shapes(situ_call *c, bool transposed, situ_window *w) {
   }
   c->shape[0] = x;
   c->shape[0].dim[x.ndim - spatial - 1] = outputs.dim[0];
-  c->dtype[0] = c->compute = (situ_dtype)situ_desc(c->in[0])->dtype;
+  c->dtype[0] = c->compute = (situ_dtype)situ__desc(c->in[0])->dtype;
   return true;
 }
 
@@ -156,7 +156,7 @@ static situ_tensor *bias_gradient(const situ_grad_call *g) {
 /* ---- the ops ---- */
 
 static bool conv_forward(situ_call *c) {
-  const situ_shape weight = situ__shape(situ_desc(c->in[1]));
+  const situ_shape weight = situ__shape(situ__desc(c->in[1]));
   const situ_window w = window_of(c->op, c->params, &weight);
   return launch(c->op, c->device, SITU_CONV_FORWARD, &w, c->in[0], c->in[1], c->in[2], c->out[0]);
 }
@@ -170,7 +170,7 @@ static bool conv_backward(situ_grad_call *g) {
 }
 
 static bool transposed_forward(situ_call *c) {
-  const situ_shape weight = situ__shape(situ_desc(c->in[1]));
+  const situ_shape weight = situ__shape(situ__desc(c->in[1]));
   const situ_window w = window_of(c->op, c->params, &weight);
   return launch(c->op, c->device, SITU_CONV_GRAD_DATA, &w, c->in[0], c->in[1], c->in[2], c->out[0]);
 }
@@ -186,7 +186,7 @@ static bool transposed_backward(situ_grad_call *g) {
 /* As if the input had the channels that the weight is for. */
 static bool conv_mend(situ_call *c) {
   const situ_conv_options *o = c->params;
-  const situ_view_desc *x = situ_desc(c->in[0]), *w = situ_desc(c->in[1]);
+  const situ_view_desc *x = situ__desc(c->in[0]), *w = situ__desc(c->in[1]);
   const int spatial = c->op->code;
   const bool transposed = c->op->infer == transposed_infer;
   if (x->ndim <= spatial || w->ndim != spatial + 2) return false;

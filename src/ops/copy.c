@@ -17,7 +17,7 @@ static bool cast_infer(situ_call *c) {
 
 static bool copy_forward(situ_call *c) {
   return situ_launch(c->op->name, c->device, &(situ_work){ .verb = SITU_VERB_COPY, .ins = 1, .outs = 1,
-                     .in = { situ_desc(c->in[c->ins - 1]) }, .out = { situ_desc(c->out[0]) } });
+                     .in = { situ__desc(c->in[c->ins - 1]) }, .out = { situ__desc(c->out[0]) } });
 }
 
 /* The gradient is cast back to the operand's dtype by the tape. */
@@ -57,7 +57,7 @@ static bool copy_infer(situ_call *c) {
 static bool copy_into_forward(situ_call *c) {
   situ_view_desc room;
   return situ_launch(c->op->name, c->device, &(situ_work){ .verb = SITU_VERB_COPY, .ins = 1, .outs = 1,
-                     .in = { situ_desc_expand(situ_desc(c->in[1]), situ_desc(c->out[0]), &room) }, .out = { situ_desc(c->out[0]) } });
+                     .in = { situ_desc_expand(situ__desc(c->in[1]), situ__desc(c->out[0]), &room) }, .out = { situ__desc(c->out[0]) } });
 }
 
 static bool copy_into_backward(situ_grad_call *g) {
@@ -85,7 +85,7 @@ typedef struct to_params {
 
 static bool to_infer(situ_call *c) {
   const to_params *p = c->params;
-  const situ_view_desc *x = situ_desc(c->in[0]);
+  const situ_view_desc *x = situ__desc(c->in[0]);
   situ_infer_like(c);
   if (x->numel && x->storage->flags & SITU_STORAGE_UNWRITTEN && p->to.kind != SITU_META)
     return situ__refuse_unwritten(c->op->name, x->storage) == SITU_OK;
@@ -97,7 +97,7 @@ static bool to_infer(situ_call *c) {
 
 /* Made on the other device as it would have been there. */
 static bool follow_recipe(situ_call *c) {
-  const situ_view_desc *y = situ_desc(c->out[0]), *x = situ_desc(c->in[0]);
+  const situ_view_desc *y = situ__desc(c->out[0]), *x = situ__desc(c->in[0]);
   bool whole = x->contiguous && x->storage->bytes == y->storage->bytes;
   situ_tensor *from = whole ? c->in[0] : situ_clone(c->in[0]);
   if (from && !situ__recipe_has(situ_desc(from)->storage))
@@ -107,10 +107,10 @@ static bool follow_recipe(situ_call *c) {
 
 static bool to_forward(situ_call *c) {
   const to_params *p = c->params;
-  if (situ_desc(c->in[0])->storage->device.kind == SITU_META) return follow_recipe(c);
+  if (situ__desc(c->in[0])->storage->device.kind == SITU_META) return follow_recipe(c);
   situ_tensor *from = situ_contiguous(c->in[0]);
   if (!from) return false;
-  const situ_view_desc *given = situ_desc(c->in[0]), *x = situ_desc(from), *y = situ_desc(c->out[0]);
+  const situ_view_desc *given = situ__desc(c->in[0]), *x = situ_desc(from), *y = situ__desc(c->out[0]);
   size_t item = situ_dtype_size((situ_dtype)x->dtype);
   return situ__copy_storage_of(p->op, y->storage, 0, x->storage, (size_t)x->offset * item, (size_t)x->numel * item, p->why,
                                given->storage, (size_t)given->offset * item) == SITU_OK;
@@ -119,7 +119,7 @@ static bool to_forward(situ_call *c) {
 static const situ_op to_op;
 
 static situ_tensor *copy_to(situ_tensor *x, const to_params *p) {
-  return situ_device_equal(p->from, p->to) ? x : situ_op_run1(&to_op, x, p);
+  return situ__same_device(p->from, p->to) ? x : situ_op_run1(&to_op, x, p);
 }
 
 static bool to_backward(situ_grad_call *g) {

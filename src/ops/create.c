@@ -167,7 +167,7 @@ static bool fill_infer(situ_call *c) {
 }
 static bool fill_forward(situ_call *c) {
   const fill_params *p = c->params;
-  return situ_launch(c->op->name, c->device, &(situ_work){ .verb = SITU_VERB_FILL, .outs = 1, .out = { situ_desc(c->out[0]) },
+  return situ_launch(c->op->name, c->device, &(situ_work){ .verb = SITU_VERB_FILL, .outs = 1, .out = { situ__desc(c->out[0]) },
                      .scalar = { p->value }, .integer = { situ__whole(p->value) } });
 }
 static bool fill_backward(situ_grad_call *g) { return (g->dx[0] = situ_zeros_like(g->grad[0], NULL)) != NULL; }
@@ -193,7 +193,7 @@ static bool triangle_forward(situ_call *c) {
   const triangle_params *p = c->params;
   situ_tensor *x = situ_contiguous(c->in[0]);
   return x && situ_launch(c->op->name, c->device, &(situ_work){ .verb = SITU_VERB_TRIANGLE, .op = c->op->code, .ins = 1, .outs = 1,
-                          .in = { situ_desc(x) }, .out = { situ_desc(c->out[0]) }, .integer = { p->diagonal } });
+                          .in = { situ_desc(x) }, .out = { situ__desc(c->out[0]) }, .integer = { p->diagonal } });
 }
 static bool triangle_backward(situ_grad_call *g) {
   const triangle_params *p = g->params;

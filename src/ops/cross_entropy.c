@@ -26,7 +26,7 @@ static situ_shape places(const situ_shape *x) {
 /* Results: the loss, the total weight that a mean divides by, and logsumexp for the way back. */
 static bool infer(situ_call *c) {
   const nll_params *p = c->params;
-  situ_shape x = situ__shape(situ_desc(c->in[0])), t = situ__shape(situ_desc(c->in[1])), want = x;
+  situ_shape x = situ__shape(situ__desc(c->in[0])), t = situ__shape(situ__desc(c->in[1])), want = x;
   char a[SITU_SHAPE_TEXT], b[SITU_SHAPE_TEXT];
   if (x.ndim < 1) return situ_refuse(c, SITU_E_SHAPE, "input is 0-dim, must be [C] or [N, C, ...]");
   int at = x.ndim == 1 ? 0 : 1;
@@ -35,13 +35,13 @@ static bool infer(situ_call *c) {
   if (!situ_shape_equal(&want, &t))
     return situ_refuse(c, SITU_E_SHAPE, "target is %s, must be %s for input %s", situ_shape_text(&t, a), situ_shape_text(&want, b),
                        situ_shape_text(&x, (char[SITU_SHAPE_TEXT]){ 0 }));
-  const situ_view_desc *w = situ_desc(c->in[2]);
+  const situ_view_desc *w = situ__desc(c->in[2]);
   if (w && (w->ndim != 1 || w->size[0] != x.dim[at])) {
     situ_shape own = situ__shape(w);
     return situ_refuse(c, SITU_E_SHAPE, "weight is %s, input has %lld classes", situ_shape_text(&own, a), (long long)x.dim[at]);
   }
   c->shape[0] = p->reduction == SITU_REDUCTION_NONE ? want : SITU_SCALAR;
-  c->dtype[0] = (situ_dtype)situ_desc(c->in[0])->dtype;
+  c->dtype[0] = (situ_dtype)situ__desc(c->in[0])->dtype;
   c->shape[1] = SITU_SCALAR;
   c->shape[2] = places(&x);
   /* What the way back divides by and takes off: f16 could not even count to 2049. */
@@ -75,9 +75,9 @@ static bool forward(situ_call *c) {
   work.in[0] = situ_desc_reshape(situ_desc(x), classes(&shape), &room[0]);
   work.in[1] = situ_desc_reshape(situ_desc(target), at, &room[1]);
   work.in[2] = situ_desc(weight);
-  work.out[0] = each ? situ_desc_reshape(situ_desc(c->out[0]), at, &room[2]) : situ_desc(c->out[0]);
-  work.out[1] = situ_desc(c->out[1]);
-  work.out[2] = c->out[2] ? situ_desc(c->out[2]) : NULL;
+  work.out[0] = each ? situ_desc_reshape(situ__desc(c->out[0]), at, &room[2]) : situ__desc(c->out[0]);
+  work.out[1] = situ__desc(c->out[1]);
+  work.out[2] = c->out[2] ? situ__desc(c->out[2]) : NULL;
   return situ_launch(c->op->name, c->device, &work);
 }
 
@@ -96,8 +96,8 @@ static bool backward(situ_grad_call *g) {
   work.in[1] = situ_desc_reshape(situ_desc(x), classes(&g->shape[0]), &room[1]);
   work.in[2] = situ_desc_reshape(situ_desc(target), at, &room[2]);
   work.in[3] = situ_desc(weight);
-  work.in[4] = situ_desc(g->out[1]);
-  work.in[5] = situ_desc(g->out[2]);
+  work.in[4] = situ__desc(g->out[1]);
+  work.in[5] = situ__desc(g->out[2]);
   work.out[0] = situ_desc_reshape(situ_desc(dx), classes(&g->shape[0]), &room[3]);
   return situ_launch(g->op->name, g->device, &work);
 }

@@ -23,12 +23,12 @@ static bool scale(const char *op, situ_device device, const situ_view_desc *a, c
 
 static bool forward(situ_call *c) {
   const dropout_params *p = c->params;
-  const situ_view_desc *mask = situ_desc(c->out[1]);
+  const situ_view_desc *mask = situ__desc(c->out[1]);
   return situ_launch(c->op->name, c->device, &(situ_work){ .verb = SITU_VERB_RANDOM, .op = SITU_RANDOM_BERNOULLI, .outs = 1, .out = { mask }, .scalar = { p->keep },
                      .seed = p->draw.seed, .offset = p->draw.offset }) &&
          situ_launch(c->op->name, c->device, &(situ_work){ .verb = SITU_VERB_UNARY, .op = SITU_UNARY_mul_scalar, .compute = c->dtype[1], .ins = 1, .outs = 1,
                      .in = { mask }, .out = { mask }, .scalar = { p->keep > 0 ? 1 / p->keep : 0 } }) &&
-         scale(c->op->name, c->device, situ_desc(c->in[0]), mask, situ_desc(c->out[0]));
+         scale(c->op->name, c->device, situ__desc(c->in[0]), mask, situ__desc(c->out[0]));
 }
 
 static bool backward(situ_grad_call *g) { return (g->dx[0] = situ_mul(g->grad[0], g->out[1])) != NULL; }

@@ -24,7 +24,7 @@ static situ_tensor *sum_of(situ_grad_call *g, int operand) {
 
 static bool rows_infer(situ_call *c) {
   const index_params *p = c->params;
-  const situ_view_desc *index = situ_desc(c->in[1]);
+  const situ_view_desc *index = situ__desc(c->in[1]);
   if (index->ndim > 1) return situ_refuse(c, SITU_E_SHAPE, "index has %d dimensions, must have 1", index->ndim);
   situ_infer_like(c);
   if (c->shape[0].ndim) c->shape[0].dim[p->dim] = index->numel;
@@ -36,7 +36,7 @@ static bool gather_verb(situ_call *c, situ_index_mode mode) {
   const index_params *p = c->params;
   situ_view_desc x, index, y;
   return situ_launch(c->op->name, c->device, &(situ_work){ .verb = SITU_VERB_GATHER, .op = (int)mode, .ins = 2, .outs = 1,
-                     .in = { situ__ranked(situ_desc(c->in[0]), &x), situ__ranked(situ_desc(c->in[1]), &index) }, .out = { situ__ranked(situ_desc(c->out[0]), &y) },
+                     .in = { situ__ranked(situ__desc(c->in[0]), &x), situ__ranked(situ__desc(c->in[1]), &index) }, .out = { situ__ranked(situ__desc(c->out[0]), &y) },
                      .integer = { p->dim } });
 }
 static bool rows_forward(situ_call *c) { return gather_verb(c, SITU_INDEX_ROWS); }
@@ -77,9 +77,9 @@ static bool fits(const situ_call *c, const situ_view_desc *index, const situ_vie
 
 static bool gather_infer(situ_call *c) {
   const index_params *p = c->params;
-  if (!fits(c, situ_desc(c->in[1]), situ_desc(c->in[0]), "input", p->dim)) return false;
+  if (!fits(c, situ__desc(c->in[1]), situ__desc(c->in[0]), "input", p->dim)) return false;
   situ_infer_like(c);
-  c->shape[0] = situ__shape(situ_desc(c->in[1]));
+  c->shape[0] = situ__shape(situ__desc(c->in[1]));
   return true;
 }
 static bool gather_forward(situ_call *c) { return gather_verb(c, SITU_INDEX_ELEMENTS); }
@@ -122,31 +122,31 @@ situ_tensor *situ_take_along_dim(situ_tensor *x, situ_tensor *index, int dim) {
 /* The result starts as a copy of x, unless it is x. */
 static bool start_from_input(situ_call *c) {
   if (c->in_place) return true;
-  return situ_launch(c->op->name, c->device, &(situ_work){ .verb = SITU_VERB_COPY, .ins = 1, .outs = 1, .in = { situ_desc(c->in[0]) }, .out = { situ_desc(c->out[0]) } });
+  return situ_launch(c->op->name, c->device, &(situ_work){ .verb = SITU_VERB_COPY, .ins = 1, .outs = 1, .in = { situ__desc(c->in[0]) }, .out = { situ__desc(c->out[0]) } });
 }
 
 static bool scatter_verb(situ_call *c, int mode) {
   const index_params *p = c->params;
-  if (!situ_desc(c->in[1])->numel) return start_from_input(c);
+  if (!situ__desc(c->in[1])->numel) return start_from_input(c);
   situ_view_desc index, src, y;
   return start_from_input(c) &&
-         situ_launch(c->op->name, c->device, &(situ_work){ .verb = SITU_VERB_SCATTER, .op = mode, .compute = (situ_dtype)situ_desc(c->out[0])->dtype, .ins = 2, .outs = 1,
-                     .in = { situ__ranked(situ_desc(c->in[1]), &index), situ__ranked(situ_desc(c->in[2]), &src) }, .out = { situ__ranked(situ_desc(c->out[0]), &y) },
+         situ_launch(c->op->name, c->device, &(situ_work){ .verb = SITU_VERB_SCATTER, .op = mode, .compute = (situ_dtype)situ__desc(c->out[0])->dtype, .ins = 2, .outs = 1,
+                     .in = { situ__ranked(situ__desc(c->in[1]), &index), situ__ranked(situ__desc(c->in[2]), &src) }, .out = { situ__ranked(situ__desc(c->out[0]), &y) },
                      .scalar = { p->alpha }, .integer = { p->dim } });
 }
 
 /* Nothing can be placed where there is no place; the kernel, which checks the values, is not run for an empty result. */
 static bool has_room(const situ_call *c) {
   const index_params *p = c->params;
-  const situ_view_desc *x = situ_desc(c->in[0]), *index = situ_desc(c->in[1]);
+  const situ_view_desc *x = situ__desc(c->in[0]), *index = situ__desc(c->in[1]);
   return !index->numel || !x->ndim || x->size[p->dim] ||
          situ_refuse(c, SITU_E_INDEX, "index has %lld elements, but dimension %d of input has size 0", (long long)index->numel, p->dim);
 }
 
 static bool scatter_infer(situ_call *c) {
   const index_params *p = c->params;
-  const situ_view_desc *index = situ_desc(c->in[1]);
-  return has_room(c) && fits(c, index, situ_desc(c->in[0]), "input", p->dim) && fits(c, index, situ_desc(c->in[2]), "src", -1) && situ_infer_like(c);
+  const situ_view_desc *index = situ__desc(c->in[1]);
+  return has_room(c) && fits(c, index, situ__desc(c->in[0]), "input", p->dim) && fits(c, index, situ__desc(c->in[2]), "src", -1) && situ_infer_like(c);
 }
 static bool scatter_forward(situ_call *c) { return scatter_verb(c, SITU_INDEX_ELEMENTS); }
 static bool scatter_add_forward(situ_call *c) { return scatter_verb(c, SITU_INDEX_ELEMENTS | SITU_INDEX_ADD); }
@@ -169,7 +169,7 @@ static bool scatter_add_backward(situ_grad_call *g) { return GIVE(0, g->grad[0])
 
 static bool index_add_infer(situ_call *c) {
   const index_params *p = c->params;
-  const situ_view_desc *x = situ_desc(c->in[0]), *index = situ_desc(c->in[1]), *src = situ_desc(c->in[2]);
+  const situ_view_desc *x = situ__desc(c->in[0]), *index = situ__desc(c->in[1]), *src = situ__desc(c->in[2]);
   if (index->ndim > 1) return situ_refuse(c, SITU_E_SHAPE, "index has %d dimensions, must have 1", index->ndim);
   bool good = x->ndim == src->ndim;
   for (int d = 0; good && d < x->ndim; d++) good = src->size[d] == (d == p->dim ? index->numel : x->size[d]);
@@ -220,7 +220,7 @@ situ_tensor *situ_scatter_value(situ_tensor *x, int dim, situ_tensor *index, dou
 /* ---- embedding ---- */
 
 static bool embedding_infer(situ_call *c) {
-  const situ_view_desc *index = situ_desc(c->in[0]), *weight = situ_desc(c->in[1]);
+  const situ_view_desc *index = situ__desc(c->in[0]), *weight = situ__desc(c->in[1]);
   if (weight->ndim != 2) return situ_refuse(c, SITU_E_SHAPE, "weight has %d dimensions, must be [vocabulary, width]", weight->ndim);
   if (index->ndim == SITU_MAX_DIMS) return situ_refuse(c, SITU_E_ARG, "index has %d dimensions: no room for one more", SITU_MAX_DIMS);
   const index_params *p = c->params;
@@ -232,14 +232,14 @@ static bool embedding_infer(situ_call *c) {
 }
 
 static bool embedding_forward(situ_call *c) {
-  const situ_view_desc *weight = situ_desc(c->in[1]);
+  const situ_view_desc *weight = situ__desc(c->in[1]);
   situ_tensor *flat = situ_contiguous(c->in[0]);
   if (!flat) return false;
   int64_t count = situ_desc(flat)->numel;
   situ_view_desc index, y;
   return situ_launch(c->op->name, c->device, &(situ_work){ .verb = SITU_VERB_GATHER, .op = SITU_INDEX_ROWS, .ins = 2, .outs = 1,
                      .in = { weight, situ_desc_reshape(situ_desc(flat), SITU_SHAPE(count), &index) },
-                     .out = { situ_desc_reshape(situ_desc(c->out[0]), SITU_SHAPE(count, weight->size[1]), &y) } });
+                     .out = { situ_desc_reshape(situ__desc(c->out[0]), SITU_SHAPE(count, weight->size[1]), &y) } });
 }
 
 static bool embedding_backward(situ_grad_call *g) {

@@ -17,13 +17,13 @@ static bool cat_infer(situ_call *c) {
   const cat_params *p = c->params;
   int d;
   int lead = 0;
-  while (lead < c->ins - 1 && adds_nothing(situ_desc(c->in[lead])->ndim, situ_desc(c->in[lead])->size[0])) lead++;
-  const situ_shape first = situ__shape(situ_desc(c->in[lead]));
+  while (lead < c->ins - 1 && adds_nothing(situ__desc(c->in[lead])->ndim, situ__desc(c->in[lead])->size[0])) lead++;
+  const situ_shape first = situ__shape(situ__desc(c->in[lead]));
   situ_shape shape = first;
   if (!shape.ndim) return situ_refuse(c, SITU_E_SHAPE, "0-dim tensors cannot be joined; use situ_stack");
   if (!situ_wrap_dim(c->op->name, p->dim, shape.ndim, &d)) return false;
   for (int i = lead + 1; i < c->ins; i++) {
-    const situ_view_desc *x = situ_desc(c->in[i]);
+    const situ_view_desc *x = situ__desc(c->in[i]);
     if (adds_nothing(x->ndim, x->size[0])) continue;
     char a[SITU_SHAPE_TEXT], b[SITU_SHAPE_TEXT];
     situ_shape own = situ__shape(x);
@@ -50,11 +50,11 @@ static situ_view_desc piece(const situ_view_desc *whole, int d, int64_t at, int6
 
 static bool cat_forward(situ_call *c) {
   const cat_params *p = c->params;
-  const situ_view_desc *y = situ_desc(c->out[0]);
+  const situ_view_desc *y = situ__desc(c->out[0]);
   int d = p->dim < 0 ? p->dim + y->ndim : p->dim;
   int64_t at = 0;
   for (int i = 0; i < c->ins; i++) {
-    const situ_view_desc *x = situ_desc(c->in[i]);
+    const situ_view_desc *x = situ__desc(c->in[i]);
     if (!x->numel) continue;
     situ_view_desc part = piece(y, d, at, x->size[d]);
     at += x->size[d];
@@ -82,11 +82,11 @@ static bool cat_backward(situ_grad_call *g) {
 /* As if all were as large as the first but along the dimension. */
 static bool cat_mend(situ_call *c) {
   int d = ((const cat_params *)c->params)->dim;
-  c->shape[0] = situ__shape(situ_desc(c->in[0]));
+  c->shape[0] = situ__shape(situ__desc(c->in[0]));
   if (d < 0) d += c->shape[0].ndim;
   if (d < 0 || d >= c->shape[0].ndim) return false;
   for (int i = 1; i < c->ins; i++)
-    if (d < situ_desc(c->in[i])->ndim && !situ__add_i64(c->shape[0].dim[d], situ_desc(c->in[i])->size[d], &c->shape[0].dim[d])) return false;
+    if (d < situ__desc(c->in[i])->ndim && !situ__add_i64(c->shape[0].dim[d], situ__desc(c->in[i])->size[d], &c->shape[0].dim[d])) return false;
   c->dtype[0] = situ_result_type(c->in, c->ins);
   return true;
 }
@@ -212,12 +212,12 @@ typedef struct flip_params { situ_shape dims; } flip_params;
 static bool flip_infer(situ_call *c) {
   const flip_params *p = c->params;
   unsigned mask;
-  return situ__dim_mask(c->op->name, &p->dims, situ_desc(c->in[0])->ndim, false, &mask) && situ_infer_like(c);
+  return situ__dim_mask(c->op->name, &p->dims, situ__desc(c->in[0])->ndim, false, &mask) && situ_infer_like(c);
 }
 
 static bool flip_forward(situ_call *c) {
   const flip_params *p = c->params;
-  situ_view_desc v = *situ_desc(c->in[0]);
+  situ_view_desc v = *situ__desc(c->in[0]);
   for (int k = 0; k < p->dims.ndim; k++) {
     int64_t d = p->dims.dim[k] < 0 ? p->dims.dim[k] + v.ndim : p->dims.dim[k];
     if (!v.ndim) continue;
@@ -225,7 +225,7 @@ static bool flip_forward(situ_call *c) {
     v.stride[d] = -v.stride[d];
   }
   situ_desc_refresh(&v);
-  return situ_launch(c->op->name, c->device, &(situ_work){ .verb = SITU_VERB_COPY, .ins = 1, .outs = 1, .in = { &v }, .out = { situ_desc(c->out[0]) } });
+  return situ_launch(c->op->name, c->device, &(situ_work){ .verb = SITU_VERB_COPY, .ins = 1, .outs = 1, .in = { &v }, .out = { situ__desc(c->out[0]) } });
 }
 
 static bool flip_backward(situ_grad_call *g) {

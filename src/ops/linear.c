@@ -15,7 +15,7 @@ static int unary_of(const linear_params *p) { return p->activation == SITU_ACTIV
 /* ---- shapes ---- */
 
 static bool infer(situ_call *c) {
-  const situ_view_desc *x = situ_desc(c->in[INPUT]), *w = situ_desc(c->in[WEIGHT]), *b = situ_desc(c->in[BIAS]);
+  const situ_view_desc *x = situ__desc(c->in[INPUT]), *w = situ__desc(c->in[WEIGHT]), *b = situ__desc(c->in[BIAS]);
   char l[SITU_SHAPE_TEXT], r[SITU_SHAPE_TEXT];
   if (x->ndim < 1 || w->ndim != 2) return situ_refuse(c, SITU_E_SHAPE, "needs input [.., in] and weight [out, in], got %d and %d dimensions", x->ndim, w->ndim);
   const int64_t in = x->size[x->ndim - 1], out = w->size[0];
@@ -46,7 +46,7 @@ static bool activation_infer(situ_call *c) {
 
 /* As if the input had the features that the weight is for. */
 static bool mend(situ_call *c) {
-  return situ_desc(c->in[WEIGHT])->ndim == 2 && situ_mend_size(c, INPUT, situ_desc(c->in[INPUT])->ndim - 1, situ_desc(c->in[WEIGHT])->size[1]);
+  return situ__desc(c->in[WEIGHT])->ndim == 2 && situ_mend_size(c, INPUT, situ__desc(c->in[INPUT])->ndim - 1, situ__desc(c->in[WEIGHT])->size[1]);
 }
 
 /* ---- forward ---- */
@@ -58,24 +58,24 @@ static const situ_view_desc *rows_of(const situ_view_desc *v, int64_t count, sit
 
 static bool multiply(const situ_call *c, const situ_view_desc *x, const situ_view_desc *y) {
   situ_view_desc across;
-  const situ_view_desc *b = situ_desc(c->in[BIAS]);
-  return situ__product(c->op->name, c->device, x, situ__transposed(situ_desc(c->in[WEIGHT]), &across), b, y, 1, b ? 1 : 0);
+  const situ_view_desc *b = situ__desc(c->in[BIAS]);
+  return situ__product(c->op->name, c->device, x, situ__transposed(situ__desc(c->in[WEIGHT]), &across), b, y, 1, b ? 1 : 0);
 }
 
 static bool plain_rows(situ_call *c, const situ_view_desc *x) {
   situ_view_desc rows, to;
-  const int64_t count = situ_desc(c->out[RESULT])->numel / situ_desc(c->in[WEIGHT])->size[0];
-  return multiply(c, rows_of(x, count, &rows), rows_of(situ_desc(c->out[RESULT]), count, &to));
+  const int64_t count = situ__desc(c->out[RESULT])->numel / situ__desc(c->in[WEIGHT])->size[0];
+  return multiply(c, rows_of(x, count, &rows), rows_of(situ__desc(c->out[RESULT]), count, &to));
 }
 
 static bool activated_rows(situ_call *c, const situ_view_desc *x) {
   const linear_params *p = c->params;
   situ_view_desc rows, to, before;
-  const int64_t count = situ_desc(c->out[RESULT])->numel / situ_desc(c->in[WEIGHT])->size[0];
-  const situ_view_desc *y = rows_of(situ_desc(c->out[RESULT]), count, &to),
-                       *kept = c->out[BEFORE] ? rows_of(situ_desc(c->out[BEFORE]), count, &before) : NULL;
+  const int64_t count = situ__desc(c->out[RESULT])->numel / situ__desc(c->in[WEIGHT])->size[0];
+  const situ_view_desc *y = rows_of(situ__desc(c->out[RESULT]), count, &to),
+                       *kept = c->out[BEFORE] ? rows_of(situ__desc(c->out[BEFORE]), count, &before) : NULL;
   const situ_work whole = { .verb = SITU_VERB_LINEAR, .op = SITU_LINEAR, .compute = (situ_dtype)y->dtype, .ins = 3, .outs = 2,
-                            .in = { rows_of(x, count, &rows), situ_desc(c->in[WEIGHT]), situ_desc(c->in[BIAS]) }, .out = { y, kept },
+                            .in = { rows_of(x, count, &rows), situ__desc(c->in[WEIGHT]), situ__desc(c->in[BIAS]) }, .out = { y, kept },
                             .integer = { unary_of(p) } };
   bool offered;
   if (situ__offers(c->op->name, c->device, &whole, &offered) != SITU_OK) return false;
@@ -88,7 +88,7 @@ static bool activated_rows(situ_call *c, const situ_view_desc *x) {
 
 /* Only an input that is neither a matrix nor without gaps is copied, and needs a scope for it. */
 static bool on_rows(situ_call *c, bool (*of_rows)(situ_call *, const situ_view_desc *)) {
-  const situ_view_desc *x = situ_desc(c->in[INPUT]);
+  const situ_view_desc *x = situ__desc(c->in[INPUT]);
   if (x->ndim == 2 || x->contiguous) return of_rows(c, x);
   situ_scope s;
   situ_scope_begin_no_grad(&s);
@@ -138,7 +138,7 @@ static bool activation_backward(situ_grad_call *g) {
   if (!up) return false;
   if (situ_numel(up) && g->device.kind != SITU_META &&
       !situ_launch(g->op->name, g->device, &(situ_work){ .verb = SITU_VERB_UNARY_GRAD, .op = unary_of(p), .compute = situ_dtype_of(grad), .ins = 3, .outs = 1,
-                   .in = { situ_desc(g->out[BEFORE]), situ_desc(g->out[RESULT]), situ_desc(grad) }, .out = { situ_desc(up) } })) return false;
+                   .in = { situ__desc(g->out[BEFORE]), situ__desc(g->out[RESULT]), situ_desc(grad) }, .out = { situ_desc(up) } })) return false;
   return back(g, up);
 }
 

@@ -9,7 +9,7 @@ typedef struct fill_params { double value; } fill_params;
 
 static bool fill_infer(situ_call *c) {
   if (!situ_infer_broadcast(c)) return false;
-  c->dtype[0] = c->compute = (situ_dtype)situ_desc(c->in[0])->dtype;
+  c->dtype[0] = c->compute = (situ_dtype)situ__desc(c->in[0])->dtype;
   return true;
 }
 
@@ -17,11 +17,11 @@ static bool fill_forward(situ_call *c) {
   const fill_params *p = c->params;
   situ_tensor *value = situ_full(SITU_SCALAR, p->value, &(situ_options){ .dtype = c->dtype[0], .device = c->device });
   if (!value) return false;
-  const situ_view_desc *y = situ_desc(c->out[0]);
+  const situ_view_desc *y = situ__desc(c->out[0]);
   situ_view_desc room[3];
   return situ_launch(c->op->name, c->device, &(situ_work){ .verb = SITU_VERB_TERNARY, .op = SITU_TERNARY_WHERE, .compute = c->compute, .ins = 3, .outs = 1,
-                     .in = { situ_desc_expand(situ_desc(c->in[1]), y, &room[0]), situ_desc_expand(situ_desc(value), y, &room[1]),
-                             situ_desc_expand(situ_desc(c->in[0]), y, &room[2]) }, .out = { y } });
+                     .in = { situ_desc_expand(situ__desc(c->in[1]), y, &room[0]), situ_desc_expand(situ_desc(value), y, &room[1]),
+                             situ_desc_expand(situ__desc(c->in[0]), y, &room[2]) }, .out = { y } });
 }
 
 static bool fill_backward(situ_grad_call *g) { return (g->dx[0] = situ_masked_fill(g->grad[0], g->in[1], 0)) != NULL; }

@@ -53,14 +53,14 @@ static bool differ(const situ_call *c, const situ_view_desc *a, const situ_view_
 }
 
 static bool ranks(const situ_call *c, int want_a, int want_b) {
-  int a = situ_desc(c->in[0])->ndim, b = situ_desc(c->in[1])->ndim;
+  int a = situ__desc(c->in[0])->ndim, b = situ__desc(c->in[1])->ndim;
   if (a == want_a && b == want_b) return true;
   return situ_refuse(c, SITU_E_SHAPE, "needs operands of %d and %d dimensions, got %d and %d", want_a, want_b, a, b);
 }
 
 /* [.., m, k] x [.., k, n]: batch dimensions broadcast. */
 static bool product_infer(situ_call *c) {
-  const situ_view_desc *a = situ_desc(c->in[0]), *b = situ_desc(c->in[1]);
+  const situ_view_desc *a = situ__desc(c->in[0]), *b = situ__desc(c->in[1]);
   if (a->ndim < 2 || b->ndim < 2) return situ_refuse(c, SITU_E_SHAPE, "needs operands of at least 2 dimensions, got %d and %d", a->ndim, b->ndim);
   if (a->size[a->ndim - 1] != b->size[b->ndim - 2]) return differ(c, a, b, a->size[a->ndim - 1], b->size[b->ndim - 2]);
   situ_shape batch = situ__shape(a), other = situ__shape(b);
@@ -76,19 +76,19 @@ static bool product_infer(situ_call *c) {
 static bool mm_infer(situ_call *c) { return ranks(c, 2, 2) && product_infer(c); }
 static bool bmm_infer(situ_call *c) {
   if (!ranks(c, 3, 3) || !product_infer(c)) return false;
-  int64_t a = situ_desc(c->in[0])->size[0], b = situ_desc(c->in[1])->size[0];
-  return a == b || differ(c, situ_desc(c->in[0]), situ_desc(c->in[1]), a, b);
+  int64_t a = situ__desc(c->in[0])->size[0], b = situ__desc(c->in[1])->size[0];
+  return a == b || differ(c, situ__desc(c->in[0]), situ__desc(c->in[1]), a, b);
 }
 
 /* As if the rows of the first were as long as the columns of the second. */
 static bool product_mend(situ_call *c) {
-  const situ_view_desc *a = situ_desc(c->in[0]), *b = situ_desc(c->in[1]);
+  const situ_view_desc *a = situ__desc(c->in[0]), *b = situ__desc(c->in[1]);
   return a->ndim >= 2 && b->ndim >= 2 && situ_mend_size(c, 0, a->ndim - 1, b->size[b->ndim - 2]);
 }
 
 /* ---- matmul, mm, bmm ---- */
 
-static bool product_forward(situ_call *c) { return product(c, situ_desc(c->in[0]), situ_desc(c->in[1]), NULL, situ_desc(c->out[0]), 1, 0); }
+static bool product_forward(situ_call *c) { return product(c, situ__desc(c->in[0]), situ__desc(c->in[1]), NULL, situ__desc(c->out[0]), 1, 0); }
 
 /* up x b^T. */
 static situ_tensor *grad_left(situ_tensor *up, situ_tensor *b) { return situ_matmul(up, situ_transpose(b, -2, -1)); }
@@ -136,7 +136,7 @@ situ_tensor *situ_matmul(situ_tensor *a, situ_tensor *b) {
 /* ---- mv, dot, outer ---- */
 
 static bool mv_infer(situ_call *c) {
-  const situ_view_desc *a = situ_desc(c->in[0]), *x = situ_desc(c->in[1]);
+  const situ_view_desc *a = situ__desc(c->in[0]), *x = situ__desc(c->in[1]);
   if (!ranks(c, 2, 1)) return false;
   if (a->size[1] != x->size[0]) return differ(c, a, x, a->size[1], x->size[0]);
   c->shape[0] = SITU_SHAPE(a->size[0]);
@@ -156,8 +156,8 @@ static situ_view_desc column(const situ_view_desc *v) {
 }
 
 static bool mv_forward(situ_call *c) {
-  situ_view_desc x = column(situ_desc(c->in[1])), y = column(situ_desc(c->out[0]));
-  return product(c, situ_desc(c->in[0]), &x, NULL, &y, 1, 0);
+  situ_view_desc x = column(situ__desc(c->in[1])), y = column(situ__desc(c->out[0]));
+  return product(c, situ__desc(c->in[0]), &x, NULL, &y, 1, 0);
 }
 static bool mv_backward(situ_grad_call *g) {
   return GIVE(0, situ_outer(g->grad[0], g->in[1])) && GIVE(1, situ_mv(situ_transpose(g->in[0], 0, 1), g->grad[0]));
@@ -168,7 +168,7 @@ SITU_OP(mv_op) = { .name = "mv", .operand = { { "input", NUMBERS }, { "vec", NUM
 situ_tensor *situ_mv(situ_tensor *a, situ_tensor *x) { return situ_op_run2(&mv_op, a, x, NULL); }
 
 static bool dot_infer(situ_call *c) {
-  const situ_view_desc *a = situ_desc(c->in[0]), *b = situ_desc(c->in[1]);
+  const situ_view_desc *a = situ__desc(c->in[0]), *b = situ__desc(c->in[1]);
   if (!ranks(c, 1, 1)) return false;
   if (a->size[0] != b->size[0]) return differ(c, a, b, a->size[0], b->size[0]);
   c->shape[0] = SITU_SCALAR;
@@ -176,7 +176,7 @@ static bool dot_infer(situ_call *c) {
   return true;
 }
 static bool dot_forward(situ_call *c) {
-  situ_view_desc a = column(situ_desc(c->in[0])), b = column(situ_desc(c->in[1])), y = column(situ_desc(c->out[0]));
+  situ_view_desc a = column(situ__desc(c->in[0])), b = column(situ__desc(c->in[1])), y = column(situ__desc(c->out[0]));
   situ_view_desc row;
   return product(c, situ__transposed(&a, &row), &b, NULL, &y, 1, 0);
 }
@@ -206,7 +206,7 @@ static bool addmm_shape(situ_call *c, int rank) {
   inner.in = c->in + 1;
   inner.ins = 2;
   if (!(rank == 2 ? mm_infer(&inner) : bmm_infer(&inner))) return false;
-  situ_shape whole = inner.shape[0], x = situ__shape(situ_desc(c->in[0]));
+  situ_shape whole = inner.shape[0], x = situ__shape(situ__desc(c->in[0]));
   if (!situ_shape_broadcast(c->op->name, &whole, &x)) return false;
   char a[SITU_SHAPE_TEXT], b[SITU_SHAPE_TEXT];
   if (!situ_shape_equal(&whole, &inner.shape[0]))
@@ -220,7 +220,7 @@ static bool baddbmm_infer(situ_call *c) { return addmm_shape(c, 3); }
 
 static bool addmm_forward(situ_call *c) {
   const addmm_params *p = c->params;
-  return product(c, situ_desc(c->in[1]), situ_desc(c->in[2]), situ_desc(c->in[0]), situ_desc(c->out[0]), p->alpha, p->beta);
+  return product(c, situ__desc(c->in[1]), situ__desc(c->in[2]), situ__desc(c->in[0]), situ__desc(c->out[0]), p->alpha, p->beta);
 }
 static bool addmm_backward(situ_grad_call *g) {
   const addmm_params *p = g->params;

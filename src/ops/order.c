@@ -35,7 +35,7 @@ static bool arg_forward(situ_call *c) {
   situ_shape kept = situ__shape(v);
   kept.dim[p->dim] = 1;
   return situ_launch(c->op->name, c->device, &(situ_work){ .verb = SITU_VERB_ARG_REDUCE, .op = c->op->code, .compute = (situ_dtype)v->dtype, .ins = 1, .outs = 2,
-                     .in = { v }, .out = { situ_desc_reshape(situ_desc(c->out[0]), kept, &values), situ_desc_reshape(situ_desc(c->out[1]), kept, &indices) },
+                     .in = { v }, .out = { situ_desc_reshape(situ__desc(c->out[0]), kept, &values), situ_desc_reshape(situ__desc(c->out[1]), kept, &indices) },
                      .integer = { p->dim } });
 }
 
@@ -119,7 +119,7 @@ static bool cumsum_forward(situ_call *c) {
   if (!x) return false;
   situ_view_desc from, to;
   return situ_launch(c->op->name, c->device, &(situ_work){ .verb = SITU_VERB_SCAN, .compute = c->dtype[0], .ins = 1, .outs = 1,
-                     .in = { situ__ranked(situ_desc(x), &from) }, .out = { situ__ranked(situ_desc(c->out[0]), &to) }, .integer = { p->dim } });
+                     .in = { situ__ranked(situ_desc(x), &from) }, .out = { situ__ranked(situ__desc(c->out[0]), &to) }, .integer = { p->dim } });
 }
 static bool cumsum_backward(situ_grad_call *g) {
   const order_params *p = g->params;
@@ -153,7 +153,7 @@ static bool sort_forward(situ_call *c) {
   if (!x) return false;
   situ_view_desc from, values, indices;
   return situ_launch(c->op->name, c->device, &(situ_work){ .verb = SITU_VERB_SORT, .op = p->descending, .compute = (situ_dtype)situ_desc(x)->dtype, .ins = 1, .outs = 2,
-                     .in = { situ__ranked(situ_desc(x), &from) }, .out = { situ__ranked(situ_desc(c->out[0]), &values), situ__ranked(situ_desc(c->out[1]), &indices) },
+                     .in = { situ__ranked(situ_desc(x), &from) }, .out = { situ__ranked(situ__desc(c->out[0]), &values), situ__ranked(situ__desc(c->out[1]), &indices) },
                      .integer = { p->dim } });
 }
 

@@ -25,9 +25,9 @@ static bool pad_infer(situ_call *c) {
     if (!situ__add_i64(*size, p->before.dim[d], size) || !situ__add_i64(*size, p->after.dim[d], size))
       return situ_refuse(c, SITU_E_OVERFLOW, "dimension %d would have more than 2^63 elements", d);
     if (*size < 0) return situ_refuse(c, SITU_E_SHAPE, "dimension %d would have size %lld", d, (long long)*size);
-    if (!can_crop(situ_desc(c->in[0])->size[d], p->before.dim[d], p->after.dim[d]))
+    if (!can_crop(situ__desc(c->in[0])->size[d], p->before.dim[d], p->after.dim[d]))
       return situ_refuse(c, SITU_E_SHAPE, "borders %lld and %lld crop more than the %lld elements of dimension %d", (long long)p->before.dim[d],
-                         (long long)p->after.dim[d], (long long)situ_desc(c->in[0])->size[d], d);
+                         (long long)p->after.dim[d], (long long)situ__desc(c->in[0])->size[d], d);
   }
   return true;
 }
@@ -50,8 +50,8 @@ static void common(const situ_view_desc *x, const situ_view_desc *y, const pad_p
 static bool pad_forward(situ_call *c) {
   const pad_params *p = c->params;
   situ_view_desc from, to;
-  common(situ_desc(c->in[0]), situ_desc(c->out[0]), p, &from, &to);
-  return situ_launch(c->op->name, c->device, &(situ_work){ .verb = SITU_VERB_FILL, .outs = 1, .out = { situ_desc(c->out[0]) },
+  common(situ__desc(c->in[0]), situ__desc(c->out[0]), p, &from, &to);
+  return situ_launch(c->op->name, c->device, &(situ_work){ .verb = SITU_VERB_FILL, .outs = 1, .out = { situ__desc(c->out[0]) },
                      .scalar = { p->value }, .integer = { situ__whole(p->value) } }) &&
          (from.numel == 0 || situ_launch(c->op->name, c->device, &(situ_work){ .verb = SITU_VERB_COPY, .ins = 1, .outs = 1,
                                          .in = { &from }, .out = { &to } }));

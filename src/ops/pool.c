@@ -42,7 +42,7 @@ static situ_window window_of(const situ_op *op, const pool_params *p) {
 /* ---- shapes ---- */
 
 static bool check_input(situ_call *c) {
-  const situ_view_desc *x = situ_desc(c->in[0]);
+  const situ_view_desc *x = situ__desc(c->in[0]);
   bool good = x->ndim == 3 || x->ndim == 4;
   for (int d = x->ndim - 3; good && d < x->ndim; d++) good = x->size[d] > 0;
   if (!good) {

@@ -85,10 +85,10 @@ situ_tensor *situ_randperm(int64_t n, const situ_options *o) {
 static bool random_infer(situ_call *c) { return situ_infer_like(c); }
 
 static bool random_forward(situ_call *c) {
-  situ_work work = work_of(c->params, situ_desc(c->out[0]));
+  situ_work work = work_of(c->params, situ__desc(c->out[0]));
   if (!c->in_place) {  /* bernoulli: the operand holds the probabilities */
     work.ins = 1;
-    work.in[0] = situ_desc(c->in[0]);
+    work.in[0] = situ__desc(c->in[0]);
   }
   return situ_launch(c->op->name, c->device, &work);
 }

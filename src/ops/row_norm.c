@@ -21,7 +21,7 @@ static void extent(const situ_shape *x, int dims, int64_t *rows, int64_t *width)
 }
 
 static bool same_tail(const situ_call *c, int operand, const norm_params *p) {
-  const situ_view_desc *x = situ_desc(c->in[0]), *w = situ_desc(c->in[operand]);
+  const situ_view_desc *x = situ__desc(c->in[0]), *w = situ__desc(c->in[operand]);
   if (!w) return true;
   bool good = w->ndim == p->dims;
   for (int d = 0; good && d < p->dims; d++) good = w->size[d] == x->size[x->ndim - p->dims + d];
@@ -71,7 +71,7 @@ static bool forward(situ_call *c) {
   situ_work work = { .verb = SITU_VERB_NORM, .op = c->op->code, .compute = c->dtype[0], .ins = c->ins, .outs = c->outs, .scalar = { p->eps },
                      .in = { as_rows(in[0], rows, width, &room[0]), as_weight(in[1], width, &room[1]), as_weight(in[2], width, &room[2]) },
                      .out = { as_rows(c->out[0], rows, width, &room[3]) } };
-  for (int k = 1; k < c->outs; k++) work.out[k] = situ_desc(c->out[k]);
+  for (int k = 1; k < c->outs; k++) work.out[k] = situ__desc(c->out[k]);
   return situ_launch(c->op->name, c->device, &work);
 }
 
@@ -100,8 +100,8 @@ static bool backward(situ_grad_call *g) {
                      .in = { as_rows(up, rows, width, &room[0]), as_rows(x, rows, width, &room[1]) },
                      .out = { as_rows(g->dx[0], rows, width, &room[2]), as_weight(g->dx[1], width, &room[3]) } };
   int n = 2;
-  if (centred) work.in[n++] = situ_desc(g->out[1]);
-  work.in[n++] = situ_desc(g->out[centred ? 2 : 1]);
+  if (centred) work.in[n++] = situ__desc(g->out[1]);
+  work.in[n++] = situ__desc(g->out[centred ? 2 : 1]);
   work.in[n++] = as_weight(weight, width, &room[4]);
   work.ins = n;
   work.outs = centred ? 3 : 2;

@@ -10,7 +10,7 @@ static bool forward(situ_call *c) {
   situ_tensor *x = situ_contiguous(c->in[0]);
   situ_view_desc from, to;
   return x && situ_launch(c->op->name, c->device, &(situ_work){ .verb = SITU_VERB_SOFTMAX, .op = c->op->code, .compute = c->dtype[0], .ins = 1, .outs = 1,
-                          .in = { situ__ranked(situ_desc(x), &from) }, .out = { situ__ranked(situ_desc(c->out[0]), &to) }, .integer = { p->dim } });
+                          .in = { situ__ranked(situ_desc(x), &from) }, .out = { situ__ranked(situ__desc(c->out[0]), &to) }, .integer = { p->dim } });
 }
 
 /* The gradient's pass has the code that follows the forward's by two. */

@@ -29,7 +29,7 @@ static bool as_strided_infer(situ_call *c) {
   const place *p = &((const strided_params *)c->params)->to;
   situ_view_desc *v = &c->view;
   int64_t numel, low = p->start, high = p->start, span;
-  *v = *situ_desc(c->in[0]);
+  *v = *situ__desc(c->in[0]);
   if (p->shape.ndim != p->strides.ndim)
     return situ_refuse(c, SITU_E_ARG, "%d sizes but %d strides", p->shape.ndim, p->strides.ndim);
   if (!situ_shape_numel(c->op->name, &p->shape, &numel)) return false;

@@ -45,7 +45,7 @@ static bool unary_backward(situ_grad_call *g) {
   g->dx[0] = dx;
   if (!situ_numel(dx) || g->device.kind == SITU_META) return true;
   return situ_launch(g->op->name, g->device, &(situ_work){ .verb = SITU_VERB_UNARY_GRAD, .op = g->op->code, .compute = situ_dtype_of(grad),
-                     .ins = 3, .outs = 1, .in = { situ_desc(g->in[0]), situ_desc(g->out[0]), situ_desc(grad) }, .out = { situ_desc(dx) },
+                     .ins = 3, .outs = 1, .in = { situ__desc(g->in[0]), situ__desc(g->out[0]), situ__desc(grad) }, .out = { situ__desc(dx) },
                      .scalar = { p->p[0], p->p[1], p->p[2], p->p[3] } });
 }
 

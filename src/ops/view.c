@@ -16,7 +16,7 @@ typedef struct view_params {
 
 /* Starts from the operand's view and settles what depends on sizes and strides. */
 static situ_view_desc *begin(situ_call *c) {
-  c->view = *situ_desc(c->in[0]);
+  c->view = *situ__desc(c->in[0]);
   return &c->view;
 }
 static bool done(situ_call *c) {
@@ -140,7 +140,7 @@ situ_tensor *situ_unsqueeze(situ_tensor *x, int dim) {
 
 static bool permute_infer(situ_call *c) {
   const view_params *p = c->params;
-  const situ_view_desc *x = situ_desc(c->in[0]);
+  const situ_view_desc *x = situ__desc(c->in[0]);
   situ_view_desc *v = begin(c);
   unsigned mask;
   if (p->shape.ndim != x->ndim)
@@ -178,7 +178,7 @@ situ_tensor *situ_transpose(situ_tensor *x, int a, int b) {
 
 static bool expand_infer(situ_call *c) {
   const view_params *p = c->params;
-  const situ_view_desc *x = situ_desc(c->in[0]);
+  const situ_view_desc *x = situ__desc(c->in[0]);
   situ_view_desc *v = begin(c);
   situ_shape to = p->shape, own = situ__shape(x);
   int64_t numel;

@@ -24,10 +24,14 @@ typedef struct frame {
 /* Kept by a thread for its next scopes, so that steady nesting allocates nothing. */
 enum { KEEP_FRAMES = 64, KEEP_OWNED = 1024 };
 
-static SITU__THREAD_LOCAL frame *top, *spare; /* top NULL: no scope is open */
-static SITU__THREAD_LOCAL uint32_t spares;
-static SITU__THREAD_LOCAL bool watched;          /* thread_exit will be called */
-static SITU__THREAD_LOCAL uint64_t me, begun;    /* number of this thread from 1 on; of its newest scope */
+/* Of this thread; together, so that they are found together. */
+static SITU__THREAD_LOCAL struct {
+  frame *top;          /* NULL: no scope is open */
+  frame *spare;
+  uint64_t me, begun;  /* number of this thread from 1 on; of its newest scope */
+  uint32_t spares;
+  bool watched;        /* thread_exit will be called */
+} mine;
 SITU__THREAD_LOCAL bool situ__grad_off;
 
 static pthread_key_t at_exit;
@@ -38,8 +42,8 @@ static void drop_frame(frame *f) {
   situ__free(f);
 }
 
-static void keep_frame(frame *f) {
-  if (spares == KEEP_FRAMES) {
+static inline void keep_frame(frame *f) {
+  if (mine.spares == KEEP_FRAMES) {
     drop_frame(f);
     return;
   }
@@ -48,17 +52,17 @@ static void keep_frame(frame *f) {
     f->owned = f->first;
     f->capacity = sizeof f->first / sizeof *f->first;
   }
-  f->outer = spare;
-  spare = f;
-  spares++;
+  f->outer = mine.spare;
+  mine.spare = f;
+  mine.spares++;
 }
 
 /* Closes the innermost scope. It is off the stack before anything is released: a tensor's release may call back into the
    program, which may begin and end scopes. */
-static void close_top(void) {
-  frame *f = top;
-  top = f->outer;
-  situ__grad_off = top && !top->grad;
+static inline void close_top(void) {
+  frame *f = mine.top;
+  mine.top = f->outer;
+  situ__grad_off = mine.top && !mine.top->grad;
   if (situ__setting.depth > f->setting.depth) situ__setting_back(&f->setting);  /* begun inside, and forgotten */
   while (f->count) situ_release(f->owned[--f->count]);
   keep_frame(f);
@@ -67,28 +71,28 @@ static void close_top(void) {
 /* What the thread's open scopes own goes with the thread. What was made outside any scope is the program's. */
 static void thread_exit(void *unused) {
   (void)unused;
-  while (top) close_top();
-  while (spare) {
-    frame *next = spare->outer;
-    drop_frame(spare);
-    spare = next;
+  while (mine.top) close_top();
+  while (mine.spare) {
+    frame *next = mine.spare->outer;
+    drop_frame(mine.spare);
+    mine.spare = next;
   }
-  spares = 0;
-  watched = false;
+  mine.spares = 0;
+  mine.watched = false;
 }
 
 static void make_key(void) { (void)pthread_key_create(&at_exit, thread_exit); }
 
 static frame *open_frame(void) {
-  frame *f = spare;
+  frame *f = mine.spare;
   if (f) {
-    spare = f->outer;
-    spares--;
+    mine.spare = f->outer;
+    mine.spares--;
     return f;
   }
-  if (!watched) {
+  if (!mine.watched) {
     (void)pthread_once(&once, make_key);
-    watched = pthread_setspecific(at_exit, &once) == 0;
+    mine.watched = pthread_setspecific(at_exit, &once) == 0;
   }
   f = situ__alloc_uncounted(sizeof *f);  /* a cache: beginning a scope has no status to report a failure by */
   if (!f) return NULL;
@@ -104,21 +108,21 @@ static void begin(const char *op, situ_scope *scope, bool grad) {
     situ__null(op, "scope");
     return;
   }
-  if (!me) me = __atomic_add_fetch(&threads, 1, __ATOMIC_RELAXED);
+  if (!mine.me) mine.me = __atomic_add_fetch(&threads, 1, __ATOMIC_RELAXED);
   *scope = (situ_scope){ 0 };
   frame *f = open_frame();
   if (!f) {
     situ__no_memory(op, sizeof *f);
     return;
   }
-  f->outer = top;
-  f->number = ++begun;
+  f->outer = mine.top;
+  f->number = ++mine.begun;
   f->errors = situ__error_count();
   f->setting = situ__setting;
   f->grad = grad;
-  top = f;
+  mine.top = f;
   situ__grad_off = !grad;
-  *scope = (situ_scope){ .thread = me, .number = f->number };
+  *scope = (situ_scope){ .thread = mine.me, .number = f->number };
 }
 
 void situ_scope_begin(situ_scope *scope) { begin("scope_begin", scope, situ__recording()); }
@@ -126,8 +130,8 @@ void situ_scope_begin_no_grad(situ_scope *scope) { begin("scope_begin_no_grad", 
 
 /* The open scope that a ticket names; NULL: none on this thread. Numbers fall from the top of the stack to its bottom. */
 static frame *find(const situ_scope *scope) {
-  if (scope->thread != me || !me) return NULL;
-  frame *f = top;
+  if (scope->thread != mine.me || !mine.me) return NULL;
+  frame *f = mine.top;
   while (f && f->number > scope->number) f = f->outer;
   return f && f->number == scope->number ? f : NULL;
 }
@@ -142,7 +146,7 @@ static frame *need_open(const char *op, const situ_scope *scope) {
   }
   frame *f = find(scope);
   if (f) return f;
-  bool ours = me && scope->thread == me && scope->number - 1 < begun;
+  bool ours = mine.me && scope->thread == mine.me && scope->number - 1 < mine.begun;
   situ__fail(SITU_E_STATE, op,
              ours ? "this scope is not open: it was ended already, or by the end of a scope around it"
                   : "this scope is not open on this thread: it was never begun, or on another thread");
@@ -153,7 +157,7 @@ situ_status situ_scope_end(situ_scope *scope) {
   const frame *f = need_open("scope_end", scope);
   if (!f) return situ_error();
   const uint64_t number = f->number, errors = f->errors;
-  while (top && top->number >= number) close_top();  /* forgotten ones inside it first */
+  while (mine.top && mine.top->number >= number) close_top();  /* forgotten ones inside it first */
   return situ__error_count() == errors ? SITU_OK : situ_error();
 }
 
@@ -180,9 +184,9 @@ static bool own(frame *f, situ_tensor *t) {
 }
 
 situ_tensor *situ__scope_own(const char *op, situ_tensor *t) {
-  if (t && !own(top, t)) {
+  if (t && !own(mine.top, t)) {
     situ_release(t);
-    situ__no_memory(op, 2 * top->capacity * sizeof(void *));
+    situ__no_memory(op, 2 * mine.top->capacity * sizeof(void *));
     return NULL;
   }
   return t;
@@ -191,8 +195,14 @@ situ_tensor *situ__scope_own(const char *op, situ_tensor *t) {
 situ_tensor *situ_escape(situ_scope *scope, situ_tensor *t) {
   if (!t) return NULL;
   if (!situ__need("escape", "tensor", t)) return NULL;
-  const frame *f = need_open("escape", scope);
+  frame *f = need_open("escape", scope);
   if (!f) return NULL;
+  /* The newest of the scope is handed on with its reference: results mostly are. */
+  const bool newest = f->count && f->owned[f->count - 1] == t;
+  if (newest && (!f->outer || f->outer->count < f->outer->capacity)) {
+    f->count--;
+    return own(f->outer, t), t;
+  }
   if (!own(f->outer, situ_retain(t))) {
     situ_release(t);
     situ__no_memory("escape", 2 * f->outer->capacity * sizeof(void *));

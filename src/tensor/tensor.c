@@ -15,7 +15,7 @@ void (*situ__release_history)(situ_tensor *t);
 int64_t situ_live_tensors(void) { return situ__tensors_alive(); }
 
 /* Everything but the view. */
-static situ_tensor *blank(const char *op) {
+static situ_tensor *blank(const char *op, void *site) {
   situ_tensor *t = situ__handle_new_tensor(sizeof *t);
   if (!t) {
     situ__no_memory(op, sizeof *t);
@@ -26,7 +26,7 @@ static situ_tensor *blank(const char *op) {
   t->next_handle = t->prev_handle = NULL;
   t->head = SITU__LIVE(SITU__A_TENSOR);
   t->refs = 1;
-  t->created_at = situ__call_site();
+  t->created_at = site;
   situ__count_tensor(1);
   return t;
 }
@@ -134,7 +134,7 @@ situ_tensor *situ__tensor_new(const char *op, const situ_shape *shape, situ_dtyp
     situ__fail(SITU_E_DTYPE, op, "%d is no dtype", (int)dtype);
     return NULL;
   }
-  situ_tensor *t = blank(op);
+  situ_tensor *t = blank(op, situ__call_site());
   if (!t) return NULL;
   size_t bytes;
   if (!situ__desc_rows(op, shape, &t->view)) {
@@ -165,7 +165,7 @@ situ_tensor *situ__tensor_like(const char *op, const situ_view_desc *v, situ_dty
     situ_shape shape = situ__shape(v);
     return situ__tensor_new(op, &shape, dtype, v->storage->device);
   }
-  situ_tensor *t = blank(op);
+  situ_tensor *t = blank(op, situ__call_site());
   if (!t) return NULL;
   t->view = *v;
   t->view.dtype = (uint8_t)dtype;
@@ -179,8 +179,8 @@ situ_tensor *situ__tensor_like(const char *op, const situ_view_desc *v, situ_dty
   return situ__scope_own(op, t);
 }
 
-situ_tensor *situ__tensor_alias(const char *op, const situ_view_desc *view) {
-  situ_tensor *t = blank(op);
+situ_tensor *situ__tensor_alias(const char *op, const situ_view_desc *view, void *site) {
+  situ_tensor *t = blank(op, site);
   if (!t) return NULL;
   t->view = *view;
   situ__storage_retain(t->view.storage);
@@ -189,7 +189,7 @@ situ_tensor *situ__tensor_alias(const char *op, const situ_view_desc *view) {
 }
 
 situ_tensor *situ__tensor_view(const char *op, const situ_view_desc *view) {
-  return situ__scope_own(op, situ__tensor_alias(op, view));
+  return situ__scope_own(op, situ__tensor_alias(op, view, situ__call_site()));
 }
 
 situ_tensor *situ_retain(situ_tensor *t) {

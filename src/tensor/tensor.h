@@ -34,6 +34,8 @@ struct situ_tensor {  /* what is asked most often first, side by side */
 
 /* Is this a live tensor? NULL is not one. */
 static inline bool situ__alive(const situ_tensor *t) { return t && t->head == SITU__LIVE(SITU__A_TENSOR); }
+/* situ_desc of an operand that was checked; NULL of NULL. */
+static inline const situ_view_desc *situ__desc(const situ_tensor *t) { return t ? &t->view : NULL; }
 /* Checks a handle that must be given; false: recorded (NULL after an error: nothing new). */
 static inline bool situ__need(const char *op, const char *operand, const situ_tensor *t) {
   return situ__valid(op, operand, t, SITU__A_TENSOR);
@@ -46,8 +48,8 @@ situ_tensor *situ__tensor_new(const char *op, const situ_shape *shape, situ_dtyp
 situ_tensor *situ__tensor_like(const char *op, const situ_view_desc *v, situ_dtype dtype);
 /* A tensor on view->storage, which gets one more owner. */
 situ_tensor *situ__tensor_view(const char *op, const situ_view_desc *view);
-/* The same, but owned by the caller alone: no scope. */
-situ_tensor *situ__tensor_alias(const char *op, const situ_view_desc *view);
+/* The same, but owned by the caller alone: no scope. `site`: what its created_at is. */
+situ_tensor *situ__tensor_alias(const char *op, const situ_view_desc *view, void *site);
 /* Fills size, stride, numel, contiguous of a row-major view; the caller sets storage, offset, dtype. */
 bool situ__desc_rows(const char *op, const situ_shape *shape, situ_view_desc *view);
 /* The first of the tensors that look at a storage, then each one's next_handle. The list stands still until
