@@ -57,9 +57,9 @@ static inline int64_t situ__cpu_size(int dtype) {
   return size[dtype];
 }
 
-/* Address of element 0 of a view. */
+/* Address of element 0 of a view. A storage of no bytes has none: as a number, NULL may be added to. */
 static inline char *situ__cpu_data(const situ_view_desc *v) {
-  return (char *)v->storage->data + v->offset * situ__cpu_size(v->dtype);
+  return (char *)((uintptr_t)v->storage->data + (uintptr_t)(v->offset * situ__cpu_size(v->dtype)));
 }
 
 /* ---- instruction sets (isa.c) ---- each file in isa/ is compiled for every one of them */

@@ -263,13 +263,12 @@ static void whole_rows(int64_t begin, int64_t end, void *payload) {
       const int64_t at = item % p->batch[d].count;
       a += at * p->batch[d].a, b += at * p->batch[d].b, c += at * p->batch[d].c, bias += at * p->batch[d].bias;
     }
-    const uint64_t *x = (const uint64_t *)p->g.a + a, *y = (const uint64_t *)p->g.b + b;
-    const uint64_t *from = (const uint64_t *)(const void *)p->bias + (p->bias ? bias : 0);
+    const uint64_t *x = (const uint64_t *)p->g.a, *y = (const uint64_t *)p->g.b, *from = (const uint64_t *)(const void *)p->bias;
     uint64_t *to = (uint64_t *)p->g.c + c;
-    for (int64_t j = 0; j < p->g.n; j++) to[j] = p->bias ? beta * from[j * p->bias_col] : 0;
+    for (int64_t j = 0; j < p->g.n; j++) to[j] = from ? beta * from[bias + j * p->bias_col] : 0;
     for (int64_t q = 0; q < p->g.k; q++) {
-      const uint64_t factor = alpha * x[q * p->g.a_col];
-      for (int64_t j = 0; j < p->g.n; j++) to[j] += factor * y[q * p->g.b_row + j * p->g.b_col];
+      const uint64_t factor = alpha * x[a + q * p->g.a_col];
+      for (int64_t j = 0; j < p->g.n; j++) to[j] += factor * y[b + q * p->g.b_row + j * p->g.b_col];
     }
   }
 }
