@@ -5,6 +5,7 @@
 #include <string.h>
 
 #include "backend/cuda/cuda.h"
+#include "device/depot.h"
 #include "device/device.h"
 #include "support/cuda/child.h"
 #include "support/cuda/double.h"
@@ -274,13 +275,20 @@ static void other_work(situ_storage *other, int ops) {
   for (int k = 0; k < ops; k++) put(other, k);
 }
 
+/* The granules of the block that a storage got, which may be larger than it. */
+static void granules_of(const situ_storage *s, uintptr_t *first, uintptr_t *last) {
+  size_t size = s->bytes;
+  if (size <= SITU__BLOCK_LARGEST) (void)situ__block_number(s->bytes, &size);
+  *first = (uintptr_t)s->data / SITU__CUDA_GRANULE;
+  *last = ((uintptr_t)s->data + size - 1) / SITU__CUDA_GRANULE;
+}
+
 /* Whether the module tells the uses of the two apart: it does not where granules lie a multiple of its whole table from each
    other. The addresses are those of the system's allocator, so about one run in forty has such. */
 static bool told_apart(const situ_storage *a, const situ_storage *b) {
-  const uintptr_t from = (uintptr_t)a->data / SITU__CUDA_GRANULE,
-                  to = ((uintptr_t)a->data + a->bytes - 1) / SITU__CUDA_GRANULE,
-                  first = (uintptr_t)b->data / SITU__CUDA_GRANULE,
-                  last = ((uintptr_t)b->data + b->bytes - 1) / SITU__CUDA_GRANULE;
+  uintptr_t from, to, first, last;
+  granules_of(a, &from, &to);
+  granules_of(b, &first, &last);
   for (uintptr_t k = from; k <= to; k++)
     for (uintptr_t j = first; j <= last; j++)
       if (k % SITU__CUDA_GRANULES == j % SITU__CUDA_GRANULES) return false;
