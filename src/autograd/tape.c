@@ -100,8 +100,9 @@ static bool prepare_operand(situ__node *n, int i, const situ__record *r) {
   }
   if (!(r->save & SITU_SAVE(i < SITU_OPERANDS ? i : 0))) return true;
   n->saves = true;
-  situ_tensor *value = as_it_was(r, t);
-  return (o->saved = value == o->leaf && !value->base ? value : save(r->name, value)) != NULL;
+  o->saved = save(r->name, as_it_was(r, t));
+  if (o->saved && o->saved == o->leaf) situ_release(o->saved);  /* owned once */
+  return o->saved != NULL;
 }
 
 static situ__meta *fresh_meta(const char *op) {
