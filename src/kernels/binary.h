@@ -9,7 +9,8 @@
 
    a and b are the elements. The reader defines the five macros; they are undefined again at the end. Names are those
    of SITU_BINARY_NAMES. */
-/* clang-format off: it takes a * b for a declaration */
+/* clang-format takes a * b for a declaration. */
+/* clang-format off */
 
 BOTH(add, a + b, whole_add(a, b))
 BOTH(sub, a - b, whole_sub(a, b))

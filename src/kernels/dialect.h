@@ -17,8 +17,8 @@
 #define GLOBAL __global
 #define LOCAL __local
 #define SHARED __local /* of pointers to it */
-#define GIVEN const    /* of structs that the host gives, whose address is taken */
-#define CALLED static  /* of functions that are too large to be put in at every call */
+#define CONST_PARAM const    /* of structs that the host gives, whose address is taken */
+#define NOINLINE static  /* of functions that are too large to be put in at every call */
 #define BITS_F32(x) as_uint(x)
 #define F32_BITS(x) as_float(x)
 #define BITS_F64(x) as_ulong(x)
@@ -99,13 +99,13 @@ DEVICE void stream(__global uchar *to, const uchar *from, I64 bytes) {
 #define GLOBAL
 #define LOCAL __shared__
 #define SHARED
-#define GIVEN const __grid_constant__ /* or each lane would make a copy */
-#define CALLED static __device__ __noinline__
+#define CONST_PARAM const __grid_constant__ /* or each lane would make a copy */
+#define NOINLINE static __device__ __noinline__
 #define ITEM ((I64)blockIdx.x * GROUP_SIZE + threadIdx.x)
 #define LANE ((int)threadIdx.x)
 #define GROUP ((I64)blockIdx.x)
 #define SYNC __syncthreads()
-#define OF_LANE_APART(x, apart) __shfl_xor_sync(0xffffffffu, x, apart) /* what the lane of the warp has whose number differs in that bit */
+#define SHUFFLE_XOR(x, apart) __shfl_xor_sync(0xffffffffu, x, apart) /* what the lane of the warp has whose number differs in that bit */
 #define FIRST_TO_RAISE(at) (atomicCAS((int *)(at), 0, 1) == 0)
 #define ADD_ONE(at) (void)atomicAdd((unsigned long long *)(at), 1ull)
 #define GROUPS extern "C" __global__ __launch_bounds__(GROUP_SIZE)

@@ -110,7 +110,7 @@
 
 /* i / size, for i >= 0. Division of 64 bits is a hundred instructions on a gpu: with the size's magic number (walk.c) what fits
    into 31 bits is a multiplication. */
-CALLED I64 long_quotient(I64 i, I64 size) { return i / size; }
+NOINLINE I64 long_quotient(I64 i, I64 size) { return i / size; }
 DEVICE I64 quotient(I64 i, I64 size, I64 magic) {
   if (magic == 0 || i >> 31) return long_quotient(i, size);
   const U32 n = (U32)i, high = (U32)((U64)n * (U32)magic >> 32);
@@ -118,7 +118,7 @@ DEVICE I64 quotient(I64 i, I64 size, I64 magic) {
 }
 
 /* Where element i of operand k lies. */
-CALLED I64 walk_at(const walk *w, int k, I64 i) {
+NOINLINE I64 walk_at(const walk *w, int k, I64 i) {
   I64 at = w->offset[k];
   for (I64 d = w->ndim - 1; d > 0; d--) {
     I64 outer = quotient(i, w->size[d], w->magic[d]);

@@ -7,7 +7,8 @@
 
    a, b and c are the elements, p0 the call's parameter. The reader defines the three macros; they are undefined
    again at the end. Names are those of situ_ternary. */
-/* clang-format off: it takes a * b for a declaration */
+/* clang-format takes a * b for a declaration. */
+/* clang-format off */
 
 SELECT(WHERE, a != 0 ? b : c)
 /* From the end that is nearer, so that c = 1 gives b exactly. */

@@ -10,7 +10,8 @@
    x is the element, y = f(x), g the gradient that comes in, p0 to p3 the call's parameters; `uses` says whether dx
    reads x or y. The reader defines the five macros; they are undefined again at the end. Names are those of
    SITU_UNARY_NAMES. */
-/* clang-format off: it takes a * b for a declaration */
+/* clang-format takes a * b for a declaration. */
+/* clang-format off */
 
 BOTH(neg, -x, whole_neg(x), -g, USES_NOTHING)
 BOTH(abs, fabs(x), x < 0 ? whole_neg(x) : x, g * FN(sign_of)(x), USES_X)

@@ -57,7 +57,7 @@ static bool unary_backward(situ_grad_call *g) {
 #define IN_F32 (ROW(exp) | ROW(expm1) | ROW(log) | ROW(log1p) | ROW(log2) | ROW(rsqrt) | ROW(reciprocal) | ROW(square) | \
                 ROW(softplus) | ROW(pow_scalar) | ROW(scalar_pow))
 _Static_assert(SITU_UNARIES <= 64, "a bit each");
-#define CAST(id) { SITU_CAST_NOT, IN_F32 & ROW(id) ? SITU_CAST_F32 : SITU_CAST_NOT }
+#define CAST(id) { SITU_CAST_NOT, ROW(id) & IN_F32 ? SITU_CAST_F32 : SITU_CAST_NOT }
 
 /* What torch refuses: activations of whole numbers, and arithmetic on bool that would have no bool to give. */
 #define OF_FLOATS (ROW(leaky_relu) | ROW(elu) | ROW(gelu) | ROW(gelu_tanh) | ROW(silu) | ROW(softplus))

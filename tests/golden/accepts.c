@@ -15,6 +15,7 @@
 #define ALONG(d) (&(situ_reduce_options){ .dim = SITU_DIMS(d) })
 #define HERE(...) (&(situ_options){ .device = test_device(), __VA_ARGS__ })
 
+/* clang-format off */
 /* [2, 2] of ones: x and y have the dtypes of the line; f is f32, h f16, i i64 zeros, b bool. d is the dtype itself. */
 #define FUNCTIONS(_)                                                                                              \
   _(neg, situ_neg(x)) _(abs, situ_abs(x)) _(sign, situ_sign(x)) _(exp, situ_exp(x)) _(expm1, situ_expm1(x))       \
@@ -129,6 +130,7 @@
   _(bce_mixed, situ_binary_cross_entropy_with_logits(x, y, NULL, NULL, MEAN)) _(kl_div_mixed, situ_kl_div(x, y, SITU_KL_MEAN, false)) \
   _(scatter_mixed, situ_scatter(x, 0, i, y)) _(layer_norm_mixed, situ_layer_norm(x, SITU_SHAPE(2), situ_select(y, 0, 0), NULL, 0)) \
   _(addcmul_mixed, situ_addcmul(x, y, y, 1)) _(lerp_mixed, situ_lerp(x, y, y))
+/* clang-format on */
 
 /* x and y have the dtypes of the line; the others are the same for all. */
 typedef struct operands {

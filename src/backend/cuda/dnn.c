@@ -203,11 +203,11 @@ static bool allows(const situ__dnn_problem *p, cudnnBackendNumericalNote_t note)
 }
 
 static void get(situ__dnn_graph *g, cudnnBackendDescriptor_t descriptor,
-                cudnnBackendAttributeName_t name, cudnnBackendAttributeType_t type, int64_t room,
+                cudnnBackendAttributeName_t name, cudnnBackendAttributeType_t type, int64_t capacity,
                 int64_t *count, void *value) {
   if (g->status == CUDNN_STATUS_SUCCESS)
     note_status(g, "cudnnBackendGetAttribute",
-                situ__cudnn.BackendGetAttribute(descriptor, name, type, room, count, value));
+                situ__cudnn.BackendGetAttribute(descriptor, name, type, capacity, count, value));
 }
 
 static bool keeps_promises(situ__dnn_graph *g, const situ__dnn_problem *p,
@@ -232,9 +232,9 @@ static void tell(situ__dnn_plan *plan, const situ__dnn_graph *g) {
   if (serious) note_status(&plan->graph, g->call, g->status);
 }
 
-/* Makes a plan of an engine. False: it may not be used, cannot do it here, or wants more room than is lent. */
+/* Makes a plan of an engine. False: it may not be used, cannot do it here, or needs more workspace than WORKSPACE_LIMIT. */
 static bool try_engine(situ__dnn *dnn, situ__dnn_plan *plan, cudnnBackendDescriptor_t config) {
-  enum { ROOM = 1 << 30 };
+  enum { WORKSPACE_LIMIT = 1 << 30 };
   situ__dnn_graph g = { .count = 0 };
   int64_t count = 0;
   bool good = keeps_promises(&g, &plan->problem, config);
@@ -246,7 +246,7 @@ static bool try_engine(situ__dnn *dnn, situ__dnn_plan *plan, cudnnBackendDescrip
     situ__dnn_finalize(&g, plan->way);
     get(&g, plan->way, CUDNN_ATTR_EXECUTION_PLAN_WORKSPACE_SIZE, CUDNN_TYPE_INT64, 1, &count,
         &plan->bytes);
-    good = g.status == CUDNN_STATUS_SUCCESS && plan->bytes >= 0 && plan->bytes <= ROOM;
+    good = g.status == CUDNN_STATUS_SUCCESS && plan->bytes >= 0 && plan->bytes <= WORKSPACE_LIMIT;
     if (!good) drop_graph(&g);
   }
   tell(plan, &g);
@@ -259,27 +259,27 @@ static bool choose_by(situ__dnn *dnn, situ__dnn_plan *plan, cudnnBackendDescript
   enum { ENGINES = 64 };
   cudnnBackendDescriptor_t config[ENGINES];
   situ__dnn_graph g = { .count = 0 };
-  int64_t room = 0, count = 0, chosen = -1;
+  int64_t capacity = 0, count = 0, chosen = -1;
   cudnnBackendDescriptor_t asked = situ__dnn_make(&g, CUDNN_BACKEND_ENGINEHEUR_DESCRIPTOR);
   situ__dnn_refer(&g, asked, CUDNN_ATTR_ENGINEHEUR_OPERATION_GRAPH, graph);
   situ__dnn_set(&g, asked, CUDNN_ATTR_ENGINEHEUR_MODE, CUDNN_TYPE_HEUR_MODE, 1, &mode);
   situ__dnn_refer(&g, asked, CUDNN_ATTR_ENGINEHEUR_DEVICEPROP, dnn->device);
   situ__dnn_finalize(&g, asked);
   get(&g, asked, CUDNN_ATTR_ENGINEHEUR_RESULTS, CUDNN_TYPE_BACKEND_DESCRIPTOR, 0, &count, NULL);
-  while (g.status == CUDNN_STATUS_SUCCESS && room < ENGINES && room < count) {
+  while (g.status == CUDNN_STATUS_SUCCESS && capacity < ENGINES && capacity < count) {
     note_status(
         &g, "cudnnBackendCreateDescriptor",
-        situ__cudnn.BackendCreateDescriptor(CUDNN_BACKEND_ENGINECFG_DESCRIPTOR, &config[room]));
-    room += g.status == CUDNN_STATUS_SUCCESS;
+        situ__cudnn.BackendCreateDescriptor(CUDNN_BACKEND_ENGINECFG_DESCRIPTOR, &config[capacity]));
+    capacity += g.status == CUDNN_STATUS_SUCCESS;
   }
-  get(&g, asked, CUDNN_ATTR_ENGINEHEUR_RESULTS, CUDNN_TYPE_BACKEND_DESCRIPTOR, room, &count,
+  get(&g, asked, CUDNN_ATTR_ENGINEHEUR_RESULTS, CUDNN_TYPE_BACKEND_DESCRIPTOR, capacity, &count,
       (void *)config);
   bool ended = g.status != CUDNN_STATUS_SUCCESS;
-  for (int64_t k = 0; k < count && k < room && !ended; k++) {
+  for (int64_t k = 0; k < count && k < capacity && !ended; k++) {
     if (try_engine(dnn, plan, config[k])) chosen = k;
     ended = chosen >= 0 || plan->graph.status != CUDNN_STATUS_SUCCESS;
   }
-  for (int64_t k = 0; k < room; k++)
+  for (int64_t k = 0; k < capacity; k++)
     if (k != chosen) (void)situ__cudnn.BackendDestroyDescriptor(config[k]);
   if (chosen >= 0) { /* they go with the plan */
     plan->graph.made[plan->graph.count++] = config[chosen];

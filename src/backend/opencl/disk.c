@@ -171,11 +171,11 @@ static size_t list(DIR *directory, kept *to, size_t room) {
 /* Removes what was not used for longest until an eighth of the bound is free again. Others may do the same at once: then more
    goes than must. */
 static void make_room(uint64_t most) {
-  enum { ROOM = 1 << 16 };
+  enum { MAX_ENTRIES = 1 << 16 };
   char path[PATH];
   DIR *directory = path_of("", path) ? opendir(path) : NULL;
-  kept *all = directory ? situ__host->alloc(ROOM * sizeof *all) : NULL;
-  size_t count = all ? list(directory, all, ROOM) : 0;
+  kept *all = directory ? situ__host->alloc(MAX_ENTRIES * sizeof *all) : NULL;
+  size_t count = all ? list(directory, all, MAX_ENTRIES) : 0;
   uint64_t total = 0;
   for (size_t k = 0; k < count; k++) total += all[k].bytes;
   if (total > most) {

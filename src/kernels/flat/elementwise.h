@@ -118,12 +118,12 @@ FLAT run(GLOBAL MEMORY(D0) *y, GLOBAL const MEMORY(D1) *x1
 #if FLAGS & FLAG_COUNTS
                   , GLOBAL I64 *lost
 #endif
-                  , GIVEN walk w, const parameters q
+                  , CONST_PARAM walk w, const parameters q
 #if FLAGS & FLAG_COUNTS
                   , const I64 lost_at
 #endif
 #if !ON_CPU
-                  , GIVEN packs s
+                  , CONST_PARAM packs s
 #endif
 #if FLAGS & FLAG_DIVIDES
                   , GLOBAL fault *found

@@ -2,7 +2,7 @@
    SPDX-License-Identifier: MIT */
 #include "kernels/element.h"
 #if ON_CPU
-FLAT run(GLOBAL MEMORY(D0) *y, GIVEN walk w, const I64 bits) {
+FLAT run(GLOBAL MEMORY(D0) *y, CONST_PARAM walk w, const I64 bits) {
   FOR_EACH(i, w.numel) {
 #if FLAGS & FLAG_STRIDED
     GLOBAL MEMORY(D0) *at = y + walk_at(&w, 0, i);
@@ -14,7 +14,7 @@ FLAT run(GLOBAL MEMORY(D0) *y, GIVEN walk w, const I64 bits) {
 }
 #else
 #include "kernels/flat/pack.h"
-FLAT run(GLOBAL MEMORY(D0) *y, GIVEN walk w, const I64 bits, GIVEN packs s) {
+FLAT run(GLOBAL MEMORY(D0) *y, CONST_PARAM walk w, const I64 bits, CONST_PARAM packs s) {
   pack_0 all;
   UNROLL for (int e = 0; e < PACK; e++) all.v[e] = (MEMORY(D0))bits;
   UNROLL for (int p = 0; p < PACKS; p++) {

@@ -10,7 +10,7 @@
 #define HELD_AT READ_ROW(1, x + n.x + base, held, -INFINITY)
 #endif
 
-#define X(c) LOAD(D1, x[n.x + base + (c) * n.inner])
+#define X(c) LOAD(D1, x[n.x + base + n.inner * (c)])
 #if FLAGS & FLAG_ROW /* there may be weights */
 #define W(c) (weight ? (T)LOAD(D3, weight[n.weight + (c)]) : 1)
 #elif FLAGS & FLAG_WEIGHT
@@ -24,7 +24,7 @@ typedef struct parameters {
 
 #define FINITE_OR_0(x) ((x) - (x) == 0 || (x) != (x) ? (x) : 0)
 #if FLAGS & FLAG_ROW
-#define IS_FIRST (MATE == 0)
+#define IS_FIRST (TEAM_RANK == 0)
 #else
 #define IS_FIRST 1
 #endif
@@ -46,7 +46,7 @@ GROUPS KERNEL run(GLOBAL MEMORY(D0) *y, GLOBAL const MEMORY(D1) *x, GLOBAL const
                   GLOBAL T *lse, GLOBAL T *loss, GLOBAL T *used, const nlls n, const parameters q
 #if FLAGS & FLAG_ROW
                   , const row_layout layout, GLOBAL fault *found) {
-  ROOM
+  SHARED_SCRATCH;
   const I64 position = ROW;
   if (position >= n.positions) return;
   BEGIN_ROW(position, n.classes)
@@ -72,9 +72,9 @@ GROUPS KERNEL run(GLOBAL MEMORY(D0) *y, GLOBAL const MEMORY(D1) *x, GLOBAL const
     EACH_PIECE(p) UNROLL for (int e = 0; e < PACK; e++) sum += exp(held[p][e] - middle);
   }
   const T mine = top;
-  top = ALL(larger, top);
+  top = ALLREDUCE(larger, top);
   const T centre = FINITE_OR_0(top);
-  sum = ALL(sum, sum * exp(mine - centre));
+  sum = ALLREDUCE(sum, sum * exp(mine - centre));
 #else
   for (I64 c = 0; c < n.classes; c++) top = FN(larger)(top, X(c));
   const T centre = FINITE_OR_0(top);
@@ -99,7 +99,7 @@ GROUPS KERNEL run(GLOBAL MEMORY(D0) *y, GLOBAL const MEMORY(D1) *x, GLOBAL const
           if (w != 0) all += w * (log_sum - held[p][e]);
         }
       }
-      all = ALL(sum, all);
+      all = ALLREDUCE(sum, all);
 #else
       for (I64 c = 0; c < n.classes; c++)
         if (W(c) != 0) all += W(c) * (log_sum - X(c));
@@ -124,7 +124,7 @@ GROUPS KERNEL run(GLOBAL MEMORY(D0) *y, GLOBAL const MEMORY(D1) *x, GLOBAL const
 #define WEIGHT_SUM (T)n.classes
 #endif
 #if FLAGS & FLAG_LOGITS
-#define SHARE_OF_CLASS(x, c) (exp((x) - log_sum) * (mine + smooth * WEIGHT_SUM) - smooth * W(c))
+#define SHARE_OF_CLASS(x, c) (exp(x - log_sum) * (mine + smooth * WEIGHT_SUM) - smooth * W(c))
 #else
 #define SHARE_OF_CLASS(x, c) 0
 #endif

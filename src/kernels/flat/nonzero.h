@@ -6,7 +6,7 @@ enum { PIECE = 256 };
 #define PIECES ((w.numel + PIECE - 1) / PIECE)
 
 #if OP == 0
-GROUPS KERNEL run(GLOBAL I64 *counts, GLOBAL const MEMORY(D1) *x, GIVEN walk w) {
+GROUPS KERNEL run(GLOBAL I64 *counts, GLOBAL const MEMORY(D1) *x, CONST_PARAM walk w) {
   const I64 piece = ITEM;
   if (piece >= PIECES) return;
   I64 count = 0;
@@ -14,7 +14,7 @@ GROUPS KERNEL run(GLOBAL I64 *counts, GLOBAL const MEMORY(D1) *x, GIVEN walk w) 
   counts[piece] = count;
 }
 #elif OP == 1
-GROUPS KERNEL run(GLOBAL I64 *counts, GIVEN walk w) {
+GROUPS KERNEL run(GLOBAL I64 *counts, CONST_PARAM walk w) {
   if (ITEM) return;
   I64 before = 0;
   for (I64 piece = 0; piece < PIECES; piece++) {
@@ -25,12 +25,12 @@ GROUPS KERNEL run(GLOBAL I64 *counts, GIVEN walk w) {
 }
 #else
 /* Should x have changed since the result was sized, nothing is written past it. */
-GROUPS KERNEL run(GLOBAL const I64 *counts, GLOBAL const MEMORY(D1) *x, GLOBAL I64 *to, GIVEN walk w, const I64 offset, const I64 room) {
+GROUPS KERNEL run(GLOBAL const I64 *counts, GLOBAL const MEMORY(D1) *x, GLOBAL I64 *to, CONST_PARAM walk w, const I64 offset, const I64 capacity) {
   const I64 piece = ITEM;
   if (piece >= PIECES) return;
   I64 row = counts[piece];
   for (I64 i = piece * PIECE; i < w.numel && i < (piece + 1) * PIECE; i++) {
-    if (LOAD(D1, x[w.offset[0] + i]) == 0 || row >= room) continue;
+    if (LOAD(D1, x[w.offset[0] + i]) == 0 || row >= capacity) continue;
     I64 rest = i;
     for (I64 d = w.ndim - 1; d >= 0; d--) {
       to[offset + row * w.ndim + d] = rest % w.size[d];

@@ -29,10 +29,10 @@ typedef struct pack_0 {
   MEMORY(D0) v[PACK];
 } ALIGNED(PACK_BYTES) pack_0;
 /* Is operand k there, and is it written? */
-#define USED(k) ((k) < FIRST_STATE || (FLAGS & (FLAG_STATE_0 << ((k) - FIRST_STATE))))
+#define USED(k) ((k) < FIRST_STATE || (FLAGS & (FLAG_STATE_0 << (k - FIRST_STATE))))
 #define WRITTEN(k) ((k) != 1)
 
-GROUPS KERNEL run(GIVEN step_list list, const FN(rule) r, const parameters q) {
+GROUPS KERNEL run(CONST_PARAM step_list list, const FN(rule) r, const parameters q) {
   int of = 0;
   for (int half = LIST_MOST / 2; half; half /= 2)
     if (of + half < list.count && list.item[of + half].group <= GROUP) of += half;

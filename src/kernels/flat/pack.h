@@ -62,7 +62,7 @@ DEVICE void find_spot(const walk *w, const packs *s, I64 pack, spot *p) {
 #define PACK_OF_ITEM(p) ((GROUP * PACKS + (p)) * GROUP_SIZE + LANE)
 #define IS_THERE(p, e) ((e) >= (p).from && (e) < (p).to)
 #define ALL_THERE(p) ((p).from == 0 && (p).to == PACK)
-#define ONE_OF(k, p, e) ((p).at[k] + (e) * w.stride[k][w.ndim - 1])
+#define ONE_OF(k, p, e) ((p).at[k] + w.stride[k][w.ndim - 1] * (e))
 /* Operand k's pack at spot p, into an array of T; and operand 0's, from an array of its memory. */
 #define READ_PACK(k, dtype, x, p, to)                                                                       \
   if (s.whole >> k & 1 && ALL_THERE(p)) {                                                                   \

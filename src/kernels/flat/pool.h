@@ -28,14 +28,15 @@ DEVICE T divisor(const windows *c, I64 oh, I64 ow) {
 #endif
 
 /* Element i of the result's planes, in its row and column: those of a row that are one group's are counted on. */
-#define RUN(width) ((width) - first_ % (width) < end_ - first_ ? (width) - first_ % (width) : end_ - first_)
+#define LEFT_IN_ROW(width) (-(first_ % width) + width)
+#define RUN(width) (LEFT_IN_ROW(width) < end_ - first_ ? LEFT_IN_ROW(width) : end_ - first_)
 #define EACH_CELL(i, plane, row, column, height, width)                                                       \
-  FOR_RUNS(first_, end_, c.images * (height) * (width), RUN(width))                                           \
+  FOR_RUNS(first_, end_, c.images * height * width, RUN(width))                                           \
     for (I64 i = first_, stop_ = i + RUN(width), column = i % (width), row = i / (width) % (height),         \
              plane = i / ((height) * (width)); i < stop_; i++, column++)
 
 #if OP == 0
-FLAT run(GLOBAL MEMORY(D0) *y, GLOBAL const MEMORY(D1) *x, GLOBAL I64 *index, GIVEN windows c) {
+FLAT run(GLOBAL MEMORY(D0) *y, GLOBAL const MEMORY(D1) *x, GLOBAL I64 *index, CONST_PARAM windows c) {
   EACH_CELL(i, plane, oh, ow, c.out_height, c.out_width) {
     const I64 top = oh * c.stride[0] - c.padding[0], left = ow * c.stride[1] - c.padding[1];
     T best = LEAST;
@@ -58,12 +59,12 @@ FLAT run(GLOBAL MEMORY(D0) *y, GLOBAL const MEMORY(D1) *x, GLOBAL I64 *index, GI
   }
 }
 #elif OP == 1
-GROUPS KERNEL run(GLOBAL MEMORY(D0) *dx, GLOBAL const MEMORY(D1) *g, GLOBAL const I64 *index, GLOBAL T *room, GIVEN windows c,
+GROUPS KERNEL run(GLOBAL MEMORY(D0) *dx, GLOBAL const MEMORY(D1) *g, GLOBAL const I64 *index, GLOBAL T *scratch, CONST_PARAM windows c,
                   const I64 verb, GLOBAL fault *found) {
   const I64 plane = ITEM;
   if (plane >= c.images) return;
   /* Sums are kept in T: dx may have fewer digits. */
-  GLOBAL T *sum = room + plane * LARGE;
+  GLOBAL T *sum = scratch + plane * LARGE;
   for (I64 i = 0; i < LARGE; i++) sum[i] = 0;
   for (I64 i = 0; i < SMALL; i++) {
     const I64 at = index[c.w + plane * SMALL + i];
@@ -79,7 +80,7 @@ GROUPS KERNEL run(GLOBAL MEMORY(D0) *dx, GLOBAL const MEMORY(D1) *g, GLOBAL cons
   for (I64 i = 0; i < LARGE; i++) dx[c.x + plane * LARGE + i] = STORE(D0, sum[i]);
 }
 #elif OP == 2
-FLAT run(GLOBAL MEMORY(D0) *y, GLOBAL const MEMORY(D1) *x, GIVEN windows c) {
+FLAT run(GLOBAL MEMORY(D0) *y, GLOBAL const MEMORY(D1) *x, CONST_PARAM windows c) {
   EACH_CELL(i, plane, oh, ow, c.out_height, c.out_width) {
     T sum = 0;
     for (I64 kh = 0; kh < c.window[0]; kh++)
@@ -94,7 +95,7 @@ FLAT run(GLOBAL MEMORY(D0) *y, GLOBAL const MEMORY(D1) *x, GIVEN windows c) {
   }
 }
 #elif OP == 3
-FLAT run(GLOBAL MEMORY(D0) *dx, GLOBAL const MEMORY(D1) *g, GIVEN windows c) {
+FLAT run(GLOBAL MEMORY(D0) *dx, GLOBAL const MEMORY(D1) *g, CONST_PARAM windows c) {
   EACH_CELL(i, plane, row, column, c.height, c.width) {
     T sum = 0;
     for (I64 kh = 0; kh < c.window[0]; kh++)
@@ -113,7 +114,7 @@ FLAT run(GLOBAL MEMORY(D0) *dx, GLOBAL const MEMORY(D1) *g, GIVEN windows c) {
 #define FIRST_OF(at, size, parts) ((at) * (size) / (parts))
 #define LAST_OF(at, size, parts) CEIL_DIV(((at) + 1) * (size), parts)
 #if OP == 4
-FLAT run(GLOBAL MEMORY(D0) *y, GLOBAL const MEMORY(D1) *x, GIVEN windows c) {
+FLAT run(GLOBAL MEMORY(D0) *y, GLOBAL const MEMORY(D1) *x, CONST_PARAM windows c) {
   EACH_CELL(i, plane, oh, ow, c.out_height, c.out_width) {
     const I64 top = FIRST_OF(oh, c.height, c.out_height), bottom = LAST_OF(oh, c.height, c.out_height);
     const I64 left = FIRST_OF(ow, c.width, c.out_width), right = LAST_OF(ow, c.width, c.out_width);
@@ -128,7 +129,7 @@ FLAT run(GLOBAL MEMORY(D0) *y, GLOBAL const MEMORY(D1) *x, GIVEN windows c) {
   }
 }
 #else
-FLAT run(GLOBAL MEMORY(D0) *dx, GLOBAL const MEMORY(D1) *g, GIVEN windows c) {
+FLAT run(GLOBAL MEMORY(D0) *dx, GLOBAL const MEMORY(D1) *g, CONST_PARAM windows c) {
   EACH_CELL(i, plane, row, column, c.height, c.width) {
     T sum = 0;
     for (I64 oh = row * c.out_height / c.height; oh < c.out_height && FIRST_OF(oh, c.height, c.out_height) <= row; oh++) {

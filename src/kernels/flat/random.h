@@ -78,7 +78,7 @@ FLAT run(GLOBAL MEMORY(D0) *y
 #endif
          , const parameters q
 #ifdef D1
-         , GIVEN walk w, GLOBAL fault *found
+         , CONST_PARAM walk w, GLOBAL fault *found
 #endif
          ) {
   block b = { ~(U64)0, 0, 0, 0, 0 };

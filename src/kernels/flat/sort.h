@@ -9,7 +9,7 @@ typedef struct sorts {
   I64 outer, size, inner, k, run, x, values, indices;
 } sorts;
 
-#define AT(place) (line / s.inner * s.size * s.inner + (place) * s.inner + line % s.inner)
+#define AT(place) (line / s.inner * s.size * s.inner + s.inner * (place) + line % s.inner)
 
 #if OP == 0
 GROUPS KERNEL run(GLOBAL I64 *to, const sorts s) {

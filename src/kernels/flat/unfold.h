@@ -11,7 +11,7 @@
 
 #if OP == 0
 /* A group's first item is taken apart by divisions, which cost more than the copies; the others are counted on from there. */
-FLAT run(GLOBAL T *columns, GLOBAL const MEMORY(D1) *x, GIVEN windows c) {
+FLAT run(GLOBAL T *columns, GLOBAL const MEMORY(D1) *x, CONST_PARAM windows c) {
   I64 oh = 0, kh = 0, kw = 0, plane = -1, rows = 1;
   FOR_RUNS(i, end, c.images * c.groups * c.channels * TAPS * c.out_height, rows) {
     if (plane < 0) {
@@ -50,7 +50,7 @@ FLAT run(GLOBAL MEMORY(D0) *dx, GLOBAL const T *columns
 #ifdef D3
          , GLOBAL const MEMORY(D3) *bias
 #endif
-         , GIVEN windows c) {
+         , CONST_PARAM windows c) {
   FOR_EACH(i, c.images * c.groups * c.channels * c.height) {
     const I64 row = i % c.height, plane = i / c.height;
     GLOBAL const T *from = columns + plane * TAPS * SMALL;

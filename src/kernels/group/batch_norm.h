@@ -40,7 +40,7 @@ enum { BY = 16 };
 #define SUM_AT(result, at, value)      \
   {                                    \
     EACH_AT(at) result += value;       \
-    result = ALL(sum, result);         \
+    result = ALLREDUCE(sum, result);         \
   }
 #endif
 typedef struct parameters {
@@ -51,7 +51,7 @@ typedef struct parameters {
 NORM run(GLOBAL MEMORY(D0) *y, GLOBAL const MEMORY(D1) *x, GLOBAL T *mean, GLOBAL T *rstd, GLOBAL const MEMORY(D3) *weight,
          GLOBAL const MEMORY(D3) *bias, GLOBAL const MEMORY(D3) *old_mean, GLOBAL const MEMORY(D3) *old_var,
          GLOBAL MEMORY(D3) *new_mean, GLOBAL MEMORY(D3) *new_var, const batch_norms n, const parameters q) {
-  ROOM
+  SHARED_SCRATCH;
   const I64 c = LINE, count = n.batch * n.inner;
   T centre = 0, squares = 0, variance;
   if (IS(FLAG_TRAINING)) {
@@ -84,7 +84,7 @@ NORM run(GLOBAL MEMORY(D0) *y, GLOBAL const MEMORY(D1) *x, GLOBAL T *mean, GLOBA
 #else
 NORM run(GLOBAL MEMORY(D0) *dx, GLOBAL const MEMORY(D1) *x, GLOBAL const MEMORY(D2) *g, GLOBAL const T *mean, GLOBAL const T *rstd,
          GLOBAL const MEMORY(D3) *weight, GLOBAL MEMORY(D3) *dweight, GLOBAL MEMORY(D3) *dbias, const batch_norms n) {
-  ROOM
+  SHARED_SCRATCH;
   const I64 c = LINE, count = n.batch * n.inner;
   const T centre = mean[n.mean + c], scale = rstd[n.rstd + c];
   T sum = 0, dot = 0;

@@ -18,29 +18,28 @@ typedef struct pack_1 {
     UNROLL for (int e = 0; e < PACK; e++) to[e] = column + e < n.width ? LOAD(D1, (from)[e]) : (T)0; \
   }
 /* What the lanes of other rows have is added; the result is in the lanes of row 0. */
-#define TOGETHER(sum)                                                               \
-  UNROLL for (int e = 0; e < PACK; e++) room[e * GROUP_SIZE + LANE] = sum[e];       \
+#define ADD_LANES(sum)                                                               \
+  UNROLL for (int e = 0; e < PACK; e++) scratch[e * GROUP_SIZE + LANE] = sum[e];       \
   SYNC;                                                                             \
   for (int apart = GROUP_SIZE / 2; apart >= across; apart /= 2) {                   \
-    if (LANE < apart)                                                               \
-      UNROLL for (int e = 0; e < PACK; e++)                                         \
-        room[e * GROUP_SIZE + LANE] += room[e * GROUP_SIZE + LANE + apart];         \
+    UNROLL for (int e = 0; e < PACK; e++) {                                         \
+      if (LANE < apart) scratch[e * GROUP_SIZE + LANE] += scratch[e * GROUP_SIZE + LANE + apart]; \
+    }                                                                               \
     SYNC;                                                                           \
   }
 #define WRITE(y, at)                                                                \
-  if (LANE < across)                                                                \
-    UNROLL for (int e = 0; e < PACK; e++)                                           \
-      if (column + e < n.width) {                                                   \
-        const T v = room[e * GROUP_SIZE + LANE] / (T)n.divisor;                     \
-        y[at + slice * n.width + column + e] = STORE(D0, v);                        \
-      }
+  UNROLL for (int e = 0; e < PACK; e++) {                                           \
+    if (LANE >= across || column + e >= n.width) continue;                          \
+    const T v = scratch[e * GROUP_SIZE + LANE] / (T)n.divisor;                      \
+    y[at + slice * n.width + column + e] = STORE(D0, v);                            \
+  }
 
 GROUPS KERNEL run(GLOBAL MEMORY(D0) *y, GLOBAL const MEMORY(D1) *x
 #if OP
                   , GLOBAL MEMORY(D0) *y2, GLOBAL const MEMORY(D1) *g, GLOBAL const T *mean, GLOBAL const T *rstd
 #endif
                   , const column_sums n) {
-  LOCAL T room[GROUP_SIZE * PACK];
+  LOCAL T scratch[GROUP_SIZE * PACK];
   const int across = (int)n.across;
   const I64 tile = GROUP % n.tiles, slice = GROUP / n.tiles, column = (tile * across + LANE % across) * PACK;
   const I64 first = slice * n.length, end = first + n.length < n.rows ? first + n.length : n.rows;
@@ -62,14 +61,14 @@ GROUPS KERNEL run(GLOBAL MEMORY(D0) *y, GLOBAL const MEMORY(D1) *x
     UNROLL for (int e = 0; e < PACK; e++) sum[e] += v[e];
 #endif
   }
-  TOGETHER(sum)
+  ADD_LANES(sum)
   if (y) {
     WRITE(y, n.y)
   }
 #if OP
   if (!y2) return;
   SYNC;
-  TOGETHER(sum_2)
+  ADD_LANES(sum_2)
   WRITE(y2, n.y2)
 #endif
 }

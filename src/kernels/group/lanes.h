@@ -5,35 +5,35 @@
 #define GREATER(a, b) ((b) > (a) ? (b) : (a)) /* passes over NaN, where a sum finds it anyhow */
 #if FLAGS & FLAG_SERIAL
 #define LINE ITEM
-#define ROOM
+#define SHARED_SCRATCH
 #define FIRST_OF(count) 0
 #define END_OF(count) (count)
-#define ALL(op, x) (x)
+#define ALLREDUCE(op, x) (x)
 #define IS_FIRST 1
 #define OUTSIDE(line, count) ((line) >= (count))
 #else
 #define LINE GROUP
-#define ROOM LOCAL T room[GROUP_SIZE];
+#define SHARED_SCRATCH LOCAL T scratch[GROUP_SIZE]
 #define SHARE(count) (((count) + GROUP_SIZE - 1) / GROUP_SIZE)
 #define FIRST_OF(count) (LANE * SHARE(count))
 #define END_OF(count) (FIRST_OF(count) + SHARE(count) < (count) ? FIRST_OF(count) + SHARE(count) : (count))
-#define ALL(op, x) all_##op(x, room)
+#define ALLREDUCE(op, x) allreduce_##op(x, scratch)
 #define IS_FIRST (LANE == 0)
 #define OUTSIDE(line, count) 0 /* there are as many groups as lines */
 
 /* What every lane has, as a tree; every lane gets the result. */
 #define TREE(name, together)                                    \
-  DEVICE T all_##name(T x, SHARED T *room) {                     \
-    room[LANE] = x;                                             \
+  DEVICE T allreduce_##name(T x, SHARED T *scratch) {                     \
+    scratch[LANE] = x;                                             \
     SYNC;                                                       \
     for (int apart = GROUP_SIZE / 2; apart > 0; apart /= 2) {      \
       if (LANE < apart) {                                        \
-        const T a = room[LANE], b = room[LANE + apart];          \
-        room[LANE] = together;                                  \
+        const T a = scratch[LANE], b = scratch[LANE + apart];          \
+        scratch[LANE] = together;                                  \
       }                                                         \
       SYNC;                                                     \
     }                                                           \
-    const T all = room[0];                                      \
+    const T all = scratch[0];                                      \
     SYNC;                                                       \
     return all;                                                 \
   }

@@ -10,15 +10,15 @@ typedef struct parameters {
 } parameters;
 
 #ifdef D3
-#define BIAS(r, c) (q.p[1] * LOAD(D3, bias[walk_at(&batch, 3, item) + (r) * s.bias_row + (c) * s.bias_col]))
+#define BIAS(r, c) (q.p[1] * LOAD(D3, bias[walk_at(&batch, 3, item) + s.bias_row * (r) + s.bias_col * (c)]))
 #else
 #define BIAS(r, c) 0
 #endif
 #define ARGUMENTS GLOBAL MEMORY(D0) *y, GLOBAL const MEMORY(D1) *a, GLOBAL const MEMORY(D2) *b
 #ifdef D3
-#define MORE , GLOBAL const MEMORY(D3) *bias, GIVEN walk batch, const products s, const parameters q
+#define MORE , GLOBAL const MEMORY(D3) *bias, CONST_PARAM walk batch, const products s, const parameters q
 #else
-#define MORE , GIVEN walk batch, const products s, const parameters q
+#define MORE , CONST_PARAM walk batch, const products s, const parameters q
 #endif
 #define TILE_OF(rows, columns)                                                                                      \
   const I64 tiles_n = (s.n + columns - 1) / columns, tiles_m = (s.m + rows - 1) / rows, item = GROUP / (tiles_m * tiles_n); \
@@ -53,7 +53,7 @@ enum { HEIGHT = 8, ROWS = MATMUL_ROWS, PANEL = 2 * WIDE, PANELS = MATMUL_COLUMNS
 #define PLACE(i, piece, far, near) ((i) / (piece) * (far) + (i) % (piece) * (near))
 #define UP_TO(a, b) ((a) < (b) ? (int)(a) : (int)(b))
 #define EACH_RUN(at, run, begin, count, piece) \
-  for (int at = 0, run; at < (count) && (run = UP_TO((piece) - ((begin) + at) % (piece), (count) - at)) > 0; at += run)
+  for (int at = 0, run; at < count && (run = UP_TO(piece - (begin + at) % piece, count - at)) > 0; at += run)
 
 ALONE KERNEL run(ARGUMENTS MORE) {
   TILE_OF(s.tile_rows, s.tile_columns);

@@ -72,7 +72,7 @@ GROUPS KERNEL run(GLOBAL MEMORY(D0) *y, GLOBAL const MEMORY(D1) *x
                   , const norms n, const parameters q
 #if FLAGS & FLAG_ROW
                   , const row_layout layout) {
-  ROOM
+  SHARED_SCRATCH;
   const I64 r = ROW;
   if (r >= n.rows) return;
   BEGIN_ROW(r, n.width)
@@ -84,9 +84,9 @@ GROUPS KERNEL run(GLOBAL MEMORY(D0) *y, GLOBAL const MEMORY(D1) *x
     READ_ROW(1, x + n.x + base, held, 0)
     EACH_PIECE(p) UNROLL for (int e = 0; e < PACK; e++) centre += held[p][e];
   }
-  centre = ALL(sum, centre) / (T)size;
+  centre = ALLREDUCE(sum, centre) / (T)size;
   PASS {
-    AGAIN(READ_ROW(1, x + n.x + base, held, 0))
+    RELOAD(READ_ROW(1, x + n.x + base, held, 0))
 #else
   PASS {
     READ_ROW(1, x + n.x + base, held, 0)
@@ -96,10 +96,10 @@ GROUPS KERNEL run(GLOBAL MEMORY(D0) *y, GLOBAL const MEMORY(D1) *x
       squares += d * d;
     }
   }
-  squares = ALL(sum, squares);
+  squares = ALLREDUCE(sum, squares);
   const T scale = 1 / sqrt(squares / (T)size + q.p[0]);
   PASS {
-    AGAIN(READ_ROW(1, x + n.x + base, held, 0))
+    RELOAD(READ_ROW(1, x + n.x + base, held, 0))
     EACH_PIECE(p) {
       row_1 out;
       T w[PACK], b[PACK];
@@ -112,7 +112,7 @@ GROUPS KERNEL run(GLOBAL MEMORY(D0) *y, GLOBAL const MEMORY(D1) *x
       WRITE_PIECE(0, y + n.y + base, p, out)
     }
   }
-  if (MATE != 0) return;
+  if (TEAM_RANK != 0) return;
 #if CENTRED
   mean[n.mean + r] = centre;
 #endif
@@ -143,10 +143,10 @@ GROUPS KERNEL run(GLOBAL MEMORY(D0) *y, GLOBAL const MEMORY(D1) *x
       dot += slope[p][e] * held[p][e];
     }
   }
-  sum = CENTRED ? ALL(sum, sum) / (T)size : 0;
-  dot = ALL(sum, dot) / (T)size;
+  sum = CENTRED ? ALLREDUCE(sum, sum) / (T)size : 0;
+  dot = ALLREDUCE(sum, dot) / (T)size;
   PASS {
-    AGAIN(READ_BOTH)
+    RELOAD(READ_BOTH)
     EACH_PIECE(p) {
       row_1 out;
       UNROLL for (int e = 0; e < PACK; e++) {
@@ -160,7 +160,7 @@ GROUPS KERNEL run(GLOBAL MEMORY(D0) *y, GLOBAL const MEMORY(D1) *x
 }
 #else
                   ) {
-  ROOM
+  SHARED_SCRATCH;
   const I64 r = LINE;
   if (OUTSIDE(r, n.rows)) return;
   const I64 row = r * n.width;
@@ -168,10 +168,10 @@ GROUPS KERNEL run(GLOBAL MEMORY(D0) *y, GLOBAL const MEMORY(D1) *x
   T centre = 0, squares = 0;
 #if CENTRED
   FOLD_EACH(centre, PLUS, j, n.width, X(j))
-  centre = ALL(sum, centre) / (T)n.width;
+  centre = ALLREDUCE(sum, centre) / (T)n.width;
 #endif
   FOLD_EACH(squares, PLUS, j, n.width, (X(j) - centre) * (X(j) - centre))
-  squares = ALL(sum, squares);
+  squares = ALLREDUCE(sum, squares);
   const T scale = 1 / sqrt(squares / (T)n.width + q.p[0]);
   EACH(j, n.width) {
     T v = (X(j) - centre) * scale * W(j);
@@ -195,8 +195,8 @@ GROUPS KERNEL run(GLOBAL MEMORY(D0) *y, GLOBAL const MEMORY(D1) *x
   T sum = 0, dot = 0;
   FOLD_EACH(sum, PLUS, j, n.width, G(j) * W(j))
   FOLD_EACH(dot, PLUS, j, n.width, G(j) * W(j) * ((X(j) - centre) * scale))
-  sum = CENTRED ? ALL(sum, sum) / (T)n.width : 0;
-  dot = ALL(sum, dot) / (T)n.width;
+  sum = CENTRED ? ALLREDUCE(sum, sum) / (T)n.width : 0;
+  dot = ALLREDUCE(sum, dot) / (T)n.width;
   EACH(j, n.width) {
     const T v = scale * (G(j) * W(j) - sum - (X(j) - centre) * scale * dot);
     y[n.y + row + j] = STORE(D0, v);

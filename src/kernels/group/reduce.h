@@ -37,27 +37,27 @@
 #endif
 
 #if FOLD == FOLD_PROD
-#define NONE 1
-#define TAKE(a, b) (a * b)
-#define TOGETHER product
+#define IDENTITY 1
+#define COMBINE(a, b) (a * b)
+#define REDUCE_OP product
 #elif FOLD == FOLD_MIN
-#define NONE MOST
-#define TAKE(a, b) SMALLER(a, b)
-#define TOGETHER smaller
+#define IDENTITY MOST
+#define COMBINE(a, b) SMALLER(a, b)
+#define REDUCE_OP smaller
 #elif FOLD == FOLD_MAX
-#define NONE LEAST
-#define TAKE(a, b) LARGER(a, b)
-#define TOGETHER larger
+#define IDENTITY LEAST
+#define COMBINE(a, b) LARGER(a, b)
+#define REDUCE_OP larger
 #elif FOLD == FOLD_LOGSUM
-#define NONE LEAST
-#define TAKE(a, b) GREATER(a, b)
-#define TOGETHER larger
+#define IDENTITY LEAST
+#define COMBINE(a, b) GREATER(a, b)
+#define REDUCE_OP larger
 #else
-#define NONE 0
-#define TAKE(a, b) (a + b)
-#define TOGETHER sum
+#define IDENTITY 0
+#define COMBINE(a, b) (a + b)
+#define REDUCE_OP sum
 #endif
-#define ALL_(op, x) ALL(op, x)
+#define ALLREDUCE_(op, x) ALLREDUCE(op, x)
 
 typedef struct parameters {
   T p[4];
@@ -94,15 +94,15 @@ ALONE KERNEL run(GLOBAL MEMORY(D0) *y, GLOBAL const MEMORY(D1) *x, const walk ke
   T all[BESIDE], run[BESIDE];
   const I64 line = GROUP * BESIDE, from = walk_at(&kept, 1, line);
   const int lines = kept.numel - line < BESIDE ? (int)(kept.numel - line) : BESIDE;
-  for (int l = 0; l < BESIDE; l++) all[l] = run[l] = NONE;
+  for (int l = 0; l < BESIDE; l++) all[l] = run[l] = IDENTITY;
   for (I64 j = 0; j < part.numel; j++) {
     GLOBAL const MEMORY(D1) *at = x + from + walk_at(&part, 0, j);
     for (int l = 0; l < lines; l++) {
       const T v = LOAD(D1, at[l]);
-      run[l] = TAKE(run[l], MAPPED(v));
+      run[l] = COMBINE(run[l], MAPPED(v));
     }
     if (j % 64 == 63 || j == part.numel - 1)
-      for (int l = 0; l < BESIDE; l++) all[l] = TAKE(all[l], run[l]), run[l] = NONE;
+      for (int l = 0; l < BESIDE; l++) all[l] = COMBINE(all[l], run[l]), run[l] = IDENTITY;
   }
   for (int l = 0; l < lines; l++) {
     const T v = finished(all[l], 0, &part, &cut, &q);
@@ -116,9 +116,9 @@ ALONE KERNEL run(GLOBAL MEMORY(D0) *y, GLOBAL const MEMORY(D1) *x, const walk ke
 #define X(j) LOAD(D1, at[walk_at(&part, 0, first + (j))])
 #endif
 
-GROUPS KERNEL run(GLOBAL MEMORY(D0) *y, GLOBAL const MEMORY(D1) *x, GIVEN walk kept, GIVEN walk part,
+GROUPS KERNEL run(GLOBAL MEMORY(D0) *y, GLOBAL const MEMORY(D1) *x, CONST_PARAM walk kept, CONST_PARAM walk part,
                   const pieces cut, const parameters q) {
-  ROOM
+  SHARED_SCRATCH;
   const I64 line = LINE;
   if (OUTSIDE(line, kept.numel)) return;
   /* A line may be a piece of what is reduced: its part begins at `first`. */
@@ -129,9 +129,9 @@ GROUPS KERNEL run(GLOBAL MEMORY(D0) *y, GLOBAL const MEMORY(D1) *x, GIVEN walk k
 #else
   GLOBAL const MEMORY(D1) *at = x + walk_at(&kept, 1, line);
 #endif
-  T a = NONE, b = 0;
-  FOLD_EACH(a, TAKE, j, count, MAPPED(X(j)))
-  a = ALL_(TOGETHER, a);
+  T a = IDENTITY, b = 0;
+  FOLD_EACH(a, COMBINE, j, count, MAPPED(X(j)))
+  a = ALLREDUCE_(REDUCE_OP, a);
 #if FOLD == FOLD_MOMENTS || FOLD == FOLD_LOGSUM
 #if FOLD == FOLD_MOMENTS
   a = a / (T)part.numel;
@@ -142,14 +142,14 @@ GROUPS KERNEL run(GLOBAL MEMORY(D0) *y, GLOBAL const MEMORY(D1) *x, GIVEN walk k
   /* In units of the largest deviation: squares would leave the range of floats long before their root does. */
   T unit = 0;
   FOLD_EACH(unit, LARGER, j, count, fabs(X(j) - a))
-  unit = ALL(larger, unit);
+  unit = ALLREDUCE(larger, unit);
   if (unit == 0) unit = 1;
   FOLD_EACH(b, PLUS, j, count, AROUND((X(j) - a) / unit))
-  b = ALL(sum, b);
+  b = ALLREDUCE(sum, b);
   a = unit;
 #else
   FOLD_EACH(b, PLUS, j, count, AROUND(X(j) - a))
-  b = ALL(sum, b);
+  b = ALLREDUCE(sum, b);
 #endif
 #endif
   if (!IS_FIRST) return;

@@ -5,13 +5,13 @@
 #if FLAGS & FLAG_WARP
 #define TEAM WARP
 #define ROW (GROUP * (GROUP_SIZE / WARP) + LANE / WARP)
-#define MATE (LANE % WARP)
-#define ROOM
+#define TEAM_RANK (LANE % WARP)
+#define SHARED_SCRATCH
 #else
 #define TEAM GROUP_SIZE
 #define ROW GROUP
-#define MATE LANE
-#define ROOM LOCAL T room[GROUP_SIZE / WARP];
+#define TEAM_RANK LANE
+#define SHARED_SCRATCH LOCAL T scratch[GROUP_SIZE / WARP]
 #endif
 enum {
   HELD = FLAGS & FLAG_LONG ? LONG_HELD : ROW_HELD,
@@ -23,47 +23,47 @@ enum {
 /* What every lane has, together, in an order that is always the same; every lane gets the result. */
 #if FLAGS & FLAG_WARP
 #define ACROSS(x, a, b, together) return x;
-#define ALL(op, x) all_##op(x)
-#define ALL_ARGUMENTS T x
+#define ALLREDUCE(op, x) allreduce_##op(x)
+#define ALLREDUCE_PARAMS T x
 #else
 #define ACROSS(x, a, b, together)                   \
-  if (LANE % WARP == 0) room[LANE / WARP] = x;      \
+  if (LANE % WARP == 0) scratch[LANE / WARP] = x;      \
   SYNC;                                             \
-  T a = room[0];                                    \
+  T a = scratch[0];                                    \
   UNROLL for (int k = 1; k < GROUP_SIZE / WARP; k++) { \
-    const T b = room[k];                            \
+    const T b = scratch[k];                            \
     a = together;                                   \
   }                                                 \
   SYNC;                                             \
   return a;
-#define ALL(op, x) all_##op(x, room)
-#define ALL_ARGUMENTS T x, SHARED T *room
+#define ALLREDUCE(op, x) allreduce_##op(x, scratch)
+#define ALLREDUCE_PARAMS T x, SHARED T *scratch
 #endif
-#define ALTOGETHER(name, together)                                \
-  DEVICE T all_##name(ALL_ARGUMENTS) {                            \
+#define DEFINE_ALLREDUCE(name, together)                                \
+  DEVICE T allreduce_##name(ALLREDUCE_PARAMS) {                            \
     UNROLL for (int apart = WARP / 2; apart > 0; apart /= 2) {    \
-      const T a = x, b = OF_LANE_APART(x, apart);                 \
+      const T a = x, b = SHUFFLE_XOR(x, apart);                 \
       x = together;                                               \
     }                                                             \
     ACROSS(x, a, b, together)                                     \
   }
-ALTOGETHER(sum, a + b)
-ALTOGETHER(larger, FN(larger)(a, b))
+DEFINE_ALLREDUCE(sum, a + b)
+DEFINE_ALLREDUCE(larger, FN(larger)(a, b))
 
 #if FLAGS & FLAG_LONG
 #define PASS for (I64 from = 0; from < reach; from += SPAN)
-#define AGAIN(read) read
+#define RELOAD(read) read
 #else
 #define PASS for (I64 from = 0; from == 0; from = 1)
-#define AGAIN(read)
+#define RELOAD(read)
 #endif
 /* The pieces that are there, and the column that this lane's pack of one begins at: below 0 in front of the row. */
 #define EACH_PIECE(p) UNROLL for (int p = 0; p < PIECES; p++) if (from + p * TEAM * PACK < reach)
-#define COLUMN(p) (from + (p * TEAM + MATE) * PACK - shift)
+#define COLUMN(p) (from + (p * TEAM + TEAM_RANK) * PACK - shift)
 #define IS_THERE(c) ((c) >= 0 && (c) < size)
 /* A row begins at `base` and has `size` elements; the first pack has `shift` elements before it. */
 #define BEGIN_ROW(row, length)                                  \
-  const I64 size = length, base = (row) * size;                 \
+  const I64 size = length, base = size * (row);                 \
   const int shift = (int)((layout.skew + base) & (PACK - 1));   \
   const I64 reach = size + shift;
 

@@ -6,15 +6,15 @@
 #define IS_MASKED(top) (OP == 0 && w.masked && (top) == -INFINITY)
 #if FLAGS & FLAG_ROW
 #include "kernels/group/row.h"
-#define SOFTMAX(x) (OP == 0 ? exp((x) - top) / sum : (x) - top - sum)
-#define SLOPE(y, g) (OP == 2 ? (y) * ((g) - dot) : (g) - exp(y) * dot)
+#define SOFTMAX(x) (OP == 0 ? exp(x - top) / sum : x - top - sum)
+#define SLOPE(y, g) (OP == 2 ? (y) * (g - dot) : g - exp(y) * dot)
 
 GROUPS KERNEL run(GLOBAL MEMORY(D0) *y, GLOBAL const MEMORY(D1) *x
 #if OP >= 2
                   , GLOBAL const MEMORY(D2) *g
 #endif
                   , const lines w, const row_layout layout) {
-  ROOM
+  SHARED_SCRATCH;
   const I64 row = ROW;
   if (row >= w.outer) return;
   BEGIN_ROW(row, w.size)
@@ -32,13 +32,13 @@ GROUPS KERNEL run(GLOBAL MEMORY(D0) *y, GLOBAL const MEMORY(D1) *x
     EACH_PIECE(p) UNROLL for (int e = 0; e < PACK; e++) sum += exp(held[p][e] - centre);
   }
   const T mine = top;
-  top = ALL(larger, top);
-  sum = ALL(sum, sum * exp(mine - (top == -INFINITY ? 0 : top)));
+  top = ALLREDUCE(larger, top);
+  sum = ALLREDUCE(sum, sum * exp(mine - (top == -INFINITY ? 0 : top)));
 #else
   PASS {
     READ_ROW(1, x + w.offset[1] + base, held, -INFINITY)
     EACH_PIECE(p) UNROLL for (int e = 0; e < PACK; e++) top = FN(larger)(top, held[p][e]);
-    top = ALL(larger, top);
+    top = ALLREDUCE(larger, top);
     if (IS_MASKED(top)) top = 0;
     EACH_PIECE(p) UNROLL for (int e = 0; e < PACK; e++) {
       const T part = exp(held[p][e] - top);
@@ -46,14 +46,14 @@ GROUPS KERNEL run(GLOBAL MEMORY(D0) *y, GLOBAL const MEMORY(D1) *x
       if (OP == 0) held[p][e] = part;
     }
   }
-  sum = ALL(sum, sum);
+  sum = ALLREDUCE(sum, sum);
 #undef SOFTMAX
-#define SOFTMAX(x) (OP == 0 ? (x) / sum : (x) - top - sum)
+#define SOFTMAX(x) (OP == 0 ? x / sum : x - top - sum)
 #endif
   if (OP == 0 && w.masked && sum == 0) top = 0, sum = 1;
   if (OP == 1) sum = log(sum);
   PASS {
-    AGAIN(READ_ROW(1, x + w.offset[1] + base, held, -INFINITY))
+    RELOAD(READ_ROW(1, x + w.offset[1] + base, held, -INFINITY))
     EACH_PIECE(p) {
       row_1 out;
       UNROLL for (int e = 0; e < PACK; e++) {
@@ -70,10 +70,10 @@ GROUPS KERNEL run(GLOBAL MEMORY(D0) *y, GLOBAL const MEMORY(D1) *x
     READ_ROW(2, g + w.offset[2] + base, slope, 0)
     EACH_PIECE(p) UNROLL for (int e = 0; e < PACK; e++) dot += OP == 2 ? held[p][e] * slope[p][e] : slope[p][e];
   }
-  dot = ALL(sum, dot);
+  dot = ALLREDUCE(sum, dot);
   PASS {
-    AGAIN(READ_ROW(1, x + w.offset[1] + base, held, 0))
-    AGAIN(READ_ROW(2, g + w.offset[2] + base, slope, 0))
+    RELOAD(READ_ROW(1, x + w.offset[1] + base, held, 0))
+    RELOAD(READ_ROW(2, g + w.offset[2] + base, slope, 0))
     EACH_PIECE(p) {
       row_1 out;
       UNROLL for (int e = 0; e < PACK; e++) {
@@ -93,7 +93,7 @@ GROUPS KERNEL run(GLOBAL MEMORY(D0) *y, GLOBAL const MEMORY(D1) *x
 #else
 #define INNER w.inner
 #endif
-#define AT(k, j) (w.offset[k] + base + (j) * INNER)
+#define AT(k, j) (w.offset[k] + base + INNER * (j))
 #define X(j) LOAD(D1, x[AT(1, j)])
 #define G(j) LOAD(D2, g[AT(2, j)])
 
@@ -102,10 +102,10 @@ GROUPS KERNEL run(GLOBAL MEMORY(D0) *y, GLOBAL const MEMORY(D1) *x
 #define SAME_f64_f64 1
 #if ON_CPU && OP == 0 && PASTE(PASTE(SAME, D0), TNAME)
 #define EXP(j) (y[AT(0, j)] = exp(X(j) - top))
-#define EXP_AGAIN(j) y[AT(0, j)]
+#define EXP_RELOAD(j) y[AT(0, j)]
 #else
 #define EXP(j) exp(X(j) - top)
-#define EXP_AGAIN(j) EXP(j)
+#define EXP_RELOAD(j) EXP(j)
 #endif
 
 GROUPS KERNEL run(GLOBAL MEMORY(D0) *y, GLOBAL const MEMORY(D1) *x
@@ -113,24 +113,24 @@ GROUPS KERNEL run(GLOBAL MEMORY(D0) *y, GLOBAL const MEMORY(D1) *x
                   , GLOBAL const MEMORY(D2) *g
 #endif
                   , const lines w) {
-  ROOM
+  SHARED_SCRATCH;
   const I64 line = LINE;
   if (OUTSIDE(line, w.outer * w.inner)) return;
   const I64 base = line / INNER * w.size * INNER + line % INNER;
 #if OP < 2
   T top = -INFINITY, sum = 0;
   FOLD_EACH(top, GREATER, j, w.size, X(j))
-  top = ALL(larger, top);
+  top = ALLREDUCE(larger, top);
   if (IS_MASKED(top)) top = 0;
   FOLD_EACH(sum, PLUS, j, w.size, EXP(j))
-  sum = ALL(sum, sum);
+  sum = ALLREDUCE(sum, sum);
   if (OP == 0 && w.masked && sum == 0) sum = 1;
 #if OP == 1
   sum = log(sum);
 #endif
   EACH(j, w.size) {
 #if OP == 0
-    const T v = EXP_AGAIN(j) / sum;
+    const T v = EXP_RELOAD(j) / sum;
 #else
     const T v = X(j) - top - sum;
 #endif
@@ -143,7 +143,7 @@ GROUPS KERNEL run(GLOBAL MEMORY(D0) *y, GLOBAL const MEMORY(D1) *x
 #else
   FOLD_EACH(dot, PLUS, j, w.size, G(j))
 #endif
-  dot = ALL(sum, dot);
+  dot = ALLREDUCE(sum, dot);
   EACH(j, w.size) {
 #if OP == 2
     const T v = X(j) * (G(j) - dot);

@@ -37,10 +37,10 @@ bool situ__lower_columns(int index, int op, column_sums n, const situ_view_desc 
   *status = SITU_OK;
   for (int k = 0; k < 2 && n.slices > 1; k++) {
     if (!to[k]) continue;
-    void *room =
+    void *scratch =
         situ__lower_scratch(index, "reduce", (size_t)(n.slices * n.width) * situ__lower_size(lane));
-    if (!room) *status = SITU_E_NOMEM;
-    own[k] = situ__lower_scratch_view(&memory[k], room, lane, n.slices * n.width);
+    if (!scratch) *status = SITU_E_NOMEM;
+    own[k] = situ__lower_scratch_view(&memory[k], scratch, lane, n.slices * n.width);
     to[k] = &own[k];
     n.divisor = 1;
   }

@@ -3,7 +3,7 @@
 #include "kernels/lower/lower.h"
 
 enum {
-  ROOM = 1 << 24,
+  IMAGE_SCRATCH = 1 << 24,
   TERMS = 512
 }; /* elements of columns, and terms of a sum, that are wanted at a time */
 
@@ -140,7 +140,7 @@ static situ_status scratch(conv *v, situ_conv_pass pass) {
   if (!d) return status;
   size_t size = situ__lower_size(v->lane);
   int64_t image = v->c.groups * v->depth * v->plane;
-  v->many = ROOM / (image ? image : 1) < 1 ? 1 : ROOM / (image ? image : 1);
+  v->many = IMAGE_SCRATCH / (image ? image : 1) < 1 ? 1 : IMAGE_SCRATCH / (image ? image : 1);
   if (v->many > v->c.images) v->many = v->c.images;
   v->together = d->cpu && pass == SITU_CONV_GRAD_WEIGHT ? TERMS / v->plane : 1;
   if (v->together > v->many) v->together = v->many;

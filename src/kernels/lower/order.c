@@ -75,7 +75,7 @@ situ_status situ__lower_nonzero(int index, const situ_work *work) {
   walk w = { .numel = x->numel, .ndim = x->ndim, .offset = { x->offset } };
   for (int d = 0; d < x->ndim; d++) w.size[d] = x->size[d];
   int64_t counted = (x->numel + PIECE - 1) / PIECE, offset = y->offset,
-          room = y->ndim ? y->size[0] : 0;
+          capacity = y->ndim ? y->size[0] : 0;
   situ__call call = { .variant = { .text = SITU__TEXT_nonzero,
                                    .compute = (uint8_t)situ__lower_lane_dtype((situ_dtype)x->dtype),
                                    .dtype = { 0, x->dtype } },
@@ -95,7 +95,7 @@ situ_status situ__lower_nonzero(int index, const situ_work *work) {
   call.variant.op = 2;
   situ__lower_buffer(&call, y);
   situ__lower_block(&call, &offset, sizeof offset);
-  situ__lower_block(&call, &room, sizeof room);
+  situ__lower_block(&call, &capacity, sizeof capacity);
   if (status == SITU_OK) status = situ__lower_items(d, &call, counted);
   situ__target_release(index, counts);
   return situ__target_leave(d, status);

@@ -51,13 +51,13 @@ situ_status situ__lower_pool(int index, const situ_work *work) {
   situ_status status;
   situ__target *d = situ__target_enter(index, call.op, &status);
   if (!d) return status;
-  void *room = situ__target_scratch(d, call.op, (size_t)large->numel * 8);
+  void *scratch = situ__target_scratch(d, call.op, (size_t)large->numel * 8);
   call.checks = true;
   situ__lower_buffer(&call, where);
-  call.buffer[call.buffers++] = room;
+  call.buffer[call.buffers++] = scratch;
   situ__lower_block(&call, &c, sizeof c);
   situ__lower_block(&call, &verb, sizeof verb);
-  status = room ? situ__lower_items(d, &call, planes) : SITU_E_NOMEM;
-  situ__target_release(index, room);
+  status = scratch ? situ__lower_items(d, &call, planes) : SITU_E_NOMEM;
+  situ__target_release(index, scratch);
   return situ__target_leave(d, status);
 }
