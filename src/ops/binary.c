@@ -95,21 +95,29 @@ BINARY(remainder, infer_number, remainder_backward, BOTH, 0)
 BINARY(maximum, situ_infer_broadcast, maximum_backward, BOTH, SITU_OP_PAIR)
 BINARY(minimum, situ_infer_broadcast, minimum_backward, BOTH, SITU_OP_PAIR)
 #define TEST(id) BINARY(id, infer_test, NULL, 0, SITU_OP_NO_GRAD)
+/* clang-format off */
 TEST(eq) TEST(ne) TEST(lt) TEST(le) TEST(gt) TEST(ge) TEST(logical_and) TEST(logical_or) TEST(logical_xor)
+/* clang-format on */
 #define BITS(id)                                                                                                      \
   SITU_OP(bitwise_##id##_op) = { .name = "bitwise_" #id, .operand = { { "input", SITU_INTEGRAL | SITU_BOOLEAN },      \
                                  { "other", SITU_INTEGRAL | SITU_BOOLEAN } }, .code = SITU_BINARY_bitwise_##id,       \
                                  .flags = SITU_OP_NO_GRAD, .infer = situ_infer_broadcast, .forward = forward };
+/* clang-format off */
 BITS(and) BITS(or) BITS(xor)
+/* clang-format on */
 
 #define PUBLIC(id) situ_tensor *situ_##id(situ_tensor *a, situ_tensor *b) { return situ_op_run2(&id##_op, a, b, NULL); }
+/* clang-format off */
 PUBLIC(add) PUBLIC(sub) PUBLIC(mul) PUBLIC(div) PUBLIC(pow) PUBLIC(fmod) PUBLIC(remainder) PUBLIC(maximum) PUBLIC(minimum)
 PUBLIC(eq) PUBLIC(ne) PUBLIC(lt) PUBLIC(le) PUBLIC(gt) PUBLIC(ge) PUBLIC(logical_and) PUBLIC(logical_or) PUBLIC(logical_xor)
 PUBLIC(bitwise_and) PUBLIC(bitwise_or) PUBLIC(bitwise_xor)
+/* clang-format on */
 
 static situ_tensor *in_place(const situ_op *op, situ_tensor *a, situ_tensor *b) { return situ_op_run_(op, (situ_tensor *[]){ a, b }, 2, NULL); }
 #define IN_PLACE(id) situ_tensor *situ_##id##_(situ_tensor *a, situ_tensor *b) { return in_place(&id##_op, a, b); }
+/* clang-format off */
 IN_PLACE(add) IN_PLACE(sub) IN_PLACE(mul) IN_PLACE(div) IN_PLACE(pow)
+/* clang-format on */
 
 situ_tensor *situ_div_mode(situ_tensor *a, situ_tensor *b, situ_rounding_mode mode) {
   SITU__MADE_OF_OPS("div_mode");

@@ -209,7 +209,9 @@ static situ_tensor *run(const situ_op *op, situ_tensor *x, double scalar, const 
 }
 
 #define PUBLIC(id) situ_tensor *situ_##id(situ_tensor *x, const situ_reduce_options *options) { return run(&id##_op, x, 0, options); }
+/* clang-format off */
 PUBLIC(sum) PUBLIC(mean) PUBLIC(prod) PUBLIC(amin) PUBLIC(amax) PUBLIC(all) PUBLIC(any)
+/* clang-format on */
 
 /* Whole numbers give f32, as for exp and log. */
 situ_tensor *situ_logsumexp(situ_tensor *x, const situ_reduce_options *options) {

@@ -87,9 +87,11 @@ static situ_tensor *run_(const situ_op *op, situ_tensor *x, double p0, double p1
 }
 
 #define PLAIN(id) situ_tensor *situ_##id(situ_tensor *x) { return run(&id##_op, x, 0, 0, 0); }
+/* clang-format off */
 PLAIN(neg) PLAIN(abs) PLAIN(sign) PLAIN(exp) PLAIN(expm1) PLAIN(log) PLAIN(log1p) PLAIN(log2) PLAIN(sqrt) PLAIN(rsqrt)
 PLAIN(reciprocal) PLAIN(sin) PLAIN(cos) PLAIN(tanh) PLAIN(sigmoid) PLAIN(relu) PLAIN(silu) PLAIN(erf)
 PLAIN(floor) PLAIN(ceil) PLAIN(round) PLAIN(trunc) PLAIN(isnan) PLAIN(isinf) PLAIN(logical_not)
+/* clang-format on */
 
 static bool is_bool(const situ_tensor *x) { return situ__alive(x) && x->view.dtype == SITU_BOOL; }
 /* First in a function that writes in place: what fails is recorded under its name, which ends in _. */
@@ -111,9 +113,11 @@ situ_tensor *situ_bitwise_not(situ_tensor *x) {
 }
 
 #define IN_PLACE(id) situ_tensor *situ_##id##_(situ_tensor *x) { return run_(&id##_op, x, 0, 0); }
+/* clang-format off */
 IN_PLACE(neg) IN_PLACE(abs) IN_PLACE(exp) IN_PLACE(log) IN_PLACE(sqrt) IN_PLACE(rsqrt) IN_PLACE(reciprocal)
 IN_PLACE(sin) IN_PLACE(cos) IN_PLACE(tanh) IN_PLACE(sigmoid) IN_PLACE(relu) IN_PLACE(floor) IN_PLACE(ceil) IN_PLACE(round)
 IN_PLACE(trunc)
+/* clang-format on */
 
 situ_tensor *situ_square_(situ_tensor *x) {
   IN_PLACE_AS("square");
@@ -180,8 +184,10 @@ static situ_tensor *scalar(const situ_op *op, situ_tensor *x, double value) {
 }
 
 #define SCALAR(id) situ_tensor *situ_##id(situ_tensor *x, double value) { return scalar(&id##_op, x, value); }
+/* clang-format off */
 SCALAR(add_scalar) SCALAR(rsub_scalar) SCALAR(mul_scalar) SCALAR(div_scalar)
 SCALAR(eq_scalar) SCALAR(ne_scalar) SCALAR(lt_scalar) SCALAR(le_scalar) SCALAR(gt_scalar) SCALAR(ge_scalar)
+/* clang-format on */
 
 /* Whole numbers have no x mod 0; told here rather than by a kernel that may run later. */
 static bool has_remainder(const char *op, const situ_tensor *x, double value) {

@@ -249,8 +249,10 @@ static void every_program_was_built_once(void **state) {
 
 #define FAMILY(name) \
   static void test_##name(void **state) { (void)state, everywhere(name); }
+/* clang-format off */
 FAMILY(unary) FAMILY(binary) FAMILY(copies) FAMILY(creation) FAMILY(indices) FAMILY(order) FAMILY(reductions) FAMILY(normalisations) FAMILY(matrix_products)
 FAMILY(convolutions) FAMILY(losses) FAMILY(optimisers)
+/* clang-format on */
 
 /* argument: one of them only */
 int main(int argc, char **argv) {

@@ -247,6 +247,7 @@ static situ_tensor *x, *y, *row, *index_, *mask, *table, *out[4];
 static int pieces;
 static situ_tensor *piece(situ_status status) { return status == SITU_OK ? out[0] : NULL; }
 
+/* clang-format off */
 #define OPS(ROW)                                                                                                       \
   ROW(mse_loss, situ_mse_loss(x, y, SITU_REDUCTION_MEAN)) ROW(l1_loss, situ_l1_loss(x, y, SITU_REDUCTION_SUM))           \
   ROW(smooth_l1_loss, situ_smooth_l1_loss(x, y, 1, SITU_REDUCTION_MEAN))                                               \
@@ -264,6 +265,7 @@ static situ_tensor *piece(situ_status status) { return status == SITU_OK ? out[0
   ROW(group_norm, situ_group_norm(x, 1, NULL, NULL, 0)) ROW(softmax, situ_softmax(x, 0)) ROW(gelu, situ_gelu(x, SITU_GELU_TANH)) \
   ROW(add_, situ_add_(x, row)) ROW(mul_scalar_, situ_mul_scalar_(x, 2)) ROW(zero_, situ_zero_(x)) ROW(clamp_, situ_clamp_(x, 0, 1)) \
   ROW(index_add_, situ_index_add_(row, 0, index_, row, 1))
+/* clang-format on */
 
 #define CALL(name, call) static situ_tensor *call_##name(void) { return call; }
 OPS(CALL)

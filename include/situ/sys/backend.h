@@ -86,6 +86,7 @@ typedef enum situ_verb {
 } situ_verb;
 
 /** Element-wise functions of one tensor; their formulas are the rows of src/kernels/unary.h. */
+/* clang-format off */
 #define SITU_UNARY_NAMES(ROW) \
   ROW(neg) ROW(abs) ROW(sign) ROW(exp) ROW(expm1) ROW(log) ROW(log1p) ROW(log2) ROW(sqrt) \
   ROW(rsqrt) ROW(square) ROW(reciprocal) ROW(sin) ROW(cos) ROW(tanh) ROW(sigmoid) \
@@ -95,16 +96,19 @@ typedef enum situ_verb {
   ROW(rsub_scalar) ROW(mul_scalar) ROW(div_scalar) ROW(pow_scalar) ROW(scalar_pow) \
   ROW(fmod_scalar) ROW(remainder_scalar) ROW(eq_scalar) ROW(ne_scalar) ROW(lt_scalar) \
   ROW(le_scalar) ROW(gt_scalar) ROW(ge_scalar)
+/* clang-format on */
 #define SITU_CODE_(name) SITU_UNARY_##name,
 typedef enum situ_unary { SITU_UNARY_NAMES(SITU_CODE_) SITU_UNARIES } situ_unary;
 #undef SITU_CODE_
 
 /** Element-wise functions of two tensors; their formulas are the rows of src/kernels/binary.h. */
+/* clang-format off */
 #define SITU_BINARY_NAMES(ROW) \
   ROW(add) ROW(sub) ROW(mul) ROW(div) ROW(div_trunc) ROW(div_floor) ROW(pow) ROW(fmod) \
   ROW(remainder) ROW(maximum) ROW(minimum) ROW(eq) ROW(ne) ROW(lt) ROW(le) ROW(gt) \
   ROW(ge) ROW(logical_and) ROW(logical_or) ROW(logical_xor) ROW(bitwise_and) \
   ROW(bitwise_or) ROW(bitwise_xor)
+/* clang-format on */
 #define SITU_CODE_(name) SITU_BINARY_##name,
 typedef enum situ_binary { SITU_BINARY_NAMES(SITU_CODE_) SITU_BINARIES } situ_binary;
 #undef SITU_CODE_

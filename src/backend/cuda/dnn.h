@@ -9,11 +9,13 @@
 #include "backend/cuda/cuda.h"
 #include "backend/cuda/plans.h"
 
+/* clang-format off */
 #define SITU__CUDNN(ROW)                                                                   \
   ROW(GetVersion)                                                                          \
   ROW(GetErrorString) ROW(Create) ROW(Destroy) ROW(SetStream) ROW(BackendCreateDescriptor) \
       ROW(BackendDestroyDescriptor) ROW(BackendSetAttribute) ROW(BackendGetAttribute)      \
           ROW(BackendFinalize) ROW(BackendExecute)
+/* clang-format on */
 
 typedef struct situ__dnn_table {
 #define ROW(name) __typeof__(&cudnn##name) name;

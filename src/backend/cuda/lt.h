@@ -8,12 +8,14 @@
 #include "backend/cuda/cuda.h"
 #include "backend/cuda/plans.h"
 
+/* clang-format off */
 #define SITU__CUBLASLT(ROW)                                                                      \
   ROW(Create)                                                                                    \
   ROW(GetStatusName) ROW(GetStatusString) ROW(MatmulDescCreate) ROW(MatmulDescDestroy)           \
       ROW(MatmulDescSetAttribute) ROW(MatrixLayoutCreate) ROW(MatrixLayoutDestroy)               \
           ROW(MatrixLayoutSetAttribute) ROW(MatmulPreferenceCreate) ROW(MatmulPreferenceDestroy) \
               ROW(MatmulPreferenceSetAttribute) ROW(MatmulAlgoGetHeuristic) ROW(Matmul)
+/* clang-format on */
 
 typedef struct situ__lt_table {
 #define ROW(name) __typeof__(&cublasLt##name) name;

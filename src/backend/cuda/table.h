@@ -9,6 +9,7 @@
 #include <stddef.h>
 
 /* Of libcudart; the types are those of the toolkit's own header. */
+/* clang-format off */
 #define SITU__CUDART(ROW)                                                                       \
   ROW(RuntimeGetVersion) ROW(DriverGetVersion) ROW(GetDeviceCount) ROW(GetDeviceProperties)     \
   ROW(DeviceGetAttribute) ROW(SetDevice) ROW(GetLastError) ROW(GetErrorName)                    \
@@ -21,6 +22,7 @@
   ROW(LibraryLoadData) ROW(LibraryGetKernel) ROW(LaunchKernel) ROW(StreamBeginCapture)          \
   ROW(StreamEndCapture) ROW(GraphInstantiate) ROW(GraphLaunch) ROW(GraphExecDestroy)            \
   ROW(GraphDestroy)
+/* clang-format on */
 
 typedef struct situ__cuda_table {
 #define ROW(name) __typeof__(&cuda##name) name;

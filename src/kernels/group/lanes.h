@@ -38,7 +38,7 @@
     return all;                                                 \
   }
 TREE(sum, a + b)
-TREE(product, a * b)
+TREE(product, (a * b))
 #if FLOATING
 TREE(larger, FN(larger)(a, b))
 TREE(smaller, FN(smaller)(a, b))

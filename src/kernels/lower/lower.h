@@ -9,6 +9,7 @@
 
 /* ---- kernels -------------------------------------------------------------------------------- */
 /* The kernel texts, one kernel each: src/kernels/{flat,group}/<name>.h. */
+/* clang-format off */
 #define SITU__TEXTS(ROW)                                                                         \
   ROW(elementwise)                                                                               \
   ROW(fill)                                                                                      \
@@ -16,6 +17,7 @@
   ROW(random)                                                                                    \
   ROW(triangle) ROW(index) ROW(arg_reduce) ROW(scan) ROW(sort) ROW(nonzero) ROW(nll) ROW(unfold) \
       ROW(pool) ROW(optimizer) ROW(reduce) ROW(softmax) ROW(columns) ROW(norm) ROW(batch_norm) ROW(matmul)
+/* clang-format on */
 
 typedef enum situ__text {
 #define ROW(name) SITU__TEXT_##name,
@@ -225,6 +227,7 @@ situ_status situ__lower_nll(int index, const situ_work *work);
 situ_status situ__lower_optimizer(int index, const situ_work *work);
 
 /* The verbs that become kernels, and what the slots of such a backend are filled with. */
+/* clang-format off */
 #define SITU__LOWERED_VERBS(ROW)\
   ROW(COPY, copy) ROW(FILL, fill) ROW(RANGE, range) ROW(RANDOM, random) ROW(TRIANGLE, triangle)   \
   ROW(UNARY, unary) ROW(UNARY_GRAD, unary_grad) ROW(BINARY, binary) ROW(TERNARY, ternary)         \
@@ -232,6 +235,7 @@ situ_status situ__lower_optimizer(int index, const situ_work *work);
   ROW(GATHER, gather) ROW(SCATTER, scatter) ROW(NONZERO, nonzero) ROW(MATMUL, matmul)             \
   ROW(CONV, conv) ROW(POOL, pool) ROW(SOFTMAX, softmax) ROW(NORM, norm)                           \
   ROW(BATCH_NORM, batch_norm) ROW(NLL, nll) ROW(OPTIMIZER, optimizer)
+/* clang-format on */
 #define SITU__LOWERED_SLOT(verb, name) [SITU_VERB_##verb] = situ__lower_##name,
 #define SITU__LOWERED SITU__LOWERED_VERBS(SITU__LOWERED_SLOT)
 

@@ -19,10 +19,12 @@ static const char device[] =
     "\"cudaDeviceId\":0,\"deviceVer\":900,\"driverVer\":13000,"
     "\"deviceName\":\"an H100, described\"}";
 
+/* clang-format off */
 #define FUNCTIONS(ROW)          \
   ROW(BackendCreateDescriptor)  \
   ROW(BackendDestroyDescriptor) \
   ROW(BackendSetAttribute) ROW(BackendGetAttribute) ROW(BackendFinalize) ROW(GetLastErrorString)
+/* clang-format on */
 
 static union {
   void *slot[6];

@@ -62,12 +62,16 @@ ALWAYS_INLINE void FN(tile)(const situ__tile *t, int rows, int vectors) {
 
 #define TILE(rows, vectors)                                                                        \
   static void FN(tile_##rows##x##vectors)(const situ__tile *t) { FN(tile)(t, rows, vectors); }
+/* clang-format off */
 TILE(1, 1) TILE(2, 1) TILE(4, 1) TILE(6, 1) TILE(12, 1)
 TILE(1, 2) TILE(2, 2) TILE(4, 2) TILE(6, 2)
+/* clang-format on */
 #if WIDE == 4
+/* clang-format off */
 TILE(12, 2)
 TILE(1, 3) TILE(2, 3) TILE(4, 3) TILE(6, 3)
 TILE(1, 4) TILE(2, 4) TILE(4, 4) TILE(6, 4)
+/* clang-format on */
 #endif
 #undef TILE
 
