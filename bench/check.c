@@ -70,7 +70,10 @@ int main(void) {
     share[r] = plain[r] / add[r];
   }
   double whole = 1e9 * median(add), part = 1e9 * median(plain), other = 1e9 * median(general), ratio = median(share);
-  printf("a + b on 64 floats %.1f ns, the check in it %.1f ns: %.1f %%  (must 5 %%); the general check %.1f ns\n", whole, part, 100 * ratio, other);
-  printf("{\"what\": \"check\", \"add_ns\": %.2f, \"check_ns\": %.2f, \"general_ns\": %.2f, \"share\": %.4f, \"must\": 0.05}\n", whole, part, other, ratio);
+  printf("a + b on 64 floats %.1f ns, the check in it %.1f ns: %.1f %%  (must 5 %%); the general check %.1f ns\n",
+         whole, part, 100 * ratio, other);
+  printf(
+      "{\"what\": \"check\", \"add_ns\": %.2f, \"check_ns\": %.2f, \"general_ns\": %.2f, \"share\": %.4f, \"must\": 0.05}\n",
+      whole, part, other, ratio);
   return 0;
 }

@@ -18,12 +18,8 @@ static situ_tensor *add(situ_tensor *const *x) { return situ_add(x[0], x[1]); }
 static situ_tensor *relu(situ_tensor *const *x) { return situ_relu(x[0]); }
 static situ_tensor *exponential(situ_tensor *const *x) { return situ_exp(x[0]); }
 static situ_tensor *softmax(situ_tensor *const *x) { return situ_softmax(x[0], 1); }
-static situ_tensor *layer_norm(situ_tensor *const *x) {
-  return situ_layer_norm(x[0], SITU_SHAPE(SIDE), NULL, NULL, 0);
-}
-static situ_tensor *cross_entropy(situ_tensor *const *x) {
-  return situ_cross_entropy(x[0], x[2], NULL);
-}
+static situ_tensor *layer_norm(situ_tensor *const *x) { return situ_layer_norm(x[0], SITU_SHAPE(SIDE), NULL, NULL, 0); }
+static situ_tensor *cross_entropy(situ_tensor *const *x) { return situ_cross_entropy(x[0], x[2], NULL); }
 static situ_tensor *product(situ_tensor *const *x) { return situ_matmul(x[0], x[1]); }
 
 static const struct row {
@@ -78,8 +74,7 @@ static void measure_kernels(situ_dtype dtype) {
   double each[ROUNDS];
   (void)time_of(product, x);
   for (int r = 0; r < ROUNDS; r++) each[r] = 2.0 * SIDE * SIDE * SIDE / time_of(product, x);
-  printf("     matmul %d, %s: %.1f TF/s\n", SIDE, situ_dtype_name(dtype),
-         1e-12 * median(each, ROUNDS));
+  printf("     matmul %d, %s: %.1f TF/s\n", SIDE, situ_dtype_name(dtype), 1e-12 * median(each, ROUNDS));
   need(situ_scope_end(&s));
 }
 
@@ -128,8 +123,7 @@ static void measure_copies(void) {
   situ_scope_begin_no_grad(&s);
   const situ_shape shape = SITU_SHAPE(BYTES / 4);
   memset(pinned, 0, BYTES);
-  situ_tensor *pageable = situ_zeros(shape, NULL),
-              *direct = situ_from_blob(pinned, shape, NULL, NULL, NULL, NULL),
+  situ_tensor *pageable = situ_zeros(shape, NULL), *direct = situ_from_blob(pinned, shape, NULL, NULL, NULL, NULL),
               *there = situ_zeros(shape, &(situ_options){ .device = device });
   need(situ_error());
   double raw[TIMES], paged[TIMES], straight[TIMES], ratio[TIMES], share[TIMES];

@@ -21,10 +21,8 @@ static double time_of(situ_graph *graph) {
   for (int k = 0; k < STEPS; k++) {
     situ_scope s;
     situ_scope_begin(&s);
-    if (graph)
-      need(situ_graph_replay(graph));
-    else
-      forward_and_back();
+    if (graph) need(situ_graph_replay(graph));
+    else forward_and_back();
     need(situ_scope_end(&s));
   }
   need(situ_synchronize(device));
@@ -39,9 +37,8 @@ int main(void) {
     return 0;
   }
   need(situ_set_default_device(device));
-  model = situ_nn_sequential(situ_nn_linear(IN, WIDE, NULL), situ_nn_relu(),
-                             situ_nn_linear(WIDE, WIDE, NULL), situ_nn_relu(),
-                             situ_nn_linear(WIDE, CLASSES, NULL));
+  model = situ_nn_sequential(situ_nn_linear(IN, WIDE, NULL), situ_nn_relu(), situ_nn_linear(WIDE, WIDE, NULL),
+                             situ_nn_relu(), situ_nn_linear(WIDE, CLASSES, NULL));
   x = situ_randn(SITU_SHAPE(ROWS, IN), NULL);
   classes = situ_zeros(SITU_SHAPE(ROWS), &(situ_options){ .dtype = SITU_I64 });
   need(situ_error());
@@ -61,10 +58,8 @@ int main(void) {
   char ours[32], theirs[32];
   (void)snprintf(ours, sizeof ours, "%.1f us", 1e6 * median(replays, ROUNDS));
   (void)snprintf(theirs, sizeof theirs, "calls %.1f us", 1e6 * median(calls, ROUNDS));
-  if (device.kind == SITU_CUDA)
-    tell("cuda", "MLP, a step by a graph", ours, theirs, median(ratio, ROUNDS), 3, false);
-  else
-    printf("     MLP, a step by a graph: %s, %s: %.2f\n", ours, theirs, median(ratio, ROUNDS));
+  if (device.kind == SITU_CUDA) tell("cuda", "MLP, a step by a graph", ours, theirs, median(ratio, ROUNDS), 3, false);
+  else printf("     MLP, a step by a graph: %s, %s: %.2f\n", ours, theirs, median(ratio, ROUNDS));
   situ_graph_free(graph);
   situ_nn_free(model);
   return 0;

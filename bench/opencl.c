@@ -30,12 +30,8 @@ static situ_tensor *gelu(situ_tensor *const *x) { return situ_gelu(x[0], SITU_GE
 static situ_tensor *to_f16(situ_tensor *const *x) { return situ_to_dtype(x[0], SITU_F16); }
 static situ_tensor *to_bf16(situ_tensor *const *x) { return situ_to_dtype(x[0], SITU_BF16); }
 static situ_tensor *to_f32(situ_tensor *const *x) { return situ_to_dtype(x[0], SITU_F32); }
-static situ_tensor *turned(situ_tensor *const *x) {
-  return situ_add(situ_transpose(x[0], 0, 1), x[1]);
-}
-static situ_tensor *broadcast(situ_tensor *const *x) {
-  return situ_add(x[0], situ_narrow(x[1], 0, 0, 1));
-}
+static situ_tensor *turned(situ_tensor *const *x) { return situ_add(situ_transpose(x[0], 0, 1), x[1]); }
+static situ_tensor *broadcast(situ_tensor *const *x) { return situ_add(x[0], situ_narrow(x[1], 0, 0, 1)); }
 static situ_tensor *sum(situ_tensor *const *x) { return situ_sum(x[0], NULL); }
 static situ_tensor *sum_rows(situ_tensor *const *x) {
   return situ_sum(x[0], &(situ_reduce_options){ .dim = SITU_DIMS(1) });
@@ -53,9 +49,7 @@ static situ_tensor *logsumexp(situ_tensor *const *x) {
   return situ_logsumexp(x[0], &(situ_reduce_options){ .dim = SITU_DIMS(1) });
 }
 static situ_tensor *softmax(situ_tensor *const *x) { return situ_softmax(x[0], 1); }
-static situ_tensor *layer_norm(situ_tensor *const *x) {
-  return situ_layer_norm(x[0], SITU_SHAPE(SIDE), NULL, NULL, 0);
-}
+static situ_tensor *layer_norm(situ_tensor *const *x) { return situ_layer_norm(x[0], SITU_SHAPE(SIDE), NULL, NULL, 0); }
 
 static const struct row {
   const char *goal, *name;
@@ -175,8 +169,8 @@ static double time_of_demo(const char *program, const char *device) {
   if (posix_spawn_file_actions_init(&actions) ||
       posix_spawn_file_actions_addopen(&actions, STDOUT_FILENO, "/dev/null", O_WRONLY, 0) ||
       posix_spawn_file_actions_adddup2(&actions, STDOUT_FILENO, STDERR_FILENO) ||
-      posix_spawn(&child, program, &actions, NULL, arguments, environ) ||
-      waitpid(child, &status, 0) != child || status) {
+      posix_spawn(&child, program, &actions, NULL, arguments, environ) || waitpid(child, &status, 0) != child ||
+      status) {
     (void)fprintf(stderr, "%s --device %s did not end well\n", program, device);
     exit(1);
   }
@@ -223,8 +217,7 @@ int main(int count, char **names) {
   for (int64_t n = 512; n <= 1024; n += 256)
     if (wanted(count, names, "sgemm")) measure_sgemm(n);
   for (size_t k = 0; k < sizeof rows / sizeof *rows; k++)
-    if (wanted(count, names, "ops") || (count > 1 && wanted(count, names, rows[k].name)))
-      measure_row(&rows[k]);
+    if (wanted(count, names, "ops") || (count > 1 && wanted(count, names, rows[k].name))) measure_row(&rows[k]);
   if (wanted(count, names, "demo")) measure_demo(SITU_DEMO);
   situ_drop(&probe);
   return 0;

@@ -30,8 +30,7 @@ static const operands *square(int64_t side, situ_dtype dtype) {
     .dtype = dtype,
     .a = situ_retain(situ_randn(SITU_SHAPE(side, side), &like)),
     .b = situ_retain(situ_randn(SITU_SHAPE(side, side), &like)),
-    .classes = situ_retain(
-        situ_zeros(SITU_SHAPE(side), &(situ_options){ .device = device, .dtype = SITU_I64 })),
+    .classes = situ_retain(situ_zeros(SITU_SHAPE(side), &(situ_options){ .device = device, .dtype = SITU_I64 })),
   };
   need(situ_error());
   return &all[count++];
@@ -40,12 +39,8 @@ static const operands *square(int64_t side, situ_dtype dtype) {
 static situ_tensor *add(const operands *x) { return situ_add(x->a, x->b); }
 static situ_tensor *gelu(const operands *x) { return situ_gelu(x->a, SITU_GELU_TANH); }
 static situ_tensor *softmax(const operands *x) { return situ_softmax(x->a, 1); }
-static situ_tensor *layer_norm(const operands *x) {
-  return situ_layer_norm(x->a, SITU_SHAPE(x->side), NULL, NULL, 0);
-}
-static situ_tensor *cross_entropy(const operands *x) {
-  return situ_cross_entropy(x->a, x->classes, NULL);
-}
+static situ_tensor *layer_norm(const operands *x) { return situ_layer_norm(x->a, SITU_SHAPE(x->side), NULL, NULL, 0); }
+static situ_tensor *cross_entropy(const operands *x) { return situ_cross_entropy(x->a, x->classes, NULL); }
 static situ_tensor *matmul(const operands *x) { return situ_matmul(x->a, x->b); }
 
 static double time_of(situ_tensor *(*op)(const operands *), int64_t side, situ_dtype dtype) {
@@ -129,8 +124,7 @@ static double job_gpt2(void) {
   need(situ_synchronize(device));
   double begin = seconds();
   need(situ_optim_zero_grad(optim, true));
-  if (!small)
-    need(situ_autocast_begin(&before, device, &(situ_autocast_options){ .dtype = SITU_BF16 }));
+  if (!small) need(situ_autocast_begin(&before, device, &(situ_autocast_options){ .dtype = SITU_BF16 }));
   situ_tensor *scores = situ_flatten(situ_nn_forward(model, ids), 0, 1);
   situ_tensor *loss = situ_cross_entropy(scores, next, NULL);
   if (!small) situ_autocast_end(&before);

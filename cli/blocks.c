@@ -81,22 +81,18 @@ plan_range plan_part_at(const plan *p, const plan_range *module, int64_t first) 
   size_t prefix = module->parts + part_length(path + module->parts);
   plan_range part = { first, first + 1, prefix, prefix + 1 };
   if (!path[prefix]) return part; /* a tensor */
-  while (part.end < module->end && strncmp(p->item[part.end].path, path, part.parts) == 0)
-    part.end++;
+  while (part.end < module->end && strncmp(p->item[part.end].path, path, part.parts) == 0) part.end++;
   return part;
 }
 
-bool plan_is_module(const plan *p, const plan_range *part) {
-  return p->item[part->first].path[part->prefix] != 0;
-}
+bool plan_is_module(const plan *p, const plan_range *part) { return p->item[part->first].path[part->prefix] != 0; }
 
 /* Do two modules hold at least half of their tensors under the same names? */
 static bool alike(const plan *p, const plan_range *x, const plan_range *y) {
   int64_t a = x->first, b = y->first, shared = 0;
   int64_t larger = x->end - a > y->end - b ? x->end - a : y->end - b;
   while (a < x->end && b < y->end) {
-    const plan_item left = { .path = p->item[a].path + x->parts },
-                    right = { .path = p->item[b].path + y->parts };
+    const plan_item left = { .path = p->item[a].path + x->parts }, right = { .path = p->item[b].path + y->parts };
     int order = by_model(&left, &right);
     shared += order == 0;
     a += order <= 0;
@@ -114,8 +110,7 @@ static bool numbers_inside(const plan *p, const plan_range *part) {
 
 /* Is a part of a module one of a row of its like (layers.0, layers.1, ...)? One that has no
    neighbours counts as such if there is no other row in it. */
-static bool in_row(const plan *p, const plan_range *module, const plan_range *before,
-                   const plan_range *part) {
+static bool in_row(const plan *p, const plan_range *module, const plan_range *before, const plan_range *part) {
   size_t at = module->parts;
   if (!plan_is_module(p, part) || !is_number(p->item[part->first].path + at)) return false;
   bool alone = true;
@@ -147,12 +142,9 @@ static void divide(plan *p, const plan_range *module, int depth) {
   if (i > module->first) add_block(p, module->first, i, module->prefix);
   while (i < module->end) {
     plan_range part = plan_part_at(p, module, i);
-    bool whole = !plan_is_module(p, &part) || depth == DEEPEST ||
-                 in_row(p, module, before.end ? &before : NULL, &part);
-    if (whole)
-      add_block(p, part.first, part.end, part.prefix);
-    else
-      divide(p, &part, depth + 1);
+    bool whole = !plan_is_module(p, &part) || depth == DEEPEST || in_row(p, module, before.end ? &before : NULL, &part);
+    if (whole) add_block(p, part.first, part.end, part.prefix);
+    else divide(p, &part, depth + 1);
     before = part;
     i = part.end;
   }

@@ -31,8 +31,7 @@ static uint64_t unit_of(const char *name, size_t length) {
     { "TB", 1000000000000 },
   };
   for (size_t i = 0; i < sizeof units / sizeof *units; i++)
-    if (strlen(units[i].name) == length && memcmp(units[i].name, name, length) == 0)
-      return units[i].bytes;
+    if (strlen(units[i].name) == length && memcmp(units[i].name, name, length) == 0) return units[i].bytes;
   return 0;
 }
 
@@ -42,8 +41,7 @@ static const char *read_bytes(const char *text, size_t length, uint64_t *out) {
   uint64_t whole = 0, part = 0, of = 1, unit, more;
   if (at == end || *at < '0' || *at > '9') return "has no number of bytes behind the =";
   for (; at < end && *at >= '0' && *at <= '9'; at++)
-    if (__builtin_mul_overflow(whole, 10u, &whole) ||
-        __builtin_add_overflow(whole, (uint64_t)(*at - '0'), &whole))
+    if (__builtin_mul_overflow(whole, 10u, &whole) || __builtin_add_overflow(whole, (uint64_t)(*at - '0'), &whole))
       return "is more than 2^64 bytes";
   if (at < end && *at == '.')
     for (at++; at < end && *at >= '0' && *at <= '9'; at++)

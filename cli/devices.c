@@ -8,8 +8,7 @@ static const struct kind {
   situ_device_kind kind;
   const char *name;
 } kinds[] = {
-  { SITU_CPU, "cpu" }, { SITU_CUDA, "cuda" }, { SITU_OPENCL, "opencl" },
-  { SITU_SIM, "sim" }, { SITU_META, "meta" },
+  { SITU_CPU, "cpu" }, { SITU_CUDA, "cuda" }, { SITU_OPENCL, "opencl" }, { SITU_SIM, "sim" }, { SITU_META, "meta" },
 };
 enum { KINDS = sizeof kinds / sizeof *kinds };
 
@@ -27,8 +26,8 @@ static void print_device_json(const char *name, const situ_device_properties *p)
   cli_print_json(p->name);
   printf(", \"driver\": ");
   cli_print_json(p->driver);
-  printf(", \"memory_total\": %llu, \"memory_used\": %llu, \"dtypes\": [",
-         (unsigned long long)p->memory_total, (unsigned long long)p->memory_used);
+  printf(", \"memory_total\": %llu, \"memory_used\": %llu, \"dtypes\": [", (unsigned long long)p->memory_total,
+         (unsigned long long)p->memory_used);
   print_dtypes(p->dtypes, "\"", ", ");
   printf("]}");
 }
@@ -70,10 +69,8 @@ int cli_devices(const cli_options *options) {
   char heading[128];
   int printed = 0;
   snprintf(heading, sizeof heading, "%-9s %-40s %10s  %s", "DEVICE", "NAME", "MEMORY", "DTYPES");
-  if (options->json)
-    printf("{\"devices\": [");
-  else
-    cli_print_heading(heading);
+  if (options->json) printf("{\"devices\": [");
+  else cli_print_heading(heading);
   for (int k = 0; k < KINDS; k++) {
     int count = print_kind(&kinds[k], options->json, printed);
     if (count < 0) return cli_failed();

@@ -37,8 +37,7 @@ static void tell(const plan *p, int64_t b) {
   fprintf(stderr, ") fits nowhere:");
   for (int d = 0; d < p->devices; d++) {
     const plan_device *at = &p->device[d];
-    fprintf(stderr, "%s %s lacks %" PRIu64 " bytes", d ? "," : "", at->name,
-            block->bytes - (at->limit - at->used));
+    fprintf(stderr, "%s %s lacks %" PRIu64 " bytes", d ? "," : "", at->name, block->bytes - (at->limit - at->used));
   }
   fputc('\n', stderr);
 }

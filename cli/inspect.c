@@ -15,8 +15,8 @@ static void print_entry_json(const situ_file_entry *e) {
   char shape[200];
   printf("{\"name\": ");
   cli_print_json(e->name);
-  printf(", \"dtype\": \"%s\", \"shape\": %s, \"bytes\": %lld, \"offset\": %lld", e->type,
-         cli_shape(&e->shape, shape), (long long)e->bytes, (long long)e->offset);
+  printf(", \"dtype\": \"%s\", \"shape\": %s, \"bytes\": %lld, \"offset\": %lld", e->type, cli_shape(&e->shape, shape),
+         (long long)e->bytes, (long long)e->offset);
   if (*e->file) {
     printf(", \"file\": ");
     cli_print_json(e->file);
@@ -32,9 +32,8 @@ static int64_t elements_of(const situ_file_entry *e) {
 
 static void print_total(const char *format, int64_t tensors, int64_t elements, int64_t bytes) {
   char size[32];
-  printf("%s, %lld tensor%s, %lld element%s, %s\n", format, (long long)tensors,
-         tensors == 1 ? "" : "s", (long long)elements, elements == 1 ? "" : "s",
-         cli_bytes((uint64_t)bytes, size));
+  printf("%s, %lld tensor%s, %lld element%s, %s\n", format, (long long)tensors, tensors == 1 ? "" : "s",
+         (long long)elements, elements == 1 ? "" : "s", cli_bytes((uint64_t)bytes, size));
 }
 
 /* ---- .npy ------------------------------------------------------------------------------------ */
@@ -42,8 +41,7 @@ static void print_total(const char *format, int64_t tensors, int64_t elements, i
 static bool is_npy(const char *path) {
   char magic[6] = "";
   FILE *f = fopen(path, "rb");
-  bool npy =
-      f && fread(magic, 1, sizeof magic, f) == sizeof magic && memcmp(magic, "\x93NUMPY", 6) == 0;
+  bool npy = f && fread(magic, 1, sizeof magic, f) == sizeof magic && memcmp(magic, "\x93NUMPY", 6) == 0;
   if (f) fclose(f);
   return npy;
 }
@@ -82,9 +80,7 @@ static void print_json(const situ_safetensors *f) {
   printf("}}\n");
 }
 
-static int wider(int width, const char *text) {
-  return cli_width(text) > width ? cli_width(text) : width;
-}
+static int wider(int width, const char *text) { return cli_width(text) > width ? cli_width(text) : width; }
 
 static void print_table(const situ_safetensors *f) {
   int name = 4, type = 5, shape = 5;
@@ -100,8 +96,7 @@ static void print_table(const situ_safetensors *f) {
   }
   /* A name of a megabyte does not make all other lines that long. */
   if (name > 80) name = 80;
-  snprintf(heading, sizeof heading, "%-*s  %-*s  %-*s  %10s", name, "NAME", type, "DTYPE", shape,
-           "SHAPE", "SIZE");
+  snprintf(heading, sizeof heading, "%-*s  %-*s  %-*s  %10s", name, "NAME", type, "DTYPE", shape, "SHAPE", "SIZE");
   cli_print_heading(heading);
   for (int64_t i = 0; i < count; i++) {
     const situ_file_entry *e = situ_safetensors_entry(f, i);
@@ -137,17 +132,13 @@ static int inspect_safetensors(const cli_options *options) {
   const situ_load_options load = { .lenient = options->lenient };
   situ_safetensors *f = situ_safetensors_open(options->file, &load);
   if (!f) return cli_failed();
-  if (options->json)
-    print_json(f);
-  else
-    print_table(f);
+  if (options->json) print_json(f);
+  else print_table(f);
   int result = CLI_OK;
   if (options->verify) {
     bool summed = situ_safetensors_metadata(f, CHECKSUMS) != NULL;
-    if (!read_all(f))
-      result = cli_failed();
-    else if (!options->json)
-      printf("%s\n", summed ? "all checksums match" : "the file has no checksums");
+    if (!read_all(f)) result = cli_failed();
+    else if (!options->json) printf("%s\n", summed ? "all checksums match" : "the file has no checksums");
   }
   situ_safetensors_close(f);
   return result;

@@ -7,28 +7,26 @@
 #include <stdio.h>
 #include <string.h>
 
-static const char usage[] =
-    "usage: situ COMMAND [OPTION]...\n"
-    "\n"
-    "  situ devices [--json]         which devices there are, and why others are not\n"
-    "  situ inspect FILE [OPTION]... what is in a safetensors file, its index or a .npy file\n"
-    "       --json                   as JSON\n"
-    "       --verify                 read all values and compare the checksums\n"
-    "       --lenient                accept bytes after the last tensor\n"
-    "  situ plan FILE --memory LIST  where its tensors go on devices with limits:\n"
-    "                                --memory cuda:0=8GiB,cpu=32GiB\n"
-    "       --tie A=B,...            A is another name of tensor B, which the file has twice\n"
-    "       --svg OUT                draws it, too\n"
-    "       --json                   as JSON\n"
-    "  situ version                  the version of the library\n"
-    "  situ help                     this text\n"
-    "\n"
-    "Exit status: 0 if all went well, 1 if a file or device is bad, 2 for a wrong call.\n"
-    "Colours are left out if NO_COLOR is set. More: man situ\n";
+static const char usage[] = "usage: situ COMMAND [OPTION]...\n"
+                            "\n"
+                            "  situ devices [--json]         which devices there are, and why others are not\n"
+                            "  situ inspect FILE [OPTION]... what is in a safetensors file, its index or a .npy file\n"
+                            "       --json                   as JSON\n"
+                            "       --verify                 read all values and compare the checksums\n"
+                            "       --lenient                accept bytes after the last tensor\n"
+                            "  situ plan FILE --memory LIST  where its tensors go on devices with limits:\n"
+                            "                                --memory cuda:0=8GiB,cpu=32GiB\n"
+                            "       --tie A=B,...            A is another name of tensor B, which the file has twice\n"
+                            "       --svg OUT                draws it, too\n"
+                            "       --json                   as JSON\n"
+                            "  situ version                  the version of the library\n"
+                            "  situ help                     this text\n"
+                            "\n"
+                            "Exit status: 0 if all went well, 1 if a file or device is bad, 2 for a wrong call.\n"
+                            "Colours are left out if NO_COLOR is set. More: man situ\n";
 
 static int wrong(const char *what, const char *which) {
-  fprintf(stderr, "situ: %s%s%s%s (try: situ help)\n", what, which ? " '" : "", which ? which : "",
-          which ? "'" : "");
+  fprintf(stderr, "situ: %s%s%s%s (try: situ help)\n", what, which ? " '" : "", which ? which : "", which ? "'" : "");
   return CLI_USAGE;
 }
 
@@ -73,24 +71,17 @@ static int read_options(const struct command *command, int argc, char **argv, cl
   const char **value;
   for (int i = 0; i < argc; i++) {
     const char *word = argv[i];
-    if (!only_files && strcmp(word, "--") == 0)
-      only_files = true;
-    else if (!only_files && command->takes & JSON && strcmp(word, "--json") == 0)
-      out->json = true;
-    else if (!only_files && command->takes & LENIENT && strcmp(word, "--lenient") == 0)
-      out->lenient = true;
-    else if (!only_files && command->takes & VERIFY && strcmp(word, "--verify") == 0)
-      out->verify = true;
+    if (!only_files && strcmp(word, "--") == 0) only_files = true;
+    else if (!only_files && command->takes & JSON && strcmp(word, "--json") == 0) out->json = true;
+    else if (!only_files && command->takes & LENIENT && strcmp(word, "--lenient") == 0) out->lenient = true;
+    else if (!only_files && command->takes & VERIFY && strcmp(word, "--verify") == 0) out->verify = true;
     else if (!only_files && command->takes & PLAN && (value = value_of(word, out))) {
       const char *equals = strchr(word, '=');
       *value = equals ? equals + 1 : i + 1 < argc ? argv[++i] : NULL;
       if (!*value) return wrong("a value is missing behind", word);
-    } else if (!only_files && word[0] == '-' && word[1])
-      return wrong("unknown option", word);
-    else if (!(command->takes & FILE_NAME) || out->file)
-      return wrong("one argument too many:", word);
-    else
-      out->file = word;
+    } else if (!only_files && word[0] == '-' && word[1]) return wrong("unknown option", word);
+    else if (!(command->takes & FILE_NAME) || out->file) return wrong("one argument too many:", word);
+    else out->file = word;
   }
   if (command->takes & FILE_NAME && !out->file) return wrong("a file is missing", NULL);
   if (command->takes & PLAN && !out->memory) return wrong("--memory is missing", NULL);
@@ -105,8 +96,7 @@ int main(int argc, char **argv) {
   }
   const struct command *command = NULL;
   for (int i = 0; i < COMMANDS; i++)
-    if (strcmp(argv[1], commands[i].name) == 0 ||
-        (commands[i].alias && strcmp(argv[1], commands[i].alias) == 0))
+    if (strcmp(argv[1], commands[i].name) == 0 || (commands[i].alias && strcmp(argv[1], commands[i].alias) == 0))
       command = &commands[i];
   if (!command) return wrong("unknown command", argv[1]);
   cli_options options = { 0 };

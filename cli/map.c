@@ -50,12 +50,9 @@ static void walk(mapping *m, const plan_range *module) {
   for (int64_t i = module->first; i < module->end;) {
     plan_range part = plan_part_at(m->p, module, i);
     bool one = true;
-    for (int64_t k = part.first; k < part.end; k++)
-      one = one && device_of(m->p, k) == device_of(m->p, i);
-    if (one)
-      add_pattern(m, &part, device_of(m->p, i));
-    else
-      walk(m, &part);
+    for (int64_t k = part.first; k < part.end; k++) one = one && device_of(m->p, k) == device_of(m->p, i);
+    if (one) add_pattern(m, &part, device_of(m->p, i));
+    else walk(m, &part);
     i = part.end;
   }
 }

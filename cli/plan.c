@@ -110,8 +110,8 @@ static void print_table(const plan *p, const situ_snapshot *s, const char *map) 
   cli_print_heading(heading);
   for (int d = 0; d < p->devices; d++) {
     const plan_device *at = &p->device[d];
-    printf("%-9s %10s %10s %10s\n", at->name, cli_bytes(at->limit, limit),
-           cli_bytes(at->used, used), cli_bytes(at->limit - at->used, left));
+    printf("%-9s %10s %10s %10s\n", at->name, cli_bytes(at->limit, limit), cli_bytes(at->used, used),
+           cli_bytes(at->limit - at->used, left));
   }
   if (p->filled) printf("gaps were filled: the model does not go through the devices in order\n");
   printf("\nmap       ");
@@ -128,8 +128,8 @@ static bool print_json(const plan *p, const situ_snapshot *s, const char *map) {
   }
   printf("{\"limits\": [");
   for (int d = 0; d < p->devices; d++)
-    printf("%s{\"device\": \"%s\", \"limit\": %" PRIu64 ", \"used\": %" PRIu64 "}", d ? ", " : "",
-           p->device[d].name, p->device[d].limit, p->device[d].used);
+    printf("%s{\"device\": \"%s\", \"limit\": %" PRIu64 ", \"used\": %" PRIu64 "}", d ? ", " : "", p->device[d].name,
+           p->device[d].limit, p->device[d].used);
   printf("],\n \"in_order\": %s,\n \"map\": ", p->filled ? "false" : "true");
   cli_print_json(map);
   printf(",\n \"placement\": %s}\n", text);
@@ -143,8 +143,7 @@ static int show(const plan *p, const cli_options *options) {
   situ_snapshot *s = snapshot_of(p, options->file);
   char *map = plan_map(p);
   int result = s && map ? CLI_OK : situ_error() ? cli_failed() : no_memory();
-  if (result == CLI_OK && options->svg && situ_snapshot_svg(s, options->svg, NULL) != SITU_OK)
-    result = cli_failed();
+  if (result == CLI_OK && options->svg && situ_snapshot_svg(s, options->svg, NULL) != SITU_OK) result = cli_failed();
   if (result == CLI_OK && !options->json) print_table(p, s, map);
   if (result == CLI_OK && options->json && !print_json(p, s, map)) result = no_memory();
   situ_snapshot_free(s);

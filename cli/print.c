@@ -30,8 +30,7 @@ const char *cli_shown(const char *text, size_t length, char out[CLI_SHOWN]) {
   size_t kept = length < 72 ? length : 72;
   /* Not in the middle of a character. */
   while (kept < length && kept > 0 && ((unsigned char)text[kept] & 0xC0) == 0x80) kept--;
-  for (size_t i = 0; i < kept; i++)
-    out[i] = (unsigned char)text[i] < 0x20 || text[i] == 0x7F ? '?' : text[i];
+  for (size_t i = 0; i < kept; i++) out[i] = (unsigned char)text[i] < 0x20 || text[i] == 0x7F ? '?' : text[i];
   snprintf(out + kept, CLI_SHOWN - kept, "%s", kept < length ? "..." : "");
   return out;
 }
@@ -40,20 +39,16 @@ void cli_print_json(const char *text) {
   putchar('"');
   for (const char *c = text; *c; c++) {
     unsigned char byte = (unsigned char)*c;
-    if (byte == '"' || byte == '\\')
-      printf("\\%c", byte);
-    else if (byte < 0x20 || byte == 0x7F)
-      printf("\\u%04x", byte);
-    else
-      putchar(byte);
+    if (byte == '"' || byte == '\\') printf("\\%c", byte);
+    else if (byte < 0x20 || byte == 0x7F) printf("\\u%04x", byte);
+    else putchar(byte);
   }
   putchar('"');
 }
 
 static bool wants_colour(void) {
   const char *plain = getenv("NO_COLOR"), *terminal = getenv("TERM");
-  return !(plain && *plain) && isatty(STDOUT_FILENO) &&
-         !(terminal && strcmp(terminal, "dumb") == 0);
+  return !(plain && *plain) && isatty(STDOUT_FILENO) && !(terminal && strcmp(terminal, "dumb") == 0);
 }
 
 void cli_print_heading(const char *line) {
@@ -73,8 +68,7 @@ const char *cli_bytes(uint64_t bytes, char out[32]) {
 const char *cli_shape(const situ_shape *shape, char out[200]) {
   int length = snprintf(out, 200, "[");
   for (int i = 0; i < shape->ndim; i++)
-    length += snprintf(out + length, (size_t)(200 - length), i ? ", %lld" : "%lld",
-                       (long long)shape->dim[i]);
+    length += snprintf(out + length, (size_t)(200 - length), i ? ", %lld" : "%lld", (long long)shape->dim[i]);
   snprintf(out + length, (size_t)(200 - length), "]");
   return out;
 }

@@ -16,7 +16,7 @@ void demo_digits_free(demo_digits *digits);
 
 /* train.c */
 typedef struct demo_history {
-  int    epochs;
+  int epochs;
   double loss[DEMO_EPOCHS_MAX], test_loss[DEMO_EPOCHS_MAX], accuracy[DEMO_EPOCHS_MAX];
   double seconds;
 } demo_history;

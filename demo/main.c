@@ -11,8 +11,8 @@
 
 typedef struct options {
   const char *data, *out, *device;
-  int         epochs;
-  bool        predict;  /* the second process: load and predict */
+  int epochs;
+  bool predict; /* the second process: load and predict */
 } options;
 
 static int usage(void) {
@@ -57,7 +57,8 @@ static situ_status predict(const options *o, const demo_digits *d) {
 static bool same_in_new_process(const options *o, char **argv, situ_tensor *scores) {
   pid_t child = fork();
   if (child == 0) {
-    char *again[] = { argv[0], "--predict", "--device", (char *)o->device, "--out", (char *)o->out, "--data", (char *)o->data, NULL };
+    char *again[] = { argv[0],  "--predict",     "--device", (char *)o->device, "--out", (char *)o->out,
+                      "--data", (char *)o->data, NULL };
     execv("/proc/self/exe", again);
     _exit(127);
   }
@@ -70,7 +71,9 @@ static bool same_in_new_process(const options *o, char **argv, situ_tensor *scor
   situ_tensor *other = situ_npy_load(in(o, "scores-again.npy", path), NULL);
   size_t bytes = (size_t)situ_numel(scores) * sizeof(float);
   float *a = malloc(bytes), *b = malloc(bytes);
-  if (a && b && other && situ_copy_to_host(scores, a, bytes) == SITU_OK && situ_copy_to_host(other, b, bytes) == SITU_OK) same = memcmp(a, b, bytes) == 0;
+  if (a && b && other && situ_copy_to_host(scores, a, bytes) == SITU_OK &&
+      situ_copy_to_host(other, b, bytes) == SITU_OK)
+    same = memcmp(a, b, bytes) == 0;
   free(a);
   free(b);
   SITU_IGNORE(situ_scope_end(&s));
@@ -88,7 +91,8 @@ static situ_status story(const options *o, char **argv, const demo_digits *d) {
     situ_nn_print(net);
     putchar('\n');
     situ_place_print(net);
-    printf("\n%lld digits to learn from, %lld held back\n", (long long)situ_size(d->train_x, 0), (long long)situ_size(d->test_x, 0));
+    printf("\n%lld digits to learn from, %lld held back\n", (long long)situ_size(d->train_x, 0),
+           (long long)situ_size(d->test_x, 0));
     fflush(stdout);
     status = demo_train(net, d, o->epochs, &history);
   }

@@ -12,13 +12,14 @@ static double seconds(void) {
 }
 
 static situ_nn_module *block(int64_t in, int64_t out) {
-  return situ_nn_sequential(situ_nn_conv2d(in, out, SITU_DIMS(3), &(situ_nn_conv_options){ .padding = SITU_DIMS(1), .no_bias = true }),
-                            situ_nn_batch_norm2d(out, NULL), situ_nn_relu());
+  return situ_nn_sequential(
+      situ_nn_conv2d(in, out, SITU_DIMS(3), &(situ_nn_conv_options){ .padding = SITU_DIMS(1), .no_bias = true }),
+      situ_nn_batch_norm2d(out, NULL), situ_nn_relu());
 }
 
 situ_nn_module *demo_network(void) {
-  return situ_nn_sequential(block(1, 16), block(16, 32), situ_nn_max_pool2d(SITU_DIMS(2), NULL), block(32, 32), situ_nn_flatten(1, -1),
-                            situ_nn_dropout(0.25), situ_nn_linear(32 * 4 * 4, 10, NULL));
+  return situ_nn_sequential(block(1, 16), block(16, 32), situ_nn_max_pool2d(SITU_DIMS(2), NULL), block(32, 32),
+                            situ_nn_flatten(1, -1), situ_nn_dropout(0.25), situ_nn_linear(32 * 4 * 4, 10, NULL));
 }
 
 situ_tensor *demo_scores(situ_nn_module *net, situ_tensor *pictures) {
@@ -53,13 +54,14 @@ static situ_status evaluate(situ_nn_module *net, const demo_digits *d, double *l
   situ_scope_begin_no_grad(&s);
   situ_tensor *scores = demo_scores(net, d->test_x);
   situ_status status = demo_accuracy(scores, d->test_y, accuracy);
-  if (status == SITU_OK) status = situ_item(situ_cross_entropy(scores, situ_to(d->test_y, situ_nn_home(net)), NULL), loss);
+  if (status == SITU_OK)
+    status = situ_item(situ_cross_entropy(scores, situ_to(d->test_y, situ_nn_home(net)), NULL), loss);
   situ_status end = situ_scope_end(&s);
   return status == SITU_OK ? end : status;
 }
 
-static situ_status epoch(situ_nn_module *net, situ_optim *optim, situ_lr_scheduler *schedule, situ_data_loader *loader, const demo_digits *d, int e,
-                         demo_history *h) {
+static situ_status epoch(situ_nn_module *net, situ_optim *optim, situ_lr_scheduler *schedule, situ_data_loader *loader,
+                         const demo_digits *d, int e, demo_history *h) {
   char label[32];
   snprintf(label, sizeof label, "epoch %2d/%d", e + 1, h->epochs);
   situ_progress bar;
@@ -79,7 +81,8 @@ static situ_status epoch(situ_nn_module *net, situ_optim *optim, situ_lr_schedul
   if (status == SITU_OK) status = situ_error();
   if (status == SITU_OK) status = evaluate(net, d, &h->test_loss[e], &h->accuracy[e]);
   h->loss[e] = sum / (double)(batches ? batches : 1);
-  situ_progress_note(&bar, "loss %.3f, held-back loss %.3f, accuracy %.1f %%", h->loss[e], h->test_loss[e], 100 * h->accuracy[e]);
+  situ_progress_note(&bar, "loss %.3f, held-back loss %.3f, accuracy %.1f %%", h->loss[e], h->test_loss[e],
+                     100 * h->accuracy[e]);
   situ_progress_end(&bar);
   return status;
 }
@@ -89,11 +92,13 @@ situ_status demo_train(situ_nn_module *net, const demo_digits *d, int epochs, de
   *h = (demo_history){ .epochs = epochs };
   situ_generator generator = situ_generator_seeded(7);
   situ_dataset *set = situ_tensor_dataset(SITU_TREE(d->train_x, d->train_y));
-  situ_data_loader *loader = situ_data_loader_new(set, &(situ_data_loader_options){ .batch_size = 64, .shuffle = true, .drop_last = true,
-                                                  .generator = &generator, .device = situ_nn_home(net) });
+  situ_data_loader *loader = situ_data_loader_new(
+      set,
+      &(situ_data_loader_options){
+          .batch_size = 64, .shuffle = true, .drop_last = true, .generator = &generator, .device = situ_nn_home(net) });
   situ_optim *optim = situ_optim_adamw(situ_nn_parameters(net), NULL);
-  situ_lr_scheduler *schedule = situ_lr_scheduler_one_cycle_lr(optim, &(situ_one_cycle_options){ .max_lr = 5e-3,
-                                                               .total_steps = epochs * situ_data_loader_length(loader) + 1 });
+  situ_lr_scheduler *schedule = situ_lr_scheduler_one_cycle_lr(
+      optim, &(situ_one_cycle_options){ .max_lr = 5e-3, .total_steps = epochs * situ_data_loader_length(loader) + 1 });
   situ_status status = schedule && loader ? SITU_OK : situ_error();
   for (int e = 0; status == SITU_OK && e < epochs; e++) status = epoch(net, optim, schedule, loader, d, e, h);
   situ_lr_scheduler_free(schedule);

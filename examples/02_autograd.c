@@ -11,13 +11,15 @@ static situ_status sign_forward(situ_tensor *const *in, int ins, situ_tensor **o
   out[0] = situ_sign(in[0]);
   return out[0] ? SITU_OK : situ_error();
 }
-static situ_status sign_backward(situ_tensor *const *in, int ins, situ_tensor *const *out, int outs, situ_tensor *const *grad_out, situ_tensor **grad_in,
-                                 void *payload) {
+static situ_status sign_backward(situ_tensor *const *in, int ins, situ_tensor *const *out, int outs,
+                                 situ_tensor *const *grad_out, situ_tensor **grad_in, void *payload) {
   (void)ins, (void)out, (void)outs, (void)payload;
   grad_in[0] = situ_masked_fill(grad_out[0], situ_gt_scalar(situ_abs(in[0]), 1), 0);
   return grad_in[0] ? SITU_OK : situ_error();
 }
-static const situ_function straight_through = { .name = "straight_through", .forward = sign_forward, .backward = sign_backward };
+static const situ_function straight_through = { .name = "straight_through",
+                                                .forward = sign_forward,
+                                                .backward = sign_backward };
 
 int main(int argc, char **argv) {
   situ_scope s;
@@ -50,8 +52,12 @@ int main(int argc, char **argv) {
   printf("\ncoefficients (3, -2, 1 were meant): ");
   situ_print(situ_detach(w));
 
-  situ_tensor *z = situ_from_host((const float[]){ -2, -0.5, 0.5, 2 }, 16, SITU_SHAPE(4), &(situ_options){ .requires_grad = true }), *out;
-  if (situ_function_apply(&straight_through, &z, 1, &out, 1, NULL) != SITU_OK || situ_backward(situ_sum(out, NULL), NULL) != SITU_OK) return 1;
+  situ_tensor *z = situ_from_host((const float[]){ -2, -0.5, 0.5, 2 }, 16, SITU_SHAPE(4),
+                                  &(situ_options){ .requires_grad = true }),
+              *out;
+  if (situ_function_apply(&straight_through, &z, 1, &out, 1, NULL) != SITU_OK ||
+      situ_backward(situ_sum(out, NULL), NULL) != SITU_OK)
+    return 1;
   printf("\nsign(z)            ");
   situ_print(situ_detach(out));
   printf("its gradient, ours ");

@@ -30,7 +30,8 @@ int main(int argc, char **argv) {
 
   situ_tensor *x = situ_from_host(xy, sizeof xy, SITU_SHAPE(POINTS, 2), NULL);
   situ_tensor *y = situ_from_host(arm, sizeof arm, SITU_SHAPE(POINTS), &(situ_options){ .dtype = SITU_I64 });
-  situ_nn_module *net = situ_nn_sequential(situ_nn_linear(2, 64, NULL), situ_nn_tanh(), situ_nn_linear(64, 64, NULL), situ_nn_tanh(), situ_nn_linear(64, 2, NULL));
+  situ_nn_module *net = situ_nn_sequential(situ_nn_linear(2, 64, NULL), situ_nn_tanh(), situ_nn_linear(64, 64, NULL),
+                                           situ_nn_tanh(), situ_nn_linear(64, 2, NULL));
   situ_optim *optim = situ_optim_adam(situ_nn_parameters(net), &(situ_optim_options){ .lr = 5e-3 });
   situ_nn_print(net);
 
@@ -39,7 +40,9 @@ int main(int argc, char **argv) {
     situ_scope_begin(&inner);
     situ_tensor *scores = situ_nn_forward(net, x);
     situ_tensor *loss = situ_cross_entropy(scores, y, NULL);
-    if (situ_optim_zero_grad(optim, true) != SITU_OK || situ_backward(loss, NULL) != SITU_OK || situ_optim_step(optim) != SITU_OK) return 1;
+    if (situ_optim_zero_grad(optim, true) != SITU_OK || situ_backward(loss, NULL) != SITU_OK ||
+        situ_optim_step(optim) != SITU_OK)
+      return 1;
     if (step % 150 == 0) {
       double value, right;
       situ_tensor *said = situ_argmax(scores, &(situ_reduce_options){ .dim = SITU_DIMS(1) });

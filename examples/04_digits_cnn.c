@@ -12,14 +12,17 @@ enum { TRAIN = 1500 };
 
 static situ_nn_module *network(void) {
   situ_nn_conv_options same = { .padding = SITU_DIMS(1) };
-  return situ_nn_sequential(situ_nn_conv2d(1, 16, SITU_DIMS(3), &same), situ_nn_relu(), situ_nn_conv2d(16, 32, SITU_DIMS(3), &same), situ_nn_relu(),
-                            situ_nn_max_pool2d(SITU_DIMS(2), NULL), situ_nn_flatten(1, -1), situ_nn_dropout(0.2), situ_nn_linear(32 * 4 * 4, 10, NULL));
+  return situ_nn_sequential(situ_nn_conv2d(1, 16, SITU_DIMS(3), &same), situ_nn_relu(),
+                            situ_nn_conv2d(16, 32, SITU_DIMS(3), &same), situ_nn_relu(),
+                            situ_nn_max_pool2d(SITU_DIMS(2), NULL), situ_nn_flatten(1, -1), situ_nn_dropout(0.2),
+                            situ_nn_linear(32 * 4 * 4, 10, NULL));
 }
 
 static situ_status train_step(situ_nn_module *net, situ_optim *optim, const situ_tree *batch) {
   situ_scope s;
   situ_scope_begin(&s);
-  situ_tensor *loss = situ_cross_entropy(situ_nn_forward(net, situ_tree_tensor_at(batch, 0)), situ_tree_tensor_at(batch, 1), NULL);
+  situ_tensor *loss =
+      situ_cross_entropy(situ_nn_forward(net, situ_tree_tensor_at(batch, 0)), situ_tree_tensor_at(batch, 1), NULL);
   situ_status status = situ_optim_zero_grad(optim, true);
   if (status == SITU_OK) status = situ_backward(loss, NULL);
   if (status == SITU_OK) status = situ_optim_step(optim);
@@ -48,11 +51,14 @@ int main(int argc, char **argv) {
   situ_tensor *y = situ_to_dtype(situ_tree_get(file, "labels"), SITU_I64);
   if (!x || !y) return 1;
   int64_t held_back = situ_size(x, 0) - TRAIN;
-  situ_tensor *test_x = situ_to(situ_narrow(x, 0, TRAIN, held_back), device), *test_y = situ_to(situ_narrow(y, 0, TRAIN, held_back), device);
+  situ_tensor *test_x = situ_to(situ_narrow(x, 0, TRAIN, held_back), device),
+              *test_y = situ_to(situ_narrow(y, 0, TRAIN, held_back), device);
 
   situ_generator generator = situ_generator_seeded(3);
   situ_dataset *set = situ_tensor_dataset(SITU_TREE(situ_narrow(x, 0, 0, TRAIN), situ_narrow(y, 0, 0, TRAIN)));
-  situ_data_loader *loader = situ_data_loader_new(set, &(situ_data_loader_options){ .batch_size = 50, .shuffle = true, .num_workers = 1, .device = device, .generator = &generator });
+  situ_data_loader *loader = situ_data_loader_new(
+      set, &(situ_data_loader_options){
+               .batch_size = 50, .shuffle = true, .num_workers = 1, .device = device, .generator = &generator });
   situ_nn_module *net = network();
   if (situ_nn_to(net, device) != SITU_OK) return 1;
   situ_optim *optim = situ_optim_adamw(situ_nn_parameters(net), &(situ_optim_options){ .lr = 2e-3 });
@@ -67,8 +73,10 @@ int main(int argc, char **argv) {
     printf("epoch %2d  %.1f %% of %lld held-back digits right\n", epoch, 100 * right, (long long)held_back);
   }
   /* Model, optimiser and both generators: a run that loads this goes on bit for bit. */
-  if (situ_checkpoint_save("digits-checkpoint.safetensors", &(situ_checkpoint){ .model = net, .optimizer = optim, .generator = &generator, .epoch = epochs },
-                           NULL) != SITU_OK)
+  if (situ_checkpoint_save(
+          "digits-checkpoint.safetensors",
+          &(situ_checkpoint){ .model = net, .optimizer = optim, .generator = &generator, .epoch = epochs },
+          NULL) != SITU_OK)
     return 1;
   puts("saved digits-checkpoint.safetensors");
 

@@ -7,9 +7,9 @@
 
 /* class MyModule(nn.Module) */
 typedef struct {
-  situ_nn_module  base;
+  situ_nn_module base;
   situ_nn_module *fc1, *fc2;
-  situ_tensor    *offset;
+  situ_tensor *offset;
 } my_module;
 
 static situ_tensor *my_forward(situ_nn_module *self, situ_tensor *x) {
@@ -23,7 +23,8 @@ static const situ_nn_type my_type = { .name = "MyModule", .size = sizeof(my_modu
 
 static situ_nn_module *my_module_new(int64_t in, int64_t hidden) {
   my_module *m = situ_nn_alloc(&my_type);
-  situ_nn_child(m, fc1, situ_nn_linear(in, hidden, NULL)); /* self.fc1 = nn.Linear(in, hidden): assignment is registration */
+  situ_nn_child(m, fc1,
+                situ_nn_linear(in, hidden, NULL)); /* self.fc1 = nn.Linear(in, hidden): assignment is registration */
   situ_nn_child(m, fc2, situ_nn_linear(hidden, in, NULL));
   situ_nn_buffer(m, offset, situ_zeros(SITU_SHAPE(in), NULL)); /* registered: it moves, it is saved */
   return situ_nn_done(m);                                      /* NULL, and all freed, if any part is NULL */
@@ -31,7 +32,8 @@ static situ_nn_module *my_module_new(int64_t in, int64_t hidden) {
 
 int main(int argc, char **argv) {
   /* A second device on any machine: sim:0 has a memory of its own that the host cannot read. */
-  situ_device device = device_of(&argc, argv, situ_device_is_available((situ_device){ .kind = SITU_SIM }) ? "sim:0" : "cpu");
+  situ_device device =
+      device_of(&argc, argv, situ_device_is_available((situ_device){ .kind = SITU_SIM }) ? "sim:0" : "cpu");
   situ_scope s;
   situ_scope_begin(&s);
   situ_nn_module *model = my_module_new(5, 10);

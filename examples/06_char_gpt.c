@@ -16,9 +16,9 @@ enum { CONTEXT = 64, WIDTH = 64, HEADS = 4, LAYERS = 2, BATCH = 16, WRITE = 300 
 
 typedef struct text {
   int64_t *symbol;
-  int64_t  length;
-  int      symbols;
-  char     letter[256];
+  int64_t length;
+  int symbols;
+  char letter[256];
 } text;
 
 static bool text_read(text *t, const char *path) {
@@ -42,7 +42,7 @@ static bool text_read(text *t, const char *path) {
 /* ---- the model: class CharGPT(nn.Module) ---- */
 
 typedef struct {
-  situ_nn_module  base;
+  situ_nn_module base;
   situ_nn_module *tokens, *positions, *blocks, *norm, *head;
 } char_gpt;
 
@@ -62,8 +62,13 @@ static situ_nn_module *char_gpt_new(int64_t symbols) {
   situ_nn_child(m, positions, situ_nn_embedding(CONTEXT, WIDTH, NULL));
   situ_nn_child(m, blocks, situ_nn_module_list_of(0, NULL));
   for (int i = 0; m && i < LAYERS; i++)
-    situ_nn_append(m->blocks, situ_nn_transformer_encoder_layer(WIDTH, HEADS, &(situ_nn_transformer_options){ .dim_feedforward = 4 * WIDTH, .no_dropout = true,
-                                                                .gelu = true, .batch_first = true, .norm_first = true }));
+    situ_nn_append(m->blocks,
+                   situ_nn_transformer_encoder_layer(WIDTH, HEADS,
+                                                     &(situ_nn_transformer_options){ .dim_feedforward = 4 * WIDTH,
+                                                                                     .no_dropout = true,
+                                                                                     .gelu = true,
+                                                                                     .batch_first = true,
+                                                                                     .norm_first = true }));
   situ_nn_child(m, norm, situ_nn_layer_norm(SITU_SHAPE(WIDTH), NULL));
   situ_nn_child(m, head, situ_nn_linear(WIDTH, symbols, NULL));
   return situ_nn_done(m);
@@ -71,12 +76,14 @@ static situ_nn_module *char_gpt_new(int64_t symbols) {
 
 /* ---- training: the next character, at every place of a few passages ---- */
 
-static situ_status train_step(situ_nn_module *gpt, situ_optim *optim, situ_tensor *all, situ_tensor *offsets, double *loss_out) {
+static situ_status train_step(situ_nn_module *gpt, situ_optim *optim, situ_tensor *all, situ_tensor *offsets,
+                              double *loss_out) {
   situ_scope s;
   situ_scope_begin(&s);
   situ_tensor *start = situ_randint(0, situ_numel(all) - CONTEXT - 1, SITU_SHAPE(BATCH, 1), NULL);
   situ_tensor *at = situ_add(start, offsets); /* [BATCH, CONTEXT + 1] */
-  situ_tensor *passage = situ_reshape(situ_index_select(all, 0, situ_reshape(at, SITU_SHAPE(-1))), SITU_SHAPE(BATCH, CONTEXT + 1));
+  situ_tensor *passage =
+      situ_reshape(situ_index_select(all, 0, situ_reshape(at, SITU_SHAPE(-1))), SITU_SHAPE(BATCH, CONTEXT + 1));
   situ_tensor *scores = situ_nn_forward(gpt, situ_narrow(passage, 1, 0, CONTEXT));
   situ_tensor *next = situ_reshape(situ_narrow(passage, 1, 1, CONTEXT), SITU_SHAPE(-1));
   situ_tensor *loss = situ_cross_entropy(situ_flatten(scores, 0, 1), next, NULL);
@@ -93,7 +100,8 @@ static situ_status train_step(situ_nn_module *gpt, situ_optim *optim, situ_tenso
 
 static int64_t draw(const float *scores, int symbols, situ_generator *generator) {
   double chance = 0, sum = 0, top = -INFINITY;
-  situ_tensor *u = situ_rand(SITU_SCALAR, &(situ_options){ .dtype = SITU_F64, .generator = generator, .device = situ_dev("cpu") });
+  situ_tensor *u =
+      situ_rand(SITU_SCALAR, &(situ_options){ .dtype = SITU_F64, .generator = generator, .device = situ_dev("cpu") });
   if (situ_item(u, &chance) != SITU_OK) return 0;
   for (int i = 0; i < symbols; i++) top = fmax(top, (double)scores[i]);
   for (int i = 0; i < symbols; i++) sum += exp(((double)scores[i] - top) / 0.8);
@@ -111,7 +119,8 @@ static situ_status write_some(situ_nn_module *gpt, const text *t) {
   for (int n = 0; n < WRITE; n++) {
     situ_scope s;
     situ_scope_begin_no_grad(&s);
-    situ_tensor *x = situ_from_host(ids + n, CONTEXT * sizeof *ids, SITU_SHAPE(1, CONTEXT), &(situ_options){ .dtype = SITU_I64, .device = situ_nn_home(gpt) });
+    situ_tensor *x = situ_from_host(ids + n, CONTEXT * sizeof *ids, SITU_SHAPE(1, CONTEXT),
+                                    &(situ_options){ .dtype = SITU_I64, .device = situ_nn_home(gpt) });
     situ_tensor *last = situ_select(situ_select(situ_nn_forward(gpt, x), 0, 0), 0, CONTEXT - 1);
     situ_status status = situ_copy_to_host(last, scores, (size_t)t->symbols * sizeof *scores);
     if (status == SITU_OK) ids[CONTEXT + n] = draw(scores, t->symbols, &generator);
@@ -133,11 +142,13 @@ int main(int argc, char **argv) {
   situ_scope_begin(&s);
   situ_manual_seed(6);
   if (situ_set_default_device(device) != SITU_OK) return 1;
-  situ_tensor *all = situ_from_host(t.symbol, (size_t)t.length * sizeof *t.symbol, SITU_SHAPE(t.length), &(situ_options){ .dtype = SITU_I64 });
+  situ_tensor *all = situ_from_host(t.symbol, (size_t)t.length * sizeof *t.symbol, SITU_SHAPE(t.length),
+                                    &(situ_options){ .dtype = SITU_I64 });
   situ_tensor *offsets = situ_arange(0, CONTEXT + 1, 1, NULL);
   situ_nn_module *gpt = char_gpt_new(t.symbols);
   situ_optim *optim = situ_optim_adamw(situ_nn_parameters(gpt), &(situ_optim_options){ .lr = 3e-3 });
-  printf("%lld characters, %d different; %lld parameters\n", (long long)t.length, t.symbols, (long long)situ_nn_num_parameters(gpt));
+  printf("%lld characters, %d different; %lld parameters\n", (long long)t.length, t.symbols,
+         (long long)situ_nn_num_parameters(gpt));
 
   double loss = 0, first = 0;
   situ_status status = gpt && optim ? SITU_OK : SITU_E_STATE;

@@ -9,7 +9,9 @@
 
 /* The host program: a pendulum, its states in an array of its own, row after row (angle, velocity). */
 enum { STATES = 2000 };
-typedef struct { float angle, velocity; } state;
+typedef struct {
+  float angle, velocity;
+} state;
 static state trajectory[STATES];
 
 static void simulate(void) {
@@ -47,8 +49,9 @@ int main(int argc, char **argv) {
     situ_scope inner;
     situ_scope_begin(&inner);
     situ_tensor *loss = situ_mse_loss(situ_nn_forward(net, x), change, SITU_REDUCTION_MEAN);
-    if (situ_optim_zero_grad(optim, true) != SITU_OK || situ_backward(loss, NULL) != SITU_OK || situ_optim_step(optim) != SITU_OK ||
-        situ_item(loss, step ? &last : &first) != SITU_OK || situ_scope_end(&inner) != SITU_OK)
+    if (situ_optim_zero_grad(optim, true) != SITU_OK || situ_backward(loss, NULL) != SITU_OK ||
+        situ_optim_step(optim) != SITU_OK || situ_item(loss, step ? &last : &first) != SITU_OK ||
+        situ_scope_end(&inner) != SITU_OK)
       return 1;
   }
   printf("error of the learned step: %.4f before, %.6f after\n", first, last);
@@ -64,7 +67,8 @@ int main(int argc, char **argv) {
     situ_copy_(to, situ_add(from, situ_to(step, host)));
   }
   if (situ_scope_end(&quiet) != SITU_OK) return 1;
-  printf("after 99 steps: simulated angle %.3f, learned angle %.3f\n", (double)trajectory[99].angle, (double)forecast[99].angle);
+  printf("after 99 steps: simulated angle %.3f, learned angle %.3f\n", (double)trajectory[99].angle,
+         (double)forecast[99].angle);
 
   situ_optim_free(optim);
   situ_nn_free(net);

@@ -39,8 +39,7 @@ static const situ_nn_type language_type = { .name = "LanguageModel",
 static situ_nn_module *language_model_new(void) {
   const situ_nn_transformer_options block = { .dim_feedforward = 4 * WIDTH };
   situ_nn_module *layer[LAYERS];
-  for (int i = 0; i < LAYERS; i++)
-    layer[i] = situ_nn_transformer_encoder_layer(WIDTH, HEADS, &block);
+  for (int i = 0; i < LAYERS; i++) layer[i] = situ_nn_transformer_encoder_layer(WIDTH, HEADS, &block);
   language_model *m = situ_nn_alloc(&language_type);
   situ_nn_child(m, embed, situ_nn_embedding(WORDS, WIDTH, NULL));
   situ_nn_buffer(m, positions, situ_randn(SITU_SHAPE(LENGTH, WIDTH), NULL));
@@ -56,8 +55,7 @@ static situ_status look(situ_nn_module *model, situ_device rest, const char *pic
   static char changes[8192];
   char map[128], name[SITU_DEVICE_NAME_MAX];
   situ_snapshot *before = situ_place_snapshot(model);
-  snprintf(map, sizeof map,
-           "layers.0=sim:0, layers.1=sim:0, layers.2=sim:0, layers.*=sim:1, norm=sim:1, *=%s",
+  snprintf(map, sizeof map, "layers.0=sim:0, layers.1=sim:0, layers.2=sim:0, layers.*=sim:1, norm=sim:1, *=%s",
            situ_device_name(rest, name));
   situ_status status = situ_nn_to_map(model, map);
   situ_snapshot *after = situ_place_snapshot(model);
@@ -68,13 +66,11 @@ static situ_status look(situ_nn_module *model, situ_device rest, const char *pic
   situ_place_print(model);
   int lines = 0;
   for (const char *c = changes; *c; c++) lines += *c == '\n';
-  printf("\n%d tensors have moved, the first of them:\n%.*s\n", lines, (int)strcspn(changes, "\n"),
-         changes);
+  printf("\n%d tensors have moved, the first of them:\n%.*s\n", lines, (int)strcspn(changes, "\n"), changes);
 
   /* The copies of one forward, found without running it: the words need not even have values. */
   const situ_options words = { .dtype = SITU_I64, .device = situ_dev("meta") };
-  const situ_place_check_options there = { .device = rest,
-                                           .backward = SITU_PLACE_BACKWARD_NEVER };
+  const situ_place_check_options there = { .device = rest, .backward = SITU_PLACE_BACKWARD_NEVER };
   situ_tree *inputs = SITU_TREE(situ_empty(SITU_SHAPE(BATCH, LENGTH), &words));
   situ_place_report report;
   status = situ_place_check(model, inputs, &there, &report);

@@ -18,9 +18,8 @@ struct clblast_job {
 double clblast_time(clblast_job *job, double (*clock)(void)) {
   const size_t n = job->n;
   double begin = clock();
-  if (CLBlastSgemm(CLBlastLayoutRowMajor, CLBlastTransposeNo, CLBlastTransposeNo, n, n, n, 1,
-                   job->a, 0, n, job->b, 0, n, 0, job->c, 0, n, &job->queue,
-                   NULL) != CLBlastSuccess ||
+  if (CLBlastSgemm(CLBlastLayoutRowMajor, CLBlastTransposeNo, CLBlastTransposeNo, n, n, n, 1, job->a, 0, n, job->b, 0,
+                   n, 0, job->c, 0, n, &job->queue, NULL) != CLBlastSuccess ||
       clFinish(job->queue) != CL_SUCCESS)
     return 0;
   return clock() - begin;

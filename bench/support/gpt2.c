@@ -16,12 +16,10 @@ static situ_tensor *attend(const block *m, situ_tensor *x) {
   int parts = 3;
   if (situ_chunk(qkv, 3, 2, part, &parts) != SITU_OK) return NULL;
   for (int k = 0; k < 3; k++)
-    part[k] = situ_transpose(
-        situ_reshape(part[k], SITU_SHAPE(batch, length, m->heads, width / m->heads)), 1, 2);
-  situ_tensor *y = situ_scaled_dot_product_attention(
-      part[0], part[1], part[2], &(situ_attention_options){ .is_causal = true });
-  return situ_nn_forward(m->project,
-                         situ_reshape(situ_transpose(y, 1, 2), SITU_SHAPE(batch, length, width)));
+    part[k] = situ_transpose(situ_reshape(part[k], SITU_SHAPE(batch, length, m->heads, width / m->heads)), 1, 2);
+  situ_tensor *y =
+      situ_scaled_dot_product_attention(part[0], part[1], part[2], &(situ_attention_options){ .is_causal = true });
+  return situ_nn_forward(m->project, situ_reshape(situ_transpose(y, 1, 2), SITU_SHAPE(batch, length, width)));
 }
 
 static situ_tensor *block_forward(situ_nn_module *self, situ_tensor *x) {
@@ -30,9 +28,7 @@ static situ_tensor *block_forward(situ_nn_module *self, situ_tensor *x) {
   situ_tensor *wide = situ_nn_forward(m->widen, situ_nn_forward(m->norm_2, x));
   return situ_add(x, situ_nn_forward(m->narrow, wide));
 }
-static const situ_nn_type block_type = { .name = "Block",
-                                         .size = sizeof(block),
-                                         .forward = block_forward };
+static const situ_nn_type block_type = { .name = "Block", .size = sizeof(block), .forward = block_forward };
 
 static situ_nn_module *block_new(const gpt2_config *c) {
   const situ_nn_linear_options gelu = { .activation = SITU_ACTIVATION_GELU_TANH };
@@ -58,13 +54,10 @@ static situ_tensor *gpt2_forward(situ_nn_module *self, situ_tensor *ids) {
   gpt2 *m = (gpt2 *)self;
   situ_tensor *place = situ_arange(0, (double)situ_size(ids, 1), 1, NULL);
   situ_tensor *x = situ_add(situ_nn_forward(m->tokens, ids), situ_nn_forward(m->positions, place));
-  for (int64_t i = 0; i < situ_nn_len(m->blocks); i++)
-    x = situ_nn_forward(situ_nn_at(m->blocks, i), x);
+  for (int64_t i = 0; i < situ_nn_len(m->blocks); i++) x = situ_nn_forward(situ_nn_at(m->blocks, i), x);
   return situ_linear(situ_nn_forward(m->norm, x), situ_nn_get_tensor(m->tokens, "weight"), NULL);
 }
-static const situ_nn_type gpt2_type = { .name = "GPT2",
-                                        .size = sizeof(gpt2),
-                                        .forward = gpt2_forward };
+static const situ_nn_type gpt2_type = { .name = "GPT2", .size = sizeof(gpt2), .forward = gpt2_forward };
 
 situ_nn_module *gpt2_new(const gpt2_config *c) {
   gpt2 *m = situ_nn_alloc(&gpt2_type);

@@ -49,13 +49,11 @@ static inline situ_device bench_device(situ_device_properties *p) {
 }
 
 /* ratio, of those that are measured; at_most: less is better. */
-static inline void tell(const char *goal, const char *what, const char *ours, const char *theirs,
-                 double ratio, double must, bool at_most) {
-  printf("%-4s %-30s %14s %14s %8.2f  must %s %-5g %s\n", goal, what, ours, theirs, ratio,
-         at_most ? "<=" : ">=", must,
+static inline void tell(const char *goal, const char *what, const char *ours, const char *theirs, double ratio,
+                        double must, bool at_most) {
+  printf("%-4s %-30s %14s %14s %8.2f  must %s %-5g %s\n", goal, what, ours, theirs, ratio, at_most ? "<=" : ">=", must,
          (at_most ? ratio <= must : ratio >= must) ? "met" : "NOT MET");
-  printf("{\"goal\": \"%s\", \"what\": \"%s\", \"ratio\": %.3f, \"must\": %g}\n", goal, what, ratio,
-         must);
+  printf("{\"goal\": \"%s\", \"what\": \"%s\", \"ratio\": %.3f, \"must\": %g}\n", goal, what, ratio, must);
   (void)fflush(stdout);
 }
 

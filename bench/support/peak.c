@@ -24,8 +24,7 @@ CHAINS_OF(chains_256, "avx2,fma", __m256, _mm256_fmadd_ps, _mm256_set1_ps)
 
 static void chains(int64_t begin, int64_t end, void *payload) {
   float *kept = payload;
-  for (int64_t k = begin; k < end; k++)
-    kept[k] = __builtin_cpu_supports("avx512f") ? chains_512() : chains_256();
+  for (int64_t k = begin; k < end; k++) kept[k] = __builtin_cpu_supports("avx512f") ? chains_512() : chains_256();
 }
 
 double peak_of_two_threads(double (*clock)(void)) {
@@ -33,8 +32,7 @@ double peak_of_two_threads(double (*clock)(void)) {
   if (!__builtin_cpu_supports("fma")) return 0;
   double begin = clock();
   situ__parallel(2, 1, chains, kept);
-  return 2.0 * 2 * CHAINS * ROUNDS * (__builtin_cpu_supports("avx512f") ? 16 : 8) /
-         (clock() - begin);
+  return 2.0 * 2 * CHAINS * ROUNDS * (__builtin_cpu_supports("avx512f") ? 16 : 8) / (clock() - begin);
 }
 #else
 double peak_of_two_threads(double (*clock)(void)) {

@@ -75,8 +75,7 @@ SITU_API SITU_CHECKED situ_status situ_grad_scaler_unscale_(situ_grad_scaler *s,
 /** One step, unless a gradient is infinite or NaN; *stepped (may be NULL) says which. All gradients are looked at on their
     devices, and one value is read from each. What unscale_ has not divided is divided by the step's own kernel, and the
     gradients themselves stay scaled. Once for each update. */
-SITU_API SITU_CHECKED situ_status situ_grad_scaler_step(situ_grad_scaler *s, situ_optim *o,
-                                                        bool *stepped);
+SITU_API SITU_CHECKED situ_status situ_grad_scaler_step(situ_grad_scaler *s, situ_optim *o, bool *stepped);
 /** After the steps of all optimisers: the scale shrinks if any was left out, grows after growth_interval good ones.
     new_scale: sets it; 0: as said. */
 SITU_API SITU_CHECKED situ_status situ_grad_scaler_update(situ_grad_scaler *s, double new_scale);
@@ -88,8 +87,7 @@ SITU_API bool situ_grad_scaler_is_enabled(const situ_grad_scaler *s);
     freed. */
 SITU_API situ_tree *situ_grad_scaler_state_dict(const situ_grad_scaler *s);
 /** On error nothing has changed. */
-SITU_API SITU_CHECKED situ_status situ_grad_scaler_load_state_dict(situ_grad_scaler *s,
-                                                                   const situ_tree *state);
+SITU_API SITU_CHECKED situ_status situ_grad_scaler_load_state_dict(situ_grad_scaler *s, const situ_tree *state);
 
 SITU_END
 #endif

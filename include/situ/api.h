@@ -30,7 +30,10 @@
 #endif
 
 /** Say that a checked result is left unread on purpose: `SITU_IGNORE(situ_scope_end(&s));` */
-#define SITU_IGNORE(call) do { if (call) {} } while (0)
+#define SITU_IGNORE(call) \
+  do {                    \
+    if (call) {}          \
+  } while (0)
 
 #define SITU_VERSION_MAJOR 0
 #define SITU_VERSION_MINOR 1

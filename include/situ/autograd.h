@@ -26,9 +26,9 @@ SITU_API SITU_CHECKED situ_status situ_retain_grad(situ_tensor *t);
 SITU_API bool situ_is_grad_enabled(void);
 
 typedef struct situ_backward_options {
-  situ_tensor *gradient;      /**< dL/dt, of t's shape; NULL for a one-element t: 1 */
-  bool         retain_graph;  /**< keep the graph for another backward */
-  bool         create_graph;  /**< refused (SITU_E_UNSUPPORTED): second derivatives are not there yet */
+  situ_tensor *gradient; /**< dL/dt, of t's shape; NULL for a one-element t: 1 */
+  bool retain_graph;     /**< keep the graph for another backward */
+  bool create_graph;     /**< refused (SITU_E_UNSUPPORTED): second derivatives are not there yet */
 } situ_backward_options;
 /** Adds dL/dx to the gradient of every leaf x that t depends on, of all of them or, on an error, of none. Frees what the graph has
     saved unless it is retained; after an error in the middle a graph that was not retained cannot be used again. Several threads
@@ -42,28 +42,24 @@ SITU_API SITU_CHECKED situ_status situ_backward(situ_tensor *t, const situ_backw
 /** torch.autograd.grad: the gradients of t for `count` inputs, into grads[] (each owned by the innermost
     scope; NULL where t does not depend on the input, and all of them on an error). No .grad is touched. Runs, and frees, only
     what leads to the inputs; hooks run of the inputs and of what lies between. */
-SITU_API SITU_CHECKED situ_status situ_autograd_grad(situ_tensor *t, int count,
-                                                     situ_tensor *const *inputs, situ_tensor **grads,
-                                                     const situ_backward_options *options);
+SITU_API SITU_CHECKED situ_status situ_autograd_grad(situ_tensor *t, int count, situ_tensor *const *inputs,
+                                                     situ_tensor **grads, const situ_backward_options *options);
 
 /** Called with the gradient of t as soon as it is whole; what it returns replaces it (NULL: unchanged). */
 typedef situ_tensor *(*situ_grad_hook)(situ_tensor *grad, void *payload);
-SITU_API SITU_CHECKED situ_status situ_register_hook(situ_tensor *t, situ_grad_hook hook,
-                                                     void *payload);
+SITU_API SITU_CHECKED situ_status situ_register_hook(situ_tensor *t, situ_grad_hook hook, void *payload);
 
 /** A function of one's own (torch.autograd.Function): forward runs without recording; backward gets
     the gradients of the outputs (NULL where none came) and fills those of the inputs. */
 typedef struct situ_function {
   const char *name;
-  situ_status (*forward)(situ_tensor *const *in, int count_in, situ_tensor **out, int count_out,
-                         void *payload);
+  situ_status (*forward)(situ_tensor *const *in, int count_in, situ_tensor **out, int count_out, void *payload);
   situ_status (*backward)(situ_tensor *const *in, int count_in, situ_tensor *const *out, int count_out,
                           situ_tensor *const *grad_out, situ_tensor **grad_in, void *payload);
-  void (*release)(void *payload);  /**< called once, when the call's record is freed; may be NULL */
+  void (*release)(void *payload); /**< called once, when the call's record is freed; may be NULL */
 } situ_function;
-SITU_API SITU_CHECKED situ_status situ_function_apply(const situ_function *function,
-                                                      situ_tensor *const *in, int count_in,
-                                                      situ_tensor **out, int count_out, void *payload);
+SITU_API SITU_CHECKED situ_status situ_function_apply(const situ_function *function, situ_tensor *const *in,
+                                                      int count_in, situ_tensor **out, int count_out, void *payload);
 
 SITU_END
 #endif

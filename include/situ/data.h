@@ -53,8 +53,7 @@ SITU_API situ_dataset *situ_tensor_dataset(situ_tree *tensors);
 SITU_API situ_dataset *situ_subset(situ_dataset *dataset, const int64_t *indices, int64_t count);
 /** torch.utils.data.random_split into two: *first gets `count` samples in a random order, *second
     the rest. NULL generator: the default one. */
-SITU_API SITU_CHECKED situ_status situ_random_split(situ_dataset *dataset, int64_t count,
-                                                    situ_generator *generator,
+SITU_API SITU_CHECKED situ_status situ_random_split(situ_dataset *dataset, int64_t count, situ_generator *generator,
                                                     situ_dataset **first, situ_dataset **second);
 
 /* ---- the loader --------------------------------------------------------------------------- */
@@ -71,13 +70,12 @@ typedef struct situ_data_loader_options {
   situ_device device;        /**< where batches are put; {0}: where their samples are */
   /** Makes a batch of samples, in a worker; NULL: situ_default_collate. */
   situ_tree *(*collate)(situ_tree *const *samples, int64_t count, void *payload);
-  void *payload;             /**< collate's */
+  void *payload; /**< collate's */
 } situ_data_loader_options;
 
 /** torch.utils.data.DataLoader. The batches and their order are the same for any number of workers.
     The data set must outlive the loader. */
-SITU_API situ_data_loader *situ_data_loader_new(situ_dataset *dataset,
-                                                const situ_data_loader_options *options);
+SITU_API situ_data_loader *situ_data_loader_new(situ_dataset *dataset, const situ_data_loader_options *options);
 /** Stops the workers and frees; also in the middle of an epoch. NULL is fine. */
 SITU_API void situ_data_loader_free(situ_data_loader *loader);
 /** Batches in an epoch. */
@@ -101,9 +99,9 @@ SITU_API situ_tree *situ_default_collate(situ_tree *const *samples, int64_t coun
 /* ---- files -------------------------------------------------------------------------------- */
 
 typedef struct situ_csv_options {
-  char delimiter;     /**< 0: ',' */
-  int skip_lines;     /**< lines before the first row: 1 if there is a header */
-  situ_dtype dtype;   /**< default f32; an integer dtype takes whole numbers that it can hold */
+  char delimiter;   /**< 0: ',' */
+  int skip_lines;   /**< lines before the first row: 1 if there is a header */
+  situ_dtype dtype; /**< default f32; an integer dtype takes whole numbers that it can hold */
   situ_device device;
 } situ_csv_options;
 /** Reads numbers, a row a line, into a 2-D tensor. Every row must have as many fields as the first;

@@ -10,10 +10,10 @@ SITU_BEGIN
 
 /** Kinds of device. */
 typedef enum situ_device_kind {
-  SITU_DEVICE_DEFAULT = 0,  /**< not stated: the thread's default device */
-  SITU_CPU,                 /**< the host: its memory is ordinary memory */
-  SITU_META,                /**< no memory, no arithmetic: shapes and dtypes only */
-  SITU_SIM,                 /**< a simulated device with a memory and a queue of its own */
+  SITU_DEVICE_DEFAULT = 0, /**< not stated: the thread's default device */
+  SITU_CPU,                /**< the host: its memory is ordinary memory */
+  SITU_META,               /**< no memory, no arithmetic: shapes and dtypes only */
+  SITU_SIM,                /**< a simulated device with a memory and a queue of its own */
   SITU_OPENCL,
   SITU_CUDA,
   SITU_DEVICE_KINDS
@@ -21,7 +21,7 @@ typedef enum situ_device_kind {
 
 /** A device, by value. `{0}` means "not stated". Compare with situ_device_equal(). */
 typedef struct situ_device {
-  uint16_t kind;   /**< a situ_device_kind; SITU_DEVICE_KINDS: a name that was refused */
+  uint16_t kind; /**< a situ_device_kind; SITU_DEVICE_KINDS: a name that was refused */
   uint16_t index;
 } situ_device;
 
@@ -45,13 +45,14 @@ SITU_API bool situ_cuda_is_available(void);
 SITU_API const char *situ_device_status(const char *kind);
 
 typedef struct situ_device_properties {
-  char     name[128];       /**< of the hardware */
-  char     driver[64];      /**< driver and its version; "" for the host */
-  uint64_t memory_total;    /**< bytes; the budget, or the limit that was set, where there is one */
-  uint64_t memory_used;     /**< bytes held by live storages */
-  uint64_t memory_cached;   /**< bytes kept by the caching allocator for reuse */
-  uint32_t dtypes;          /**< bit 1 << situ_dtype: what this device computes with */
-  uint64_t memory_reserved; /**< bytes taken from the device: used and cached ones, and what rounding up to blocks adds: at
+  char name[128];         /**< of the hardware */
+  char driver[64];        /**< driver and its version; "" for the host */
+  uint64_t memory_total;  /**< bytes; the budget, or the limit that was set, where there is one */
+  uint64_t memory_used;   /**< bytes held by live storages */
+  uint64_t memory_cached; /**< bytes kept by the caching allocator for reuse */
+  uint32_t dtypes;        /**< bit 1 << situ_dtype: what this device computes with */
+  uint64_t
+      memory_reserved; /**< bytes taken from the device: used and cached ones, and what rounding up to blocks adds: at
                                  most an eighth from 512 bytes on, 1 MiB from 16 MiB on */
 } situ_device_properties;
 SITU_API SITU_CHECKED situ_status situ_device_info(situ_device device, situ_device_properties *out);
@@ -67,10 +68,10 @@ SITU_API SITU_CHECKED situ_status situ_set_default_device(situ_device device);
     between begin and end; its fields belong to the library. */
 typedef struct situ_setting {
   situ_device device;
-  uint8_t     policy[4];
-  uint32_t    depth;
-  uint32_t    autocast;
-  void       *autocast_at;
+  uint8_t policy[4];
+  uint32_t depth;
+  uint32_t autocast;
+  void *autocast_at;
 } situ_setting;
 
 /** Until the end, `device` is this thread's default: with torch.device(...). Nests. What is still open when a tensor
@@ -96,9 +97,9 @@ SITU_API int situ_get_num_threads(void);
 /** How products of two f32 matrices may be computed (matmul and its relatives, linear, convolution), where a device has
     units for it that are faster than those for f32. Sums are in f32 always. */
 typedef enum situ_matmul_precision {
-  SITU_PRECISION_HIGHEST = 0,  /**< in f32 */
-  SITU_PRECISION_HIGH,         /**< cuda: of TF32, factors rounded to 10 bits of fraction */
-  SITU_PRECISION_MEDIUM        /**< cuda: of BF16, factors rounded to 7 bits of fraction */
+  SITU_PRECISION_HIGHEST = 0, /**< in f32 */
+  SITU_PRECISION_HIGH,        /**< cuda: of TF32, factors rounded to 10 bits of fraction */
+  SITU_PRECISION_MEDIUM       /**< cuda: of BF16, factors rounded to 7 bits of fraction */
 } situ_matmul_precision;
 
 /** torch.set_float32_matmul_precision: for all threads, from the next product on. HIGHEST until it is called; devices other

@@ -11,22 +11,22 @@ SITU_BEGIN
 /** What went wrong, in one word. */
 typedef enum situ_status {
   SITU_OK = 0,
-  SITU_E_ARG,          /**< an argument outside its range, or a handle that is NULL, was freed, or is of another kind */
-  SITU_E_SHAPE,        /**< shapes that do not fit together */
-  SITU_E_DTYPE,        /**< a dtype that this operand cannot have */
-  SITU_E_DEVICE,       /**< operands on different devices */
-  SITU_E_INDEX,        /**< an index outside its range */
-  SITU_E_OVERFLOW,     /**< a size that does not fit in 63 bits */
-  SITU_E_NOMEM,        /**< no memory left, on the host or in a device's budget */
-  SITU_E_STATE,        /**< right call, wrong moment: graph freed, value changed since, ... */
-  SITU_E_FORMAT,       /**< a file that is not what it says it is */
-  SITU_E_IO,           /**< the operating system refused to read or write */
-  SITU_E_LIMIT,        /**< larger than this library accepts */
-  SITU_E_UNSUPPORTED,  /**< this device, dtype or build cannot do it */
-  SITU_E_LOST,         /**< the device is gone; freeing still works */
-  SITU_E_COMM,         /**< ranks disagree, or one is gone */
-  SITU_E_TIMEOUT,      /**< a deadline passed */
-  SITU_E_ALIAS         /**< memory that overlaps where it must not */
+  SITU_E_ARG,         /**< an argument outside its range, or a handle that is NULL, was freed, or is of another kind */
+  SITU_E_SHAPE,       /**< shapes that do not fit together */
+  SITU_E_DTYPE,       /**< a dtype that this operand cannot have */
+  SITU_E_DEVICE,      /**< operands on different devices */
+  SITU_E_INDEX,       /**< an index outside its range */
+  SITU_E_OVERFLOW,    /**< a size that does not fit in 63 bits */
+  SITU_E_NOMEM,       /**< no memory left, on the host or in a device's budget */
+  SITU_E_STATE,       /**< right call, wrong moment: graph freed, value changed since, ... */
+  SITU_E_FORMAT,      /**< a file that is not what it says it is */
+  SITU_E_IO,          /**< the operating system refused to read or write */
+  SITU_E_LIMIT,       /**< larger than this library accepts */
+  SITU_E_UNSUPPORTED, /**< this device, dtype or build cannot do it */
+  SITU_E_LOST,        /**< the device is gone; freeing still works */
+  SITU_E_COMM,        /**< ranks disagree, or one is gone */
+  SITU_E_TIMEOUT,     /**< a deadline passed */
+  SITU_E_ALIAS        /**< memory that overlaps where it must not */
 } situ_status;
 
 /** "OK", "ARG", "SHAPE", ...: static text, never NULL. */
@@ -47,14 +47,14 @@ SITU_API void situ_error_clear(void);
 
 /** One operand of a refused call, as the message shows it. Texts live until situ_error_clear(). */
 typedef struct situ_error_operand {
-  const char *operand;  /**< the op's word for it: "weight" */
-  const char *tensor;   /**< the tensor's name or module path; "" if it has none */
-  const char *role;     /**< parameter, buffer, input, gradient, optimiser state, tensor */
-  const char *device;   /**< "cuda:0" */
-  const char *shape;    /**< "[64, 784]" */
-  const char *dtype;    /**< "f32" */
-  const char *placed;   /**< "created at train.c:12" */
-  bool odd;             /**< this one differs from the majority */
+  const char *operand; /**< the op's word for it: "weight" */
+  const char *tensor;  /**< the tensor's name or module path; "" if it has none */
+  const char *role;    /**< parameter, buffer, input, gradient, optimiser state, tensor */
+  const char *device;  /**< "cuda:0" */
+  const char *shape;   /**< "[64, 784]" */
+  const char *dtype;   /**< "f32" */
+  const char *placed;  /**< "created at train.c:12" */
+  bool odd;            /**< this one differs from the majority */
 } situ_error_operand;
 
 /** What a proposed fix does. */
@@ -71,13 +71,13 @@ typedef enum situ_fix_action {
 /** One statement of a proposed fix. Texts live until situ_error_clear(). */
 typedef struct situ_error_fix {
   situ_fix_action action;
-  int choice;          /**< statements of one choice are made together; the choices are alternatives */
-  int operand;         /**< TO, TO_DTYPE, BUFFER, CHILD: an operand that it changes, by its index in the report */
-  size_t field;        /**< BUFFER, CHILD: offset of the field in the struct; 0: it is behind a pointer */
-  const char *target;  /**< the variable (TO, TO_DTYPE), or the path of a module: "model.encoder" */
-  const char *device;  /**< "sim:0"; "" where it has none */
-  const char *dtype;   /**< "f32"; "" where it has none */
-  const char *code;    /**< the statement */
+  int choice;         /**< statements of one choice are made together; the choices are alternatives */
+  int operand;        /**< TO, TO_DTYPE, BUFFER, CHILD: an operand that it changes, by its index in the report */
+  size_t field;       /**< BUFFER, CHILD: offset of the field in the struct; 0: it is behind a pointer */
+  const char *target; /**< the variable (TO, TO_DTYPE), or the path of a module: "model.encoder" */
+  const char *device; /**< "sim:0"; "" where it has none */
+  const char *dtype;  /**< "f32"; "" where it has none */
+  const char *code;   /**< the statement */
   bool host_to_device, device_to_host, device_to_device; /**< POLICY: which copies are allowed */
 } situ_error_fix;
 
@@ -88,15 +88,15 @@ SITU_API int situ_error_operands(const situ_error_operand **list);
     situ_error_clear(). */
 typedef struct situ_error_report {
   situ_status status;
-  const char *op;       /**< the op or call that failed: "linear", "add_" */
-  const char *message;  /**< the full text, of several lines */
-  const char *site;     /**< the line of the program that called: "train.c:41 in step" */
-  const char *module;   /**< the module in whose forward it was: "model.fc1 (Linear 784 -> 64)" */
-  const char *odd;      /**< operands that differ from the majority: "input", "weight, bias" */
-  const char *fix;      /**< C that would mend it, a statement a line; each choice was tried in a dry run */
-  const char *next;     /**< what else in the module would fail next */
+  const char *op;      /**< the op or call that failed: "linear", "add_" */
+  const char *message; /**< the full text, of several lines */
+  const char *site;    /**< the line of the program that called: "train.c:41 in step" */
+  const char *module;  /**< the module in whose forward it was: "model.fc1 (Linear 784 -> 64)" */
+  const char *odd;     /**< operands that differ from the majority: "input", "weight, bias" */
+  const char *fix;     /**< C that would mend it, a statement a line; each choice was tried in a dry run */
+  const char *next;    /**< what else in the module would fail next */
   const situ_error_operand *operands;
-  int count;            /**< of operands */
+  int count;                   /**< of operands */
   const situ_error_fix *fixes; /**< what `fix` says, statement by statement */
   int fix_count;
 } situ_error_report;
@@ -113,9 +113,9 @@ SITU_API int64_t situ_error_json(char *buffer, size_t size);
 
 /** What happens, besides being kept, when an error is met. */
 typedef enum situ_error_policy {
-  SITU_ERROR_LOG = 0,  /**< the first error of a thread is logged once (the default) */
-  SITU_ERROR_QUIET,    /**< nothing: for programs that report by themselves */
-  SITU_ERROR_ABORT     /**< log and abort(): for tests, to stop in the debugger */
+  SITU_ERROR_LOG = 0, /**< the first error of a thread is logged once (the default) */
+  SITU_ERROR_QUIET,   /**< nothing: for programs that report by themselves */
+  SITU_ERROR_ABORT    /**< log and abort(): for tests, to stop in the debugger */
 } situ_error_policy;
 
 /** Sets the policy of the whole process; returns the one before. */

@@ -26,7 +26,7 @@ typedef enum situ_replaced {
   SITU_NOT_REPLACED = 0, /**< the old file is untouched, and nothing of the new one is left */
   /** The new file is whole and in place, but a power cut may bring the old one back. */
   SITU_REPLACED_NOT_DURABLE,
-  SITU_REPLACED          /**< the new file is in place, and on the disk */
+  SITU_REPLACED /**< the new file is in place, and on the disk */
 } situ_replaced;
 
 typedef struct situ_save_options {
@@ -45,8 +45,7 @@ typedef struct situ_save_options {
     each under its path in the tree ("encoder.fc1.weight") and with a checksum (CRC-32C). path may
     exist; it keeps its permissions. A directory or a symbolic link as path is refused. A tensor
     that the tree holds twice is written twice. */
-SITU_API SITU_CHECKED situ_status situ_save(const char *path, const situ_tree *tree,
-                                            const situ_save_options *options);
+SITU_API SITU_CHECKED situ_status situ_save(const char *path, const situ_tree *tree, const situ_save_options *options);
 
 /* ---- loading ------------------------------------------------------------------------------ */
 
@@ -74,12 +73,12 @@ SITU_API situ_tree *situ_load(const char *path, const situ_load_options *options
 /** One tensor of a file, as its header says. Texts live as long as the open file. */
 typedef struct situ_file_entry {
   const char *name;
-  const char *type;    /**< the file's word for the dtype: "F32", "F8_E4M3", "<f4" */
-  situ_dtype  dtype;   /**< SITU_DTYPE_DEFAULT: one that situ cannot load */
-  situ_shape  shape;
-  int64_t     bytes;
-  int64_t     offset;  /**< of the first byte in its file */
-  const char *file;    /**< the shard's name in the index; "" if there is one file only */
+  const char *type; /**< the file's word for the dtype: "F32", "F8_E4M3", "<f4" */
+  situ_dtype dtype; /**< SITU_DTYPE_DEFAULT: one that situ cannot load */
+  situ_shape shape;
+  int64_t bytes;
+  int64_t offset;   /**< of the first byte in its file */
+  const char *file; /**< the shard's name in the index; "" if there is one file only */
 } situ_file_entry;
 
 /** An open safetensors file, or all the shards of an index: to look before loading, or to load only
@@ -88,21 +87,18 @@ typedef struct situ_safetensors situ_safetensors;
 
 /** Opens a file, or a "*.index.json" and its shards, and checks the whole header. Nothing of the
     data is read. NULL on error. */
-SITU_API situ_safetensors *situ_safetensors_open(const char *path,
-                                                 const situ_load_options *options);
+SITU_API situ_safetensors *situ_safetensors_open(const char *path, const situ_load_options *options);
 /** Tensors that are mapped keep what they need. NULL is fine. */
 SITU_API void situ_safetensors_close(situ_safetensors *file);
 SITU_API int64_t situ_safetensors_count(const situ_safetensors *file);
 /** The index-th tensor, in the order of their names; NULL (no error) out of range. */
 SITU_API const situ_file_entry *situ_safetensors_entry(const situ_safetensors *file, int64_t index);
 /** The same by name; NULL (no error) if there is no such tensor. */
-SITU_API const situ_file_entry *situ_safetensors_find(const situ_safetensors *file,
-                                                      const char *name);
+SITU_API const situ_file_entry *situ_safetensors_find(const situ_safetensors *file, const char *name);
 /** A remark's text by its key; NULL (no error) if there is none. */
 SITU_API const char *situ_safetensors_metadata(const situ_safetensors *file, const char *key);
 /** The index-th remark, in the order of their keys; false out of range. */
-SITU_API bool situ_safetensors_metadata_at(const situ_safetensors *file, int64_t index,
-                                           situ_metadata *out);
+SITU_API bool situ_safetensors_metadata_at(const situ_safetensors *file, int64_t index, situ_metadata *out);
 /** Loads one tensor. It belongs to the innermost scope. Threads may load from one open file at
     once. */
 SITU_API situ_tensor *situ_safetensors_load(situ_safetensors *file, const char *name);
@@ -112,7 +108,7 @@ SITU_API situ_tensor *situ_safetensors_load(situ_safetensors *file, const char *
 /** All that a training run needs to go on as if it had never stopped. */
 typedef struct situ_checkpoint {
   situ_nn_module *model;
-  situ_optim *optimizer;     /**< NULL: none, as with the next two */
+  situ_optim *optimizer; /**< NULL: none, as with the next two */
   situ_lr_scheduler *scheduler;
   situ_generator *generator; /**< the program's own, a loader's say; the default one is saved too */
   int64_t epoch, step;       /**< where the run stands, by the program's own count */
@@ -120,14 +116,12 @@ typedef struct situ_checkpoint {
 
 /** Saves it into one safetensors file (or shards), in which the model's tensors are called
     "model.PATH". Another program reads them as those of any file. */
-SITU_API SITU_CHECKED situ_status situ_checkpoint_save(const char *path,
-                                                       const situ_checkpoint *checkpoint,
+SITU_API SITU_CHECKED situ_status situ_checkpoint_save(const char *path, const situ_checkpoint *checkpoint,
                                                        const situ_save_options *options);
 /** Fills in what `checkpoint` points to, the default generator, epoch and step. What it leaves NULL
     is left out; what the file lacks is SITU_E_FORMAT. If anything does not fit, nothing has
     changed. */
-SITU_API SITU_CHECKED situ_status situ_checkpoint_load(const char *path,
-                                                       situ_checkpoint *checkpoint,
+SITU_API SITU_CHECKED situ_status situ_checkpoint_load(const char *path, situ_checkpoint *checkpoint,
                                                        const situ_load_options *options);
 
 /* ---- NumPy's .npy ------------------------------------------------------------------------- */

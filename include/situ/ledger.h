@@ -27,18 +27,18 @@ typedef struct situ_transfers {
 } situ_transfers;
 
 typedef struct situ_ledger_options {
-  bool all_threads;  /**< note the copies of every thread, not of this one alone */
-  bool none;         /**< no copy is allowed: situ_ledger_end reports what was made */
+  bool all_threads; /**< note the copies of every thread, not of this one alone */
+  bool none;        /**< no copy is allowed: situ_ledger_end reports what was made */
 } situ_ledger_options;
 
 /** An open ledger, on the caller's stack between begin and end. Its fields belong to the library. */
 typedef struct situ_ledger {
-  situ_transfers sum[SITU_DIRECTIONS];  /* while open: what there was before it; afterwards: what there was in it */
-  uint64_t       first;                 /* number of its first transfer */
-  double         began;
-  const void    *thread;
-  uint32_t       depth, others;         /* open ledgers of this thread, this one included; those before it that note every thread */
-  bool           open, all_threads, none;
+  situ_transfers sum[SITU_DIRECTIONS]; /* while open: what there was before it; afterwards: what there was in it */
+  uint64_t first;                      /* number of its first transfer */
+  double began;
+  const void *thread;
+  uint32_t depth, others; /* open ledgers of this thread, this one included; those before it that note every thread */
+  bool open, all_threads, none;
 } situ_ledger;
 
 /** Begins to note the copies that this thread makes. Ledgers nest: a copy is in each that is open. */
@@ -60,15 +60,16 @@ SITU_API situ_transfers situ_ledger_sum(const situ_ledger *ledger, situ_directio
 /** One copy. */
 typedef struct situ_transfer {
   situ_device from, to;
-  uint64_t    bytes;
-  const char *op;          /**< the call that made it: "to", "item", "nn_to"; static text */
-  const char *reason;      /**< "asked for", "read", "move", "policy" or "internal"; static text */
-  const char *role;        /**< what the tensor is: "parameter", "buffer", "tensor", ...; static text */
-  uint64_t    storage;     /**< number of the storage that was read (written, where the source is no tensor): no other one ever has it */
-  uint32_t    version;     /**< how often that storage had been written to */
-  double      seconds;     /**< since the ledger began */
-  char        tensor[64];  /**< its name or module path (the end of it, if it is longer); "" if it has none */
-  char        at[160];     /**< the line that asked for it: "train.c:41 in step"; "" if it cannot be told */
+  uint64_t bytes;
+  const char *op;     /**< the call that made it: "to", "item", "nn_to"; static text */
+  const char *reason; /**< "asked for", "read", "move", "policy" or "internal"; static text */
+  const char *role;   /**< what the tensor is: "parameter", "buffer", "tensor", ...; static text */
+  uint64_t
+      storage; /**< number of the storage that was read (written, where the source is no tensor): no other one ever has it */
+  uint32_t version; /**< how often that storage had been written to */
+  double seconds;   /**< since the ledger began */
+  char tensor[64];  /**< its name or module path (the end of it, if it is longer); "" if it has none */
+  char at[160];     /**< the line that asked for it: "train.c:41 in step"; "" if it cannot be told */
 } situ_transfer;
 
 /** The newest transfers, oldest first, at most `capacity`, into out (NULL if that is 0). Returns how many are known in
@@ -77,7 +78,7 @@ SITU_API int64_t situ_ledger_transfers(const situ_ledger *ledger, situ_transfer 
 
 /** One storage that is copied the same way at the same line again and again. */
 typedef struct situ_ledger_repeat {
-  situ_transfer  last;  /**< the newest of them */
+  situ_transfer last; /**< the newest of them */
   situ_transfers sum;
 } situ_ledger_repeat;
 
@@ -86,7 +87,8 @@ typedef struct situ_ledger_repeat {
     copied at that line: neither a batch that is new each step nor the parts of a data set. threshold: from how many
     times on; 0: 4. The largest first, at most `capacity`, into out (NULL if that is 0). Returns how many there are;
     negative on error. */
-SITU_API int64_t situ_ledger_repeats(const situ_ledger *ledger, int64_t threshold, situ_ledger_repeat *out, int64_t capacity);
+SITU_API int64_t situ_ledger_repeats(const situ_ledger *ledger, int64_t threshold, situ_ledger_repeat *out,
+                                     int64_t capacity);
 
 /** The sums, a line for each kind of copy, the largest first, and a line for each repeated copy that says what to do.
     Written to buffer (cut at size, always ended; may be NULL if size is 0); returns the length that the whole text has,

@@ -74,15 +74,15 @@ struct situ_nn_module {
   const situ_nn_type *type;
   situ_nn_slot *slots; /* in order of registration */
   int64_t count;
-  struct situ_nn_hooks *hooks;          /* NULL: none */
-  struct situ_nn_build *build;          /* between situ_nn_alloc and situ_nn_done */
-  situ_nn_stray *strays;                /* NULL: none */
+  struct situ_nn_hooks *hooks; /* NULL: none */
+  struct situ_nn_build *build; /* between situ_nn_alloc and situ_nn_done */
+  situ_nn_stray *strays;       /* NULL: none */
   int64_t stray_count;
   struct situ_nn_module *older, *newer; /* all modules alive */
   char *name;                           /* see situ_nn_set_name; NULL: none */
   situ_device home;                     /* where it lives while it has no tensor; {0}: not stated */
   int32_t parents;                      /* slots of modules that hold it: so many of refs are theirs */
-  uint64_t busy;                        /* the newest claim on it: whether a thread moves, changes or frees it now is the library's to know */
+  uint64_t busy; /* the newest claim on it: whether a thread moves, changes or frees it now is the library's to know */
   bool training;
   bool pending; /* a lazy module that has not made its parameters yet */
   bool broken;  /* a part could not be made: situ_nn_done will refuse */
@@ -116,24 +116,21 @@ SITU_API situ_nn_module *situ_nn_done(void *module);
 #define situ_nn_child(m, field, child) \
   situ_nn_add_child((m) ? &(m)->base : NULL, #field, (m) ? &(m)->field : NULL, (child))
 /** m->field = a tensor that is trained: m holds it, and its gradient is wanted from now on. */
-#define situ_nn_param(m, field, tensor)                                                   \
-  situ_nn_add_tensor((m) ? &(m)->base : NULL, #field, (m) ? &(m)->field : NULL, (tensor), \
-                     SITU_NN_PARAMETER)
+#define situ_nn_param(m, field, tensor) \
+  situ_nn_add_tensor((m) ? &(m)->base : NULL, #field, (m) ? &(m)->field : NULL, (tensor), SITU_NN_PARAMETER)
 /** m->field = a tensor that moves with the module and is saved with it. */
-#define situ_nn_buffer(m, field, tensor)                                                  \
-  situ_nn_add_tensor((m) ? &(m)->base : NULL, #field, (m) ? &(m)->field : NULL, (tensor), \
-                     SITU_NN_BUFFER)
+#define situ_nn_buffer(m, field, tensor) \
+  situ_nn_add_tensor((m) ? &(m)->base : NULL, #field, (m) ? &(m)->field : NULL, (tensor), SITU_NN_BUFFER)
 /** m->field = a buffer that is not saved. */
-#define situ_nn_transient_buffer(m, field, tensor)                                        \
-  situ_nn_add_tensor((m) ? &(m)->base : NULL, #field, (m) ? &(m)->field : NULL, (tensor), \
-                     SITU_NN_TRANSIENT)
+#define situ_nn_transient_buffer(m, field, tensor) \
+  situ_nn_add_tensor((m) ? &(m)->base : NULL, #field, (m) ? &(m)->field : NULL, (tensor), SITU_NN_TRANSIENT)
 
 /** The functions behind the macros; field NULL: the part is known by its name alone. Return the
     part, or NULL. A child that another module owns, without a reference of the caller's, is refused (SITU_E_STATE). */
-SITU_API situ_nn_module *situ_nn_add_child(situ_nn_module *m, const char *name,
-                                           situ_nn_module **field, situ_nn_module *child);
-SITU_API situ_tensor *situ_nn_add_tensor(situ_nn_module *m, const char *name, situ_tensor **field,
-                                         situ_tensor *tensor, situ_nn_kind kind);
+SITU_API situ_nn_module *situ_nn_add_child(situ_nn_module *m, const char *name, situ_nn_module **field,
+                                           situ_nn_module *child);
+SITU_API situ_tensor *situ_nn_add_tensor(situ_nn_module *m, const char *name, situ_tensor **field, situ_tensor *tensor,
+                                         situ_nn_kind kind);
 
 /** One more owner; returns m. NULL stays NULL. */
 SITU_API situ_nn_module *situ_nn_retain(situ_nn_module *m);
@@ -170,14 +167,11 @@ SITU_API situ_tensor *situ_nn_forward2(situ_nn_module *m, situ_tensor *x, situ_t
 
 /** Sees every call of a module. Before it: output is NULL, and *inputs may be replaced
     (situ_tree_set). After it: *output may be. Not SITU_OK refuses the call. */
-typedef situ_status (*situ_nn_hook)(situ_nn_module *m, situ_tree **inputs, situ_tree **output,
-                                    void *payload);
+typedef situ_status (*situ_nn_hook)(situ_nn_module *m, situ_tree **inputs, situ_tree **output, void *payload);
 /** Hooks run in the order in which they came. *handle (may be NULL) is for situ_nn_remove_hook. */
-SITU_API SITU_CHECKED situ_status situ_nn_register_forward_pre_hook(situ_nn_module *m,
-                                                                    situ_nn_hook hook,
-                                                                    void *payload, int64_t *handle);
-SITU_API SITU_CHECKED situ_status situ_nn_register_forward_hook(situ_nn_module *m,
-                                                                situ_nn_hook hook, void *payload,
+SITU_API SITU_CHECKED situ_status situ_nn_register_forward_pre_hook(situ_nn_module *m, situ_nn_hook hook, void *payload,
+                                                                    int64_t *handle);
+SITU_API SITU_CHECKED situ_status situ_nn_register_forward_hook(situ_nn_module *m, situ_nn_hook hook, void *payload,
                                                                 int64_t *handle);
 SITU_API void situ_nn_remove_hook(situ_nn_module *m, int64_t handle);
 
@@ -209,8 +203,7 @@ typedef situ_status (*situ_nn_visitor)(const situ_nn_visit *at, void *payload);
 /** Walks the module in torch's order (a module's parameters, its buffers, then its children) and
     shows what `which` asks for: situ_nn_kind and SITU_NN_VISIT_ bits. Not SITU_OK stops the walk
     and is returned. */
-SITU_API SITU_CHECKED situ_status situ_nn_walk(situ_nn_module *m, unsigned which,
-                                               situ_nn_visitor visit, void *payload);
+SITU_API SITU_CHECKED situ_status situ_nn_walk(situ_nn_module *m, unsigned which, situ_nn_visitor visit, void *payload);
 
 /** named_parameters: a flat dict, path to tensor, shared ones once. Holds the tensors; to be freed,
     or given to an optimiser. A lazy module that has not seen an input yet is refused. */
@@ -225,8 +218,7 @@ SITU_API situ_nn_module *situ_nn_get_submodule(situ_nn_module *m, const char *pa
 SITU_API situ_tensor *situ_nn_get_tensor(situ_nn_module *m, const char *path);
 
 /** Calls fn for every module, children before their parents. */
-SITU_API SITU_CHECKED situ_status situ_nn_apply(situ_nn_module *m,
-                                                situ_status (*fn)(situ_nn_module *m, void *payload),
+SITU_API SITU_CHECKED situ_status situ_nn_apply(situ_nn_module *m, situ_status (*fn)(situ_nn_module *m, void *payload),
                                                 void *payload);
 /** Training mode on or off, for all modules below too; returns m. */
 SITU_API situ_nn_module *situ_nn_train(situ_nn_module *m, bool on);
@@ -251,10 +243,10 @@ SITU_API situ_tree *situ_nn_state_dict(situ_nn_module *m);
 typedef enum situ_nn_load_problem {
   SITU_NN_LOAD_MISSING,    /**< the module has it, the state has not */
   SITU_NN_LOAD_UNEXPECTED, /**< the state has it, the module has not */
-  SITU_NN_LOAD_MISMATCH /**< shapes differ, or a value would lose its kind (floating to integer) */
+  SITU_NN_LOAD_MISMATCH    /**< shapes differ, or a value would lose its kind (floating to integer) */
 } situ_nn_load_problem;
 typedef struct situ_nn_load_options {
-  bool not_strict; /**< torch's strict=False: missing and unexpected names are left alone */
+  bool not_strict;    /**< torch's strict=False: missing and unexpected names are left alone */
   situ_device device; /**< where tensors that are on meta go; {0}: to the module's stated home, or
                            where tensors are made by default */
   /** Told of every problem, in not_strict mode too; may be NULL. */

@@ -86,8 +86,7 @@ SITU_API SITU_CHECKED situ_status situ_optim_zero_grad(situ_optim *o, bool set_t
 SITU_API int situ_optim_groups(const situ_optim *o);
 /** A hyperparameter of a group; NAN and an error if there is none. */
 SITU_API double situ_optim_get(const situ_optim *o, int group, situ_optim_field field);
-SITU_API SITU_CHECKED situ_status situ_optim_set(situ_optim *o, int group, situ_optim_field field,
-                                                 double value);
+SITU_API SITU_CHECKED situ_status situ_optim_set(situ_optim *o, int group, situ_optim_field field, double value);
 /** Parameters of all groups. */
 SITU_API int64_t situ_optim_count(const situ_optim *o);
 /** The i-th parameter and its name ("" if it has none); borrowed. */
@@ -108,12 +107,10 @@ SITU_API SITU_CHECKED situ_status situ_optim_load_state_dict(situ_optim *o, cons
 /** Scales the gradients so that their norm, taken over all of them together, is at most max_norm.
     p: 2, INFINITY, ... *total (may be NULL: then nothing waits for the device) gets the norm
     before. */
-SITU_API SITU_CHECKED situ_status situ_nn_utils_clip_grad_norm_(const situ_tree *parameters,
-                                                                double max_norm, double p,
+SITU_API SITU_CHECKED situ_status situ_nn_utils_clip_grad_norm_(const situ_tree *parameters, double max_norm, double p,
                                                                 double *total);
 /** The same for the parameters of an optimiser. */
-SITU_API SITU_CHECKED situ_status situ_optim_clip_grad_norm_(situ_optim *o, double max_norm,
-                                                             double p, double *total);
+SITU_API SITU_CHECKED situ_status situ_optim_clip_grad_norm_(situ_optim *o, double max_norm, double p, double *total);
 
 /* ---- schedules (torch.optim.lr_scheduler) ---------------------------------------------------- */
 
@@ -123,16 +120,13 @@ SITU_API SITU_CHECKED situ_status situ_optim_clip_grad_norm_(situ_optim *o, doub
 typedef struct situ_lr_scheduler situ_lr_scheduler;
 
 /** lr *= gamma every step_size steps; torch's gamma is 0.1. */
-SITU_API situ_lr_scheduler *situ_lr_scheduler_step_lr(situ_optim *o, int64_t step_size,
-                                                      double gamma);
+SITU_API situ_lr_scheduler *situ_lr_scheduler_step_lr(situ_optim *o, int64_t step_size, double gamma);
 /** From the first rate to eta_min in t_max steps, along half a cosine (and back up: Loshchilov and
     Hutter, arXiv:1608.03983, without restarts). */
-SITU_API situ_lr_scheduler *situ_lr_scheduler_cosine_annealing_lr(situ_optim *o, int64_t t_max,
-                                                                  double eta_min);
+SITU_API situ_lr_scheduler *situ_lr_scheduler_cosine_annealing_lr(situ_optim *o, int64_t t_max, double eta_min);
 /** lr = first rate * lambda(step, payload). */
-SITU_API situ_lr_scheduler *
-situ_lr_scheduler_lambda_lr(situ_optim *o, double (*lambda)(int64_t step, void *payload),
-                            void *payload);
+SITU_API situ_lr_scheduler *situ_lr_scheduler_lambda_lr(situ_optim *o, double (*lambda)(int64_t step, void *payload),
+                                                        void *payload);
 
 typedef struct situ_one_cycle_options {
   double max_lr;           /**< must be given */
@@ -147,8 +141,7 @@ typedef struct situ_one_cycle_options {
   bool three_phase;
 } situ_one_cycle_options;
 /** Smith and Topin, arXiv:1708.07120. */
-SITU_API situ_lr_scheduler *situ_lr_scheduler_one_cycle_lr(situ_optim *o,
-                                                           const situ_one_cycle_options *options);
+SITU_API situ_lr_scheduler *situ_lr_scheduler_one_cycle_lr(situ_optim *o, const situ_one_cycle_options *options);
 
 /** To be called after situ_optim_step. OneCycleLR refuses a step after its last. */
 SITU_API SITU_CHECKED situ_status situ_lr_scheduler_step(situ_lr_scheduler *s);
@@ -156,8 +149,7 @@ SITU_API SITU_CHECKED situ_status situ_lr_scheduler_step(situ_lr_scheduler *s);
 SITU_API int64_t situ_lr_scheduler_last_epoch(const situ_lr_scheduler *s);
 /** { last_epoch, base_lrs }; what a lambda is, is not saved. To be freed. */
 SITU_API situ_tree *situ_lr_scheduler_state_dict(const situ_lr_scheduler *s);
-SITU_API SITU_CHECKED situ_status situ_lr_scheduler_load_state_dict(situ_lr_scheduler *s,
-                                                                    const situ_tree *state);
+SITU_API SITU_CHECKED situ_status situ_lr_scheduler_load_state_dict(situ_lr_scheduler *s, const situ_tree *state);
 /** NULL is fine. */
 SITU_API void situ_lr_scheduler_free(situ_lr_scheduler *s);
 

@@ -15,18 +15,18 @@ SITU_BEGIN
     Elsewhere (a log file, a pipe) it is written once, when it ends. Colours are left out if
     NO_COLOR is set, block characters unless the locale's text is UTF-8. */
 typedef struct situ_progress {
-  char    label[48];
-  char    unit[16];
-  char    note[80];
+  char label[48];
+  char unit[16];
+  char note[80];
   int64_t done, total;
-  double  started, drawn; /* seconds of the monotonic clock */
-  int     columns;        /* of the line on the terminal; 0: not a terminal */
-  bool    utf8, color, quiet;
+  double started, drawn; /* seconds of the monotonic clock */
+  int columns;           /* of the line on the terminal; 0: not a terminal */
+  bool utf8, color, quiet;
 } situ_progress;
 
 typedef struct situ_progress_options {
-  const char *unit;   /**< what is counted; NULL: "it" */
-  bool        quiet;  /**< draw nothing at all */
+  const char *unit; /**< what is counted; NULL: "it" */
+  bool quiet;       /**< draw nothing at all */
 } situ_progress_options;
 
 /** Starts the clock and draws. total < 1: unknown, so that only count and rate are shown. Long

@@ -10,7 +10,7 @@
 SITU_BEGIN
 
 typedef enum situ_dtype {
-  SITU_DTYPE_DEFAULT = 0,  /**< not stated: f32, or what the call derives */
+  SITU_DTYPE_DEFAULT = 0, /**< not stated: f32, or what the call derives */
   SITU_BOOL,
   SITU_U8,
   SITU_I8,
@@ -29,27 +29,25 @@ SITU_API size_t situ_dtype_size(situ_dtype dtype);
 /** "f32", "i64", "bool"; "?" for a value that is no dtype. Static text. */
 SITU_API const char *situ_dtype_name(situ_dtype dtype);
 SITU_API bool situ_dtype_is_floating(situ_dtype dtype);
-SITU_API bool situ_dtype_is_integer(situ_dtype dtype);  /**< bool is not one */
+SITU_API bool situ_dtype_is_integer(situ_dtype dtype); /**< bool is not one */
 /** torch.promote_types. */
 SITU_API situ_dtype situ_promote_types(situ_dtype a, situ_dtype b);
 
 /** A shape, or a list of dimensions, by value. */
 typedef struct situ_shape {
-  int     ndim;
+  int ndim;
   int64_t dim[SITU_MAX_DIMS];
 } situ_shape;
 
 #ifdef __cplusplus
 extern "C++" template <typename... N> constexpr situ_shape situ_shape_of_(N... n) {
-  return situ_shape{(int)sizeof...(n), {(int64_t)n...}};
+  return situ_shape{ (int)sizeof...(n), { (int64_t)n... } };
 }
 #define SITU_SHAPE(...) situ_shape_of_(__VA_ARGS__)
 #define SITU_SCALAR (situ_shape_of_())
 #else
 /** SITU_SHAPE(32, 784): a shape by value. */
-#define SITU_SHAPE(...)                                                          \
-  ((situ_shape){ (int)(sizeof((int64_t[]){ __VA_ARGS__ }) / sizeof(int64_t)),    \
-                 { __VA_ARGS__ } })
+#define SITU_SHAPE(...) ((situ_shape){ (int)(sizeof((int64_t[]){ __VA_ARGS__ }) / sizeof(int64_t)), { __VA_ARGS__ } })
 /** The shape of a 0-dim tensor. */
 #define SITU_SCALAR ((situ_shape){ 0, { 0 } })
 #endif
@@ -60,15 +58,15 @@ extern "C++" template <typename... N> constexpr situ_shape situ_shape_of_(N... n
     state gives the same bits on every device and for any number of threads. */
 typedef struct situ_generator {
   uint64_t seed;
-  uint64_t offset;  /**< draws (calls, not elements) made so far */
+  uint64_t offset; /**< draws (calls, not elements) made so far */
 } situ_generator;
 
 /** Options of everything that makes a tensor; NULL or {0} is PyTorch's default. */
 typedef struct situ_options {
-  situ_dtype      dtype;
-  situ_device     device;
-  bool            requires_grad;
-  situ_generator *generator;  /**< random factories only; NULL: the default generator */
+  situ_dtype dtype;
+  situ_device device;
+  bool requires_grad;
+  situ_generator *generator; /**< random factories only; NULL: the default generator */
 } situ_options;
 
 /** What a loss does with the values of its samples. Here, and not among the losses, because kernels know it too. */
@@ -110,14 +108,12 @@ SITU_API bool situ_is_tensor(const void *pointer);
 
 /** A tensor with a copy of host values, row by row, of options' dtype (default f32). bytes must be
     exactly what shape and dtype need. */
-SITU_API situ_tensor *situ_from_host(const void *data, size_t bytes, situ_shape shape,
-                                     const situ_options *options);
+SITU_API situ_tensor *situ_from_host(const void *data, size_t bytes, situ_shape shape, const situ_options *options);
 /** A cpu tensor on the caller's memory, not copied: it must outlive the tensor, or be freed by
     `release(payload)`, which is called once, when the storage dies (also if this call fails). strides
     in elements; NULL: contiguous. */
 SITU_API situ_tensor *situ_from_blob(void *data, situ_shape shape, const int64_t *strides,
-                                     void (*release)(void *payload), void *payload,
-                                     const situ_options *options);
+                                     void (*release)(void *payload), void *payload, const situ_options *options);
 /** Copies the values, row by row, to host memory of exactly `bytes` bytes. Waits for the device. */
 SITU_API SITU_CHECKED situ_status situ_copy_to_host(situ_tensor *t, void *data, size_t bytes);
 /** Copies host values of t's own dtype into t (in place). */

@@ -70,11 +70,10 @@ SITU_API situ_tensor *situ_tree_get(const situ_tree *dict, const char *key);
 /** Called for each tensor with its path ("encoder.0.x"; "" for a tree that is a leaf). Not SITU_OK
     stops the walk. */
 typedef situ_status (*situ_tree_visitor)(const char *path, situ_tensor *tensor, void *payload);
-SITU_API SITU_CHECKED situ_status situ_tree_each(const situ_tree *tree, situ_tree_visitor visit,
-                                                 void *payload);
+SITU_API SITU_CHECKED situ_status situ_tree_each(const situ_tree *tree, situ_tree_visitor visit, void *payload);
 /** A tree of the same form with fn(tensor) in place of each tensor. */
-SITU_API SITU_CHECKED situ_tree *situ_tree_map(
-    const situ_tree *tree, situ_tensor *(*fn)(situ_tensor *tensor, void *payload), void *payload);
+SITU_API SITU_CHECKED situ_tree *situ_tree_map(const situ_tree *tree,
+                                               situ_tensor *(*fn)(situ_tensor *tensor, void *payload), void *payload);
 /** A tree of the same form on the same tensors. */
 SITU_API SITU_CHECKED situ_tree *situ_tree_copy(const situ_tree *tree);
 /** A dict of one level: each tensor under its path. A flat dict stays as it is. */

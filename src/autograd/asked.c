@@ -5,19 +5,19 @@
 #include "base/alloc.h"
 #include "base/fail.h"
 
-static char yes, no;  /* values of the maps: addresses only */
+static char yes, no; /* values of the maps: addresses only */
 
 typedef struct frame {
   const situ__node *node;
-  int               next;   /* the operand to look at next */
-  bool              leads;
+  int next; /* the operand to look at next */
+  bool leads;
 } frame;
 
 typedef struct walk {
   situ__asked *asked;
-  const char  *op;
-  frame       *stack;
-  size_t       depth, capacity;
+  const char *op;
+  frame *stack;
+  size_t depth, capacity;
 } walk;
 
 static bool put(const char *op, situ__map *map, const void *key, void *value) {

@@ -7,12 +7,12 @@
 #include "base/map.h"
 
 typedef struct situ__asked {
-  int                 count;
+  int count;
   situ_tensor *const *inputs;
-  situ_tensor       **found;    /* owned; NULL: the result does not depend on it */
-  situ__map           targets;  /* leaves among the inputs, and calls that made one of them */
-  situ__map           leads;    /* of each call that t depends on: does it depend on a target? */
-  bool                reached;  /* t depends on one */
+  situ_tensor **found; /* owned; NULL: the result does not depend on it */
+  situ__map targets;   /* leaves among the inputs, and calls that made one of them */
+  situ__map leads;     /* of each call that t depends on: does it depend on a target? */
+  bool reached;        /* t depends on one */
 } situ__asked;
 
 /* Finds the calls between t and the inputs. False: out of memory, recorded. */

@@ -21,7 +21,8 @@ static bool only(const int64_t *refs, int64_t count) { return __atomic_load_n(re
 
 /* A view's base may be alive for the view alone. */
 bool situ__exclusive(const situ_tensor *t) {
-  return t->view.contiguous && only(&t->refs, 1) && (t->base ? only(&t->base->refs, 1) && only(&t->view.storage->refs, 2) : only(&t->view.storage->refs, 1));
+  return t->view.contiguous && only(&t->refs, 1) &&
+         (t->base ? only(&t->base->refs, 1) && only(&t->view.storage->refs, 2) : only(&t->view.storage->refs, 1));
 }
 
 /* Gradients of one value meet on one device and in its dtype, or something was moved or cast between forward and backward: refused, never
@@ -31,13 +32,15 @@ static bool same_place(const char *op, const situ_tensor *at, const char *what, 
   const char *name = *situ_name(at) ? situ_name(at) : what;
   if (situ__same_device(here, there) && at->view.dtype == grad->view.dtype) return true;
   if (situ__same_device(here, there)) {
-    situ__fail(SITU_E_DTYPE, op, "%s is %s, but a gradient for it arrived as %s: was it cast between forward and backward?", name,
+    situ__fail(SITU_E_DTYPE, op,
+               "%s is %s, but a gradient for it arrived as %s: was it cast between forward and backward?", name,
                situ_dtype_name((situ_dtype)at->view.dtype), situ_dtype_name((situ_dtype)grad->view.dtype));
     return false;
   }
   char a[SITU_DEVICE_NAME_MAX], b[SITU_DEVICE_NAME_MAX];
-  situ__fail(SITU_E_DEVICE, op, "%s is on %s, but a gradient for it arrived on %s: was it moved between forward and backward?",
-             name, situ_device_name(here, a), situ_device_name(there, b));
+  situ__fail(SITU_E_DEVICE, op,
+             "%s is on %s, but a gradient for it arrived on %s: was it moved between forward and backward?", name,
+             situ_device_name(here, a), situ_device_name(there, b));
   return false;
 }
 
@@ -55,8 +58,13 @@ bool situ__accumulate(const char *op, situ_tensor **slot, situ_tensor *grad) {
   situ_tensor *sum = situ__exclusive(*slot) ? *slot : fresh_like(op, *slot);
   bool good = sum != NULL;
   if (good) {
-    const situ_work work = { .verb = SITU_VERB_BINARY, .op = SITU_BINARY_add, .compute = (situ_dtype)sum->view.dtype, .ins = 2,
-                             .outs = 1, .in = { &(*slot)->view, &grad->view }, .out = { &sum->view } };
+    const situ_work work = { .verb = SITU_VERB_BINARY,
+                             .op = SITU_BINARY_add,
+                             .compute = (situ_dtype)sum->view.dtype,
+                             .ins = 2,
+                             .outs = 1,
+                             .in = { &(*slot)->view, &grad->view },
+                             .out = { &sum->view } };
     good = situ__run(op, sum->view.storage->device, &work) == SITU_OK;
   }
   if (good && sum != *slot) situ_set(slot, sum);
@@ -72,7 +80,9 @@ static situ_tensor *owned_copy(const char *op, situ_tensor *grad) {
   situ_scope_begin_no_grad(&s);
   situ_tensor *copy = fresh_like(op, grad);
   if (copy) {
-    const situ_work work = { .verb = SITU_VERB_COPY, .ins = 1, .outs = 1, .in = { &grad->view }, .out = { &copy->view } };
+    const situ_work work = {
+      .verb = SITU_VERB_COPY, .ins = 1, .outs = 1, .in = { &grad->view }, .out = { &copy->view }
+    };
     copy = situ__run(op, copy->view.storage->device, &work) == SITU_OK ? situ_retain(copy) : NULL;
   }
   SITU_IGNORE(situ_scope_end(&s));
@@ -102,7 +112,8 @@ static bool run_hooks(const char *op, const situ__meta *m, situ_tensor **grad) {
     situ_tensor *changed = h->fn(*grad, h->payload);
     bool good = situ__error_count() == errors;
     if (good && changed && changed != *grad) {
-      if (situ__same_sizes(&changed->view, &(*grad)->view) && changed->view.dtype == (*grad)->view.dtype) situ_set(grad, changed);
+      if (situ__same_sizes(&changed->view, &(*grad)->view) && changed->view.dtype == (*grad)->view.dtype)
+        situ_set(grad, changed);
       else good = situ__fail(SITU_E_SHAPE, op, "a hook returned a gradient of another shape or dtype") == SITU_OK;
     }
     SITU_IGNORE(situ_scope_end(&s));
@@ -116,13 +127,15 @@ static bool run_hooks(const char *op, const situ__meta *m, situ_tensor **grad) {
 /* Adds to what an operand has collected. Takes over the reference. */
 static bool deliver(situ__pass *p, const situ__operand *o, situ_tensor *grad) {
   if (o->node) return situ__pass_add_node(p, o->node, o->result, grad);
-  return situ__pass_add_leaf(p, o->leaf, grad);  /* whether it fits there is asked at the end: the leaf may be moving now */
+  return situ__pass_add_leaf(p, o->leaf,
+                             grad); /* whether it fits there is asked at the end: the leaf may be moving now */
 }
 
 situ_status (*situ__blame)(situ_status status, const char *op, const situ_blamed *list, int count, const char *text);
 
 /* Refuses a saved value, with the table of all that the call has saved. */
-static bool refuse_saved(const situ__pass *p, const situ__node *n, const situ_tensor *odd, situ_status status, const char *text) {
+static bool refuse_saved(const situ__pass *p, const situ__node *n, const situ_tensor *odd, situ_status status,
+                         const char *text) {
   enum { MOST = 12 };
   situ_blamed list[MOST];
   char name[MOST][24];
@@ -130,7 +143,8 @@ static bool refuse_saved(const situ__pass *p, const situ__node *n, const situ_te
   for (int i = 0; i < n->ins + n->outs && count < MOST; i++) {
     const situ_tensor *saved = i < n->ins ? n->in[i].saved : n->out[i - n->ins].saved;
     if (!saved) continue;
-    (void)snprintf(name[count], sizeof name[count], "%s %d", i < n->ins ? "operand" : "result", i < n->ins ? i : i - n->ins);
+    (void)snprintf(name[count], sizeof name[count], "%s %d", i < n->ins ? "operand" : "result",
+                   i < n->ins ? i : i - n->ins);
     list[count] = (situ_blamed){ .operand = name[count], .tensor = saved, .odd = saved == odd };
     count++;
   }
@@ -140,25 +154,27 @@ static bool refuse_saved(const situ__pass *p, const situ__node *n, const situ_te
 
 /* What was saved is as it was, and where it was: kernels of the way back are handed it as it is. dtype: what it had;
    SITU_DTYPE_DEFAULT: not known. */
-static bool unchanged(const situ__pass *p, const situ__node *n, const situ_tensor *saved, uint32_t version, situ_device device, situ_dtype dtype,
-                      const char *what, int i) {
+static bool unchanged(const situ__pass *p, const situ__node *n, const situ_tensor *saved, uint32_t version,
+                      situ_device device, situ_dtype dtype, const char *what, int i) {
   if (!saved) return true;
   const situ_storage *s = saved->view.storage;
   uint32_t now = __atomic_load_n(&s->version, __ATOMIC_RELAXED);
   if (now == version && situ__same_device(s->device, device)) return true;
   situ_shape shape = situ__shape(&saved->view);
-  char size[SITU_SHAPE_TEXT], site[256], which[512], by[320] = "", text[1024], a[SITU_DEVICE_NAME_MAX], b[SITU_DEVICE_NAME_MAX];
-  (void)snprintf(which, sizeof which, "%s needs its %s %d%s%.200s (%s)", n->name, what, i, *situ_name(saved) ? " " : "", situ_name(saved),
-                 situ_shape_text(&shape, size));
-  if (s->moved_by) (void)snprintf(by, sizeof by, ": situ_%s at %s", s->moved_by, situ__site_text(s->moved_at, site, sizeof site));
+  char size[SITU_SHAPE_TEXT], site[256], which[512], by[320] = "", text[1024], a[SITU_DEVICE_NAME_MAX],
+                                                     b[SITU_DEVICE_NAME_MAX];
+  (void)snprintf(which, sizeof which, "%s needs its %s %d%s%.200s (%s)", n->name, what, i, *situ_name(saved) ? " " : "",
+                 situ_name(saved), situ_shape_text(&shape, size));
+  if (s->moved_by)
+    (void)snprintf(by, sizeof by, ": situ_%s at %s", s->moved_by, situ__site_text(s->moved_at, site, sizeof site));
   if (!situ__same_device(s->device, device)) {
     (void)snprintf(text, sizeof text, "%s, which was on %s and is on %s now%s, between forward and backward", which,
                    situ_device_name(device, a), situ_device_name(s->device, b), by);
     return refuse_saved(p, n, saved, SITU_E_DEVICE, text);
   }
   if (dtype && (situ_dtype)saved->view.dtype != dtype) {
-    (void)snprintf(text, sizeof text, "%s, which was %s and is %s now%s, between forward and backward", which, situ_dtype_name(dtype),
-                   situ_dtype_name((situ_dtype)saved->view.dtype), by);
+    (void)snprintf(text, sizeof text, "%s, which was %s and is %s now%s, between forward and backward", which,
+                   situ_dtype_name(dtype), situ_dtype_name((situ_dtype)saved->view.dtype), by);
     return refuse_saved(p, n, saved, SITU_E_STATE, text);
   }
   (void)snprintf(text, sizeof text, "%s, made at %s, but it was changed in place since: version %u now, %u then", which,
@@ -174,7 +190,8 @@ static bool ready(const situ__pass *p, const situ__node *n) {
   for (int i = 0; i < n->ins; i++)
     if (!unchanged(p, n, n->in[i].saved, n->in[i].version, n->in[i].device, n->in[i].dtype, "operand", i)) return false;
   for (int k = 0; k < n->outs; k++)
-    if (!unchanged(p, n, n->out[k].saved, n->out[k].version, n->out[k].device, SITU_DTYPE_DEFAULT, "result", k)) return false;
+    if (!unchanged(p, n, n->out[k].saved, n->out[k].version, n->out[k].device, SITU_DTYPE_DEFAULT, "result", k))
+      return false;
   return true;
 }
 
@@ -184,12 +201,16 @@ static bool enter(const situ__pass *p, situ__node *n) {
   int32_t state = __atomic_load_n(&n->state, __ATOMIC_RELAXED), next;
   do {
     if (state == SITU__NODE_FREED) {
-      situ__fail(SITU_E_STATE, p->op, "the graph was already used by a backward, which freed what %s had saved; pass retain_graph", n->name);
+      situ__fail(SITU_E_STATE, p->op,
+                 "the graph was already used by a backward, which freed what %s had saved; pass retain_graph", n->name);
       return false;
     }
     if (state == SITU__NODE_TAKEN || (state > 0 && !p->retain_graph)) {
-      situ__fail(SITU_E_STATE, p->op, "another backward is running through %s, and one of the two frees what it has saved; pass retain_graph to both, or run one after "
-                 "the other", n->name);
+      situ__fail(
+          SITU_E_STATE, p->op,
+          "another backward is running through %s, and one of the two frees what it has saved; pass retain_graph to both, or run one after "
+          "the other",
+          n->name);
       return false;
     }
     next = p->retain_graph ? state + 1 : SITU__NODE_TAKEN;
@@ -212,8 +233,9 @@ static bool arrived(const situ__pass *p, const situ__node *n, const situ__result
   situ_device there = grad->view.storage->device;
   if (situ__same_device(r->device, there)) return true;
   char a[SITU_DEVICE_NAME_MAX], b[SITU_DEVICE_NAME_MAX];
-  situ__fail(SITU_E_DEVICE, p->op, "%s gave its result on %s, but the gradient of it is on %s: was it moved between forward and backward?", n->name,
-             situ_device_name(r->device, a), situ_device_name(there, b));
+  situ__fail(SITU_E_DEVICE, p->op,
+             "%s gave its result on %s, but the gradient of it is on %s: was it moved between forward and backward?",
+             n->name, situ_device_name(r->device, a), situ_device_name(there, b));
   return false;
 }
 
@@ -230,7 +252,8 @@ static bool results(situ__pass *p, const situ__asked *asked, const situ__node *n
 }
 
 /* What is saved stays where it is while n's backward runs. */
-static bool run_backward(situ__pass *p, const situ__node *n, situ_tensor *const *grad, const bool *wants, situ_tensor **dx) {
+static bool run_backward(situ__pass *p, const situ__node *n, situ_tensor *const *grad, const bool *wants,
+                         situ_tensor **dx) {
   situ__use use;
   if (n->saves && !situ__use_begin(&use, situ__node_marks, n)) return situ__busy(p->op, n->name);
   bool good = ready(p, n) && n->backward(p, n, grad, wants, dx);
@@ -327,16 +350,16 @@ static situ_tensor *seed(const char *op, situ_tensor *t, situ_tensor *given) {
   if (given) {
     if (!situ__same_device(given->view.storage->device, t->view.storage->device)) {
       char a[SITU_DEVICE_NAME_MAX], b[SITU_DEVICE_NAME_MAX];
-      situ__fail(SITU_E_DEVICE, op, "gradient is on %s, the tensor on %s", situ_device_name(given->view.storage->device, a),
-                 situ_device_name(t->view.storage->device, b));
+      situ__fail(SITU_E_DEVICE, op, "gradient is on %s, the tensor on %s",
+                 situ_device_name(given->view.storage->device, a), situ_device_name(t->view.storage->device, b));
       return NULL;
     }
     if (given->view.dtype != t->view.dtype || !situ__same_sizes(&given->view, &t->view)) {
       situ_shape want = situ__shape(&t->view), got = situ__shape(&given->view);
       char a[SITU_SHAPE_TEXT], b[SITU_SHAPE_TEXT];
-      situ__fail(given->view.dtype != t->view.dtype ? SITU_E_DTYPE : SITU_E_SHAPE, op, "gradient is %s %s, the tensor %s %s",
-                 situ_dtype_name((situ_dtype)given->view.dtype), situ_shape_text(&got, a),
-                 situ_dtype_name((situ_dtype)t->view.dtype), situ_shape_text(&want, b));
+      situ__fail(given->view.dtype != t->view.dtype ? SITU_E_DTYPE : SITU_E_SHAPE, op,
+                 "gradient is %s %s, the tensor %s %s", situ_dtype_name((situ_dtype)given->view.dtype),
+                 situ_shape_text(&got, a), situ_dtype_name((situ_dtype)t->view.dtype), situ_shape_text(&want, b));
       return NULL;
     }
     return situ_retain(given);
@@ -350,7 +373,9 @@ static situ_tensor *seed(const char *op, situ_tensor *t, situ_tensor *given) {
   }
   situ_tensor *one = fresh_like(op, t);
   if (!one) return NULL;
-  const situ_work work = { .verb = SITU_VERB_FILL, .outs = 1, .out = { &one->view }, .scalar = { 1 }, .integer = { 1 } };
+  const situ_work work = {
+    .verb = SITU_VERB_FILL, .outs = 1, .out = { &one->view }, .scalar = { 1 }, .integer = { 1 }
+  };
   return situ__run(op, one->view.storage->device, &work) == SITU_OK ? situ_retain(one) : NULL;
 }
 
@@ -371,12 +396,13 @@ static bool walk(situ__pass *p, const situ__asked *asked, situ_tensor *t, situ_t
 static situ_status run(const char *op, situ_tensor *t, const situ_backward_options *options, situ__asked *asked) {
   const situ_backward_options o = options ? *options : (situ_backward_options){ 0 };
   if (o.create_graph)
-    return situ__fail(SITU_E_UNSUPPORTED, op, "create_graph: second derivatives are not there yet; a gradient has no history");
+    return situ__fail(SITU_E_UNSUPPORTED, op,
+                      "create_graph: second derivatives are not there yet; a gradient has no history");
   if (o.gradient && !situ__need(op, "gradient", o.gradient)) return situ_error();
   if (!t->requires_grad)
     return situ__fail(SITU_E_STATE, op, "the tensor does not require a gradient: no operand of what made it does");
   if (!situ__view_fresh(op, t)) return situ_error();
-  const uint32_t autocast = situ__setting.autocast;  /* the dtypes were chosen by the forward */
+  const uint32_t autocast = situ__setting.autocast; /* the dtypes were chosen by the forward */
   situ__setting.autocast = 0;
   situ_scope s;
   situ_scope_begin_no_grad(&s);
@@ -412,7 +438,7 @@ situ_status situ_autograd_grad(situ_tensor *t, int count, situ_tensor *const *in
   situ__asked asked = { .count = count, .inputs = inputs, .found = grads };
   situ_status status = run(op, t, options, &asked);
   situ__asked_free(&asked);
-  int owned = 0;  /* by the scope */
+  int owned = 0; /* by the scope */
   for (; status == SITU_OK && owned < count; owned++) {
     if (!grads[owned]) continue;
     situ_tensor *g = owned_copy(op, grads[owned]);

@@ -15,7 +15,8 @@ static bool check_gradient(const char *name, const situ__operand *o, int i, cons
   return false;
 }
 
-static bool function_backward(situ__pass *pass, const situ__node *n, situ_tensor *const *grad, const bool *wants, situ_tensor **dx) {
+static bool function_backward(situ__pass *pass, const situ__node *n, situ_tensor *const *grad, const bool *wants,
+                              situ_tensor **dx) {
   (void)pass;
   const situ_function *f = n->owner;
   size_t count = (size_t)(n->ins + n->outs);
@@ -53,7 +54,8 @@ static bool own_handles(const situ_function *f, situ_tensor *const *in, int ins,
   return true;
 }
 
-situ_status situ_function_apply(const situ_function *f, situ_tensor *const *in, int ins, situ_tensor **out, int outs, void *payload) {
+situ_status situ_function_apply(const situ_function *f, situ_tensor *const *in, int ins, situ_tensor **out, int outs,
+                                void *payload) {
   const char *name = f && f->name ? f->name : "function_apply";
   bool good = f && f->forward && ins > 0 && outs > 0 && in && out;
   if (!good) situ__fail(SITU_E_ARG, name, "a function needs a forward, operands and results");
@@ -74,12 +76,21 @@ situ_status situ_function_apply(const situ_function *f, situ_tensor *const *in, 
     SITU_IGNORE(situ_scope_end(&s));
   }
   if (good && wanted) {
-    situ__node *n = situ__tape_prepare(&(situ__record){ .name = name, .backward = f->backward ? function_backward : NULL, .owner = f, .params = payload,
-                                                        .release = f->release, .in = in, .out = out, .ins = ins, .outs = outs, .save = ~0u });
+    situ__node *n = situ__tape_prepare(&(situ__record){ .name = name,
+                                                        .backward = f->backward ? function_backward : NULL,
+                                                        .owner = f,
+                                                        .params = payload,
+                                                        .release = f->release,
+                                                        .in = in,
+                                                        .out = out,
+                                                        .ins = ins,
+                                                        .outs = outs,
+                                                        .save = ~0u });
     if (n) situ__tape_attach(n, out);
     good = recorded = n != NULL;
   }
-  for (int k = 0; good && asks == SITU__TAPE_FIRST_ORDER && k < outs; k++) out[k]->first_order = situ_dtype_is_floating((situ_dtype)out[k]->view.dtype);
+  for (int k = 0; good && asks == SITU__TAPE_FIRST_ORDER && k < outs; k++)
+    out[k]->first_order = situ_dtype_is_floating((situ_dtype)out[k]->view.dtype);
   if (!recorded && f && f->release) f->release(payload);
   if (!good && out)
     for (int k = 0; k < outs; k++) out[k] = NULL;

@@ -19,7 +19,7 @@ situ__meta *situ__meta_of(const char *op, situ_tensor *t) {
     situ__small_free(m, sizeof *m);
     return before;
   }
-  if (t->node) {  /* the node runs the hooks, even if the tensor is gone by then */
+  if (t->node) { /* the node runs the hooks, even if the tensor is gone by then */
     m->refs++;
     situ__meta_release(t->node->out[t->node_result].meta);
     t->node->out[t->node_result].meta = m;
@@ -55,7 +55,9 @@ __attribute__((constructor)) static void install(void) { situ__release_history =
 /* ---- questions ---- */
 
 bool situ_requires_grad(const situ_tensor *t) { return situ__need("requires_grad", "input", t) && t->requires_grad; }
-bool situ_is_leaf(const situ_tensor *t) { return situ__need("is_leaf", "input", t) && !t->node && !situ__view_is_stale(t); }
+bool situ_is_leaf(const situ_tensor *t) {
+  return situ__need("is_leaf", "input", t) && !t->node && !situ__view_is_stale(t);
+}
 bool situ_is_grad_enabled(void) { return situ__recording(); }
 
 situ_tensor *situ_requires_grad_(situ_tensor *t, bool wanted) {
@@ -63,7 +65,8 @@ situ_tensor *situ_requires_grad_(situ_tensor *t, bool wanted) {
   if (!situ__need(op, "input", t)) return NULL;
   if (!situ__view_fresh(op, t)) return NULL;
   if (t->node && !wanted) {
-    situ__fail(SITU_E_STATE, op, "only a leaf can stop requiring a gradient; use situ_detach for the result of %s", t->node->name);
+    situ__fail(SITU_E_STATE, op, "only a leaf can stop requiring a gradient; use situ_detach for the result of %s",
+               t->node->name);
     return NULL;
   }
   if (wanted && !situ_dtype_is_floating((situ_dtype)t->view.dtype)) {
@@ -72,7 +75,7 @@ situ_tensor *situ_requires_grad_(situ_tensor *t, bool wanted) {
     return NULL;
   }
   t->requires_grad = wanted;
-  if (wanted && !t->node) t->first_order = false;  /* a new leaf: whatever it was computed from */
+  if (wanted && !t->node) t->first_order = false; /* a new leaf: whatever it was computed from */
   return t;
 }
 
@@ -99,7 +102,8 @@ situ_status situ_set_grad(situ_tensor *t, situ_tensor *grad) {
   if (!situ__same_sizes(&grad->view, &t->view)) {
     situ_shape want = situ__shape(&t->view), got = situ__shape(&grad->view);
     char a[SITU_SHAPE_TEXT], b[SITU_SHAPE_TEXT];
-    return situ__fail(SITU_E_SHAPE, op, "grad has shape %s, the tensor %s", situ_shape_text(&got, a), situ_shape_text(&want, b));
+    return situ__fail(SITU_E_SHAPE, op, "grad has shape %s, the tensor %s", situ_shape_text(&got, a),
+                      situ_shape_text(&want, b));
   }
   situ__meta *m = situ__meta_of(op, t);
   if (!m) return situ_error();

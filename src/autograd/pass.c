@@ -43,7 +43,9 @@ void situ__pass_end(situ__pass *p) {
 
 /* ---- the table: linear probing ---- */
 
-static size_t home_of(const void *key, unsigned bits) { return (size_t)((uint64_t)(uintptr_t)key * 0x9E3779B97F4A7C15u >> (64 - bits)); }
+static size_t home_of(const void *key, unsigned bits) {
+  return (size_t)((uint64_t)(uintptr_t)key * 0x9E3779B97F4A7C15u >> (64 - bits));
+}
 
 /* The slot with this key, or the empty one where it would be. */
 static situ__slot *look_up(situ__slot *slot, unsigned bits, const void *key) {
@@ -174,7 +176,8 @@ bool situ__pass_keep(situ__pass *p, situ__meta *meta, situ_tensor *grad) {
 
 /* In memory that this pass alone can see, so that it may be written. */
 static bool may_write(const situ_tensor *sum, situ_dtype dtype, situ_device device) {
-  return sum && situ__exclusive(sum) && sum->view.dtype == dtype && situ__same_device(sum->view.storage->device, device);
+  return sum && situ__exclusive(sum) && sum->view.dtype == dtype &&
+         situ__same_device(sum->view.storage->device, device);
 }
 
 situ_tensor *situ__collected(situ__pass *p, const situ__node *n, int i) {
@@ -188,7 +191,9 @@ situ_tensor *situ__collected(situ__pass *p, const situ__node *n, int i) {
 
 /* ---- what is in use ---- */
 
-static bool visit_tensor(const situ_tensor *t, situ__mark_visitor *visit) { return !t || visit(&t->view.storage->busy); }
+static bool visit_tensor(const situ_tensor *t, situ__mark_visitor *visit) {
+  return !t || visit(&t->view.storage->busy);
+}
 
 bool situ__node_marks(const void *node, situ__mark_visitor *visit) {
   const situ__node *n = node;

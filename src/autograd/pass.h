@@ -9,34 +9,34 @@
 
 /* What a call or a leaf has collected so far. */
 typedef struct situ__slot {
-  const void   *key;    /* a node or a leaf; NULL: the slot is empty */
-  situ_tensor  *grad;   /* of a leaf, or of the only result of a node; owned, may be NULL */
-  situ_tensor **grads;  /* of each result of a node that has several; owned */
+  const void *key;     /* a node or a leaf; NULL: the slot is empty */
+  situ_tensor *grad;   /* of a leaf, or of the only result of a node; owned, may be NULL */
+  situ_tensor **grads; /* of each result of a node that has several; owned */
 } situ__slot;
 
 /* A .grad that the pass adds to when it has succeeded. */
 typedef struct situ__sink {
-  situ_tensor *leaf;    /* owned; its gradient is in its slot; or */
-  situ__meta  *meta;    /* of a non-leaf that retains its gradient; owned */
-  situ_tensor *grad;    /* what is added; owned */
+  situ_tensor *leaf; /* owned; its gradient is in its slot; or */
+  situ__meta *meta;  /* of a non-leaf that retains its gradient; owned */
+  situ_tensor *grad; /* what is added; owned */
 } situ__sink;
 
 enum { SITU__FEW_SLOTS_LOG2 = 4, SITU__FEW_NODES = 16, SITU__FEW_SINKS = 8 };
 
 struct situ__pass {
-  const char   *op;
-  bool          retain_graph;
-  situ__slot   *slot;            /* open addressing, 2^bits of them */
-  unsigned      bits;
-  size_t        used;
-  situ__node  **heap;            /* reached and not run yet; the largest sequence first */
-  size_t        count, capacity;
-  situ__sink   *sink;            /* in the order in which they were reached */
-  size_t        sinks, sink_capacity;
+  const char *op;
+  bool retain_graph;
+  situ__slot *slot; /* open addressing, 2^bits of them */
+  unsigned bits;
+  size_t used;
+  situ__node **heap; /* reached and not run yet; the largest sequence first */
+  size_t count, capacity;
+  situ__sink *sink; /* in the order in which they were reached */
+  size_t sinks, sink_capacity;
   /* Small graphs need no allocation. */
-  situ__slot    few_slots[1 << SITU__FEW_SLOTS_LOG2];
-  situ__node   *few_nodes[SITU__FEW_NODES];
-  situ__sink    few_sinks[SITU__FEW_SINKS];
+  situ__slot few_slots[1 << SITU__FEW_SLOTS_LOG2];
+  situ__node *few_nodes[SITU__FEW_NODES];
+  situ__sink few_sinks[SITU__FEW_SINKS];
 };
 
 void situ__pass_begin(situ__pass *p, const char *op, bool retain_graph);

@@ -27,13 +27,17 @@ bool situ__tape_refuse_first_order(const char *op, situ_tensor *const *in, int i
   int i = 0;
   while (i < ins - 1 && !(in[i] && in[i]->first_order)) i++;
   const char *name = situ_name(in[i]);
-  situ__fail(SITU_E_UNSUPPORTED, op, "operand %d%s%s is a gradient, or was computed from one, and is used together with what requires a gradient: its own derivative would be "
-             "dropped, since second derivatives are not there yet; to use it as a constant, write situ_detach", i, *name ? ", " : "", name);
+  situ__fail(
+      SITU_E_UNSUPPORTED, op,
+      "operand %d%s%s is a gradient, or was computed from one, and is used together with what requires a gradient: its own derivative would be "
+      "dropped, since second derivatives are not there yet; to use it as a constant, write situ_detach",
+      i, *name ? ", " : "", name);
   return false;
 }
 
 static size_t node_size(int ins, int outs, size_t params) {
-  return sizeof(situ__node) + (size_t)ins * sizeof(situ__operand) + (size_t)outs * sizeof(situ__result) + (params + 15) / 16 * 16;
+  return sizeof(situ__node) + (size_t)ins * sizeof(situ__operand) + (size_t)outs * sizeof(situ__result) +
+         (params + 15) / 16 * 16;
 }
 
 static situ__node *node_new(const situ__record *r) {
@@ -67,7 +71,7 @@ static situ__node *node_new(const situ__record *r) {
    it was written in place. */
 static situ_tensor *alias(const char *op, const situ_tensor *t) {
   situ_tensor *copy = situ__tensor_alias(op, &t->view, t->created_at);
-  if (copy && t->name) copy->name = situ__strdup(t->name);  /* for messages only */
+  if (copy && t->name) copy->name = situ__strdup(t->name); /* for messages only */
   return copy;
 }
 
@@ -79,7 +83,9 @@ static situ_tensor *save(const char *op, situ_tensor *t) {
 
 /* What is written in place is saved as it was before. */
 static situ_tensor *as_it_was(const situ__record *r, situ_tensor *t) {
-  return r->before && t->view.storage == r->in[0]->view.storage && situ__same_place(&t->view, &r->in[0]->view) ? r->before : t;
+  return r->before && t->view.storage == r->in[0]->view.storage && situ__same_place(&t->view, &r->in[0]->view)
+             ? r->before
+             : t;
 }
 
 static bool prepare_operand(situ__node *n, int i, const situ__record *r) {
@@ -101,7 +107,7 @@ static bool prepare_operand(situ__node *n, int i, const situ__record *r) {
   if (!(r->save & SITU_SAVE(i < SITU_OPERANDS ? i : 0))) return true;
   n->saves = true;
   o->saved = save(r->name, as_it_was(r, t));
-  if (o->saved && o->saved == o->leaf) situ_release(o->saved);  /* owned once */
+  if (o->saved && o->saved == o->leaf) situ_release(o->saved); /* owned once */
   return o->saved != NULL;
 }
 
@@ -160,8 +166,8 @@ static void note_version(const situ_tensor *saved, uint32_t *version, situ_devic
 /* t is result k of n from now on. */
 static void attach_result(situ__node *n, int k, situ_tensor *t) {
   situ__meta *before = t->meta, *m = n->out[k].meta;
-  situ__node_release(t->node);  /* in place: the operand's edge keeps the earlier call */
-  n->refs++;                    /* no other thread knows of it yet */
+  situ__node_release(t->node); /* in place: the operand's edge keeps the earlier call */
+  n->refs++;                   /* no other thread knows of it yet */
   t->node = n;
   t->node_result = k;
   t->requires_grad = true;

@@ -6,85 +6,87 @@
 #include "tensor/tensor.h"
 
 typedef struct situ__node situ__node;
-typedef struct situ__pass situ__pass;  /* pass.h */
+typedef struct situ__pass situ__pass; /* pass.h */
 
 /* Where the gradient of an operand goes, and what backward may ask of the operand. */
 typedef struct situ__operand {
-  situ__node  *node;      /* the call that made it, owned; or */
-  situ_tensor *leaf;      /* the leaf that collects it, owned; both NULL: not wanted */
-  int32_t      result;    /* which result of node */
-  uint32_t     version;   /* of the saved value, when it was saved */
-  situ_tensor *saved;     /* owned, unless it is the leaf itself; NULL: not saved */
-  situ_dtype   dtype;
-  situ_device  device;    /* of the saved value, when it was saved */
-  situ_shape   shape;
+  situ__node *node;   /* the call that made it, owned; or */
+  situ_tensor *leaf;  /* the leaf that collects it, owned; both NULL: not wanted */
+  int32_t result;     /* which result of node */
+  uint32_t version;   /* of the saved value, when it was saved */
+  situ_tensor *saved; /* owned, unless it is the leaf itself; NULL: not saved */
+  situ_dtype dtype;
+  situ_device device; /* of the saved value, when it was saved */
+  situ_shape shape;
 } situ__operand;
 
 typedef struct situ__result {
-  struct situ__meta *meta;    /* hooks and retained gradient of a non-leaf; shared with it */
-  situ_tensor      *saved;
-  uint32_t          version;
-  situ_device       device;   /* where the result was made: backward runs there */
+  struct situ__meta *meta; /* hooks and retained gradient of a non-leaf; shared with it */
+  situ_tensor *saved;
+  uint32_t version;
+  situ_device device; /* where the result was made: backward runs there */
 } situ__result;
 
 /* Fills dx[i] (owned by the innermost scope) where wants[i]; returns false after recording an error. */
-typedef bool (*situ__backward_fn)(situ__pass *pass, const situ__node *node, situ_tensor *const *grad, const bool *wants, situ_tensor **dx);
+typedef bool (*situ__backward_fn)(situ__pass *pass, const situ__node *node, situ_tensor *const *grad, const bool *wants,
+                                  situ_tensor **dx);
 
 /* situ__node.state; above 0: that many passes, which all retain the graph, run the call's backward. */
 enum { SITU__NODE_IDLE = 0, SITU__NODE_TAKEN = -1, SITU__NODE_FREED = -2 };
 
 struct situ__node {
-  int64_t           refs;       /* counted atomically */
-  uint64_t          sequence;   /* larger than those of the calls that it uses, and than earlier ones of its thread: descending
+  int64_t refs;      /* counted atomically */
+  uint64_t sequence; /* larger than those of the calls that it uses, and than earlier ones of its thread: descending
                                    order is a valid order back */
-  const char       *name;       /* static text */
-  situ__backward_fn backward;   /* NULL: this call cannot be differentiated */
-  const void       *owner;      /* for backward: the op, or the user's function */
-  void             *params;     /* for backward; inside the node, or owned by release */
-  void            (*release)(void *params);
-  situ__node       *next;       /* chain of nodes to be freed */
-  situ_device       device;
-  size_t            size;       /* of the allocation: operands, results and params follow the node */
-  int               ins, outs;
-  int32_t           state;      /* guards what is saved: changed atomically */
-  bool              saves;      /* something was saved */
-  situ__operand    *in;
-  situ__result     *out;
+  const char *name;  /* static text */
+  situ__backward_fn backward; /* NULL: this call cannot be differentiated */
+  const void *owner;          /* for backward: the op, or the user's function */
+  void *params;               /* for backward; inside the node, or owned by release */
+  void (*release)(void *params);
+  situ__node *next; /* chain of nodes to be freed */
+  situ_device device;
+  size_t size; /* of the allocation: operands, results and params follow the node */
+  int ins, outs;
+  int32_t state; /* guards what is saved: changed atomically */
+  bool saves;    /* something was saved */
+  situ__operand *in;
+  situ__result *out;
 };
 
 typedef struct situ__hook {
-  situ_grad_hook     fn;
-  void              *payload;
+  situ_grad_hook fn;
+  void *payload;
   struct situ__hook *next;
 } situ__hook;
 
 /* Gradient and hooks of a tensor; shared with the node for a non-leaf. */
 typedef struct situ__meta {
-  int64_t      refs;      /* counted atomically */
-  situ_tensor *grad;      /* owned */
-  situ__hook  *hooks;     /* in the order of their registration */
-  bool         retain;    /* keep the gradient of a non-leaf */
+  int64_t refs;      /* counted atomically */
+  situ_tensor *grad; /* owned */
+  situ__hook *hooks; /* in the order of their registration */
+  bool retain;       /* keep the gradient of a non-leaf */
 } situ__meta;
 
 /* What is to be recorded: filled by the caller, copied by the tape. */
 typedef struct situ__record {
-  const char          *name;
-  situ__backward_fn    backward;
-  const void          *owner;
-  const void          *params;
-  size_t               params_size;     /* copied into the node; 0: params is kept as it is, and released */
-  void               (*release)(void *params);
-  situ_tensor *const  *in, *const *out;
-  int                  ins, outs;
-  unsigned             save;            /* SITU_SAVE, SITU_SAVE_OUT */
-  situ_tensor         *before;          /* in place: a copy of what in[0] was, where its memory is to be saved; else NULL */
+  const char *name;
+  situ__backward_fn backward;
+  const void *owner;
+  const void *params;
+  size_t params_size; /* copied into the node; 0: params is kept as it is, and released */
+  void (*release)(void *params);
+  situ_tensor *const *in, *const *out;
+  int ins, outs;
+  unsigned save;       /* SITU_SAVE, SITU_SAVE_OUT */
+  situ_tensor *before; /* in place: a copy of what in[0] was, where its memory is to be saved; else NULL */
 } situ__record;
 
 /* What the operands ask of a call, where this scope records; else nothing. */
 enum {
-  SITU__TAPE_WANTED = 1,       /* one requires a gradient: the call is to be recorded */
-  SITU__TAPE_FIRST_ORDER = 2,  /* one is a gradient, or computed from one: so is the result, and a recorded call is refused */
-  SITU__TAPE_STALE = 4         /* one is a view whose base was written in place since */
+  SITU__TAPE_WANTED = 1, /* one requires a gradient: the call is to be recorded */
+  SITU__TAPE_FIRST_ORDER =
+      2,               /* one is a gradient, or computed from one: so is the result, and a recorded call is refused */
+  SITU__TAPE_STALE = 4 /* one is a view whose base was written in place since */
 };
 unsigned situ__tape_asks(situ_tensor *const *in, int ins);
 /* Refuses a recorded call of op with such an operand; always false. */
@@ -109,7 +111,8 @@ static inline situ__meta *situ__meta_now(const situ_tensor *t) { return __atomic
 void situ__meta_release(situ__meta *meta);
 
 /* Floor 4 fills this in: records a mismatch with the table of its operands (situ_fail_blamed). */
-extern situ_status (*situ__blame)(situ_status status, const char *op, const situ_blamed *list, int count, const char *text);
+extern situ_status (*situ__blame)(situ_status status, const char *op, const situ_blamed *list, int count,
+                                  const char *text);
 
 /* Is t's memory seen through this one handle only, so that its owner may write to it? */
 bool situ__exclusive(const situ_tensor *t);

@@ -30,9 +30,11 @@ static const char *named(const situ_tensor *t) { return *situ_name(t) ? situ_nam
 
 static bool refuse_kind(const char *op, const situ_tensor *t, const char *what) {
   static const char *const why[] = {
-    [SITU__VIEW_ONE_OF] = "one of several views that split, chunk or unbind returned; take that part with situ_narrow or situ_select",
-    [SITU__VIEW_NO_GRAD] = "a view that was made in a no_grad scope, and whether the write belongs to its history cannot be told; make the view where gradients are recorded, "
-                           "or write in the no_grad scope too",
+    [SITU__VIEW_ONE_OF] =
+        "one of several views that split, chunk or unbind returned; take that part with situ_narrow or situ_select",
+    [SITU__VIEW_NO_GRAD] =
+        "a view that was made in a no_grad scope, and whether the write belongs to its history cannot be told; make the view where gradients are recorded, "
+        "or write in the no_grad scope too",
     [SITU__VIEW_FUNCTION] = "a view that a function returned; clone it first",
     [SITU__VIEW_OUTSIDE] = "a view that shows elements which its base does not have; clone it first",
   };
@@ -70,17 +72,22 @@ bool situ__view_may_write(const char *op, const situ_tensor *t, bool recorded) {
   const situ_tensor *base = t->base ? t->base : t;
   const bool leaf = t->requires_grad && !t->node, leaf_base = base->requires_grad && !base->node;
   if (leaf || leaf_base) {
-    situ__fail(SITU_E_STATE, op, "%s leaf that requires a gradient is written in place; do it in a no_grad scope", leaf ? "a" : "a view of a");
+    situ__fail(SITU_E_STATE, op, "%s leaf that requires a gradient is written in place; do it in a no_grad scope",
+               leaf ? "a" : "a view of a");
     return false;
   }
-  if (t->base && t->view_kind != SITU__VIEW_FREE && (recorded || base->requires_grad)) return refuse_kind(op, t, "is written in place");
+  if (t->base && t->view_kind != SITU__VIEW_FREE && (recorded || base->requires_grad))
+    return refuse_kind(op, t, "is written in place");
   if (t->base && recorded && situ__desc_overlaps(&base->view)) {
-    situ__fail(SITU_E_ALIAS, op, "%s is written in place, but elements of its base share memory (expanded?); clone it first", named(t));
+    situ__fail(SITU_E_ALIAS, op,
+               "%s is written in place, but elements of its base share memory (expanded?); clone it first", named(t));
     return false;
   }
   if (recorded && !base->requires_grad && has_leaf_view(base, t)) {
-    situ__fail(SITU_E_STATE, op, "%s is written in place, but a leaf that requires a gradient is a view of the same memory; write under no_grad, or clone one of them",
-               named(t));
+    situ__fail(
+        SITU_E_STATE, op,
+        "%s is written in place, but a leaf that requires a gradient is a view of the same memory; write under no_grad, or clone one of them",
+        named(t));
     return false;
   }
   return true;

@@ -10,11 +10,11 @@
 
 /* Views other than SITU__VIEW_FREE cannot be written in place where that is recorded. */
 typedef enum situ__view_kind {
-  SITU__VIEW_FREE,      /* a view made where gradients are recorded; or not a view */
-  SITU__VIEW_ONE_OF,    /* one of several that one function returned */
-  SITU__VIEW_NO_GRAD,   /* made in a no_grad scope */
-  SITU__VIEW_FUNCTION,  /* returned by a user's function */
-  SITU__VIEW_OUTSIDE    /* shows elements that its base does not have */
+  SITU__VIEW_FREE,     /* a view made where gradients are recorded; or not a view */
+  SITU__VIEW_ONE_OF,   /* one of several that one function returned */
+  SITU__VIEW_NO_GRAD,  /* made in a no_grad scope */
+  SITU__VIEW_FUNCTION, /* returned by a user's function */
+  SITU__VIEW_OUTSIDE   /* shows elements that its base does not have */
 } situ__view_kind;
 
 /* Makes view, on the memory of `of`, a differentiable view of it. */
@@ -28,7 +28,9 @@ static inline bool situ__view_is_stale(const situ_tensor *t) {
 }
 /* Records t's history again. False: recorded. */
 bool situ__view_refresh(const char *op, situ_tensor *t);
-static inline bool situ__view_fresh(const char *op, situ_tensor *t) { return !situ__view_is_stale(t) || situ__view_refresh(op, t); }
+static inline bool situ__view_fresh(const char *op, situ_tensor *t) {
+  return !situ__view_is_stale(t) || situ__view_refresh(op, t);
+}
 
 /* May t be written in place where gradients are recorded? `recorded`: the write itself will be. False: recorded. */
 bool situ__view_may_write(const char *op, const situ_tensor *t, bool recorded);

@@ -64,13 +64,9 @@ bool situ__alloc_count(void) {
 
 /* ---- blocks of any size ------------------------------------------------------------------- */
 
-void *situ__alloc_uncounted(size_t bytes) {
-  return hook.allocate(bytes ? bytes : 1, 0, hook.payload);
-}
+void *situ__alloc_uncounted(size_t bytes) { return hook.allocate(bytes ? bytes : 1, 0, hook.payload); }
 
-void *situ__alloc(size_t bytes) {
-  return situ__alloc_refused() ? NULL : situ__alloc_uncounted(bytes);
-}
+void *situ__alloc(size_t bytes) { return situ__alloc_refused() ? NULL : situ__alloc_uncounted(bytes); }
 
 void *situ__calloc(size_t count, size_t size) {
   size_t bytes;
@@ -169,9 +165,7 @@ void situ__small_free(void *memory, size_t size) {
   back->next = l->first[class];
   l->first[class] = back;
   l->count[class]++;
-  SITU__POISON(back + 1,
-               (class + 1) * STEP -
-                   sizeof *back); /* the link stays readable, or leaks could not be told */
+  SITU__POISON(back + 1, (class + 1) * STEP - sizeof *back); /* the link stays readable, or leaks could not be told */
 }
 
 void situ__small_trim(void) {

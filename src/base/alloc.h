@@ -7,12 +7,10 @@
 #include "situ/sys/alloc.h"
 
 /* All return NULL when there is no memory, without recording an error: the caller knows the op. */
-void *situ__alloc(size_t bytes);               /* not cleared */
-void *situ__calloc(size_t count, size_t size); /* cleared; NULL if count * size overflows */
-void *situ__realloc(void *old, size_t bytes);  /* old survives a failure */
-void *
-situ__aligned(size_t alignment,
-              size_t bytes); /* free with situ__free too; 2 MiB: on huge pages where possible */
+void *situ__alloc(size_t bytes);                     /* not cleared */
+void *situ__calloc(size_t count, size_t size);       /* cleared; NULL if count * size overflows */
+void *situ__realloc(void *old, size_t bytes);        /* old survives a failure */
+void *situ__aligned(size_t alignment, size_t bytes); /* free with situ__free too; 2 MiB: on huge pages where possible */
 void situ__free(void *memory);
 char *situ__strdup(const char *text);
 /* For keeping what an error says, and for caches: neither counted nor refused by
@@ -33,8 +31,7 @@ void situ__small_trim(void);
 extern bool situ__alloc_watched;
 bool situ__alloc_count(void);
 static inline bool situ__alloc_refused(void) {
-  return __builtin_expect(__atomic_load_n(&situ__alloc_watched, __ATOMIC_RELAXED), 0) &&
-         situ__alloc_count();
+  return __builtin_expect(__atomic_load_n(&situ__alloc_watched, __ATOMIC_RELAXED), 0) && situ__alloc_count();
 }
 
 /* Memory in a free list is out of bounds for everybody else: AddressSanitizer then sees a use

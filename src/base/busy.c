@@ -11,7 +11,7 @@
 /* What a thread uses, innermost first. `lock` is held for a moment by the thread itself, and while a claim looks. */
 typedef struct thread_uses {
   uint32_t lock;
-  uint32_t number;  /* of the thread, from 1 on; 0: not listed yet */
+  uint32_t number; /* of the thread, from 1 on; 0: not listed yet */
   situ__use *first;
   struct thread_uses *next, **link;
 } thread_uses;
@@ -193,6 +193,9 @@ void situ__alone_end(situ__alone *const *alone) {
 }
 
 bool situ__busy(const char *op, const char *object) {
-  situ__fail(SITU_E_STATE, op, "%s is busy: another thread is in a call that uses or changes it; call this again when that has returned, or guard both with a lock", object);
+  situ__fail(
+      SITU_E_STATE, op,
+      "%s is busy: another thread is in a call that uses or changes it; call this again when that has returned, or guard both with a lock",
+      object);
   return false;
 }

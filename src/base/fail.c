@@ -127,8 +127,7 @@ static void report_texts(situ_error_report *r, const char **text[REPORT_TEXTS]) 
 }
 
 static void operand_texts(situ_error_operand *o, const char **text[OPERAND_TEXTS]) {
-  const char **all[] = { &o->operand, &o->tensor, &o->role,  &o->device,
-                         &o->shape,   &o->dtype,  &o->placed };
+  const char **all[] = { &o->operand, &o->tensor, &o->role, &o->device, &o->shape, &o->dtype, &o->placed };
   memcpy(text, all, sizeof all);
 }
 
@@ -195,17 +194,13 @@ static const char *message_of(error_record *record) {
   const situ__locator *by = __atomic_load_n(&locator, __ATOMIC_ACQUIRE);
   if (site && by && *by->text(site, record->where, sizeof record->where)) {
     size_t length = strlen(record->message);
-    (void)snprintf(record->message + length, sizeof record->message - length, "\n  at %s",
-                   record->where);
+    (void)snprintf(record->message + length, sizeof record->message - length, "\n  at %s", record->where);
   }
   return record->message;
 }
 
 const char *situ__error_name(const char *op, char buffer[SITU__OP_NAME]) {
-  const char *name = situ__now.called    ? situ__now.called
-                     : situ__now.running ? situ__now.running
-                     : op                ? op
-                                         : "";
+  const char *name = situ__now.called ? situ__now.called : situ__now.running ? situ__now.running : op ? op : "";
   const char *suffix = situ__now.called ? situ__now.suffix : "";
   size_t length = strlen(name);
   if (length && name[length - 1] == *suffix) suffix = ""; /* copy_ has no other form */
@@ -225,8 +220,7 @@ static void finish(error_record *record) {
   if (muted != LOUD) return;
   int how = __atomic_load_n(&policy, __ATOMIC_RELAXED);
   if (how != SITU_ERROR_QUIET) log_line(message_of(record));
-  if (how == SITU_ERROR_ABORT)
-    abort(); /* what this mode is for: the debugger stops where the error was made */
+  if (how == SITU_ERROR_ABORT) abort(); /* what this mode is for: the debugger stops where the error was made */
 }
 
 /* Is there more to say of this error than its line? Without memory nothing is tried, and what only
@@ -240,8 +234,7 @@ static bool explained(situ_status status, const char *name, const char *text) {
   return done;
 }
 
-static SITU_PRINTF(3, 0) void fail_text(situ_status status, const char *op, const char *fmt,
-                                        va_list args) {
+static SITU_PRINTF(3, 0) void fail_text(situ_status status, const char *op, const char *fmt, va_list args) {
   situ__errors_now.count++;
   if (situ__errors_now.status != SITU_OK || explaining) return;
   char name[SITU__OP_NAME], said[sizeof situ__errors_now.record->message], text[sizeof said];
@@ -334,10 +327,10 @@ static void json_pair(situ__text *text, const char *before, const char *name, co
 }
 
 static void json_fixes(situ__text *json, const situ_error_report *r) {
-  static const char *const action[] = {
-    [SITU_FIX_TO] = "to",         [SITU_FIX_TO_DTYPE] = "to_dtype", [SITU_FIX_NN_TO] = "nn_to",  [SITU_FIX_NN_TO_DTYPE] = "nn_to_dtype",
-    [SITU_FIX_BUFFER] = "buffer", [SITU_FIX_CHILD] = "child",       [SITU_FIX_POLICY] = "policy"
-  };
+  static const char *const action[] = { [SITU_FIX_TO] = "to",         [SITU_FIX_TO_DTYPE] = "to_dtype",
+                                        [SITU_FIX_NN_TO] = "nn_to",   [SITU_FIX_NN_TO_DTYPE] = "nn_to_dtype",
+                                        [SITU_FIX_BUFFER] = "buffer", [SITU_FIX_CHILD] = "child",
+                                        [SITU_FIX_POLICY] = "policy" };
   static const char *const column[FIX_TEXTS] = { "target", "device", "dtype", "code" };
   const char **text[FIX_TEXTS];
   situ__text_add(json, ", \"fixes\": [");
@@ -354,8 +347,9 @@ static void json_fixes(situ__text *json, const situ_error_report *r) {
 
 int64_t situ_error_json(char *buffer, size_t size) {
   static const char *const name[REPORT_TEXTS] = { "site", "module", "odd", "fix", "next" };
-  static const char *const column[OPERAND_TEXTS] = { "operand", "tensor", "role",  "device",
-                                                     "shape",   "dtype",  "placed" };
+  static const char *const column[OPERAND_TEXTS] = {
+    "operand", "tensor", "role", "device", "shape", "dtype", "placed"
+  };
   situ_error_report r;
   const char **text[OPERAND_TEXTS];
   situ__text json = { 0 };
@@ -370,8 +364,7 @@ int64_t situ_error_json(char *buffer, size_t size) {
     for (int i = 0; i < r.count; i++) {
       situ_error_operand operand = r.operands[i];
       operand_texts(&operand, text);
-      for (int k = 0; k < OPERAND_TEXTS; k++)
-        json_pair(&json, k ? ", " : i ? ", {" : "{", column[k], *text[k]);
+      for (int k = 0; k < OPERAND_TEXTS; k++) json_pair(&json, k ? ", " : i ? ", {" : "{", column[k], *text[k]);
       situ__text_add(&json, ", \"odd\": %s}", operand.odd ? "true" : "false");
     }
     situ__text_add(&json, "]");
@@ -410,10 +403,6 @@ situ_status situ__errors_back(const situ__errors *own, char *message, size_t siz
   return met;
 }
 
-void situ__error_locate(const situ__locator *by) {
-  __atomic_store_n(&locator, by, __ATOMIC_RELEASE);
-}
+void situ__error_locate(const situ__locator *by) { __atomic_store_n(&locator, by, __ATOMIC_RELEASE); }
 
-void situ__error_explain(situ__explainer *explain) {
-  __atomic_store_n(&explainer, explain, __ATOMIC_RELEASE);
-}
+void situ__error_explain(situ__explainer *explain) { __atomic_store_n(&explainer, explain, __ATOMIC_RELEASE); }

@@ -10,8 +10,7 @@
    was wrong, got and wanted: "[32, 784] x [768, 10]: 784 and 768 differ". The message becomes "op:
    text", and where the caller can be told, a second line "  at train.c:12 in step". Text is cut at
    4 KiB. */
-situ_status situ__fail(situ_status status, const char *op, const char *fmt, ...)
-    SITU_PRINTF(3, 4) SITU_COLD;
+situ_status situ__fail(situ_status status, const char *op, const char *fmt, ...) SITU_PRINTF(3, 4) SITU_COLD;
 /* The same with all that is known: report->message is the whole text, and the site in it. Texts are
    copied; NULL is "". */
 situ_status situ__fail_report(const situ_error_report *report) SITU_COLD;
@@ -52,7 +51,8 @@ static inline const char *situ__call_as(const char *name, const char *suffix) {
 static inline void situ__call_end(const char **outer) { situ__now.called = *outer; }
 
 /* First in a function that is made of others: what fails in them is recorded under its name, unless it serves another one. */
-#define SITU__MADE_OF_OPS(name) __attribute__((cleanup(situ__call_end))) const char *called_before = situ__call_as(name, "")
+#define SITU__MADE_OF_OPS(name) \
+  __attribute__((cleanup(situ__call_end))) const char *called_before = situ__call_as(name, "")
 
 /* The name that an error of op goes by: that of the op that was called, else of the op whose kernel
    is launched, else its own. */

@@ -14,9 +14,7 @@
 
 /* openat is variadic in libc, and fstat a macro in old ones: neither can stand in a table of
    pointers. */
-static int call_openat(int dir, const char *path, int flags, mode_t mode) {
-  return openat(dir, path, flags, mode);
-}
+static int call_openat(int dir, const char *path, int flags, mode_t mode) { return openat(dir, path, flags, mode); }
 static int call_fstat(int fd, struct stat *out) { return fstat(fd, out); }
 static int call_fstatat(int dir, const char *path, struct stat *out, int flags) {
   return fstatat(dir, path, out, flags);
@@ -82,16 +80,13 @@ int situ__file_open_if(const char *op, const char *path, int64_t *size, bool *mi
   return -1;
 }
 
-situ_status situ__file_read(const char *op, const char *path, int fd, void *data, size_t bytes,
-                            int64_t offset) {
+situ_status situ__file_read(const char *op, const char *path, int fd, void *data, size_t bytes, int64_t offset) {
   char *to = data;
   while (bytes > 0) {
     ssize_t got = situ__sys.pread(fd, to, bytes, offset);
     if (got < 0 && errno == EINTR) continue;
     if (got < 0) return situ__fail(SITU_E_IO, op, "%s: cannot be read: %s", path, strerror(errno));
-    if (got == 0)
-      return situ__fail(SITU_E_IO, op, "%s: ends at byte %lld, while being read", path,
-                        (long long)offset);
+    if (got == 0) return situ__fail(SITU_E_IO, op, "%s: ends at byte %lld, while being read", path, (long long)offset);
     to += got;
     bytes -= (size_t)got;
     offset += got;
@@ -110,8 +105,8 @@ char *situ__file_load(const char *op, const char *path, int64_t limit, size_t *s
   if (fd < 0) return NULL;
   char *text = NULL;
   if (bytes > limit) {
-    situ__fail(SITU_E_LIMIT, op, "%s: %lld bytes are more than the %lld that are read", path,
-               (long long)bytes, (long long)limit);
+    situ__fail(SITU_E_LIMIT, op, "%s: %lld bytes are more than the %lld that are read", path, (long long)bytes,
+               (long long)limit);
   } else if (!(text = situ__alloc((size_t)bytes + 1))) {
     situ__no_memory(op, (size_t)bytes + 1);
   } else if (situ__file_read(op, path, fd, text, (size_t)bytes, 0) != SITU_OK) {

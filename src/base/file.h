@@ -36,8 +36,7 @@ int situ__file_open(const char *op, const char *path, int64_t *size);
 /* The same; a file that is not there is *missing, and no error. */
 int situ__file_open_if(const char *op, const char *path, int64_t *size, bool *missing);
 /* Exactly `bytes` bytes; a file that ends before is SITU_E_IO. */
-situ_status situ__file_read(const char *op, const char *path, int fd, void *data, size_t bytes,
-                            int64_t offset);
+situ_status situ__file_read(const char *op, const char *path, int fd, void *data, size_t bytes, int64_t offset);
 void situ__file_close(int fd);
 /* The whole file in a block of its own (situ__free), with a NUL behind; NULL on error. */
 char *situ__file_load(const char *op, const char *path, int64_t limit, size_t *size);

@@ -182,8 +182,21 @@ void situ__handles_trim(void) {
 /* ---- telling ---- */
 
 static const char *const kinds[SITU__HANDLE_KINDS] = {
-  "", "a tensor", "a module", "a tree", "an optimiser", "a learning-rate scheduler", "a gradient scaler", "a data set", "a data loader",
-  "a graph", "an open safetensors file", "a snapshot", "a planned move", "a prepared optimiser state", "a prepared scheduler state",
+  "",
+  "a tensor",
+  "a module",
+  "a tree",
+  "an optimiser",
+  "a learning-rate scheduler",
+  "a gradient scaler",
+  "a data set",
+  "a data loader",
+  "a graph",
+  "an open safetensors file",
+  "a snapshot",
+  "a planned move",
+  "a prepared optimiser state",
+  "a prepared scheduler state",
 };
 
 bool situ__refuse_handle(const char *op, const char *argument, const void *handle, situ__handle_kind kind) {
@@ -192,15 +205,17 @@ bool situ__refuse_handle(const char *op, const char *argument, const void *handl
   memcpy(&d.head, handle, sizeof d.head);
   const uint32_t state = d.head & 0xffff0000u, is = d.head & 0xffff;
   const bool known = is > 0 && is < SITU__HANDLE_KINDS, freed = known && (state == DEAD || state == CLOSED);
-  const char *also = kind == (situ__handle_kind)is ? "" : ", and ", *wanted = *also ? kinds[kind] : "", *needed = *also ? " is needed" : "";
+  const char *also = kind == (situ__handle_kind)is ? "" : ", and ", *wanted = *also ? kinds[kind] : "",
+             *needed = *also ? " is needed" : "";
   char which[256] = "";
-  if (freed && state == DEAD && is == SITU__A_TENSOR && situ__describe_dead_tensor) situ__describe_dead_tensor(handle, which, sizeof which);
+  if (freed && state == DEAD && is == SITU__A_TENSOR && situ__describe_dead_tensor)
+    situ__describe_dead_tensor(handle, which, sizeof which);
   else if (freed && state == DEAD) (void)snprintf(which, sizeof which, "%s", ((const dead *)handle)->text);
   if (freed)
-    situ__fail(SITU_E_ARG, op, "%s is %s that was freed%s%s%s%s%s%s", argument, kinds[is], *which ? " (" : "", which, *which ? ")" : "", also, wanted, needed);
+    situ__fail(SITU_E_ARG, op, "%s is %s that was freed%s%s%s%s%s%s", argument, kinds[is], *which ? " (" : "", which,
+               *which ? ")" : "", also, wanted, needed);
   else if (known && state == SITU__LIVE(0))
     situ__fail(SITU_E_ARG, op, "%s is %s%s%s%s", argument, kinds[is], also, wanted, needed);
-  else
-    situ__fail(SITU_E_ARG, op, "%s is not %s: it was freed long ago, or it never was one", argument, kinds[kind]);
+  else situ__fail(SITU_E_ARG, op, "%s is not %s: it was freed long ago, or it never was one", argument, kinds[kind]);
   return false;
 }

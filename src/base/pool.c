@@ -57,10 +57,8 @@ static void relax(void) {
 
 /* The i-th look was in vain; false: enough of them. */
 static bool look_again(int i) {
-  if (i >= SPINS)
-    (void)sched_yield();
-  else
-    relax();
+  if (i >= SPINS) (void)sched_yield();
+  else relax();
   return i < SPINS + YIELDS;
 }
 
@@ -70,9 +68,7 @@ static uint32_t untaken(uint64_t word) { return (uint32_t)word; }
 static void run_chunks(void (**started)(void)) {
   uint64_t word = __atomic_load_n(&ticket, __ATOMIC_ACQUIRE);
   while (untaken(word) != 0) {
-    if (!__atomic_compare_exchange_n(&ticket, &word, word - 1, false, __ATOMIC_ACQUIRE,
-                                     __ATOMIC_ACQUIRE))
-      continue;
+    if (!__atomic_compare_exchange_n(&ticket, &word, word - 1, false, __ATOMIC_ACQUIRE, __ATOMIC_ACQUIRE)) continue;
     if (started) {
       void (*start)(void) = __atomic_load_n(&on_start, __ATOMIC_ACQUIRE);
       if (start && start != *started) start();
@@ -83,8 +79,7 @@ static void run_chunks(void (**started)(void)) {
     inside = true;
     job.fn(begin, end, job.payload);
     inside = false;
-    if (__atomic_sub_fetch(&unfinished, 1, __ATOMIC_SEQ_CST) == 0 &&
-        __atomic_load_n(&owner_sleeps, __ATOMIC_SEQ_CST)) {
+    if (__atomic_sub_fetch(&unfinished, 1, __ATOMIC_SEQ_CST) == 0 && __atomic_load_n(&owner_sleeps, __ATOMIC_SEQ_CST)) {
       pthread_mutex_lock(&lock);
       pthread_cond_signal(&work_done);
       pthread_mutex_unlock(&lock);
@@ -97,8 +92,7 @@ static void *work(void *unused) {
   (void)unused;
   void (*started)(void) = NULL;
   for (;;) {
-    for (int i = 0; untaken(__atomic_load_n(&ticket, __ATOMIC_RELAXED)) == 0 && look_again(i);
-         i++) {}
+    for (int i = 0; untaken(__atomic_load_n(&ticket, __ATOMIC_RELAXED)) == 0 && look_again(i); i++) {}
     if (untaken(__atomic_load_n(&ticket, __ATOMIC_RELAXED)) == 0) {
       pthread_mutex_lock(&lock);
       /* Announced before the last look at the ticket, which is written before the owner looks for
@@ -124,8 +118,7 @@ static int default_threads(void) {
     errno = 0;
     long count = strtol(wanted, &end, 10);
     if (errno == 0 && *end == 0 && count >= 1 && count <= THREADS_MAX) return (int)count;
-    situ__log("SITU_NUM_THREADS=\"%.40s\" is not a number from 1 to %d and is ignored", wanted,
-              THREADS_MAX);
+    situ__log("SITU_NUM_THREADS=\"%.40s\" is not a number from 1 to %d and is ignored", wanted, THREADS_MAX);
   }
   cpu_set_t set;
   if (sched_getaffinity(0, sizeof set, &set) != 0) return 1;
@@ -140,8 +133,7 @@ static void start_workers(void) {
   sigset_t all, before;
   sigfillset(&all);
   if (pthread_sigmask(SIG_SETMASK, &all, &before) != 0) return;
-  while (workers < threads - 1 && pthread_create(&worker[workers], NULL, work, NULL) == 0)
-    workers++;
+  while (workers < threads - 1 && pthread_create(&worker[workers], NULL, work, NULL) == 0) workers++;
   (void)pthread_sigmask(SIG_SETMASK, &before, NULL);
 }
 
@@ -172,9 +164,7 @@ bool situ__pool_set_threads(int count) {
   return true;
 }
 
-void situ__pool_on_worker_start(void (*start)(void)) {
-  __atomic_store_n(&on_start, start, __ATOMIC_RELEASE);
-}
+void situ__pool_on_worker_start(void (*start)(void)) { __atomic_store_n(&on_start, start, __ATOMIC_RELEASE); }
 
 /* ---- the loop ----------------------------------------------------------------------------- */
 

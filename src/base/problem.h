@@ -11,8 +11,7 @@ typedef struct situ__problem {
 } situ__problem;
 
 /* Always false, so that a parser can return it. */
-bool situ__problem_set(situ__problem *problem, situ_status status, const char *fmt, ...)
-    SITU_PRINTF(3, 4) SITU_COLD;
+bool situ__problem_set(situ__problem *problem, situ_status status, const char *fmt, ...) SITU_PRINTF(3, 4) SITU_COLD;
 
 #define SITU__SHOWN_MAX 72
 /* A name of a file's, fit for a message: control characters as '?', cut when long. Returns out. */

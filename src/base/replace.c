@@ -44,10 +44,8 @@ static situ_status open_new(situ__replace *r, mode_t mode) {
     struct timespec now;
     clock_gettime(CLOCK_REALTIME, &now);
     unsigned unique = atomic_fetch_add(&counter, 1) * 2654435761u ^ (unsigned)now.tv_nsec;
-    snprintf(r->temp, sizeof r->temp, ".%.*s.tmp.%ld.%08x", SITU__KEPT_NAME, r->name,
-             (long)getpid(), unique);
-    r->fd = situ__sys.openat(r->dir, r->temp, O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC | O_NOFOLLOW,
-                             mode);
+    snprintf(r->temp, sizeof r->temp, ".%.*s.tmp.%ld.%08x", SITU__KEPT_NAME, r->name, (long)getpid(), unique);
+    r->fd = situ__sys.openat(r->dir, r->temp, O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC | O_NOFOLLOW, mode);
     if (r->fd >= 0) return SITU_OK;
     if (errno != EEXIST && errno != EINTR) break;
   }
@@ -62,8 +60,7 @@ static situ_status keep_mode(situ__replace *r, const struct stat *old) {
   if (situ__sys.fstat(r->fd, &now) != 0) return failed(r, "the new file cannot be looked at");
   if (now.st_uid != old->st_uid || now.st_gid != old->st_gid)
     SITU_IGNORE(situ__sys.fchown(r->fd, old->st_uid, old->st_gid)); /* only root may, mostly */
-  if (situ__sys.fchmod(r->fd, old->st_mode & 07777) != 0)
-    return failed(r, "its permissions cannot be kept");
+  if (situ__sys.fchmod(r->fd, old->st_mode & 07777) != 0) return failed(r, "its permissions cannot be kept");
   return SITU_OK;
 }
 
@@ -78,8 +75,7 @@ static situ_status reserve(situ__replace *r, int64_t bytes) {
   return failed(r, "no room for the new file");
 }
 
-situ_status situ__replace_begin(situ__replace *r, const char *op, const char *path, int64_t bytes,
-                                bool sync) {
+situ_status situ__replace_begin(situ__replace *r, const char *op, const char *path, int64_t bytes, bool sync) {
   *r = (situ__replace){ .op = op, .path = path, .dir = -1, .fd = -1, .sync = sync };
   const char *slash = strrchr(path, '/');
   r->name = slash ? slash + 1 : path;
@@ -96,19 +92,16 @@ situ_status situ__replace_begin(situ__replace *r, const char *op, const char *pa
   } else {
     situ__replace_sweep(r->dir, r->name);
     /* While it is being written, nobody may read who might not read the old one. */
-    if (open_new(r, exists ? 0600 : 0666) == SITU_OK && (!exists || keep_mode(r, &old) == SITU_OK))
-      reserve(r, bytes);
+    if (open_new(r, exists ? 0600 : 0666) == SITU_OK && (!exists || keep_mode(r, &old) == SITU_OK)) reserve(r, bytes);
   }
   if (r->status != SITU_OK) situ__replace_abandon(r);
   return r->status;
 }
 
-situ_status situ__replace_rewrite(situ__replace *r, const void *data, size_t bytes,
-                                  int64_t offset) {
+situ_status situ__replace_rewrite(situ__replace *r, const void *data, size_t bytes, int64_t offset) {
   const char *from = data;
   while (r->status == SITU_OK && bytes > 0) {
-    ssize_t done =
-        situ__sys.pwrite(r->fd, from, bytes < WRITE_MOST ? bytes : WRITE_MOST, (off_t)offset);
+    ssize_t done = situ__sys.pwrite(r->fd, from, bytes < WRITE_MOST ? bytes : WRITE_MOST, (off_t)offset);
     if (done < 0 && errno == EINTR) continue;
     if (done == 0) errno = ENOSPC; /* what a write that does nothing means is not said anywhere */
     if (done <= 0) return failed(r, "cannot be written");
@@ -150,8 +143,7 @@ situ_status situ__replace_end(situ__replace *r, bool *replaced) {
   if (r->status == SITU_OK) {
     r->temp[0] = '\0';
     if (replaced) *replaced = true;
-    if (r->sync && situ__sys.fsync(r->dir) != 0)
-      failed(r, "is replaced, but a power cut may undo it");
+    if (r->sync && situ__sys.fsync(r->dir) != 0) failed(r, "is replaced, but a power cut may undo it");
   }
   situ_status status = r->status;
   situ__replace_abandon(r);

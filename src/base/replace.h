@@ -19,8 +19,7 @@ typedef struct situ__replace {
 
 /* Opens the new file and reserves `bytes`, so that a full disk is found before anything is written.
    sync: wait for the disk. path must outlive it. */
-situ_status situ__replace_begin(situ__replace *r, const char *op, const char *path, int64_t bytes,
-                                bool sync);
+situ_status situ__replace_begin(situ__replace *r, const char *op, const char *path, int64_t bytes, bool sync);
 /* Adds bytes at the end. */
 situ_status situ__replace_write(situ__replace *r, const void *data, size_t bytes);
 /* Overwrites bytes that were written. */

@@ -26,9 +26,8 @@ static long writer_of(const char *file, const char *prefix) {
 /* Its writer is gone, and was not on another machine a moment ago. */
 static bool abandoned(int dir, const char *file, long pid) {
   struct stat about;
-  return kill((pid_t)pid, 0) != 0 && errno == ESRCH &&
-         situ__sys.fstatat(dir, file, &about, AT_SYMLINK_NOFOLLOW) == 0 && S_ISREG(about.st_mode) &&
-         time(NULL) - about.st_mtime >= 3600;
+  return kill((pid_t)pid, 0) != 0 && errno == ESRCH && situ__sys.fstatat(dir, file, &about, AT_SYMLINK_NOFOLLOW) == 0 &&
+         S_ISREG(about.st_mode) && time(NULL) - about.st_mtime >= 3600;
 }
 
 /* Nobody waits for this to succeed: what fails is left for the next time. */

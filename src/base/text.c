@@ -13,8 +13,7 @@
 static bool reserve(situ__text *text, size_t count) {
   size_t need;
   if (text->failed) return false;
-  if (__builtin_add_overflow(text->length, count, &need) ||
-      __builtin_add_overflow(need, (size_t)1, &need)) {
+  if (__builtin_add_overflow(text->length, count, &need) || __builtin_add_overflow(need, (size_t)1, &need)) {
     text->failed = true;
     return false;
   }

@@ -59,7 +59,8 @@ static uint32_t code_of(const unsigned char *s, size_t bytes) {
 
 static bool is_harmless(uint32_t code) {
   if (code < 0xA0) return code == '\n' || code == '\t' || (code >= 0x20 && code < 0x7F);
-  return code != 0x061C && code != 0x200E && code != 0x200F && !(code >= 0x2028 && code <= 0x202E) && !(code >= 0x2066 && code <= 0x2069);
+  return code != 0x061C && code != 0x200E && code != 0x200F && !(code >= 0x2028 && code <= 0x202E) &&
+         !(code >= 0x2066 && code <= 0x2069);
 }
 
 void situ__utf8_printable(const char *text, char *out, size_t size) {
@@ -69,7 +70,9 @@ void situ__utf8_printable(const char *text, char *out, size_t size) {
     const uint32_t code = code_of((const unsigned char *)text, taken);
     char escape[8];
     const bool raw = bytes && is_harmless(code);
-    const size_t length = raw ? taken : (size_t)snprintf(escape, sizeof escape, !bytes || code < 0x80 ? "\\x%02x" : "\\u%04x", bytes ? code : (unsigned char)*text);
+    const size_t length = raw ? taken
+                              : (size_t)snprintf(escape, sizeof escape, !bytes || code < 0x80 ? "\\x%02x" : "\\u%04x",
+                                                 bytes ? code : (unsigned char)*text);
     if (done + length + 1 > size) break;
     memcpy(out + done, raw ? text : escape, length);
     done += length;

@@ -30,8 +30,7 @@ static situ_tree *stack(const situ_tree *const *samples, int64_t count) {
 }
 
 /* The k-th part of every sample, made one. */
-static situ_tree *collate_part(const situ_tree *const *samples, int64_t count, int64_t k,
-                               const char *key) {
+static situ_tree *collate_part(const situ_tree *const *samples, int64_t count, int64_t k, const char *key) {
   const situ_tree **parts = situ__calloc((size_t)count, sizeof *parts);
   if (!parts) {
     situ__no_memory(op, (size_t)count * sizeof *parts);

@@ -14,10 +14,8 @@
 
 static const char op[] = "csv_load";
 
-static situ_tensor *read_values(const situ__csv *csv, situ_dtype dtype, situ_device device,
-                                situ__problem *problem) {
-  bool narrow = dtype == SITU_F16 ||
-                dtype == SITU_BF16; /* read as f32, then rounded by the op that does that */
+static situ_tensor *read_values(const situ__csv *csv, situ_dtype dtype, situ_device device, situ__problem *problem) {
+  bool narrow = dtype == SITU_F16 || dtype == SITU_BF16; /* read as f32, then rounded by the op that does that */
   situ_options options = { .dtype = narrow ? SITU_F32 : dtype, .device = { .kind = SITU_CPU } };
   situ_scope scope;
   situ_scope_begin_no_grad(&scope);
@@ -35,8 +33,7 @@ situ_tensor *situ_csv_load(const char *path, const situ_csv_options *options) {
   static const situ_csv_options defaults;
   if (!options) options = &defaults;
   situ_dtype dtype = options->dtype ? options->dtype : SITU_F32;
-  situ__csv csv = { .delimiter = options->delimiter ? options->delimiter : ',',
-                    .skip_lines = options->skip_lines };
+  situ__csv csv = { .delimiter = options->delimiter ? options->delimiter : ',', .skip_lines = options->skip_lines };
   if (options->skip_lines < 0) {
     situ__fail(SITU_E_ARG, op, "skip_lines is %d", options->skip_lines);
     return NULL;
@@ -45,8 +42,7 @@ situ_tensor *situ_csv_load(const char *path, const situ_csv_options *options) {
     situ__fail(SITU_E_DTYPE, op, "%d is no dtype", (int)dtype);
     return NULL;
   }
-  if (strchr("+-.0123456789abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ\r\n",
-             csv.delimiter)) {
+  if (strchr("+-.0123456789abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ\r\n", csv.delimiter)) {
     situ__fail(SITU_E_ARG, op, "a number may contain the delimiter (character %d)", csv.delimiter);
     return NULL;
   }
@@ -54,9 +50,7 @@ situ_tensor *situ_csv_load(const char *path, const situ_csv_options *options) {
   if (!text) return NULL;
   situ__problem problem = { 0 };
   csv.text = text;
-  situ_tensor *t = situ__csv_measure(&csv, &problem)
-                       ? read_values(&csv, dtype, options->device, &problem)
-                       : NULL;
+  situ_tensor *t = situ__csv_measure(&csv, &problem) ? read_values(&csv, dtype, options->device, &problem) : NULL;
   if (!t && problem.status != SITU_OK) situ__fail(problem.status, op, "%s: %s", path, problem.text);
   situ__free(text);
   return t;

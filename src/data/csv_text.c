@@ -46,8 +46,7 @@ bool situ__csv_measure(situ__csv *csv, situ__problem *problem) {
     for (; (at = memchr(at, csv->delimiter, (size_t)(l.line_end - at))); at++) columns++;
     if (csv->rows == 0) csv->columns = columns;
     if (columns != csv->columns)
-      return situ__problem_set(problem, SITU_E_FORMAT,
-                               "line %lld has %lld fields, the first row has %lld",
+      return situ__problem_set(problem, SITU_E_FORMAT, "line %lld has %lld fields, the first row has %lld",
                                (long long)l.number, (long long)columns, (long long)csv->columns);
     csv->rows++;
   }
@@ -73,8 +72,7 @@ static bool is_word(const char *at, const char *end, const char *word) {
    too.) */
 static bool is_number(const char *at, const char *end) {
   if (at < end && (*at == '+' || *at == '-')) at++;
-  if (is_word(at, end, "nan") || is_word(at, end, "inf") || is_word(at, end, "infinity"))
-    return true;
+  if (is_word(at, end, "nan") || is_word(at, end, "inf") || is_word(at, end, "infinity")) return true;
   const char *whole = digits(at, end), *rest = whole;
   bool any = whole > at;
   if (rest < end && *rest == '.') {
@@ -101,19 +99,14 @@ static bool read_integer(const char *at, const char *end, int64_t *out) {
   for (; at < end; at++) {
     int digit = *at - '0';
     if (__builtin_mul_overflow(*out, 10, out)) return false;
-    if (negative ? __builtin_sub_overflow(*out, digit, out)
-                 : __builtin_add_overflow(*out, digit, out))
-      return false;
+    if (negative ? __builtin_sub_overflow(*out, digit, out) : __builtin_add_overflow(*out, digit, out)) return false;
   }
   return true;
 }
 
 /* What rounds to infinity in a dtype. */
 static double beyond(situ_dtype dtype) {
-  return dtype == SITU_F16    ? 65520.0
-         : dtype == SITU_BF16 ? 0x1.FFp127
-         : dtype == SITU_F32  ? 0x1.FFFFFFp127
-                              : INFINITY;
+  return dtype == SITU_F16 ? 65520.0 : dtype == SITU_BF16 ? 0x1.FFp127 : dtype == SITU_F32 ? 0x1.FFFFFFp127 : INFINITY;
 }
 
 static bool read_float(const char *at, const char *end, situ_dtype dtype, locale_t c, double *out) {
@@ -150,10 +143,8 @@ static bool read_value(const char *at, const char *end, situ_dtype dtype, locale
     double value;
     if (!read_float(at, end, dtype, c, &value)) return false;
     float narrow = (float)value;
-    if (dtype == SITU_F64)
-      memcpy(out, &value, sizeof value);
-    else
-      memcpy(out, &narrow, sizeof narrow);
+    if (dtype == SITU_F64) memcpy(out, &value, sizeof value);
+    else memcpy(out, &narrow, sizeof narrow);
     return true;
   }
   int64_t value;
@@ -162,15 +153,14 @@ static bool read_value(const char *at, const char *end, situ_dtype dtype, locale
   return true;
 }
 
-static bool bad_field(const lines *l, int64_t column, const char *at, const char *end,
-                      situ_dtype dtype, situ__problem *problem) {
+static bool bad_field(const lines *l, int64_t column, const char *at, const char *end, situ_dtype dtype,
+                      situ__problem *problem) {
   char field[40], shown[SITU__SHOWN_MAX];
   size_t length = (size_t)(end - at) < sizeof field - 1 ? (size_t)(end - at) : sizeof field - 1;
   memcpy(field, at, length);
   field[length] = '\0';
-  return situ__problem_set(problem, SITU_E_FORMAT, "line %lld, field %lld: '%s' is no %s",
-                           (long long)l->number, (long long)column + 1, situ__shown(field, shown),
-                           situ_dtype_name(dtype));
+  return situ__problem_set(problem, SITU_E_FORMAT, "line %lld, field %lld: '%s' is no %s", (long long)l->number,
+                           (long long)column + 1, situ__shown(field, shown), situ_dtype_name(dtype));
 }
 
 bool situ__csv_read(const situ__csv *csv, situ_dtype dtype, void *out, situ__problem *problem) {

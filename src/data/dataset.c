@@ -43,8 +43,7 @@ situ_tree *situ_dataset_get(situ_dataset *dataset, int64_t index) {
   int64_t length = situ_dataset_length(dataset);
   if (length < 0) return NULL;
   if (index < 0 || index >= length) {
-    situ__fail(SITU_E_INDEX, op, "index %lld in a set of %lld", (long long)index,
-               (long long)length);
+    situ__fail(SITU_E_INDEX, op, "index %lld in a set of %lld", (long long)index, (long long)length);
     return NULL;
   }
   const uint64_t before = situ__error_count();

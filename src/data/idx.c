@@ -20,38 +20,27 @@ static situ_dtype dtype_of(unsigned char code) {
   }
 }
 
-bool situ__idx_parse(const unsigned char *data, size_t length, situ__idx *out,
-                     situ__problem *problem) {
+bool situ__idx_parse(const unsigned char *data, size_t length, situ__idx *out, situ__problem *problem) {
   if (length >= 2 && data[0] == 0x1F && data[1] == 0x8B)
     return situ__problem_set(problem, SITU_E_FORMAT, "is packed: unpack it with gunzip first");
-  if (length < 4 || data[0] != 0 || data[1] != 0)
-    return situ__problem_set(problem, SITU_E_FORMAT, "is no IDX file");
-  *out = (situ__idx){ .dtype = dtype_of(data[2]),
-                      .shape.ndim = data[3],
-                      .start = 4 + 4 * (size_t)data[3] };
-  if (!out->dtype)
-    return situ__problem_set(problem, SITU_E_FORMAT, "has values of an unknown type, 0x%02x",
-                             data[2]);
+  if (length < 4 || data[0] != 0 || data[1] != 0) return situ__problem_set(problem, SITU_E_FORMAT, "is no IDX file");
+  *out = (situ__idx){ .dtype = dtype_of(data[2]), .shape.ndim = data[3], .start = 4 + 4 * (size_t)data[3] };
+  if (!out->dtype) return situ__problem_set(problem, SITU_E_FORMAT, "has values of an unknown type, 0x%02x", data[2]);
   if (out->shape.ndim > SITU_MAX_DIMS)
-    return situ__problem_set(problem, SITU_E_LIMIT, "has %d dimensions: %d are the most", data[3],
-                             SITU_MAX_DIMS);
-  if (length < out->start)
-    return situ__problem_set(problem, SITU_E_FORMAT, "ends within its header");
+    return situ__problem_set(problem, SITU_E_LIMIT, "has %d dimensions: %d are the most", data[3], SITU_MAX_DIMS);
+  if (length < out->start) return situ__problem_set(problem, SITU_E_FORMAT, "ends within its header");
   size_t bytes = situ_dtype_size(out->dtype);
   bool empty = false, fits = true;
   for (int i = 0; i < out->shape.ndim; i++) {
     const unsigned char *at = data + 4 + 4 * i;
     uint32_t size = (uint32_t)at[0] << 24 | (uint32_t)at[1] << 16 | (uint32_t)at[2] << 8 | at[3];
     out->shape.dim[i] = size;
-    if (size == 0)
-      empty = true;
-    else
-      fits = fits && !__builtin_mul_overflow(bytes, (size_t)size, &bytes);
+    if (size == 0) empty = true;
+    else fits = fits && !__builtin_mul_overflow(bytes, (size_t)size, &bytes);
   }
   out->bytes = empty ? 0 : bytes;
   if (!fits || out->bytes != length - out->start)
-    return situ__problem_set(problem, SITU_E_FORMAT,
-                             "has %zu bytes of values, which do not fit its shape",
+    return situ__problem_set(problem, SITU_E_FORMAT, "has %zu bytes of values, which do not fit its shape",
                              length - out->start);
   return true;
 }
@@ -76,8 +65,7 @@ situ_tensor *situ_idx_load(const char *path, situ_device device) {
   if (!data) return NULL;
   if (situ__idx_parse(data, length, &idx, &problem)) {
     swap_bytes(data + idx.start, idx.bytes, situ_dtype_size(idx.dtype));
-    t = situ_from_host(data + idx.start, idx.bytes, idx.shape,
-                       &(situ_options){ .dtype = idx.dtype, .device = device });
+    t = situ_from_host(data + idx.start, idx.bytes, idx.shape, &(situ_options){ .dtype = idx.dtype, .device = device });
   } else {
     situ__fail(problem.status, op, "%s: %s", path, problem.text);
   }

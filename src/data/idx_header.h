@@ -13,7 +13,6 @@ typedef struct situ__idx {
 } situ__idx;
 
 /* data is the whole file. */
-bool situ__idx_parse(const unsigned char *data, size_t length, situ__idx *out,
-                     situ__problem *problem);
+bool situ__idx_parse(const unsigned char *data, size_t length, situ__idx *out, situ__problem *problem);
 
 #endif

@@ -50,9 +50,7 @@ static bool is_loader(const situ_data_loader *l) { return situ__valid(op, "loade
 
 /* ---- making a batch -------------------------------------------------------------------------- */
 
-static situ_tensor *to_device(situ_tensor *t, void *device) {
-  return situ_to(t, *(const situ_device *)device);
-}
+static situ_tensor *to_device(situ_tensor *t, void *device) { return situ_to(t, *(const situ_device *)device); }
 
 static situ_tree *collect(situ_data_loader *l, const int64_t *indices, int64_t count) {
   if (!situ__dataset_given(op, l->dataset)) return NULL;
@@ -88,8 +86,7 @@ static situ_tree *make_batch(situ_data_loader *l, int64_t number) {
   if (batch && status == SITU_OK) return batch;
   /* A set of somebody else's may give nothing and say nothing. */
   if (status == SITU_OK && situ_error() == SITU_OK)
-    situ__fail(SITU_E_STATE, op, "%s gave no sample for batch %lld", l->dataset->type->name,
-               (long long)number);
+    situ__fail(SITU_E_STATE, op, "%s gave no sample for batch %lld", l->dataset->type->name, (long long)number);
   situ_tree_free(batch);
   return NULL;
 }
@@ -140,8 +137,7 @@ static bool start_workers(situ_data_loader *l) {
   situ__fork_guard();
   for (; l->workers < wanted; l->workers++) {
     if (pthread_create(&l->threads[l->workers], NULL, worker, l) == 0) continue;
-    situ__fail(SITU_E_LIMIT, op, "only %d of %d worker threads could be started", l->workers,
-               wanted);
+    situ__fail(SITU_E_LIMIT, op, "only %d of %d worker threads could be started", l->workers, wanted);
     return false;
   }
   return true;
@@ -150,8 +146,7 @@ static bool start_workers(situ_data_loader *l) {
 /* ---- epochs ---------------------------------------------------------------------------------- */
 
 static bool begin_epoch(situ_data_loader *l) {
-  int64_t *order =
-      l->options.shuffle ? situ__random_order(op, l->samples, l->options.generator) : l->order;
+  int64_t *order = l->options.shuffle ? situ__random_order(op, l->samples, l->options.generator) : l->order;
   if (!order) return false;
   if (order != l->order) {
     situ__free(l->order);
@@ -179,9 +174,7 @@ static situ_tree *take(situ_data_loader *l) {
   slot *s = &l->ring[l->taken % l->ahead];
   while (!s->full) pthread_cond_wait(&l->ready, &l->lock);
   situ_tree *batch = s->batch;
-  if (!batch)
-    situ__fail(s->status, op, "a worker could not make batch %lld: %s", (long long)l->taken,
-               s->message);
+  if (!batch) situ__fail(s->status, op, "a worker could not make batch %lld: %s", (long long)l->taken, s->message);
   s->batch = NULL;
   s->full = false;
   return batch;
@@ -190,8 +183,7 @@ static situ_tree *take(situ_data_loader *l) {
 const situ_tree *situ_data_loader_next(situ_data_loader *l) {
   if (!is_loader(l)) return NULL;
   if (l->workers > 0 && l->process != getpid()) {
-    situ__fail(SITU_E_STATE, op,
-               "its workers are threads of the parent process: make the loader after the fork");
+    situ__fail(SITU_E_STATE, op, "its workers are threads of the parent process: make the loader after the fork");
     return NULL;
   }
   SITU__ALONE(in, &l->alone, op, "this loader");
@@ -216,8 +208,7 @@ int64_t situ_data_loader_length(const situ_data_loader *l) { return l && is_load
 
 static bool check(situ_dataset *dataset, const situ_data_loader_options *o) {
   if (!situ__dataset_given(op, dataset)) return false;
-  if (o->batch_size < 0 || o->num_workers < 0 || o->num_workers > 256 || o->prefetch < 0 ||
-             o->prefetch > 1024) {
+  if (o->batch_size < 0 || o->num_workers < 0 || o->num_workers > 256 || o->prefetch < 0 || o->prefetch > 1024) {
     situ__fail(SITU_E_ARG, op, "batch_size %lld, num_workers %d (0..256), prefetch %d (0..1024)",
                (long long)o->batch_size, o->num_workers, o->prefetch);
   } else if (o->device.kind != SITU_DEVICE_DEFAULT && !situ_device_is_available(o->device)) {
@@ -229,8 +220,7 @@ static bool check(situ_dataset *dataset, const situ_data_loader_options *o) {
   return false;
 }
 
-situ_data_loader *situ_data_loader_new(situ_dataset *dataset,
-                                       const situ_data_loader_options *options) {
+situ_data_loader *situ_data_loader_new(situ_dataset *dataset, const situ_data_loader_options *options) {
   static const situ_data_loader_options defaults;
   if (!check(dataset, options ? options : &defaults)) return NULL;
   const int64_t samples = situ_dataset_length(dataset);
@@ -245,8 +235,7 @@ situ_data_loader *situ_data_loader_new(situ_dataset *dataset,
   situ_data_loader_options *o = &l->options;
   if (o->batch_size == 0) o->batch_size = 1;
   l->samples = samples;
-  l->batches =
-      o->drop_last ? l->samples / o->batch_size : situ__ceil_div(l->samples, o->batch_size);
+  l->batches = o->drop_last ? l->samples / o->batch_size : situ__ceil_div(l->samples, o->batch_size);
   l->ahead = (int64_t)o->num_workers * (o->prefetch ? o->prefetch : 2);
   l->process = getpid();
   l->home = situ_get_default_device();

@@ -37,18 +37,15 @@ static bool terminal_has_utf8(void) {
   const char *name = getenv("LC_ALL");
   if (!name || !*name) name = getenv("LC_CTYPE");
   if (!name || !*name) name = getenv("LANG");
-  return strcmp(nl_langinfo(CODESET), "UTF-8") == 0 ||
-         (name && (strstr(name, "UTF-8") || strstr(name, "utf8")));
+  return strcmp(nl_langinfo(CODESET), "UTF-8") == 0 || (name && (strstr(name, "UTF-8") || strstr(name, "utf8")));
 }
 
 /* "4:07", "1:02:45"; "?" for what is not known. */
 static const char *clock_text(double seconds, char out[16]) {
   if (!(seconds >= 0 && seconds < 360000)) return "?";
   int s = (int)seconds;
-  if (s < 3600)
-    snprintf(out, 16, "%02d:%02d", s / 60, s % 60);
-  else
-    snprintf(out, 16, "%d:%02d:%02d", s / 3600, s / 60 % 60, s % 60);
+  if (s < 3600) snprintf(out, 16, "%02d:%02d", s / 60, s % 60);
+  else snprintf(out, 16, "%d:%02d:%02d", s / 3600, s / 60 % 60, s % 60);
   return out;
 }
 
@@ -58,14 +55,11 @@ static void tail_text(const situ_progress *bar, double elapsed, char *out, size_
   double rate = elapsed > 0 ? (double)bar->done / elapsed : 0;
   double remaining = rate > 0 ? (double)(bar->total - bar->done) / rate : -1;
   bool slow = rate > 0 && rate < 1;
-  if (bar->total > 0)
-    snprintf(count, sizeof count, "%lld/%lld", (long long)bar->done, (long long)bar->total);
-  else
-    snprintf(count, sizeof count, "%lld", (long long)bar->done);
-  snprintf(out, size, "%s [%s%s%s, %.3g %s%s%s]%s%s", count, clock_text(elapsed, spent),
-           bar->total > 0 ? "<" : "", bar->total > 0 ? clock_text(remaining, left) : "",
-           slow ? 1 / rate : rate, slow ? "s/" : "", bar->unit, slow ? "" : "/s",
-           *bar->note ? " " : "", bar->note);
+  if (bar->total > 0) snprintf(count, sizeof count, "%lld/%lld", (long long)bar->done, (long long)bar->total);
+  else snprintf(count, sizeof count, "%lld", (long long)bar->done);
+  snprintf(out, size, "%s [%s%s%s, %.3g %s%s%s]%s%s", count, clock_text(elapsed, spent), bar->total > 0 ? "<" : "",
+           bar->total > 0 ? clock_text(remaining, left) : "", slow ? 1 / rate : rate, slow ? "s/" : "", bar->unit,
+           slow ? "" : "/s", *bar->note ? " " : "", bar->note);
 }
 
 /* Columns that a text takes: its characters, if it is UTF-8. */
@@ -122,8 +116,8 @@ static void draw(situ_progress *bar, bool last) {
     snprintf(line, sizeof line, "%s%s%s", bar->label, colon, tail);
   } else {
     draw_bar(bar, room > 40 ? 40 : room, cells);
-    snprintf(line, sizeof line, "%s%s%3d%%|%s%s%s| %s", bar->label, colon, percent,
-             bar->color ? "\033[32m" : "", cells, bar->color ? "\033[0m" : "", tail);
+    snprintf(line, sizeof line, "%s%s%3d%%|%s%s%s| %s", bar->label, colon, percent, bar->color ? "\033[32m" : "", cells,
+             bar->color ? "\033[0m" : "", tail);
   }
   /* \033[K clears what a longer line left behind. One write a line: two threads do not mix theirs.
      */
@@ -131,8 +125,7 @@ static void draw(situ_progress *bar, bool last) {
   fflush(stderr);
 }
 
-void situ_progress_begin(situ_progress *bar, const char *label, int64_t total,
-                         const situ_progress_options *options) {
+void situ_progress_begin(situ_progress *bar, const char *label, int64_t total, const situ_progress_options *options) {
   if (!bar) return;
   *bar = (situ_progress){ .total = total, .quiet = options && options->quiet };
   snprintf(bar->label, sizeof bar->label, "%s", label ? label : "");

@@ -40,12 +40,9 @@ static void release(situ_dataset *self) { situ__free(((subset *)self)->indices);
 static const situ_dataset_type by_sample = {
   .name = "Subset", .size = sizeof(subset), .length = length_of, .get = get, .release = release
 };
-static const situ_dataset_type by_batch = { .name = "Subset",
-                                            .size = sizeof(subset),
-                                            .length = length_of,
-                                            .get = get,
-                                            .get_batch = get_batch,
-                                            .release = release };
+static const situ_dataset_type by_batch = {
+  .name = "Subset", .size = sizeof(subset), .length = length_of, .get = get, .get_batch = get_batch, .release = release
+};
 
 situ_dataset *situ_subset(situ_dataset *dataset, const int64_t *indices, int64_t count) {
   static const char op[] = "subset";
@@ -54,8 +51,7 @@ situ_dataset *situ_subset(situ_dataset *dataset, const int64_t *indices, int64_t
   if (length < 0 || (count > 0 && !situ__given(op, "indices", indices))) return NULL;
   for (int64_t i = 0; i < count; i++) {
     if (indices[i] >= 0 && indices[i] < length) continue;
-    situ__fail(SITU_E_INDEX, op, "index %lld in a set of %lld", (long long)indices[i],
-               (long long)length);
+    situ__fail(SITU_E_INDEX, op, "index %lld in a set of %lld", (long long)indices[i], (long long)length);
     return NULL;
   }
   if (count < 0) {
@@ -76,15 +72,14 @@ situ_dataset *situ_subset(situ_dataset *dataset, const int64_t *indices, int64_t
   return &s->base;
 }
 
-situ_status situ_random_split(situ_dataset *dataset, int64_t count, situ_generator *generator,
-                              situ_dataset **first, situ_dataset **second) {
+situ_status situ_random_split(situ_dataset *dataset, int64_t count, situ_generator *generator, situ_dataset **first,
+                              situ_dataset **second) {
   static const char op[] = "random_split";
   int64_t length = situ_dataset_length(dataset);
   if (length < 0) return situ_error();
   if (!first || !second) return situ__null(op, first ? "second" : "first");
   if (count < 0 || count > length)
-    return situ__fail(SITU_E_ARG, op, "%lld samples of a set of %lld", (long long)count,
-                      (long long)length);
+    return situ__fail(SITU_E_ARG, op, "%lld samples of a set of %lld", (long long)count, (long long)length);
   int64_t *order = situ__random_order(op, length, generator);
   if (!order) return situ_error();
   situ_dataset *a = situ_subset(dataset, order, count);

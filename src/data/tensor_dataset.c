@@ -12,9 +12,7 @@ typedef struct tensor_dataset {
 
 static int64_t length_of(situ_dataset *self) { return ((tensor_dataset *)self)->length; }
 
-static situ_tensor *row(situ_tensor *t, void *payload) {
-  return situ_select(t, 0, *(const int64_t *)payload);
-}
+static situ_tensor *row(situ_tensor *t, void *payload) { return situ_select(t, 0, *(const int64_t *)payload); }
 
 static situ_tree *get(situ_dataset *self, int64_t index) {
   return situ_tree_map(((tensor_dataset *)self)->tensors, row, &index);
@@ -53,13 +51,11 @@ static const situ_dataset_type type = {
 static situ_status check_rows(const char *path, situ_tensor *t, void *payload) {
   tensor_dataset *d = payload;
   if (situ_dim(t) < 1)
-    return situ__fail(SITU_E_SHAPE, "tensor_dataset",
-                      "tensor '%s' has no first dimension to take samples from", path);
+    return situ__fail(SITU_E_SHAPE, "tensor_dataset", "tensor '%s' has no first dimension to take samples from", path);
   int64_t length = situ_size(t, 0);
   if (d->length >= 0 && length != d->length)
-    return situ__fail(SITU_E_SHAPE, "tensor_dataset",
-                      "tensor '%s' has %lld rows, the one before %lld", path, (long long)length,
-                      (long long)d->length);
+    return situ__fail(SITU_E_SHAPE, "tensor_dataset", "tensor '%s' has %lld rows, the one before %lld", path,
+                      (long long)length, (long long)d->length);
   d->length = length;
   return SITU_OK;
 }

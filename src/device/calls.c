@@ -38,22 +38,17 @@ static _Atomic unsigned precision_of_products = SITU_PRECISION_HIGHEST;
 
 situ_status situ_set_float32_matmul_precision(situ_matmul_precision precision) {
   if ((unsigned)precision > SITU_PRECISION_MEDIUM)
-    return situ__fail(SITU_E_ARG, "set_float32_matmul_precision", "%d is no precision",
-                      (int)precision);
+    return situ__fail(SITU_E_ARG, "set_float32_matmul_precision", "%d is no precision", (int)precision);
   precision_of_products = precision;
   return SITU_OK;
 }
 
-situ_matmul_precision situ_get_float32_matmul_precision(void) {
-  return (situ_matmul_precision)precision_of_products;
-}
+situ_matmul_precision situ_get_float32_matmul_precision(void) { return (situ_matmul_precision)precision_of_products; }
 
 const char *situ_role_name(situ_role role) {
-  static const char *const name[] = { [SITU_ROLE_TENSOR] = "tensor",
-                                      [SITU_ROLE_INPUT] = "input",
-                                      [SITU_ROLE_PARAMETER] = "parameter",
-                                      [SITU_ROLE_BUFFER] = "buffer",
-                                      [SITU_ROLE_GRADIENT] = "gradient",
-                                      [SITU_ROLE_OPTIMIZER] = "optimiser state" };
+  static const char *const name[] = {
+    [SITU_ROLE_TENSOR] = "tensor", [SITU_ROLE_INPUT] = "input",       [SITU_ROLE_PARAMETER] = "parameter",
+    [SITU_ROLE_BUFFER] = "buffer", [SITU_ROLE_GRADIENT] = "gradient", [SITU_ROLE_OPTIMIZER] = "optimiser state"
+  };
   return (unsigned)role < sizeof name / sizeof *name ? name[role] : "?";
 }

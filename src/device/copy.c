@@ -21,18 +21,16 @@ static situ_status check(const char *op, const situ_storage *storage, size_t at,
   char name[SITU_DEVICE_NAME_MAX];
   const situ_backend *backend = situ__backend(storage->device);
   if (!backend || backend->no_memory)
-    return situ__fail(SITU_E_UNSUPPORTED, op, "a tensor on %s has no values",
-                      situ_device_name(storage->device, name));
+    return situ__fail(SITU_E_UNSUPPORTED, op, "a tensor on %s has no values", situ_device_name(storage->device, name));
   if (at > storage->bytes || bytes > storage->bytes - at)
-    return situ__fail(SITU_E_INDEX, op, "bytes %zu to %zu of a storage of %zu", at, at + bytes,
-                      storage->bytes);
+    return situ__fail(SITU_E_INDEX, op, "bytes %zu to %zu of a storage of %zu", at, at + bytes, storage->bytes);
   if (__builtin_expect(situ__recording != NULL, 0)) return situ__graph_refuse_copy(op);
   return situ__device_usable(op, storage->device);
 }
 
 /* about: the storage that the copy is of; written: the source is plain host memory. */
-static void note(const char *op, situ_device from, situ_device to, size_t bytes,
-                 situ_storage *about, size_t at, bool written, situ__copy_reason why) {
+static void note(const char *op, situ_device from, situ_device to, size_t bytes, situ_storage *about, size_t at,
+                 bool written, situ__copy_reason why) {
   bool same_memory = situ__backend(from)->host_memory && situ__backend(to)->host_memory;
   if (same_memory || !situ__ledger_recording()) return;
   situ__ledger_note(&(situ__transfer){ .from = from,
@@ -50,24 +48,19 @@ static void note(const char *op, situ_device from, situ_device to, size_t bytes,
 static situ_status put(const char *op, situ_storage *to, size_t at, const void *from, size_t bytes,
                        situ__copy_reason why) {
   uint64_t before = situ__error_count();
-  situ_status status =
-      situ__backend(to->device)->copy_in(to->device.index, to->data, at, from, bytes);
-  return status == SITU_OK ? status
-                           : situ__device_failed(op, to->device, status, before, what_reason(why));
+  situ_status status = situ__backend(to->device)->copy_in(to->device.index, to->data, at, from, bytes);
+  return status == SITU_OK ? status : situ__device_failed(op, to->device, status, before, what_reason(why));
 }
 
 static situ_status get(const char *op, const situ_storage *from, size_t at, void *to, size_t bytes,
                        situ__copy_reason why) {
   uint64_t before = situ__error_count();
-  situ_status status =
-      situ__backend(from->device)->copy_out(from->device.index, from->data, at, to, bytes);
-  return status == SITU_OK
-             ? status
-             : situ__device_failed(op, from->device, status, before, what_reason(why));
+  situ_status status = situ__backend(from->device)->copy_out(from->device.index, from->data, at, to, bytes);
+  return status == SITU_OK ? status : situ__device_failed(op, from->device, status, before, what_reason(why));
 }
 
-situ_status situ__copy_from_host(const char *op, situ_storage *to, size_t at, const void *from,
-                                 size_t bytes, situ__copy_reason why) {
+situ_status situ__copy_from_host(const char *op, situ_storage *to, size_t at, const void *from, size_t bytes,
+                                 situ__copy_reason why) {
   situ_status status = check(op, to, at, bytes);
   if (status != SITU_OK || bytes == 0) return status;
   if (situ__is_dry()) return situ__dry_copy(op, NULL, to, bytes);
@@ -78,8 +71,8 @@ situ_status situ__copy_from_host(const char *op, situ_storage *to, size_t at, co
   return SITU_OK;
 }
 
-situ_status situ__copy_to_host(const char *op, situ_storage *from, size_t at, void *to,
-                               size_t bytes, situ__copy_reason why) {
+situ_status situ__copy_to_host(const char *op, situ_storage *from, size_t at, void *to, size_t bytes,
+                               situ__copy_reason why) {
   situ_status status = check(op, from, at, bytes);
   if (status != SITU_OK || bytes == 0) return status;
   if (situ__is_dry()) return situ__dry_blind(op);
@@ -95,8 +88,8 @@ static bool is_staged(const situ_storage *to, const situ_storage *from) {
 }
 
 /* In a dry run nothing but the memory for it is asked for. */
-static situ_status staged(const char *op, situ_storage *to, size_t to_at, const situ_storage *from,
-                          size_t from_at, size_t bytes, situ__copy_reason why) {
+static situ_status staged(const char *op, situ_storage *to, size_t to_at, const situ_storage *from, size_t from_at,
+                          size_t bytes, situ__copy_reason why) {
   size_t most = bytes < STAGE ? bytes : STAGE;
   situ_storage *stage = situ__storage_new(op, host, most);
   situ_status status = stage ? SITU_OK : situ_error();
@@ -109,9 +102,8 @@ static situ_status staged(const char *op, situ_storage *to, size_t to_at, const 
   return status;
 }
 
-situ_status situ__copy_storage_of(const char *op, situ_storage *to, size_t to_at,
-                                  situ_storage *from, size_t from_at, size_t bytes,
-                                  situ__copy_reason why, situ_storage *about, size_t at) {
+situ_status situ__copy_storage_of(const char *op, situ_storage *to, size_t to_at, situ_storage *from, size_t from_at,
+                                  size_t bytes, situ__copy_reason why, situ_storage *about, size_t at) {
   situ_status status = check(op, to, to_at, bytes);
   if (status == SITU_OK) status = check(op, from, from_at, bytes);
   if (status != SITU_OK || bytes == 0) return status;
@@ -125,16 +117,13 @@ situ_status situ__copy_storage_of(const char *op, situ_storage *to, size_t to_at
     status = get(op, from, from_at, (char *)to->data + to_at, bytes, why);
   } else if (!is_staged(to, from)) {
     uint64_t before = situ__error_count();
-    status = target->copy_peer(to->device.index, to->data, to_at, from->device.index, from->data,
-                               from_at, bytes);
+    status = target->copy_peer(to->device.index, to->data, to_at, from->device.index, from->data, from_at, bytes);
     /* Of two devices the one that is gone is to blame: it does not answer. */
-    bool source_gone = status == SITU_E_LOST && source->synchronize &&
-                       source->synchronize(from->device.index) == SITU_E_LOST;
+    bool source_gone =
+        status == SITU_E_LOST && source->synchronize && source->synchronize(from->device.index) == SITU_E_LOST;
     bool target_gone = !source_gone || (target->lost && target->lost(to->device.index));
-    if (status != SITU_OK && source_gone)
-      (void)situ__device_failed(op, from->device, status, before, what_reason(why));
-    if (status != SITU_OK && target_gone)
-      (void)situ__device_failed(op, to->device, status, before, what_reason(why));
+    if (status != SITU_OK && source_gone) (void)situ__device_failed(op, from->device, status, before, what_reason(why));
+    if (status != SITU_OK && target_gone) (void)situ__device_failed(op, to->device, status, before, what_reason(why));
   } else {
     status = staged(op, to, to_at, from, from_at, bytes, why);
   }
@@ -144,7 +133,7 @@ situ_status situ__copy_storage_of(const char *op, situ_storage *to, size_t to_at
   return SITU_OK;
 }
 
-situ_status situ__copy_storage(const char *op, situ_storage *to, size_t to_at, situ_storage *from,
-                               size_t from_at, size_t bytes, situ__copy_reason why) {
+situ_status situ__copy_storage(const char *op, situ_storage *to, size_t to_at, situ_storage *from, size_t from_at,
+                               size_t bytes, situ__copy_reason why) {
   return situ__copy_storage_of(op, to, to_at, from, from_at, bytes, why, from, from_at);
 }

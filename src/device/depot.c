@@ -16,8 +16,7 @@ static pthread_mutex_t opening = PTHREAD_MUTEX_INITIALIZER;
 static size_t host_total(void) {
   struct sysinfo host;
   size_t bytes;
-  if (sysinfo(&host) != 0 ||
-      __builtin_mul_overflow(host.totalram + host.totalswap, (size_t)host.mem_unit, &bytes))
+  if (sysinfo(&host) != 0 || __builtin_mul_overflow(host.totalram + host.totalswap, (size_t)host.mem_unit, &bytes))
     return SIZE_MAX;
   return bytes;
 }

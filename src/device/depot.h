@@ -70,9 +70,9 @@ typedef struct situ__depot {
   size_t highest, before; /* the most that `out` was: in this epoch, in the one before */
   size_t handed_out;      /* in this epoch */
   uint64_t epoch;
-  bool crowded;           /* a block could not be kept: those that are not used must make room */
-  size_t total, limit;    /* the most that may be held: what the host has, what the program allows */
-  int64_t used;           /* bytes of storages; for the host: without the threads' own counts */
+  bool crowded;        /* a block could not be kept: those that are not used must make room */
+  size_t total, limit; /* the most that may be held: what the host has, what the program allows */
+  int64_t used;        /* bytes of storages; for the host: without the threads' own counts */
 } situ__depot;
 enum { SITU__DEPOT_SLACK = 32 << 20 };
 

@@ -13,9 +13,7 @@ enum { SITU__DEVICES_MAX = 64 };
 /* ---- registry (registry.c, name.c) ---- */
 /* The backend of a kind; NULL if this build has none. No lock after the first call. */
 const situ_backend *situ__backend(situ_device device);
-static inline bool situ__same_device(situ_device a, situ_device b) {
-  return a.kind == b.kind && a.index == b.index;
-}
+static inline bool situ__same_device(situ_device a, situ_device b) { return a.kind == b.kind && a.index == b.index; }
 /* Is there such a device? False: recorded. */
 bool situ__device_there(const char *op, situ_device device);
 /* The device meant: itself, or the thread's default for {0}; checks that it is there. False: the
@@ -30,9 +28,7 @@ void situ__setting_back(const situ_setting *before);
    be told. */
 enum { SITU__AUTOCAST_OFF = 15 };
 #define SITU__AUTOCAST_NO_CACHE (1u << 31)
-static inline unsigned situ__autocast_of(uint32_t autocast, unsigned kind) {
-  return autocast >> 4 * kind & 15;
-}
+static inline unsigned situ__autocast_of(uint32_t autocast, unsigned kind) { return autocast >> 4 * kind & 15; }
 /* Floor 4 fills it in: the outermost autocast scope has ended, or what is kept is not wanted any more. */
 extern void (*situ__autocast_forget)(void);
 /* Must a device be stated, and is none, not even by a scope? */
@@ -48,8 +44,7 @@ const situ_backend *situ__sim_backend(void);
 /* Opens <library's directory>/situ/<abi>/libsitu-<name>.so, or the same file in $SITU_MODULE_DIR
    (an absolute path, not followed in a setuid program); never anything relative to the current
    directory. NULL: `why` says why. */
-const situ_backend *situ__module_open(const char *name, situ_device_kind kind, char *why,
-                                      size_t size);
+const situ_backend *situ__module_open(const char *name, situ_device_kind kind, char *why, size_t size);
 
 /* ---- storage (storage.c) ---- */
 /* A storage of `bytes` on a device, with one owner; NULL: recorded under op (NOMEM with sizes,
@@ -57,8 +52,7 @@ const situ_backend *situ__module_open(const char *name, situ_device_kind kind, c
    NULL. */
 situ_storage *situ__storage_new(const char *op, situ_device device, size_t bytes);
 /* On foreign host memory; on failure release is called. */
-situ_storage *situ__storage_foreign(const char *op, void *data, size_t bytes,
-                                    void (*release)(void *), void *payload);
+situ_storage *situ__storage_foreign(const char *op, void *data, size_t bytes, void (*release)(void *), void *payload);
 void situ__storage_retain(situ_storage *storage);
 void situ__storage_release(situ_storage *storage);
 
@@ -73,7 +67,8 @@ bool situ__follow(const char *op, situ_storage *storage, situ_storage *leader);
 /* Its leader; NULL: none. */
 situ_storage *situ__leader(const situ_storage *storage);
 /* Calls visit for each direct follower, under a lock: visit must not change who follows whom. False: visit said so. */
-bool situ__each_follower(const situ_storage *leader, bool (*visit)(situ_storage *follower, void *payload), void *payload);
+bool situ__each_follower(const situ_storage *leader, bool (*visit)(situ_storage *follower, void *payload),
+                         void *payload);
 /* A storage dies: its followers stay where they are. */
 void situ__unlink(situ_storage *storage);
 
@@ -105,17 +100,16 @@ void situ__count_tensor(int64_t change);
 int64_t situ__tensors_alive(void);
 
 /* ---- copies (copy.c): each goes through the ledger ---- */
-situ_status situ__copy_from_host(const char *op, situ_storage *to, size_t at, const void *host,
-                                 size_t bytes, situ__copy_reason why);
-situ_status situ__copy_to_host(const char *op, situ_storage *from, size_t at, void *host,
-                               size_t bytes, situ__copy_reason why);
+situ_status situ__copy_from_host(const char *op, situ_storage *to, size_t at, const void *host, size_t bytes,
+                                 situ__copy_reason why);
+situ_status situ__copy_to_host(const char *op, situ_storage *from, size_t at, void *host, size_t bytes,
+                               situ__copy_reason why);
 /* Any device to any device; staged through the host where the backends differ. */
-situ_status situ__copy_storage(const char *op, situ_storage *to, size_t to_at, situ_storage *from,
-                               size_t from_at, size_t bytes, situ__copy_reason why);
+situ_status situ__copy_storage(const char *op, situ_storage *to, size_t to_at, situ_storage *from, size_t from_at,
+                               size_t bytes, situ__copy_reason why);
 /* The same of a temporary's memory, made to copy `about` from byte `at` on: the ledger is to name that. */
-situ_status situ__copy_storage_of(const char *op, situ_storage *to, size_t to_at,
-                                  situ_storage *from, size_t from_at, size_t bytes,
-                                  situ__copy_reason why, situ_storage *about, size_t at);
+situ_status situ__copy_storage_of(const char *op, situ_storage *to, size_t to_at, situ_storage *from, size_t from_at,
+                                  size_t bytes, situ__copy_reason why, situ_storage *about, size_t at);
 
 /* ---- work (work.c) ---- */
 /* Runs or queues work on a device: checks that every value it starts from has been written (STATE
@@ -141,8 +135,8 @@ const char *situ__verb_name(situ_verb verb);
 situ_status situ__device_usable(const char *op, situ_device device);
 /* Turns the status of a backend's slot into an error of op, unless the slot has recorded one
    itself since `before` (situ__error_count); LOST marks the device. Returns status. */
-situ_status situ__device_failed(const char *op, situ_device device, situ_status status,
-                                uint64_t before, const char *what);
+situ_status situ__device_failed(const char *op, situ_device device, situ_status status, uint64_t before,
+                                const char *what);
 bool situ__device_lost(situ_device device);
 /* A device that came back (a simulated one that was reset). */
 void situ__device_found(situ_device device);

@@ -15,9 +15,7 @@ typedef struct situ_void {
   void *note;
 } situ_void;
 
-static situ_void *void_of(const situ_storage *storage) {
-  return situ__is_void(storage) ? (situ_void *)storage : NULL;
-}
+static situ_void *void_of(const situ_storage *storage) { return situ__is_void(storage) ? (situ_void *)storage : NULL; }
 
 situ_storage *situ__dry_storage(const char *op, situ_device device, size_t bytes, uint64_t serial) {
   situ_dry *dry = situ__dry;
@@ -68,8 +66,7 @@ void **situ_dry_note(const situ_storage *storage) {
 
 situ_status situ_dry_begin(situ_dry *dry) {
   if (!dry) return situ__null("dry_begin", "dry");
-  if (situ__dry)
-    return situ__fail(SITU_E_STATE, "dry_begin", "this thread is in a dry run already");
+  if (situ__dry) return situ__fail(SITU_E_STATE, "dry_begin", "this thread is in a dry run already");
   dry->storages = NULL;
   dry->findings = 0;
   dry->told = dry->blind = false;
@@ -120,8 +117,7 @@ situ_status situ__dry_blind(const char *op) {
   return situ_error();
 }
 
-situ_status situ__dry_copy(const char *op, const situ_storage *from, situ_storage *to,
-                           size_t bytes) {
+situ_status situ__dry_copy(const char *op, const situ_storage *from, situ_storage *to, size_t bytes) {
   static const situ_device host = { SITU_CPU, 0 };
   situ_dry *dry = situ__dry;
   const situ_dry_copy copy = { .op = op,

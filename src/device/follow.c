@@ -60,7 +60,8 @@ situ_storage *situ__leader(const situ_storage *s) {
 bool situ__each_follower(const situ_storage *leader, bool (*visit)(situ_storage *, void *), void *payload) {
   bool good = true;
   pthread_mutex_lock(&lock);
-  for (situ_storage *s = leader->links ? leader->links->first : NULL; s && good; s = s->links->next) good = visit(s, payload);
+  for (situ_storage *s = leader->links ? leader->links->first : NULL; s && good; s = s->links->next)
+    good = visit(s, payload);
   pthread_mutex_unlock(&lock);
   return good;
 }

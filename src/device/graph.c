@@ -44,14 +44,12 @@ SITU__THREAD_LOCAL situ_graph *situ__recording;
 
 static SITU_COLD situ_status refuse(const char *op, const char *what, const char *instead) {
   char name[SITU_DEVICE_NAME_MAX];
-  return situ__fail(SITU_E_STATE, op,
-                    "a graph is being recorded on %s, and its replay could not repeat %s; %s",
+  return situ__fail(SITU_E_STATE, op, "a graph is being recorded on %s, and its replay could not repeat %s; %s",
                     situ_device_name(situ__recording->device, name), what, instead);
 }
 
 situ_status situ__graph_refuse_copy(const char *op) {
-  return refuse(op, "a copy from or to the host or another device",
-                "write inputs before, and read results after");
+  return refuse(op, "a copy from or to the host or another device", "write inputs before, and read results after");
 }
 
 static situ_status repeatable(const char *op, situ_device device, const situ_work *work) {
@@ -81,8 +79,7 @@ static bool reserve(situ_graph *g, size_t more) {
   return true;
 }
 
-static situ_view_desc *copy_operands(const situ_view_desc **operand, int count,
-                                     situ_view_desc *room) {
+static situ_view_desc *copy_operands(const situ_view_desc **operand, int count, situ_view_desc *room) {
   for (int i = 0; i < count; i++) {
     if (!operand[i]) continue;
     *room = *operand[i];
@@ -114,8 +111,7 @@ situ__kept *situ__graph_take(const char *op, situ_device device, const situ_work
 static void add_place(situ_graph *g, const situ_view_desc *v, bool written) {
   if (!v) return;
   situ__storage_retain(v->storage);
-  g->place[g->places++] =
-      (place){ .storage = v->storage, .data = v->storage->data, .written = written };
+  g->place[g->places++] = (place){ .storage = v->storage, .data = v->storage->data, .written = written };
 }
 
 void situ__graph_keep(situ__kept *kept) {
@@ -137,8 +133,7 @@ situ_status situ_graph_capture_begin(situ_device device) {
   if (situ__is_dry()) return situ__dry_blind(op);
   situ_status status = situ__device_usable(op, device);
   if (status != SITU_OK) return status;
-  if (situ__backend(device)->no_memory)
-    return situ__fail(SITU_E_UNSUPPORTED, op, "nothing is computed on meta");
+  if (situ__backend(device)->no_memory) return situ__fail(SITU_E_UNSUPPORTED, op, "nothing is computed on meta");
   situ_graph *g = situ__handle_new(SITU__A_GRAPH, sizeof *g);
   if (!g) return situ__no_memory(op, sizeof *g);
   g->device = device;
@@ -155,14 +150,12 @@ static SITU_COLD situ_status moved(const char *op, const situ_graph *g, situ_sto
   char then[SITU_DEVICE_NAME_MAX], now[SITU_DEVICE_NAME_MAX];
   if (situ__describe_storage) situ__describe_storage(storage, &d);
   if (situ_device_equal(storage->device, g->device))
-    return situ__fail(SITU_E_STATE, op,
-                      "%s%s has other memory than when the graph was recorded; record it again",
+    return situ__fail(SITU_E_STATE, op, "%s%s has other memory than when the graph was recorded; record it again",
                       d.what, d.where);
-  return situ__fail(
-      SITU_E_STATE, op,
-      "%s, made%s, is on %s now, and was on %s when the graph was recorded; record it "
-      "again",
-      d.what, d.where, situ_device_name(storage->device, now), situ_device_name(g->device, then));
+  return situ__fail(SITU_E_STATE, op,
+                    "%s, made%s, is on %s now, and was on %s when the graph was recorded; record it "
+                    "again",
+                    d.what, d.where, situ_device_name(storage->device, now), situ_device_name(g->device, then));
 }
 
 /* Work that is run again finds its memory where it was. */
@@ -221,8 +214,7 @@ static situ_status make(situ_graph *g) {
     situ_status ended = backend->graph_end(g->device.index, status == SITU_OK, &g->made);
     if (status == SITU_OK) status = ended;
   }
-  return status == SITU_OK ? status
-                           : situ__device_failed(op, g->device, status, before, "making a graph");
+  return status == SITU_OK ? status : situ__device_failed(op, g->device, status, before, "making a graph");
 }
 
 situ_graph *situ_graph_capture_end(void) {
@@ -236,14 +228,11 @@ situ_graph *situ_graph_capture_end(void) {
   situ__recording = NULL;
   gather_places(g);
   bool good = situ__error_count() == g->errors;
-  if (!good)
-    (void)situ__fail(SITU_E_STATE, op, "an error happened while the graph was recorded");
+  if (!good) (void)situ__fail(SITU_E_STATE, op, "an error happened while the graph was recorded");
   else if (g->length == 0)
     good = situ__fail(SITU_E_STATE, op, "nothing was asked of %s while the graph was recorded",
                       situ_device_name(g->device, name)) == SITU_OK;
-  else
-    good = situ__device_usable(op, g->device) == SITU_OK && in_place(op, g) == SITU_OK &&
-           make(g) == SITU_OK;
+  else good = situ__device_usable(op, g->device) == SITU_OK && in_place(op, g) == SITU_OK && make(g) == SITU_OK;
   if (good) return g;
   situ_graph_free(g);
   return NULL;

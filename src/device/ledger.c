@@ -15,8 +15,8 @@ enum { KEPT = 65536 };
 uint8_t (*situ__storage_subject)(situ_storage *, char *, size_t);
 
 static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
-static int open_ledgers;          /* of all threads */
-static int for_everyone;          /* those of them that note the copies of all threads */
+static int open_ledgers; /* of all threads */
+static int for_everyone; /* those of them that note the copies of all threads */
 static situ_transfers everyone[SITU_DIRECTIONS];
 static situ__transfer *ring;      /* entry n is at n % capacity; grows to KEPT, then goes round */
 static uint64_t capacity, oldest; /* number of the first entry that the ring still holds */
@@ -36,9 +36,7 @@ static double now(void) {
 
 /* ---- noting ---- */
 
-bool situ__ledger_recording(void) {
-  return mine.depth || __atomic_load_n(&for_everyone, __ATOMIC_RELAXED);
-}
+bool situ__ledger_recording(void) { return mine.depth || __atomic_load_n(&for_everyone, __ATOMIC_RELAXED); }
 
 /* Room for one more entry; without memory the details are lost, the sums never. */
 static bool make_room(void) {
@@ -89,9 +87,7 @@ void situ__ledger_note(const situ__transfer *transfer, situ_storage *about) {
 /* ---- begin and end ---- */
 
 void situ_ledger_begin(situ_ledger *l) { situ_ledger_begin_with(l, NULL); }
-void situ_ledger_begin_none(situ_ledger *l) {
-  situ_ledger_begin_with(l, &(situ_ledger_options){ .none = true });
-}
+void situ_ledger_begin_none(situ_ledger *l) { situ_ledger_begin_with(l, &(situ_ledger_options){ .none = true }); }
 
 void situ_ledger_begin_with(situ_ledger *l, const situ_ledger_options *options) {
   if (!l) {
@@ -104,8 +100,7 @@ void situ_ledger_begin_with(situ_ledger *l, const situ_ledger_options *options) 
   l->open = true;
   l->others = mine.others;
   pthread_mutex_lock(&lock);
-  for (int way = 0; way < SITU_DIRECTIONS; way++)
-    l->sum[way] = l->all_threads ? everyone[way] : mine.sum[way];
+  for (int way = 0; way < SITU_DIRECTIONS; way++) l->sum[way] = l->all_threads ? everyone[way] : mine.sum[way];
   l->first = next;
   l->depth = ++mine.depth;
   open_ledgers++;
@@ -146,8 +141,7 @@ situ_status situ_ledger_end(situ_ledger *l) {
   if (!situ__ledger_usable(op, l)) return situ_error();
   if (!l->open) return situ__fail(SITU_E_STATE, op, "this ledger was ended before");
   situ_status status = l->none && situ_ledger_total(l).count ? situ__ledger_refuse(l) : SITU_OK;
-  for (int way = 0; way < SITU_DIRECTIONS; way++)
-    l->sum[way] = situ_ledger_sum(l, (situ_direction)way);
+  for (int way = 0; way < SITU_DIRECTIONS; way++) l->sum[way] = situ_ledger_sum(l, (situ_direction)way);
   close_from(l);
   l->open = false;
   return status;
@@ -178,8 +172,7 @@ situ_transfers situ_ledger_total(const situ_ledger *l) {
   return total;
 }
 
-bool situ__ledger_entries(const char *op, const situ_ledger *l, situ__transfer **list,
-                          int64_t *count) {
+bool situ__ledger_entries(const char *op, const situ_ledger *l, situ__transfer **list, int64_t *count) {
   *list = NULL;
   *count = 0;
   if (!l->open) return true;
@@ -187,8 +180,7 @@ bool situ__ledger_entries(const char *op, const situ_ledger *l, situ__transfer *
   uint64_t from = l->first > oldest ? l->first : oldest, most = next - from;
   if (most) *list = situ__alloc_uncounted(most * sizeof **list);
   for (uint64_t n = from; *list && n < next; n++)
-    if (l->all_threads || ring[n % capacity].thread == &mine)
-      (*list)[(*count)++] = ring[n % capacity];
+    if (l->all_threads || ring[n % capacity].thread == &mine) (*list)[(*count)++] = ring[n % capacity];
   pthread_mutex_unlock(&lock);
   return !most || *list || (situ__no_memory(op, most * sizeof **list), false);
 }

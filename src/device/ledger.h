@@ -18,15 +18,15 @@ typedef enum situ__copy_reason {
 typedef struct situ__transfer {
   situ_device from, to;
   uint64_t bytes;
-  uint64_t at;         /* byte of the storage that it is about, from where on */
+  uint64_t at; /* byte of the storage that it is about, from where on */
   void *site;
-  const char *op;      /* static text */
-  uint64_t serial;     /* of the storage it is about: the one that was read, or else written */
-  uint32_t version;    /* of that storage */
-  uint8_t reason;      /* a situ__copy_reason */
-  uint8_t role;        /* a situ_role */
-  bool written;        /* the source is no storage */
-  const void *thread;  /* filled in by situ__ledger_note, as is: */
+  const char *op;     /* static text */
+  uint64_t serial;    /* of the storage it is about: the one that was read, or else written */
+  uint32_t version;   /* of that storage */
+  uint8_t reason;     /* a situ__copy_reason */
+  uint8_t role;       /* a situ_role */
+  bool written;       /* the source is no storage */
+  const void *thread; /* filled in by situ__ledger_note, as is: */
   double time;
   char tensor[64];
 } situ__transfer;
@@ -43,8 +43,7 @@ extern uint8_t (*situ__storage_subject)(situ_storage *storage, char *name, size_
 /* May this thread look at it? False: recorded. */
 bool situ__ledger_usable(const char *op, const situ_ledger *ledger);
 /* The transfers that it has in detail, oldest first; to be freed with situ__free. False: no memory, recorded. */
-bool situ__ledger_entries(const char *op, const situ_ledger *ledger, situ__transfer **list,
-                          int64_t *count);
+bool situ__ledger_entries(const char *op, const situ_ledger *ledger, situ__transfer **list, int64_t *count);
 
 /* ledger_text.c: what situ_ledger_end says when there are some and none was allowed. */
 situ_status situ__ledger_refuse(const situ_ledger *ledger) SITU_COLD;

@@ -14,8 +14,7 @@
 
 enum { AGAIN = 4, ROWS = 16 };
 
-static const char *const ways[SITU_DIRECTIONS] = { "host -> device", "device -> host",
-                                                   "device -> device" };
+static const char *const ways[SITU_DIRECTIONS] = { "host -> device", "device -> host", "device -> device" };
 
 static const char *reason_of(const situ__transfer *t) {
   static const char *const text[] = { [SITU__COPY_USER] = "asked for",
@@ -74,8 +73,8 @@ typedef struct group {
 
 typedef int (*comparison)(const situ__transfer *a, const situ__transfer *b);
 
-#define BY(what)                              \
-  do {                                        \
+#define BY(what)                                               \
+  do {                                                         \
     if (a->what != b->what) return a->what < b->what ? -1 : 1; \
   } while (0)
 
@@ -101,8 +100,7 @@ static int by_kind(const situ__transfer *a, const situ__transfer *b) {
 /* A module's own part is wanted where it is copied to, however often it changes. Reading it back is another matter:
    whoever saves it every epoch does so because it changed. */
 static bool belongs(const situ__transfer *t) {
-  return (t->role == SITU_ROLE_PARAMETER || t->role == SITU_ROLE_BUFFER) &&
-         t->reason != SITU__COPY_READ;
+  return (t->role == SITU_ROLE_PARAMETER || t->role == SITU_ROLE_BUFFER) && t->reason != SITU__COPY_READ;
 }
 
 /* The same storage; where they matter, the same part of it and the same values. */
@@ -190,8 +188,7 @@ static int64_t gather(const look *k, bool storages, uint64_t threshold, group **
   return found;
 }
 
-int64_t situ_ledger_repeats(const situ_ledger *l, int64_t threshold, situ_ledger_repeat *out,
-                            int64_t capacity) {
+int64_t situ_ledger_repeats(const situ_ledger *l, int64_t threshold, situ_ledger_repeat *out, int64_t capacity) {
   look k;
   if (!look_at(&k, "ledger_repeats", l, capacity > 0 && !out)) return -1;
   group *groups;
@@ -217,8 +214,8 @@ static void add_row(situ__text *text, const group *g) {
   const situ__transfer *t = g->last;
   situ__text_add(text, "\n  %6" PRIu64 " x  %9s  ", g->sum.count, situ__bytes_text(g->sum.bytes, size));
   add_way(text, t);
-  situ__text_add(text, "  %s%s%s  by %s (%s)", situ_role_name((situ_role)t->role), *t->tensor ? " " : "", t->tensor, t->op,
-                 reason_of(t));
+  situ__text_add(text, "  %s%s%s  by %s (%s)", situ_role_name((situ_role)t->role), *t->tensor ? " " : "", t->tensor,
+                 t->op, reason_of(t));
   if (*situ__site_text(t->site, at, sizeof at)) situ__text_add(text, "  at %s", at);
 }
 
@@ -252,15 +249,13 @@ static void add_all(situ__text *text, const look *k) {
   for (int way = 0; way < SITU_DIRECTIONS; way++) {
     situ_transfers sum = situ_ledger_sum(k->ledger, (situ_direction)way);
     if (sum.count)
-      situ__text_add(text, "; %s %" PRIu64 " (%s)", ways[way], sum.count,
-                     situ__bytes_text(sum.bytes, size));
+      situ__text_add(text, "; %s %" PRIu64 " (%s)", ways[way], sum.count, situ__bytes_text(sum.bytes, size));
   }
   add_rows(text, k);
   group *groups;
   int64_t found = gather(k, true, AGAIN, &groups);
   for (int64_t i = 0; i < found && i < ROWS; i++) add_advice(text, &groups[i]);
-  if (found > ROWS)
-    situ__text_add(text, "\nand %" PRId64 " more were copied again and again", found - ROWS);
+  if (found > ROWS) situ__text_add(text, "\nand %" PRId64 " more were copied again and again", found - ROWS);
   situ__free(groups);
 }
 
@@ -269,9 +264,8 @@ situ_status situ__ledger_refuse(const situ_ledger *l) {
   situ__text text = { 0 };
   situ_transfers total = situ_ledger_total(l);
   if (situ__ledger_entries(k.op, l, &k.list, &k.count)) add_rows(&text, &k);
-  situ_status status =
-      situ__fail(SITU_E_STATE, k.op, "%" PRIu64 " transfer%s in a scope that allows none:%s",
-                 total.count, total.count == 1 ? "" : "s", text.data ? text.data : "");
+  situ_status status = situ__fail(SITU_E_STATE, k.op, "%" PRIu64 " transfer%s in a scope that allows none:%s",
+                                  total.count, total.count == 1 ? "" : "s", text.data ? text.data : "");
   situ__text_free(&text);
   situ__free(k.list);
   return status;
@@ -329,25 +323,23 @@ static void json_transfer(situ__text *text, const situ_ledger *l, const situ__tr
   json_string(text, "reason", d.reason);
   json_string(text, "role", d.role);
   json_string(text, "tensor", d.tensor);
-  situ__text_add(text, "\"storage\": %" PRIu64 ", \"version\": %" PRIu32 ", \"seconds\": %.6f, ",
-                 d.storage, d.version, d.seconds);
+  situ__text_add(text, "\"storage\": %" PRIu64 ", \"version\": %" PRIu32 ", \"seconds\": %.6f, ", d.storage, d.version,
+                 d.seconds);
   situ__text_add(text, "\"at\": ");
   situ__text_json_string(text, d.at);
 }
 
 int64_t situ_ledger_json(const situ_ledger *l, char *buffer, size_t size) {
-  static const char *const key[SITU_DIRECTIONS] = { "host_to_device", "device_to_host",
-                                                    "device_to_device" };
+  static const char *const key[SITU_DIRECTIONS] = { "host_to_device", "device_to_host", "device_to_device" };
   look k;
   if (!look_at(&k, "ledger_json", l, size && !buffer)) return -1;
   situ_transfers total = situ_ledger_total(l);
   situ__text text = { 0 };
-  situ__text_add(&text, "{\"count\": %" PRIu64 ", \"bytes\": %" PRIu64 ", \"directions\": {",
-                 total.count, total.bytes);
+  situ__text_add(&text, "{\"count\": %" PRIu64 ", \"bytes\": %" PRIu64 ", \"directions\": {", total.count, total.bytes);
   for (int way = 0; way < SITU_DIRECTIONS; way++) {
     situ_transfers sum = situ_ledger_sum(l, (situ_direction)way);
-    situ__text_add(&text, "%s\"%s\": {\"count\": %" PRIu64 ", \"bytes\": %" PRIu64 "}",
-                   way ? ", " : "", key[way], sum.count, sum.bytes);
+    situ__text_add(&text, "%s\"%s\": {\"count\": %" PRIu64 ", \"bytes\": %" PRIu64 "}", way ? ", " : "", key[way],
+                   sum.count, sum.bytes);
   }
   situ__text_add(&text, "}, \"repeats\": [");
   group *groups;

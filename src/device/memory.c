@@ -25,15 +25,15 @@ typedef struct block {
 typedef struct cache {
   block *first[SITU__BLOCK_SMALL];
   uint32_t count[SITU__BLOCK_SMALL];
-  int64_t used; /* bytes allocated less bytes freed by this thread: may be negative */
-  int64_t kept, share; /* bytes in the lists, and the most that there may be */
-  int64_t tensors; /* made less freed by this thread: may be negative */
+  int64_t used;               /* bytes allocated less bytes freed by this thread: may be negative */
+  int64_t kept, share;        /* bytes in the lists, and the most that there may be */
+  int64_t tensors;            /* made less freed by this thread: may be negative */
   struct cache *next, **link; /* the list of all threads' */
 } cache;
 
 static SITU__THREAD_LOCAL cache *mine;
 static SITU__THREAD_LOCAL bool ended;
-static cache *threads; /* under the host depot's lock */
+static cache *threads;  /* under the host depot's lock */
 static int64_t shares;  /* of all threads */
 static int64_t tensors; /* those that threads counted that have no cache any more */
 static pthread_key_t at_exit;
@@ -71,10 +71,8 @@ static bool empty_lists(cache *c, bool keep) {
   for (unsigned number = 0; number < SITU__BLOCK_SMALL; number++) {
     size_t size = situ__block_size(number);
     for (void *data; (data = pop(c, number, size)) != NULL; any = true) {
-      if (keep)
-        situ__depot_put(depot, number, size, data);
-      else
-        situ__depot_return(depot, size, data);
+      if (keep) situ__depot_put(depot, number, size, data);
+      else situ__depot_return(depot, size, data);
     }
   }
   return any;
@@ -229,15 +227,13 @@ static situ_status ask(situ__depot *depot, size_t size, void **data) {
 }
 
 /* The same, and out of memory there, once more without the cache. */
-static situ_status fresh(const char *op, situ__depot *depot, size_t bytes, size_t size,
-                         void **data) {
+static situ_status fresh(const char *op, situ__depot *depot, size_t bytes, size_t size, void **data) {
   uint64_t before = situ__error_count();
   situ_status status = ask(depot, size, data);
   if (status == SITU_E_NOMEM && situ__error_count() == before) {
     bool any = depot->device.kind == SITU_CPU && mine && empty_lists(mine, false);
     if (situ__depot_empty(depot) || any) status = ask(depot, size, data);
-    if (status == SITU_E_NOMEM && situ__error_count() == before)
-      return no_memory(op, depot->device, bytes);
+    if (status == SITU_E_NOMEM && situ__error_count() == before) return no_memory(op, depot->device, bytes);
   }
   if (status == SITU_OK) return SITU_OK;
   return situ__device_failed(op, depot->device, status, before, "allocating");
@@ -284,10 +280,8 @@ void situ__memory_free(situ_device device, void *data, size_t bytes) {
   }
   if (device.kind == SITU_CPU) SITU__POISON(data, size);
   situ__depot *depot = situ__depot_of(device); /* there: the block was its */
-  if (situ__device_lost(device))
-    situ__depot_return(depot, size, data);
-  else
-    situ__depot_put(depot, number, size, data);
+  if (situ__device_lost(device)) situ__depot_return(depot, size, data);
+  else situ__depot_put(depot, number, size, data);
 }
 
 void situ__memory_trim(situ_device device) {

@@ -83,11 +83,12 @@ static void path_of(const char *name, situ__text *path) {
 static bool may_open(const char *path) {
   struct stat about;
   if (!getauxval(AT_SECURE)) return true;
-  return stat(path, &about) == 0 && (about.st_uid == 0 || about.st_uid == geteuid()) && !(about.st_mode & (S_IWGRP | S_IWOTH));
+  return stat(path, &about) == 0 && (about.st_uid == 0 || about.st_uid == geteuid()) &&
+         !(about.st_mode & (S_IWGRP | S_IWOTH));
 }
 
-static const situ_backend *open_file(const char *path, const char *name, situ_device_kind kind,
-                                     char *why, size_t size) {
+static const situ_backend *open_file(const char *path, const char *name, situ_device_kind kind, char *why,
+                                     size_t size) {
   void *module = dlopen(path, RTLD_NOW | RTLD_LOCAL);
   if (!module) {
     (void)snprintf(why, size, "the %s module cannot be opened: %s", name, dlerror());
@@ -96,26 +97,23 @@ static const situ_backend *open_file(const char *path, const char *name, situ_de
   const situ_backend *backend = dlsym(module, "situ_module_backend");
   bool (*start)(const situ_host *);
   *(void **)&start = dlsym(module, "situ_module_start");
-  if (backend && backend->abi == SITU_BACKEND_ABI && backend->size == sizeof *backend &&
-      backend->kind == kind && (!start || start(&host))) {
+  if (backend && backend->abi == SITU_BACKEND_ABI && backend->size == sizeof *backend && backend->kind == kind &&
+      (!start || start(&host))) {
     situ__site_add_module(backend);
     return backend;
   }
-  (void)snprintf(
-      why, size,
-      backend ? "%s was made for another version of situ" : "%s has no situ_module_backend", path);
+  (void)snprintf(why, size, backend ? "%s was made for another version of situ" : "%s has no situ_module_backend",
+                 path);
   (void)dlclose(module);
   return NULL;
 }
 
-const situ_backend *situ__module_open(const char *name, situ_device_kind kind, char *why,
-                                      size_t size) {
+const situ_backend *situ__module_open(const char *name, situ_device_kind kind, char *why, size_t size) {
   situ__text path = { 0 };
   path_of(name, &path);
   const situ_backend *backend = NULL;
   if (!path.data || path.failed) {
-    (void)snprintf(why, size,
-                   "no %s module was looked for: this library's own directory is not known", name);
+    (void)snprintf(why, size, "no %s module was looked for: this library's own directory is not known", name);
   } else if (access(path.data, F_OK) != 0) {
     (void)snprintf(why, size, "this build has no %s module (looked for %s)", name, path.data);
   } else if (!may_open(path.data)) {

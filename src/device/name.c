@@ -16,23 +16,19 @@ static const char *const kinds[SITU_DEVICE_KINDS] = {
 static const struct {
   const char *written, *meant;
 } aliases[] = {
-  { "gpu", "cuda" },    { "nvidia", "cuda" },   { "hip", "cuda" },
-  { "host", "cpu" },    { "ocl", "opencl" },    { "cl", "opencl" },
-  { "pocl", "opencl" }, { "simulated", "sim" }, { "simulator", "sim" },
+  { "gpu", "cuda" },  { "nvidia", "cuda" }, { "hip", "cuda" },      { "host", "cpu" },      { "ocl", "opencl" },
+  { "cl", "opencl" }, { "pocl", "opencl" }, { "simulated", "sim" }, { "simulator", "sim" },
 };
 
 const char *situ__kind_name(unsigned kind) { return kind < SITU_DEVICE_KINDS ? kinds[kind] : NULL; }
 
-bool situ_device_equal(situ_device a, situ_device b) {
-  return a.kind == b.kind && a.index == b.index;
-}
+bool situ_device_equal(situ_device a, situ_device b) { return a.kind == b.kind && a.index == b.index; }
 
 const char *situ_device_name(situ_device device, char buffer[SITU_DEVICE_NAME_MAX]) {
   const char *kind = situ__kind_name(device.kind);
   if (!situ__given("device_name", "buffer", buffer)) return "";
   bool single = device.kind <= SITU_META && device.index == 0;
-  (void)snprintf(buffer, SITU_DEVICE_NAME_MAX, single ? "%s" : "%s:%u", kind ? kind : "refused",
-                 device.index);
+  (void)snprintf(buffer, SITU_DEVICE_NAME_MAX, single ? "%s" : "%s:%u", kind ? kind : "refused", device.index);
   return buffer;
 }
 
@@ -43,8 +39,7 @@ static size_t smaller(size_t a, size_t b) { return a < b ? a : b; }
 /* Edit distance of two short words (the longer is cut); two neighbours exchanged are one change. */
 static size_t distance(const char *a, const char *b) {
   enum { LONGEST = 15 };
-  size_t table[LONGEST + 1][LONGEST + 1], m = smaller(strlen(a), LONGEST),
-                                          n = smaller(strlen(b), LONGEST);
+  size_t table[LONGEST + 1][LONGEST + 1], m = smaller(strlen(a), LONGEST), n = smaller(strlen(b), LONGEST);
   for (size_t i = 0; i <= m; i++) {
     for (size_t j = 0; j <= n; j++) {
       size_t *d = &table[i][j];
@@ -52,10 +47,8 @@ static size_t distance(const char *a, const char *b) {
         *d = i + j;
         continue;
       }
-      *d = smaller(smaller(table[i - 1][j], table[i][j - 1]) + 1,
-                   table[i - 1][j - 1] + (a[i - 1] != b[j - 1]));
-      if (i > 1 && j > 1 && a[i - 1] == b[j - 2] && a[i - 2] == b[j - 1])
-        *d = smaller(*d, table[i - 2][j - 2] + 1);
+      *d = smaller(smaller(table[i - 1][j], table[i][j - 1]) + 1, table[i - 1][j - 1] + (a[i - 1] != b[j - 1]));
+      if (i > 1 && j > 1 && a[i - 1] == b[j - 2] && a[i - 2] == b[j - 1]) *d = smaller(*d, table[i - 2][j - 2] + 1);
     }
   }
   return table[m][n];
@@ -89,8 +82,7 @@ static situ_device guess(const char *name) {
   situ_device meant = { (uint16_t)nearest_kind(word), 0 };
   while (*c && !isdigit((unsigned char)*c)) c++;
   unsigned index = 0;
-  for (; isdigit((unsigned char)*c) && index < SITU__DEVICES_MAX; c++)
-    index = index * 10 + (unsigned)(*c - '0');
+  for (; isdigit((unsigned char)*c) && index < SITU__DEVICES_MAX; c++) index = index * 10 + (unsigned)(*c - '0');
   bool negative = strchr(name, '-') != NULL;
   unsigned count = (unsigned)situ_device_count(kinds[meant.kind]);
   if (!negative && index < (count ? count : SITU__DEVICES_MAX)) meant.index = (uint16_t)index;
@@ -100,8 +92,7 @@ static situ_device guess(const char *name) {
 /* The name as it can be shown: short, and without what a terminal would obey. */
 static const char *shown(const char *name, char buffer[44]) {
   size_t length = 0;
-  for (const char *c = name; *c && length < 40; c++)
-    buffer[length++] = isprint((unsigned char)*c) ? *c : '?';
+  for (const char *c = name; *c && length < 40; c++) buffer[length++] = isprint((unsigned char)*c) ? *c : '?';
   if (strlen(name) > length) length -= 3, memcpy(buffer + length, "...", 3), length += 3;
   buffer[length] = 0;
   return buffer;
@@ -109,8 +100,8 @@ static const char *shown(const char *name, char buffer[44]) {
 
 static situ_status refuse(const char *name, const char *why) {
   char text[44], meant[SITU_DEVICE_NAME_MAX];
-  return situ__fail(SITU_E_ARG, "device_parse", "\"%s\": %s; did you mean \"%s\"?",
-                    shown(name, text), why, situ_device_name(guess(name), meant));
+  return situ__fail(SITU_E_ARG, "device_parse", "\"%s\": %s; did you mean \"%s\"?", shown(name, text), why,
+                    situ_device_name(guess(name), meant));
 }
 
 /* ---- reading ------------------------------------------------------------------------------ */
@@ -146,8 +137,7 @@ situ_status situ_device_parse(const char *name, situ_device *out) {
     if (*digits == '-') return refuse(name, "an index cannot be negative");
     if (digits[count] != 0) return refuse(name, "an index is made of digits only");
     if (count > 1 && *digits == '0') return refuse(name, "an index has no leading zero");
-    for (const char *c = digits; *c && index < SITU__DEVICES_MAX; c++)
-      index = index * 10 + (unsigned)(*c - '0');
+    for (const char *c = digits; *c && index < SITU__DEVICES_MAX; c++) index = index * 10 + (unsigned)(*c - '0');
   }
   /* A kind without any device still has names: a program must be able to ask for cuda:0. */
   unsigned there = (unsigned)situ_device_count(kinds[kind]);
@@ -158,8 +148,8 @@ situ_status situ_device_parse(const char *name, situ_device *out) {
     if (there) {
       (void)snprintf(why, sizeof why, "there %s %u %s device%s", are, there, kinds[kind], s);
     } else {
-      (void)snprintf(why, sizeof why, "an index is below %d, and there is no %s device",
-                     SITU__DEVICES_MAX, kinds[kind]);
+      (void)snprintf(why, sizeof why, "an index is below %d, and there is no %s device", SITU__DEVICES_MAX,
+                     kinds[kind]);
     }
     return refuse(name, why);
   }

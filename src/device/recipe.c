@@ -28,9 +28,9 @@ typedef struct step {
   int64_t refs;
   uint64_t number; /* steps of the process are repeated in the order in which they were taken */
   size_t size;
-  int whole;       /* slots of the whole recipe, as a tree */
+  int whole; /* slots of the whole recipe, as a tree */
   int slots, views;
-  situ_work work;  /* its operands point to `view`, whose storage means nothing */
+  situ_work work; /* its operands point to `view`, whose storage means nothing */
   situ_window window;
   uint8_t in[SITU_WORK_MAX], out[SITU_WORK_MAX]; /* slots of the operands */
   situ_recipe slot[SLOTS_MAX];
@@ -111,8 +111,7 @@ static bool repeatable(const part *list, int count, int *whole) {
   return *whole <= RECIPE_MAX;
 }
 
-static void copy_operands(step *s, const situ_view_desc **operand, int operands, uint8_t *slot,
-                          part *list) {
+static void copy_operands(step *s, const situ_view_desc **operand, int operands, uint8_t *slot, part *list) {
   for (int i = 0; i < operands; i++) {
     if (!operand[i]) continue;
     slot[i] = (uint8_t)find(list, &s->slots, operand[i]->storage);

@@ -16,8 +16,8 @@ static void open_backends(void) {
   backends[SITU_META] = &situ__meta_backend;
   backends[SITU_SIM] = situ__sim_backend();
   for (unsigned kind = SITU_OPENCL; kind < SITU_DEVICE_KINDS; kind++)
-    backends[kind] = situ__module_open(situ__kind_name(kind), (situ_device_kind)kind, missing[kind],
-                                       sizeof missing[kind]);
+    backends[kind] =
+        situ__module_open(situ__kind_name(kind), (situ_device_kind)kind, missing[kind], sizeof missing[kind]);
 }
 
 const situ_backend *situ__backend(situ_device device) {
@@ -56,8 +56,7 @@ int situ_device_count(const char *kind) {
 /* Of one device, whose index begins at `digits`; `reason` is its kind's. */
 static const char *status_of(unsigned kind, const char *digits, int count, const char *reason) {
   size_t length = strspn(digits, "0123456789");
-  if (length == 0 || length > 2 || digits[length])
-    return "no device's name: a kind, or a kind, a colon and an index";
+  if (length == 0 || length > 2 || digits[length]) return "no device's name: a kind, or a kind, a colon and an index";
   int index = length == 2 ? (digits[0] - '0') * 10 + digits[1] - '0' : digits[0] - '0';
   if (index >= count) return reason;
   situ_device device = { (uint16_t)kind, (uint16_t)index };
@@ -92,23 +91,20 @@ static bool refuse(const char *op, situ_device device) {
   const char *reason = "";
   if (device.kind == SITU_DEVICE_KINDS) {
     /* situ_dev has recorded why; after a clear it must still not be taken for a device. */
-    if (situ_error() != SITU_OK)
-      (void)situ__null(op, "device");
-    else
-      (void)situ__fail(SITU_E_ARG, op, "the device is one whose name was refused");
+    if (situ_error() != SITU_OK) (void)situ__null(op, "device");
+    else (void)situ__fail(SITU_E_ARG, op, "the device is one whose name was refused");
   } else if (device.kind > SITU_DEVICE_KINDS || device.kind == SITU_DEVICE_DEFAULT) {
     (void)situ__fail(SITU_E_ARG, op, "%u is no kind of device", device.kind);
   } else {
     int count = count_of(device.kind, &reason);
-    (void)situ__fail(count ? SITU_E_ARG : SITU_E_UNSUPPORTED, op, "%s is not there: %s",
-                     situ_device_name(device, name), reason);
+    (void)situ__fail(count ? SITU_E_ARG : SITU_E_UNSUPPORTED, op, "%s is not there: %s", situ_device_name(device, name),
+                     reason);
   }
   return false;
 }
 
 static SITU_COLD bool refuse_unstated(const char *op) {
-  (void)situ__fail(SITU_E_DEVICE, op,
-                   "no device was stated, and this thread's policy forbids an unstated one");
+  (void)situ__fail(SITU_E_DEVICE, op, "no device was stated, and this thread's policy forbids an unstated one");
   return false;
 }
 
@@ -117,9 +113,8 @@ bool situ__device_resolve(const char *op, situ_device wanted, situ_device *out) 
     if (situ__unstated_forbidden()) return refuse_unstated(op);
     wanted = situ_get_default_device();
   }
-  bool there = wanted.kind == SITU_CPU
-                   ? wanted.index == 0
-                   : wanted.kind != SITU_DEVICE_DEFAULT && situ_device_is_available(wanted);
+  bool there = wanted.kind == SITU_CPU ? wanted.index == 0
+                                       : wanted.kind != SITU_DEVICE_DEFAULT && situ_device_is_available(wanted);
   if (!there) return refuse(op, wanted);
   *out = wanted;
   return true;
@@ -140,8 +135,7 @@ situ_status situ_set_default_device(situ_device device) {
     situ__setting.device = device;
     return SITU_OK;
   }
-  return situ__device_resolve("set_default_device", device, &situ__setting.device) ? SITU_OK
-                                                                                   : situ_error();
+  return situ__device_resolve("set_default_device", device, &situ__setting.device) ? SITU_OK : situ_error();
 }
 
 situ_status situ_device_info(situ_device device, situ_device_properties *out) {
@@ -151,8 +145,7 @@ situ_status situ_device_info(situ_device device, situ_device_properties *out) {
   situ_device_properties found = { 0 };
   uint64_t before = situ__error_count();
   situ_status status = backend->info ? backend->info(device.index, &found) : SITU_E_UNSUPPORTED;
-  if (status != SITU_OK)
-    return situ__device_failed("device_info", device, status, before, "asking for its properties");
+  if (status != SITU_OK) return situ__device_failed("device_info", device, status, before, "asking for its properties");
   int64_t used, cached;
   situ__memory_stats(device, &used, &cached);
   found.memory_used = used > 0 ? (uint64_t)used : 0;

@@ -31,8 +31,7 @@ static void end(const char *op, const situ_setting *before) {
   if (!before) {
     (void)situ__null(op, "before");
   } else if (before->depth >= situ__setting.depth) {
-    (void)situ__fail(SITU_E_STATE, op,
-                     "not open on this thread (never begun, ended twice, or by an outer scope)");
+    (void)situ__fail(SITU_E_STATE, op, "not open on this thread (never begun, ended twice, or by an outer scope)");
   } else {
     situ__setting_back(before);
   }
@@ -60,8 +59,7 @@ situ_policy situ_get_policy(void) {
 }
 
 bool situ__unstated_forbidden(void) {
-  return situ__setting.device.kind == SITU_DEVICE_DEFAULT &&
-         situ_get_policy().unstated == SITU_UNSTATED_FORBID;
+  return situ__setting.device.kind == SITU_DEVICE_DEFAULT && situ_get_policy().unstated == SITU_UNSTATED_FORBID;
 }
 
 void situ_policy_begin(situ_setting *before, situ_policy policy) {
@@ -72,11 +70,9 @@ void situ_policy_begin(situ_setting *before, situ_policy policy) {
   begin(before);
   if (policy.host_to_device > SITU_POLICY_COPY || policy.device_to_host > SITU_POLICY_COPY ||
       policy.device_to_device > SITU_POLICY_COPY || policy.unstated > SITU_UNSTATED_FORBID)
-    (void)situ__fail(SITU_E_ARG, "policy_begin", "{ %d, %d, %d, %d } is no policy",
-                     policy.host_to_device, policy.device_to_host, policy.device_to_device,
-                     policy.unstated);
-  else
-    memcpy(situ__setting.policy, &policy, sizeof policy);
+    (void)situ__fail(SITU_E_ARG, "policy_begin", "{ %d, %d, %d, %d } is no policy", policy.host_to_device,
+                     policy.device_to_host, policy.device_to_device, policy.unstated);
+  else memcpy(situ__setting.policy, &policy, sizeof policy);
 }
 
 void situ_policy_end(situ_setting *before) { end("policy_end", before); }
@@ -85,8 +81,7 @@ void situ_policy_end(situ_setting *before) { end("policy_end", before); }
 
 static situ_dtype usual(unsigned kind) { return kind == SITU_CPU ? SITU_BF16 : SITU_F16; }
 
-situ_status situ_autocast_begin(situ_setting *before, situ_device device,
-                                const situ_autocast_options *options) {
+situ_status situ_autocast_begin(situ_setting *before, situ_device device, const situ_autocast_options *options) {
   const char *op = "autocast_begin";
   const situ_autocast_options o = options ? *options : (situ_autocast_options){ 0 };
   if (!before) return situ__null(op, "before");
@@ -107,15 +102,12 @@ situ_status situ_autocast_begin(situ_setting *before, situ_device device,
 
 void situ_autocast_end(situ_setting *before) { end("autocast_end", before); }
 
-bool situ_is_autocast_enabled(situ_device device) {
-  return situ_get_autocast_dtype(device) != SITU_DTYPE_DEFAULT;
-}
+bool situ_is_autocast_enabled(situ_device device) { return situ_get_autocast_dtype(device) != SITU_DTYPE_DEFAULT; }
 
 situ_dtype situ_get_autocast_dtype(situ_device device) {
   if (!device.kind) device = situ_get_default_device();
-  const unsigned now = device.kind < SITU_DEVICE_KINDS
-                           ? situ__autocast_of(situ__setting.autocast, device.kind)
-                           : SITU__AUTOCAST_OFF;
+  const unsigned now =
+      device.kind < SITU_DEVICE_KINDS ? situ__autocast_of(situ__setting.autocast, device.kind) : SITU__AUTOCAST_OFF;
   return now == SITU__AUTOCAST_OFF ? SITU_DTYPE_DEFAULT : (situ_dtype)now;
 }
 

@@ -29,8 +29,7 @@ static uintptr_t first_byte, past_last; /* equal: cannot be told */
 
 static bool in_program(void) {
   uintptr_t headers = (uintptr_t)getauxval(AT_PHDR), start = (uintptr_t)__ehdr_start;
-  return headers >= start &&
-         headers - start < 4096; /* the program's headers follow right behind its first bytes */
+  return headers >= start && headers - start < 4096; /* the program's headers follow right behind its first bytes */
 }
 
 static const situ__locator locator = { situ__call_site, situ__site_text };
@@ -81,9 +80,7 @@ static bool in_module(uintptr_t address) {
   return false;
 }
 
-bool situ__own_code(const void *address) {
-  return (uintptr_t)address >= first_byte && (uintptr_t)address < past_last;
-}
+bool situ__own_code(const void *address) { return (uintptr_t)address >= first_byte && (uintptr_t)address < past_last; }
 
 void *situ__call_site(void) {
 #if defined(__x86_64__) || defined(__i386__) || defined(__aarch64__)
@@ -115,8 +112,7 @@ static void open_tables(void) {
   if (tables) dwfl_end(tables);
   tables = dwfl_begin(&callbacks);
   if (!tables) return;
-  if (dwfl_linux_proc_report(tables, getpid()) == 0 && dwfl_report_end(tables, NULL, NULL) == 0)
-    return;
+  if (dwfl_linux_proc_report(tables, getpid()) == 0 && dwfl_report_end(tables, NULL, NULL) == 0) return;
   dwfl_end(tables);
   tables = NULL;
 }
@@ -126,8 +122,7 @@ static const char *short_path(const char *path) {
   char here[4096];
   size_t length = getcwd(here, sizeof here) ? strlen(here) : 0;
   if (*path != '/') return path;
-  if (length > 1 && strncmp(path, here, length) == 0 && path[length] == '/')
-    return path + length + 1;
+  if (length > 1 && strncmp(path, here, length) == 0 && path[length] == '/') return path + length + 1;
   return strrchr(path, '/') + 1;
 }
 
@@ -145,9 +140,7 @@ static bool source_text(void *call, char *buffer, size_t size) {
   int number = 0;
   const char *path = line ? dwfl_lineinfo(line, NULL, &number, NULL, NULL, NULL) : NULL;
   const char *function = module ? dwfl_module_addrname(module, address) : NULL;
-  if (path)
-    (void)snprintf(buffer, size, function ? "%s:%d in %s" : "%s:%d", short_path(path), number,
-                   function);
+  if (path) (void)snprintf(buffer, size, function ? "%s:%d in %s" : "%s:%d", short_path(path), number, function);
   pthread_mutex_unlock(&lock);
   return path != NULL;
 }
@@ -168,8 +161,8 @@ static void symbol_text(void *call, char *buffer, size_t size) {
   }
   const char *slash = strrchr(info.dli_fname, '/'), *file = slash ? slash + 1 : info.dli_fname;
   if (info.dli_sname) {
-    (void)snprintf(buffer, size, "%s+0x%zx (%s)", info.dli_sname,
-                   (size_t)((char *)call - (char *)info.dli_saddr), file);
+    (void)snprintf(buffer, size, "%s+0x%zx (%s)", info.dli_sname, (size_t)((char *)call - (char *)info.dli_saddr),
+                   file);
   } else {
     (void)snprintf(buffer, size, "%s+0x%zx", file, (size_t)((char *)call - (char *)info.dli_fbase));
   }

@@ -32,14 +32,12 @@ situ_storage *situ__storage_new(const char *op, situ_device device, size_t bytes
     return NULL;
   }
   *storage = (situ_storage){
-    .data = data, .bytes = bytes, .device = device, .flags = SITU_STORAGE_UNWRITTEN, .refs = 1,
-    .serial = next_serial()
+    .data = data, .bytes = bytes, .device = device, .flags = SITU_STORAGE_UNWRITTEN, .refs = 1, .serial = next_serial()
   };
   return storage;
 }
 
-situ_storage *situ__storage_foreign(const char *op, void *data, size_t bytes,
-                                    void (*release)(void *), void *payload) {
+situ_storage *situ__storage_foreign(const char *op, void *data, size_t bytes, void (*release)(void *), void *payload) {
   situ_storage *storage = situ__small_alloc(sizeof *storage);
   if (!storage) {
     if (release) release(payload);
@@ -59,9 +57,7 @@ situ_storage *situ__storage_foreign(const char *op, void *data, size_t bytes,
   return storage;
 }
 
-void situ__storage_retain(situ_storage *storage) {
-  (void)__atomic_add_fetch(&storage->refs, 1, __ATOMIC_RELAXED);
-}
+void situ__storage_retain(situ_storage *storage) { (void)__atomic_add_fetch(&storage->refs, 1, __ATOMIC_RELAXED); }
 
 static void free_memory(situ_storage *storage) {
   if (storage->flags & SITU_STORAGE_FOREIGN) {
@@ -125,6 +121,4 @@ void situ__storage_wrote(situ_storage *storage) {
     __atomic_store_n(&storage->flags, flags & ~SITU_STORAGE_UNWRITTEN, __ATOMIC_RELAXED);
 }
 
-int64_t situ_live_bytes(void) {
-  return situ__memory_used() + __atomic_load_n(&foreign, __ATOMIC_RELAXED);
-}
+int64_t situ_live_bytes(void) { return situ__memory_used() + __atomic_load_n(&foreign, __ATOMIC_RELAXED); }

@@ -46,9 +46,7 @@ const char *situ__verb_name(situ_verb verb) {
 static bool lost[SITU_DEVICE_KINDS][SITU__DEVICES_MAX];
 
 static bool *lost_flag(situ_device device) {
-  return device.kind < SITU_DEVICE_KINDS && device.index < SITU__DEVICES_MAX
-             ? &lost[device.kind][device.index]
-             : NULL;
+  return device.kind < SITU_DEVICE_KINDS && device.index < SITU__DEVICES_MAX ? &lost[device.kind][device.index] : NULL;
 }
 
 bool situ__device_lost(situ_device device) {
@@ -64,14 +62,13 @@ void situ__device_found(situ_device device) {
 static SITU_COLD situ_status unusable(const char *op, situ_device device) {
   char name[SITU_DEVICE_NAME_MAX];
   if (situ__forked())
-    return situ__fail(
-        SITU_E_STATE, op,
-        "this process is the child of a fork; situ's threads and devices stayed in the "
-        "parent (exec, or fork before the first use of situ)");
+    return situ__fail(SITU_E_STATE, op,
+                      "this process is the child of a fork; situ's threads and devices stayed in the "
+                      "parent (exec, or fork before the first use of situ)");
   const situ_backend *backend = situ__backend(device);
   const char *why = backend->lost ? backend->lost(device.index) : NULL;
-  return situ__fail(SITU_E_LOST, op, "%s is lost%s%s; its tensors can only be freed",
-                    situ_device_name(device, name), why ? ": " : "", why ? why : "");
+  return situ__fail(SITU_E_LOST, op, "%s is lost%s%s; its tensors can only be freed", situ_device_name(device, name),
+                    why ? ": " : "", why ? why : "");
 }
 
 situ_status situ__device_usable(const char *op, situ_device device) {
@@ -79,8 +76,8 @@ situ_status situ__device_usable(const char *op, situ_device device) {
   return SITU_OK;
 }
 
-situ_status situ__device_failed(const char *op, situ_device device, situ_status status,
-                                uint64_t before, const char *what) {
+situ_status situ__device_failed(const char *op, situ_device device, situ_status status, uint64_t before,
+                                const char *what) {
   if (status == SITU_E_LOST) {
     bool *flag = lost_flag(device);
     if (flag) __atomic_store_n(flag, true, __ATOMIC_RELAXED);
@@ -88,8 +85,7 @@ situ_status situ__device_failed(const char *op, situ_device device, situ_status 
   if (situ__error_count() != before) return status; /* the slot knew more than we do */
   if (status == SITU_E_LOST) return unusable(op, device);
   char name[SITU_DEVICE_NAME_MAX];
-  return situ__fail(status, op, "%s on %s failed: %s", what, situ_device_name(device, name),
-                    situ_status_name(status));
+  return situ__fail(status, op, "%s on %s failed: %s", what, situ_device_name(device, name), situ_status_name(status));
 }
 
 /* ---- unsupported -------------------------------------------------------------------------- */
@@ -123,9 +119,7 @@ static void name_those_that_can(situ__text *text, const situ_work *work) {
     for (int index = 0; index < count; index++) {
       situ_device other = { (uint16_t)kind, (uint16_t)index };
       const situ_backend *backend = situ__backend(other);
-      if (backend->no_memory || !backend->kernel[work->verb] ||
-          dtype_outside(work, dtypes_of(other)))
-        continue;
+      if (backend->no_memory || !backend->kernel[work->verb] || dtype_outside(work, dtypes_of(other))) continue;
       char name[SITU_DEVICE_NAME_MAX];
       situ__text_add(text, "%s%s", found++ ? ", " : "; ", situ_device_name(other, name));
     }
@@ -133,16 +127,14 @@ static void name_those_that_can(situ__text *text, const situ_work *work) {
   situ__text_add(text, found ? " can" : "; no device here can");
 }
 
-static SITU_COLD situ_status unsupported(const char *op, situ_device device,
-                                         const situ_work *work) {
+static SITU_COLD situ_status unsupported(const char *op, situ_device device, const situ_work *work) {
   char name[SITU_DEVICE_NAME_MAX];
   const situ_backend *backend = situ__backend(device);
   situ__text text = { 0 };
   situ_dtype dtype = dtype_outside(work, dtypes_of(device));
   situ_device_name(device, name);
   if (dtype) {
-    situ__text_add(&text, "%s cannot compute with %s (%s)", name, situ_dtype_name(dtype),
-                   situ__verb_name(work->verb));
+    situ__text_add(&text, "%s cannot compute with %s (%s)", name, situ_dtype_name(dtype), situ__verb_name(work->verb));
   } else if (!backend || !backend->kernel[work->verb]) {
     situ__text_add(&text, "%s has no kernel for %s (%s)", name, situ__verb_name(work->verb),
                    situ_dtype_name(dtype_of(work)));
@@ -201,10 +193,9 @@ static bool writes_nothing(const situ_work *work) {
   return work->outs > 0;
 }
 
-static SITU_COLD situ_status failed(const char *op, situ_device device, const situ_work *work,
-                                    situ_status status, uint64_t before) {
-  if (status == SITU_E_UNSUPPORTED && situ__error_count() == before)
-    return unsupported(op, device, work);
+static SITU_COLD situ_status failed(const char *op, situ_device device, const situ_work *work, situ_status status,
+                                    uint64_t before) {
+  if (status == SITU_E_UNSUPPORTED && situ__error_count() == before) return unsupported(op, device, work);
   return situ__device_failed(op, device, status, before, situ__verb_name(work->verb));
 }
 
@@ -223,8 +214,7 @@ static SITU_COLD situ_status dry_run(const char *op, situ_device device, const s
     if (situ__dry->launched) situ__dry->launched(situ__dry, op, device, work);
   }
   for (int i = 0; i < work->outs; i++)
-    if (work->out[i] && situ__is_void(work->out[i]->storage))
-      situ__storage_wrote(work->out[i]->storage);
+    if (work->out[i] && situ__is_void(work->out[i]->storage)) situ__storage_wrote(work->out[i]->storage);
   return SITU_OK;
 }
 
@@ -235,8 +225,7 @@ void (*situ__describe_storage)(situ_storage *storage, situ__described *to);
 SITU_COLD situ_status situ__refuse_unwritten(const char *op, situ_storage *storage) {
   situ__described d = { "an operand", "" };
   if (situ__describe_storage) situ__describe_storage(storage, &d);
-  return situ__fail(SITU_E_STATE, op,
-                    "%s holds no value yet: nothing was written since it was made%s", d.what,
+  return situ__fail(SITU_E_STATE, op, "%s holds no value yet: nothing was written since it was made%s", d.what,
                     d.where);
 }
 
@@ -246,8 +235,7 @@ static bool unwritten(const situ_view_desc *v) {
 
 /* The first operand whose values the work would start from, but which holds none; NULL: all do. */
 static const situ_view_desc *unwritten_item(const situ_optimizer_item *item) {
-  const situ_view_desc *all[] = { item->param, item->grad, item->state[0], item->state[1],
-                                  item->state[2] };
+  const situ_view_desc *all[] = { item->param, item->grad, item->state[0], item->state[1], item->state[2] };
   for (size_t k = 0; k < sizeof all / sizeof *all; k++)
     if (unwritten(all[k])) return all[k];
   return NULL;
@@ -304,6 +292,5 @@ situ_status situ_synchronize(situ_device device) {
   if (status != SITU_OK || !backend->synchronize) return status;
   uint64_t before = situ__error_count();
   status = backend->synchronize(device.index);
-  return status == SITU_OK ? SITU_OK
-                           : situ__device_failed(op, device, status, before, "queued work");
+  return status == SITU_OK ? SITU_OK : situ__device_failed(op, device, status, before, "queued work");
 }

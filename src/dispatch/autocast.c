@@ -33,8 +33,7 @@ __attribute__((constructor)) static void install(void) { situ__autocast_forget =
 
 /* Only what is used again and again: as in torch, an f32 leaf that wants a gradient. */
 static bool worth_keeping(const situ_tensor *t, uint32_t autocast) {
-  return !(autocast & SITU__AUTOCAST_NO_CACHE) && t->requires_grad && !t->node &&
-         t->view.dtype == SITU_F32;
+  return !(autocast & SITU__AUTOCAST_NO_CACHE) && t->requires_grad && !t->node && t->view.dtype == SITU_F32;
 }
 
 /* A cast made while nothing was recorded has no way back, and is no use where one is wanted. */
@@ -71,9 +70,7 @@ static situ_tensor *cast(situ_tensor *t, situ_dtype to, uint32_t autocast) {
 
 /* ---- what is to be cast ---- */
 
-static bool castable(const situ_tensor *t) {
-  return t && t->view.dtype >= SITU_F16 && t->view.dtype != SITU_F64;
-}
+static bool castable(const situ_tensor *t) { return t && t->view.dtype >= SITU_F16 && t->view.dtype != SITU_F64; }
 
 /* Of 16 bits f16 has the precision and bf16 the range: only f32 has both. */
 static situ_dtype widest(situ_tensor *const *in, int ins) {
@@ -104,8 +101,7 @@ static bool is_cast(const situ_op *op, const situ_tensor *t, int i, situ_dtype t
 }
 
 /* The dtype that operands are to have, if any has another; else, and where there is nothing to say, DEFAULT. */
-static situ_dtype change(const situ_op *op, situ_tensor *const *in, int ins, situ_cast how,
-                         situ_dtype low) {
+static situ_dtype change(const situ_op *op, situ_tensor *const *in, int ins, situ_cast how, situ_dtype low) {
   const situ_dtype to = wanted(how, in, ins, low);
   for (int i = 0; to && i < ins; i++)
     if (is_cast(op, in[i], i, to)) return to;
@@ -119,10 +115,8 @@ static situ_device common(situ_tensor *const *in, int ins) {
     if (!in[i]) continue;
     if (!situ__alive(in[i])) return (situ_device){ 0 };
     const situ_device own = in[i]->view.storage->device;
-    if (!device.kind)
-      device = own;
-    else if (!situ__same_device(own, device))
-      return (situ_device){ 0 };
+    if (!device.kind) device = own;
+    else if (!situ__same_device(own, device)) return (situ_device){ 0 };
   }
   return device;
 }
@@ -130,16 +124,15 @@ static situ_device common(situ_tensor *const *in, int ins) {
 /* ---- a scope that is not for the device at hand ---- */
 
 /* Silence would be taken for speed that is not there. */
-static void warn(const situ_op *op, situ_tensor *const *in, int ins, situ_device here,
-                 situ_cast how, uint32_t autocast) {
+static void warn(const situ_op *op, situ_tensor *const *in, int ins, situ_device here, situ_cast how,
+                 uint32_t autocast) {
   unsigned kind = 1;
-  while (kind < SITU_DEVICE_KINDS && (!situ__autocast_of(autocast, kind) ||
-                                      situ__autocast_of(autocast, kind) == SITU__AUTOCAST_OFF))
+  while (kind < SITU_DEVICE_KINDS &&
+         (!situ__autocast_of(autocast, kind) || situ__autocast_of(autocast, kind) == SITU__AUTOCAST_OFF))
     kind++;
   if (kind == SITU_DEVICE_KINDS) return;
   const situ_dtype low = (situ_dtype)situ__autocast_of(autocast, kind);
-  const void *begun =
-      situ__setting.autocast_at ? situ__setting.autocast_at : (const void *)op->autocast;
+  const void *begun = situ__setting.autocast_at ? situ__setting.autocast_at : (const void *)op->autocast;
   if (!change(op, in, ins, how, low) || !situ__is_new(begun)) return;
   char name[SITU_DEVICE_NAME_MAX], site[256], at[256];
   situ__site_text(situ__setting.autocast_at, site, sizeof site);
@@ -147,13 +140,13 @@ static void warn(const situ_op *op, situ_tensor *const *in, int ins, situ_device
   situ__log("autocast for %s%s%s does nothing to %s on %s%s%s\n  its operands stay as they "
             "are; begin autocast for %s, or move them\n"
             "  (said once for each line that begins autocast)",
-            situ__kind_name(kind), *site ? ", begun at " : "", site, op->name,
-            situ_device_name(here, name), *at ? " at " : "", at, situ__kind_name(here.kind));
+            situ__kind_name(kind), *site ? ", begun at " : "", site, op->name, situ_device_name(here, name),
+            *at ? " at " : "", at, situ__kind_name(here.kind));
 }
 
 /* How this thread's scopes would have an op's operands on a device; *low: what they call low. */
-static situ_cast rule(const situ_op *op, situ_tensor *const *in, int ins, situ_device here,
-                      uint32_t autocast, situ_dtype *low) {
+static situ_cast rule(const situ_op *op, situ_tensor *const *in, int ins, situ_device here, uint32_t autocast,
+                      situ_dtype *low) {
   const situ_cast how = (situ_cast)op->autocast[here.kind != SITU_CPU];
   const unsigned now = how ? situ__autocast_of(autocast, here.kind) : SITU__AUTOCAST_OFF;
   if (!now) warn(op, in, ins, here, how, autocast);
@@ -163,8 +156,8 @@ static situ_cast rule(const situ_op *op, situ_tensor *const *in, int ins, situ_d
 
 /* ---- the call ---- */
 
-static bool cast_all(const situ_op *op, situ_tensor *const *given, situ_tensor **in, int ins,
-                     situ_dtype to, uint32_t autocast) {
+static bool cast_all(const situ_op *op, situ_tensor *const *given, situ_tensor **in, int ins, situ_dtype to,
+                     uint32_t autocast) {
   for (int i = 0; i < ins; i++) {
     in[i] = given[i];
     if (is_cast(op, given[i], i, to) && !(in[i] = cast(given[i], to, autocast))) return false;
@@ -173,8 +166,7 @@ static bool cast_all(const situ_op *op, situ_tensor *const *given, situ_tensor *
 }
 
 /* The casts belong to a scope of their own: what neither backward nor the cache keeps is gone after the call. */
-static bool run_with_casts(situ_call *c, situ_dtype to, situ_dtype back, uint32_t autocast,
-                           bool (*run)(situ_call *)) {
+static bool run_with_casts(situ_call *c, situ_dtype to, situ_dtype back, uint32_t autocast, bool (*run)(situ_call *)) {
   enum { FEW = SITU_OPERANDS };
   situ_tensor *const *given = c->in, *few[FEW], **in = few;
   if (c->ins > FEW && !(in = situ__alloc((size_t)c->ins * sizeof *in)))
@@ -205,9 +197,8 @@ bool situ__autocast_run(situ_call *c, bool (*run)(situ_call *)) {
   const situ_dtype to = change(c->op, c->in, c->ins, how, low);
   situ__setting.autocast = 0; /* an op that is made of others has chosen its dtypes */
   const bool good = to ? run_with_casts(c, to,
-                                        how == SITU_CAST_BACK && castable(c->in[0])
-                                            ? (situ_dtype)c->in[0]->view.dtype
-                                            : SITU_DTYPE_DEFAULT,
+                                        how == SITU_CAST_BACK && castable(c->in[0]) ? (situ_dtype)c->in[0]->view.dtype
+                                                                                    : SITU_DTYPE_DEFAULT,
                                         autocast, run)
                        : run(c);
   situ__setting.autocast = autocast;
@@ -218,8 +209,7 @@ bool situ__autocast_operands(const situ_op *schema, situ_tensor **in, int ins) {
   const uint32_t autocast = situ__setting.autocast;
   const situ_device here = common(in, ins);
   situ_dtype low;
-  if (!here.kind)
-    return true; /* with copies, as the thread's policy has it: each op that follows casts by itself */
+  if (!here.kind) return true; /* with copies, as the thread's policy has it: each op that follows casts by itself */
   const situ_cast how = rule(schema, in, ins, here, autocast, &low);
   const situ_dtype to = change(schema, in, ins, how, low);
   return !to || cast_all(schema, in, in, ins, to, autocast);

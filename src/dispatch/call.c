@@ -10,12 +10,13 @@
 
 /* What situ_grad_call.node is. */
 typedef struct place_in_pass {
-  situ__pass       *pass;
+  situ__pass *pass;
   const situ__node *node;
 } place_in_pass;
 
 situ_tensor *situ_grad_collected(const situ_grad_call *call, int i) {
-  if (!situ__given("grad_collected", "call", call) || !situ__given("grad_collected", "call->node", call->node)) return NULL;
+  if (!situ__given("grad_collected", "call", call) || !situ__given("grad_collected", "call->node", call->node))
+    return NULL;
   const place_in_pass *at = call->node;
   return i >= 0 && i < call->ins ? situ__collected(at->pass, at->node, i) : NULL;
 }
@@ -28,11 +29,13 @@ static bool run_backward(situ_grad_call *call) {
   situ__call_end(&outer);
   if (!good && situ_error() == SITU_OK) situ__fail(SITU_E_STATE, op->name, "backward failed");
   for (int i = 0; good && i < call->ins; i++)
-    if (call->wants[i] && call->dx[i]) good = (call->dx[i] = situ__fit_gradient(op->name, call->dx[i], &call->shape[i], call->dtype[i])) != NULL;
+    if (call->wants[i] && call->dx[i])
+      good = (call->dx[i] = situ__fit_gradient(op->name, call->dx[i], &call->shape[i], call->dtype[i])) != NULL;
   return good;
 }
 
-static bool op_backward(situ__pass *pass, const situ__node *n, situ_tensor *const *grad, const bool *wants, situ_tensor **dx) {
+static bool op_backward(situ__pass *pass, const situ__node *n, situ_tensor *const *grad, const bool *wants,
+                        situ_tensor **dx) {
   enum { FEW = SITU_OPERANDS };
   const situ_op *op = n->owner;
   situ_tensor *few_in[FEW], **in = few_in, *out[SITU_RESULTS];
@@ -50,8 +53,18 @@ static bool op_backward(situ__pass *pass, const situ__node *n, situ_tensor *cons
     dtype[i] = n->in[i].dtype;
   }
   for (int k = 0; k < n->outs; k++) out[k] = n->out[k].saved;
-  const bool good = run_backward(&(situ_grad_call){ .op = op, .ins = n->ins, .outs = n->outs, .params = n->params, .device = n->device, .in = in,
-                                                    .out = out, .grad = grad, .dx = dx, .wants = wants, .shape = shape, .dtype = dtype,
+  const bool good = run_backward(&(situ_grad_call){ .op = op,
+                                                    .ins = n->ins,
+                                                    .outs = n->outs,
+                                                    .params = n->params,
+                                                    .device = n->device,
+                                                    .in = in,
+                                                    .out = out,
+                                                    .grad = grad,
+                                                    .dx = dx,
+                                                    .wants = wants,
+                                                    .shape = shape,
+                                                    .dtype = dtype,
                                                     .node = &(place_in_pass){ pass, n } });
   if (shape != few_shapes) situ__free(shape);
   return good;
@@ -71,25 +84,36 @@ static unsigned to_save(const situ_call *c) {
 static situ_tensor *copy_of(const char *op, const situ_tensor *t) {
   situ_shape shape = situ__shape(&t->view);
   situ_tensor *copy = situ__tensor_new(op, &shape, (situ_dtype)t->view.dtype, t->view.storage->device);
-  const situ_work work = { .verb = SITU_VERB_COPY, .ins = 1, .outs = 1, .in = { &t->view }, .out = { copy ? &copy->view : NULL } };
+  const situ_work work = {
+    .verb = SITU_VERB_COPY, .ins = 1, .outs = 1, .in = { &t->view }, .out = { copy ? &copy->view : NULL }
+  };
   return copy && situ__run(op, t->view.storage->device, &work) == SITU_OK ? copy : NULL;
 }
 
 static situ__node *node_of(const situ_op *op, const situ_call *c, unsigned save, situ_tensor *before) {
-  return situ__tape_prepare(&(situ__record){ .name = op->name, .backward = op->backward ? op_backward : NULL, .owner = op, .params = c->params,
-                                             .params_size = op->params_size, .in = c->in, .out = c->out, .ins = c->ins, .outs = c->outs,
-                                             .save = save, .before = before });
+  return situ__tape_prepare(&(situ__record){ .name = op->name,
+                                             .backward = op->backward ? op_backward : NULL,
+                                             .owner = op,
+                                             .params = c->params,
+                                             .params_size = op->params_size,
+                                             .in = c->in,
+                                             .out = c->out,
+                                             .ins = c->ins,
+                                             .outs = c->outs,
+                                             .save = save,
+                                             .before = before });
 }
 
-situ__node *situ__op_node(const situ_op *op, situ_tensor *const *in, int ins, const void *params, situ_tensor *const *out) {
+situ__node *situ__op_node(const situ_op *op, situ_tensor *const *in, int ins, const void *params,
+                          situ_tensor *const *out) {
   const situ_call c = { .op = op, .ins = ins, .outs = 1, .in = in, .params = params, .out = { out[0] } };
   return node_of(op, &c, op->save, NULL);
 }
 
 /* What is recorded of one call: prepared before it runs, so that nothing can fail once values have changed. */
 typedef struct recorded {
-  situ__node *node;  /* NULL: nothing is recorded */
-  situ__node *part;  /* of a write in place through a view: what becomes of the base */
+  situ__node *node; /* NULL: nothing is recorded */
+  situ__node *part; /* of a write in place through a view: what becomes of the base */
 } recorded;
 
 static void forget(recorded *r) {
@@ -103,8 +127,8 @@ static bool prepare(const situ_call *c, bool wanted, recorded *r) {
   const unsigned save = to_save(c);
   situ_tensor *before = NULL;
   for (int i = 0; c->in_place && i < c->ins && !before; i++)
-    if (save & SITU_SAVE(i) && c->in[i] && c->in[i]->view.storage == c->in[0]->view.storage && situ__same_place(&c->in[i]->view, &c->in[0]->view) &&
-        !(before = copy_of(c->op->name, c->in[0])))
+    if (save & SITU_SAVE(i) && c->in[i] && c->in[i]->view.storage == c->in[0]->view.storage &&
+        situ__same_place(&c->in[i]->view, &c->in[0]->view) && !(before = copy_of(c->op->name, c->in[0])))
       return false;
   if (!(r->node = node_of(c->op, c, save, before))) return false;
   if (!c->in_place || !c->in[0]->base) return true;
@@ -141,23 +165,28 @@ static bool may_overlap(const situ_op *op, const situ_tensor *t, const situ_tens
   int64_t first, last, from, to;
   if (t->view.storage != written->view.storage) return false;
   if (!(op->flags & SITU_OP_SCATTERS) && situ__same_place(&t->view, &written->view)) return false;
-  return situ__desc_range(&t->view, &first, &last) && situ__desc_range(&written->view, &from, &to) && first <= to && from <= last;
+  return situ__desc_range(&t->view, &first, &last) && situ__desc_range(&written->view, &from, &to) && first <= to &&
+         from <= last;
 }
 
 static bool check_in_place(const situ_call *c, bool wanted) {
   const situ_tensor *t = c->in[0];
   situ_shape own = situ__shape(&t->view);
   char a[SITU_SHAPE_TEXT], b[SITU_SHAPE_TEXT];
-  if (c->op->outs > 1) return situ_refuse(c, SITU_E_UNSUPPORTED, "has %d results: it has no form in place", c->op->outs);
+  if (c->op->outs > 1)
+    return situ_refuse(c, SITU_E_UNSUPPORTED, "has %d results: it has no form in place", c->op->outs);
   if (!situ_shape_equal(&own, &c->shape[0]))
-    return situ_refuse(c, SITU_E_SHAPE, "the result %s does not fit in place into %s", situ_shape_text(&c->shape[0], a), situ_shape_text(&own, b));
+    return situ_refuse(c, SITU_E_SHAPE, "the result %s does not fit in place into %s", situ_shape_text(&c->shape[0], a),
+                       situ_shape_text(&own, b));
   if (situ__dtype_kind(c->dtype[0]) > situ__dtype_kind((situ_dtype)t->view.dtype))
-    return situ_refuse(c, SITU_E_DTYPE, "the result is %s and cannot be stored in place in %s", situ_dtype_name(c->dtype[0]),
-                       situ_dtype_name((situ_dtype)t->view.dtype));
+    return situ_refuse(c, SITU_E_DTYPE, "the result is %s and cannot be stored in place in %s",
+                       situ_dtype_name(c->dtype[0]), situ_dtype_name((situ_dtype)t->view.dtype));
   if (situ__desc_overlaps(&t->view))
-    return situ_refuse(c, SITU_E_ALIAS, "written in place, but elements of %s share memory (expanded?); clone it first", situ_shape_text(&own, a));
+    return situ_refuse(c, SITU_E_ALIAS, "written in place, but elements of %s share memory (expanded?); clone it first",
+                       situ_shape_text(&own, a));
   for (int i = 1; i < c->ins; i++)
-    if (c->in[i] && may_overlap(c->op, c->in[i], t)) return situ_refuse(c, SITU_E_ALIAS, "operand %d may overlap what is written in place; clone it first", i);
+    if (c->in[i] && may_overlap(c->op, c->in[i], t))
+      return situ_refuse(c, SITU_E_ALIAS, "operand %d may overlap what is written in place; clone it first", i);
   return !situ__recording() || situ__view_may_write(c->op->name, t, wanted);
 }
 
@@ -209,7 +238,8 @@ static bool forward(situ_call *c, bool wanted) {
   situ_scope s;
   situ_scope_begin_no_grad(&s);
   const uint64_t errors = situ__error_count();
-  bool good = op->forward(c) && situ__error_count() == errors; /* a step that failed is a call that failed, whatever it was for */
+  bool good = op->forward(c) &&
+              situ__error_count() == errors; /* a step that failed is a call that failed, whatever it was for */
   SITU_IGNORE(situ_scope_end(&s));
   situ__call_end(&outer);
   return good;
@@ -218,7 +248,9 @@ static bool forward(situ_call *c, bool wanted) {
 /* Of an op whose results have no gradient by their nature, nothing is recorded. */
 static bool may_record(const situ_call *c, unsigned asks) {
   if (c->op->flags & SITU_OP_NO_GRAD || !(asks & SITU__TAPE_WANTED)) return true;
-  if (!c->op->backward) return situ_refuse(c, SITU_E_UNSUPPORTED, "cannot be differentiated, but an operand requires a gradient; detach it");
+  if (!c->op->backward)
+    return situ_refuse(c, SITU_E_UNSUPPORTED,
+                       "cannot be differentiated, but an operand requires a gradient; detach it");
   if (asks & SITU__TAPE_FIRST_ORDER) return situ__tape_refuse_first_order(c->op->name, c->in, c->ins);
   return !(asks & SITU__TAPE_STALE) || refresh_views(c);
 }
@@ -270,12 +302,20 @@ static bool run(situ_call *c) {
 
 /* Out of the way: its code would make the usual way longer. */
 static SITU_COLD __attribute__((noinline)) bool run_dry(situ_call *c) { return situ__dry_call(c, run); }
-static SITU_COLD __attribute__((noinline)) bool run_cast(situ_call *c) { return situ__autocast_run(c, situ__is_dry() ? run_dry : run); }
+static SITU_COLD __attribute__((noinline)) bool run_cast(situ_call *c) {
+  return situ__autocast_run(c, situ__is_dry() ? run_dry : run);
+}
 
 static situ_tensor *run_pair(const situ_op *op, const situ_view_desc *a, const situ_view_desc *b) {
   situ_tensor *y = situ__tensor_like(op->name, a, (situ_dtype)a->dtype);
   if (!y) return NULL;
-  const situ_work work = { .verb = SITU_VERB_BINARY, .op = op->code, .compute = (situ_dtype)a->dtype, .ins = 2, .outs = 1, .in = { a, b }, .out = { &y->view } };
+  const situ_work work = { .verb = SITU_VERB_BINARY,
+                           .op = op->code,
+                           .compute = (situ_dtype)a->dtype,
+                           .ins = 2,
+                           .outs = 1,
+                           .in = { a, b },
+                           .out = { &y->view } };
   return situ__run(op->name, a->storage->device, &work) == SITU_OK ? y : NULL;
 }
 
@@ -328,7 +368,8 @@ static SITU_COLD bool refuse_elsewhere(const char *op, situ_device device, const
   for (int i = 0; i < work->ins + work->outs; i++) {
     const situ_view_desc *v = i < work->ins ? work->in[i] : work->out[i - work->ins];
     if (!v || situ__same_device(v->storage->device, device)) continue;
-    situ__fail(SITU_E_DEVICE, op, "an operand is on %s, where work of %s cannot reach it", situ_device_name(v->storage->device, a), situ_device_name(device, b));
+    situ__fail(SITU_E_DEVICE, op, "an operand is on %s, where work of %s cannot reach it",
+               situ_device_name(v->storage->device, a), situ_device_name(device, b));
     break;
   }
   return false;

@@ -4,7 +4,9 @@
 #include "base/fail.h"
 #include "dispatch/dispatch.h"
 
-static const situ_operand *operand(const situ_op *op, int i) { return &op->operand[op->flags & SITU_OP_VARIADIC ? 0 : i]; }
+static const situ_operand *operand(const situ_op *op, int i) {
+  return &op->operand[op->flags & SITU_OP_VARIADIC ? 0 : i];
+}
 
 static int operands(const situ_op *op) {
   int count = 0;
@@ -45,19 +47,21 @@ bool situ__accepts(unsigned accept, situ_dtype dtype) {
   unsigned kinds = accept & (SITU_FLOATING | SITU_INTEGRAL | SITU_BOOLEAN | SITU_INDEX);
   if (!kinds) return true;
   if (kinds & SITU_INDEX && (dtype == SITU_I64 || dtype == SITU_I32)) return true;
-  static const unsigned of_kind[] = { [SITU__KIND_BOOL] = SITU_BOOLEAN, [SITU__KIND_INTEGER] = SITU_INTEGRAL, [SITU__KIND_FLOAT] = SITU_FLOATING };
+  static const unsigned of_kind[] = {
+    [SITU__KIND_BOOL] = SITU_BOOLEAN, [SITU__KIND_INTEGER] = SITU_INTEGRAL, [SITU__KIND_FLOAT] = SITU_FLOATING
+  };
   return kinds & of_kind[situ__dtype_kind(dtype)];
 }
 
 static const char *wanted(unsigned accept) {
   if (accept & SITU_INDEX) return "i64 or i32";
   switch (accept & (SITU_FLOATING | SITU_INTEGRAL | SITU_BOOLEAN)) {
-    case SITU_FLOATING: return "a floating dtype";
-    case SITU_INTEGRAL: return "an integer dtype";
-    case SITU_BOOLEAN: return "bool";
-    case SITU_FLOATING | SITU_INTEGRAL: return "a floating or integer dtype";
-    case SITU_FLOATING | SITU_BOOLEAN: return "a floating dtype or bool";
-    default: return "an integer dtype or bool";
+  case SITU_FLOATING: return "a floating dtype";
+  case SITU_INTEGRAL: return "an integer dtype";
+  case SITU_BOOLEAN: return "bool";
+  case SITU_FLOATING | SITU_INTEGRAL: return "a floating or integer dtype";
+  case SITU_FLOATING | SITU_BOOLEAN: return "a floating dtype or bool";
+  default: return "an integer dtype or bool";
   }
 }
 
@@ -79,19 +83,27 @@ static bool check_dtype(const situ_call *c) {
   }
   if (wrong) {
     const situ_operand *o = operand(c->op, first);
-    return situ__explain(c, SITU_E_DTYPE, wrong, "%s is %s, must be %s", o->name, situ_dtype_name(dtype_of(c, first)), wanted(o->accept));
+    return situ__explain(c, SITU_E_DTYPE, wrong, "%s is %s, must be %s", o->name, situ_dtype_name(dtype_of(c, first)),
+                         wanted(o->accept));
   }
-  return unlike < 0 || situ__explain(c, SITU_E_DTYPE, 0, "%s is %s, %s is %s: they must be equal", operand(c->op, unlike)->name,
-                                     situ_dtype_name(dtype_of(c, unlike)), operand(c->op, leader)->name, situ_dtype_name(dtype_of(c, leader)));
+  return unlike < 0 || situ__explain(c, SITU_E_DTYPE, 0, "%s is %s, %s is %s: they must be equal",
+                                     operand(c->op, unlike)->name, situ_dtype_name(dtype_of(c, unlike)),
+                                     operand(c->op, leader)->name, situ_dtype_name(dtype_of(c, leader)));
 }
 
 /* The same three questions in one pass over the operands, for calls with nothing to complain about. False says nothing:
    then they are asked one by one, so that the answer is explained. */
 static bool plainly_good(situ_call *c) {
-  static const unsigned kinds[SITU_DTYPES] = {
-    [SITU_BOOL] = SITU_BOOLEAN, [SITU_U8] = SITU_INTEGRAL, [SITU_I8] = SITU_INTEGRAL, [SITU_I16] = SITU_INTEGRAL,
-    [SITU_I32] = SITU_INTEGRAL | SITU_INDEX, [SITU_I64] = SITU_INTEGRAL | SITU_INDEX, [SITU_F16] = SITU_FLOATING,
-    [SITU_BF16] = SITU_FLOATING, [SITU_F32] = SITU_FLOATING, [SITU_F64] = SITU_FLOATING };
+  static const unsigned kinds[SITU_DTYPES] = { [SITU_BOOL] = SITU_BOOLEAN,
+                                               [SITU_U8] = SITU_INTEGRAL,
+                                               [SITU_I8] = SITU_INTEGRAL,
+                                               [SITU_I16] = SITU_INTEGRAL,
+                                               [SITU_I32] = SITU_INTEGRAL | SITU_INDEX,
+                                               [SITU_I64] = SITU_INTEGRAL | SITU_INDEX,
+                                               [SITU_F16] = SITU_FLOATING,
+                                               [SITU_BF16] = SITU_FLOATING,
+                                               [SITU_F32] = SITU_FLOATING,
+                                               [SITU_F64] = SITU_FLOATING };
   const situ_op *op = c->op;
   const situ_tensor *first = c->in[0];
   if (op->flags & SITU_OP_VARIADIC || !situ__alive(first)) return false;
@@ -102,7 +114,8 @@ static bool plainly_good(situ_call *c) {
     const situ_tensor *t = c->in[i];
     if (!op->operand[i].name) return false;
     if (!t && accept & SITU_OPTIONAL) continue;
-    if (!situ__alive(t) || t->view.storage->device.kind != device.kind || t->view.storage->device.index != device.index) return false;
+    if (!situ__alive(t) || t->view.storage->device.kind != device.kind || t->view.storage->device.index != device.index)
+      return false;
     const unsigned asked = accept & (SITU_FLOATING | SITU_INTEGRAL | SITU_BOOLEAN | SITU_INDEX);
     if (asked && !(asked & kinds[t->view.dtype])) return false;
     if (accept & SITU_SAME && t->view.dtype != dtype) return false;

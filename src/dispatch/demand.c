@@ -106,7 +106,8 @@ bool situ__move_fits_easily(const situ_moving *m) {
     done[devices++] = to;
     uint64_t bytes = beside;
     for (int64_t k = i; k < m->count; k++)
-      if (m->unit[k].moves && situ__move_same(m->unit[k].to, to)) bytes += m->unit[k].bytes_after + m->unit[k].bytes_after / 2 + EACH;
+      if (m->unit[k].moves && situ__move_same(m->unit[k].to, to))
+        bytes += m->unit[k].bytes_after + m->unit[k].bytes_after / 2 + EACH;
     if (m->unit[i].from.kind == SITU_META || bytes > situ__memory_room(to)) return false;
   }
   return situ__memory_room((situ_device){ SITU_CPU, 0 }) > beside;

@@ -41,18 +41,22 @@ static inline bool situ__plain_pair(const situ_op *op, situ_tensor *const *in) {
   const situ_tensor *a = in[0], *b = in[1];
   if (!(op->flags & SITU_OP_PAIR) || !situ__alive(a) || !situ__alive(b)) return false;
   const situ_view_desc *x = &a->view, *y = &b->view;
-  if (x->dtype != y->dtype || x->dtype < SITU_F16 || !x->contiguous || !y->contiguous || !x->numel || !situ__same_sizes(x, y)) return false;
+  if (x->dtype != y->dtype || x->dtype < SITU_F16 || !x->contiguous || !y->contiguous || !x->numel ||
+      !situ__same_sizes(x, y))
+    return false;
   const situ_device here = x->storage->device, there = y->storage->device;
   if (here.kind != there.kind || here.index != there.index || here.kind == SITU_META) return false;
   return !(a->requires_grad | b->requires_grad | a->first_order | b->first_order) || !situ__recording();
 }
 
 /* call.c: the node of a call of op that is not run: its results are there already. NULL: recorded. */
-situ__node *situ__op_node(const situ_op *op, situ_tensor *const *in, int ins, const void *params, situ_tensor *const *out);
+situ__node *situ__op_node(const situ_op *op, situ_tensor *const *in, int ins, const void *params,
+                          situ_tensor *const *out);
 
 /* explain.c: records a mismatch of operands, with the table of all of them; odd: bit mask of those at fault, 0: those that
    have not what most have. */
-bool situ__explain(const situ_call *call, situ_status status, unsigned odd, const char *fmt, ...) SITU_PRINTF(4, 5) SITU_COLD;
+bool situ__explain(const situ_call *call, situ_status status, unsigned odd, const char *fmt, ...)
+    SITU_PRINTF(4, 5) SITU_COLD;
 
 /* fit.c: a gradient in its operand's shape and dtype: broadcast dimensions summed, cast back. Owned by the scope;
    NULL: recorded. */

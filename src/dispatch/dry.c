@@ -21,8 +21,7 @@ static situ_dtype likely_dtype(const situ_call *c) {
 static void mend_dtypes(situ_call *c) {
   const situ_dtype likely = likely_dtype(c);
   for (int k = 0; likely && k < c->outs; k++)
-    if (c->dtype[k] == (situ_dtype)c->in[0]->view.dtype && c->op->operand[0].accept & SITU_SAME)
-      c->dtype[k] = likely;
+    if (c->dtype[k] == (situ_dtype)c->in[0]->view.dtype && c->op->operand[0].accept & SITU_SAME) c->dtype[k] = likely;
 }
 
 bool situ_mend_largest(situ_call *c) {
@@ -39,7 +38,9 @@ bool situ_mend_size(situ_call *c, int operand, int dim, int64_t size) {
   enum { FEW = SITU_OPERANDS };
   if (!situ__given("mend_size", "call", c)) return false;
   situ_tensor *const *given = c->in, *in[FEW], as;
-  if (c->ins > FEW || operand < 0 || operand >= c->ins || !given[operand] || dim < 0 || dim >= given[operand]->view.ndim) return false;
+  if (c->ins > FEW || operand < 0 || operand >= c->ins || !given[operand] || dim < 0 ||
+      dim >= given[operand]->view.ndim)
+    return false;
   as = *given[operand]; /* looked at by infer only */
   as.view.size[dim] = size;
   for (int i = 0; i < c->ins; i++) in[i] = i == operand ? &as : given[i];
@@ -53,8 +54,8 @@ bool situ_mend_size(situ_call *c, int operand, int dim, int64_t size) {
 /* ---- its results, without values ------------------------------------------------------------ */
 
 /* A gradient as it must be: of the operand's shape and dtype, where the operand is. */
-static bool likely_backward(situ__pass *pass, const situ__node *n, situ_tensor *const *grad,
-                            const bool *wants, situ_tensor **dx) {
+static bool likely_backward(situ__pass *pass, const situ__node *n, situ_tensor *const *grad, const bool *wants,
+                            situ_tensor **dx) {
   (void)pass, (void)grad;
   for (int i = 0; i < n->ins; i++) {
     const situ__operand *o = &n->in[i];
@@ -73,18 +74,15 @@ static bool make_results(situ_call *c, bool guessed) {
     const bool view = op->flags & SITU_OP_VIEW && !guessed;
     c->out[k] = NULL;
     if (!view && !c->dtype[k]) continue;
-    c->out[k] = view ? situ__tensor_view(op->name, &c->view)
-                     : situ__tensor_new(op->name, &c->shape[k], c->dtype[k], c->device);
+    c->out[k] =
+        view ? situ__tensor_view(op->name, &c->view) : situ__tensor_new(op->name, &c->shape[k], c->dtype[k], c->device);
     if (!c->out[k]) return false;
     if (!view) situ__storage_wrote(c->out[k]->view.storage);
   }
   if (op->flags & SITU_OP_NO_GRAD || !(situ__tape_asks(c->in, c->ins) & SITU__TAPE_WANTED)) return true;
-  const situ__record r = { .name = op->name,
-                           .backward = likely_backward,
-                           .in = c->in,
-                           .out = c->out,
-                           .ins = c->ins,
-                           .outs = c->outs };
+  const situ__record r = {
+    .name = op->name, .backward = likely_backward, .in = c->in, .out = c->out, .ins = c->ins, .outs = c->outs
+  };
   situ__node *n = situ__tape_prepare(&r);
   if (n) situ__tape_attach(n, c->out);
   return n != NULL;
@@ -139,10 +137,8 @@ static bool call(situ_call *c, bool (*run)(situ_call *)) {
 bool situ__dry_call(situ_call *c, bool (*run)(situ_call *c)) {
   /* What stands has been told, or is now; a call whose operands are all there is a fresh start, and
      one that got NULL only follows. */
-  if (situ_error() != SITU_OK)
-    situ__dry_found();
-  else
-    situ__dry->told = false;
+  if (situ_error() != SITU_OK) situ__dry_found();
+  else situ__dry->told = false;
   if (has_operands(c)) situ__dry_forget();
   const void *outer = situ__now.call;
   situ__now.call = c;

@@ -26,7 +26,9 @@ int64_t situ__explain_parts(const void *root, const char *below, situ_tensor **l
 
 static situ__by by_of(situ_status status) { return status == SITU_E_DEVICE ? SITU__BY_DEVICE : SITU__BY_DTYPE; }
 
-static const situ_operand *schema(const situ_call *c, int i) { return &c->op->operand[c->op->flags & SITU_OP_VARIADIC ? 0 : i]; }
+static const situ_operand *schema(const situ_call *c, int i) {
+  return &c->op->operand[c->op->flags & SITU_OP_VARIADIC ? 0 : i];
+}
 
 /* With more operands than rows, the first few are shown, and those that are unlike the majority. */
 static bool shown(const situ_call *c, situ_status status, int like, int i) {
@@ -43,7 +45,8 @@ static void collect(situ__refusal *r, int like) {
       continue;
     }
     situ__row *row = &r->row[r->count];
-    if (c->op->flags & SITU_OP_VARIADIC) snprintf(row->operand, sizeof row->operand, "%s[%d]", c->op->operand[0].name, i);
+    if (c->op->flags & SITU_OP_VARIADIC)
+      snprintf(row->operand, sizeof row->operand, "%s[%d]", c->op->operand[0].name, i);
     else snprintf(row->operand, sizeof row->operand, "%s", c->op->operand[i].name);
     row->index = i;
     row->accept = schema(c, i)->accept;
@@ -64,16 +67,27 @@ static void vote(situ__refusal *r, situ__majority by) {
 
 /* ---- all of it ---- */
 
-static bool copies_are_proposed(const situ__refusal *r) { return r->fix_count && r->fixes[0].action == SITU_FIX_POLICY; }
+static bool copies_are_proposed(const situ__refusal *r) {
+  return r->fix_count && r->fixes[0].action == SITU_FIX_POLICY;
+}
 
 static situ_status report(situ__refusal *r, const char *name) {
   const situ_module_lore *by = __atomic_load_n(&lore, __ATOMIC_ACQUIRE);
   if (by && r->status == SITU_E_DEVICE && r->like >= 0 && !r->row[r->like].odd && !copies_are_proposed(r))
     by->elsewhere(&r->modules, r->tensor[r->like].tensor->view.storage->device, r->next, sizeof r->next);
   situ__describe(r);
-  return situ__fail_report(&(situ_error_report){ .status = r->status, .op = name, .message = r->text, .site = r->site, .module = r->modules.module,
-                                                 .odd = r->odd, .fix = r->fix, .next = r->next, .operands = r->list, .count = r->count,
-                                                 .fixes = r->fixes, .fix_count = r->fix_count });
+  return situ__fail_report(&(situ_error_report){ .status = r->status,
+                                                 .op = name,
+                                                 .message = r->text,
+                                                 .site = r->site,
+                                                 .module = r->modules.module,
+                                                 .odd = r->odd,
+                                                 .fix = r->fix,
+                                                 .next = r->next,
+                                                 .operands = r->list,
+                                                 .count = r->count,
+                                                 .fixes = r->fixes,
+                                                 .fix_count = r->fix_count });
 }
 
 static void open_text(situ__refusal *r, const char *headline) {
@@ -85,7 +99,8 @@ static void open_text(situ__refusal *r, const char *headline) {
 }
 
 /* odd: the operands at fault, by number; 0: to be found, where one can be. */
-static void refuse(const situ_call *c, situ_status status, unsigned odd, bool mismatch, const char *name, const char *headline) {
+static void refuse(const situ_call *c, situ_status status, unsigned odd, bool mismatch, const char *name,
+                   const char *headline) {
   situ__refusal r = { .call = c, .status = status, .like = -1 };
   situ_dtype want = SITU_DTYPE_DEFAULT;
   situ__majority by = { .like = -1 };
@@ -103,7 +118,8 @@ static void refuse(const situ_call *c, situ_status status, unsigned odd, bool mi
   (void)report(&r, name);
 }
 
-situ_status situ_fail_blamed(situ_status status, const char *op, const situ_blamed *list, int count, const char *fix, const char *fmt, ...) {
+situ_status situ_fail_blamed(situ_status status, const char *op, const situ_blamed *list, int count, const char *fix,
+                             const char *fmt, ...) {
   char name[SITU__OP_NAME], text[3000], headline[3100];
   situ__refusal r = { .status = status, .like = -1, .decided = true };
   va_list args;
@@ -112,7 +128,7 @@ situ_status situ_fail_blamed(situ_status status, const char *op, const situ_blam
   vsnprintf(text, sizeof text, fmt, args);
   va_end(args);
   snprintf(headline, sizeof headline, "%s: %s", situ__error_name(op, name), text);
-  if (situ_error() != SITU_OK) return situ__fail(status, op, "%s", text);  /* counted, not kept */
+  if (situ_error() != SITU_OK) return situ__fail(status, op, "%s", text); /* counted, not kept */
   for (int i = 0; list && i < count; i++) {
     if (!situ__alive(list[i].tensor)) continue;
     if (r.count == SITU__SHOWN) {
@@ -140,7 +156,7 @@ bool situ__explain(const situ_call *c, situ_status status, unsigned odd, const c
   if (status == SITU_E_DEVICE) snprintf(headline, sizeof headline, "%s in %s", text, name);
   else snprintf(headline, sizeof headline, "%s: %s", name, text);
   if (situ_error() == SITU_OK && !situ__trying) refuse(c, status, odd, true, name, headline);
-  else situ__fail(status, c->op->name, "%s", headline);  /* counted, not kept */
+  else situ__fail(status, c->op->name, "%s", headline); /* counted, not kept */
   return false;
 }
 
@@ -159,7 +175,8 @@ static bool explain_error(situ_status status, const char *name, const char *text
   char message[4096] = "", site[SITU__CELL];
   situ__site_text(situ__call_site(), site, sizeof site);
   SITU__APPEND(message, "%s%s%s\n  module %s", headline, *site ? "\n  at " : "", site, modules.module);
-  situ__fail_report(&(situ_error_report){ .status = status, .op = name, .message = message, .site = site, .module = modules.module });
+  situ__fail_report(
+      &(situ_error_report){ .status = status, .op = name, .message = message, .site = site, .module = modules.module });
   return true;
 }
 

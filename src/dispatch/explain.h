@@ -6,23 +6,24 @@
 #include "dispatch/dispatch.h"
 #include "situ/policy.h"
 
-enum { SITU__SHOWN = 16, SITU__CELL = 216 };  /* operands in the table; a cell of it */
+enum { SITU__SHOWN = 16, SITU__CELL = 216 }; /* operands in the table; a cell of it */
 
 typedef struct situ__row {
-  int      index;   /* of the operand; -1: of no call */
-  unsigned accept;  /* what its schema says */
-  bool     odd;
+  int index;       /* of the operand; -1: of no call */
+  unsigned accept; /* what its schema says */
+  bool odd;
   const char *name; /* of the tensor, where the caller knows it better; NULL: see explained and the tensor's own */
-  char     operand[64], tensor[SITU_PATH_TEXT + 8], role[SITU_PATH_TEXT], device[SITU_DEVICE_NAME_MAX], shape[SITU_SHAPE_TEXT], placed[SITU__CELL];
+  char operand[64], tensor[SITU_PATH_TEXT + 8], role[SITU_PATH_TEXT], device[SITU_DEVICE_NAME_MAX],
+      shape[SITU_SHAPE_TEXT], placed[SITU__CELL];
 } situ__row;
 
 /* One statement that is proposed. */
 typedef struct situ__fix {
   situ_fix_action action;
-  int         row;    /* the operand that changes; of a module: one of its tensors */
-  bool        whole;  /* NN_TO, NN_TO_DTYPE: the outermost module; else the one that holds the row's tensor */
+  int row;    /* the operand that changes; of a module: one of its tensors */
+  bool whole; /* NN_TO, NN_TO_DTYPE: the outermost module; else the one that holds the row's tensor */
   situ_device device;
-  situ_dtype  dtype;
+  situ_dtype dtype;
   situ_policy policy;
 } situ__fix;
 
@@ -30,35 +31,35 @@ typedef struct situ__fix {
 enum { SITU__FIXES = 24 };
 typedef struct situ__choice {
   situ__fix fix[SITU__FIXES];
-  int       count;
-  bool      broken;  /* there is an operand for which no statement can be written */
+  int count;
+  bool broken; /* there is an operand for which no statement can be written */
 } situ__choice;
 
 /* Some 40 KiB, on the stack. */
 typedef struct situ__refusal {
-  const situ_call     *call;   /* NULL: of something else (situ_fail_blamed) */
-  situ_status          status;
-  int                  count, more;  /* rows; operands without one */
-  situ__row            row[SITU__SHOWN];
-  situ_explained       tensor[SITU__SHOWN];
-  situ_error_operand   list[SITU__SHOWN];
-  situ_explanation     modules;
-  int                  like;         /* a row that has what the odd ones should have; -1: none */
-  bool                 decided;      /* the operands say who is at fault */
-  situ_error_fix       fixes[2 * SITU__FIXES];
-  char                 code[2 * SITU__FIXES][2 * SITU_PATH_TEXT + 100];
-  char                 target[2 * SITU__FIXES][SITU_PATH_TEXT];
-  char                 fix_device[2 * SITU__FIXES][SITU_DEVICE_NAME_MAX];
-  int                  fix_count;
-  char                 site[SITU__CELL], odd[256], fix[1500], next[512], even_then[600];
-  char                 text[5000];
+  const situ_call *call; /* NULL: of something else (situ_fail_blamed) */
+  situ_status status;
+  int count, more; /* rows; operands without one */
+  situ__row row[SITU__SHOWN];
+  situ_explained tensor[SITU__SHOWN];
+  situ_error_operand list[SITU__SHOWN];
+  situ_explanation modules;
+  int like;     /* a row that has what the odd ones should have; -1: none */
+  bool decided; /* the operands say who is at fault */
+  situ_error_fix fixes[2 * SITU__FIXES];
+  char code[2 * SITU__FIXES][2 * SITU_PATH_TEXT + 100];
+  char target[2 * SITU__FIXES][SITU_PATH_TEXT];
+  char fix_device[2 * SITU__FIXES][SITU_DEVICE_NAME_MAX];
+  int fix_count;
+  char site[SITU__CELL], odd[256], fix[1500], next[512], even_then[600];
+  char text[5000];
 } situ__refusal;
 
 /* vote.c: which operand has what most have, by device, or by dtype among those that must have the same. `decided` false:
    there is a draw, and the first is named. like -1: none has a say. */
 typedef enum situ__by { SITU__BY_DEVICE, SITU__BY_DTYPE } situ__by;
 typedef struct situ__majority {
-  int  like;  /* an operand */
+  int like; /* an operand */
   bool decided;
 } situ__majority;
 situ__majority situ__vote(const situ_call *c, situ__by by) SITU_COLD;
@@ -69,7 +70,8 @@ int situ__vote_key(const situ_call *c, situ__by by, int i) SITU_COLD;
 int64_t situ__explain_parts(const void *root, const char *below, situ_tensor **list, int64_t capacity);
 
 /* try.c: would the call pass if these statements were made? Tried in a dry run: nothing of the program's changes. */
-extern SITU__THREAD_LOCAL bool situ__trying;  /* what is wrong then is one line: it is not explained, and no fix is sought */
+extern SITU__THREAD_LOCAL bool
+    situ__trying; /* what is wrong then is one line: it is not explained, and no fix is sought */
 bool situ__mends(const situ__refusal *r, const situ__choice *choice, situ_status *status, char *why, size_t size);
 /* Does a statement about a module change this row's tensor? */
 bool situ__fix_reaches(const situ__refusal *r, const situ__fix *fix, int row);

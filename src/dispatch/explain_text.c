@@ -37,11 +37,22 @@ static void describe(const situ_explained *x, situ__row *row, situ_error_operand
   situ_shape shape = situ__shape(&t->view);
   char site[SITU__CELL];
   put_role(x, row);
-  snprintf(row->tensor, sizeof row->tensor, "%s%s", *x->path ? x->path : row->name ? row->name : situ_name(t), x->view ? " (view)" : "");
-  if (s->moved_at) snprintf(row->placed, sizeof row->placed, "moved by situ_%s at %.180s", s->moved_by, situ__place_text(s->moved_at, site, sizeof site));
-  else snprintf(row->placed, sizeof row->placed, "created at %.200s", situ__place_text(t->created_at, site, sizeof site));
-  *out = (situ_error_operand){ .operand = row->operand, .tensor = row->tensor, .role = row->role, .device = situ_device_name(s->device, row->device),
-                               .shape = situ_shape_text(&shape, row->shape), .dtype = situ_dtype_name((situ_dtype)t->view.dtype),
+  snprintf(row->tensor, sizeof row->tensor, "%s%s",
+           *x->path    ? x->path
+           : row->name ? row->name
+                       : situ_name(t),
+           x->view ? " (view)" : "");
+  if (s->moved_at)
+    snprintf(row->placed, sizeof row->placed, "moved by situ_%s at %.180s", s->moved_by,
+             situ__place_text(s->moved_at, site, sizeof site));
+  else
+    snprintf(row->placed, sizeof row->placed, "created at %.200s", situ__place_text(t->created_at, site, sizeof site));
+  *out = (situ_error_operand){ .operand = row->operand,
+                               .tensor = row->tensor,
+                               .role = row->role,
+                               .device = situ_device_name(s->device, row->device),
+                               .shape = situ_shape_text(&shape, row->shape),
+                               .dtype = situ_dtype_name((situ_dtype)t->view.dtype),
                                .placed = row->placed };
 }
 
@@ -58,11 +69,13 @@ static int widest(const char *const *column, int count) {
 /* One aligned line an operand, under a line of headings. */
 static void table(situ__refusal *r) {
   enum { COLUMNS = 7 };
-  const char *column[COLUMNS][SITU__SHOWN + 1] = { { "operand" }, { "tensor" }, { "role" }, { "device" }, { "shape" }, { "dtype" }, { "placed by" } };
+  const char *column[COLUMNS][SITU__SHOWN + 1] = { { "operand" }, { "tensor" }, { "role" },     { "device" },
+                                                   { "shape" },   { "dtype" },  { "placed by" } };
   int width[COLUMNS];
   for (int i = 0; i < r->count; i++) {
     const situ_error_operand *o = &r->list[i];
-    const char *row[COLUMNS] = { o->operand, *o->tensor ? o->tensor : "-", o->role, o->device, o->shape, o->dtype, o->placed };
+    const char *row[COLUMNS] = { o->operand, *o->tensor ? o->tensor : "-", o->role, o->device, o->shape, o->dtype,
+                                 o->placed };
     for (int k = 0; k < COLUMNS; k++) column[k][i + 1] = row[k];
   }
   for (int k = 0; k < COLUMNS; k++) width[k] = widest(column[k], r->count + 1);

@@ -5,7 +5,7 @@
 
 /* grad summed to `shape`, whose dimensions it was broadcast from. */
 static situ_tensor *sum_to(const char *op, situ_tensor *grad, const situ_shape *shape) {
-  situ_shape padded = situ__shape(&grad->view);  /* grad's rank, 1 where it is summed */
+  situ_shape padded = situ__shape(&grad->view); /* grad's rank, 1 where it is summed */
   int missing = padded.ndim - shape->ndim;
   bool fits = missing >= 0;
   for (int d = 0; fits && d < padded.ndim; d++) {
@@ -16,7 +16,8 @@ static situ_tensor *sum_to(const char *op, situ_tensor *grad, const situ_shape *
   if (!fits) {
     situ_shape got = situ__shape(&grad->view);
     char a[SITU_SHAPE_TEXT], b[SITU_SHAPE_TEXT];
-    situ__fail(SITU_E_SHAPE, op, "a gradient of shape %s came for an operand of shape %s", situ_shape_text(&got, a), situ_shape_text(shape, b));
+    situ__fail(SITU_E_SHAPE, op, "a gradient of shape %s came for an operand of shape %s", situ_shape_text(&got, a),
+               situ_shape_text(shape, b));
     return NULL;
   }
   situ_device device = grad->view.storage->device;
@@ -24,8 +25,13 @@ static situ_tensor *sum_to(const char *op, situ_tensor *grad, const situ_shape *
   if (!sum) return NULL;
   situ_view_desc room;
   const situ_view_desc *out = missing ? situ_desc_reshape(&sum->view, padded, &room) : &sum->view;
-  const situ_work work = { .verb = SITU_VERB_REDUCE, .op = SITU_REDUCE_SUM, .compute = (situ_dtype)grad->view.dtype, .ins = 1, .outs = 1,
-                           .in = { &grad->view }, .out = { out } };
+  const situ_work work = { .verb = SITU_VERB_REDUCE,
+                           .op = SITU_REDUCE_SUM,
+                           .compute = (situ_dtype)grad->view.dtype,
+                           .ins = 1,
+                           .outs = 1,
+                           .in = { &grad->view },
+                           .out = { out } };
   return situ__run(op, device, &work) == SITU_OK ? sum : NULL;
 }
 

@@ -32,8 +32,8 @@ static bool is_whole(const situ__refusal *r, int row, situ_device device, situ_d
   const situ_view_desc *now = &r->tensor[row].tensor->view;
   if (r->tensor[row].root != m->root_module) return true;
   if (dtype) return !m->dtypes && (!m->dtype || m->dtype == dtype || m->dtype == (situ_dtype)now->dtype);
-  return m->devices == 0 ||
-         (m->devices == 1 && (situ__same_device(m->device[0], device) || situ__same_device(m->device[0], now->storage->device)));
+  return m->devices == 0 || (m->devices == 1 && (situ__same_device(m->device[0], device) ||
+                                                 situ__same_device(m->device[0], now->storage->device)));
 }
 
 static void change(const situ__refusal *r, situ__choice *c, int row, situ_device device, situ_dtype dtype) {
@@ -60,12 +60,14 @@ static void change(const situ__refusal *r, situ__choice *c, int row, situ_device
 static void bring_to(const situ__refusal *r, situ__choice *c, situ_device device) {
   *c = (situ__choice){ .count = 0 };
   for (int i = 0; i < r->count; i++)
-    if (!situ__same_device(r->tensor[i].tensor->view.storage->device, device)) change(r, c, i, device, SITU_DTYPE_DEFAULT);
+    if (!situ__same_device(r->tensor[i].tensor->view.storage->device, device))
+      change(r, c, i, device, SITU_DTYPE_DEFAULT);
 }
 
 static void cast_to(const situ__refusal *r, situ__choice *c, situ_dtype dtype) {
   for (int i = 0; i < r->count; i++)
-    if (r->row[i].accept & SITU_SAME && (situ_dtype)r->tensor[i].tensor->view.dtype != dtype) change(r, c, i, (situ_device){ 0 }, dtype);
+    if (r->row[i].accept & SITU_SAME && (situ_dtype)r->tensor[i].tensor->view.dtype != dtype)
+      change(r, c, i, (situ_device){ 0 }, dtype);
 }
 
 situ_dtype situ__acceptable(unsigned accept) {
@@ -76,7 +78,8 @@ situ_dtype situ__acceptable(unsigned accept) {
 /* Whatever has a dtype that its schema does not accept. */
 static void cast_unacceptable(const situ__refusal *r, situ__choice *c) {
   for (int i = 0; i < r->count; i++)
-    if (!situ__accepts(r->row[i].accept, (situ_dtype)r->tensor[i].tensor->view.dtype)) change(r, c, i, (situ_device){ 0 }, situ__acceptable(r->row[i].accept));
+    if (!situ__accepts(r->row[i].accept, (situ_dtype)r->tensor[i].tensor->view.dtype))
+      change(r, c, i, (situ_device){ 0 }, situ__acceptable(r->row[i].accept));
 }
 
 static void cast_odd(const situ__refusal *r, situ__choice *c, situ_dtype dtype) {
@@ -92,7 +95,8 @@ static void allow_copies(const situ__refusal *r, situ__choice *c) {
   situ_device seen = { 0 };
   *c = (situ__choice){ .count = 0 };
   for (int i = 0; i < r->modules.devices + r->count; i++) {
-    situ_device d = i < r->modules.devices ? r->modules.device[i] : r->tensor[i - r->modules.devices].tensor->view.storage->device;
+    situ_device d =
+        i < r->modules.devices ? r->modules.device[i] : r->tensor[i - r->modules.devices].tensor->view.storage->device;
     if (d.kind == SITU_META) return;
     host = host || d.kind == SITU_CPU;
     if (d.kind == SITU_CPU || (others && situ__same_device(d, seen))) continue;
@@ -127,18 +131,24 @@ static void module_text(const situ__refusal *r, const situ__fix *fix, char *path
   if (x->root == r->modules.root_module) snprintf(root, sizeof root, "%s", r->modules.root);
   else snprintf(root, sizeof root, "%.*s", x->root_length, x->path);
   *path = 0;
-  situ__append(path, SITU_PATH_TEXT, "%.*s%s%.*s", x->root_length, x->path, fix->whole || !length ? "" : ".", fix->whole ? 0 : length, below + (length > 0));
+  situ__append(path, SITU_PATH_TEXT, "%.*s%s%.*s", x->root_length, x->path, fix->whole || !length ? "" : ".",
+               fix->whole ? 0 : length, below + (length > 0));
   if (fix->whole || !length) snprintf(code, 2 * SITU_PATH_TEXT + 60, "%s", root);
   else snprintf(code, 2 * SITU_PATH_TEXT + 60, "situ_nn_get_submodule(%s, \"%.*s\")", root, length, below + 1);
 }
 
 static void policy_text(const situ_policy *p, char *code, size_t size) {
   snprintf(code, size, "situ_policy_begin(&before, (situ_policy){");
-  const struct { const char *name; int value; } field[] = {
-    { "host_to_device", p->host_to_device }, { "device_to_host", p->device_to_host }, { "device_to_device", p->device_to_device } };
+  const struct {
+    const char *name;
+    int value;
+  } field[] = { { "host_to_device", p->host_to_device },
+                { "device_to_host", p->device_to_host },
+                { "device_to_device", p->device_to_device } };
   int said = 0;
   for (int k = 0; k < 3; k++)
-    if (field[k].value == SITU_POLICY_COPY) situ__append(code, size, "%s .%s = SITU_POLICY_COPY", said++ ? "," : "", field[k].name);
+    if (field[k].value == SITU_POLICY_COPY)
+      situ__append(code, size, "%s .%s = SITU_POLICY_COPY", said++ ? "," : "", field[k].name);
   situ__append(code, size, " });");
 }
 
@@ -155,7 +165,8 @@ static void where_registered(const situ_explained *x, char *where, size_t size) 
 }
 
 /* One statement: its code, and where it belongs. */
-static void statement(const situ__refusal *r, const situ__fix *fix, char *target, char *code, char *where, size_t size) {
+static void statement(const situ__refusal *r, const situ__fix *fix, char *target, char *code, char *where,
+                      size_t size) {
   enum { CODE = 2 * SITU_PATH_TEXT + 100 };
   const situ_explained *x = &r->tensor[fix->row];
   char device[SITU_DEVICE_NAME_MAX], dtype[24], module[2 * SITU_PATH_TEXT + 60];
@@ -163,29 +174,33 @@ static void statement(const situ__refusal *r, const situ__fix *fix, char *target
   void *op = situ__call_site();
   situ_device_name(fix->device, device);
   switch (fix->action) {
-    case SITU_FIX_TO: situ__append(code, CODE, "%s = situ_to(%s, situ_dev(\"%s\"));", name, name, device); break;
-    case SITU_FIX_TO_DTYPE: situ__append(code, CODE, "%s = situ_to_dtype(%s, %s);", name, name, dtype_text(fix->dtype, dtype)); break;
-    case SITU_FIX_NN_TO:
-      module_text(r, fix, target, module);
-      situ__append(code, CODE, "situ_nn_to(%s, situ_dev(\"%s\"));", module, device);
-      break;
-    case SITU_FIX_NN_TO_DTYPE:
-      module_text(r, fix, target, module);
-      situ__append(code, CODE, "situ_nn_to_dtype(%s, %s);", module, dtype_text(fix->dtype, dtype));
-      break;
-    case SITU_FIX_BUFFER:
-      situ__append(code, CODE, "situ_nn_buffer(m, %s, ...);", field);
-      where_registered(x, where, size);
-      break;
-    case SITU_FIX_CHILD:
-      if (x->field) situ__append(code, CODE, "situ_nn_child(m, %s, m->%s);", field, field);
-      else situ__append(code, CODE, "situ_nn_child(m, layers, situ_nn_module_list_of(n, m->layers));");
-      where_registered(x, where, size);
-      break;
-    case SITU_FIX_POLICY: policy_text(&fix->policy, code, CODE); break;
+  case SITU_FIX_TO: situ__append(code, CODE, "%s = situ_to(%s, situ_dev(\"%s\"));", name, name, device); break;
+  case SITU_FIX_TO_DTYPE:
+    situ__append(code, CODE, "%s = situ_to_dtype(%s, %s);", name, name, dtype_text(fix->dtype, dtype));
+    break;
+  case SITU_FIX_NN_TO:
+    module_text(r, fix, target, module);
+    situ__append(code, CODE, "situ_nn_to(%s, situ_dev(\"%s\"));", module, device);
+    break;
+  case SITU_FIX_NN_TO_DTYPE:
+    module_text(r, fix, target, module);
+    situ__append(code, CODE, "situ_nn_to_dtype(%s, %s);", module, dtype_text(fix->dtype, dtype));
+    break;
+  case SITU_FIX_BUFFER:
+    situ__append(code, CODE, "situ_nn_buffer(m, %s, ...);", field);
+    where_registered(x, where, size);
+    break;
+  case SITU_FIX_CHILD:
+    if (x->field) situ__append(code, CODE, "situ_nn_child(m, %s, m->%s);", field, field);
+    else situ__append(code, CODE, "situ_nn_child(m, layers, situ_nn_module_list_of(n, m->layers));");
+    where_registered(x, where, size);
+    break;
+  case SITU_FIX_POLICY: policy_text(&fix->policy, code, CODE); break;
   }
-  if (fix->action == SITU_FIX_BUFFER || fix->action == SITU_FIX_CHILD) situ__append(target, SITU_PATH_TEXT, "%s", x->owner);
-  else if (fix->action == SITU_FIX_TO || fix->action == SITU_FIX_TO_DTYPE) situ__append(target, SITU_PATH_TEXT, "%.199s", name), before(x->site ? x->site : op, where, size);
+  if (fix->action == SITU_FIX_BUFFER || fix->action == SITU_FIX_CHILD)
+    situ__append(target, SITU_PATH_TEXT, "%s", x->owner);
+  else if (fix->action == SITU_FIX_TO || fix->action == SITU_FIX_TO_DTYPE)
+    situ__append(target, SITU_PATH_TEXT, "%.199s", name), before(x->site ? x->site : op, where, size);
   else before(in_program(r->modules.site) ? r->modules.site : op, where, size);
 }
 
@@ -197,10 +212,18 @@ static void print(situ__refusal *r, const situ__choice *choice, int number) {
     r->target[at][0] = r->fix_device[at][0] = r->code[at][0] = 0;
     statement(r, fix, r->target[at], r->code[at], where, sizeof where);
     if (fix->device.kind) situ_device_name(fix->device, r->fix_device[at]);
-    const bool module = fix->action == SITU_FIX_NN_TO || fix->action == SITU_FIX_NN_TO_DTYPE || fix->action == SITU_FIX_POLICY;
-    r->fixes[at] = (situ_error_fix){ .action = fix->action, .choice = number, .operand = module ? -1 : fix->row, .target = r->target[at],
-                                     .device = r->fix_device[at], .dtype = fix->dtype ? situ_dtype_name(fix->dtype) : "", .code = r->code[at],
-                                     .field = fix->action == SITU_FIX_BUFFER || fix->action == SITU_FIX_CHILD ? r->tensor[fix->row].field : 0,
+    const bool module =
+        fix->action == SITU_FIX_NN_TO || fix->action == SITU_FIX_NN_TO_DTYPE || fix->action == SITU_FIX_POLICY;
+    r->fixes[at] = (situ_error_fix){ .action = fix->action,
+                                     .choice = number,
+                                     .operand = module ? -1 : fix->row,
+                                     .target = r->target[at],
+                                     .device = r->fix_device[at],
+                                     .dtype = fix->dtype ? situ_dtype_name(fix->dtype) : "",
+                                     .code = r->code[at],
+                                     .field = fix->action == SITU_FIX_BUFFER || fix->action == SITU_FIX_CHILD
+                                                  ? r->tensor[fix->row].field
+                                                  : 0,
                                      .host_to_device = fix->policy.host_to_device == SITU_POLICY_COPY,
                                      .device_to_host = fix->policy.device_to_host == SITU_POLICY_COPY,
                                      .device_to_device = fix->policy.device_to_device == SITU_POLICY_COPY };
@@ -239,7 +262,8 @@ static void mark(situ__refusal *r, const situ__choice *choice) {
     situ_device there = r->tensor[i].tensor->view.storage->device;
     /* A module's move reaches operands that are where they should be. */
     if (r->status == SITU_E_DEVICE) reached = reached && !situ__same_device(there, choice->fix[0].device);
-    if (r->status == SITU_E_DTYPE) reached = reached && (situ_dtype)r->tensor[i].tensor->view.dtype != choice->fix[0].dtype;
+    if (r->status == SITU_E_DTYPE)
+      reached = reached && (situ_dtype)r->tensor[i].tensor->view.dtype != choice->fix[0].dtype;
     r->row[i].odd = reached;
   }
 }
@@ -272,7 +296,8 @@ static int meeting_places(const situ__refusal *r, situ_device place[SITU__SHOWN 
     if (!known) place[count++] = d;
   }
   const situ_explanation *m = &r->modules;
-  bool minority = count > 1 && !loose && !was_mapped(r, r->like) && m->devices && r->tensor[r->like].held == SITU_HELD_REGISTERED && r->tensor[r->like].root == m->root_module &&
+  bool minority = count > 1 && !loose && !was_mapped(r, r->like) && m->devices &&
+                  r->tensor[r->like].held == SITU_HELD_REGISTERED && r->tensor[r->like].root == m->root_module &&
                   situ__same_device(place[0], device_of(r, r->like));
   for (int k = 0; k < m->devices; k++) minority = minority && !situ__same_device(m->device[k], place[0]);
   for (int k = 1; minority && k < count; k++) {
@@ -308,7 +333,8 @@ static void propose_devices(situ__refusal *r) {
     if (copies) allow_copies(r, &first);
     if (mends(r, &first, why, sizeof why)) chosen = k;
     else if (*why && !*r->even_then)
-      snprintf(r->even_then, sizeof r->even_then, "with all operands on %s it would be refused still: %s", situ_device_name(place[k], name), why);
+      snprintf(r->even_then, sizeof r->even_then, "with all operands on %s it would be refused still: %s",
+               situ_device_name(place[k], name), why);
   }
   if (chosen < 0) return;
   *r->even_then = 0;

@@ -20,20 +20,26 @@ static bool is_move(const char *op, const situ_moving *m) { return situ__valid(o
 static const char *named(const situ_tensor *t) { return t && *situ_name(t) ? situ_name(t) : "a tensor"; }
 
 /* Two wishes for one storage must be one. */
-static bool agree(const situ_moving *m, const situ_move_unit *u, const situ_tensor *t, situ_device to, situ_dtype dtype) {
+static bool agree(const situ_moving *m, const situ_move_unit *u, const situ_tensor *t, situ_device to,
+                  situ_dtype dtype) {
   if (u->reason != SITU_MOVE_LISTED || (situ__move_same(u->to, to) && u->to_dtype == dtype)) return true;
   char a[SITU_DEVICE_NAME_MAX], b[SITU_DEVICE_NAME_MAX];
   bool one = u->tensor == t;
-  situ__fail(SITU_E_ARG, m->op, one ? "%s%s is shared, and cannot be on %s as %s and on %s as %s" : "%s and %s share their memory, which cannot be on %s as %s and on %s as %s",
-             named(u->tensor), one ? "" : named(t), situ_device_name(u->to, a), situ_dtype_name((situ_dtype)u->to_dtype), situ_device_name(to, b),
-             situ_dtype_name(dtype));
+  situ__fail(SITU_E_ARG, m->op,
+             one ? "%s%s is shared, and cannot be on %s as %s and on %s as %s"
+                 : "%s and %s share their memory, which cannot be on %s as %s and on %s as %s",
+             named(u->tensor), one ? "" : named(t), situ_device_name(u->to, a),
+             situ_dtype_name((situ_dtype)u->to_dtype), situ_device_name(to, b), situ_dtype_name(dtype));
   return false;
 }
 
 /* Most storages have one handle, their only owner: nobody else could make a second one meanwhile. */
-static bool has_one_handle(const situ_storage *s) { return __atomic_load_n(&s->refs, __ATOMIC_ACQUIRE) == 1 && s->handles; }
+static bool has_one_handle(const situ_storage *s) {
+  return __atomic_load_n(&s->refs, __ATOMIC_ACQUIRE) == 1 && s->handles;
+}
 
-static bool add(situ_moving *m, situ_storage *s, situ_tensor *t, situ_device to, situ_dtype dtype, situ_move_reason reason) {
+static bool add(situ_moving *m, situ_storage *s, situ_tensor *t, situ_device to, situ_dtype dtype,
+                situ_move_reason reason) {
   situ_dtype now = t ? (situ_dtype)t->view.dtype : SITU_U8;
   if (!to.kind) to = s->device;
   if (!dtype || now < SITU_F16) dtype = now;
@@ -47,7 +53,14 @@ static bool add(situ_moving *m, situ_storage *s, situ_tensor *t, situ_device to,
   }
   situ_move_unit *u = &m->unit[m->count++];
   s->mark = (uint32_t)m->count;
-  *u = (situ_move_unit){ .storage = s, .tensor = t, .reason = (uint8_t)reason, .from = s->device, .to = to, .from_dtype = (uint8_t)now, .to_dtype = (uint8_t)dtype, .bytes = s->bytes };
+  *u = (situ_move_unit){ .storage = s,
+                         .tensor = t,
+                         .reason = (uint8_t)reason,
+                         .from = s->device,
+                         .to = to,
+                         .from_dtype = (uint8_t)now,
+                         .to_dtype = (uint8_t)dtype,
+                         .bytes = s->bytes };
   u->bytes_after = s->bytes >> situ__move_shift(now) << situ__move_shift(dtype);
   u->moves = !situ__move_same(u->from, to) || now != dtype;
   if (t && has_one_handle(s) && !__atomic_load_n(&t->meta, __ATOMIC_RELAXED)) u->handles = 1;
@@ -61,7 +74,10 @@ static bool add_along(situ_moving *m, int64_t i, situ_storage *s, situ_tensor *t
   return add(m, s, t, u->to, same ? (situ_dtype)u->to_dtype : SITU_DTYPE_DEFAULT, reason);
 }
 
-typedef struct along { situ_moving *m; int64_t i; } along;
+typedef struct along {
+  situ_moving *m;
+  int64_t i;
+} along;
 static bool add_follower(situ_storage *s, void *payload) {
   const along *a = payload;
   return add_along(a->m, a->i, s, s->handles, SITU_MOVE_FOLLOWER);
@@ -76,8 +92,8 @@ static bool look_at_handles(situ_moving *m, int64_t i) {
     const situ_move_unit *u = &m->unit[i];
     handles++;
     if (situ__move_casts(u) && t->view.dtype != u->from_dtype) {
-      situ__fail(SITU_E_DTYPE, m->op, "%s is seen as %s and as %s: it cannot be cast", named(u->tensor), situ_dtype_name((situ_dtype)u->from_dtype),
-                 situ_dtype_name((situ_dtype)t->view.dtype));
+      situ__fail(SITU_E_DTYPE, m->op, "%s is seen as %s and as %s: it cannot be cast", named(u->tensor),
+                 situ_dtype_name((situ_dtype)u->from_dtype), situ_dtype_name((situ_dtype)t->view.dtype));
       good = false;
     } else if (m->gradients && t->meta && t->meta->grad) {
       good = add_along(m, i, t->meta->grad->view.storage, t->meta->grad, SITU_MOVE_GRADIENT);
@@ -91,11 +107,13 @@ static bool look_at_handles(situ_moving *m, int64_t i) {
 static bool collect(situ_moving *m, const situ_move *list, int64_t count) {
   for (int64_t i = 0; i < count; i++) {
     if (i + SITU__MOVE_AHEAD < count) situ__move_fetch(list[i + SITU__MOVE_AHEAD].tensor->view.storage);
-    if (!add(m, list[i].tensor->view.storage, list[i].tensor, list[i].to, list[i].dtype, SITU_MOVE_LISTED)) return false;
+    if (!add(m, list[i].tensor->view.storage, list[i].tensor, list[i].to, list[i].dtype, SITU_MOVE_LISTED))
+      return false;
   }
   for (int64_t i = 0; i < m->count; i++) {
     if (!m->unit[i].handles && !look_at_handles(m, i)) return false;
-    if (m->unit[i].storage->links && !situ__each_follower(m->unit[i].storage, add_follower, &(along){ m, i })) return false;
+    if (m->unit[i].storage->links && !situ__each_follower(m->unit[i].storage, add_follower, &(along){ m, i }))
+      return false;
   }
   return true;
 }
@@ -141,7 +159,9 @@ situ_moving *situ__moving_plan(const char *op, const situ_move *list, int64_t co
   return NULL;
 }
 
-situ_moving *situ_moving_plan(const char *op, const situ_move *list, int64_t count) { return situ__moving_plan(op, list, count, true); }
+situ_moving *situ_moving_plan(const char *op, const situ_move *list, int64_t count) {
+  return situ__moving_plan(op, list, count, true);
+}
 
 const situ_move_unit *situ_moving_units(const situ_moving *m, int64_t *count) {
   if (!is_move("moving_units", m) || !situ__given("moving_units", "count", count)) return NULL;
@@ -177,8 +197,9 @@ static bool check_dtypes(const situ_moving *m, situ_device device) {
   for (int64_t i = 0; has.dtypes && i < m->count; i++) {
     const situ_move_unit *u = &m->unit[i];
     if (!u->moves || !situ__move_same(u->to, device) || has.dtypes >> u->to_dtype & 1) continue;
-    situ__fail(SITU_E_UNSUPPORTED, m->op, "%s is %s, which %s cannot compute with%s", named(u->tensor), situ_dtype_name((situ_dtype)u->to_dtype),
-               situ_device_name(device, name), situ_dtype_is_floating((situ_dtype)u->to_dtype) ? "; move and cast at once (situ_nn_to_with)" : "");
+    situ__fail(SITU_E_UNSUPPORTED, m->op, "%s is %s, which %s cannot compute with%s", named(u->tensor),
+               situ_dtype_name((situ_dtype)u->to_dtype), situ_device_name(device, name),
+               situ_dtype_is_floating((situ_dtype)u->to_dtype) ? "; move and cast at once (situ_nn_to_with)" : "");
     return false;
   }
   return true;
@@ -188,8 +209,9 @@ static bool refuse_room(const situ_moving *m, const situ__demand *n) {
   char name[SITU_DEVICE_NAME_MAX], text[3][SITU__BYTES_TEXT];
   situ_device_properties has = { 0 };
   if (situ_device_info(n->device, &has) != SITU_OK) return false;
-  situ__fail(SITU_E_NOMEM, m->op, "needs %s on %s, where %s of %s are free; nothing was moved", situ__bytes_text(n->peak, text[0]),
-             situ_device_name(n->device, name), situ__bytes_text(n->room, text[1]), situ__bytes_text(has.memory_total, text[2]));
+  situ__fail(SITU_E_NOMEM, m->op, "needs %s on %s, where %s of %s are free; nothing was moved",
+             situ__bytes_text(n->peak, text[0]), situ_device_name(n->device, name), situ__bytes_text(n->room, text[1]),
+             situ__bytes_text(has.memory_total, text[2]));
   return false;
 }
 
@@ -212,7 +234,10 @@ situ_status situ_moving_check(const situ_moving *m) {
       return situ__fail(SITU_E_STATE, m->op, "%s was moved since this move was planned; plan again", named(u->tensor));
     if (!u->moves) continue;
     if (u->from.kind == SITU_META && u->to.kind != SITU_META && situ__move_has_values(s) && !situ__recipe_has(s))
-      return situ__fail(SITU_E_STATE, m->op, "%s is on meta, and nobody knows its values: load a state dict into it, or initialise it on the other device", named(u->tensor));
+      return situ__fail(
+          SITU_E_STATE, m->op,
+          "%s is on meta, and nobody knows its values: load a state dict into it, or initialise it on the other device",
+          named(u->tensor));
     if (u->to.kind == SITU_META || situ__move_same(seen, u->to)) continue;
     if (!check_dtypes(m, u->to)) return situ_error();
     seen = u->to;
@@ -242,10 +267,12 @@ static bool nothing_lost(const situ_moving *m) {
   for (int64_t i = 0; i < m->count; i++) {
     const situ_move_unit *u = &m->unit[i];
     if (!u->values_lost) continue;
-    if (tensors++ < 8) situ__text_add(&text, "%s%lld of %s", tensors > 1 ? ", " : "", (long long)u->values_lost, named(u->tensor));
+    if (tensors++ < 8)
+      situ__text_add(&text, "%s%lld of %s", tensors > 1 ? ", " : "", (long long)u->values_lost, named(u->tensor));
   }
   if (!tensors) return true;
-  situ__fail(SITU_E_OVERFLOW, m->op, "finite values would become infinite: %s%s; nothing was moved (say .lossy = true if that is meant)",
+  situ__fail(SITU_E_OVERFLOW, m->op,
+             "finite values would become infinite: %s%s; nothing was moved (say .lossy = true if that is meant)",
              text.data ? text.data : "", tensors > 8 ? ", and others" : "");
   situ__text_free(&text);
   return false;
@@ -267,14 +294,16 @@ static void commit(const situ_moving *m, situ_move_unit *u, void *site) {
     for (situ_tensor *t = situ__handles_begin(s); t; t = t->next_handle) t->view.dtype = u->to_dtype;
     situ__handles_end(s);
   }
-  __atomic_fetch_add(&s->version, 1, __ATOMIC_RELAXED);  /* the values are others: a backward that kept them must not use them */
+  __atomic_fetch_add(&s->version, 1,
+                     __ATOMIC_RELAXED); /* the values are others: a backward that kept them must not use them */
 }
 
 /* What was there before a dry run stays where it is. */
 static bool may_move(const situ_moving *m) {
   for (int64_t i = 0; situ__is_dry() && i < m->count; i++)
     if (m->unit[i].moves && !situ__is_void(m->unit[i].storage))
-      return situ__fail(SITU_E_STATE, m->op, "%s would be moved, but a dry run changes nothing", named(m->unit[i].tensor)) == SITU_OK;
+      return situ__fail(SITU_E_STATE, m->op, "%s would be moved, but a dry run changes nothing",
+                        named(m->unit[i].tensor)) == SITU_OK;
   return true;
 }
 
@@ -319,7 +348,8 @@ situ_status situ_swap_memory(const char *op, situ_tensor *a, situ_tensor *b) {
   if (!situ__need(op, "first", a) || !situ__need(op, "second", b)) return situ_error();
   situ_storage *x = a->view.storage, *y = b->view.storage;
   if (x->bytes != y->bytes || !situ__move_same(x->device, y->device))
-    return situ__fail(SITU_E_ARG, op, "memory of %zu and %zu bytes, or on two devices, cannot be swapped", x->bytes, y->bytes);
+    return situ__fail(SITU_E_ARG, op, "memory of %zu and %zu bytes, or on two devices, cannot be swapped", x->bytes,
+                      y->bytes);
   if (x != y && !(situ__is_dry() && !(situ__is_void(x) && situ__is_void(y)))) exchange(x, y);
   return SITU_OK;
 }
@@ -328,7 +358,9 @@ situ_status situ_take_memory(const char *op, situ_tensor *meta, situ_tensor *rea
   if (!situ__need(op, "first", meta) || !situ__need(op, "second", real)) return situ_error();
   situ_storage *x = meta->view.storage, *y = real->view.storage;
   if (x->device.kind != SITU_META || x->bytes != y->bytes)
-    return situ__fail(SITU_E_ARG, op, "memory of %zu bytes cannot be taken over: a tensor on meta of as many is needed, not one of %zu", y->bytes, x->bytes);
+    return situ__fail(SITU_E_ARG, op,
+                      "memory of %zu bytes cannot be taken over: a tensor on meta of as many is needed, not one of %zu",
+                      y->bytes, x->bytes);
   if (situ__is_dry()) return SITU_OK;
   exchange(x, y);
   x->moved_at = situ__call_site();

@@ -7,16 +7,16 @@
 #include "situ/sys/move.h"
 
 enum {
-  SITU__MOVE_SMALL = 64 << 10,  /* bytes up to which storages travel together */
-  SITU__MOVE_STAGE = 4 << 20    /* bytes that travel at once, and of the buffer for them */
+  SITU__MOVE_SMALL = 64 << 10, /* bytes up to which storages travel together */
+  SITU__MOVE_STAGE = 4 << 20   /* bytes that travel at once, and of the buffer for them */
 };
 
 struct situ_moving {
-  uint32_t        head;
-  const char     *op;     /* static text */
+  uint32_t head;
+  const char *op; /* static text */
   situ_move_unit *unit;
-  int64_t         count, room;
-  bool            gradients;  /* go along */
+  int64_t count, room;
+  bool gradients; /* go along */
 };
 
 static inline bool situ__move_casts(const situ_move_unit *u) { return u->from_dtype != u->to_dtype; }
@@ -24,7 +24,9 @@ static inline bool situ__move_casts(const situ_move_unit *u) { return u->from_dt
 static inline bool situ__move_same(situ_device a, situ_device b) { return a.kind == b.kind && a.index == b.index; }
 /* Sizes are powers of two: this is how many bits they shift. */
 static inline int situ__move_shift(unsigned dtype) {
-  static const uint8_t shift[SITU_DTYPES] = { [SITU_I16] = 1, [SITU_F16] = 1, [SITU_BF16] = 1, [SITU_I32] = 2, [SITU_F32] = 2, [SITU_I64] = 3, [SITU_F64] = 3 };
+  static const uint8_t shift[SITU_DTYPES] = {
+    [SITU_I16] = 1, [SITU_F16] = 1, [SITU_BF16] = 1, [SITU_I32] = 2, [SITU_F32] = 2, [SITU_I64] = 3, [SITU_F64] = 3
+  };
   return shift[dtype];
 }
 /* What is looked at a few steps later: a model's parts lie far apart. */
@@ -35,7 +37,9 @@ static inline void situ__move_fetch(const void *address) {
 }
 static inline size_t situ__move_size(uint8_t dtype) { return situ_dtype_size((situ_dtype)dtype); }
 
-static inline bool situ__move_has_values(const situ_storage *s) { return s->bytes && !(s->flags & SITU_STORAGE_UNWRITTEN); }
+static inline bool situ__move_has_values(const situ_storage *s) {
+  return s->bytes && !(s->flags & SITU_STORAGE_UNWRITTEN);
+}
 
 /* demand.c: what staging takes of each device, found by staging without memory. */
 typedef struct situ__demand {

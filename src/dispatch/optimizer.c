@@ -6,10 +6,13 @@
 #include "base/fail.h"
 #include "dispatch/dispatch.h"
 
-static const char *const rules[] = { [SITU_RULE_SGD] = "sgd", [SITU_RULE_ADAM] = "adam", [SITU_RULE_ADAMW] = "adamw", [SITU_RULE_RMSPROP] = "rmsprop" };
+static const char *const rules[] = {
+  [SITU_RULE_SGD] = "sgd", [SITU_RULE_ADAM] = "adam", [SITU_RULE_ADAMW] = "adamw", [SITU_RULE_RMSPROP] = "rmsprop"
+};
 
 /* The table has the parameter, its gradient and all its state; t is the odd one. */
-static bool mismatch(const char *op, situ_status status, const situ_optimizer_tensors *x, const situ_tensor *t, const char *what) {
+static bool mismatch(const char *op, situ_status status, const situ_optimizer_tensors *x, const situ_tensor *t,
+                     const char *what) {
   char a[SITU_DEVICE_NAME_MAX], b[SITU_DEVICE_NAME_MAX], s1[SITU_SHAPE_TEXT], s2[SITU_SHAPE_TEXT];
   const situ_tensor *param = x->param;
   const char *name = *situ_name(param) ? situ_name(param) : "a parameter";
@@ -20,17 +23,21 @@ static bool mismatch(const char *op, situ_status status, const situ_optimizer_te
                                { .operand = "state", .tensor = x->state[0], .odd = x->state[0] == t },
                                { .operand = "state", .tensor = x->state[1], .odd = x->state[1] == t },
                                { .operand = "state", .tensor = x->state[2], .odd = x->state[2] == t } };
-  SITU_IGNORE(situ_fail_blamed(status, op, list, 6, NULL, "the %s of %s is %s %s on %s, the parameter %s %s on %s%s", what, name,
-                               situ_dtype_name((situ_dtype)t->view.dtype), situ_shape_text(&got, s1), situ_device_name(t->view.storage->device, a),
+  SITU_IGNORE(situ_fail_blamed(status, op, list, 6, NULL, "the %s of %s is %s %s on %s, the parameter %s %s on %s%s",
+                               what, name, situ_dtype_name((situ_dtype)t->view.dtype), situ_shape_text(&got, s1),
+                               situ_device_name(t->view.storage->device, a),
                                situ_dtype_name((situ_dtype)param->view.dtype), situ_shape_text(&own, s2),
-                               situ_device_name(param->view.storage->device, b), status == SITU_E_STATE ? ": both must be contiguous" : ""));
+                               situ_device_name(param->view.storage->device, b),
+                               status == SITU_E_STATE ? ": both must be contiguous" : ""));
   return false;
 }
 
-static bool agrees(const char *op, const situ_optimizer_tensors *x, const situ_tensor *t, const char *what, situ_dtype dtype) {
+static bool agrees(const char *op, const situ_optimizer_tensors *x, const situ_tensor *t, const char *what,
+                   situ_dtype dtype) {
   const situ_tensor *param = x->param;
   if (!situ__alive(t)) return situ__need(op, what, t);
-  if (!situ__same_device(t->view.storage->device, param->view.storage->device)) return mismatch(op, SITU_E_DEVICE, x, t, what);
+  if (!situ__same_device(t->view.storage->device, param->view.storage->device))
+    return mismatch(op, SITU_E_DEVICE, x, t, what);
   if ((situ_dtype)t->view.dtype != dtype) return mismatch(op, SITU_E_DTYPE, x, t, what);
   if (!situ__same_sizes(&t->view, &param->view)) return mismatch(op, SITU_E_SHAPE, x, t, what);
   return t->view.contiguous || mismatch(op, SITU_E_STATE, x, t, what);
@@ -46,7 +53,8 @@ static bool check_item(const char *op, const situ_optimizer_tensors *x) {
   const situ_dtype own = (situ_dtype)x->param->view.dtype, wide = x->master ? SITU_F32 : own;
   if (x->master && !situ__need(op, "master", x->master)) return false;
   if (x->master && own != SITU_F16 && own != SITU_BF16) {
-    situ__fail(SITU_E_DTYPE, op, "parameter %s is %s: only f16 and bf16 ones have a master", situ_name(x->param), situ_dtype_name(own));
+    situ__fail(SITU_E_DTYPE, op, "parameter %s is %s: only f16 and bf16 ones have a master", situ_name(x->param),
+               situ_dtype_name(own));
     return false;
   }
   if (!agrees(op, x, x->param, "memory", own) || !agrees(op, x, x->grad, "gradient", own)) return false;
@@ -56,16 +64,18 @@ static bool check_item(const char *op, const situ_optimizer_tensors *x) {
   return true;
 }
 
-static bool flush(const char *op, situ_optimizer_rule rule, const situ_optimizer_params *params, const situ_optimizer_item *items,
-                  int64_t count, situ_device device) {
-  const situ_work work = { .verb = SITU_VERB_OPTIMIZER, .op = (int)rule, .list = items, .list_count = count, .params = params };
+static bool flush(const char *op, situ_optimizer_rule rule, const situ_optimizer_params *params,
+                  const situ_optimizer_item *items, int64_t count, situ_device device) {
+  const situ_work work = {
+    .verb = SITU_VERB_OPTIMIZER, .op = (int)rule, .list = items, .list_count = count, .params = params
+  };
   return situ__run(op, device, &work) == SITU_OK;
 }
 
 /* Launches the items on one device, a good many at a time: nothing is allocated, so that once the checks have passed only the
    device itself can fail. */
-static bool launch(const char *op, situ_optimizer_rule rule, const situ_optimizer_params *params, const situ_optimizer_tensors *list,
-                   int64_t count, situ_device device) {
+static bool launch(const char *op, situ_optimizer_rule rule, const situ_optimizer_params *params,
+                   const situ_optimizer_tensors *list, int64_t count, situ_device device) {
   enum { MANY = 128 };
   situ_optimizer_item items[MANY];
   int64_t here = 0;
@@ -73,8 +83,11 @@ static bool launch(const char *op, situ_optimizer_rule rule, const situ_optimize
   for (int64_t i = 0; i < count && good; i++) {
     const situ_optimizer_tensors *x = &list[i];
     if (!situ__same_device(x->param->view.storage->device, device) || !x->param->view.numel) continue;
-    items[here++] = (situ_optimizer_item){ .param = &x->param->view, .grad = &x->grad->view, .step = x->step,
-                                           .state = { situ__desc(x->state[0]), situ__desc(x->state[1]), situ__desc(x->state[2]) } };
+    items[here++] =
+        (situ_optimizer_item){ .param = &x->param->view,
+                               .grad = &x->grad->view,
+                               .step = x->step,
+                               .state = { situ__desc(x->state[0]), situ__desc(x->state[1]), situ__desc(x->state[2]) } };
     if (here < MANY) continue;
     good = flush(op, rule, params, items, here, device);
     here = 0;
@@ -83,15 +96,17 @@ static bool launch(const char *op, situ_optimizer_rule rule, const situ_optimize
 }
 
 situ_status situ_optimizer_check(situ_optimizer_rule rule, const situ_optimizer_tensors *list, int64_t count) {
-  if ((unsigned)rule > SITU_RULE_RMSPROP || count < 0 || (!list && count)) return situ__fail(SITU_E_ARG, "optimizer_step", "no such rule, or no parameters");
+  if ((unsigned)rule > SITU_RULE_RMSPROP || count < 0 || (!list && count))
+    return situ__fail(SITU_E_ARG, "optimizer_step", "no such rule, or no parameters");
   for (int64_t i = 0; i < count; i++)
     if (!check_item(rules[rule], &list[i])) return situ_error();
   return SITU_OK;
 }
 
-static bool step_all(situ_optimizer_rule rule, const situ_optimizer_params *params, const situ_optimizer_tensors *list, int64_t count) {
+static bool step_all(situ_optimizer_rule rule, const situ_optimizer_params *params, const situ_optimizer_tensors *list,
+                     int64_t count) {
   bool good = true;
-  for (int64_t i = 0; good && i < count; i++) {  /* each device once: when its first parameter is met */
+  for (int64_t i = 0; good && i < count; i++) { /* each device once: when its first parameter is met */
     situ_device device = list[i].param->view.storage->device;
     bool seen = false;
     for (int64_t k = 0; !seen && k < i; k++) seen = situ__same_device(list[k].param->view.storage->device, device);
@@ -120,7 +135,8 @@ static bool widen(const char *op, const situ_optimizer_tensors *list, int64_t co
   return true;
 }
 
-static bool step_masters(situ_optimizer_rule rule, const situ_optimizer_params *params, const situ_optimizer_tensors *list, int64_t count) {
+static bool step_masters(situ_optimizer_rule rule, const situ_optimizer_params *params,
+                         const situ_optimizer_tensors *list, int64_t count) {
   const char *op = rules[rule];
   situ_optimizer_tensors *wide = situ__alloc((size_t)count * sizeof *wide);
   if (!wide) return situ__no_memory(op, (size_t)count * sizeof *wide), false;
@@ -136,13 +152,14 @@ static bool step_masters(situ_optimizer_rule rule, const situ_optimizer_params *
 /* The states that a rule reads with these parameters. */
 static unsigned states_of(situ_optimizer_rule rule, const situ_optimizer_params *p) {
   switch (rule) {
-    case SITU_RULE_SGD: return p->momentum != 0;
-    case SITU_RULE_RMSPROP: return 1u | (p->momentum != 0 ? 2u : 0) | (p->centered ? 4u : 0);
-    default: return 3u | (p->amsgrad ? 4u : 0);
+  case SITU_RULE_SGD: return p->momentum != 0;
+  case SITU_RULE_RMSPROP: return 1u | (p->momentum != 0 ? 2u : 0) | (p->centered ? 4u : 0);
+  default: return 3u | (p->amsgrad ? 4u : 0);
   }
 }
 
-static situ_status check_states(situ_optimizer_rule rule, const situ_optimizer_params *params, const situ_optimizer_tensors *list, int64_t count) {
+static situ_status check_states(situ_optimizer_rule rule, const situ_optimizer_params *params,
+                                const situ_optimizer_tensors *list, int64_t count) {
   const unsigned needed = states_of(rule, params);
   for (int64_t i = 0; i < count; i++)
     for (int k = 0; k < 3; k++)
@@ -150,7 +167,8 @@ static situ_status check_states(situ_optimizer_rule rule, const situ_optimizer_p
   return SITU_OK;
 }
 
-situ_status situ_optimizer_step(situ_optimizer_rule rule, const situ_optimizer_params *params, const situ_optimizer_tensors *list, int64_t count) {
+situ_status situ_optimizer_step(situ_optimizer_rule rule, const situ_optimizer_params *params,
+                                const situ_optimizer_tensors *list, int64_t count) {
   if (!params) return situ__null("optimizer_step", "params");
   situ_status status = situ_optimizer_check(rule, list, count);
   if (status == SITU_OK) status = check_states(rule, params, list, count);

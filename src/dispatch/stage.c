@@ -18,7 +18,14 @@ static int64_t values(const situ_move_unit *u) { return (int64_t)(u->bytes >> si
 
 /* `count` elements of a storage, from the first-th on, as a row. */
 static situ_view_desc row(situ_storage *s, unsigned dtype, int64_t first, int64_t count) {
-  return (situ_view_desc){ .storage = s, .offset = first, .dtype = (uint8_t)dtype, .ndim = 1, .contiguous = true, .numel = count, .size = { count }, .stride = { 1 } };
+  return (situ_view_desc){ .storage = s,
+                           .offset = first,
+                           .dtype = (uint8_t)dtype,
+                           .ndim = 1,
+                           .contiguous = true,
+                           .numel = count,
+                           .size = { count },
+                           .stride = { 1 } };
 }
 
 /* Memory for a while, on a device that may be full: a move that can do without it must not fail for want of it. NULL: there
@@ -87,12 +94,14 @@ static bool computes(situ_device device, const situ_move_unit *u) {
 
 static SITU_COLD bool no_room_to_cast(const situ_moving *m, situ_device device) {
   char name[SITU_DEVICE_NAME_MAX];
-  situ__fail(SITU_E_NOMEM, m->op, "no memory on %s for what a cast needs beside its result; nothing was moved", situ_device_name(device, name));
+  situ__fail(SITU_E_NOMEM, m->op, "no memory on %s for what a cast needs beside its result; nothing was moved",
+             situ_device_name(device, name));
   return false;
 }
 
 /* y[y_first..] = cast(x[x_first..]), on the device of both. */
-static bool cast(const situ_moving *m, counts *c, const situ_move_unit *u, situ_storage *y, int64_t y_first, situ_storage *x, int64_t x_first, int64_t count) {
+static bool cast(const situ_moving *m, counts *c, const situ_move_unit *u, situ_storage *y, int64_t y_first,
+                 situ_storage *x, int64_t x_first, int64_t count) {
   situ_view_desc in = row(x, u->from_dtype, x_first, count), out = row(y, u->to_dtype, y_first, count), lost;
   situ_work work = { .verb = SITU_VERB_COPY, .ins = 1, .outs = 1, .in = { &in }, .out = { &out } };
   if (narrows(u->from_dtype, u->to_dtype) && y->device.kind != SITU_META) {
@@ -123,7 +132,10 @@ static bool open_way(const situ_moving *m, counts *c, const situ_move_unit *u, s
   const size_t from = situ__move_size(u->from_dtype), to = situ__move_size(u->to_dtype);
   const bool first = !situ__move_same(where, u->from), last = !situ__move_same(where, u->to);
   *open = false;
-  *w = (way){ .where = where, .most = (int64_t)(SITU__MOVE_STAGE / (first && last ? (from > to ? from : to) : first ? from : to)) };
+  *w = (way){ .where = where,
+              .most = (int64_t)(SITU__MOVE_STAGE / (first && last ? (from > to ? from : to)
+                                                    : first       ? from
+                                                                  : to)) };
   if (w->most > values(u)) w->most = values(u);
   if (!computes(where, u)) return true;
   if (narrows(u->from_dtype, u->to_dtype)) {
@@ -143,9 +155,14 @@ static bool go(const situ_moving *m, counts *c, const situ_move_unit *u, const w
   bool good = true;
   for (int64_t done = 0; good && done < n; done += w->most) {
     const int64_t count = n - done < w->most ? n - done : w->most;
-    if (w->in) good = situ__copy_storage(m->op, w->in, 0, u->storage, (size_t)done * from, (size_t)count * from, SITU__COPY_MOVE) == SITU_OK;
-    good = good && cast(m, c, u, w->out ? w->out : u->room, w->out ? 0 : done, w->in ? w->in : u->storage, w->in ? 0 : done, count);
-    if (w->out && good) good = situ__copy_storage(m->op, u->room, (size_t)done * to, w->out, 0, (size_t)count * to, SITU__COPY_MOVE) == SITU_OK;
+    if (w->in)
+      good = situ__copy_storage(m->op, w->in, 0, u->storage, (size_t)done * from, (size_t)count * from,
+                                SITU__COPY_MOVE) == SITU_OK;
+    good = good && cast(m, c, u, w->out ? w->out : u->room, w->out ? 0 : done, w->in ? w->in : u->storage,
+                        w->in ? 0 : done, count);
+    if (w->out && good)
+      good = situ__copy_storage(m->op, u->room, (size_t)done * to, w->out, 0, (size_t)count * to, SITU__COPY_MOVE) ==
+             SITU_OK;
   }
   return good;
 }
@@ -183,7 +200,8 @@ static bool stage_alone(const situ_moving *m, counts *c, situ_move_unit *u) {
   if (!u->room) return false;
   if (!situ__move_has_values(u->storage) || (u->to.kind == SITU_META && u->from.kind != SITU_META)) return true;
   if (u->from.kind == SITU_META && u->to.kind != SITU_META) return materialise(m, c, u);
-  if (!situ__move_casts(u)) return situ__copy_storage(m->op, u->room, 0, u->storage, 0, (size_t)u->bytes, SITU__COPY_MOVE) == SITU_OK;
+  if (!situ__move_casts(u))
+    return situ__copy_storage(m->op, u->room, 0, u->storage, 0, (size_t)u->bytes, SITU__COPY_MOVE) == SITU_OK;
   if (situ__move_same(u->from, u->to)) return cast(m, c, u, u->room, 0, u->storage, 0, values(u));
   return cast_across(m, c, u);
 }
@@ -191,12 +209,14 @@ static bool stage_alone(const situ_moving *m, counts *c, situ_move_unit *u) {
 /* ---- small ones together ---- */
 
 static bool travels_with(const situ_move_unit *u, situ_device from, situ_device to) {
-  return u->moves && !u->room && u->from.kind != SITU_META && u->bytes <= SITU__MOVE_SMALL && u->bytes_after <= SITU__MOVE_SMALL && situ__move_has_values(u->storage) &&
-         situ__move_same(u->from, from) && situ__move_same(u->to, to);
+  return u->moves && !u->room && u->from.kind != SITU_META && u->bytes <= SITU__MOVE_SMALL &&
+         u->bytes_after <= SITU__MOVE_SMALL && situ__move_has_values(u->storage) && situ__move_same(u->from, from) &&
+         situ__move_same(u->to, to);
 }
 
 /* Fills `whole` with the batch, cast, by kernels of the device where both are. */
-static bool pack(const situ_moving *m, counts *c, situ_storage *whole, size_t bytes, const situ_pack_item *item, int64_t count, bool narrow) {
+static bool pack(const situ_moving *m, counts *c, situ_storage *whole, size_t bytes, const situ_pack_item *item,
+                 int64_t count, bool narrow) {
   situ_view_desc out = row(whole, SITU_U8, 0, (int64_t)bytes), lost;
   if (situ__has_verb(whole->device, SITU_VERB_PACK)) {
     situ_work work = { .verb = SITU_VERB_PACK, .outs = 1, .out = { &out }, .pack = item, .pack_count = count };
@@ -207,13 +227,15 @@ static bool pack(const situ_moving *m, counts *c, situ_storage *whole, size_t by
     return situ__run(m->op, whole->device, &work) == SITU_OK;
   }
   for (int64_t i = 0; i < count; i++)
-    if (!cast(m, c, &m->unit[item[i].count], whole, (int64_t)(item[i].at / situ_dtype_size(item[i].as)), item[i].storage, 0, item[i].numel)) return false;
+    if (!cast(m, c, &m->unit[item[i].count], whole, (int64_t)(item[i].at / situ_dtype_size(item[i].as)),
+              item[i].storage, 0, item[i].numel))
+      return false;
   return true;
 }
 
 /* The batch's memory: packed where the storages are, in the buffer, and sent in one piece. */
-static bool send(const situ_moving *m, counts *c, situ_storage *buffer, situ_storage *room, size_t bytes, const situ_pack_item *item, int64_t count,
-                 bool narrow) {
+static bool send(const situ_moving *m, counts *c, situ_storage *buffer, situ_storage *room, size_t bytes,
+                 const situ_pack_item *item, int64_t count, bool narrow) {
   return pack(m, c, buffer, bytes, item, count, narrow) &&
          (buffer == room || situ__copy_storage(m->op, room, 0, buffer, 0, bytes, SITU__COPY_MOVE) == SITU_OK);
 }
@@ -240,7 +262,9 @@ static bool unpack(situ_moving *m, situ_storage *room, size_t bytes, situ_pack_i
     item[k].dtype = item[k].as;
   }
   situ_view_desc whole = row(room, SITU_U8, 0, (int64_t)bytes);
-  const situ_work work = { .verb = SITU_VERB_PACK, .op = 1, .outs = 1, .out = { &whole }, .pack = item, .pack_count = count };
+  const situ_work work = {
+    .verb = SITU_VERB_PACK, .op = 1, .outs = 1, .out = { &whole }, .pack = item, .pack_count = count
+  };
   if (situ__run(m->op, room->device, &work) != SITU_OK) return false;
   for (int64_t k = 0; k < count; k++) situ__storage_wrote(item[k].storage);
   return true;
@@ -256,7 +280,12 @@ static bool stage_batch(situ_moving *m, counts *c, int64_t first, situ_pack_item
     const situ_move_unit *u = &m->unit[i];
     if (!travels_with(u, from, to) || (situ__move_casts(u) && !computes(from, u))) continue;
     const size_t step = alignment(u), at = (bytes + step - 1) & ~(step - 1);
-    item[count++] = (situ_pack_item){ .storage = u->storage, .numel = values(u), .at = at, .dtype = (situ_dtype)u->from_dtype, .as = (situ_dtype)u->to_dtype, .count = i };
+    item[count++] = (situ_pack_item){ .storage = u->storage,
+                                      .numel = values(u),
+                                      .at = at,
+                                      .dtype = (situ_dtype)u->from_dtype,
+                                      .as = (situ_dtype)u->to_dtype,
+                                      .count = i };
     narrow = narrow || narrows(u->from_dtype, u->to_dtype);
     bytes = at + (((size_t)u->bytes_after + step - 1) & ~(step - 1));
   }
@@ -280,8 +309,8 @@ static bool stage_batch(situ_moving *m, counts *c, int64_t first, situ_pack_item
 /* Can small storages get there together, and is that worth it? */
 static bool together(const situ_move_unit *u) {
   const bool unpacks = situ__has_verb(u->to, SITU_VERB_PACK) && !situ__move_same(u->from, u->to);
-  return u->to.kind != SITU_META && (situ__backend(u->to)->addressable || unpacks) &&
-         travels_with(u, u->from, u->to) && (!situ__move_casts(u) || computes(u->from, u));
+  return u->to.kind != SITU_META && (situ__backend(u->to)->addressable || unpacks) && travels_with(u, u->from, u->to) &&
+         (!situ__move_casts(u) || computes(u->from, u));
 }
 
 bool situ__move_stage(situ_moving *m) {

@@ -25,13 +25,13 @@ bool situ__fix_reaches(const situ__refusal *r, const situ__fix *fix, int row) {
   const situ_explained *x = &r->tensor[row], *of = &r->tensor[fix->row];
   char a[SITU_PATH_TEXT], b[SITU_PATH_TEXT];
   switch (fix->action) {
-    case SITU_FIX_NN_TO:
-    case SITU_FIX_NN_TO_DTYPE:
-      if (x->held != SITU_HELD_REGISTERED || x->root != of->root) return false;
-      return fix->whole || strcmp(module_below(x, a), module_below(of, b)) == 0;
-    case SITU_FIX_CHILD: return x->loose && x->root == of->root;
-    case SITU_FIX_POLICY: return false;
-    default: return row == fix->row;
+  case SITU_FIX_NN_TO:
+  case SITU_FIX_NN_TO_DTYPE:
+    if (x->held != SITU_HELD_REGISTERED || x->root != of->root) return false;
+    return fix->whole || strcmp(module_below(x, a), module_below(of, b)) == 0;
+  case SITU_FIX_CHILD: return x->loose && x->root == of->root;
+  case SITU_FIX_POLICY: return false;
+  default: return row == fix->row;
   }
 }
 
@@ -60,14 +60,17 @@ static situ_tensor *changed(const situ__refusal *r, const situ__fix *fix, int ro
   if (!t || !situ__fix_reaches(r, fix, row)) return t;
   if (fix->device.kind) t = situ__copy_operand("to", t, fix->device);
   /* A module's cast leaves whole numbers alone. */
-  bool cast = fix->dtype && t && (fix->action != SITU_FIX_NN_TO_DTYPE || situ_dtype_is_floating((situ_dtype)t->view.dtype));
+  bool cast =
+      fix->dtype && t && (fix->action != SITU_FIX_NN_TO_DTYPE || situ_dtype_is_floating((situ_dtype)t->view.dtype));
   return cast ? situ__cast_operand(t, fix->dtype) : t;
 }
 
 /* What the call writes is replaced by a tensor of the dry run, so that nothing of the program's is touched. */
 static bool put_stand_ins(const situ_call *c, situ_tensor **in) {
   for (int i = 0; i < c->ins && i < SITU_OPERANDS; i++) {
-    if (!in[i] || !(c->in_place ? i == 0 : !(c->op->flags & SITU_OP_VARIADIC) && c->op->operand[i].accept & SITU_WRITTEN)) continue;
+    if (!in[i] ||
+        !(c->in_place ? i == 0 : !(c->op->flags & SITU_OP_VARIADIC) && c->op->operand[i].accept & SITU_WRITTEN))
+      continue;
     if (situ__is_void(in[i]->view.storage)) continue;
     situ_shape shape = situ__shape(&in[i]->view);
     in[i] = situ__tensor_new(c->op->name, &shape, (situ_dtype)in[i]->view.dtype, in[i]->view.storage->device);
@@ -88,12 +91,14 @@ static bool call_again(const situ__refusal *r, const situ__choice *choice) {
       good = (*t = changed(r, &choice->fix[k], i, *t)) != NULL;
     }
   good = good && put_stand_ins(c, in);
-  if (good && (!c->op->infer || (c->op->params_size && !c->params))) { /* a function looks at its operands before it calls ops */
+  if (good && (!c->op->infer ||
+               (c->op->params_size && !c->params))) { /* a function looks at its operands before it calls ops */
     situ_call again = *c;
     again.in = in;
     good = situ__check(&again);
   } else if (good) {
-    good = (c->in_place ? situ_op_run_(c->op, in, c->ins, c->params) : situ_op_run(c->op, in, c->ins, c->params, NULL)) != NULL;
+    good = (c->in_place ? situ_op_run_(c->op, in, c->ins, c->params)
+                        : situ_op_run(c->op, in, c->ins, c->params, NULL)) != NULL;
   }
   situ__free(in);
   return good;
@@ -116,10 +121,10 @@ SITU__THREAD_LOCAL bool situ__trying;
 
 /* Keeps the first thing that was wrong: a dry run goes on behind it. */
 typedef struct recorder {
-  situ_dry    dry;  /* first: it is handed back as this */
+  situ_dry dry; /* first: it is handed back as this */
   situ_status status;
-  char       *why;
-  size_t      size;
+  char *why;
+  size_t size;
 } recorder;
 
 static void found(situ_dry *dry) {
@@ -133,7 +138,9 @@ bool situ__mends(const situ__refusal *r, const situ__choice *choice, situ_status
   *status = SITU_OK;
   if (choice->broken || !choice->count || !situ__copy_operand || !situ__cast_operand) return false;
   situ_dry *outer = situ__dry;
-  recorder rec = { .dry = { .found = found, .meta_is = outer ? outer->meta_is : (situ_device){ 0 } }, .why = why, .size = size };
+  recorder rec = { .dry = { .found = found, .meta_is = outer ? outer->meta_is : (situ_device){ 0 } },
+                   .why = why,
+                   .size = size };
   situ__errors own;
   situ_scope scope;
   situ__errors_aside(&own);

@@ -20,9 +20,7 @@ static situ_tree *numbers(int64_t a, int64_t b) {
   return situ_tree_tensor(situ_from_host(values, sizeof values, SITU_SHAPE(2), &options));
 }
 
-static situ_tree *generator_tree(situ_generator g) {
-  return numbers((int64_t)g.seed, (int64_t)g.offset);
-}
+static situ_tree *generator_tree(situ_generator g) { return numbers((int64_t)g.seed, (int64_t)g.offset); }
 
 /* Before anything is read or written. */
 static bool good_parts(const char *by, const situ_checkpoint *c) {
@@ -63,19 +61,16 @@ static situ_status lacks(const char *path, const char *what) {
 }
 
 /* Two numbers of the section `run`. */
-static situ_status read_numbers(const char *path, const situ_tree *all, const char *key,
-                                int64_t out[2]) {
+static situ_status read_numbers(const char *path, const situ_tree *all, const char *key, int64_t out[2]) {
   situ_tensor *t = situ_tree_value(situ_tree_find(all, key));
   if (!t || situ_dtype_of(t) != SITU_I64 || situ_numel(t) != 2) return lacks(path, key);
   return situ_copy_to_host(t, out, 2 * sizeof *out);
 }
 
-static situ_status read_generator(const char *path, const situ_tree *all, const char *key,
-                                  situ_generator *out) {
+static situ_status read_generator(const char *path, const situ_tree *all, const char *key, situ_generator *out) {
   int64_t values[2];
   situ_status status = read_numbers(path, all, key, values);
-  if (status == SITU_OK)
-    *out = (situ_generator){ .seed = (uint64_t)values[0], .offset = (uint64_t)values[1] };
+  if (status == SITU_OK) *out = (situ_generator){ .seed = (uint64_t)values[0], .offset = (uint64_t)values[1] };
   return status;
 }
 
@@ -124,8 +119,7 @@ static situ_status load(const char *path, const situ_tree *all, situ_checkpoint 
   return SITU_OK;
 }
 
-situ_status situ_checkpoint_load(const char *path, situ_checkpoint *checkpoint,
-                                 const situ_load_options *options) {
+situ_status situ_checkpoint_load(const char *path, situ_checkpoint *checkpoint, const situ_load_options *options) {
   if (!good_parts(op, checkpoint)) return situ_error();
   situ_tree *all = situ_load(path, options);
   if (!all) return situ_error();

@@ -5,9 +5,7 @@
 #include "io/crc32c.h"
 #include "io/header.h"
 
-static uint32_t add_text(uint32_t crc, const char *text) {
-  return situ__crc32c(crc, text, strlen(text) + 1);
-}
+static uint32_t add_text(uint32_t crc, const char *text) { return situ__crc32c(crc, text, strlen(text) + 1); }
 
 uint32_t situ__header_digest(const situ__header *header, const uint32_t *sum) {
   uint32_t crc = 0;
@@ -37,8 +35,7 @@ static bool read_hex(const char *text, uint32_t *out) {
   return true;
 }
 
-bool situ__header_checksums(const situ__header *header, uint32_t *sum, bool *have,
-                            situ__problem *problem) {
+bool situ__header_checksums(const situ__header *header, uint32_t *sum, bool *have, situ__problem *problem) {
   const char *text = situ__header_metadata(header, SITU__CHECKSUM_KEY);
   *have = text != NULL;
   if (!text) return true;
@@ -48,6 +45,5 @@ bool situ__header_checksums(const situ__header *header, uint32_t *sum, bool *hav
   if (fine && situ__header_digest(header, sum) == digest) return true;
   return situ__problem_set(problem, SITU_E_FORMAT,
                            "has a header that does not match its checksum: it is damaged, or was "
-                           "changed by a program that left the remark " SITU__CHECKSUM_KEY
-                           " as it was");
+                           "changed by a program that left the remark " SITU__CHECKSUM_KEY " as it was");
 }

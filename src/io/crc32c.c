@@ -18,10 +18,9 @@ static pthread_once_t once = PTHREAD_ONCE_INIT;
 /* `raw` is the checksum without the inversions at both ends, which makes it linear. */
 static uint32_t raw_portable(uint32_t raw, const unsigned char *p, size_t bytes) {
   for (; bytes >= 8; p += 8, bytes -= 8) {
-    uint32_t low =
-        raw ^ ((uint32_t)p[0] | (uint32_t)p[1] << 8 | (uint32_t)p[2] << 16 | (uint32_t)p[3] << 24);
-    raw = table[7][low & 255] ^ table[6][low >> 8 & 255] ^ table[5][low >> 16 & 255] ^
-          table[4][low >> 24] ^ table[3][p[4]] ^ table[2][p[5]] ^ table[1][p[6]] ^ table[0][p[7]];
+    uint32_t low = raw ^ ((uint32_t)p[0] | (uint32_t)p[1] << 8 | (uint32_t)p[2] << 16 | (uint32_t)p[3] << 24);
+    raw = table[7][low & 255] ^ table[6][low >> 8 & 255] ^ table[5][low >> 16 & 255] ^ table[4][low >> 24] ^
+          table[3][p[4]] ^ table[2][p[5]] ^ table[1][p[6]] ^ table[0][p[7]];
   }
   for (; bytes > 0; p++, bytes--) raw = raw >> 8 ^ table[0][(raw ^ *p) & 255];
   return raw;
@@ -34,8 +33,7 @@ static void make_tables(void) {
     table[0][b] = raw;
   }
   for (int k = 1; k < 8; k++)
-    for (int b = 0; b < 256; b++)
-      table[k][b] = table[k - 1][b] >> 8 ^ table[0][table[k - 1][b] & 255];
+    for (int b = 0; b < 256; b++) table[k][b] = table[k - 1][b] >> 8 ^ table[0][table[k - 1][b] & 255];
   static const unsigned char zeros[LANE];
   for (int bit = 0; bit < 32; bit++) {
     uint32_t moved = raw_portable((uint32_t)1 << bit, zeros, LANE);
@@ -51,14 +49,12 @@ uint32_t situ__crc32c_portable(uint32_t crc, const void *data, size_t bytes) {
 
 #if defined(__x86_64__)
 static uint32_t move_on(uint32_t raw) {
-  return shift[0][raw & 255] ^ shift[1][raw >> 8 & 255] ^ shift[2][raw >> 16 & 255] ^
-         shift[3][raw >> 24];
+  return shift[0][raw & 255] ^ shift[1][raw >> 8 & 255] ^ shift[2][raw >> 16 & 255] ^ shift[3][raw >> 24];
 }
 
 /* The instruction takes three cycles but starts every cycle: three independent streams keep it
    busy. */
-__attribute__((target("sse4.2"))) static uint32_t raw_sse42(uint32_t raw, const unsigned char *p,
-                                                            size_t bytes) {
+__attribute__((target("sse4.2"))) static uint32_t raw_sse42(uint32_t raw, const unsigned char *p, size_t bytes) {
   for (; bytes >= 3 * LANE; p += 3 * LANE, bytes -= 3 * LANE) {
     uint64_t a = raw, b = 0, c = 0, word;
     for (size_t i = 0; i < LANE; i += 8) {

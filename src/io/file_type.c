@@ -48,10 +48,8 @@ bool situ__shape_bytes(const situ_shape *shape, int bits, int64_t *out) {
   int64_t count = 1, total;
   bool empty = false;
   for (int i = 0; i < shape->ndim; i++) {
-    if (shape->dim[i] == 0)
-      empty = true;
-    else if (!situ__mul_i64(count, shape->dim[i], &count))
-      return false;
+    if (shape->dim[i] == 0) empty = true;
+    else if (!situ__mul_i64(count, shape->dim[i], &count)) return false;
   }
   if (!situ__mul_i64(count, bits, &total)) return false;
   if (empty) total = 0;

@@ -20,17 +20,14 @@ typedef struct reader {
 
 static bool bad_json(reader *r) {
   if (!r->json.problem)
-    return situ__problem_set(r->problem, SITU_E_FORMAT,
-                             "has a header that is no object of tensors");
+    return situ__problem_set(r->problem, SITU_E_FORMAT, "has a header that is no object of tensors");
   return situ__problem_set(r->problem, r->json.too_deep ? SITU_E_LIMIT : SITU_E_FORMAT,
-                           "has a header that %s (at its byte %zu)", r->json.problem,
-                           situ__json_offset(&r->json));
+                           "has a header that %s (at its byte %zu)", r->json.problem, situ__json_offset(&r->json));
 }
 
 static bool bad_entry(reader *r, situ_status status, const char *name, const char *what) {
   char shown[SITU__SHOWN_MAX];
-  return situ__problem_set(r->problem, status, "has a tensor '%s' %s", situ__shown(name, shown),
-                           what);
+  return situ__problem_set(r->problem, status, "has a tensor '%s' %s", situ__shown(name, shown), what);
 }
 
 /* Room for one more in a list of items of `size` bytes. A list grows with the text that was read,
@@ -39,8 +36,7 @@ static bool grow(reader *r, void **list, int64_t count, int64_t *capacity, size_
   if (count < *capacity) return true;
   int64_t wanted = *capacity ? 2 * *capacity : 16;
   void *larger = situ__realloc(*list, (size_t)wanted * size);
-  if (!larger)
-    return situ__problem_set(r->problem, SITU_E_NOMEM, "has a header too large for the memory");
+  if (!larger) return situ__problem_set(r->problem, SITU_E_NOMEM, "has a header too large for the memory");
   *list = larger;
   *capacity = wanted;
   return true;
@@ -48,15 +44,13 @@ static bool grow(reader *r, void **list, int64_t count, int64_t *capacity, size_
 
 static bool read_metadata(reader *r) {
   situ__header *h = r->header;
-  if (r->metadata_seen)
-    return situ__problem_set(r->problem, SITU_E_FORMAT, "has __metadata__ twice");
+  if (r->metadata_seen) return situ__problem_set(r->problem, SITU_E_FORMAT, "has __metadata__ twice");
   r->metadata_seen = true;
   situ__json_kind kind = situ__json_next(&r->json);
   if (kind == SITU__JSON_OBJECT) {
     while ((kind = situ__json_next(&r->json)) == SITU__JSON_KEY) {
       void *list = h->metadata;
-      if (!grow(r, &list, h->metadata_count, &r->metadata_capacity, sizeof *h->metadata))
-        return false;
+      if (!grow(r, &list, h->metadata_count, &r->metadata_capacity, sizeof *h->metadata)) return false;
       h->metadata = list;
       situ_metadata *item = &h->metadata[h->metadata_count];
       item->key = r->json.text;
@@ -67,8 +61,7 @@ static bool read_metadata(reader *r) {
     if (kind == SITU__JSON_OBJECT_END) return true;
   }
   if (kind == SITU__JSON_ERROR) return bad_json(r);
-  return situ__problem_set(r->problem, SITU_E_FORMAT,
-                           "has a __metadata__ that is not texts by name");
+  return situ__problem_set(r->problem, SITU_E_FORMAT, "has a __metadata__ that is not texts by name");
 }
 
 /* [a, b, ...] of whole numbers, not negative: into list, at most `most`. Returns how many, or -1.
@@ -119,8 +112,7 @@ static bool read_entry(reader *r, char *name, int64_t bytes) {
       kind = situ__json_next(&r->json);
       if (kind == SITU__JSON_ERROR) return bad_json(r);
       type = kind == SITU__JSON_STRING ? situ__file_type_named(r->json.text) : NULL;
-      if (!type)
-        return bad_entry(r, SITU_E_FORMAT, name, "of a dtype that the format does not have");
+      if (!type) return bad_entry(r, SITU_E_FORMAT, name, "of a dtype that the format does not have");
     } else if (strcmp(field, "shape") == 0 && !has_shape) {
       has_shape = true;
       e->shape.ndim = read_sizes(r, name, "shape", e->shape.dim, SITU_MAX_DIMS);
@@ -185,8 +177,7 @@ static bool check_whole(reader *r, int64_t start, int64_t bytes, bool lenient) {
   for (int64_t i = 1; i < h->count; i++)
     if (strcmp(h->entry[i - 1].name, h->entry[i].name) == 0)
       return bad_entry(r, SITU_E_FORMAT, h->entry[i].name, "twice");
-  if (h->metadata_count > 1)
-    qsort(h->metadata, (size_t)h->metadata_count, sizeof *h->metadata, by_key);
+  if (h->metadata_count > 1) qsort(h->metadata, (size_t)h->metadata_count, sizeof *h->metadata, by_key);
   for (int64_t i = 1; i < h->metadata_count; i++)
     if (by_key(&h->metadata[i - 1], &h->metadata[i]) == 0)
       return situ__problem_set(r->problem, SITU_E_FORMAT, "has a remark in __metadata__ twice");
@@ -205,14 +196,13 @@ static bool read_all(reader *r, int64_t bytes) {
   return true;
 }
 
-bool situ__header_parse(situ__header *header, char *text, size_t length, int64_t start,
-                        int64_t bytes, bool lenient, situ__problem *problem) {
+bool situ__header_parse(situ__header *header, char *text, size_t length, int64_t start, int64_t bytes, bool lenient,
+                        situ__problem *problem) {
   *header = (situ__header){ .text = text };
   reader r = { .header = header, .problem = problem };
   situ__json_begin(&r.json, text, length);
-  bool fine = length > 0 && text[0] == '{'
-                  ? read_all(&r, bytes) && check_whole(&r, start, bytes, lenient)
-                  : bad_json(&r);
+  bool fine =
+      length > 0 && text[0] == '{' ? read_all(&r, bytes) && check_whole(&r, start, bytes, lenient) : bad_json(&r);
   if (!fine) situ__header_free(header);
   return fine;
 }
@@ -226,16 +216,13 @@ void situ__header_free(situ__header *header) {
 
 const situ_file_entry *situ__header_find(const situ__header *header, const char *name) {
   situ_file_entry wanted = { .name = name };
-  return header->count
-             ? bsearch(&wanted, header->entry, (size_t)header->count, sizeof wanted, by_name)
-             : NULL;
+  return header->count ? bsearch(&wanted, header->entry, (size_t)header->count, sizeof wanted, by_name) : NULL;
 }
 
 const char *situ__header_metadata(const situ__header *header, const char *key) {
   situ_metadata wanted = { .key = key };
-  const situ_metadata *found = header->metadata_count
-                                   ? bsearch(&wanted, header->metadata,
-                                             (size_t)header->metadata_count, sizeof wanted, by_key)
-                                   : NULL;
+  const situ_metadata *found =
+      header->metadata_count ? bsearch(&wanted, header->metadata, (size_t)header->metadata_count, sizeof wanted, by_key)
+                             : NULL;
   return found ? found->value : NULL;
 }

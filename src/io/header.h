@@ -34,8 +34,8 @@ typedef struct situ__header {
 /* Reads `length` bytes of JSON in a block of situ__alloc, which it takes over. `start` is where the
    data begin in the file and `bytes` how many there are; lenient: more bytes than the tensors need
    are fine. false: problem says why, and nothing is left to free. */
-bool situ__header_parse(situ__header *header, char *text, size_t length, int64_t start,
-                        int64_t bytes, bool lenient, situ__problem *problem);
+bool situ__header_parse(situ__header *header, char *text, size_t length, int64_t start, int64_t bytes, bool lenient,
+                        situ__problem *problem);
 void situ__header_free(situ__header *header);
 const situ_file_entry *situ__header_find(const situ__header *header, const char *name);
 const char *situ__header_metadata(const situ__header *header, const char *key);
@@ -48,7 +48,6 @@ bool situ__shape_bytes(const situ_shape *shape, int bits, int64_t *out);
 uint32_t situ__header_digest(const situ__header *header, const uint32_t *sum);
 /* Reads them from the metadata into sum[count] and compares the digest. true with *have false: the
    file has none. */
-bool situ__header_checksums(const situ__header *header, uint32_t *sum, bool *have,
-                            situ__problem *problem);
+bool situ__header_checksums(const situ__header *header, uint32_t *sum, bool *have, situ__problem *problem);
 
 #endif

@@ -26,15 +26,13 @@ char *situ__path_beside(const char *path, const char *name) {
 
 /* An index of somebody else's must not lead out of its directory. */
 static bool is_plain_name(const char *file) {
-  return *file && strlen(file) <= 255 && !strchr(file, '/') && strcmp(file, ".") != 0 &&
-         strcmp(file, "..") != 0;
+  return *file && strlen(file) <= 255 && !strchr(file, '/') && strcmp(file, ".") != 0 && strcmp(file, "..") != 0;
 }
 
 static bool bad_json(const situ__json *json, situ__problem *problem) {
-  return situ__problem_set(
-      problem, json->too_deep ? SITU_E_LIMIT : SITU_E_FORMAT, "%s (at byte %zu)",
-      json->problem ? json->problem : "is no index: an object with a weight_map is",
-      situ__json_offset(json));
+  return situ__problem_set(problem, json->too_deep ? SITU_E_LIMIT : SITU_E_FORMAT, "%s (at byte %zu)",
+                           json->problem ? json->problem : "is no index: an object with a weight_map is",
+                           situ__json_offset(json));
 }
 
 static bool read_map(situ__index *index, situ__json *json, situ__problem *problem) {
@@ -54,8 +52,7 @@ static bool read_map(situ__index *index, situ__json *json, situ__problem *proble
     if (kind == SITU__JSON_ERROR) return bad_json(json, problem);
     char shown[SITU__SHOWN_MAX];
     if (kind != SITU__JSON_STRING || !is_plain_name(json->text))
-      return situ__problem_set(problem, SITU_E_FORMAT,
-                               "puts '%s' into what is no file in the same directory",
+      return situ__problem_set(problem, SITU_E_FORMAT, "puts '%s' into what is no file in the same directory",
                                situ__shown(item->name, shown));
     item->file = json->text;
   }
@@ -79,14 +76,12 @@ static bool read_all(situ__index *index, situ__json *json, situ__problem *proble
       return bad_json(json, problem);
     }
   }
-  if (kind == SITU__JSON_ERROR || situ__json_next(json) != SITU__JSON_END || !seen)
-    return bad_json(json, problem);
+  if (kind == SITU__JSON_ERROR || situ__json_next(json) != SITU__JSON_END || !seen) return bad_json(json, problem);
   if (index->count > 1) qsort(index->item, (size_t)index->count, sizeof *index->item, by_name);
   char shown[SITU__SHOWN_MAX];
   for (int64_t i = 1; i < index->count; i++)
     if (by_name(&index->item[i - 1], &index->item[i]) == 0)
-      return situ__problem_set(problem, SITU_E_FORMAT, "has '%s' twice",
-                               situ__shown(index->item[i].name, shown));
+      return situ__problem_set(problem, SITU_E_FORMAT, "has '%s' twice", situ__shown(index->item[i].name, shown));
   return true;
 }
 

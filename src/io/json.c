@@ -26,8 +26,7 @@ void situ__json_begin(situ__json *json, char *text, size_t length) {
 size_t situ__json_offset(const situ__json *json) { return (size_t)(json->at - json->start); }
 
 static void skip_space(situ__json *json) {
-  while (json->at < json->end &&
-         (*json->at == ' ' || *json->at == '\n' || *json->at == '\t' || *json->at == '\r'))
+  while (json->at < json->end && (*json->at == ' ' || *json->at == '\n' || *json->at == '\t' || *json->at == '\r'))
     json->at++;
 }
 
@@ -58,8 +57,7 @@ static bool unicode_escape(situ__json *json, char **to) {
   if (code <= 0) return false;
   json->at += 4;
   if (code >= 0xD800 && code <= 0xDFFF) {
-    if (code > 0xDBFF || json->end - json->at < 2 || json->at[0] != '\\' || json->at[1] != 'u')
-      return false;
+    if (code > 0xDBFF || json->end - json->at < 2 || json->at[0] != '\\' || json->at[1] != 'u') return false;
     int32_t low = hex4(json->at + 2, json->end);
     if (low < 0xDC00 || low > 0xDFFF) return false;
     json->at += 6;
@@ -100,9 +98,7 @@ static situ__json_kind string(situ__json *json, situ__json_kind kind) {
   return kind;
 }
 
-static bool is_digit(const situ__json *json) {
-  return json->at < json->end && *json->at >= '0' && *json->at <= '9';
-}
+static bool is_digit(const situ__json *json) { return json->at < json->end && *json->at >= '0' && *json->at <= '9'; }
 
 static bool digits(situ__json *json) {
   if (!is_digit(json)) return false;
@@ -119,8 +115,8 @@ static situ__json_kind number(situ__json *json) {
   int64_t value = 0;
   /* Towards the negative side, which has one value more. */
   for (; is_digit(json); json->at++) {
-    fits = fits && !__builtin_mul_overflow(value, 10, &value) &&
-           !__builtin_sub_overflow(value, *json->at - '0', &value);
+    fits =
+        fits && !__builtin_mul_overflow(value, 10, &value) && !__builtin_sub_overflow(value, *json->at - '0', &value);
     if (zero) {
       json->at++;
       break;
@@ -200,8 +196,7 @@ static situ__json_kind key(situ__json *json) {
 situ__json_kind situ__json_next(situ__json *json) {
   if (json->next == FAILED) return SITU__JSON_ERROR;
   skip_space(json);
-  if (json->next == DONE)
-    return json->at == json->end ? SITU__JSON_END : fail(json, "goes on behind its end");
+  if (json->next == DONE) return json->at == json->end ? SITU__JSON_END : fail(json, "goes on behind its end");
   if (json->at >= json->end) return fail(json, "ends too early");
   char c = *json->at;
   bool object = json->depth && json->in_object[json->depth - 1];

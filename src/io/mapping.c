@@ -24,8 +24,7 @@ situ__mapping *situ__mapping_new(const char *op, const char *path, int fd, int64
     return NULL;
   }
   /* Private and writable: an in-place op on a tensor must neither crash nor change the file. */
-  void *address = situ__sys.mmap(NULL, (size_t)bytes, PROT_READ | PROT_WRITE,
-                                 MAP_PRIVATE | MAP_NORESERVE, fd, 0);
+  void *address = situ__sys.mmap(NULL, (size_t)bytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_NORESERVE, fd, 0);
   if (address == MAP_FAILED) {
     situ__fail(SITU_E_IO, op, "%s: cannot be mapped: %s", path, strerror(errno));
     situ__free(m);
@@ -47,9 +46,7 @@ const char *situ__mapping_at(const situ__mapping *m, int64_t offset) { return m-
 
 static void let_go(void *payload) { situ__mapping_release(payload); }
 
-situ_tensor *situ__mapping_tensor(situ__mapping *m, int64_t offset, const situ_shape *shape,
-                                  situ_dtype dtype) {
+situ_tensor *situ__mapping_tensor(situ__mapping *m, int64_t offset, const situ_shape *shape, situ_dtype dtype) {
   atomic_fetch_add(&m->owners, 1);
-  return situ_from_blob(m->address + offset, *shape, NULL, let_go, m,
-                        &(situ_options){ .dtype = dtype });
+  return situ_from_blob(m->address + offset, *shape, NULL, let_go, m, &(situ_options){ .dtype = dtype });
 }

@@ -13,7 +13,6 @@ void situ__mapping_release(situ__mapping *mapping);
 /* The bytes at an offset. */
 const char *situ__mapping_at(const situ__mapping *mapping, int64_t offset);
 /* A tensor on the mapped bytes at an offset, which are aligned for it; it keeps the mapping. */
-situ_tensor *situ__mapping_tensor(situ__mapping *mapping, int64_t offset, const situ_shape *shape,
-                                  situ_dtype dtype);
+situ_tensor *situ__mapping_tensor(situ__mapping *mapping, int64_t offset, const situ_shape *shape, situ_dtype dtype);
 
 #endif

@@ -12,8 +12,8 @@
 #include "situ/ops.h"
 
 /* Reads and checks the header of an open file of `size` bytes. */
-static bool read_header(const char *op, const char *path, int fd, int64_t size, bool lenient,
-                        situ_file_entry *out, bool *fortran) {
+static bool read_header(const char *op, const char *path, int fd, int64_t size, bool lenient, situ_file_entry *out,
+                        bool *fortran) {
   unsigned char first[SITU__NPY_START];
   size_t length = size < SITU__NPY_START ? (size_t)size : SITU__NPY_START, begin, header;
   situ__problem problem;
@@ -36,9 +36,8 @@ static bool read_header(const char *op, const char *path, int fd, int64_t size, 
     out->offset = (int64_t)(begin + header);
     int64_t there = size - out->offset;
     if (there < out->bytes || (there > out->bytes && !lenient))
-      fine = situ__problem_set(&problem, SITU_E_FORMAT,
-                               "has %lld bytes of values, its shape takes %lld", (long long)there,
-                               (long long)out->bytes);
+      fine = situ__problem_set(&problem, SITU_E_FORMAT, "has %lld bytes of values, its shape takes %lld",
+                               (long long)there, (long long)out->bytes);
   }
   if (!fine) situ__fail(problem.status, op, "%s: %s", path, problem.text);
   return fine;
@@ -66,8 +65,8 @@ static situ_tensor *from_fortran(situ_tensor *t) {
   return situ_contiguous(situ_permute(t, dims));
 }
 
-static situ_tensor *load_values(const situ__source *source, const situ_file_entry *entry,
-                                bool fortran, situ_device device) {
+static situ_tensor *load_values(const situ__source *source, const situ_file_entry *entry, bool fortran,
+                                situ_device device) {
   situ_shape shape = entry->shape;
   if (fortran && shape.ndim > 1)
     for (int i = 0; i < shape.ndim; i++) shape.dim[i] = entry->shape.dim[shape.ndim - 1 - i];
@@ -108,10 +107,8 @@ static bool make_header(const char *op, situ_tensor *t, situ__text *text) {
                situ_dtype_name(situ_dtype_of(t)));
     return false;
   }
-  situ__text_add(text, "\x93NUMPY%c%c..{'descr': '%s', 'fortran_order': False, 'shape': (", 1, 0,
-                 type);
-  for (int i = 0; i < shape.ndim; i++)
-    situ__text_add(text, i == 0 ? "%lld" : ", %lld", (long long)shape.dim[i]);
+  situ__text_add(text, "\x93NUMPY%c%c..{'descr': '%s', 'fortran_order': False, 'shape': (", 1, 0, type);
+  for (int i = 0; i < shape.ndim; i++) situ__text_add(text, i == 0 ? "%lld" : ", %lld", (long long)shape.dim[i]);
   situ__text_add(text, shape.ndim == 1 ? ",), }" : "), }");
   while (!text->failed && text->length % 64 != 63) situ__text_append(text, " ", 1);
   situ__text_append(text, "\n", 1);
@@ -138,10 +135,8 @@ situ_status situ_npy_save(const char *path, situ_tensor *tensor, const situ_save
   size_t bytes;
   situ_scope_begin_no_grad(&scope);
   situ_status status = make_header(op, tensor, &text) ? SITU_OK : situ_error();
-  if (status == SITU_OK)
-    status = situ__values_on_host(op, situ_name(tensor), tensor, &data, &bytes);
-  if (status == SITU_OK)
-    status = situ__replace_begin(&r, op, path, (int64_t)(text.length + bytes), !options->no_sync);
+  if (status == SITU_OK) status = situ__values_on_host(op, situ_name(tensor), tensor, &data, &bytes);
+  if (status == SITU_OK) status = situ__replace_begin(&r, op, path, (int64_t)(text.length + bytes), !options->no_sync);
   if (status == SITU_OK) {
     situ__replace_write(&r, text.data, text.length);
     situ__values_write(&r, data, bytes, NULL);

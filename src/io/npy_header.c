@@ -10,9 +10,8 @@ static const struct {
   const char *name;
   situ_dtype dtype;
 } types[] = {
-  { "|b1", SITU_BOOL }, { "|u1", SITU_U8 },  { "|i1", SITU_I8 },
-  { "<i2", SITU_I16 },  { "<i4", SITU_I32 }, { "<i8", SITU_I64 },
-  { "<f2", SITU_F16 },  { "<f4", SITU_F32 }, { "<f8", SITU_F64 },
+  { "|b1", SITU_BOOL }, { "|u1", SITU_U8 },  { "|i1", SITU_I8 },  { "<i2", SITU_I16 }, { "<i4", SITU_I32 },
+  { "<i8", SITU_I64 },  { "<f2", SITU_F16 }, { "<f4", SITU_F32 }, { "<f8", SITU_F64 },
 };
 enum { TYPES = sizeof types / sizeof *types };
 
@@ -22,23 +21,20 @@ const char *situ__npy_type(situ_dtype dtype) {
   return NULL;
 }
 
-bool situ__npy_start(const unsigned char *first, size_t length, size_t *begin, size_t *header,
-                     situ__problem *problem) {
+bool situ__npy_start(const unsigned char *first, size_t length, size_t *begin, size_t *header, situ__problem *problem) {
   if (length < 10 || memcmp(first, "\x93NUMPY", 6) != 0)
     return situ__problem_set(problem, SITU_E_FORMAT, "is no .npy file");
   if (first[6] < 1 || first[6] > 3 || first[7] != 0)
-    return situ__problem_set(problem, SITU_E_FORMAT,
-                             "is a .npy file of version %d.%d, which does not exist", first[6],
+    return situ__problem_set(problem, SITU_E_FORMAT, "is a .npy file of version %d.%d, which does not exist", first[6],
                              first[7]);
   bool wide = first[6] > 1;
-  if (wide && length < 12)
-    return situ__problem_set(problem, SITU_E_FORMAT, "ends within its header");
+  if (wide && length < 12) return situ__problem_set(problem, SITU_E_FORMAT, "ends within its header");
   *begin = wide ? 12 : 10;
   *header = (size_t)first[8] | (size_t)first[9] << 8;
   if (wide) *header |= (size_t)first[10] << 16 | (size_t)first[11] << 24;
   if (*header > SITU__NPY_HEADER_MAX)
-    return situ__problem_set(problem, SITU_E_FORMAT, "has a header of %zu bytes: %d are the most",
-                             *header, SITU__NPY_HEADER_MAX);
+    return situ__problem_set(problem, SITU_E_FORMAT, "has a header of %zu bytes: %d are the most", *header,
+                             SITU__NPY_HEADER_MAX);
   return true;
 }
 
@@ -63,8 +59,7 @@ static bool take_text(reader *r, char *out, size_t size) {
   if (r->at == r->end || (*r->at != '\'' && *r->at != '"')) return false;
   char quote = *r->at++;
   const char *start = r->at;
-  while (r->at < r->end && *r->at != quote && *r->at != '\\' && (unsigned char)*r->at >= 0x20)
-    r->at++;
+  while (r->at < r->end && *r->at != quote && *r->at != '\\' && (unsigned char)*r->at >= 0x20) r->at++;
   size_t length = (size_t)(r->at - start);
   if (r->at == r->end || *r->at != quote || length >= size) return false;
   r->at++;
@@ -86,8 +81,7 @@ static bool take_size(reader *r, int64_t *out) {
   const char *start = r->at;
   *out = 0;
   for (; r->at < r->end && *r->at >= '0' && *r->at <= '9'; r->at++)
-    if (__builtin_mul_overflow(*out, 10, out) || __builtin_add_overflow(*out, *r->at - '0', out))
-      return false;
+    if (__builtin_mul_overflow(*out, 10, out) || __builtin_add_overflow(*out, *r->at - '0', out)) return false;
   return r->at > start && (*start != '0' || r->at == start + 1);
 }
 
@@ -118,14 +112,12 @@ static bool find_type(const char *descr, situ_file_entry *out, situ__problem *pr
     out->dtype = types[i].dtype;
     return true;
   }
-  return situ__problem_set(
-      problem, SITU_E_UNSUPPORTED, "has values of type '%s', which this library does not have%s",
-      situ__shown(descr, shown), descr[0] == '>' ? ": they are big-endian" : "");
+  return situ__problem_set(problem, SITU_E_UNSUPPORTED, "has values of type '%s', which this library does not have%s",
+                           situ__shown(descr, shown), descr[0] == '>' ? ": they are big-endian" : "");
 }
 
 /* One key and its value; false with the problem unset: it is not in the grammar. */
-static bool read_item(reader *r, situ_file_entry *out, bool *fortran, unsigned *seen,
-                      situ__problem *problem) {
+static bool read_item(reader *r, situ_file_entry *out, bool *fortran, unsigned *seen, situ__problem *problem) {
   static const char *const keys[] = { "descr", "fortran_order", "shape" };
   char key[16], descr[64];
   if (!take_text(r, key, sizeof key) || !take(r, ':')) return false;
@@ -140,8 +132,7 @@ static bool read_item(reader *r, situ_file_entry *out, bool *fortran, unsigned *
   }
   if (take_text(r, descr, sizeof descr)) return find_type(descr, out, problem);
   if (take(r, '[') || take(r, '('))
-    return situ__problem_set(problem, SITU_E_UNSUPPORTED,
-                             "has structured values, which are no tensor");
+    return situ__problem_set(problem, SITU_E_UNSUPPORTED, "has structured values, which are no tensor");
   return false;
 }
 
@@ -158,21 +149,17 @@ static bool read_dict(reader *r, situ_file_entry *out, bool *fortran, situ__prob
   return seen == 7 && r->end - r->at == 1 && *r->at == '\n';
 }
 
-bool situ__npy_parse(const char *text, size_t length, situ_file_entry *out, bool *fortran,
-                     situ__problem *problem) {
+bool situ__npy_parse(const char *text, size_t length, situ_file_entry *out, bool *fortran, situ__problem *problem) {
   reader r = { text, text + length };
   *out = (situ_file_entry){ .name = "", .type = "", .file = "" };
   *fortran = false;
   problem->status = SITU_OK;
   if (!read_dict(&r, out, fortran, problem)) {
     if (problem->status != SITU_OK) return false;
-    return situ__problem_set(
-        problem, SITU_E_FORMAT,
-        "has a header that is not a dict of descr, fortran_order and shape (at its byte %zu)",
-        (size_t)(r.at - text));
+    return situ__problem_set(problem, SITU_E_FORMAT,
+                             "has a header that is not a dict of descr, fortran_order and shape (at its byte %zu)",
+                             (size_t)(r.at - text));
   }
-  if (situ__shape_bytes(&out->shape, 8 * (int)situ_dtype_size(out->dtype), &out->bytes))
-    return true;
-  return situ__problem_set(problem, SITU_E_FORMAT,
-                           "has a shape of more bytes than a file can have");
+  if (situ__shape_bytes(&out->shape, 8 * (int)situ_dtype_size(out->dtype), &out->bytes)) return true;
+  return situ__problem_set(problem, SITU_E_FORMAT, "has a shape of more bytes than a file can have");
 }

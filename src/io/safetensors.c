@@ -66,22 +66,20 @@ static bool agree(const situ_safetensors *f, const char *path) {
     const char *there = i < f->tensors ? f->places[i].entry->name : NULL;
     int order = !listed ? 1 : !there ? -1 : strcmp(listed, there);
     if (order < 0) {
-      situ__fail(SITU_E_FORMAT, op, "%s: lists '%s', which %s lacks", path,
-                 situ__shown(listed, shown), index->item[i].file);
+      situ__fail(SITU_E_FORMAT, op, "%s: lists '%s', which %s lacks", path, situ__shown(listed, shown),
+                 index->item[i].file);
       return false;
     }
     if (order > 0 || strcmp(index->item[i].file, f->places[i].entry->file) != 0) {
-      situ__fail(SITU_E_FORMAT, op, "%s: does not list '%s', which is in %s", path,
-                 situ__shown(there, shown), f->places[i].entry->file);
+      situ__fail(SITU_E_FORMAT, op, "%s: does not list '%s', which is in %s", path, situ__shown(there, shown),
+                 f->places[i].entry->file);
       return false;
     }
   }
   return true;
 }
 
-static int by_file(const void *a, const void *b) {
-  return strcmp(*(const char *const *)a, *(const char *const *)b);
-}
+static int by_file(const void *a, const void *b) { return strcmp(*(const char *const *)a, *(const char *const *)b); }
 
 /* The files that an index names, each once, in order. Returns how many; -1: no memory. */
 static int64_t list_files(const situ__index *index, const char ***out) {
@@ -195,7 +193,9 @@ void situ_safetensors_close(situ_safetensors *f) {
 
 /* ---- looking --------------------------------------------------------------------------------- */
 
-int64_t situ_safetensors_count(const situ_safetensors *f) { return f && is_open("safetensors_count", f) ? f->tensors : 0; }
+int64_t situ_safetensors_count(const situ_safetensors *f) {
+  return f && is_open("safetensors_count", f) ? f->tensors : 0;
+}
 
 const situ_file_entry *situ_safetensors_entry(const situ_safetensors *f, int64_t index) {
   if (!f || !is_open("safetensors_entry", f)) return NULL;
@@ -205,8 +205,7 @@ const situ_file_entry *situ_safetensors_entry(const situ_safetensors *f, int64_t
 static const place *find(const situ_safetensors *f, const char *name) {
   situ_file_entry named = { .name = name };
   place wanted = { .entry = &named };
-  return f->tensors ? bsearch(&wanted, f->places, (size_t)f->tensors, sizeof wanted, by_name)
-                    : NULL;
+  return f->tensors ? bsearch(&wanted, f->places, (size_t)f->tensors, sizeof wanted, by_name) : NULL;
 }
 
 const situ_file_entry *situ_safetensors_find(const situ_safetensors *f, const char *name) {
@@ -216,11 +215,13 @@ const situ_file_entry *situ_safetensors_find(const situ_safetensors *f, const ch
 
 /* Every shard that we write has all remarks. */
 const char *situ_safetensors_metadata(const situ_safetensors *f, const char *key) {
-  return f && is_open("safetensors_metadata", f) && key && f->count ? situ__header_metadata(&f->shards[0].header, key) : NULL;
+  return f && is_open("safetensors_metadata", f) && key && f->count ? situ__header_metadata(&f->shards[0].header, key)
+                                                                    : NULL;
 }
 
 bool situ_safetensors_metadata_at(const situ_safetensors *f, int64_t index, situ_metadata *out) {
-  if (!f || !is_open("safetensors_metadata_at", f) || !f->count || !out || index < 0 || index >= f->shards[0].header.metadata_count)
+  if (!f || !is_open("safetensors_metadata_at", f) || !f->count || !out || index < 0 ||
+      index >= f->shards[0].header.metadata_count)
     return false;
   *out = f->shards[0].header.metadata[index];
   return true;
@@ -233,15 +234,14 @@ static situ_tensor *load(const char *by, const situ_safetensors *f, const place 
   const situ__shard *s = p->shard;
   char shown[SITU__SHOWN_MAX];
   if (e->dtype == SITU_DTYPE_DEFAULT) {
-    situ__fail(SITU_E_UNSUPPORTED, by, "%s: '%s' is of dtype %s, which this library does not have",
-               s->path, situ__shown(e->name, shown), e->type);
+    situ__fail(SITU_E_UNSUPPORTED, by, "%s: '%s' is of dtype %s, which this library does not have", s->path,
+               situ__shown(e->name, shown), e->type);
     return NULL;
   }
   const situ__source source = { .op = by, .path = s->path, .fd = s->fd, .mapping = s->mapping };
   bool check = s->sum && (!s->mapping || f->options.verify == SITU_VERIFY_ALWAYS);
   const uint32_t *sum = check ? &s->sum[e - s->header.entry] : NULL;
-  situ_tensor *t =
-      situ__values_load(&source, e->name, e->offset, &e->shape, e->dtype, f->options.device, sum);
+  situ_tensor *t = situ__values_load(&source, e->name, e->offset, &e->shape, e->dtype, f->options.device, sum);
   return t ? situ_set_name(t, e->name) : NULL;
 }
 

@@ -29,12 +29,10 @@ static bool fill(const char *op, const char *name, situ_tensor *tensor, situ__sa
     situ__fail(SITU_E_ARG, op, "the format keeps the name __metadata__ for itself");
     return false;
   }
-  *out = (situ__saved){ .tensor = tensor,
-                        .entry = { .name = name,
-                                   .type = type->name,
-                                   .dtype = type->dtype,
-                                   .shape = situ_shape_of(tensor),
-                                   .file = "" } };
+  *out = (situ__saved){
+    .tensor = tensor,
+    .entry = { .name = name, .type = type->name, .dtype = type->dtype, .shape = situ_shape_of(tensor), .file = "" }
+  };
   if (situ__shape_bytes(&out->entry.shape, type->bits, &out->entry.bytes)) return true;
   situ__fail(SITU_E_OVERFLOW, op, "'%s' has more bytes than a file can", name);
   return false;
@@ -57,8 +55,7 @@ static bool take_metadata(const char *op, const situ_save_options *options, situ
       situ__null(op, "metadata");
       return false;
     }
-    if (!fit_for_json(op, "metadata key", m->key) || !fit_for_json(op, "metadata value", m->value))
-      return false;
+    if (!fit_for_json(op, "metadata key", m->key) || !fit_for_json(op, "metadata value", m->value)) return false;
   }
   situ_metadata *list = situ__calloc((size_t)count + 1, sizeof *list);
   if (!list) {
@@ -70,11 +67,9 @@ static bool take_metadata(const char *op, const situ_save_options *options, situ
     qsort(list, (size_t)count, sizeof *list, metadata_by_key);
   }
   for (int64_t i = 0; i < count; i++) {
-    if (strcmp(list[i].key, SITU__CHECKSUM_KEY) != 0 &&
-        (i == 0 || metadata_by_key(&list[i - 1], &list[i]) != 0))
+    if (strcmp(list[i].key, SITU__CHECKSUM_KEY) != 0 && (i == 0 || metadata_by_key(&list[i - 1], &list[i]) != 0))
       continue;
-    situ__fail(SITU_E_ARG, op, "the metadata key '%s' is there twice, or is the library's own",
-               list[i].key);
+    situ__fail(SITU_E_ARG, op, "the metadata key '%s' is there twice, or is the library's own", list[i].key);
     situ__free(list);
     return false;
   }
@@ -158,8 +153,7 @@ static bool make_header(job *j) {
     situ__text_json_string(t, e->name);
     situ__text_add(t, ":{\"dtype\":\"%s\",\"shape\":", e->type);
     situ__text_dims(t, e->shape.dim, e->shape.ndim);
-    situ__text_add(t, ",\"data_offsets\":[%lld,%lld]}", (long long)e->offset,
-                   (long long)(e->offset + e->bytes));
+    situ__text_add(t, ",\"data_offsets\":[%lld,%lld]}", (long long)e->offset, (long long)(e->offset + e->bytes));
   }
   situ__text_append(t, "}", 1);
   /* The data begin at a multiple of a cache line. */
@@ -170,8 +164,8 @@ static bool make_header(job *j) {
   }
   uint64_t length = t->length - 8;
   if (length > SITU__HEADER_MAX) {
-    situ__fail(SITU_E_LIMIT, j->op, "a header of %llu bytes; the format has room for %d",
-               (unsigned long long)length, SITU__HEADER_MAX);
+    situ__fail(SITU_E_LIMIT, j->op, "a header of %llu bytes; the format has room for %d", (unsigned long long)length,
+               SITU__HEADER_MAX);
     return false;
   }
   for (int i = 0; i < 8; i++) t->data[i] = (char)(length >> (8 * i));
@@ -242,8 +236,7 @@ situ_status situ_save(const char *path, const situ_tree *tree, const situ_save_o
   situ__saved *list = situ__calloc((size_t)count + 1, sizeof *list);
   situ_status status = list ? SITU_OK : situ__no_memory(op, ((size_t)count + 1) * sizeof *list);
   for (int64_t i = 0; i < count && status == SITU_OK; i++)
-    if (!fill(op, situ_tree_key(flat, i), situ_tree_tensor_at(flat, i), &list[i]))
-      status = situ_error();
+    if (!fill(op, situ_tree_key(flat, i), situ_tree_tensor_at(flat, i), &list[i])) status = situ_error();
   if (status == SITU_OK) {
     status = options->max_shard_bytes > 0 ? situ__save_shards(op, path, list, count, options)
                                           : situ__save_file(op, path, list, count, options);

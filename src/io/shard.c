@@ -17,15 +17,14 @@ static char *read_header(const char *op, const situ__shard *s, int64_t bytes, si
   unsigned char first[8];
   uint64_t wanted = 0;
   if (bytes < 8) {
-    situ__fail(SITU_E_FORMAT, op, "%s: has %lld bytes, too few for a safetensors file", s->path,
-               (long long)bytes);
+    situ__fail(SITU_E_FORMAT, op, "%s: has %lld bytes, too few for a safetensors file", s->path, (long long)bytes);
     return NULL;
   }
   if (situ__file_read(op, s->path, s->fd, first, 8, 0) != SITU_OK) return NULL;
   for (int i = 7; i >= 0; i--) wanted = wanted << 8 | first[i];
   if (wanted > (uint64_t)bytes - 8 || wanted > SITU__HEADER_MAX) {
-    situ__fail(SITU_E_FORMAT, op, "%s: is no safetensors file: its header would have %llu bytes",
-               s->path, (unsigned long long)wanted);
+    situ__fail(SITU_E_FORMAT, op, "%s: is no safetensors file: its header would have %llu bytes", s->path,
+               (unsigned long long)wanted);
     return NULL;
   }
   char *text = situ__alloc((size_t)wanted + 1);
@@ -47,8 +46,7 @@ static bool read_checksums(const char *op, situ__shard *s) {
     situ__no_memory(op, ((size_t)s->header.count + 1) * sizeof *s->sum);
     return false;
   }
-  if (!situ__header_checksums(&s->header, s->sum, &have, &problem))
-    return bad_file(op, s->path, &problem);
+  if (!situ__header_checksums(&s->header, s->sum, &have, &problem)) return bad_file(op, s->path, &problem);
   if (!have) {
     situ__free(s->sum);
     s->sum = NULL;
@@ -71,8 +69,7 @@ bool situ__shard_open(situ__shard *s, const char *op, char *path, const situ_loa
   char *text = read_header(op, s, bytes, &length);
   if (!text) return false;
   int64_t start = 8 + (int64_t)length;
-  if (!situ__header_parse(&s->header, text, length, start, bytes - start, options->lenient,
-                          &problem))
+  if (!situ__header_parse(&s->header, text, length, start, bytes - start, options->lenient, &problem))
     return bad_file(op, path, &problem);
   if (options->verify != SITU_VERIFY_NEVER && !read_checksums(op, s)) return false;
   if (options->map && !(s->mapping = situ__mapping_new(op, path, s->fd, bytes))) return false;

@@ -29,8 +29,8 @@ typedef struct plan {
 
 static char *shard_path(const plan *p, int64_t k) {
   char name[256];
-  snprintf(name, sizeof name, "%s-%08x-%05lld-of-%05lld.safetensors", p->stem, p->tag,
-           (long long)k + 1, (long long)p->shards);
+  snprintf(name, sizeof name, "%s-%08x-%05lld-of-%05lld.safetensors", p->stem, p->tag, (long long)k + 1,
+           (long long)p->shards);
   return situ__path_beside(p->path, name);
 }
 
@@ -128,7 +128,8 @@ static bool is_left(const plan *p, const situ__index *other, int dir, const char
   struct stat about;
   snprintf(tag, sizeof tag, "%08x", p->tag);
   return is_ours(p, file) && strncmp(file + strlen(p->stem) + 1, tag, 8) != 0 && !names(other, file) &&
-         situ__sys.fstatat(dir, file, &about, AT_SYMLINK_NOFOLLOW) == 0 && S_ISREG(about.st_mode) && time(NULL) - about.st_mtime >= 3600;
+         situ__sys.fstatat(dir, file, &about, AT_SYMLINK_NOFOLLOW) == 0 && S_ISREG(about.st_mode) &&
+         time(NULL) - about.st_mtime >= 3600;
 }
 
 /* m.index.json and m.safetensors.index.json call their files alike: the other one's stay. What fails is left for the next
@@ -169,11 +170,9 @@ static void list_tensors(const plan *p, const situ__saved *list, int64_t count, 
     return;
   }
   for (int64_t k = 0; k < p->shards; k++)
-    for (int64_t i = p->begin[k]; i < p->begin[k + 1]; i++)
-      lines[i] = (line){ list[i].entry.name, k };
+    for (int64_t i = p->begin[k]; i < p->begin[k + 1]; i++) lines[i] = (line){ list[i].entry.name, k };
   if (count > 1) qsort(lines, (size_t)count, sizeof *lines, line_by_name);
-  situ__text_add(text, "{\n  \"metadata\": {\"total_size\": %lld},\n  \"weight_map\": {",
-                 (long long)p->total_bytes);
+  situ__text_add(text, "{\n  \"metadata\": {\"total_size\": %lld},\n  \"weight_map\": {", (long long)p->total_bytes);
   for (int64_t i = 0; i < count; i++) {
     char *path = shard_path(p, lines[i].shard), *slash = path ? strrchr(path, '/') : NULL;
     text->failed = text->failed || !path;
@@ -193,8 +192,7 @@ static situ_status write_index(const plan *p, const situ__saved *list, int64_t c
   situ__replace r;
   list_tensors(p, list, count, &text);
   situ_status status = text.failed ? situ__no_memory(p->op, text.length)
-                                   : situ__replace_begin(&r, p->op, p->path, (int64_t)text.length,
-                                                         !options->no_sync);
+                                   : situ__replace_begin(&r, p->op, p->path, (int64_t)text.length, !options->no_sync);
   if (status == SITU_OK) {
     situ__replace_write(&r, text.data, text.length);
     status = situ__values_end(&r, options);
@@ -207,8 +205,7 @@ situ_status situ__save_shards(const char *op, const char *path, situ__saved *lis
                               const situ_save_options *options) {
   plan p = { .op = op, .path = path };
   if (!situ__is_index(path))
-    return situ__fail(SITU_E_ARG, op, "%s: the index of several files must end in .index.json",
-                      path);
+    return situ__fail(SITU_E_ARG, op, "%s: the index of several files must end in .index.json", path);
   situ_status status = SITU_OK;
   situ_replaced replaced = SITU_NOT_REPLACED;
   int64_t written = 0;
@@ -227,10 +224,8 @@ situ_status situ__save_shards(const char *op, const char *path, situ__saved *lis
   one.replaced = &replaced;
   if (status == SITU_OK) status = write_index(&p, list, count, &one);
   /* While a power cut may bring the old index back, its files are needed. */
-  if (replaced == SITU_NOT_REPLACED)
-    remove_shards(&p, written);
-  else if (replaced == SITU_REPLACED)
-    remove_old(&p, &old), sweep(&p);
+  if (replaced == SITU_NOT_REPLACED) remove_shards(&p, written);
+  else if (replaced == SITU_REPLACED) remove_old(&p, &old), sweep(&p);
   if (options->replaced) *options->replaced = replaced;
   situ__index_free(&old);
   situ__free(p.begin);

@@ -14,8 +14,7 @@
 
 static bool bad_values(const situ__source *source, const char *name, const char *what) {
   char shown[SITU__SHOWN_MAX];
-  situ__fail(SITU_E_FORMAT, source->op, "%s: tensor '%s' %s", source->path,
-             situ__shown(name, shown), what);
+  situ__fail(SITU_E_FORMAT, source->op, "%s: tensor '%s' %s", source->path, situ__shown(name, shown), what);
   return false;
 }
 
@@ -26,35 +25,32 @@ static bool bools_are_bools(const unsigned char *at, size_t bytes) {
   return all <= 1;
 }
 
-static bool check(const situ__source *source, const char *name, const char *data, size_t bytes,
-                  situ_dtype dtype, uint32_t sum, const uint32_t *wanted) {
-  if (wanted && sum != *wanted)
-    return bad_values(source, name, "does not match its checksum: the file is damaged");
+static bool check(const situ__source *source, const char *name, const char *data, size_t bytes, situ_dtype dtype,
+                  uint32_t sum, const uint32_t *wanted) {
+  if (wanted && sum != *wanted) return bad_values(source, name, "does not match its checksum: the file is damaged");
   if (dtype == SITU_BOOL && !bools_are_bools((const unsigned char *)data, bytes))
     return bad_values(source, name, "is bool, but has bytes other than 0 and 1");
   return true;
 }
 
-static situ_tensor *read_values(const situ__source *source, const char *name, int64_t offset,
-                                const situ_shape *shape, situ_dtype dtype, const uint32_t *wanted) {
-  situ_tensor *t =
-      situ_empty(*shape, &(situ_options){ .dtype = dtype, .device = { .kind = SITU_CPU } });
+static situ_tensor *read_values(const situ__source *source, const char *name, int64_t offset, const situ_shape *shape,
+                                situ_dtype dtype, const uint32_t *wanted) {
+  situ_tensor *t = situ_empty(*shape, &(situ_options){ .dtype = dtype, .device = { .kind = SITU_CPU } });
   char *data = situ_data_ptr(t);
   if (!t || situ_numel(t) == 0) return t;
   size_t bytes = (size_t)situ_numel(t) * situ_dtype_size(dtype);
   uint32_t sum = 0;
   for (size_t at = 0; at < bytes; at += PIECE) {
     size_t piece = bytes - at < PIECE ? bytes - at : PIECE;
-    if (situ__file_read(source->op, source->path, source->fd, data + at, piece,
-                        offset + (int64_t)at) != SITU_OK)
+    if (situ__file_read(source->op, source->path, source->fd, data + at, piece, offset + (int64_t)at) != SITU_OK)
       return NULL;
     if (wanted) sum = situ__crc32c(sum, data + at, piece);
   }
   return check(source, name, data, bytes, dtype, sum, wanted) ? t : NULL;
 }
 
-static situ_tensor *map_values(const situ__source *source, const char *name, int64_t offset,
-                               const situ_shape *shape, situ_dtype dtype, const uint32_t *wanted) {
+static situ_tensor *map_values(const situ__source *source, const char *name, int64_t offset, const situ_shape *shape,
+                               situ_dtype dtype, const uint32_t *wanted) {
   situ_tensor *t = situ__mapping_tensor(source->mapping, offset, shape, dtype);
   if (!t) return NULL;
   const char *data = situ__mapping_at(source->mapping, offset);
@@ -63,34 +59,30 @@ static situ_tensor *map_values(const situ__source *source, const char *name, int
   return check(source, name, data, bytes, dtype, sum, wanted) ? t : NULL;
 }
 
-situ_tensor *situ__values_load(const situ__source *source, const char *name, int64_t offset,
-                               const situ_shape *shape, situ_dtype dtype, situ_device device,
-                               const uint32_t *sum) {
+situ_tensor *situ__values_load(const situ__source *source, const char *name, int64_t offset, const situ_shape *shape,
+                               situ_dtype dtype, situ_device device, const uint32_t *sum) {
   situ_scope scope;
   situ_scope_begin_no_grad(&scope);
   /* A file of somebody else's may put values where our kernels cannot read them: those are read
      instead. */
   bool map = source->mapping && (uint64_t)offset % situ_dtype_size(dtype) == 0;
-  situ_tensor *t = map ? map_values(source, name, offset, shape, dtype, sum)
-                       : read_values(source, name, offset, shape, dtype, sum);
+  situ_tensor *t =
+      map ? map_values(source, name, offset, shape, dtype, sum) : read_values(source, name, offset, shape, dtype, sum);
   if (device.kind != SITU_DEVICE_DEFAULT && device.kind != SITU_CPU) t = situ_to(t, device);
   situ_escape(&scope, t);
   return situ_scope_end(&scope) == SITU_OK ? t : NULL;
 }
 
-situ_status situ__values_on_host(const char *op, const char *name, situ_tensor *t,
-                                 const void **data, size_t *bytes) {
+situ_status situ__values_on_host(const char *op, const char *name, situ_tensor *t, const void **data, size_t *bytes) {
   const situ_view_desc *view = situ_desc(t);
   char shown[SITU__SHOWN_MAX];
   *data = NULL;
   *bytes = 0;
   if (situ_device_of(t).kind == SITU_META)
-    return situ__fail(SITU_E_DEVICE, op, "'%s' is on meta: it has no values",
-                      situ__shown(name, shown));
+    return situ__fail(SITU_E_DEVICE, op, "'%s' is on meta: it has no values", situ__shown(name, shown));
   if (view->numel == 0) return SITU_OK;
   if (__atomic_load_n(&view->storage->flags, __ATOMIC_RELAXED) & SITU_STORAGE_UNWRITTEN)
-    return situ__fail(SITU_E_STATE, op,
-                      "'%s' holds no value yet: nothing was written since it was made",
+    return situ__fail(SITU_E_STATE, op, "'%s' holds no value yet: nothing was written since it was made",
                       situ__shown(name, shown));
   t = situ_to(situ_contiguous(t), (situ_device){ .kind = SITU_CPU });
   *data = situ_data_ptr(t);
@@ -114,8 +106,6 @@ situ_status situ__values_end(situ__replace *r, const situ_save_options *options)
   bool replaced;
   situ_status status = situ__replace_end(r, &replaced);
   if (options->replaced)
-    *options->replaced = !replaced           ? SITU_NOT_REPLACED
-                         : status == SITU_OK ? SITU_REPLACED
-                                             : SITU_REPLACED_NOT_DURABLE;
+    *options->replaced = !replaced ? SITU_NOT_REPLACED : status == SITU_OK ? SITU_REPLACED : SITU_REPLACED_NOT_DURABLE;
   return status;
 }

@@ -22,14 +22,12 @@ typedef struct situ__source {
 /* A tensor of checked shape and dtype with the values at an offset, on `device`, in the innermost
    scope. If sum is not NULL, the values must have that checksum. NULL: recorded, with the tensor's
    name. */
-situ_tensor *situ__values_load(const situ__source *source, const char *name, int64_t offset,
-                               const situ_shape *shape, situ_dtype dtype, situ_device device,
-                               const uint32_t *sum);
+situ_tensor *situ__values_load(const situ__source *source, const char *name, int64_t offset, const situ_shape *shape,
+                               situ_dtype dtype, situ_device device, const uint32_t *sum);
 
 /* The values of a tensor of any device and strides, row by row, in host memory. The pointer lives
    as long as the innermost scope. *data is NULL for an empty tensor. */
-situ_status situ__values_on_host(const char *op, const char *name, situ_tensor *t,
-                                 const void **data, size_t *bytes);
+situ_status situ__values_on_host(const char *op, const char *name, situ_tensor *t, const void **data, size_t *bytes);
 /* Writes them; *sum (may be NULL) gets their checksum. */
 situ_status situ__values_write(situ__replace *r, const void *data, size_t bytes, uint32_t *sum);
 /* Ends the file, and tells what has become of the target where the options ask. */

@@ -53,8 +53,8 @@ OF_F32(log) {
   const bool small = x < 0x1p-126f;
   const int bits = as_int(small ? x * 0x1p23f : x), n = (bits - 0x3f3504f3) >> 23;
   const float f = as_float(bits - (n << 23)) - 1, e = (float)(small ? n - 23 : n), z = f * f;
-  const float p = POLY_7(f, -0.0763422549f, 0.127614677f, -0.131602332f, 0.142017767f, -0.16623354f, 0.200012267f, -0.250008225f,
-                         0.333333313f);
+  const float p = POLY_7(f, -0.0763422549f, 0.127614677f, -0.131602332f, 0.142017767f, -0.16623354f, 0.200012267f,
+                         -0.250008225f, 0.333333313f);
   const float y = f + fma(p * f, z, fma(e, LN2_LOW, -0.5f * z)) + e * LN2_HIGH;
   return x > 0 ? (x < INFINITY ? y : x) : x == 0 ? -INFINITY : NAN;
 }
@@ -76,8 +76,8 @@ OF_F32(erf) {
   const float s = x * x, t = fabs(x) > 4.1f ? 4.1f : fabs(x);
   const float near =
       POLY_5(s, 7.93308354e-5f, -8.03502393e-4f, 0.00519129075f, -0.0268554837f, 0.112836301f, -0.376126319f) * s;
-  const float p = POLY_7(t, -2.09098398e-5f, 4.32306115e-4f, -0.00416054111f, 0.0250915326f, -0.10823667f, -0.633386612f,
-                         -1.12949514f, 1.70555941e-4f);
+  const float p = POLY_7(t, -2.09098398e-5f, 4.32306115e-4f, -0.00416054111f, 0.0250915326f, -0.10823667f,
+                         -0.633386612f, -1.12949514f, 1.70555941e-4f);
   return copysign(fabs(x) < 0.9f ? fma(near, x, 0.128379167f * x) + x : 1 - exp_near(p), x);
 }
 

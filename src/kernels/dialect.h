@@ -16,9 +16,9 @@
 #define KERNEL __kernel void
 #define GLOBAL __global
 #define LOCAL __local
-#define SHARED __local /* of pointers to it */
-#define CONST_PARAM const    /* of structs that the host gives, whose address is taken */
-#define NOINLINE static  /* of functions that are too large to be put in at every call */
+#define SHARED __local    /* of pointers to it */
+#define CONST_PARAM const /* of structs that the host gives, whose address is taken */
+#define NOINLINE static   /* of functions that are too large to be put in at every call */
 #define BITS_F32(x) as_uint(x)
 #define F32_BITS(x) as_float(x)
 #define BITS_F64(x) as_ulong(x)
@@ -35,9 +35,13 @@ typedef int I32;
 #include "kernels/branchless.h"
 #else
 /* tanh is -1 or 1 from where no other number is nearer; some drivers (PoCL 3) stop one bit before. */
-__attribute__((overloadable)) static float tanh_to_the_end(float x) { return fabs(x) > 10 ? copysign(1.0f, x) : tanh(x); }
+__attribute__((overloadable)) static float tanh_to_the_end(float x) {
+  return fabs(x) > 10 ? copysign(1.0f, x) : tanh(x);
+}
 #ifdef DIALECT_F64
-__attribute__((overloadable)) static double tanh_to_the_end(double x) { return fabs(x) > 20 ? copysign(1.0, x) : tanh(x); }
+__attribute__((overloadable)) static double tanh_to_the_end(double x) {
+  return fabs(x) > 20 ? copysign(1.0, x) : tanh(x);
+}
 #endif
 #define tanh(x) tanh_to_the_end(x)
 #endif
@@ -60,7 +64,7 @@ __attribute__((overloadable)) static double tanh_to_the_end(double x) { return f
 #if ON_CPU
 #define FLAT ALONE KERNEL
 #define SHARE_OF(count) (((count) / (I64)get_num_groups(0) + 16) & ~(I64)15)
-#define FOR_RUNS(i, end, count, length)                                                                            \
+#define FOR_RUNS(i, end, count, length)                                                                              \
   for (I64 share_ = SHARE_OF(count), i = GROUP * share_, end = i + share_ < (count) ? i + share_ : (count); i < end; \
        i += length)
 #define FOR_EACH(i, count) FOR_RUNS(i, end_, count, 1)
@@ -105,7 +109,8 @@ DEVICE void stream(__global uchar *to, const uchar *from, I64 bytes) {
 #define LANE ((int)threadIdx.x)
 #define GROUP ((I64)blockIdx.x)
 #define SYNC __syncthreads()
-#define SHUFFLE_XOR(x, apart) __shfl_xor_sync(0xffffffffu, x, apart) /* what the lane of the warp has whose number differs in that bit */
+#define SHUFFLE_XOR(x, apart) \
+  __shfl_xor_sync(0xffffffffu, x, apart) /* what the lane of the warp has whose number differs in that bit */
 #define FIRST_TO_RAISE(at) (atomicCAS((int *)(at), 0, 1) == 0)
 #define ADD_ONE(at) (void)atomicAdd((unsigned long long *)(at), 1ull)
 #define GROUPS extern "C" __global__ __launch_bounds__(GROUP_SIZE)

@@ -23,12 +23,8 @@ typedef union situ__f32_bits {
   uint32_t bits;
 } situ__f32_bits;
 
-static inline float situ__from_bits(uint32_t bits) {
-  return (situ__f32_bits){ .bits = bits }.value;
-}
-static inline uint32_t situ__to_bits(float value) {
-  return (situ__f32_bits){ .value = value }.bits;
-}
+static inline float situ__from_bits(uint32_t bits) { return (situ__f32_bits){ .bits = bits }.value; }
+static inline uint32_t situ__to_bits(float value) { return (situ__f32_bits){ .value = value }.bits; }
 #endif
 
 SITU__HALF float situ__bf16_to_f32(uint16_t h) { return situ__from_bits((uint32_t)h << 16); }

@@ -6,7 +6,8 @@
    a loop. Each returns the parameter's new value. */
 
 typedef struct FN(rule) {
-  T lr, momentum, take, beta1, rest1, beta2, rest2, alpha, rest, eps; /* take: 1 - dampening; rest*: 1 - beta*, 1 - alpha */
+  T lr, momentum, take, beta1, rest1, beta2, rest2, alpha, rest,
+      eps;            /* take: 1 - dampening; rest*: 1 - beta*, 1 - alpha */
   T shrink;           /* AdamW: 1 - lr weight_decay; else 1 */
   T step_size;        /* Adam: lr / (1 - beta1^step) */
   T correction2_sqrt; /* Adam: sqrt(1 - beta2^step) */

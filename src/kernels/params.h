@@ -24,8 +24,8 @@ typedef struct packs {
   I64 shift;              /* elements that a row's first pack has in front of the row */
   I64 whole;              /* bit k: operand k's packs are one access each */
 } packs;
-#define PACK_BYTES 16 /* of the widest operand's pack */
-#define PACK_MOST 8   /* elements of a pack */
+#define PACK_BYTES 16                                 /* of the widest operand's pack */
+#define PACK_MOST 8                                   /* elements of a pack */
 #define ITEM_PACKS(pack) ((pack) < PACK_MOST ? 2 : 1) /* in flight at a time */
 
 /* Elements that are worth a group of a flat kernel on a processor. */
@@ -70,7 +70,7 @@ typedef struct fault {
 
 #define FLAG_BESIDE 4u /* reductions on a processor: lines lie beside each other */
 #define BESIDE 128     /* as many are folded at a time */
-#define FLAG_DENSE 2u /* a line's elements lie beside each other */
+#define FLAG_DENSE 2u  /* a line's elements lie beside each other */
 
 /* A long line is cut: `count` pieces of `length` of all its elements; the folds of pieces are folded again. */
 typedef struct pieces {
@@ -124,7 +124,8 @@ typedef struct norms {
   I64 rows, width, y, x, g, mean, rstd, weight, bias, dweight, dbias;
 } norms;
 typedef struct batch_norms {
-  I64 flags, batch, channels, inner, y, x, g, mean, rstd, weight, bias, old_mean, old_var, new_mean, new_var, dweight, dbias;
+  I64 flags, batch, channels, inner, y, x, g, mean, rstd, weight, bias, old_mean, old_var, new_mean, new_var, dweight,
+      dbias;
 } batch_norms;
 typedef struct nlls {
   I64 positions, classes, inner, ignore, verb, y, x, g, target, weight, lse, total;

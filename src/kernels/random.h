@@ -36,14 +36,10 @@ DEVICE double uniform_f64(U64 words) { return (double)(I64)(words >> 11) * 0x1p-
 
 /* For normal numbers: a word to u in (0, 1], and one to an angle below a quarter turn (its top two bits count those). */
 DEVICE float normal_unit_f32(U32 word) { return (float)(I32)(word >> 1) * 0x1p-31f + 0x1p-32f; }
-DEVICE float normal_angle_f32(U32 word) {
-  return (float)(I32)(word << 2) * (1.57079632679489661923f * 0x1p-32f);
-}
+DEVICE float normal_angle_f32(U32 word) { return (float)(I32)(word << 2) * (1.57079632679489661923f * 0x1p-32f); }
 #ifdef DIALECT_F64
 DEVICE double normal_unit_f64(U64 words) { return (double)(I64)(words >> 1) * 0x1p-63 + 0x1p-64; }
-DEVICE double normal_angle_f64(U64 words) {
-  return (double)(I64)(words << 2) * (1.57079632679489661923 * 0x1p-64);
-}
+DEVICE double normal_angle_f64(U64 words) { return (double)(I64)(words << 2) * (1.57079632679489661923 * 0x1p-64); }
 #endif
 
 /* u as 2^k m, with m in [sqrt(1/2), sqrt(2)). */

@@ -27,18 +27,10 @@ static situ_tensor *silu(situ_nn_module *m, situ_tensor *x) { return (void)m, si
 static situ_tensor *sigmoid(situ_nn_module *m, situ_tensor *x) { return (void)m, situ_sigmoid(x); }
 static situ_tensor *tanh_(situ_nn_module *m, situ_tensor *x) { return (void)m, situ_tanh(x); }
 
-static const situ_nn_type relu_type = { .name = "ReLU",
-                                        .size = sizeof(activation),
-                                        .forward = relu };
-static const situ_nn_type silu_type = { .name = "SiLU",
-                                        .size = sizeof(activation),
-                                        .forward = silu };
-static const situ_nn_type sigmoid_type = { .name = "Sigmoid",
-                                           .size = sizeof(activation),
-                                           .forward = sigmoid };
-static const situ_nn_type tanh_type = { .name = "Tanh",
-                                        .size = sizeof(activation),
-                                        .forward = tanh_ };
+static const situ_nn_type relu_type = { .name = "ReLU", .size = sizeof(activation), .forward = relu };
+static const situ_nn_type silu_type = { .name = "SiLU", .size = sizeof(activation), .forward = silu };
+static const situ_nn_type sigmoid_type = { .name = "Sigmoid", .size = sizeof(activation), .forward = sigmoid };
+static const situ_nn_type tanh_type = { .name = "Tanh", .size = sizeof(activation), .forward = tanh_ };
 
 situ_nn_module *situ_nn_relu(void) { return make(&relu_type, 0, 0); }
 situ_nn_module *situ_nn_silu(void) { return make(&silu_type, 0, 0); }
@@ -52,24 +44,17 @@ static int one(const situ_nn_module *m, const char *name, char *buffer, size_t s
   return snprintf(buffer, size, "%s=%s", name, situ__nn_number(cast(m)->a, a));
 }
 
-static situ_tensor *leaky_relu(situ_nn_module *m, situ_tensor *x) {
-  return situ_leaky_relu(x, cast(m)->a);
-}
+static situ_tensor *leaky_relu(situ_nn_module *m, situ_tensor *x) { return situ_leaky_relu(x, cast(m)->a); }
 static int leaky_relu_repr(const situ_nn_module *m, char *buffer, size_t size) {
   return one(m, "negative_slope", buffer, size);
 }
-static const situ_nn_type leaky_relu_type = { .name = "LeakyReLU",
-                                              .size = sizeof(activation),
-                                              .forward = leaky_relu,
-                                              .extra_repr = leaky_relu_repr };
-situ_nn_module *situ_nn_leaky_relu(double negative_slope) {
-  return make(&leaky_relu_type, negative_slope, 0);
-}
+static const situ_nn_type leaky_relu_type = {
+  .name = "LeakyReLU", .size = sizeof(activation), .forward = leaky_relu, .extra_repr = leaky_relu_repr
+};
+situ_nn_module *situ_nn_leaky_relu(double negative_slope) { return make(&leaky_relu_type, negative_slope, 0); }
 
 static situ_tensor *elu(situ_nn_module *m, situ_tensor *x) { return situ_elu(x, cast(m)->a); }
-static int elu_repr(const situ_nn_module *m, char *buffer, size_t size) {
-  return one(m, "alpha", buffer, size);
-}
+static int elu_repr(const situ_nn_module *m, char *buffer, size_t size) { return one(m, "alpha", buffer, size); }
 static const situ_nn_type elu_type = {
   .name = "ELU", .size = sizeof(activation), .forward = elu, .extra_repr = elu_repr
 };
@@ -91,17 +76,13 @@ situ_nn_module *situ_nn_gelu(situ_gelu_approximate approximate) {
 static int dim_repr(const situ_nn_module *m, char *buffer, size_t size) {
   return snprintf(buffer, size, "dim=%d", (int)cast(m)->a);
 }
-static situ_tensor *softmax(situ_nn_module *m, situ_tensor *x) {
-  return situ_softmax(x, (int)cast(m)->a);
-}
+static situ_tensor *softmax(situ_nn_module *m, situ_tensor *x) { return situ_softmax(x, (int)cast(m)->a); }
 static const situ_nn_type softmax_type = {
   .name = "Softmax", .size = sizeof(activation), .forward = softmax, .extra_repr = dim_repr
 };
 situ_nn_module *situ_nn_softmax(int dim) { return make(&softmax_type, dim, 0); }
 
-static situ_tensor *log_softmax(situ_nn_module *m, situ_tensor *x) {
-  return situ_log_softmax(x, (int)cast(m)->a);
-}
+static situ_tensor *log_softmax(situ_nn_module *m, situ_tensor *x) { return situ_log_softmax(x, (int)cast(m)->a); }
 static const situ_nn_type log_softmax_type = {
   .name = "LogSoftmax", .size = sizeof(activation), .forward = log_softmax, .extra_repr = dim_repr
 };
@@ -109,35 +90,26 @@ situ_nn_module *situ_nn_log_softmax(int dim) { return make(&log_softmax_type, di
 
 /* ---- with two ---- */
 
-static int two(const situ_nn_module *m, const char *first, const char *second, char *buffer,
-               size_t size) {
+static int two(const situ_nn_module *m, const char *first, const char *second, char *buffer, size_t size) {
   char a[SITU__NUMBER], b[SITU__NUMBER];
   return snprintf(buffer, size, "%s=%s, %s=%s", first, situ__nn_number(cast(m)->a, a), second,
                   situ__nn_number(cast(m)->b, b));
 }
 
-static situ_tensor *softplus(situ_nn_module *m, situ_tensor *x) {
-  return situ_softplus(x, cast(m)->a, cast(m)->b);
-}
+static situ_tensor *softplus(situ_nn_module *m, situ_tensor *x) { return situ_softplus(x, cast(m)->a, cast(m)->b); }
 static int softplus_repr(const situ_nn_module *m, char *buffer, size_t size) {
   return two(m, "beta", "threshold", buffer, size);
 }
 static const situ_nn_type softplus_type = {
   .name = "Softplus", .size = sizeof(activation), .forward = softplus, .extra_repr = softplus_repr
 };
-situ_nn_module *situ_nn_softplus(double beta, double threshold) {
-  return make(&softplus_type, beta, threshold);
-}
+situ_nn_module *situ_nn_softplus(double beta, double threshold) { return make(&softplus_type, beta, threshold); }
 
-static situ_tensor *hardtanh(situ_nn_module *m, situ_tensor *x) {
-  return situ_hardtanh(x, cast(m)->a, cast(m)->b);
-}
+static situ_tensor *hardtanh(situ_nn_module *m, situ_tensor *x) { return situ_hardtanh(x, cast(m)->a, cast(m)->b); }
 static int hardtanh_repr(const situ_nn_module *m, char *buffer, size_t size) {
   return two(m, "min_val", "max_val", buffer, size);
 }
 static const situ_nn_type hardtanh_type = {
   .name = "Hardtanh", .size = sizeof(activation), .forward = hardtanh, .extra_repr = hardtanh_repr
 };
-situ_nn_module *situ_nn_hardtanh(double min_val, double max_val) {
-  return make(&hardtanh_type, min_val, max_val);
-}
+situ_nn_module *situ_nn_hardtanh(double min_val, double max_val) { return make(&hardtanh_type, min_val, max_val); }

@@ -7,9 +7,7 @@
 #include "situ/sys/move.h"
 
 /* meta is no home to bring values to, and nothing can be brought from there that has none. */
-static bool apart(situ_device a, situ_device home) {
-  return a.kind != SITU_META && !situ_device_equal(a, home);
-}
+static bool apart(situ_device a, situ_device home) { return a.kind != SITU_META && !situ_device_equal(a, home); }
 
 /* Was this module put on another device on purpose? */
 static bool is_stated_elsewhere(const situ_nn_module *m, situ_device home) {
@@ -25,7 +23,8 @@ typedef struct survey {
 
 static situ_status look(const situ_nn_visit *at, void *payload) {
   survey *s = payload;
-  if (!apart(situ_device_of(at->tensor), s->home) || (s->late && is_stated_elsewhere(at->module, s->home))) return SITU_OK;
+  if (!apart(situ_device_of(at->tensor), s->home) || (s->late && is_stated_elsewhere(at->module, s->home)))
+    return SITU_OK;
   if (s->list) s->list[s->count] = (situ_move){ at->tensor, s->home, SITU_DTYPE_DEFAULT };
   s->count++;
   return SITU_OK;
@@ -71,11 +70,12 @@ static bool refuse_shared(const char *op, const situ_nn_module *m, const situ_nn
   if (!other) return false;
   char here[SITU_DEVICE_NAME_MAX], there[SITU_DEVICE_NAME_MAX];
   name = other->name ? other->name : other->type->name;
-  situ__fail(SITU_E_DEVICE, op,
-             "the %s is also %s.%s, on %s: as a part of %s, which is on %s, it would be moved there, and away from %s; move one of them "
-             "first (situ_nn_to), or add a copy (situ_nn_clone)",
-             child->type->name, name, part, situ_device_name(situ_device_of(s->list[0].tensor), there), m->name ? m->name : m->type->name,
-             situ_device_name(s->home, here), name);
+  situ__fail(
+      SITU_E_DEVICE, op,
+      "the %s is also %s.%s, on %s: as a part of %s, which is on %s, it would be moved there, and away from %s; move one of them "
+      "first (situ_nn_to), or add a copy (situ_nn_clone)",
+      child->type->name, name, part, situ_device_name(situ_device_of(s->list[0].tensor), there),
+      m->name ? m->name : m->type->name, situ_device_name(s->home, here), name);
   return true;
 }
 

@@ -37,16 +37,14 @@ static situ_tensor *causal_mask(int64_t rows, int64_t columns, situ_tensor *like
 
 /* The sum of all masks, broadcastable to [N, heads, L, S], in *out (NULL: none). q is [N, L, E], k
    is [N, S, E]. */
-static bool merge_masks(const attention *m, const request *r, situ_tensor *q, situ_tensor *k,
-                        situ_tensor **out) {
+static bool merge_masks(const attention *m, const request *r, situ_tensor *q, situ_tensor *k, situ_tensor **out) {
   int64_t batch = situ_size(q, 0), rows = situ_size(q, 1), columns = situ_size(k, 1);
   situ_tensor *part[3] = { NULL, NULL, NULL };
   int count = 0;
   *out = NULL;
   if (r->attn_mask) {
     situ_tensor *mask = additive(r->attn_mask, q);
-    if (situ_dim(r->attn_mask) == 3)
-      mask = situ_view(mask, SITU_SHAPE(batch, m->heads, rows, columns));
+    if (situ_dim(r->attn_mask) == 3) mask = situ_view(mask, SITU_SHAPE(batch, m->heads, rows, columns));
     if (!(part[count++] = mask)) return false;
   }
   if (r->key_padding_mask) {
@@ -54,8 +52,7 @@ static bool merge_masks(const attention *m, const request *r, situ_tensor *q, si
     if (!(part[count++] = situ_view(mask, SITU_SHAPE(batch, 1, 1, columns)))) return false;
   }
   /* Alone, the causal mask needs no memory: attention itself can do it. */
-  if (r->causal && (count || r->weights) && !(part[count++] = causal_mask(rows, columns, q)))
-    return false;
+  if (r->causal && (count || r->weights) && !(part[count++] = causal_mask(rows, columns, q))) return false;
   if (count) *out = part[0];
   for (int i = 1; i < count && *out; i++) *out = situ_add(*out, part[i]);
   return count == 0 || *out;
@@ -74,9 +71,8 @@ static situ_tensor *project(const attention *m, situ_tensor *x, int i) {
   if (m->in_proj_bias && !weight) return NULL;
   x = situ_linear(x, weight, third(m->in_proj_bias, i, m->width));
   if (!x) return NULL;
-  return situ_transpose(
-      situ_view(x, SITU_SHAPE(situ_size(x, 0), situ_size(x, 1), m->heads, m->width / m->heads)), 1,
-      2);
+  return situ_transpose(situ_view(x, SITU_SHAPE(situ_size(x, 0), situ_size(x, 1), m->heads, m->width / m->heads)), 1,
+                        2);
 }
 
 /* q, k and v of self-attention in one product. */
@@ -100,8 +96,7 @@ static situ_tensor *batched(const attention *m, situ_tensor *x) {
 
 static bool attend(const attention *m, const request *r, situ_tensor **out, situ_tensor **weights) {
   bool self = r->q == r->k && r->k == r->v && m->in_proj_weight;
-  situ_tensor *q = batched(m, r->q), *k = self ? q : batched(m, r->k),
-              *v = self ? q : batched(m, r->v), *mask, *qkv[3];
+  situ_tensor *q = batched(m, r->q), *k = self ? q : batched(m, r->k), *v = self ? q : batched(m, r->v), *mask, *qkv[3];
   if (!q || !k || !v || !merge_masks(m, r, q, k, &mask)) return false;
   if (self) {
     if (!project_together(m, q, qkv)) return false;
@@ -114,8 +109,7 @@ static bool attend(const attention *m, const request *r, situ_tensor **out, situ
   situ_tensor *y, *w = NULL;
   if (r->weights) {
     situ_tensor *scores =
-        situ_matmul(situ_mul_scalar(qkv[0], 1 / sqrt((double)(m->width / m->heads))),
-                    situ_transpose(qkv[1], 2, 3));
+        situ_matmul(situ_mul_scalar(qkv[0], 1 / sqrt((double)(m->width / m->heads))), situ_transpose(qkv[1], 2, 3));
     if (mask) scores = situ_add(scores, mask);
     w = situ_dropout(situ_softmax(scores, -1), p, m->base.training, NULL);
     y = situ_matmul(w, qkv[2]);
@@ -123,8 +117,7 @@ static bool attend(const attention *m, const request *r, situ_tensor **out, situ
   } else {
     y = situ_scaled_dot_product_attention(
         qkv[0], qkv[1], qkv[2],
-        &(situ_attention_options){
-            .attn_mask = mask, .is_causal = r->causal && !mask, .dropout_p = p });
+        &(situ_attention_options){ .attn_mask = mask, .is_causal = r->causal && !mask, .dropout_p = p });
   }
   if (!y) return false;
   y = situ_reshape(situ_transpose(y, 1, 2), SITU_SHAPE(situ_size(q, 0), situ_size(q, 1), m->width));
@@ -143,10 +136,9 @@ static bool attend(const attention *m, const request *r, situ_tensor **out, situ
 static bool check(const attention *m, const request *r) {
   int ndim = situ_dim(r->q);
   if ((ndim != 2 && ndim != 3) || situ_dim(r->k) != ndim || situ_dim(r->v) != ndim)
-    situ__fail(
-        SITU_E_SHAPE, "nn_multihead_attention",
-        "query, key and value need 3 dimensions each, or 2 without a batch, not %d, %d and %d",
-        ndim, situ_dim(r->k), situ_dim(r->v));
+    situ__fail(SITU_E_SHAPE, "nn_multihead_attention",
+               "query, key and value need 3 dimensions each, or 2 without a batch, not %d, %d and %d", ndim,
+               situ_dim(r->k), situ_dim(r->v));
   else if (r->attn_mask && situ_dim(r->attn_mask) != 2 && situ_dim(r->attn_mask) != 3)
     situ__fail(SITU_E_SHAPE, "nn_multihead_attention", "attn_mask needs 2 or 3 dimensions, not %d",
                situ_dim(r->attn_mask));
@@ -154,8 +146,8 @@ static bool check(const attention *m, const request *r) {
     situ__fail(SITU_E_ARG, "nn_multihead_attention", "is_causal and attn_mask exclude each other");
   else
     return situ_size(r->q, -1) == m->width ||
-           (situ__fail(SITU_E_SHAPE, "nn_multihead_attention",
-                       "query is %" PRId64 " wide, not %" PRId64, situ_size(r->q, -1), m->width),
+           (situ__fail(SITU_E_SHAPE, "nn_multihead_attention", "query is %" PRId64 " wide, not %" PRId64,
+                       situ_size(r->q, -1), m->width),
             false);
   return false;
 }
@@ -200,8 +192,8 @@ static situ_tree *maybe(situ_tree *dict, const char *key, situ_tensor *t) {
   return t ? situ_tree_put(dict, key, situ_tree_tensor(t)) : dict;
 }
 
-situ_tensor *situ_nn_attend(situ_nn_module *module, situ_tensor *query, situ_tensor *key,
-                            situ_tensor *value, const situ_nn_attend_options *options) {
+situ_tensor *situ_nn_attend(situ_nn_module *module, situ_tensor *query, situ_tensor *key, situ_tensor *value,
+                            const situ_nn_attend_options *options) {
   static const situ_nn_attend_options torch;
   const char *op = "nn_attend";
   if (!situ__nn_given(op, "attention", module) || !situ__valid(op, "query", query, SITU__A_TENSOR) ||
@@ -230,20 +222,15 @@ static const situ_nn_type attention_type = { .name = "MultiheadAttention",
                                              .size = sizeof(attention),
                                              .call = attention_call };
 
-static void fill(attention *m, int64_t kdim, int64_t vdim,
-                 const situ_nn_multihead_attention_options *o) {
+static void fill(attention *m, int64_t kdim, int64_t vdim, const situ_nn_multihead_attention_options *o) {
   situ_options where = { .dtype = o->dtype, .device = o->device };
   int64_t e = m->width;
   if (kdim == e && vdim == e) {
-    situ_nn_param(m, in_proj_weight,
-                  situ_nn_init_xavier_uniform_(situ_empty(SITU_SHAPE(3 * e, e), &where), 1, NULL));
+    situ_nn_param(m, in_proj_weight, situ_nn_init_xavier_uniform_(situ_empty(SITU_SHAPE(3 * e, e), &where), 1, NULL));
   } else {
-    situ_nn_param(m, q_proj_weight,
-                  situ_nn_init_xavier_uniform_(situ_empty(SITU_SHAPE(e, e), &where), 1, NULL));
-    situ_nn_param(m, k_proj_weight,
-                  situ_nn_init_xavier_uniform_(situ_empty(SITU_SHAPE(e, kdim), &where), 1, NULL));
-    situ_nn_param(m, v_proj_weight,
-                  situ_nn_init_xavier_uniform_(situ_empty(SITU_SHAPE(e, vdim), &where), 1, NULL));
+    situ_nn_param(m, q_proj_weight, situ_nn_init_xavier_uniform_(situ_empty(SITU_SHAPE(e, e), &where), 1, NULL));
+    situ_nn_param(m, k_proj_weight, situ_nn_init_xavier_uniform_(situ_empty(SITU_SHAPE(e, kdim), &where), 1, NULL));
+    situ_nn_param(m, v_proj_weight, situ_nn_init_xavier_uniform_(situ_empty(SITU_SHAPE(e, vdim), &where), 1, NULL));
   }
   if (!o->no_bias) situ_nn_param(m, in_proj_bias, situ_zeros(SITU_SHAPE(3 * e), &where));
   situ_nn_linear_options like = { .no_bias = o->no_bias, .dtype = o->dtype, .device = o->device };
@@ -262,12 +249,10 @@ situ_nn_module *situ_nn_multihead_attention(int64_t embed_dim, int64_t num_heads
   m->dropout = options->dropout;
   m->batch_first = options->batch_first;
   if (embed_dim > 0 && embed_dim <= INT64_MAX / 3 && num_heads > 0 && embed_dim % num_heads == 0) {
-    fill(m, options->kdim ? options->kdim : embed_dim, options->vdim ? options->vdim : embed_dim,
-         options);
+    fill(m, options->kdim ? options->kdim : embed_dim, options->vdim ? options->vdim : embed_dim, options);
   } else {
-    situ__fail(SITU_E_ARG, "nn_multihead_attention",
-               "a width of %" PRId64 " does not divide into %" PRId64 " heads", embed_dim,
-               num_heads);
+    situ__fail(SITU_E_ARG, "nn_multihead_attention", "a width of %" PRId64 " does not divide into %" PRId64 " heads",
+               embed_dim, num_heads);
     m->base.broken = true;
   }
   return situ_nn_done(m);

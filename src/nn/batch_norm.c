@@ -47,41 +47,31 @@ static situ_tensor *checked(situ_nn_module *self, situ_tensor *x, int least, int
   int ndim = situ_dim(x);
   if (ndim >= least && ndim <= most) return batch_norm_forward(self, x);
   if (least == most)
-    situ__fail(SITU_E_SHAPE, "nn_forward", "%s needs %d dimensions, not %d", self->type->name, most,
-               ndim);
+    situ__fail(SITU_E_SHAPE, "nn_forward", "%s needs %d dimensions, not %d", self->type->name, most, ndim);
   else
-    situ__fail(SITU_E_SHAPE, "nn_forward", "%s needs %d or %d dimensions, not %d", self->type->name,
-               least, most, ndim);
+    situ__fail(SITU_E_SHAPE, "nn_forward", "%s needs %d or %d dimensions, not %d", self->type->name, least, most, ndim);
   return NULL;
 }
-static situ_tensor *forward1d(situ_nn_module *self, situ_tensor *x) {
-  return checked(self, x, 2, 3);
-}
-static situ_tensor *forward2d(situ_nn_module *self, situ_tensor *x) {
-  return checked(self, x, 4, 4);
-}
+static situ_tensor *forward1d(situ_nn_module *self, situ_tensor *x) { return checked(self, x, 2, 3); }
+static situ_tensor *forward2d(situ_nn_module *self, situ_tensor *x) { return checked(self, x, 4, 4); }
 
 static int batch_norm_repr(const situ_nn_module *self, char *buffer, size_t size) {
   const batch_norm *m = (const batch_norm *)self;
   char eps[SITU__NUMBER], momentum[SITU__NUMBER];
-  return snprintf(
-      buffer, size, "%" PRId64 ", eps=%s, momentum=%s, affine=%s, track_running_stats=%s",
-      m->features, situ__nn_number(m->options.eps, eps),
-      m->options.cumulative ? "None" : situ__nn_number(m->options.momentum, momentum),
-      situ__nn_bool(!m->options.no_affine), situ__nn_bool(!m->options.no_track_running_stats));
+  return snprintf(buffer, size, "%" PRId64 ", eps=%s, momentum=%s, affine=%s, track_running_stats=%s", m->features,
+                  situ__nn_number(m->options.eps, eps),
+                  m->options.cumulative ? "None" : situ__nn_number(m->options.momentum, momentum),
+                  situ__nn_bool(!m->options.no_affine), situ__nn_bool(!m->options.no_track_running_stats));
 }
 
-static const situ_nn_type batch_norm1d_type = { .name = "BatchNorm1d",
-                                                .size = sizeof(batch_norm),
-                                                .forward = forward1d,
-                                                .extra_repr = batch_norm_repr };
-static const situ_nn_type batch_norm2d_type = { .name = "BatchNorm2d",
-                                                .size = sizeof(batch_norm),
-                                                .forward = forward2d,
-                                                .extra_repr = batch_norm_repr };
+static const situ_nn_type batch_norm1d_type = {
+  .name = "BatchNorm1d", .size = sizeof(batch_norm), .forward = forward1d, .extra_repr = batch_norm_repr
+};
+static const situ_nn_type batch_norm2d_type = {
+  .name = "BatchNorm2d", .size = sizeof(batch_norm), .forward = forward2d, .extra_repr = batch_norm_repr
+};
 
-static situ_nn_module *make(const situ_nn_type *type, int64_t features,
-                            const situ_nn_batch_norm_options *options) {
+static situ_nn_module *make(const situ_nn_type *type, int64_t features, const situ_nn_batch_norm_options *options) {
   batch_norm *m = situ_nn_alloc(type);
   if (!m) return NULL;
   m->features = features;
@@ -103,11 +93,9 @@ static situ_nn_module *make(const situ_nn_type *type, int64_t features,
   return situ_nn_done(m);
 }
 
-situ_nn_module *situ_nn_batch_norm1d(int64_t num_features,
-                                     const situ_nn_batch_norm_options *options) {
+situ_nn_module *situ_nn_batch_norm1d(int64_t num_features, const situ_nn_batch_norm_options *options) {
   return make(&batch_norm1d_type, num_features, options);
 }
-situ_nn_module *situ_nn_batch_norm2d(int64_t num_features,
-                                     const situ_nn_batch_norm_options *options) {
+situ_nn_module *situ_nn_batch_norm2d(int64_t num_features, const situ_nn_batch_norm_options *options) {
   return make(&batch_norm2d_type, num_features, options);
 }

@@ -75,9 +75,8 @@ static situ_nn_module *clone(situ__map *made, situ_nn_module *m, int depth) {
   if (copy) return situ_nn_retain(copy);
   if (depth > SITU__NN_DEPTH || (m->type->release && !m->type->copy)) {
     situ__fail(SITU_E_UNSUPPORTED, op, "%s: %s", m->type->name,
-               depth > SITU__NN_DEPTH
-                   ? "nested too deep"
-                   : "its type frees something, but does not say how to copy it");
+               depth > SITU__NN_DEPTH ? "nested too deep"
+                                      : "its type frees something, but does not say how to copy it");
     return NULL;
   }
   copy = clone_struct(m);
@@ -86,8 +85,7 @@ static situ_nn_module *clone(situ__map *made, situ_nn_module *m, int depth) {
   for (int64_t i = 0; i < m->count && ok; i++) {
     const situ_nn_slot *slot = &m->slots[i];
     bool child = situ__nn_is_child(slot);
-    void *part =
-        child ? (void *)clone(made, slot->held, depth + 1) : (void *)clone_tensor(made, slot->held);
+    void *part = child ? (void *)clone(made, slot->held, depth + 1) : (void *)clone_tensor(made, slot->held);
     ok = part && situ__nn_add_slot(op, copy, slot->name, slot->kind, slot->offset, part);
     if (ok && slot->offset) memcpy((char *)copy + slot->offset, &part, sizeof part);
     if (!ok && child) situ_nn_free(part);

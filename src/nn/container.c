@@ -45,29 +45,23 @@ situ_nn_module *situ_nn_module_dict(void) { return situ_nn_done(situ_nn_alloc(&d
 int64_t situ_nn_len(const situ_nn_module *container) {
   int64_t count = 0;
   if (container && !situ__nn_given("nn_len", "container", container)) return -1;
-  for (int64_t i = 0; container && i < container->count; i++)
-    count += situ__nn_is_child(&container->slots[i]);
+  for (int64_t i = 0; container && i < container->count; i++) count += situ__nn_is_child(&container->slots[i]);
   return count;
 }
 
 /* Adds to a container; on failure both are freed. */
-static situ_nn_module *add(const char *op, situ_nn_module *container, const situ_nn_type *other,
-                           const char *name, situ_nn_module *module) {
+static situ_nn_module *add(const char *op, situ_nn_module *container, const situ_nn_type *other, const char *name,
+                           situ_nn_module *module) {
   bool fits = situ__is(SITU__A_MODULE, container) && (container->type == &sequential_type || container->type == other);
   if (fits && (!name || !situ__nn_find(container, name))) {
     int64_t before = container->count;
-    if (name)
-      situ_nn_add_child(container, name, NULL, module);
-    else
-      add_numbered(container, situ_nn_len(container), module);
+    if (name) situ_nn_add_child(container, name, NULL, module);
+    else add_numbered(container, situ_nn_len(container), module);
     if (container->count > before) return container;
   } else {
-    if (!situ__is(SITU__A_MODULE, container))
-      situ__refuse_handle(op, "container", container, SITU__A_MODULE);
-    else if (fits)
-      situ__fail(SITU_E_ARG, op, "%s has a module \"%s\" already", container->type->name, name);
-    else
-      situ__fail(SITU_E_ARG, op, "%s is not a container that this adds to", container->type->name);
+    if (!situ__is(SITU__A_MODULE, container)) situ__refuse_handle(op, "container", container, SITU__A_MODULE);
+    else if (fits) situ__fail(SITU_E_ARG, op, "%s has a module \"%s\" already", container->type->name, name);
+    else situ__fail(SITU_E_ARG, op, "%s is not a container that this adds to", container->type->name);
     situ__nn_give_up(module);
   }
   situ__nn_give_up(container);
@@ -91,8 +85,7 @@ situ_nn_module *situ_nn_at(const situ_nn_module *container, int64_t i) {
   int64_t count = situ_nn_len(container), left = i < 0 ? i + count : i;
   for (int64_t k = 0; k < container->count && left >= 0; k++)
     if (situ__nn_is_child(&container->slots[k]) && left-- == 0) return container->slots[k].held;
-  situ__fail(SITU_E_INDEX, "nn_at", "module %" PRId64 " of %" PRId64 " in %s", i, count,
-             container->type->name);
+  situ__fail(SITU_E_INDEX, "nn_at", "module %" PRId64 " of %" PRId64 " in %s", i, count, container->type->name);
   return NULL;
 }
 

@@ -13,8 +13,7 @@ typedef struct conv {
   int64_t in, out;
   situ_shape kernel, padding; /* padding as asked for, in torch's repr */
   situ_pad_mode mode;
-  situ_shape
-      pad; /* for situ_pad, when the mode is not zeros: the convolution itself then pads nothing */
+  situ_shape pad; /* for situ_pad, when the mode is not zeros: the convolution itself then pads nothing */
   situ_conv_options options;
 } conv;
 
@@ -45,9 +44,8 @@ static int conv_repr(const situ_nn_module *self, char *buffer, size_t size) {
   static const char *const modes[] = { "zeros", "reflect", "replicate", "circular" };
   const conv *m = (const conv *)self;
   char tuple[SITU__TUPLE], stride[SITU__TUPLE];
-  int at =
-      snprintf(buffer, size, "%" PRId64 ", %" PRId64 ", kernel_size=%s, stride=%s", m->in, m->out,
-               situ__nn_tuple(m->kernel, tuple), situ__nn_tuple(m->options.stride, stride));
+  int at = snprintf(buffer, size, "%" PRId64 ", %" PRId64 ", kernel_size=%s, stride=%s", m->in, m->out,
+                    situ__nn_tuple(m->kernel, tuple), situ__nn_tuple(m->options.stride, stride));
   struct {
     const char *name;
     situ_shape shape;
@@ -57,10 +55,8 @@ static int conv_repr(const situ_nn_module *self, char *buffer, size_t size) {
                      { "output_padding", m->options.output_padding, 0 } };
   for (size_t i = 0; i < sizeof rest / sizeof *rest; i++)
     if (!all(rest[i].shape, rest[i].usual))
-      at += snprintf(buffer + at, size - (size_t)at, ", %s=%s", rest[i].name,
-                     situ__nn_tuple(rest[i].shape, tuple));
-  if (m->options.groups != 1)
-    at += snprintf(buffer + at, size - (size_t)at, ", groups=%" PRId64, m->options.groups);
+      at += snprintf(buffer + at, size - (size_t)at, ", %s=%s", rest[i].name, situ__nn_tuple(rest[i].shape, tuple));
+  if (m->options.groups != 1) at += snprintf(buffer + at, size - (size_t)at, ", groups=%" PRId64, m->options.groups);
   if (!m->bias) at += snprintf(buffer + at, size - (size_t)at, ", bias=False");
   if (m->mode) at += snprintf(buffer + at, size - (size_t)at, ", padding_mode=%s", modes[m->mode]);
   return at;
@@ -72,14 +68,12 @@ static const situ_nn_type conv1d_type = {
 static const situ_nn_type conv2d_type = {
   .name = "Conv2d", .size = sizeof(conv), .forward = conv2d_forward, .extra_repr = conv_repr
 };
-static const situ_nn_type conv_transpose2d_type = { .name = "ConvTranspose2d",
-                                                    .size = sizeof(conv),
-                                                    .forward = conv_transpose2d_forward,
-                                                    .extra_repr = conv_repr };
+static const situ_nn_type conv_transpose2d_type = {
+  .name = "ConvTranspose2d", .size = sizeof(conv), .forward = conv_transpose2d_forward, .extra_repr = conv_repr
+};
 
 /* shape itself, or ndim times the value that it has; none: `otherwise`. False: recorded. */
-static bool spread(const char *op, const char *what, situ_shape *shape, int ndim,
-                   int64_t otherwise) {
+static bool spread(const char *op, const char *what, situ_shape *shape, int ndim, int64_t otherwise) {
   if (shape->ndim == ndim) return true;
   if (shape->ndim != 0 && shape->ndim != 1) {
     situ__fail(SITU_E_ARG, op, "%s has %d values: 1 or %d are needed", what, shape->ndim, ndim);
@@ -101,17 +95,14 @@ static bool configure(conv *m, const char *op, int ndim, const situ_nn_conv_opti
                                     .dilation = o->dilation,
                                     .groups = o->groups ? o->groups : 1,
                                     .output_padding = o->output_padding };
-  if (!spread(op, "kernel_size", &m->kernel, ndim, 0) ||
-      !spread(op, "stride", &m->options.stride, ndim, 1) ||
-      !spread(op, "padding", &m->padding, ndim, 0) ||
-      !spread(op, "dilation", &m->options.dilation, ndim, 1) ||
+  if (!spread(op, "kernel_size", &m->kernel, ndim, 0) || !spread(op, "stride", &m->options.stride, ndim, 1) ||
+      !spread(op, "padding", &m->padding, ndim, 0) || !spread(op, "dilation", &m->options.dilation, ndim, 1) ||
       (transposed && !spread(op, "output_padding", &m->options.output_padding, ndim, 0)))
     return false;
   m->options.padding = m->padding;
   int64_t groups = m->options.groups;
   if (m->in < 0 || m->out < 0 || groups < 1 || m->in % groups || m->out % groups) {
-    situ__fail(SITU_E_ARG, op,
-               "%" PRId64 " and %" PRId64 " channels do not divide into %" PRId64 " groups", m->in,
+    situ__fail(SITU_E_ARG, op, "%" PRId64 " and %" PRId64 " channels do not divide into %" PRId64 " groups", m->in,
                m->out, groups);
     return false;
   }
@@ -126,8 +117,7 @@ static bool configure(conv *m, const char *op, int ndim, const situ_nn_conv_opti
   }
   if (m->mode == SITU_PAD_CONSTANT) return true;
   m->pad.ndim = 2 * ndim;
-  for (int d = 0; d < ndim; d++)
-    m->pad.dim[2 * d] = m->pad.dim[2 * d + 1] = m->padding.dim[ndim - 1 - d];
+  for (int d = 0; d < ndim; d++) m->pad.dim[2 * d] = m->pad.dim[2 * d + 1] = m->padding.dim[ndim - 1 - d];
   m->options.padding = (situ_shape){ 0 };
   return true;
 }
@@ -137,24 +127,22 @@ static void fill(conv *m, int ndim, const situ_nn_conv_options *o) {
   bool transposed = m->base.type == &conv_transpose2d_type;
   situ_options where = { .dtype = o->dtype, .device = o->device };
   int64_t groups = m->options.groups;
-  situ_shape shape =
-      transposed ? SITU_SHAPE(m->in, m->out / groups) : SITU_SHAPE(m->out, m->in / groups);
+  situ_shape shape = transposed ? SITU_SHAPE(m->in, m->out / groups) : SITU_SHAPE(m->out, m->in / groups);
   double fan_in = (double)shape.dim[1];
   for (int d = 0; d < ndim; d++) {
     shape.dim[shape.ndim++] = m->kernel.dim[d];
     fan_in *= (double)m->kernel.dim[d];
   }
-  situ_tensor *weight = situ_nn_init_kaiming_uniform_(
-      situ_empty(shape, &where), &(situ_nn_kaiming_options){ .a = sqrt(5) }, NULL);
+  situ_tensor *weight =
+      situ_nn_init_kaiming_uniform_(situ_empty(shape, &where), &(situ_nn_kaiming_options){ .a = sqrt(5) }, NULL);
   situ_nn_param(m, weight, weight);
   if (o->no_bias) return;
   double bound = fan_in > 0 ? 1 / sqrt(fan_in) : 0;
-  situ_nn_param(m, bias,
-                situ_nn_init_uniform_(situ_empty(SITU_SHAPE(m->out), &where), -bound, bound, NULL));
+  situ_nn_param(m, bias, situ_nn_init_uniform_(situ_empty(SITU_SHAPE(m->out), &where), -bound, bound, NULL));
 }
 
-static situ_nn_module *make(const situ_nn_type *type, const char *op, int64_t in, int64_t out,
-                            situ_shape kernel, int ndim, const situ_nn_conv_options *options) {
+static situ_nn_module *make(const situ_nn_type *type, const char *op, int64_t in, int64_t out, situ_shape kernel,
+                            int ndim, const situ_nn_conv_options *options) {
   static const situ_nn_conv_options torch;
   if (!options) options = &torch;
   conv *m = situ_nn_alloc(type);
@@ -162,26 +150,21 @@ static situ_nn_module *make(const situ_nn_type *type, const char *op, int64_t in
     m->in = in;
     m->out = out;
     m->kernel = kernel;
-    if (configure(m, op, ndim, options))
-      fill(m, ndim, options);
-    else
-      m->base.broken = true;
+    if (configure(m, op, ndim, options)) fill(m, ndim, options);
+    else m->base.broken = true;
   }
   return situ_nn_done(m);
 }
 
 situ_nn_module *situ_nn_conv1d(int64_t in_channels, int64_t out_channels, int64_t kernel_size,
                                const situ_nn_conv_options *options) {
-  return make(&conv1d_type, "nn_conv1d", in_channels, out_channels, SITU_SHAPE(kernel_size), 1,
-              options);
+  return make(&conv1d_type, "nn_conv1d", in_channels, out_channels, SITU_SHAPE(kernel_size), 1, options);
 }
 situ_nn_module *situ_nn_conv2d(int64_t in_channels, int64_t out_channels, situ_shape kernel_size,
                                const situ_nn_conv_options *options) {
   return make(&conv2d_type, "nn_conv2d", in_channels, out_channels, kernel_size, 2, options);
 }
-situ_nn_module *situ_nn_conv_transpose2d(int64_t in_channels, int64_t out_channels,
-                                         situ_shape kernel_size,
+situ_nn_module *situ_nn_conv_transpose2d(int64_t in_channels, int64_t out_channels, situ_shape kernel_size,
                                          const situ_nn_conv_options *options) {
-  return make(&conv_transpose2d_type, "nn_conv_transpose2d", in_channels, out_channels, kernel_size,
-              2, options);
+  return make(&conv_transpose2d_type, "nn_conv_transpose2d", in_channels, out_channels, kernel_size, 2, options);
 }

@@ -16,8 +16,7 @@ static situ_tensor *dropout_forward(situ_nn_module *self, situ_tensor *x) {
 
 static int dropout_repr(const situ_nn_module *self, char *buffer, size_t size) {
   char p[SITU__NUMBER];
-  return snprintf(buffer, size, "p=%s, inplace=False",
-                  situ__nn_number(((const dropout *)self)->p, p));
+  return snprintf(buffer, size, "p=%s, inplace=False", situ__nn_number(((const dropout *)self)->p, p));
 }
 
 static const situ_nn_type dropout_type = {

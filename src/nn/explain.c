@@ -76,17 +76,21 @@ static void module_line(const situ_nn_module *m, const char *path, char *text, s
   char detail[120] = "";
   int (*say)(const situ_nn_module *, char *, size_t) = m->type->brief ? m->type->brief : m->type->extra_repr;
   if (say) (void)say(m, detail, sizeof detail);
-  bool same = strcmp(path, m->type->name) == 0;  /* a root without a name goes by its type's */
+  bool same = strcmp(path, m->type->name) == 0; /* a root without a name goes by its type's */
   if (same) snprintf(text, size, "%s%s%s", path, *detail ? " " : "", detail);
   else snprintf(text, size, "%.120s (%s%s%s)", path, m->type->name, *detail ? " " : "", detail);
 }
 
-enum { DEVICES = SITU_EXPLAINED_DEVICES, DTYPES = 32, BUDGET = 1 << 16 };  /* slots looked at: modules shared again and again make a tree too large to walk */
+enum {
+  DEVICES = SITU_EXPLAINED_DEVICES,
+  DTYPES = 32,
+  BUDGET = 1 << 16
+}; /* slots looked at: modules shared again and again make a tree too large to walk */
 typedef struct census {
-  const situ_explanation *apart;  /* its operands are left out; NULL: none is */
+  const situ_explanation *apart; /* its operands are left out; NULL: none is */
   situ_device device[DEVICES];
-  int64_t     count[DEVICES], of_dtype[DTYPES];
-  int         devices, budget;
+  int64_t count[DEVICES], of_dtype[DTYPES];
+  int devices, budget;
 } census;
 
 static bool is_operand(const situ_explanation *e, const situ_tensor *t) {
@@ -210,7 +214,8 @@ static bool unregistered(situ_explained *x) {
   }
   for (const situ_nn_module *m = situ__nn_newest(); m; m = m->older)
     for (int64_t i = 0; !m->build && i < m->stray_count; i++)
-      if (m->strays[i].tensor == x->tensor && m->strays[i].offset && m->strays[i].serial == situ_desc(x->tensor)->storage->serial)
+      if (m->strays[i].tensor == x->tensor && m->strays[i].offset &&
+          m->strays[i].serial == situ_desc(x->tensor)->storage->serial)
         return shown(x, m, m->strays[i].offset);
   return false;
 }
@@ -283,15 +288,17 @@ static void look(situ_explanation *e) {
   if (root) look_at_rest(e, root);
   situ__nn_unlock();
   e->root_module = root;
-  if (m) memcpy(&e->code, m->type->call ? (const void *)&m->type->call : (const void *)&m->type->forward, sizeof e->code);
+  if (m)
+    memcpy(&e->code, m->type->call ? (const void *)&m->type->call : (const void *)&m->type->forward, sizeof e->code);
   snprintf(e->root, sizeof e->root, "%s", root && root->name ? root->name : "model");
-  if (m) module_line(m, path, e->module, sizeof e->module);  /* asks the type, which may ask us */
+  if (m) module_line(m, path, e->module, sizeof e->module); /* asks the type, which may ask us */
 }
 
 /* ---- its tensors ---- */
 
-static void list_parts(const situ_nn_module *m, situ_tensor **list, int64_t capacity, int64_t *count, int *budget, int depth) {
-  for (int64_t i = 0; i < m->count && *budget > 0; i++, --*budget) {
+static void list_parts(const situ_nn_module *m, situ_tensor **list, int64_t capacity, int64_t *count, int *budget,
+                       int depth) {
+  for (int64_t i = 0; i<m->count && * budget> 0; i++, --*budget) {
     if (situ__nn_is_child(&m->slots[i])) {
       if (depth < SITU__NN_DEPTH) list_parts(m->slots[i].held, list, capacity, count, budget, depth + 1);
       continue;
@@ -306,7 +313,9 @@ static const situ_nn_module *below_it(const situ_nn_module *m, const char *path)
     size_t length = strcspn(path, ".");
     const situ_nn_module *next = NULL;
     for (int64_t i = 0; i < m->count && !next; i++)
-      if (situ__nn_is_child(&m->slots[i]) && strlen(m->slots[i].name) == length && strncmp(m->slots[i].name, path, length) == 0) next = m->slots[i].held;
+      if (situ__nn_is_child(&m->slots[i]) && strlen(m->slots[i].name) == length &&
+          strncmp(m->slots[i].name, path, length) == 0)
+        next = m->slots[i].held;
     m = next;
     path += length + (path[length] != 0);
   }
@@ -329,16 +338,16 @@ static int64_t parts(const void *root, const char *below, situ_tensor **list, in
 
 enum { NAMED = 3 };
 typedef struct misplaced {
-  const situ_tensor    *tensor;
+  const situ_tensor *tensor;
   const situ_nn_module *module;
-  size_t                field;  /* not registered, but shown there; 0: registered */
+  size_t field; /* not registered, but shown there; 0: registered */
 } misplaced;
 typedef struct search {
   const situ_explanation *e;
-  situ_device             device;
-  misplaced               named[NAMED];
-  int                     names, budget;
-  int64_t                 count;
+  situ_device device;
+  misplaced named[NAMED];
+  int names, budget;
+  int64_t count;
 } search;
 
 static void note(search *s, misplaced found) {
@@ -379,11 +388,14 @@ static void elsewhere(const situ_explanation *e, situ_device device, char *buffe
     if (x->field) field_path(x->module, x->tensor, x->field, path);
     else path_of(x->tensor, false, path);
     at += (size_t)snprintf(buffer + at, size - at, "%s%s (%s, on %s)", i ? ", " : "", path,
-                           x->field ? "not registered" : situ_role_of(x->tensor) == SITU_ROLE_PARAMETER ? "parameter" : "buffer",
+                           x->field                                         ? "not registered"
+                           : situ_role_of(x->tensor) == SITU_ROLE_PARAMETER ? "parameter"
+                                                                            : "buffer",
                            situ_device_name(situ_device_of(x->tensor), name));
   }
   situ__nn_unlock();
-  if (s.count > s.names && at < size) snprintf(buffer + at, size - at, " and %lld more", (long long)(s.count - s.names));
+  if (s.count > s.names && at < size)
+    snprintf(buffer + at, size - at, " and %lld more", (long long)(s.count - s.names));
 }
 
 const situ_module_lore situ__nn_lore = { look, elsewhere, parts };

@@ -44,11 +44,11 @@ static void leave(frame *f) {
   if (f->running.freed) situ__nn_end((situ_nn_module *)f->running.module);
 }
 
-static bool enter(frame *f, const situ_nn_module *m, const situ_tensor *x, const situ_tree *inputs,
-                  void *site) {
+static bool enter(frame *f, const situ_nn_module *m, const situ_tensor *x, const situ_tree *inputs, void *site) {
   const int depth = situ__nn_running ? situ__nn_running->depth + 1 : 1;
   if (depth > SITU__NN_CALLS)
-    return situ__fail(SITU_E_LIMIT, "nn_forward", "%s: more than %d calls of modules inside each other; a forward that calls itself has no end",
+    return situ__fail(SITU_E_LIMIT, "nn_forward",
+                      "%s: more than %d calls of modules inside each other; a forward that calls itself has no end",
                       situ__nn_type(m)->name, SITU__NN_CALLS),
            false;
   if (!situ__nn_use("nn_forward", m, &f->use)) return false;
@@ -104,8 +104,7 @@ static bool run_hooks(situ_nn_module *m, bool before, situ_tree **inputs, situ_t
 static situ_tree *run_hooked(situ_nn_module *m, const situ_tree *inputs) {
   if (!m->hooks) return run(m, inputs);
   situ_tree *in = situ_tree_copy(inputs), *out = NULL;
-  bool ok =
-      in && run_hooks(m, true, &in, NULL) && (out = run(m, in)) && run_hooks(m, false, &in, &out);
+  bool ok = in && run_hooks(m, true, &in, NULL) && (out = run(m, in)) && run_hooks(m, false, &in, &out);
   situ_tree_free(in);
   if (ok) return out;
   situ_tree_free(out);
@@ -147,7 +146,8 @@ static situ_tensor *call_for_tensor(situ_nn_module *m, situ_tree *inputs, void *
 situ_tensor *situ_nn_forward(situ_nn_module *m, situ_tensor *x) {
   void *site = __builtin_return_address(0);
   if (!situ__nn_given("nn_forward", "module", m) || !situ__valid("nn_forward", "input", x, SITU__A_TENSOR)) return NULL;
-  if (__atomic_load_n(&m->hooks, __ATOMIC_ACQUIRE) || !situ__nn_type(m)->forward) return call_for_tensor(m, situ_tree_tensor(x), site);
+  if (__atomic_load_n(&m->hooks, __ATOMIC_ACQUIRE) || !situ__nn_type(m)->forward)
+    return call_for_tensor(m, situ_tree_tensor(x), site);
   frame f;
   if (!enter(&f, m, x, NULL, site)) return NULL;
   situ_tensor *y = situ_escape(&f.scope, situ__nn_type(m)->forward(m, x));
@@ -159,15 +159,16 @@ situ_tensor *situ_nn_forward(situ_nn_module *m, situ_tensor *x) {
 situ_tensor *situ_nn_forward2(situ_nn_module *m, situ_tensor *x, situ_tensor *y) {
   const char *op = "nn_forward2";
   situ_tensor *both[] = { x, y };
-  if (!situ__nn_given(op, "module", m) || !situ__valid(op, "first input", x, SITU__A_TENSOR) || !situ__valid(op, "second input", y, SITU__A_TENSOR))
+  if (!situ__nn_given(op, "module", m) || !situ__valid(op, "first input", x, SITU__A_TENSOR) ||
+      !situ__valid(op, "second input", y, SITU__A_TENSOR))
     return NULL;
   return call_for_tensor(m, situ_tree_of(2, both), __builtin_return_address(0));
 }
 
 /* ---- hooks ---- */
 
-static situ_status add_hook(const char *op, situ_nn_module *m, bool before, situ_nn_hook fn,
-                            void *payload, int64_t *handle) {
+static situ_status add_hook(const char *op, situ_nn_module *m, bool before, situ_nn_hook fn, void *payload,
+                            int64_t *handle) {
   SITU__CLAIM(claim);
   if (!situ__nn_given(op, "module", m)) return situ_error();
   if (!fn) return situ__null(op, "hook");
@@ -188,13 +189,11 @@ static situ_status add_hook(const char *op, situ_nn_module *m, bool before, situ
   return SITU_OK;
 }
 
-situ_status situ_nn_register_forward_pre_hook(situ_nn_module *m, situ_nn_hook hook, void *payload,
-                                              int64_t *handle) {
+situ_status situ_nn_register_forward_pre_hook(situ_nn_module *m, situ_nn_hook hook, void *payload, int64_t *handle) {
   return add_hook("nn_register_forward_pre_hook", m, true, hook, payload, handle);
 }
 
-situ_status situ_nn_register_forward_hook(situ_nn_module *m, situ_nn_hook hook, void *payload,
-                                          int64_t *handle) {
+situ_status situ_nn_register_forward_hook(situ_nn_module *m, situ_nn_hook hook, void *payload, int64_t *handle) {
   return add_hook("nn_register_forward_hook", m, false, hook, payload, handle);
 }
 

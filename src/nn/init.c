@@ -18,8 +18,7 @@ static situ_tensor *draw(situ_tensor *t, bool flat, double a, double b, situ_gen
 situ_tensor *situ_nn_init_uniform_(situ_tensor *t, double a, double b, situ_generator *generator) {
   return draw(t, true, a, b, generator);
 }
-situ_tensor *situ_nn_init_normal_(situ_tensor *t, double mean, double std,
-                                  situ_generator *generator) {
+situ_tensor *situ_nn_init_normal_(situ_tensor *t, double mean, double std, situ_generator *generator) {
   return draw(t, false, mean, std, generator);
 }
 
@@ -35,18 +34,14 @@ situ_tensor *situ_nn_init_ones_(situ_tensor *t) { return situ_nn_init_constant_(
 
 situ_tensor *situ_nn_init_eye_(situ_tensor *t) {
   if (!t || situ_dim(t) != 2) {
-    if (t)
-      situ__fail(SITU_E_SHAPE, "nn_init_eye_", "a matrix is needed, not %d dimensions",
-                 situ_dim(t));
-    else
-      situ__null("nn_init_eye_", "input");
+    if (t) situ__fail(SITU_E_SHAPE, "nn_init_eye_", "a matrix is needed, not %d dimensions", situ_dim(t));
+    else situ__null("nn_init_eye_", "input");
     return NULL;
   }
   situ_scope scope;
   situ_scope_begin_no_grad(&scope);
-  t = situ_copy_(
-      t, situ_eye(situ_size(t, 0), situ_size(t, 1),
-                  &(situ_options){ .dtype = situ_dtype_of(t), .device = situ_device_of(t) }));
+  t = situ_copy_(t, situ_eye(situ_size(t, 0), situ_size(t, 1),
+                             &(situ_options){ .dtype = situ_dtype_of(t), .device = situ_device_of(t) }));
   SITU_IGNORE(situ_scope_end(&scope));
   return t;
 }
@@ -57,8 +52,7 @@ static bool fans(const char *op, situ_tensor *t, double *in, double *out) {
   situ_shape shape = situ_shape_of(t);
   if (shape.ndim < 2) {
     char text[SITU_SHAPE_TEXT];
-    return situ__fail(SITU_E_SHAPE, op,
-                      "%s has fewer than 2 dimensions: no inputs and outputs to count",
+    return situ__fail(SITU_E_SHAPE, op, "%s has fewer than 2 dimensions: no inputs and outputs to count",
                       situ_shape_text(&shape, text)),
            false;
   }
@@ -76,8 +70,7 @@ static situ_tensor *spread(situ_tensor *t, double std, bool flat, situ_generator
 }
 
 /* An empty weight has nothing to fill, and no fan to divide by. */
-static situ_tensor *xavier(const char *op, situ_tensor *t, double gain, bool flat,
-                           situ_generator *generator) {
+static situ_tensor *xavier(const char *op, situ_tensor *t, double gain, bool flat, situ_generator *generator) {
   double in, out;
   if (!fans(op, t, &in, &out)) return NULL;
   if (situ_numel(t) == 0) return t;
@@ -104,8 +97,8 @@ double situ_nn_init_calculate_gain(situ_nn_nonlinearity nonlinearity, double slo
   return NAN;
 }
 
-static situ_tensor *kaiming(const char *op, situ_tensor *t, const situ_nn_kaiming_options *options,
-                            bool flat, situ_generator *generator) {
+static situ_tensor *kaiming(const char *op, situ_tensor *t, const situ_nn_kaiming_options *options, bool flat,
+                            situ_generator *generator) {
   static const situ_nn_kaiming_options torch;
   double in, out;
   if (!options) options = &torch;

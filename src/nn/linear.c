@@ -24,8 +24,8 @@ static situ_tensor *linear_forward(situ_nn_module *self, situ_tensor *x) {
 static int linear_repr(const situ_nn_module *self, char *buffer, size_t size) {
   const linear *m = (const linear *)self;
   static const char *const also[] = { "", ", activation=relu", ", activation=gelu_tanh" };
-  return snprintf(buffer, size, "in_features=%" PRId64 ", out_features=%" PRId64 ", bias=%s%s",
-                  m->in, m->out, situ__nn_bool(!m->options.no_bias), also[m->options.activation]);
+  return snprintf(buffer, size, "in_features=%" PRId64 ", out_features=%" PRId64 ", bias=%s%s", m->in, m->out,
+                  situ__nn_bool(!m->options.no_bias), also[m->options.activation]);
 }
 
 static int linear_brief(const situ_nn_module *self, char *buffer, size_t size) {
@@ -33,19 +33,15 @@ static int linear_brief(const situ_nn_module *self, char *buffer, size_t size) {
   return snprintf(buffer, size, "%" PRId64 " -> %" PRId64, m->in, m->out);
 }
 
-static const situ_nn_type linear_type = { .name = "Linear",
-                                          .size = sizeof(linear),
-                                          .forward = linear_forward,
-                                          .extra_repr = linear_repr,
-                                          .brief = linear_brief };
+static const situ_nn_type linear_type = {
+  .name = "Linear", .size = sizeof(linear), .forward = linear_forward, .extra_repr = linear_repr, .brief = linear_brief
+};
 
 /* torch's first values, or none yet: both uniform within 1 / sqrt(in). */
 static bool make(linear *m, int64_t in, situ_device device, bool values) {
   situ_options where = { .dtype = m->options.dtype, .device = device };
   situ_tensor *weight = situ_empty(SITU_SHAPE(m->out, in), &where);
-  if (values)
-    weight =
-        situ_nn_init_kaiming_uniform_(weight, &(situ_nn_kaiming_options){ .a = sqrt(5) }, NULL);
+  if (values) weight = situ_nn_init_kaiming_uniform_(weight, &(situ_nn_kaiming_options){ .a = sqrt(5) }, NULL);
   bool ok = situ_nn_param(m, weight, weight) != NULL;
   if (!m->options.no_bias) {
     double bound = in > 0 ? 1 / sqrt((double)in) : 0;
@@ -64,16 +60,14 @@ static linear *alloc(const situ_nn_type *type, int64_t out, const situ_nn_linear
   if (options) m->options = *options;
   m->base.home = m->options.device;
   if ((unsigned)m->options.activation > SITU_ACTIVATION_GELU_TANH) {
-    situ__fail(SITU_E_ARG, "nn_linear", "activation is %d, must be one of situ_activation",
-               (int)m->options.activation);
+    situ__fail(SITU_E_ARG, "nn_linear", "activation is %d, must be one of situ_activation", (int)m->options.activation);
     m->options.activation = SITU_ACTIVATION_NONE;
     m->base.broken = true;
   }
   return m;
 }
 
-situ_nn_module *situ_nn_linear(int64_t in_features, int64_t out_features,
-                               const situ_nn_linear_options *options) {
+situ_nn_module *situ_nn_linear(int64_t in_features, int64_t out_features, const situ_nn_linear_options *options) {
   linear *m = alloc(&linear_type, out_features, options);
   if (m) make(m, in_features, m->options.device, true);
   return situ_nn_done(m);
@@ -95,15 +89,15 @@ static situ_tensor *wake_and_forward(situ_nn_module *self, situ_tensor *x) {
   situ_device home = situ_get_default_device(), there = situ_device_of(x);
   if (there.kind && !situ_device_equal(home, there)) {
     char a[SITU_DEVICE_NAME_MAX], b[SITU_DEVICE_NAME_MAX];
-    situ__fail(
-        SITU_E_DEVICE, "linear",
-        "this LazyLinear lives on %s, and would make its parameters there, but its input is on %s; "
-        "move one of them (it is lazy still)",
-        situ_device_name(home, a), situ_device_name(there, b));
+    situ__fail(SITU_E_DEVICE, "linear",
+               "this LazyLinear lives on %s, and would make its parameters there, but its input is on %s; "
+               "move one of them (it is lazy still)",
+               situ_device_name(home, a), situ_device_name(there, b));
     return NULL;
   }
   if (situ_dim(x) < 1) {
-    situ__fail(SITU_E_SHAPE, "linear", "this LazyLinear takes its in_features from the last dimension of its input, which is 0-dim");
+    situ__fail(SITU_E_SHAPE, "linear",
+               "this LazyLinear takes its in_features from the last dimension of its input, which is 0-dim");
     return NULL;
   }
   const situ_generator before = situ_get_rng_state();
@@ -131,14 +125,12 @@ static situ_status lazy_wake(situ_nn_module *self, const situ_tree *state, const
   linear *m = (linear *)self;
   char key[512];
   int length = snprintf(key, sizeof key, "%s%sweight", path, *path ? "." : "");
-  const situ_tree *weight =
-      length > 0 && (size_t)length < sizeof key ? situ_tree_find(state, key) : NULL;
+  const situ_tree *weight = length > 0 && (size_t)length < sizeof key ? situ_tree_find(state, key) : NULL;
   if (!weight) return SITU_OK;
   situ_shape shape = situ_shape_of(situ_tree_value(weight));
   if (shape.ndim != 2 || shape.dim[0] != m->out) {
     char text[SITU_SHAPE_TEXT];
-    return situ__fail(SITU_E_SHAPE, "nn_load_state_dict",
-                      "%s: %s in the state, [%" PRId64 ", any] in the module", key,
+    return situ__fail(SITU_E_SHAPE, "nn_load_state_dict", "%s: %s in the state, [%" PRId64 ", any] in the module", key,
                       situ_shape_text(&shape, text), m->out);
   }
   situ_device home = self->home.kind ? self->home : (situ_device){ SITU_META, 0 };
@@ -147,11 +139,9 @@ static situ_status lazy_wake(situ_nn_module *self, const situ_tree *state, const
   return SITU_OK;
 }
 
-static const situ_nn_type lazy_type = { .name = "LazyLinear",
-                                        .size = sizeof(linear),
-                                        .forward = lazy_forward,
-                                        .extra_repr = linear_repr,
-                                        .wake = lazy_wake };
+static const situ_nn_type lazy_type = {
+  .name = "LazyLinear", .size = sizeof(linear), .forward = lazy_forward, .extra_repr = linear_repr, .wake = lazy_wake
+};
 
 situ_nn_module *situ_nn_lazy_linear(int64_t out_features, const situ_nn_linear_options *options) {
   linear *m = alloc(&lazy_type, out_features, options);

@@ -49,8 +49,7 @@ static bool may_fail(const situ__nn_part *list, int64_t count) {
 /* Waits for the devices of all tensors, so that what failed there is known. */
 static bool settle(const situ__nn_part *list, int64_t count) {
   for (int64_t i = 0; i < count; i++)
-    if (situ_synchronize(situ_device_of(list[i].staged ? list[i].staged : list[i].to)) != SITU_OK)
-      return false;
+    if (situ_synchronize(situ_device_of(list[i].staged ? list[i].staged : list[i].to)) != SITU_OK) return false;
   return true;
 }
 
@@ -71,7 +70,8 @@ static void restore(situ__nn_part *list, int64_t count) {
   for (int64_t i = count - 1; i >= 0; i--) {
     situ__nn_part *p = &list[i];
     if (p->taken) SITU_IGNORE(situ_take_memory(op, p->memory, p->to));
-    else if (p->kept && situ_swap_memory(op, p->to, p->kept) != SITU_OK) SITU_IGNORE(situ_copy_(p->to, p->kept) ? SITU_OK : situ_error());
+    else if (p->kept && situ_swap_memory(op, p->to, p->kept) != SITU_OK)
+      SITU_IGNORE(situ_copy_(p->to, p->kept) ? SITU_OK : situ_error());
   }
 }
 

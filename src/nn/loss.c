@@ -40,12 +40,8 @@ static situ_cross_entropy_options chosen(const situ_cross_entropy_options *optio
 }
 
 static situ_reduction reduction(const loss *m) { return (situ_reduction)m->reduction; }
-static situ_tensor *mse(loss *m, situ_tensor *x, situ_tensor *y) {
-  return situ_mse_loss(x, y, reduction(m));
-}
-static situ_tensor *l1(loss *m, situ_tensor *x, situ_tensor *y) {
-  return situ_l1_loss(x, y, reduction(m));
-}
+static situ_tensor *mse(loss *m, situ_tensor *x, situ_tensor *y) { return situ_mse_loss(x, y, reduction(m)); }
+static situ_tensor *l1(loss *m, situ_tensor *x, situ_tensor *y) { return situ_l1_loss(x, y, reduction(m)); }
 static situ_tensor *smooth_l1(loss *m, situ_tensor *x, situ_tensor *y) {
   return situ_smooth_l1_loss(x, y, m->beta, reduction(m));
 }
@@ -68,19 +64,11 @@ static situ_tensor *kl_div(loss *m, situ_tensor *x, situ_tensor *y) {
 
 static const situ_nn_type mse_type = { .name = "MSELoss", .size = sizeof(loss), .call = loss_call };
 static const situ_nn_type l1_type = { .name = "L1Loss", .size = sizeof(loss), .call = loss_call };
-static const situ_nn_type smooth_l1_type = { .name = "SmoothL1Loss",
-                                             .size = sizeof(loss),
-                                             .call = loss_call };
-static const situ_nn_type cross_entropy_type = { .name = "CrossEntropyLoss",
-                                                 .size = sizeof(loss),
-                                                 .call = loss_call };
+static const situ_nn_type smooth_l1_type = { .name = "SmoothL1Loss", .size = sizeof(loss), .call = loss_call };
+static const situ_nn_type cross_entropy_type = { .name = "CrossEntropyLoss", .size = sizeof(loss), .call = loss_call };
 static const situ_nn_type nll_type = { .name = "NLLLoss", .size = sizeof(loss), .call = loss_call };
-static const situ_nn_type bce_type = { .name = "BCEWithLogitsLoss",
-                                       .size = sizeof(loss),
-                                       .call = loss_call };
-static const situ_nn_type kl_div_type = { .name = "KLDivLoss",
-                                          .size = sizeof(loss),
-                                          .call = loss_call };
+static const situ_nn_type bce_type = { .name = "BCEWithLogitsLoss", .size = sizeof(loss), .call = loss_call };
+static const situ_nn_type kl_div_type = { .name = "KLDivLoss", .size = sizeof(loss), .call = loss_call };
 
 situ_nn_module *situ_nn_mse_loss(situ_reduction how) {
   return make(&mse_type, (loss){ .of = mse, .reduction = (int)how });
@@ -93,21 +81,16 @@ situ_nn_module *situ_nn_smooth_l1_loss(double beta, situ_reduction how) {
 }
 situ_nn_module *situ_nn_cross_entropy_loss(const situ_cross_entropy_options *options) {
   situ_cross_entropy_options cross = chosen(options);
-  return make(&cross_entropy_type,
-              (loss){ .of = cross_entropy, .cross = cross, .weight = cross.weight });
+  return make(&cross_entropy_type, (loss){ .of = cross_entropy, .cross = cross, .weight = cross.weight });
 }
 situ_nn_module *situ_nn_nll_loss(const situ_cross_entropy_options *options) {
   situ_cross_entropy_options cross = chosen(options);
   return make(&nll_type, (loss){ .of = nll, .cross = cross, .weight = cross.weight });
 }
-situ_nn_module *situ_nn_bce_with_logits_loss(situ_tensor *weight, situ_tensor *pos_weight,
-                                             situ_reduction how) {
-  return make(&bce_type, (loss){ .of = bce_with_logits,
-                                 .weight = weight,
-                                 .pos_weight = pos_weight,
-                                 .reduction = (int)how });
+situ_nn_module *situ_nn_bce_with_logits_loss(situ_tensor *weight, situ_tensor *pos_weight, situ_reduction how) {
+  return make(&bce_type,
+              (loss){ .of = bce_with_logits, .weight = weight, .pos_weight = pos_weight, .reduction = (int)how });
 }
 situ_nn_module *situ_nn_kl_div_loss(situ_kl_reduction how, bool log_target) {
-  return make(&kl_div_type,
-              (loss){ .of = kl_div, .reduction = (int)how, .log_target = log_target });
+  return make(&kl_div_type, (loss){ .of = kl_div, .reduction = (int)how, .log_target = log_target });
 }

@@ -34,10 +34,8 @@ void situ__nn_enlist(situ_nn_module *m) {
 static void delist(situ_nn_module *m) {
   pthread_mutex_lock(&lock);
   if (m->older) m->older->newer = m->newer;
-  if (m->newer)
-    m->newer->older = m->older;
-  else
-    newest = m->older;
+  if (m->newer) m->newer->older = m->older;
+  else newest = m->older;
   live--;
   pthread_mutex_unlock(&lock);
 }
@@ -61,8 +59,7 @@ bool situ_nn_is_module(const void *pointer) {
 
 void *situ_nn_alloc(const situ_nn_type *type) {
   if (!type || !type->name || type->size < sizeof(situ_nn_module)) {
-    situ__fail(SITU_E_ARG, "nn_alloc",
-               "a type needs a name, and the size of a struct that begins with situ_nn_module");
+    situ__fail(SITU_E_ARG, "nn_alloc", "a type needs a name, and the size of a struct that begins with situ_nn_module");
     return NULL;
   }
   situ_nn_module *m = situ__handle_new(SITU__A_MODULE, type->size);
@@ -173,9 +170,7 @@ static bool runs(const situ_nn_module *m) {
   return outermost != NULL;
 }
 
-static bool last_owner(situ_nn_module *m) {
-  return __atomic_sub_fetch(&m->refs, 1, __ATOMIC_ACQ_REL) == 0 && !runs(m);
-}
+static bool last_owner(situ_nn_module *m) { return __atomic_sub_fetch(&m->refs, 1, __ATOMIC_ACQ_REL) == 0 && !runs(m); }
 
 static void count_owner(situ_nn_kind kind, void *part, int by) {
   if (kind == SITU_NN_CHILD) __atomic_fetch_add(&((situ_nn_module *)part)->parents, by, __ATOMIC_RELAXED);
@@ -188,7 +183,8 @@ static void describe_owner(const situ_nn_module *m, char *text, size_t size) {
   situ__nn_lock();
   for (const situ_nn_module *p = newest; p && !*text; p = p->older)
     for (int64_t i = 0; i < p->count && !*text; i++)
-      if (p->slots[i].held == m) (void)snprintf(text, size, "\"%s\" of %s", p->slots[i].name, p->name ? p->name : p->type->name);
+      if (p->slots[i].held == m)
+        (void)snprintf(text, size, "\"%s\" of %s", p->slots[i].name, p->name ? p->name : p->type->name);
   situ__nn_unlock();
 }
 
@@ -256,7 +252,8 @@ void situ__nn_give_up(situ_nn_module *m) {
 }
 
 void situ_nn_free(situ_nn_module *m) {
-  if (m && situ__nn_given("nn_free", "module", m) && is_owned_outside("nn_free", m, "it is freed with it")) let_go_of_idle(m);
+  if (m && situ__nn_given("nn_free", "module", m) && is_owned_outside("nn_free", m, "it is freed with it"))
+    let_go_of_idle(m);
 }
 
 /* ---- a name ---- */
@@ -288,8 +285,8 @@ situ_nn_slot *situ__nn_find(const situ_nn_module *m, const char *name) {
   return NULL;
 }
 
-bool situ__nn_add_slot(const char *op, situ_nn_module *m, const char *name, situ_nn_kind kind,
-                       size_t offset, void *held) {
+bool situ__nn_add_slot(const char *op, situ_nn_module *m, const char *name, situ_nn_kind kind, size_t offset,
+                       void *held) {
   char *copy = situ__strdup(name);
   if (!copy) return situ__no_memory(op, strlen(name) + 1), false;
   situ__nn_lock();
@@ -331,8 +328,7 @@ void situ__nn_forget(situ_nn_module *m, const situ_nn_type *lazy) {
 }
 
 /* Puts a part under a name, in the place of what was there. On failure it is the caller's still. */
-static bool put(const char *op, situ_nn_module *m, const char *name, void *field, situ_nn_kind kind,
-                void *part) {
+static bool put(const char *op, situ_nn_module *m, const char *name, void *field, situ_nn_kind kind, void *part) {
   situ_nn_slot *slot = situ__nn_find(m, name);
   /* Registered again by its name alone, it shows in the field that it had. */
   if (!field && slot && slot->offset) field = (char *)m + slot->offset;
@@ -340,8 +336,7 @@ static bool put(const char *op, situ_nn_module *m, const char *name, void *field
   if (field) {
     offset = (size_t)((char *)field - (char *)m);
     if (offset < sizeof *m || offset + sizeof part > m->type->size)
-      return situ__fail(SITU_E_ARG, op, "%s: the field is not part of the module's struct", name),
-             false;
+      return situ__fail(SITU_E_ARG, op, "%s: the field is not part of the module's struct", name), false;
   }
   if (slot) {
     situ_nn_slot old = *slot;
@@ -351,10 +346,8 @@ static bool put(const char *op, situ_nn_module *m, const char *name, void *field
     situ__nn_unlock();
     count_owner(kind, part, 1);
     count_owner(old.kind, old.held, -1);
-    if (tensor)
-      situ_release(old.held);
-    else
-      situ__nn_let_go(old.held);
+    if (tensor) situ_release(old.held);
+    else situ__nn_let_go(old.held);
   } else if (!situ__nn_add_slot(op, m, name, kind, offset, part)) {
     return false;
   }
@@ -365,9 +358,8 @@ static bool put(const char *op, situ_nn_module *m, const char *name, void *field
 
 static bool good_name(const char *op, const situ_nn_module *m, const char *name) {
   if (name && *name && !strchr(name, '.')) return true;
-  situ__fail(SITU_E_ARG, op,
-             "%s: \"%s\" cannot be a part's name: it must not be empty or contain a dot",
-             m->type->name, name ? name : "");
+  situ__fail(SITU_E_ARG, op, "%s: \"%s\" cannot be a part's name: it must not be empty or contain a dot", m->type->name,
+             name ? name : "");
   return false;
 }
 
@@ -376,19 +368,20 @@ static void *broken(situ_nn_module *m) {
   return NULL;
 }
 
-situ_tensor *situ_nn_add_tensor(situ_nn_module *m, const char *name, situ_tensor **field,
-                                situ_tensor *tensor, situ_nn_kind kind) {
+situ_tensor *situ_nn_add_tensor(situ_nn_module *m, const char *name, situ_tensor **field, situ_tensor *tensor,
+                                situ_nn_kind kind) {
   static const char op[] = "nn_add_tensor";
   SITU__CLAIM(claim);
   bool parameter = kind == SITU_NN_PARAMETER;
-  if (!situ__nn_given(op, "module", m) || !situ__valid(op, name ? name : "tensor", tensor, SITU__A_TENSOR)) return broken(m);
+  if (!situ__nn_given(op, "module", m) || !situ__valid(op, name ? name : "tensor", tensor, SITU__A_TENSOR))
+    return broken(m);
   if (!parameter && kind != SITU_NN_BUFFER && kind != SITU_NN_TRANSIENT) {
     situ__fail(SITU_E_ARG, op, "%s: a tensor is a parameter or a buffer", m->type->name);
     return broken(m);
   }
   if (!situ__nn_change(op, m, &claim)) return NULL;
-  if (!good_name(op, m, name) || (parameter && !situ_requires_grad_(tensor, true)) ||
-      !situ_set_name(tensor, name) || !situ__nn_adopt_tensor(op, m, tensor))
+  if (!good_name(op, m, name) || (parameter && !situ_requires_grad_(tensor, true)) || !situ_set_name(tensor, name) ||
+      !situ__nn_adopt_tensor(op, m, tensor))
     return broken(m);
   situ_retain(tensor);
   if (!put(op, m, name, field, kind, tensor)) {
@@ -432,12 +425,12 @@ static bool good_child(const char *op, const situ_nn_module *m, situ_nn_module *
   if (!contains(child, m, 1)) return is_owned_outside(op, child, "a second owner needs situ_nn_retain(child)");
   /* The last reference is not given up: that would free m under the caller's hands. */
   if (outside(child) > 1) situ__nn_let_go(child);
-  situ__fail(SITU_E_ARG, op, "%s would contain itself, or modules nested more than %d deep", m->type->name, SITU__NN_DEPTH);
+  situ__fail(SITU_E_ARG, op, "%s would contain itself, or modules nested more than %d deep", m->type->name,
+             SITU__NN_DEPTH);
   return false;
 }
 
-situ_nn_module *situ_nn_add_child(situ_nn_module *m, const char *name, situ_nn_module **field,
-                                  situ_nn_module *child) {
+situ_nn_module *situ_nn_add_child(situ_nn_module *m, const char *name, situ_nn_module **field, situ_nn_module *child) {
   static const char op[] = "nn_add_child";
   SITU__CLAIM(claim);
   if (!situ__nn_given(op, "module", m) || !situ__nn_given(op, name ? name : "child", child)) {
@@ -445,8 +438,8 @@ situ_nn_module *situ_nn_add_child(situ_nn_module *m, const char *name, situ_nn_m
     return broken(m);
   }
   if (!good_child(op, m, child)) return broken(m);
-  if (situ__nn_change(op, m, &claim) && good_name(op, m, name) && name_tensors(child, name) && situ__nn_adopt_child(op, m, child) &&
-      put(op, m, name, field, SITU_NN_CHILD, child))
+  if (situ__nn_change(op, m, &claim) && good_name(op, m, name) && name_tensors(child, name) &&
+      situ__nn_adopt_child(op, m, child) && put(op, m, name, field, SITU_NN_CHILD, child))
     return child;
   situ__nn_give_up(child);
   return broken(m);

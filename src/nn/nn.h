@@ -32,12 +32,12 @@ struct situ_nn_hooks {
 static inline bool situ__nn_given(const char *op, const char *argument, const situ_nn_module *m) {
   return situ__valid(op, argument, m, SITU__A_MODULE);
 }
-static inline bool situ__nn_is_child(const situ_nn_slot *slot) {
-  return slot->kind == SITU_NN_CHILD;
-}
+static inline bool situ__nn_is_child(const situ_nn_slot *slot) { return slot->kind == SITU_NN_CHILD; }
 
 /* What it is and what it has, also while another thread wakes it: a lazy module gets its parts one by one, then its type. */
-static inline const situ_nn_type *situ__nn_type(const situ_nn_module *m) { return __atomic_load_n(&m->type, __ATOMIC_ACQUIRE); }
+static inline const situ_nn_type *situ__nn_type(const situ_nn_module *m) {
+  return __atomic_load_n(&m->type, __ATOMIC_ACQUIRE);
+}
 static inline bool situ__nn_pending(const situ_nn_module *m) { return __atomic_load_n(&m->pending, __ATOMIC_ACQUIRE); }
 static inline int64_t situ__nn_count(const situ_nn_module *m) { return __atomic_load_n(&m->count, __ATOMIC_ACQUIRE); }
 
@@ -81,8 +81,8 @@ bool situ__nn_claim_to_free(const situ_nn_module *m, situ__claim *claim);
 void situ__nn_enlist(situ_nn_module *m);
 /* Appends a slot that owns held; false: no memory, recorded under op, and held is still the
    caller's. */
-bool situ__nn_add_slot(const char *op, situ_nn_module *m, const char *name, situ_nn_kind kind,
-                       size_t offset, void *held);
+bool situ__nn_add_slot(const char *op, situ_nn_module *m, const char *name, situ_nn_kind kind, size_t offset,
+                       void *held);
 situ_nn_slot *situ__nn_find(const situ_nn_module *m, const char *name);
 
 /* A tensor of a module while values are loaded (load.c). */

@@ -31,15 +31,14 @@ static situ_tensor *group_forward(situ_nn_module *self, situ_tensor *x) {
 static int shape_repr(const situ_nn_module *self, char *buffer, size_t size) {
   const norm *m = (const norm *)self;
   char shape[SITU__TUPLE], eps[SITU__NUMBER];
-  return snprintf(
-      buffer, size, "%s, eps=%s, elementwise_affine=%s", situ__nn_tuple(m->shape, shape),
-      m->eps == 0 ? "None" : situ__nn_number(m->eps, eps), situ__nn_bool(!m->no_affine));
+  return snprintf(buffer, size, "%s, eps=%s, elementwise_affine=%s", situ__nn_tuple(m->shape, shape),
+                  m->eps == 0 ? "None" : situ__nn_number(m->eps, eps), situ__nn_bool(!m->no_affine));
 }
 static int group_repr(const situ_nn_module *self, char *buffer, size_t size) {
   const norm *m = (const norm *)self;
   char eps[SITU__NUMBER];
-  return snprintf(buffer, size, "%" PRId64 ", %" PRId64 ", eps=%s, affine=%s", m->groups,
-                  m->shape.dim[0], situ__nn_number(m->eps, eps), situ__nn_bool(!m->no_affine));
+  return snprintf(buffer, size, "%" PRId64 ", %" PRId64 ", eps=%s, affine=%s", m->groups, m->shape.dim[0],
+                  situ__nn_number(m->eps, eps), situ__nn_bool(!m->no_affine));
 }
 
 static const situ_nn_type layer_type = {
@@ -63,25 +62,22 @@ static situ_nn_module *make(const situ_nn_type *type, situ_shape shape, int64_t 
   m->eps = options->eps == 0 && type != &rms_type ? 1e-5 : options->eps;
   m->no_affine = options->no_affine;
   if (type == &group_type && (groups < 1 || shape.dim[0] < 0 || shape.dim[0] % groups)) {
-    situ__fail(SITU_E_ARG, "nn_group_norm",
-               "%" PRId64 " channels do not divide into %" PRId64 " groups", shape.dim[0], groups);
+    situ__fail(SITU_E_ARG, "nn_group_norm", "%" PRId64 " channels do not divide into %" PRId64 " groups", shape.dim[0],
+               groups);
     m->base.broken = true;
   }
   situ_options where = { .dtype = options->dtype, .device = options->device };
   if (!options->no_affine) situ_nn_param(m, weight, situ_ones(shape, &where));
-  if (!options->no_affine && !options->no_bias && type != &rms_type)
-    situ_nn_param(m, bias, situ_zeros(shape, &where));
+  if (!options->no_affine && !options->no_bias && type != &rms_type) situ_nn_param(m, bias, situ_zeros(shape, &where));
   return situ_nn_done(m);
 }
 
-situ_nn_module *situ_nn_layer_norm(situ_shape normalized_shape,
-                                   const situ_nn_norm_options *options) {
+situ_nn_module *situ_nn_layer_norm(situ_shape normalized_shape, const situ_nn_norm_options *options) {
   return make(&layer_type, normalized_shape, 0, options);
 }
 situ_nn_module *situ_nn_rms_norm(situ_shape normalized_shape, const situ_nn_norm_options *options) {
   return make(&rms_type, normalized_shape, 0, options);
 }
-situ_nn_module *situ_nn_group_norm(int64_t num_groups, int64_t num_channels,
-                                   const situ_nn_norm_options *options) {
+situ_nn_module *situ_nn_group_norm(int64_t num_groups, int64_t num_channels, const situ_nn_norm_options *options) {
   return make(&group_type, SITU_SHAPE(num_channels), num_groups, options);
 }

@@ -31,20 +31,19 @@ static int pool_repr(const situ_nn_module *self, char *buffer, size_t size) {
   const situ_pool_options *o = &((const pool *)self)->options;
   situ_shape stride = o->stride.ndim ? o->stride : o->kernel;
   char k[SITU__TUPLE], s[SITU__TUPLE], p[SITU__TUPLE];
-  return snprintf(buffer, size, "kernel_size=%s, stride=%s, padding=%s", sizes(o->kernel, 0, k),
-                  sizes(stride, 0, s), sizes(o->padding, 0, p));
+  return snprintf(buffer, size, "kernel_size=%s, stride=%s, padding=%s", sizes(o->kernel, 0, k), sizes(stride, 0, s),
+                  sizes(o->padding, 0, p));
 }
 static int max_repr(const situ_nn_module *self, char *buffer, size_t size) {
   const situ_pool_options *o = &((const pool *)self)->options;
   char d[SITU__TUPLE];
   int at = pool_repr(self, buffer, size);
-  return at + snprintf(buffer + at, size - (size_t)at, ", dilation=%s, ceil_mode=%s",
-                       sizes(o->dilation, 1, d), situ__nn_bool(o->ceil_mode));
+  return at + snprintf(buffer + at, size - (size_t)at, ", dilation=%s, ceil_mode=%s", sizes(o->dilation, 1, d),
+                       situ__nn_bool(o->ceil_mode));
 }
 static int adaptive_repr(const situ_nn_module *self, char *buffer, size_t size) {
   char s[SITU__TUPLE];
-  return snprintf(buffer, size, "output_size=%s",
-                  sizes(((const pool *)self)->options.kernel, 0, s));
+  return snprintf(buffer, size, "output_size=%s", sizes(((const pool *)self)->options.kernel, 0, s));
 }
 
 static const situ_nn_type max_type = {
@@ -53,13 +52,11 @@ static const situ_nn_type max_type = {
 static const situ_nn_type avg_type = {
   .name = "AvgPool2d", .size = sizeof(pool), .forward = avg_forward, .extra_repr = pool_repr
 };
-static const situ_nn_type adaptive_type = { .name = "AdaptiveAvgPool2d",
-                                            .size = sizeof(pool),
-                                            .forward = adaptive_forward,
-                                            .extra_repr = adaptive_repr };
+static const situ_nn_type adaptive_type = {
+  .name = "AdaptiveAvgPool2d", .size = sizeof(pool), .forward = adaptive_forward, .extra_repr = adaptive_repr
+};
 
-static situ_nn_module *make(const situ_nn_type *type, situ_shape kernel,
-                            const situ_pool_options *options) {
+static situ_nn_module *make(const situ_nn_type *type, situ_shape kernel, const situ_pool_options *options) {
   pool *m = situ_nn_alloc(type);
   if (m && options) m->options = *options;
   if (m) m->options.kernel = kernel;
@@ -72,6 +69,4 @@ situ_nn_module *situ_nn_max_pool2d(situ_shape kernel_size, const situ_pool_optio
 situ_nn_module *situ_nn_avg_pool2d(situ_shape kernel_size, const situ_pool_options *options) {
   return make(&avg_type, kernel_size, options);
 }
-situ_nn_module *situ_nn_adaptive_avg_pool2d(situ_shape output_size) {
-  return make(&adaptive_type, output_size, NULL);
-}
+situ_nn_module *situ_nn_adaptive_avg_pool2d(situ_shape output_size) { return make(&adaptive_type, output_size, NULL); }

@@ -34,8 +34,7 @@ static situ_status print_one(const situ_nn_visit *at, void *payload) {
 }
 
 static bool print(situ_nn_module *m, situ__text *text) {
-  if (situ_nn_walk(m, SITU_NN_VISIT_MODULES | SITU_NN_VISIT_LEAVE, print_one, text) != SITU_OK)
-    return false;
+  if (situ_nn_walk(m, SITU_NN_VISIT_MODULES | SITU_NN_VISIT_LEAVE, print_one, text) != SITU_OK) return false;
   if (text->failed) situ__no_memory("nn_to_string", text->capacity);
   return !text->failed;
 }
@@ -78,8 +77,7 @@ const char *situ__nn_number(double value, char buffer[SITU__NUMBER]) {
 const char *situ__nn_tuple(situ_shape shape, char buffer[SITU__TUPLE]) {
   size_t at = 0;
   for (int d = 0; d < shape.ndim; d++)
-    at +=
-        (size_t)snprintf(buffer + at, SITU__TUPLE - at, "%s%" PRId64, d ? ", " : "(", shape.dim[d]);
+    at += (size_t)snprintf(buffer + at, SITU__TUPLE - at, "%s%" PRId64, d ? ", " : "(", shape.dim[d]);
   snprintf(buffer + at, SITU__TUPLE - at, shape.ndim == 0 ? "()" : shape.ndim == 1 ? ",)" : ")");
   return buffer;
 }

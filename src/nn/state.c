@@ -26,8 +26,7 @@ typedef struct loading {
 static void report(loading *l, situ_nn_load_problem problem, const char *path, const char *detail) {
   static const char *const title[] = { "missing: ", "unexpected: ", "mismatch: " };
   situ__text *list[] = { &l->missing, &l->unexpected, &l->mismatch };
-  situ__text_add(list[problem], "%s%s%s", list[problem]->length ? ", " : title[problem], path,
-                 detail);
+  situ__text_add(list[problem], "%s%s%s", list[problem]->length ? ", " : title[problem], path, detail);
   if (l->options->report) l->options->report(problem, path, l->options->payload);
 }
 
@@ -35,16 +34,13 @@ static int kind_of(situ_dtype dtype) {
   return situ_dtype_is_floating(dtype) ? 2 : situ_dtype_is_integer(dtype) ? 1 : 0;
 }
 
-static void compare_one(loading *l, const char *path, const situ_tensor *to,
-                        const situ_tensor *from) {
+static void compare_one(loading *l, const char *path, const situ_tensor *to, const situ_tensor *from) {
   situ_shape a = situ_shape_of(to), b = situ_shape_of(from);
   char has[SITU_SHAPE_TEXT], needs[SITU_SHAPE_TEXT], detail[2 * SITU_SHAPE_TEXT + 64];
   const bool number = a.ndim == 0 && b.ndim == 1 && b.dim[0] == 1; /* torch takes it for one */
-  if ((number || situ_shape_equal(&a, &b)) && kind_of(situ_dtype_of(from)) <= kind_of(situ_dtype_of(to)))
-    return;
-  snprintf(detail, sizeof detail, " (%s %s in the state, %s %s in the module)",
-           situ_shape_text(&b, has), situ_dtype_name(situ_dtype_of(from)),
-           situ_shape_text(&a, needs), situ_dtype_name(situ_dtype_of(to)));
+  if ((number || situ_shape_equal(&a, &b)) && kind_of(situ_dtype_of(from)) <= kind_of(situ_dtype_of(to))) return;
+  snprintf(detail, sizeof detail, " (%s %s in the state, %s %s in the module)", situ_shape_text(&b, has),
+           situ_dtype_name(situ_dtype_of(from)), situ_shape_text(&a, needs), situ_dtype_name(situ_dtype_of(to)));
   report(l, SITU_NN_LOAD_MISMATCH, path, detail);
   if (l->pairs == PAIRS) return;
   l->pair[2 * l->pairs] = (situ_blamed){ .operand = "module", .tensor = to, .name = path };
@@ -56,10 +52,8 @@ static void compare(loading *l) {
   for (int64_t i = 0; i < situ_tree_count(l->own); i++) {
     const char *path = situ_tree_key(l->own, i);
     const situ_tree *from = situ_tree_find(l->state, path);
-    if (from)
-      compare_one(l, path, situ_tree_tensor_at(l->own, i), situ_tree_value(from));
-    else
-      report(l, SITU_NN_LOAD_MISSING, path, "");
+    if (from) compare_one(l, path, situ_tree_tensor_at(l->own, i), situ_tree_value(from));
+    else report(l, SITU_NN_LOAD_MISSING, path, "");
   }
   for (int64_t i = 0; i < situ_tree_count(l->state); i++) {
     const char *path = situ_tree_key(l->state, i);
@@ -69,8 +63,7 @@ static void compare(loading *l) {
 
 static situ_status refuse(const loading *l, const situ_nn_module *m) {
   bool names = !l->options->not_strict && (l->missing.length || l->unexpected.length);
-  if (l->missing.failed || l->unexpected.failed || l->mismatch.failed)
-    return situ__no_memory(op, 1);
+  if (l->missing.failed || l->unexpected.failed || l->mismatch.failed) return situ__no_memory(op, 1);
   if (!names && !l->mismatch.length) return SITU_OK;
   const char *part[3] = { "", "", "" };
   int count = 0;
@@ -79,9 +72,11 @@ static situ_status refuse(const loading *l, const situ_nn_module *m) {
   if (l->mismatch.length) part[count++] = l->mismatch.data;
   const char *first = *part[1] ? "\n  " : "", *second = *part[2] ? "\n  " : "";
   if (!l->pairs)
-    return situ__fail(SITU_E_ARG, op, "the state does not fit %s\n  %s%s%s%s%s", m->type->name, part[0], first, part[1], second, part[2]);
+    return situ__fail(SITU_E_ARG, op, "the state does not fit %s\n  %s%s%s%s%s", m->type->name, part[0], first, part[1],
+                      second, part[2]);
   return situ_fail_blamed(names ? SITU_E_ARG : SITU_E_SHAPE, op, l->pair, 2 * l->pairs, NULL,
-                          "the state does not fit %s\n  %s%s%s%s%s", m->type->name, part[0], first, part[1], second, part[2]);
+                          "the state does not fit %s\n  %s%s%s%s%s", m->type->name, part[0], first, part[1], second,
+                          part[2]);
 }
 
 /* ---- where what is on meta goes ---- */
@@ -93,7 +88,8 @@ static bool find_home(const loading *l, const situ_nn_module *m, situ_device *ho
   bool wanted = l->options->device.kind != SITU_DEVICE_DEFAULT;
   *home = wanted ? l->options->device : real(m->home) ? m->home : situ_get_default_device();
   if (real(*home)) return true;
-  situ__fail(SITU_E_DEVICE, op, "the module is on meta, where there are no values, and no other device is said: "
+  situ__fail(SITU_E_DEVICE, op,
+             "the module is on meta, where there are no values, and no other device is said: "
              "nn_load_state_dict(m, state, &(situ_nn_load_options){ .device = ... })");
   return false;
 }
@@ -157,7 +153,9 @@ static situ_status gather(const situ_nn_visit *at, void *payload) {
     g->meta = true;
     g->count++;
   } else if (situ_device_of(at->tensor).kind == SITU_META && !g->loading->options->not_strict) {
-    return situ__fail(SITU_E_STATE, op, "%s is on meta, is not saved, and nobody knows its values: make it before, or with its values", at->path);
+    return situ__fail(SITU_E_STATE, op,
+                      "%s is on meta, is not saved, and nobody knows its values: make it before, or with its values",
+                      at->path);
   }
   return SITU_OK;
 }
@@ -178,7 +176,8 @@ static situ_status load(loading *l, situ_nn_module *m) {
 }
 
 /* What the module would say to the state; with `write` the values follow. */
-static situ_status compare_and_load(situ_nn_module *m, const situ_tree *state, const situ_nn_load_options *options, bool write) {
+static situ_status compare_and_load(situ_nn_module *m, const situ_tree *state, const situ_nn_load_options *options,
+                                    bool write) {
   static const situ_nn_load_options strict;
   SITU__MADE_OF_OPS(op);
   SITU__CLAIM(claim); /* also if nothing is written: lazy modules are woken to be compared */

@@ -9,8 +9,7 @@ typedef struct encoder_layer {
   bool norm_first, gelu;
 } encoder_layer;
 
-static situ_tensor *attention_block(encoder_layer *m, situ_tensor *x,
-                                    const situ_nn_attend_options *masks) {
+static situ_tensor *attention_block(encoder_layer *m, situ_tensor *x, const situ_nn_attend_options *masks) {
   return situ_nn_forward(m->dropout1, situ_nn_attend(m->self_attn, x, x, x, masks));
 }
 
@@ -43,9 +42,9 @@ static situ_tree *encoder_layer_call(situ_nn_module *self, const situ_tree *inpu
   return situ_tree_tensor(x);
 }
 
-situ_tensor *situ_nn_encode(situ_nn_module *layer, situ_tensor *src,
-                            const situ_nn_attend_options *masks) {
-  if (!situ__nn_given("nn_encode", "layer", layer) || !situ__valid("nn_encode", "src", src, SITU__A_TENSOR)) return NULL;
+situ_tensor *situ_nn_encode(situ_nn_module *layer, situ_tensor *src, const situ_nn_attend_options *masks) {
+  if (!situ__nn_given("nn_encode", "layer", layer) || !situ__valid("nn_encode", "src", src, SITU__A_TENSOR))
+    return NULL;
   if (!masks) return situ_nn_forward(layer, src);
   situ_tree *in = situ_tree_put(situ_tree_dict(), "src", situ_tree_tensor(src));
   if (masks->attn_mask) in = situ_tree_put(in, "src_mask", situ_tree_tensor(masks->attn_mask));
@@ -74,13 +73,10 @@ situ_nn_module *situ_nn_transformer_encoder_layer(int64_t d_model, int64_t nhead
                                                     .batch_first = options->batch_first,
                                                     .dtype = options->dtype,
                                                     .device = options->device };
-  situ_nn_linear_options linear = { .no_bias = options->no_bias,
-                                    .dtype = options->dtype,
-                                    .device = options->device };
-  situ_nn_norm_options norm = { .eps = options->layer_norm_eps,
-                                .no_bias = options->no_bias,
-                                .dtype = options->dtype,
-                                .device = options->device };
+  situ_nn_linear_options linear = { .no_bias = options->no_bias, .dtype = options->dtype, .device = options->device };
+  situ_nn_norm_options norm = {
+    .eps = options->layer_norm_eps, .no_bias = options->no_bias, .dtype = options->dtype, .device = options->device
+  };
   encoder_layer *m = situ_nn_alloc(&encoder_layer_type);
   if (!m) return NULL;
   m->norm_first = options->norm_first;

@@ -28,8 +28,7 @@ static bool again(walker *w, void *part, situ_status *status) {
 static situ_status show(walker *w, situ_nn_visit *at) {
   if (w->path.failed) return situ__no_memory("nn_walk", w->path.capacity);
   at->path = at->name = w->path.data ? w->path.data : "";
-  if (at->slot && !(w->which & SITU_NN_VISIT_UNNAMED))
-    at->name += w->path.length - strlen(at->slot->name);
+  if (at->slot && !(w->which & SITU_NN_VISIT_UNNAMED)) at->name += w->path.length - strlen(at->slot->name);
   return w->visit(at, w->payload);
 }
 
@@ -55,8 +54,7 @@ static situ_status walk(walker *w, situ_nn_module *m, situ_nn_slot *own, int dep
   for (int64_t i = 0; i < count; i++) present |= m->slots[i].kind;
   situ_status status = SITU_OK;
   if (depth > SITU__NN_DEPTH)
-    return situ__fail(SITU_E_LIMIT, "nn_walk", "%s: modules nested more than %d deep", w->path.data,
-                      SITU__NN_DEPTH);
+    return situ__fail(SITU_E_LIMIT, "nn_walk", "%s: modules nested more than %d deep", w->path.data, SITU__NN_DEPTH);
   situ_nn_visit at = { .depth = depth, .module = m, .slot = own };
   if (again(w, m, &status)) return SITU_OK;
   if (status == SITU_OK && w->which & SITU_NN_VISIT_MODULES) status = show(w, &at);
@@ -112,8 +110,7 @@ static situ_status collect_one(const situ_nn_visit *at, void *payload) {
     return c->dict ? SITU_OK : situ_error();
   }
   if (!situ__nn_pending(at->module)) return SITU_OK;
-  return situ__fail(SITU_E_STATE, c->op,
-                    "%s%s%s has no parameters yet: it makes them from its first input", at->path,
+  return situ__fail(SITU_E_STATE, c->op, "%s%s%s has no parameters yet: it makes them from its first input", at->path,
                     *at->path ? ", a " : "this ", at->module->type->name);
 }
 
@@ -145,10 +142,8 @@ static situ_status count_one(const situ_nn_visit *at, void *payload) {
 int64_t situ_nn_num_parameters(const situ_nn_module *m) {
   int64_t count = 0;
   /* The visitor only reads. */
-  return situ_nn_walk((situ_nn_module *)m, SITU_NN_PARAMETER | SITU_NN_VISIT_ONCE, count_one,
-                      &count) == SITU_OK
-             ? count
-             : -1;
+  return situ_nn_walk((situ_nn_module *)m, SITU_NN_PARAMETER | SITU_NN_VISIT_ONCE, count_one, &count) == SITU_OK ? count
+                                                                                                                 : -1;
 }
 
 /* ---- looking up ---- */
@@ -160,8 +155,7 @@ static bool find(situ_nn_module *m, const char *path, situ_nn_slot **slot) {
     size_t length = strcspn(path, ".");
     *slot = NULL;
     for (int64_t i = 0; i < m->count && !*slot; i++)
-      if (strncmp(m->slots[i].name, path, length) == 0 && !m->slots[i].name[length])
-        *slot = &m->slots[i];
+      if (strncmp(m->slots[i].name, path, length) == 0 && !m->slots[i].name[length]) *slot = &m->slots[i];
     if (!*slot || (path[length] && !situ__nn_is_child(*slot))) return false;
     if (situ__nn_is_child(*slot)) m = (*slot)->held;
     path += length + (path[length] != 0);
@@ -175,17 +169,14 @@ static void *get(const char *op, situ_nn_module *m, const char *path, bool child
   bool found = find(m, path, &slot);
   if (found && !slot && child) return m;
   if (found && slot && situ__nn_is_child(slot) == child) return slot->held;
-  situ__fail(SITU_E_ARG, op, "%s has no %s \"%s\"", m->type->name,
-             child ? "module" : "parameter or buffer", path);
+  situ__fail(SITU_E_ARG, op, "%s has no %s \"%s\"", m->type->name, child ? "module" : "parameter or buffer", path);
   return NULL;
 }
 
 situ_nn_module *situ_nn_get_submodule(situ_nn_module *m, const char *path) {
   return get("nn_get_submodule", m, path, true);
 }
-situ_tensor *situ_nn_get_tensor(situ_nn_module *m, const char *path) {
-  return get("nn_get_tensor", m, path, false);
-}
+situ_tensor *situ_nn_get_tensor(situ_nn_module *m, const char *path) { return get("nn_get_tensor", m, path, false); }
 
 /* ---- something for all ---- */
 
@@ -199,17 +190,17 @@ static situ_status apply_one(const situ_nn_visit *at, void *payload) {
   return a->fn(at->module, a->payload);
 }
 
-situ_status situ_nn_apply(situ_nn_module *m, situ_status (*fn)(situ_nn_module *, void *),
-                          void *payload) {
+situ_status situ_nn_apply(situ_nn_module *m, situ_status (*fn)(situ_nn_module *, void *), void *payload) {
   if (!fn) return situ__null("nn_apply", "fn");
-  return situ_nn_walk(m, SITU_NN_VISIT_LEAVE | SITU_NN_VISIT_ONCE, apply_one,
-                      &(applying){ fn, payload });
+  return situ_nn_walk(m, SITU_NN_VISIT_LEAVE | SITU_NN_VISIT_ONCE, apply_one, &(applying){ fn, payload });
 }
 
 /* A walk that changes what it visits. */
-static situ_status change_all(const char *op, situ_nn_module *m, unsigned which, situ_nn_visitor change, void *payload) {
+static situ_status change_all(const char *op, situ_nn_module *m, unsigned which, situ_nn_visitor change,
+                              void *payload) {
   SITU__CLAIM(claim);
-  return situ__nn_given(op, "module", m) && situ__nn_claim(op, m, &claim) ? situ_nn_walk(m, which, change, payload) : situ_error();
+  return situ__nn_given(op, "module", m) && situ__nn_claim(op, m, &claim) ? situ_nn_walk(m, which, change, payload)
+                                                                          : situ_error();
 }
 
 static situ_status train_one(const situ_nn_visit *at, void *payload) {

@@ -8,8 +8,8 @@
 #include <math.h>
 
 typedef struct attention_params {
-  double         scale, keep;  /* keep: 1 - dropout_p */
-  bool           causal;
+  double scale, keep; /* keep: 1 - dropout_p */
+  bool causal;
   situ_generator draw;
 } attention_params;
 
@@ -32,8 +32,13 @@ static bool choose(situ_call *c) {
   const situ_view_desc *q = situ__desc(c->in[QUERY]), *k = situ__desc(c->in[KEY]), *v = situ__desc(c->in[VALUE]);
   bool offered;
   if (!situ__has_verb(c->device, SITU_VERB_ATTENTION) || q->ndim != 4 || k->ndim != 4 || v->ndim != 4) return true;
-  const situ_work work = { .verb = SITU_VERB_ATTENTION, .op = SITU_ATTENTION, .compute = (situ_dtype)q->dtype, .ins = 3, .in = { q, k, v },
-                           .scalar = { p->scale }, .integer = { p->causal } };
+  const situ_work work = { .verb = SITU_VERB_ATTENTION,
+                           .op = SITU_ATTENTION,
+                           .compute = (situ_dtype)q->dtype,
+                           .ins = 3,
+                           .in = { q, k, v },
+                           .scalar = { p->scale },
+                           .integer = { p->causal } };
   if (situ__offers(c->op->name, c->device, &work, &offered) != SITU_OK) return false;
   if (!offered) return true;
   c->dtype[WEIGHTS] = SITU_DTYPE_DEFAULT;
@@ -45,16 +50,20 @@ static bool choose(situ_call *c) {
 
 static bool infer(situ_call *c) {
   const attention_params *p = c->params;
-  const situ_view_desc *q = situ__desc(c->in[QUERY]), *k = situ__desc(c->in[KEY]), *v = situ__desc(c->in[VALUE]), *mask = situ__desc(c->in[MASK]);
+  const situ_view_desc *q = situ__desc(c->in[QUERY]), *k = situ__desc(c->in[KEY]), *v = situ__desc(c->in[VALUE]),
+                       *mask = situ__desc(c->in[MASK]);
   if (mask && mask->dtype != SITU_BOOL && mask->dtype != SITU_F32 && mask->dtype != q->dtype)
-    return situ_refuse(c, SITU_E_DTYPE, "attn_mask is %s, must be bool, f32 or %s", situ_dtype_name((situ_dtype)mask->dtype), situ_dtype_name((situ_dtype)q->dtype));
+    return situ_refuse(c, SITU_E_DTYPE, "attn_mask is %s, must be bool, f32 or %s",
+                       situ_dtype_name((situ_dtype)mask->dtype), situ_dtype_name((situ_dtype)q->dtype));
   if (q->ndim < 2 || k->ndim < 2 || v->ndim < 2)
-    return situ_refuse(c, SITU_E_SHAPE, "needs operands of at least 2 dimensions, got %d, %d and %d", q->ndim, k->ndim, v->ndim);
+    return situ_refuse(c, SITU_E_SHAPE, "needs operands of at least 2 dimensions, got %d, %d and %d", q->ndim, k->ndim,
+                       v->ndim);
   if (last(q, 1) != last(k, 1)) return differ(c, "last dimension of query and key", last(q, 1), last(k, 1));
   if (last(k, 2) != last(v, 2)) return differ(c, "dimension -2 of key and value", last(k, 2), last(v, 2));
   situ_shape batch = situ__shape(q), other = situ__shape(k), third = situ__shape(v);
   batch.ndim -= 2, other.ndim -= 2, third.ndim -= 2;
-  if (!situ_shape_broadcast(c->op->name, &batch, &other) || !situ_shape_broadcast(c->op->name, &batch, &third)) return false;
+  if (!situ_shape_broadcast(c->op->name, &batch, &other) || !situ_shape_broadcast(c->op->name, &batch, &third))
+    return false;
   c->shape[RESULT] = c->shape[WEIGHTS] = batch;
   const int l = batch.ndim, s = batch.ndim + 1;
   c->shape[RESULT].ndim = c->shape[WEIGHTS].ndim = batch.ndim + 2;
@@ -67,10 +76,12 @@ static bool infer(situ_call *c) {
     char a[SITU_SHAPE_TEXT], b[SITU_SHAPE_TEXT];
     if (!situ_shape_broadcast(c->op->name, &whole, &own)) return false;
     if (!situ_shape_equal(&whole, &c->shape[WEIGHTS]))
-      return situ_refuse(c, SITU_E_SHAPE, "attn_mask %s does not broadcast to %s", situ_shape_text(&own, a), situ_shape_text(&c->shape[WEIGHTS], b));
+      return situ_refuse(c, SITU_E_SHAPE, "attn_mask %s does not broadcast to %s", situ_shape_text(&own, a),
+                         situ_shape_text(&c->shape[WEIGHTS], b));
   }
   if (mask && p->causal) return situ_refuse(c, SITU_E_ARG, "attn_mask and is_causal are given; give one");
-  if (!(p->keep >= 0 && p->keep <= 1)) return situ_refuse(c, SITU_E_ARG, "dropout_p is %g, must be in 0..1", 1 - p->keep);
+  if (!(p->keep >= 0 && p->keep <= 1))
+    return situ_refuse(c, SITU_E_ARG, "dropout_p is %g, must be in 0..1", 1 - p->keep);
   c->dtype[RESULT] = c->dtype[WEIGHTS] = (situ_dtype)q->dtype;
   c->dtype[KEPT] = p->keep < 1 ? c->dtype[WEIGHTS] : SITU_DTYPE_DEFAULT;
   c->dtype[STATS] = SITU_DTYPE_DEFAULT;
@@ -89,16 +100,26 @@ static bool bias_of(const situ_call *c, situ_tensor **mask) {
   *mask = c->in[MASK];
   if (p->causal) {
     const situ_shape *s = &c->shape[WEIGHTS];
-    return (*mask = situ_triu(situ_full(SITU_SHAPE(s->dim[s->ndim - 2], s->dim[s->ndim - 1]), -INFINITY, &like), 1)) != NULL;
+    return (*mask = situ_triu(situ_full(SITU_SHAPE(s->dim[s->ndim - 2], s->dim[s->ndim - 1]), -INFINITY, &like), 1)) !=
+           NULL;
   }
   if (!*mask) return true;
   if (situ_dtype_of(*mask) != SITU_BOOL) return (*mask = situ_to_dtype(*mask, like.dtype)) != NULL;
-  return (*mask = situ_where(*mask, situ_full(SITU_SCALAR, 0, &like), situ_full(SITU_SCALAR, -INFINITY, &like))) != NULL;
+  return (*mask = situ_where(*mask, situ_full(SITU_SCALAR, 0, &like), situ_full(SITU_SCALAR, -INFINITY, &like))) !=
+         NULL;
 }
 
-static bool softmax(const char *op, situ_device device, situ_softmax_pass pass, situ_tensor *a, situ_tensor *b, situ_tensor *y) {
-  return situ_launch(op, device, &(situ_work){ .verb = SITU_VERB_SOFTMAX, .op = pass, .compute = situ_dtype_of(y), .ins = b ? 2 : 1, .outs = 1,
-                     .in = { situ_desc(a), situ_desc(b) }, .out = { situ_desc(y) }, .integer = { situ_dim(y) - 1, 1 } }); /* a query that may look at nothing gets 0 */
+static bool softmax(const char *op, situ_device device, situ_softmax_pass pass, situ_tensor *a, situ_tensor *b,
+                    situ_tensor *y) {
+  return situ_launch(op, device,
+                     &(situ_work){ .verb = SITU_VERB_SOFTMAX,
+                                   .op = pass,
+                                   .compute = situ_dtype_of(y),
+                                   .ins = b ? 2 : 1,
+                                   .outs = 1,
+                                   .in = { situ_desc(a), situ_desc(b) },
+                                   .out = { situ_desc(y) },
+                                   .integer = { situ_dim(y) - 1, 1 } }); /* a query that may look at nothing gets 0 */
 }
 
 /* softmax(scale q k^T + mask), in the dtype of the scores; weights get it rounded. NULL: recorded. */
@@ -107,20 +128,30 @@ static situ_tensor *weigh(const situ_call *c, situ_tensor *weights) {
   const situ_dtype wide = scores_dtype(c->dtype[WEIGHTS]);
   const situ_options like = { .dtype = wide };
   const bool narrow = c->dtype[WEIGHTS] != wide;
-  situ_tensor *q = situ_to_dtype(c->in[QUERY], wide), *k = situ_to_dtype(c->in[KEY], wide), *mask, *scores = situ_empty_like(weights, &like);
+  situ_tensor *q = situ_to_dtype(c->in[QUERY], wide), *k = situ_to_dtype(c->in[KEY], wide), *mask,
+              *scores = situ_empty_like(weights, &like);
   situ_tensor *exact = narrow ? situ_empty_like(weights, &like) : weights;
   situ_view_desc room;
   if (!q || !k || !scores || !exact || !bias_of(c, &mask)) return NULL;
-  const bool good = situ__product(c->op->name, c->device, situ_desc(q), situ__transposed(situ_desc(k), &room), situ_desc(mask), situ_desc(scores), p->scale, 1) &&
-                    softmax(c->op->name, c->device, SITU_SOFTMAX, scores, NULL, exact) && (!narrow || situ_copy_(weights, exact));
+  const bool good = situ__product(c->op->name, c->device, situ_desc(q), situ__transposed(situ_desc(k), &room),
+                                  situ_desc(mask), situ_desc(scores), p->scale, 1) &&
+                    softmax(c->op->name, c->device, SITU_SOFTMAX, scores, NULL, exact) &&
+                    (!narrow || situ_copy_(weights, exact));
   return good ? exact : NULL;
 }
 
 static bool fused(situ_call *c) {
   const attention_params *p = c->params;
-  return situ_launch(c->op->name, c->device, &(situ_work){ .verb = SITU_VERB_ATTENTION, .op = SITU_ATTENTION, .compute = c->dtype[RESULT], .ins = 3, .outs = 2,
-                     .in = { situ__desc(c->in[QUERY]), situ__desc(c->in[KEY]), situ__desc(c->in[VALUE]) },
-                     .out = { situ__desc(c->out[RESULT]), situ__desc(c->out[STATS]) }, .scalar = { p->scale }, .integer = { p->causal } });
+  return situ_launch(c->op->name, c->device,
+                     &(situ_work){ .verb = SITU_VERB_ATTENTION,
+                                   .op = SITU_ATTENTION,
+                                   .compute = c->dtype[RESULT],
+                                   .ins = 3,
+                                   .outs = 2,
+                                   .in = { situ__desc(c->in[QUERY]), situ__desc(c->in[KEY]), situ__desc(c->in[VALUE]) },
+                                   .out = { situ__desc(c->out[RESULT]), situ__desc(c->out[STATS]) },
+                                   .scalar = { p->scale },
+                                   .integer = { p->causal } });
 }
 
 /* weights v, rounded once. */
@@ -128,7 +159,8 @@ static bool blend(const situ_call *c, situ_tensor *weights) {
   situ_tensor *y = c->out[RESULT], *v = situ_to_dtype(c->in[VALUE], situ_dtype_of(weights)), *exact = y;
   const bool narrow = situ_dtype_of(weights) != situ_dtype_of(y);
   if (narrow) exact = situ_empty_like(y, &(situ_options){ .dtype = situ_dtype_of(weights) });
-  return v && exact && situ__product(c->op->name, c->device, situ_desc(weights), situ_desc(v), NULL, situ_desc(exact), 1, 0) &&
+  return v && exact &&
+         situ__product(c->op->name, c->device, situ_desc(weights), situ_desc(v), NULL, situ_desc(exact), 1, 0) &&
          (!narrow || situ_copy_(y, exact));
 }
 
@@ -154,7 +186,8 @@ static situ_tensor *grad_scores(const situ_grad_call *g, situ_tensor *up, situ_t
   const situ_dtype wide = scores_dtype(situ_dtype_of(weights));
   situ_tensor *d = situ_matmul(situ_to_dtype(up, wide), situ_transpose(situ_to_dtype(g->in[VALUE], wide), -2, -1));
   if (g->out[KEPT]) d = situ_mul(d, situ_to_dtype(g->out[KEPT], wide));
-  situ_tensor *exact = situ_to_dtype(weights, wide), *scores = situ_empty_like(weights, &(situ_options){ .dtype = wide });
+  situ_tensor *exact = situ_to_dtype(weights, wide),
+              *scores = situ_empty_like(weights, &(situ_options){ .dtype = wide });
   if (!d || !exact || !scores) return NULL;
   if (situ_numel(weights) == 0) return scores;
   return softmax(g->op->name, g->device, SITU_SOFTMAX_GRAD, exact, d, scores) ? scores : NULL;
@@ -168,9 +201,16 @@ static bool fused_back(situ_grad_call *g, situ_tensor *up, bool *done) {
   situ_tensor *dx[3];
   for (int k = QUERY; k <= VALUE; k++) /* without gaps, whatever the operand is */
     if (!(dx[k] = situ_empty(g->shape[k], &(situ_options){ .dtype = g->dtype[k], .device = g->device }))) return false;
-  situ_work work = { .verb = SITU_VERB_ATTENTION, .op = SITU_ATTENTION_GRAD, .compute = g->dtype[QUERY], .ins = 6, .outs = 3,
-                     .in = { situ__desc(g->in[QUERY]), situ__desc(g->in[KEY]), situ__desc(g->in[VALUE]), situ__desc(g->out[RESULT]), situ__desc(g->out[STATS]), situ_desc(up) },
-                     .out = { situ_desc(dx[QUERY]), situ_desc(dx[KEY]), situ_desc(dx[VALUE]) }, .scalar = { p->scale }, .integer = { p->causal } };
+  situ_work work = { .verb = SITU_VERB_ATTENTION,
+                     .op = SITU_ATTENTION_GRAD,
+                     .compute = g->dtype[QUERY],
+                     .ins = 6,
+                     .outs = 3,
+                     .in = { situ__desc(g->in[QUERY]), situ__desc(g->in[KEY]), situ__desc(g->in[VALUE]),
+                             situ__desc(g->out[RESULT]), situ__desc(g->out[STATS]), situ_desc(up) },
+                     .out = { situ_desc(dx[QUERY]), situ_desc(dx[KEY]), situ_desc(dx[VALUE]) },
+                     .scalar = { p->scale },
+                     .integer = { p->causal } };
   if (situ__offers(g->op->name, g->device, &work, done) != SITU_OK) return false;
   for (int k = QUERY; *done && k <= VALUE; k++) g->dx[k] = g->wants[k] ? dx[k] : NULL;
   return !*done || situ_launch(g->op->name, g->device, &work);
@@ -184,8 +224,10 @@ static situ_tensor *weights_of(const situ_grad_call *g) {
   situ_tensor *q = situ_to_dtype(g->in[QUERY], wide), *k = situ_to_dtype(g->in[KEY], wide);
   situ_tensor *scores = situ_mul_scalar(situ_matmul(q, situ_transpose(k, -2, -1)), p->scale);
   if (p->causal && scores)
-    scores = situ_add(scores, situ_triu(situ_full(SITU_SHAPE(situ_size(scores, -2), situ_size(scores, -1)), -INFINITY,
-                                                  &(situ_options){ .dtype = situ_dtype_of(scores), .device = g->device }), 1));
+    scores =
+        situ_add(scores, situ_triu(situ_full(SITU_SHAPE(situ_size(scores, -2), situ_size(scores, -1)), -INFINITY,
+                                             &(situ_options){ .dtype = situ_dtype_of(scores), .device = g->device }),
+                                   1));
   return situ_to_dtype(situ_softmax(scores, -1), g->dtype[QUERY]);
 }
 
@@ -206,20 +248,29 @@ static bool backward(situ_grad_call *g) {
   g->dx[MASK] = g->wants[MASK] ? scores : NULL;
   if (!(scores = situ_to_dtype(scores, g->dtype[QUERY]))) return false;
   if (g->wants[QUERY] && !(g->dx[QUERY] = situ_mul_scalar_(situ_matmul(scores, g->in[KEY]), p->scale))) return false;
-  return !g->wants[KEY] || (g->dx[KEY] = situ_mul_scalar_(situ_matmul(situ_transpose(scores, -2, -1), g->in[QUERY]), p->scale)) != NULL;
+  return !g->wants[KEY] ||
+         (g->dx[KEY] = situ_mul_scalar_(situ_matmul(situ_transpose(scores, -2, -1), g->in[QUERY]), p->scale)) != NULL;
 }
 
 SITU_OP(attention_op) = {
   .name = "scaled_dot_product_attention",
-  .operand = { { "query", SITU_FLOATING | SITU_SAME }, { "key", SITU_FLOATING | SITU_SAME }, { "value", SITU_FLOATING | SITU_SAME },
+  .operand = { { "query", SITU_FLOATING | SITU_SAME },
+               { "key", SITU_FLOATING | SITU_SAME },
+               { "value", SITU_FLOATING | SITU_SAME },
                { "attn_mask", SITU_FLOATING | SITU_BOOLEAN | SITU_OPTIONAL } },
-  .outs = 4, .flags = SITU_OP_COMPOSED, .autocast = { SITU_CAST_LOW, SITU_CAST_LOW }, .params_size = sizeof(attention_params),
+  .outs = 4,
+  .flags = SITU_OP_COMPOSED,
+  .autocast = { SITU_CAST_LOW, SITU_CAST_LOW },
+  .params_size = sizeof(attention_params),
   .save = SITU_SAVE(QUERY) | SITU_SAVE(KEY) | SITU_SAVE(VALUE) | SITU_SAVE_OUT(RESULT) | SITU_SAVE_OUT(WEIGHTS) |
           SITU_SAVE_OUT(KEPT) | SITU_SAVE_OUT(STATS),
-  .infer = infer, .forward = forward, .backward = backward,
+  .infer = infer,
+  .forward = forward,
+  .backward = backward,
 };
 
-situ_tensor *situ_scaled_dot_product_attention(situ_tensor *query, situ_tensor *key, situ_tensor *value, const situ_attention_options *options) {
+situ_tensor *situ_scaled_dot_product_attention(situ_tensor *query, situ_tensor *key, situ_tensor *value,
+                                               const situ_attention_options *options) {
   const situ_attention_options o = options ? *options : (situ_attention_options){ 0 };
   attention_params p = { .scale = o.scale, .keep = 1 - o.dropout_p, .causal = o.is_causal };
   const int64_t width = situ__alive(query) && query->view.ndim ? last(&query->view, 1) : 0;

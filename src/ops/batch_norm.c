@@ -6,7 +6,7 @@
 #include "ops/ops.h"
 
 typedef struct batch_norm_params {
-  bool   training;
+  bool training;
   double momentum, eps;
 } batch_norm_params;
 
@@ -20,21 +20,26 @@ static situ_shape channels(const situ_shape *x) {
 static bool infer(situ_call *c) {
   const batch_norm_params *p = c->params;
   const situ_view_desc *x = situ__desc(c->in[0]);
-  if (x->ndim < 2) return situ_refuse(c, SITU_E_SHAPE, "input has %d dimensions, must have at least 2: [N, C, ...]", x->ndim);
+  if (x->ndim < 2)
+    return situ_refuse(c, SITU_E_SHAPE, "input has %d dimensions, must have at least 2: [N, C, ...]", x->ndim);
   for (int i = 1; i < c->ins; i++) {
     const situ_view_desc *v = situ__desc(c->in[i]);
     if (!v || (v->ndim == 1 && v->size[0] == x->size[1])) continue;
     situ_shape own = situ__shape(v);
     char text[SITU_SHAPE_TEXT];
-    return situ_refuse(c, SITU_E_SHAPE, "%s is %s, input has %lld channels", c->op->operand[i].name, situ_shape_text(&own, text), (long long)x->size[1]);
+    return situ_refuse(c, SITU_E_SHAPE, "%s is %s, input has %lld channels", c->op->operand[i].name,
+                       situ_shape_text(&own, text), (long long)x->size[1]);
   }
-  if (!p->training && (!c->in[1] || !c->in[2])) return situ_refuse(c, SITU_E_ARG, "running_mean and running_var are needed when not training");
+  if (!p->training && (!c->in[1] || !c->in[2]))
+    return situ_refuse(c, SITU_E_ARG, "running_mean and running_var are needed when not training");
   if (!c->in[1] != !c->in[2]) return situ_refuse(c, SITU_E_ARG, "running_mean and running_var come together");
   for (int i = 1; i <= 2; i++)
-    if (c->in[i] && p->training && !situ__desc(c->in[i])->contiguous) return situ_refuse(c, SITU_E_STATE, "%s is updated in place and must be contiguous", c->op->operand[i].name);
+    if (c->in[i] && p->training && !situ__desc(c->in[i])->contiguous)
+      return situ_refuse(c, SITU_E_STATE, "%s is updated in place and must be contiguous", c->op->operand[i].name);
   situ_infer_like(c);
   int64_t per_channel = x->size[1] ? x->numel / x->size[1] : 0;
-  if (p->training && per_channel == 1) return situ_refuse(c, SITU_E_ARG, "one value a channel has no variance; training needs more");
+  if (p->training && per_channel == 1)
+    return situ_refuse(c, SITU_E_ARG, "one value a channel has no variance; training needs more");
   for (int k = 1; k <= 2; k++) {
     c->shape[k] = SITU_SHAPE(x->size[1]);
     c->dtype[k] = c->dtype[0] == SITU_F64 ? SITU_F64 : SITU_F32;
@@ -45,16 +50,26 @@ static bool infer(situ_call *c) {
 /* The running variance is the unbiased one; the kernel updates both when training. */
 static bool forward(situ_call *c) {
   const batch_norm_params *p = c->params;
-  situ_tensor *x = situ_contiguous(c->in[0]), *weight = c->in[3] ? situ_contiguous(c->in[3]) : NULL, *bias = c->in[4] ? situ_contiguous(c->in[4]) : NULL;
+  situ_tensor *x = situ_contiguous(c->in[0]), *weight = c->in[3] ? situ_contiguous(c->in[3]) : NULL,
+              *bias = c->in[4] ? situ_contiguous(c->in[4]) : NULL;
   if (!x || (c->in[3] && !weight) || (c->in[4] && !bias)) return false;
   if (!situ_desc(x)->numel) return true;
   const situ_view_desc *mean = situ__desc(c->in[1]), *var = situ__desc(c->in[2]);
   situ_view_desc from, to;
   situ_shape shape = channels(&c->shape[0]);
-  return situ_launch(c->op->name, c->device, &(situ_work){ .verb = SITU_VERB_BATCH_NORM, .op = SITU_BATCH_NORM, .compute = c->dtype[0], .ins = 5, .outs = 5,
-                     .in = { situ_desc_reshape(situ_desc(x), shape, &from), situ_desc(weight), situ_desc(bias), mean, var },
-                     .out = { situ_desc_reshape(situ__desc(c->out[0]), shape, &to), situ__desc(c->out[1]), situ__desc(c->out[2]), p->training ? mean : NULL, p->training ? var : NULL },
-                     .scalar = { p->eps, p->momentum }, .integer = { p->training } });
+  return situ_launch(
+      c->op->name, c->device,
+      &(situ_work){
+          .verb = SITU_VERB_BATCH_NORM,
+          .op = SITU_BATCH_NORM,
+          .compute = c->dtype[0],
+          .ins = 5,
+          .outs = 5,
+          .in = { situ_desc_reshape(situ_desc(x), shape, &from), situ_desc(weight), situ_desc(bias), mean, var },
+          .out = { situ_desc_reshape(situ__desc(c->out[0]), shape, &to), situ__desc(c->out[1]), situ__desc(c->out[2]),
+                   p->training ? mean : NULL, p->training ? var : NULL },
+          .scalar = { p->eps, p->momentum },
+          .integer = { p->training } });
 }
 
 static situ_tensor *like_operand(const situ_grad_call *g, int i) {
@@ -63,7 +78,8 @@ static situ_tensor *like_operand(const situ_grad_call *g, int i) {
 
 static bool backward(situ_grad_call *g) {
   const batch_norm_params *p = g->params;
-  situ_tensor *up = situ_contiguous(g->grad[0]), *x = situ_contiguous(g->in[0]), *weight = g->in[3] ? situ_contiguous(g->in[3]) : NULL;
+  situ_tensor *up = situ_contiguous(g->grad[0]), *x = situ_contiguous(g->in[0]),
+              *weight = g->in[3] ? situ_contiguous(g->in[3]) : NULL;
   static const int operand[3] = { 0, 3, 4 };
   const situ_view_desc *out[3] = { NULL };
   if (!up || !x || (g->in[3] && !weight)) return false;
@@ -74,28 +90,49 @@ static bool backward(situ_grad_call *g) {
     out[k] = situ__desc(g->dx[i]);
   }
   if (g->device.kind == SITU_META) return true;
-  if (!situ_desc(x)->numel) {  /* of nothing, weight and bias have a gradient of 0 */
+  if (!situ_desc(x)->numel) { /* of nothing, weight and bias have a gradient of 0 */
     for (int k = 1; k < 3; k++)
       if (g->dx[operand[k]] && !situ_zero_(g->dx[operand[k]])) return false;
     return true;
   }
   situ_view_desc a, b, to;
   situ_shape shape = channels(&g->shape[0]);
-  return situ_launch(g->op->name, g->device, &(situ_work){ .verb = SITU_VERB_BATCH_NORM, .op = SITU_BATCH_NORM_GRAD, .compute = g->dtype[0], .ins = 5, .outs = 3,
-                     .in = { situ_desc_reshape(situ_desc(up), shape, &a), situ_desc_reshape(situ_desc(x), shape, &b), situ__desc(g->out[1]), situ__desc(g->out[2]), situ_desc(weight) },
-                     .out = { out[0] ? situ_desc_reshape(out[0], shape, &to) : NULL, out[1], out[2] }, .scalar = { p->eps }, .integer = { p->training } });
+  return situ_launch(
+      g->op->name, g->device,
+      &(situ_work){ .verb = SITU_VERB_BATCH_NORM,
+                    .op = SITU_BATCH_NORM_GRAD,
+                    .compute = g->dtype[0],
+                    .ins = 5,
+                    .outs = 3,
+                    .in = { situ_desc_reshape(situ_desc(up), shape, &a), situ_desc_reshape(situ_desc(x), shape, &b),
+                            situ__desc(g->out[1]), situ__desc(g->out[2]), situ_desc(weight) },
+                    .out = { out[0] ? situ_desc_reshape(out[0], shape, &to) : NULL, out[1], out[2] },
+                    .scalar = { p->eps },
+                    .integer = { p->training } });
 }
 
 enum { VECTOR = SITU_FLOATING | SITU_OPTIONAL };
 SITU_OP(batch_norm_op) = { .name = "batch_norm",
-                           .operand = { { "input", SITU_FLOATING | SITU_SAME }, { "running_mean", VECTOR | SITU_WRITTEN }, { "running_var", VECTOR | SITU_WRITTEN },
-                                        { "weight", VECTOR | SITU_SAME }, { "bias", VECTOR | SITU_SAME } },
-                           .outs = 3, .flags = SITU_OP_COMPOSED, .autocast = { SITU_CAST_BACK, SITU_CAST_BACK }, .save = SITU_SAVE(0) | SITU_SAVE(3) | SITU_SAVE_OUT(1) | SITU_SAVE_OUT(2),
-                           .params_size = sizeof(batch_norm_params), .infer = infer, .forward = forward, .mend = situ_infer_like, .backward = backward };
+                           .operand = { { "input", SITU_FLOATING | SITU_SAME },
+                                        { "running_mean", VECTOR | SITU_WRITTEN },
+                                        { "running_var", VECTOR | SITU_WRITTEN },
+                                        { "weight", VECTOR | SITU_SAME },
+                                        { "bias", VECTOR | SITU_SAME } },
+                           .outs = 3,
+                           .flags = SITU_OP_COMPOSED,
+                           .autocast = { SITU_CAST_BACK, SITU_CAST_BACK },
+                           .save = SITU_SAVE(0) | SITU_SAVE(3) | SITU_SAVE_OUT(1) | SITU_SAVE_OUT(2),
+                           .params_size = sizeof(batch_norm_params),
+                           .infer = infer,
+                           .forward = forward,
+                           .mend = situ_infer_like,
+                           .backward = backward };
 
-situ_tensor *situ_batch_norm(situ_tensor *input, situ_tensor *running_mean, situ_tensor *running_var, situ_tensor *weight, situ_tensor *bias,
-                             const situ_batch_norm_options *o) {
-  batch_norm_params p = { .training = o && o->training, .momentum = o && o->momentum ? o->momentum : 0.1, .eps = o && o->eps ? o->eps : 1e-5 };
+situ_tensor *situ_batch_norm(situ_tensor *input, situ_tensor *running_mean, situ_tensor *running_var,
+                             situ_tensor *weight, situ_tensor *bias, const situ_batch_norm_options *o) {
+  batch_norm_params p = { .training = o && o->training,
+                          .momentum = o && o->momentum ? o->momentum : 0.1,
+                          .eps = o && o->eps ? o->eps : 1e-5 };
   if (!(p.eps > 0) || !isfinite(p.eps) || !(p.momentum >= 0 && p.momentum <= 1)) {
     situ__fail(SITU_E_ARG, "batch_norm", "eps %g must be positive, momentum %g in 0..1", p.eps, p.momentum);
     return NULL;

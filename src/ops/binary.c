@@ -20,7 +20,8 @@ static bool infer_test(situ_call *c) {
 }
 static bool infer_number(situ_call *c) {
   if (!situ_infer_broadcast(c)) return false;
-  if (c->dtype[0] == SITU_BOOL) return situ_refuse(c, SITU_E_DTYPE, "both operands are bool; use the logical functions, or cast one");
+  if (c->dtype[0] == SITU_BOOL)
+    return situ_refuse(c, SITU_E_DTYPE, "both operands are bool; use the logical functions, or cast one");
   return true;
 }
 
@@ -37,7 +38,9 @@ static bool forward(situ_call *c) { return situ__elementwise(c, SITU_VERB_BINARY
 
 static bool add_backward(situ_grad_call *g) { return GIVE(0, g->grad[0]) && GIVE(1, g->grad[0]); }
 static bool sub_backward(situ_grad_call *g) { return GIVE(0, g->grad[0]) && GIVE(1, situ_neg(g->grad[0])); }
-static bool mul_backward(situ_grad_call *g) { return GIVE(0, situ_mul(g->grad[0], g->in[1])) && GIVE(1, situ_mul(g->grad[0], g->in[0])); }
+static bool mul_backward(situ_grad_call *g) {
+  return GIVE(0, situ_mul(g->grad[0], g->in[1])) && GIVE(1, situ_mul(g->grad[0], g->in[0]));
+}
 
 static bool div_backward(situ_grad_call *g) {
   situ_tensor *a = g->in[0], *b = g->in[1], *up = g->grad[0];
@@ -52,15 +55,19 @@ static bool zero_backward(situ_grad_call *g) {
 /* a^0 is flat in a even at a = 0; 0^b is flat in b for b >= 0. */
 static bool pow_backward(situ_grad_call *g) {
   situ_tensor *a = g->in[0], *b = g->in[1], *y = g->out[0], *up = g->grad[0];
-  return GIVE(0, situ_masked_fill(situ_mul(up, situ_mul(b, situ_pow(a, situ_sub_scalar(b, 1)))), situ_eq_scalar(b, 0), 0)) &&
-         GIVE(1, situ_masked_fill(situ_mul(up, situ_mul(y, situ_log(a))), situ_logical_and(situ_eq_scalar(a, 0), situ_ge_scalar(b, 0)), 0));
+  return GIVE(0, situ_masked_fill(situ_mul(up, situ_mul(b, situ_pow(a, situ_sub_scalar(b, 1)))), situ_eq_scalar(b, 0),
+                                  0)) &&
+         GIVE(1, situ_masked_fill(situ_mul(up, situ_mul(y, situ_log(a))),
+                                  situ_logical_and(situ_eq_scalar(a, 0), situ_ge_scalar(b, 0)), 0));
 }
 
 static bool fmod_backward(situ_grad_call *g) {
-  return GIVE(0, g->grad[0]) && GIVE(1, situ_neg(situ_mul(g->grad[0], situ_div_mode(g->in[0], g->in[1], SITU_ROUND_TRUNC))));
+  return GIVE(0, g->grad[0]) &&
+         GIVE(1, situ_neg(situ_mul(g->grad[0], situ_div_mode(g->in[0], g->in[1], SITU_ROUND_TRUNC))));
 }
 static bool remainder_backward(situ_grad_call *g) {
-  return GIVE(0, g->grad[0]) && GIVE(1, situ_neg(situ_mul(g->grad[0], situ_div_mode(g->in[0], g->in[1], SITU_ROUND_FLOOR))));
+  return GIVE(0, g->grad[0]) &&
+         GIVE(1, situ_neg(situ_mul(g->grad[0], situ_div_mode(g->in[0], g->in[1], SITU_ROUND_FLOOR))));
 }
 
 /* The loser gets no gradient; equals share it. Beside a NaN nobody loses. */
@@ -80,9 +87,17 @@ static bool minimum_backward(situ_grad_call *g) {
 
 enum { BOTH = SITU_SAVE(0) | SITU_SAVE(1) };
 #define BINARY(id, rule, back, saves, flag) CASTING(id, rule, back, saves, flag, SITU_CAST_NOT)
-#define CASTING(id, rule, back, saves, flag, elsewhere)                                                               \
-  SITU_OP(id##_op) = { .name = #id, .operand = { { "input", 0 }, { "other", 0 } }, .code = SITU_BINARY_##id, .save = saves, \
-                       .flags = flag, .autocast = { SITU_CAST_NOT, elsewhere }, .infer = rule, .forward = forward, .mend = situ_mend_largest, .backward = back };
+#define CASTING(id, rule, back, saves, flag, elsewhere)               \
+  SITU_OP(id##_op) = { .name = #id,                                   \
+                       .operand = { { "input", 0 }, { "other", 0 } }, \
+                       .code = SITU_BINARY_##id,                      \
+                       .save = saves,                                 \
+                       .flags = flag,                                 \
+                       .autocast = { SITU_CAST_NOT, elsewhere },      \
+                       .infer = rule,                                 \
+                       .forward = forward,                            \
+                       .mend = situ_mend_largest,                     \
+                       .backward = back };
 BINARY(add, situ_infer_broadcast, add_backward, 0, SITU_OP_PAIR)
 BINARY(sub, infer_difference, sub_backward, 0, SITU_OP_PAIR)
 BINARY(mul, situ_infer_broadcast, mul_backward, BOTH, SITU_OP_PRODUCT | SITU_OP_PAIR)
@@ -98,28 +113,36 @@ BINARY(minimum, situ_infer_broadcast, minimum_backward, BOTH, SITU_OP_PAIR)
 /* clang-format off */
 TEST(eq) TEST(ne) TEST(lt) TEST(le) TEST(gt) TEST(ge) TEST(logical_and) TEST(logical_or) TEST(logical_xor)
 /* clang-format on */
-#define BITS(id)                                                                                                      \
-  SITU_OP(bitwise_##id##_op) = { .name = "bitwise_" #id, .operand = { { "input", SITU_INTEGRAL | SITU_BOOLEAN },      \
-                                 { "other", SITU_INTEGRAL | SITU_BOOLEAN } }, .code = SITU_BINARY_bitwise_##id,       \
-                                 .flags = SITU_OP_NO_GRAD, .infer = situ_infer_broadcast, .forward = forward };
-/* clang-format off */
+#define BITS(id)                                                                           \
+  SITU_OP(bitwise_##id##_op) = { .name = "bitwise_" #id,                                   \
+                                 .operand = { { "input", SITU_INTEGRAL | SITU_BOOLEAN },   \
+                                              { "other", SITU_INTEGRAL | SITU_BOOLEAN } }, \
+                                 .code = SITU_BINARY_bitwise_##id,                         \
+                                 .flags = SITU_OP_NO_GRAD,                                 \
+                                 .infer = situ_infer_broadcast,                            \
+                                 .forward = forward };
+    /* clang-format off */
 BITS(and) BITS(or) BITS(xor)
 /* clang-format on */
 
-#define PUBLIC(id) situ_tensor *situ_##id(situ_tensor *a, situ_tensor *b) { return situ_op_run2(&id##_op, a, b, NULL); }
-/* clang-format off */
+#define PUBLIC(id) \
+  situ_tensor *situ_##id(situ_tensor *a, situ_tensor *b) { return situ_op_run2(&id##_op, a, b, NULL); }
+    /* clang-format off */
 PUBLIC(add) PUBLIC(sub) PUBLIC(mul) PUBLIC(div) PUBLIC(pow) PUBLIC(fmod) PUBLIC(remainder) PUBLIC(maximum) PUBLIC(minimum)
 PUBLIC(eq) PUBLIC(ne) PUBLIC(lt) PUBLIC(le) PUBLIC(gt) PUBLIC(ge) PUBLIC(logical_and) PUBLIC(logical_or) PUBLIC(logical_xor)
 PUBLIC(bitwise_and) PUBLIC(bitwise_or) PUBLIC(bitwise_xor)
-/* clang-format on */
+    /* clang-format on */
 
-static situ_tensor *in_place(const situ_op *op, situ_tensor *a, situ_tensor *b) { return situ_op_run_(op, (situ_tensor *[]){ a, b }, 2, NULL); }
-#define IN_PLACE(id) situ_tensor *situ_##id##_(situ_tensor *a, situ_tensor *b) { return in_place(&id##_op, a, b); }
+    static situ_tensor *in_place(const situ_op *op, situ_tensor *a, situ_tensor *b) {
+  return situ_op_run_(op, (situ_tensor *[]){ a, b }, 2, NULL);
+}
+#define IN_PLACE(id) \
+  situ_tensor *situ_##id##_(situ_tensor *a, situ_tensor *b) { return in_place(&id##_op, a, b); }
 /* clang-format off */
 IN_PLACE(add) IN_PLACE(sub) IN_PLACE(mul) IN_PLACE(div) IN_PLACE(pow)
-/* clang-format on */
+    /* clang-format on */
 
-situ_tensor *situ_div_mode(situ_tensor *a, situ_tensor *b, situ_rounding_mode mode) {
+    situ_tensor *situ_div_mode(situ_tensor *a, situ_tensor *b, situ_rounding_mode mode) {
   SITU__MADE_OF_OPS("div_mode");
   static const situ_op *const op[] = { &div_op, &div_trunc_op, &div_floor_op };
   if ((unsigned)mode > SITU_ROUND_FLOOR) {
@@ -139,7 +162,8 @@ static situ_tensor *times(const char *op, const situ_tensor *a, situ_tensor *b, 
   static const situ_op schema = { .name = "add_alpha", .operand = { { "input", 0 }, { "other", 0 } } };
   if (alpha == 1 || !situ__alive(a) || !situ__alive(b)) return b;
   if (!situ__together(&schema, (situ_tensor *[]){ (situ_tensor *)a, b }, 2)) return NULL;
-  const bool whole = !situ_dtype_is_floating((situ_dtype)a->view.dtype) && !situ_dtype_is_floating((situ_dtype)b->view.dtype);
+  const bool whole =
+      !situ_dtype_is_floating((situ_dtype)a->view.dtype) && !situ_dtype_is_floating((situ_dtype)b->view.dtype);
   if (!whole || alpha == trunc(alpha)) return situ_mul_scalar(b, alpha);
   situ__fail(SITU_E_ARG, op, "alpha is %g, but input and other are whole numbers; cast one of them", alpha);
   return NULL;

@@ -7,24 +7,32 @@
 /* ---- the window, from options whose zero is torch's default ---- */
 
 /* What a list says for dimension d of `spatial`: one value serves all. */
-static bool entry(const situ_call *c, const char *name, const situ_shape *list, int spatial, int d, int64_t missing, int64_t *out) {
+static bool entry(const situ_call *c, const char *name, const situ_shape *list, int spatial, int d, int64_t missing,
+                  int64_t *out) {
   if (list->ndim != 0 && list->ndim != 1 && list->ndim != spatial)
     return situ_refuse(c, SITU_E_ARG, "%s has %d values, must have 1 or %d", name, list->ndim, spatial);
   *out = list->ndim == 0 ? missing : list->dim[list->ndim == 1 ? 0 : d];
   const int64_t least = missing; /* stride and dilation are 1 or more, padding is 0 or more */
-  if (*out < least) return situ_refuse(c, SITU_E_ARG, "%s is %lld, must be at least %lld", name, (long long)*out, (long long)least);
+  if (*out < least)
+    return situ_refuse(c, SITU_E_ARG, "%s is %lld, must be at least %lld", name, (long long)*out, (long long)least);
   /* kernels multiply it by sizes */
-  return *out <= INT32_MAX || situ_refuse(c, SITU_E_OVERFLOW, "%s is %lld, must be at most %lld: sizes would not fit in 63 bits", name, (long long)*out, (long long)INT32_MAX);
+  return *out <= INT32_MAX ||
+         situ_refuse(c, SITU_E_OVERFLOW, "%s is %lld, must be at most %lld: sizes would not fit in 63 bits", name,
+                     (long long)*out, (long long)INT32_MAX);
 }
 
 static bool read_window(const situ_call *c, const situ_conv_options *o, const situ_shape *weight, situ_window *w) {
   const int spatial = weight->ndim - 2;
-  *w = (situ_window){ .kernel = { 1, 1 }, .stride = { 1, 1 }, .dilation = { 1, 1 }, .groups = o->groups ? o->groups : 1 };
+  *w = (situ_window){
+    .kernel = { 1, 1 }, .stride = { 1, 1 }, .dilation = { 1, 1 }, .groups = o->groups ? o->groups : 1
+  };
   for (int d = 0; d < spatial; d++) {
     const int to = d + 2 - spatial;
     w->kernel[to] = weight->dim[2 + d];
-    if (!entry(c, "stride", &o->stride, spatial, d, 1, &w->stride[to]) || !entry(c, "padding", &o->padding, spatial, d, 0, &w->padding[to]) ||
-        !entry(c, "dilation", &o->dilation, spatial, d, 1, &w->dilation[to])) return false;
+    if (!entry(c, "stride", &o->stride, spatial, d, 1, &w->stride[to]) ||
+        !entry(c, "padding", &o->padding, spatial, d, 0, &w->padding[to]) ||
+        !entry(c, "dilation", &o->dilation, spatial, d, 1, &w->dilation[to]))
+      return false;
   }
   return w->groups > 0 || situ_refuse(c, SITU_E_ARG, "groups is %lld, must be positive", (long long)w->groups);
 }
@@ -52,17 +60,21 @@ static bool check_shapes(situ_call *c, bool transposed, situ_window *w) {
   if (x.ndim != spatial + 1 && x.ndim != spatial + 2)
     return refuse_shape(c, "input", &x, spatial == 1 ? "[N, C, L] or [C, L]" : "[N, C, H, W] or [C, H, W]");
   if (weight.ndim != spatial + 2 || situ__desc(c->in[1])->numel == 0)
-    return refuse_shape(c, "weight", &weight, transposed ? "[C, O/groups, kh, kw] without a 0" : spatial == 1 ? "[O, C/groups, k] without a 0"
-                                                                                                    : "[O, C/groups, kh, kw] without a 0");
+    return refuse_shape(c, "weight", &weight,
+                        transposed     ? "[C, O/groups, kh, kw] without a 0"
+                        : spatial == 1 ? "[O, C/groups, k] without a 0"
+                                       : "[O, C/groups, kh, kw] without a 0");
   if (!read_window(c, c->params, &weight, w)) return false;
   const int64_t channels = x.dim[x.ndim - spatial - 1], first = weight.dim[0];
   int64_t second;
   if (channels % w->groups || first % w->groups)
-    return situ_refuse(c, SITU_E_ARG, "groups is %lld, must divide the input's %lld channels and the weight's %lld", (long long)w->groups,
-                       (long long)channels, (long long)first);
-  if (!situ__mul_i64(weight.dim[1], w->groups, &second)) return situ_refuse(c, SITU_E_OVERFLOW, "more than 2^63 channels");
+    return situ_refuse(c, SITU_E_ARG, "groups is %lld, must divide the input's %lld channels and the weight's %lld",
+                       (long long)w->groups, (long long)channels, (long long)first);
+  if (!situ__mul_i64(weight.dim[1], w->groups, &second))
+    return situ_refuse(c, SITU_E_OVERFLOW, "more than 2^63 channels");
   if (channels != (transposed ? first : second))
-    return situ_refuse(c, SITU_E_SHAPE, "input has %lld channels, the weight is for %lld", (long long)channels, (long long)(transposed ? first : second));
+    return situ_refuse(c, SITU_E_SHAPE, "input has %lld channels, the weight is for %lld", (long long)channels,
+                       (long long)(transposed ? first : second));
   const situ_shape outputs = SITU_SHAPE(transposed ? second : first);
   if (bias && (bias->ndim != 1 || bias->size[0] != outputs.dim[0])) {
     const situ_shape shape = situ__shape(bias);
@@ -83,14 +95,16 @@ static bool reach(const situ_window *w, int d, int64_t *out) {
 static bool conv_infer(situ_call *c) {
   situ_window w;
   const situ_conv_options *o = c->params;
-  if (o->output_padding.ndim) return situ_refuse(c, SITU_E_ARG, "output_padding is given: only conv_transpose2d has it");
+  if (o->output_padding.ndim)
+    return situ_refuse(c, SITU_E_ARG, "output_padding is given: only conv_transpose2d has it");
   if (!check_shapes(c, false, &w)) return false;
   for (int d = 2 - c->op->code; d < 2; d++) {
     int64_t *size = &c->shape[0].dim[c->shape[0].ndim - 2 + d], padded, covered;
     if (!situ__mul_i64(w.padding[d], 2, &padded) || !situ__add_i64(padded, *size, &padded) || !reach(&w, d, &covered))
       return situ_refuse(c, SITU_E_OVERFLOW, "padding or dilation is too large: the size does not fit in 63 bits");
     if (padded < covered)
-      return situ_refuse(c, SITU_E_SHAPE, "the kernel covers %lld elements, the padded input has %lld", (long long)covered, (long long)padded);
+      return situ_refuse(c, SITU_E_SHAPE, "the kernel covers %lld elements, the padded input has %lld",
+                         (long long)covered, (long long)padded);
     *size = (padded - covered) / w.stride[d] + 1;
   }
   return true;
@@ -104,13 +118,15 @@ static bool transposed_infer(situ_call *c) {
     int64_t *size = &c->shape[0].dim[c->shape[0].ndim - 2 + d], extra = 0, covered, spread, padded;
     if (!entry(c, "output_padding", &o->output_padding, 2, d, 0, &extra)) return false;
     if (extra >= w.stride[d] && extra >= w.dilation[d])
-      return situ_refuse(c, SITU_E_ARG, "output_padding is %lld, must be smaller than stride %lld or dilation %lld", (long long)extra,
-                         (long long)w.stride[d], (long long)w.dilation[d]);
-    const bool fits = situ__mul_i64(*size - 1, w.stride[d], &spread) && reach(&w, d, &covered) && situ__add_i64(spread, covered, &spread) &&
-                      situ__add_i64(spread, extra, &spread) && situ__mul_i64(w.padding[d], 2, &padded);
+      return situ_refuse(c, SITU_E_ARG, "output_padding is %lld, must be smaller than stride %lld or dilation %lld",
+                         (long long)extra, (long long)w.stride[d], (long long)w.dilation[d]);
+    const bool fits = situ__mul_i64(*size - 1, w.stride[d], &spread) && reach(&w, d, &covered) &&
+                      situ__add_i64(spread, covered, &spread) && situ__add_i64(spread, extra, &spread) &&
+                      situ__mul_i64(w.padding[d], 2, &padded);
     if (!fits) return situ_refuse(c, SITU_E_OVERFLOW, "the size of the result does not fit in 63 bits");
     if (spread - padded < 1 || *size < 1)
-      return situ_refuse(c, SITU_E_SHAPE, "the result would have size %lld at dimension %d", (long long)(*size < 1 ? 0 : spread - padded), d);
+      return situ_refuse(c, SITU_E_SHAPE, "the result would have size %lld at dimension %d",
+                         (long long)(*size < 1 ? 0 : spread - padded), d);
     *size = spread - padded;
   }
   return true;
@@ -123,20 +139,30 @@ static const situ_view_desc *four(situ_tensor *t, int spatial, situ_view_desc *r
   const situ_view_desc *v = situ_desc(t);
   if (!v || v->ndim == 4) return v;
   const bool batch = v->ndim == spatial + 2;
-  return situ_desc_reshape(v, SITU_SHAPE(batch ? v->size[0] : 1, v->size[batch], spatial == 2 ? v->size[v->ndim - 2] : 1, v->size[v->ndim - 1]), room);
+  return situ_desc_reshape(
+      v,
+      SITU_SHAPE(batch ? v->size[0] : 1, v->size[batch], spatial == 2 ? v->size[v->ndim - 2] : 1, v->size[v->ndim - 1]),
+      room);
 }
 
-static bool launch(const situ_op *op, situ_device device, situ_conv_pass pass, const situ_window *w, situ_tensor *a, situ_tensor *b,
-                   situ_tensor *bias, situ_tensor *out) {
+static bool launch(const situ_op *op, situ_device device, situ_conv_pass pass, const situ_window *w, situ_tensor *a,
+                   situ_tensor *b, situ_tensor *bias, situ_tensor *out) {
   situ_view_desc room[3];
   if (!(a = situ_contiguous(a)) || !(b = situ_contiguous(b)) || (bias && !(bias = situ_contiguous(bias)))) return false;
-  return situ_launch(op->name, device, &(situ_work){ .verb = SITU_VERB_CONV, .op = pass, .compute = situ_dtype_of(out), .ins = 3, .outs = 1,
-                     .in = { four(a, op->code, &room[0]), four(b, op->code, &room[1]), situ_desc(bias) },
-                     .out = { four(out, op->code, &room[2]) }, .window = w });
+  return situ_launch(op->name, device,
+                     &(situ_work){ .verb = SITU_VERB_CONV,
+                                   .op = pass,
+                                   .compute = situ_dtype_of(out),
+                                   .ins = 3,
+                                   .outs = 1,
+                                   .in = { four(a, op->code, &room[0]), four(b, op->code, &room[1]), situ_desc(bias) },
+                                   .out = { four(out, op->code, &room[2]) },
+                                   .window = w });
 }
 
 /* A gradient of the operand's shape; zeros where nothing flows. */
-static situ_tensor *gradient(const situ_grad_call *g, int operand, situ_conv_pass pass, const situ_window *w, situ_tensor *a, situ_tensor *b) {
+static situ_tensor *gradient(const situ_grad_call *g, int operand, situ_conv_pass pass, const situ_window *w,
+                             situ_tensor *a, situ_tensor *b) {
   situ_tensor *dx = situ_op_new(g->op->name, g->shape[operand], g->dtype[operand], g->device);
   if (!dx || situ_numel(dx) == 0) return dx;
   if (situ_numel(a) == 0) return situ_zero_(dx);
@@ -196,14 +222,22 @@ static bool conv_mend(situ_call *c) {
 }
 
 enum { NUMBERS = SITU_FLOATING | SITU_INTEGRAL | SITU_SAME };
-#define CONV(id, dims, kind, on_cpu)                                                                                             \
-  SITU_OP(id##_op) = { .name = #id, .operand = { { "input", NUMBERS }, { "weight", NUMBERS }, { "bias", NUMBERS | SITU_OPTIONAL } }, \
-                       .flags = SITU_OP_PRODUCT | SITU_OP_COMPOSED, .save = SITU_SAVE(0) | SITU_SAVE(1), .code = dims,           \
-                       .autocast = { on_cpu, SITU_CAST_LOW },                                                                    \
-                       .params_size = sizeof(situ_conv_options), .infer = kind##_infer, .forward = kind##_forward,               \
-                       .mend = conv_mend, .backward = kind##_backward };                                                                            \
-  situ_tensor *situ_##id(situ_tensor *input, situ_tensor *weight, situ_tensor *bias, const situ_conv_options *options) {         \
-    return situ_op_run3(&id##_op, input, weight, bias, options ? options : &(situ_conv_options){ 0 });                           \
+#define CONV(id, dims, kind, on_cpu)                                                                                \
+  SITU_OP(                                                                                                          \
+      id##_op) = { .name = #id,                                                                                     \
+                   .operand = { { "input", NUMBERS }, { "weight", NUMBERS }, { "bias", NUMBERS | SITU_OPTIONAL } }, \
+                   .flags = SITU_OP_PRODUCT | SITU_OP_COMPOSED,                                                     \
+                   .save = SITU_SAVE(0) | SITU_SAVE(1),                                                             \
+                   .code = dims,                                                                                    \
+                   .autocast = { on_cpu, SITU_CAST_LOW },                                                           \
+                   .params_size = sizeof(situ_conv_options),                                                        \
+                   .infer = kind##_infer,                                                                           \
+                   .forward = kind##_forward,                                                                       \
+                   .mend = conv_mend,                                                                               \
+                   .backward = kind##_backward };                                                                   \
+  situ_tensor *situ_##id(situ_tensor *input, situ_tensor *weight, situ_tensor *bias,                                \
+                         const situ_conv_options *options) {                                                        \
+    return situ_op_run3(&id##_op, input, weight, bias, options ? options : &(situ_conv_options){ 0 });              \
   }
 CONV(conv1d, 1, conv, SITU_CAST_LOW)
 CONV(conv2d, 2, conv, SITU_CAST_LOW)

@@ -5,7 +5,9 @@
 
 /* ---- clone, to_dtype: a row-major copy in a dtype of choice ---- */
 
-typedef struct cast_params { situ_dtype dtype; } cast_params;
+typedef struct cast_params {
+  situ_dtype dtype;
+} cast_params;
 
 static bool cast_infer(situ_call *c) {
   situ_infer_like(c);
@@ -16,17 +18,29 @@ static bool cast_infer(situ_call *c) {
 }
 
 static bool copy_forward(situ_call *c) {
-  return situ_launch(c->op->name, c->device, &(situ_work){ .verb = SITU_VERB_COPY, .ins = 1, .outs = 1,
-                     .in = { situ__desc(c->in[c->ins - 1]) }, .out = { situ__desc(c->out[0]) } });
+  return situ_launch(c->op->name, c->device,
+                     &(situ_work){ .verb = SITU_VERB_COPY,
+                                   .ins = 1,
+                                   .outs = 1,
+                                   .in = { situ__desc(c->in[c->ins - 1]) },
+                                   .out = { situ__desc(c->out[0]) } });
 }
 
 /* The gradient is cast back to the operand's dtype by the tape. */
 static bool identity_backward(situ_grad_call *g) { return (g->dx[0] = g->grad[0]) != NULL; }
 
-SITU_OP(clone_op) = { .name = "clone", .operand = { { "input", 0 } }, .params_size = sizeof(cast_params),
-                      .infer = cast_infer, .forward = copy_forward, .backward = identity_backward };
-SITU_OP(to_dtype_op) = { .name = "to_dtype", .operand = { { "input", 0 } }, .params_size = sizeof(cast_params),
-                         .infer = cast_infer, .forward = copy_forward, .backward = identity_backward };
+SITU_OP(clone_op) = { .name = "clone",
+                      .operand = { { "input", 0 } },
+                      .params_size = sizeof(cast_params),
+                      .infer = cast_infer,
+                      .forward = copy_forward,
+                      .backward = identity_backward };
+SITU_OP(to_dtype_op) = { .name = "to_dtype",
+                         .operand = { { "input", 0 } },
+                         .params_size = sizeof(cast_params),
+                         .infer = cast_infer,
+                         .forward = copy_forward,
+                         .backward = identity_backward };
 
 situ_tensor *situ_clone(situ_tensor *x) {
   if (!situ__need("clone", "input", x)) return NULL;
@@ -50,14 +64,18 @@ static bool copy_infer(situ_call *c) {
   situ_shape own = situ__shape(&c->in[0]->view), both = own, src = situ__shape(&c->in[1]->view);
   if (!situ_shape_broadcast(c->op->name, &both, &src)) return false;
   c->shape[0] = both;
-  c->dtype[0] = (situ_dtype)c->in[0]->view.dtype;  /* any dtype is cast */
+  c->dtype[0] = (situ_dtype)c->in[0]->view.dtype; /* any dtype is cast */
   return true;
 }
 
 static bool copy_into_forward(situ_call *c) {
   situ_view_desc room;
-  return situ_launch(c->op->name, c->device, &(situ_work){ .verb = SITU_VERB_COPY, .ins = 1, .outs = 1,
-                     .in = { situ_desc_expand(situ__desc(c->in[1]), situ__desc(c->out[0]), &room) }, .out = { situ__desc(c->out[0]) } });
+  return situ_launch(c->op->name, c->device,
+                     &(situ_work){ .verb = SITU_VERB_COPY,
+                                   .ins = 1,
+                                   .outs = 1,
+                                   .in = { situ_desc_expand(situ__desc(c->in[1]), situ__desc(c->out[0]), &room) },
+                                   .out = { situ__desc(c->out[0]) } });
 }
 
 static bool copy_into_backward(situ_grad_call *g) {
@@ -66,8 +84,11 @@ static bool copy_into_backward(situ_grad_call *g) {
   return true;
 }
 
-SITU_OP(copy_op) = { .name = "copy_", .operand = { { "input", 0 }, { "src", 0 } },
-                     .infer = copy_infer, .forward = copy_into_forward, .backward = copy_into_backward };
+SITU_OP(copy_op) = { .name = "copy_",
+                     .operand = { { "input", 0 }, { "src", 0 } },
+                     .infer = copy_infer,
+                     .forward = copy_into_forward,
+                     .backward = copy_into_backward };
 
 situ_tensor *situ_copy_(situ_tensor *x, situ_tensor *src) {
   situ_tensor *in[2] = { x, src };
@@ -90,7 +111,9 @@ static bool to_infer(situ_call *c) {
   if (x->numel && x->storage->flags & SITU_STORAGE_UNWRITTEN && p->to.kind != SITU_META)
     return situ__refuse_unwritten(c->op->name, x->storage) == SITU_OK;
   if (c->device.kind == SITU_META && x->numel && !situ__recipe_has(x->storage))
-    return situ_refuse(c, SITU_E_STATE, "input has no values: what it was computed from is not known on meta; make it on the other device instead");
+    return situ_refuse(
+        c, SITU_E_STATE,
+        "input has no values: what it was computed from is not known on meta; make it on the other device instead");
   c->device = p->to;
   return true;
 }
@@ -101,7 +124,8 @@ static bool follow_recipe(situ_call *c) {
   bool whole = x->contiguous && x->storage->bytes == y->storage->bytes;
   situ_tensor *from = whole ? c->in[0] : situ_clone(c->in[0]);
   if (from && !situ__recipe_has(situ_desc(from)->storage))
-    return situ_refuse(c, SITU_E_LIMIT, "its values take too many steps to repeat; make it on the other device instead");
+    return situ_refuse(c, SITU_E_LIMIT,
+                       "its values take too many steps to repeat; make it on the other device instead");
   return from && situ__recipe_replay(c->op->name, situ_desc(from)->storage, y->storage);
 }
 
@@ -112,8 +136,8 @@ static bool to_forward(situ_call *c) {
   if (!from) return false;
   const situ_view_desc *given = situ__desc(c->in[0]), *x = situ_desc(from), *y = situ__desc(c->out[0]);
   size_t item = situ_dtype_size((situ_dtype)x->dtype);
-  return situ__copy_storage_of(p->op, y->storage, 0, x->storage, (size_t)x->offset * item, (size_t)x->numel * item, p->why,
-                               given->storage, (size_t)given->offset * item) == SITU_OK;
+  return situ__copy_storage_of(p->op, y->storage, 0, x->storage, (size_t)x->offset * item, (size_t)x->numel * item,
+                               p->why, given->storage, (size_t)given->offset * item) == SITU_OK;
 }
 
 static const situ_op to_op;
@@ -127,8 +151,13 @@ static bool to_backward(situ_grad_call *g) {
   return (g->dx[0] = copy_to(g->grad[0], &(to_params){ p->from, situ_device_of(g->grad[0]), p->op, p->why })) != NULL;
 }
 
-SITU_OP(to_op) = { .name = "to", .operand = { { "input", 0 } }, .flags = SITU_OP_MOVES | SITU_OP_COMPOSED, .params_size = sizeof(to_params),
-                   .infer = to_infer, .forward = to_forward, .backward = to_backward };
+SITU_OP(to_op) = { .name = "to",
+                   .operand = { { "input", 0 } },
+                   .flags = SITU_OP_MOVES | SITU_OP_COMPOSED,
+                   .params_size = sizeof(to_params),
+                   .infer = to_infer,
+                   .forward = to_forward,
+                   .backward = to_backward };
 
 situ_tensor *situ_to(situ_tensor *x, situ_device device) {
   if (!situ__need("to", "input", x) || !situ__device_resolve("to", device, &device)) return NULL;

@@ -14,16 +14,24 @@ static bool launch(const char *op, situ_tensor *t, const situ_work *work) {
   return !t->view.numel || situ_launch(op, t->view.storage->device, work);
 }
 
-static situ_tensor *finish(situ_tensor *t, const situ_options *o) { return t && o && o->requires_grad ? situ_requires_grad_(t, true) : t; }
+static situ_tensor *finish(situ_tensor *t, const situ_options *o) {
+  return t && o && o->requires_grad ? situ_requires_grad_(t, true) : t;
+}
 
 /* ---- one value ---- */
 
 bool situ__fits(const char *op, double value, situ_dtype dtype) {
-  static const double low[SITU_DTYPES] = { [SITU_U8] = 0, [SITU_I8] = -128, [SITU_I16] = -32768, [SITU_I32] = -2147483648.0, [SITU_I64] = -0x1p63,
-                                           [SITU_F16] = -65504, [SITU_BF16] = -0x1.FEp127, [SITU_F32] = -FLT_MAX, [SITU_F64] = -DBL_MAX };
-  static const double high[SITU_DTYPES] = { [SITU_U8] = 255, [SITU_I8] = 127, [SITU_I16] = 32767, [SITU_I32] = 2147483647.0, [SITU_I64] = 0x1p63,
-                                            [SITU_F16] = 65504, [SITU_BF16] = 0x1.FEp127, [SITU_F32] = FLT_MAX, [SITU_F64] = DBL_MAX };
-  if ((unsigned)dtype >= SITU_DTYPES || dtype == SITU_BOOL) return true; /* a wrong dtype is refused by who makes the tensor */
+  static const double low[SITU_DTYPES] = {
+    [SITU_U8] = 0,        [SITU_I8] = -128,    [SITU_I16] = -32768,       [SITU_I32] = -2147483648.0,
+    [SITU_I64] = -0x1p63, [SITU_F16] = -65504, [SITU_BF16] = -0x1.FEp127, [SITU_F32] = -FLT_MAX,
+    [SITU_F64] = -DBL_MAX
+  };
+  static const double high[SITU_DTYPES] = {
+    [SITU_U8] = 255,    [SITU_I8] = 127,          [SITU_I16] = 32767,   [SITU_I32] = 2147483647.0, [SITU_I64] = 0x1p63,
+    [SITU_F16] = 65504, [SITU_BF16] = 0x1.FEp127, [SITU_F32] = FLT_MAX, [SITU_F64] = DBL_MAX
+  };
+  if ((unsigned)dtype >= SITU_DTYPES || dtype == SITU_BOOL)
+    return true; /* a wrong dtype is refused by who makes the tensor */
   if ((situ_dtype_is_floating(dtype) && !isfinite(value)) || (value >= low[dtype] && value <= high[dtype])) return true;
   if (dtype == SITU_U8 && value < 0 && value >= -255 && value == trunc(value)) return true;
   situ__fail(SITU_E_ARG, op, "%g does not fit into %s", value, situ_dtype_name(dtype));
@@ -31,20 +39,39 @@ bool situ__fits(const char *op, double value, situ_dtype dtype) {
 }
 
 /* 2^63 itself is what INT64_MAX becomes as a double. */
-int64_t situ__whole(double value) { return value >= 0x1p63 ? INT64_MAX : isnan(value) ? 0 : value <= -0x1p63 ? INT64_MIN : (int64_t)value; }
+int64_t situ__whole(double value) {
+  return value >= 0x1p63 ? INT64_MAX : isnan(value) ? 0 : value <= -0x1p63 ? INT64_MIN : (int64_t)value;
+}
 
-static situ_tensor *constant(const char *op, situ_shape shape, double value, situ_dtype dtype, situ_device device, const situ_options *o) {
+static situ_tensor *constant(const char *op, situ_shape shape, double value, situ_dtype dtype, situ_device device,
+                             const situ_options *o) {
   situ_tensor *t = situ_op_new(op, shape, dtype, device);
   if (!t || !situ__fits(op, value, dtype)) return NULL;
-  if (!launch(op, t, &(situ_work){ .verb = SITU_VERB_FILL, .outs = 1, .out = { &t->view }, .scalar = { value }, .integer = { situ__whole(value) } })) return NULL;
+  if (!launch(op, t,
+              &(situ_work){ .verb = SITU_VERB_FILL,
+                            .outs = 1,
+                            .out = { &t->view },
+                            .scalar = { value },
+                            .integer = { situ__whole(value) } }))
+    return NULL;
   return finish(t, o);
 }
 
-situ_tensor *situ_empty(situ_shape shape, const situ_options *o) { return finish(situ_op_new("empty", shape, dtype_or(o, SITU_F32), device_of(o)), o); }
-situ_tensor *situ_zeros(situ_shape shape, const situ_options *o) { return constant("zeros", shape, 0, dtype_or(o, SITU_F32), device_of(o), o); }
-situ_tensor *situ_ones(situ_shape shape, const situ_options *o) { return constant("ones", shape, 1, dtype_or(o, SITU_F32), device_of(o), o); }
-situ_tensor *situ_full(situ_shape shape, double value, const situ_options *o) { return constant("full", shape, value, dtype_or(o, SITU_F32), device_of(o), o); }
-situ_tensor *situ_scalar_tensor(double value, const situ_options *o) { return constant("scalar_tensor", SITU_SCALAR, value, dtype_or(o, SITU_F32), device_of(o), o); }
+situ_tensor *situ_empty(situ_shape shape, const situ_options *o) {
+  return finish(situ_op_new("empty", shape, dtype_or(o, SITU_F32), device_of(o)), o);
+}
+situ_tensor *situ_zeros(situ_shape shape, const situ_options *o) {
+  return constant("zeros", shape, 0, dtype_or(o, SITU_F32), device_of(o), o);
+}
+situ_tensor *situ_ones(situ_shape shape, const situ_options *o) {
+  return constant("ones", shape, 1, dtype_or(o, SITU_F32), device_of(o), o);
+}
+situ_tensor *situ_full(situ_shape shape, double value, const situ_options *o) {
+  return constant("full", shape, value, dtype_or(o, SITU_F32), device_of(o), o);
+}
+situ_tensor *situ_scalar_tensor(double value, const situ_options *o) {
+  return constant("scalar_tensor", SITU_SCALAR, value, dtype_or(o, SITU_F32), device_of(o), o);
+}
 
 /* ---- like another ---- */
 
@@ -58,12 +85,12 @@ static bool like(const char *op, const situ_tensor *x, const situ_options *o, si
   return true;
 }
 
-#define LIKE(id, make)                                                    \
+#define LIKE(id, make)                                                         \
   situ_tensor *situ_##id##_like(situ_tensor *x, const situ_options *options) { \
-    SITU__MADE_OF_OPS(#id "_like");                                       \
-    situ_shape shape;                                                     \
-    situ_options o;                                                       \
-    return like(#id "_like", x, options, &shape, &o) ? (make) : NULL;     \
+    SITU__MADE_OF_OPS(#id "_like");                                            \
+    situ_shape shape;                                                          \
+    situ_options o;                                                            \
+    return like(#id "_like", x, options, &shape, &o) ? (make) : NULL;          \
   }
 LIKE(empty, situ_empty(shape, &o))
 LIKE(zeros, situ_zeros(shape, &o))
@@ -112,17 +139,22 @@ situ_tensor *situ_arange(double start, double end, double step, const situ_optio
   situ_dtype dtype = dtype_or(o, integers ? SITU_I64 : SITU_F32);
   if (!is_countable(op, dtype)) return NULL;
   situ_tensor *t = situ_op_new(op, SITU_SHAPE((int64_t)count), dtype, device_of(o));
-  if (!t || !launch(op, t, &(situ_work){ .verb = SITU_VERB_RANGE, .outs = 1, .out = { &t->view }, .scalar = { start, step } })) return NULL;
+  if (!t || !launch(op, t,
+                    &(situ_work){ .verb = SITU_VERB_RANGE, .outs = 1, .out = { &t->view }, .scalar = { start, step } }))
+    return NULL;
   return finish(t, o);
 }
 
 /* A bound as a whole dtype has it: torch cuts both before it counts. */
-static double cut(double bound, situ_dtype dtype) { return dtype == SITU_U8 ? (double)(uint8_t)(int)bound : trunc(bound); }
+static double cut(double bound, situ_dtype dtype) {
+  return dtype == SITU_U8 ? (double)(uint8_t)(int)bound : trunc(bound);
+}
 
 situ_tensor *situ_linspace(double start, double end, int64_t steps, const situ_options *o) {
   const char *op = "linspace";
   if (!isfinite(start) || !isfinite(end) || steps < 0) {
-    situ__fail(SITU_E_ARG, op, "%lld steps from %g to %g: bounds must be finite and steps not negative", (long long)steps, start, end);
+    situ__fail(SITU_E_ARG, op, "%lld steps from %g to %g: bounds must be finite and steps not negative",
+               (long long)steps, start, end);
     return NULL;
   }
   const situ_dtype dtype = dtype_or(o, SITU_F32);
@@ -133,7 +165,13 @@ situ_tensor *situ_linspace(double start, double end, int64_t steps, const situ_o
   }
   situ_tensor *t = situ_op_new(op, SITU_SHAPE(steps), dtype, device_of(o));
   double step = steps > 1 ? (end - start) / (double)(steps - 1) : 0;
-  if (!t || !launch(op, t, &(situ_work){ .verb = SITU_VERB_RANGE, .op = 1, .outs = 1, .out = { &t->view }, .scalar = { start, step, steps > 1 ? end : start } })) return NULL;
+  if (!t || !launch(op, t,
+                    &(situ_work){ .verb = SITU_VERB_RANGE,
+                                  .op = 1,
+                                  .outs = 1,
+                                  .out = { &t->view },
+                                  .scalar = { start, step, steps > 1 ? end : start } }))
+    return NULL;
   return finish(t, o);
 }
 
@@ -152,13 +190,18 @@ situ_tensor *situ_eye(int64_t n, int64_t m, const situ_options *o) {
   diagonal.size[0] = n < columns ? n : columns;
   diagonal.stride[0] = columns + 1;
   situ_desc_refresh(&diagonal);
-  if (!launch("eye", t, &(situ_work){ .verb = SITU_VERB_FILL, .outs = 1, .out = { &diagonal }, .scalar = { 1 }, .integer = { 1 } })) return NULL;
+  if (!launch(
+          "eye", t,
+          &(situ_work){ .verb = SITU_VERB_FILL, .outs = 1, .out = { &diagonal }, .scalar = { 1 }, .integer = { 1 } }))
+    return NULL;
   return finish(t, o);
 }
 
 /* ---- in place: the old values, and their gradient, are gone ---- */
 
-typedef struct fill_params { double value; } fill_params;
+typedef struct fill_params {
+  double value;
+} fill_params;
 
 static bool fill_infer(situ_call *c) {
   const fill_params *p = c->params;
@@ -167,13 +210,21 @@ static bool fill_infer(situ_call *c) {
 }
 static bool fill_forward(situ_call *c) {
   const fill_params *p = c->params;
-  return situ_launch(c->op->name, c->device, &(situ_work){ .verb = SITU_VERB_FILL, .outs = 1, .out = { situ__desc(c->out[0]) },
-                     .scalar = { p->value }, .integer = { situ__whole(p->value) } });
+  return situ_launch(c->op->name, c->device,
+                     &(situ_work){ .verb = SITU_VERB_FILL,
+                                   .outs = 1,
+                                   .out = { situ__desc(c->out[0]) },
+                                   .scalar = { p->value },
+                                   .integer = { situ__whole(p->value) } });
 }
 static bool fill_backward(situ_grad_call *g) { return (g->dx[0] = situ_zeros_like(g->grad[0], NULL)) != NULL; }
 
-SITU_OP(fill_op) = { .name = "fill_", .operand = { { "input", 0 } }, .params_size = sizeof(fill_params), .infer = fill_infer,
-                     .forward = fill_forward, .backward = fill_backward };
+SITU_OP(fill_op) = { .name = "fill_",
+                     .operand = { { "input", 0 } },
+                     .params_size = sizeof(fill_params),
+                     .infer = fill_infer,
+                     .forward = fill_forward,
+                     .backward = fill_backward };
 
 situ_tensor *situ_fill_(situ_tensor *x, double value) { return situ_op_run_(&fill_op, &x, 1, &(fill_params){ value }); }
 situ_tensor *situ_zero_(situ_tensor *x) {
@@ -183,27 +234,43 @@ situ_tensor *situ_zero_(situ_tensor *x) {
 
 /* ---- triangles ---- */
 
-typedef struct triangle_params { int64_t diagonal; } triangle_params;
+typedef struct triangle_params {
+  int64_t diagonal;
+} triangle_params;
 
 static bool triangle_infer(situ_call *c) {
   situ_infer_like(c);
-  return c->shape[0].ndim >= 2 || situ_refuse(c, SITU_E_SHAPE, "needs a tensor of at least 2 dimensions, got %d", c->shape[0].ndim);
+  return c->shape[0].ndim >= 2 ||
+         situ_refuse(c, SITU_E_SHAPE, "needs a tensor of at least 2 dimensions, got %d", c->shape[0].ndim);
 }
 static bool triangle_forward(situ_call *c) {
   const triangle_params *p = c->params;
   situ_tensor *x = situ_contiguous(c->in[0]);
-  return x && situ_launch(c->op->name, c->device, &(situ_work){ .verb = SITU_VERB_TRIANGLE, .op = c->op->code, .ins = 1, .outs = 1,
-                          .in = { situ_desc(x) }, .out = { situ__desc(c->out[0]) }, .integer = { p->diagonal } });
+  return x && situ_launch(c->op->name, c->device,
+                          &(situ_work){ .verb = SITU_VERB_TRIANGLE,
+                                        .op = c->op->code,
+                                        .ins = 1,
+                                        .outs = 1,
+                                        .in = { situ_desc(x) },
+                                        .out = { situ__desc(c->out[0]) },
+                                        .integer = { p->diagonal } });
 }
 static bool triangle_backward(situ_grad_call *g) {
   const triangle_params *p = g->params;
   return (g->dx[0] = situ_op_run1(g->op, g->grad[0], p)) != NULL;
 }
 
-#define TRIANGLE(id, which)                                                                                           \
-  SITU_OP(id##_op) = { .name = #id, .operand = { { "input", 0 } }, .code = which, .flags = SITU_OP_COMPOSED,          \
-                       .params_size = sizeof(triangle_params), .infer = triangle_infer, .forward = triangle_forward,  \
-                       .backward = triangle_backward };                                                               \
-  situ_tensor *situ_##id(situ_tensor *x, int64_t diagonal) { return situ_op_run1(&id##_op, x, &(triangle_params){ diagonal }); }
+#define TRIANGLE(id, which)                                           \
+  SITU_OP(id##_op) = { .name = #id,                                   \
+                       .operand = { { "input", 0 } },                 \
+                       .code = which,                                 \
+                       .flags = SITU_OP_COMPOSED,                     \
+                       .params_size = sizeof(triangle_params),        \
+                       .infer = triangle_infer,                       \
+                       .forward = triangle_forward,                   \
+                       .backward = triangle_backward };               \
+  situ_tensor *situ_##id(situ_tensor *x, int64_t diagonal) {          \
+    return situ_op_run1(&id##_op, x, &(triangle_params){ diagonal }); \
+  }
 TRIANGLE(tril, 0)
 TRIANGLE(triu, 1)

@@ -5,10 +5,10 @@
 #include "ops/ops.h"
 
 typedef struct nll_params {
-  int64_t        ignore_index;
+  int64_t ignore_index;
   situ_reduction reduction;
-  bool           logits;
-  double         smoothing;
+  bool logits;
+  double smoothing;
 } nll_params;
 
 /* [N, C, S] and [N, S] of input [N, C, ...] or [C], target [N, ...] or []. */
@@ -33,12 +33,13 @@ static bool infer(situ_call *c) {
   for (int d = at; d + 1 < x.ndim; d++) want.dim[d] = x.dim[d + 1];
   want.ndim--;
   if (!situ_shape_equal(&want, &t))
-    return situ_refuse(c, SITU_E_SHAPE, "target is %s, must be %s for input %s", situ_shape_text(&t, a), situ_shape_text(&want, b),
-                       situ_shape_text(&x, (char[SITU_SHAPE_TEXT]){ 0 }));
+    return situ_refuse(c, SITU_E_SHAPE, "target is %s, must be %s for input %s", situ_shape_text(&t, a),
+                       situ_shape_text(&want, b), situ_shape_text(&x, (char[SITU_SHAPE_TEXT]){ 0 }));
   const situ_view_desc *w = situ__desc(c->in[2]);
   if (w && (w->ndim != 1 || w->size[0] != x.dim[at])) {
     situ_shape own = situ__shape(w);
-    return situ_refuse(c, SITU_E_SHAPE, "weight is %s, input has %lld classes", situ_shape_text(&own, a), (long long)x.dim[at]);
+    return situ_refuse(c, SITU_E_SHAPE, "weight is %s, input has %lld classes", situ_shape_text(&own, a),
+                       (long long)x.dim[at]);
   }
   c->shape[0] = p->reduction == SITU_REDUCTION_NONE ? want : SITU_SCALAR;
   c->dtype[0] = (situ_dtype)situ__desc(c->in[0])->dtype;
@@ -51,7 +52,10 @@ static bool infer(situ_call *c) {
 }
 
 static situ_work work_of(const nll_params *p, int pass, situ_dtype compute) {
-  return (situ_work){ .verb = SITU_VERB_NLL, .op = pass, .compute = compute, .scalar = { p->smoothing },
+  return (situ_work){ .verb = SITU_VERB_NLL,
+                      .op = pass,
+                      .compute = compute,
+                      .scalar = { p->smoothing },
                       .integer = { p->ignore_index, p->reduction, p->logits } };
 }
 
@@ -83,7 +87,9 @@ static bool forward(situ_call *c) {
 
 static bool backward(situ_grad_call *g) {
   const nll_params *p = g->params;
-  situ_tensor *x, *target, *weight, *up = situ_contiguous(g->grad[0]), *dx = situ_empty(g->shape[0], &(situ_options){ .dtype = g->dtype[0], .device = g->device });
+  situ_tensor *x, *target, *weight,
+      *up = situ_contiguous(g->grad[0]),
+      *dx = situ_empty(g->shape[0], &(situ_options){ .dtype = g->dtype[0], .device = g->device });
   if (!up || !dx || !prepare(g->in, &x, &target, &weight)) return false;
   g->dx[0] = dx;
   if (!situ_numel(dx) || g->device.kind == SITU_META) return true;
@@ -102,12 +108,19 @@ static bool backward(situ_grad_call *g) {
   return situ_launch(g->op->name, g->device, &work);
 }
 
-#define NLL(id)                                                                                                      \
-  SITU_OP(id##_op) = { .name = #id, .operand = { { "input", SITU_FLOATING | SITU_SAME }, { "target", SITU_INDEX },   \
-                       { "weight", SITU_FLOATING | SITU_SAME | SITU_OPTIONAL } }, .outs = 3, .flags = SITU_OP_COMPOSED, \
-                       .autocast = { SITU_CAST_F32, SITU_CAST_F32 },                                                \
-                       .save = SITU_SAVE(0) | SITU_SAVE(1) | SITU_SAVE(2) | SITU_SAVE_OUT(1) | SITU_SAVE_OUT(2),     \
-                       .params_size = sizeof(nll_params), .infer = infer, .forward = forward, .backward = backward };
+#define NLL(id)                                                                                                  \
+  SITU_OP(id##_op) = { .name = #id,                                                                              \
+                       .operand = { { "input", SITU_FLOATING | SITU_SAME },                                      \
+                                    { "target", SITU_INDEX },                                                    \
+                                    { "weight", SITU_FLOATING | SITU_SAME | SITU_OPTIONAL } },                   \
+                       .outs = 3,                                                                                \
+                       .flags = SITU_OP_COMPOSED,                                                                \
+                       .autocast = { SITU_CAST_F32, SITU_CAST_F32 },                                             \
+                       .save = SITU_SAVE(0) | SITU_SAVE(1) | SITU_SAVE(2) | SITU_SAVE_OUT(1) | SITU_SAVE_OUT(2), \
+                       .params_size = sizeof(nll_params),                                                        \
+                       .infer = infer,                                                                           \
+                       .forward = forward,                                                                       \
+                       .backward = backward };
 NLL(cross_entropy)
 NLL(nll_loss)
 
@@ -136,16 +149,19 @@ static situ_tensor *indices_of(situ_tensor *target) {
 }
 
 /* - sum over classes of weight t log_softmax(x); a mean divides by the number of samples. */
-static situ_tensor *of_probabilities(situ_tensor *input, situ_tensor *target, situ_tensor *weight, const nll_params *p) {
+static situ_tensor *of_probabilities(situ_tensor *input, situ_tensor *target, situ_tensor *weight,
+                                     const nll_params *p) {
   const char *op = "cross_entropy";
   situ_shape x = situ__shape(&input->view), t = situ__shape(&target->view);
   int dim = x.ndim == 1 ? 0 : 1;
   char a[SITU_SHAPE_TEXT], b[SITU_SHAPE_TEXT];
   if (!x.ndim || !situ_shape_equal(&x, &t)) {
-    situ__fail(SITU_E_SHAPE, op, "target of probabilities is %s, input %s: they must be equal", situ_shape_text(&t, a), situ_shape_text(&x, b));
+    situ__fail(SITU_E_SHAPE, op, "target of probabilities is %s, input %s: they must be equal", situ_shape_text(&t, a),
+               situ_shape_text(&x, b));
     return NULL;
   }
-  if (p->smoothing > 0) target = situ_add_scalar(situ_mul_scalar(target, 1 - p->smoothing), p->smoothing / (double)x.dim[dim]);
+  if (p->smoothing > 0)
+    target = situ_add_scalar(situ_mul_scalar(target, 1 - p->smoothing), p->smoothing / (double)x.dim[dim]);
   situ_tensor *each = situ_mul(situ_log_softmax(input, dim), target);
   if (weight) {
     situ_shape across = { .ndim = x.ndim };
@@ -162,11 +178,15 @@ situ_tensor *situ_cross_entropy(situ_tensor *input, situ_tensor *target, const s
   SITU__MADE_OF_OPS("cross_entropy");
   nll_params p = params_of(o, true);
   situ_tensor *weight = o ? o->weight : NULL;
-  if (!situ__need("cross_entropy", "input", input) || !situ__need("cross_entropy", "target", target) || !good("cross_entropy", &p)) return NULL;
+  if (!situ__need("cross_entropy", "input", input) || !situ__need("cross_entropy", "target", target) ||
+      !good("cross_entropy", &p))
+    return NULL;
   if (situ_dtype_is_floating((situ_dtype)target->view.dtype)) {
     situ_tensor *in[3] = { input, target, weight };
     if (p.ignore_index >= 0) {
-      situ__fail(SITU_E_ARG, "cross_entropy", "ignore_index is %lld, but target holds probabilities: it is for class indices", (long long)p.ignore_index);
+      situ__fail(SITU_E_ARG, "cross_entropy",
+                 "ignore_index is %lld, but target holds probabilities: it is for class indices",
+                 (long long)p.ignore_index);
       return NULL;
     }
     return situ__autocast(&cross_entropy_op, in, 3) ? of_probabilities(in[0], in[1], in[2], &p) : NULL;

@@ -4,7 +4,7 @@
 #include "ops/ops.h"
 
 typedef struct dropout_params {
-  double         keep;
+  double keep;
   situ_generator draw;
 } dropout_params;
 
@@ -16,25 +16,51 @@ static bool infer(situ_call *c) {
   return true;
 }
 
-static bool scale(const char *op, situ_device device, const situ_view_desc *a, const situ_view_desc *b, const situ_view_desc *y) {
-  return situ_launch(op, device, &(situ_work){ .verb = SITU_VERB_BINARY, .op = SITU_BINARY_mul, .compute = (situ_dtype)y->dtype, .ins = 2, .outs = 1,
-                     .in = { a, b }, .out = { y } });
+static bool scale(const char *op, situ_device device, const situ_view_desc *a, const situ_view_desc *b,
+                  const situ_view_desc *y) {
+  return situ_launch(op, device,
+                     &(situ_work){ .verb = SITU_VERB_BINARY,
+                                   .op = SITU_BINARY_mul,
+                                   .compute = (situ_dtype)y->dtype,
+                                   .ins = 2,
+                                   .outs = 1,
+                                   .in = { a, b },
+                                   .out = { y } });
 }
 
 static bool forward(situ_call *c) {
   const dropout_params *p = c->params;
   const situ_view_desc *mask = situ__desc(c->out[1]);
-  return situ_launch(c->op->name, c->device, &(situ_work){ .verb = SITU_VERB_RANDOM, .op = SITU_RANDOM_BERNOULLI, .outs = 1, .out = { mask }, .scalar = { p->keep },
-                     .seed = p->draw.seed, .offset = p->draw.offset }) &&
-         situ_launch(c->op->name, c->device, &(situ_work){ .verb = SITU_VERB_UNARY, .op = SITU_UNARY_mul_scalar, .compute = c->dtype[1], .ins = 1, .outs = 1,
-                     .in = { mask }, .out = { mask }, .scalar = { p->keep > 0 ? 1 / p->keep : 0 } }) &&
+  return situ_launch(c->op->name, c->device,
+                     &(situ_work){ .verb = SITU_VERB_RANDOM,
+                                   .op = SITU_RANDOM_BERNOULLI,
+                                   .outs = 1,
+                                   .out = { mask },
+                                   .scalar = { p->keep },
+                                   .seed = p->draw.seed,
+                                   .offset = p->draw.offset }) &&
+         situ_launch(c->op->name, c->device,
+                     &(situ_work){ .verb = SITU_VERB_UNARY,
+                                   .op = SITU_UNARY_mul_scalar,
+                                   .compute = c->dtype[1],
+                                   .ins = 1,
+                                   .outs = 1,
+                                   .in = { mask },
+                                   .out = { mask },
+                                   .scalar = { p->keep > 0 ? 1 / p->keep : 0 } }) &&
          scale(c->op->name, c->device, situ__desc(c->in[0]), mask, situ__desc(c->out[0]));
 }
 
 static bool backward(situ_grad_call *g) { return (g->dx[0] = situ_mul(g->grad[0], g->out[1])) != NULL; }
 
-SITU_OP(dropout_op) = { .name = "dropout", .operand = { { "input", SITU_FLOATING } }, .outs = 2, .save = SITU_SAVE_OUT(1),
-                        .params_size = sizeof(dropout_params), .infer = infer, .forward = forward, .backward = backward };
+SITU_OP(dropout_op) = { .name = "dropout",
+                        .operand = { { "input", SITU_FLOATING } },
+                        .outs = 2,
+                        .save = SITU_SAVE_OUT(1),
+                        .params_size = sizeof(dropout_params),
+                        .infer = infer,
+                        .forward = forward,
+                        .backward = backward };
 
 situ_tensor *situ_dropout(situ_tensor *x, double p, bool training, situ_generator *generator) {
   if (!(p >= 0 && p <= 1)) {

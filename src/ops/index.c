@@ -5,9 +5,9 @@
 #include "ops/ops.h"
 
 typedef struct index_params {
-  int     dim;
-  double  alpha;
-  int64_t padding;      /* embedding: the row without a gradient; -1: none */
+  int dim;
+  double alpha;
+  int64_t padding; /* embedding: the row without a gradient; -1: none */
 } index_params;
 
 static situ_tensor *zeros(const situ_grad_call *g, int operand) {
@@ -28,16 +28,24 @@ static bool rows_infer(situ_call *c) {
   if (index->ndim > 1) return situ_refuse(c, SITU_E_SHAPE, "index has %d dimensions, must have 1", index->ndim);
   situ_infer_like(c);
   if (c->shape[0].ndim) c->shape[0].dim[p->dim] = index->numel;
-  else if (index->numel != 1) return situ_refuse(c, SITU_E_SHAPE, "index has %lld elements: input is 0-dim, which takes exactly one", (long long)index->numel);
+  else if (index->numel != 1)
+    return situ_refuse(c, SITU_E_SHAPE, "index has %lld elements: input is 0-dim, which takes exactly one",
+                       (long long)index->numel);
   return true;
 }
 
 static bool gather_verb(situ_call *c, situ_index_mode mode) {
   const index_params *p = c->params;
   situ_view_desc x, index, y;
-  return situ_launch(c->op->name, c->device, &(situ_work){ .verb = SITU_VERB_GATHER, .op = (int)mode, .ins = 2, .outs = 1,
-                     .in = { situ__ranked(situ__desc(c->in[0]), &x), situ__ranked(situ__desc(c->in[1]), &index) }, .out = { situ__ranked(situ__desc(c->out[0]), &y) },
-                     .integer = { p->dim } });
+  return situ_launch(
+      c->op->name, c->device,
+      &(situ_work){ .verb = SITU_VERB_GATHER,
+                    .op = (int)mode,
+                    .ins = 2,
+                    .outs = 1,
+                    .in = { situ__ranked(situ__desc(c->in[0]), &x), situ__ranked(situ__desc(c->in[1]), &index) },
+                    .out = { situ__ranked(situ__desc(c->out[0]), &y) },
+                    .integer = { p->dim } });
 }
 static bool rows_forward(situ_call *c) { return gather_verb(c, SITU_INDEX_ROWS); }
 
@@ -46,8 +54,13 @@ static bool rows_backward(situ_grad_call *g) {
   return situ_index_add_(sum_of(g, 0), p->dim, g->in[1], g->grad[0], 1) != NULL;
 }
 
-SITU_OP(index_select_op) = { .name = "index_select", .operand = { { "input", 0 }, { "index", SITU_INDEX } }, .save = SITU_SAVE(1),
-                             .params_size = sizeof(index_params), .infer = rows_infer, .forward = rows_forward, .backward = rows_backward };
+SITU_OP(index_select_op) = { .name = "index_select",
+                             .operand = { { "input", 0 }, { "index", SITU_INDEX } },
+                             .save = SITU_SAVE(1),
+                             .params_size = sizeof(index_params),
+                             .infer = rows_infer,
+                             .forward = rows_forward,
+                             .backward = rows_backward };
 
 /* dim made non-negative against x. */
 static bool params_for(const char *op, const situ_tensor *x, int dim, index_params *p) {
@@ -62,7 +75,8 @@ situ_tensor *situ_index_select(situ_tensor *x, int dim, situ_tensor *index) {
 /* ---- gather: single elements ---- */
 
 /* The index may be smaller than x but along dim; for scatter src must be at least as large as it. */
-static bool fits(const situ_call *c, const situ_view_desc *index, const situ_view_desc *other, const char *name, int except) {
+static bool fits(const situ_call *c, const situ_view_desc *index, const situ_view_desc *other, const char *name,
+                 int except) {
   situ_view_desc room[2];
   index = situ__ranked(index, &room[0]);
   other = situ__ranked(other, &room[1]);
@@ -71,8 +85,8 @@ static bool fits(const situ_call *c, const situ_view_desc *index, const situ_vie
   if (good || index->numel == 0) return true;
   situ_shape a = situ__shape(index), b = situ__shape(other);
   char x[SITU_SHAPE_TEXT], y[SITU_SHAPE_TEXT];
-  return situ_refuse(c, SITU_E_SHAPE, "index %s does not fit %s %s: same rank, and no larger outside dimension %d", situ_shape_text(&a, x), name,
-                     situ_shape_text(&b, y), except);
+  return situ_refuse(c, SITU_E_SHAPE, "index %s does not fit %s %s: same rank, and no larger outside dimension %d",
+                     situ_shape_text(&a, x), name, situ_shape_text(&b, y), except);
 }
 
 static bool gather_infer(situ_call *c) {
@@ -87,8 +101,13 @@ static bool gather_backward(situ_grad_call *g) {
   const index_params *p = g->params;
   return situ_scatter_add_(sum_of(g, 0), p->dim, g->in[1], g->grad[0]) != NULL;
 }
-SITU_OP(gather_op) = { .name = "gather", .operand = { { "input", 0 }, { "index", SITU_INDEX } }, .save = SITU_SAVE(1),
-                       .params_size = sizeof(index_params), .infer = gather_infer, .forward = gather_forward, .backward = gather_backward };
+SITU_OP(gather_op) = { .name = "gather",
+                       .operand = { { "input", 0 }, { "index", SITU_INDEX } },
+                       .save = SITU_SAVE(1),
+                       .params_size = sizeof(index_params),
+                       .infer = gather_infer,
+                       .forward = gather_forward,
+                       .backward = gather_backward };
 
 situ_tensor *situ_gather(situ_tensor *x, int dim, situ_tensor *index) {
   index_params p = { 0 };
@@ -100,10 +119,12 @@ situ_tensor *situ_take_along_dim(situ_tensor *x, situ_tensor *index, int dim) {
   SITU__MADE_OF_OPS("take_along_dim");
   index_params p = { 0 };
   static const situ_op schema = { .name = "take_along_dim", .operand = { { "input", 0 }, { "index", SITU_INDEX } } };
-  if (!situ__together(&schema, (situ_tensor *[]){ x, index }, 2) || !params_for("take_along_dim", x, dim, &p)) return NULL;
+  if (!situ__together(&schema, (situ_tensor *[]){ x, index }, 2) || !params_for("take_along_dim", x, dim, &p))
+    return NULL;
   situ_shape own = situ__shape(&x->view), place = situ__shape(&index->view), both = own;
   if (own.ndim != place.ndim) {
-    situ__fail(SITU_E_SHAPE, "take_along_dim", "input has %d dimensions, index %d: they must agree", own.ndim, place.ndim);
+    situ__fail(SITU_E_SHAPE, "take_along_dim", "input has %d dimensions, index %d: they must agree", own.ndim,
+               place.ndim);
     return NULL;
   }
   int64_t here = own.ndim ? own.dim[p.dim] : 1, there = own.ndim ? place.dim[p.dim] : 1;
@@ -122,17 +143,29 @@ situ_tensor *situ_take_along_dim(situ_tensor *x, situ_tensor *index, int dim) {
 /* The result starts as a copy of x, unless it is x. */
 static bool start_from_input(situ_call *c) {
   if (c->in_place) return true;
-  return situ_launch(c->op->name, c->device, &(situ_work){ .verb = SITU_VERB_COPY, .ins = 1, .outs = 1, .in = { situ__desc(c->in[0]) }, .out = { situ__desc(c->out[0]) } });
+  return situ_launch(c->op->name, c->device,
+                     &(situ_work){ .verb = SITU_VERB_COPY,
+                                   .ins = 1,
+                                   .outs = 1,
+                                   .in = { situ__desc(c->in[0]) },
+                                   .out = { situ__desc(c->out[0]) } });
 }
 
 static bool scatter_verb(situ_call *c, int mode) {
   const index_params *p = c->params;
   if (!situ__desc(c->in[1])->numel) return start_from_input(c);
   situ_view_desc index, src, y;
-  return start_from_input(c) &&
-         situ_launch(c->op->name, c->device, &(situ_work){ .verb = SITU_VERB_SCATTER, .op = mode, .compute = (situ_dtype)situ__desc(c->out[0])->dtype, .ins = 2, .outs = 1,
-                     .in = { situ__ranked(situ__desc(c->in[1]), &index), situ__ranked(situ__desc(c->in[2]), &src) }, .out = { situ__ranked(situ__desc(c->out[0]), &y) },
-                     .scalar = { p->alpha }, .integer = { p->dim } });
+  return start_from_input(c) && situ_launch(c->op->name, c->device,
+                                            &(situ_work){ .verb = SITU_VERB_SCATTER,
+                                                          .op = mode,
+                                                          .compute = (situ_dtype)situ__desc(c->out[0])->dtype,
+                                                          .ins = 2,
+                                                          .outs = 1,
+                                                          .in = { situ__ranked(situ__desc(c->in[1]), &index),
+                                                                  situ__ranked(situ__desc(c->in[2]), &src) },
+                                                          .out = { situ__ranked(situ__desc(c->out[0]), &y) },
+                                                          .scalar = { p->alpha },
+                                                          .integer = { p->dim } });
 }
 
 /* Nothing can be placed where there is no place; the kernel, which checks the values, is not run for an empty result. */
@@ -140,13 +173,15 @@ static bool has_room(const situ_call *c) {
   const index_params *p = c->params;
   const situ_view_desc *x = situ__desc(c->in[0]), *index = situ__desc(c->in[1]);
   return !index->numel || !x->ndim || x->size[p->dim] ||
-         situ_refuse(c, SITU_E_INDEX, "index has %lld elements, but dimension %d of input has size 0", (long long)index->numel, p->dim);
+         situ_refuse(c, SITU_E_INDEX, "index has %lld elements, but dimension %d of input has size 0",
+                     (long long)index->numel, p->dim);
 }
 
 static bool scatter_infer(situ_call *c) {
   const index_params *p = c->params;
   const situ_view_desc *index = situ__desc(c->in[1]);
-  return has_room(c) && fits(c, index, situ__desc(c->in[0]), "input", p->dim) && fits(c, index, situ__desc(c->in[2]), "src", -1) && situ_infer_like(c);
+  return has_room(c) && fits(c, index, situ__desc(c->in[0]), "input", p->dim) &&
+         fits(c, index, situ__desc(c->in[2]), "src", -1) && situ_infer_like(c);
 }
 static bool scatter_forward(situ_call *c) { return scatter_verb(c, SITU_INDEX_ELEMENTS); }
 static bool scatter_add_forward(situ_call *c) { return scatter_verb(c, SITU_INDEX_ELEMENTS | SITU_INDEX_ADD); }
@@ -157,7 +192,8 @@ static situ_tensor *picked(const situ_grad_call *g) {
   situ_tensor *whole = zeros(g, 2), *place = whole;
   if (!whole || !situ_numel(g->in[1])) return whole;
   if (!situ_dim(whole)) place = situ_reshape(whole, SITU_SHAPE(1));
-  situ_tensor *part = situ_gather(g->grad[0], p->dim, situ_dim(g->in[1]) ? g->in[1] : situ_reshape(g->in[1], SITU_SHAPE(1)));
+  situ_tensor *part =
+      situ_gather(g->grad[0], p->dim, situ_dim(g->in[1]) ? g->in[1] : situ_reshape(g->in[1], SITU_SHAPE(1)));
   for (int d = 0; part && d < situ_dim(part); d++) place = situ_narrow(place, d, 0, situ_size(part, d));
   return situ_copy_(place, part) ? whole : NULL;
 }
@@ -176,8 +212,8 @@ static bool index_add_infer(situ_call *c) {
   if (!good) {
     situ_shape a = situ__shape(x), b = situ__shape(src);
     char s[SITU_SHAPE_TEXT], t[SITU_SHAPE_TEXT];
-    return situ_refuse(c, SITU_E_SHAPE, "source %s does not fit input %s with %lld indices along dimension %d", situ_shape_text(&b, t), situ_shape_text(&a, s),
-                       (long long)index->numel, p->dim);
+    return situ_refuse(c, SITU_E_SHAPE, "source %s does not fit input %s with %lld indices along dimension %d",
+                       situ_shape_text(&b, t), situ_shape_text(&a, s), (long long)index->numel, p->dim);
   }
   return has_room(c) && situ_infer_like(c);
 }
@@ -187,27 +223,47 @@ static bool index_add_backward(situ_grad_call *g) {
   return GIVE(0, g->grad[0]) && GIVE(2, situ_mul_scalar(situ_index_select(g->grad[0], p->dim, g->in[1]), p->alpha));
 }
 
-#define PLACE(id, rule, cast)                                                                                        \
-  SITU_OP(id##_op) = { .name = #id, .operand = { { "input", SITU_SAME | SITU_FLOATING | SITU_INTEGRAL | SITU_BOOLEAN }, { "index", SITU_INDEX }, \
-                       { "src", SITU_SAME | SITU_FLOATING | SITU_INTEGRAL | SITU_BOOLEAN } }, .save = SITU_SAVE(1), .flags = SITU_OP_SCATTERS, \
-                       .autocast = { cast, cast },                                                                   \
-                       .params_size = sizeof(index_params), .infer = rule, .forward = id##_forward, .backward = id##_backward };
+#define PLACE(id, rule, cast)                                                                              \
+  SITU_OP(id##_op) = { .name = #id,                                                                        \
+                       .operand = { { "input", SITU_SAME | SITU_FLOATING | SITU_INTEGRAL | SITU_BOOLEAN }, \
+                                    { "index", SITU_INDEX },                                               \
+                                    { "src", SITU_SAME | SITU_FLOATING | SITU_INTEGRAL | SITU_BOOLEAN } }, \
+                       .save = SITU_SAVE(1),                                                               \
+                       .flags = SITU_OP_SCATTERS,                                                          \
+                       .autocast = { cast, cast },                                                         \
+                       .params_size = sizeof(index_params),                                                \
+                       .infer = rule,                                                                      \
+                       .forward = id##_forward,                                                            \
+                       .backward = id##_backward };
 PLACE(scatter, scatter_infer, SITU_CAST_NOT)
 PLACE(scatter_add, scatter_infer, SITU_CAST_WIDEST)
 PLACE(index_add, index_add_infer, SITU_CAST_NOT)
 
-static situ_tensor *place(const situ_op *op, situ_tensor *x, int dim, situ_tensor *index, situ_tensor *src, double alpha, bool in_place) {
+static situ_tensor *place(const situ_op *op, situ_tensor *x, int dim, situ_tensor *index, situ_tensor *src,
+                          double alpha, bool in_place) {
   index_params p = { .alpha = alpha };
   situ_tensor *in[3] = { x, index, src };
   if (!params_for(op->name, x, dim, &p)) return NULL;
   return in_place ? situ_op_run_(op, in, 3, &p) : situ_op_run(op, in, 3, &p, NULL);
 }
-situ_tensor *situ_scatter(situ_tensor *x, int dim, situ_tensor *index, situ_tensor *src) { return place(&scatter_op, x, dim, index, src, 1, false); }
-situ_tensor *situ_scatter_(situ_tensor *x, int dim, situ_tensor *index, situ_tensor *src) { return place(&scatter_op, x, dim, index, src, 1, true); }
-situ_tensor *situ_scatter_add(situ_tensor *x, int dim, situ_tensor *index, situ_tensor *src) { return place(&scatter_add_op, x, dim, index, src, 1, false); }
-situ_tensor *situ_scatter_add_(situ_tensor *x, int dim, situ_tensor *index, situ_tensor *src) { return place(&scatter_add_op, x, dim, index, src, 1, true); }
-situ_tensor *situ_index_add(situ_tensor *x, int dim, situ_tensor *index, situ_tensor *src, double alpha) { return place(&index_add_op, x, dim, index, src, alpha, false); }
-situ_tensor *situ_index_add_(situ_tensor *x, int dim, situ_tensor *index, situ_tensor *src, double alpha) { return place(&index_add_op, x, dim, index, src, alpha, true); }
+situ_tensor *situ_scatter(situ_tensor *x, int dim, situ_tensor *index, situ_tensor *src) {
+  return place(&scatter_op, x, dim, index, src, 1, false);
+}
+situ_tensor *situ_scatter_(situ_tensor *x, int dim, situ_tensor *index, situ_tensor *src) {
+  return place(&scatter_op, x, dim, index, src, 1, true);
+}
+situ_tensor *situ_scatter_add(situ_tensor *x, int dim, situ_tensor *index, situ_tensor *src) {
+  return place(&scatter_add_op, x, dim, index, src, 1, false);
+}
+situ_tensor *situ_scatter_add_(situ_tensor *x, int dim, situ_tensor *index, situ_tensor *src) {
+  return place(&scatter_add_op, x, dim, index, src, 1, true);
+}
+situ_tensor *situ_index_add(situ_tensor *x, int dim, situ_tensor *index, situ_tensor *src, double alpha) {
+  return place(&index_add_op, x, dim, index, src, alpha, false);
+}
+situ_tensor *situ_index_add_(situ_tensor *x, int dim, situ_tensor *index, situ_tensor *src, double alpha) {
+  return place(&index_add_op, x, dim, index, src, alpha, true);
+}
 
 /* One value everywhere: an expanded source, so nothing is filled. */
 situ_tensor *situ_scatter_value(situ_tensor *x, int dim, situ_tensor *index, double value) {
@@ -221,10 +277,14 @@ situ_tensor *situ_scatter_value(situ_tensor *x, int dim, situ_tensor *index, dou
 
 static bool embedding_infer(situ_call *c) {
   const situ_view_desc *index = situ__desc(c->in[0]), *weight = situ__desc(c->in[1]);
-  if (weight->ndim != 2) return situ_refuse(c, SITU_E_SHAPE, "weight has %d dimensions, must be [vocabulary, width]", weight->ndim);
-  if (index->ndim == SITU_MAX_DIMS) return situ_refuse(c, SITU_E_ARG, "index has %d dimensions: no room for one more", SITU_MAX_DIMS);
+  if (weight->ndim != 2)
+    return situ_refuse(c, SITU_E_SHAPE, "weight has %d dimensions, must be [vocabulary, width]", weight->ndim);
+  if (index->ndim == SITU_MAX_DIMS)
+    return situ_refuse(c, SITU_E_ARG, "index has %d dimensions: no room for one more", SITU_MAX_DIMS);
   const index_params *p = c->params;
-  if (p->padding >= weight->size[0]) return situ_refuse(c, SITU_E_ARG, "padding_idx %lld is outside the vocabulary of %lld", (long long)p->padding, (long long)weight->size[0]);
+  if (p->padding >= weight->size[0])
+    return situ_refuse(c, SITU_E_ARG, "padding_idx %lld is outside the vocabulary of %lld", (long long)p->padding,
+                       (long long)weight->size[0]);
   c->shape[0] = situ__shape(index);
   c->shape[0].dim[c->shape[0].ndim++] = weight->size[1];
   c->dtype[0] = (situ_dtype)weight->dtype;
@@ -237,28 +297,40 @@ static bool embedding_forward(situ_call *c) {
   if (!flat) return false;
   int64_t count = situ_desc(flat)->numel;
   situ_view_desc index, y;
-  return situ_launch(c->op->name, c->device, &(situ_work){ .verb = SITU_VERB_GATHER, .op = SITU_INDEX_ROWS, .ins = 2, .outs = 1,
-                     .in = { weight, situ_desc_reshape(situ_desc(flat), SITU_SHAPE(count), &index) },
-                     .out = { situ_desc_reshape(situ__desc(c->out[0]), SITU_SHAPE(count, weight->size[1]), &y) } });
+  return situ_launch(
+      c->op->name, c->device,
+      &(situ_work){ .verb = SITU_VERB_GATHER,
+                    .op = SITU_INDEX_ROWS,
+                    .ins = 2,
+                    .outs = 1,
+                    .in = { weight, situ_desc_reshape(situ_desc(flat), SITU_SHAPE(count), &index) },
+                    .out = { situ_desc_reshape(situ__desc(c->out[0]), SITU_SHAPE(count, weight->size[1]), &y) } });
 }
 
 static bool embedding_backward(situ_grad_call *g) {
   const index_params *p = g->params;
   int64_t width = g->shape[1].dim[1];
-  situ_tensor *index = situ_reshape(g->in[0], SITU_SHAPE(-1)), *up = situ_reshape(g->grad[0], SITU_SHAPE(situ_numel(g->in[0]), width));
+  situ_tensor *index = situ_reshape(g->in[0], SITU_SHAPE(-1)),
+              *up = situ_reshape(g->grad[0], SITU_SHAPE(situ_numel(g->in[0]), width));
   if (p->padding >= 0) up = situ_masked_fill(up, situ_unsqueeze(situ_eq_scalar(index, (double)p->padding), 1), 0);
   return situ_index_add_(sum_of(g, 1), 0, index, up, 1) != NULL;
 }
 
-SITU_OP(embedding_op) = { .name = "embedding", .operand = { { "input", SITU_INDEX }, { "weight", 0 } }, .flags = SITU_OP_COMPOSED,
-                          .save = SITU_SAVE(0), .params_size = sizeof(index_params), .infer = embedding_infer, .forward = embedding_forward,
+SITU_OP(embedding_op) = { .name = "embedding",
+                          .operand = { { "input", SITU_INDEX }, { "weight", 0 } },
+                          .flags = SITU_OP_COMPOSED,
+                          .save = SITU_SAVE(0),
+                          .params_size = sizeof(index_params),
+                          .infer = embedding_infer,
+                          .forward = embedding_forward,
                           .backward = embedding_backward };
 
 situ_tensor *situ_embedding(situ_tensor *index, situ_tensor *weight, const situ_embedding_options *o) {
   index_params p = { .padding = -1 };
   if (o && o->has_padding_idx) {
     p.padding = o->padding_idx;
-    if (p.padding < 0 && situ__need("embedding", "weight", weight) && weight->view.ndim == 2) p.padding += weight->view.size[0];
+    if (p.padding < 0 && situ__need("embedding", "weight", weight) && weight->view.ndim == 2)
+      p.padding += weight->view.size[0];
     if (p.padding < 0) {
       situ__fail(SITU_E_ARG, "embedding", "padding_idx %lld is outside the vocabulary", (long long)o->padding_idx);
       return NULL;

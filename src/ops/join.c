@@ -8,7 +8,9 @@
 
 /* ---- cat ---- */
 
-typedef struct cat_params { int dim; } cat_params;
+typedef struct cat_params {
+  int dim;
+} cat_params;
 
 /* torch's one exception: an empty 1-D tensor joins whatever it is given with, and adds nothing. */
 static bool adds_nothing(int ndim, int64_t size) { return ndim == 1 && size == 0; }
@@ -30,9 +32,10 @@ static bool cat_infer(situ_call *c) {
     bool fits = x->ndim == shape.ndim;
     for (int k = 0; fits && k < x->ndim; k++) fits = k == d || x->size[k] == shape.dim[k];
     if (!fits)
-      return situ_refuse(c, SITU_E_SHAPE, "tensor %d is %s, tensor %d is %s: only dimension %d may differ", i, situ_shape_text(&own, a), lead,
-                         situ_shape_text(&first, b), d);
-    if (!situ__add_i64(shape.dim[d], x->size[d], &shape.dim[d])) return situ_refuse(c, SITU_E_OVERFLOW, "dimension %d has more than 2^63 elements", d);
+      return situ_refuse(c, SITU_E_SHAPE, "tensor %d is %s, tensor %d is %s: only dimension %d may differ", i,
+                         situ_shape_text(&own, a), lead, situ_shape_text(&first, b), d);
+    if (!situ__add_i64(shape.dim[d], x->size[d], &shape.dim[d]))
+      return situ_refuse(c, SITU_E_OVERFLOW, "dimension %d has more than 2^63 elements", d);
   }
   c->shape[0] = shape;
   c->dtype[0] = situ_result_type(c->in, c->ins);
@@ -58,7 +61,8 @@ static bool cat_forward(situ_call *c) {
     if (!x->numel) continue;
     situ_view_desc part = piece(y, d, at, x->size[d]);
     at += x->size[d];
-    if (!situ_launch(c->op->name, c->device, &(situ_work){ .verb = SITU_VERB_COPY, .ins = 1, .outs = 1, .in = { x }, .out = { &part } }))
+    if (!situ_launch(c->op->name, c->device,
+                     &(situ_work){ .verb = SITU_VERB_COPY, .ins = 1, .outs = 1, .in = { x }, .out = { &part } }))
       return false;
   }
   return true;
@@ -70,7 +74,9 @@ static bool cat_backward(situ_grad_call *g) {
   int64_t at = 0;
   for (int i = 0; i < g->ins; i++) {
     if (adds_nothing(g->shape[i].ndim, g->shape[i].dim[0])) {
-      if (g->wants[i] && !(g->dx[i] = situ_zeros(g->shape[i], &(situ_options){ .dtype = situ_dtype_of(g->grad[0]), .device = g->device }))) return false;
+      if (g->wants[i] && !(g->dx[i] = situ_zeros(g->shape[i], &(situ_options){ .dtype = situ_dtype_of(g->grad[0]),
+                                                                               .device = g->device })))
+        return false;
       continue;
     }
     if (g->wants[i] && !(g->dx[i] = situ_narrow(g->grad[0], d, at, g->shape[i].dim[d]))) return false;
@@ -86,13 +92,21 @@ static bool cat_mend(situ_call *c) {
   if (d < 0) d += c->shape[0].ndim;
   if (d < 0 || d >= c->shape[0].ndim) return false;
   for (int i = 1; i < c->ins; i++)
-    if (d < situ__desc(c->in[i])->ndim && !situ__add_i64(c->shape[0].dim[d], situ__desc(c->in[i])->size[d], &c->shape[0].dim[d])) return false;
+    if (d < situ__desc(c->in[i])->ndim &&
+        !situ__add_i64(c->shape[0].dim[d], situ__desc(c->in[i])->size[d], &c->shape[0].dim[d]))
+      return false;
   c->dtype[0] = situ_result_type(c->in, c->ins);
   return true;
 }
 
-SITU_OP(cat_op) = { .name = "cat", .operand = { { "tensors", 0 } }, .flags = SITU_OP_VARIADIC, .params_size = sizeof(cat_params),
-                    .infer = cat_infer, .forward = cat_forward, .mend = cat_mend, .backward = cat_backward };
+SITU_OP(cat_op) = { .name = "cat",
+                    .operand = { { "tensors", 0 } },
+                    .flags = SITU_OP_VARIADIC,
+                    .params_size = sizeof(cat_params),
+                    .infer = cat_infer,
+                    .forward = cat_forward,
+                    .mend = cat_mend,
+                    .backward = cat_backward };
 
 static bool some(const char *op, situ_tensor *const *tensors, int count) {
   if (tensors && count > 0) return true;
@@ -109,7 +123,8 @@ situ_tensor *situ_stack(situ_tensor *const *tensors, int count, int dim) {
   SITU__MADE_OF_OPS("stack");
   static const situ_op schema = { .name = "stack", .operand = { { "tensors", 0 } }, .flags = SITU_OP_VARIADIC };
   int d;
-  if (!some("stack", tensors, count) || !situ__together(&schema, tensors, count) || !situ_wrap_dim("stack", dim, tensors[0]->view.ndim + 1, &d))
+  if (!some("stack", tensors, count) || !situ__together(&schema, tensors, count) ||
+      !situ_wrap_dim("stack", dim, tensors[0]->view.ndim + 1, &d))
     return NULL;
   situ_tensor **row = situ__alloc((size_t)count * sizeof *row);
   if (!row) return situ__no_memory("stack", (size_t)count * sizeof *row), NULL;
@@ -119,7 +134,8 @@ situ_tensor *situ_stack(situ_tensor *const *tensors, int count, int dim) {
     if (!situ__same_sizes(&tensors[i]->view, &tensors[0]->view)) {
       situ_shape first = situ__shape(&tensors[0]->view), own = situ__shape(&tensors[i]->view);
       char a[SITU_SHAPE_TEXT], b[SITU_SHAPE_TEXT];
-      situ__fail(SITU_E_SHAPE, "stack", "tensor %d is %s, the first is %s: they must be equal", i, situ_shape_text(&own, a), situ_shape_text(&first, b));
+      situ__fail(SITU_E_SHAPE, "stack", "tensor %d is %s, the first is %s: they must be equal", i,
+                 situ_shape_text(&own, a), situ_shape_text(&first, b));
       good = false;
     }
     good = good && (row[i] = situ_unsqueeze(tensors[i], d)) != NULL;
@@ -133,7 +149,8 @@ situ_tensor *situ_stack(situ_tensor *const *tensors, int count, int dim) {
 
 static situ_status room_for(const char *op, int64_t pieces, situ_tensor **out, const int *count) {
   if (!out || !count) return situ__fail(SITU_E_ARG, op, "%s is NULL", out ? "count" : "out");
-  if (pieces > *count) return situ__fail(SITU_E_ARG, op, "%lld pieces, but out has room for %d", (long long)pieces, *count);
+  if (pieces > *count)
+    return situ__fail(SITU_E_ARG, op, "%lld pieces, but out has room for %d", (long long)pieces, *count);
   return SITU_OK;
 }
 
@@ -149,7 +166,8 @@ situ_status situ_split(situ_tensor *x, int64_t size, int dim, situ_tensor **out,
   if (!situ__need("split", "input", x) || !situ_wrap_dim("split", dim, x->view.ndim, &d)) return situ_error();
   if (!x->view.ndim) return situ__fail(SITU_E_SHAPE, "split", "a 0-dim tensor has no dimension to split");
   int64_t length = x->view.size[d];
-  if (size < 0 || (size == 0 && length > 0)) return situ__fail(SITU_E_ARG, "split", "size %lld must be positive", (long long)size);
+  if (size < 0 || (size == 0 && length > 0))
+    return situ__fail(SITU_E_ARG, "split", "size %lld must be positive", (long long)size);
   int64_t pieces = length ? situ__ceil_div(length, size) : 1;
   if (room_for("split", pieces, out, count) != SITU_OK) return situ_error();
   for (int64_t i = 0; i < pieces; i++) {
@@ -163,15 +181,16 @@ situ_status situ_split(situ_tensor *x, int64_t size, int dim, situ_tensor **out,
 situ_status situ_split_sizes(situ_tensor *x, situ_shape sizes, int dim, situ_tensor **out, int *count) {
   SITU__MADE_OF_OPS("split_sizes");
   int d;
-  if (!situ__need("split_sizes", "input", x) || !situ_wrap_dim("split_sizes", dim, x->view.ndim, &d)) return situ_error();
+  if (!situ__need("split_sizes", "input", x) || !situ_wrap_dim("split_sizes", dim, x->view.ndim, &d))
+    return situ_error();
   if (!x->view.ndim) return situ__fail(SITU_E_SHAPE, "split_sizes", "a 0-dim tensor has no dimension to split");
   int64_t total = 0;
   bool good = sizes.ndim > 0 && sizes.ndim <= SITU_MAX_DIMS;
   for (int i = 0; good && i < sizes.ndim; i++) good = sizes.dim[i] >= 0 && situ__add_i64(total, sizes.dim[i], &total);
   if (!good || total != x->view.size[d]) {
     char text[SITU_SHAPE_TEXT];
-    return situ__fail(SITU_E_ARG, "split_sizes", "sizes %s do not add up to %lld, the size of dimension %d", situ_shape_text(&sizes, text),
-                      (long long)x->view.size[d], d);
+    return situ__fail(SITU_E_ARG, "split_sizes", "sizes %s do not add up to %lld, the size of dimension %d",
+                      situ_shape_text(&sizes, text), (long long)x->view.size[d], d);
   }
   if (room_for("split_sizes", sizes.ndim, out, count) != SITU_OK) return situ_error();
   int64_t at = 0;
@@ -207,7 +226,9 @@ situ_status situ_unbind(situ_tensor *x, int dim, situ_tensor **out, int *count) 
 
 /* ---- flip: a view backwards, copied, since public views have no negative strides ---- */
 
-typedef struct flip_params { situ_shape dims; } flip_params;
+typedef struct flip_params {
+  situ_shape dims;
+} flip_params;
 
 static bool flip_infer(situ_call *c) {
   const flip_params *p = c->params;
@@ -225,7 +246,9 @@ static bool flip_forward(situ_call *c) {
     v.stride[d] = -v.stride[d];
   }
   situ_desc_refresh(&v);
-  return situ_launch(c->op->name, c->device, &(situ_work){ .verb = SITU_VERB_COPY, .ins = 1, .outs = 1, .in = { &v }, .out = { situ__desc(c->out[0]) } });
+  return situ_launch(
+      c->op->name, c->device,
+      &(situ_work){ .verb = SITU_VERB_COPY, .ins = 1, .outs = 1, .in = { &v }, .out = { situ__desc(c->out[0]) } });
 }
 
 static bool flip_backward(situ_grad_call *g) {
@@ -233,8 +256,12 @@ static bool flip_backward(situ_grad_call *g) {
   return (g->dx[0] = situ_flip(g->grad[0], p->dims)) != NULL;
 }
 
-SITU_OP(flip_op) = { .name = "flip", .operand = { { "input", 0 } }, .params_size = sizeof(flip_params),
-                     .infer = flip_infer, .forward = flip_forward, .backward = flip_backward };
+SITU_OP(flip_op) = { .name = "flip",
+                     .operand = { { "input", 0 } },
+                     .params_size = sizeof(flip_params),
+                     .infer = flip_infer,
+                     .forward = flip_forward,
+                     .backward = flip_backward };
 
 situ_tensor *situ_flip(situ_tensor *x, situ_shape dims) { return situ_op_run1(&flip_op, x, &(flip_params){ dims }); }
 
@@ -244,7 +271,7 @@ situ_tensor *situ_roll(situ_tensor *x, situ_shape shifts, situ_shape dims) {
   SITU__MADE_OF_OPS("roll");
   if (!situ__need("roll", "input", x)) return NULL;
   situ_shape own = situ__shape(&x->view);
-  if (!dims.ndim) {  /* torch: no dimensions means the flattened tensor */
+  if (!dims.ndim) { /* torch: no dimensions means the flattened tensor */
     if (shifts.ndim != 1) {
       situ__fail(SITU_E_ARG, "roll", "%d shifts without dimensions: exactly one is needed", shifts.ndim);
       return NULL;
@@ -256,7 +283,8 @@ situ_tensor *situ_roll(situ_tensor *x, situ_shape shifts, situ_shape dims) {
     return NULL;
   }
   if (!own.ndim) {
-    situ__fail(SITU_E_ARG, "roll", "dimension %lld of a 0-dim tensor, which has none; leave dims out", (long long)dims.dim[0]);
+    situ__fail(SITU_E_ARG, "roll", "dimension %lld of a 0-dim tensor, which has none; leave dims out",
+               (long long)dims.dim[0]);
     return NULL;
   }
   situ_tensor *y = x;
@@ -287,20 +315,22 @@ situ_tensor *situ_repeat(situ_tensor *x, situ_shape times) {
   for (int d = 0; d < times.ndim; d++) {
     int64_t size = d < missing ? 1 : x->view.size[d - missing];
     if (times.dim[d] < 0 || !situ__mul_i64(size, times.dim[d], &whole.dim[d])) {
-      situ__fail(times.dim[d] < 0 ? SITU_E_ARG : SITU_E_OVERFLOW, "repeat", "%lld repetitions of size %lld", (long long)times.dim[d], (long long)size);
+      situ__fail(times.dim[d] < 0 ? SITU_E_ARG : SITU_E_OVERFLOW, "repeat", "%lld repetitions of size %lld",
+                 (long long)times.dim[d], (long long)size);
       return NULL;
     }
   }
   if (!situ_shape_numel("repeat", &whole, &numel)) return NULL;
   situ_tensor *y = x;
-  for (int d = times.ndim - 1; y && d >= 0; d--) {  /* one dimension at a time stays within SITU_MAX_DIMS */
+  for (int d = times.ndim - 1; y && d >= 0; d--) { /* one dimension at a time stays within SITU_MAX_DIMS */
     if (d >= missing && times.dim[d] == 1) continue;
     situ_shape now = situ__shape(situ_desc(y));
     int at = now.ndim - (times.ndim - d);
     int64_t outer = 1, inner = 1;
     for (int k = 0; k < at; k++) outer *= now.dim[k];
     for (int k = at < 0 ? 0 : at; k < now.ndim; k++) inner *= now.dim[k];
-    situ_tensor *spread = situ_expand(situ_reshape(y, SITU_SHAPE(outer, 1, inner)), SITU_SHAPE(outer, times.dim[d], inner));
+    situ_tensor *spread =
+        situ_expand(situ_reshape(y, SITU_SHAPE(outer, 1, inner)), SITU_SHAPE(outer, times.dim[d], inner));
     situ_shape merged = now;
     if (at < 0) {
       merged.ndim = now.ndim + 1;

@@ -5,23 +5,30 @@
 #include "ops/ops.h"
 
 enum { INPUT, WEIGHT, BIAS };
-enum { RESULT, BEFORE };  /* BEFORE: what gelu was given; absent without it */
+enum { RESULT, BEFORE }; /* BEFORE: what gelu was given; absent without it */
 enum { NUMBERS = SITU_FLOATING | SITU_INTEGRAL | SITU_SAME };
 
-typedef struct linear_params { situ_activation activation; } linear_params;
+typedef struct linear_params {
+  situ_activation activation;
+} linear_params;
 
-static int unary_of(const linear_params *p) { return p->activation == SITU_ACTIVATION_RELU ? SITU_UNARY_relu : SITU_UNARY_gelu_tanh; }
+static int unary_of(const linear_params *p) {
+  return p->activation == SITU_ACTIVATION_RELU ? SITU_UNARY_relu : SITU_UNARY_gelu_tanh;
+}
 
 /* ---- shapes ---- */
 
 static bool infer(situ_call *c) {
   const situ_view_desc *x = situ__desc(c->in[INPUT]), *w = situ__desc(c->in[WEIGHT]), *b = situ__desc(c->in[BIAS]);
   char l[SITU_SHAPE_TEXT], r[SITU_SHAPE_TEXT];
-  if (x->ndim < 1 || w->ndim != 2) return situ_refuse(c, SITU_E_SHAPE, "needs input [.., in] and weight [out, in], got %d and %d dimensions", x->ndim, w->ndim);
+  if (x->ndim < 1 || w->ndim != 2)
+    return situ_refuse(c, SITU_E_SHAPE, "needs input [.., in] and weight [out, in], got %d and %d dimensions", x->ndim,
+                       w->ndim);
   const int64_t in = x->size[x->ndim - 1], out = w->size[0];
   if (in != w->size[1]) {
     const situ_shape left = situ__shape(x), right = situ__shape(w);
-    return situ_refuse(c, SITU_E_SHAPE, "%s x %s: %lld and %lld differ", situ_shape_text(&left, l), situ_shape_text(&right, r), (long long)in, (long long)w->size[1]);
+    return situ_refuse(c, SITU_E_SHAPE, "%s x %s: %lld and %lld differ", situ_shape_text(&left, l),
+                       situ_shape_text(&right, r), (long long)in, (long long)w->size[1]);
   }
   if (b && (b->ndim != 1 || b->size[0] != out)) {
     const situ_shape shape = situ__shape(b);
@@ -40,13 +47,15 @@ static bool activation_infer(situ_call *c) {
   bool recorded = false;
   for (int k = INPUT; k <= BIAS; k++) recorded = recorded || (c->in[k] && c->in[k]->requires_grad);
   c->shape[BEFORE] = c->shape[RESULT];
-  c->dtype[BEFORE] = p->activation == SITU_ACTIVATION_GELU_TANH && recorded && situ__recording() ? c->dtype[RESULT] : SITU_DTYPE_DEFAULT;
+  c->dtype[BEFORE] = p->activation == SITU_ACTIVATION_GELU_TANH && recorded && situ__recording() ? c->dtype[RESULT]
+                                                                                                 : SITU_DTYPE_DEFAULT;
   return true;
 }
 
 /* As if the input had the features that the weight is for. */
 static bool mend(situ_call *c) {
-  return situ__desc(c->in[WEIGHT])->ndim == 2 && situ_mend_size(c, INPUT, situ__desc(c->in[INPUT])->ndim - 1, situ__desc(c->in[WEIGHT])->size[1]);
+  return situ__desc(c->in[WEIGHT])->ndim == 2 &&
+         situ_mend_size(c, INPUT, situ__desc(c->in[INPUT])->ndim - 1, situ__desc(c->in[WEIGHT])->size[1]);
 }
 
 /* ---- forward ---- */
@@ -59,7 +68,8 @@ static const situ_view_desc *rows_of(const situ_view_desc *v, int64_t count, sit
 static bool multiply(const situ_call *c, const situ_view_desc *x, const situ_view_desc *y) {
   situ_view_desc across;
   const situ_view_desc *b = situ__desc(c->in[BIAS]);
-  return situ__product(c->op->name, c->device, x, situ__transposed(situ__desc(c->in[WEIGHT]), &across), b, y, 1, b ? 1 : 0);
+  return situ__product(c->op->name, c->device, x, situ__transposed(situ__desc(c->in[WEIGHT]), &across), b, y, 1,
+                       b ? 1 : 0);
 }
 
 static bool plain_rows(situ_call *c, const situ_view_desc *x) {
@@ -74,16 +84,26 @@ static bool activated_rows(situ_call *c, const situ_view_desc *x) {
   const int64_t count = situ__desc(c->out[RESULT])->numel / situ__desc(c->in[WEIGHT])->size[0];
   const situ_view_desc *y = rows_of(situ__desc(c->out[RESULT]), count, &to),
                        *kept = c->out[BEFORE] ? rows_of(situ__desc(c->out[BEFORE]), count, &before) : NULL;
-  const situ_work whole = { .verb = SITU_VERB_LINEAR, .op = SITU_LINEAR, .compute = (situ_dtype)y->dtype, .ins = 3, .outs = 2,
-                            .in = { rows_of(x, count, &rows), situ__desc(c->in[WEIGHT]), situ__desc(c->in[BIAS]) }, .out = { y, kept },
+  const situ_work whole = { .verb = SITU_VERB_LINEAR,
+                            .op = SITU_LINEAR,
+                            .compute = (situ_dtype)y->dtype,
+                            .ins = 3,
+                            .outs = 2,
+                            .in = { rows_of(x, count, &rows), situ__desc(c->in[WEIGHT]), situ__desc(c->in[BIAS]) },
+                            .out = { y, kept },
                             .integer = { unary_of(p) } };
   bool offered;
   if (situ__offers(c->op->name, c->device, &whole, &offered) != SITU_OK) return false;
   if (offered) return situ_launch(c->op->name, c->device, &whole);
   const situ_view_desc *from = kept ? kept : y;
-  return multiply(c, whole.in[INPUT], from) &&
-         situ_launch(c->op->name, c->device, &(situ_work){ .verb = SITU_VERB_UNARY, .op = unary_of(p), .compute = (situ_dtype)y->dtype, .ins = 1, .outs = 1,
-                     .in = { from }, .out = { y } });
+  return multiply(c, whole.in[INPUT], from) && situ_launch(c->op->name, c->device,
+                                                           &(situ_work){ .verb = SITU_VERB_UNARY,
+                                                                         .op = unary_of(p),
+                                                                         .compute = (situ_dtype)y->dtype,
+                                                                         .ins = 1,
+                                                                         .outs = 1,
+                                                                         .in = { from },
+                                                                         .out = { y } });
 }
 
 /* Only an input that is neither a matrix nor without gaps is copied, and needs a scope for it. */
@@ -108,12 +128,19 @@ static situ_tensor *as_rows(situ_tensor *x) {
 
 /* Gradients of weight and bias in one product, where the device has that. *done: it had. */
 static bool together(situ_grad_call *g, situ_tensor *rows, situ_tensor *x, bool *done) {
-  if (!g->wants[WEIGHT] || !g->wants[BIAS] || !situ__has_verb(g->device, SITU_VERB_LINEAR) || g->device.kind == SITU_META) return true;
+  if (!g->wants[WEIGHT] || !g->wants[BIAS] || !situ__has_verb(g->device, SITU_VERB_LINEAR) ||
+      g->device.kind == SITU_META)
+    return true;
   const situ_options like = { .dtype = situ_dtype_of(rows), .device = g->device };
   situ_tensor *weight = situ_empty(g->shape[WEIGHT], &like), *bias = situ_empty(g->shape[BIAS], &like);
   if (!weight || !bias) return false;
-  const situ_work work = { .verb = SITU_VERB_LINEAR, .op = SITU_LINEAR_GRAD_WEIGHT, .compute = like.dtype, .ins = 2, .outs = 2,
-                           .in = { situ_desc(rows), situ_desc(x) }, .out = { situ_desc(weight), situ_desc(bias) } };
+  const situ_work work = { .verb = SITU_VERB_LINEAR,
+                           .op = SITU_LINEAR_GRAD_WEIGHT,
+                           .compute = like.dtype,
+                           .ins = 2,
+                           .outs = 2,
+                           .in = { situ_desc(rows), situ_desc(x) },
+                           .out = { situ_desc(weight), situ_desc(bias) } };
   if (situ__offers(g->op->name, g->device, &work, done) != SITU_OK) return false;
   if (!*done) return true;
   g->dx[WEIGHT] = weight;
@@ -137,16 +164,29 @@ static bool activation_backward(situ_grad_call *g) {
   situ_tensor *grad = g->grad[RESULT], *up = situ_empty_like(grad, NULL);
   if (!up) return false;
   if (situ_numel(up) && g->device.kind != SITU_META &&
-      !situ_launch(g->op->name, g->device, &(situ_work){ .verb = SITU_VERB_UNARY_GRAD, .op = unary_of(p), .compute = situ_dtype_of(grad), .ins = 3, .outs = 1,
-                   .in = { situ__desc(g->out[BEFORE]), situ__desc(g->out[RESULT]), situ_desc(grad) }, .out = { situ_desc(up) } })) return false;
+      !situ_launch(g->op->name, g->device,
+                   &(situ_work){ .verb = SITU_VERB_UNARY_GRAD,
+                                 .op = unary_of(p),
+                                 .compute = situ_dtype_of(grad),
+                                 .ins = 3,
+                                 .outs = 1,
+                                 .in = { situ__desc(g->out[BEFORE]), situ__desc(g->out[RESULT]), situ_desc(grad) },
+                                 .out = { situ_desc(up) } }))
+    return false;
   return back(g, up);
 }
 
 /* ---- the ops ---- */
 
-SITU_OP(linear_op) = { .name = "linear", .operand = { { "input", NUMBERS }, { "weight", NUMBERS }, { "bias", NUMBERS | SITU_OPTIONAL } }, .flags = SITU_OP_PRODUCT,
+SITU_OP(linear_op) = { .name = "linear",
+                       .operand = { { "input", NUMBERS }, { "weight", NUMBERS }, { "bias", NUMBERS | SITU_OPTIONAL } },
+                       .flags = SITU_OP_PRODUCT,
                        .autocast = { SITU_CAST_LOW, SITU_CAST_LOW },
-                       .save = SITU_SAVE(INPUT) | SITU_SAVE(WEIGHT), .infer = infer, .forward = forward, .mend = mend, .backward = backward };
+                       .save = SITU_SAVE(INPUT) | SITU_SAVE(WEIGHT),
+                       .infer = infer,
+                       .forward = forward,
+                       .mend = mend,
+                       .backward = backward };
 
 /* One output without a dimension for it, as in torch, which takes no bias then either. */
 static situ_tensor *of_vector(situ_tensor *input, situ_tensor *weight, situ_tensor *bias) {
@@ -154,14 +194,16 @@ static situ_tensor *of_vector(situ_tensor *input, situ_tensor *weight, situ_tens
   if (!situ__together(&linear_op, (situ_tensor *[]){ input, weight, bias }, 3)) return NULL;
   const situ_view_desc *x = situ_desc(input), *w = situ_desc(weight);
   if (bias || !x->ndim) {
-    situ__fail(SITU_E_SHAPE, "linear", bias ? "bias is given, but weight has 1 dimension: must be [out, in]" : "input is 0-dim, must be [.., in]");
+    situ__fail(SITU_E_SHAPE, "linear",
+               bias ? "bias is given, but weight has 1 dimension: must be [out, in]"
+                    : "input is 0-dim, must be [.., in]");
     return NULL;
   }
   if (x->size[x->ndim - 1] == w->size[0]) return situ_matmul(input, weight);
   const situ_shape left = situ__shape(x), right = situ__shape(w);
   char l[SITU_SHAPE_TEXT], r[SITU_SHAPE_TEXT];
-  situ__fail(SITU_E_SHAPE, "linear", "input %s x weight %s: %lld and %lld differ", situ_shape_text(&left, l), situ_shape_text(&right, r),
-             (long long)x->size[x->ndim - 1], (long long)w->size[0]);
+  situ__fail(SITU_E_SHAPE, "linear", "input %s x weight %s: %lld and %lld differ", situ_shape_text(&left, l),
+             situ_shape_text(&right, r), (long long)x->size[x->ndim - 1], (long long)w->size[0]);
   return NULL;
 }
 
@@ -172,12 +214,21 @@ situ_tensor *situ_linear(situ_tensor *input, situ_tensor *weight, situ_tensor *b
 
 enum { FLOATS = SITU_FLOATING | SITU_SAME };
 SITU_OP(linear_activation_op) = {
-  .name = "linear_activation", .operand = { { "input", FLOATS }, { "weight", FLOATS }, { "bias", FLOATS | SITU_OPTIONAL } },
-  .outs = 2, .flags = SITU_OP_PRODUCT, .autocast = { SITU_CAST_LOW, SITU_CAST_LOW }, .params_size = sizeof(linear_params),
+  .name = "linear_activation",
+  .operand = { { "input", FLOATS }, { "weight", FLOATS }, { "bias", FLOATS | SITU_OPTIONAL } },
+  .outs = 2,
+  .flags = SITU_OP_PRODUCT,
+  .autocast = { SITU_CAST_LOW, SITU_CAST_LOW },
+  .params_size = sizeof(linear_params),
   .save = SITU_SAVE(INPUT) | SITU_SAVE(WEIGHT) | SITU_SAVE_OUT(RESULT) | SITU_SAVE_OUT(BEFORE),
-  .infer = activation_infer, .forward = activation_forward, .mend = mend, .backward = activation_backward };
+  .infer = activation_infer,
+  .forward = activation_forward,
+  .mend = mend,
+  .backward = activation_backward
+};
 
-situ_tensor *situ_linear_activation(situ_tensor *input, situ_tensor *weight, situ_tensor *bias, situ_activation activation) {
+situ_tensor *situ_linear_activation(situ_tensor *input, situ_tensor *weight, situ_tensor *bias,
+                                    situ_activation activation) {
   const linear_params p = { activation };
   if (activation == SITU_ACTIVATION_NONE) return situ_linear(input, weight, bias);
   if (activation == SITU_ACTIVATION_RELU || activation == SITU_ACTIVATION_GELU_TANH)

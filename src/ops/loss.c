@@ -7,9 +7,9 @@
 
 static situ_tensor *reduced(const char *op, situ_tensor *each, situ_reduction reduction) {
   switch (reduction) {
-    case SITU_REDUCTION_MEAN: return situ_mean(each, NULL);
-    case SITU_REDUCTION_SUM: return situ_sum(each, NULL);
-    case SITU_REDUCTION_NONE: return each;
+  case SITU_REDUCTION_MEAN: return situ_mean(each, NULL);
+  case SITU_REDUCTION_SUM: return situ_sum(each, NULL);
+  case SITU_REDUCTION_NONE: return each;
   }
   situ__fail(SITU_E_ARG, op, "%d is no reduction", (int)reduction);
   return NULL;
@@ -19,8 +19,8 @@ static bool is_floating(const situ_tensor *x) { return situ_dtype_is_floating((s
 /* Losses that torch has no kernel for in whole numbers. */
 static bool any_floating(const char *op, situ_tensor *input, situ_tensor *target) {
   if (is_floating(input) || is_floating(target)) return true;
-  situ__fail(SITU_E_DTYPE, op, "input is %s, target %s: one must be a floating dtype", situ_dtype_name((situ_dtype)input->view.dtype),
-             situ_dtype_name((situ_dtype)target->view.dtype));
+  situ__fail(SITU_E_DTYPE, op, "input is %s, target %s: one must be a floating dtype",
+             situ_dtype_name((situ_dtype)input->view.dtype), situ_dtype_name((situ_dtype)target->view.dtype));
   return false;
 }
 /* bool beside floating numbers is 0 and 1. */
@@ -30,7 +30,9 @@ static situ_tensor *numbers(situ_tensor *x, const situ_tensor *other) {
 
 /* What most of them ask of their two operands; autocast has losses computed in f32. */
 static bool pair(const char *op, situ_tensor **input, situ_tensor **target) {
-  const situ_op schema = { .name = op, .operand = { { "input", 0 }, { "target", 0 } }, .autocast = { SITU_CAST_F32, SITU_CAST_F32 } };
+  const situ_op schema = { .name = op,
+                           .operand = { { "input", 0 }, { "target", 0 } },
+                           .autocast = { SITU_CAST_F32, SITU_CAST_F32 } };
   situ_tensor *in[2] = { *input, *target };
   if (!situ__together(&schema, in, 2) || !situ__autocast(&schema, in, 2)) return false;
   *input = in[0];
@@ -72,20 +74,26 @@ static bool spreads_to(const char *op, const char *name, const situ_tensor *fact
   if (!factor) return true;
   const situ_shape own = situ__shape(&factor->view), whole = situ__shape(&input->view);
   bool good = own.ndim <= whole.ndim;
-  for (int d = 1; good && d <= own.ndim; d++) good = own.dim[own.ndim - d] == 1 || own.dim[own.ndim - d] == whole.dim[whole.ndim - d];
+  for (int d = 1; good && d <= own.ndim; d++)
+    good = own.dim[own.ndim - d] == 1 || own.dim[own.ndim - d] == whole.dim[whole.ndim - d];
   char a[SITU_SHAPE_TEXT], b[SITU_SHAPE_TEXT];
-  if (!good) situ__fail(SITU_E_SHAPE, op, "%s is %s, which does not broadcast to input's shape %s", name, situ_shape_text(&own, a), situ_shape_text(&whole, b));
+  if (!good)
+    situ__fail(SITU_E_SHAPE, op, "%s is %s, which does not broadcast to input's shape %s", name,
+               situ_shape_text(&own, a), situ_shape_text(&whole, b));
   return good;
 }
 
 /* (1 - t) x + softplus(-x), which cannot overflow; pos_weight scales the part of t = 1. From the threshold on softplus(-x) is -x to the
    last bit of f64. */
-situ_tensor *situ_binary_cross_entropy_with_logits(situ_tensor *input, situ_tensor *target, situ_tensor *weight, situ_tensor *pos_weight,
-                                                   situ_reduction reduction) {
+situ_tensor *situ_binary_cross_entropy_with_logits(situ_tensor *input, situ_tensor *target, situ_tensor *weight,
+                                                   situ_tensor *pos_weight, situ_reduction reduction) {
   SITU__MADE_OF_OPS("binary_cross_entropy_with_logits");
   const char *op = "binary_cross_entropy_with_logits";
   static const situ_op schema = { .name = "binary_cross_entropy_with_logits",
-                                  .operand = { { "input", SITU_FLOATING }, { "target", SITU_FLOATING }, { "weight", SITU_OPTIONAL }, { "pos_weight", SITU_OPTIONAL } },
+                                  .operand = { { "input", SITU_FLOATING },
+                                               { "target", SITU_FLOATING },
+                                               { "weight", SITU_OPTIONAL },
+                                               { "pos_weight", SITU_OPTIONAL } },
                                   .autocast = { SITU_CAST_F32, SITU_CAST_F32 } };
   situ_tensor *in[4] = { input, target, weight, pos_weight };
   if (!situ__together(&schema, in, 4) || !situ__autocast(&schema, in, 4)) return NULL;
@@ -93,7 +101,8 @@ situ_tensor *situ_binary_cross_entropy_with_logits(situ_tensor *input, situ_tens
   if (!situ__same_sizes(&input->view, &target->view)) {
     situ_shape x = situ__shape(&input->view), t = situ__shape(&target->view);
     char a[SITU_SHAPE_TEXT], b[SITU_SHAPE_TEXT];
-    situ__fail(SITU_E_SHAPE, op, "target is %s, input %s: they must be equal", situ_shape_text(&t, a), situ_shape_text(&x, b));
+    situ__fail(SITU_E_SHAPE, op, "target is %s, input %s: they must be equal", situ_shape_text(&t, a),
+               situ_shape_text(&x, b));
     return NULL;
   }
   if (!spreads_to(op, "weight", weight, input) || !spreads_to(op, "pos_weight", pos_weight, input)) return NULL;
@@ -108,7 +117,8 @@ situ_tensor *situ_binary_cross_entropy_with_logits(situ_tensor *input, situ_tens
 situ_tensor *situ_kl_div(situ_tensor *input, situ_tensor *target, situ_kl_reduction reduction, bool log_target) {
   SITU__MADE_OF_OPS("kl_div");
   const char *op = "kl_div";
-  static const situ_op floats = { .name = "kl_div", .operand = { { "input", SITU_FLOATING }, { "target", SITU_FLOATING } } };
+  static const situ_op floats = { .name = "kl_div",
+                                  .operand = { { "input", SITU_FLOATING }, { "target", SITU_FLOATING } } };
   if (!situ__together(&floats, (situ_tensor *[]){ input, target }, 2) || !pair(op, &input, &target)) return NULL;
   situ_tensor *each;
   if (log_target) {

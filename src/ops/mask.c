@@ -5,7 +5,9 @@
 
 /* ---- masked_fill: where(mask, value, x), in x's dtype ---- */
 
-typedef struct fill_params { double value; } fill_params;
+typedef struct fill_params {
+  double value;
+} fill_params;
 
 static bool fill_infer(situ_call *c) {
   if (!situ_infer_broadcast(c)) return false;
@@ -19,17 +21,32 @@ static bool fill_forward(situ_call *c) {
   if (!value) return false;
   const situ_view_desc *y = situ__desc(c->out[0]);
   situ_view_desc room[3];
-  return situ_launch(c->op->name, c->device, &(situ_work){ .verb = SITU_VERB_TERNARY, .op = SITU_TERNARY_WHERE, .compute = c->compute, .ins = 3, .outs = 1,
-                     .in = { situ_desc_expand(situ__desc(c->in[1]), y, &room[0]), situ_desc_expand(situ_desc(value), y, &room[1]),
-                             situ_desc_expand(situ__desc(c->in[0]), y, &room[2]) }, .out = { y } });
+  return situ_launch(c->op->name, c->device,
+                     &(situ_work){ .verb = SITU_VERB_TERNARY,
+                                   .op = SITU_TERNARY_WHERE,
+                                   .compute = c->compute,
+                                   .ins = 3,
+                                   .outs = 1,
+                                   .in = { situ_desc_expand(situ__desc(c->in[1]), y, &room[0]),
+                                           situ_desc_expand(situ_desc(value), y, &room[1]),
+                                           situ_desc_expand(situ__desc(c->in[0]), y, &room[2]) },
+                                   .out = { y } });
 }
 
 static bool fill_backward(situ_grad_call *g) { return (g->dx[0] = situ_masked_fill(g->grad[0], g->in[1], 0)) != NULL; }
 
-SITU_OP(masked_fill_op) = { .name = "masked_fill", .operand = { { "input", 0 }, { "mask", SITU_BOOLEAN } }, .flags = SITU_OP_COMPOSED, .save = SITU_SAVE(1),
-                            .params_size = sizeof(fill_params), .infer = fill_infer, .forward = fill_forward, .backward = fill_backward };
+SITU_OP(masked_fill_op) = { .name = "masked_fill",
+                            .operand = { { "input", 0 }, { "mask", SITU_BOOLEAN } },
+                            .flags = SITU_OP_COMPOSED,
+                            .save = SITU_SAVE(1),
+                            .params_size = sizeof(fill_params),
+                            .infer = fill_infer,
+                            .forward = fill_forward,
+                            .backward = fill_backward };
 
-situ_tensor *situ_masked_fill(situ_tensor *x, situ_tensor *mask, double value) { return situ_op_run2(&masked_fill_op, x, mask, &(fill_params){ value }); }
+situ_tensor *situ_masked_fill(situ_tensor *x, situ_tensor *mask, double value) {
+  return situ_op_run2(&masked_fill_op, x, mask, &(fill_params){ value });
+}
 situ_tensor *situ_masked_fill_(situ_tensor *x, situ_tensor *mask, double value) {
   return situ_op_run_(&masked_fill_op, (situ_tensor *[]){ x, mask }, 2, &(fill_params){ value });
 }
@@ -44,8 +61,14 @@ static int64_t count_nonzero(const char *op, situ_tensor *x) {
   situ_view_desc room;
   situ_shape ones = situ__shape(&x->view);
   for (int d = 0; d < ones.ndim; d++) ones.dim[d] = 1;
-  if (!sum || !situ_launch(op, x->view.storage->device, &(situ_work){ .verb = SITU_VERB_REDUCE, .op = SITU_REDUCE_COUNT, .compute = (situ_dtype)x->view.dtype,
-                           .ins = 1, .outs = 1, .in = { &x->view }, .out = { situ_desc_reshape(situ_desc(sum), ones, &room) } }))
+  if (!sum || !situ_launch(op, x->view.storage->device,
+                           &(situ_work){ .verb = SITU_VERB_REDUCE,
+                                         .op = SITU_REDUCE_COUNT,
+                                         .compute = (situ_dtype)x->view.dtype,
+                                         .ins = 1,
+                                         .outs = 1,
+                                         .in = { &x->view },
+                                         .out = { situ_desc_reshape(situ_desc(sum), ones, &room) } }))
     return -1;
   return situ_item_i64(sum, &count) == SITU_OK ? count : -1;
 }
@@ -64,7 +87,11 @@ situ_tensor *situ_nonzero(situ_tensor *x) {
   situ_tensor *out = NULL, *rows = situ_contiguous(x);
   int64_t count = rows ? count_nonzero(op, rows) : -1;
   if (count >= 0) out = situ_op_new(op, SITU_SHAPE(count, x->view.ndim), SITU_I64, device);
-  if (out && situ_numel(out) && !situ_launch(op, device, &(situ_work){ .verb = SITU_VERB_NONZERO, .ins = 1, .outs = 1, .in = { situ_desc(rows) }, .out = { situ_desc(out) } }))
+  if (out && situ_numel(out) &&
+      !situ_launch(
+          op, device,
+          &(situ_work){
+              .verb = SITU_VERB_NONZERO, .ins = 1, .outs = 1, .in = { situ_desc(rows) }, .out = { situ_desc(out) } }))
     out = NULL;
   out = situ_escape(&s, out);
   SITU_IGNORE(situ_scope_end(&s));
@@ -80,5 +107,6 @@ situ_tensor *situ_masked_select(situ_tensor *x, situ_tensor *mask) {
   if (!situ_shape_broadcast(op, &both, &other)) return NULL;
   situ_tensor *where = situ_nonzero(situ_reshape(situ_expand(mask, both), SITU_SHAPE(-1)));
   if (!where) return NULL;
-  return situ_index_select(situ_reshape(situ_expand(x, both), SITU_SHAPE(-1)), 0, situ_reshape(where, SITU_SHAPE(situ_size(where, 0))));
+  return situ_index_select(situ_reshape(situ_expand(x, both), SITU_SHAPE(-1)), 0,
+                           situ_reshape(where, SITU_SHAPE(situ_size(where, 0))));
 }

@@ -19,7 +19,7 @@ const situ_view_desc *situ__transposed(const situ_view_desc *v, situ_view_desc *
   room->size[n] = v->size[m];
   room->stride[m] = v->stride[n];
   room->stride[n] = v->stride[m];
-  room->contiguous = false;  /* at most a chance missed: the product takes any strides */
+  room->contiguous = false; /* at most a chance missed: the product takes any strides */
   return room;
 }
 
@@ -32,15 +32,21 @@ static const situ_view_desc *batched(const situ_view_desc *v, const situ_view_de
   return situ_desc_expand(v, &to, room);
 }
 
-bool situ__product(const char *op, situ_device device, const situ_view_desc *a, const situ_view_desc *b, const situ_view_desc *bias,
-                   const situ_view_desc *y, double alpha, double beta) {
+bool situ__product(const char *op, situ_device device, const situ_view_desc *a, const situ_view_desc *b,
+                   const situ_view_desc *bias, const situ_view_desc *y, double alpha, double beta) {
   situ_view_desc room_a, room_b, room_bias;
-  return situ_launch(op, device, &(situ_work){ .verb = SITU_VERB_MATMUL, .compute = (situ_dtype)y->dtype, .ins = 3, .outs = 1,
-                     .in = { batched(a, y, &room_a), batched(b, y, &room_b), bias ? situ_desc_expand(bias, y, &room_bias) : NULL },
-                     .out = { y }, .scalar = { alpha, beta } });
+  return situ_launch(op, device,
+                     &(situ_work){ .verb = SITU_VERB_MATMUL,
+                                   .compute = (situ_dtype)y->dtype,
+                                   .ins = 3,
+                                   .outs = 1,
+                                   .in = { batched(a, y, &room_a), batched(b, y, &room_b),
+                                           bias ? situ_desc_expand(bias, y, &room_bias) : NULL },
+                                   .out = { y },
+                                   .scalar = { alpha, beta } });
 }
-static bool product(const situ_call *c, const situ_view_desc *a, const situ_view_desc *b, const situ_view_desc *bias, const situ_view_desc *y,
-                    double alpha, double beta) {
+static bool product(const situ_call *c, const situ_view_desc *a, const situ_view_desc *b, const situ_view_desc *bias,
+                    const situ_view_desc *y, double alpha, double beta) {
   return situ__product(c->op->name, c->device, a, b, bias, y, alpha, beta);
 }
 
@@ -49,7 +55,8 @@ static bool product(const situ_call *c, const situ_view_desc *a, const situ_view
 static bool differ(const situ_call *c, const situ_view_desc *a, const situ_view_desc *b, int64_t x, int64_t y) {
   situ_shape left = situ__shape(a), right = situ__shape(b);
   char l[SITU_SHAPE_TEXT], r[SITU_SHAPE_TEXT];
-  return situ_refuse(c, SITU_E_SHAPE, "%s x %s: %lld and %lld differ", situ_shape_text(&left, l), situ_shape_text(&right, r), (long long)x, (long long)y);
+  return situ_refuse(c, SITU_E_SHAPE, "%s x %s: %lld and %lld differ", situ_shape_text(&left, l),
+                     situ_shape_text(&right, r), (long long)x, (long long)y);
 }
 
 static bool ranks(const situ_call *c, int want_a, int want_b) {
@@ -61,7 +68,8 @@ static bool ranks(const situ_call *c, int want_a, int want_b) {
 /* [.., m, k] x [.., k, n]: batch dimensions broadcast. */
 static bool product_infer(situ_call *c) {
   const situ_view_desc *a = situ__desc(c->in[0]), *b = situ__desc(c->in[1]);
-  if (a->ndim < 2 || b->ndim < 2) return situ_refuse(c, SITU_E_SHAPE, "needs operands of at least 2 dimensions, got %d and %d", a->ndim, b->ndim);
+  if (a->ndim < 2 || b->ndim < 2)
+    return situ_refuse(c, SITU_E_SHAPE, "needs operands of at least 2 dimensions, got %d and %d", a->ndim, b->ndim);
   if (a->size[a->ndim - 1] != b->size[b->ndim - 2]) return differ(c, a, b, a->size[a->ndim - 1], b->size[b->ndim - 2]);
   situ_shape batch = situ__shape(a), other = situ__shape(b);
   batch.ndim -= 2;
@@ -88,7 +96,9 @@ static bool product_mend(situ_call *c) {
 
 /* ---- matmul, mm, bmm ---- */
 
-static bool product_forward(situ_call *c) { return product(c, situ__desc(c->in[0]), situ__desc(c->in[1]), NULL, situ__desc(c->out[0]), 1, 0); }
+static bool product_forward(situ_call *c) {
+  return product(c, situ__desc(c->in[0]), situ__desc(c->in[1]), NULL, situ__desc(c->out[0]), 1, 0);
+}
 
 /* up x b^T. */
 static situ_tensor *grad_left(situ_tensor *up, situ_tensor *b) { return situ_matmul(up, situ_transpose(b, -2, -1)); }
@@ -107,10 +117,15 @@ static bool product_backward(situ_grad_call *g) {
 }
 
 enum { NUMBERS = SITU_FLOATING | SITU_INTEGRAL | SITU_SAME };
-#define PRODUCT(id, left, right, rule)                                                                               \
-  SITU_OP(id##_op) = { .name = #id, .operand = { { left, NUMBERS }, { right, NUMBERS } }, .flags = SITU_OP_PRODUCT,  \
-                       .autocast = { SITU_CAST_LOW, SITU_CAST_LOW },                                                 \
-                       .save = SITU_SAVE(0) | SITU_SAVE(1), .infer = rule, .forward = product_forward, .mend = product_mend,         \
+#define PRODUCT(id, left, right, rule)                                       \
+  SITU_OP(id##_op) = { .name = #id,                                          \
+                       .operand = { { left, NUMBERS }, { right, NUMBERS } }, \
+                       .flags = SITU_OP_PRODUCT,                             \
+                       .autocast = { SITU_CAST_LOW, SITU_CAST_LOW },         \
+                       .save = SITU_SAVE(0) | SITU_SAVE(1),                  \
+                       .infer = rule,                                        \
+                       .forward = product_forward,                           \
+                       .mend = product_mend,                                 \
                        .backward = product_backward };
 PRODUCT(matmul, "input", "other", product_infer)
 PRODUCT(mm, "input", "mat2", mm_infer)
@@ -162,9 +177,14 @@ static bool mv_forward(situ_call *c) {
 static bool mv_backward(situ_grad_call *g) {
   return GIVE(0, situ_outer(g->grad[0], g->in[1])) && GIVE(1, situ_mv(situ_transpose(g->in[0], 0, 1), g->grad[0]));
 }
-SITU_OP(mv_op) = { .name = "mv", .operand = { { "input", NUMBERS }, { "vec", NUMBERS } }, .flags = SITU_OP_PRODUCT,
-                   .autocast = { SITU_CAST_WIDEST, SITU_CAST_LOW }, .save = SITU_SAVE(0) | SITU_SAVE(1),
-                   .infer = mv_infer, .forward = mv_forward, .backward = mv_backward };
+SITU_OP(mv_op) = { .name = "mv",
+                   .operand = { { "input", NUMBERS }, { "vec", NUMBERS } },
+                   .flags = SITU_OP_PRODUCT,
+                   .autocast = { SITU_CAST_WIDEST, SITU_CAST_LOW },
+                   .save = SITU_SAVE(0) | SITU_SAVE(1),
+                   .infer = mv_infer,
+                   .forward = mv_forward,
+                   .backward = mv_backward };
 situ_tensor *situ_mv(situ_tensor *a, situ_tensor *x) { return situ_op_run2(&mv_op, a, x, NULL); }
 
 static bool dot_infer(situ_call *c) {
@@ -180,10 +200,17 @@ static bool dot_forward(situ_call *c) {
   situ_view_desc row;
   return product(c, situ__transposed(&a, &row), &b, NULL, &y, 1, 0);
 }
-static bool dot_backward(situ_grad_call *g) { return GIVE(0, situ_mul(g->grad[0], g->in[1])) && GIVE(1, situ_mul(g->grad[0], g->in[0])); }
-SITU_OP(dot_op) = { .name = "dot", .operand = { { "input", NUMBERS }, { "tensor", NUMBERS } }, .flags = SITU_OP_PRODUCT,
-                    .autocast = { SITU_CAST_WIDEST, SITU_CAST_WIDEST }, .save = SITU_SAVE(0) | SITU_SAVE(1),
-                    .infer = dot_infer, .forward = dot_forward, .backward = dot_backward };
+static bool dot_backward(situ_grad_call *g) {
+  return GIVE(0, situ_mul(g->grad[0], g->in[1])) && GIVE(1, situ_mul(g->grad[0], g->in[0]));
+}
+SITU_OP(dot_op) = { .name = "dot",
+                    .operand = { { "input", NUMBERS }, { "tensor", NUMBERS } },
+                    .flags = SITU_OP_PRODUCT,
+                    .autocast = { SITU_CAST_WIDEST, SITU_CAST_WIDEST },
+                    .save = SITU_SAVE(0) | SITU_SAVE(1),
+                    .infer = dot_infer,
+                    .forward = dot_forward,
+                    .backward = dot_backward };
 situ_tensor *situ_dot(situ_tensor *a, situ_tensor *b) { return situ_op_run2(&dot_op, a, b, NULL); }
 
 situ_tensor *situ_outer(situ_tensor *a, situ_tensor *b) {
@@ -191,7 +218,8 @@ situ_tensor *situ_outer(situ_tensor *a, situ_tensor *b) {
   static const situ_op schema = { .name = "outer", .operand = { { "input", 0 }, { "vec2", 0 } } };
   if (!situ__together(&schema, (situ_tensor *[]){ a, b }, 2)) return NULL;
   if (a->view.ndim != 1 || b->view.ndim != 1) {
-    situ__fail(SITU_E_SHAPE, "outer", "needs two vectors, got tensors of %d and %d dimensions", a->view.ndim, b->view.ndim);
+    situ__fail(SITU_E_SHAPE, "outer", "needs two vectors, got tensors of %d and %d dimensions", a->view.ndim,
+               b->view.ndim);
     return NULL;
   }
   return situ_mul(situ_unsqueeze(a, 1), b);
@@ -199,10 +227,12 @@ situ_tensor *situ_outer(situ_tensor *a, situ_tensor *b) {
 
 /* ---- addmm, baddbmm: beta x + alpha a b ---- */
 
-typedef struct addmm_params { double beta, alpha; } addmm_params;
+typedef struct addmm_params {
+  double beta, alpha;
+} addmm_params;
 
 static bool addmm_shape(situ_call *c, int rank) {
-  situ_call inner = *c;  /* the product's own rule, on the last two operands */
+  situ_call inner = *c; /* the product's own rule, on the last two operands */
   inner.in = c->in + 1;
   inner.ins = 2;
   if (!(rank == 2 ? mm_infer(&inner) : bmm_infer(&inner))) return false;
@@ -210,7 +240,8 @@ static bool addmm_shape(situ_call *c, int rank) {
   if (!situ_shape_broadcast(c->op->name, &whole, &x)) return false;
   char a[SITU_SHAPE_TEXT], b[SITU_SHAPE_TEXT];
   if (!situ_shape_equal(&whole, &inner.shape[0]))
-    return situ_refuse(c, SITU_E_SHAPE, "input %s does not broadcast to the product %s", situ_shape_text(&x, a), situ_shape_text(&inner.shape[0], b));
+    return situ_refuse(c, SITU_E_SHAPE, "input %s does not broadcast to the product %s", situ_shape_text(&x, a),
+                       situ_shape_text(&inner.shape[0], b));
   c->shape[0] = whole;
   c->dtype[0] = inner.dtype[0];
   return true;
@@ -220,23 +251,29 @@ static bool baddbmm_infer(situ_call *c) { return addmm_shape(c, 3); }
 
 static bool addmm_forward(situ_call *c) {
   const addmm_params *p = c->params;
-  return product(c, situ__desc(c->in[1]), situ__desc(c->in[2]), situ__desc(c->in[0]), situ__desc(c->out[0]), p->alpha, p->beta);
+  return product(c, situ__desc(c->in[1]), situ__desc(c->in[2]), situ__desc(c->in[0]), situ__desc(c->out[0]), p->alpha,
+                 p->beta);
 }
 static bool addmm_backward(situ_grad_call *g) {
   const addmm_params *p = g->params;
   situ_tensor *up = g->grad[0];
-  return GIVE(0, p->beta == 1 ? up : situ_mul_scalar(up, p->beta)) && GIVE(1, situ_mul_scalar(grad_left(up, g->in[2]), p->alpha)) &&
+  return GIVE(0, p->beta == 1 ? up : situ_mul_scalar(up, p->beta)) &&
+         GIVE(1, situ_mul_scalar(grad_left(up, g->in[2]), p->alpha)) &&
          GIVE(2, situ_mul_scalar(grad_right(g->in[1], up, g->shape[2].ndim), p->alpha));
 }
 
-#define ADDMM(id, left, right)                                                                                       \
-  SITU_OP(id##_op) = { .name = #id, .operand = { { "input", NUMBERS }, { left, NUMBERS }, { right, NUMBERS } },      \
-                       .autocast = { SITU_CAST_LOW, SITU_CAST_LOW },                                                 \
-                       .save = SITU_SAVE(1) | SITU_SAVE(2), .params_size = sizeof(addmm_params),                     \
-                       .infer = id##_infer, .forward = addmm_forward, .backward = addmm_backward };                  \
-  situ_tensor *situ_##id(situ_tensor *x, situ_tensor *a, situ_tensor *b, const situ_addmm_options *options) {        \
-    addmm_params p = factors(options);                                                                               \
-    return situ_op_run3(&id##_op, x, a, b, &p);                                                                      \
+#define ADDMM(id, left, right)                                                                                \
+  SITU_OP(id##_op) = { .name = #id,                                                                           \
+                       .operand = { { "input", NUMBERS }, { left, NUMBERS }, { right, NUMBERS } },            \
+                       .autocast = { SITU_CAST_LOW, SITU_CAST_LOW },                                          \
+                       .save = SITU_SAVE(1) | SITU_SAVE(2),                                                   \
+                       .params_size = sizeof(addmm_params),                                                   \
+                       .infer = id##_infer,                                                                   \
+                       .forward = addmm_forward,                                                              \
+                       .backward = addmm_backward };                                                          \
+  situ_tensor *situ_##id(situ_tensor *x, situ_tensor *a, situ_tensor *b, const situ_addmm_options *options) { \
+    addmm_params p = factors(options);                                                                        \
+    return situ_op_run3(&id##_op, x, a, b, &p);                                                               \
   }
 static addmm_params factors(const situ_addmm_options *o) {
   addmm_params p = { 1, 1 };

@@ -12,8 +12,8 @@
 bool situ__elementwise(const situ_call *c, situ_verb verb, const double *scalar, int scalars);
 
 /* y = alpha a b + beta bias (which may be NULL), one launch: [.., m, k] x [.., k, n], a, b and bias broadcast to y. */
-bool situ__product(const char *op, situ_device device, const situ_view_desc *a, const situ_view_desc *b, const situ_view_desc *bias,
-                   const situ_view_desc *y, double alpha, double beta);
+bool situ__product(const char *op, situ_device device, const situ_view_desc *a, const situ_view_desc *b,
+                   const situ_view_desc *bias, const situ_view_desc *y, double alpha, double beta);
 /* The last two dimensions exchanged. */
 const situ_view_desc *situ__transposed(const situ_view_desc *v, situ_view_desc *room);
 

@@ -4,8 +4,8 @@
 #include "ops/ops.h"
 
 typedef struct order_params {
-  int     dim;
-  bool    keepdim, descending;
+  int dim;
+  bool keepdim, descending;
   int64_t k;
 } order_params;
 
@@ -15,7 +15,8 @@ static bool arg_infer(situ_call *c) {
   const order_params *p = c->params;
   situ_infer_like(c);
   situ_shape *shape = &c->shape[0];
-  if (shape->ndim && shape->dim[p->dim] == 0) return situ_refuse(c, SITU_E_ARG, "no elements to choose from: dimension %d has size 0", p->dim);
+  if (shape->ndim && shape->dim[p->dim] == 0)
+    return situ_refuse(c, SITU_E_ARG, "no elements to choose from: dimension %d has size 0", p->dim);
   if (shape->ndim) shape->dim[p->dim] = 1;
   if (shape->ndim && !p->keepdim) {
     for (int d = p->dim; d + 1 < shape->ndim; d++) shape->dim[d] = shape->dim[d + 1];
@@ -34,16 +35,24 @@ static bool arg_forward(situ_call *c) {
   const situ_view_desc *v = situ__ranked(situ_desc(x), &from);
   situ_shape kept = situ__shape(v);
   kept.dim[p->dim] = 1;
-  return situ_launch(c->op->name, c->device, &(situ_work){ .verb = SITU_VERB_ARG_REDUCE, .op = c->op->code, .compute = (situ_dtype)v->dtype, .ins = 1, .outs = 2,
-                     .in = { v }, .out = { situ_desc_reshape(situ__desc(c->out[0]), kept, &values), situ_desc_reshape(situ__desc(c->out[1]), kept, &indices) },
-                     .integer = { p->dim } });
+  return situ_launch(c->op->name, c->device,
+                     &(situ_work){ .verb = SITU_VERB_ARG_REDUCE,
+                                   .op = c->op->code,
+                                   .compute = (situ_dtype)v->dtype,
+                                   .ins = 1,
+                                   .outs = 2,
+                                   .in = { v },
+                                   .out = { situ_desc_reshape(situ__desc(c->out[0]), kept, &values),
+                                            situ_desc_reshape(situ__desc(c->out[1]), kept, &indices) },
+                                   .integer = { p->dim } });
 }
 
 /* The gradient goes where the value came from. */
 static bool place_backward(situ_grad_call *g) {
   const order_params *p = g->params;
   situ_tensor *up = g->grad[0], *place = g->out[1];
-  if (!up) return (g->dx[0] = situ_zeros(g->shape[0], &(situ_options){ .dtype = g->dtype[0], .device = g->device })) != NULL;
+  if (!up)
+    return (g->dx[0] = situ_zeros(g->shape[0], &(situ_options){ .dtype = g->dtype[0], .device = g->device })) != NULL;
   if (!g->shape[0].ndim) return (g->dx[0] = up) != NULL;
   if (situ_dim(up) < g->shape[0].ndim) {
     up = situ_unsqueeze(up, p->dim);
@@ -53,17 +62,25 @@ static bool place_backward(situ_grad_call *g) {
   return (g->dx[0] = situ_scatter_add_(zero, p->dim, place, up)) != NULL;
 }
 
-#define ARG(id, which)                                                                                               \
-  SITU_OP(id##_op) = { .name = #id, .operand = { { "input", 0 } }, .outs = 2, .code = which, .flags = SITU_OP_COMPOSED, \
-                       .save = SITU_SAVE_OUT(1), .params_size = sizeof(order_params), .infer = arg_infer,            \
-                       .forward = arg_forward, .backward = place_backward };
+#define ARG(id, which)                                      \
+  SITU_OP(id##_op) = { .name = #id,                         \
+                       .operand = { { "input", 0 } },       \
+                       .outs = 2,                           \
+                       .code = which,                       \
+                       .flags = SITU_OP_COMPOSED,           \
+                       .save = SITU_SAVE_OUT(1),            \
+                       .params_size = sizeof(order_params), \
+                       .infer = arg_infer,                  \
+                       .forward = arg_forward,              \
+                       .backward = place_backward };
 ARG(min, 0)
 ARG(max, 1)
 
 static situ_tensor *extreme(const situ_op *op, situ_tensor *x, int dim, bool keepdim, situ_tensor **indices) {
   order_params p = { .keepdim = keepdim };
   situ_tensor *outs[2] = { NULL, NULL };
-  if (situ__need(op->name, "input", x) && situ_wrap_dim(op->name, dim, x->view.ndim, &p.dim)) situ_op_run(op, &x, 1, &p, outs);
+  if (situ__need(op->name, "input", x) && situ_wrap_dim(op->name, dim, x->view.ndim, &p.dim))
+    situ_op_run(op, &x, 1, &p, outs);
   if (indices) *indices = outs[1];
   return outs[0];
 }
@@ -103,8 +120,12 @@ static situ_tensor *place_of(const char *name, const situ_op *op, situ_tensor *x
   SITU_IGNORE(situ_scope_end(&s));
   return indices;
 }
-situ_tensor *situ_argmin(situ_tensor *x, const situ_reduce_options *options) { return place_of("argmin", &min_op, x, options); }
-situ_tensor *situ_argmax(situ_tensor *x, const situ_reduce_options *options) { return place_of("argmax", &max_op, x, options); }
+situ_tensor *situ_argmin(situ_tensor *x, const situ_reduce_options *options) {
+  return place_of("argmin", &min_op, x, options);
+}
+situ_tensor *situ_argmax(situ_tensor *x, const situ_reduce_options *options) {
+  return place_of("argmax", &max_op, x, options);
+}
 
 /* ---- cumsum ---- */
 
@@ -118,20 +139,34 @@ static bool cumsum_forward(situ_call *c) {
   situ_tensor *x = situ_contiguous(c->in[0]);
   if (!x) return false;
   situ_view_desc from, to;
-  return situ_launch(c->op->name, c->device, &(situ_work){ .verb = SITU_VERB_SCAN, .compute = c->dtype[0], .ins = 1, .outs = 1,
-                     .in = { situ__ranked(situ_desc(x), &from) }, .out = { situ__ranked(situ__desc(c->out[0]), &to) }, .integer = { p->dim } });
+  return situ_launch(c->op->name, c->device,
+                     &(situ_work){ .verb = SITU_VERB_SCAN,
+                                   .compute = c->dtype[0],
+                                   .ins = 1,
+                                   .outs = 1,
+                                   .in = { situ__ranked(situ_desc(x), &from) },
+                                   .out = { situ__ranked(situ__desc(c->out[0]), &to) },
+                                   .integer = { p->dim } });
 }
 static bool cumsum_backward(situ_grad_call *g) {
   const order_params *p = g->params;
-  return (g->dx[0] = situ_flip(situ_cumsum(situ_flip(g->grad[0], SITU_DIMS(p->dim)), p->dim), SITU_DIMS(p->dim))) != NULL;
+  return (g->dx[0] = situ_flip(situ_cumsum(situ_flip(g->grad[0], SITU_DIMS(p->dim)), p->dim), SITU_DIMS(p->dim))) !=
+         NULL;
 }
-SITU_OP(cumsum_op) = { .name = "cumsum", .operand = { { "input", 0 } }, .flags = SITU_OP_COMPOSED, .autocast = { SITU_CAST_NOT, SITU_CAST_F32 },
+SITU_OP(cumsum_op) = { .name = "cumsum",
+                       .operand = { { "input", 0 } },
+                       .flags = SITU_OP_COMPOSED,
+                       .autocast = { SITU_CAST_NOT, SITU_CAST_F32 },
                        .params_size = sizeof(order_params),
-                       .infer = cumsum_infer, .forward = cumsum_forward, .backward = cumsum_backward };
+                       .infer = cumsum_infer,
+                       .forward = cumsum_forward,
+                       .backward = cumsum_backward };
 
 situ_tensor *situ_cumsum(situ_tensor *x, int dim) {
   order_params p = { 0 };
-  return situ__need("cumsum", "input", x) && situ_wrap_dim("cumsum", dim, x->view.ndim, &p.dim) ? situ_op_run1(&cumsum_op, x, &p) : NULL;
+  return situ__need("cumsum", "input", x) && situ_wrap_dim("cumsum", dim, x->view.ndim, &p.dim)
+             ? situ_op_run1(&cumsum_op, x, &p)
+             : NULL;
 }
 
 /* ---- sort, topk ---- */
@@ -140,7 +175,9 @@ static bool sort_infer(situ_call *c) {
   const order_params *p = c->params;
   situ_infer_like(c);
   int64_t size = c->shape[0].ndim ? c->shape[0].dim[p->dim] : 1;
-  if (p->k > size || p->k < 0) return situ_refuse(c, SITU_E_ARG, "the %lld first of dimension %d, of size %lld", (long long)p->k, p->dim, (long long)size);
+  if (p->k > size || p->k < 0)
+    return situ_refuse(c, SITU_E_ARG, "the %lld first of dimension %d, of size %lld", (long long)p->k, p->dim,
+                       (long long)size);
   if (c->shape[0].ndim) c->shape[0].dim[p->dim] = p->k;
   else if (!p->k) return situ_refuse(c, SITU_E_ARG, "k is 0 for a 0-dim tensor");
   c->shape[1] = c->shape[0];
@@ -152,19 +189,33 @@ static bool sort_forward(situ_call *c) {
   situ_tensor *x = situ_contiguous(c->in[0]);
   if (!x) return false;
   situ_view_desc from, values, indices;
-  return situ_launch(c->op->name, c->device, &(situ_work){ .verb = SITU_VERB_SORT, .op = p->descending, .compute = (situ_dtype)situ_desc(x)->dtype, .ins = 1, .outs = 2,
-                     .in = { situ__ranked(situ_desc(x), &from) }, .out = { situ__ranked(situ__desc(c->out[0]), &values), situ__ranked(situ__desc(c->out[1]), &indices) },
-                     .integer = { p->dim } });
+  return situ_launch(c->op->name, c->device,
+                     &(situ_work){ .verb = SITU_VERB_SORT,
+                                   .op = p->descending,
+                                   .compute = (situ_dtype)situ_desc(x)->dtype,
+                                   .ins = 1,
+                                   .outs = 2,
+                                   .in = { situ__ranked(situ_desc(x), &from) },
+                                   .out = { situ__ranked(situ__desc(c->out[0]), &values),
+                                            situ__ranked(situ__desc(c->out[1]), &indices) },
+                                   .integer = { p->dim } });
 }
 
-#define SORT(id)                                                                                                     \
-  SITU_OP(id##_op) = { .name = #id, .operand = { { "input", 0 } }, .outs = 2, .flags = SITU_OP_COMPOSED,             \
-                       .save = SITU_SAVE_OUT(1), .params_size = sizeof(order_params), .infer = sort_infer,           \
-                       .forward = sort_forward, .backward = place_backward };
+#define SORT(id)                                            \
+  SITU_OP(id##_op) = { .name = #id,                         \
+                       .operand = { { "input", 0 } },       \
+                       .outs = 2,                           \
+                       .flags = SITU_OP_COMPOSED,           \
+                       .save = SITU_SAVE_OUT(1),            \
+                       .params_size = sizeof(order_params), \
+                       .infer = sort_infer,                 \
+                       .forward = sort_forward,             \
+                       .backward = place_backward };
 SORT(sort)
 SORT(topk)
 
-static situ_tensor *sorted(const situ_op *op, situ_tensor *x, int dim, bool descending, const int64_t *k, situ_tensor **indices) {
+static situ_tensor *sorted(const situ_op *op, situ_tensor *x, int dim, bool descending, const int64_t *k,
+                           situ_tensor **indices) {
   order_params p = { .descending = descending };
   situ_tensor *outs[2] = { NULL, NULL };
   if (situ__need(op->name, "input", x) && situ_wrap_dim(op->name, dim, x->view.ndim, &p.dim)) {
@@ -175,8 +226,12 @@ static situ_tensor *sorted(const situ_op *op, situ_tensor *x, int dim, bool desc
   return outs[0];
 }
 
-situ_tensor *situ_sort(situ_tensor *x, int dim, bool descending, situ_tensor **indices) { return sorted(&sort_op, x, dim, descending, NULL, indices); }
-situ_tensor *situ_topk(situ_tensor *x, int64_t k, int dim, bool largest, situ_tensor **indices) { return sorted(&topk_op, x, dim, largest, &k, indices); }
+situ_tensor *situ_sort(situ_tensor *x, int dim, bool descending, situ_tensor **indices) {
+  return sorted(&sort_op, x, dim, descending, NULL, indices);
+}
+situ_tensor *situ_topk(situ_tensor *x, int64_t k, int dim, bool largest, situ_tensor **indices) {
+  return sorted(&topk_op, x, dim, largest, &k, indices);
+}
 situ_tensor *situ_argsort(situ_tensor *x, int dim, bool descending) {
   SITU__MADE_OF_OPS("argsort");
   situ_tensor *indices = NULL;

@@ -7,13 +7,14 @@
 /* ---- constant: the operand is copied into a filled result; negative borders crop ---- */
 
 typedef struct pad_params {
-  situ_shape before, after;  /* for every dimension */
-  double     value;
+  situ_shape before, after; /* for every dimension */
+  double value;
 } pad_params;
 
 /* Negative borders may take away what is there and no more. */
 static bool can_crop(int64_t size, int64_t before, int64_t after) {
-  return situ__add_i64(size, situ__min_i64(before, 0), &size) && size >= 0 && situ__add_i64(size, situ__min_i64(after, 0), &size) && size >= 0;
+  return situ__add_i64(size, situ__min_i64(before, 0), &size) && size >= 0 &&
+         situ__add_i64(size, situ__min_i64(after, 0), &size) && size >= 0;
 }
 
 static bool pad_infer(situ_call *c) {
@@ -26,14 +27,16 @@ static bool pad_infer(situ_call *c) {
       return situ_refuse(c, SITU_E_OVERFLOW, "dimension %d would have more than 2^63 elements", d);
     if (*size < 0) return situ_refuse(c, SITU_E_SHAPE, "dimension %d would have size %lld", d, (long long)*size);
     if (!can_crop(situ__desc(c->in[0])->size[d], p->before.dim[d], p->after.dim[d]))
-      return situ_refuse(c, SITU_E_SHAPE, "borders %lld and %lld crop more than the %lld elements of dimension %d", (long long)p->before.dim[d],
-                         (long long)p->after.dim[d], (long long)situ__desc(c->in[0])->size[d], d);
+      return situ_refuse(c, SITU_E_SHAPE, "borders %lld and %lld crop more than the %lld elements of dimension %d",
+                         (long long)p->before.dim[d], (long long)p->after.dim[d],
+                         (long long)situ__desc(c->in[0])->size[d], d);
   }
   return true;
 }
 
 /* What both share: the operand without what is cropped, and its place in the result. */
-static void common(const situ_view_desc *x, const situ_view_desc *y, const pad_params *p, situ_view_desc *from, situ_view_desc *to) {
+static void common(const situ_view_desc *x, const situ_view_desc *y, const pad_params *p, situ_view_desc *from,
+                   situ_view_desc *to) {
   *from = *x;
   *to = *y;
   for (int d = 0; d < x->ndim; d++) {
@@ -51,10 +54,15 @@ static bool pad_forward(situ_call *c) {
   const pad_params *p = c->params;
   situ_view_desc from, to;
   common(situ__desc(c->in[0]), situ__desc(c->out[0]), p, &from, &to);
-  return situ_launch(c->op->name, c->device, &(situ_work){ .verb = SITU_VERB_FILL, .outs = 1, .out = { situ__desc(c->out[0]) },
-                     .scalar = { p->value }, .integer = { situ__whole(p->value) } }) &&
-         (from.numel == 0 || situ_launch(c->op->name, c->device, &(situ_work){ .verb = SITU_VERB_COPY, .ins = 1, .outs = 1,
-                                         .in = { &from }, .out = { &to } }));
+  return situ_launch(c->op->name, c->device,
+                     &(situ_work){ .verb = SITU_VERB_FILL,
+                                   .outs = 1,
+                                   .out = { situ__desc(c->out[0]) },
+                                   .scalar = { p->value },
+                                   .integer = { situ__whole(p->value) } }) &&
+         (from.numel == 0 ||
+          situ_launch(c->op->name, c->device,
+                      &(situ_work){ .verb = SITU_VERB_COPY, .ins = 1, .outs = 1, .in = { &from }, .out = { &to } }));
 }
 
 static situ_tensor *pad_constant(situ_tensor *x, const pad_params *p);
@@ -70,8 +78,12 @@ static bool pad_backward(situ_grad_call *g) {
   return (g->dx[0] = pad_constant(g->grad[0], &back)) != NULL;
 }
 
-SITU_OP(pad_op) = { .name = "pad", .operand = { { "input", 0 } }, .params_size = sizeof(pad_params),
-                    .infer = pad_infer, .forward = pad_forward, .backward = pad_backward };
+SITU_OP(pad_op) = { .name = "pad",
+                    .operand = { { "input", 0 } },
+                    .params_size = sizeof(pad_params),
+                    .infer = pad_infer,
+                    .forward = pad_forward,
+                    .backward = pad_backward };
 
 static situ_tensor *pad_constant(situ_tensor *x, const pad_params *p) { return situ_op_run1(&pad_op, x, p); }
 
@@ -89,15 +101,18 @@ static situ_tensor *border(situ_tensor *x, int d, int64_t count, bool start, sit
 
 /* How far this mode can go on beyond an edge of that many elements. */
 static int64_t farthest(situ_pad_mode mode, int64_t size) {
-  return mode == SITU_PAD_REFLECT ? situ__max_i64(size - 1, 0) : mode == SITU_PAD_CIRCULAR ? size : size ? INT64_MAX : 0;
+  return mode == SITU_PAD_REFLECT    ? situ__max_i64(size - 1, 0)
+         : mode == SITU_PAD_CIRCULAR ? size
+         : size                      ? INT64_MAX
+                                     : 0;
 }
 
 /* Borders are those of all of x; what is cropped goes afterwards. */
 static situ_tensor *pad_dim(situ_tensor *x, int d, int64_t before, int64_t after, situ_pad_mode mode) {
   const int64_t size = situ_size(x, d), most = farthest(mode, size);
   if (before > most || after > most) {
-    situ__fail(SITU_E_ARG, "pad", "borders %lld and %lld at dimension %d, of size %lld: this mode takes up to %lld", (long long)before,
-               (long long)after, d, (long long)size, (long long)most);
+    situ__fail(SITU_E_ARG, "pad", "borders %lld and %lld at dimension %d, of size %lld: this mode takes up to %lld",
+               (long long)before, (long long)after, d, (long long)size, (long long)most);
     return NULL;
   }
   int64_t left;
@@ -106,7 +121,8 @@ static situ_tensor *pad_dim(situ_tensor *x, int d, int64_t before, int64_t after
     return NULL;
   }
   if (!can_crop(size, before, after) || left < (mode == SITU_PAD_CIRCULAR ? 0 : 1)) {
-    situ__fail(SITU_E_SHAPE, "pad", "borders %lld and %lld at dimension %d, of size %lld: the result would have no elements",
+    situ__fail(SITU_E_SHAPE, "pad",
+               "borders %lld and %lld at dimension %d, of size %lld: the result would have no elements",
                (long long)before, (long long)after, d, (long long)size);
     return NULL;
   }
@@ -131,7 +147,8 @@ situ_tensor *situ_pad(situ_tensor *x, situ_shape pad, situ_pad_mode mode, double
   if (!situ__need("pad", "input", x)) return NULL;
   int ndim = x->view.ndim;
   if (pad.ndim <= 0 || pad.ndim % 2 || pad.ndim / 2 > ndim) {
-    situ__fail(SITU_E_ARG, "pad", "%d borders for a tensor of %d dimensions: two for each padded dimension", pad.ndim, ndim);
+    situ__fail(SITU_E_ARG, "pad", "%d borders for a tensor of %d dimensions: two for each padded dimension", pad.ndim,
+               ndim);
     return NULL;
   }
   if ((unsigned)mode > SITU_PAD_CIRCULAR) {

@@ -6,27 +6,36 @@
 
 typedef struct pool_params {
   situ_pool_options o;
-  bool              indices;  /* where the maxima were is wanted, by the caller or for backward */
+  bool indices; /* where the maxima were is wanted, by the caller or for backward */
 } pool_params;
 
 /* ---- the window ---- */
 
 /* What a list says for dimension d: one value serves both. */
-static bool entry(const situ_call *c, const char *name, const situ_shape *list, int d, int64_t missing, int64_t least, int64_t *out) {
-  if (list->ndim < 0 || list->ndim > 2) return situ_refuse(c, SITU_E_ARG, "%s has %d values, must have 1 or 2", name, list->ndim);
+static bool entry(const situ_call *c, const char *name, const situ_shape *list, int d, int64_t missing, int64_t least,
+                  int64_t *out) {
+  if (list->ndim < 0 || list->ndim > 2)
+    return situ_refuse(c, SITU_E_ARG, "%s has %d values, must have 1 or 2", name, list->ndim);
   *out = list->ndim == 0 ? missing : list->dim[list->ndim == 1 ? 0 : d];
-  if (*out < least) return situ_refuse(c, SITU_E_ARG, "%s is %lld, must be at least %lld", name, (long long)*out, (long long)least);
+  if (*out < least)
+    return situ_refuse(c, SITU_E_ARG, "%s is %lld, must be at least %lld", name, (long long)*out, (long long)least);
   /* kernels multiply it by sizes */
-  return *out <= INT32_MAX || situ_refuse(c, SITU_E_OVERFLOW, "%s is %lld, must be at most %lld: sizes would not fit in 63 bits", name, (long long)*out, (long long)INT32_MAX);
+  return *out <= INT32_MAX ||
+         situ_refuse(c, SITU_E_OVERFLOW, "%s is %lld, must be at most %lld: sizes would not fit in 63 bits", name,
+                     (long long)*out, (long long)INT32_MAX);
 }
 
 static bool read_window(const situ_call *c, const situ_pool_options *o, situ_window *w) {
   *w = (situ_window){ .groups = 1, .exclude_pad = o->exclude_pad, .divisor = o->divisor_override };
   for (int d = 0; d < 2; d++) {
-    if (!entry(c, "kernel", &o->kernel, d, 0, 1, &w->kernel[d]) || !entry(c, "stride", &o->stride, d, w->kernel[d], 1, &w->stride[d]) ||
-        !entry(c, "padding", &o->padding, d, 0, 0, &w->padding[d]) || !entry(c, "dilation", &o->dilation, d, 1, 1, &w->dilation[d])) return false;
+    if (!entry(c, "kernel", &o->kernel, d, 0, 1, &w->kernel[d]) ||
+        !entry(c, "stride", &o->stride, d, w->kernel[d], 1, &w->stride[d]) ||
+        !entry(c, "padding", &o->padding, d, 0, 0, &w->padding[d]) ||
+        !entry(c, "dilation", &o->dilation, d, 1, 1, &w->dilation[d]))
+      return false;
     if (w->padding[d] > w->kernel[d] / 2)
-      return situ_refuse(c, SITU_E_ARG, "padding is %lld, must be at most half of the kernel, %lld", (long long)w->padding[d], (long long)w->kernel[d]);
+      return situ_refuse(c, SITU_E_ARG, "padding is %lld, must be at most half of the kernel, %lld",
+                         (long long)w->padding[d], (long long)w->kernel[d]);
   }
   return true;
 }
@@ -48,7 +57,8 @@ static bool check_input(situ_call *c) {
   if (!good) {
     const situ_shape shape = situ__shape(x);
     char text[SITU_SHAPE_TEXT];
-    return situ_refuse(c, SITU_E_SHAPE, "input is %s, must be [N, C, H, W] or [C, H, W] without a 0 after N", situ_shape_text(&shape, text));
+    return situ_refuse(c, SITU_E_SHAPE, "input is %s, must be [N, C, H, W] or [C, H, W] without a 0 after N",
+                       situ_shape_text(&shape, text));
   }
   return situ_infer_like(c);
 }
@@ -62,10 +72,12 @@ static bool windows_infer(situ_call *c) {
     const int64_t x = *size;
     if (!situ__mul_i64(w.dilation[d], w.kernel[d] - 1, &covered) || !situ__add_i64(x, 2 * w.padding[d], &room) ||
         !situ__sub_i64(room, covered, &room) || !situ__add_i64(room, w.stride[d], &room))
-      return situ_refuse(c, SITU_E_OVERFLOW, "kernel, stride or dilation is too large: the size does not fit in 63 bits");
+      return situ_refuse(c, SITU_E_OVERFLOW,
+                         "kernel, stride or dilation is too large: the size does not fit in 63 bits");
     room -= w.stride[d] + 1;
-    if (room < 0) return situ_refuse(c, SITU_E_SHAPE, "the window covers %lld elements, the padded input has %lld", (long long)covered + 1,
-                                     (long long)(x + 2 * w.padding[d]));
+    if (room < 0)
+      return situ_refuse(c, SITU_E_SHAPE, "the window covers %lld elements, the padded input has %lld",
+                         (long long)covered + 1, (long long)(x + 2 * w.padding[d]));
     *size = (p->o.ceil_mode ? situ__ceil_div(room, w.stride[d]) : room / w.stride[d]) + 1;
     /* A window that would begin in the padding at the end is none. */
     if (p->o.ceil_mode && (*size - 1) * w.stride[d] >= x + w.padding[d]) --*size;
@@ -80,12 +92,18 @@ static const situ_view_desc *four(situ_tensor *t, situ_view_desc *room) {
   return !v || v->ndim == 4 ? v : situ_desc_reshape(v, SITU_SHAPE(1, v->size[0], v->size[1], v->size[2]), room);
 }
 
-static bool launch(const situ_op *op, situ_device device, situ_pool_pass pass, const situ_window *w, situ_tensor *from, situ_tensor *index,
-                   situ_tensor *to) {
+static bool launch(const situ_op *op, situ_device device, situ_pool_pass pass, const situ_window *w, situ_tensor *from,
+                   situ_tensor *index, situ_tensor *to) {
   situ_view_desc room[3];
   if (!(from = situ_contiguous(from)) || (index && !(index = situ_contiguous(index)))) return false;
-  situ_work work = { .verb = SITU_VERB_POOL, .op = pass, .compute = situ_dtype_of(to), .ins = 1, .outs = 1, .in = { four(from, &room[0]) },
-                     .out = { four(to, &room[1]) }, .window = w };
+  situ_work work = { .verb = SITU_VERB_POOL,
+                     .op = pass,
+                     .compute = situ_dtype_of(to),
+                     .ins = 1,
+                     .outs = 1,
+                     .in = { four(from, &room[0]) },
+                     .out = { four(to, &room[1]) },
+                     .window = w };
   const situ_view_desc *where = four(index, &room[2]);
   if (pass == SITU_POOL_MAX && where) work.out[work.outs++] = where;
   if (pass == SITU_POOL_MAX_GRAD) work.in[work.ins++] = where;
@@ -104,7 +122,8 @@ static bool back(situ_grad_call *g, situ_pool_pass pass, const situ_window *w, s
 static bool max_infer(situ_call *c) {
   const pool_params *p = c->params;
   if (p->o.exclude_pad || p->o.divisor_override)
-    return situ_refuse(c, SITU_E_ARG, "%s is given: only avg_pool2d has it", p->o.exclude_pad ? "exclude_pad" : "divisor_override");
+    return situ_refuse(c, SITU_E_ARG, "%s is given: only avg_pool2d has it",
+                       p->o.exclude_pad ? "exclude_pad" : "divisor_override");
   if (!windows_infer(c)) return false;
   c->shape[1] = c->shape[0];
   c->dtype[1] = p->indices ? SITU_I64 : SITU_DTYPE_DEFAULT;
@@ -118,8 +137,14 @@ static bool max_backward(situ_grad_call *g) {
   const situ_window w = window_of(g->op, g->params);
   return !g->grad[0] || back(g, SITU_POOL_MAX_GRAD, &w, g->out[1]);
 }
-SITU_OP(max_pool2d_op) = { .name = "max_pool2d", .operand = { { "input", SITU_FLOATING | SITU_INTEGRAL } }, .outs = 2, .flags = SITU_OP_COMPOSED,
-                           .save = SITU_SAVE_OUT(1), .params_size = sizeof(pool_params), .infer = max_infer, .forward = max_forward,
+SITU_OP(max_pool2d_op) = { .name = "max_pool2d",
+                           .operand = { { "input", SITU_FLOATING | SITU_INTEGRAL } },
+                           .outs = 2,
+                           .flags = SITU_OP_COMPOSED,
+                           .save = SITU_SAVE_OUT(1),
+                           .params_size = sizeof(pool_params),
+                           .infer = max_infer,
+                           .forward = max_forward,
                            .backward = max_backward };
 
 situ_tensor *situ_max_pool2d(situ_tensor *input, const situ_pool_options *options, situ_tensor **indices) {
@@ -146,8 +171,13 @@ static bool avg_backward(situ_grad_call *g) {
   const situ_window w = window_of(g->op, g->params);
   return back(g, SITU_POOL_AVG_GRAD, &w, NULL);
 }
-SITU_OP(avg_pool2d_op) = { .name = "avg_pool2d", .operand = { { "input", SITU_FLOATING | SITU_INTEGRAL } }, .flags = SITU_OP_COMPOSED,
-                           .params_size = sizeof(pool_params), .infer = avg_infer, .forward = avg_forward, .backward = avg_backward };
+SITU_OP(avg_pool2d_op) = { .name = "avg_pool2d",
+                           .operand = { { "input", SITU_FLOATING | SITU_INTEGRAL } },
+                           .flags = SITU_OP_COMPOSED,
+                           .params_size = sizeof(pool_params),
+                           .infer = avg_infer,
+                           .forward = avg_forward,
+                           .backward = avg_backward };
 
 situ_tensor *situ_avg_pool2d(situ_tensor *input, const situ_pool_options *options) {
   pool_params p = { .indices = false };
@@ -160,10 +190,13 @@ situ_tensor *situ_avg_pool2d(situ_tensor *input, const situ_pool_options *option
 static bool adaptive_infer(situ_call *c) {
   const situ_shape *wanted = c->params;
   if (!check_input(c)) return false;
-  if (wanted->ndim < 1 || wanted->ndim > 2) return situ_refuse(c, SITU_E_ARG, "output_size has %d values, must have 1 or 2", wanted->ndim);
+  if (wanted->ndim < 1 || wanted->ndim > 2)
+    return situ_refuse(c, SITU_E_ARG, "output_size has %d values, must have 1 or 2", wanted->ndim);
   for (int d = 0; d < 2; d++) {
     const int64_t size = wanted->dim[wanted->ndim == 1 ? 0 : d];
-    if (size < 1 && size != -1) return situ_refuse(c, SITU_E_ARG, "output_size is %lld, must be positive, or -1 to keep the input's", (long long)size);
+    if (size < 1 && size != -1)
+      return situ_refuse(c, SITU_E_ARG, "output_size is %lld, must be positive, or -1 to keep the input's",
+                         (long long)size);
     if (size != -1) c->shape[0].dim[c->shape[0].ndim - 2 + d] = size;
   }
   return true;
@@ -172,8 +205,12 @@ static bool adaptive_forward(situ_call *c) {
   return launch(c->op, c->device, SITU_POOL_ADAPTIVE_AVG, NULL, c->in[0], NULL, c->out[0]);
 }
 static bool adaptive_backward(situ_grad_call *g) { return back(g, SITU_POOL_ADAPTIVE_AVG_GRAD, NULL, NULL); }
-SITU_OP(adaptive_avg_pool2d_op) = { .name = "adaptive_avg_pool2d", .operand = { { "input", SITU_FLOATING } }, .flags = SITU_OP_COMPOSED,
-                                    .params_size = sizeof(situ_shape), .infer = adaptive_infer, .forward = adaptive_forward,
+SITU_OP(adaptive_avg_pool2d_op) = { .name = "adaptive_avg_pool2d",
+                                    .operand = { { "input", SITU_FLOATING } },
+                                    .flags = SITU_OP_COMPOSED,
+                                    .params_size = sizeof(situ_shape),
+                                    .infer = adaptive_infer,
+                                    .forward = adaptive_forward,
                                     .backward = adaptive_backward };
 
 situ_tensor *situ_adaptive_avg_pool2d(situ_tensor *input, situ_shape output_size) {

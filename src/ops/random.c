@@ -7,25 +7,33 @@
 #include "ops/ops.h"
 
 typedef struct random_params {
-  situ_random    kind;
-  double         a, b;        /* bounds, or mean and standard deviation, or probability */
-  int64_t        low, high;
+  situ_random kind;
+  double a, b; /* bounds, or mean and standard deviation, or probability */
+  int64_t low, high;
   situ_generator draw;
 } random_params;
 
 static situ_work work_of(const random_params *p, const situ_view_desc *y) {
-  return (situ_work){ .verb = SITU_VERB_RANDOM, .op = (int)p->kind, .outs = 1, .out = { y }, .scalar = { p->a, p->b }, .integer = { p->low, p->high },
-                      .seed = p->draw.seed, .offset = p->draw.offset };
+  return (situ_work){ .verb = SITU_VERB_RANDOM,
+                      .op = (int)p->kind,
+                      .outs = 1,
+                      .out = { y },
+                      .scalar = { p->a, p->b },
+                      .integer = { p->low, p->high },
+                      .seed = p->draw.seed,
+                      .offset = p->draw.offset };
 }
 
 /* ---- new tensors ---- */
 
-static situ_tensor *make(const char *op, situ_shape shape, situ_dtype otherwise, random_params p, const situ_options *o) {
+static situ_tensor *make(const char *op, situ_shape shape, situ_dtype otherwise, random_params p,
+                         const situ_options *o) {
   situ_dtype dtype = o && o->dtype ? o->dtype : otherwise;
   situ_tensor *t = situ_op_new(op, shape, dtype, o ? o->device : (situ_device){ 0 });
   if (!t) return NULL;
   if (p.kind <= SITU_RANDOM_NORMAL && !situ_dtype_is_floating(dtype)) {
-    situ__fail(SITU_E_DTYPE, op, "%s cannot hold these numbers; ask for a floating dtype, or use situ_randint", situ_dtype_name(dtype));
+    situ__fail(SITU_E_DTYPE, op, "%s cannot hold these numbers; ask for a floating dtype, or use situ_randint",
+               situ_dtype_name(dtype));
     return NULL;
   }
   p.draw = situ_generator_draw(o ? o->generator : NULL);
@@ -43,8 +51,10 @@ situ_tensor *situ_randn(situ_shape shape, const situ_options *o) {
 
 /* The largest whole number up to which dtype has all of them, or that it can hold if it is a whole dtype. */
 static double largest_whole(situ_dtype dtype) {
-  static const double most[SITU_DTYPES] = { [SITU_BOOL] = 1, [SITU_U8] = 255, [SITU_I8] = 127, [SITU_I16] = 32767, [SITU_I32] = 2147483647.0, [SITU_I64] = 0x1p63,
-                                            [SITU_F16] = 0x1p11, [SITU_BF16] = 0x1p8, [SITU_F32] = 0x1p24, [SITU_F64] = 0x1p53 };
+  static const double most[SITU_DTYPES] = {
+    [SITU_BOOL] = 1,     [SITU_U8] = 255,     [SITU_I8] = 127,     [SITU_I16] = 32767,  [SITU_I32] = 2147483647.0,
+    [SITU_I64] = 0x1p63, [SITU_F16] = 0x1p11, [SITU_BF16] = 0x1p8, [SITU_F32] = 0x1p24, [SITU_F64] = 0x1p53
+  };
   return (unsigned)dtype < SITU_DTYPES ? most[dtype] : 0x1p63;
 }
 
@@ -53,10 +63,12 @@ static bool range(const char *op, int64_t low, int64_t high, situ_dtype dtype) {
     situ__fail(SITU_E_ARG, op, "no whole number is in [%lld, %lld)", (long long)low, (long long)high);
     return false;
   }
-  if (situ_dtype_is_floating(dtype)) return situ__fits(op, (double)low, dtype) && situ__fits(op, (double)(high - 1), dtype);
+  if (situ_dtype_is_floating(dtype))
+    return situ__fits(op, (double)low, dtype) && situ__fits(op, (double)(high - 1), dtype);
   const double most = largest_whole(dtype), least = dtype == SITU_BOOL || dtype == SITU_U8 ? 0 : -most - 1;
   if ((double)low >= least && (double)(high - 1) <= most) return true;
-  situ__fail(SITU_E_ARG, op, "[%lld, %lld) does not fit into %s", (long long)low, (long long)high, situ_dtype_name(dtype));
+  situ__fail(SITU_E_ARG, op, "[%lld, %lld) does not fit into %s", (long long)low, (long long)high,
+             situ_dtype_name(dtype));
   return false;
 }
 situ_tensor *situ_randint(int64_t low, int64_t high, situ_shape shape, const situ_options *o) {
@@ -69,13 +81,15 @@ situ_tensor *situ_randperm(int64_t n, const situ_options *o) {
   SITU__MADE_OF_OPS("randperm");
   const situ_dtype dtype = o && o->dtype ? o->dtype : SITU_I64;
   if (dtype == SITU_BOOL || (double)n - 1 > largest_whole(dtype)) {
-    situ__fail(SITU_E_ARG, "randperm", "%s does not have all whole numbers below %lld", situ_dtype_name(dtype), (long long)n);
+    situ__fail(SITU_E_ARG, "randperm", "%s does not have all whole numbers below %lld", situ_dtype_name(dtype),
+               (long long)n);
     return NULL;
   }
   situ_options raw = o ? *o : (situ_options){ 0 };
   raw.dtype = SITU_I64;
   raw.requires_grad = false;
-  situ_tensor *order = situ_argsort(make("randperm", SITU_SHAPE(n), SITU_I64, (random_params){ .kind = SITU_RANDOM_RAW }, &raw), 0, false);
+  situ_tensor *order = situ_argsort(
+      make("randperm", SITU_SHAPE(n), SITU_I64, (random_params){ .kind = SITU_RANDOM_RAW }, &raw), 0, false);
   order = situ_to_dtype(order, dtype);
   return order && o && o->requires_grad ? situ_requires_grad_(order, true) : order;
 }
@@ -86,7 +100,7 @@ static bool random_infer(situ_call *c) { return situ_infer_like(c); }
 
 static bool random_forward(situ_call *c) {
   situ_work work = work_of(c->params, situ__desc(c->out[0]));
-  if (!c->in_place) {  /* bernoulli: the operand holds the probabilities */
+  if (!c->in_place) { /* bernoulli: the operand holds the probabilities */
     work.ins = 1;
     work.in[0] = situ__desc(c->in[0]);
   }
@@ -94,9 +108,13 @@ static bool random_forward(situ_call *c) {
 }
 static bool zero_backward(situ_grad_call *g) { return (g->dx[0] = situ_zeros_like(g->grad[0], NULL)) != NULL; }
 
-#define RANDOM(id, text, kinds)                                                                                       \
-  SITU_OP(id##_op) = { .name = text, .operand = { { "input", kinds } }, .params_size = sizeof(random_params),         \
-                       .infer = random_infer, .forward = random_forward, .backward = zero_backward };
+#define RANDOM(id, text, kinds)                              \
+  SITU_OP(id##_op) = { .name = text,                         \
+                       .operand = { { "input", kinds } },    \
+                       .params_size = sizeof(random_params), \
+                       .infer = random_infer,                \
+                       .forward = random_forward,            \
+                       .backward = zero_backward };
 RANDOM(uniform, "uniform_", SITU_FLOATING)
 RANDOM(normal, "normal_", SITU_FLOATING)
 RANDOM(bernoulli_in_place, "bernoulli_", 0)
@@ -109,23 +127,32 @@ situ_tensor *situ_uniform_(situ_tensor *x, double low, double high, situ_generat
     return NULL;
   }
   const situ_dtype dtype = (situ_dtype)x->view.dtype;
-  if (!situ__fits("uniform_", low, dtype) || !situ__fits("uniform_", high, dtype) || !situ__fits("uniform_", high - low, dtype)) return NULL;
-  return situ_op_run_(&uniform_op, &x, 1, &(random_params){ .kind = SITU_RANDOM_UNIFORM, .a = low, .b = high, .draw = situ_generator_draw(generator) });
+  if (!situ__fits("uniform_", low, dtype) || !situ__fits("uniform_", high, dtype) ||
+      !situ__fits("uniform_", high - low, dtype))
+    return NULL;
+  return situ_op_run_(
+      &uniform_op, &x, 1,
+      &(random_params){ .kind = SITU_RANDOM_UNIFORM, .a = low, .b = high, .draw = situ_generator_draw(generator) });
 }
 situ_tensor *situ_normal_(situ_tensor *x, double mean, double std, situ_generator *generator) {
   if (!(std >= 0)) {
     situ__fail(SITU_E_ARG, "normal_", "a standard deviation of %g", std);
     return NULL;
   }
-  return situ_op_run_(&normal_op, &x, 1, &(random_params){ .kind = SITU_RANDOM_NORMAL, .a = mean, .b = std, .draw = situ_generator_draw(generator) });
+  return situ_op_run_(
+      &normal_op, &x, 1,
+      &(random_params){ .kind = SITU_RANDOM_NORMAL, .a = mean, .b = std, .draw = situ_generator_draw(generator) });
 }
 situ_tensor *situ_bernoulli_(situ_tensor *x, double p, situ_generator *generator) {
   if (!(p >= 0 && p <= 1)) {
     situ__fail(SITU_E_ARG, "bernoulli_", "a probability of %g", p);
     return NULL;
   }
-  return situ_op_run_(&bernoulli_in_place_op, &x, 1, &(random_params){ .kind = SITU_RANDOM_BERNOULLI, .a = p, .draw = situ_generator_draw(generator) });
+  return situ_op_run_(
+      &bernoulli_in_place_op, &x, 1,
+      &(random_params){ .kind = SITU_RANDOM_BERNOULLI, .a = p, .draw = situ_generator_draw(generator) });
 }
 situ_tensor *situ_bernoulli(situ_tensor *p, situ_generator *generator) {
-  return situ_op_run1(&bernoulli_op, p, &(random_params){ .kind = SITU_RANDOM_BERNOULLI, .draw = situ_generator_draw(generator) });
+  return situ_op_run1(&bernoulli_op, p,
+                      &(random_params){ .kind = SITU_RANDOM_BERNOULLI, .draw = situ_generator_draw(generator) });
 }

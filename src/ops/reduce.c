@@ -6,11 +6,11 @@
 #include "ops/ops.h"
 
 typedef struct reduce_params {
-  unsigned   mask;     /* which dimensions */
-  bool       keepdim;
-  situ_dtype dtype;    /* asked for; DEFAULT: the op's rule */
-  double     scalar;   /* correction, or p */
-  bool       nan_gets; /* a NaN result hands its gradient to the NaNs (min, max); else it is NaN for all (amin, amax) */
+  unsigned mask; /* which dimensions */
+  bool keepdim;
+  situ_dtype dtype; /* asked for; DEFAULT: the op's rule */
+  double scalar;    /* correction, or p */
+  bool nan_gets;    /* a NaN result hands its gradient to the NaNs (min, max); else it is NaN for all (amin, amax) */
 } reduce_params;
 
 /* The operand's shape with 1 where it is reduced. */
@@ -38,7 +38,8 @@ static bool infer_shape(situ_call *c) {
   const reduce_params *p = c->params;
   situ_shape x = situ__shape(situ__desc(c->in[0]));
   if (situ__desc(c->in[0])->numel > most)
-    return situ_refuse(c, SITU_E_LIMIT, "%lld elements are to be reduced; more than 2^53 are not counted exactly", (long long)situ__desc(c->in[0])->numel);
+    return situ_refuse(c, SITU_E_LIMIT, "%lld elements are to be reduced; more than 2^53 are not counted exactly",
+                       (long long)situ__desc(c->in[0])->numel);
   c->shape[0] = p->keepdim ? kept(&x, p->mask) : (situ_shape){ .ndim = 0 };
   for (int d = 0; !p->keepdim && d < x.ndim; d++)
     if (!(p->mask >> d & 1)) c->shape[0].dim[c->shape[0].ndim++] = x.dim[d];
@@ -60,7 +61,8 @@ static bool infer_sum(situ_call *c) {
 static bool infer_float(situ_call *c) {
   const reduce_params *p = c->params;
   situ_dtype dtype = p->dtype ? p->dtype : (situ_dtype)situ__desc(c->in[0])->dtype;
-  if (!situ_dtype_is_floating(dtype)) return situ_refuse(c, SITU_E_DTYPE, "input is %s: this needs a floating dtype", situ_dtype_name(dtype));
+  if (!situ_dtype_is_floating(dtype))
+    return situ_refuse(c, SITU_E_DTYPE, "input is %s: this needs a floating dtype", situ_dtype_name(dtype));
   return infer_as(c, dtype);
 }
 
@@ -87,8 +89,15 @@ static bool forward(situ_call *c) {
   situ_view_desc room;
   situ_shape shape = situ__shape(x);
   const situ_view_desc *y = situ_desc_reshape(situ__desc(c->out[0]), kept(&shape, p->mask), &room);
-  return situ_launch(c->op->name, c->device, &(situ_work){ .verb = SITU_VERB_REDUCE, .op = c->op->code, .compute = c->compute, .ins = 1, .outs = 1,
-                     .in = { x }, .out = { y }, .scalar = { p->scalar } });
+  return situ_launch(c->op->name, c->device,
+                     &(situ_work){ .verb = SITU_VERB_REDUCE,
+                                   .op = c->op->code,
+                                   .compute = c->compute,
+                                   .ins = 1,
+                                   .outs = 1,
+                                   .in = { x },
+                                   .out = { y },
+                                   .scalar = { p->scalar } });
 }
 
 /* ---- and back: t, a result or its gradient, in the operand's rank, so that it broadcasts against the operand ---- */
@@ -97,9 +106,13 @@ static situ_tensor *spread(const situ_grad_call *g, situ_tensor *t) {
   const reduce_params *p = g->params;
   return situ_reshape(t, kept(&g->shape[0], p->mask));
 }
-static int64_t count_of(const situ_grad_call *g) { return reduced_count(&g->shape[0], ((const reduce_params *)g->params)->mask); }
+static int64_t count_of(const situ_grad_call *g) {
+  return reduced_count(&g->shape[0], ((const reduce_params *)g->params)->mask);
+}
 
-static bool sum_backward(situ_grad_call *g) { return (g->dx[0] = situ_expand(spread(g, g->grad[0]), g->shape[0])) != NULL; }
+static bool sum_backward(situ_grad_call *g) {
+  return (g->dx[0] = situ_expand(spread(g, g->grad[0]), g->shape[0])) != NULL;
+}
 
 static bool mean_backward(situ_grad_call *g) {
   return (g->dx[0] = situ_expand(situ_div_scalar(spread(g, g->grad[0]), (double)count_of(g)), g->shape[0])) != NULL;
@@ -113,7 +126,8 @@ static bool prod_backward(situ_grad_call *g) {
   situ_reduce_options o = { .keepdim = true };
   for (int d = 0; d < g->shape[0].ndim; d++)
     if (p->mask >> d & 1) o.dim.dim[o.dim.ndim++] = d;
-  situ_tensor *product = p->mask ? situ_prod(rest, &o) : rest, *zeros = p->mask ? situ_sum(zero, &o) : situ_to_dtype(zero, SITU_I64);
+  situ_tensor *product = p->mask ? situ_prod(rest, &o) : rest,
+              *zeros = p->mask ? situ_sum(zero, &o) : situ_to_dtype(zero, SITU_I64);
   situ_tensor *others = situ_where(situ_eq_scalar(zeros, 0), situ_div(product, rest),
                                    situ_mul(product, situ_logical_and(zero, situ_eq_scalar(zeros, 1))));
   return (g->dx[0] = situ_mul(others, spread(g, g->grad[0]))) != NULL;
@@ -127,7 +141,9 @@ static situ_tensor *centred(const situ_grad_call *g) {
     if (p->mask >> d & 1) o.dim.dim[o.dim.ndim++] = d;
   return p->mask ? situ_sub(g->in[0], situ_mean(g->in[0], &o)) : situ_zeros_like(g->in[0], NULL);
 }
-static double freedom(const situ_grad_call *g) { return (double)count_of(g) - ((const reduce_params *)g->params)->scalar; }
+static double freedom(const situ_grad_call *g) {
+  return (double)count_of(g) - ((const reduce_params *)g->params)->scalar;
+}
 
 static bool var_backward(situ_grad_call *g) {
   return (g->dx[0] = situ_mul(spread(g, situ_mul_scalar(g->grad[0], 2 / freedom(g))), centred(g))) != NULL;
@@ -149,7 +165,9 @@ static situ_tensor *shared(const situ_grad_call *g, situ_tensor *value) {
     if (p->mask >> d & 1) o.dim.dim[o.dim.ndim++] = d;
   return p->mask ? situ_div(mask, situ_sum(mask, &o)) : mask;
 }
-static bool extreme_backward(situ_grad_call *g) { return (g->dx[0] = situ_mul(shared(g, g->in[0]), spread(g, g->grad[0]))) != NULL; }
+static bool extreme_backward(situ_grad_call *g) {
+  return (g->dx[0] = situ_mul(shared(g, g->in[0]), spread(g, g->grad[0]))) != NULL;
+}
 
 static bool norm_backward(situ_grad_call *g) {
   double power = ((const reduce_params *)g->params)->scalar;
@@ -171,11 +189,19 @@ static bool logsumexp_backward(situ_grad_call *g) {
 
 /* ---- the ops ---- */
 
-#define REDUCE(id, code_, rule, back, saves, flag) CASTING(id, code_, rule, back, saves, flag, SITU_CAST_NOT, SITU_CAST_NOT)
-#define CASTING(id, code_, rule, back, saves, flag, on_cpu, elsewhere)                                                \
-  SITU_OP(id##_op) = { .name = #id, .operand = { { "input", 0 } }, .code = code_, .save = saves, .flags = flag,       \
-                       .autocast = { on_cpu, elsewhere },                                                            \
-                       .params_size = sizeof(reduce_params), .infer = rule, .forward = forward, .backward = back };
+#define REDUCE(id, code_, rule, back, saves, flag) \
+  CASTING(id, code_, rule, back, saves, flag, SITU_CAST_NOT, SITU_CAST_NOT)
+#define CASTING(id, code_, rule, back, saves, flag, on_cpu, elsewhere) \
+  SITU_OP(id##_op) = { .name = #id,                                    \
+                       .operand = { { "input", 0 } },                  \
+                       .code = code_,                                  \
+                       .save = saves,                                  \
+                       .flags = flag,                                  \
+                       .autocast = { on_cpu, elsewhere },              \
+                       .params_size = sizeof(reduce_params),           \
+                       .infer = rule,                                  \
+                       .forward = forward,                             \
+                       .backward = back };
 enum { X = SITU_SAVE(0), Y = SITU_SAVE_OUT(0) };
 CASTING(sum, SITU_REDUCE_SUM, infer_sum, sum_backward, 0, 0, SITU_CAST_NOT, SITU_CAST_F32)
 REDUCE(mean, SITU_REDUCE_MEAN, infer_float, mean_backward, 0, 0)
@@ -192,7 +218,8 @@ CASTING(logsumexp, SITU_REDUCE_LOGSUMEXP, infer_float, logsumexp_backward, X | Y
 static situ_tensor *run(const situ_op *op, situ_tensor *x, double scalar, const situ_reduce_options *o) {
   reduce_params p = { .scalar = scalar };
   static const situ_shape all = { .ndim = 0 };
-  if (!situ__need(op->name, "input", x) || !situ__dim_mask(op->name, o ? &o->dim : &all, x->view.ndim, true, &p.mask)) return NULL;
+  if (!situ__need(op->name, "input", x) || !situ__dim_mask(op->name, o ? &o->dim : &all, x->view.ndim, true, &p.mask))
+    return NULL;
   if (o) {
     p.keepdim = o->keepdim;
     p.dtype = o->dtype;
@@ -208,20 +235,25 @@ static situ_tensor *run(const situ_op *op, situ_tensor *x, double scalar, const 
   return situ_op_run1(op, x, &p);
 }
 
-#define PUBLIC(id) situ_tensor *situ_##id(situ_tensor *x, const situ_reduce_options *options) { return run(&id##_op, x, 0, options); }
+#define PUBLIC(id) \
+  situ_tensor *situ_##id(situ_tensor *x, const situ_reduce_options *options) { return run(&id##_op, x, 0, options); }
 /* clang-format off */
 PUBLIC(sum) PUBLIC(mean) PUBLIC(prod) PUBLIC(amin) PUBLIC(amax) PUBLIC(all) PUBLIC(any)
-/* clang-format on */
+    /* clang-format on */
 
-/* Whole numbers give f32, as for exp and log. */
-situ_tensor *situ_logsumexp(situ_tensor *x, const situ_reduce_options *options) {
+    /* Whole numbers give f32, as for exp and log. */
+    situ_tensor *situ_logsumexp(situ_tensor *x, const situ_reduce_options *options) {
   SITU__MADE_OF_OPS("logsumexp");
   bool whole = situ__alive(x) && !situ_dtype_is_floating((situ_dtype)x->view.dtype);
   return run(&logsumexp_op, whole ? situ_to_dtype(x, SITU_F32) : x, 0, options);
 }
 
-situ_tensor *situ_var(situ_tensor *x, double correction, const situ_reduce_options *options) { return run(&var_op, x, correction, options); }
-situ_tensor *situ_std(situ_tensor *x, double correction, const situ_reduce_options *options) { return run(&std_op, x, correction, options); }
+situ_tensor *situ_var(situ_tensor *x, double correction, const situ_reduce_options *options) {
+  return run(&var_op, x, correction, options);
+}
+situ_tensor *situ_std(situ_tensor *x, double correction, const situ_reduce_options *options) {
+  return run(&std_op, x, correction, options);
+}
 situ_tensor *situ_norm(situ_tensor *x, double p, const situ_reduce_options *options) {
   if (isnan(p)) {
     situ__fail(SITU_E_ARG, "norm", "p is NaN");

@@ -7,7 +7,7 @@
 #include "ops/ops.h"
 
 typedef struct norm_params {
-  int    dims;   /* trailing dimensions that make a row */
+  int dims; /* trailing dimensions that make a row */
   double eps;
 } norm_params;
 
@@ -28,8 +28,8 @@ static bool same_tail(const situ_call *c, int operand, const norm_params *p) {
   if (good) return true;
   situ_shape own = situ__shape(w), whole = situ__shape(x);
   char a[SITU_SHAPE_TEXT], b[SITU_SHAPE_TEXT];
-  return situ_refuse(c, SITU_E_SHAPE, "%s is %s, must be the last %d dimensions of input %s", c->op->operand[operand].name, situ_shape_text(&own, a), p->dims,
-                     situ_shape_text(&whole, b));
+  return situ_refuse(c, SITU_E_SHAPE, "%s is %s, must be the last %d dimensions of input %s",
+                     c->op->operand[operand].name, situ_shape_text(&own, a), p->dims, situ_shape_text(&whole, b));
 }
 
 /* Results: y, mean (layer_norm only), 1 / standard deviation. */
@@ -68,8 +68,14 @@ static bool forward(situ_call *c) {
       if (!situ_zero_(c->out[k])) return false;
     return true;
   }
-  situ_work work = { .verb = SITU_VERB_NORM, .op = c->op->code, .compute = c->dtype[0], .ins = c->ins, .outs = c->outs, .scalar = { p->eps },
-                     .in = { as_rows(in[0], rows, width, &room[0]), as_weight(in[1], width, &room[1]), as_weight(in[2], width, &room[2]) },
+  situ_work work = { .verb = SITU_VERB_NORM,
+                     .op = c->op->code,
+                     .compute = c->dtype[0],
+                     .ins = c->ins,
+                     .outs = c->outs,
+                     .scalar = { p->eps },
+                     .in = { as_rows(in[0], rows, width, &room[0]), as_weight(in[1], width, &room[1]),
+                             as_weight(in[2], width, &room[2]) },
                      .out = { as_rows(c->out[0], rows, width, &room[3]) } };
   for (int k = 1; k < c->outs; k++) work.out[k] = situ__desc(c->out[k]);
   return situ_launch(c->op->name, c->device, &work);
@@ -85,7 +91,8 @@ static bool backward(situ_grad_call *g) {
   bool centred = g->op->code == SITU_LAYER_NORM;
   int64_t rows, width;
   extent(&g->shape[0], p->dims, &rows, &width);
-  situ_tensor *up = situ_contiguous(g->grad[0]), *x = situ_contiguous(g->in[0]), *weight = g->in[1] ? situ_contiguous(g->in[1]) : NULL;
+  situ_tensor *up = situ_contiguous(g->grad[0]), *x = situ_contiguous(g->in[0]),
+              *weight = g->in[1] ? situ_contiguous(g->in[1]) : NULL;
   if (!up || !x || (g->in[1] && !weight)) return false;
   for (int i = 0; i < g->ins; i++)
     if (g->wants[i] && !(g->dx[i] = like_operand(g, i))) return false;
@@ -96,7 +103,10 @@ static bool backward(situ_grad_call *g) {
     return true;
   }
   situ_view_desc room[6];
-  situ_work work = { .verb = SITU_VERB_NORM, .op = g->op->code + 1, .compute = g->dtype[0], .scalar = { p->eps },
+  situ_work work = { .verb = SITU_VERB_NORM,
+                     .op = g->op->code + 1,
+                     .compute = g->dtype[0],
+                     .scalar = { p->eps },
                      .in = { as_rows(up, rows, width, &room[0]), as_rows(x, rows, width, &room[1]) },
                      .out = { as_rows(g->dx[0], rows, width, &room[2]), as_weight(g->dx[1], width, &room[3]) } };
   int n = 2;
@@ -110,12 +120,32 @@ static bool backward(situ_grad_call *g) {
 }
 
 enum { WEIGHT = SITU_FLOATING | SITU_SAME | SITU_OPTIONAL };
-SITU_OP(layer_norm_op) = { .name = "layer_norm", .operand = { { "input", SITU_FLOATING | SITU_SAME }, { "weight", WEIGHT }, { "bias", WEIGHT } }, .outs = 3,
-                           .flags = SITU_OP_COMPOSED, .autocast = { SITU_CAST_BACK, SITU_CAST_F32 }, .code = SITU_LAYER_NORM, .save = SITU_SAVE(0) | SITU_SAVE(1) | SITU_SAVE_OUT(1) | SITU_SAVE_OUT(2),
-                           .params_size = sizeof(norm_params), .infer = infer, .forward = forward, .mend = situ_infer_like, .backward = backward };
-SITU_OP(rms_norm_op) = { .name = "rms_norm", .operand = { { "input", SITU_FLOATING | SITU_SAME }, { "weight", WEIGHT } }, .outs = 2,
-                         .flags = SITU_OP_COMPOSED, .autocast = { SITU_CAST_BACK, SITU_CAST_F32 }, .code = SITU_RMS_NORM, .save = SITU_SAVE(0) | SITU_SAVE(1) | SITU_SAVE_OUT(1),
-                         .params_size = sizeof(norm_params), .infer = infer, .forward = forward, .mend = situ_infer_like, .backward = backward };
+SITU_OP(layer_norm_op) = {
+  .name = "layer_norm",
+  .operand = { { "input", SITU_FLOATING | SITU_SAME }, { "weight", WEIGHT }, { "bias", WEIGHT } },
+  .outs = 3,
+  .flags = SITU_OP_COMPOSED,
+  .autocast = { SITU_CAST_BACK, SITU_CAST_F32 },
+  .code = SITU_LAYER_NORM,
+  .save = SITU_SAVE(0) | SITU_SAVE(1) | SITU_SAVE_OUT(1) | SITU_SAVE_OUT(2),
+  .params_size = sizeof(norm_params),
+  .infer = infer,
+  .forward = forward,
+  .mend = situ_infer_like,
+  .backward = backward
+};
+SITU_OP(rms_norm_op) = { .name = "rms_norm",
+                         .operand = { { "input", SITU_FLOATING | SITU_SAME }, { "weight", WEIGHT } },
+                         .outs = 2,
+                         .flags = SITU_OP_COMPOSED,
+                         .autocast = { SITU_CAST_BACK, SITU_CAST_F32 },
+                         .code = SITU_RMS_NORM,
+                         .save = SITU_SAVE(0) | SITU_SAVE(1) | SITU_SAVE_OUT(1),
+                         .params_size = sizeof(norm_params),
+                         .infer = infer,
+                         .forward = forward,
+                         .mend = situ_infer_like,
+                         .backward = backward };
 
 static bool good_eps(const char *op, double eps) {
   if (eps >= 0 && isfinite(eps)) return true;
@@ -132,11 +162,13 @@ static bool tail(const situ_op *op, situ_tensor *const *in, int ins, const situ_
   if (good || !situ__together(op, in, ins)) return good;
   situ_shape own = situ__shape(&x->view);
   char a[SITU_SHAPE_TEXT], b[SITU_SHAPE_TEXT];
-  situ__fail(SITU_E_SHAPE, op->name, "normalized_shape %s is not the end of input's shape %s", situ_shape_text(shape, a), situ_shape_text(&own, b));
+  situ__fail(SITU_E_SHAPE, op->name, "normalized_shape %s is not the end of input's shape %s",
+             situ_shape_text(shape, a), situ_shape_text(&own, b));
   return false;
 }
 
-situ_tensor *situ_layer_norm(situ_tensor *input, situ_shape normalized_shape, situ_tensor *weight, situ_tensor *bias, double eps) {
+situ_tensor *situ_layer_norm(situ_tensor *input, situ_shape normalized_shape, situ_tensor *weight, situ_tensor *bias,
+                             double eps) {
   situ_tensor *in[] = { input, weight, bias };
   if (!tail(&layer_norm_op, in, 3, &normalized_shape) || !good_eps("layer_norm", eps)) return NULL;
   return situ_op_run(&layer_norm_op, in, 3, &(norm_params){ normalized_shape.ndim, eps ? eps : 1e-5 }, NULL);
@@ -145,14 +177,20 @@ situ_tensor *situ_layer_norm(situ_tensor *input, situ_shape normalized_shape, si
 situ_tensor *situ_rms_norm(situ_tensor *input, situ_shape normalized_shape, situ_tensor *weight, double eps) {
   situ_tensor *in[] = { input, weight };
   if (!tail(&rms_norm_op, in, 2, &normalized_shape) || !good_eps("rms_norm", eps)) return NULL;
-  return situ_op_run(&rms_norm_op, in, 2, &(norm_params){ normalized_shape.ndim, eps ? eps : input->view.dtype == SITU_F64 ? DBL_EPSILON : FLT_EPSILON }, NULL);
+  return situ_op_run(&rms_norm_op, in, 2,
+                     &(norm_params){ normalized_shape.ndim, eps                             ? eps
+                                                            : input->view.dtype == SITU_F64 ? DBL_EPSILON
+                                                                                            : FLT_EPSILON },
+                     NULL);
 }
 
 /* Each group of channels of each sample is a row of layer_norm; the weights belong to channels and come after. */
-situ_tensor *situ_group_norm(situ_tensor *input, int64_t num_groups, situ_tensor *weight, situ_tensor *bias, double eps) {
+situ_tensor *situ_group_norm(situ_tensor *input, int64_t num_groups, situ_tensor *weight, situ_tensor *bias,
+                             double eps) {
   SITU__MADE_OF_OPS("group_norm");
   const char *op = "group_norm";
-  static const situ_op schema = { .name = "group_norm", .operand = { { "input", 0 }, { "weight", SITU_OPTIONAL }, { "bias", SITU_OPTIONAL } },
+  static const situ_op schema = { .name = "group_norm",
+                                  .operand = { { "input", 0 }, { "weight", SITU_OPTIONAL }, { "bias", SITU_OPTIONAL } },
                                   .autocast = { SITU_CAST_NOT, SITU_CAST_F32 } };
   situ_tensor *in[3] = { input, weight, bias };
   if (!situ__together(&schema, in, 3) || !good_eps(op, eps) || !situ__autocast(&schema, in, 3)) return NULL;
@@ -164,7 +202,8 @@ situ_tensor *situ_group_norm(situ_tensor *input, int64_t num_groups, situ_tensor
   }
   int64_t channels = shape.dim[1];
   if (num_groups <= 0 || channels % num_groups) {
-    situ__fail(SITU_E_ARG, op, "%lld channels do not divide into %lld groups", (long long)channels, (long long)num_groups);
+    situ__fail(SITU_E_ARG, op, "%lld channels do not divide into %lld groups", (long long)channels,
+               (long long)num_groups);
     return NULL;
   }
   situ_shape per_channel = { .ndim = shape.ndim };
@@ -172,7 +211,8 @@ situ_tensor *situ_group_norm(situ_tensor *input, int64_t num_groups, situ_tensor
   situ_tensor *const affine[2] = { weight, bias };
   for (int i = 0; i < 2; i++)
     if (affine[i] && (situ_dim(affine[i]) != 1 || situ_size(affine[i], 0) != channels)) {
-      situ__fail(SITU_E_SHAPE, op, "%s must have one value for each of the %lld channels", i ? "bias" : "weight", (long long)channels);
+      situ__fail(SITU_E_SHAPE, op, "%s must have one value for each of the %lld channels", i ? "bias" : "weight",
+                 (long long)channels);
       return NULL;
     }
   int64_t width = channels / num_groups, pixels = 1;
@@ -185,10 +225,11 @@ situ_tensor *situ_group_norm(situ_tensor *input, int64_t num_groups, situ_tensor
     return NULL;
   }
   /* 16 bits are rounded once, at the end. */
-  const situ_dtype dtype = (situ_dtype)input->view.dtype, wide = dtype == SITU_F16 || dtype == SITU_BF16 ? SITU_F32 : dtype;
+  const situ_dtype dtype = (situ_dtype)input->view.dtype,
+                   wide = dtype == SITU_F16 || dtype == SITU_BF16 ? SITU_F32 : dtype;
   situ_tensor *rows = situ_reshape(situ_to_dtype(input, wide), SITU_SHAPE(shape.dim[0], num_groups, width));
   situ_tensor *y = situ_reshape(situ_layer_norm(rows, SITU_SHAPE(width), NULL, NULL, eps), shape);
   if (weight) y = situ_mul(y, situ_reshape(weight, per_channel));
   if (bias) y = situ_add(y, situ_reshape(bias, per_channel));
-  return y ? situ_to_dtype(y, dtype) : NULL;  /* whatever its weights are */
+  return y ? situ_to_dtype(y, dtype) : NULL; /* whatever its weights are */
 }

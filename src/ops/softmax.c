@@ -3,14 +3,23 @@
 #include "base/fail.h"
 #include "ops/ops.h"
 
-typedef struct softmax_params { int dim; } softmax_params;
+typedef struct softmax_params {
+  int dim;
+} softmax_params;
 
 static bool forward(situ_call *c) {
   const softmax_params *p = c->params;
   situ_tensor *x = situ_contiguous(c->in[0]);
   situ_view_desc from, to;
-  return x && situ_launch(c->op->name, c->device, &(situ_work){ .verb = SITU_VERB_SOFTMAX, .op = c->op->code, .compute = c->dtype[0], .ins = 1, .outs = 1,
-                          .in = { situ__ranked(situ_desc(x), &from) }, .out = { situ__ranked(situ__desc(c->out[0]), &to) }, .integer = { p->dim } });
+  return x && situ_launch(c->op->name, c->device,
+                          &(situ_work){ .verb = SITU_VERB_SOFTMAX,
+                                        .op = c->op->code,
+                                        .compute = c->dtype[0],
+                                        .ins = 1,
+                                        .outs = 1,
+                                        .in = { situ__ranked(situ_desc(x), &from) },
+                                        .out = { situ__ranked(situ__desc(c->out[0]), &to) },
+                                        .integer = { p->dim } });
 }
 
 /* The gradient's pass has the code that follows the forward's by two. */
@@ -21,18 +30,33 @@ static bool backward(situ_grad_call *g) {
   g->dx[0] = dx;
   situ_view_desc a, b, to;
   if (!situ_numel(dx) || g->device.kind == SITU_META) return true;
-  return situ_launch(g->op->name, g->device, &(situ_work){ .verb = SITU_VERB_SOFTMAX, .op = g->op->code + SITU_SOFTMAX_GRAD, .compute = situ_dtype_of(y), .ins = 2, .outs = 1,
-                     .in = { situ__ranked(situ_desc(y), &a), situ__ranked(situ_desc(up), &b) }, .out = { situ__ranked(situ_desc(dx), &to) }, .integer = { p->dim } });
+  return situ_launch(g->op->name, g->device,
+                     &(situ_work){ .verb = SITU_VERB_SOFTMAX,
+                                   .op = g->op->code + SITU_SOFTMAX_GRAD,
+                                   .compute = situ_dtype_of(y),
+                                   .ins = 2,
+                                   .outs = 1,
+                                   .in = { situ__ranked(situ_desc(y), &a), situ__ranked(situ_desc(up), &b) },
+                                   .out = { situ__ranked(situ_desc(dx), &to) },
+                                   .integer = { p->dim } });
 }
 
-#define SOFTMAX(id, pass)                                                                                            \
-  SITU_OP(id##_op) = { .name = #id, .operand = { { "input", SITU_FLOATING } }, .flags = SITU_OP_COMPOSED, .code = pass, \
-                       .autocast = { SITU_CAST_NOT, SITU_CAST_F32 },                                                \
-                       .save = SITU_SAVE_OUT(0), .params_size = sizeof(softmax_params), .infer = situ_infer_like,    \
-                       .forward = forward, .backward = backward };                                                   \
-  situ_tensor *situ_##id(situ_tensor *x, int dim) {                                                                  \
-    softmax_params p;                                                                                                \
-    return situ__need(#id, "input", x) && situ_wrap_dim(#id, dim, x->view.ndim, &p.dim) ? situ_op_run1(&id##_op, x, &p) : NULL; \
+#define SOFTMAX(id, pass)                                                               \
+  SITU_OP(id##_op) = { .name = #id,                                                     \
+                       .operand = { { "input", SITU_FLOATING } },                       \
+                       .flags = SITU_OP_COMPOSED,                                       \
+                       .code = pass,                                                    \
+                       .autocast = { SITU_CAST_NOT, SITU_CAST_F32 },                    \
+                       .save = SITU_SAVE_OUT(0),                                        \
+                       .params_size = sizeof(softmax_params),                           \
+                       .infer = situ_infer_like,                                        \
+                       .forward = forward,                                              \
+                       .backward = backward };                                          \
+  situ_tensor *situ_##id(situ_tensor *x, int dim) {                                     \
+    softmax_params p;                                                                   \
+    return situ__need(#id, "input", x) && situ_wrap_dim(#id, dim, x->view.ndim, &p.dim) \
+               ? situ_op_run1(&id##_op, x, &p)                                          \
+               : NULL;                                                                  \
   }
 SOFTMAX(softmax, SITU_SOFTMAX)
 SOFTMAX(log_softmax, SITU_LOG_SOFTMAX)

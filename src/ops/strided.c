@@ -11,12 +11,12 @@
 /* Where elements are in a storage. */
 typedef struct place {
   situ_shape shape, strides;
-  int64_t    start;
+  int64_t start;
 } place;
 
 typedef struct strided_params {
-  place   own, to;  /* the operand's, and the view's */
-  int64_t held;     /* elements in the storage */
+  place own, to; /* the operand's, and the view's */
+  int64_t held;  /* elements in the storage */
 } strided_params;
 
 static place place_of(const situ_view_desc *v) {
@@ -35,14 +35,16 @@ static bool as_strided_infer(situ_call *c) {
   if (!situ_shape_numel(c->op->name, &p->shape, &numel)) return false;
   if (p->start < 0) return situ_refuse(c, SITU_E_INDEX, "storage offset %lld is negative", (long long)p->start);
   for (int d = 0; d < p->shape.ndim; d++) {
-    if (p->strides.dim[d] < 0) return situ_refuse(c, SITU_E_ARG, "stride %lld at dimension %d is negative", (long long)p->strides.dim[d], d);
+    if (p->strides.dim[d] < 0)
+      return situ_refuse(c, SITU_E_ARG, "stride %lld at dimension %d is negative", (long long)p->strides.dim[d], d);
     if (numel == 0) continue;
     if (!situ__mul_i64(p->shape.dim[d] - 1, p->strides.dim[d], &span) || !situ__add_i64(high, span, &high))
       return situ_refuse(c, SITU_E_OVERFLOW, "the strides reach beyond 2^63 elements");
   }
   int64_t held = (int64_t)(v->storage->bytes / situ_dtype_size((situ_dtype)v->dtype));
   if (c->device.kind != SITU_META && (numel ? high >= held : low > held))
-    return situ_refuse(c, SITU_E_INDEX, "elements %lld..%lld are asked of a storage that holds %lld", (long long)low, (long long)high, (long long)held);
+    return situ_refuse(c, SITU_E_INDEX, "elements %lld..%lld are asked of a storage that holds %lld", (long long)low,
+                       (long long)high, (long long)held);
   v->ndim = (uint8_t)p->shape.ndim;
   v->offset = p->start;
   memcpy(v->size, p->shape.dim, sizeof v->size);
@@ -77,12 +79,15 @@ static situ_tensor *seen_in(situ_tensor *image, const place *p, int64_t low) {
   return situ_as_strided(image, p->shape, p->strides, p->start - low + situ_storage_offset(image));
 }
 
-static situ_options like(const situ_grad_call *g) { return (situ_options){ .dtype = situ_dtype_of(g->grad[0]), .device = g->device }; }
+static situ_options like(const situ_grad_call *g) {
+  return (situ_options){ .dtype = situ_dtype_of(g->grad[0]), .device = g->device };
+}
 
 /* image[part] += grad, where elements of the part share memory. */
 static bool add_shared(situ_tensor *image, const place *part, int64_t low, situ_tensor *grad) {
   const int64_t numel = situ_numel(image);
-  situ_tensor *at = situ_arange(0, (double)numel, 1, &(situ_options){ .dtype = SITU_I64, .device = situ_device_of(image) });
+  situ_tensor *at =
+      situ_arange(0, (double)numel, 1, &(situ_options){ .dtype = SITU_I64, .device = situ_device_of(image) });
   at = situ_reshape(seen_in(at, part, low), SITU_SHAPE(-1));
   return situ_index_add_(situ_view(image, SITU_SHAPE(numel)), 0, at, situ_reshape(grad, SITU_SHAPE(-1)), 1) != NULL;
 }
@@ -97,7 +102,8 @@ static bool as_strided_backward(situ_grad_call *g) {
   stretch(&p->own, &own_low, &own_end);
   stretch(&p->to, &low, &end);
   situ_tensor *sum = has_rows(&p->own) && low == own_low && end == own_end ? situ_grad_collected(g, 0) : NULL;
-  situ_tensor *image = sum ? sum : situ_zeros(SITU_SHAPE(end - low), &o), *part = image ? seen_in(image, &p->to, low) : NULL;
+  situ_tensor *image = sum ? sum : situ_zeros(SITU_SHAPE(end - low), &o),
+              *part = image ? seen_in(image, &p->to, low) : NULL;
   if (!part) return false;
   const bool added = situ__desc_overlaps(situ_desc(part)) ? add_shared(image, &p->to, low, g->grad[0])
                      : sum                                ? situ_add_(part, g->grad[0]) != NULL
@@ -105,18 +111,24 @@ static bool as_strided_backward(situ_grad_call *g) {
   return added && (sum || (g->dx[0] = seen_in(image, &p->own, low)) != NULL);
 }
 
-SITU_OP(as_strided_op) = { .name = "as_strided", .operand = { { "input", 0 } }, .flags = SITU_OP_VIEW, .params_size = sizeof(strided_params),
-                           .infer = as_strided_infer, .backward = as_strided_backward };
+SITU_OP(as_strided_op) = { .name = "as_strided",
+                           .operand = { { "input", 0 } },
+                           .flags = SITU_OP_VIEW,
+                           .params_size = sizeof(strided_params),
+                           .infer = as_strided_infer,
+                           .backward = as_strided_backward };
 
 /* Are all elements of v among those of base? Other views than as_strided show no others. */
 static bool is_inside(const situ_view_desc *v, const situ_view_desc *base) {
   int64_t first, last;
-  return !situ__desc_range(v, &first, &last) || (base->contiguous && first >= base->offset && last < base->offset + base->numel);
+  return !situ__desc_range(v, &first, &last) ||
+         (base->contiguous && first >= base->offset && last < base->offset + base->numel);
 }
 
 situ_tensor *situ_as_strided(situ_tensor *x, situ_shape shape, situ_shape strides, int64_t offset) {
   if (!situ__need("as_strided", "input", x)) return NULL;
-  const strided_params p = { .own = place_of(&x->view), .to = { .shape = shape, .strides = strides, .start = offset },
+  const strided_params p = { .own = place_of(&x->view),
+                             .to = { .shape = shape, .strides = strides, .start = offset },
                              .held = (int64_t)(x->view.storage->bytes / situ_dtype_size((situ_dtype)x->view.dtype)) };
   if (x->requires_grad && situ__recording() && situ__desc_overlaps(&x->view)) {
     situ__fail(SITU_E_ALIAS, "as_strided", "elements of the operand share memory: its gradient would be counted twice");
@@ -149,7 +161,9 @@ static bool part_backward(situ_grad_call *g) {
 }
 
 /* The base's value, with the part that the view shows replaced by the view's: recorded, never run. */
-static const situ_op part_op = { .name = "in-place write", .operand = { { "input", 0 }, { "src", 0 } }, .params_size = sizeof(strided_params),
+static const situ_op part_op = { .name = "in-place write",
+                                 .operand = { { "input", 0 }, { "src", 0 } },
+                                 .params_size = sizeof(strided_params),
                                  .backward = part_backward };
 
 static strided_params params_of(const situ_tensor *view) {

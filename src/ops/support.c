@@ -45,8 +45,11 @@ bool situ__resolve_shape(const char *op, situ_shape *shape, int64_t numel) {
     good = known == numel;
   }
   int64_t checked;
-  if (good && !situ_shape_numel(op, shape, &checked)) return false; /* a size of 0 does not excuse an overflow of the others */
-  if (!good) situ__fail(SITU_E_SHAPE, op, "%lld elements do not fit into shape %s", (long long)numel, situ_shape_text(shape, text));
+  if (good && !situ_shape_numel(op, shape, &checked))
+    return false; /* a size of 0 does not excuse an overflow of the others */
+  if (!good)
+    situ__fail(SITU_E_SHAPE, op, "%lld elements do not fit into shape %s", (long long)numel,
+               situ_shape_text(shape, text));
   return good;
 }
 

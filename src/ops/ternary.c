@@ -3,7 +3,9 @@
 #include "base/fail.h"
 #include "ops/ops.h"
 
-typedef struct ternary_params { double value; } ternary_params;
+typedef struct ternary_params {
+  double value;
+} ternary_params;
 
 static bool forward(situ_call *c) {
   const ternary_params *p = c->params;
@@ -14,32 +16,49 @@ static bool forward(situ_call *c) {
 
 static bool where_infer(situ_call *c) {
   if (!situ_infer_broadcast(c)) return false;
-  c->dtype[0] = c->compute = situ_result_type(c->in + 1, 2);  /* the condition has no say */
+  c->dtype[0] = c->compute = situ_result_type(c->in + 1, 2); /* the condition has no say */
   return true;
 }
 
 static bool where_backward(situ_grad_call *g) {
-  situ_tensor *zero = situ_zeros(SITU_SCALAR, &(situ_options){ .dtype = situ_dtype_of(g->grad[0]), .device = g->device });
+  situ_tensor *zero =
+      situ_zeros(SITU_SCALAR, &(situ_options){ .dtype = situ_dtype_of(g->grad[0]), .device = g->device });
   return GIVE(1, situ_where(g->in[0], g->grad[0], zero)) && GIVE(2, situ_where(g->in[0], zero, g->grad[0]));
 }
 
-SITU_OP(where_op) = { .name = "where", .operand = { { "condition", SITU_BOOLEAN }, { "input", 0 }, { "other", 0 } }, .code = SITU_TERNARY_WHERE,
-                      .save = SITU_SAVE(0), .infer = where_infer, .forward = forward, .backward = where_backward };
+SITU_OP(where_op) = { .name = "where",
+                      .operand = { { "condition", SITU_BOOLEAN }, { "input", 0 }, { "other", 0 } },
+                      .code = SITU_TERNARY_WHERE,
+                      .save = SITU_SAVE(0),
+                      .infer = where_infer,
+                      .forward = forward,
+                      .backward = where_backward };
 
-situ_tensor *situ_where(situ_tensor *condition, situ_tensor *a, situ_tensor *b) { return situ_op_run3(&where_op, condition, a, b, NULL); }
+situ_tensor *situ_where(situ_tensor *condition, situ_tensor *a, situ_tensor *b) {
+  return situ_op_run3(&where_op, condition, a, b, NULL);
+}
 
 /* ---- lerp: a + weight (b - a) ---- */
 
 static bool lerp_backward(situ_grad_call *g) {
   situ_tensor *a = g->in[0], *b = g->in[1], *w = g->in[2], *up = g->grad[0];
-  return GIVE(0, situ_mul(up, situ_rsub_scalar(w, 1))) && GIVE(1, situ_mul(up, w)) && GIVE(2, situ_mul(up, situ_sub(b, a)));
+  return GIVE(0, situ_mul(up, situ_rsub_scalar(w, 1))) && GIVE(1, situ_mul(up, w)) &&
+         GIVE(2, situ_mul(up, situ_sub(b, a)));
 }
 
-SITU_OP(lerp_op) = { .name = "lerp", .operand = { { "input", SITU_FLOATING | SITU_SAME }, { "end", SITU_FLOATING | SITU_SAME }, { "weight", SITU_FLOATING | SITU_SAME } },
-                     .code = SITU_TERNARY_LERP, .save = SITU_SAVE(0) | SITU_SAVE(1) | SITU_SAVE(2), .infer = situ_infer_broadcast,
-                     .forward = forward, .backward = lerp_backward };
+SITU_OP(lerp_op) = { .name = "lerp",
+                     .operand = { { "input", SITU_FLOATING | SITU_SAME },
+                                  { "end", SITU_FLOATING | SITU_SAME },
+                                  { "weight", SITU_FLOATING | SITU_SAME } },
+                     .code = SITU_TERNARY_LERP,
+                     .save = SITU_SAVE(0) | SITU_SAVE(1) | SITU_SAVE(2),
+                     .infer = situ_infer_broadcast,
+                     .forward = forward,
+                     .backward = lerp_backward };
 
-situ_tensor *situ_lerp(situ_tensor *a, situ_tensor *b, situ_tensor *weight) { return situ_op_run3(&lerp_op, a, b, weight, NULL); }
+situ_tensor *situ_lerp(situ_tensor *a, situ_tensor *b, situ_tensor *weight) {
+  return situ_op_run3(&lerp_op, a, b, weight, NULL);
+}
 
 /* The weight as a 0-dim tensor where a is. It has no say in where the two tensors should be. */
 static situ_tensor *weight_like(situ_tensor *a, situ_dtype dtype, double weight) {
@@ -51,7 +70,9 @@ static situ_tensor *lerp_short(situ_tensor *a, situ_tensor *b, double weight) {
   situ_tensor *y = situ_lerp(situ_to_dtype(a, SITU_F32), situ_to_dtype(b, SITU_F32), weight_like(a, SITU_F32, weight));
   return situ_to_dtype(y, (situ_dtype)a->view.dtype);
 }
-static const situ_op lerp_pair = { .name = "lerp", .operand = { { "input", SITU_FLOATING | SITU_SAME }, { "end", SITU_FLOATING | SITU_SAME } } };
+static const situ_op lerp_pair = {
+  .name = "lerp", .operand = { { "input", SITU_FLOATING | SITU_SAME }, { "end", SITU_FLOATING | SITU_SAME } }
+};
 situ_tensor *situ_lerp_scalar(situ_tensor *a, situ_tensor *b, double weight) {
   SITU__MADE_OF_OPS("lerp_scalar");
   if (!situ__together(&lerp_pair, (situ_tensor *[]){ a, b }, 2)) return NULL;
@@ -69,7 +90,8 @@ situ_tensor *situ_lerp_scalar_(situ_tensor *a, situ_tensor *b, double weight) {
 static bool addcmul_backward(situ_grad_call *g) {
   double value = ((const ternary_params *)g->params)->value;
   situ_tensor *up = g->grad[0];
-  return GIVE(0, up) && GIVE(1, situ_mul_scalar(situ_mul(up, g->in[2]), value)) && GIVE(2, situ_mul_scalar(situ_mul(up, g->in[1]), value));
+  return GIVE(0, up) && GIVE(1, situ_mul_scalar(situ_mul(up, g->in[2]), value)) &&
+         GIVE(2, situ_mul_scalar(situ_mul(up, g->in[1]), value));
 }
 
 static bool addcdiv_backward(situ_grad_call *g) {
@@ -81,24 +103,31 @@ static bool addcdiv_backward(situ_grad_call *g) {
 
 static bool number_infer(situ_call *c) {
   if (!situ_infer_broadcast(c)) return false;
-  return c->dtype[0] != SITU_BOOL || situ_refuse(c, SITU_E_DTYPE, "all operands are bool; use the logical functions, or cast one");
+  return c->dtype[0] != SITU_BOOL ||
+         situ_refuse(c, SITU_E_DTYPE, "all operands are bool; use the logical functions, or cast one");
 }
 static bool quotient_infer(situ_call *c) {
   if (!situ_infer_broadcast(c)) return false;
-  if (!situ_dtype_is_floating(c->dtype[0])) return situ_refuse(c, SITU_E_DTYPE, "whole numbers do not divide here; cast an operand to a floating dtype");
+  if (!situ_dtype_is_floating(c->dtype[0]))
+    return situ_refuse(c, SITU_E_DTYPE, "whole numbers do not divide here; cast an operand to a floating dtype");
   return true;
 }
 
-#define ADDC(id, code_, rule)                                                                                          \
-  SITU_OP(id##_op) = { .name = #id, .operand = { { "input", 0 }, { "tensor1", 0 }, { "tensor2", 0 } }, .code = code_,  \
-                       .save = SITU_SAVE(1) | SITU_SAVE(2), .params_size = sizeof(ternary_params), .infer = rule,      \
-                       .autocast = { SITU_CAST_NOT, SITU_CAST_WIDEST },                                                \
-                       .forward = forward, .backward = id##_backward };                                                \
-  situ_tensor *situ_##id(situ_tensor *x, situ_tensor *a, situ_tensor *b, double value) {                               \
-    return situ_op_run3(&id##_op, x, a, b, &(ternary_params){ value });                                                \
-  }                                                                                                                    \
-  situ_tensor *situ_##id##_(situ_tensor *x, situ_tensor *a, situ_tensor *b, double value) {                            \
-    return situ_op_run_(&id##_op, (situ_tensor *[]){ x, a, b }, 3, &(ternary_params){ value });                        \
+#define ADDC(id, code_, rule)                                                                   \
+  SITU_OP(id##_op) = { .name = #id,                                                             \
+                       .operand = { { "input", 0 }, { "tensor1", 0 }, { "tensor2", 0 } },       \
+                       .code = code_,                                                           \
+                       .save = SITU_SAVE(1) | SITU_SAVE(2),                                     \
+                       .params_size = sizeof(ternary_params),                                   \
+                       .infer = rule,                                                           \
+                       .autocast = { SITU_CAST_NOT, SITU_CAST_WIDEST },                         \
+                       .forward = forward,                                                      \
+                       .backward = id##_backward };                                             \
+  situ_tensor *situ_##id(situ_tensor *x, situ_tensor *a, situ_tensor *b, double value) {        \
+    return situ_op_run3(&id##_op, x, a, b, &(ternary_params){ value });                         \
+  }                                                                                             \
+  situ_tensor *situ_##id##_(situ_tensor *x, situ_tensor *a, situ_tensor *b, double value) {     \
+    return situ_op_run_(&id##_op, (situ_tensor *[]){ x, a, b }, 3, &(ternary_params){ value }); \
   }
 ADDC(addcmul, SITU_TERNARY_ADDCMUL, number_infer)
 ADDC(addcdiv, SITU_TERNARY_ADDCDIV, quotient_infer)

@@ -22,7 +22,8 @@ bool situ__together(const situ_op *schema, situ_tensor *const *in, int ins) {
   if (verdict == SITU__REFUSED) return false;
   if (!may_copy()) return situ__explain_devices(&c);
   for (int i = 0; i < ins; i++) { /* wherever they are, each must be what it should */
-    const situ_op alone = { .name = schema->name, .operand = { schema->operand[schema->flags & SITU_OP_VARIADIC ? 0 : i] } };
+    const situ_op alone = { .name = schema->name,
+                            .operand = { schema->operand[schema->flags & SITU_OP_VARIADIC ? 0 : i] } };
     if (!situ__check(&(situ_call){ .op = &alone, .ins = 1, .in = &in[i] })) return false;
   }
   return true;

@@ -8,7 +8,9 @@
 #include "kernels/dialect.h"
 #include "ops/ops.h"
 
-typedef struct unary_params { double p[4]; } unary_params;
+typedef struct unary_params {
+  double p[4];
+} unary_params;
 
 /* ---- dtypes: three rules ---- */
 
@@ -44,9 +46,15 @@ static bool unary_backward(situ_grad_call *g) {
   if (!dx) return false;
   g->dx[0] = dx;
   if (!situ_numel(dx) || g->device.kind == SITU_META) return true;
-  return situ_launch(g->op->name, g->device, &(situ_work){ .verb = SITU_VERB_UNARY_GRAD, .op = g->op->code, .compute = situ_dtype_of(grad),
-                     .ins = 3, .outs = 1, .in = { situ__desc(g->in[0]), situ__desc(g->out[0]), situ__desc(grad) }, .out = { situ__desc(dx) },
-                     .scalar = { p->p[0], p->p[1], p->p[2], p->p[3] } });
+  return situ_launch(g->op->name, g->device,
+                     &(situ_work){ .verb = SITU_VERB_UNARY_GRAD,
+                                   .op = g->op->code,
+                                   .compute = situ_dtype_of(grad),
+                                   .ins = 3,
+                                   .outs = 1,
+                                   .in = { situ__desc(g->in[0]), situ__desc(g->out[0]), situ__desc(grad) },
+                                   .out = { situ__desc(dx) },
+                                   .scalar = { p->p[0], p->p[1], p->p[2], p->p[3] } });
 }
 
 /* ---- the ops: one a row ---- */
@@ -54,29 +62,50 @@ static bool unary_backward(situ_grad_call *g) {
 /* What leaves the range of f16, or loses too much in 16 bits: torch computes it in f32, but for the CPU's kernels, which do
    that by themselves. */
 #define ROW(id) (1ull << SITU_UNARY_##id)
-#define IN_F32 (ROW(exp) | ROW(expm1) | ROW(log) | ROW(log1p) | ROW(log2) | ROW(rsqrt) | ROW(reciprocal) | ROW(square) | \
-                ROW(softplus) | ROW(pow_scalar) | ROW(scalar_pow))
+#define IN_F32                                                                                              \
+  (ROW(exp) | ROW(expm1) | ROW(log) | ROW(log1p) | ROW(log2) | ROW(rsqrt) | ROW(reciprocal) | ROW(square) | \
+   ROW(softplus) | ROW(pow_scalar) | ROW(scalar_pow))
 _Static_assert(SITU_UNARIES <= 64, "a bit each");
-#define CAST(id) { SITU_CAST_NOT, ROW(id) & IN_F32 ? SITU_CAST_F32 : SITU_CAST_NOT }
+#define CAST(id) \
+  { SITU_CAST_NOT, ROW(id) & IN_F32 ? SITU_CAST_F32 : SITU_CAST_NOT }
 
 /* What torch refuses: activations of whole numbers, and arithmetic on bool that would have no bool to give. */
 #define OF_FLOATS (ROW(leaky_relu) | ROW(elu) | ROW(gelu) | ROW(gelu_tanh) | ROW(silu) | ROW(softplus))
-#define OF_NUMBERS (ROW(neg) | ROW(abs) | ROW(floor) | ROW(ceil) | ROW(round) | ROW(trunc) | ROW(relu) | ROW(hardtanh) | ROW(rsub_scalar))
+#define OF_NUMBERS                                                                                      \
+  (ROW(neg) | ROW(abs) | ROW(floor) | ROW(ceil) | ROW(round) | ROW(trunc) | ROW(relu) | ROW(hardtanh) | \
+   ROW(rsub_scalar))
 #define ACCEPTS(id) (OF_FLOATS & ROW(id) ? SITU_FLOATING : OF_NUMBERS & ROW(id) ? SITU_FLOATING | SITU_INTEGRAL : 0)
 
 #define SAVES(uses) ((uses) == USES_X ? SITU_SAVE(0) : (uses) == USES_Y ? SITU_SAVE_OUT(0) : 0)
-#define UNARY(id, rule, uses)                                                                                        \
-  SITU_OP(id##_op) = { .name = #id, .operand = { { "input", ACCEPTS(id) } }, .code = SITU_UNARY_##id, .save = SAVES(uses), \
-                       .autocast = CAST(id), .params_size = sizeof(unary_params), .infer = rule, .forward = unary_forward, .backward = unary_backward };
+#define UNARY(id, rule, uses)                                   \
+  SITU_OP(id##_op) = { .name = #id,                             \
+                       .operand = { { "input", ACCEPTS(id) } }, \
+                       .code = SITU_UNARY_##id,                 \
+                       .save = SAVES(uses),                     \
+                       .autocast = CAST(id),                    \
+                       .params_size = sizeof(unary_params),     \
+                       .infer = rule,                           \
+                       .forward = unary_forward,                \
+                       .backward = unary_backward };
 #define FLOAT(id, y, dx, uses) UNARY(id, infer_float, uses)
 #define BOTH(id, y, whole, dx, uses) UNARY(id, infer_keep, uses)
 #define MATH(id, y, whole, dx, uses) UNARY(id, infer_keep, uses)
-#define WHOLE(id, whole)                                                                                             \
-  SITU_OP(id##_op) = { .name = #id, .operand = { { "input", SITU_INTEGRAL | SITU_BOOLEAN } }, .flags = SITU_OP_NO_GRAD, \
-                       .code = SITU_UNARY_##id, .params_size = sizeof(unary_params), .infer = infer_keep, .forward = unary_forward };
-#define TEST(id, y, whole)                                                                                           \
-  SITU_OP(id##_op) = { .name = #id, .operand = { { "input", 0 } }, .flags = SITU_OP_NO_GRAD, .code = SITU_UNARY_##id, \
-                       .params_size = sizeof(unary_params), .infer = infer_test, .forward = unary_forward };
+#define WHOLE(id, whole)                                                         \
+  SITU_OP(id##_op) = { .name = #id,                                              \
+                       .operand = { { "input", SITU_INTEGRAL | SITU_BOOLEAN } }, \
+                       .flags = SITU_OP_NO_GRAD,                                 \
+                       .code = SITU_UNARY_##id,                                  \
+                       .params_size = sizeof(unary_params),                      \
+                       .infer = infer_keep,                                      \
+                       .forward = unary_forward };
+#define TEST(id, y, whole)                                  \
+  SITU_OP(id##_op) = { .name = #id,                         \
+                       .operand = { { "input", 0 } },       \
+                       .flags = SITU_OP_NO_GRAD,            \
+                       .code = SITU_UNARY_##id,             \
+                       .params_size = sizeof(unary_params), \
+                       .infer = infer_test,                 \
+                       .forward = unary_forward };
 #include "kernels/unary.h"
 
 static situ_tensor *run(const situ_op *op, situ_tensor *x, double p0, double p1, double p2) {
@@ -86,14 +115,17 @@ static situ_tensor *run_(const situ_op *op, situ_tensor *x, double p0, double p1
   return situ_op_run_(op, &x, 1, &(unary_params){ { p0, p1, 0, 0 } });
 }
 
-#define PLAIN(id) situ_tensor *situ_##id(situ_tensor *x) { return run(&id##_op, x, 0, 0, 0); }
+#define PLAIN(id) \
+  situ_tensor *situ_##id(situ_tensor *x) { return run(&id##_op, x, 0, 0, 0); }
 /* clang-format off */
 PLAIN(neg) PLAIN(abs) PLAIN(sign) PLAIN(exp) PLAIN(expm1) PLAIN(log) PLAIN(log1p) PLAIN(log2) PLAIN(sqrt) PLAIN(rsqrt)
 PLAIN(reciprocal) PLAIN(sin) PLAIN(cos) PLAIN(tanh) PLAIN(sigmoid) PLAIN(relu) PLAIN(silu) PLAIN(erf)
 PLAIN(floor) PLAIN(ceil) PLAIN(round) PLAIN(trunc) PLAIN(isnan) PLAIN(isinf) PLAIN(logical_not)
-/* clang-format on */
+    /* clang-format on */
 
-static bool is_bool(const situ_tensor *x) { return situ__alive(x) && x->view.dtype == SITU_BOOL; }
+    static bool is_bool(const situ_tensor *x) {
+  return situ__alive(x) && x->view.dtype == SITU_BOOL;
+}
 /* First in a function that writes in place: what fails is recorded under its name, which ends in _. */
 #define IN_PLACE_AS(name) __attribute__((cleanup(situ__call_end))) const char *called_before = situ__call_as(name, "_")
 static bool holds_numbers(const situ_op *op, const situ_tensor *x) {
@@ -112,14 +144,15 @@ situ_tensor *situ_bitwise_not(situ_tensor *x) {
   return run(is_bool(x) ? &logical_not_op : &bitwise_not_op, x, 0, 0, 0);
 }
 
-#define IN_PLACE(id) situ_tensor *situ_##id##_(situ_tensor *x) { return run_(&id##_op, x, 0, 0); }
+#define IN_PLACE(id) \
+  situ_tensor *situ_##id##_(situ_tensor *x) { return run_(&id##_op, x, 0, 0); }
 /* clang-format off */
 IN_PLACE(neg) IN_PLACE(abs) IN_PLACE(exp) IN_PLACE(log) IN_PLACE(sqrt) IN_PLACE(rsqrt) IN_PLACE(reciprocal)
 IN_PLACE(sin) IN_PLACE(cos) IN_PLACE(tanh) IN_PLACE(sigmoid) IN_PLACE(relu) IN_PLACE(floor) IN_PLACE(ceil) IN_PLACE(round)
 IN_PLACE(trunc)
-/* clang-format on */
+    /* clang-format on */
 
-situ_tensor *situ_square_(situ_tensor *x) {
+    situ_tensor *situ_square_(situ_tensor *x) {
   IN_PLACE_AS("square");
   if (!situ__need("square", "input", x) || !holds_numbers(&square_op, x)) return NULL;
   return run_(&square_op, x, 0, 0);
@@ -127,9 +160,13 @@ situ_tensor *situ_square_(situ_tensor *x) {
 
 /* ---- those with parameters ---- */
 
-situ_tensor *situ_leaky_relu(situ_tensor *x, double negative_slope) { return run(&leaky_relu_op, x, negative_slope, 0, 0); }
+situ_tensor *situ_leaky_relu(situ_tensor *x, double negative_slope) {
+  return run(&leaky_relu_op, x, negative_slope, 0, 0);
+}
 situ_tensor *situ_elu(situ_tensor *x, double alpha) { return run(&elu_op, x, alpha, 0, 0); }
-situ_tensor *situ_softplus(situ_tensor *x, double beta, double threshold) { return run(&softplus_op, x, beta, threshold, 0); }
+situ_tensor *situ_softplus(situ_tensor *x, double beta, double threshold) {
+  return run(&softplus_op, x, beta, threshold, 0);
+}
 situ_tensor *situ_hardtanh(situ_tensor *x, double min, double max) {
   if (!situ__need("hardtanh", "input", x)) return NULL;
   if (min > max) {
@@ -149,7 +186,8 @@ static bool fraction(double bound) { return isnan(bound) || (isfinite(bound) && 
 situ_tensor *situ_clamp(situ_tensor *x, double min, double max) {
   SITU__MADE_OF_OPS("clamp");
   if (!situ__need("clamp", "input", x)) return NULL;
-  if (!situ_dtype_is_floating((situ_dtype)x->view.dtype) && (fraction(min) || fraction(max))) x = situ_to_dtype(x, SITU_F32);
+  if (!situ_dtype_is_floating((situ_dtype)x->view.dtype) && (fraction(min) || fraction(max)))
+    x = situ_to_dtype(x, SITU_F32);
   else if (is_bool(x)) x = situ_to_dtype(x, SITU_I64);
   return run(&clamp_op, x, min, max, 0);
 }
@@ -158,14 +196,17 @@ situ_tensor *situ_clamp_(situ_tensor *x, double min, double max) {
   SITU__MADE_OF_OPS("clamp_");
   if (!situ__need("clamp_", "input", x) || !holds_numbers(&clamp_op, x)) return NULL;
   if (!situ_dtype_is_floating((situ_dtype)x->view.dtype) && (fraction(min) || fraction(max))) {
-    situ__fail(SITU_E_DTYPE, "clamp_", "bounds %g and %g do not fit into %s in place", min, max, situ_dtype_name((situ_dtype)x->view.dtype));
+    situ__fail(SITU_E_DTYPE, "clamp_", "bounds %g and %g do not fit into %s in place", min, max,
+               situ_dtype_name((situ_dtype)x->view.dtype));
     return NULL;
   }
   return run_(&clamp_op, x, min, max);
 }
 
 situ_tensor *situ_nan_to_num(situ_tensor *x, const situ_nan_to_num_options *options) {
-  static const double largest[SITU_DTYPES] = { [SITU_F16] = 65504, [SITU_BF16] = 0x1.FEp127, [SITU_F32] = FLT_MAX, [SITU_F64] = DBL_MAX };
+  static const double largest[SITU_DTYPES] = {
+    [SITU_F16] = 65504, [SITU_BF16] = 0x1.FEp127, [SITU_F32] = FLT_MAX, [SITU_F64] = DBL_MAX
+  };
   if (!situ__need("nan_to_num", "input", x)) return NULL;
   double most = largest[x->view.dtype];
   return run(&nan_to_num_op, x, options ? options->nan : 0, options && options->posinf ? *options->posinf : most,
@@ -183,14 +224,15 @@ static situ_tensor *scalar(const situ_op *op, situ_tensor *x, double value) {
   return run(op, x, value, 0, 0);
 }
 
-#define SCALAR(id) situ_tensor *situ_##id(situ_tensor *x, double value) { return scalar(&id##_op, x, value); }
+#define SCALAR(id) \
+  situ_tensor *situ_##id(situ_tensor *x, double value) { return scalar(&id##_op, x, value); }
 /* clang-format off */
 SCALAR(add_scalar) SCALAR(rsub_scalar) SCALAR(mul_scalar) SCALAR(div_scalar)
 SCALAR(eq_scalar) SCALAR(ne_scalar) SCALAR(lt_scalar) SCALAR(le_scalar) SCALAR(gt_scalar) SCALAR(ge_scalar)
-/* clang-format on */
+    /* clang-format on */
 
-/* Whole numbers have no x mod 0; told here rather than by a kernel that may run later. */
-static bool has_remainder(const char *op, const situ_tensor *x, double value) {
+    /* Whole numbers have no x mod 0; told here rather than by a kernel that may run later. */
+    static bool has_remainder(const char *op, const situ_tensor *x, double value) {
   if (!situ__need(op, "input", x)) return false;
   if (value != 0 || situ_dtype_is_floating((situ_dtype)x->view.dtype)) return true;
   situ__fail(SITU_E_ARG, op, "division by zero");
@@ -207,10 +249,13 @@ situ_tensor *situ_remainder_scalar(situ_tensor *x, double value) {
 static bool has_power(const situ_tensor *x, double exponent) {
   if (!situ__need("pow_scalar", "input", x)) return false;
   if (situ_dtype_is_floating((situ_dtype)x->view.dtype) || exponent >= 0 || exponent != trunc(exponent)) return true;
-  situ__fail(SITU_E_ARG, "pow_scalar", "a negative power (%g) of whole numbers; cast them to a floating dtype", exponent);
+  situ__fail(SITU_E_ARG, "pow_scalar", "a negative power (%g) of whole numbers; cast them to a floating dtype",
+             exponent);
   return false;
 }
-situ_tensor *situ_pow_scalar(situ_tensor *x, double value) { return has_power(x, value) ? scalar(&pow_scalar_op, x, value) : NULL; }
+situ_tensor *situ_pow_scalar(situ_tensor *x, double value) {
+  return has_power(x, value) ? scalar(&pow_scalar_op, x, value) : NULL;
+}
 /* What to add instead of subtracting. The negative of -2^63 is no whole number's, but whole numbers wrap: adding it is the same. */
 static double negated(const situ_tensor *x, double value) {
   return value == -0x1p63 && situ_dtype_is_integer((situ_dtype)x->view.dtype) ? value : -value;
@@ -219,7 +264,8 @@ situ_tensor *situ_sub_scalar(situ_tensor *x, double value) {
   SITU__MADE_OF_OPS("sub_scalar");
   if (!situ__need("sub_scalar", "input", x)) return NULL;
   if (!is_bool(x)) return scalar(&add_scalar_op, x, negated(x, value));
-  situ__fail(SITU_E_DTYPE, "sub_scalar", "input is bool, must be a floating or integer dtype; use the logical functions, or cast it");
+  situ__fail(SITU_E_DTYPE, "sub_scalar",
+             "input is bool, must be a floating or integer dtype; use the logical functions, or cast it");
   return NULL;
 }
 situ_tensor *situ_scalar_pow(double base, situ_tensor *exponent) { return scalar(&scalar_pow_op, exponent, base); }
@@ -229,7 +275,8 @@ static situ_tensor *scalar_(const situ_op *op, situ_tensor *x, double value) {
   IN_PLACE_AS(op->name);
   if (!situ__need(op->name, "input", x) || !holds_numbers(op, x)) return NULL;
   if (!situ_dtype_is_floating((situ_dtype)x->view.dtype) && value != trunc(value)) {
-    situ__fail(SITU_E_DTYPE, op->name, "%g cannot be combined in place with a tensor of %s", value, situ_dtype_name((situ_dtype)x->view.dtype));
+    situ__fail(SITU_E_DTYPE, op->name, "%g cannot be combined in place with a tensor of %s", value,
+               situ_dtype_name((situ_dtype)x->view.dtype));
     return NULL;
   }
   return run_(op, x, value, 0);

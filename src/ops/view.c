@@ -10,8 +10,8 @@
 /* The parameters that view ops need; each uses its own few. */
 typedef struct view_params {
   situ_shape shape, strides;
-  int64_t    start, end, step;
-  int        a, b;
+  int64_t start, end, step;
+  int a, b;
 } view_params;
 
 /* Starts from the operand's view and settles what depends on sizes and strides. */
@@ -24,9 +24,13 @@ static bool done(situ_call *c) {
   return true;
 }
 
-#define VIEW_OP(op, text, rule, back)                                                                         \
-  SITU_OP(op) = { .name = text, .operand = { { "input", 0 } }, .flags = SITU_OP_VIEW, .params_size = sizeof(view_params), \
-                  .infer = rule, .backward = back }
+#define VIEW_OP(op, text, rule, back)                 \
+  SITU_OP(op) = { .name = text,                       \
+                  .operand = { { "input", 0 } },      \
+                  .flags = SITU_OP_VIEW,              \
+                  .params_size = sizeof(view_params), \
+                  .infer = rule,                      \
+                  .backward = back }
 
 /* ---- view: other sizes, same order; possible where no gap is crossed ---- */
 
@@ -163,7 +167,9 @@ static bool permute_backward(situ_grad_call *g) {
 
 VIEW_OP(permute_op, "permute", permute_infer, permute_backward);
 
-situ_tensor *situ_permute(situ_tensor *x, situ_shape dims) { return situ_op_run1(&permute_op, x, &(view_params){ .shape = dims }); }
+situ_tensor *situ_permute(situ_tensor *x, situ_shape dims) {
+  return situ_op_run1(&permute_op, x, &(view_params){ .shape = dims });
+}
 
 situ_tensor *situ_transpose(situ_tensor *x, int a, int b) {
   if (!situ__need("transpose", "input", x) || !situ_wrap_dim("transpose", a, x->view.ndim, &a) ||
@@ -192,7 +198,9 @@ static bool expand_infer(situ_call *c) {
     v->size[d] = to.dim[d];
     v->stride[d] = d < missing || (size == 1 && to.dim[d] != 1) ? 0 : x->stride[d - missing];
   }
-  if (!good) return situ_refuse(c, SITU_E_SHAPE, "%s does not expand to %s", situ_shape_text(&own, a), situ_shape_text(&p->shape, b));
+  if (!good)
+    return situ_refuse(c, SITU_E_SHAPE, "%s does not expand to %s", situ_shape_text(&own, a),
+                       situ_shape_text(&p->shape, b));
   if (!situ_shape_numel(c->op->name, &to, &numel)) return false;
   v->ndim = (uint8_t)to.ndim;
   return done(c);
@@ -203,7 +211,9 @@ static bool expand_backward(situ_grad_call *g) { return (g->dx[0] = g->grad[0]) 
 
 VIEW_OP(expand_op, "expand", expand_infer, expand_backward);
 
-situ_tensor *situ_expand(situ_tensor *x, situ_shape shape) { return situ_op_run1(&expand_op, x, &(view_params){ .shape = shape }); }
+situ_tensor *situ_expand(situ_tensor *x, situ_shape shape) {
+  return situ_op_run1(&expand_op, x, &(view_params){ .shape = shape });
+}
 
 /* ---- slice, narrow, select: part of one dimension; a = dim, b = 1 drops it ---- */
 
@@ -212,7 +222,8 @@ static bool slice_infer(situ_call *c) {
   situ_view_desc *v = begin(c);
   v->offset += p->start * v->stride[p->a];
   v->size[p->a] = p->end > p->start ? situ__ceil_div(p->end - p->start, p->step) : 0;
-  if (v->size[p->a] > 1) v->stride[p->a] *= p->step; /* else the step is never made, and may be too large to multiply by */
+  if (v->size[p->a] > 1)
+    v->stride[p->a] *= p->step; /* else the step is never made, and may be too large to multiply by */
   if (p->b) {
     v->ndim--;
     for (int d = p->a; d < v->ndim; d++) {
@@ -228,7 +239,8 @@ static bool slice_backward(situ_grad_call *g) {
   const view_params *p = g->params;
   situ_tensor *grad = p->b ? situ_unsqueeze(g->grad[0], p->a) : g->grad[0], *sum = situ_grad_collected(g, 0);
   if (sum) return situ_add_(situ_slice(sum, p->a, p->start, p->end, p->step), grad) != NULL;
-  situ_tensor *zero = situ_zeros(g->shape[0], &(situ_options){ .dtype = situ_dtype_of(g->grad[0]), .device = g->device });
+  situ_tensor *zero =
+      situ_zeros(g->shape[0], &(situ_options){ .dtype = situ_dtype_of(g->grad[0]), .device = g->device });
   return situ_copy_(situ_slice(zero, p->a, p->start, p->end, p->step), grad) && (g->dx[0] = zero);
 }
 
@@ -266,8 +278,8 @@ situ_tensor *situ_narrow(situ_tensor *x, int dim, int64_t start, int64_t length)
   if (!cut_dim("narrow", x, dim, &d)) return NULL;
   int64_t size = x->view.size[d], from = start < 0 && start >= -size ? start + size : start;
   if (from < 0 || from > size || length < 0 || length > size - from) {
-    situ__fail(SITU_E_INDEX, "narrow", "start %lld and length %lld leave dimension %d, of size %lld", (long long)start, (long long)length,
-               d, (long long)size);
+    situ__fail(SITU_E_INDEX, "narrow", "start %lld and length %lld leave dimension %d, of size %lld", (long long)start,
+               (long long)length, d, (long long)size);
     return NULL;
   }
   return situ_op_run1(&narrow_op, x, &(view_params){ .a = d, .start = from, .end = from + length, .step = 1 });
@@ -278,7 +290,8 @@ situ_tensor *situ_select(situ_tensor *x, int dim, int64_t index) {
   if (!cut_dim("select", x, dim, &d)) return NULL;
   int64_t size = x->view.size[d];
   if (index < -size || index >= size) {
-    situ__fail(SITU_E_INDEX, "select", "index %lld is outside dimension %d, of size %lld", (long long)index, d, (long long)size);
+    situ__fail(SITU_E_INDEX, "select", "index %lld is outside dimension %d, of size %lld", (long long)index, d,
+               (long long)size);
     return NULL;
   }
   if (index < 0) index += size;

@@ -26,8 +26,7 @@ static situ_tensor *total_norm(situ_tensor **grad, int count, double p) {
 
 static situ_status clip(situ_tensor **grad, int count, double max_norm, double p, double *total) {
   if (total) *total = 0;
-  if (!(max_norm >= 0) || isnan(p))
-    return situ__fail(SITU_E_ARG, op, "max_norm %g, p %g", max_norm, p);
+  if (!(max_norm >= 0) || isnan(p)) return situ__fail(SITU_E_ARG, op, "max_norm %g, p %g", max_norm, p);
   if (count == 0) return SITU_OK;
   situ_tensor *norm = total_norm(grad, count, p);
   /* torch's number / tensor is reciprocal times number. */
@@ -42,8 +41,7 @@ static situ_status clip(situ_tensor **grad, int count, double max_norm, double p
 /* The gradients that are there, of n parameters that next() hands out. */
 typedef situ_tensor *(*param_at)(const void *from, int64_t i);
 
-static situ_status clip_all(const void *from, int64_t n, param_at at, double max_norm, double p,
-                            double *total) {
+static situ_status clip_all(const void *from, int64_t n, param_at at, double max_norm, double p, double *total) {
   situ_tensor **grad = situ__alloc((size_t)(n ? n : 1) * sizeof *grad);
   if (!grad) return situ__no_memory(op, (size_t)n * sizeof *grad);
   int count = 0;
@@ -60,12 +58,9 @@ static situ_status clip_all(const void *from, int64_t n, param_at at, double max
 }
 
 static situ_tensor *of_tree(const void *from, int64_t i) { return situ_tree_tensor_at(from, i); }
-static situ_tensor *of_optim(const void *from, int64_t i) {
-  return ((const situ_optim *)from)->items[i].param;
-}
+static situ_tensor *of_optim(const void *from, int64_t i) { return ((const situ_optim *)from)->items[i].param; }
 
-situ_status situ_nn_utils_clip_grad_norm_(const situ_tree *parameters, double max_norm, double p,
-                                          double *total) {
+situ_status situ_nn_utils_clip_grad_norm_(const situ_tree *parameters, double max_norm, double p, double *total) {
   SITU__MADE_OF_OPS("nn_utils_clip_grad_norm_");
   situ_tree *flat = situ_tree_flatten(parameters);
   if (!flat) return situ_error();

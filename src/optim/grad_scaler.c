@@ -30,41 +30,38 @@ struct situ_grad_scaler {
   int count, room;
 };
 
-static bool is_scaler(const char *op, const situ_grad_scaler *s) { return situ__valid(op, "scaler", s, SITU__A_SCALER); }
+static bool is_scaler(const char *op, const situ_grad_scaler *s) {
+  return situ__valid(op, "scaler", s, SITU__A_SCALER);
+}
 static const char itself[] = "this gradient scaler";
 
 /* ---- making ---- */
 
 /* The scale is kept in f32, as torch's is: what it multiplies is at most f32. */
 static bool good_values(const char *op, const situ_grad_scaler *s) {
-  const char *wrong =
-      !(s->scale > 0 && s->scale <= FLT_MAX)    ? "the scale must be positive and finite"
-      : !(s->growth > 1 && isfinite(s->growth)) ? "growth_factor must be above 1"
-      : !(s->backoff > 0 && s->backoff < 1)     ? "backoff_factor must be between 0 and 1"
-      : s->interval < 1 || s->tracker < 0       ? "growth_interval must be at least 1"
-                                                : NULL;
+  const char *wrong = !(s->scale > 0 && s->scale <= FLT_MAX)    ? "the scale must be positive and finite"
+                      : !(s->growth > 1 && isfinite(s->growth)) ? "growth_factor must be above 1"
+                      : !(s->backoff > 0 && s->backoff < 1)     ? "backoff_factor must be between 0 and 1"
+                      : s->interval < 1 || s->tracker < 0       ? "growth_interval must be at least 1"
+                                                                : NULL;
   if (!wrong) return true;
-  situ__fail(SITU_E_ARG, op,
-             "%s (scale %g, growth_factor %g, backoff_factor %g, growth_interval %" PRId64 ")",
-             wrong, s->scale, s->growth, s->backoff, s->interval);
+  situ__fail(SITU_E_ARG, op, "%s (scale %g, growth_factor %g, backoff_factor %g, growth_interval %" PRId64 ")", wrong,
+             s->scale, s->growth, s->backoff, s->interval);
   return false;
 }
 
 situ_grad_scaler *situ_grad_scaler_new(const situ_grad_scaler_options *options) {
   const situ_grad_scaler_options o = options ? *options : (situ_grad_scaler_options){ 0 };
   const situ_grad_scaler values = { .head = SITU__LIVE(SITU__A_SCALER),
-                                    .scale =
-                                        o.init_scale != 0 ? (double)(float)o.init_scale : 65536,
+                                    .scale = o.init_scale != 0 ? (double)(float)o.init_scale : 65536,
                                     .growth = o.growth_factor != 0 ? o.growth_factor : 2,
                                     .backoff = o.backoff_factor != 0 ? o.backoff_factor : 0.5,
                                     .interval = o.growth_interval ? o.growth_interval : 2000,
                                     .disabled = o.disabled };
   if (!good_values("grad_scaler_new", &values)) return NULL;
   situ_grad_scaler *s = situ__handle_new(SITU__A_SCALER, sizeof *s);
-  if (s)
-    *s = values;
-  else
-    situ__no_memory("grad_scaler_new", sizeof *s);
+  if (s) *s = values;
+  else situ__no_memory("grad_scaler_new", sizeof *s);
   return s;
 }
 
@@ -98,13 +95,13 @@ static seen *find(situ_grad_scaler *s, const char *op, situ_optim *o) {
 /* ---- scaling ---- */
 
 situ_tensor *situ_grad_scaler_scale(situ_grad_scaler *s, situ_tensor *loss) {
-  if (!is_scaler("grad_scaler_scale", s) || !situ__valid("grad_scaler_scale", "loss", loss, SITU__A_TENSOR)) return NULL;
+  if (!is_scaler("grad_scaler_scale", s) || !situ__valid("grad_scaler_scale", "loss", loss, SITU__A_TENSOR))
+    return NULL;
   SITU__ALONE(in, &s->alone, "grad_scaler_scale", itself);
   if (!in) return NULL;
   if (s->disabled) return loss;
-  return situ_mul(loss,
-                  situ_full(SITU_SCALAR, s->scale,
-                            &(situ_options){ .dtype = SITU_F32, .device = situ_device_of(loss) }));
+  return situ_mul(
+      loss, situ_full(SITU_SCALAR, s->scale, &(situ_options){ .dtype = SITU_F32, .device = situ_device_of(loss) }));
 }
 
 /* ---- looking: are the gradients finite? ---- */
@@ -117,13 +114,11 @@ static situ_tensor *largest_on(situ_tensor **grad, int *count, situ_device devic
   if (!norm) return situ__no_memory("grad_scaler_step", (size_t)*count * sizeof *norm), NULL;
   bool good = true;
   for (int i = 0; i < *count; i++) {
-    if (!situ_device_equal(situ_device_of(grad[i]), device))
-      grad[left++] = grad[i];
+    if (!situ_device_equal(situ_device_of(grad[i]), device)) grad[left++] = grad[i];
     else
       good = good && (norm[here++] = situ_norm(
                           grad[i], INFINITY,
-                          &(situ_reduce_options){
-                              .dtype = situ_dtype_of(grad[i]) == SITU_F64 ? SITU_F64 : SITU_F32 }));
+                          &(situ_reduce_options){ .dtype = situ_dtype_of(grad[i]) == SITU_F64 ? SITU_F64 : SITU_F32 }));
   }
   *count = left;
   situ_tensor *all = good ? situ_norm(situ_stack(norm, here, 0), INFINITY, NULL) : NULL;
@@ -136,8 +131,7 @@ static bool look(situ_tensor **grad, int count, bool *finite) {
   *finite = true;
   while (count) {
     double largest;
-    if (situ_item(largest_on(grad, &count, situ_device_of(grad[0])), &largest) != SITU_OK)
-      return false;
+    if (situ_item(largest_on(grad, &count, situ_device_of(grad[0])), &largest) != SITU_OK) return false;
     *finite = *finite && isfinite(largest);
   }
   return true;
@@ -158,9 +152,7 @@ static bool check(const char *op, const situ_optim *o, bool unscale, double fact
   const int count = gather(o, grad);
   bool good = true;
   if (!count)
-    good =
-        situ__fail(SITU_E_STATE, op,
-                   "no parameter of the optimiser has a gradient; call backward first") == SITU_OK;
+    good = situ__fail(SITU_E_STATE, op, "no parameter of the optimiser has a gradient; call backward first") == SITU_OK;
   for (int i = 0; good && i < count; i++) {
     if (unscale && situ_dtype_of(grad[i]) == SITU_F16)
       good = situ__fail(SITU_E_DTYPE, op,
@@ -169,14 +161,12 @@ static bool check(const char *op, const situ_optim *o, bool unscale, double fact
     list[i] = grad[i];
   }
   good = good && look(list, count, finite);
-  for (int i = 0; good && unscale && i < count; i++)
-    good = situ_mul_scalar_(grad[i], factor) != NULL;
+  for (int i = 0; good && unscale && i < count; i++) good = situ_mul_scalar_(grad[i], factor) != NULL;
   situ__free(grad);
   return good;
 }
 
-static bool check_in_scope(const char *op, const situ_optim *o, bool unscale, double factor,
-                           bool *finite) {
+static bool check_in_scope(const char *op, const situ_optim *o, bool unscale, double factor, bool *finite) {
   situ_scope scope;
   situ_scope_begin_no_grad(&scope);
   bool good = check(op, o, unscale, factor, finite);
@@ -196,10 +186,8 @@ situ_status situ_grad_scaler_unscale_(situ_grad_scaler *s, situ_optim *o) {
   seen *k = find(s, op, o);
   if (!k) return situ_error();
   if (k->stage != READY)
-    return situ__fail(
-        SITU_E_STATE, op,
-        "the gradients of this optimiser were divided already since the last update%s",
-        k->stage == STEPPED ? ", and it has stepped" : "");
+    return situ__fail(SITU_E_STATE, op, "the gradients of this optimiser were divided already since the last update%s",
+                      k->stage == STEPPED ? ", and it has stepped" : "");
   if (!check_in_scope(op, o, true, 1 / s->scale, &k->finite)) return situ_error();
   k->stage = UNSCALED;
   return SITU_OK;
@@ -239,8 +227,11 @@ situ_status situ_grad_scaler_update(situ_grad_scaler *s, double new_scale) {
   if (!in) return situ_error();
   if (s->disabled) return SITU_OK;
   if (new_scale != 0) {
-    const situ_grad_scaler changed = { .scale = (double)(float)new_scale, .growth = s->growth, .backoff = s->backoff,
-                                       .interval = s->interval, .tracker = s->tracker };
+    const situ_grad_scaler changed = { .scale = (double)(float)new_scale,
+                                       .growth = s->growth,
+                                       .backoff = s->backoff,
+                                       .interval = s->interval,
+                                       .tracker = s->tracker };
     if (!good_values(op, &changed)) return situ_error();
     s->scale = changed.scale;
     forget_all(s);
@@ -253,9 +244,8 @@ situ_status situ_grad_scaler_update(situ_grad_scaler *s, double new_scale) {
     finite = finite && s->seen[i].finite;
   }
   if (!looked)
-    return situ__fail(
-        SITU_E_STATE, op,
-        "no gradients were looked at since the last update; call grad_scaler_step first");
+    return situ__fail(SITU_E_STATE, op,
+                      "no gradients were looked at since the last update; call grad_scaler_step first");
   s->tracker = finite ? s->tracker + 1 : 0;
   double scale = finite ? s->scale : s->scale * s->backoff;
   if (s->tracker == s->interval) {

@@ -36,42 +36,35 @@ static void advance(const situ_lr_scheduler *s, double *value, double base) {
   while (i < m->phase_count - 1 && step > m->phases[i].end) start = m->phases[i++].end;
   const phase *p = &m->phases[i];
   double share = (step - start) / (p->end - start);
-  if (m->momentum >= 0)
-    value[m->momentum] = anneal(m, p->momentum_from, p->momentum_to, share);
+  if (m->momentum >= 0) value[m->momentum] = anneal(m, p->momentum_from, p->momentum_to, share);
   value[SITU_OPTIM_LR] = anneal(m, p->from, p->to, share);
 }
 
 static bool may_step(const situ_lr_scheduler *s, int64_t step) {
   const one_cycle *m = (const one_cycle *)s;
   if (step <= m->total_steps) return true;
-  situ__fail(SITU_E_STATE, s->type->name, "step %" PRId64 " of a cycle of %" PRId64, step,
-             m->total_steps);
+  situ__fail(SITU_E_STATE, s->type->name, "step %" PRId64 " of a cycle of %" PRId64, step, m->total_steps);
   return false;
 }
 
-static const situ__schedule type = { "lr_scheduler_one_cycle_lr", sizeof(one_cycle), advance,
-                                     may_step };
+static const situ__schedule type = { "lr_scheduler_one_cycle_lr", sizeof(one_cycle), advance, may_step };
 
 static double or_else(double value, double otherwise) { return value == 0 ? otherwise : value; }
 
-situ_lr_scheduler *situ_lr_scheduler_one_cycle_lr(situ_optim *o,
-                                                  const situ_one_cycle_options *options) {
+situ_lr_scheduler *situ_lr_scheduler_one_cycle_lr(situ_optim *o, const situ_one_cycle_options *options) {
   if (!options) return situ__null(type.name, "options"), NULL;
   double rise = or_else(options->pct_start, 0.3), high = options->max_lr;
-  double low = high / or_else(options->div_factor, 25),
-         last = low / or_else(options->final_div_factor, 1e4);
+  double low = high / or_else(options->div_factor, 25), last = low / or_else(options->final_div_factor, 1e4);
   double steps = (double)options->total_steps;
-  double heavy = or_else(options->max_momentum, 0.95),
-         light = or_else(options->base_momentum, 0.85);
-  if (options->total_steps < 1 || !(high > 0) || !isfinite(high) || !(rise > 0 && rise <= 1) ||
-      !isfinite(low) || !isfinite(last)) {
-    situ__fail(SITU_E_ARG, type.name, "max_lr %g, total_steps %" PRId64 ", pct_start %g", high,
-               options->total_steps, rise);
+  double heavy = or_else(options->max_momentum, 0.95), light = or_else(options->base_momentum, 0.85);
+  if (options->total_steps < 1 || !(high > 0) || !isfinite(high) || !(rise > 0 && rise <= 1) || !isfinite(low) ||
+      !isfinite(last)) {
+    situ__fail(SITU_E_ARG, type.name, "max_lr %g, total_steps %" PRId64 ", pct_start %g", high, options->total_steps,
+               rise);
     return NULL;
   }
   if (!(light >= 0 && light <= 1 && heavy >= 0 && heavy <= 1)) {
-    situ__fail(SITU_E_ARG, type.name, "base_momentum %g, max_momentum %g: must be in 0..1", light,
-               heavy);
+    situ__fail(SITU_E_ARG, type.name, "base_momentum %g, max_momentum %g: must be in 0..1", light, heavy);
     return NULL;
   }
   if (rise * steps == 1) {

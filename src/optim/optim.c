@@ -13,21 +13,13 @@
 
 /* ---- hyperparameters ---- */
 
-enum {
-  SGD = 1 << SITU_RULE_SGD,
-  ADAM = 1 << SITU_RULE_ADAM | 1 << SITU_RULE_ADAMW,
-  RMSPROP = 1 << SITU_RULE_RMSPROP
-};
+enum { SGD = 1 << SITU_RULE_SGD, ADAM = 1 << SITU_RULE_ADAM | 1 << SITU_RULE_ADAMW, RMSPROP = 1 << SITU_RULE_RMSPROP };
 
 #define AT(field) offsetof(situ_optim_options, field), offsetof(situ_optimizer_params, field)
 const situ__field situ__optim_fields[SITU_OPTIM_FIELDS] = {
   /* name, who has it, defaults of SGD, Adam, AdamW, RMSprop */
   [SITU_OPTIM_LR] = { "lr", SGD | ADAM | RMSPROP, { 1e-3, 1e-3, 1e-3, 1e-2 }, AT(lr), false },
-  [SITU_OPTIM_WEIGHT_DECAY] = { "weight_decay",
-                                SGD | ADAM | RMSPROP,
-                                { 0, 0, 1e-2, 0 },
-                                AT(weight_decay),
-                                false },
+  [SITU_OPTIM_WEIGHT_DECAY] = { "weight_decay", SGD | ADAM | RMSPROP, { 0, 0, 1e-2, 0 }, AT(weight_decay), false },
   [SITU_OPTIM_MOMENTUM] = { "momentum", SGD | RMSPROP, { 0 }, AT(momentum), false },
   [SITU_OPTIM_DAMPENING] = { "dampening", SGD, { 0 }, AT(dampening), false },
   [SITU_OPTIM_BETA1] = { "beta1", ADAM, { 0, 0.9, 0.9, 0 }, AT(beta1), false },
@@ -66,15 +58,13 @@ static double read_option(const situ_optim_options *options, const situ__field *
 bool situ__optim_valid(const situ_optim *o, const double *value) {
   for (int f = 0; f < SITU_OPTIM_FIELDS; f++) {
     bool below_one = f == SITU_OPTIM_BETA1 || f == SITU_OPTIM_BETA2;
-    if (f == SITU_OPTIM_DAMPENING ? isfinite(value[f])
-                                  : value[f] >= 0 && value[f] < (below_one ? 1 : INFINITY))
+    if (f == SITU_OPTIM_DAMPENING ? isfinite(value[f]) : value[f] >= 0 && value[f] < (below_one ? 1 : INFINITY))
       continue;
-    situ__fail(SITU_E_ARG, situ__optim_op(o), "%s is %g: it must be at least 0 and %s",
-               situ__optim_fields[f].name, value[f], below_one ? "below 1" : "finite");
+    situ__fail(SITU_E_ARG, situ__optim_op(o), "%s is %g: it must be at least 0 and %s", situ__optim_fields[f].name,
+               value[f], below_one ? "below 1" : "finite");
     return false;
   }
-  if (value[SITU_OPTIM_NESTEROV] == 0 ||
-      (value[SITU_OPTIM_MOMENTUM] > 0 && value[SITU_OPTIM_DAMPENING] == 0))
+  if (value[SITU_OPTIM_NESTEROV] == 0 || (value[SITU_OPTIM_MOMENTUM] > 0 && value[SITU_OPTIM_DAMPENING] == 0))
     return true;
   situ__fail(SITU_E_ARG, situ__optim_op(o), "nesterov needs a momentum above 0, and no dampening");
   return false;
@@ -91,8 +81,7 @@ static bool apply(const situ_optim *o, const situ_optim_options *options, double
     bool zero = options->zero >> f & 1;
     if (given == 0 && !zero) continue;
     if (!situ__optim_has(o, (situ_optim_field)f) || (given != 0 && zero)) {
-      situ__fail(SITU_E_ARG, situ__optim_op(o),
-                 given != 0 && zero ? "%s is given, and said to be 0" : "it has no %s",
+      situ__fail(SITU_E_ARG, situ__optim_op(o), given != 0 && zero ? "%s is given, and said to be 0" : "it has no %s",
                  situ__optim_fields[f].name);
       return false;
     }
@@ -109,10 +98,8 @@ static situ_status can_add(const situ_optim *o, const char *name, situ_tensor *p
     return situ__fail(SITU_E_DTYPE, op, "%s is %s: only floating tensors can be optimised", name,
                       situ_dtype_name(situ_dtype_of(p)));
   if (!situ_is_leaf(p))
-    return situ__fail(SITU_E_ARG, op, "%s is the result of an op: only leaves can be optimised",
-                      name);
-  if (situ__map_get(seen, p))
-    return situ__fail(SITU_E_ARG, op, "%s is in the optimiser already", name);
+    return situ__fail(SITU_E_ARG, op, "%s is the result of an op: only leaves can be optimised", name);
+  if (situ__map_get(seen, p)) return situ__fail(SITU_E_ARG, op, "%s is in the optimiser already", name);
   return situ__map_put(seen, p, p) ? SITU_OK : situ__no_memory(op, sizeof(void *));
 }
 
@@ -161,8 +148,7 @@ static situ_status add_group(situ_optim *o, const situ_tree *flat, const double 
     }
     o->names[o->count + i] = name;
     o->registered[o->count + i] = situ_is_registered(situ_tree_tensor_at(flat, i));
-    o->items[o->count + i] =
-        (situ_optimizer_tensors){ .param = situ_retain(situ_tree_tensor_at(flat, i)) };
+    o->items[o->count + i] = (situ_optimizer_tensors){ .param = situ_retain(situ_tree_tensor_at(flat, i)) };
   }
   situ__group *group = &o->groups[o->group_count++];
   *group = (situ__group){ .first = o->count, .count = count };
@@ -171,8 +157,7 @@ static situ_status add_group(situ_optim *o, const situ_tree *flat, const double 
   return SITU_OK;
 }
 
-situ_status situ_optim_add_param_group(situ_optim *o, situ_tree *parameters,
-                                       const situ_optim_options *options) {
+situ_status situ_optim_add_param_group(situ_optim *o, situ_tree *parameters, const situ_optim_options *options) {
   const char *op = "optim_add_param_group";
   SITU__CLAIM(claim);
   bool given = situ__optim_given(op, o) && situ__valid(op, "parameters", parameters, SITU__A_TREE);
@@ -188,8 +173,7 @@ situ_status situ_optim_add_param_group(situ_optim *o, situ_tree *parameters,
   return status;
 }
 
-static situ_optim *make(situ_optimizer_rule rule, situ_tree *parameters,
-                        const situ_optim_options *options) {
+static situ_optim *make(situ_optimizer_rule rule, situ_tree *parameters, const situ_optim_options *options) {
   situ_optim *o = situ__handle_new(SITU__AN_OPTIMISER, sizeof *o);
   if (!o) {
     situ__no_memory("optim", sizeof *o);
@@ -198,12 +182,9 @@ static situ_optim *make(situ_optimizer_rule rule, situ_tree *parameters,
   }
   o->rule = rule;
   o->refs = 1;
-  for (int f = 0; f < SITU_OPTIM_FIELDS; f++)
-    o->defaults[f] = situ__optim_fields[f].otherwise[rule];
-  if (!apply(o, options, o->defaults))
-    situ_tree_free(parameters);
-  else if (situ_optim_add_param_group(o, parameters, NULL) == SITU_OK)
-    return o;
+  for (int f = 0; f < SITU_OPTIM_FIELDS; f++) o->defaults[f] = situ__optim_fields[f].otherwise[rule];
+  if (!apply(o, options, o->defaults)) situ_tree_free(parameters);
+  else if (situ_optim_add_param_group(o, parameters, NULL) == SITU_OK) return o;
   situ_optim_free(o);
   return NULL;
 }
@@ -274,14 +255,11 @@ int64_t situ_optim_count(const situ_optim *o) { return o && situ__optim_given("o
 
 static bool has_field(const char *op, const situ_optim *o, int group, situ_optim_field field) {
   if (!situ__optim_given(op, o)) return false;
-  if (group < 0 || group >= o->group_count)
-    situ__fail(SITU_E_INDEX, op, "group %d of %d", group, o->group_count);
-  else if ((unsigned)field >= SITU_OPTIM_FIELDS)
-    situ__fail(SITU_E_ARG, op, "%d is no hyperparameter", (int)field);
+  if (group < 0 || group >= o->group_count) situ__fail(SITU_E_INDEX, op, "group %d of %d", group, o->group_count);
+  else if ((unsigned)field >= SITU_OPTIM_FIELDS) situ__fail(SITU_E_ARG, op, "%d is no hyperparameter", (int)field);
   else if (!situ__optim_has(o, field))
     situ__fail(SITU_E_ARG, op, "%s has no %s", situ__optim_op(o), situ__optim_fields[field].name);
-  else
-    return true;
+  else return true;
   return false;
 }
 
@@ -302,10 +280,8 @@ situ_status situ_optim_set(situ_optim *o, int group, situ_optim_field field, dou
 
 static bool has_param(const char *op, const situ_optim *o, int64_t i) {
   if (!situ__optim_given(op, o)) return false;
-  if (i < 0 || i >= o->count)
-    situ__fail(SITU_E_INDEX, op, "parameter %" PRId64 " of %" PRId64, i, o->count);
-  else
-    return true;
+  if (i < 0 || i >= o->count) situ__fail(SITU_E_INDEX, op, "parameter %" PRId64 " of %" PRId64, i, o->count);
+  else return true;
   return false;
 }
 
@@ -335,8 +311,7 @@ bool situ__optim_uses(const situ_optim *o, const double *value, int k) {
   case SITU_RULE_SGD: return k == 0 && value[SITU_OPTIM_MOMENTUM] != 0;
   case SITU_RULE_ADAM:
   case SITU_RULE_ADAMW: return k < 2 || value[SITU_OPTIM_AMSGRAD] != 0;
-  case SITU_RULE_RMSPROP:
-    return k == 0 || value[k == 1 ? SITU_OPTIM_MOMENTUM : SITU_OPTIM_CENTERED] != 0;
+  case SITU_RULE_RMSPROP: return k == 0 || value[k == 1 ? SITU_OPTIM_MOMENTUM : SITU_OPTIM_CENTERED] != 0;
   }
   return false;
 }

@@ -24,8 +24,7 @@ struct situ_optim {
   double defaults[SITU_OPTIM_FIELDS];
   situ__group *groups;
   int group_count;
-  situ_optimizer_tensors
-      *items; /* parameter, state and steps taken; gradients are looked up at each step */
+  situ_optimizer_tensors *items;  /* parameter, state and steps taken; gradients are looked up at each step */
   situ_optimizer_tensors *active; /* room for those that have a gradient in this step */
   char **names;
   bool *registered; /* of each parameter: a module had it since it was added */

@@ -12,12 +12,8 @@ static situ_tree *host(const void *data, size_t bytes, situ_shape shape, situ_dt
   return situ_tree_tensor(situ_from_host(data, bytes, shape, &options));
 }
 
-situ_tree *situ__record_number(double value) {
-  return host(&value, sizeof value, SITU_SCALAR, SITU_F64);
-}
-situ_tree *situ__record_whole(int64_t value) {
-  return host(&value, sizeof value, SITU_SCALAR, SITU_I64);
-}
+situ_tree *situ__record_number(double value) { return host(&value, sizeof value, SITU_SCALAR, SITU_F64); }
+situ_tree *situ__record_whole(int64_t value) { return host(&value, sizeof value, SITU_SCALAR, SITU_I64); }
 situ_tree *situ__record_numbers(const double *values, int64_t count) {
   return host(values, (size_t)count * sizeof *values, SITU_SHAPE(count), SITU_F64);
 }
@@ -35,8 +31,7 @@ bool situ__record_read(const situ_tree *flat, const char *path, double *out, int
   situ_tensor *t = situ__record_find(flat, path);
   if (!t) return situ__fail(SITU_E_ARG, "load_state_dict", "the state has no %s", path), false;
   if (situ_numel(t) != count) {
-    situ__fail(SITU_E_ARG, "load_state_dict", "%s: %" PRId64 " numbers, not %" PRId64, path,
-               situ_numel(t), count);
+    situ__fail(SITU_E_ARG, "load_state_dict", "%s: %" PRId64 " numbers, not %" PRId64, path, situ_numel(t), count);
     return false;
   }
   return situ_copy_to_host(situ_to_dtype(t, SITU_F64), out, (size_t)count * sizeof *out) == SITU_OK;

@@ -42,8 +42,8 @@ void *situ__schedule_alloc(const situ__schedule *type, situ_optim *o) {
 static bool all_finite(const situ_lr_scheduler *s, int group) {
   for (int f = 0; f < SITU_OPTIM_FIELDS; f++) {
     if (isfinite(s->next[group][f])) continue;
-    situ__fail(SITU_E_ARG, s->type->name, "%s of group %d would be %g in step %" PRId64,
-               situ__optim_fields[f].name, group, s->next[group][f], s->last_epoch);
+    situ__fail(SITU_E_ARG, s->type->name, "%s of group %d would be %g in step %" PRId64, situ__optim_fields[f].name,
+               group, s->next[group][f], s->last_epoch);
     return false;
   }
   return true;
@@ -91,7 +91,9 @@ int64_t situ_lr_scheduler_last_epoch(const situ_lr_scheduler *s) {
 
 void situ_lr_scheduler_free(situ_lr_scheduler *s) {
   /* No other thread is in it from here on: it is not left again. */
-  if (!s || !situ__schedule_given("lr_scheduler_free", s) || !situ__alone_begin(&s->alone, "lr_scheduler_free", "this scheduler")) return;
+  if (!s || !situ__schedule_given("lr_scheduler_free", s) ||
+      !situ__alone_begin(&s->alone, "lr_scheduler_free", "this scheduler"))
+    return;
   situ__optim_let_go(s->o);
   situ__free(s->base);
   situ__free(s->next);
@@ -104,8 +106,7 @@ situ_tree *situ_lr_scheduler_state_dict(const situ_lr_scheduler *s) {
   if (!in) return NULL;
   situ_scope scope;
   situ_scope_begin_no_grad(&scope);
-  situ_tree *dict =
-      situ_tree_put(situ_tree_dict(), "last_epoch", situ__record_whole(s->last_epoch));
+  situ_tree *dict = situ_tree_put(situ_tree_dict(), "last_epoch", situ__record_whole(s->last_epoch));
   dict = situ_tree_put(dict, "base_lrs", situ__record_numbers(s->base, s->count));
   SITU_IGNORE(situ_scope_end(&scope));
   return dict;
@@ -142,8 +143,8 @@ situ_lr_scheduler_loading *situ_lr_scheduler_load_prepare(situ_lr_scheduler *s, 
   situ_tree *flat = situ_tree_flatten(state);
   situ_scope scope;
   situ_scope_begin_no_grad(&scope);
-  bool ok = flat && l->in && situ__record_read(flat, "last_epoch", &l->epoch, 1) && situ__record_read(flat, "base_lrs", l->base, s->count) &&
-            are_rates(l->epoch, l->base, s->count);
+  bool ok = flat && l->in && situ__record_read(flat, "last_epoch", &l->epoch, 1) &&
+            situ__record_read(flat, "base_lrs", l->base, s->count) && are_rates(l->epoch, l->base, s->count);
   SITU_IGNORE(situ_scope_end(&scope));
   situ_tree_free(flat);
   if (ok) return l;
@@ -182,8 +183,7 @@ static void step_advance(const situ_lr_scheduler *s, double *value, double base)
   (void)base;
   if (s->last_epoch != 0 && s->last_epoch % m->every == 0) value[SITU_OPTIM_LR] *= m->gamma;
 }
-static const situ__schedule step_type = { "lr_scheduler_step_lr", sizeof(step_lr), step_advance,
-                                          NULL };
+static const situ__schedule step_type = { "lr_scheduler_step_lr", sizeof(step_lr), step_advance, NULL };
 
 situ_lr_scheduler *situ_lr_scheduler_step_lr(situ_optim *o, int64_t step_size, double gamma) {
   if (step_size < 1 || !isfinite(gamma))
@@ -216,15 +216,11 @@ static void cosine_advance(const situ_lr_scheduler *s, double *value, double bas
     value[SITU_OPTIM_LR] = now + (base - m->eta_min) * (1 - cos(pi / t_max)) / 2;
   else
     value[SITU_OPTIM_LR] =
-        (1 + cos(pi * (double)t / t_max)) / (1 + cos(pi * (double)(t - 1) / t_max)) *
-            (now - m->eta_min) +
-        m->eta_min;
+        (1 + cos(pi * (double)t / t_max)) / (1 + cos(pi * (double)(t - 1) / t_max)) * (now - m->eta_min) + m->eta_min;
 }
-static const situ__schedule cosine_type = { "lr_scheduler_cosine_annealing_lr", sizeof(cosine),
-                                            cosine_advance, NULL };
+static const situ__schedule cosine_type = { "lr_scheduler_cosine_annealing_lr", sizeof(cosine), cosine_advance, NULL };
 
-situ_lr_scheduler *situ_lr_scheduler_cosine_annealing_lr(situ_optim *o, int64_t t_max,
-                                                         double eta_min) {
+situ_lr_scheduler *situ_lr_scheduler_cosine_annealing_lr(situ_optim *o, int64_t t_max, double eta_min) {
   if (t_max < 1 || t_max > INT64_MAX / 2 || !isfinite(eta_min))
     return situ__fail(SITU_E_ARG, cosine_type.name,
                       "a t_max of %" PRId64 " and an eta_min of %g: t_max must be at least 1, "
@@ -250,11 +246,9 @@ static void lambda_advance(const situ_lr_scheduler *s, double *value, double bas
   const lambda_lr *m = (const lambda_lr *)s;
   value[SITU_OPTIM_LR] = base * m->lambda(s->last_epoch, m->payload);
 }
-static const situ__schedule lambda_type = { "lr_scheduler_lambda_lr", sizeof(lambda_lr),
-                                            lambda_advance, NULL };
+static const situ__schedule lambda_type = { "lr_scheduler_lambda_lr", sizeof(lambda_lr), lambda_advance, NULL };
 
-situ_lr_scheduler *situ_lr_scheduler_lambda_lr(situ_optim *o,
-                                               double (*lambda)(int64_t step, void *payload),
+situ_lr_scheduler *situ_lr_scheduler_lambda_lr(situ_optim *o, double (*lambda)(int64_t step, void *payload),
                                                void *payload) {
   if (!lambda) return situ__null(lambda_type.name, "lambda"), NULL;
   lambda_lr *m = situ__schedule_alloc(&lambda_type, o);

@@ -21,7 +21,7 @@ struct situ_lr_scheduler {
   situ_optim *o;
   situ__alone alone;
   int64_t last_epoch;
-  double *base;                       /* first rates, a group each */
+  double *base;                      /* first rates, a group each */
   double (*next)[SITU_OPTIM_FIELDS]; /* scratch: what the groups are about to get */
   int count;
 };

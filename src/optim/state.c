@@ -19,8 +19,7 @@ static situ_tree *save_item(const situ_optim *o, int64_t i) {
   /* As in torch, SGD counts no steps. */
   if (o->rule != SITU_RULE_SGD) dict = situ_tree_put(dict, "step", situ__record_whole(item->step));
   for (int k = 0; k < 3; k++)
-    if (item->state[k])
-      dict = situ_tree_put(dict, situ__optim_state_name(o, k), situ_tree_tensor(item->state[k]));
+    if (item->state[k]) dict = situ_tree_put(dict, situ__optim_state_name(o, k), situ_tree_tensor(item->state[k]));
   if (item->master) dict = situ_tree_put(dict, "master", situ_tree_tensor(item->master));
   return dict;
 }
@@ -33,11 +32,9 @@ static situ_tree *save_group(const situ_optim *o, const situ__group *group) {
     if (f == SITU_OPTIM_MASTER_WEIGHTS && group->value[f] == 0) continue;
     if (f == SITU_OPTIM_BETA1)
       dict = situ_tree_put(dict, "betas", situ__record_numbers(&group->value[SITU_OPTIM_BETA1], 2));
-    else
-      dict = situ_tree_put(dict, situ__optim_fields[f].name, situ__record_number(group->value[f]));
+    else dict = situ_tree_put(dict, situ__optim_fields[f].name, situ__record_number(group->value[f]));
   }
-  if (group->has_initial_lr)
-    dict = situ_tree_put(dict, "initial_lr", situ__record_number(group->initial_lr));
+  if (group->has_initial_lr) dict = situ_tree_put(dict, "initial_lr", situ__record_number(group->initial_lr));
   return situ_tree_put(dict, "params", situ__record_range(group->first, group->count));
 }
 
@@ -55,10 +52,8 @@ situ_tree *situ_optim_state_dict(const situ_optim *o) {
     if (o->items[i].step || o->items[i].state[0] || o->items[i].master)
       state = situ_tree_put(state, name, save_item(o, i));
   }
-  for (int g = 0; g < o->group_count && groups; g++)
-    groups = situ_tree_append(groups, save_group(o, &o->groups[g]));
-  situ_tree *all =
-      situ_tree_put(situ_tree_put(situ_tree_dict(), "state", state), "param_groups", groups);
+  for (int g = 0; g < o->group_count && groups; g++) groups = situ_tree_append(groups, save_group(o, &o->groups[g]));
+  situ_tree *all = situ_tree_put(situ_tree_put(situ_tree_dict(), "state", state), "param_groups", groups);
   SITU_IGNORE(situ_scope_end(&scope));
   situ__use_end();
   return all;
@@ -80,25 +75,21 @@ static bool load_group(const situ_optim *o, const situ_tree *flat, int g, situ__
   *group = o->groups[g];
   snprintf(path, sizeof path, "param_groups.%d.params", g);
   if (!situ__record_find(flat, path)) {
-    situ__fail(SITU_E_ARG, "optim_load_state_dict",
-               "the state has no %s: the optimiser has %d groups", path, o->group_count);
+    situ__fail(SITU_E_ARG, "optim_load_state_dict", "the state has no %s: the optimiser has %d groups", path,
+               o->group_count);
     return false;
   }
   params = situ_numel(situ__record_find(flat, path));
   if (params != group->count) {
     situ__fail(SITU_E_ARG, "optim_load_state_dict",
-               "group %d has %" PRId64 " parameters in the state, %" PRId64 " here", g, params,
-               group->count);
+               "group %d has %" PRId64 " parameters in the state, %" PRId64 " here", g, params, group->count);
     return false;
   }
   for (int f = 0; f < SITU_OPTIM_FIELDS; f++) {
     if (!situ__optim_has(o, (situ_optim_field)f) || f == SITU_OPTIM_BETA2) continue;
     bool betas = f == SITU_OPTIM_BETA1;
-    snprintf(path, sizeof path, "param_groups.%d.%s", g,
-             betas ? "betas" : situ__optim_fields[f].name);
-    if (situ__record_find(flat, path) &&
-        !situ__record_read(flat, path, &group->value[f], betas ? 2 : 1))
-      return false;
+    snprintf(path, sizeof path, "param_groups.%d.%s", g, betas ? "betas" : situ__optim_fields[f].name);
+    if (situ__record_find(flat, path) && !situ__record_read(flat, path, &group->value[f], betas ? 2 : 1)) return false;
   }
   snprintf(path, sizeof path, "param_groups.%d.initial_lr", g);
   group->has_initial_lr = situ__record_find(flat, path);
@@ -107,13 +98,12 @@ static bool load_group(const situ_optim *o, const situ_tree *flat, int g, situ__
 }
 
 /* A copy of a saved state tensor, where its parameter is. */
-static situ_tensor *load_tensor(situ_tensor *param, situ_dtype dtype, const char *path,
-                                situ_tensor *saved) {
+static situ_tensor *load_tensor(situ_tensor *param, situ_dtype dtype, const char *path, situ_tensor *saved) {
   situ_shape want = situ_shape_of(param), has = situ_shape_of(saved);
   if (!situ_shape_equal(&want, &has)) {
     char a[SITU_SHAPE_TEXT], b[SITU_SHAPE_TEXT];
-    situ__fail(SITU_E_SHAPE, "optim_load_state_dict", "%s is %s, its parameter %s", path,
-               situ_shape_text(&has, a), situ_shape_text(&want, b));
+    situ__fail(SITU_E_SHAPE, "optim_load_state_dict", "%s is %s, its parameter %s", path, situ_shape_text(&has, a),
+               situ_shape_text(&want, b));
     return NULL;
   }
   situ_tensor *copy = situ_to_dtype(situ_to(saved, situ_device_of(param)), dtype);
@@ -128,8 +118,7 @@ static bool load_item(const situ_optim *o, const situ_tree *flat, int64_t i, con
   char path[96];
   bool any = false, all = true;
   /* Of a master's parameter it is not known whether it is its rounding: the next step looks. */
-  *item = (situ_optimizer_tensors){ .param = o->items[i].param,
-                                    .version = situ_version_of(o->items[i].param) - 1 };
+  *item = (situ_optimizer_tensors){ .param = o->items[i].param, .version = situ_version_of(o->items[i].param) - 1 };
   const bool has_master = situ__optim_has_master(item->param, value);
   const situ_dtype dtype = has_master ? SITU_F32 : situ_dtype_of(item->param);
   snprintf(path, sizeof path, "state.%" PRId64 ".master", i);
@@ -150,8 +139,8 @@ static bool load_item(const situ_optim *o, const situ_tree *flat, int64_t i, con
   if (counted && !situ__record_read(flat, path, &step, 1)) return false;
   if (!any && !counted) return true;
   if (!all || (!counted && o->rule != SITU_RULE_SGD)) {
-    situ__fail(SITU_E_ARG, "optim_load_state_dict",
-               "the state of %s (number %" PRId64 ") is not complete", o->names[i], i);
+    situ__fail(SITU_E_ARG, "optim_load_state_dict", "the state of %s (number %" PRId64 ") is not complete", o->names[i],
+               i);
     return false;
   }
   item->step = (int64_t)step;
@@ -162,8 +151,8 @@ static bool load(const situ_optim *o, const situ_tree *flat, situ_optim_loading 
   char next[48];
   snprintf(next, sizeof next, "param_groups.%d.params", o->group_count);
   if (situ__record_find(flat, next)) {
-    situ__fail(SITU_E_ARG, "optim_load_state_dict",
-               "the state has more groups than the optimiser's %d", o->group_count);
+    situ__fail(SITU_E_ARG, "optim_load_state_dict", "the state has more groups than the optimiser's %d",
+               o->group_count);
     return false;
   }
   for (int g = 0; g < o->group_count; g++) {

@@ -13,17 +13,14 @@ static situ_optimizer_params params_of(const situ__group *group, double grad_sca
     if (situ__optim_fields[f].param == SITU__NO_PARAM) continue;
     char *at = (char *)&params + situ__optim_fields[f].param;
     bool flag = group->value[f] != 0;
-    if (situ__optim_fields[f].flag)
-      memcpy(at, &flag, sizeof flag);
-    else
-      memcpy(at, &group->value[f], sizeof group->value[f]);
+    if (situ__optim_fields[f].flag) memcpy(at, &flag, sizeof flag);
+    else memcpy(at, &group->value[f], sizeof group->value[f]);
   }
   return params;
 }
 
 /* Puts state into its slot: it is named, and goes where the parameter goes. */
-static bool put_state(const situ_optim *o, int64_t i, int k, situ_tensor **slot,
-                      situ_tensor *state) {
+static bool put_state(const situ_optim *o, int64_t i, int k, situ_tensor **slot, situ_tensor *state) {
   char name[256];
   snprintf(name, sizeof name, "%s.%s", o->names[i], situ__optim_state_name(o, k));
   if (!state || !situ_set_name(state, name)) return false;
@@ -45,13 +42,11 @@ static bool ready_master(situ_optim *o, int64_t i, const double *value) {
   situ_optimizer_tensors *item = &o->items[i];
   const bool wanted = situ__optim_has_master(item->param, value);
   if (!wanted && !item->master) return true;
-  if (!wanted)
-    situ_drop(&item->master);
+  if (!wanted) situ_drop(&item->master);
   else if (!item->master) {
     situ_tensor *wide = situ_to_dtype(item->param, SITU_F32);
     if (!put_state(o, i, SITU_OPTIM_STATES - 1, &item->master, wide)) return false;
-  } else if (item->version != situ_version_of(item->param) && !renew_master(item))
-    return false;
+  } else if (item->version != situ_version_of(item->param) && !renew_master(item)) return false;
   const situ_dtype dtype = wanted ? SITU_F32 : situ_dtype_of(item->param);
   for (int k = 0; k < 3; k++)
     if (item->state[k] && situ_dtype_of(item->state[k]) != dtype &&
@@ -76,8 +71,8 @@ static bool make_state(situ_optim *o, int64_t i, int k) {
 static bool is_orphan(situ_optim *o, int64_t i) {
   const situ_tensor *param = o->items[i].param;
   if (situ_is_registered(param)) return o->registered[i] = true, false;
-  return o->registered[i] || (situ_owners(param) == 1 &&
-                              __atomic_load_n(&situ_desc(param)->storage->refs, __ATOMIC_RELAXED) == 1);
+  return o->registered[i] ||
+         (situ_owners(param) == 1 && __atomic_load_n(&situ_desc(param)->storage->refs, __ATOMIC_RELAXED) == 1);
 }
 
 static void refuse_orphan(const situ_optim *o, int64_t i) {
@@ -86,8 +81,7 @@ static void refuse_orphan(const situ_optim *o, int64_t i) {
     { .operand = "grad", .tensor = situ_grad(o->items[i].param) },
   };
   SITU_IGNORE(situ_fail_blamed(
-      SITU_E_STATE, "optim_step", list, 2,
-      "make the optimiser from situ_nn_parameters of the module that is trained",
+      SITU_E_STATE, "optim_step", list, 2, "make the optimiser from situ_nn_parameters of the module that is trained",
       o->registered[i]
           ? "%s: no module has it any more: its module was freed or has another tensor in its place, so a step "
             "would change nothing that the model computes with"
@@ -107,8 +101,7 @@ static int64_t gather(situ_optim *o, const situ__group *group, situ_optimizer_te
     if (!grad) continue;
     if (!ready_master(o, i, group->value)) return -1;
     for (int k = 0; k < 3; k++)
-      if (!o->items[i].state[k] && situ__optim_uses(o, group->value, k) && !make_state(o, i, k))
-        return -1;
+      if (!o->items[i].state[k] && situ__optim_uses(o, group->value, k) && !make_state(o, i, k)) return -1;
     if (!situ_is_contiguous(grad) && !(grad = situ_contiguous(grad))) return -1;
     situ_optimizer_tensors *a = &active[found++];
     *a = o->items[i];
@@ -118,8 +111,7 @@ static int64_t gather(situ_optim *o, const situ__group *group, situ_optimizer_te
   return found;
 }
 
-static void count_steps(situ_optim *o, const situ__group *group,
-                        const situ_optimizer_tensors *active) {
+static void count_steps(situ_optim *o, const situ__group *group, const situ_optimizer_tensors *active) {
   int64_t k = 0;
   for (int64_t i = group->first; i < group->first + group->count && k < group->active; i++)
     if (o->items[i].param == active[k].param) {
@@ -173,10 +165,8 @@ situ_status situ_optim_zero_grad(situ_optim *o, bool set_to_none) {
   for (int64_t i = 0; i < o->count && status == SITU_OK; i++) {
     situ_tensor *grad = situ_grad(o->items[i].param);
     if (!grad) continue;
-    if (set_to_none)
-      status = situ_set_grad(o->items[i].param, NULL);
-    else if (!situ_zero_(grad))
-      status = situ_error();
+    if (set_to_none) status = situ_set_grad(o->items[i].param, NULL);
+    else if (!situ_zero_(grad)) status = situ_error();
   }
   SITU_IGNORE(situ_scope_end(&scope));
   return status;

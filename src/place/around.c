@@ -14,9 +14,8 @@ double situ__put_head(situ__picture *p, const char *title, double width) {
   char bytes[SITU__BYTES_TEXT], name[SITU_DEVICE_NAME_MAX], line[160];
   double inner = width - 2 * SITU__MARGIN, y = SITU__MARGIN + TITLE - 4;
   situ__put_text(p, "b", SITU__MARGIN, y, TITLE, inner / 1.15, title);
-  (void)snprintf(line, sizeof line, "%s in %" PRId64 " tensor%s on %d device%s",
-                 situ__bytes_text(s->bytes, bytes), s->tensors, s->tensors == 1 ? "" : "s",
-                 s->devices, s->devices == 1 ? "" : "s");
+  (void)snprintf(line, sizeof line, "%s in %" PRId64 " tensor%s on %d device%s", situ__bytes_text(s->bytes, bytes),
+                 s->tensors, s->tensors == 1 ? "" : "s", s->devices, s->devices == 1 ? "" : "s");
   situ__put_text(p, "m", SITU__MARGIN, y += SITU__ROW + 2, 13, inner, line);
   y += 12;
   double x = SITU__MARGIN;
@@ -71,8 +70,8 @@ static void note_copies(situ__notes *n, const situ_place_edge *const *edge, int6
     if (i >= SITU__LISTED) rest += copies_of(edge[i]);
   }
   if (count)
-    situ__text_add(&n->line[n->count++], "%" PRId64 " cop%s between devices, %s:", copies,
-                   copies == 1 ? "y" : "ies", situ__bytes_text(sum, bytes));
+    situ__text_add(&n->line[n->count++], "%" PRId64 " cop%s between devices, %s:", copies, copies == 1 ? "y" : "ies",
+                   situ__bytes_text(sum, bytes));
   for (int64_t i = 0; i < count && i < SITU__LISTED; i++) {
     situ__text *line = &n->line[n->count++];
     situ__text_add(line, "    ");
@@ -81,8 +80,7 @@ static void note_copies(situ__notes *n, const situ_place_edge *const *edge, int6
     put_end(line, edge[i]->to, edge[i]->to_device);
     situ__text_add(line, "   %s", situ__bytes_text(edge[i]->bytes, bytes));
     if (edge[i]->count > 1) situ__text_add(line, " in %" PRId64, edge[i]->count);
-    if (i == SITU__LISTED - 1 && rest)
-      situ__text_add(line, "    (and %" PRId64 " smaller ones)", rest);
+    if (i == SITU__LISTED - 1 && rest) situ__text_add(line, "    (and %" PRId64 " smaller ones)", rest);
   }
 }
 
@@ -94,8 +92,7 @@ static void note_ties(situ__notes *n, const situ_snapshot *s) {
     const situ__node *node = &s->node[i];
     if (node->tie < 0 || (node->parent >= 0 && s->node[node->parent].tie >= 0)) continue;
     if (ties++ < 3)
-      situ__text_add(line, "%s%s = %s", ties == 1 ? "Shared, drawn once: " : ", ", node->entry.path,
-                     node->entry.tied);
+      situ__text_add(line, "%s%s = %s", ties == 1 ? "Shared, drawn once: " : ", ", node->entry.path, node->entry.tied);
   }
   if (ties > 3) situ__text_add(line, " and %" PRId64 " more", ties - 3);
   n->count += ties > 0;
@@ -103,13 +100,11 @@ static void note_ties(situ__notes *n, const situ_snapshot *s) {
 
 void situ__note_signs(situ__notes *n, const situ__picture *p) {
   if (!p->dashed && !p->enlarged) return;
-  situ__text_add(&n->line[n->count++], "Areas are as large as bytes.%s%s",
-                 p->dashed ? " Dashed: buffers." : "",
+  situ__text_add(&n->line[n->count++], "Areas are as large as bytes.%s%s", p->dashed ? " Dashed: buffers." : "",
                  p->enlarged ? " The smallest are drawn larger than they are." : "");
 }
 
-void situ__note_facts(situ__notes *n, const situ__picture *p, const situ_place_edge *const *edge,
-                      int64_t count) {
+void situ__note_facts(situ__notes *n, const situ__picture *p, const situ_place_edge *const *edge, int64_t count) {
   note_copies(n, edge, count);
   note_ties(n, p->s);
 }
@@ -118,8 +113,7 @@ void situ__put_notes(situ__picture *p, situ__notes *n, double y, double width) {
   for (int i = 0; i < n->count; i++) {
     const char *line = n->line[i].data;
     p->text.failed |= n->line[i].failed;
-    situ__put_text(p, "m", SITU__MARGIN, y + SITU__ROW * i, 12, width - 2 * SITU__MARGIN,
-                   line ? line : "");
+    situ__put_text(p, "m", SITU__MARGIN, y + SITU__ROW * i, 12, width - 2 * SITU__MARGIN, line ? line : "");
     situ__text_free(&n->line[i]);
   }
 }

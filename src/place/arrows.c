@@ -36,8 +36,7 @@ static int64_t box_named(const situ__picture *p, const char *path) {
 
 /* Gathers the edges; the largest come first, and what is beyond the last place is left to the
    notes. */
-static int gather(const situ__picture *p, const situ_place_edge *const *edge, int64_t count,
-                  arrow list[MOST_ARROWS]) {
+static int gather(const situ__picture *p, const situ_place_edge *const *edge, int64_t count, arrow list[MOST_ARROWS]) {
   int arrows = 0;
   for (int64_t i = 0; i < count; i++) {
     int64_t from = box_named(p, edge[i]->from), to = box_named(p, edge[i]->to);
@@ -63,8 +62,7 @@ static void across(double a, double a_size, double b, double b_size, double *fro
 
 /* A straight line through what the boxes share; false: they share too little. A single one keeps
    off the middle and the beginning, where names stand. */
-static bool straight(double a, double a_size, double b, double b_size, const arrow *of,
-                     double *from, double *to) {
+static bool straight(double a, double a_size, double b, double b_size, const arrow *of, double *from, double *to) {
   double low = most(a, b), high = least(a + a_size, b + b_size);
   if (high - low < 4) return false;
   double apart = least(26, (high - low) / of->lanes), at = of->lanes == 1 ? 0.78 : 0.5;
@@ -86,8 +84,7 @@ static void join(situ__rect a, situ__rect b, arrow *out) {
 /* The outside is what lies beyond the nearest edge of the map. */
 static situ__rect outside(situ__rect area, situ__rect box) {
   double left = box.x - area.x, right = area.x + area.w - box.x - box.w, up = box.y - area.y,
-         down = area.y + area.h - box.y - box.h,
-         nearest = least(least(left, right), least(up, down));
+         down = area.y + area.h - box.y - box.h, nearest = least(least(left, right), least(up, down));
   enum { BEYOND = 14 };
   if (nearest == left) return (situ__rect){ area.x - BEYOND, box.y, 1, box.h };
   if (nearest == right) return (situ__rect){ area.x + area.w + BEYOND, box.y, 1, box.h };
@@ -146,17 +143,16 @@ static bool on_header(const situ__picture *p, situ__rect r) {
 
 /* May the text of an arrow lie there? Where it is near another arrow it could be taken for that
    one's. */
-static bool is_free(const situ__picture *p, situ__rect page, const arrow *list, int count, int i,
-                    situ__rect r, double far) {
+static bool is_free(const situ__picture *p, situ__rect page, const arrow *list, int count, int i, situ__rect r,
+                    double far) {
   situ__rect around = { r.x - far, r.y - far, r.w + 2 * far, r.h + 2 * far };
-  return r.x > page.x && r.y > page.y && r.x + r.w < page.x + page.w &&
-         r.y + r.h < page.y + page.h && !situ__is_taken(p, around) &&
-         !crossed(list, count, i, around);
+  return r.x > page.x && r.y > page.y && r.x + r.w < page.x + page.w && r.y + r.h < page.y + page.h &&
+         !situ__is_taken(p, around) && !crossed(list, count, i, around);
 }
 
 /* Tries places along an arrow, on it (side 0) or beside it. */
-static bool try_side(const situ__picture *p, situ__rect page, const arrow *list, int count, int i,
-                     int side, double far, situ__rect *out) {
+static bool try_side(const situ__picture *p, situ__rect page, const arrow *list, int count, int i, int side, double far,
+                     situ__rect *out) {
   static const double t[] = { 0.5, 0.35, 0.65, 0.2, 0.8 };
   const arrow *a = &list[i];
   bool upright = __builtin_fabs(a->b.x - a->a.x) < __builtin_fabs(a->b.y - a->a.y);
@@ -164,8 +160,8 @@ static bool try_side(const situ__picture *p, situ__rect page, const arrow *list,
   for (int on_headers = 0; on_headers < 2; on_headers++)
     for (size_t k = 0; k < sizeof t / sizeof *t; k++) {
       point at = along(a, t[k]);
-      situ__rect r = { at.x - out->w / 2 + (upright ? away : 0),
-                       at.y - out->h / 2 + (upright ? 0 : away), out->w, out->h };
+      situ__rect r = { at.x - out->w / 2 + (upright ? away : 0), at.y - out->h / 2 + (upright ? 0 : away), out->w,
+                       out->h };
       if ((!on_headers && on_header(p, r)) || !is_free(p, page, list, count, i, r, far)) continue;
       *out = r;
       return true;
@@ -175,14 +171,11 @@ static bool try_side(const situ__picture *p, situ__rect page, const arrow *list,
 
 /* Where the text of an arrow goes: on the line if it leaves enough of it to be seen, else beside
    it; false: nowhere without lying on something, so it is left to the notes. */
-static bool find_place(const situ__picture *p, situ__rect page, const arrow *list, int count, int i,
-                       situ__rect *out) {
-  double dx = __builtin_fabs(list[i].b.x - list[i].a.x),
-         dy = __builtin_fabs(list[i].b.y - list[i].a.y);
+static bool find_place(const situ__picture *p, situ__rect page, const arrow *list, int count, int i, situ__rect *out) {
+  double dx = __builtin_fabs(list[i].b.x - list[i].a.x), dy = __builtin_fabs(list[i].b.y - list[i].a.y);
   bool on_line = dx < dy ? dy > out->h + 40 : dx > out->w + 40;
   for (int far = 10; far >= 0; far -= 10)
-    if ((on_line && try_side(p, page, list, count, i, 0, far, out)) ||
-        try_side(p, page, list, count, i, 1, far, out) ||
+    if ((on_line && try_side(p, page, list, count, i, 0, far, out)) || try_side(p, page, list, count, i, 1, far, out) ||
         try_side(p, page, list, count, i, -1, far, out))
       return true;
   return false;
@@ -205,8 +198,7 @@ static void put_line(situ__picture *p, const char *class, point a, point b) {
 }
 
 static void put_arrow(situ__picture *p, const arrow *a) {
-  double length = most(length_of(a), 1), x = (a->b.x - a->a.x) / length,
-         y = (a->b.y - a->a.y) / length;
+  double length = most(length_of(a), 1), x = (a->b.x - a->a.x) / length, y = (a->b.y - a->a.y) / length;
   point neck = { a->b.x - HEAD * x, a->b.y - HEAD * y };
   situ__text *t = &p->text;
   put_line(p, "o", a->a, a->b);
@@ -225,10 +217,8 @@ static void put_arrow(situ__picture *p, const arrow *a) {
 static void describe(const arrow *a, char text[48]) {
   char bytes[SITU__BYTES_TEXT];
   situ__bytes_text(a->bytes, bytes);
-  if (a->copies > 1)
-    (void)snprintf(text, 48, "%" PRId64 " x, %s", a->copies, bytes);
-  else
-    (void)snprintf(text, 48, "%s", bytes);
+  if (a->copies > 1) (void)snprintf(text, 48, "%" PRId64 " x, %s", a->copies, bytes);
+  else (void)snprintf(text, 48, "%s", bytes);
 }
 
 static bool put_bytes(situ__picture *p, situ__rect page, const arrow *list, int count, int i) {
@@ -257,8 +247,7 @@ static bool take_line(situ__picture *p, const arrow *a) {
   return fine;
 }
 
-bool situ__arrows(situ__picture *p, situ__rect area, const situ_place_edge *const *edge,
-                  int64_t count) {
+bool situ__arrows(situ__picture *p, situ__rect area, const situ_place_edge *const *edge, int64_t count) {
   arrow list[MOST_ARROWS];
   int arrows = gather(p, edge, count, list);
   bool fine = true;

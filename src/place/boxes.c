@@ -61,8 +61,7 @@ static part *gathering(part *list, int64_t *count, int64_t node, int device) {
 
 /* Lists the parts that a module is cut into; scale: square pixels a byte; least: of a box. Returns
    their number. */
-static int64_t list_parts(situ__picture *p, int64_t module, double scale, double least,
-                          part *list) {
+static int64_t list_parts(situ__picture *p, int64_t module, double scale, double least, part *list) {
   const situ_snapshot *s = p->s;
   int64_t count = 0;
   /* First what is small, so that the gatherings stand at the front of the list. */
@@ -72,11 +71,9 @@ static int64_t list_parts(situ__picture *p, int64_t module, double scale, double
       double weight = (double)bytes * scale;
       if (!bytes || (weight < least) != small) continue;
       situ__place_sum sum[SITU__PLACES];
-      int first = s->node[k].device,
-          devices = first >= 0 ? 1 : situ__place_spread(s, k, sum, &first);
+      int first = s->node[k].device, devices = first >= 0 ? 1 : situ__place_spread(s, k, sum, &first);
       if (!small) {
-        list[count++] =
-            (part){ weight, { .node = k, .bytes = bytes, .device = devices > 1 ? -1 : first } };
+        list[count++] = (part){ weight, { .node = k, .bytes = bytes, .device = devices > 1 ? -1 : first } };
         continue;
       }
       for (int d = first; d < s->devices; d++) {
@@ -95,8 +92,7 @@ static int64_t list_parts(situ__picture *p, int64_t module, double scale, double
       p->enlarged = true;
     }
     /* A gathering of one is that one. */
-    if (list[i].box.parts == 1 && list[i].box.bytes == s->node[list[i].box.node].entry.bytes)
-      list[i].box.parts = 0;
+    if (list[i].box.parts == 1 && list[i].box.bytes == s->node[list[i].box.node].entry.bytes) list[i].box.parts = 0;
   }
   qsort(list, (size_t)count, sizeof *list, by_weight);
   return count;

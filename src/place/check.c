@@ -20,10 +20,9 @@ static situ_tensor *stand_in(situ_tensor *t, void *payload) {
   const situ_device *meant = payload;
   situ_device device = situ_device_of(t);
   if (device.kind == SITU_META) device = *meant;
-  situ_tensor *copy =
-      situ_zeros(situ_shape_of(t), &(situ_options){ .dtype = situ_dtype_of(t),
-                                                    .device = device,
-                                                    .requires_grad = situ_requires_grad(t) });
+  situ_tensor *copy = situ_zeros(
+      situ_shape_of(t),
+      &(situ_options){ .dtype = situ_dtype_of(t), .device = device, .requires_grad = situ_requires_grad(t) });
   situ_set_role(copy, SITU_ROLE_INPUT);
   return copy ? situ_set_name(copy, situ_name(t)) : NULL;
 }
@@ -85,11 +84,9 @@ static void without_gradient(results *r) {
     const char *path = situ_tree_key(r->parameters, i);
     char text[512];
     (void)snprintf(text, sizeof text, "no result depends on %.400s: it gets no gradient", path);
-    situ__preflight_add(r->p, &(situ_place_finding){ .problem = SITU_PLACE_GRADIENT,
-                                                     .note = true,
-                                                     .backward = true,
-                                                     .tensor = path,
-                                                     .text = text });
+    situ__preflight_add(
+        r->p, &(situ_place_finding){
+                  .problem = SITU_PLACE_GRADIENT, .note = true, .backward = true, .tensor = path, .text = text });
   }
 }
 
@@ -99,11 +96,10 @@ static void backward(situ__preflight *p, situ_nn_module *m, const situ_tree *out
   if (take_parameters(&r, m)) {
     if (situ_tree_each(outputs, back_from, &r) != SITU_OK) p->failed = true;
     if (!r.any) {
-      situ__preflight_add(
-          p, &(situ_place_finding){ .problem = SITU_PLACE_GRADIENT,
-                                    .note = true,
-                                    .backward = true,
-                                    .text = "no result has a gradient: nothing can be trained" });
+      situ__preflight_add(p, &(situ_place_finding){ .problem = SITU_PLACE_GRADIENT,
+                                                    .note = true,
+                                                    .backward = true,
+                                                    .text = "no result has a gradient: nothing can be trained" });
     } else if (!r.failed) {
       without_gradient(&r);
     }
@@ -124,13 +120,10 @@ static situ_status name_part(const situ_nn_visit *at, void *payload) {
 
 static situ_status weigh(const situ_nn_visit *at, void *payload) {
   situ_place_load *load = situ__preflight_load(payload, situ_device_of(at->tensor));
-  const uint64_t bytes =
-      (uint64_t)situ_numel(at->tensor) * situ_dtype_size(situ_dtype_of(at->tensor));
+  const uint64_t bytes = (uint64_t)situ_numel(at->tensor) * situ_dtype_size(situ_dtype_of(at->tensor));
   if (!load) return SITU_OK;
-  if (at->slot->kind == SITU_NN_PARAMETER)
-    load->parameters += bytes;
-  else
-    load->buffers += bytes;
+  if (at->slot->kind == SITU_NN_PARAMETER) load->parameters += bytes;
+  else load->buffers += bytes;
   return SITU_OK;
 }
 
@@ -144,9 +137,7 @@ static void fits(situ__preflight *p) {
     (void)snprintf(text, sizeof text, "%s has %s of memory, and the peak of this run is %s",
                    situ_device_name(load->device, name), situ__bytes_text(has.memory_total, total),
                    situ__bytes_text(load->peak, peak));
-    situ__preflight_add(p, &(situ_place_finding){ .problem = SITU_PLACE_MEMORY,
-                                                  .status = SITU_E_NOMEM,
-                                                  .text = text });
+    situ__preflight_add(p, &(situ_place_finding){ .problem = SITU_PLACE_MEMORY, .status = SITU_E_NOMEM, .text = text });
   }
 }
 
@@ -157,10 +148,9 @@ static situ_status is_lazy(const situ_nn_visit *at, void *payload) {
                  "a lazy %.64s cannot be checked: a module here cannot be cloned, and it must not "
                  "make its parameters now",
                  at->module->type->name);
-  situ__preflight_add(payload, &(situ_place_finding){ .problem = SITU_PLACE_OTHER,
-                                                      .status = SITU_E_UNSUPPORTED,
-                                                      .module = at->path,
-                                                      .text = text });
+  situ__preflight_add(
+      payload, &(situ_place_finding){
+                   .problem = SITU_PLACE_OTHER, .status = SITU_E_UNSUPPORTED, .module = at->path, .text = text });
   return SITU_OK;
 }
 
@@ -171,8 +161,7 @@ static situ_status is_lazy(const situ_nn_visit *at, void *payload) {
 static situ_nn_module *runnable(situ__preflight *p, situ_nn_module *m) {
   situ_nn_module *clone = situ_nn_clone(m);
   if (clone) {
-    if (situ_nn_set_name(clone, situ_nn_name(m)) &&
-        situ_nn_walk(clone, SITU_NN_VISIT_TENSORS, name_part, p) == SITU_OK)
+    if (situ_nn_set_name(clone, situ_nn_name(m)) && situ_nn_walk(clone, SITU_NN_VISIT_TENSORS, name_part, p) == SITU_OK)
       return clone;
     situ_nn_free(clone);
     p->failed = true;
@@ -188,8 +177,7 @@ static situ_nn_module *runnable(situ__preflight *p, situ_nn_module *m) {
   return p->report.finding_count > before || p->failed ? NULL : situ_nn_retain(m);
 }
 
-static void run(situ__preflight *p, situ_nn_module *m, const situ_tree *inputs,
-                const situ_place_check_options *o) {
+static void run(situ__preflight *p, situ_nn_module *m, const situ_tree *inputs, const situ_place_check_options *o) {
   situ_nn_module *clone = runnable(p, m);
   if (!clone) return;
   situ_device meant = o->device.kind ? o->device : situ_nn_home(clone);
@@ -200,11 +188,9 @@ static void run(situ__preflight *p, situ_nn_module *m, const situ_tree *inputs,
   situ_dry_tell(&p->dry);
   p->report.finished = out != NULL;
   const bool training = o->backward == SITU_PLACE_BACKWARD_IN_TRAINING && clone->training;
-  if (out && (training || o->backward == SITU_PLACE_BACKWARD_ALWAYS) && situ_is_grad_enabled())
-    backward(p, clone, out);
+  if (out && (training || o->backward == SITU_PLACE_BACKWARD_ALWAYS) && situ_is_grad_enabled()) backward(p, clone, out);
   p->counting = false;
-  if (situ_nn_walk(clone, SITU_NN_VISIT_TENSORS | SITU_NN_VISIT_ONCE, weigh, p) != SITU_OK)
-    p->failed = true;
+  if (situ_nn_walk(clone, SITU_NN_VISIT_TENSORS | SITU_NN_VISIT_ONCE, weigh, p) != SITU_OK) p->failed = true;
   situ_tree_free(out);
   situ_tree_free(in);
   situ_nn_free(clone);
@@ -213,11 +199,9 @@ static void run(situ__preflight *p, situ_nn_module *m, const situ_tree *inputs,
 static void note_kept(situ__preflight *p, int64_t kept) {
   char text[256];
   if (!kept) return;
-  (void)snprintf(text, sizeof text,
-                 "%lld tensors that forward made are kept after it; they are on meta now",
+  (void)snprintf(text, sizeof text, "%lld tensors that forward made are kept after it; they are on meta now",
                  (long long)kept);
-  situ__preflight_add(
-      p, &(situ_place_finding){ .problem = SITU_PLACE_KEPT, .note = true, .text = text });
+  situ__preflight_add(p, &(situ_place_finding){ .problem = SITU_PLACE_KEPT, .note = true, .text = text });
 }
 
 /* Findings as an error. */
@@ -228,16 +212,16 @@ static situ_status refuse(const situ_place_report *r) {
   return situ__fail(SITU_E_STATE, op, "%s", text);
 }
 
-situ_status situ_place_check(situ_nn_module *m, const situ_tree *inputs,
-                             const situ_place_check_options *options, situ_place_report *report) {
+situ_status situ_place_check(situ_nn_module *m, const situ_tree *inputs, const situ_place_check_options *options,
+                             situ_place_report *report) {
   static const situ_place_check_options plain;
   const situ_place_check_options *o = options ? options : &plain;
-  if (!situ__valid(op, "module", m, SITU__A_MODULE) || !situ__valid(op, "inputs", inputs, SITU__A_TREE)) return situ_error();
+  if (!situ__valid(op, "module", m, SITU__A_MODULE) || !situ__valid(op, "inputs", inputs, SITU__A_TREE))
+    return situ_error();
   if (report) *report = (situ_place_report){ 0 };
   if (o->device.kind && !situ_device_is_available(o->device)) {
     char name[SITU_DEVICE_NAME_MAX];
-    return situ__fail(SITU_E_ARG, op, "options.device %s is not there",
-                      situ_device_name(o->device, name));
+    return situ__fail(SITU_E_ARG, op, "options.device %s is not there", situ_device_name(o->device, name));
   }
   situ__preflight p = { .dry = { .meta_is = o->device }, .root = *situ_nn_name(m) ? situ_nn_name(m) : m->type->name };
   situ__preflight_watch(&p);

@@ -18,18 +18,18 @@ typedef struct situ__preflight {
   int64_t finding_room, edge_room, load_room;
   struct situ__held {
     uint64_t now;
-  } * held;      /* as long as report.loads */
+  } * held; /* as long as report.loads */
   struct situ__trip {
     int64_t edge; /* of the report */
     uint64_t bytes;
     const char *op; /* static text */
-    bool returned; /* its gradient has come back in this backward pass */
-  } * trips;       /* copies of the forward, in their order */
+    bool returned;  /* its gradient has come back in this backward pass */
+  } * trips;        /* copies of the forward, in their order */
   int64_t trip_count, trip_room;
   const char *root; /* what the module itself is called */
-  bool counting; /* forward has begun: launches and copies are its own */
-  bool backward; /* it is on its way back */
-  bool failed;   /* no memory: what is found is not all */
+  bool counting;    /* forward has begun: launches and copies are its own */
+  bool backward;    /* it is on its way back */
+  bool failed;      /* no memory: what is found is not all */
 } situ__preflight;
 
 /* ---- check_note.c: what it takes down ---- */

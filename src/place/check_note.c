@@ -35,8 +35,8 @@ static const char *copied(situ__preflight *p, const char *text) {
 static bool same(const char *a, const char *b) { return strcmp(a ? a : "", b ? b : "") == 0; }
 
 static bool same_finding(const situ_place_finding *a, const situ_place_finding *b) {
-  return a->problem == b->problem && same(a->op, b->op) && same(a->module, b->module) &&
-         same(a->tensor, b->tensor) && same(a->text, b->text);
+  return a->problem == b->problem && same(a->op, b->op) && same(a->module, b->module) && same(a->tensor, b->tensor) &&
+         same(a->text, b->text);
 }
 
 void situ__preflight_add(situ__preflight *p, const situ_place_finding *finding) {
@@ -46,8 +46,7 @@ void situ__preflight_add(situ__preflight *p, const situ_place_finding *finding) 
     r->findings[i].count++;
     return;
   }
-  if (!room(p, (void **)&r->findings, r->finding_count, &p->finding_room, sizeof *r->findings))
-    return;
+  if (!room(p, (void **)&r->findings, r->finding_count, &p->finding_room, sizeof *r->findings)) return;
   situ_place_finding *f = &r->findings[r->finding_count++];
   *f = *finding;
   f->count = 1;
@@ -216,9 +215,9 @@ void situ__preflight_pass(situ__preflight *p) {
 static int64_t edge_like(const situ_place_report *r, const situ_place_edge *edge, bool backward) {
   for (int64_t i = 0; i < r->edge_count; i++) {
     const situ_place_edge *e = &r->edges[i];
-    if (situ_device_equal(e->from_device, edge->from_device) &&
-        situ_device_equal(e->to_device, edge->to_device) && same(e->from, edge->from) &&
-        (!backward || same(e->to, edge->to)) && same(e->op, edge->op) && same(e->site, edge->site))
+    if (situ_device_equal(e->from_device, edge->from_device) && situ_device_equal(e->to_device, edge->to_device) &&
+        same(e->from, edge->from) && (!backward || same(e->to, edge->to)) && same(e->op, edge->op) &&
+        same(e->site, edge->site))
       return i;
   }
   return -1;
@@ -233,7 +232,9 @@ static void copy(situ_dry *dry, const situ_dry_copy *c) {
   situ__trail *before = source ? *source : NULL, *after = target ? *target : NULL;
   if (!p->counting) return;
   const situ_place_edge *there = p->backward ? way_there(p, c) : NULL;
-  const situ_place_edge edge = { .from = there ? there->to : before && before->from ? before->from : "",
+  const situ_place_edge edge = { .from = there                    ? there->to
+                                         : before && before->from ? before->from
+                                                                  : "",
                                  .to = there ? there->from : running(p, module),
                                  .from_device = c->from,
                                  .to_device = c->to,

@@ -10,11 +10,9 @@
 
 const char *situ_place_problem_name(situ_place_problem problem) {
   static const char *const name[SITU_PLACE_PROBLEMS] = {
-    [SITU_PLACE_DEVICE] = "device",     [SITU_PLACE_SHAPE] = "shape",
-    [SITU_PLACE_DTYPE] = "dtype",       [SITU_PLACE_UNSUPPORTED] = "unsupported",
-    [SITU_PLACE_VALUES] = "values",     [SITU_PLACE_MEMORY] = "memory",
-    [SITU_PLACE_GRADIENT] = "gradient", [SITU_PLACE_KEPT] = "kept",
-    [SITU_PLACE_OTHER] = "other",
+    [SITU_PLACE_DEVICE] = "device",           [SITU_PLACE_SHAPE] = "shape",   [SITU_PLACE_DTYPE] = "dtype",
+    [SITU_PLACE_UNSUPPORTED] = "unsupported", [SITU_PLACE_VALUES] = "values", [SITU_PLACE_MEMORY] = "memory",
+    [SITU_PLACE_GRADIENT] = "gradient",       [SITU_PLACE_KEPT] = "kept",     [SITU_PLACE_OTHER] = "other",
   };
   return (unsigned)problem < SITU_PLACE_PROBLEMS ? name[problem] : "?";
 }
@@ -33,8 +31,7 @@ static void indented(situ__text *text, const char *lines) {
 }
 
 static void finding(situ__text *text, int64_t number, const situ_place_finding *f) {
-  situ__text_add(text, "%" PRId64 ". %s%s", number, f->note ? "note: " : "",
-                 situ_place_problem_name(f->problem));
+  situ__text_add(text, "%" PRId64 ". %s%s", number, f->note ? "note: " : "", situ_place_problem_name(f->problem));
   if (*f->module) situ__text_add(text, " in %s", f->module);
   if (f->backward) situ__text_add(text, ", on the way back");
   if (f->count > 1) situ__text_add(text, ", %" PRId64 " times", f->count);
@@ -47,25 +44,22 @@ static void edges(situ__text *text, const situ_place_report *r) {
   for (int64_t i = 0; i < r->edge_count; i++) {
     const situ_place_edge *e = &r->edges[i];
     char from[SITU_DEVICE_NAME_MAX], to[SITU_DEVICE_NAME_MAX], bytes[SITU__BYTES_TEXT];
-    situ__text_add(text, "%s  %s (%s) -> %s (%s): %s by %s%s%s", i ? "\n" : "copies\n",
-                   *e->from ? e->from : "outside", situ_device_name(e->from_device, from),
-                   *e->to ? e->to : "outside", situ_device_name(e->to_device, to),
-                   situ__bytes_text(e->bytes, bytes), e->op, *e->site ? " at " : "", e->site);
+    situ__text_add(text, "%s  %s (%s) -> %s (%s): %s by %s%s%s", i ? "\n" : "copies\n", *e->from ? e->from : "outside",
+                   situ_device_name(e->from_device, from), *e->to ? e->to : "outside",
+                   situ_device_name(e->to_device, to), situ__bytes_text(e->bytes, bytes), e->op, *e->site ? " at " : "",
+                   e->site);
     if (e->count > 1) situ__text_add(text, ", %" PRId64 " times", e->count);
   }
   if (r->edge_count) situ__text_add(text, "\n");
 }
 
 static void loads(situ__text *text, const situ_place_report *r) {
-  if (r->load_count)
-    situ__text_add(text, "devices    kernels  parameters     buffers        peak\n");
+  if (r->load_count) situ__text_add(text, "devices    kernels  parameters     buffers        peak\n");
   for (int64_t i = 0; i < r->load_count; i++) {
     const situ_place_load *l = &r->loads[i];
     char name[SITU_DEVICE_NAME_MAX], a[SITU__BYTES_TEXT], b[SITU__BYTES_TEXT], c[SITU__BYTES_TEXT];
-    situ__text_add(text, "  %-8s %7" PRId64 "  %10s  %10s  %10s\n",
-                   situ_device_name(l->device, name), l->launches,
-                   situ__bytes_text(l->parameters, a), situ__bytes_text(l->buffers, b),
-                   situ__bytes_text(l->peak, c));
+    situ__text_add(text, "  %-8s %7" PRId64 "  %10s  %10s  %10s\n", situ_device_name(l->device, name), l->launches,
+                   situ__bytes_text(l->parameters, a), situ__bytes_text(l->buffers, b), situ__bytes_text(l->peak, c));
   }
 }
 
@@ -74,11 +68,9 @@ int64_t situ_place_report_to_string(const situ_place_report *report, char *buffe
   if (!report) return (void)situ__null(op, "report"), -1;
   const int64_t notes = report->finding_count - report->mistakes;
   situ__text text = { 0 };
-  situ__text_add(&text, "preflight: %" PRId64 " mistake%s", report->mistakes,
-                 report->mistakes == 1 ? "" : "s");
+  situ__text_add(&text, "preflight: %" PRId64 " mistake%s", report->mistakes, report->mistakes == 1 ? "" : "s");
   if (notes) situ__text_add(&text, ", %" PRId64 " note%s", notes, notes == 1 ? "" : "s");
-  situ__text_add(&text, "; forward %s%s\n",
-                 report->finished ? "came to its end" : "stopped half-way",
+  situ__text_add(&text, "; forward %s%s\n", report->finished ? "came to its end" : "stopped half-way",
                  report->differentiated ? ", and so did backward" : "");
   for (int64_t i = 0; i < report->finding_count; i++) finding(&text, i + 1, &report->findings[i]);
   edges(&text, report);
@@ -90,8 +82,7 @@ void situ_place_report_print(const situ_place_report *report) {
   situ__text text = { 0 };
   int64_t length = situ_place_report_to_string(report, NULL, 0);
   for (int64_t i = 0; i < length; i++) situ__text_append(&text, " ", 1);
-  if (length > 0 && !text.failed &&
-      situ_place_report_to_string(report, text.data, text.length + 1) == length)
+  if (length > 0 && !text.failed && situ_place_report_to_string(report, text.data, text.length + 1) == length)
     (void)fputs(text.data, stdout);
   situ__text_free(&text);
 }
@@ -134,8 +125,8 @@ int64_t situ_place_report_json(const situ_place_report *r, char *buffer, size_t 
   static const char op[] = "place_report_json";
   if (!r) return (void)situ__null(op, "report"), -1;
   situ__text text = { 0 };
-  situ__text_add(&text, "{\"finished\": %s, \"differentiated\": %s, \"findings\": [",
-                 truth(r->finished), truth(r->differentiated));
+  situ__text_add(&text, "{\"finished\": %s, \"differentiated\": %s, \"findings\": [", truth(r->finished),
+                 truth(r->differentiated));
   for (int64_t i = 0; i < r->finding_count; i++) {
     situ__text_add(&text, i ? ", " : "");
     finding_json(&text, &r->findings[i]);
@@ -152,8 +143,7 @@ int64_t situ_place_report_json(const situ_place_report *r, char *buffer, size_t 
     situ__text_add(&text,
                    "%s{\"device\": \"%s\", \"launches\": %" PRId64 ", \"parameters\": %" PRIu64
                    ", \"buffers\": %" PRIu64 ", \"peak\": %" PRIu64 "}",
-                   i ? ", " : "", situ_device_name(l->device, name), l->launches, l->parameters,
-                   l->buffers, l->peak);
+                   i ? ", " : "", situ_device_name(l->device, name), l->launches, l->parameters, l->buffers, l->peak);
   }
   situ__text_add(&text, "]}");
   return situ__place_deliver(op, &text, buffer, size);

@@ -17,8 +17,7 @@ typedef struct order {
 } order;
 
 static int by_path(const void *a, const void *b) {
-  return strcmp((*(const situ_place_entry *const *)a)->path,
-                (*(const situ_place_entry *const *)b)->path);
+  return strcmp((*(const situ_place_entry *const *)a)->path, (*(const situ_place_entry *const *)b)->path);
 }
 
 static bool sort(const char *op, const situ_snapshot *s, order *out) {
@@ -39,10 +38,8 @@ static bool sort(const char *op, const situ_snapshot *s, order *out) {
 /* "tied to a.weight", "tied to nothing" */
 static void add_tie(situ__text *text, const char *tied) {
   situ__text_add(text, "tied to ");
-  if (tied)
-    situ__place_clean(text, tied);
-  else
-    situ__text_add(text, "nothing");
+  if (tied) situ__place_clean(text, tied);
+  else situ__text_add(text, "nothing");
 }
 
 /* "cpu f32 [64, 784] parameter" */
@@ -61,8 +58,7 @@ static bool add_changes(situ__text *text, const situ_place_entry *a, const situ_
   char x[SITU_SHAPE_TEXT], y[SITU_SHAPE_TEXT];
   const char *comma = "";
   if (!situ_device_equal(a->device, b->device)) {
-    situ__text_add(text, "%s -> %s", situ_device_name(a->device, x),
-                   situ_device_name(b->device, y));
+    situ__text_add(text, "%s -> %s", situ_device_name(a->device, x), situ_device_name(b->device, y));
     comma = ", ";
   }
   if (strcmp(a->type, b->type) != 0) {
@@ -73,8 +69,7 @@ static bool add_changes(situ__text *text, const situ_place_entry *a, const situ_
     comma = ", ";
   }
   if (!situ_shape_equal(&a->shape, &b->shape)) {
-    situ__text_add(text, "%s%s -> %s", comma, situ_shape_text(&a->shape, x),
-                   situ_shape_text(&b->shape, y));
+    situ__text_add(text, "%s%s -> %s", comma, situ_shape_text(&a->shape, x), situ_shape_text(&b->shape, y));
     comma = ", ";
   }
   if (a->role != b->role) {
@@ -117,8 +112,8 @@ static int64_t compare(const order *a, const order *b, int64_t most, situ__text 
   for (int64_t i = 0, k = 0; i < a->count || k < b->count;) {
     int which = i == a->count ? 1 : k == b->count ? -1 : by_path(&a->entry[i], &b->entry[k]);
     size_t before = text->length;
-    if (add_line(text, which <= 0 ? a->entry[i] : NULL, which >= 0 ? b->entry[k] : NULL) &&
-        ++differences > most && text->data)
+    if (add_line(text, which <= 0 ? a->entry[i] : NULL, which >= 0 ? b->entry[k] : NULL) && ++differences > most &&
+        text->data)
       text->data[text->length = before] = 0;
     i += which <= 0;
     k += which >= 0;
@@ -127,8 +122,8 @@ static int64_t compare(const order *a, const order *b, int64_t most, situ__text 
   return differences;
 }
 
-int64_t situ__place_compare(const char *op, const situ_snapshot *before, const situ_snapshot *after,
-                            int64_t most, situ__text *text) {
+int64_t situ__place_compare(const char *op, const situ_snapshot *before, const situ_snapshot *after, int64_t most,
+                            situ__text *text) {
   order a, b = { 0 };
   int64_t differences = -1;
   if (sort(op, before, &a) && sort(op, after, &b)) differences = compare(&a, &b, most, text);
@@ -139,8 +134,7 @@ int64_t situ__place_compare(const char *op, const situ_snapshot *before, const s
   return -1;
 }
 
-int64_t situ_place_diff(const situ_snapshot *before, const situ_snapshot *after, char *buffer,
-                        size_t size) {
+int64_t situ_place_diff(const situ_snapshot *before, const situ_snapshot *after, char *buffer, size_t size) {
   static const char op[] = "place_diff";
   situ__text text = { 0 };
   if (!situ__valid(op, "before", before, SITU__A_SNAPSHOT) || !situ__valid(op, "after", after, SITU__A_SNAPSHOT) ||

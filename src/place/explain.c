@@ -17,16 +17,13 @@ static const char *label(const situ_tensor *t, situ_explained *x, char text[LABE
   situ_explain_look(&(situ_explanation){ .operand = x, .count = 1 });
   const char *name = situ_name(t);
   bool own = *x->path && !x->view;
-  if (x->view && !*name)
-    snprintf(text, LABEL, "a view of %s", x->path);
-  else
-    snprintf(text, LABEL, "%s", own ? x->path : *name ? name : "a tensor without a name");
+  if (x->view && !*name) snprintf(text, LABEL, "a view of %s", x->path);
+  else snprintf(text, LABEL, "%s", own ? x->path : *name ? name : "a tensor without a name");
   return text;
 }
 
 static const char *role(const situ_explained *x) {
-  return x->held == SITU_HELD_UNREGISTERED ? "plain tensor (not registered)"
-                                           : situ_role_name(situ_role_of(x->tensor));
+  return x->held == SITU_HELD_UNREGISTERED ? "plain tensor (not registered)" : situ_role_name(situ_role_of(x->tensor));
 }
 
 typedef struct kin {
@@ -43,9 +40,9 @@ static void meet(situ_relation how, const situ_tensor *other, void *payload) {
 }
 
 static void add_kin(situ__text *text, kin *k) {
-  static const char *const title[] = { [SITU_SHARES] = "shared with",
-                                       [SITU_FOLLOWS] = "follows",
-                                       [SITU_LEADS] = "followed by" };
+  static const char *const title[] = {
+    [SITU_SHARES] = "shared with", [SITU_FOLLOWS] = "follows", [SITU_LEADS] = "followed by"
+  };
   for (int how = 0; how < SITU_RELATIONS; how++) {
     if (!k->count[how]) continue;
     situ__text_add(text, "\n  %-12s %s", title[how], k->names[how].data ? k->names[how].data : "?");
@@ -60,29 +57,25 @@ static bool explain(const situ_tensor *t, situ__text *text) {
   situ_shape shape = situ_shape_of(t);
   char name[LABEL], sizes[SITU_SHAPE_TEXT], device[SITU_DEVICE_NAME_MAX], bytes[SITU__BYTES_TEXT];
   situ__text_add(text, "%s", label(t, &x, name));
-  situ__text_add(text, "\n  %-12s %s, %s %s, %s", "is a", role(&x),
-                 situ_dtype_name(situ_dtype_of(t)), situ_shape_text(&shape, sizes),
+  situ__text_add(text, "\n  %-12s %s, %s %s, %s", "is a", role(&x), situ_dtype_name(situ_dtype_of(t)),
+                 situ_shape_text(&shape, sizes),
                  situ__bytes_text((uint64_t)situ_numel(t) * situ_dtype_size(situ_dtype_of(t)), bytes));
   if (x.view) situ__text_add(text, ", a view of %s", x.path);
   situ_device_name(situ_device_of(t), device);
   if (facts.moved_by)
-    situ__text_add(text, "\n  %-12s %s, because situ_%s moved it there at %s", "is on", device,
-                   facts.moved_by, *facts.moved ? facts.moved : "a place that is not known");
-  else
-    situ__text_add(text, "\n  %-12s %s, because it was made there and never moved", "is on", device);
+    situ__text_add(text, "\n  %-12s %s, because situ_%s moved it there at %s", "is on", device, facts.moved_by,
+                   *facts.moved ? facts.moved : "a place that is not known");
+  else situ__text_add(text, "\n  %-12s %s, because it was made there and never moved", "is on", device);
   if (*facts.created) situ__text_add(text, "\n  %-12s %s", "created at", facts.created);
   if (x.held == SITU_HELD_UNREGISTERED)
-    situ__text_add(text, "\n  %-12s nothing: register it (situ_nn_buffer), or it stays behind",
-                   "moves with");
+    situ__text_add(text, "\n  %-12s nothing: register it (situ_nn_buffer), or it stays behind", "moves with");
   kin k = { .count = { 0 } };
   situ_each_relative(t, meet, &k);
   add_kin(text, &k);
   for (int how = 0; how < SITU_RELATIONS; how++) situ__text_free(&k.names[how]);
   situ__text_add(text, "\n  %-12s %s (version %" PRIu32 ")", "values",
-                 facts.written ? "written" : "none yet: nothing was written since it was made",
-                 situ_version_of(t));
-  if (text->failed)
-    (void)situ__no_memory("explain", text->capacity);
+                 facts.written ? "written" : "none yet: nothing was written since it was made", situ_version_of(t));
+  if (text->failed) (void)situ__no_memory("explain", text->capacity);
   return !text->failed;
 }
 

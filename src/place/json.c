@@ -11,23 +11,19 @@ static void add_string(situ__text *text, const char *from) {
   situ__text clean = { 0 };
   situ__text_append(&clean, "", 0);
   situ__place_clean(&clean, from);
-  if (clean.failed)
-    text->failed = true;
-  else
-    situ__text_json_string(text, clean.data);
+  if (clean.failed) text->failed = true;
+  else situ__text_json_string(text, clean.data);
   situ__text_free(&clean);
 }
 
-static void add_sums(situ__text *text, const situ__place_sum *sum, int devices,
-                     const char *between) {
+static void add_sums(situ__text *text, const situ__place_sum *sum, int devices, const char *between) {
   char name[SITU_DEVICE_NAME_MAX];
   bool any = false;
   situ__text_add(text, "[");
   for (int d = 0; d < devices; d++) {
     if (!sum[d].tensors) continue;
-    situ__text_add(text, "%s{\"device\": \"%s\", \"bytes\": %" PRIu64 ", \"tensors\": %" PRId64 "}",
-                   any ? between : "", situ_device_name(sum[d].device, name), sum[d].bytes,
-                   sum[d].tensors);
+    situ__text_add(text, "%s{\"device\": \"%s\", \"bytes\": %" PRIu64 ", \"tensors\": %" PRId64 "}", any ? between : "",
+                   situ_device_name(sum[d].device, name), sum[d].bytes, sum[d].tensors);
     any = true;
   }
   situ__text_add(text, "]");
@@ -35,10 +31,8 @@ static void add_sums(situ__text *text, const situ__place_sum *sum, int devices,
 
 static void add_tie(situ__text *text, const situ__node *node) {
   situ__text_add(text, ", \"tied\": ");
-  if (node->entry.tied)
-    add_string(text, node->entry.tied);
-  else
-    situ__text_add(text, "null");
+  if (node->entry.tied) add_string(text, node->entry.tied);
+  else situ__text_add(text, "null");
   situ__text_add(text, "}");
 }
 
@@ -60,8 +54,7 @@ static void add_tensor(situ__text *text, const situ__node *node) {
   const situ_place_entry *e = &node->entry;
   situ__text_add(text, "{\"path\": ");
   add_string(text, e->path);
-  situ__text_add(text,
-                 ", \"role\": \"%s\", \"device\": \"%s\", \"dtype\": ", situ__place_role(e->role),
+  situ__text_add(text, ", \"role\": \"%s\", \"device\": \"%s\", \"dtype\": ", situ__place_role(e->role),
                  situ_device_name(e->device, device));
   add_string(text, e->type);
   situ__text_add(text, ", \"shape\": ");
@@ -82,10 +75,8 @@ int64_t situ_snapshot_json(const situ_snapshot *s, char *buffer, size_t size) {
     for (int64_t i = 0; i < s->count; i++) {
       if ((s->node[i].device < 0) != modules) continue;
       if (any) situ__text_add(&text, ",\n  ");
-      if (modules)
-        add_module(&text, s, i);
-      else
-        add_tensor(&text, &s->node[i]);
+      if (modules) add_module(&text, s, i);
+      else add_tensor(&text, &s->node[i]);
       any = true;
     }
     situ__text_add(&text, "]");

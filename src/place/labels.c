@@ -41,10 +41,8 @@ static void shorten(situ__text *out, const char *text, double size, double width
     memcpy(one, text + from, length);
     used += situ__text_width(one, size, false);
     if (used > width) break;
-    if (front)
-      left += length;
-    else
-      right = from;
+    if (front) left += length;
+    else right = from;
   }
   situ__text_append(out, text, left);
   if (left < right) situ__text_add(out, "…");
@@ -52,8 +50,8 @@ static void shorten(situ__text *out, const char *text, double size, double width
 }
 
 /* Turned texts run upwards. */
-static void write_text(situ__picture *p, const char *class, double x, double y, double size,
-                       bool turned, const char *text) {
+static void write_text(situ__picture *p, const char *class, double x, double y, double size, bool turned,
+                       const char *text) {
   situ__text_add(&p->text, "<text class=\"%s\"", class);
   if (turned) {
     situ__text_add(&p->text, " transform=\"translate(");
@@ -71,8 +69,8 @@ static void write_text(situ__picture *p, const char *class, double x, double y, 
   situ__text_add(&p->text, "</text>\n");
 }
 
-void situ__put_text(situ__picture *p, const char *class, double x, double y, double size,
-                    double width, const char *text) {
+void situ__put_text(situ__picture *p, const char *class, double x, double y, double size, double width,
+                    const char *text) {
   if (situ__text_width(text, size, false) <= width) {
     write_text(p, class, x, y, size, false, text);
     return;
@@ -128,11 +126,10 @@ static bool put_lines(situ__picture *p, situ__rect box, const char *const *line,
   if (width + 8 > box.w || height + 4 > box.h) return false;
   for (int k = 0; k < PLACES; k++) {
     double top = box.y + (box.h - height) * down[k];
-    if (situ__is_taken(p, (situ__rect){ box.x + (box.w - width) / 2, top, width, height }))
-      continue;
+    if (situ__is_taken(p, (situ__rect){ box.x + (box.w - width) / 2, top, width, height })) continue;
     for (int i = 0; i < count; i++)
-      write_text(p, i ? "c m" : "c", box.x + box.w / 2, top + i * LEADING + SIZE - 0.5,
-                 i ? SIZE - 1 : SIZE, false, line[i]);
+      write_text(p, i ? "c m" : "c", box.x + box.w / 2, top + i * LEADING + SIZE - 0.5, i ? SIZE - 1 : SIZE, false,
+                 line[i]);
     return true;
   }
   return false;
@@ -199,12 +196,9 @@ static void label_tensor(situ__picture *p, const situ__box *box) {
   char bytes[SITU__BYTES_TEXT], shape[SITU_SHAPE_TEXT];
   situ__text facts = { 0 };
   situ__text_add(&facts, "%s %s", e->type, situ_shape_text(&e->shape, shape));
-  const char *line[] = { short_name(p->s, box->node), facts.data,
-                         situ__bytes_text(e->bytes, bytes) };
-  if (facts.failed)
-    p->text.failed = true;
-  else
-    put_some(p, box->at, line, 3);
+  const char *line[] = { short_name(p->s, box->node), facts.data, situ__bytes_text(e->bytes, bytes) };
+  if (facts.failed) p->text.failed = true;
+  else put_some(p, box->at, line, 3);
   situ__text_free(&facts);
 }
 
@@ -224,24 +218,18 @@ static void label_module(situ__picture *p, const situ__box *box) {
   situ__text full = { 0 };
   situ__text_add(&full, "%s%s%s", name, *e->type ? ": " : "", e->type);
   const char *line[] = { full.data, situ__bytes_text(box->bytes, bytes) };
-  if (full.failed)
-    p->text.failed = true;
-  else if (!put_some(p, box->at, line, 2))
-    (void)put_some(p, box->at, &name, 1);
+  if (full.failed) p->text.failed = true;
+  else if (!put_some(p, box->at, line, 2)) (void)put_some(p, box->at, &name, 1);
   situ__text_free(&full);
 }
 
 bool situ__labels(situ__picture *p) {
   for (int64_t i = 0; i < p->count; i++) {
     const situ__box *box = &p->box[i];
-    if (box->parts)
-      label_gathering(p, box);
-    else if (p->s->node[box->node].device >= 0)
-      label_tensor(p, box);
-    else if (box->header > 0)
-      label_header(p, box);
-    else if (!box->container)
-      label_module(p, box);
+    if (box->parts) label_gathering(p, box);
+    else if (p->s->node[box->node].device >= 0) label_tensor(p, box);
+    else if (box->header > 0) label_header(p, box);
+    else if (!box->container) label_module(p, box);
   }
   return !p->text.failed;
 }

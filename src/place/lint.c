@@ -58,14 +58,12 @@ const char *situ__lint_tensor(const situ_tensor *t, char buffer[SITU__LINT_TEXT]
   char shape[SITU_SHAPE_TEXT], site[256];
   situ_shape sizes = situ_shape_of(t);
   bool known = *situ_created_at(t, site, sizeof site);
-  snprintf(buffer, SITU__LINT_TEXT, "%s %s%s%s", situ_dtype_name(situ_dtype_of(t)),
-           situ_shape_text(&sizes, shape), known ? " made at " : "", site);
+  snprintf(buffer, SITU__LINT_TEXT, "%s %s%s%s", situ_dtype_name(situ_dtype_of(t)), situ_shape_text(&sizes, shape),
+           known ? " made at " : "", site);
   return buffer;
 }
 
-const char *situ__lint_name(const situ__part *part) {
-  return *part->path ? part->path : part->module->type->name;
-}
+const char *situ__lint_name(const situ__part *part) { return *part->path ? part->path : part->module->type->name; }
 
 /* ---- what is registered ---- */
 
@@ -74,10 +72,8 @@ static void *roomier(situ__lint *l, void *list, int64_t count, int64_t *room, si
   if (count < *room) return list;
   int64_t larger = *room ? 2 * *room : 64;
   void *grown = situ__realloc(list, (size_t)larger * size);
-  if (grown)
-    *room = larger;
-  else
-    situ__no_memory(l->op, (size_t)larger * size);
+  if (grown) *room = larger;
+  else situ__no_memory(l->op, (size_t)larger * size);
   return grown;
 }
 
@@ -121,20 +117,17 @@ static bool gather_moves(situ__lint *l) {
 
 /* ---- findings ---- */
 
-bool situ__lint_add(situ__lint *l, situ_lint_kind kind, situ_lint_severity severity,
-                    const situ__part *part, const char *path, const situ_tensor *tensor,
-                    const char *fmt, ...) {
+bool situ__lint_add(situ__lint *l, situ_lint_kind kind, situ_lint_severity severity, const situ__part *part,
+                    const char *path, const situ_tensor *tensor, const char *fmt, ...) {
   char text[2 * SITU__LINT_TEXT];
   va_list args;
   va_start(args, fmt);
   vsnprintf(text, sizeof text, fmt, args);
   va_end(args);
-  if (tensor && !situ__map_put(&l->told, tensor, (void *)tensor))
-    return situ__no_memory(l->op, sizeof(void *)), false;
+  if (tensor && !situ__map_put(&l->told, tensor, (void *)tensor)) return situ__no_memory(l->op, sizeof(void *)), false;
   l->ignored = l->options->ignore >> kind & 1;
   if (l->ignored) return true;
-  situ_lint_finding *list =
-      roomier(l, l->findings, l->found, &l->findings_room, sizeof *l->findings);
+  situ_lint_finding *list = roomier(l, l->findings, l->found, &l->findings_room, sizeof *l->findings);
   if (!list) return false;
   l->findings = list;
   char *copy = situ__strdup(text), *where = situ__strdup(part ? part->path : path);
@@ -190,8 +183,8 @@ static situ_status look(situ__lint *l, situ_nn_module *m) {
   if (status != SITU_OK) return status;
   situ_scope scope;
   situ_scope_begin_no_grad(&scope);
-  bool good = gather_moves(l) && situ__lint_fields(l) && situ__lint_places(l) &&
-              situ__lint_values(l) && situ__lint_optims(l);
+  bool good =
+      gather_moves(l) && situ__lint_fields(l) && situ__lint_places(l) && situ__lint_values(l) && situ__lint_optims(l);
   SITU_IGNORE(situ_scope_end(&scope));
   return good ? SITU_OK : situ_error();
 }
@@ -245,16 +238,15 @@ situ_status situ_place_lint(situ_nn_module *m, const situ_lint_options *options)
     write_all(&l, least, &text);
     if (text.length) text.data[text.length - 1] = 0;
     status = text.failed ? situ__no_memory(l.op, text.capacity)
-                         : situ__fail(SITU_E_STATE, l.op, "%s: %" PRId64 " finding%s\n%s",
-                                      m->type->name, count, count == 1 ? "" : "s", text.data);
+                         : situ__fail(SITU_E_STATE, l.op, "%s: %" PRId64 " finding%s\n%s", m->type->name, count,
+                                      count == 1 ? "" : "s", text.data);
     situ__text_free(&text);
   }
   done(&l);
   return status;
 }
 
-int64_t situ_place_lint_to_string(situ_nn_module *m, const situ_lint_options *options, char *buffer,
-                                  size_t size) {
+int64_t situ_place_lint_to_string(situ_nn_module *m, const situ_lint_options *options, char *buffer, size_t size) {
   situ__lint l = { 0 };
   situ__text text = { 0 };
   bool good = run(&l, m, options) == SITU_OK;

@@ -39,9 +39,8 @@ bool situ__lint_values(situ__lint *l);
 bool situ__lint_optims(situ__lint *l);
 
 /* Adds a finding about a part (NULL: about path alone) and a tensor (may be NULL). */
-bool situ__lint_add(situ__lint *l, situ_lint_kind kind, situ_lint_severity severity,
-                    const situ__part *part, const char *path, const situ_tensor *tensor,
-                    const char *fmt, ...) SITU_PRINTF(7, 8) SITU_COLD;
+bool situ__lint_add(situ__lint *l, situ_lint_kind kind, situ_lint_severity severity, const situ__part *part,
+                    const char *path, const situ_tensor *tensor, const char *fmt, ...) SITU_PRINTF(7, 8) SITU_COLD;
 /* Gives the last finding its line of C. */
 bool situ__lint_fix(situ__lint *l, const char *fmt, ...) SITU_PRINTF(2, 3);
 
@@ -54,8 +53,6 @@ enum { SITU__LINT_TEXT = 512 };
 const char *situ__lint_tensor(const situ_tensor *t, char buffer[SITU__LINT_TEXT]);
 const char *situ__lint_device(situ_device device, char buffer[SITU_DEVICE_NAME_MAX]);
 
-static inline const situ_storage *situ__lint_storage(const situ_tensor *t) {
-  return situ_desc(t)->storage;
-}
+static inline const situ_storage *situ__lint_storage(const situ_tensor *t) { return situ_desc(t)->storage; }
 
 #endif

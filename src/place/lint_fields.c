@@ -48,11 +48,10 @@ static const situ_nn_slot *slot_at(const situ_nn_module *m, size_t offset) {
 static bool loose_tensor(situ__lint *l, const situ__part *p, size_t at, const situ_tensor *t) {
   char text[SITU__LINT_TEXT];
   const char *name = situ_name(t);
-  return situ__lint_add(
-             l, SITU_LINT_TENSOR, SITU_LINT_WARNING, p, NULL, t,
-             "the tensor at byte %zu of the struct (%s%s%s) is not registered: it does not "
-             "move with the module, is not saved and is not trained",
-             at, name, *name ? ", " : "", situ__lint_tensor(t, text)) &&
+  return situ__lint_add(l, SITU_LINT_TENSOR, SITU_LINT_WARNING, p, NULL, t,
+                        "the tensor at byte %zu of the struct (%s%s%s) is not registered: it does not "
+                        "move with the module, is not saved and is not trained",
+                        at, name, *name ? ", " : "", situ__lint_tensor(t, text)) &&
          situ__lint_fix(l, "situ_nn_buffer(m, field, m->field);   /* the field at byte %zu */", at);
 }
 
@@ -67,8 +66,7 @@ static bool loose_module(situ__lint *l, const situ__part *p, size_t at, const si
 
 /* The field of a registered part should show that part: the module's code uses the one, everything
    else the other. */
-static bool other_part(situ__lint *l, const situ__part *p, const situ_nn_slot *slot,
-                       const void *word) {
+static bool other_part(situ__lint *l, const situ__part *p, const situ_nn_slot *slot, const void *word) {
   bool child = slot->kind == SITU_NN_CHILD;
   char text[SITU__LINT_TEXT];
   const situ_tensor *tensor = child ? NULL : slot->held;
@@ -125,8 +123,7 @@ static bool array(situ__lint *l, const situ__part *p, size_t at, void *const *li
                           "the field at byte %zu of the struct points to an array with %" PRId64
                           " module%s (%s%s) that are not registered: their parameters do not move, "
                           "are not saved and are not trained",
-                          at, modules, modules == 1 ? "" : "s", first,
-                          modules > 1 ? ", ..." : "") &&
+                          at, modules, modules == 1 ? "" : "s", first, modules > 1 ? ", ..." : "") &&
            situ__lint_fix(l, "situ_nn_child(m, layers, situ_nn_module_list_of(n, m->layers));");
   return situ__lint_add(l, SITU_LINT_ARRAY, SITU_LINT_WARNING, p, NULL, NULL,
                         "the field at byte %zu of the struct points to an array with %" PRId64
@@ -161,11 +158,10 @@ static bool strays(situ__lint *l, const situ__part *p) {
     if (!situ_is_tensor(t)) continue;
     const situ_storage *storage = situ__lint_storage(t);
     if (storage->serial != stray->serial || situ__map_get(&l->moves, storage)) continue;
-    if (!situ__lint_add(
-            l, SITU_LINT_STRAY, SITU_LINT_WARNING, p, NULL, t,
-            "a tensor that was made with it (%s%s%s) is held by somebody and registered "
-            "by nobody: it does not move with the module, is not saved and is not trained",
-            situ_name(t), *situ_name(t) ? ", " : "", situ__lint_tensor(t, text)) ||
+    if (!situ__lint_add(l, SITU_LINT_STRAY, SITU_LINT_WARNING, p, NULL, t,
+                        "a tensor that was made with it (%s%s%s) is held by somebody and registered "
+                        "by nobody: it does not move with the module, is not saved and is not trained",
+                        situ_name(t), *situ_name(t) ? ", " : "", situ__lint_tensor(t, text)) ||
         !situ__lint_fix(l, "situ_nn_add_tensor(&m->base, name, NULL, tensor, SITU_NN_BUFFER);"))
       return false;
   }
@@ -177,8 +173,7 @@ bool situ__lint_fields(situ__lint *l) {
   for (int64_t i = 0; i < l->count && good; i++) {
     const situ__part *p = &l->parts[i];
     if (p->tensor || p->again) continue;
-    for (size_t at = sizeof *p->module; good && at + sizeof(void *) <= p->module->type->size;
-         at += sizeof(void *))
+    for (size_t at = sizeof *p->module; good && at + sizeof(void *) <= p->module->type->size; at += sizeof(void *))
       good = look_into(l, p, at);
     good = good && strays(l, p);
   }

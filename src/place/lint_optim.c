@@ -16,8 +16,8 @@ typedef struct entry {
   const situ__part *part; /* what the module has under the same memory; NULL: nothing */
 } entry;
 
-static bool add(situ__lint *l, const entry *e, situ_lint_kind kind, situ_lint_severity severity,
-                const char *text, const char *fix) {
+static bool add(situ__lint *l, const entry *e, situ_lint_kind kind, situ_lint_severity severity, const char *text,
+                const char *fix) {
   char what[SITU__LINT_TEXT];
   return situ__lint_add(l, kind, severity, e->part, e->name, e->tensor, "%s (%s)", text,
                         situ__lint_tensor(e->tensor, what)) &&
@@ -41,18 +41,15 @@ static const situ__part *part_named(const situ__lint *l, const char *path) {
 static bool owned(situ__lint *l, const entry *e) {
   static const char again[] = "situ_optim *o = situ_optim_adamw(situ_nn_parameters(m), &options);";
   if (e->part) return true;
-  if (situ_owners(e->tensor) == 1 &&
-      __atomic_load_n(&situ__lint_storage(e->tensor)->refs, __ATOMIC_RELAXED) == 1)
+  if (situ_owners(e->tensor) == 1 && __atomic_load_n(&situ__lint_storage(e->tensor)->refs, __ATOMIC_RELAXED) == 1)
     return add(l, e, SITU_LINT_ORPHAN, SITU_LINT_ERROR,
                "only the optimiser holds it: its module was freed, or has another one now", again);
   if (part_named(l, e->name))
-    return add(
-        l, e, SITU_LINT_FOREIGN, SITU_LINT_ERROR,
-        "the optimiser trains a tensor that the module had under this name before another was "
-        "registered there",
-        again);
-  return add(l, e, SITU_LINT_FOREIGN, SITU_LINT_WARNING,
-             "the optimiser has it, and this module has not", "");
+    return add(l, e, SITU_LINT_FOREIGN, SITU_LINT_ERROR,
+               "the optimiser trains a tensor that the module had under this name before another was "
+               "registered there",
+               again);
+  return add(l, e, SITU_LINT_FOREIGN, SITU_LINT_WARNING, "the optimiser has it, and this module has not", "");
 }
 
 static bool state(situ__lint *l, const entry *e) {
@@ -63,9 +60,8 @@ static bool state(situ__lint *l, const entry *e) {
     situ_device here = situ_device_of(e->tensor), there = situ_device_of(s);
     if (situ_device_equal(here, there) && situ_numel(s) == situ_numel(e->tensor)) continue;
     return situ__lint_add(l, SITU_LINT_STATE, SITU_LINT_ERROR, e->part, e->name, e->tensor,
-                          "its %s is on %s with %lld elements, and the parameter on %s with %lld",
-                          name, DEVICE(there), (long long)situ_numel(s), DEVICE(here),
-                          (long long)situ_numel(e->tensor)) &&
+                          "its %s is on %s with %lld elements, and the parameter on %s with %lld", name, DEVICE(there),
+                          (long long)situ_numel(s), DEVICE(here), (long long)situ_numel(e->tensor)) &&
            situ__lint_fix(l, "if (situ_nn_to(m, situ_dev(\"%s\")) != SITU_OK) ...", DEVICE(there));
   }
   return true;
@@ -74,8 +70,7 @@ static bool state(situ__lint *l, const entry *e) {
 /* Do both change some element? Slices of one storage that lie apart do not. */
 static bool overlap(const situ_tensor *a, const situ_tensor *b) {
   const situ_view_desc *v = situ_desc(a), *w = situ_desc(b);
-  return v->storage == w->storage && v->offset < w->offset + w->numel &&
-         w->offset < v->offset + v->numel;
+  return v->storage == w->storage && v->offset < w->offset + w->numel && w->offset < v->offset + v->numel;
 }
 
 static bool once(situ__lint *l, situ__map *seen, const entry *e) {
@@ -83,15 +78,13 @@ static bool once(situ__lint *l, situ__map *seen, const entry *e) {
   const situ_tensor *before = situ__map_get(seen, storage);
   char what[SITU__LINT_TEXT];
   if (before == e->tensor)
-    return add(l, e, SITU_LINT_TWICE, SITU_LINT_WARNING,
-               "two optimisers have it: both change it at each step", "");
+    return add(l, e, SITU_LINT_TWICE, SITU_LINT_WARNING, "two optimisers have it: both change it at each step", "");
   if (before && overlap(before, e->tensor)) {
     const situ__part *other = situ__lint_known(l, before);
     return situ__lint_add(l, SITU_LINT_TWICE, SITU_LINT_WARNING, e->part, e->name, e->tensor,
                           "the optimisers have its memory twice, as %s too: each step changes it "
                           "twice (%s)",
-                          other ? other->path : situ_name(before),
-                          situ__lint_tensor(e->tensor, what)) &&
+                          other ? other->path : situ_name(before), situ__lint_tensor(e->tensor, what)) &&
            situ__lint_fix(l, "situ_nn_param(m, field, other->field);   /* one tensor, not two */");
   }
   if (situ__map_put(seen, storage, e->tensor)) return true;
@@ -102,11 +95,9 @@ static bool all_trained(situ__lint *l, const situ__map *trained) {
   for (int64_t i = 0; i < l->count; i++) {
     const situ__part *p = &l->parts[i];
     if (!p->tensor || p->again || p->slot->kind != SITU_NN_PARAMETER) continue;
-    if (!situ_requires_grad(p->tensor) || situ__map_get(trained, situ__lint_storage(p->tensor)))
-      continue;
-    if (!situ__lint_add(
-            l, SITU_LINT_UNTRAINED, SITU_LINT_WARNING, p, NULL, p->tensor,
-            "no optimiser has it: it was registered after they were made, or forgotten") ||
+    if (!situ_requires_grad(p->tensor) || situ__map_get(trained, situ__lint_storage(p->tensor))) continue;
+    if (!situ__lint_add(l, SITU_LINT_UNTRAINED, SITU_LINT_WARNING, p, NULL, p->tensor,
+                        "no optimiser has it: it was registered after they were made, or forgotten") ||
         !situ__lint_fix(l, "situ_optim_add_param_group(o, situ_nn_parameters(m->...), NULL);"))
       return false;
   }

@@ -14,8 +14,7 @@ static situ_device most(const situ__part *own, int64_t count, situ_device home) 
   int64_t best_count = 0;
   for (int64_t i = 0; i < count; i++) {
     int64_t same = 0;
-    for (int64_t k = 0; k < count; k++)
-      same += situ_device_equal(device_of(&own[i]), device_of(&own[k]));
+    for (int64_t k = 0; k < count; k++) same += situ_device_equal(device_of(&own[i]), device_of(&own[k]));
     bool at_home = situ_device_equal(device_of(&own[i]), home);
     if (same < best_count || (same == best_count && !at_home)) continue;
     best = device_of(&own[i]);
@@ -34,12 +33,10 @@ static bool devices(situ__lint *l, const situ__part *m, const situ__part *own, i
     /* Without values it is elsewhere by nature: another check's. */
     if (there.kind == SITU_META || here.kind == SITU_META) continue;
     good = situ__lint_add(l, SITU_LINT_APART, SITU_LINT_ERROR, &own[i], NULL, own[i].tensor,
-                          "it is on %s, and what else its module has is on %s", DEVICE(there),
-                          DEVICE(here)) &&
+                          "it is on %s, and what else its module has is on %s", DEVICE(there), DEVICE(here)) &&
            situ__lint_fix(l, "if (situ_nn_to(m, situ_dev(\"%s\")) != SITU_OK) ...", DEVICE(here));
   }
-  if (!good || apart || !stated(home) || here.kind == SITU_META || situ_device_equal(here, home))
-    return good;
+  if (!good || apart || !stated(home) || here.kind == SITU_META || situ_device_equal(here, home)) return good;
   return situ__lint_add(l, SITU_LINT_AWAY, SITU_LINT_WARNING, m, NULL, NULL,
                         "it was moved to %s, and its tensors are on %s: they were put there by "
                         "another way",
@@ -55,8 +52,8 @@ static bool dtypes(situ__lint *l, const situ__part *own, int64_t count) {
     situ_dtype want = situ_dtype_of(first->tensor), have = situ_dtype_of(own[i].tensor);
     if (have == want) continue;
     return situ__lint_add(l, SITU_LINT_DTYPES, SITU_LINT_WARNING, &own[i], NULL, own[i].tensor,
-                          "it is %s, and %s beside it is %s", situ_dtype_name(have),
-                          first->slot->name, situ_dtype_name(want)) &&
+                          "it is %s, and %s beside it is %s", situ_dtype_name(have), first->slot->name,
+                          situ_dtype_name(want)) &&
            situ__lint_fix(l, "if (situ_nn_to_dtype(m, SITU_%s) != SITU_OK) ...",
                           want == SITU_F64    ? "F64"
                           : want == SITU_F16  ? "F16"
@@ -73,9 +70,9 @@ static bool gradient(situ__lint *l, const situ__part *p) {
   bool dtype = situ_dtype_of(grad) != situ_dtype_of(p->tensor);
   if (!place && !dtype) return true;
   return situ__lint_add(l, SITU_LINT_GRADIENT, SITU_LINT_ERROR, p, NULL, p->tensor,
-                        "its gradient is %s on %s, and the parameter is %s on %s",
-                        situ_dtype_name(situ_dtype_of(grad)), DEVICE(situ_device_of(grad)),
-                        situ_dtype_name(situ_dtype_of(p->tensor)), DEVICE(device_of(p))) &&
+                        "its gradient is %s on %s, and the parameter is %s on %s", situ_dtype_name(situ_dtype_of(grad)),
+                        DEVICE(situ_device_of(grad)), situ_dtype_name(situ_dtype_of(p->tensor)),
+                        DEVICE(device_of(p))) &&
          situ__lint_fix(l, "situ_nn_zero_grad(m);");
 }
 

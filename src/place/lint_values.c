@@ -45,14 +45,12 @@ static bool lazy(situ__lint *l, const situ__part *p) {
 static bool graph(situ__lint *l, const situ__part *p) {
   if (situ_is_leaf(p->tensor)) return true;
   if (is_parameter(p))
-    return situ__lint_add(
-               l, SITU_LINT_GRAPH, SITU_LINT_ERROR, p, NULL, p->tensor,
-               "it is the result of an op: gradients go through it to what it was made of, "
-               "and no optimiser can have it") &&
+    return situ__lint_add(l, SITU_LINT_GRAPH, SITU_LINT_ERROR, p, NULL, p->tensor,
+                          "it is the result of an op: gradients go through it to what it was made of, "
+                          "and no optimiser can have it") &&
            situ__lint_fix(l, "situ_nn_param(m, %s, situ_detach(...));", p->slot->name);
-  return situ__lint_add(
-             l, SITU_LINT_GRAPH, SITU_LINT_WARNING, p, NULL, p->tensor,
-             "it is the result of a recorded op, and keeps the whole graph behind it alive") &&
+  return situ__lint_add(l, SITU_LINT_GRAPH, SITU_LINT_WARNING, p, NULL, p->tensor,
+                        "it is the result of a recorded op, and keeps the whole graph behind it alive") &&
          situ__lint_fix(l, "situ_nn_buffer(m, %s, situ_detach(...));", p->slot->name);
 }
 
@@ -60,8 +58,7 @@ static bool unsaved(situ__lint *l, const situ__part *p) {
   if (p->slot->kind != SITU_NN_TRANSIENT) return true;
   return situ__lint_add(l, SITU_LINT_UNSAVED, SITU_LINT_NOTE, p, NULL, p->tensor,
                         "it is a transient buffer: a state dict does not have it") &&
-         situ__lint_fix(l, "situ_nn_buffer(m, %s, ...);   /* if it cannot be made anew */",
-                        p->slot->name);
+         situ__lint_fix(l, "situ_nn_buffer(m, %s, ...);   /* if it cannot be made anew */", p->slot->name);
 }
 
 /* ---- values that should be one ---- */
@@ -73,13 +70,12 @@ static bool tie(situ__lint *l, const situ__part *p) {
     if (!other->tensor || other->slot == p->slot) continue;
     const situ_storage *storage = situ__lint_storage(other->tensor);
     if (storage->serial != p->slot->was || storage == situ__lint_storage(p->tensor)) continue;
-    return situ__lint_add(
-               l, SITU_LINT_TIE, SITU_LINT_WARNING, p, NULL, p->tensor,
-               "it was tied to %s, until another tensor was registered in its place: now "
-               "they are two",
-               other->path) &&
-           situ__lint_fix(l, "situ_nn_%s(m, %s, other->%s);", is_parameter(p) ? "param" : "buffer",
-                          p->slot->name, other->slot->name);
+    return situ__lint_add(l, SITU_LINT_TIE, SITU_LINT_WARNING, p, NULL, p->tensor,
+                          "it was tied to %s, until another tensor was registered in its place: now "
+                          "they are two",
+                          other->path) &&
+           situ__lint_fix(l, "situ_nn_%s(m, %s, other->%s);", is_parameter(p) ? "param" : "buffer", p->slot->name,
+                          other->slot->name);
   }
   return true;
 }
@@ -119,8 +115,7 @@ static bool fingerprint(const situ__part *p, char *room, uint64_t *print) {
   if (!read(p->tensor, 0, n, room)) return false;
   if (memcmp(room, room + size, (size_t)(n - 1) * size) == 0) return true;
   uint64_t hash = 0xcbf29ce484222325u; /* FNV-1a */
-  for (size_t i = 0; i < (size_t)n * size; i++)
-    hash = (hash ^ (unsigned char)room[i]) * 0x100000001b3u;
+  for (size_t i = 0; i < (size_t)n * size; i++) hash = (hash ^ (unsigned char)room[i]) * 0x100000001b3u;
   *print = hash | 1;
   return true;
 }
@@ -128,8 +123,7 @@ static bool fingerprint(const situ__part *p, char *room, uint64_t *print) {
 static bool alike(const situ__part *a, const situ__part *b) {
   situ_shape s = situ_shape_of(a->tensor), t = situ_shape_of(b->tensor);
   return strcmp(a->slot->name, b->slot->name) == 0 && situ_shape_equal(&s, &t) &&
-         situ_dtype_of(a->tensor) == situ_dtype_of(b->tensor) &&
-         !situ_shares_storage(a->tensor, b->tensor);
+         situ_dtype_of(a->tensor) == situ_dtype_of(b->tensor) && !situ_shares_storage(a->tensor, b->tensor);
 }
 
 static bool find_twins(situ__lint *l, uint64_t *print, char *left, char *right) {
@@ -146,8 +140,7 @@ static bool find_twins(situ__lint *l, uint64_t *print, char *left, char *right) 
                             "it equals %s bit by bit, in memory of its own: a copy, where a tie "
                             "may have been meant",
                             q->path) &&
-             situ__lint_fix(l, "situ_nn_param(m, %s, other->%s);   /* to tie them */",
-                            p->slot->name, q->slot->name);
+             situ__lint_fix(l, "situ_nn_param(m, %s, other->%s);   /* to tie them */", p->slot->name, q->slot->name);
       break;
     }
   }
@@ -158,10 +151,8 @@ static bool twins(situ__lint *l) {
   uint64_t *print = situ__alloc((size_t)(l->count + 1) * sizeof *print);
   char *room = situ__alloc(2 * CHUNK * sizeof(double));
   bool good = print && room;
-  if (good)
-    good = find_twins(l, print, room, room + CHUNK * sizeof(double));
-  else
-    situ__no_memory(l->op, 2 * CHUNK * sizeof(double));
+  if (good) good = find_twins(l, print, room, room + CHUNK * sizeof(double));
+  else situ__no_memory(l->op, 2 * CHUNK * sizeof(double));
   situ__free(print);
   situ__free(room);
   return good;
@@ -175,8 +166,7 @@ bool situ__lint_values(situ__lint *l) {
   for (int64_t i = 0; i < l->count && good; i++) {
     const situ__part *p = &l->parts[i];
     if (p->again) continue;
-    good =
-        p->tensor ? no_values(l, p, real) && graph(l, p) && unsaved(l, p) && tie(l, p) : lazy(l, p);
+    good = p->tensor ? no_values(l, p, real) && graph(l, p) && unsaved(l, p) && tie(l, p) : lazy(l, p);
   }
   return good && (l->options->ignore >> SITU_LINT_TWINS & 1 || twins(l));
 }

@@ -29,10 +29,8 @@ static const int64_t most_bytes = 128 << 20;
 static void add_path(situ__text *text, const char *path) {
   for (const char *c = path; *c; c++) {
     unsigned char byte = (unsigned char)*c;
-    if (byte <= ' ' || byte == '%' || byte == 0x7F)
-      situ__text_add(text, "%%%02X", byte);
-    else
-      situ__text_append(text, c, 1);
+    if (byte <= ' ' || byte == '%' || byte == 0x7F) situ__text_add(text, "%%%02X", byte);
+    else situ__text_append(text, c, 1);
   }
 }
 
@@ -40,8 +38,7 @@ static void add_tensor(situ__text *text, const situ_place_entry *e) {
   char device[SITU_DEVICE_NAME_MAX];
   add_path(text, e->path);
   situ__text_add(text, " %s %s [", situ__place_role(e->role), e->type);
-  for (int d = 0; d < e->shape.ndim; d++)
-    situ__text_add(text, d ? ",%lld" : "%lld", (long long)e->shape.dim[d]);
+  for (int d = 0; d < e->shape.ndim; d++) situ__text_add(text, d ? ",%lld" : "%lld", (long long)e->shape.dim[d]);
   situ__text_add(text, "] %s ", situ_device_name(e->device, device));
   situ__text_add(text, e->tied ? "=" : "-");
   if (e->tied) add_path(text, e->tied);
@@ -130,18 +127,12 @@ static bool read_line(char *line, situ_place_entry *out, situ__problem *problem)
     if (at) *at++ = 0;
   }
   const char *bad = NULL;
-  if (words < WORDS || at)
-    bad = "line";
-  else if (!read_path(word[0]))
-    bad = "path";
-  else if (!read_role(word[1], &out->role))
-    bad = "role";
-  else if (!read_type(word[2]))
-    bad = "dtype";
-  else if (!read_shape(word[3], &out->shape))
-    bad = "shape";
-  else if (strcmp(word[5], "-") != 0 && (*word[5] != '=' || !read_path(word[5] + 1)))
-    bad = "tie";
+  if (words < WORDS || at) bad = "line";
+  else if (!read_path(word[0])) bad = "path";
+  else if (!read_role(word[1], &out->role)) bad = "role";
+  else if (!read_type(word[2])) bad = "dtype";
+  else if (!read_shape(word[3], &out->shape)) bad = "shape";
+  else if (strcmp(word[5], "-") != 0 && (*word[5] != '=' || !read_path(word[5] + 1))) bad = "tie";
   if (!bad && !situ__place_device_read(word[4], &out->device)) bad = "device";
   if (bad) return situ__problem_set(problem, SITU_E_FORMAT, "this is no %s", bad);
   out->path = word[0];
@@ -151,8 +142,7 @@ static bool read_line(char *line, situ_place_entry *out, situ__problem *problem)
 }
 
 /* The lines behind the first one, each an entry whose texts lie in `text`. */
-static bool read_lines(char *text, situ_place_entry *entries, int64_t *count,
-                       situ__problem *problem) {
+static bool read_lines(char *text, situ_place_entry *entries, int64_t *count, situ__problem *problem) {
   for (char *line = text, *end; *line; line = end + 1) {
     end = strchr(line, '\n');
     if (!end) return situ__problem_set(problem, SITU_E_FORMAT, "it does not end with a line's end");
@@ -176,12 +166,10 @@ static situ_snapshot *read_lock(const char *op, const char *path) {
   situ__problem problem = { 0 };
   if (strncmp(text, HEADER, sizeof HEADER - 1) != 0 || strlen(text) != size)
     situ__fail(SITU_E_FORMAT, op, "%s: is no lock file of situ", path);
-  else if (!(entries = situ__calloc(lines, sizeof *entries)))
-    situ__no_memory(op, lines * sizeof *entries);
+  else if (!(entries = situ__calloc(lines, sizeof *entries))) situ__no_memory(op, lines * sizeof *entries);
   else if (!read_lines(text + sizeof HEADER - 1, entries, &count, &problem))
     situ__fail(problem.status, op, "%s:%lld: %s", path, (long long)count + 2, problem.text);
-  else
-    s = situ__snapshot_of(op, path, entries, count);
+  else s = situ__snapshot_of(op, path, entries, count);
   situ__free(entries);
   situ__free(text);
   return s;
@@ -198,9 +186,8 @@ situ_status situ_place_lock_check(situ_nn_module *m, const char *path) {
     status = situ_error();
   } else if (differences > 0) {
     text.data[text.length - 1] = 0; /* the last line's end */
-    status =
-        situ__fail(SITU_E_STATE, op, "%lld tensor%s not as %s says:\n%s", (long long)differences,
-                   differences == 1 ? " is" : "s are", path, text.data);
+    status = situ__fail(SITU_E_STATE, op, "%lld tensor%s not as %s says:\n%s", (long long)differences,
+                        differences == 1 ? " is" : "s are", path, text.data);
   }
   situ__text_free(&text);
   situ_snapshot_free(then);

@@ -43,8 +43,7 @@ static situ_status gather(const situ_nn_visit *at, void *payload) {
   return at->tensor ? keep_tensor(w, at->tensor, to) : keep_home(w, at->module, to);
 }
 
-situ_status situ__wishes_of(situ__wishes *w, const char *op, situ_nn_module *m,
-                            const situ_nn_to_options *options) {
+situ_status situ__wishes_of(situ__wishes *w, const char *op, situ_nn_module *m, const situ_nn_to_options *options) {
   *w = (situ__wishes){ .op = op, .options = options };
   if (!situ__valid(op, "module", m, SITU__A_MODULE) || !situ__given(op, "options", options)) return situ_error();
   if (options->map && options->device.kind)
@@ -56,7 +55,8 @@ situ_status situ__wishes_of(situ__wishes *w, const char *op, situ_nn_module *m,
   situ_status status = situ_nn_walk(m, which, gather, w);
   for (int64_t i = 0; status == SITU_OK && i < w->map.count; i++)
     if (!w->map.rule[i].matches)
-      status = situ__fail(SITU_E_ARG, op, "\"%.*s\" matches no module, parameter or buffer (or an earlier pattern has them all)",
+      status = situ__fail(SITU_E_ARG, op,
+                          "\"%.*s\" matches no module, parameter or buffer (or an earlier pattern has them all)",
                           w->map.rule[i].length, w->map.rule[i].pattern);
   return status;
 }
@@ -71,7 +71,8 @@ void situ__wishes_free(situ__wishes *w) {
 
 static situ_status move(const char *op, situ_nn_module *m, const situ_nn_to_options *options) {
   SITU__CLAIM(claim);
-  if (situ__is(SITU__A_MODULE, m) && !situ__claim_begin(&claim, situ__module_marks, m)) return situ__busy(op, m->type->name), situ_error();
+  if (situ__is(SITU__A_MODULE, m) && !situ__claim_begin(&claim, situ__module_marks, m))
+    return situ__busy(op, m->type->name), situ_error();
   situ__wishes w;
   situ_status status = situ__wishes_of(&w, op, m, options);
   situ_moving *moving = status == SITU_OK ? situ_moving_plan(op, w.list, w.count) : NULL;
@@ -86,7 +87,9 @@ static situ_status move(const char *op, situ_nn_module *m, const situ_nn_to_opti
   return status;
 }
 
-static bool storage_mark(const void *tensor, situ__mark_visitor *visit) { return visit(&situ_desc(tensor)->storage->busy); }
+static bool storage_mark(const void *tensor, situ__mark_visitor *visit) {
+  return visit(&situ_desc(tensor)->storage->busy);
+}
 
 situ_status situ_nn_to(situ_nn_module *m, situ_device device) {
   return move("nn_to", m, &(situ_nn_to_options){ .device = device.kind ? device : situ_get_default_device() });
@@ -109,7 +112,8 @@ situ_status situ_nn_to_map(situ_nn_module *m, const char *map) {
 situ_status situ_to_(situ_tensor *t, situ_device device) {
   const situ_move wish = { t, device.kind ? device : situ_get_default_device(), SITU_DTYPE_DEFAULT };
   SITU__CLAIM(claim);
-  if (situ__is(SITU__A_TENSOR, t) && !situ__claim_begin(&claim, storage_mark, t)) return situ__busy("to_", situ_name(t)), situ_error();
+  if (situ__is(SITU__A_TENSOR, t) && !situ__claim_begin(&claim, storage_mark, t))
+    return situ__busy("to_", situ_name(t)), situ_error();
   situ_moving *moving = situ_moving_plan("to_", &wish, 1);
   situ_status status = moving ? situ_moving_make(moving, false) : situ_error();
   situ_moving_free(moving);

@@ -6,10 +6,8 @@
 
 void situ__put_number(situ__text *text, double value) {
   long long tenths = (long long)(value < 0 ? value * 10 - 0.5 : value * 10 + 0.5);
-  unsigned long long size =
-      tenths < 0 ? 0ull - (unsigned long long)tenths : (unsigned long long)tenths;
-  situ__text_add(text, size % 10 ? "%s%llu.%llu" : "%s%llu", tenths < 0 ? "-" : "", size / 10,
-                 size % 10);
+  unsigned long long size = tenths < 0 ? 0ull - (unsigned long long)tenths : (unsigned long long)tenths;
+  situ__text_add(text, size % 10 ? "%s%llu.%llu" : "%s%llu", tenths < 0 ? "-" : "", size / 10, size % 10);
 }
 
 void situ__put_attribute(situ__text *text, const char *name, double value) {
@@ -23,16 +21,11 @@ void situ__put_xml(situ__text *text, const char *from) {
   situ__place_clean(&clean, from);
   text->failed |= clean.failed;
   for (const char *c = clean.data ? clean.data : ""; *c; c++) {
-    if (*c == '&')
-      situ__text_add(text, "&amp;");
-    else if (*c == '<')
-      situ__text_add(text, "&lt;");
-    else if (*c == '>')
-      situ__text_add(text, "&gt;");
-    else if (*c == '"')
-      situ__text_add(text, "&quot;");
-    else
-      situ__text_append(text, c, 1);
+    if (*c == '&') situ__text_add(text, "&amp;");
+    else if (*c == '<') situ__text_add(text, "&lt;");
+    else if (*c == '>') situ__text_add(text, "&gt;");
+    else if (*c == '"') situ__text_add(text, "&quot;");
+    else situ__text_append(text, c, 1);
   }
   situ__text_free(&clean);
 }
@@ -76,19 +69,17 @@ void situ__put_style(situ__picture *p) {
   situ__text *t = &p->text;
   int used = 0;
   for (int d = 0; d < p->s->devices; d++) used |= 1 << situ__hue(p->s, d);
-  situ__text_add(
-      t, "<style>\n"
-         "text{font-family:system-ui,-apple-system,'Segoe UI',Roboto,'Helvetica Neue',Arial,"
-         "'DejaVu Sans',sans-serif;fill:#1c2630;white-space:pre}\n"
-         ".b{font-weight:600}.m{fill:#55616d}.c{text-anchor:middle}\n"
-         ".page{fill:#fff}.gm{fill:#f8f9fa;stroke:#b4bcc5}.d{stroke-dasharray:3 2}\n"
-         ".w{stroke:#1c2630;stroke-width:1.8;fill:none}.o{stroke:#fff;stroke-width:5;fill:none}"
-         ".h{fill:#1c2630}.p{fill:#fff;stroke:#1c2630}\n");
+  situ__text_add(t, "<style>\n"
+                    "text{font-family:system-ui,-apple-system,'Segoe UI',Roboto,'Helvetica Neue',Arial,"
+                    "'DejaVu Sans',sans-serif;fill:#1c2630;white-space:pre}\n"
+                    ".b{font-weight:600}.m{fill:#55616d}.c{text-anchor:middle}\n"
+                    ".page{fill:#fff}.gm{fill:#f8f9fa;stroke:#b4bcc5}.d{stroke-dasharray:3 2}\n"
+                    ".w{stroke:#1c2630;stroke-width:1.8;fill:none}.o{stroke:#fff;stroke-width:5;fill:none}"
+                    ".h{fill:#1c2630}.p{fill:#fff;stroke:#1c2630}\n");
   put_colours(t, used, false);
-  situ__text_add(
-      t, "\n@media (prefers-color-scheme:dark){\n"
-         "text{fill:#e8edf2}.m{fill:#aab4be}.page{fill:#12161b}.gm{fill:#1b2026;stroke:#4d5761}\n"
-         ".w{stroke:#f2f5f8}.o{stroke:#12161b}.h{fill:#f2f5f8}.p{fill:#12161b;stroke:#f2f5f8}\n");
+  situ__text_add(t, "\n@media (prefers-color-scheme:dark){\n"
+                    "text{fill:#e8edf2}.m{fill:#aab4be}.page{fill:#12161b}.gm{fill:#1b2026;stroke:#4d5761}\n"
+                    ".w{stroke:#f2f5f8}.o{stroke:#12161b}.h{fill:#f2f5f8}.p{fill:#12161b;stroke:#f2f5f8}\n");
   put_colours(t, used, true);
   situ__text_add(t, "}\n</style>\n");
 }

@@ -45,8 +45,7 @@ bool situ__boxes(situ__picture *p, situ__rect area);
 
 /* ---- arrows.c -------------------------------------------------------------------------------- */
 /* Draws the copies between boxes; area is that of the boxes. false: no memory, recorded. */
-bool situ__arrows(situ__picture *p, situ__rect area, const situ_place_edge *const *edge,
-                  int64_t count);
+bool situ__arrows(situ__picture *p, situ__rect area, const situ_place_edge *const *edge, int64_t count);
 
 /* ---- labels.c -------------------------------------------------------------------------------- */
 /* At most as wide as this is a text in any of the usual fonts without serifs. */
@@ -54,8 +53,8 @@ double situ__text_width(const char *text, double size, bool bold);
 /* Writes the names of all boxes where they fit. */
 bool situ__labels(situ__picture *p);
 /* A text in one line of at most `width` pixels, shortened in the middle if need be. */
-void situ__put_text(situ__picture *p, const char *class, double x, double y, double size,
-                    double width, const char *text);
+void situ__put_text(situ__picture *p, const char *class, double x, double y, double size, double width,
+                    const char *text);
 bool situ__take(situ__picture *p, situ__rect r);
 bool situ__is_taken(const situ__picture *p, situ__rect r);
 
@@ -83,8 +82,7 @@ typedef struct situ__notes {
   int count;
 } situ__notes;
 /* The largest copies, and what is tied. */
-void situ__note_facts(situ__notes *n, const situ__picture *p, const situ_place_edge *const *edge,
-                      int64_t count);
+void situ__note_facts(situ__notes *n, const situ__picture *p, const situ_place_edge *const *edge, int64_t count);
 /* What some boxes of the picture mean, once they are laid out. */
 void situ__note_signs(situ__notes *n, const situ__picture *p);
 /* Writes them from y on, and frees them. */

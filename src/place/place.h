@@ -33,12 +33,11 @@ typedef struct situ__wishes {
   struct situ__home {
     situ_nn_module *module;
     situ_device device;
-  } *home; /* and a home for each module */
+  } * home; /* and a home for each module */
   int64_t homes, home_room;
 } situ__wishes;
 /* To be freed in any case. */
-situ_status situ__wishes_of(situ__wishes *w, const char *op, situ_nn_module *m,
-                            const situ_nn_to_options *options);
+situ_status situ__wishes_of(situ__wishes *w, const char *op, situ_nn_module *m, const situ_nn_to_options *options);
 void situ__wishes_free(situ__wishes *w);
 
 #endif

@@ -21,8 +21,8 @@ static const char *role(const situ_move_unit *u) {
 /* Paths below the module that is moved, by tensor: a parameter's or buffer's, and "0.weight.grad" for a gradient. */
 typedef struct names {
   situ__map by_tensor; /* tensor -> 1 + index into path */
-  char    **path;
-  int64_t   count, capacity;
+  char **path;
+  int64_t count, capacity;
 } names;
 
 static bool add_name(names *n, const situ_tensor *t, const char *path, const char *suffix) {
@@ -35,7 +35,8 @@ static bool add_name(names *n, const situ_tensor *t, const char *path, const cha
   }
   situ__text text = { 0 };
   situ__text_add(&text, "%s%s", path, suffix);
-  if (text.failed || !situ__map_put(&n->by_tensor, t, (void *)(uintptr_t)(n->count + 1))) return situ__text_free(&text), false;
+  if (text.failed || !situ__map_put(&n->by_tensor, t, (void *)(uintptr_t)(n->count + 1)))
+    return situ__text_free(&text), false;
   n->path[n->count++] = text.data;
   return true;
 }
@@ -63,8 +64,10 @@ static const char *name_of(const names *n, const situ_move_unit *u) {
 /* "cpu -> sim:0", "cpu". */
 static void way(const situ_move_unit *u, char out[2 * SITU_DEVICE_NAME_MAX + 8]) {
   char a[SITU_DEVICE_NAME_MAX], b[SITU_DEVICE_NAME_MAX];
-  if (situ_device_equal(u->from, u->to)) snprintf(out, 2 * SITU_DEVICE_NAME_MAX + 8, "%s", situ_device_name(u->from, a));
-  else snprintf(out, 2 * SITU_DEVICE_NAME_MAX + 8, "%s -> %s", situ_device_name(u->from, a), situ_device_name(u->to, b));
+  if (situ_device_equal(u->from, u->to))
+    snprintf(out, 2 * SITU_DEVICE_NAME_MAX + 8, "%s", situ_device_name(u->from, a));
+  else
+    snprintf(out, 2 * SITU_DEVICE_NAME_MAX + 8, "%s -> %s", situ_device_name(u->from, a), situ_device_name(u->to, b));
 }
 
 static void cast(const situ_move_unit *u, char out[24]) {
@@ -76,7 +79,8 @@ static void cast(const situ_move_unit *u, char out[24]) {
 /* Why a storage is left alone. */
 static const char *why_it_stays(const situ_move_unit *u, const situ_nn_to_options *o) {
   if (o->map && !o->dtype && situ_device_equal(u->from, u->to)) return "there already, or no pattern matches";
-  if (o->dtype && !situ_dtype_is_floating((situ_dtype)u->from_dtype)) return o->device.kind ? "there already; never cast" : "whole numbers are never cast";
+  if (o->dtype && !situ_dtype_is_floating((situ_dtype)u->from_dtype))
+    return o->device.kind ? "there already; never cast" : "whole numbers are never cast";
   return "there already";
 }
 
@@ -84,20 +88,23 @@ static void line(situ__text *text, const names *n, const situ_move_unit *u, cons
   char from[2 * SITU_DEVICE_NAME_MAX + 8], dtype[24], bytes[SITU__BYTES_TEXT];
   way(u, from);
   cast(u, dtype);
-  situ__text_add(text, "%-36s %-9s %-16s %-12s %10s", name_of(n, u), role(u), from, dtype, situ__bytes_text(u->bytes_after, bytes));
+  situ__text_add(text, "%-36s %-9s %-16s %-12s %10s", name_of(n, u), role(u), from, dtype,
+                 situ__bytes_text(u->bytes_after, bytes));
   if (!u->moves) situ__text_add(text, "  stays: %s", why_it_stays(u, o));
   else if (u->handles > 1) situ__text_add(text, "  %lld tensors share it", (long long)u->handles);
   situ__text_add(text, "\n");
 }
 
-static void describe(situ__text *text, const names *n, const situ_moving *moving, const situ_nn_to_options *o, const situ_place_plan *p) {
+static void describe(situ__text *text, const names *n, const situ_moving *moving, const situ_nn_to_options *o,
+                     const situ_place_plan *p) {
   char before[SITU__BYTES_TEXT], after[SITU__BYTES_TEXT], peak[SITU__BYTES_TEXT];
   int64_t count;
   const situ_move_unit *unit = situ_moving_units(moving, &count);
   situ__text_add(text, "%-36s %-9s %-16s %-12s %10s\n", "storage of", "role", "device", "dtype", "bytes");
   for (int64_t i = 0; i < count; i++) line(text, n, &unit[i], o);
-  situ__text_add(text, "%lld storages move (%s, then %s) with %lld tensors that look at them; %lld stay\n", (long long)p->storages,
-                 situ__bytes_text(p->bytes, before), situ__bytes_text(p->after, after), (long long)p->handles, (long long)p->stay);
+  situ__text_add(text, "%lld storages move (%s, then %s) with %lld tensors that look at them; %lld stay\n",
+                 (long long)p->storages, situ__bytes_text(p->bytes, before), situ__bytes_text(p->after, after),
+                 (long long)p->handles, (long long)p->stay);
   situ__text_add(text, "memory needed meanwhile, beyond today's: %s\n", situ__bytes_text(p->peak, peak));
 }
 
@@ -131,9 +138,11 @@ static void judge(situ__text *text, const situ_moving *moving, situ_place_plan *
   else situ__text_add(text, "it would be refused: %s\n", message);
 }
 
-static situ_status plan(const char *op, situ_nn_module *m, const situ_nn_to_options *options, situ__text *text, situ_place_plan *p) {
+static situ_status plan(const char *op, situ_nn_module *m, const situ_nn_to_options *options, situ__text *text,
+                        situ_place_plan *p) {
   SITU__CLAIM(claim);
-  if (situ__is(SITU__A_MODULE, m) && !situ__claim_begin(&claim, situ__module_marks, m)) return situ__busy(op, m->type->name), situ_error();
+  if (situ__is(SITU__A_MODULE, m) && !situ__claim_begin(&claim, situ__module_marks, m))
+    return situ__busy(op, m->type->name), situ_error();
   situ__wishes w;
   names n = { .count = 0 };
   situ_status status = situ__wishes_of(&w, op, m, options);
@@ -153,7 +162,8 @@ static situ_status plan(const char *op, situ_nn_module *m, const situ_nn_to_opti
   return status;
 }
 
-int64_t situ_place_plan_to_string(situ_nn_module *m, const situ_nn_to_options *options, situ_place_plan *out, char *buffer, size_t size) {
+int64_t situ_place_plan_to_string(situ_nn_module *m, const situ_nn_to_options *options, situ_place_plan *out,
+                                  char *buffer, size_t size) {
   const char *op = "place_plan_to_string";
   situ__text text = { 0 };
   situ_place_plan p;

@@ -52,8 +52,7 @@ static int columns_of(const char *text) {
 static void cell(drawing *d, int column, const char *text, const char *code, bool right) {
   int columns = columns_of(text);
   if (d->measuring) {
-    if (columns > d->width[column] && (column != LABEL || columns <= LABEL_MOST))
-      d->width[column] = columns;
+    if (columns > d->width[column] && (column != LABEL || columns <= LABEL_MOST)) d->width[column] = columns;
     return;
   }
   int gap = d->width[column] > columns ? d->width[column] - columns : 0;
@@ -87,8 +86,7 @@ static bool alike(const situ_snapshot *s, int64_t a, int64_t b) {
     bool tied_alike = x->tie == y->tie || (x->tie >= a && x->tie - a == y->tie - b);
     if (x->depth != y->depth || x->entry.role != y->entry.role || x->device != y->device ||
         !same_text(x->entry.type, y->entry.type) || (k && !same_text(x->name, y->name)) ||
-        !situ_shape_equal(&x->entry.shape, &y->entry.shape) || x->entry.bytes != y->entry.bytes ||
-        !tied_alike)
+        !situ_shape_equal(&x->entry.shape, &y->entry.shape) || x->entry.bytes != y->entry.bytes || !tied_alike)
       return false;
   }
   return true;
@@ -128,8 +126,7 @@ static void module_cells(drawing *d, int64_t i, int64_t count) {
   uint64_t each = d->s->node[i].entry.bytes;
   char bytes[SITU__BYTES_TEXT], name[SITU_DEVICE_NAME_MAX];
   if (!devices) return;
-  cell(d, BYTES, d->s->node[i].tie >= 0 ? "-" : situ__bytes_text(each * (uint64_t)count, bytes),
-       NULL, true);
+  cell(d, BYTES, d->s->node[i].tie >= 0 ? "-" : situ__bytes_text(each * (uint64_t)count, bytes), NULL, true);
   if (devices == 1) cell(d, DEVICE, situ_device_name(sum[first].device, name), hue(first), false);
   if (d->measuring) return;
   for (int k = 0, shown = 0; k < d->s->devices && devices > 1; k++) {
@@ -166,10 +163,8 @@ static void label(drawing *d, int64_t i, int64_t last, int64_t count, const char
   }
   if (node->device < 0) situ__place_clean(&text, node->entry.type);
   if (count > 1 && !*node->entry.type) situ__text_add(&text, "block");
-  if (text.failed)
-    d->text->failed = true;
-  else
-    cell(d, LABEL, text.data, node->device < 0 ? "1" : NULL, false);
+  if (text.failed) d->text->failed = true;
+  else cell(d, LABEL, text.data, node->device < 0 ? "1" : NULL, false);
   situ__text_free(&text);
 }
 
@@ -177,15 +172,12 @@ static void label(drawing *d, int64_t i, int64_t last, int64_t count, const char
 
 /* The entry, or a row of `count` equal ones up to `last`, and what is in it. `branch` leads to its
    line, `beyond` past it to those of its parts. */
-static void show(drawing *d, int64_t i, int64_t last, int64_t count, const char *branch,
-                 const char *beyond) {
+static void show(drawing *d, int64_t i, int64_t last, int64_t count, const char *branch, const char *beyond) {
   const situ_snapshot *s = d->s;
   const situ__node *node = &s->node[i];
   label(d, i, last, count, branch);
-  if (node->device >= 0)
-    tensor_cells(d, node);
-  else
-    module_cells(d, i, count);
+  if (node->device >= 0) tensor_cells(d, node);
+  else module_cells(d, i, count);
   tie_cell(d, node);
   end_line(d);
   if (node->tie >= 0 || (d->options.depth > 0 && node->depth >= d->options.depth)) return;
@@ -196,10 +188,8 @@ static void show(drawing *d, int64_t i, int64_t last, int64_t count, const char 
   for (int64_t k = i + 1; k < node->end;) {
     int64_t row = 1, at = k, end = s->node[k].end;
     if (!d->options.expand) end = row_end(s, k, &at, &row);
-    if (end < node->end)
-      show(d, k, at, row, ascii ? "|- " : "├─ ", ascii ? "|  " : "│  ");
-    else
-      show(d, k, at, row, ascii ? "`- " : "└─ ", "   ");
+    if (end < node->end) show(d, k, at, row, ascii ? "|- " : "├─ ", ascii ? "|  " : "│  ");
+    else show(d, k, at, row, ascii ? "`- " : "└─ ", "   ");
     k = end;
   }
   d->guide[length] = 0;
@@ -209,26 +199,22 @@ static void show(drawing *d, int64_t i, int64_t last, int64_t count, const char 
 static void totals(drawing *d) {
   const situ_snapshot *s = d->s;
   char bytes[SITU__BYTES_TEXT], name[SITU_DEVICE_NAME_MAX];
-  situ__text_add(d->text, "\ntotal %10s in %" PRId64 " tensor%s on %d device%s\n",
-                 situ__bytes_text(s->bytes, bytes), s->tensors, s->tensors == 1 ? "" : "s",
-                 s->devices, s->devices == 1 ? "" : "s");
+  situ__text_add(d->text, "\ntotal %10s in %" PRId64 " tensor%s on %d device%s\n", situ__bytes_text(s->bytes, bytes),
+                 s->tensors, s->tensors == 1 ? "" : "s", s->devices, s->devices == 1 ? "" : "s");
   for (int k = 0; k < s->devices; k++) {
     double share = s->bytes ? (double)s->device[k].bytes / (double)s->bytes : 0;
     paint(d, hue(k));
     situ__text_add(d->text, "%-9s", situ_device_name(s->device[k].device, name));
     paint(d, "0");
-    situ__text_add(d->text, " %10s %5.1f %%  ", situ__bytes_text(s->device[k].bytes, bytes),
-                   100 * share);
+    situ__text_add(d->text, " %10s %5.1f %%  ", situ__bytes_text(s->device[k].bytes, bytes), 100 * share);
     paint(d, hue(k));
-    for (int bar = 0; bar < 40 * share; bar++)
-      situ__text_add(d->text, d->options.ascii ? "#" : "█");
+    for (int bar = 0; bar < 40 * share; bar++) situ__text_add(d->text, d->options.ascii ? "#" : "█");
     paint(d, "0");
     end_line(d);
   }
 }
 
-static bool draw(const situ_snapshot *s, const situ_place_print_options *options,
-                 situ__text *text) {
+static bool draw(const situ_snapshot *s, const situ_place_print_options *options, situ__text *text) {
   drawing *d = situ__calloc(1, sizeof *d);
   if (!d) return false;
   d->s = s;
@@ -245,8 +231,8 @@ static bool draw(const situ_snapshot *s, const situ_place_print_options *options
 
 /* ---- the calls ------------------------------------------------------------------------------- */
 
-int64_t situ_snapshot_to_string(const situ_snapshot *s, const situ_place_print_options *options,
-                                char *buffer, size_t size) {
+int64_t situ_snapshot_to_string(const situ_snapshot *s, const situ_place_print_options *options, char *buffer,
+                                size_t size) {
   static const char op[] = "snapshot_to_string";
   situ__text text = { 0 };
   if (!situ__valid(op, "snapshot", s, SITU__A_SNAPSHOT) || (size && !situ__given(op, "buffer", buffer))) return -1;
@@ -254,8 +240,7 @@ int64_t situ_snapshot_to_string(const situ_snapshot *s, const situ_place_print_o
   return situ__place_deliver(op, &text, buffer, size);
 }
 
-int64_t situ_place_to_string(situ_nn_module *m, const situ_place_print_options *options,
-                             char *buffer, size_t size) {
+int64_t situ_place_to_string(situ_nn_module *m, const situ_place_print_options *options, char *buffer, size_t size) {
   situ_snapshot *s = situ_place_snapshot(m);
   int64_t length = s ? situ_snapshot_to_string(s, options, buffer, size) : -1;
   situ_snapshot_free(s);
@@ -281,10 +266,8 @@ void situ_snapshot_print(const situ_snapshot *s) {
   situ__text text = { 0 };
   const situ_place_print_options options = { .colour = colour_wanted(), .ascii = !is_utf8() };
   if (!situ__valid("snapshot_print", "snapshot", s, SITU__A_SNAPSHOT)) return;
-  if (!draw(s, &options, &text) || text.failed)
-    situ__no_memory("snapshot_print", text.capacity);
-  else
-    fputs(text.data, stdout);
+  if (!draw(s, &options, &text) || text.failed) situ__no_memory("snapshot_print", text.capacity);
+  else fputs(text.data, stdout);
   situ__text_free(&text);
 }
 

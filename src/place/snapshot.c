@@ -28,9 +28,7 @@ static const char *keep(builder *b, const char *text) {
   return (const char *)(uintptr_t)(at + 1);
 }
 
-static const char *kept(const builder *b, const char *at) {
-  return b->text.data + ((uintptr_t)at - 1);
-}
+static const char *kept(const builder *b, const char *at) { return b->text.data + ((uintptr_t)at - 1); }
 
 /* ---- one more entry -------------------------------------------------------------------------- */
 
@@ -78,8 +76,8 @@ static int device_number(builder *b, situ_device device) {
   return s->devices++;
 }
 
-static situ_status add_tensor(builder *b, const char *path, situ_place_role role, const char *dtype,
-                              situ_device device, situ_shape shape, uint64_t bytes, int64_t tie) {
+static situ_status add_tensor(builder *b, const char *path, situ_place_role role, const char *dtype, situ_device device,
+                              situ_shape shape, uint64_t bytes, int64_t tie) {
   int number = device_number(b, device);
   situ__node *node = number < 0 ? NULL : add(b, path, role, dtype);
   if (!node) return situ_error();
@@ -102,8 +100,7 @@ static situ_status add_tensor(builder *b, const char *path, situ_place_role role
 /* ---- the end --------------------------------------------------------------------------------- */
 
 static int by_device(const void *a, const void *b) {
-  const situ_device x = ((const situ__place_sum *)a)->device,
-                    y = ((const situ__place_sum *)b)->device;
+  const situ_device x = ((const situ__place_sum *)a)->device, y = ((const situ__place_sum *)b)->device;
   return x.kind != y.kind ? x.kind - y.kind : x.index - y.index;
 }
 
@@ -174,13 +171,10 @@ static situ_status visit(const situ_nn_visit *at, void *payload) {
                         situ_device_of(at->tensor), situ_shape_of(at->tensor), storage->bytes, tie);
   } else {
     situ__node *node = add(b, at->path, SITU_PLACE_MODULE, at->module->type->name);
-    if (node)
-      node->tie = tie;
-    else
-      status = situ_error();
+    if (node) node->tie = tie;
+    else status = situ_error();
   }
-  if (status == SITU_OK && tie < 0 &&
-      !situ__map_put(&b->seen, key, (void *)(uintptr_t)(number + 1)))
+  if (status == SITU_OK && tie < 0 && !situ__map_put(&b->seen, key, (void *)(uintptr_t)(number + 1)))
     status = situ__no_memory(b->op, sizeof key);
   return status;
 }
@@ -189,9 +183,7 @@ situ_snapshot *situ_place_snapshot(situ_nn_module *m) {
   builder b;
   if (!situ__valid("place_snapshot", "module", m, SITU__A_MODULE)) return NULL;
   if (!begin(&b, "place_snapshot")) return NULL;
-  return finish(&b,
-                situ_nn_walk(m, SITU_NN_VISIT_TENSORS | SITU_NN_VISIT_MODULES | SITU_NN_VISIT_LEAVE,
-                             visit, &b));
+  return finish(&b, situ_nn_walk(m, SITU_NN_VISIT_TENSORS | SITU_NN_VISIT_MODULES | SITU_NN_VISIT_LEAVE, visit, &b));
 }
 
 /* ---- of facts from elsewhere ----------------------------------------------------------------- */
@@ -242,8 +234,8 @@ static bool open_modules(builder *b, const char *path) {
 /* Facts that cannot be: the caller's mistake, or a file's. */
 static situ_status refuse(const builder *b, const char *path, const char *what) {
   char shown[SITU__SHOWN_MAX];
-  return situ__fail(b->file ? SITU_E_FORMAT : SITU_E_ARG, b->op, "%s%s'%s' %s",
-                    b->file ? b->file : "", b->file ? ": " : "", situ__shown(path, shown), what);
+  return situ__fail(b->file ? SITU_E_FORMAT : SITU_E_ARG, b->op, "%s%s'%s' %s", b->file ? b->file : "",
+                    b->file ? ": " : "", situ__shown(path, shown), what);
 }
 
 static situ_status add_entry(builder *b, const situ_place_entry *e) {
@@ -259,14 +251,12 @@ static situ_status add_entry(builder *b, const situ_place_entry *e) {
   int64_t tie = e->tied ? find(b, e->tied) : -1, number = b->s->count;
   if (e->tied && tie < 0) return refuse(b, e->path, "is tied to what does not come before it");
   situ_status status = add_tensor(b, e->path, e->role, e->type, e->device, e->shape, e->bytes, tie);
-  if (status == SITU_OK &&
-      !situ__map_put(&b->seen, key_of(e->path), (void *)(uintptr_t)(number + 1)))
+  if (status == SITU_OK && !situ__map_put(&b->seen, key_of(e->path), (void *)(uintptr_t)(number + 1)))
     status = situ__no_memory(b->op, sizeof *e);
   return status;
 }
 
-situ_snapshot *situ__snapshot_of(const char *op, const char *file, const situ_place_entry *entries,
-                                 int64_t count) {
+situ_snapshot *situ__snapshot_of(const char *op, const char *file, const situ_place_entry *entries, int64_t count) {
   builder b;
   if (!begin(&b, op)) return NULL;
   b.file = file;
@@ -290,7 +280,9 @@ void situ_snapshot_free(situ_snapshot *s) {
   situ__handle_free(s, sizeof *s, NULL);
 }
 
-int64_t situ_snapshot_count(const situ_snapshot *s) { return s && situ__valid("snapshot_count", "snapshot", s, SITU__A_SNAPSHOT) ? s->count : 0; }
+int64_t situ_snapshot_count(const situ_snapshot *s) {
+  return s && situ__valid("snapshot_count", "snapshot", s, SITU__A_SNAPSHOT) ? s->count : 0;
+}
 
 const situ_place_entry *situ_snapshot_at(const situ_snapshot *s, int64_t i) {
   if (!s || !situ__valid("snapshot_at", "snapshot", s, SITU__A_SNAPSHOT)) return NULL;
@@ -315,7 +307,8 @@ int situ__place_spread(const situ_snapshot *s, int64_t i, situ__place_sum *sum, 
 }
 
 situ_status situ_place_of(situ_nn_module *m, situ_placement *out) {
-  if (!situ__valid("place_of", "module", m, SITU__A_MODULE) || !situ__given("place_of", "out", out)) return situ_error();
+  if (!situ__valid("place_of", "module", m, SITU__A_MODULE) || !situ__given("place_of", "out", out))
+    return situ_error();
   situ_snapshot *s = situ_place_snapshot(m);
   if (!s) return situ_error();
   *out = (situ_placement){ .bytes = s->bytes, .mixed = s->devices > 1 };
@@ -323,10 +316,8 @@ situ_status situ_place_of(situ_nn_module *m, situ_placement *out) {
   for (int64_t i = 0; i < s->count; i++) {
     const situ__node *node = &s->node[i];
     if (node->device < 0 || node->tie >= 0) continue;
-    if (node->entry.role == SITU_PLACE_PARAMETER)
-      out->parameters++;
-    else
-      out->buffers++;
+    if (node->entry.role == SITU_PLACE_PARAMETER) out->parameters++;
+    else out->buffers++;
   }
   situ_snapshot_free(s);
   return SITU_OK;

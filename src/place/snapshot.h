@@ -7,8 +7,8 @@
 #include "situ/place/draw.h"
 
 enum {
-  SITU__PLACES = 256, /* more devices than any model is spread over: sums of all fit on the stack */
-  SITU__PLACE_DEPTH = 256  /* a name with more dots keeps the rest of them in its last part */
+  SITU__PLACES = 256,     /* more devices than any model is spread over: sums of all fit on the stack */
+  SITU__PLACE_DEPTH = 256 /* a name with more dots keeps the rest of them in its last part */
 };
 
 typedef struct situ__node {
@@ -41,8 +41,7 @@ struct situ_snapshot {
 int situ__place_spread(const situ_snapshot *s, int64_t i, situ__place_sum *sum, int *first);
 
 /* situ_snapshot_of under another call's name, for the lines of a file (NULL: for a caller's). */
-situ_snapshot *situ__snapshot_of(const char *op, const char *file, const situ_place_entry *entries,
-                                 int64_t count);
+situ_snapshot *situ__snapshot_of(const char *op, const char *file, const situ_place_entry *entries, int64_t count);
 
 /* "parameter"; "module" */
 const char *situ__place_role(situ_place_role role);
@@ -60,7 +59,7 @@ situ_status situ__place_write(const char *op, const char *path, const situ__text
 
 /* What differs, a line each, at most `most` of them ("... and 12 more"); returns how many there
    are, -1: no memory, recorded. */
-int64_t situ__place_compare(const char *op, const situ_snapshot *before, const situ_snapshot *after,
-                            int64_t most, situ__text *text);
+int64_t situ__place_compare(const char *op, const situ_snapshot *before, const situ_snapshot *after, int64_t most,
+                            situ__text *text);
 
 #endif

@@ -53,11 +53,8 @@ static void put_box(situ__picture *p, const situ__box *box) {
   bool dashed = !box->parts && (role == SITU_PLACE_BUFFER || role == SITU_PLACE_TRANSIENT);
   int hue = situ__hue(p->s, box->device);
   char class[16];
-  if (hue < 0)
-    (void)snprintf(class, sizeof class, "gm");
-  else
-    (void)snprintf(class, sizeof class, "%c%d%s", box->container ? 'g' : 'a', hue,
-                   dashed ? " d" : "");
+  if (hue < 0) (void)snprintf(class, sizeof class, "gm");
+  else (void)snprintf(class, sizeof class, "%c%d%s", box->container ? 'g' : 'a', hue, dashed ? " d" : "");
   /* A line's width of ground between neighbours. */
   double gap = box->at.w > 6 && box->at.h > 6 ? 1 : 0.2;
   situ__rect r = { box->at.x + gap, box->at.y + gap, box->at.w - 2 * gap, box->at.h - 2 * gap };
@@ -69,8 +66,7 @@ static void put_box(situ__picture *p, const situ__box *box) {
 
 static void put_page(situ__picture *p, const char *title, double width, double height) {
   situ__text *t = &p->text;
-  situ__text_add(t,
-                 "<svg xmlns=\"http://www.w3.org/2000/svg\" xml:space=\"preserve\" viewBox=\"0 0 ");
+  situ__text_add(t, "<svg xmlns=\"http://www.w3.org/2000/svg\" xml:space=\"preserve\" viewBox=\"0 0 ");
   situ__put_number(t, width);
   situ__text_add(t, " ");
   situ__put_number(t, height);
@@ -87,8 +83,8 @@ static void put_page(situ__picture *p, const char *title, double width, double h
 
 /* Notes are made first: the boxes get what room they leave, one line more for what shows only
    then. */
-static bool put_map(situ__picture *p, double top, double width, double height,
-                    const situ_place_edge *const *edge, int64_t edges) {
+static bool put_map(situ__picture *p, double top, double width, double height, const situ_place_edge *const *edge,
+                    int64_t edges) {
   situ__notes notes = { .count = 0 };
   situ__note_facts(&notes, p, edge, edges);
   double foot = SITU__MARGIN + SITU__ROW * (notes.count + 1);
@@ -102,8 +98,7 @@ static bool put_map(situ__picture *p, double top, double width, double height,
 }
 
 static int by_bytes(const void *a, const void *b) {
-  const situ_place_edge *x = *(const situ_place_edge *const *)a,
-                        *y = *(const situ_place_edge *const *)b;
+  const situ_place_edge *x = *(const situ_place_edge *const *)a, *y = *(const situ_place_edge *const *)b;
   if (x->bytes != y->bytes) return x->bytes > y->bytes ? -1 : 1;
   return (x > y) - (x < y);
 }
@@ -121,8 +116,7 @@ static const situ_place_edge **sort_edges(const char *op, const situ_place_svg_o
   return list;
 }
 
-situ_status situ_snapshot_svg(const situ_snapshot *s, const char *path,
-                              const situ_place_svg_options *options) {
+situ_status situ_snapshot_svg(const situ_snapshot *s, const char *path, const situ_place_svg_options *options) {
   static const char op[] = "place_svg";
   situ_place_svg_options o = options ? *options : (situ_place_svg_options){ 0 };
   if (!situ__valid(op, "snapshot", s, SITU__A_SNAPSHOT) || !situ__given(op, "path", path)) return situ_error();
@@ -130,10 +124,8 @@ situ_status situ_snapshot_svg(const situ_snapshot *s, const char *path,
   if (!o.width) o.width = 1200;
   if (!o.height) o.height = 800;
   if (o.width < LEAST || o.height < LEAST || o.width > MOST || o.height > MOST || o.edge_count < 0)
-    return situ__fail(
-        SITU_E_ARG, op,
-        "a picture of %d x %d pixels with %lld edges: wanted are %d to %d, and 0 or more", o.width,
-        o.height, (long long)o.edge_count, LEAST, MOST);
+    return situ__fail(SITU_E_ARG, op, "a picture of %d x %d pixels with %lld edges: wanted are %d to %d, and 0 or more",
+                      o.width, o.height, (long long)o.edge_count, LEAST, MOST);
   if (!o.title) o.title = s->count && *s->node[0].entry.type ? s->node[0].entry.type : "placement";
   const situ_place_edge **edge = sort_edges(op, &o);
   if (!edge) return situ_error();
@@ -151,8 +143,7 @@ situ_status situ_snapshot_svg(const situ_snapshot *s, const char *path,
   return status;
 }
 
-situ_status situ_place_svg(situ_nn_module *m, const char *path,
-                           const situ_place_svg_options *options) {
+situ_status situ_place_svg(situ_nn_module *m, const char *path, const situ_place_svg_options *options) {
   situ_snapshot *s = situ_place_snapshot(m);
   situ_status status = s ? situ_snapshot_svg(s, path, options) : situ_error();
   situ_snapshot_free(s);

@@ -14,9 +14,7 @@ typedef struct going {
   situ__map shared;  /* storage: a copy of the whole, a row */
 } going;
 
-static bool stays(const going *g, const situ_tensor *t) {
-  return situ_device_equal(situ_device_of(t), g->to);
-}
+static bool stays(const going *g, const situ_tensor *t) { return situ_device_equal(situ_device_of(t), g->to); }
 
 /* A row of all elements of t's storage. */
 static situ_tensor *whole(situ_tensor *t) {

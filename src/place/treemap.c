@@ -30,10 +30,8 @@ void situ__squarify(const double *weight, int64_t count, situ__rect area, situ__
                      : (situ__rect){ area.x + at, area.y, length, thick };
       at += length;
     }
-    if (wide)
-      area.x += thick, area.w -= thick;
-    else
-      area.y += thick, area.h -= thick;
+    if (wide) area.x += thick, area.w -= thick;
+    else area.y += thick, area.h -= thick;
     if (area.w < 0) area.w = 0; /* rounding */
     if (area.h < 0) area.h = 0;
     left -= sum;

@@ -11,9 +11,8 @@
 
 const char *situ__place_role(situ_place_role role) {
   static const char *const word[SITU_PLACE_ROLES] = {
-    [SITU_PLACE_MODULE] = "module", [SITU_PLACE_PARAMETER] = "parameter",
-    [SITU_PLACE_BUFFER] = "buffer", [SITU_PLACE_TRANSIENT] = "transient",
-    [SITU_PLACE_TENSOR] = "tensor",
+    [SITU_PLACE_MODULE] = "module",       [SITU_PLACE_PARAMETER] = "parameter", [SITU_PLACE_BUFFER] = "buffer",
+    [SITU_PLACE_TRANSIENT] = "transient", [SITU_PLACE_TENSOR] = "tensor",
   };
   return word[role];
 }
@@ -28,8 +27,7 @@ uint32_t situ__place_char(const char *at, size_t *length) {
   if (bytes == 1) code = s[0];
   if (bytes == 2) code = (s[0] & 0x1Fu) << 6 | (s[1] & 0x3Fu);
   if (bytes == 3) code = (s[0] & 0x0Fu) << 12 | (s[1] & 0x3Fu) << 6 | (s[2] & 0x3Fu);
-  if (bytes == 4)
-    code = (s[0] & 0x07u) << 18 | (s[1] & 0x3Fu) << 12 | (s[2] & 0x3Fu) << 6 | (s[3] & 0x3Fu);
+  if (bytes == 4) code = (s[0] & 0x07u) << 18 | (s[1] & 0x3Fu) << 12 | (s[2] & 0x3Fu) << 6 | (s[3] & 0x3Fu);
   /* C0, DEL, C1, and what XML has no room for. */
   bool bad = code < 0x20 || (code >= 0x7F && code < 0xA0) || code == 0xFFFE || code == 0xFFFF;
   return bad ? '?' : code;
@@ -93,6 +91,5 @@ situ_status situ_place_device(const char *name, situ_device *out) {
   char shown[SITU__SHOWN_MAX];
   if (!name || !out) return situ__null(op, name ? "out" : "name");
   if (situ__place_device_read(name, out)) return SITU_OK;
-  return situ__fail(SITU_E_ARG, op, "'%s' is no device (cpu, cuda:0, opencl:1, sim:0, meta)",
-                    situ__shown(name, shown));
+  return situ__fail(SITU_E_ARG, op, "'%s' is no device (cpu, cuda:0, opencl:1, sim:0, meta)", situ__shown(name, shown));
 }

@@ -6,7 +6,9 @@
 bool situ_facts_of(const char *op, const situ_tensor *t, situ_facts *out) {
   if (!situ__need(op, "input", t) || !situ__given(op, "out", out)) return false;
   const situ_storage *s = t->view.storage;
-  *out = (situ_facts){ .moved_by = s->moved_by, .bytes = s->bytes, .serial = s->serial,
+  *out = (situ_facts){ .moved_by = s->moved_by,
+                       .bytes = s->bytes,
+                       .serial = s->serial,
                        .written = !(__atomic_load_n(&s->flags, __ATOMIC_RELAXED) & SITU_STORAGE_UNWRITTEN) };
   situ__site_text(t->created_at, out->created, sizeof out->created);
   situ__site_text(s->moved_at, out->moved, sizeof out->moved);
@@ -14,11 +16,13 @@ bool situ_facts_of(const char *op, const situ_tensor *t, situ_facts *out) {
 }
 
 void situ_count_slot(situ_tensor *t, int by) {
-  if (t && situ__need("count_slot", "tensor", t)) __atomic_fetch_add(&t->view.storage->slots, (uint32_t)by, __ATOMIC_RELAXED);
+  if (t && situ__need("count_slot", "tensor", t))
+    __atomic_fetch_add(&t->view.storage->slots, (uint32_t)by, __ATOMIC_RELAXED);
 }
 
 bool situ_is_registered(const situ_tensor *t) {
-  return t && situ__need("is_registered", "tensor", t) && __atomic_load_n(&t->view.storage->slots, __ATOMIC_RELAXED) != 0;
+  return t && situ__need("is_registered", "tensor", t) &&
+         __atomic_load_n(&t->view.storage->slots, __ATOMIC_RELAXED) != 0;
 }
 
 typedef struct meeting {
@@ -37,7 +41,8 @@ static bool meet(situ_storage *s, situ_relation how, const meeting *m) {
 
 static bool meet_follower(situ_storage *s, void *payload) { return meet(s, SITU_LEADS, payload); }
 
-void situ_each_relative(const situ_tensor *t, void (*visit)(situ_relation how, const situ_tensor *other, void *payload), void *payload) {
+void situ_each_relative(const situ_tensor *t, void (*visit)(situ_relation how, const situ_tensor *other, void *payload),
+                        void *payload) {
   if (!t || !situ__need("each_relative", "input", t)) return;
   situ_storage *s = t->view.storage;
   const meeting m = { visit, payload };

@@ -46,8 +46,7 @@ situ_tensor *situ_from_host(const void *data, size_t bytes, situ_shape shape, co
     return NULL;
   }
   if (device.kind == SITU_META) situ__recipe_lose(t->view.storage);
-  else if (bytes && situ__copy_from_host(op, t->view.storage, 0, data, bytes, SITU__COPY_USER) != SITU_OK)
-    return NULL;
+  else if (bytes && situ__copy_from_host(op, t->view.storage, 0, data, bytes, SITU__COPY_USER) != SITU_OK) return NULL;
   return options && options->requires_grad ? situ_requires_grad_(t, true) : t;
 }
 
@@ -105,7 +104,7 @@ situ_tensor *situ_from_blob(void *data, situ_shape shape, const int64_t *strides
   v.storage = situ__storage_foreign(op, data, bytes, release, payload);
   if (!v.storage) return NULL;
   situ_tensor *t = situ__tensor_view(op, &v);
-  situ__storage_release(v.storage);  /* the tensor owns it now */
+  situ__storage_release(v.storage); /* the tensor owns it now */
   return t && options && options->requires_grad ? situ_requires_grad_(t, true) : t;
 }
 
@@ -129,7 +128,8 @@ __attribute__((constructor)) static void install(void) { situ__describe_storage 
 /* Are there values to read? */
 static bool written(const char *op, const situ_tensor *t) {
   if (!has_memory(op, t)) return false;
-  if (t->view.numel == 0 || !(__atomic_load_n(&t->view.storage->flags, __ATOMIC_RELAXED) & SITU_STORAGE_UNWRITTEN)) return true;
+  if (t->view.numel == 0 || !(__atomic_load_n(&t->view.storage->flags, __ATOMIC_RELAXED) & SITU_STORAGE_UNWRITTEN))
+    return true;
   return situ__refuse_unwritten(op, t->view.storage) == SITU_OK;
 }
 
@@ -137,7 +137,8 @@ bool situ_has_values(const situ_tensor *t) {
   if (!t || !situ__need("has_values", "input", t)) return false;
   const situ_storage *s = t->view.storage;
   if (t->view.numel == 0) return true;
-  return s->device.kind == SITU_META ? situ__recipe_has(s) : !(__atomic_load_n(&s->flags, __ATOMIC_RELAXED) & SITU_STORAGE_UNWRITTEN);
+  return s->device.kind == SITU_META ? situ__recipe_has(s)
+                                     : !(__atomic_load_n(&s->flags, __ATOMIC_RELAXED) & SITU_STORAGE_UNWRITTEN);
 }
 
 static situ_status read_values(const char *op, situ_tensor *t, void *data, size_t bytes) {
@@ -149,8 +150,9 @@ static situ_status read_values(const char *op, situ_tensor *t, void *data, size_
   situ_tensor *from = t->view.contiguous ? t : rows(op, t);
   situ_status status = situ_error();
   if (from)
-    status = situ__copy_to_host(op, from->view.storage, (size_t)from->view.offset * situ_dtype_size((situ_dtype)from->view.dtype),
-                                data, bytes, SITU__COPY_READ);
+    status = situ__copy_to_host(op, from->view.storage,
+                                (size_t)from->view.offset * situ_dtype_size((situ_dtype)from->view.dtype), data, bytes,
+                                SITU__COPY_READ);
   SITU_IGNORE(situ_scope_end(&s));
   return status;
 }
@@ -167,8 +169,9 @@ situ_status situ_copy_from_host(situ_tensor *t, const void *data, size_t bytes) 
   if (bytes == 0) return SITU_OK;
   if (!data) return situ__fail(SITU_E_ARG, op, "data is NULL");
   if (situ__recording() && (t->requires_grad || (t->base && t->base->requires_grad)))
-    return situ__fail(SITU_E_STATE, op, "%s is written in place; do it in a no_grad scope", t->node ? "the result of a recorded call, whose history would no longer be that of its values,"
-                                                                                                 : "a leaf that requires a gradient");
+    return situ__fail(SITU_E_STATE, op, "%s is written in place; do it in a no_grad scope",
+                      t->node ? "the result of a recorded call, whose history would no longer be that of its values,"
+                              : "a leaf that requires a gradient");
   if (situ__desc_overlaps(&t->view)) return situ__fail(SITU_E_ALIAS, op, "elements of the tensor share memory");
   situ_device device = t->view.storage->device;
   size_t item = situ_dtype_size((situ_dtype)t->view.dtype);
@@ -181,7 +184,9 @@ situ_status situ_copy_from_host(situ_tensor *t, const void *data, size_t bytes) 
   situ_tensor *staged = situ__tensor_new(op, &shape, (situ_dtype)t->view.dtype, device);
   if (staged) status = situ__copy_from_host(op, staged->view.storage, 0, data, bytes, SITU__COPY_USER);
   if (staged && status == SITU_OK) {
-    const situ_work work = { .verb = SITU_VERB_COPY, .ins = 1, .outs = 1, .in = { &staged->view }, .out = { &t->view } };
+    const situ_work work = {
+      .verb = SITU_VERB_COPY, .ins = 1, .outs = 1, .in = { &staged->view }, .out = { &t->view }
+    };
     status = situ__run(op, device, &work);
   }
   SITU_IGNORE(situ_scope_end(&s));
@@ -192,7 +197,8 @@ situ_status situ_copy_from_host(situ_tensor *t, const void *data, size_t bytes) 
 static situ_status one(const char *op, situ_tensor *t, situ_dtype as, void *out) {
   if (!situ__need(op, "input", t)) return situ_error();
   if (t->view.numel != 1)
-    return situ__fail(SITU_E_SHAPE, op, "%lld elements: only a tensor of one element is a number", (long long)t->view.numel);
+    return situ__fail(SITU_E_SHAPE, op, "%lld elements: only a tensor of one element is a number",
+                      (long long)t->view.numel);
   if (!written(op, t)) return situ_error();
   if ((situ_dtype)t->view.dtype == as) return read_values(op, t, out, situ_dtype_size(as));
   situ_scope s;
@@ -228,7 +234,8 @@ situ_status situ_item_i64(situ_tensor *t, int64_t *out) {
   situ_status status = floating ? one(op, t, SITU_F64, &real) : one(op, t, SITU_I64, &value);
   if (status != SITU_OK) return status;
   if (floating && !(real >= -0x1p63 && real < 0x1p63))
-    return situ__fail(SITU_E_OVERFLOW, op, "the value is %g, which is not a whole number of 64 bits; read it with situ_item", real);
+    return situ__fail(SITU_E_OVERFLOW, op,
+                      "the value is %g, which is not a whole number of 64 bits; read it with situ_item", real);
   *out = floating ? (int64_t)real : value;
   return SITU_OK;
 }
@@ -238,12 +245,14 @@ void *situ_data_ptr(situ_tensor *t) {
   if (situ__is_dry()) return situ__dry_blind("data_ptr"), NULL;
   if (t->view.storage->device.kind != SITU_CPU) {
     char name[SITU_DEVICE_NAME_MAX];
-    situ__fail(SITU_E_DEVICE, "data_ptr", "the tensor is on %s, whose memory the host cannot read; copy it with "
-               "situ_copy_to_host or situ_to", situ_device_name(t->view.storage->device, name));
+    situ__fail(SITU_E_DEVICE, "data_ptr",
+               "the tensor is on %s, whose memory the host cannot read; copy it with "
+               "situ_copy_to_host or situ_to",
+               situ_device_name(t->view.storage->device, name));
     return NULL;
   }
   /* The host may write through it, and nothing tells when: from here on the values are the host's affair. */
   (void)__atomic_and_fetch(&t->view.storage->flags, ~SITU_STORAGE_UNWRITTEN, __ATOMIC_RELAXED);
   char *data = t->view.storage->data;
-  return data ? data + (size_t)t->view.offset * situ_dtype_size((situ_dtype)t->view.dtype) : NULL;  /* empty */
+  return data ? data + (size_t)t->view.offset * situ_dtype_size((situ_dtype)t->view.dtype) : NULL; /* empty */
 }

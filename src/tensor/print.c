@@ -14,8 +14,8 @@ enum { EDGE = 3, SUMMARISE_ABOVE = 1000, LINE = 80, DIGITS = 4 };
 
 typedef struct printer {
   situ__text text;
-  const double *value;  /* row-major, of those that are shown */
-  situ_shape shown;     /* how many of each dimension: the edges, where it is summarised */
+  const double *value; /* row-major, of those that are shown */
+  situ_shape shown;    /* how many of each dimension: the edges, where it is summarised */
   const situ_view_desc *view;
   bool floating, boolean, whole, scientific;
   int width, indent;
@@ -45,13 +45,14 @@ static void choose(printer *p, int64_t count) {
   }
   bool any = low <= high;
   p->width = 1;
-  p->scientific = p->floating && any && (p->whole ? high / low > 1e3 && high > 1e8 : high / low > 1e3 || high > 1e8 || low < 1e-4);
+  p->scientific =
+      p->floating && any && (p->whole ? high / low > 1e3 && high > 1e8 : high / low > 1e3 || high > 1e8 || low < 1e-4);
   if (p->whole && any && high > 1e8) p->scientific = p->floating;
   char item[64];
   for (int64_t i = 0; i < count; i++) {
     format(p, p->value[i], item);
     int length = (int)strlen(item);
-    bool counts = !p->floating || (isfinite(p->value[i]) && p->value[i] != 0);  /* torch's rule: columns fit these */
+    bool counts = !p->floating || (isfinite(p->value[i]) && p->value[i] != 0); /* torch's rule: columns fit these */
     if (counts && length > p->width) p->width = length;
   }
 }
@@ -104,14 +105,17 @@ static void suffix(printer *p, const situ_tensor *t) {
   char device[SITU_DEVICE_NAME_MAX];
   if (t->view.storage->device.kind == SITU_META || (t->view.numel == 0 && t->view.ndim != 1)) {
     situ__text_add(&p->text, ", size=(");
-    for (int d = 0; d < t->view.ndim; d++) situ__text_add(&p->text, "%s%lld", d ? ", " : "", (long long)t->view.size[d]);
+    for (int d = 0; d < t->view.ndim; d++)
+      situ__text_add(&p->text, "%s%lld", d ? ", " : "", (long long)t->view.size[d]);
     situ__text_add(&p->text, ")");
   }
   if (t->view.storage->device.kind != SITU_CPU)
     situ__text_add(&p->text, ", device='%s'", situ_device_name(t->view.storage->device, device));
   if (dtype != SITU_F32 && dtype != SITU_I64 && dtype != SITU_BOOL)
     situ__text_add(&p->text, ", dtype=%s", situ_dtype_name(dtype));
-  if (t->requires_grad) situ__text_add(&p->text, t->node || (t->base && t->rebased != t->base->rebased) ? ", grad_fn" : ", requires_grad=True");
+  if (t->requires_grad)
+    situ__text_add(&p->text,
+                   t->node || (t->base && t->rebased != t->base->rebased) ? ", grad_fn" : ", requires_grad=True");
   situ__text_add(&p->text, ")");
 }
 
@@ -168,8 +172,10 @@ static int64_t choose_shown(printer *p) {
 }
 
 static bool build(situ_tensor *t, situ__text *out) {
-  printer p = { .view = &t->view, .floating = situ_dtype_is_floating((situ_dtype)t->view.dtype),
-                .boolean = t->view.dtype == SITU_BOOL, .indent = 7 };
+  printer p = { .view = &t->view,
+                .floating = situ_dtype_is_floating((situ_dtype)t->view.dtype),
+                .boolean = t->view.dtype == SITU_BOOL,
+                .indent = 7 };
   situ__text_add(&p.text, "tensor(");
   if (t->view.storage->device.kind == SITU_META) {
     situ__text_add(&p.text, "...");
@@ -196,7 +202,8 @@ static bool build(situ_tensor *t, situ__text *out) {
 
 int64_t situ_to_string(situ_tensor *t, char *buffer, size_t size) {
   situ__text text = { 0 };
-  if (!situ__need("to_string", "input", t) || (size && !situ__given("to_string", "buffer", buffer)) || !build(t, &text)) return -1;
+  if (!situ__need("to_string", "input", t) || (size && !situ__given("to_string", "buffer", buffer)) || !build(t, &text))
+    return -1;
   if (text.failed) {
     situ__text_free(&text);
     situ__no_memory("to_string", text.capacity);

@@ -26,11 +26,11 @@ enum { KEEP_FRAMES = 64, KEEP_OWNED = 1024 };
 
 /* Of this thread; together, so that they are found together. */
 static SITU__THREAD_LOCAL struct {
-  frame *top;          /* NULL: no scope is open */
+  frame *top; /* NULL: no scope is open */
   frame *spare;
-  uint64_t me, begun;  /* number of this thread from 1 on; of its newest scope */
+  uint64_t me, begun; /* number of this thread from 1 on; of its newest scope */
   uint32_t spares;
-  bool watched;        /* thread_exit will be called */
+  bool watched; /* thread_exit will be called */
 } mine;
 SITU__THREAD_LOCAL bool situ__grad_off;
 
@@ -63,7 +63,7 @@ static inline void close_top(void) {
   frame *f = mine.top;
   mine.top = f->outer;
   situ__grad_off = mine.top && !mine.top->grad;
-  if (situ__setting.depth > f->setting.depth) situ__setting_back(&f->setting);  /* begun inside, and forgotten */
+  if (situ__setting.depth > f->setting.depth) situ__setting_back(&f->setting); /* begun inside, and forgotten */
   while (f->count) situ_release(f->owned[--f->count]);
   keep_frame(f);
 }
@@ -94,7 +94,7 @@ static frame *open_frame(void) {
     (void)pthread_once(&once, make_key);
     mine.watched = pthread_setspecific(at_exit, &once) == 0;
   }
-  f = situ__alloc_uncounted(sizeof *f);  /* a cache: beginning a scope has no status to report a failure by */
+  f = situ__alloc_uncounted(sizeof *f); /* a cache: beginning a scope has no status to report a failure by */
   if (!f) return NULL;
   f->count = 0;
   f->owned = f->first;
@@ -157,7 +157,7 @@ situ_status situ_scope_end(situ_scope *scope) {
   const frame *f = need_open("scope_end", scope);
   if (!f) return situ_error();
   const uint64_t number = f->number, errors = f->errors;
-  while (mine.top && mine.top->number >= number) close_top();  /* forgotten ones inside it first */
+  while (mine.top && mine.top->number >= number) close_top(); /* forgotten ones inside it first */
   return situ__error_count() == errors ? SITU_OK : situ_error();
 }
 

@@ -130,7 +130,9 @@ const situ_view_desc *situ_desc_expand(const situ_view_desc *v, const situ_view_
 }
 
 const situ_view_desc *situ_desc_reshape(const situ_view_desc *v, situ_shape shape, situ_view_desc *room) {
-  if (!situ__given("desc_reshape", "v", v) || !situ__given("desc_reshape", "room", room) || !ranked("desc_reshape", &shape)) return NULL;
+  if (!situ__given("desc_reshape", "v", v) || !situ__given("desc_reshape", "room", room) ||
+      !ranked("desc_reshape", &shape))
+    return NULL;
   room->storage = v->storage;
   room->offset = v->offset;
   room->dtype = v->dtype;
@@ -139,7 +141,8 @@ const situ_view_desc *situ_desc_reshape(const situ_view_desc *v, situ_shape shap
   for (int d = shape.ndim - 1; d >= 0; d--) {
     room->size[d] = shape.dim[d];
     room->stride[d] = step;
-    if (shape.dim[d] > 1) step = (int64_t)((uint64_t)step * (uint64_t)shape.dim[d]); /* may wrap, if there are no elements */
+    if (shape.dim[d] > 1)
+      step = (int64_t)((uint64_t)step * (uint64_t)shape.dim[d]); /* may wrap, if there are no elements */
   }
   room->numel = v->numel;
   room->contiguous = true;

@@ -67,7 +67,6 @@ static uint8_t subject(situ_storage *s, char *name, size_t size) {
   return role;
 }
 
-
 static void enlist(situ_tensor *t) {
   situ_storage *s = t->view.storage;
   lock(s);
@@ -105,8 +104,8 @@ static void describe_dead(const void *handle, char *buffer, size_t size) {
   char sizes[SITU_SHAPE_TEXT], name[SITU_DEVICE_NAME_MAX], site[160];
   memcpy(&device, &t->refs, sizeof device);
   situ__site_text(t->created_at, site, sizeof site);
-  (void)snprintf(buffer, size, "%s %s on %s%s%s", situ_dtype_name((situ_dtype)t->view.dtype), situ_shape_text(&shape, sizes),
-                 situ_device_name(device, name), *site ? ", created at " : "", site);
+  (void)snprintf(buffer, size, "%s %s on %s%s%s", situ_dtype_name((situ_dtype)t->view.dtype),
+                 situ_shape_text(&shape, sizes), situ_device_name(device, name), *site ? ", created at " : "", site);
 }
 
 __attribute__((constructor)) static void install(void) {
@@ -161,7 +160,7 @@ situ_tensor *situ__tensor_new(const char *op, const situ_shape *shape, situ_dtyp
 
 situ_tensor *situ__tensor_like(const char *op, const situ_view_desc *v, situ_dtype dtype) {
   size_t bytes;
-  if (!situ__mul_size((size_t)v->numel, situ_dtype_size(dtype), &bytes) || bytes > INT64_MAX) {  /* a wider dtype */
+  if (!situ__mul_size((size_t)v->numel, situ_dtype_size(dtype), &bytes) || bytes > INT64_MAX) { /* a wider dtype */
     situ_shape shape = situ__shape(v);
     return situ__tensor_new(op, &shape, dtype, v->storage->device);
   }
@@ -203,7 +202,7 @@ void situ_release(situ_tensor *t) {
   if (!t || !situ__need("release", "tensor", t)) return;
   /* The only owner need not ask anybody: most results have one. */
   if (__atomic_load_n(&t->refs, __ATOMIC_ACQUIRE) != 1 && __atomic_sub_fetch(&t->refs, 1, __ATOMIC_ACQ_REL) > 0) return;
-  delist(t);  /* first: who walks the list sees whole tensors */
+  delist(t); /* first: who walks the list sees whole tensors */
   if ((uintptr_t)t->node | (uintptr_t)t->meta | (uintptr_t)t->base) situ__release_history(t);
   bury(t);
 }
@@ -228,7 +227,9 @@ int64_t situ_stride(const situ_tensor *t, int dim) {
   return t->view.ndim ? t->view.stride[d] : 1;
 }
 
-int64_t situ_storage_offset(const situ_tensor *t) { return situ__need("storage_offset", "input", t) ? t->view.offset : -1; }
+int64_t situ_storage_offset(const situ_tensor *t) {
+  return situ__need("storage_offset", "input", t) ? t->view.offset : -1;
+}
 
 situ_shape situ_shape_of(const situ_tensor *t) {
   if (!situ__need("shape_of", "input", t)) return (situ_shape){ .ndim = -1 };
@@ -248,7 +249,8 @@ situ_device situ_device_of(const situ_tensor *t) {
 bool situ_is_contiguous(const situ_tensor *t) { return situ__need("is_contiguous", "input", t) && t->view.contiguous; }
 
 bool situ_shares_storage(const situ_tensor *a, const situ_tensor *b) {
-  return situ__need("shares_storage", "a", a) && situ__need("shares_storage", "b", b) && a->view.storage == b->view.storage;
+  return situ__need("shares_storage", "a", a) && situ__need("shares_storage", "b", b) &&
+         a->view.storage == b->view.storage;
 }
 
 uint32_t situ_version_of(const situ_tensor *t) {

@@ -10,26 +10,27 @@
 #include "device/device.h"
 #include "situ/sys/op.h"
 
-struct situ__node;  /* floor 3: the record of the call that made a tensor */
-struct situ__meta;  /* floor 3: gradient and hooks */
+struct situ__node; /* floor 3: the record of the call that made a tensor */
+struct situ__meta; /* floor 3: gradient and hooks */
 
 struct situ_tensor {  /* what is asked most often first, side by side */
-  uint32_t           head;           /* SITU__LIVE(SITU__A_TENSOR) */
-  uint8_t            role;           /* a situ_role */
-  bool               requires_grad;  /* a leaf whose gradient is wanted, or the result of a recorded call */
-  bool               first_order;    /* a gradient, or computed from one where gradients are recorded: its own derivative is not known */
-  uint8_t            view_kind;      /* of a view: a situ__view_kind (autograd/view.h); of a base: not 0 if it has views above SITU__VIEW_ONE_OF */
-  uint32_t           rebased;        /* of a base: how often its history was replaced by in-place writes; of a view: the same number of
+  uint32_t head;      /* SITU__LIVE(SITU__A_TENSOR) */
+  uint8_t role;       /* a situ_role */
+  bool requires_grad; /* a leaf whose gradient is wanted, or the result of a recorded call */
+  bool first_order; /* a gradient, or computed from one where gradients are recorded: its own derivative is not known */
+  uint8_t
+      view_kind; /* of a view: a situ__view_kind (autograd/view.h); of a base: not 0 if it has views above SITU__VIEW_ONE_OF */
+  uint32_t rebased; /* of a base: how often its history was replaced by in-place writes; of a view: the same number of
                                         its base, when the view's own history was recorded */
-  int32_t            node_result;    /* which result of node this is */
-  int64_t            refs;           /* counted atomically; of a freed one: the device that it was on */
-  struct situ__node *node;           /* NULL for a leaf */
-  struct situ__meta *meta;           /* NULL until there is a gradient or a hook */
-  situ_tensor       *base;           /* of a differentiable view: the tensor on whose memory it looks, itself not a view; owned */
-  situ_view_desc     view;
-  void              *created_at;     /* return address of the call that made it */
-  char              *name;           /* NULL: none */
-  situ_tensor       *next_handle, *prev_handle;  /* all that look at one storage: see situ__handles_begin */
+  int32_t node_result;     /* which result of node this is */
+  int64_t refs;            /* counted atomically; of a freed one: the device that it was on */
+  struct situ__node *node; /* NULL for a leaf */
+  struct situ__meta *meta; /* NULL until there is a gradient or a hook */
+  situ_tensor *base;       /* of a differentiable view: the tensor on whose memory it looks, itself not a view; owned */
+  situ_view_desc view;
+  void *created_at;                       /* return address of the call that made it */
+  char *name;                             /* NULL: none */
+  situ_tensor *next_handle, *prev_handle; /* all that look at one storage: see situ__handles_begin */
 };
 
 /* Is this a live tensor? NULL is not one. */
@@ -66,14 +67,14 @@ extern void (*situ__release_history)(situ_tensor *t);
 /* Gives the reference of a new tensor to the innermost scope; on failure releases it: NULL, recorded. Outside any scope
    the reference is the program's. */
 situ_tensor *situ__scope_own(const char *op, situ_tensor *t);
-extern SITU__THREAD_LOCAL bool situ__grad_off;  /* the innermost scope records no gradients */
+extern SITU__THREAD_LOCAL bool situ__grad_off; /* the innermost scope records no gradients */
 static inline bool situ__recording(void) { return !situ__grad_off; }
 
 /* ---- shapes (shape.c) ---- */
 static inline situ_shape situ__shape(const situ_view_desc *v) {
   situ_shape s;
   s.ndim = v->ndim;
-  memcpy(s.dim, v->size, sizeof s.dim);  /* all of it: two moves are faster than a loop over ndim */
+  memcpy(s.dim, v->size, sizeof s.dim); /* all of it: two moves are faster than a loop over ndim */
   return s;
 }
 static inline bool situ__same_sizes(const situ_view_desc *a, const situ_view_desc *b) {

@@ -30,7 +30,9 @@ struct situ_tree {
 
 static const char *const kind_names[] = { "None", "a tensor", "a list", "a dict" };
 
-static bool is_tree(const char *op, const char *argument, const situ_tree *t) { return situ__valid(op, argument, t, SITU__A_TREE); }
+static bool is_tree(const char *op, const char *argument, const situ_tree *t) {
+  return situ__valid(op, argument, t, SITU__A_TREE);
+}
 
 static situ_tree *node(const char *op, situ_tree_kind kind) {
   situ_tree *t = situ__handle_new(SITU__A_TREE, sizeof *t);
@@ -69,11 +71,8 @@ static void destroy(situ_tree *t) {
 
 void situ_tree_free(situ_tree *t) {
   if (!t || !is_tree("tree_free", "tree", t)) return;
-  if (t->inside)
-    situ__fail(SITU_E_STATE, "tree_free", "%s inside another tree, which frees it",
-               kind_names[t->kind]);
-  else
-    destroy(t);
+  if (t->inside) situ__fail(SITU_E_STATE, "tree_free", "%s inside another tree, which frees it", kind_names[t->kind]);
+  else destroy(t);
 }
 
 bool situ_tree_set(situ_tree **slot, situ_tree *tree) {
@@ -137,26 +136,21 @@ static bool grow(situ_tree *t) {
 
 /* ---- adding ---- */
 
-static bool can_add(const char *op, const situ_tree *t, situ_tree_kind kind, const char *key,
-                    const situ_tree *item) {
-  if (!is_tree(op, kind_names[kind] + 2, t) || !is_tree(op, "item", item) || (kind == SITU_TREE_DICT && !situ__given(op, "key", key)))
+static bool can_add(const char *op, const situ_tree *t, situ_tree_kind kind, const char *key, const situ_tree *item) {
+  if (!is_tree(op, kind_names[kind] + 2, t) || !is_tree(op, "item", item) ||
+      (kind == SITU_TREE_DICT && !situ__given(op, "key", key)))
     return false;
-  if (t->kind != kind)
-    situ__fail(SITU_E_ARG, op, "%s, where %s is needed", kind_names[t->kind], kind_names[kind]);
+  if (t->kind != kind) situ__fail(SITU_E_ARG, op, "%s, where %s is needed", kind_names[t->kind], kind_names[kind]);
   else if (t->inside || item->inside || t == item)
-    situ__fail(SITU_E_STATE, op, "%s is part of a tree already",
-               t->inside ? kind_names[kind] + 2 : "the item");
-  else if (item->levels + 1 > MAX_LEVELS)
-    situ__fail(SITU_E_LIMIT, op, "more than %d levels", MAX_LEVELS);
+    situ__fail(SITU_E_STATE, op, "%s is part of a tree already", t->inside ? kind_names[kind] + 2 : "the item");
+  else if (item->levels + 1 > MAX_LEVELS) situ__fail(SITU_E_LIMIT, op, "more than %d levels", MAX_LEVELS);
   else if (kind == SITU_TREE_DICT && lookup(t, key) >= 0)
     situ__fail(SITU_E_ARG, op, "two items with the key \"%s\"", key);
-  else
-    return true;
+  else return true;
   return false;
 }
 
-static situ_tree *add(const char *op, situ_tree *t, situ_tree_kind kind, const char *key,
-                      situ_tree *item) {
+static situ_tree *add(const char *op, situ_tree *t, situ_tree_kind kind, const char *key, situ_tree *item) {
   char *copy = NULL;
   if (can_add(op, t, kind, key, item)) {
     if ((!key || (copy = situ__strdup(key))) && grow(t)) {
@@ -186,8 +180,7 @@ situ_tree *situ_tree_of(int64_t count, situ_tensor *const *tensors) {
   if (count < 0) return situ__fail(SITU_E_ARG, "tree_of", "%" PRId64 " tensors", count), NULL;
   if (count && !situ__given("tree_of", "tensors", tensors)) return NULL;
   situ_tree *list = situ_tree_list();
-  for (int64_t i = 0; i < count && list; i++)
-    list = situ_tree_append(list, situ_tree_tensor(tensors[i]));
+  for (int64_t i = 0; i < count && list; i++) list = situ_tree_append(list, situ_tree_tensor(tensors[i]));
   return list;
 }
 
@@ -196,17 +189,13 @@ situ_tree *situ_tree_of(int64_t count, situ_tensor *const *tensors) {
 situ_tree_kind situ_tree_kind_of(const situ_tree *tree) {
   return tree && is_tree("tree_kind_of", "tree", tree) ? (situ_tree_kind)tree->kind : SITU_TREE_NONE;
 }
-int64_t situ_tree_count(const situ_tree *tree) {
-  return tree && is_tree("tree_count", "tree", tree) ? tree->count : 0;
-}
+int64_t situ_tree_count(const situ_tree *tree) { return tree && is_tree("tree_count", "tree", tree) ? tree->count : 0; }
 
 static const entry *entry_at(const char *op, const situ_tree *t, int64_t i) {
   if (!is_tree(op, "tree", t)) return NULL;
   if (i < 0 || i >= t->count)
-    situ__fail(SITU_E_INDEX, op, "item %" PRId64 " of %s of %" PRId64, i, kind_names[t->kind],
-               t->count);
-  else
-    return &t->entries[i];
+    situ__fail(SITU_E_INDEX, op, "item %" PRId64 " of %s of %" PRId64, i, kind_names[t->kind], t->count);
+  else return &t->entries[i];
   return NULL;
 }
 
@@ -230,13 +219,9 @@ const situ_tree *situ_tree_find(const situ_tree *dict, const char *key) {
 static situ_tensor *value(const char *op, const situ_tree *t) {
   if (!is_tree(op, "tree", t)) return NULL;
   if (t->kind == SITU_TREE_TENSOR) return t->tensor;
-  if (t->kind == SITU_TREE_LIST && t->count == 1)
-    return value(op, t->entries[0].item);
-  else if (t->kind == SITU_TREE_NONE)
-    situ__fail(SITU_E_ARG, op, "None, where a tensor is needed");
-  else
-    situ__fail(SITU_E_ARG, op, "%s of %" PRId64 ", where a tensor is needed", kind_names[t->kind],
-               t->count);
+  if (t->kind == SITU_TREE_LIST && t->count == 1) return value(op, t->entries[0].item);
+  else if (t->kind == SITU_TREE_NONE) situ__fail(SITU_E_ARG, op, "None, where a tensor is needed");
+  else situ__fail(SITU_E_ARG, op, "%s of %" PRId64 ", where a tensor is needed", kind_names[t->kind], t->count);
   return NULL;
 }
 

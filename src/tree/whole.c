@@ -9,8 +9,7 @@
 #include "situ/tree.h"
 
 /* Depth is bounded by the builder, so recursion is safe. */
-static situ_status each(const situ_tree *t, situ__text *path, situ_tree_visitor visit,
-                        void *payload) {
+static situ_status each(const situ_tree *t, situ__text *path, situ_tree_visitor visit, void *payload) {
   situ_tree_kind kind = situ_tree_kind_of(t);
   if (kind == SITU_TREE_TENSOR) {
     if (path->failed) return situ__no_memory("tree_each", path->capacity);
@@ -19,10 +18,8 @@ static situ_status each(const situ_tree *t, situ__text *path, situ_tree_visitor 
   for (int64_t i = 0; i < situ_tree_count(t); i++) {
     size_t length = path->length;
     if (length) situ__text_append(path, ".", 1);
-    if (kind == SITU_TREE_DICT)
-      situ__text_append(path, situ_tree_key(t, i), strlen(situ_tree_key(t, i)));
-    else
-      situ__text_add(path, "%" PRId64, i);
+    if (kind == SITU_TREE_DICT) situ__text_append(path, situ_tree_key(t, i), strlen(situ_tree_key(t, i)));
+    else situ__text_add(path, "%" PRId64, i);
     situ_status status = each(situ_tree_at(t, i), path, visit, payload);
     if (status != SITU_OK) return status;
     path->length = length;
@@ -40,8 +37,7 @@ situ_status situ_tree_each(const situ_tree *tree, situ_tree_visitor visit, void 
   return status;
 }
 
-situ_tree *situ_tree_map(const situ_tree *tree, situ_tensor *(*fn)(situ_tensor *, void *),
-                         void *payload) {
+situ_tree *situ_tree_map(const situ_tree *tree, situ_tensor *(*fn)(situ_tensor *, void *), void *payload) {
   if (!situ__valid("tree_map", "tree", tree, SITU__A_TREE)) return NULL;
   if (!fn) return situ__null("tree_map", "fn"), NULL;
   situ_tree *to;
@@ -55,8 +51,7 @@ situ_tree *situ_tree_map(const situ_tree *tree, situ_tensor *(*fn)(situ_tensor *
   case SITU_TREE_DICT:
     to = situ_tree_dict();
     for (int64_t i = 0; i < situ_tree_count(tree) && to; i++)
-      to = situ_tree_put(to, situ_tree_key(tree, i),
-                         situ_tree_map(situ_tree_at(tree, i), fn, payload));
+      to = situ_tree_put(to, situ_tree_key(tree, i), situ_tree_map(situ_tree_at(tree, i), fn, payload));
     return to;
   case SITU_TREE_NONE: break;
   }
@@ -87,8 +82,10 @@ situ_tree *situ_tree_flatten(const situ_tree *tree) {
 }
 
 situ_tree *situ_tree_section(const situ_tree *flat, const char *section) {
-  if (!situ__valid("tree_section", "flat", flat, SITU__A_TREE) || !situ__given("tree_section", "section", section)) return NULL;
-  if (situ_tree_kind_of(flat) != SITU_TREE_DICT) return situ__fail(SITU_E_ARG, "tree_section", "a dict is needed"), NULL;
+  if (!situ__valid("tree_section", "flat", flat, SITU__A_TREE) || !situ__given("tree_section", "section", section))
+    return NULL;
+  if (situ_tree_kind_of(flat) != SITU_TREE_DICT)
+    return situ__fail(SITU_E_ARG, "tree_section", "a dict is needed"), NULL;
   size_t length = strlen(section);
   situ_tree *part = situ_tree_dict();
   for (int64_t i = 0; i < situ_tree_count(flat) && part; i++) {

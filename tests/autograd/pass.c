@@ -13,8 +13,8 @@ static const situ_backward_options retain = { .retain_graph = true };
 /* ---- what a pass touches ---- */
 
 typedef struct noted {
-  int    calls;
-  double factor;  /* 0: unchanged */
+  int calls;
+  double factor; /* 0: unchanged */
 } noted;
 
 static situ_tensor *note(situ_tensor *grad, void *payload) {
@@ -43,9 +43,10 @@ static void only_what_is_asked_for_is_touched(void **state) {
   assert_int_equal(of_x.calls, 1);
   assert_null(situ_grad(x));
   assert_null(situ_grad(w));
-  assert_int_equal(situ_autograd_grad(y, 1, &y, g, &retain), SITU_OK);  /* of itself */
+  assert_int_equal(situ_autograd_grad(y, 1, &y, g, &retain), SITU_OK); /* of itself */
   expect_exact(g[0], SITU_SCALAR, 1);
-  assert_int_equal(situ_autograd_grad(y, 1, (situ_tensor *[]){ leaf(1) }, g, &retain), SITU_OK);  /* of what it does not depend on */
+  assert_int_equal(situ_autograd_grad(y, 1, (situ_tensor *[]){ leaf(1) }, g, &retain),
+                   SITU_OK); /* of what it does not depend on */
   assert_null(g[0]);
   assert_int_equal(of_h.calls, 2);
 }
@@ -72,7 +73,7 @@ static void retained_gradients_add_up(void **state) {
   assert_int_equal(situ_backward(y, &retain), SITU_OK);
   expect_exact(situ_grad(h), SITU_SHAPE(2), 2, 2);
   assert_int_equal(situ_autograd_grad(y, 1, &x, &g, &retain), SITU_OK);
-  expect_exact(situ_grad(h), SITU_SHAPE(2), 2, 2);  /* no .grad is touched */
+  expect_exact(situ_grad(h), SITU_SHAPE(2), 2, 2); /* no .grad is touched */
   expect_exact(situ_grad(x), SITU_SHAPE(2), 6, 6);
 }
 
@@ -96,7 +97,8 @@ static void any_number_of_operands(void **state) {
   situ_tensor *part[MOST];
   for (int count = 8; count <= MOST; count = count < 66 ? count + 1 : 2 * count + 36) {
     for (int i = 0; i < count; i++) part[i] = i == 3 ? part[1] : leaf(i + 1);
-    situ_tensor *both = situ_cat((situ_tensor *[]){ situ_flatten(situ_stack(part, count, 1), 0, -1), situ_cat(part, count, 0) }, 2, 0);
+    situ_tensor *both =
+        situ_cat((situ_tensor *[]){ situ_flatten(situ_stack(part, count, 1), 0, -1), situ_cat(part, count, 0) }, 2, 0);
     assert_int_equal(situ_backward(situ_sum(situ_mul(both, both), NULL), NULL), SITU_OK);
     for (int i = 0; i < count; i++) {
       const double times = i == 1 || i == 3 ? 2 : 1, value = i == 3 ? 2 : i + 1;
@@ -112,7 +114,10 @@ static void a_pass_that_failed_leaves_no_trace(void **state) {
   (void)state;
   double want[4], got[4];
   situ_tensor *x = situ_requires_grad_(T64(SITU_SHAPE(4), .1, .2, .3, .4), true), *shared = situ_exp(x);
-  situ_tensor *loss = situ_sum(situ_add(situ_mul(shared, situ_tanh(shared)), situ_cat((situ_tensor *[]){ situ_narrow(shared, 0, 0, 2), situ_narrow(x, 0, 1, 2) }, 2, 0)), NULL);
+  situ_tensor *loss =
+      situ_sum(situ_add(situ_mul(shared, situ_tanh(shared)),
+                        situ_cat((situ_tensor *[]){ situ_narrow(shared, 0, 0, 2), situ_narrow(x, 0, 1, 2) }, 2, 0)),
+               NULL);
   assert_int_equal(situ_backward(loss, &retain), SITU_OK);
   test_read(situ_grad(x), want);
   int points = 0;
@@ -141,9 +146,9 @@ static void a_pass_that_failed_leaves_no_trace(void **state) {
 
 typedef struct nesting {
   situ_tensor *loss;
-  int          depth;
-  bool         retain;
-  situ_status  inner;
+  int depth;
+  bool retain;
+  situ_status inner;
 } nesting;
 
 static situ_tensor *again(situ_tensor *grad, void *payload) {
@@ -159,9 +164,9 @@ static void a_hook_may_call_backward(void **state) {
   nesting n = { .loss = situ_sum(h, NULL), .depth = 2, .retain = true };
   assert_int_equal(situ_register_hook(h, again, &n), SITU_OK);
   assert_int_equal(situ_backward(n.loss, &retain), SITU_OK);
-  expect_exact(situ_grad(x), SITU_SHAPE(2), 6, 12);  /* torch 2.15: the same */
+  expect_exact(situ_grad(x), SITU_SHAPE(2), 6, 12); /* torch 2.15: the same */
   n.depth = 1;
-  n.retain = false;  /* the inner pass frees what the outer one needs */
+  n.retain = false; /* the inner pass frees what the outer one needs */
   assert_int_equal(situ_backward(n.loss, &retain), SITU_E_STATE);
   expect_error(SITU_E_STATE, "backward", "already used by a backward");
   assert_int_equal(n.inner, SITU_OK);
@@ -194,10 +199,10 @@ static void a_hook_may_release_the_loss(void **state) {
 enum { THREADS = 4, ROUNDS = 200 };
 
 typedef struct crew {
-  situ_tensor *w, *trunk;   /* shared: a leaf, and what was computed from it once */
-  bool         retain;
-  int          wrong, refused;
-  situ_status  other;       /* an error that should not be */
+  situ_tensor *w, *trunk; /* shared: a leaf, and what was computed from it once */
+  bool retain;
+  int wrong, refused;
+  situ_status other; /* an error that should not be */
   pthread_mutex_t lock;
 } crew;
 
@@ -265,9 +270,17 @@ static void threads_share_a_graph_that_one_frees(void **state) {
 
 int main(void) {
   const struct CMUnitTest tests[] = {
-    TEST(only_what_is_asked_for_is_touched), TEST(only_what_is_run_is_freed), TEST(retained_gradients_add_up), TEST(second_derivatives_are_refused_by_name),
-    TEST(any_number_of_operands), TEST(a_pass_that_failed_leaves_no_trace), TEST(a_hook_may_call_backward), TEST(a_hook_may_release_the_loss),
-    TEST(threads_share_a_leaf), TEST(threads_share_a_graph_that_all_retain), TEST(threads_share_a_graph_that_one_frees),
+    TEST(only_what_is_asked_for_is_touched),
+    TEST(only_what_is_run_is_freed),
+    TEST(retained_gradients_add_up),
+    TEST(second_derivatives_are_refused_by_name),
+    TEST(any_number_of_operands),
+    TEST(a_pass_that_failed_leaves_no_trace),
+    TEST(a_hook_may_call_backward),
+    TEST(a_hook_may_release_the_loss),
+    TEST(threads_share_a_leaf),
+    TEST(threads_share_a_graph_that_all_retain),
+    TEST(threads_share_a_graph_that_one_frees),
   };
   return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -37,10 +37,12 @@ static void gradients_are_right_or_refused(void **state) {
     made++;
     calls += p.calls;
     refused += v == PROGRAM_REFUSED;
-    if (v == PROGRAM_REFUSED && (verbose || one)) print_message("seed %llu refused: %s\n", (unsigned long long)seed, why);
+    if (v == PROGRAM_REFUSED && (verbose || one))
+      print_message("seed %llu refused: %s\n", (unsigned long long)seed, why);
     if (v == PROGRAM_WRONG) bad++, wrong(p, why);
   }
-  print_message("%d programs of %.1f calls each: %d wrong, %d refused (%.2f %%)\n", made, (double)calls / made, bad, refused, 100. * refused / made);
+  print_message("%d programs of %.1f calls each: %d wrong, %d refused (%.2f %%)\n", made, (double)calls / made, bad,
+                refused, 100. * refused / made);
   assert_int_equal(bad, 0);
   assert_true(one || refused * 20 < made);
 }

@@ -12,8 +12,8 @@ enum { TOKENS = 6, WIDTH = 4, CLASSES = 3, PIECES = 70, FLOATS = 1024 };
 
 typedef struct setting {
   situ_nn_module *embedding, *norm, *head;
-  situ_tensor    *mix;
-  situ_optim     *optim;
+  situ_tensor *mix;
+  situ_optim *optim;
 } setting;
 
 static setting start(void) {
@@ -25,9 +25,12 @@ static setting start(void) {
   assert_int_equal(situ_nn_to(s.embedding, test_device()), SITU_OK);
   assert_int_equal(situ_nn_to(s.norm, test_device()), SITU_OK);
   assert_int_equal(situ_nn_to(s.head, test_device()), SITU_OK);
-  situ_set(&s.mix, situ_requires_grad_(situ_randn(SITU_SHAPE(WIDTH, WIDTH), &(situ_options){ .device = test_device() }), true));
-  s.optim = situ_optim_adamw(SITU_TREE(situ_nn_get_tensor(s.embedding, "weight"), situ_nn_get_tensor(s.norm, "weight"), situ_nn_get_tensor(s.norm, "bias"),
-                                       situ_nn_get_tensor(s.head, "weight"), situ_nn_get_tensor(s.head, "bias"), s.mix), NULL);
+  situ_set(&s.mix,
+           situ_requires_grad_(situ_randn(SITU_SHAPE(WIDTH, WIDTH), &(situ_options){ .device = test_device() }), true));
+  s.optim = situ_optim_adamw(SITU_TREE(situ_nn_get_tensor(s.embedding, "weight"), situ_nn_get_tensor(s.norm, "weight"),
+                                       situ_nn_get_tensor(s.norm, "bias"), situ_nn_get_tensor(s.head, "weight"),
+                                       situ_nn_get_tensor(s.head, "bias"), s.mix),
+                             NULL);
   assert_non_null(s.optim);
   return s;
 }
@@ -43,13 +46,15 @@ static void stop(setting *s) {
 /* Attention, a buffer that is filled through views, a sum of many pieces, dropout, writes in place. */
 static situ_tensor *forward(setting *s, situ_tensor *tokens, situ_tensor *classes) {
   const situ_options here = { .device = test_device() };
-  situ_tensor *x = situ_nn_forward(s->embedding, tokens), *out = situ_zeros(SITU_SHAPE(TOKENS, WIDTH), &here), *piece[PIECES];
+  situ_tensor *x = situ_nn_forward(s->embedding, tokens), *out = situ_zeros(SITU_SHAPE(TOKENS, WIDTH), &here),
+              *piece[PIECES];
   situ_tensor *q = situ_matmul(x, s->mix), *h = situ_add_scalar(situ_scaled_dot_product_attention(q, x, x, NULL), .1);
   if (!situ_add_(h, x)) return NULL;
   for (int t = 0; t < TOKENS; t++)
     if (!situ_copy_(situ_select(out, 0, t), situ_tanh(situ_select(h, 0, TOKENS - 1 - t)))) return NULL;
   for (int i = 0; i < PIECES; i++) piece[i] = situ_narrow(out, 0, i % TOKENS, 1);
-  situ_tensor *all = situ_view(situ_cat(piece, PIECES, 0), SITU_SHAPE(PIECES, WIDTH)), *pooled = situ_mean(all, &(situ_reduce_options){ .dim = SITU_DIMS(0) });
+  situ_tensor *all = situ_view(situ_cat(piece, PIECES, 0), SITU_SHAPE(PIECES, WIDTH)),
+              *pooled = situ_mean(all, &(situ_reduce_options){ .dim = SITU_DIMS(0) });
   situ_tensor *y = situ_nn_forward(s->norm, situ_dropout(situ_add(out, pooled), .2, true, NULL));
   return situ_cross_entropy(situ_nn_forward(s->head, y), classes, NULL);
 }
@@ -59,8 +64,10 @@ static situ_status step(setting *s) {
   situ_scope_begin(&scope);
   situ_manual_seed(5);
   const situ_options ids = { .dtype = SITU_I64, .device = test_device() };
-  situ_tensor *tokens = situ_from_host((int64_t[TOKENS]){ 3, 1, 4, 1, 5, 9 }, TOKENS * sizeof(int64_t), SITU_SHAPE(TOKENS), &ids);
-  situ_tensor *classes = situ_from_host((int64_t[TOKENS]){ 0, 1, 2, 0, 1, 2 }, TOKENS * sizeof(int64_t), SITU_SHAPE(TOKENS), &ids);
+  situ_tensor *tokens =
+      situ_from_host((int64_t[TOKENS]){ 3, 1, 4, 1, 5, 9 }, TOKENS * sizeof(int64_t), SITU_SHAPE(TOKENS), &ids);
+  situ_tensor *classes =
+      situ_from_host((int64_t[TOKENS]){ 0, 1, 2, 0, 1, 2 }, TOKENS * sizeof(int64_t), SITU_SHAPE(TOKENS), &ids);
   situ_status status = situ_optim_zero_grad(s->optim, true);
   if (status == SITU_OK) status = situ_backward(forward(s, tokens, classes), NULL);
   if (status == SITU_OK) status = situ_optim_step(s->optim);
@@ -70,12 +77,14 @@ static situ_status step(setting *s) {
 
 /* Parameters, gradients and the optimiser's state. */
 static size_t gather(setting *s, float *to) {
-  situ_tensor *param[] = { situ_nn_get_tensor(s->embedding, "weight"), situ_nn_get_tensor(s->norm, "weight"), situ_nn_get_tensor(s->norm, "bias"),
-                           situ_nn_get_tensor(s->head, "weight"), situ_nn_get_tensor(s->head, "bias"), s->mix };
+  situ_tensor *param[] = { situ_nn_get_tensor(s->embedding, "weight"), situ_nn_get_tensor(s->norm, "weight"),
+                           situ_nn_get_tensor(s->norm, "bias"),        situ_nn_get_tensor(s->head, "weight"),
+                           situ_nn_get_tensor(s->head, "bias"),        s->mix };
   size_t n = 0;
   for (int i = 0; i < 6; i++) {
     const char *name;
-    situ_tensor *part[] = { param[i], situ_grad(param[i]), situ_optim_state(s->optim, i, 0, &name), situ_optim_state(s->optim, i, 1, &name) };
+    situ_tensor *part[] = { param[i], situ_grad(param[i]), situ_optim_state(s->optim, i, 0, &name),
+                            situ_optim_state(s->optim, i, 1, &name) };
     for (int k = 0; k < 4; k++) {
       assert_non_null(part[k]);
       assert_int_equal(situ_copy_to_host(part[k], to + n, (size_t)situ_numel(part[k]) * sizeof *to), SITU_OK);
@@ -112,7 +121,9 @@ static void a_step_that_failed_is_done_again(void **state) {
       }
       assert_int_equal(status, SITU_OK);
       assert_int_equal(gather(&s, got), n);
-      if (memcmp(got, want, n * sizeof *want)) fail_msg("allocation %llu%s: the step afterwards gave other bits", (unsigned long long)nth, sticky ? " and all later ones" : "");
+      if (memcmp(got, want, n * sizeof *want))
+        fail_msg("allocation %llu%s: the step afterwards gave other bits", (unsigned long long)nth,
+                 sticky ? " and all later ones" : "");
       stop(&s);
       if (!met) break;
     }

@@ -107,15 +107,17 @@ static void in_place_rules(void **state) {
   assert_non_null(situ_add_scalar_(x, 1));
   assert_int_equal(situ_scope_end(&s), SITU_OK);
   situ_tensor *h = situ_mul_scalar(x, 3);
-  assert_ptr_equal(situ_mul_scalar_(h, 2), h);  /* recorded */
+  assert_ptr_equal(situ_mul_scalar_(h, 2), h); /* recorded */
   assert_int_equal(situ_backward(situ_sum(h, NULL), NULL), SITU_OK);
   expect_values(situ_grad(x), SITU_SHAPE(2), 6, 6);
   situ_tensor *wide = situ_expand(T64(SITU_SHAPE(1), 5), SITU_SHAPE(4));
   expect_refused(situ_add_scalar_(wide, 1), SITU_E_ALIAS, "add_scalar_", "share memory");
   situ_tensor *row = T64(SITU_SHAPE(4), 1, 2, 3, 4);
   expect_refused(situ_add_(situ_narrow(row, 0, 1, 3), situ_narrow(row, 0, 0, 3)), SITU_E_ALIAS, "add_", "overlap");
-  expect_refused(situ_add_(TI64(SITU_SHAPE(2), 1, 2), T64(SITU_SHAPE(2), 1, 2)), SITU_E_DTYPE, "add_", "cannot be stored");
-  expect_refused(situ_add_(T64(SITU_SHAPE(2), 1, 2), T64(SITU_SHAPE(2, 2), 1, 2, 3, 4)), SITU_E_SHAPE, "add_", "does not fit");
+  expect_refused(situ_add_(TI64(SITU_SHAPE(2), 1, 2), T64(SITU_SHAPE(2), 1, 2)), SITU_E_DTYPE, "add_",
+                 "cannot be stored");
+  expect_refused(situ_add_(T64(SITU_SHAPE(2), 1, 2), T64(SITU_SHAPE(2, 2), 1, 2, 3, 4)), SITU_E_SHAPE, "add_",
+                 "does not fit");
 }
 
 static void integers_have_no_gradient(void **state) {
@@ -200,12 +202,12 @@ static situ_status cube_forward(situ_tensor *const *in, int ins, situ_tensor **o
   out[0] = situ_mul(in[0], situ_mul(in[0], in[0]));
   return out[0] ? SITU_OK : situ_error();
 }
-static situ_status cube_backward(situ_tensor *const *in, int ins, situ_tensor *const *out, int outs, situ_tensor *const *grad_out,
-                                 situ_tensor **grad_in, void *payload) {
+static situ_status cube_backward(situ_tensor *const *in, int ins, situ_tensor *const *out, int outs,
+                                 situ_tensor *const *grad_out, situ_tensor **grad_in, void *payload) {
   (void)ins, (void)out, (void)outs;
   int mode = payload ? *(int *)payload : 0;
-  if (mode == 1) return SITU_OK;                                                      /* nothing where something is needed */
-  if (mode == 2) return (grad_in[0] = situ_sum(grad_out[0], NULL)) ? SITU_OK : situ_error();  /* another shape */
+  if (mode == 1) return SITU_OK; /* nothing where something is needed */
+  if (mode == 2) return (grad_in[0] = situ_sum(grad_out[0], NULL)) ? SITU_OK : situ_error(); /* another shape */
   grad_in[0] = situ_mul(grad_out[0], situ_mul_scalar(situ_mul(in[0], in[0]), 3));
   return grad_in[0] ? SITU_OK : situ_error();
 }
@@ -238,7 +240,8 @@ static void double_backward_is_refused_clearly(void **state) {
 
 static void broadcasting_is_summed_back(void **state) {
   (void)state;
-  situ_tensor *a = situ_requires_grad_(T64(SITU_SHAPE(2, 1), 1, 2), true), *b = situ_requires_grad_(T32(SITU_SHAPE(3), 1, 2, 3), true);
+  situ_tensor *a = situ_requires_grad_(T64(SITU_SHAPE(2, 1), 1, 2), true),
+              *b = situ_requires_grad_(T32(SITU_SHAPE(3), 1, 2, 3), true);
   assert_int_equal(situ_backward(situ_sum(situ_mul(a, b), NULL), NULL), SITU_OK);
   expect_values(situ_grad(a), SITU_SHAPE(2, 1), 6, 6);
   expect_values(situ_grad(b), SITU_SHAPE(3), 3, 3, 3);
@@ -280,11 +283,24 @@ static void a_gradient_that_is_kept_stays(void **state) {
 
 int main(void) {
   const struct CMUnitTest tests[] = {
-    TEST(parts_add_up), TEST(a_gradient_that_is_kept_stays),
-    TEST(a_simple_chain), TEST(gradients_add_up), TEST(leaves_do_not_share_gradients), TEST(gradients_grow_all_or_none), TEST(a_gradient_must_fit), TEST(a_used_graph_is_refused),
-    TEST(a_changed_value_is_noticed), TEST(in_place_rules), TEST(integers_have_no_gradient),
-    TEST(no_grad_leaves_no_graph), TEST(a_million_calls_do_not_overflow_the_stack), TEST(hooks), TEST(grad_of_chosen_inputs), TEST(own_functions),
-    TEST(double_backward_is_refused_clearly), TEST(broadcasting_is_summed_back),
+    TEST(parts_add_up),
+    TEST(a_gradient_that_is_kept_stays),
+    TEST(a_simple_chain),
+    TEST(gradients_add_up),
+    TEST(leaves_do_not_share_gradients),
+    TEST(gradients_grow_all_or_none),
+    TEST(a_gradient_must_fit),
+    TEST(a_used_graph_is_refused),
+    TEST(a_changed_value_is_noticed),
+    TEST(in_place_rules),
+    TEST(integers_have_no_gradient),
+    TEST(no_grad_leaves_no_graph),
+    TEST(a_million_calls_do_not_overflow_the_stack),
+    TEST(hooks),
+    TEST(grad_of_chosen_inputs),
+    TEST(own_functions),
+    TEST(double_backward_is_refused_clearly),
+    TEST(broadcasting_is_summed_back),
   };
   return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -4,18 +4,23 @@
 #include "support/test.h"
 
 static situ_tensor *leaf(int64_t n) {
-  return situ_requires_grad_(situ_ones(SITU_SHAPE(n), &(situ_options){ .dtype = SITU_F64, .device = test_device() }), true);
+  return situ_requires_grad_(situ_ones(SITU_SHAPE(n), &(situ_options){ .dtype = SITU_F64, .device = test_device() }),
+                             true);
 }
-static situ_tensor *zeros(situ_shape shape) { return situ_zeros(shape, &(situ_options){ .dtype = SITU_F64, .device = test_device() }); }
-static void back(situ_tensor *t) { assert_int_equal(situ_backward(situ_sum(t, NULL), &(situ_backward_options){ .retain_graph = true }), SITU_OK); }
+static situ_tensor *zeros(situ_shape shape) {
+  return situ_zeros(shape, &(situ_options){ .dtype = SITU_F64, .device = test_device() });
+}
+static void back(situ_tensor *t) {
+  assert_int_equal(situ_backward(situ_sum(t, NULL), &(situ_backward_options){ .retain_graph = true }), SITU_OK);
+}
 static situ_tensor *part(situ_tensor *t, int64_t from, int64_t n) { return situ_narrow(t, 0, from, n); }
 
-#define NO_GRAD(statement)                                  \
-  do {                                                      \
-    situ_scope no_grad;                                     \
-    situ_scope_begin_no_grad(&no_grad);                     \
-    statement;                                              \
-    assert_int_equal(situ_scope_end(&no_grad), SITU_OK);    \
+#define NO_GRAD(statement)                               \
+  do {                                                   \
+    situ_scope no_grad;                                  \
+    situ_scope_begin_no_grad(&no_grad);                  \
+    statement;                                           \
+    assert_int_equal(situ_scope_end(&no_grad), SITU_OK); \
   } while (0)
 
 /* ---- right ---- */
@@ -23,15 +28,20 @@ static situ_tensor *part(situ_tensor *t, int64_t from, int64_t n) { return situ_
 static situ_tensor *copy(situ_tensor *v, situ_tensor *x) { return situ_copy_(v, x); }
 static situ_tensor *add(situ_tensor *v, situ_tensor *x) { return situ_add_(v, x); }
 static situ_tensor *addcmul(situ_tensor *v, situ_tensor *x) { return situ_addcmul_(v, x, x, 1); }
-static situ_tensor *scatter(situ_tensor *v, situ_tensor *x) { return situ_scatter_(v, 0, TI64(SITU_SHAPE(2), 1, 0), x); }
-static situ_tensor *index_add(situ_tensor *v, situ_tensor *x) { return situ_index_add_(v, 0, TI64(SITU_SHAPE(2), 0, 1), x, 1); }
+static situ_tensor *scatter(situ_tensor *v, situ_tensor *x) {
+  return situ_scatter_(v, 0, TI64(SITU_SHAPE(2), 1, 0), x);
+}
+static situ_tensor *index_add(situ_tensor *v, situ_tensor *x) {
+  return situ_index_add_(v, 0, TI64(SITU_SHAPE(2), 0, 1), x, 1);
+}
 
 static void a_value_written_into_a_view_of_a_buffer(void **state) {
   (void)state;
   situ_tensor *(*const write[])(situ_tensor *, situ_tensor *) = { copy, add, addcmul, scatter, index_add };
   const double want[] = { 3, 3, 18, 3, 3 };
   for (int k = 0; k < 5; k++) {
-    situ_tensor *w = leaf(2), *buffer = zeros(SITU_SHAPE(2, 2)), *other = situ_select(buffer, 0, 0), *view = situ_select(buffer, 0, 0);
+    situ_tensor *w = leaf(2), *buffer = zeros(SITU_SHAPE(2, 2)), *other = situ_select(buffer, 0, 0),
+                *view = situ_select(buffer, 0, 0);
     assert_ptr_equal(write[k](view, situ_mul_scalar(w, 3)), view);
     assert_true(situ_requires_grad(buffer) && situ_requires_grad(view) && situ_requires_grad(other));
     assert_false(situ_is_leaf(buffer) || situ_is_leaf(view) || situ_is_leaf(other));
@@ -54,7 +64,8 @@ static void an_output_filled_step_by_step(void **state) {
 
 static void a_base_written_after_its_view_was_made(void **state) {
   (void)state;
-  situ_tensor *w = leaf(4), *a = zeros(SITU_SHAPE(4)), *v = situ_view(a, SITU_SHAPE(2, 2)), *wide = situ_expand(part(a, 0, 1), SITU_SHAPE(3));
+  situ_tensor *w = leaf(4), *a = zeros(SITU_SHAPE(4)), *v = situ_view(a, SITU_SHAPE(2, 2)),
+              *wide = situ_expand(part(a, 0, 1), SITU_SHAPE(3));
   assert_non_null(situ_add_(a, w));
   back(v);
   back(wide);
@@ -64,7 +75,8 @@ static void a_base_written_after_its_view_was_made(void **state) {
 /* Views of values with history, written; the base, another view and the view itself are right afterwards. */
 static void a_view_with_history_written(void **state) {
   (void)state;
-  situ_tensor *w = leaf(4), *b = situ_mul_scalar(w, 2), *v = part(b, 0, 2), *other = part(b, 1, 2), *tail = part(v, 1, 1);
+  situ_tensor *w = leaf(4), *b = situ_mul_scalar(w, 2), *v = part(b, 0, 2), *other = part(b, 1, 2),
+              *tail = part(v, 1, 1);
   assert_non_null(situ_mul_scalar_(v, 3));
   back(b);
   expect_exact(situ_grad(w), SITU_SHAPE(4), 6, 6, 2, 2);
@@ -82,7 +94,8 @@ static void a_view_with_history_written(void **state) {
 /* A base with gaps: detach of a slice is a base of its own. */
 static void a_base_with_gaps(void **state) {
   (void)state;
-  situ_tensor *w = leaf(2), *memory = zeros(SITU_SHAPE(3, 4)), *base = situ_detach(situ_transpose(situ_narrow(memory, 1, 1, 2), 0, 1)), *row = situ_select(base, 1, 2);
+  situ_tensor *w = leaf(2), *memory = zeros(SITU_SHAPE(3, 4)),
+              *base = situ_detach(situ_transpose(situ_narrow(memory, 1, 1, 2), 0, 1)), *row = situ_select(base, 1, 2);
   assert_non_null(situ_copy_(row, w));
   assert_non_null(situ_mul_scalar_(situ_select(base, 0, 0), 5));
   assert_false(situ_requires_grad(memory)); /* as torch: what is detached is cut off */
@@ -99,7 +112,8 @@ static void writes_without_recording(void **state) {
   back(v);
   back(b);
   expect_exact(situ_grad(w), SITU_SHAPE(4), 4, 4, 2, 2);
-  NO_GRAD(assert_non_null(situ_add_scalar_(w, 1)));  /* an optimiser's step: a view that was made before it still serves */
+  NO_GRAD(
+      assert_non_null(situ_add_scalar_(w, 1))); /* an optimiser's step: a view that was made before it still serves */
   back(situ_mul(of_leaf, of_leaf));
   expect_exact(situ_grad(w), SITU_SHAPE(4), 8, 8, 2, 2);
 }
@@ -111,11 +125,15 @@ static void the_written_value_is_an_operand_too(void **state) {
   assert_non_null(situ_mul_(b, situ_view(b, SITU_SHAPE(2))));
   back(b);
   expect_exact(situ_grad(w), SITU_SHAPE(2), 6, 10);
-  situ_tensor *c = situ_mul_scalar(w, 1), *square = situ_view(situ_cat((situ_tensor *[]){ c, c }, 2, 0), SITU_SHAPE(2, 2));
-  expect_refused(situ_add_(situ_narrow(square, 1, 0, 2), situ_transpose(square, 0, 1)), SITU_E_ALIAS, "add_", "overlap");
-  expect_refused(situ_index_add_(square, 0, TI64(SITU_SHAPE(2), 1, 0), square, 1), SITU_E_ALIAS, "index_add_", "overlap");  /* not element by element */
-  expect_refused(situ_scatter_(b, 0, TI64(SITU_SHAPE(2), 1, 0), situ_view(b, SITU_SHAPE(2))), SITU_E_ALIAS, "scatter_", "overlap");
-  assert_non_null(situ_add_(situ_select(square, 0, 0), situ_select(square, 0, 1)));  /* apart */
+  situ_tensor *c = situ_mul_scalar(w, 1),
+              *square = situ_view(situ_cat((situ_tensor *[]){ c, c }, 2, 0), SITU_SHAPE(2, 2));
+  expect_refused(situ_add_(situ_narrow(square, 1, 0, 2), situ_transpose(square, 0, 1)), SITU_E_ALIAS, "add_",
+                 "overlap");
+  expect_refused(situ_index_add_(square, 0, TI64(SITU_SHAPE(2), 1, 0), square, 1), SITU_E_ALIAS, "index_add_",
+                 "overlap"); /* not element by element */
+  expect_refused(situ_scatter_(b, 0, TI64(SITU_SHAPE(2), 1, 0), situ_view(b, SITU_SHAPE(2))), SITU_E_ALIAS, "scatter_",
+                 "overlap");
+  assert_non_null(situ_add_(situ_select(square, 0, 0), situ_select(square, 0, 1))); /* apart */
   assert_int_equal(situ_set_grad(w, NULL), SITU_OK);
   back(square);
   expect_exact(situ_grad(w), SITU_SHAPE(2), 3, 3);
@@ -142,7 +160,7 @@ static void hooks_and_retained_gradients(void **state) {
   assert_int_equal(situ_register_hook(v, count, &of_v), SITU_OK);
   assert_non_null(situ_add_scalar_(part(b, 3, 1), 1));
   back(part(v, 0, 1));
-  assert_int_equal(of_v, 0);  /* that v has gone; this one is a new view of b */
+  assert_int_equal(of_v, 0); /* that v has gone; this one is a new view of b */
 }
 
 /* ---- refused by name ---- */
@@ -151,14 +169,15 @@ static void what_torch_refuses(void **state) {
   (void)state;
   situ_tensor *w = leaf(4), *b = situ_mul_scalar(w, 2), *plain = zeros(SITU_SHAPE(4)), *v, *two[2];
   int parts = 2;
-  expect_refused(situ_add_scalar_(part(w, 0, 2), 1), SITU_E_STATE, "add_scalar_", "a view of a leaf that requires a gradient");
+  expect_refused(situ_add_scalar_(part(w, 0, 2), 1), SITU_E_STATE, "add_scalar_",
+                 "a view of a leaf that requires a gradient");
   v = part(plain, 0, 2);
-  assert_ptr_equal(situ_requires_grad_(plain, true), plain);  /* after the view was made */
+  assert_ptr_equal(situ_requires_grad_(plain, true), plain); /* after the view was made */
   expect_refused(situ_add_scalar_(v, 1), SITU_E_STATE, "add_scalar_", "a view of a leaf that requires a gradient");
 
   NO_GRAD(v = situ_retain(part(b, 0, 2)));
   expect_refused(situ_add_scalar_(v, 1), SITU_E_STATE, "add_scalar_", "made in a no_grad scope");
-  assert_non_null(situ_mul_scalar(v, 2));  /* a constant */
+  assert_non_null(situ_mul_scalar(v, 2)); /* a constant */
   assert_non_null(situ_add_scalar_(b, 1));
   expect_refused(situ_mul_scalar(v, 2), SITU_E_STATE, "mul_scalar", "used after its base was written in place");
   expect_refused(situ_mul_scalar(part(v, 0, 1), 2), SITU_E_STATE, "narrow", "no_grad");
@@ -169,7 +188,7 @@ static void what_torch_refuses(void **state) {
 
   plain = zeros(SITU_SHAPE(4));
   NO_GRAD(v = situ_retain(part(plain, 0, 2)));
-  assert_non_null(situ_add_scalar_(v, 1));  /* nothing to record */
+  assert_non_null(situ_add_scalar_(v, 1)); /* nothing to record */
   expect_refused(situ_copy_(v, part(w, 0, 2)), SITU_E_STATE, "copy_", "made in a no_grad scope");
   assert_non_null(situ_copy_(plain, w));
   expect_refused(situ_mul_scalar(v, 2), SITU_E_STATE, "mul_scalar", "no_grad");
@@ -191,7 +210,8 @@ static void what_cannot_be_right(void **state) {
   situ_tensor *shared = situ_detach(situ_expand(part(memory, 0, 1), SITU_SHAPE(3)));
   expect_refused(situ_copy_(part(shared, 0, 1), part(w, 0, 1)), SITU_E_ALIAS, "copy_", "share memory");
   situ_tensor *leaf_view = situ_requires_grad_(part(memory, 0, 2), true);
-  expect_refused(situ_copy_(part(memory, 2, 2), part(w, 0, 2)), SITU_E_STATE, "copy_", "a leaf that requires a gradient is a view");
+  expect_refused(situ_copy_(part(memory, 2, 2), part(w, 0, 2)), SITU_E_STATE, "copy_",
+                 "a leaf that requires a gradient is a view");
   back(leaf_view);
   expect_exact(situ_grad(leaf_view), SITU_SHAPE(2), 1, 1);
   situ_tensor *h = situ_mul_scalar(w, 2);
@@ -204,11 +224,12 @@ static void what_cannot_be_right(void **state) {
 
 static void gradients_are_constants_only_by_word(void **state) {
   (void)state;
-  situ_tensor *w = leaf(1), *t = situ_requires_grad_(T64(SITU_SHAPE(1), 2), true), *u = situ_mul(w, situ_square(t)), *du, *norm;
+  situ_tensor *w = leaf(1), *t = situ_requires_grad_(T64(SITU_SHAPE(1), 2), true), *u = situ_mul(w, situ_square(t)),
+              *du, *norm;
   const situ_backward_options retain = { .retain_graph = true };
   assert_int_equal(situ_autograd_grad(u, 1, &t, &du, &retain), SITU_OK);
   expect_refused(situ_mul(w, du), SITU_E_UNSUPPORTED, "mul", "operand 1 is a gradient");
-  norm = situ_sum(situ_square(du), NULL);  /* of its own: to print it */
+  norm = situ_sum(situ_square(du), NULL); /* of its own: to print it */
   expect_exact(norm, SITU_SCALAR, 16);
   expect_refused(situ_add(situ_square(u), norm), SITU_E_UNSUPPORTED, "add", "second derivatives");
   situ_tensor *buffer = zeros(SITU_SHAPE(2)), *view = part(buffer, 0, 1), *other = part(buffer, 1, 1);
@@ -220,7 +241,8 @@ static void gradients_are_constants_only_by_word(void **state) {
   NO_GRAD(assert_non_null(situ_mul(w, du)));
   assert_int_equal(situ_backward(u, &retain), SITU_OK);
   expect_refused(situ_mul(w, situ_grad(w)), SITU_E_UNSUPPORTED, "mul", "gradient");
-  situ_tensor *next = situ_requires_grad_(situ_sub(situ_detach(w), situ_mul_scalar(situ_grad(w), .5)), true);  /* a new leaf */
+  situ_tensor *next =
+      situ_requires_grad_(situ_sub(situ_detach(w), situ_mul_scalar(situ_grad(w), .5)), true); /* a new leaf */
   expect_exact(situ_mul(next, w), SITU_SHAPE(1), -1);
 }
 
@@ -232,7 +254,7 @@ static void gradients_that_hooks_keep_are_marked(void **state) {
   assert_int_equal(situ_register_hook(h, keep, &kept), SITU_OK);
   assert_int_equal(situ_backward(h, &(situ_backward_options){ .gradient = given }), SITU_OK);
   expect_refused(situ_mul(w, kept), SITU_E_UNSUPPORTED, "mul", "gradient");
-  assert_non_null(situ_mul(w, given));  /* the caller's own */
+  assert_non_null(situ_mul(w, given)); /* the caller's own */
   situ_drop(&kept);
 }
 
@@ -253,7 +275,8 @@ static void a_gradient_that_is_kept_is_not_written(void **state) {
 /* What is saved is written with what was computed from it: no cycle of owners (the fixture counts tensors). */
 static void a_saved_value_that_is_overwritten_is_freed(void **state) {
   (void)state;
-  situ_tensor *w = leaf(2), *b = situ_mul_scalar(w, 2), *v = situ_set_name(part(b, 0, 1), "part"), *plain = zeros(SITU_SHAPE(2));
+  situ_tensor *w = leaf(2), *b = situ_mul_scalar(w, 2), *v = situ_set_name(part(b, 0, 1), "part"),
+              *plain = zeros(SITU_SHAPE(2));
   assert_non_null(situ_add_(b, situ_mul(b, b)));
   assert_non_null(situ_add_(part(b, 1, 1), situ_square(v)));
   assert_non_null(situ_add_(plain, situ_mul(w, plain)));
@@ -288,10 +311,21 @@ static void a_write_that_fails_changes_nothing(void **state) {
 
 int main(void) {
   const struct CMUnitTest tests[] = {
-    TEST(a_value_written_into_a_view_of_a_buffer), TEST(an_output_filled_step_by_step), TEST(a_base_written_after_its_view_was_made),
-    TEST(a_view_with_history_written), TEST(a_base_with_gaps), TEST(writes_without_recording), TEST(the_written_value_is_an_operand_too),
-    TEST(hooks_and_retained_gradients), TEST(what_torch_refuses), TEST(what_cannot_be_right), TEST(gradients_are_constants_only_by_word),
-    TEST(gradients_that_hooks_keep_are_marked), TEST(a_saved_value_that_is_overwritten_is_freed), TEST(a_gradient_that_is_kept_is_not_written), TEST(a_write_that_fails_changes_nothing),
+    TEST(a_value_written_into_a_view_of_a_buffer),
+    TEST(an_output_filled_step_by_step),
+    TEST(a_base_written_after_its_view_was_made),
+    TEST(a_view_with_history_written),
+    TEST(a_base_with_gaps),
+    TEST(writes_without_recording),
+    TEST(the_written_value_is_an_operand_too),
+    TEST(hooks_and_retained_gradients),
+    TEST(what_torch_refuses),
+    TEST(what_cannot_be_right),
+    TEST(gradients_are_constants_only_by_word),
+    TEST(gradients_that_hooks_keep_are_marked),
+    TEST(a_saved_value_that_is_overwritten_is_freed),
+    TEST(a_gradient_that_is_kept_is_not_written),
+    TEST(a_write_that_fails_changes_nothing),
   };
   return cmocka_run_group_tests(tests, NULL, NULL);
 }

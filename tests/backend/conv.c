@@ -50,8 +50,10 @@ static int result_of(int pass) { return pass == SITU_CONV_FORWARD ? Y : pass == 
 static problem make(situ_dtype dtype, const shape *s, int pass) {
   problem p = { .s = *s };
   const int64_t channels = s->groups * s->channels, outputs = s->groups * s->outputs;
-  p.window = (situ_window){ .kernel = { s->kernel[0], s->kernel[1] }, .stride = { s->stride[0], s->stride[1] },
-                            .padding = { s->padding[0], s->padding[1] }, .dilation = { s->dilation[0], s->dilation[1] },
+  p.window = (situ_window){ .kernel = { s->kernel[0], s->kernel[1] },
+                            .stride = { s->stride[0], s->stride[1] },
+                            .padding = { s->padding[0], s->padding[1] },
+                            .dilation = { s->dilation[0], s->dilation[1] },
                             .groups = s->groups };
   p.v[X] = view_new(dtype, SITU_SHAPE(s->images, channels, s->height, s->width), VIEW_ROWS);
   p.v[W] = view_new(dtype, SITU_SHAPE(outputs, s->channels, s->kernel[0], s->kernel[1]), VIEW_ROWS);
@@ -67,10 +69,17 @@ static void drop(problem *p) {
 }
 
 static situ_status run(const problem *p, int pass, bool bias) {
-  const situ_view_desc *in[][2] = { { &p->v[X]->d, &p->v[W]->d }, { &p->v[Y]->d, &p->v[W]->d }, { &p->v[X]->d, &p->v[Y]->d } };
-  const situ_work work = { .verb = SITU_VERB_CONV, .op = pass, .compute = (situ_dtype)p->v[X]->d.dtype, .ins = 3, .outs = 1,
+  const situ_view_desc *in[][2] = { { &p->v[X]->d, &p->v[W]->d },
+                                    { &p->v[Y]->d, &p->v[W]->d },
+                                    { &p->v[X]->d, &p->v[Y]->d } };
+  const situ_work work = { .verb = SITU_VERB_CONV,
+                           .op = pass,
+                           .compute = (situ_dtype)p->v[X]->d.dtype,
+                           .ins = 3,
+                           .outs = 1,
                            .in = { in[pass][0], in[pass][1], bias ? &p->v[BIAS]->d : NULL },
-                           .out = { &p->v[result_of(pass)]->d }, .window = &p->window };
+                           .out = { &p->v[result_of(pass)]->d },
+                           .window = &p->window };
   return view_run(SITU_VERB_CONV, &work);
 }
 
@@ -98,15 +107,19 @@ static int64_t reference(const problem *p, int pass, double *sum, double *size) 
             if (h < 0 || h >= s->height || w < 0 || w >= s->width) continue;
             const int64_t channel = o / s->outputs * s->channels + c;
             const int64_t x = ((n * s->groups * s->channels + channel) * s->height + h) * s->width + w;
-            const int64_t weight = (o * s->channels + c) * taps + tap, y = (n * s->groups * s->outputs + o) * rows * columns + at;
-            const double term = pass == SITU_CONV_FORWARD ? value[X][x] * value[W][weight]
-                                : pass == SITU_CONV_GRAD_DATA ? value[Y][y] * value[W][weight] : value[X][x] * value[Y][y];
+            const int64_t weight = (o * s->channels + c) * taps + tap,
+                          y = (n * s->groups * s->outputs + o) * rows * columns + at;
+            const double term = pass == SITU_CONV_FORWARD     ? value[X][x] * value[W][weight]
+                                : pass == SITU_CONV_GRAD_DATA ? value[Y][y] * value[W][weight]
+                                                              : value[X][x] * value[Y][y];
             const int64_t to = pass == SITU_CONV_FORWARD ? y : pass == SITU_CONV_GRAD_DATA ? x : weight;
             sum[to] += term;
             size[to] += fabs(term);
           }
   for (int i = 0; i < 3; i++) free(value[i]);
-  return pass == SITU_CONV_FORWARD ? s->channels * taps : pass == SITU_CONV_GRAD_DATA ? s->outputs * taps : s->images * rows * columns;
+  return pass == SITU_CONV_FORWARD     ? s->channels * taps
+         : pass == SITU_CONV_GRAD_DATA ? s->outputs * taps
+                                       : s->images * rows * columns;
 }
 
 static void check(situ_dtype dtype, const shape *s, int pass, bool bias) {
@@ -119,13 +132,15 @@ static void check(situ_dtype dtype, const shape *s, int pass, bool bias) {
   const double lane = unit(dtype == SITU_F64 ? SITU_F64 : SITU_F32);
   for (int64_t i = 0; i < to->d.numel; i++) {
     const int64_t plane = to->d.size[2] * to->d.size[3];
-    const double extra = bias ? view_get(p.v[BIAS], i / plane % to->d.size[1]) : 0, want = sum[i] + extra, got = view_get(to, i);
+    const double extra = bias ? view_get(p.v[BIAS], i / plane % to->d.size[1]) : 0, want = sum[i] + extra,
+                 got = view_get(to, i);
     const double allowed = unit(dtype) * fabs(want) * 1.01 + lane * (4 + sqrt((double)terms)) * (size[i] + fabs(extra));
     if (!(fabs(got - want) <= (situ_dtype_is_floating(dtype) ? allowed : 0)))
-      fail_msg("%s %s [%lld, %lldx%lld, %lld, %lld] x [%lldx%lld, %lld, %lld]: element %lld is %.17g, want %.17g, allowed error %g",
-               situ_dtype_name(dtype), pass_name[pass], (long long)s->images, (long long)s->groups, (long long)s->channels,
-               (long long)s->height, (long long)s->width, (long long)s->groups, (long long)s->outputs, (long long)s->kernel[0],
-               (long long)s->kernel[1], (long long)i, got, want, allowed);
+      fail_msg(
+          "%s %s [%lld, %lldx%lld, %lld, %lld] x [%lldx%lld, %lld, %lld]: element %lld is %.17g, want %.17g, allowed error %g",
+          situ_dtype_name(dtype), pass_name[pass], (long long)s->images, (long long)s->groups, (long long)s->channels,
+          (long long)s->height, (long long)s->width, (long long)s->groups, (long long)s->outputs,
+          (long long)s->kernel[0], (long long)s->kernel[1], (long long)i, got, want, allowed);
   }
   free(sum), free(size);
   drop(&p);
@@ -134,18 +149,30 @@ static void check(situ_dtype dtype, const shape *s, int pass, bool bias) {
 /* Kernels of every parity, larger than the plane with padding, strides that leave a rest, dilation, groups, 1 x 1; the last
    ones need several bands, tasks and partial sums. */
 static const shape shapes[] = {
-  { 1, 1, 1, 1, 1, 1, { 1, 1 }, { 1, 1 }, { 0, 0 }, { 1, 1 } },    { 2, 1, 3, 4, 7, 9, { 3, 3 }, { 1, 1 }, { 0, 0 }, { 1, 1 } },
-  { 2, 1, 3, 4, 7, 9, { 3, 3 }, { 1, 1 }, { 1, 1 }, { 1, 1 } },    { 3, 1, 2, 5, 11, 8, { 2, 4 }, { 1, 1 }, { 1, 2 }, { 1, 1 } },
-  { 2, 1, 4, 3, 12, 13, { 3, 3 }, { 2, 2 }, { 1, 1 }, { 1, 1 } },  { 2, 1, 2, 3, 10, 17, { 2, 3 }, { 3, 2 }, { 0, 1 }, { 1, 1 } },
-  { 2, 1, 2, 3, 13, 15, { 3, 3 }, { 1, 1 }, { 2, 2 }, { 2, 2 } },  { 1, 1, 2, 2, 9, 9, { 3, 2 }, { 2, 1 }, { 3, 1 }, { 2, 3 } },
-  { 2, 3, 2, 2, 8, 8, { 3, 3 }, { 1, 1 }, { 1, 1 }, { 1, 1 } },    { 2, 8, 1, 1, 14, 14, { 3, 3 }, { 1, 1 }, { 1, 1 }, { 1, 1 } },
-  { 2, 4, 1, 2, 9, 9, { 3, 3 }, { 2, 2 }, { 1, 1 }, { 1, 1 } },    { 3, 1, 16, 20, 5, 6, { 1, 1 }, { 1, 1 }, { 0, 0 }, { 1, 1 } },
-  { 3, 1, 5, 7, 9, 9, { 1, 1 }, { 2, 2 }, { 0, 0 }, { 1, 1 } },    { 2, 2, 5, 7, 9, 9, { 1, 1 }, { 1, 1 }, { 1, 1 }, { 1, 1 } },
-  { 4, 1, 6, 16, 12, 12, { 5, 5 }, { 1, 1 }, { 0, 0 }, { 1, 1 } }, { 5, 1, 1, 6, 28, 28, { 5, 5 }, { 1, 1 }, { 0, 0 }, { 1, 1 } },
-  { 2, 1, 3, 4, 1, 50, { 1, 5 }, { 1, 2 }, { 0, 3 }, { 1, 2 } },   { 2, 1, 3, 2, 2, 2, { 5, 5 }, { 1, 1 }, { 2, 2 }, { 1, 1 } },
-  { 1, 1, 20, 24, 40, 40, { 3, 3 }, { 1, 1 }, { 1, 1 }, { 1, 1 } }, { 1, 1, 40, 90, 7, 7, { 3, 3 }, { 1, 1 }, { 1, 1 }, { 1, 1 } },
-  { 17, 1, 8, 16, 8, 8, { 3, 3 }, { 1, 1 }, { 1, 1 }, { 1, 1 } },  { 1, 1, 1, 2, 84, 84, { 5, 5 }, { 1, 1 }, { 0, 0 }, { 1, 1 } },
-  { 12, 1, 8, 12, 20, 20, { 3, 3 }, { 1, 1 }, { 1, 1 }, { 1, 1 } }, { 37, 2, 3, 5, 4, 4, { 3, 3 }, { 1, 1 }, { 1, 1 }, { 1, 1 } },
+  { 1, 1, 1, 1, 1, 1, { 1, 1 }, { 1, 1 }, { 0, 0 }, { 1, 1 } },
+  { 2, 1, 3, 4, 7, 9, { 3, 3 }, { 1, 1 }, { 0, 0 }, { 1, 1 } },
+  { 2, 1, 3, 4, 7, 9, { 3, 3 }, { 1, 1 }, { 1, 1 }, { 1, 1 } },
+  { 3, 1, 2, 5, 11, 8, { 2, 4 }, { 1, 1 }, { 1, 2 }, { 1, 1 } },
+  { 2, 1, 4, 3, 12, 13, { 3, 3 }, { 2, 2 }, { 1, 1 }, { 1, 1 } },
+  { 2, 1, 2, 3, 10, 17, { 2, 3 }, { 3, 2 }, { 0, 1 }, { 1, 1 } },
+  { 2, 1, 2, 3, 13, 15, { 3, 3 }, { 1, 1 }, { 2, 2 }, { 2, 2 } },
+  { 1, 1, 2, 2, 9, 9, { 3, 2 }, { 2, 1 }, { 3, 1 }, { 2, 3 } },
+  { 2, 3, 2, 2, 8, 8, { 3, 3 }, { 1, 1 }, { 1, 1 }, { 1, 1 } },
+  { 2, 8, 1, 1, 14, 14, { 3, 3 }, { 1, 1 }, { 1, 1 }, { 1, 1 } },
+  { 2, 4, 1, 2, 9, 9, { 3, 3 }, { 2, 2 }, { 1, 1 }, { 1, 1 } },
+  { 3, 1, 16, 20, 5, 6, { 1, 1 }, { 1, 1 }, { 0, 0 }, { 1, 1 } },
+  { 3, 1, 5, 7, 9, 9, { 1, 1 }, { 2, 2 }, { 0, 0 }, { 1, 1 } },
+  { 2, 2, 5, 7, 9, 9, { 1, 1 }, { 1, 1 }, { 1, 1 }, { 1, 1 } },
+  { 4, 1, 6, 16, 12, 12, { 5, 5 }, { 1, 1 }, { 0, 0 }, { 1, 1 } },
+  { 5, 1, 1, 6, 28, 28, { 5, 5 }, { 1, 1 }, { 0, 0 }, { 1, 1 } },
+  { 2, 1, 3, 4, 1, 50, { 1, 5 }, { 1, 2 }, { 0, 3 }, { 1, 2 } },
+  { 2, 1, 3, 2, 2, 2, { 5, 5 }, { 1, 1 }, { 2, 2 }, { 1, 1 } },
+  { 1, 1, 20, 24, 40, 40, { 3, 3 }, { 1, 1 }, { 1, 1 }, { 1, 1 } },
+  { 1, 1, 40, 90, 7, 7, { 3, 3 }, { 1, 1 }, { 1, 1 }, { 1, 1 } },
+  { 17, 1, 8, 16, 8, 8, { 3, 3 }, { 1, 1 }, { 1, 1 }, { 1, 1 } },
+  { 1, 1, 1, 2, 84, 84, { 5, 5 }, { 1, 1 }, { 0, 0 }, { 1, 1 } },
+  { 12, 1, 8, 12, 20, 20, { 3, 3 }, { 1, 1 }, { 1, 1 }, { 1, 1 } },
+  { 37, 2, 3, 5, 4, 4, { 3, 3 }, { 1, 1 }, { 1, 1 }, { 1, 1 } },
 };
 enum { SHAPES = sizeof shapes / sizeof *shapes };
 
@@ -172,7 +199,8 @@ static void every_dtype(void **state) {
   for (size_t t = 0; t < sizeof dtypes / sizeof *dtypes; t++)
     for (int i = 1; i < 12; i++)
       for (int pass = 0; pass < 3; pass++)
-        if (situ_dtype_is_floating(dtypes[t]) || dtypes[t] >= SITU_I16) check(dtypes[t], &shapes[i], pass, pass != SITU_CONV_GRAD_WEIGHT && i % 2);
+        if (situ_dtype_is_floating(dtypes[t]) || dtypes[t] >= SITU_I16)
+          check(dtypes[t], &shapes[i], pass, pass != SITU_CONV_GRAD_WEIGHT && i % 2);
 }
 
 /* What the transposed layer asks for with an output padding: rows of x that no window sees. */
@@ -214,13 +242,16 @@ static void nan_stays_in_its_windows(void **state) {
 static void same_bits_for_any_number_of_threads(void **state) {
   (void)state;
   const int before = situ__pool_threads();
-  const shape large[] = { { 37, 1, 6, 16, 12, 12, { 5, 5 }, { 1, 1 }, { 0, 0 }, { 1, 1 } }, { 1, 1, 32, 64, 40, 40, { 3, 3 }, { 1, 1 }, { 1, 1 }, { 1, 1 } },
-                          { 9, 4, 8, 8, 20, 20, { 3, 3 }, { 2, 2 }, { 1, 1 }, { 1, 1 } }, { 20, 1, 32, 48, 14, 14, { 1, 1 }, { 1, 1 }, { 0, 0 }, { 1, 1 } },
+  const shape large[] = { { 37, 1, 6, 16, 12, 12, { 5, 5 }, { 1, 1 }, { 0, 0 }, { 1, 1 } },
+                          { 1, 1, 32, 64, 40, 40, { 3, 3 }, { 1, 1 }, { 1, 1 }, { 1, 1 } },
+                          { 9, 4, 8, 8, 20, 20, { 3, 3 }, { 2, 2 }, { 1, 1 }, { 1, 1 } },
+                          { 20, 1, 32, 48, 14, 14, { 1, 1 }, { 1, 1 }, { 0, 0 }, { 1, 1 } },
                           { 50, 1, 1, 8, 28, 28, { 3, 3 }, { 1, 1 }, { 1, 1 }, { 1, 1 } } };
   for (size_t i = 0; i < sizeof large / sizeof *large; i++)
     for (int pass = 0; pass < 3; pass++)
       for (int f64 = 0; f64 < 2; f64++) {
-        problem one = make(f64 ? SITU_F64 : SITU_F32, &large[i], pass), many = make(f64 ? SITU_F64 : SITU_F32, &large[i], pass);
+        problem one = make(f64 ? SITU_F64 : SITU_F32, &large[i], pass),
+                many = make(f64 ? SITU_F64 : SITU_F32, &large[i], pass);
         situ__pool_set_threads(1);
         assert_int_equal(run(&one, pass, false), SITU_OK);
         for (int threads = 2; threads <= 8; threads += 1 + (threads > 3)) {
@@ -238,7 +269,8 @@ int main(void) {
   situ_error_mode(SITU_ERROR_QUIET);
   const struct CMUnitTest tests[] = {
     cmocka_unit_test(every_shape_and_pass),
-    cmocka_unit_test(many_images), cmocka_unit_test(every_dtype),
+    cmocka_unit_test(many_images),
+    cmocka_unit_test(every_dtype),
     cmocka_unit_test(fewer_windows_than_fit),
     cmocka_unit_test(nan_stays_in_its_windows),
     cmocka_unit_test(same_bits_for_any_number_of_threads),

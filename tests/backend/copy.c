@@ -21,8 +21,7 @@
 
 /* The value of an f16 or a bf16, from the definition of the format. */
 static double decode(uint16_t h, int exponent_bits, int fraction_bits) {
-  int exponent = h >> fraction_bits & ((1 << exponent_bits) - 1),
-      fraction = h & ((1 << fraction_bits) - 1);
+  int exponent = h >> fraction_bits & ((1 << exponent_bits) - 1), fraction = h & ((1 << fraction_bits) - 1);
   int bias = (1 << (exponent_bits - 1)) - 1;
   double sign = h & 0x8000 ? -1 : 1;
   if (exponent == (1 << exponent_bits) - 1) return fraction ? NAN : sign * INFINITY;
@@ -65,12 +64,11 @@ static void every_half_there_and_back(void **state) {
         sets[s]->store[SITU__F32][fmt->dtype](f, 65536, back, 2);
         for (int i = 0; i < 65536; i++) {
           double want = decode((uint16_t)i, fmt->exponent_bits, fmt->fraction_bits);
-          if (isnan(want) ? !isnan(f[i]) || !isnan(d[i]) ||
-                                !isnan(decode(back[i], fmt->exponent_bits, fmt->fraction_bits))
-                          : (double)f[i] != want || d[i] != want ||
-                                !signbit(f[i]) != !signbit(want) || back[i] != i)
-            fail_msg("set %d, dtype %d: 0x%04x is %g (f64 %g), back 0x%04x; want %g", s, fmt->dtype,
-                     i, f[i], d[i], back[i], want);
+          if (isnan(want)
+                  ? !isnan(f[i]) || !isnan(d[i]) || !isnan(decode(back[i], fmt->exponent_bits, fmt->fraction_bits))
+                  : (double)f[i] != want || d[i] != want || !signbit(f[i]) != !signbit(want) || back[i] != i)
+            fail_msg("set %d, dtype %d: 0x%04x is %g (f64 %g), back 0x%04x; want %g", s, fmt->dtype, i, f[i], d[i],
+                     back[i], want);
         }
       }
 }
@@ -84,10 +82,8 @@ static void halves_round_to_nearest_even(void **state) {
       const int infinite = ((1 << fmt->exponent_bits) - 1) << fmt->fraction_bits;
       for (int i = 0; i < infinite; i++) {
         double low = decode((uint16_t)i, fmt->exponent_bits, fmt->fraction_bits);
-        double high =
-            i + 1 == infinite
-                ? 2 * low - decode((uint16_t)(i - 1), fmt->exponent_bits, fmt->fraction_bits)
-                : decode((uint16_t)(i + 1), fmt->exponent_bits, fmt->fraction_bits);
+        double high = i + 1 == infinite ? 2 * low - decode((uint16_t)(i - 1), fmt->exponent_bits, fmt->fraction_bits)
+                                        : decode((uint16_t)(i + 1), fmt->exponent_bits, fmt->fraction_bits);
         float middle = (float)((low + high) / 2);
         float x[16] = { middle,     nextafterf(middle, 0), nextafterf(middle, INFINITY), -middle,
                         (float)low, -nextafterf(middle, 0) };
@@ -97,8 +93,7 @@ static void halves_round_to_nearest_even(void **state) {
         sets[s]->store[SITU__F32][fmt->dtype](x, 16, y, 2);
         for (int j = 0; j < 6; j++)
           if (y[j] != want[j])
-            fail_msg("set %d, dtype %d: %.9g is 0x%04x, want 0x%04x", s, fmt->dtype, x[j], y[j],
-                     want[j]);
+            fail_msg("set %d, dtype %d: %.9g is 0x%04x, want 0x%04x", s, fmt->dtype, x[j], y[j], want[j]);
       }
     }
 }
@@ -116,8 +111,7 @@ static void nan_stays_nan(void **state) {
         const format *fmt = &formats[k];
         uint16_t y[32];
         sets[s]->store[SITU__F32][fmt->dtype](x, 16, y, 2 * gap);
-        for (int i = 0; i < 16; i++)
-          assert_true(isnan(decode(y[i * gap], fmt->exponent_bits, fmt->fraction_bits)));
+        for (int i = 0; i < 16; i++) assert_true(isnan(decode(y[i * gap], fmt->exponent_bits, fmt->fraction_bits)));
       }
 }
 
@@ -145,11 +139,9 @@ static void floats_truncate_and_saturate(void **state) {
       situ_work work = { .ins = 1, .outs = 1, .in = { &a->d }, .out = { &y->d } };
       assert_int_equal(situ__cpu_copy(0, &work), SITU_OK);
       for (int i = 0; i < COUNT(x); i++) {
-        double v = view_get(a, i),
-               want = isnan(v) ? 0 : fmin(fmax(trunc(v), ranges[r].low), ranges[r].high);
+        double v = view_get(a, i), want = isnan(v) ? 0 : fmin(fmax(trunc(v), ranges[r].low), ranges[r].high);
         if (view_get(y, i) != want)
-          fail_msg("%g as %s is %g, want %g", v, situ_dtype_name(ranges[r].dtype), view_get(y, i),
-                   want);
+          fail_msg("%g as %s is %g, want %g", v, situ_dtype_name(ranges[r].dtype), view_get(y, i), want);
       }
       view_free(a);
       view_free(y);
@@ -189,8 +181,8 @@ static void every_dtype_to_every_other(void **state) {
           for (int64_t i = 0; i < x->d.numel; i++) {
             double want = as(view_get(x, i), (situ_dtype)from, (situ_dtype)to);
             if (view_get(y, i) != want)
-              fail_msg("%s %g as %s is %g, want %g", situ_dtype_name((situ_dtype)from),
-                       view_get(x, i), situ_dtype_name((situ_dtype)to), view_get(y, i), want);
+              fail_msg("%s %g as %s is %g, want %g", situ_dtype_name((situ_dtype)from), view_get(x, i),
+                       situ_dtype_name((situ_dtype)to), view_get(y, i), want);
           }
           view_free(x);
           view_free(y);
@@ -200,8 +192,8 @@ static void every_dtype_to_every_other(void **state) {
 /* Any order of dimensions, steps and directions, on one thread and on several. */
 static void any_strides(void **state) {
   (void)state;
-  const situ_shape shapes[] = { SITU_SHAPE(3, 5, 7), SITU_SHAPE(65, 33), SITU_SHAPE(200, 301),
-                                SITU_SHAPE(2, 90, 170), SITU_SHAPE(4, 1, 16, 16) };
+  const situ_shape shapes[] = { SITU_SHAPE(3, 5, 7), SITU_SHAPE(65, 33), SITU_SHAPE(200, 301), SITU_SHAPE(2, 90, 170),
+                                SITU_SHAPE(4, 1, 16, 16) };
   const situ_dtype dtypes[] = { SITU_U8, SITU_BF16, SITU_F32, SITU_I64 };
   for (int s = 0; s < COUNT(shapes); s++)
     for (int t = 0; t < 4; t++)
@@ -244,19 +236,15 @@ static void fill(void **state) {
         bool whole = !situ_dtype_is_floating((situ_dtype)dtype);
         test_view *y = view_new((situ_dtype)dtype, SITU_SHAPE(90, 400), (view_layout)layout);
         view_random(y, 3, 1, 9);
-        situ_work work = { .outs = 1,
-                           .out = { &y->d },
-                           .scalar = { whole || zero ? 0 : 2.5 },
-                           .integer = { whole && !zero ? 3 : 0 } };
+        situ_work work = {
+          .outs = 1, .out = { &y->d }, .scalar = { whole || zero ? 0 : 2.5 }, .integer = { whole && !zero ? 3 : 0 }
+        };
         assert_int_equal(situ__cpu_fill(0, &work), SITU_OK);
         double want = zero ? 0 : dtype == SITU_BOOL ? 1 : whole ? 3 : 2.5;
         for (int64_t i = 0; i < y->d.numel; i++) assert_true(view_get(y, i) == want);
         /* What lies between the elements is not touched. */
         if (layout == VIEW_GAPS)
-          assert_int_equal(
-              ((char *)
-                   y->storage.data)[y->d.offset * (int64_t)situ_dtype_size((situ_dtype)dtype) - 1],
-              0);
+          assert_int_equal(((char *)y->storage.data)[y->d.offset * (int64_t)situ_dtype_size((situ_dtype)dtype) - 1], 0);
         view_free(y);
       }
 }
@@ -271,14 +259,12 @@ static void ranges(void **state) {
       for (int64_t i = 0; i < 50; i++) assert_true(view_get(y, i) == (double)(3 + 2 * i));
       view_free(y);
     }
-  test_view *y = view_new(SITU_F32, SITU_SHAPE(100000), VIEW_ROWS),
-            *one = view_new(SITU_F32, SITU_SHAPE(1), VIEW_ROWS);
+  test_view *y = view_new(SITU_F32, SITU_SHAPE(100000), VIEW_ROWS), *one = view_new(SITU_F32, SITU_SHAPE(1), VIEW_ROWS);
   const double start = -1, end = 0.1, step = (end - start) / 99999;
   situ_work work = { .op = 1, .outs = 1, .out = { &y->d }, .scalar = { start, step, end } };
   assert_int_equal(situ__cpu_range(0, &work), SITU_OK);
   assert_true(view_get(y, 0) == -1 && view_get(y, 99999) == (double)0.1f);
-  for (int64_t i = 0; i < 100000; i++)
-    assert_true(fabs(view_get(y, i) - (start + (double)i * step)) < 1e-7);
+  for (int64_t i = 0; i < 100000; i++) assert_true(fabs(view_get(y, i) - (start + (double)i * step)) < 1e-7);
   work.out[0] = &one->d;
   assert_int_equal(situ__cpu_range(0, &work), SITU_OK);
   assert_true(view_get(one, 0) == -1);
@@ -300,8 +286,8 @@ static void ranges(void **state) {
 
 static void triangles(void **state) {
   (void)state;
-  const situ_shape shapes[] = { SITU_SHAPE(4, 4), SITU_SHAPE(3, 7), SITU_SHAPE(7, 3),
-                                SITU_SHAPE(2, 3, 5, 4), SITU_SHAPE(300, 250) };
+  const situ_shape shapes[] = { SITU_SHAPE(4, 4), SITU_SHAPE(3, 7), SITU_SHAPE(7, 3), SITU_SHAPE(2, 3, 5, 4),
+                                SITU_SHAPE(300, 250) };
   const int64_t diagonals[] = { 0, 1, -1, 2, -3, 100, -100, INT64_MAX, INT64_MIN };
   for (int s = 0; s < COUNT(shapes); s++)
     for (int l = 0; l < 9; l++)
@@ -312,18 +298,13 @@ static void triangles(void **state) {
                     *y = view_new(dtype, shapes[s], (view_layout)(l / 3));
           view_random(x, 1, 1, 9);
           view_random(y, 2, 1, 9);
-          situ_work work = { .op = upper,
-                             .ins = 1,
-                             .outs = 1,
-                             .in = { &x->d },
-                             .out = { &y->d },
-                             .integer = { diagonals[k] } };
+          situ_work work = {
+            .op = upper, .ins = 1, .outs = 1, .in = { &x->d }, .out = { &y->d }, .integer = { diagonals[k] }
+          };
           assert_int_equal(situ__cpu_triangle(0, &work), SITU_OK);
-          int64_t columns = shapes[s].dim[shapes[s].ndim - 1],
-                  rows = shapes[s].dim[shapes[s].ndim - 2];
+          int64_t columns = shapes[s].dim[shapes[s].ndim - 1], rows = shapes[s].dim[shapes[s].ndim - 2];
           for (int64_t i = 0; i < x->d.numel; i++) {
-            double off = (double)(i % columns) - (double)(i / columns % rows),
-                   d = (double)diagonals[k];
+            double off = (double)(i % columns) - (double)(i / columns % rows), d = (double)diagonals[k];
             double want = (upper ? off >= d : off <= d) ? view_get(x, i) : 0;
             if (view_get(y, i) != want)
               fail_msg("element %d, diagonal %g: %g, want %g", (int)i, d, view_get(y, i), want);

@@ -24,20 +24,34 @@ typedef struct shape {
 } shape;
 
 static situ__conv geometry(const shape *s, int pass, situ_window *w) {
-  *w = (situ_window){ .kernel = { s->kernel, s->kernel }, .stride = { s->stride, s->stride }, .padding = { s->padding, s->padding },
-                      .dilation = { s->dilation, s->dilation }, .groups = s->groups };
+  *w = (situ_window){ .kernel = { s->kernel, s->kernel },
+                      .stride = { s->stride, s->stride },
+                      .padding = { s->padding, s->padding },
+                      .dilation = { s->dilation, s->dilation },
+                      .groups = s->groups };
   const int64_t out = (s->size + 2 * s->padding - s->dilation * (s->kernel - 1) - 1) / s->stride + 1;
-  return (situ__conv){ .pass = (situ_conv_pass)pass, .window = w, .dtype = SITU_F32, .images = s->images, .groups = s->groups,
-                       .channels = s->channels, .outputs = s->outputs, .height = s->size, .width = s->size, .out_height = out, .out_width = out };
+  return (situ__conv){ .pass = (situ_conv_pass)pass,
+                       .window = w,
+                       .dtype = SITU_F32,
+                       .images = s->images,
+                       .groups = s->groups,
+                       .channels = s->channels,
+                       .outputs = s->outputs,
+                       .height = s->size,
+                       .width = s->size,
+                       .out_height = out,
+                       .out_width = out };
 }
 
 /* The trap: with the forward's layouts the passes back fall to loops that are 400 times slower. */
 static void never_a_reference_implementation(void **state) {
   (void)state;
   needs_onednn();
-  const shape shapes[] = { { 64, 1, 1, 6, 28, 5, 1, 0, 1 }, { 64, 1, 6, 16, 12, 5, 1, 0, 1 }, { 16, 1, 32, 32, 26, 3, 1, 1, 1 },
-                           { 8, 1, 64, 64, 56, 3, 1, 1, 1 }, { 8, 1, 64, 128, 28, 3, 2, 1, 1 }, { 4, 4, 32, 32, 28, 3, 1, 1, 1 },
-                           { 4, 128, 1, 1, 28, 3, 1, 1, 1 }, { 2, 1, 3, 64, 112, 7, 2, 3, 1 }, { 4, 1, 16, 16, 20, 3, 1, 2, 2 } };
+  const shape shapes[] = { { 64, 1, 1, 6, 28, 5, 1, 0, 1 },   { 64, 1, 6, 16, 12, 5, 1, 0, 1 },
+                           { 16, 1, 32, 32, 26, 3, 1, 1, 1 }, { 8, 1, 64, 64, 56, 3, 1, 1, 1 },
+                           { 8, 1, 64, 128, 28, 3, 2, 1, 1 }, { 4, 4, 32, 32, 28, 3, 1, 1, 1 },
+                           { 4, 128, 1, 1, 28, 3, 1, 1, 1 },  { 2, 1, 3, 64, 112, 7, 2, 3, 1 },
+                           { 4, 1, 16, 16, 20, 3, 1, 2, 2 } };
   for (size_t i = 0; i < sizeof shapes / sizeof *shapes; i++)
     for (int pass = 0; pass < 3; pass++) {
       situ_window w;
@@ -94,11 +108,20 @@ static void bf16_products(void **state) {
   for (size_t i = 0; i < sizeof sizes / sizeof *sizes; i++)
     for (int way = 0; way < 8; way++) {
       const int64_t m = sizes[i][0], n = sizes[i][1], k = sizes[i][2];
-      const situ__dnnl_product p = { .dtype = SITU_BF16, .m = m, .n = n, .k = k, .a_row = way & 1 ? 1 : k, .a_col = way & 1 ? m : 1,
-                                     .b_row = way & 2 ? 1 : n, .b_col = way & 2 ? k : 1, .c_row = n, .bias = way & 4 };
+      const situ__dnnl_product p = { .dtype = SITU_BF16,
+                                     .m = m,
+                                     .n = n,
+                                     .k = k,
+                                     .a_row = way & 1 ? 1 : k,
+                                     .a_col = way & 1 ? m : 1,
+                                     .b_row = way & 2 ? 1 : n,
+                                     .b_col = way & 2 ? k : 1,
+                                     .c_row = n,
+                                     .bias = way & 4 };
       situ__dnnl *d = situ__dnnl_matmul(&p);
-      if (!d) skip();  /* no bf16 on this processor, or hidden by DNNL_MAX_CPU_ISA */
-      if (strstr(situ__dnnl_name(d), "ref")) fail_msg("[%lld, %lld, %lld], way %d: %s", (long long)m, (long long)n, (long long)k, way, situ__dnnl_name(d));
+      if (!d) skip(); /* no bf16 on this processor, or hidden by DNNL_MAX_CPU_ISA */
+      if (strstr(situ__dnnl_name(d), "ref"))
+        fail_msg("[%lld, %lld, %lld], way %d: %s", (long long)m, (long long)n, (long long)k, way, situ__dnnl_name(d));
       situ__dnnl_close(d);
     }
 }

@@ -82,8 +82,7 @@ static double unary(int op, double x, const double *p) {
   case SITU_UNARY_leaky_relu: return x > 0 ? x : p[0] * x;
   case SITU_UNARY_elu: return x > 0 ? x : p[0] * expm1(x);
   case SITU_UNARY_gelu: return 0.5 * x * (1 + erf(x / sqrt(2)));
-  case SITU_UNARY_gelu_tanh:
-    return 0.5 * x * (1 + tanh(sqrt(2 / acos(-1)) * (x + 0.044715 * x * x * x)));
+  case SITU_UNARY_gelu_tanh: return 0.5 * x * (1 + tanh(sqrt(2 / acos(-1)) * (x + 0.044715 * x * x * x)));
   case SITU_UNARY_silu: return x / (1 + exp(-x));
   case SITU_UNARY_softplus: return x * p[0] > p[1] ? x : log1p(exp(x * p[0])) / p[0];
   case SITU_UNARY_hardtanh:
@@ -111,8 +110,7 @@ static double unary(int op, double x, const double *p) {
 }
 
 static bool unary_is_test(int op) {
-  return op == SITU_UNARY_isnan || op == SITU_UNARY_isinf || op == SITU_UNARY_logical_not ||
-         op >= SITU_UNARY_eq_scalar;
+  return op == SITU_UNARY_isnan || op == SITU_UNARY_isinf || op == SITU_UNARY_logical_not || op >= SITU_UNARY_eq_scalar;
 }
 static bool binary_is_test(int op) { return op >= SITU_BINARY_eq && op <= SITU_BINARY_logical_xor; }
 
@@ -123,8 +121,7 @@ static bool close_to(double got, double want, double scale, situ_dtype dtype) {
   double lane = dtype == SITU_F64 ? DBL_EPSILON : FLT_EPSILON;
   if (isnan(want) || isinf(want)) return isnan(want) ? isnan(got) : got == want;
   if (!situ_dtype_is_floating(dtype)) return got == want;
-  return fabs(got - want) <=
-         1.01 * unit[dtype] * fabs(want) + 5 * lane * scale + (dtype == SITU_F16 ? 0x1p-25 : 1e-38);
+  return fabs(got - want) <= 1.01 * unit[dtype] * fabs(want) + 5 * lane * scale + (dtype == SITU_F16 ? 0x1p-25 : 1e-38);
 }
 
 /* Whole numbers are stored wrapped. */
@@ -142,8 +139,8 @@ static double wrapped(double value, situ_dtype dtype) {
 
 /* ---- one call ---- */
 
-static situ_status call(situ_status (*kernel)(int, const situ_work *), int op, situ_dtype compute,
-                        const double *p, const test_view *y, int ins, const test_view *const *x) {
+static situ_status call(situ_status (*kernel)(int, const situ_work *), int op, situ_dtype compute, const double *p,
+                        const test_view *y, int ins, const test_view *const *x) {
   situ_work work = { .op = op, .compute = compute, .ins = ins, .outs = 1, .out = { &y->d } };
   for (int k = 0; k < ins; k++) work.in[k] = x[k] ? &x[k]->d : NULL;
   for (int k = 0; p && k < 4; k++) work.scalar[k] = p[k];
@@ -169,9 +166,8 @@ static test_view repeated(const test_view *v, situ_shape shape) {
   return r;
 }
 
-static const situ_shape shapes[] = { { 0, { 0 } },         { 1, { 1 } },     { 1, { 7 } },
-                                     { 1, { 1030 } },      { 2, { 5, 33 } }, { 3, { 3, 1, 17 } },
-                                     { 4, { 2, 3, 4, 5 } } };
+static const situ_shape shapes[] = { { 0, { 0 } },     { 1, { 1 } },        { 1, { 7 } },         { 1, { 1030 } },
+                                     { 2, { 5, 33 } }, { 3, { 3, 1, 17 } }, { 4, { 2, 3, 4, 5 } } };
 enum { SHAPES = sizeof shapes / sizeof *shapes };
 
 /* ---- values ---- */
@@ -188,22 +184,18 @@ static void unary_functions(void **state) {
           test_view *x = view_new(t, shapes[s], layouts[l]);
           bool positive = op == SITU_UNARY_log || op == SITU_UNARY_sqrt || op == SITU_UNARY_rsqrt;
           view_random(x, (uint64_t)op + 1, t == SITU_U8 || t == SITU_BOOL || positive ? 0 : -3, 4);
-          test_view *y =
-              view_new(unary_is_test(op) ? SITU_BOOL : t, shapes[s], layouts[(l + op) % 3]);
+          test_view *y = view_new(unary_is_test(op) ? SITU_BOOL : t, shapes[s], layouts[(l + op) % 3]);
           situ_status status = call(situ__cpu_unary, op, t, p, y, 1, IN(x));
           if (op == SITU_UNARY_bitwise_not && !whole) assert_int_equal(status, SITU_E_UNSUPPORTED);
           for (int64_t i = 0; status == SITU_OK && i < x->d.numel; i++) {
-            double value = view_get(x, i),
-                   want = wrapped(unary(op, value, p), (situ_dtype)y->d.dtype);
+            double value = view_get(x, i), want = wrapped(unary(op, value, p), (situ_dtype)y->d.dtype);
             if (whole && op == SITU_UNARY_scalar_pow && value < 0) want = 0;
             bool cancels = op == SITU_UNARY_gelu || op == SITU_UNARY_gelu_tanh;
-            if (!close_to(view_get(y, i), want, fabs(cancels ? value : want),
-                          (situ_dtype)y->d.dtype))
-              fail_msg("%s of %s %.17g is %.17g, want %.17g", unary_name[op], situ_dtype_name(t),
-                       value, view_get(y, i), want);
+            if (!close_to(view_get(y, i), want, fabs(cancels ? value : want), (situ_dtype)y->d.dtype))
+              fail_msg("%s of %s %.17g is %.17g, want %.17g", unary_name[op], situ_dtype_name(t), value, view_get(y, i),
+                       want);
           }
-          if (status != SITU_OK && (!whole || status != SITU_E_UNSUPPORTED) &&
-              op != SITU_UNARY_bitwise_not)
+          if (status != SITU_OK && (!whole || status != SITU_E_UNSUPPORTED) && op != SITU_UNARY_bitwise_not)
             fail_msg("%s of %s: status %d", unary_name[op], situ_dtype_name(t), (int)status);
           view_free(x);
           view_free(y);
@@ -221,10 +213,8 @@ static void binary_functions(void **state) {
         for (int op = 0; op < SITU_BINARIES; op++) {
           bool bits = op >= SITU_BINARY_bitwise_and, power = op == SITU_BINARY_pow;
           if ((bits && !whole) || (op == SITU_BINARY_div && whole)) continue;
-          test_view *a = view_new(t, shapes[s], layouts[l % 3]),
-                    *b = view_new(t, shapes[s], layouts[l / 3]);
-          test_view *y =
-              view_new(binary_is_test(op) ? SITU_BOOL : t, shapes[s], layouts[(l + op) % 3]);
+          test_view *a = view_new(t, shapes[s], layouts[l % 3]), *b = view_new(t, shapes[s], layouts[l / 3]);
+          test_view *y = view_new(binary_is_test(op) ? SITU_BOOL : t, shapes[s], layouts[(l + op) % 3]);
           view_random(a, 1, t == SITU_U8 || t == SITU_BOOL || (power && !whole) ? 0 : -5, 6);
           view_random(b, 2, whole ? 1 : 0.25, 6); /* no division by zero */
           assert_int_equal(call(situ__cpu_binary, op, t, NULL, y, 2, IN(a, b)), SITU_OK);
@@ -233,8 +223,8 @@ static void binary_functions(void **state) {
             if (whole && op == SITU_BINARY_div_trunc) want = trunc(u / v);
             want = wrapped(want, (situ_dtype)y->d.dtype);
             if (!close_to(view_get(y, i), want, fabs(want), (situ_dtype)y->d.dtype))
-              fail_msg("%s of %s %.17g, %.17g is %.17g, want %.17g", binary_name[op],
-                       situ_dtype_name(t), u, v, view_get(y, i), want);
+              fail_msg("%s of %s %.17g, %.17g is %.17g, want %.17g", binary_name[op], situ_dtype_name(t), u, v,
+                       view_get(y, i), want);
           }
           view_free(a);
           view_free(b);
@@ -253,15 +243,13 @@ static void broadcasting(void **state) {
     for (size_t i = 0; i < 6; i++)
       for (size_t k = 0; k < 6; k++)
         for (int l = 0; l < 3; l++) {
-          test_view *a = view_new(types[t], small[i], layouts[l]),
-                    *b = view_new(types[t], small[k], VIEW_ROWS);
+          test_view *a = view_new(types[t], small[i], layouts[l]), *b = view_new(types[t], small[k], VIEW_ROWS);
           test_view *y = view_new(types[t], full, layouts[2 - l]), wide_a = repeated(a, full),
                     wide_b = repeated(b, full);
           view_random(a, 3, -5, 5);
           view_random(b, 4, -5, 5);
-          assert_int_equal(
-              call(situ__cpu_binary, SITU_BINARY_sub, types[t], NULL, y, 2, IN(&wide_a, &wide_b)),
-              SITU_OK);
+          assert_int_equal(call(situ__cpu_binary, SITU_BINARY_sub, types[t], NULL, y, 2, IN(&wide_a, &wide_b)),
+                           SITU_OK);
           for (int64_t e = 0; e < y->d.numel; e++) {
             double want = view_get(&wide_a, e) - view_get(&wide_b, e);
             if (!close_to(view_get(y, e), want, fabs(want), types[t]))
@@ -292,20 +280,15 @@ static void three_operands(void **state) {
           situ_status status = call(situ__cpu_ternary, op, types[t], p, y, 3, IN(a, b, c));
           if (whole && (op == SITU_TERNARY_LERP || op == SITU_TERNARY_ADDCDIV))
             assert_int_equal(status, SITU_E_UNSUPPORTED);
-          else
-            assert_int_equal(status, SITU_OK);
+          else assert_int_equal(status, SITU_OK);
           for (int64_t i = 0; status == SITU_OK && i < y->d.numel; i++) {
             double u = view_get(a, i), v = view_get(b, i), w = view_get(c, i);
             double want = where                        ? (u != 0 ? v : w)
                           : op == SITU_TERNARY_LERP    ? u + w * (v - u)
                           : op == SITU_TERNARY_ADDCMUL ? u + 2 * v * w
                                                        : u + 2 * v / w;
-            double got = view_get(y, i),
-                   near = fmax(fabs(want), 8); /* lerp's and addcmul's terms are up to that */
-            if (fabs(got - want) > (types[t] == SITU_F16 ? 0x1p-11
-                                    : whole              ? 0
-                                                         : FLT_EPSILON) *
-                                       near)
+            double got = view_get(y, i), near = fmax(fabs(want), 8); /* lerp's and addcmul's terms are up to that */
+            if (fabs(got - want) > (types[t] == SITU_F16 ? 0x1p-11 : whole ? 0 : FLT_EPSILON) * near)
               fail_msg("ternary %d of %g, %g, %g: %g, want %g", op, u, v, w, got, want);
           }
           view_free(a);
@@ -323,23 +306,17 @@ static void in_place(void **state) {
     for (int l = 0; l < 3; l++)
       for (int over = 0; over < 3; over++) {
         const situ_shape shape = SITU_SHAPE(9, 131);
-        test_view *a = view_new(types[t], shape, layouts[l]),
-                  *b = view_new(types[t], shape, layouts[l]);
+        test_view *a = view_new(types[t], shape, layouts[l]), *b = view_new(types[t], shape, layouts[l]);
         test_view *beside = view_new(types[t], shape, VIEW_ROWS);
         view_random(a, 8, -9, 9);
         view_random(b, 9, -9, 9);
         const test_view *second = over == 2 ? a : b;
-        assert_int_equal(
-            call(situ__cpu_binary, SITU_BINARY_mul, types[t], NULL, beside, 2, IN(a, second)),
-            SITU_OK);
+        assert_int_equal(call(situ__cpu_binary, SITU_BINARY_mul, types[t], NULL, beside, 2, IN(a, second)), SITU_OK);
         const test_view *y = over == 1 ? b : a;
-        assert_int_equal(
-            call(situ__cpu_binary, SITU_BINARY_mul, types[t], NULL, y, 2, IN(a, second)), SITU_OK);
+        assert_int_equal(call(situ__cpu_binary, SITU_BINARY_mul, types[t], NULL, y, 2, IN(a, second)), SITU_OK);
         assert_true(view_same(y, beside));
-        assert_int_equal(call(situ__cpu_unary, SITU_UNARY_square, types[t], NULL, beside, 1, IN(y)),
-                         SITU_OK);
-        assert_int_equal(call(situ__cpu_unary, SITU_UNARY_square, types[t], NULL, y, 1, IN(y)),
-                         SITU_OK);
+        assert_int_equal(call(situ__cpu_unary, SITU_UNARY_square, types[t], NULL, beside, 1, IN(y)), SITU_OK);
+        assert_int_equal(call(situ__cpu_unary, SITU_UNARY_square, types[t], NULL, y, 1, IN(y)), SITU_OK);
         assert_true(view_same(y, beside));
         view_free(a);
         view_free(b);
@@ -350,23 +327,19 @@ static void in_place(void **state) {
 /* An operand of another dtype is first converted to what is computed in. */
 static void mixed_dtypes(void **state) {
   (void)state;
-  test_view *a = view_new(SITU_I32, SITU_SHAPE(3), VIEW_ROWS),
-            *b = view_new(SITU_F32, SITU_SHAPE(3), VIEW_ROWS);
-  test_view *y = view_new(SITU_F32, SITU_SHAPE(3), VIEW_ROWS),
-            *half = view_new(SITU_F16, SITU_SHAPE(3), VIEW_ROWS);
+  test_view *a = view_new(SITU_I32, SITU_SHAPE(3), VIEW_ROWS), *b = view_new(SITU_F32, SITU_SHAPE(3), VIEW_ROWS);
+  test_view *y = view_new(SITU_F32, SITU_SHAPE(3), VIEW_ROWS), *half = view_new(SITU_F16, SITU_SHAPE(3), VIEW_ROWS);
   for (int i = 0; i < 3; i++) {
     view_set(a, i, i + 1);
     view_set(b, i, 0.1);
     view_set(half, i, 1);
   }
-  assert_int_equal(call(situ__cpu_binary, SITU_BINARY_mul, SITU_F32, NULL, y, 2, IN(a, b)),
-                   SITU_OK);
+  assert_int_equal(call(situ__cpu_binary, SITU_BINARY_mul, SITU_F32, NULL, y, 2, IN(a, b)), SITU_OK);
   assert_true(view_get(y, 2) == (double)(3 * 0.1f));
   /* f16: 0.1 has become 0.0999755859375 before it is multiplied by 3. */
   view_set(half, 2, 3);
   test_view *z = view_new(SITU_F16, SITU_SHAPE(3), VIEW_ROWS);
-  assert_int_equal(call(situ__cpu_binary, SITU_BINARY_mul, SITU_F16, NULL, z, 2, IN(half, b)),
-                   SITU_OK);
+  assert_int_equal(call(situ__cpu_binary, SITU_BINARY_mul, SITU_F16, NULL, z, 2, IN(half, b)), SITU_OK);
   assert_true(view_get(z, 0) == 0.0999755859375);
   view_free(a);
   view_free(b);
@@ -377,9 +350,8 @@ static void mixed_dtypes(void **state) {
 
 int main(void) {
   const struct CMUnitTest tests[] = {
-    cmocka_unit_test(unary_functions), cmocka_unit_test(binary_functions),
-    cmocka_unit_test(broadcasting),    cmocka_unit_test(three_operands),
-    cmocka_unit_test(in_place),        cmocka_unit_test(mixed_dtypes),
+    cmocka_unit_test(unary_functions), cmocka_unit_test(binary_functions), cmocka_unit_test(broadcasting),
+    cmocka_unit_test(three_operands),  cmocka_unit_test(in_place),         cmocka_unit_test(mixed_dtypes),
   };
   return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -25,17 +25,30 @@ static int64_t number(const test_view *v, const int64_t *c) {
 }
 
 static situ_status gather(int mode, int dim, test_view *x, test_view *index, test_view *y) {
-  situ_work work = { .verb = SITU_VERB_GATHER, .op = mode, .ins = 2, .outs = 1, .in = { &x->d, &index->d }, .out = { &y->d }, .integer = { dim } };
+  situ_work work = { .verb = SITU_VERB_GATHER,
+                     .op = mode,
+                     .ins = 2,
+                     .outs = 1,
+                     .in = { &x->d, &index->d },
+                     .out = { &y->d },
+                     .integer = { dim } };
   return view_run(SITU_VERB_GATHER, &work);
 }
 static situ_status scatter(int mode, int dim, test_view *index, test_view *src, test_view *y, double alpha) {
-  situ_work work = { .verb = SITU_VERB_SCATTER, .op = mode, .ins = 2, .outs = 1, .in = { &index->d, &src->d }, .out = { &y->d },
-                     .integer = { dim }, .scalar = { alpha } };
+  situ_work work = { .verb = SITU_VERB_SCATTER,
+                     .op = mode,
+                     .ins = 2,
+                     .outs = 1,
+                     .in = { &index->d, &src->d },
+                     .out = { &y->d },
+                     .integer = { dim },
+                     .scalar = { alpha } };
   return view_run(SITU_VERB_SCATTER, &work);
 }
 
-
-static const situ_shape shapes[] = { { 1, { 9 } }, { 2, { 7, 5 } }, { 3, { 3, 4, 6 } }, { 4, { 5, 3, 2, 700 } }, { 2, { 40, 3000 } } };
+static const situ_shape shapes[] = {
+  { 1, { 9 } }, { 2, { 7, 5 } }, { 3, { 3, 4, 6 } }, { 4, { 5, 3, 2, 700 } }, { 2, { 40, 3000 } }
+};
 enum { SHAPES = sizeof shapes / sizeof *shapes };
 
 /* Gathers rows and elements for one dtype, layout and index dtype. */
@@ -57,7 +70,8 @@ static void check_gather(situ_dtype dtype, situ_dtype index_dtype, view_layout l
     }
     view_free(index), view_free(y);
 
-    for (int d = 0; d < out.ndim; d++) out.dim[d] = d == dim ? 6 : (shape.dim[d] + 1) / 2;  /* smaller than x, or longer along dim */
+    for (int d = 0; d < out.ndim; d++)
+      out.dim[d] = d == dim ? 6 : (shape.dim[d] + 1) / 2; /* smaller than x, or longer along dim */
     index = view_new(index_dtype, out, layout);
     view_random(index, 6, 0, (double)shape.dim[dim]);
     y = view_new(dtype, out, layout);
@@ -88,12 +102,13 @@ static void check_scatter(int mode, situ_dtype dtype, view_layout layout, situ_s
   part.dim[dim] = 13;
   test_view *y = view_new(dtype, shape, layout), *src = view_new(dtype, part, layout);
   if (elements)
-    for (int d = 0; d < part.ndim; d++) part.dim[d] = d == dim ? 9 : (shape.dim[d] + 1) / 2;  /* names only a part of src */
+    for (int d = 0; d < part.ndim; d++)
+      part.dim[d] = d == dim ? 9 : (shape.dim[d] + 1) / 2; /* names only a part of src */
   test_view *index = view_new(SITU_I64, elements ? part : SITU_SHAPE(13), layout);
   view_random(index, 5, 0, (double)shape.dim[dim]);
   view_random(y, 7, low, 4);
   view_random(src, 8, low, 4);
-  if (situ_dtype_is_floating(dtype))  /* small whole numbers: sums are exact in every dtype and order */
+  if (situ_dtype_is_floating(dtype)) /* small whole numbers: sums are exact in every dtype and order */
     for (int64_t i = 0; i < src->d.numel; i++) view_set(src, i, trunc(view_get(src, i)));
 
   double *want = malloc(sizeof(double) * (size_t)y->d.numel);
@@ -112,21 +127,22 @@ static void check_scatter(int mode, situ_dtype dtype, view_layout layout, situ_s
   assert_int_equal(scatter(mode, dim, index, src, y, alpha), SITU_OK);
   for (int64_t i = 0; i < y->d.numel; i++)
     if (view_get(y, i) != (dtype == SITU_BOOL ? want[i] != 0 : want[i]))
-      fail_msg("mode %d of %s, dim %d, layout %d: element %lld is %g, want %g", mode, situ_dtype_name(dtype), dim, (int)layout,
-               (long long)i, view_get(y, i), want[i]);
+      fail_msg("mode %d of %s, dim %d, layout %d: element %lld is %g, want %g", mode, situ_dtype_name(dtype), dim,
+               (int)layout, (long long)i, view_get(y, i), want[i]);
   free(want);
   view_free(y), view_free(src), view_free(index);
 }
 
 static void scatters(void **state) {
   (void)state;
-  const int modes[] = { SITU_INDEX_ROWS, SITU_INDEX_ELEMENTS, SITU_INDEX_ROWS | SITU_INDEX_ADD, SITU_INDEX_ELEMENTS | SITU_INDEX_ADD };
+  const int modes[] = { SITU_INDEX_ROWS, SITU_INDEX_ELEMENTS, SITU_INDEX_ROWS | SITU_INDEX_ADD,
+                        SITU_INDEX_ELEMENTS | SITU_INDEX_ADD };
   for (int s = 0; s < SHAPES; s++)
     for (int layout = 0; layout < VIEW_LAYOUTS; layout++)
       for (int dtype = SITU_BOOL; dtype < SITU_DTYPES; dtype++)
         for (int dim = 0; dim < shapes[s].ndim; dim++)
           for (int m = 0; m < 4; m++) {
-            if (dtype <= SITU_U8 && modes[m] & SITU_INDEX_ADD) continue;  /* sums would wrap */
+            if (dtype <= SITU_U8 && modes[m] & SITU_INDEX_ADD) continue; /* sums would wrap */
             check_scatter(modes[m], (situ_dtype)dtype, (view_layout)layout, shapes[s], dim);
           }
 }
@@ -135,10 +151,12 @@ static void scatters(void **state) {
 static void adding_is_deterministic(void **state) {
   (void)state;
   int before = situ__pool_threads();
-  test_view *index = view_new(SITU_I64, SITU_SHAPE(5000), VIEW_ROWS), *src = view_new(SITU_F32, SITU_SHAPE(5000, 600), VIEW_ROWS);
+  test_view *index = view_new(SITU_I64, SITU_SHAPE(5000), VIEW_ROWS),
+            *src = view_new(SITU_F32, SITU_SHAPE(5000, 600), VIEW_ROWS);
   view_random(index, 1, 0, 10);
   view_random(src, 2, -1, 1);
-  test_view *one = view_new(SITU_F32, SITU_SHAPE(10, 600), VIEW_ROWS), *many = view_new(SITU_F32, SITU_SHAPE(10, 600), VIEW_ROWS);
+  test_view *one = view_new(SITU_F32, SITU_SHAPE(10, 600), VIEW_ROWS),
+            *many = view_new(SITU_F32, SITU_SHAPE(10, 600), VIEW_ROWS);
   situ__pool_set_threads(1);
   assert_int_equal(scatter(SITU_INDEX_ROWS | SITU_INDEX_ADD, 0, index, src, one, 1), SITU_OK);
   for (int threads = 2; threads <= 8; threads += 3) {
@@ -157,7 +175,9 @@ static void bad_indices_are_refused(void **state) {
   const int64_t bad[] = { -1, 7, INT64_MIN, INT64_MAX, 100000000000000000 };
   for (int b = 0; b < 5; b++)
     for (int64_t at = 0; at < 40000; at = at * 3 + 1) {
-      test_view *x = view_new(SITU_F32, SITU_SHAPE(7), VIEW_ROWS), *index = view_new(SITU_I64, SITU_SHAPE(40000), VIEW_ROWS), *y = view_new(SITU_F32, SITU_SHAPE(40000), VIEW_ROWS);
+      test_view *x = view_new(SITU_F32, SITU_SHAPE(7), VIEW_ROWS),
+                *index = view_new(SITU_I64, SITU_SHAPE(40000), VIEW_ROWS),
+                *y = view_new(SITU_F32, SITU_SHAPE(40000), VIEW_ROWS);
       ((int64_t *)index->storage.data)[at] = bad[b];
       for (int mode = 0; mode < 2; mode++) {
         assert_int_equal(gather(mode, 0, x, index, y), SITU_E_INDEX);
@@ -181,20 +201,24 @@ static void bad_indices_are_refused(void **state) {
 
 static void nothing_to_pick_from(void **state) {
   (void)state;
-  test_view *x = view_new(SITU_F32, SITU_SHAPE(0, 3), VIEW_ROWS), *index = view_new(SITU_I64, SITU_SHAPE(2), VIEW_ROWS), *y = view_new(SITU_F32, SITU_SHAPE(2, 3), VIEW_ROWS);
+  test_view *x = view_new(SITU_F32, SITU_SHAPE(0, 3), VIEW_ROWS), *index = view_new(SITU_I64, SITU_SHAPE(2), VIEW_ROWS),
+            *y = view_new(SITU_F32, SITU_SHAPE(2, 3), VIEW_ROWS);
   assert_int_equal(gather(SITU_INDEX_ROWS, 0, x, index, y), SITU_E_INDEX);
   situ_error_clear();
-  test_view *none = view_new(SITU_I64, SITU_SHAPE(0), VIEW_ROWS), *src = view_new(SITU_F32, SITU_SHAPE(0, 3), VIEW_ROWS);
+  test_view *none = view_new(SITU_I64, SITU_SHAPE(0), VIEW_ROWS),
+            *src = view_new(SITU_F32, SITU_SHAPE(0, 3), VIEW_ROWS);
   view_set(y, 1, 5);
   assert_int_equal(scatter(SITU_INDEX_ROWS, 0, none, src, y, 1), SITU_OK);
   assert_true(view_get(y, 1) == 5);
-  test_view *scalar = view_new(SITU_F32, SITU_SCALAR, VIEW_ROWS), *zero = view_new(SITU_I64, SITU_SCALAR, VIEW_ROWS), *out = view_new(SITU_F32, SITU_SCALAR, VIEW_ROWS);
+  test_view *scalar = view_new(SITU_F32, SITU_SCALAR, VIEW_ROWS), *zero = view_new(SITU_I64, SITU_SCALAR, VIEW_ROWS),
+            *out = view_new(SITU_F32, SITU_SCALAR, VIEW_ROWS);
   view_set(scalar, 0, 8);
   assert_int_equal(gather(SITU_INDEX_ELEMENTS, 0, scalar, zero, out), SITU_OK);
   assert_true(view_get(out, 0) == 8);
   assert_int_equal(scatter(SITU_INDEX_ELEMENTS | SITU_INDEX_ADD, 0, zero, scalar, out, 1), SITU_OK);
   assert_true(view_get(out, 0) == 16);
-  view_free(x), view_free(index), view_free(y), view_free(none), view_free(src), view_free(scalar), view_free(zero), view_free(out);
+  view_free(x), view_free(index), view_free(y), view_free(none), view_free(src), view_free(scalar), view_free(zero),
+      view_free(out);
 }
 
 int main(void) {

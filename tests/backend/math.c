@@ -27,12 +27,10 @@ static int sets(isa *out) {
   out[0] = (isa){ "base", &situ__unary_rows_base, &situ__binary_rows_base };
   int n = 1;
 #ifdef SITU_HAVE_ISA_V3
-  if (situ__cpu_isa() >= SITU__ISA_V3)
-    out[n++] = (isa){ "v3", &situ__unary_rows_v3, &situ__binary_rows_v3 };
+  if (situ__cpu_isa() >= SITU__ISA_V3) out[n++] = (isa){ "v3", &situ__unary_rows_v3, &situ__binary_rows_v3 };
 #endif
 #ifdef SITU_HAVE_ISA_V4
-  if (situ__cpu_isa() >= SITU__ISA_V4)
-    out[n++] = (isa){ "v4", &situ__unary_rows_v4, &situ__binary_rows_v4 };
+  if (situ__cpu_isa() >= SITU__ISA_V4) out[n++] = (isa){ "v4", &situ__unary_rows_v4, &situ__binary_rows_v4 };
 #endif
   return n;
 }
@@ -60,8 +58,7 @@ typedef struct expectation {
   long double (*exact)(long double);
   double low, high; /* where it is tried, besides all magnitudes */
   double f32_ulp, f64_ulp;
-  double
-      near; /* results below it are measured in its units: gelu's tail cancels, silu's has a subnormal factor */
+  double near; /* results below it are measured in its units: gelu's tail cancels, silu's has a subnormal factor */
 } expectation;
 
 /* 0.5: correctly rounded. 4 is what libmvec promises for its functions. What is made of several roundings had at
@@ -109,20 +106,16 @@ static void sample_32(float *x, double low, double high) {
   uint64_t s = 1;
   for (int i = 0; i < SAMPLES; i++) {
     uint32_t bits = (uint32_t)next(&s);
-    if (i % 2)
-      x[i] = (float)(low + (high - low) * (bits * 0x1p-32));
-    else
-      memcpy(&x[i], &bits, sizeof bits);
+    if (i % 2) x[i] = (float)(low + (high - low) * (bits * 0x1p-32));
+    else memcpy(&x[i], &bits, sizeof bits);
   }
 }
 static void sample_64(double *x, double low, double high) {
   uint64_t s = 2;
   for (int i = 0; i < SAMPLES; i++) {
     uint64_t bits = next(&s);
-    if (i % 2)
-      x[i] = low + (high - low) * ((double)bits * 0x1p-64);
-    else
-      memcpy(&x[i], &bits, sizeof bits);
+    if (i % 2) x[i] = low + (high - low) * ((double)bits * 0x1p-64);
+    else memcpy(&x[i], &bits, sizeof bits);
   }
 }
 
@@ -131,8 +124,7 @@ static double ulps(long double got, long double want, long double near, int digi
   if (isnan(want)) return isnan(got) ? 0 : INFINITY;
   if (got == want) return 0;
   long double most = least < -200 ? (long double)DBL_MAX : (long double)FLT_MAX;
-  if (isinf(got))
-    return fabsl(want) > most * 0.999999L && signbit(got) == signbit(want) ? 0 : INFINITY;
+  if (isinf(got)) return fabsl(want) > most * 0.999999L && signbit(got) == signbit(want) ? 0 : INFINITY;
   int e;
   (void)frexpl(fmaxl(fabsl(want), near), &e);
   if (e < least) e = least;
@@ -140,12 +132,8 @@ static double ulps(long double got, long double want, long double near, int digi
 }
 
 /* NaN equals NaN: which one it is, nobody says. */
-static bool same_f32(float a, float b) {
-  return (isnan(a) && isnan(b)) || !memcmp(&a, &b, sizeof a);
-}
-static bool same_f64(double a, double b) {
-  return (isnan(a) && isnan(b)) || !memcmp(&a, &b, sizeof a);
-}
+static bool same_f32(float a, float b) { return (isnan(a) && isnan(b)) || !memcmp(&a, &b, sizeof a); }
+static bool same_f64(double a, double b) { return (isnan(a) && isnan(b)) || !memcmp(&a, &b, sizeof a); }
 
 static void check(const isa *set, const expectation *e) {
   static float x32[SAMPLES], y32[SAMPLES];
@@ -164,8 +152,8 @@ static void check(const isa *set, const expectation *e) {
     if (u > worst_64) worst_64 = u, at_64 = x64[i];
   }
   if (worst_32 > e->f32_ulp || worst_64 > e->f64_ulp)
-    fail_msg("%s on %s: f32 %.2f ULP at %.9g (allowed %g), f64 %.2f ULP at %.17g (allowed %g)",
-             e->name, set->name, worst_32, at_32, e->f32_ulp, worst_64, at_64, e->f64_ulp);
+    fail_msg("%s on %s: f32 %.2f ULP at %.9g (allowed %g), f64 %.2f ULP at %.17g (allowed %g)", e->name, set->name,
+             worst_32, at_32, e->f32_ulp, worst_64, at_64, e->f64_ulp);
 }
 
 static void library_functions_are_accurate(void **state) {
@@ -181,10 +169,9 @@ static void library_functions_are_accurate(void **state) {
 /* Every instruction set agrees where each operation is correctly rounded. */
 static void arithmetic_has_the_same_bits_everywhere(void **state) {
   (void)state;
-  static const int unary[] = { SITU_UNARY_neg,        SITU_UNARY_abs,  SITU_UNARY_sign,
-                               SITU_UNARY_square,     SITU_UNARY_sqrt, SITU_UNARY_rsqrt,
-                               SITU_UNARY_reciprocal, SITU_UNARY_relu, SITU_UNARY_leaky_relu,
-                               SITU_UNARY_floor,      SITU_UNARY_ceil, SITU_UNARY_round,
+  static const int unary[] = { SITU_UNARY_neg,        SITU_UNARY_abs,   SITU_UNARY_sign,       SITU_UNARY_square,
+                               SITU_UNARY_sqrt,       SITU_UNARY_rsqrt, SITU_UNARY_reciprocal, SITU_UNARY_relu,
+                               SITU_UNARY_leaky_relu, SITU_UNARY_floor, SITU_UNARY_ceil,       SITU_UNARY_round,
                                SITU_UNARY_trunc,      SITU_UNARY_clamp };
   static float x32[SAMPLES], z32[SAMPLES], y32[3][SAMPLES];
   static double x64[SAMPLES], z64[SAMPLES], y64[3][SAMPLES];
@@ -203,10 +190,8 @@ static void arithmetic_has_the_same_bits_everywhere(void **state) {
       set[s].unary->row[SITU__F32][unary[k]](y32[s], (const void *[]){ x32 }, 0, SAMPLES, p32);
       set[s].unary->row[SITU__F64][unary[k]](y64[s], (const void *[]){ x64 }, 0, SAMPLES, p64);
       for (int i = 0; i < SAMPLES; i++) {
-        if (!same_f32(y32[s][i], y32[0][i]))
-          fail_msg("unary %d of %g differs on %s", unary[k], x32[i], set[s].name);
-        if (!same_f64(y64[s][i], y64[0][i]))
-          fail_msg("unary %d of %g differs on %s", unary[k], x64[i], set[s].name);
+        if (!same_f32(y32[s][i], y32[0][i])) fail_msg("unary %d of %g differs on %s", unary[k], x32[i], set[s].name);
+        if (!same_f64(y64[s][i], y64[0][i])) fail_msg("unary %d of %g differs on %s", unary[k], x64[i], set[s].name);
       }
     }
   for (int op = SITU_BINARY_add; op < SITU_BINARY_eq; op++) {
@@ -239,8 +224,8 @@ static void a_value_does_not_depend_on_its_place(void **state) {
   for (int s = 0; s < n; s++)
     for (int op = 0; op < SITU_UNARIES; op++) {
       situ__row row = set[s].unary->row[SITU__F32][op], wide = set[s].unary->row[SITU__F64][op];
-      bool test = op == SITU_UNARY_isnan || op == SITU_UNARY_isinf ||
-                  op == SITU_UNARY_logical_not || op >= SITU_UNARY_eq_scalar;
+      bool test = op == SITU_UNARY_isnan || op == SITU_UNARY_isinf || op == SITU_UNARY_logical_not ||
+                  op >= SITU_UNARY_eq_scalar;
       if (!row || test) continue;
       row(whole_32, (const void *[]){ x32 }, 0, N, p32);
       wide(whole_64, (const void *[]){ x64 }, 0, N, p64);
@@ -252,8 +237,7 @@ static void a_value_does_not_depend_on_its_place(void **state) {
           wide(y64, (const void *[]){ x64 + at }, 0, length, p64);
           for (int i = 0; i < length; i++)
             if (!same_f32(y32[i], whole_32[at + i]) || !same_f64(y64[i], whole_64[at + i]))
-              fail_msg("unary %d on %s: element %d of %d alone, %d in the row", op, set[s].name, i,
-                       length, at + i);
+              fail_msg("unary %d on %s: element %d of %d alone, %d in the row", op, set[s].name, i, length, at + i);
         }
     }
 }
@@ -280,14 +264,13 @@ static void pow_is_accurate(void **state) {
   }
   for (int s = 0; s < n; s++) {
     set[s].binary->row[SITU__F32][SITU_BINARY_pow](y, (const void *[]){ a, b }, 0, SAMPLES, NULL);
-    set[s].binary->row[SITU__F64][SITU_BINARY_pow](wide_y, (const void *[]){ wide_a, wide_b }, 0,
-                                                   SAMPLES, NULL);
+    set[s].binary->row[SITU__F64][SITU_BINARY_pow](wide_y, (const void *[]){ wide_a, wide_b }, 0, SAMPLES, NULL);
     for (int i = 0; i < SAMPLES; i++) {
       long double want = powl(a[i], b[i]);
       double u = ulps(y[i], want, 0, 24, -125), wide_u = ulps(wide_y[i], want, 0, 53, -1021);
       if (u > 4 || wide_u > 4)
-        fail_msg("pow(%.9g, %.9g) on %s: f32 %.9g, f64 %.17g, want %.17Lg", a[i], b[i], set[s].name,
-                 y[i], wide_y[i], want);
+        fail_msg("pow(%.9g, %.9g) on %s: f32 %.9g, f64 %.17g, want %.17Lg", a[i], b[i], set[s].name, y[i], wide_y[i],
+                 want);
     }
   }
 }

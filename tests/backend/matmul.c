@@ -43,9 +43,15 @@ static double *values(const test_view *v) {
   return to;
 }
 
-static situ_status run(const test_view *a, const test_view *b, const test_view *bias, test_view *y, double alpha, double beta) {
-  const situ_work work = { .verb = SITU_VERB_MATMUL, .compute = (situ_dtype)y->d.dtype, .ins = 3, .outs = 1,
-                           .in = { &a->d, &b->d, bias ? &bias->d : NULL }, .out = { &y->d }, .scalar = { alpha, beta } };
+static situ_status run(const test_view *a, const test_view *b, const test_view *bias, test_view *y, double alpha,
+                       double beta) {
+  const situ_work work = { .verb = SITU_VERB_MATMUL,
+                           .compute = (situ_dtype)y->d.dtype,
+                           .ins = 3,
+                           .outs = 1,
+                           .in = { &a->d, &b->d, bias ? &bias->d : NULL },
+                           .out = { &y->d },
+                           .scalar = { alpha, beta } };
   return view_run(SITU_VERB_MATMUL, &work);
 }
 
@@ -62,7 +68,8 @@ static double wrapped(int dtype, double value) {
 }
 
 /* The rounding of a sum of k products grows like sqrt(k) of the size of its terms. */
-static void check(const test_view *a, const test_view *b, const test_view *bias, test_view *y, double alpha, double beta) {
+static void check(const test_view *a, const test_view *b, const test_view *bias, test_view *y, double alpha,
+                  double beta) {
   const int64_t m = y->d.size[y->d.ndim - 2], n = y->d.size[y->d.ndim - 1], k = a->d.size[a->d.ndim - 1];
   const double lane = unit(y->d.dtype == SITU_F64 ? SITU_F64 : SITU_F32);
   const bool whole = !situ_dtype_is_floating((situ_dtype)y->d.dtype);
@@ -78,20 +85,23 @@ static void check(const test_view *a, const test_view *b, const test_view *bias,
     }
     const double extra = bias && beta != 0 ? beta * view_get(bias, at) : 0;
     const double want = wrapped(y->d.dtype, alpha * sum + extra), got = view_get(y, at);
-    const double allowed = whole ? 0 : unit(y->d.dtype) * fabs(want) * 1.01 + lane * (4 + sqrt((double)k)) * (fabs(alpha) * size + fabs(extra));
+    const double allowed = whole ? 0
+                                 : unit(y->d.dtype) * fabs(want) * 1.01 +
+                                       lane * (4 + sqrt((double)k)) * (fabs(alpha) * size + fabs(extra));
     if (isnan(want) ? !isnan(got) : !(fabs(got - want) <= allowed))
       fail_msg("%s [%lld, %lld] x [%lld, %lld], item %lld: (%lld, %lld) is %.17g, want %.17g, allowed error %g",
-               situ_dtype_name((situ_dtype)y->d.dtype), (long long)m, (long long)k, (long long)k, (long long)n, (long long)item,
-               (long long)i, (long long)j, got, want, allowed);
+               situ_dtype_name((situ_dtype)y->d.dtype), (long long)m, (long long)k, (long long)k, (long long)n,
+               (long long)item, (long long)i, (long long)j, got, want, allowed);
   }
   free(as), free(bs);
 }
 
-static void check_2d(situ_dtype dtype, int64_t m, int64_t n, int64_t k, view_layout la, view_layout lb, view_layout ly) {
+static void check_2d(situ_dtype dtype, int64_t m, int64_t n, int64_t k, view_layout la, view_layout lb,
+                     view_layout ly) {
   test_view *a = view_new(dtype, SITU_SHAPE(m, k), la), *b = view_new(dtype, SITU_SHAPE(k, n), lb);
   test_view *y = view_new(dtype, SITU_SHAPE(m, n), ly), *bias = view_new(dtype, SITU_SHAPE(1, n), la);
   fill(a, (uint64_t)(m * 31 + n * 7 + k)), fill(b, (uint64_t)(m + n + k)), fill(bias, (uint64_t)n);
-  fill(y, 3);  /* what was there must not shine through */
+  fill(y, 3); /* what was there must not shine through */
   expand(bias, &y->d);
   check(a, b, NULL, y, 1, 0);
   check(a, b, bias, y, 1, 1);
@@ -115,7 +125,9 @@ static void small_shapes_in_every_layout(void **state) {
 
 static void every_dtype_and_layout(void **state) {
   (void)state;
-  const situ_dtype dtypes[] = { SITU_U8, SITU_I8, SITU_I16, SITU_I32, SITU_I64, SITU_F16, SITU_BF16, SITU_F32, SITU_F64 };
+  const situ_dtype dtypes[] = {
+    SITU_U8, SITU_I8, SITU_I16, SITU_I32, SITU_I64, SITU_F16, SITU_BF16, SITU_F32, SITU_F64
+  };
   const int64_t shapes[][3] = { { 1, 1, 1 }, { 1, 5, 10 }, { 20, 1, 30 }, { 7, 9, 40 }, { 40, 50, 33 } };
   for (size_t t = 0; t < sizeof dtypes / sizeof *dtypes; t++)
     for (size_t s = 0; s < sizeof shapes / sizeof *shapes; s++)
@@ -126,8 +138,9 @@ static void every_dtype_and_layout(void **state) {
 /* Several blocks and tasks in each direction, copied operands, dot products, thin ones. */
 static void large_shapes(void **state) {
   (void)state;
-  const int64_t shapes[][3] = { { 300, 70, 900 }, { 30, 700, 800 }, { 200, 130, 401 }, { 2, 600, 1500 }, { 500, 6, 300 },
-                                { 1, 1500, 700 }, { 900, 1, 700 }, { 1, 1, 5000 }, { 260, 530, 60 } };
+  const int64_t shapes[][3] = { { 300, 70, 900 }, { 30, 700, 800 }, { 200, 130, 401 },
+                                { 2, 600, 1500 }, { 500, 6, 300 },  { 1, 1500, 700 },
+                                { 900, 1, 700 },  { 1, 1, 5000 },   { 260, 530, 60 } };
   for (size_t s = 0; s < sizeof shapes / sizeof *shapes; s++)
     for (int layouts = 0; layouts < 4; layouts++) {
       check_2d(SITU_F32, shapes[s][0], shapes[s][1], shapes[s][2], layouts % 2, layouts / 2, VIEW_ROWS);
@@ -138,8 +151,9 @@ static void large_shapes(void **state) {
 static void batches(void **state) {
   (void)state;
   /* Sizes of a's, b's and the bias's batch; 1 broadcasts. */
-  const int64_t batch[][3][2] = { { { 2, 3 }, { 2, 3 }, { 2, 3 } }, { { 2, 3 }, { 1, 1 }, { 1, 1 } }, { { 1, 1 }, { 2, 3 }, { 1, 3 } },
-                                  { { 1, 3 }, { 2, 1 }, { 2, 1 } }, { { 20, 3 }, { 20, 1 }, { 1, 3 } }, { { 1, 200 }, { 1, 1 }, { 1, 200 } } };
+  const int64_t batch[][3][2] = { { { 2, 3 }, { 2, 3 }, { 2, 3 } },   { { 2, 3 }, { 1, 1 }, { 1, 1 } },
+                                  { { 1, 1 }, { 2, 3 }, { 1, 3 } },   { { 1, 3 }, { 2, 1 }, { 2, 1 } },
+                                  { { 20, 3 }, { 20, 1 }, { 1, 3 } }, { { 1, 200 }, { 1, 1 }, { 1, 200 } } };
   const int64_t shapes[][3] = { { 1, 4, 5 }, { 4, 1, 3 }, { 6, 17, 20 }, { 30, 20, 64 } };
   for (size_t c = 0; c < sizeof batch / sizeof *batch; c++)
     for (size_t s = 0; s < sizeof shapes / sizeof *shapes; s++)
@@ -166,7 +180,8 @@ static void batches(void **state) {
 
 static void nothing_to_add_up(void **state) {
   (void)state;
-  for (int dtype = SITU_U8; dtype < SITU_DTYPES; dtype++) check_2d((situ_dtype)dtype, 3, 4, 0, VIEW_ROWS, VIEW_ROWS, VIEW_ROWS);
+  for (int dtype = SITU_U8; dtype < SITU_DTYPES; dtype++)
+    check_2d((situ_dtype)dtype, 3, 4, 0, VIEW_ROWS, VIEW_ROWS, VIEW_ROWS);
   check_2d(SITU_F32, 300, 400, 0, VIEW_ROWS, VIEW_COLUMNS, VIEW_COLUMNS);
 }
 
@@ -176,8 +191,10 @@ static void special_values(void **state) {
   const int64_t shapes[][3] = { { 4, 5, 6 }, { 1, 20, 300 }, { 70, 80, 90 } };
   for (size_t s = 0; s < sizeof shapes / sizeof *shapes; s++) {
     const int64_t m = shapes[s][0], n = shapes[s][1], k = shapes[s][2];
-    test_view *a = view_new(SITU_F32, SITU_SHAPE(m, k), VIEW_ROWS), *b = view_new(SITU_F32, SITU_SHAPE(k, n), VIEW_COLUMNS);
-    test_view *bias = view_new(SITU_F32, SITU_SHAPE(m, n), VIEW_ROWS), *y = view_new(SITU_F32, SITU_SHAPE(m, n), VIEW_ROWS);
+    test_view *a = view_new(SITU_F32, SITU_SHAPE(m, k), VIEW_ROWS),
+              *b = view_new(SITU_F32, SITU_SHAPE(k, n), VIEW_COLUMNS);
+    test_view *bias = view_new(SITU_F32, SITU_SHAPE(m, n), VIEW_ROWS),
+              *y = view_new(SITU_F32, SITU_SHAPE(m, n), VIEW_ROWS);
     fill(a, 1), fill(b, 2);
     for (int64_t i = 0; i < m * n; i++) view_set(bias, i, NAN), view_set(y, i, NAN);
     check(a, b, bias, y, 1, 0);
@@ -212,21 +229,26 @@ static void whole_numbers_wrap(void **state) {
 static void bool_is_refused(void **state) {
   (void)state;
   if (test_device().kind != SITU_CPU) skip();
-  test_view *a = view_new(SITU_BOOL, SITU_SHAPE(2, 2), VIEW_ROWS), *y = view_new(SITU_BOOL, SITU_SHAPE(2, 2), VIEW_ROWS);
+  test_view *a = view_new(SITU_BOOL, SITU_SHAPE(2, 2), VIEW_ROWS),
+            *y = view_new(SITU_BOOL, SITU_SHAPE(2, 2), VIEW_ROWS);
   assert_int_equal(run(a, a, NULL, y, 1, 0), SITU_E_UNSUPPORTED);
   view_free(a), view_free(y);
 }
 
 static void same_bits_for_any_number_of_threads(void **state) {
   (void)state;
-  const int before = situ__pool_threads(), most = test_device().kind == SITU_CPU ? 8 : 2; /* elsewhere it is only done again */
-  const int64_t shapes[][4] = { { 1, 400, 300, 200 }, { 1, 64, 128, 784 }, { 1, 1, 2000, 1000 }, { 50, 40, 50, 60 }, { 1, 1024, 10, 300 } };
+  const int before = situ__pool_threads(),
+            most = test_device().kind == SITU_CPU ? 8 : 2; /* elsewhere it is only done again */
+  const int64_t shapes[][4] = {
+    { 1, 400, 300, 200 }, { 1, 64, 128, 784 }, { 1, 1, 2000, 1000 }, { 50, 40, 50, 60 }, { 1, 1024, 10, 300 }
+  };
   const situ_dtype dtypes[] = { SITU_F32, SITU_F64, SITU_BF16, SITU_F16, SITU_I32 };
   for (size_t s = 0; s < sizeof shapes / sizeof *shapes; s++)
     for (size_t t = 0; t < sizeof dtypes / sizeof *dtypes; t++)
       for (int layout = VIEW_ROWS; layout <= VIEW_COLUMNS; layout++) {
         const int64_t count = shapes[s][0], m = shapes[s][1], n = shapes[s][2], k = shapes[s][3];
-        test_view *a = view_new(dtypes[t], SITU_SHAPE(count, m, k), VIEW_ROWS), *b = view_new(dtypes[t], SITU_SHAPE(count, k, n), layout);
+        test_view *a = view_new(dtypes[t], SITU_SHAPE(count, m, k), VIEW_ROWS),
+                  *b = view_new(dtypes[t], SITU_SHAPE(count, k, n), layout);
         test_view *one = view_new(dtypes[t], SITU_SHAPE(count, m, n), VIEW_ROWS);
         test_view *many = view_new(dtypes[t], SITU_SHAPE(count, m, n), VIEW_ROWS);
         fill(a, s), fill(b, t);
@@ -235,7 +257,8 @@ static void same_bits_for_any_number_of_threads(void **state) {
         for (int threads = 2; threads <= most; threads += 1 + (threads > 3)) {
           situ__pool_set_threads(threads);
           assert_int_equal(run(a, b, NULL, many, 1, 0), SITU_OK);
-          if (!view_same(one, many)) fail_msg("%s, shape %zu: bits differ on %d threads", situ_dtype_name(dtypes[t]), s, threads);
+          if (!view_same(one, many))
+            fail_msg("%s, shape %zu: bits differ on %d threads", situ_dtype_name(dtypes[t]), s, threads);
         }
         view_free(a), view_free(b), view_free(one), view_free(many);
       }

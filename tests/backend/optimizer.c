@@ -16,14 +16,12 @@
 
 /* One step of torch.optim for one element, in f64. s: SGD's buffer; Adam's mean, square, largest; RMSprop's square,
    buffer, mean. */
-static double reference(situ_optimizer_rule rule, const situ_optimizer_params *o, int64_t step,
-                        double p, double g, double *s) {
+static double reference(situ_optimizer_rule rule, const situ_optimizer_params *o, int64_t step, double p, double g,
+                        double *s) {
   g *= o->grad_scale;
   if (o->maximize) g = -g;
-  if (rule == SITU_RULE_ADAMW)
-    p *= 1 - o->lr * o->weight_decay;
-  else
-    g += o->weight_decay * p;
+  if (rule == SITU_RULE_ADAMW) p *= 1 - o->lr * o->weight_decay;
+  else g += o->weight_decay * p;
   switch (rule) {
   case SITU_RULE_SGD:
     if (o->momentum != 0) {
@@ -85,8 +83,7 @@ static void set_close(set *s) {
   }
 }
 
-static void take_step(set *s, situ_optimizer_rule rule, const situ_optimizer_params *o,
-                      int64_t step) {
+static void take_step(set *s, situ_optimizer_rule rule, const situ_optimizer_params *o, int64_t step) {
   for (int t = 0; t < TENSORS; t++) {
     view_random(s->grad[t], (uint64_t)(step * TENSORS + t) + 100, -2, 2);
     s->item[t].step = step;
@@ -103,22 +100,16 @@ static void every_rule_follows_its_formula(void **state) {
   static const struct {
     situ_dtype dtype;
     double unit;
-  } types[] = { { SITU_F64, DBL_EPSILON },
-                { SITU_F32, FLT_EPSILON },
-                { SITU_F16, 0x1p-10 },
-                { SITU_BF16, 0x1p-7 } };
+  } types[] = { { SITU_F64, DBL_EPSILON }, { SITU_F32, FLT_EPSILON }, { SITU_F16, 0x1p-10 }, { SITU_BF16, 0x1p-7 } };
   int64_t sizes[TENSORS];
   memcpy(sizes, few, sizeof few);
   sizes[2] = 5;
   for (int rule = 0; rule <= SITU_RULE_RMSPROP; rule++)
     for (int options = 0; options < 64; options++)
       for (int t = 0; t < 4; t++) {
-        situ_optimizer_params o = { .lr = 0.02,
-                                    .beta1 = 0.9,
-                                    .beta2 = 0.95,
-                                    .alpha = 0.9,
-                                    .eps = 1e-3,
-                                    .grad_scale = options & 32 ? 0.5 : 1 };
+        situ_optimizer_params o = {
+          .lr = 0.02, .beta1 = 0.9, .beta2 = 0.95, .alpha = 0.9, .eps = 1e-3, .grad_scale = options & 32 ? 0.5 : 1
+        };
         o.weight_decay = options & 1 ? 0.1 : 0;
         o.maximize = options & 2;
         o.momentum = options & 4 ? 0.8 : 0;
@@ -137,22 +128,20 @@ static void every_rule_follows_its_formula(void **state) {
           take_step(&s, (situ_optimizer_rule)rule, &o, step);
           for (int k = 0; k < TENSORS; k++) {
             double got = view_get(s.param[k], at[k]);
-            want[k] = reference((situ_optimizer_rule)rule, &o, step, want[k],
-                                view_get(s.grad[k], at[k]), before[k]);
+            want[k] = reference((situ_optimizer_rule)rule, &o, step, want[k], view_get(s.grad[k], at[k]), before[k]);
             /* A step moves a parameter by up to 1; centered RMSprop's variance cancels. */
             double allowed = types[t].unit * (rule == SITU_RULE_RMSPROP && o.centered ? 200 : 8);
             if (types[t].dtype == SITU_F16 || types[t].dtype == SITU_BF16)
               allowed = types[t].unit * fmax(1, fabs(want[k]));
             if (!(fabs(got - want[k]) <= allowed))
-              fail_msg("rule %d, options %d, %s, step %d, tensor %d: %.17g, want %.17g (%g units)",
-                       rule, options, situ_dtype_name(types[t].dtype), (int)step, k, got, want[k],
+              fail_msg("rule %d, options %d, %s, step %d, tensor %d: %.17g, want %.17g (%g units)", rule, options,
+                       situ_dtype_name(types[t].dtype), (int)step, k, got, want[k],
                        fabs(got - want[k]) / types[t].unit);
             for (int j = 0; j < 3; j++) {
               double kept = view_get(s.state[k][j], at[k]);
               if (!(fabs(kept - before[k][j]) <= 4 * types[t].unit * fmax(1, fabs(before[k][j]))))
-                fail_msg("rule %d, options %d, %s, step %d: state %d is %.17g, want %.17g", rule,
-                         options, situ_dtype_name(types[t].dtype), (int)step, j, kept,
-                         before[k][j]);
+                fail_msg("rule %d, options %d, %s, step %d: state %d is %.17g, want %.17g", rule, options,
+                         situ_dtype_name(types[t].dtype), (int)step, j, kept, before[k][j]);
             }
           }
         }
@@ -164,13 +153,9 @@ static void every_rule_follows_its_formula(void **state) {
 static void bits_do_not_depend_on_threads(void **state) {
   (void)state;
   const int64_t sizes[TENSORS] = { 100003, 16, 40000, 1, 70001 };
-  const situ_optimizer_params o = { .lr = 0.01,
-                                    .beta1 = 0.9,
-                                    .beta2 = 0.999,
-                                    .eps = 1e-8,
-                                    .weight_decay = 0.01,
-                                    .grad_scale = 1,
-                                    .amsgrad = true };
+  const situ_optimizer_params o = {
+    .lr = 0.01, .beta1 = 0.9, .beta2 = 0.999, .eps = 1e-8, .weight_decay = 0.01, .grad_scale = 1, .amsgrad = true
+  };
   int before = situ__pool_threads();
   set s[3];
   for (int k = 0; k < 3; k++) {
@@ -192,12 +177,9 @@ static void bits_do_not_depend_on_threads(void **state) {
         double kept[3] = { view_get(again.state[t][0], i), view_get(again.state[t][1], i),
                            view_get(again.state[t][2], i) };
         view_set(again.param[t], i,
-                 reference(SITU_RULE_ADAMW, &o, step, view_get(again.param[t], i),
-                           view_get(again.grad[t], i), kept));
+                 reference(SITU_RULE_ADAMW, &o, step, view_get(again.param[t], i), view_get(again.grad[t], i), kept));
         for (int k = 0; k < 3; k++) view_set(again.state[t][k], i, kept[k]);
-        if (step == 3)
-          assert_true(fabs(view_get(again.param[t], i) - view_get(s[0].param[t], i)) <
-                      4 * FLT_EPSILON);
+        if (step == 3) assert_true(fabs(view_get(again.param[t], i) - view_get(s[0].param[t], i)) < 4 * FLT_EPSILON);
       }
     }
   set_close(&again);
@@ -225,10 +207,9 @@ static void unused_states_may_be_missing(void **state) {
     }
   set s;
   set_open(&s, SITU_I32, few);
-  situ_work work = { .op = SITU_RULE_SGD,
-                     .list = s.item,
-                     .list_count = TENSORS,
-                     .params = &(situ_optimizer_params){ .lr = 1 } };
+  situ_work work = {
+    .op = SITU_RULE_SGD, .list = s.item, .list_count = TENSORS, .params = &(situ_optimizer_params){ .lr = 1 }
+  };
   assert_int_equal(view_run(SITU_VERB_OPTIMIZER, &work), SITU_E_UNSUPPORTED);
   set_close(&s);
 }
@@ -258,9 +239,8 @@ static void long_lists_of_odd_parameters(void **state) {
       }
     }
     for (int t = 0; t < COUNT; t++)
-      item[t] = (situ_optimizer_item){
-        &view[0][t], &view[1][t], { &view[2][t], &view[3][t], &view[4][t] }, t < 100 ? 3 : 4
-      };
+      item[t] =
+          (situ_optimizer_item){ &view[0][t], &view[1][t], { &view[2][t], &view[3][t], &view[4][t] }, t < 100 ? 3 : 4 };
     situ_work work = { .op = SITU_RULE_ADAM, .list = item, .list_count = COUNT, .params = &o };
     assert_int_equal(view_run(SITU_VERB_OPTIMIZER, &work), SITU_OK);
     const double near = dtype == SITU_F32 ? 4e-6 : 1e-14;

@@ -32,14 +32,21 @@ static int64_t at(const test_view *x, int dim, int64_t n, int64_t line, int64_t 
 static int64_t length(const test_view *x, int dim) { return x->d.ndim ? x->d.size[dim] : 1; }
 
 static situ_status call(situ_verb verb, int op, int dim, test_view *x, test_view *out0, test_view *out1) {
-  situ_work work = { .verb = verb, .op = op, .ins = 1, .outs = 2, .in = { &x->d }, .out = { out0 ? &out0->d : NULL, out1 ? &out1->d : NULL },
-                     .integer = { dim }, .compute = (situ_dtype)x->d.dtype };
+  situ_work work = { .verb = verb,
+                     .op = op,
+                     .ins = 1,
+                     .outs = 2,
+                     .in = { &x->d },
+                     .out = { out0 ? &out0->d : NULL, out1 ? &out1->d : NULL },
+                     .integer = { dim },
+                     .compute = (situ_dtype)x->d.dtype };
   return view_run(verb, &work);
 }
 
 static void check_arg(test_view *x, int dim, int greatest) {
   int64_t n = length(x, dim), lines = x->d.numel / n;
-  test_view *values = view_new((situ_dtype)x->d.dtype, resized(x, dim, 1), VIEW_ROWS), *indices = view_new(SITU_I64, resized(x, dim, 1), VIEW_ROWS);
+  test_view *values = view_new((situ_dtype)x->d.dtype, resized(x, dim, 1), VIEW_ROWS),
+            *indices = view_new(SITU_I64, resized(x, dim, 1), VIEW_ROWS);
   assert_int_equal(call(SITU_VERB_ARG_REDUCE, greatest, dim, x, values, indices), SITU_OK);
   for (int64_t l = 0; l < lines; l++) {
     int64_t best = 0;
@@ -49,8 +56,8 @@ static void check_arg(test_view *x, int dim, int greatest) {
     }
     double want = view_get(x, at(x, dim, n, l, best)), got = view_get(values, l);
     if (view_get(indices, l) != (double)best || !(got == want || (isnan(got) && isnan(want))))
-      fail_msg("%s dim %d of %lld, line %lld: %g at %g, want %g at %lld", situ_dtype_name((situ_dtype)x->d.dtype), dim, (long long)n,
-               (long long)l, got, view_get(indices, l), want, (long long)best);
+      fail_msg("%s dim %d of %lld, line %lld: %g at %g, want %g at %lld", situ_dtype_name((situ_dtype)x->d.dtype), dim,
+               (long long)n, (long long)l, got, view_get(indices, l), want, (long long)best);
   }
   view_free(values), view_free(indices);
 }
@@ -58,7 +65,8 @@ static void check_arg(test_view *x, int dim, int greatest) {
 /* k = the line's length: a whole sort. */
 static void check_sort(test_view *x, int dim, int descending, int64_t k) {
   int64_t n = length(x, dim), lines = x->d.numel / n;
-  test_view *values = view_new((situ_dtype)x->d.dtype, resized(x, dim, k), VIEW_ROWS), *indices = view_new(SITU_I64, resized(x, dim, k), VIEW_ROWS);
+  test_view *values = view_new((situ_dtype)x->d.dtype, resized(x, dim, k), VIEW_ROWS),
+            *indices = view_new(SITU_I64, resized(x, dim, k), VIEW_ROWS);
   assert_int_equal(call(SITU_VERB_SORT, descending, dim, x, values, indices), SITU_OK);
   for (int64_t l = 0; l < lines; l++) {
     bool *seen = calloc((size_t)n, 1);
@@ -99,8 +107,10 @@ static void check_scan(test_view *x, int dim) {
     for (int64_t i = 0; i < n; i++) {
       double v = view_get(x, at(x, dim, n, l, i)), got = view_get(y, at(x, dim, n, l, i));
       sum += v, size += fabs(v);
-      double allowed = out == SITU_I64 ? 0 : eps * fabs((double)sum) + lane * (on_cpu() ? 8 : 8 + sqrt((double)i)) * (double)size;
-      if (isnan(sum) ? !isnan(got) : !(got == (double)sum || fabs(got - (double)sum) <= allowed)) fail_msg("line %lld, element %lld: %g, want %g", (long long)l, (long long)i, got, (double)sum);
+      double allowed =
+          out == SITU_I64 ? 0 : eps * fabs((double)sum) + lane * (on_cpu() ? 8 : 8 + sqrt((double)i)) * (double)size;
+      if (isnan(sum) ? !isnan(got) : !(got == (double)sum || fabs(got - (double)sum) <= allowed))
+        fail_msg("line %lld, element %lld: %g, want %g", (long long)l, (long long)i, got, (double)sum);
     }
   }
   view_free(y);
@@ -122,8 +132,8 @@ static void check_all(test_view *x) {
 
 static void every_dtype_and_dimension(void **state) {
   (void)state;
-  const situ_shape shapes[] = { SITU_SCALAR, SITU_SHAPE(1), SITU_SHAPE(50), SITU_SHAPE(300), SITU_SHAPE(4, 3), SITU_SHAPE(70, 5),
-                                SITU_SHAPE(3, 1, 60), SITU_SHAPE(2, 5, 4) };
+  const situ_shape shapes[] = { SITU_SCALAR,      SITU_SHAPE(1),     SITU_SHAPE(50),       SITU_SHAPE(300),
+                                SITU_SHAPE(4, 3), SITU_SHAPE(70, 5), SITU_SHAPE(3, 1, 60), SITU_SHAPE(2, 5, 4) };
   for (size_t s = 0; s < sizeof shapes / sizeof *shapes; s++)
     for (int dtype = SITU_BOOL; dtype < SITU_DTYPES; dtype++) {
       test_view *x = view_new((situ_dtype)dtype, shapes[s], VIEW_ROWS);
@@ -141,7 +151,8 @@ static void every_dtype_and_dimension(void **state) {
 /* Many segments, chunks and tiles; few distinct values, so that ties decide. */
 static void large(void **state) {
   (void)state;
-  const situ_shape shapes[] = { SITU_SHAPE(100000), SITU_SHAPE(3, 70000), SITU_SHAPE(300, 700), SITU_SHAPE(2, 2000, 30) };
+  const situ_shape shapes[] = { SITU_SHAPE(100000), SITU_SHAPE(3, 70000), SITU_SHAPE(300, 700),
+                                SITU_SHAPE(2, 2000, 30) };
   for (size_t s = 0; s < sizeof shapes / sizeof *shapes; s++)
     for (int t = 0; t < 3; t++) {
       test_view *x = view_new((situ_dtype[]){ SITU_F32, SITU_F16, SITU_I32 }[t], shapes[s], VIEW_ROWS);
@@ -173,7 +184,8 @@ static void one_extreme_anywhere(void **state) {
 /* i64 beyond what a double holds. */
 static void all_digits_of_whole_numbers(void **state) {
   (void)state;
-  test_view *x = view_new(SITU_I64, SITU_SHAPE(60), VIEW_ROWS), *y = view_new(SITU_I64, SITU_SHAPE(60), VIEW_ROWS), *i = view_new(SITU_I64, SITU_SHAPE(60), VIEW_ROWS);
+  test_view *x = view_new(SITU_I64, SITU_SHAPE(60), VIEW_ROWS), *y = view_new(SITU_I64, SITU_SHAPE(60), VIEW_ROWS),
+            *i = view_new(SITU_I64, SITU_SHAPE(60), VIEW_ROWS);
   int64_t *v = x->storage.data, *sorted = y->storage.data;
   for (int k = 0; k < 60; k++) v[k] = (k % 2 ? INT64_MAX : INT64_MIN / 2) - k * 7 % 60;
   assert_int_equal(call(SITU_VERB_SORT, 0, 0, x, y, i), SITU_OK);
@@ -206,7 +218,8 @@ static void same_bits_for_any_number_of_threads(void **state) {
   int before = situ__pool_threads();
   test_view *x = view_new(SITU_F32, SITU_SHAPE(5, 60000), VIEW_ROWS);
   view_random(x, 4, -1, 1);
-  test_view *one = view_new(SITU_F32, SITU_SHAPE(5, 60000), VIEW_ROWS), *many = view_new(SITU_F32, SITU_SHAPE(5, 60000), VIEW_ROWS);
+  test_view *one = view_new(SITU_F32, SITU_SHAPE(5, 60000), VIEW_ROWS),
+            *many = view_new(SITU_F32, SITU_SHAPE(5, 60000), VIEW_ROWS);
   for (int dim = 0; dim < 2; dim++) {
     situ__pool_set_threads(1);
     assert_int_equal(call(SITU_VERB_SCAN, 0, dim, x, one, NULL), SITU_OK);

@@ -13,16 +13,13 @@
 #include "support/test.h"
 #include "support/views.h"
 
-static const int64_t lengths[] = { 1,   2,   3,   4,   5,    6,    7,    8,    9,
-                                   10,  11,  12,  13,  14,   15,   16,   17,   31,
-                                   255, 256, 257, 511, 1023, 1024, 1025, 8191, 8193 };
+static const int64_t lengths[] = { 1,  2,  3,  4,  5,   6,   7,   8,   9,    10,   11,   12,   13,  14,
+                                   15, 16, 17, 31, 255, 256, 257, 511, 1023, 1024, 1025, 8191, 8193 };
 enum { LENGTHS = sizeof lengths / sizeof *lengths, MOST = 8193, EDGE = 16 };
 static const situ_dtype dtypes[] = { SITU_U8, SITU_I64, SITU_BF16, SITU_F32, SITU_F64 };
 enum { KINDS = sizeof dtypes / sizeof *dtypes };
 /* OpenCL, in CI, is a processor: one dtype shows that what it shares with a gpu is not broken for it. */
-static bool left_out(situ_dtype dtype) {
-  return test_device().kind == SITU_OPENCL && dtype != SITU_F32;
-}
+static bool left_out(situ_dtype dtype) { return test_device().kind == SITU_OPENCL && dtype != SITU_F32; }
 
 /* `numel` elements of v from `offset` on. */
 static test_view part(test_view *v, int64_t offset, int64_t numel) {
@@ -37,8 +34,7 @@ static test_view part(test_view *v, int64_t offset, int64_t numel) {
 
 static void expect(double got, double want, const char *what, situ_dtype dtype, int64_t i) {
   if (got != want && !(isnan(got) && isnan(want)))
-    fail_msg("%s of %s: element %lld is %g, not %g", what, situ_dtype_name(dtype), (long long)i,
-             got, want);
+    fail_msg("%s of %s: element %lld is %g, not %g", what, situ_dtype_name(dtype), (long long)i, got, want);
 }
 
 /* What is around elements [from, to) of v is still 77. */
@@ -50,8 +46,7 @@ static void all_77(test_view *v) {
   for (int64_t i = 0; i < v->d.numel; i++) view_set(v, i, 77);
 }
 
-static void run(situ_verb verb, int op, situ_dtype compute, int ins, const test_view *const *in,
-                const test_view *y) {
+static void run(situ_verb verb, int op, situ_dtype compute, int ins, const test_view *const *in, const test_view *y) {
   situ_work work = { .op = op, .compute = compute, .ins = ins, .outs = 1, .out = { &y->d } };
   for (int k = 0; k < ins; k++) work.in[k] = &in[k]->d;
   assert_int_equal(view_run(verb, &work), SITU_OK);
@@ -71,17 +66,14 @@ static void lines(situ_dtype dtype, const int *offset) {
   }
   for (int l = 0; l < LENGTHS; l++) {
     const int64_t n = lengths[l];
-    const test_view to = part(y, offset[0], n), p = part(a, offset[1], n),
-                    q = part(b, offset[2], n), told = part(test, offset[0], n),
-                    *in[] = { &p, &q, &p };
+    const test_view to = part(y, offset[0], n), p = part(a, offset[1], n), q = part(b, offset[2], n),
+                    told = part(test, offset[0], n), *in[] = { &p, &q, &p };
     all_77(y);
     run(SITU_VERB_BINARY, SITU_BINARY_add, dtype, 2, in, &to);
-    for (int64_t i = 0; i < n; i++)
-      expect(view_get(&to, i), view_get(&p, i) + view_get(&q, i), "sum", dtype, i);
+    for (int64_t i = 0; i < n; i++) expect(view_get(&to, i), view_get(&p, i) + view_get(&q, i), "sum", dtype, i);
     expect_alone(y, offset[0], offset[0] + n, "around a sum");
     run(SITU_VERB_BINARY, SITU_BINARY_lt, dtype, 2, in, &told);
-    for (int64_t i = 0; i < n; i++)
-      expect(view_get(&told, i), view_get(&p, i) < view_get(&q, i), "test", dtype, i);
+    for (int64_t i = 0; i < n; i++) expect(view_get(&told, i), view_get(&p, i) < view_get(&q, i), "test", dtype, i);
     const test_view *choice[] = { &told, &p, &q };
     run(SITU_VERB_TERNARY, SITU_TERNARY_WHERE, dtype, 3, choice, &to);
     for (int64_t i = 0; i < n; i++)
@@ -109,8 +101,7 @@ static void lengths_and_offsets(void **state) {
   const int offset[][3] = { { 0, 0, 0 }, { 1, 1, 1 }, { 3, 3, 3 }, { 7, 7, 7 }, { 0, 1, 0 },
                             { 0, 2, 3 }, { 5, 0, 0 }, { 2, 2, 1 }, { 4, 0, 6 } };
   for (int k = 0; k < KINDS; k++)
-    for (size_t o = 0; !left_out(dtypes[k]) && o < sizeof offset / sizeof *offset; o++)
-      lines(dtypes[k], offset[o]);
+    for (size_t o = 0; !left_out(dtypes[k]) && o < sizeof offset / sizeof *offset; o++) lines(dtypes[k], offset[o]);
 }
 
 /* A cast that counts what it makes infinite, once each. */
@@ -207,8 +198,8 @@ static void sums_of_columns(situ_dtype dtype, int64_t rows, int64_t columns, int
       for (int64_t r = 0; r < rows; r++) sum += view_get(&from, r * columns + c);
       const double want = mean ? sum / (double)rows : sum, got = view_get(&to, c);
       if (!(fabs(got - want) <= (mean || dtype == SITU_BF16 ? 0x1p-8 * fabs(want) : 0)))
-        fail_msg("%s of %lld rows: column %lld is %g, not %g", situ_dtype_name(dtype),
-                 (long long)rows, (long long)c, got, want);
+        fail_msg("%s of %lld rows: column %lld is %g, not %g", situ_dtype_name(dtype), (long long)rows, (long long)c,
+                 got, want);
     }
     expect_alone(y, offset, offset + columns, "around sums");
   }
@@ -223,8 +214,7 @@ static void columns_of_any_size(void **state) {
   for (int k = 2; k < KINDS; k++)
     for (size_t s = 0; !left_out(dtypes[k]) && s < sizeof sizes / sizeof *sizes; s++)
       for (int64_t offset = 0; offset < 5; offset++)
-        if (sizes[s][0] < 5000 || offset == 0)
-          sums_of_columns(dtypes[k], sizes[s][0], sizes[s][1], offset);
+        if (sizes[s][0] < 5000 || offset == 0) sums_of_columns(dtypes[k], sizes[s][0], sizes[s][1], offset);
 }
 
 int main(void) {

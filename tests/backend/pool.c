@@ -26,12 +26,20 @@ static int64_t windows(const shape *s, int d) {
 
 /* [images, channels, planes of `large` or of `small` sizes] */
 static test_view *plane_view(const shape *s, situ_dtype dtype, bool large) {
-  return view_new(dtype, SITU_SHAPE(s->images, s->channels, large ? s->height : s->out_height, large ? s->width : s->out_width), VIEW_ROWS);
+  return view_new(
+      dtype, SITU_SHAPE(s->images, s->channels, large ? s->height : s->out_height, large ? s->width : s->out_width),
+      VIEW_ROWS);
 }
 
 static situ_status run(int pass, const shape *s, const test_view *from, const test_view *index, const test_view *to) {
-  situ_work work = { .verb = SITU_VERB_POOL, .op = pass, .compute = (situ_dtype)to->d.dtype, .ins = 1, .outs = 1, .in = { &from->d },
-                     .out = { &to->d }, .window = &s->window };
+  situ_work work = { .verb = SITU_VERB_POOL,
+                     .op = pass,
+                     .compute = (situ_dtype)to->d.dtype,
+                     .ins = 1,
+                     .outs = 1,
+                     .in = { &from->d },
+                     .out = { &to->d },
+                     .window = &s->window };
   if (pass == SITU_POOL_MAX && index) work.out[work.outs++] = &index->d;
   if (pass == SITU_POOL_MAX_GRAD) work.in[work.ins++] = &index->d;
   return view_run(SITU_VERB_POOL, &work);
@@ -48,21 +56,27 @@ static double unit(int dtype) {
 }
 
 static void near(const test_view *v, int64_t i, double want, double size, const char *what) {
-  const double got = view_get(v, i), lane = v->d.dtype == SITU_F64 ? DBL_EPSILON : situ_dtype_is_floating((situ_dtype)v->d.dtype) ? FLT_EPSILON : 0;
-  const double tiny = v->d.dtype == SITU_F16 ? 0x1p-25 : 0;  /* half of the step between its subnormal numbers */
-  if (isnan(want) ? !isnan(got) : !(got == want || fabs(got - want) <= tiny + unit(v->d.dtype) * fabs(want) * 1.01 + 8 * lane * size))
-    fail_msg("%s %s: element %lld is %.17g, want %.17g", situ_dtype_name((situ_dtype)v->d.dtype), what, (long long)i, got, want);
+  const double got = view_get(v, i), lane = v->d.dtype == SITU_F64                           ? DBL_EPSILON
+                                            : situ_dtype_is_floating((situ_dtype)v->d.dtype) ? FLT_EPSILON
+                                                                                             : 0;
+  const double tiny = v->d.dtype == SITU_F16 ? 0x1p-25 : 0; /* half of the step between its subnormal numbers */
+  if (isnan(want) ? !isnan(got)
+                  : !(got == want || fabs(got - want) <= tiny + unit(v->d.dtype) * fabs(want) * 1.01 + 8 * lane * size))
+    fail_msg("%s %s: element %lld is %.17g, want %.17g", situ_dtype_name((situ_dtype)v->d.dtype), what, (long long)i,
+             got, want);
 }
 
 /* ---- maxima: torch's loop, word for word: a value wins that is larger, or NaN ---- */
 
 static void check_max(const shape *s, situ_dtype dtype, const test_view *x) {
   const situ_window *w = &s->window;
-  test_view *y = plane_view(s, dtype, false), *index = plane_view(s, SITU_I64, false), *alone = plane_view(s, dtype, false);
+  test_view *y = plane_view(s, dtype, false), *index = plane_view(s, SITU_I64, false),
+            *alone = plane_view(s, dtype, false);
   assert_int_equal(run(SITU_POOL_MAX, s, x, index, y), SITU_OK);
   assert_int_equal(run(SITU_POOL_MAX, s, x, NULL, alone), SITU_OK);
   for (int64_t i = 0; i < y->d.numel; i++) {
-    const int64_t plane = i / (s->out_height * s->out_width), oh = i / s->out_width % s->out_height, ow = i % s->out_width;
+    const int64_t plane = i / (s->out_height * s->out_width), oh = i / s->out_width % s->out_height,
+                  ow = i % s->out_width;
     int64_t best = -1;
     double value = -INFINITY;
     for (int64_t tap = 0; tap < w->kernel[0] * w->kernel[1]; tap++) {
@@ -129,14 +143,17 @@ static part adaptive_part(const shape *s, int64_t oh, int64_t ow) {
 }
 
 static void check_avg(const shape *s, situ_dtype dtype, bool adaptive) {
-  test_view *x = plane_view(s, dtype, true), *y = plane_view(s, dtype, false), *g = plane_view(s, dtype, false), *dx = plane_view(s, dtype, true);
+  test_view *x = plane_view(s, dtype, true), *y = plane_view(s, dtype, false), *g = plane_view(s, dtype, false),
+            *dx = plane_view(s, dtype, true);
   const bool whole = !situ_dtype_is_floating(dtype);
   view_random(x, 1, whole ? -50 : -1, whole ? 50 : 1), view_random(g, 2, -1, 1), view_random(dx, 3, -1, 1);
   double *want = calloc((size_t)dx->d.numel, sizeof *want), *size = calloc((size_t)dx->d.numel, sizeof *size);
   assert_int_equal(run(adaptive ? SITU_POOL_ADAPTIVE_AVG : SITU_POOL_AVG, s, x, NULL, y), SITU_OK);
-  if (!whole) assert_int_equal(run(adaptive ? SITU_POOL_ADAPTIVE_AVG_GRAD : SITU_POOL_AVG_GRAD, s, g, NULL, dx), SITU_OK);
+  if (!whole)
+    assert_int_equal(run(adaptive ? SITU_POOL_ADAPTIVE_AVG_GRAD : SITU_POOL_AVG_GRAD, s, g, NULL, dx), SITU_OK);
   for (int64_t i = 0; i < y->d.numel; i++) {
-    const int64_t plane = i / (s->out_height * s->out_width), oh = i / s->out_width % s->out_height, ow = i % s->out_width;
+    const int64_t plane = i / (s->out_height * s->out_width), oh = i / s->out_width % s->out_height,
+                  ow = i % s->out_width;
     const part p = adaptive ? adaptive_part(s, oh, ow) : window_part(s, oh, ow);
     double sum = 0, terms = 0;
     for (int64_t h = p.first[0]; h < p.last[0]; h++)
@@ -147,7 +164,8 @@ static void check_avg(const shape *s, situ_dtype dtype, bool adaptive) {
         want[at] += view_get(g, i) / p.divisor;
         size[at] += fabs(view_get(g, i) / p.divisor);
       }
-    near(y, i, whole ? trunc(sum / p.divisor) : sum / p.divisor, terms / fabs(p.divisor), adaptive ? "adaptive average" : "average");
+    near(y, i, whole ? trunc(sum / p.divisor) : sum / p.divisor, terms / fabs(p.divisor),
+         adaptive ? "adaptive average" : "average");
   }
   for (int64_t i = 0; i < dx->d.numel && !whole; i++) near(dx, i, want[i], size[i], "average gradient");
   free(want), free(size);
@@ -157,8 +175,11 @@ static void check_avg(const shape *s, situ_dtype dtype, bool adaptive) {
 /* ---- the cases ---- */
 
 static const situ_window geometries[] = {
-  { .kernel = { 1, 1 }, .stride = { 1, 1 } }, { .kernel = { 2, 2 }, .stride = { 2, 2 } }, { .kernel = { 3, 3 }, .stride = { 2, 2 }, .padding = { 1, 1 } },
-  { .kernel = { 3, 2 }, .stride = { 1, 1 }, .padding = { 1, 0 } }, { .kernel = { 2, 5 }, .stride = { 3, 1 }, .padding = { 1, 2 } },
+  { .kernel = { 1, 1 }, .stride = { 1, 1 } },
+  { .kernel = { 2, 2 }, .stride = { 2, 2 } },
+  { .kernel = { 3, 3 }, .stride = { 2, 2 }, .padding = { 1, 1 } },
+  { .kernel = { 3, 2 }, .stride = { 1, 1 }, .padding = { 1, 0 } },
+  { .kernel = { 2, 5 }, .stride = { 3, 1 }, .padding = { 1, 2 } },
   { .kernel = { 4, 4 }, .stride = { 3, 3 }, .padding = { 2, 2 } },
 };
 enum { GEOMETRIES = sizeof geometries / sizeof *geometries };
@@ -182,7 +203,7 @@ static void maxima(void **state) {
           if (windows(&s, 0) < 1 || windows(&s, 1) < 1) continue;
           s.out_height = windows(&s, 0), s.out_width = windows(&s, 1);
           test_view *x = plane_view(&s, (situ_dtype)dtype, true);
-          view_random(x, (uint64_t)size, dtype == SITU_U8 ? 0 : -9, 9);  /* few values: equal ones meet */
+          view_random(x, (uint64_t)size, dtype == SITU_U8 ? 0 : -9, 9); /* few values: equal ones meet */
           check_max(&s, (situ_dtype)dtype, x);
           view_free(x);
         }
@@ -227,7 +248,7 @@ static void windows_over_the_edge(void **state) {
   s.window.padding[0] = s.window.padding[1] = 0;
   for (int exclude = 0; exclude < 2; exclude++) {
     s.window.exclude_pad = exclude;
-    s.out_height = 6, s.out_width = 7;  /* of 11 and 14, kernel 3, stride 2 */
+    s.out_height = 6, s.out_width = 7; /* of 11 and 14, kernel 3, stride 2 */
     check_avg(&s, SITU_F32, false);
     test_view *x = plane_view(&s, SITU_F32, true);
     view_random(x, 1, -1, 1);
@@ -238,10 +259,16 @@ static void windows_over_the_edge(void **state) {
 
 static void adaptive_averages(void **state) {
   (void)state;
-  const int64_t sizes[][4] = { { 7, 9, 1, 1 }, { 8, 8, 4, 2 }, { 7, 10, 3, 4 }, { 5, 3, 5, 3 }, { 3, 4, 7, 5 }, { 30, 33, 6, 7 } };
+  const int64_t sizes[][4] = { { 7, 9, 1, 1 }, { 8, 8, 4, 2 }, { 7, 10, 3, 4 },
+                               { 5, 3, 5, 3 }, { 3, 4, 7, 5 }, { 30, 33, 6, 7 } };
   for (size_t i = 0; i < sizeof sizes / sizeof *sizes; i++)
     for (int dtype = SITU_F16; dtype < SITU_DTYPES; dtype++) {
-      const shape s = { .images = 2, .channels = 3, .height = sizes[i][0], .width = sizes[i][1], .out_height = sizes[i][2], .out_width = sizes[i][3] };
+      const shape s = { .images = 2,
+                        .channels = 3,
+                        .height = sizes[i][0],
+                        .width = sizes[i][1],
+                        .out_height = sizes[i][2],
+                        .out_width = sizes[i][3] };
       check_avg(&s, (situ_dtype)dtype, true);
     }
 }
@@ -249,7 +276,8 @@ static void adaptive_averages(void **state) {
 static void an_index_outside_is_an_error(void **state) {
   (void)state;
   const shape s = shape_of(1, 6);
-  test_view *g = plane_view(&s, SITU_F32, false), *index = plane_view(&s, SITU_I64, false), *dx = plane_view(&s, SITU_F32, true);
+  test_view *g = plane_view(&s, SITU_F32, false), *index = plane_view(&s, SITU_I64, false),
+            *dx = plane_view(&s, SITU_F32, true);
   for (int i = 0; i < 2; i++) {
     view_set(index, 3, i ? -1 : (double)(s.height * s.width));
     assert_int_equal(run(SITU_POOL_MAX_GRAD, &s, g, index, dx), SITU_E_INDEX);
@@ -266,7 +294,8 @@ static void same_bits_for_any_number_of_threads(void **state) {
     shape s = shape_of(2, 60);
     s.images = 9, s.channels = 7;
     const bool back = pass % 2;
-    test_view *x = plane_view(&s, SITU_F32, true), *g = plane_view(&s, SITU_F32, false), *index = plane_view(&s, SITU_I64, false);
+    test_view *x = plane_view(&s, SITU_F32, true), *g = plane_view(&s, SITU_F32, false),
+              *index = plane_view(&s, SITU_I64, false);
     test_view *one = plane_view(&s, SITU_F32, back), *many = plane_view(&s, SITU_F32, back);
     view_random(x, 1, -1, 1), view_random(g, 2, -1, 1);
     if (pass == SITU_POOL_MAX_GRAD) assert_int_equal(run(SITU_POOL_MAX, &s, x, index, g), SITU_OK);

@@ -26,16 +26,12 @@ static void find_sets(void) {
 #endif
 }
 
-static test_view *draw(int op, situ_dtype dtype, situ_shape shape, view_layout layout, double a,
-                       double b, uint64_t seed, uint64_t offset, const test_view *chance) {
+static test_view *draw(int op, situ_dtype dtype, situ_shape shape, view_layout layout, double a, double b,
+                       uint64_t seed, uint64_t offset, const test_view *chance) {
   test_view *y = view_new(dtype, shape, layout);
-  situ_work work = { .op = op,
-                     .ins = chance != NULL,
-                     .outs = 1,
-                     .out = { &y->d },
-                     .scalar = { a, b },
-                     .seed = seed,
-                     .offset = offset };
+  situ_work work = {
+    .op = op, .ins = chance != NULL, .outs = 1, .out = { &y->d }, .scalar = { a, b }, .seed = seed, .offset = offset
+  };
   if (op == SITU_RANDOM_INTEGER) {
     work.integer[0] = (int64_t)a;
     work.integer[1] = (int64_t)b;
@@ -54,10 +50,7 @@ static void published_vectors(void **state) {
   } vectors[] = {
     { 0, 0, 0, { 0x6627e8d5, 0xe169c58d, 0xbc57ac4c, 0x9b00dbd8 } },
     { UINT64_MAX, UINT64_MAX, UINT64_MAX, { 0x408f276d, 0x41c83b0e, 0xa20bc7c6, 0x6d5451fd } },
-    { 0x85a308d3243f6a88,
-      0x0370734413198a2e,
-      0x299f31d0a4093822,
-      { 0xd16cfe09, 0x94fdcceb, 0x5001e420, 0x24126ea1 } },
+    { 0x85a308d3243f6a88, 0x0370734413198a2e, 0x299f31d0a4093822, { 0xd16cfe09, 0x94fdcceb, 0x5001e420, 0x24126ea1 } },
   };
   for (int s = 0; s < set_count; s++)
     for (int k = 0; k < 3; k++) {
@@ -121,8 +114,7 @@ static void elements_are_drawn_by_index(void **state) {
         view_free(few);
       }
       test_view *other = draw(op, dtypes[t], SITU_SHAPE(100003), VIEW_ROWS, low, high, 11, 4, NULL);
-      test_view *seeded =
-          draw(op, dtypes[t], SITU_SHAPE(100003), VIEW_ROWS, low, high, 12, 3, NULL);
+      test_view *seeded = draw(op, dtypes[t], SITU_SHAPE(100003), VIEW_ROWS, low, high, 12, 3, NULL);
       assert_false(view_same(all, other));
       assert_false(view_same(all, seeded));
       view_free(all);
@@ -164,8 +156,7 @@ static void uniform(void **state) {
   const situ_dtype dtypes[] = { SITU_F32, SITU_F64, SITU_F16, SITU_BF16 };
   const double grain[] = { 0x1p-24, 0x1p-53, 0x1p-11, 0x1p-8 };
   for (int t = 0; t < 4; t++) {
-    test_view *v =
-        draw(SITU_RANDOM_UNIFORM, dtypes[t], SITU_SHAPE(MANY), VIEW_ROWS, 0, 1, 5, 0, NULL);
+    test_view *v = draw(SITU_RANDOM_UNIFORM, dtypes[t], SITU_SHAPE(MANY), VIEW_ROWS, 0, 1, 5, 0, NULL);
     for (int64_t i = 0; i < MANY; i++) {
       double x = view_get(v, i);
       if (!(x >= 0 && x < 1) || fmod(x, grain[t]) != 0) fail_msg("%.17g", x);
@@ -188,8 +179,7 @@ static void normal(void **state) {
   (void)state;
   const situ_dtype dtypes[] = { SITU_F32, SITU_F64, SITU_F16 };
   for (int t = 0; t < 3; t++) {
-    test_view *v =
-        draw(SITU_RANDOM_NORMAL, dtypes[t], SITU_SHAPE(MANY), VIEW_ROWS, 0, 1, 6, 0, NULL);
+    test_view *v = draw(SITU_RANDOM_NORMAL, dtypes[t], SITU_SHAPE(MANY), VIEW_ROWS, 0, 1, 6, 0, NULL);
     double d = distance(v, normal_cdf), moment[5] = { 0 }, neighbours = 0;
     for (int64_t i = 0; i < MANY; i++) {
       double x = view_get(v, i), power = 1;
@@ -198,11 +188,10 @@ static void normal(void **state) {
     }
     /* Each within four of its own standard deviations. */
     double s = 1 / sqrt(MANY);
-    if (d > NEAR + (t == 2 ? 0x1p-11 : 0) || fabs(moment[1]) > 4 * s ||
-        fabs(moment[2] - 1) > 4 * 1.4143 * s || fabs(moment[3]) > 4 * 3.88 * s ||
-        fabs(moment[4] - 3) > 4 * 9.8 * s || fabs(neighbours) > 4 * s)
-      fail_msg("%s: distance %g, moments %g %g %g %g, neighbours %g", situ_dtype_name(dtypes[t]), d,
-               moment[1], moment[2], moment[3], moment[4], neighbours);
+    if (d > NEAR + (t == 2 ? 0x1p-11 : 0) || fabs(moment[1]) > 4 * s || fabs(moment[2] - 1) > 4 * 1.4143 * s ||
+        fabs(moment[3]) > 4 * 3.88 * s || fabs(moment[4] - 3) > 4 * 9.8 * s || fabs(neighbours) > 4 * s)
+      fail_msg("%s: distance %g, moments %g %g %g %g, neighbours %g", situ_dtype_name(dtypes[t]), d, moment[1],
+               moment[2], moment[3], moment[4], neighbours);
     view_free(v);
     v = draw(SITU_RANDOM_NORMAL, dtypes[t], SITU_SHAPE(MANY), VIEW_ROWS, 3, 0.5, 6, 0, NULL);
     double sum = 0;
@@ -242,16 +231,13 @@ static void normal_is_box_and_muller(void **state) {
   sets[set_count - 1]->normal_32(w, N / 2, f);
   sets[set_count - 1]->normal_64(wide, N / 2, d);
   for (int i = 0; i < N; i += 2) {
-    long double turn =
-        (w[i + 1] >> 30) * acosl(-1) / 2 + (int32_t)(w[i + 1] << 2) * acosl(-1) / 2 * 0x1p-32L;
+    long double turn = (w[i + 1] >> 30) * acosl(-1) / 2 + (int32_t)(w[i + 1] << 2) * acosl(-1) / 2 * 0x1p-32L;
     long double radius = sqrtl(-2 * logl((float)(w[i] >> 1) * 0x1p-31f + 0x1p-32f));
-    long double wide_turn = (wide[i + 1] >> 62) * acosl(-1) / 2 +
-                            (int64_t)(wide[i + 1] << 2) * acosl(-1) / 2 * 0x1p-64L;
+    long double wide_turn =
+        (wide[i + 1] >> 62) * acosl(-1) / 2 + (int64_t)(wide[i + 1] << 2) * acosl(-1) / 2 * 0x1p-64L;
     long double wide_radius = sqrtl(-2 * logl((double)(wide[i] >> 1) * 0x1p-63 + 0x1p-64));
-    if (fabsl(f[i] - radius * cosl(turn)) > 4e-7L * radius ||
-        fabsl(f[i + 1] - radius * sinl(turn)) > 4e-7L * radius)
-      fail_msg("f32 %d: %g %g, want %Lg %Lg", i, f[i], f[i + 1], radius * cosl(turn),
-               radius * sinl(turn));
+    if (fabsl(f[i] - radius * cosl(turn)) > 4e-7L * radius || fabsl(f[i + 1] - radius * sinl(turn)) > 4e-7L * radius)
+      fail_msg("f32 %d: %g %g, want %Lg %Lg", i, f[i], f[i + 1], radius * cosl(turn), radius * sinl(turn));
     if (fabsl(d[i] - wide_radius * cosl(wide_turn)) > 6e-16L * wide_radius ||
         fabsl(d[i + 1] - wide_radius * sinl(wide_turn)) > 6e-16L * wide_radius)
       fail_msg("f64 %d: %.17g, want %.17Lg", i, d[i], wide_radius * cosl(wide_turn));
@@ -265,8 +251,8 @@ static void bernoulli_and_integers(void **state) {
     for (int given = 0; given < 3; given++) {
       test_view *p = view_new(given == 2 ? SITU_F64 : SITU_F32, SITU_SHAPE(MANY), VIEW_ROWS);
       for (int64_t i = 0; i < MANY; i++) view_set(p, i, chances[k]);
-      test_view *v = draw(SITU_RANDOM_BERNOULLI, SITU_F32, SITU_SHAPE(MANY), VIEW_ROWS, chances[k],
-                          0, 8, 0, given ? p : NULL);
+      test_view *v =
+          draw(SITU_RANDOM_BERNOULLI, SITU_F32, SITU_SHAPE(MANY), VIEW_ROWS, chances[k], 0, 8, 0, given ? p : NULL);
       double ones = 0;
       for (int64_t i = 0; i < MANY; i++) {
         assert_true(view_get(v, i) == 0 || view_get(v, i) == 1);
@@ -279,8 +265,8 @@ static void bernoulli_and_integers(void **state) {
   const int64_t ranges[][2] = { { 0, 2 }, { -3, 4 }, { 7, 8 }, { 0, 10 } };
   for (int k = 0; k < 4; k++) {
     int64_t low = ranges[k][0], n = ranges[k][1] - low, seen[10] = { 0 };
-    test_view *v = draw(SITU_RANDOM_INTEGER, SITU_I32, SITU_SHAPE(MANY), VIEW_ROWS, (double)low,
-                        (double)ranges[k][1], 9, 0, NULL);
+    test_view *v =
+        draw(SITU_RANDOM_INTEGER, SITU_I32, SITU_SHAPE(MANY), VIEW_ROWS, (double)low, (double)ranges[k][1], 9, 0, NULL);
     for (int64_t i = 0; i < MANY; i++) {
       int64_t at = (int64_t)view_get(v, i) - low;
       assert_true(at >= 0 && at < n);
@@ -292,11 +278,9 @@ static void bernoulli_and_integers(void **state) {
   }
   /* All of i64: the range has 2^64 - 1 numbers. */
   test_view *v = view_new(SITU_I64, SITU_SHAPE(1000), VIEW_ROWS);
-  situ_work work = { .op = SITU_RANDOM_INTEGER,
-                     .outs = 1,
-                     .out = { &v->d },
-                     .integer = { INT64_MIN, INT64_MAX },
-                     .seed = 3 };
+  situ_work work = {
+    .op = SITU_RANDOM_INTEGER, .outs = 1, .out = { &v->d }, .integer = { INT64_MIN, INT64_MAX }, .seed = 3
+  };
   assert_int_equal(situ__cpu_random(0, &work), SITU_OK);
   int negative = 0;
   for (int64_t i = 0; i < 1000; i++) negative += view_get(v, i) < 0;

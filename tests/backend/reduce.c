@@ -11,8 +11,8 @@
 #include "support/test.h"
 #include "support/views.h"
 
-static const char *const op_name[SITU_REDUCES] = { "sum", "mean", "prod", "min", "max", "all", "any", "var", "std",
-                                                   "norm", "logsumexp", "count" };
+static const char *const op_name[SITU_REDUCES] = { "sum", "mean", "prod", "min",  "max",       "all",
+                                                   "any", "var",  "std",  "norm", "logsumexp", "count" };
 
 /* ---- the reference: one output at a time, in more digits than the lane has ---- */
 
@@ -45,7 +45,8 @@ static double expected(int op, double p, const double *values, int64_t n, double
     squares += (values[i] - mean) * (values[i] - mean);
     r.exponentials += exp(values[i] - max);
   }
-  double var = (double)(squares / fmax(0, r.n - p)), sum = (double)r.sum, absolute = (double)r.absolute, power = (double)r.power;
+  double var = (double)(squares / fmax(0, r.n - p)), sum = (double)r.sum, absolute = (double)r.absolute,
+         power = (double)r.power;
   *scale = 0;
   switch (op) {
   case SITU_REDUCE_SUM: *scale = absolute; return sum;
@@ -85,9 +86,11 @@ static test_view *run(int op, double p, test_view *x, unsigned mask, situ_dtype 
   situ_shape shape = { .ndim = x->d.ndim };
   for (int d = 0; d < x->d.ndim; d++) shape.dim[d] = mask >> d & 1 ? 1 : x->d.size[d];
   test_view *y = view_new(out, shape, layout);
-  situ_work work = { .verb = SITU_VERB_REDUCE, .op = op, .ins = 1, .outs = 1, .in = { &x->d }, .out = { &y->d },
-                     .scalar = { p } };
-  work.compute = situ_dtype_is_floating(out) || op == SITU_REDUCE_SUM || op == SITU_REDUCE_PROD ? out : (situ_dtype)x->d.dtype;
+  situ_work work = {
+    .verb = SITU_VERB_REDUCE, .op = op, .ins = 1, .outs = 1, .in = { &x->d }, .out = { &y->d }, .scalar = { p }
+  };
+  work.compute =
+      situ_dtype_is_floating(out) || op == SITU_REDUCE_SUM || op == SITU_REDUCE_PROD ? out : (situ_dtype)x->d.dtype;
   assert_int_equal(view_run(SITU_VERB_REDUCE, &work), SITU_OK);
   return y;
 }
@@ -134,8 +137,8 @@ static bool needs_floating(int op) {
 
 static void every_op_dtype_and_layout(void **state) {
   (void)state;
-  const situ_shape shapes[] = { SITU_SHAPE(1), SITU_SHAPE(7), SITU_SHAPE(300), SITU_SHAPE(5, 3), SITU_SHAPE(3, 40),
-                                SITU_SHAPE(4, 1, 6), SITU_SHAPE(3, 5, 17), SITU_SHAPE(2, 3, 4, 5) };
+  const situ_shape shapes[] = { SITU_SHAPE(1),     SITU_SHAPE(7),       SITU_SHAPE(300),      SITU_SHAPE(5, 3),
+                                SITU_SHAPE(3, 40), SITU_SHAPE(4, 1, 6), SITU_SHAPE(3, 5, 17), SITU_SHAPE(2, 3, 4, 5) };
   for (size_t s = 0; s < sizeof shapes / sizeof *shapes; s++)
     for (int dtype = SITU_BOOL; dtype < SITU_DTYPES; dtype++)
       for (int layout = 0; layout < VIEW_LAYOUTS; layout++) {
@@ -145,8 +148,11 @@ static void every_op_dtype_and_layout(void **state) {
           if (needs_floating(op) && !situ_dtype_is_floating((situ_dtype)dtype)) continue;
           for (unsigned mask = 1; mask < 1u << shapes[s].ndim; mask++) {
             situ_dtype out = result_dtype(op, (situ_dtype)dtype);
-            if (op == SITU_REDUCE_PROD && x->d.numel > 20) continue;  /* f16 would overflow */
-            if (op != SITU_REDUCE_NORM) { check(op, 1, x, mask, out); continue; }
+            if (op == SITU_REDUCE_PROD && x->d.numel > 20) continue; /* f16 would overflow */
+            if (op != SITU_REDUCE_NORM) {
+              check(op, 1, x, mask, out);
+              continue;
+            }
             for (int i = 0; i < 6; i++) check(op, (double[]){ 0, 1, 2, 3.5, INFINITY, -INFINITY }[i], x, mask, out);
           }
         }
@@ -157,10 +163,12 @@ static void every_op_dtype_and_layout(void **state) {
 /* Long enough for several segments and tiles, in each direction and through blocks. */
 static void large_reductions(void **state) {
   (void)state;
-  const situ_shape shapes[] = { SITU_SHAPE(100003), SITU_SHAPE(700, 300), SITU_SHAPE(40, 5000), SITU_SHAPE(5000, 40),
-                                SITU_SHAPE(70000, 3), SITU_SHAPE(3, 70000), SITU_SHAPE(6, 200, 70), SITU_SHAPE(3, 2, 20000) };
+  const situ_shape shapes[] = { SITU_SHAPE(100003),     SITU_SHAPE(700, 300),   SITU_SHAPE(40, 5000),
+                                SITU_SHAPE(5000, 40),   SITU_SHAPE(70000, 3),   SITU_SHAPE(3, 70000),
+                                SITU_SHAPE(6, 200, 70), SITU_SHAPE(3, 2, 20000) };
   const situ_dtype dtypes[] = { SITU_F32, SITU_F64, SITU_F16, SITU_I32 };
-  const int ops[] = { SITU_REDUCE_SUM, SITU_REDUCE_MAX, SITU_REDUCE_VAR, SITU_REDUCE_LOGSUMEXP, SITU_REDUCE_NORM, SITU_REDUCE_COUNT };
+  const int ops[] = { SITU_REDUCE_SUM,       SITU_REDUCE_MAX,  SITU_REDUCE_VAR,
+                      SITU_REDUCE_LOGSUMEXP, SITU_REDUCE_NORM, SITU_REDUCE_COUNT };
   for (size_t s = 0; s < sizeof shapes / sizeof *shapes; s++)
     for (size_t t = 0; t < sizeof dtypes / sizeof *dtypes; t++)
       for (int layout = 0; layout < VIEW_LAYOUTS; layout++) {
@@ -172,7 +180,7 @@ static void large_reductions(void **state) {
           for (unsigned mask = 1; mask < 1u << shapes[s].ndim; mask++) {
             outputs = 1;
             for (int d = 0; d < shapes[s].ndim; d++) outputs *= mask >> d & 1 ? 1 : shapes[s].dim[d];
-            if (outputs > 20) continue;  /* the reference walks x once for each */
+            if (outputs > 20) continue; /* the reference walks x once for each */
             check(ops[o], 2, x, mask, result_dtype(ops[o], dtypes[t]));
           }
         }
@@ -186,7 +194,8 @@ static void columns_of_a_large_matrix(void **state) {
   const int64_t rows = 3000, columns = 700;
   test_view *x = view_new(SITU_F32, SITU_SHAPE(rows, columns), VIEW_ROWS);
   view_random(x, 3, 0, 1);
-  test_view *down = run(SITU_REDUCE_SUM, 0, x, 1, SITU_F32, VIEW_ROWS), *across = run(SITU_REDUCE_SUM, 0, x, 2, SITU_F32, VIEW_GAPS);
+  test_view *down = run(SITU_REDUCE_SUM, 0, x, 1, SITU_F32, VIEW_ROWS),
+            *across = run(SITU_REDUCE_SUM, 0, x, 2, SITU_F32, VIEW_GAPS);
   const float *values = x->storage.data;
   for (int64_t j = 0; j < columns; j++) {
     double sum = 0;
@@ -277,7 +286,8 @@ static void var_far_from_zero(void **state) {
   (void)state;
   test_view *x = view_new(SITU_F32, SITU_SHAPE(50000, 2), VIEW_ROWS);
   for (int64_t i = 0; i < x->d.numel; i++) view_set(x, i, 10000 + (double)(i / 2 % 3) - 1);
-  test_view *down = run(SITU_REDUCE_VAR, 0, x, 1, SITU_F32, VIEW_ROWS), *all = run(SITU_REDUCE_VAR, 0, x, 3, SITU_F32, VIEW_ROWS);
+  test_view *down = run(SITU_REDUCE_VAR, 0, x, 1, SITU_F32, VIEW_ROWS),
+            *all = run(SITU_REDUCE_VAR, 0, x, 3, SITU_F32, VIEW_ROWS);
   assert_true(fabs(view_get(down, 0) - 2.0 / 3) < 1e-4);
   assert_true(fabs(view_get(all, 0) - 2.0 / 3) < 1e-4);
   view_free(x), view_free(down), view_free(all);
@@ -297,7 +307,9 @@ static void nothing_to_reduce(void **state) {
     view_free(y);
   }
   test_view *y = view_new(SITU_F32, SITU_SHAPE(3, 1), VIEW_ROWS);
-  situ_work work = { .verb = SITU_VERB_REDUCE, .op = SITU_REDUCE_MAX, .ins = 1, .outs = 1, .in = { &x->d }, .out = { &y->d } };
+  situ_work work = {
+    .verb = SITU_VERB_REDUCE, .op = SITU_REDUCE_MAX, .ins = 1, .outs = 1, .in = { &x->d }, .out = { &y->d }
+  };
   assert_int_equal(view_run(SITU_VERB_REDUCE, &work), SITU_E_ARG);
   situ_error_clear();
   view_free(x), view_free(y);

@@ -22,8 +22,8 @@ static int fresh(void **state) {
   (void)state;
   (void)situ_error_mode(SITU_ERROR_QUIET);
   situ_error_clear();
-  return situ_sim_create(2) != SITU_OK || situ_sim_reset(0) != SITU_OK ||
-         situ_sim_reset(1) != SITU_OK || situ_empty_cache(sim) != SITU_OK;
+  return situ_sim_create(2) != SITU_OK || situ_sim_reset(0) != SITU_OK || situ_sim_reset(1) != SITU_OK ||
+         situ_empty_cache(sim) != SITU_OK;
 }
 
 static situ_sim_statistics stats(int index) {
@@ -39,16 +39,13 @@ static void late_failure(void **state) {
   assert_int_equal(row_fill(&a, 1), SITU_OK);
   assert_int_equal(situ_synchronize(sim), SITU_OK);
   assert_int_equal(situ_sim_fail(0, SITU_SIM_LATE, 2, false), SITU_OK);
-  for (int i = 0; i < 3; i++)
-    assert_int_equal(row_fill(&a, 2 + i), SITU_OK); /* launching says nothing */
+  for (int i = 0; i < 3; i++) assert_int_equal(row_fill(&a, 2 + i), SITU_OK); /* launching says nothing */
   assert_int_equal(situ_error(), SITU_OK);
-  assert_int_equal(
-      situ__copy_to_host("read", a.storage, 0, untouched, sizeof untouched, SITU__COPY_READ),
-      SITU_E_NOMEM);
+  assert_int_equal(situ__copy_to_host("read", a.storage, 0, untouched, sizeof untouched, SITU__COPY_READ),
+                   SITU_E_NOMEM);
   assert_true(untouched[0] == 42);
   assert_string_equal(situ_error_op(), "fill");
-  assert_non_null(
-      strstr(situ_error_message(), "fill: was queued on sim:0 and failed there: out of resources"));
+  assert_non_null(strstr(situ_error_message(), "fill: was queued on sim:0 and failed there: out of resources"));
   assert_int_equal(situ_synchronize(sim), SITU_OK); /* told once */
   situ__storage_release(a.storage);
 }
@@ -69,13 +66,9 @@ static void failure_in_the_kernel(void **state) {
   situ_view_desc x = row_new(sim), y = row_new(sim);
   situ_storage *s = situ__storage_new("test", sim, sizeof(int64_t));
   int64_t far = 1000;
-  situ_view_desc index = { .storage = s,
-                           .dtype = SITU_I64,
-                           .ndim = 1,
-                           .contiguous = true,
-                           .numel = 1,
-                           .size = { 1 },
-                           .stride = { 1 } };
+  situ_view_desc index = {
+    .storage = s, .dtype = SITU_I64, .ndim = 1, .contiguous = true, .numel = 1, .size = { 1 }, .stride = { 1 }
+  };
   situ_view_desc out = y;
   out.numel = out.size[0] = 1;
   assert_int_equal(row_fill(&x, 1), SITU_OK);
@@ -106,9 +99,8 @@ static void faults_on_schedule(void **state) {
   situ_view_desc a = row_new(sim);
   assert_int_equal(situ_sim_fail(0, SITU_SIM_COPY, 3, false), SITU_OK);
   for (int i = 1; i <= 5; i++) {
-    situ_status status =
-        i % 2 ? situ__copy_from_host("t", a.storage, 0, host, sizeof host, SITU__COPY_USER)
-              : situ__copy_to_host("t", a.storage, 0, host, sizeof host, SITU__COPY_USER);
+    situ_status status = i % 2 ? situ__copy_from_host("t", a.storage, 0, host, sizeof host, SITU__COPY_USER)
+                               : situ__copy_to_host("t", a.storage, 0, host, sizeof host, SITU__COPY_USER);
     assert_int_equal(status, i == 3 ? SITU_E_IO : SITU_OK);
   }
   assert_int_equal(situ_sim_fail(0, SITU_SIM_COPY, 2, true), SITU_OK);
@@ -116,12 +108,10 @@ static void faults_on_schedule(void **state) {
     assert_int_equal(situ__copy_to_host("t", a.storage, 0, host, sizeof host, SITU__COPY_USER),
                      i >= 2 ? SITU_E_IO : SITU_OK);
   assert_int_equal(situ_sim_fail(0, SITU_SIM_COPY, 0, true), SITU_OK);
-  assert_int_equal(situ__copy_to_host("t", a.storage, 0, host, sizeof host, SITU__COPY_USER),
-                   SITU_OK);
+  assert_int_equal(situ__copy_to_host("t", a.storage, 0, host, sizeof host, SITU__COPY_USER), SITU_OK);
   situ_view_desc b = row_new(sim1);
   assert_int_equal(situ_sim_fail(1, SITU_SIM_COPY, 1, true), SITU_OK);
-  assert_int_equal(situ__copy_storage("t", b.storage, 0, a.storage, 0, 4, SITU__COPY_USER),
-                   SITU_E_IO);
+  assert_int_equal(situ__copy_storage("t", b.storage, 0, a.storage, 0, 4, SITU__COPY_USER), SITU_E_IO);
   situ__storage_release(b.storage);
 
   situ_error_clear();
@@ -152,13 +142,9 @@ static void lost_at_any_moment(void **state) {
     situ_storage *s = situ__storage_new("t", sim, sizeof host); /* 1 */
     assert_true((s == NULL) == (nth == 1));
     if (!s) continue;
-    situ_view_desc a = { .storage = s,
-                         .dtype = SITU_F32,
-                         .ndim = 1,
-                         .contiguous = true,
-                         .numel = ROW,
-                         .size = { ROW },
-                         .stride = { 1 } };
+    situ_view_desc a = {
+      .storage = s, .dtype = SITU_F32, .ndim = 1, .contiguous = true, .numel = ROW, .size = { ROW }, .stride = { 1 }
+    };
     assert_int_equal(row_fill(&a, 1), nth <= 2 ? SITU_E_LOST : SITU_OK);
     assert_int_equal(situ__copy_from_host("t", s, 0, host, sizeof host, SITU__COPY_USER),
                      nth <= 3 ? SITU_E_LOST : SITU_OK);
@@ -206,8 +192,7 @@ static void no_memory_for_the_queue(void **state) {
   situ_fail_allocation(1, false);
   assert_int_equal(row_fill(&a, 1), SITU_E_NOMEM);
   situ_fail_allocation(1, false);
-  assert_int_equal(situ__copy_from_host("t", a.storage, 0, host, sizeof host, SITU__COPY_USER),
-                   SITU_E_NOMEM);
+  assert_int_equal(situ__copy_from_host("t", a.storage, 0, host, sizeof host, SITU__COPY_USER), SITU_E_NOMEM);
   situ_fail_allocation(0, false);
   assert_int_equal(a.storage->version, 0);
   assert_int_equal(row_fill(&a, 2), SITU_OK);
@@ -217,12 +202,9 @@ static void no_memory_for_the_queue(void **state) {
 
 int main(void) {
   const struct CMUnitTest tests[] = {
-    cmocka_unit_test_setup(late_failure, fresh),
-    cmocka_unit_test_setup(failure_in_the_kernel, fresh),
-    cmocka_unit_test_setup(faults_on_schedule, fresh),
-    cmocka_unit_test_setup(lost_at_any_moment, fresh),
-    cmocka_unit_test_setup(operands_must_be_here, fresh),
-    cmocka_unit_test_setup(no_memory_for_the_queue, fresh),
+    cmocka_unit_test_setup(late_failure, fresh),          cmocka_unit_test_setup(failure_in_the_kernel, fresh),
+    cmocka_unit_test_setup(faults_on_schedule, fresh),    cmocka_unit_test_setup(lost_at_any_moment, fresh),
+    cmocka_unit_test_setup(operands_must_be_here, fresh), cmocka_unit_test_setup(no_memory_for_the_queue, fresh),
   };
   return cmocka_run_group_tests_name("backend/sim_faults", tests, NULL, NULL);
 }

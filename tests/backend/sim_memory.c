@@ -25,8 +25,7 @@ static int fresh(void **state) {
   (void)state;
   (void)situ_error_mode(SITU_ERROR_QUIET);
   situ_error_clear();
-  return situ_sim_create(2) != SITU_OK || situ_sim_reset(0) != SITU_OK ||
-         situ_empty_cache(sim) != SITU_OK;
+  return situ_sim_create(2) != SITU_OK || situ_sim_reset(0) != SITU_OK || situ_empty_cache(sim) != SITU_OK;
 }
 
 /* The signal that kills a child which reads (or writes) there; 0: it lived. */
@@ -72,9 +71,7 @@ static void budget(void **state) {
   assert_non_null(a);
   assert_null(situ__storage_new("zeros", sim, 512 << 10));
   assert_int_equal(situ_error(), SITU_E_NOMEM);
-  assert_non_null(
-      strstr(situ_error_message(),
-             "zeros: no memory for 512.0 KiB on sim:0 (768.0 KiB in use there)"));
+  assert_non_null(strstr(situ_error_message(), "zeros: no memory for 512.0 KiB on sim:0 (768.0 KiB in use there)"));
   assert_int_equal(situ_sim_stats(0, &st), SITU_OK);
   assert_int_equal(st.used, 768 << 10);
   assert_int_equal(st.budget, 1 << 20);

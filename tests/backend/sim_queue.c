@@ -19,8 +19,8 @@ static int fresh(void **state) {
   (void)state;
   (void)situ_error_mode(SITU_ERROR_QUIET);
   situ_error_clear();
-  return situ_sim_create(2) != SITU_OK || situ_sim_reset(0) != SITU_OK ||
-         situ_sim_reset(1) != SITU_OK || situ_empty_cache(sim) != SITU_OK;
+  return situ_sim_create(2) != SITU_OK || situ_sim_reset(0) != SITU_OK || situ_sim_reset(1) != SITU_OK ||
+         situ_empty_cache(sim) != SITU_OK;
 }
 
 static situ_sim_statistics stats(int index) {
@@ -53,8 +53,7 @@ static void takes_what_it_needs(void **state) {
   (void)state;
   float host[ROW] = { 5, 5, 5, 5, 5, 5, 5, 5 };
   situ_view_desc a = row_new(sim), y = row_new(sim);
-  assert_int_equal(situ__copy_from_host("t", a.storage, 0, host, sizeof host, SITU__COPY_USER),
-                   SITU_OK);
+  assert_int_equal(situ__copy_from_host("t", a.storage, 0, host, sizeof host, SITU__COPY_USER), SITU_OK);
   memset(host, 0, sizeof host);
   {
     situ_view_desc in = a, out = y;
@@ -82,8 +81,7 @@ static void in_order(void **state) {
   for (int i = 0; i < 100; i++) {
     for (int k = 0; k < ROW; k++) host[k] = (float)i;
     sum += (float)i;
-    assert_int_equal(situ__copy_from_host("t", a.storage, 0, host, sizeof host, SITU__COPY_USER),
-                     SITU_OK);
+    assert_int_equal(situ__copy_from_host("t", a.storage, 0, host, sizeof host, SITU__COPY_USER), SITU_OK);
     assert_int_equal(row_add(&y, &a, &y), SITU_OK);
   }
   situ__storage_release(a.storage);
@@ -110,8 +108,7 @@ static void free_waits(void **state) {
   assert_int_equal(row_add(&v[0], &v[0], &v[1]), SITU_OK);
   situ__storage_release(v[0].storage);
   assert_int_equal(situ_empty_cache(sim), SITU_OK);
-  assert_int_equal(situ__copy_to_host("t", v[1].storage, 0, host, sizeof host, SITU__COPY_READ),
-                   SITU_OK);
+  assert_int_equal(situ__copy_to_host("t", v[1].storage, 0, host, sizeof host, SITU__COPY_READ), SITU_OK);
   for (int i = 0; i < MANY; i++) assert_true(host[i] == 6);
   situ__storage_release(v[1].storage);
 }
@@ -133,14 +130,10 @@ static void between_devices(void **state) {
   situ_view_desc a = row_new(sim), b = row_new(sim1);
   assert_int_equal(row_fill(&a, 3), SITU_OK);
   assert_int_equal(row_fill(&b, 0), SITU_OK); /* queued there: must not run after the copy */
-  assert_int_equal(
-      situ__copy_storage("to", b.storage, 0, a.storage, 0, ROW * sizeof(float), SITU__COPY_USER),
-      SITU_OK);
+  assert_int_equal(situ__copy_storage("to", b.storage, 0, a.storage, 0, ROW * sizeof(float), SITU__COPY_USER), SITU_OK);
   assert_int_equal(row_fill(&a, 9), SITU_OK);
   assert_true(row_value(&b) == 3);
-  assert_int_equal(
-      situ__copy_storage("to", a.storage, 0, b.storage, 0, ROW * sizeof(float), SITU__COPY_USER),
-      SITU_OK);
+  assert_int_equal(situ__copy_storage("to", a.storage, 0, b.storage, 0, ROW * sizeof(float), SITU__COPY_USER), SITU_OK);
   assert_true(row_value(&a) == 3);
   situ__storage_release(a.storage);
   situ__storage_release(b.storage);
@@ -161,8 +154,7 @@ static void many_threads(void **state) {
   pthread_t thread[4];
   situ_view_desc one = row_new(sim);
   assert_int_equal(row_fill(&one, 1), SITU_OK);
-  for (int i = 0; i < 4; i++)
-    assert_int_equal(pthread_create(&thread[i], NULL, launch_many, &one), 0);
+  for (int i = 0; i < 4; i++) assert_int_equal(pthread_create(&thread[i], NULL, launch_many, &one), 0);
   for (int i = 0; i < 4; i++) {
     void *result;
     assert_int_equal(pthread_join(thread[i], &result), 0);

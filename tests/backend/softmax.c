@@ -15,8 +15,14 @@
 #include "support/views.h"
 
 static void run(int op, int dim, test_view *a, test_view *b, test_view *y) {
-  situ_work work = { .verb = SITU_VERB_SOFTMAX, .op = op, .ins = b ? 2 : 1, .outs = 1, .in = { &a->d, b ? &b->d : NULL },
-                     .out = { &y->d }, .integer = { dim }, .compute = (situ_dtype)y->d.dtype };
+  situ_work work = { .verb = SITU_VERB_SOFTMAX,
+                     .op = op,
+                     .ins = b ? 2 : 1,
+                     .outs = 1,
+                     .in = { &a->d, b ? &b->d : NULL },
+                     .out = { &y->d },
+                     .integer = { dim },
+                     .compute = (situ_dtype)y->d.dtype };
   assert_int_equal(view_run(SITU_VERB_SOFTMAX, &work), SITU_OK);
 }
 
@@ -27,17 +33,22 @@ static int64_t at(const test_view *x, int dim, int64_t l, int64_t i) {
   return (l / inner * x->d.size[dim] + i) * inner + l % inner;
 }
 
-static double unit(int dtype) { return dtype == SITU_F16 ? 0x1p-11 : dtype == SITU_BF16 ? 0x1p-8 : dtype == SITU_F32 ? 0x1p-24 : 0x1p-53; }
+static double unit(int dtype) {
+  return dtype == SITU_F16 ? 0x1p-11 : dtype == SITU_BF16 ? 0x1p-8 : dtype == SITU_F32 ? 0x1p-24 : 0x1p-53;
+}
 
 static void near(double got, double want, double allowed, const char *what) {
-  if (isnan(want) ? !isnan(got) : !(got == want || fabs(got - want) <= allowed)) fail_msg("%s: %.17g, want %.17g, allowed error %g", what, got, want, allowed);
+  if (isnan(want) ? !isnan(got) : !(got == want || fabs(got - want) <= allowed))
+    fail_msg("%s: %.17g, want %.17g, allowed error %g", what, got, want, allowed);
 }
 
 /* exp is within 4 ULP; sums are trees; x - max, whose size is `span`, is rounded once. */
 static void check(int dtype, situ_shape shape, int dim, int64_t askew, double low, double high) {
   test_view *x = view_askew((situ_dtype)dtype, shape, askew), *y = view_askew((situ_dtype)dtype, shape, askew);
-  test_view *log_y = view_new((situ_dtype)dtype, shape, VIEW_ROWS), *g = view_askew((situ_dtype)dtype, shape, askew == 3 ? 1 : askew);
-  test_view *dx = view_new((situ_dtype)dtype, shape, VIEW_ROWS), *log_dx = view_new((situ_dtype)dtype, shape, VIEW_ROWS);
+  test_view *log_y = view_new((situ_dtype)dtype, shape, VIEW_ROWS),
+            *g = view_askew((situ_dtype)dtype, shape, askew == 3 ? 1 : askew);
+  test_view *dx = view_new((situ_dtype)dtype, shape, VIEW_ROWS),
+            *log_dx = view_new((situ_dtype)dtype, shape, VIEW_ROWS);
   int64_t n = shape.dim[dim], lines = x->d.numel / n;
   view_random(x, 3, low, high);
   view_random(g, 4, -1, 1);
@@ -45,7 +56,9 @@ static void check(int dtype, situ_shape shape, int dim, int64_t askew, double lo
   run(SITU_LOG_SOFTMAX, dim, x, NULL, log_y);
   run(SITU_SOFTMAX_GRAD, dim, y, g, dx);
   run(SITU_LOG_SOFTMAX_GRAD, dim, log_y, g, log_dx);
-  double lane = dtype == SITU_F64 ? 0x1p-53 : 0x1p-24, out = unit(dtype), tiny = dtype == SITU_F16 ? 0x1p-24 : 1.7e-38 /* below, exp may be 0 */, span = high - low, steps = 12 + 2 * log2((double)n) + span;
+  double lane = dtype == SITU_F64 ? 0x1p-53 : 0x1p-24, out = unit(dtype),
+         tiny = dtype == SITU_F16 ? 0x1p-24 : 1.7e-38 /* below, exp may be 0 */, span = high - low,
+         steps = 12 + 2 * log2((double)n) + span;
   for (int64_t l = 0; l < lines; l++) {
     double max = -INFINITY, sum = 0, gy = 0, size = 0, gs = 0, gsize = 0;
     for (int64_t i = 0; i < n; i++) max = fmax(max, view_get(x, at(x, dim, l, i)));
@@ -59,9 +72,12 @@ static void check(int dtype, situ_shape shape, int dim, int64_t askew, double lo
       double off = view_get(x, k) - max, want = exp(off) / sum;
       near(view_get(y, k), want, want * (lane * steps + out) + tiny, "softmax");
       near(view_get(log_y, k), off - log(sum), lane * steps + out * fabs(off - log(sum)) + tiny, "log_softmax");
-      double yi = view_get(y, k), gi = view_get(g, k), dwant = yi * (gi - gy), lwant = gi - exp(view_get(log_y, k)) * gs;
-      near(view_get(dx, k), dwant, fabs(yi) * (fabs(gi) + size) * lane * steps + out * fabs(dwant) + tiny, "softmax gradient");
-      near(view_get(log_dx, k), lwant, (fabs(gi) + gsize) * lane * steps + out * fabs(lwant) + tiny, "log_softmax gradient");
+      double yi = view_get(y, k), gi = view_get(g, k), dwant = yi * (gi - gy),
+             lwant = gi - exp(view_get(log_y, k)) * gs;
+      near(view_get(dx, k), dwant, fabs(yi) * (fabs(gi) + size) * lane * steps + out * fabs(dwant) + tiny,
+           "softmax gradient");
+      near(view_get(log_dx, k), lwant, (fabs(gi) + gsize) * lane * steps + out * fabs(lwant) + tiny,
+           "log_softmax gradient");
     }
   }
   view_free(x), view_free(y), view_free(log_y), view_free(g), view_free(dx), view_free(log_dx);
@@ -69,7 +85,8 @@ static void check(int dtype, situ_shape shape, int dim, int64_t askew, double lo
 
 static void every_dtype_and_dimension(void **state) {
   (void)state;
-  const situ_shape shapes[] = { SITU_SHAPE(1), SITU_SHAPE(5), SITU_SHAPE(130), SITU_SHAPE(7, 1), SITU_SHAPE(9, 17), SITU_SHAPE(3, 300, 5),
+  const situ_shape shapes[] = { SITU_SHAPE(1),         SITU_SHAPE(5),       SITU_SHAPE(130),
+                                SITU_SHAPE(7, 1),      SITU_SHAPE(9, 17),   SITU_SHAPE(3, 300, 5),
                                 SITU_SHAPE(2, 3, 700), SITU_SHAPE(4, 5000), SITU_SHAPE(5000, 4) };
   for (size_t s = 0; s < sizeof shapes / sizeof *shapes; s++)
     for (int dtype = SITU_F16; dtype < SITU_DTYPES; dtype++)
@@ -82,12 +99,14 @@ static void every_dtype_and_dimension(void **state) {
 /* Lengths around those at which a gpu changes its way, and rows that do not begin where memory is aligned. */
 static void rows_of_any_length(void **state) {
   (void)state;
-  const int64_t sizes[] = { 1,   2,   3,    4,    5,    7,    8,    9,    13,   15,   16,   17,   31,   32,  33,  127, 128,
-                            129, 255, 256, 257, 511, 513, 1017, 1020, 1023, 1024, 1025, 8185, 8191, 8192, 8193, 12289 };
+  const int64_t sizes[] = { 1,   2,    3,    4,    5,    7,    8,    9,    13,   15,   16,
+                            17,  31,   32,   33,   127,  128,  129,  255,  256,  257,  511,
+                            513, 1017, 1020, 1023, 1024, 1025, 8185, 8191, 8192, 8193, 12289 };
   for (size_t s = 0; s < sizeof sizes / sizeof *sizes; s++)
     for (int dtype = SITU_BF16; dtype < SITU_DTYPES; dtype++)
       for (int64_t askew = 0; askew < (test_device().kind == SITU_CUDA ? 8 : 2); askew += sizes[s] < 1000 ? 1 : 3)
-        if (test_device().kind != SITU_OPENCL || dtype == SITU_F32) check(dtype, SITU_SHAPE(sizes[s] < 200 ? 11 : 2, sizes[s]), 1, askew, -4, 4);
+        if (test_device().kind != SITU_OPENCL || dtype == SITU_F32)
+          check(dtype, SITU_SHAPE(sizes[s] < 200 ? 11 : 2, sizes[s]), 1, askew, -4, 4);
 }
 
 /* Rows as torch has them: -inf is no chance at all; a row of nothing else, NaN or inf make the whole row NaN. */
@@ -99,7 +118,9 @@ static void special_rows(void **state) {
       for (int dtype = SITU_F16; dtype < SITU_DTYPES; dtype++) {
         int64_t n = sizes[s];
         situ_shape shape = dim ? SITU_SHAPE(5, n) : SITU_SHAPE(n, 5);
-        test_view *x = view_new((situ_dtype)dtype, shape, VIEW_ROWS), *y = view_new((situ_dtype)dtype, shape, VIEW_ROWS), *log_y = view_new((situ_dtype)dtype, shape, VIEW_ROWS);
+        test_view *x = view_new((situ_dtype)dtype, shape, VIEW_ROWS),
+                  *y = view_new((situ_dtype)dtype, shape, VIEW_ROWS),
+                  *log_y = view_new((situ_dtype)dtype, shape, VIEW_ROWS);
         for (int64_t i = 0; i < n; i++) {
           view_set(x, at(x, dim, 0, i), -INFINITY);
           view_set(x, at(x, dim, 1, i), i == n / 2 ? 0 : -INFINITY);
@@ -139,10 +160,12 @@ static void exp_is_within_one_ulp(void **state) {
       situ__row_kernels_for(SITU__F32)->exp_affine(false, x, count, &zero, &one, &zero, NULL, y);
       for (int i = 0; i < count; i++) {
         double want = exp((double)x[i]), ulp = ldexp(1, ilogb(want) - 23);
-        if (!(fabs((double)y[i] - want) <= ulp)) fail_msg("exp(%.9g) is %.9g, want %.17g", (double)x[i], (double)y[i], want);
+        if (!(fabs((double)y[i] - want) <= ulp))
+          fail_msg("exp(%.9g) is %.9g, want %.17g", (double)x[i], (double)y[i], want);
       }
     }
-  const float special[] = { 0, -0.0f, INFINITY, -INFINITY, NAN, 100, -100, 3e38f, -3e38f }, wanted[] = { 1, 1, INFINITY, 0, NAN, INFINITY, 0, INFINITY, 0 };
+  const float special[] = { 0, -0.0f, INFINITY, -INFINITY, NAN, 100, -100, 3e38f, -3e38f },
+              wanted[] = { 1, 1, INFINITY, 0, NAN, INFINITY, 0, INFINITY, 0 };
   situ__row_kernels_for(SITU__F32)->exp_affine(false, special, 9, &zero, &one, &zero, NULL, y);
   for (int i = 0; i < 9; i++) near((double)y[i], (double)wanted[i], 0, "exp");
   /* A NaN may carry any bits; those that select the exponent must not turn it into a number. */
@@ -160,7 +183,8 @@ static void same_bits_for_any_number_of_threads(void **state) {
   test_view *x = view_new(SITU_F32, SITU_SHAPE(70, 30, 600), VIEW_ROWS);
   view_random(x, 2, -3, 3);
   for (int dim = 0; dim < 3; dim++) {
-    test_view *one = view_new(SITU_F32, SITU_SHAPE(70, 30, 600), VIEW_ROWS), *many = view_new(SITU_F32, SITU_SHAPE(70, 30, 600), VIEW_ROWS);
+    test_view *one = view_new(SITU_F32, SITU_SHAPE(70, 30, 600), VIEW_ROWS),
+              *many = view_new(SITU_F32, SITU_SHAPE(70, 30, 600), VIEW_ROWS);
     situ__pool_set_threads(1);
     run(SITU_SOFTMAX, dim, x, NULL, one);
     for (int threads = 2; threads <= 8; threads += 3) {

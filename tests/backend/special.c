@@ -24,9 +24,7 @@ static const char *const binary_name[] = { SITU_BINARY_NAMES(NAME) };
 #undef NAME
 
 /* The same number, sign of zero included; NaN is NaN. */
-static bool same(double a, double b) {
-  return isnan(a) ? isnan(b) : a == b && !signbit(a) == !signbit(b);
-}
+static bool same(double a, double b) { return isnan(a) ? isnan(b) : a == b && !signbit(a) == !signbit(b); }
 
 static test_view *values(situ_dtype dtype, int n, const double *from) {
   test_view *v = view_new(dtype, SITU_SHAPE(n), VIEW_ROWS);
@@ -38,34 +36,30 @@ static test_view *values(situ_dtype dtype, int n, const double *from) {
 
 static void one_unary(int op, const double *p, int n, const double *x, const double *want) {
   for (int dtype = SITU_F16; dtype <= SITU_F64; dtype++) {
-    bool test = op == SITU_UNARY_isnan || op == SITU_UNARY_isinf || op == SITU_UNARY_logical_not ||
-                op >= SITU_UNARY_eq_scalar;
+    bool test =
+        op == SITU_UNARY_isnan || op == SITU_UNARY_isinf || op == SITU_UNARY_logical_not || op >= SITU_UNARY_eq_scalar;
     test_view *in = values((situ_dtype)dtype, n, x),
               *out = view_new(test ? SITU_BOOL : (situ_dtype)dtype, SITU_SHAPE(n), VIEW_ROWS);
-    situ_work work = { .op = op,
-                       .compute = (situ_dtype)dtype,
-                       .ins = 1,
-                       .outs = 1,
-                       .in = { &in->d },
-                       .out = { &out->d } };
+    situ_work work = {
+      .op = op, .compute = (situ_dtype)dtype, .ins = 1, .outs = 1, .in = { &in->d }, .out = { &out->d }
+    };
     if (p) memcpy(work.scalar, p, sizeof work.scalar);
     assert_int_equal(situ__cpu_unary(0, &work), SITU_OK);
     for (int i = 0; i < n; i++)
       if (!same(view_get(out, i), want[i]))
-        fail_msg("%s of %s %g is %g, want %g", unary_name[op], situ_dtype_name((situ_dtype)dtype),
-                 x[i], view_get(out, i), want[i]);
+        fail_msg("%s of %s %g is %g, want %g", unary_name[op], situ_dtype_name((situ_dtype)dtype), x[i],
+                 view_get(out, i), want[i]);
     view_free(in);
     view_free(out);
   }
 }
-#define UNARY(op, p, ...) \
-  one_unary(SITU_UNARY_##op, p, COUNT(x), x, (const double[]){ __VA_ARGS__ })
+#define UNARY(op, p, ...) one_unary(SITU_UNARY_##op, p, COUNT(x), x, (const double[]){ __VA_ARGS__ })
 
 static void special_values_of_one(void **state) {
   (void)state;
   const double x[] = { NAN, INF, -INF, -0.0, 0.0, 0.5, 1.5, 2.5, -0.5, -1.5, 3, -3 };
-  const double limits[4] = { -1, 1 }, turned[4] = { 1, -1 }, nan_limit[4] = { NAN, INF },
-               by_2[4] = { 2 }, replaced[4] = { 7, 8, 9 };
+  const double limits[4] = { -1, 1 }, turned[4] = { 1, -1 }, nan_limit[4] = { NAN, INF }, by_2[4] = { 2 },
+               replaced[4] = { 7, 8, 9 };
   UNARY(sign, NULL, 0, 1, -1, 0, 0, 1, 1, 1, -1, -1, 1, -1);
   UNARY(abs, NULL, NAN, INF, INF, 0, 0, 0.5, 1.5, 2.5, 0.5, 1.5, 3, 3);
   UNARY(relu, NULL, NAN, INF, 0, -0.0, 0, 0.5, 1.5, 2.5, 0, 0, 3, 0);
@@ -96,8 +90,7 @@ static void special_values_of_the_library(void **state) {
   UNARY(log1p, NULL, NAN, INF, NAN, -0.0, 0, NAN);
   UNARY(log2, NULL, NAN, INF, NAN, -INF, -INF, NAN);
 #undef UNARY
-#define UNARY(op, p, ...) \
-  one_unary(SITU_UNARY_##op, p, COUNT(z), z, (const double[]){ __VA_ARGS__ })
+#define UNARY(op, p, ...) one_unary(SITU_UNARY_##op, p, COUNT(z), z, (const double[]){ __VA_ARGS__ })
   const double beta_threshold[4] = { 1, 20 }, one[4] = { 1 };
   UNARY(exp, NULL, NAN, INF, 0, 1, 1);
   UNARY(expm1, NULL, NAN, INF, -1, -0.0, 0);
@@ -112,12 +105,9 @@ static void special_values_of_the_library(void **state) {
   UNARY(elu, one, NAN, INF, -1, -0.0, 0);
   UNARY(leaky_relu, one, NAN, INF, -INF, -0.0, 0);
   test_view *v = view_new(SITU_F32, SITU_SHAPE(1), VIEW_ROWS);
-  situ_work work = { .op = SITU_UNARY_softplus,
-                     .compute = SITU_F32,
-                     .ins = 1,
-                     .outs = 1,
-                     .in = { &v->d },
-                     .out = { &v->d } };
+  situ_work work = {
+    .op = SITU_UNARY_softplus, .compute = SITU_F32, .ins = 1, .outs = 1, .in = { &v->d }, .out = { &v->d }
+  };
   memcpy(work.scalar, beta_threshold, sizeof work.scalar);
   const double from[] = { INF, -INF, 21, 1e30 }, to[] = { INF, 0, 21, 1e30f };
   for (int i = 0; i < 4; i++) {
@@ -132,25 +122,20 @@ static void one_binary(int op, situ_dtype dtype, bool test, int n, const double 
                        const double *want) {
   test_view *x = values(dtype, n, a), *y = values(dtype, n, b),
             *out = view_new(test ? SITU_BOOL : dtype, SITU_SHAPE(n), VIEW_ROWS);
-  situ_work work = {
-    .op = op, .compute = dtype, .ins = 2, .outs = 1, .in = { &x->d, &y->d }, .out = { &out->d }
-  };
+  situ_work work = { .op = op, .compute = dtype, .ins = 2, .outs = 1, .in = { &x->d, &y->d }, .out = { &out->d } };
   assert_int_equal(situ__cpu_binary(0, &work), SITU_OK);
   for (int i = 0; i < n; i++)
     if (!same(view_get(out, i), want[i]))
-      fail_msg("%s of %s %g, %g is %g, want %g", binary_name[op], situ_dtype_name(dtype), a[i],
-               b[i], view_get(out, i), want[i]);
+      fail_msg("%s of %s %g, %g is %g, want %g", binary_name[op], situ_dtype_name(dtype), a[i], b[i], view_get(out, i),
+               want[i]);
   view_free(x);
   view_free(y);
   view_free(out);
 }
-static void each_float(int op, bool test, int n, const double *a, const double *b,
-                       const double *want) {
-  for (int dtype = SITU_F16; dtype <= SITU_F64; dtype++)
-    one_binary(op, (situ_dtype)dtype, test, n, a, b, want);
+static void each_float(int op, bool test, int n, const double *a, const double *b, const double *want) {
+  for (int dtype = SITU_F16; dtype <= SITU_F64; dtype++) one_binary(op, (situ_dtype)dtype, test, n, a, b, want);
 }
-#define BINARY(op, test, ...) \
-  each_float(SITU_BINARY_##op, test, COUNT(a), a, b, (const double[]){ __VA_ARGS__ })
+#define BINARY(op, test, ...) each_float(SITU_BINARY_##op, test, COUNT(a), a, b, (const double[]){ __VA_ARGS__ })
 
 static void special_values_of_two(void **state) {
   (void)state;
@@ -196,10 +181,8 @@ static void whole_numbers(void **state) {
                                          : (double)INT64_MIN;
     one_binary(SITU_BINARY_div_trunc, t, false, 1, &least, (const double[]){ -1 }, &least);
     one_binary(SITU_BINARY_div_floor, t, false, 1, &least, (const double[]){ -1 }, &least);
-    one_binary(SITU_BINARY_remainder, t, false, 1, &least, (const double[]){ -1 },
-               (const double[]){ 0 });
-    one_binary(SITU_BINARY_fmod, t, false, 1, &least, (const double[]){ -1 },
-               (const double[]){ 0 });
+    one_binary(SITU_BINARY_remainder, t, false, 1, &least, (const double[]){ -1 }, (const double[]){ 0 });
+    one_binary(SITU_BINARY_fmod, t, false, 1, &least, (const double[]){ -1 }, (const double[]){ 0 });
     one_binary(SITU_BINARY_add, t, false, 1, &least, &least, (const double[]){ 0 });
     one_binary(SITU_BINARY_mul, t, false, 1, &least, (const double[]){ -1 }, &least);
   }
@@ -207,8 +190,7 @@ static void whole_numbers(void **state) {
 
 static void division_by_zero_is_refused(void **state) {
   (void)state;
-  const int ops[] = { SITU_BINARY_div_trunc, SITU_BINARY_div_floor, SITU_BINARY_fmod,
-                      SITU_BINARY_remainder };
+  const int ops[] = { SITU_BINARY_div_trunc, SITU_BINARY_div_floor, SITU_BINARY_fmod, SITU_BINARY_remainder };
   situ_error_mode(SITU_ERROR_QUIET);
   for (int dtype = SITU_U8; dtype <= SITU_I64; dtype++)
     for (int k = 0; k < 4; k++)
@@ -221,12 +203,9 @@ static void division_by_zero_is_refused(void **state) {
         view_random(y, 3, 1, 9);
         view_set(b, 2399, 0); /* the last of all */
         double before = view_get(y, 0);
-        situ_work work = { .op = ops[k],
-                           .compute = (situ_dtype)dtype,
-                           .ins = 2,
-                           .outs = 1,
-                           .in = { &a->d, &b->d },
-                           .out = { &y->d } };
+        situ_work work = {
+          .op = ops[k], .compute = (situ_dtype)dtype, .ins = 2, .outs = 1, .in = { &a->d, &b->d }, .out = { &y->d }
+        };
         assert_int_equal(situ__cpu_binary(0, &work), SITU_E_ARG);
         assert_non_null(strstr(situ_error_message(), "division by zero"));
         assert_true(view_get(y, 0) == before);
@@ -253,50 +232,36 @@ static void gradients_follow_the_functions(void **state) {
   enum { N = 40 };
   const double p[4] = { 0.75, 2.25, -3 }, step = 1e-6;
   for (int op = 0; op < SITU_UNARIES; op++) {
-    test_view *x = view_new(SITU_F64, SITU_SHAPE(N), VIEW_ROWS),
-              *y = view_new(SITU_F64, SITU_SHAPE(N), VIEW_ROWS);
-    test_view *up = view_new(SITU_F64, SITU_SHAPE(N), VIEW_ROWS),
-              *down = view_new(SITU_F64, SITU_SHAPE(N), VIEW_ROWS);
-    test_view *g = view_new(SITU_F64, SITU_SHAPE(N), VIEW_GAPS),
-              *dx = view_new(SITU_F64, SITU_SHAPE(N), VIEW_GAPS);
-    bool positive = op == SITU_UNARY_log || op == SITU_UNARY_log2 || op == SITU_UNARY_sqrt ||
-                    op == SITU_UNARY_rsqrt || op == SITU_UNARY_pow_scalar;
+    test_view *x = view_new(SITU_F64, SITU_SHAPE(N), VIEW_ROWS), *y = view_new(SITU_F64, SITU_SHAPE(N), VIEW_ROWS);
+    test_view *up = view_new(SITU_F64, SITU_SHAPE(N), VIEW_ROWS), *down = view_new(SITU_F64, SITU_SHAPE(N), VIEW_ROWS);
+    test_view *g = view_new(SITU_F64, SITU_SHAPE(N), VIEW_GAPS), *dx = view_new(SITU_F64, SITU_SHAPE(N), VIEW_GAPS);
+    bool positive = op == SITU_UNARY_log || op == SITU_UNARY_log2 || op == SITU_UNARY_sqrt || op == SITU_UNARY_rsqrt ||
+                    op == SITU_UNARY_pow_scalar;
     bool small = op == SITU_UNARY_log1p;
     for (int i = 0; i < N; i++) view_set(x, i, (positive ? 0.21 : small ? -0.79 : -3.97) + 0.2 * i);
     view_random(g, 1, -2, 2);
     test_view *const from[3] = { x, up, down }, *const to[3] = { y, up, down };
     situ_status status = SITU_OK;
     for (int k = 0; k < 3 && status == SITU_OK; k++) {
-      for (int i = 0; k && i < N; i++)
-        view_set(from[k], i, view_get(x, i) + (k == 1 ? step : -step));
-      situ_work work = { .op = op,
-                         .compute = SITU_F64,
-                         .ins = 1,
-                         .outs = 1,
-                         .in = { &from[k]->d },
-                         .out = { &to[k]->d } };
+      for (int i = 0; k && i < N; i++) view_set(from[k], i, view_get(x, i) + (k == 1 ? step : -step));
+      situ_work work = {
+        .op = op, .compute = SITU_F64, .ins = 1, .outs = 1, .in = { &from[k]->d }, .out = { &to[k]->d }
+      };
       memcpy(work.scalar, p, sizeof p);
-      bool test = op == SITU_UNARY_isnan || op == SITU_UNARY_isinf ||
-                  op == SITU_UNARY_logical_not || op >= SITU_UNARY_eq_scalar;
+      bool test = op == SITU_UNARY_isnan || op == SITU_UNARY_isinf || op == SITU_UNARY_logical_not ||
+                  op >= SITU_UNARY_eq_scalar;
       status = test ? SITU_E_UNSUPPORTED : situ__cpu_unary(0, &work);
     }
-    situ_work work = { .op = op,
-                       .compute = SITU_F64,
-                       .ins = 3,
-                       .outs = 1,
-                       .in = { &x->d, &y->d, &g->d },
-                       .out = { &dx->d } };
+    situ_work work = {
+      .op = op, .compute = SITU_F64, .ins = 3, .outs = 1, .in = { &x->d, &y->d, &g->d }, .out = { &dx->d }
+    };
     memcpy(work.scalar, p, sizeof p);
-    if (status != SITU_OK)
-      assert_int_equal(situ__cpu_unary_grad(0, &work), SITU_E_UNSUPPORTED);
-    else
-      assert_int_equal(situ__cpu_unary_grad(0, &work), SITU_OK);
+    if (status != SITU_OK) assert_int_equal(situ__cpu_unary_grad(0, &work), SITU_E_UNSUPPORTED);
+    else assert_int_equal(situ__cpu_unary_grad(0, &work), SITU_OK);
     for (int i = 0; status == SITU_OK && i < N; i++) {
-      double want = view_get(g, i) * (view_get(up, i) - view_get(down, i)) / (2 * step),
-             got = view_get(dx, i);
+      double want = view_get(g, i) * (view_get(up, i) - view_get(down, i)) / (2 * step), got = view_get(dx, i);
       if (fabs(got - want) > 1e-5 + 1e-6 * fabs(want))
-        fail_msg("gradient of %s at %g: %.12g, want %.12g", unary_name[op], view_get(x, i), got,
-                 want);
+        fail_msg("gradient of %s at %g: %.12g, want %.12g", unary_name[op], view_get(x, i), got, want);
     }
     test_view *all[] = { x, y, up, down, g, dx };
     for (int k = 0; k < 6; k++) view_free(all[k]);
@@ -306,8 +271,7 @@ static void gradients_follow_the_functions(void **state) {
 /* At kinks and at NaN, as PyTorch has it. */
 static void gradients_at_special_values(void **state) {
   (void)state;
-  const double x[] = { NAN, -2, -1, -0.0, 0, 0.5, 1, 2, INF, -INF }, limits[4] = { -1, 1 },
-               slope[4] = { 0.125 };
+  const double x[] = { NAN, -2, -1, -0.0, 0, 0.5, 1, 2, INF, -INF }, limits[4] = { -1, 1 }, slope[4] = { 0.125 };
   static const struct {
     int op;
     double want[10];
@@ -320,15 +284,12 @@ static void gradients_at_special_values(void **state) {
     { SITU_UNARY_nan_to_num, { 0, 1, 1, 1, 1, 1, 1, 1, 0, 0 } },
     { SITU_UNARY_square, { NAN, -4, -2, -0.0, 0, 1, 2, 4, INF, -INF } },
     { SITU_UNARY_sign, { 0, 0, 0, 0, 0, 0, 0, 0, 0, 0 } },
-    { SITU_UNARY_sigmoid,
-      { NAN, 0.104993585, 0.196611933, 0.25, 0.25, 0.235003712, 0.196611933, 0.104993585, 0, 0 } },
+    { SITU_UNARY_sigmoid, { NAN, 0.104993585, 0.196611933, 0.25, 0.25, 0.235003712, 0.196611933, 0.104993585, 0, 0 } },
   };
   for (int r = 0; r < COUNT(rows); r++) {
     test_view *in = values(SITU_F32, 10, x), *y = values(SITU_F32, 10, x),
               *g = values(SITU_F32, 10, (const double[]){ 1, 1, 1, 1, 1, 1, 1, 1, 1, 1 });
-    situ_work work = {
-      .op = rows[r].op, .compute = SITU_F32, .ins = 1, .outs = 1, .in = { &in->d }, .out = { &y->d }
-    };
+    situ_work work = { .op = rows[r].op, .compute = SITU_F32, .ins = 1, .outs = 1, .in = { &in->d }, .out = { &y->d } };
     memcpy(work.scalar, rows[r].op == SITU_UNARY_leaky_relu ? slope : limits, sizeof limits);
     assert_int_equal(situ__cpu_unary(0, &work), SITU_OK);
     work.ins = 3;
@@ -376,20 +337,16 @@ static void results_do_not_depend_on_threads(void **state) {
   int before = situ__pool_threads();
   for (int t = 0; t < 4; t++)
     for (int layout = 0; layout < VIEW_LAYOUTS; layout++) {
-      test_view *a = view_new(types[t], shape, (view_layout)layout),
-                *b = view_new(types[t], shape, VIEW_ROWS);
+      test_view *a = view_new(types[t], shape, (view_layout)layout), *b = view_new(types[t], shape, VIEW_ROWS);
       test_view *y[3];
       view_random(a, 1, 0.5, 9);
       view_random(b, 2, 0.5, 4);
       for (int k = 0; k < 3; k++) {
         assert_true(situ__pool_set_threads(k == 0 ? 1 : k == 1 ? 2 : 5));
         y[k] = view_new(types[t], shape, VIEW_COLUMNS);
-        situ_work work = { .op = SITU_BINARY_pow,
-                           .compute = types[t],
-                           .ins = 2,
-                           .outs = 1,
-                           .in = { &a->d, &b->d },
-                           .out = { &y[k]->d } };
+        situ_work work = {
+          .op = SITU_BINARY_pow, .compute = types[t], .ins = 2, .outs = 1, .in = { &a->d, &b->d }, .out = { &y[k]->d }
+        };
         assert_int_equal(situ__cpu_binary(0, &work), SITU_OK);
         if (situ_dtype_is_floating(types[t])) {
           work.op = SITU_UNARY_tanh;
@@ -417,20 +374,16 @@ static void large_operands(void **state) {
   const situ_dtype types[] = { SITU_F32, SITU_I64, SITU_F16 };
   for (int t = 0; t < 3; t++) {
     const situ_shape shape = SITU_SHAPE(2900, t == 1 ? 1500 : 2901);
-    test_view *a = view_new(types[t], shape, VIEW_COLUMNS),
-              *b = view_new(types[t], shape, VIEW_ROWS);
+    test_view *a = view_new(types[t], shape, VIEW_COLUMNS), *b = view_new(types[t], shape, VIEW_ROWS);
     test_view *y = view_new(types[t], shape, VIEW_ROWS);
     const int64_t n = a->d.numel;
     for (int64_t i = 0; i < n; i++) {
       view_set(a, i, (double)(i % 1021));
       view_set(b, i, (double)(i % 509));
     }
-    situ_work work = { .op = SITU_BINARY_sub,
-                       .compute = types[t],
-                       .ins = 2,
-                       .outs = 1,
-                       .in = { &a->d, &b->d },
-                       .out = { &y->d } };
+    situ_work work = {
+      .op = SITU_BINARY_sub, .compute = types[t], .ins = 2, .outs = 1, .in = { &a->d, &b->d }, .out = { &y->d }
+    };
     assert_int_equal(situ__cpu_binary(0, &work), SITU_OK);
     for (int64_t i = 0; i < n; i++) assert_true(view_get(y, i) == (double)(i % 1021 - i % 509));
     /* One that does not begin at a cache line. */
@@ -439,12 +392,9 @@ static void large_operands(void **state) {
     shifted.size[0] = from.size[0] = shifted.numel = from.numel = n - 3;
     shifted.stride[0] = from.stride[0] = 1;
     shifted.offset = 3;
-    work = (situ_work){ .op = SITU_UNARY_neg,
-                        .compute = types[t],
-                        .ins = 1,
-                        .outs = 1,
-                        .in = { &from },
-                        .out = { &shifted } };
+    work = (situ_work){
+      .op = SITU_UNARY_neg, .compute = types[t], .ins = 1, .outs = 1, .in = { &from }, .out = { &shifted }
+    };
     assert_int_equal(situ__cpu_unary(0, &work), SITU_OK);
     for (int64_t i = 3; i < n; i++) assert_true(view_get(y, i) == -(double)((i - 3) % 509));
     assert_true(view_get(y, 2) == 0);

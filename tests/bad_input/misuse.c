@@ -42,7 +42,7 @@
 
 /* ---- row 94: every operand of every op as a handle that is none ---- */
 
-static uint64_t zeroed[64], foreign[64];  /* foreign: another library's struct, which begins with a pointer to itself */
+static uint64_t zeroed[64], foreign[64]; /* foreign: another library's struct, which begins with a pointer to itself */
 
 /* A handle whose tensor is gone. Freed memory must not even be looked at where a sanitizer watches: NULL there. */
 static situ_tensor *freed(void) {
@@ -66,17 +66,22 @@ static int operands_of(const situ_op *op) {
   return op->flags & SITU_OP_VARIADIC ? 3 : ins;
 }
 
-static const situ_operand *schema(const situ_op *op, int i) { return &op->operand[op->flags & SITU_OP_VARIADIC ? 0 : i]; }
+static const situ_operand *schema(const situ_op *op, int i) {
+  return &op->operand[op->flags & SITU_OP_VARIADIC ? 0 : i];
+}
 
 static void refuses(const situ_op *op, int ins, int bad, int kind) {
-  static const char room[1024];  /* any op's parameters: they are not looked at before the handles */
+  static const char room[1024]; /* any op's parameters: they are not looked at before the handles */
   assert_true(op->params_size <= sizeof room);
   situ_scope s;
   situ_scope_begin(&s);
   situ_tensor *in[SITU_OPERANDS];
   for (int i = 0; i < ins; i++) {
     unsigned accept = schema(op, i)->accept;
-    in[i] = situ_ones(SITU_SHAPE(2, 2), HERE(.dtype = accept & SITU_INDEX ? SITU_I64 : accept & SITU_FLOATING || !(accept & SITU_BOOLEAN) ? SITU_F32 : SITU_BOOL));
+    in[i] =
+        situ_ones(SITU_SHAPE(2, 2), HERE(.dtype = accept & SITU_INDEX                                  ? SITU_I64
+                                                  : accept & SITU_FLOATING || !(accept & SITU_BOOLEAN) ? SITU_F32
+                                                                                                       : SITU_BOOL));
     assert_non_null(in[i]);
   }
   situ_tensor *const none[] = { NULL, (situ_tensor *)(void *)zeroed, (situ_tensor *)(void *)foreign, freed() };
@@ -88,12 +93,13 @@ static void refuses(const situ_op *op, int ins, int bad, int kind) {
   }
   int64_t alive = situ_live_tensors();
   situ_tensor *y = situ_op_run(op, in, ins, room, outs);
-  if (y || outs[0] || situ_error() != SITU_E_ARG || strcmp(situ_error_op(), op->name) != 0 || !strstr(situ_error_message(), schema(op, bad)->name) ||
+  if (y || outs[0] || situ_error() != SITU_E_ARG || strcmp(situ_error_op(), op->name) != 0 ||
+      !strstr(situ_error_message(), schema(op, bad)->name) ||
       !strstr(situ_error_message(), in[bad] ? "a tensor" : "NULL") || situ_live_tensors() != alive)
     fail_msg("%s, operand %d, kind %d: %s", op->name, bad, kind, situ_error_message());
   situ_error_clear();
   assert_null(situ_op_run_(op, in, ins, room));
-  char name[64];  /* in place it has an underscore, once */
+  char name[64]; /* in place it has an underscore, once */
   snprintf(name, sizeof name, "%s%s", op->name, op->name[strlen(op->name) - 1] == '_' ? "" : "_");
   expect_error(SITU_E_ARG, name, schema(op, bad)->name);
   SITU_IGNORE(situ_scope_end(&s));
@@ -113,12 +119,15 @@ static void row_94_every_op(void **state) {
 /* Calls that look at a handle before, or without, an op. */
 static void row_94_other_calls(void **state) {
   (void)state;
-  static situ_tensor *(*const one[])(situ_tensor *) = { situ_relu, situ_logical_not, situ_bitwise_not, situ_contiguous, situ_clone, situ_detach, situ_nonzero, situ_min, situ_exp_, situ_zero_ };
+  static situ_tensor *(*const one[])(situ_tensor *) = { situ_relu,  situ_logical_not, situ_bitwise_not, situ_contiguous,
+                                                        situ_clone, situ_detach,      situ_nonzero,     situ_min,
+                                                        situ_exp_,  situ_zero_ };
   situ_tensor *const none[] = { NULL, (situ_tensor *)(void *)zeroed, (situ_tensor *)(void *)foreign, freed() };
   double value = 42;
   for (size_t k = 0; k < sizeof none / sizeof *none; k++) {
     situ_tensor *t = none[k];
-    for (size_t i = 0; i < sizeof one / sizeof *one; i++) expect_refused(one[i](t), SITU_E_ARG, "", t ? "a tensor" : "NULL");
+    for (size_t i = 0; i < sizeof one / sizeof *one; i++)
+      expect_refused(one[i](t), SITU_E_ARG, "", t ? "a tensor" : "NULL");
     expect_refused(situ_logsumexp(t, NULL), SITU_E_ARG, "logsumexp", "");
     expect_refused(situ_sum(t, NULL), SITU_E_ARG, "sum", "");
     expect_refused(situ_add_scalar(t, 1), SITU_E_ARG, "", "");
@@ -130,7 +139,8 @@ static void row_94_other_calls(void **state) {
     expect_refused(situ_cat(&t, 1, 0), SITU_E_ARG, "cat", "");
     expect_refused(situ_stack(&t, 1, 0), SITU_E_ARG, "stack", "");
     expect_refused(situ_cross_entropy(t, t, NULL), SITU_E_ARG, "cross_entropy", "");
-    expect_refused(situ_embedding(t, t, &(situ_embedding_options){ .has_padding_idx = true, .padding_idx = -1 }), SITU_E_ARG, "embedding", "");
+    expect_refused(situ_embedding(t, t, &(situ_embedding_options){ .has_padding_idx = true, .padding_idx = -1 }),
+                   SITU_E_ARG, "embedding", "");
     expect_refused(situ_layer_norm(t, SITU_SHAPE(2), NULL, NULL, 0), SITU_E_ARG, "layer_norm", "");
     expect_refused(situ_rms_norm(t, SITU_SHAPE(2), NULL, 0), SITU_E_ARG, "rms_norm", "");
     expect_refused(situ_group_norm(t, 2, NULL, NULL, 0), SITU_E_ARG, "group_norm", "");
@@ -178,7 +188,7 @@ static void row_95_fork(void **state) {
   assert_int_equal(situ_set_num_threads(4), SITU_OK);
   situ_tensor *x = situ_ones(SITU_SHAPE(1 << 20), HERE(0));
   double sum = 0;
-  assert_int_equal(situ_item(situ_sum(situ_add(x, x), NULL), &sum), SITU_OK);  /* the pool runs */
+  assert_int_equal(situ_item(situ_sum(situ_add(x, x), NULL), &sum), SITU_OK); /* the pool runs */
   pid_t pid = fork();
   assert_true(pid >= 0);
   if (pid == 0) _exit(child(x));
@@ -186,7 +196,7 @@ static void row_95_fork(void **state) {
   assert_int_equal(waitpid(pid, &status, 0), pid);
   assert_true(WIFEXITED(status));
   assert_int_equal(WEXITSTATUS(status), 0);
-  assert_int_equal(situ_item(situ_sum(situ_add(x, x), NULL), &sum), SITU_OK);  /* the parent goes on */
+  assert_int_equal(situ_item(situ_sum(situ_add(x, x), NULL), &sum), SITU_OK); /* the parent goes on */
   assert_true(sum == 2 << 20);
   assert_int_equal(situ_set_num_threads(before), SITU_OK);
 }
@@ -194,7 +204,11 @@ static void row_95_fork(void **state) {
 /* ---- row 96 ---- */
 
 enum { SIDE = 24, ROUNDS = 300 };
-typedef struct task { situ_tensor *a, *b; double factor, want[SIDE * SIDE]; int wrong; } task;
+typedef struct task {
+  situ_tensor *a, *b;
+  double factor, want[SIDE * SIDE];
+  int wrong;
+} task;
 
 static bool compute(task *t, double *out) {
   situ_scope s;
@@ -216,7 +230,8 @@ static void row_96_four_threads(void **state) {
   (void)state;
   static task tasks[4];
   pthread_t thread[4];
-  situ_tensor *a = test_random(SITU_SHAPE(SIDE, SIDE), -1, 1, false), *b = test_random(SITU_SHAPE(SIDE, SIDE), -1, 1, false);
+  situ_tensor *a = test_random(SITU_SHAPE(SIDE, SIDE), -1, 1, false),
+              *b = test_random(SITU_SHAPE(SIDE, SIDE), -1, 1, false);
   for (int k = 0; k < 4; k++) {
     tasks[k] = (task){ .a = a, .b = b, .factor = k + 1 };
     assert_true(compute(&tasks[k], tasks[k].want));
@@ -228,6 +243,7 @@ static void row_96_four_threads(void **state) {
 }
 
 int main(void) {
-  const struct CMUnitTest tests[] = { TEST(row_94_every_op), TEST(row_94_other_calls), TEST(row_95_fork), TEST(row_96_four_threads) };
+  const struct CMUnitTest tests[] = { TEST(row_94_every_op), TEST(row_94_other_calls), TEST(row_95_fork),
+                                      TEST(row_96_four_threads) };
   return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -24,8 +24,7 @@ static void overflow_is_no_memory(void **state) {
 
 static void zero_bytes_are_memory(void **state) {
   (void)state;
-  void *a = situ__alloc(0), *b = situ__aligned(64, 0), *c = situ__calloc(0, 8),
-       *d = situ__small_alloc(0);
+  void *a = situ__alloc(0), *b = situ__aligned(64, 0), *c = situ__calloc(0, 8), *d = situ__small_alloc(0);
   assert_non_null(a);
   assert_non_null(b);
   assert_non_null(c);

@@ -61,8 +61,7 @@ static void first_one_stays(void **state) {
   assert_int_equal(situ__fail(SITU_E_INDEX, "gather", "later"), SITU_E_INDEX);
   assert_int_equal(situ_error(), SITU_E_SHAPE);
   assert_string_equal(situ_error_op(), "matmul");
-  assert_ptr_equal(strstr(situ_error_message(), "matmul: 784 and 768 differ"),
-                   situ_error_message());
+  assert_ptr_equal(strstr(situ_error_message(), "matmul: 784 and 768 differ"), situ_error_message());
   assert_int_equal(situ__error_count(), before + 2);
   assert_int_equal(logged, 1);
   situ_error_clear();
@@ -187,12 +186,8 @@ static void as_json(void **state) {
   assert_int_equal(situ_error_json(text, sizeof text), strlen("{\"status\": \"OK\"}"));
   assert_string_equal(text, "{\"status\": \"OK\"}");
   const situ_error_operand one = { .operand = "input", .tensor = "a \"b\"", .odd = true };
-  (void)situ__fail_report(&(situ_error_report){ .status = SITU_E_SHAPE,
-                                                .op = "mm",
-                                                .message = "1\n2",
-                                                .odd = "input",
-                                                .operands = &one,
-                                                .count = 1 });
+  (void)situ__fail_report(&(situ_error_report){
+      .status = SITU_E_SHAPE, .op = "mm", .message = "1\n2", .odd = "input", .operands = &one, .count = 1 });
   int64_t length = situ_error_json(text, sizeof text);
   assert_string_equal(text, "{\"status\": \"SHAPE\", \"op\": \"mm\", \"message\": \"1\\n2\", "
                             "\"site\": \"\", \"module\": \"\", \"odd\": \"input\", \"fix\": \"\", "

@@ -40,8 +40,7 @@ static void add_one(int64_t begin, int64_t end, void *payload) {
 static int host_work(void) {
   int64_t total = 0;
   situ__parallel(1000, 10, add_one, &total);
-  situ_storage *small = situ__storage_new("test", cpu, 100),
-               *large = situ__storage_new("test", cpu, 3 << 20);
+  situ_storage *small = situ__storage_new("test", cpu, 100), *large = situ__storage_new("test", cpu, 3 << 20);
   bool works = total == 1000 && !situ__forked() && small && large;
   situ__storage_release(small);
   situ__storage_release(large);
@@ -126,8 +125,7 @@ static int refused_by_sim(void) {
 static void *hold_the_queue(void *unused) {
   char bytes[100] = { 7 };
   for (int i = 0; i < 20000; i++)
-    if (situ__copy_from_host("copy", on_sim, 0, bytes, sizeof bytes, SITU__COPY_USER) != SITU_OK)
-      return NULL;
+    if (situ__copy_from_host("copy", on_sim, 0, bytes, sizeof bytes, SITU__COPY_USER) != SITU_OK) return NULL;
   return unused ? unused : &on_sim;
 }
 
@@ -144,8 +142,7 @@ static void after_a_device_was_used(void **state) {
   for (int i = 0; i < 20; i++) assert_int_equal(in_child(refused_by_sim), 0);
   assert_int_equal(pthread_join(thread, &result), 0);
   assert_non_null(result);
-  assert_int_equal(situ__copy_to_host("read", on_sim, 0, bytes, sizeof bytes, SITU__COPY_READ),
-                   SITU_OK);
+  assert_int_equal(situ__copy_to_host("read", on_sim, 0, bytes, sizeof bytes, SITU__COPY_READ), SITU_OK);
   assert_int_equal(bytes[0], 7); /* nothing that the children did has reached it */
   situ__storage_release(on_sim);
 }

@@ -100,8 +100,7 @@ static void same_bits_for_any_number_of_threads(void **state) {
   float *x = malloc(COUNT * sizeof *x);
   assert_non_null(x);
   uint32_t random = 1;
-  for (int i = 0; i < COUNT; i++)
-    x[i] = (float)(random = random * 1664525u + 1013904223u) * 1e-9f - 2.0f;
+  for (int i = 0; i < COUNT; i++) x[i] = (float)(random = random * 1664525u + 1013904223u) * 1e-9f - 2.0f;
   double first[64];
   for (int threads = 1; threads <= 8; threads++) {
     assert_true(situ__pool_set_threads(threads));
@@ -141,8 +140,7 @@ static void nested(int64_t begin, int64_t end, void *payload) {
   int64_t ones = 0;
   for (int i = 0; i < 100; i++) ones += seen[i] == 1;
   __atomic_add_fetch(total, c.bad ? 0 : ones, __ATOMIC_RELAXED);
-  if (situ__pool_set_threads(2))
-    __atomic_add_fetch(total, 1000000, __ATOMIC_RELAXED); /* it would wait for itself */
+  if (situ__pool_set_threads(2)) __atomic_add_fetch(total, 1000000, __ATOMIC_RELAXED); /* it would wait for itself */
 }
 
 static void nested_loops_run_in_place(void **state) {
@@ -176,8 +174,7 @@ static void callers_at_once(void **state) {
   int bad = 0;
   pthread_t thread[3];
   assert_true(situ__pool_set_threads(4));
-  for (int i = 0; i < 3; i++)
-    assert_int_equal(pthread_create(&thread[i], NULL, call_often, &bad), 0);
+  for (int i = 0; i < 3; i++) assert_int_equal(pthread_create(&thread[i], NULL, call_often, &bad), 0);
   call_often(&bad);
   for (int i = 0; i < 3; i++) assert_int_equal(pthread_join(thread[i], NULL), 0);
   assert_int_equal(bad, 0);

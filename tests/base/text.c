@@ -84,8 +84,12 @@ static void nothing_raw_in_messages(void **state) {
     { "caf\xc3\xa9 \xe2\x82\xac\t\n", "caf\xc3\xa9 \xe2\x82\xac\t\n" },
     { "\x1b[2Ja\rb\x7f", "\\x1b[2Ja\\x0db\\x7f" },
     { "\xe2\x80\xaetxt.exe\xe2\x81\xa6", "\\u202etxt.exe\\u2066" },
-    { "\xc2\x9b" "31m", "\\u009b31m" },     /* the 8-bit form of the escape */
-    { "\x9b" "31m\xff", "\\x9b31m\\xff" }, /* not even UTF-8 */
+    { "\xc2\x9b"
+      "31m",
+      "\\u009b31m" }, /* the 8-bit form of the escape */
+    { "\x9b"
+      "31m\xff",
+      "\\x9b31m\\xff" }, /* not even UTF-8 */
   };
   char out[64];
   for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
@@ -102,8 +106,12 @@ static void nothing_raw_in_messages(void **state) {
 
 int main(void) {
   const struct CMUnitTest tests[] = {
-    cmocka_unit_test(nothing_raw_in_messages), cmocka_unit_test(grows), cmocka_unit_test(long_pieces),           cmocka_unit_test(dims),
-    cmocka_unit_test(json),  cmocka_unit_test(failure_is_remembered),
+    cmocka_unit_test(nothing_raw_in_messages),
+    cmocka_unit_test(grows),
+    cmocka_unit_test(long_pieces),
+    cmocka_unit_test(dims),
+    cmocka_unit_test(json),
+    cmocka_unit_test(failure_is_remembered),
   };
   return cmocka_run_group_tests_name("base/text", tests, NULL, NULL);
 }

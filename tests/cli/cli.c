@@ -45,16 +45,14 @@ static void make_files(void) {
   situ_scope scope;
   situ_scope_begin(&scope);
   const situ_options i64 = { .dtype = SITU_I64 };
-  situ_tree *tree = situ_tree_put(situ_tree_dict(), "fc.weight",
-                                  situ_tree_tensor(situ_ones(SITU_SHAPE(64, 784), NULL)));
+  situ_tree *tree =
+      situ_tree_put(situ_tree_dict(), "fc.weight", situ_tree_tensor(situ_ones(SITU_SHAPE(64, 784), NULL)));
   tree = situ_tree_put(tree, "steps", situ_tree_tensor(situ_ones(SITU_SCALAR, &i64)));
   tree = situ_tree_put(tree, "od\033[31md\n", situ_tree_tensor(situ_ones(SITU_SHAPE(0), NULL)));
   const situ_metadata remark = { "made \"by\"", "a test\033" };
-  assert_int_equal(situ_save("t.safetensors", tree,
-                             &(situ_save_options){ .metadata = &remark, .metadata_count = 1 }),
+  assert_int_equal(situ_save("t.safetensors", tree, &(situ_save_options){ .metadata = &remark, .metadata_count = 1 }),
                    SITU_OK);
-  assert_int_equal(situ_save("t.index.json", tree, &(situ_save_options){ .max_shard_bytes = 10 }),
-                   SITU_OK);
+  assert_int_equal(situ_save("t.index.json", tree, &(situ_save_options){ .max_shard_bytes = 10 }), SITU_OK);
   assert_int_equal(situ_npy_save("-t.npy", situ_ones(SITU_SHAPE(3, 4), &i64), NULL), SITU_OK);
   situ_tree_free(tree);
   assert_int_equal(situ_scope_end(&scope), SITU_OK);
@@ -97,13 +95,11 @@ static void prints_json(void **state) {
   assert_int_equal(run("inspect --json t.index.json"), 0);
   says("\"file\": \"t-");
   if (system("command -v python3 >/dev/null") != 0) return;
-  static const char *const calls[] = { "inspect --json t.safetensors",
-                                       "inspect --json t.index.json", "inspect --json -- -t.npy",
-                                       "devices --json" };
+  static const char *const calls[] = { "inspect --json t.safetensors", "inspect --json t.index.json",
+                                       "inspect --json -- -t.npy", "devices --json" };
   for (size_t i = 0; i < sizeof calls / sizeof *calls; i++) {
     char arguments[256];
-    snprintf(arguments, sizeof arguments, "%s | python3 -m json.tool >/dev/null && echo fine",
-             calls[i]);
+    snprintf(arguments, sizeof arguments, "%s | python3 -m json.tool >/dev/null && echo fine", calls[i]);
     run(arguments);
     assert_string_equal(output, "fine\n");
   }
@@ -156,8 +152,7 @@ static void tells_what_went_wrong(void **state) {
                           "of=damaged.safetensors bs=1 seek=5000 "
                           "conv=notrunc 2>/dev/null"),
                    0);
-  assert_int_equal(system("cp t.safetensors longer.safetensors && printf x >>longer.safetensors"),
-                   0);
+  assert_int_equal(system("cp t.safetensors longer.safetensors && printf x >>longer.safetensors"), 0);
   for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
     int status = run(cases[i].arguments);
     if (status != cases[i].status) fail_msg("situ %s: %d\n%s", cases[i].arguments, status, output);
@@ -182,9 +177,8 @@ int main(void) {
   if (!find_program()) return 77;
   make_files();
   const struct CMUnitTest tests[] = {
-    cmocka_unit_test(inspects_safetensors),  cmocka_unit_test(inspects_npy),
-    cmocka_unit_test(prints_json),           cmocka_unit_test(lists_devices),
-    cmocka_unit_test(tells_what_went_wrong),
+    cmocka_unit_test(inspects_safetensors), cmocka_unit_test(inspects_npy),          cmocka_unit_test(prints_json),
+    cmocka_unit_test(lists_devices),        cmocka_unit_test(tells_what_went_wrong),
   };
   return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -38,28 +38,23 @@ typedef struct tensor {
   int64_t elements;
 } tensor;
 
-static void save(const char *path, const tensor *list, int count,
-                 const situ_save_options *options) {
+static void save(const char *path, const tensor *list, int count, const situ_save_options *options) {
   situ_scope scope;
   situ_scope_begin(&scope);
   situ_tree *tree = situ_tree_dict();
   for (int i = 0; i < count; i++)
-    tree = situ_tree_put(tree, list[i].name,
-                         situ_tree_tensor(situ_zeros(SITU_SHAPE(list[i].elements), NULL)));
+    tree = situ_tree_put(tree, list[i].name, situ_tree_tensor(situ_zeros(SITU_SHAPE(list[i].elements), NULL)));
   must(situ_save(path, tree, options));
   situ_tree_free(tree);
   must(situ_scope_end(&scope));
 }
-#define SAVE(path, options, ...)              \
-  save(path, (const tensor[]){ __VA_ARGS__ }, \
-       (int)(sizeof((const tensor[]){ __VA_ARGS__ }) / sizeof(tensor)), options)
+#define SAVE(path, options, ...) \
+  save(path, (const tensor[]){ __VA_ARGS__ }, (int)(sizeof((const tensor[]){ __VA_ARGS__ }) / sizeof(tensor)), options)
 
 /* A small language model of 12 blocks of 1 KiB, whose head is another name of its embedding of 2
    KiB. */
 static void save_model(void) {
-  tensor list[40] = { { "lm_head.bias", 256 },
-                      { "model.embed_tokens.weight", 512 },
-                      { "model.norm.weight", 64 } };
+  tensor list[40] = { { "lm_head.bias", 256 }, { "model.embed_tokens.weight", 512 }, { "model.norm.weight", 64 } };
   static char name[24][40];
   int count = 3;
   for (int i = 0; i < 12; i++) {
@@ -71,9 +66,7 @@ static void save_model(void) {
   const situ_metadata tie = { "lm_head.weight", "model.embed_tokens.weight" };
   const situ_save_options options = { .metadata = &tie, .metadata_count = 1 };
   save("model.safetensors", list, count, &options);
-  const situ_save_options shards = { .metadata = &tie,
-                                     .metadata_count = 1,
-                                     .max_shard_bytes = 4096 };
+  const situ_save_options shards = { .metadata = &tie, .metadata_count = 1, .max_shard_bytes = 4096 };
   save("model.index.json", list, count, &shards);
 }
 
@@ -119,17 +112,16 @@ static void says_what_does_not_fit(void **state) {
   assert_string_equal(output, "situ: model.layers.9 (1.0 KiB) fits nowhere: cuda:0 lacks 1024 "
                               "bytes, cpu lacks 1024 bytes\n");
   assert_int_equal(run("model.safetensors --memory cpu=3071"), 1);
-  assert_string_equal(
-      output,
-      "situ: model.embed_tokens (3.0 KiB, with 1 tied to it) fits nowhere: cpu lacks 1 bytes\n");
+  assert_string_equal(output,
+                      "situ: model.embed_tokens (3.0 KiB, with 1 tied to it) fits nowhere: cpu lacks 1 bytes\n");
 }
 
 /* What is alike is not split; a container of different parts is, and so is one that only holds
    another. */
 static void blocks_are_rows_of_alike(void **state) {
   (void)state;
-  SAVE("mixed.safetensors", NULL, { "0.h.0.a", 10 }, { "0.h.0.b", 10 }, { "0.h.1.a", 10 },
-       { "0.h.1.b", 10 }, { "1.weight", 30 }, { "1.bias", 10 }, { "2.0.w", 10 }, { "scale", 1 });
+  SAVE("mixed.safetensors", NULL, { "0.h.0.a", 10 }, { "0.h.0.b", 10 }, { "0.h.1.a", 10 }, { "0.h.1.b", 10 },
+       { "1.weight", 30 }, { "1.bias", 10 }, { "2.0.w", 10 }, { "scale", 1 });
   assert_int_equal(run("mixed.safetensors --memory sim:0=84,sim:1=80,cpu=1000"), 0);
   says("map       0.h.1=sim:1, 1=cpu, 2=cpu, *=sim:0\n");
 }
@@ -137,12 +129,10 @@ static void blocks_are_rows_of_alike(void **state) {
 /* The order of the model is read off the names; the file has that of the alphabet. */
 static void names_tell_the_order(void **state) {
   (void)state;
-  static const char *const order[] = { "scale",       "z_embed.w", "blocks.9.w",
-                                       "blocks.10.w", "encoder.w", "decoder.w",
-                                       "fc.w",        "norm.w",    "lm_head.w" };
-  SAVE("order.safetensors", NULL, { "blocks.10.w", 1 }, { "blocks.9.w", 1 }, { "decoder.w", 1 },
-       { "encoder.w", 1 }, { "fc.w", 1 }, { "lm_head.w", 1 }, { "norm.w", 1 }, { "scale", 1 },
-       { "z_embed.w", 1 });
+  static const char *const order[] = { "scale",     "z_embed.w", "blocks.9.w", "blocks.10.w", "encoder.w",
+                                       "decoder.w", "fc.w",      "norm.w",     "lm_head.w" };
+  SAVE("order.safetensors", NULL, { "blocks.10.w", 1 }, { "blocks.9.w", 1 }, { "decoder.w", 1 }, { "encoder.w", 1 },
+       { "fc.w", 1 }, { "lm_head.w", 1 }, { "norm.w", 1 }, { "scale", 1 }, { "z_embed.w", 1 });
   assert_int_equal(run("order.safetensors --json --memory cpu=1KiB"), 0);
   const char *at = strstr(output, "\"tensors\": [{\"path\"");
   for (size_t i = 0; i < sizeof order / sizeof *order; i++) {
@@ -204,8 +194,7 @@ static void the_map_is_one_for_nn_to_map(void **state) {
   must(situ_nn_to_map(m, map));
   situ_snapshot *s = situ_place_snapshot(m);
   int on_sim = 0;
-  for (int64_t i = 0; i < situ_snapshot_count(s); i++)
-    on_sim += situ_snapshot_at(s, i)->device.kind == SITU_SIM;
+  for (int64_t i = 0; i < situ_snapshot_count(s); i++) on_sim += situ_snapshot_at(s, i)->device.kind == SITU_SIM;
   assert_true(on_sim > 0);
   for (int i = 0; i < 4; i++) {
     char path[32];
@@ -220,8 +209,7 @@ static void the_map_is_one_for_nn_to_map(void **state) {
 
 static void names_of_files_are_harmless(void **state) {
   (void)state;
-  SAVE("names.safetensors", NULL, { "a\033[31m,b=c.w", 10 }, { ".x.", 10 }, { "..", 10 },
-       { "", 10 }, { "d", 10 });
+  SAVE("names.safetensors", NULL, { "a\033[31m,b=c.w", 10 }, { ".x.", 10 }, { "..", 10 }, { "", 10 }, { "d", 10 });
   assert_int_equal(run("names.safetensors --memory cuda:0=80,cpu=1KiB"), 0);
   does_not_say("\033");
   says("a?[31m,b=c");
@@ -257,14 +245,12 @@ static void tells_what_is_wrong(void **state) {
     { "model.safetensors --memory cpu=8GiBs", 2, "unknown unit" },
     { "model.safetensors --memory cpu=18446744073709551616", 2, "more than 2^64" },
     { "model.safetensors --memory cpu=99999999TiB", 2, "more than 2^64" },
-    { "model.safetensors --memory cpu=1GiB,sim:0=1GiB,cpu=2GiB", 2,
-      "'cpu=2GiB' is a device that was given before" },
+    { "model.safetensors --memory cpu=1GiB,sim:0=1GiB,cpu=2GiB", 2, "'cpu=2GiB' is a device that was given before" },
     { "model.safetensors --memory cpu=1GiB --tie a=b", 2, "'a=b' is not TENSOR=TENSOR" },
     { "model.safetensors --memory cpu=1GiB --tie lm_head.bias", 2, "is not TENSOR=TENSOR" },
     { "model.safetensors --memory cpu=1GiB --tie lm_head.weight=model.embed_tokens.weight", 2,
       "is one tensor already" },
-    { "model.safetensors --memory cpu=1GiB --tie lm_head.bias=lm_head.weight", 2,
-      "differs in shape" },
+    { "model.safetensors --memory cpu=1GiB --tie lm_head.bias=lm_head.weight", 2, "differs in shape" },
     { "no-such-file --memory cpu=1GiB", 1, "No such file" },
     { ". --memory cpu=1GiB", 1, "directory" },
     { "cut.safetensors --memory cpu=1GiB", 1, "situ: " },
@@ -274,8 +260,7 @@ static void tells_what_is_wrong(void **state) {
   assert_int_equal(system("head -c 900 model.safetensors >cut.safetensors"), 0);
   for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
     int status = run(cases[i].arguments);
-    if (status != cases[i].status)
-      fail_msg("situ plan %s: %d\n%s", cases[i].arguments, status, output);
+    if (status != cases[i].status) fail_msg("situ plan %s: %d\n%s", cases[i].arguments, status, output);
     says(cases[i].text);
     assert_ptr_equal(strchr(output, '\n'), output + strlen(output) - 1); /* one line */
   }

@@ -47,10 +47,8 @@ static situ_tensor *csv(const char *text, const situ_csv_options *options) {
 }
 
 static void refused(situ_status status, const char *where) {
-  if (situ_error() != status)
-    fail_msg("%s: %s", situ_status_name(situ_error()), situ_error_message());
-  if (where && !strstr(situ_error_message(), where))
-    fail_msg("not '%s': %s", where, situ_error_message());
+  if (situ_error() != status) fail_msg("%s: %s", situ_status_name(situ_error()), situ_error_message());
+  if (where && !strstr(situ_error_message(), where)) fail_msg("not '%s': %s", where, situ_error_message());
   situ_error_clear();
 }
 
@@ -67,8 +65,7 @@ static void reads_numbers(void **state) {
 
   t = csv("nan,inf,-Infinity,-0\n", &(situ_csv_options){ .dtype = SITU_F64 });
   assert_int_equal(situ_copy_to_host(t, got, 32), SITU_OK);
-  assert_true(isnan(got[0]) && got[1] == INFINITY && got[2] == -INFINITY && got[3] == 0 &&
-              signbit(got[3]));
+  assert_true(isnan(got[0]) && got[1] == INFINITY && got[2] == -INFINITY && got[3] == 0 && signbit(got[3]));
 }
 
 static void reads_layouts(void **state) {
@@ -102,8 +99,8 @@ static void reads_layouts(void **state) {
 static void keeps_integers_exact(void **state) {
   (void)state;
   int64_t got[3];
-  situ_tensor *t = csv("9223372036854775807,-9223372036854775808,9007199254740993\n",
-                       &(situ_csv_options){ .dtype = SITU_I64 });
+  situ_tensor *t =
+      csv("9223372036854775807,-9223372036854775808,9007199254740993\n", &(situ_csv_options){ .dtype = SITU_I64 });
   assert_int_equal(situ_copy_to_host(t, got, sizeof got), SITU_OK);
   assert_true(got[0] == INT64_MAX && got[1] == INT64_MIN && got[2] == 9007199254740993);
   unsigned char bytes[3];
@@ -157,8 +154,7 @@ static void refuses_bad_text(void **state) {
     { "1,2\n", "field 2", SITU_BOOL },
   };
   for (size_t i = 0; i < sizeof bad / sizeof *bad; i++) {
-    if (csv(bad[i].text, &(situ_csv_options){ .dtype = bad[i].dtype }))
-      fail_msg("taken: %s", bad[i].text);
+    if (csv(bad[i].text, &(situ_csv_options){ .dtype = bad[i].dtype })) fail_msg("taken: %s", bad[i].text);
     refused(SITU_E_FORMAT, bad[i].where);
   }
   /* A NUL is no end of the text. */

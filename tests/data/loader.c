@@ -88,10 +88,9 @@ static void batches_in_order(void **state) {
   };
   for (size_t c = 0; c < sizeof cases / sizeof *cases; c++)
     for (int workers = 0; workers < 4; workers++) {
-      situ_data_loader *loader =
-          situ_data_loader_new(set, &(situ_data_loader_options){ .batch_size = cases[c].size,
-                                                                 .drop_last = cases[c].drop,
-                                                                 .num_workers = workers });
+      situ_data_loader *loader = situ_data_loader_new(set, &(situ_data_loader_options){ .batch_size = cases[c].size,
+                                                                                        .drop_last = cases[c].drop,
+                                                                                        .num_workers = workers });
       assert_non_null(loader);
       assert_int_equal(situ_data_loader_length(loader), cases[c].batches);
       for (int e = 0; e < 3; e++) {
@@ -112,12 +111,9 @@ static void shuffles_alike_for_any_number_of_workers(void **state) {
   static const int workers[] = { 0, 1, 2, 3, 8 };
   for (size_t w = 0; w < sizeof workers / sizeof *workers; w++) {
     situ_generator generator = situ_generator_seeded(7);
-    situ_data_loader *loader =
-        situ_data_loader_new(set, &(situ_data_loader_options){ .batch_size = 5,
-                                                               .shuffle = true,
-                                                               .num_workers = workers[w],
-                                                               .prefetch = 1,
-                                                               .generator = &generator });
+    situ_data_loader *loader = situ_data_loader_new(
+        set, &(situ_data_loader_options){
+                 .batch_size = 5, .shuffle = true, .num_workers = workers[w], .prefetch = 1, .generator = &generator });
     for (int e = 0; e < 3; e++) {
       assert_int_equal(epoch(loader, got, &batches), N);
       if (w == 0) memcpy(want[e], got, sizeof got);
@@ -154,8 +150,7 @@ static situ_tree *own_get(situ_dataset *self, int64_t index) {
   if (s->nap) nanosleep(&nap, NULL);
   atomic_fetch_add(&s->made, 1);
   if (index == s->bad) return s->silent ? NULL : situ_tree_tensor(situ_zeros(SITU_SHAPE(-1), &i64));
-  situ_tree *x =
-      situ_tree_of(1, (situ_tensor *[]){ situ_full(SITU_SHAPE(3), (double)index, &i64) });
+  situ_tree *x = situ_tree_of(1, (situ_tensor *[]){ situ_full(SITU_SHAPE(3), (double)index, &i64) });
   situ_tree *sample = situ_tree_append(situ_tree_append(situ_tree_list(), x), situ_tree_none());
   return situ_tree_append(sample, situ_tree_tensor(situ_full(SITU_SCALAR, (double)index, &i64)));
 }
@@ -164,11 +159,9 @@ static void own_release(situ_dataset *self) {
   if (((own_set *)self)->freed) atomic_store(((own_set *)self)->freed, true);
 }
 
-static const situ_dataset_type own_type = { .name = "Own",
-                                            .size = sizeof(own_set),
-                                            .length = own_length,
-                                            .get = own_get,
-                                            .release = own_release };
+static const situ_dataset_type own_type = {
+  .name = "Own", .size = sizeof(own_set), .length = own_length, .get = own_get, .release = own_release
+};
 
 static own_set *own(int64_t length, int64_t bad) {
   own_set *s = (own_set *)situ_dataset_alloc(&own_type);
@@ -184,8 +177,8 @@ static void collates_nested_samples(void **state) {
   own_set *set = own(7, -1);
   set->freed = &freed;
   for (int workers = 0; workers < 3; workers++) {
-    situ_data_loader *loader = situ_data_loader_new(
-        &set->base, &(situ_data_loader_options){ .batch_size = 4, .num_workers = workers });
+    situ_data_loader *loader =
+        situ_data_loader_new(&set->base, &(situ_data_loader_options){ .batch_size = 4, .num_workers = workers });
     int64_t values[12];
     for (int64_t first = 0; first < 7; first += 4) {
       const situ_tree *batch = situ_data_loader_next(loader);
@@ -193,8 +186,7 @@ static void collates_nested_samples(void **state) {
       int64_t count = first ? 3 : 4;
       assert_int_equal(situ_tree_count(batch), 3);
       assert_int_equal(situ_tree_kind_of(situ_tree_at(batch, 1)), SITU_TREE_NONE);
-      situ_tensor *x = situ_tree_tensor_at(situ_tree_at(batch, 0), 0),
-                  *label = situ_tree_tensor_at(batch, 2);
+      situ_tensor *x = situ_tree_tensor_at(situ_tree_at(batch, 0), 0), *label = situ_tree_tensor_at(batch, 2);
       assert_int_equal(situ_size(x, 0), count);
       assert_int_equal(situ_size(x, 1), 3);
       assert_int_equal(situ_dim(label), 1);
@@ -215,9 +207,7 @@ static void refuses_samples_that_differ(void **state) {
   situ_tree *one = SITU_TREE(a), *two = SITU_TREE(a, a), *other = SITU_TREE(b);
   situ_tree *named = situ_tree_put(situ_tree_dict(), "a", situ_tree_tensor(a));
   situ_tree *renamed = situ_tree_put(situ_tree_dict(), "b", situ_tree_tensor(a));
-  situ_tree *const pairs[][2] = {
-    { one, two }, { one, other }, { one, named }, { named, renamed }
-  };
+  situ_tree *const pairs[][2] = { { one, two }, { one, other }, { one, named }, { named, renamed } };
   for (size_t i = 0; i < sizeof pairs / sizeof *pairs; i++) {
     assert_null(situ_default_collate(pairs[i], 2));
     assert_int_equal(situ_error(), SITU_E_SHAPE);
@@ -243,15 +233,13 @@ static void errors_of_workers_arrive(void **state) {
     for (int workers = 0; workers < 4; workers++) {
       own_set *set = own(40, 13);
       set->silent = silent;
-      situ_data_loader *loader = situ_data_loader_new(
-          &set->base, &(situ_data_loader_options){ .batch_size = 4, .num_workers = workers });
+      situ_data_loader *loader =
+          situ_data_loader_new(&set->base, &(situ_data_loader_options){ .batch_size = 4, .num_workers = workers });
       for (int again = 0; again < 2; again++) {
         for (int i = 0; i < 3; i++) assert_non_null(situ_data_loader_next(loader));
         assert_null(situ_data_loader_next(loader)); /* samples 12 to 15 */
         assert_int_equal(situ_error(), silent ? SITU_E_STATE : SITU_E_SHAPE);
-        assert_non_null(strstr(situ_error_message(), workers  ? "batch 3"
-                                                     : silent ? "gave nothing"
-                                                               : "zeros"));
+        assert_non_null(strstr(situ_error_message(), workers ? "batch 3" : silent ? "gave nothing" : "zeros"));
         situ_error_clear();
         /* The epoch is over; the next call begins another. */
       }
@@ -265,7 +253,8 @@ static void tensors_of_workers_have_a_line_of_the_program(void **state) {
   (void)state;
   situ_dataset *set = numbered(8);
   for (int workers = 0; workers < 3; workers++) {
-    situ_data_loader *loader = situ_data_loader_new(set, &(situ_data_loader_options){ .batch_size = 2, .num_workers = workers });
+    situ_data_loader *loader =
+        situ_data_loader_new(set, &(situ_data_loader_options){ .batch_size = 2, .num_workers = workers });
     const situ_tree *batch = situ_data_loader_next(loader);
     char place[256];
     situ_created_at(situ_tree_get(batch, "x"), place, sizeof place);
@@ -287,8 +276,7 @@ static void stops_at_any_moment(void **state) {
       own_set *set = own(200, -1);
       set->nap = 100000;
       situ_data_loader *loader = situ_data_loader_new(
-          &set->base,
-          &(situ_data_loader_options){ .batch_size = 2, .num_workers = workers, .shuffle = true });
+          &set->base, &(situ_data_loader_options){ .batch_size = 2, .num_workers = workers, .shuffle = true });
       for (int i = 0; i < taken; i++) assert_non_null(situ_data_loader_next(loader));
       situ_data_loader_free(loader);
       assert_true(atomic_load(&set->made) <= 2 * (taken + 2 * workers + workers));
@@ -301,8 +289,7 @@ static void uneven_workers_keep_the_order(void **state) {
   (void)state;
   own_set *set = own(60, -1);
   set->nap = 200000;
-  situ_data_loader *loader =
-      situ_data_loader_new(&set->base, &(situ_data_loader_options){ .num_workers = 4 });
+  situ_data_loader *loader = situ_data_loader_new(&set->base, &(situ_data_loader_options){ .num_workers = 4 });
   for (int64_t i = 0; i < 60; i++) {
     const situ_tree *batch = situ_data_loader_next(loader);
     int64_t value;
@@ -323,8 +310,7 @@ static void takes_a_collate_of_ones_own(void **state) {
   int factor = 10;
   situ_dataset *set = numbered(5);
   situ_data_loader *loader = situ_data_loader_new(
-      set, &(situ_data_loader_options){
-               .batch_size = 3, .collate = count_them, .payload = &factor, .num_workers = 1 });
+      set, &(situ_data_loader_options){ .batch_size = 3, .collate = count_them, .payload = &factor, .num_workers = 1 });
   int64_t value;
   assert_int_equal(situ_item_i64(situ_tree_value(situ_data_loader_next(loader)), &value), SITU_OK);
   assert_int_equal(value, 30);
@@ -339,8 +325,8 @@ static void puts_batches_on_a_device(void **state) {
   situ_device sim = situ_dev("sim:0");
   if (!situ_device_is_available(sim)) skip();
   situ_dataset *set = numbered(9);
-  situ_data_loader *loader = situ_data_loader_new(
-      set, &(situ_data_loader_options){ .batch_size = 4, .num_workers = 2, .device = sim });
+  situ_data_loader *loader =
+      situ_data_loader_new(set, &(situ_data_loader_options){ .batch_size = 4, .num_workers = 2, .device = sim });
   int64_t got[16], batches;
   const situ_tree *batch = situ_data_loader_next(loader);
   if (!batch) fail_msg("%s", situ_error_message());
@@ -363,8 +349,8 @@ static void subsets_and_splits(void **state) {
   int64_t got[20], batches;
   bool seen[20] = { false };
   situ_data_loader *a = situ_data_loader_new(train, &(situ_data_loader_options){ .batch_size = 4 });
-  situ_data_loader *b = situ_data_loader_new(
-      held_back, &(situ_data_loader_options){ .batch_size = 2, .num_workers = 1 });
+  situ_data_loader *b =
+      situ_data_loader_new(held_back, &(situ_data_loader_options){ .batch_size = 2, .num_workers = 1 });
   assert_int_equal(epoch(a, got, &batches), 15);
   assert_int_equal(epoch(b, got + 15, &batches), 5);
   for (int i = 0; i < 20; i++) seen[got[i]] = true;
@@ -411,16 +397,14 @@ static void refuses_bad_sets_and_options(void **state) {
   situ_error_clear();
   situ_dataset *set = numbered(3);
   static const situ_data_loader_options bad[] = {
-    { .batch_size = -1 }, { .num_workers = -1 },  { .num_workers = 1000 },
-    { .prefetch = -1 },   { .prefetch = 100000 },
+    { .batch_size = -1 }, { .num_workers = -1 }, { .num_workers = 1000 }, { .prefetch = -1 }, { .prefetch = 100000 },
   };
   for (size_t i = 0; i < sizeof bad / sizeof *bad; i++) {
     assert_null(situ_data_loader_new(set, &bad[i]));
     assert_int_equal(situ_error(), SITU_E_ARG);
     situ_error_clear();
   }
-  assert_null(
-      situ_data_loader_new(set, &(situ_data_loader_options){ .device = situ_dev("sim:200") }));
+  assert_null(situ_data_loader_new(set, &(situ_data_loader_options){ .device = situ_dev("sim:200") }));
   situ_error_clear();
   assert_null(situ_data_loader_new(NULL, NULL));
   situ_error_clear();
@@ -436,8 +420,7 @@ static void refuses_bad_sets_and_options(void **state) {
 static void a_forked_child_is_told(void **state) {
   (void)state;
   situ_dataset *set = numbered(30);
-  situ_data_loader *loader =
-      situ_data_loader_new(set, &(situ_data_loader_options){ .num_workers = 2 });
+  situ_data_loader *loader = situ_data_loader_new(set, &(situ_data_loader_options){ .num_workers = 2 });
   assert_non_null(situ_data_loader_next(loader));
   pid_t child = fork();
   if (child == 0) {
@@ -471,8 +454,7 @@ static void every_allocation_fails_once(void **state) {
       situ_data_loader_free(loader);
       bool reached = situ_allocation_count() >= nth;
       situ_fail_allocation(0, false);
-      if (reached && situ_error() == SITU_OK && batches != 3)
-        fail_msg("allocation %d: %d batches", (int)nth, batches);
+      if (reached && situ_error() == SITU_OK && batches != 3) fail_msg("allocation %d: %d batches", (int)nth, batches);
       if (situ_error() != SITU_OK) assert_int_equal(situ_error(), SITU_E_NOMEM);
       situ_error_clear();
       assert_int_equal(situ_live_tensors(), live);
@@ -491,8 +473,10 @@ static void the_set_is_freed_first(void **state) {
   for (int workers = 0; workers < 3; workers++) {
     const int64_t indices[] = { 1, 0, 2 };
     situ_dataset *set = numbered(3), *part = situ_subset(set, indices, 3);
-    situ_data_loader *direct = situ_data_loader_new(set, &(situ_data_loader_options){ .batch_size = 2, .num_workers = workers });
-    situ_data_loader *through = situ_data_loader_new(part, &(situ_data_loader_options){ .batch_size = 2, .num_workers = workers });
+    situ_data_loader *direct =
+        situ_data_loader_new(set, &(situ_data_loader_options){ .batch_size = 2, .num_workers = workers });
+    situ_data_loader *through =
+        situ_data_loader_new(part, &(situ_data_loader_options){ .batch_size = 2, .num_workers = workers });
     situ_dataset_free(set);
     assert_null(situ_data_loader_next(direct));
     assert_int_equal(situ_error(), SITU_E_ARG);

@@ -29,8 +29,7 @@ static void run_bar(int64_t total, int steps, const situ_progress_options *optio
 }
 
 /* What a bar writes when stderr is this descriptor, whose other end is `from`. */
-static void capture(int to, int from, int64_t total, int steps,
-                    const situ_progress_options *options) {
+static void capture(int to, int from, int64_t total, int steps, const situ_progress_options *options) {
   fflush(stderr);
   int kept = dup(STDERR_FILENO);
   dup2(to, STDERR_FILENO);
@@ -40,8 +39,7 @@ static void capture(int to, int from, int64_t total, int steps,
   close(to);
   size_t length = 0;
   ssize_t got;
-  while (length < sizeof text - 1 &&
-         (got = read(from, text + length, sizeof text - 1 - length)) > 0)
+  while (length < sizeof text - 1 && (got = read(from, text + length, sizeof text - 1 - length)) > 0)
     length += (size_t)got;
   text[length] = '\0';
   close(from);
@@ -112,10 +110,8 @@ static void redraws_on_a_terminal(void **state) {
       if (from < 0) skip();
       setenv("COLUMNS", widths[w], 1);
       setenv("LC_ALL", plain ? "C" : "C.UTF-8", 1);
-      if (plain)
-        setenv("NO_COLOR", "1", 1);
-      else
-        unsetenv("NO_COLOR");
+      if (plain) setenv("NO_COLOR", "1", 1);
+      else unsetenv("NO_COLOR");
       capture(to, from, 300, 300, NULL);
       int most = widest(&drawn);
       if (most >= atoi(widths[w])) fail_msg("%d columns on a terminal of %s", most, widths[w]);

@@ -12,15 +12,13 @@
 #include "device/device.h"
 #include "situ/sys/sim.h"
 
-static const situ_device cpu = { SITU_CPU, 0 }, sim0 = { SITU_SIM, 0 }, sim1 = { SITU_SIM, 1 },
-                         meta = { SITU_META, 0 };
+static const situ_device cpu = { SITU_CPU, 0 }, sim0 = { SITU_SIM, 0 }, sim1 = { SITU_SIM, 1 }, meta = { SITU_META, 0 };
 
 static int fresh(void **state) {
   (void)state;
   (void)situ_error_mode(SITU_ERROR_QUIET);
   situ_error_clear();
-  return situ_sim_create(2) != SITU_OK || situ_sim_reset(0) != SITU_OK ||
-         situ_sim_reset(1) != SITU_OK;
+  return situ_sim_create(2) != SITU_OK || situ_sim_reset(0) != SITU_OK || situ_sim_reset(1) != SITU_OK;
 }
 
 static situ_storage *make(situ_device device, size_t bytes) {
@@ -101,13 +99,10 @@ static void refused(void **state) {
   assert_int_equal(situ__copy_to_host("t", s, 10, byte, 0, SITU__COPY_USER), SITU_OK);
   assert_int_equal(s->version, 0);
   situ_error_clear();
-  assert_int_equal(situ__copy_from_host("copy_", nothing, 0, byte, 1, SITU__COPY_USER),
-                   SITU_E_UNSUPPORTED);
+  assert_int_equal(situ__copy_from_host("copy_", nothing, 0, byte, 1, SITU__COPY_USER), SITU_E_UNSUPPORTED);
   assert_non_null(strstr(situ_error_message(), "copy_: a tensor on meta has no values"));
-  assert_int_equal(situ__copy_storage("t", s, 0, nothing, 0, 1, SITU__COPY_USER),
-                   SITU_E_UNSUPPORTED);
-  assert_int_equal(situ__copy_storage("t", nothing, 0, s, 0, 1, SITU__COPY_USER),
-                   SITU_E_UNSUPPORTED);
+  assert_int_equal(situ__copy_storage("t", s, 0, nothing, 0, 1, SITU__COPY_USER), SITU_E_UNSUPPORTED);
+  assert_int_equal(situ__copy_storage("t", nothing, 0, s, 0, 1, SITU__COPY_USER), SITU_E_UNSUPPORTED);
   situ__storage_release(s);
   situ__storage_release(nothing);
 }

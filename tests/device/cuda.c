@@ -124,8 +124,7 @@ static unsigned char *numbers(size_t bytes) {
 static void copy_between(situ_device a, situ_device b, size_t bytes) {
   unsigned char *out = numbers(bytes), *in = calloc(bytes, 1);
   CHECK(in != NULL);
-  situ_storage *from = situ__storage_new("test", a, bytes),
-               *to = situ__storage_new("test", b, bytes);
+  situ_storage *from = situ__storage_new("test", a, bytes), *to = situ__storage_new("test", b, bytes);
   CHECK(from && to);
   CHECK(situ__copy_from_host("test", from, 0, out, bytes, SITU__COPY_USER) == SITU_OK);
   CHECK(situ__copy_from_host("test", to, 0, in, bytes, SITU__COPY_USER) == SITU_OK);
@@ -172,8 +171,7 @@ static void copies_body(void *payload) {
 }
 static void copies(void **state) {
   (void)state;
-  for (cuda_double_peers peers = CUDA_DOUBLE_PEERS_RIGHT; peers <= CUDA_DOUBLE_PEERS_GARBLED;
-       peers++)
+  for (cuda_double_peers peers = CUDA_DOUBLE_PEERS_RIGHT; peers <= CUDA_DOUBLE_PEERS_GARBLED; peers++)
     assert_int_equal(in_child(copies_body, &peers), 0);
 }
 
@@ -247,8 +245,8 @@ static void not_waited_for_body(void *payload) {
   situ_storage *there = situ__storage_new("test", situ_dev("cuda:0"), sizeof seen);
   CHECK(there != NULL);
   for (value = 0; value < 1000; value++)
-    CHECK(situ__copy_from_host("test", there, (size_t)value * sizeof value, &value, sizeof value,
-                               SITU__COPY_USER) == SITU_OK);
+    CHECK(situ__copy_from_host("test", there, (size_t)value * sizeof value, &value, sizeof value, SITU__COPY_USER) ==
+          SITU_OK);
   CHECK(cuda_double_state()->pending >= 1000);
   CHECK(situ__copy_to_host("test", there, 0, seen, sizeof seen, SITU__COPY_USER) == SITU_OK);
   for (int k = 0; k < 1000; k++) CHECK(seen[k] == k);
@@ -304,10 +302,8 @@ static situ_storage *apart_from(const situ_storage *a, const situ_storage *b, si
   while (!found && count < TRIES) {
     situ_storage *s = situ__storage_new("test", a->device, bytes + ((size_t)count << 20));
     CHECK(s != NULL);
-    if (told_apart(a, s) && told_apart(b, s))
-      found = s;
-    else
-      near[count++] = s;
+    if (told_apart(a, s) && told_apart(b, s)) found = s;
+    else near[count++] = s;
   }
   while (count) situ__storage_release(near[--count]);
   CHECK(found != NULL);
@@ -319,8 +315,7 @@ static void aside_body(void *payload) {
   (void)payload;
   const situ_device device = situ_dev("cuda:0");
   unsigned char *host = malloc(MANY);
-  situ_storage *large = situ__storage_new("test", device, MANY),
-               *small = apart_from(large, large, sizeof(int)),
+  situ_storage *large = situ__storage_new("test", device, MANY), *small = apart_from(large, large, sizeof(int)),
                *other = apart_from(large, small, 4 << 20);
   CHECK(host != NULL);
   fill(large, host, 1);
@@ -347,8 +342,7 @@ static void hazards_body(void *payload) {
   (void)payload;
   const situ_device device = situ_dev("cuda:0");
   unsigned char *host = malloc(MANY);
-  situ_storage *a = situ__storage_new("test", device, MANY),
-               *b = situ__storage_new("test", device, MANY),
+  situ_storage *a = situ__storage_new("test", device, MANY), *b = situ__storage_new("test", device, MANY),
                *other = situ__storage_new("test", device, 4 << 20);
   CHECK(host && a && b && other);
   for (int round = 0; round < 4; round++) {
@@ -436,14 +430,12 @@ static void lost_body(void *payload) {
   cuda_double_state()->break_nth = 2;
   cuda_double_state()->break_error = cudaErrorIllegalAddress;
   for (int k = 0; k < 3; k++)
-    CHECK(situ__copy_from_host("test", there, 0, values, sizeof values, SITU__COPY_USER) ==
-          SITU_OK);
+    CHECK(situ__copy_from_host("test", there, 0, values, sizeof values, SITU__COPY_USER) == SITU_OK);
   CHECK(situ_synchronize(situ_dev("cuda:1")) == SITU_E_LOST);
   CHECK(strstr(situ_error_message(), "an illegal memory access was encountered") != NULL);
   CHECK_ERROR(SITU_E_LOST, "in one of the ops 2 to 4, queued since the last good synchronisation: "
                            "copy, copy, copy (SITU_SYNC=1 tells which)");
-  CHECK(situ__copy_to_host("test", there, 0, values, sizeof values, SITU__COPY_USER) ==
-        SITU_E_LOST);
+  CHECK(situ__copy_to_host("test", there, 0, values, sizeof values, SITU__COPY_USER) == SITU_E_LOST);
   CHECK_ERROR(SITU_E_LOST, "cuda:1 is lost");
   situ__storage_release(there);
   CHECK(situ_error() == SITU_OK);
@@ -460,8 +452,7 @@ static void exactly_body(void *payload) {
   cuda_double_state()->break_nth = 2;
   cuda_double_state()->break_error = cudaErrorLaunchFailure;
   CHECK(situ__copy_from_host("test", there, 0, &value, sizeof value, SITU__COPY_USER) == SITU_OK);
-  CHECK(situ__copy_from_host("test", there, 0, &value, sizeof value, SITU__COPY_USER) ==
-        SITU_E_LOST);
+  CHECK(situ__copy_from_host("test", there, 0, &value, sizeof value, SITU__COPY_USER) == SITU_E_LOST);
   CHECK_ERROR(SITU_E_LOST, "; in op 2: copy");
   situ__storage_release(there);
 }
@@ -471,8 +462,7 @@ IN_CHILD(exactly)
 
 static void childs_child(void *payload) {
   int value = 1;
-  CHECK(situ__copy_to_host("test", payload, 0, &value, sizeof value, SITU__COPY_USER) ==
-        SITU_E_STATE);
+  CHECK(situ__copy_to_host("test", payload, 0, &value, sizeof value, SITU__COPY_USER) == SITU_E_STATE);
   CHECK_ERROR(SITU_E_STATE, "the child of a fork");
   situ__storage_release(payload);
 }
@@ -505,18 +495,29 @@ IN_CHILD(counted_then_forked)
 
 int main(void) {
   const struct CMUnitTest tests[] = {
-    cmocka_unit_test(no_module),     cmocka_unit_test(no_runtime),
+    cmocka_unit_test(no_module),
+    cmocka_unit_test(no_runtime),
     cmocka_unit_test(relative_path),
-    cmocka_unit_test(no_symbol),     cmocka_unit_test(other_runtime),
-    cmocka_unit_test(no_driver),     cmocka_unit_test(old_driver),
-    cmocka_unit_test(no_device),     cmocka_unit_test(counting_fails),
-    cmocka_unit_test(two_devices),   cmocka_unit_test(copies),
-    cmocka_unit_test(without_pools), cmocka_unit_test(peers_in_order),
-    cmocka_unit_test(pinned),        cmocka_unit_test(not_waited_for),
-    cmocka_unit_test(too_much),      cmocka_unit_test(aside),
-    cmocka_unit_test(hazards),       cmocka_unit_test(threads),
-    cmocka_unit_test(lost),          cmocka_unit_test(exactly),
-    cmocka_unit_test(forked),        cmocka_unit_test(counted_then_forked),
+    cmocka_unit_test(no_symbol),
+    cmocka_unit_test(other_runtime),
+    cmocka_unit_test(no_driver),
+    cmocka_unit_test(old_driver),
+    cmocka_unit_test(no_device),
+    cmocka_unit_test(counting_fails),
+    cmocka_unit_test(two_devices),
+    cmocka_unit_test(copies),
+    cmocka_unit_test(without_pools),
+    cmocka_unit_test(peers_in_order),
+    cmocka_unit_test(pinned),
+    cmocka_unit_test(not_waited_for),
+    cmocka_unit_test(too_much),
+    cmocka_unit_test(aside),
+    cmocka_unit_test(hazards),
+    cmocka_unit_test(threads),
+    cmocka_unit_test(lost),
+    cmocka_unit_test(exactly),
+    cmocka_unit_test(forked),
+    cmocka_unit_test(counted_then_forked),
   };
   return cmocka_run_group_tests_name("device/cuda", tests, NULL, NULL);
 }

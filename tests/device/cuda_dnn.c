@@ -64,9 +64,7 @@ IN_CHILD(geometries)
 static void real_body(void *payload) {
   cuda_double_state()->beside = payload;
   geometries_body(NULL);
-  static const convolution large = {
-    "64 channels", { 1, 64, 8, 8 }, { 64, 64, 1, 1 }, ONCE, true, false, false
-  };
+  static const convolution large = { "64 channels", { 1, 64, 8, 8 }, { 64, 64, 1, 1 }, ONCE, true, false, false };
   CHECK(situ_set_float32_matmul_precision(SITU_PRECISION_HIGH) == SITU_OK);
   by_cudnn(&large, SITU_F32);
 }
@@ -123,8 +121,7 @@ IN_CHILD(no_engines)
 /* Its room is not to be had: kernels of situ's own need less. It is asked for again the next time. */
 static void no_room_body(void *payload) {
   (void)payload;
-  static const convolution small = { "small", { 1, 1, 3, 3 }, { 2, 1, 2, 2 }, ONCE, true, false,
-                                     true };
+  static const convolution small = { "small", { 1, 1, 3, 3 }, { 2, 1, 2, 2 }, ONCE, true, false, true };
   cuda_double *d = cuda_double_state();
   const size_t budget = d->budget;
   for (int k = 0; k < 3; k++) {

@@ -33,39 +33,30 @@ typedef struct attended {
 } attended;
 
 /* Values that both dtypes of 16 bits have. */
-static situ_tensor *values(const kind *k, int64_t length, int which, situ_dtype dtype,
-                           const char *device) {
+static situ_tensor *values(const kind *k, int64_t length, int which, situ_dtype dtype, const char *device) {
   static float host[ROOM];
   const int64_t count = B * H * length * k->width;
   CHECK(count <= ROOM);
-  for (int64_t at = 0; at < count; at++)
-    host[at] = (float)((at * 7 + at / 11 * 5 + which * 3) % 17 - 8) / 8;
-  const situ_shape shape =
-      k->heads_inside ? SITU_SHAPE(B, length, H, k->width) : SITU_SHAPE(B, H, length, k->width);
+  for (int64_t at = 0; at < count; at++) host[at] = (float)((at * 7 + at / 11 * 5 + which * 3) % 17 - 8) / 8;
+  const situ_shape shape = k->heads_inside ? SITU_SHAPE(B, length, H, k->width) : SITU_SHAPE(B, H, length, k->width);
   situ_tensor *t =
-      situ_to(situ_to_dtype(situ_from_host(host, (size_t)count * sizeof *host, shape, NULL), dtype),
-              situ_dev(device));
+      situ_to(situ_to_dtype(situ_from_host(host, (size_t)count * sizeof *host, shape, NULL), dtype), situ_dev(device));
   return situ_requires_grad_(t, true);
 }
 
-static situ_tensor *heads(const kind *k, situ_tensor *t) {
-  return k->heads_inside ? situ_transpose(t, 1, 2) : t;
-}
+static situ_tensor *heads(const kind *k, situ_tensor *t) { return k->heads_inside ? situ_transpose(t, 1, 2) : t; }
 
 /* between: called behind the way there. */
-static situ_status attend(const kind *k, situ_dtype dtype, const char *device,
-                          void (*between)(void), attended *to) {
+static situ_status attend(const kind *k, situ_dtype dtype, const char *device, void (*between)(void), attended *to) {
   situ_scope scope;
   situ_scope_begin(&scope);
-  situ_tensor *q = values(k, k->queries, 0, dtype, device),
-              *key = values(k, k->keys, 1, dtype, device),
+  situ_tensor *q = values(k, k->queries, 0, dtype, device), *key = values(k, k->keys, 1, dtype, device),
               *v = values(k, k->keys, 2, dtype, device);
-  situ_tensor *y = situ_scaled_dot_product_attention(
-      heads(k, q), heads(k, key), heads(k, v), &(situ_attention_options){ .is_causal = k->causal });
+  situ_tensor *y = situ_scaled_dot_product_attention(heads(k, q), heads(k, key), heads(k, v),
+                                                     &(situ_attention_options){ .is_causal = k->causal });
   if (between) between();
   situ_status status = y ? situ_backward(situ_sum(situ_square(y), NULL), NULL) : situ_error();
-  situ_tensor *const result[] = { y, status == SITU_OK ? situ_grad(q) : NULL,
-                                  status == SITU_OK ? situ_grad(key) : NULL,
+  situ_tensor *const result[] = { y, status == SITU_OK ? situ_grad(q) : NULL, status == SITU_OK ? situ_grad(key) : NULL,
                                   status == SITU_OK ? situ_grad(v) : NULL };
   for (int r = 0; r < RESULTS && status == SITU_OK; r++) {
     situ_tensor *wide = situ_to_dtype(result[r], SITU_F32);
@@ -85,8 +76,8 @@ static void close_to_cpu(const kind *k, situ_dtype dtype, const attended *got) {
     for (int64_t at = 0; at < want.count[r]; at++) {
       const float off = fabsf(got->of[r][at] - want.of[r][at]);
       if (!(off <= near * (1 + fabsf(want.of[r][at]))))
-        (void)fprintf(stderr, "%s, dtype %d: result %d: [%lld] is %g, not %g\n", k->name,
-                      (int)dtype, r, (long long)at, (double)got->of[r][at], (double)want.of[r][at]);
+        (void)fprintf(stderr, "%s, dtype %d: result %d: [%lld] is %g, not %g\n", k->name, (int)dtype, r, (long long)at,
+                      (double)got->of[r][at], (double)want.of[r][at]);
       CHECK(off <= near * (1 + fabsf(want.of[r][at])));
     }
   }

@@ -33,9 +33,7 @@ static void failing_body(void *payload) {
   faults_count(f);
 }
 
-static void walk_with(cudaError_t error, bool sticky) {
-  assert_true(faults_walk(failing_body, error, sticky) > 100);
-}
+static void walk_with(cudaError_t error, bool sticky) { assert_true(faults_walk(failing_body, error, sticky) > 100); }
 static void no_memory(void **state) { (void)state, walk_with(cudaErrorMemoryAllocation, false); }
 static void unsupported(void **state) { (void)state, walk_with(cudaErrorNotSupported, false); }
 static void broken(void **state) { (void)state, walk_with(cudaErrorLaunchFailure, true); }

@@ -29,15 +29,12 @@ static situ_status round_trip(int first, int second, size_t bytes, int seed) {
     store[k] = situ__storage_new("test", situ_dev(names[k == 1 ? second : first]), bytes);
     if (!store[k]) status = situ_error();
   }
-  if (status == SITU_OK)
-    status = situ__copy_from_host("test", store[0], 0, host, bytes, SITU__COPY_USER);
+  if (status == SITU_OK) status = situ__copy_from_host("test", store[0], 0, host, bytes, SITU__COPY_USER);
   memset(host, 0, bytes);
   for (int k = 0; k < 2 && status == SITU_OK; k++)
     status = situ__copy_storage("test", store[k + 1], 0, store[k], 0, bytes, SITU__COPY_USER);
-  if (status == SITU_OK)
-    status = situ__copy_storage("test", store[0], 0, store[2], 0, bytes, SITU__COPY_USER);
-  if (status == SITU_OK)
-    status = situ__copy_to_host("test", store[0], 0, host, bytes, SITU__COPY_USER);
+  if (status == SITU_OK) status = situ__copy_storage("test", store[0], 0, store[2], 0, bytes, SITU__COPY_USER);
+  if (status == SITU_OK) status = situ__copy_to_host("test", store[0], 0, host, bytes, SITU__COPY_USER);
   if (status == SITU_OK) CHECK(same(host, bytes, seed));
   CHECK(situ_error() == status && (status == SITU_OK || *situ_error_message()));
   situ_error_clear();
@@ -85,9 +82,7 @@ static void run_body(void *payload) {
   faults_count(f);
 }
 
-static void walk_with(cudaError_t error, bool sticky) {
-  assert_true(faults_walk(run_body, error, sticky) > 200);
-}
+static void walk_with(cudaError_t error, bool sticky) { assert_true(faults_walk(run_body, error, sticky) > 200); }
 
 static void no_memory(void **state) { (void)state, walk_with(cudaErrorMemoryAllocation, false); }
 static void refused(void **state) { (void)state, walk_with(cudaErrorInvalidValue, false); }

@@ -28,10 +28,8 @@ static situ_status begin(training *t, situ_device device) {
   const situ_options there = { .device = device }, whole = { .device = device, .dtype = SITU_I64 };
   situ_manual_seed(5);
   *t = (training){ .x = situ_retain(situ_from_host(x, sizeof x, SITU_SHAPE(ROWS, IN), &there)),
-                   .classes = situ_retain(
-                       situ_from_host(classes, sizeof classes, SITU_SHAPE(ROWS), &whole)) };
-  t->model = situ_nn_sequential(situ_nn_linear(IN, 4, NULL), situ_nn_tanh(),
-                                situ_nn_linear(4, CLASSES, NULL));
+                   .classes = situ_retain(situ_from_host(classes, sizeof classes, SITU_SHAPE(ROWS), &whole)) };
+  t->model = situ_nn_sequential(situ_nn_linear(IN, 4, NULL), situ_nn_tanh(), situ_nn_linear(4, CLASSES, NULL));
   situ_status status = t->x && t->classes && t->model ? situ_nn_to(t->model, device) : situ_error();
   if (status != SITU_OK) return status;
   t->optim = situ_optim_adam(situ_nn_parameters(t->model), &(situ_optim_options){ .lr = 0.1 });
@@ -123,8 +121,7 @@ static void launch_body(void *payload) {
   cuda_double *d = cuda_double_state();
   situ_scope s;
   situ_scope_begin(&s);
-  situ_tensor *x =
-      situ_from_host(&one, sizeof one, SITU_SHAPE(1), &(situ_options){ .device = gpu });
+  situ_tensor *x = situ_from_host(&one, sizeof one, SITU_SHAPE(1), &(situ_options){ .device = gpu });
   CHECK(situ_graph_capture_begin(gpu) == SITU_OK);
   for (int k = 0; k < 50; k++) CHECK(situ_add_scalar_(x, 1) != NULL);
   situ_graph *graph = situ_graph_capture_end();
@@ -153,8 +150,8 @@ static void index_body(void *payload) {
   (void)situ_error_mode(SITU_ERROR_QUIET);
   situ_scope_begin(&s);
   situ_tensor *from = situ_from_host(x, sizeof x, SITU_SHAPE(3), &(situ_options){ .device = gpu });
-  situ_tensor *at = situ_from_host(index, sizeof index, SITU_SHAPE(2),
-                                   &(situ_options){ .device = gpu, .dtype = SITU_I64 });
+  situ_tensor *at =
+      situ_from_host(index, sizeof index, SITU_SHAPE(2), &(situ_options){ .device = gpu, .dtype = SITU_I64 });
   CHECK(situ_graph_capture_begin(gpu) == SITU_OK);
   CHECK(situ_index_select(from, 0, at) != NULL);
   situ_graph *graph = situ_graph_capture_end();

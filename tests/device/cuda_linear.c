@@ -12,16 +12,13 @@ typedef struct counts {
 } counts;
 
 /* Of ones, so that every dtype has the results: y is in + 1. */
-static situ_status run(int64_t in, int64_t out, situ_dtype dtype, situ_activation activation,
-                       bool back, counts *made) {
-  const situ_options there = { .dtype = dtype,
-                               .device = situ_dev("cuda:0"),
-                               .requires_grad = back };
+static situ_status run(int64_t in, int64_t out, situ_dtype dtype, situ_activation activation, bool back, counts *made) {
+  const situ_options there = { .dtype = dtype, .device = situ_dev("cuda:0"), .requires_grad = back };
   const cuda_double *d = cuda_double_state();
   situ_scope scope;
   situ_scope_begin(&scope);
-  situ_tensor *x = situ_ones(SITU_SHAPE(4, in), &there),
-              *w = situ_ones(SITU_SHAPE(out, in), &there), *b = situ_ones(SITU_SHAPE(out), &there);
+  situ_tensor *x = situ_ones(SITU_SHAPE(4, in), &there), *w = situ_ones(SITU_SHAPE(out, in), &there),
+              *b = situ_ones(SITU_SHAPE(out), &there);
   situ_status status = x && w && b ? situ_synchronize(situ_dev("cuda:0")) : situ_error();
   const counts before = { d->products, d->kernels };
   situ_tensor *y = situ_linear_activation(x, w, b, activation);
@@ -100,9 +97,7 @@ static void failing_body(void *payload) {
   faults_count(f);
 }
 
-static void walk_with(cudaError_t error, bool sticky) {
-  assert_true(faults_walk(failing_body, error, sticky) > 50);
-}
+static void walk_with(cudaError_t error, bool sticky) { assert_true(faults_walk(failing_body, error, sticky) > 50); }
 static void no_memory(void **state) { (void)state, walk_with(cudaErrorMemoryAllocation, false); }
 static void broken(void **state) { (void)state, walk_with(cudaErrorLaunchFailure, true); }
 

@@ -277,12 +277,9 @@ static double square_of(double value) {
     store[k] = situ__storage_new("test", situ_dev("cuda:0"), sizeof x);
     CHECK(store[k] != NULL);
     CHECK(situ__copy_from_host("test", store[k], 0, &x, sizeof x, SITU__COPY_USER) == SITU_OK);
-    v[k] = (situ_view_desc){ .storage = store[k],
-                             .dtype = SITU_F32,
-                             .ndim = 2,
-                             .numel = 1,
-                             .size = { 1, 1 },
-                             .stride = { 1, 1 } };
+    v[k] = (situ_view_desc){
+      .storage = store[k], .dtype = SITU_F32, .ndim = 2, .numel = 1, .size = { 1, 1 }, .stride = { 1, 1 }
+    };
   }
   CHECK(situ__run("matmul", situ_dev("cuda:0"),
                   &(situ_work){ .verb = SITU_VERB_MATMUL,

@@ -10,10 +10,7 @@ static const product kinds[] = {
     5,
     7,
     3,
-    { { .row = 3, .column = 1 },
-      { .row = 7, .column = 1 },
-      { .at = 0 },
-      { .row = 7, .column = 1 } },
+    { { .row = 3, .column = 1 }, { .row = 7, .column = 1 }, { .at = 0 }, { .row = 7, .column = 1 } },
     1,
     0,
     1,
@@ -23,10 +20,7 @@ static const product kinds[] = {
     5,
     7,
     3,
-    { { .row = 3, .column = 1 },
-      { .row = 7, .column = 1 },
-      { .column = 1 },
-      { .row = 7, .column = 1 } },
+    { { .row = 3, .column = 1 }, { .row = 7, .column = 1 }, { .column = 1 }, { .row = 7, .column = 1 } },
     1,
     1,
     1,
@@ -63,17 +57,14 @@ static void failing_body(void *payload) {
   faults_disarm(f, scenario());
   situ_status status = scenario();
   f->lost = status == SITU_E_LOST;
-  if (status == SITU_E_UNSUPPORTED)
-    CHECK(f->error == cudaErrorNotSupported && without_kernels(status));
+  if (status == SITU_E_UNSUPPORTED) CHECK(f->error == cudaErrorNotSupported && without_kernels(status));
   if (!f->lost) CHECK(status == SITU_OK || f->error == cudaErrorNotSupported);
   if (f->lost) CHECK(f->hit && situ__device_lost(situ_dev("cuda:0")));
   situ_error_clear();
   faults_count(f);
 }
 
-static void walk_with(cudaError_t error, bool sticky) {
-  assert_true(faults_walk(failing_body, error, sticky) > 100);
-}
+static void walk_with(cudaError_t error, bool sticky) { assert_true(faults_walk(failing_body, error, sticky) > 100); }
 static void no_memory(void **state) { (void)state, walk_with(cudaErrorMemoryAllocation, false); }
 static void unsupported(void **state) { (void)state, walk_with(cudaErrorNotSupported, false); }
 static void broken(void **state) { (void)state, walk_with(cudaErrorLaunchFailure, true); }

@@ -12,9 +12,8 @@ enum { ROWS = 6, IN = 5, WIDE = 7, CLASSES = 3, STEPS = 5 };
 
 static situ_nn_module *model(void) {
   situ_manual_seed(3);
-  situ_nn_module *m =
-      situ_nn_sequential(situ_nn_linear(IN, WIDE, NULL), situ_nn_gelu(SITU_GELU_NONE),
-                         situ_nn_linear(WIDE, CLASSES, NULL));
+  situ_nn_module *m = situ_nn_sequential(situ_nn_linear(IN, WIDE, NULL), situ_nn_gelu(SITU_GELU_NONE),
+                                         situ_nn_linear(WIDE, CLASSES, NULL));
   expect_ok(situ_nn_to(m, there()));
   return m;
 }
@@ -35,10 +34,8 @@ static void train(bool graphed, double *loss_of, double *weight) {
   situ_graph *graph = NULL;
   for (int step = 0; step < STEPS; step++) {
     fill_batch(step, x, y);
-    expect_ok(situ_copy_(in, test_tensor(SITU_F32, SITU_SHAPE(ROWS, IN), x)) ? SITU_OK
-                                                                             : situ_error());
-    expect_ok(situ_copy_(classes, test_tensor(SITU_I64, SITU_SHAPE(ROWS), y)) ? SITU_OK
-                                                                              : situ_error());
+    expect_ok(situ_copy_(in, test_tensor(SITU_F32, SITU_SHAPE(ROWS, IN), x)) ? SITU_OK : situ_error());
+    expect_ok(situ_copy_(classes, test_tensor(SITU_I64, SITU_SHAPE(ROWS), y)) ? SITU_OK : situ_error());
     if (graph) {
       expect_ok(situ_graph_replay(graph));
     } else {
@@ -122,9 +119,8 @@ static bool do_begin(trial *t) {
 }
 static bool do_elsewhere(trial *t) {
   (void)t;
-  return situ_zeros(SITU_SHAPE(2),
-                    &(situ_options){
-                        .device = situ_dev(there().kind == SITU_CPU ? "sim:1" : "cpu") }) != NULL;
+  return situ_zeros(SITU_SHAPE(2), &(situ_options){ .device = situ_dev(there().kind == SITU_CPU ? "sim:1" : "cpu") }) !=
+         NULL;
 }
 
 /* Each is refused at once, says why, and spoils the graph, whatever else was right. */
@@ -173,8 +169,7 @@ static void what_moved_is_named(void **state) {
   assert_int_equal(situ_graph_replay(graph), SITU_E_STATE);
   assert_non_null(strstr(situ_error_message(), "record it again"));
   assert_non_null(strstr(situ_error_message(), name_of(there())));
-  expect_error(SITU_E_STATE, "graph_replay",
-               there().kind == SITU_SIM ? "on cpu now" : "on sim:0 now");
+  expect_error(SITU_E_STATE, "graph_replay", there().kind == SITU_SIM ? "on cpu now" : "on sim:0 now");
   situ_graph_free(graph); /* it still can be let go of */
   situ_nn_free(m);
 }
@@ -195,15 +190,13 @@ static void a_cast_in_between_is_refused(void **state) {
 
 static void misuse(void **state) {
   (void)state;
-  expect_refused(situ_graph_capture_end(), SITU_E_STATE, "graph_capture_end",
-                 "no graph is being recorded");
+  expect_refused(situ_graph_capture_end(), SITU_E_STATE, "graph_capture_end", "no graph is being recorded");
   assert_int_equal(situ_graph_replay(NULL), SITU_E_ARG);
   expect_error(SITU_E_ARG, "graph_replay", "NULL");
   situ_graph_free(NULL);
   assert_int_equal(situ_graph_length(NULL), 0);
   expect_ok(situ_graph_capture_begin(there()));
-  expect_refused(situ_graph_capture_end(), SITU_E_STATE, "graph_capture_end",
-                 "nothing was asked of");
+  expect_refused(situ_graph_capture_end(), SITU_E_STATE, "graph_capture_end", "nothing was asked of");
   assert_int_equal(situ_graph_capture_begin(situ_dev("meta")), SITU_E_UNSUPPORTED);
   expect_error(SITU_E_UNSUPPORTED, "graph_capture_begin", "meta");
   situ_tensor *x = T32(SITU_SHAPE(2), 1, 2);

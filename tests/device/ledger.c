@@ -20,8 +20,7 @@ static int fresh(void **state) {
   (void)state;
   (void)situ_error_mode(SITU_ERROR_QUIET);
   situ_error_clear();
-  return situ_sim_create(2) != SITU_OK || situ_sim_reset(0) != SITU_OK ||
-         situ_sim_reset(1) != SITU_OK;
+  return situ_sim_create(2) != SITU_OK || situ_sim_reset(0) != SITU_OK || situ_sim_reset(1) != SITU_OK;
 }
 
 static int closed(void **state) {
@@ -190,8 +189,7 @@ static void threads(void **state) {
   for (int i = 0; i < 4; i++) a[i] = make(sim0, 3);
   situ_ledger_begin(&own);
   situ_ledger_begin_with(&all, &(situ_ledger_options){ .all_threads = true });
-  for (int i = 0; i < 3; i++)
-    assert_int_equal(pthread_create(&thread[i], NULL, put_many, a[i]), 0);
+  for (int i = 0; i < 3; i++) assert_int_equal(pthread_create(&thread[i], NULL, put_many, a[i]), 0);
   (void)put_many(a[3]);
   for (int i = 0; i < 3; i++) assert_int_equal(pthread_join(thread[i], NULL), 0);
   is(situ_ledger_total(&own), 2000, 6000);

@@ -22,8 +22,8 @@ static int fresh(void **state) {
   (void)state;
   (void)situ_error_mode(SITU_ERROR_QUIET);
   situ_error_clear();
-  return situ_sim_create(1) != SITU_OK || situ_sim_reset(0) != SITU_OK ||
-         situ_empty_cache(sim) != SITU_OK || situ_empty_cache(cpu) != SITU_OK;
+  return situ_sim_create(1) != SITU_OK || situ_sim_reset(0) != SITU_OK || situ_empty_cache(sim) != SITU_OK ||
+         situ_empty_cache(cpu) != SITU_OK;
 }
 
 static void *take(situ_device device, size_t bytes) {
@@ -102,8 +102,7 @@ static void statistics(void **state) {
     int64_t live = situ_live_bytes();
     situ__memory_stats(device, &used, &cached);
     assert_int_equal(cached, 0);
-    situ_storage *small = situ__storage_new("test", device, 1000),
-                 *large = situ__storage_new("test", device, 3000000);
+    situ_storage *small = situ__storage_new("test", device, 1000), *large = situ__storage_new("test", device, 3000000);
     situ__memory_stats(device, &used_after, &cached_after);
     assert_int_equal(used_after - used, 3001000);
     assert_int_equal(situ_live_bytes() - live, 3001000);
@@ -112,8 +111,7 @@ static void statistics(void **state) {
     situ__memory_stats(device, &used_after, &cached_after);
     assert_int_equal(used_after, used);
     assert_int_equal(situ_live_bytes(), live);
-    assert_in_range(cached_after, 3001000,
-                    3001000 * 9 / 8); /* kept, and at most an eighth is wasted */
+    assert_in_range(cached_after, 3001000, 3001000 * 9 / 8); /* kept, and at most an eighth is wasted */
     situ_device_properties p;
     assert_int_equal(situ_device_info(device, &p), SITU_OK);
     assert_int_equal(p.memory_cached, cached_after);
@@ -154,8 +152,7 @@ static void foreign(void **state) {
   int released = 0;
   float values[4] = { 1, 2, 3, 4 };
   int64_t live = situ_live_bytes();
-  situ_storage *s =
-      situ__storage_foreign("from_blob", values, sizeof values, count_release, &released);
+  situ_storage *s = situ__storage_foreign("from_blob", values, sizeof values, count_release, &released);
   assert_ptr_equal(s->data, values);
   assert_int_equal(situ_live_bytes() - live, sizeof values);
   assert_false(s->flags & SITU_STORAGE_UNWRITTEN); /* it has values */
@@ -181,8 +178,7 @@ static void foreign(void **state) {
 
 static void impossible_sizes(void **state) {
   (void)state;
-  static const size_t bytes[] = { (size_t)1 << 60, (size_t)1 << 62, ((size_t)1 << 62) + 1,
-                                  SIZE_MAX };
+  static const size_t bytes[] = { (size_t)1 << 60, (size_t)1 << 62, ((size_t)1 << 62) + 1, SIZE_MAX };
   int64_t live = situ_live_bytes();
   for (int which = 0; which < 2; which++) {
     for (size_t i = 0; i < sizeof bytes / sizeof *bytes; i++) {
@@ -267,8 +263,8 @@ static void *trade(void *payload) {
   for (int i = 0; i < 6000; i++) {
     random = random * 1664525u + 1013904223u;
     situ_device device = (random >> 20 & 7) == 0 ? sim : cpu;
-    situ_storage *s = situ__storage_new(
-        "test", device, 1 + (random >> 8) % ((random >> 24 & 31) == 0 ? 2000000 : 3000));
+    situ_storage *s =
+        situ__storage_new("test", device, 1 + (random >> 8) % ((random >> 24 & 31) == 0 ? 2000000 : 3000));
     if (!s) __atomic_add_fetch(&e->bad, 1, __ATOMIC_RELAXED);
     if (s && device.kind == SITU_CPU) memset(s->data, 1, s->bytes);
     pthread_mutex_lock(&e->lock);
@@ -294,8 +290,7 @@ static void many_threads(void **state) {
 
 static void *keep_some(void *unused) {
   void *data[100];
-  for (int i = 0; i < 100; i++)
-    data[i] = situ__memory_alloc("test", cpu, 1000, &data[i]) == SITU_OK ? data[i] : NULL;
+  for (int i = 0; i < 100; i++) data[i] = situ__memory_alloc("test", cpu, 1000, &data[i]) == SITU_OK ? data[i] : NULL;
   for (int i = 0; i < 100; i++) situ__memory_free(cpu, data[i], 1000);
   return unused;
 }

@@ -18,7 +18,8 @@ static int fresh(void **state) {
   (void)state;
   (void)situ_error_mode(SITU_ERROR_QUIET);
   situ_error_clear();
-  return situ_sim_create(1) != SITU_OK || situ_sim_reset(0) != SITU_OK || situ_empty_cache(sim) != SITU_OK || situ_empty_cache(cpu) != SITU_OK;
+  return situ_sim_create(1) != SITU_OK || situ_sim_reset(0) != SITU_OK || situ_empty_cache(sim) != SITU_OK ||
+         situ_empty_cache(cpu) != SITU_OK;
 }
 
 static int unlimited(void **state) {
@@ -91,7 +92,10 @@ static void look(model *m) {
   if (over > m->worst) m->worst = over;
 }
 
-typedef struct piece { void *data; size_t bytes; } piece;
+typedef struct piece {
+  void *data;
+  size_t bytes;
+} piece;
 
 static void swap_piece(model *m, piece *p, size_t bytes) {
   if (p->data) situ__memory_free(m->device, p->data, p->bytes);
@@ -116,7 +120,8 @@ static void random_sizes(situ_device device, size_t lo, size_t hi, int pieces, i
     swap_piece(&m, &list[rand_r(&seed) % pieces], bytes);
   }
   for (int i = 0; i < pieces; i++) swap_piece(&m, &list[i], 0);
-  print_message("%zu to %zu bytes x %d: at most %lld alive, held: 64 MiB and %.2f times that\n", lo, hi, pieces, (long long)m.most, m.worst);
+  print_message("%zu to %zu bytes x %d: at most %lld alive, held: 64 MiB and %.2f times that\n", lo, hi, pieces,
+                (long long)m.most, m.worst);
   test_free(list);
 }
 
@@ -179,7 +184,8 @@ static void sizes_that_are_gone_make_room(void **state) {
 static void bound_of_random_lengths(void **state) {
   (void)state;
   situ_manual_seed(1);
-  situ_nn_module *net = situ_nn_transformer_encoder_layer(64, 4, &(situ_nn_transformer_options){ .dim_feedforward = 256, .batch_first = true });
+  situ_nn_module *net = situ_nn_transformer_encoder_layer(
+      64, 4, &(situ_nn_transformer_options){ .dim_feedforward = 256, .batch_first = true });
   expect_ok(situ_nn_to(net, here()));
   situ_optim *optim = situ_optim_sgd(situ_nn_parameters(net), &(situ_optim_options){ .lr = 1e-3 });
   unsigned seed = 5;

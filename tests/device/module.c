@@ -29,8 +29,7 @@ static void not_there(void **state) {
   char reason[512] = "";
   assert_int_equal(setenv("SITU_MODULE_DIR", "/nowhere", 1), 0);
   assert_null(situ__module_open("cuda", SITU_CUDA, reason, sizeof reason));
-  assert_string_equal(reason,
-                      "this build has no cuda module (looked for /nowhere/libsitu-cuda.so)");
+  assert_string_equal(reason, "this build has no cuda module (looked for /nowhere/libsitu-cuda.so)");
 }
 
 static void beside_the_library(void **state) {
@@ -117,11 +116,8 @@ static int look(void) {
 int main(int argc, char **argv) {
   if (argc == 2 && strcmp(argv[1], "--look") == 0) return look();
   const struct CMUnitTest tests[] = {
-    cmocka_unit_test(not_where_argv_says),
-    cmocka_unit_test(not_there),
-    cmocka_unit_test(beside_the_library),
-    cmocka_unit_test(no_library),
-    cmocka_unit_test(nothing_relative),
+    cmocka_unit_test(not_where_argv_says), cmocka_unit_test(not_there),        cmocka_unit_test(beside_the_library),
+    cmocka_unit_test(no_library),          cmocka_unit_test(nothing_relative),
   };
   return cmocka_run_group_tests_name("device/module", tests, NULL, NULL);
 }

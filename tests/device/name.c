@@ -36,8 +36,7 @@ static void accepted(void **state) {
   char buffer[SITU_DEVICE_NAME_MAX];
   for (size_t i = 0; i < sizeof rows / sizeof *rows; i++) {
     bool exists = rows[i].device.kind <= SITU_SIM;
-    if (!exists && situ_device_count(rows[i].device.kind == SITU_CUDA ? "cuda" : "opencl") > 0)
-      continue;
+    if (!exists && situ_device_count(rows[i].device.kind == SITU_CUDA ? "cuda" : "opencl") > 0) continue;
     situ_device device = { 99, 99 };
     assert_int_equal(situ_device_parse(rows[i].name, &device), SITU_OK);
     assert_true(situ_device_equal(device, rows[i].device));
@@ -94,11 +93,9 @@ static void refused(void **state) {
     assert_true(device.kind == 7 && device.index == 7); /* left alone */
     assert_int_equal(situ_error(), SITU_E_ARG);
     assert_string_equal(situ_error_op(), "device_parse");
-    if (!strstr(situ_error_message(), rows[i].why))
-      fail_msg("%s: %s", rows[i].name, situ_error_message());
+    if (!strstr(situ_error_message(), rows[i].why)) fail_msg("%s: %s", rows[i].name, situ_error_message());
     (void)snprintf(meant, sizeof meant, "did you mean \"%s\"?", rows[i].meant ? rows[i].meant : "");
-    if (rows[i].meant && !strstr(situ_error_message(), meant))
-      fail_msg("%s: %s", rows[i].name, situ_error_message());
+    if (rows[i].meant && !strstr(situ_error_message(), meant)) fail_msg("%s: %s", rows[i].name, situ_error_message());
     assert_int_equal(situ_dev(rows[i].name).kind, SITU_DEVICE_KINDS);
   }
 }
@@ -175,9 +172,7 @@ static void absent_device_says_why(void **state) {
               strstr(situ_device_status("cuda"), "the NVIDIA driver"));
 }
 
-static void *default_of_thread(void *name) {
-  return situ_device_name(situ_get_default_device(), name) ? name : NULL;
-}
+static void *default_of_thread(void *name) { return situ_device_name(situ_get_default_device(), name) ? name : NULL; }
 
 static void default_device(void **state) {
   (void)state;

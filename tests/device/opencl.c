@@ -22,8 +22,7 @@ static void describes_itself(void **state) {
 static void copies(void **state) {
   (void)state;
   enum { BYTES = 100000 };
-  const situ_device device[] = { situ_dev("cpu"), situ_dev("opencl:0"), situ_dev("opencl:1"),
-                                 situ_dev("sim:0") };
+  const situ_device device[] = { situ_dev("cpu"), situ_dev("opencl:0"), situ_dev("opencl:1"), situ_dev("sim:0") };
   unsigned char *out = malloc(BYTES), *in = malloc(BYTES);
   for (int i = 0; i < BYTES; i++) out[i] = (unsigned char)(i * 7 + i / 251);
   for (int a = 0; a < 4; a++) {
@@ -34,8 +33,7 @@ static void copies(void **state) {
       memset(in, 0, BYTES);
       assert_int_equal(situ__copy_from_host("test", from, 0, out, BYTES, SITU__COPY_USER), SITU_OK);
       assert_int_equal(situ__copy_from_host("test", to, 0, in, BYTES, SITU__COPY_USER), SITU_OK);
-      assert_int_equal(situ__copy_storage("test", to, 17, from, 5, BYTES - 40, SITU__COPY_USER),
-                       SITU_OK);
+      assert_int_equal(situ__copy_storage("test", to, 17, from, 5, BYTES - 40, SITU__COPY_USER), SITU_OK);
       assert_int_equal(situ__copy_to_host("test", to, 0, in, BYTES, SITU__COPY_USER), SITU_OK);
       assert_memory_equal(in + 17, out + 5, BYTES - 40);
       assert_int_equal(in[16], 0);
@@ -71,9 +69,7 @@ static void larger_than_caches(void **state) {
                           .stride = { 1 } },
                  to = from;
   to.storage = y, to.offset = TO;
-  const situ_work work = {
-    .verb = SITU_VERB_COPY, .ins = 1, .outs = 1, .in = { &from }, .out = { &to }
-  };
+  const situ_work work = { .verb = SITU_VERB_COPY, .ins = 1, .outs = 1, .in = { &from }, .out = { &to } };
   assert_int_equal(situ__run("test", test_device(), &work), SITU_OK);
   assert_int_equal(situ__copy_to_host("test", y, 0, value, bytes, SITU__COPY_USER), SITU_OK);
   for (int i = 0; i < N + 8; i++) {
@@ -97,11 +93,10 @@ static void too_much(void **state) {
   (void)state;
   situ_device_properties p;
   assert_int_equal(situ_device_info(test_device(), &p), SITU_OK);
-  assert_null(situ_empty(SITU_SHAPE((int64_t)p.memory_total),
-                         &(situ_options){ .dtype = SITU_F32, .device = test_device() }));
+  assert_null(
+      situ_empty(SITU_SHAPE((int64_t)p.memory_total), &(situ_options){ .dtype = SITU_F32, .device = test_device() }));
   expect_error(SITU_E_NOMEM, "empty", " on opencl:");
-  expect_exact(situ_ones(SITU_SHAPE(2), &(situ_options){ .device = test_device() }), SITU_SHAPE(2),
-               1, 1);
+  expect_exact(situ_ones(SITU_SHAPE(2), &(situ_options){ .device = test_device() }), SITU_SHAPE(2), 1, 1);
 }
 
 /* The library's and the module's own frames are nobody's call. */
@@ -115,8 +110,7 @@ static void blames_the_caller(void **state) {
 
 int main(void) {
   const struct CMUnitTest tests[] = {
-    TEST(describes_itself),   TEST(copies), TEST(too_much), TEST(blames_the_caller),
-    TEST(larger_than_caches),
+    TEST(describes_itself), TEST(copies), TEST(too_much), TEST(blames_the_caller), TEST(larger_than_caches),
   };
   return cmocka_run_group_tests_name("device/opencl", tests, NULL, NULL);
 }

@@ -30,7 +30,8 @@ static void a_source_that_does_not_compile(void **state) {
   const long programs = shim_alive(SHIM_PROGRAM), kernels = shim_alive(SHIM_KERNEL);
 
   shim_damage("\nthis is no C\n");
-  expect_refused(situ_neg(x), SITU_E_UNSUPPORTED, "neg", "opencl:0 does not compile the kernel elementwise for unary_neg");
+  expect_refused(situ_neg(x), SITU_E_UNSUPPORTED, "neg",
+                 "opencl:0 does not compile the kernel elementwise for unary_neg");
   assert_null(situ_cumsum(x, 0));
   const char *log = strstr(situ_error_message(), "does not compile the kernel scan:\n");
   assert_true(log && strstr(log, "error:") && strstr(log, "'this'")); /* the driver's own words */
@@ -59,7 +60,8 @@ static void calls_that_fail(void **state) {
     situ_status status;
     const char *text;
   } cases[] = {
-    { "clBuildProgram", BUILD_PROGRAM_FAILURE, SITU_E_UNSUPPORTED, "does not compile the kernel elementwise for unary_abs" },
+    { "clBuildProgram", BUILD_PROGRAM_FAILURE, SITU_E_UNSUPPORTED,
+      "does not compile the kernel elementwise for unary_abs" },
     { "clBuildProgram", COMPILER_NOT_AVAILABLE, SITU_E_UNSUPPORTED, "its driver has no compiler" },
     { "clBuildProgram", OUT_OF_HOST_MEMORY, SITU_E_NOMEM, "clBuildProgram: no host memory" },
     { "clCreateProgramWithSource", OUT_OF_HOST_MEMORY, SITU_E_NOMEM, "clCreateProgramWithSource: no host memory" },
@@ -117,7 +119,9 @@ static int without_f64(void) {
   if (situ_live_bytes() != live || shim_calls("clEnqueueWriteBuffer") != queued) return 6; /* not even the f32 half */
   situ_error_clear();
   situ_tensor *wide = situ_ones(SITU_SHAPE(2), &(situ_options){ .dtype = SITU_F64 });
-  if (situ_neg(situ_to(wide, device)) || situ_error() != SITU_E_UNSUPPORTED || !strstr(situ_error_message(), "opencl:0 cannot compute with f64")) return 7;
+  if (situ_neg(situ_to(wide, device)) || situ_error() != SITU_E_UNSUPPORTED ||
+      !strstr(situ_error_message(), "opencl:0 cannot compute with f64"))
+    return 7;
   situ_error_clear();
   /* All else works: sums, whose f32 has no double inside, half precision, whole numbers. */
   float sum = 0;

@@ -92,13 +92,17 @@ static void four_at_once(void **state) {
                        "for i in 1 2 3 4; do \"$SELF\" 0 7 & all=\"$all $!\"; done; sum=0\n"
                        "for i in $all; do wait $i; sum=$((sum + $?)); done; exit $sum"),
                    7);
-  assert_int_equal(run("test $(ls " FILES " | grep -v -e lock -e tried | wc -l) = 7"), 0); /* and nothing half written beside them */
-  assert_int_equal(compiled(0, 7), 0);                                         /* and none is torn */
+  assert_int_equal(run("test $(ls " FILES " | grep -v -e lock -e tried | wc -l) = 7"),
+                   0);                 /* and nothing half written beside them */
+  assert_int_equal(compiled(0, 7), 0); /* and none is torn */
 }
 
 static void damaged_files_are_made_again(void **state) {
   static const char *const damage[] = {
-    ": >$f", "truncate -s 8 $f", "truncate -s -1 $f", "printf lost | dd of=$f bs=1 seek=999 conv=notrunc 2>/dev/null",
+    ": >$f",
+    "truncate -s 8 $f",
+    "truncate -s -1 $f",
+    "printf lost | dd of=$f bs=1 seek=999 conv=notrunc 2>/dev/null",
     "printf '\\377' | dd of=$f bs=1 seek=15 conv=notrunc 2>/dev/null", /* it says that it is very long */
     "cp /bin/sh $f",
   };

@@ -36,7 +36,8 @@ static situ_status use(situ_device a, situ_device b, bool *right) {
   situ_scope scope;
   situ_scope_begin(&scope);
   situ_tensor *x = situ_from_host(value, sizeof value, SITU_SHAPE(4), &(situ_options){ .device = a });
-  situ_tensor *at = situ_from_host(index, sizeof index, SITU_SHAPE(4), &(situ_options){ .dtype = SITU_I64, .device = a });
+  situ_tensor *at =
+      situ_from_host(index, sizeof index, SITU_SHAPE(4), &(situ_options){ .dtype = SITU_I64, .device = a });
   situ_tensor *y = situ_add(situ_index_add(x, 0, at, x, 1), situ_neg(x));
   y = situ_add(situ_to(y, b), situ_zeros(SITU_SHAPE(4), &(situ_options){ .device = b }));
   situ_status status = situ_copy_to_host(y, got, sizeof got);
@@ -55,7 +56,8 @@ static int is_lost(situ_device device, const char *name, int code) {
   if (!strstr(cause, number)) return wrong(cause);
   for (int i = 0; i < 2; i++) {
     situ_error_clear();
-    if (use(device, device, &right) != SITU_E_LOST || situ_error() != SITU_E_LOST) return wrong("a lost device came back");
+    if (use(device, device, &right) != SITU_E_LOST || situ_error() != SITU_E_LOST)
+      return wrong("a lost device came back");
     if (!strstr(situ_error_message(), cause)) return wrong("not the first cause");
     situ_error_clear();
     if (situ_synchronize(device) != SITU_E_LOST) return wrong("a lost device can be waited for");
@@ -127,8 +129,8 @@ static void fail_each_call(int code, bool from_then_on, bool cold) {
     assert_in_range(end, TOLD, WRONG - 1);
     count[end]++;
   }
-  print_message("%d, %s, %s: %d failures told, %d harmless, none silent, no leaks\n", code, from_then_on ? "from then on" : "once",
-                cold ? "cold" : "warm", count[TOLD], count[HARMLESS]);
+  print_message("%d, %s, %s: %d failures told, %d harmless, none silent, no leaks\n", code,
+                from_then_on ? "from then on" : "once", cold ? "cold" : "warm", count[TOLD], count[HARMLESS]);
   assert_true(count[TOLD] > 30);
 }
 

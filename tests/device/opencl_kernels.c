@@ -44,7 +44,8 @@ static situ_tensor *matrix(const run *r, int seed) { return shaped(r, SITU_SHAPE
 static situ_tensor *whole(const run *r, int64_t count, int64_t bound) {
   int64_t value[1024];
   for (int64_t i = 0; i < count; i++) value[i] = (i * 7 + 3) % bound;
-  return situ_from_host(value, (size_t)count * sizeof *value, SITU_SHAPE(count), &(situ_options){ .dtype = SITU_I64, .device = r->device });
+  return situ_from_host(value, (size_t)count * sizeof *value, SITU_SHAPE(count),
+                        &(situ_options){ .dtype = SITU_I64, .device = r->device });
 }
 
 /* y, and the gradients of its leaves. */
@@ -53,17 +54,21 @@ static void with_gradients(run *r, situ_tensor *y, int count, situ_tensor **leaf
   assert_int_equal(SITU_OK, situ_backward(situ_sum(situ_square(y), NULL), NULL));
   for (int k = 0; k < count; k++) keep(r, situ_clone(situ_grad(leaf[k]))); /* the next one is added to it */
 }
-#define WITH_GRADIENTS(r, y, ...)                                                                     \
-  with_gradients(r, y, (int)(sizeof((situ_tensor *[]){ __VA_ARGS__ }) / sizeof(situ_tensor *)),       \
+#define WITH_GRADIENTS(r, y, ...)                                                               \
+  with_gradients(r, y, (int)(sizeof((situ_tensor *[]){ __VA_ARGS__ }) / sizeof(situ_tensor *)), \
                  (situ_tensor *[]){ __VA_ARGS__ })
 
 static void unary(run *r) {
-  static situ_tensor *(*const smooth[])(situ_tensor *) = { situ_neg,  situ_abs,        situ_exp,  situ_expm1, situ_log,  situ_log1p,   situ_log2, situ_sqrt, situ_rsqrt,
-                                                           situ_square, situ_reciprocal, situ_sin, situ_cos,  situ_tanh, situ_sigmoid, situ_relu, situ_silu, situ_erf };
-  static situ_tensor *(*const stepped[])(situ_tensor *) = { situ_sign, situ_floor, situ_ceil, situ_round, situ_trunc, situ_isnan, situ_isinf, situ_logical_not };
+  static situ_tensor *(*const smooth[])(situ_tensor *) = {
+    situ_neg,    situ_abs,        situ_exp, situ_expm1, situ_log,  situ_log1p,   situ_log2, situ_sqrt, situ_rsqrt,
+    situ_square, situ_reciprocal, situ_sin, situ_cos,   situ_tanh, situ_sigmoid, situ_relu, situ_silu, situ_erf
+  };
+  static situ_tensor *(*const stepped[])(situ_tensor *) = { situ_sign,  situ_floor, situ_ceil,  situ_round,
+                                                            situ_trunc, situ_isnan, situ_isinf, situ_logical_not };
   situ_tensor *x = matrix(r, 1), *sum = situ_gelu(x, SITU_GELU_NONE);
   for (size_t k = 0; k < sizeof smooth / sizeof *smooth; k++) sum = situ_add(sum, smooth[k](x));
-  sum = situ_add(sum, situ_add(situ_gelu(x, SITU_GELU_TANH), situ_softplus(situ_leaky_relu(situ_elu(x, 1), 0.1), 1, 20)));
+  sum =
+      situ_add(sum, situ_add(situ_gelu(x, SITU_GELU_TANH), situ_softplus(situ_leaky_relu(situ_elu(x, 1), 0.1), 1, 20)));
   sum = situ_add(sum, situ_clamp(situ_hardtanh(situ_pow_scalar(x, 1.5), 0.2, 1.5), 0.3, 1.4));
   WITH_GRADIENTS(r, sum, x);
   situ_tensor *plain = situ_detach(x);
@@ -71,8 +76,10 @@ static void unary(run *r) {
 }
 
 static void binary(run *r) {
-  static situ_tensor *(*const smooth[])(situ_tensor *, situ_tensor *) = { situ_add, situ_sub, situ_mul, situ_div, situ_pow, situ_maximum, situ_minimum };
-  static situ_tensor *(*const stepped[])(situ_tensor *, situ_tensor *) = { situ_fmod, situ_remainder, situ_eq, situ_lt, situ_ge, situ_logical_xor };
+  static situ_tensor *(*const smooth[])(situ_tensor *, situ_tensor *) = { situ_add, situ_sub,     situ_mul,    situ_div,
+                                                                          situ_pow, situ_maximum, situ_minimum };
+  static situ_tensor *(*const stepped[])(
+      situ_tensor *, situ_tensor *) = { situ_fmod, situ_remainder, situ_eq, situ_lt, situ_ge, situ_logical_xor };
   situ_tensor *a = matrix(r, 1), *b = shaped(r, SITU_SHAPE(r->columns), 2), *sum = situ_add(a, b);
   for (size_t k = 0; k < sizeof smooth / sizeof *smooth; k++) sum = situ_add(sum, smooth[k](a, b));
   WITH_GRADIENTS(r, sum, a, b);
@@ -133,7 +140,9 @@ static void order(run *r) {
 
 static void reductions(run *r) {
   situ_tensor *x = matrix(r, 8);
-  const situ_reduce_options ways[] = { { .dim = SITU_DIMS(0) }, { .dim = SITU_DIMS(1), .keepdim = true }, { .keepdim = false } };
+  const situ_reduce_options ways[] = { { .dim = SITU_DIMS(0) },
+                                       { .dim = SITU_DIMS(1), .keepdim = true },
+                                       { .keepdim = false } };
   for (int k = 0; k < 3; k++) {
     WITH_GRADIENTS(r, situ_mean(x, &ways[k]), x);
     situ_tensor *plain = situ_detach(x);
@@ -152,12 +161,14 @@ static void normalisations(run *r) {
   WITH_GRADIENTS(r, situ_log_softmax(z, 0), z);
   /* nothing but rounding is left of a row of one */
   const int64_t rows = r->rows + 1, columns = r->columns + 2;
-  situ_tensor *x = shaped(r, SITU_SHAPE(rows, columns), 9), *w = shaped(r, SITU_SHAPE(columns), 1), *b = shaped(r, SITU_SHAPE(columns), 2);
+  situ_tensor *x = shaped(r, SITU_SHAPE(rows, columns), 9), *w = shaped(r, SITU_SHAPE(columns), 1),
+              *b = shaped(r, SITU_SHAPE(columns), 2);
   WITH_GRADIENTS(r, situ_layer_norm(x, SITU_SHAPE(columns), w, b, 0.1), x, w, b);
   WITH_GRADIENTS(r, situ_rms_norm(x, SITU_SHAPE(columns), w, 0.1), x, w);
   const situ_options here = { .device = r->device };
   situ_tensor *mean = situ_zeros(SITU_SHAPE(columns), &here), *var = situ_ones(SITU_SHAPE(columns), &here);
-  WITH_GRADIENTS(r, situ_batch_norm(x, mean, var, w, b, &(situ_batch_norm_options){ .training = true, .eps = 0.1 }), x, w, b);
+  WITH_GRADIENTS(r, situ_batch_norm(x, mean, var, w, b, &(situ_batch_norm_options){ .training = true, .eps = 0.1 }), x,
+                 w, b);
   keep(r, mean);
   keep(r, var);
 }
@@ -171,30 +182,37 @@ static void matrix_products(run *r) {
 
 static void convolutions(run *r) {
   const int64_t side = r->rows + 3;
-  situ_tensor *x = shaped(r, SITU_SHAPE(2, 4, side, side + 1), 1), *w = shaped(r, SITU_SHAPE(6, 2, 2, 3), 2), *b = shaped(r, SITU_SHAPE(6), 3);
+  situ_tensor *x = shaped(r, SITU_SHAPE(2, 4, side, side + 1), 1), *w = shaped(r, SITU_SHAPE(6, 2, 2, 3), 2),
+              *b = shaped(r, SITU_SHAPE(6), 3);
   const situ_conv_options how = { .stride = SITU_DIMS(2, 1), .padding = SITU_DIMS(1), .groups = 2 };
   WITH_GRADIENTS(r, situ_conv2d(x, w, b, &how), x, w, b);
   situ_tensor *back = shaped(r, SITU_SHAPE(4, 3, 2, 2), 4);
   WITH_GRADIENTS(r, situ_conv_transpose2d(x, back, NULL, NULL), x, back);
   situ_tensor *at;
-  WITH_GRADIENTS(r, situ_max_pool2d(x, &(situ_pool_options){ .kernel = SITU_DIMS(2), .padding = SITU_DIMS(1) }, &at), x);
+  WITH_GRADIENTS(r, situ_max_pool2d(x, &(situ_pool_options){ .kernel = SITU_DIMS(2), .padding = SITU_DIMS(1) }, &at),
+                 x);
   keep(r, at);
   WITH_GRADIENTS(r, situ_avg_pool2d(x, &(situ_pool_options){ .kernel = SITU_DIMS(2, 3) }), x);
   WITH_GRADIENTS(r, situ_adaptive_avg_pool2d(x, SITU_DIMS(2, 3)), x);
 }
 
 static void losses(run *r) {
-  situ_tensor *x = matrix(r, 2), *target = whole(r, r->rows, r->columns), *w = situ_detach(shaped(r, SITU_SHAPE(r->columns), 1));
-  WITH_GRADIENTS(r, situ_cross_entropy(x, target, &(situ_cross_entropy_options){ .label_smoothing = 0.1, .weight = w }), x);
-  WITH_GRADIENTS(r, situ_cross_entropy(x, target, &(situ_cross_entropy_options){ .reduction = SITU_REDUCTION_NONE }), x);
+  situ_tensor *x = matrix(r, 2), *target = whole(r, r->rows, r->columns),
+              *w = situ_detach(shaped(r, SITU_SHAPE(r->columns), 1));
+  WITH_GRADIENTS(r, situ_cross_entropy(x, target, &(situ_cross_entropy_options){ .label_smoothing = 0.1, .weight = w }),
+                 x);
+  WITH_GRADIENTS(r, situ_cross_entropy(x, target, &(situ_cross_entropy_options){ .reduction = SITU_REDUCTION_NONE }),
+                 x);
 }
 
 static void optimisers(run *r) {
-  static situ_optim *(*const make[])(situ_tree *, const situ_optim_options *) = { situ_optim_sgd, situ_optim_adamw, situ_optim_rmsprop };
+  static situ_optim *(*const make[])(situ_tree *, const situ_optim_options *) = { situ_optim_sgd, situ_optim_adamw,
+                                                                                  situ_optim_rmsprop };
   for (int k = 0; k < 3; k++) {
     situ_tensor *p[] = { matrix(r, 1), shaped(r, SITU_SHAPE(3), 2) };
     situ_optim *o = make[k](situ_tree_of(2, p), &(situ_optim_options){ .lr = 0.1, .momentum = k == 1 ? 0 : 0.9 });
-    assert_int_equal(SITU_OK, situ_backward(situ_add(situ_sum(situ_square(p[0]), NULL), situ_sum(situ_exp(p[1]), NULL)), NULL));
+    assert_int_equal(SITU_OK,
+                     situ_backward(situ_add(situ_sum(situ_square(p[0]), NULL), situ_sum(situ_exp(p[1]), NULL)), NULL));
     for (int step = 0; step < 2; step++) assert_int_equal(SITU_OK, situ_optim_step(o));
     keep(r, situ_detach(p[0]));
     keep(r, situ_detach(p[1]));
@@ -218,13 +236,15 @@ static void everywhere(void (*family)(run *)) {
     long before[SITU__TEXT_COUNT];
     for (int t = 0; t < SITU__TEXT_COUNT; t++) before[t] = shim_launches(text[t]);
     for (int k = 0; k < 2; k++) {
-      *both[k] = (run){ .device = k ? test_device() : situ_dev("cpu"), .rows = rows_of[shape], .columns = columns_of[shape] };
+      *both[k] =
+          (run){ .device = k ? test_device() : situ_dev("cpu"), .rows = rows_of[shape], .columns = columns_of[shape] };
       situ_manual_seed(1);
       family(both[k]);
     }
     assert_int_equal(cpu.count, device.count);
     for (int i = 0; i < cpu.count; i++)
-      expect_same(situ_to_dtype(situ_to(device.result[i], situ_dev("cpu")), SITU_F64), situ_to_dtype(situ_to(cpu.result[i], situ_dev("cpu")), SITU_F64), 2e-5, 2e-5);
+      expect_same(situ_to_dtype(situ_to(device.result[i], situ_dev("cpu")), SITU_F64),
+                  situ_to_dtype(situ_to(cpu.result[i], situ_dev("cpu")), SITU_F64), 2e-5, 2e-5);
     for (int t = 0; t < SITU__TEXT_COUNT; t++) shapes_of[t] += shim_launches(text[t]) > before[t];
   }
 }
@@ -252,16 +272,20 @@ static void every_program_was_built_once(void **state) {
 /* clang-format off */
 FAMILY(unary) FAMILY(binary) FAMILY(copies) FAMILY(creation) FAMILY(indices) FAMILY(order) FAMILY(reductions) FAMILY(normalisations) FAMILY(matrix_products)
 FAMILY(convolutions) FAMILY(losses) FAMILY(optimisers)
-/* clang-format on */
+    /* clang-format on */
 
-/* argument: one of them only */
-int main(int argc, char **argv) {
+    /* argument: one of them only */
+    int main(int argc, char **argv) {
   if (argc > 1) cmocka_set_test_filter(argv[1]);
   setenv("XDG_CACHE_HOME", "/proc/nowhere", 1); /* texts are seen where they are compiled */
   const struct CMUnitTest tests[] = {
-    TEST(test_unary), TEST(test_binary), TEST(test_copies), TEST(test_creation), TEST(test_indices), TEST(test_order), TEST(test_reductions),
-    TEST(test_normalisations), TEST(test_matrix_products), TEST(test_convolutions), TEST(test_losses), TEST(test_optimisers), TEST(every_text_was_run),
-    TEST(every_program_was_built_once),
+    TEST(test_unary),           TEST(test_binary),
+    TEST(test_copies),          TEST(test_creation),
+    TEST(test_indices),         TEST(test_order),
+    TEST(test_reductions),      TEST(test_normalisations),
+    TEST(test_matrix_products), TEST(test_convolutions),
+    TEST(test_losses),          TEST(test_optimisers),
+    TEST(every_text_was_run),   TEST(every_program_was_built_once),
   };
   return cmocka_run_group_tests_name("device/opencl_kernels", tests, NULL, NULL);
 }

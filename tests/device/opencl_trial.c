@@ -87,8 +87,9 @@ static situ_tensor *use_text(situ__text text) {
   case SITU__TEXT_scan: return situ_cumsum(values(matrix), 1);
   case SITU__TEXT_sort: return situ_sort(values(matrix), 1, false, &at);
   case SITU__TEXT_nonzero: return situ_nonzero(values(SITU_SHAPE(5)));
-  case SITU__TEXT_nll: 
-    return situ_cross_entropy(values(matrix), numbers(3), &(situ_cross_entropy_options){ .reduction = SITU_REDUCTION_NONE });
+  case SITU__TEXT_nll:
+    return situ_cross_entropy(values(matrix), numbers(3),
+                              &(situ_cross_entropy_options){ .reduction = SITU_REDUCTION_NONE });
   case SITU__TEXT_unfold: return situ_conv2d(values(image), values(SITU_SHAPE(2, 2, 3, 3)), NULL, NULL);
   case SITU__TEXT_pool: return situ_avg_pool2d(values(image), &(situ_pool_options){ .kernel = SITU_DIMS(2) });
   case SITU__TEXT_optimizer: return stepped();
@@ -96,7 +97,8 @@ static situ_tensor *use_text(situ__text text) {
   case SITU__TEXT_softmax: return situ_softmax(values(matrix), 1);
   case SITU__TEXT_norm: return situ_layer_norm(values(matrix), SITU_SHAPE(5), NULL, NULL, 0.1);
   case SITU__TEXT_batch_norm:
-    return situ_batch_norm(values(matrix), NULL, NULL, NULL, NULL, &(situ_batch_norm_options){ .training = true, .eps = 0.1 });
+    return situ_batch_norm(values(matrix), NULL, NULL, NULL, NULL,
+                           &(situ_batch_norm_options){ .training = true, .eps = 0.1 });
   case SITU__TEXT_matmul: return situ_matmul(values(matrix), values(SITU_SHAPE(5, 2)));
   default: return NULL; /* columns: a gpu's */
   }
@@ -115,7 +117,7 @@ static void a_wrong_family_is_refused(void **state) {
   for (int t = 0; t < SITU__TEXT_COUNT; t++) {
     if (t == SITU__TEXT_columns) continue;
     (void)values(SITU_SHAPE(3, 5)); /* what the operands are made with is in order */
-      shim_spoil(text_name[t], t == SITU__TEXT_nonzero ? 2 : 0);
+    shim_spoil(text_name[t], t == SITU__TEXT_nonzero ? 2 : 0);
     situ_tensor *y = use_text((situ__text)t);
     shim_spoil(NULL, 0);
     if (y) fail_msg("%s: wrong values were returned", text_name[t]);

@@ -81,7 +81,8 @@ static situ_tensor *computed(situ_device d) {
 
 static void the_bits_are_the_same(void **state) {
   (void)state;
-  const maker make[] = { drawn, counted, unit, shuffled, of_halves, patched, over_time, written_over, angles, sorted, computed };
+  const maker make[] = { drawn,     counted,      unit,   shuffled, of_halves, patched,
+                         over_time, written_over, angles, sorted,   computed };
   for (size_t i = 0; i < sizeof make / sizeof *make; i++) {
     situ_manual_seed(7);
     situ_tensor *eager = make[i](test_device());
@@ -182,7 +183,9 @@ static void without_memory(void **state) {
 }
 
 int main(void) {
-  const struct CMUnitTest tests[] = { TEST(the_bits_are_the_same), TEST(views_are_cut_out), TEST(values_that_never_were_are_refused),
-                                      TEST(a_recorded_call_keeps_no_recipe), TEST(a_long_chain_is_let_go), TEST(without_memory) };
+  const struct CMUnitTest tests[] = {
+    TEST(the_bits_are_the_same),           TEST(views_are_cut_out),      TEST(values_that_never_were_are_refused),
+    TEST(a_recorded_call_keeps_no_recipe), TEST(a_long_chain_is_let_go), TEST(without_memory)
+  };
   return cmocka_run_group_tests(tests, NULL, NULL);
 }

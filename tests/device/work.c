@@ -138,8 +138,7 @@ static void lost_is_for_good(void **state) {
   assert_int_equal(situ__run("fill", sim, &w), SITU_E_LOST);
   assert_non_null(strstr(situ_error_message(), "fill: sim:0 is lost")); /* the same text */
   assert_int_equal(situ_synchronize(sim), SITU_E_LOST);
-  assert_int_equal(situ__copy_to_host("read", y.storage, 0, bytes, sizeof bytes, SITU__COPY_READ),
-                   SITU_E_LOST);
+  assert_int_equal(situ__copy_to_host("read", y.storage, 0, bytes, sizeof bytes, SITU__COPY_READ), SITU_E_LOST);
   assert_null(situ__storage_new("empty", sim, 4));
   assert_int_equal(situ_error(), SITU_E_LOST);
   int64_t live = situ_live_bytes();

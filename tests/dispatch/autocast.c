@@ -65,16 +65,13 @@ static void nonsense_is_refused(void **state) {
   (void)state;
   situ_setting before;
   situ_tensor *a = square(1);
-  assert_int_equal(
-      situ_autocast_begin(&before, test_device(), &(situ_autocast_options){ .dtype = SITU_F64 }),
-      SITU_E_DTYPE);
+  assert_int_equal(situ_autocast_begin(&before, test_device(), &(situ_autocast_options){ .dtype = SITU_F64 }),
+                   SITU_E_DTYPE);
   expect_error(SITU_E_DTYPE, "autocast_begin", "f64, must be f16 or bf16");
-  assert_int_equal(situ_autocast_begin(&before, test_device(),
-                                       &(situ_autocast_options){ .dtype = (situ_dtype)99 }),
+  assert_int_equal(situ_autocast_begin(&before, test_device(), &(situ_autocast_options){ .dtype = (situ_dtype)99 }),
                    SITU_E_DTYPE);
   expect_error(SITU_E_DTYPE, "autocast_begin", "no dtype");
-  assert_int_equal(situ_autocast_begin(&before, (situ_device){ .kind = SITU_DEVICE_KINDS }, NULL),
-                   SITU_E_DEVICE);
+  assert_int_equal(situ_autocast_begin(&before, (situ_device){ .kind = SITU_DEVICE_KINDS }, NULL), SITU_E_DEVICE);
   expect_error(SITU_E_DEVICE, "autocast_begin", "no device");
   assert_int_equal(situ_autocast_begin(NULL, test_device(), NULL), SITU_E_ARG);
   expect_error(SITU_E_ARG, "autocast_begin", "before");
@@ -86,22 +83,20 @@ static void nonsense_is_refused(void **state) {
 static void f64_and_what_is_written_stay(void **state) {
   (void)state;
   situ_setting before;
-  situ_tensor *a = situ_to_dtype(square(2), SITU_F64), *b = square(1),
-              *low = situ_to_dtype(square(1), SITU_BF16);
+  situ_tensor *a = situ_to_dtype(square(2), SITU_F64), *b = square(1), *low = situ_to_dtype(square(1), SITU_BF16);
   begin(&before, BF16);
   is(situ_mm(a, a), SITU_F64);
   expect_refused(situ_mm(a, low), SITU_E_DTYPE, "mm", "must be equal");
   assert_ptr_equal(situ_exp_(low), low); /* in place nothing is cast */
   is(low, SITU_BF16);
   /* Running statistics are written where they are, whatever the input is. */
-  situ_tensor *x = situ_to_dtype(f32(SITU_SHAPE(4, 2), 3), SITU_BF16),
-              *mean = f32(SITU_SHAPE(2), 0), *var = f32(SITU_SHAPE(2), 1);
+  situ_tensor *x = situ_to_dtype(f32(SITU_SHAPE(4, 2), 3), SITU_BF16), *mean = f32(SITU_SHAPE(2), 0),
+              *var = f32(SITU_SHAPE(2), 1);
   is(situ_batch_norm(x, mean, var, f32(SITU_SHAPE(2), 1), f32(SITU_SHAPE(2), 0),
                      &(situ_batch_norm_options){ .training = true }),
      SITU_BF16);
   expect_close(mean, SITU_SHAPE(2), 1e-6, 1e-6, 0.3, 0.3);
-  situ_tensor *mean16 = situ_to_dtype(f32(SITU_SHAPE(2), 0), SITU_BF16),
-              *var16 = situ_clone(mean16);
+  situ_tensor *mean16 = situ_to_dtype(f32(SITU_SHAPE(2), 0), SITU_BF16), *var16 = situ_clone(mean16);
   is(situ_batch_norm(f32(SITU_SHAPE(4, 2), 3), mean16, var16, NULL, NULL,
                      &(situ_batch_norm_options){ .training = true }),
      SITU_F32);
@@ -144,8 +139,7 @@ static void a_parameter_is_cast_once(void **state) {
   assert_true(situ_copy_(w, square(3)) != NULL);
   assert_int_equal(situ_scope_end(&s), SITU_OK);
   situ_scope_begin(&s);
-  expect_values(situ_to_dtype(situ_mm(x, w), SITU_F32), SITU_SHAPE(2, 2), 6, 6, 6,
-                6); /* written: cast again */
+  expect_values(situ_to_dtype(situ_mm(x, w), SITU_F32), SITU_SHAPE(2, 2), 6, 6, 6, 6); /* written: cast again */
   assert_int_equal(situ_scope_end(&s), SITU_OK);
   begin(&inner, &(situ_autocast_options){ .dtype = SITU_BF16, .no_cache = true });
   assert_int_equal(bytes_of_use(x, other), again); /* of its cast nothing is kept */
@@ -192,8 +186,7 @@ static void gradients_have_their_parameters_dtype(void **state) {
   situ_tensor *x = square(1), *w = parameter(0.5),
               *low = situ_requires_grad_(situ_to_dtype(square(1), SITU_BF16), true);
   begin(&before, BF16);
-  situ_tensor *h = situ_mm(x, w),
-              *y = situ_mse_loss(situ_mm(h, low), square(0), SITU_REDUCTION_SUM);
+  situ_tensor *h = situ_mm(x, w), *y = situ_mse_loss(situ_mm(h, low), square(0), SITU_REDUCTION_SUM);
   is(h, SITU_BF16);
   is(y, SITU_F32);
   assert_int_equal(situ_backward(y, NULL), SITU_OK); /* in the scope, and no different */
@@ -239,9 +232,8 @@ static void a_scope_for_another_kind_warns_once(void **state) {
   }
   assert_non_null(strstr(last, other));
   assert_non_null(strstr(last, "does nothing to mm on"));
-  assert_int_equal(situ_autocast_begin(&before, situ_dev(other), BF16),
-                   SITU_OK);                                 /* another line of code */
-  begin(&own, &(situ_autocast_options){ .disabled = true }); /* meant */
+  assert_int_equal(situ_autocast_begin(&before, situ_dev(other), BF16), SITU_OK); /* another line of code */
+  begin(&own, &(situ_autocast_options){ .disabled = true });                      /* meant */
   is(situ_mm(a, a), SITU_F32);
   assert_int_equal(lines, 1);
   situ_autocast_end(&own);
@@ -255,13 +247,12 @@ static void a_mismatch_is_still_one(void **state) {
   (void)state;
   if (test_device().kind == SITU_CPU) return;
   situ_setting before, policy;
-  situ_tensor *a = square(1),
-              *b = situ_full(SITU_SHAPE(2, 2), 1, &(situ_options){ .device = situ_dev("cpu") });
+  situ_tensor *a = square(1), *b = situ_full(SITU_SHAPE(2, 2), 1, &(situ_options){ .device = situ_dev("cpu") });
   begin(&before, BF16);
   expect_refused(situ_mm(a, b), SITU_E_DEVICE, "mm", "device mismatch");
   expect_refused(situ_mm(a, NULL), SITU_E_ARG, "mm", "NULL");
-  situ_policy_begin(&policy, (situ_policy){ SITU_POLICY_COPY, SITU_POLICY_COPY, SITU_POLICY_COPY,
-                                            SITU_UNSTATED_ALLOW });
+  situ_policy_begin(&policy,
+                    (situ_policy){ SITU_POLICY_COPY, SITU_POLICY_COPY, SITU_POLICY_COPY, SITU_UNSTATED_ALLOW });
   is(situ_mm(a, b), SITU_BF16); /* copied, then cast */
   situ_policy_end(&policy);
   situ_autocast_end(&before);
@@ -280,9 +271,9 @@ static void shapes_are_explained(void **state) {
 static void a_preflight_sees_the_casts(void **state) {
   (void)state;
   situ_setting before;
-  situ_nn_module *m = situ_nn_sequential(situ_nn_linear(2, 2, &(situ_nn_linear_options){ HERE }),
-                                         situ_nn_gelu(SITU_GELU_NONE),
-                                         situ_nn_linear(2, 2, &(situ_nn_linear_options){ HERE }));
+  situ_nn_module *m =
+      situ_nn_sequential(situ_nn_linear(2, 2, &(situ_nn_linear_options){ HERE }), situ_nn_gelu(SITU_GELU_NONE),
+                         situ_nn_linear(2, 2, &(situ_nn_linear_options){ HERE }));
   begin(&before, BF16);
   situ_tree *in = situ_tree_tensor(square(1));
   if (situ_place_check(m, in, NULL, NULL) != SITU_OK) fail_msg("%s", situ_error_message());
@@ -330,9 +321,7 @@ static void rms_norm_and_transformers_run(void **state) {
   is(situ_rms_norm(low, SITU_SHAPE(2), f32(SITU_SHAPE(2), 1), 0),
      test_device().kind == SITU_CPU ? SITU_BF16 : SITU_F32);
   situ_nn_module *m = situ_nn_transformer_encoder_layer(
-      4, 2,
-      &(situ_nn_transformer_options){
-          .dim_feedforward = 8, .no_dropout = true, .batch_first = true, HERE });
+      4, 2, &(situ_nn_transformer_options){ .dim_feedforward = 8, .no_dropout = true, .batch_first = true, HERE });
   situ_tensor *y = situ_nn_forward(m, f32(SITU_SHAPE(2, 3, 4), 0.25));
   if (!y) fail_msg("%s", situ_error_message());
   situ_autocast_end(&before);

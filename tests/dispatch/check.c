@@ -15,9 +15,12 @@
 
 /* ---- every op, every operand ---- */
 
-typedef struct corner { const char *one, *other; } corner;
-static const corner corners[] = { { "cpu", "sim:0" }, { "sim:0", "cpu" }, { "sim:0", "sim:1" }, { "cpu", "meta" },
-                                  { "cpu", "opencl:0" }, { "opencl:0", "cpu" }, { "opencl:0", "opencl:1" } };
+typedef struct corner {
+  const char *one, *other;
+} corner;
+static const corner corners[] = { { "cpu", "sim:0" },        { "sim:0", "cpu" },    { "sim:0", "sim:1" },
+                                  { "cpu", "meta" },         { "cpu", "opencl:0" }, { "opencl:0", "cpu" },
+                                  { "opencl:0", "opencl:1" } };
 static int corner_count(void) { return situ_device_is_available(situ_dev("opencl:1")) ? 7 : 4; }
 
 /* Neither what a tensor looks like nor whether it has elements may matter: the device comes first. */
@@ -25,7 +28,10 @@ static const char *const layouts[] = { "[2, 2]", "transposed", "0-dim", "empty" 
 enum { LAYOUTS = 4 };
 
 static situ_tensor *operand_on(situ_device device, unsigned accept, int layout) {
-  situ_dtype dtype = accept & SITU_INDEX ? SITU_I64 : accept & SITU_FLOATING ? SITU_F32 : accept & SITU_BOOLEAN ? SITU_BOOL : SITU_F32;
+  situ_dtype dtype = accept & SITU_INDEX      ? SITU_I64
+                     : accept & SITU_FLOATING ? SITU_F32
+                     : accept & SITU_BOOLEAN  ? SITU_BOOL
+                                              : SITU_F32;
   situ_shape shape = layout == 2 ? SITU_SCALAR : layout == 3 ? SITU_SHAPE(0, 2) : SITU_SHAPE(2, 2);
   situ_tensor *t = situ_zeros(shape, &(situ_options){ .dtype = dtype, .device = device });
   if (layout == 1) t = situ_transpose(t, 0, 1);
@@ -33,11 +39,14 @@ static situ_tensor *operand_on(situ_device device, unsigned accept, int layout) 
   return t;
 }
 
-typedef struct tally { long pure, in_place; } tally;
+typedef struct tally {
+  long pure, in_place;
+} tally;
 
 /* One call with operand `foreign` on the other device. Optional operands are there, or all but the foreign one are not. */
-static void refuse_one(const situ_op *op, int ins, int foreign, const corner *c, int layout, bool sparse, bool in_place, tally *count) {
-  static const char room[1024];  /* any op's parameters: they are not looked at before the device */
+static void refuse_one(const situ_op *op, int ins, int foreign, const corner *c, int layout, bool sparse, bool in_place,
+                       tally *count) {
+  static const char room[1024]; /* any op's parameters: they are not looked at before the device */
   assert_true(op->params_size <= sizeof room);
   situ_scope s;
   situ_scope_begin(&s);
@@ -58,11 +67,13 @@ static void refuse_one(const situ_op *op, int ins, int foreign, const corner *c,
     const char *name = op->operand[op->flags & SITU_OP_VARIADIC ? 0 : foreign].name;
     const situ_error_operand *list;
     bool good = !y && !outs[0] && situ_error() == SITU_E_DEVICE && situ_error_operands(&list) == present &&
-                strncmp(list[at].operand, name, strlen(name)) == 0 /* tensors[0] */ && strcmp(list[at].device, c->other) == 0 &&
+                strncmp(list[at].operand, name, strlen(name)) == 0 /* tensors[0] */ &&
+                strcmp(list[at].device, c->other) == 0 &&
                 list[at].odd == !(in_place && foreign == 0) /* what is written in place stays: the others are odd */ &&
                 strstr(situ_error_message(), name) && situ_live_tensors() == live && situ_version_of(in[0]) == version;
-    if (!good) fail_msg("%s%s, operand %d (%s) of %d on %s, the others on %s, %s: %s", op->name, in_place ? " in place" : "", foreign, name,
-                        present, c->other, c->one, layouts[layout], situ_error_message());
+    if (!good)
+      fail_msg("%s%s, operand %d (%s) of %d on %s, the others on %s, %s: %s", op->name, in_place ? " in place" : "",
+               foreign, name, present, c->other, c->one, layouts[layout], situ_error_message());
     *(in_place ? &count->in_place : &count->pure) += 1;
   }
   situ_error_clear();
@@ -89,8 +100,9 @@ static void every_op_refuses_every_foreign_operand(void **state) {
         for (int form = 0; form < 4 * LAYOUTS; form++)
           refuse_one(op, ins, foreign, &corners[c], form / 4, form & 1, form & 2, &refused);
   }
-  printf("%zu ops, %zu of several tensors with %ld operands, %d pairs of devices: %ld mixed calls and %ld in place, all refused, no result\n",
-         count, several, operands, corner_count(), refused.pure, refused.in_place);
+  printf(
+      "%zu ops, %zu of several tensors with %ld operands, %d pairs of devices: %ld mixed calls and %ld in place, all refused, no result\n",
+      count, several, operands, corner_count(), refused.pure, refused.in_place);
 }
 
 /* ---- calls that are in no table ---- */
@@ -116,7 +128,8 @@ static void calls_beside_the_table_refuse_too(void **state) {
     for (int which = 0; which < 4; which++) {
       situ_optimizer_tensors item = { .param = param, .grad = which == 0 ? far : same, .step = 1 };
       for (int k = 0; k < 3; k++) item.state[k] = which == k + 1 ? far : same;
-      assert_int_equal(situ_optimizer_step(SITU_RULE_ADAM, &(situ_optimizer_params){ .lr = 1 }, &item, 1), SITU_E_DEVICE);
+      assert_int_equal(situ_optimizer_step(SITU_RULE_ADAM, &(situ_optimizer_params){ .lr = 1 }, &item, 1),
+                       SITU_E_DEVICE);
       expect_error(SITU_E_DEVICE, "", which ? "state" : "gradient");
     }
     assert_int_equal(situ_version_of(param), version);
@@ -129,12 +142,23 @@ static void the_explanation(void **state) {
   (void)state;
   situ_tensor *x = situ_set_name(situ_zeros(SITU_SHAPE(32, 784), NULL), "batch.x");
   situ_options sim = { .device = situ_dev("sim:0") };
-  situ_tensor *w = situ_set_name(situ_zeros(SITU_SHAPE(64, 784), &sim), "fc1.weight"), *b = situ_set_name(situ_zeros(SITU_SHAPE(64), &sim), "fc1.bias");
+  situ_tensor *w = situ_set_name(situ_zeros(SITU_SHAPE(64, 784), &sim), "fc1.weight"),
+              *b = situ_set_name(situ_zeros(SITU_SHAPE(64), &sim), "fc1.bias");
   situ_set_role(w, SITU_ROLE_PARAMETER);
   assert_null(situ_linear(x, w, b));
   const char *text = situ_error_message();
-  static const char *const parts[] = { "device mismatch", "batch.x", "fc1.weight", "fc1.bias", "parameter", "[32, 784]", "sim:0", "f32",
-                                       "odd one out: input", "batch.x = situ_to(batch.x, situ_dev(\"sim:0\"));", "created at", HERE };
+  static const char *const parts[] = { "device mismatch",
+                                       "batch.x",
+                                       "fc1.weight",
+                                       "fc1.bias",
+                                       "parameter",
+                                       "[32, 784]",
+                                       "sim:0",
+                                       "f32",
+                                       "odd one out: input",
+                                       "batch.x = situ_to(batch.x, situ_dev(\"sim:0\"));",
+                                       "created at",
+                                       HERE };
   for (size_t i = 0; i < sizeof parts / sizeof *parts; i++)
     if (!strstr(text, parts[i])) fail_msg("no \"%s\" in:\n%s", parts[i], text);
   const situ_error_operand *list;
@@ -148,10 +172,14 @@ static void the_explanation(void **state) {
 static void the_odd_one_out(void **state) {
   (void)state;
   situ_options sim = { .device = situ_dev("sim:0") }, other = { .device = situ_dev("sim:1") };
-  situ_tensor *near = situ_ones(SITU_SHAPE(2, 2), NULL), *far = situ_ones(SITU_SHAPE(2, 2), &sim), *third = situ_ones(SITU_SHAPE(2, 2), &other);
-  const struct { situ_tensor *in[3]; int present, odd; } cases[] = {
-    { { near, far, far }, 3, 1 << 0 },   { { far, near, far }, 3, 1 << 1 },     { { far, far, near }, 3, 1 << 2 },
-    { { near, far, NULL }, 2, 3 },       { { far, near, NULL }, 2, 3 },         { { near, far, third }, 3, 7 },
+  situ_tensor *near = situ_ones(SITU_SHAPE(2, 2), NULL), *far = situ_ones(SITU_SHAPE(2, 2), &sim),
+              *third = situ_ones(SITU_SHAPE(2, 2), &other);
+  const struct {
+    situ_tensor *in[3];
+    int present, odd;
+  } cases[] = {
+    { { near, far, far }, 3, 1 << 0 }, { { far, near, far }, 3, 1 << 1 }, { { far, far, near }, 3, 1 << 2 },
+    { { near, far, NULL }, 2, 3 },     { { far, near, NULL }, 2, 3 },     { { near, far, third }, 3, 7 },
   };
   for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
     assert_null(situ_linear(cases[i].in[0], cases[i].in[1], cases[i].in[2]));
@@ -169,12 +197,15 @@ static void the_order_of_the_check(void **state) {
   situ_tensor *a = situ_ones(SITU_SHAPE(3), NULL);
   situ_tensor *far = situ_ones(SITU_SHAPE(4), &(situ_options){ .device = situ_dev("sim:0"), .dtype = SITU_F64 });
   expect_refused(situ_mm(a, far), SITU_E_DEVICE, "mm", "device mismatch");
-  expect_refused(situ_mm(a, situ_ones(SITU_SHAPE(4), &(situ_options){ .dtype = SITU_F64 })), SITU_E_DTYPE, "mm", "must be equal");
+  expect_refused(situ_mm(a, situ_ones(SITU_SHAPE(4), &(situ_options){ .dtype = SITU_F64 })), SITU_E_DTYPE, "mm",
+                 "must be equal");
   expect_refused(situ_mm(a, situ_ones(SITU_SHAPE(4), NULL)), SITU_E_SHAPE, "mm", "");
   expect_refused(situ_add(a, situ_ones(SITU_SHAPE(4), NULL)), SITU_E_SHAPE, "add", "do not broadcast");
 }
 
 int main(void) {
-  const struct CMUnitTest tests[] = { TEST(every_op_refuses_every_foreign_operand), TEST(calls_beside_the_table_refuse_too), TEST(the_odd_one_out), TEST(the_explanation), TEST(the_order_of_the_check) };
+  const struct CMUnitTest tests[] = { TEST(every_op_refuses_every_foreign_operand),
+                                      TEST(calls_beside_the_table_refuse_too), TEST(the_odd_one_out),
+                                      TEST(the_explanation), TEST(the_order_of_the_check) };
   return cmocka_run_group_tests(tests, NULL, NULL);
 }

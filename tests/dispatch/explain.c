@@ -62,7 +62,8 @@ static void expect_parts(const char *const *parts, size_t count) {
   for (size_t i = 0; i < count; i++)
     if (!strstr(situ_error_message(), parts[i])) fail_msg("no \"%s\" in:\n%s", parts[i], situ_error_message());
 }
-#define EXPECT_PARTS(...) expect_parts((const char *const[]){ __VA_ARGS__ }, sizeof((const char *const[]){ __VA_ARGS__ }) / sizeof(char *))
+#define EXPECT_PARTS(...) \
+  expect_parts((const char *const[]){ __VA_ARGS__ }, sizeof((const char *const[]){ __VA_ARGS__ }) / sizeof(char *))
 
 static void an_input_is_odd(void **state) {
   (void)state;
@@ -73,8 +74,9 @@ static void an_input_is_odd(void **state) {
   char here[32];
   snprintf(here, sizeof here, ":%d", __LINE__ + 1);
   assert_null(situ_nn_forward(&m->base, input));
-  EXPECT_PARTS("device mismatch in linear   at ", "\n  module model.encoder.fc1 (Linear 7 -> 6)\n", "model.encoder.fc1.weight", "parameter",
-               "moved by situ_nn_to at ", "\n   >input ", "\n  odd one out: input\n", "\n  fix: x = situ_to(x, situ_dev(\"sim:0\"));");
+  EXPECT_PARTS("device mismatch in linear   at ", "\n  module model.encoder.fc1 (Linear 7 -> 6)\n",
+               "model.encoder.fc1.weight", "parameter", "moved by situ_nn_to at ", "\n   >input ",
+               "\n  odd one out: input\n", "\n  fix: x = situ_to(x, situ_dev(\"sim:0\"));");
   situ_error_report r = report();
   assert_int_equal(r.status, SITU_E_DEVICE);
   assert_string_equal(r.op, "linear");
@@ -95,7 +97,8 @@ static void an_input_is_odd(void **state) {
   /* Without a name the model goes by its type; a named input by its own. */
   situ_nn_set_name(&m->base, NULL);
   assert_null(situ_nn_forward(&m->base, situ_set_name(situ_ones(SITU_SHAPE(3, 7), NULL), "batch.x")));
-  EXPECT_PARTS("MyModel.encoder.fc1 (Linear 7 -> 6)", "MyModel.encoder.fc1.bias", "fix: batch.x = situ_to(batch.x, situ_dev(\"sim:0\"));");
+  EXPECT_PARTS("MyModel.encoder.fc1 (Linear 7 -> 6)", "MyModel.encoder.fc1.bias",
+               "fix: batch.x = situ_to(batch.x, situ_dev(\"sim:0\"));");
   situ_error_clear();
   situ_nn_free(&m->base);
 }
@@ -169,7 +172,8 @@ static void views_and_models_left_behind(void **state) {
 /* One layer would leave the others behind: the fix is the whole model, whose first layer was met. */
 static void a_model_in_one_place_moves_whole(void **state) {
   (void)state;
-  situ_nn_module *net = situ_nn_set_name(situ_nn_sequential(situ_nn_linear(7, 4, NULL), situ_nn_linear(4, 2, NULL)), "net");
+  situ_nn_module *net =
+      situ_nn_set_name(situ_nn_sequential(situ_nn_linear(7, 4, NULL), situ_nn_linear(4, 2, NULL)), "net");
   assert_null(situ_nn_forward(net, situ_ones(SITU_SHAPE(3, 7), &(situ_options){ FAR })));
   EXPECT_PARTS("or situ_nn_to(net, situ_dev(\"sim:0\"));");
   situ_error_clear();
@@ -198,13 +202,15 @@ static void all_are_different(void **state) {
 
 static void many_operands(void **state) {
   (void)state;
-  situ_tensor *near = situ_ones(SITU_SHAPE(2), NULL), *far = situ_ones(SITU_SHAPE(2), &(situ_options){ FAR }), *list[40];
+  situ_tensor *near = situ_ones(SITU_SHAPE(2), NULL), *far = situ_ones(SITU_SHAPE(2), &(situ_options){ FAR }),
+              *list[40];
   for (int i = 0; i < 40; i++) list[i] = i == 20 || i == 37 ? far : near;
   assert_null(situ_cat(list, 40, 0));
   situ_error_report r = report();
   assert_string_equal(r.odd, "tensors[20], tensors[37]");
   assert_int_equal(r.count, 6);
-  EXPECT_PARTS("and 34 more", "odd ones out: tensors[20], tensors[37]", "tensors[37] = situ_to(tensors[37], situ_dev(\"cpu\"));");
+  EXPECT_PARTS("and 34 more", "odd ones out: tensors[20], tensors[37]",
+               "tensors[37] = situ_to(tensors[37], situ_dev(\"cpu\"));");
   situ_error_clear();
 }
 
@@ -212,7 +218,8 @@ static void shapes_and_dtypes(void **state) {
   (void)state;
   situ_tensor *a = situ_set_name(situ_ones(SITU_SHAPE(32, 784), NULL), "a"), *b = situ_ones(SITU_SHAPE(768, 10), NULL);
   assert_null(situ_matmul(a, b));
-  EXPECT_PARTS("matmul: [32, 784] x [768, 10]: 784 and 768 differ   at ", "\n    input    a       tensor  cpu     [32, 784]  f32    created at ", "[768, 10]");
+  EXPECT_PARTS("matmul: [32, 784] x [768, 10]: 784 and 768 differ   at ",
+               "\n    input    a       tensor  cpu     [32, 784]  f32    created at ", "[768, 10]");
   assert_int_equal(report().count, 2);
   assert_string_equal(report().fix, "");
   situ_error_clear();
@@ -267,7 +274,8 @@ static situ_tensor *piece(situ_status status) { return status == SITU_OK ? out[0
   ROW(index_add_, situ_index_add_(row, 0, index_, row, 1))
 /* clang-format on */
 
-#define CALL(name, call) static situ_tensor *call_##name(void) { return call; }
+#define CALL(name, call) \
+  static situ_tensor *call_##name(void) { return call; }
 OPS(CALL)
 #define ENTRY(name, call) { #name, call_##name },
 static const struct {
@@ -294,7 +302,8 @@ static void errors_go_by_the_name_of_the_op_that_was_called(void **state) {
       situ_tensor *z = ops[i].call();
       situ_fail_allocation(0, false);
       if (z) assert_int_equal(situ_error(), SITU_OK);
-      else if (strcmp(situ_error_op(), ops[i].name) != 0) fail_msg("%s, allocation %d: blamed on %s: %s", ops[i].name, (int)nth, situ_error_op(), situ_error_message());
+      else if (strcmp(situ_error_op(), ops[i].name) != 0)
+        fail_msg("%s, allocation %d: blamed on %s: %s", ops[i].name, (int)nth, situ_error_op(), situ_error_message());
       situ_error_clear();
       SITU_IGNORE(situ_scope_end(&s));
       if (z) break;
@@ -311,7 +320,8 @@ static void mismatches_too(void **state) {
   situ_tensor *a = situ_ones(SITU_SHAPE(2, 2), NULL), *b = situ_ones(SITU_SHAPE(2, 2), &(situ_options){ FAR });
   expect_refused(situ_mse_loss(a, b, SITU_REDUCTION_MEAN), SITU_E_DEVICE, "mse_loss", "device mismatch in mse_loss");
   expect_refused(situ_add_(a, b), SITU_E_DEVICE, "add_", "device mismatch in add_");
-  expect_refused(situ_mse_loss(a, situ_ones(SITU_SHAPE(3), NULL), SITU_REDUCTION_MEAN), SITU_E_SHAPE, "mse_loss", "do not broadcast");
+  expect_refused(situ_mse_loss(a, situ_ones(SITU_SHAPE(3), NULL), SITU_REDUCTION_MEAN), SITU_E_SHAPE, "mse_loss",
+                 "do not broadcast");
   situ_options whole = { .dtype = SITU_I64 };
   expect_refused(situ_one_hot(situ_full(SITU_SHAPE(1), 9, &whole), 3), SITU_E_INDEX, "one_hot", "9");
   expect_refused(situ_index_select(a, 0, situ_full(SITU_SHAPE(1), 9, &whole)), SITU_E_INDEX, "index_select", "9");
@@ -422,7 +432,8 @@ static void layers_in_an_array_are_not_registered(void **state) {
 /* Inside a Sequential no line of the program moves what goes from layer to layer. */
 static void a_device_map_gets_copies(void **state) {
   (void)state;
-  situ_nn_module *whole = situ_nn_set_name(situ_nn_sequential(situ_nn_linear(4, 4, NULL), situ_nn_linear(4, 4, NULL), situ_nn_linear(4, 4, NULL)), "model");
+  situ_nn_module *whole = situ_nn_set_name(
+      situ_nn_sequential(situ_nn_linear(4, 4, NULL), situ_nn_linear(4, 4, NULL), situ_nn_linear(4, 4, NULL)), "model");
   assert_int_equal(situ_nn_to_map(whole, "0=sim:0,1=sim:1,2=sim:0"), SITU_OK);
   situ_tensor *far = situ_ones(SITU_SHAPE(1, 4), &(situ_options){ FAR });
   assert_null(situ_nn_forward(whole, far));
@@ -444,7 +455,8 @@ static void a_device_map_gets_copies(void **state) {
 
 static void a_forgotten_layer_is_moved_or_cast(void **state) {
   (void)state;
-  situ_nn_module *whole = situ_nn_set_name(situ_nn_sequential(situ_nn_linear(4, 4, NULL), situ_nn_linear(4, 4, NULL), situ_nn_linear(4, 4, NULL)), "model");
+  situ_nn_module *whole = situ_nn_set_name(
+      situ_nn_sequential(situ_nn_linear(4, 4, NULL), situ_nn_linear(4, 4, NULL), situ_nn_linear(4, 4, NULL)), "model");
   situ_tensor *far = situ_ones(SITU_SHAPE(1, 4), &(situ_options){ FAR });
   assert_int_equal(situ_nn_to(whole, situ_dev("sim:0")), SITU_OK);
   assert_int_equal(situ_nn_to(situ_nn_at(whole, 1), situ_dev("cpu")), SITU_OK);
@@ -512,12 +524,25 @@ static void an_unread_error_leaves_nothing_behind(void **state) {
 
 int main(void) {
   const struct CMUnitTest tests[] = {
-    TEST(an_unread_error_leaves_nothing_behind), MODULE_TEST(layers_in_an_array_are_not_registered),
-    MODULE_TEST(a_device_map_gets_copies), MODULE_TEST(a_forgotten_layer_is_moved_or_cast), TEST(without_values_there_is_no_fix),
+    TEST(an_unread_error_leaves_nothing_behind),
+    MODULE_TEST(layers_in_an_array_are_not_registered),
+    MODULE_TEST(a_device_map_gets_copies),
+    MODULE_TEST(a_forgotten_layer_is_moved_or_cast),
+    TEST(without_values_there_is_no_fix),
     TEST(one_vote_for_all),
-    MODULE_TEST(an_input_is_odd), MODULE_TEST(a_half_moved_module), MODULE_TEST(a_tensor_that_was_never_registered),
-    MODULE_TEST(views_and_models_left_behind), TEST(a_model_in_one_place_moves_whole), TEST(all_are_different), TEST(many_operands), MODULE_TEST(shapes_and_dtypes),
-    TEST(errors_go_by_the_name_of_the_op_that_was_called), TEST(mismatches_too), TEST(the_way_back), TEST(json_is_strict), TEST(quiet_is_quiet),
+    MODULE_TEST(an_input_is_odd),
+    MODULE_TEST(a_half_moved_module),
+    MODULE_TEST(a_tensor_that_was_never_registered),
+    MODULE_TEST(views_and_models_left_behind),
+    TEST(a_model_in_one_place_moves_whole),
+    TEST(all_are_different),
+    TEST(many_operands),
+    MODULE_TEST(shapes_and_dtypes),
+    TEST(errors_go_by_the_name_of_the_op_that_was_called),
+    TEST(mismatches_too),
+    TEST(the_way_back),
+    TEST(json_is_strict),
+    TEST(quiet_is_quiet),
   };
   return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -8,100 +8,96 @@
 /* name, operands, call. f: [2, 2], v: [2], i: indices [2], j: indices [2, 2], b: bool [2, 2],
    n: [1, 2, 2, 2], w: a 1x1 kernel, l: [1, 2, 2], k: a kernel of 1, h: whole numbers [2, 2],
    s: 0-dim. */
-#define FUNCTIONS(_)                                                                               \
-  _(add, "ff", situ_add(t[0], t[1]))                                                               \
-  _(sub, "ff", situ_sub(t[0], t[1]))                                                               \
-  _(mul, "ff", situ_mul(t[0], t[1]))                                                               \
-  _(div, "ff", situ_div(t[0], t[1]))                                                               \
-  _(pow, "ff", situ_pow(t[0], t[1]))                                                               \
-  _(fmod, "ff", situ_fmod(t[0], t[1]))                                                             \
-  _(remainder, "ff", situ_remainder(t[0], t[1]))                                                   \
-  _(maximum, "ff", situ_maximum(t[0], t[1]))                                                       \
-  _(minimum, "ff", situ_minimum(t[0], t[1]))                                                       \
-  _(eq, "ff", situ_eq(t[0], t[1]))                                                                 \
-  _(ne, "ff", situ_ne(t[0], t[1]))                                                                 \
-  _(lt, "ff", situ_lt(t[0], t[1]))                                                                 \
-  _(le, "ff", situ_le(t[0], t[1]))                                                                 \
-  _(gt, "ff", situ_gt(t[0], t[1]))                                                                 \
-  _(ge, "ff", situ_ge(t[0], t[1]))                                                                 \
-  _(logical_and, "ff", situ_logical_and(t[0], t[1]))                                               \
-  _(logical_or, "ff", situ_logical_or(t[0], t[1]))                                                 \
-  _(logical_xor, "ff", situ_logical_xor(t[0], t[1]))                                               \
-  _(bitwise_and, "hh", situ_bitwise_and(t[0], t[1]))                                               \
-  _(bitwise_or, "hh", situ_bitwise_or(t[0], t[1]))                                                 \
-  _(bitwise_xor, "hh", situ_bitwise_xor(t[0], t[1]))                                               \
-  _(div_mode, "ff", situ_div_mode(t[0], t[1], SITU_ROUND_FLOOR))                                   \
-  _(floor_divide, "ff", situ_floor_divide(t[0], t[1]))                                             \
-  _(add_alpha, "ff", situ_add_alpha(t[0], t[1], 2))                                                \
-  _(sub_alpha, "ff", situ_sub_alpha(t[0], t[1], 2))                                                \
-  _(mul_scalar_tensor, "fs", situ_mul(t[0], t[1]))                                                 \
-  _(where, "bff", situ_where(t[0], t[1], t[2]))                                                    \
-  _(lerp, "fff", situ_lerp(t[0], t[1], t[2]))                                                      \
-  _(lerp_scalar, "ff", situ_lerp_scalar(t[0], t[1], 0.5))                                          \
-  _(addcmul, "fff", situ_addcmul(t[0], t[1], t[2], 1))                                             \
-  _(addcdiv, "fff", situ_addcdiv(t[0], t[1], t[2], 1))                                             \
-  _(add_, "ff", situ_add_(t[0], t[1]))                                                             \
-  _(sub_, "ff", situ_sub_(t[0], t[1]))                                                             \
-  _(mul_, "ff", situ_mul_(t[0], t[1]))                                                             \
-  _(div_, "ff", situ_div_(t[0], t[1]))                                                             \
-  _(pow_, "ff", situ_pow_(t[0], t[1]))                                                             \
-  _(add_alpha_, "ff", situ_add_alpha_(t[0], t[1], 2))                                              \
-  _(lerp_scalar_, "ff", situ_lerp_scalar_(t[0], t[1], 0.5))                                        \
-  _(addcmul_, "fff", situ_addcmul_(t[0], t[1], t[2], 1))                                           \
-  _(addcdiv_, "fff", situ_addcdiv_(t[0], t[1], t[2], 1))                                           \
-  _(index_select, "fi", situ_index_select(t[0], 0, t[1]))                                          \
-  _(gather, "fj", situ_gather(t[0], 0, t[1]))                                                      \
-  _(take_along_dim, "fj", situ_take_along_dim(t[0], t[1], 0))                                      \
-  _(scatter, "fjf", situ_scatter(t[0], 0, t[1], t[2]))                                             \
-  _(scatter_value, "fj", situ_scatter_value(t[0], 0, t[1], 1))                                     \
-  _(scatter_add, "fjf", situ_scatter_add(t[0], 0, t[1], t[2]))                                     \
-  _(index_add, "fif", situ_index_add(t[0], 0, t[1], t[2], 1))                                      \
-  _(scatter_, "fjf", situ_scatter_(t[0], 0, t[1], t[2]))                                           \
-  _(scatter_add_, "fjf", situ_scatter_add_(t[0], 0, t[1], t[2]))                                   \
-  _(index_add_, "fif", situ_index_add_(t[0], 0, t[1], t[2], 1))                                    \
-  _(masked_fill, "fb", situ_masked_fill(t[0], t[1], 1))                                            \
-  _(masked_fill_, "fb", situ_masked_fill_(t[0], t[1], 1))                                          \
-  _(masked_select, "fb", situ_masked_select(t[0], t[1]))                                           \
-  _(embedding, "if", situ_embedding(t[0], t[1], NULL))                                             \
-  _(copy_, "ff", situ_copy_(t[0], t[1]))                                                           \
-  _(matmul, "ff", situ_matmul(t[0], t[1]))                                                         \
-  _(matmul_vectors, "vv", situ_matmul(t[0], t[1]))                                                 \
-  _(matmul_batched, "lf", situ_matmul(t[0], t[1]))                                                 \
-  _(mm, "ff", situ_mm(t[0], t[1]))                                                                 \
-  _(bmm, "ll", situ_bmm(t[0], t[1]))                                                               \
-  _(mv, "fv", situ_mv(t[0], t[1]))                                                                 \
-  _(dot, "vv", situ_dot(t[0], t[1]))                                                               \
-  _(outer, "vv", situ_outer(t[0], t[1]))                                                           \
-  _(addmm, "fff", situ_addmm(t[0], t[1], t[2], NULL))                                              \
-  _(baddbmm, "lll", situ_baddbmm(t[0], t[1], t[2], NULL))                                          \
-  _(linear, "ff", situ_linear(t[0], t[1], NULL))                                                   \
-  _(linear_bias, "ffv", situ_linear(t[0], t[1], t[2]))                                             \
-  _(linear_activation, "ffv",                                                                      \
-    situ_linear_activation(t[0], t[1], t[2], SITU_ACTIVATION_GELU_TANH))                           \
-  _(mse_loss, "ff", situ_mse_loss(t[0], t[1], SITU_REDUCTION_MEAN))                                \
-  _(l1_loss, "ff", situ_l1_loss(t[0], t[1], SITU_REDUCTION_MEAN))                                  \
-  _(smooth_l1_loss, "ff", situ_smooth_l1_loss(t[0], t[1], 1, SITU_REDUCTION_MEAN))                 \
-  _(cross_entropy, "fi", situ_cross_entropy(t[0], t[1], NULL))                                     \
-  _(cross_entropy_weight, "fiv",                                                                   \
-    situ_cross_entropy(t[0], t[1], &(situ_cross_entropy_options){ .weight = t[2] }))               \
-  _(nll_loss, "fi", situ_nll_loss(t[0], t[1], NULL))                                               \
-  _(bce_with_logits, "ffff",                                                                       \
-    situ_binary_cross_entropy_with_logits(t[0], t[1], t[2], t[3], SITU_REDUCTION_MEAN))            \
-  _(kl_div, "ff", situ_kl_div(t[0], t[1], SITU_KL_BATCHMEAN, false))                               \
-  _(conv1d, "lkv", situ_conv1d(t[0], t[1], t[2], NULL))                                            \
-  _(conv2d, "nwv", situ_conv2d(t[0], t[1], t[2], NULL))                                            \
-  _(conv_transpose2d, "nwv", situ_conv_transpose2d(t[0], t[1], t[2], NULL))                        \
-  _(batch_norm, "nvvvv", situ_batch_norm(t[0], t[1], t[2], t[3], t[4], NULL))                      \
-  _(batch_norm_training, "nvvvv",                                                                  \
-    situ_batch_norm(t[0], t[1], t[2], t[3], t[4], &(situ_batch_norm_options){ .training = true })) \
-  _(layer_norm, "fvv", situ_layer_norm(t[0], SITU_SHAPE(2), t[1], t[2], 0))                        \
-  _(group_norm, "nvv", situ_group_norm(t[0], 1, t[1], t[2], 0))                                    \
-  _(rms_norm, "fv", situ_rms_norm(t[0], SITU_SHAPE(2), t[1], 0))                                   \
-  _(attention, "fff", situ_scaled_dot_product_attention(t[0], t[1], t[2], NULL))                   \
-  _(attention_mask, "fffb",                                                                        \
-    situ_scaled_dot_product_attention(t[0], t[1], t[2],                                            \
-                                      &(situ_attention_options){ .attn_mask = t[3] }))             \
-  _(cat, "fff", situ_cat(t, 3, 0))                                                                 \
+#define FUNCTIONS(_)                                                                                              \
+  _(add, "ff", situ_add(t[0], t[1]))                                                                              \
+  _(sub, "ff", situ_sub(t[0], t[1]))                                                                              \
+  _(mul, "ff", situ_mul(t[0], t[1]))                                                                              \
+  _(div, "ff", situ_div(t[0], t[1]))                                                                              \
+  _(pow, "ff", situ_pow(t[0], t[1]))                                                                              \
+  _(fmod, "ff", situ_fmod(t[0], t[1]))                                                                            \
+  _(remainder, "ff", situ_remainder(t[0], t[1]))                                                                  \
+  _(maximum, "ff", situ_maximum(t[0], t[1]))                                                                      \
+  _(minimum, "ff", situ_minimum(t[0], t[1]))                                                                      \
+  _(eq, "ff", situ_eq(t[0], t[1]))                                                                                \
+  _(ne, "ff", situ_ne(t[0], t[1]))                                                                                \
+  _(lt, "ff", situ_lt(t[0], t[1]))                                                                                \
+  _(le, "ff", situ_le(t[0], t[1]))                                                                                \
+  _(gt, "ff", situ_gt(t[0], t[1]))                                                                                \
+  _(ge, "ff", situ_ge(t[0], t[1]))                                                                                \
+  _(logical_and, "ff", situ_logical_and(t[0], t[1]))                                                              \
+  _(logical_or, "ff", situ_logical_or(t[0], t[1]))                                                                \
+  _(logical_xor, "ff", situ_logical_xor(t[0], t[1]))                                                              \
+  _(bitwise_and, "hh", situ_bitwise_and(t[0], t[1]))                                                              \
+  _(bitwise_or, "hh", situ_bitwise_or(t[0], t[1]))                                                                \
+  _(bitwise_xor, "hh", situ_bitwise_xor(t[0], t[1]))                                                              \
+  _(div_mode, "ff", situ_div_mode(t[0], t[1], SITU_ROUND_FLOOR))                                                  \
+  _(floor_divide, "ff", situ_floor_divide(t[0], t[1]))                                                            \
+  _(add_alpha, "ff", situ_add_alpha(t[0], t[1], 2))                                                               \
+  _(sub_alpha, "ff", situ_sub_alpha(t[0], t[1], 2))                                                               \
+  _(mul_scalar_tensor, "fs", situ_mul(t[0], t[1]))                                                                \
+  _(where, "bff", situ_where(t[0], t[1], t[2]))                                                                   \
+  _(lerp, "fff", situ_lerp(t[0], t[1], t[2]))                                                                     \
+  _(lerp_scalar, "ff", situ_lerp_scalar(t[0], t[1], 0.5))                                                         \
+  _(addcmul, "fff", situ_addcmul(t[0], t[1], t[2], 1))                                                            \
+  _(addcdiv, "fff", situ_addcdiv(t[0], t[1], t[2], 1))                                                            \
+  _(add_, "ff", situ_add_(t[0], t[1]))                                                                            \
+  _(sub_, "ff", situ_sub_(t[0], t[1]))                                                                            \
+  _(mul_, "ff", situ_mul_(t[0], t[1]))                                                                            \
+  _(div_, "ff", situ_div_(t[0], t[1]))                                                                            \
+  _(pow_, "ff", situ_pow_(t[0], t[1]))                                                                            \
+  _(add_alpha_, "ff", situ_add_alpha_(t[0], t[1], 2))                                                             \
+  _(lerp_scalar_, "ff", situ_lerp_scalar_(t[0], t[1], 0.5))                                                       \
+  _(addcmul_, "fff", situ_addcmul_(t[0], t[1], t[2], 1))                                                          \
+  _(addcdiv_, "fff", situ_addcdiv_(t[0], t[1], t[2], 1))                                                          \
+  _(index_select, "fi", situ_index_select(t[0], 0, t[1]))                                                         \
+  _(gather, "fj", situ_gather(t[0], 0, t[1]))                                                                     \
+  _(take_along_dim, "fj", situ_take_along_dim(t[0], t[1], 0))                                                     \
+  _(scatter, "fjf", situ_scatter(t[0], 0, t[1], t[2]))                                                            \
+  _(scatter_value, "fj", situ_scatter_value(t[0], 0, t[1], 1))                                                    \
+  _(scatter_add, "fjf", situ_scatter_add(t[0], 0, t[1], t[2]))                                                    \
+  _(index_add, "fif", situ_index_add(t[0], 0, t[1], t[2], 1))                                                     \
+  _(scatter_, "fjf", situ_scatter_(t[0], 0, t[1], t[2]))                                                          \
+  _(scatter_add_, "fjf", situ_scatter_add_(t[0], 0, t[1], t[2]))                                                  \
+  _(index_add_, "fif", situ_index_add_(t[0], 0, t[1], t[2], 1))                                                   \
+  _(masked_fill, "fb", situ_masked_fill(t[0], t[1], 1))                                                           \
+  _(masked_fill_, "fb", situ_masked_fill_(t[0], t[1], 1))                                                         \
+  _(masked_select, "fb", situ_masked_select(t[0], t[1]))                                                          \
+  _(embedding, "if", situ_embedding(t[0], t[1], NULL))                                                            \
+  _(copy_, "ff", situ_copy_(t[0], t[1]))                                                                          \
+  _(matmul, "ff", situ_matmul(t[0], t[1]))                                                                        \
+  _(matmul_vectors, "vv", situ_matmul(t[0], t[1]))                                                                \
+  _(matmul_batched, "lf", situ_matmul(t[0], t[1]))                                                                \
+  _(mm, "ff", situ_mm(t[0], t[1]))                                                                                \
+  _(bmm, "ll", situ_bmm(t[0], t[1]))                                                                              \
+  _(mv, "fv", situ_mv(t[0], t[1]))                                                                                \
+  _(dot, "vv", situ_dot(t[0], t[1]))                                                                              \
+  _(outer, "vv", situ_outer(t[0], t[1]))                                                                          \
+  _(addmm, "fff", situ_addmm(t[0], t[1], t[2], NULL))                                                             \
+  _(baddbmm, "lll", situ_baddbmm(t[0], t[1], t[2], NULL))                                                         \
+  _(linear, "ff", situ_linear(t[0], t[1], NULL))                                                                  \
+  _(linear_bias, "ffv", situ_linear(t[0], t[1], t[2]))                                                            \
+  _(linear_activation, "ffv", situ_linear_activation(t[0], t[1], t[2], SITU_ACTIVATION_GELU_TANH))                \
+  _(mse_loss, "ff", situ_mse_loss(t[0], t[1], SITU_REDUCTION_MEAN))                                               \
+  _(l1_loss, "ff", situ_l1_loss(t[0], t[1], SITU_REDUCTION_MEAN))                                                 \
+  _(smooth_l1_loss, "ff", situ_smooth_l1_loss(t[0], t[1], 1, SITU_REDUCTION_MEAN))                                \
+  _(cross_entropy, "fi", situ_cross_entropy(t[0], t[1], NULL))                                                    \
+  _(cross_entropy_weight, "fiv", situ_cross_entropy(t[0], t[1], &(situ_cross_entropy_options){ .weight = t[2] })) \
+  _(nll_loss, "fi", situ_nll_loss(t[0], t[1], NULL))                                                              \
+  _(bce_with_logits, "ffff", situ_binary_cross_entropy_with_logits(t[0], t[1], t[2], t[3], SITU_REDUCTION_MEAN))  \
+  _(kl_div, "ff", situ_kl_div(t[0], t[1], SITU_KL_BATCHMEAN, false))                                              \
+  _(conv1d, "lkv", situ_conv1d(t[0], t[1], t[2], NULL))                                                           \
+  _(conv2d, "nwv", situ_conv2d(t[0], t[1], t[2], NULL))                                                           \
+  _(conv_transpose2d, "nwv", situ_conv_transpose2d(t[0], t[1], t[2], NULL))                                       \
+  _(batch_norm, "nvvvv", situ_batch_norm(t[0], t[1], t[2], t[3], t[4], NULL))                                     \
+  _(batch_norm_training, "nvvvv",                                                                                 \
+    situ_batch_norm(t[0], t[1], t[2], t[3], t[4], &(situ_batch_norm_options){ .training = true }))                \
+  _(layer_norm, "fvv", situ_layer_norm(t[0], SITU_SHAPE(2), t[1], t[2], 0))                                       \
+  _(group_norm, "nvv", situ_group_norm(t[0], 1, t[1], t[2], 0))                                                   \
+  _(rms_norm, "fv", situ_rms_norm(t[0], SITU_SHAPE(2), t[1], 0))                                                  \
+  _(attention, "fff", situ_scaled_dot_product_attention(t[0], t[1], t[2], NULL))                                  \
+  _(attention_mask, "fffb",                                                                                       \
+    situ_scaled_dot_product_attention(t[0], t[1], t[2], &(situ_attention_options){ .attn_mask = t[3] }))          \
+  _(cat, "fff", situ_cat(t, 3, 0))                                                                                \
   _(stack, "fff", situ_stack(t, 3, 0))
 
 typedef struct function {
@@ -135,8 +131,8 @@ static situ_tensor *operand(char kind, situ_device device) {
 
 /* foreign -1: all are on `one`. `worse`: the foreign one has a shape that does not fit either, and
    if it is floating another dtype. */
-static situ_tensor *call(const function *f, situ_device one, situ_device other, int foreign,
-                         bool worse, situ_tensor **t) {
+static situ_tensor *call(const function *f, situ_device one, situ_device other, int foreign, bool worse,
+                         situ_tensor **t) {
   for (int i = 0; f->operands[i]; i++) {
     t[i] = operand(f->operands[i], i == foreign ? other : one);
     if (i != foreign || !worse) continue;
@@ -184,9 +180,10 @@ static void a_foreign_operand_is_refused(void **state) {
         const int foreign = round / 2;
         situ_tensor *t[5], *y = call(&functions[k], both[d], both[!d], foreign, round % 2, t);
         if (y || situ_error() != SITU_E_DEVICE ||
-            !is_foreign_named(name_of(both[!d]), functions[k].operands[2] && !(foreign == 0 && is_in_place(functions[k].name))))
-          fail_msg("%s on %s, operand %d on %s: %s", functions[k].name, name_of(both[d]), foreign,
-                   name_of(both[!d]), situ_error_message());
+            !is_foreign_named(name_of(both[!d]),
+                              functions[k].operands[2] && !(foreign == 0 && is_in_place(functions[k].name))))
+          fail_msg("%s on %s, operand %d on %s: %s", functions[k].name, name_of(both[d]), foreign, name_of(both[!d]),
+                   situ_error_message());
         for (int i = 0; functions[k].operands[i]; i++) {
           expect_on(t[i], i == foreign ? both[!d] : both[d]);
           if (i == 0 && situ_dtype_of(t[0]) == SITU_F32) assert_int_equal(situ_version_of(t[0]), 1);
@@ -194,8 +191,8 @@ static void a_foreign_operand_is_refused(void **state) {
         situ_error_clear();
         refused++;
       }
-  printf("%zu functions, %d mixed calls on %s and %s, all refused\n",
-         sizeof functions / sizeof *functions, refused, name_of(here()), name_of(there()));
+  printf("%zu functions, %d mixed calls on %s and %s, all refused\n", sizeof functions / sizeof *functions, refused,
+         name_of(here()), name_of(there()));
 }
 
 /* ---- the fix in the message ---- */
@@ -282,9 +279,10 @@ static void every_proposed_fix_mends(void **state) {
           try_fixes(&functions[k], both[d], both[!d], i, fault, &sum);
           SITU_IGNORE(situ_scope_end(&s));
         }
-  printf("%d calls refused on %s and %s, %d fixes tried; without a fix: %d elsewhere, %d of another dtype, %d of both, %d without values\n",
-         sum.refused, name_of(here()), name_of(there()), sum.tried, sum.without[ELSEWHERE], sum.without[OF_ANOTHER_DTYPE],
-         sum.without[BOTH], sum.without[WITHOUT_VALUES]);
+  printf(
+      "%d calls refused on %s and %s, %d fixes tried; without a fix: %d elsewhere, %d of another dtype, %d of both, %d without values\n",
+      sum.refused, name_of(here()), name_of(there()), sum.tried, sum.without[ELSEWHERE], sum.without[OF_ANOTHER_DTYPE],
+      sum.without[BOTH], sum.without[WITHOUT_VALUES]);
   assert_true(sum.tried > 300);
   assert_int_equal(sum.without[ELSEWHERE], 0);
 }

@@ -21,7 +21,8 @@ static situ_device sim(void) { return situ_dev("sim:0"); }
 static situ_tensor *values(situ_device device, situ_shape shape, double first) {
   int64_t count = 1;
   for (int d = 0; d < shape.ndim; d++) count *= shape.dim[d];
-  situ_tensor *t = situ_reshape(situ_arange(first, first + (double)count, 1, &(situ_options){ .dtype = SITU_F32, .device = device }), shape);
+  situ_tensor *t = situ_reshape(
+      situ_arange(first, first + (double)count, 1, &(situ_options){ .dtype = SITU_F32, .device = device }), shape);
   assert_non_null(t);
   return t;
 }
@@ -121,13 +122,13 @@ static void where_the_call_takes_place(void **state) {
   (void)state;
   situ_setting before;
   situ_policy_begin(&before, copy_all);
-  is_on(situ_add(near_(0), far(0)), "cpu");                                  /* a tie: the first */
-  is_on(situ_add(near_(0), part(far(0), SITU_ROLE_PARAMETER)), "sim:0");     /* a tie: the part of a module */
+  is_on(situ_add(near_(0), far(0)), "cpu");                              /* a tie: the first */
+  is_on(situ_add(near_(0), part(far(0), SITU_ROLE_PARAMETER)), "sim:0"); /* a tie: the part of a module */
   is_on(situ_add(far(0), part(near_(0), SITU_ROLE_BUFFER)), "cpu");
   situ_tensor *x = values(situ_dev("cpu"), SITU_SHAPE(2, 3), 0), *w = values(sim(), SITU_SHAPE(4, 3), 0);
-  is_on(situ_linear(x, w, values(sim(), SITU_SHAPE(4), 0)), "sim:0");        /* two against one */
+  is_on(situ_linear(x, w, values(sim(), SITU_SHAPE(4), 0)), "sim:0"); /* two against one */
   is_on(situ_linear(x, w, values(situ_dev("cpu"), SITU_SHAPE(4), 0)), "cpu");
-  is_on(situ_add_(near_(0), part(far(0), SITU_ROLE_PARAMETER)), "cpu");      /* what is written stays */
+  is_on(situ_add_(near_(0), part(far(0), SITU_ROLE_PARAMETER)), "cpu"); /* what is written stays */
   situ_tensor *index = situ_arange(0, 2, 1, &(situ_options){ .dtype = SITU_I64 });
   is_on(situ_embedding(index, part(w, SITU_ROLE_PARAMETER), NULL), "sim:0");
   situ_policy_end(&before);
@@ -182,8 +183,8 @@ static void the_other_rules_still_hold(void **state) {
   situ_setting before;
   situ_policy_begin(&before, copy_all);
   expect_refused(situ_add(near_(0), values(sim(), SITU_SHAPE(4), 0)), SITU_E_SHAPE, "add", "do not broadcast");
-  expect_refused(situ_mm(near_(0), situ_zeros(SITU_SHAPE(3), &(situ_options){ .dtype = SITU_F64, .device = sim() })), SITU_E_DTYPE, "mm",
-                 "must be equal");
+  expect_refused(situ_mm(near_(0), situ_zeros(SITU_SHAPE(3), &(situ_options){ .dtype = SITU_F64, .device = sim() })),
+                 SITU_E_DTYPE, "mm", "must be equal");
   expect_refused(situ_add(NULL, far(0)), SITU_E_ARG, "add", "NULL");
   situ_policy_end(&before);
 }
@@ -195,7 +196,8 @@ static situ_tensor *leaf(situ_tensor *t) { return situ_requires_grad_(t, true); 
 static void gradients_go_home(void **state) {
   (void)state;
   situ_setting before;
-  situ_tensor *x = leaf(near_(1)), *w = part(leaf(far(4)), SITU_ROLE_PARAMETER), *z = leaf(values(situ_dev("sim:1"), SITU_SHAPE(3), 1));
+  situ_tensor *x = leaf(near_(1)), *w = part(leaf(far(4)), SITU_ROLE_PARAMETER),
+              *z = leaf(values(situ_dev("sim:1"), SITU_SHAPE(3), 1));
   situ_policy_begin(&before, copy_all);
   situ_tensor *y = situ_sum(situ_mul(situ_mul(x, w), z), NULL);
   assert_int_equal(situ_backward(y, NULL), SITU_OK);
@@ -219,7 +221,8 @@ static void against_differences(void **state) {
   situ_setting before;
   const situ_options there = { .dtype = SITU_F64, .device = sim() };
   situ_tensor *x = test_random(SITU_SHAPE(2, 3), -1, 1, true);
-  situ_tensor *w = leaf(situ_mul_scalar(situ_randn(SITU_SHAPE(4, 3), &there), 0.5)), *b = leaf(situ_randn(SITU_SHAPE(4), &there));
+  situ_tensor *w = leaf(situ_mul_scalar(situ_randn(SITU_SHAPE(4, 3), &there), 0.5)),
+              *b = leaf(situ_randn(SITU_SHAPE(4), &there));
   w = leaf(situ_detach(w));
   situ_policy_begin(&before, copy_all);
   gradcheck(mixed, NULL, x, w, b);
@@ -242,7 +245,8 @@ static void backward_after_the_policy(void **state) {
 static void nothing_leaks_when_memory_ends(void **state) {
   (void)state;
   situ_setting before;
-  situ_tensor *x = leaf(values(situ_dev("cpu"), SITU_SHAPE(2, 3), 0)), *w = leaf(values(sim(), SITU_SHAPE(4, 3), 0)), *b = values(sim(), SITU_SHAPE(4), 0);
+  situ_tensor *x = leaf(values(situ_dev("cpu"), SITU_SHAPE(2, 3), 0)), *w = leaf(values(sim(), SITU_SHAPE(4, 3), 0)),
+              *b = values(sim(), SITU_SHAPE(4), 0);
   x = leaf(situ_detach(x));
   w = leaf(situ_detach(w));
   int points = 0;
@@ -256,7 +260,8 @@ static void nothing_leaks_when_memory_ends(void **state) {
     situ_fail_allocation(0, false);
     situ_error_clear();
     if (!y) points++;
-    if (!y && (situ_live_tensors() != tensors || situ_live_bytes() != bytes)) fail_msg("leaked at allocation %d", (int)nth);
+    if (!y && (situ_live_tensors() != tensors || situ_live_bytes() != bytes))
+      fail_msg("leaked at allocation %d", (int)nth);
     SITU_IGNORE(situ_scope_end(&s));
     if (y) break;
   }
@@ -416,11 +421,24 @@ static void an_unstated_device(void **state) {
 
 int main(void) {
   const struct CMUnitTest tests[] = {
-    TEST(explicit_unless_said), TEST(copies_are_in_the_ledger), TEST(each_direction_has_its_own), TEST(warned_of_once_for_each_line),
-    TEST(where_the_call_takes_place), TEST(what_is_written_is_never_a_copy), TEST(meta_has_nothing_to_copy), TEST(one_copy_of_each_operand),
-    TEST(the_other_rules_still_hold), TEST(gradients_go_home), TEST(against_differences), TEST(backward_after_the_policy),
-    TEST(nothing_leaks_when_memory_ends), TEST(policies_nest_and_end), TEST(a_scope_takes_it_along), MODULE_TEST(a_module_takes_it_along),
-    TEST(default_devices_nest), MODULE_TEST(an_unstated_device),
+    TEST(explicit_unless_said),
+    TEST(copies_are_in_the_ledger),
+    TEST(each_direction_has_its_own),
+    TEST(warned_of_once_for_each_line),
+    TEST(where_the_call_takes_place),
+    TEST(what_is_written_is_never_a_copy),
+    TEST(meta_has_nothing_to_copy),
+    TEST(one_copy_of_each_operand),
+    TEST(the_other_rules_still_hold),
+    TEST(gradients_go_home),
+    TEST(against_differences),
+    TEST(backward_after_the_policy),
+    TEST(nothing_leaks_when_memory_ends),
+    TEST(policies_nest_and_end),
+    TEST(a_scope_takes_it_along),
+    MODULE_TEST(a_module_takes_it_along),
+    TEST(default_devices_nest),
+    MODULE_TEST(an_unstated_device),
   };
   return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -20,9 +20,14 @@ typedef struct snapshot {
 } snapshot;
 
 static snapshot look(const situ_checkpoint *c) {
-  snapshot s = { .epoch = c->epoch, .step = c->step, .generator = *c->generator, .general = situ_get_rng_state(), .last_epoch = situ_lr_scheduler_last_epoch(c->scheduler) };
+  snapshot s = { .epoch = c->epoch,
+                 .step = c->step,
+                 .generator = *c->generator,
+                 .general = situ_get_rng_state(),
+                 .last_epoch = situ_lr_scheduler_last_epoch(c->scheduler) };
   situ_tensor *w = situ_optim_param(c->optimizer, 0, NULL), *b = situ_optim_param(c->optimizer, 1, NULL);
-  situ_tensor *all[STATES] = { w, b, situ_optim_state(c->optimizer, 0, 0, NULL), situ_optim_state(c->optimizer, 1, 1, NULL) };
+  situ_tensor *all[STATES] = { w, b, situ_optim_state(c->optimizer, 0, 0, NULL),
+                               situ_optim_state(c->optimizer, 1, 1, NULL) };
   for (int i = 0; i < STATES; i++)
     if (all[i] && situ_copy_to_host(all[i], s.value[i], (size_t)situ_numel(all[i]) * sizeof(float)) != SITU_OK) abort();
   return s;
@@ -44,7 +49,12 @@ static void load(const situ_load_options *options) {
   situ_generator generator = situ_generator_seeded(7);
   situ_nn_module *model = situ_nn_linear(3, 2, NULL);
   situ_optim *optim = situ_optim_adam(situ_nn_parameters(model), NULL);
-  situ_checkpoint c = { .model = model, .optimizer = optim, .scheduler = situ_lr_scheduler_step_lr(optim, 5, 0.5), .generator = &generator, .epoch = 3, .step = 9 };
+  situ_checkpoint c = { .model = model,
+                        .optimizer = optim,
+                        .scheduler = situ_lr_scheduler_step_lr(optim, 5, 0.5),
+                        .generator = &generator,
+                        .epoch = 3,
+                        .step = 9 };
   if (train(&c) != SITU_OK) abort();
   const snapshot before = look(&c);
   situ_status status = situ_checkpoint_load("f", &c, options);

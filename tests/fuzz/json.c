@@ -14,12 +14,10 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size) {
   situ__json json;
   situ__json_begin(&json, text, size);
   size_t tokens = 0;
-  for (situ__json_kind kind = SITU__JSON_NULL; kind != SITU__JSON_END && kind != SITU__JSON_ERROR;
-       tokens++) {
+  for (situ__json_kind kind = SITU__JSON_NULL; kind != SITU__JSON_END && kind != SITU__JSON_ERROR; tokens++) {
     kind = situ__json_next(&json);
     bool text_kind = kind == SITU__JSON_KEY || kind == SITU__JSON_STRING;
-    if (text_kind && (strlen(json.text) != json.length || json.text < text ||
-                      json.text + json.length >= text + size))
+    if (text_kind && (strlen(json.text) != json.length || json.text < text || json.text + json.length >= text + size))
       abort();
     if (kind == SITU__JSON_ERROR && (!json.problem || situ__json_offset(&json) > size)) abort();
     if (tokens > size + 1) abort();

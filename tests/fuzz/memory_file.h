@@ -52,8 +52,7 @@ static int memory_munmap(void *address, size_t bytes) {
   return 0;
 }
 
-static void memory_files(const uint8_t *index, size_t index_size, const uint8_t *data,
-                         size_t size) {
+static void memory_files(const uint8_t *index, size_t index_size, const uint8_t *data, size_t size) {
   memory_file[0] = index;
   memory_size[0] = index_size;
   memory_file[1] = data;

@@ -43,7 +43,7 @@ typedef struct operand {
 
 typedef struct input {
   const char *name;
-  const op_call *fuzzed;   /* one of the two */
+  const op_call *fuzzed; /* one of the two */
   const parity_row *fixed;
   bool narrow; /* f64 has other values by nature */
   int count;
@@ -54,8 +54,9 @@ typedef struct input {
 
 /* Small numbers most of the time; the others are those that overflow something. What would take gigabytes is left out. */
 static int64_t whole(source *s) {
-  static const int64_t odd[] = { INT64_MAX, INT64_MIN, INT64_MAX - 1, INT64_C(1) << 62, INT64_C(1) << 40, -(INT64_C(1) << 40), 100,
-                                 -100, 1000, -1000 };
+  static const int64_t odd[] = {
+    INT64_MAX, INT64_MIN, INT64_MAX - 1, INT64_C(1) << 62, INT64_C(1) << 40, -(INT64_C(1) << 40), 100, -100, 1000, -1000
+  };
   const unsigned b = take(s);
   return b < 216 ? (int64_t)(b % 9) - 2 : odd[b % 10];
 }
@@ -85,7 +86,8 @@ static void read_input(source *s, input *in) {
   in->fixed = at < fuzzed ? NULL : &parity_rows[at - fuzzed];
   in->name = in->fuzzed ? in->fuzzed->name : in->fixed->op;
   /* Random numbers, and what depends on the dtype: rms_norm's default eps is the dtype's. */
-  static const char *const narrow[] = { "to_dtype", "nan_to_num", "dropout", "bernoulli", "bernoulli_", "uniform_", "normal_", "rms_norm" };
+  static const char *const narrow[] = { "to_dtype",   "nan_to_num", "dropout", "bernoulli",
+                                        "bernoulli_", "uniform_",   "normal_", "rms_norm" };
   in->narrow = in->fuzzed && in->fuzzed->narrow;
   for (size_t k = 0; k < sizeof narrow / sizeof *narrow; k++) in->narrow |= strcmp(in->name, narrow[k]) == 0;
   in->failing = take(s) % 4 == 0 ? 1 + take(s) % 24 : 0;
@@ -99,8 +101,10 @@ static void read_input(source *s, input *in) {
     o->letter = letters[in->count];
     o->shape = odd % 16 == 1 ? some_shape(s) : parity_shape(o->letter, base, (int)(way >> 5));
     if (o->shape.ndim > SITU_MAX_DIMS) o->shape.ndim = SITU_MAX_DIMS;
-    o->dtype = odd % 16 == 2 ? (situ_dtype)(1 + take(s) % (SITU_DTYPES - 1))
-               : o->letter == 'z' ? SITU_BOOL : parity_is_index(o->letter) ? SITU_I64 : usual;
+    o->dtype = odd % 16 == 2                ? (situ_dtype)(1 + take(s) % (SITU_DTYPES - 1))
+               : o->letter == 'z'           ? SITU_BOOL
+               : parity_is_index(o->letter) ? SITU_I64
+                                            : usual;
     o->layout = odd & 128 ? (layout)(take(s) % LAYOUTS) : ROWS;
     if (!in->count && o->layout == SAME_AS_FIRST) o->layout = ROWS;
     o->special = (way & 14) == 2;
@@ -118,7 +122,8 @@ static void describe(const input *in, const char *what) {
   for (int k = 0; k < in->count; k++) {
     const operand *o = &in->operand[k];
     fprintf(stderr, "  operand %d: '%c' %s %s layout %d%s%s seed %u\n", k, o->letter, situ_dtype_name(o->dtype),
-            situ_shape_text(&o->shape, text), (int)o->layout, o->special ? " special" : "", o->grad ? " grad" : "", (unsigned)o->seed);
+            situ_shape_text(&o->shape, text), (int)o->layout, o->special ? " special" : "", o->grad ? " grad" : "",
+            (unsigned)o->seed);
   }
   const op_numbers *n = &in->numbers;
   if (in->fuzzed)
@@ -136,10 +141,12 @@ static void wrong(const input *in, const char *what) {
 /* ---- one run ---- */
 
 static double value(const operand *o, int64_t limit, int64_t i, uint32_t *state) {
-  static const double special[] = { NAN, INFINITY, -INFINITY, -0.0, 0, 1e30, -1e30, 1e-40, 1, -1, 300, -300, 65504, 2, 0.5, -2 };
+  static const double special[] = { NAN, INFINITY, -INFINITY, -0.0, 0,     1e30, -1e30, 1e-40,
+                                    1,   -1,       300,       -300, 65504, 2,    0.5,   -2 };
   *state = *state * 1664525u + 1013904223u;
   const uint32_t r = *state >> 16;
-  if (parity_is_index(o->letter)) return o->seed % 8 == 7 ? (double)(r % 5) - 2 : (double)(r % (uint32_t)(limit > 0 ? limit : 1));
+  if (parity_is_index(o->letter))
+    return o->seed % 8 == 7 ? (double)(r % 5) - 2 : (double)(r % (uint32_t)(limit > 0 ? limit : 1));
   if (o->special) return special[(r + (uint32_t)i) % 16];
   if (o->letter == 'q') return (r % 257) / 256.0;
   return o->letter == 'p' ? 0.25 + (r % 512) / 256.0 : (double)(r % 1024) / 256 - 2;
@@ -181,7 +188,13 @@ static situ_tensor *make(const operand *o, int64_t limit, situ_device device, bo
   return x;
 }
 
-enum { AFTER = 2, GRADIENT = AFTER + PARITY_OPERANDS, BEFORE = GRADIENT + PARITY_OPERANDS, TENSORS = BEFORE + PARITY_OPERANDS, MOST = 1 << 16 };
+enum {
+  AFTER = 2,
+  GRADIENT = AFTER + PARITY_OPERANDS,
+  BEFORE = GRADIENT + PARITY_OPERANDS,
+  TENSORS = BEFORE + PARITY_OPERANDS,
+  MOST = 1 << 16
+};
 
 /* Results, operands after the call, gradients, operands before the call; each is absent, or read out (or only its shape, where it is large). */
 typedef struct outcome {
@@ -294,7 +307,8 @@ static void compare_devices(const input *in, const outcome *cpu, const outcome *
   if (cpu->status == SITU_E_NOMEM || sim->status == SITU_E_NOMEM) return; /* the budgets differ */
   if (cpu->status != sim->status) wrong(in, "cpu and sim:0 disagree about the error");
   for (int k = 0; k < TENSORS; k++)
-    if (!same_values(&cpu->kept[k], &sim->kept[k])) wrong(in, k < AFTER ? "cpu and sim:0 have other results" : "cpu and sim:0 have other operands or gradients");
+    if (!same_values(&cpu->kept[k], &sim->kept[k]))
+      wrong(in, k < AFTER ? "cpu and sim:0 have other results" : "cpu and sim:0 have other operands or gradients");
 }
 
 /* The values of f64, within 2e-4 of the largest number about: a wrong element is off by more, rounding in these small sums
@@ -330,7 +344,8 @@ static void compare_failing(const input *in, const outcome *good, const outcome 
   for (int k = 0; k < in->count; k++) {
     if (failed->kept[GRADIENT + k].data) wrong(in, "a failed call left a gradient");
     /* Where backward failed, the call before it has written what it writes. */
-    if (failed->null && !same_values(&failed->kept[BEFORE + k], &failed->kept[AFTER + k])) wrong(in, "a failed call changed an operand");
+    if (failed->null && !same_values(&failed->kept[BEFORE + k], &failed->kept[AFTER + k]))
+      wrong(in, "a failed call changed an operand");
   }
 }
 

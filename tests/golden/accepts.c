@@ -138,12 +138,12 @@ typedef struct operands {
   situ_dtype d;
 } operands;
 
-#define DEFINE(name, expression)                                                                          \
-  static situ_tensor *call_##name(const operands *o) {                                                    \
-    situ_tensor *x = o->x, *y = o->y, *f = o->f, *h = o->h, *i = o->i, *b = o->b;                         \
-    const situ_dtype d = o->d;                                                                            \
-    (void)x, (void)y, (void)f, (void)h, (void)i, (void)b, (void)d;                                        \
-    return expression;                                                                                    \
+#define DEFINE(name, expression)                                                  \
+  static situ_tensor *call_##name(const operands *o) {                            \
+    situ_tensor *x = o->x, *y = o->y, *f = o->f, *h = o->h, *i = o->i, *b = o->b; \
+    const situ_dtype d = o->d;                                                    \
+    (void)x, (void)y, (void)f, (void)h, (void)i, (void)b, (void)d;                \
+    return expression;                                                            \
   }
 FUNCTIONS(DEFINE)
 
@@ -155,7 +155,8 @@ static const struct function {
   FUNCTIONS(LIST)
 };
 
-static const situ_dtype dtypes[] = { SITU_BOOL, SITU_U8, SITU_I8, SITU_I16, SITU_I32, SITU_I64, SITU_F16, SITU_BF16, SITU_F32, SITU_F64 };
+static const situ_dtype dtypes[] = { SITU_BOOL, SITU_U8,  SITU_I8,   SITU_I16, SITU_I32,
+                                     SITU_I64,  SITU_F16, SITU_BF16, SITU_F32, SITU_F64 };
 enum { COUNT = sizeof dtypes / sizeof *dtypes };
 
 /* Where situ has another dtype than torch, or takes or refuses what torch does not: a function, dtypes of the first and of the other
@@ -224,7 +225,10 @@ static void check_cell(const struct function *f, const char *first, situ_dtype o
     if (!strcmp(situ_dtype_name(dtypes[k]), first)) own = dtypes[k];
   situ_scope s;
   situ_scope_begin(&s);
-  const operands o = { ones(own), ones(other), ones(SITU_F32), ones(SITU_F16), situ_zeros(SITU_SHAPE(2, 2), HERE(.dtype = SITU_I64)), ones(SITU_BOOL), other };
+  const operands o = {
+    ones(own),       ones(other), ones(SITU_F32), ones(SITU_F16), situ_zeros(SITU_SHAPE(2, 2), HERE(.dtype = SITU_I64)),
+    ones(SITU_BOOL), other
+  };
   situ_tensor *result = f->call(&o);
   const char *got = result ? situ_dtype_name(situ_dtype_of(result)) : "-";
   const departure *d = departure_for(f->name, first, situ_dtype_name(other));
@@ -232,8 +236,10 @@ static void check_cell(const struct function *f, const char *first, situ_dtype o
   checked++;
   if (unsaid || strcmp(got, d ? d->gives : want) || (d && !strcmp(want, d->gives))) {
     wrong++;
-    print_error("%s %s %s: %s, %s has %s%s%s%s\n", f->name, first, situ_dtype_name(other), got, d ? "the departure" : "torch", d ? d->gives : want,
-                d && !strcmp(want, d->gives) ? ", as torch: the departure has gone" : "", result ? "" : ": ", result ? "" : situ_error_message());
+    print_error("%s %s %s: %s, %s has %s%s%s%s\n", f->name, first, situ_dtype_name(other), got,
+                d ? "the departure" : "torch", d ? d->gives : want,
+                d && !strcmp(want, d->gives) ? ", as torch: the departure has gone" : "", result ? "" : ": ",
+                result ? "" : situ_error_message());
   }
   situ_error_clear();
   SITU_IGNORE(situ_scope_end(&s));
@@ -258,7 +264,8 @@ static void dtypes_are_taken_as_in_torch(void **state) {
     const struct function *f = find(line);
     char *at = NULL;
     int k = 0;
-    for (char *cell = strtok_r(cells, " \n", &at); cell; cell = strtok_r(NULL, " \n", &at)) check_cell(f, first ? first : "", dtypes[k++], cell);
+    for (char *cell = strtok_r(cells, " \n", &at); cell; cell = strtok_r(NULL, " \n", &at))
+      check_cell(f, first ? first : "", dtypes[k++], cell);
     assert_int_equal(k, COUNT);
   }
   fclose(file);
@@ -271,7 +278,13 @@ static void the_function_called_is_named(void **state) {
   (void)state;
   wrong = 0;
   for (size_t k = 0; k < sizeof functions / sizeof *functions; k++) {
-    const operands o = { NULL, NULL, ones(SITU_F32), ones(SITU_F16), situ_zeros(SITU_SHAPE(2, 2), HERE(.dtype = SITU_I64)), ones(SITU_BOOL), SITU_F32 };
+    const operands o = { NULL,
+                         NULL,
+                         ones(SITU_F32),
+                         ones(SITU_F16),
+                         situ_zeros(SITU_SHAPE(2, 2), HERE(.dtype = SITU_I64)),
+                         ones(SITU_BOOL),
+                         SITU_F32 };
     if (functions[k].call(&o)) continue; /* it takes neither */
     if (situ_error() == SITU_E_ARG && is_called(&functions[k], situ_error_op())) {
       situ_error_clear();

@@ -10,104 +10,102 @@
 #include "support/test.h"
 
 #define REDUCTION SITU_REDUCTION_MEAN
-#define FUNCTIONS(_)                                                                         \
-  _(neg, situ_neg(t[0]))                                                                     \
-  _(abs, situ_abs(t[0]))                                                                     \
-  _(exp, situ_exp(t[0]))                                                                     \
-  _(expm1, situ_expm1(t[0]))                                                                 \
-  _(log, situ_log(t[0]))                                                                     \
-  _(log1p, situ_log1p(t[0]))                                                                 \
-  _(log2, situ_log2(t[0]))                                                                   \
-  _(sqrt, situ_sqrt(t[0]))                                                                   \
-  _(rsqrt, situ_rsqrt(t[0]))                                                                 \
-  _(square, situ_square(t[0]))                                                               \
-  _(reciprocal, situ_reciprocal(t[0]))                                                       \
-  _(sin, situ_sin(t[0]))                                                                     \
-  _(cos, situ_cos(t[0]))                                                                     \
-  _(erf, situ_erf(t[0]))                                                                     \
-  _(tanh, situ_tanh(t[0]))                                                                   \
-  _(sigmoid, situ_sigmoid(t[0]))                                                             \
-  _(relu, situ_relu(t[0]))                                                                   \
-  _(leaky_relu, situ_leaky_relu(t[0], 0.01))                                                 \
-  _(elu, situ_elu(t[0], 1))                                                                  \
-  _(gelu, situ_gelu(t[0], SITU_GELU_NONE))                                                   \
-  _(silu, situ_silu(t[0]))                                                                   \
-  _(softplus, situ_softplus(t[0], 1, 20))                                                    \
-  _(hardtanh, situ_hardtanh(t[0], -1, 1))                                                    \
-  _(clamp, situ_clamp(t[0], 0, 1))                                                           \
-  _(floor, situ_floor(t[0]))                                                                 \
-  _(round, situ_round(t[0]))                                                                 \
-  _(isnan, situ_isnan(t[0]))                                                                 \
-  _(add_scalar, situ_add_scalar(t[0], 1.5))                                                  \
-  _(mul_scalar, situ_mul_scalar(t[0], 1.5))                                                  \
-  _(div_scalar, situ_div_scalar(t[0], 1.5))                                                  \
-  _(pow_scalar, situ_pow_scalar(t[0], 1.5))                                                  \
-  _(scalar_pow, situ_scalar_pow(1.5, t[0]))                                                  \
-  _(nan_to_num, situ_nan_to_num(t[0], NULL))                                                 \
-  _(sum, situ_sum(t[0], NULL))                                                               \
-  _(mean, situ_mean(t[0], NULL))                                                             \
-  _(prod, situ_prod(t[0], NULL))                                                             \
-  _(var, situ_var(t[0], 1, NULL))                                                            \
-  _(std, situ_std(t[0], 1, NULL))                                                            \
-  _(amax, situ_amax(t[0], NULL))                                                             \
-  _(norm, situ_norm(t[0], 2, NULL))                                                          \
-  _(logsumexp, situ_logsumexp(t[0], &(situ_reduce_options){ .dim = SITU_DIMS(1) }))          \
-  _(cumsum, situ_cumsum(t[0], 0))                                                            \
-  _(softmax, situ_softmax(t[0], 1))                                                          \
-  _(log_softmax, situ_log_softmax(t[0], 1))                                                  \
-  _(sort, situ_sort(t[0], -1, false, NULL))                                                  \
-  _(any, situ_any(t[0], NULL))                                                               \
-  _(pad, situ_pad(t[0], SITU_SHAPE(1, 1), SITU_PAD_CONSTANT, 0))                             \
-  _(dropout, situ_dropout(t[0], 0.5, true, NULL))                                            \
-  _(clone, situ_clone(t[0]))                                                                 \
-  _(transpose, situ_transpose(t[0], 0, 1))                                                   \
-  _(max_pool2d, situ_max_pool2d(t[0], &(situ_pool_options){ .kernel = SITU_DIMS(2) }, NULL)) \
-  _(avg_pool2d, situ_avg_pool2d(t[0], &(situ_pool_options){ .kernel = SITU_DIMS(2) }))       \
-  _(add, situ_add(t[0], t[1]))                                                               \
-  _(sub, situ_sub(t[0], t[1]))                                                               \
-  _(mul, situ_mul(t[0], t[1]))                                                               \
-  _(div, situ_div(t[0], t[1]))                                                               \
-  _(pow, situ_pow(t[0], t[1]))                                                               \
-  _(maximum, situ_maximum(t[0], t[1]))                                                       \
-  _(eq, situ_eq(t[0], t[1]))                                                                 \
-  _(lt, situ_lt(t[0], t[1]))                                                                 \
-  _(fmod, situ_fmod(t[0], t[1]))                                                             \
-  _(where, situ_where(t[0], t[1], t[2]))                                                     \
-  _(addcmul, situ_addcmul(t[0], t[1], t[2], 1))                                              \
-  _(addcdiv, situ_addcdiv(t[0], t[1], t[2], 1))                                              \
-  _(lerp, situ_lerp(t[0], t[1], t[2]))                                                       \
-  _(matmul, situ_matmul(t[0], t[1]))                                                         \
-  _(matmul_vectors, situ_matmul(t[0], t[1]))                                                 \
-  _(mm, situ_mm(t[0], t[1]))                                                                 \
-  _(bmm, situ_bmm(t[0], t[1]))                                                               \
-  _(mv, situ_mv(t[0], t[1]))                                                                 \
-  _(dot, situ_dot(t[0], t[1]))                                                               \
-  _(outer, situ_outer(t[0], t[1]))                                                           \
-  _(addmm, situ_addmm(t[0], t[1], t[2], NULL))                                               \
-  _(baddbmm, situ_baddbmm(t[0], t[1], t[2], NULL))                                           \
-  _(linear, situ_linear(t[0], t[1], t[2]))                                                   \
-  _(conv1d, situ_conv1d(t[0], t[1], t[2], NULL))                                             \
-  _(conv2d, situ_conv2d(t[0], t[1], t[2], NULL))                                             \
-  _(conv_transpose2d, situ_conv_transpose2d(t[0], t[1], t[2], NULL))                         \
-  _(attention, situ_scaled_dot_product_attention(t[0], t[1], t[2], NULL))                    \
-  _(layer_norm, situ_layer_norm(t[0], SITU_SHAPE(2), t[1], t[2], 0))                         \
-  _(group_norm, situ_group_norm(t[0], 1, t[1], t[2], 0))                                     \
-  _(batch_norm, situ_batch_norm(t[0], t[1], t[2], t[3], t[4], NULL))                         \
-  _(mse_loss, situ_mse_loss(t[0], t[1], REDUCTION))                                          \
-  _(l1_loss, situ_l1_loss(t[0], t[1], REDUCTION))                                            \
-  _(smooth_l1_loss, situ_smooth_l1_loss(t[0], t[1], 1, REDUCTION))                           \
-  _(kl_div, situ_kl_div(t[0], t[1], SITU_KL_MEAN, false))                                    \
-  _(binary_cross_entropy_with_logits,                                                        \
-    situ_binary_cross_entropy_with_logits(t[0], t[1], NULL, NULL, REDUCTION))                \
-  _(cross_entropy, situ_cross_entropy(t[0], t[1], NULL))                                     \
-  _(nll_loss, situ_nll_loss(t[0], t[1], NULL))                                               \
-  _(cross_entropy_weight,                                                                    \
-    situ_cross_entropy(t[0], t[1], &(situ_cross_entropy_options){ .weight = t[2] }))         \
-  _(cross_entropy_probabilities, situ_cross_entropy(t[0], t[1], NULL))                       \
-  _(cat, situ_cat(t, 2, 0))                                                                  \
-  _(stack, situ_stack(t, 2, 0))                                                              \
-  _(scatter_add, situ_scatter_add(t[0], 0, t[1], t[2]))                                      \
-  _(index_select, situ_index_select(t[0], 0, t[1]))                                          \
+#define FUNCTIONS(_)                                                                                            \
+  _(neg, situ_neg(t[0]))                                                                                        \
+  _(abs, situ_abs(t[0]))                                                                                        \
+  _(exp, situ_exp(t[0]))                                                                                        \
+  _(expm1, situ_expm1(t[0]))                                                                                    \
+  _(log, situ_log(t[0]))                                                                                        \
+  _(log1p, situ_log1p(t[0]))                                                                                    \
+  _(log2, situ_log2(t[0]))                                                                                      \
+  _(sqrt, situ_sqrt(t[0]))                                                                                      \
+  _(rsqrt, situ_rsqrt(t[0]))                                                                                    \
+  _(square, situ_square(t[0]))                                                                                  \
+  _(reciprocal, situ_reciprocal(t[0]))                                                                          \
+  _(sin, situ_sin(t[0]))                                                                                        \
+  _(cos, situ_cos(t[0]))                                                                                        \
+  _(erf, situ_erf(t[0]))                                                                                        \
+  _(tanh, situ_tanh(t[0]))                                                                                      \
+  _(sigmoid, situ_sigmoid(t[0]))                                                                                \
+  _(relu, situ_relu(t[0]))                                                                                      \
+  _(leaky_relu, situ_leaky_relu(t[0], 0.01))                                                                    \
+  _(elu, situ_elu(t[0], 1))                                                                                     \
+  _(gelu, situ_gelu(t[0], SITU_GELU_NONE))                                                                      \
+  _(silu, situ_silu(t[0]))                                                                                      \
+  _(softplus, situ_softplus(t[0], 1, 20))                                                                       \
+  _(hardtanh, situ_hardtanh(t[0], -1, 1))                                                                       \
+  _(clamp, situ_clamp(t[0], 0, 1))                                                                              \
+  _(floor, situ_floor(t[0]))                                                                                    \
+  _(round, situ_round(t[0]))                                                                                    \
+  _(isnan, situ_isnan(t[0]))                                                                                    \
+  _(add_scalar, situ_add_scalar(t[0], 1.5))                                                                     \
+  _(mul_scalar, situ_mul_scalar(t[0], 1.5))                                                                     \
+  _(div_scalar, situ_div_scalar(t[0], 1.5))                                                                     \
+  _(pow_scalar, situ_pow_scalar(t[0], 1.5))                                                                     \
+  _(scalar_pow, situ_scalar_pow(1.5, t[0]))                                                                     \
+  _(nan_to_num, situ_nan_to_num(t[0], NULL))                                                                    \
+  _(sum, situ_sum(t[0], NULL))                                                                                  \
+  _(mean, situ_mean(t[0], NULL))                                                                                \
+  _(prod, situ_prod(t[0], NULL))                                                                                \
+  _(var, situ_var(t[0], 1, NULL))                                                                               \
+  _(std, situ_std(t[0], 1, NULL))                                                                               \
+  _(amax, situ_amax(t[0], NULL))                                                                                \
+  _(norm, situ_norm(t[0], 2, NULL))                                                                             \
+  _(logsumexp, situ_logsumexp(t[0], &(situ_reduce_options){ .dim = SITU_DIMS(1) }))                             \
+  _(cumsum, situ_cumsum(t[0], 0))                                                                               \
+  _(softmax, situ_softmax(t[0], 1))                                                                             \
+  _(log_softmax, situ_log_softmax(t[0], 1))                                                                     \
+  _(sort, situ_sort(t[0], -1, false, NULL))                                                                     \
+  _(any, situ_any(t[0], NULL))                                                                                  \
+  _(pad, situ_pad(t[0], SITU_SHAPE(1, 1), SITU_PAD_CONSTANT, 0))                                                \
+  _(dropout, situ_dropout(t[0], 0.5, true, NULL))                                                               \
+  _(clone, situ_clone(t[0]))                                                                                    \
+  _(transpose, situ_transpose(t[0], 0, 1))                                                                      \
+  _(max_pool2d, situ_max_pool2d(t[0], &(situ_pool_options){ .kernel = SITU_DIMS(2) }, NULL))                    \
+  _(avg_pool2d, situ_avg_pool2d(t[0], &(situ_pool_options){ .kernel = SITU_DIMS(2) }))                          \
+  _(add, situ_add(t[0], t[1]))                                                                                  \
+  _(sub, situ_sub(t[0], t[1]))                                                                                  \
+  _(mul, situ_mul(t[0], t[1]))                                                                                  \
+  _(div, situ_div(t[0], t[1]))                                                                                  \
+  _(pow, situ_pow(t[0], t[1]))                                                                                  \
+  _(maximum, situ_maximum(t[0], t[1]))                                                                          \
+  _(eq, situ_eq(t[0], t[1]))                                                                                    \
+  _(lt, situ_lt(t[0], t[1]))                                                                                    \
+  _(fmod, situ_fmod(t[0], t[1]))                                                                                \
+  _(where, situ_where(t[0], t[1], t[2]))                                                                        \
+  _(addcmul, situ_addcmul(t[0], t[1], t[2], 1))                                                                 \
+  _(addcdiv, situ_addcdiv(t[0], t[1], t[2], 1))                                                                 \
+  _(lerp, situ_lerp(t[0], t[1], t[2]))                                                                          \
+  _(matmul, situ_matmul(t[0], t[1]))                                                                            \
+  _(matmul_vectors, situ_matmul(t[0], t[1]))                                                                    \
+  _(mm, situ_mm(t[0], t[1]))                                                                                    \
+  _(bmm, situ_bmm(t[0], t[1]))                                                                                  \
+  _(mv, situ_mv(t[0], t[1]))                                                                                    \
+  _(dot, situ_dot(t[0], t[1]))                                                                                  \
+  _(outer, situ_outer(t[0], t[1]))                                                                              \
+  _(addmm, situ_addmm(t[0], t[1], t[2], NULL))                                                                  \
+  _(baddbmm, situ_baddbmm(t[0], t[1], t[2], NULL))                                                              \
+  _(linear, situ_linear(t[0], t[1], t[2]))                                                                      \
+  _(conv1d, situ_conv1d(t[0], t[1], t[2], NULL))                                                                \
+  _(conv2d, situ_conv2d(t[0], t[1], t[2], NULL))                                                                \
+  _(conv_transpose2d, situ_conv_transpose2d(t[0], t[1], t[2], NULL))                                            \
+  _(attention, situ_scaled_dot_product_attention(t[0], t[1], t[2], NULL))                                       \
+  _(layer_norm, situ_layer_norm(t[0], SITU_SHAPE(2), t[1], t[2], 0))                                            \
+  _(group_norm, situ_group_norm(t[0], 1, t[1], t[2], 0))                                                        \
+  _(batch_norm, situ_batch_norm(t[0], t[1], t[2], t[3], t[4], NULL))                                            \
+  _(mse_loss, situ_mse_loss(t[0], t[1], REDUCTION))                                                             \
+  _(l1_loss, situ_l1_loss(t[0], t[1], REDUCTION))                                                               \
+  _(smooth_l1_loss, situ_smooth_l1_loss(t[0], t[1], 1, REDUCTION))                                              \
+  _(kl_div, situ_kl_div(t[0], t[1], SITU_KL_MEAN, false))                                                       \
+  _(binary_cross_entropy_with_logits, situ_binary_cross_entropy_with_logits(t[0], t[1], NULL, NULL, REDUCTION)) \
+  _(cross_entropy, situ_cross_entropy(t[0], t[1], NULL))                                                        \
+  _(nll_loss, situ_nll_loss(t[0], t[1], NULL))                                                                  \
+  _(cross_entropy_weight, situ_cross_entropy(t[0], t[1], &(situ_cross_entropy_options){ .weight = t[2] }))      \
+  _(cross_entropy_probabilities, situ_cross_entropy(t[0], t[1], NULL))                                          \
+  _(cat, situ_cat(t, 2, 0))                                                                                     \
+  _(stack, situ_stack(t, 2, 0))                                                                                 \
+  _(scatter_add, situ_scatter_add(t[0], 0, t[1], t[2]))                                                         \
+  _(index_select, situ_index_select(t[0], 0, t[1]))                                                             \
   _(embedding, situ_embedding(t[0], t[1], NULL))
 
 typedef struct function {
@@ -127,8 +125,7 @@ typedef struct row {
 
 /* What situ does otherwise than torch 1.13, outside of autocast: it refuses what torch casts there by itself. */
 static bool known_outside(const row *r) {
-  return strcmp(r->dtypes, "mixed") == 0 &&
-         (!strcmp(r->name, "batch_norm") || !strcmp(r->name, "baddbmm"));
+  return strcmp(r->dtypes, "mixed") == 0 && (!strcmp(r->name, "batch_norm") || !strcmp(r->name, "baddbmm"));
 }
 
 static situ_tensor *operand(char kind, situ_dtype dtype) {
@@ -168,13 +165,11 @@ static int make(const row *r, situ_tensor **t) {
 }
 
 /* y is as torch has it, and what comes back has the dtypes of what it is for. */
-static void check(const row *r, const char *where, const char *want, situ_tensor *y,
-                  situ_tensor **t, int count) {
+static void check(const row *r, const char *where, const char *want, situ_tensor *y, situ_tensor **t, int count) {
   if (!strcmp(want, "-")) return; /* torch refuses it; we may not */
   if (!y) fail_msg("%s %s %s: %s", r->name, r->dtypes, where, situ_error_message());
   if (strcmp(situ_dtype_name(situ_dtype_of(y)), want))
-    fail_msg("%s %s %s: %s, torch has %s", r->name, r->dtypes, where,
-             situ_dtype_name(situ_dtype_of(y)), want);
+    fail_msg("%s %s %s: %s, torch has %s", r->name, r->dtypes, where, situ_dtype_name(situ_dtype_of(y)), want);
   if (!situ_requires_grad(y)) return;
   if (situ_backward(situ_sum(y, NULL), NULL) != SITU_OK)
     fail_msg("%s %s %s: %s", r->name, r->dtypes, where, situ_error_message());
@@ -195,9 +190,8 @@ static void check_row(const row *r, const function *f) {
   if (!known_outside(r)) check(r, "outside", r->outside, y, t, count);
   situ_error_clear();
   count = make(r, t);
-  assert_int_equal(
-      situ_autocast_begin(&before, test_device(), &(situ_autocast_options){ .dtype = SITU_BF16 }),
-      SITU_OK);
+  assert_int_equal(situ_autocast_begin(&before, test_device(), &(situ_autocast_options){ .dtype = SITU_BF16 }),
+                   SITU_OK);
   y = f->call(t);
   situ_autocast_end(&before);
   check(r, "in autocast", test_device().kind == SITU_CPU ? r->on_cpu : r->elsewhere, y, t, count);
@@ -215,9 +209,9 @@ static void every_result_has_torchs_dtype(void **state) {
   while (fgets(line, sizeof line, file)) {
     row r;
     if (*line == '#') continue;
-    assert_int_equal(sscanf(line, "%47s %7s %7[^:]: %7s %7s %7s", r.name, r.operands, r.dtypes,
-                            r.outside, r.on_cpu, r.elsewhere),
-                     6);
+    assert_int_equal(
+        sscanf(line, "%47s %7s %7[^:]: %7s %7s %7s", r.name, r.operands, r.dtypes, r.outside, r.on_cpu, r.elsewhere),
+        6);
     size_t i = 0;
     while (i < sizeof functions / sizeof *functions && strcmp(functions[i].name, r.name)) i++;
     if (i == sizeof functions / sizeof *functions) fail_msg("no call for %s", r.name);

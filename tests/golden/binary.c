@@ -17,9 +17,7 @@ static void sub(gold_call *c) { scaled(c, situ_sub, situ_sub_alpha, situ_sub_sca
 static void add_(gold_call *c) { scaled(c, situ_add_, situ_add_alpha_, situ_add_scalar_); }
 
 /* There is no situ_sub_alpha_: a - alpha b is a + (-alpha) b. */
-static situ_tensor *sub_alpha_(situ_tensor *a, situ_tensor *b, double alpha) {
-  return situ_add_alpha_(a, b, -alpha);
-}
+static situ_tensor *sub_alpha_(situ_tensor *a, situ_tensor *b, double alpha) { return situ_add_alpha_(a, b, -alpha); }
 static void sub_(gold_call *c) { scaled(c, situ_sub_, sub_alpha_, situ_sub_scalar_); }
 
 static void division(gold_call *c) {
@@ -28,8 +26,7 @@ static void division(gold_call *c) {
   if (*mode) {
     c->out[0] = situ_div_mode(c->in[0], other, *mode == 't' ? SITU_ROUND_TRUNC : SITU_ROUND_FLOOR);
   } else {
-    c->out[0] =
-        other ? situ_div(c->in[0], other) : situ_div_scalar(c->in[0], gold_real(c, "other", 0));
+    c->out[0] = other ? situ_div(c->in[0], other) : situ_div_scalar(c->in[0], gold_real(c, "other", 0));
   }
 }
 
@@ -46,16 +43,14 @@ static void where(gold_call *c) {
 
 static void lerp(gold_call *c) {
   situ_tensor *weight = gold_in(c, "weight"), *end = gold_in(c, "end");
-  c->out[0] = weight ? situ_lerp(c->in[0], end, weight)
-                     : situ_lerp_scalar(c->in[0], end, gold_real(c, "weight", 0));
+  c->out[0] = weight ? situ_lerp(c->in[0], end, weight) : situ_lerp_scalar(c->in[0], end, gold_real(c, "weight", 0));
 }
 
 static void lerp_(gold_call *c) {
   c->out[0] = situ_lerp_scalar_(c->in[0], gold_in(c, "end"), gold_real(c, "weight", 0));
 }
 
-static void three(gold_call *c,
-                  situ_tensor *(*f)(situ_tensor *, situ_tensor *, situ_tensor *, double)) {
+static void three(gold_call *c, situ_tensor *(*f)(situ_tensor *, situ_tensor *, situ_tensor *, double)) {
   c->out[0] = f(c->in[0], gold_in(c, "tensor1"), gold_in(c, "tensor2"), gold_real(c, "value", 1));
 }
 static void addcmul(gold_call *c) { three(c, situ_addcmul); }
@@ -77,8 +72,7 @@ static const gold_op ops[] = {
   { "pow", .run = power, .grad_steps = 5, .why = GOLD_ROUNDS },
   { "pow_", .two = situ_pow_, .scalar = situ_pow_scalar_, .grad_steps = 5, .why = GOLD_ROUNDS },
   { "fmod", .two = situ_fmod, .scalar = situ_fmod_scalar, .grad_steps = 2, .why = GOLD_ROUNDS },
-  { "remainder", .two = situ_remainder, .scalar = situ_remainder_scalar, .grad_steps = 2,
-    .why = GOLD_ROUNDS },
+  { "remainder", .two = situ_remainder, .scalar = situ_remainder_scalar, .grad_steps = 2, .why = GOLD_ROUNDS },
   { "maximum", .two = situ_maximum },
   { "minimum", .two = situ_minimum },
   { "eq", .two = situ_eq, .scalar = situ_eq_scalar },

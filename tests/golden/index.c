@@ -5,16 +5,11 @@
 
 static int dim(const gold_call *c) { return (int)gold_int(c, "dim", 0); }
 
-static void index_select(gold_call *c) {
-  c->out[0] = situ_index_select(c->in[0], dim(c), gold_in(c, "index"));
-}
+static void index_select(gold_call *c) { c->out[0] = situ_index_select(c->in[0], dim(c), gold_in(c, "index")); }
 static void gather(gold_call *c) { c->out[0] = situ_gather(c->in[0], dim(c), gold_in(c, "index")); }
-static void take_along_dim(gold_call *c) {
-  c->out[0] = situ_take_along_dim(c->in[0], gold_in(c, "indices"), dim(c));
-}
+static void take_along_dim(gold_call *c) { c->out[0] = situ_take_along_dim(c->in[0], gold_in(c, "indices"), dim(c)); }
 
-static void placed(gold_call *c,
-                   situ_tensor *(*f)(situ_tensor *, int, situ_tensor *, situ_tensor *)) {
+static void placed(gold_call *c, situ_tensor *(*f)(situ_tensor *, int, situ_tensor *, situ_tensor *)) {
   c->out[0] = f(c->in[0], dim(c), gold_in(c, "index"), gold_in(c, "src"));
 }
 static void scatter(gold_call *c) {
@@ -28,10 +23,8 @@ static void scatter_(gold_call *c) { placed(c, situ_scatter_); }
 static void scatter_add(gold_call *c) { placed(c, situ_scatter_add); }
 static void scatter_add_(gold_call *c) { placed(c, situ_scatter_add_); }
 
-static void added(gold_call *c,
-                  situ_tensor *(*f)(situ_tensor *, int, situ_tensor *, situ_tensor *, double)) {
-  c->out[0] =
-      f(c->in[0], dim(c), gold_in(c, "index"), gold_in(c, "source"), gold_real(c, "alpha", 1));
+static void added(gold_call *c, situ_tensor *(*f)(situ_tensor *, int, situ_tensor *, situ_tensor *, double)) {
+  c->out[0] = f(c->in[0], dim(c), gold_in(c, "index"), gold_in(c, "source"), gold_real(c, "alpha", 1));
 }
 static void index_add(gold_call *c) { added(c, situ_index_add); }
 static void index_add_(gold_call *c) { added(c, situ_index_add_); }
@@ -47,9 +40,7 @@ static void embedding(gold_call *c) {
   c->out[0] = situ_embedding(gold_in(c, "input"), gold_in(c, "weight"), &options);
 }
 
-static void one_hot(gold_call *c) {
-  c->out[0] = situ_one_hot(c->in[0], gold_int(c, "num_classes", -1));
-}
+static void one_hot(gold_call *c) { c->out[0] = situ_one_hot(c->in[0], gold_int(c, "num_classes", -1)); }
 
 static const gold_op ops[] = {
   { "index_select", .run = index_select },

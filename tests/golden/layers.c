@@ -32,8 +32,7 @@ static bool load(gold_call *c, situ_nn_module *m) {
 }
 
 static situ_tensor *called(gold_call *c, situ_nn_module *m) {
-  situ_tensor *query = gold_in(c, "query"), *src = gold_in(c, "src"),
-              *target = gold_in(c, "target");
+  situ_tensor *query = gold_in(c, "query"), *src = gold_in(c, "src"), *target = gold_in(c, "target");
   bool weights = c->c->outputs > 1 && strcmp(c->c->output[1].name, "weights") == 0;
   situ_nn_attend_options options = {
     .key_padding_mask = gold_in(c, "key_padding_mask"),
@@ -53,9 +52,7 @@ static void layer(gold_call *c, situ_nn_module *m) {
   situ_nn_train(m, gold_bool(c, "training", true));
   c->out[0] = called(c, m);
   for (int i = 1; i < c->c->outputs; i++) {
-    if (is_state(c->c->output[i].name)) {
-      c->out[i] = situ_nn_get_tensor(m, c->c->output[i].name + 6);
-    }
+    if (is_state(c->c->output[i].name)) { c->out[i] = situ_nn_get_tensor(m, c->c->output[i].name + 6); }
   }
 }
 
@@ -80,8 +77,7 @@ static void lazy_linear(gold_call *c) {
 static void embedding(gold_call *c) {
   situ_nn_embedding_options options = { .has_padding_idx = gold_has(c, "padding_idx"),
                                         .padding_idx = gold_int(c, "padding_idx", 0) };
-  layer(c, situ_nn_embedding(gold_int(c, "num_embeddings", 0), gold_int(c, "embedding_dim", 0),
-                             &options));
+  layer(c, situ_nn_embedding(gold_int(c, "num_embeddings", 0), gold_int(c, "embedding_dim", 0), &options));
 }
 
 static situ_nn_conv_options conv(const gold_call *c) {
@@ -97,15 +93,13 @@ static situ_nn_conv_options conv(const gold_call *c) {
 
 static void conv1d(gold_call *c) {
   situ_nn_conv_options options = conv(c);
-  layer(c, situ_nn_conv1d(gold_int(c, "in_channels", 0), gold_int(c, "out_channels", 0),
-                          gold_int(c, "kernel_size", 0), &options));
+  layer(c, situ_nn_conv1d(gold_int(c, "in_channels", 0), gold_int(c, "out_channels", 0), gold_int(c, "kernel_size", 0),
+                          &options));
 }
 
-static void conv_2d(gold_call *c, situ_nn_module *(*make)(int64_t, int64_t, situ_shape,
-                                                          const situ_nn_conv_options *)) {
+static void conv_2d(gold_call *c, situ_nn_module *(*make)(int64_t, int64_t, situ_shape, const situ_nn_conv_options *)) {
   situ_nn_conv_options options = conv(c);
-  layer(c, make(gold_int(c, "in_channels", 0), gold_int(c, "out_channels", 0),
-                gold_list(c, "kernel_size"), &options));
+  layer(c, make(gold_int(c, "in_channels", 0), gold_int(c, "out_channels", 0), gold_list(c, "kernel_size"), &options));
 }
 static void conv2d(gold_call *c) { conv_2d(c, situ_nn_conv2d); }
 static void conv_transpose2d(gold_call *c) { conv_2d(c, situ_nn_conv_transpose2d); }
@@ -121,15 +115,12 @@ static void pool(gold_call *c, situ_nn_module *(*make)(situ_shape, const situ_po
 }
 static void max_pool2d(gold_call *c) { pool(c, situ_nn_max_pool2d); }
 static void avg_pool2d(gold_call *c) { pool(c, situ_nn_avg_pool2d); }
-static void adaptive_avg_pool2d(gold_call *c) {
-  layer(c, situ_nn_adaptive_avg_pool2d(gold_list(c, "output_size")));
-}
+static void adaptive_avg_pool2d(gold_call *c) { layer(c, situ_nn_adaptive_avg_pool2d(gold_list(c, "output_size"))); }
 static void flatten(gold_call *c) {
   layer(c, situ_nn_flatten((int)gold_int(c, "start_dim", 1), (int)gold_int(c, "end_dim", -1)));
 }
 
-static void batch_norm(gold_call *c,
-                       situ_nn_module *(*make)(int64_t, const situ_nn_batch_norm_options *)) {
+static void batch_norm(gold_call *c, situ_nn_module *(*make)(int64_t, const situ_nn_batch_norm_options *)) {
   situ_nn_batch_norm_options options = {
     .eps = gold_real(c, "eps", 0),
     .momentum = gold_real(c, "momentum", 0),
@@ -156,8 +147,7 @@ static void rms_norm(gold_call *c) {
 }
 static void group_norm(gold_call *c) {
   situ_nn_norm_options options = norm(c);
-  layer(c,
-        situ_nn_group_norm(gold_int(c, "num_groups", 0), gold_int(c, "num_channels", 0), &options));
+  layer(c, situ_nn_group_norm(gold_int(c, "num_groups", 0), gold_int(c, "num_channels", 0), &options));
 }
 
 static void identity(gold_call *c) { layer(c, situ_nn_identity()); }
@@ -170,9 +160,7 @@ static void gelu(gold_call *c) {
   bool tanh = strcmp(gold_word(c, "approximate", "none"), "tanh") == 0;
   layer(c, situ_nn_gelu(tanh ? SITU_GELU_TANH : SITU_GELU_NONE));
 }
-static void leaky_relu(gold_call *c) {
-  layer(c, situ_nn_leaky_relu(gold_real(c, "negative_slope", 0.01)));
-}
+static void leaky_relu(gold_call *c) { layer(c, situ_nn_leaky_relu(gold_real(c, "negative_slope", 0.01))); }
 static void elu(gold_call *c) { layer(c, situ_nn_elu(gold_real(c, "alpha", 1))); }
 static void softplus(gold_call *c) {
   layer(c, situ_nn_softplus(gold_real(c, "beta", 1), gold_real(c, "threshold", 20)));
@@ -185,10 +173,8 @@ static void log_softmax(gold_call *c) { layer(c, situ_nn_log_softmax((int)gold_i
 
 static void multihead_attention(gold_call *c) {
   situ_nn_multihead_attention_options options = { .no_bias = !gold_bool(c, "bias", true),
-                                                  .batch_first =
-                                                      gold_bool(c, "batch_first", false) };
-  layer(c, situ_nn_multihead_attention(gold_int(c, "embed_dim", 0), gold_int(c, "num_heads", 0),
-                                       &options));
+                                                  .batch_first = gold_bool(c, "batch_first", false) };
+  layer(c, situ_nn_multihead_attention(gold_int(c, "embed_dim", 0), gold_int(c, "num_heads", 0), &options));
 }
 
 static void transformer_encoder_layer(gold_call *c) {
@@ -202,18 +188,13 @@ static void transformer_encoder_layer(gold_call *c) {
     .batch_first = gold_bool(c, "batch_first", false),
     .norm_first = gold_bool(c, "norm_first", false),
   };
-  layer(c, situ_nn_transformer_encoder_layer(gold_int(c, "d_model", 0), gold_int(c, "nhead", 0),
-                                             &options));
+  layer(c, situ_nn_transformer_encoder_layer(gold_int(c, "d_model", 0), gold_int(c, "nhead", 0), &options));
 }
 
 static void mse_loss(gold_call *c) { layer(c, situ_nn_mse_loss(reduction(c))); }
 static void l1_loss(gold_call *c) { layer(c, situ_nn_l1_loss(reduction(c))); }
-static void smooth_l1_loss(gold_call *c) {
-  layer(c, situ_nn_smooth_l1_loss(gold_real(c, "beta", 1), reduction(c)));
-}
-static void bce_with_logits_loss(gold_call *c) {
-  layer(c, situ_nn_bce_with_logits_loss(NULL, NULL, reduction(c)));
-}
+static void smooth_l1_loss(gold_call *c) { layer(c, situ_nn_smooth_l1_loss(gold_real(c, "beta", 1), reduction(c))); }
+static void bce_with_logits_loss(gold_call *c) { layer(c, situ_nn_bce_with_logits_loss(NULL, NULL, reduction(c))); }
 static void kl_div_loss(gold_call *c) {
   bool batch = strcmp(gold_word(c, "reduction", "mean"), "batchmean") == 0;
   layer(c, situ_nn_kl_div_loss(batch ? SITU_KL_BATCHMEAN : (situ_kl_reduction)reduction(c),

@@ -3,8 +3,8 @@
 /* test-devices: cpu sim:0 opencl:0 opencl:1 meta */
 #include "support/gold_run.h"
 
-static void factored(gold_call *c, situ_tensor *(*f)(situ_tensor *, situ_tensor *, situ_tensor *,
-                                                     const situ_addmm_options *)) {
+static void factored(gold_call *c,
+                     situ_tensor *(*f)(situ_tensor *, situ_tensor *, situ_tensor *, const situ_addmm_options *)) {
   double beta = gold_real(c, "beta", 1), alpha = gold_real(c, "alpha", 1);
   situ_addmm_options options = { beta, alpha, beta == 0, alpha == 0 };
   c->out[0] = f(c->in[0], gold_in(c, "mat1"), gold_in(c, "mat2"), &options);

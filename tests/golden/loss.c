@@ -12,20 +12,14 @@ static situ_reduction reduction(const gold_call *c) {
                                     : SITU_REDUCTION_NONE;
 }
 
-static void mse_loss(gold_call *c) {
-  c->out[0] = situ_mse_loss(c->in[0], gold_in(c, "target"), reduction(c));
-}
-static void l1_loss(gold_call *c) {
-  c->out[0] = situ_l1_loss(c->in[0], gold_in(c, "target"), reduction(c));
-}
+static void mse_loss(gold_call *c) { c->out[0] = situ_mse_loss(c->in[0], gold_in(c, "target"), reduction(c)); }
+static void l1_loss(gold_call *c) { c->out[0] = situ_l1_loss(c->in[0], gold_in(c, "target"), reduction(c)); }
 
 static void smooth_l1_loss(gold_call *c) {
-  c->out[0] =
-      situ_smooth_l1_loss(c->in[0], gold_in(c, "target"), gold_real(c, "beta", 1), reduction(c));
+  c->out[0] = situ_smooth_l1_loss(c->in[0], gold_in(c, "target"), gold_real(c, "beta", 1), reduction(c));
 }
 
-static void classes(gold_call *c, situ_tensor *(*f)(situ_tensor *, situ_tensor *,
-                                                    const situ_cross_entropy_options *)) {
+static void classes(gold_call *c, situ_tensor *(*f)(situ_tensor *, situ_tensor *, const situ_cross_entropy_options *)) {
   situ_cross_entropy_options options = {
     .weight = gold_in(c, "weight"),
     .has_ignore_index = gold_has(c, "ignore_index"),
@@ -39,8 +33,8 @@ static void cross_entropy(gold_call *c) { classes(c, situ_cross_entropy); }
 static void nll_loss(gold_call *c) { classes(c, situ_nll_loss); }
 
 static void with_logits(gold_call *c) {
-  c->out[0] = situ_binary_cross_entropy_with_logits(
-      c->in[0], gold_in(c, "target"), gold_in(c, "weight"), gold_in(c, "pos_weight"), reduction(c));
+  c->out[0] = situ_binary_cross_entropy_with_logits(c->in[0], gold_in(c, "target"), gold_in(c, "weight"),
+                                                    gold_in(c, "pos_weight"), reduction(c));
 }
 
 static void kl_div(gold_call *c) {
@@ -55,8 +49,7 @@ static const gold_op ops[] = {
   { "smooth_l1_loss", .run = smooth_l1_loss, .steps = 2, .grad_steps = 3, .why = GOLD_ROUNDS },
   { "cross_entropy", .run = cross_entropy, .steps = 2, .grad_steps = 3, .why = GOLD_ROUNDS },
   { "nll_loss", .run = nll_loss },
-  { "binary_cross_entropy_with_logits", .run = with_logits, .steps = 4, .grad_steps = 4,
-    .why = GOLD_ROUNDS },
+  { "binary_cross_entropy_with_logits", .run = with_logits, .steps = 4, .grad_steps = 4, .why = GOLD_ROUNDS },
   { "kl_div", .run = kl_div, .steps = 2, .grad_steps = 3, .why = GOLD_ROUNDS },
   { 0 },
 };

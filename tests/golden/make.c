@@ -29,8 +29,8 @@ static void full(gold_call *c) {
 }
 
 static void full_like(gold_call *c) {
-  c->out[0] = situ_full_like(c->in[0], gold_real(c, "fill_value", 0),
-                             &(situ_options){ .dtype = gold_dtype(c, "dtype") });
+  c->out[0] =
+      situ_full_like(c->in[0], gold_real(c, "fill_value", 0), &(situ_options){ .dtype = gold_dtype(c, "dtype") });
 }
 
 static void arange(gold_call *c) {
@@ -42,8 +42,7 @@ static void arange(gold_call *c) {
 
 static void linspace(gold_call *c) {
   situ_options options = gold_options(c);
-  c->out[0] = situ_linspace(gold_real(c, "start", 0), gold_real(c, "end", 0),
-                            gold_int(c, "steps", 0), &options);
+  c->out[0] = situ_linspace(gold_real(c, "start", 0), gold_real(c, "end", 0), gold_int(c, "steps", 0), &options);
 }
 
 static void eye(gold_call *c) {
@@ -53,15 +52,14 @@ static void eye(gold_call *c) {
 
 static void randint(gold_call *c) {
   situ_options options = gold_options(c);
-  c->out[0] =
-      situ_randint(gold_int(c, "low", 0), gold_int(c, "high", 0), gold_list(c, "size"), &options);
+  c->out[0] = situ_randint(gold_int(c, "low", 0), gold_int(c, "high", 0), gold_list(c, "size"), &options);
 }
 
 static void randint_like(gold_call *c) {
   bool one = !gold_has(c, "high");
   int64_t low = gold_int(c, "low", 0), high = gold_int(c, "high", 0);
-  c->out[0] = situ_randint_like(c->in[0], one ? 0 : low, one ? low : high,
-                                &(situ_options){ .dtype = gold_dtype(c, "dtype") });
+  c->out[0] =
+      situ_randint_like(c->in[0], one ? 0 : low, one ? low : high, &(situ_options){ .dtype = gold_dtype(c, "dtype") });
 }
 
 static void randperm(gold_call *c) {

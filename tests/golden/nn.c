@@ -3,8 +3,8 @@
 /* test-devices: cpu sim:0 opencl:0 opencl:1 meta */
 #include "support/gold_run.h"
 
-static void convolved(gold_call *c, situ_tensor *(*f)(situ_tensor *, situ_tensor *, situ_tensor *,
-                                                      const situ_conv_options *)) {
+static void convolved(gold_call *c,
+                      situ_tensor *(*f)(situ_tensor *, situ_tensor *, situ_tensor *, const situ_conv_options *)) {
   situ_conv_options options = {
     .stride = gold_list(c, "stride"),
     .padding = gold_list(c, "padding"),
@@ -32,8 +32,7 @@ static situ_pool_options pool(const gold_call *c) {
 
 static void max_pool2d(gold_call *c) {
   situ_pool_options options = pool(c);
-  c->out[0] = situ_max_pool2d(c->in[0], &options,
-                              gold_bool(c, "return_indices", false) ? &c->out[1] : NULL);
+  c->out[0] = situ_max_pool2d(c->in[0], &options, gold_bool(c, "return_indices", false) ? &c->out[1] : NULL);
 }
 
 static void avg_pool2d(gold_call *c) {
@@ -49,33 +48,27 @@ static void batch_norm(gold_call *c) {
   situ_tensor *mean = gold_in(c, "running_mean"), *var = gold_in(c, "running_var");
   situ_batch_norm_options options = { gold_bool(c, "training", false), gold_real(c, "momentum", 0),
                                       gold_real(c, "eps", 0) };
-  c->out[0] =
-      situ_batch_norm(c->in[0], mean, var, gold_in(c, "weight"), gold_in(c, "bias"), &options);
+  c->out[0] = situ_batch_norm(c->in[0], mean, var, gold_in(c, "weight"), gold_in(c, "bias"), &options);
   c->out[1] = mean;
   c->out[2] = var;
 }
 
 static void layer_norm(gold_call *c) {
-  c->out[0] = situ_layer_norm(c->in[0], gold_list(c, "normalized_shape"), gold_in(c, "weight"),
-                              gold_in(c, "bias"), gold_real(c, "eps", 0));
+  c->out[0] = situ_layer_norm(c->in[0], gold_list(c, "normalized_shape"), gold_in(c, "weight"), gold_in(c, "bias"),
+                              gold_real(c, "eps", 0));
 }
 
 static void rms_norm(gold_call *c) {
-  c->out[0] = situ_rms_norm(c->in[0], gold_list(c, "normalized_shape"), gold_in(c, "weight"),
-                            gold_real(c, "eps", 0));
+  c->out[0] = situ_rms_norm(c->in[0], gold_list(c, "normalized_shape"), gold_in(c, "weight"), gold_real(c, "eps", 0));
 }
 
 static void group_norm(gold_call *c) {
-  c->out[0] = situ_group_norm(c->in[0], gold_int(c, "num_groups", 0), gold_in(c, "weight"),
-                              gold_in(c, "bias"), gold_real(c, "eps", 0));
+  c->out[0] = situ_group_norm(c->in[0], gold_int(c, "num_groups", 0), gold_in(c, "weight"), gold_in(c, "bias"),
+                              gold_real(c, "eps", 0));
 }
 
-static void softmax(gold_call *c) {
-  c->out[0] = situ_softmax(c->in[0], (int)gold_int(c, "dim", 0));
-}
-static void log_softmax(gold_call *c) {
-  c->out[0] = situ_log_softmax(c->in[0], (int)gold_int(c, "dim", 0));
-}
+static void softmax(gold_call *c) { c->out[0] = situ_softmax(c->in[0], (int)gold_int(c, "dim", 0)); }
+static void log_softmax(gold_call *c) { c->out[0] = situ_log_softmax(c->in[0], (int)gold_int(c, "dim", 0)); }
 
 static void dropout(gold_call *c) {
   c->out[0] = situ_dropout(c->in[0], gold_real(c, "p", 0.5), gold_bool(c, "training", true), NULL);
@@ -87,8 +80,7 @@ static void attention(gold_call *c) {
     .is_causal = gold_bool(c, "is_causal", false),
     .scale = gold_real(c, "scale", 0),
   };
-  c->out[0] = situ_scaled_dot_product_attention(gold_in(c, "query"), gold_in(c, "key"),
-                                                gold_in(c, "value"), &options);
+  c->out[0] = situ_scaled_dot_product_attention(gold_in(c, "query"), gold_in(c, "key"), gold_in(c, "value"), &options);
 }
 
 static const gold_op ops[] = {
@@ -105,8 +97,7 @@ static const gold_op ops[] = {
   { "softmax", .run = softmax },
   { "log_softmax", .run = log_softmax },
   { "dropout", .run = dropout },
-  { "scaled_dot_product_attention", .run = attention, .steps = 4, .grad_steps = 32,
-    .why = GOLD_ROUNDS },
+  { "scaled_dot_product_attention", .run = attention, .steps = 4, .grad_steps = 32, .why = GOLD_ROUNDS },
   { 0 },
 };
 

@@ -40,8 +40,7 @@ static situ_optim *build(gold_call *c, maker *make, situ_tensor **params, int co
   bool split = gold_has(c, "group.lr");
   situ_optim_options first = options(c, ""), second = options(c, "group.");
   situ_optim *o = make(situ_tree_of(split ? count - 1 : count, params), &first);
-  if (split && o &&
-      situ_optim_add_param_group(o, situ_tree_of(1, &params[count - 1]), &second) != SITU_OK) {
+  if (split && o && situ_optim_add_param_group(o, situ_tree_of(1, &params[count - 1]), &second) != SITU_OK) {
     situ_optim_free(o);
     return NULL;
   }
@@ -91,17 +90,12 @@ static situ_lr_scheduler *step_lr(const gold_call *c, situ_optim *o) {
 }
 
 static situ_lr_scheduler *cosine(const gold_call *c, situ_optim *o) {
-  return situ_lr_scheduler_cosine_annealing_lr(o, gold_int(c, "T_max", 0),
-                                               gold_real(c, "eta_min", 0));
+  return situ_lr_scheduler_cosine_annealing_lr(o, gold_int(c, "T_max", 0), gold_real(c, "eta_min", 0));
 }
 
 static situ_lr_scheduler *lambda(const gold_call *c, situ_optim *o) {
   const char *word = gold_word(c, "lr_lambda", "");
-  return situ_lr_scheduler_lambda_lr(o,
-                                     *word == 'd'   ? decay
-                                     : *word == 'i' ? inverse
-                                                    : warmup,
-                                     NULL);
+  return situ_lr_scheduler_lambda_lr(o, *word == 'd' ? decay : *word == 'i' ? inverse : warmup, NULL);
 }
 
 static situ_lr_scheduler *one_cycle(const gold_call *c, situ_optim *o) {
@@ -122,18 +116,16 @@ static situ_lr_scheduler *one_cycle(const gold_call *c, situ_optim *o) {
 
 /* The rate (and momentum) in force in each of 30 steps. */
 static void schedule(gold_call *c, situ_lr_scheduler *(*make)(const gold_call *, situ_optim *)) {
-  situ_tensor *param =
-      situ_requires_grad_(situ_zeros(SITU_SHAPE(1), &(situ_options){ .device = c->device }), true);
-  situ_optim *o = situ_optim_sgd(
-      SITU_TREE(param), &(situ_optim_options){ .lr = gold_real(c, "lr", 0), .momentum = 0.9 });
+  situ_tensor *param = situ_requires_grad_(situ_zeros(SITU_SHAPE(1), &(situ_options){ .device = c->device }), true);
+  situ_optim *o =
+      situ_optim_sgd(SITU_TREE(param), &(situ_optim_options){ .lr = gold_real(c, "lr", 0), .momentum = 0.9 });
   situ_lr_scheduler *s = make(c, o);
   double rates[SCHEDULE], momenta[SCHEDULE];
   bool good = s != NULL;
   for (int step = 0; good && step < SCHEDULE; step++) {
     rates[step] = situ_optim_get(o, 0, SITU_OPTIM_LR);
     momenta[step] = situ_optim_get(o, 0, SITU_OPTIM_MOMENTUM);
-    good = situ_optim_step(o) == SITU_OK &&
-           (step + 1 == SCHEDULE || situ_lr_scheduler_step(s) == SITU_OK);
+    good = situ_optim_step(o) == SITU_OK && (step + 1 == SCHEDULE || situ_lr_scheduler_step(s) == SITU_OK);
   }
   if (good) {
     situ_options f64 = { .dtype = SITU_F64, .device = c->device };
@@ -158,12 +150,10 @@ static void clip(gold_call *c) {
   }
   situ_tree *tree = situ_tree_of(count + 1, params);
   double total = 0;
-  good = good && situ_nn_utils_clip_grad_norm_(tree, gold_real(c, "max_norm", 0),
-                                               gold_real(c, "norm_type", 2), &total) == SITU_OK;
+  good = good && situ_nn_utils_clip_grad_norm_(tree, gold_real(c, "max_norm", 0), gold_real(c, "norm_type", 2),
+                                               &total) == SITU_OK;
   situ_tree_free(tree);
-  c->out[0] =
-      good ? situ_scalar_tensor(total, &(situ_options){ .dtype = SITU_F32, .device = c->device })
-           : NULL;
+  c->out[0] = good ? situ_scalar_tensor(total, &(situ_options){ .dtype = SITU_F32, .device = c->device }) : NULL;
   for (int i = 0; i < count; i++) { c->out[i + 1] = situ_grad(params[i]); }
 }
 
@@ -174,11 +164,9 @@ static const gold_op ops[] = {
   { "optim.rmsprop", .run = rmsprop },
   /* f64's tolerance, 1e-7, is for values near 1: rates go down to 1e-6 */
   { "scheduler.steplr", .run = run_step_lr, .bound = 1e-6, .why = "bound 1e-6: rates are small" },
-  { "scheduler.cosineannealinglr", .run = run_cosine, .bound = 1e-6,
-    .why = "bound 1e-6: rates are small" },
+  { "scheduler.cosineannealinglr", .run = run_cosine, .bound = 1e-6, .why = "bound 1e-6: rates are small" },
   { "scheduler.lambdalr", .run = run_lambda, .bound = 1e-6, .why = "bound 1e-6: rates are small" },
-  { "scheduler.onecyclelr", .run = run_one_cycle, .bound = 1e-6,
-    .why = "bound 1e-6: rates are small" },
+  { "scheduler.onecyclelr", .run = run_one_cycle, .bound = 1e-6, .why = "bound 1e-6: rates are small" },
   { "nn.utils.clip_grad_norm", .run = clip },
   { 0 },
 };

@@ -30,23 +30,19 @@ typedef struct recipe {
 
 /* In bf16 torch's own run is 2e-2 from its run in f64 in the end (tools/golden/parity.py prints it), and so may be ours from that:
    one rounding is 2^-8, and each step carries on those before it. The first loss knows only its own. */
-static double tolerance(const recipe *r, int step) {
-  return !r->autocast ? 1e-4 : step == 0 ? 0x1p-8 : 4e-2;
-}
+static double tolerance(const recipe *r, int step) { return !r->autocast ? 1e-4 : step == 0 ? 0x1p-8 : 4e-2; }
 
 static situ_nn_module *mlp(void) {
-  return situ_nn_sequential(situ_nn_linear(8, 24, NULL), situ_nn_relu(),
-                            situ_nn_linear(24, 16, NULL), situ_nn_tanh(),
+  return situ_nn_sequential(situ_nn_linear(8, 24, NULL), situ_nn_relu(), situ_nn_linear(24, 16, NULL), situ_nn_tanh(),
                             situ_nn_linear(16, 3, NULL));
 }
 
 static situ_nn_module *cnn(void) {
   situ_nn_conv_options padded = { .padding = SITU_DIMS(1) }, plain = { .no_bias = true };
-  return situ_nn_sequential(
-      situ_nn_conv2d(1, 6, SITU_DIMS(3), &padded), situ_nn_batch_norm2d(6, NULL), situ_nn_relu(),
-      situ_nn_max_pool2d(SITU_DIMS(2), NULL), situ_nn_conv2d(6, 8, SITU_DIMS(3), &plain),
-      situ_nn_batch_norm2d(8, NULL), situ_nn_relu(), situ_nn_flatten(1, -1),
-      situ_nn_linear(32, 4, NULL));
+  return situ_nn_sequential(situ_nn_conv2d(1, 6, SITU_DIMS(3), &padded), situ_nn_batch_norm2d(6, NULL), situ_nn_relu(),
+                            situ_nn_max_pool2d(SITU_DIMS(2), NULL), situ_nn_conv2d(6, 8, SITU_DIMS(3), &plain),
+                            situ_nn_batch_norm2d(8, NULL), situ_nn_relu(), situ_nn_flatten(1, -1),
+                            situ_nn_linear(32, 4, NULL));
 }
 
 typedef struct transformer {
@@ -70,10 +66,8 @@ static const situ_nn_type transformer_type = { .name = "Transformer",
                                                .forward = transformer_forward };
 
 static situ_nn_module *encoder_layer(void) {
-  return situ_nn_transformer_encoder_layer(16, 2,
-                                           &(situ_nn_transformer_options){ .dim_feedforward = 32,
-                                                                           .no_dropout = true,
-                                                                           .batch_first = true });
+  return situ_nn_transformer_encoder_layer(
+      16, 2, &(situ_nn_transformer_options){ .dim_feedforward = 32, .no_dropout = true, .batch_first = true });
 }
 
 static situ_nn_module *transformer_new(void) {
@@ -90,15 +84,13 @@ static situ_nn_module *transformer_new(void) {
 static void load_start(situ_nn_module *model, const situ_tree *file) {
   situ_tree *start = situ_tree_section(file, "init");
   assert_non_null(start);
-  if (situ_nn_load_state_dict(model, start, NULL) != SITU_OK) {
-    fail_msg("%s", situ_error_message());
-  }
+  if (situ_nn_load_state_dict(model, start, NULL) != SITU_OK) { fail_msg("%s", situ_error_message()); }
   situ_tree_free(start);
 }
 
 /* One step on rows at..at + batch; returns the loss. */
-static double train(const recipe *r, situ_nn_module *model, situ_optim *optim,
-                    situ_lr_scheduler *schedule, const situ_tree *file, int64_t at) {
+static double train(const recipe *r, situ_nn_module *model, situ_optim *optim, situ_lr_scheduler *schedule,
+                    const situ_tree *file, int64_t at) {
   situ_scope scope;
   situ_scope_begin(&scope);
   situ_tensor *x = situ_narrow(situ_tree_get(file, "data.x"), 0, at, r->batch);
@@ -113,9 +105,7 @@ static double train(const recipe *r, situ_nn_module *model, situ_optim *optim,
   if (situ_item(loss, &value) != SITU_OK || situ_backward(loss, NULL) != SITU_OK) {
     fail_msg("%s", situ_error_message());
   }
-  if (r->clip > 0) {
-    assert_int_equal(situ_optim_clip_grad_norm_(optim, r->clip, 2, NULL), SITU_OK);
-  }
+  if (r->clip > 0) { assert_int_equal(situ_optim_clip_grad_norm_(optim, r->clip, 2, NULL), SITU_OK); }
   assert_int_equal(situ_optim_step(optim), SITU_OK);
   if (schedule) { assert_int_equal(situ_lr_scheduler_step(schedule), SITU_OK); }
   assert_int_equal(situ_scope_end(&scope), SITU_OK);
@@ -129,14 +119,12 @@ static void test_parity(void **state) {
   situ_scope scope;
   situ_scope_begin(&scope);
   snprintf(name, sizeof name, "parity_%s.safetensors", r->name);
-  situ_tree *file = situ_load(gold_data(name, path, sizeof path),
-                              &(situ_load_options){ .device = gold_device() });
+  situ_tree *file = situ_load(gold_data(name, path, sizeof path), &(situ_load_options){ .device = gold_device() });
   situ_nn_module *model = r->build();
   situ_optim *optim = r->make(situ_nn_parameters(model), &r->options);
   if (!file || !model || !optim) { fail_msg("%s", situ_error_message()); }
   load_start(model, file);
-  situ_lr_scheduler *schedule =
-      r->eta_min > 0 ? situ_lr_scheduler_cosine_annealing_lr(optim, STEPS, r->eta_min) : NULL;
+  situ_lr_scheduler *schedule = r->eta_min > 0 ? situ_lr_scheduler_cosine_annealing_lr(optim, STEPS, r->eta_min) : NULL;
 
   float want[STEPS];
   assert_int_equal(situ_copy_to_host(situ_tree_get(file, "losses"), want, sizeof want), SITU_OK);
@@ -150,8 +138,8 @@ static void test_parity(void **state) {
     }
     worst = fmax(worst, apart);
   }
-  print_message("  %s: loss %.4f to %.4f in %d steps, at most %.1e from PyTorch's\n", r->name,
-                (double)want[0], loss, STEPS, worst);
+  print_message("  %s: loss %.4f to %.4f in %d steps, at most %.1e from PyTorch's\n", r->name, (double)want[0], loss,
+                STEPS, worst);
   situ_lr_scheduler_free(schedule);
   situ_optim_free(optim);
   situ_nn_free(model);
@@ -161,14 +149,7 @@ static void test_parity(void **state) {
 }
 
 static recipe recipes[] = {
-  { "mlp_sgd",
-    mlp,
-    situ_optim_sgd,
-    { .lr = 0.05, .momentum = 0.9, .weight_decay = 1e-3 },
-    16,
-    0,
-    0,
-    false },
+  { "mlp_sgd", mlp, situ_optim_sgd, { .lr = 0.05, .momentum = 0.9, .weight_decay = 1e-3 }, 16, 0, 0, false },
   { "mlp_adam", mlp, situ_optim_adam, { .lr = 0.01 }, 16, 0, 0, false },
   { "mlp_autocast", mlp, situ_optim_adam, { .lr = 0.01 }, 16, 0, 0, true },
   { "cnn_adamw", cnn, situ_optim_adamw, { .lr = 0.003, .weight_decay = 0.01 }, 12, 0, 0, false },
@@ -179,9 +160,7 @@ int main(void) {
   struct CMUnitTest tests[sizeof recipes / sizeof *recipes];
   size_t count = sizeof recipes / sizeof *recipes;
   for (size_t i = 0; i < count; i++) {
-    tests[i] = (struct CMUnitTest){ .name = recipes[i].name,
-                                    .test_func = test_parity,
-                                    .initial_state = &recipes[i] };
+    tests[i] = (struct CMUnitTest){ .name = recipes[i].name, .test_func = test_parity, .initial_state = &recipes[i] };
   }
   if (situ_set_default_device(gold_device()) != SITU_OK) { /* where the networks are made */
     return 1;

@@ -4,8 +4,7 @@
 #include "support/gold_run.h"
 
 static situ_reduce_options options(const gold_call *c) {
-  return (situ_reduce_options){ gold_list(c, "dim"), gold_bool(c, "keepdim", false),
-                                gold_dtype(c, "dtype") };
+  return (situ_reduce_options){ gold_list(c, "dim"), gold_bool(c, "keepdim", false), gold_dtype(c, "dtype") };
 }
 
 static void reduced(gold_call *c, situ_tensor *(*f)(situ_tensor *, const situ_reduce_options *)) {
@@ -23,8 +22,7 @@ static void argmin(gold_call *c) { reduced(c, situ_argmin); }
 static void argmax(gold_call *c) { reduced(c, situ_argmax); }
 static void logsumexp(gold_call *c) { reduced(c, situ_logsumexp); }
 
-static void spread(gold_call *c,
-                   situ_tensor *(*f)(situ_tensor *, double, const situ_reduce_options *)) {
+static void spread(gold_call *c, situ_tensor *(*f)(situ_tensor *, double, const situ_reduce_options *)) {
   situ_reduce_options o = options(c);
   c->out[0] = f(c->in[0], gold_real(c, "correction", 1), &o);
 }
@@ -39,8 +37,7 @@ static void norm(gold_call *c) {
 static void extreme(gold_call *c, situ_tensor *(*whole)(situ_tensor *),
                     situ_tensor *(*along)(situ_tensor *, int, bool, situ_tensor **)) {
   if (gold_has(c, "dim")) {
-    c->out[0] =
-        along(c->in[0], (int)gold_int(c, "dim", 0), gold_bool(c, "keepdim", false), &c->out[1]);
+    c->out[0] = along(c->in[0], (int)gold_int(c, "dim", 0), gold_bool(c, "keepdim", false), &c->out[1]);
   } else {
     c->out[0] = whole(c->in[0]);
   }
@@ -51,18 +48,16 @@ static void max(gold_call *c) { extreme(c, situ_max, situ_max_dim); }
 static void cumsum(gold_call *c) { c->out[0] = situ_cumsum(c->in[0], (int)gold_int(c, "dim", 0)); }
 
 static void sort(gold_call *c) {
-  c->out[0] = situ_sort(c->in[0], (int)gold_int(c, "dim", -1), gold_bool(c, "descending", false),
-                        &c->out[1]);
+  c->out[0] = situ_sort(c->in[0], (int)gold_int(c, "dim", -1), gold_bool(c, "descending", false), &c->out[1]);
 }
 
 static void argsort(gold_call *c) {
-  c->out[0] =
-      situ_argsort(c->in[0], (int)gold_int(c, "dim", -1), gold_bool(c, "descending", false));
+  c->out[0] = situ_argsort(c->in[0], (int)gold_int(c, "dim", -1), gold_bool(c, "descending", false));
 }
 
 static void topk(gold_call *c) {
-  c->out[0] = situ_topk(c->in[0], gold_int(c, "k", 0), (int)gold_int(c, "dim", -1),
-                        gold_bool(c, "largest", true), &c->out[1]);
+  c->out[0] =
+      situ_topk(c->in[0], gold_int(c, "k", 0), (int)gold_int(c, "dim", -1), gold_bool(c, "largest", true), &c->out[1]);
 }
 
 static const gold_op ops[] = {
@@ -89,8 +84,7 @@ static const gold_op ops[] = {
 };
 
 static const gold_exception exceptions[] = {
-  { "norm", "f16/9",
-    .why = "f16 and p = -2: |x|^(p - 2) overflows on the way, as in torch's formula" },
+  { "norm", "f16/9", .why = "f16 and p = -2: |x|^(p - 2) overflows on the way, as in torch's formula" },
   { "all", .dtype = SITU_U8, .why = "bool for u8 too: torch's u8 is from before it had bool" },
   { "any", .dtype = SITU_U8, .why = "bool for u8 too: torch's u8 is from before it had bool" },
   { 0 },

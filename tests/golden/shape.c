@@ -5,9 +5,7 @@
 
 #include "support/gold_run.h"
 
-static int dim(const gold_call *c, const char *name, int64_t otherwise) {
-  return (int)gold_int(c, name, otherwise);
-}
+static int dim(const gold_call *c, const char *name, int64_t otherwise) { return (int)gold_int(c, name, otherwise); }
 
 static void listed(gold_call *c, situ_tensor *(*f)(situ_tensor *, situ_shape), const char *name) {
   c->out[0] = f(c->in[0], gold_list(c, name));
@@ -20,40 +18,31 @@ static void flip(gold_call *c) { listed(c, situ_flip, "dims"); }
 static void repeat(gold_call *c) { listed(c, situ_repeat, "repeats"); }
 static void squeeze(gold_call *c) { listed(c, situ_squeeze, "dim"); }
 
-static void flatten(gold_call *c) {
-  c->out[0] = situ_flatten(c->in[0], dim(c, "start_dim", 0), dim(c, "end_dim", -1));
-}
+static void flatten(gold_call *c) { c->out[0] = situ_flatten(c->in[0], dim(c, "start_dim", 0), dim(c, "end_dim", -1)); }
 static void unsqueeze(gold_call *c) { c->out[0] = situ_unsqueeze(c->in[0], dim(c, "dim", 0)); }
-static void transpose(gold_call *c) {
-  c->out[0] = situ_transpose(c->in[0], dim(c, "dim0", 0), dim(c, "dim1", 0));
-}
+static void transpose(gold_call *c) { c->out[0] = situ_transpose(c->in[0], dim(c, "dim0", 0), dim(c, "dim1", 0)); }
 
 static void narrow(gold_call *c) {
-  c->out[0] =
-      situ_narrow(c->in[0], dim(c, "dim", 0), gold_int(c, "start", 0), gold_int(c, "length", 0));
+  c->out[0] = situ_narrow(c->in[0], dim(c, "dim", 0), gold_int(c, "start", 0), gold_int(c, "length", 0));
 }
-static void pick(gold_call *c) {
-  c->out[0] = situ_select(c->in[0], dim(c, "dim", 0), gold_int(c, "index", 0));
-}
+static void pick(gold_call *c) { c->out[0] = situ_select(c->in[0], dim(c, "dim", 0), gold_int(c, "index", 0)); }
 
 static void slice(gold_call *c) {
-  c->out[0] = situ_slice(c->in[0], dim(c, "dim", 0), gold_int(c, "start", 0),
-                         gold_int(c, "end", INT64_MAX), gold_int(c, "step", 1));
+  c->out[0] = situ_slice(c->in[0], dim(c, "dim", 0), gold_int(c, "start", 0), gold_int(c, "end", INT64_MAX),
+                         gold_int(c, "step", 1));
 }
 
 static void as_strided(gold_call *c) {
   /* torch counts from the storage's first element, and so does situ; the case's input begins there */
-  c->out[0] = situ_as_strided(c->in[0], gold_list(c, "size"), gold_list(c, "stride"),
-                              gold_int(c, "storage_offset", 0));
+  c->out[0] = situ_as_strided(c->in[0], gold_list(c, "size"), gold_list(c, "stride"), gold_int(c, "storage_offset", 0));
 }
 
 static void split(gold_call *c) {
   int count = GOLD_MAX_OUTPUTS;
   const gold_attr *size = gold_find(c->c, "split_size_or_sections");
-  situ_status ok =
-      size->kind == 'l'
-          ? situ_split_sizes(c->in[0], gold_list(c, size->name), dim(c, "dim", 0), c->out, &count)
-          : situ_split(c->in[0], size->i, dim(c, "dim", 0), c->out, &count);
+  situ_status ok = size->kind == 'l'
+                       ? situ_split_sizes(c->in[0], gold_list(c, size->name), dim(c, "dim", 0), c->out, &count)
+                       : situ_split(c->in[0], size->i, dim(c, "dim", 0), c->out, &count);
   if (ok != SITU_OK || count != c->c->outputs) { c->out[0] = NULL; }
 }
 
@@ -67,8 +56,7 @@ static void chunk(gold_call *c) {
 
 static void unbind(gold_call *c) {
   int count = GOLD_MAX_OUTPUTS;
-  if (situ_unbind(c->in[0], dim(c, "dim", 0), c->out, &count) != SITU_OK ||
-      count != c->c->outputs) {
+  if (situ_unbind(c->in[0], dim(c, "dim", 0), c->out, &count) != SITU_OK || count != c->c->outputs) {
     c->out[0] = NULL;
   }
 }
@@ -81,17 +69,14 @@ static void joined(gold_call *c, situ_tensor *(*f)(situ_tensor *const *, int, in
 static void cat(gold_call *c) { joined(c, situ_cat); }
 static void stack(gold_call *c) { joined(c, situ_stack); }
 
-static void roll(gold_call *c) {
-  c->out[0] = situ_roll(c->in[0], gold_list(c, "shifts"), gold_list(c, "dims"));
-}
+static void roll(gold_call *c) { c->out[0] = situ_roll(c->in[0], gold_list(c, "shifts"), gold_list(c, "dims")); }
 
 static void pad(gold_call *c) {
   const char *words[] = { "constant", "reflect", "replicate", "circular" };
   const char *word = gold_word(c, "mode", "constant");
   int mode = 0;
   while (strcmp(words[mode], word) != 0) { mode++; }
-  c->out[0] =
-      situ_pad(c->in[0], gold_list(c, "pad"), (situ_pad_mode)mode, gold_real(c, "value", 0));
+  c->out[0] = situ_pad(c->in[0], gold_list(c, "pad"), (situ_pad_mode)mode, gold_real(c, "value", 0));
 }
 
 static void to(gold_call *c) { c->out[0] = situ_to_dtype(c->in[0], gold_dtype(c, "dtype")); }

@@ -6,9 +6,7 @@
 
 #include "support/gold_run.h"
 
-static void leaky_relu(gold_call *c) {
-  c->out[0] = situ_leaky_relu(c->in[0], gold_real(c, "negative_slope", 0.01));
-}
+static void leaky_relu(gold_call *c) { c->out[0] = situ_leaky_relu(c->in[0], gold_real(c, "negative_slope", 0.01)); }
 static void elu(gold_call *c) { c->out[0] = situ_elu(c->in[0], gold_real(c, "alpha", 1)); }
 
 static void gelu(gold_call *c) {

@@ -20,8 +20,7 @@ static void refuses_what_is_no_file(void **state) {
   unlink("a-fifo");
   assert_int_equal(mkfifo("a-fifo", 0600), 0);
   mkdir("a-directory", 0755);
-  static const char *const no_files[] = { "a-fifo", "a-directory", "/dev/zero", "no-such-file",
-                                          "" };
+  static const char *const no_files[] = { "a-fifo", "a-directory", "/dev/zero", "no-such-file", "" };
   for (size_t i = 0; i < sizeof no_files / sizeof *no_files; i++) {
     assert_null(situ_load(no_files[i], NULL));
     refused(SITU_E_IO);
@@ -41,9 +40,7 @@ static void refuses_what_is_no_file(void **state) {
 /* Row 72: the length is believed only if it fits. */
 static void refuses_header_lengths(void **state) {
   (void)state;
-  static const uint64_t lengths[] = {
-    3, 100, 100000001, (uint64_t)1 << 40, UINT64_MAX, UINT64_MAX - 7, INT64_MAX
-  };
+  static const uint64_t lengths[] = { 3, 100, 100000001, (uint64_t)1 << 40, UINT64_MAX, UINT64_MAX - 7, INT64_MAX };
   unsigned char bytes[10] = { 0, 0, 0, 0, 0, 0, 0, 0, '{', '}' };
   for (size_t i = 0; i < sizeof lengths / sizeof *lengths; i++) {
     for (int k = 0; k < 8; k++) bytes[k] = (unsigned char)(lengths[i] >> (8 * k));
@@ -64,13 +61,10 @@ static void refuses_header_lengths(void **state) {
 /* Every bit of the header, and one of each byte of the data. */
 static void finds_every_flipped_bit(void **state) {
   (void)state;
-  situ_tree *tree = situ_tree_put(situ_tree_dict(), "weight",
-                                  situ_tree_tensor(counting(SITU_F32, SITU_SHAPE(2, 3))));
+  situ_tree *tree = situ_tree_put(situ_tree_dict(), "weight", situ_tree_tensor(counting(SITU_F32, SITU_SHAPE(2, 3))));
   tree = situ_tree_put(tree, "b", situ_tree_tensor(counting(SITU_I64, SITU_SHAPE(3))));
   const situ_metadata remark = { "note", "kept" };
-  assert_int_equal(
-      situ_save(path, tree, &(situ_save_options){ .metadata = &remark, .metadata_count = 1 }),
-      SITU_OK);
+  assert_int_equal(situ_save(path, tree, &(situ_save_options){ .metadata = &remark, .metadata_count = 1 }), SITU_OK);
   size_t bytes, missed = 0, flips = 0;
   char *data = read_bytes(path, &bytes);
   write_bytes("bad", data, bytes);
@@ -120,8 +114,7 @@ static void refuses_every_truncation(void **state) {
 /* Row 82: the file shrinks after it was opened. */
 static void a_file_that_shrinks_is_an_error(void **state) {
   (void)state;
-  situ_tree *tree =
-      situ_tree_put(situ_tree_dict(), "w", situ_tree_tensor(counting(SITU_F32, SITU_SHAPE(1000))));
+  situ_tree *tree = situ_tree_put(situ_tree_dict(), "w", situ_tree_tensor(counting(SITU_F32, SITU_SHAPE(1000))));
   assert_int_equal(situ_save("shrinks.safetensors", tree, NULL), SITU_OK);
   situ_safetensors *f = situ_safetensors_open("shrinks.safetensors", NULL);
   assert_int_equal(truncate("shrinks.safetensors", 1000), 0);
@@ -140,8 +133,7 @@ static void reads_files_of_others(void **state) {
                                "\"c\":{\"dtype\":\"F8_E4M3\",\"shape\":[1],\"data_offsets\":[3,4]},"
                                "\"d\":{\"dtype\":\"I16\",\"shape\":[2],\"data_offsets\":[4,8]},"
                                "\"e\":{\"dtype\":\"I32\",\"shape\":[1],\"data_offsets\":[8,12]}}";
-  unsigned char file[8 + sizeof header - 1 + 12] = { (sizeof header - 1) & 255,
-                                                     (sizeof header - 1) >> 8 };
+  unsigned char file[8 + sizeof header - 1 + 12] = { (sizeof header - 1) & 255, (sizeof header - 1) >> 8 };
   memcpy(file + 8, header, sizeof header - 1);
   unsigned char *data = file + 8 + sizeof header - 1;
   data[0] = 200;
@@ -162,8 +154,7 @@ static void reads_files_of_others(void **state) {
     assert_null(situ_safetensors_load(f, "c"));
     refused(SITU_E_UNSUPPORTED);
     assert_string_equal(situ_safetensors_find(f, "c")->type, "F8_E4M3");
-    assert_int_equal(situ_item_i64(situ_select(situ_safetensors_load(f, "d"), 0, 0), &value),
-                     SITU_OK);
+    assert_int_equal(situ_item_i64(situ_select(situ_safetensors_load(f, "d"), 0, 0), &value), SITU_OK);
     assert_int_equal(value, 0x1234);
     assert_int_equal(situ_item_i64(situ_safetensors_load(f, "e"), &value), SITU_OK);
     assert_int_equal(value, 7);

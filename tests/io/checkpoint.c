@@ -29,14 +29,11 @@ static situ_optim *make_optimizer(int which, situ_nn_module *model) {
   situ_tree *parameters = situ_nn_parameters(model);
   switch (which) {
   case 0: return situ_optim_sgd(parameters, &(situ_optim_options){ .lr = 0.1 });
-  case 1:
-    return situ_optim_sgd(parameters,
-                          &(situ_optim_options){ .lr = 0.1, .momentum = 0.9, .nesterov = true });
+  case 1: return situ_optim_sgd(parameters, &(situ_optim_options){ .lr = 0.1, .momentum = 0.9, .nesterov = true });
   case 2: return situ_optim_adam(parameters, &(situ_optim_options){ .lr = 0.01, .amsgrad = true });
   case 3: return situ_optim_adamw(parameters, &(situ_optim_options){ .lr = 0.01 });
   default:
-    return situ_optim_rmsprop(
-        parameters, &(situ_optim_options){ .lr = 0.01, .momentum = 0.5, .centered = true });
+    return situ_optim_rmsprop(parameters, &(situ_optim_options){ .lr = 0.01, .momentum = 0.5, .centered = true });
   }
 }
 
@@ -59,9 +56,8 @@ static situ_lr_scheduler *make_scheduler(int which, situ_optim *o) {
 static run start(int optimizer, int scheduler, uint64_t seed, int64_t width) {
   run r = { .generator = situ_generator_seeded(seed + 1) };
   situ_manual_seed(seed);
-  r.model =
-      situ_nn_sequential(situ_nn_linear(4, width, NULL), situ_nn_batch_norm1d(width, NULL),
-                         situ_nn_relu(), situ_nn_dropout(0.3), situ_nn_linear(width, 2, NULL));
+  r.model = situ_nn_sequential(situ_nn_linear(4, width, NULL), situ_nn_batch_norm1d(width, NULL), situ_nn_relu(),
+                               situ_nn_dropout(0.3), situ_nn_linear(width, 2, NULL));
   assert_non_null(r.model);
   r.optimizer = make_optimizer(optimizer, r.model);
   assert_non_null(r.optimizer);
@@ -98,8 +94,7 @@ static bool same_trees(situ_tree *a, situ_tree *b) {
     unsigned char u[4096], v[4096];
     situ_tensor *s = situ_tree_tensor_at(x, i), *t = situ_tree_get(y, situ_tree_key(x, i));
     size_t bytes = (size_t)situ_numel(s) * situ_dtype_size(situ_dtype_of(s));
-    assert_true(bytes <= sizeof u && situ_numel(t) == situ_numel(s) &&
-                situ_dtype_of(t) == situ_dtype_of(s));
+    assert_true(bytes <= sizeof u && situ_numel(t) == situ_numel(s) && situ_dtype_of(t) == situ_dtype_of(s));
     assert_int_equal(situ_copy_to_host(s, u, bytes), SITU_OK);
     assert_int_equal(situ_copy_to_host(t, v, bytes), SITU_OK);
     same = memcmp(u, v, bytes) == 0;
@@ -114,16 +109,14 @@ static bool same_trees(situ_tree *a, situ_tree *b) {
 static bool same_runs(const run *a, const run *b) {
   return same_trees(situ_nn_state_dict(a->model), situ_nn_state_dict(b->model)) &&
          same_trees(situ_optim_state_dict(a->optimizer), situ_optim_state_dict(b->optimizer)) &&
-         same_trees(situ_lr_scheduler_state_dict(a->scheduler),
-                    situ_lr_scheduler_state_dict(b->scheduler)) &&
+         same_trees(situ_lr_scheduler_state_dict(a->scheduler), situ_lr_scheduler_state_dict(b->scheduler)) &&
          a->generator.seed == b->generator.seed && a->generator.offset == b->generator.offset;
 }
 
 static situ_checkpoint checkpoint_of(run *r) {
-  return (situ_checkpoint){ .model = r->model,
-                            .optimizer = r->optimizer,
-                            .scheduler = r->scheduler,
-                            .generator = &r->generator };
+  return (situ_checkpoint){
+    .model = r->model, .optimizer = r->optimizer, .scheduler = r->scheduler, .generator = &r->generator
+  };
 }
 
 static const char path[] = "run.safetensors";
@@ -166,8 +159,7 @@ static void resumes_bit_for_bit(void **state) {
       run second = start(o, s, 99, 16);
       train(&second, 1);
       situ_checkpoint loaded = checkpoint_of(&second);
-      if (situ_checkpoint_load(path, &loaded, NULL) != SITU_OK)
-        fail_msg("%d, %d: %s", o, s, situ_error_message());
+      if (situ_checkpoint_load(path, &loaded, NULL) != SITU_OK) fail_msg("%d, %d: %s", o, s, situ_error_message());
       assert_int_equal(loaded.epoch, 3);
       assert_true(loaded.step == 1234567890123);
       train(&second, 4);
@@ -250,8 +242,7 @@ static void what_does_not_fit_changes_nothing(void **state) {
     situ_checkpoint loaded = checkpoint_of(&mine);
     loaded.epoch = 11;
     assert_int_not_equal(situ_checkpoint_load(path, &loaded, NULL), SITU_OK);
-    if (variant == 0 && !strstr(situ_error_message(), "0.weight"))
-      fail_msg("%s", situ_error_message());
+    if (variant == 0 && !strstr(situ_error_message(), "0.weight")) fail_msg("%s", situ_error_message());
     situ_error_clear();
     assert_true(same_runs(&mine, &twin));
     assert_int_equal(loaded.epoch, 11);
@@ -264,8 +255,7 @@ static void what_does_not_fit_changes_nothing(void **state) {
 
 static void refuses_other_files(void **state) {
   (void)state;
-  situ_tree *tree =
-      situ_tree_put(situ_tree_dict(), "w", situ_tree_tensor(situ_ones(SITU_SHAPE(2), NULL)));
+  situ_tree *tree = situ_tree_put(situ_tree_dict(), "w", situ_tree_tensor(situ_ones(SITU_SHAPE(2), NULL)));
   assert_int_equal(situ_save("other.safetensors", tree, NULL), SITU_OK);
   situ_tree_free(tree);
   situ_checkpoint none = { 0 };
@@ -282,8 +272,7 @@ static void refuses_other_files(void **state) {
 int main(void) {
   const struct CMUnitTest tests[] = {
 #define T(name) cmocka_unit_test_setup_teardown(name, open_scope, close_scope)
-    T(resumes_bit_for_bit), T(resuming_needs_all_parts),
-    T(a_model_alone),       T(what_does_not_fit_changes_nothing),
+    T(resumes_bit_for_bit), T(resuming_needs_all_parts), T(a_model_alone), T(what_does_not_fit_changes_nothing),
     T(refuses_other_files),
   };
   return cmocka_run_group_tests(tests, NULL, NULL);

@@ -27,10 +27,12 @@ static run start(situ_device device, bool adam, situ_dtype count_dtype, uint64_t
   run r = { .generator = situ_generator_seeded(seed + 1) };
   situ_manual_seed(seed);
   r.model = situ_nn_sequential(situ_nn_linear(4, 6, NULL), situ_nn_batch_norm1d(6, NULL), situ_nn_linear(6, 2, NULL));
-  assert_non_null(situ_nn_add_tensor(r.model, "seen", NULL, situ_zeros(SITU_SHAPE(1), &(situ_options){ .dtype = count_dtype }), SITU_NN_BUFFER));
+  assert_non_null(situ_nn_add_tensor(
+      r.model, "seen", NULL, situ_zeros(SITU_SHAPE(1), &(situ_options){ .dtype = count_dtype }), SITU_NN_BUFFER));
   assert_int_equal(situ_nn_to(r.model, device), SITU_OK);
   situ_tree *parameters = situ_nn_parameters(r.model);
-  r.optimizer = adam ? situ_optim_adamw(parameters, NULL) : situ_optim_sgd(parameters, &(situ_optim_options){ .lr = 1, .momentum = 0.9 });
+  r.optimizer = adam ? situ_optim_adamw(parameters, NULL)
+                     : situ_optim_sgd(parameters, &(situ_optim_options){ .lr = 1, .momentum = 0.9 });
   r.scheduler = situ_lr_scheduler_step_lr(r.optimizer, 2, 0.5);
   assert_non_null(r.scheduler);
   return r;
@@ -40,7 +42,8 @@ static void train(run *r, int steps) {
   for (int i = 0; i < steps; i++) {
     situ_scope scope;
     situ_scope_begin(&scope);
-    situ_tensor *x = situ_randn(SITU_SHAPE(8, 4), &(situ_options){ .generator = &r->generator, .device = situ_nn_home(r->model) });
+    situ_tensor *x =
+        situ_randn(SITU_SHAPE(8, 4), &(situ_options){ .generator = &r->generator, .device = situ_nn_home(r->model) });
     situ_tensor *loss = situ_mean(situ_square(situ_nn_forward(r->model, x)), NULL);
     assert_int_equal(situ_optim_zero_grad(r->optimizer, true), SITU_OK);
     assert_int_equal(situ_backward(loss, NULL), SITU_OK);
@@ -90,15 +93,20 @@ static void take_picture(picture *p, const situ_checkpoint *c) {
   add_tree(p, situ_optim_state_dict(c->optimizer));
   add_tree(p, situ_lr_scheduler_state_dict(c->scheduler));
   const situ_generator now = situ_get_rng_state();
-  const uint64_t numbers[] = { now.seed, now.offset, c->generator->seed, c->generator->offset, (uint64_t)c->epoch, (uint64_t)c->step };
+  const uint64_t numbers[] = { now.seed,           now.offset,       c->generator->seed, c->generator->offset,
+                               (uint64_t)c->epoch, (uint64_t)c->step };
   add_bytes(p, numbers, sizeof numbers);
   assert_int_equal(situ_scope_end(&scope), SITU_OK);
 }
 
-static bool same(const picture *a, const picture *b) { return a->bytes == b->bytes && memcmp(a->data, b->data, a->bytes) == 0; }
+static bool same(const picture *a, const picture *b) {
+  return a->bytes == b->bytes && memcmp(a->data, b->data, a->bytes) == 0;
+}
 
 static situ_checkpoint checkpoint_of(run *r) {
-  return (situ_checkpoint){ .model = r->model, .optimizer = r->optimizer, .scheduler = r->scheduler, .generator = &r->generator };
+  return (situ_checkpoint){
+    .model = r->model, .optimizer = r->optimizer, .scheduler = r->scheduler, .generator = &r->generator
+  };
 }
 
 static void save_one(situ_dtype count_dtype) {
@@ -146,7 +154,8 @@ static void arm(source which, uint64_t nth) {
   if (which == ALLOCATION) situ_fail_allocation(nth, false);
   reads = 0;
   fail_read = which == READ ? (int64_t)nth : 0;
-  if (which >= SIM_ALLOC) assert_int_equal(situ_sim_fail(0, (situ_sim_fault)(which - SIM_ALLOC), nth, which == SIM_ALLOC), SITU_OK);
+  if (which >= SIM_ALLOC)
+    assert_int_equal(situ_sim_fail(0, (situ_sim_fault)(which - SIM_ALLOC), nth, which == SIM_ALLOC), SITU_OK);
 }
 
 static void disarm(source which) {
@@ -169,11 +178,14 @@ static int fail_each(situ_device device, source which, situ_dtype count_dtype) {
     arm(which, nth);
     const situ_status status = situ_checkpoint_load(path, &c, &(situ_load_options){ .device = device });
     disarm(which);
-    if (status == SITU_OK && situ_error() != SITU_OK) fail_msg("fault %d, number %d: OK, and an error: %s", which, (int)nth, situ_error_message());
+    if (status == SITU_OK && situ_error() != SITU_OK)
+      fail_msg("fault %d, number %d: OK, and an error: %s", which, (int)nth, situ_error_message());
     situ_error_clear();
     take_picture(&after, &c);
     if (status == SITU_OK) assert_int_equal(c.step, 12);
-    else if (!same(&before, &after)) fail_msg("fault %d, number %d (%s; count %s): a refused load has changed something", which, (int)nth, situ_status_name(status), situ_dtype_name(count_dtype));
+    else if (!same(&before, &after))
+      fail_msg("fault %d, number %d (%s; count %s): a refused load has changed something", which, (int)nth,
+               situ_status_name(status), situ_dtype_name(count_dtype));
     end(&mine);
     if (status == SITU_OK) return refused;
     refused++;

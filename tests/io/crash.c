@@ -101,10 +101,8 @@ static const contents *old_file, *new_file;
 static void write_at(contents *c, size_t at, const unsigned char *data, size_t count) {
   if (count == 0) return;
   if (at + count > c->size) c->size = at + count;
-  if (data)
-    memcpy(c->bytes + at, data, count);
-  else
-    memset(c->bytes + at, 0, count);
+  if (data) memcpy(c->bytes + at, data, count);
+  else memset(c->bytes + at, 0, count);
 }
 
 /* How a change that was not synced may have come out: there, missing, torn, zeros. */
@@ -114,8 +112,7 @@ static void apply(contents *c, const change *x, int way) {
   if (way == MISSING) return;
   if (x->kind == CREATE || x->kind == TRUNCATE) *c = (contents){ 0 };
   if (x->kind == RESERVE && x->count > c->size) c->size = x->count;
-  if (x->kind == WRITE)
-    write_at(c, x->at, way == ZEROS ? NULL : x->data, way == TORN ? x->count / 2 : x->count);
+  if (x->kind == WRITE) write_at(c, x->at, way == ZEROS ? NULL : x->data, way == TORN ? x->count / 2 : x->count);
 }
 
 static bool same(const contents *a, const contents *b) {
@@ -124,12 +121,10 @@ static bool same(const contents *a, const contents *b) {
 
 /* Tries every way for the unsynced changes of one file from `from` on; the file is what the
    target's name shows. */
-static void each_way(contents c, int file, int from, int end, int synced, bool after,
-                     outcome *out) {
+static void each_way(contents c, int file, int from, int end, int synced, bool after, outcome *out) {
   for (int i = from; i < end; i++) {
     const change *x = &log_[i];
-    if (x->file != file || x->kind == SYNC || x->kind == SYNC_DIRECTORY || x->kind == RENAME)
-      continue;
+    if (x->file != file || x->kind == SYNC || x->kind == SYNC_DIRECTORY || x->kind == RENAME) continue;
     bool loose = i > synced && x->kind != CREATE;
     if (loose) {
       int ways = x->kind == WRITE ? WAYS : MISSING + 1;
@@ -164,8 +159,7 @@ static outcome enumerate(void) {
     /* The target shows the new file if the rename reached the disk, and may show the old one if it
        need not have. */
     if (renamed >= 0) each_way((contents){ 0 }, 1, 0, end, synced[1], after, &out);
-    if (renamed < 0 || directory_synced < renamed)
-      each_way(*old_file, 0, 0, end, synced[0], after, &out);
+    if (renamed < 0 || directory_synced < renamed) each_way(*old_file, 0, 0, end, synced[0], after, &out);
   }
   return out;
 }
@@ -185,8 +179,7 @@ static contents read_target(const char *path) {
 
 static situ_tree *generation(double value) {
   const situ_options options = { .device = { .kind = SITU_CPU } };
-  return situ_tree_put(situ_tree_dict(), "w",
-                       situ_tree_tensor(situ_full(SITU_SHAPE(20), value, &options)));
+  return situ_tree_put(situ_tree_dict(), "w", situ_tree_tensor(situ_full(SITU_SHAPE(20), value, &options)));
 }
 
 static const char path[] = "crash.safetensors";
@@ -241,8 +234,8 @@ static outcome in_place(void) {
 }
 
 static void report(const char *protocol, outcome o) {
-  print_message("%-38s %4d states, %4d corrupt; after OK: %3d, %3d corrupt, %d still old\n",
-                protocol, o.states, o.corrupt, o.after, o.after_corrupt, o.after_old);
+  print_message("%-38s %4d states, %4d corrupt; after OK: %3d, %3d corrupt, %d still old\n", protocol, o.states,
+                o.corrupt, o.after, o.after_corrupt, o.after_old);
 }
 
 static void a_save_survives_every_power_cut(void **state) {

@@ -55,7 +55,6 @@ static void all_ways_agree(void **state) {
 }
 
 int main(void) {
-  const struct CMUnitTest tests[] = { cmocka_unit_test(known_answers),
-                                      cmocka_unit_test(all_ways_agree) };
+  const struct CMUnitTest tests[] = { cmocka_unit_test(known_answers), cmocka_unit_test(all_ways_agree) };
   return cmocka_run_group_tests(tests, NULL, NULL);
 }

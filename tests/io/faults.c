@@ -24,26 +24,10 @@
 
 /* ---- the faulty system ----------------------------------------------------------------------- */
 
-enum {
-  OPENAT,
-  FSTAT,
-  FSTATAT,
-  FCHMOD,
-  FCHOWN,
-  ALLOCATE,
-  PREAD,
-  PWRITE,
-  FSYNC,
-  CLOSE,
-  RENAMEAT,
-  UNLINKAT,
-  MMAP,
-  CALLS
-};
-static const char *const call_names[CALLS] = { "openat", "fstat",    "fstatat",  "fchmod",
-                                               "fchown", "allocate", "pread",    "pwrite",
-                                               "fsync",  "close",    "renameat", "unlinkat",
-                                               "mmap" };
+enum { OPENAT, FSTAT, FSTATAT, FCHMOD, FCHOWN, ALLOCATE, PREAD, PWRITE, FSYNC, CLOSE, RENAMEAT, UNLINKAT, MMAP, CALLS };
+static const char *const call_names[CALLS] = { "openat",   "fstat",    "fstatat", "fchmod", "fchown",
+                                               "allocate", "pread",    "pwrite",  "fsync",  "close",
+                                               "renameat", "unlinkat", "mmap" };
 
 /* A partial transfer instead of an error. */
 enum { SHORT = -1 };
@@ -69,9 +53,7 @@ static int bad_fstatat(int dir, const char *path, struct stat *out, int flags) {
   return fails(FSTATAT) ? -1 : real.fstatat(dir, path, out, flags);
 }
 static int bad_fchmod(int fd, mode_t mode) { return fails(FCHMOD) ? -1 : real.fchmod(fd, mode); }
-static int bad_fchown(int fd, uid_t user, gid_t group) {
-  return fails(FCHOWN) ? -1 : real.fchown(fd, user, group);
-}
+static int bad_fchown(int fd, uid_t user, gid_t group) { return fails(FCHOWN) ? -1 : real.fchown(fd, user, group); }
 static int bad_allocate(int fd, off_t at, off_t bytes) {
   return fails(ALLOCATE) ? fail_with : real.allocate(fd, at, bytes);
 }
@@ -216,8 +198,7 @@ static situ_status save_single(const situ_tree *tree, situ_replaced *replaced) {
 }
 
 static situ_status save_sharded(const situ_tree *tree, situ_replaced *replaced) {
-  return situ_save(INDEX, tree,
-                   &(situ_save_options){ .replaced = replaced, .max_shard_bytes = 16000 });
+  return situ_save(INDEX, tree, &(situ_save_options){ .replaced = replaced, .max_shard_bytes = 16000 });
 }
 
 /* One fault: what the call says must be what is there. Returns false if the call was not reached.
@@ -226,8 +207,7 @@ static bool save_once(saver save, const char *path, int call, int nth, int with,
   situ_tree *old = generation(1), *new = generation(2);
   empty_directory();
   assert_int_equal(save(old, NULL), SITU_OK);
-  if (geteuid() == 0)
-    assert_int_equal(chown(path, 12345, 12345), 0); /* then the owner has to be kept as well */
+  if (geteuid() == 0) assert_int_equal(chown(path, 12345, 12345), 0); /* then the owner has to be kept as well */
   int before = open_files();
   situ_replaced replaced = SITU_NOT_REPLACED;
   install();
@@ -239,19 +219,17 @@ static bool save_once(saver save, const char *path, int call, int nth, int with,
     const char *what = call_names[call];
     if ((status == SITU_OK) != (replaced == SITU_REPLACED))
       fail_msg("%s %d: status %d, replaced %d", what, nth, status, replaced);
-    if (status != SITU_OK && status != SITU_E_IO)
-      fail_msg("%s %d: %s", what, nth, situ_error_message());
+    if (status != SITU_OK && status != SITU_E_IO) fail_msg("%s %d: %s", what, nth, situ_error_message());
     if ((status == SITU_OK) != (situ_error() == SITU_OK))
       fail_msg("%s %d: recorded %s", what, nth, situ_error_message());
     /* What is only interrupted, or only done in part, goes on. */
     bool harmless =
-        with == SHORT || (with == EINTR && (call == OPENAT || call == ALLOCATE || call == PREAD ||
-                                            call == PWRITE || call == CLOSE));
+        with == SHORT ||
+        (with == EINTR && (call == OPENAT || call == ALLOCATE || call == PREAD || call == PWRITE || call == CLOSE));
     if (harmless && status != SITU_OK) fail_msg("%s %d: %s", what, nth, situ_error_message());
     situ_error_clear();
     double value = value_in(path, NULL);
-    if (value != (replaced == SITU_NOT_REPLACED ? 1 : 2))
-      fail_msg("%s %d: generation %g is there", what, nth, value);
+    if (value != (replaced == SITU_NOT_REPLACED ? 1 : 2)) fail_msg("%s %d: generation %g is there", what, nth, value);
     if (open_files() != before) fail_msg("%s %d: a descriptor was left open", what, nth);
     if (call != UNLINKAT) {
       if (files(true)) fail_msg("%s %d: a new file was left behind", what, nth);
@@ -283,10 +261,8 @@ static void fail_each_call(saver save, const char *path, int whole) {
   for (int call = 0; call < CALLS; call++) print_message(" %s %d", call_names[call], reached[call]);
   print_message("\n");
   /* The protocol has at least these. */
-  assert_true(reached[FSYNC] >= 2 && reached[RENAMEAT] >= 1 && reached[PWRITE] >= 4 &&
-              reached[CLOSE] >= 2);
-  assert_true(reached[OPENAT] >= 2 && reached[FSTATAT] >= 1 && reached[FCHMOD] >= 1 &&
-              reached[ALLOCATE] >= 1);
+  assert_true(reached[FSYNC] >= 2 && reached[RENAMEAT] >= 1 && reached[PWRITE] >= 4 && reached[CLOSE] >= 2);
+  assert_true(reached[OPENAT] >= 2 && reached[FSTATAT] >= 1 && reached[FCHMOD] >= 1 && reached[ALLOCATE] >= 1);
 }
 
 static void saving_survives_each_fault(void **state) {
@@ -346,13 +322,10 @@ static void loading_survives_each_fault(void **state) {
           int64_t live = situ_live_tensors();
           install();
           arm(calls[c], nth, errors[e]);
-          situ_tree *got =
-              situ_load(variant & 1 ? INDEX : SINGLE, &(situ_load_options){ .map = variant & 2 });
+          situ_tree *got = situ_load(variant & 1 ? INDEX : SINGLE, &(situ_load_options){ .map = variant & 2 });
           situ__sys = real;
-          bool harmless = calls[c] == CLOSE ||
-                          ((errors[e] == EINTR || errors[e] == SHORT) && calls[c] != FSTAT);
-          if (hit && harmless != (got != NULL))
-            fail_msg("%s %d: %s", call_names[calls[c]], nth, situ_error_message());
+          bool harmless = calls[c] == CLOSE || ((errors[e] == EINTR || errors[e] == SHORT) && calls[c] != FSTAT);
+          if (hit && harmless != (got != NULL)) fail_msg("%s %d: %s", call_names[calls[c]], nth, situ_error_message());
           if (!got) assert_int_equal(situ_error(), SITU_E_IO);
           situ_error_clear();
           situ_tree_free(got);
@@ -409,9 +382,8 @@ static void every_allocation_fails_once(void **state) {
 int main(void) {
   const struct CMUnitTest tests[] = {
 #define T(name) cmocka_unit_test_setup_teardown(name, set_up, tear_down)
-    T(saving_survives_each_fault),  T(saving_shards_survives_each_fault),
-    T(a_failed_sync_is_final),      T(no_sync_does_not_wait),
-    T(loading_survives_each_fault), T(every_allocation_fails_once),
+    T(saving_survives_each_fault), T(saving_shards_survives_each_fault), T(a_failed_sync_is_final),
+    T(no_sync_does_not_wait),      T(loading_survives_each_fault),       T(every_allocation_fails_once),
   };
   return cmocka_run_group_tests(tests, NULL, NULL);
 }

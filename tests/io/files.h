@@ -47,8 +47,7 @@ static inline situ_tensor *counting(situ_dtype dtype, situ_shape shape) {
   int64_t count = 1;
   for (int i = 0; i < shape.ndim; i++) count *= shape.dim[i];
   unsigned char *bytes = malloc((size_t)count * 8 + 1);
-  for (int64_t i = 0; i < count * 8; i++)
-    bytes[i] = (unsigned char)(dtype == SITU_BOOL ? i % 2 : i * 37 + 11);
+  for (int64_t i = 0; i < count * 8; i++) bytes[i] = (unsigned char)(dtype == SITU_BOOL ? i % 2 : i * 37 + 11);
   situ_tensor *t = situ_from_host(bytes, (size_t)count * situ_dtype_size(dtype), shape, &options);
   free(bytes);
   assert_non_null(t);
@@ -70,8 +69,7 @@ static inline void assert_same(situ_tensor *a, situ_tensor *b) {
 }
 
 static inline void refused(situ_status status) {
-  if (situ_error() != status)
-    fail_msg("%s: %s", situ_status_name(situ_error()), situ_error_message());
+  if (situ_error() != status) fail_msg("%s: %s", situ_status_name(situ_error()), situ_error_message());
   situ_error_clear();
 }
 
@@ -103,9 +101,7 @@ static inline situ_tree *sample(void) {
   situ_tree *inner = situ_tree_dict();
   inner = situ_tree_put(inner, "scalar", situ_tree_tensor(counting(SITU_F32, SITU_SCALAR)));
   inner = situ_tree_put(inner, "empty", situ_tree_tensor(counting(SITU_F64, SITU_SHAPE(4, 0))));
-  inner =
-      situ_tree_put(inner, "turned",
-                    situ_tree_tensor(situ_transpose(counting(SITU_I32, SITU_SHAPE(4, 6)), 0, 1)));
+  inner = situ_tree_put(inner, "turned", situ_tree_tensor(situ_transpose(counting(SITU_I32, SITU_SHAPE(4, 6)), 0, 1)));
   tree = situ_tree_put(tree, "inner", inner);
   assert_non_null(tree);
   return tree;

@@ -32,8 +32,7 @@ static void takes(const char *text, int64_t bytes) {
 static void refuses(situ_status status, const char *text, int64_t bytes) {
   situ__header h;
   if (parse(&h, text, bytes)) fail_msg("taken: %s", text);
-  if (problem.status != status)
-    fail_msg("%s: %s: %s", text, situ_status_name(problem.status), problem.text);
+  if (problem.status != status) fail_msg("%s: %s: %s", text, situ_status_name(problem.status), problem.text);
   assert_null(h.entry);
   assert_null(h.text);
 }
@@ -97,8 +96,7 @@ static void refuses_deep_nesting(void **state) {
     situ__text text = { 0 };
     situ__header h;
     situ__text_add(&text, "%s", starts[i]);
-    for (int depth = 0; depth < 1000000; depth++)
-      situ__text_append(&text, i % 2 ? "[" : "{\"a\":", i % 2 ? 1 : 5);
+    for (int depth = 0; depth < 1000000; depth++) situ__text_append(&text, i % 2 ? "[" : "{\"a\":", i % 2 ? 1 : 5);
     assert_false(situ__header_parse(&h, text.data, text.length, 0, 0, false, &problem));
     assert_int_equal(problem.status, SITU_E_FORMAT);
   }
@@ -163,7 +161,10 @@ static void refuses_too_many(void **state) {
   char *text = malloc(((size_t)SITU__HEADER_TENSORS + 1) * ENTRY_LENGTH + 2), *at = text;
   assert_non_null(text);
   for (int i = 0; i <= SITU__HEADER_TENSORS; i++)
-    at += snprintf(at, ENTRY_LENGTH, "%c" "\"%d\":{\"dtype\":\"U8\",\"shape\":[0],\"data_offsets\":[0,0]}", i ? ',' : '{', i);
+    at += snprintf(at, ENTRY_LENGTH,
+                   "%c"
+                   "\"%d\":{\"dtype\":\"U8\",\"shape\":[0],\"data_offsets\":[0,0]}",
+                   i ? ',' : '{', i);
   memcpy(at, "}", 2);
   situ__header h;
   assert_false(parse(&h, text, 0));
@@ -181,8 +182,7 @@ static void refuses_holes_overlaps_and_leftovers(void **state) {
   refuses(SITU_E_FORMAT, "{" ENTRY("a", "U8", "2", "0,2") "}", 6);
   refuses(SITU_E_FORMAT, "{" ENTRY("a", "U8", "0", "1,1") "}", 2);
   refuses(SITU_E_FORMAT, "{" ENTRY("a", "U8", "1", "0,1") "," ENTRY("a", "U8", "1", "1,2") "}", 2);
-  refuses(SITU_E_FORMAT,
-          "{" ENTRY("a", "U8", "1", "0,1") "," ENTRY("\\u0061", "U8", "1", "1,2") "}", 2);
+  refuses(SITU_E_FORMAT, "{" ENTRY("a", "U8", "1", "0,1") "," ENTRY("\\u0061", "U8", "1", "1,2") "}", 2);
 }
 
 static void lenient_takes_leftovers_only(void **state) {
@@ -202,8 +202,8 @@ static void takes_large_headers(void **state) {
   situ__text text = { 0 };
   situ__header h;
   for (int i = 0; i < MANY; i++)
-    situ__text_add(&text, "%s\"t%d\":{\"dtype\":\"U8\",\"shape\":[1],\"data_offsets\":[%d,%d]}",
-                   i ? "," : "{", i, i, i + 1);
+    situ__text_add(&text, "%s\"t%d\":{\"dtype\":\"U8\",\"shape\":[1],\"data_offsets\":[%d,%d]}", i ? "," : "{", i, i,
+                   i + 1);
   situ__text_append(&text, "}", 1);
   assert_false(text.failed);
   assert_true(situ__header_parse(&h, text.data, text.length, 0, MANY, false, &problem));
@@ -222,8 +222,7 @@ static void takes_large_headers(void **state) {
   text = (situ__text){ 0 };
   situ__text_add(&text, "{\"%s\":{\"dtype\":\"U8\",\"shape\":[9],\"data_offsets\":[0,1]}}", name);
   assert_false(situ__header_parse(&h, text.data, text.length, 0, 1, false, &problem));
-  assert_true(strlen(problem.text) <
-              sizeof problem.text - 1); /* the name was cut, the reason was not */
+  assert_true(strlen(problem.text) < sizeof problem.text - 1); /* the name was cut, the reason was not */
   free(name);
 }
 
@@ -231,8 +230,8 @@ static void fails_every_allocation_once(void **state) {
   (void)state;
   situ__text text = { 0 };
   for (int i = 0; i < 40; i++)
-    situ__text_add(&text, "%s\"t%d\":{\"dtype\":\"U8\",\"shape\":[1],\"data_offsets\":[%d,%d]}",
-                   i ? "," : "{", i, i, i + 1);
+    situ__text_add(&text, "%s\"t%d\":{\"dtype\":\"U8\",\"shape\":[1],\"data_offsets\":[%d,%d]}", i ? "," : "{", i, i,
+                   i + 1);
   situ__text_add(&text, ",\"__metadata__\":{\"a\":\"b\"}}");
   int failures = 0;
   for (uint64_t nth = 1;; nth++) {

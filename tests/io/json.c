@@ -113,9 +113,8 @@ static void numbers_keep_64_bits(void **state) {
   char text[] = "[9223372036854775807,-9223372036854775808,9223372036854775808,-"
                 "9223372036854775809,-0,9007199254740993]";
   static const int64_t want[] = { INT64_MAX, INT64_MIN, 0, 0, 0, 9007199254740993 };
-  static const situ__json_kind kinds[] = { SITU__JSON_INTEGER, SITU__JSON_INTEGER,
-                                           SITU__JSON_NUMBER,  SITU__JSON_NUMBER,
-                                           SITU__JSON_NUMBER,  SITU__JSON_INTEGER };
+  static const situ__json_kind kinds[] = { SITU__JSON_INTEGER, SITU__JSON_INTEGER, SITU__JSON_NUMBER,
+                                           SITU__JSON_NUMBER,  SITU__JSON_NUMBER,  SITU__JSON_INTEGER };
   situ__json json;
   situ__json_begin(&json, text, strlen(text));
   assert_int_equal(situ__json_next(&json), SITU__JSON_ARRAY);

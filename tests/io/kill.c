@@ -33,8 +33,7 @@ static situ_tree *generation(int64_t value) {
   for (int i = 0; i < TENSORS; i++) {
     char name[16];
     snprintf(name, sizeof name, "t%d", i);
-    tree = situ_tree_put(
-        tree, name, situ_tree_tensor(situ_full(SITU_SHAPE(ELEMENTS), (double)value, &options)));
+    tree = situ_tree_put(tree, name, situ_tree_tensor(situ_full(SITU_SHAPE(ELEMENTS), (double)value, &options)));
   }
   return tree;
 }
@@ -61,8 +60,7 @@ static int64_t whole_generation(void) {
   static int64_t values[ELEMENTS];
   int64_t first = -1;
   for (int i = 0; i < TENSORS; i++) {
-    assert_int_equal(situ_copy_to_host(situ_tree_tensor_at(tree, i), values, sizeof values),
-                     SITU_OK);
+    assert_int_equal(situ_copy_to_host(situ_tree_tensor_at(tree, i), values, sizeof values), SITU_OK);
     if (first < 0) first = values[0];
     for (int k = 0; k < ELEMENTS; k++) assert_true(values[k] == first);
   }
@@ -77,8 +75,7 @@ static int left_behind(bool make_old) {
   for (struct dirent *e; (e = readdir(list));) {
     if (!strstr(e->d_name, ".tmp.")) continue;
     found++;
-    const struct timespec long_ago[2] = { { .tv_sec = time(NULL) - 7200 },
-                                          { .tv_sec = time(NULL) - 7200 } };
+    const struct timespec long_ago[2] = { { .tv_sec = time(NULL) - 7200 }, { .tv_sec = time(NULL) - 7200 } };
     if (make_old) assert_int_equal(utimensat(dirfd(list), e->d_name, long_ago, 0), 0);
   }
   closedir(list);
@@ -152,10 +149,8 @@ static void survives_being_killed(void **state) {
 /* What another live process is writing, or wrote a moment ago, is left alone. */
 static void leaves_new_files_of_others(void **state) {
   (void)state;
-  static const char *const names[] = { "/.m.safetensors.tmp.1.00000000",
-                                       "/.m.safetensors.tmp.999999999.00000001",
-                                       "/.other.tmp.999999999.00000002",
-                                       "/.m.safetensors.tmp.x.00000003" };
+  static const char *const names[] = { "/.m.safetensors.tmp.1.00000000", "/.m.safetensors.tmp.999999999.00000001",
+                                       "/.other.tmp.999999999.00000002", "/.m.safetensors.tmp.x.00000003" };
   char path[128];
   for (int i = 0; i < 4; i++) {
     snprintf(path, sizeof path, DIRECTORY "%s", names[i]);
@@ -163,8 +158,7 @@ static void leaves_new_files_of_others(void **state) {
     assert_true(fd >= 0);
     /* Old, but of a live process (1), of another target, or no name of ours; the second is of a
        dead one, but new. */
-    const struct timespec long_ago[2] = { { .tv_sec = time(NULL) - 7200 },
-                                          { .tv_sec = time(NULL) - 7200 } };
+    const struct timespec long_ago[2] = { { .tv_sec = time(NULL) - 7200 }, { .tv_sec = time(NULL) - 7200 } };
     if (i != 1) assert_int_equal(futimens(fd, long_ago), 0);
     close(fd);
   }
@@ -181,8 +175,7 @@ static void leaves_new_files_of_others(void **state) {
 }
 
 int main(int argc, char **argv) {
-  if (argc == 3 && strcmp(argv[1], "--save-for-ever") == 0)
-    return save_for_ever(strtoll(argv[2], NULL, 10));
+  if (argc == 3 && strcmp(argv[1], "--save-for-ever") == 0) return save_for_ever(strtoll(argv[2], NULL, 10));
   ssize_t length = readlink("/proc/self/exe", self, sizeof self - 1);
   if (length <= 0) return 77;
   self[length] = '\0';

@@ -17,7 +17,9 @@ static bool freed(situ_tree *t) {
 }
 static bool call_load(void) { return freed(situ_load("names.safetensors", NULL)); }
 static bool call_save(void) { return situ_save("names.safetensors", state, NULL) == SITU_OK; }
-static bool call_npy_save(void) { return situ_npy_save("names.npy", situ_nn_get_tensor(module, "weight"), NULL) == SITU_OK; }
+static bool call_npy_save(void) {
+  return situ_npy_save("names.npy", situ_nn_get_tensor(module, "weight"), NULL) == SITU_OK;
+}
 static bool call_npy_load(void) { return situ_npy_load("names.npy", NULL) != NULL; }
 static bool call_nn_state_dict(void) { return freed(situ_nn_state_dict(module)); }
 static bool call_nn_load_state_dict(void) { return situ_nn_load_state_dict(module, state, NULL) == SITU_OK; }
@@ -54,7 +56,8 @@ static void errors_name_the_function_called(void **test_state) {
   module = situ_nn_linear(3, 4, NULL);
   state = situ_nn_state_dict(module);
   optimiser = situ_optim_adam(situ_nn_parameters(module), NULL);
-  assert_int_equal(situ_backward(situ_sum(situ_nn_forward(module, situ_ones(SITU_SHAPE(2, 3), NULL)), NULL), NULL), SITU_OK);
+  assert_int_equal(situ_backward(situ_sum(situ_nn_forward(module, situ_ones(SITU_SHAPE(2, 3), NULL)), NULL), NULL),
+                   SITU_OK);
   assert_int_equal(situ_optim_step(optimiser), SITU_OK);
   steps = situ_optim_state_dict(optimiser);
   int failures = 0;
@@ -65,7 +68,8 @@ static void errors_name_the_function_called(void **test_state) {
       situ_fail_allocation(nth, false);
       const bool good = rows[k].call();
       situ_fail_allocation(0, false);
-      if (good != (situ_error() == SITU_OK)) fail_msg("%s, allocation %d: %s", rows[k].name, (int)nth, good ? situ_error_message() : "no error");
+      if (good != (situ_error() == SITU_OK))
+        fail_msg("%s, allocation %d: %s", rows[k].name, (int)nth, good ? situ_error_message() : "no error");
       if (!good && strcmp(situ_error_op(), rows[k].name))
         fail_msg("%s, allocation %d: the error names %s", rows[k].name, (int)nth, situ_error_op());
       failures += !good;

@@ -55,16 +55,14 @@ static void make(const char *dict, const void *values, size_t bytes) {
 }
 
 static void refused(situ_status status) {
-  if (situ_error() != status)
-    fail_msg("%s: %s", situ_status_name(situ_error()), situ_error_message());
+  if (situ_error() != status) fail_msg("%s: %s", situ_status_name(situ_error()), situ_error_message());
   situ_error_clear();
 }
 
 static void round_trip(void **state) {
   (void)state;
-  static const unsigned char bytes[] = { 1, 0, 1, 1, 0, 1, 0, 0, 1, 0, 1, 1, 0, 1, 0, 0,
-                                         1, 0, 1, 1, 0, 1, 0, 0, 1, 0, 1, 1, 0, 1, 0, 0,
-                                         1, 0, 1, 1, 0, 1, 0, 0, 1, 0, 1, 1, 0, 1, 0, 0 };
+  static const unsigned char bytes[] = { 1, 0, 1, 1, 0, 1, 0, 0, 1, 0, 1, 1, 0, 1, 0, 0, 1, 0, 1, 1, 0, 1, 0, 0,
+                                         1, 0, 1, 1, 0, 1, 0, 0, 1, 0, 1, 1, 0, 1, 0, 0, 1, 0, 1, 1, 0, 1, 0, 0 };
   static const situ_shape shapes[] = {
     { 0, { 0 } }, { 1, { 6 } }, { 2, { 2, 3 } }, { 3, { 2, 0, 3 } }, { 4, { 1, 2, 1, 3 } }
   };
@@ -88,8 +86,7 @@ static void round_trip(void **state) {
         unsigned char back[64];
         assert_int_equal(situ_dtype_of(got), d);
         assert_int_equal(situ_dim(got), shapes[s].ndim);
-        for (int i = 0; i < shapes[s].ndim; i++)
-          assert_int_equal(situ_size(got, i), shapes[s].dim[i]);
+        for (int i = 0; i < shapes[s].ndim; i++) assert_int_equal(situ_size(got, i), shapes[s].dim[i]);
         assert_int_equal(situ_copy_to_host(got, back, size), SITU_OK);
         assert_memory_equal(back, bytes, size);
       }
@@ -117,8 +114,7 @@ static void fortran_order_is_turned(void **state) {
 static void a_transposed_tensor_is_saved_by_rows(void **state) {
   (void)state;
   static const float values[] = { 0, 1, 2, 3, 4, 5 };
-  situ_tensor *t =
-      situ_transpose(situ_from_host(values, sizeof values, SITU_SHAPE(2, 3), NULL), 0, 1);
+  situ_tensor *t = situ_transpose(situ_from_host(values, sizeof values, SITU_SHAPE(2, 3), NULL), 0, 1);
   float back[6];
   assert_int_equal(situ_npy_save("t.npy", t, NULL), SITU_OK);
   assert_int_equal(situ_copy_to_host(situ_npy_load("t.npy", NULL), back, sizeof back), SITU_OK);
@@ -189,10 +185,9 @@ static void reads_what_numpy_wrote(void **state) {
   assert_int_equal(situ_numel(situ_npy_load("n4.npy", NULL)), 0);
   /* And NumPy reads ours. */
   assert_int_equal(situ_npy_save("ours.npy", situ_npy_load("n2.npy", NULL), NULL), SITU_OK);
-  assert_int_equal(
-      system("/usr/bin/python3 -c \"import numpy as n; a = n.load('ours.npy');"
-             "assert a.dtype == n.int16 and (a == n.arange(12).reshape(3, 4)).all()\""),
-      0);
+  assert_int_equal(system("/usr/bin/python3 -c \"import numpy as n; a = n.load('ours.npy');"
+                          "assert a.dtype == n.int16 and (a == n.arange(12).reshape(3, 4)).all()\""),
+                   0);
 }
 
 /* NumPy pads headers, others need not: values that begin anywhere are read, also where mapping was asked for. */
@@ -223,7 +218,7 @@ int main(void) {
   const struct CMUnitTest tests[] = {
 #define T(name) cmocka_unit_test_setup_teardown(name, open_scope, close_scope)
     T(round_trip),        T(fortran_order_is_turned), T(a_transposed_tensor_is_saved_by_rows),
-    T(refuses_bad_files), T(reads_what_numpy_wrote), T(values_that_are_not_aligned),
+    T(refuses_bad_files), T(reads_what_numpy_wrote),  T(values_that_are_not_aligned),
   };
   return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -32,32 +32,27 @@ static void takes(const char *text, situ_dtype dtype, int ndim, int64_t bytes, b
 
 static void refuses(situ_status status, const char *text) {
   if (parse(text)) fail_msg("taken: %s", text);
-  if (problem.status != status)
-    fail_msg("%s: %s: %s", text, situ_status_name(problem.status), problem.text);
+  if (problem.status != status) fail_msg("%s: %s: %s", text, situ_status_name(problem.status), problem.text);
 }
 
 static void takes_what_numpy_writes(void **state) {
   (void)state;
-  takes("{'descr': '<f4', 'fortran_order': False, 'shape': (3, 4), }          \n", SITU_F32, 2, 48,
-        false);
+  takes("{'descr': '<f4', 'fortran_order': False, 'shape': (3, 4), }          \n", SITU_F32, 2, 48, false);
   takes("{'descr': '|b1', 'fortran_order': True, 'shape': (5,), }\n", SITU_BOOL, 1, 5, true);
   takes("{'descr': '<f2', 'fortran_order': False, 'shape': (), }\n", SITU_F16, 0, 2, false);
   takes("{'shape': (2, 0, 3), 'fortran_order': False, 'descr': '<i8'}\n", SITU_I64, 3, 0, false);
   takes("{\"descr\":\"|u1\",\"fortran_order\":False,\"shape\":(7,)}\n", SITU_U8, 1, 7, false);
-  takes("{'descr': '<i1', 'fortran_order': False, 'shape': (1, 1, 1, 1, 1, 1, 1, 2)}\n", SITU_I8, 8,
-        2, false);
+  takes("{'descr': '<i1', 'fortran_order': False, 'shape': (1, 1, 1, 1, 1, 1, 1, 2)}\n", SITU_I8, 8, 2, false);
 }
 
 static void refuses_types_that_it_lacks(void **state) {
   (void)state;
-  static const char *const types[] = { "'|O'",  "'>f4'",     "'<f3'",          "'<c8'",
-                                       "'|V2'", "'<M8[ns]'", "'<u2'",          "'|S3'",
-                                       "'<U1'", "'<f16'",    "'=f4'",          "'f4'",
-                                       "''",    "'|f4'",     "[('a', '<f4')]", "('<f4', (2,))" };
+  static const char *const types[] = { "'|O'",  "'>f4'", "'<f3'",          "'<c8'",        "'|V2'", "'<M8[ns]'",
+                                       "'<u2'", "'|S3'", "'<U1'",          "'<f16'",       "'=f4'", "'f4'",
+                                       "''",    "'|f4'", "[('a', '<f4')]", "('<f4', (2,))" };
   char text[256];
   for (size_t i = 0; i < sizeof types / sizeof *types; i++) {
-    snprintf(text, sizeof text, "{'descr': %s, 'fortran_order': False, 'shape': (1,), }\n",
-             types[i]);
+    snprintf(text, sizeof text, "{'descr': %s, 'fortran_order': False, 'shape': (1,), }\n", types[i]);
     refuses(SITU_E_UNSUPPORTED, text);
   }
 }

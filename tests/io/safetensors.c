@@ -45,14 +45,12 @@ static void round_trip_on_a_device(void **state) {
   situ_device sim = situ_dev("sim:0");
   if (!situ_device_is_available(sim)) skip();
   situ_tensor *t = counting(SITU_F32, SITU_SHAPE(7, 3)), *there = situ_to(t, sim);
-  situ_tree *tree =
-      situ_tree_put(situ_tree_dict(), "w", situ_tree_tensor(situ_transpose(there, 0, 1)));
+  situ_tree *tree = situ_tree_put(situ_tree_dict(), "w", situ_tree_tensor(situ_transpose(there, 0, 1)));
   assert_int_equal(situ_save(path, tree, NULL), SITU_OK);
   situ_tree *got = situ_load(path, &(situ_load_options){ .device = sim });
   assert_non_null(got);
   assert_true(situ_device_equal(situ_device_of(situ_tree_get(got, "w")), sim));
-  assert_same(situ_to(situ_tree_get(got, "w"), situ_dev("cpu")),
-              situ_contiguous(situ_transpose(t, 0, 1)));
+  assert_same(situ_to(situ_tree_get(got, "w"), situ_dev("cpu")), situ_contiguous(situ_transpose(t, 0, 1)));
   situ_tree_free(got);
   situ_tree_free(tree);
 }
@@ -69,9 +67,7 @@ static void metadata_travels(void **state) {
   (void)state;
   const situ_metadata remarks[] = { { "format", "situ" }, { "about", "caf\xC3\xA9 \"x\"\n" } };
   situ_tree *tree = sample();
-  assert_int_equal(
-      situ_save(path, tree, &(situ_save_options){ .metadata = remarks, .metadata_count = 2 }),
-      SITU_OK);
+  assert_int_equal(situ_save(path, tree, &(situ_save_options){ .metadata = remarks, .metadata_count = 2 }), SITU_OK);
   situ_safetensors *f = situ_safetensors_open(path, NULL);
   assert_non_null(f);
   assert_string_equal(situ_safetensors_metadata(f, "about"), "caf\xC3\xA9 \"x\"\n");
@@ -82,17 +78,11 @@ static void metadata_travels(void **state) {
   situ_safetensors_close(f);
   const situ_metadata bad[] = { { "a", "\xFF" } }, own[] = { { "situ.crc32c", "" } },
                       twice[] = { { "a", "" }, { "a", "" } };
-  assert_int_equal(
-      situ_save(path, tree, &(situ_save_options){ .metadata = bad, .metadata_count = 1 }),
-      SITU_E_ARG);
+  assert_int_equal(situ_save(path, tree, &(situ_save_options){ .metadata = bad, .metadata_count = 1 }), SITU_E_ARG);
   situ_error_clear();
-  assert_int_equal(
-      situ_save(path, tree, &(situ_save_options){ .metadata = own, .metadata_count = 1 }),
-      SITU_E_ARG);
+  assert_int_equal(situ_save(path, tree, &(situ_save_options){ .metadata = own, .metadata_count = 1 }), SITU_E_ARG);
   situ_error_clear();
-  assert_int_equal(
-      situ_save(path, tree, &(situ_save_options){ .metadata = twice, .metadata_count = 2 }),
-      SITU_E_ARG);
+  assert_int_equal(situ_save(path, tree, &(situ_save_options){ .metadata = twice, .metadata_count = 2 }), SITU_E_ARG);
   situ_error_clear();
   situ_tree_free(tree);
 }
@@ -124,8 +114,7 @@ static void entries_tell_where(void **state) {
 /* The mapping lives as long as its tensors; what is written to them stays private. */
 static void mapped_tensors_keep_the_mapping(void **state) {
   (void)state;
-  situ_tree *tree =
-      situ_tree_put(situ_tree_dict(), "w", situ_tree_tensor(counting(SITU_F32, SITU_SHAPE(1000))));
+  situ_tree *tree = situ_tree_put(situ_tree_dict(), "w", situ_tree_tensor(counting(SITU_F32, SITU_SHAPE(1000))));
   assert_int_equal(situ_save(path, tree, NULL), SITU_OK);
   situ_safetensors *f = situ_safetensors_open(path, &(situ_load_options){ .map = true });
   situ_tensor *w = situ_safetensors_load(f, "w");
@@ -177,8 +166,7 @@ static void refuses_targets(void **state) {
   };
   for (size_t i = 0; i < sizeof bad / sizeof *bad; i++) {
     situ_replaced replaced = SITU_REPLACED;
-    assert_int_equal(situ_save(bad[i].path, tree, &(situ_save_options){ .replaced = &replaced }),
-                     bad[i].status);
+    assert_int_equal(situ_save(bad[i].path, tree, &(situ_save_options){ .replaced = &replaced }), bad[i].status);
     assert_int_equal(replaced, SITU_NOT_REPLACED);
     situ_error_clear();
   }
@@ -192,8 +180,7 @@ static void refuses_targets(void **state) {
 static void refuses_tensors_without_values(void **state) {
   (void)state;
   const situ_options meta = { .device = { .kind = SITU_META } }, cpu = on_cpu(SITU_F32);
-  situ_tree *tree =
-      situ_tree_put(situ_tree_dict(), "m", situ_tree_tensor(situ_zeros(SITU_SHAPE(3), &meta)));
+  situ_tree *tree = situ_tree_put(situ_tree_dict(), "m", situ_tree_tensor(situ_zeros(SITU_SHAPE(3), &meta)));
   assert_int_equal(situ_save("none.safetensors", tree, NULL), SITU_E_DEVICE);
   situ_error_clear();
   situ_tree_free(tree);
@@ -202,13 +189,11 @@ static void refuses_tensors_without_values(void **state) {
   situ_error_clear();
   situ_tree_free(tree);
   assert_int_not_equal(access("none.safetensors", F_OK), 0);
-  tree = situ_tree_put(situ_tree_dict(), "__metadata__",
-                       situ_tree_tensor(counting(SITU_F32, SITU_SHAPE(3))));
+  tree = situ_tree_put(situ_tree_dict(), "__metadata__", situ_tree_tensor(counting(SITU_F32, SITU_SHAPE(3))));
   assert_int_equal(situ_save("none.safetensors", tree, NULL), SITU_E_ARG);
   situ_error_clear();
   situ_tree_free(tree);
-  tree =
-      situ_tree_put(situ_tree_dict(), "\xFF", situ_tree_tensor(counting(SITU_F32, SITU_SHAPE(3))));
+  tree = situ_tree_put(situ_tree_dict(), "\xFF", situ_tree_tensor(counting(SITU_F32, SITU_SHAPE(3))));
   assert_int_equal(situ_save("none.safetensors", tree, NULL), SITU_E_ARG);
   situ_error_clear();
   situ_tree_free(tree);
@@ -234,8 +219,7 @@ static void several_savers_at_once(void **state) {
   (void)state;
   static double values[4] = { 1, 2, 3, 4 };
   pthread_t threads[4];
-  for (int i = 0; i < 4; i++)
-    assert_int_equal(pthread_create(&threads[i], NULL, save_often, &values[i]), 0);
+  for (int i = 0; i < 4; i++) assert_int_equal(pthread_create(&threads[i], NULL, save_often, &values[i]), 0);
   for (int i = 0; i < 4; i++) {
     void *failed;
     assert_int_equal(pthread_join(threads[i], &failed), 0);

@@ -38,7 +38,8 @@ static situ_status save(const char *path, int64_t value) {
     snprintf(name, sizeof name, "t%d", i);
     tree = situ_tree_put(tree, name, situ_tree_tensor(situ_full(SITU_SHAPE(ELEMENTS), (double)value, &options)));
   }
-  situ_status status = situ_save(path, tree, &(situ_save_options){ .max_shard_bytes = 3 * ELEMENTS * 8, .no_sync = true });
+  situ_status status =
+      situ_save(path, tree, &(situ_save_options){ .max_shard_bytes = 3 * ELEMENTS * 8, .no_sync = true });
   situ_tree_free(tree);
   situ_status ended = situ_scope_end(&scope);
   return status ? status : ended;
@@ -110,7 +111,8 @@ static void old_or_new(void **state) {
     last = value;
   }
   stop_child(child);
-  print_message("%d reads beside a save without end: %lld different ones of %lld, each whole\n", reads, (long long)seen, (long long)last);
+  print_message("%d reads beside a save without end: %lld different ones of %lld, each whole\n", reads, (long long)seen,
+                (long long)last);
 }
 
 /* Shards in the directory; made to look two hours old. */
@@ -175,7 +177,8 @@ static void a_lost_shard_is_told(void **state) {
   DIR *list = opendir(DIRECTORY);
   assert_non_null(list);
   for (struct dirent *e; (e = readdir(list));)
-    if (strncmp(e->d_name, "lost-", 5) == 0 && strstr(e->d_name, "-00002-of-")) assert_int_equal(unlinkat(dirfd(list), e->d_name, 0), 0);
+    if (strncmp(e->d_name, "lost-", 5) == 0 && strstr(e->d_name, "-00002-of-"))
+      assert_int_equal(unlinkat(dirfd(list), e->d_name, 0), 0);
   closedir(list);
   assert_null(situ_load(DIRECTORY "/lost.index.json", NULL));
   assert_int_equal(situ_error(), SITU_E_IO);

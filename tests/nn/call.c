@@ -21,9 +21,7 @@ static situ_tensor *probe_forward(situ_nn_module *self, situ_tensor *x) {
   situ_tensor *noise = situ_ones(SITU_SHAPE(1), NULL);
   return situ_add(situ_add(x, m->bias), situ_mul_scalar(noise, 0));
 }
-static const situ_nn_type probe_type = { .name = "Probe",
-                                         .size = sizeof(probe),
-                                         .forward = probe_forward };
+static const situ_nn_type probe_type = { .name = "Probe", .size = sizeof(probe), .forward = probe_forward };
 
 static probe *probe_new(void) {
   probe *m = situ_nn_alloc(&probe_type);
@@ -38,9 +36,7 @@ static situ_tree *both_call(situ_nn_module *self, const situ_tree *in) {
               *difference = situ_sub(a, b);
   return SITU_TREE(sum, difference);
 }
-static const situ_nn_type both_type = { .name = "Both",
-                                        .size = sizeof(situ_nn_module),
-                                        .call = both_call };
+static const situ_nn_type both_type = { .name = "Both", .size = sizeof(situ_nn_module), .call = both_call };
 
 static void only_the_result_leaves(void **state) {
   (void)state;
@@ -110,8 +106,7 @@ static void each_kind_serves_the_other(void **state) {
   situ_tree_free(out);
   situ_nn_free(&m->base);
   situ_nn_module *list = situ_nn_module_list(situ_nn_relu());
-  expect_refused(situ_nn_forward(list, x), SITU_E_UNSUPPORTED, "nn_forward",
-                 "ModuleList has no forward");
+  expect_refused(situ_nn_forward(list, x), SITU_E_UNSUPPORTED, "nn_forward", "ModuleList has no forward");
   situ_nn_free(list);
 }
 
@@ -123,17 +118,12 @@ static situ_tree *no_tree(situ_nn_module *self, const situ_tree *in) {
   (void)self, (void)in;
   return NULL;
 }
-static const situ_nn_type nothing_type = { .name = "Nothing",
-                                           .size = sizeof(situ_nn_module),
-                                           .forward = nothing };
-static const situ_nn_type no_tree_type = { .name = "NoTree",
-                                           .size = sizeof(situ_nn_module),
-                                           .call = no_tree };
+static const situ_nn_type nothing_type = { .name = "Nothing", .size = sizeof(situ_nn_module), .forward = nothing };
+static const situ_nn_type no_tree_type = { .name = "NoTree", .size = sizeof(situ_nn_module), .call = no_tree };
 
 static void null_without_an_error_is_one(void **state) {
   (void)state;
-  situ_nn_module *a = situ_nn_done(situ_nn_alloc(&nothing_type)),
-                 *b = situ_nn_done(situ_nn_alloc(&no_tree_type));
+  situ_nn_module *a = situ_nn_done(situ_nn_alloc(&nothing_type)), *b = situ_nn_done(situ_nn_alloc(&no_tree_type));
   situ_tensor *x = T32(SITU_SHAPE(1), 1);
   expect_refused(situ_nn_forward(a, x), SITU_E_STATE, "nn_forward", "Nothing gave NULL");
   expect_refused(situ_nn_forward(b, x), SITU_E_STATE, "nn_forward", "NoTree gave NULL");
@@ -143,32 +133,26 @@ static void null_without_an_error_is_one(void **state) {
 
 /* ---- hooks ---- */
 
-static situ_status log_call(situ_nn_module *m, situ_tree **inputs, situ_tree **output,
-                            void *payload) {
+static situ_status log_call(situ_nn_module *m, situ_tree **inputs, situ_tree **output, void *payload) {
   assert_string_equal(m->type->name, "Probe");
   assert_non_null(situ_tree_value(*inputs));
   strcat(payload, output ? "after " : "before ");
   return SITU_OK;
 }
-static situ_status double_input(situ_nn_module *m, situ_tree **inputs, situ_tree **output,
-                                void *payload) {
+static situ_status double_input(situ_nn_module *m, situ_tree **inputs, situ_tree **output, void *payload) {
   (void)m, (void)output, (void)payload;
   situ_tensor *x = situ_tree_value(*inputs);
   return situ_tree_set(inputs, situ_tree_tensor(situ_add(x, x))) ? SITU_OK : situ_error();
 }
-static situ_status negate_output(situ_nn_module *m, situ_tree **inputs, situ_tree **output,
-                                 void *payload) {
+static situ_status negate_output(situ_nn_module *m, situ_tree **inputs, situ_tree **output, void *payload) {
   (void)m, (void)inputs, (void)payload;
-  return situ_tree_set(output, situ_tree_tensor(situ_neg(situ_tree_value(*output)))) ? SITU_OK
-                                                                                     : situ_error();
+  return situ_tree_set(output, situ_tree_tensor(situ_neg(situ_tree_value(*output)))) ? SITU_OK : situ_error();
 }
-static situ_status refuse(situ_nn_module *m, situ_tree **inputs, situ_tree **output,
-                          void *payload) {
+static situ_status refuse(situ_nn_module *m, situ_tree **inputs, situ_tree **output, void *payload) {
   (void)m, (void)inputs, (void)output, (void)payload;
   return SITU_E_LIMIT;
 }
-static situ_status remove_all(situ_nn_module *m, situ_tree **inputs, situ_tree **output,
-                              void *payload) {
+static situ_status remove_all(situ_nn_module *m, situ_tree **inputs, situ_tree **output, void *payload) {
   (void)inputs, (void)output;
   for (int64_t i = 0; i < 10; i++) situ_nn_remove_hook(m, i);
   strcat(payload, "removed ");
@@ -183,8 +167,7 @@ static void hooks_see_and_replace(void **state) {
   situ_tensor *x = T32(SITU_SHAPE(1), 1);
   assert_int_equal(situ_nn_register_forward_pre_hook(&m->base, log_call, text, NULL), SITU_OK);
   assert_int_equal(situ_nn_register_forward_hook(&m->base, log_call, text, NULL), SITU_OK);
-  assert_int_equal(situ_nn_register_forward_pre_hook(&m->base, double_input, NULL, &handle),
-                   SITU_OK);
+  assert_int_equal(situ_nn_register_forward_pre_hook(&m->base, double_input, NULL, &handle), SITU_OK);
   assert_int_equal(situ_nn_register_forward_hook(&m->base, negate_output, NULL, NULL), SITU_OK);
   int64_t before = situ_live_tensors();
   expect_exact(situ_nn_forward(&m->base, x), SITU_SHAPE(1), -12);

@@ -32,19 +32,15 @@ static situ_status no_copy(situ_nn_module *copy, const situ_nn_module *self) {
   (void)copy, (void)self;
   return SITU_E_IO;
 }
-static const situ_nn_type tied_type = { .name = "Tied",
-                                        .size = sizeof(tied),
-                                        .forward = tied_forward,
-                                        .release = tied_release,
-                                        .copy = tied_copy };
+static const situ_nn_type tied_type = {
+  .name = "Tied", .size = sizeof(tied), .forward = tied_forward, .release = tied_release, .copy = tied_copy
+};
 static const situ_nn_type careless_type = {
   .name = "Careless", .size = sizeof(tied), .forward = tied_forward, .release = tied_release
 };
-static const situ_nn_type failing_type = { .name = "Failing",
-                                           .size = sizeof(tied),
-                                           .forward = tied_forward,
-                                           .release = tied_release,
-                                           .copy = no_copy };
+static const situ_nn_type failing_type = {
+  .name = "Failing", .size = sizeof(tied), .forward = tied_forward, .release = tied_release, .copy = no_copy
+};
 
 static tied *make(const situ_nn_type *type) {
   tied *m = situ_nn_alloc(type);
@@ -83,8 +79,7 @@ static void shares_nothing_with_the_original(void **state) {
   assert_int_equal(released, 2);
 }
 
-static situ_status count_calls(situ_nn_module *m, situ_tree **inputs, situ_tree **output,
-                               void *payload) {
+static situ_status count_calls(situ_nn_module *m, situ_tree **inputs, situ_tree **output, void *payload) {
   (void)m, (void)inputs, (void)output;
   ++*(int *)payload;
   return SITU_OK;
@@ -132,7 +127,8 @@ static void what_cannot_be_copied_is_refused(void **state) {
 /* A shared part has an owner for each of its places in the copy too. */
 static void a_shared_part_of_a_copy_has_all_its_owners(void **state) {
   (void)state;
-  situ_nn_module *part = situ_nn_linear(2, 2, NULL), *m = situ_nn_sequential(part, situ_nn_retain(part), situ_nn_retain(part));
+  situ_nn_module *part = situ_nn_linear(2, 2, NULL),
+                 *m = situ_nn_sequential(part, situ_nn_retain(part), situ_nn_retain(part));
   situ_nn_module *copy = situ_nn_clone(m);
   assert_non_null(copy);
   assert_ptr_equal(situ_nn_at(copy, 0), situ_nn_at(copy, 2));
@@ -145,10 +141,8 @@ static void a_shared_part_of_a_copy_has_all_its_owners(void **state) {
 
 int main(void) {
   const struct CMUnitTest tests[] = {
-    MODULE_TEST(shares_nothing_with_the_original),
-    MODULE_TEST(gradients_frozen_parameters_and_hooks_come_along),
-    MODULE_TEST(shared_modules_stay_shared),
-    MODULE_TEST(a_shared_part_of_a_copy_has_all_its_owners),
+    MODULE_TEST(shares_nothing_with_the_original), MODULE_TEST(gradients_frozen_parameters_and_hooks_come_along),
+    MODULE_TEST(shared_modules_stay_shared),       MODULE_TEST(a_shared_part_of_a_copy_has_all_its_owners),
     MODULE_TEST(what_cannot_be_copied_is_refused),
   };
   return cmocka_run_group_tests(tests, NULL, NULL);

@@ -22,24 +22,19 @@ static void sequential_runs_in_order(void **state) {
 
 static void a_missing_module_frees_the_others(void **state) {
   (void)state;
-  expect_refused(
-      situ_nn_sequential(situ_nn_relu(), situ_nn_dropout(-1), situ_nn_linear(2, 2, NULL)),
-      SITU_E_ARG, "nn_dropout", "");
-  expect_refused(situ_nn_append(situ_nn_sequential(situ_nn_relu()), situ_nn_dropout(-1)),
-                 SITU_E_ARG, "nn_dropout", "");
+  expect_refused(situ_nn_sequential(situ_nn_relu(), situ_nn_dropout(-1), situ_nn_linear(2, 2, NULL)), SITU_E_ARG,
+                 "nn_dropout", "");
+  expect_refused(situ_nn_append(situ_nn_sequential(situ_nn_relu()), situ_nn_dropout(-1)), SITU_E_ARG, "nn_dropout", "");
   expect_refused(situ_nn_append(NULL, situ_nn_relu()), SITU_E_ARG, "nn_append", "container");
-  expect_refused(situ_nn_append(situ_nn_relu(), situ_nn_relu()), SITU_E_ARG, "nn_append",
-                 "ReLU is not a container");
-  expect_refused(situ_nn_append(situ_nn_module_dict(), situ_nn_relu()), SITU_E_ARG, "nn_append",
-                 "ModuleDict");
-  expect_refused(situ_nn_put(situ_nn_module_list(situ_nn_relu()), "a", situ_nn_relu()), SITU_E_ARG,
-                 "nn_put", "ModuleList");
+  expect_refused(situ_nn_append(situ_nn_relu(), situ_nn_relu()), SITU_E_ARG, "nn_append", "ReLU is not a container");
+  expect_refused(situ_nn_append(situ_nn_module_dict(), situ_nn_relu()), SITU_E_ARG, "nn_append", "ModuleDict");
+  expect_refused(situ_nn_put(situ_nn_module_list(situ_nn_relu()), "a", situ_nn_relu()), SITU_E_ARG, "nn_put",
+                 "ModuleList");
 }
 
 static void dicts_find_by_name(void **state) {
   (void)state;
-  situ_nn_module *m = situ_nn_put(situ_nn_put(situ_nn_module_dict(), "act", situ_nn_relu()), "norm",
-                                  situ_nn_tanh());
+  situ_nn_module *m = situ_nn_put(situ_nn_put(situ_nn_module_dict(), "act", situ_nn_relu()), "norm", situ_nn_tanh());
   assert_string_equal(situ_nn_get(m, "norm")->type->name, "Tanh");
   assert_ptr_equal(situ_nn_at(m, 1), situ_nn_get(m, "norm"));
   expect_refused(situ_nn_put(m, "act", situ_nn_relu()), SITU_E_ARG, "nn_put", "already");

@@ -54,11 +54,9 @@ static void layers_start_as_in_torch(void **state) {
   expect_uniform(situ_nn_get_tensor(m, "bias"), 1 / sqrt(8 * 15));
   situ_nn_free(m);
   m = situ_nn_conv_transpose2d(16, 64, SITU_DIMS(3), &(situ_nn_conv_options){ .groups = 2, HERE });
-  expect_uniform(situ_nn_get_tensor(m, "weight"),
-                 1 / sqrt(32 * 9)); /* torch takes size(1) for the fan here too */
+  expect_uniform(situ_nn_get_tensor(m, "weight"), 1 / sqrt(32 * 9)); /* torch takes size(1) for the fan here too */
   situ_nn_free(m);
-  m = situ_nn_embedding(
-      100, 100, &(situ_nn_embedding_options){ .has_padding_idx = true, .padding_idx = -1, HERE });
+  m = situ_nn_embedding(100, 100, &(situ_nn_embedding_options){ .has_padding_idx = true, .padding_idx = -1, HERE });
   expect_normal(situ_nn_get_tensor(m, "weight"), 0, 1);
   assert_true(look(situ_select(situ_nn_get_tensor(m, "weight"), 0, 99)).largest == 0);
   assert_true(look(situ_select(situ_nn_get_tensor(m, "weight"), 0, 98)).largest > 0);
@@ -87,19 +85,16 @@ static void functions_follow_their_formulas(void **state) {
   expect_uniform(situ_nn_init_xavier_uniform_(t, 2, NULL), 2 * sqrt(6 / (in + out)));
   expect_normal(situ_nn_init_xavier_normal_(t, 1, NULL), 0, sqrt(2 / (in + out)));
   expect_uniform(situ_nn_init_kaiming_uniform_(t, NULL, NULL), sqrt(6 / in));
-  expect_uniform(
-      situ_nn_init_kaiming_uniform_(t, &(situ_nn_kaiming_options){ .a = 1, .fan_out = true }, NULL),
-      sqrt(3 / out));
-  expect_normal(situ_nn_init_kaiming_normal_(
-                    t, &(situ_nn_kaiming_options){ .nonlinearity = SITU_NN_TANH }, NULL),
-                0, 5.0 / 3 / sqrt(in));
+  expect_uniform(situ_nn_init_kaiming_uniform_(t, &(situ_nn_kaiming_options){ .a = 1, .fan_out = true }, NULL),
+                 sqrt(3 / out));
+  expect_normal(situ_nn_init_kaiming_normal_(t, &(situ_nn_kaiming_options){ .nonlinearity = SITU_NN_TANH }, NULL), 0,
+                5.0 / 3 / sqrt(in));
   expect_normal(situ_nn_init_normal_(t, 3, 0.5, NULL), 3, 0.5);
   expect_uniform(situ_sub_scalar(situ_nn_init_uniform_(t, 1, 5, NULL), 3), 2);
   /* None of it is recorded: t is still a leaf that can be trained. */
   assert_true(situ_is_leaf(t) && situ_requires_grad(t));
   expect_exact(situ_nn_init_constant_(situ_empty(SITU_SHAPE(2), &where), 7), SITU_SHAPE(2), 7, 7);
-  expect_exact(situ_nn_init_eye_(situ_empty(SITU_SHAPE(2, 3), &where)), SITU_SHAPE(2, 3), 1, 0, 0,
-               0, 1, 0);
+  expect_exact(situ_nn_init_eye_(situ_empty(SITU_SHAPE(2, 3), &where)), SITU_SHAPE(2, 3), 1, 0, 0, 0, 1, 0);
 }
 
 static void gains_are_torchs(void **state) {
@@ -117,10 +112,8 @@ static void one_seed_gives_one_network(void **state) {
   situ_manual_seed(7);
   situ_nn_module *here = situ_nn_linear(8, 8, &(situ_nn_linear_options){ HERE });
   situ_manual_seed(7);
-  situ_nn_module *cpu =
-      situ_nn_linear(8, 8, &(situ_nn_linear_options){ .device = { .kind = SITU_CPU } });
-  situ_tensor *weight =
-      situ_to(situ_nn_get_tensor(here, "weight"), (situ_device){ .kind = SITU_CPU });
+  situ_nn_module *cpu = situ_nn_linear(8, 8, &(situ_nn_linear_options){ .device = { .kind = SITU_CPU } });
+  situ_tensor *weight = situ_to(situ_nn_get_tensor(here, "weight"), (situ_device){ .kind = SITU_CPU });
   expect_same(weight, situ_nn_get_tensor(cpu, "weight"), 0, 0);
   situ_nn_free(here);
   situ_nn_free(cpu);
@@ -133,12 +126,10 @@ static void one_seed_gives_one_network(void **state) {
 static void what_has_no_fan_is_refused(void **state) {
   (void)state;
   situ_options where = { HERE };
-  expect_refused(situ_nn_init_xavier_uniform_(situ_empty(SITU_SHAPE(3), &where), 1, NULL),
-                 SITU_E_SHAPE, "nn_init_xavier_uniform_", "[3] has fewer than 2");
-  expect_refused(situ_nn_init_kaiming_normal_(NULL, NULL, NULL), SITU_E_ARG,
-                 "nn_init_kaiming_normal_", "input");
-  expect_refused(situ_nn_init_eye_(situ_empty(SITU_SHAPE(3), &where)), SITU_E_SHAPE, "nn_init_eye_",
-                 "matrix");
+  expect_refused(situ_nn_init_xavier_uniform_(situ_empty(SITU_SHAPE(3), &where), 1, NULL), SITU_E_SHAPE,
+                 "nn_init_xavier_uniform_", "[3] has fewer than 2");
+  expect_refused(situ_nn_init_kaiming_normal_(NULL, NULL, NULL), SITU_E_ARG, "nn_init_kaiming_normal_", "input");
+  expect_refused(situ_nn_init_eye_(situ_empty(SITU_SHAPE(3), &where)), SITU_E_SHAPE, "nn_init_eye_", "matrix");
   /* An empty weight has nothing to fill. */
   assert_non_null(situ_nn_init_kaiming_uniform_(situ_empty(SITU_SHAPE(3, 0), &where), NULL, NULL));
   situ_nn_module *m = situ_nn_linear(0, 2, &(situ_nn_linear_options){ HERE });

@@ -13,16 +13,13 @@ static void options_reach_every_parameter(void **state) {
     situ_nn_embedding(2, 2, &(situ_nn_embedding_options){ .dtype = SITU_F64, HERE }),
     situ_nn_conv1d(2, 2, 1, &(situ_nn_conv_options){ .dtype = SITU_F64, HERE }),
     situ_nn_conv2d(2, 2, SITU_DIMS(1), &(situ_nn_conv_options){ .dtype = SITU_F64, HERE }),
-    situ_nn_conv_transpose2d(2, 2, SITU_DIMS(1),
-                             &(situ_nn_conv_options){ .dtype = SITU_F64, HERE }),
+    situ_nn_conv_transpose2d(2, 2, SITU_DIMS(1), &(situ_nn_conv_options){ .dtype = SITU_F64, HERE }),
     situ_nn_batch_norm1d(2, &(situ_nn_batch_norm_options){ .dtype = SITU_F64, HERE }),
     situ_nn_layer_norm(SITU_SHAPE(2), &(situ_nn_norm_options){ .dtype = SITU_F64, HERE }),
     situ_nn_rms_norm(SITU_SHAPE(2), &(situ_nn_norm_options){ .dtype = SITU_F64, HERE }),
     situ_nn_group_norm(1, 2, &(situ_nn_norm_options){ .dtype = SITU_F64, HERE }),
-    situ_nn_multihead_attention(2, 1,
-                                &(situ_nn_multihead_attention_options){ .dtype = SITU_F64, HERE }),
-    situ_nn_transformer_encoder_layer(2, 1,
-                                      &(situ_nn_transformer_options){ .dtype = SITU_F64, HERE }),
+    situ_nn_multihead_attention(2, 1, &(situ_nn_multihead_attention_options){ .dtype = SITU_F64, HERE }),
+    situ_nn_transformer_encoder_layer(2, 1, &(situ_nn_transformer_options){ .dtype = SITU_F64, HERE }),
   };
   for (size_t i = 0; i < sizeof m / sizeof *m; i++) {
     situ_tree *all = situ_nn_state_dict(m[i]);
@@ -42,42 +39,35 @@ static void bad_sizes_are_refused(void **state) {
   (void)state;
   expect_refused(situ_nn_linear(-1, 2, NULL), SITU_E_SHAPE, "", "");
   expect_refused(situ_nn_linear(INT64_MAX, INT64_MAX, NULL), SITU_E_OVERFLOW, "", "");
-  expect_refused(situ_nn_linear(2, 2, &(situ_nn_linear_options){ .activation = (situ_activation)3 }),
-                 SITU_E_ARG, "nn_linear", "activation is 3");
+  expect_refused(situ_nn_linear(2, 2, &(situ_nn_linear_options){ .activation = (situ_activation)3 }), SITU_E_ARG,
+                 "nn_linear", "activation is 3");
   expect_refused(situ_nn_lazy_linear(-2, NULL), SITU_E_SHAPE, "nn_lazy_linear", "-2");
-  expect_refused(situ_nn_conv2d(3, 4, SITU_DIMS(3), &(situ_nn_conv_options){ .groups = 2 }),
-                 SITU_E_ARG, "nn_conv2d", "2 groups");
-  expect_refused(situ_nn_conv2d(4, 4, SITU_DIMS(3), &(situ_nn_conv_options){ .groups = -1 }),
-                 SITU_E_ARG, "nn_conv2d", "-1 groups");
-  expect_refused(situ_nn_conv2d(1, 1, SITU_DIMS(3, 3, 3), NULL), SITU_E_ARG, "nn_conv2d",
-                 "kernel_size has 3 values");
-  expect_refused(situ_nn_conv1d(1, 1, 3, &(situ_nn_conv_options){ .stride = SITU_DIMS(1, 1) }),
-                 SITU_E_ARG, "nn_conv1d", "stride has 2 values");
+  expect_refused(situ_nn_conv2d(3, 4, SITU_DIMS(3), &(situ_nn_conv_options){ .groups = 2 }), SITU_E_ARG, "nn_conv2d",
+                 "2 groups");
+  expect_refused(situ_nn_conv2d(4, 4, SITU_DIMS(3), &(situ_nn_conv_options){ .groups = -1 }), SITU_E_ARG, "nn_conv2d",
+                 "-1 groups");
+  expect_refused(situ_nn_conv2d(1, 1, SITU_DIMS(3, 3, 3), NULL), SITU_E_ARG, "nn_conv2d", "kernel_size has 3 values");
+  expect_refused(situ_nn_conv1d(1, 1, 3, &(situ_nn_conv_options){ .stride = SITU_DIMS(1, 1) }), SITU_E_ARG, "nn_conv1d",
+                 "stride has 2 values");
   expect_refused(situ_nn_conv1d(1, 1, -3, NULL), SITU_E_SHAPE, "", "");
   expect_refused(
-      situ_nn_conv_transpose2d(1, 1, SITU_DIMS(3),
-                               &(situ_nn_conv_options){ .padding_mode = SITU_PAD_REFLECT }),
+      situ_nn_conv_transpose2d(1, 1, SITU_DIMS(3), &(situ_nn_conv_options){ .padding_mode = SITU_PAD_REFLECT }),
       SITU_E_ARG, "nn_conv_transpose2d", "transposed");
-  expect_refused(situ_nn_conv1d(1, 1, 3, &(situ_nn_conv_options){ .output_padding = SITU_DIMS(1) }),
-                 SITU_E_ARG, "nn_conv1d", "output_padding");
+  expect_refused(situ_nn_conv1d(1, 1, 3, &(situ_nn_conv_options){ .output_padding = SITU_DIMS(1) }), SITU_E_ARG,
+                 "nn_conv1d", "output_padding");
   expect_refused(situ_nn_group_norm(3, 4, NULL), SITU_E_ARG, "nn_group_norm", "4 channels");
   expect_refused(situ_nn_group_norm(0, 4, NULL), SITU_E_ARG, "nn_group_norm", "");
-  expect_refused(situ_nn_multihead_attention(5, 2, NULL), SITU_E_ARG, "nn_multihead_attention",
-                 "5");
-  expect_refused(situ_nn_transformer_encoder_layer(5, 2, NULL), SITU_E_ARG,
-                 "nn_multihead_attention", "5");
+  expect_refused(situ_nn_multihead_attention(5, 2, NULL), SITU_E_ARG, "nn_multihead_attention", "5");
+  expect_refused(situ_nn_transformer_encoder_layer(5, 2, NULL), SITU_E_ARG, "nn_multihead_attention", "5");
   expect_refused(situ_nn_dropout(NAN), SITU_E_ARG, "nn_dropout", "probability");
-  expect_refused(
-      situ_nn_embedding(3, 2,
-                        &(situ_nn_embedding_options){ .has_padding_idx = true, .padding_idx = 3 }),
-      SITU_E_INDEX, "nn_embedding", "3 of 3");
+  expect_refused(situ_nn_embedding(3, 2, &(situ_nn_embedding_options){ .has_padding_idx = true, .padding_idx = 3 }),
+                 SITU_E_INDEX, "nn_embedding", "3 of 3");
 }
 
 static void dropout_and_norm_know_their_mode(void **state) {
   (void)state;
   situ_tensor *x = T32(SITU_SHAPE(2, 2), 1, 2, 3, 4);
-  situ_nn_module *drop = situ_nn_dropout(1),
-                 *norm = situ_nn_batch_norm1d(2, &(situ_nn_batch_norm_options){ HERE });
+  situ_nn_module *drop = situ_nn_dropout(1), *norm = situ_nn_batch_norm1d(2, &(situ_nn_batch_norm_options){ HERE });
   expect_exact(situ_nn_forward(drop, x), SITU_SHAPE(2, 2), 0, 0, 0, 0);
   expect_close(situ_nn_forward(norm, x), SITU_SHAPE(2, 2), 1e-4, 0, -1, -1, 1, 1);
   expect_values(situ_nn_get_tensor(norm, "running_mean"), SITU_SHAPE(2), 0.2, 0.3);
@@ -115,7 +105,8 @@ static void a_lazy_linear_is_not_made_by_a_wrong_input(void **state) {
   situ_manual_seed(5);
   const situ_generator before = situ_get_rng_state();
   expect_refused(situ_nn_forward(m, T32(SITU_SCALAR, 1)), SITU_E_SHAPE, "", "0-dim");
-  expect_refused(situ_nn_forward(m, TI64(SITU_SHAPE(2, 7), 1, 2, 3, 4, 5, 6, 7, 1, 2, 3, 4, 5, 6, 7)), SITU_E_DTYPE, "", "i64");
+  expect_refused(situ_nn_forward(m, TI64(SITU_SHAPE(2, 7), 1, 2, 3, 4, 5, 6, 7, 1, 2, 3, 4, 5, 6, 7)), SITU_E_DTYPE, "",
+                 "i64");
   const situ_generator after = situ_get_rng_state();
   assert_true(after.seed == before.seed && after.offset == before.offset);
   assert_string_equal(m->type->name, "LazyLinear");
@@ -134,22 +125,24 @@ static void heads_that_do_not_divide(void **state) {
   (void)state;
   static const int64_t rows[][2] = { { 5, 2 }, { 0, 1 }, { 4, 0 }, { 0, 0 }, { -4, 2 }, { 4, -2 }, { -4, -2 } };
   for (size_t k = 0; k < sizeof rows / sizeof *rows; k++)
-    expect_refused(situ_nn_multihead_attention(rows[k][0], rows[k][1], NULL), SITU_E_ARG, "nn_multihead_attention", "does not divide");
+    expect_refused(situ_nn_multihead_attention(rows[k][0], rows[k][1], NULL), SITU_E_ARG, "nn_multihead_attention",
+                   "does not divide");
 }
 
 static void linear_with_activation(void **state) {
   (void)state;
   situ_nn_module *m = situ_nn_linear(2, 4, &(situ_nn_linear_options){ .activation = SITU_ACTIVATION_RELU, HERE });
   situ_tensor *x = T32(SITU_SHAPE(2, 2), 1, 2, -3, 1);
-  expect_same(situ_nn_forward(m, x), situ_relu(situ_linear(x, situ_nn_get_tensor(m, "weight"), situ_nn_get_tensor(m, "bias"))), 1e-6, 1e-6);
+  expect_same(situ_nn_forward(m, x),
+              situ_relu(situ_linear(x, situ_nn_get_tensor(m, "weight"), situ_nn_get_tensor(m, "bias"))), 1e-6, 1e-6);
   situ_nn_free(m);
 }
 
 /* Made where its model lives, though nobody said where. */
 static void a_lazy_linear_is_made_at_home(void **state) {
   (void)state;
-  situ_nn_module *m = situ_nn_sequential(situ_nn_linear(2, 4, &(situ_nn_linear_options){ HERE }),
-                                         situ_nn_lazy_linear(3, NULL));
+  situ_nn_module *m =
+      situ_nn_sequential(situ_nn_linear(2, 4, &(situ_nn_linear_options){ HERE }), situ_nn_lazy_linear(3, NULL));
   assert_non_null(situ_nn_forward(m, T32(SITU_SHAPE(1, 2), 1, 2)));
   assert_true(situ_device_equal(situ_device_of(situ_nn_get_tensor(m, "1.weight")), test_device()));
   situ_nn_free(m);
@@ -169,26 +162,23 @@ static void padding_modes_pad(void **state) {
   for (size_t i = 0; i < sizeof row / sizeof *row; i++) {
     situ_nn_module *m = situ_nn_conv1d(
         1, 1, 3,
-        &(situ_nn_conv_options){
-            .padding = SITU_DIMS(1), .padding_mode = row[i].mode, .no_bias = true, HERE });
+        &(situ_nn_conv_options){ .padding = SITU_DIMS(1), .padding_mode = row[i].mode, .no_bias = true, HERE });
     situ_nn_init_ones_(situ_nn_get_tensor(m, "weight"));
-    expect_values(situ_nn_forward(m, T32(SITU_SHAPE(1, 1, 3), 1, 2, 3)), SITU_SHAPE(1, 1, 3),
-                  row[i].first, 6, row[i].last);
+    expect_values(situ_nn_forward(m, T32(SITU_SHAPE(1, 1, 3), 1, 2, 3)), SITU_SHAPE(1, 1, 3), row[i].first, 6,
+                  row[i].last);
     situ_nn_free(m);
   }
 }
 
 static void losses_keep_their_weights_as_buffers(void **state) {
   (void)state;
-  situ_nn_module *m = situ_nn_cross_entropy_loss(
-      &(situ_cross_entropy_options){ .weight = T32(SITU_SHAPE(2), 1, 3) });
+  situ_nn_module *m = situ_nn_cross_entropy_loss(&(situ_cross_entropy_options){ .weight = T32(SITU_SHAPE(2), 1, 3) });
   situ_tree *dict = situ_nn_state_dict(m);
   assert_int_equal(situ_tree_count(dict), 1);
   situ_tree_free(dict);
   situ_tensor *x = T32(SITU_SHAPE(2, 2), 0, 0, 0, 0), *target = TI64(SITU_SHAPE(2), 0, 1);
   expect_values(situ_nn_forward2(m, x, target), SITU_SCALAR, log(2));
-  expect_refused(situ_nn_forward(m, x), SITU_E_ARG, "nn_call",
-                 "CrossEntropyLoss needs the list [input, target]");
+  expect_refused(situ_nn_forward(m, x), SITU_E_ARG, "nn_call", "CrossEntropyLoss needs the list [input, target]");
   expect_refused(situ_nn_forward2(m, x, NULL), SITU_E_ARG, "nn_forward2", "second input");
   situ_nn_free(m);
 }
@@ -201,61 +191,52 @@ static situ_tensor *sample(int64_t length, int64_t batch, int64_t width) {
 
 static void attention_takes_every_form(void **state) {
   (void)state;
-  situ_nn_module *m =
-      situ_nn_multihead_attention(4, 2, &(situ_nn_multihead_attention_options){ HERE });
+  situ_nn_module *m = situ_nn_multihead_attention(4, 2, &(situ_nn_multihead_attention_options){ HERE });
   situ_tensor *x = sample(3, 2, 4), *weights, *again;
   /* Self-attention in one product, in three, by situ_nn_forward, and without a batch. */
   situ_tensor *y = situ_nn_attend(m, x, x, x, &(situ_nn_attend_options){ .weights = &weights });
   expect_same(situ_nn_attend(m, x, situ_clone(x), x, NULL), y, 1e-5, 1e-6);
   expect_same(situ_nn_forward(m, x), y, 1e-5, 1e-6);
   situ_tensor *alone = situ_select(x, 1, 0);
-  situ_tensor *unbatched =
-      situ_nn_attend(m, alone, alone, alone, &(situ_nn_attend_options){ .weights = &again });
+  situ_tensor *unbatched = situ_nn_attend(m, alone, alone, alone, &(situ_nn_attend_options){ .weights = &again });
   expect_same(unbatched, situ_select(y, 1, 0), 1e-5, 1e-6);
   expect_same(again, situ_select(weights, 0, 0), 1e-5, 1e-6);
   /* Each row of the weights sums to one; heads are averaged unless asked for. */
-  expect_close(situ_sum(weights, &(situ_reduce_options){ .dim = SITU_DIMS(-1) }), SITU_SHAPE(2, 3),
-               1e-5, 0, 1, 1, 1, 1, 1, 1);
-  assert_non_null(situ_nn_attend(
-      m, x, x, x, &(situ_nn_attend_options){ .weights = &again, .per_head_weights = true }));
+  expect_close(situ_sum(weights, &(situ_reduce_options){ .dim = SITU_DIMS(-1) }), SITU_SHAPE(2, 3), 1e-5, 0, 1, 1, 1, 1,
+               1, 1);
+  assert_non_null(situ_nn_attend(m, x, x, x, &(situ_nn_attend_options){ .weights = &again, .per_head_weights = true }));
   expect_same(situ_mean(again, &(situ_reduce_options){ .dim = SITU_DIMS(1) }), weights, 1e-5, 1e-6);
   situ_nn_free(m);
 }
 
 static void masks_leave_out(void **state) {
   (void)state;
-  situ_nn_module *m = situ_nn_multihead_attention(
-      4, 2, &(situ_nn_multihead_attention_options){ .batch_first = true, HERE });
+  situ_nn_module *m =
+      situ_nn_multihead_attention(4, 2, &(situ_nn_multihead_attention_options){ .batch_first = true, HERE });
   situ_tensor *x = sample(2, 3, 4), *w;
   situ_tensor *upper = TBOOL(SITU_SHAPE(3, 3), 0, 1, 1, 0, 0, 1, 0, 0, 0),
               *last = TBOOL(SITU_SHAPE(2, 3), 0, 0, 1, 0, 0, 0);
-  situ_tensor *masked =
-      situ_nn_attend(m, x, x, x, &(situ_nn_attend_options){ .attn_mask = upper, .weights = &w });
+  situ_tensor *masked = situ_nn_attend(m, x, x, x, &(situ_nn_attend_options){ .attn_mask = upper, .weights = &w });
   expect_same(situ_triu(w, 1), situ_zeros_like(w, NULL), 0, 0);
   /* The same three ways: a causal flag with and without weights, and a mask for each head. */
-  expect_same(situ_nn_attend(m, x, x, x, &(situ_nn_attend_options){ .is_causal = true }), masked,
-              1e-5, 1e-6);
-  expect_same(
-      situ_nn_attend(m, x, x, x, &(situ_nn_attend_options){ .is_causal = true, .weights = &w }),
-      masked, 1e-5, 1e-6);
+  expect_same(situ_nn_attend(m, x, x, x, &(situ_nn_attend_options){ .is_causal = true }), masked, 1e-5, 1e-6);
+  expect_same(situ_nn_attend(m, x, x, x, &(situ_nn_attend_options){ .is_causal = true, .weights = &w }), masked, 1e-5,
+              1e-6);
   situ_tensor *per_head = situ_contiguous(situ_expand(upper, SITU_SHAPE(4, 3, 3)));
-  expect_same(situ_nn_attend(m, x, x, x, &(situ_nn_attend_options){ .attn_mask = per_head }),
-              masked, 1e-5, 1e-6);
+  expect_same(situ_nn_attend(m, x, x, x, &(situ_nn_attend_options){ .attn_mask = per_head }), masked, 1e-5, 1e-6);
   assert_non_null(situ_nn_attend(
-      m, x, x, x,
-      &(situ_nn_attend_options){ .key_padding_mask = last, .is_causal = true, .weights = &w }));
+      m, x, x, x, &(situ_nn_attend_options){ .key_padding_mask = last, .is_causal = true, .weights = &w }));
   double values[18];
   test_read(w, values);
   assert_true(values[8] == 0 && values[17] > 0 && values[1] == 0);
-  expect_refused(situ_nn_attend(m, x, x, x,
-                                &(situ_nn_attend_options){ .attn_mask = upper, .is_causal = true }),
+  expect_refused(situ_nn_attend(m, x, x, x, &(situ_nn_attend_options){ .attn_mask = upper, .is_causal = true }),
                  SITU_E_ARG, "nn_multihead_attention", "exclude each other");
-  expect_refused(situ_nn_attend(m, x, x, x, &(situ_nn_attend_options){ .key_padding_mask = upper }),
-                 SITU_E_SHAPE, "", "");
-  expect_refused(situ_nn_attend(m, x, situ_select(x, 0, 0), x, NULL), SITU_E_SHAPE,
-                 "nn_multihead_attention", "3, 2 and 3");
-  expect_refused(situ_nn_attend(m, sample(2, 3, 6), x, x, NULL), SITU_E_SHAPE,
-                 "nn_multihead_attention", "query is 6 wide, not 4");
+  expect_refused(situ_nn_attend(m, x, x, x, &(situ_nn_attend_options){ .key_padding_mask = upper }), SITU_E_SHAPE, "",
+                 "");
+  expect_refused(situ_nn_attend(m, x, situ_select(x, 0, 0), x, NULL), SITU_E_SHAPE, "nn_multihead_attention",
+                 "3, 2 and 3");
+  expect_refused(situ_nn_attend(m, sample(2, 3, 6), x, x, NULL), SITU_E_SHAPE, "nn_multihead_attention",
+                 "query is 6 wide, not 4");
   expect_refused(situ_nn_attend(m, x, NULL, x, NULL), SITU_E_ARG, "nn_attend", "key");
   situ_nn_free(m);
 }
@@ -263,20 +244,16 @@ static void masks_leave_out(void **state) {
 static void encoder_layers_mask_and_train(void **state) {
   (void)state;
   situ_nn_module *m = situ_nn_transformer_encoder_layer(
-      4, 2,
-      &(situ_nn_transformer_options){
-          .dim_feedforward = 8, .batch_first = true, .norm_first = true, HERE });
+      4, 2, &(situ_nn_transformer_options){ .dim_feedforward = 8, .batch_first = true, .norm_first = true, HERE });
   situ_nn_eval(m);
-  situ_tensor *x = sample(1, 3, 4),
-              *y = situ_nn_encode(m, x, &(situ_nn_attend_options){ .is_causal = true });
+  situ_tensor *x = sample(1, 3, 4), *y = situ_nn_encode(m, x, &(situ_nn_attend_options){ .is_causal = true });
   /* With a causal mask the first position knows nothing of the later ones. */
   situ_tensor *first = situ_narrow(x, 1, 0, 1);
   expect_same(situ_narrow(y, 1, 0, 1), situ_nn_forward(m, first), 1e-5, 1e-6);
   situ_nn_train(m, true);
   assert_int_equal(situ_backward(situ_sum(situ_nn_forward(m, x), NULL), NULL), SITU_OK);
   situ_tree *all = situ_nn_parameters(m);
-  for (int64_t i = 0; i < situ_tree_count(all); i++)
-    assert_non_null(situ_grad(situ_tree_tensor_at(all, i)));
+  for (int64_t i = 0; i < situ_tree_count(all); i++) assert_non_null(situ_grad(situ_tree_tensor_at(all, i)));
   situ_tree_free(all);
   situ_nn_free(m);
 }

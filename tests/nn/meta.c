@@ -14,11 +14,14 @@ typedef situ_nn_module *(*maker)(situ_device d);
 #define MAKER(name, call) \
   static situ_nn_module *name(situ_device d) { return call; }
 #define LINEAR(in, out) situ_nn_linear(in, out, &(situ_nn_linear_options){ .device = d })
-#define CONV &(situ_nn_conv_options){ .device = d }
-#define NORM &(situ_nn_norm_options){ .device = d }
+#define CONV \
+  &(situ_nn_conv_options) { .device = d }
+#define NORM \
+  &(situ_nn_norm_options) { .device = d }
 MAKER(linear, LINEAR(5, 3))
 MAKER(linear16, situ_nn_linear(5, 3, &(situ_nn_linear_options){ .dtype = SITU_BF16, .no_bias = true, .device = d }))
-MAKER(embedding, situ_nn_embedding(7, 4, &(situ_nn_embedding_options){ .has_padding_idx = true, .padding_idx = 2, .device = d }))
+MAKER(embedding,
+      situ_nn_embedding(7, 4, &(situ_nn_embedding_options){ .has_padding_idx = true, .padding_idx = 2, .device = d }))
 MAKER(conv1d, situ_nn_conv1d(2, 3, 5, CONV))
 MAKER(conv2d, situ_nn_conv2d(2, 4, SITU_SHAPE(3, 3), &(situ_nn_conv_options){ .groups = 2, .device = d }))
 MAKER(conv_transpose2d, situ_nn_conv_transpose2d(2, 3, SITU_SHAPE(3, 2), CONV))
@@ -27,10 +30,13 @@ MAKER(layer_norm, situ_nn_layer_norm(SITU_SHAPE(2, 3), NORM))
 MAKER(rms_norm, situ_nn_rms_norm(SITU_SHAPE(4), NORM))
 MAKER(group_norm, situ_nn_group_norm(2, 4, NORM))
 MAKER(attention, situ_nn_multihead_attention(8, 2, &(situ_nn_multihead_attention_options){ .device = d }))
-MAKER(cross_attention, situ_nn_multihead_attention(8, 2, &(situ_nn_multihead_attention_options){ .kdim = 3, .vdim = 5, .device = d }))
-MAKER(transformer, situ_nn_sequential(situ_nn_transformer_encoder_layer(8, 2, &(situ_nn_transformer_options){ .dim_feedforward = 16, .device = d }),
-                                      situ_nn_transformer_encoder_layer(8, 4, &(situ_nn_transformer_options){ .dim_feedforward = 8, .device = d }),
-                                      LINEAR(8, 2)))
+MAKER(cross_attention,
+      situ_nn_multihead_attention(8, 2, &(situ_nn_multihead_attention_options){ .kdim = 3, .vdim = 5, .device = d }))
+MAKER(transformer,
+      situ_nn_sequential(
+          situ_nn_transformer_encoder_layer(8, 2, &(situ_nn_transformer_options){ .dim_feedforward = 16, .device = d }),
+          situ_nn_transformer_encoder_layer(8, 4, &(situ_nn_transformer_options){ .dim_feedforward = 8, .device = d }),
+          LINEAR(8, 2)))
 
 /* A module of the test's own: every initialiser, and buffers that are computed. */
 typedef struct initialised {
@@ -49,7 +55,8 @@ static situ_tensor *rotary(situ_device d) {
 static situ_nn_module *every_initialiser(situ_device d) {
   initialised *m = situ_nn_alloc(&initialised_type);
   situ_tensor *t[12];
-  for (int i = 0; i < 12; i++) t[i] = situ_empty(SITU_SHAPE(6, 4), &(situ_options){ .dtype = i & 1 ? SITU_F64 : SITU_F32, .device = d });
+  for (int i = 0; i < 12; i++)
+    t[i] = situ_empty(SITU_SHAPE(6, 4), &(situ_options){ .dtype = i & 1 ? SITU_F64 : SITU_F32, .device = d });
   situ_nn_init_uniform_(t[0], -2, 3, NULL);
   situ_nn_init_normal_(t[1], 1, 2, NULL);
   situ_nn_init_constant_(t[2], 0.25);
@@ -70,8 +77,9 @@ static situ_nn_module *every_initialiser(situ_device d) {
   return situ_nn_done(m);
 }
 
-static const maker all[] = { linear,     linear16,  embedding,  conv1d,    conv2d,          conv_transpose2d, batch_norm,
-                             layer_norm, rms_norm,  group_norm, attention, cross_attention, transformer,      every_initialiser };
+static const maker all[] = { linear,           linear16,        embedding,   conv1d,           conv2d,
+                             conv_transpose2d, batch_norm,      layer_norm,  rms_norm,         group_norm,
+                             attention,        cross_attention, transformer, every_initialiser };
 
 static situ_status same(const situ_nn_visit *at, void *payload) {
   situ_tensor *other = situ_nn_get_tensor(payload, at->path);
@@ -151,7 +159,8 @@ static void what_is_not_known_is_not_made_up(void **state) {
   situ_nn_module *blank = linear(meta);
   assert_non_null(situ_nn_add_tensor(blank, "scale", NULL, situ_empty(SITU_SHAPE(3), &o), SITU_NN_BUFFER));
   assert_int_equal(situ_nn_to(blank, test_device()), SITU_OK);
-  expect_refused(situ_neg(situ_nn_get_tensor(blank, "scale")), SITU_E_STATE, "neg", "`scale` ([3] f32) holds no value yet");
+  expect_refused(situ_neg(situ_nn_get_tensor(blank, "scale")), SITU_E_STATE, "neg",
+                 "`scale` ([3] f32) holds no value yet");
   situ_nn_free(blank);
 }
 
@@ -184,7 +193,8 @@ static void loading_makes_it_real(void **state) {
       /* The values are its own. */
       situ_tensor *first = situ_tree_tensor_at(dict, 0), *kept = situ_clone(first);
       situ_fill_(first, 77);
-      expect_same(situ_to(situ_nn_get_tensor(m, situ_tree_key(dict, 0)), situ_dev("cpu")), situ_to(kept, situ_dev("cpu")), 0, 0);
+      expect_same(situ_to(situ_nn_get_tensor(m, situ_tree_key(dict, 0)), situ_dev("cpu")),
+                  situ_to(kept, situ_dev("cpu")), 0, 0);
       situ_tree_free(dict);
       situ_nn_free(real);
       situ_nn_free(m);
@@ -195,9 +205,11 @@ static void its_dtype_is_kept(void **state) {
   (void)state;
   situ_nn_load_options o = here();
   situ_nn_module *real = linear(test_device()), *m = linear16(meta);
-  situ_tree *dict = situ_tree_put(situ_tree_dict(), "weight", situ_tree_tensor(situ_detach(situ_nn_get_tensor(real, "weight"))));
+  situ_tree *dict =
+      situ_tree_put(situ_tree_dict(), "weight", situ_tree_tensor(situ_detach(situ_nn_get_tensor(real, "weight"))));
   assert_int_equal(situ_nn_load_state_dict(m, dict, &o), SITU_OK);
-  expect_same(situ_nn_get_tensor(m, "weight"), situ_to_dtype(situ_detach(situ_nn_get_tensor(real, "weight")), SITU_BF16), 0, 0);
+  expect_same(situ_nn_get_tensor(m, "weight"),
+              situ_to_dtype(situ_detach(situ_nn_get_tensor(real, "weight")), SITU_BF16), 0, 0);
   situ_tree_free(dict);
   situ_nn_free(real);
   situ_nn_free(m);
@@ -266,12 +278,14 @@ static void note(situ_nn_load_problem problem, const char *path, void *payload) 
 static void what_is_missing_stays(void **state) {
   (void)state;
   int problems[3] = { 0 };
-  situ_nn_load_options o = here(), loose = { .device = test_device(), .not_strict = true, .report = note, .payload = problems };
+  situ_nn_load_options o = here(),
+                       loose = { .device = test_device(), .not_strict = true, .report = note, .payload = problems };
   situ_manual_seed(2);
   situ_nn_module *real = linear(test_device());
   situ_manual_seed(2);
   situ_nn_module *m = linear(meta);
-  situ_tree *dict = situ_tree_put(situ_tree_dict(), "bias", situ_tree_tensor(situ_zeros_like(situ_nn_get_tensor(real, "bias"), NULL)));
+  situ_tree *dict = situ_tree_put(situ_tree_dict(), "bias",
+                                  situ_tree_tensor(situ_zeros_like(situ_nn_get_tensor(real, "bias"), NULL)));
   assert_int_not_equal(situ_nn_load_state_dict(m, dict, &o), SITU_OK);
   expect_error(SITU_E_ARG, "nn_load_state_dict", "missing: weight");
   assert_int_equal(situ_device_of(situ_nn_get_tensor(m, "bias")).kind, SITU_META);

@@ -70,8 +70,7 @@ static void a_missing_part_breaks_the_whole(void **state) {
     net *m = situ_nn_alloc(&net_type);
     situ_nn_child(m, fc1, missing == 0 ? situ_nn_dropout(2) : fc(2, 2));
     situ_nn_child(m, fc2, missing == 1 ? situ_nn_group_norm(3, 4, NULL) : fc(2, 2));
-    situ_nn_param(m, scale,
-                  missing == 2 ? situ_ones(SITU_SHAPE(-1), NULL) : situ_ones(SITU_SHAPE(2), NULL));
+    situ_nn_param(m, scale, missing == 2 ? situ_ones(SITU_SHAPE(-1), NULL) : situ_ones(SITU_SHAPE(2), NULL));
     situ_nn_buffer(m, offset,
                    missing == 3 ? situ_reshape(situ_ones(SITU_SHAPE(2), NULL), SITU_SHAPE(3))
                                 : situ_ones(SITU_SHAPE(2), NULL));
@@ -116,8 +115,7 @@ static void bad_registrations_are_refused(void **state) {
 
 static void cycles_are_refused(void **state) {
   (void)state;
-  situ_nn_module *inner = situ_nn_module_dict(),
-                 *outer = situ_nn_put(situ_nn_module_dict(), "inner", inner);
+  situ_nn_module *inner = situ_nn_module_dict(), *outer = situ_nn_put(situ_nn_module_dict(), "inner", inner);
   assert_null(situ_nn_add_child(inner, "outer", NULL, outer));
   expect_error(SITU_E_ARG, "nn_add_child", "contain itself");
   assert_null(situ_nn_add_child(inner, "self", NULL, inner));
@@ -207,8 +205,7 @@ static void unfinished_modules_can_be_freed(void **state) {
 
 static situ_status write_path(const situ_nn_visit *at, void *payload) {
   char *text = payload;
-  snprintf(text + strlen(text), 400 - strlen(text), "%s%s:%d ", at->leaving ? "/" : "", at->path,
-           at->depth);
+  snprintf(text + strlen(text), 400 - strlen(text), "%s%s:%d ", at->leaving ? "/" : "", at->path, at->depth);
   assert_string_equal(at->name, strrchr(at->path, '.') ? strrchr(at->path, '.') + 1 : at->path);
   return SITU_OK;
 }
@@ -218,11 +215,9 @@ static void the_visitor_walks_in_torchs_order(void **state) {
   situ_nn_module *m = net_new(2, 2);
   char text[400] = "";
   assert_int_equal(situ_nn_walk(m, SITU_NN_VISIT_TENSORS, write_path, text), SITU_OK);
-  assert_string_equal(text,
-                      "scale:0 offset:0 cache:0 fc1.weight:1 fc1.bias:1 fc2.weight:1 fc2.bias:1 ");
+  assert_string_equal(text, "scale:0 offset:0 cache:0 fc1.weight:1 fc1.bias:1 fc2.weight:1 fc2.bias:1 ");
   text[0] = 0;
-  assert_int_equal(situ_nn_walk(m, SITU_NN_VISIT_MODULES | SITU_NN_VISIT_LEAVE, write_path, text),
-                   SITU_OK);
+  assert_int_equal(situ_nn_walk(m, SITU_NN_VISIT_MODULES | SITU_NN_VISIT_LEAVE, write_path, text), SITU_OK);
   assert_string_equal(text, ":0 fc1:1 /fc1:1 fc2:1 /fc2:1 /:0 ");
   text[0] = 0;
   assert_int_equal(situ_nn_walk(m, SITU_NN_BUFFER, write_path, text), SITU_OK);

@@ -28,11 +28,12 @@ static outcome outcome_from(situ_nn_module *m, situ_tensor *x) {
   return o;
 }
 
-#define BASE { 0 }
+#define BASE \
+  { 0 }
 
 /* dtype and device: the operands are f32 on the cpu, so that others are refused where they are looked at. */
-#define PLACED(type, call)                        \
-  FIELD(type, call, .dtype = SITU_F64);           \
+#define PLACED(type, call)              \
+  FIELD(type, call, .dtype = SITU_F64); \
   FIELD(type, call, .device = situ_dev("sim:1"))
 
 static situ_tensor *values(situ_shape shape) { return situ_to_dtype(test_random(shape, -2, 2, false), SITU_F32); }
@@ -41,8 +42,8 @@ static situ_tensor *values(situ_shape shape) { return situ_to_dtype(test_random(
 static void linear_and_embedding(void **state) {
   (void)state;
   situ_tensor *x = R(3, 4), *index = TI64(SITU_SHAPE(3), 0, 2, 1);
-#define LINEAR(call)                                                             \
-  FIELD(situ_nn_linear_options, outcome_from(call, x), .no_bias = true);         \
+#define LINEAR(call)                                                                        \
+  FIELD(situ_nn_linear_options, outcome_from(call, x), .no_bias = true);                    \
   FIELD(situ_nn_linear_options, outcome_from(call, x), .activation = SITU_ACTIVATION_RELU); \
   PLACED(situ_nn_linear_options, outcome_from(call, x))
   LINEAR(situ_nn_linear(4, 5, o));
@@ -56,14 +57,14 @@ static void linear_and_embedding(void **state) {
 static void convolutions(void **state) {
   (void)state;
   situ_tensor *line = R(2, 4, 9), *image = R(1, 4, 7, 7);
-#define CONV(call, x)                                                                                        \
-  FIELD(situ_nn_conv_options, outcome_from(call, x), .stride = SITU_DIMS(2));                                \
-  FIELD(situ_nn_conv_options, outcome_from(call, x), .padding = SITU_DIMS(1));                               \
+#define CONV(call, x)                                                                                            \
+  FIELD(situ_nn_conv_options, outcome_from(call, x), .stride = SITU_DIMS(2));                                    \
+  FIELD(situ_nn_conv_options, outcome_from(call, x), .padding = SITU_DIMS(1));                                   \
   FIELD(situ_nn_conv_options, outcome_from(call, x), .padding = SITU_DIMS(1), .padding_mode = SITU_PAD_REFLECT); \
-  FIELD(situ_nn_conv_options, outcome_from(call, x), .dilation = SITU_DIMS(2));                              \
-  FIELD(situ_nn_conv_options, outcome_from(call, x), .output_padding = SITU_DIMS(1));                        \
-  FIELD(situ_nn_conv_options, outcome_from(call, x), .groups = 2);                                           \
-  FIELD(situ_nn_conv_options, outcome_from(call, x), .no_bias = true);                                       \
+  FIELD(situ_nn_conv_options, outcome_from(call, x), .dilation = SITU_DIMS(2));                                  \
+  FIELD(situ_nn_conv_options, outcome_from(call, x), .output_padding = SITU_DIMS(1));                            \
+  FIELD(situ_nn_conv_options, outcome_from(call, x), .groups = 2);                                               \
+  FIELD(situ_nn_conv_options, outcome_from(call, x), .no_bias = true);                                           \
   PLACED(situ_nn_conv_options, outcome_from(call, x))
   CONV(situ_nn_conv1d(4, 4, 3, o), line);
   CONV(situ_nn_conv2d(4, 4, SITU_DIMS(3), o), image);
@@ -72,51 +73,57 @@ static void convolutions(void **state) {
 #undef BASE
 
 /* A padding mode is told from others only where there is padding. */
-#define BASE { .padding = SITU_DIMS(1) }
+#define BASE \
+  { .padding = SITU_DIMS(1) }
 static void padding_modes(void **state) {
   (void)state;
   static const situ_pad_mode modes[] = { SITU_PAD_REFLECT, SITU_PAD_REPLICATE, SITU_PAD_CIRCULAR };
   situ_tensor *line = R(2, 4, 9), *image = R(1, 4, 7, 7);
   for (int k = 0; k < 3; k++) {
-    FIELD(situ_nn_conv_options, outcome_from(situ_nn_conv1d(4, 4, 3, o), line), .padding = SITU_DIMS(1), .padding_mode = modes[k]);
-    FIELD(situ_nn_conv_options, outcome_from(situ_nn_conv2d(4, 4, SITU_DIMS(3), o), image), .padding = SITU_DIMS(1), .padding_mode = modes[k]);
-    FIELD(situ_nn_conv_options, outcome_from(situ_nn_conv_transpose2d(4, 4, SITU_DIMS(3), o), image), .padding = SITU_DIMS(1), .padding_mode = modes[k]);
+    FIELD(situ_nn_conv_options, outcome_from(situ_nn_conv1d(4, 4, 3, o), line), .padding = SITU_DIMS(1),
+          .padding_mode = modes[k]);
+    FIELD(situ_nn_conv_options, outcome_from(situ_nn_conv2d(4, 4, SITU_DIMS(3), o), image), .padding = SITU_DIMS(1),
+          .padding_mode = modes[k]);
+    FIELD(situ_nn_conv_options, outcome_from(situ_nn_conv_transpose2d(4, 4, SITU_DIMS(3), o), image),
+          .padding = SITU_DIMS(1), .padding_mode = modes[k]);
   }
 }
 #undef BASE
 
-#define BASE { .padding = SITU_DIMS(1) }
+#define BASE \
+  { .padding = SITU_DIMS(1) }
 static void pools(void **state) {
   (void)state;
   situ_tensor *image = R(1, 2, 9, 9);
-#define POOL(call)                                                                                     \
-  FIELD(situ_pool_options, outcome_from(call, image), .stride = SITU_DIMS(1), .padding = SITU_DIMS(1)); \
-  FIELD(situ_pool_options, outcome_from(call, image), .padding = SITU_DIMS(0));                        \
+#define POOL(call)                                                                                        \
+  FIELD(situ_pool_options, outcome_from(call, image), .stride = SITU_DIMS(1), .padding = SITU_DIMS(1));   \
+  FIELD(situ_pool_options, outcome_from(call, image), .padding = SITU_DIMS(0));                           \
   FIELD(situ_pool_options, outcome_from(call, image), .padding = SITU_DIMS(1), .dilation = SITU_DIMS(2)); \
-  FIELD(situ_pool_options, outcome_from(call, image), .padding = SITU_DIMS(1), .ceil_mode = true);     \
-  FIELD(situ_pool_options, outcome_from(call, image), .padding = SITU_DIMS(1), .exclude_pad = true);   \
+  FIELD(situ_pool_options, outcome_from(call, image), .padding = SITU_DIMS(1), .ceil_mode = true);        \
+  FIELD(situ_pool_options, outcome_from(call, image), .padding = SITU_DIMS(1), .exclude_pad = true);      \
   FIELD(situ_pool_options, outcome_from(call, image), .padding = SITU_DIMS(1), .divisor_override = 5)
   POOL(situ_nn_max_pool2d(SITU_DIMS(3), o));
   POOL(situ_nn_avg_pool2d(SITU_DIMS(3), o));
 }
 #undef BASE
 
-#define BASE { 0 }
+#define BASE \
+  { 0 }
 static void norms(void **state) {
   (void)state;
   situ_tensor *rows = R(6, 4), *image = R(2, 4, 3, 3);
-#define BATCH_NORM(call, x)                                                                              \
-  FIELD(situ_nn_batch_norm_options, outcome_from(call, x), .eps = 0.5);                                  \
-  FIELD(situ_nn_batch_norm_options, outcome_from(call, x), .momentum = 0.5);                             \
-  FIELD(situ_nn_batch_norm_options, outcome_from(call, x), .cumulative = true);                          \
-  FIELD(situ_nn_batch_norm_options, outcome_from(call, x), .no_affine = true);                           \
-  FIELD(situ_nn_batch_norm_options, outcome_from(call, x), .no_track_running_stats = true);              \
+#define BATCH_NORM(call, x)                                                                 \
+  FIELD(situ_nn_batch_norm_options, outcome_from(call, x), .eps = 0.5);                     \
+  FIELD(situ_nn_batch_norm_options, outcome_from(call, x), .momentum = 0.5);                \
+  FIELD(situ_nn_batch_norm_options, outcome_from(call, x), .cumulative = true);             \
+  FIELD(situ_nn_batch_norm_options, outcome_from(call, x), .no_affine = true);              \
+  FIELD(situ_nn_batch_norm_options, outcome_from(call, x), .no_track_running_stats = true); \
   PLACED(situ_nn_batch_norm_options, outcome_from(call, x))
   BATCH_NORM(situ_nn_batch_norm1d(4, o), rows);
   BATCH_NORM(situ_nn_batch_norm2d(4, o), image);
-#define NORM(call, x)                                                            \
-  FIELD(situ_nn_norm_options, outcome_from(call, x), .eps = 0.5);                \
-  FIELD(situ_nn_norm_options, outcome_from(call, x), .no_affine = true);         \
+#define NORM(call, x)                                                    \
+  FIELD(situ_nn_norm_options, outcome_from(call, x), .eps = 0.5);        \
+  FIELD(situ_nn_norm_options, outcome_from(call, x), .no_affine = true); \
   PLACED(situ_nn_norm_options, outcome_from(call, x))
   NORM(situ_nn_layer_norm(SITU_DIMS(4), o), rows);
   NORM(situ_nn_group_norm(2, 4, o), image);
@@ -125,7 +132,8 @@ static void norms(void **state) {
   FIELD(situ_nn_norm_options, outcome_from(situ_nn_group_norm(2, 4, o), image), .no_bias = true);
 }
 
-static outcome attended(const situ_nn_multihead_attention_options *options, const situ_nn_attend_options *o, int64_t width) {
+static outcome attended(const situ_nn_multihead_attention_options *options, const situ_nn_attend_options *o,
+                        int64_t width) {
   situ_nn_module *m = situ_nn_multihead_attention(4, 2, options);
   if (!m) return outcome_of(NULL);
   situ_tensor *query = R(3, 2, 4), *key = R(3, 2, width), *weights = NULL;
@@ -159,11 +167,13 @@ static void attention(void **state) {
 
 #undef BASE
 
-#define BASE { .dim_feedforward = 8 }
+#define BASE \
+  { .dim_feedforward = 8 }
 static void transformer(void **state) {
   (void)state;
   situ_tensor *x = R(3, 2, 4);
-#define TRANSFORMER(...) FIELD(situ_nn_transformer_options, outcome_from(situ_nn_transformer_encoder_layer(4, 2, o), x), __VA_ARGS__)
+#define TRANSFORMER(...) \
+  FIELD(situ_nn_transformer_options, outcome_from(situ_nn_transformer_encoder_layer(4, 2, o), x), __VA_ARGS__)
   TRANSFORMER(.dim_feedforward = 6);
   TRANSFORMER(.dim_feedforward = 8, .dropout = 0.5);
   TRANSFORMER(.dim_feedforward = 8, .no_dropout = true);
@@ -178,7 +188,8 @@ static void transformer(void **state) {
 
 int main(void) {
   const struct CMUnitTest tests[] = {
-    TEST(linear_and_embedding), TEST(convolutions), TEST(padding_modes), TEST(pools), TEST(norms), TEST(attention), TEST(transformer),
+    TEST(linear_and_embedding), TEST(convolutions), TEST(padding_modes), TEST(pools), TEST(norms), TEST(attention),
+    TEST(transformer),
   };
   const int failed_tests = cmocka_run_group_tests(tests, NULL, NULL);
   print_message("%d fields of options\n", fields);

@@ -24,7 +24,8 @@ static void another_kind_is_refused(void **state) {
   situ_nn_module *m = fc();
   situ_tensor *x = input();
   expect_refused(situ_relu((situ_tensor *)(void *)m), SITU_E_ARG, "relu", "input is a module, and a tensor is needed");
-  expect_refused(situ_nn_forward((situ_nn_module *)(void *)x, x), SITU_E_ARG, "nn_forward", "module is a tensor, and a module is needed");
+  expect_refused(situ_nn_forward((situ_nn_module *)(void *)x, x), SITU_E_ARG, "nn_forward",
+                 "module is a tensor, and a module is needed");
   assert_int_equal(situ_optim_step((situ_optim *)(void *)m), SITU_E_ARG);
   expect_error(SITU_E_ARG, "optim_step", "optimiser is a module, and an optimiser is needed");
   situ_nn_free(m);
@@ -68,7 +69,9 @@ static void a_hook_frees_its_module(void **state) {
   (void)state;
   for (int before = 0; before < 2; before++) {
     situ_nn_module *m = fc();
-    assert_int_equal(before ? situ_nn_register_forward_pre_hook(m, free_it, NULL, NULL) : situ_nn_register_forward_hook(m, free_it, NULL, NULL), SITU_OK);
+    assert_int_equal(before ? situ_nn_register_forward_pre_hook(m, free_it, NULL, NULL)
+                            : situ_nn_register_forward_hook(m, free_it, NULL, NULL),
+                     SITU_OK);
     assert_non_null(situ_nn_forward(m, input()));
     assert_int_equal(situ_nn_live_modules(), 0);
     expect_refused(situ_nn_forward(m, input()), SITU_E_ARG, "nn_forward", "was freed");
@@ -80,7 +83,8 @@ static void a_hook_frees_its_module_twice(void **state) {
   situ_nn_module *m = fc();
   assert_int_equal(situ_nn_register_forward_pre_hook(m, free_it, NULL, NULL), SITU_OK);
   assert_int_equal(situ_nn_register_forward_hook(m, free_it, NULL, NULL), SITU_OK);
-  expect_refused(situ_nn_forward(m, input()), SITU_E_STATE, "nn_free", "was freed already, in the call of it that is running");
+  expect_refused(situ_nn_forward(m, input()), SITU_E_STATE, "nn_free",
+                 "was freed already, in the call of it that is running");
   assert_int_equal(situ_nn_live_modules(), 0);
 }
 
@@ -98,7 +102,9 @@ typedef struct holder {
   situ_nn_module base;
   situ_nn_module *fc;
 } holder;
-static situ_tensor *holder_forward(situ_nn_module *self, situ_tensor *x) { return situ_nn_forward(((holder *)self)->fc, x); }
+static situ_tensor *holder_forward(situ_nn_module *self, situ_tensor *x) {
+  return situ_nn_forward(((holder *)self)->fc, x);
+}
 static const situ_nn_type holder_type = { .name = "Holder", .size = sizeof(holder), .forward = holder_forward };
 
 static situ_status replace_it(situ_nn_module *m, situ_tree **inputs, situ_tree **output, void *payload) {
@@ -125,15 +131,20 @@ static void a_forward_without_end(void **state) {
   (void)state;
   situ_nn_module *m = situ_nn_done(situ_nn_alloc(&endless_type));
   for (int hooked = 0; hooked < 2; hooked++) {
-    expect_refused(situ_nn_forward(m, input()), SITU_E_LIMIT, "nn_forward", "Endless: more than 512 calls of modules inside each other");
+    expect_refused(situ_nn_forward(m, input()), SITU_E_LIMIT, "nn_forward",
+                   "Endless: more than 512 calls of modules inside each other");
     assert_int_equal(situ_nn_register_forward_hook(m, free_it, NULL, NULL), SITU_OK);
   }
   situ_nn_free(m);
 }
 
 int main(void) {
-  const struct CMUnitTest tests[] = { MODULE_TEST(a_freed_module_is_refused), MODULE_TEST(another_kind_is_refused), MODULE_TEST(a_child_is_its_owners), MODULE_TEST(a_module_in_itself),
-                                      MODULE_TEST(a_hook_frees_its_module), MODULE_TEST(a_hook_frees_its_module_twice), MODULE_TEST(a_hook_frees_what_is_around),
-                                      MODULE_TEST(a_hook_replaces_its_module), MODULE_TEST(a_forward_without_end) };
+  const struct CMUnitTest tests[] = {
+    MODULE_TEST(a_freed_module_is_refused),   MODULE_TEST(another_kind_is_refused),
+    MODULE_TEST(a_child_is_its_owners),       MODULE_TEST(a_module_in_itself),
+    MODULE_TEST(a_hook_frees_its_module),     MODULE_TEST(a_hook_frees_its_module_twice),
+    MODULE_TEST(a_hook_frees_what_is_around), MODULE_TEST(a_hook_replaces_its_module),
+    MODULE_TEST(a_forward_without_end)
+  };
   return cmocka_run_group_tests_name("nn/owners", tests, NULL, NULL);
 }

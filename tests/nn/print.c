@@ -22,8 +22,7 @@ static void leaves(void **state) {
   expect_text(situ_nn_linear(2, 3, &(situ_nn_linear_options){ .activation = SITU_ACTIVATION_RELU }),
               "Linear(in_features=2, out_features=3, bias=True, activation=relu)");
   expect_text(situ_nn_relu(), "ReLU()");
-  expect_text(situ_nn_conv2d(1, 16, SITU_DIMS(3),
-                             &(situ_nn_conv_options){ .padding = SITU_DIMS(1), .no_bias = true }),
+  expect_text(situ_nn_conv2d(1, 16, SITU_DIMS(3), &(situ_nn_conv_options){ .padding = SITU_DIMS(1), .no_bias = true }),
               "Conv2d(1, 16, kernel_size=(3, 3), stride=(1, 1), padding=(1, 1), bias=False)");
   expect_text(situ_nn_conv2d(4, 8, SITU_DIMS(3, 5),
                              &(situ_nn_conv_options){ .stride = SITU_DIMS(2),
@@ -34,31 +33,25 @@ static void leaves(void **state) {
               "Conv2d(4, 8, kernel_size=(3, 5), stride=(2, 2), padding=(2, 2), dilation=(1, 2), "
               "groups=2, padding_mode=circular)");
   expect_text(situ_nn_conv1d(1, 2, 3, NULL), "Conv1d(1, 2, kernel_size=(3,), stride=(1,))");
-  expect_text(situ_nn_conv_transpose2d(2, 4, SITU_DIMS(3),
-                                       &(situ_nn_conv_options){ .stride = SITU_DIMS(2),
-                                                                .output_padding = SITU_DIMS(1) }),
-              "ConvTranspose2d(2, 4, kernel_size=(3, 3), stride=(2, 2), output_padding=(1, 1))");
+  expect_text(
+      situ_nn_conv_transpose2d(2, 4, SITU_DIMS(3),
+                               &(situ_nn_conv_options){ .stride = SITU_DIMS(2), .output_padding = SITU_DIMS(1) }),
+      "ConvTranspose2d(2, 4, kernel_size=(3, 3), stride=(2, 2), output_padding=(1, 1))");
   expect_text(situ_nn_batch_norm2d(16, NULL),
               "BatchNorm2d(16, eps=1e-05, momentum=0.1, affine=True, track_running_stats=True)");
   expect_text(
-      situ_nn_batch_norm1d(3, &(situ_nn_batch_norm_options){ .cumulative = true,
-                                                             .no_affine = true,
-                                                             .no_track_running_stats = true }),
+      situ_nn_batch_norm1d(
+          3, &(situ_nn_batch_norm_options){ .cumulative = true, .no_affine = true, .no_track_running_stats = true }),
       "BatchNorm1d(3, eps=1e-05, momentum=None, affine=False, track_running_stats=False)");
-  expect_text(situ_nn_layer_norm(SITU_SHAPE(64), NULL),
-              "LayerNorm((64,), eps=1e-05, elementwise_affine=True)");
-  expect_text(situ_nn_layer_norm(SITU_SHAPE(2, 3),
-                                 &(situ_nn_norm_options){ .eps = 1e-6, .no_affine = true }),
+  expect_text(situ_nn_layer_norm(SITU_SHAPE(64), NULL), "LayerNorm((64,), eps=1e-05, elementwise_affine=True)");
+  expect_text(situ_nn_layer_norm(SITU_SHAPE(2, 3), &(situ_nn_norm_options){ .eps = 1e-6, .no_affine = true }),
               "LayerNorm((2, 3), eps=1e-06, elementwise_affine=False)");
   expect_text(situ_nn_group_norm(2, 4, NULL), "GroupNorm(2, 4, eps=1e-05, affine=True)");
-  expect_text(situ_nn_rms_norm(SITU_SHAPE(8), NULL),
-              "RMSNorm((8,), eps=None, elementwise_affine=True)");
+  expect_text(situ_nn_rms_norm(SITU_SHAPE(8), NULL), "RMSNorm((8,), eps=None, elementwise_affine=True)");
   expect_text(situ_nn_dropout(0.25), "Dropout(p=0.25, inplace=False)");
   expect_text(situ_nn_embedding(10, 3, NULL), "Embedding(10, 3)");
-  expect_text(
-      situ_nn_embedding(10, 3,
-                        &(situ_nn_embedding_options){ .has_padding_idx = true, .padding_idx = -1 }),
-      "Embedding(10, 3, padding_idx=9)");
+  expect_text(situ_nn_embedding(10, 3, &(situ_nn_embedding_options){ .has_padding_idx = true, .padding_idx = -1 }),
+              "Embedding(10, 3, padding_idx=9)");
   expect_text(situ_nn_leaky_relu(0.01), "LeakyReLU(negative_slope=0.01)");
   expect_text(situ_nn_elu(1), "ELU(alpha=1.0)");
   expect_text(situ_nn_gelu(SITU_GELU_NONE), "GELU(approximate='none')");
@@ -70,15 +63,12 @@ static void leaves(void **state) {
   expect_text(situ_nn_max_pool2d(SITU_DIMS(2), NULL),
               "MaxPool2d(kernel_size=2, stride=2, padding=0, dilation=1, ceil_mode=False)");
   expect_text(
-      situ_nn_max_pool2d(SITU_DIMS(3, 2), &(situ_pool_options){ .stride = SITU_DIMS(2, 1),
-                                                                .padding = SITU_DIMS(1),
-                                                                .ceil_mode = true }),
+      situ_nn_max_pool2d(SITU_DIMS(3, 2),
+                         &(situ_pool_options){ .stride = SITU_DIMS(2, 1), .padding = SITU_DIMS(1), .ceil_mode = true }),
       "MaxPool2d(kernel_size=(3, 2), stride=(2, 1), padding=1, dilation=1, ceil_mode=True)");
-  expect_text(situ_nn_avg_pool2d(SITU_DIMS(3), &(situ_pool_options){ .stride = SITU_DIMS(2),
-                                                                     .padding = SITU_DIMS(1) }),
+  expect_text(situ_nn_avg_pool2d(SITU_DIMS(3), &(situ_pool_options){ .stride = SITU_DIMS(2), .padding = SITU_DIMS(1) }),
               "AvgPool2d(kernel_size=3, stride=2, padding=1)");
-  expect_text(situ_nn_adaptive_avg_pool2d(SITU_DIMS(2, 3)),
-              "AdaptiveAvgPool2d(output_size=(2, 3))");
+  expect_text(situ_nn_adaptive_avg_pool2d(SITU_DIMS(2, 3)), "AdaptiveAvgPool2d(output_size=(2, 3))");
   expect_text(situ_nn_flatten(1, -1), "Flatten(start_dim=1, end_dim=-1)");
   expect_text(situ_nn_cross_entropy_loss(NULL), "CrossEntropyLoss()");
   expect_text(situ_nn_lazy_linear(3, NULL), "LazyLinear(in_features=0, out_features=3, bias=True)");
@@ -110,10 +100,9 @@ static void numbers_are_pythons(void **state) {
 static void trees_are_indented(void **state) {
   (void)state;
   expect_text(situ_nn_module_list_of(0, NULL), "ModuleList()");
-  situ_nn_module *m =
-      situ_nn_sequential(situ_nn_linear(2, 3, &(situ_nn_linear_options){ .no_bias = true }),
-                         situ_nn_put(situ_nn_module_dict(), "a", situ_nn_tanh()),
-                         situ_nn_multihead_attention(4, 2, NULL));
+  situ_nn_module *m = situ_nn_sequential(situ_nn_linear(2, 3, &(situ_nn_linear_options){ .no_bias = true }),
+                                         situ_nn_put(situ_nn_module_dict(), "a", situ_nn_tanh()),
+                                         situ_nn_multihead_attention(4, 2, NULL));
   expect_text(m, "Sequential(\n"
                  "  (0): Linear(in_features=2, out_features=3, bias=False)\n"
                  "  (1): ModuleDict(\n"
@@ -141,7 +130,7 @@ static void texts_end_within_their_buffer(void **state) {
 }
 
 int main(void) {
-  const struct CMUnitTest tests[] = { MODULE_TEST(leaves), MODULE_TEST(texts_end_within_their_buffer), MODULE_TEST(numbers_are_pythons),
-                                      MODULE_TEST(trees_are_indented) };
+  const struct CMUnitTest tests[] = { MODULE_TEST(leaves), MODULE_TEST(texts_end_within_their_buffer),
+                                      MODULE_TEST(numbers_are_pythons), MODULE_TEST(trees_are_indented) };
   return cmocka_run_group_tests(tests, NULL, NULL);
 }

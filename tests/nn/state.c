@@ -21,22 +21,19 @@ static void expect_keys(situ_tree *dict, int count, const char *const *keys) {
 /* As python3 -c 'print(list(torch.nn.X(...).state_dict()))' lists them. */
 static void names_are_torchs(void **state) {
   (void)state;
-  situ_nn_module *m = situ_nn_transformer_encoder_layer(
-      8, 2, &(situ_nn_transformer_options){ .dim_feedforward = 16, HERE });
+  situ_nn_module *m =
+      situ_nn_transformer_encoder_layer(8, 2, &(situ_nn_transformer_options){ .dim_feedforward = 16, HERE });
   expect_keys(situ_nn_state_dict(m),
-              KEYS("self_attn.in_proj_weight", "self_attn.in_proj_bias",
-                   "self_attn.out_proj.weight", "self_attn.out_proj.bias", "linear1.weight",
-                   "linear1.bias", "linear2.weight", "linear2.bias", "norm1.weight", "norm1.bias",
-                   "norm2.weight", "norm2.bias"));
+              KEYS("self_attn.in_proj_weight", "self_attn.in_proj_bias", "self_attn.out_proj.weight",
+                   "self_attn.out_proj.bias", "linear1.weight", "linear1.bias", "linear2.weight", "linear2.bias",
+                   "norm1.weight", "norm1.bias", "norm2.weight", "norm2.bias"));
   situ_nn_free(m);
-  m = situ_nn_multihead_attention(
-      4, 2, &(situ_nn_multihead_attention_options){ .kdim = 3, .vdim = 5, HERE });
-  expect_keys(situ_nn_state_dict(m), KEYS("q_proj_weight", "k_proj_weight", "v_proj_weight",
-                                          "in_proj_bias", "out_proj.weight", "out_proj.bias"));
+  m = situ_nn_multihead_attention(4, 2, &(situ_nn_multihead_attention_options){ .kdim = 3, .vdim = 5, HERE });
+  expect_keys(situ_nn_state_dict(m), KEYS("q_proj_weight", "k_proj_weight", "v_proj_weight", "in_proj_bias",
+                                          "out_proj.weight", "out_proj.bias"));
   situ_nn_free(m);
   m = situ_nn_batch_norm2d(3, &(situ_nn_batch_norm_options){ HERE });
-  expect_keys(situ_nn_state_dict(m),
-              KEYS("weight", "bias", "running_mean", "running_var", "num_batches_tracked"));
+  expect_keys(situ_nn_state_dict(m), KEYS("weight", "bias", "running_mean", "running_var", "num_batches_tracked"));
   expect_keys(situ_nn_buffers(m), KEYS("running_mean", "running_var", "num_batches_tracked"));
   expect_keys(situ_nn_parameters(m), KEYS("weight", "bias"));
   situ_nn_free(m);
@@ -65,8 +62,7 @@ static situ_tree *with(situ_tree *dict, const char *key, situ_tensor *t) {
 
 static void loads_values_in_place(void **state) {
   (void)state;
-  situ_nn_module *m =
-      situ_nn_sequential(fc(2, 1), situ_nn_batch_norm1d(1, &(situ_nn_batch_norm_options){ HERE }));
+  situ_nn_module *m = situ_nn_sequential(fc(2, 1), situ_nn_batch_norm1d(1, &(situ_nn_batch_norm_options){ HERE }));
   situ_tensor *weight = situ_nn_get_tensor(m, "0.weight"), *alias = situ_detach(weight);
   situ_device cpu = { .kind = SITU_CPU };
   /* From cpu whatever the module is on, cast from f64, and nested as well as flat. */
@@ -74,8 +70,7 @@ static void loads_values_in_place(void **state) {
   part = with(part, "bias", T32(SITU_SHAPE(1), 7));
   situ_tree *dict = situ_tree_put(situ_tree_dict(), "0", part);
   dict = with(with(dict, "1.weight", T32(SITU_SHAPE(1), 1)), "1.bias", T32(SITU_SHAPE(1), 2));
-  dict = with(with(dict, "1.running_mean", T32(SITU_SHAPE(1), 3)), "1.running_var",
-              T32(SITU_SHAPE(1), 4));
+  dict = with(with(dict, "1.running_mean", T32(SITU_SHAPE(1), 3)), "1.running_var", T32(SITU_SHAPE(1), 4));
   dict = with(dict, "1.num_batches_tracked", TI64(SITU_SCALAR, 9));
   assert_int_equal(situ_nn_load_state_dict(m, dict, NULL), SITU_OK);
   assert_ptr_equal(situ_nn_get_tensor(m, "0.weight"), weight);
@@ -122,8 +117,7 @@ static void every_problem_is_in_one_error(void **state) {
   situ_nn_module *m = situ_nn_sequential(fc(2, 2), fc(2, 3));
   situ_tensor *kept = situ_clone(situ_nn_get_tensor(m, "0.bias"));
   situ_tree *dict = with(situ_tree_dict(), "0.bias", T32(SITU_SHAPE(2), 1, 2));
-  dict = with(with(dict, "1.weight", T32(SITU_SHAPE(2, 2), 1, 2, 3, 4)), "head.weight",
-              T32(SITU_SHAPE(1), 0));
+  dict = with(with(dict, "1.weight", T32(SITU_SHAPE(2, 2), 1, 2, 3, 4)), "head.weight", T32(SITU_SHAPE(1), 0));
   assert_int_not_equal(situ_nn_load_state_dict(m, dict, NULL), SITU_OK);
   assert_non_null(strstr(situ_error_message(), "missing: 0.weight, 1.bias"));
   assert_non_null(strstr(situ_error_message(), "unexpected: head.weight"));
@@ -137,9 +131,7 @@ static void every_problem_is_in_one_error(void **state) {
 
 static void note(situ_nn_load_problem problem, const char *path, void *payload) {
   char *text = payload;
-  strcat(text, problem == SITU_NN_LOAD_MISSING      ? "-"
-               : problem == SITU_NN_LOAD_UNEXPECTED ? "+"
-                                                    : "!");
+  strcat(text, problem == SITU_NN_LOAD_MISSING ? "-" : problem == SITU_NN_LOAD_UNEXPECTED ? "+" : "!");
   strcat(text, path);
 }
 
@@ -148,8 +140,7 @@ static void not_strict_loads_what_fits(void **state) {
   char text[200] = "";
   situ_nn_load_options options = { .not_strict = true, .report = note, .payload = text };
   situ_nn_module *m = fc(2, 2);
-  situ_tree *dict =
-      with(with(situ_tree_dict(), "bias", T32(SITU_SHAPE(2), 1, 2)), "x", T32(SITU_SHAPE(1), 0));
+  situ_tree *dict = with(with(situ_tree_dict(), "bias", T32(SITU_SHAPE(2), 1, 2)), "x", T32(SITU_SHAPE(1), 0));
   assert_int_equal(situ_nn_load_state_dict(m, dict, &options), SITU_OK);
   assert_string_equal(text, "-weight+x");
   expect_exact(situ_nn_get_tensor(m, "bias"), SITU_SHAPE(2), 1, 2);
@@ -164,10 +155,9 @@ static void not_strict_loads_what_fits(void **state) {
 
 static void whole_numbers_take_no_fractions(void **state) {
   (void)state;
-  situ_nn_module *m =
-      situ_nn_batch_norm1d(1, &(situ_nn_batch_norm_options){ .no_affine = true, HERE });
-  situ_tree *dict = with(with(situ_tree_dict(), "running_mean", T32(SITU_SHAPE(1), 1)),
-                         "running_var", T32(SITU_SHAPE(1), 1));
+  situ_nn_module *m = situ_nn_batch_norm1d(1, &(situ_nn_batch_norm_options){ .no_affine = true, HERE });
+  situ_tree *dict =
+      with(with(situ_tree_dict(), "running_mean", T32(SITU_SHAPE(1), 1)), "running_var", T32(SITU_SHAPE(1), 1));
   dict = with(dict, "num_batches_tracked", T32(SITU_SCALAR, 1.5));
   assert_int_not_equal(situ_nn_load_state_dict(m, dict, NULL), SITU_OK);
   expect_error(SITU_E_SHAPE, "nn_load_state_dict", "num_batches_tracked");
@@ -183,7 +173,8 @@ static void values_that_nobody_has_are_not_loaded(void **state) {
   const situ_device where[] = { { .kind = SITU_META }, test_device() };
   for (int k = 0; k < 2; k++) {
     situ_options o = { .device = where[k] };
-    situ_tree *empty = with(with(situ_tree_dict(), "bias", situ_zeros(SITU_SHAPE(2), &o)), "weight", situ_empty(SITU_SHAPE(2, 2), &o));
+    situ_tree *empty =
+        with(with(situ_tree_dict(), "bias", situ_zeros(SITU_SHAPE(2), &o)), "weight", situ_empty(SITU_SHAPE(2, 2), &o));
     assert_int_not_equal(situ_nn_load_state_dict(m, empty, NULL), SITU_OK);
     expect_error(SITU_E_STATE, "nn_load_state_dict", "weight: the state's holds no values");
     expect_same(situ_nn_get_tensor(m, "weight"), kept, 0, 0);
@@ -195,8 +186,7 @@ static void values_that_nobody_has_are_not_loaded(void **state) {
 static void a_lazy_layer_has_no_state_yet(void **state) {
   (void)state;
   situ_nn_module *m = situ_nn_sequential(situ_nn_lazy_linear(2, NULL));
-  expect_refused(situ_nn_parameters(m), SITU_E_STATE, "nn_parameters",
-                 "0, a LazyLinear has no parameters yet");
+  expect_refused(situ_nn_parameters(m), SITU_E_STATE, "nn_parameters", "0, a LazyLinear has no parameters yet");
   expect_refused(situ_nn_state_dict(m), SITU_E_STATE, "nn_state_dict", "");
   situ_nn_free(m);
 }
@@ -205,10 +195,8 @@ static void a_lazy_layer_has_no_state_yet(void **state) {
    changed. */
 static void loading_without_memory_changes_nothing(void **state) {
   (void)state;
-  situ_nn_module *m = situ_nn_sequential(fc(2, 3), fc(3, 1)),
-                 *from = situ_nn_sequential(fc(2, 3), fc(3, 1));
-  situ_tree *own = situ_nn_state_dict(m), *saved = situ_tree_map(own, cloned, NULL),
-            *wanted = situ_nn_state_dict(from);
+  situ_nn_module *m = situ_nn_sequential(fc(2, 3), fc(3, 1)), *from = situ_nn_sequential(fc(2, 3), fc(3, 1));
+  situ_tree *own = situ_nn_state_dict(m), *saved = situ_tree_map(own, cloned, NULL), *wanted = situ_nn_state_dict(from);
   uint64_t nth = 0;
   bool whole = false;
   while (!whole) {
@@ -219,8 +207,7 @@ static void loading_without_memory_changes_nothing(void **state) {
     if (!whole) expect_error(SITU_E_NOMEM, "", "");
     situ_tree *now = situ_nn_state_dict(m);
     for (int64_t i = 0; i < situ_tree_count(now); i++)
-      expect_same(situ_tree_tensor_at(now, i), situ_tree_tensor_at(whole ? wanted : saved, i), 0,
-                  0);
+      expect_same(situ_tree_tensor_at(now, i), situ_tree_tensor_at(whole ? wanted : saved, i), 0, 0);
     situ_tree_free(now);
   }
   assert_true(nth > 10);

@@ -66,8 +66,8 @@ static void what_was_on_meta_is_there_again(void **state) {
     bool whole = false;
     for (uint64_t nth = 1; !whole; nth++) {
       assert_true(nth < 200);
-      situ_nn_module *noted = situ_nn_linear(3, 4, &(situ_nn_linear_options){ .device = meta }),
-                     *rest = net(), *m = situ_nn_sequential(noted, rest);
+      situ_nn_module *noted = situ_nn_linear(3, 4, &(situ_nn_linear_options){ .device = meta }), *rest = net(),
+                     *m = situ_nn_sequential(noted, rest);
       situ_tree *before = values_of(rest);
       assert_int_equal(situ_empty_cache(test_device()), SITU_OK);
       assert_int_equal(situ_synchronize(test_device()), SITU_OK);
@@ -94,6 +94,7 @@ static void what_was_on_meta_is_there_again(void **state) {
 }
 
 int main(void) {
-  const struct CMUnitTest tests[] = { MODULE_TEST(every_step_fails_once), MODULE_TEST(what_was_on_meta_is_there_again) };
+  const struct CMUnitTest tests[] = { MODULE_TEST(every_step_fails_once),
+                                      MODULE_TEST(what_was_on_meta_is_there_again) };
   return cmocka_run_group_tests(tests, NULL, NULL);
 }

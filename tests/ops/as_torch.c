@@ -30,10 +30,14 @@ static void a_wrong_factor_gives_no_loss(void **state) {
   situ_tensor *x = T32(SITU_SHAPE(2), 0.5, 0.5), *y = T32(SITU_SHAPE(2), 0, 0), *three = T32(SITU_SHAPE(3), 5, 5, 5);
   situ_tensor *larger = situ_ones(SITU_SHAPE(3, 2), HERE(0));
   for (int reduction = SITU_REDUCTION_MEAN; reduction <= SITU_REDUCTION_NONE; reduction++) {
-    expect_refused(situ_binary_cross_entropy_with_logits(x, y, NULL, three, reduction), SITU_E_SHAPE, op, "pos_weight is [3]");
-    expect_refused(situ_binary_cross_entropy_with_logits(x, y, three, NULL, reduction), SITU_E_SHAPE, op, ": weight is [3]");
-    expect_refused(situ_binary_cross_entropy_with_logits(x, y, NULL, larger, reduction), SITU_E_SHAPE, op, "pos_weight is [3, 2]");
-    expect_refused(situ_binary_cross_entropy_with_logits(x, y, larger, NULL, reduction), SITU_E_SHAPE, op, ": weight is [3, 2]");
+    expect_refused(situ_binary_cross_entropy_with_logits(x, y, NULL, three, reduction), SITU_E_SHAPE, op,
+                   "pos_weight is [3]");
+    expect_refused(situ_binary_cross_entropy_with_logits(x, y, three, NULL, reduction), SITU_E_SHAPE, op,
+                   ": weight is [3]");
+    expect_refused(situ_binary_cross_entropy_with_logits(x, y, NULL, larger, reduction), SITU_E_SHAPE, op,
+                   "pos_weight is [3, 2]");
+    expect_refused(situ_binary_cross_entropy_with_logits(x, y, larger, NULL, reduction), SITU_E_SHAPE, op,
+                   ": weight is [3, 2]");
   }
 }
 
@@ -52,7 +56,9 @@ static void a_weight_keeps_its_value(void **state) {
   static const struct {
     situ_dtype dtype;
     double weight, want;
-  } rows[] = { { SITU_BF16, 0.999, 0.00099945068359375 }, { SITU_F16, 0.9999, 0.00010001659393310547 }, { SITU_F32, 0.9999, 0.000100016593933105 } };
+  } rows[] = { { SITU_BF16, 0.999, 0.00099945068359375 },
+               { SITU_F16, 0.9999, 0.00010001659393310547 },
+               { SITU_F32, 0.9999, 0.000100016593933105 } };
   for (int k = 0; k < 3; k++) {
     situ_tensor *a = T(rows[k].dtype, SITU_SHAPE(1), 1), *b = T(rows[k].dtype, SITU_SHAPE(1), 0);
     expect_close(situ_lerp_scalar(a, b, rows[k].weight), SITU_SHAPE(1), 1e-9, 0, rows[k].want);
@@ -69,7 +75,8 @@ static void a_weight_keeps_its_value(void **state) {
 
 static void the_least_whole_number_is_one(void **state) {
   (void)state;
-  situ_tensor *zero = TI64(SITU_SHAPE(1), 0), *sum = situ_add_scalar(zero, -0x1p63), *difference = situ_sub_scalar(zero, -0x1p63);
+  situ_tensor *zero = TI64(SITU_SHAPE(1), 0), *sum = situ_add_scalar(zero, -0x1p63),
+              *difference = situ_sub_scalar(zero, -0x1p63);
   assert_int_equal(situ_dtype_of(sum), SITU_I64);
   assert_int_equal(situ_dtype_of(difference), SITU_I64);
   int64_t value = 0;
@@ -83,7 +90,8 @@ static void the_least_whole_number_is_one(void **state) {
 static void constants_that_do_not_fit(void **state) {
   (void)state;
   situ_tensor *x = T32(SITU_SHAPE(2), 1, 2), *mask = TBOOL(SITU_SHAPE(2), 1, 0);
-  expect_refused(situ_pad(x, SITU_SHAPE(1, 1), SITU_PAD_CONSTANT, 1e40), SITU_E_ARG, "pad", "1e+40 does not fit into f32");
+  expect_refused(situ_pad(x, SITU_SHAPE(1, 1), SITU_PAD_CONSTANT, 1e40), SITU_E_ARG, "pad",
+                 "1e+40 does not fit into f32");
   expect_refused(situ_masked_fill(x, mask, -1e40), SITU_E_ARG, "masked_fill", "-1e+40 does not fit into f32");
   expect_refused(situ_fill_(x, 1e40), SITU_E_ARG, "fill_", "1e+40");
   expect_exact(x, SITU_SHAPE(2), 1, 2);
@@ -112,9 +120,18 @@ static void random_numbers_that_do_not_fit(void **state) {
     situ_dtype dtype;
     int64_t low, high;
     bool fits;
-  } rows[] = { { SITU_U8, 0, 256, true },     { SITU_U8, 0, 257, false },   { SITU_U8, -1, 3, false },      { SITU_I8, -128, 128, true },
-               { SITU_I8, -129, 128, false }, { SITU_BOOL, 0, 2, true },    { SITU_BOOL, 0, 3, false },     { SITU_F16, 0, 65505, true },
-               { SITU_F16, 0, 65506, false }, { SITU_BF16, 0, 300, true },  { SITU_I32, 0, 1LL << 31, true }, { SITU_I32, 0, (1LL << 31) + 1, false },
+  } rows[] = { { SITU_U8, 0, 256, true },
+               { SITU_U8, 0, 257, false },
+               { SITU_U8, -1, 3, false },
+               { SITU_I8, -128, 128, true },
+               { SITU_I8, -129, 128, false },
+               { SITU_BOOL, 0, 2, true },
+               { SITU_BOOL, 0, 3, false },
+               { SITU_F16, 0, 65505, true },
+               { SITU_F16, 0, 65506, false },
+               { SITU_BF16, 0, 300, true },
+               { SITU_I32, 0, 1LL << 31, true },
+               { SITU_I32, 0, (1LL << 31) + 1, false },
                { SITU_I64, INT64_MIN, INT64_MAX, true } };
   for (size_t k = 0; k < sizeof rows / sizeof *rows; k++) {
     situ_tensor *x = situ_randint(rows[k].low, rows[k].high, SITU_SHAPE(8), HERE(.dtype = rows[k].dtype));
@@ -163,7 +180,8 @@ static void clamp_at_its_bounds(void **state) {
 static void linspace_of_whole_numbers(void **state) {
   (void)state;
   expect_exact(situ_linspace(0.5, 9.7, 5, HERE(.dtype = SITU_I64)), SITU_SHAPE(5), 0, 2, 4, 6, 9);
-  expect_exact(situ_slice(situ_linspace(4.3, -3, 50, HERE(.dtype = SITU_I64)), 0, 0, 6, 1), SITU_SHAPE(6), 4, 3, 3, 3, 3, 3);
+  expect_exact(situ_slice(situ_linspace(4.3, -3, 50, HERE(.dtype = SITU_I64)), 0, 0, 6, 1), SITU_SHAPE(6), 4, 3, 3, 3,
+               3, 3);
   expect_exact(situ_linspace(-1, 9.7, 5, HERE(.dtype = SITU_U8)), SITU_SHAPE(5), 255, 193, 132, 70, 9);
   expect_refused(situ_linspace(0, 1, 3, HERE(.dtype = SITU_BOOL)), SITU_E_DTYPE, "linspace", "bool");
   expect_refused(situ_arange(0, 2, 1, HERE(.dtype = SITU_BOOL)), SITU_E_DTYPE, "arange", "bool");
@@ -190,11 +208,12 @@ static void borders_that_crop(void **state) {
 static void std_of_large_and_small(void **state) {
   (void)state;
   expect_close(situ_std(T32(SITU_SHAPE(3), 1e20, 2e20, -1e20), 1, NULL), SITU_SCALAR, 1e-6, 0, 1.5275252316519468e20);
-  expect_close(situ_std(T32(SITU_SHAPE(3), 1e-30, 2e-30, -1e-30), 1, NULL), SITU_SCALAR, 1e-6, 0, 1.5275252316519468e-30);
-  expect_close(situ_std(T32(SITU_SHAPE(2, 2), 1e20, 3e20, 5, 5), 1, &(situ_reduce_options){ .dim = SITU_DIMS(1) }), SITU_SHAPE(2), 1e-6, 0,
-               1.4142135623730951e20, 0);
-  expect_close(situ_std(T32(SITU_SHAPE(2, 2), 1e20, 5, 3e20, 5), 1, &(situ_reduce_options){ .dim = SITU_DIMS(0) }), SITU_SHAPE(2), 1e-6, 0,
-               1.4142135623730951e20, 0);
+  expect_close(situ_std(T32(SITU_SHAPE(3), 1e-30, 2e-30, -1e-30), 1, NULL), SITU_SCALAR, 1e-6, 0,
+               1.5275252316519468e-30);
+  expect_close(situ_std(T32(SITU_SHAPE(2, 2), 1e20, 3e20, 5, 5), 1, &(situ_reduce_options){ .dim = SITU_DIMS(1) }),
+               SITU_SHAPE(2), 1e-6, 0, 1.4142135623730951e20, 0);
+  expect_close(situ_std(T32(SITU_SHAPE(2, 2), 1e20, 5, 3e20, 5), 1, &(situ_reduce_options){ .dim = SITU_DIMS(0) }),
+               SITU_SHAPE(2), 1e-6, 0, 1.4142135623730951e20, 0);
   expect_exact(situ_std(T32(SITU_SHAPE(1), 1), 1, NULL), SITU_SCALAR, NAN);
   expect_exact(situ_std(T32(SITU_SHAPE(2), 1, INFINITY), 1, NULL), SITU_SCALAR, NAN);
   expect_exact(situ_var(T32(SITU_SHAPE(3), 1e20, 2e20, -1e20), 1, NULL), SITU_SCALAR, INFINITY);
@@ -210,14 +229,19 @@ static void norms_of_16_bits(void **state) {
   /* Rounded once: as f32 rounds to 16 bits at the end. */
   for (int k = 0; k < 2; k++) {
     const situ_dtype dtype = k ? SITU_BF16 : SITU_F16;
-    situ_tensor *x = situ_to_dtype(test_random(SITU_SHAPE(2, 4, 8), -2, 2, false), dtype), *wide = situ_to_dtype(x, SITU_F32);
-    situ_tensor *w = situ_to_dtype(test_random(SITU_SHAPE(4), 0.5, 2, false), dtype), *b = situ_to_dtype(test_random(SITU_SHAPE(4), -1, 1, false), dtype);
+    situ_tensor *x = situ_to_dtype(test_random(SITU_SHAPE(2, 4, 8), -2, 2, false), dtype),
+                *wide = situ_to_dtype(x, SITU_F32);
+    situ_tensor *w = situ_to_dtype(test_random(SITU_SHAPE(4), 0.5, 2, false), dtype),
+                *b = situ_to_dtype(test_random(SITU_SHAPE(4), -1, 1, false), dtype);
     situ_tensor *exact = situ_group_norm(wide, 2, situ_to_dtype(w, SITU_F32), situ_to_dtype(b, SITU_F32), 0);
     expect_same(situ_group_norm(x, 2, w, b, 0), situ_to_dtype(exact, dtype), 0, 0);
   }
-  expect_refused(situ_group_norm(situ_zeros(SITU_SHAPE(2, 4, 0), HERE(0)), 2, NULL, NULL, 0), SITU_E_SHAPE, "group_norm", "no values");
-  expect_refused(situ_group_norm(situ_zeros(SITU_SHAPE(1, 2, 1), HERE(0)), 2, NULL, NULL, 0), SITU_E_SHAPE, "group_norm", "one value");
-  expect_refused(situ_group_norm(situ_zeros(SITU_SHAPE(1, 0, 1), HERE(0)), 2, NULL, NULL, 0), SITU_E_SHAPE, "group_norm", "no values");
+  expect_refused(situ_group_norm(situ_zeros(SITU_SHAPE(2, 4, 0), HERE(0)), 2, NULL, NULL, 0), SITU_E_SHAPE,
+                 "group_norm", "no values");
+  expect_refused(situ_group_norm(situ_zeros(SITU_SHAPE(1, 2, 1), HERE(0)), 2, NULL, NULL, 0), SITU_E_SHAPE,
+                 "group_norm", "one value");
+  expect_refused(situ_group_norm(situ_zeros(SITU_SHAPE(1, 0, 1), HERE(0)), 2, NULL, NULL, 0), SITU_E_SHAPE,
+                 "group_norm", "no values");
   assert_int_equal(situ_numel(situ_group_norm(situ_zeros(SITU_SHAPE(0, 4, 3), HERE(0)), 2, NULL, NULL, 0)), 0);
 }
 
@@ -232,7 +256,8 @@ static void indices_of_a_scalar(void **state) {
   expect_exact(situ_index_select(x, 0, one), SITU_SCALAR, 7);
   expect_exact(situ_index_select(x, 0, scalar), SITU_SCALAR, 7);
   expect_exact(situ_gather(x, 0, three), SITU_SHAPE(3), 7, 7, 7);
-  situ_tensor *row = situ_requires_grad_(T32(SITU_SHAPE(2), -3, 2), true), *picked = situ_gather(row, 0, TI64(SITU_SCALAR, 1));
+  situ_tensor *row = situ_requires_grad_(T32(SITU_SHAPE(2), -3, 2), true),
+              *picked = situ_gather(row, 0, TI64(SITU_SCALAR, 1));
   expect_exact(picked, SITU_SCALAR, 2);
   assert_int_equal(situ_backward(picked, NULL), SITU_OK);
   expect_exact(situ_grad(row), SITU_SHAPE(2), 0, 1);
@@ -243,7 +268,8 @@ static void indices_of_a_scalar(void **state) {
 
 static void an_empty_index_places_nothing(void **state) {
   (void)state;
-  situ_tensor *x = situ_ones(SITU_SHAPE(1, 4), HERE(.requires_grad = true)), *src = situ_ones(SITU_SHAPE(7, 2), HERE(.requires_grad = true));
+  situ_tensor *x = situ_ones(SITU_SHAPE(1, 4), HERE(.requires_grad = true)),
+              *src = situ_ones(SITU_SHAPE(7, 2), HERE(.requires_grad = true));
   situ_tensor *none = situ_zeros(SITU_SHAPE(0, 4), HERE(.dtype = SITU_I64));
   assert_int_equal(situ_backward(situ_sum(situ_scatter_add(x, 1, none, src), NULL), NULL), SITU_OK);
   expect_exact(situ_grad(x), SITU_SHAPE(1, 4), 1, 1, 1, 1);
@@ -265,9 +291,13 @@ static void sizes_that_overflow(void **state) {
   situ_tensor *one = situ_slice(situ_ones(SITU_SHAPE(5, 3), HERE(0)), 0, 0, INT64_MAX, INT64_MAX - 1);
   expect_exact(one, SITU_SHAPE(1, 3), 1, 1, 1);
   situ_tensor *image = situ_ones(SITU_SHAPE(1, 1, 3, 3), HERE(0)), *kernel = situ_ones(SITU_SHAPE(1, 1, 2, 2), HERE(0));
-  expect_refused(situ_conv2d(image, kernel, NULL, &(situ_conv_options){ .stride = SITU_DIMS(1LL << 62) }), SITU_E_OVERFLOW, "conv2d", "stride");
-  expect_refused(situ_max_pool2d(image, &(situ_pool_options){ .kernel = SITU_DIMS(2), .stride = SITU_DIMS(1LL << 62) }, NULL), SITU_E_OVERFLOW, "max_pool2d", "stride");
-  expect_refused(situ_roll(situ_full(SITU_SCALAR, 3, HERE(0)), SITU_SHAPE(1), SITU_DIMS(0)), SITU_E_ARG, "roll", "0-dim");
+  expect_refused(situ_conv2d(image, kernel, NULL, &(situ_conv_options){ .stride = SITU_DIMS(1LL << 62) }),
+                 SITU_E_OVERFLOW, "conv2d", "stride");
+  expect_refused(
+      situ_max_pool2d(image, &(situ_pool_options){ .kernel = SITU_DIMS(2), .stride = SITU_DIMS(1LL << 62) }, NULL),
+      SITU_E_OVERFLOW, "max_pool2d", "stride");
+  expect_refused(situ_roll(situ_full(SITU_SCALAR, 3, HERE(0)), SITU_SHAPE(1), SITU_DIMS(0)), SITU_E_ARG, "roll",
+                 "0-dim");
   expect_exact(situ_roll(situ_full(SITU_SCALAR, 3, HERE(0)), SITU_SHAPE(1), SITU_SCALAR), SITU_SCALAR, 3);
 }
 

@@ -10,17 +10,12 @@ typedef situ_tensor *(*function)(situ_tensor *, situ_tensor *);
 
 static situ_tensor *add_alpha(situ_tensor *a, situ_tensor *b) { return situ_add_alpha(a, b, -1.5); }
 static situ_tensor *sub_alpha(situ_tensor *a, situ_tensor *b) { return situ_sub_alpha(a, b, 2); }
-static situ_tensor *div_trunc(situ_tensor *a, situ_tensor *b) {
-  return situ_div_mode(a, b, SITU_ROUND_TRUNC);
-}
-static situ_tensor *div_floor(situ_tensor *a, situ_tensor *b) {
-  return situ_div_mode(a, b, SITU_ROUND_FLOOR);
-}
+static situ_tensor *div_trunc(situ_tensor *a, situ_tensor *b) { return situ_div_mode(a, b, SITU_ROUND_TRUNC); }
+static situ_tensor *div_floor(situ_tensor *a, situ_tensor *b) { return situ_div_mode(a, b, SITU_ROUND_FLOOR); }
 
-static const function differentiable[] = { situ_add,     situ_sub,  situ_mul,       situ_div,
-                                           situ_pow,     situ_fmod, situ_remainder, situ_maximum,
-                                           situ_minimum, add_alpha, sub_alpha,      div_trunc,
-                                           div_floor };
+static const function differentiable[] = { situ_add,  situ_sub,       situ_mul,     situ_div,     situ_pow,
+                                           situ_fmod, situ_remainder, situ_maximum, situ_minimum, add_alpha,
+                                           sub_alpha, div_trunc,      div_floor };
 
 /* Positive, with no two equal: no kinks, no quotients that are whole. */
 static situ_tensor *sample(situ_shape shape, double low, int step) {
@@ -31,36 +26,28 @@ static situ_tensor *sample(situ_shape shape, double low, int step) {
   return situ_requires_grad_(test_tensor(SITU_F64, shape, v), true);
 }
 
-static situ_tensor *apply(situ_tensor *const *in, void *payload) {
-  return (*(const function *)payload)(in[0], in[1]);
-}
+static situ_tensor *apply(situ_tensor *const *in, void *payload) { return (*(const function *)payload)(in[0], in[1]); }
 static situ_tensor *apply_transposed(situ_tensor *const *in, void *payload) {
   return (*(const function *)payload)(situ_transpose(in[0], 0, 1), situ_flip(in[1], SITU_DIMS(0)));
 }
 
 static void gradients(void **state) {
   (void)state;
-  const situ_shape shapes[][2] = {
-    { SITU_SCALAR, SITU_SCALAR },        { SITU_SHAPE(5), SITU_SHAPE(5) },
-    { SITU_SHAPE(3, 4), SITU_SHAPE(4) }, { SITU_SHAPE(3, 1), SITU_SHAPE(1, 4) },
-    { SITU_SCALAR, SITU_SHAPE(2, 3) },   { SITU_SHAPE(2, 3, 4), SITU_SHAPE(3, 1) },
-    { SITU_SHAPE(0, 3), SITU_SHAPE(3) }
-  };
+  const situ_shape shapes[][2] = { { SITU_SCALAR, SITU_SCALAR },        { SITU_SHAPE(5), SITU_SHAPE(5) },
+                                   { SITU_SHAPE(3, 4), SITU_SHAPE(4) }, { SITU_SHAPE(3, 1), SITU_SHAPE(1, 4) },
+                                   { SITU_SCALAR, SITU_SHAPE(2, 3) },   { SITU_SHAPE(2, 3, 4), SITU_SHAPE(3, 1) },
+                                   { SITU_SHAPE(0, 3), SITU_SHAPE(3) } };
   for (int k = 0; k < COUNT(differentiable); k++) {
     function f = differentiable[k];
     for (int s = 0; s < COUNT(shapes); s++)
       gradcheck(apply, &f, sample(shapes[s][0], 0.517, 17), sample(shapes[s][1], 0.709, 23));
-    gradcheck(apply_transposed, &f, sample(SITU_SHAPE(4, 3), 0.517, 17),
-              sample(SITU_SHAPE(3, 4), 0.709, 23));
+    gradcheck(apply_transposed, &f, sample(SITU_SHAPE(4, 3), 0.517, 17), sample(SITU_SHAPE(3, 4), 0.709, 23));
     /* Signs that differ, where rounding down and rounding to 0 part. */
-    if (f != situ_pow)
-      gradcheck(apply, &f, sample(SITU_SHAPE(3, 4), -2.417, 17), sample(SITU_SHAPE(4), 0.709, 23));
+    if (f != situ_pow) gradcheck(apply, &f, sample(SITU_SHAPE(3, 4), -2.417, 17), sample(SITU_SHAPE(4), 0.709, 23));
   }
 }
 
-static situ_tensor *where(situ_tensor *const *in, void *payload) {
-  return situ_where(payload, in[0], in[1]);
-}
+static situ_tensor *where(situ_tensor *const *in, void *payload) { return situ_where(payload, in[0], in[1]); }
 static situ_tensor *lerp(situ_tensor *const *in, void *payload) {
   return (void)payload, situ_lerp(in[0], in[1], in[2]);
 }
@@ -86,10 +73,8 @@ static void gradients_of_three(void **state) {
               sample(SITU_SHAPE(4), 0.6, 7));
   }
   gradcheck(lerp_scalar, NULL, sample(SITU_SHAPE(2, 3), 0.2, 17), sample(SITU_SHAPE(3), 0.7, 23));
-  gradcheck(where, TBOOL(SITU_SHAPE(3), 1, 0, 1), sample(SITU_SHAPE(2, 3), 0.2, 17),
-            sample(SITU_SHAPE(3), 0.7, 23));
-  gradcheck(where, TBOOL(SITU_SHAPE(2, 1), 1, 0), sample(SITU_SCALAR, 0.2, 17),
-            sample(SITU_SHAPE(3), 0.7, 23));
+  gradcheck(where, TBOOL(SITU_SHAPE(3), 1, 0, 1), sample(SITU_SHAPE(2, 3), 0.2, 17), sample(SITU_SHAPE(3), 0.7, 23));
+  gradcheck(where, TBOOL(SITU_SHAPE(2, 1), 1, 0), sample(SITU_SCALAR, 0.2, 17), sample(SITU_SHAPE(3), 0.7, 23));
 }
 
 /* torch.result_type: a tensor of dimensions outvotes a 0-dim one of its kind; floating outvotes whole. */
@@ -117,37 +102,27 @@ static void promotion(void **state) {
     assert_int_equal(situ_dtype_of(situ_mul(b, a)), rows[k].want);
     assert_int_equal(situ_dtype_of(situ_eq(a, b)), SITU_BOOL);
     assert_int_equal(situ_dtype_of(situ_where(TBOOL(SITU_SHAPE(1), 1), a, b)), rows[k].want);
-    assert_int_equal(situ_dtype_of(situ_div(a, b)),
-                     situ_dtype_is_floating(rows[k].want) ? rows[k].want : SITU_F32);
+    assert_int_equal(situ_dtype_of(situ_div(a, b)), situ_dtype_is_floating(rows[k].want) ? rows[k].want : SITU_F32);
   }
-  expect_exact(situ_add(TBOOL(SITU_SHAPE(2), 1, 0), TBOOL(SITU_SHAPE(2), 1, 0)), SITU_SHAPE(2), 1,
-               0);
-  expect_exact(situ_floor_divide(TI64(SITU_SHAPE(2), 7, -7), TI64(SITU_SCALAR, 2)), SITU_SHAPE(2),
-               3, -4);
+  expect_exact(situ_add(TBOOL(SITU_SHAPE(2), 1, 0), TBOOL(SITU_SHAPE(2), 1, 0)), SITU_SHAPE(2), 1, 0);
+  expect_exact(situ_floor_divide(TI64(SITU_SHAPE(2), 7, -7), TI64(SITU_SCALAR, 2)), SITU_SHAPE(2), 3, -4);
 }
 
 static void shapes(void **state) {
   (void)state;
   situ_tensor *x = T32(SITU_SHAPE(2, 3), 1, 2, 3, 4, 5, 6);
-  expect_exact(situ_add(x, T32(SITU_SHAPE(3), 10, 20, 30)), SITU_SHAPE(2, 3), 11, 22, 33, 14, 25,
-               36);
-  expect_exact(situ_add(x, T32(SITU_SHAPE(2, 1), 10, 20)), SITU_SHAPE(2, 3), 11, 12, 13, 24, 25,
-               26);
-  expect_exact(situ_sub(situ_transpose(x, 0, 1), T32(SITU_SHAPE(2), 1, 2)), SITU_SHAPE(3, 2), 0, 2,
-               1, 3, 2, 4);
-  expect_exact(situ_mul(T32(SITU_SHAPE(3, 1), 1, 2, 3), T32(SITU_SHAPE(1, 2), 10, 100)),
-               SITU_SHAPE(3, 2), 10, 100, 20, 200, 30, 300);
-  expect_exact(situ_add(T32(SITU_SHAPE(0, 3), 0), T32(SITU_SHAPE(3), 1, 2, 3)), SITU_SHAPE(0, 3),
-               0);
-  expect_exact(situ_add(T32(SITU_SHAPE(1, 3), 1, 2, 3), T32(SITU_SHAPE(0, 1), 0)), SITU_SHAPE(0, 3),
-               0);
-  expect_exact(situ_maximum(T32(SITU_SHAPE(3), NAN, 1, 2), T32(SITU_SHAPE(3), 1, NAN, 1)),
-               SITU_SHAPE(3), NAN, NAN, 2);
-  expect_exact(situ_where(TBOOL(SITU_SHAPE(2, 1), 1, 0), x, T32(SITU_SCALAR, NAN)),
-               SITU_SHAPE(2, 3), 1, 2, 3, NAN, NAN, NAN);
-  expect_exact(
-      situ_lerp(T32(SITU_SHAPE(2), 0.1, 1e8), T32(SITU_SHAPE(2), 0.7, 3), T32(SITU_SCALAR, 1)),
-      SITU_SHAPE(2), 0.7f, 3);
+  expect_exact(situ_add(x, T32(SITU_SHAPE(3), 10, 20, 30)), SITU_SHAPE(2, 3), 11, 22, 33, 14, 25, 36);
+  expect_exact(situ_add(x, T32(SITU_SHAPE(2, 1), 10, 20)), SITU_SHAPE(2, 3), 11, 12, 13, 24, 25, 26);
+  expect_exact(situ_sub(situ_transpose(x, 0, 1), T32(SITU_SHAPE(2), 1, 2)), SITU_SHAPE(3, 2), 0, 2, 1, 3, 2, 4);
+  expect_exact(situ_mul(T32(SITU_SHAPE(3, 1), 1, 2, 3), T32(SITU_SHAPE(1, 2), 10, 100)), SITU_SHAPE(3, 2), 10, 100, 20,
+               200, 30, 300);
+  expect_exact(situ_add(T32(SITU_SHAPE(0, 3), 0), T32(SITU_SHAPE(3), 1, 2, 3)), SITU_SHAPE(0, 3), 0);
+  expect_exact(situ_add(T32(SITU_SHAPE(1, 3), 1, 2, 3), T32(SITU_SHAPE(0, 1), 0)), SITU_SHAPE(0, 3), 0);
+  expect_exact(situ_maximum(T32(SITU_SHAPE(3), NAN, 1, 2), T32(SITU_SHAPE(3), 1, NAN, 1)), SITU_SHAPE(3), NAN, NAN, 2);
+  expect_exact(situ_where(TBOOL(SITU_SHAPE(2, 1), 1, 0), x, T32(SITU_SCALAR, NAN)), SITU_SHAPE(2, 3), 1, 2, 3, NAN, NAN,
+               NAN);
+  expect_exact(situ_lerp(T32(SITU_SHAPE(2), 0.1, 1e8), T32(SITU_SHAPE(2), 0.7, 3), T32(SITU_SCALAR, 1)), SITU_SHAPE(2),
+               0.7f, 3);
 }
 
 static void in_place(void **state) {
@@ -161,8 +136,7 @@ static void in_place(void **state) {
   expect_exact(x, SITU_SHAPE(2, 2), 100, 484, 148, 576);
   assert_non_null(situ_addcmul_(x, T32(SITU_SHAPE(2), 1, 2), T32(SITU_SHAPE(2, 1), 1, 10), 2));
   expect_exact(x, SITU_SHAPE(2, 2), 102, 488, 168, 616);
-  situ_tensor *leaf = situ_requires_grad_(T64(SITU_SHAPE(2), 2, 3), true),
-              *y = situ_mul_scalar(leaf, 1);
+  situ_tensor *leaf = situ_requires_grad_(T64(SITU_SHAPE(2), 2, 3), true), *y = situ_mul_scalar(leaf, 1);
   assert_non_null(situ_mul_(y, T64(SITU_SHAPE(2), 5, 7)));
   assert_non_null(situ_lerp_scalar_(y, T64(SITU_SHAPE(2), 0, 0), 0.25));
   assert_int_equal(situ_backward(situ_sum(y, NULL), NULL), SITU_OK);
@@ -176,14 +150,12 @@ static void refusals(void **state) {
   expect_refused(situ_add(a, T32(SITU_SHAPE(2), 1, 2)), SITU_E_SHAPE, "add", "[2, 3]");
   expect_refused(situ_add_(T32(SITU_SHAPE(3), 1, 2, 3), a), SITU_E_SHAPE, "add_", "");
   expect_refused(situ_add_(whole, T32(SITU_SHAPE(3), 1, 2, 3)), SITU_E_DTYPE, "add_", "");
-  expect_refused(situ_sub(TBOOL(SITU_SHAPE(1), 1), TBOOL(SITU_SHAPE(1), 1)), SITU_E_DTYPE, "sub",
-                 "bool");
+  expect_refused(situ_sub(TBOOL(SITU_SHAPE(1), 1), TBOOL(SITU_SHAPE(1), 1)), SITU_E_DTYPE, "sub", "bool");
   expect_refused(situ_bitwise_and(a, a), SITU_E_DTYPE, "bitwise_and", "f32");
   expect_refused(situ_where(a, a, a), SITU_E_DTYPE, "where", "condition");
   expect_refused(situ_add(a, NULL), SITU_E_ARG, "add", "NULL");
-  expect_refused(
-      situ_add_(situ_expand(T32(SITU_SHAPE(1), 1), SITU_SHAPE(3)), T32(SITU_SHAPE(3), 1, 2, 3)),
-      SITU_E_ALIAS, "add_", "");
+  expect_refused(situ_add_(situ_expand(T32(SITU_SHAPE(1), 1), SITU_SHAPE(3)), T32(SITU_SHAPE(3), 1, 2, 3)),
+                 SITU_E_ALIAS, "add_", "");
   expect_refused(situ_div_mode(a, a, (situ_rounding_mode)9), SITU_E_ARG, "div_mode", "");
   expect_exact(a, SITU_SHAPE(2, 3), 1, 2, 3, 4, 5, 6);
   expect_exact(whole, SITU_SHAPE(3), 1, 2, 3);
@@ -200,9 +172,7 @@ static void division_by_zero(void **state) {
 }
 
 int main(void) {
-  const struct CMUnitTest tests[] = { TEST(gradients),       TEST(gradients_of_three),
-                                      TEST(promotion),       TEST(shapes),
-                                      TEST(in_place),        TEST(refusals),
-                                      TEST(division_by_zero) };
+  const struct CMUnitTest tests[] = { TEST(gradients), TEST(gradients_of_three), TEST(promotion),       TEST(shapes),
+                                      TEST(in_place),  TEST(refusals),           TEST(division_by_zero) };
   return cmocka_run_group_tests(tests, NULL, NULL);
 }

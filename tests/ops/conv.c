@@ -4,18 +4,25 @@
 
 static void values(void **state) {
   (void)state;
-  situ_tensor *x = T32(SITU_SHAPE(1, 1, 3, 3), 1, 2, 3, 4, 5, 6, 7, 8, 9), *w = T32(SITU_SHAPE(1, 1, 2, 2), 1, 0, 0, 1), *b = T32(SITU_SHAPE(1), 100);
+  situ_tensor *x = T32(SITU_SHAPE(1, 1, 3, 3), 1, 2, 3, 4, 5, 6, 7, 8, 9), *w = T32(SITU_SHAPE(1, 1, 2, 2), 1, 0, 0, 1),
+              *b = T32(SITU_SHAPE(1), 100);
   expect_exact(situ_conv2d(x, w, NULL, NULL), SITU_SHAPE(1, 1, 2, 2), 6, 8, 12, 14);
   expect_exact(situ_conv2d(x, w, b, NULL), SITU_SHAPE(1, 1, 2, 2), 106, 108, 112, 114);
   expect_exact(situ_conv2d(situ_select(x, 0, 0), w, b, NULL), SITU_SHAPE(1, 2, 2), 106, 108, 112, 114);
-  expect_exact(situ_conv2d(x, w, NULL, &(situ_conv_options){ .padding = SITU_DIMS(1), .stride = SITU_DIMS(2) }), SITU_SHAPE(1, 1, 2, 2), 1, 3, 7, 14);
-  expect_exact(situ_conv2d(x, w, NULL, &(situ_conv_options){ .dilation = SITU_DIMS(2, 1) }), SITU_SHAPE(1, 1, 1, 2), 9, 11);
+  expect_exact(situ_conv2d(x, w, NULL, &(situ_conv_options){ .padding = SITU_DIMS(1), .stride = SITU_DIMS(2) }),
+               SITU_SHAPE(1, 1, 2, 2), 1, 3, 7, 14);
+  expect_exact(situ_conv2d(x, w, NULL, &(situ_conv_options){ .dilation = SITU_DIMS(2, 1) }), SITU_SHAPE(1, 1, 1, 2), 9,
+               11);
   situ_tensor *line = T32(SITU_SHAPE(1, 2, 4), 1, 2, 3, 4, 10, 20, 30, 40), *k = T32(SITU_SHAPE(1, 2, 2), 1, 1, 0, 1);
   expect_exact(situ_conv1d(line, k, NULL, NULL), SITU_SHAPE(1, 1, 3), 23, 35, 47);
-  expect_exact(situ_conv1d(situ_select(line, 0, 0), k, NULL, &(situ_conv_options){ .stride = SITU_DIMS(2) }), SITU_SHAPE(1, 2), 23, 47);
-  expect_exact(situ_conv1d(line, T32(SITU_SHAPE(2, 1, 1), 2, 3), NULL, &(situ_conv_options){ .groups = 2 }), SITU_SHAPE(1, 2, 4), 2, 4, 6, 8, 30, 60, 90, 120);
-  expect_exact(situ_conv_transpose2d(x, w, b, NULL), SITU_SHAPE(1, 1, 4, 4), 101, 102, 103, 100, 104, 106, 108, 103, 107, 112, 114, 106, 100, 107, 108, 109);
-  expect_exact(situ_conv_transpose2d(T32(SITU_SHAPE(1, 1, 1, 2), 1, 2), w, NULL, &(situ_conv_options){ .stride = SITU_DIMS(2), .output_padding = SITU_DIMS(1, 0) }),
+  expect_exact(situ_conv1d(situ_select(line, 0, 0), k, NULL, &(situ_conv_options){ .stride = SITU_DIMS(2) }),
+               SITU_SHAPE(1, 2), 23, 47);
+  expect_exact(situ_conv1d(line, T32(SITU_SHAPE(2, 1, 1), 2, 3), NULL, &(situ_conv_options){ .groups = 2 }),
+               SITU_SHAPE(1, 2, 4), 2, 4, 6, 8, 30, 60, 90, 120);
+  expect_exact(situ_conv_transpose2d(x, w, b, NULL), SITU_SHAPE(1, 1, 4, 4), 101, 102, 103, 100, 104, 106, 108, 103,
+               107, 112, 114, 106, 100, 107, 108, 109);
+  expect_exact(situ_conv_transpose2d(T32(SITU_SHAPE(1, 1, 1, 2), 1, 2), w, NULL,
+                                     &(situ_conv_options){ .stride = SITU_DIMS(2), .output_padding = SITU_DIMS(1, 0) }),
                SITU_SHAPE(1, 1, 3, 4), 1, 0, 2, 0, 0, 1, 0, 2, 0, 0, 0, 0);
 }
 
@@ -23,7 +30,8 @@ static void a_view_and_an_empty_batch(void **state) {
   (void)state;
   situ_tensor *x = T32(SITU_SHAPE(1, 1, 2, 3), 1, 4, 7, 2, 5, 8), *w = T32(SITU_SHAPE(1, 1, 2, 2), 1, 0, 0, 1);
   expect_exact(situ_conv2d(situ_transpose(x, 2, 3), w, NULL, NULL), SITU_SHAPE(1, 1, 2, 1), 6, 12);
-  situ_tensor *none = situ_zeros(SITU_SHAPE(0, 1, 3, 3), &(situ_options){ .device = test_device(), .requires_grad = true });
+  situ_tensor *none =
+      situ_zeros(SITU_SHAPE(0, 1, 3, 3), &(situ_options){ .device = test_device(), .requires_grad = true });
   situ_requires_grad_(w, true);
   situ_tensor *y = situ_conv2d(none, w, NULL, NULL);
   assert_int_equal(situ_numel(y), 0);
@@ -35,14 +43,18 @@ static void a_view_and_an_empty_batch(void **state) {
 static situ_tensor *f_conv1d(situ_tensor *const *in, void *o) { return situ_conv1d(in[0], in[1], in[2], o); }
 static situ_tensor *f_conv2d(situ_tensor *const *in, void *o) { return situ_conv2d(in[0], in[1], in[2], o); }
 static situ_tensor *f_bare(situ_tensor *const *in, void *o) { return situ_conv2d(in[0], in[1], NULL, o); }
-static situ_tensor *f_transposed(situ_tensor *const *in, void *o) { return situ_conv_transpose2d(in[0], in[1], in[2], o); }
+static situ_tensor *f_transposed(situ_tensor *const *in, void *o) {
+  return situ_conv_transpose2d(in[0], in[1], in[2], o);
+}
 
 #define R(...) test_random(SITU_SHAPE(__VA_ARGS__), -1, 1, true)
 
 static void gradients(void **state) {
   (void)state;
-  situ_conv_options plain = { 0 }, padded = { .padding = SITU_DIMS(1, 2) }, strided = { .stride = SITU_DIMS(2), .padding = SITU_DIMS(1) };
-  situ_conv_options dilated = { .dilation = SITU_DIMS(2), .padding = SITU_DIMS(1) }, grouped = { .groups = 2 }, out = { .stride = SITU_DIMS(2), .output_padding = SITU_DIMS(1) };
+  situ_conv_options plain = { 0 }, padded = { .padding = SITU_DIMS(1, 2) },
+                    strided = { .stride = SITU_DIMS(2), .padding = SITU_DIMS(1) };
+  situ_conv_options dilated = { .dilation = SITU_DIMS(2), .padding = SITU_DIMS(1) }, grouped = { .groups = 2 },
+                    out = { .stride = SITU_DIMS(2), .output_padding = SITU_DIMS(1) };
   situ_conv_options all = { .stride = SITU_DIMS(2), .padding = SITU_DIMS(1), .groups = 2 };
   gradcheck(f_conv2d, &plain, R(2, 2, 4, 5), R(3, 2, 2, 3), R(3));
   gradcheck(f_conv2d, &plain, R(2, 4, 4), R(2, 2, 2, 2), R(2));
@@ -64,7 +76,8 @@ static void refusals(void **state) {
   (void)state;
   const situ_options here = { .device = test_device() };
   situ_tensor *x = situ_zeros(SITU_SHAPE(1, 4, 5, 5), &here), *w = situ_zeros(SITU_SHAPE(2, 4, 3, 3), &here);
-#define REFUSED(code, text, ...) expect_refused(situ_conv2d(x, w, NULL, &(situ_conv_options){ __VA_ARGS__ }), code, "conv2d", text)
+#define REFUSED(code, text, ...) \
+  expect_refused(situ_conv2d(x, w, NULL, &(situ_conv_options){ __VA_ARGS__ }), code, "conv2d", text)
   REFUSED(SITU_E_ARG, "stride", .stride = SITU_DIMS(0));
   REFUSED(SITU_E_ARG, "stride", .stride = SITU_DIMS(1, -2));
   REFUSED(SITU_E_ARG, "values", .stride = SITU_DIMS(1, 1, 1));
@@ -75,17 +88,28 @@ static void refusals(void **state) {
   REFUSED(SITU_E_SHAPE, "channels", .groups = 2);
   REFUSED(SITU_E_SHAPE, "covers", .dilation = SITU_DIMS(4));
   REFUSED(SITU_E_OVERFLOW, "63 bits", .padding = SITU_DIMS(INT64_MAX / 2 + 1));
-  expect_refused(situ_conv2d(x, situ_zeros(SITU_SHAPE(2, 3, 3, 3), &here), NULL, NULL), SITU_E_SHAPE, "conv2d", "channels");
-  expect_refused(situ_conv2d(x, situ_zeros(SITU_SHAPE(2, 4, 0, 3), &here), NULL, NULL), SITU_E_SHAPE, "conv2d", "weight");
-  expect_refused(situ_conv2d(x, situ_zeros(SITU_SHAPE(2, 4, 6, 6), &here), NULL, NULL), SITU_E_SHAPE, "conv2d", "covers");
+  expect_refused(situ_conv2d(x, situ_zeros(SITU_SHAPE(2, 3, 3, 3), &here), NULL, NULL), SITU_E_SHAPE, "conv2d",
+                 "channels");
+  expect_refused(situ_conv2d(x, situ_zeros(SITU_SHAPE(2, 4, 0, 3), &here), NULL, NULL), SITU_E_SHAPE, "conv2d",
+                 "weight");
+  expect_refused(situ_conv2d(x, situ_zeros(SITU_SHAPE(2, 4, 6, 6), &here), NULL, NULL), SITU_E_SHAPE, "conv2d",
+                 "covers");
   expect_refused(situ_conv2d(situ_zeros(SITU_SHAPE(5, 5), &here), w, NULL, NULL), SITU_E_SHAPE, "conv2d", "input");
   expect_refused(situ_conv2d(x, w, situ_zeros(SITU_SHAPE(3), &here), NULL), SITU_E_SHAPE, "conv2d", "bias");
   expect_refused(situ_conv1d(x, w, NULL, NULL), SITU_E_SHAPE, "conv1d", "input");
-  expect_refused(situ_conv2d(x, situ_zeros(SITU_SHAPE(2, 4, 3, 3), &(situ_options){ .dtype = SITU_F64, .device = test_device() }), NULL, NULL), SITU_E_DTYPE, "conv2d", "f64");
-  expect_refused(situ_conv2d(x, situ_zeros(SITU_SHAPE(9, 9), &(situ_options){ .dtype = SITU_F64, .device = situ_dev("meta") }), NULL, NULL), SITU_E_DEVICE, "conv2d", "meta");
+  expect_refused(
+      situ_conv2d(x, situ_zeros(SITU_SHAPE(2, 4, 3, 3), &(situ_options){ .dtype = SITU_F64, .device = test_device() }),
+                  NULL, NULL),
+      SITU_E_DTYPE, "conv2d", "f64");
+  expect_refused(
+      situ_conv2d(x, situ_zeros(SITU_SHAPE(9, 9), &(situ_options){ .dtype = SITU_F64, .device = situ_dev("meta") }),
+                  NULL, NULL),
+      SITU_E_DEVICE, "conv2d", "meta");
   situ_tensor *t = situ_zeros(SITU_SHAPE(4, 2, 3, 3), &here);
-  expect_refused(situ_conv_transpose2d(x, t, NULL, &(situ_conv_options){ .output_padding = SITU_DIMS(1) }), SITU_E_ARG, "conv_transpose2d", "output_padding");
-  expect_refused(situ_conv_transpose2d(x, t, NULL, &(situ_conv_options){ .padding = SITU_DIMS(5) }), SITU_E_SHAPE, "conv_transpose2d", "size");
+  expect_refused(situ_conv_transpose2d(x, t, NULL, &(situ_conv_options){ .output_padding = SITU_DIMS(1) }), SITU_E_ARG,
+                 "conv_transpose2d", "output_padding");
+  expect_refused(situ_conv_transpose2d(x, t, NULL, &(situ_conv_options){ .padding = SITU_DIMS(5) }), SITU_E_SHAPE,
+                 "conv_transpose2d", "size");
   expect_refused(situ_conv_transpose2d(x, w, NULL, NULL), SITU_E_SHAPE, "conv_transpose2d", "channels");
 }
 

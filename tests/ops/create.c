@@ -18,8 +18,7 @@ static void constants(void **state) {
   assert_int_equal(situ_numel(situ_eye(0, 4, HERE(0))), 0);
   situ_tensor *x = situ_ones(SITU_SHAPE(2), HERE(.dtype = SITU_F64));
   assert_int_equal(situ_dtype_of(situ_zeros_like(x, NULL)), SITU_F64);
-  assert_int_equal(situ_dtype_of(situ_full_like(x, 1, &(situ_options){ .dtype = SITU_I32 })),
-                   SITU_I32);
+  assert_int_equal(situ_dtype_of(situ_full_like(x, 1, &(situ_options){ .dtype = SITU_I32 })), SITU_I32);
   assert_true(situ_device_equal(situ_device_of(situ_randn_like(x, NULL)), test_device()));
   assert_true(situ_requires_grad(situ_zeros(SITU_SHAPE(1), HERE(.requires_grad = true))));
   assert_int_equal(situ_dtype_of(situ_zeros(SITU_SHAPE(1), NULL)), SITU_F32);
@@ -38,12 +37,8 @@ static void ranges(void **state) {
   assert_int_equal(situ_numel(situ_linspace(3, 9, 0, HERE(0))), 0);
 }
 
-static situ_tensor *tril(situ_tensor *const *in, void *payload) {
-  return situ_tril(in[0], *(const int64_t *)payload);
-}
-static situ_tensor *triu(situ_tensor *const *in, void *payload) {
-  return situ_triu(in[0], *(const int64_t *)payload);
-}
+static situ_tensor *tril(situ_tensor *const *in, void *payload) { return situ_tril(in[0], *(const int64_t *)payload); }
+static situ_tensor *triu(situ_tensor *const *in, void *payload) { return situ_triu(in[0], *(const int64_t *)payload); }
 
 static void triangles(void **state) {
   (void)state;
@@ -88,9 +83,7 @@ static void every_device_has_the_same_bits(void **state) {
     for (int t = SITU_F16; t <= SITU_F64; t++)
       for (int k = 0; k < 2; k++) {
         situ_generator g = situ_generator_seeded(3);
-        const situ_options o = { .device = k ? cpu : test_device(),
-                                 .dtype = (situ_dtype)t,
-                                 .generator = &g };
+        const situ_options o = { .device = k ? cpu : test_device(), .dtype = (situ_dtype)t, .generator = &g };
         const situ_shape shape = SITU_SHAPE(7, 11, 13);
         situ_tensor *x = kind == 0   ? situ_rand(shape, &o)
                          : kind == 1 ? situ_randn(shape, &o)
@@ -126,10 +119,8 @@ static void draws(void **state) {
   assert_non_null(situ_normal_(situ_transpose(x, 0, 1), 100, 1, NULL));
   test_read(x, v);
   for (int i = 0; i < 1000; i++) assert_true(fabs(v[i] - 100) < 6);
-  expect_exact(situ_bernoulli(T32(SITU_SHAPE(2, 2), 0, 1, 1, 0), NULL), SITU_SHAPE(2, 2), 0, 1, 1,
-               0);
-  expect_exact(situ_fill_(situ_narrow(x, 1, 0, 1), 4), SITU_SHAPE(10, 1), 4, 4, 4, 4, 4, 4, 4, 4, 4,
-               4);
+  expect_exact(situ_bernoulli(T32(SITU_SHAPE(2, 2), 0, 1, 1, 0), NULL), SITU_SHAPE(2, 2), 0, 1, 1, 0);
+  expect_exact(situ_fill_(situ_narrow(x, 1, 0, 1), 4), SITU_SHAPE(10, 1), 4, 4, 4, 4, 4, 4, 4, 4, 4, 4);
 }
 
 static void refusals(void **state) {
@@ -142,21 +133,15 @@ static void refusals(void **state) {
   expect_refused(situ_linspace(0, INFINITY, 3, HERE(0)), SITU_E_ARG, "linspace", "finite");
   expect_refused(situ_rand(SITU_SHAPE(1), HERE(.dtype = SITU_I64)), SITU_E_DTYPE, "rand", "i64");
   expect_refused(situ_randint(3, 3, SITU_SHAPE(1), HERE(0)), SITU_E_ARG, "randint", "");
-  expect_refused(situ_normal_(situ_zeros(SITU_SHAPE(1), HERE(0)), 0, -1, NULL), SITU_E_ARG,
-                 "normal_", "");
-  expect_refused(situ_bernoulli_(situ_zeros(SITU_SHAPE(1), HERE(0)), 1.5, NULL), SITU_E_ARG,
-                 "bernoulli_", "");
-  expect_refused(situ_zeros(SITU_SHAPE(1), HERE(.requires_grad = true, .dtype = SITU_I64)),
-                 SITU_E_DTYPE, "", "");
+  expect_refused(situ_normal_(situ_zeros(SITU_SHAPE(1), HERE(0)), 0, -1, NULL), SITU_E_ARG, "normal_", "");
+  expect_refused(situ_bernoulli_(situ_zeros(SITU_SHAPE(1), HERE(0)), 1.5, NULL), SITU_E_ARG, "bernoulli_", "");
+  expect_refused(situ_zeros(SITU_SHAPE(1), HERE(.requires_grad = true, .dtype = SITU_I64)), SITU_E_DTYPE, "", "");
 }
 
 int main(void) {
-  const struct CMUnitTest tests[] = { TEST(constants),
-                                      TEST(ranges),
-                                      TEST(triangles),
-                                      TEST(generators),
-                                      TEST(every_device_has_the_same_bits),
-                                      TEST(draws),
-                                      TEST(refusals) };
+  const struct CMUnitTest tests[] = {
+    TEST(constants), TEST(ranges),  TEST(triangles), TEST(generators), TEST(every_device_has_the_same_bits),
+    TEST(draws),     TEST(refusals)
+  };
   return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -20,7 +20,8 @@ static void picking(void **state) {
   (void)state;
   situ_tensor *x = T32(SITU_SHAPE(2, 3), 1, 2, 3, 4, 5, 6);
   expect_exact(situ_index_select(x, 1, TI64(SITU_SHAPE(4), 2, 0, 0, 1)), SITU_SHAPE(2, 4), 3, 1, 1, 2, 6, 4, 4, 5);
-  expect_exact(situ_index_select(x, 0, test_tensor(SITU_I32, SITU_SHAPE(1), (double[]){ 1 })), SITU_SHAPE(1, 3), 4, 5, 6);
+  expect_exact(situ_index_select(x, 0, test_tensor(SITU_I32, SITU_SHAPE(1), (double[]){ 1 })), SITU_SHAPE(1, 3), 4, 5,
+               6);
   expect_exact(situ_index_select(situ_transpose(x, 0, 1), 0, TI64(SITU_SHAPE(2), 2, 1)), SITU_SHAPE(2, 2), 3, 6, 2, 5);
   expect_exact(situ_gather(x, 1, TI64(SITU_SHAPE(2, 2), 0, 2, 1, 1)), SITU_SHAPE(2, 2), 1, 3, 5, 5);
   expect_exact(situ_gather(x, 0, TI64(SITU_SHAPE(1, 3), 1, 0, 1)), SITU_SHAPE(1, 3), 4, 2, 6);
@@ -49,21 +50,25 @@ static void placing(void **state) {
 
 static void masks(void **state) {
   (void)state;
-  situ_tensor *x = T32(SITU_SHAPE(2, 3), 1, 2, NAN, 4, 0, 6), *rows = TBOOL(SITU_SHAPE(2, 1), 0, 1), *mask = TBOOL(SITU_SHAPE(2, 3), 1, 0, 1, 0, 0, 1);
+  situ_tensor *x = T32(SITU_SHAPE(2, 3), 1, 2, NAN, 4, 0, 6), *rows = TBOOL(SITU_SHAPE(2, 1), 0, 1),
+              *mask = TBOOL(SITU_SHAPE(2, 3), 1, 0, 1, 0, 0, 1);
   expect_exact(situ_masked_fill(x, rows, -1), SITU_SHAPE(2, 3), 1, 2, NAN, -1, -1, -1);
   expect_exact(situ_masked_select(x, mask), SITU_SHAPE(3), 1, NAN, 6);
   expect_exact(situ_masked_select(x, rows), SITU_SHAPE(3), 4, 0, 6);
   expect_exact(situ_nonzero(x), SITU_SHAPE(5, 2), 0, 0, 0, 1, 0, 2, 1, 0, 1, 2);
   expect_exact(situ_nonzero(situ_transpose(mask, 0, 1)), SITU_SHAPE(3, 2), 0, 0, 2, 0, 2, 1);
   assert_int_equal(situ_size(situ_nonzero(T32(SITU_SCALAR, 3)), 0), 1);
-  assert_int_equal(situ_size(situ_nonzero(situ_zeros(SITU_SHAPE(4, 2), &(situ_options){ .device = test_device() })), 0), 0);
+  assert_int_equal(situ_size(situ_nonzero(situ_zeros(SITU_SHAPE(4, 2), &(situ_options){ .device = test_device() })), 0),
+                   0);
   assert_int_equal(situ_numel(situ_masked_select(x, situ_logical_and(mask, situ_logical_not(mask)))), 0);
 }
 
 static void words(void **state) {
   (void)state;
-  situ_tensor *weight = situ_requires_grad_(T32(SITU_SHAPE(3, 2), 1, 2, 3, 4, 5, 6), true), *index = TI64(SITU_SHAPE(2, 2), 2, 0, 0, 1);
-  situ_tensor *y = situ_embedding(index, weight, &(situ_embedding_options){ .has_padding_idx = true, .padding_idx = 1 });
+  situ_tensor *weight = situ_requires_grad_(T32(SITU_SHAPE(3, 2), 1, 2, 3, 4, 5, 6), true),
+              *index = TI64(SITU_SHAPE(2, 2), 2, 0, 0, 1);
+  situ_tensor *y =
+      situ_embedding(index, weight, &(situ_embedding_options){ .has_padding_idx = true, .padding_idx = 1 });
   expect_exact(y, SITU_SHAPE(2, 2, 2), 5, 6, 1, 2, 1, 2, 3, 4);
   assert_int_equal(situ_backward(situ_sum(y, NULL), NULL), SITU_OK);
   expect_exact(situ_grad(weight), SITU_SHAPE(3, 2), 2, 2, 0, 0, 1, 1);
@@ -72,23 +77,44 @@ static void words(void **state) {
   expect_exact(situ_one_hot(TI64(SITU_SCALAR, 1), -1), SITU_SHAPE(2), 0, 1);
 }
 
-typedef struct picks { situ_tensor *index; int dim; double alpha; } picks;
-static situ_tensor *do_select(situ_tensor *const *in, void *p) { return situ_index_select(in[0], ((picks *)p)->dim, ((picks *)p)->index); }
-static situ_tensor *do_gather(situ_tensor *const *in, void *p) { return situ_gather(in[0], ((picks *)p)->dim, ((picks *)p)->index); }
-static situ_tensor *do_take(situ_tensor *const *in, void *p) { return situ_take_along_dim(in[0], ((picks *)p)->index, ((picks *)p)->dim); }
-static situ_tensor *do_scatter(situ_tensor *const *in, void *p) { return situ_scatter(in[0], ((picks *)p)->dim, ((picks *)p)->index, in[1]); }
-static situ_tensor *do_scatter_add(situ_tensor *const *in, void *p) { return situ_scatter_add(in[0], ((picks *)p)->dim, ((picks *)p)->index, in[1]); }
-static situ_tensor *do_index_add(situ_tensor *const *in, void *p) { return situ_index_add(in[0], ((picks *)p)->dim, ((picks *)p)->index, in[1], ((picks *)p)->alpha); }
-static situ_tensor *do_embedding(situ_tensor *const *in, void *p) { return situ_embedding(((picks *)p)->index, in[0], NULL); }
+typedef struct picks {
+  situ_tensor *index;
+  int dim;
+  double alpha;
+} picks;
+static situ_tensor *do_select(situ_tensor *const *in, void *p) {
+  return situ_index_select(in[0], ((picks *)p)->dim, ((picks *)p)->index);
+}
+static situ_tensor *do_gather(situ_tensor *const *in, void *p) {
+  return situ_gather(in[0], ((picks *)p)->dim, ((picks *)p)->index);
+}
+static situ_tensor *do_take(situ_tensor *const *in, void *p) {
+  return situ_take_along_dim(in[0], ((picks *)p)->index, ((picks *)p)->dim);
+}
+static situ_tensor *do_scatter(situ_tensor *const *in, void *p) {
+  return situ_scatter(in[0], ((picks *)p)->dim, ((picks *)p)->index, in[1]);
+}
+static situ_tensor *do_scatter_add(situ_tensor *const *in, void *p) {
+  return situ_scatter_add(in[0], ((picks *)p)->dim, ((picks *)p)->index, in[1]);
+}
+static situ_tensor *do_index_add(situ_tensor *const *in, void *p) {
+  return situ_index_add(in[0], ((picks *)p)->dim, ((picks *)p)->index, in[1], ((picks *)p)->alpha);
+}
+static situ_tensor *do_embedding(situ_tensor *const *in, void *p) {
+  return situ_embedding(((picks *)p)->index, in[0], NULL);
+}
 static situ_tensor *do_fill(situ_tensor *const *in, void *p) { return situ_masked_fill(in[0], ((picks *)p)->index, 3); }
-static situ_tensor *do_masked(situ_tensor *const *in, void *p) { return situ_masked_select(in[0], ((picks *)p)->index); }
+static situ_tensor *do_masked(situ_tensor *const *in, void *p) {
+  return situ_masked_select(in[0], ((picks *)p)->index);
+}
 
 #define G(...) test_random(SITU_SHAPE(__VA_ARGS__), -1, 1, true)
 
 static void gradients(void **state) {
   (void)state;
   picks three = { TI64(SITU_SHAPE(3), 1, 0, 1), 0, 2.5 }, last = { TI64(SITU_SHAPE(3), 1, 0, 1), -1, 2.5 };
-  picks square = { TI64(SITU_SHAPE(2, 2), 1, 0, 0, 1), 0, 1 }, across = { TI64(SITU_SHAPE(2, 2), 1, 0, 0, 1), 1, 1 }, repeated = { TI64(SITU_SHAPE(2, 2), 1, 1, 1, 0), 1, 1 };
+  picks square = { TI64(SITU_SHAPE(2, 2), 1, 0, 0, 1), 0, 1 }, across = { TI64(SITU_SHAPE(2, 2), 1, 0, 0, 1), 1, 1 },
+        repeated = { TI64(SITU_SHAPE(2, 2), 1, 1, 1, 0), 1, 1 };
   picks cube = { TI64(SITU_SHAPE(1, 2, 2), 1, 0, 0, 1), 1, 1 };
   gradcheck(do_select, &three, G(2));
   gradcheck(do_select, &three, G(4, 3));
@@ -121,7 +147,8 @@ static void bad_indices(void **state) {
   const double bad[] = { -1, 3, 1e17, -9007199254740992.0 };
   const char *const text[] = { "index -1", "index 3 ", "index 100000000000000000", "index -9007199254740992" };
   for (int i = 0; i < 4; i++) {
-    situ_tensor *x = test_random(SITU_SHAPE(3, 3), -1, 1, false), *one = TI64(SITU_SHAPE(2), 0, bad[i]), *two = TI64(SITU_SHAPE(1, 2), 0, bad[i]);
+    situ_tensor *x = test_random(SITU_SHAPE(3, 3), -1, 1, false), *one = TI64(SITU_SHAPE(2), 0, bad[i]),
+                *two = TI64(SITU_SHAPE(1, 2), 0, bad[i]);
     expect_index(situ_index_select(x, 0, one), text[i]);
     expect_index(situ_index_select(x, 1, one), text[i]);
     expect_index(situ_gather(x, 0, two), text[i]);
@@ -139,7 +166,8 @@ static void bad_indices(void **state) {
 /* Rows 58, 61 and 62, and shapes. */
 static void refusals(void **state) {
   (void)state;
-  situ_tensor *x = T32(SITU_SHAPE(2, 3), 1, 2, 3, 4, 5, 6), *at = TI64(SITU_SHAPE(2), 0, 1), *flat = T32(SITU_SHAPE(2), 0, 1);
+  situ_tensor *x = T32(SITU_SHAPE(2, 3), 1, 2, 3, 4, 5, 6), *at = TI64(SITU_SHAPE(2), 0, 1),
+              *flat = T32(SITU_SHAPE(2), 0, 1);
   situ_tensor *small = test_tensor(SITU_I8, SITU_SHAPE(2), (double[]){ 0, 1 });
   expect_refused(situ_index_select(x, 0, flat), SITU_E_DTYPE, "index_select", "index");
   expect_refused(situ_embedding(small, x, NULL), SITU_E_DTYPE, "embedding", "i8");
@@ -147,13 +175,16 @@ static void refusals(void **state) {
   expect_refused(situ_one_hot(flat, 3), SITU_E_DTYPE, "one_hot", "f32");
   expect_refused(situ_gather(x, 0, at), SITU_E_SHAPE, "gather", "[2]");
   expect_refused(situ_gather(x, 0, TI64(SITU_SHAPE(1, 4), 0, 0, 0, 0)), SITU_E_SHAPE, "gather", "[1, 4]");
-  expect_refused(situ_scatter(x, 0, TI64(SITU_SHAPE(2, 2), 0, 0, 0, 0), T32(SITU_SHAPE(1, 2), 1, 2)), SITU_E_SHAPE, "scatter", "src");
-  expect_refused(situ_scatter(x, 0, TI64(SITU_SHAPE(1, 1), 0), T64(SITU_SHAPE(1, 1), 1)), SITU_E_DTYPE, "scatter", "src");
+  expect_refused(situ_scatter(x, 0, TI64(SITU_SHAPE(2, 2), 0, 0, 0, 0), T32(SITU_SHAPE(1, 2), 1, 2)), SITU_E_SHAPE,
+                 "scatter", "src");
+  expect_refused(situ_scatter(x, 0, TI64(SITU_SHAPE(1, 1), 0), T64(SITU_SHAPE(1, 1), 1)), SITU_E_DTYPE, "scatter",
+                 "src");
   expect_refused(situ_index_add(x, 0, at, T32(SITU_SHAPE(2, 2), 1, 2, 3, 4), 1), SITU_E_SHAPE, "index_add", "[2, 2]");
   expect_refused(situ_index_select(x, 0, TI64(SITU_SHAPE(1, 1), 0)), SITU_E_SHAPE, "index_select", "index");
   expect_refused(situ_index_select(x, 2, at), SITU_E_ARG, "index_select", "2");
   expect_refused(situ_embedding(at, flat, NULL), SITU_E_SHAPE, "embedding", "weight");
-  expect_refused(situ_embedding(at, x, &(situ_embedding_options){ .has_padding_idx = true, .padding_idx = 2 }), SITU_E_ARG, "embedding", "padding_idx");
+  expect_refused(situ_embedding(at, x, &(situ_embedding_options){ .has_padding_idx = true, .padding_idx = 2 }),
+                 SITU_E_ARG, "embedding", "padding_idx");
   expect_refused(situ_masked_fill(x, TI64(SITU_SHAPE(3), 0, 1, 0), 0), SITU_E_DTYPE, "masked_fill", "mask");
   expect_refused(situ_masked_select(x, TBOOL(SITU_SHAPE(2), 0, 1)), SITU_E_SHAPE, "masked_select", "[2]");
   expect_refused(situ_take_along_dim(x, at, 0), SITU_E_SHAPE, "take_along_dim", "dimensions");
@@ -161,6 +192,7 @@ static void refusals(void **state) {
 }
 
 int main(void) {
-  const struct CMUnitTest tests[] = { TEST(picking), TEST(placing), TEST(masks), TEST(words), TEST(gradients), TEST(bad_indices), TEST(refusals) };
+  const struct CMUnitTest tests[] = { TEST(picking),   TEST(placing),     TEST(masks),   TEST(words),
+                                      TEST(gradients), TEST(bad_indices), TEST(refusals) };
   return cmocka_run_group_tests(tests, NULL, NULL);
 }

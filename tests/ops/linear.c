@@ -20,9 +20,11 @@ static void values(void **state) {
   expect_exact(situ_linear_activation(x, w, b, SITU_ACTIVATION_RELU), SITU_SHAPE(2, 2), 5, 0, 1, 0.5);
   expect_exact(situ_linear_activation(x, w, NULL, SITU_ACTIVATION_RELU), SITU_SHAPE(2, 2), 4, 0, 0, 0);
   expect_exact(situ_linear_activation(x, w, b, SITU_ACTIVATION_NONE), SITU_SHAPE(2, 2), 5, -1.5, 1, 0.5);
-  expect_values(situ_linear_activation(x, w, b, SITU_ACTIVATION_GELU_TANH), SITU_SHAPE(2, 2), 4.99999977, -0.10042842, 0.84119199, 0.34571401);
+  expect_values(situ_linear_activation(x, w, b, SITU_ACTIVATION_GELU_TANH), SITU_SHAPE(2, 2), 4.99999977, -0.10042842,
+                0.84119199, 0.34571401);
   expect_exact(situ_linear_activation(situ_select(x, 0, 0), w, b, SITU_ACTIVATION_RELU), SITU_SHAPE(2), 5, 0);
-  expect_exact(situ_linear_activation(T32(SITU_SHAPE(1, 3), NAN, 0, 0), w, NULL, SITU_ACTIVATION_RELU), SITU_SHAPE(1, 2), NAN, NAN);
+  expect_exact(situ_linear_activation(T32(SITU_SHAPE(1, 3), NAN, 0, 0), w, NULL, SITU_ACTIVATION_RELU),
+               SITU_SHAPE(1, 2), NAN, NAN);
 }
 
 /* Widths of which a library takes only the one, inputs of any rank, strided, empty. */
@@ -78,11 +80,13 @@ static void gradients_as_composed(void **state) {
       for (int way = 0; way < 2; way++) {
         const situ_shape shape[] = { SITU_SHAPE(4, 8), SITU_SHAPE(16, 8), SITU_SHAPE(16) };
         for (int i = 0; i < 3; i++) {
-          leaf[way][i] = way ? situ_detach(situ_clone(leaf[0][i])) : situ_to_dtype(test_random(shape[i], -1, 1, false), dtypes[d]);
+          leaf[way][i] =
+              way ? situ_detach(situ_clone(leaf[0][i])) : situ_to_dtype(test_random(shape[i], -1, 1, false), dtypes[d]);
           leaf[way][i] = situ_requires_grad_(leaf[way][i], true);
         }
         situ_tensor *const *t = leaf[way];
-        situ_tensor *y = way ? composed(t[0], t[1], t[2], three[k]) : situ_linear_activation(t[0], t[1], t[2], three[k]);
+        situ_tensor *y =
+            way ? composed(t[0], t[1], t[2], three[k]) : situ_linear_activation(t[0], t[1], t[2], three[k]);
         assert_int_equal(situ_backward(situ_sum(situ_square(y), NULL), NULL), SITU_OK);
       }
       for (int i = 0; i < 3; i++) {
@@ -95,14 +99,18 @@ static void gradients_as_composed(void **state) {
 static void refusals(void **state) {
   (void)state;
   situ_tensor *x = T32(SITU_SHAPE(1, 2), 1, 2), *w = T32(SITU_SHAPE(1, 2), 1, 2), *v = T32(SITU_SHAPE(3), 1, 2, 3);
-  expect_refused(situ_linear_activation(x, w, NULL, (situ_activation)3), SITU_E_ARG, "linear_activation", "activation is 3");
+  expect_refused(situ_linear_activation(x, w, NULL, (situ_activation)3), SITU_E_ARG, "linear_activation",
+                 "activation is 3");
   expect_refused(situ_linear_activation(x, v, NULL, SITU_ACTIVATION_RELU), SITU_E_SHAPE, "linear_activation", "weight");
-  expect_refused(situ_linear_activation(x, w, v, SITU_ACTIVATION_RELU), SITU_E_SHAPE, "linear_activation", "bias is [3]");
+  expect_refused(situ_linear_activation(x, w, v, SITU_ACTIVATION_RELU), SITU_E_SHAPE, "linear_activation",
+                 "bias is [3]");
   situ_tensor *whole = TI64(SITU_SHAPE(1, 2), 1, 2);
-  expect_refused(situ_linear_activation(whole, whole, NULL, SITU_ACTIVATION_RELU), SITU_E_DTYPE, "linear_activation", "");
+  expect_refused(situ_linear_activation(whole, whole, NULL, SITU_ACTIVATION_RELU), SITU_E_DTYPE, "linear_activation",
+                 "");
 }
 
 int main(void) {
-  const struct CMUnitTest tests[] = { TEST(values), TEST(as_composed), TEST(gradients), TEST(gradients_as_composed), TEST(refusals) };
+  const struct CMUnitTest tests[] = { TEST(values), TEST(as_composed), TEST(gradients), TEST(gradients_as_composed),
+                                      TEST(refusals) };
   return cmocka_run_group_tests_name("ops/linear", tests, NULL, NULL);
 }

@@ -6,7 +6,8 @@
 
 static void rank_cases(void **state) {
   (void)state;
-  situ_tensor *v = T32(SITU_SHAPE(3), 1, 2, 3), *a = T32(SITU_SHAPE(2, 3), 1, 2, 3, 4, 5, 6), *b = T32(SITU_SHAPE(3, 2), 1, 0, 0, 1, 2, 2);
+  situ_tensor *v = T32(SITU_SHAPE(3), 1, 2, 3), *a = T32(SITU_SHAPE(2, 3), 1, 2, 3, 4, 5, 6),
+              *b = T32(SITU_SHAPE(3, 2), 1, 0, 0, 1, 2, 2);
   expect_exact(situ_matmul(v, v), SITU_SCALAR, 14);
   expect_exact(situ_matmul(a, v), SITU_SHAPE(2), 14, 32);
   expect_exact(situ_matmul(v, b), SITU_SHAPE(2), 7, 8);
@@ -38,30 +39,36 @@ static void one_with_many(void **state) {
 static void transposed_and_stepped_views(void **state) {
   (void)state;
   situ_tensor *a = T64(SITU_SHAPE(3, 4), 0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11);
-  expect_exact(situ_mm(situ_transpose(a, 0, 1), a), SITU_SHAPE(4, 4), 80, 92, 104, 116, 92, 107, 122, 137, 104, 122, 140, 158, 116, 137, 158, 179);
+  expect_exact(situ_mm(situ_transpose(a, 0, 1), a), SITU_SHAPE(4, 4), 80, 92, 104, 116, 92, 107, 122, 137, 104, 122,
+               140, 158, 116, 137, 158, 179);
   situ_tensor *even = situ_slice(a, 1, 0, INT64_MAX, 2);
   expect_exact(situ_mm(even, situ_transpose(even, 0, 1)), SITU_SHAPE(3, 3), 4, 12, 20, 12, 52, 92, 20, 92, 164);
 }
 
 static void nothing_to_add_up(void **state) {
   (void)state;
-  situ_tensor *a = situ_zeros(SITU_SHAPE(2, 0), &(situ_options){ .device = test_device() }), *b = situ_zeros(SITU_SHAPE(0, 3), &(situ_options){ .device = test_device() });
+  situ_tensor *a = situ_zeros(SITU_SHAPE(2, 0), &(situ_options){ .device = test_device() }),
+              *b = situ_zeros(SITU_SHAPE(0, 3), &(situ_options){ .device = test_device() });
   expect_exact(situ_mm(a, b), SITU_SHAPE(2, 3), 0, 0, 0, 0, 0, 0);
   assert_int_equal(situ_numel(situ_mm(b, T32(SITU_SHAPE(3, 1), 1, 2, 3))), 0);
 }
 
 static void scaled_sums(void **state) {
   (void)state;
-  situ_tensor *x = T32(SITU_SHAPE(2), 10, NAN), *a = T32(SITU_SHAPE(2, 2), 1, 2, 3, 4), *eye = T32(SITU_SHAPE(2, 2), 1, 0, 0, 1);
+  situ_tensor *x = T32(SITU_SHAPE(2), 10, NAN), *a = T32(SITU_SHAPE(2, 2), 1, 2, 3, 4),
+              *eye = T32(SITU_SHAPE(2, 2), 1, 0, 0, 1);
   expect_exact(situ_addmm(x, a, eye, NULL), SITU_SHAPE(2, 2), 11, NAN, 13, NAN);
-  expect_exact(situ_addmm(x, a, eye, &(situ_addmm_options){ .zero_beta = true, .alpha = 2 }), SITU_SHAPE(2, 2), 2, 4, 6, 8);
+  expect_exact(situ_addmm(x, a, eye, &(situ_addmm_options){ .zero_beta = true, .alpha = 2 }), SITU_SHAPE(2, 2), 2, 4, 6,
+               8);
   situ_tensor *y = T32(SITU_SHAPE(1, 2, 2), 1, 1, 1, 1);
-  expect_exact(situ_baddbmm(y, situ_unsqueeze(a, 0), situ_unsqueeze(eye, 0), &(situ_addmm_options){ .beta = -1 }), SITU_SHAPE(1, 2, 2), 0, 1, 2, 3);
+  expect_exact(situ_baddbmm(y, situ_unsqueeze(a, 0), situ_unsqueeze(eye, 0), &(situ_addmm_options){ .beta = -1 }),
+               SITU_SHAPE(1, 2, 2), 0, 1, 2, 3);
 }
 
 static void linear_layers(void **state) {
   (void)state;
-  situ_tensor *x = T32(SITU_SHAPE(2, 3), 1, 2, 3, 4, 5, 6), *w = T32(SITU_SHAPE(2, 3), 1, 0, 1, 0, 1, 0), *b = T32(SITU_SHAPE(2), 10, 20);
+  situ_tensor *x = T32(SITU_SHAPE(2, 3), 1, 2, 3, 4, 5, 6), *w = T32(SITU_SHAPE(2, 3), 1, 0, 1, 0, 1, 0),
+              *b = T32(SITU_SHAPE(2), 10, 20);
   expect_exact(situ_linear(x, w, b), SITU_SHAPE(2, 2), 14, 22, 20, 25);
   expect_exact(situ_linear(x, w, NULL), SITU_SHAPE(2, 2), 4, 2, 10, 5);
   expect_exact(situ_linear(situ_select(x, 0, 0), w, b), SITU_SHAPE(2), 14, 22);
@@ -71,14 +78,32 @@ static void linear_layers(void **state) {
 
 /* ---- gradients ---- */
 
-static situ_tensor *f_matmul(situ_tensor *const *in, void *p) { (void)p; return situ_matmul(in[0], in[1]); }
-static situ_tensor *f_mv(situ_tensor *const *in, void *p) { (void)p; return situ_mv(in[0], in[1]); }
-static situ_tensor *f_dot(situ_tensor *const *in, void *p) { (void)p; return situ_dot(in[0], in[1]); }
-static situ_tensor *f_outer(situ_tensor *const *in, void *p) { (void)p; return situ_outer(in[0], in[1]); }
+static situ_tensor *f_matmul(situ_tensor *const *in, void *p) {
+  (void)p;
+  return situ_matmul(in[0], in[1]);
+}
+static situ_tensor *f_mv(situ_tensor *const *in, void *p) {
+  (void)p;
+  return situ_mv(in[0], in[1]);
+}
+static situ_tensor *f_dot(situ_tensor *const *in, void *p) {
+  (void)p;
+  return situ_dot(in[0], in[1]);
+}
+static situ_tensor *f_outer(situ_tensor *const *in, void *p) {
+  (void)p;
+  return situ_outer(in[0], in[1]);
+}
 static situ_tensor *f_addmm(situ_tensor *const *in, void *p) { return situ_addmm(in[0], in[1], in[2], p); }
 static situ_tensor *f_baddbmm(situ_tensor *const *in, void *p) { return situ_baddbmm(in[0], in[1], in[2], p); }
-static situ_tensor *f_linear(situ_tensor *const *in, void *p) { (void)p; return situ_linear(in[0], in[1], in[2]); }
-static situ_tensor *f_turned(situ_tensor *const *in, void *p) { (void)p; return situ_matmul(situ_transpose(in[0], 0, 1), situ_transpose(in[1], 0, 1)); }
+static situ_tensor *f_linear(situ_tensor *const *in, void *p) {
+  (void)p;
+  return situ_linear(in[0], in[1], in[2]);
+}
+static situ_tensor *f_turned(situ_tensor *const *in, void *p) {
+  (void)p;
+  return situ_matmul(situ_transpose(in[0], 0, 1), situ_transpose(in[1], 0, 1));
+}
 
 #define R(...) test_random(SITU_SHAPE(__VA_ARGS__), -1, 1, true)
 
@@ -108,12 +133,14 @@ static void gradients(void **state) {
 
 static void refusals(void **state) {
   (void)state;
-  situ_tensor *a = T32(SITU_SHAPE(2, 3), 1, 2, 3, 4, 5, 6), *v = T32(SITU_SHAPE(2), 1, 2), *s = T32(SITU_SCALAR, 1), *d = T64(SITU_SHAPE(3, 2), 1, 2, 3, 4, 5, 6);
+  situ_tensor *a = T32(SITU_SHAPE(2, 3), 1, 2, 3, 4, 5, 6), *v = T32(SITU_SHAPE(2), 1, 2), *s = T32(SITU_SCALAR, 1),
+              *d = T64(SITU_SHAPE(3, 2), 1, 2, 3, 4, 5, 6);
   expect_refused(situ_matmul(a, a), SITU_E_SHAPE, "matmul", "3 and 2 differ");
   expect_refused(situ_matmul(a, s), SITU_E_SHAPE, "matmul", "dimensions");
   expect_refused(situ_matmul(a, v), SITU_E_SHAPE, "matmul", "differ");
   expect_refused(situ_matmul(situ_zeros(SITU_SHAPE(2, 2, 3), &(situ_options){ .device = test_device() }),
-                             situ_zeros(SITU_SHAPE(3, 3, 2), &(situ_options){ .device = test_device() })), SITU_E_SHAPE, "matmul", "");
+                             situ_zeros(SITU_SHAPE(3, 3, 2), &(situ_options){ .device = test_device() })),
+                 SITU_E_SHAPE, "matmul", "");
   expect_refused(situ_matmul(a, d), SITU_E_DTYPE, "matmul", "f64");
   expect_refused(situ_mm(a, v), SITU_E_SHAPE, "mm", "dimensions");
   expect_refused(situ_bmm(a, a), SITU_E_SHAPE, "bmm", "dimensions");
@@ -127,12 +154,14 @@ static void refusals(void **state) {
   expect_refused(situ_mm(TBOOL(SITU_SHAPE(1, 1), 1), TBOOL(SITU_SHAPE(1, 1), 1)), SITU_E_DTYPE, "mm", "bool");
   expect_refused(situ_mm(a, NULL), SITU_E_ARG, "mm", "NULL");
   /* the device comes before the dtype and the shape */
-  situ_tensor *elsewhere = situ_zeros(SITU_SHAPE(7, 7), &(situ_options){ .dtype = SITU_F64, .device = situ_dev("meta") });
+  situ_tensor *elsewhere =
+      situ_zeros(SITU_SHAPE(7, 7), &(situ_options){ .dtype = SITU_F64, .device = situ_dev("meta") });
   expect_refused(situ_mm(a, elsewhere), SITU_E_DEVICE, "mm", "meta");
 }
 
 int main(void) {
-  const struct CMUnitTest tests[] = { TEST(rank_cases), TEST(one_with_many), TEST(transposed_and_stepped_views), TEST(nothing_to_add_up), TEST(scaled_sums),
-                                      TEST(linear_layers), TEST(gradients), TEST(refusals) };
+  const struct CMUnitTest tests[] = { TEST(rank_cases),        TEST(one_with_many), TEST(transposed_and_stepped_views),
+                                      TEST(nothing_to_add_up), TEST(scaled_sums),   TEST(linear_layers),
+                                      TEST(gradients),         TEST(refusals) };
   return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -11,16 +11,17 @@ static void convolutions(void **state) {
   (void)state;
   situ_tensor *line = R(1, 4, 9), *image = R(1, 4, 7, 7), *w1 = R(4, 4, 3), *w2 = R(4, 4, 3, 3);
 #define BASE { 0 }
-#define CONV(call)                                                                 \
-  FIELD(situ_conv_options, GIVES(call), .stride = SITU_DIMS(2));                   \
-  FIELD(situ_conv_options, GIVES(call), .padding = SITU_DIMS(1));                  \
-  FIELD(situ_conv_options, GIVES(call), .dilation = SITU_DIMS(2));                 \
-  FIELD(situ_conv_options, GIVES(call), .groups = 2);                              \
+#define CONV(call)                                                 \
+  FIELD(situ_conv_options, GIVES(call), .stride = SITU_DIMS(2));   \
+  FIELD(situ_conv_options, GIVES(call), .padding = SITU_DIMS(1));  \
+  FIELD(situ_conv_options, GIVES(call), .dilation = SITU_DIMS(2)); \
+  FIELD(situ_conv_options, GIVES(call), .groups = 2);              \
   FIELD(situ_conv_options, GIVES(call), .output_padding = SITU_DIMS(1))
   CONV(situ_conv1d(line, w1, NULL, o));
   CONV(situ_conv2d(image, w2, NULL, o));
   CONV(situ_conv_transpose2d(image, w2, NULL, o));
-  FIELD(situ_conv_options, GIVES(situ_conv_transpose2d(image, w2, NULL, o)), .stride = SITU_DIMS(2), .output_padding = SITU_DIMS(1));
+  FIELD(situ_conv_options, GIVES(situ_conv_transpose2d(image, w2, NULL, o)), .stride = SITU_DIMS(2),
+        .output_padding = SITU_DIMS(1));
 #undef BASE
 }
 
@@ -28,13 +29,13 @@ static void pools(void **state) {
   (void)state;
   situ_tensor *image = R(1, 2, 9, 9);
 #define BASE { .kernel = SITU_DIMS(3), .padding = SITU_DIMS(1) }
-#define POOL(call)                                                                                                             \
-  FIELD(situ_pool_options, GIVES(call), .kernel = SITU_DIMS(2), .padding = SITU_DIMS(1));                                      \
-  FIELD(situ_pool_options, GIVES(call), .kernel = SITU_DIMS(3), .padding = SITU_DIMS(1), .stride = SITU_DIMS(1));              \
-  FIELD(situ_pool_options, GIVES(call), .kernel = SITU_DIMS(3));                                                               \
-  FIELD(situ_pool_options, GIVES(call), .kernel = SITU_DIMS(3), .padding = SITU_DIMS(1), .dilation = SITU_DIMS(2));            \
-  FIELD(situ_pool_options, GIVES(call), .kernel = SITU_DIMS(3), .padding = SITU_DIMS(1), .ceil_mode = true);                   \
-  FIELD(situ_pool_options, GIVES(call), .kernel = SITU_DIMS(3), .padding = SITU_DIMS(1), .exclude_pad = true);                 \
+#define POOL(call)                                                                                                  \
+  FIELD(situ_pool_options, GIVES(call), .kernel = SITU_DIMS(2), .padding = SITU_DIMS(1));                           \
+  FIELD(situ_pool_options, GIVES(call), .kernel = SITU_DIMS(3), .padding = SITU_DIMS(1), .stride = SITU_DIMS(1));   \
+  FIELD(situ_pool_options, GIVES(call), .kernel = SITU_DIMS(3));                                                    \
+  FIELD(situ_pool_options, GIVES(call), .kernel = SITU_DIMS(3), .padding = SITU_DIMS(1), .dilation = SITU_DIMS(2)); \
+  FIELD(situ_pool_options, GIVES(call), .kernel = SITU_DIMS(3), .padding = SITU_DIMS(1), .ceil_mode = true);        \
+  FIELD(situ_pool_options, GIVES(call), .kernel = SITU_DIMS(3), .padding = SITU_DIMS(1), .exclude_pad = true);      \
   FIELD(situ_pool_options, GIVES(call), .kernel = SITU_DIMS(3), .padding = SITU_DIMS(1), .divisor_override = 5)
   POOL(situ_max_pool2d(image, o, NULL));
   POOL(situ_avg_pool2d(image, o));
@@ -65,7 +66,8 @@ static void norms_and_attention(void **state) {
 
 static void losses(void **state) {
   (void)state;
-  situ_tensor *x = R(3, 4), *t = TI64(SITU_SHAPE(3), 0, 1, 3), *p = situ_softmax(R(3, 4), 1), *w = T32(SITU_SHAPE(4), 1, 2, 3, 4);
+  situ_tensor *x = R(3, 4), *t = TI64(SITU_SHAPE(3), 0, 1, 3), *p = situ_softmax(R(3, 4), 1),
+              *w = T32(SITU_SHAPE(4), 1, 2, 3, 4);
 #define BASE { 0 }
 #define LOSS(call, ignored)                                                                          \
   FIELD(situ_cross_entropy_options, GIVES(call), .weight = w);                                       \
@@ -82,9 +84,9 @@ static void reductions(void **state) {
   (void)state;
   situ_tensor *x = R(3, 4);
 #define BASE { 0 }
-#define REDUCE(call)                                                                 \
-  FIELD(situ_reduce_options, GIVES(call), .dim = SITU_DIMS(0));                      \
-  FIELD(situ_reduce_options, GIVES(call), .keepdim = true);                          \
+#define REDUCE(call)                                            \
+  FIELD(situ_reduce_options, GIVES(call), .dim = SITU_DIMS(0)); \
+  FIELD(situ_reduce_options, GIVES(call), .keepdim = true);     \
   FIELD(situ_reduce_options, GIVES(call), .dtype = SITU_F64)
   REDUCE(situ_sum(x, o));
   REDUCE(situ_mean(x, o));

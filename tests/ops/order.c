@@ -15,10 +15,13 @@ static void extremes(void **state) {
   expect_exact(situ_max_dim(x, 0, false, NULL), SITU_SHAPE(4), NAN, 7, NAN, 5);
   expect_exact(situ_argmax(x, NULL), SITU_SCALAR, 4);
   expect_exact(situ_argmin(T32(SITU_SHAPE(4), 2, 1, 1, 3), NULL), SITU_SCALAR, 1);
-  expect_exact(situ_argmax(x, &(situ_reduce_options){ .dim = SITU_DIMS(0), .keepdim = true }), SITU_SHAPE(1, 4), 1, 0, 1, 1);
+  expect_exact(situ_argmax(x, &(situ_reduce_options){ .dim = SITU_DIMS(0), .keepdim = true }), SITU_SHAPE(1, 4), 1, 0,
+               1, 1);
   expect_exact(situ_argmax(T32(SITU_SCALAR, 5), NULL), SITU_SCALAR, 0);
   expect_exact(situ_max_dim(T32(SITU_SCALAR, 5), 0, false, &at), SITU_SCALAR, 5);
-  expect_exact(situ_argmax(situ_transpose(T32(SITU_SHAPE(2, 3), 1, 9, 3, 4, 5, 6), 0, 1), &(situ_reduce_options){ .dim = SITU_DIMS(0) }), SITU_SHAPE(2), 1, 2);
+  expect_exact(situ_argmax(situ_transpose(T32(SITU_SHAPE(2, 3), 1, 9, 3, 4, 5, 6), 0, 1),
+                           &(situ_reduce_options){ .dim = SITU_DIMS(0) }),
+               SITU_SHAPE(2), 1, 2);
 }
 
 static void running_sums(void **state) {
@@ -31,7 +34,8 @@ static void running_sums(void **state) {
   assert_int_equal(situ_dtype_of(whole), SITU_I64);
   expect_exact(whole, SITU_SHAPE(3), 200, 300, 301);
   expect_exact(situ_cumsum(T32(SITU_SCALAR, 4), 0), SITU_SCALAR, 4);
-  assert_int_equal(situ_numel(situ_cumsum(situ_zeros(SITU_SHAPE(2, 0), &(situ_options){ .device = test_device() }), 1)), 0);
+  assert_int_equal(situ_numel(situ_cumsum(situ_zeros(SITU_SHAPE(2, 0), &(situ_options){ .device = test_device() }), 1)),
+                   0);
 }
 
 static void sorting(void **state) {
@@ -48,15 +52,26 @@ static void sorting(void **state) {
   expect_exact(situ_topk(x, 1, 0, true, NULL), SITU_SHAPE(1, 5), 3, NAN, 2, INFINITY, 2);
   expect_exact(situ_sort(T32(SITU_SCALAR, 4), 0, false, &from), SITU_SCALAR, 4);
   assert_int_equal(situ_numel(situ_topk(x, 0, 1, true, NULL)), 0);
-  assert_int_equal(situ_numel(situ_sort(situ_zeros(SITU_SHAPE(0), &(situ_options){ .device = test_device() }), 0, false, NULL)), 0);
+  assert_int_equal(
+      situ_numel(situ_sort(situ_zeros(SITU_SHAPE(0), &(situ_options){ .device = test_device() }), 0, false, NULL)), 0);
 }
 
-typedef struct along { int dim, way; } along;
-static situ_tensor *do_max(situ_tensor *const *in, void *p) { return situ_max_dim(in[0], ((along *)p)->dim, ((along *)p)->way, NULL); }
-static situ_tensor *do_min(situ_tensor *const *in, void *p) { return situ_min_dim(in[0], ((along *)p)->dim, ((along *)p)->way, NULL); }
+typedef struct along {
+  int dim, way;
+} along;
+static situ_tensor *do_max(situ_tensor *const *in, void *p) {
+  return situ_max_dim(in[0], ((along *)p)->dim, ((along *)p)->way, NULL);
+}
+static situ_tensor *do_min(situ_tensor *const *in, void *p) {
+  return situ_min_dim(in[0], ((along *)p)->dim, ((along *)p)->way, NULL);
+}
 static situ_tensor *do_cumsum(situ_tensor *const *in, void *p) { return situ_cumsum(in[0], ((along *)p)->dim); }
-static situ_tensor *do_sort(situ_tensor *const *in, void *p) { return situ_sort(in[0], ((along *)p)->dim, ((along *)p)->way, NULL); }
-static situ_tensor *do_topk(situ_tensor *const *in, void *p) { return situ_topk(in[0], 1, ((along *)p)->dim, ((along *)p)->way, NULL); }
+static situ_tensor *do_sort(situ_tensor *const *in, void *p) {
+  return situ_sort(in[0], ((along *)p)->dim, ((along *)p)->way, NULL);
+}
+static situ_tensor *do_topk(situ_tensor *const *in, void *p) {
+  return situ_topk(in[0], 1, ((along *)p)->dim, ((along *)p)->way, NULL);
+}
 
 static void gradients(void **state) {
   (void)state;
@@ -82,11 +97,13 @@ static void refusals(void **state) {
   expect_refused(situ_topk(x, 1, 2, true, NULL), SITU_E_ARG, "topk", "2");
   expect_refused(situ_sort(x, -3, false, NULL), SITU_E_ARG, "sort", "-3");
   expect_refused(situ_cumsum(x, 2), SITU_E_ARG, "cumsum", "2");
-  expect_refused(situ_argmax(x, &(situ_reduce_options){ .dim = SITU_DIMS(0, 1) }), SITU_E_ARG, "argmax", "2 dimensions");
+  expect_refused(situ_argmax(x, &(situ_reduce_options){ .dim = SITU_DIMS(0, 1) }), SITU_E_ARG, "argmax",
+                 "2 dimensions");
   expect_refused(situ_max_dim(NULL, 0, false, NULL), SITU_E_ARG, "max_dim", "NULL");
 }
 
 int main(void) {
-  const struct CMUnitTest tests[] = { TEST(extremes), TEST(running_sums), TEST(sorting), TEST(gradients), TEST(refusals) };
+  const struct CMUnitTest tests[] = { TEST(extremes), TEST(running_sums), TEST(sorting), TEST(gradients),
+                                      TEST(refusals) };
   return cmocka_run_group_tests(tests, NULL, NULL);
 }

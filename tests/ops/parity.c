@@ -34,13 +34,11 @@ static unsigned dtypes_of(size_t row) {
 static void every_call_gives_what_the_host_gives(void **state) {
   (void)state;
   int failed = 0;
-  for (size_t k = 0; k < parity_row_count; k++)
-    failed += parity_run(&parity_rows[k], test_device(), dtypes_of(k)) < 20;
+  for (size_t k = 0; k < parity_row_count; k++) failed += parity_run(&parity_rows[k], test_device(), dtypes_of(k)) < 20;
   assert_int_equal(failed, 0);
 }
 
 int main(void) {
-  const struct CMUnitTest tests[] = { TEST(every_op_is_called),
-                                      TEST(every_call_gives_what_the_host_gives) };
+  const struct CMUnitTest tests[] = { TEST(every_op_is_called), TEST(every_call_gives_what_the_host_gives) };
   return cmocka_run_group_tests(tests, NULL, NULL);
 }

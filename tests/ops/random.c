@@ -23,9 +23,7 @@ static situ_tensor *draw_raw(const situ_options *o) {
 }
 static situ_tensor *draw_uniform(const situ_options *o) { return situ_rand(SITU_SHAPE(MANY), o); }
 static situ_tensor *draw_normal(const situ_options *o) { return situ_randn(SITU_SHAPE(MANY), o); }
-static situ_tensor *draw_integer(const situ_options *o) {
-  return situ_randint(-1000003, 1 << 30, SITU_SHAPE(MANY), o);
-}
+static situ_tensor *draw_integer(const situ_options *o) { return situ_randint(-1000003, 1 << 30, SITU_SHAPE(MANY), o); }
 static situ_tensor *draw_bernoulli(const situ_options *o) {
   return situ_bernoulli_(situ_empty(SITU_SHAPE(MANY), o), 0.3, o->generator);
 }
@@ -108,8 +106,8 @@ static void every_number_is_the_hosts(void **state) {
   }
   free(want);
   free(got);
-  print_message("%s %s: %zu numbers, %zu differ, by %lld ULP at most\n", d->name,
-                situ_dtype_name(d->dtype), count, differ, (long long)worst);
+  print_message("%s %s: %zu numbers, %zu differ, by %lld ULP at most\n", d->name, situ_dtype_name(d->dtype), count,
+                differ, (long long)worst);
   assert_true(differ == 0 || (worst <= d->ulps && !rounds_correctly()));
 }
 

@@ -19,7 +19,8 @@ static situ_tensor *norm_least(situ_tensor *x, const situ_reduce_options *o) { r
 static void values(void **state) {
   (void)state;
   situ_tensor *x = T32(SITU_SHAPE(2, 3), 1, -2, 3, 4, 5, -6);
-  const situ_reduce_options *rows = OPTIONS(.dim = SITU_DIMS(1)), *columns = OPTIONS(.dim = SITU_DIMS(0), .keepdim = true);
+  const situ_reduce_options *rows = OPTIONS(.dim = SITU_DIMS(1)),
+                            *columns = OPTIONS(.dim = SITU_DIMS(0), .keepdim = true);
   expect_exact(situ_sum(x, NULL), SITU_SCALAR, 5);
   expect_exact(situ_sum(x, rows), SITU_SHAPE(2), 2, 3);
   expect_exact(situ_sum(x, OPTIONS(.dim = SITU_DIMS(-1, 0), .keepdim = true)), SITU_SHAPE(1, 1), 5);
@@ -52,7 +53,8 @@ static void dtypes(void **state) {
   assert_int_equal(situ_dtype_of(situ_mean(x, OPTIONS(.dtype = SITU_F64))), SITU_F64);
   assert_int_equal(situ_dtype_of(situ_any(x, NULL)), SITU_BOOL);
   /* f16 adds in f32: 4096 ones and a half, which f16 could not add up one by one. */
-  situ_tensor *half = situ_to_dtype(situ_full(SITU_SHAPE(4096), 1, &(situ_options){ .device = test_device() }), SITU_F16);
+  situ_tensor *half =
+      situ_to_dtype(situ_full(SITU_SHAPE(4096), 1, &(situ_options){ .device = test_device() }), SITU_F16);
   expect_exact(situ_sum(half, NULL), SITU_SCALAR, 4096);
   expect_exact(situ_sum(half, OPTIONS(.dtype = SITU_F32)), SITU_SCALAR, 4096);
 }
@@ -94,7 +96,8 @@ static void views(void **state) {
   (void)state;
   static const reduction all[] = { situ_sum, situ_mean, situ_prod, situ_amin, situ_amax, var1, norm2, situ_logsumexp };
   situ_tensor *x = test_random(SITU_SHAPE(4, 5, 6), -1, 1, false);
-  situ_tensor *seen[] = { situ_permute(x, SITU_DIMS(2, 0, 1)), situ_slice(x, 2, 1, 6, 2), situ_expand(situ_narrow(x, 1, 2, 1), SITU_SHAPE(4, 3, 6)), situ_select(x, 0, 2) };
+  situ_tensor *seen[] = { situ_permute(x, SITU_DIMS(2, 0, 1)), situ_slice(x, 2, 1, 6, 2),
+                          situ_expand(situ_narrow(x, 1, 2, 1), SITU_SHAPE(4, 3, 6)), situ_select(x, 0, 2) };
   for (size_t v = 0; v < 4; v++)
     for (size_t f = 0; f < sizeof all / sizeof *all; f++)
       for (int dim = -1; dim < situ_dim(seen[v]); dim++) {
@@ -103,7 +106,10 @@ static void views(void **state) {
       }
 }
 
-typedef struct checked { reduction f; situ_reduce_options o; } checked;
+typedef struct checked {
+  reduction f;
+  situ_reduce_options o;
+} checked;
 static situ_tensor *run(situ_tensor *const *in, void *payload) {
   const checked *c = payload;
   return c->f(in[0], &c->o);
@@ -111,7 +117,8 @@ static situ_tensor *run(situ_tensor *const *in, void *payload) {
 
 static void gradients(void **state) {
   (void)state;
-  static const reduction all[] = { situ_sum, situ_mean, situ_prod, situ_amin, situ_amax, var0, var1, std1, norm1, norm2, norm3, norm_inf, norm_least, situ_logsumexp };
+  static const reduction all[] = { situ_sum, situ_mean, situ_prod, situ_amin, situ_amax, var0,       var1,
+                                   std1,     norm1,     norm2,     norm3,     norm_inf,  norm_least, situ_logsumexp };
   for (size_t f = 0; f < sizeof all / sizeof *all; f++) {
     checked c = { .f = all[f] };
     if (all[f] != var1 && all[f] != std1) gradcheck(run, &c, test_random(SITU_SCALAR, 0.5, 2, true));
@@ -158,6 +165,7 @@ static void refusals(void **state) {
 }
 
 int main(void) {
-  const struct CMUnitTest tests[] = { TEST(values), TEST(dtypes), TEST(nan_and_infinity), TEST(of_nothing), TEST(views), TEST(gradients), TEST(gradients_at_corners), TEST(refusals) };
+  const struct CMUnitTest tests[] = { TEST(values), TEST(dtypes),    TEST(nan_and_infinity),     TEST(of_nothing),
+                                      TEST(views),  TEST(gradients), TEST(gradients_at_corners), TEST(refusals) };
   return cmocka_run_group_tests(tests, NULL, NULL);
 }

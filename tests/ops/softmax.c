@@ -17,15 +17,19 @@ static void softmax_values(void **state) {
   double e = exp(1), s = 1 + e + e * e;
   situ_tensor *x = T32(SITU_SHAPE(2, 3), 0, 1, 2, 1000, 1001, 1002);
   expect_values(situ_softmax(x, 1), SITU_SHAPE(2, 3), 1 / s, e / s, e * e / s, 1 / s, e / s, e * e / s);
-  expect_values(situ_log_softmax(x, -1), SITU_SHAPE(2, 3), -log(s), 1 - log(s), 2 - log(s), -log(s), 1 - log(s), 2 - log(s));
+  expect_values(situ_log_softmax(x, -1), SITU_SHAPE(2, 3), -log(s), 1 - log(s), 2 - log(s), -log(s), 1 - log(s),
+                2 - log(s));
   expect_exact(situ_softmax(x, 0), SITU_SHAPE(2, 3), 0, 0, 0, 1, 1, 1);
   expect_same(situ_softmax(situ_transpose(x, 0, 1), 0), situ_transpose(situ_softmax(x, 1), 0, 1), 1e-6, 0);
-  expect_exact(situ_softmax(T32(SITU_SHAPE(2, 2), -INFINITY, -INFINITY, -INFINITY, 0), 1), SITU_SHAPE(2, 2), NAN, NAN, 0, 1);
+  expect_exact(situ_softmax(T32(SITU_SHAPE(2, 2), -INFINITY, -INFINITY, -INFINITY, 0), 1), SITU_SHAPE(2, 2), NAN, NAN,
+               0, 1);
   expect_exact(situ_log_softmax(T32(SITU_SHAPE(2, 2), NAN, 0, INFINITY, 0), 1), SITU_SHAPE(2, 2), NAN, NAN, NAN, NAN);
   expect_exact(situ_softmax(T32(SITU_SCALAR, 3), 0), SITU_SCALAR, 1);
   const situ_options f32 = here(SITU_F32);
   assert_int_equal(situ_numel(situ_softmax(situ_zeros(SITU_SHAPE(2, 0), &f32), 1)), 0);
-  assert_int_equal(situ_dtype_of(situ_softmax(situ_zeros(SITU_SHAPE(2), &(situ_options){ .device = test_device(), .dtype = SITU_BF16 }), 0)), SITU_BF16);
+  assert_int_equal(situ_dtype_of(situ_softmax(
+                       situ_zeros(SITU_SHAPE(2), &(situ_options){ .device = test_device(), .dtype = SITU_BF16 }), 0)),
+                   SITU_BF16);
   expect_refused(situ_softmax(x, 2), SITU_E_ARG, "softmax", "2");
   expect_refused(situ_softmax(TI64(SITU_SHAPE(2), 1, 2), 0), SITU_E_DTYPE, "softmax", "i64");
 }
@@ -83,15 +87,20 @@ static void norms_as_defined(void **state) {
   (void)state;
   situ_tensor *x = R(4, 6, 5), *w = R(6, 5), *b = R(6, 5), *w5 = R(5), *w6 = R(6), *b6 = R(6);
   expect_same(situ_layer_norm(x, SITU_SHAPE(5), NULL, NULL, 0), defined(x, DIMS(2), 1e-5), 1e-10, 1e-10);
-  expect_same(situ_layer_norm(x, SITU_SHAPE(6, 5), w, b, 0.1), situ_add(situ_mul(defined(x, DIMS(1, 2), 0.1), w), b), 1e-10, 1e-10);
-  expect_same(situ_layer_norm(situ_transpose(x, 0, 2), SITU_SHAPE(4), NULL, NULL, 0), defined(situ_transpose(x, 0, 2), DIMS(2), 1e-5), 1e-10, 1e-10);
+  expect_same(situ_layer_norm(x, SITU_SHAPE(6, 5), w, b, 0.1), situ_add(situ_mul(defined(x, DIMS(1, 2), 0.1), w), b),
+              1e-10, 1e-10);
+  expect_same(situ_layer_norm(situ_transpose(x, 0, 2), SITU_SHAPE(4), NULL, NULL, 0),
+              defined(situ_transpose(x, 0, 2), DIMS(2), 1e-5), 1e-10, 1e-10);
   situ_tensor *square = situ_mean(situ_square(x), DIMS(2));
-  expect_same(situ_rms_norm(x, SITU_SHAPE(5), w5, 0.01), situ_mul(situ_mul(x, situ_rsqrt(situ_add_scalar(square, 0.01))), w5), 1e-10, 1e-10);
-  situ_tensor *grouped = situ_reshape(defined(situ_reshape(x, SITU_SHAPE(4, 2, 15)), DIMS(2), 1e-5), SITU_SHAPE(4, 6, 5));
+  expect_same(situ_rms_norm(x, SITU_SHAPE(5), w5, 0.01),
+              situ_mul(situ_mul(x, situ_rsqrt(situ_add_scalar(square, 0.01))), w5), 1e-10, 1e-10);
+  situ_tensor *grouped =
+      situ_reshape(defined(situ_reshape(x, SITU_SHAPE(4, 2, 15)), DIMS(2), 1e-5), SITU_SHAPE(4, 6, 5));
   situ_tensor *per_channel = situ_reshape(w6, SITU_SHAPE(6, 1)), *shift = situ_reshape(b6, SITU_SHAPE(6, 1));
   expect_same(situ_group_norm(x, 2, w6, b6, 0), situ_add(situ_mul(grouped, per_channel), shift), 1e-10, 1e-10);
   situ_batch_norm_options training = { .training = true };
-  expect_same(situ_batch_norm(x, NULL, NULL, w6, b6, &training), situ_add(situ_mul(defined(x, DIMS(0, 2), 1e-5), per_channel), shift), 1e-10, 1e-10);
+  expect_same(situ_batch_norm(x, NULL, NULL, w6, b6, &training),
+              situ_add(situ_mul(defined(x, DIMS(0, 2), 1e-5), per_channel), shift), 1e-10, 1e-10);
 }
 
 static void running_statistics(void **state) {
@@ -101,15 +110,29 @@ static void running_statistics(void **state) {
   assert_non_null(situ_batch_norm(x, mean, var, NULL, NULL, &train));
   expect_values(mean, SITU_SHAPE(1), 6.5);
   expect_values(var, SITU_SHAPE(1), 10 + 7.0 / 3);
-  expect_values(situ_batch_norm(x, mean, var, NULL, NULL, &eval), SITU_SHAPE(4, 1), -5.5 / sqrt(37.0 / 3), -4.5 / sqrt(37.0 / 3), -3.5 / sqrt(37.0 / 3), -0.5 / sqrt(37.0 / 3));
+  expect_values(situ_batch_norm(x, mean, var, NULL, NULL, &eval), SITU_SHAPE(4, 1), -5.5 / sqrt(37.0 / 3),
+                -4.5 / sqrt(37.0 / 3), -3.5 / sqrt(37.0 / 3), -0.5 / sqrt(37.0 / 3));
   expect_values(mean, SITU_SHAPE(1), 6.5);
 }
 
-typedef struct norm_call { situ_shape shape; int64_t groups; situ_tensor *mean, *var; situ_batch_norm_options o; } norm_call;
-static situ_tensor *do_layer(situ_tensor *const *in, void *p) { return situ_layer_norm(in[0], ((norm_call *)p)->shape, in[1], in[2], 0); }
-static situ_tensor *do_layer_bare(situ_tensor *const *in, void *p) { return situ_layer_norm(in[0], ((norm_call *)p)->shape, NULL, NULL, 0); }
-static situ_tensor *do_rms(situ_tensor *const *in, void *p) { return situ_rms_norm(in[0], ((norm_call *)p)->shape, in[1], 0); }
-static situ_tensor *do_group(situ_tensor *const *in, void *p) { return situ_group_norm(in[0], ((norm_call *)p)->groups, in[1], in[2], 0); }
+typedef struct norm_call {
+  situ_shape shape;
+  int64_t groups;
+  situ_tensor *mean, *var;
+  situ_batch_norm_options o;
+} norm_call;
+static situ_tensor *do_layer(situ_tensor *const *in, void *p) {
+  return situ_layer_norm(in[0], ((norm_call *)p)->shape, in[1], in[2], 0);
+}
+static situ_tensor *do_layer_bare(situ_tensor *const *in, void *p) {
+  return situ_layer_norm(in[0], ((norm_call *)p)->shape, NULL, NULL, 0);
+}
+static situ_tensor *do_rms(situ_tensor *const *in, void *p) {
+  return situ_rms_norm(in[0], ((norm_call *)p)->shape, in[1], 0);
+}
+static situ_tensor *do_group(situ_tensor *const *in, void *p) {
+  return situ_group_norm(in[0], ((norm_call *)p)->groups, in[1], in[2], 0);
+}
 static situ_tensor *do_batch(situ_tensor *const *in, void *p) {
   const norm_call *n = p;
   return situ_batch_norm(in[0], n->mean, n->var, in[1], in[2], &n->o);
@@ -117,7 +140,8 @@ static situ_tensor *do_batch(situ_tensor *const *in, void *p) {
 
 static void norm_gradients(void **state) {
   (void)state;
-  norm_call five = { .shape = SITU_SHAPE(5) }, one = { .shape = SITU_SHAPE(1) }, plane = { .shape = SITU_SHAPE(3, 5) }, many = { .shape = SITU_SHAPE(70) };
+  norm_call five = { .shape = SITU_SHAPE(5) }, one = { .shape = SITU_SHAPE(1) }, plane = { .shape = SITU_SHAPE(3, 5) },
+            many = { .shape = SITU_SHAPE(70) };
   gradcheck(do_layer, &five, G(5), G(5), G(5));
   gradcheck(do_layer, &five, G(4, 5), G(5), G(5));
   gradcheck(do_layer, &five, G(2, 3, 5), G(5), G(5));
@@ -136,7 +160,8 @@ static void norm_gradients(void **state) {
     gradcheck(do_group, &g, G(2, 4, 3), G(4), G(4));
     gradcheck(do_group, &g, G(1, 4, 2, 2), G(4), G(4));
   }
-  norm_call train = { .o = { .training = true } }, eval = { .mean = T64(SITU_SHAPE(3), 0.5, -1, 0), .var = T64(SITU_SHAPE(3), 1, 2, 0.3) };
+  norm_call train = { .o = { .training = true } },
+            eval = { .mean = T64(SITU_SHAPE(3), 0.5, -1, 0), .var = T64(SITU_SHAPE(3), 1, 2, 0.3) };
   norm_call *const ways[] = { &train, &eval };
   for (int k = 0; k < 2; k++) {
     gradcheck(do_batch, ways[k], G(4, 3), G(3), G(3));
@@ -169,10 +194,13 @@ static void norm_refusals(void **state) {
   expect_refused(situ_batch_norm(x, NULL, NULL, six, five, &train), SITU_E_SHAPE, "batch_norm", "bias");
   expect_refused(situ_batch_norm(x, NULL, NULL, NULL, NULL, NULL), SITU_E_ARG, "batch_norm", "running_mean");
   expect_refused(situ_batch_norm(R(1, 6), NULL, NULL, NULL, NULL, &train), SITU_E_ARG, "batch_norm", "one value");
-  expect_refused(situ_batch_norm(x, NULL, NULL, NULL, NULL, &(situ_batch_norm_options){ .training = true, .eps = -1 }), SITU_E_ARG, "batch_norm", "eps");
+  expect_refused(situ_batch_norm(x, NULL, NULL, NULL, NULL, &(situ_batch_norm_options){ .training = true, .eps = -1 }),
+                 SITU_E_ARG, "batch_norm", "eps");
 }
 
 int main(void) {
-  const struct CMUnitTest tests[] = { TEST(softmax_values), TEST(softmax_gradients), TEST(dropout), TEST(norms_as_defined), TEST(running_statistics), TEST(norm_gradients), TEST(norm_refusals) };
+  const struct CMUnitTest tests[] = { TEST(softmax_values),   TEST(softmax_gradients),  TEST(dropout),
+                                      TEST(norms_as_defined), TEST(running_statistics), TEST(norm_gradients),
+                                      TEST(norm_refusals) };
   return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -32,32 +32,18 @@ static const struct {
   function f;
   double low;
 } differentiable[] = {
-  { situ_neg, -3 },     { situ_abs, -3 },
-  { situ_sign, -3 },    { situ_exp, -3 },
-  { situ_expm1, -3 },   { situ_sin, -3 },
-  { situ_cos, -3 },     { situ_tanh, -3 },
-  { situ_sigmoid, -3 }, { situ_relu, -3 },
-  { situ_silu, -3 },    { situ_erf, -3 },
-  { situ_floor, -3 },   { situ_ceil, -3 },
-  { situ_round, -3 },   { situ_trunc, -3 },
-  { situ_square, -3 },  { situ_reciprocal, 0.5 },
-  { situ_log, 0.2 },    { situ_log1p, -0.5 },
-  { situ_log2, 0.2 },   { situ_sqrt, 0.2 },
-  { situ_rsqrt, 0.2 },  { leaky_relu, -3 },
-  { elu, -3 },          { gelu, -3 },
-  { gelu_tanh, -3 },    { softplus, -3 },
-  { hardtanh, -3 },     { clamp, -3 },
-  { nan_to_num, -3 },   { add_scalar, -3 },
-  { sub_scalar, -3 },   { rsub_scalar, -3 },
-  { mul_scalar, -3 },   { div_scalar, -3 },
-  { cube, -3 },         { two_to, -3 },
-  { fmod_scalar, -3 },  { remainder_scalar, -3 },
+  { situ_neg, -3 },   { situ_abs, -3 },    { situ_sign, -3 },        { situ_exp, -3 },     { situ_expm1, -3 },
+  { situ_sin, -3 },   { situ_cos, -3 },    { situ_tanh, -3 },        { situ_sigmoid, -3 }, { situ_relu, -3 },
+  { situ_silu, -3 },  { situ_erf, -3 },    { situ_floor, -3 },       { situ_ceil, -3 },    { situ_round, -3 },
+  { situ_trunc, -3 }, { situ_square, -3 }, { situ_reciprocal, 0.5 }, { situ_log, 0.2 },    { situ_log1p, -0.5 },
+  { situ_log2, 0.2 }, { situ_sqrt, 0.2 },  { situ_rsqrt, 0.2 },      { leaky_relu, -3 },   { elu, -3 },
+  { gelu, -3 },       { gelu_tanh, -3 },   { softplus, -3 },         { hardtanh, -3 },     { clamp, -3 },
+  { nan_to_num, -3 }, { add_scalar, -3 },  { sub_scalar, -3 },       { rsub_scalar, -3 },  { mul_scalar, -3 },
+  { div_scalar, -3 }, { cube, -3 },        { two_to, -3 },           { fmod_scalar, -3 },  { remainder_scalar, -3 },
   { power, 0.2 },
 };
 
-static situ_tensor *apply(situ_tensor *const *in, void *payload) {
-  return (*(const function *)payload)(in[0]);
-}
+static situ_tensor *apply(situ_tensor *const *in, void *payload) { return (*(const function *)payload)(in[0]); }
 static situ_tensor *apply_transposed(situ_tensor *const *in, void *payload) {
   return (*(const function *)payload)(situ_transpose(in[0], 0, 1));
 }
@@ -77,8 +63,7 @@ static void gradients(void **state) {
                                 SITU_SHAPE(3, 5), SITU_SHAPE(2, 1, 4), SITU_SHAPE(0, 3) };
   for (int k = 0; k < COUNT(differentiable); k++) {
     function f = differentiable[k].f;
-    for (int s = 0; s < COUNT(shapes); s++)
-      gradcheck(apply, &f, sample(shapes[s], differentiable[k].low));
+    for (int s = 0; s < COUNT(shapes); s++) gradcheck(apply, &f, sample(shapes[s], differentiable[k].low));
     gradcheck(apply_transposed, &f, sample(SITU_SHAPE(4, 6), differentiable[k].low));
   }
 }
@@ -95,10 +80,8 @@ static void dtypes(void **state) {
     bool whole = !situ_dtype_is_floating((situ_dtype)t);
     situ_tensor *x = test_tensor((situ_dtype)t, SITU_SHAPE(3), (const double[]){ 4, 2, 1 });
     for (int k = 0; k < COUNT(keep); k++) assert_int_equal(situ_dtype_of(keep[k](x)), t);
-    for (int k = 0; k < COUNT(give_f32); k++)
-      assert_int_equal(situ_dtype_of(give_f32[k](x)), whole ? SITU_F32 : t);
-    for (int k = 0; k < COUNT(give_bool); k++)
-      assert_int_equal(situ_dtype_of(give_bool[k](x)), SITU_BOOL);
+    for (int k = 0; k < COUNT(give_f32); k++) assert_int_equal(situ_dtype_of(give_f32[k](x)), whole ? SITU_F32 : t);
+    for (int k = 0; k < COUNT(give_bool); k++) assert_int_equal(situ_dtype_of(give_bool[k](x)), SITU_BOOL);
     assert_int_equal(situ_dtype_of(situ_add_scalar(x, 2)), t);
     assert_int_equal(situ_dtype_of(situ_add_scalar(x, 0.5)), whole ? SITU_F32 : t);
     assert_int_equal(situ_dtype_of(situ_div_scalar(x, 2)), whole ? SITU_F32 : t);
@@ -119,13 +102,12 @@ static void shapes(void **state) {
   situ_tensor *x = T32(SITU_SHAPE(2, 3), 1, -2, 3, -4, 5, -6);
   expect_exact(situ_relu(situ_transpose(x, 0, 1)), SITU_SHAPE(3, 2), 1, 0, 0, 5, 3, 0);
   expect_exact(situ_abs(situ_select(x, 1, 1)), SITU_SHAPE(2), 2, 5);
-  expect_exact(situ_neg(situ_expand(T32(SITU_SHAPE(2, 1), 1, 2), SITU_SHAPE(2, 3))),
-               SITU_SHAPE(2, 3), -1, -1, -1, -2, -2, -2);
+  expect_exact(situ_neg(situ_expand(T32(SITU_SHAPE(2, 1), 1, 2), SITU_SHAPE(2, 3))), SITU_SHAPE(2, 3), -1, -1, -1, -2,
+               -2, -2);
   expect_exact(situ_square(situ_flip(x, SITU_DIMS(1))), SITU_SHAPE(2, 3), 9, 4, 1, 36, 25, 16);
   expect_exact(situ_sub_scalar(x, 2), SITU_SHAPE(2, 3), -1, -4, 1, -6, 3, -8);
   expect_exact(situ_rsub_scalar(x, 2), SITU_SHAPE(2, 3), 1, 4, -1, 6, -3, 8);
-  expect_exact(situ_relu(T32(SITU_SHAPE(4), NAN, INFINITY, -INFINITY, -1)), SITU_SHAPE(4), NAN,
-               INFINITY, 0, 0);
+  expect_exact(situ_relu(T32(SITU_SHAPE(4), NAN, INFINITY, -INFINITY, -1)), SITU_SHAPE(4), NAN, INFINITY, 0, 0);
 }
 
 static void in_place(void **state) {
@@ -140,8 +122,7 @@ static void in_place(void **state) {
   assert_non_null(situ_mul_scalar_(situ_transpose(x, 0, 1), 2));
   expect_exact(x, SITU_SHAPE(2, 2), 4, 5, -8, -8);
   /* The gradient of what was written over an inner value. */
-  situ_tensor *leaf = situ_requires_grad_(T64(SITU_SHAPE(2), 1, 2), true),
-              *y = situ_mul_scalar(leaf, 3);
+  situ_tensor *leaf = situ_requires_grad_(T64(SITU_SHAPE(2), 1, 2), true), *y = situ_mul_scalar(leaf, 3);
   assert_non_null(situ_exp_(y));
   assert_int_equal(situ_backward(situ_sum(y, NULL), NULL), SITU_OK);
   expect_values(situ_grad(leaf), SITU_SHAPE(2), 3 * exp(3), 3 * exp(6));
@@ -157,12 +138,10 @@ static void last_places(void **state) {
     double (*exact)(double);
     double largest;
     bool both_signs;
-  } rows[] = {
-    { "exp", situ_exp, exp, 87, true },         { "expm1", situ_expm1, expm1, 80, true },
-    { "log", situ_log, log, 1e38, false },      { "log1p", situ_log1p, log1p, 1e38, false },
-    { "log1p", situ_log1p, log1p, 0.99, true }, { "tanh", situ_tanh, tanh, 20, true },
-    { "erf", situ_erf, erf, 6, true }
-  };
+  } rows[] = { { "exp", situ_exp, exp, 87, true },         { "expm1", situ_expm1, expm1, 80, true },
+               { "log", situ_log, log, 1e38, false },      { "log1p", situ_log1p, log1p, 1e38, false },
+               { "log1p", situ_log1p, log1p, 0.99, true }, { "tanh", situ_tanh, tanh, 20, true },
+               { "erf", situ_erf, erf, 6, true } };
   enum { COUNT = 4096 };
   static float x[COUNT], y[COUNT];
   for (size_t k = 0; k < sizeof rows / sizeof *rows; k++) {

@@ -41,7 +41,8 @@ static void ops_refuse(void **state) {
   expect_refused(situ_add_(x, w), SITU_E_STATE, "", says);
   expect_refused(situ_mul_scalar_(x, 2), SITU_E_STATE, "", says);
   expect_refused(situ_index_add_(x, 0, place, w, 1), SITU_E_STATE, "", says);
-  expect_refused(situ_scatter_add_(x, 0, situ_zeros_like(w, &(situ_options){ .dtype = SITU_I64 }), w), SITU_E_STATE, "", says);
+  expect_refused(situ_scatter_add_(x, 0, situ_zeros_like(w, &(situ_options){ .dtype = SITU_I64 }), w), SITU_E_STATE, "",
+                 says);
 }
 
 static void running_statistics_refuse(void **state) {
@@ -110,12 +111,17 @@ static void of_nothing_there_is_nothing_to_read(void **state) {
 /* A training step of layers that keep all sorts of memory: nothing right is refused. */
 static void training_reads_only_what_is_there(void **state) {
   (void)state;
-  situ_nn_module *net = situ_nn_sequential(
-      situ_nn_conv2d(1, 2, SITU_SHAPE(3, 3), &(situ_nn_conv_options){ HERE }), situ_nn_batch_norm2d(2, &(situ_nn_batch_norm_options){ HERE }),
-      situ_nn_relu(), situ_nn_max_pool2d(SITU_SHAPE(2, 2), NULL), situ_nn_flatten(1, -1), situ_nn_linear(2 * 3 * 3, 4, &(situ_nn_linear_options){ HERE }),
-      situ_nn_layer_norm(SITU_SHAPE(4), &(situ_nn_norm_options){ HERE }), situ_nn_dropout(0.5));
-  const situ_optim_options o[] = { { .amsgrad = true }, { .lr = 0.1, .momentum = 0.9, .nesterov = true }, { .momentum = 0.9, .centered = true } };
-  situ_optim *list[] = { situ_optim_adamw(situ_nn_parameters(net), &o[0]), situ_optim_sgd(situ_nn_parameters(net), &o[1]),
+  situ_nn_module *net =
+      situ_nn_sequential(situ_nn_conv2d(1, 2, SITU_SHAPE(3, 3), &(situ_nn_conv_options){ HERE }),
+                         situ_nn_batch_norm2d(2, &(situ_nn_batch_norm_options){ HERE }), situ_nn_relu(),
+                         situ_nn_max_pool2d(SITU_SHAPE(2, 2), NULL), situ_nn_flatten(1, -1),
+                         situ_nn_linear(2 * 3 * 3, 4, &(situ_nn_linear_options){ HERE }),
+                         situ_nn_layer_norm(SITU_SHAPE(4), &(situ_nn_norm_options){ HERE }), situ_nn_dropout(0.5));
+  const situ_optim_options o[] = { { .amsgrad = true },
+                                   { .lr = 0.1, .momentum = 0.9, .nesterov = true },
+                                   { .momentum = 0.9, .centered = true } };
+  situ_optim *list[] = { situ_optim_adamw(situ_nn_parameters(net), &o[0]),
+                         situ_optim_sgd(situ_nn_parameters(net), &o[1]),
                          situ_optim_rmsprop(situ_nn_parameters(net), &o[2]) };
   for (int k = 0; k < 6; k++) {
     situ_tensor *y = situ_nn_forward(net, situ_randn(SITU_SHAPE(3, 1, 8, 8), &(situ_options){ HERE }));
@@ -129,8 +135,12 @@ static void training_reads_only_what_is_there(void **state) {
 
 int main(void) {
   const struct CMUnitTest tests[] = {
-    MODULE_TEST(ops_refuse),       MODULE_TEST(running_statistics_refuse), MODULE_TEST(an_optimiser_refuses),
-    MODULE_TEST(the_place_is_named), MODULE_TEST(writing_is_right),          MODULE_TEST(of_nothing_there_is_nothing_to_read),
+    MODULE_TEST(ops_refuse),
+    MODULE_TEST(running_statistics_refuse),
+    MODULE_TEST(an_optimiser_refuses),
+    MODULE_TEST(the_place_is_named),
+    MODULE_TEST(writing_is_right),
+    MODULE_TEST(of_nothing_there_is_nothing_to_read),
     MODULE_TEST(training_reads_only_what_is_there),
   };
   return cmocka_run_group_tests(tests, NULL, NULL);

@@ -68,8 +68,7 @@ static void no_gradient_has_norm_zero(void **state) {
 }
 
 int main(void) {
-  const struct CMUnitTest tests[] = { TEST(scales_to_the_norm),
-                                      TEST(small_gradients_keep_their_bits),
+  const struct CMUnitTest tests[] = { TEST(scales_to_the_norm), TEST(small_gradients_keep_their_bits),
                                       TEST(no_gradient_has_norm_zero) };
   return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -9,23 +9,18 @@
 #include "situ/sys/alloc.h"
 #include "support/test.h"
 
-static situ_tensor *leaf(double a, double b) {
-  return situ_requires_grad_(T32(SITU_SHAPE(2), a, b), true);
-}
+static situ_tensor *leaf(double a, double b) { return situ_requires_grad_(T32(SITU_SHAPE(2), a, b), true); }
 static void give(situ_tensor *p, double a, double b) {
-  assert_int_equal(
-      situ_set_grad(p, test_tensor(situ_dtype_of(p), SITU_SHAPE(2), (const double[]){ a, b })),
-      SITU_OK);
+  assert_int_equal(situ_set_grad(p, test_tensor(situ_dtype_of(p), SITU_SHAPE(2), (const double[]){ a, b })), SITU_OK);
 }
 static situ_optim *sgd(situ_tensor *p, double lr) {
-  situ_optim *o = situ_optim_sgd(situ_tree_put(situ_tree_dict(), "p", situ_tree_tensor(p)),
-                                 &(situ_optim_options){ .lr = lr });
+  situ_optim *o =
+      situ_optim_sgd(situ_tree_put(situ_tree_dict(), "p", situ_tree_tensor(p)), &(situ_optim_options){ .lr = lr });
   assert_non_null(o);
   return o;
 }
 static situ_grad_scaler *scaler(double scale) {
-  situ_grad_scaler *s = situ_grad_scaler_new(
-      &(situ_grad_scaler_options){ .init_scale = scale, .growth_interval = 2 });
+  situ_grad_scaler *s = situ_grad_scaler_new(&(situ_grad_scaler_options){ .init_scale = scale, .growth_interval = 2 });
   assert_non_null(s);
   return s;
 }
@@ -68,8 +63,7 @@ static void a_loss_is_scaled_and_gradients_come_back(void **state) {
   situ_grad_scaler *s = scaler(1024);
   situ_tensor *p = leaf(1, 2);
   situ_optim *o = sgd(p, 0.5);
-  situ_tensor *half = situ_to_dtype(situ_sum(p, NULL), SITU_F16),
-              *loss = situ_grad_scaler_scale(s, half);
+  situ_tensor *half = situ_to_dtype(situ_sum(p, NULL), SITU_F16), *loss = situ_grad_scaler_scale(s, half);
   assert_int_equal(situ_dtype_of(loss), SITU_F32); /* 3 * 65536 would be no f16 */
   assert_int_equal(situ_backward(loss, NULL), SITU_OK);
   expect_exact(situ_grad(p), SITU_SHAPE(2), 1024, 1024);
@@ -213,10 +207,9 @@ static void order_matters(void **state) {
   expect_error(SITU_E_ARG, "grad_scaler_step", "optimiser");
   situ_optim_free(o);
   situ_grad_scaler_free(s);
-  static const situ_grad_scaler_options wrong[] = {
-    { .init_scale = -1 },    { .init_scale = INFINITY }, { .growth_factor = 1 },
-    { .backoff_factor = 1 }, { .backoff_factor = -0.5 }, { .growth_interval = -3 }
-  };
+  static const situ_grad_scaler_options wrong[] = { { .init_scale = -1 },       { .init_scale = INFINITY },
+                                                    { .growth_factor = 1 },     { .backoff_factor = 1 },
+                                                    { .backoff_factor = -0.5 }, { .growth_interval = -3 } };
   for (size_t i = 0; i < sizeof wrong / sizeof *wrong; i++) {
     assert_null(situ_grad_scaler_new(&wrong[i]));
     expect_error(SITU_E_ARG, "grad_scaler_new", "");
@@ -227,8 +220,7 @@ static void order_matters(void **state) {
 static void f16_gradients_are_divided_by_the_step(void **state) {
   (void)state;
   situ_grad_scaler *s = scaler(65536);
-  situ_tensor *p =
-      situ_requires_grad_(test_tensor(SITU_F16, SITU_SHAPE(2), (const double[]){ 1, 2 }), true);
+  situ_tensor *p = situ_requires_grad_(test_tensor(SITU_F16, SITU_SHAPE(2), (const double[]){ 1, 2 }), true);
   situ_optim *o = sgd(p, 65536);
   give(p, 0.25, 0.5);
   assert_int_equal(situ_grad_scaler_unscale_(s, o), SITU_E_DTYPE);

@@ -13,8 +13,7 @@
 
 enum { MASTER = SITU_OPTIM_STATES - 1 };
 typedef situ_optim *maker(situ_tree *parameters, const situ_optim_options *options);
-static maker *const makers[] = { situ_optim_sgd, situ_optim_adam, situ_optim_adamw,
-                                 situ_optim_rmsprop };
+static maker *const makers[] = { situ_optim_sgd, situ_optim_adam, situ_optim_adamw, situ_optim_rmsprop };
 
 static situ_tensor *leaf(situ_dtype dtype, double a, double b) {
   return situ_requires_grad_(test_tensor(dtype, SITU_SHAPE(2), (const double[]){ a, b }), true);
@@ -25,9 +24,7 @@ static situ_optim *over(maker *make, situ_tensor *p, const situ_optim_options *o
   return o;
 }
 static void step(situ_optim *o, situ_tensor *p, double a, double b) {
-  assert_int_equal(
-      situ_set_grad(p, test_tensor(situ_dtype_of(p), SITU_SHAPE(2), (const double[]){ a, b })),
-      SITU_OK);
+  assert_int_equal(situ_set_grad(p, test_tensor(situ_dtype_of(p), SITU_SHAPE(2), (const double[]){ a, b })), SITU_OK);
   if (situ_optim_step(o) != SITU_OK) fail_msg("%s", situ_error_message());
 }
 static void write(situ_tensor *p, double a, double b) {
@@ -44,8 +41,7 @@ static void small_steps_survive(void **state) {
     const situ_dtype dtype = k ? SITU_F16 : SITU_BF16;
     const double lr = k ? 0x1p-13 : 0x1p-10;
     situ_tensor *with = leaf(dtype, 1, 1), *without = leaf(dtype, 1, 1);
-    situ_optim *a =
-        over(situ_optim_sgd, with, &(situ_optim_options){ .lr = lr, .master_weights = true });
+    situ_optim *a = over(situ_optim_sgd, with, &(situ_optim_options){ .lr = lr, .master_weights = true });
     situ_optim *b = over(situ_optim_sgd, without, &(situ_optim_options){ .lr = lr });
     for (int i = 0; i < 64; i++) {
       step(a, with, 1, -1);
@@ -63,10 +59,9 @@ static void a_master_is_stepped_as_an_f32_parameter(void **state) {
   (void)state;
   for (size_t k = 0; k < sizeof makers / sizeof *makers; k++) {
     situ_tensor *low = leaf(SITU_BF16, 1.5, -2), *wide = leaf(SITU_F32, 1.5, -2);
-    const situ_optim_options options = { .lr = 0.01,
-                                         .weight_decay = 0.01,
-                                         .momentum = k == 0 || k == 3 ? 0.9 : 0,
-                                         .amsgrad = k == 1 || k == 2 };
+    const situ_optim_options options = {
+      .lr = 0.01, .weight_decay = 0.01, .momentum = k == 0 || k == 3 ? 0.9 : 0, .amsgrad = k == 1 || k == 2
+    };
     situ_optim_options masters = options;
     masters.master_weights = true;
     situ_optim *a = over(makers[k], low, &masters), *b = over(makers[k], wide, &options);
@@ -94,15 +89,12 @@ static void a_master_is_stepped_as_an_f32_parameter(void **state) {
 /* f32 parameters have none, in a group with others too; and a group of its own says so for itself. */
 static void only_16_bits_have_one(void **state) {
   (void)state;
-  situ_tensor *wide = leaf(SITU_F32, 1, 1), *low = leaf(SITU_BF16, 1, 1),
-              *plain = leaf(SITU_BF16, 1, 1);
-  situ_tree *list = situ_tree_append(situ_tree_append(situ_tree_list(), situ_tree_tensor(wide)),
-                                     situ_tree_tensor(low));
+  situ_tensor *wide = leaf(SITU_F32, 1, 1), *low = leaf(SITU_BF16, 1, 1), *plain = leaf(SITU_BF16, 1, 1);
+  situ_tree *list = situ_tree_append(situ_tree_append(situ_tree_list(), situ_tree_tensor(wide)), situ_tree_tensor(low));
   situ_optim *o = situ_optim_adam(list, &(situ_optim_options){ .master_weights = true });
-  assert_int_equal(
-      situ_optim_add_param_group(o, situ_tree_append(situ_tree_list(), situ_tree_tensor(plain)),
-                                 &(situ_optim_options){ .zero = SITU_OPTIM_ZERO(MASTER_WEIGHTS) }),
-      SITU_OK);
+  assert_int_equal(situ_optim_add_param_group(o, situ_tree_append(situ_tree_list(), situ_tree_tensor(plain)),
+                                              &(situ_optim_options){ .zero = SITU_OPTIM_ZERO(MASTER_WEIGHTS) }),
+                   SITU_OK);
   assert_int_equal(situ_set_grad(wide, T32(SITU_SHAPE(2), 1, 1)), SITU_OK);
   assert_int_equal(situ_set_grad(low, situ_to_dtype(T32(SITU_SHAPE(2), 1, 1), SITU_BF16)), SITU_OK);
   step(o, plain, 1, 1);
@@ -144,8 +136,7 @@ static void it_is_saved_and_loaded(void **state) {
 static void what_is_written_wins(void **state) {
   (void)state;
   situ_tensor *p = leaf(SITU_BF16, 1, 1);
-  situ_optim *o =
-      over(situ_optim_sgd, p, &(situ_optim_options){ .lr = 0x1p-10, .master_weights = true });
+  situ_optim *o = over(situ_optim_sgd, p, &(situ_optim_options){ .lr = 0x1p-10, .master_weights = true });
   step(o, p, 1, 1);
   write(p, 1, 1); /* what it is anyway: the master keeps what it has below the rounding */
   step(o, p, 1, 1);
@@ -159,8 +150,7 @@ static void what_is_written_wins(void **state) {
 static void it_goes_where_the_module_goes(void **state) {
   (void)state;
   situ_nn_module *m = situ_nn_linear(2, 2, &(situ_nn_linear_options){ .dtype = SITU_BF16, HERE });
-  situ_optim *o =
-      situ_optim_adam(situ_nn_parameters(m), &(situ_optim_options){ .master_weights = true });
+  situ_optim *o = situ_optim_adam(situ_nn_parameters(m), &(situ_optim_options){ .master_weights = true });
   const situ_device there = situ_dev(test_device().kind == SITU_SIM ? "sim:1" : "sim:0");
   for (int round = 0; round < 3; round++) {
     for (int64_t i = 0; i < situ_optim_count(o); i++) {
@@ -176,10 +166,8 @@ static void it_goes_where_the_module_goes(void **state) {
     }
     assert_true(situ_device_equal(situ_device_of(master), situ_device_of(p)));
     assert_int_equal(situ_dtype_of(master), SITU_F32);
-    if (round == 0)
-      assert_int_equal(situ_nn_to(m, there), SITU_OK);
-    else
-      assert_int_equal(situ_nn_to_dtype(m, SITU_F32), SITU_OK);
+    if (round == 0) assert_int_equal(situ_nn_to(m, there), SITU_OK);
+    else assert_int_equal(situ_nn_to_dtype(m, SITU_F32), SITU_OK);
     assert_true(situ_device_equal(situ_device_of(master), there));
     assert_int_equal(situ_dtype_of(master), SITU_F32);
   }
@@ -189,8 +177,7 @@ static void it_goes_where_the_module_goes(void **state) {
   assert_int_equal(situ_dtype_of(situ_optim_state(o, 0, MASTER, NULL)), SITU_F32);
   assert_int_equal(situ_dtype_of(situ_optim_state(o, 0, 0, NULL)), SITU_F32);
   assert_int_equal(situ_optim_to(o, test_device()), SITU_OK);
-  assert_true(
-      situ_device_equal(situ_device_of(situ_optim_state(o, 0, MASTER, NULL)), test_device()));
+  assert_true(situ_device_equal(situ_device_of(situ_optim_state(o, 0, MASTER, NULL)), test_device()));
   situ_optim_free(o);
   situ_nn_free(m);
 }
@@ -223,8 +210,7 @@ static void without_memory_nothing_changes(void **state) {
   (void)state;
   if (test_device().kind != SITU_CPU) return;
   situ_tensor *p = leaf(SITU_BF16, 1, 1);
-  situ_optim *o =
-      over(situ_optim_adam, p, &(situ_optim_options){ .lr = 0.5, .master_weights = true });
+  situ_optim *o = over(situ_optim_adam, p, &(situ_optim_options){ .lr = 0.5, .master_weights = true });
   step(o, p, 0, 0);
   assert_int_equal(situ_set_grad(p, situ_to_dtype(T32(SITU_SHAPE(2), 1, 1), SITU_BF16)), SITU_OK);
   int failed = 0;

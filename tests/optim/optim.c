@@ -13,9 +13,7 @@
 
 typedef situ_optim *maker(situ_tree *parameters, const situ_optim_options *options);
 
-static situ_tensor *leaf(double a, double b) {
-  return situ_requires_grad_(T32(SITU_SHAPE(2), a, b), true);
-}
+static situ_tensor *leaf(double a, double b) { return situ_requires_grad_(T32(SITU_SHAPE(2), a, b), true); }
 static situ_tree *named(const char *name, situ_tensor *t) {
   return situ_tree_put(situ_tree_dict(), name, situ_tree_tensor(t));
 }
@@ -45,19 +43,15 @@ static void defaults_are_torchs(void **state) {
 
 static void groups_inherit_and_override(void **state) {
   (void)state;
-  situ_optim *o =
-      situ_optim_adamw(named("a", leaf(1, 2)), &(situ_optim_options){ .lr = 0.5, .amsgrad = true });
-  situ_optim_options second = { .beta2 = 0.9,
-                                .zero = SITU_OPTIM_ZERO(WEIGHT_DECAY) | SITU_OPTIM_ZERO(AMSGRAD) };
+  situ_optim *o = situ_optim_adamw(named("a", leaf(1, 2)), &(situ_optim_options){ .lr = 0.5, .amsgrad = true });
+  situ_optim_options second = { .beta2 = 0.9, .zero = SITU_OPTIM_ZERO(WEIGHT_DECAY) | SITU_OPTIM_ZERO(AMSGRAD) };
   assert_int_equal(situ_optim_add_param_group(o, named("b", leaf(3, 4)), &second), SITU_OK);
   assert_int_equal(situ_optim_groups(o), 2);
   assert_true(situ_optim_get(o, 1, SITU_OPTIM_LR) == 0.5);
   assert_true(situ_optim_get(o, 0, SITU_OPTIM_WEIGHT_DECAY) == 1e-2 &&
               situ_optim_get(o, 1, SITU_OPTIM_WEIGHT_DECAY) == 0);
-  assert_true(situ_optim_get(o, 0, SITU_OPTIM_BETA2) == 0.999 &&
-              situ_optim_get(o, 1, SITU_OPTIM_BETA2) == 0.9);
-  assert_true(situ_optim_get(o, 0, SITU_OPTIM_AMSGRAD) == 1 &&
-              situ_optim_get(o, 1, SITU_OPTIM_AMSGRAD) == 0);
+  assert_true(situ_optim_get(o, 0, SITU_OPTIM_BETA2) == 0.999 && situ_optim_get(o, 1, SITU_OPTIM_BETA2) == 0.9);
+  assert_true(situ_optim_get(o, 0, SITU_OPTIM_AMSGRAD) == 1 && situ_optim_get(o, 1, SITU_OPTIM_AMSGRAD) == 0);
   assert_int_equal(situ_optim_set(o, 1, SITU_OPTIM_LR, 0.25), SITU_OK);
   assert_true(situ_optim_get(o, 1, SITU_OPTIM_LR) == 0.25);
   const char *name;
@@ -84,8 +78,7 @@ static void bad_options_are_refused(void **state) {
     { situ_optim_sgd, { .momentum = 0.9, .zero = SITU_OPTIM_ZERO(MOMENTUM) }, "said to be 0" },
   };
   for (size_t i = 0; i < sizeof row / sizeof *row; i++)
-    expect_refused(row[i].make(named("p", leaf(1, 2)), &row[i].options), SITU_E_ARG, "",
-                   row[i].part);
+    expect_refused(row[i].make(named("p", leaf(1, 2)), &row[i].options), SITU_E_ARG, "", row[i].part);
 }
 
 static void bad_parameters_are_refused(void **state) {
@@ -93,12 +86,9 @@ static void bad_parameters_are_refused(void **state) {
   situ_tensor *p = leaf(1, 2);
   expect_refused(situ_optim_sgd(NULL, NULL), SITU_E_ARG, "optim_add_param_group", "parameters");
   expect_refused(situ_optim_sgd(situ_tree_dict(), NULL), SITU_E_ARG, "optim_sgd", "no parameters");
-  expect_refused(situ_optim_sgd(SITU_TREE(p, p), NULL), SITU_E_ARG, "optim_sgd",
-                 "1 is in the optimiser already");
-  expect_refused(situ_optim_sgd(named("i", TI64(SITU_SHAPE(1), 1)), NULL), SITU_E_DTYPE,
-                 "optim_sgd", "i is i64");
-  expect_refused(situ_optim_sgd(named("y", situ_add(p, p)), NULL), SITU_E_ARG, "optim_sgd",
-                 "y is the result of an op");
+  expect_refused(situ_optim_sgd(SITU_TREE(p, p), NULL), SITU_E_ARG, "optim_sgd", "1 is in the optimiser already");
+  expect_refused(situ_optim_sgd(named("i", TI64(SITU_SHAPE(1), 1)), NULL), SITU_E_DTYPE, "optim_sgd", "i is i64");
+  expect_refused(situ_optim_sgd(named("y", situ_add(p, p)), NULL), SITU_E_ARG, "optim_sgd", "y is the result of an op");
   situ_optim *o = situ_optim_sgd(named("p", p), NULL);
   assert_int_equal(situ_optim_add_param_group(o, named("q", p), NULL), SITU_E_ARG);
   expect_error(SITU_E_ARG, "optim_sgd", "q is in the optimiser already");
@@ -119,9 +109,8 @@ static void steps_follow_the_formulas(void **state) {
   double sgd = 1, buffer = 0, adam = 1, m = 0, v = 0, rms = 1, square = 0;
   situ_tensor *p[3] = { leaf(1, 1), leaf(1, 1), leaf(1, 1) };
   situ_optim *o[3] = {
-    situ_optim_sgd(
-        named("p", p[0]),
-        &(situ_optim_options){ .lr = 0.1, .momentum = 0.9, .dampening = 0.5, .weight_decay = 0.1 }),
+    situ_optim_sgd(named("p", p[0]),
+                   &(situ_optim_options){ .lr = 0.1, .momentum = 0.9, .dampening = 0.5, .weight_decay = 0.1 }),
     situ_optim_adamw(named("p", p[1]), &(situ_optim_options){ .lr = 0.1, .weight_decay = 0.1 }),
     situ_optim_rmsprop(named("p", p[2]), &(situ_optim_options){ .lr = 0.1, .alpha = 0.9 }),
   };
@@ -132,8 +121,7 @@ static void steps_follow_the_formulas(void **state) {
     d = g[t - 1];
     m = 0.9 * m + 0.1 * d;
     v = 0.999 * v + 0.001 * d * d;
-    adam = adam * (1 - 0.1 * 0.1) -
-           0.1 * (m / (1 - pow(0.9, t))) / (sqrt(v / (1 - pow(0.999, t))) + 1e-8);
+    adam = adam * (1 - 0.1 * 0.1) - 0.1 * (m / (1 - pow(0.9, t))) / (sqrt(v / (1 - pow(0.999, t))) + 1e-8);
     square = 0.9 * square + 0.1 * d * d;
     rms -= 0.1 * d / (sqrt(square) + 1e-8);
     for (int i = 0; i < 3; i++) {
@@ -150,8 +138,7 @@ static void steps_follow_the_formulas(void **state) {
 static void parameters_without_a_gradient_are_left_alone(void **state) {
   (void)state;
   situ_tensor *a = leaf(1, 1), *b = leaf(2, 2);
-  situ_optim *o =
-      situ_optim_adam(SITU_TREE(a, b), &(situ_optim_options){ .lr = 0.5, .weight_decay = 1 });
+  situ_optim *o = situ_optim_adam(SITU_TREE(a, b), &(situ_optim_options){ .lr = 0.5, .weight_decay = 1 });
   give(b, 1, 1);
   assert_int_equal(situ_optim_step(o), SITU_OK);
   expect_exact(a, SITU_SHAPE(2), 1, 1);
@@ -223,8 +210,7 @@ static void orphans_are_refused(void **state) {
   assert_int_equal(situ_optim_step(o), SITU_E_STATE);
   expect_error(SITU_E_STATE, "optim_step", "0.weight: no module has it any more");
   /* An alias does not make it part of the model. */
-  situ_tensor *alias[] = { situ_detach(situ_optim_param(o, 0, NULL)),
-                           situ_detach(situ_optim_param(o, 1, NULL)) };
+  situ_tensor *alias[] = { situ_detach(situ_optim_param(o, 0, NULL)), situ_detach(situ_optim_param(o, 1, NULL)) };
   assert_non_null(alias[0]);
   assert_int_equal(situ_optim_step(o), SITU_E_STATE);
   expect_error(SITU_E_STATE, "optim_step", "0.weight: no module has it any more");

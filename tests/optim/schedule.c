@@ -12,17 +12,13 @@ static situ_tensor *leaf(void) {
   assert_int_equal(situ_set_grad(p, T32(SITU_SHAPE(1), 0)), SITU_OK);
   return p;
 }
-static situ_tree *one(void) {
-  return situ_tree_put(situ_tree_dict(), "p", situ_tree_tensor(leaf()));
-}
-static situ_optim *sgd(void) {
-  return situ_optim_sgd(one(), &(situ_optim_options){ .lr = 0.1, .momentum = 0.9 });
-}
+static situ_tree *one(void) { return situ_tree_put(situ_tree_dict(), "p", situ_tree_tensor(leaf())); }
+static situ_optim *sgd(void) { return situ_optim_sgd(one(), &(situ_optim_options){ .lr = 0.1, .momentum = 0.9 }); }
 
 /* Steps of optimiser and schedules; before each, the field has torch's value. Everything is freed.
    */
-static void expect_rates(situ_optim *o, situ_lr_scheduler *a, situ_lr_scheduler *b,
-                         situ_optim_field field, int count, const double *want) {
+static void expect_rates(situ_optim *o, situ_lr_scheduler *a, situ_lr_scheduler *b, situ_optim_field field, int count,
+                         const double *want) {
   assert_non_null(a);
   for (int i = 0; i < count; i++) {
     double got = situ_optim_get(o, 0, field);
@@ -67,8 +63,7 @@ static void cosine_annealing_lr(void **state) {
                                  0.0868198051533947,
                                  0.05500000000000005 };
   situ_optim *o = sgd();
-  expect_rates(o, situ_lr_scheduler_cosine_annealing_lr(o, 4, 0.01), NULL, SITU_OPTIM_LR,
-               COUNT(want), want);
+  expect_rates(o, situ_lr_scheduler_cosine_annealing_lr(o, 4, 0.01), NULL, SITU_OPTIM_LR, COUNT(want), want);
 }
 
 static double power(int64_t step, void *payload) { return pow(*(double *)payload, (double)step); }
@@ -78,8 +73,7 @@ static void lambda_lr(void **state) {
   static const double want[] = { 0.1, 0.095, 0.09025, 0.0857375, 0.081450625 };
   double base = 0.95;
   situ_optim *o = sgd();
-  expect_rates(o, situ_lr_scheduler_lambda_lr(o, power, &base), NULL, SITU_OPTIM_LR, COUNT(want),
-               want);
+  expect_rates(o, situ_lr_scheduler_lambda_lr(o, power, &base), NULL, SITU_OPTIM_LR, COUNT(want), want);
 }
 
 static void two_are_chained(void **state) {
@@ -90,8 +84,7 @@ static void two_are_chained(void **state) {
   };
   situ_optim *o = sgd();
   situ_lr_scheduler *first = situ_lr_scheduler_step_lr(o, 2, 0.5);
-  expect_rates(o, first, situ_lr_scheduler_cosine_annealing_lr(o, 5, 0), SITU_OPTIM_LR, COUNT(want),
-               want);
+  expect_rates(o, first, situ_lr_scheduler_cosine_annealing_lr(o, 5, 0), SITU_OPTIM_LR, COUNT(want), want);
 }
 
 static double warm_up(int64_t step, void *payload) {
@@ -108,8 +101,7 @@ static void the_first_rate_is_kept(void **state) {
   situ_optim *o = sgd();
   situ_lr_scheduler *first = situ_lr_scheduler_lambda_lr(o, warm_up, NULL);
   assert_true(situ_optim_get(o, 0, SITU_OPTIM_LR) == 0.025);
-  expect_rates(o, first, situ_lr_scheduler_lambda_lr(o, power, &base), SITU_OPTIM_LR, COUNT(want),
-               want);
+  expect_rates(o, first, situ_lr_scheduler_lambda_lr(o, power, &base), SITU_OPTIM_LR, COUNT(want), want);
 }
 
 static void one_cycle_lr(void **state) {
@@ -128,11 +120,9 @@ static void one_cycle_lr(void **state) {
                                      0.95 };
   situ_one_cycle_options options = { .max_lr = 1, .total_steps = 9 };
   situ_optim *o = sgd();
-  expect_rates(o, situ_lr_scheduler_one_cycle_lr(o, &options), NULL, SITU_OPTIM_LR, COUNT(rate),
-               rate);
+  expect_rates(o, situ_lr_scheduler_one_cycle_lr(o, &options), NULL, SITU_OPTIM_LR, COUNT(rate), rate);
   o = sgd();
-  expect_rates(o, situ_lr_scheduler_one_cycle_lr(o, &options), NULL, SITU_OPTIM_MOMENTUM,
-               COUNT(momentum), momentum);
+  expect_rates(o, situ_lr_scheduler_one_cycle_lr(o, &options), NULL, SITU_OPTIM_MOMENTUM, COUNT(momentum), momentum);
 }
 
 static void one_cycle_in_three_phases(void **state) {
@@ -140,16 +130,9 @@ static void one_cycle_in_three_phases(void **state) {
   static const double rate[] = {
     0.05, 0.2, 0.35, 0.5, 0.35, 0.2, 0.04999999999999999, 0.0335, 0.017, 0.0005000000000000004
   };
-  static const double beta1[] = { 0.9,
-                                  0.8666666666666667,
-                                  0.8333333333333334,
-                                  0.8,
-                                  0.8333333333333334,
-                                  0.8666666666666667,
-                                  0.9,
-                                  0.9,
-                                  0.9,
-                                  0.9 };
+  static const double beta1[] = {
+    0.9, 0.8666666666666667, 0.8333333333333334, 0.8, 0.8333333333333334, 0.8666666666666667, 0.9, 0.9, 0.9, 0.9
+  };
   situ_one_cycle_options options = { .max_lr = 0.5,
                                      .total_steps = 10,
                                      .three_phase = true,
@@ -160,11 +143,9 @@ static void one_cycle_in_three_phases(void **state) {
                                      .base_momentum = 0.8,
                                      .max_momentum = 0.9 };
   situ_optim *o = situ_optim_adam(one(), NULL);
-  expect_rates(o, situ_lr_scheduler_one_cycle_lr(o, &options), NULL, SITU_OPTIM_LR, COUNT(rate),
-               rate);
+  expect_rates(o, situ_lr_scheduler_one_cycle_lr(o, &options), NULL, SITU_OPTIM_LR, COUNT(rate), rate);
   o = situ_optim_adam(one(), NULL);
-  expect_rates(o, situ_lr_scheduler_one_cycle_lr(o, &options), NULL, SITU_OPTIM_BETA1, COUNT(beta1),
-               beta1);
+  expect_rates(o, situ_lr_scheduler_one_cycle_lr(o, &options), NULL, SITU_OPTIM_BETA1, COUNT(beta1), beta1);
 }
 
 static void a_cycle_ends(void **state) {
@@ -212,17 +193,14 @@ static void resumes_exactly(void **state) {
 static void nonsense_is_refused(void **state) {
   (void)state;
   situ_optim *o = sgd();
-  expect_refused(situ_lr_scheduler_step_lr(NULL, 1, 0.1), SITU_E_ARG, "lr_scheduler_step_lr",
-                 "optimiser");
-  expect_refused(situ_lr_scheduler_step_lr(o, 0, 0.1), SITU_E_ARG, "lr_scheduler_step_lr",
-                 "step_size of 0");
+  expect_refused(situ_lr_scheduler_step_lr(NULL, 1, 0.1), SITU_E_ARG, "lr_scheduler_step_lr", "optimiser");
+  expect_refused(situ_lr_scheduler_step_lr(o, 0, 0.1), SITU_E_ARG, "lr_scheduler_step_lr", "step_size of 0");
   expect_refused(situ_lr_scheduler_cosine_annealing_lr(o, 0, 0), SITU_E_ARG, "", "t_max of 0");
   expect_refused(situ_lr_scheduler_lambda_lr(o, NULL, NULL), SITU_E_ARG, "", "lambda");
   expect_refused(situ_lr_scheduler_one_cycle_lr(o, NULL), SITU_E_ARG, "", "options");
-  expect_refused(situ_lr_scheduler_one_cycle_lr(o, &(situ_one_cycle_options){ .max_lr = 1 }),
-                 SITU_E_ARG, "", "total_steps 0");
-  expect_refused(situ_lr_scheduler_one_cycle_lr(
-                     o, &(situ_one_cycle_options){ .max_lr = NAN, .total_steps = 5 }),
+  expect_refused(situ_lr_scheduler_one_cycle_lr(o, &(situ_one_cycle_options){ .max_lr = 1 }), SITU_E_ARG, "",
+                 "total_steps 0");
+  expect_refused(situ_lr_scheduler_one_cycle_lr(o, &(situ_one_cycle_options){ .max_lr = NAN, .total_steps = 5 }),
                  SITU_E_ARG, "", "max_lr");
   assert_true(situ_optim_get(o, 0, SITU_OPTIM_LR) == 0.1);
   situ_optim_free(o);
@@ -238,8 +216,8 @@ static void numbers_that_are_not_finite(void **state) {
   int64_t when = 0;
   for (int k = 0; k < 3; k++) {
     expect_refused(situ_lr_scheduler_step_lr(o, 1, bad[k]), SITU_E_ARG, "lr_scheduler_step_lr", "gamma");
-    expect_refused(situ_lr_scheduler_cosine_annealing_lr(o, 4, bad[k]), SITU_E_ARG,
-                   "lr_scheduler_cosine_annealing_lr", "eta_min");
+    expect_refused(situ_lr_scheduler_cosine_annealing_lr(o, 4, bad[k]), SITU_E_ARG, "lr_scheduler_cosine_annealing_lr",
+                   "eta_min");
     const situ_one_cycle_options cycles[] = {
       { .max_lr = bad[k], .total_steps = 9 },
       { .max_lr = 1, .total_steps = 9, .pct_start = bad[k] },
@@ -252,9 +230,9 @@ static void numbers_that_are_not_finite(void **state) {
       expect_refused(situ_lr_scheduler_one_cycle_lr(o, &cycles[i]), SITU_E_ARG, "lr_scheduler_one_cycle_lr", "");
   }
   /* 1 step in which to rise from the first rate to the highest: torch divides by 0 */
-  expect_refused(situ_lr_scheduler_one_cycle_lr(
-                     o, &(situ_one_cycle_options){ .max_lr = 1, .total_steps = 10, .pct_start = 0.1 }),
-                 SITU_E_ARG, "lr_scheduler_one_cycle_lr", "is 1 step");
+  expect_refused(
+      situ_lr_scheduler_one_cycle_lr(o, &(situ_one_cycle_options){ .max_lr = 1, .total_steps = 10, .pct_start = 0.1 }),
+      SITU_E_ARG, "lr_scheduler_one_cycle_lr", "is 1 step");
   expect_refused(situ_lr_scheduler_lambda_lr(o, not_a_number, &when), SITU_E_ARG, "lr_scheduler_lambda_lr",
                  "lr of group 0 would be nan in step 0");
   assert_true(situ_optim_get(o, 0, SITU_OPTIM_LR) == 0.1);

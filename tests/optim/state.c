@@ -9,9 +9,7 @@
 
 typedef situ_optim *maker(situ_tree *parameters, const situ_optim_options *options);
 
-static situ_tensor *leaf(double a, double b) {
-  return situ_requires_grad_(T32(SITU_SHAPE(2), a, b), true);
-}
+static situ_tensor *leaf(double a, double b) { return situ_requires_grad_(T32(SITU_SHAPE(2), a, b), true); }
 static situ_tree *named(const char *name, situ_tensor *t) {
   return situ_tree_put(situ_tree_dict(), name, situ_tree_tensor(t));
 }
@@ -92,8 +90,7 @@ static situ_tree *without(const situ_tree *flat, const char *key, situ_tensor *i
   for (int64_t i = 0; i < situ_tree_count(flat); i++) {
     bool it = strcmp(situ_tree_key(flat, i), key) == 0;
     if (it && !instead) continue;
-    dict = situ_tree_put(dict, situ_tree_key(flat, i),
-                         situ_tree_tensor(it ? instead : situ_tree_tensor_at(flat, i)));
+    dict = situ_tree_put(dict, situ_tree_key(flat, i), situ_tree_tensor(it ? instead : situ_tree_tensor_at(flat, i)));
   }
   return dict;
 }
@@ -112,14 +109,12 @@ static void a_state_that_does_not_fit_changes_nothing(void **state) {
     const char *part;
   } row[] = {
     { "param_groups.0.params", NULL, SITU_E_ARG, "no param_groups.0.params" },
-    { "param_groups.0.params", TI64(SITU_SHAPE(2), 0, 1), SITU_E_ARG,
-      "2 parameters in the state, 1 here" },
+    { "param_groups.0.params", TI64(SITU_SHAPE(2), 0, 1), SITU_E_ARG, "2 parameters in the state, 1 here" },
     { "param_groups.0.betas", T64(SITU_SHAPE(1), 0.9), SITU_E_ARG, "betas: 1 numbers, not 2" },
     { "param_groups.0.lr", T64(SITU_SCALAR, -1), SITU_E_ARG, "lr is -1" },
     { "state.0.exp_avg", NULL, SITU_E_ARG, "p (number 0) is not complete" },
     { "state.0.step", NULL, SITU_E_ARG, "not complete" },
-    { "state.0.exp_avg_sq", T32(SITU_SHAPE(3), 1, 2, 3), SITU_E_SHAPE,
-      "state.0.exp_avg_sq is [3]" },
+    { "state.0.exp_avg_sq", T32(SITU_SHAPE(3), 1, 2, 3), SITU_E_SHAPE, "state.0.exp_avg_sq is [3]" },
   };
   for (size_t i = 0; i < sizeof row / sizeof *row; i++) {
     situ_tree *bad = without(flat, row[i].key, row[i].instead);

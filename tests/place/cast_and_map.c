@@ -30,7 +30,8 @@ static void floating_tensors_are_cast_and_counters_are_not(void **state) {
   expect_on(view, there());
   assert_int_equal(situ_dtype_of(view), SITU_F64);
   expect_same(situ_to(w, here()), situ_to_dtype(before, SITU_F64), 0, 0);
-  expect_on(situ_nn_forward(net, situ_ones(SITU_SHAPE(3, 4), &(situ_options){ .device = there(), .dtype = SITU_F64 })), there());
+  expect_on(situ_nn_forward(net, situ_ones(SITU_SHAPE(3, 4), &(situ_options){ .device = there(), .dtype = SITU_F64 })),
+            there());
   situ_nn_free(net);
 }
 
@@ -49,7 +50,8 @@ static void values_that_would_become_infinite_are_named(void **state) {
   (void)state;
   for (int far = 0; far < 2; far++) {
     situ_nn_module *net = small_net();
-    situ_tensor *b = situ_nn_get_tensor(net, "2.bias"), *values = situ_from_host((const float[]){ 1e6f, -INFINITY }, 8, SITU_SHAPE(2), NULL);
+    situ_tensor *b = situ_nn_get_tensor(net, "2.bias"),
+                *values = situ_from_host((const float[]){ 1e6f, -INFINITY }, 8, SITU_SHAPE(2), NULL);
     situ_scope s;
     situ_scope_begin_no_grad(&s);
     assert_non_null(situ_copy_(b, values));
@@ -94,7 +96,8 @@ static void a_device_without_a_dtype_is_refused_before_anything_moves(void **sta
   needs_sim();
   situ_nn_module *net = small_net();
   expect_ok(situ_sim_without(there().index, 1u << SITU_F64));
-  assert_int_equal(situ_nn_to_with(net, &(situ_nn_to_options){ .device = there(), .dtype = SITU_F64 }), SITU_E_UNSUPPORTED);
+  assert_int_equal(situ_nn_to_with(net, &(situ_nn_to_options){ .device = there(), .dtype = SITU_F64 }),
+                   SITU_E_UNSUPPORTED);
   expect_error(SITU_E_UNSUPPORTED, "nn_to_with", "0.weight is f64, which sim");
   expect_on(situ_nn_get_tensor(net, "0.weight"), here());
   expect_ok(situ_nn_to_dtype(net, SITU_F64));
@@ -140,7 +143,8 @@ static void a_map_sends_each_part_where_its_first_pattern_says(void **state) {
   (void)state;
   situ_nn_module *net = small_net();
   char map[128], name[2][SITU_DEVICE_NAME_MAX];
-  snprintf(map, sizeof map, " 0.bias = %s , 0=%s,*.running_*=%s", situ_device_name(here(), name[0]), situ_device_name(there(), name[1]), name[1]);
+  snprintf(map, sizeof map, " 0.bias = %s , 0=%s,*.running_*=%s", situ_device_name(here(), name[0]),
+           situ_device_name(there(), name[1]), name[1]);
   expect_ok(situ_nn_to_map(net, map));
   expect_on(situ_nn_get_tensor(net, "0.bias"), here());
   expect_on(situ_nn_get_tensor(net, "0.weight"), there());
@@ -153,10 +157,17 @@ static void a_map_sends_each_part_where_its_first_pattern_says(void **state) {
 static void a_map_that_is_none_is_refused(void **state) {
   (void)state;
   situ_nn_module *net = small_net();
-  const struct { const char *map, *text; } wrong[] = {
-    { "", "must be pattern=device" },          { "0", "must be pattern=device" },      { "=cpu", "must be pattern=device" }, { "0=", "must be pattern=device" },
-    { "0=cpu,", "must be pattern=device" },    { "0=gpu", "gpu" },                     { "0=sim:77", "sim:77" },            { "encoder.*=cpu", "matches no module" },
-    { "*=cpu,0=cpu", "an earlier pattern" } };
+  const struct {
+    const char *map, *text;
+  } wrong[] = { { "", "must be pattern=device" },
+                { "0", "must be pattern=device" },
+                { "=cpu", "must be pattern=device" },
+                { "0=", "must be pattern=device" },
+                { "0=cpu,", "must be pattern=device" },
+                { "0=gpu", "gpu" },
+                { "0=sim:77", "sim:77" },
+                { "encoder.*=cpu", "matches no module" },
+                { "*=cpu,0=cpu", "an earlier pattern" } };
   for (size_t i = 0; i < sizeof wrong / sizeof *wrong; i++) {
     assert_int_equal(situ_nn_to_map(net, wrong[i].map), SITU_E_ARG);
     expect_error(SITU_E_ARG, "", wrong[i].text);
@@ -248,7 +259,10 @@ static void a_thousand_small_tensors_travel_together(void **state) {
 static void the_peak_is_source_target_and_one_buffer(void **state) {
   (void)state;
   const uint64_t MiB = 1 << 20;
-  const struct { situ_dtype dtype; uint64_t target, buffer; } way[] = { { SITU_DTYPE_DEFAULT, 16, 0 }, { SITU_F64, 32, 4 } };
+  const struct {
+    situ_dtype dtype;
+    uint64_t target, buffer;
+  } way[] = { { SITU_DTYPE_DEFAULT, 16, 0 }, { SITU_F64, 32, 4 } };
   for (int k = 0; k < 2; k++) {
     situ_nn_module *net = situ_nn_embedding(1024, 4096, NULL);
     const situ_nn_to_options options = { .device = there(), .dtype = way[k].dtype };
@@ -271,8 +285,10 @@ static void the_peak_is_source_target_and_one_buffer(void **state) {
 
 static void a_tree_keeps_its_form_its_aliases_and_its_sharing(void **state) {
   (void)state;
-  situ_tensor *x = situ_arange(0, 12, 1, NULL), *y = situ_ones(SITU_SHAPE(2), NULL), *m = situ_reshape(x, SITU_SHAPE(3, 4));
-  situ_tree *tree = situ_tree_put(situ_tree_put(situ_tree_put(situ_tree_dict(), "list", SITU_TREE(x, y, x)), "view", situ_tree_tensor(situ_transpose(m, 0, 1))),
+  situ_tensor *x = situ_arange(0, 12, 1, NULL), *y = situ_ones(SITU_SHAPE(2), NULL),
+              *m = situ_reshape(x, SITU_SHAPE(3, 4));
+  situ_tree *tree = situ_tree_put(situ_tree_put(situ_tree_put(situ_tree_dict(), "list", SITU_TREE(x, y, x)), "view",
+                                                situ_tree_tensor(situ_transpose(m, 0, 1))),
                                   "none", situ_tree_none());
   situ_tree *moved = situ_tree_to(tree, there());
   assert_non_null(moved);
@@ -325,13 +341,21 @@ static void a_late_child_of_a_spread_module_stays(void **state) {
 }
 
 int main(void) {
-  const struct CMUnitTest tests[] = { PAIR_TEST(floating_tensors_are_cast_and_counters_are_not), PAIR_TEST(whole_dtypes_and_none_are_refused),
-                                      PAIR_TEST(values_that_would_become_infinite_are_named), PAIR_TEST(large_storages_are_cast_a_part_at_a_time),
+  const struct CMUnitTest tests[] = { PAIR_TEST(floating_tensors_are_cast_and_counters_are_not),
+                                      PAIR_TEST(whole_dtypes_and_none_are_refused),
+                                      PAIR_TEST(values_that_would_become_infinite_are_named),
+                                      PAIR_TEST(large_storages_are_cast_a_part_at_a_time),
                                       PAIR_TEST(a_device_without_a_dtype_is_refused_before_anything_moves),
-                                      PAIR_TEST(a_device_that_is_too_small_is_refused_with_sizes), PAIR_TEST(a_cast_between_forward_and_backward_is_refused),
-                                      PAIR_TEST(a_map_sends_each_part_where_its_first_pattern_says), PAIR_TEST(a_map_that_is_none_is_refused),
-                                      PAIR_TEST(tied_weights_cannot_be_torn_apart_by_a_map), PAIR_TEST(a_plan_says_what_would_move_and_moves_nothing),
-                                      PAIR_TEST(a_thousand_small_tensors_travel_together), PAIR_TEST(the_peak_is_source_target_and_one_buffer), PAIR_TEST(a_tree_keeps_its_form_its_aliases_and_its_sharing),
-                                      PAIR_TEST(a_late_child_is_adopted), PAIR_TEST(a_late_child_of_a_spread_module_stays) };
+                                      PAIR_TEST(a_device_that_is_too_small_is_refused_with_sizes),
+                                      PAIR_TEST(a_cast_between_forward_and_backward_is_refused),
+                                      PAIR_TEST(a_map_sends_each_part_where_its_first_pattern_says),
+                                      PAIR_TEST(a_map_that_is_none_is_refused),
+                                      PAIR_TEST(tied_weights_cannot_be_torn_apart_by_a_map),
+                                      PAIR_TEST(a_plan_says_what_would_move_and_moves_nothing),
+                                      PAIR_TEST(a_thousand_small_tensors_travel_together),
+                                      PAIR_TEST(the_peak_is_source_target_and_one_buffer),
+                                      PAIR_TEST(a_tree_keeps_its_form_its_aliases_and_its_sharing),
+                                      PAIR_TEST(a_late_child_is_adopted),
+                                      PAIR_TEST(a_late_child_of_a_spread_module_stays) };
   return cmocka_run_group_tests(tests, NULL, NULL);
 }

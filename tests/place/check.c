@@ -106,15 +106,14 @@ static void all_mistakes_are_found_in_one_go(void **state) {
   assert_true(situ_place_report_to_string(&r, text, sizeof text) < (int64_t)sizeof text);
   assert_non_null(strstr(text, "4 mistakes"));
   char edge[96], name[2][SITU_DEVICE_NAME_MAX];
-  (void)snprintf(edge, sizeof edge, "fc2 (%s) -> Net (%s): 1.2 KiB by to",
-                 situ_device_name(test_device_at(0), name[0]),
+  (void)snprintf(edge, sizeof edge, "fc2 (%s) -> Net (%s): 1.2 KiB by to", situ_device_name(test_device_at(0), name[0]),
                  situ_device_name(test_device_at(1), name[1]));
   assert_non_null(strstr(text, edge));
   int64_t length = situ_place_report_json(&r, json, sizeof json);
   assert_int_equal(length, (int64_t)strlen(json));
   assert_non_null(strstr(json, "\"problem\": \"shape\""));
-  expect_refused(situ_place_check(&m->base, in, NULL, NULL) == SITU_OK ? &r : NULL, SITU_E_STATE,
-                 "place_check", "4 mistakes");
+  expect_refused(situ_place_check(&m->base, in, NULL, NULL) == SITU_OK ? &r : NULL, SITU_E_STATE, "place_check",
+                 "4 mistakes");
   situ_place_report_free(&r);
   situ_tree_free(in);
   situ_nn_free(&m->base);
@@ -144,8 +143,7 @@ static void what_a_device_cannot_do_is_found(void **state) {
   situ_place_report r;
   assert_int_equal(situ_sim_without(1, 1u << SITU_F32), SITU_OK);
   assert_int_equal(
-      situ_place_check(&m->base, in,
-                       &(situ_place_check_options){ .backward = SITU_PLACE_BACKWARD_NEVER }, &r),
+      situ_place_check(&m->base, in, &(situ_place_check_options){ .backward = SITU_PLACE_BACKWARD_NEVER }, &r),
       SITU_OK);
   assert_int_equal(situ_sim_without(1, 0), SITU_OK);
   assert_true(r.finished);
@@ -182,11 +180,10 @@ static void a_parameter_without_gradient_is_a_note(void **state) {
 
 static void nothing_changes(void **state) {
   (void)state;
-  situ_nn_module *m = situ_nn_sequential(situ_nn_linear(8, 8, NULL), situ_nn_batch_norm1d(8, NULL),
-                                         situ_nn_lazy_linear(4, NULL));
+  situ_nn_module *m =
+      situ_nn_sequential(situ_nn_linear(8, 8, NULL), situ_nn_batch_norm1d(8, NULL), situ_nn_lazy_linear(4, NULL));
   situ_tree *in = situ_tree_tensor(situ_randn(SITU_SHAPE(16, 8), NULL));
-  situ_tensor *w = situ_nn_get_tensor(m, "0.weight"),
-              *mean = situ_nn_get_tensor(m, "1.running_mean");
+  situ_tensor *w = situ_nn_get_tensor(m, "0.weight"), *mean = situ_nn_get_tensor(m, "1.running_mean");
   situ_tensor *weight = situ_clone(situ_detach(w)), *running = situ_clone(mean);
   const uint32_t version = situ_version_of(mean);
   const situ_generator rng = situ_get_rng_state();
@@ -220,18 +217,15 @@ static void a_model_too_large_for_any_memory_is_checked(void **state) {
   (void)state;
   if (test_device().kind != SITU_SIM) skip(); /* only it can be given a size */
   const situ_nn_linear_options meta = { .device = situ_dev("meta") };
-  situ_nn_module *m = situ_nn_sequential(situ_nn_linear(50000, 25000, &meta), situ_nn_relu(),
-                                         situ_nn_linear(25000, 50000, &meta));
-  situ_tree *in = situ_tree_tensor(
-      situ_empty(SITU_SHAPE(4, 50000), &(situ_options){ .device = situ_dev("meta") }));
+  situ_nn_module *m =
+      situ_nn_sequential(situ_nn_linear(50000, 25000, &meta), situ_nn_relu(), situ_nn_linear(25000, 50000, &meta));
+  situ_tree *in = situ_tree_tensor(situ_empty(SITU_SHAPE(4, 50000), &(situ_options){ .device = situ_dev("meta") }));
   situ_sim_statistics was, is;
   assert_int_equal(situ_sim_budget(0, 1u << 30), SITU_OK);
   assert_int_equal(situ_sim_stats(0, &was), SITU_OK);
   const int64_t bytes = situ_live_bytes();
   situ_place_report r;
-  assert_int_equal(
-      situ_place_check(m, in, &(situ_place_check_options){ .device = situ_dev("sim:0") }, &r),
-      SITU_OK);
+  assert_int_equal(situ_place_check(m, in, &(situ_place_check_options){ .device = situ_dev("sim:0") }, &r), SITU_OK);
   assert_true(r.finished && r.differentiated);
   assert_int_equal(r.mistakes, 1);
   assert_int_equal(r.findings[0].problem, SITU_PLACE_MEMORY);
@@ -253,8 +247,7 @@ static void what_is_kept_is_on_meta_afterwards(void **state) {
   situ_tree *in = batch(test_device_at(0));
   situ_place_report r;
   assert_int_equal(
-      situ_place_check(&m->base, in,
-                       &(situ_place_check_options){ .backward = SITU_PLACE_BACKWARD_NEVER }, &r),
+      situ_place_check(&m->base, in, &(situ_place_check_options){ .backward = SITU_PLACE_BACKWARD_NEVER }, &r),
       SITU_OK);
   assert_int_equal(r.mistakes, 0);
   assert_int_equal(count_of(&r, SITU_PLACE_KEPT), 1);
@@ -277,7 +270,8 @@ static const situ_nn_type residual_type = { .name = "Residual", .size = sizeof(n
 
 static bool has_edge(const situ_place_report *r, const char *from, const char *to, const char *op) {
   for (int64_t i = 0; i < r->edge_count; i++)
-    if (strcmp(r->edges[i].from, from) == 0 && strcmp(r->edges[i].to, to) == 0 && strcmp(r->edges[i].op, op) == 0) return true;
+    if (strcmp(r->edges[i].from, from) == 0 && strcmp(r->edges[i].to, to) == 0 && strcmp(r->edges[i].op, op) == 0)
+      return true;
   return false;
 }
 

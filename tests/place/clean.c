@@ -10,8 +10,7 @@
 #include "support/pairs.h"
 
 /* Notes count too. */
-static void expect_clean(situ_nn_module *m, situ_optim *const *optims, int64_t count,
-                         const char *when) {
+static void expect_clean(situ_nn_module *m, situ_optim *const *optims, int64_t count, const char *when) {
   situ_lint_options options = { .optims = optims, .optim_count = count, .strict = true };
   if (situ_place_lint(m, &options) == SITU_OK) return;
   print_error("%s: %s\n", when, situ_error_message());
@@ -68,8 +67,7 @@ static void layers_are_clean(void **state) {
   layer(situ_nn_rms_norm(SITU_SHAPE(8), NULL), rows);
   layer(situ_nn_group_norm(2, 4, NULL), image);
   layer(situ_nn_multihead_attention(8, 2, NULL), words);
-  layer(situ_nn_multihead_attention(8, 2, &(situ_nn_multihead_attention_options){ .kdim = 6 }),
-        NULL);
+  layer(situ_nn_multihead_attention(8, 2, &(situ_nn_multihead_attention_options){ .kdim = 6 }), NULL);
   layer(situ_nn_transformer_encoder_layer(8, 2, NULL), words);
   layer(situ_nn_sequential(situ_nn_linear(8, 4, NULL), situ_nn_relu(), situ_nn_dropout(0.5)), rows);
   layer(situ_nn_module_list(situ_nn_linear(8, 4, NULL), situ_nn_linear(8, 4, NULL)), NULL);
@@ -122,8 +120,8 @@ static void what_moves_along_needs_no_registration(void **state) {
 /* Layers on devices of their own are meant, where somebody has moved them there. */
 static void a_model_over_two_devices_is_clean(void **state) {
   (void)state;
-  situ_nn_module *net = situ_nn_sequential(situ_nn_linear(4, 4, NULL), situ_nn_linear(4, 4, NULL),
-                                           situ_nn_linear(4, 4, NULL));
+  situ_nn_module *net =
+      situ_nn_sequential(situ_nn_linear(4, 4, NULL), situ_nn_linear(4, 4, NULL), situ_nn_linear(4, 4, NULL));
   char map[32];
   (void)snprintf(map, sizeof map, "2=%s", name_of(test_device_at(0)));
   expect_ok(situ_nn_to_map(net, map));
@@ -136,8 +134,7 @@ static void a_model_over_two_devices_is_clean(void **state) {
 static void a_model_on_meta_is_clean(void **state) {
   (void)state;
   situ_nn_linear_options meta = { .device = situ_dev("meta") };
-  situ_nn_module *net =
-      situ_nn_sequential(situ_nn_linear(4, 4, &meta), situ_nn_linear(4, 2, &meta));
+  situ_nn_module *net = situ_nn_sequential(situ_nn_linear(4, 4, &meta), situ_nn_linear(4, 2, &meta));
   expect_clean(net, NULL, 0, "meta");
   situ_nn_free(net);
 }
@@ -152,7 +149,7 @@ static situ_nn_module *ready; /* the newest that the preflight has seen */
 
 /* A module's first call, from outside of any other, is looked at before it is made. */
 static situ_tensor *look_then_forward(situ_nn_module *m, situ_tensor *x) {
-  depth++; /* what follows calls the parts of m, in a preflight too */
+  depth++;                                       /* what follows calls the parts of m, in a preflight too */
   own_preflight |= situ__is_dry() && depth == 1; /* example 08 has one */
   if (!situ__is_dry() && depth == 1 && m && x && m != ready) expect_ready(ready = m, x, "before its first call");
   situ_tensor *y = situ_nn_forward(m, x);
@@ -219,8 +216,7 @@ static void examples_are_clean(void **state) {
   assert_int_equal(main_03(1, (char *[]){ program, NULL }), 0);
   assert_int_equal(main_04(2, (char *[]){ program, two, NULL }), 0);
   assert_int_equal(main_05(1, (char *[]){ program, NULL }), 0);
-  if (access(gpl, R_OK) == 0)
-    assert_int_equal(main_06(3, (char *[]){ program, gpl, two, NULL }), 0);
+  if (access(gpl, R_OK) == 0) assert_int_equal(main_06(3, (char *[]){ program, gpl, two, NULL }), 0);
   assert_int_equal(main_07(1, (char *[]){ program, NULL }), 0);
   assert_int_equal(main_08(1, (char *[]){ program, NULL }), 0);
   demo_digits digits = { 0 };

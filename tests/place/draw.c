@@ -27,40 +27,39 @@ static const situ_place_print_options ascii = { .ascii = true };
 static void a_stranger_reads_the_tree(void **state) {
   (void)state;
   situ_nn_module *m = draw_model();
-  assert_string_equal(
-      tree(m, &ascii),
-      "ModuleList                    6.5 KiB  mixed (cpu 2.1 KiB, sim:0 3.3 KiB, sim:1 1.1 KiB)\n"
-      "|- 0: Embedding               2.0 KiB  cpu\n"
-      "|  `- weight                  2.0 KiB  cpu    f32  [64, 8]  parameter\n"
-      "|- 1: ModuleList              4.4 KiB  mixed (sim:0 3.3 KiB, sim:1 1.1 KiB)\n"
-      "|  |- 0 .. 2: 3 x Sequential  3.3 KiB  sim:0  each 1.1 KiB\n"
-      "|  |  |- 0: Linear              576 B  sim:0\n"
-      "|  |  |  |- weight              512 B  sim:0  f32  [16, 8]  parameter\n"
-      "|  |  |  `- bias                 64 B  sim:0  f32  [16]     parameter\n"
-      "|  |  |- 1: ReLU\n"
-      "|  |  `- 2: Linear              544 B  sim:0\n"
-      "|  |     |- weight              512 B  sim:0  f32  [8, 16]  parameter\n"
-      "|  |     `- bias                 32 B  sim:0  f32  [8]      parameter\n"
-      "|  `- 3: Sequential           1.1 KiB  sim:1\n"
-      "|     |- 0: Linear              576 B  sim:1\n"
-      "|     |  |- weight              512 B  sim:1  f32  [16, 8]  parameter\n"
-      "|     |  `- bias                 64 B  sim:1  f32  [16]     parameter\n"
-      "|     |- 1: ReLU\n"
-      "|     `- 2: Linear              544 B  sim:1\n"
-      "|        |- weight              512 B  sim:1  f32  [8, 16]  parameter\n"
-      "|        `- bias                 32 B  sim:1  f32  [8]      parameter\n"
-      "|- 2: BatchNorm1d               136 B  cpu\n"
-      "|  |- weight                     32 B  cpu    f32  [8]      parameter\n"
-      "|  |- bias                       32 B  cpu    f32  [8]      parameter\n"
-      "|  |- running_mean               32 B  cpu    f32  [8]      buffer\n"
-      "|  |- running_var                32 B  cpu    f32  [8]      buffer\n"
-      "|  `- num_batches_tracked         8 B  cpu    i64  []       buffer\n"
-      "`- 3: Embedding                     -  cpu    = 0\n"
-      "\n"
-      "total    6.5 KiB in 22 tensors on 3 devices\n"
-      "cpu          2.1 KiB  32.8 %  ##############\n"
-      "sim:0        3.3 KiB  50.4 %  #####################\n"
-      "sim:1        1.1 KiB  16.8 %  #######\n");
+  assert_string_equal(tree(m, &ascii),
+                      "ModuleList                    6.5 KiB  mixed (cpu 2.1 KiB, sim:0 3.3 KiB, sim:1 1.1 KiB)\n"
+                      "|- 0: Embedding               2.0 KiB  cpu\n"
+                      "|  `- weight                  2.0 KiB  cpu    f32  [64, 8]  parameter\n"
+                      "|- 1: ModuleList              4.4 KiB  mixed (sim:0 3.3 KiB, sim:1 1.1 KiB)\n"
+                      "|  |- 0 .. 2: 3 x Sequential  3.3 KiB  sim:0  each 1.1 KiB\n"
+                      "|  |  |- 0: Linear              576 B  sim:0\n"
+                      "|  |  |  |- weight              512 B  sim:0  f32  [16, 8]  parameter\n"
+                      "|  |  |  `- bias                 64 B  sim:0  f32  [16]     parameter\n"
+                      "|  |  |- 1: ReLU\n"
+                      "|  |  `- 2: Linear              544 B  sim:0\n"
+                      "|  |     |- weight              512 B  sim:0  f32  [8, 16]  parameter\n"
+                      "|  |     `- bias                 32 B  sim:0  f32  [8]      parameter\n"
+                      "|  `- 3: Sequential           1.1 KiB  sim:1\n"
+                      "|     |- 0: Linear              576 B  sim:1\n"
+                      "|     |  |- weight              512 B  sim:1  f32  [16, 8]  parameter\n"
+                      "|     |  `- bias                 64 B  sim:1  f32  [16]     parameter\n"
+                      "|     |- 1: ReLU\n"
+                      "|     `- 2: Linear              544 B  sim:1\n"
+                      "|        |- weight              512 B  sim:1  f32  [8, 16]  parameter\n"
+                      "|        `- bias                 32 B  sim:1  f32  [8]      parameter\n"
+                      "|- 2: BatchNorm1d               136 B  cpu\n"
+                      "|  |- weight                     32 B  cpu    f32  [8]      parameter\n"
+                      "|  |- bias                       32 B  cpu    f32  [8]      parameter\n"
+                      "|  |- running_mean               32 B  cpu    f32  [8]      buffer\n"
+                      "|  |- running_var                32 B  cpu    f32  [8]      buffer\n"
+                      "|  `- num_batches_tracked         8 B  cpu    i64  []       buffer\n"
+                      "`- 3: Embedding                     -  cpu    = 0\n"
+                      "\n"
+                      "total    6.5 KiB in 22 tensors on 3 devices\n"
+                      "cpu          2.1 KiB  32.8 %  ##############\n"
+                      "sim:0        3.3 KiB  50.4 %  #####################\n"
+                      "sim:1        1.1 KiB  16.8 %  #######\n");
   situ_nn_free(m);
 }
 
@@ -91,8 +90,7 @@ static void options_change_what_is_shown(void **state) {
 static void shared_storages_count_once(void **state) {
   (void)state;
   situ_tensor *whole = situ_zeros(SITU_SHAPE(4, 8), NULL);
-  situ_nn_module *m = situ_nn_module_list(situ_nn_relu()),
-                 *pair = situ_nn_module_list(situ_nn_relu());
+  situ_nn_module *m = situ_nn_module_list(situ_nn_relu()), *pair = situ_nn_module_list(situ_nn_relu());
   situ_nn_add_tensor(pair, "whole", NULL, whole, SITU_NN_BUFFER);
   situ_nn_add_tensor(pair, "row", NULL, situ_select(whole, 0, 1), SITU_NN_TRANSIENT);
   situ_nn_add_child(m, "pair", NULL, pair);
@@ -154,8 +152,7 @@ static void a_diff_says_what_changed(void **state) {
   situ_nn_add_child(m, "3", NULL, own);
   situ_nn_add_tensor(own, "scale", NULL, situ_ones(SITU_SHAPE(2), NULL), SITU_NN_TRANSIENT);
   situ_nn_add_tensor(situ_nn_get_submodule(m, "2"), "running_var", NULL,
-                     situ_ones(SITU_SHAPE(9), &(situ_options){ .dtype = SITU_F64 }),
-                     SITU_NN_BUFFER);
+                     situ_ones(SITU_SHAPE(9), &(situ_options){ .dtype = SITU_F64 }), SITU_NN_BUFFER);
   situ_snapshot *after = situ_place_snapshot(m);
   static const char want[] = "1.0.2.bias: sim:0 -> cpu\n"
                              "1.0.2.weight: sim:0 -> cpu\n"
@@ -179,9 +176,7 @@ static void a_diff_says_what_changed(void **state) {
 
 static void a_diff_tells_roles_apart(void **state) {
   (void)state;
-  situ_place_entry e = {
-    .path = "w", .role = SITU_PLACE_BUFFER, .type = "f32", .device = { SITU_CPU, 0 }, .bytes = 4
-  };
+  situ_place_entry e = { .path = "w", .role = SITU_PLACE_BUFFER, .type = "f32", .device = { SITU_CPU, 0 }, .bytes = 4 };
   situ_snapshot *before = situ_snapshot_of(&e, 1);
   e.role = SITU_PLACE_TRANSIENT;
   situ_snapshot *after = situ_snapshot_of(&e, 1);
@@ -205,18 +200,8 @@ static void facts_from_elsewhere_make_a_snapshot(void **state) {
       .device = cuda,
       .shape = SITU_SHAPE(3),
       .bytes = 3 },
-    { .path = "a.c.w",
-      .role = SITU_PLACE_TENSOR,
-      .type = "f32",
-      .device = cuda,
-      .shape = SITU_SCALAR,
-      .bytes = 4 },
-    { .path = "d",
-      .role = SITU_PLACE_TENSOR,
-      .type = "f32",
-      .device = cuda,
-      .shape = SITU_SCALAR,
-      .tied = "a.c.w" },
+    { .path = "a.c.w", .role = SITU_PLACE_TENSOR, .type = "f32", .device = cuda, .shape = SITU_SCALAR, .bytes = 4 },
+    { .path = "d", .role = SITU_PLACE_TENSOR, .type = "f32", .device = cuda, .shape = SITU_SCALAR, .tied = "a.c.w" },
   };
   situ_snapshot *s = situ_snapshot_of(entries, 4);
   assert_int_equal(situ_snapshot_count(s), 7);
@@ -237,8 +222,7 @@ static void bad_facts_are_refused(void **state) {
   };
   situ_place_entry two[2] = { good, good };
   expect_refused(situ_snapshot_of(two, 2), SITU_E_ARG, "snapshot_of", "'a.w' is there twice");
-  two[1] =
-      (situ_place_entry){ .path = "b", .role = SITU_PLACE_BUFFER, .type = "f32", .tied = "nobody" };
+  two[1] = (situ_place_entry){ .path = "b", .role = SITU_PLACE_BUFFER, .type = "f32", .tied = "nobody" };
   expect_refused(situ_snapshot_of(two, 2), SITU_E_ARG, "snapshot_of", "does not come before");
   two[1] = (situ_place_entry){ .path = "", .role = SITU_PLACE_MODULE, .type = "" };
   expect_refused(situ_snapshot_of(two, 2), SITU_E_ARG, "snapshot_of", "the root");
@@ -255,9 +239,8 @@ static void bad_facts_are_refused(void **state) {
   assert_int_equal(situ_place_to_string(NULL, NULL, text, sizeof text), -1);
   expect_error(SITU_E_ARG, "place_snapshot", "");
   situ_device device = { SITU_SIM, 1 };
-  static const char *const names[] = { "",        "cpu:1",      "cpu:0",   "gpu",
-                                       "cuda:",   "cuda:01",    "cuda:-1", "CPU",
-                                       "cuda:0 ", "cuda:99999", "default" };
+  static const char *const names[] = { "",        "cpu:1", "cpu:0",   "gpu",        "cuda:",  "cuda:01",
+                                       "cuda:-1", "CPU",   "cuda:0 ", "cuda:99999", "default" };
   for (size_t i = 0; i < sizeof names / sizeof *names; i++) {
     if (situ_place_device(names[i], &device) != SITU_E_ARG) fail_msg("'%s' was read", names[i]);
     expect_error(SITU_E_ARG, "place_device", names[i]);
@@ -279,16 +262,8 @@ static void hostile_names_are_harmless(void **state) {
       .type = "f32",
       .device = { SITU_CPU, 0 },
       .bytes = 4 },
-    { .path = deep,
-      .role = SITU_PLACE_TENSOR,
-      .type = "f32",
-      .device = { SITU_CPU, 0 },
-      .bytes = 4 },
-    { .path = "..",
-      .role = SITU_PLACE_TENSOR,
-      .type = "f32",
-      .device = { SITU_CPU, 0 },
-      .bytes = 4 },
+    { .path = deep, .role = SITU_PLACE_TENSOR, .type = "f32", .device = { SITU_CPU, 0 }, .bytes = 4 },
+    { .path = "..", .role = SITU_PLACE_TENSOR, .type = "f32", .device = { SITU_CPU, 0 }, .bytes = 4 },
   };
   situ_snapshot *s = situ_snapshot_of(entries, 3);
   assert_non_null(s);

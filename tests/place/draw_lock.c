@@ -43,10 +43,9 @@ static void every_difference_is_listed(void **state) {
   must(situ_place_lock_write(m, "m.lock"));
   must(situ_nn_to(situ_nn_get_submodule(m, "1.3"), situ_dev("cpu")));
   assert_int_equal(situ_place_lock_check(m, "m.lock"), SITU_E_STATE);
-  expect_error(
-      SITU_E_STATE, "place_lock_check",
-      "4 tensors are not as m.lock says:\n1.3.0.bias: sim:1 -> cpu\n1.3.0.weight: sim:1 -> cpu\n"
-      "1.3.2.bias: sim:1 -> cpu\n1.3.2.weight: sim:1 -> cpu");
+  expect_error(SITU_E_STATE, "place_lock_check",
+               "4 tensors are not as m.lock says:\n1.3.0.bias: sim:1 -> cpu\n1.3.0.weight: sim:1 -> cpu\n"
+               "1.3.2.bias: sim:1 -> cpu\n1.3.2.weight: sim:1 -> cpu");
   /* More than a message can hold: the number of the rest. */
   situ_nn_module *many = situ_nn_module_list(situ_nn_relu());
   char name[16];
@@ -64,8 +63,7 @@ static void every_difference_is_listed(void **state) {
 static void names_survive(void **state) {
   (void)state;
   situ_nn_module *m = situ_nn_module_list(situ_nn_relu());
-  situ_nn_add_tensor(m, "a b%\n=\"\x7f", NULL, situ_zeros(SITU_SHAPE(0, 3), NULL),
-                     SITU_NN_TRANSIENT);
+  situ_nn_add_tensor(m, "a b%\n=\"\x7f", NULL, situ_zeros(SITU_SHAPE(0, 3), NULL), SITU_NN_TRANSIENT);
   must(situ_place_lock_write(m, "names.lock"));
   slurp("names.lock");
   assert_string_equal(text, "situ-lock 1\na%20b%25%0A=\"%7F transient f32 [0,3] cpu -\n");
@@ -98,8 +96,7 @@ static void bad_files_are_refused(void **state) {
     { "situ-lock 1\na parameter f32 [1,1,1,1,1,1,1,1,1] cpu -\n", "this is no shape" },
     { "situ-lock 1\na parameter f32 [9999999999999999999] cpu -\n", "this is no shape" },
     { "situ-lock 1\na parameter f32 [1] gpu -\n", "this is no device" },
-    { "situ-lock 1\na parameter f32 [1] cpu -\na buffer f32 [1] cpu -\n",
-      "bad.lock: 'a' is there twice" },
+    { "situ-lock 1\na parameter f32 [1] cpu -\na buffer f32 [1] cpu -\n", "bad.lock: 'a' is there twice" },
     { "situ-lock 1\na parameter f32 [1] cpu =b\n", "bad.lock: 'a' is tied to" },
   };
   situ_nn_module *m = situ_nn_linear(2, 2, NULL);
@@ -123,8 +120,7 @@ static void bad_files_are_refused(void **state) {
 /* A change of any byte to any of some others is refused or is a difference, never overlooked. */
 static void no_damage_is_overlooked(void **state) {
   (void)state;
-  situ_nn_module *m =
-      situ_nn_module_list(situ_nn_linear(2, 3, NULL), situ_nn_batch_norm1d(3, NULL));
+  situ_nn_module *m = situ_nn_module_list(situ_nn_linear(2, 3, NULL), situ_nn_batch_norm1d(3, NULL));
   must(situ_place_lock_write(m, "good.lock"));
   size_t length = slurp("good.lock");
   char *damaged = malloc(length);
@@ -137,8 +133,7 @@ static void no_damage_is_overlooked(void **state) {
       damaged[at] = others[k];
       spill("damaged.lock", damaged, length);
       situ_status status = situ_place_lock_check(m, "damaged.lock");
-      if (status != SITU_E_FORMAT && status != SITU_E_STATE)
-        fail_msg("byte %zu as %02x: %d", at, others[k], status);
+      if (status != SITU_E_FORMAT && status != SITU_E_STATE) fail_msg("byte %zu as %02x: %d", at, others[k], status);
       situ_error_clear();
       changes++;
     }

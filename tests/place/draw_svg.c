@@ -8,10 +8,8 @@
 
 static char svg[1 << 20];
 
-static situ_place_edge edge_of(const char *from, const char *to, situ_device a, situ_device b,
-                               uint64_t bytes) {
-  return (
-      situ_place_edge){ .from = from, .to = to, .from_device = a, .to_device = b, .bytes = bytes };
+static situ_place_edge edge_of(const char *from, const char *to, situ_device a, situ_device b, uint64_t bytes) {
+  return (situ_place_edge){ .from = from, .to = to, .from_device = a, .to_device = b, .bytes = bytes };
 }
 
 static void slurp(const char *path) {
@@ -37,8 +35,7 @@ typedef struct found {
   char class[8], text[256];
 } found;
 
-static int find_all(const char *open, found *list, int most,
-                    void (*fill)(const char *tag, found *out)) {
+static int find_all(const char *open, found *list, int most, void (*fill)(const char *tag, found *out)) {
   int count = 0;
   for (const char *tag = svg; (tag = strstr(tag, open)); tag++) {
     assert_true(count < most);
@@ -53,8 +50,7 @@ static int find_all(const char *open, found *list, int most,
 }
 
 static void fill_rect(const char *tag, found *out) {
-  out->at = (situ__rect){ attribute(tag, "x"), attribute(tag, "y"), attribute(tag, "width"),
-                          attribute(tag, "height") };
+  out->at = (situ__rect){ attribute(tag, "x"), attribute(tag, "y"), attribute(tag, "width"), attribute(tag, "height") };
   const char *title = strchr(tag, '>') + 1;
   if (strncmp(title, "<title>", 7) == 0)
     snprintf(out->text, sizeof out->text, "%.*s", (int)strcspn(title + 7, "\n<"), title + 7);
@@ -63,21 +59,19 @@ static void fill_rect(const char *tag, found *out) {
 static void fill_text(const char *tag, found *out) {
   const char *body = strchr(tag, '>') + 1, *turned = strstr(tag, "translate(");
   snprintf(out->text, sizeof out->text, "%.*s", (int)strcspn(body, "<"), body);
-  double size = attribute(tag, "font-size"),
-         width = situ__text_width(out->text, size, strchr(out->class, 'b') != NULL);
+  double size = attribute(tag, "font-size"), width = situ__text_width(out->text, size, strchr(out->class, 'b') != NULL);
   bool middle = strchr(out->class, 'c') != NULL;
   if (turned && turned < body) {
     double x = strtod(turned + 10, NULL), y = strtod(strchr(turned, ' '), NULL);
     out->at = (situ__rect){ x - size * 0.8, y - width / 2, size, width };
     return;
   }
-  out->at = (situ__rect){ attribute(tag, "x") - (middle ? width / 2 : 0),
-                          attribute(tag, "y") - size * 0.8, width, size };
+  out->at =
+      (situ__rect){ attribute(tag, "x") - (middle ? width / 2 : 0), attribute(tag, "y") - size * 0.8, width, size };
 }
 
 static bool meet(situ__rect a, situ__rect b) {
-  return a.x < b.x + b.w - 0.1 && b.x < a.x + a.w - 0.1 && a.y < b.y + b.h - 0.1 &&
-         b.y < a.y + a.h - 0.1;
+  return a.x < b.x + b.w - 0.1 && b.x < a.x + a.w - 0.1 && a.y < b.y + b.h - 0.1 && b.y < a.y + a.h - 0.1;
 }
 static bool within(situ__rect in, situ__rect out) {
   return in.x >= out.x - 0.3 && in.y >= out.y - 0.3 && in.x + in.w <= out.x + out.w + 0.3 &&
@@ -90,29 +84,26 @@ static found box[MOST], label[MOST];
 /* What holds for every picture: returns how many boxes it has. */
 static int check_picture(double width, double height) {
   slurp("p.svg");
-  int boxes = find_all("<rect class=", box, MOST, fill_rect),
-      labels = find_all("<text ", label, MOST, fill_text);
+  int boxes = find_all("<rect class=", box, MOST, fill_rect), labels = find_all("<text ", label, MOST, fill_text);
   situ__rect page = { 0, 0, width, height };
   for (int i = 0; i < boxes; i++) {
     if (!within(box[i].at, page)) fail_msg("box '%s' leaves the page", box[i].text);
     /* Two boxes lie apart, or one in the other. */
     for (int k = 0; k < i; k++)
-      if (*box[i].text && *box[k].text && meet(box[i].at, box[k].at) &&
-          !within(box[i].at, box[k].at) && !within(box[k].at, box[i].at))
+      if (*box[i].text && *box[k].text && meet(box[i].at, box[k].at) && !within(box[i].at, box[k].at) &&
+          !within(box[k].at, box[i].at))
         fail_msg("boxes '%s' and '%s' overlap", box[i].text, box[k].text);
   }
   for (int i = 0; i < labels; i++) {
     if (!within(label[i].at, page)) fail_msg("text '%s' leaves the page", label[i].text);
     for (int k = 0; k < i; k++)
-      if (meet(label[i].at, label[k].at))
-        fail_msg("texts '%s' and '%s' overlap", label[i].text, label[k].text);
+      if (meet(label[i].at, label[k].at)) fail_msg("texts '%s' and '%s' overlap", label[i].text, label[k].text);
     /* No edge of a box runs through a text: it lies wholly in or wholly out. Bytes of arrows have
        a ground of their own. */
     for (int k = 0; k < boxes && strcmp(label[i].class, "p") != 0; k++)
       if (*box[k].text && meet(label[i].at, box[k].at) && !within(label[i].at, box[k].at)) {
         bool grounded = false;
-        for (int g = 0; g < boxes; g++)
-          grounded |= strcmp(box[g].class, "p") == 0 && within(label[i].at, box[g].at);
+        for (int g = 0; g < boxes; g++) grounded |= strcmp(box[g].class, "p") == 0 && within(label[i].at, box[g].at);
         if (!grounded) fail_msg("the edge of '%s' runs through '%s'", box[k].text, label[i].text);
       }
   }
@@ -142,19 +133,16 @@ static void squares_as_in_the_paper(void **state) {
                                      { 4.2, 7.0 / 3, 1.2, 5.0 / 3 },
                                      { 5.4, 7.0 / 3, 0.6, 5.0 / 3 } };
   for (int i = 0; i < 7; i++) {
-    assert_true(__builtin_fabs(part[i].x - want[i].x) < 1e-9 &&
-                __builtin_fabs(part[i].y - want[i].y) < 1e-9);
-    assert_true(__builtin_fabs(part[i].w - want[i].w) < 1e-9 &&
-                __builtin_fabs(part[i].h - want[i].h) < 1e-9);
+    assert_true(__builtin_fabs(part[i].x - want[i].x) < 1e-9 && __builtin_fabs(part[i].y - want[i].y) < 1e-9);
+    assert_true(__builtin_fabs(part[i].w - want[i].w) < 1e-9 && __builtin_fabs(part[i].h - want[i].h) < 1e-9);
   }
 }
 
 static void areas_are_bytes(void **state) {
   (void)state;
-  situ_nn_module *m =
-      situ_nn_module_list(situ_nn_linear(64, 64, &(situ_nn_linear_options){ .no_bias = true }),
-                          situ_nn_linear(64, 128, &(situ_nn_linear_options){ .no_bias = true }),
-                          situ_nn_linear(32, 64, &(situ_nn_linear_options){ .no_bias = true }));
+  situ_nn_module *m = situ_nn_module_list(situ_nn_linear(64, 64, &(situ_nn_linear_options){ .no_bias = true }),
+                                          situ_nn_linear(64, 128, &(situ_nn_linear_options){ .no_bias = true }),
+                                          situ_nn_linear(32, 64, &(situ_nn_linear_options){ .no_bias = true }));
   must(situ_place_svg(m, "p.svg", NULL));
   int boxes = check_picture(1200, 800);
   const found *one = box_of("0", boxes), *two = box_of("1", boxes), *half = box_of("2", boxes);
@@ -168,21 +156,18 @@ static void a_model_on_three_devices(void **state) {
   situ_nn_module *m = draw_model();
   const situ_device cpu = situ_dev("cpu"), a = situ_dev("sim:0"), b = situ_dev("sim:1");
   situ_place_edge edges[] = {
-    edge_of("0", "1.0", cpu, a, 4096), edge_of("1.2", "1.3", a, b, 4096),
-    edge_of("1.3", "1.2", b, a, 100),  edge_of("1.3", "2", b, cpu, 1 << 20),
-    edge_of(NULL, "0", a, cpu, 12345), edge_of("1", "1.0", a, b, 7),
+    edge_of("0", "1.0", cpu, a, 4096),    edge_of("1.2", "1.3", a, b, 4096), edge_of("1.3", "1.2", b, a, 100),
+    edge_of("1.3", "2", b, cpu, 1 << 20), edge_of(NULL, "0", a, cpu, 12345), edge_of("1", "1.0", a, b, 7),
   };
   edges[3].count = 4;
-  must(situ_place_svg(
-      m, "p.svg", &(situ_place_svg_options){ .title = "three", .edges = edges, .edge_count = 6 }));
+  must(situ_place_svg(m, "p.svg", &(situ_place_svg_options){ .title = "three", .edges = edges, .edge_count = 6 }));
   int boxes = check_picture(1200, 800);
   assert_non_null(strstr(svg, ">three</text>"));
   assert_non_null(strstr(svg, ">sim:1   1.1 KiB   16.8 %</text>"));
   assert_non_null(strstr(svg, ">9 copies between devices, 1.0 MiB:</text>"));
   assert_non_null(strstr(svg, "1.3 (sim:1) → 2 (cpu)   1.0 MiB in 4</text>"));
   assert_non_null(strstr(svg, "Shared, drawn once: 3 = 0"));
-  assert_non_null(
-      strstr(svg, "1.3.0.weight\nparameter f32 [16, 8]\n512 B (512 bytes, 7.7 %)\nsim:1</title>"));
+  assert_non_null(strstr(svg, "1.3.0.weight\nparameter f32 [16, 8]\n512 B (512 bytes, 7.7 %)\nsim:1</title>"));
   assert_non_null(strstr(svg, "prefers-color-scheme:dark"));
   /* The same colour for all boxes on one device, another for those on another. */
   assert_string_equal(box_of("1.0", boxes)->class, "g1");
@@ -222,28 +207,24 @@ static void no_layout_goes_wrong(void **state) {
     situ_place_edge edges[30];
     for (int i = 0; i < 160; i++) {
       seed = seed * 1664525u + 1013904223u;
-      snprintf(paths[i], sizeof paths[i], "m%02d.block%d.%d.a_rather_long_name", i / 20, i / 10 % 2,
-               i);
+      snprintf(paths[i], sizeof paths[i], "m%02d.block%d.%d.a_rather_long_name", i / 20, i / 10 % 2, i);
       list[i] = (situ_place_entry){ .path = paths[i],
                                     .role = i % 7 ? SITU_PLACE_PARAMETER : SITU_PLACE_BUFFER,
                                     .type = "f32",
-                                    .device = { SITU_CUDA,
-                                                (uint16_t)(seed >> 28 & (unsigned)round & 15u) },
+                                    .device = { SITU_CUDA, (uint16_t)(seed >> 28 & (unsigned)round & 15u) },
                                     .shape = SITU_SHAPE(1, 2, 3),
                                     .bytes = (uint64_t)1 << (seed >> 20) % (1 + (unsigned)round) };
     }
     for (int i = 0; i < 30; i++) {
       seed = seed * 1664525u + 1013904223u;
       const situ_place_entry *a = &list[seed >> 8 & 127], *b = &list[seed >> 16 & 127];
-      edges[i] = edge_of(i % 10 ? a->path : NULL, i % 11 ? b->path : "no such", a->device,
-                         b->device, seed);
+      edges[i] = edge_of(i % 10 ? a->path : NULL, i % 11 ? b->path : "no such", a->device, b->device, seed);
     }
     situ_snapshot *s = situ_snapshot_of(list, 160);
     int width = 320 + 53 * round, height = 3000 - 40 * round;
     must(situ_snapshot_svg(
         s, "p.svg",
-        &(situ_place_svg_options){
-            .edges = edges, .edge_count = round % 31, .width = width, .height = height }));
+        &(situ_place_svg_options){ .edges = edges, .edge_count = round % 31, .width = width, .height = height }));
     assert_true(check_picture(width, height) > 1);
     situ_snapshot_free(s);
   }
@@ -262,8 +243,7 @@ static void names_cannot_leave_their_text(void **state) {
       .bytes = 4 },
   };
   situ_snapshot *s = situ_snapshot_of(entries, 2);
-  const situ_place_edge edge =
-      edge_of("<b>", "a\"><script/>&\x01\xff]]>", situ_dev("cpu"), situ_dev("meta"), 1);
+  const situ_place_edge edge = edge_of("<b>", "a\"><script/>&\x01\xff]]>", situ_dev("cpu"), situ_dev("meta"), 1);
   must(situ_snapshot_svg(s, "p.svg", &(situ_place_svg_options){ .edges = &edge, .edge_count = 1 }));
   check_picture(1200, 800);
   assert_null(strstr(svg, "<script"));
@@ -276,11 +256,9 @@ static void bad_wishes_are_refused(void **state) {
   (void)state;
   situ_nn_module *m = situ_nn_linear(2, 2, NULL), *empty = situ_nn_relu();
   const situ_place_edge edge = edge_of("weight", NULL, situ_dev("cpu"), situ_dev("cpu"), 1);
-  const situ_place_svg_options bad[] = { { .width = 10 },
-                                         { .height = -1 },
-                                         { .width = 1 << 20 },
-                                         { .edges = &edge, .edge_count = -1 },
-                                         { .edge_count = 1 } };
+  const situ_place_svg_options bad[] = {
+    { .width = 10 }, { .height = -1 }, { .width = 1 << 20 }, { .edges = &edge, .edge_count = -1 }, { .edge_count = 1 }
+  };
   for (size_t i = 0; i < sizeof bad / sizeof *bad; i++) {
     assert_int_equal(situ_place_svg(m, "never.svg", &bad[i]), SITU_E_ARG);
     expect_error(SITU_E_ARG, "place_svg", "");
@@ -315,10 +293,9 @@ static void every_allocation_may_fail(void **state) {
 
 int main(void) {
   const struct CMUnitTest tests[] = {
-    DRAW_TEST(squares_as_in_the_paper),  DRAW_TEST(areas_are_bytes),
-    DRAW_TEST(a_model_on_three_devices), DRAW_TEST(tiny_parts_are_gathered),
-    DRAW_TEST(no_layout_goes_wrong),     DRAW_TEST(names_cannot_leave_their_text),
-    DRAW_TEST(bad_wishes_are_refused),   DRAW_TEST(every_allocation_may_fail),
+    DRAW_TEST(squares_as_in_the_paper), DRAW_TEST(areas_are_bytes),           DRAW_TEST(a_model_on_three_devices),
+    DRAW_TEST(tiny_parts_are_gathered), DRAW_TEST(no_layout_goes_wrong),      DRAW_TEST(names_cannot_leave_their_text),
+    DRAW_TEST(bad_wishes_are_refused),  DRAW_TEST(every_allocation_may_fail),
   };
   return cmocka_run_group_tests(tests, NULL, NULL);
 }

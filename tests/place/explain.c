@@ -29,9 +29,8 @@ static void expect_lines(const char *const *parts, size_t count) {
   for (size_t i = 0; i < count; i++)
     if (!strstr(text, parts[i])) fail_msg("no \"%s\" in:\n%s", parts[i], text);
 }
-#define EXPECT(...)                                     \
-  expect_lines((const char *const[]){ __VA_ARGS__ },    \
-               sizeof((const char *const[]){ __VA_ARGS__ }) / sizeof(char *))
+#define EXPECT(...) \
+  expect_lines((const char *const[]){ __VA_ARGS__ }, sizeof((const char *const[]){ __VA_ARGS__ }) / sizeof(char *))
 
 static void a_parameter_that_was_moved(void **state) {
   (void)state;
@@ -40,8 +39,8 @@ static void a_parameter_that_was_moved(void **state) {
   situ_tensor *w = situ_nn_get_tensor(net, "0.weight");
   say(w);
   EXPECT("net.0.weight\n", "\n  is a         parameter, f32 [2, 3], 24 B\n",
-         "\n  is on        cpu, because it was made there and never moved\n",
-         "\n  created at   ", "\n  values       written (version ");
+         "\n  is on        cpu, because it was made there and never moved\n", "\n  created at   ",
+         "\n  values       written (version ");
   assert_null(strstr(text, "shared with"));
   assert_int_equal(situ_nn_to(net, test_device()), SITU_OK);
   situ_tensor *t = situ_set_name(situ_transpose(situ_detach(w), 0, 1), "mine");
@@ -96,8 +95,7 @@ static void a_tensor_that_was_never_registered(void **state) {
 static void no_values_and_no_tensor(void **state) {
   (void)state;
   say(situ_empty(SITU_SHAPE(4), &(situ_options){ .dtype = SITU_F64, .device = test_device() }));
-  EXPECT("a tensor without a name\n", "f64 [4], 32 B", on_it(""),
-         "values       none yet");
+  EXPECT("a tensor without a name\n", "f64 [4], 32 B", on_it(""), "values       none yet");
   char cut[8];
   assert_true(situ_explain_to_string(situ_ones(SITU_SHAPE(1), NULL), cut, sizeof cut) > 8);
   assert_string_equal(cut, "a tenso");

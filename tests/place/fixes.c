@@ -74,7 +74,9 @@ static situ_tensor *net_forward(situ_nn_module *self, situ_tensor *x) {
   return x;
 }
 static void net_release(situ_nn_module *self) { free(((net *)self)->heap); }
-static const situ_nn_type net_type = { .name = "Net", .size = sizeof(net), .forward = net_forward, .release = net_release };
+static const situ_nn_type net_type = {
+  .name = "Net", .size = sizeof(net), .forward = net_forward, .release = net_release
+};
 
 static situ_status count(situ_nn_module *m, situ_tree **in, situ_tree **out, void *payload) {
   (void)m, (void)in, (void)payload;
@@ -106,8 +108,8 @@ static situ_nn_module *make_net(int depth) {
     (void)snprintf(name, sizeof name, "c%d", k);
     int kind = draw(10);
     situ_nn_module *part = kind == 0 && depth && p.net_count < NETS ? make_net(depth - 1)
-                           : kind < 4                               ? situ_nn_sequential(layer(), situ_nn_tanh(), layer())
-                                                                    : layer();
+                           : kind < 4 ? situ_nn_sequential(layer(), situ_nn_tanh(), layer())
+                                      : layer();
     if (kind == 9) m->heap[k] = loose(part);
     else if (kind == 8) m->part[k] = loose(part);
     else assert_non_null(situ_nn_add_child(&m->base, name, &m->part[k], part));
@@ -156,7 +158,8 @@ static void make_registrations(situ_nn_module *model) {
     } else {
       situ_nn_module *child = root_of(s->operand);
       assert_non_null(child);
-      assert_non_null(situ_nn_add_child(owner, "late_child", s->field ? (situ_nn_module **)field : NULL, situ_nn_retain(child)));
+      assert_non_null(
+          situ_nn_add_child(owner, "late_child", s->field ? (situ_nn_module **)field : NULL, situ_nn_retain(child)));
     }
   }
 }
@@ -235,7 +238,8 @@ static bool run(uint64_t seed, int choice, int *done) {
   bool good = y != NULL;
   (void)snprintf(p.second, sizeof p.second, "%s", situ_error_message());
   if (choice >= 0) situ_error_clear();
-  else if (!good && situ_error() != SITU_E_DEVICE && situ_error() != SITU_E_DTYPE) fail_msg("program %d: %s", (int)seed, situ_error_message());
+  else if (!good && situ_error() != SITU_E_DEVICE && situ_error() != SITU_E_DTYPE)
+    fail_msg("program %d: %s", (int)seed, situ_error_message());
   situ_nn_free(model);
   for (int i = 0; i < p.loose_count; i++) situ_nn_free(p.loose[i]);
   SITU_IGNORE(situ_scope_end(&s));
@@ -248,7 +252,9 @@ static int keep(const situ_error_report *r) {
   for (int i = 0; i < r->fix_count && i < STATEMENTS; i++) {
     const situ_error_fix *f = &r->fixes[i];
     statement *s = &p.fix[p.fixes++];
-    *s = (statement){ .action = f->action, .choice = f->choice, .field = f->field,
+    *s = (statement){ .action = f->action,
+                      .choice = f->choice,
+                      .field = f->field,
                       .copies = { f->host_to_device, f->device_to_host, f->device_to_device } };
     (void)snprintf(s->target, sizeof s->target, "%s", f->target);
     (void)snprintf(s->device, sizeof s->device, "%s", f->device);
@@ -263,7 +269,8 @@ static int keep(const situ_error_report *r) {
 
 static void every_fix_of_a_model_mends(void **state) {
   (void)state;
-  int programs = getenv("SITU_TEST_ALL") ? 20000 : 1500, refused = 0, tried = 0, without = 0, of[SITU_FIX_POLICY + 1] = { 0 };
+  int programs = getenv("SITU_TEST_ALL") ? 20000 : 1500, refused = 0, tried = 0, without = 0,
+      of[SITU_FIX_POLICY + 1] = { 0 };
   for (int seed = 0; seed < programs; seed++) {
     int done, before;
     p.fixes = 0;
@@ -279,15 +286,15 @@ static void every_fix_of_a_model_mends(void **state) {
     for (int c = 0; c < choices; c++) {
       tried++;
       for (int i = 0; i < p.fixes; i++) of[p.fix[i].action] += p.fix[i].choice == c;
-      if (!run((uint64_t)seed, c, &done) && done <= before)
-        {
-          print_error("%s\n-- then:\n%s\n", message, p.second);
-          fail_msg("program %d: choice %d does not mend", seed, c);
-        }
+      if (!run((uint64_t)seed, c, &done) && done <= before) {
+        print_error("%s\n-- then:\n%s\n", message, p.second);
+        fail_msg("program %d: choice %d does not mend", seed, c);
+      }
     }
   }
-  printf("%d programs, %d refused, %d without a fix; %d fixes tried: to %d, to_dtype %d, nn_to %d, nn_to_dtype %d, buffer %d, child %d, policy %d\n",
-         programs, refused, without, tried, of[0], of[1], of[2], of[3], of[4], of[5], of[6]);
+  printf(
+      "%d programs, %d refused, %d without a fix; %d fixes tried: to %d, to_dtype %d, nn_to %d, nn_to_dtype %d, buffer %d, child %d, policy %d\n",
+      programs, refused, without, tried, of[0], of[1], of[2], of[3], of[4], of[5], of[6]);
   assert_true(refused > programs / 4);
   assert_true(without * 20 < refused);
   for (int i = 0; i <= SITU_FIX_POLICY; i++) assert_true(of[i] > 0);

@@ -35,20 +35,25 @@ static bool check(void) {
   situ_place_report r;
   char text[4096];
   if (situ_place_check(model, inputs, NULL, &r) != SITU_OK) return false;
-  bool good = situ_place_report_to_string(&r, text, sizeof text) > 0 && situ_place_report_json(&r, text, sizeof text) > 0;
+  bool good =
+      situ_place_report_to_string(&r, text, sizeof text) > 0 && situ_place_report_json(&r, text, sizeof text) > 0;
   situ_place_report_free(&r);
   return good;
 }
 static bool plan(void) {
   char text[4096];
-  return situ_place_plan_to_string(model, &(situ_nn_to_options){ .device = situ_dev("sim:1") }, NULL, text, sizeof text) > 0;
+  return situ_place_plan_to_string(model, &(situ_nn_to_options){ .device = situ_dev("sim:1") }, NULL, text,
+                                   sizeof text) > 0;
 }
 static bool lint(void) {
   char text[4096];
-  return situ_place_lint_to_string(model, &(situ_lint_options){ .optims = &optim, .optim_count = 1 }, text, sizeof text) >= 0;
+  return situ_place_lint_to_string(model, &(situ_lint_options){ .optims = &optim, .optim_count = 1 }, text,
+                                   sizeof text) >= 0;
 }
 static bool draw(void) {
-  const situ_place_edge edge = { .from = "0", .to = "2", .from_device = situ_dev("sim:0"), .to_device = situ_dev("sim:1"), .bytes = 4096 };
+  const situ_place_edge edge = {
+    .from = "0", .to = "2", .from_device = situ_dev("sim:0"), .to_device = situ_dev("sim:1"), .bytes = 4096
+  };
   return situ_place_svg(model, "leaks.svg", &(situ_place_svg_options){ .edges = &edge, .edge_count = 1 }) == SITU_OK;
 }
 static bool snapshot(void) {
@@ -70,7 +75,8 @@ static bool tell(void) {
 static const struct {
   const char *name;
   bool (*run)(void);
-} tools[] = { { "check", check }, { "plan", plan }, { "lint", lint }, { "draw", draw }, { "snapshot", snapshot }, { "lock", lock }, { "tell", tell } };
+} tools[] = { { "check", check },       { "plan", plan }, { "lint", lint }, { "draw", draw },
+              { "snapshot", snapshot }, { "lock", lock }, { "tell", tell } };
 
 /* Without what is held back of freed handles. */
 static int64_t blocks(void) {
@@ -86,7 +92,7 @@ static void every_tool_gives_back_what_it_takes(void **state) {
   inputs = situ_tree_tensor(situ_ones(SITU_SHAPE(2, 8), &(situ_options){ .device = situ_dev("sim:0") }));
   for (size_t i = 0; i < sizeof tools / sizeof *tools; i++) {
     for (int warm = 0; warm < 3; warm++) assert_true(tools[i].run()); /* caches are filled */
-    assert_null(situ_relu(NULL)); /* a thread keeps the record of its first error */
+    assert_null(situ_relu(NULL));                                     /* a thread keeps the record of its first error */
     situ_error_clear();
     const int64_t before = blocks();
     for (int again = 0; again < 4; again++) assert_true(tools[i].run());
@@ -98,7 +104,8 @@ static void every_tool_gives_back_what_it_takes(void **state) {
       good = tools[i].run();
       situ_fail_allocation(0, false);
       situ_error_clear();
-      if (blocks() > before) fail_msg("%s keeps %lld blocks when allocation %d fails", tools[i].name, (long long)(held - before), (int)nth);
+      if (blocks() > before)
+        fail_msg("%s keeps %lld blocks when allocation %d fails", tools[i].name, (long long)(held - before), (int)nth);
     }
     assert_true(good);
     printf("%s: %d failed allocations\n", tools[i].name, (int)nth - 2);

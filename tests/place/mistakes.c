@@ -24,8 +24,7 @@ typedef struct heard {
 } heard;
 
 static bool says(const situ_lint_finding *f, const char *word) {
-  return strstr(f->path, word) || strstr(f->type, word) || strstr(f->text, word) ||
-         strstr(f->fix, word);
+  return strstr(f->path, word) || strstr(f->type, word) || strstr(f->text, word) || strstr(f->fix, word);
 }
 
 static void hear(const situ_lint_finding *f, void *payload) {
@@ -34,15 +33,13 @@ static void hear(const situ_lint_finding *f, void *payload) {
   bool elsewhere = h->wanted->kind == SITU_LINT_ORPHAN || h->wanted->kind == SITU_LINT_FOREIGN;
   if (elsewhere && f->kind == SITU_LINT_UNTRAINED) return;
   if ((int)f->kind != h->wanted->kind) {
-    print_error("%s: also found: %s: %s: %s\n", h->wanted->name, situ_lint_kind_name(f->kind),
-                f->path, f->text);
+    print_error("%s: also found: %s: %s: %s\n", h->wanted->name, situ_lint_kind_name(f->kind), f->path, f->text);
     h->others++;
     return;
   }
   for (int i = 0; i < 4 && h->wanted->words[i]; i++)
     if (!says(f, h->wanted->words[i])) {
-      print_error("%s: no \"%s\" in: %s: %s | %s\n", h->wanted->name, h->wanted->words[i], f->path,
-                  f->text, f->fix);
+      print_error("%s: no \"%s\" in: %s: %s | %s\n", h->wanted->name, h->wanted->words[i], f->path, f->text, f->fix);
       return;
     }
   h->count++;
@@ -56,15 +53,12 @@ static void the_lint_finds_each(void **state) {
     planted p = { 0 };
     m->plant(&p);
     heard h = { .wanted = m };
-    situ_lint_options options = { .optims = p.optims,
-                                  .optim_count = p.optim_count,
-                                  .strict = true,
-                                  .report = hear,
-                                  .payload = &h };
+    situ_lint_options options = {
+      .optims = p.optims, .optim_count = p.optim_count, .strict = true, .report = hear, .payload = &h
+    };
     situ_status status = situ_place_lint(p.model, &options);
     int wanted = m->count ? m->count : 1;
-    if (h.count != wanted)
-      print_error("%s (%s): %d of %d found\n", m->name, m->torch, h.count, wanted);
+    if (h.count != wanted) print_error("%s (%s): %d of %d found\n", m->name, m->torch, h.count, wanted);
     missed += h.count != wanted || h.others || status != SITU_E_STATE;
     if (status != SITU_OK) expect_error(SITU_E_STATE, "place_lint", m->words[0]);
     clean_up(&p);
@@ -79,8 +73,8 @@ static bool tells(const mistake *m, const situ_place_finding *f) {
   if ((int)f->problem != m->kind) return false;
   for (int i = 0; i < 4 && m->words[i]; i++) {
     const char *word = m->words[i];
-    if (!strstr(f->op, word) && !strstr(f->module, word) && !strstr(f->tensor, word) &&
-        !strstr(f->text, word) && !strstr(f->fix, word))
+    if (!strstr(f->op, word) && !strstr(f->module, word) && !strstr(f->tensor, word) && !strstr(f->text, word) &&
+        !strstr(f->fix, word))
       return false;
   }
   return true;
@@ -93,9 +87,8 @@ static bool copies(const mistake *m, const situ_place_edge *e) {
 
 static bool checked(const mistake *m, const planted *p) {
   situ_place_report report;
-  situ_place_check_options options = { .backward = m->kind == SITU_PLACE_GRADIENT
-                                                       ? SITU_PLACE_BACKWARD_ALWAYS
-                                                       : SITU_PLACE_BACKWARD_NEVER };
+  situ_place_check_options options = { .backward = m->kind == SITU_PLACE_GRADIENT ? SITU_PLACE_BACKWARD_ALWAYS
+                                                                                  : SITU_PLACE_BACKWARD_NEVER };
   expect_ok(situ_place_check(p->model, p->inputs, &options, &report));
   bool fails = m->kind != A_COPY && m->kind != SITU_PLACE_GRADIENT; /* the others are notes */
   int64_t wanted = m->count ? m->count : fails;
@@ -104,8 +97,8 @@ static bool checked(const mistake *m, const planted *p) {
   for (int64_t i = 0; i < report.edge_count; i++) found |= copies(m, &report.edges[i]);
   bool good = found && (m->count == MANY || report.mistakes == wanted);
   if (!good) {
-    print_error("%s (%s): %s, and %lld mistakes of %lld\n", m->name, m->torch,
-                found ? "found" : "not found", (long long)report.mistakes, (long long)wanted);
+    print_error("%s (%s): %s, and %lld mistakes of %lld\n", m->name, m->torch, found ? "found" : "not found",
+                (long long)report.mistakes, (long long)wanted);
     situ_place_report_print(&report);
   }
   situ_place_report_free(&report);

@@ -32,7 +32,8 @@ static size_t size_of(const situ_tensor *t) { return (size_t)situ_numel(t) * sit
 static void build(world *w) {
   *w = (world){ .count = 0 };
   situ_nn_module *shared = situ_nn_linear(8, 8, NULL);
-  w->net = situ_nn_sequential(situ_nn_linear(4, 8, NULL), shared, situ_nn_batch_norm1d(8, NULL), situ_nn_retain(shared), situ_nn_linear(8, 4096, NULL));
+  w->net = situ_nn_sequential(situ_nn_linear(4, 8, NULL), shared, situ_nn_batch_norm1d(8, NULL), situ_nn_retain(shared),
+                              situ_nn_linear(8, 4096, NULL));
   w->optim = situ_optim_adamw(situ_nn_parameters(w->net), NULL);
   situ_tensor *x = situ_randn(SITU_SHAPE(16, 4), NULL);
   expect_ok(situ_backward(situ_mean(situ_nn_forward(w->net, x), NULL), NULL));
@@ -79,12 +80,16 @@ static void is_as_before(const world *w, bool values) {
 /* ---- the kinds of failure ---- */
 
 enum { HOST_MEMORY, DEVICE_MEMORY, COPY, QUEUED, LOST, SOURCE_LOST, WAYS };
-static const char *const way_name[WAYS] = { "host allocation", "device allocation", "copy", "queued work", "device lost", "source lost" };
+static const char *const way_name[WAYS] = { "host allocation", "device allocation", "copy",
+                                            "queued work",     "device lost",       "source lost" };
 
 /* The n-th of that kind fails from now on. False: there is no such device to fail. */
 static bool break_it(int way, uint64_t nth) {
-  static const situ_sim_fault fault[WAYS] = { [DEVICE_MEMORY] = SITU_SIM_ALLOC, [COPY] = SITU_SIM_COPY, [QUEUED] = SITU_SIM_LATE,
-                                              [LOST] = SITU_SIM_LOST, [SOURCE_LOST] = SITU_SIM_LOST };
+  static const situ_sim_fault fault[WAYS] = { [DEVICE_MEMORY] = SITU_SIM_ALLOC,
+                                              [COPY] = SITU_SIM_COPY,
+                                              [QUEUED] = SITU_SIM_LATE,
+                                              [LOST] = SITU_SIM_LOST,
+                                              [SOURCE_LOST] = SITU_SIM_LOST };
   situ_device victim = way == SOURCE_LOST ? here() : there();
   if (way == HOST_MEMORY) return situ_fail_allocation(nth, false), true;
   if (victim.kind != SITU_SIM) return false;
@@ -137,13 +142,17 @@ static int fail_at_each(int way, const situ_nn_to_options *options) {
 
 static void a_move_that_fails_anywhere_changes_nothing(void **state) {
   (void)state;
-  const situ_nn_to_options moves[] = { { .device = there() }, { .device = there(), .dtype = SITU_F64 }, { .device = there(), .dtype = SITU_F16 }, { .dtype = SITU_F64 } };
+  const situ_nn_to_options moves[] = { { .device = there() },
+                                       { .device = there(), .dtype = SITU_F64 },
+                                       { .device = there(), .dtype = SITU_F16 },
+                                       { .dtype = SITU_F64 } };
   static const char *const name[] = { "to", "to and widen", "to and narrow", "widen in place" };
   int total = 0;
   for (int k = 0; k < 4; k++)
     for (int way = 0; way < WAYS; way++) {
       int points = fail_at_each(way, &moves[k]);
-      if (points > 0) print_message("%-14s %-18s failed at each of %d places: as before each time\n", name[k], way_name[way], points);
+      if (points > 0)
+        print_message("%-14s %-18s failed at each of %d places: as before each time\n", name[k], way_name[way], points);
       total += points > 0 ? points : 0;
     }
   print_message("%d failures in all\n", total);

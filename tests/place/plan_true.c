@@ -20,9 +20,14 @@ static situ_device sim(int index) { return (situ_device){ SITU_SIM, (uint16_t)in
 static situ_nn_module *random_module(void) {
   situ_nn_module *net = situ_nn_module_list_of(0, NULL);
   for (int64_t small = upto(1) * upto(30); small > 0; small--)
-    expect_ok(situ_nn_append(net, upto(3) ? situ_nn_linear(1 + upto(40), 1 + upto(40), NULL) : situ_nn_batch_norm1d(1 + upto(300), NULL)) ? SITU_OK : situ_error());
+    expect_ok(situ_nn_append(net, upto(3) ? situ_nn_linear(1 + upto(40), 1 + upto(40), NULL)
+                                          : situ_nn_batch_norm1d(1 + upto(300), NULL))
+                  ? SITU_OK
+                  : situ_error());
   for (int64_t large = upto(2); large > 0; large--)
-    expect_ok(situ_nn_append(net, situ_nn_embedding(1 + upto(1200), 1 + upto(upto(1) ? 100 : 1500), NULL)) ? SITU_OK : situ_error());
+    expect_ok(situ_nn_append(net, situ_nn_embedding(1 + upto(1200), 1 + upto(upto(1) ? 100 : 1500), NULL))
+                  ? SITU_OK
+                  : situ_error());
   expect_ok(situ_nn_append(net, situ_nn_linear(1 + upto(200), 1 + upto(200), NULL)) ? SITU_OK : situ_error());
   return net;
 }
@@ -114,11 +119,11 @@ static void predict(situ_nn_module *net, const situ_nn_to_options *o, uint64_t p
 /* Nothing, too little, just enough, a byte less, and anything around. */
 static uint64_t random_room(uint64_t wanted) {
   switch (upto(4)) {
-    case 0: return 0;
-    case 1: return wanted;
-    case 2: return wanted ? wanted - 1 : 0;
-    case 3: return (uint64_t)upto((int64_t)wanted);
-    default: return (uint64_t)upto((int64_t)wanted + 5 * MiB);
+  case 0: return 0;
+  case 1: return wanted;
+  case 2: return wanted ? wanted - 1 : 0;
+  case 3: return (uint64_t)upto((int64_t)wanted);
+  default: return (uint64_t)upto((int64_t)wanted + 5 * MiB);
   }
 }
 
@@ -162,7 +167,8 @@ static void trial(tally *sum) {
   uint64_t out[SIMS], free_peak[SIMS], peak[SIMS];
   situ_nn_module *net = random_module();
   int64_t from = upto(2);
-  expect_ok(situ_nn_to_with(net, &(situ_nn_to_options){ .device = from ? sim((int)from - 1) : situ_dev("cpu"), .dtype = random_dtype() }));
+  expect_ok(situ_nn_to_with(
+      net, &(situ_nn_to_options){ .device = from ? sim((int)from - 1) : situ_dev("cpu"), .dtype = random_dtype() }));
   const situ_nn_to_options o = random_move();
   predict(net, &o, free_peak);
   empty_caches(out);
@@ -190,8 +196,9 @@ static void a_plan_is_what_happens(void **unused) {
     trial(&sum);
     expect_ok(situ_scope_end(&s));
   }
-  print_message("%d modules and budgets: %d moves fitted, %d were refused, %d of them fitted with the room that they were said to need; 0 surprises\n", TRIALS,
-                sum.fitted, sum.refused, sum.tight);
+  print_message(
+      "%d modules and budgets: %d moves fitted, %d were refused, %d of them fitted with the room that they were said to need; 0 surprises\n",
+      TRIALS, sum.fitted, sum.refused, sum.tight);
   assert_true(sum.fitted > TRIALS / 2 && sum.refused > TRIALS / 20);
 }
 
@@ -202,7 +209,8 @@ static void a_full_device_can_be_emptied(void **unused) {
   static const char *const to[] = { "cpu", "sim:0" };
   for (int k = 0; k < 6; k++) {
     uint64_t out[SIMS];
-    situ_nn_module *net = situ_nn_sequential(situ_nn_linear(1024, 1024, NULL), situ_nn_linear(30, 20, NULL), situ_nn_linear(20, 30, NULL));
+    situ_nn_module *net = situ_nn_sequential(situ_nn_linear(1024, 1024, NULL), situ_nn_linear(30, 20, NULL),
+                                             situ_nn_linear(20, 30, NULL));
     expect_ok(situ_nn_to(net, sim(1)));
     empty_caches(out);
     expect_ok(situ_sim_budget(1, out[1]));

@@ -46,14 +46,12 @@ static void S13_a_plain_list_of_layers_is_found(void **state) {
 /* S14: cuda:300 becomes cuda:44, cpu:7 becomes cpu. */
 static void S14_an_index_that_is_not_there_is_refused(void **state) {
   (void)state;
-  static const char *const names[] = {
-    "cuda:300", "cpu:7", "sim:300", "sim:65536", "meta:1",         "cuda:-1",   "cuda:01",
-    "cuda:",    "CUDA",  "",        "gpu",       "sim:4294967296", "opencl:999"
-  };
+  static const char *const names[] = { "cuda:300", "cpu:7",          "sim:300",   "sim:65536", "meta:1",
+                                       "cuda:-1",  "cuda:01",        "cuda:",     "CUDA",      "",
+                                       "gpu",      "sim:4294967296", "opencl:999" };
   for (size_t i = 0; i < sizeof names / sizeof *names; i++) {
     situ_device device = here();
-    if (situ_device_parse(names[i], &device) == SITU_OK)
-      fail_msg("\"%s\" was read as %s", names[i], name_of(device));
+    if (situ_device_parse(names[i], &device) == SITU_OK) fail_msg("\"%s\" was read as %s", names[i], name_of(device));
     assert_true(situ_device_equal(device, here()));
     expect_error(SITU_E_ARG, "device_parse", "did you mean");
     assert_null(situ_zeros(SITU_SHAPE(1), &(situ_options){ .device = situ_dev(names[i]) }));
@@ -90,8 +88,7 @@ static void S16_a_tensor_that_is_copied_again_and_again_is_named(void **state) {
   assert_int_equal(repeat.sum.count, 10);
   assert_int_equal(repeat.sum.bytes, 160);
   assert_string_equal(repeat.last.tensor, "fc.weight");
-  assert_true(situ_device_equal(repeat.last.from, here()) &&
-              situ_device_equal(repeat.last.to, there()));
+  assert_true(situ_device_equal(repeat.last.from, here()) && situ_device_equal(repeat.last.to, there()));
   assert_int_equal(status, SITU_E_STATE);
   expect_error(SITU_E_STATE, "", "fc.weight");
 }
@@ -117,8 +114,7 @@ static void S17_host_memory_may_go_when_the_call_returns(void **state) {
   double values[64];
   for (int i = 0; i < 64; i++) values[i] = i;
   situ_options f64 = { .dtype = SITU_F64, .device = there() };
-  situ_tensor *x = situ_from_host(values, sizeof values, SITU_SHAPE(64), &f64),
-              *y = situ_zeros(SITU_SHAPE(64), &f64);
+  situ_tensor *x = situ_from_host(values, sizeof values, SITU_SHAPE(64), &f64), *y = situ_zeros(SITU_SHAPE(64), &f64);
   expect_ok(situ_copy_from_host(y, values, sizeof values));
   memset(values, 0xff, sizeof values);
   double sum = 0;
@@ -159,11 +155,10 @@ static void S18_writing_a_part_from_elsewhere(void **state) {
    at all. */
 static void S18_views_keep_their_values_on_the_way(void **state) {
   (void)state;
-  situ_tensor *x =
-      situ_reshape(situ_arange(0, 12, 1, &(situ_options){ .dtype = SITU_F32 }), SITU_SHAPE(3, 4));
+  situ_tensor *x = situ_reshape(situ_arange(0, 12, 1, &(situ_options){ .dtype = SITU_F32 }), SITU_SHAPE(3, 4));
   situ_tensor *views[] = { situ_transpose(x, 0, 1), situ_slice(x, 1, 0, INT64_MAX, 2),
-                           situ_expand(situ_select(x, 0, 1), SITU_SHAPE(5, 4)),
-                           situ_narrow(x, 0, 1, 0), situ_select(situ_select(x, 0, 2), 0, 3) };
+                           situ_expand(situ_select(x, 0, 1), SITU_SHAPE(5, 4)), situ_narrow(x, 0, 1, 0),
+                           situ_select(situ_select(x, 0, 2), 0, 3) };
   for (size_t i = 0; i < sizeof views / sizeof *views; i++) {
     situ_tensor *moved = situ_to(views[i], there());
     expect_on(moved, there());
@@ -179,10 +174,9 @@ static void S18_views_keep_their_values_on_the_way(void **state) {
 static void S19_gradients_and_counters_go_with_their_module(void **state) {
   (void)state;
   situ_nn_module *norm = situ_nn_batch_norm1d(3, NULL);
-  expect_ok(situ_backward(situ_sum(situ_nn_forward(norm, situ_randn(SITU_SHAPE(4, 3), NULL)), NULL),
-                          NULL));
-  situ_tensor *weight = situ_nn_get_tensor(norm, "weight"),
-              *batches = situ_nn_get_tensor(norm, "num_batches_tracked"), *grad = situ_grad(weight);
+  expect_ok(situ_backward(situ_sum(situ_nn_forward(norm, situ_randn(SITU_SHAPE(4, 3), NULL)), NULL), NULL));
+  situ_tensor *weight = situ_nn_get_tensor(norm, "weight"), *batches = situ_nn_get_tensor(norm, "num_batches_tracked"),
+              *grad = situ_grad(weight);
   expect_ok(situ_nn_to_with(norm, &(situ_nn_to_options){ .device = there(), .dtype = SITU_F64 }));
   assert_ptr_equal(situ_grad(weight), grad);
   expect_on(grad, there());
@@ -246,8 +240,7 @@ static void S22_random_numbers_are_the_same_everywhere(void **state) {
   for (size_t d = 0; d < sizeof dtypes / sizeof *dtypes; d++) {
     situ_tensor *drawn[2][4];
     for (int k = 0; k < 2; k++) {
-      situ_options where = { .dtype = dtypes[d], .device = k ? there() : here() },
-                   whole = { .device = where.device };
+      situ_options where = { .dtype = dtypes[d], .device = k ? there() : here() }, whole = { .device = where.device };
       situ_manual_seed(42);
       drawn[k][0] = situ_randn(SITU_SHAPE(33, 31), &where);
       drawn[k][1] = situ_rand(SITU_SHAPE(1023), &where);
@@ -302,8 +295,7 @@ static void S24_what_a_policy_copies_is_in_the_ledger(void **state) {
   situ_tensor *a = situ_ones(SITU_SHAPE(2, 2), NULL);
   situ_tensor *b = situ_full(SITU_SHAPE(2, 2), 3, &(situ_options){ .device = there() });
   situ_setting before;
-  situ_policy_begin(&before,
-                    (situ_policy){ SITU_POLICY_COPY, SITU_POLICY_COPY, SITU_POLICY_COPY, 0 });
+  situ_policy_begin(&before, (situ_policy){ SITU_POLICY_COPY, SITU_POLICY_COPY, SITU_POLICY_COPY, 0 });
   situ_ledger ledger;
   situ_ledger_begin(&ledger);
   situ_tensor *sum = situ_add(a, b), *loss = situ_mse_loss(b, a, SITU_REDUCTION_SUM);

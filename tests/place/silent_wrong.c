@@ -7,9 +7,7 @@
 #include "support/pairs.h"
 
 static situ_tensor *near(situ_shape shape) { return situ_randn(shape, NULL); }
-static situ_tensor *far(situ_shape shape) {
-  return situ_randn(shape, &(situ_options){ .device = there() });
-}
+static situ_tensor *far(situ_shape shape) { return situ_randn(shape, &(situ_options){ .device = there() }); }
 static situ_tensor *index_on(situ_device device) {
   return situ_zeros(SITU_SHAPE(2), &(situ_options){ .dtype = SITU_I64, .device = device });
 }
@@ -41,8 +39,7 @@ static void S2_indices_elsewhere_are_refused_in_both_directions(void **state) {
   expect_mismatch(situ_embedding(index_on(here()), y, NULL), "embedding", "weight");
   expect_mismatch(situ_index_select(x, 0, index_on(there())), "index_select", "index");
   expect_mismatch(situ_index_select(y, 0, index_on(here())), "index_select", "index");
-  situ_tensor *square =
-      situ_zeros(SITU_SHAPE(2, 2), &(situ_options){ .dtype = SITU_I64, .device = there() });
+  situ_tensor *square = situ_zeros(SITU_SHAPE(2, 2), &(situ_options){ .dtype = SITU_I64, .device = there() });
   expect_mismatch(situ_gather(x, 0, square), "gather", "index");
   expect_mismatch(situ_matmul(near(SITU_SHAPE(3)), far(SITU_SHAPE(3))), "matmul", "tensor");
 }
@@ -50,17 +47,14 @@ static void S2_indices_elsewhere_are_refused_in_both_directions(void **state) {
 /* S3: index_add_ with a source elsewhere does nothing, and says nothing. */
 static void S3_writes_from_elsewhere_are_refused_and_change_nothing(void **state) {
   (void)state;
-  situ_tensor *x = situ_zeros(SITU_SHAPE(2, 2), NULL), *src = far(SITU_SHAPE(2, 2)),
-              *index = index_on(here());
+  situ_tensor *x = situ_zeros(SITU_SHAPE(2, 2), NULL), *src = far(SITU_SHAPE(2, 2)), *index = index_on(here());
   situ_tensor *square = situ_zeros(SITU_SHAPE(2, 2), &(situ_options){ .dtype = SITU_I64 });
   uint32_t version = situ_version_of(x);
   expect_mismatch(situ_index_add_(x, 0, index, src, 1), "index_add_", "src");
   expect_mismatch(situ_scatter_(x, 0, square, src), "scatter_", "src");
   expect_mismatch(situ_scatter_add_(x, 0, square, src), "scatter_add_", "src");
   expect_mismatch(
-      situ_masked_fill_(
-          x, situ_ones(SITU_SHAPE(2, 2), &(situ_options){ .dtype = SITU_BOOL, .device = there() }),
-          1),
+      situ_masked_fill_(x, situ_ones(SITU_SHAPE(2, 2), &(situ_options){ .dtype = SITU_BOOL, .device = there() }), 1),
       "masked_fill_", "mask");
   assert_int_equal(situ_version_of(x), version);
   expect_exact(x, SITU_SHAPE(2, 2), 0, 0, 0, 0);
@@ -76,9 +70,7 @@ static void S4_mixed_products_and_joins_are_refused(void **state) {
   expect_mismatch(situ_linear(a, a, far(SITU_SHAPE(2))), "linear", "bias");
   expect_mismatch(situ_cat((situ_tensor *[]){ a, a, b }, 3, 0), "cat", "");
   expect_mismatch(situ_stack((situ_tensor *[]){ b, a }, 2, 0), "stack", "");
-  expect_mismatch(
-      situ_where(situ_ones(SITU_SHAPE(2, 2), &(situ_options){ .dtype = SITU_BOOL }), a, b), "where",
-      "");
+  expect_mismatch(situ_where(situ_ones(SITU_SHAPE(2, 2), &(situ_options){ .dtype = SITU_BOOL }), a, b), "where", "");
   expect_mismatch(situ_scaled_dot_product_attention(a, b, a, NULL), "", "key");
   expect_mismatch(situ_layer_norm(a, SITU_SHAPE(2), far(SITU_SHAPE(2)), NULL, 0), "", "weight");
 }
@@ -101,8 +93,7 @@ static void S5_a_state_dict_makes_a_module_on_meta_real(void **state) {
   assert_true(has_values(situ_device_of(weight)));
   for (int64_t i = 0; i < situ_tree_count(saved); i++) {
     situ_tensor *loaded = situ_nn_get_tensor(net, situ_tree_key(saved, i));
-    expect_same(situ_to(situ_detach(loaded), here()), situ_detach(situ_tree_tensor_at(saved, i)), 0,
-                0);
+    expect_same(situ_to(situ_detach(loaded), here()), situ_detach(situ_tree_tensor_at(saved, i)), 0, 0);
   }
   assert_non_null(situ_nn_forward(net, situ_to(near(SITU_SHAPE(1, 3)), situ_device_of(weight))));
   situ_tree_free(saved);
@@ -118,8 +109,8 @@ static void S6_what_was_built_on_meta_has_its_values(void **state) {
   for (int on_meta = 0; on_meta < 2; on_meta++) {
     situ_manual_seed(11);
     expect_ok(situ_set_default_device(on_meta ? situ_dev("meta") : real()));
-    net[on_meta] = situ_nn_sequential(situ_nn_batch_norm1d(3, NULL), situ_nn_linear(3, 4, NULL),
-                                      situ_nn_embedding(5, 3, NULL));
+    net[on_meta] =
+        situ_nn_sequential(situ_nn_batch_norm1d(3, NULL), situ_nn_linear(3, 4, NULL), situ_nn_embedding(5, 3, NULL));
     expect_ok(situ_set_default_device(here()));
   }
   expect_ok(situ_nn_to(net[1], real()));
@@ -127,8 +118,7 @@ static void S6_what_was_built_on_meta_has_its_values(void **state) {
   assert_int_equal(situ_tree_count(eager), situ_tree_count(later));
   for (int64_t i = 0; i < situ_tree_count(eager); i++) {
     expect_on(situ_tree_tensor_at(later, i), real());
-    expect_same(situ_detach(situ_tree_tensor_at(later, i)),
-                situ_detach(situ_tree_tensor_at(eager, i)), 0, 0);
+    expect_same(situ_detach(situ_tree_tensor_at(later, i)), situ_detach(situ_tree_tensor_at(eager, i)), 0, 0);
   }
   expect_exact(situ_nn_get_tensor(net[1], "0.running_var"), SITU_SHAPE(3), 1, 1, 1);
   for (int k = 0; k < 2; k++) situ_nn_free(net[k]);
@@ -251,8 +241,7 @@ static void S10_a_move_that_fails_is_undone(void **state) {
   (void)state;
   situ_nn_module *net = two_layers();
   expect_ok(situ_backward(situ_sum(situ_nn_forward(net, near(SITU_SHAPE(1, 3))), NULL), NULL));
-  situ_tensor *first = situ_nn_get_tensor(net, "0.weight"),
-              *last = situ_nn_get_tensor(net, "2.bias");
+  situ_tensor *first = situ_nn_get_tensor(net, "0.weight"), *last = situ_nn_get_tensor(net, "2.bias");
   situ_tensor *before = situ_clone(situ_detach(first));
   int points = 0;
   for (uint64_t nth = 1; nth < 200; nth++) {
@@ -280,8 +269,7 @@ static void S10_a_move_that_cannot_copy_is_undone(void **state) {
   (void)state;
   if (there().kind != SITU_SIM) return;
   situ_nn_module *net = two_layers();
-  situ_tensor *first = situ_nn_get_tensor(net, "0.weight"),
-              *last = situ_nn_get_tensor(net, "2.bias");
+  situ_tensor *first = situ_nn_get_tensor(net, "0.weight"), *last = situ_nn_get_tensor(net, "2.bias");
   situ_tensor *before = situ_clone(situ_detach(first));
   static const situ_sim_fault faults[] = { SITU_SIM_COPY, SITU_SIM_LATE, SITU_SIM_LOST };
   for (size_t f = 0; f < sizeof faults / sizeof *faults; f++) {
@@ -311,14 +299,12 @@ static void S10_a_move_that_cannot_copy_is_undone(void **state) {
 static void S10_a_cast_that_fails_is_undone(void **state) {
   (void)state;
   situ_nn_module *net = two_layers();
-  situ_tensor *first = situ_nn_get_tensor(net, "0.weight"),
-              *last = situ_nn_get_tensor(net, "2.bias");
+  situ_tensor *first = situ_nn_get_tensor(net, "0.weight"), *last = situ_nn_get_tensor(net, "2.bias");
   situ_tensor *before = situ_clone(situ_detach(first));
   int points = 0;
   for (uint64_t nth = 1; nth < 200; nth++) {
     situ_fail_allocation(nth, false);
-    situ_status status =
-        situ_nn_to_with(net, &(situ_nn_to_options){ .device = there(), .dtype = SITU_F64 });
+    situ_status status = situ_nn_to_with(net, &(situ_nn_to_options){ .device = there(), .dtype = SITU_F64 });
     situ_fail_allocation(0, false);
     if (status == SITU_OK) break;
     points++;
@@ -342,10 +328,8 @@ static void S11_a_move_between_forward_and_backward_is_right_or_refused(void **s
   situ_status moved = situ_nn_to(net, there());
   situ_error_clear();
   situ_status status = situ_backward(loss, NULL);
-  if (status == SITU_OK)
-    expect_on(situ_grad(weight), moved == SITU_OK ? there() : here());
-  else
-    assert_null(situ_grad(weight));
+  if (status == SITU_OK) expect_on(situ_grad(weight), moved == SITU_OK ? there() : here());
+  else assert_null(situ_grad(weight));
   situ_error_clear();
   situ_nn_free(net);
 }
@@ -358,9 +342,7 @@ static situ_nn_module *of_kind(int kind) {
   case 1: return situ_nn_sequential(situ_nn_batch_norm2d(2, NULL), situ_nn_gelu(SITU_GELU_NONE));
   case 2: return situ_nn_sequential(situ_nn_layer_norm(SITU_SHAPE(2), NULL), situ_nn_softmax(-1));
   case 3: return situ_nn_sequential(situ_nn_group_norm(1, 2, NULL), situ_nn_sigmoid());
-  case 4:
-    return situ_nn_sequential(situ_nn_linear(2, 2, NULL), situ_nn_tanh(),
-                              situ_nn_linear(2, 2, NULL));
+  case 4: return situ_nn_sequential(situ_nn_linear(2, 2, NULL), situ_nn_tanh(), situ_nn_linear(2, 2, NULL));
   case 5: return situ_nn_sequential(situ_nn_rms_norm(SITU_SHAPE(2), NULL), situ_nn_log_softmax(-1));
   default: return situ_nn_conv_transpose2d(2, 2, SITU_DIMS(1), NULL);
   }
@@ -449,8 +431,7 @@ static void S12_values_of_another_shape_or_device_are_refused(void **state) {
   expect_mismatch(situ_copy_(x, far(SITU_SHAPE(2, 2))), "copy_", "src");
   expect_refused(situ_copy_(x, near(SITU_SHAPE(3))), SITU_E_SHAPE, "", "");
   double four[4] = { 1, 2, 3, 4 };
-  if (situ_copy_from_host(x, four, sizeof four) == SITU_OK)
-    fail_msg("8 bytes an element went into 4");
+  if (situ_copy_from_host(x, four, sizeof four) == SITU_OK) fail_msg("8 bytes an element went into 4");
   expect_error(SITU_E_SHAPE, "copy_from_host", "32 bytes");
   expect_exact(x, SITU_SHAPE(2, 2), 0, 0, 0, 0);
 }
@@ -462,8 +443,7 @@ static void S12_a_parameter_from_elsewhere_is_brought_home(void **state) {
   (void)state;
   situ_nn_module *net = situ_nn_sequential(situ_nn_linear(2, 2, NULL));
   situ_tensor *weight = far(SITU_SHAPE(2, 2));
-  assert_ptr_equal(
-      situ_nn_add_tensor(situ_nn_at(net, 0), "weight", NULL, weight, SITU_NN_PARAMETER), weight);
+  assert_ptr_equal(situ_nn_add_tensor(situ_nn_at(net, 0), "weight", NULL, weight, SITU_NN_PARAMETER), weight);
   situ_tensor *y = situ_nn_forward(net, near(SITU_SHAPE(1, 2)));
   if (has_values(there())) {
     expect_on(weight, here());

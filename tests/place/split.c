@@ -21,9 +21,7 @@ static situ_tensor *split_forward(situ_nn_module *self, situ_tensor *x) {
   x = situ_to(situ_gelu(situ_nn_forward(m->second, x), SITU_GELU_NONE), situ_nn_home(m->head));
   return situ_nn_forward(m->head, x);
 }
-static const situ_nn_type split_type = { .name = "Split",
-                                         .size = sizeof(split),
-                                         .forward = split_forward };
+static const situ_nn_type split_type = { .name = "Split", .size = sizeof(split), .forward = split_forward };
 
 /* Always with the same weights. */
 static situ_nn_module *split_new(void) {
@@ -56,8 +54,8 @@ static void expect_crossings(const situ_ledger *l, const crossing *want, int cou
 }
 
 /* Losses of each step into out. The batch lies where the model begins, the classes where it ends. */
-static void train(situ_nn_module *net, situ_tensor *x, situ_tensor *classes, const crossing *want,
-                  int count, double *out) {
+static void train(situ_nn_module *net, situ_tensor *x, situ_tensor *classes, const crossing *want, int count,
+                  double *out) {
   situ_optim *o = situ_optim_adamw(situ_nn_parameters(net), &(situ_optim_options){ .lr = 0.02 });
   assert_non_null(o);
   for (int step = 0; step < STEPS; step++) {
@@ -86,9 +84,7 @@ static void it_trains_and_copies_what_was_planned(void **state) {
   (void)state;
   const situ_device host = situ_dev("cpu"), a = test_device_at(0), b = test_device_at(1);
   const uint64_t wide = ROWS * WIDE * 4, narrow = ROWS * NARROW * 4;
-  const crossing planned[] = {
-    { a, b, wide }, { b, host, narrow }, { host, b, narrow }, { b, a, wide }
-  };
+  const crossing planned[] = { { a, b, wide }, { b, host, narrow }, { host, b, narrow }, { b, a, wide } };
   situ_tensor *x = situ_randn(SITU_SHAPE(ROWS, IN), NULL);
   situ_tensor *classes = situ_randint(0, CLASSES, SITU_SHAPE(ROWS), NULL);
   double alone[STEPS], spread[STEPS];
@@ -104,16 +100,15 @@ static void it_trains_and_copies_what_was_planned(void **state) {
   expect_ok(situ_nn_to_map(there_and_here, map));
   situ_tensor *far = situ_to(x, a);
   assert_int_equal(situ_ledger_total(&l).bytes,
-                   moved(a, IN * WIDE) + moved(a, WIDE) + moved(b, WIDE * NARROW) +
-                       moved(b, NARROW) + ROWS * IN * 4);
+                   moved(a, IN * WIDE) + moved(a, WIDE) + moved(b, WIDE * NARROW) + moved(b, NARROW) + ROWS * IN * 4);
   expect_ok(situ_ledger_end(&l));
   situ_manual_seed(12);
   train(there_and_here, far, classes, planned, 4, spread);
 
   double worst = 0;
   for (int i = 0; i < STEPS; i++) worst = fmax(worst, fabs(spread[i] / alone[i] - 1));
-  print_message("loss %.4f -> %.4f, on the host alone %.4f; they differ by %.2g at most\n",
-                spread[0], spread[STEPS - 1], alone[STEPS - 1], worst);
+  print_message("loss %.4f -> %.4f, on the host alone %.4f; they differ by %.2g at most\n", spread[0],
+                spread[STEPS - 1], alone[STEPS - 1], worst);
   assert_true(spread[STEPS - 1] < 0.5 * spread[0]);
   /* The bound of training runs, docs/numerics.md; a simulated device runs the host's kernels. */
   assert_true(a.kind == SITU_SIM ? worst == 0 : worst < 1e-4);

@@ -17,12 +17,17 @@ static void expect_told(situ_status status, const char *const *parts, size_t cou
     if (!strstr(situ_error_message(), parts[i])) fail_msg("no \"%s\" in:\n%s", parts[i], situ_error_message());
   situ_error_clear();
 }
-#define TOLD(status, ...) expect_told(status, (const char *const[]){ __VA_ARGS__ }, sizeof((const char *const[]){ __VA_ARGS__ }) / sizeof(char *))
+#define TOLD(status, ...)                                   \
+  expect_told(status, (const char *const[]){ __VA_ARGS__ }, \
+              sizeof((const char *const[]){ __VA_ARGS__ }) / sizeof(char *))
 
 static situ_nn_module *model(void) {
-  return situ_nn_set_name(situ_nn_sequential(situ_nn_linear(4, 4, NULL), situ_nn_tanh(), situ_nn_linear(4, 1, NULL)), "model");
+  return situ_nn_set_name(situ_nn_sequential(situ_nn_linear(4, 4, NULL), situ_nn_tanh(), situ_nn_linear(4, 1, NULL)),
+                          "model");
 }
-static situ_tensor *loss_of(situ_nn_module *m) { return situ_sum(situ_nn_forward(m, situ_ones(SITU_SHAPE(2, 4), NULL)), NULL); }
+static situ_tensor *loss_of(situ_nn_module *m) {
+  return situ_sum(situ_nn_forward(m, situ_ones(SITU_SHAPE(2, 4), NULL)), NULL);
+}
 
 /* ---- between forward and backward ---- */
 
@@ -35,10 +40,11 @@ static void a_cast_and_a_move_before_backward(void **state) {
   situ_error_report r;
   assert_true(situ_error_read(&r) && r.count >= 1);
   bool odd = false;
-  for (int i = 0; i < r.count; i++) odd = odd || (r.operands[i].odd && strcmp(r.operands[i].tensor, "model.2.weight") == 0);
+  for (int i = 0; i < r.count; i++)
+    odd = odd || (r.operands[i].odd && strcmp(r.operands[i].tensor, "model.2.weight") == 0);
   assert_true(odd);
-  TOLD(SITU_E_STATE, "2.weight", "which was f32 and is f64 now: situ_nn_to_dtype at ", PLACE, "between forward and backward",
-       "model.2.weight", "parameter", "moved by situ_nn_to_dtype at ");
+  TOLD(SITU_E_STATE, "2.weight", "which was f32 and is f64 now: situ_nn_to_dtype at ", PLACE,
+       "between forward and backward", "model.2.weight", "parameter", "moved by situ_nn_to_dtype at ");
   expect_ok(situ_nn_to_dtype(m, SITU_F32));
   loss = loss_of(m);
   expect_ok(situ_nn_to(m, there()));
@@ -64,7 +70,8 @@ static void a_replaced_parameter_is_not_trained(void **state) {
     expect_ok(situ_optim_step(o));
     assert_non_null(situ_nn_add_tensor(first, "weight", NULL, situ_ones(SITU_SHAPE(4, 4), NULL), SITU_NN_PARAMETER));
     assert_int_equal(situ_optim_step(o), SITU_E_STATE);
-    TOLD(SITU_E_STATE, "0.weight: ", "no module has it any more", "\n   >param", "[4, 4]", "created at ", "fix: make the optimiser from situ_nn_parameters");
+    TOLD(SITU_E_STATE, "0.weight: ", "no module has it any more", "\n   >param", "[4, 4]", "created at ",
+         "fix: make the optimiser from situ_nn_parameters");
     /* Back in its place it is trained again. */
     if (owner == A_HANDLE) {
       assert_non_null(situ_nn_add_tensor(first, "weight", NULL, handle, SITU_NN_PARAMETER));
@@ -104,7 +111,8 @@ static void a_tied_parameter_is_still_trained(void **state) {
   situ_tensor *shared = situ_nn_get_tensor(m, "0.weight");
   assert_non_null(situ_nn_add_tensor(situ_nn_at(m, 1), "weight", NULL, shared, SITU_NN_PARAMETER));
   situ_optim *o = situ_optim_sgd(situ_nn_parameters(m), NULL);
-  assert_non_null(situ_nn_add_tensor(situ_nn_at(m, 1), "weight", NULL, situ_ones(SITU_SHAPE(4, 4), NULL), SITU_NN_PARAMETER));
+  assert_non_null(
+      situ_nn_add_tensor(situ_nn_at(m, 1), "weight", NULL, situ_ones(SITU_SHAPE(4, 4), NULL), SITU_NN_PARAMETER));
   expect_ok(situ_optim_step(o));
   /* One on the same memory will do. */
   assert_non_null(situ_nn_add_tensor(situ_nn_at(m, 0), "weight", NULL, situ_detach(shared), SITU_NN_PARAMETER));
@@ -124,7 +132,8 @@ static void state_elsewhere_has_a_table(void **state) {
   assert_non_null(situ_nn_add_tensor(other, "buffer", NULL, situ_optim_state(o, 0, 0, NULL), SITU_NN_BUFFER));
   expect_ok(situ_nn_to(other, there()));
   assert_int_equal(situ_optim_step(o), SITU_E_DEVICE);
-  TOLD(SITU_E_DEVICE, "the state of ", "model.0.weight", "param ", "grad ", "state ", "odd one out: state", "moved by situ_nn_to at ");
+  TOLD(SITU_E_DEVICE, "the state of ", "model.0.weight", "param ", "grad ", "state ", "odd one out: state",
+       "moved by situ_nn_to at ");
   situ_optim_free(o);
   situ_nn_free(other);
   situ_nn_free(m);
@@ -132,11 +141,12 @@ static void state_elsewhere_has_a_table(void **state) {
 
 static void a_state_that_does_not_fit_has_a_table(void **state) {
   (void)state;
-  situ_nn_module *m = model(), *other = situ_nn_sequential(situ_nn_linear(4, 4, NULL), situ_nn_tanh(), situ_nn_linear(4, 3, NULL));
+  situ_nn_module *m = model(),
+                 *other = situ_nn_sequential(situ_nn_linear(4, 4, NULL), situ_nn_tanh(), situ_nn_linear(4, 3, NULL));
   situ_tree *dict = situ_nn_state_dict(other);
   assert_int_equal(situ_nn_load_state_dict(m, dict, NULL), SITU_E_SHAPE);
-  TOLD(SITU_E_SHAPE, "mismatch: 2.weight ([3, 4] f32 in the state, [1, 4] f32 in the module)", "module ", "state ", "model.2.weight",
-       "Sequential.2.weight", "[3, 4]", "[1, 4]", "created at ");
+  TOLD(SITU_E_SHAPE, "mismatch: 2.weight ([3, 4] f32 in the state, [1, 4] f32 in the module)", "module ", "state ",
+       "model.2.weight", "Sequential.2.weight", "[3, 4]", "[1, 4]", "created at ");
   situ_tree_free(dict);
   situ_nn_free(other);
   situ_nn_free(m);
@@ -159,7 +169,8 @@ static void a_stated_device_of_a_late_child_is_kept(void **state) {
 
 static void a_layer_of_another_model_is_not_dragged_away(void **state) {
   (void)state;
-  situ_nn_module *a = situ_nn_set_name(situ_nn_sequential(situ_nn_linear(2, 2, NULL)), "a"), *shared = situ_nn_linear(2, 2, NULL);
+  situ_nn_module *a = situ_nn_set_name(situ_nn_sequential(situ_nn_linear(2, 2, NULL)), "a"),
+                 *shared = situ_nn_linear(2, 2, NULL);
   situ_nn_module *b = situ_nn_set_name(situ_nn_sequential(situ_nn_retain(shared), situ_nn_linear(2, 2, NULL)), "b");
   expect_ok(situ_nn_to(a, there()));
   assert_null(situ_nn_append(situ_nn_retain(a), shared)); /* it frees both on failure */
@@ -176,10 +187,14 @@ static void a_layer_of_another_model_is_not_dragged_away(void **state) {
 
 int main(void) {
   const struct CMUnitTest tests[] = {
-    PAIR_TEST(a_cast_and_a_move_before_backward),     PAIR_TEST(a_replaced_parameter_is_not_trained),
-    PAIR_TEST(a_freed_model_is_not_trained),          PAIR_TEST(a_tied_parameter_is_still_trained),
-    PAIR_TEST(state_elsewhere_has_a_table),           PAIR_TEST(a_state_that_does_not_fit_has_a_table),
-    PAIR_TEST(a_stated_device_of_a_late_child_is_kept), PAIR_TEST(a_layer_of_another_model_is_not_dragged_away),
+    PAIR_TEST(a_cast_and_a_move_before_backward),
+    PAIR_TEST(a_replaced_parameter_is_not_trained),
+    PAIR_TEST(a_freed_model_is_not_trained),
+    PAIR_TEST(a_tied_parameter_is_still_trained),
+    PAIR_TEST(state_elsewhere_has_a_table),
+    PAIR_TEST(a_state_that_does_not_fit_has_a_table),
+    PAIR_TEST(a_stated_device_of_a_late_child_is_kept),
+    PAIR_TEST(a_layer_of_another_model_is_not_dragged_away),
   };
   return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -17,9 +17,7 @@ static situ_tensor *late_forward(situ_nn_module *self, situ_tensor *x) {
   if (!m->linear) situ_nn_child(m, linear, situ_nn_linear(10, 5, NULL));
   return situ_nn_forward(m->linear, x);
 }
-static const situ_nn_type late_type = { .name = "MyModule",
-                                        .size = sizeof(late),
-                                        .forward = late_forward };
+static const situ_nn_type late_type = { .name = "MyModule", .size = sizeof(late), .forward = late_forward };
 
 static void example_1(void **state) {
   (void)state;
@@ -49,9 +47,7 @@ typedef struct eager {
 static situ_tensor *eager_forward(situ_nn_module *self, situ_tensor *x) {
   return situ_nn_forward(((eager *)self)->linear, x);
 }
-static const situ_nn_type eager_type = { .name = "MyModule",
-                                         .size = sizeof(eager),
-                                         .forward = eager_forward };
+static const situ_nn_type eager_type = { .name = "MyModule", .size = sizeof(eager), .forward = eager_forward };
 
 static situ_nn_module *eager_new(void) {
   eager *m = situ_nn_alloc(&eager_type);
@@ -89,17 +85,13 @@ static situ_tensor *holder_forward(situ_nn_module *self, situ_tensor *x) {
   holder *m = (holder *)self;
   return situ_add(situ_nn_forward(m->linear, x), m->some_tensor);
 }
-static const situ_nn_type holder_type = { .name = "MyModule",
-                                          .size = sizeof(holder),
-                                          .forward = holder_forward };
+static const situ_nn_type holder_type = { .name = "MyModule", .size = sizeof(holder), .forward = holder_forward };
 
 static situ_nn_module *holder_new(bool registered) {
   holder *m = situ_nn_alloc(&holder_type);
   situ_nn_child(m, linear, situ_nn_linear(10, 5, NULL));
-  if (registered)
-    situ_nn_buffer(m, some_tensor, situ_randn(SITU_SHAPE(5, 5), NULL));
-  else if (m)
-    m->some_tensor = situ_randn(SITU_SHAPE(5, 5), NULL);
+  if (registered) situ_nn_buffer(m, some_tensor, situ_randn(SITU_SHAPE(5, 5), NULL));
+  else if (m) m->some_tensor = situ_randn(SITU_SHAPE(5, 5), NULL);
   return situ_nn_done(m);
 }
 
@@ -146,8 +138,7 @@ static void example_3_forgotten(void **state) {
 static void example_3_mended(void **state) {
   (void)state;
   situ_device device = there();
-  situ_nn_module *model =
-      holder_new(true); /* situ_nn_buffer(m, some_tensor, ...) in the constructor */
+  situ_nn_module *model = holder_new(true); /* situ_nn_buffer(m, some_tensor, ...) in the constructor */
   expect_ok(situ_nn_to(model, device));
 
   situ_tensor *input = situ_to(situ_randn(SITU_SHAPE(1, 10), NULL), device);
@@ -181,11 +172,10 @@ static const situ_nn_type everything_type = { .name = "Everything", .size = size
 
 static situ_nn_module *everything_new(void) {
   everything *m = situ_nn_alloc(&everything_type);
-  situ_nn_child(m, list,
-                situ_nn_module_list(situ_nn_linear(2, 3, NULL), situ_nn_linear(3, 2, NULL)));
-  situ_nn_child(m, dict,
-                situ_nn_put(situ_nn_module_dict(), "deep",
-                            situ_nn_sequential(situ_nn_sequential(situ_nn_linear(2, 2, NULL)))));
+  situ_nn_child(m, list, situ_nn_module_list(situ_nn_linear(2, 3, NULL), situ_nn_linear(3, 2, NULL)));
+  situ_nn_child(
+      m, dict,
+      situ_nn_put(situ_nn_module_dict(), "deep", situ_nn_sequential(situ_nn_sequential(situ_nn_linear(2, 2, NULL)))));
   situ_nn_child(m, chain, situ_nn_sequential(situ_nn_conv1d(2, 2, 1, NULL), situ_nn_relu()));
   situ_nn_child(m, norm, situ_nn_batch_norm1d(4, NULL));
   situ_nn_param(m, scale, situ_ones(SITU_SHAPE(2), NULL));
@@ -306,15 +296,14 @@ static void claim_000_5_a_part_moves_alone(void **state) {
   expect_ok(situ_nn_to(situ_nn_get_submodule(net, "1"), there()));
   expect_on(situ_nn_get_tensor(net, "0.weight"), here());
   expect_on(situ_nn_get_tensor(net, "1.weight"), there());
-  expect_refused(situ_nn_forward(net, situ_ones(SITU_SHAPE(1, 2), NULL)), SITU_E_DEVICE, "linear",
-                 "1.weight");
+  expect_refused(situ_nn_forward(net, situ_ones(SITU_SHAPE(1, 2), NULL)), SITU_E_DEVICE, "linear", "1.weight");
   situ_nn_free(net);
 }
 
 static void claim_000_5_a_map_moves_each_part_to_its_place(void **state) {
   (void)state;
-  situ_nn_module *net = situ_nn_sequential(situ_nn_linear(2, 2, NULL), situ_nn_linear(2, 2, NULL),
-                                           situ_nn_linear(2, 2, NULL));
+  situ_nn_module *net =
+      situ_nn_sequential(situ_nn_linear(2, 2, NULL), situ_nn_linear(2, 2, NULL), situ_nn_linear(2, 2, NULL));
   char map[64];
   snprintf(map, sizeof map, "1=%s, *.bias=%s", name_of(there()), name_of(there()));
   expect_ok(situ_nn_to_map(net, map));
@@ -347,8 +336,7 @@ static void claim_000_ex1b_a_late_child_is_adopted(void **state) {
   situ_nn_module *net = situ_nn_sequential(situ_nn_linear(10, 5, NULL));
   expect_ok(situ_nn_to(net, there()));
   assert_non_null(situ_nn_append(net, situ_nn_linear(5, 2, NULL)));
-  situ_tensor *x = situ_to(situ_ones(SITU_SHAPE(1, 10), NULL), there()),
-              *y = situ_nn_forward(net, x);
+  situ_tensor *x = situ_to(situ_ones(SITU_SHAPE(1, 10), NULL), there()), *y = situ_nn_forward(net, x);
   if (has_values(there())) {
     expect_on(situ_nn_get_tensor(net, "1.weight"), there());
     expect_on(situ_nn_get_tensor(net, "1.bias"), there());
@@ -364,8 +352,8 @@ static void claim_000_ex1_the_input_does_not_decide_where_a_layer_lives(void **s
   (void)state;
   situ_nn_module *model = situ_nn_done(situ_nn_alloc(&late_type));
   expect_ok(situ_nn_to(model, there()));
-  expect_refused(situ_nn_forward(model, situ_ones(SITU_SHAPE(1, 10), NULL)), SITU_E_DEVICE,
-                 "linear", "odd one out: input");
+  expect_refused(situ_nn_forward(model, situ_ones(SITU_SHAPE(1, 10), NULL)), SITU_E_DEVICE, "linear",
+                 "odd one out: input");
   expect_on(situ_nn_get_tensor(model, "linear.weight"), there());
   situ_nn_free(model);
 }
@@ -440,8 +428,7 @@ static void claim_000_8_the_preflight_finds_it_without_running(void **state) {
   for (int mended = 0; mended < 2; mended++) {
     situ_nn_module *model = holder_new(mended);
     expect_ok(situ_nn_to(model, there()));
-    situ_tree *inputs =
-        SITU_TREE(situ_zeros(SITU_SHAPE(1, 10), &(situ_options){ .device = there() }));
+    situ_tree *inputs = SITU_TREE(situ_zeros(SITU_SHAPE(1, 10), &(situ_options){ .device = there() }));
     situ_place_check_options forward = { .backward = SITU_PLACE_BACKWARD_NEVER };
     situ_place_report report;
     expect_ok(situ_place_check(model, inputs, &forward, &report));

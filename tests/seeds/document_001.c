@@ -17,9 +17,7 @@ static situ_tensor *custom_forward(situ_nn_module *self, situ_tensor *x) {
   custom *m = (custom *)self;
   return situ_add(situ_matmul(x, situ_transpose(m->weight, 0, 1)), m->bias);
 }
-static const situ_nn_type custom_type = { .name = "CustomLinear",
-                                          .size = sizeof(custom),
-                                          .forward = custom_forward };
+static const situ_nn_type custom_type = { .name = "CustomLinear", .size = sizeof(custom), .forward = custom_forward };
 
 static situ_nn_module *custom_linear(int64_t in_features, int64_t out_features) {
   custom *m = situ_nn_alloc(&custom_type);
@@ -80,12 +78,9 @@ typedef struct splitter {
 static situ_tree *splitter_call(situ_nn_module *self, const situ_tree *inputs) {
   situ_tensor *pieces[3], *x = situ_nn_forward(((splitter *)self)->linear, situ_tree_value(inputs));
   int count = 3;
-  return situ_split(situ_relu(x), 2, 1, pieces, &count) == SITU_OK ? situ_tree_of(count, pieces)
-                                                                   : NULL;
+  return situ_split(situ_relu(x), 2, 1, pieces, &count) == SITU_OK ? situ_tree_of(count, pieces) : NULL;
 }
-static const situ_nn_type splitter_type = { .name = "ExampleModel",
-                                            .size = sizeof(splitter),
-                                            .call = splitter_call };
+static const situ_nn_type splitter_type = { .name = "ExampleModel", .size = sizeof(splitter), .call = splitter_call };
 
 static situ_nn_module *splitter_new(void) {
   splitter *m = situ_nn_alloc(&splitter_type);
@@ -109,8 +104,7 @@ static void example_3(void **state) {
   for (int i = 0; i < 3; i++) {
     expect_on(situ_tree_tensor_at(outputs, i), device);
     assert_int_equal(situ_size(situ_tree_tensor_at(outputs, i), 1), i < 2 ? 2 : 1);
-    assert_true(
-        situ_shares_storage(situ_tree_tensor_at(outputs, i), situ_tree_tensor_at(outputs, 0)));
+    assert_true(situ_shares_storage(situ_tree_tensor_at(outputs, i), situ_tree_tensor_at(outputs, 0)));
   }
   situ_tree_free(input);
   situ_tree_free(outputs);
@@ -122,8 +116,7 @@ static void example_3(void **state) {
 static void example_4(void **state) {
   (void)state;
   situ_device device = there();
-  situ_tree *training_data =
-      SITU_TREE(situ_randn(SITU_SHAPE(10, 10), NULL), situ_randn(SITU_SHAPE(10, 10), NULL));
+  situ_tree *training_data = SITU_TREE(situ_randn(SITU_SHAPE(10, 10), NULL), situ_randn(SITU_SHAPE(10, 10), NULL));
   situ_tree_set(&training_data, situ_tree_to(training_data, device));
 
   for (int64_t i = 0; i < situ_tree_count(training_data); i++)
@@ -149,9 +142,7 @@ static situ_tensor *maker_forward(situ_nn_module *self, situ_tensor *x) {
   x = situ_nn_forward(m->linear, x);
   return situ_add(x, m->like ? situ_ones_like(x, NULL) : situ_ones(SITU_SHAPE(3), NULL));
 }
-static const situ_nn_type maker_type = { .name = "Maker",
-                                         .size = sizeof(maker),
-                                         .forward = maker_forward };
+static const situ_nn_type maker_type = { .name = "Maker", .size = sizeof(maker), .forward = maker_forward };
 
 static void claim_001_1_tensors_made_in_forward_are_at_home(void **state) {
   (void)state;
@@ -191,11 +182,9 @@ static void claim_001_1_an_unstated_device_can_be_forbidden(void **state) {
 static void claim_001_2_a_tree_moves_whole(void **state) {
   (void)state;
   situ_tensor *x = situ_arange(0, 6, 1, NULL), *part = situ_narrow(x, 0, 2, 2);
-  situ_tree *inner = situ_tree_put(situ_tree_put(situ_tree_dict(), "z", situ_tree_tensor(x)), "a",
-                                   situ_tree_none());
-  situ_tree *tree = situ_tree_append(
-      situ_tree_append(situ_tree_append(situ_tree_list(), inner), situ_tree_tensor(x)),
-      situ_tree_tensor(part));
+  situ_tree *inner = situ_tree_put(situ_tree_put(situ_tree_dict(), "z", situ_tree_tensor(x)), "a", situ_tree_none());
+  situ_tree *tree = situ_tree_append(situ_tree_append(situ_tree_append(situ_tree_list(), inner), situ_tree_tensor(x)),
+                                     situ_tree_tensor(part));
   situ_tree *moved = situ_tree_to(tree, there());
   assert_non_null(moved);
   assert_int_equal(situ_tree_kind_of(moved), SITU_TREE_LIST);
@@ -232,8 +221,7 @@ static void claim_001_3_to_is_pure(void **state) {
    the next op too. */
 static void claim_001_4_an_unassigned_to_leaves_it_behind(void **state) {
   (void)state;
-  situ_tensor *x = situ_ones(SITU_SHAPE(2), NULL),
-              *w = situ_ones(SITU_SHAPE(2), &(situ_options){ .device = there() });
+  situ_tensor *x = situ_ones(SITU_SHAPE(2), NULL), *w = situ_ones(SITU_SHAPE(2), &(situ_options){ .device = there() });
   if (situ_to(x, there()) == x) fail_msg("it moved in place");
   expect_on(x, here());
   expect_refused(situ_add(x, w), SITU_E_DEVICE, "add", "situ_to");
@@ -257,8 +245,8 @@ static void claim_001_5_a_mismatch_is_always_an_error(void **state) {
 /* "Does not recursively transfer all submodules' parameters": it does. */
 static void claim_001_6_to_is_recursive(void **state) {
   (void)state;
-  situ_nn_module *net = situ_nn_sequential(
-      situ_nn_sequential(situ_nn_sequential(custom_linear(2, 2))), custom_linear(2, 2));
+  situ_nn_module *net =
+      situ_nn_sequential(situ_nn_sequential(situ_nn_sequential(custom_linear(2, 2))), custom_linear(2, 2));
   expect_ok(situ_nn_to(net, there()));
   expect_on(situ_nn_get_tensor(net, "0.0.0.weight"), there());
   expect_on(situ_nn_get_tensor(net, "1.bias"), there());
@@ -278,9 +266,7 @@ static void claim_001_7_only_what_is_not_registered_stays(void **state) {
   (void)state;
   half *m = situ_nn_alloc(&half_type);
   situ_nn_param(m, weight, situ_ones(SITU_SHAPE(2), NULL));
-  if (m)
-    m->scale =
-        situ_requires_grad_(situ_ones(SITU_SHAPE(2), NULL), true); /* like a parameter, and none */
+  if (m) m->scale = situ_requires_grad_(situ_ones(SITU_SHAPE(2), NULL), true); /* like a parameter, and none */
   if (m) m->inner = situ_nn_linear(2, 2, NULL);
   situ_nn_module *model = situ_nn_done(m);
   assert_int_equal(situ_place_lint(model, NULL), SITU_E_STATE);
@@ -297,8 +283,7 @@ static void claim_001_7_only_what_is_not_registered_stays(void **state) {
 /* "So call .to() on each submodule": not needed, and a shared one is moved once whoever asks. */
 static void claim_001_8_shared_submodules_move_once(void **state) {
   (void)state;
-  situ_nn_module *shared = custom_linear(2, 2),
-                 *net = situ_nn_sequential(shared, situ_nn_retain(shared));
+  situ_nn_module *shared = custom_linear(2, 2), *net = situ_nn_sequential(shared, situ_nn_retain(shared));
   situ_tensor *weight = situ_nn_get_tensor(net, "0.weight");
   expect_ok(situ_nn_to(situ_nn_at(net, 0), there()));
   expect_ok(situ_nn_to(situ_nn_at(net, 1), there()));
@@ -341,10 +326,8 @@ static void claim_001_ex3_results_are_where_the_operands_are(void **state) {
   (void)state;
   situ_options far = { .device = there() };
   situ_tensor *x = situ_ones(SITU_SHAPE(4, 4), &far),
-              *index = situ_zeros(SITU_SHAPE(2),
-                                  &(situ_options){ .dtype = SITU_I64, .device = there() });
-  situ_tensor *mask =
-      situ_ones(SITU_SHAPE(4, 4), &(situ_options){ .dtype = SITU_BOOL, .device = there() });
+              *index = situ_zeros(SITU_SHAPE(2), &(situ_options){ .dtype = SITU_I64, .device = there() });
+  situ_tensor *mask = situ_ones(SITU_SHAPE(4, 4), &(situ_options){ .dtype = SITU_BOOL, .device = there() });
   situ_tensor *pieces[4];
   int count = 4;
   expect_ok(situ_unbind(x, 0, pieces, &count));
@@ -375,8 +358,7 @@ static void claim_001_ex3_pieces_are_views(void **state) {
   expect_ok(situ_split(x, 2, 0, pieces, &count));
   int64_t before = situ_live_bytes();
   situ_tensor *moved = situ_to(pieces[2], there());
-  assert_int_equal(situ_live_bytes() - before,
-                   has_values(there()) ? 4 : situ_live_bytes() - before);
+  assert_int_equal(situ_live_bytes() - before, has_values(there()) ? 4 : situ_live_bytes() - before);
   expect_on(moved, there());
   expect_on(pieces[0], here());
   assert_true(situ_shares_storage(pieces[0], x));
@@ -388,8 +370,7 @@ static void claim_001_ex3_pieces_are_views(void **state) {
 static void claim_001_10_tensors_are_copied_modules_are_moved(void **state) {
   (void)state;
   situ_nn_module *m = custom_linear(2, 2);
-  situ_tensor *weight = situ_nn_get_tensor(m, "weight"),
-              *copy = situ_to(situ_detach(weight), there());
+  situ_tensor *weight = situ_nn_get_tensor(m, "weight"), *copy = situ_to(situ_detach(weight), there());
   expect_on(weight, here());
   expect_on(copy, there());
   expect_ok(situ_nn_to(m, there()));

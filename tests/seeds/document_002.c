@@ -16,9 +16,7 @@ static situ_tensor *mlp_forward(situ_nn_module *self, situ_tensor *x) {
   mlp *m = (mlp *)self;
   return situ_nn_forward(m->fc2, situ_relu(situ_nn_forward(m->fc1, x)));
 }
-static const situ_nn_type mlp_type = { .name = "MyCustomModule",
-                                       .size = sizeof(mlp),
-                                       .forward = mlp_forward };
+static const situ_nn_type mlp_type = { .name = "MyCustomModule", .size = sizeof(mlp), .forward = mlp_forward };
 
 static situ_nn_module *mlp_new(const situ_nn_type *type, int64_t input_size, int64_t hidden_size) {
   mlp *m = situ_nn_alloc(type);
@@ -45,13 +43,10 @@ static void example_1(void **state) {
 static situ_tensor *noisy_forward(situ_nn_module *self, situ_tensor *x) {
   mlp *m = (mlp *)self;
   x = situ_relu(situ_nn_forward(m->fc1, x));
-  situ_tensor *intermediate =
-      situ_randn_like(x, NULL); /* the document: torch.randn(x.shape).to(device) */
+  situ_tensor *intermediate = situ_randn_like(x, NULL); /* the document: torch.randn(x.shape).to(device) */
   return situ_nn_forward(m->fc2, situ_add(x, intermediate));
 }
-static const situ_nn_type noisy_type = { .name = "MyCustomModule",
-                                         .size = sizeof(mlp),
-                                         .forward = noisy_forward };
+static const situ_nn_type noisy_type = { .name = "MyCustomModule", .size = sizeof(mlp), .forward = noisy_forward };
 
 static void example_2(void **state) {
   (void)state;
@@ -167,8 +162,8 @@ static void claim_002_3_weights_decide_where_a_module_computes(void **state) {
   situ_nn_module *model = mlp_new(&mlp_type, 5, 10);
   expect_ok(situ_nn_to(model, there()));
   assert_true(situ_device_equal(situ_nn_home(model), there()));
-  expect_refused(situ_nn_forward(model, situ_ones(SITU_SHAPE(10, 5), NULL)), SITU_E_DEVICE,
-                 "linear", "odd one out: input");
+  expect_refused(situ_nn_forward(model, situ_ones(SITU_SHAPE(10, 5), NULL)), SITU_E_DEVICE, "linear",
+                 "odd one out: input");
   situ_nn_free(model);
 }
 
@@ -228,16 +223,14 @@ static void claim_002_ex3_the_preflight_finds_it_too(void **state) {
   (void)state;
   situ_nn_module *model = weighted_new(5, 10);
   expect_ok(situ_nn_to(model, there()));
-  situ_tree *inputs =
-      SITU_TREE(situ_zeros(SITU_SHAPE(10, 5), &(situ_options){ .device = there() }));
+  situ_tree *inputs = SITU_TREE(situ_zeros(SITU_SHAPE(10, 5), &(situ_options){ .device = there() }));
   situ_place_check_options forward = { .backward = SITU_PLACE_BACKWARD_NEVER };
   situ_place_report report;
   expect_ok(situ_place_check(model, inputs, &forward, &report));
   assert_true(report.mistakes >= 1);
   bool found = false;
   for (int64_t i = 0; i < report.finding_count; i++)
-    found |=
-        report.findings[i].problem == SITU_PLACE_SHAPE && !strcmp(report.findings[i].op, "add");
+    found |= report.findings[i].problem == SITU_PLACE_SHAPE && !strcmp(report.findings[i].op, "add");
   assert_true(found);
   situ_place_report_free(&report);
   situ_tree_free(inputs);

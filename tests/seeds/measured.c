@@ -7,16 +7,15 @@
 #include "support/pairs.h"
 
 static situ_nn_module *net_new(void) {
-  return situ_nn_sequential(situ_nn_linear(3, 4, NULL), situ_nn_batch_norm1d(4, NULL),
-                            situ_nn_linear(4, 1, NULL));
+  return situ_nn_sequential(situ_nn_linear(3, 4, NULL), situ_nn_batch_norm1d(4, NULL), situ_nn_linear(4, 1, NULL));
 }
 
 static void backward_through(situ_nn_module *net) {
   situ_tensor *w = situ_nn_get_tensor(net, "0.weight");
   situ_scope s;
   situ_scope_begin(&s);
-  situ_tensor *x = situ_randn(
-      SITU_SHAPE(5, 3), &(situ_options){ .dtype = situ_dtype_of(w), .device = situ_device_of(w) });
+  situ_tensor *x =
+      situ_randn(SITU_SHAPE(5, 3), &(situ_options){ .dtype = situ_dtype_of(w), .device = situ_device_of(w) });
   expect_ok(situ_backward(situ_sum(situ_nn_forward(net, x), NULL), NULL));
   expect_ok(situ_scope_end(&s));
 }
@@ -45,8 +44,7 @@ static void a_cast_takes_gradients_along_and_leaves_counters_whole(void **state)
   situ_nn_module *net = net_new();
   backward_through(net);
   expect_ok(situ_nn_to_with(net, &(situ_nn_to_options){ .device = there(), .dtype = SITU_F64 }));
-  situ_tensor *w = situ_nn_get_tensor(net, "2.weight"),
-              *batches = situ_nn_get_tensor(net, "1.num_batches_tracked");
+  situ_tensor *w = situ_nn_get_tensor(net, "2.weight"), *batches = situ_nn_get_tensor(net, "1.num_batches_tracked");
   assert_int_equal(situ_dtype_of(situ_grad(w)), SITU_F64);
   expect_on(situ_grad(w), there());
   assert_int_equal(situ_dtype_of(situ_nn_get_tensor(net, "1.running_mean")), SITU_F64);
@@ -66,10 +64,8 @@ static void a_cast_between_forward_and_backward_is_right_or_refused(void **state
   situ_error_clear();
   situ_status back = situ_backward(loss, NULL);
   situ_error_clear();
-  if (back == SITU_OK)
-    assert_int_equal(situ_dtype_of(situ_grad(w)), situ_dtype_of(w));
-  else
-    assert_null(situ_grad(w));
+  if (back == SITU_OK) assert_int_equal(situ_dtype_of(situ_grad(w)), situ_dtype_of(w));
+  else assert_null(situ_grad(w));
   assert_true(cast == SITU_OK || back == SITU_OK); /* a refused cast leaves the graph as it was */
   situ_nn_free(net);
 }
@@ -81,8 +77,7 @@ static void optimiser_state_follows_its_parameter(void **state) {
   for (int adam = 0; adam < 2; adam++) {
     situ_nn_module *net = net_new();
     situ_optim *o = adam ? situ_optim_adam(situ_nn_parameters(net), NULL)
-                         : situ_optim_sgd(situ_nn_parameters(net),
-                                          &(situ_optim_options){ .lr = 0.1, .momentum = 0.9 });
+                         : situ_optim_sgd(situ_nn_parameters(net), &(situ_optim_options){ .lr = 0.1, .momentum = 0.9 });
     backward_through(net);
     expect_ok(situ_optim_step(o));
     expect_ok(situ_nn_to_with(net, &(situ_nn_to_options){ .device = there(), .dtype = SITU_F64 }));
@@ -104,8 +99,7 @@ static void optimiser_state_follows_its_parameter(void **state) {
    gradient comes back through it. In place there is nothing to lose. */
 static void a_pure_move_is_an_op_and_a_move_in_place_is_none(void **state) {
   (void)state;
-  situ_tensor *w = situ_requires_grad_(situ_ones(SITU_SHAPE(3), NULL), true),
-              *away = situ_to(w, there());
+  situ_tensor *w = situ_requires_grad_(situ_ones(SITU_SHAPE(3), NULL), true), *away = situ_to(w, there());
   assert_true(!situ_is_leaf(away) && situ_is_leaf(w));
   if (has_values(there())) {
     expect_ok(situ_backward(situ_sum(away, NULL), NULL));
@@ -126,8 +120,7 @@ static void the_device_comes_before_shape_and_dtype(void **state) {
               *four = situ_ones(SITU_SHAPE(4), &(situ_options){ .device = there() });
   expect_refused(situ_add(three, four), SITU_E_DEVICE, "add", "");
   situ_tensor *a = situ_ones(SITU_SHAPE(2, 2), NULL),
-              *b = situ_ones(SITU_SHAPE(2, 2),
-                             &(situ_options){ .device = there(), .dtype = SITU_F64 });
+              *b = situ_ones(SITU_SHAPE(2, 2), &(situ_options){ .device = there(), .dtype = SITU_F64 });
   expect_refused(situ_mm(a, b), SITU_E_DEVICE, "mm", "");
 }
 

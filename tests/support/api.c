@@ -55,17 +55,18 @@ static const char hands_a_status_on[] = "situ_nn_apply situ_nn_walk situ_tree_ea
 
 const char *api_disagreement(const char *function, api_result kind, const void *result, bool error, bool excused) {
   switch (kind) {
-    case API_STATUS:
-      if (*(const situ_status *)result == SITU_OK) return error ? "an error, and SITU_OK" : NULL;
-      return excused || api_is(function, hands_a_status_on) ? NULL : "a status without an error";
-    case API_POINTER:
-      if (*(void *const *)result) return error ? "an error and a result" : NULL;
-      return excused || api_is(function, null_is_an_answer) ? NULL : "NULL without an error";
-    case API_TEXT: return *(const char *const *)result || excused || api_is(function, null_is_an_answer) ? NULL : "a NULL text";
-    case API_BOOL: return error && *(const bool *)result ? "an error and true" : NULL;
-    case API_COUNT: return error && *(const int64_t *)result > 0 ? "an error and a count" : NULL;
-    case API_DOUBLE: return error && *(const double *)result == *(const double *)result ? "an error and a number" : NULL;
-    default: return NULL;
+  case API_STATUS:
+    if (*(const situ_status *)result == SITU_OK) return error ? "an error, and SITU_OK" : NULL;
+    return excused || api_is(function, hands_a_status_on) ? NULL : "a status without an error";
+  case API_POINTER:
+    if (*(void *const *)result) return error ? "an error and a result" : NULL;
+    return excused || api_is(function, null_is_an_answer) ? NULL : "NULL without an error";
+  case API_TEXT:
+    return *(const char *const *)result || excused || api_is(function, null_is_an_answer) ? NULL : "a NULL text";
+  case API_BOOL: return error && *(const bool *)result ? "an error and true" : NULL;
+  case API_COUNT: return error && *(const int64_t *)result > 0 ? "an error and a count" : NULL;
+  case API_DOUBLE: return error && *(const double *)result == *(const double *)result ? "an error and a number" : NULL;
+  default: return NULL;
   }
 }
 
@@ -116,7 +117,9 @@ situ_tensor *api_tensor(api_world *w, situ_dtype dtype, situ_shape shape) {
 enum { MOST = 64 << 20 };
 static void *take(size_t bytes, size_t alignment, void *payload) {
   (void)payload;
-  return bytes > MOST ? NULL : alignment ? aligned_alloc(alignment, (bytes + alignment - 1) / alignment * alignment) : malloc(bytes);
+  return bytes > MOST ? NULL
+         : alignment  ? aligned_alloc(alignment, (bytes + alignment - 1) / alignment * alignment)
+                      : malloc(bytes);
 }
 static void *take_again(void *old, size_t bytes, void *payload) {
   (void)payload;
@@ -141,7 +144,8 @@ void api_begin(void) {
 static void end_what_began(api_world *w, void *result, bool failed) {
   void *first = w->begun;
   const char *f = api_name(w);
-  if (w->function->count && strstr(w->function->parameter[0].type, "situ_scope *") && situ_scope_is_open(first)) SITU_IGNORE(situ_scope_end(first));
+  if (w->function->count && strstr(w->function->parameter[0].type, "situ_scope *") && situ_scope_is_open(first))
+    SITU_IGNORE(situ_scope_end(first));
   if (api_is(f, "default_device_begin")) situ_default_device_end(first);
   if (api_is(f, "autocast_begin")) situ_autocast_end(first);
   if (api_is(f, "policy_begin")) situ_policy_end(first);
@@ -160,7 +164,8 @@ static void end_what_began(api_world *w, void *result, bool failed) {
   if (api_is(f, "place_check") && !failed) situ_place_report_free(*(void **)w->argument[3]);
   SITU_IGNORE(situ_set_default_device((situ_device){ 0 }));
   const situ_device limited[] = { w->device, { SITU_CPU, 0 }, { SITU_SIM, 0 }, { SITU_SIM, 1 } };
-  for (size_t i = 0; i < COUNT(limited) && api_is(f, "set_memory_limit"); i++) SITU_IGNORE(situ_set_memory_limit(limited[i], 0));
+  for (size_t i = 0; i < COUNT(limited) && api_is(f, "set_memory_limit"); i++)
+    SITU_IGNORE(situ_set_memory_limit(limited[i], 0));
   SITU_IGNORE(situ_set_float32_matmul_precision(SITU_PRECISION_HIGHEST));
   situ_error_mode(SITU_ERROR_QUIET);
   situ_error_log(NULL, NULL);

@@ -17,7 +17,16 @@ typedef struct api_parameter {
 } api_parameter;
 
 /* What a call returns, as far as it can tell of an error. */
-typedef enum api_result { API_NOTHING, API_STATUS, API_POINTER, API_TEXT, API_BOOL, API_COUNT, API_DOUBLE, API_VALUE } api_result;
+typedef enum api_result {
+  API_NOTHING,
+  API_STATUS,
+  API_POINTER,
+  API_TEXT,
+  API_BOOL,
+  API_COUNT,
+  API_DOUBLE,
+  API_VALUE
+} api_result;
 
 typedef struct api_function {
   const char *name, *returns;
@@ -108,7 +117,7 @@ void *api_object(api_world *w, const char *type);
 /* An object that was to be given to the function stays the caller's. Returns whose it would have been. */
 api_owner api_keep(api_world *w, const void *object);
 const situ_allocator *api_allocator(void); /* what is installed, with its bound */
-const char *api_name(const api_world *w); /* of the function, without situ_ */
+const char *api_name(const api_world *w);  /* of the function, without situ_ */
 /* Type without const and the last star: "const situ_options *" is "situ_options". */
 const char *api_pointee(const char *type, char buffer[128]);
 bool api_is(const char *name, const char *list); /* is it a word of the list? */

@@ -14,7 +14,9 @@
 
 /* What a caller alone can know. "*": every function; "struct": what the pointer leads to is trusted, NULL is tried.
    "larger": a count beyond the end of the caller's own array. */
-static const struct { const char *functions, *parameters, *what, *reason; } undefined[] = {
+static const struct {
+  const char *functions, *parameters, *what, *reason;
+} undefined[] = {
   { "*", "size", "larger", "no function can know that the caller's buffer is smaller" },
   { "*", "fmt", "text", "printf's formats ask for arguments" },
   { "*", "count ins count_in count_out capacity", "larger", "no function can know that the caller's array is shorter" },
@@ -24,8 +26,8 @@ static const struct { const char *functions, *parameters, *what, *reason; } unde
 typedef struct walk {
   api_world *w;
   const api_parameter *parameter;
-  int left;        /* values still to be passed by */
-  int depth;       /* of pointers to structs */
+  int left;  /* values still to be passed by */
+  int depth; /* of pointers to structs */
   bool done;
 } walk;
 
@@ -51,7 +53,10 @@ static bool trusted_to_fit(const walk *b) {
 }
 
 static void bad_whole(walk *b, const char *path, void *at, size_t size, bool is_unsigned) {
-  static const int64_t value[] = { 0, -1, -5, 1, INT8_MAX, 1000, INT32_MAX, INT32_MIN, (int64_t)1 << 32, (int64_t)1 << 40, INT64_MAX, INT64_MIN, INT64_MIN + 1 };
+  static const int64_t value[] = {
+    0,         -1,        -5,           1, INT8_MAX, 1000, INT32_MAX, INT32_MIN, (int64_t)1 << 32, (int64_t)1 << 40,
+    INT64_MAX, INT64_MIN, INT64_MIN + 1
+  };
   int64_t valid = 0;
   memcpy(&valid, at, size);
   for (size_t i = 0; i < COUNT(value); i++) {
@@ -66,7 +71,9 @@ static void bad_whole(walk *b, const char *path, void *at, size_t size, bool is_
 }
 
 static void bad_number(walk *b, const char *path, double *at) {
-  static const double value[] = { 0, -1, 1, 2, 1e-300, 1e300, -1e300, NAN, INFINITY, -INFINITY, DBL_MAX, 9.3e18, 5e-324 };
+  static const double value[] = {
+    0, -1, 1, 2, 1e-300, 1e300, -1e300, NAN, INFINITY, -INFINITY, DBL_MAX, 9.3e18, 5e-324
+  };
   for (size_t i = 0; i < COUNT(value); i++) {
     if (!is_it(b)) continue;
     *at = value[i];
@@ -86,8 +93,19 @@ static void bad_enum(walk *b, const char *path, int *at, const api_enum *e) {
 }
 
 static void bad_device(walk *b, const char *path, situ_device *at) {
-  static const situ_device value[] = { { SITU_DEVICE_DEFAULT, 0 }, { SITU_DEVICE_DEFAULT, 3 }, { SITU_META, 0 }, { SITU_CPU, 0 }, { SITU_CPU, 1 },
-    { SITU_SIM, 1 }, { SITU_SIM, 15 }, { SITU_SIM, 65535 }, { SITU_OPENCL, 63 }, { SITU_CUDA, 63 }, { SITU_DEVICE_KINDS, 0 }, { 1000, 1000 }, { 65535, 65535 } };
+  static const situ_device value[] = { { SITU_DEVICE_DEFAULT, 0 },
+                                       { SITU_DEVICE_DEFAULT, 3 },
+                                       { SITU_META, 0 },
+                                       { SITU_CPU, 0 },
+                                       { SITU_CPU, 1 },
+                                       { SITU_SIM, 1 },
+                                       { SITU_SIM, 15 },
+                                       { SITU_SIM, 65535 },
+                                       { SITU_OPENCL, 63 },
+                                       { SITU_CUDA, 63 },
+                                       { SITU_DEVICE_KINDS, 0 },
+                                       { 1000, 1000 },
+                                       { 65535, 65535 } };
   for (size_t i = 0; i < COUNT(value); i++) {
     if (!is_it(b)) continue;
     *at = value[i];
@@ -97,9 +115,26 @@ static void bad_device(walk *b, const char *path, situ_device *at) {
 }
 
 static void bad_shape(walk *b, const char *path, situ_shape *at) {
-  static const situ_shape value[] = { { 0 }, { -1, { 2 } }, { 9, { 1 } }, { INT_MAX, { 1 } }, { INT_MIN, { 1 } }, { 1, { -1 } }, { 1, { 0 } }, { 1, { -2 } },
-    { 1, { INT64_MAX } }, { 1, { INT64_MIN } }, { 2, { (int64_t)1 << 40, (int64_t)1 << 40 } }, { 2, { INT64_MAX, INT64_MAX } }, { 3, { 0, INT64_MAX, INT64_MAX } },
-    { 2, { -1, -1 } }, { 2, { 0, 0 } }, { 2, { INT64_MIN, -1 } }, { 8, { 1, 1, 1, 1, 1, 1, 1, 1 } }, { 8, { 1, 2, 3, 4, 5, 6, 7, 8 } }, { 3, { 1, 1, 1 } }, { 1, { (int64_t)1 << 45 } } };
+  static const situ_shape value[] = { { 0 },
+                                      { -1, { 2 } },
+                                      { 9, { 1 } },
+                                      { INT_MAX, { 1 } },
+                                      { INT_MIN, { 1 } },
+                                      { 1, { -1 } },
+                                      { 1, { 0 } },
+                                      { 1, { -2 } },
+                                      { 1, { INT64_MAX } },
+                                      { 1, { INT64_MIN } },
+                                      { 2, { (int64_t)1 << 40, (int64_t)1 << 40 } },
+                                      { 2, { INT64_MAX, INT64_MAX } },
+                                      { 3, { 0, INT64_MAX, INT64_MAX } },
+                                      { 2, { -1, -1 } },
+                                      { 2, { 0, 0 } },
+                                      { 2, { INT64_MIN, -1 } },
+                                      { 8, { 1, 1, 1, 1, 1, 1, 1, 1 } },
+                                      { 8, { 1, 2, 3, 4, 5, 6, 7, 8 } },
+                                      { 3, { 1, 1, 1 } },
+                                      { 1, { (int64_t)1 << 45 } } };
   for (size_t i = 0; i < COUNT(value); i++) {
     if (!is_it(b)) continue;
     *at = value[i];
@@ -111,11 +146,18 @@ static void bad_shape(walk *b, const char *path, situ_shape *at) {
 static void bad_text(walk *b, const char *path, const char **at) {
   static char endless[5000];
   memset(endless, 'n', sizeof endless - 1);
-  const char *const value[] = { NULL, "", endless, "no such thing", "%s%s%n", "\033[2J\n", "..", "/", "a..b", "*", "\xff\xfe", "sim:99", "no/such/directory/file" };
+  const char *const value[] = {
+    NULL, "",         endless,  "no such thing",         "%s%s%n", "\033[2J\n", "..", "/", "a..b",
+    "*",  "\xff\xfe", "sim:99", "no/such/directory/file"
+  };
   for (size_t i = 0; i < COUNT(value) && (i < 1 || strcmp(path, "fmt") != 0); i++) {
     if (!is_it(b)) continue;
     *at = value[i];
-    say(b, path, "%s", !value[i] ? "NULL" : value[i] == endless ? "4999 letters" : i == 5 ? "an escape sequence" : value[i]);
+    say(b, path, "%s",
+        !value[i]             ? "NULL"
+        : value[i] == endless ? "4999 letters"
+        : i == 5              ? "an escape sequence"
+                              : value[i]);
   }
 }
 
@@ -130,29 +172,95 @@ static situ_tensor *odd_tensor(walk *b, int which, const char **what) {
   const situ_options here = { .device = w->device };
   situ_tensor *t = NULL;
   switch (which) {
-    case 0: *what = "0-dim"; t = api_tensor(w, SITU_F32, SITU_SCALAR); break;
-    case 1: *what = "empty"; t = api_tensor(w, SITU_F32, SITU_SHAPE(0)); break;
-    case 2: *what = "empty [2, 0]"; t = api_tensor(w, SITU_F32, SITU_SHAPE(2, 0)); break;
-    case 3: *what = "of 8 dimensions"; t = api_tensor(w, SITU_F32, SITU_SHAPE(1, 2, 1, 2, 1, 2, 1, 2)); break;
-    case 4: *what = "[3, 5]"; t = api_tensor(w, SITU_F32, SITU_SHAPE(3, 5)); break;
-    case 5: *what = "bool"; t = api_tensor(w, SITU_BOOL, SITU_SHAPE(2, 2)); break;
-    case 6: *what = "i64"; t = api_tensor(w, SITU_I64, SITU_SHAPE(2, 2)); break;
-    case 7: *what = "u8"; t = api_tensor(w, SITU_U8, SITU_SHAPE(2, 2)); break;
-    case 8: *what = "f16"; t = api_tensor(w, SITU_F16, SITU_SHAPE(2, 2)); break;
-    case 9: *what = "f64"; t = api_tensor(w, SITU_F64, SITU_SHAPE(2, 2)); break;
-    case 10: *what = "unwritten"; t = situ_empty(SITU_SHAPE(2, 2), &here); break;
-    case 11: *what = "on meta"; t = situ_zeros(SITU_SHAPE(2, 2), &(situ_options){ .device = { SITU_META, 0 } }); break;
-    case 12: *what = "on sim:1"; t = situ_zeros(SITU_SHAPE(2, 2), &(situ_options){ .device = { SITU_SIM, 1 } }); break;
-    case 13: *what = "expanded from one element"; t = situ_expand(api_tensor(w, SITU_F32, SITU_SHAPE(1)), SITU_SHAPE(2, 2)); break;
-    case 14: *what = "expanded to 2^60 elements"; t = situ_expand(api_tensor(w, SITU_F32, SITU_SHAPE(1)), SITU_SHAPE((int64_t)1 << 30, (int64_t)1 << 30)); break;
-    case 15: *what = "transposed"; t = situ_transpose(api_tensor(w, SITU_F32, SITU_SHAPE(2, 2)), 0, 1); break;
-    case 16: *what = "a leaf that requires a gradient"; t = situ_requires_grad_(api_tensor(w, SITU_F32, SITU_SHAPE(2, 2)), true); break;
-    case 17: *what = "NaN"; t = situ_full(SITU_SHAPE(2, 2), NAN, &here); break;
-    case 18: *what = "i64 of -1"; t = situ_full(SITU_SHAPE(2), -1, &(situ_options){ .device = w->device, .dtype = SITU_I64 }); break;
-    case 19: *what = "i64 of 2^62"; t = situ_full(SITU_SHAPE(2, 2), 4611686018427387904.0, &(situ_options){ .device = w->device, .dtype = SITU_I64 }); break;
-    case 20: *what = "i64, empty"; t = api_tensor(w, SITU_I64, SITU_SHAPE(0)); break;
-    case 21: *what = "i64, 0-dim"; t = api_tensor(w, SITU_I64, SITU_SCALAR); break;
-    default: return NULL;
+  case 0:
+    *what = "0-dim";
+    t = api_tensor(w, SITU_F32, SITU_SCALAR);
+    break;
+  case 1:
+    *what = "empty";
+    t = api_tensor(w, SITU_F32, SITU_SHAPE(0));
+    break;
+  case 2:
+    *what = "empty [2, 0]";
+    t = api_tensor(w, SITU_F32, SITU_SHAPE(2, 0));
+    break;
+  case 3:
+    *what = "of 8 dimensions";
+    t = api_tensor(w, SITU_F32, SITU_SHAPE(1, 2, 1, 2, 1, 2, 1, 2));
+    break;
+  case 4:
+    *what = "[3, 5]";
+    t = api_tensor(w, SITU_F32, SITU_SHAPE(3, 5));
+    break;
+  case 5:
+    *what = "bool";
+    t = api_tensor(w, SITU_BOOL, SITU_SHAPE(2, 2));
+    break;
+  case 6:
+    *what = "i64";
+    t = api_tensor(w, SITU_I64, SITU_SHAPE(2, 2));
+    break;
+  case 7:
+    *what = "u8";
+    t = api_tensor(w, SITU_U8, SITU_SHAPE(2, 2));
+    break;
+  case 8:
+    *what = "f16";
+    t = api_tensor(w, SITU_F16, SITU_SHAPE(2, 2));
+    break;
+  case 9:
+    *what = "f64";
+    t = api_tensor(w, SITU_F64, SITU_SHAPE(2, 2));
+    break;
+  case 10:
+    *what = "unwritten";
+    t = situ_empty(SITU_SHAPE(2, 2), &here);
+    break;
+  case 11:
+    *what = "on meta";
+    t = situ_zeros(SITU_SHAPE(2, 2), &(situ_options){ .device = { SITU_META, 0 } });
+    break;
+  case 12:
+    *what = "on sim:1";
+    t = situ_zeros(SITU_SHAPE(2, 2), &(situ_options){ .device = { SITU_SIM, 1 } });
+    break;
+  case 13:
+    *what = "expanded from one element";
+    t = situ_expand(api_tensor(w, SITU_F32, SITU_SHAPE(1)), SITU_SHAPE(2, 2));
+    break;
+  case 14:
+    *what = "expanded to 2^60 elements";
+    t = situ_expand(api_tensor(w, SITU_F32, SITU_SHAPE(1)), SITU_SHAPE((int64_t)1 << 30, (int64_t)1 << 30));
+    break;
+  case 15:
+    *what = "transposed";
+    t = situ_transpose(api_tensor(w, SITU_F32, SITU_SHAPE(2, 2)), 0, 1);
+    break;
+  case 16:
+    *what = "a leaf that requires a gradient";
+    t = situ_requires_grad_(api_tensor(w, SITU_F32, SITU_SHAPE(2, 2)), true);
+    break;
+  case 17:
+    *what = "NaN";
+    t = situ_full(SITU_SHAPE(2, 2), NAN, &here);
+    break;
+  case 18:
+    *what = "i64 of -1";
+    t = situ_full(SITU_SHAPE(2), -1, &(situ_options){ .device = w->device, .dtype = SITU_I64 });
+    break;
+  case 19:
+    *what = "i64 of 2^62";
+    t = situ_full(SITU_SHAPE(2, 2), 4611686018427387904.0, &(situ_options){ .device = w->device, .dtype = SITU_I64 });
+    break;
+  case 20:
+    *what = "i64, empty";
+    t = api_tensor(w, SITU_I64, SITU_SHAPE(0));
+    break;
+  case 21:
+    *what = "i64, 0-dim";
+    t = api_tensor(w, SITU_I64, SITU_SCALAR);
+    break;
+  default: return NULL;
   }
   return which >= 10 && which <= 19 && which != 16 ? api_note(w, t) : t;
 }
@@ -214,7 +322,7 @@ static void bad_value(walk *b, const char *path, const char *type, void *at, siz
 /* A pointer: NULL, then what is the matter with what it leads to. */
 static void bad_pointer(walk *b, const char *path, const char *type, void **at) {
   const size_t length = strlen(type);
-  const bool handle = !api_find_struct(type) || api_is(type, "situ_nn_module situ_dataset") ;
+  const bool handle = !api_find_struct(type) || api_is(type, "situ_nn_module situ_dataset");
   if (strcmp(type, "situ_tensor *") == 0 || strcmp(type, "const situ_tensor *") == 0) {
     bad_tensor(b, path, (situ_tensor **)at);
     return;
@@ -228,7 +336,8 @@ static void bad_pointer(walk *b, const char *path, const char *type, void **at) 
   }
   if (b->done || !was) return;
   if (strcmp(type, "situ_dataset *") == 0) bad_dataset(b, path, (situ_dataset **)at);
-  if (strstr(type, "situ_tree *") && !strstr(type, "*const *") && type[length - 2] != '*') bad_tree(b, path, (situ_tree **)at);
+  if (strstr(type, "situ_tree *") && !strstr(type, "*const *") && type[length - 2] != '*')
+    bad_tree(b, path, (situ_tree **)at);
   if (strcmp(type, "situ_tensor *const *") == 0) bad_value(b, path, "situ_tensor *", was, sizeof(void *));
   if (strcmp(type, "situ_tree *const *") == 0) bad_value(b, path, "situ_tree *", was, sizeof(void *));
   if (strcmp(type, "situ_nn_module *const *") == 0 && is_it(b)) {
@@ -245,9 +354,13 @@ static void bad_pointer(walk *b, const char *path, const char *type, void **at) 
   if (strcmp(type, "const int64_t *") == 0) bad_whole(b, path, was, sizeof(int64_t), false);
   const api_struct *s = handle || b->depth > 1 ? NULL : api_find_struct(type);
   /* What the caller fills in; a struct that a function fills in, or keeps its own state in, has no bad fields. */
-  if (!s || (strncmp(type, "const ", 6) != 0 && strcmp(type, "situ_checkpoint *") != 0 && strcmp(type, "situ_shape *") != 0)) return;
-  if (api_is(s->name, "situ_op situ_call situ_grad_call situ_work situ_view_desc situ_storage situ_host situ_module_lore "
-                      "situ_scope situ_ledger situ_place_report situ_nn_module situ_dataset situ_data_loader")) return;
+  if (!s ||
+      (strncmp(type, "const ", 6) != 0 && strcmp(type, "situ_checkpoint *") != 0 && strcmp(type, "situ_shape *") != 0))
+    return;
+  if (api_is(s->name,
+             "situ_op situ_call situ_grad_call situ_work situ_view_desc situ_storage situ_host situ_module_lore "
+             "situ_scope situ_ledger situ_place_report situ_nn_module situ_dataset situ_data_loader"))
+    return;
   if (strcmp(s->name, "situ_shape") == 0) {
     bad_shape(b, path, was);
     return;
@@ -266,7 +379,8 @@ static void bad_value(walk *b, const char *path, const char *type, void *at, siz
   const size_t length = strlen(type);
   if (strcmp(type, "const char *") == 0) bad_text(b, path, at);
   else if (strcmp(path, "payload") == 0 || type[length - 1] == ']') return;
-  else if (strchr(type, '(') || api_is(type, "situ_grad_hook situ_tree_visitor situ_nn_visitor situ_nn_hook situ_log_fn")) {
+  else if (strchr(type, '(') ||
+           api_is(type, "situ_grad_hook situ_tree_visitor situ_nn_visitor situ_nn_hook situ_log_fn")) {
     if (*(void **)at && is_it(b)) {
       *(void **)at = NULL;
       say(b, path, "NULL");

@@ -6,11 +6,13 @@
 #include "support/api.h"
 #include "support/test.h"
 
-static const char handles[] = "situ_tensor situ_nn_module situ_tree situ_optim situ_lr_scheduler situ_grad_scaler situ_dataset situ_data_loader "
-                              "situ_graph situ_safetensors situ_snapshot situ_moving situ_optim_loading situ_lr_scheduler_loading";
+static const char handles[] =
+    "situ_tensor situ_nn_module situ_tree situ_optim situ_lr_scheduler situ_grad_scaler situ_dataset situ_data_loader "
+    "situ_graph situ_safetensors situ_snapshot situ_moving situ_optim_loading situ_lr_scheduler_loading";
 
 /* Structs of which the library makes the ones that there are. */
-static const char made_by_the_library[] = "situ_op situ_call situ_grad_call situ_work situ_view_desc situ_storage situ_host situ_module_lore";
+static const char made_by_the_library[] =
+    "situ_op situ_call situ_grad_call situ_work situ_view_desc situ_storage situ_host situ_module_lore";
 
 static bool is_handle(const char *type) {
   char pointee[128];
@@ -37,10 +39,14 @@ static bool spoil(api_world *w, const char *type, void **at, const char *path, i
   static const char *const what[] = { "NULL", "freed", "of another kind", "zeroed memory" };
   if (k >= 4) return false;
   const bool tensor = strstr(type, "situ_tensor");
-  void *bad = k == 0 ? NULL : k == 1 ? freed(w, type) : k == 2 ? api_object(w, tensor ? "situ_nn_module *" : "situ_tensor *") : api_memory(w, 1024);
+  void *bad = k == 0   ? NULL
+              : k == 1 ? freed(w, type)
+              : k == 2 ? api_object(w, tensor ? "situ_nn_module *" : "situ_tensor *")
+                       : api_memory(w, 1024);
   (void)api_keep(w, *at);
   *at = bad;
-  w->must_fail = k > 0 && !api_is(api_name(w), "fail_blamed"); /* an error it is already, which leaves such a tensor out */
+  w->must_fail =
+      k > 0 && !api_is(api_name(w), "fail_blamed"); /* an error it is already, which leaves such a tensor out */
   (void)snprintf(w->text, sizeof w->text, "%s %s", path, what[k]);
   return true;
 }
@@ -48,7 +54,8 @@ static bool spoil(api_world *w, const char *type, void **at, const char *path, i
 /* The handles in a struct that the caller fills in, or k is made smaller by their number of values. */
 static bool spoil_field(api_world *w, const api_parameter *p, void *at, int *k) {
   char pointee[128];
-  const api_struct *s = strncmp(p->type, "const ", 6) == 0 || strstr(p->type, "situ_checkpoint") ? api_find_struct(p->type) : NULL;
+  const api_struct *s =
+      strncmp(p->type, "const ", 6) == 0 || strstr(p->type, "situ_checkpoint") ? api_find_struct(p->type) : NULL;
   if (!s || api_is(api_pointee(p->type, pointee), made_by_the_library)) return false;
   for (int f = 0; f < s->count; f++) {
     if (!is_handle(s->field[f].type)) continue;

@@ -18,7 +18,7 @@ enum { SECONDS = 10, SECONDS_ON_THE_CLOCK = 120, COMPLAINTS = 60 };
 /* Shared with the child that makes the calls: it goes on until a call kills it, and the next child goes on behind that. */
 typedef struct progress {
   int function, argument, value; /* of the call that is being made; argument -1: with valid arguments only */
-  bool over, calling; /* all is done; the function runs, and not what makes its arguments */
+  bool over, calling;            /* all is done; the function runs, and not what makes its arguments */
   int64_t calls, refused;
   int complaints, crashes, hangs;
   char what[512];
@@ -53,14 +53,16 @@ static uint64_t mix(uint64_t hash, const void *bytes, size_t size) {
 static uint64_t values_of(const api_world *w) {
   uint64_t hash = 14695981039346656037u;
   char bytes[4096];
-  if (strcmp(w->function->name, "situ_graph_capture_end") == 0) return hash; /* while a graph is recorded nothing can be read */
+  if (strcmp(w->function->name, "situ_graph_capture_end") == 0)
+    return hash; /* while a graph is recorded nothing can be read */
   for (int i = 0; i < w->tensor_count; i++) {
     situ_tensor *t = w->tensor[i];
     const situ_shape shape = situ_shape_of(t);
     const situ_dtype dtype = situ_dtype_of(t);
     const size_t size = (size_t)situ_numel(t) * situ_dtype_size(dtype);
     hash = mix(mix(hash, &shape.ndim, sizeof shape.ndim), &dtype, sizeof dtype);
-    if (size <= sizeof bytes && situ_device_of(t).kind != SITU_META && situ_copy_to_host(t, bytes, size) == SITU_OK) hash = mix(hash, bytes, size);
+    if (size <= sizeof bytes && situ_device_of(t).kind != SITU_META && situ_copy_to_host(t, bytes, size) == SITU_OK)
+      hash = mix(hash, bytes, size);
     situ_error_clear();
   }
   return hash;
@@ -68,9 +70,9 @@ static uint64_t values_of(const api_world *w) {
 
 static bool failed_as_told(const api_function *f, const void *result) {
   switch (f->result) {
-    case API_STATUS: return *(const situ_status *)result != SITU_OK;
-    case API_POINTER: return !*(void *const *)result;
-    default: return situ_error() != SITU_OK;
+  case API_STATUS: return *(const situ_status *)result != SITU_OK;
+  case API_POINTER: return !*(void *const *)result;
+  default: return situ_error() != SITU_OK;
   }
 }
 
@@ -78,7 +80,8 @@ static void judge(const api_world *w, const void *result) {
   const bool error = situ_error() != SITU_OK;
   const char *wrong = api_disagreement(w->function->name, w->function->result, result, error, error);
   if (wrong) complain("%s: %s", wrong, situ_error_message());
-  if (w->must_fail && situ_error() != SITU_E_ARG) complain(error ? "not SITU_E_ARG: %s" : "accepted%s", error ? situ_error_message() : "");
+  if (w->must_fail && situ_error() != SITU_E_ARG)
+    complain(error ? "not SITU_E_ARG: %s" : "accepted%s", error ? situ_error_message() : "");
 }
 
 /* False: there is no such bad value. */
@@ -93,7 +96,8 @@ static bool make_call(const api_function *f, int argument, int value) {
   api_valid(&w, f, test_device());
   const bool any = argument < 0 || make_bad(&w, argument, value);
   if (any) {
-    (void)snprintf(now->what, sizeof now->what, "%s%s%s", f->name, argument < 0 ? "" : ", ", argument < 0 ? "" : w.text);
+    (void)snprintf(now->what, sizeof now->what, "%s%s%s", f->name, argument < 0 ? "" : ", ",
+                   argument < 0 ? "" : w.text);
     situ_error_clear();
     const uint64_t before = values_of(&w);
     now->calling = true;
@@ -103,7 +107,8 @@ static bool make_call(const api_function *f, int argument, int value) {
     now->calls++;
     now->refused += error;
     judge(&w, result);
-    if (argument < 0 && error && !api_is(f->name, no_valid_call)) complain("refused with valid arguments: %s", situ_error_message());
+    if (argument < 0 && error && !api_is(f->name, no_valid_call))
+      complain("refused with valid arguments: %s", situ_error_message());
     situ_error_clear();
     if (error && values_of(&w) != before) complain("values changed though it failed");
     api_after(&w, result, failed);
@@ -169,13 +174,16 @@ void api_sweep(bool (*bad)(api_world *w, int i, int k)) {
     const bool hang = WIFSIGNALED(status) && (WTERMSIG(status) == SIGPROF || WTERMSIG(status) == SIGALRM);
     if (hang) now->hangs++;
     else now->crashes++;
-    (void)fprintf(stderr, "%s: %s %d\n", now->what, hang ? "HANGS, signal" : WIFSIGNALED(status) ? "CRASHES, signal" : "ENDS the process with",
+    (void)fprintf(stderr, "%s: %s %d\n", now->what,
+                  hang                  ? "HANGS, signal"
+                  : WIFSIGNALED(status) ? "CRASHES, signal"
+                                        : "ENDS the process with",
                   WIFSIGNALED(status) ? WTERMSIG(status) : WEXITSTATUS(status));
     if (now->argument < 0 || !now->calling) now->argument++, now->value = 0;
     else now->value++;
     now->calling = false;
   }
-  print_message("%zu functions, %lld calls, %lld refused; %d crashes, %d hangs, %d complaints\n", function_count, (long long)now->calls,
-                (long long)now->refused, now->crashes, now->hangs, now->complaints);
+  print_message("%zu functions, %lld calls, %lld refused; %d crashes, %d hangs, %d complaints\n", function_count,
+                (long long)now->calls, (long long)now->refused, now->crashes, now->hangs, now->complaints);
   assert_int_equal(now->crashes + now->hangs + now->complaints, 0);
 }

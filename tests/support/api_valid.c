@@ -35,7 +35,10 @@ static void free_report(void *r) { situ_place_report_free(r); }
 
 /* What a function does with an object that it is given. */
 static api_owner owner_of(const api_world *w, const char *parameter) {
-  static const struct { const char *function, *parameter; api_owner owner; } list[] = {
+  static const struct {
+    const char *function, *parameter;
+    api_owner owner;
+  } list[] = {
     { "tree_append tree_put", "list dict", API_CHAIN },
     { "tree_append tree_put", "item", API_TAKEN },
     { "tree_free tree_set", "tree", API_TAKEN },
@@ -80,8 +83,11 @@ static situ_nn_module *module(api_world *w, const char *name) {
   situ_nn_module *m = NULL;
   if (api_is(api_name(w), "nn_done")) m = situ_nn_alloc(&holder_type);
   else if (api_is(api_name(w), "nn_add_child nn_add_tensor")) m = situ_nn_done(situ_nn_alloc(&holder_type));
-  else if (api_is(api_name(w), "nn_attend")) m = situ_nn_multihead_attention(2, 1, &(situ_nn_multihead_attention_options){ .device = w->device });
-  else if (api_is(api_name(w), "nn_encode")) m = situ_nn_transformer_encoder_layer(2, 1, &(situ_nn_transformer_options){ .device = w->device, .dim_feedforward = 2 });
+  else if (api_is(api_name(w), "nn_attend"))
+    m = situ_nn_multihead_attention(2, 1, &(situ_nn_multihead_attention_options){ .device = w->device });
+  else if (api_is(api_name(w), "nn_encode"))
+    m = situ_nn_transformer_encoder_layer(2, 1,
+                                          &(situ_nn_transformer_options){ .device = w->device, .dim_feedforward = 2 });
   else if (api_is(api_name(w), "nn_forward2")) m = situ_nn_mse_loss(SITU_REDUCTION_MEAN);
   else if (strcmp(name, "container") == 0 || api_is(api_name(w), "nn_get_submodule"))
     m = situ_nn_put(situ_nn_sequential_of(0, NULL), "a", linear(w, API_TAKEN));
@@ -105,22 +111,21 @@ static situ_optim *optim(api_world *w, api_owner owner) {
 static situ_tree *tree(api_world *w, const char *name) {
   api_owner owner = owner_of(w, name);
   situ_tree *t = NULL;
-  if (api_is(api_name(w), "optim_sgd optim_adam optim_adamw optim_rmsprop optim_add_param_group nn_utils_clip_grad_norm_"))
+  if (api_is(api_name(w),
+             "optim_sgd optim_adam optim_adamw optim_rmsprop optim_add_param_group nn_utils_clip_grad_norm_"))
     t = situ_tree_put(situ_tree_dict(), "p", situ_tree_tensor(situ_requires_grad_(plain(w), true)));
   else if (api_is(name, "list inputs item") || api_is(api_name(w), "tree_tensor_at"))
     t = situ_tree_append(situ_tree_list(), situ_tree_tensor(plain(w)));
-  else if (api_is(api_name(w), "tree_value"))
-    t = situ_tree_tensor(plain(w));
-  else if (api_is(api_name(w), "nn_load_state_dict nn_load_check"))
-    t = situ_nn_state_dict(linear(w, API_KEPT));
+  else if (api_is(api_name(w), "tree_value")) t = situ_tree_tensor(plain(w));
+  else if (api_is(api_name(w), "nn_load_state_dict nn_load_check")) t = situ_nn_state_dict(linear(w, API_KEPT));
   else if (api_is(api_name(w), "optim_load_state_dict optim_load_prepare"))
     t = situ_optim_state_dict(optim(w, API_KEPT));
   else if (api_is(api_name(w), "lr_scheduler_load_state_dict lr_scheduler_load_prepare"))
-    t = situ_lr_scheduler_state_dict(api_own(w, situ_lr_scheduler_step_lr(optim(w, API_KEPT), 1, 0.5), free_scheduler, API_KEPT));
+    t = situ_lr_scheduler_state_dict(
+        api_own(w, situ_lr_scheduler_step_lr(optim(w, API_KEPT), 1, 0.5), free_scheduler, API_KEPT));
   else if (api_is(api_name(w), "grad_scaler_load_state_dict"))
     t = situ_grad_scaler_state_dict(api_own(w, situ_grad_scaler_new(NULL), free_scaler, API_KEPT));
-  else
-    t = tree_of_two(w);
+  else t = tree_of_two(w);
   return api_own(w, t, free_tree, owner);
 }
 
@@ -159,7 +164,8 @@ static const char *path(api_world *w) {
   situ_status status = SITU_OK;
   const situ_save_options fast = { .no_sync = true };
   if (strcmp(file, "valid.npy") == 0) status = situ_npy_save(file, plain(w), &fast);
-  if (strcmp(file, "valid.safetensors") == 0) status = situ_save(file, api_own(w, tree_of_two(w), free_tree, API_KEPT), &fast);
+  if (strcmp(file, "valid.safetensors") == 0)
+    status = situ_save(file, api_own(w, tree_of_two(w), free_tree, API_KEPT), &fast);
   if (strcmp(file, "valid.checkpoint") == 0) status = situ_checkpoint_save(file, checkpoint(w), &fast);
   if (strcmp(file, "valid.lock") == 0) status = situ_place_lock_write(linear(w, API_KEPT), file);
   if (status != SITU_OK) fail_msg("%s: %s", file, situ_error_message());
@@ -177,20 +183,26 @@ static const char *path(api_world *w) {
 static void release_nothing(void *payload) { (void)payload; }
 static situ_tensor *same_tensor(situ_tensor *t, void *payload) { return payload ? t : t; }
 static situ_tensor *no_change(situ_tensor *grad, void *payload) { return grad && payload ? NULL : NULL; }
-static situ_status see_tensor(const char *at, situ_tensor *t, void *payload) { return at && t && !payload ? SITU_OK : SITU_OK; }
+static situ_status see_tensor(const char *at, situ_tensor *t, void *payload) {
+  return at && t && !payload ? SITU_OK : SITU_OK;
+}
 static situ_status see_part(const situ_nn_visit *at, void *payload) { return at && !payload ? SITU_OK : SITU_OK; }
 static situ_status see_module(situ_nn_module *m, void *payload) { return m && !payload ? SITU_OK : SITU_OK; }
-static situ_status see_call(situ_nn_module *m, situ_tree **in, situ_tree **out, void *payload) { return m && in && out && !payload ? SITU_OK : SITU_OK; }
+static situ_status see_call(situ_nn_module *m, situ_tree **in, situ_tree **out, void *payload) {
+  return m && in && out && !payload ? SITU_OK : SITU_OK;
+}
 static double lambda(int64_t step, void *payload) { return payload ? 1 : 1.0 / (double)(step + 1); }
-static void see_relative(situ_relation how, const situ_tensor *other, void *payload) { (void)how, (void)other, (void)payload; }
+static void see_relative(situ_relation how, const situ_tensor *other, void *payload) {
+  (void)how, (void)other, (void)payload;
+}
 static void log_nothing(const char *message, void *payload) { (void)message, (void)payload; }
 static situ_status twice(situ_tensor *const *in, int ins, situ_tensor **out, int outs, void *payload) {
   if (ins < 1 || outs < 1 || payload) return SITU_OK;
   out[0] = situ_add(in[0], in[0]);
   return out[0] ? SITU_OK : situ_error();
 }
-static situ_status twice_back(situ_tensor *const *in, int ins, situ_tensor *const *out, int outs, situ_tensor *const *grad_out,
-                              situ_tensor **grad_in, void *payload) {
+static situ_status twice_back(situ_tensor *const *in, int ins, situ_tensor *const *out, int outs,
+                              situ_tensor *const *grad_out, situ_tensor **grad_in, void *payload) {
   if (!in || !out || ins < 1 || outs < 1 || payload) return SITU_OK;
   grad_in[0] = grad_out[0] ? situ_add(grad_out[0], grad_out[0]) : NULL;
   return SITU_OK;
@@ -202,7 +214,8 @@ static situ_tree *get_one(situ_dataset *self, int64_t index) {
 }
 
 static void *callback(const char *type) {
-#define CALLBACK(of_type, function) if (strcmp(type, of_type) == 0) return (void *)(uintptr_t)(function)
+#define CALLBACK(of_type, function) \
+  if (strcmp(type, of_type) == 0) return (void *)(uintptr_t)(function)
   CALLBACK("void (*)(void *payload)", release_nothing);
   CALLBACK("situ_tensor *(*)(situ_tensor *tensor, void *payload)", same_tensor);
   CALLBACK("situ_grad_hook", no_change);
@@ -235,26 +248,34 @@ static void fill_struct(api_world *w, const api_struct *s, void *at) {
   for (int i = 0; i < s->count && strstr(s->name, "_options"); i++)
     if (strcmp(s->field[i].type, "situ_device") == 0) memcpy(bytes + s->field[i].offset, &w->device, sizeof w->device);
   if (IS(situ_pool_options)) AT(situ_pool_options).kernel = SITU_DIMS(2);
-  if (IS(situ_one_cycle_options)) AT(situ_one_cycle_options) = (situ_one_cycle_options){ .max_lr = 0.1, .total_steps = 10 };
+  if (IS(situ_one_cycle_options))
+    AT(situ_one_cycle_options) = (situ_one_cycle_options){ .max_lr = 0.1, .total_steps = 10 };
   if (IS(situ_save_options)) AT(situ_save_options).no_sync = true;
-  if (IS(situ_function)) AT(situ_function) = (situ_function){ .name = "twice", .forward = twice, .backward = twice_back };
+  if (IS(situ_function))
+    AT(situ_function) = (situ_function){ .name = "twice", .forward = twice, .backward = twice_back };
   if (IS(situ_nn_type)) AT(situ_nn_type) = holder_type;
   if (IS(situ_dataset_type))
-    AT(situ_dataset_type) = (situ_dataset_type){ .name = "numbers", .size = sizeof(situ_dataset), .length = length_two, .get = get_one };
+    AT(situ_dataset_type) =
+        (situ_dataset_type){ .name = "numbers", .size = sizeof(situ_dataset), .length = length_two, .get = get_one };
   if (IS(situ_place_entry))
-    AT(situ_place_entry) = (situ_place_entry){ .path = "w", .role = SITU_PLACE_TENSOR, .type = "f32", .device = w->device, .shape = SITU_SHAPE(2), .bytes = 8 };
+    AT(situ_place_entry) = (situ_place_entry){
+      .path = "w", .role = SITU_PLACE_TENSOR, .type = "f32", .device = w->device, .shape = SITU_SHAPE(2), .bytes = 8
+    };
   if (IS(situ_move)) AT(situ_move) = (situ_move){ .tensor = plain(w), .to = w->device };
-  if (IS(situ_optimizer_tensors)) AT(situ_optimizer_tensors) = (situ_optimizer_tensors){ .param = plain(w), .grad = plain(w), .step = 1 };
+  if (IS(situ_optimizer_tensors))
+    AT(situ_optimizer_tensors) = (situ_optimizer_tensors){ .param = plain(w), .grad = plain(w), .step = 1 };
   if (IS(situ_optimizer_params)) AT(situ_optimizer_params) = (situ_optimizer_params){ .lr = 0.1, .grad_scale = 1 };
   if (IS(situ_checkpoint)) AT(situ_checkpoint) = *checkpoint(w);
-  if (IS(situ_explanation)) AT(situ_explanation) = (situ_explanation){ .operand = api_memory(w, sizeof(situ_explained)), .count = 1 };
+  if (IS(situ_explanation))
+    AT(situ_explanation) = (situ_explanation){ .operand = api_memory(w, sizeof(situ_explained)), .count = 1 };
   if (IS(situ_view_desc)) AT(situ_view_desc) = *situ_desc(plain(w));
   if (IS(situ_shape)) AT(situ_shape) = SITU_SHAPE(2, 2);
   if (IS(situ_allocator)) AT(situ_allocator) = *api_allocator();
   if (IS(situ_call)) {
     situ_tensor **in = api_memory(w, SITU_OPERANDS * sizeof *in);
     in[0] = in[1] = plain(w);
-    AT(situ_call) = (situ_call){ .op = some_op("add"), .ins = 2, .outs = 1, .in = in, .device = w->device, .compute = SITU_F32 };
+    AT(situ_call) =
+        (situ_call){ .op = some_op("add"), .ins = 2, .outs = 1, .in = in, .device = w->device, .compute = SITU_F32 };
   }
   if (IS(situ_grad_call)) {
     situ_tensor **in = api_memory(w, SITU_OPERANDS * sizeof *in);
@@ -268,10 +289,13 @@ static void fill_struct(api_world *w, const api_struct *s, void *at) {
     situ_ledger_begin(at);
     plain(w);
   }
-  if (IS(situ_setting) && api_is(api_name(w), "default_device_end")) assert_int_equal(situ_default_device_begin(at, w->device), SITU_OK);
-  if (IS(situ_setting) && api_is(api_name(w), "autocast_end")) assert_int_equal(situ_autocast_begin(at, w->device, NULL), SITU_OK);
+  if (IS(situ_setting) && api_is(api_name(w), "default_device_end"))
+    assert_int_equal(situ_default_device_begin(at, w->device), SITU_OK);
+  if (IS(situ_setting) && api_is(api_name(w), "autocast_end"))
+    assert_int_equal(situ_autocast_begin(at, w->device, NULL), SITU_OK);
   if (IS(situ_setting) && api_is(api_name(w), "policy_end")) situ_policy_begin(at, (situ_policy){ 0 });
-  if (IS(situ_progress) && !strstr(api_name(w), "_begin")) situ_progress_begin(at, "x", 2, &(situ_progress_options){ .quiet = true });
+  if (IS(situ_progress) && !strstr(api_name(w), "_begin"))
+    situ_progress_begin(at, "x", 2, &(situ_progress_options){ .quiet = true });
   if (IS(situ_progress_options)) AT(situ_progress_options).quiet = true;
   if (IS(situ_dry) && !strstr(api_name(w), "_begin")) assert_int_equal(situ_dry_begin(at), SITU_OK);
   if (IS(situ_place_report) && strstr(api_name(w), "report_")) {
@@ -288,27 +312,35 @@ static void fill_struct(api_world *w, const api_struct *s, void *at) {
 static double number(const api_world *w, const char *name) {
   if (api_is(api_name(w), "arange") && api_is(name, "end")) return 2;
   if (api_is(api_name(w), "arange linspace") && api_is(name, "start")) return 0;
-  if (api_is(name, "step norm p correction max max_val max_norm high end std exponent base")) return api_is(api_name(w), "dropout bernoulli_") ? 0.5 : 1;
+  if (api_is(name, "step norm p correction max max_val max_norm high end std exponent base"))
+    return api_is(api_name(w), "dropout bernoulli_") ? 0.5 : 1;
   if (api_is(name, "min min_val low")) return -1;
   return 0.5;
 }
 
 static int64_t whole(const api_world *w, const char *name) {
-  if (api_is(name, "dim start index diagonal offset low i group k start_dim handle")) return api_is(api_name(w), "topk") && *name == 'k' ? 1 : 0;
+  if (api_is(name, "dim start index diagonal offset low i group k start_dim handle"))
+    return api_is(api_name(w), "topk") && *name == 'k' ? 1 : 0;
   if (api_is(api_name(w), "transpose")) return *name == 'b';
-  if (api_is(api_name(w), "function_apply autograd_grad snapshot_of moving_plan optimizer_step optimizer_check tree_of nn_sequential_of nn_module_list_of default_collate subset random_split"))
+  if (api_is(
+          api_name(w),
+          "function_apply autograd_grad snapshot_of moving_plan optimizer_step optimizer_check tree_of nn_sequential_of nn_module_list_of default_collate subset random_split"))
     if (api_is(name, "count count_in count_out")) return 1;
   if (api_is(api_name(w), "flatten") && strcmp(name, "end") == 0) return 1;
   if (api_is(api_name(w), "nn_flatten")) return api_is(name, "end_dim") ? -1 : 1;
-  if (strcmp(name, "bytes") == 0 && api_is(api_name(w), "from_host copy_to_host copy_from_host")) return 4 * (int64_t)sizeof(float);
+  if (strcmp(name, "bytes") == 0 && api_is(api_name(w), "from_host copy_to_host copy_from_host"))
+    return 4 * (int64_t)sizeof(float);
   if (api_is(api_name(w), "op_run op_run_") && strcmp(name, "ins") == 0) return 1;
   if (api_is(api_name(w), "sim_budget")) return 1 << 30;
   if (api_is(api_name(w), "sim_fail fail_allocation")) return 0;
   if (api_is(api_name(w), "sim_without")) return 0;
-  if (api_is(api_name(w), "nn_walk") && strcmp(name, "which") == 0) return SITU_NN_VISIT_TENSORS | SITU_NN_VISIT_MODULES;
+  if (api_is(api_name(w), "nn_walk") && strcmp(name, "which") == 0)
+    return SITU_NN_VISIT_TENSORS | SITU_NN_VISIT_MODULES;
   if (strcmp(name, "size") == 0) return api_is(api_name(w), "split mend_size") ? 1 : 4096;
   if (strcmp(name, "operand") == 0) return 0;
-  if (api_is(name, "num_heads nhead chunks num_groups length in_channels num_channels out_channels kernel_size a k step num_threads total threshold capacity n size_step step_size t_max count"))
+  if (api_is(
+          name,
+          "num_heads nhead chunks num_groups length in_channels num_channels out_channels kernel_size a k step num_threads total threshold capacity n size_step step_size t_max count"))
     return api_is(api_name(w), "cat stack eye randperm") ? 2 : 1;
   return 2;
 }
@@ -316,7 +348,8 @@ static int64_t whole(const api_world *w, const char *name) {
 static situ_shape shape(const api_world *w, const char *name) {
   if (api_is(api_name(w), "permute")) return SITU_DIMS(1, 0);
   if (api_is(name, "dims")) return SITU_DIMS(0);
-  if (api_is(name, "shifts normalized_shape kernel_size output_size")) return api_is(name, "shifts kernel_size output_size") ? SITU_DIMS(1) : SITU_DIMS(2);
+  if (api_is(name, "shifts normalized_shape kernel_size output_size"))
+    return api_is(name, "shifts kernel_size output_size") ? SITU_DIMS(1) : SITU_DIMS(2);
   if (api_is(name, "times sizes pad")) return SITU_DIMS(1, 1);
   if (api_is(name, "strides")) return SITU_DIMS(2, 1);
   return SITU_SHAPE(2, 2);
@@ -339,7 +372,8 @@ static const char *text(api_world *w, const char *name) {
 static situ_tensor *tensor(api_world *w, const char *name) {
   const char *f = api_name(w);
   if (api_is(f, "one_hot embedding") && strcmp(name, "input") == 0) return api_tensor(w, SITU_I64, SITU_SHAPE(2, 2));
-  if (api_is(f, "gather take_along_dim scatter scatter_value scatter_add scatter_ scatter_add_") && strcmp(name, "index") == 0)
+  if (api_is(f, "gather take_along_dim scatter scatter_value scatter_add scatter_ scatter_add_") &&
+      strcmp(name, "index") == 0)
     return api_tensor(w, SITU_I64, SITU_SHAPE(2, 2));
   if (strcmp(name, "index") == 0) return api_tensor(w, SITU_I64, SITU_SHAPE(2));
   if (api_is(name, "condition mask")) return api_tensor(w, SITU_BOOL, SITU_SHAPE(2, 2));
@@ -348,15 +382,19 @@ static situ_tensor *tensor(api_world *w, const char *name) {
   if (api_is(f, "bmm baddbmm scaled_dot_product_attention")) return api_tensor(w, SITU_F32, SITU_SHAPE(2, 2, 2));
   if (api_is(f, "nn_attend nn_encode")) return api_tensor(w, SITU_F32, SITU_SHAPE(2, 1, 2));
   if (api_is(f, "op_run3") && *name == 'a') return api_tensor(w, SITU_BOOL, SITU_SHAPE(2, 2));
-  if (api_is(f, "conv1d conv2d conv_transpose2d linear linear_activation") && strcmp(name, "bias") == 0) return api_tensor(w, SITU_F32, SITU_SHAPE(2));
+  if (api_is(f, "conv1d conv2d conv_transpose2d linear linear_activation") && strcmp(name, "bias") == 0)
+    return api_tensor(w, SITU_F32, SITU_SHAPE(2));
   if (api_is(f, "conv1d")) return api_tensor(w, SITU_F32, *name == 'w' ? SITU_SHAPE(2, 2, 3) : SITU_SHAPE(1, 2, 5));
-  if (api_is(f, "conv2d conv_transpose2d")) return api_tensor(w, SITU_F32, *name == 'w' ? SITU_SHAPE(2, 2, 3, 3) : SITU_SHAPE(1, 2, 5, 5));
+  if (api_is(f, "conv2d conv_transpose2d"))
+    return api_tensor(w, SITU_F32, *name == 'w' ? SITU_SHAPE(2, 2, 3, 3) : SITU_SHAPE(1, 2, 5, 5));
   if (strstr(f, "_pool2d")) return api_tensor(w, SITU_F32, SITU_SHAPE(1, 2, 4, 4));
-  if (api_is(f, "batch_norm group_norm layer_norm rms_norm") && strcmp(name, "input") != 0) return api_tensor(w, SITU_F32, SITU_SHAPE(2));
+  if (api_is(f, "batch_norm group_norm layer_norm rms_norm") && strcmp(name, "input") != 0)
+    return api_tensor(w, SITU_F32, SITU_SHAPE(2));
   if (api_is(f, "nn_bce_with_logits_loss")) return api_tensor(w, SITU_F32, SITU_SHAPE(2));
   if (api_is(f, "cross_entropy nll_loss") && strcmp(name, "target") == 0) return api_tensor(w, SITU_I64, SITU_SHAPE(2));
   if (api_is(f, "item item_i64 tree_value")) return api_tensor(w, SITU_F32, SITU_SHAPE(1));
-  if (api_is(f, "backward autograd_grad grad_scaler_scale register_hook retain_grad") || (api_is(f, "set_grad") && *name == 't')) {
+  if (api_is(f, "backward autograd_grad grad_scaler_scale register_hook retain_grad") ||
+      (api_is(f, "set_grad") && *name == 't')) {
     situ_tensor *leaf = situ_requires_grad_(plain(w), true);
     return api_is(f, "set_grad register_hook") ? leaf : situ_sum(leaf, NULL);
   }
@@ -393,14 +431,17 @@ static void *object(api_world *w, const char *type, const char *name) {
   if (IS(situ_nn_module) || api_is(api_name(w), "nn_done")) return module(w, name);
   if (IS(situ_tree)) return tree(w, name);
   if (IS(situ_optim)) return optim(w, owner);
-  if (IS(situ_lr_scheduler)) return api_own(w, situ_lr_scheduler_step_lr(optim(w, API_KEPT), 1, 0.5), free_scheduler, owner);
+  if (IS(situ_lr_scheduler))
+    return api_own(w, situ_lr_scheduler_step_lr(optim(w, API_KEPT), 1, 0.5), free_scheduler, owner);
   if (IS(situ_grad_scaler)) return api_own(w, situ_grad_scaler_new(NULL), free_scaler, owner);
   if (IS(situ_dataset)) return dataset(w, owner);
   if (IS(situ_data_loader)) return api_own(w, situ_data_loader_new(dataset(w, API_KEPT), NULL), free_loader, owner);
   if (IS(situ_graph)) return graph(w, owner);
   if (IS(situ_safetensors)) return api_own(w, situ_safetensors_open(path(w), NULL), free_file, owner);
   if (IS(situ_snapshot)) return api_own(w, situ_place_snapshot(linear(w, API_KEPT)), free_snapshot, owner);
-  if (IS(situ_moving)) return api_own(w, situ_moving_plan("move", &(situ_move){ .tensor = plain(w), .to = w->device }, 1), free_plan, owner);
+  if (IS(situ_moving))
+    return api_own(w, situ_moving_plan("move", &(situ_move){ .tensor = plain(w), .to = w->device }, 1), free_plan,
+                   owner);
   if (IS(situ_optim_loading)) {
     situ_optim *o = optim(w, API_KEPT);
     situ_tree *state = api_own(w, situ_optim_state_dict(o), free_tree, API_KEPT);
@@ -411,7 +452,10 @@ static void *object(api_world *w, const char *type, const char *name) {
     situ_tree *state = api_own(w, situ_lr_scheduler_state_dict(s), free_tree, API_KEPT);
     return api_own(w, situ_lr_scheduler_load_prepare(s, state), free_scheduler_loading, owner);
   }
-  if (IS(situ_op)) return (void *)(uintptr_t)some_op(api_is(api_name(w), "op_run2") ? "add" : api_is(api_name(w), "op_run3") ? "where" : "neg");
+  if (IS(situ_op))
+    return (void *)(uintptr_t)some_op(api_is(api_name(w), "op_run2")   ? "add"
+                                      : api_is(api_name(w), "op_run3") ? "where"
+                                                                       : "neg");
   if (IS(situ_storage)) return situ_desc(plain(w))->storage;
   if (IS(situ_module_lore) || IS(situ_host)) return NULL;
   if (IS(situ_scope)) {
@@ -432,7 +476,8 @@ static void *object(api_world *w, const char *type, const char *name) {
     if (api_is(name, "data")) values[0] = 1;
     return strcmp(name, "payload") == 0 ? NULL : values;
   }
-  if (api_is(pointee, "int int64_t double bool _Bool situ_dtype") == 0) fail_msg("%s: a valid %s for %s: say it in %s", w->function->name, type, name, __FILE__);
+  if (api_is(pointee, "int int64_t double bool _Bool situ_dtype") == 0)
+    fail_msg("%s: a valid %s for %s: say it in %s", w->function->name, type, name, __FILE__);
   if (strcmp(type, "int *") == 0) {
     int *count = api_memory(w, sizeof *count);
     *count = 16;

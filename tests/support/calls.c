@@ -6,192 +6,182 @@
 
 /* A name, the op of the table, operands (parity_shape has the letters), how near its results and its gradients must
    be, the call. */
-#define CALLS(_)                                                                                   \
-  _(neg, neg, "x", SAME, SAME, situ_neg(t[0]))                                                     \
-  _(abs, abs, "x", SAME, SAME, situ_abs(t[0]))                                                     \
-  _(sign, sign, "x", SAME, SAME, situ_sign(t[0]))                                                  \
-  _(relu, relu, "x", SAME, SAME, situ_relu(t[0]))                                                  \
-  _(square, square, "x", SAME, SAME, situ_square(t[0]))                                            \
-  _(floor, floor, "x", SAME, SAME, situ_floor(t[0]))                                               \
-  _(ceil, ceil, "x", SAME, SAME, situ_ceil(t[0]))                                                  \
-  _(round, round, "x", SAME, SAME, situ_round(t[0]))                                               \
-  _(trunc, trunc, "x", SAME, SAME, situ_trunc(t[0]))                                               \
-  _(isnan, isnan, "x", SAME, NO_GRAD, situ_isnan(t[0]))                                            \
-  _(isinf, isinf, "x", SAME, NO_GRAD, situ_isinf(t[0]))                                            \
-  _(logical_not, logical_not, "x", SAME, NO_GRAD, situ_logical_not(t[0]))                          \
-  _(bitwise_not, bitwise_not, "x", SAME, NO_GRAD, situ_bitwise_not(t[0]))                          \
-  _(reciprocal, reciprocal, "x", SAME, MATH, situ_reciprocal(t[0]))                                \
-  _(sqrt, sqrt, "x", SAME, MATH, situ_sqrt(t[0]))                                                  \
-  _(rsqrt, rsqrt, "x", MATH, MATH, situ_rsqrt(t[0]))                                               \
-  _(exp, exp, "x", MATH, MATH, situ_exp(t[0]))                                                     \
-  _(expm1, expm1, "x", MATH, MATH, situ_expm1(t[0]))                                               \
-  _(log, log, "x", MATH, MATH, situ_log(t[0]))                                                     \
-  _(log1p, log1p, "x", MATH, MATH, situ_log1p(t[0]))                                               \
-  _(log2, log2, "x", MATH, MATH, situ_log2(t[0]))                                                  \
-  _(sin, sin, "x", MATH, MATH, situ_sin(t[0]))                                                     \
-  _(cos, cos, "x", MATH, MATH, situ_cos(t[0]))                                                     \
-  _(erf, erf, "x", MATH, MATH, situ_erf(t[0]))                                                     \
-  _(tanh, tanh, "x", MATH, TAIL, situ_tanh(t[0]))                                                  \
-  _(sigmoid, sigmoid, "x", MATH, TAIL, situ_sigmoid(t[0]))                                         \
-  _(silu, silu, "x", MATH, TAIL, situ_silu(t[0]))                                                  \
-  _(leaky_relu, leaky_relu, "x", SAME, SAME, situ_leaky_relu(t[0], 0.1))                           \
-  _(elu, elu, "x", MATH, MATH, situ_elu(t[0], 1.5))                                                \
-  _(gelu, gelu, "x", TAIL, TAIL, situ_gelu(t[0], SITU_GELU_NONE))                                  \
-  _(gelu_tanh, gelu_tanh, "x", TAIL, TAIL, situ_gelu(t[0], SITU_GELU_TANH))                        \
-  _(softplus, softplus, "x", MATH, MATH, situ_softplus(t[0], 2, 20))                               \
-  _(hardtanh, hardtanh, "x", SAME, SAME, situ_hardtanh(t[0], -1, 0.5))                             \
-  _(clamp, clamp, "x", SAME, SAME, situ_clamp(t[0], -1, 1))                                        \
-  _(nan_to_num, nan_to_num, "x", SAME, SAME, situ_nan_to_num(t[0], NULL))                          \
-  _(add_scalar, add_scalar, "x", SAME, SAME, situ_add_scalar(t[0], 3))                             \
-  _(rsub_scalar, rsub_scalar, "x", SAME, SAME, situ_rsub_scalar(t[0], 3))                          \
-  _(mul_scalar, mul_scalar, "x", SAME, SAME, situ_mul_scalar(t[0], 3))                             \
-  _(div_scalar, div_scalar, "x", SAME, SAME, situ_div_scalar(t[0], 3))                             \
-  _(fmod_scalar, fmod_scalar, "x", SAME, SAME, situ_fmod_scalar(t[0], 2))                          \
-  _(remainder_scalar, remainder_scalar, "x", SAME, SAME, situ_remainder_scalar(t[0], 2))           \
-  _(pow_scalar, pow_scalar, "x", MATH, MATH, situ_pow_scalar(t[0], 3))                             \
-  _(scalar_pow, scalar_pow, "x", MATH, MATH, situ_scalar_pow(1.5, t[0]))                           \
-  _(eq_scalar, eq_scalar, "x", SAME, NO_GRAD, situ_eq_scalar(t[0], 1))                             \
-  _(ne_scalar, ne_scalar, "x", SAME, NO_GRAD, situ_ne_scalar(t[0], 1))                             \
-  _(lt_scalar, lt_scalar, "x", SAME, NO_GRAD, situ_lt_scalar(t[0], 1))                             \
-  _(le_scalar, le_scalar, "x", SAME, NO_GRAD, situ_le_scalar(t[0], 1))                             \
-  _(gt_scalar, gt_scalar, "x", SAME, NO_GRAD, situ_gt_scalar(t[0], 1))                             \
-  _(ge_scalar, ge_scalar, "x", SAME, NO_GRAD, situ_ge_scalar(t[0], 1))                             \
-  _(add, add, "xo", SAME, SUMS, situ_add(t[0], t[1]))                                              \
-  _(sub, sub, "xo", SAME, SUMS, situ_sub(t[0], t[1]))                                              \
-  _(mul, mul, "xo", SAME, SUMS, situ_mul(t[0], t[1]))                                              \
-  _(div, div, "xp", SAME, SUMS, situ_div(t[0], t[1]))                                              \
-  _(div_trunc, div_trunc, "xp", SAME, SUMS, situ_div_mode(t[0], t[1], SITU_ROUND_TRUNC))           \
-  _(div_floor, div_floor, "xp", SAME, SUMS, situ_floor_divide(t[0], t[1]))                         \
-  _(fmod, fmod, "xp", SAME, SUMS, situ_fmod(t[0], t[1]))                                           \
-  _(remainder, remainder, "xp", SAME, SUMS, situ_remainder(t[0], t[1]))                            \
-  _(pow, pow, "xp", MATH, SUMS, situ_pow(t[0], t[1]))                                              \
-  _(maximum, maximum, "xo", SAME, SUMS, situ_maximum(t[0], t[1]))                                  \
-  _(minimum, minimum, "xo", SAME, SUMS, situ_minimum(t[0], t[1]))                                  \
-  _(eq, eq, "xo", SAME, NO_GRAD, situ_eq(t[0], t[1]))                                              \
-  _(ne, ne, "xo", SAME, NO_GRAD, situ_ne(t[0], t[1]))                                              \
-  _(lt, lt, "xo", SAME, NO_GRAD, situ_lt(t[0], t[1]))                                              \
-  _(le, le, "xo", SAME, NO_GRAD, situ_le(t[0], t[1]))                                              \
-  _(gt, gt, "xo", SAME, NO_GRAD, situ_gt(t[0], t[1]))                                              \
-  _(ge, ge, "xo", SAME, NO_GRAD, situ_ge(t[0], t[1]))                                              \
-  _(logical_and, logical_and, "xo", SAME, NO_GRAD, situ_logical_and(t[0], t[1]))                   \
-  _(logical_or, logical_or, "xo", SAME, NO_GRAD, situ_logical_or(t[0], t[1]))                      \
-  _(logical_xor, logical_xor, "xo", SAME, NO_GRAD, situ_logical_xor(t[0], t[1]))                   \
-  _(bitwise_and, bitwise_and, "xo", SAME, NO_GRAD, situ_bitwise_and(t[0], t[1]))                   \
-  _(bitwise_or, bitwise_or, "xo", SAME, NO_GRAD, situ_bitwise_or(t[0], t[1]))                      \
-  _(bitwise_xor, bitwise_xor, "xo", SAME, NO_GRAD, situ_bitwise_xor(t[0], t[1]))                   \
-  _(where, where, "zxo", SAME, SUMS, situ_where(t[0], t[1], t[2]))                                 \
-  _(lerp, lerp, "xoo", MATH, SUMS, situ_lerp(t[0], t[1], t[2]))                                    \
-  _(addcmul, addcmul, "xoo", MATH, SUMS, situ_addcmul(t[0], t[1], t[2], 0.5))                      \
-  _(addcdiv, addcdiv, "xop", MATH, SUMS, situ_addcdiv(t[0], t[1], t[2], 0.5))                      \
-  _(masked_fill, masked_fill, "xz", SAME, SAME, situ_masked_fill(t[0], t[1], 1))                   \
-  _(clone, clone, "x", SAME, SAME, situ_clone(t[0]))                                               \
-  _(copy_, copy_, "yo", SAME, NO_GRAD, situ_copy_(t[0], t[1]))                                     \
-  _(fill_, fill_, "y", SAME, NO_GRAD, situ_fill_(t[0], 3))                                         \
-  _(to_dtype, to_dtype, "x", SAME, SAME, situ_to_dtype(t[0], SITU_F32))                            \
-  _(to_dtype_2, to_dtype, "x", SAME, SAME, situ_to_dtype(t[0], SITU_F16))                          \
-  _(to_dtype_3, to_dtype, "x", SAME, SAME, situ_to_dtype(t[0], SITU_BF16))                         \
-  _(to_dtype_4, to_dtype, "x", SAME, SAME, situ_to_dtype(t[0], SITU_F64))                          \
-  _(to_dtype_5, to_dtype, "x", SAME, SAME, situ_to_dtype(t[0], SITU_I64))                          \
-  _(to_dtype_6, to_dtype, "x", SAME, SAME, situ_to_dtype(t[0], SITU_U8))                           \
-  _(to, to, "x", SAME, SAME, situ_to(t[0], situ_dev("cpu")))                                       \
-  _(tril, tril, "m", SAME, SAME, situ_tril(t[0], -1))                                              \
-  _(triu, triu, "m", SAME, SAME, situ_triu(t[0], 1))                                               \
-  _(as_strided, as_strided, "m", SAME, SAME,                                                       \
-    situ_as_strided(situ_contiguous(t[0]), SITU_SHAPE(1, 2), SITU_SHAPE(1, 1), 0))                 \
-  _(select, select, "m", SAME, SAME, situ_select(t[0], 1, 0))                                      \
-  _(narrow, narrow, "m", SAME, SAME, situ_narrow(t[0], 1, 0, 1))                                   \
-  _(slice, slice, "m", SAME, SAME, situ_slice(t[0], 2, 1, INT64_MAX, 3))                           \
-  _(expand, expand, "u", SAME, SUMS, situ_expand(t[0], SITU_SHAPE(3, -1)))                         \
-  _(permute, permute, "m", SAME, SAME, situ_permute(t[0], SITU_DIMS(2, 0, 1)))                     \
-  _(view, view, "m", SAME, SAME, situ_reshape(t[0], SITU_SHAPE(-1)))                               \
-  _(cat, cat, "mm", SAME, SAME, situ_cat(t, 2, 1))                                                 \
-  _(flip, flip, "m", SAME, SAME, situ_flip(t[0], SITU_DIMS(0, 2)))                                 \
-  _(pad, pad, "m", SAME, SUMS, situ_pad(t[0], SITU_SHAPE(1, 2, 0, 1), SITU_PAD_CONSTANT, 2))       \
-  _(pad_2, pad, "m", SAME, SUMS, situ_pad(t[0], SITU_SHAPE(2, 1), SITU_PAD_REPLICATE, 0))          \
-  _(sum, sum, "x", SUMS, SUMS, situ_sum(t[0], NULL))                                               \
-  _(sum_2, sum, "m", SUMS, SUMS, situ_sum(t[0], ALONG(0)))                                         \
-  _(sum_3, sum, "m", SUMS, SUMS, situ_sum(t[0], ALONG(-1)))                                        \
-  _(mean, mean, "x", SUMS, SUMS, situ_mean(t[0], NULL))                                            \
-  _(mean_2, mean, "m", SUMS, SUMS, situ_mean(t[0], ALONG(0)))                                      \
-  _(mean_3, mean, "m", SUMS, SUMS, situ_mean(t[0], ALONG(-1)))                                     \
-  _(prod, prod, "x", SUMS, SUMS, situ_prod(t[0], NULL))                                            \
-  _(prod_2, prod, "m", SUMS, SUMS, situ_prod(t[0], ALONG(0)))                                      \
-  _(prod_3, prod, "m", SUMS, SUMS, situ_prod(t[0], ALONG(-1)))                                     \
-  _(var, var, "x", SUMS, CHAIN, situ_var(t[0], 1, NULL))                                           \
-  _(var_2, var, "m", SUMS, CHAIN, situ_var(t[0], 1, ALONG(-1)))                                    \
-  _(std, std, "x", SUMS, CHAIN, situ_std(t[0], 1, NULL))                                           \
-  _(std_2, std, "m", SUMS, CHAIN, situ_std(t[0], 1, ALONG(-1)))                                    \
-  _(amin, amin, "x", SAME, SUMS, situ_amin(t[0], NULL))                                            \
-  _(amin_2, amin, "m", SAME, SUMS, situ_amin(t[0], ALONG(1)))                                      \
-  _(amax, amax, "x", SAME, SUMS, situ_amax(t[0], NULL))                                            \
-  _(amax_2, amax, "m", SAME, SUMS, situ_amax(t[0], ALONG(1)))                                      \
-  _(all, all, "x", SAME, NO_GRAD, situ_all(t[0], NULL))                                            \
-  _(all_2, all, "m", SAME, NO_GRAD, situ_all(t[0], ALONG(1)))                                      \
-  _(any, any, "x", SAME, NO_GRAD, situ_any(t[0], NULL))                                            \
-  _(any_2, any, "m", SAME, NO_GRAD, situ_any(t[0], ALONG(1)))                                      \
-  _(norm, norm, "x", SUMS, CHAIN, situ_norm(t[0], 2, NULL))                                        \
-  _(norm_2, norm, "m", SUMS, CHAIN, situ_norm(t[0], 3, ALONG(-1)))                                 \
-  _(logsumexp, logsumexp, "m", SUMS, CHAIN, situ_logsumexp(t[0], ALONG(-1)))                       \
-  _(min, min, "m", SAME, SAME, situ_min_dim(t[0], 1, false, also))                                 \
-  _(max, max, "m", SAME, SAME, situ_max_dim(t[0], 1, false, also))                                 \
-  _(cumsum, cumsum, "m", SUMS, SUMS, situ_cumsum(t[0], 1))                                         \
-  _(sort, sort, "m", SAME, SAME, situ_sort(t[0], -1, false, also))                                 \
-  _(sort_2, sort, "m", SAME, SAME, situ_sort(t[0], 1, true, also))                                 \
-  _(topk, topk, "m", SAME, SAME, situ_topk(t[0], 1, -1, true, also))                               \
-  _(index_select, index_select, "ri", SAME, SUMS, situ_index_select(t[0], 0, t[1]))                \
-  _(gather, gather, "rj", SAME, SUMS, situ_gather(t[0], 0, t[1]))                                  \
-  _(scatter, scatter, "rjr", SAME, SUMS, situ_scatter(t[0], 0, t[1], t[2]))                        \
-  _(scatter_add, scatter_add, "rjr", SUMS, SUMS, situ_scatter_add(t[0], 0, t[1], t[2]))            \
-  _(index_add, index_add, "ris", SUMS, SUMS, situ_index_add(t[0], 0, t[1], t[2], 0.5))             \
-  _(embedding, embedding, "ir", SAME, SUMS, situ_embedding(t[0], t[1], NULL))                      \
-  _(matmul, matmul, "mM", SUMS, SUMS, situ_matmul(t[0], t[1]))                                     \
-  _(mm, mm, "rR", SUMS, SUMS, situ_mm(t[0], t[1]))                                                 \
-  _(bmm, bmm, "mM", SUMS, SUMS, situ_bmm(t[0], t[1]))                                              \
-  _(mv, mv, "rv", SUMS, SUMS, situ_mv(t[0], t[1]))                                                 \
-  _(dot, dot, "vv", SUMS, SUMS, situ_dot(t[0], t[1]))                                              \
-  _(addmm, addmm, "arR", SUMS, SUMS,                                                               \
-    situ_addmm(t[0], t[1], t[2], &(situ_addmm_options){ .beta = 0.5, .alpha = 2 }))                \
-  _(baddbmm, baddbmm, "AmM", SUMS, SUMS, situ_baddbmm(t[0], t[1], t[2], NULL))                     \
-  _(linear, linear, "mwe", SUMS, SUMS, situ_linear(t[0], t[1], t[2]))                              \
-  _(linear_relu, linear_activation, "mwe", SUMS, SUMS,                                             \
-    situ_linear_activation(t[0], t[1], t[2], SITU_ACTIVATION_RELU))                                \
-  _(linear_gelu, linear_activation, "mwe", SUMS, SUMS,                                             \
-    situ_linear_activation(t[0], t[1], t[2], SITU_ACTIVATION_GELU_TANH))                           \
-  _(conv1d, conv1d, "mKc", SUMS, SUMS,                                                             \
-    situ_conv1d(t[0], t[1], t[2], &(situ_conv_options){ .padding = SITU_DIMS(1) }))                \
-  _(conv2d, conv2d, "gkc", SUMS, SUMS,                                                             \
-    situ_conv2d(t[0], t[1], t[2],                                                                  \
-                &(situ_conv_options){ .padding = SITU_DIMS(1), .stride = SITU_DIMS(2) }))          \
-  _(conv_transpose2d, conv_transpose2d, "gTc", SUMS, SUMS,                                         \
-    situ_conv_transpose2d(t[0], t[1], t[2], &(situ_conv_options){ .padding = SITU_DIMS(1) }))      \
-  _(max_pool2d, max_pool2d, "g", SAME, SUMS,                                                       \
-    situ_max_pool2d(t[0],                                                                          \
-                    &(situ_pool_options){                                                          \
-                        .kernel = SITU_DIMS(2), .padding = SITU_DIMS(1), .stride = SITU_DIMS(1) }, \
-                    also))                                                                         \
-  _(avg_pool2d, avg_pool2d, "g", SUMS, SUMS,                                                       \
-    situ_avg_pool2d(t[0],                                                                          \
-                    &(situ_pool_options){ .kernel = SITU_DIMS(2), .padding = SITU_DIMS(1) }))      \
-  _(adaptive_avg_pool2d, adaptive_avg_pool2d, "g", SUMS, SUMS,                                     \
-    situ_adaptive_avg_pool2d(t[0], SITU_DIMS(2, 3)))                                               \
-  _(batch_norm, batch_norm, "mUUuu", CHAIN, CHAIN,                                                 \
-    situ_batch_norm(t[0], t[1], t[2], t[3], t[4],                        \
-                    &(situ_batch_norm_options){ .training = true }))                               \
-  _(layer_norm, layer_norm, "mvv", CHAIN, CHAIN,                                                   \
-    situ_layer_norm(t[0], situ_shape_of(t[1]), t[1], t[2], 0))                                     \
-  _(rms_norm, rms_norm, "mv", CHAIN, CHAIN, situ_rms_norm(t[0], situ_shape_of(t[1]), t[1], 0))     \
-  _(softmax, softmax, "m", CHAIN, CHAIN, situ_softmax(t[0], -1))                                   \
-  _(log_softmax, log_softmax, "m", CHAIN, CHAIN, situ_log_softmax(t[0], 1))                        \
-  _(cross_entropy, cross_entropy, "rt", CHAIN, CHAIN,                                              \
-    situ_cross_entropy(t[0], t[1], &(situ_cross_entropy_options){ .label_smoothing = 0.1 }))       \
-  _(nll_loss, nll_loss, "rtV", CHAIN, CHAIN,                                                       \
-    situ_nll_loss(t[0], t[1], &(situ_cross_entropy_options){ .weight = t[2] }))       \
-  _(scaled_dot_product_attention, scaled_dot_product_attention, "mmm", CHAIN, CHAIN,               \
-    situ_scaled_dot_product_attention(t[0], t[1], t[2], NULL))                                     \
-  _(dropout, dropout, "x", SAME, SAME, situ_dropout(t[0], 0.5, true, NULL))                        \
-  _(bernoulli, bernoulli, "q", SAME, NO_GRAD, situ_bernoulli(t[0], NULL))                          \
-  _(bernoulli_, bernoulli_, "y", SAME, NO_GRAD, situ_bernoulli_(t[0], 0.3, NULL))                  \
-  _(uniform_, uniform_, "y", SAME, NO_GRAD, situ_uniform_(t[0], -1, 2, NULL))                      \
+#define CALLS(_)                                                                                                       \
+  _(neg, neg, "x", SAME, SAME, situ_neg(t[0]))                                                                         \
+  _(abs, abs, "x", SAME, SAME, situ_abs(t[0]))                                                                         \
+  _(sign, sign, "x", SAME, SAME, situ_sign(t[0]))                                                                      \
+  _(relu, relu, "x", SAME, SAME, situ_relu(t[0]))                                                                      \
+  _(square, square, "x", SAME, SAME, situ_square(t[0]))                                                                \
+  _(floor, floor, "x", SAME, SAME, situ_floor(t[0]))                                                                   \
+  _(ceil, ceil, "x", SAME, SAME, situ_ceil(t[0]))                                                                      \
+  _(round, round, "x", SAME, SAME, situ_round(t[0]))                                                                   \
+  _(trunc, trunc, "x", SAME, SAME, situ_trunc(t[0]))                                                                   \
+  _(isnan, isnan, "x", SAME, NO_GRAD, situ_isnan(t[0]))                                                                \
+  _(isinf, isinf, "x", SAME, NO_GRAD, situ_isinf(t[0]))                                                                \
+  _(logical_not, logical_not, "x", SAME, NO_GRAD, situ_logical_not(t[0]))                                              \
+  _(bitwise_not, bitwise_not, "x", SAME, NO_GRAD, situ_bitwise_not(t[0]))                                              \
+  _(reciprocal, reciprocal, "x", SAME, MATH, situ_reciprocal(t[0]))                                                    \
+  _(sqrt, sqrt, "x", SAME, MATH, situ_sqrt(t[0]))                                                                      \
+  _(rsqrt, rsqrt, "x", MATH, MATH, situ_rsqrt(t[0]))                                                                   \
+  _(exp, exp, "x", MATH, MATH, situ_exp(t[0]))                                                                         \
+  _(expm1, expm1, "x", MATH, MATH, situ_expm1(t[0]))                                                                   \
+  _(log, log, "x", MATH, MATH, situ_log(t[0]))                                                                         \
+  _(log1p, log1p, "x", MATH, MATH, situ_log1p(t[0]))                                                                   \
+  _(log2, log2, "x", MATH, MATH, situ_log2(t[0]))                                                                      \
+  _(sin, sin, "x", MATH, MATH, situ_sin(t[0]))                                                                         \
+  _(cos, cos, "x", MATH, MATH, situ_cos(t[0]))                                                                         \
+  _(erf, erf, "x", MATH, MATH, situ_erf(t[0]))                                                                         \
+  _(tanh, tanh, "x", MATH, TAIL, situ_tanh(t[0]))                                                                      \
+  _(sigmoid, sigmoid, "x", MATH, TAIL, situ_sigmoid(t[0]))                                                             \
+  _(silu, silu, "x", MATH, TAIL, situ_silu(t[0]))                                                                      \
+  _(leaky_relu, leaky_relu, "x", SAME, SAME, situ_leaky_relu(t[0], 0.1))                                               \
+  _(elu, elu, "x", MATH, MATH, situ_elu(t[0], 1.5))                                                                    \
+  _(gelu, gelu, "x", TAIL, TAIL, situ_gelu(t[0], SITU_GELU_NONE))                                                      \
+  _(gelu_tanh, gelu_tanh, "x", TAIL, TAIL, situ_gelu(t[0], SITU_GELU_TANH))                                            \
+  _(softplus, softplus, "x", MATH, MATH, situ_softplus(t[0], 2, 20))                                                   \
+  _(hardtanh, hardtanh, "x", SAME, SAME, situ_hardtanh(t[0], -1, 0.5))                                                 \
+  _(clamp, clamp, "x", SAME, SAME, situ_clamp(t[0], -1, 1))                                                            \
+  _(nan_to_num, nan_to_num, "x", SAME, SAME, situ_nan_to_num(t[0], NULL))                                              \
+  _(add_scalar, add_scalar, "x", SAME, SAME, situ_add_scalar(t[0], 3))                                                 \
+  _(rsub_scalar, rsub_scalar, "x", SAME, SAME, situ_rsub_scalar(t[0], 3))                                              \
+  _(mul_scalar, mul_scalar, "x", SAME, SAME, situ_mul_scalar(t[0], 3))                                                 \
+  _(div_scalar, div_scalar, "x", SAME, SAME, situ_div_scalar(t[0], 3))                                                 \
+  _(fmod_scalar, fmod_scalar, "x", SAME, SAME, situ_fmod_scalar(t[0], 2))                                              \
+  _(remainder_scalar, remainder_scalar, "x", SAME, SAME, situ_remainder_scalar(t[0], 2))                               \
+  _(pow_scalar, pow_scalar, "x", MATH, MATH, situ_pow_scalar(t[0], 3))                                                 \
+  _(scalar_pow, scalar_pow, "x", MATH, MATH, situ_scalar_pow(1.5, t[0]))                                               \
+  _(eq_scalar, eq_scalar, "x", SAME, NO_GRAD, situ_eq_scalar(t[0], 1))                                                 \
+  _(ne_scalar, ne_scalar, "x", SAME, NO_GRAD, situ_ne_scalar(t[0], 1))                                                 \
+  _(lt_scalar, lt_scalar, "x", SAME, NO_GRAD, situ_lt_scalar(t[0], 1))                                                 \
+  _(le_scalar, le_scalar, "x", SAME, NO_GRAD, situ_le_scalar(t[0], 1))                                                 \
+  _(gt_scalar, gt_scalar, "x", SAME, NO_GRAD, situ_gt_scalar(t[0], 1))                                                 \
+  _(ge_scalar, ge_scalar, "x", SAME, NO_GRAD, situ_ge_scalar(t[0], 1))                                                 \
+  _(add, add, "xo", SAME, SUMS, situ_add(t[0], t[1]))                                                                  \
+  _(sub, sub, "xo", SAME, SUMS, situ_sub(t[0], t[1]))                                                                  \
+  _(mul, mul, "xo", SAME, SUMS, situ_mul(t[0], t[1]))                                                                  \
+  _(div, div, "xp", SAME, SUMS, situ_div(t[0], t[1]))                                                                  \
+  _(div_trunc, div_trunc, "xp", SAME, SUMS, situ_div_mode(t[0], t[1], SITU_ROUND_TRUNC))                               \
+  _(div_floor, div_floor, "xp", SAME, SUMS, situ_floor_divide(t[0], t[1]))                                             \
+  _(fmod, fmod, "xp", SAME, SUMS, situ_fmod(t[0], t[1]))                                                               \
+  _(remainder, remainder, "xp", SAME, SUMS, situ_remainder(t[0], t[1]))                                                \
+  _(pow, pow, "xp", MATH, SUMS, situ_pow(t[0], t[1]))                                                                  \
+  _(maximum, maximum, "xo", SAME, SUMS, situ_maximum(t[0], t[1]))                                                      \
+  _(minimum, minimum, "xo", SAME, SUMS, situ_minimum(t[0], t[1]))                                                      \
+  _(eq, eq, "xo", SAME, NO_GRAD, situ_eq(t[0], t[1]))                                                                  \
+  _(ne, ne, "xo", SAME, NO_GRAD, situ_ne(t[0], t[1]))                                                                  \
+  _(lt, lt, "xo", SAME, NO_GRAD, situ_lt(t[0], t[1]))                                                                  \
+  _(le, le, "xo", SAME, NO_GRAD, situ_le(t[0], t[1]))                                                                  \
+  _(gt, gt, "xo", SAME, NO_GRAD, situ_gt(t[0], t[1]))                                                                  \
+  _(ge, ge, "xo", SAME, NO_GRAD, situ_ge(t[0], t[1]))                                                                  \
+  _(logical_and, logical_and, "xo", SAME, NO_GRAD, situ_logical_and(t[0], t[1]))                                       \
+  _(logical_or, logical_or, "xo", SAME, NO_GRAD, situ_logical_or(t[0], t[1]))                                          \
+  _(logical_xor, logical_xor, "xo", SAME, NO_GRAD, situ_logical_xor(t[0], t[1]))                                       \
+  _(bitwise_and, bitwise_and, "xo", SAME, NO_GRAD, situ_bitwise_and(t[0], t[1]))                                       \
+  _(bitwise_or, bitwise_or, "xo", SAME, NO_GRAD, situ_bitwise_or(t[0], t[1]))                                          \
+  _(bitwise_xor, bitwise_xor, "xo", SAME, NO_GRAD, situ_bitwise_xor(t[0], t[1]))                                       \
+  _(where, where, "zxo", SAME, SUMS, situ_where(t[0], t[1], t[2]))                                                     \
+  _(lerp, lerp, "xoo", MATH, SUMS, situ_lerp(t[0], t[1], t[2]))                                                        \
+  _(addcmul, addcmul, "xoo", MATH, SUMS, situ_addcmul(t[0], t[1], t[2], 0.5))                                          \
+  _(addcdiv, addcdiv, "xop", MATH, SUMS, situ_addcdiv(t[0], t[1], t[2], 0.5))                                          \
+  _(masked_fill, masked_fill, "xz", SAME, SAME, situ_masked_fill(t[0], t[1], 1))                                       \
+  _(clone, clone, "x", SAME, SAME, situ_clone(t[0]))                                                                   \
+  _(copy_, copy_, "yo", SAME, NO_GRAD, situ_copy_(t[0], t[1]))                                                         \
+  _(fill_, fill_, "y", SAME, NO_GRAD, situ_fill_(t[0], 3))                                                             \
+  _(to_dtype, to_dtype, "x", SAME, SAME, situ_to_dtype(t[0], SITU_F32))                                                \
+  _(to_dtype_2, to_dtype, "x", SAME, SAME, situ_to_dtype(t[0], SITU_F16))                                              \
+  _(to_dtype_3, to_dtype, "x", SAME, SAME, situ_to_dtype(t[0], SITU_BF16))                                             \
+  _(to_dtype_4, to_dtype, "x", SAME, SAME, situ_to_dtype(t[0], SITU_F64))                                              \
+  _(to_dtype_5, to_dtype, "x", SAME, SAME, situ_to_dtype(t[0], SITU_I64))                                              \
+  _(to_dtype_6, to_dtype, "x", SAME, SAME, situ_to_dtype(t[0], SITU_U8))                                               \
+  _(to, to, "x", SAME, SAME, situ_to(t[0], situ_dev("cpu")))                                                           \
+  _(tril, tril, "m", SAME, SAME, situ_tril(t[0], -1))                                                                  \
+  _(triu, triu, "m", SAME, SAME, situ_triu(t[0], 1))                                                                   \
+  _(as_strided, as_strided, "m", SAME, SAME,                                                                           \
+    situ_as_strided(situ_contiguous(t[0]), SITU_SHAPE(1, 2), SITU_SHAPE(1, 1), 0))                                     \
+  _(select, select, "m", SAME, SAME, situ_select(t[0], 1, 0))                                                          \
+  _(narrow, narrow, "m", SAME, SAME, situ_narrow(t[0], 1, 0, 1))                                                       \
+  _(slice, slice, "m", SAME, SAME, situ_slice(t[0], 2, 1, INT64_MAX, 3))                                               \
+  _(expand, expand, "u", SAME, SUMS, situ_expand(t[0], SITU_SHAPE(3, -1)))                                             \
+  _(permute, permute, "m", SAME, SAME, situ_permute(t[0], SITU_DIMS(2, 0, 1)))                                         \
+  _(view, view, "m", SAME, SAME, situ_reshape(t[0], SITU_SHAPE(-1)))                                                   \
+  _(cat, cat, "mm", SAME, SAME, situ_cat(t, 2, 1))                                                                     \
+  _(flip, flip, "m", SAME, SAME, situ_flip(t[0], SITU_DIMS(0, 2)))                                                     \
+  _(pad, pad, "m", SAME, SUMS, situ_pad(t[0], SITU_SHAPE(1, 2, 0, 1), SITU_PAD_CONSTANT, 2))                           \
+  _(pad_2, pad, "m", SAME, SUMS, situ_pad(t[0], SITU_SHAPE(2, 1), SITU_PAD_REPLICATE, 0))                              \
+  _(sum, sum, "x", SUMS, SUMS, situ_sum(t[0], NULL))                                                                   \
+  _(sum_2, sum, "m", SUMS, SUMS, situ_sum(t[0], ALONG(0)))                                                             \
+  _(sum_3, sum, "m", SUMS, SUMS, situ_sum(t[0], ALONG(-1)))                                                            \
+  _(mean, mean, "x", SUMS, SUMS, situ_mean(t[0], NULL))                                                                \
+  _(mean_2, mean, "m", SUMS, SUMS, situ_mean(t[0], ALONG(0)))                                                          \
+  _(mean_3, mean, "m", SUMS, SUMS, situ_mean(t[0], ALONG(-1)))                                                         \
+  _(prod, prod, "x", SUMS, SUMS, situ_prod(t[0], NULL))                                                                \
+  _(prod_2, prod, "m", SUMS, SUMS, situ_prod(t[0], ALONG(0)))                                                          \
+  _(prod_3, prod, "m", SUMS, SUMS, situ_prod(t[0], ALONG(-1)))                                                         \
+  _(var, var, "x", SUMS, CHAIN, situ_var(t[0], 1, NULL))                                                               \
+  _(var_2, var, "m", SUMS, CHAIN, situ_var(t[0], 1, ALONG(-1)))                                                        \
+  _(std, std, "x", SUMS, CHAIN, situ_std(t[0], 1, NULL))                                                               \
+  _(std_2, std, "m", SUMS, CHAIN, situ_std(t[0], 1, ALONG(-1)))                                                        \
+  _(amin, amin, "x", SAME, SUMS, situ_amin(t[0], NULL))                                                                \
+  _(amin_2, amin, "m", SAME, SUMS, situ_amin(t[0], ALONG(1)))                                                          \
+  _(amax, amax, "x", SAME, SUMS, situ_amax(t[0], NULL))                                                                \
+  _(amax_2, amax, "m", SAME, SUMS, situ_amax(t[0], ALONG(1)))                                                          \
+  _(all, all, "x", SAME, NO_GRAD, situ_all(t[0], NULL))                                                                \
+  _(all_2, all, "m", SAME, NO_GRAD, situ_all(t[0], ALONG(1)))                                                          \
+  _(any, any, "x", SAME, NO_GRAD, situ_any(t[0], NULL))                                                                \
+  _(any_2, any, "m", SAME, NO_GRAD, situ_any(t[0], ALONG(1)))                                                          \
+  _(norm, norm, "x", SUMS, CHAIN, situ_norm(t[0], 2, NULL))                                                            \
+  _(norm_2, norm, "m", SUMS, CHAIN, situ_norm(t[0], 3, ALONG(-1)))                                                     \
+  _(logsumexp, logsumexp, "m", SUMS, CHAIN, situ_logsumexp(t[0], ALONG(-1)))                                           \
+  _(min, min, "m", SAME, SAME, situ_min_dim(t[0], 1, false, also))                                                     \
+  _(max, max, "m", SAME, SAME, situ_max_dim(t[0], 1, false, also))                                                     \
+  _(cumsum, cumsum, "m", SUMS, SUMS, situ_cumsum(t[0], 1))                                                             \
+  _(sort, sort, "m", SAME, SAME, situ_sort(t[0], -1, false, also))                                                     \
+  _(sort_2, sort, "m", SAME, SAME, situ_sort(t[0], 1, true, also))                                                     \
+  _(topk, topk, "m", SAME, SAME, situ_topk(t[0], 1, -1, true, also))                                                   \
+  _(index_select, index_select, "ri", SAME, SUMS, situ_index_select(t[0], 0, t[1]))                                    \
+  _(gather, gather, "rj", SAME, SUMS, situ_gather(t[0], 0, t[1]))                                                      \
+  _(scatter, scatter, "rjr", SAME, SUMS, situ_scatter(t[0], 0, t[1], t[2]))                                            \
+  _(scatter_add, scatter_add, "rjr", SUMS, SUMS, situ_scatter_add(t[0], 0, t[1], t[2]))                                \
+  _(index_add, index_add, "ris", SUMS, SUMS, situ_index_add(t[0], 0, t[1], t[2], 0.5))                                 \
+  _(embedding, embedding, "ir", SAME, SUMS, situ_embedding(t[0], t[1], NULL))                                          \
+  _(matmul, matmul, "mM", SUMS, SUMS, situ_matmul(t[0], t[1]))                                                         \
+  _(mm, mm, "rR", SUMS, SUMS, situ_mm(t[0], t[1]))                                                                     \
+  _(bmm, bmm, "mM", SUMS, SUMS, situ_bmm(t[0], t[1]))                                                                  \
+  _(mv, mv, "rv", SUMS, SUMS, situ_mv(t[0], t[1]))                                                                     \
+  _(dot, dot, "vv", SUMS, SUMS, situ_dot(t[0], t[1]))                                                                  \
+  _(addmm, addmm, "arR", SUMS, SUMS, situ_addmm(t[0], t[1], t[2], &(situ_addmm_options){ .beta = 0.5, .alpha = 2 }))   \
+  _(baddbmm, baddbmm, "AmM", SUMS, SUMS, situ_baddbmm(t[0], t[1], t[2], NULL))                                         \
+  _(linear, linear, "mwe", SUMS, SUMS, situ_linear(t[0], t[1], t[2]))                                                  \
+  _(linear_relu, linear_activation, "mwe", SUMS, SUMS, situ_linear_activation(t[0], t[1], t[2], SITU_ACTIVATION_RELU)) \
+  _(linear_gelu, linear_activation, "mwe", SUMS, SUMS,                                                                 \
+    situ_linear_activation(t[0], t[1], t[2], SITU_ACTIVATION_GELU_TANH))                                               \
+  _(conv1d, conv1d, "mKc", SUMS, SUMS, situ_conv1d(t[0], t[1], t[2], &(situ_conv_options){ .padding = SITU_DIMS(1) })) \
+  _(conv2d, conv2d, "gkc", SUMS, SUMS,                                                                                 \
+    situ_conv2d(t[0], t[1], t[2], &(situ_conv_options){ .padding = SITU_DIMS(1), .stride = SITU_DIMS(2) }))            \
+  _(conv_transpose2d, conv_transpose2d, "gTc", SUMS, SUMS,                                                             \
+    situ_conv_transpose2d(t[0], t[1], t[2], &(situ_conv_options){ .padding = SITU_DIMS(1) }))                          \
+  _(max_pool2d, max_pool2d, "g", SAME, SUMS,                                                                           \
+    situ_max_pool2d(                                                                                                   \
+        t[0], &(situ_pool_options){ .kernel = SITU_DIMS(2), .padding = SITU_DIMS(1), .stride = SITU_DIMS(1) }, also))  \
+  _(avg_pool2d, avg_pool2d, "g", SUMS, SUMS,                                                                           \
+    situ_avg_pool2d(t[0], &(situ_pool_options){ .kernel = SITU_DIMS(2), .padding = SITU_DIMS(1) }))                    \
+  _(adaptive_avg_pool2d, adaptive_avg_pool2d, "g", SUMS, SUMS, situ_adaptive_avg_pool2d(t[0], SITU_DIMS(2, 3)))        \
+  _(batch_norm, batch_norm, "mUUuu", CHAIN, CHAIN,                                                                     \
+    situ_batch_norm(t[0], t[1], t[2], t[3], t[4], &(situ_batch_norm_options){ .training = true }))                     \
+  _(layer_norm, layer_norm, "mvv", CHAIN, CHAIN, situ_layer_norm(t[0], situ_shape_of(t[1]), t[1], t[2], 0))            \
+  _(rms_norm, rms_norm, "mv", CHAIN, CHAIN, situ_rms_norm(t[0], situ_shape_of(t[1]), t[1], 0))                         \
+  _(softmax, softmax, "m", CHAIN, CHAIN, situ_softmax(t[0], -1))                                                       \
+  _(log_softmax, log_softmax, "m", CHAIN, CHAIN, situ_log_softmax(t[0], 1))                                            \
+  _(cross_entropy, cross_entropy, "rt", CHAIN, CHAIN,                                                                  \
+    situ_cross_entropy(t[0], t[1], &(situ_cross_entropy_options){ .label_smoothing = 0.1 }))                           \
+  _(nll_loss, nll_loss, "rtV", CHAIN, CHAIN,                                                                           \
+    situ_nll_loss(t[0], t[1], &(situ_cross_entropy_options){ .weight = t[2] }))                                        \
+  _(scaled_dot_product_attention, scaled_dot_product_attention, "mmm", CHAIN, CHAIN,                                   \
+    situ_scaled_dot_product_attention(t[0], t[1], t[2], NULL))                                                         \
+  _(dropout, dropout, "x", SAME, SAME, situ_dropout(t[0], 0.5, true, NULL))                                            \
+  _(bernoulli, bernoulli, "q", SAME, NO_GRAD, situ_bernoulli(t[0], NULL))                                              \
+  _(bernoulli_, bernoulli_, "y", SAME, NO_GRAD, situ_bernoulli_(t[0], 0.3, NULL))                                      \
+  _(uniform_, uniform_, "y", SAME, NO_GRAD, situ_uniform_(t[0], -1, 2, NULL))                                          \
   _(normal_, normal_, "y", MATH, NO_GRAD, situ_normal_(t[0], 0, 1, NULL))
 
 #define DEFINE(name, op, operands, forward, backward, expression)        \
@@ -200,8 +190,7 @@
     return expression;                                                   \
   }
 CALLS(DEFINE)
-#define LIST(name, op, operands, forward, backward, expression) \
-  { #op, operands, forward, backward, call_##name },
+#define LIST(name, op, operands, forward, backward, expression) { #op, operands, forward, backward, call_##name },
 const parity_row parity_rows[] = { CALLS(LIST) };
 const size_t parity_row_count = sizeof parity_rows / sizeof *parity_rows;
 

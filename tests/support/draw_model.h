@@ -24,11 +24,9 @@ static inline situ_nn_module *draw_model(void) {
   situ_nn_module *embed = situ_nn_embedding(64, 8, NULL);
   situ_nn_module *block[4];
   for (int i = 0; i < 4; i++)
-    block[i] = situ_nn_sequential(situ_nn_linear(8, 16, NULL), situ_nn_relu(),
-                                  situ_nn_linear(16, 8, NULL));
+    block[i] = situ_nn_sequential(situ_nn_linear(8, 16, NULL), situ_nn_relu(), situ_nn_linear(16, 8, NULL));
   situ_nn_module *blocks = situ_nn_module_list(block[0], block[1], block[2], block[3]);
-  situ_nn_module *m =
-      situ_nn_module_list(embed, blocks, situ_nn_batch_norm1d(8, NULL), situ_nn_retain(embed));
+  situ_nn_module *m = situ_nn_module_list(embed, blocks, situ_nn_batch_norm1d(8, NULL), situ_nn_retain(embed));
   assert_non_null(m);
   must(situ_sim_create(2));
   for (int i = 0; i < 4; i++) must(situ_nn_to(block[i], situ_dev(i < 3 ? "sim:0" : "sim:1")));

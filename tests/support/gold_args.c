@@ -24,9 +24,7 @@ int64_t gold_int(const gold_call *call, const char *name, int64_t otherwise) {
   return a ? a->i : otherwise;
 }
 
-bool gold_bool(const gold_call *call, const char *name, bool otherwise) {
-  return gold_int(call, name, otherwise) != 0;
-}
+bool gold_bool(const gold_call *call, const char *name, bool otherwise) { return gold_int(call, name, otherwise) != 0; }
 
 const char *gold_word(const gold_call *call, const char *name, const char *otherwise) {
   const gold_attr *a = gold_find(call->c, name);
@@ -37,9 +35,7 @@ situ_shape gold_list(const gold_call *call, const char *name) {
   const gold_attr *a = gold_find(call->c, name);
   situ_shape out = { 0 };
   if (a && a->kind != 'l') { return SITU_SHAPE(a->i); }
-  for (; a && out.ndim < a->i && out.ndim < SITU_MAX_DIMS; out.ndim++) {
-    out.dim[out.ndim] = a->list[out.ndim];
-  }
+  for (; a && out.ndim < a->i && out.ndim < SITU_MAX_DIMS; out.ndim++) { out.dim[out.ndim] = a->list[out.ndim]; }
   return out;
 }
 
@@ -49,9 +45,7 @@ situ_dtype gold_dtype(const gold_call *call, const char *name) {
 
 int gold_tensors(const gold_call *call, const char *list, situ_tensor **out) {
   int count = 0;
-  for (char name[32];
-       snprintf(name, sizeof name, "%s.%d", list, count), (out[count] = gold_in(call, name));
-       count++) {}
+  for (char name[32]; snprintf(name, sizeof name, "%s.%d", list, count), (out[count] = gold_in(call, name)); count++) {}
   return count;
 }
 

@@ -57,12 +57,10 @@ double gold_largest(const gold_tensor *t) {
   return most;
 }
 
-static bool same_values(const gold_tensor *want, const void *data, const gold_tolerance *tolerance,
-                        double *worst, char *message, size_t size) {
+static bool same_values(const gold_tensor *want, const void *data, const gold_tolerance *tolerance, double *worst,
+                        char *message, size_t size) {
   const struct usual *u = &usual[want->dtype];
-  if (u->epsilon > 0 && usual[tolerance->coarsest].epsilon > u->epsilon) {
-    u = &usual[tolerance->coarsest];
-  }
+  if (u->epsilon > 0 && usual[tolerance->coarsest].epsilon > u->epsilon) { u = &usual[tolerance->coarsest]; }
   double bound = tolerance->bound > 0 ? tolerance->bound : 1;
   double rounding = tolerance->steps * u->epsilon / 2 * tolerance->scale;
   for (int64_t i = 0; i < want->stored; i++) {
@@ -70,24 +68,22 @@ static bool same_values(const gold_tensor *want, const void *data, const gold_to
     double r = ratio(w, g, bound * (u->atol + u->rtol * fabs(w) + rounding), tolerance->flags);
     *worst = fmax(*worst, r);
     if (r > 1) {
-      snprintf(message, size, "%s[%lld] is %.9g, not %.9g (%.3g times what is allowed)", want->name,
-               (long long)i, g, w, r);
+      snprintf(message, size, "%s[%lld] is %.9g, not %.9g (%.3g times what is allowed)", want->name, (long long)i, g, w,
+               r);
       return false;
     }
   }
   return true;
 }
 
-bool gold_compare(const gold_tensor *want, situ_tensor *got, const gold_tolerance *tolerance,
-                  double *worst, char *message, size_t size) {
+bool gold_compare(const gold_tensor *want, situ_tensor *got, const gold_tolerance *tolerance, double *worst,
+                  char *message, size_t size) {
   if (!got) {
     snprintf(message, size, "%s is NULL: %s", want->name, situ_error_message());
     return false;
   }
   if (!same_shape(want, got, message, size)) { return false; }
-  if ((tolerance->flags & GOLD_SHAPE_ONLY) || situ_device_of(got).kind == SITU_META) {
-    return true;
-  }
+  if ((tolerance->flags & GOLD_SHAPE_ONLY) || situ_device_of(got).kind == SITU_META) { return true; }
   size_t bytes = (size_t)situ_numel(got) * situ_dtype_size(want->dtype);
   void *data = malloc(bytes + 1);
   bool good = data && situ_copy_to_host(got, data, bytes) == SITU_OK;

@@ -100,15 +100,11 @@ static bool check_view(const gold_call *call, int i, char *message, size_t size)
   const gold_attr *view = gold_find(call->c, name);
   if (!view) { return true; }
   situ_tensor *x = call->in[0], *y = call->out[i];
-  bool good =
-      situ_shares_storage(x, y) && situ_storage_offset(y) - situ_storage_offset(x) == view->list[0];
+  bool good = situ_shares_storage(x, y) && situ_storage_offset(y) - situ_storage_offset(x) == view->list[0];
   for (int d = 0; good && d < situ_dim(y); d++) {
     good = situ_size(y, d) == 1 || situ_stride(y, d) == view->list[d + 1];
   }
-  if (!good) {
-    snprintf(message, size, "%s is no view with torch's offset and strides",
-             call->c->output[i].name);
-  }
+  if (!good) { snprintf(message, size, "%s is no view with torch's offset and strides", call->c->output[i].name); }
   return good;
 }
 
@@ -139,15 +135,12 @@ static situ_dtype coarsest(const gold_case *c) {
 /* How large the terms are that a tensor of this case is made of: as its inputs and results. */
 static double scale(const gold_case *c, bool of_inputs) {
   double most = 0;
-  for (int i = 0; of_inputs && i < c->inputs; i++) {
-    most = fmax(most, gold_largest(&c->input[i]));
-  }
+  for (int i = 0; of_inputs && i < c->inputs; i++) { most = fmax(most, gold_largest(&c->input[i])); }
   for (int i = 0; i < c->outputs; i++) { most = fmax(most, gold_largest(&c->output[i])); }
   return most;
 }
 
-static bool compare_grad(const gold_call *call, const gold_tensor *want, double *worst,
-                         char *message, size_t size) {
+static bool compare_grad(const gold_call *call, const gold_tensor *want, double *worst, char *message, size_t size) {
   gold_tolerance tolerance = { call->op->bound, coarsest(call->c), call->op->grad_steps, 0, 0 };
   if (tolerance.steps) { tolerance.scale = fmax(gold_largest(want), scale(call->c, false)); }
   char text[200] = "is missing";
@@ -176,8 +169,7 @@ static bool compare_all(gold_call *call, double *worst, char *message, size_t si
   return true;
 }
 
-static bool run_case(const gold_case *c, const gold_op *op, double *worst, char *message,
-                     size_t size) {
+static bool run_case(const gold_case *c, const gold_op *op, double *worst, char *message, size_t size) {
   gold_call call = { .c = c, .op = op, .device = run.device };
   uint32_t version[GOLD_MAX_INPUTS];
   int64_t alive = situ_live_tensors();
@@ -217,11 +209,9 @@ static bool has_value(const gold_case *c, const char *name, double value) {
 }
 
 static bool covers(const gold_exception *e, const gold_case *c, const char *device) {
-  return strcmp(e->op, c->op) == 0 &&
-         (!e->variant || strncmp(e->variant, c->variant, strlen(e->variant)) == 0) &&
-         (!e->device || strcmp(e->device, device) == 0) &&
-         !(e->unless && gold_find(c, e->unless)) && (!e->where || has_value(c, e->where, e->is)) &&
-         !(e->values && strcmp(device, "meta") == 0) &&
+  return strcmp(e->op, c->op) == 0 && (!e->variant || strncmp(e->variant, c->variant, strlen(e->variant)) == 0) &&
+         (!e->device || strcmp(e->device, device) == 0) && !(e->unless && gold_find(c, e->unless)) &&
+         (!e->where || has_value(c, e->where, e->is)) && !(e->values && strcmp(device, "meta") == 0) &&
          (!e->dtype || (c->inputs && c->input[0].dtype == e->dtype));
 }
 
@@ -250,9 +240,7 @@ static void describe(const gold_case *c) {
     case 's': print_message(" %s=%s", a->name, a->s); break;
     case 'l':
       print_message(" %s=(", a->name);
-      for (int64_t k = 0; k < a->i; k++) {
-        print_message(k ? ",%lld" : "%lld", (long long)a->list[k]);
-      }
+      for (int64_t k = 0; k < a->i; k++) { print_message(k ? ",%lld" : "%lld", (long long)a->list[k]); }
       print_message(")");
       break;
     default: print_message(" %s=%lld", a->name, (long long)a->i);
@@ -288,12 +276,11 @@ static void test_op(void **state) {
   }
   run.cases += cases;
   run.excepted += known;
-  print_message("  %-32s %5d cases, worst error %.2g of what is allowed%s%s\n", name, cases, worst,
-                op->why ? "; " : "", op->why ? op->why : "");
+  print_message("  %-32s %5d cases, worst error %.2g of what is allowed%s%s\n", name, cases, worst, op->why ? "; " : "",
+                op->why ? op->why : "");
   if (known) { print_message("    %d of them differ: %s\n", known, why); }
   if (failed || stale) {
-    fail_msg("%s: %d of %d cases differ from PyTorch; %d excepted ones differ no more", name,
-             failed, cases, stale);
+    fail_msg("%s: %d of %d cases differ from PyTorch; %d excepted ones differ no more", name, failed, cases, stale);
   }
 }
 
@@ -319,9 +306,7 @@ static int run_file(const char *family, const char *path) {
     for (int i = 0; i < count && !seen; i++) { seen = strcmp(names[i], c.op) == 0; }
     if (!seen && count < MOST_OPS) {
       snprintf(names[count], sizeof names[count], "%s", c.op);
-      tests[count] = (struct CMUnitTest){ .name = names[count],
-                                          .test_func = test_op,
-                                          .initial_state = names[count] };
+      tests[count] = (struct CMUnitTest){ .name = names[count], .test_func = test_op, .initial_state = names[count] };
       count++;
     }
   }
@@ -341,8 +326,7 @@ static int run_full(const char *family) {
     print_message("the full set needs python3-torch: the committed set only\n");
     return 0;
   }
-  snprintf(command, sizeof command,
-           "/usr/bin/python3 '%s/../tools/golden/generate.py' --full . --only %s",
+  snprintf(command, sizeof command, "/usr/bin/python3 '%s/../tools/golden/generate.py' --full . --only %s",
            root ? root : "tests", family);
   snprintf(path, sizeof path, "%s.gold", family);
   int failed = system(command) == 0 ? run_file(family, path) : 1;

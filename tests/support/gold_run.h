@@ -93,7 +93,7 @@ typedef struct gold_tolerance {
 /* The largest finite magnitude of a tensor. */
 double gold_largest(const gold_tensor *t);
 /* Compares; says what differs, if it does, in message. worst grows to error / allowed. */
-bool gold_compare(const gold_tensor *want, situ_tensor *got, const gold_tolerance *tolerance,
-                  double *worst, char *message, size_t size);
+bool gold_compare(const gold_tensor *want, situ_tensor *got, const gold_tolerance *tolerance, double *worst,
+                  char *message, size_t size);
 
 #endif

@@ -6,7 +6,8 @@
 #include "support/test.h"
 
 /* The call gave nothing, or a result that the device disowns when it is waited for; either way with this error. */
-static inline void test_late_(situ_tensor *y, situ_status status, const char *op, const char *part, const char *file, int line) {
+static inline void test_late_(situ_tensor *y, situ_status status, const char *op, const char *part, const char *file,
+                              int line) {
   situ_status got = y ? situ_synchronize(test_device()) : situ_error();
   if (got != status) {
     print_error("wanted %s, got %s: %s\n", situ_status_name(status), situ_status_name(got), situ_error_message());

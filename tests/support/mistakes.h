@@ -28,8 +28,7 @@ typedef struct planted {
 
 typedef struct mistake {
   const char *name;
-  const char
-      *torch; /* an issue of pytorch/pytorch, or the row of semantics.md that tells of several */
+  const char *torch; /* an issue of pytorch/pytorch, or the row of semantics.md that tells of several */
   void (*plant)(planted *p);
   int kind;             /* situ_lint_kind; situ_place_problem, or A_COPY */
   int count;            /* the lint: findings of this kind; the preflight: mistakes; 0: one */

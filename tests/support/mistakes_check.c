@@ -9,9 +9,7 @@ typedef struct net {
   situ_tensor *weight, *offset;
 } net;
 
-static situ_tensor *call(situ_nn_module *layer, situ_tensor *x) {
-  return situ_nn_forward(layer, x);
-}
+static situ_tensor *call(situ_nn_module *layer, situ_tensor *x) { return situ_nn_forward(layer, x); }
 
 static situ_options on(situ_device device) { return (situ_options){ .device = device }; }
 
@@ -62,9 +60,7 @@ static situ_tensor *layer_made_in_forward(situ_nn_module *self, situ_tensor *x) 
   situ_nn_free(layer);
   return y;
 }
-static const situ_nn_type made_type = { .name = "Net",
-                                        .size = sizeof(net),
-                                        .forward = layer_made_in_forward };
+static const situ_nn_type made_type = { .name = "Net", .size = sizeof(net), .forward = layer_made_in_forward };
 static void layer_in_forward(planted *p) { plain(p, &made_type); }
 
 static situ_tensor *noise_made_in_forward(situ_nn_module *self, situ_tensor *x) {
@@ -72,18 +68,14 @@ static situ_tensor *noise_made_in_forward(situ_nn_module *self, situ_tensor *x) 
   x = call(((net *)self)->fc1, x);
   return situ_add(x, situ_randn(situ_shape_of(x), &options));
 }
-static const situ_nn_type noise_type = { .name = "Net",
-                                         .size = sizeof(net),
-                                         .forward = noise_made_in_forward };
+static const situ_nn_type noise_type = { .name = "Net", .size = sizeof(net), .forward = noise_made_in_forward };
 static void tensor_in_forward(planted *p) { plain(p, &noise_type); }
 
 static situ_tensor *attribute_forward(situ_nn_module *self, situ_tensor *x) {
   net *m = (net *)self;
   return situ_add(call(m->fc1, x), m->offset);
 }
-static const situ_nn_type attribute_type = { .name = "Net",
-                                             .size = sizeof(net),
-                                             .forward = attribute_forward };
+static const situ_nn_type attribute_type = { .name = "Net", .size = sizeof(net), .forward = attribute_forward };
 static void attribute_stays_behind(planted *p) {
   net *m = begin(&attribute_type);
   m->offset = situ_set_name(situ_ones(SITU_SHAPE(4), NULL), "offset");
@@ -95,9 +87,7 @@ static situ_tensor *list_forward(situ_nn_module *self, situ_tensor *x) {
   for (int i = 0; i < 2; i++) x = call(m->loose[i], x);
   return x;
 }
-static const situ_nn_type list_type = { .name = "Net",
-                                        .size = sizeof(net),
-                                        .forward = list_forward };
+static const situ_nn_type list_type = { .name = "Net", .size = sizeof(net), .forward = list_forward };
 static void list_stays_behind(planted *p) {
   net *m = begin(&list_type);
   for (int i = 0; i < 2; i++) p->others[i] = m->loose[i] = linear(4, 4);
@@ -146,9 +136,7 @@ static situ_tensor *multiplied(situ_nn_module *self, situ_tensor *x) { /* 002, e
   x = call(m->fc1, x);
   return situ_add(x, situ_matmul(x, m->weight));
 }
-static const situ_nn_type multiplied_type = { .name = "Net",
-                                              .size = sizeof(net),
-                                              .forward = multiplied };
+static const situ_nn_type multiplied_type = { .name = "Net", .size = sizeof(net), .forward = multiplied };
 static void wrong_shape(planted *p) {
   net *m = begin(&multiplied_type);
   situ_nn_param(m, weight, situ_randn(SITU_SHAPE(4, 3), NULL));
@@ -187,14 +175,11 @@ static void dtype_that_the_device_has_not(planted *p) {
 
 /* ---- copies that hide a mistake ---- */
 
-static situ_tensor *weight_moved_in_forward(situ_nn_module *self,
-                                            situ_tensor *x) { /* 002, example 3 */
+static situ_tensor *weight_moved_in_forward(situ_nn_module *self, situ_tensor *x) { /* 002, example 3 */
   net *m = (net *)self;
   return situ_matmul(call(m->fc1, x), situ_to(m->weight, situ_device_of(x)));
 }
-static const situ_nn_type moving_type = { .name = "Net",
-                                          .size = sizeof(net),
-                                          .forward = weight_moved_in_forward };
+static const situ_nn_type moving_type = { .name = "Net", .size = sizeof(net), .forward = weight_moved_in_forward };
 static void weight_copied_each_time(planted *p) {
   net *m = begin(&moving_type);
   situ_nn_param(m, weight, situ_randn(SITU_SHAPE(4, 4), NULL));
@@ -202,15 +187,12 @@ static void weight_copied_each_time(planted *p) {
   expect_ok(situ_to_(m->weight, here()));
 }
 
-static situ_tensor *noise_moved_in_forward(situ_nn_module *self,
-                                           situ_tensor *x) { /* 002, example 2 */
+static situ_tensor *noise_moved_in_forward(situ_nn_module *self, situ_tensor *x) { /* 002, example 2 */
   situ_options options = on(here());
   x = call(((net *)self)->fc1, x);
   return situ_add(x, situ_to(situ_randn(situ_shape_of(x), &options), situ_device_of(x)));
 }
-static const situ_nn_type carried_type = { .name = "Net",
-                                           .size = sizeof(net),
-                                           .forward = noise_moved_in_forward };
+static const situ_nn_type carried_type = { .name = "Net", .size = sizeof(net), .forward = noise_moved_in_forward };
 static void noise_copied_each_time(planted *p) { plain(p, &carried_type); }
 
 /* ---- on the way back ---- */
@@ -219,88 +201,36 @@ static situ_tensor *detached(situ_nn_module *self, situ_tensor *x) { /* .data, o
   net *m = (net *)self;
   return call(m->fc2, situ_detach(call(m->fc1, x)));
 }
-static const situ_nn_type detached_type = { .name = "Net",
-                                            .size = sizeof(net),
-                                            .forward = detached };
+static const situ_nn_type detached_type = { .name = "Net", .size = sizeof(net), .forward = detached };
 static void gradient_goes_nowhere(planted *p) { plain(p, &detached_type); }
 
 const mistake check_mistakes[] = {
-  { "the input is elsewhere",
-    "001-ex1",
-    input_elsewhere,
-    SITU_PLACE_DEVICE,
-    0,
-    { "fc1", "x", "input" } },
-  { "a layer is made in forward",
-    "000-ex1; #42358",
-    layer_in_forward,
-    SITU_PLACE_DEVICE,
-    0,
-    { "linear", "Linear" } },
+  { "the input is elsewhere", "001-ex1", input_elsewhere, SITU_PLACE_DEVICE, 0, { "fc1", "x", "input" } },
+  { "a layer is made in forward", "000-ex1; #42358", layer_in_forward, SITU_PLACE_DEVICE, 0, { "linear", "Linear" } },
   { "a tensor is made in forward",
     "001-1; 002-1",
     tensor_in_forward,
     SITU_PLACE_DEVICE,
     0,
     { "add", PLACE_IN("mistakes_check.c") } },
-  { "an attribute stays behind",
-    "000-ex3b",
-    attribute_stays_behind,
-    SITU_PLACE_DEVICE,
-    0,
-    { "offset", "add" } },
-  { "a list of layers stays behind",
-    "S13; #1053",
-    list_stays_behind,
-    SITU_PLACE_DEVICE,
-    0,
-    { "linear" } },
+  { "an attribute stays behind", "000-ex3b", attribute_stays_behind, SITU_PLACE_DEVICE, 0, { "offset", "add" } },
+  { "a list of layers stays behind", "S13; #1053", list_stays_behind, SITU_PLACE_DEVICE, 0, { "linear" } },
   { "a model is half moved", "S10", half_moved, SITU_PLACE_DEVICE, 0, { "fc2", "weight" } },
   { "an index is elsewhere", "S2", index_elsewhere, SITU_PLACE_DEVICE, 0, { "embedding" } },
-  { "a convolution is left behind",
-    "S1",
-    convolution_left_behind,
-    SITU_PLACE_DEVICE,
-    0,
-    { "conv2d" } },
-  { "statistics are left behind",
-    "S8; S6",
-    statistics_left_behind,
-    SITU_PLACE_DEVICE,
-    0,
-    { "running_mean" } },
+  { "a convolution is left behind", "S1", convolution_left_behind, SITU_PLACE_DEVICE, 0, { "conv2d" } },
+  { "statistics are left behind", "S8; S6", statistics_left_behind, SITU_PLACE_DEVICE, 0, { "running_mean" } },
   { "padding is elsewhere", "S4", padding_elsewhere, SITU_PLACE_DEVICE, 0, { "cat" } },
   { "shapes that do not fit", "002-ex3", wrong_shape, SITU_PLACE_SHAPE, 0, { "add", "4 and 3" } },
-  { "a shape behind a device",
-    "1.4: shape masks device",
-    shape_behind_device,
-    SITU_PLACE_SHAPE,
-    2,
-    { "linear", "5" } },
-  { "two mistakes in one model",
-    "000-ex3b; S10",
-    two_in_one_model,
-    SITU_PLACE_DEVICE,
-    2,
-    { "offset" } },
-  { "an input of another dtype",
-    "1.4; #42358",
-    wrong_dtype,
-    SITU_PLACE_DTYPE,
-    0,
-    { "fc1", "f64", "f32" } },
+  { "a shape behind a device", "1.4: shape masks device", shape_behind_device, SITU_PLACE_SHAPE, 2, { "linear", "5" } },
+  { "two mistakes in one model", "000-ex3b; S10", two_in_one_model, SITU_PLACE_DEVICE, 2, { "offset" } },
+  { "an input of another dtype", "1.4; #42358", wrong_dtype, SITU_PLACE_DTYPE, 0, { "fc1", "f64", "f32" } },
   { "a dtype that the device has not",
     "S23; #114458",
     dtype_that_the_device_has_not,
     SITU_PLACE_UNSUPPORTED,
     MANY,
     { "linear", "f16", "cannot compute" } },
-  { "a weight is copied at each step",
-    "S16; 002-ex3b",
-    weight_copied_each_time,
-    A_COPY,
-    0,
-    { "weight" } },
+  { "a weight is copied at each step", "S16; 002-ex3b", weight_copied_each_time, A_COPY, 0, { "weight" } },
   { "noise is copied at each step", "002-ex2", noise_copied_each_time, A_COPY, 0, { "" } },
   { "a gradient that goes nowhere",
     "S11; #9303",

@@ -10,9 +10,7 @@ typedef struct net {
   situ_tensor *weight, *offset, **tensors;
 } net;
 
-static situ_tensor *net_forward(situ_nn_module *self, situ_tensor *x) {
-  return situ_nn_forward(((net *)self)->fc, x);
-}
+static situ_tensor *net_forward(situ_nn_module *self, situ_tensor *x) { return situ_nn_forward(((net *)self)->fc, x); }
 static const situ_nn_type net_type = { .name = "Net", .size = sizeof(net), .forward = net_forward };
 
 static situ_nn_module *layer(void) { return situ_nn_linear(4, 4, NULL); }
@@ -135,8 +133,7 @@ static void buffer_left_elsewhere(planted *p) {
   expect_ok(situ_to_(situ_nn_get_tensor(p->model, "running_mean"), here()));
 }
 
-static void
-moved_by_hand(planted *p) { /* for p in layer.parameters(): p.data = p.data.to(device) */
+static void moved_by_hand(planted *p) { /* for p in layer.parameters(): p.data = p.data.to(device) */
   p->model = situ_nn_sequential(layer(), situ_nn_relu(), layer());
   expect_ok(situ_nn_to(p->model, there()));
   expect_ok(situ_to_(situ_nn_get_tensor(p->model, "2.weight"), here()));
@@ -145,8 +142,7 @@ moved_by_hand(planted *p) { /* for p in layer.parameters(): p.data = p.data.to(d
 
 static void one_layer_without_a_device(planted *p) { /* factory_kwargs, forgotten in one place */
   situ_nn_linear_options placed = { .device = there() };
-  p->model =
-      situ_nn_sequential(situ_nn_linear(4, 4, &placed), layer(), situ_nn_linear(4, 4, &placed));
+  p->model = situ_nn_sequential(situ_nn_linear(4, 4, &placed), layer(), situ_nn_linear(4, 4, &placed));
 }
 
 static situ_nn_module *layer_on_cpu(void) { /* by the default device, not by an option */
@@ -198,9 +194,7 @@ static void never_written(planted *p) { /* to_empty() leaves a batch norm's stat
   assert_non_null(situ_nn_add_tensor(p->model, "running_var", NULL, empty, SITU_NN_BUFFER));
 }
 
-static void lazy_without_input(planted *p) {
-  p->model = situ_nn_sequential(layer(), situ_nn_lazy_linear(3, NULL));
-}
+static void lazy_without_input(planted *p) { p->model = situ_nn_sequential(layer(), situ_nn_lazy_linear(3, NULL)); }
 
 /* decoder.weight = encoder.weight; later the decoder's alone is made anew */
 static void tie_lost(planted *p) {
@@ -334,12 +328,7 @@ const mistake lint_mistakes[] = {
     SITU_LINT_ARRAY,
     0,
     { "2 tensors", "not registered" } },
-  { "a plain tensor deep inside",
-    "000-ex3; #135640",
-    deep_inside,
-    SITU_LINT_TENSOR,
-    0,
-    { "1.0", "f32 [4]" } },
+  { "a plain tensor deep inside", "000-ex3; #135640", deep_inside, SITU_LINT_TENSOR, 0, { "1.0", "f32 [4]" } },
   { "a helper keeps a tensor of the constructor",
     "001-7",
     kept_by_a_helper,
@@ -413,60 +402,30 @@ const mistake lint_mistakes[] = {
     SITU_LINT_DTYPES,
     0,
     { "bias", "f64", "weight", "f32" } },
-  { "a layer left on meta",
-    "S5, S9",
-    meta_among_real,
-    SITU_LINT_VALUES,
-    2,
-    { "meta", "no values" } },
+  { "a layer left on meta", "S5, S9", meta_among_real, SITU_LINT_VALUES, 2, { "meta", "no values" } },
   { "statistics that were never written",
     "S6",
     never_written,
     SITU_LINT_VALUES,
     0,
     { "running_var", "nothing was ever written" } },
-  { "a lazy layer without input",
-    "S20; 000-3",
-    lazy_without_input,
-    SITU_LINT_LAZY,
-    0,
-    { "1", "no input" } },
-  { "tied weights come apart",
-    "S9",
-    tie_lost,
-    SITU_LINT_TIE,
-    0,
-    { "1.weight", "tied to 0.weight" } },
-  { "tied by copying",
-    "S9; 001-ex4",
-    tied_by_copying,
-    SITU_LINT_TWINS,
-    0,
-    { "1.weight", "0.weight", "bit by bit" } },
+  { "a lazy layer without input", "S20; 000-3", lazy_without_input, SITU_LINT_LAZY, 0, { "1", "no input" } },
+  { "tied weights come apart", "S9", tie_lost, SITU_LINT_TIE, 0, { "1.weight", "tied to 0.weight" } },
+  { "tied by copying", "S9; 001-ex4", tied_by_copying, SITU_LINT_TWINS, 0, { "1.weight", "0.weight", "bit by bit" } },
   { "a parameter that is no leaf",
     "#9303, #12627, #13112",
     parameter_that_is_no_leaf,
     SITU_LINT_GRAPH,
     0,
     { "weight", "result of an op", "situ_detach" } },
-  { "a buffer that is not saved",
-    "000-ex3",
-    buffer_not_saved,
-    SITU_LINT_UNSAVED,
-    0,
-    { "offset", "state dict" } },
+  { "a buffer that is not saved", "000-ex3", buffer_not_saved, SITU_LINT_UNSAVED, 0, { "offset", "state dict" } },
   { "an optimiser whose model is gone",
     "S7",
     model_replaced_after_its_optimiser,
     SITU_LINT_ORPHAN,
     2,
     { "only the optimiser holds it", "made at" } },
-  { "the optimiser of a copy",
-    "S7",
-    optimiser_of_a_copy,
-    SITU_LINT_FOREIGN,
-    2,
-    { "before another was registered" } },
+  { "the optimiser of a copy", "S7", optimiser_of_a_copy, SITU_LINT_FOREIGN, 2, { "before another was registered" } },
   { "a layer added after the optimiser",
     "000-ex1",
     layer_added_after_the_optimiser,
@@ -479,12 +438,7 @@ const mistake lint_mistakes[] = {
     SITU_LINT_FROZEN,
     0,
     { "weight", "wants no gradient" } },
-  { "two optimisers for one parameter",
-    "S7",
-    two_optimisers,
-    SITU_LINT_TWICE,
-    0,
-    { "weight", "two optimisers" } },
+  { "two optimisers for one parameter", "S7", two_optimisers, SITU_LINT_TWICE, 0, { "weight", "two optimisers" } },
   { "one weight optimised under two names",
     "S8, S9",
     tied_under_two_handles,

@@ -17,8 +17,7 @@ static inline int test_end_modules(void **state) {
   if (left) print_error("%lld modules left alive\n", (long long)left);
   return test_end(state) | (left != 0);
 }
-#define MODULE_TEST(name)                                                                          \
-  cmocka_unit_test_setup_teardown(name, test_begin_modules, test_end_modules)
+#define MODULE_TEST(name) cmocka_unit_test_setup_teardown(name, test_begin_modules, test_end_modules)
 
 /* Options that put a layer on the device under test. */
 #define HERE .device = test_device()

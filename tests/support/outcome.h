@@ -41,26 +41,26 @@ static inline outcome outcome_of(situ_tensor *y) {
 }
 
 static inline bool same(const outcome *a, const outcome *b) {
-  return a->refused == b->refused && situ_shape_equal(&a->shape, &b->shape) && a->dtype == b->dtype && a->count == b->count &&
-         memcmp(a->value, b->value, (size_t)a->count * sizeof *a->value) == 0;
+  return a->refused == b->refused && situ_shape_equal(&a->shape, &b->shape) && a->dtype == b->dtype &&
+         a->count == b->count && memcmp(a->value, b->value, (size_t)a->count * sizeof *a->value) == 0;
 }
 
 static int fields; /* that were set */
 
 /* Makes the call, which reads its options from `o`, with BASE, and with other fields set. */
-#define FIELD(type, call, ...)                                                          \
-  do {                                                                                  \
-    const type plain_ = BASE, other_ = { __VA_ARGS__ };                                 \
-    static outcome a_, b_;                                                              \
-    const type *o = &plain_;                                                            \
-    situ_manual_seed(1);                                                                \
-    a_ = call;                                                                          \
-    if (a_.refused) fail_msg("%s is refused with its defaults", #call);                 \
-    o = &other_;                                                                        \
-    situ_manual_seed(1);                                                                \
-    b_ = call;                                                                          \
-    if (same(&a_, &b_)) fail_msg("%s ignores %s", #call, #__VA_ARGS__);                 \
-    fields++;                                                                           \
+#define FIELD(type, call, ...)                                          \
+  do {                                                                  \
+    const type plain_ = BASE, other_ = { __VA_ARGS__ };                 \
+    static outcome a_, b_;                                              \
+    const type *o = &plain_;                                            \
+    situ_manual_seed(1);                                                \
+    a_ = call;                                                          \
+    if (a_.refused) fail_msg("%s is refused with its defaults", #call); \
+    o = &other_;                                                        \
+    situ_manual_seed(1);                                                \
+    b_ = call;                                                          \
+    if (same(&a_, &b_)) fail_msg("%s ignores %s", #call, #__VA_ARGS__); \
+    fields++;                                                           \
   } while (0)
 
 #endif

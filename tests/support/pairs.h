@@ -14,9 +14,7 @@
 #include "support/modules.h"
 
 static inline situ_device there(void) { return test_device(); }
-static inline situ_device here(void) {
-  return there().index == 1 ? test_device_at(0) : situ_dev("cpu");
-}
+static inline situ_device here(void) { return there().index == 1 ? test_device_at(0) : situ_dev("cpu"); }
 /* Only a simulated device can be told to lack something, to be full or to fail. */
 #define needs_sim() \
   if (there().kind != SITU_SIM) skip()

@@ -15,8 +15,7 @@ static const struct tolerance {
   double ulps, ulps16; /* of f32 and f64; of f16 and bf16, which round an f32 */
   double steps;
 } tolerances[PARITY_CLASSES] = {
-  [SAME] = { 0, 0, 0 },  [MATH] = { 8, 1, 0 },   [TAIL] = { 8, 1, 4 },
-  [SUMS] = { 2, 1, 64 }, [CHAIN] = { 8, 2, 64 },
+  [SAME] = { 0, 0, 0 }, [MATH] = { 8, 1, 0 }, [TAIL] = { 8, 1, 4 }, [SUMS] = { 2, 1, 64 }, [CHAIN] = { 8, 2, 64 },
 };
 
 /* ---- operands ------------------------------------------------------------------------------- */
@@ -44,8 +43,7 @@ static const struct shape_case {
 };
 enum { CASES = sizeof cases / sizeof *cases };
 
-static double value(char letter, situ_dtype dtype, int at, int64_t limit, int64_t i,
-                    uint32_t *state) {
+static double value(char letter, situ_dtype dtype, int at, int64_t limit, int64_t i, uint32_t *state) {
   *state = *state * 1664525u + 1013904223u;
   double r = (*state >> 8) / 16777216.0;
   static const double special[] = { NAN,  INFINITY, -INFINITY, -0.0,  0,  1,   -1,      0.5,
@@ -61,8 +59,8 @@ static double value(char letter, situ_dtype dtype, int at, int64_t limit, int64_
 }
 
 /* The leaf on `device`, and *view: the operand, a view of it. */
-static situ_tensor *make(char letter, situ_dtype dtype, int at, int which, situ_device device,
-                         bool grad, situ_tensor **view) {
+static situ_tensor *make(char letter, situ_dtype dtype, int at, int which, situ_device device, bool grad,
+                         situ_tensor **view) {
   situ_shape want = parity_shape(letter, cases[at].shape, at), s = want;
   layout lay = letter == 'y' ? ROWS : cases[at].layout;
   const int last = s.ndim - 1;
@@ -79,9 +77,8 @@ static situ_tensor *make(char letter, situ_dtype dtype, int at, int which, situ_
   for (int64_t i = 0; i < count; i++) values[i] = value(letter, dtype, at, limit, i, &state);
   if (letter == 'z') dtype = SITU_BOOL;
   if (parity_is_index(letter)) dtype = SITU_I64;
-  situ_tensor *wide =
-      situ_from_host(values, (size_t)count * sizeof *values, s,
-                     &(situ_options){ .dtype = SITU_F64, .device = situ_dev("cpu") });
+  situ_tensor *wide = situ_from_host(values, (size_t)count * sizeof *values, s,
+                                     &(situ_options){ .dtype = SITU_F64, .device = situ_dev("cpu") });
   free(values);
   situ_tensor *x = situ_to(situ_to_dtype(wide, dtype), device);
   if (grad && !parity_is_constant(letter) && situ_dtype_is_floating(dtype)) x = situ_requires_grad_(x, true);
@@ -116,8 +113,7 @@ static void keep(outcome *o, int k, situ_tensor *t) {
   o->count[k] = situ_numel(t);
   const size_t bytes = (size_t)o->count[k] * situ_dtype_size(o->dtype[k]);
   o->data[k] = malloc(bytes + 1);
-  if (situ_copy_to_host(t, o->data[k], bytes) != SITU_OK)
-    fail_msg("reading tensor %d: %s", k, situ_error_message());
+  if (situ_copy_to_host(t, o->data[k], bytes) != SITU_OK) fail_msg("reading tensor %d: %s", k, situ_error_message());
 }
 
 static outcome run(const parity_row *row, situ_dtype dtype, int at, situ_device device) {
@@ -168,10 +164,9 @@ static double largest(const outcome *o) {
 static double ulp(situ_dtype dtype, double x) {
   static const struct {
     int digits, lowest;
-  } of[SITU_DTYPES] = { [SITU_F16] = { 11, -24 },
-                        [SITU_BF16] = { 8, -133 },
-                        [SITU_F32] = { 24, -149 },
-                        [SITU_F64] = { 53, -1074 } };
+  } of[SITU_DTYPES] = {
+    [SITU_F16] = { 11, -24 }, [SITU_BF16] = { 8, -133 }, [SITU_F32] = { 24, -149 }, [SITU_F64] = { 53, -1074 }
+  };
   int exponent = 0;
   if (x != 0 && isfinite(x)) (void)frexp(x, &exponent);
   exponent -= of[dtype].digits;
@@ -184,18 +179,15 @@ typedef struct verdict {
   int failed;
 } verdict;
 
-static bool same_tensor(const outcome *want, const outcome *got, int k, parity_class c,
-                        double scale, double *worst, char *text, size_t size) {
+static bool same_tensor(const outcome *want, const outcome *got, int k, parity_class c, double scale, double *worst,
+                        char *text, size_t size) {
   const situ_dtype dtype = want->dtype[k];
-  if (!want->data[k] != !got->data[k] || dtype != got->dtype[k] ||
-      want->shape[k].ndim != got->shape[k].ndim ||
-      memcmp(want->shape[k].dim, got->shape[k].dim,
-             (size_t)want->shape[k].ndim * sizeof(int64_t)) != 0) {
+  if (!want->data[k] != !got->data[k] || dtype != got->dtype[k] || want->shape[k].ndim != got->shape[k].ndim ||
+      memcmp(want->shape[k].dim, got->shape[k].dim, (size_t)want->shape[k].ndim * sizeof(int64_t)) != 0) {
     (void)snprintf(text, size, "tensor %d has another shape or dtype", k);
     return false;
   }
-  const bool half = dtype == SITU_F16 || dtype == SITU_BF16,
-             floating = situ_dtype_is_floating(dtype);
+  const bool half = dtype == SITU_F16 || dtype == SITU_BF16, floating = situ_dtype_is_floating(dtype);
   for (int64_t i = 0; i < want->count[k]; i++) {
     double w = gold_value(dtype, want->data[k], i), g = gold_value(dtype, got->data[k], i);
     if (w == g || (isnan(w) && isnan(g))) continue;
@@ -206,10 +198,8 @@ static bool same_tensor(const outcome *want, const outcome *got, int k, parity_c
     double ratio = allowed > 0 && isfinite(w) && isfinite(g) ? fabs(w - g) / allowed : INFINITY;
     *worst = fmax(*worst, ratio);
     if (ratio <= 1) continue;
-    (void)snprintf(
-        text, size,
-        "tensor %d: element %lld is %.9g, on the host %.9g (%.2g ulps, %.2g of what is allowed)", k,
-        (long long)i, g, w, floating ? fabs(w - g) / ulp(dtype, w) : INFINITY, ratio);
+    (void)snprintf(text, size, "tensor %d: element %lld is %.9g, on the host %.9g (%.2g ulps, %.2g of what is allowed)",
+                   k, (long long)i, g, w, floating ? fabs(w - g) / ulp(dtype, w) : INFINITY, ratio);
     return false;
   }
   return true;
@@ -218,8 +208,7 @@ static bool same_tensor(const outcome *want, const outcome *got, int k, parity_c
 static bool same_bits(const outcome *a, const outcome *b, char *text, size_t size) {
   for (int k = 0; k < TENSORS; k++) {
     if (a->count[k] == b->count[k] &&
-        (!a->data[k] ||
-         memcmp(a->data[k], b->data[k], (size_t)a->count[k] * situ_dtype_size(a->dtype[k])) == 0))
+        (!a->data[k] || memcmp(a->data[k], b->data[k], (size_t)a->count[k] * situ_dtype_size(a->dtype[k])) == 0))
       continue;
     (void)snprintf(text, size, "tensor %d has other bits when run again", k);
     return false;
@@ -227,8 +216,7 @@ static bool same_bits(const outcome *a, const outcome *b, char *text, size_t siz
   return true;
 }
 
-static void compare(const parity_row *row, situ_dtype dtype, int at, situ_device device,
-                    verdict *v) {
+static void compare(const parity_row *row, situ_dtype dtype, int at, situ_device device, verdict *v) {
   outcome want = run(row, dtype, at, situ_dev("cpu")), got = run(row, dtype, at, device),
           again = run(row, dtype, at, device);
   char text[256] = "";
@@ -245,8 +233,7 @@ static void compare(const parity_row *row, situ_dtype dtype, int at, situ_device
     good = same_tensor(&want, &got, k, c, scale, &v->worst[back], text, sizeof text);
   }
   good = good && same_bits(&got, &again, text, sizeof text);
-  if (!good && v->failed++ < 3)
-    print_error("%s %s, case %d: %s\n", row->op, situ_dtype_name(dtype), at, text);
+  if (!good && v->failed++ < 3) print_error("%s %s, case %d: %s\n", row->op, situ_dtype_name(dtype), at, text);
   v->done += want.status == SITU_OK;
   forget(&want);
   forget(&got);
@@ -263,7 +250,7 @@ int parity_run(const parity_row *row, situ_device device, unsigned dtypes) {
     if (v.done > v.most) v.most = v.done;
     taken += v.done > 0;
   }
-  print_message("%-28s %2d dtypes, %2d shapes; worst %.2g, gradients %.2g of what is allowed%s\n",
-                row->op, taken, v.most, v.worst[0], v.worst[1], v.failed ? ": DIFFERS" : "");
+  print_message("%-28s %2d dtypes, %2d shapes; worst %.2g, gradients %.2g of what is allowed%s\n", row->op, taken,
+                v.most, v.worst[0], v.worst[1], v.failed ? ": DIFFERS" : "");
   return v.failed ? -1 : v.most;
 }

@@ -8,49 +8,54 @@
 
 /* ---- numbers ---- */
 
-static uint64_t next(uint64_t *state) {  /* splitmix64 */
+static uint64_t next(uint64_t *state) { /* splitmix64 */
   uint64_t z = *state += 0x9E3779B97F4A7C15u;
   z = (z ^ z >> 30) * 0xBF58476D1CE4E5B9u;
   z = (z ^ z >> 27) * 0x94D049BB133111EBu;
   return z ^ z >> 31;
 }
 static int draw(uint64_t *state, int below) { return (int)(next(state) % (uint64_t)below); }
-static double uniform(uint64_t *state, double low, double high) { return low + (high - low) * (double)(next(state) >> 11) * 0x1p-53; }
+static double uniform(uint64_t *state, double low, double high) {
+  return low + (high - low) * (double)(next(state) >> 11) * 0x1p-53;
+}
 
 static situ_tensor *tensor_of(const double *values, situ_shape shape) {
   int64_t n = 1;
   for (int d = 0; d < shape.ndim; d++) n *= shape.dim[d];
-  return situ_from_host(values, (size_t)n * sizeof *values, shape, &(situ_options){ .dtype = SITU_F64, .device = test_device() });
+  return situ_from_host(values, (size_t)n * sizeof *values, shape,
+                        &(situ_options){ .dtype = SITU_F64, .device = test_device() });
 }
 
-static bool read(situ_tensor *t, double *values) { return situ_copy_to_host(t, values, (size_t)situ_numel(t) * sizeof *values) == SITU_OK; }
+static bool read(situ_tensor *t, double *values) {
+  return situ_copy_to_host(t, values, (size_t)situ_numel(t) * sizeof *values) == SITU_OK;
+}
 
 /* ---- one run ---- */
 
 typedef enum mode {
-  RECORDING,  /* with gradients */
-  PLAIN,      /* in a no_grad scope: notes all values */
-  SHIFTED     /* the same with other leaves: what is a constant keeps its noted value */
+  RECORDING, /* with gradients */
+  PLAIN,     /* in a no_grad scope: notes all values */
+  SHIFTED    /* the same with other leaves: what is a constant keeps its noted value */
 } mode;
 
 /* What a plain run notes of a call. */
 typedef struct noted {
   situ_shape shape;
-  double     operand[PROGRAM_OPERANDS][PROGRAM_NUMEL], result[PROGRAM_NUMEL], before[PROGRAM_NUMEL];
+  double operand[PROGRAM_OPERANDS][PROGRAM_NUMEL], result[PROGRAM_NUMEL], before[PROGRAM_NUMEL];
 } noted;
 
 typedef struct run {
   const program *p;
-  mode           mode;
-  noted         *note;                                       /* of each call */
-  double         leaf[PROGRAM_LEAVES][PROGRAM_NUMEL];
-  situ_tensor   *value[PROGRAM_VALUES];
-  double         factor[PROGRAM_VALUES];                     /* what a hook multiplies by */
-  double         loss[PROGRAM_CALLS];                        /* by call */
-  double         grad[PROGRAM_LEAVES][PROGRAM_NUMEL];        /* recording: .grad, and what autograd_grad gave, by call */
-  double         asked[PROGRAM_CALLS][PROGRAM_NUMEL];
-  int            failed_at;                                  /* the call that was refused; -1: none */
-  bool           grows;                                      /* a value is near a kink, or large, or missing: another program is drawn */
+  mode mode;
+  noted *note; /* of each call */
+  double leaf[PROGRAM_LEAVES][PROGRAM_NUMEL];
+  situ_tensor *value[PROGRAM_VALUES];
+  double factor[PROGRAM_VALUES];              /* what a hook multiplies by */
+  double loss[PROGRAM_CALLS];                 /* by call */
+  double grad[PROGRAM_LEAVES][PROGRAM_NUMEL]; /* recording: .grad, and what autograd_grad gave, by call */
+  double asked[PROGRAM_CALLS][PROGRAM_NUMEL];
+  int failed_at; /* the call that was refused; -1: none */
+  bool grows;    /* a value is near a kink, or large, or missing: another program is drawn */
 } run;
 
 static situ_tensor *scale(situ_tensor *grad, void *factor) { return situ_mul_scalar(grad, *(double *)factor); }
@@ -69,10 +74,11 @@ static situ_tensor *differentiate(run *r, const program_call *c, int k, situ_ten
   const situ_backward_options keep = { .retain_graph = c->p[0] != 0 };
   situ_tensor *loss = weighted(v), *g = NULL, *x = r->value[leaf_asked(r->p, c)];
   if (situ_item(loss, &r->loss[k]) != SITU_OK) return NULL;
-  if (c->kind->effect == PROGRAM_BACKWARD) return r->mode != RECORDING || situ_backward(loss, &keep) == SITU_OK ? v : NULL;
+  if (c->kind->effect == PROGRAM_BACKWARD)
+    return r->mode != RECORDING || situ_backward(loss, &keep) == SITU_OK ? v : NULL;
   if (r->mode == RECORDING) {
     if (situ_autograd_grad(loss, 1, &x, &g, &keep) != SITU_OK) return NULL;
-    if (!g) r->grows = true;  /* it does not depend on x: there is no gradient to go on with */
+    if (!g) r->grows = true; /* it does not depend on x: there is no gradient to go on with */
     return g && read(g, r->asked[k]) ? g : NULL;
   }
   return tensor_of(r->note[k].result, situ_shape_of(x));
@@ -141,11 +147,11 @@ static situ_tensor *call(run *r, const program_call *c, int k, const program_ste
     }
   situ_tensor *y;
   switch (c->kind->effect) {
-    case PROGRAM_BACKWARD:
-    case PROGRAM_GRAD: return differentiate(r, c, k, in[0]);
-    case PROGRAM_HOOK: return hook(r, c, k, in[0]);
-    case PROGRAM_RETAIN: return r->mode != RECORDING || situ_retain_grad(in[0]) == SITU_OK ? in[0] : NULL;
-    default: y = r->mode == SHIFTED ? call_shifted(r, c, k, s, in) : c->kind->run(in, c);
+  case PROGRAM_BACKWARD:
+  case PROGRAM_GRAD: return differentiate(r, c, k, in[0]);
+  case PROGRAM_HOOK: return hook(r, c, k, in[0]);
+  case PROGRAM_RETAIN: return r->mode != RECORDING || situ_retain_grad(in[0]) == SITU_OK ? in[0] : NULL;
+  default: y = r->mode == SHIFTED ? call_shifted(r, c, k, s, in) : c->kind->run(in, c);
   }
   if (!y || situ_numel(y) > PROGRAM_NUMEL || !situ_numel(y)) return NULL;
   if (r->mode == PLAIN) {
@@ -210,10 +216,10 @@ static bool run_once(run *r) {
 /* ---- drawing ---- */
 
 typedef struct drawing {
-  program      *p;
+  program *p;
   program_model model;
-  run           run;
-  uint64_t      state;
+  run run;
+  uint64_t state;
 } drawing;
 
 static bool same_shape(situ_tensor *a, situ_tensor *b) {
@@ -237,13 +243,16 @@ static bool draw_call(drawing *d, program_call *c) {
   enum { TRIES = 8 };
   int kinds = 0;
   while (program_kinds[kinds].name) kinds++;
-  *c = (program_call){ .kind = &program_kinds[draw(&d->state, kinds)], .a = uniform(&d->state, -1.5, 1.5), .no_grad = draw(&d->state, 12) == 0 };
+  *c = (program_call){ .kind = &program_kinds[draw(&d->state, kinds)],
+                       .a = uniform(&d->state, -1.5, 1.5),
+                       .no_grad = draw(&d->state, 12) == 0 };
   for (int i = 0; i < 4; i++) c->p[i] = draw(&d->state, 12);
-  if (c->kind->effect >= PROGRAM_BACKWARD && draw(&d->state, 50)) c->p[0] = 1;  /* the graph is retained */
+  if (c->kind->effect >= PROGRAM_BACKWARD && draw(&d->state, 50)) c->p[0] = 1; /* the graph is retained */
   for (int i = 0; i < c->kind->operands; i++) {
     int tries = 0;
     do c->in[i] = c->kind->effect == PROGRAM_HOOK && d->model.fresh >= 0 ? d->model.fresh : draw_value(d);
-    while (i && c->kind->flags & PROGRAM_ALIKE && !same_shape(d->run.value[c->in[i]], d->run.value[c->in[0]]) && ++tries < TRIES);
+    while (i && c->kind->flags & PROGRAM_ALIKE && !same_shape(d->run.value[c->in[i]], d->run.value[c->in[0]]) &&
+           ++tries < TRIES);
     if (tries == TRIES) return false;
   }
   const program_step s = program_model_look(&d->model, c);
@@ -275,7 +284,8 @@ static void draw_calls(drawing *d) {
   const program_kind *kind = program_kinds;
   while (kind->effect != PROGRAM_BACKWARD) kind++;
   for (int v = d->model.values - 1; v >= 0; v--)
-    if (program_requires_grad(&d->model, v) && append(d, &(program_call){ .kind = kind, .in = { v }, .p = { 1 } })) return;
+    if (program_requires_grad(&d->model, v) && append(d, &(program_call){ .kind = kind, .in = { v }, .p = { 1 } }))
+      return;
 }
 
 static noted notes[PROGRAM_CALLS];
@@ -284,7 +294,9 @@ bool program_make(program *p, uint64_t seed) {
   drawing d = { .p = p, .run = { .p = p, .mode = PLAIN, .note = notes }, .state = seed };
   *p = (program){ .seed = seed };
   p->leaves = 1 + draw(&d.state, PROGRAM_LEAVES);
-  for (int i = 0; i < p->leaves; i++) p->shape[i] = draw(&d.state, 3) ? SITU_SHAPE(1 + draw(&d.state, 3), 1 + draw(&d.state, 3)) : SITU_SHAPE(1 + draw(&d.state, 4));
+  for (int i = 0; i < p->leaves; i++)
+    p->shape[i] = draw(&d.state, 3) ? SITU_SHAPE(1 + draw(&d.state, 3), 1 + draw(&d.state, 3))
+                                    : SITU_SHAPE(1 + draw(&d.state, 4));
   if (p->leaves > 1 && draw(&d.state, 2)) p->shape[1] = p->shape[0];
   situ_scope s;
   situ_scope_begin_no_grad(&s);
@@ -322,7 +334,8 @@ static program_verdict record(const program *p, run *first, char *why) {
     if (silent) return WHY("call %d failed without an error", both[i]->failed_at);
     return PROGRAM_REFUSED;
   }
-  if (memcmp(first->grad, second.grad, sizeof first->grad) || memcmp(first->asked, second.asked, sizeof first->asked)) return WHY("two runs differ");
+  if (memcmp(first->grad, second.grad, sizeof first->grad) || memcmp(first->asked, second.asked, sizeof first->asked))
+    return WHY("two runs differ");
   return PROGRAM_RIGHT;
 }
 
@@ -354,7 +367,9 @@ static bool differences(const program *p, int leaf, const double *direction, dou
   return true;
 }
 
-typedef struct dot { double sum, size; } dot;
+typedef struct dot {
+  double sum, size;
+} dot;
 static dot along(const double *grad, const double *direction, int64_t n) {
   dot d = { 0, 1 };
   for (int64_t j = 0; j < n; j++) {
@@ -386,10 +401,13 @@ static program_verdict compare(const program *p, const run *got, char *why) {
       if (c->kind->effect == PROGRAM_BACKWARD) want += factor * slope[k];
       if (c->kind->effect != PROGRAM_GRAD || leaf_asked(p, c) != leaf) continue;
       const dot asked = along(got->asked[k], direction, n);
-      if (!agree(asked, factor * slope[k])) return WHY("call %d, autograd_grad for t%d: along a direction %.9g, by differences %.9g", k, leaf, asked.sum, factor * slope[k]);
+      if (!agree(asked, factor * slope[k]))
+        return WHY("call %d, autograd_grad for t%d: along a direction %.9g, by differences %.9g", k, leaf, asked.sum,
+                   factor * slope[k]);
     }
     const dot grad = along(got->grad[leaf], direction, n);
-    if (!agree(grad, want)) return WHY("t%d's .grad along a direction is %.9g, by differences %.9g", leaf, grad.sum, want);
+    if (!agree(grad, want))
+      return WHY("t%d's .grad along a direction is %.9g, by differences %.9g", leaf, grad.sum, want);
   }
   return PROGRAM_RIGHT;
 }
@@ -451,7 +469,9 @@ void program_print(const program *given) {
   situ_error_clear();
   for (int i = 0; i < p.leaves; i++) {
     char shape[64] = "";
-    for (int d = 0; d < p.shape[i].ndim; d++) (void)snprintf(shape + strlen(shape), sizeof shape - strlen(shape), "%s%d", d ? ", " : "", (int)p.shape[i].dim[d]);
+    for (int d = 0; d < p.shape[i].ndim; d++)
+      (void)snprintf(shape + strlen(shape), sizeof shape - strlen(shape), "%s%d", d ? ", " : "",
+                     (int)p.shape[i].dim[d]);
     print_message("  situ_tensor *t%d = leaf(SITU_SHAPE(%s));  /*", i, shape);
     for (int64_t j = 0; j < numel(p.shape[i]); j++) print_message(" %.4g", r.leaf[i][j]);
     print_message(" */\n");
@@ -459,12 +479,15 @@ void program_print(const program *given) {
   for (int k = 0; k < p.calls; k++) {
     const program_call *c = &p.call[k];
     char operands[64] = "";
-    for (int i = 0; i < c->kind->operands; i++) (void)snprintf(operands + strlen(operands), sizeof operands - strlen(operands), "%st%d", i ? ", " : "", c->in[i]);
+    for (int i = 0; i < c->kind->operands; i++)
+      (void)snprintf(operands + strlen(operands), sizeof operands - strlen(operands), "%st%d", i ? ", " : "", c->in[i]);
     const char *more = c->kind->operands || !*text[k] ? text[k] : text[k] + 2;
     char own[64] = "";
     if (c->kind->effect == PROGRAM_BACKWARD) (void)snprintf(own, sizeof own, ", retain_graph %d", c->p[0] != 0);
-    if (c->kind->effect == PROGRAM_GRAD) (void)snprintf(own, sizeof own, ", for t%d, retain_graph %d", leaf_asked(&p, c), c->p[0] != 0);
+    if (c->kind->effect == PROGRAM_GRAD)
+      (void)snprintf(own, sizeof own, ", for t%d, retain_graph %d", leaf_asked(&p, c), c->p[0] != 0);
     if (c->kind->effect == PROGRAM_HOOK) (void)snprintf(own, sizeof own, ", times %g", .5 + fabs(c->a));
-    print_message("  %st%d = %s(%s%s%s);%s\n", c->no_grad ? "no_grad: " : "", p.leaves + k, c->kind->name, operands, more, own, "");
+    print_message("  %st%d = %s(%s%s%s);%s\n", c->no_grad ? "no_grad: " : "", p.leaves + k, c->kind->name, operands,
+                  more, own, "");
   }
 }

@@ -6,7 +6,13 @@
 
 #include "support/test.h"
 
-enum { PROGRAM_CALLS = 15, PROGRAM_LEAVES = 3, PROGRAM_VALUES = PROGRAM_LEAVES + PROGRAM_CALLS, PROGRAM_OPERANDS = 3, PROGRAM_NUMEL = 64 };
+enum {
+  PROGRAM_CALLS = 15,
+  PROGRAM_LEAVES = 3,
+  PROGRAM_VALUES = PROGRAM_LEAVES + PROGRAM_CALLS,
+  PROGRAM_OPERANDS = 3,
+  PROGRAM_NUMEL = 64
+};
 
 /* What a call does, as far as gradients are concerned. */
 typedef enum program_effect {
@@ -16,8 +22,8 @@ typedef enum program_effect {
   PROGRAM_DETACHES, /* a view of operand 0 without history */
   PROGRAM_BACKWARD, /* of the weighted sum of operand 0; the value is operand 0 */
   PROGRAM_GRAD,     /* autograd_grad of that sum for one leaf: the value is the gradient */
-  PROGRAM_HOOK,     /* that scales the gradient of operand 0, which is a leaf or was just made; the value is operand 0 */
-  PROGRAM_RETAIN    /* retain_grad of operand 0, which is the value */
+  PROGRAM_HOOK,  /* that scales the gradient of operand 0, which is a leaf or was just made; the value is operand 0 */
+  PROGRAM_RETAIN /* retain_grad of operand 0, which is the value */
 } program_effect;
 
 enum {
@@ -32,30 +38,30 @@ enum {
 struct program_call;
 
 typedef struct program_kind {
-  const char    *name;
-  int            operands;
+  const char *name;
+  int operands;
   program_effect effect;
-  unsigned       flags;
+  unsigned flags;
   /* Runs the call; parameters come from c->p and c->a and are fitted to the operands' shapes, so that any will do. NULL: refused, or it
      does not fit. */
   situ_tensor *(*run)(situ_tensor *const *in, const struct program_call *c);
-  double         kink[2];   /* operand 0 is not near either of these, where `kinks` */
-  int            kinks;
+  double kink[2]; /* operand 0 is not near either of these, where `kinks` */
+  int kinks;
 } program_kind;
 
 typedef struct program_call {
   const program_kind *kind;
-  int    in[PROGRAM_OPERANDS];  /* values: leaves first, then one for each call */
-  int    p[4];                  /* 0..11 */
-  double a;                     /* -1.5..1.5 */
-  bool   no_grad;               /* inside a no_grad scope */
-  char  *text;                  /* NULL, or room for what the parameters are */
+  int in[PROGRAM_OPERANDS]; /* values: leaves first, then one for each call */
+  int p[4];                 /* 0..11 */
+  double a;                 /* -1.5..1.5 */
+  bool no_grad;             /* inside a no_grad scope */
+  char *text;               /* NULL, or room for what the parameters are */
 } program_call;
 
 typedef struct program {
-  uint64_t     seed;
-  int          leaves, calls;
-  situ_shape   shape[PROGRAM_LEAVES];
+  uint64_t seed;
+  int leaves, calls;
+  situ_shape shape[PROGRAM_LEAVES];
   program_call call[PROGRAM_CALLS];
 } program;
 

@@ -5,7 +5,10 @@
 #include "support/program.h"
 
 #define RUN(id) static situ_tensor *id(situ_tensor *const *in, const program_call *c)
-#define NOTE(...) do { if (c->text) (void)snprintf(c->text, 100, ", " __VA_ARGS__); } while (0)
+#define NOTE(...)                                                \
+  do {                                                           \
+    if (c->text) (void)snprintf(c->text, 100, ", " __VA_ARGS__); \
+  } while (0)
 
 static int64_t size(situ_tensor *x, int d) { return situ_size(x, d); }
 /* A dimension of x; x has one. */
@@ -15,14 +18,16 @@ static int64_t within(int p, int64_t n) { return n > 0 ? p % n : 0; }
 static situ_tensor *index_of(const program_call *c, int64_t count, int64_t bound, situ_shape shape) {
   int64_t at[PROGRAM_NUMEL];
   for (int64_t i = 0; i < count; i++) at[i] = (c->p[1] + i * c->p[2]) % bound;
-  return situ_from_host(at, (size_t)count * sizeof *at, shape, &(situ_options){ .dtype = SITU_I64, .device = test_device() });
+  return situ_from_host(at, (size_t)count * sizeof *at, shape,
+                        &(situ_options){ .dtype = SITU_I64, .device = test_device() });
 }
 
 static situ_tensor *mask_of(situ_tensor *x, const program_call *c) {
   uint8_t on[PROGRAM_NUMEL];
   const int64_t n = situ_numel(x);
   for (int64_t i = 0; i < n; i++) on[i] = (i + c->p[1]) % (2 + c->p[2] % 3) == 0;
-  return situ_from_host(on, (size_t)n, situ_shape_of(x), &(situ_options){ .dtype = SITU_BOOL, .device = test_device() });
+  return situ_from_host(on, (size_t)n, situ_shape_of(x),
+                        &(situ_options){ .dtype = SITU_BOOL, .device = test_device() });
 }
 
 /* ---- new values ---- */
@@ -30,7 +35,8 @@ static situ_tensor *mask_of(situ_tensor *x, const program_call *c) {
 RUN(run_zeros) {
   (void)in;
   NOTE("SITU_SHAPE(%d, %d)", 1 + c->p[0] % 3, 1 + c->p[1] % 3);
-  return situ_zeros(SITU_SHAPE(1 + c->p[0] % 3, 1 + c->p[1] % 3), &(situ_options){ .dtype = SITU_F64, .device = test_device() });
+  return situ_zeros(SITU_SHAPE(1 + c->p[0] % 3, 1 + c->p[1] % 3),
+                    &(situ_options){ .dtype = SITU_F64, .device = test_device() });
 }
 RUN(run_full) {
   (void)in;
@@ -49,30 +55,63 @@ RUN(run_neg) { return (void)c, situ_neg(in[0]); }
 RUN(run_relu) { return (void)c, situ_relu(in[0]); }
 RUN(run_abs) { return (void)c, situ_abs(in[0]); }
 RUN(run_clamp) { return (void)c, situ_clamp(in[0], -1, 1); }
-RUN(run_mul_scalar) { NOTE("%g", c->a); return situ_mul_scalar(in[0], c->a); }
+RUN(run_mul_scalar) {
+  NOTE("%g", c->a);
+  return situ_mul_scalar(in[0], c->a);
+}
 RUN(run_add) { return (void)c, situ_add(in[0], in[1]); }
 RUN(run_sub) { return (void)c, situ_sub(in[0], in[1]); }
 RUN(run_mul) { return (void)c, situ_mul(in[0], in[1]); }
 RUN(run_div) { return (void)c, situ_div(in[0], situ_add_scalar(situ_square(in[1]), 1)); }
-RUN(run_matmul) { return (void)c, situ_dim(in[0]) == 2 && situ_dim(in[1]) == 2 ? situ_matmul(in[0], size(in[0], 1) == size(in[1], 0) ? in[1] : situ_transpose(in[1], 0, 1)) : NULL; }
+RUN(run_matmul) {
+  return (void)c, situ_dim(in[0]) == 2 && situ_dim(in[1]) == 2
+                      ? situ_matmul(in[0], size(in[0], 1) == size(in[1], 0) ? in[1] : situ_transpose(in[1], 0, 1))
+                      : NULL;
+}
 RUN(run_sum) {
   if (!situ_dim(in[0])) return situ_sum(in[0], NULL);
   NOTE("dim %d, keepdim %d", dim(in[0], c->p[0]), c->p[1] % 2);
   return situ_sum(in[0], &(situ_reduce_options){ .dim = SITU_DIMS(dim(in[0], c->p[0])), .keepdim = c->p[1] % 2 });
 }
 RUN(run_mean) { return (void)c, situ_mean(in[0], NULL); }
-RUN(run_softmax) { if (!situ_dim(in[0])) return NULL; NOTE("%d", dim(in[0], c->p[0])); return situ_softmax(in[0], dim(in[0], c->p[0])); }
-RUN(run_cumsum) { if (!situ_dim(in[0])) return NULL; NOTE("%d", dim(in[0], c->p[0])); return situ_cumsum(in[0], dim(in[0], c->p[0])); }
-RUN(run_where) { NOTE("mask %d %d", c->p[1], c->p[2]); return situ_where(mask_of(in[0], c), in[0], in[1]); }
-RUN(run_masked_fill) { NOTE("mask %d %d, %g", c->p[1], c->p[2], c->a); return situ_masked_fill(in[0], mask_of(in[0], c), c->a); }
+RUN(run_softmax) {
+  if (!situ_dim(in[0])) return NULL;
+  NOTE("%d", dim(in[0], c->p[0]));
+  return situ_softmax(in[0], dim(in[0], c->p[0]));
+}
+RUN(run_cumsum) {
+  if (!situ_dim(in[0])) return NULL;
+  NOTE("%d", dim(in[0], c->p[0]));
+  return situ_cumsum(in[0], dim(in[0], c->p[0]));
+}
+RUN(run_where) {
+  NOTE("mask %d %d", c->p[1], c->p[2]);
+  return situ_where(mask_of(in[0], c), in[0], in[1]);
+}
+RUN(run_masked_fill) {
+  NOTE("mask %d %d, %g", c->p[1], c->p[2], c->a);
+  return situ_masked_fill(in[0], mask_of(in[0], c), c->a);
+}
 RUN(run_cat) {
   if (!situ_dim(in[0])) return NULL;
   NOTE("%d", dim(in[0], c->p[0]));
   return situ_cat((situ_tensor *[]){ in[0], in[1], in[2] }, 3, dim(in[0], c->p[0]));
 }
-RUN(run_stack) { const int d = c->p[0] % (situ_dim(in[0]) + 1); NOTE("%d", d); return situ_stack((situ_tensor *[]){ in[0], in[1] }, 2, d); }
-RUN(run_flip) { if (!situ_dim(in[0])) return NULL; NOTE("%d", dim(in[0], c->p[0])); return situ_flip(in[0], SITU_DIMS(dim(in[0], c->p[0]))); }
-RUN(run_roll) { if (!situ_dim(in[0])) return NULL; NOTE("%d, %d", c->p[1], dim(in[0], c->p[0])); return situ_roll(in[0], SITU_SHAPE(c->p[1]), SITU_DIMS(dim(in[0], c->p[0]))); }
+RUN(run_stack) {
+  const int d = c->p[0] % (situ_dim(in[0]) + 1);
+  NOTE("%d", d);
+  return situ_stack((situ_tensor *[]){ in[0], in[1] }, 2, d);
+}
+RUN(run_flip) {
+  if (!situ_dim(in[0])) return NULL;
+  NOTE("%d", dim(in[0], c->p[0]));
+  return situ_flip(in[0], SITU_DIMS(dim(in[0], c->p[0])));
+}
+RUN(run_roll) {
+  if (!situ_dim(in[0])) return NULL;
+  NOTE("%d, %d", c->p[1], dim(in[0], c->p[0]));
+  return situ_roll(in[0], SITU_SHAPE(c->p[1]), SITU_DIMS(dim(in[0], c->p[0])));
+}
 RUN(run_index_select) {
   if (!situ_dim(in[0])) return NULL;
   const int d = dim(in[0], c->p[0]), n = 1 + c->p[3] % 3;
@@ -85,21 +124,27 @@ RUN(run_gather) {
   NOTE("%d, indices from %d by %d", d, c->p[1], c->p[2]);
   return situ_gather(in[0], d, index_of(c, situ_numel(in[0]), size(in[0], d), situ_shape_of(in[0])));
 }
-static situ_tensor *rows_into(situ_tensor *const *in, const program_call *c, situ_tensor *(*op)(situ_tensor *, int, situ_tensor *, situ_tensor *, double)) {
+static situ_tensor *rows_into(situ_tensor *const *in, const program_call *c,
+                              situ_tensor *(*op)(situ_tensor *, int, situ_tensor *, situ_tensor *, double)) {
   if (!situ_dim(in[0])) return NULL;
   const int d = dim(in[0], c->p[0]);
   NOTE("%d, indices from %d by %d, alpha %g", d, c->p[1], c->p[2], c->a);
   return op(in[0], d, index_of(c, size(in[1], d), size(in[0], d), SITU_SHAPE(size(in[1], d))), in[1], c->a);
 }
-static situ_tensor *elements_into(situ_tensor *const *in, const program_call *c, bool distinct, situ_tensor *(*op)(situ_tensor *, int, situ_tensor *, situ_tensor *)) {
+static situ_tensor *elements_into(situ_tensor *const *in, const program_call *c, bool distinct,
+                                  situ_tensor *(*op)(situ_tensor *, int, situ_tensor *, situ_tensor *)) {
   if (!situ_dim(in[0])) return NULL;
   program_call one = *c;
-  if (distinct) one.p[1] = 0, one.p[2] = 1;  /* rows by rows, so that no element is written twice */
+  if (distinct) one.p[1] = 0, one.p[2] = 1; /* rows by rows, so that no element is written twice */
   const int d = distinct ? 0 : dim(in[0], c->p[0]);
   int64_t count = situ_numel(in[0]), bound = size(in[0], d), at[PROGRAM_NUMEL];
-  for (int64_t i = 0; i < count; i++) at[i] = distinct ? (i / (count / bound) + c->p[1]) % bound : (one.p[1] + i * one.p[2]) % bound;
+  for (int64_t i = 0; i < count; i++)
+    at[i] = distinct ? (i / (count / bound) + c->p[1]) % bound : (one.p[1] + i * one.p[2]) % bound;
   NOTE("%d, %s %d by %d", d, distinct ? "rows from" : "indices from", c->p[1], c->p[2]);
-  return op(in[0], d, situ_from_host(at, (size_t)count * sizeof *at, situ_shape_of(in[0]), &(situ_options){ .dtype = SITU_I64, .device = test_device() }), in[1]);
+  return op(in[0], d,
+            situ_from_host(at, (size_t)count * sizeof *at, situ_shape_of(in[0]),
+                           &(situ_options){ .dtype = SITU_I64, .device = test_device() }),
+            in[1]);
 }
 RUN(run_index_add) { return rows_into(in, c, situ_index_add); }
 RUN(run_scatter) { return elements_into(in, c, true, situ_scatter); }
@@ -136,7 +181,11 @@ RUN(run_transpose) {
   NOTE("%d, %d", dim(in[0], c->p[0]), dim(in[0], c->p[1]));
   return situ_transpose(in[0], dim(in[0], c->p[0]), dim(in[0], c->p[1]));
 }
-RUN(run_unsqueeze) { const int d = c->p[0] % (situ_dim(in[0]) + 1); NOTE("%d", d); return situ_unsqueeze(in[0], d); }
+RUN(run_unsqueeze) {
+  const int d = c->p[0] % (situ_dim(in[0]) + 1);
+  NOTE("%d", d);
+  return situ_unsqueeze(in[0], d);
+}
 RUN(run_squeeze) { return (void)c, situ_squeeze(in[0], (situ_shape){ .ndim = 0 }); }
 RUN(run_expand) {
   situ_shape s = situ_shape_of(in[0]);
@@ -152,9 +201,13 @@ RUN(run_as_strided) {
   const int64_t n = situ_numel(in[0]);
   if (!situ_is_contiguous(in[0])) return NULL;
   NOTE("SITU_SHAPE(2, 2), strides %d %d", c->p[0] % 2, c->p[1] % 2);
-  return n > 2 ? situ_as_strided(in[0], SITU_SHAPE(2, 2), SITU_SHAPE(c->p[0] % 2, c->p[1] % 2), situ_storage_offset(in[0])) : NULL;
+  return n > 2 ? situ_as_strided(in[0], SITU_SHAPE(2, 2), SITU_SHAPE(c->p[0] % 2, c->p[1] % 2),
+                                 situ_storage_offset(in[0]))
+               : NULL;
 }
-static situ_tensor *piece(situ_status status, situ_tensor **out, const int *count, int which) { return status == SITU_OK && *count ? out[which % *count] : NULL; }
+static situ_tensor *piece(situ_status status, situ_tensor **out, const int *count, int which) {
+  return status == SITU_OK && *count ? out[which % *count] : NULL;
+}
 RUN(run_split) {
   situ_tensor *out[16];
   int count = 16;
@@ -184,44 +237,115 @@ RUN(run_add_) { return (void)c, situ_add_(in[0], in[1]); }
 RUN(run_sub_) { return (void)c, situ_sub_(in[0], in[1]); }
 RUN(run_mul_) { return (void)c, situ_mul_(in[0], in[1]); }
 RUN(run_copy_) { return (void)c, situ_copy_(in[0], in[1]); }
-RUN(run_addcmul_) { NOTE("%g", c->a); return situ_addcmul_(in[0], in[1], in[2], c->a); }
-RUN(run_mul_scalar_) { NOTE("%g", c->a); return situ_mul_scalar_(in[0], c->a); }
-RUN(run_add_scalar_) { NOTE("%g", c->a); return situ_add_scalar_(in[0], c->a); }
-RUN(run_fill_) { NOTE("%g", c->a); return situ_fill_(in[0], c->a); }
+RUN(run_addcmul_) {
+  NOTE("%g", c->a);
+  return situ_addcmul_(in[0], in[1], in[2], c->a);
+}
+RUN(run_mul_scalar_) {
+  NOTE("%g", c->a);
+  return situ_mul_scalar_(in[0], c->a);
+}
+RUN(run_add_scalar_) {
+  NOTE("%g", c->a);
+  return situ_add_scalar_(in[0], c->a);
+}
+RUN(run_fill_) {
+  NOTE("%g", c->a);
+  return situ_fill_(in[0], c->a);
+}
 RUN(run_zero_) { return (void)c, situ_zero_(in[0]); }
 RUN(run_tanh_) { return (void)c, situ_tanh_(in[0]); }
 RUN(run_sin_) { return (void)c, situ_sin_(in[0]); }
 RUN(run_square_) { return (void)c, situ_square_(in[0]); }
 RUN(run_relu_) { return (void)c, situ_relu_(in[0]); }
-RUN(run_masked_fill_) { NOTE("mask %d %d, %g", c->p[1], c->p[2], c->a); return situ_masked_fill_(in[0], mask_of(in[0], c), c->a); }
+RUN(run_masked_fill_) {
+  NOTE("mask %d %d, %g", c->p[1], c->p[2], c->a);
+  return situ_masked_fill_(in[0], mask_of(in[0], c), c->a);
+}
 RUN(run_index_add_) { return rows_into(in, c, situ_index_add_); }
 RUN(run_scatter_) { return elements_into(in, c, true, situ_scatter_); }
 RUN(run_scatter_add_) { return elements_into(in, c, false, situ_scatter_add_); }
 
-#define MAKES(name, operands, flags) { #name, operands, PROGRAM_MAKES, flags, run_##name, { 0 }, 0 }
-#define VIEW(name, flags) { #name, 1, PROGRAM_VIEWS, flags, run_##name, { 0 }, 0 }
-#define WRITES(name, operands, flags) { #name, operands, PROGRAM_WRITES, (flags) | PROGRAM_ALIKE, run_##name, { 0 }, 0 }
+#define MAKES(name, operands, flags) \
+  { #name, operands, PROGRAM_MAKES, flags, run_##name, { 0 }, 0 }
+#define VIEW(name, flags) \
+  { #name, 1, PROGRAM_VIEWS, flags, run_##name, { 0 }, 0 }
+#define WRITES(name, operands, flags) \
+  { #name, operands, PROGRAM_WRITES, (flags) | PROGRAM_ALIKE, run_##name, { 0 }, 0 }
 #define TWO (PROGRAM_ALIKE | PROGRAM_SAVES)
 
 const program_kind program_kinds[] = {
-  MAKES(zeros, 0, 0), MAKES(full, 0, 0), MAKES(zeros_like, 1, PROGRAM_FORGETS), MAKES(zeros_like, 1, PROGRAM_FORGETS), MAKES(zeros_like, 1, PROGRAM_FORGETS), MAKES(clone, 1, 0), MAKES(cast, 1, PROGRAM_ROUNDS), MAKES(tanh, 1, PROGRAM_SAVES),
-  MAKES(sin, 1, PROGRAM_SAVES), MAKES(sigmoid, 1, PROGRAM_SAVES), MAKES(exp_tanh, 1, PROGRAM_SAVES), MAKES(square, 1, PROGRAM_SAVES), MAKES(neg, 1, 0),
-  MAKES(mul_scalar, 1, 0), MAKES(add, 2, 0), MAKES(sub, 2, 0), MAKES(mul, 2, PROGRAM_SAVES), MAKES(div, 2, PROGRAM_SAVES), MAKES(matmul, 2, PROGRAM_SAVES),
-  MAKES(sum, 1, 0), MAKES(mean, 1, 0), MAKES(softmax, 1, PROGRAM_SAVES), MAKES(cumsum, 1, 0), MAKES(where, 2, PROGRAM_ALIKE), MAKES(masked_fill, 1, 0),
-  MAKES(cat, 3, PROGRAM_ALIKE), MAKES(stack, 2, PROGRAM_ALIKE), MAKES(flip, 1, 0), MAKES(roll, 1, 0), MAKES(index_select, 1, 0), MAKES(gather, 1, 0),
-  MAKES(index_add, 2, PROGRAM_ALIKE), MAKES(scatter, 2, PROGRAM_ALIKE), MAKES(scatter_add, 2, PROGRAM_ALIKE),
+  MAKES(zeros, 0, 0),
+  MAKES(full, 0, 0),
+  MAKES(zeros_like, 1, PROGRAM_FORGETS),
+  MAKES(zeros_like, 1, PROGRAM_FORGETS),
+  MAKES(zeros_like, 1, PROGRAM_FORGETS),
+  MAKES(clone, 1, 0),
+  MAKES(cast, 1, PROGRAM_ROUNDS),
+  MAKES(tanh, 1, PROGRAM_SAVES),
+  MAKES(sin, 1, PROGRAM_SAVES),
+  MAKES(sigmoid, 1, PROGRAM_SAVES),
+  MAKES(exp_tanh, 1, PROGRAM_SAVES),
+  MAKES(square, 1, PROGRAM_SAVES),
+  MAKES(neg, 1, 0),
+  MAKES(mul_scalar, 1, 0),
+  MAKES(add, 2, 0),
+  MAKES(sub, 2, 0),
+  MAKES(mul, 2, PROGRAM_SAVES),
+  MAKES(div, 2, PROGRAM_SAVES),
+  MAKES(matmul, 2, PROGRAM_SAVES),
+  MAKES(sum, 1, 0),
+  MAKES(mean, 1, 0),
+  MAKES(softmax, 1, PROGRAM_SAVES),
+  MAKES(cumsum, 1, 0),
+  MAKES(where, 2, PROGRAM_ALIKE),
+  MAKES(masked_fill, 1, 0),
+  MAKES(cat, 3, PROGRAM_ALIKE),
+  MAKES(stack, 2, PROGRAM_ALIKE),
+  MAKES(flip, 1, 0),
+  MAKES(roll, 1, 0),
+  MAKES(index_select, 1, 0),
+  MAKES(gather, 1, 0),
+  MAKES(index_add, 2, PROGRAM_ALIKE),
+  MAKES(scatter, 2, PROGRAM_ALIKE),
+  MAKES(scatter_add, 2, PROGRAM_ALIKE),
   { "relu", 1, PROGRAM_MAKES, PROGRAM_SAVES, run_relu, { 0 }, 1 },
   { "abs", 1, PROGRAM_MAKES, PROGRAM_SAVES, run_abs, { 0 }, 1 },
   { "clamp(-1, 1)", 1, PROGRAM_MAKES, PROGRAM_SAVES, run_clamp, { -1, 1 }, 2 },
 
-  VIEW(view, 0), VIEW(narrow, 0), VIEW(narrow, 0), VIEW(select, 0), VIEW(select, 0), VIEW(slice, 0), VIEW(transpose, 0), VIEW(unsqueeze, 0),
-  VIEW(squeeze, 0), VIEW(expand, PROGRAM_SPREADS), VIEW(as_strided, PROGRAM_SPREADS), VIEW(split, PROGRAM_ONE_OF), VIEW(chunk, PROGRAM_ONE_OF),
+  VIEW(view, 0),
+  VIEW(narrow, 0),
+  VIEW(narrow, 0),
+  VIEW(select, 0),
+  VIEW(select, 0),
+  VIEW(slice, 0),
+  VIEW(transpose, 0),
+  VIEW(unsqueeze, 0),
+  VIEW(squeeze, 0),
+  VIEW(expand, PROGRAM_SPREADS),
+  VIEW(as_strided, PROGRAM_SPREADS),
+  VIEW(split, PROGRAM_ONE_OF),
+  VIEW(chunk, PROGRAM_ONE_OF),
   VIEW(unbind, PROGRAM_ONE_OF),
   { "detach", 1, PROGRAM_DETACHES, 0, run_detach, { 0 }, 0 },
 
-  WRITES(add_, 2, 0), WRITES(sub_, 2, 0), WRITES(mul_, 2, PROGRAM_SAVES), WRITES(copy_, 2, 0), WRITES(copy_, 2, 0), WRITES(addcmul_, 3, PROGRAM_SAVES),
-  WRITES(mul_scalar_, 1, 0), WRITES(add_scalar_, 1, 0), WRITES(fill_, 1, 0), WRITES(zero_, 1, 0), WRITES(tanh_, 1, PROGRAM_SAVES), WRITES(sin_, 1, 0),
-  WRITES(square_, 1, 0), WRITES(masked_fill_, 1, 0), WRITES(index_add_, 2, 0), WRITES(scatter_, 2, 0), WRITES(scatter_add_, 2, 0),
+  WRITES(add_, 2, 0),
+  WRITES(sub_, 2, 0),
+  WRITES(mul_, 2, PROGRAM_SAVES),
+  WRITES(copy_, 2, 0),
+  WRITES(copy_, 2, 0),
+  WRITES(addcmul_, 3, PROGRAM_SAVES),
+  WRITES(mul_scalar_, 1, 0),
+  WRITES(add_scalar_, 1, 0),
+  WRITES(fill_, 1, 0),
+  WRITES(zero_, 1, 0),
+  WRITES(tanh_, 1, PROGRAM_SAVES),
+  WRITES(sin_, 1, 0),
+  WRITES(square_, 1, 0),
+  WRITES(masked_fill_, 1, 0),
+  WRITES(index_add_, 2, 0),
+  WRITES(scatter_, 2, 0),
+  WRITES(scatter_add_, 2, 0),
   { "relu_", 1, PROGRAM_WRITES, PROGRAM_SAVES, run_relu_, { 0 }, 1 },
 
   { "backward", 1, PROGRAM_BACKWARD, 0, NULL, { 0 }, 0 },

@@ -13,7 +13,8 @@ static const program_family *family_of(const program_model *m, int value) { retu
 
 void program_model_begin(program_model *m, const program *p) {
   memset(m, 0, sizeof *m);
-  for (; m->values < p->leaves; m->values++) m->value[m->values].family = add_family(m, (program_family){ .leaf = true, .memory = m->memories++ });
+  for (; m->values < p->leaves; m->values++)
+    m->value[m->values].family = add_family(m, (program_family){ .leaf = true, .memory = m->memories++ });
   m->fresh = -1;
 }
 
@@ -24,7 +25,8 @@ bool program_requires_grad(const program_model *m, int value) {
 /* Another family on the same memory has a history of its own. */
 static bool shared_history(const program_model *m, int family) {
   for (int f = 0; f < m->families; f++)
-    if (f != family && m->family[f].memory == m->family[family].memory && (m->family[f].history || m->family[f].leaf)) return true;
+    if (f != family && m->family[f].memory == m->family[family].memory && (m->family[f].history || m->family[f].leaf))
+      return true;
   return false;
 }
 
@@ -54,7 +56,8 @@ program_step program_model_look(const program_model *m, const program_call *c) {
   if (e == PROGRAM_WRITES) look_at_write(m, c, &s);
   if ((e == PROGRAM_BACKWARD || e == PROGRAM_GRAD) && m->freed) s.risky = true;
   if (e >= PROGRAM_BACKWARD && (c->no_grad || s.constant[0])) s.forbidden = true;
-  if (e == PROGRAM_HOOK && !(m->fresh == c->in[0] || (family_of(m, c->in[0])->leaf && c->in[0] < PROGRAM_LEAVES && !m->losses && m->value[c->in[0]].family == c->in[0])))
+  if (e == PROGRAM_HOOK && !(m->fresh == c->in[0] || (family_of(m, c->in[0])->leaf && c->in[0] < PROGRAM_LEAVES &&
+                                                      !m->losses && m->value[c->in[0]].family == c->in[0])))
     s.forbidden = true;
   return s;
 }
@@ -63,37 +66,41 @@ void program_model_run(program_model *m, const program_call *c) {
   const program_step s = program_model_look(m, c);
   const program_effect e = c->kind->effect;
   bool gradient = false;
-  for (int i = 0; i < c->kind->operands && !(c->kind->flags & PROGRAM_FORGETS); i++) gradient |= family_of(m, c->in[i])->gradient && !m->value[c->in[i]].no_grad_view && !c->no_grad;
+  for (int i = 0; i < c->kind->operands && !(c->kind->flags & PROGRAM_FORGETS); i++)
+    gradient |= family_of(m, c->in[i])->gradient && !m->value[c->in[i]].no_grad_view && !c->no_grad;
   if (s.recorded && c->kind->flags & PROGRAM_SAVES)
     for (int i = 0; i < c->kind->operands; i++) m->saved[family_of(m, c->in[i])->memory] = true;
   program_value v = c->kind->operands ? m->value[c->in[0]] : (program_value){ 0 };
   m->fresh = -1;
   switch (e) {
-    case PROGRAM_MAKES:
-      v = (program_value){ .family = add_family(m, (program_family){ .history = s.recorded, .gradient = gradient && !s.recorded, .memory = m->memories++ }) };
-      m->saved[m->family[v.family].memory] = s.recorded && c->kind->flags & PROGRAM_SAVES;
-      if (s.recorded) m->fresh = m->values;
-      break;
-    case PROGRAM_GRAD:
-      v = (program_value){ .family = add_family(m, (program_family){ .gradient = true, .memory = m->memories++ }) };
-      break;
-    case PROGRAM_DETACHES:
-      v = (program_value){ .family = add_family(m, (program_family){ .memory = m->family[v.family].memory }), .spread = v.spread };
-      break;
-    case PROGRAM_VIEWS:
-      v.no_grad_view |= c->no_grad;
-      v.one_of |= (c->kind->flags & PROGRAM_ONE_OF) != 0;
-      v.spread |= (c->kind->flags & PROGRAM_SPREADS) != 0;
-      v.rebased = m->family[v.family].rebased;
-      break;
-    case PROGRAM_WRITES:
-      m->family[v.family].gradient |= gradient;
-      if (!s.recorded) break;
-      m->family[v.family].history = true;
-      m->family[v.family].rebased++;
-      if (c->kind->flags & PROGRAM_SAVES) m->saved[m->family[v.family].memory] = true;
-      break;
-    default: break;
+  case PROGRAM_MAKES:
+    v = (program_value){ .family = add_family(m, (program_family){ .history = s.recorded,
+                                                                   .gradient = gradient && !s.recorded,
+                                                                   .memory = m->memories++ }) };
+    m->saved[m->family[v.family].memory] = s.recorded && c->kind->flags & PROGRAM_SAVES;
+    if (s.recorded) m->fresh = m->values;
+    break;
+  case PROGRAM_GRAD:
+    v = (program_value){ .family = add_family(m, (program_family){ .gradient = true, .memory = m->memories++ }) };
+    break;
+  case PROGRAM_DETACHES:
+    v = (program_value){ .family = add_family(m, (program_family){ .memory = m->family[v.family].memory }),
+                         .spread = v.spread };
+    break;
+  case PROGRAM_VIEWS:
+    v.no_grad_view |= c->no_grad;
+    v.one_of |= (c->kind->flags & PROGRAM_ONE_OF) != 0;
+    v.spread |= (c->kind->flags & PROGRAM_SPREADS) != 0;
+    v.rebased = m->family[v.family].rebased;
+    break;
+  case PROGRAM_WRITES:
+    m->family[v.family].gradient |= gradient;
+    if (!s.recorded) break;
+    m->family[v.family].history = true;
+    m->family[v.family].rebased++;
+    if (c->kind->flags & PROGRAM_SAVES) m->saved[m->family[v.family].memory] = true;
+    break;
+  default: break;
   }
   if (e == PROGRAM_BACKWARD || e == PROGRAM_GRAD) {
     m->losses++;

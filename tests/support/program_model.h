@@ -7,31 +7,31 @@
 
 /* All views of one base, and the base: they have a history or have none together. detach begins a new one on the same memory. */
 typedef struct program_family {
-  bool history, leaf, gradient;  /* gradient: computed from one, where gradients are recorded */
-  int  memory, rebased;
+  bool history, leaf, gradient; /* gradient: computed from one, where gradients are recorded */
+  int memory, rebased;
 } program_family;
 
 typedef struct program_value {
-  int  family, rebased;
+  int family, rebased;
   bool no_grad_view, one_of, spread;
 } program_value;
 
 /* Of one call, before it runs. */
 typedef struct program_step {
-  bool recorded;                    /* its result depends on what requires a gradient, and it is not in a no_grad scope */
-  bool constant[PROGRAM_OPERANDS];  /* the operand is a constant as far as gradients go */
+  bool recorded; /* its result depends on what requires a gradient, and it is not in a no_grad scope */
+  bool constant[PROGRAM_OPERANDS]; /* the operand is a constant as far as gradients go */
   bool must_refuse;
-  bool risky;                       /* allowed, but it, or a backward after it, is refused as torch does */
-  bool forbidden;                   /* what torch would make of it is not a derivative: not drawn */
+  bool risky;     /* allowed, but it, or a backward after it, is refused as torch does */
+  bool forbidden; /* what torch would make of it is not a derivative: not drawn */
 } program_step;
 
 typedef struct program_model {
-  int            values, families, memories, losses;
-  program_value  value[PROGRAM_VALUES];
+  int values, families, memories, losses;
+  program_value value[PROGRAM_VALUES];
   program_family family[PROGRAM_VALUES];
-  bool           saved[PROGRAM_VALUES];  /* memory that a backward needs as it is */
-  bool           freed;                  /* a backward has not retained the graph */
-  int            fresh;                  /* the value that was made by the last call, and not used since; -1: none */
+  bool saved[PROGRAM_VALUES]; /* memory that a backward needs as it is */
+  bool freed;                 /* a backward has not retained the graph */
+  int fresh;                  /* the value that was made by the last call, and not used since; -1: none */
 } program_model;
 
 void program_model_begin(program_model *m, const program *p);

@@ -18,19 +18,13 @@ enum { ROW = 8 };
 static inline situ_view_desc row_new(situ_device device) {
   situ_storage *s = situ__storage_new("test", device, ROW * sizeof(float));
   assert_non_null(s);
-  return (situ_view_desc){ .storage = s,
-                           .dtype = SITU_F32,
-                           .ndim = 1,
-                           .contiguous = true,
-                           .numel = ROW,
-                           .size = { ROW },
-                           .stride = { 1 } };
+  return (situ_view_desc){
+    .storage = s, .dtype = SITU_F32, .ndim = 1, .contiguous = true, .numel = ROW, .size = { ROW }, .stride = { 1 }
+  };
 }
 
 static inline situ_work row_filling(const situ_view_desc *y, double value) {
-  return (situ_work){
-    .verb = SITU_VERB_FILL, .compute = SITU_F32, .outs = 1, .out = { y }, .scalar = { value }
-  };
+  return (situ_work){ .verb = SITU_VERB_FILL, .compute = SITU_F32, .outs = 1, .out = { y }, .scalar = { value } };
 }
 
 static inline situ_status row_fill(const situ_view_desc *y, double value) {
@@ -39,8 +33,7 @@ static inline situ_status row_fill(const situ_view_desc *y, double value) {
 }
 
 /* y = a + b */
-static inline situ_status row_add(const situ_view_desc *a, const situ_view_desc *b,
-                                  const situ_view_desc *y) {
+static inline situ_status row_add(const situ_view_desc *a, const situ_view_desc *b, const situ_view_desc *y) {
   situ_work work = { .verb = SITU_VERB_BINARY,
                      .op = SITU_BINARY_add,
                      .compute = SITU_F32,

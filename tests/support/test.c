@@ -54,7 +54,8 @@ int test_end(void **state) {
   if (checked_complaints()) bad = 1, print_error("a call and its error disagree\n");
   if (situ_live_tensors() != live_tensors || situ_live_bytes() != live_bytes) {
     bad = 1;
-    print_error("leaked %lld tensors, %lld bytes\n", (long long)(situ_live_tensors() - live_tensors), (long long)(situ_live_bytes() - live_bytes));
+    print_error("leaked %lld tensors, %lld bytes\n", (long long)(situ_live_tensors() - live_tensors),
+                (long long)(situ_live_bytes() - live_bytes));
   }
   (void)status;
   return bad;
@@ -97,7 +98,8 @@ static void at_fault(const char *file, int line, const char *what) {
   _fail(file, line);
 }
 
-static void compare(const double *got, const double *want, int64_t count, double rtol, double atol, const char *file, int line) {
+static void compare(const double *got, const double *want, int64_t count, double rtol, double atol, const char *file,
+                    int line) {
   for (int64_t i = 0; i < count; i++) {
     bool same = got[i] == want[i] || (isnan(got[i]) && isnan(want[i]));
     if (same || (isfinite(want[i]) && fabs(got[i] - want[i]) <= atol + rtol * fabs(want[i]))) continue;
@@ -107,7 +109,8 @@ static void compare(const double *got, const double *want, int64_t count, double
   }
 }
 
-void test_close_(situ_tensor *t, situ_shape shape, const double *want, double rtol, double atol, const char *file, int line) {
+void test_close_(situ_tensor *t, situ_shape shape, const double *want, double rtol, double atol, const char *file,
+                 int line) {
   if (!t) at_fault(file, line, situ_error_message());
   situ_shape own = situ_shape_of(t);
   bool same = own.ndim == shape.ndim;
@@ -131,7 +134,8 @@ void test_same_(situ_tensor *a, situ_tensor *b, double rtol, double atol, const 
 
 void test_error_(situ_status status, const char *op, const char *part, const char *file, int line) {
   char text[8192];
-  bool good = situ_error() == status && (!*op || strcmp(situ_error_op(), op) == 0) && strstr(situ_error_message(), part);
+  bool good =
+      situ_error() == status && (!*op || strcmp(situ_error_op(), op) == 0) && strstr(situ_error_message(), part);
   snprintf(text, sizeof text, "wanted %s from %s with \"%s\", got %s from %s: %s", situ_status_name(status), op, part,
            situ_status_name(situ_error()), situ_error_op(), situ_error_message());
   situ_error_clear();
@@ -154,7 +158,8 @@ static double value_at(test_function f, situ_tensor *const *in, void *payload, s
   return value;
 }
 
-static void check_input(test_function f, situ_tensor *const *in, int which, void *payload, situ_tensor *weight, const char *file, int line) {
+static void check_input(test_function f, situ_tensor *const *in, int which, void *payload, situ_tensor *weight,
+                        const char *file, int line) {
   const double step = 1e-6;
   situ_tensor *x = in[which], *grad = situ_grad(x);
   int64_t count = situ_numel(x);
@@ -168,7 +173,8 @@ static void check_input(test_function f, situ_tensor *const *in, int which, void
       values[i] = keep + (k ? -step : step);
       situ_scope s;
       situ_scope_begin_no_grad(&s);
-      if (situ_copy_from_host(x, values, (size_t)count * sizeof *values) != SITU_OK) fail_msg("gradcheck: %s", situ_error_message());
+      if (situ_copy_from_host(x, values, (size_t)count * sizeof *values) != SITU_OK)
+        fail_msg("gradcheck: %s", situ_error_message());
       SITU_IGNORE(situ_scope_end(&s));
       side[k] = value_at(f, in, payload, weight);
     }
@@ -176,19 +182,22 @@ static void check_input(test_function f, situ_tensor *const *in, int which, void
     double numeric = (side[0] - side[1]) / (2 * step);
     if (fabs(back[i] - numeric) <= 1e-5 + 1e-3 * fabs(numeric)) continue;
     char text[200];
-    snprintf(text, sizeof text, "gradient of input %d at %lld: backward says %.10g, differences say %.10g", which, (long long)i, back[i], numeric);
+    snprintf(text, sizeof text, "gradient of input %d at %lld: backward says %.10g, differences say %.10g", which,
+             (long long)i, back[i], numeric);
     at_fault(file, line, text);
   }
   situ_scope s;
   situ_scope_begin_no_grad(&s);
-  if (situ_copy_from_host(x, values, (size_t)count * sizeof *values) != SITU_OK) fail_msg("gradcheck: %s", situ_error_message());
+  if (situ_copy_from_host(x, values, (size_t)count * sizeof *values) != SITU_OK)
+    fail_msg("gradcheck: %s", situ_error_message());
   SITU_IGNORE(situ_scope_end(&s));
   free(values);
   free(back);
 }
 
 /* The gradients of f64, which are right by now, against those of f32. */
-static void check_f32(test_function f, situ_tensor *const *in, int count, void *payload, situ_tensor *weight, const char *file, int line) {
+static void check_f32(test_function f, situ_tensor *const *in, int count, void *payload, situ_tensor *weight,
+                      const char *file, int line) {
   enum { INPUTS = 16 };
   situ_tensor *narrow[INPUTS];
   situ_scope s;

@@ -39,9 +39,12 @@ situ_tensor *test_random(situ_shape shape, double low, double high, bool grad);
 void test_read(situ_tensor *t, double *out);
 
 /* Shape and values; NaN equals NaN; |got - want| <= atol + rtol |want|. */
-void test_close_(situ_tensor *t, situ_shape shape, const double *want, double rtol, double atol, const char *file, int line);
-#define expect_close(t, shape, rtol, atol, ...) test_close_(t, shape, (const double[]){ __VA_ARGS__ }, rtol, atol, __FILE__, __LINE__)
-#define expect_values(t, shape, ...) test_close_(t, shape, (const double[]){ __VA_ARGS__ }, 1.3e-6, 1e-5, __FILE__, __LINE__)
+void test_close_(situ_tensor *t, situ_shape shape, const double *want, double rtol, double atol, const char *file,
+                 int line);
+#define expect_close(t, shape, rtol, atol, ...) \
+  test_close_(t, shape, (const double[]){ __VA_ARGS__ }, rtol, atol, __FILE__, __LINE__)
+#define expect_values(t, shape, ...) \
+  test_close_(t, shape, (const double[]){ __VA_ARGS__ }, 1.3e-6, 1e-5, __FILE__, __LINE__)
 #define expect_exact(t, shape, ...) test_close_(t, shape, (const double[]){ __VA_ARGS__ }, 0, 0, __FILE__, __LINE__)
 /* Two tensors: equal shape, dtype and values within the tolerance. */
 void test_same_(situ_tensor *a, situ_tensor *b, double rtol, double atol, const char *file, int line);
@@ -60,8 +63,9 @@ typedef situ_tensor *(*test_function)(situ_tensor *const *in, void *payload);
    f32, whose differences would be too coarse, against that of f64: within 1e-6 and 1e-4 of the largest element. A function that
    brings f64 tensors of its own is not tried in f32. */
 void test_gradcheck_(test_function f, situ_tensor *const *in, int count, void *payload, const char *file, int line);
-#define gradcheck(f, payload, ...)                                                                      \
-  test_gradcheck_(f, (situ_tensor *[]){ __VA_ARGS__ },                                                  \
-                  (int)(sizeof((situ_tensor *[]){ __VA_ARGS__ }) / sizeof(situ_tensor *)), payload, __FILE__, __LINE__)
+#define gradcheck(f, payload, ...)                                                                            \
+  test_gradcheck_(f, (situ_tensor *[]){ __VA_ARGS__ },                                                        \
+                  (int)(sizeof((situ_tensor *[]){ __VA_ARGS__ }) / sizeof(situ_tensor *)), payload, __FILE__, \
+                  __LINE__)
 
 #endif

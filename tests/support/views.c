@@ -116,8 +116,8 @@ static const situ_view_desc *staged(stage *s, const situ_view_desc *v) {
     situ_storage *host = s->host[k] = v->storage;
     s->there[k] = situ__storage_new("view_run", s->device, host->bytes);
     s->storages++;
-    if (!s->there[k] || situ__copy_from_host("view_run", s->there[k], 0, host->data, host->bytes,
-                                             SITU__COPY_USER) != SITU_OK)
+    if (!s->there[k] ||
+        situ__copy_from_host("view_run", s->there[k], 0, host->data, host->bytes, SITU__COPY_USER) != SITU_OK)
       fail_msg("view_run: %s", situ_error_message());
   }
   situ_view_desc *view = &s->view[s->views++];
@@ -146,8 +146,8 @@ situ_status view_run(situ_verb verb, const situ_work *work) {
   situ_status status = situ__run("view_run", device, &copy);
   if (status == SITU_OK) status = situ_synchronize(device);
   for (int k = 0; k < s.storages; k++) {
-    situ_status back = situ__copy_to_host("view_run", s.there[k], 0, s.host[k]->data,
-                                          s.host[k]->bytes, SITU__COPY_READ);
+    situ_status back =
+        situ__copy_to_host("view_run", s.there[k], 0, s.host[k]->data, s.host[k]->bytes, SITU__COPY_READ);
     if (back != SITU_OK && status == SITU_OK) fail_msg("view_run: %s", situ_error_message());
     situ__storage_release(s.there[k]);
   }

@@ -41,7 +41,8 @@ static void unwritten_values_are_not_read(void **state) {
   situ_tensor *t = situ_set_name(situ_empty(SITU_SHAPE(2), &o), "scratch");
   float room[2];
   assert_int_equal(situ_copy_to_host(t, room, sizeof room), SITU_E_STATE);
-  expect_error(SITU_E_STATE, "copy_to_host", "`scratch` ([2] f32) holds no value yet: nothing was written since it was made");
+  expect_error(SITU_E_STATE, "copy_to_host",
+               "`scratch` ([2] f32) holds no value yet: nothing was written since it was made");
   situ_fill_(t, 3);
   expect_exact(t, SITU_SHAPE(2), 3, 3);
 }
@@ -50,7 +51,8 @@ static void integers_are_exact(void **state) {
   (void)state;
   const int64_t big = INT64_MAX - 1;
   int64_t back = 0;
-  situ_tensor *t = situ_from_host(&big, sizeof big, SITU_SCALAR, &(situ_options){ .dtype = SITU_I64, .device = test_device() });
+  situ_tensor *t =
+      situ_from_host(&big, sizeof big, SITU_SCALAR, &(situ_options){ .dtype = SITU_I64, .device = test_device() });
   assert_int_equal(situ_item_i64(t, &back), SITU_OK);
   assert_true(back == big);
 }
@@ -82,11 +84,12 @@ static void foreign_memory(void **state) {
   assert_int_equal(released, 0);
   assert_int_equal(situ_scope_end(&s), SITU_OK);
   assert_int_equal(released, 1);
-  expect_refused(situ_from_blob(own, SITU_SHAPE(-2), NULL, count_release, &by, NULL), SITU_E_SHAPE, "from_blob", "negative");
+  expect_refused(situ_from_blob(own, SITU_SHAPE(-2), NULL, count_release, &by, NULL), SITU_E_SHAPE, "from_blob",
+                 "negative");
   assert_int_equal(released, 2);
   expect_refused(situ_from_blob(NULL, SITU_SHAPE(2), NULL, NULL, NULL, NULL), SITU_E_ARG, "from_blob", "NULL");
-  expect_refused(situ_from_blob(own, SITU_SHAPE(2), NULL, NULL, NULL, &(situ_options){ .device = situ_dev("meta") }), SITU_E_DEVICE,
-                 "from_blob", "on cpu");
+  expect_refused(situ_from_blob(own, SITU_SHAPE(2), NULL, NULL, NULL, &(situ_options){ .device = situ_dev("meta") }),
+                 SITU_E_DEVICE, "from_blob", "on cpu");
 }
 
 static void prints(situ_tensor *t, const char *want) {
@@ -115,14 +118,20 @@ static void printing(void **state) {
   prints(situ_full(SITU_SCALAR, 2.5, NULL), "tensor(2.5000)");
   prints(situ_zeros(SITU_SHAPE(0), NULL), "tensor([])");
   prints(situ_ones(SITU_SHAPE(2), &(situ_options){ .dtype = SITU_F64 }), "tensor([1., 1.], dtype=f64)");
-  prints(situ_ones(SITU_SHAPE(2, 3), &(situ_options){ .device = situ_dev("meta") }), "tensor(..., size=(2, 3), device='meta')");
+  prints(situ_ones(SITU_SHAPE(2, 3), &(situ_options){ .device = situ_dev("meta") }),
+         "tensor(..., size=(2, 3), device='meta')");
   prints(situ_ones(SITU_SHAPE(2), &(situ_options){ .device = situ_dev("sim:0") }), "tensor([1., 1.], device='sim:0')");
   prints(situ_arange(0, 2000, 1, NULL), "tensor([   0,    1,    2,  ..., 1997, 1998, 1999])");
   assert_int_equal(situ_scope_end(&s), SITU_OK);
 }
 
 int main(void) {
-  const struct CMUnitTest tests[] = { TEST(round_trip), TEST(sizes_must_agree), TEST(unwritten_values_are_not_read), TEST(integers_are_exact),
-                                      TEST(host_memory_is_only_on_cpu), TEST(foreign_memory), TEST(printing) };
+  const struct CMUnitTest tests[] = { TEST(round_trip),
+                                      TEST(sizes_must_agree),
+                                      TEST(unwritten_values_are_not_read),
+                                      TEST(integers_are_exact),
+                                      TEST(host_memory_is_only_on_cpu),
+                                      TEST(foreign_memory),
+                                      TEST(printing) };
   return cmocka_run_group_tests(tests, NULL, NULL);
 }

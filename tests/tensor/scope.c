@@ -77,7 +77,8 @@ static void a_released_handle_is_refused(void **state) {
 }
 
 int main(void) {
-  const struct CMUnitTest tests[] = { TEST(a_scope_frees_what_it_owns), TEST(a_forgotten_inner_scope_is_cleaned), TEST(escape_and_set),
-                                      TEST(the_scope_tells_of_errors_inside), TEST(a_released_handle_is_refused) };
+  const struct CMUnitTest tests[] = { TEST(a_scope_frees_what_it_owns), TEST(a_forgotten_inner_scope_is_cleaned),
+                                      TEST(escape_and_set), TEST(the_scope_tells_of_errors_inside),
+                                      TEST(a_released_handle_is_refused) };
   return cmocka_run_group_tests(tests, NULL, NULL);
 }

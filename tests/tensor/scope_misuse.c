@@ -157,7 +157,7 @@ static void begin_and_end(void *payload) {
   for (int i = 0; i < 20; i++) one(i);
   assert_int_equal(situ_scope_end(&s), SITU_OK);
   if (payload) assert_int_equal(situ_scope_end(&around), *(situ_status *)payload);
-  situ_scope_begin(&s);  /* forgotten too */
+  situ_scope_begin(&s); /* forgotten too */
   one(1);
 }
 
@@ -283,12 +283,16 @@ static void a_thread_takes_its_open_scopes_with_it(void **state) {
 }
 
 int main(void) {
-  const struct CMUnitTest tests[] = {
-    TEST(a_forgotten_scope_depends_on_no_frame), TEST(begun_twice_the_first_is_forgotten), TEST(a_copy_names_the_same_scope),
-    TEST(what_is_not_open_closes_nothing), TEST(a_dead_tensor_is_neither_escaped_nor_set),
-    TEST(a_release_may_begin_and_end_scopes), TEST(nothing_is_allocated_in_a_steady_state), TEST(without_memory_no_scope_is_opened),
-    TEST(a_scope_ends_on_its_own_thread_only), TEST(a_thread_takes_its_open_scopes_with_it)
-  };
+  const struct CMUnitTest tests[] = { TEST(a_forgotten_scope_depends_on_no_frame),
+                                      TEST(begun_twice_the_first_is_forgotten),
+                                      TEST(a_copy_names_the_same_scope),
+                                      TEST(what_is_not_open_closes_nothing),
+                                      TEST(a_dead_tensor_is_neither_escaped_nor_set),
+                                      TEST(a_release_may_begin_and_end_scopes),
+                                      TEST(nothing_is_allocated_in_a_steady_state),
+                                      TEST(without_memory_no_scope_is_opened),
+                                      TEST(a_scope_ends_on_its_own_thread_only),
+                                      TEST(a_thread_takes_its_open_scopes_with_it) };
   situ_set_allocator(&(situ_allocator){ take, take_more, give, NULL });
   return cmocka_run_group_tests(tests, NULL, NULL);
 }

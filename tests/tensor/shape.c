@@ -29,7 +29,8 @@ static void bad_shapes(void **state) {
   expect_refused(situ_empty(SITU_SHAPE(-1, 3), &o), SITU_E_SHAPE, "empty", "negative");
   expect_refused(situ_empty(SITU_SHAPE(2, 2, 1, 2305843009213693952), &o), SITU_E_OVERFLOW, "empty", "2^63");
   expect_refused(situ_empty(SITU_SHAPE(2305843009213693952), &wide), SITU_E_OVERFLOW, "empty", "bytes");
-  expect_refused(situ_empty(SITU_SHAPE(0, 4611686018427387904, 4611686018427387904), &o), SITU_E_OVERFLOW, "empty", "2^63");
+  expect_refused(situ_empty(SITU_SHAPE(0, 4611686018427387904, 4611686018427387904), &o), SITU_E_OVERFLOW, "empty",
+                 "2^63");
   expect_refused(situ_empty((situ_shape){ .ndim = 9 }, &o), SITU_E_ARG, "empty", "0 to 8");
   expect_refused(situ_empty((situ_shape){ .ndim = -1 }, &o), SITU_E_ARG, "empty", "0 to 8");
   situ_options odd = here((situ_dtype)99);
@@ -51,9 +52,11 @@ static void views_refuse(void **state) {
   (void)state;
   situ_options o = here(SITU_F32);
   situ_tensor *t = situ_empty(SITU_SHAPE(2, 3), &o), *line = situ_empty(SITU_SHAPE(3), &o);
-  expect_refused(situ_reshape(line, SITU_SHAPE(2, 2)), SITU_E_SHAPE, "reshape", "3 elements do not fit into shape [2, 2]");
+  expect_refused(situ_reshape(line, SITU_SHAPE(2, 2)), SITU_E_SHAPE, "reshape",
+                 "3 elements do not fit into shape [2, 2]");
   expect_refused(situ_reshape(t, SITU_SHAPE(-1, -1)), SITU_E_SHAPE, "reshape", "do not fit");
-  expect_refused(situ_reshape(situ_empty(SITU_SHAPE(0, 3), &o), SITU_SHAPE(-1, 0)), SITU_E_SHAPE, "reshape", "do not fit");
+  expect_refused(situ_reshape(situ_empty(SITU_SHAPE(0, 3), &o), SITU_SHAPE(-1, 0)), SITU_E_SHAPE, "reshape",
+                 "do not fit");
   expect_refused(situ_view(situ_transpose(t, 0, 1), SITU_SHAPE(6)), SITU_E_SHAPE, "view", "use situ_reshape");
   expect_refused(situ_permute(t, SITU_DIMS(0, 0)), SITU_E_ARG, "permute", "twice");
   expect_refused(situ_permute(t, SITU_DIMS(0, 2)), SITU_E_ARG, "permute", "outside");
@@ -91,7 +94,8 @@ static void as_strided_stays_inside(void **state) {
     expect_refused(situ_as_strided(t, SITU_SHAPE(2), SITU_SHAPE(1), INT64_MAX), SITU_E_OVERFLOW, "as_strided", "");
   }
   expect_refused(situ_as_strided(t, SITU_SHAPE(2), SITU_SHAPE(1), -1), SITU_E_INDEX, "as_strided", "negative");
-  expect_refused(situ_as_strided(t, SITU_SHAPE(4, 4), SITU_SHAPE(INT64_MAX, 2), 0), SITU_E_OVERFLOW, "as_strided", "2^63");
+  expect_refused(situ_as_strided(t, SITU_SHAPE(4, 4), SITU_SHAPE(INT64_MAX, 2), 0), SITU_E_OVERFLOW, "as_strided",
+                 "2^63");
   expect_refused(situ_as_strided(t, SITU_SHAPE(2, 2), SITU_SHAPE(-1, 1), 0), SITU_E_ARG, "as_strided", "negative");
   assert_int_equal(situ_numel(situ_as_strided(t, SITU_SHAPE(2, 2), SITU_SHAPE(1, 2), 1)), 4);
 }
@@ -112,15 +116,21 @@ static void null_and_dead_handles(void **state) {
   expect_refused(situ_reshape(NULL, SITU_SHAPE(1)), SITU_E_ARG, "reshape", "NULL");
   situ_tensor *none = situ_empty(SITU_SHAPE(-1), NULL);
   assert_null(situ_clone(situ_reshape(none, SITU_SHAPE(2))));
-  expect_error(SITU_E_SHAPE, "empty", "negative");  /* the first error is kept: the NULLs that follow say nothing */
+  expect_error(SITU_E_SHAPE, "empty", "negative"); /* the first error is kept: the NULLs that follow say nothing */
   uint64_t zeroed[64] = { 0 };
   expect_refused(situ_clone((situ_tensor *)zeroed), SITU_E_ARG, "clone", "input is not a tensor");
 }
 
 int main(void) {
   const struct CMUnitTest tests[] = {
-    TEST(sizes_and_strides), TEST(bad_shapes), TEST(empty_tensors_are_fine), TEST(views_refuse), TEST(slices_are_clamped_like_python),
-    TEST(as_strided_stays_inside), TEST(promotion_table), TEST(null_and_dead_handles),
+    TEST(sizes_and_strides),
+    TEST(bad_shapes),
+    TEST(empty_tensors_are_fine),
+    TEST(views_refuse),
+    TEST(slices_are_clamped_like_python),
+    TEST(as_strided_stays_inside),
+    TEST(promotion_table),
+    TEST(null_and_dead_handles),
   };
   return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -17,7 +17,8 @@ static situ_tensor *one_freed(double value) {
 static void no_stale_use_reads_the_next_tensor(void **state) {
   (void)state;
   for (int i = 0; i < 100; i++) {
-    situ_tensor *stale = one_freed(1), *next = situ_full(SITU_SHAPE(2, 3), 7, &(situ_options){ .device = test_device() });
+    situ_tensor *stale = one_freed(1),
+                *next = situ_full(SITU_SHAPE(2, 3), 7, &(situ_options){ .device = test_device() });
     double value = 42;
     assert_ptr_not_equal(stale, next);
     expect_refused(situ_relu(stale), SITU_E_ARG, "relu", "input is a tensor that was freed");
@@ -51,7 +52,8 @@ static void the_message_says_which_it_was(void **state) {
   (void)state;
   char name[SITU_DEVICE_NAME_MAX], part[128];
   situ_tensor *stale = one_freed(1);
-  (void)snprintf(part, sizeof part, "input is a tensor that was freed (f32 [2, 3] on %s, created at ", situ_device_name(test_device(), name));
+  (void)snprintf(part, sizeof part, "input is a tensor that was freed (f32 [2, 3] on %s, created at ",
+                 situ_device_name(test_device(), name));
   expect_refused(situ_add(stale, stale), SITU_E_ARG, "add", part);
 }
 
@@ -84,7 +86,8 @@ static void released_twice(void **state) {
 }
 
 int main(void) {
-  const struct CMUnitTest tests[] = { TEST(no_stale_use_reads_the_next_tensor), TEST(the_last_2048_are_told), TEST(a_batch_of_10000_at_once),
-                                      TEST(the_message_says_which_it_was), TEST(those_of_a_thread_that_ended_too), TEST(released_twice) };
+  const struct CMUnitTest tests[] = { TEST(no_stale_use_reads_the_next_tensor), TEST(the_last_2048_are_told),
+                                      TEST(a_batch_of_10000_at_once),           TEST(the_message_says_which_it_was),
+                                      TEST(those_of_a_thread_that_ended_too),   TEST(released_twice) };
   return cmocka_run_group_tests_name("tensor/stale", tests, NULL, NULL);
 }

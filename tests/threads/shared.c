@@ -52,7 +52,8 @@ static void *asks_for_its_own_gradient(void *payload) {
   for (int k = 0; k < PASSES && good; k++) {
     situ_scope s;
     situ_scope_begin(&s);
-    situ_tensor *x = situ_requires_grad_(situ_ones(SITU_SHAPE(4, 8), &(situ_options){ .device = test_device() }), true), *grad = NULL;
+    situ_tensor *x = situ_requires_grad_(situ_ones(SITU_SHAPE(4, 8), &(situ_options){ .device = test_device() }), true),
+                *grad = NULL;
     double sum = 0;
     good = situ_autograd_grad(situ_sum(situ_nn_forward(payload, x), NULL), 1, &x, &grad, NULL) == SITU_OK &&
            situ_item(situ_sum(grad, NULL), &sum) == SITU_OK && sum == 4 * 8 * 3;
@@ -98,7 +99,8 @@ static void one_of_several_first_forwards_makes_the_parameters(void **state) {
   lazy l = { .x = situ_ones(SITU_SHAPE(2, 5), &(situ_options){ .device = test_device() }) };
   pthread_barrier_init(&l.gate, NULL, THREADS);
   for (int k = 0; k < 50; k++) {
-    l.net = situ_nn_sequential(situ_nn_lazy_linear(3, &(situ_nn_linear_options){ .device = test_device() }), situ_nn_relu());
+    l.net = situ_nn_sequential(situ_nn_lazy_linear(3, &(situ_nn_linear_options){ .device = test_device() }),
+                               situ_nn_relu());
     at_once(forwards_first, &l);
     assert_int_equal(situ_nn_num_parameters(l.net), 3 * 5 + 3);
     situ_nn_free(l.net);
@@ -197,7 +199,8 @@ static void *finds_it_busy(void *payload) {
   const change *c = payload;
   situ_scope s;
   situ_scope_begin(&s);
-  bool refused = !situ_nn_forward(c->net, c->x) && situ_error() == SITU_E_STATE && strstr(situ_error_message(), "is busy");
+  bool refused =
+      !situ_nn_forward(c->net, c->x) && situ_error() == SITU_E_STATE && strstr(situ_error_message(), "is busy");
   situ_error_clear();
   refused = refused && situ_optim_step(c->o) == SITU_E_STATE && strstr(situ_error_message(), "is busy");
   SITU_IGNORE(situ_scope_end(&s));
@@ -206,9 +209,7 @@ static void *finds_it_busy(void *payload) {
 }
 
 /* Memory that is given back in the middle of a move. */
-static void in_the_middle(void *payload) {
-  at_once(finds_it_busy, payload);
-}
+static void in_the_middle(void *payload) { at_once(finds_it_busy, payload); }
 
 static void nothing_begins_to_use_what_is_moved(void **state) {
   (void)state;
@@ -280,7 +281,9 @@ static void end_inside(pthread_t thread) {
 
 static void others_are_refused_meanwhile(void **state) {
   (void)state;
-  static const situ_dataset_type type = { .name = "slow", .size = sizeof(situ_dataset), .length = three, .get = slow_sample };
+  static const situ_dataset_type type = {
+    .name = "slow", .size = sizeof(situ_dataset), .length = three, .get = slow_sample
+  };
   situ_dataset *set = situ_dataset_alloc(&type);
   situ_nn_module *net = situ_nn_linear(2, 2, NULL);
   situ_optim *o = situ_optim_sgd(situ_nn_parameters(net), &(situ_optim_options){ .lr = 1 });

@@ -48,8 +48,11 @@ static situ_tensor *ones_for_net(unsigned *seed) {
 /* Whatever it gives: its error is looked at by the caller. */
 static bool any(uintptr_t result) { return result != UINTPTR_MAX; }
 #define QUIETLY(call) any((uintptr_t)(call))
-#define DO(name, ...) \
-  static bool name(unsigned *seed) { (void)seed; __VA_ARGS__ }
+#define DO(name, ...)                \
+  static bool name(unsigned *seed) { \
+    (void)seed;                      \
+    __VA_ARGS__                      \
+  }
 
 /* of a tensor */
 DO(tensor_sum, return is(situ_sum(w.x, NULL), 64);)
@@ -60,20 +63,21 @@ DO(tensor_detach, return is(situ_max(situ_detach(w.x)), 1);)
 DO(tensor_to, return is(situ_sum(situ_to(situ_to(w.x, situ_dev("sim:0")), situ_dev("cpu")), NULL), 64);)
 DO(tensor_print, char text[64]; return situ_to_string(w.x, text, sizeof text) > 0 && strstr(text, "1");)
 DO(tensor_read, float v[64]; return situ_copy_to_host(w.x, v, sizeof v) == SITU_OK && v[63] == 1;)
-DO(tensor_backward,
-   bool good = situ_backward(situ_sum(situ_mul(w.x, w.leaf), NULL), NULL) == SITU_OK;
-   leaf_backwards += good;
-   return good;)
+DO(tensor_backward, bool good = situ_backward(situ_sum(situ_mul(w.x, w.leaf), NULL), NULL) == SITU_OK;
+   leaf_backwards += good; return good;)
 
 /* of a module */
-static bool module_forward(unsigned *seed) { return is(situ_sum(situ_nn_forward(w.net, ones_for_net(seed)), NULL), 2 * 2 * 8 * 4); }
+static bool module_forward(unsigned *seed) {
+  return is(situ_sum(situ_nn_forward(w.net, ones_for_net(seed)), NULL), 2 * 2 * 8 * 4);
+}
 static bool module_backward(unsigned *seed) {
   if (situ_backward(situ_sum(situ_nn_forward(w.net, ones_for_net(seed)), NULL), NULL) == SITU_OK) backwards++;
   return true;
 }
 static bool module_grad(unsigned *seed) {
   situ_tensor *x = situ_requires_grad_(ones_for_net(seed), true), *grad = NULL;
-  return situ_autograd_grad(situ_sum(situ_nn_forward(w.net, x), NULL), 1, &x, &grad, NULL) != SITU_OK || is(situ_min(grad), 8);
+  return situ_autograd_grad(situ_sum(situ_nn_forward(w.net, x), NULL), 1, &x, &grad, NULL) != SITU_OK ||
+         is(situ_min(grad), 8);
 }
 static bool module_norm(unsigned *seed) {
   (void)seed;
@@ -81,18 +85,18 @@ static bool module_norm(unsigned *seed) {
   norms += y != NULL;
   return y != NULL;
 }
-DO(module_parameters, situ_tree *t = situ_nn_parameters(w.net); bool good = !t || situ_tree_count(t) == 4; situ_tree_free(t); return good;)
-DO(module_state_dict, situ_tree *t = situ_nn_state_dict(w.net); bool good = !t || situ_tree_count(t) == 4; situ_tree_free(t); return good;)
+DO(module_parameters, situ_tree *t = situ_nn_parameters(w.net); bool good = !t || situ_tree_count(t) == 4;
+   situ_tree_free(t); return good;)
+DO(module_state_dict, situ_tree *t = situ_nn_state_dict(w.net); bool good = !t || situ_tree_count(t) == 4;
+   situ_tree_free(t); return good;)
 DO(module_print, char text[64]; return QUIETLY(situ_nn_to_string(w.net, text, sizeof text));)
 DO(module_place, situ_placement p; return QUIETLY(situ_place_of(w.net, &p));)
-DO(module_plan, situ_nn_to_options o = { .device = situ_dev("sim:1") }; return QUIETLY(situ_place_plan_to_string(w.net, &o, NULL, NULL, 0));)
+DO(module_plan, situ_nn_to_options o = { .device = situ_dev("sim:1") };
+   return QUIETLY(situ_place_plan_to_string(w.net, &o, NULL, NULL, 0));)
 DO(module_lint, char text[64]; return QUIETLY(situ_place_lint_to_string(w.net, NULL, text, sizeof text));)
 DO(module_count, int64_t n = situ_nn_num_parameters(w.net); return n == 8 * 4 + 4 + 4 * 2 + 2 || n < 0;)
-DO(module_clone,
-   situ_nn_module *copy = situ_nn_clone(w.net);
-   bool good = !copy || situ_nn_num_parameters(copy) == 8 * 4 + 4 + 4 * 2 + 2;
-   situ_nn_free(copy);
-   return good;)
+DO(module_clone, situ_nn_module *copy = situ_nn_clone(w.net);
+   bool good = !copy || situ_nn_num_parameters(copy) == 8 * 4 + 4 + 4 * 2 + 2; situ_nn_free(copy); return good;)
 DO(module_to, return QUIETLY(situ_nn_to(w.net, some_device(seed)));)
 DO(module_part_to, return QUIETLY(situ_nn_to(situ_nn_at(w.net, 0), some_device(seed)));)
 DO(module_tensor_to, return QUIETLY(situ_to_(situ_nn_get_tensor(w.net, "0.weight"), some_device(seed)));)
@@ -105,24 +109,22 @@ static situ_status nothing(situ_nn_module *m, situ_tree **inputs, situ_tree **ou
   (void)m, (void)inputs, (void)output, (void)payload;
   return SITU_OK;
 }
-DO(module_hook,
-   int64_t hook;
-   if (situ_nn_register_forward_hook(w.net, nothing, NULL, &hook) != SITU_OK) return true;
-   for (int i = 0; i < 10000 && !situ_error(); i++) {
-     situ_nn_remove_hook(w.net, hook);
-     if (!situ_error()) break;
-     situ_error_clear(); /* in use: it is still there */
-     usleep(50);
-   }
-   return true;)
+DO(
+    module_hook, int64_t hook; if (situ_nn_register_forward_hook(w.net, nothing, NULL, &hook) != SITU_OK) return true;
+    for (int i = 0; i < 10000 && !situ_error(); i++) {
+      situ_nn_remove_hook(w.net, hook);
+      if (!situ_error()) break;
+      situ_error_clear(); /* in use: it is still there */
+      usleep(50);
+    } return true;)
 DO(module_retain, situ_nn_free(situ_nn_retain(w.net)); return true;)
 static bool module_own(unsigned *seed) {
   situ_nn_module *mine = situ_nn_sequential(situ_nn_linear(8, 3, NULL), situ_nn_batch_norm1d(3, NULL));
   situ_optim *o = situ_optim_adam(situ_nn_parameters(mine), NULL);
   situ_device device = some_device(seed);
   situ_tensor *x = situ_ones(SITU_SHAPE(4, 8), &(situ_options){ .device = device });
-  bool good = situ_nn_to(mine, device) == SITU_OK && situ_backward(situ_sum(situ_nn_forward(mine, x), NULL), NULL) == SITU_OK &&
-              situ_optim_step(o) == SITU_OK;
+  bool good = situ_nn_to(mine, device) == SITU_OK &&
+              situ_backward(situ_sum(situ_nn_forward(mine, x), NULL), NULL) == SITU_OK && situ_optim_step(o) == SITU_OK;
   situ_optim_free(o);
   situ_nn_free(mine);
   return good;
@@ -150,56 +152,39 @@ DO(loader_next, return QUIETLY(situ_data_loader_next(w.loader));)
 DO(loader_workers_next, return QUIETLY(situ_data_loader_next(w.workers));)
 DO(loader_own,
    situ_data_loader *l = situ_data_loader_new(w.set, &(situ_data_loader_options){ .batch_size = 16, .shuffle = true });
-   int64_t batches = 0;
-   while (situ_data_loader_next(l)) batches++;
-   situ_data_loader_free(l);
-   return batches == 3;)
+   int64_t batches = 0; while (situ_data_loader_next(l)) batches++; situ_data_loader_free(l); return batches == 3;)
 DO(dataset_get, situ_tree *t = situ_dataset_get(w.set, 7); bool good = t != NULL; situ_tree_free(t); return good;)
 DO(graph_replay, return QUIETLY(situ_graph_replay(w.graph));)
-DO(graph_own,
-   situ_tensor *x = situ_ones(SITU_SHAPE(4), NULL);
-   if (situ_graph_capture_begin(situ_dev("cpu")) != SITU_OK) return false;
-   situ_tensor *y = situ_add(x, x);
+DO(graph_own, situ_tensor *x = situ_ones(SITU_SHAPE(4), NULL);
+   if (situ_graph_capture_begin(situ_dev("cpu")) != SITU_OK) return false; situ_tensor *y = situ_add(x, x);
    situ_graph *g = situ_graph_capture_end();
-   bool good = g && situ_graph_replay(g) == SITU_OK && is(situ_sum(y, NULL), 8);
-   situ_graph_free(g);
+   bool good = g && situ_graph_replay(g) == SITU_OK && is(situ_sum(y, NULL), 8); situ_graph_free(g); return good;)
+DO(tree_flatten, situ_tree *t = situ_tree_flatten(w.saved); bool good = situ_tree_count(t) == 4; situ_tree_free(t);
    return good;)
-DO(tree_flatten, situ_tree *t = situ_tree_flatten(w.saved); bool good = situ_tree_count(t) == 4; situ_tree_free(t); return good;)
-DO(tree_copy, situ_tree *t = situ_tree_copy(w.saved); bool good = situ_tree_find(t, "0.weight") != NULL; situ_tree_free(t); return good;)
+DO(tree_copy, situ_tree *t = situ_tree_copy(w.saved); bool good = situ_tree_find(t, "0.weight") != NULL;
+   situ_tree_free(t); return good;)
 DO(file_save, return situ_save("stress.safetensors", w.saved, &(situ_save_options){ .no_sync = true }) == SITU_OK;)
-DO(file_load, situ_tree *t = situ_load("stress.safetensors", NULL); bool good = situ_tree_count(t) == 4; situ_tree_free(t); return good;)
+DO(file_load, situ_tree *t = situ_load("stress.safetensors", NULL); bool good = situ_tree_count(t) == 4;
+   situ_tree_free(t); return good;)
 
 /* of a thread and of the process */
-DO(scope_nest,
-   situ_scope a; situ_scope b;
-   situ_scope_begin(&a);
-   situ_scope_begin_no_grad(&b);
-   situ_tensor *y = situ_escape(&b, situ_add(w.x, w.x));
-   if (situ_scope_end(&b) != SITU_OK) return false;
-   bool good = is(situ_sum(y, NULL), 128);
-   return situ_scope_end(&a) == SITU_OK && good;)
+DO(scope_nest, situ_scope a; situ_scope b; situ_scope_begin(&a); situ_scope_begin_no_grad(&b);
+   situ_tensor *y = situ_escape(&b, situ_add(w.x, w.x)); if (situ_scope_end(&b) != SITU_OK) return false;
+   bool good = is(situ_sum(y, NULL), 128); return situ_scope_end(&a) == SITU_OK && good;)
 DO(random_draw, return situ_randn(SITU_SHAPE(20), NULL) && situ_dropout(w.x, 0.5, true, NULL);)
 DO(random_seed, situ_manual_seed(rand_r(seed)); return true;)
 DO(random_state, situ_set_rng_state(situ_get_rng_state()); return true;)
-DO(device_stats,
-   situ_device_properties p;
-   return situ_device_info(situ_dev("sim:0"), &p) == SITU_OK && situ_live_tensors() > 0 && situ_live_bytes() > 0 && situ_nn_live_modules() > 0;)
+DO(device_stats, situ_device_properties p; return situ_device_info(situ_dev("sim:0"), &p) == SITU_OK &&
+                                                  situ_live_tensors() > 0 && situ_live_bytes() > 0 &&
+                                                  situ_nn_live_modules() > 0;)
 DO(device_synchronize, return situ_synchronize(some_device(seed)) == SITU_OK;)
 DO(device_empty_cache, return situ_empty_cache(some_device(seed)) == SITU_OK;)
-DO(ledger_count,
-   situ_ledger l;
-   situ_ledger_begin_with(&l, &(situ_ledger_options){ .all_threads = rand_r(seed) & 1 });
-   bool good = situ_to(situ_to(w.x, situ_dev("sim:0")), situ_dev("cpu")) != NULL;
-   char text[256];
-   (void)situ_ledger_to_string(&l, text, sizeof text);
-   return situ_ledger_end(&l) == SITU_OK && good;)
-DO(error_own,
-   char size[24];
-   const int n = 100 + rand_r(seed) % 1000;
-   (void)snprintf(size, sizeof size, "size %d", n);
+DO(ledger_count, situ_ledger l; situ_ledger_begin_with(&l, &(situ_ledger_options){ .all_threads = rand_r(seed) & 1 });
+   bool good = situ_to(situ_to(w.x, situ_dev("sim:0")), situ_dev("cpu")) != NULL; char text[256];
+   (void)situ_ledger_to_string(&l, text, sizeof text); return situ_ledger_end(&l) == SITU_OK && good;)
+DO(error_own, char size[24]; const int n = 100 + rand_r(seed) % 1000; (void)snprintf(size, sizeof size, "size %d", n);
    bool good = !situ_select(situ_ones(SITU_SHAPE(n), NULL), 0, 5000) && strstr(situ_error_message(), size);
-   situ_error_clear();
-   return good;)
+   situ_error_clear(); return good;)
 
 enum { CHANGES_GRADS = 1 }; /* how many backwards have added to them is not known then */
 typedef struct entry {
@@ -207,25 +192,78 @@ typedef struct entry {
   operation *run;
   unsigned flags;
 } entry;
-#define OP(kind, name) { #kind, #name, kind##_##name, 0 }
+#define OP(kind, name) \
+  { #kind, #name, kind##_##name, 0 }
 static const entry entries[] = {
-  OP(tensor, sum), OP(tensor, view), OP(tensor, retain), OP(tensor, clone), OP(tensor, detach), OP(tensor, to), OP(tensor, print), OP(tensor, read),
+  OP(tensor, sum),
+  OP(tensor, view),
+  OP(tensor, retain),
+  OP(tensor, clone),
+  OP(tensor, detach),
+  OP(tensor, to),
+  OP(tensor, print),
+  OP(tensor, read),
   OP(tensor, backward),
-  OP(module, forward), OP(module, backward), OP(module, grad), OP(module, norm), OP(module, parameters), OP(module, state_dict), OP(module, print),
-  OP(module, place), OP(module, plan), OP(module, lint), OP(module, count), OP(module, clone), OP(module, to), OP(module, part_to),
-  OP(module, tensor_to), OP(module, to_dtype), OP(module, load), OP(module, train), OP(module, requires_grad),
-  { "module", "zero_grad", module_zero_grad, CHANGES_GRADS }, OP(module, hook), OP(module, retain), OP(module, own),
-  { "optim", "forward", module_forward, 0 }, { "optim", "backward", module_backward, 0 }, { "optim", "move", module_to, 0 }, OP(optim, step),
-  { "optim", "zero_grad", optim_zero_grad, CHANGES_GRADS }, { "optim", "clip", optim_clip, CHANGES_GRADS }, OP(optim, set), OP(optim, state),
-  OP(optim, load), { "optim", "scheduler_step", scheduler_step, 0 }, { "optim", "scheduler_state", scheduler_state, 0 },
-  { "optim", "scheduler_load", scheduler_load, 0 }, { "optim", "scaler_scale", scaler_scale, 0 },
-  { "optim", "scaler_unscale", scaler_unscale, CHANGES_GRADS }, { "optim", "scaler_step", scaler_step, 0 }, { "optim", "scaler_update", scaler_update, 0 },
-  { "optim", "scaler_state", scaler_state, 0 }, { "optim", "scaler_load", scaler_load, 0 },
-  OP(loader, next), OP(loader, workers_next), OP(loader, own), { "loader", "dataset", dataset_get, 0 },
-  OP(graph, replay), OP(graph, own), { "file", "flatten", tree_flatten, 0 }, { "file", "copy", tree_copy, 0 }, OP(file, save), OP(file, load),
-  { "process", "scope", scope_nest, 0 }, { "process", "draw", random_draw, 0 }, { "process", "seed", random_seed, 0 },
-  { "process", "rng_state", random_state, 0 }, { "process", "stats", device_stats, 0 }, { "process", "synchronize", device_synchronize, 0 },
-  { "process", "empty_cache", device_empty_cache, 0 }, { "process", "ledger", ledger_count, 0 }, { "process", "error", error_own, 0 },
+  OP(module, forward),
+  OP(module, backward),
+  OP(module, grad),
+  OP(module, norm),
+  OP(module, parameters),
+  OP(module, state_dict),
+  OP(module, print),
+  OP(module, place),
+  OP(module, plan),
+  OP(module, lint),
+  OP(module, count),
+  OP(module, clone),
+  OP(module, to),
+  OP(module, part_to),
+  OP(module, tensor_to),
+  OP(module, to_dtype),
+  OP(module, load),
+  OP(module, train),
+  OP(module, requires_grad),
+  { "module", "zero_grad", module_zero_grad, CHANGES_GRADS },
+  OP(module, hook),
+  OP(module, retain),
+  OP(module, own),
+  { "optim", "forward", module_forward, 0 },
+  { "optim", "backward", module_backward, 0 },
+  { "optim", "move", module_to, 0 },
+  OP(optim, step),
+  { "optim", "zero_grad", optim_zero_grad, CHANGES_GRADS },
+  { "optim", "clip", optim_clip, CHANGES_GRADS },
+  OP(optim, set),
+  OP(optim, state),
+  OP(optim, load),
+  { "optim", "scheduler_step", scheduler_step, 0 },
+  { "optim", "scheduler_state", scheduler_state, 0 },
+  { "optim", "scheduler_load", scheduler_load, 0 },
+  { "optim", "scaler_scale", scaler_scale, 0 },
+  { "optim", "scaler_unscale", scaler_unscale, CHANGES_GRADS },
+  { "optim", "scaler_step", scaler_step, 0 },
+  { "optim", "scaler_update", scaler_update, 0 },
+  { "optim", "scaler_state", scaler_state, 0 },
+  { "optim", "scaler_load", scaler_load, 0 },
+  OP(loader, next),
+  OP(loader, workers_next),
+  OP(loader, own),
+  { "loader", "dataset", dataset_get, 0 },
+  OP(graph, replay),
+  OP(graph, own),
+  { "file", "flatten", tree_flatten, 0 },
+  { "file", "copy", tree_copy, 0 },
+  OP(file, save),
+  OP(file, load),
+  { "process", "scope", scope_nest, 0 },
+  { "process", "draw", random_draw, 0 },
+  { "process", "seed", random_seed, 0 },
+  { "process", "rng_state", random_state, 0 },
+  { "process", "stats", device_stats, 0 },
+  { "process", "synchronize", device_synchronize, 0 },
+  { "process", "empty_cache", device_empty_cache, 0 },
+  { "process", "ledger", ledger_count, 0 },
+  { "process", "error", error_own, 0 },
 };
 enum { ENTRIES = sizeof entries / sizeof *entries };
 
@@ -243,7 +281,9 @@ static double clock_now(void) {
 }
 
 /* Busy (STATE), or not where or of what dtype another thread has just made it. */
-static bool is_refusal(situ_status status) { return status == SITU_E_STATE || status == SITU_E_DEVICE || status == SITU_E_DTYPE; }
+static bool is_refusal(situ_status status) {
+  return status == SITU_E_STATE || status == SITU_E_DEVICE || status == SITU_E_DTYPE;
+}
 
 static void *runs(void *number) {
   const entry *e = (uintptr_t)number & 1 ? now.a : now.b;
@@ -275,7 +315,9 @@ static situ_tree *set_get(situ_dataset *s, int64_t i) {
   (void)s;
   return situ_tree_tensor(situ_full(SITU_SHAPE(3), (double)i, NULL));
 }
-static const situ_dataset_type set_type = { .name = "numbers", .size = sizeof(situ_dataset), .length = set_length, .get = set_get };
+static const situ_dataset_type set_type = {
+  .name = "numbers", .size = sizeof(situ_dataset), .length = set_length, .get = set_get
+};
 
 static situ_status fill_with_ones(const situ_nn_visit *at, void *payload) {
   (void)payload;
@@ -302,7 +344,8 @@ static void make_world(void) {
   situ_scope_begin_no_grad(&s);
   assert_int_equal(situ_nn_walk(w.net, SITU_NN_PARAMETER, fill_with_ones, NULL), SITU_OK);
   assert_int_equal(situ_scope_end(&s), SITU_OK);
-  w.optim = situ_optim_sgd(situ_nn_parameters(w.net), &(situ_optim_options){ .momentum = 0.5, .zero = SITU_OPTIM_ZERO(LR) });
+  w.optim =
+      situ_optim_sgd(situ_nn_parameters(w.net), &(situ_optim_options){ .momentum = 0.5, .zero = SITU_OPTIM_ZERO(LR) });
   w.scheduler = situ_lr_scheduler_step_lr(w.optim, 1000, 0.5);
   w.scaler = situ_grad_scaler_new(NULL);
   situ_tree *state = situ_nn_state_dict(w.net);
@@ -351,11 +394,13 @@ static void check_world(void) {
   if (!((now.a->flags | now.b->flags) & CHANGES_GRADS) && backwards) {
     assert_int_equal(situ_item(situ_min(situ_grad(weight)), &least), SITU_OK);
     assert_int_equal(situ_item(situ_max(situ_grad(weight)), &most), SITU_OK);
-    if (least != most || least != 4. * (double)backwards) fail_msg("%ld backwards of 4 each: gradients of %g to %g", (long)backwards, least, most);
+    if (least != most || least != 4. * (double)backwards)
+      fail_msg("%ld backwards of 4 each: gradients of %g to %g", (long)backwards, least, most);
   }
   if (leaf_backwards) {
     assert_int_equal(situ_item(situ_min(situ_grad(w.leaf)), &least), SITU_OK);
-    if (least != (double)leaf_backwards) fail_msg("%ld backwards of 1 each: a gradient of %g", (long)leaf_backwards, least);
+    if (least != (double)leaf_backwards)
+      fail_msg("%ld backwards of 1 each: a gradient of %g", (long)leaf_backwards, least);
   }
   int64_t counted;
   assert_int_equal(situ_item_i64(situ_nn_get_tensor(w.norm, "num_batches_tracked"), &counted), SITU_OK);
@@ -405,7 +450,8 @@ static void every_pair_is_right_or_refused(void **state) {
     for (int k = i; k < ENTRIES; k++)
       if (beside(&entries[i], &entries[k])) run_pair(&entries[i], &entries[k]);
   free_world();
-  print_message("%d pairs of %d operations on %d threads: %ld calls, %ld of them refused\n", pairs, (int)ENTRIES, THREADS, (long)calls, (long)refused);
+  print_message("%d pairs of %d operations on %d threads: %ld calls, %ld of them refused\n", pairs, (int)ENTRIES,
+                THREADS, (long)calls, (long)refused);
 }
 
 int main(void) {

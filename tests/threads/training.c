@@ -14,8 +14,8 @@ enum { PARAMETERS = 16 * 9 + 16 + 16 + 16 + 10 * 256 + 10 };
 
 typedef struct run {
   situ_nn_module *net;
-  situ_optim     *optim;
-  situ_tensor    *x, *y;
+  situ_optim *optim;
+  situ_tensor *x, *y;
 } run;
 
 /* A little of everything: convolution, batch norm, pooling, a linear layer, a loss, AdamW. */
@@ -23,8 +23,9 @@ static run start(situ_device device) {
   run r = { 0 };
   situ_generator g = situ_generator_seeded(11);
   situ_manual_seed(5);
-  r.net = situ_nn_sequential(situ_nn_conv2d(1, 16, SITU_DIMS(3), &(situ_nn_conv_options){ .padding = SITU_DIMS(1) }), situ_nn_batch_norm2d(16, NULL),
-                             situ_nn_relu(), situ_nn_max_pool2d(SITU_DIMS(2), NULL), situ_nn_flatten(1, -1), situ_nn_linear(256, 10, NULL));
+  r.net = situ_nn_sequential(situ_nn_conv2d(1, 16, SITU_DIMS(3), &(situ_nn_conv_options){ .padding = SITU_DIMS(1) }),
+                             situ_nn_batch_norm2d(16, NULL), situ_nn_relu(), situ_nn_max_pool2d(SITU_DIMS(2), NULL),
+                             situ_nn_flatten(1, -1), situ_nn_linear(256, 10, NULL));
   r.optim = situ_optim_adamw(situ_nn_parameters(r.net), NULL);
   situ_set(&r.x, situ_to(situ_randn(SITU_SHAPE(32, 1, 8, 8), &(situ_options){ .generator = &g }), device));
   situ_set(&r.y, situ_to(situ_randint(0, 10, SITU_SHAPE(32), &(situ_options){ .generator = &g }), device));
@@ -117,7 +118,8 @@ static void every_allocation_fails_once(void **state) {
     memcpy(before, now, sizeof before);
   }
   assert_true(2 * stepped < points && same <= stepped * PARAMETERS / 100); /* all of them moved */
-  print_message("memory ended at %d places of a training step; the step had been made at %d of them\n", points, stepped);
+  print_message("memory ended at %d places of a training step; the step had been made at %d of them\n", points,
+                stepped);
   assert_true(points > 20);
   stop(&r);
 }
@@ -157,6 +159,7 @@ static void four_threads_train_at_once(void **state) {
 }
 
 int main(void) {
-  const struct CMUnitTest tests[] = { TEST(the_same_bits_for_any_number_of_threads), TEST(every_allocation_fails_once), TEST(four_threads_train_at_once) };
+  const struct CMUnitTest tests[] = { TEST(the_same_bits_for_any_number_of_threads), TEST(every_allocation_fails_once),
+                                      TEST(four_threads_train_at_once) };
   return cmocka_run_group_tests(tests, NULL, NULL);
 }

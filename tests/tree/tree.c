@@ -16,8 +16,7 @@ static situ_tree *sample(void) {
   situ_tree *inner = situ_tree_put(situ_tree_dict(), "y", situ_tree_tensor(number(3)));
   situ_tree *list = situ_tree_append(situ_tree_list(), situ_tree_tensor(number(2)));
   list = situ_tree_append(situ_tree_append(list, situ_tree_none()), inner);
-  return situ_tree_put(situ_tree_put(situ_tree_dict(), "x", situ_tree_tensor(number(1))), "more",
-                       list);
+  return situ_tree_put(situ_tree_put(situ_tree_dict(), "x", situ_tree_tensor(number(1))), "more", list);
 }
 
 static void builds_and_finds(void **state) {
@@ -51,24 +50,19 @@ static void what_is_passed_in_is_taken_over(void **state) {
   (void)state;
   situ_tree *list = situ_tree_append(situ_tree_list(), situ_tree_tensor(number(1)));
   /* A NULL item, a second key, a wrong kind: both sides are freed each time. */
-  expect_refused(situ_tree_append(list, situ_tree_tensor(NULL)), SITU_E_ARG, "tree_tensor",
-                 "tensor");
+  expect_refused(situ_tree_append(list, situ_tree_tensor(NULL)), SITU_E_ARG, "tree_tensor", "tensor");
   situ_tree *dict = situ_tree_put(situ_tree_dict(), "k", situ_tree_tensor(number(1)));
   expect_refused(situ_tree_put(dict, "k", situ_tree_none()), SITU_E_ARG, "tree_put", "\"k\"");
-  expect_refused(situ_tree_put(situ_tree_list(), "k", situ_tree_none()), SITU_E_ARG, "tree_put",
-                 "a dict is needed");
-  expect_refused(situ_tree_put(situ_tree_dict(), NULL, situ_tree_none()), SITU_E_ARG, "tree_put",
-                 "key");
+  expect_refused(situ_tree_put(situ_tree_list(), "k", situ_tree_none()), SITU_E_ARG, "tree_put", "a dict is needed");
+  expect_refused(situ_tree_put(situ_tree_dict(), NULL, situ_tree_none()), SITU_E_ARG, "tree_put", "key");
   expect_refused(situ_tree_append(NULL, situ_tree_none()), SITU_E_ARG, "tree_append", "list");
 }
 
 static void parts_belong_to_one_tree(void **state) {
   (void)state;
   situ_tree *inner = situ_tree_list(), *outer = situ_tree_append(situ_tree_list(), inner);
-  expect_refused(situ_tree_append(inner, situ_tree_none()), SITU_E_STATE, "tree_append",
-                 "part of a tree");
-  expect_refused(situ_tree_append(situ_tree_list(), inner), SITU_E_STATE, "tree_append",
-                 "part of a tree");
+  expect_refused(situ_tree_append(inner, situ_tree_none()), SITU_E_STATE, "tree_append", "part of a tree");
+  expect_refused(situ_tree_append(situ_tree_list(), inner), SITU_E_STATE, "tree_append", "part of a tree");
   situ_tree_free(inner);
   expect_error(SITU_E_STATE, "tree_free", "inside another tree");
   assert_int_equal(situ_tree_count(outer), 1);

@@ -8,10 +8,8 @@
 SITU_BEGIN
 
 /* All return t. NULL generator: the default one. */
-SITU_API situ_tensor *situ_nn_init_uniform_(situ_tensor *t, double a, double b,
-                                            situ_generator *generator);
-SITU_API situ_tensor *situ_nn_init_normal_(situ_tensor *t, double mean, double std,
-                                           situ_generator *generator);
+SITU_API situ_tensor *situ_nn_init_uniform_(situ_tensor *t, double a, double b, situ_generator *generator);
+SITU_API situ_tensor *situ_nn_init_normal_(situ_tensor *t, double mean, double std, situ_generator *generator);
 SITU_API situ_tensor *situ_nn_init_constant_(situ_tensor *t, double value);
 SITU_API situ_tensor *situ_nn_init_zeros_(situ_tensor *t);
 SITU_API situ_tensor *situ_nn_init_ones_(situ_tensor *t);
@@ -20,10 +18,8 @@ SITU_API situ_tensor *situ_nn_init_eye_(situ_tensor *t);
 
 /** Glorot and Bengio 2010: keeps the variance of values and gradients. t has at least 2 dimensions.
     gain 0: 1. */
-SITU_API situ_tensor *situ_nn_init_xavier_uniform_(situ_tensor *t, double gain,
-                                                   situ_generator *generator);
-SITU_API situ_tensor *situ_nn_init_xavier_normal_(situ_tensor *t, double gain,
-                                                  situ_generator *generator);
+SITU_API situ_tensor *situ_nn_init_xavier_uniform_(situ_tensor *t, double gain, situ_generator *generator);
+SITU_API situ_tensor *situ_nn_init_xavier_normal_(situ_tensor *t, double gain, situ_generator *generator);
 
 typedef enum situ_nn_nonlinearity {
   SITU_NN_LEAKY_RELU = 0, /**< torch's default */
@@ -39,11 +35,9 @@ typedef struct situ_nn_kaiming_options {
   situ_nn_nonlinearity nonlinearity;
 } situ_nn_kaiming_options;
 /** He et al., arXiv:1502.01852. */
-SITU_API situ_tensor *situ_nn_init_kaiming_uniform_(situ_tensor *t,
-                                                    const situ_nn_kaiming_options *options,
+SITU_API situ_tensor *situ_nn_init_kaiming_uniform_(situ_tensor *t, const situ_nn_kaiming_options *options,
                                                     situ_generator *generator);
-SITU_API situ_tensor *situ_nn_init_kaiming_normal_(situ_tensor *t,
-                                                   const situ_nn_kaiming_options *options,
+SITU_API situ_tensor *situ_nn_init_kaiming_normal_(situ_tensor *t, const situ_nn_kaiming_options *options,
                                                    situ_generator *generator);
 /** torch.nn.init.calculate_gain. slope: with LEAKY_RELU only. */
 SITU_API double situ_nn_init_calculate_gain(situ_nn_nonlinearity nonlinearity, double slope);

@@ -17,10 +17,8 @@ SITU_API situ_nn_module *situ_nn_sequential_of(int64_t count, situ_nn_module *co
 /** No forward of its own: a list to loop over. */
 SITU_API situ_nn_module *situ_nn_module_list_of(int64_t count, situ_nn_module *const *modules);
 #ifndef __cplusplus
-#define SITU_NN_COUNT_(...) \
-  ((int64_t)(sizeof((situ_nn_module *[]){ __VA_ARGS__ }) / sizeof(situ_nn_module *)))
-#define situ_nn_sequential(...) \
-  situ_nn_sequential_of(SITU_NN_COUNT_(__VA_ARGS__), (situ_nn_module *[]){ __VA_ARGS__ })
+#define SITU_NN_COUNT_(...) ((int64_t)(sizeof((situ_nn_module *[]){ __VA_ARGS__ }) / sizeof(situ_nn_module *)))
+#define situ_nn_sequential(...) situ_nn_sequential_of(SITU_NN_COUNT_(__VA_ARGS__), (situ_nn_module *[]){ __VA_ARGS__ })
 #define situ_nn_module_list(...) \
   situ_nn_module_list_of(SITU_NN_COUNT_(__VA_ARGS__), (situ_nn_module *[]){ __VA_ARGS__ })
 #endif
@@ -32,8 +30,7 @@ SITU_API situ_nn_module *situ_nn_module_dict(void);
 SITU_API situ_nn_module *situ_nn_append(situ_nn_module *container, situ_nn_module *module);
 /** Adds under a name to a ModuleDict or a Sequential (torch's OrderedDict form); returns the
     container, or NULL (and frees both) on error. */
-SITU_API situ_nn_module *situ_nn_put(situ_nn_module *container, const char *name,
-                                     situ_nn_module *module);
+SITU_API situ_nn_module *situ_nn_put(situ_nn_module *container, const char *name, situ_nn_module *module);
 /** Modules in a container. */
 SITU_API int64_t situ_nn_len(const situ_nn_module *container);
 /** The i-th module (negative counts from the end), or the one of that name. Borrowed. */
@@ -52,15 +49,13 @@ typedef struct situ_nn_linear_options {
 SITU_API situ_nn_module *situ_nn_linear(int64_t in_features, int64_t out_features,
                                         const situ_nn_linear_options *options);
 /** Learns in_features from its first input, and is a Linear from then on. */
-SITU_API situ_nn_module *situ_nn_lazy_linear(int64_t out_features,
-                                             const situ_nn_linear_options *options);
+SITU_API situ_nn_module *situ_nn_lazy_linear(int64_t out_features, const situ_nn_linear_options *options);
 /** Passes its input on. */
 SITU_API situ_nn_module *situ_nn_identity(void);
 
 typedef struct situ_nn_embedding_options {
   bool has_padding_idx;
-  int64_t
-      padding_idx; /**< this row starts as 0 and gets no gradient; negative counts from the end */
+  int64_t padding_idx; /**< this row starts as 0 and gets no gradient; negative counts from the end */
   situ_dtype dtype;
   situ_device device;
 } situ_nn_embedding_options;
@@ -81,21 +76,17 @@ typedef struct situ_nn_conv_options {
 } situ_nn_conv_options;
 /** kernel_size: SITU_DIMS(3), or SITU_DIMS(3, 5) in 2-D; weight [out, in / groups, ...kernel], bias
     [out]. */
-SITU_API situ_nn_module *situ_nn_conv1d(int64_t in_channels, int64_t out_channels,
-                                        int64_t kernel_size, const situ_nn_conv_options *options);
-SITU_API situ_nn_module *situ_nn_conv2d(int64_t in_channels, int64_t out_channels,
-                                        situ_shape kernel_size,
+SITU_API situ_nn_module *situ_nn_conv1d(int64_t in_channels, int64_t out_channels, int64_t kernel_size,
+                                        const situ_nn_conv_options *options);
+SITU_API situ_nn_module *situ_nn_conv2d(int64_t in_channels, int64_t out_channels, situ_shape kernel_size,
                                         const situ_nn_conv_options *options);
 /** weight [in, out / groups, ...kernel]. */
-SITU_API situ_nn_module *situ_nn_conv_transpose2d(int64_t in_channels, int64_t out_channels,
-                                                  situ_shape kernel_size,
+SITU_API situ_nn_module *situ_nn_conv_transpose2d(int64_t in_channels, int64_t out_channels, situ_shape kernel_size,
                                                   const situ_nn_conv_options *options);
 
 /** options->kernel is not read. */
-SITU_API situ_nn_module *situ_nn_max_pool2d(situ_shape kernel_size,
-                                            const situ_pool_options *options);
-SITU_API situ_nn_module *situ_nn_avg_pool2d(situ_shape kernel_size,
-                                            const situ_pool_options *options);
+SITU_API situ_nn_module *situ_nn_max_pool2d(situ_shape kernel_size, const situ_pool_options *options);
+SITU_API situ_nn_module *situ_nn_avg_pool2d(situ_shape kernel_size, const situ_pool_options *options);
 SITU_API situ_nn_module *situ_nn_adaptive_avg_pool2d(situ_shape output_size);
 /** Merges dimensions start..end; torch's defaults are 1 and -1. */
 SITU_API situ_nn_module *situ_nn_flatten(int start_dim, int end_dim);
@@ -112,11 +103,9 @@ typedef struct situ_nn_batch_norm_options {
   situ_device device;
 } situ_nn_batch_norm_options;
 /** [N, C] or [N, C, L]. */
-SITU_API situ_nn_module *situ_nn_batch_norm1d(int64_t num_features,
-                                              const situ_nn_batch_norm_options *options);
+SITU_API situ_nn_module *situ_nn_batch_norm1d(int64_t num_features, const situ_nn_batch_norm_options *options);
 /** [N, C, H, W]. */
-SITU_API situ_nn_module *situ_nn_batch_norm2d(int64_t num_features,
-                                              const situ_nn_batch_norm_options *options);
+SITU_API situ_nn_module *situ_nn_batch_norm2d(int64_t num_features, const situ_nn_batch_norm_options *options);
 
 typedef struct situ_nn_norm_options {
   double eps;     /**< 0: 1e-5; RMSNorm: the dtype's machine epsilon */
@@ -126,10 +115,8 @@ typedef struct situ_nn_norm_options {
   situ_device device;
 } situ_nn_norm_options;
 /** Over the last dimensions, of these sizes. */
-SITU_API situ_nn_module *situ_nn_layer_norm(situ_shape normalized_shape,
-                                            const situ_nn_norm_options *options);
-SITU_API situ_nn_module *situ_nn_rms_norm(situ_shape normalized_shape,
-                                          const situ_nn_norm_options *options);
+SITU_API situ_nn_module *situ_nn_layer_norm(situ_shape normalized_shape, const situ_nn_norm_options *options);
+SITU_API situ_nn_module *situ_nn_rms_norm(situ_shape normalized_shape, const situ_nn_norm_options *options);
 SITU_API situ_nn_module *situ_nn_group_norm(int64_t num_groups, int64_t num_channels,
                                             const situ_nn_norm_options *options);
 
@@ -163,24 +150,19 @@ typedef struct situ_nn_multihead_attention_options {
 /** in_proj_weight, in_proj_bias, out_proj (q_, k_ and v_proj_weight if kdim or vdim differ).
     situ_nn_forward is self-attention; situ_nn_call takes a list [query, key, value] or a dict of
     these and, if wanted, of key_padding_mask and attn_mask, and gives the list [output]. */
-SITU_API situ_nn_module *
-situ_nn_multihead_attention(int64_t embed_dim, int64_t num_heads,
-                            const situ_nn_multihead_attention_options *options);
+SITU_API situ_nn_module *situ_nn_multihead_attention(int64_t embed_dim, int64_t num_heads,
+                                                     const situ_nn_multihead_attention_options *options);
 
 typedef struct situ_nn_attend_options {
-  situ_tensor
-      *key_padding_mask; /**< [N, S]; bool: true is left out, as in torch; floating: added */
-  situ_tensor
-      *attn_mask; /**< [L, S] or [N * heads, L, S]; bool: true is left out; floating: added */
-  bool is_causal; /**< position i sees 0..i only; not together with attn_mask */
-  bool per_head_weights; /**< torch's average_attn_weights=False: [N, heads, L, S] */
-  situ_tensor *
-      *weights; /**< gets the attention [N, L, S]; NULL: torch's need_weights=False, faster */
+  situ_tensor *key_padding_mask; /**< [N, S]; bool: true is left out, as in torch; floating: added */
+  situ_tensor *attn_mask;        /**< [L, S] or [N * heads, L, S]; bool: true is left out; floating: added */
+  bool is_causal;                /**< position i sees 0..i only; not together with attn_mask */
+  bool per_head_weights;         /**< torch's average_attn_weights=False: [N, heads, L, S] */
+  situ_tensor **weights;         /**< gets the attention [N, L, S]; NULL: torch's need_weights=False, faster */
 } situ_nn_attend_options;
 /** A call of MultiheadAttention: the output, shaped as query. */
-SITU_API situ_tensor *situ_nn_attend(situ_nn_module *attention, situ_tensor *query,
-                                     situ_tensor *key, situ_tensor *value,
-                                     const situ_nn_attend_options *options);
+SITU_API situ_tensor *situ_nn_attend(situ_nn_module *attention, situ_tensor *query, situ_tensor *key,
+                                     situ_tensor *value, const situ_nn_attend_options *options);
 
 typedef struct situ_nn_transformer_options {
   int64_t dim_feedforward; /**< 0: 2048 */
@@ -194,12 +176,10 @@ typedef struct situ_nn_transformer_options {
 } situ_nn_transformer_options;
 /** self_attn, linear1, dropout, linear2, norm1, norm2, dropout1, dropout2. situ_nn_forward takes
     src alone. */
-SITU_API situ_nn_module *
-situ_nn_transformer_encoder_layer(int64_t d_model, int64_t nhead,
-                                  const situ_nn_transformer_options *options);
+SITU_API situ_nn_module *situ_nn_transformer_encoder_layer(int64_t d_model, int64_t nhead,
+                                                           const situ_nn_transformer_options *options);
 /** With masks: attn_mask, key_padding_mask and is_causal are read; NULL: none. */
-SITU_API situ_tensor *situ_nn_encode(situ_nn_module *layer, situ_tensor *src,
-                                     const situ_nn_attend_options *masks);
+SITU_API situ_tensor *situ_nn_encode(situ_nn_module *layer, situ_tensor *src, const situ_nn_attend_options *masks);
 
 SITU_END
 #endif

@@ -51,8 +51,7 @@ SITU_API SITU_CHECKED situ_tensor *situ_bitwise_not(situ_tensor *a);
 
 typedef enum situ_rounding_mode { SITU_ROUND_NONE = 0, SITU_ROUND_TRUNC, SITU_ROUND_FLOOR } situ_rounding_mode;
 /** a / b, rounded: whole numbers stay whole with TRUNC and FLOOR. */
-SITU_API SITU_CHECKED situ_tensor *situ_div_mode(situ_tensor *a, situ_tensor *b,
-                                                 situ_rounding_mode mode);
+SITU_API SITU_CHECKED situ_tensor *situ_div_mode(situ_tensor *a, situ_tensor *b, situ_rounding_mode mode);
 SITU_API SITU_CHECKED situ_tensor *situ_floor_divide(situ_tensor *a, situ_tensor *b);
 
 /** a + alpha b, a - alpha b. */
@@ -60,16 +59,13 @@ SITU_API SITU_CHECKED situ_tensor *situ_add_alpha(situ_tensor *a, situ_tensor *b
 SITU_API SITU_CHECKED situ_tensor *situ_sub_alpha(situ_tensor *a, situ_tensor *b, double alpha);
 
 /** condition ? a : b; condition is bool. */
-SITU_API SITU_CHECKED situ_tensor *situ_where(situ_tensor *condition, situ_tensor *a,
-                                              situ_tensor *b);
+SITU_API SITU_CHECKED situ_tensor *situ_where(situ_tensor *condition, situ_tensor *a, situ_tensor *b);
 /** a + weight (b - a). */
 SITU_API SITU_CHECKED situ_tensor *situ_lerp(situ_tensor *a, situ_tensor *b, situ_tensor *weight);
 SITU_API SITU_CHECKED situ_tensor *situ_lerp_scalar(situ_tensor *a, situ_tensor *b, double weight);
 /** x + value * a * b, x + value * a / b. */
-SITU_API SITU_CHECKED situ_tensor *situ_addcmul(situ_tensor *x, situ_tensor *a, situ_tensor *b,
-                                                double value);
-SITU_API SITU_CHECKED situ_tensor *situ_addcdiv(situ_tensor *x, situ_tensor *a, situ_tensor *b,
-                                                double value);
+SITU_API SITU_CHECKED situ_tensor *situ_addcmul(situ_tensor *x, situ_tensor *a, situ_tensor *b, double value);
+SITU_API SITU_CHECKED situ_tensor *situ_addcdiv(situ_tensor *x, situ_tensor *a, situ_tensor *b, double value);
 
 /* In place: the result must fit a's shape and dtype. */
 SITU_API situ_tensor *situ_add_(situ_tensor *a, situ_tensor *b);

@@ -11,16 +11,13 @@ SITU_BEGIN
 SITU_API SITU_CHECKED situ_tensor *situ_empty(situ_shape shape, const situ_options *options);
 SITU_API SITU_CHECKED situ_tensor *situ_zeros(situ_shape shape, const situ_options *options);
 SITU_API SITU_CHECKED situ_tensor *situ_ones(situ_shape shape, const situ_options *options);
-SITU_API SITU_CHECKED situ_tensor *situ_full(situ_shape shape, double value,
-                                             const situ_options *options);
+SITU_API SITU_CHECKED situ_tensor *situ_full(situ_shape shape, double value, const situ_options *options);
 /** A 0-dim tensor. */
 SITU_API SITU_CHECKED situ_tensor *situ_scalar_tensor(double value, const situ_options *options);
 /** start, start + step, ... while short of end; default dtype i64 if all three are whole numbers, else f32. */
-SITU_API SITU_CHECKED situ_tensor *situ_arange(double start, double end, double step,
-                                               const situ_options *options);
+SITU_API SITU_CHECKED situ_tensor *situ_arange(double start, double end, double step, const situ_options *options);
 /** `steps` values from start to end, both included. */
-SITU_API SITU_CHECKED situ_tensor *situ_linspace(double start, double end, int64_t steps,
-                                                 const situ_options *options);
+SITU_API SITU_CHECKED situ_tensor *situ_linspace(double start, double end, int64_t steps, const situ_options *options);
 /** n x m, ones on the diagonal; m < 0: n x n. */
 SITU_API SITU_CHECKED situ_tensor *situ_eye(int64_t n, int64_t m, const situ_options *options);
 /** Uniform in [0, 1). */
@@ -39,8 +36,7 @@ SITU_API SITU_CHECKED situ_tensor *situ_bernoulli(situ_tensor *p, situ_generator
 SITU_API SITU_CHECKED situ_tensor *situ_empty_like(situ_tensor *x, const situ_options *options);
 SITU_API SITU_CHECKED situ_tensor *situ_zeros_like(situ_tensor *x, const situ_options *options);
 SITU_API SITU_CHECKED situ_tensor *situ_ones_like(situ_tensor *x, const situ_options *options);
-SITU_API SITU_CHECKED situ_tensor *situ_full_like(situ_tensor *x, double value,
-                                                  const situ_options *options);
+SITU_API SITU_CHECKED situ_tensor *situ_full_like(situ_tensor *x, double value, const situ_options *options);
 SITU_API SITU_CHECKED situ_tensor *situ_rand_like(situ_tensor *x, const situ_options *options);
 SITU_API SITU_CHECKED situ_tensor *situ_randn_like(situ_tensor *x, const situ_options *options);
 SITU_API SITU_CHECKED situ_tensor *situ_randint_like(situ_tensor *x, int64_t low, int64_t high,

@@ -13,22 +13,18 @@ SITU_API SITU_CHECKED situ_tensor *situ_index_select(situ_tensor *x, int dim, si
 SITU_API SITU_CHECKED situ_tensor *situ_gather(situ_tensor *x, int dim, situ_tensor *index);
 SITU_API SITU_CHECKED situ_tensor *situ_take_along_dim(situ_tensor *x, situ_tensor *index, int dim);
 /** A copy of x with src written (added) at index along dim. Of several writes to one place the last counts. */
-SITU_API SITU_CHECKED situ_tensor *situ_scatter(situ_tensor *x, int dim, situ_tensor *index,
-                                                situ_tensor *src);
-SITU_API SITU_CHECKED situ_tensor *situ_scatter_value(situ_tensor *x, int dim, situ_tensor *index,
-                                                      double value);
-SITU_API SITU_CHECKED situ_tensor *situ_scatter_add(situ_tensor *x, int dim, situ_tensor *index,
-                                                    situ_tensor *src);
+SITU_API SITU_CHECKED situ_tensor *situ_scatter(situ_tensor *x, int dim, situ_tensor *index, situ_tensor *src);
+SITU_API SITU_CHECKED situ_tensor *situ_scatter_value(situ_tensor *x, int dim, situ_tensor *index, double value);
+SITU_API SITU_CHECKED situ_tensor *situ_scatter_add(situ_tensor *x, int dim, situ_tensor *index, situ_tensor *src);
 /** A copy of x with alpha * rows of src added at index (1-D) along dim. */
-SITU_API SITU_CHECKED situ_tensor *situ_index_add(situ_tensor *x, int dim, situ_tensor *index,
-                                                  situ_tensor *src, double alpha);
+SITU_API SITU_CHECKED situ_tensor *situ_index_add(situ_tensor *x, int dim, situ_tensor *index, situ_tensor *src,
+                                                  double alpha);
 SITU_API situ_tensor *situ_scatter_(situ_tensor *x, int dim, situ_tensor *index, situ_tensor *src);
 SITU_API situ_tensor *situ_scatter_add_(situ_tensor *x, int dim, situ_tensor *index, situ_tensor *src);
 SITU_API situ_tensor *situ_index_add_(situ_tensor *x, int dim, situ_tensor *index, situ_tensor *src, double alpha);
 
 /** value where mask (bool, broadcastable to x) is true. */
-SITU_API SITU_CHECKED situ_tensor *situ_masked_fill(situ_tensor *x, situ_tensor *mask,
-                                                    double value);
+SITU_API SITU_CHECKED situ_tensor *situ_masked_fill(situ_tensor *x, situ_tensor *mask, double value);
 SITU_API situ_tensor *situ_masked_fill_(situ_tensor *x, situ_tensor *mask, double value);
 /** The elements where mask is true, 1-D. Waits for the device: the size depends on values. */
 SITU_API SITU_CHECKED situ_tensor *situ_masked_select(situ_tensor *x, situ_tensor *mask);
@@ -36,7 +32,7 @@ SITU_API SITU_CHECKED situ_tensor *situ_masked_select(situ_tensor *x, situ_tenso
 SITU_API SITU_CHECKED situ_tensor *situ_nonzero(situ_tensor *x);
 
 typedef struct situ_embedding_options {
-  bool    has_padding_idx;  /**< rows padding_idx get no gradient */
+  bool has_padding_idx; /**< rows padding_idx get no gradient */
   int64_t padding_idx;
 } situ_embedding_options;
 /** Rows of weight [vocabulary, width] by the indices in input: [..., width]. */

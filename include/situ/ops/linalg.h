@@ -23,7 +23,7 @@ SITU_API SITU_CHECKED situ_tensor *situ_outer(situ_tensor *a, situ_tensor *b);
 /** Factors whose zero means torch's default, 1; to scale by 0, say so with `zero_beta` / `zero_alpha`. */
 typedef struct situ_addmm_options {
   double beta, alpha;
-  bool   zero_beta, zero_alpha;
+  bool zero_beta, zero_alpha;
 } situ_addmm_options;
 /** beta x + alpha a b; x broadcasts. With beta 0, NaN in x is not passed on. */
 SITU_API SITU_CHECKED situ_tensor *situ_addmm(situ_tensor *x, situ_tensor *a, situ_tensor *b,
@@ -32,8 +32,7 @@ SITU_API SITU_CHECKED situ_tensor *situ_baddbmm(situ_tensor *x, situ_tensor *a, 
                                                 const situ_addmm_options *options);
 
 /** input [..., in] x weight [out, in], transposed, + bias [out] (may be NULL): [..., out]. */
-SITU_API SITU_CHECKED situ_tensor *situ_linear(situ_tensor *input, situ_tensor *weight,
-                                               situ_tensor *bias);
+SITU_API SITU_CHECKED situ_tensor *situ_linear(situ_tensor *input, situ_tensor *weight, situ_tensor *bias);
 /** What follows a linear layer; gelu in its tanh form. */
 typedef enum situ_activation {
   SITU_ACTIVATION_NONE = 0,
@@ -42,8 +41,7 @@ typedef enum situ_activation {
 } situ_activation;
 /** activation(linear(input, weight, bias)), in one pass over the result where a device can; the sums
     are not rounded to f16 or bf16 before the activation then. */
-SITU_API SITU_CHECKED situ_tensor *situ_linear_activation(situ_tensor *input, situ_tensor *weight,
-                                                          situ_tensor *bias,
+SITU_API SITU_CHECKED situ_tensor *situ_linear_activation(situ_tensor *input, situ_tensor *weight, situ_tensor *bias,
                                                           situ_activation activation);
 
 SITU_END

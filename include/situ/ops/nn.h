@@ -10,77 +10,71 @@ SITU_BEGIN
 /** {0} is torch's default: stride 1, padding 0, dilation 1, groups 1. A list that is not given (ndim 0) takes
     its default; one value serves both dimensions; a zero or negative stride that is given is refused. */
 typedef struct situ_conv_options {
-  situ_shape stride, padding, dilation;  /**< 1 value, or 1 for each spatial dimension; SITU_DIMS(2, 1) */
-  int64_t    groups;                     /**< 0: 1 */
-  situ_shape output_padding;             /**< transposed only */
+  situ_shape stride, padding, dilation; /**< 1 value, or 1 for each spatial dimension; SITU_DIMS(2, 1) */
+  int64_t groups;                       /**< 0: 1 */
+  situ_shape output_padding;            /**< transposed only */
 } situ_conv_options;
 /** input [N, C, L] (or [C, L]), weight [O, C/groups, k], bias [O] or NULL: [N, O, L']. */
-SITU_API SITU_CHECKED situ_tensor *situ_conv1d(situ_tensor *input, situ_tensor *weight,
-                                               situ_tensor *bias, const situ_conv_options *options);
+SITU_API SITU_CHECKED situ_tensor *situ_conv1d(situ_tensor *input, situ_tensor *weight, situ_tensor *bias,
+                                               const situ_conv_options *options);
 /** input [N, C, H, W] (or [C, H, W]), weight [O, C/groups, kh, kw], bias [O] or NULL: [N, O, H', W']. */
-SITU_API SITU_CHECKED situ_tensor *situ_conv2d(situ_tensor *input, situ_tensor *weight,
-                                               situ_tensor *bias, const situ_conv_options *options);
+SITU_API SITU_CHECKED situ_tensor *situ_conv2d(situ_tensor *input, situ_tensor *weight, situ_tensor *bias,
+                                               const situ_conv_options *options);
 /** weight [C, O/groups, kh, kw]. */
-SITU_API SITU_CHECKED situ_tensor *situ_conv_transpose2d(situ_tensor *input, situ_tensor *weight,
-                                                         situ_tensor *bias,
+SITU_API SITU_CHECKED situ_tensor *situ_conv_transpose2d(situ_tensor *input, situ_tensor *weight, situ_tensor *bias,
                                                          const situ_conv_options *options);
 
 typedef struct situ_pool_options {
-  situ_shape kernel;               /**< 1 or 2 sizes: must be given */
-  situ_shape stride;               /**< none: the kernel's */
-  situ_shape padding, dilation;    /**< dilation: max only */
-  bool       ceil_mode;
-  bool       exclude_pad;          /**< avg: torch's count_include_pad=False */
-  int64_t    divisor_override;     /**< avg: divide by this instead; 0: no */
+  situ_shape kernel;            /**< 1 or 2 sizes: must be given */
+  situ_shape stride;            /**< none: the kernel's */
+  situ_shape padding, dilation; /**< dilation: max only */
+  bool ceil_mode;
+  bool exclude_pad;         /**< avg: torch's count_include_pad=False */
+  int64_t divisor_override; /**< avg: divide by this instead; 0: no */
 } situ_pool_options;
 /** [N, C, H, W] or [C, H, W]. *indices (may be NULL): where each maximum was in its H x W plane, i64. */
-SITU_API SITU_CHECKED situ_tensor *situ_max_pool2d(situ_tensor *input,
-                                                   const situ_pool_options *options,
+SITU_API SITU_CHECKED situ_tensor *situ_max_pool2d(situ_tensor *input, const situ_pool_options *options,
                                                    situ_tensor **indices);
-SITU_API SITU_CHECKED situ_tensor *situ_avg_pool2d(situ_tensor *input,
-                                                   const situ_pool_options *options);
+SITU_API SITU_CHECKED situ_tensor *situ_avg_pool2d(situ_tensor *input, const situ_pool_options *options);
 /** output_size: 1 or 2 sizes; -1 keeps the input's. */
-SITU_API SITU_CHECKED situ_tensor *situ_adaptive_avg_pool2d(situ_tensor *input,
-                                                            situ_shape output_size);
+SITU_API SITU_CHECKED situ_tensor *situ_adaptive_avg_pool2d(situ_tensor *input, situ_shape output_size);
 
 typedef struct situ_batch_norm_options {
-  bool   training;        /**< use the batch's statistics, and update the running ones */
-  double momentum;        /**< share of the new value; 0: torch's default 0.1 */
-  double eps;             /**< 0: torch's default 1e-5 */
+  bool training;   /**< use the batch's statistics, and update the running ones */
+  double momentum; /**< share of the new value; 0: torch's default 0.1 */
+  double eps;      /**< 0: torch's default 1e-5 */
 } situ_batch_norm_options;
 /** input [N, C, ...]; the other four [C] or NULL (running ones: only when training). */
-SITU_API SITU_CHECKED situ_tensor *situ_batch_norm(
-    situ_tensor *input, situ_tensor *running_mean, situ_tensor *running_var, situ_tensor *weight,
-    situ_tensor *bias, const situ_batch_norm_options *options);
+SITU_API SITU_CHECKED situ_tensor *situ_batch_norm(situ_tensor *input, situ_tensor *running_mean,
+                                                   situ_tensor *running_var, situ_tensor *weight, situ_tensor *bias,
+                                                   const situ_batch_norm_options *options);
 /** Over the last normalized_shape.ndim dimensions; weight and bias of that shape, or NULL. eps 0: 1e-5. */
-SITU_API SITU_CHECKED situ_tensor *situ_layer_norm(situ_tensor *input, situ_shape normalized_shape,
-                                                   situ_tensor *weight, situ_tensor *bias,
-                                                   double eps);
+SITU_API SITU_CHECKED situ_tensor *situ_layer_norm(situ_tensor *input, situ_shape normalized_shape, situ_tensor *weight,
+                                                   situ_tensor *bias, double eps);
 /** input [N, C, ...]; weight and bias [C] or NULL. eps 0: 1e-5. */
-SITU_API SITU_CHECKED situ_tensor *situ_group_norm(situ_tensor *input, int64_t num_groups,
-                                                   situ_tensor *weight, situ_tensor *bias,
-                                                   double eps);
+SITU_API SITU_CHECKED situ_tensor *situ_group_norm(situ_tensor *input, int64_t num_groups, situ_tensor *weight,
+                                                   situ_tensor *bias, double eps);
 /** x / sqrt(mean(x^2) + eps) * weight. eps 0: the dtype's machine epsilon, as in torch. */
-SITU_API SITU_CHECKED situ_tensor *situ_rms_norm(situ_tensor *input, situ_shape normalized_shape,
-                                                 situ_tensor *weight, double eps);
+SITU_API SITU_CHECKED situ_tensor *situ_rms_norm(situ_tensor *input, situ_shape normalized_shape, situ_tensor *weight,
+                                                 double eps);
 
 SITU_API SITU_CHECKED situ_tensor *situ_softmax(situ_tensor *x, int dim);
 SITU_API SITU_CHECKED situ_tensor *situ_log_softmax(situ_tensor *x, int dim);
 /** Zeroes each element with probability p and scales the rest by 1 / (1 - p); x itself if not training. */
-SITU_API SITU_CHECKED situ_tensor *situ_dropout(situ_tensor *x, double p, bool training,
-                                                situ_generator *generator);
+SITU_API SITU_CHECKED situ_tensor *situ_dropout(situ_tensor *x, double p, bool training, situ_generator *generator);
 
 typedef struct situ_attention_options {
-  situ_tensor *attn_mask;   /**< bool (true: look), or f32 or the query's dtype (added), broadcastable to [..., L, S]; or NULL.
+  situ_tensor
+      *attn_mask;   /**< bool (true: look), or f32 or the query's dtype (added), broadcastable to [..., L, S]; or NULL.
                                  A query that may look at nothing gets 0, and no gradient */
-  bool         is_causal;   /**< row i looks at columns 0..i; not together with attn_mask */
-  double       dropout_p;   /**< applied whenever it is not 0, as in torch */
-  double       scale;       /**< 0: 1 / sqrt(E) */
+  bool is_causal;   /**< row i looks at columns 0..i; not together with attn_mask */
+  double dropout_p; /**< applied whenever it is not 0, as in torch */
+  double scale;     /**< 0: 1 / sqrt(E) */
 } situ_attention_options;
 /** query [..., L, E], key [..., S, E], value [..., S, V]: [..., L, V] (Vaswani et al., arXiv:1706.03762). */
-SITU_API SITU_CHECKED situ_tensor *situ_scaled_dot_product_attention(
-    situ_tensor *query, situ_tensor *key, situ_tensor *value,
-    const situ_attention_options *options);
+SITU_API SITU_CHECKED situ_tensor *situ_scaled_dot_product_attention(situ_tensor *query, situ_tensor *key,
+                                                                     situ_tensor *value,
+                                                                     const situ_attention_options *options);
 
 SITU_END
 #endif

@@ -53,12 +53,11 @@ SITU_API SITU_CHECKED situ_tensor *situ_hardtanh(situ_tensor *x, double min, dou
 SITU_API SITU_CHECKED situ_tensor *situ_clamp(situ_tensor *x, double min, double max);
 
 typedef struct situ_nan_to_num_options {
-  double nan;             /**< replaces NaN */
-  const double *posinf;   /**< replaces +Inf; NULL: the dtype's largest */
-  const double *neginf;   /**< replaces -Inf; NULL: the dtype's lowest */
+  double nan;           /**< replaces NaN */
+  const double *posinf; /**< replaces +Inf; NULL: the dtype's largest */
+  const double *neginf; /**< replaces -Inf; NULL: the dtype's lowest */
 } situ_nan_to_num_options;
-SITU_API SITU_CHECKED situ_tensor *situ_nan_to_num(situ_tensor *x,
-                                                   const situ_nan_to_num_options *options);
+SITU_API SITU_CHECKED situ_tensor *situ_nan_to_num(situ_tensor *x, const situ_nan_to_num_options *options);
 
 /* In place. */
 SITU_API situ_tensor *situ_neg_(situ_tensor *x);

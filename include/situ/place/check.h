@@ -41,7 +41,7 @@ typedef struct situ_place_load {
   situ_device device;
   int64_t launches;             /**< kernels */
   uint64_t parameters, buffers; /**< their bytes */
-  uint64_t peak; /**< the most bytes that are there at one moment: parameters, buffers,
+  uint64_t peak;                /**< the most bytes that are there at one moment: parameters, buffers,
                                      inputs, and what forward and backward make and keep */
 } situ_place_load;
 
@@ -82,8 +82,7 @@ typedef struct situ_place_check_options {
     that are no notes are an error, SITU_E_STATE, whose message is the report.
     options may be NULL. */
 SITU_API SITU_CHECKED situ_status situ_place_check(situ_nn_module *m, const situ_tree *inputs,
-                                                   const situ_place_check_options *options,
-                                                   situ_place_report *report);
+                                                   const situ_place_check_options *options, situ_place_report *report);
 /** Frees what a report holds, and clears it. NULL is fine. */
 SITU_API void situ_place_report_free(situ_place_report *report);
 
@@ -91,8 +90,7 @@ SITU_API void situ_place_report_free(situ_place_report *report);
 SITU_API const char *situ_place_problem_name(situ_place_problem problem);
 /** The report as text, written as snprintf does: to buffer (cut at size, always ended; may be NULL
     if size is 0); what is returned is the length of the whole text; negative on error. */
-SITU_API int64_t situ_place_report_to_string(const situ_place_report *report, char *buffer,
-                                             size_t size);
+SITU_API int64_t situ_place_report_to_string(const situ_place_report *report, char *buffer, size_t size);
 /** Prints that to stdout. */
 SITU_API void situ_place_report_print(const situ_place_report *report);
 /** The same facts as JSON: {"finished", "differentiated", "findings": [{"problem", "note",

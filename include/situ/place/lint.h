@@ -11,10 +11,10 @@ SITU_BEGIN
 /** What can be found. */
 typedef enum situ_lint_kind {
   /* in the struct of a module */
-  SITU_LINT_TENSOR, /**< a field shows a tensor that is not registered */
-  SITU_LINT_MODULE, /**< a field shows a module that is not registered */
-  SITU_LINT_ARRAY,  /**< a field points to an array of tensors or modules that are not registered */
-  SITU_LINT_STRAY,  /**< made while the module was, held by somebody, registered by nobody */
+  SITU_LINT_TENSOR,   /**< a field shows a tensor that is not registered */
+  SITU_LINT_MODULE,   /**< a field shows a module that is not registered */
+  SITU_LINT_ARRAY,    /**< a field points to an array of tensors or modules that are not registered */
+  SITU_LINT_STRAY,    /**< made while the module was, held by somebody, registered by nobody */
   SITU_LINT_DANGLING, /**< a field shows a tensor that is gone */
   SITU_LINT_FIELD,    /**< a field shows another part than the one that is registered for it */
   /* places and values */
@@ -28,8 +28,8 @@ typedef enum situ_lint_kind {
   SITU_LINT_TIE,      /**< tied weights have come apart */
   SITU_LINT_TWINS,    /**< two parameters are equal bit by bit, but not tied; to see it, the first
                            elements of parameters are read from their devices */
-  SITU_LINT_GRAPH,   /**< a parameter or buffer is the result of an op, and holds on to its graph */
-  SITU_LINT_UNSAVED, /**< a buffer that is not saved */
+  SITU_LINT_GRAPH,    /**< a parameter or buffer is the result of an op, and holds on to its graph */
+  SITU_LINT_UNSAVED,  /**< a buffer that is not saved */
   /* optimisers */
   SITU_LINT_ORPHAN,    /**< only the optimiser holds this parameter */
   SITU_LINT_FOREIGN,   /**< a parameter of the optimiser is none of this module */
@@ -76,12 +76,11 @@ typedef struct situ_lint_options {
     variable (unless that was made between situ_nn_alloc and situ_nn_done). What moves together with
     a registered tensor (a view of it, its gradient, a follower) needs no registration. Changes
     nothing; SITU_E_STATE while another thread uses the module. */
-SITU_API SITU_CHECKED situ_status situ_place_lint(situ_nn_module *m,
-                                                  const situ_lint_options *options);
+SITU_API SITU_CHECKED situ_status situ_place_lint(situ_nn_module *m, const situ_lint_options *options);
 /** The findings, notes too, as text, two lines each; written as snprintf does; length 0: none;
     negative on error. */
-SITU_API int64_t situ_place_lint_to_string(situ_nn_module *m, const situ_lint_options *options,
-                                           char *buffer, size_t size);
+SITU_API int64_t situ_place_lint_to_string(situ_nn_module *m, const situ_lint_options *options, char *buffer,
+                                           size_t size);
 /** Prints that to stdout, or that there is nothing; returns how many there are; negative on
     error. */
 SITU_API int64_t situ_place_lint_print(situ_nn_module *m, const situ_lint_options *options);

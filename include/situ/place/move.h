@@ -29,8 +29,7 @@ typedef struct situ_nn_to_options {
   bool lossy; /**< finite values may become infinite */
 } situ_nn_to_options;
 /** Both at once: values travel in the smaller of the two dtypes. */
-SITU_API SITU_CHECKED situ_status situ_nn_to_with(situ_nn_module *m,
-                                                  const situ_nn_to_options *options);
+SITU_API SITU_CHECKED situ_status situ_nn_to_with(situ_nn_module *m, const situ_nn_to_options *options);
 /** situ_nn_to_with for a map alone. */
 SITU_API SITU_CHECKED situ_status situ_nn_to_map(situ_nn_module *m, const char *map);
 
@@ -55,11 +54,10 @@ typedef struct situ_place_plan {
 /** Fills *out (may be NULL), and writes to buffer (may be NULL if size is 0) a table of what would
     move from where to where, how large it is, who shares it, and what stays and why; as snprintf
     does: returns the length of the whole text; negative on error. */
-SITU_API int64_t situ_place_plan_to_string(situ_nn_module *m, const situ_nn_to_options *options,
-                                           situ_place_plan *out, char *buffer, size_t size);
+SITU_API int64_t situ_place_plan_to_string(situ_nn_module *m, const situ_nn_to_options *options, situ_place_plan *out,
+                                           char *buffer, size_t size);
 /** Prints it to stdout. */
-SITU_API SITU_CHECKED situ_status situ_place_plan_print(situ_nn_module *m,
-                                                        const situ_nn_to_options *options);
+SITU_API SITU_CHECKED situ_status situ_place_plan_print(situ_nn_module *m, const situ_nn_to_options *options);
 
 SITU_END
 #endif

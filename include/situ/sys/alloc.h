@@ -12,8 +12,8 @@ SITU_BEGIN
 typedef struct situ_allocator {
   void *(*allocate)(size_t bytes, size_t alignment, void *payload);
   void *(*reallocate)(void *old, size_t bytes, void *payload);
-  void  (*release)(void *memory, void *payload);
-  void  *payload;
+  void (*release)(void *memory, void *payload);
+  void *payload;
 } situ_allocator;
 
 /** Installs an allocator; NULL: malloc's. Only while the library holds nothing (before the first call, or after

@@ -13,75 +13,75 @@ SITU_BEGIN
 /** Memory on a device, shared by every tensor that looks at it. When it moves, `data` and `device` change
     here, and with them every view, alias and handle. */
 typedef struct situ_storage {
-  void       *data;      /**< what the backend's alloc returned; only the backend may follow it */
-  size_t      bytes;
+  void *data; /**< what the backend's alloc returned; only the backend may follow it */
+  size_t bytes;
   situ_device device;
-  uint32_t    version;   /**< counts writes; read and written with the atomic builtins */
-  uint32_t    flags;     /**< SITU_STORAGE_... */
-  uint32_t    lock;      /**< guards `handles` while several tensors share the storage */
-  uint32_t    mark;      /**< 0 outside a move: which of its units this is */
-  uint32_t    slots;     /**< slots of modules that hold a tensor on it; read and written with the atomic builtins */
-  uint64_t    busy;      /**< the newest claim on it: whether a thread moves or changes it now is the library's to know */
-  int64_t     refs;      /**< owners, counted atomically */
-  uint64_t    serial;    /**< no other storage of the process ever has it: tells this one from a later one at its address */
-  situ_tensor *handles;  /**< the tensors that look at it, chained */
-  struct situ_recipe *recipe;  /**< on meta: how its values come about, if that is known */
-  struct situ_storage_links *links;  /**< NULL: it follows no other storage, and none follows it */
-  void       *moved_at;  /**< return address of the call that last moved it; NULL: never moved */
-  const char *moved_by;  /**< that call: "nn_to"; static text */
-  void      (*release)(void *payload);  /**< foreign memory (situ_from_blob): called instead of free */
-  void       *payload;
+  uint32_t version; /**< counts writes; read and written with the atomic builtins */
+  uint32_t flags;   /**< SITU_STORAGE_... */
+  uint32_t lock;    /**< guards `handles` while several tensors share the storage */
+  uint32_t mark;    /**< 0 outside a move: which of its units this is */
+  uint32_t slots;   /**< slots of modules that hold a tensor on it; read and written with the atomic builtins */
+  uint64_t busy;    /**< the newest claim on it: whether a thread moves or changes it now is the library's to know */
+  int64_t refs;     /**< owners, counted atomically */
+  uint64_t serial;  /**< no other storage of the process ever has it: tells this one from a later one at its address */
+  situ_tensor *handles;             /**< the tensors that look at it, chained */
+  struct situ_recipe *recipe;       /**< on meta: how its values come about, if that is known */
+  struct situ_storage_links *links; /**< NULL: it follows no other storage, and none follows it */
+  void *moved_at;                   /**< return address of the call that last moved it; NULL: never moved */
+  const char *moved_by;             /**< that call: "nn_to"; static text */
+  void (*release)(void *payload);   /**< foreign memory (situ_from_blob): called instead of free */
+  void *payload;
 } situ_storage;
 enum {
-  SITU_STORAGE_UNWRITTEN = 1u,  /**< holds no value yet */
-  SITU_STORAGE_SLICE = 4u,      /**< a part of the memory of another storage, `payload`, which it holds */
-  SITU_STORAGE_FOREIGN = 2u     /**< the caller's memory: release, where there is one, is called instead of free */
+  SITU_STORAGE_UNWRITTEN = 1u, /**< holds no value yet */
+  SITU_STORAGE_SLICE = 4u,     /**< a part of the memory of another storage, `payload`, which it holds */
+  SITU_STORAGE_FOREIGN = 2u    /**< the caller's memory: release, where there is one, is called instead of free */
 };
 
 /** One operand of a kernel: which elements of which storage. Strides and offset are in elements, strides may
     be 0 (broadcast) or negative. Unused sizes are not read. */
 typedef struct situ_view_desc {
   situ_storage *storage;
-  int64_t       offset;
-  uint8_t       dtype, ndim;
-  bool          contiguous;  /**< row-major without gaps: element i is at offset + i */
-  int64_t       numel;
-  int64_t       size[SITU_MAX_DIMS], stride[SITU_MAX_DIMS];
+  int64_t offset;
+  uint8_t dtype, ndim;
+  bool contiguous; /**< row-major without gaps: element i is at offset + i */
+  int64_t numel;
+  int64_t size[SITU_MAX_DIMS], stride[SITU_MAX_DIMS];
 } situ_view_desc;
 
 /** The verbs that a backend may implement; in, out and parameters of each. COPY to TERNARY, REDUCE, GATHER, SCATTER
     and MATMUL take any strides; the others get operands without gaps. Outputs never overlap inputs, but element-wise
     verbs may get an output that is exactly one of their inputs (in place). Empty outputs never reach a kernel. */
 typedef enum situ_verb {
-  SITU_VERB_COPY,        /**< y = cast(x), same shape, any strides; out[1], if there is one: an i64 to which the number of
+  SITU_VERB_COPY,  /**< y = cast(x), same shape, any strides; out[1], if there is one: an i64 to which the number of
                               finite values that became infinite is added */
-  SITU_VERB_FILL,        /**< y = scalar[0] (whole dtypes: integer[0]) */
-  SITU_VERB_RANGE,       /**< y[i] = scalar[0] + i * scalar[1]; op: 0 arange, 1 linspace (scalar[2] = end, exact at the end) */
-  SITU_VERB_RANDOM,      /**< y[i] from draw (seed, offset, i); op: situ_random */
-  SITU_VERB_TRIANGLE,    /**< y = x inside, else 0, over the last two dimensions; op: 0 lower, 1 upper; integer[0] diagonal */
-  SITU_VERB_UNARY,       /**< y = f(x); op: situ_unary; scalar[]: its parameters */
-  SITU_VERB_UNARY_GRAD,  /**< dx = f'(x, y) g; in x (or NULL), y (or NULL), g; op: situ_unary */
-  SITU_VERB_BINARY,      /**< y = f(a, b); op: situ_binary; computed in `compute` */
-  SITU_VERB_TERNARY,     /**< y = f(a, b, c); op: situ_ternary; scalar[0] */
-  SITU_VERB_REDUCE,      /**< y: x's ndim, size 1 where reduced; op: situ_reduce; scalar[0] correction or p */
-  SITU_VERB_ARG_REDUCE,  /**< out values (or NULL), indices i64; size 1 at integer[0] = dim; op: 0 min, 1 max */
-  SITU_VERB_SCAN,        /**< y = running sum of x along integer[0] */
-  SITU_VERB_SORT,        /**< out values, indices i64; along integer[0]; out's size there is k; op: 0 ascending, 1 descending */
-  SITU_VERB_GATHER,      /**< in x, index; along integer[0]; op: situ_index_mode; y */
-  SITU_VERB_SCATTER,     /**< in index, src; into out y along integer[0]; op: situ_index_mode | SITU_INDEX_ADD; scalar[0] alpha */
-  SITU_VERB_NONZERO,     /**< in x; out i64 [count, ndim] already of the right size, in row-major order */
-  SITU_VERB_MATMUL,      /**< in a [.., m, k], b [.., k, n], bias (or NULL; broadcast to y by strides); y = scalar[0] a b + scalar[1] bias */
-  SITU_VERB_CONV,        /**< op: situ_conv_pass; window: geometry; always 4-D (N, C, H, W) */
-  SITU_VERB_POOL,        /**< op: situ_pool_pass; window: geometry; always 4-D */
-  SITU_VERB_SOFTMAX,     /**< along integer[0]; op: situ_softmax_pass; integer[1] not 0: softmax of -infinity alone is 0, not NaN */
-  SITU_VERB_NORM,        /**< rows of the last dimension; op: situ_norm_pass */
-  SITU_VERB_BATCH_NORM,  /**< x as [N, C, S]; op: situ_batch_norm_pass */
-  SITU_VERB_NLL,         /**< cross entropy with class indices; op: situ_nll_pass */
-  SITU_VERB_LINEAR,      /**< op: situ_linear_pass; a product and what goes with it; may be absent: composed then */
-  SITU_VERB_ATTENTION,   /**< op: situ_attention_pass; scaled dot product attention, fused; may be absent: composed then */
-  SITU_VERB_PACK,        /**< many small storages, cast, into the memory of out[0]: `pack`; may be absent: copied one by one then;
+  SITU_VERB_FILL,  /**< y = scalar[0] (whole dtypes: integer[0]) */
+  SITU_VERB_RANGE, /**< y[i] = scalar[0] + i * scalar[1]; op: 0 arange, 1 linspace (scalar[2] = end, exact at the end) */
+  SITU_VERB_RANDOM, /**< y[i] from draw (seed, offset, i); op: situ_random */
+  SITU_VERB_TRIANGLE, /**< y = x inside, else 0, over the last two dimensions; op: 0 lower, 1 upper; integer[0] diagonal */
+  SITU_VERB_UNARY,    /**< y = f(x); op: situ_unary; scalar[]: its parameters */
+  SITU_VERB_UNARY_GRAD, /**< dx = f'(x, y) g; in x (or NULL), y (or NULL), g; op: situ_unary */
+  SITU_VERB_BINARY,     /**< y = f(a, b); op: situ_binary; computed in `compute` */
+  SITU_VERB_TERNARY,    /**< y = f(a, b, c); op: situ_ternary; scalar[0] */
+  SITU_VERB_REDUCE,     /**< y: x's ndim, size 1 where reduced; op: situ_reduce; scalar[0] correction or p */
+  SITU_VERB_ARG_REDUCE, /**< out values (or NULL), indices i64; size 1 at integer[0] = dim; op: 0 min, 1 max */
+  SITU_VERB_SCAN,       /**< y = running sum of x along integer[0] */
+  SITU_VERB_SORT, /**< out values, indices i64; along integer[0]; out's size there is k; op: 0 ascending, 1 descending */
+  SITU_VERB_GATHER, /**< in x, index; along integer[0]; op: situ_index_mode; y */
+  SITU_VERB_SCATTER, /**< in index, src; into out y along integer[0]; op: situ_index_mode | SITU_INDEX_ADD; scalar[0] alpha */
+  SITU_VERB_NONZERO, /**< in x; out i64 [count, ndim] already of the right size, in row-major order */
+  SITU_VERB_MATMUL, /**< in a [.., m, k], b [.., k, n], bias (or NULL; broadcast to y by strides); y = scalar[0] a b + scalar[1] bias */
+  SITU_VERB_CONV, /**< op: situ_conv_pass; window: geometry; always 4-D (N, C, H, W) */
+  SITU_VERB_POOL, /**< op: situ_pool_pass; window: geometry; always 4-D */
+  SITU_VERB_SOFTMAX, /**< along integer[0]; op: situ_softmax_pass; integer[1] not 0: softmax of -infinity alone is 0, not NaN */
+  SITU_VERB_NORM,       /**< rows of the last dimension; op: situ_norm_pass */
+  SITU_VERB_BATCH_NORM, /**< x as [N, C, S]; op: situ_batch_norm_pass */
+  SITU_VERB_NLL,        /**< cross entropy with class indices; op: situ_nll_pass */
+  SITU_VERB_LINEAR,     /**< op: situ_linear_pass; a product and what goes with it; may be absent: composed then */
+  SITU_VERB_ATTENTION, /**< op: situ_attention_pass; scaled dot product attention, fused; may be absent: composed then */
+  SITU_VERB_PACK, /**< many small storages, cast, into the memory of out[0]: `pack`; may be absent: copied one by one then;
                               op 1, where data is not addressable: from that memory into the storages, without casts */
-  SITU_VERB_OPTIMIZER,   /**< one fused step over a list of parameters; `list` */
+  SITU_VERB_OPTIMIZER, /**< one fused step over a list of parameters; `list` */
   SITU_VERBS
 } situ_verb;
 
@@ -114,17 +114,26 @@ typedef enum situ_binary { SITU_BINARY_NAMES(SITU_CODE_) SITU_BINARIES } situ_bi
 #undef SITU_CODE_
 
 typedef enum situ_ternary {
-  SITU_TERNARY_WHERE,    /**< a ? b : c; a is bool */
-  SITU_TERNARY_LERP,     /**< a + c (b - a), with torch's formula for c >= 0.5 */
-  SITU_TERNARY_ADDCMUL,  /**< a + scalar[0] b c */
-  SITU_TERNARY_ADDCDIV,  /**< a + scalar[0] b / c */
+  SITU_TERNARY_WHERE,   /**< a ? b : c; a is bool */
+  SITU_TERNARY_LERP,    /**< a + c (b - a), with torch's formula for c >= 0.5 */
+  SITU_TERNARY_ADDCMUL, /**< a + scalar[0] b c */
+  SITU_TERNARY_ADDCDIV, /**< a + scalar[0] b / c */
   SITU_TERNARIES
 } situ_ternary;
 
 typedef enum situ_reduce {
-  SITU_REDUCE_SUM, SITU_REDUCE_MEAN, SITU_REDUCE_PROD, SITU_REDUCE_MIN, SITU_REDUCE_MAX, SITU_REDUCE_ALL,
-  SITU_REDUCE_ANY, SITU_REDUCE_VAR, SITU_REDUCE_STD, SITU_REDUCE_NORM, SITU_REDUCE_LOGSUMEXP,
-  SITU_REDUCE_COUNT,     /**< how many are not 0, as i64 */
+  SITU_REDUCE_SUM,
+  SITU_REDUCE_MEAN,
+  SITU_REDUCE_PROD,
+  SITU_REDUCE_MIN,
+  SITU_REDUCE_MAX,
+  SITU_REDUCE_ALL,
+  SITU_REDUCE_ANY,
+  SITU_REDUCE_VAR,
+  SITU_REDUCE_STD,
+  SITU_REDUCE_NORM,
+  SITU_REDUCE_LOGSUMEXP,
+  SITU_REDUCE_COUNT, /**< how many are not 0, as i64 */
   SITU_REDUCES
 } situ_reduce;
 
@@ -138,92 +147,103 @@ typedef enum situ_random {
 } situ_random;
 
 typedef enum situ_index_mode {
-  SITU_INDEX_ROWS = 0,      /**< 1-D index picks whole slices along dim (index_select, embedding) */
-  SITU_INDEX_ELEMENTS = 1,  /**< index has x's ndim and picks single elements (gather) */
-  SITU_INDEX_ADD = 2        /**< flag of SCATTER: add instead of write */
+  SITU_INDEX_ROWS = 0,     /**< 1-D index picks whole slices along dim (index_select, embedding) */
+  SITU_INDEX_ELEMENTS = 1, /**< index has x's ndim and picks single elements (gather) */
+  SITU_INDEX_ADD = 2       /**< flag of SCATTER: add instead of write */
 } situ_index_mode;
 
 typedef enum situ_conv_pass {
-  SITU_CONV_FORWARD,      /**< in x [N, C, H, W], w [O, C/groups, kh, kw], bias [O] or NULL; out y [N, O, H', W'] */
-  SITU_CONV_GRAD_DATA,    /**< in g [N, O, H', W'], w, bias [C] or NULL (for the transposed layer); out dx [N, C, H, W] */
-  SITU_CONV_GRAD_WEIGHT   /**< in x, g; out dw */
+  SITU_CONV_FORWARD,    /**< in x [N, C, H, W], w [O, C/groups, kh, kw], bias [O] or NULL; out y [N, O, H', W'] */
+  SITU_CONV_GRAD_DATA,  /**< in g [N, O, H', W'], w, bias [C] or NULL (for the transposed layer); out dx [N, C, H, W] */
+  SITU_CONV_GRAD_WEIGHT /**< in x, g; out dw */
 } situ_conv_pass;
 
 typedef enum situ_linear_pass {
-  SITU_LINEAR,             /**< in x [m, k], w [n, k], bias [n] or NULL; integer[0]: SITU_UNARY_relu or SITU_UNARY_gelu_tanh; out y [m, n] =
+  SITU_LINEAR, /**< in x [m, k], w [n, k], bias [n] or NULL; integer[0]: SITU_UNARY_relu or SITU_UNARY_gelu_tanh; out y [m, n] =
                                 f(x w^T + bias), and NULL or what f was given [m, n] */
-  SITU_LINEAR_GRAD_WEIGHT  /**< in g [m, n], x [m, k]; out dw [n, k] = g^T x, db [n] = the sum of g's rows */
+  SITU_LINEAR_GRAD_WEIGHT /**< in g [m, n], x [m, k]; out dw [n, k] = g^T x, db [n] = the sum of g's rows */
 } situ_linear_pass;
 
 /** softmax(scale q k^T) v; all of one dtype, [B, H, .., D]; scalar[0] = scale, integer[0] = 1: causal. Results have no gaps. */
 typedef enum situ_attention_pass {
-  SITU_ATTENTION,       /**< in q [.., L, D], k [.., S, D], v; out y, the logarithm of each row's sum of exponentials, f32 [B, H, L, 1] */
-  SITU_ATTENTION_GRAD   /**< in q, k, v, y, those logarithms, g (y and g without gaps); out dq, dk, dv */
+  SITU_ATTENTION, /**< in q [.., L, D], k [.., S, D], v; out y, the logarithm of each row's sum of exponentials, f32 [B, H, L, 1] */
+  SITU_ATTENTION_GRAD /**< in q, k, v, y, those logarithms, g (y and g without gaps); out dq, dk, dv */
 } situ_attention_pass;
 
 typedef enum situ_pool_pass {
-  SITU_POOL_MAX, SITU_POOL_MAX_GRAD,   /**< x -> y, index i64; g, index -> dx (zeroed by the kernel) */
-  SITU_POOL_AVG, SITU_POOL_AVG_GRAD,   /**< x -> y; g -> dx */
-  SITU_POOL_ADAPTIVE_AVG, SITU_POOL_ADAPTIVE_AVG_GRAD
+  SITU_POOL_MAX,
+  SITU_POOL_MAX_GRAD, /**< x -> y, index i64; g, index -> dx (zeroed by the kernel) */
+  SITU_POOL_AVG,
+  SITU_POOL_AVG_GRAD, /**< x -> y; g -> dx */
+  SITU_POOL_ADAPTIVE_AVG,
+  SITU_POOL_ADAPTIVE_AVG_GRAD
 } situ_pool_pass;
 
 typedef enum situ_softmax_pass {
-  SITU_SOFTMAX, SITU_LOG_SOFTMAX,              /**< x -> y */
-  SITU_SOFTMAX_GRAD, SITU_LOG_SOFTMAX_GRAD     /**< y, g -> dx */
+  SITU_SOFTMAX,
+  SITU_LOG_SOFTMAX, /**< x -> y */
+  SITU_SOFTMAX_GRAD,
+  SITU_LOG_SOFTMAX_GRAD /**< y, g -> dx */
 } situ_softmax_pass;
 
 /** Rows are the last dimension (contiguous, 2-D [rows, width]); scalar[0] = eps; statistics are f32 (f64 for f64), [rows]. */
 typedef enum situ_norm_pass {
-  SITU_LAYER_NORM,       /**< in x, weight [width] or NULL, bias or NULL; out y, mean, rstd */
-  SITU_LAYER_NORM_GRAD,  /**< in g, x, mean, rstd, weight or NULL; out dx, dweight, dbias (each may be NULL) */
-  SITU_RMS_NORM,         /**< in x, weight or NULL; out y, rstd */
-  SITU_RMS_NORM_GRAD     /**< in g, x, rstd, weight or NULL; out dx, dweight (each may be NULL) */
+  SITU_LAYER_NORM,      /**< in x, weight [width] or NULL, bias or NULL; out y, mean, rstd */
+  SITU_LAYER_NORM_GRAD, /**< in g, x, mean, rstd, weight or NULL; out dx, dweight, dbias (each may be NULL) */
+  SITU_RMS_NORM,        /**< in x, weight or NULL; out y, rstd */
+  SITU_RMS_NORM_GRAD    /**< in g, x, rstd, weight or NULL; out dx, dweight (each may be NULL) */
 } situ_norm_pass;
 
 /** x is [N, C, S]; scalar[0] = eps, scalar[1] = momentum; integer[0] = 1 when training. */
 typedef enum situ_batch_norm_pass {
-  SITU_BATCH_NORM,       /**< in x, weight, bias, running mean, running var (each but x may be NULL); out y, mean [C], rstd [C], and the running ones again when they are updated (else NULL) */
-  SITU_BATCH_NORM_GRAD   /**< in g, x, mean, rstd, weight or NULL; out dx, dweight, dbias (each may be NULL) */
+  SITU_BATCH_NORM, /**< in x, weight, bias, running mean, running var (each but x may be NULL); out y, mean [C], rstd [C], and the running ones again when they are updated (else NULL) */
+  SITU_BATCH_NORM_GRAD /**< in g, x, mean, rstd, weight or NULL; out dx, dweight, dbias (each may be NULL) */
 } situ_batch_norm_pass;
 
 /** x is [N, C, S] (or its log-probabilities), target i64 [N, S], weight [C] or NULL; integer[0] = ignore_index,
     integer[1] = a situ_reduction, integer[2] = 1: x are logits (log_softmax is fused); scalar[0] = label smoothing. */
 typedef enum situ_nll_pass {
-  SITU_NLL,              /**< in x, target, weight; out loss (0-dim or [N, S]), total weight (0-dim), logsumexp [N, S] (logits only, else NULL) */
-  SITU_NLL_GRAD          /**< in g, x, target, weight, total weight, logsumexp; out dx */
+  SITU_NLL, /**< in x, target, weight; out loss (0-dim or [N, S]), total weight (0-dim), logsumexp [N, S] (logits only, else NULL) */
+  SITU_NLL_GRAD /**< in g, x, target, weight, total weight, logsumexp; out dx */
 } situ_nll_pass;
 
-typedef enum situ_optimizer_rule { SITU_RULE_SGD, SITU_RULE_ADAM, SITU_RULE_ADAMW, SITU_RULE_RMSPROP } situ_optimizer_rule;
+typedef enum situ_optimizer_rule {
+  SITU_RULE_SGD,
+  SITU_RULE_ADAM,
+  SITU_RULE_ADAMW,
+  SITU_RULE_RMSPROP
+} situ_optimizer_rule;
 
 /** One parameter of a fused optimiser step; all contiguous, of one shape and dtype; unused state is NULL. */
 typedef struct situ_optimizer_item {
   const situ_view_desc *param, *grad;
-  const situ_view_desc *state[3];  /**< SGD: momentum; Adam: mean, square, largest square; RMSprop: square, momentum, mean */
-  int64_t               step;      /**< steps taken, this one included */
+  const situ_view_desc
+      *state[3]; /**< SGD: momentum; Adam: mean, square, largest square; RMSprop: square, momentum, mean */
+  int64_t step;  /**< steps taken, this one included */
 } situ_optimizer_item;
 
 /** One storage that is packed. */
 typedef struct situ_pack_item {
-  situ_storage *storage;      /**< all of it is packed, or written */
-  int64_t       numel;
-  size_t        at;           /**< byte of out[0]'s storage where it goes */
-  situ_dtype    dtype, as;    /**< what it holds, and what it becomes */
-  int64_t       count;        /**< element of out[1], if there is one, to which lost values are added, as for COPY */
+  situ_storage *storage; /**< all of it is packed, or written */
+  int64_t numel;
+  size_t at;            /**< byte of out[0]'s storage where it goes */
+  situ_dtype dtype, as; /**< what it holds, and what it becomes */
+  int64_t count;        /**< element of out[1], if there is one, to which lost values are added, as for COPY */
 } situ_pack_item;
 
 /** The hyperparameters of a fused step, for every rule (torch.optim's names). */
 typedef struct situ_optimizer_params {
   double lr, weight_decay, momentum, dampening, beta1, beta2, alpha, eps;
-  double grad_scale;               /**< gradients are multiplied by this first; clipping */
-  bool   nesterov, amsgrad, centered, maximize;
+  double grad_scale; /**< gradients are multiplied by this first; clipping */
+  bool nesterov, amsgrad, centered, maximize;
 } situ_optimizer_params;
 
 /** Geometry of convolution and pooling: [0] is height, [1] is width. */
 typedef struct situ_window {
   int64_t kernel[2], stride[2], padding[2], dilation[2];
   int64_t groups;
-  bool    exclude_pad;
-  int64_t divisor;   /**< 0: the window's size */
+  bool exclude_pad;
+  int64_t divisor; /**< 0: the window's size */
 } situ_window;
 
 #define SITU_WORK_MAX 8
@@ -231,29 +251,29 @@ typedef struct situ_window {
 /** One piece of work. Operands are borrowed for the call: a backend that queues copies what it needs
     (situ_storage is kept alive until the queue has passed it). */
 typedef struct situ_work {
-  situ_verb             verb;
-  int                   op;
-  situ_dtype            compute;                 /**< the dtype that operands are converted to first */
-  int                   ins, outs;
-  const situ_view_desc *in[SITU_WORK_MAX];       /**< NULL: operand not given */
+  situ_verb verb;
+  int op;
+  situ_dtype compute; /**< the dtype that operands are converted to first */
+  int ins, outs;
+  const situ_view_desc *in[SITU_WORK_MAX]; /**< NULL: operand not given */
   const situ_view_desc *out[SITU_WORK_MAX];
-  double                scalar[4];
-  int64_t               integer[4];
-  uint64_t              seed, offset;            /**< RANDOM */
-  const situ_window    *window;                  /**< CONV, POOL */
-  const situ_optimizer_item   *list;             /**< OPTIMIZER */
-  int64_t                      list_count;
+  double scalar[4];
+  int64_t integer[4];
+  uint64_t seed, offset;           /**< RANDOM */
+  const situ_window *window;       /**< CONV, POOL */
+  const situ_optimizer_item *list; /**< OPTIMIZER */
+  int64_t list_count;
   const situ_optimizer_params *params;
-  const situ_pack_item        *pack;             /**< PACK */
-  int64_t                      pack_count;
+  const situ_pack_item *pack; /**< PACK */
+  int64_t pack_count;
 } situ_work;
 
 /** What a backend is: filled with designated initialisers; an empty slot is an honest UNSUPPORTED. */
 typedef struct situ_backend {
-  uint32_t    abi;          /**< SITU_BACKEND_ABI */
-  size_t      size;         /**< sizeof(situ_backend) it was compiled with */
+  uint32_t abi; /**< SITU_BACKEND_ABI */
+  size_t size;  /**< sizeof(situ_backend) it was compiled with */
   situ_device_kind kind;
-  const char *name;         /**< "cpu", "sim", ...: what device names start with */
+  const char *name; /**< "cpu", "sim", ...: what device names start with */
 
   /** Devices there are, and in *reason (static text) why there are so many. */
   int (*count)(const char **reason);
@@ -263,16 +283,18 @@ typedef struct situ_backend {
 
   /* Memory. Asynchronous backends order it with their queue. */
   situ_status (*alloc)(int index, size_t bytes, void **data);
-  void        (*free)(int index, void *data, size_t bytes);
+  void (*free)(int index, void *data, size_t bytes);
   /** Gives back to the device what it keeps of freed memory; a slot that may be empty. */
-  void        (*trim)(int index);
-  situ_status (*copy_in)(int index, void *data, size_t at, const void *host, size_t bytes);   /**< host -> device; host may be reused at return */
-  situ_status (*copy_out)(int index, const void *data, size_t at, void *host, size_t bytes);  /**< device -> host; done at return */
+  void (*trim)(int index);
+  situ_status (*copy_in)(int index, void *data, size_t at, const void *host,
+                         size_t bytes); /**< host -> device; host may be reused at return */
+  situ_status (*copy_out)(int index, const void *data, size_t at, void *host,
+                          size_t bytes); /**< device -> host; done at return */
   /** Between two devices of this backend; NULL: staged through the host. */
   situ_status (*copy_peer)(int to, void *dst, size_t dst_at, int from, const void *src, size_t src_at, size_t bytes);
 
   /* Order. */
-  situ_status (*synchronize)(int index);  /**< waits; reports the first failure since the last time */
+  situ_status (*synchronize)(int index); /**< waits; reports the first failure since the last time */
 
   /* Kernels. May queue and return at once. */
   situ_status (*kernel[SITU_VERBS])(int index, const situ_work *work);
@@ -286,11 +308,11 @@ typedef struct situ_backend {
   situ_status (*graph_begin)(int index);
   situ_status (*graph_end)(int index, bool keep, void **graph);
   situ_status (*graph_launch)(int index, void *graph);
-  void        (*graph_free)(int index, void *graph);
+  void (*graph_free)(int index, void *graph);
 
-  bool host_memory;   /**< data is an ordinary address: situ_data_ptr may give it out */
-  bool addressable;   /**< data + n is the address of byte n: small storages may share one allocation */
-  bool no_memory;     /**< shapes only: storages have no data and kernels are not called */
+  bool host_memory; /**< data is an ordinary address: situ_data_ptr may give it out */
+  bool addressable; /**< data + n is the address of byte n: small storages may share one allocation */
+  bool no_memory;   /**< shapes only: storages have no data and kernels are not called */
 } situ_backend;
 
 SITU_END

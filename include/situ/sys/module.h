@@ -23,7 +23,8 @@ typedef struct situ_host {
   void *(*take)(const char *op, situ_device device, size_t bytes);
   void (*give)(situ_device device, void *memory, size_t bytes);
   /** Calls work for pieces [begin, end) of 0..count, each of `grain` but the last, on the library's threads, and waits. */
-  void (*parallel)(int64_t count, int64_t grain, void (*work)(int64_t begin, int64_t end, void *payload), void *payload);
+  void (*parallel)(int64_t count, int64_t grain, void (*work)(int64_t begin, int64_t end, void *payload),
+                   void *payload);
   /** To be called before the first thread is started or device opened: from then on a fork's child is refused. */
   void (*fork_guard)(void);
   /** What the user set (situ_set_float32_matmul_precision). */

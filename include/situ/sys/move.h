@@ -12,31 +12,31 @@ SITU_BEGIN
     is for floating tensors: others keep theirs. */
 typedef struct situ_move {
   situ_tensor *tensor;
-  situ_device  to;
-  situ_dtype   dtype;
+  situ_device to;
+  situ_dtype dtype;
 } situ_move;
 
 /** Why a storage is part of a move. */
 typedef enum situ_move_reason {
-  SITU_MOVE_LISTED,    /**< a tensor of the list looks at it */
-  SITU_MOVE_GRADIENT,  /**< the gradient of one that moves */
-  SITU_MOVE_FOLLOWER   /**< situ_follow: an optimiser's state, a moving average, a cache */
+  SITU_MOVE_LISTED,   /**< a tensor of the list looks at it */
+  SITU_MOVE_GRADIENT, /**< the gradient of one that moves */
+  SITU_MOVE_FOLLOWER  /**< situ_follow: an optimiser's state, a moving average, a cache */
 } situ_move_reason;
 
 /** One storage of a move. */
 typedef struct situ_move_unit {
   situ_storage *storage;
-  situ_tensor  *tensor;               /**< one that looks at it: of the list, where there is one */
-  situ_device   from, to;
-  uint8_t       from_dtype, to_dtype; /**< situ_dtype */
-  uint8_t       reason;               /**< a situ_move_reason */
-  bool          moves;                /**< false: it is all that already */
-  bool          shared;               /**< the move's own: `room` holds others too */
-  int32_t       handles;              /**< tensors that look at it, and follow */
-  uint64_t      bytes, bytes_after;
-  int64_t       values_lost;          /**< finite values that to_dtype cannot hold, once they have been cast */
-  situ_storage *room;                 /**< the move's own: the new memory, and where in it */
-  size_t        at;
+  situ_tensor *tensor; /**< one that looks at it: of the list, where there is one */
+  situ_device from, to;
+  uint8_t from_dtype, to_dtype; /**< situ_dtype */
+  uint8_t reason;               /**< a situ_move_reason */
+  bool moves;                   /**< false: it is all that already */
+  bool shared;                  /**< the move's own: `room` holds others too */
+  int32_t handles;              /**< tensors that look at it, and follow */
+  uint64_t bytes, bytes_after;
+  int64_t values_lost; /**< finite values that to_dtype cannot hold, once they have been cast */
+  situ_storage *room;  /**< the move's own: the new memory, and where in it */
+  size_t at;
 } situ_move_unit;
 
 /** A move that was planned and not made. */

@@ -13,51 +13,51 @@ enum { SITU_OPERANDS = 8, SITU_RESULTS = 4 };
 
 /* What an operand accepts: dtypes, and how it relates to the others. 0: any dtype, must be given. */
 enum {
-  SITU_FLOATING = 1u << 0,   /**< f16 bf16 f32 f64 */
-  SITU_INTEGRAL = 1u << 1,   /**< u8 i8 i16 i32 i64 */
-  SITU_BOOLEAN  = 1u << 2,
-  SITU_INDEX    = 1u << 3,   /**< i64 or i32 */
-  SITU_SAME     = 1u << 4,   /**< the dtype of the first operand marked so */
-  SITU_OPTIONAL = 1u << 5,   /**< may be NULL */
-  SITU_WRITTEN  = 1u << 6    /**< changed by the op (running statistics); never differentiated */
+  SITU_FLOATING = 1u << 0, /**< f16 bf16 f32 f64 */
+  SITU_INTEGRAL = 1u << 1, /**< u8 i8 i16 i32 i64 */
+  SITU_BOOLEAN = 1u << 2,
+  SITU_INDEX = 1u << 3,    /**< i64 or i32 */
+  SITU_SAME = 1u << 4,     /**< the dtype of the first operand marked so */
+  SITU_OPTIONAL = 1u << 5, /**< may be NULL */
+  SITU_WRITTEN = 1u << 6   /**< changed by the op (running statistics); never differentiated */
 };
 
 typedef struct situ_operand {
-  const char *name;   /**< torch's word: "input", "weight", "other" */
-  unsigned    accept;
+  const char *name; /**< torch's word: "input", "weight", "other" */
+  unsigned accept;
 } situ_operand;
 
 /** One call of an op, while it is checked, inferred and run. */
 typedef struct situ_call {
   const struct situ_op *op;
-  int                   ins, outs;
-  situ_tensor *const   *in;          /**< operands as given; NULL where an optional one is missing */
-  const void           *params;      /**< the op's own parameters */
-  situ_device           device;      /**< the one device of all operands, and of the results */
-  bool                  in_place;    /**< out[0] is in[0] */
-  situ_dtype            compute;     /**< infer may set it: what the kernel computes in */
-  const situ_view_desc *like;        /**< infer may set it: all operands, and the result, have these sizes without gaps */
-  situ_shape            shape[SITU_RESULTS];  /**< infer sets shape and dtype of each result */
-  situ_dtype            dtype[SITU_RESULTS];  /**< ... SITU_DTYPE_DEFAULT: the result is absent */
-  situ_view_desc        view;        /**< view ops: infer sets what the result looks at */
-  situ_tensor          *out[SITU_RESULTS];    /**< made before forward */
+  int ins, outs;
+  situ_tensor *const *in;         /**< operands as given; NULL where an optional one is missing */
+  const void *params;             /**< the op's own parameters */
+  situ_device device;             /**< the one device of all operands, and of the results */
+  bool in_place;                  /**< out[0] is in[0] */
+  situ_dtype compute;             /**< infer may set it: what the kernel computes in */
+  const situ_view_desc *like;     /**< infer may set it: all operands, and the result, have these sizes without gaps */
+  situ_shape shape[SITU_RESULTS]; /**< infer sets shape and dtype of each result */
+  situ_dtype dtype[SITU_RESULTS]; /**< ... SITU_DTYPE_DEFAULT: the result is absent */
+  situ_view_desc view;            /**< view ops: infer sets what the result looks at */
+  situ_tensor *out[SITU_RESULTS]; /**< made before forward */
 } situ_call;
 
 /** One recorded call on the way back. Runs in a scope of its own without recording. */
 typedef struct situ_grad_call {
   const struct situ_op *op;
-  int                   ins, outs;
-  const void           *params;
-  situ_device           device;
-  situ_tensor *const   *in;          /**< operands that the op saves; NULL otherwise */
-  situ_tensor *const   *out;         /**< results that the op saves; NULL otherwise */
-  situ_tensor *const   *grad;        /**< gradients of the results; NULL where none came */
-  situ_tensor         **dx;          /**< to be filled where wants[i]; shape and dtype are fitted to
+  int ins, outs;
+  const void *params;
+  situ_device device;
+  situ_tensor *const *in;   /**< operands that the op saves; NULL otherwise */
+  situ_tensor *const *out;  /**< results that the op saves; NULL otherwise */
+  situ_tensor *const *grad; /**< gradients of the results; NULL where none came */
+  situ_tensor **dx;         /**< to be filled where wants[i]; shape and dtype are fitted to
                                           the operand's afterwards: broadcast dimensions are summed */
-  const bool           *wants;
-  const situ_shape     *shape;       /**< of the operands */
-  const situ_dtype     *dtype;
-  const void           *node;        /**< the library's */
+  const bool *wants;
+  const situ_shape *shape; /**< of the operands */
+  const situ_dtype *dtype;
+  const void *node; /**< the library's */
 } situ_grad_call;
 
 /** What others on the way back have given for operand i so far, where this call may add to it in place; dx[i] stays NULL then.
@@ -66,36 +66,39 @@ SITU_API situ_tensor *situ_grad_collected(const situ_grad_call *call, int i);
 
 /* Flags of an op. */
 enum {
-  SITU_OP_VIEW     = 1u << 0,  /**< the result looks at in[0]'s storage; infer sets call->view; no kernel */
-  SITU_OP_VARIADIC = 1u << 1,  /**< any number of operands, all like operand[0] (cat, stack) */
-  SITU_OP_COMPOSED = 1u << 2,  /**< forward makes temporaries with other ops: it gets a scope without recording */
-  SITU_OP_MOVES    = 1u << 3,  /**< infer sets call->device to where the result goes (to) */
-  SITU_OP_PRODUCT  = 1u << 5,  /**< the gradient of each of the first two operands needs only the other: saved only then */
-  SITU_OP_SCATTERS = 1u << 7,  /**< not element by element: in place, no other operand may share memory with what is written */
-  SITU_OP_PAIR     = 1u << 6,  /**< of two floating tensors alike it is SITU_VERB_BINARY with `code`, in their shape and dtype */
-  SITU_OP_NO_GRAD  = 1u << 4   /**< results have no gradient by their nature (eq, argmax); else an op
+  SITU_OP_VIEW = 1u << 0,     /**< the result looks at in[0]'s storage; infer sets call->view; no kernel */
+  SITU_OP_VARIADIC = 1u << 1, /**< any number of operands, all like operand[0] (cat, stack) */
+  SITU_OP_COMPOSED = 1u << 2, /**< forward makes temporaries with other ops: it gets a scope without recording */
+  SITU_OP_MOVES = 1u << 3,    /**< infer sets call->device to where the result goes (to) */
+  SITU_OP_PRODUCT =
+      1u << 5, /**< the gradient of each of the first two operands needs only the other: saved only then */
+  SITU_OP_SCATTERS =
+      1u << 7, /**< not element by element: in place, no other operand may share memory with what is written */
+  SITU_OP_PAIR =
+      1u << 6, /**< of two floating tensors alike it is SITU_VERB_BINARY with `code`, in their shape and dtype */
+  SITU_OP_NO_GRAD = 1u << 4 /**< results have no gradient by their nature (eq, argmax); else an op
                                     without backward refuses operands that require one */
 };
 /* What autocast does to the floating operands of an op (f64 is left alone), PyTorch's lists: */
 typedef enum situ_cast {
-  SITU_CAST_NOT = 0,  /**< nothing */
-  SITU_CAST_LOW,      /**< to the scope's dtype: what gains by it */
-  SITU_CAST_F32,      /**< what needs the range or the precision */
-  SITU_CAST_WIDEST,   /**< to the widest among them: what takes operands of one dtype only */
-  SITU_CAST_BACK      /**< to the widest, and the result back to the first one's dtype: a norm whose weights are f32 */
+  SITU_CAST_NOT = 0, /**< nothing */
+  SITU_CAST_LOW,     /**< to the scope's dtype: what gains by it */
+  SITU_CAST_F32,     /**< what needs the range or the precision */
+  SITU_CAST_WIDEST,  /**< to the widest among them: what takes operands of one dtype only */
+  SITU_CAST_BACK     /**< to the widest, and the result back to the first one's dtype: a norm whose weights are f32 */
 } situ_cast;
 /* What backward needs: SITU_SAVE(0) | SITU_SAVE(1) | SITU_SAVE_OUT(0). */
 #define SITU_SAVE(operand) (1u << (operand))
 #define SITU_SAVE_OUT(result) (1u << (SITU_OPERANDS + (result)))
 
 typedef struct situ_op {
-  const char  *name;                      /**< without situ_, as in messages */
-  situ_operand operand[SITU_OPERANDS];    /**< ended by a NULL name */
-  int          outs;                      /**< 0 means 1 */
-  unsigned     flags, save;
-  int          code;                      /**< for families: a situ_unary, situ_binary, ... */
-  uint8_t      autocast[2];               /**< a situ_cast: on cpu, and on any other device */
-  size_t       params_size;               /**< of the parameter struct, copied for backward */
+  const char *name;                    /**< without situ_, as in messages */
+  situ_operand operand[SITU_OPERANDS]; /**< ended by a NULL name */
+  int outs;                            /**< 0 means 1 */
+  unsigned flags, save;
+  int code;            /**< for families: a situ_unary, situ_binary, ... */
+  uint8_t autocast[2]; /**< a situ_cast: on cpu, and on any other device */
+  size_t params_size;  /**< of the parameter struct, copied for backward */
   /** Shape rule and value checks: fills call->shape, dtype (and view, device). Runs after the device and dtype
       checks. False: it has recorded why. */
   bool (*infer)(situ_call *call);
@@ -109,8 +112,8 @@ typedef struct situ_op {
 } situ_op;
 
 /** Defines an op and enters it in the table that situ_op_table() walks: SITU_OP(relu_op) = { ... }; */
-#define SITU_OP(name)                                                            \
-  static const situ_op name;                                                     \
+#define SITU_OP(name)                                                                          \
+  static const situ_op name;                                                                   \
   __attribute__((section("situ_ops"), used)) static const situ_op *const name##_entry = &name; \
   static const situ_op name
 
@@ -131,7 +134,8 @@ static inline situ_tensor *situ_op_run2(const situ_op *op, situ_tensor *a, situ_
   situ_tensor *in[2] = { a, b };
   return situ_op_run(op, in, 2, params, NULL);
 }
-static inline situ_tensor *situ_op_run3(const situ_op *op, situ_tensor *a, situ_tensor *b, situ_tensor *c, const void *params) {
+static inline situ_tensor *situ_op_run3(const situ_op *op, situ_tensor *a, situ_tensor *b, situ_tensor *c,
+                                        const void *params) {
   situ_tensor *in[3] = { a, b, c };
   return situ_op_run(op, in, 3, params, NULL);
 }
@@ -143,7 +147,8 @@ SITU_API situ_tensor *situ_op_new(const char *op, situ_shape shape, situ_dtype d
 /** What a kernel sees of a tensor; NULL for NULL. Valid while the tensor is. */
 SITU_API const situ_view_desc *situ_desc(const situ_tensor *t);
 /** v with the sizes of `to` (which it broadcasts to): v itself, or *room filled with strides of 0. NULL: recorded. */
-SITU_API const situ_view_desc *situ_desc_expand(const situ_view_desc *v, const situ_view_desc *to, situ_view_desc *room);
+SITU_API const situ_view_desc *situ_desc_expand(const situ_view_desc *v, const situ_view_desc *to,
+                                                situ_view_desc *room);
 /** v seen with other sizes; v must be contiguous and of the same numel. Fills and returns *room. NULL: recorded. */
 SITU_API const situ_view_desc *situ_desc_reshape(const situ_view_desc *v, situ_shape shape, situ_view_desc *room);
 /** v with its sizes and strides changed by the caller: recomputes numel and contiguous. */
@@ -188,44 +193,45 @@ enum { SITU_PATH_TEXT = 200 };
 /** How a module has a tensor. */
 typedef enum situ_held {
   SITU_HELD_NOT = 0,
-  SITU_HELD_INPUT,        /**< it was given to a module that runs now */
-  SITU_HELD_REGISTERED,   /**< a parameter or buffer: it moves with the module */
-  SITU_HELD_UNREGISTERED  /**< the module's struct shows it, but it was never registered */
+  SITU_HELD_INPUT,       /**< it was given to a module that runs now */
+  SITU_HELD_REGISTERED,  /**< a parameter or buffer: it moves with the module */
+  SITU_HELD_UNREGISTERED /**< the module's struct shows it, but it was never registered */
 } situ_held;
 
 /** One tensor that is explained. The asker gives the tensor, the answer is the rest. */
 typedef struct situ_explained {
   const situ_tensor *tensor;
-  situ_held          held;
-  bool               view;  /**< another tensor on the storage of the one that `path` names */
-  bool               loose; /**< registered, but in a module that is not part of the one that runs: only a field of `owner` shows it */
-  bool               given; /**< it was given to the outermost module that runs: the program has a variable for it */
-  void              *site;  /**< return address of the outermost call of a module that it was given to; NULL: of none */
-  const void        *root;  /**< the outermost module that holds it; only to compare */
-  int                root_length;           /**< of that module's name at the beginning of `path` */
-  size_t             field;                 /**< UNREGISTERED, loose: offset of the field that shows it in the owner's struct; 0: it is
+  situ_held held;
+  bool view; /**< another tensor on the storage of the one that `path` names */
+  bool
+      loose; /**< registered, but in a module that is not part of the one that runs: only a field of `owner` shows it */
+  bool given;          /**< it was given to the outermost module that runs: the program has a variable for it */
+  void *site;          /**< return address of the outermost call of a module that it was given to; NULL: of none */
+  const void *root;    /**< the outermost module that holds it; only to compare */
+  int root_length;     /**< of that module's name at the beginning of `path` */
+  size_t field;        /**< UNREGISTERED, loose: offset of the field that shows it in the owner's struct; 0: it is
                                                  behind a pointer */
-  situ_device        goes_to;               /**< where the owner was moved: what had been registered in it would be there; {0}: it was not */
-  char               name[64];              /**< of that field, where something was registered in it; "": unknown */
-  char               owner[SITU_PATH_TEXT]; /**< path of the module whose struct shows it */
-  char               path[SITU_PATH_TEXT];  /**< "model.fc1.weight"; "": no module has it */
+  situ_device goes_to; /**< where the owner was moved: what had been registered in it would be there; {0}: it was not */
+  char name[64];       /**< of that field, where something was registered in it; "": unknown */
+  char owner[SITU_PATH_TEXT]; /**< path of the module whose struct shows it */
+  char path[SITU_PATH_TEXT];  /**< "model.fc1.weight"; "": no module has it */
 } situ_explained;
 
 enum { SITU_EXPLAINED_DEVICES = 8 };
 
 typedef struct situ_explanation {
   situ_explained *operand;
-  int             count;
-  char            module[SITU_PATH_TEXT];  /**< that runs now: "model.fc1 (Linear 784 -> 64)"; "": none */
-  char            root[SITU_PATH_TEXT];    /**< what C calls the outermost one that runs: "model" */
-  const void     *root_module;             /**< it; only to compare */
-  const void     *code;                    /**< the forward of the innermost one; NULL: none runs */
-  void           *site;                    /**< return address of the outermost call */
-  situ_device     home;                    /**< where most of the module that runs is; {0}: cannot be said */
-  situ_device     device[SITU_EXPLAINED_DEVICES];  /**< of the outermost module's tensors but for the operands, most first */
-  int             devices;
-  situ_dtype      dtype;                   /**< of most of its floating tensors but for the operands; 0: it has no other */
-  bool            dtypes;                  /**< there are several */
+  int count;
+  char module[SITU_PATH_TEXT];                /**< that runs now: "model.fc1 (Linear 784 -> 64)"; "": none */
+  char root[SITU_PATH_TEXT];                  /**< what C calls the outermost one that runs: "model" */
+  const void *root_module;                    /**< it; only to compare */
+  const void *code;                           /**< the forward of the innermost one; NULL: none runs */
+  void *site;                                 /**< return address of the outermost call */
+  situ_device home;                           /**< where most of the module that runs is; {0}: cannot be said */
+  situ_device device[SITU_EXPLAINED_DEVICES]; /**< of the outermost module's tensors but for the operands, most first */
+  int devices;
+  situ_dtype dtype; /**< of most of its floating tensors but for the operands; 0: it has no other */
+  bool dtypes;      /**< there are several */
 } situ_explanation;
 
 /** All are called on the thread whose call was refused, and must neither allocate nor fail. */
@@ -246,21 +252,21 @@ SITU_API void situ_explain_look(situ_explanation *e);
 
 /** An operand of something that is refused and is not a call of an op: a step, a backward, a load. */
 typedef struct situ_blamed {
-  const char        *operand;  /**< what it is to the call: "gradient" */
-  const situ_tensor *tensor;   /**< NULL: left out */
-  const char        *name;     /**< the tensor's, where it is known better than by modules and its own name; NULL: by these */
-  bool               odd;      /**< it is the one at fault */
+  const char *operand;       /**< what it is to the call: "gradient" */
+  const situ_tensor *tensor; /**< NULL: left out */
+  const char *name; /**< the tensor's, where it is known better than by modules and its own name; NULL: by these */
+  bool odd;         /**< it is the one at fault */
 } situ_blamed;
 /** Records a mismatch with the table of its operands, as ops do; fix: a statement a line, or NULL. Returns status. */
-SITU_API situ_status situ_fail_blamed(situ_status status, const char *op, const situ_blamed *list, int count, const char *fix,
-                                      const char *fmt, ...) SITU_PRINTF(6, 7) SITU_COLD;
+SITU_API situ_status situ_fail_blamed(situ_status status, const char *op, const situ_blamed *list, int count,
+                                      const char *fix, const char *fmt, ...) SITU_PRINTF(6, 7) SITU_COLD;
 
 /** What a tensor's storage knows of its placement. */
 typedef struct situ_facts {
-  char        created[200], moved[200];  /**< "train.c:12 in main"; "": unknown, never moved */
-  const char *moved_by;                  /**< "nn_to"; NULL: never moved */
-  uint64_t    bytes, serial;             /**< of the storage */
-  bool        written;                   /**< it holds values */
+  char created[200], moved[200]; /**< "train.c:12 in main"; "": unknown, never moved */
+  const char *moved_by;          /**< "nn_to"; NULL: never moved */
+  uint64_t bytes, serial;        /**< of the storage */
+  bool written;                  /**< it holds values */
 } situ_facts;
 /** False: t is no live tensor; recorded under op. */
 SITU_API bool situ_facts_of(const char *op, const situ_tensor *t, situ_facts *out);
@@ -271,19 +277,24 @@ SITU_API void situ_count_slot(situ_tensor *t, int by);
 SITU_API bool situ_is_registered(const situ_tensor *t);
 
 typedef enum situ_relation {
-  SITU_SHARES = 0,  /**< on the same storage */
-  SITU_FOLLOWS,     /**< t goes where this one goes */
-  SITU_LEADS,       /**< this one goes where t goes */
+  SITU_SHARES = 0, /**< on the same storage */
+  SITU_FOLLOWS,    /**< t goes where this one goes */
+  SITU_LEADS,      /**< this one goes where t goes */
   SITU_RELATIONS
 } situ_relation;
 /** Shows every other tensor on t's storage, then one for the storage that it follows, and one for each that follows it.
     visit is called under locks: it may look, but not make, release or move tensors. */
-SITU_API void situ_each_relative(const situ_tensor *t, void (*visit)(situ_relation how, const situ_tensor *other, void *payload),
+SITU_API void situ_each_relative(const situ_tensor *t,
+                                 void (*visit)(situ_relation how, const situ_tensor *other, void *payload),
                                  void *payload);
 
 /* What a tensor is for, in messages and for placement. */
 typedef enum situ_role {
-  SITU_ROLE_TENSOR = 0, SITU_ROLE_INPUT, SITU_ROLE_PARAMETER, SITU_ROLE_BUFFER, SITU_ROLE_GRADIENT,
+  SITU_ROLE_TENSOR = 0,
+  SITU_ROLE_INPUT,
+  SITU_ROLE_PARAMETER,
+  SITU_ROLE_BUFFER,
+  SITU_ROLE_GRADIENT,
   SITU_ROLE_OPTIMIZER
 } situ_role;
 SITU_API void situ_set_role(situ_tensor *t, situ_role role);
@@ -300,9 +311,10 @@ SITU_API int64_t situ_owners(const situ_tensor *t);
 /** One parameter of a fused optimiser step. */
 typedef struct situ_optimizer_tensors {
   situ_tensor *param, *grad, *state[3];
-  situ_tensor *master;   /**< NULL; or, of an f16 or bf16 param, what is stepped in its stead: f32, as its state then is */
-  uint32_t     version;  /**< of param's memory when it was made master's rounding; for whoever keeps the list */
-  int64_t      step;
+  situ_tensor
+      *master;      /**< NULL; or, of an f16 or bf16 param, what is stepped in its stead: f32, as its state then is */
+  uint32_t version; /**< of param's memory when it was made master's rounding; for whoever keeps the list */
+  int64_t step;
 } situ_optimizer_tensors;
 /** One fused step over a list, in place: every parameter with its gradient and state, one launch per device; where there is
     a master, it is stepped, and the parameter becomes its rounding.

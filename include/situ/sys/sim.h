@@ -47,8 +47,7 @@ typedef enum situ_sim_fault {
 
 /** The n-th operation of that sort from now (1: the next) and, if `sticky`, all later ones fail;
     nth 0: none. */
-SITU_API SITU_CHECKED situ_status situ_sim_fail(int index, situ_sim_fault fault, uint64_t nth,
-                                                bool sticky);
+SITU_API SITU_CHECKED situ_status situ_sim_fail(int index, situ_sim_fault fault, uint64_t nth, bool sticky);
 
 /** Waits, then takes back all of the above: the budget, the dtypes, the faults, what failed in the
     queue and the loss. Values of a device that was lost are gone. */

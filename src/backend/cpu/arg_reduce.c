@@ -11,15 +11,15 @@
 enum { TILE = 512, SEGMENT = 32768, GRAIN = 16384 };
 
 typedef struct plan {
-  const situ_view_desc     *x, *values, *indices;
+  const situ_view_desc *x, *values, *indices;
   const situ__fold_kernels *kernels;
-  situ__lane                lane;
-  size_t                    size;
-  bool                      greatest, native;
-  situ__lines               lines;
-  int64_t                   segments, tiles;
-  char                     *best;      /* of every (line, segment), where there are several segments */
-  int64_t                  *at;
+  situ__lane lane;
+  size_t size;
+  bool greatest, native;
+  situ__lines lines;
+  int64_t segments, tiles;
+  char *best; /* of every (line, segment), where there are several segments */
+  int64_t *at;
 } plan;
 
 /* Elements [first, + count), where they lie or through buffer. */
@@ -44,7 +44,7 @@ static void along_lines(int64_t begin, int64_t end, void *payload) {
   const plan *p = payload;
   situ__fold fold = p->greatest ? SITU__FOLD_MAX : SITU__FOLD_MIN;
   double buffer[SITU__FOLD_BLOCK], v, best = 0;
-  int64_t step = p->native ? 4 * SITU__FOLD_BLOCK : SITU__FOLD_BLOCK;  /* found again while it is in L1 */
+  int64_t step = p->native ? 4 * SITU__FOLD_BLOCK : SITU__FOLD_BLOCK; /* found again while it is in L1 */
   for (int64_t u = begin; u < end; u++) {
     int64_t line = u / p->segments, first = u % p->segments * SEGMENT, at = first;
     int64_t last = situ__min_i64(first + SEGMENT, p->lines.size);
@@ -54,7 +54,7 @@ static void along_lines(int64_t begin, int64_t end, void *payload) {
       p->kernels->fold(fold, SITU__MAP_NONE, 0, &k, &v, NULL);
       if (i == first) best = v, at = -1;
       else meet(p, &v, -1, &best, &at);
-      if (at < 0) at = i + p->kernels->find(k.x, count, &v);  /* v is the best so far: where? */
+      if (at < 0) at = i + p->kernels->find(k.x, count, &v); /* v is the best so far: where? */
     }
     if (p->segments == 1) {
       deliver(p, line, 1, &best, &at);

@@ -14,13 +14,13 @@ enum { GRAIN = 16384, PIECE = 32768 };
 /* With S > 1 a channel's elements come in runs of S, with S == 1 in rows of all channels. Per-channel vectors, in the
    lane, lie in one block of memory. */
 typedef struct plan {
-  const situ_view_desc    *g, *x, *y;
-  situ__lane               lane;
-  size_t                   size;
+  const situ_view_desc *g, *x, *y;
+  situ__lane lane;
+  size_t size;
   const situ__row_kernels *kernels;
-  int64_t                  batch, channels, inner, pieces, piece;  /* piece: how much of the batch is summed at once */
-  char                    *mean, *rstd, *factor, *shift, *c;
-  char                    *sums;       /* [pieces][sum, dot][channels] */
+  int64_t batch, channels, inner, pieces, piece; /* piece: how much of the batch is summed at once */
+  char *mean, *rstd, *factor, *shift, *c;
+  char *sums; /* [pieces][sum, dot][channels] */
 } plan;
 
 static double get(const plan *p, const char *v, int64_t i) {
@@ -93,10 +93,17 @@ static void write_all(plan *p) {
 /* The mean and the sum of squared distances of every channel, into p->mean and p->rstd. */
 static situ_status moments(plan *p) {
   situ_storage mean = { .data = p->mean }, squares = { .data = p->rstd };
-  situ_view_desc to = { .storage = &mean, .dtype = p->lane == SITU__F32 ? SITU_F32 : SITU_F64, .ndim = 3, .numel = p->channels,
-                        .contiguous = true, .size = { 1, p->channels, 1 }, .stride = { p->channels, 1, 1 } }, to2 = to;
+  situ_view_desc to = { .storage = &mean,
+                        .dtype = p->lane == SITU__F32 ? SITU_F32 : SITU_F64,
+                        .ndim = 3,
+                        .numel = p->channels,
+                        .contiguous = true,
+                        .size = { 1, p->channels, 1 },
+                        .stride = { p->channels, 1, 1 } },
+                 to2 = to;
   to2.storage = &squares;
-  return situ__reduce(&(situ__reduction){ .op = "batch_norm", .lane = p->lane, .fold = SITU__FOLD_MOMENTS, .x = p->x, .y = &to, .y2 = &to2 });
+  return situ__reduce(&(situ__reduction){
+      .op = "batch_norm", .lane = p->lane, .fold = SITU__FOLD_MOMENTS, .x = p->x, .y = &to, .y2 = &to2 });
 }
 
 static situ_status forward(plan *p, const situ_work *work) {
@@ -131,8 +138,8 @@ static void add_sums(const plan *p, int64_t first, int64_t count, int64_t channe
   double g[SITU__FOLD_BLOCK], x[SITU__FOLD_BLOCK];
   size_t at = (size_t)channel * p->size;
   char *sums = payload;
-  p->kernels->sums(p->inner == 1, elements(p, p->g, first, count, g), elements(p, p->x, first, count, x), count, p->mean + at,
-                   sums + at, sums + (size_t)p->channels * p->size + at);
+  p->kernels->sums(p->inner == 1, elements(p, p->g, first, count, g), elements(p, p->x, first, count, x), count,
+                   p->mean + at, sums + at, sums + (size_t)p->channels * p->size + at);
 }
 
 /* Unit: a piece of the batch, of one channel or of all. */
@@ -159,7 +166,8 @@ static situ_status backward(plan *p, const situ_work *work) {
     put(p, p->mean, c, given(work->in[2], c, 0));
     put(p, p->rstd, c, given(work->in[3], c, 1));
   }
-  situ__parallel(p->pieces * p->channels / (p->inner == 1 ? p->channels : 1), situ__max_i64(1, GRAIN / (p->piece * length)), sum_units, p);
+  situ__parallel(p->pieces * p->channels / (p->inner == 1 ? p->channels : 1),
+                 situ__max_i64(1, GRAIN / (p->piece * length)), sum_units, p);
   situ__fold_block k = { p->sums, 1, p->pieces, 2 * p->channels, 2 * p->channels };
   char *sum = p->sums + 2 * (size_t)p->pieces * row, *dot = sum + row;
   situ__fold_kernels_for(p->lane)->fold(SITU__FOLD_SUM, SITU__MAP_NONE, 0, &k, sum, NULL);
@@ -182,14 +190,16 @@ situ_status situ__cpu_batch_norm(int index, const situ_work *work) {
   bool back = work->op == SITU_BATCH_NORM_GRAD;
   plan p = { .g = back ? work->in[0] : NULL, .x = work->in[back ? 1 : 0], .y = work->out[0] };
   p.lane = situ__cpu_lane((situ_dtype)p.x->dtype);
-  if (p.lane == SITU__I64) return situ__fail(SITU_E_DTYPE, "batch_norm", "%s has no norm", situ_dtype_name((situ_dtype)p.x->dtype));
+  if (p.lane == SITU__I64)
+    return situ__fail(SITU_E_DTYPE, "batch_norm", "%s has no norm", situ_dtype_name((situ_dtype)p.x->dtype));
   p.size = situ__lane_size(p.lane);
   p.kernels = situ__row_kernels_for(p.lane);
   p.batch = p.x->size[0], p.channels = p.x->size[1], p.inner = p.x->size[2];
   size_t row = (size_t)p.channels * p.size;
   char *memory = situ__calloc(5, row);
   if (!memory) return situ__no_memory("batch_norm", 5 * row);
-  p.mean = memory, p.rstd = memory + row, p.factor = memory + 2 * row, p.shift = memory + 3 * row, p.c = memory + 4 * row;
+  p.mean = memory, p.rstd = memory + row, p.factor = memory + 2 * row, p.shift = memory + 3 * row,
+  p.c = memory + 4 * row;
   situ_status status = back ? backward(&p, work) : forward(&p, work);
   situ__free(memory);
   return status;

@@ -47,8 +47,7 @@ situ_status situ__cpu_binary(int index, const situ_work *work) {
   situ__row row = SITU__ISA_PICK(situ__cpu_isa(), situ__binary_rows)->row[lane][work->op];
   if (!row) return SITU_E_UNSUPPORTED;
   const char *division_name = lane == SITU__I64 ? division(work->op) : NULL;
-  if (division_name && has_zero(work->in[1]))
-    return situ__fail(SITU_E_ARG, division_name, "division by zero");
+  if (division_name && has_zero(work->in[1])) return situ__fail(SITU_E_ARG, division_name, "division by zero");
   uint8_t native = situ__cpu_native(work->compute);
   return situ__cpu_elementwise(&(situ__row_call){
       .row = row,

@@ -19,8 +19,7 @@ void situ__cpu_widen(const void *src, situ_dtype dtype, int64_t count, situ__lan
   situ__cpu_convert()->load[dtype][lane](src, situ__cpu_size(dtype), count, dst);
 }
 
-void situ__cpu_narrow(const void *src, situ__lane lane, int64_t count, situ_dtype dtype,
-                      void *dst) {
+void situ__cpu_narrow(const void *src, situ__lane lane, int64_t count, situ_dtype dtype, void *dst) {
   situ__cpu_convert()->store[lane][dtype](src, count, dst, situ__cpu_size(dtype));
 }
 
@@ -64,12 +63,10 @@ static int64_t in_row(const cursor *c, int64_t wanted) {
   return situ__min_i64(wanted, c->row - (c->view->ndim ? c->at[c->rows] : 0));
 }
 
-void situ__cpu_load(const situ_view_desc *v, int64_t first, int64_t count, situ__lane lane,
-                    void *dst) {
+void situ__cpu_load(const situ_view_desc *v, int64_t first, int64_t count, situ__lane lane, void *dst) {
   const int64_t width = (int64_t)situ__lane_size(lane);
   if (v->contiguous) {
-    situ__cpu_widen(situ__cpu_data(v) + first * situ__cpu_size(v->dtype), (situ_dtype)v->dtype,
-                    count, lane, dst);
+    situ__cpu_widen(situ__cpu_data(v) + first * situ__cpu_size(v->dtype), (situ_dtype)v->dtype, count, lane, dst);
     return;
   }
   const situ__convert *convert = situ__cpu_convert();
@@ -83,12 +80,10 @@ void situ__cpu_load(const situ_view_desc *v, int64_t first, int64_t count, situ_
   }
 }
 
-void situ__cpu_store(const situ_view_desc *v, int64_t first, int64_t count, situ__lane lane,
-                     const void *src) {
+void situ__cpu_store(const situ_view_desc *v, int64_t first, int64_t count, situ__lane lane, const void *src) {
   const int64_t width = (int64_t)situ__lane_size(lane);
   if (v->contiguous) {
-    situ__cpu_narrow(src, lane, count, (situ_dtype)v->dtype,
-                     situ__cpu_data(v) + first * situ__cpu_size(v->dtype));
+    situ__cpu_narrow(src, lane, count, (situ_dtype)v->dtype, situ__cpu_data(v) + first * situ__cpu_size(v->dtype));
     return;
   }
   const situ__convert *convert = situ__cpu_convert();

@@ -3,13 +3,24 @@
 #include "conv.h"
 #include "operand.h"
 
-static situ__conv describe(const situ_work *work, const situ_view_desc *x, const situ_view_desc *w, const situ_view_desc *y,
-                           const situ_view_desc *bias) {
+static situ__conv describe(const situ_work *work, const situ_view_desc *x, const situ_view_desc *w,
+                           const situ_view_desc *y, const situ_view_desc *bias) {
   const int64_t groups = work->window->groups;
-  return (situ__conv){ .pass = (situ_conv_pass)work->op, .window = work->window, .dtype = (situ_dtype)x->dtype, .x = situ__cpu_data(x),
-                       .w = situ__cpu_data(w), .y = situ__cpu_data(y), .bias = bias ? situ__cpu_data(bias) : NULL, .images = x->size[0],
-                       .groups = groups, .channels = x->size[1] / groups, .outputs = y->size[1] / groups, .height = x->size[2],
-                       .width = x->size[3], .out_height = y->size[2], .out_width = y->size[3] };
+  return (situ__conv){ .pass = (situ_conv_pass)work->op,
+                       .window = work->window,
+                       .dtype = (situ_dtype)x->dtype,
+                       .x = situ__cpu_data(x),
+                       .w = situ__cpu_data(w),
+                       .y = situ__cpu_data(y),
+                       .bias = bias ? situ__cpu_data(bias) : NULL,
+                       .images = x->size[0],
+                       .groups = groups,
+                       .channels = x->size[1] / groups,
+                       .outputs = y->size[1] / groups,
+                       .height = x->size[2],
+                       .width = x->size[3],
+                       .out_height = y->size[2],
+                       .out_width = y->size[3] };
 }
 
 static situ_status run(const situ__conv *c) {
@@ -31,7 +42,9 @@ situ_status situ__cpu_conv(int index, const situ_work *work) {
   if (status == SITU_OK) status = situ__operand_out(&result, op, work->out[0], dtype, true);
   if (status == SITU_OK) {
     /* x, w and y among the two operands and the result, for each pass */
-    const situ_view_desc *of[][3] = { { a.view, b.view, result.view }, { result.view, b.view, a.view }, { a.view, result.view, b.view } };
+    const situ_view_desc *of[][3] = { { a.view, b.view, result.view },
+                                      { result.view, b.view, a.view },
+                                      { a.view, result.view, b.view } };
     const situ__conv c = describe(work, of[work->op][0], of[work->op][1], of[work->op][2], extra.view);
     status = run(&c);
   }

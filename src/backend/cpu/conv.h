@@ -8,11 +8,11 @@
 /* x [images, groups * channels, height, width], w [groups * outputs, channels, kernel], y [images, groups * outputs,
    out_height, out_width], all without gaps and of one dtype; which of them is the result the pass says. */
 typedef struct situ__conv {
-  situ_conv_pass     pass;
+  situ_conv_pass pass;
   const situ_window *window;
-  situ_dtype         dtype;
-  char              *x, *w, *y, *bias;  /* bias: NULL, or added to the result of the first two passes */
-  int64_t            images, groups, channels, outputs, height, width, out_height, out_width;
+  situ_dtype dtype;
+  char *x, *w, *y, *bias; /* bias: NULL, or added to the result of the first two passes */
+  int64_t images, groups, channels, outputs, height, width, out_height, out_width;
 } situ__conv;
 
 /* Windows unfolded into a matrix, and a product: F32 and F64. */

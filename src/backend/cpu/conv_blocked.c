@@ -17,17 +17,18 @@ enum {
   WINDOWS = 256,      /* of a batch, so that what each batch costs beside its windows does not count */
   SUM_WINDOWS = 1024, /* the same where it has sums of its own */
   SMALL = 1 << 18,    /* multiply-adds for which the way in is too long */
-  FEW_IN = 3, FEW_OUT = 6 /* channels below which blocked layouts are mostly padding */
+  FEW_IN = 3,
+  FEW_OUT = 6 /* channels below which blocked layouts are mostly padding */
 };
 
 typedef struct conv {
   const situ__conv *g;
-  situ__dnnl *d;        /* for one batch */
-  int64_t     batch, batches;
-  size_t      partial;  /* bytes of the sums of a batch (gradient of w) */
-  char       *fixed;    /* w as wanted (NULL: as it lies), or the sums */
+  situ__dnnl *d; /* for one batch */
+  int64_t batch, batches;
+  size_t partial; /* bytes of the sums of a batch (gradient of w) */
+  char *fixed;    /* w as wanted (NULL: as it lies), or the sums */
   situ__slots slots;
-  bool        failed;
+  bool failed;
 } conv;
 
 static size_t rounded(size_t bytes) { return (bytes + 63) / 64 * 64; }
@@ -49,7 +50,8 @@ static void *arranged(const situ__dnnl *d, int operand, void *from, char **room,
 }
 
 static void add_bias(const situ__conv *g, char *to, int64_t images, bool output) {
-  const int64_t channels = g->groups * (output ? g->outputs : g->channels), size = output ? g->out_height * g->out_width : g->height * g->width;
+  const int64_t channels = g->groups * (output ? g->outputs : g->channels),
+                size = output ? g->out_height * g->out_width : g->height * g->width;
   const float *bias = (const float *)(void *)g->bias;
   float *y = (float *)(void *)to;
   for (int64_t i = 0; i < images * channels; i++)
@@ -66,7 +68,8 @@ static bool map_images(const conv *c, int64_t first, char *room) {
   operand[0] = arranged(c->d, 0, image(c->g, !forward, first), &room, &good);
   operand[1] = c->fixed ? c->fixed : c->g->w;
   operand[SITU__DNNL_RESULT] = bytes ? room : to;
-  good = good && situ__dnnl_run(c->d, operand, room + rounded(bytes)) && (!bytes || situ__dnnl_arrange(c->d, SITU__DNNL_RESULT, room, to));
+  good = good && situ__dnnl_run(c->d, operand, room + rounded(bytes)) &&
+         (!bytes || situ__dnnl_arrange(c->d, SITU__DNNL_RESULT, room, to));
   if (good && c->g->bias) add_bias(c->g, to, c->batch, forward);
   return good;
 }
@@ -85,7 +88,8 @@ static void batches(int64_t begin, int64_t end, void *payload) {
   conv *c = payload;
   char *room = situ__slots_take(&c->slots);
   for (int64_t i = begin; i < end; i++) {
-    const bool good = c->partial ? sum_images(c, i * c->batch, c->fixed + (size_t)i * c->partial, room) : map_images(c, i * c->batch, room);
+    const bool good = c->partial ? sum_images(c, i * c->batch, c->fixed + (size_t)i * c->partial, room)
+                                 : map_images(c, i * c->batch, room);
     if (!good) __atomic_store_n(&c->failed, true, __ATOMIC_RELAXED);
   }
   situ__slots_give(&c->slots, room);
@@ -103,14 +107,16 @@ static void add_partials(int64_t begin, int64_t end, void *payload) {
 
 /* Of a slot: what is arranged for a batch, and the primitive's scratch. */
 static size_t room_for(const conv *c, bool sums) {
-  return rounded(situ__dnnl_scratch(c->d)) + rounded(situ__dnnl_bytes(c->d, 0)) + rounded(situ__dnnl_bytes(c->d, sums ? 1 : SITU__DNNL_RESULT));
+  return rounded(situ__dnnl_scratch(c->d)) + rounded(situ__dnnl_bytes(c->d, 0)) +
+         rounded(situ__dnnl_bytes(c->d, sums ? 1 : SITU__DNNL_RESULT));
 }
 
 static situ_status run(conv *c) {
   const situ__conv *g = c->g;
   const situ_device cpu = { .kind = SITU_CPU };
   const bool sums = g->pass == SITU_CONV_GRAD_WEIGHT;
-  const size_t plain = (size_t)(g->groups * g->outputs * g->channels * g->window->kernel[0] * g->window->kernel[1]) * sizeof(float);
+  const size_t plain =
+      (size_t)(g->groups * g->outputs * g->channels * g->window->kernel[0] * g->window->kernel[1]) * sizeof(float);
   const size_t wanted = situ__dnnl_bytes(c->d, sums ? SITU__DNNL_RESULT : 1);
   c->partial = sums ? rounded(wanted ? wanted : plain) : 0;
   const size_t bytes = sums ? c->partial * (size_t)c->batches : wanted;
@@ -134,7 +140,8 @@ static situ_status run(conv *c) {
 /* Where unfolding is as fast or faster: few channels, 1 x 1, one image, little work. */
 static bool suits(const situ__conv *g) {
   const situ_window *w = g->window;
-  const double work = (double)(g->images * g->groups * g->outputs) * (double)(g->out_height * g->out_width * g->channels * w->kernel[0] * w->kernel[1]);
+  const double work = (double)(g->images * g->groups * g->outputs) *
+                      (double)(g->out_height * g->out_width * g->channels * w->kernel[0] * w->kernel[1]);
   const bool one = w->kernel[0] * w->kernel[1] == 1 && w->stride[0] == 1 && w->stride[1] == 1;
   if (g->dtype != SITU_F32 || g->images < 2 || one || work < SMALL) return false;
   const int64_t in = g->groups * g->channels, out = g->groups * g->outputs;

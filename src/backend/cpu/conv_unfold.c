@@ -15,31 +15,32 @@
 #include <string.h>
 
 enum {
-  COLUMNS = 1 << 17,  /* elements of an unfolded band: they stay in the second-level cache */
-  TASKS = 16,         /* wanted of a large problem: work for several threads */
-  TASK = 1 << 20,     /* multiply-adds below which a task is not worth a thread */
-  LEAST_ROWS = 48     /* of the unfolded matrix, or of the weights, that are not split further */
+  COLUMNS = 1 << 17, /* elements of an unfolded band: they stay in the second-level cache */
+  TASKS = 16,        /* wanted of a large problem: work for several threads */
+  TASK = 1 << 20,    /* multiply-adds below which a task is not worth a thread */
+  LEAST_ROWS = 48    /* of the unfolded matrix, or of the weights, that are not split further */
 };
 
 SITU__ISA_DECLARE(situ__unfold_kernels, situ__unfold_kernels_f32);
 SITU__ISA_DECLARE(situ__unfold_kernels, situ__unfold_kernels_f64);
 const situ__unfold_kernels *situ__unfold_kernels_for(situ_dtype dtype) {
   const situ__isa isa = situ__cpu_isa();
-  return dtype == SITU_F64 ? SITU__ISA_PICK(isa, situ__unfold_kernels_f64) : SITU__ISA_PICK(isa, situ__unfold_kernels_f32);
+  return dtype == SITU_F64 ? SITU__ISA_PICK(isa, situ__unfold_kernels_f64)
+                           : SITU__ISA_PICK(isa, situ__unfold_kernels_f32);
 }
 
 typedef struct conv {
   situ__conv g;
   const situ__unfold_kernels *kernels;
   int64_t elem;
-  char   *partial;                     /* sums of w's gradient, if the images are split in parts */
+  char *partial;                       /* sums of w's gradient, if the images are split in parts */
   int64_t plane, windows, taps, depth; /* height width; out_height out_width; of a kernel; channels taps */
-  bool    plain;                       /* 1 x 1 windows side by side: the matrix is x itself */
+  bool plain;                          /* 1 x 1 windows side by side: the matrix is x itself */
   int64_t split, splits;               /* outputs (forward) or channels (gradients) of a task, and tasks that makes */
   int64_t band, bands;                 /* rows of windows that are unfolded at a time */
   int64_t part, parts;                 /* images that are added up together (gradient of w) */
   situ__slots slots;
-  size_t  columns, scratch;            /* bytes of a slot: the unfolded band, then the product's scratch */
+  size_t columns, scratch; /* bytes of a slot: the unfolded band, then the product's scratch */
 } conv;
 
 /* ---- pieces that the passes share ---- */
@@ -48,8 +49,13 @@ static int64_t band_rows(const conv *c, int64_t at) { return situ__min_i64(c->ba
 
 static situ__unfold band_of(const conv *c, int64_t at, int64_t channels) {
   const int64_t rows = band_rows(c, at);
-  return (situ__unfold){ .window = c->g.window, .channels = channels, .height = c->g.height, .width = c->g.width,
-                         .out_width = c->g.out_width, .row = at * c->band, .rows = rows,
+  return (situ__unfold){ .window = c->g.window,
+                         .channels = channels,
+                         .height = c->g.height,
+                         .width = c->g.width,
+                         .out_width = c->g.out_width,
+                         .row = at * c->band,
+                         .rows = rows,
                          .ld = situ__ceil_div(rows * c->g.out_width, 16) * 16 };
 }
 
@@ -66,15 +72,25 @@ static void fill(const conv *c, char *to, int64_t index, int64_t count) {
   }
 }
 
-static void run_gemm(const conv *c, const situ__gemm *g, char *slot) { situ__gemm_run(g, c->scratch ? slot + c->columns : NULL); }
+static void run_gemm(const conv *c, const situ__gemm *g, char *slot) {
+  situ__gemm_run(g, c->scratch ? slot + c->columns : NULL);
+}
 
 /* ---- forward: y = w columns + bias ---- */
 
 static situ__gemm forward_gemm(const conv *c, int64_t outputs, int64_t rows) {
   const int64_t n = rows * c->g.out_width;
-  return (situ__gemm){ .dtype = c->g.dtype, .m = outputs, .n = n, .k = c->depth, .a_row = c->depth, .a_col = 1,
-                       .b_row = c->plain ? c->plane : situ__ceil_div(n, 16) * 16, .b_col = 1, .c_row = c->windows,
-                       .alpha = 1, .add = c->g.bias != NULL };
+  return (situ__gemm){ .dtype = c->g.dtype,
+                       .m = outputs,
+                       .n = n,
+                       .k = c->depth,
+                       .a_row = c->depth,
+                       .a_col = 1,
+                       .b_row = c->plain ? c->plane : situ__ceil_div(n, 16) * 16,
+                       .b_col = 1,
+                       .c_row = c->windows,
+                       .alpha = 1,
+                       .add = c->g.bias != NULL };
 }
 
 static void forward(int64_t begin, int64_t end, void *payload) {
@@ -106,16 +122,25 @@ static void forward(int64_t begin, int64_t end, void *payload) {
 
 static situ__gemm data_gemm(const conv *c, int64_t channels, int64_t rows) {
   const int64_t n = rows * c->g.out_width;
-  return (situ__gemm){ .dtype = c->g.dtype, .m = channels * c->taps, .n = n, .k = c->g.outputs, .a_row = 1, .a_col = c->depth,
-                       .b_row = c->windows, .b_col = 1, .c_row = c->plain ? c->plane : situ__ceil_div(n, 16) * 16,
-                       .alpha = 1, .add = c->plain };
+  return (situ__gemm){ .dtype = c->g.dtype,
+                       .m = channels * c->taps,
+                       .n = n,
+                       .k = c->g.outputs,
+                       .a_row = 1,
+                       .a_col = c->depth,
+                       .b_row = c->windows,
+                       .b_col = 1,
+                       .c_row = c->plain ? c->plane : situ__ceil_div(n, 16) * 16,
+                       .alpha = 1,
+                       .add = c->plain };
 }
 
 static void grad_data(int64_t begin, int64_t end, void *payload) {
   conv *c = payload;
   char *slot = situ__slots_take(&c->slots);
   for (int64_t task = begin; task < end; task++) {
-    const int64_t split = task % c->splits, group = task / c->splits % c->g.groups, image = task / c->splits / c->g.groups;
+    const int64_t split = task % c->splits, group = task / c->splits % c->g.groups,
+                  image = task / c->splits / c->g.groups;
     const int64_t first = split * c->split, channels = situ__min_i64(c->split, c->g.channels - first);
     const int64_t channel = group * c->g.channels + first;
     char *x = at(c->g.x, (image * c->g.groups * c->g.channels + channel) * c->plane, c->elem);
@@ -139,15 +164,24 @@ static void grad_data(int64_t begin, int64_t end, void *payload) {
 
 static situ__gemm weight_gemm(const conv *c, int64_t channels, int64_t rows) {
   const int64_t k = rows * c->g.out_width;
-  return (situ__gemm){ .dtype = c->g.dtype, .m = c->g.outputs, .n = channels * c->taps, .k = k, .a_row = c->windows, .a_col = 1,
-                       .b_row = 1, .b_col = c->plain ? c->plane : situ__ceil_div(k, 16) * 16, .c_row = c->depth, .alpha = 1 };
+  return (situ__gemm){ .dtype = c->g.dtype,
+                       .m = c->g.outputs,
+                       .n = channels * c->taps,
+                       .k = k,
+                       .a_row = c->windows,
+                       .a_col = 1,
+                       .b_row = 1,
+                       .b_col = c->plain ? c->plane : situ__ceil_div(k, 16) * 16,
+                       .c_row = c->depth,
+                       .alpha = 1 };
 }
 
 static void grad_weight(int64_t begin, int64_t end, void *payload) {
   conv *c = payload;
   char *slot = situ__slots_take(&c->slots);
   for (int64_t task = begin; task < end; task++) {
-    const int64_t split = task % c->splits, group = task / c->splits % c->g.groups, part = task / c->splits / c->g.groups;
+    const int64_t split = task % c->splits, group = task / c->splits % c->g.groups,
+                  part = task / c->splits / c->g.groups;
     const int64_t first = split * c->split, channels = situ__min_i64(c->split, c->g.channels - first);
     char *sums = c->parts > 1 ? at(c->partial, part * c->g.groups * c->g.outputs * c->depth, c->elem) : c->g.w;
     const int64_t last = situ__min_i64((part + 1) * c->part, c->g.images);
@@ -217,7 +251,8 @@ static int64_t split_work(conv *c) {
     c->splits = situ__ceil_div(c->g.outputs, c->split);
     return c->g.images * c->g.groups * c->bands * c->splits;
   }
-  c->split = piece(c->g.channels, situ__ceil_div(TASKS, c->g.groups * (pass == SITU_CONV_GRAD_DATA ? c->g.images : 1)), least);
+  c->split =
+      piece(c->g.channels, situ__ceil_div(TASKS, c->g.groups * (pass == SITU_CONV_GRAD_DATA ? c->g.images : 1)), least);
   if (!c->plain) c->split = situ__max_i64(1, situ__min_i64(c->split, COLUMNS / (c->taps * c->g.out_width)));
   c->splits = situ__ceil_div(c->g.channels, c->split);
   split_bands(c, c->split);
@@ -234,7 +269,8 @@ static size_t gemm_scratch(const conv *c) {
   const int64_t all = pass == SITU_CONV_FORWARD ? c->g.outputs : c->g.channels;
   size_t most = 0;
   for (int corner = 0; corner < 4; corner++) {
-    const situ__gemm g = gemm[pass](c, corner & 1 ? all - (c->splits - 1) * c->split : c->split, band_rows(c, corner & 2 ? c->bands - 1 : 0));
+    const situ__gemm g = gemm[pass](c, corner & 1 ? all - (c->splits - 1) * c->split : c->split,
+                                    band_rows(c, corner & 2 ? c->bands - 1 : 0));
     const size_t bytes = situ__gemm_scratch(&g);
     if (bytes > most) most = bytes;
   }
@@ -245,7 +281,10 @@ situ_status situ__conv_unfold(const situ__conv *geometry) {
   static const situ__range_fn task[] = { forward, grad_data, grad_weight };
   static const situ_device cpu = { .kind = SITU_CPU };
   const situ_window *w = geometry->window;
-  conv whole = { .g = *geometry, .kernels = situ__unfold_kernels_for(geometry->dtype), .elem = situ__cpu_size(geometry->dtype) }, *c = &whole;
+  conv whole = { .g = *geometry,
+                 .kernels = situ__unfold_kernels_for(geometry->dtype),
+                 .elem = situ__cpu_size(geometry->dtype) },
+       *c = &whole;
   c->plane = c->g.height * c->g.width;
   c->windows = c->g.out_height * c->g.out_width;
   c->taps = w->kernel[0] * w->kernel[1];

@@ -20,7 +20,8 @@ static void products(const situ__conv *c, int64_t image, int64_t group) {
           const int64_t col = at % c->out_width * w->stride[1] - w->padding[1] + tap % w->kernel[1] * w->dilation[1];
           if (row < 0 || row >= c->height || col < 0 || col >= c->width) continue;
           uint64_t *x = base[1] + (((image * c->groups + group) * c->channels + ch) * c->height + row) * c->width + col;
-          uint64_t *weight = base[2] + ((group * c->outputs + o) * c->channels + ch) * w->kernel[0] * w->kernel[1] + tap;
+          uint64_t *weight =
+              base[2] + ((group * c->outputs + o) * c->channels + ch) * w->kernel[0] * w->kernel[1] + tap;
           if (c->pass == SITU_CONV_FORWARD) *y += *x * *weight;
           else if (c->pass == SITU_CONV_GRAD_DATA) *x += *y * *weight;
           else *weight += *x * *y;
@@ -45,5 +46,6 @@ void situ__conv_whole(const situ__conv *c) {
   else if (c->pass == SITU_CONV_GRAD_DATA) fill(c, c->x, c->images * in, in, c->height * c->width);
   else memset(c->w, 0, (size_t)(out * c->channels * c->window->kernel[0] * c->window->kernel[1]) * sizeof(int64_t));
   /* Images share nothing but the gradient of the weights. */
-  situ__parallel(c->images, c->pass == SITU_CONV_GRAD_WEIGHT ? situ__max_i64(1, c->images) : 1, images, (void *)(uintptr_t)c);
+  situ__parallel(c->images, c->pass == SITU_CONV_GRAD_WEIGHT ? situ__max_i64(1, c->images) : 1, images,
+                 (void *)(uintptr_t)c);
 }

@@ -10,8 +10,7 @@ enum { SITU__LANES = 3 };
 /* Strides are in bytes; the lane's side has no gaps. */
 typedef struct situ__convert {
   void (*load[SITU_DTYPES][SITU__LANES])(const void *src, int64_t stride, int64_t count, void *dst);
-  void (*store[SITU__LANES][SITU_DTYPES])(const void *src, int64_t count, void *dst,
-                                          int64_t stride);
+  void (*store[SITU__LANES][SITU_DTYPES])(const void *src, int64_t count, void *dst, int64_t stride);
   /* How many values of a row of f16, bf16, f32 or f64 are infinite. */
   int64_t (*infinite[SITU_DTYPES])(const void *src, int64_t stride, int64_t count);
   /* A copy that goes past the caches; situ__stream_end() when all of them are made. */
@@ -20,9 +19,7 @@ typedef struct situ__convert {
 
 SITU__ISA_DECLARE(situ__convert, situ__convert);
 
-static inline const situ__convert *situ__cpu_convert(void) {
-  return SITU__ISA_PICK(situ__cpu_isa(), situ__convert);
-}
+static inline const situ__convert *situ__cpu_convert(void) { return SITU__ISA_PICK(situ__cpu_isa(), situ__convert); }
 
 /* A cast from one dtype to another (copy.c). */
 typedef struct situ__cast {

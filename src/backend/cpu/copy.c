@@ -26,18 +26,12 @@ MOVE(move_2, uint16_t)
 MOVE(move_4, uint32_t)
 MOVE(move_8, uint64_t)
 
-void situ__cpu_move(int64_t size, char *y, int64_t y_step, const char *x, int64_t x_step,
-                    int64_t n) {
-  if (y_step == size && x_step == size)
-    memcpy(y, x, (size_t)(n * size));
-  else if (size == 4)
-    move_4(y, y_step, x, x_step, n);
-  else if (size == 8)
-    move_8(y, y_step, x, x_step, n);
-  else if (size == 2)
-    move_2(y, y_step, x, x_step, n);
-  else
-    move_1(y, y_step, x, x_step, n);
+void situ__cpu_move(int64_t size, char *y, int64_t y_step, const char *x, int64_t x_step, int64_t n) {
+  if (y_step == size && x_step == size) memcpy(y, x, (size_t)(n * size));
+  else if (size == 4) move_4(y, y_step, x, x_step, n);
+  else if (size == 8) move_8(y, y_step, x, x_step, n);
+  else if (size == 2) move_2(y, y_step, x, x_step, n);
+  else move_1(y, y_step, x, x_step, n);
 }
 
 /* What is larger than the caches goes past them: its lines need not be read before they are written. */
@@ -60,19 +54,17 @@ enum { TILE = 16 }; /* columns of x taken at once: a cache line of f32 */
 
 /* y[c][r] = x[r][c] for `columns` columns of x, at most TILE. By way of a tile in L1, so that each line of x and of y is
    touched once, whatever sets of the cache their steps fall into. */
-#define TRANSPOSE(name, T)                                                               \
-  static void name(char *y, int64_t y_step, const char *x, int64_t x_step, int64_t rows, \
-                   int columns) {                                                        \
-    T tile[TILE][TILE];                                                                  \
-    for (int64_t r = 0; r < rows; r += TILE) {                                           \
-      int64_t height = situ__min_i64(TILE, rows - r);                                    \
-      for (int64_t i = 0; i < height; i++) {                                             \
-        const T *from = (const T *)(x + (r + i) * x_step);                               \
-        for (int c = 0; c < columns; c++) tile[c][i] = from[c];                          \
-      }                                                                                  \
-      for (int c = 0; c < columns; c++)                                                  \
-        memcpy((T *)(y + c * y_step) + r, tile[c], (size_t)height * sizeof(T));          \
-    }                                                                                    \
+#define TRANSPOSE(name, T)                                                                                      \
+  static void name(char *y, int64_t y_step, const char *x, int64_t x_step, int64_t rows, int columns) {         \
+    T tile[TILE][TILE];                                                                                         \
+    for (int64_t r = 0; r < rows; r += TILE) {                                                                  \
+      int64_t height = situ__min_i64(TILE, rows - r);                                                           \
+      for (int64_t i = 0; i < height; i++) {                                                                    \
+        const T *from = (const T *)(x + (r + i) * x_step);                                                      \
+        for (int c = 0; c < columns; c++) tile[c][i] = from[c];                                                 \
+      }                                                                                                         \
+      for (int c = 0; c < columns; c++) memcpy((T *)(y + c * y_step) + r, tile[c], (size_t)height * sizeof(T)); \
+    }                                                                                                           \
   }
 TRANSPOSE(transpose_1, uint8_t)
 TRANSPOSE(transpose_2, uint16_t)
@@ -101,16 +93,11 @@ static void transpose(int64_t begin, int64_t end, void *payload) {
       rest /= loop->size[d];
     }
     int columns = (int)situ__min_i64(TILE, loop->size[p->column] - first);
-    int64_t y_step = loop->stride[0][p->column], x_step = loop->stride[1][row],
-            rows = loop->size[row];
-    if (p->size == 4)
-      transpose_4(y, y_step, x, x_step, rows, columns);
-    else if (p->size == 8)
-      transpose_8(y, y_step, x, x_step, rows, columns);
-    else if (p->size == 2)
-      transpose_2(y, y_step, x, x_step, rows, columns);
-    else
-      transpose_1(y, y_step, x, x_step, rows, columns);
+    int64_t y_step = loop->stride[0][p->column], x_step = loop->stride[1][row], rows = loop->size[row];
+    if (p->size == 4) transpose_4(y, y_step, x, x_step, rows, columns);
+    else if (p->size == 8) transpose_8(y, y_step, x, x_step, rows, columns);
+    else if (p->size == 2) transpose_2(y, y_step, x, x_step, rows, columns);
+    else transpose_1(y, y_step, x, x_step, rows, columns);
   }
 }
 
@@ -133,12 +120,12 @@ static bool transposed(const situ__loop *loop, int64_t size) {
 situ__cast situ__cpu_cast_of(situ_dtype x, situ_dtype y, int64_t *lost) {
   situ__lane lane = situ__cpu_lane(x);
   return (situ__cast){ .convert = situ__cpu_convert(),
-                 .x = (uint8_t)x,
-                 .y = (uint8_t)y,
-                 .lane = lane,
-                 .plain_x = situ__cpu_native(x),
-                 .plain_y = situ__cpu_native(y) && situ__cpu_lane(y) == lane,
-                 .lost = lost };
+                       .x = (uint8_t)x,
+                       .y = (uint8_t)y,
+                       .lane = lane,
+                       .plain_x = situ__cpu_native(x),
+                       .plain_y = situ__cpu_native(y) && situ__cpu_lane(y) == lane,
+                       .lost = lost };
 }
 
 /* Through the lane of x, which holds its every value; straight where one side is the lane. */
@@ -174,10 +161,8 @@ static void count_row(const situ__cast *c, char *const *data, const int64_t *str
 
 void situ__cpu_cast_row(char *const *data, const int64_t *stride, int64_t count, void *payload) {
   const situ__cast *c = payload;
-  if (c->lost)
-    count_row(c, data, stride, count);
-  else
-    convert_row(c, data, stride, count);
+  if (c->lost) count_row(c, data, stride, count);
+  else convert_row(c, data, stride, count);
 }
 
 situ_status situ__cpu_copy(int index, const situ_work *work) {
@@ -185,8 +170,7 @@ situ_status situ__cpu_copy(int index, const situ_work *work) {
   const situ_view_desc *view[2] = { work->out[0], work->in[0] };
   uint8_t dtype = view[0]->dtype;
   int64_t size = situ__cpu_size(dtype);
-  if (dtype == view[1]->dtype && view[0]->contiguous && view[1]->contiguous &&
-      view[0]->numel <= SITU__GRAIN) {
+  if (dtype == view[1]->dtype && view[0]->contiguous && view[1]->contiguous && view[0]->numel <= SITU__GRAIN) {
     memcpy(situ__cpu_data(view[0]), situ__cpu_data(view[1]), (size_t)(view[0]->numel * size));
     return SITU_OK;
   }

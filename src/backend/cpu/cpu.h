@@ -37,11 +37,11 @@ situ_status situ__cpu_optimizer(int index, const situ_work *work);
    load, compute, store. One formula then serves ten dtypes and any view, and f32, f64 and i64 rows without gaps
    are used where they are. */
 typedef enum situ__lane { SITU__F32, SITU__F64, SITU__I64 } situ__lane;
-enum { SITU__BLOCK = 1024 };  /* elements of a block: 8 KiB of doubles */
+enum { SITU__BLOCK = 1024 }; /* elements of a block: 8 KiB of doubles */
 
 /* f16, bf16, f32 -> F32; f64 -> F64; bool and the integers -> I64. */
 situ__lane situ__cpu_lane(situ_dtype dtype);
-size_t     situ__lane_size(situ__lane lane);
+size_t situ__lane_size(situ__lane lane);
 
 /* Elements [first, first + count) of v, in row-major order of its sizes, converted to the lane. */
 void situ__cpu_load(const situ_view_desc *v, int64_t first, int64_t count, situ__lane lane, void *dst);
@@ -66,7 +66,7 @@ static inline char *situ__cpu_data(const situ_view_desc *v) {
 typedef enum situ__isa { SITU__ISA_BASE, SITU__ISA_V3, SITU__ISA_V4 } situ__isa;
 /* The best that this build and this processor have; SITU_ISA=base|v3|v4 in the environment lowers it. */
 situ__isa situ__cpu_isa_choose(void);
-extern int situ__cpu_isa_chosen;  /* 0: nobody asked yet, else 1 more than the set; every thread would find the same */
+extern int situ__cpu_isa_chosen; /* 0: nobody asked yet, else 1 more than the set; every thread would find the same */
 static inline situ__isa situ__cpu_isa(void) {
   const int chosen = __atomic_load_n(&situ__cpu_isa_chosen, __ATOMIC_RELAXED);
   return chosen ? (situ__isa)(chosen - 1) : situ__cpu_isa_choose();

@@ -7,11 +7,15 @@
 
 situ__dnnl *situ__dnnl_conv(const situ__conv *c, int64_t images) { return (void)c, (void)images, NULL; }
 situ__dnnl *situ__dnnl_matmul(const situ__dnnl_product *p) { return (void)p, NULL; }
-void        situ__dnnl_close(situ__dnnl *d) { (void)d; }
-size_t      situ__dnnl_bytes(const situ__dnnl *d, int operand) { return (void)d, (void)operand, 0; }
-bool        situ__dnnl_arrange(const situ__dnnl *d, int operand, void *from, void *to) { return (void)d, (void)operand, (void)from, (void)to, false; }
-bool        situ__dnnl_run(const situ__dnnl *d, void *const operand[SITU__DNNL_OPERANDS], void *scratch) { return (void)d, (void)operand, (void)scratch, false; }
-size_t      situ__dnnl_scratch(const situ__dnnl *d) { return (void)d, 0; }
+void situ__dnnl_close(situ__dnnl *d) { (void)d; }
+size_t situ__dnnl_bytes(const situ__dnnl *d, int operand) { return (void)d, (void)operand, 0; }
+bool situ__dnnl_arrange(const situ__dnnl *d, int operand, void *from, void *to) {
+  return (void)d, (void)operand, (void)from, (void)to, false;
+}
+bool situ__dnnl_run(const situ__dnnl *d, void *const operand[SITU__DNNL_OPERANDS], void *scratch) {
+  return (void)d, (void)operand, (void)scratch, false;
+}
+size_t situ__dnnl_scratch(const situ__dnnl *d) { return (void)d, 0; }
 const char *situ__dnnl_name(const situ__dnnl *d) { return (void)d, ""; }
 
 #else
@@ -25,9 +29,10 @@ const char *situ__dnnl_name(const situ__dnnl *d) { return (void)d, ""; }
 /* ---- what differs between versions: descriptors are values in 2 and handles in 3 ---- */
 
 #if DNNL_VERSION_MAJOR >= 3
-typedef const_dnnl_memory_desc_t layout;  /* borrowed */
+typedef const_dnnl_memory_desc_t layout; /* borrowed */
 static layout borrow(const dnnl_memory_desc_t *d) { return *d; }
-static bool make_layout(dnnl_memory_desc_t *d, int n, const dnnl_dims_t dims, dnnl_data_type_t type, const dnnl_dims_t strides) {
+static bool make_layout(dnnl_memory_desc_t *d, int n, const dnnl_dims_t dims, dnnl_data_type_t type,
+                        const dnnl_dims_t strides) {
   return (strides ? dnnl_memory_desc_create_with_strides(d, n, dims, type, strides)
                   : dnnl_memory_desc_create_with_tag(d, n, dims, type, dnnl_format_tag_any)) == dnnl_success;
 }
@@ -37,7 +42,8 @@ static void drop_layout(dnnl_memory_desc_t *d) {
 #else
 typedef const dnnl_memory_desc_t *layout;
 static layout borrow(const dnnl_memory_desc_t *d) { return d; }
-static bool make_layout(dnnl_memory_desc_t *d, int n, const dnnl_dims_t dims, dnnl_data_type_t type, const dnnl_dims_t strides) {
+static bool make_layout(dnnl_memory_desc_t *d, int n, const dnnl_dims_t dims, dnnl_data_type_t type,
+                        const dnnl_dims_t strides) {
   return (strides ? dnnl_memory_desc_init_by_strides(d, n, dims, type, strides)
                   : dnnl_memory_desc_init_by_tag(d, n, dims, type, dnnl_format_tag_any)) == dnnl_success;
 }
@@ -48,23 +54,26 @@ static void drop_layout(dnnl_memory_desc_t *d) { (void)d; }
 
 /* oneDNN on OpenMP would start a team in each of our threads, and its own would change sums. The caller's setting is kept. */
 #if DNNL_CPU_RUNTIME == DNNL_RUNTIME_OMP
-int  omp_get_max_threads(void);
+int omp_get_max_threads(void);
 void omp_set_num_threads(int);
-static int  alone(void) { int before = omp_get_max_threads(); return omp_set_num_threads(1), before; }
+static int alone(void) {
+  int before = omp_get_max_threads();
+  return omp_set_num_threads(1), before;
+}
 static void as_before(int threads) { omp_set_num_threads(threads); }
 #else
-static int  alone(void) { return 0; }
+static int alone(void) { return 0; }
 static void as_before(int threads) { (void)threads; }
 #endif
 
 /* ---- primitives ---- */
 
 typedef struct side {
-  int                number;        /* DNNL_ARG_...; 0: there is none */
-  dnnl_memory_desc_t plain;         /* as we have it */
-  bool               made;
-  layout             wanted;        /* borrowed of the primitive's descriptor */
-  dnnl_primitive_t   reorder;       /* from the one to the other; NULL: they are the same */
+  int number;               /* DNNL_ARG_...; 0: there is none */
+  dnnl_memory_desc_t plain; /* as we have it */
+  bool made;
+  layout wanted;            /* borrowed of the primitive's descriptor */
+  dnnl_primitive_t reorder; /* from the one to the other; NULL: they are the same */
 } side;
 
 /* What makes two primitives the same. */
@@ -73,14 +82,14 @@ typedef struct key {
 } key;
 
 struct situ__dnnl {
-  key                   of;
-  side                  operand[SITU__DNNL_OPERANDS];
+  key of;
+  side operand[SITU__DNNL_OPERANDS];
   dnnl_primitive_desc_t descriptor;
-  dnnl_primitive_t      primitive;  /* NULL: oneDNN has no fast one, which is worth remembering too */
-  layout                scratch;
-  const char           *name;
-  int                   users;
-  uint64_t              used;       /* when, to drop the oldest */
+  dnnl_primitive_t primitive; /* NULL: oneDNN has no fast one, which is worth remembering too */
+  layout scratch;
+  const char *name;
+  int users;
+  uint64_t used; /* when, to drop the oldest */
 };
 
 static dnnl_engine_t engine;
@@ -91,7 +100,8 @@ static void start(void) { engine_there = dnnl_engine_create(&engine, dnnl_cpu, 0
 static dnnl_data_type_t type_of(situ_dtype dtype) { return dtype == SITU_BF16 ? dnnl_bf16 : dnnl_f32; }
 
 /* An operand of plain layout; wanted as it is, or as the primitive likes it. */
-static bool add_operand(situ__dnnl *d, int which, int number, int n, const dnnl_dims_t dims, const dnnl_dims_t strides, dnnl_data_type_t type) {
+static bool add_operand(situ__dnnl *d, int which, int number, int n, const dnnl_dims_t dims, const dnnl_dims_t strides,
+                        dnnl_data_type_t type) {
   d->operand[which].number = number;
   return d->operand[which].made = make_layout(&d->operand[which].plain, n, dims, type, strides);
 }
@@ -110,7 +120,9 @@ static bool make_reorder(side *o, bool result, dnnl_primitive_attr_t attr) {
   const layout plain = borrow(&o->plain);
   if (dnnl_memory_desc_equal(plain, o->wanted)) return true;
   dnnl_primitive_desc_t pd = NULL;
-  if (dnnl_reorder_primitive_desc_create(&pd, result ? o->wanted : plain, engine, result ? plain : o->wanted, engine, attr) != dnnl_success) return false;
+  if (dnnl_reorder_primitive_desc_create(&pd, result ? o->wanted : plain, engine, result ? plain : o->wanted, engine,
+                                         attr) != dnnl_success)
+    return false;
   const bool made = bytes_of(dnnl_primitive_desc_query_md(pd, dnnl_query_scratchpad_md, 0)) == 0 &&
                     dnnl_primitive_create(&o->reorder, pd) == dnnl_success;
   dnnl_primitive_desc_destroy(pd);
@@ -120,7 +132,8 @@ static bool make_reorder(side *o, bool result, dnnl_primitive_attr_t attr) {
 /* From the descriptor on: never a reference implementation, which is hundreds of times slower than our own. */
 static void finish(situ__dnnl *d, dnnl_primitive_attr_t attr) {
   const char *name = NULL;
-  bool good = dnnl_primitive_desc_query(d->descriptor, dnnl_query_impl_info_str, 0, (void *)&name) == dnnl_success && !strstr(name, "ref");
+  bool good = dnnl_primitive_desc_query(d->descriptor, dnnl_query_impl_info_str, 0, (void *)&name) == dnnl_success &&
+              !strstr(name, "ref");
   d->name = name;
   for (int i = 0; i < SITU__DNNL_OPERANDS && good; i++) {
     side *o = &d->operand[i];
@@ -150,7 +163,8 @@ static uint64_t moment;
 static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
 
 /* What is there for the key, or a new entry that `make` fills in. */
-static situ__dnnl *find(const key *of, bool (*make)(situ__dnnl *d, dnnl_primitive_attr_t attr, const void *payload), const void *payload) {
+static situ__dnnl *find(const key *of, bool (*make)(situ__dnnl *d, dnnl_primitive_attr_t attr, const void *payload),
+                        const void *payload) {
   pthread_once(&once, start);
   if (!engine_there) return NULL;
   pthread_mutex_lock(&lock);
@@ -158,7 +172,9 @@ static situ__dnnl *find(const key *of, bool (*make)(situ__dnnl *d, dnnl_primitiv
   int slot = -1; /* an empty one, or else the one that was idle for longest */
   for (int i = 0; i < CACHED && !d; i++) {
     if (cache[i] && !memcmp(&cache[i]->of, of, sizeof *of)) d = cache[i];
-    else if (slot < 0 ? !cache[i] || cache[i]->users == 0 : cache[slot] && (!cache[i] || (cache[i]->users == 0 && cache[i]->used < cache[slot]->used))) slot = i;
+    else if (slot < 0 ? !cache[i] || cache[i]->users == 0
+                      : cache[slot] && (!cache[i] || (cache[i]->users == 0 && cache[i]->used < cache[slot]->used)))
+      slot = i;
   }
   if (!d && slot >= 0 && (d = situ__alloc_uncounted(sizeof *d))) {
     memset(d, 0, sizeof *d);
@@ -203,45 +219,60 @@ static bool make_conv(situ__dnnl *d, dnnl_primitive_attr_t attr, const void *pay
   const situ_window *w = c->window;
   const bool grouped = c->groups > 1;
   const int wn = grouped ? 5 : 4;
-  const dnnl_dims_t xd = { b->images, c->groups * c->channels, c->height, c->width }, yd = { b->images, c->groups * c->outputs, c->out_height, c->out_width };
+  const dnnl_dims_t xd = { b->images, c->groups * c->channels, c->height, c->width },
+                    yd = { b->images, c->groups * c->outputs, c->out_height, c->out_width };
   const dnnl_dims_t flat = { c->outputs, c->channels, w->kernel[0], w->kernel[1] };
   const dnnl_dims_t deep = { c->groups, c->outputs, c->channels, w->kernel[0], w->kernel[1] };
   const dnnl_dims_t strides = { w->stride[0], w->stride[1] }, dilates = { w->dilation[0] - 1, w->dilation[1] - 1 };
   const dnnl_dims_t before = { w->padding[0], w->padding[1] };
   /* What the last window leaves over lies behind it: a negative padding there. */
-  const dnnl_dims_t after = { (c->out_height - 1) * w->stride[0] + w->dilation[0] * (w->kernel[0] - 1) + 1 - c->height - w->padding[0],
-                              (c->out_width - 1) * w->stride[1] + w->dilation[1] * (w->kernel[1] - 1) + 1 - c->width - w->padding[1] };
+  const dnnl_dims_t after = {
+    (c->out_height - 1) * w->stride[0] + w->dilation[0] * (w->kernel[0] - 1) + 1 - c->height - w->padding[0],
+    (c->out_width - 1) * w->stride[1] + w->dilation[1] * (w->kernel[1] - 1) + 1 - c->width - w->padding[1]
+  };
   const int64_t *wd = grouped ? deep : flat;
   const dnnl_data_type_t type = type_of(c->dtype);
   dnnl_dims_t xs, ws, ys;
   rows(xd, 4, xs), rows(wd, wn, ws), rows(yd, 4, ys);
-  const int source[] = { DNNL_ARG_SRC, DNNL_ARG_DIFF_SRC, DNNL_ARG_SRC }, weights[] = { DNNL_ARG_WEIGHTS, DNNL_ARG_WEIGHTS, DNNL_ARG_DIFF_WEIGHTS };
+  const int source[] = { DNNL_ARG_SRC, DNNL_ARG_DIFF_SRC, DNNL_ARG_SRC },
+            weights[] = { DNNL_ARG_WEIGHTS, DNNL_ARG_WEIGHTS, DNNL_ARG_DIFF_WEIGHTS };
   const int target[] = { DNNL_ARG_DST, DNNL_ARG_DIFF_DST, DNNL_ARG_DIFF_DST };
-  const int at[][3] = { { 0, 1, SITU__DNNL_RESULT }, { SITU__DNNL_RESULT, 1, 0 }, { 0, SITU__DNNL_RESULT, 1 } };  /* of x, w, y */
-  if (!add_operand(d, at[c->pass][0], source[c->pass], 4, xd, xs, type) || !add_operand(d, at[c->pass][1], weights[c->pass], wn, wd, ws, type) ||
-      !add_operand(d, at[c->pass][2], target[c->pass], 4, yd, ys, type)) return false;
+  const int at[][3] = { { 0, 1, SITU__DNNL_RESULT },
+                        { SITU__DNNL_RESULT, 1, 0 },
+                        { 0, SITU__DNNL_RESULT, 1 } }; /* of x, w, y */
+  if (!add_operand(d, at[c->pass][0], source[c->pass], 4, xd, xs, type) ||
+      !add_operand(d, at[c->pass][1], weights[c->pass], wn, wd, ws, type) ||
+      !add_operand(d, at[c->pass][2], target[c->pass], 4, yd, ys, type))
+    return false;
 
   dnnl_memory_desc_t x, y, k;
-  bool x_made = make_layout(&x, 4, xd, type, NULL), y_made = make_layout(&y, 4, yd, type, NULL), k_made = make_layout(&k, wn, wd, type, NULL);
+  bool x_made = make_layout(&x, 4, xd, type, NULL), y_made = make_layout(&y, 4, yd, type, NULL),
+       k_made = make_layout(&k, wn, wd, type, NULL);
   dnnl_primitive_desc_t forward = NULL;
   dnnl_status_t status = x_made && y_made && k_made ? dnnl_success : dnnl_out_of_memory;
 #if DNNL_VERSION_MAJOR >= 3
   const dnnl_alg_kind_t direct = dnnl_convolution_direct;
   if (status == dnnl_success)
-    status = dnnl_convolution_forward_primitive_desc_create(&forward, engine, dnnl_forward_training, direct, x, k, NULL, y, strides, dilates, before, after, attr);
+    status = dnnl_convolution_forward_primitive_desc_create(&forward, engine, dnnl_forward_training, direct, x, k, NULL,
+                                                            y, strides, dilates, before, after, attr);
   if (status == dnnl_success && c->pass == SITU_CONV_GRAD_DATA)
-    status = dnnl_convolution_backward_data_primitive_desc_create(&d->descriptor, engine, direct, x, k, y, strides, dilates, before, after, forward, attr);
+    status = dnnl_convolution_backward_data_primitive_desc_create(&d->descriptor, engine, direct, x, k, y, strides,
+                                                                  dilates, before, after, forward, attr);
   if (status == dnnl_success && c->pass == SITU_CONV_GRAD_WEIGHT)
-    status = dnnl_convolution_backward_weights_primitive_desc_create(&d->descriptor, engine, direct, x, k, NULL, y, strides, dilates, before, after, forward, attr);
+    status = dnnl_convolution_backward_weights_primitive_desc_create(&d->descriptor, engine, direct, x, k, NULL, y,
+                                                                     strides, dilates, before, after, forward, attr);
 #else
   dnnl_convolution_desc_t plan;
   if (status == dnnl_success)
-    status = dnnl_dilated_convolution_forward_desc_init(&plan, dnnl_forward_training, dnnl_convolution_direct, &x, &k, NULL, &y, strides, dilates, before, after);
+    status = dnnl_dilated_convolution_forward_desc_init(&plan, dnnl_forward_training, dnnl_convolution_direct, &x, &k,
+                                                        NULL, &y, strides, dilates, before, after);
   if (status == dnnl_success) status = dnnl_primitive_desc_create(&forward, &plan, attr, engine, NULL);
   if (status == dnnl_success && c->pass != SITU_CONV_FORWARD) {
     status = c->pass == SITU_CONV_GRAD_DATA
-             ? dnnl_dilated_convolution_backward_data_desc_init(&plan, dnnl_convolution_direct, &x, &k, &y, strides, dilates, before, after)
-             : dnnl_dilated_convolution_backward_weights_desc_init(&plan, dnnl_convolution_direct, &x, &k, NULL, &y, strides, dilates, before, after);
+                 ? dnnl_dilated_convolution_backward_data_desc_init(&plan, dnnl_convolution_direct, &x, &k, &y, strides,
+                                                                    dilates, before, after)
+                 : dnnl_dilated_convolution_backward_weights_desc_init(&plan, dnnl_convolution_direct, &x, &k, NULL, &y,
+                                                                       strides, dilates, before, after);
     if (status == dnnl_success) status = dnnl_primitive_desc_create(&d->descriptor, &plan, attr, engine, forward);
   }
 #endif
@@ -255,8 +286,9 @@ static bool make_conv(situ__dnnl *d, dnnl_primitive_attr_t attr, const void *pay
 
 situ__dnnl *situ__dnnl_conv(const situ__conv *c, int64_t images) {
   const situ_window *w = c->window;
-  const key of = { { 1, c->pass, c->dtype, images, c->groups, c->channels, c->outputs, c->height, c->width, c->out_height, c->out_width,
-                     w->kernel[0], w->kernel[1], w->stride[0], w->stride[1], w->padding[0], w->padding[1], w->dilation[0], w->dilation[1] } };
+  const key of = { { 1, c->pass, c->dtype, images, c->groups, c->channels, c->outputs, c->height, c->width,
+                     c->out_height, c->out_width, w->kernel[0], w->kernel[1], w->stride[0], w->stride[1], w->padding[0],
+                     w->padding[1], w->dilation[0], w->dilation[1] } };
   return find(&of, make_conv, &(batch){ c, images });
 }
 
@@ -268,8 +300,11 @@ static bool make_matmul(situ__dnnl *d, dnnl_primitive_attr_t attr, const void *p
   const dnnl_dims_t ad = { p->m, p->k }, bd = { p->k, p->n }, cd = { p->m, p->n }, xd = { 1, p->n };
   const dnnl_dims_t as = { p->a_row, p->a_col }, bs = { p->b_row, p->b_col }, cs = { p->c_row, 1 }, xs = { p->n, 1 };
   if (!add_operand(d, 0, DNNL_ARG_SRC, 2, ad, as, type) || !add_operand(d, 1, DNNL_ARG_WEIGHTS, 2, bd, bs, type) ||
-      (p->bias && !add_operand(d, 2, DNNL_ARG_BIAS, 2, xd, xs, type)) || !add_operand(d, SITU__DNNL_RESULT, DNNL_ARG_DST, 2, cd, cs, type)) return false;
-  const layout a = borrow(&d->operand[0].plain), b = borrow(&d->operand[1].plain), c = borrow(&d->operand[SITU__DNNL_RESULT].plain);
+      (p->bias && !add_operand(d, 2, DNNL_ARG_BIAS, 2, xd, xs, type)) ||
+      !add_operand(d, SITU__DNNL_RESULT, DNNL_ARG_DST, 2, cd, cs, type))
+    return false;
+  const layout a = borrow(&d->operand[0].plain), b = borrow(&d->operand[1].plain),
+               c = borrow(&d->operand[SITU__DNNL_RESULT].plain);
   const layout bias = p->bias ? borrow(&d->operand[2].plain) : NULL;
 #if DNNL_VERSION_MAJOR >= 3
   return dnnl_matmul_primitive_desc_create(&d->descriptor, engine, a, b, bias, c, attr) == dnnl_success;
@@ -287,7 +322,9 @@ situ__dnnl *situ__dnnl_matmul(const situ__dnnl_product *p) {
 
 /* ---- running ---- */
 
-size_t situ__dnnl_bytes(const situ__dnnl *d, int operand) { return d->operand[operand].reorder ? bytes_of(d->operand[operand].wanted) : 0; }
+size_t situ__dnnl_bytes(const situ__dnnl *d, int operand) {
+  return d->operand[operand].reorder ? bytes_of(d->operand[operand].wanted) : 0;
+}
 size_t situ__dnnl_scratch(const situ__dnnl *d) { return bytes_of(d->scratch); }
 const char *situ__dnnl_name(const situ__dnnl *d) { return d->name; }
 
@@ -308,7 +345,8 @@ static bool execute(const_dnnl_primitive_t primitive, const argument *list, int 
     good = dnnl_memory_create(&arg[made].memory, list[made].lies, engine, list[made].data) == dnnl_success;
   }
   const int before = alone();
-  good = good && dnnl_primitive_execute(primitive, stream, count, arg) == dnnl_success && dnnl_stream_wait(stream) == dnnl_success;
+  good = good && dnnl_primitive_execute(primitive, stream, count, arg) == dnnl_success &&
+         dnnl_stream_wait(stream) == dnnl_success;
   as_before(before);
   while (made > 0) dnnl_memory_destroy(arg[--made].memory);
   if (stream) dnnl_stream_destroy(stream);
@@ -319,7 +357,10 @@ bool situ__dnnl_arrange(const situ__dnnl *d, int operand, void *from, void *to) 
   const side *o = &d->operand[operand];
   const bool result = operand == SITU__DNNL_RESULT;
   const layout plain = borrow(&o->plain);
-  return execute(o->reorder, (argument[]){ { DNNL_ARG_FROM, result ? o->wanted : plain, from }, { DNNL_ARG_TO, result ? plain : o->wanted, to } }, 2);
+  return execute(o->reorder,
+                 (argument[]){ { DNNL_ARG_FROM, result ? o->wanted : plain, from },
+                               { DNNL_ARG_TO, result ? plain : o->wanted, to } },
+                 2);
 }
 
 bool situ__dnnl_run(const situ__dnnl *d, void *const operand[SITU__DNNL_OPERANDS], void *scratch) {

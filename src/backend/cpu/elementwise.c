@@ -15,8 +15,7 @@ enum {
   /* A result larger than any cache is written past them: its lines need not be read first, and nothing that is worth
      keeping is driven out. */
   STREAM_BYTES = 32 << 20,
-  ACROSS_BYTES =
-      512 << 10, /* smaller operands stay in the cache while they are read again and again */
+  ACROSS_BYTES = 512 << 10, /* smaller operands stay in the cache while they are read again and again */
   CACHE_LINE = 64
 };
 
@@ -41,14 +40,10 @@ typedef struct state {
 static void convert_params(const situ__row_call *call, params *p) {
   const double *from = call->p;
   for (int k = 0; k < 4; k++) {
-    if (call->lane == SITU__F32)
-      p->f32[k] = from ? (float)from[k] : 0;
-    else if (call->lane == SITU__F64)
-      p->f64[k] = from ? from[k] : 0;
-    else if (from)
-      situ__cpu_narrow(&from[k], SITU__F64, 1, SITU_I64, &p->i64[k]);
-    else
-      p->i64[k] = 0;
+    if (call->lane == SITU__F32) p->f32[k] = from ? (float)from[k] : 0;
+    else if (call->lane == SITU__F64) p->f64[k] = from ? from[k] : 0;
+    else if (from) situ__cpu_narrow(&from[k], SITU__F64, 1, SITU_I64, &p->i64[k]);
+    else p->i64[k] = 0;
   }
 }
 
@@ -63,8 +58,7 @@ static void run_plain(char *const *data, const int64_t *stride, int64_t count, v
 /* ---- through blocks ---- */
 
 /* Bytes (bools): the lanes have no such type. */
-static void copy_bytes(char *dst, int64_t dst_stride, const char *src, int64_t src_stride,
-                       int64_t n) {
+static void copy_bytes(char *dst, int64_t dst_stride, const char *src, int64_t src_stride, int64_t n) {
   for (int64_t i = 0; i < n; i++) dst[i * dst_stride] = src[i * src_stride];
 }
 
@@ -87,12 +81,9 @@ static void fetch(const state *s, int k, const char *src, int64_t stride, int64_
 
 static void put(const state *s, char *dst, int64_t stride, int64_t n, const char *block) {
   const situ__row_call *call = s->call;
-  if (s->way[0] == STREAM)
-    s->convert->stream(dst, block, n * stride);
-  else if (call->native[0] == SITU_BOOL)
-    copy_bytes(dst, stride, block, 1, n);
-  else
-    s->convert->store[call->lane][call->view[0]->dtype](block, n, dst, stride);
+  if (s->way[0] == STREAM) s->convert->stream(dst, block, n * stride);
+  else if (call->native[0] == SITU_BOOL) copy_bytes(dst, stride, block, 1, n);
+  else s->convert->store[call->lane][call->view[0]->dtype](block, n, dst, stride);
 }
 
 static void run_blocks(char *const *data, const int64_t *stride, int64_t count, void *payload) {
@@ -137,9 +128,7 @@ static way way_of(const situ__row_call *call, int k, int64_t stride) {
    side: reading it row by row would fetch each of its lines once an element. */
 static bool lies_across(const situ_view_desc *v, const situ__loop *loop, int k) {
   const int row = loop->ndim - 1;
-  if (v->numel * situ__cpu_size(v->dtype) < ACROSS_BYTES ||
-      llabs(loop->stride[k][row]) < CACHE_LINE)
-    return false;
+  if (v->numel * situ__cpu_size(v->dtype) < ACROSS_BYTES || llabs(loop->stride[k][row]) < CACHE_LINE) return false;
   bool side_by_side = false;
   for (int d = 0; d < row; d++) {
     if (!loop->stride[k][d]) return false; /* repeated: a copy would be larger than it is */
@@ -205,8 +194,7 @@ static __attribute__((noinline)) situ_status walk(const situ__row_call *given) {
     run(&call, &loop);
   }
   while (copies--)
-    if (copy[copies].storage.data)
-      situ__memory_free(cpu, copy[copies].storage.data, copy[copies].storage.bytes);
+    if (copy[copies].storage.data) situ__memory_free(cpu, copy[copies].storage.data, copy[copies].storage.bytes);
   return status;
 }
 

@@ -10,21 +10,31 @@
    MOMENTS: a is the mean, b the sum of squared distances from it.
    LOGSUM: a is the maximum, b the sum of exp(x - a); 0 stands for an infinite a. */
 typedef enum situ__fold {
-  SITU__FOLD_SUM, SITU__FOLD_PROD, SITU__FOLD_MIN, SITU__FOLD_MAX, SITU__FOLD_TOP, SITU__FOLD_MOMENTS, SITU__FOLD_LOGSUM
+  SITU__FOLD_SUM,
+  SITU__FOLD_PROD,
+  SITU__FOLD_MIN,
+  SITU__FOLD_MAX,
+  SITU__FOLD_TOP,
+  SITU__FOLD_MOMENTS,
+  SITU__FOLD_LOGSUM
 } situ__fold;
 
 /* What an element becomes first. NONZERO: 1 or 0. POWER: |x|^p. */
 typedef enum situ__fold_map {
-  SITU__MAP_NONE, SITU__MAP_ABS, SITU__MAP_SQUARE, SITU__MAP_NONZERO, SITU__MAP_POWER
+  SITU__MAP_NONE,
+  SITU__MAP_ABS,
+  SITU__MAP_SQUARE,
+  SITU__MAP_NONZERO,
+  SITU__MAP_POWER
 } situ__fold_map;
 
-enum { SITU__FOLD_BLOCK = 2048 };  /* most elements of a call with a map, of MOMENTS or of LOGSUM: they need a copy */
+enum { SITU__FOLD_BLOCK = 2048 }; /* most elements of a call with a map, of MOMENTS or of LOGSUM: they need a copy */
 
 /* `groups` blocks that follow each other, each of `rows` rows, `ld` elements apart, of `width` elements. Every column of
    every block is folded by itself. More than one group: ld == width. */
 typedef struct situ__fold_block {
   const void *x;
-  int64_t     groups, rows, width, ld;
+  int64_t groups, rows, width, ld;
 } situ__fold_block;
 
 typedef struct situ__fold_kernels {
@@ -39,7 +49,9 @@ typedef struct situ__fold_kernels {
                       int64_t *at);
 } situ__fold_kernels;
 
-typedef struct situ__folds { situ__fold_kernels lane[3]; } situ__folds;
+typedef struct situ__folds {
+  situ__fold_kernels lane[3];
+} situ__folds;
 SITU__ISA_DECLARE(situ__folds, situ__folds);
 
 static inline const situ__fold_kernels *situ__fold_kernels_for(situ__lane lane) {
@@ -52,7 +64,9 @@ static inline bool situ__cpu_native(situ_dtype dtype, situ__lane lane) {
 }
 
 /* Sizes of a gapless view around one dimension: [outer, size, inner]. */
-typedef struct situ__lines { int64_t outer, size, inner; } situ__lines;
+typedef struct situ__lines {
+  int64_t outer, size, inner;
+} situ__lines;
 static inline situ__lines situ__lines_of(const situ_view_desc *v, int64_t dim) {
   situ__lines l = { 1, v->ndim ? v->size[dim] : 1, 1 };
   for (int64_t d = 0; d < dim; d++) l.outer *= v->size[d];
@@ -62,11 +76,11 @@ static inline situ__lines situ__lines_of(const situ_view_desc *v, int64_t dim) {
 
 /* The whole of a reduction: x to y, whose sizes are x's or 1 (reduce.c). MOMENTS fills y (mean) and y2 (squares). */
 typedef struct situ__reduction {
-  const char           *op;
-  situ__lane            lane;
-  situ__fold            fold;
-  situ__fold_map        map;
-  double                p;
+  const char *op;
+  situ__lane lane;
+  situ__fold fold;
+  situ__fold_map map;
+  double p;
   const situ_view_desc *x, *y, *y2;
   /* What becomes of count folded states of n elements each, in place, in the lane; NULL: they are the result. */
   void (*finish)(const struct situ__reduction *how, int64_t n, int64_t count, void *a, void *b);

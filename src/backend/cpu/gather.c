@@ -14,14 +14,14 @@ enum { GRAIN = 16384 };
 
 typedef struct plan {
   const situ_view_desc *x, *index, *y;
-  int                   dim;
-  size_t                size;
+  int dim;
+  size_t size;
   /* slices: dimensions after dim as few as they can be, neighbours that lie in one line merged */
-  int                   inner_dims;
-  int64_t               inner, picked;
-  int64_t               bound;
-  atomic_bool           bad;         /* an index was outside: nothing was read there */
-  int64_t               inner_size[SITU_MAX_DIMS], from_step[SITU_MAX_DIMS], to_step[SITU_MAX_DIMS];
+  int inner_dims;
+  int64_t inner, picked;
+  int64_t bound;
+  atomic_bool bad; /* an index was outside: nothing was read there */
+  int64_t inner_size[SITU_MAX_DIMS], from_step[SITU_MAX_DIMS], to_step[SITU_MAX_DIMS];
 } plan;
 
 /* ---- slices ---- */
@@ -59,14 +59,16 @@ static void copy_slice(const plan *p, char *to, const char *from) {
       t += rest % p->inner_size[d] * p->to_step[d];
     }
     int last = p->inner_dims - 1;
-    situ__copy_elements(to + t * (int64_t)p->size, p->to_step[last], from + f * (int64_t)p->size, p->from_step[last], row, p->size);
+    situ__copy_elements(to + t * (int64_t)p->size, p->to_step[last], from + f * (int64_t)p->size, p->from_step[last],
+                        row, p->size);
   }
 }
 
 /* Unit: one picked slice of one outer block. */
 static void copy_slices(int64_t begin, int64_t end, void *payload) {
   plan *p = payload;
-  int64_t from_dim = p->x->ndim ? p->x->stride[p->dim] : 0, to_dim = p->x->ndim ? p->y->stride[p->dim] : 0, block[SITU__BLOCK];
+  int64_t from_dim = p->x->ndim ? p->x->stride[p->dim] : 0, to_dim = p->x->ndim ? p->y->stride[p->dim] : 0,
+          block[SITU__BLOCK];
   for (int64_t u = begin, count; u < end; u += count) {
     int64_t outer = u / p->picked, i = u % p->picked, from = 0, to = 0;
     count = situ__min_i64(SITU__BLOCK, situ__min_i64(p->picked - i, end - u));
@@ -81,17 +83,18 @@ static void copy_slices(int64_t begin, int64_t end, void *payload) {
     }
     const char *x = situ__cpu_data(p->x) + from * (int64_t)p->size;
     char *y = situ__cpu_data(p->y) + (to + i * to_dim) * (int64_t)p->size;
-    for (int64_t k = 0; k < count; k++) copy_slice(p, y + k * to_dim * (int64_t)p->size, x + index[k] * from_dim * (int64_t)p->size);
+    for (int64_t k = 0; k < count; k++)
+      copy_slice(p, y + k * to_dim * (int64_t)p->size, x + index[k] * from_dim * (int64_t)p->size);
   }
 }
 
 /* ---- elements ---- */
 
-#define PICK(bytes) \
+#define PICK(bytes)                   \
   for (int64_t j = 0; j < count; j++) \
-    memcpy(to + j * to_step * (bytes), from + (j * step + index[j] * along) * (bytes), bytes)
-static void pick(char *to, int64_t to_step, const char *from, int64_t step, int64_t along, const int64_t *index, int64_t count,
-                 size_t size) {
+  memcpy(to + j * to_step * (bytes), from + (j * step + index[j] * along) * (bytes), bytes)
+static void pick(char *to, int64_t to_step, const char *from, int64_t step, int64_t along, const int64_t *index,
+                 int64_t count, size_t size) {
   switch (size) {
   case 1: PICK(1); break;
   case 2: PICK(2); break;
@@ -107,7 +110,8 @@ static void pick_elements(int64_t begin, int64_t end, void *payload) {
   const situ_view_desc *x = p->x, *y = p->y;
   int last = y->ndim - 1;
   int64_t row = last < 0 ? 1 : y->size[last], along = last < 0 ? 0 : x->stride[p->dim];
-  int64_t step = last < 0 || p->dim == last ? 0 : x->stride[last], to_step = last < 0 ? 0 : y->stride[last], block[SITU__BLOCK];
+  int64_t step = last < 0 || p->dim == last ? 0 : x->stride[last], to_step = last < 0 ? 0 : y->stride[last],
+          block[SITU__BLOCK];
   for (int64_t at = begin, count; at < end; at += count) {
     int64_t j = at % row, rest = at / row, from = j * step, to = j * to_step;
     count = situ__min_i64(SITU__BLOCK, situ__min_i64(row - j, end - at));
@@ -120,8 +124,8 @@ static void pick_elements(int64_t begin, int64_t end, void *payload) {
       atomic_store(&p->bad, true);
       return;
     }
-    pick(situ__cpu_data(y) + to * (int64_t)p->size, to_step, situ__cpu_data(x) + from * (int64_t)p->size, step, along, index,
-         count, p->size);
+    pick(situ__cpu_data(y) + to * (int64_t)p->size, to_step, situ__cpu_data(x) + from * (int64_t)p->size, step, along,
+         index, count, p->size);
   }
 }
 

@@ -10,13 +10,17 @@
 
 /* Measured on cores with 32 KiB and 1 MiB of cache, against the FMA peak; see bench/. */
 enum {
-  BLOCK_K = 384, BLOCK_M = 192, BLOCK_N = 512,  /* a block of a and one of b stay in the second-level cache */
-  THIN_M = 4, THIN_K = 32,   /* few rows: b is read once, so it is read in long runs */
-  PACK_B_M = 128, PACK_B = 16384,  /* rows and elements of b from which copying an ordered b pays */
-  PACK_A_K = 768,            /* a transposed a is copied when its columns would push each other out of the cache */
-  DOTS_K = 14,               /* dot products beat packing b for m < k / 14 */
-  DOTS_TINY = 1024,          /* and for products of few elements */
-  STACK = 8192               /* bytes of scratch taken from the stack */
+  BLOCK_K = 384,
+  BLOCK_M = 192,
+  BLOCK_N = 512, /* a block of a and one of b stay in the second-level cache */
+  THIN_M = 4,
+  THIN_K = 32, /* few rows: b is read once, so it is read in long runs */
+  PACK_B_M = 128,
+  PACK_B = 16384,   /* rows and elements of b from which copying an ordered b pays */
+  PACK_A_K = 768,   /* a transposed a is copied when its columns would push each other out of the cache */
+  DOTS_K = 14,      /* dot products beat packing b for m < k / 14 */
+  DOTS_TINY = 1024, /* and for products of few elements */
+  STACK = 8192      /* bytes of scratch taken from the stack */
 };
 
 SITU__ISA_DECLARE(situ__gemm_kernels, situ__gemm_f32);
@@ -29,15 +33,16 @@ const situ__gemm_kernels *situ__gemm_kernels_for(situ_dtype dtype) {
 
 typedef struct plan {
   const situ__gemm_kernels *kernels;
-  int64_t widest;  /* columns of the widest tile */
-  int64_t kc;      /* depth of a block */
-  bool    dots, pack_a, pack_b;
+  int64_t widest; /* columns of the widest tile */
+  int64_t kc;     /* depth of a block */
+  bool dots, pack_a, pack_b;
 } plan;
 
 static plan plan_of(const situ__gemm *g) {
   plan p = { .kernels = situ__gemm_kernels_for(g->dtype) };
   p.widest = p.kernels->wide * p.kernels->lanes;
-  p.dots = g->a_col == 1 && g->b_row == 1 && (g->m * DOTS_K <= g->k || g->m * g->n * g->k <= DOTS_TINY || (g->n < p.kernels->lanes && g->k >= 256));
+  p.dots = g->a_col == 1 && g->b_row == 1 &&
+           (g->m * DOTS_K <= g->k || g->m * g->n * g->k <= DOTS_TINY || (g->n < p.kernels->lanes && g->k >= 256));
   p.pack_a = g->a_col != 1 && g->k >= PACK_A_K;
   p.pack_b = g->b_col != 1 || (g->m >= PACK_B_M && g->k * g->n > PACK_B);
   const int64_t most = p.pack_b || g->m > THIN_M ? BLOCK_K : THIN_K;
@@ -64,7 +69,8 @@ size_t situ__gemm_scratch(const situ__gemm *g) {
 
 /* A panel of b times `rows` rows of a. t holds the panel and where the first row of a and of c is; a that lies in slivers
    is read in steps of a sliver. */
-static void panel(const situ__gemm_kernels *kernels, situ__tile t, int64_t rows, bool slivers, int64_t width, size_t elem) {
+static void panel(const situ__gemm_kernels *kernels, situ__tile t, int64_t rows, bool slivers, int64_t width,
+                  size_t elem) {
   static const int height[SITU__TILE_HEIGHTS] = { 1, 2, 4, SITU__SLIVER, 2 * SITU__SLIVER };
   const situ__tile_fn *tiles = kernels->tile[width / kernels->lanes - 1];
   const char *a = t.a;
@@ -81,8 +87,8 @@ static void panel(const situ__gemm_kernels *kernels, situ__tile t, int64_t rows,
 
 /* Where a block is, and its scratch. */
 typedef struct block {
-  int64_t k, kc, n, nc, m, mc;  /* first and count */
-  char   *packed_a, *packed_b;
+  int64_t k, kc, n, nc, m, mc; /* first and count */
+  char *packed_a, *packed_b;
 } block;
 
 static void pack_a(const situ__gemm *g, const plan *p, const block *at, const char *a, size_t elem) {
@@ -95,7 +101,12 @@ static void pack_a(const situ__gemm *g, const plan *p, const block *at, const ch
 static void run_block(const situ__gemm *g, const plan *p, const block *at, size_t elem) {
   const char *a = (const char *)g->a + (at->m * g->a_row + at->k * g->a_col) * (int64_t)elem;
   char *next = at->packed_b;
-  situ__tile t = { .k = at->kc, .a = a, .a_row = g->a_row, .a_col = g->a_col, .c_row = g->c_row, .alpha = g->alpha,
+  situ__tile t = { .k = at->kc,
+                   .a = a,
+                   .a_row = g->a_row,
+                   .a_col = g->a_col,
+                   .c_row = g->c_row,
+                   .alpha = g->alpha,
                    .add = g->add || at->k > 0 };
   if (p->pack_a) {
     pack_a(g, p, at, a, elem);
@@ -124,13 +135,21 @@ static void run_block(const situ__gemm *g, const plan *p, const block *at, size_
 void situ__gemm_run(const situ__gemm *g, void *scratch) {
   const size_t elem = g->dtype == SITU_F64 ? sizeof(double) : sizeof(float);
   if (g->k == 0) {
-    for (int64_t i = 0; i < g->m && !g->add; i++) memset((char *)g->c + (size_t)(i * g->c_row) * elem, 0, (size_t)g->n * elem);
+    for (int64_t i = 0; i < g->m && !g->add; i++)
+      memset((char *)g->c + (size_t)(i * g->c_row) * elem, 0, (size_t)g->n * elem);
     return;
   }
   const plan p = plan_of(g);
   if (p.dots) {
-    const situ__tile t = { .k = g->k, .a = g->a, .b = g->b, .c = g->c, .a_row = g->a_row, .a_col = 1, .c_row = g->c_row,
-                           .alpha = g->alpha, .add = g->add };
+    const situ__tile t = { .k = g->k,
+                           .a = g->a,
+                           .b = g->b,
+                           .c = g->c,
+                           .a_row = g->a_row,
+                           .a_col = 1,
+                           .c_row = g->c_row,
+                           .alpha = g->alpha,
+                           .add = g->add };
     p.kernels->dots(&t, g->m, g->n, g->b_col);
     return;
   }

@@ -8,12 +8,12 @@
 /* One call of a register tile: c [rows, columns] (+)= alpha a b, for as many rows and columns as the tile has. Strides are
    in elements; the rows of b and c are without gaps. b has whole vectors to read; only `columns` columns of c are written. */
 typedef struct situ__tile {
-  int64_t     k, columns;
+  int64_t k, columns;
   const void *a, *b;
-  void       *c;
-  int64_t     a_row, a_col, b_row, c_row;
-  double      alpha;
-  bool        add;        /* keep what is in c */
+  void *c;
+  int64_t a_row, a_col, b_row, c_row;
+  double alpha;
+  bool add; /* keep what is in c */
 } situ__tile;
 typedef void (*situ__tile_fn)(const situ__tile *tile);
 
@@ -21,8 +21,8 @@ typedef void (*situ__tile_fn)(const situ__tile *tile);
    (12 only the narrower ones); those that are not there are NULL. */
 enum { SITU__TILE_WIDTHS = 4, SITU__TILE_HEIGHTS = 5, SITU__SLIVER = 6 };
 typedef struct situ__gemm_kernels {
-  int           lanes;    /* elements of a vector */
-  int           wide;     /* vectors of the widest tile: 2, or 4 where there are registers enough */
+  int lanes; /* elements of a vector */
+  int wide;  /* vectors of the widest tile: 2, or 4 where there are registers enough */
   situ__tile_fn tile[SITU__TILE_WIDTHS][SITU__TILE_HEIGHTS];
   /* dst [k][width] from b [k, columns]; width is whole vectors, columns past `columns` are zeroed. */
   void (*pack)(void *dst, int64_t width, const void *b, int64_t b_row, int64_t b_col, int64_t k, int64_t columns);
@@ -36,16 +36,16 @@ const situ__gemm_kernels *situ__gemm_kernels_for(situ_dtype dtype);
 
 /* c [m, n] (+)= alpha a [m, k] b [k, n], on one thread. The columns of c are without gaps; k may be 0. */
 typedef struct situ__gemm {
-  situ_dtype  dtype;      /* F32 or F64 */
-  int64_t     m, n, k;
+  situ_dtype dtype; /* F32 or F64 */
+  int64_t m, n, k;
   const void *a, *b;
-  void       *c;
-  int64_t     a_row, a_col, b_row, b_col, c_row;
-  double      alpha;
-  bool        add;
+  void *c;
+  int64_t a_row, a_col, b_row, b_col, c_row;
+  double alpha;
+  bool add;
 } situ__gemm;
 /* Bytes of scratch that a product needs, 64-byte aligned; 0 for small ones. */
 size_t situ__gemm_scratch(const situ__gemm *g);
-void   situ__gemm_run(const situ__gemm *g, void *scratch);
+void situ__gemm_run(const situ__gemm *g, void *scratch);
 
 #endif

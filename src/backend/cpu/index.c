@@ -13,19 +13,20 @@ enum { CHUNK = 16 * SITU__BLOCK };
 
 typedef struct check {
   const situ_view_desc *index;
-  int64_t               bound;
-  const int64_t        *allowed;
-  atomic_bool           bad;
+  int64_t bound;
+  const int64_t *allowed;
+  atomic_bool bad;
 } check;
 
 const int64_t *situ__index_block(const situ_view_desc *index, int64_t first, int64_t count, int64_t *buffer) {
-  if (index->contiguous && index->dtype == SITU_I64) return (const int64_t *)(const void *)situ__cpu_data(index) + first;
+  if (index->contiguous && index->dtype == SITU_I64)
+    return (const int64_t *)(const void *)situ__cpu_data(index) + first;
   situ__cpu_load(index, first, count, SITU__I64, buffer);
   return buffer;
 }
 
 bool situ__index_outside(const int64_t *index, int64_t count, int64_t bound) {
-  int bad = 0;  /* no way out of the loop: it can be vectorised */
+  int bad = 0; /* no way out of the loop: it can be vectorised */
   for (int64_t i = 0; i < count; i++) bad |= (uint64_t)index[i] >= (uint64_t)bound;
   return bad;
 }

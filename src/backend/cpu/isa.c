@@ -18,12 +18,11 @@ static bool has_v3_extras(void) {
 
 static situ__isa best(void) {
   __builtin_cpu_init();
-  if (!__builtin_cpu_supports("avx2") || !__builtin_cpu_supports("fma") ||
-      !__builtin_cpu_supports("bmi") || !__builtin_cpu_supports("bmi2") || !has_v3_extras())
+  if (!__builtin_cpu_supports("avx2") || !__builtin_cpu_supports("fma") || !__builtin_cpu_supports("bmi") ||
+      !__builtin_cpu_supports("bmi2") || !has_v3_extras())
     return SITU__ISA_BASE;
   if (!__builtin_cpu_supports("avx512f") || !__builtin_cpu_supports("avx512bw") ||
-      !__builtin_cpu_supports("avx512cd") || !__builtin_cpu_supports("avx512dq") ||
-      !__builtin_cpu_supports("avx512vl"))
+      !__builtin_cpu_supports("avx512cd") || !__builtin_cpu_supports("avx512dq") || !__builtin_cpu_supports("avx512vl"))
     return SITU__ISA_V3;
   return SITU__ISA_V4;
 }

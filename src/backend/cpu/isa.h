@@ -9,8 +9,8 @@
 /* In a file of isa/: name_base, name_v3 or name_v4. */
 #ifdef SITU_ISA
 #define SITU__ISA_PASTE_(name, isa) name##_##isa
-#define SITU__ISA_PASTE(name, isa)  SITU__ISA_PASTE_(name, isa)
-#define SITU__ISA_NAME(name)        SITU__ISA_PASTE(name, SITU_ISA)
+#define SITU__ISA_PASTE(name, isa) SITU__ISA_PASTE_(name, isa)
+#define SITU__ISA_NAME(name) SITU__ISA_PASTE(name, SITU_ISA)
 #endif
 
 /* Declares the object `name` of every instruction set. */

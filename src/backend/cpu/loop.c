@@ -9,9 +9,7 @@
 #include <string.h>
 
 /* Is dimension a further out in the written memory than b? */
-static bool outside(const situ_view_desc *y, int a, int b) {
-  return llabs(y->stride[a]) > llabs(y->stride[b]);
-}
+static bool outside(const situ_view_desc *y, int a, int b) { return llabs(y->stride[a]) > llabs(y->stride[b]); }
 
 /* Dimensions of y from the outermost in its memory to the innermost, without those of size 1. */
 static int sorted(const situ_view_desc *y, int *order) {
@@ -41,8 +39,7 @@ void situ__loop_init(situ__loop *loop, int operands, const situ_view_desc *const
     /* Filled from the back; a dimension that continues the one behind it is merged. */
     at--;
     loop->size[at] = view[0]->size[order[i]];
-    for (int k = 0; k < operands; k++)
-      loop->stride[k][at] = view[k]->stride[order[i]] * situ__cpu_size(view[k]->dtype);
+    for (int k = 0; k < operands; k++) loop->stride[k][at] = view[k]->stride[order[i]] * situ__cpu_size(view[k]->dtype);
     if (at + 1 < SITU_MAX_DIMS && one_run(loop, at)) {
       loop->size[at + 1] *= loop->size[at];
       at++;
@@ -90,16 +87,13 @@ static void run(int64_t begin, int64_t end, void *payload) {
     for (int d = row; d > 0 && at[d] == loop->size[d]; d--) {
       at[d] = 0;
       at[d - 1]++;
-      for (int k = 0; k < loop->operands; k++)
-        data[k] += loop->stride[k][d - 1] - loop->size[d] * loop->stride[k][d];
+      for (int k = 0; k < loop->operands; k++) data[k] += loop->stride[k][d - 1] - loop->size[d] * loop->stride[k][d];
     }
   }
 }
 
 void situ__loop_run(const situ__loop *loop, situ__loop_fn fn, void *payload) {
   walk w = { loop, fn, payload };
-  if (loop->numel <= SITU__GRAIN)
-    run(0, loop->numel, &w);
-  else
-    situ__parallel(loop->numel, SITU__GRAIN, run, &w);
+  if (loop->numel <= SITU__GRAIN) run(0, loop->numel, &w);
+  else situ__parallel(loop->numel, SITU__GRAIN, run, &w);
 }

@@ -24,8 +24,7 @@ typedef struct situ__loop {
 void situ__loop_init(situ__loop *loop, int operands, const situ_view_desc *const *view);
 
 /* `count` elements from data[k] on, stride[k] bytes apart. */
-typedef void (*situ__loop_fn)(char *const *data, const int64_t *stride, int64_t count,
-                              void *payload);
+typedef void (*situ__loop_fn)(char *const *data, const int64_t *stride, int64_t count, void *payload);
 void situ__loop_run(const situ__loop *loop, situ__loop_fn fn, void *payload);
 
 #endif

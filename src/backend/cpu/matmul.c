@@ -12,12 +12,14 @@
 #include <string.h>
 
 enum {
-  TILE_M = 252, TILE_N = 512,  /* the largest part of c that is one task: whole register tiles */
-  LEAST_M = 48, LEAST_N = 64,  /* and what is not cut further */
-  TASKS = 16,                  /* wanted for a large problem: work for several threads */
-  SMALL = 1 << 20,             /* multiply-adds, and what memory costs, below which one thread does it all */
-  TASK = 1 << 22,              /* and of a task that need not be cut */
-  FAST = 1 << 15               /* from which the call of a library pays */
+  TILE_M = 252,
+  TILE_N = 512, /* the largest part of c that is one task: whole register tiles */
+  LEAST_M = 48,
+  LEAST_N = 64,    /* and what is not cut further */
+  TASKS = 16,      /* wanted for a large problem: work for several threads */
+  SMALL = 1 << 20, /* multiply-adds, and what memory costs, below which one thread does it all */
+  TASK = 1 << 22,  /* and of a task that need not be cut */
+  FAST = 1 << 15   /* from which the call of a library pays */
 };
 
 /* How far operands move with one dimension of the batch; a NULL operand moves by 0. */
@@ -26,24 +28,24 @@ typedef struct step {
 } step;
 
 typedef struct product {
-  situ__gemm  g;              /* of the first item of the batch; c's start is prefilled with beta bias */
-  int64_t     elem;
+  situ__gemm g; /* of the first item of the batch; c's start is prefilled with beta bias */
+  int64_t elem;
   const char *bias;
-  int64_t     bias_row, bias_col;
-  double      beta;
-  int         dims;
-  int64_t     items, tile_m, tile_n, tiles_m, tiles_n;
-  situ__dnnl *fast[2][2];     /* bf16: for tiles inside, and at the lower and the right edge */
+  int64_t bias_row, bias_col;
+  double beta;
+  int dims;
+  int64_t items, tile_m, tile_n, tiles_m, tiles_n;
+  situ__dnnl *fast[2][2]; /* bf16: for tiles inside, and at the lower and the right edge */
   situ__slots slots;
-  bool        failed;
-  step        batch[SITU_MAX_DIMS];  /* the last member: what dims does not count is never set */
+  bool failed;
+  step batch[SITU_MAX_DIMS]; /* the last member: what dims does not count is never set */
 } product;
 
 /* ---- describing the problem ---- */
 
 static bool follows(const step *outer, const step *inner) {
-  return outer->a == inner->a * inner->count && outer->b == inner->b * inner->count && outer->c == inner->c * inner->count &&
-         outer->bias == inner->bias * inner->count;
+  return outer->a == inner->a * inner->count && outer->b == inner->b * inner->count &&
+         outer->c == inner->c * inner->count && outer->bias == inner->bias * inner->count;
 }
 
 /* Appends a dimension, outermost first; neighbours that lie in one line become one. */
@@ -86,10 +88,20 @@ static void describe(product *p, const situ_work *w, const situ_view_desc *a, co
     p->bias_row = bias->stride[r];
     p->bias_col = bias->stride[c];
   }
-  p->g = (situ__gemm){ .dtype = (situ_dtype)y->dtype, .m = y->size[r], .n = y->size[c], .k = a->size[c],
-                       .a = situ__cpu_data(a), .b = situ__cpu_data(b), .c = situ__cpu_data(y),
-                       .a_row = a->stride[r], .a_col = a->stride[c], .b_row = b->stride[r], .b_col = b->stride[c],
-                       .c_row = y->stride[r], .alpha = w->scalar[0], .add = bias != NULL };
+  p->g = (situ__gemm){ .dtype = (situ_dtype)y->dtype,
+                       .m = y->size[r],
+                       .n = y->size[c],
+                       .k = a->size[c],
+                       .a = situ__cpu_data(a),
+                       .b = situ__cpu_data(b),
+                       .c = situ__cpu_data(y),
+                       .a_row = a->stride[r],
+                       .a_col = a->stride[c],
+                       .b_row = b->stride[r],
+                       .b_col = b->stride[c],
+                       .c_row = y->stride[r],
+                       .alpha = w->scalar[0],
+                       .add = bias != NULL };
   for (int d = 0; d < r; d++)
     add_dim(p, (step){ y->size[d], a->stride[d], b->stride[d], y->stride[d], bias ? bias->stride[d] : 0 });
   if (wants_transpose(y)) {
@@ -130,7 +142,8 @@ static void run_tasks(int64_t begin, int64_t end, void *payload) {
   product *p = payload;
   void *scratch = situ__slots_take(&p->slots);
   for (int64_t task = begin; task < end; task++) {
-    const int64_t tile = task % (p->tiles_m * p->tiles_n), i = tile / p->tiles_n * p->tile_m, j = tile % p->tiles_n * p->tile_n;
+    const int64_t tile = task % (p->tiles_m * p->tiles_n), i = tile / p->tiles_n * p->tile_m,
+                  j = tile % p->tiles_n * p->tile_n;
     int64_t item = task / (p->tiles_m * p->tiles_n);
     int64_t a = i * p->g.a_row, b = j * p->g.b_col, c = i * p->g.c_row + j, bias = i * p->bias_row + j * p->bias_col;
     for (int d = p->dims - 1; d >= 0; item /= p->batch[d--].count) {
@@ -213,7 +226,8 @@ static situ_status run_split(product *p, int64_t grain) {
 
 static situ_status run_product(product *p) {
   /* A small one is over before the others would have heard of it. */
-  if (p->items == 1 && cost((double)p->g.m, (double)p->g.n, (double)p->g.k) <= SMALL && situ__gemm_scratch(&p->g) == 0) {
+  if (p->items == 1 && cost((double)p->g.m, (double)p->g.n, (double)p->g.k) <= SMALL &&
+      situ__gemm_scratch(&p->g) == 0) {
     if (p->bias) fill_bias(p, p->bias, p->g.c, p->g.m, p->g.n);
     situ__gemm_run(&p->g, NULL);
     return SITU_OK;
@@ -230,8 +244,16 @@ static bool open_fast(product *p) {
   for (int edge = 0; edge < 4 && good; edge++) {
     const situ__gemm g = tile_of(p, edge & 1, edge >> 1);
     if ((edge & 1 && g.m == p->tile_m) || (edge >> 1 && g.n == p->tile_n)) continue;
-    const situ__dnnl_product what = { .dtype = SITU_BF16, .m = g.m, .n = g.n, .k = g.k, .a_row = g.a_row, .a_col = g.a_col,
-                                      .b_row = g.b_row, .b_col = g.b_col, .c_row = g.c_row, .bias = p->bias != NULL };
+    const situ__dnnl_product what = { .dtype = SITU_BF16,
+                                      .m = g.m,
+                                      .n = g.n,
+                                      .k = g.k,
+                                      .a_row = g.a_row,
+                                      .a_col = g.a_col,
+                                      .b_row = g.b_row,
+                                      .b_col = g.b_col,
+                                      .c_row = g.c_row,
+                                      .bias = p->bias != NULL };
     good = (p->fast[edge & 1][edge >> 1] = situ__dnnl_matmul(&what)) != NULL;
   }
   return good;
@@ -263,7 +285,8 @@ static void whole_rows(int64_t begin, int64_t end, void *payload) {
       const int64_t at = item % p->batch[d].count;
       a += at * p->batch[d].a, b += at * p->batch[d].b, c += at * p->batch[d].c, bias += at * p->batch[d].bias;
     }
-    const uint64_t *x = (const uint64_t *)p->g.a, *y = (const uint64_t *)p->g.b, *from = (const uint64_t *)(const void *)p->bias;
+    const uint64_t *x = (const uint64_t *)p->g.a, *y = (const uint64_t *)p->g.b,
+                   *from = (const uint64_t *)(const void *)p->bias;
     uint64_t *to = (uint64_t *)p->g.c + c;
     for (int64_t j = 0; j < p->g.n; j++) to[j] = from ? beta * from[bias + j * p->bias_col] : 0;
     for (int64_t q = 0; q < p->g.k; q++) {
@@ -285,7 +308,8 @@ static situ_status run(const situ_work *w, const situ_view_desc *a, const situ_v
 }
 
 /* With copies of the operands whose dtype, or order, the product cannot use. */
-static SITU_COLD situ_status run_copies(const situ_work *w, const situ_view_desc *bias, situ_dtype dtype, bool ordered) {
+static SITU_COLD situ_status run_copies(const situ_work *w, const situ_view_desc *bias, situ_dtype dtype,
+                                        bool ordered) {
   const char *op = "matmul";
   situ__operand a = { 0 }, b = { 0 }, x = { 0 }, y = { 0 };
   situ_status status = situ__operand_in(&a, op, w->in[0], dtype);
@@ -307,7 +331,8 @@ situ_status situ__cpu_matmul(int index, const situ_work *w) {
   const situ_dtype dtype = situ__cpu_lane_dtype(w->compute);
   const situ_view_desc *bias = w->ins > 2 && w->scalar[1] != 0 ? w->in[2] : NULL, *y = w->out[0];
   const bool ordered = y->stride[y->ndim - 1] == 1 || wants_transpose(y);
-  const bool same = w->in[0]->dtype == dtype && w->in[1]->dtype == dtype && y->dtype == dtype && (!bias || bias->dtype == dtype);
+  const bool same =
+      w->in[0]->dtype == dtype && w->in[1]->dtype == dtype && y->dtype == dtype && (!bias || bias->dtype == dtype);
   situ_status status = SITU_OK;
   if (w->compute == SITU_BF16 && ordered && run_bf16(w, bias, &status)) return status;
   return same && ordered ? run(w, w->in[0], w->in[1], bias, y) : run_copies(w, bias, dtype, ordered);

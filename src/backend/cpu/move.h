@@ -6,7 +6,6 @@
 #include <stdint.h>
 
 /* n elements of 1, 2, 4 or 8 bytes from x to y; steps in bytes, 0 or negative too. */
-void situ__cpu_move(int64_t size, char *y, int64_t y_step, const char *x, int64_t x_step,
-                    int64_t n);
+void situ__cpu_move(int64_t size, char *y, int64_t y_step, const char *x, int64_t x_step, int64_t n);
 
 #endif

@@ -17,15 +17,15 @@ enum { PIECE = 1024, GRAIN = 16384 };
 /* x is [N, C, S]; a position is one (n, s). */
 typedef struct plan {
   const situ_view_desc *x, *target, *y, *dx, *g, *logsumexp;
-  situ__lane            lane;
-  size_t                size;
-  int64_t               classes, inner, positions;
-  int64_t               ignore, reduction;
-  bool                  logits;
-  double                smoothing, weight_sum, divisor;
-  double               *weight;      /* [C]; NULL: all 1 */
-  void                 *lane_weight; /* the same in the lane */
-  double               *loss, *used; /* of each piece of positions: loss and weight */
+  situ__lane lane;
+  size_t size;
+  int64_t classes, inner, positions;
+  int64_t ignore, reduction;
+  bool logits;
+  double smoothing, weight_sum, divisor;
+  double *weight;      /* [C]; NULL: all 1 */
+  void *lane_weight;   /* the same in the lane */
+  double *loss, *used; /* of each piece of positions: loss and weight */
 } plan;
 
 static double weight_of(const plan *p, int64_t c) { return p->weight ? p->weight[c] : 1; }
@@ -59,7 +59,8 @@ static double position_loss(const plan *p, int64_t position, int64_t target, dou
   *used = 0;
   if (target == p->ignore) return 0;
   *used = weight_of(p, target);
-  double lse = p->logits ? value(p->logsumexp, position) : 0, loss = *used * (lse - value(p->x, x_at(p, position, target)));
+  double lse = p->logits ? value(p->logsumexp, position) : 0,
+         loss = *used * (lse - value(p->x, x_at(p, position, target)));
   if (p->smoothing == 0) return loss;
   return (1 - p->smoothing) * loss + p->smoothing / (double)p->classes * all_classes(p, position, lse);
 }
@@ -108,8 +109,13 @@ static situ_status forward(plan *p, const situ_work *work) {
     to.ndim = 3;
     to.size[0] = p->x->size[0], to.size[1] = 1, to.size[2] = p->inner;
     to.stride[0] = to.stride[1] = p->inner, to.stride[2] = 1;
-    situ_work sum = { .verb = SITU_VERB_REDUCE, .op = SITU_REDUCE_LOGSUMEXP, .compute = (situ_dtype)p->x->dtype, .ins = 1, .outs = 1,
-                      .in = { p->x }, .out = { &to } };
+    situ_work sum = { .verb = SITU_VERB_REDUCE,
+                      .op = SITU_REDUCE_LOGSUMEXP,
+                      .compute = (situ_dtype)p->x->dtype,
+                      .ins = 1,
+                      .outs = 1,
+                      .in = { p->x },
+                      .out = { &to } };
     situ_status status = situ__cpu_reduce(0, &sum);
     if (status != SITU_OK) return status;
     infinite_is_nan(p->logsumexp);
@@ -120,7 +126,7 @@ static situ_status forward(plan *p, const situ_work *work) {
   p->used = p->loss + pieces;
   situ__parallel(pieces, 4, losses, p);
   double loss = total(p->loss, pieces), used = total(p->used, pieces);
-  if (p->reduction == SITU_REDUCTION_MEAN) loss /= used;  /* nothing but ignored positions: NaN, as in torch */
+  if (p->reduction == SITU_REDUCTION_MEAN) loss /= used; /* nothing but ignored positions: NaN, as in torch */
   if (p->reduction != SITU_REDUCTION_NONE) situ__cpu_store(p->y, 0, 1, SITU__F64, &loss);
   if (work->out[1]) situ__cpu_store(work->out[1], 0, 1, SITU__F64, &used);
   situ__free(p->loss);
@@ -150,7 +156,7 @@ static void take_off(const plan *p, void *v, int64_t i, double x) {
 typedef struct strip {
   int64_t first, count;
   int64_t target[SITU__COLUMNS];
-  double  hit[SITU__COLUMNS], lse[SITU__COLUMNS], a[SITU__COLUMNS], b[SITU__COLUMNS];  /* the last three in the lane */
+  double hit[SITU__COLUMNS], lse[SITU__COLUMNS], a[SITU__COLUMNS], b[SITU__COLUMNS]; /* the last three in the lane */
 } strip;
 
 /* Elements of dx from class c on: of that class, every position's (each), or `count` classes of one position. */
@@ -165,11 +171,10 @@ static void part(const plan *p, const strip *s, bool each, int64_t c, int64_t co
     if (!native) situ__cpu_load(p->x, at, count, p->lane, in);
     situ__row_kernels_for(p->lane)->exp_affine(each, x, count, s->lse, s->a, s->b, weight, y);
   } else {
-    memset(y, 0, (size_t)count * p->size);  /* log-probabilities of other classes have no part in the loss */
+    memset(y, 0, (size_t)count * p->size); /* log-probabilities of other classes have no part in the loss */
   }
   /* The hit of an ignored position is 0. */
-  if (!each && s->target[0] >= c && s->target[0] < c + count)
-    take_off(p, y, s->target[0] - c, s->hit[0]);
+  if (!each && s->target[0] >= c && s->target[0] < c + count) take_off(p, y, s->target[0] - c, s->hit[0]);
   for (int64_t i = 0; each && i < count; i++)
     if (s->target[i] == c) take_off(p, y, i, s->hit[i]);
   if (!native) situ__cpu_store(p->dx, at, count, p->lane, y);
@@ -188,7 +193,8 @@ static void gradient_of(const plan *p, int64_t first, int64_t count) {
     put(p, s.b, i, -scale * smooth);
   }
   if (p->inner == 1)
-    for (int64_t c = 0; c < p->classes; c += SITU__BLOCK) part(p, &s, false, c, situ__min_i64(SITU__BLOCK, p->classes - c));
+    for (int64_t c = 0; c < p->classes; c += SITU__BLOCK)
+      part(p, &s, false, c, situ__min_i64(SITU__BLOCK, p->classes - c));
   else
     for (int64_t c = 0; c < p->classes; c++) part(p, &s, true, c, count);
 }
@@ -228,12 +234,18 @@ static situ_status load_weight(plan *p, const situ_view_desc *weight) {
 situ_status situ__cpu_nll(int index, const situ_work *work) {
   (void)index;
   int back = work->op == SITU_NLL_GRAD;
-  plan p = { .g = back ? work->in[0] : NULL, .x = work->in[back], .target = work->in[back + 1], .ignore = work->integer[0],
-             .reduction = work->integer[1], .logits = work->integer[2], .smoothing = work->scalar[0] };
+  plan p = { .g = back ? work->in[0] : NULL,
+             .x = work->in[back],
+             .target = work->in[back + 1],
+             .ignore = work->integer[0],
+             .reduction = work->integer[1],
+             .logits = work->integer[2],
+             .smoothing = work->scalar[0] };
   p.y = work->out[0], p.dx = work->out[0];
   p.logsumexp = back ? work->in[5] : work->out[2];
   p.lane = situ__cpu_lane((situ_dtype)p.x->dtype);
-  if (p.lane == SITU__I64) return situ__fail(SITU_E_DTYPE, "cross_entropy", "%s has no logarithm", situ_dtype_name((situ_dtype)p.x->dtype));
+  if (p.lane == SITU__I64)
+    return situ__fail(SITU_E_DTYPE, "cross_entropy", "%s has no logarithm", situ_dtype_name((situ_dtype)p.x->dtype));
   p.size = situ__lane_size(p.lane);
   p.classes = p.x->size[1], p.inner = p.x->size[2], p.positions = p.target->numel;
   if (back && work->in[4]) situ__cpu_load(work->in[4], 0, 1, SITU__F64, &p.divisor);

@@ -10,14 +10,17 @@ enum { CHUNK = 16384 };
 
 typedef struct plan {
   const situ_view_desc *x;
-  int64_t              *before;  /* how many elements that are not 0 lie before each chunk */
-  int64_t              *to;      /* [count, ndim] */
+  int64_t *before; /* how many elements that are not 0 lie before each chunk */
+  int64_t *to;     /* [count, ndim] */
 } plan;
 
 /* marks[i] = element first + i is not 0; NaN is not 0. */
 static void mark(const plan *p, int64_t first, int64_t count, bool *marks) {
   situ__lane lane = situ__cpu_lane((situ_dtype)p->x->dtype) == SITU__I64 ? SITU__I64 : SITU__F64;
-  union { double real[SITU__BLOCK]; int64_t whole[SITU__BLOCK]; } block;
+  union {
+    double real[SITU__BLOCK];
+    int64_t whole[SITU__BLOCK];
+  } block;
   situ__cpu_load(p->x, first, count, lane, &block);
   if (lane == SITU__I64)
     for (int64_t i = 0; i < count; i++) marks[i] = block.whole[i] != 0;

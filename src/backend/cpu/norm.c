@@ -13,20 +13,20 @@ enum {
   GRAIN = 8192,
   PARTS = 64,
   ON_STACK = 1024,
-  APART = 40  /* elements between rows of scratch: rows a multiple of 4 KiB apart get in each other's way in the cache */
+  APART = 40 /* elements between rows of scratch: rows a multiple of 4 KiB apart get in each other's way in the cache */
 };
 
 typedef struct plan {
-  const situ_work         *work;
-  situ__lane               lane;
-  size_t                   size, row;            /* bytes of an element, and of a row of scratch */
+  const situ_work *work;
+  situ__lane lane;
+  size_t size, row; /* bytes of an element, and of a row of scratch */
   const situ__row_kernels *kernels;
-  bool                     centred, gradient;
-  int64_t                  rows, width, chunk;   /* chunk: rows of a part */
-  const void              *weight, *bias;        /* in the lane */
-  void                    *mean, *rstd;
-  char                    *parts;                /* dweight and dbias of each part */
-  atomic_bool              no_memory;
+  bool centred, gradient;
+  int64_t rows, width, chunk; /* chunk: rows of a part */
+  const void *weight, *bias;  /* in the lane */
+  void *mean, *rstd;
+  char *parts; /* dweight and dbias of each part */
+  atomic_bool no_memory;
 } plan;
 
 static bool native(const plan *p, const situ_view_desc *v) { return situ__cpu_native((situ_dtype)v->dtype, p->lane); }
@@ -81,8 +81,12 @@ static void parts(int64_t begin, int64_t end, void *payload) {
     return;
   }
   for (int64_t k = begin; k < end; k++) {
-    situ__norm_rows n = { .centred = p->centred, .width = p->width, .eps = p->work->scalar[0], .weight = p->weight,
-                          .bias = p->bias, .scratch = { room + 3 * row, room + 4 * row } };
+    situ__norm_rows n = { .centred = p->centred,
+                          .width = p->width,
+                          .eps = p->work->scalar[0],
+                          .weight = p->weight,
+                          .bias = p->bias,
+                          .scratch = { room + 3 * row, room + 4 * row } };
     if (p->parts) {
       char *own = p->parts + 2 * (size_t)k * row;
       memset(own, 0, 2 * row);
@@ -107,7 +111,8 @@ situ_status situ__cpu_norm(int index, const situ_work *work) {
   p.gradient = work->op == SITU_LAYER_NORM_GRAD || work->op == SITU_RMS_NORM_GRAD;
   const situ_view_desc *x = work->in[p.gradient ? 1 : 0];
   p.lane = situ__cpu_lane((situ_dtype)x->dtype);
-  if (p.lane == SITU__I64) return situ__fail(SITU_E_DTYPE, "norm", "%s has no norm", situ_dtype_name((situ_dtype)x->dtype));
+  if (p.lane == SITU__I64)
+    return situ__fail(SITU_E_DTYPE, "norm", "%s has no norm", situ_dtype_name((situ_dtype)x->dtype));
   p.size = situ__lane_size(p.lane);
   p.kernels = situ__row_kernels_for(p.lane);
   p.rows = x->size[0];
@@ -117,15 +122,17 @@ situ_status situ__cpu_norm(int index, const situ_work *work) {
   int statistics = p.gradient ? 2 : 1, weight = !p.gradient ? 1 : p.centred ? 4 : 3;
   const situ_view_desc *const *of = p.gradient ? work->in : work->out;
   const situ_view_desc *mean = p.centred ? of[statistics] : NULL, *rstd = of[statistics + (p.centred ? 1 : 0)];
-  const situ_view_desc *dweight = p.gradient ? work->out[1] : NULL, *dbias = p.gradient && p.centred ? work->out[2] : NULL;
+  const situ_view_desc *dweight = p.gradient ? work->out[1] : NULL,
+                       *dbias = p.gradient && p.centred ? work->out[2] : NULL;
   p.mean = mean ? situ__cpu_data(mean) : NULL;
   p.rstd = situ__cpu_data(rstd);
 
   p.chunk = situ__max_i64(1, GRAIN / p.width);
   if (p.gradient) p.chunk = situ__max_i64(p.chunk, situ__ceil_div(p.rows, PARTS));
-  int64_t count = situ__max_i64(1, situ__ceil_div(p.rows, p.chunk));  /* gradients of no rows are 0 */
+  int64_t count = situ__max_i64(1, situ__ceil_div(p.rows, p.chunk)); /* gradients of no rows are 0 */
   const situ_view_desc *w = work->in[weight], *b = !p.gradient && p.centred ? work->in[2] : NULL;
-  size_t row = p.row = ((size_t)p.width + APART) * p.size, vectors = (w && !native(&p, w) ? row : 0) + (b && !native(&p, b) ? row : 0);
+  size_t row = p.row = ((size_t)p.width + APART) * p.size,
+         vectors = (w && !native(&p, w) ? row : 0) + (b && !native(&p, b) ? row : 0);
   size_t sums = p.gradient ? 2 * (size_t)count * row : 0, bytes = vectors + (sums ? sums + row : 0);
   char *memory = bytes ? situ__alloc(bytes) : NULL, *room = memory;
   if (bytes && !memory) return situ__no_memory("norm", bytes);

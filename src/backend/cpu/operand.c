@@ -15,7 +15,8 @@ situ_dtype situ__cpu_lane_dtype(situ_dtype dtype) {
 }
 
 /* o->copy: view's sizes in order, but 1 for dimensions that repeat; memory for it. */
-static situ_status make_copy(situ__operand *o, const char *op, const situ_view_desc *view, situ_dtype dtype, bool merge_repeats) {
+static situ_status make_copy(situ__operand *o, const char *op, const situ_view_desc *view, situ_dtype dtype,
+                             bool merge_repeats) {
   o->copy = *view;
   o->copy.dtype = (uint8_t)dtype;
   o->copy.offset = 0;
@@ -45,7 +46,8 @@ static void load_range(int64_t begin, int64_t end, void *payload) {
 static void store_range(int64_t begin, int64_t end, void *payload) {
   const situ__operand *o = payload;
   const situ__lane lane = situ__cpu_lane((situ_dtype)o->copy.dtype);
-  situ__cpu_store(o->original, begin, end - begin, lane, (const char *)o->storage.data + (size_t)begin * situ__lane_size(lane));
+  situ__cpu_store(o->original, begin, end - begin, lane,
+                  (const char *)o->storage.data + (size_t)begin * situ__lane_size(lane));
 }
 
 situ_status situ__operand_in(situ__operand *o, const char *op, const situ_view_desc *view, situ_dtype dtype) {
@@ -57,7 +59,8 @@ situ_status situ__operand_in(situ__operand *o, const char *op, const situ_view_d
   return status;
 }
 
-situ_status situ__operand_out(situ__operand *o, const char *op, const situ_view_desc *view, situ_dtype dtype, bool direct) {
+situ_status situ__operand_out(situ__operand *o, const char *op, const situ_view_desc *view, situ_dtype dtype,
+                              bool direct) {
   o->view = o->original = view;
   o->storage.data = NULL;
   if (!view || (view->dtype == dtype && direct)) return SITU_OK;

@@ -18,8 +18,8 @@ static void prepare(situ__step *s, int64_t step) {
 }
 
 /* Half precision: a block at a time through f32. */
-static void apply_halves(const situ__rules *rules, const situ__step *s, situ_dtype dtype, int64_t n,
-                         char *p, const char *g, void *const *state) {
+static void apply_halves(const situ__rules *rules, const situ__step *s, situ_dtype dtype, int64_t n, char *p,
+                         const char *g, void *const *state) {
   float block[2 + STATES][SITU__BLOCK];
   void *wide[STATES];
   const int64_t size = 2;
@@ -29,31 +29,26 @@ static void apply_halves(const situ__rules *rules, const situ__step *s, situ_dty
     situ__cpu_widen(g + at * size, dtype, m, SITU__F32, block[1]);
     for (int k = 0; k < STATES; k++) {
       wide[k] = state[k] ? block[2 + k] : NULL;
-      if (state[k])
-        situ__cpu_widen((char *)state[k] + at * size, dtype, m, SITU__F32, block[2 + k]);
+      if (state[k]) situ__cpu_widen((char *)state[k] + at * size, dtype, m, SITU__F32, block[2 + k]);
     }
     rules->apply[SITU__F32](s, m, block[0], block[1], wide);
     situ__cpu_narrow(block[0], SITU__F32, m, dtype, p + at * size);
     for (int k = 0; k < STATES; k++)
-      if (state[k])
-        situ__cpu_narrow(block[2 + k], SITU__F32, m, dtype, (char *)state[k] + at * size);
+      if (state[k]) situ__cpu_narrow(block[2 + k], SITU__F32, m, dtype, (char *)state[k] + at * size);
   }
 }
 
 /* Elements [begin, end) of one parameter. */
-static void apply(const situ__rules *rules, const situ__step *s, const situ_optimizer_item *item,
-                  int64_t begin, int64_t end) {
+static void apply(const situ__rules *rules, const situ__step *s, const situ_optimizer_item *item, int64_t begin,
+                  int64_t end) {
   situ_dtype dtype = (situ_dtype)item->param->dtype;
   const int64_t at = begin * situ__cpu_size(dtype);
   char *p = situ__cpu_data(item->param) + at;
   void *state[STATES];
   const char *g = situ__cpu_data(item->grad) + at;
-  for (int k = 0; k < STATES; k++)
-    state[k] = item->state[k] ? situ__cpu_data(item->state[k]) + at : NULL;
-  if (dtype == SITU_F16 || dtype == SITU_BF16)
-    apply_halves(rules, s, dtype, end - begin, p, g, state);
-  else
-    rules->apply[situ__cpu_lane(dtype)](s, end - begin, p, g, state);
+  for (int k = 0; k < STATES; k++) state[k] = item->state[k] ? situ__cpu_data(item->state[k]) + at : NULL;
+  if (dtype == SITU_F16 || dtype == SITU_BF16) apply_halves(rules, s, dtype, end - begin, p, g, state);
+  else rules->apply[situ__cpu_lane(dtype)](s, end - begin, p, g, state);
 }
 
 typedef struct pass {
@@ -73,8 +68,7 @@ static void run(int64_t begin, int64_t end, void *payload) {
     int64_t last = first + item->param->numel;
     if (last > begin) {
       if (item->step != prepared) prepare(&s, prepared = item->step);
-      apply(p->rules, &s, item, situ__max_i64(begin, first) - first,
-            situ__min_i64(end, last) - first);
+      apply(p->rules, &s, item, situ__max_i64(begin, first) - first, situ__min_i64(end, last) - first);
     }
     first = last;
   }

@@ -17,8 +17,7 @@ typedef struct situ__step {
 
 /* n elements: parameter, gradient and states, in the lane's type; states that the rule does not use are not touched. */
 typedef struct situ__rules {
-  void (*apply[2])(const situ__step *step, int64_t n, void *param, const void *grad,
-                   void *const *state);
+  void (*apply[2])(const situ__step *step, int64_t n, void *param, const void *grad, void *const *state);
 } situ__rules;
 
 SITU__ISA_DECLARE(situ__rules, situ__rules);

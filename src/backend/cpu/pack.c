@@ -30,13 +30,15 @@ static void pack(int64_t begin, int64_t end, void *payload) {
     /* Most items are of one kind. */
     if (cast.x != item->dtype || cast.y != item->as) cast = situ__cpu_cast_of(item->dtype, item->as, NULL);
     cast.lost = p->lost ? &p->lost[item->count] : NULL;
-    situ__cpu_cast_row((char *[]){ y, (char *)x }, (int64_t[]){ situ__cpu_size(cast.y), situ__cpu_size(cast.x) }, item->numel, &cast);
+    situ__cpu_cast_row((char *[]){ y, (char *)x }, (int64_t[]){ situ__cpu_size(cast.y), situ__cpu_size(cast.x) },
+                       item->numel, &cast);
   }
 }
 
 situ_status situ__cpu_pack(int index, const situ_work *work) {
   (void)index;
-  packing p = { work->pack, situ__cpu_data(work->out[0]), work->outs > 1 ? (int64_t *)situ__cpu_data(work->out[1]) : NULL };
+  packing p = { work->pack, situ__cpu_data(work->out[0]),
+                work->outs > 1 ? (int64_t *)situ__cpu_data(work->out[1]) : NULL };
   /* As many items a chunk as make it worth a thread, were they all of the average size. */
   enum { WORTH_A_THREAD = 1 << 20 };
   int64_t bytes = work->out[0]->numel, each = situ__max_i64(1, bytes / situ__max_i64(1, work->pack_count));

@@ -8,7 +8,7 @@
 #include "base/pool.h"
 #include "base/size.h"
 
-enum { GRAIN = 1 << 14 };  /* elements that are worth a thread */
+enum { GRAIN = 1 << 14 }; /* elements that are worth a thread */
 
 SITU__ISA_DECLARE(situ__pool_kernels, situ__pool_kernels_f32);
 SITU__ISA_DECLARE(situ__pool_kernels, situ__pool_kernels_f64);
@@ -27,13 +27,13 @@ typedef struct pooling {
   const situ_work *work;
   const situ__pool_kernels *kernels;
   const situ_view_desc *from, *to;
-  int64_t    *index;            /* of the maxima; NULL: not wanted */
+  int64_t *index; /* of the maxima; NULL: not wanted */
   situ__plane plane;
-  situ__lane  lane;
-  bool        native;           /* the values lie in memory as the lane has them */
-  int64_t     from_size, to_size;
+  situ__lane lane;
+  bool native; /* the values lie in memory as the lane has them */
+  int64_t from_size, to_size;
   situ__slots slots;
-  bool        outside;          /* an index was */
+  bool outside; /* an index was */
 } pooling;
 
 static void one_plane(pooling *p, const situ__plane *plane, const void *from, void *to, int64_t at) {
@@ -41,7 +41,8 @@ static void one_plane(pooling *p, const situ__plane *plane, const void *from, vo
   switch ((situ_pool_pass)p->work->op) {
   case SITU_POOL_MAX: p->kernels->max(plane, from, to, index ? index + at * p->to_size : NULL); break;
   case SITU_POOL_MAX_GRAD:
-    if (!p->kernels->max_grad(plane, from, index + at * p->from_size, to)) __atomic_store_n(&p->outside, true, __ATOMIC_RELAXED);
+    if (!p->kernels->max_grad(plane, from, index + at * p->from_size, to))
+      __atomic_store_n(&p->outside, true, __ATOMIC_RELAXED);
     break;
   case SITU_POOL_AVG: p->kernels->avg(plane, from, to); break;
   case SITU_POOL_AVG_GRAD: p->kernels->avg_grad(plane, from, to); break;
@@ -73,15 +74,23 @@ static void planes(int64_t begin, int64_t end, void *payload) {
 
 situ_status situ__cpu_pool(int index, const situ_work *work) {
   (void)index;
-  const bool back = work->op == SITU_POOL_MAX_GRAD || work->op == SITU_POOL_AVG_GRAD || work->op == SITU_POOL_ADAPTIVE_AVG_GRAD;
+  const bool back =
+      work->op == SITU_POOL_MAX_GRAD || work->op == SITU_POOL_AVG_GRAD || work->op == SITU_POOL_ADAPTIVE_AVG_GRAD;
   const situ_view_desc *x = back ? work->out[0] : work->in[0], *y = back ? work->in[0] : work->out[0];
-  const situ_view_desc *where = work->op == SITU_POOL_MAX ? (work->outs > 1 ? work->out[1] : NULL) : work->op == SITU_POOL_MAX_GRAD ? work->in[1] : NULL;
-  pooling p = { .work = work, .from = work->in[0], .to = work->out[0], .index = where ? (int64_t *)(void *)situ__cpu_data(where) : NULL,
+  const situ_view_desc *where = work->op == SITU_POOL_MAX        ? (work->outs > 1 ? work->out[1] : NULL)
+                                : work->op == SITU_POOL_MAX_GRAD ? work->in[1]
+                                                                 : NULL;
+  pooling p = { .work = work,
+                .from = work->in[0],
+                .to = work->out[0],
+                .index = where ? (int64_t *)(void *)situ__cpu_data(where) : NULL,
                 .lane = situ__cpu_lane((situ_dtype)x->dtype) };
   p.kernels = kernels_for(p.lane);
   if (!p.kernels->adaptive && work->op >= SITU_POOL_ADAPTIVE_AVG) return SITU_E_UNSUPPORTED;
   p.native = x->dtype == SITU_F32 || x->dtype == SITU_F64 || x->dtype == SITU_I64;
-  p.plane = (situ__plane){ .window = work->window, .height = x->size[2], .width = x->size[3], .out_height = y->size[2], .out_width = y->size[3] };
+  p.plane = (situ__plane){
+    .window = work->window, .height = x->size[2], .width = x->size[3], .out_height = y->size[2], .out_width = y->size[3]
+  };
   p.from_size = p.from->size[2] * p.from->size[3];
   p.to_size = p.to->size[2] * p.to->size[3];
   const int64_t count = p.to->size[0] * p.to->size[1];
@@ -91,5 +100,6 @@ situ_status situ__cpu_pool(int index, const situ_work *work) {
   if (status != SITU_OK) return status;
   situ__parallel(count, grain, planes, &p);
   situ__slots_close(&p.slots);
-  return p.outside ? situ__fail(SITU_E_INDEX, "max_pool2d", "an index of a maximum lies outside of the plane") : SITU_OK;
+  return p.outside ? situ__fail(SITU_E_INDEX, "max_pool2d", "an index of a maximum lies outside of the plane")
+                   : SITU_OK;
 }

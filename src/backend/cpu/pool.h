@@ -8,13 +8,14 @@
 typedef struct situ__plane {
   const situ_window *window;
   int64_t height, width, out_height, out_width;
-  void   *row;              /* room for out_width values of the lane, twice */
+  void *row; /* room for out_width values of the lane, twice */
 } situ__plane;
 
 /* small: what the window leaves, [out_height, out_width]; large: the plane. Gradients of the large one are added up from 0. */
 typedef struct situ__pool_kernels {
-  void (*max)(const situ__plane *p, const void *large, void *small, int64_t *index);       /* index may be NULL */
-  bool (*max_grad)(const situ__plane *p, const void *small, const int64_t *index, void *large);  /* false: an index outside */
+  void (*max)(const situ__plane *p, const void *large, void *small, int64_t *index); /* index may be NULL */
+  bool (*max_grad)(const situ__plane *p, const void *small, const int64_t *index,
+                   void *large); /* false: an index outside */
   void (*avg)(const situ__plane *p, const void *large, void *small);
   void (*avg_grad)(const situ__plane *p, const void *small, void *large);
   void (*adaptive)(const situ__plane *p, const void *large, void *small);

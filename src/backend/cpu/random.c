@@ -54,8 +54,7 @@ static situ__lane uniform(const piece *p, draws *y) {
   const int digits = dtype == SITU_F16 ? 11 : dtype == SITU_BF16 ? 8 : 24;
   const float low_32 = (float)low, range_32 = (float)range;
   draw_words(p, y->word);
-  for (int64_t i = 0; i < p->n; i++)
-    y->f32[i] = low_32 + uniform_f32(y->word[i], digits) * range_32;
+  for (int64_t i = 0; i < p->n; i++) y->f32[i] = low_32 + uniform_f32(y->word[i], digits) * range_32;
   return SITU__F32;
 }
 
@@ -113,11 +112,8 @@ static situ__lane raw(const piece *p, draws *y) {
 
 typedef situ__lane (*draw_fn)(const piece *p, draws *y);
 static const draw_fn draw[SITU_RANDOMS] = {
-  [SITU_RANDOM_UNIFORM] = uniform,
-  [SITU_RANDOM_NORMAL] = normal,
-  [SITU_RANDOM_BERNOULLI] = bernoulli,
-  [SITU_RANDOM_INTEGER] = integer,
-  [SITU_RANDOM_RAW] = raw,
+  [SITU_RANDOM_UNIFORM] = uniform, [SITU_RANDOM_NORMAL] = normal, [SITU_RANDOM_BERNOULLI] = bernoulli,
+  [SITU_RANDOM_INTEGER] = integer, [SITU_RANDOM_RAW] = raw,
 };
 
 static void run(int64_t begin, int64_t end, void *payload) {
@@ -137,5 +133,6 @@ situ_status situ__cpu_random(int index, const situ_work *work) {
   job j = { .work = work };
   situ__parallel(work->out[0]->numel, SITU__GRAIN, run, &j);
   const long long wrong = atomic_load(&j.wrong);
-  return wrong ? situ__fail(SITU_E_ARG, "random", "the probability of element %lld is not in 0..1", wrong - 1) : SITU_OK;
+  return wrong ? situ__fail(SITU_E_ARG, "random", "the probability of element %lld is not in 0..1", wrong - 1)
+               : SITU_OK;
 }

@@ -35,10 +35,8 @@ static void range(int64_t begin, int64_t end, void *payload) {
   } block;
   for (int64_t at = begin; at < end; at += SITU__BLOCK) {
     int64_t n = situ__min_i64(SITU__BLOCK, end - at);
-    if (whole)
-      count_up(work, at, n, block.i64);
-    else
-      step(work, at, n, block.f64);
+    if (whole) count_up(work, at, n, block.i64);
+    else step(work, at, n, block.f64);
     situ__cpu_store(y, at, n, whole ? SITU__I64 : SITU__F64, &block);
   }
 }

@@ -10,30 +10,30 @@
 #include <math.h>
 
 enum {
-  TILE = 512,       /* columns that are folded together: their states stay in L1 */
-  SEGMENT = 32768,  /* elements of a piece of work */
-  RUN = 256,        /* elements in one line that are worth a fold of their own, without a copy */
-  GRAIN = 16384     /* elements below which a second thread costs more than it brings */
+  TILE = 512,      /* columns that are folded together: their states stay in L1 */
+  SEGMENT = 32768, /* elements of a piece of work */
+  RUN = 256,       /* elements in one line that are worth a fold of their own, without a copy */
+  GRAIN = 16384    /* elements below which a second thread costs more than it brings */
 };
 
 /* x seen as [outer, rows, width]: every column of every outer block is folded by itself. Dimensions come in the order
    of x's memory, not of its sizes, so that a transposed view is as fast as the tensor that it looks at. */
 typedef struct plan {
-  const situ__reduction    *how;
+  const situ__reduction *how;
   const situ__fold_kernels *kernels;
-  size_t                    size;       /* of a lane's element */
-  situ_view_desc            x, y, y2;   /* outer kept, reduced, inner kept dimensions; y has no reduced ones */
-  int                       outer_dims;
-  int64_t                   outer, rows, width;
-  bool                      direct;     /* blocks can be read where they lie, rows ld apart, `run` rows at a time */
-  int64_t                   ld, run;
-  int64_t                   tile, tiles, segment, segments, group;
-  char                     *a, *b;      /* states of [outer, segments, width], where there are several segments */
+  size_t size;             /* of a lane's element */
+  situ_view_desc x, y, y2; /* outer kept, reduced, inner kept dimensions; y has no reduced ones */
+  int outer_dims;
+  int64_t outer, rows, width;
+  bool direct; /* blocks can be read where they lie, rows ld apart, `run` rows at a time */
+  int64_t ld, run;
+  int64_t tile, tiles, segment, segments, group;
+  char *a, *b; /* states of [outer, segments, width], where there are several segments */
 } plan;
 
 typedef struct axis {
   int64_t size, x, y;
-  bool    reduced;
+  bool reduced;
 } axis;
 
 /* Distance in memory; elements that repeat (stride 0) count as far apart. */
@@ -70,8 +70,8 @@ static int append(plan *p, const axis *axes, int count, bool reduced, int64_t *n
   axis last = { 0 };
   for (int i = 0; i <= count; i++) {
     if (i < count && axes[i].reduced != reduced) continue;
-    bool one_line = i < count && last.size && last.x == axes[i].x * axes[i].size &&
-                    (reduced || last.y == axes[i].y * axes[i].size);
+    bool one_line =
+        i < count && last.size && last.x == axes[i].x * axes[i].size && (reduced || last.y == axes[i].y * axes[i].size);
     if (last.size && !one_line) {
       add_dim(&p->x, last.size, last.x);
       if (!reduced) add_dim(&p->y, last.size, last.y);
@@ -114,8 +114,8 @@ static void arrange(plan *p) {
 }
 
 /* Elements [row, + rows) x [column, + columns) of an outer block, where they lie or through buffer. */
-static situ__fold_block block_at(const plan *p, int64_t outer, int64_t row, int64_t rows, int64_t column, int64_t columns,
-                                 char *buffer) {
+static situ__fold_block block_at(const plan *p, int64_t outer, int64_t row, int64_t rows, int64_t column,
+                                 int64_t columns, char *buffer) {
   situ__fold_block k = { .x = buffer, .groups = 1, .rows = rows, .width = columns, .ld = columns };
   int64_t at = (outer * p->rows + row) * p->width + column;
   if (p->direct) {
@@ -147,8 +147,7 @@ static void small_blocks(int64_t begin, int64_t end, void *payload) {
     situ__fold_block k = { buffer, count, p->rows, p->width, p->width };
     if (p->direct && (p->x.contiguous || (count == 1 && p->run == p->rows)))
       k = block_at(p, first, 0, p->rows, 0, p->width, NULL);
-    else
-      situ__cpu_load(&p->x, first * p->rows * p->width, count * p->rows * p->width, p->how->lane, buffer);
+    else situ__cpu_load(&p->x, first * p->rows * p->width, count * p->rows * p->width, p->how->lane, buffer);
     k.groups = count;
     p->kernels->fold(p->how->fold, p->how->map, p->how->p, &k, a, b);
     deliver(p, first * p->width, count * p->width, a, b);
@@ -221,7 +220,8 @@ situ_status situ__reduce(const situ__reduction *how) {
   }
   int64_t unit = situ__min_i64(p.rows, p.segment) * p.tile;
   situ__parallel(p.outer * p.tiles * p.segments, situ__max_i64(1, GRAIN / unit), large_blocks, &p);
-  if (p.segments > 1) situ__parallel(p.outer * p.tiles, situ__max_i64(1, GRAIN / (p.tile * p.segments)), merge_segments, &p);
+  if (p.segments > 1)
+    situ__parallel(p.outer * p.tiles, situ__max_i64(1, GRAIN / (p.tile * p.segments)), merge_segments, &p);
   situ__free(p.a);
   return SITU_OK;
 }
@@ -241,7 +241,7 @@ static void finish_mean(const situ__reduction *how, int64_t n, int64_t count, vo
   for (int64_t i = 0; i < count; i++) put(how->lane, a, i, get(how->lane, a, i) / (double)n);
 }
 static void finish_var(const situ__reduction *how, int64_t n, int64_t count, void *a, void *b) {
-  double freedom = fmax(0, (double)n - how->p);  /* 0 gives NaN or infinity, as in torch */
+  double freedom = fmax(0, (double)n - how->p); /* 0 gives NaN or infinity, as in torch */
   for (int64_t i = 0; i < count; i++) put(how->lane, a, i, get(how->lane, b, i) / freedom);
 }
 static void finish_std(const situ__reduction *how, int64_t n, int64_t count, void *a, void *b) {
@@ -304,11 +304,13 @@ situ_status situ__cpu_reduce(int index, const situ_work *work) {
   const situ_view_desc *x = work->in[0], *y = work->out[0];
   situ_dtype compute = work->compute ? work->compute : (situ_dtype)x->dtype;
   situ__reduction r = { .op = "reduce", .lane = situ__cpu_lane(compute), .p = work->scalar[0], .x = x, .y = y };
-  if (work->op == SITU_REDUCE_COUNT && r.lane == SITU__F32) r.lane = SITU__F64;  /* f32 counts to 2^24 only */
-  if (work->op == SITU_REDUCE_STD && r.lane == SITU__F32) r.lane = SITU__F64; /* squares leave f32's range long before their root does */
+  if (work->op == SITU_REDUCE_COUNT && r.lane == SITU__F32) r.lane = SITU__F64; /* f32 counts to 2^24 only */
+  if (work->op == SITU_REDUCE_STD && r.lane == SITU__F32)
+    r.lane = SITU__F64; /* squares leave f32's range long before their root does */
   choose(work, &r);
   if (r.lane == SITU__I64 && (r.finish || r.fold >= SITU__FOLD_MOMENTS))
-    return situ__fail(SITU_E_DTYPE, r.op, "mean, var, std, norm and logsumexp are not computed in %s", situ_dtype_name(compute));
+    return situ__fail(SITU_E_DTYPE, r.op, "mean, var, std, norm and logsumexp are not computed in %s",
+                      situ_dtype_name(compute));
   if (x->numel) return situ__reduce(&r);
   if (r.fold == SITU__FOLD_MIN || r.fold == SITU__FOLD_MAX)
     if (r.map != SITU__MAP_NONZERO) return situ__fail(SITU_E_ARG, r.op, "no elements have no extreme");

@@ -6,19 +6,19 @@
 
 #include "fold.h"
 
-enum { SITU__COLUMNS = 256 };  /* the widest strip of columns of a call */
+enum { SITU__COLUMNS = 256 }; /* the widest strip of columns of a call */
 
 /* Operands of one kind of norm, for one row after the other. Centred is layer_norm, else rms_norm (no mean, no bias).
    weight, bias and dx may be NULL; the gradient adds to dweight and dbias. */
 typedef struct situ__norm_rows {
-  bool        centred;
-  int64_t     rows, width;
-  double      eps;
+  bool centred;
+  int64_t rows, width;
+  double eps;
   const void *x, *weight, *bias;
-  void       *y, *mean, *rstd;
+  void *y, *mean, *rstd;
   const void *g;
-  void       *dx, *dweight, *dbias;
-  void       *scratch[2];         /* width elements each, for the gradient */
+  void *dx, *dweight, *dbias;
+  void *scratch[2]; /* width elements each, for the gradient */
 } situ__norm_rows;
 
 typedef struct situ__row_kernels {
@@ -27,17 +27,19 @@ typedef struct situ__row_kernels {
   void (*softmax_columns)(bool log, bool masked, const void *x, void *y, int64_t rows, int64_t width, int64_t ld);
   /* Of y and g. */
   void (*softmax_grad)(bool log, const void *y, const void *g, void *dx, int64_t rows, int64_t width);
-  void (*softmax_grad_columns)(bool log, const void *y, const void *g, void *dx, int64_t rows, int64_t width, int64_t ld);
+  void (*softmax_grad_columns)(bool log, const void *y, const void *g, void *dx, int64_t rows, int64_t width,
+                               int64_t ld);
 
   void (*norm)(const situ__norm_rows *n);
   void (*norm_grad)(const situ__norm_rows *n);
 
   /* Below, `each` means that mean, factor, ... hold a value for each element, else one for all of them. */
   /* y = (x - mean) * factor + shift */
-  void (*affine)(bool each, const void *x, int64_t count, const void *mean, const void *factor, const void *shift, void *y);
+  void (*affine)(bool each, const void *x, int64_t count, const void *mean, const void *factor, const void *shift,
+                 void *y);
   /* dx = g * a - (x - mean) * b - c */
-  void (*affine_grad)(bool each, const void *g, const void *x, int64_t count, const void *mean, const void *a, const void *b,
-                      const void *c, void *dx);
+  void (*affine_grad)(bool each, const void *g, const void *x, int64_t count, const void *mean, const void *a,
+                      const void *b, const void *c, void *dx);
   /* sum += g, dot += g * (x - mean): element by element, or of the run (then at most SITU__FOLD_BLOCK elements). */
   void (*sums)(bool each, const void *g, const void *x, int64_t count, const void *mean, void *sum, void *dot);
   /* y = exp(x - shift) * a + b * weight; weight may be NULL, and is given for each element if the others are not. */
@@ -45,7 +47,9 @@ typedef struct situ__row_kernels {
                      const void *weight, void *y);
 } situ__row_kernels;
 
-typedef struct situ__rows { situ__row_kernels lane[2]; } situ__rows;
+typedef struct situ__rows {
+  situ__row_kernels lane[2];
+} situ__rows;
 SITU__ISA_DECLARE(situ__rows, situ__rows);
 
 /* lane: F32 or F64. */

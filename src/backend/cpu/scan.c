@@ -7,19 +7,22 @@
 #include "base/size.h"
 
 enum {
-  CHUNK = 16384,  /* elements of a line that one thread sums before the next chunk can begin */
+  CHUNK = 16384, /* elements of a line that one thread sums before the next chunk can begin */
   GRAIN = 16384
 };
 
 /* A sum of the lane: f64, or whole numbers that wrap. */
-typedef union sum { double real; uint64_t whole; } sum;
+typedef union sum {
+  double real;
+  uint64_t whole;
+} sum;
 
 typedef struct plan {
   const situ_view_desc *x, *y;
-  bool                  real;
-  situ__lines           lines;
-  int64_t               chunks;
-  sum                  *before;   /* of every chunk, where a line has several */
+  bool real;
+  situ__lines lines;
+  int64_t chunks;
+  sum *before; /* of every chunk, where a line has several */
 } plan;
 
 static situ__lane lane(const plan *p) { return p->real ? SITU__F64 : SITU__I64; }
@@ -39,7 +42,8 @@ static sum run(const plan *p, sum total, sum *block, int64_t count) {
 
 /* Unit: one chunk of one line; writes its sums, or only its total. */
 static void chunk(const plan *p, int64_t u, sum *total, bool write) {
-  int64_t at = u % p->chunks * CHUNK, last = situ__min_i64(at + CHUNK, p->lines.size), line = u / p->chunks * p->lines.size;
+  int64_t at = u % p->chunks * CHUNK, last = situ__min_i64(at + CHUNK, p->lines.size),
+          line = u / p->chunks * p->lines.size;
   sum block[SITU__BLOCK];
   for (int64_t count; at < last; at += count) {
     count = situ__min_i64(SITU__BLOCK, last - at);

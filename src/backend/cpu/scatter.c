@@ -9,28 +9,32 @@
 
 #include <stdio.h>
 
-enum { GRAIN = 16384, STRIP = 256 };  /* STRIP: elements beside each other that one thread looks after */
+enum { GRAIN = 16384, STRIP = 256 }; /* STRIP: elements beside each other that one thread looks after */
 
 typedef struct plan {
   const situ_view_desc *index, *src;
-  situ_view_desc        y;            /* without gaps, of the lane: out itself, or a copy that is written back */
-  situ__lane            lane;
-  int                   dim;
-  bool                  add, slices;
-  double                alpha;
-  int64_t               along;        /* from one index to the next, in y */
-  int64_t               outer, count, inner;  /* src as [outer, count, inner], count being its size at dim */
-  int64_t               strips;
+  situ_view_desc y; /* without gaps, of the lane: out itself, or a copy that is written back */
+  situ__lane lane;
+  int dim;
+  bool add, slices;
+  double alpha;
+  int64_t along;               /* from one index to the next, in y */
+  int64_t outer, count, inner; /* src as [outer, count, inner], count being its size at dim */
+  int64_t strips;
 } plan;
 
 /* y[at[i] * along] takes in v[i]; without `at`, y[i] does. */
-#define TAKE_IN(name, type, factor)                                                                \
+#define TAKE_IN(name, type, factor)                                                                                    \
   static void name(type *restrict y, const int64_t *restrict at, int64_t along, const type *restrict v, int64_t count, \
-                   bool add, factor alpha) {                                                       \
-    if (at && add) for (int64_t i = 0; i < count; i++) y[at[i] * along] += alpha * v[i];           \
-    else if (at) for (int64_t i = 0; i < count; i++) y[at[i] * along] = v[i];                      \
-    else if (add) for (int64_t i = 0; i < count; i++) y[i] += alpha * v[i];                        \
-    else for (int64_t i = 0; i < count; i++) y[i] = v[i];                                          \
+                   bool add, factor alpha) {                                                                           \
+    if (at && add)                                                                                                     \
+      for (int64_t i = 0; i < count; i++) y[at[i] * along] += alpha * v[i];                                            \
+    else if (at)                                                                                                       \
+      for (int64_t i = 0; i < count; i++) y[at[i] * along] = v[i];                                                     \
+    else if (add)                                                                                                      \
+      for (int64_t i = 0; i < count; i++) y[i] += alpha * v[i];                                                        \
+    else                                                                                                               \
+      for (int64_t i = 0; i < count; i++) y[i] = v[i];                                                                 \
   }
 TAKE_IN(take_in_f32, float, float)
 TAKE_IN(take_in_f64, double, double)
@@ -128,7 +132,9 @@ static bool copy_in_lane(const situ_view_desc *y, situ__lane lane, situ_storage 
 situ_status situ__cpu_scatter(int index, const situ_work *work) {
   (void)index;
   const situ_view_desc *y = work->out[0];
-  plan p = { .index = work->in[0], .src = work->in[1], .y = *y, .dim = (int)work->integer[0], .alpha = work->scalar[0] };
+  plan p = {
+    .index = work->in[0], .src = work->in[1], .y = *y, .dim = (int)work->integer[0], .alpha = work->scalar[0]
+  };
   p.add = work->op & SITU_INDEX_ADD;
   p.slices = !(work->op & SITU_INDEX_ELEMENTS);
   p.lane = situ__cpu_lane((situ_dtype)y->dtype);

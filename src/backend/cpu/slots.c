@@ -34,7 +34,8 @@ void *situ__slots_take(situ__slots *slots) {
     if (slot >= slots->count) {
       sched_yield();
       taken = __atomic_load_n(&slots->taken, __ATOMIC_RELAXED);
-    } else if (__atomic_compare_exchange_n(&slots->taken, &taken, taken | UINT64_C(1) << slot, false, __ATOMIC_ACQUIRE, __ATOMIC_RELAXED)) {
+    } else if (__atomic_compare_exchange_n(&slots->taken, &taken, taken | UINT64_C(1) << slot, false, __ATOMIC_ACQUIRE,
+                                           __ATOMIC_RELAXED)) {
       return slots->memory + (size_t)slot * slots->bytes;
     }
   }

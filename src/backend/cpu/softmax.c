@@ -12,14 +12,14 @@ enum { GRAIN = 8192, ON_STACK = 2048 };
 
 /* A strip: some columns of one outer block, all rows of it. A line whose elements follow each other is a row instead. */
 typedef struct plan {
-  const situ_view_desc    *in[2], *out;
-  int                      ins;
-  bool                     log, masked;
-  situ__lane               lane;
+  const situ_view_desc *in[2], *out;
+  int ins;
+  bool log, masked;
+  situ__lane lane;
   const situ__row_kernels *kernels;
-  situ__lines              lines;
-  int64_t                  strips;
-  atomic_bool              no_memory;
+  situ__lines lines;
+  int64_t strips;
+  atomic_bool no_memory;
 } plan;
 
 /* A strip of `width` columns (`count` rows of one, where inner is 1), ld apart in each operand. */
@@ -58,12 +58,13 @@ static void strips(int64_t begin, int64_t end, void *payload) {
   size_t size = situ__lane_size(p->lane);
   int64_t n = p->lines.size, inner = p->lines.inner, widest = situ__min_i64(inner, SITU__COLUMNS), room = n * widest;
   if (situ__cpu_native((situ_dtype)p->out->dtype, p->lane)) {
-    int64_t many = inner == 1 ? end - begin : 1;  /* rows follow each other: one call */
+    int64_t many = inner == 1 ? end - begin : 1; /* rows follow each other: one call */
     for (int64_t u = begin; u < end; u += many) {
       int64_t column = u % p->strips * SITU__COLUMNS, at = u / p->strips * n * inner + column;
       const char *a = situ__cpu_data(p->in[0]) + at * (int64_t)size;
       const char *b = p->ins == 2 ? situ__cpu_data(p->in[1]) + at * (int64_t)size : NULL;
-      compute(p, a, b, situ__cpu_data(p->out) + at * (int64_t)size, many, situ__min_i64(SITU__COLUMNS, inner - column), inner);
+      compute(p, a, b, situ__cpu_data(p->out) + at * (int64_t)size, many, situ__min_i64(SITU__COLUMNS, inner - column),
+              inner);
     }
     return;
   }
@@ -90,7 +91,8 @@ situ_status situ__cpu_softmax(int index, const situ_work *work) {
   p.log = work->op == SITU_LOG_SOFTMAX || work->op == SITU_LOG_SOFTMAX_GRAD;
   p.masked = work->integer[1] != 0 && !p.log;
   p.lane = situ__cpu_lane((situ_dtype)p.out->dtype);
-  if (p.lane == SITU__I64) return situ__fail(SITU_E_DTYPE, "softmax", "%s has no softmax", situ_dtype_name((situ_dtype)p.out->dtype));
+  if (p.lane == SITU__I64)
+    return situ__fail(SITU_E_DTYPE, "softmax", "%s has no softmax", situ_dtype_name((situ_dtype)p.out->dtype));
   p.kernels = situ__row_kernels_for(p.lane);
   p.lines = situ__lines_of(p.out, work->integer[0]);
   p.strips = situ__ceil_div(p.lines.inner, SITU__COLUMNS);

@@ -11,22 +11,22 @@
 #include <string.h>
 
 enum {
-  FEW = 48,       /* up to so many, moving each to its place beats counting bytes */
+  FEW = 48, /* up to so many, moving each to its place beats counting bytes */
   GRAIN = 4096
 };
 
 typedef struct item {
   uint64_t key;
-  int64_t  from;   /* its place in the line */
+  int64_t from; /* its place in the line */
 } item;
 
 typedef struct plan {
   const situ_view_desc *x, *values, *indices;
-  bool                  descending;
-  situ__lines           lines;
-  int64_t               k;
-  int                   bytes;     /* of a key */
-  atomic_bool           no_memory;
+  bool descending;
+  situ__lines lines;
+  int64_t k;
+  int bytes; /* of a key */
+  atomic_bool no_memory;
 } plan;
 
 /* ---- keys ---- */
@@ -38,12 +38,12 @@ static uint64_t float_key(uint64_t bits, uint64_t sign, uint64_t infinity) {
   return bits & sign ? sign - magnitude : sign | magnitude;
 }
 
-#define KEYS(bits, expression)                                                                     \
-  for (int64_t i = 0; i < count; i++, at += step) {                                                \
-    uint##bits##_t v;                                                                              \
-    memcpy(&v, at, sizeof v);                                                                      \
-    to[i] = (item){ (uint64_t)(expression) ^ flip, i };                                            \
-  }                                                                                                \
+#define KEYS(bits, expression)                          \
+  for (int64_t i = 0; i < count; i++, at += step) {     \
+    uint##bits##_t v;                                   \
+    memcpy(&v, at, sizeof v);                           \
+    to[i] = (item){ (uint64_t)(expression) ^ flip, i }; \
+  }                                                     \
   break
 static void read_keys(const plan *p, const char *at, size_t step, item *to) {
   int64_t count = p->lines.size;
@@ -85,7 +85,7 @@ static item *sort_items(item *items, item *spare, int64_t count, int bytes) {
   for (int64_t i = 0; i < count; i++)
     for (int b = 0; b < bytes; b++) starts[b][items[i].key >> 8 * b & 255]++;
   for (int b = 0; b < bytes; b++) {
-    if (starts[b][items[0].key >> 8 * b & 255] == count) continue;  /* the same byte everywhere */
+    if (starts[b][items[0].key >> 8 * b & 255] == count) continue; /* the same byte everywhere */
     int64_t at = 0;
     for (int v = 0; v < 256; v++) {
       int64_t own = starts[b][v];
@@ -159,7 +159,7 @@ static void sort_lines(int64_t begin, int64_t end, void *payload) {
     const char *line = situ__cpu_data(p->x) + (outer * n * inner + column) * size;
     int64_t count = p->lines.size;
     read_keys(p, line, inner * size, items);
-    if (p->k < count / 4) {  /* finding them first is quicker than sorting all */
+    if (p->k < count / 4) { /* finding them first is quicker than sorting all */
       keep_smallest(items, count, p->k, p->bytes);
       count = p->k;
     }

@@ -13,8 +13,7 @@ static void triangle(int64_t begin, int64_t end, void *payload) {
   const situ_view_desc *x = work->in[0], *y = work->out[0];
   const int last = y->ndim - 1;
   const int64_t size = situ__cpu_size(y->dtype), columns = y->size[last], zero = 0;
-  const int64_t diagonal =
-      situ__max_i64(-y->size[last - 1], situ__min_i64(work->integer[0], columns));
+  const int64_t diagonal = situ__max_i64(-y->size[last - 1], situ__min_i64(work->integer[0], columns));
   const int64_t x_step = x->stride[last] * size, y_step = y->stride[last] * size;
   for (int64_t row = begin; row < end; row++) {
     const char *from = situ__cpu_data(x);
@@ -39,7 +38,6 @@ situ_status situ__cpu_triangle(int index, const situ_work *work) {
   (void)index;
   const situ_view_desc *y = work->out[0];
   int64_t columns = y->size[y->ndim - 1];
-  situ__parallel(y->numel / columns, situ__max_i64(1, SITU__GRAIN / columns), triangle,
-                 (void *)(uintptr_t)work);
+  situ__parallel(y->numel / columns, situ__max_i64(1, SITU__GRAIN / columns), triangle, (void *)(uintptr_t)work);
   return SITU_OK;
 }

@@ -26,8 +26,7 @@ situ_status situ__cpu_unary(int index, const situ_work *work) {
   if (!row) return SITU_E_UNSUPPORTED;
   bool divides = work->op == SITU_UNARY_fmod_scalar || work->op == SITU_UNARY_remainder_scalar;
   if (lane == SITU__I64 && divides && work->scalar[0] == 0)
-    return situ__fail(SITU_E_ARG, work->op == SITU_UNARY_fmod_scalar ? "fmod" : "remainder",
-                      "division by zero");
+    return situ__fail(SITU_E_ARG, work->op == SITU_UNARY_fmod_scalar ? "fmod" : "remainder", "division by zero");
   uint8_t native = situ__cpu_native(work->compute);
   return situ__cpu_elementwise(&(situ__row_call){
       .row = row,
@@ -48,8 +47,7 @@ situ_status situ__cpu_unary_grad(int index, const situ_work *work) {
   if (!row) return SITU_E_UNSUPPORTED;
   const situ_view_desc *x = work->in[0], *y = work->in[1], *g = work->in[2];
   if ((traits[work->op].uses == USES_X && !x) || (traits[work->op].uses == USES_Y && !y))
-    return situ__fail(SITU_E_ARG, "backward", "a gradient needs the %s of its function",
-                      x ? "result" : "operand");
+    return situ__fail(SITU_E_ARG, "backward", "a gradient needs the %s of its function", x ? "result" : "operand");
   uint8_t native = situ__cpu_native(work->compute);
   /* A formula does not look at what it does not use: g stands in for it. */
   return situ__cpu_elementwise(&(situ__row_call){
@@ -58,8 +56,7 @@ situ_status situ__cpu_unary_grad(int index, const situ_work *work) {
       .compute = (uint8_t)work->compute,
       .ins = 3,
       .native = { native, native, native, native },
-      .view = { work->out[0], traits[work->op].uses == USES_X ? x : g,
-                traits[work->op].uses == USES_Y ? y : g, g },
+      .view = { work->out[0], traits[work->op].uses == USES_X ? x : g, traits[work->op].uses == USES_Y ? y : g, g },
       .p = work->scalar,
   });
 }

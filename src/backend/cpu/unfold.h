@@ -11,7 +11,7 @@ typedef struct situ__unfold {
   const situ_window *window;
   int64_t channels, height, width;
   int64_t out_width, row, rows;
-  int64_t ld;               /* from one row of the matrix to the next; a multiple of 16 */
+  int64_t ld; /* from one row of the matrix to the next; a multiple of 16 */
 } situ__unfold;
 
 typedef struct situ__unfold_kernels {

@@ -49,19 +49,7 @@ enum {
 };
 
 /* Shapes: [b, h, q, d], [b, h, k, d] and its transpose, [b, h, q, k] and its, [b, h, q, 1], and 1. */
-typedef enum shape {
-  OF_Q,
-  OF_K,
-  OF_KT,
-  OF_V,
-  OF_VT,
-  LIKE_Q,
-  LIKE_K,
-  SQUARE,
-  SQUARE_T,
-  COLUMN,
-  SINGLE
-} shape;
+typedef enum shape { OF_Q, OF_K, OF_KT, OF_V, OF_VT, LIKE_Q, LIKE_K, SQUARE, SQUARE_T, COLUMN, SINGLE } shape;
 
 typedef struct tensor {
   shape shape;
@@ -122,12 +110,11 @@ typedef struct step {
 #define POINTWISE(mode, ...) \
   { POINT, CUDNN_POINTWISE_##mode, __VA_ARGS__ }
 /* Scores, and where a query must not look -infinity. */
-#define SCORES_OF_Q_AND_K                                           \
-  { PRODUCT, 0, SCORES, Q, K, NONE, NONE, ALWAYS },                 \
-      POINTWISE(MUL, SCALED, SCORES, SCALE, NONE, NONE, ALWAYS),    \
-      POINTWISE(GEN_INDEX, ROWS, SCALED, NONE, NONE, 2, CAUSAL),    \
-      POINTWISE(GEN_INDEX, COLUMNS, SCALED, NONE, NONE, 3, CAUSAL), \
-      POINTWISE(CMP_GE, SEEN, ROWS, COLUMNS, NONE, NONE, CAUSAL),   \
+#define SCORES_OF_Q_AND_K                                                                                      \
+  { PRODUCT, 0, SCORES, Q, K, NONE, NONE, ALWAYS }, POINTWISE(MUL, SCALED, SCORES, SCALE, NONE, NONE, ALWAYS), \
+      POINTWISE(GEN_INDEX, ROWS, SCALED, NONE, NONE, 2, CAUSAL),                                               \
+      POINTWISE(GEN_INDEX, COLUMNS, SCALED, NONE, NONE, 3, CAUSAL),                                            \
+      POINTWISE(CMP_GE, SEEN, ROWS, COLUMNS, NONE, NONE, CAUSAL),                                              \
       POINTWISE(BINARY_SELECT, MASKED, SCALED, HIDDEN, SEEN, NONE, CAUSAL)
 
 static const step forward[] = {
@@ -172,8 +159,8 @@ static situ__dnn_tensor turned(situ__dnn_tensor t) {
 }
 
 static situ__dnn_tensor shape_of(const situ__dnn_problem *p, shape which) {
-  const int64_t b = p->of[Q].size[0], h = p->of[Q].size[1], q = p->of[Q].size[2],
-                k = p->of[K].size[2], d = p->of[Q].size[3];
+  const int64_t b = p->of[Q].size[0], h = p->of[Q].size[1], q = p->of[Q].size[2], k = p->of[K].size[2],
+                d = p->of[Q].size[3];
   switch (which) {
   case OF_Q: return p->of[Q];
   case OF_K: return p->of[K];
@@ -201,8 +188,7 @@ static cudnnBackendDescriptor_t at(builder *b, int id) {
   const tensor *t = &tensors[id];
   const bool back = b->p->kind == SITU__DNN_ATTENTION_GRAD;
   const situ__dnn_tensor is = shape_of(b->p, id == V && back ? OF_VT : t->shape);
-  const cudnnDataType_t type =
-      t->type == OWN ? situ__dnn_type((situ_dtype)b->p->dtype) : (cudnnDataType_t)t->type;
+  const cudnnDataType_t type = t->type == OWN ? situ__dnn_type((situ_dtype)b->p->dtype) : (cudnnDataType_t)t->type;
   return b->made[id] = situ__dnn_describe(b->g, id, type, &is, 4,
                                           id >= GIVEN   ? SITU__DNN_NOWHERE
                                           : id >= SCALE ? SITU__DNN_VALUE
@@ -231,8 +217,7 @@ static void add_point(builder *b, const step *s) {
   cudnnBackendDescriptor_t m = situ__dnn_make(b->g, CUDNN_BACKEND_POINTWISE_DESCRIPTOR);
   situ__dnn_set(b->g, m, CUDNN_ATTR_POINTWISE_MODE, CUDNN_TYPE_POINTWISE_MODE, 1, &mode);
   situ__dnn_set(b->g, m, CUDNN_ATTR_POINTWISE_MATH_PREC, CUDNN_TYPE_DATA_TYPE, 1, &in);
-  if (s->axis != NONE)
-    situ__dnn_set(b->g, m, CUDNN_ATTR_POINTWISE_AXIS, CUDNN_TYPE_INT64, 1, &axis);
+  if (s->axis != NONE) situ__dnn_set(b->g, m, CUDNN_ATTR_POINTWISE_AXIS, CUDNN_TYPE_INT64, 1, &axis);
   situ__dnn_finalize(b->g, m);
   cudnnBackendDescriptor_t o = situ__dnn_make(b->g, CUDNN_BACKEND_OPERATION_POINTWISE_DESCRIPTOR);
   situ__dnn_refer(b->g, o, CUDNN_ATTR_OPERATION_POINTWISE_PW_DESCRIPTOR, m);
@@ -247,8 +232,7 @@ static void add_reduce(builder *b, const step *s) {
   const cudnnReduceTensorOp_t mode = (cudnnReduceTensorOp_t)s->mode;
   const cudnnDataType_t sums = CUDNN_DATA_FLOAT;
   cudnnBackendDescriptor_t m = situ__dnn_make(b->g, CUDNN_BACKEND_REDUCTION_DESCRIPTOR);
-  situ__dnn_set(b->g, m, CUDNN_ATTR_REDUCTION_OPERATOR, CUDNN_TYPE_REDUCTION_OPERATOR_TYPE, 1,
-                &mode);
+  situ__dnn_set(b->g, m, CUDNN_ATTR_REDUCTION_OPERATOR, CUDNN_TYPE_REDUCTION_OPERATOR_TYPE, 1, &mode);
   situ__dnn_set(b->g, m, CUDNN_ATTR_REDUCTION_COMP_TYPE, CUDNN_TYPE_DATA_TYPE, 1, &sums);
   situ__dnn_finalize(b->g, m);
   cudnnBackendDescriptor_t o = situ__dnn_make(b->g, CUDNN_BACKEND_OPERATION_REDUCTION_DESCRIPTOR);
@@ -266,8 +250,7 @@ static void add_turn(builder *b, const step *s) {
 }
 
 static void describe(situ__dnn_graph *g, const situ__dnn_problem *p) {
-  static void (*const add[])(builder *, const step *) = { add_product, add_point, add_reduce,
-                                                          add_turn };
+  static void (*const add[])(builder *, const step *) = { add_product, add_point, add_reduce, add_turn };
   const bool back = p->kind == SITU__DNN_ATTENTION_GRAD;
   const step *s = back ? backward : forward;
   const size_t count = back ? sizeof backward / sizeof *s : sizeof forward / sizeof *s;
@@ -296,21 +279,17 @@ static bool lies(situ__dnn_problem *p, int k, const situ_view_desc *v) {
 /* Of its kind: 16 bits, heads of at most 128 in steps of 8, one batch; results have no gaps. */
 static bool set_problem(situ__dnn_problem *p, const situ_work *work) {
   const situ_view_desc *q = work->in[0], *k = work->in[1], *v = work->in[2];
-  *p = (situ__dnn_problem){ .kind = work->op == SITU_ATTENTION ? SITU__DNN_ATTENTION
-                                                               : SITU__DNN_ATTENTION_GRAD,
+  *p = (situ__dnn_problem){ .kind = work->op == SITU_ATTENTION ? SITU__DNN_ATTENTION : SITU__DNN_ATTENTION_GRAD,
                             .dtype = q->dtype,
                             .more = work->integer[0] != 0 };
-  bool good = (q->dtype == SITU_F16 || q->dtype == SITU_BF16) && lies(p, Q, q) && lies(p, K, k) &&
-              lies(p, V, v) && q->size[3] <= 128 && q->size[3] % 8 == 0;
-  for (int d = 0; good && d < 4; d++)
-    good = k->size[d] == v->size[d] && (d == 2 || q->size[d] == k->size[d]);
+  bool good = (q->dtype == SITU_F16 || q->dtype == SITU_BF16) && lies(p, Q, q) && lies(p, K, k) && lies(p, V, v) &&
+              q->size[3] <= 128 && q->size[3] % 8 == 0;
+  for (int d = 0; good && d < 4; d++) good = k->size[d] == v->size[d] && (d == 2 || q->size[d] == k->size[d]);
   return good;
 }
 
 static situ__dnn_plan *find(situ__cuda_device *d, const situ__dnn_problem *p, situ_status *status) {
-  return situ__dnn_open(d, "attention", status)
-             ? situ__dnn_find(d, "attention", p, describe, status)
-             : NULL;
+  return situ__dnn_open(d, "attention", status) ? situ__dnn_find(d, "attention", p, describe, status) : NULL;
 }
 
 situ_status situ__cuda_offers_attention(int index, const situ_work *work) {
@@ -341,8 +320,7 @@ static situ_status run(situ__cuda_device *d, const situ_work *work, const situ__
   void *sums = NULL;
   if (p->more) uid[count] = HIDDEN, data[count++] = &hidden;
   if (back) {
-    sums = situ__target_scratch(&d->target, "attention",
-                                (size_t)(work->in[4]->numel * (int64_t)sizeof(float)));
+    sums = situ__target_scratch(&d->target, "attention", (size_t)(work->in[4]->numel * (int64_t)sizeof(float)));
     if (!sums) return d->lost ? SITU_E_LOST : SITU_E_NOMEM;
     uid[count] = DO, data[count++] = address(work->in[5]);
     uid[count] = DQ, data[count++] = address(work->out[0]);
@@ -355,8 +333,7 @@ static situ_status run(situ__cuda_device *d, const situ_work *work, const situ__
   situ__target_release(d->target.index, sums);
   if (status != SITU_OK || done) return status;
   return plan->none ? SITU_E_UNSUPPORTED
-                    : situ__host->fail(SITU_E_NOMEM, "attention",
-                                       "no memory for %lld bytes of cuDNN's on cuda:%d",
+                    : situ__host->fail(SITU_E_NOMEM, "attention", "no memory for %lld bytes of cuDNN's on cuda:%d",
                                        (long long)plan->bytes, d->target.index);
 }
 

@@ -27,7 +27,7 @@ const situ_backend situ_module_backend = {
   .synchronize = situ__cuda_synchronize,
   .kernel = { SITU__LOWERED
 #ifdef SITU_CUDNN
-              [SITU_VERB_ATTENTION] = situ__cuda_attention,
+                  [SITU_VERB_ATTENTION] = situ__cuda_attention,
 #endif
               [SITU_VERB_LINEAR] = situ__cuda_linear },
   .offers = offers,

@@ -63,8 +63,8 @@ static situ__dnn_tensor vector(const situ__dnn_tensor *of) {
 static void add_bias(situ__dnn_graph *g, const situ__dnn_problem *p, cudnnBackendDescriptor_t from,
                      cudnnBackendDescriptor_t to) {
   const situ__dnn_tensor shape = vector(&p->of[passes[p->kind].result]);
-  cudnnBackendDescriptor_t bias = situ__dnn_describe(g, BIAS, situ__dnn_type((situ_dtype)p->dtype),
-                                                     &shape, p->aligned[BIAS], SITU__DNN_THERE);
+  cudnnBackendDescriptor_t bias =
+      situ__dnn_describe(g, BIAS, situ__dnn_type((situ_dtype)p->dtype), &shape, p->aligned[BIAS], SITU__DNN_THERE);
   cudnnBackendDescriptor_t add = situ__dnn_make(g, CUDNN_BACKEND_POINTWISE_DESCRIPTOR);
   const cudnnPointwiseMode_t mode = CUDNN_POINTWISE_ADD;
   const cudnnDataType_t sums = CUDNN_DATA_FLOAT;
@@ -88,19 +88,15 @@ static void describe(situ__dnn_graph *g, const situ__dnn_problem *p) {
   const float narrow[] = { 1, 0 };
   cudnnBackendDescriptor_t window = describe_window(g, p), between, tensor[3];
   for (int k = X; k <= Y; k++)
-    tensor[k] =
-        situ__dnn_describe(g, k, situ__dnn_type(dtype), &p->of[k], p->aligned[k], SITU__DNN_THERE);
+    tensor[k] = situ__dnn_describe(g, k, situ__dnn_type(dtype), &p->of[k], p->aligned[k], SITU__DNN_THERE);
   between = tensor[of->result];
-  if (p->more)
-    between =
-        situ__dnn_describe(g, BETWEEN, CUDNN_DATA_FLOAT, &p->of[of->result], 4, SITU__DNN_NOWHERE);
+  if (p->more) between = situ__dnn_describe(g, BETWEEN, CUDNN_DATA_FLOAT, &p->of[of->result], 4, SITU__DNN_NOWHERE);
   cudnnBackendDescriptor_t o = situ__dnn_make(g, of->type);
   const cudnnBackendAttributeType_t factor = wide ? CUDNN_TYPE_DOUBLE : CUDNN_TYPE_FLOAT;
   situ__dnn_set(g, o, of->alpha, factor, 1, wide ? (const void *)&factors[0] : &narrow[0]);
   situ__dnn_set(g, o, of->beta, factor, 1, wide ? (const void *)&factors[1] : &narrow[1]);
   situ__dnn_refer(g, o, of->window, window);
-  for (int k = X; k <= Y; k++)
-    situ__dnn_refer(g, o, of->operand[k], k == of->result ? between : tensor[k]);
+  for (int k = X; k <= Y; k++) situ__dnn_refer(g, o, of->operand[k], k == of->result ? between : tensor[k]);
   situ__dnn_operation(g, o);
   if (p->more) add_bias(g, p, between, tensor[of->result]);
 }
@@ -126,8 +122,7 @@ static uint8_t alignment(const situ_view_desc *v) {
 static bool set_problem(convolution *c, const situ_work *work) {
   const situ_view_desc *result = work->out[0], *a = work->in[0], *b = work->in[1];
   const situ_view_desc *of[][3] = { { a, b, result }, { result, b, a }, { a, result, b } };
-  const situ_dtype dtype = (situ_dtype)result->dtype,
-                   compute = work->compute ? work->compute : dtype;
+  const situ_dtype dtype = (situ_dtype)result->dtype, compute = work->compute ? work->compute : dtype;
   situ__dnn_problem *p = &c->problem;
   c->pass = work->op;
   p->kind = (uint8_t)work->op, p->dtype = (uint8_t)dtype;
@@ -137,8 +132,7 @@ static bool set_problem(convolution *c, const situ_work *work) {
     const situ_view_desc *v = c->of[k] = of[work->op][k];
     good = good && v->dtype == dtype && v->numel > 0;
     int64_t step = 1;
-    for (int d = 3; d >= 0; step *= v->size[d], d--)
-      p->of[k].size[d] = v->size[d], p->of[k].stride[d] = step;
+    for (int d = 3; d >= 0; step *= v->size[d], d--) p->of[k].size[d] = v->size[d], p->of[k].stride[d] = step;
     p->aligned[k] = alignment(v);
   }
   if (work->op != SITU_CONV_GRAD_WEIGHT && work->ins > 2) c->of[BIAS] = work->in[2];

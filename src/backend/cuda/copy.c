@@ -39,8 +39,8 @@ static void close_stage(situ__cuda_stage *s) {
 static situ_status open_stage(situ__cuda_device *d, situ__cuda_stage *s, int chunks) {
   if (s->memory) return SITU_OK;
   const char *call = "cudaHostAlloc";
-  cudaError_t error = situ__cuda.HostAlloc(
-      (void **)&s->memory, (size_t)SITU__CUDA_CHUNK * (size_t)chunks, cudaHostAllocPortable);
+  cudaError_t error =
+      situ__cuda.HostAlloc((void **)&s->memory, (size_t)SITU__CUDA_CHUNK * (size_t)chunks, cudaHostAllocPortable);
   if (error != cudaSuccess) s->memory = NULL;
   for (int k = 0; error == cudaSuccess && k < chunks; k++) {
     call = "cudaEventCreateWithFlags";
@@ -52,9 +52,7 @@ static situ_status open_stage(situ__cuda_device *d, situ__cuda_stage *s, int chu
   return situ__cuda_fail(d, copying, call, error);
 }
 
-static char *chunk_of(const situ__cuda_stage *s, int chunk) {
-  return s->memory + (size_t)chunk * SITU__CUDA_CHUNK;
-}
+static char *chunk_of(const situ__cuda_stage *s, int chunk) { return s->memory + (size_t)chunk * SITU__CUDA_CHUNK; }
 
 /* The chunk that was filled is to be used again once what was queued has passed it. */
 static situ_status pass(situ__cuda_device *d, situ__cuda_stage *s, cudaStream_t stream) {
@@ -84,12 +82,11 @@ static situ_status is_pinned(situ__cuda_device *d, const void *host, bool *pinne
   struct cudaPointerAttributes about = { .type = cudaMemoryTypeUnregistered };
   cudaError_t error = situ__cuda.PointerGetAttributes(&about, host);
   *pinned = about.type != cudaMemoryTypeUnregistered;
-  return error == cudaSuccess ? SITU_OK
-                              : situ__cuda_fail(d, copying, "cudaPointerGetAttributes", error);
+  return error == cudaSuccess ? SITU_OK : situ__cuda_fail(d, copying, "cudaPointerGetAttributes", error);
 }
 
-static situ_status queue(situ__cuda_device *d, cudaStream_t stream, void *to, const void *from,
-                         size_t bytes, enum cudaMemcpyKind kind) {
+static situ_status queue(situ__cuda_device *d, cudaStream_t stream, void *to, const void *from, size_t bytes,
+                         enum cudaMemcpyKind kind) {
   cudaError_t error = situ__cuda.MemcpyAsync(to, from, bytes, kind, stream);
   return error == cudaSuccess ? SITU_OK : situ__cuda_fail(d, copying, "cudaMemcpyAsync", error);
 }
@@ -97,8 +94,7 @@ static situ_status queue(situ__cuda_device *d, cudaStream_t stream, void *to, co
 /* ---- in ------------------------------------------------------------------------------------- */
 
 /* A large copy has a stage of its own: it would wait for the ops between small ones else, when it comes to their room. */
-static situ_status staged_in(situ__cuda_device *d, cudaStream_t stream, char *to, const char *host,
-                             size_t bytes) {
+static situ_status staged_in(situ__cuda_device *d, cudaStream_t stream, char *to, const char *host, size_t bytes) {
   const bool large = bytes > SITU__CUDA_CHUNK;
   situ__cuda_stage *s = large ? &d->large : &d->small;
   situ_status status = open_stage(d, s, SITU__CUDA_CHUNKS);
@@ -116,18 +112,15 @@ static situ_status staged_in(situ__cuda_device *d, cudaStream_t stream, char *to
 }
 
 /* The host may use its memory again at return. What kernels met before is told by who reads. */
-static situ_status direct_in(situ__cuda_device *d, cudaStream_t stream, char *to, const char *host,
-                             size_t bytes) {
+static situ_status direct_in(situ__cuda_device *d, cudaStream_t stream, char *to, const char *host, size_t bytes) {
   situ_status status = queue(d, stream, to, host, bytes, cudaMemcpyHostToDevice);
   if (status != SITU_OK) return status;
   cudaError_t error = situ__cuda.StreamSynchronize(stream);
-  return error == cudaSuccess ? SITU_OK
-                              : situ__cuda_give_up(d, copying, "cudaStreamSynchronize", error);
+  return error == cudaSuccess ? SITU_OK : situ__cuda_give_up(d, copying, "cudaStreamSynchronize", error);
 }
 
 /* A small copy is one op among the others. A large one need not wait for ops that do not use its memory. */
-static situ_status copy_in(situ__cuda_device *d, void *data, size_t at, const char *host,
-                           size_t bytes) {
+static situ_status copy_in(situ__cuda_device *d, void *data, size_t at, const char *host, size_t bytes) {
   bool pinned = false;
   char *to = (char *)data + at;
   situ__cuda_way way = { d->stream, d->queued };
@@ -139,12 +132,10 @@ static situ_status copy_in(situ__cuda_device *d, void *data, size_t at, const ch
     if (error != cudaSuccess) status = situ__cuda_fail(d, copying, "cudaStreamWaitEvent", error);
   }
   if (status == SITU_OK)
-    status = pinned ? direct_in(d, way.stream, to, host, bytes)
-                    : staged_in(d, way.stream, to, host, bytes);
+    status = pinned ? direct_in(d, way.stream, to, host, bytes) : staged_in(d, way.stream, to, host, bytes);
   /* Also of a copy that failed half-way: no op may use the memory while its other half is still written. */
   error = situ__cuda_join(d, &way);
-  if (error != cudaSuccess && status == SITU_OK)
-    status = situ__cuda_give_up(d, copying, "waiting for a copy", error);
+  if (error != cudaSuccess && status == SITU_OK) status = situ__cuda_give_up(d, copying, "waiting for a copy", error);
   situ__cuda_used(d, to, bytes);
   situ__cuda_queued(d, copying);
   return status;
@@ -162,25 +153,22 @@ situ_status situ__cuda_copy_in(int index, void *data, size_t at, const void *hos
 /* ---- out ------------------------------------------------------------------------------------ */
 
 /* Queues a piece into its chunk, and an event behind it. */
-static situ_status fetch(situ__cuda_device *d, cudaStream_t stream, int chunk, const char *from,
-                         size_t bytes) {
-  situ_status status =
-      queue(d, stream, chunk_of(&d->out, chunk), from, bytes, cudaMemcpyDeviceToHost);
+static situ_status fetch(situ__cuda_device *d, cudaStream_t stream, int chunk, const char *from, size_t bytes) {
+  situ_status status = queue(d, stream, chunk_of(&d->out, chunk), from, bytes, cudaMemcpyDeviceToHost);
   if (status != SITU_OK) return status;
   cudaError_t error = situ__cuda.EventRecord(d->out.passed[chunk], stream);
   return error == cudaSuccess ? SITU_OK : situ__cuda_fail(d, copying, "cudaEventRecord", error);
 }
 
 /* The host's memory is written only once it is known that what was queued before did no harm. */
-static situ_status staged_out(situ__cuda_device *d, const situ__cuda_way *way, const char *from,
-                              char *host, size_t bytes) {
+static situ_status staged_out(situ__cuda_device *d, const situ__cuda_way *way, const char *from, char *host,
+                              size_t bytes) {
   situ_status status = open_stage(d, &d->out, 2);
   if (status == SITU_OK) status = fetch(d, way->stream, 0, from, least(bytes, SITU__CUDA_CHUNK));
   int chunk = 0;
   for (size_t done = 0; status == SITU_OK && done < bytes; chunk ^= 1) {
     size_t part = least(bytes - done, SITU__CUDA_CHUNK), next = done + part;
-    if (next < bytes)
-      status = fetch(d, way->stream, chunk ^ 1, from + next, least(bytes - next, SITU__CUDA_CHUNK));
+    if (next < bytes) status = fetch(d, way->stream, chunk ^ 1, from + next, least(bytes - next, SITU__CUDA_CHUNK));
     if (status != SITU_OK) break;
     cudaError_t error = situ__cuda.EventSynchronize(d->out.passed[chunk]);
     if (error != cudaSuccess) return situ__cuda_give_up(d, copying, "cudaEventSynchronize", error);
@@ -191,8 +179,8 @@ static situ_status staged_out(situ__cuda_device *d, const situ__cuda_way *way, c
   return status;
 }
 
-static situ_status direct_out(situ__cuda_device *d, const situ__cuda_way *way, const char *from,
-                              char *host, size_t bytes) {
+static situ_status direct_out(situ__cuda_device *d, const situ__cuda_way *way, const char *from, char *host,
+                              size_t bytes) {
   situ_status status = d->unchecked ? situ__cuda_wait(d, copying) : SITU_OK;
   if (status == SITU_OK) status = queue(d, way->stream, host, from, bytes, cudaMemcpyDeviceToHost);
   if (status != SITU_OK) return status;
@@ -209,12 +197,10 @@ situ_status situ__cuda_copy_out(int index, const void *data, size_t at, void *ho
   const char *from = (const char *)data + at;
   situ__cuda_way way;
   cudaError_t error = situ__cuda_aside(d, d->order.out, data, &way);
-  if (error != cudaSuccess)
-    return situ__cuda_leave(d, situ__cuda_fail(d, copying, "cudaStreamWaitEvent", error));
+  if (error != cudaSuccess) return situ__cuda_leave(d, situ__cuda_fail(d, copying, "cudaStreamWaitEvent", error));
   if (bytes > SITU__CUDA_CHUNK) status = is_pinned(d, host, &pinned);
   if (status == SITU_OK)
-    status =
-        pinned ? direct_out(d, &way, from, host, bytes) : staged_out(d, &way, from, host, bytes);
+    status = pinned ? direct_out(d, &way, from, host, bytes) : staged_out(d, &way, from, host, bytes);
   return situ__cuda_leave(d, status);
 }
 

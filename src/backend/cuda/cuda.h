@@ -13,7 +13,7 @@ enum {
   SITU__CUDA_CHUNK = 4 << 20, /* bytes of a piece of a staged copy */
   SITU__CUDA_CHUNKS = 4,
   SITU__CUDA_GRANULE = 64 << 10, /* bytes of memory whose last use is one number */
-  SITU__CUDA_GRANULES = 16384, /* that are told apart: of one gibibyte; others share a number with one of these */
+  SITU__CUDA_GRANULES = 16384,   /* that are told apart: of one gibibyte; others share a number with one of these */
   SITU__CUDA_MARKERS = 8,
   SITU__CUDA_STEP = 32, /* ops between two markers */
   SITU__CUDA_RECENT = 8 /* names of ops that are remembered */
@@ -21,10 +21,10 @@ enum {
 
 /* Pinned memory that copies pass through, used round and round (copy.c). */
 typedef struct situ__cuda_stage {
-  char *memory;                           /* NULL: not needed yet */
+  char *memory;                          /* NULL: not needed yet */
   cudaEvent_t passed[SITU__CUDA_CHUNKS]; /* recorded behind the last copy of each chunk */
-  int chunk;                              /* that is being filled */
-  size_t filled;                          /* bytes of it */
+  int chunk;                             /* that is being filled */
+  size_t filled;                         /* bytes of it */
 } situ__cuda_stage;
 
 /* Memory that the driver gave out. */
@@ -52,17 +52,17 @@ typedef struct situ__cuda_device {
   bool pools;           /* stream-ordered allocation is there */
   pthread_mutex_t lock; /* over all that follows; recursive, as scratch is let go of inside and outside */
   bool open;
-  cudaStream_t stream;  /* all kernels, and all small copies: what the order of calls is */
-  cudaMemPool_t pool;   /* NULL: cudaMalloc */
-  cudaEvent_t here;     /* recorded for other devices to wait for */
-  fault *fault;         /* in pinned memory: kernels write to it, and the host reads it without a copy */
-  bool unchecked;       /* a kernel that may have written to it is queued */
+  cudaStream_t stream;                /* all kernels, and all small copies: what the order of calls is */
+  cudaMemPool_t pool;                 /* NULL: cudaMalloc */
+  cudaEvent_t here;                   /* recorded for other devices to wait for */
+  fault *fault;                       /* in pinned memory: kernels write to it, and the host reads it without a copy */
+  bool unchecked;                     /* a kernel that may have written to it is queued */
   situ__cuda_stage small, large, out; /* copies in that are one op among others; those that may go aside; copies out */
   situ__cuda_order order;
   situ__table kernels;
-  struct situ__lt *lt;   /* NULL: there was no product yet (matmul.c) */
-  struct situ__dnn *dnn; /* NULL: there was no convolution yet (conv.c) */
-  bool captures; /* what is queued goes into a graph (graph.c), not to the device */
+  struct situ__lt *lt;                   /* NULL: there was no product yet (matmul.c) */
+  struct situ__dnn *dnn;                 /* NULL: there was no convolution yet (conv.c) */
+  bool captures;                         /* what is queued goes into a graph (graph.c), not to the device */
   const char *recent[SITU__CUDA_RECENT]; /* ops that were queued last, by their number */
   uint64_t queued, good;                 /* how many were queued, and how many of them are known to be done well */
   bool lost;
@@ -90,11 +90,9 @@ void situ__cuda_mark(situ__cuda_device *device);
 
 /* ---- failures (fail.c) ---------------------------------------------------------------------- */
 /* Records what a failed call of CUDA's means; returns its status. */
-situ_status situ__cuda_fail(situ__cuda_device *device, const char *op, const char *call,
-                            cudaError_t error);
+situ_status situ__cuda_fail(situ__cuda_device *device, const char *op, const char *call, cudaError_t error);
 /* The same of a call that waits: whatever it says, what is queued may still be using memory, so the device is lost. */
-situ_status situ__cuda_give_up(situ__cuda_device *device, const char *op, const char *call,
-                               cudaError_t error);
+situ_status situ__cuda_give_up(situ__cuda_device *device, const char *op, const char *call, cudaError_t error);
 /* Records nothing, for who must not fail: the next to enter is told. */
 void situ__cuda_lose(situ__cuda_device *device, const char *call, cudaError_t error);
 /* A device that is lost, as an error of op. */
@@ -127,8 +125,7 @@ typedef struct situ__cuda_way {
 } situ__cuda_way;
 /* The way for a copy of this memory: `side`, which waits for the last op that used it; or, where that is too recent for a
    marker, behind everything. */
-cudaError_t situ__cuda_aside(situ__cuda_device *device, cudaStream_t side, const void *data,
-                             situ__cuda_way *way);
+cudaError_t situ__cuda_aside(situ__cuda_device *device, cudaStream_t side, const void *data, situ__cuda_way *way);
 /* What is queued from now on waits for what went this way; where that cannot be arranged, it is waited for. */
 cudaError_t situ__cuda_join(situ__cuda_device *device, const situ__cuda_way *way);
 
@@ -144,8 +141,8 @@ void situ__cuda_trim(int index);
 /* ---- copies (copy.c, peer.c) ---------------------------------------------------------------- */
 situ_status situ__cuda_copy_in(int index, void *data, size_t at, const void *host, size_t bytes);
 situ_status situ__cuda_copy_out(int index, const void *data, size_t at, void *host, size_t bytes);
-situ_status situ__cuda_copy_peer(int to, void *dst, size_t dst_at, int from, const void *src,
-                                 size_t src_at, size_t bytes);
+situ_status situ__cuda_copy_peer(int to, void *dst, size_t dst_at, int from, const void *src, size_t src_at,
+                                 size_t bytes);
 situ_status situ__cuda_synchronize(int index);
 
 /* ---- graphs (graph.c) ------------------------------------------------------------------------ */
@@ -155,8 +152,8 @@ situ_status situ__cuda_graph_launch(int index, void *graph);
 void situ__cuda_graph_free(int index, void *graph);
 
 /* ---- matrix products (matmul.c) -------------------------------------------------------------- */
-bool situ__cuda_product(situ__target *target, const situ_work *work, const walk *batch,
-                        const products *s, situ_status *status);
+bool situ__cuda_product(situ__target *target, const situ_work *work, const walk *batch, const products *s,
+                        situ_status *status);
 
 /* ---- linear layers (linear.c), fused attention (attention.c) --------------------------------- */
 situ_status situ__cuda_offers_linear(int index, const situ_work *work);

@@ -42,8 +42,8 @@ static cudaError_t add(int index, int driver, int runtime) {
   d->properties.dtypes = ((1u << SITU_DTYPES) - 1) & ~(1u << SITU_DTYPE_DEFAULT);
   (void)snprintf(d->properties.name, sizeof d->properties.name, "%.100s", p.name);
   char versions[128]; /* more than any number can make it, which the compiler would warn of else */
-  (void)snprintf(versions, sizeof versions, "compute %d.%d, driver %d.%d, runtime %d.%d", p.major,
-                 p.minor, driver / 1000, driver % 1000 / 10, runtime / 1000, runtime % 1000 / 10);
+  (void)snprintf(versions, sizeof versions, "compute %d.%d, driver %d.%d, runtime %d.%d", p.major, p.minor,
+                 driver / 1000, driver % 1000 / 10, runtime / 1000, runtime % 1000 / 10);
   (void)snprintf(d->properties.driver, sizeof d->properties.driver, "%.63s", versions);
   pthread_mutexattr_t recursive;
   (void)pthread_mutexattr_init(&recursive);
@@ -56,23 +56,21 @@ static cudaError_t add(int index, int driver, int runtime) {
 /* The runtime says one thing of a driver that is not there and of one that is too old: its version tells them apart. */
 static void explain(cudaError_t error, int driver, int runtime) {
   if (error == cudaErrorInsufficientDriver && driver == 0)
-    (void)snprintf(why, sizeof why,
-                   "the CUDA runtime %d.%d is there, but no NVIDIA driver (libcuda.so.1)",
+    (void)snprintf(why, sizeof why, "the CUDA runtime %d.%d is there, but no NVIDIA driver (libcuda.so.1)",
                    runtime / 1000, runtime % 1000 / 10);
   else if (error == cudaErrorInsufficientDriver)
-    (void)snprintf(
-        why, sizeof why,
-        "the NVIDIA driver is too old: it knows CUDA %d.%d, the runtime is %d.%d (install "
-        "a newer driver)",
-        driver / 1000, driver % 1000 / 10, runtime / 1000, runtime % 1000 / 10);
+    (void)snprintf(why, sizeof why,
+                   "the NVIDIA driver is too old: it knows CUDA %d.%d, the runtime is %d.%d (install "
+                   "a newer driver)",
+                   driver / 1000, driver % 1000 / 10, runtime / 1000, runtime % 1000 / 10);
   else if (error == cudaSuccess || error == cudaErrorNoDevice)
     (void)snprintf(why, sizeof why,
                    "the NVIDIA driver is there (CUDA %d.%d), but no device that it gives out (is "
                    "CUDA_VISIBLE_DEVICES set?)",
                    driver / 1000, driver % 1000 / 10);
   else
-    (void)snprintf(why, sizeof why, "the devices cannot be counted: %s (%s, %d)",
-                   situ__cuda.GetErrorString(error), situ__cuda.GetErrorName(error), (int)error);
+    (void)snprintf(why, sizeof why, "the devices cannot be counted: %s (%s, %d)", situ__cuda.GetErrorString(error),
+                   situ__cuda.GetErrorName(error), (int)error);
 }
 
 static void find(void) {
@@ -81,8 +79,8 @@ static void find(void) {
   int driver = 0, runtime = 0, count = 0; /* count is left alone where there is no driver */
   cudaError_t error = situ__cuda.RuntimeGetVersion(&runtime);
   if (error == cudaSuccess && runtime / 1000 != CUDART_VERSION / 1000) {
-    (void)snprintf(why, sizeof why, "the CUDA runtime is %d.%d, and this module was built for %d",
-                   runtime / 1000, runtime % 1000 / 10, CUDART_VERSION / 1000);
+    (void)snprintf(why, sizeof why, "the CUDA runtime is %d.%d, and this module was built for %d", runtime / 1000,
+                   runtime % 1000 / 10, CUDART_VERSION / 1000);
     return;
   }
   if (error == cudaSuccess) error = situ__cuda.DriverGetVersion(&driver);
@@ -95,9 +93,8 @@ static void find(void) {
     return;
   }
   found = count;
-  (void)snprintf(why, sizeof why, "%d device%s, driver %d.%d, runtime %d.%d", found,
-                 found == 1 ? "" : "s", driver / 1000, driver % 1000 / 10, runtime / 1000,
-                 runtime % 1000 / 10);
+  (void)snprintf(why, sizeof why, "%d device%s, driver %d.%d, runtime %d.%d", found, found == 1 ? "" : "s",
+                 driver / 1000, driver % 1000 / 10, runtime / 1000, runtime % 1000 / 10);
 }
 
 int situ__cuda_count(const char **reason) {
@@ -139,8 +136,7 @@ const char *situ__cuda_why_lost(int index) {
    the device's default pool is left alone. */
 static cudaError_t make_pool(situ__cuda_device *d) {
   const struct cudaMemPoolProps props = { .allocType = cudaMemAllocationTypePinned,
-                                          .location = { .type = cudaMemLocationTypeDevice,
-                                                        .id = d->target.index } };
+                                          .location = { .type = cudaMemLocationTypeDevice, .id = d->target.index } };
   uint64_t all = UINT64_MAX;
   cudaError_t error = situ__cuda.MemPoolCreate(&d->pool, &props);
   if (error != cudaSuccess) return error;
@@ -151,8 +147,7 @@ static cudaError_t open_parts(situ__cuda_device *d, const char **call) {
   cudaError_t error = situ__cuda.SetDevice(d->target.index);
   *call = "cudaSetDevice";
   if (error != cudaSuccess) return error;
-  *call =
-      "cudaStreamCreateWithFlags"; /* not to wait for the program's work on the default stream, nor it for ours */
+  *call = "cudaStreamCreateWithFlags"; /* not to wait for the program's work on the default stream, nor it for ours */
   error = situ__cuda.StreamCreateWithFlags(&d->stream, cudaStreamNonBlocking);
   if (error != cudaSuccess) return error;
   *call = "cudaEventCreateWithFlags";
@@ -162,8 +157,7 @@ static cudaError_t open_parts(situ__cuda_device *d, const char **call) {
   error = situ__cuda_open_order(d);
   if (error != cudaSuccess) return error;
   *call = "cudaHostAlloc";
-  error = situ__cuda.HostAlloc((void **)&d->fault, sizeof *d->fault,
-                               cudaHostAllocMapped | cudaHostAllocPortable);
+  error = situ__cuda.HostAlloc((void **)&d->fault, sizeof *d->fault, cudaHostAllocMapped | cudaHostAllocPortable);
   if (error != cudaSuccess) return error;
   *d->fault = (fault){ 0 };
   *call = "cudaMemPoolCreate";
@@ -184,9 +178,8 @@ static void close_parts(situ__cuda_device *d) {
 
 static situ_status open_device(situ__cuda_device *d, const char *op) {
   if (getpid() != owner)
-    return situ__host->fail(
-        SITU_E_STATE, op,
-        "CUDA was started before this process was forked; its devices stayed in the parent");
+    return situ__host->fail(SITU_E_STATE, op,
+                            "CUDA was started before this process was forked; its devices stayed in the parent");
   situ__host->fork_guard();
   const char *call;
   cudaError_t error = open_parts(d, &call);
@@ -201,10 +194,8 @@ static situ_status open_device(situ__cuda_device *d, const char *op) {
 situ__cuda_device *situ__cuda_enter(int index, const char *op, situ_status *status) {
   situ__cuda_device *d = &devices[index];
   pthread_mutex_lock(&d->lock);
-  if (d->lost)
-    *status = situ__cuda_lost(d, op);
-  else if (!d->open)
-    *status = open_device(d, op);
+  if (d->lost) *status = situ__cuda_lost(d, op);
+  else if (!d->open) *status = open_device(d, op);
   else {
     cudaError_t error = situ__cuda.SetDevice(index);
     *status = error == cudaSuccess ? SITU_OK : situ__cuda_fail(d, op, "cudaSetDevice", error);

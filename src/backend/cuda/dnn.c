@@ -14,14 +14,12 @@ situ__dnn_table situ__cudnn;
 /* ---- failures ------------------------------------------------------------------------------- */
 
 /* SITU_OK: it was refused before anything was queued, as there is no way to do it. */
-static situ_status fail_of(situ__cuda_device *d, const char *op, const char *call,
-                           cudnnStatus_t status) {
+static situ_status fail_of(situ__cuda_device *d, const char *op, const char *call, cudnnStatus_t status) {
   char what[256];
   const char *name = situ__cudnn.GetErrorString(status);
   if (status == CUDNN_STATUS_INTERNAL_ERROR_HOST_ALLOCATION_FAILED ||
       status == CUDNN_STATUS_INTERNAL_ERROR_DEVICE_ALLOCATION_FAILED)
-    return situ__host->fail(SITU_E_NOMEM, op, "cuda:%d: %s: %s (%d)", d->target.index, call, name,
-                            (int)status);
+    return situ__host->fail(SITU_E_NOMEM, op, "cuda:%d: %s: %s (%d)", d->target.index, call, name, (int)status);
   if (CUDNN_STATUS_CATEGORY(status) == CUDNN_STATUS_NOT_SUPPORTED ||
       CUDNN_STATUS_CATEGORY(status) == CUDNN_STATUS_BAD_PARAM ||
       status == CUDNN_STATUS_INTERNAL_ERROR_COMPILATION_FAILED)
@@ -103,8 +101,7 @@ static situ_status start(situ__cuda_device *d, const char *op, situ__dnn *dnn) {
   if (dnn->there) return SITU_OK;
   if (dnn->opened) {
     char note[256];
-    (void)snprintf(note, sizeof note,
-                   "cuDNN does not start on cuda:%d (%s): convolutions take kernels of situ's own",
+    (void)snprintf(note, sizeof note, "cuDNN does not start on cuda:%d (%s): convolutions take kernels of situ's own",
                    d->target.index, situ__cudnn.GetErrorString(status));
     situ__cuda_note(note);
     return SITU_OK;
@@ -145,16 +142,14 @@ cudnnBackendDescriptor_t situ__dnn_make(situ__dnn_graph *g, cudnnBackendDescript
   return made;
 }
 
-void situ__dnn_set(situ__dnn_graph *g, cudnnBackendDescriptor_t descriptor,
-                   cudnnBackendAttributeName_t name, cudnnBackendAttributeType_t type,
-                   int64_t count, const void *value) {
+void situ__dnn_set(situ__dnn_graph *g, cudnnBackendDescriptor_t descriptor, cudnnBackendAttributeName_t name,
+                   cudnnBackendAttributeType_t type, int64_t count, const void *value) {
   if (g->status == CUDNN_STATUS_SUCCESS)
-    note_status(g, "cudnnBackendSetAttribute",
-                situ__cudnn.BackendSetAttribute(descriptor, name, type, count, value));
+    note_status(g, "cudnnBackendSetAttribute", situ__cudnn.BackendSetAttribute(descriptor, name, type, count, value));
 }
 
-void situ__dnn_refer(situ__dnn_graph *g, cudnnBackendDescriptor_t descriptor,
-                     cudnnBackendAttributeName_t name, cudnnBackendDescriptor_t to) {
+void situ__dnn_refer(situ__dnn_graph *g, cudnnBackendDescriptor_t descriptor, cudnnBackendAttributeName_t name,
+                     cudnnBackendDescriptor_t to) {
   situ__dnn_set(g, descriptor, name, CUDNN_TYPE_BACKEND_DESCRIPTOR, 1, &to);
 }
 
@@ -176,8 +171,7 @@ cudnnDataType_t situ__dnn_type(situ_dtype dtype) {
 }
 
 cudnnBackendDescriptor_t situ__dnn_describe(situ__dnn_graph *g, int64_t uid, cudnnDataType_t type,
-                                            const situ__dnn_tensor *tensor, uint8_t aligned,
-                                            situ__dnn_where where) {
+                                            const situ__dnn_tensor *tensor, uint8_t aligned, situ__dnn_where where) {
   cudnnBackendDescriptor_t t = situ__dnn_make(g, CUDNN_BACKEND_TENSOR_DESCRIPTOR);
   const int64_t bytes = (int64_t)1 << aligned;
   const bool nowhere = where == SITU__DNN_NOWHERE, value = where == SITU__DNN_VALUE;
@@ -197,27 +191,23 @@ cudnnBackendDescriptor_t situ__dnn_describe(situ__dnn_graph *g, int64_t uid, cud
 /* The same bits on every run, sums of at least the dtype that was asked for, and a NaN only where one was put in: engines by
    transforms smear it over their tile. A note that is not known here says no good. */
 static bool allows(const situ__dnn_problem *p, cudnnBackendNumericalNote_t note) {
-  if (note == CUDNN_NUMERICAL_NOTE_TENSOR_CORE)
-    return p->dtype != SITU_F32 || p->precision != SITU_PRECISION_HIGHEST;
+  if (note == CUDNN_NUMERICAL_NOTE_TENSOR_CORE) return p->dtype != SITU_F32 || p->precision != SITU_PRECISION_HIGHEST;
   return note == CUDNN_NUMERICAL_NOTE_STRICT_NAN_PROP;
 }
 
-static void get(situ__dnn_graph *g, cudnnBackendDescriptor_t descriptor,
-                cudnnBackendAttributeName_t name, cudnnBackendAttributeType_t type, int64_t capacity,
-                int64_t *count, void *value) {
+static void get(situ__dnn_graph *g, cudnnBackendDescriptor_t descriptor, cudnnBackendAttributeName_t name,
+                cudnnBackendAttributeType_t type, int64_t capacity, int64_t *count, void *value) {
   if (g->status == CUDNN_STATUS_SUCCESS)
     note_status(g, "cudnnBackendGetAttribute",
                 situ__cudnn.BackendGetAttribute(descriptor, name, type, capacity, count, value));
 }
 
-static bool keeps_promises(situ__dnn_graph *g, const situ__dnn_problem *p,
-                           cudnnBackendDescriptor_t config) {
+static bool keeps_promises(situ__dnn_graph *g, const situ__dnn_problem *p, cudnnBackendDescriptor_t config) {
   enum { NOTES = 32 };
   cudnnBackendNumericalNote_t note[NOTES];
   int64_t count = 0;
   cudnnBackendDescriptor_t engine = situ__dnn_make(g, CUDNN_BACKEND_ENGINE_DESCRIPTOR);
-  get(g, config, CUDNN_ATTR_ENGINECFG_ENGINE, CUDNN_TYPE_BACKEND_DESCRIPTOR, 1, &count,
-      (void *)&engine);
+  get(g, config, CUDNN_ATTR_ENGINECFG_ENGINE, CUDNN_TYPE_BACKEND_DESCRIPTOR, 1, &count, (void *)&engine);
   get(g, engine, CUDNN_ATTR_ENGINE_NUMERICAL_NOTE, CUDNN_TYPE_NUMERICAL_NOTE, NOTES, &count, note);
   bool good = g->status == CUDNN_STATUS_SUCCESS && count <= NOTES;
   for (int64_t k = 0; good && k < count; k++) good = allows(p, note[k]);
@@ -244,8 +234,7 @@ static bool try_engine(situ__dnn *dnn, situ__dnn_plan *plan, cudnnBackendDescrip
     situ__dnn_refer(&g, plan->way, CUDNN_ATTR_EXECUTION_PLAN_ENGINE_CONFIG, config);
     situ__dnn_refer(&g, plan->way, CUDNN_ATTR_EXECUTION_PLAN_DEVICEPROP, dnn->device);
     situ__dnn_finalize(&g, plan->way);
-    get(&g, plan->way, CUDNN_ATTR_EXECUTION_PLAN_WORKSPACE_SIZE, CUDNN_TYPE_INT64, 1, &count,
-        &plan->bytes);
+    get(&g, plan->way, CUDNN_ATTR_EXECUTION_PLAN_WORKSPACE_SIZE, CUDNN_TYPE_INT64, 1, &count, &plan->bytes);
     good = g.status == CUDNN_STATUS_SUCCESS && plan->bytes >= 0 && plan->bytes <= WORKSPACE_LIMIT;
     if (!good) drop_graph(&g);
   }
@@ -267,13 +256,11 @@ static bool choose_by(situ__dnn *dnn, situ__dnn_plan *plan, cudnnBackendDescript
   situ__dnn_finalize(&g, asked);
   get(&g, asked, CUDNN_ATTR_ENGINEHEUR_RESULTS, CUDNN_TYPE_BACKEND_DESCRIPTOR, 0, &count, NULL);
   while (g.status == CUDNN_STATUS_SUCCESS && capacity < ENGINES && capacity < count) {
-    note_status(
-        &g, "cudnnBackendCreateDescriptor",
-        situ__cudnn.BackendCreateDescriptor(CUDNN_BACKEND_ENGINECFG_DESCRIPTOR, &config[capacity]));
+    note_status(&g, "cudnnBackendCreateDescriptor",
+                situ__cudnn.BackendCreateDescriptor(CUDNN_BACKEND_ENGINECFG_DESCRIPTOR, &config[capacity]));
     capacity += g.status == CUDNN_STATUS_SUCCESS;
   }
-  get(&g, asked, CUDNN_ATTR_ENGINEHEUR_RESULTS, CUDNN_TYPE_BACKEND_DESCRIPTOR, capacity, &count,
-      (void *)config);
+  get(&g, asked, CUDNN_ATTR_ENGINEHEUR_RESULTS, CUDNN_TYPE_BACKEND_DESCRIPTOR, capacity, &count, (void *)config);
   bool ended = g.status != CUDNN_STATUS_SUCCESS;
   for (int64_t k = 0; k < count && k < capacity && !ended; k++) {
     if (try_engine(dnn, plan, config[k])) chosen = k;
@@ -293,8 +280,7 @@ static bool choose_by(situ__dnn *dnn, situ__dnn_plan *plan, cudnnBackendDescript
 static bool choose(situ__dnn *dnn, situ__dnn_plan *plan) {
   situ__dnn_graph *g = &plan->graph;
   cudnnBackendDescriptor_t graph = situ__dnn_make(g, CUDNN_BACKEND_OPERATIONGRAPH_DESCRIPTOR);
-  situ__dnn_set(g, graph, CUDNN_ATTR_OPERATIONGRAPH_OPS, CUDNN_TYPE_BACKEND_DESCRIPTOR, g->ops,
-                (const void *)g->op);
+  situ__dnn_set(g, graph, CUDNN_ATTR_OPERATIONGRAPH_OPS, CUDNN_TYPE_BACKEND_DESCRIPTOR, g->ops, (const void *)g->op);
   situ__dnn_finalize(g, graph);
   static const cudnnBackendHeurMode_t mode[] = { CUDNN_HEUR_MODE_A, CUDNN_HEUR_MODE_FALLBACK };
   bool found = false;
@@ -311,14 +297,11 @@ static void drop(void *dropped) {
   memset(plan, 0, sizeof *plan);
 }
 
-situ__dnn_plan *situ__dnn_find(situ__cuda_device *d, const char *op,
-                               const situ__dnn_problem *problem,
-                               void (*describe)(situ__dnn_graph *, const situ__dnn_problem *),
-                               situ_status *status) {
+situ__dnn_plan *situ__dnn_find(situ__cuda_device *d, const char *op, const situ__dnn_problem *problem,
+                               void (*describe)(situ__dnn_graph *, const situ__dnn_problem *), situ_status *status) {
   _Static_assert(sizeof *problem % sizeof(uint64_t) == 0, "whole words");
   situ__dnn *dnn = d->dnn;
-  situ__dnn_plan *plan =
-      situ__cuda_place(dnn->plan, SITU__DNN_PLANS, sizeof *plan, problem, sizeof *problem, drop);
+  situ__dnn_plan *plan = situ__cuda_place(dnn->plan, SITU__DNN_PLANS, sizeof *plan, problem, sizeof *problem, drop);
   *status = SITU_OK;
   if (!plan->place.used) {
     plan->problem = *problem;
@@ -336,8 +319,8 @@ situ__dnn_plan *situ__dnn_find(situ__cuda_device *d, const char *op,
 
 /* ---- running -------------------------------------------------------------------------------- */
 
-situ_status situ__dnn_run(situ__cuda_device *d, const char *op, situ__dnn_plan *plan, int count,
-                          const int64_t *uid, void *const *data, bool *done) {
+situ_status situ__dnn_run(situ__cuda_device *d, const char *op, situ__dnn_plan *plan, int count, const int64_t *uid,
+                          void *const *data, bool *done) {
   void *workspace = NULL;
   if (plan->bytes > 0) {
     const cudaError_t error = situ__cuda_scratch(d, (size_t)plan->bytes, &workspace);
@@ -347,15 +330,12 @@ situ_status situ__dnn_run(situ__cuda_device *d, const char *op, situ__dnn_plan *
   situ__dnn_graph g = { .count = 0 };
   cudnnBackendDescriptor_t pack = situ__dnn_make(&g, CUDNN_BACKEND_VARIANT_PACK_DESCRIPTOR);
   situ__dnn_set(&g, pack, CUDNN_ATTR_VARIANT_PACK_UNIQUE_IDS, CUDNN_TYPE_INT64, count, uid);
-  situ__dnn_set(&g, pack, CUDNN_ATTR_VARIANT_PACK_DATA_POINTERS, CUDNN_TYPE_VOID_PTR, count,
-                (const void *)data);
-  situ__dnn_set(&g, pack, CUDNN_ATTR_VARIANT_PACK_WORKSPACE, CUDNN_TYPE_VOID_PTR, 1,
-                (const void *)&workspace);
+  situ__dnn_set(&g, pack, CUDNN_ATTR_VARIANT_PACK_DATA_POINTERS, CUDNN_TYPE_VOID_PTR, count, (const void *)data);
+  situ__dnn_set(&g, pack, CUDNN_ATTR_VARIANT_PACK_WORKSPACE, CUDNN_TYPE_VOID_PTR, 1, (const void *)&workspace);
   situ__dnn_finalize(&g, pack);
   if (g.status == CUDNN_STATUS_SUCCESS) {
     situ__cuda_range_begin(op);
-    note_status(&g, "cudnnBackendExecute",
-                situ__cudnn.BackendExecute(d->dnn->handle, plan->way, pack));
+    note_status(&g, "cudnnBackendExecute", situ__cudnn.BackendExecute(d->dnn->handle, plan->way, pack));
     situ__cuda_range_end();
   }
   situ_status status = SITU_OK;

@@ -38,12 +38,11 @@ typedef struct situ__dnn_graph {
 } situ__dnn_graph;
 
 cudnnBackendDescriptor_t situ__dnn_make(situ__dnn_graph *graph, cudnnBackendDescriptorType_t type);
-void situ__dnn_set(situ__dnn_graph *graph, cudnnBackendDescriptor_t descriptor,
-                   cudnnBackendAttributeName_t name, cudnnBackendAttributeType_t type,
-                   int64_t count, const void *value);
+void situ__dnn_set(situ__dnn_graph *graph, cudnnBackendDescriptor_t descriptor, cudnnBackendAttributeName_t name,
+                   cudnnBackendAttributeType_t type, int64_t count, const void *value);
 /* An attribute that is another descriptor. */
-void situ__dnn_refer(situ__dnn_graph *graph, cudnnBackendDescriptor_t descriptor,
-                     cudnnBackendAttributeName_t name, cudnnBackendDescriptor_t to);
+void situ__dnn_refer(situ__dnn_graph *graph, cudnnBackendDescriptor_t descriptor, cudnnBackendAttributeName_t name,
+                     cudnnBackendDescriptor_t to);
 void situ__dnn_finalize(situ__dnn_graph *graph, cudnnBackendDescriptor_t descriptor);
 /* Finalised, and one of the graph's operations. */
 void situ__dnn_operation(situ__dnn_graph *graph, cudnnBackendDescriptor_t descriptor);
@@ -54,9 +53,8 @@ typedef struct situ__dnn_tensor {
 /* Where it lies: in memory of the device; nowhere, as what one operation hands to the next; with the host, one number. */
 typedef enum situ__dnn_where { SITU__DNN_THERE, SITU__DNN_NOWHERE, SITU__DNN_VALUE } situ__dnn_where;
 /* uid: the number by which it is given an address later. */
-cudnnBackendDescriptor_t situ__dnn_describe(situ__dnn_graph *graph, int64_t uid,
-                                            cudnnDataType_t type, const situ__dnn_tensor *tensor,
-                                            uint8_t aligned, situ__dnn_where where);
+cudnnBackendDescriptor_t situ__dnn_describe(situ__dnn_graph *graph, int64_t uid, cudnnDataType_t type,
+                                            const situ__dnn_tensor *tensor, uint8_t aligned, situ__dnn_where where);
 cudnnDataType_t situ__dnn_type(situ_dtype dtype);
 
 /* ---- problems and plans ---------------------------------------------------------------------- */
@@ -96,13 +94,11 @@ typedef struct situ__dnn {
 situ__dnn *situ__dnn_open(situ__cuda_device *device, const char *op, situ_status *status);
 /* The plan of a problem, remembered or made of what `describe` tells of it. NULL: the library has none, and *status is
    SITU_OK; or it failed with *status. */
-situ__dnn_plan *situ__dnn_find(situ__cuda_device *device, const char *op,
-                               const situ__dnn_problem *problem,
-                               void (*describe)(situ__dnn_graph *, const situ__dnn_problem *),
-                               situ_status *status);
+situ__dnn_plan *situ__dnn_find(situ__cuda_device *device, const char *op, const situ__dnn_problem *problem,
+                               void (*describe)(situ__dnn_graph *, const situ__dnn_problem *), situ_status *status);
 /* Queues it: addresses of tensors by their uids. SITU_OK and not *done: it was refused, and plan->none is set; or there is no
    room for what it needs beside them. */
-situ_status situ__dnn_run(situ__cuda_device *device, const char *op, situ__dnn_plan *plan,
-                          int count, const int64_t *uid, void *const *data, bool *done);
+situ_status situ__dnn_run(situ__cuda_device *device, const char *op, situ__dnn_plan *plan, int count,
+                          const int64_t *uid, void *const *data, bool *done);
 
 #endif

@@ -13,24 +13,21 @@ static int name_ops(const situ__cuda_device *d, char *out, size_t size) {
   if (open == 1)
     return snprintf(out, size, "; in op %llu: %s", (unsigned long long)d->queued,
                     d->recent[d->good % SITU__CUDA_RECENT]);
-  int used = snprintf(
-      out, size, "; in one of the ops %llu to %llu, queued since the last good synchronisation:",
-      (unsigned long long)d->good + 1, (unsigned long long)d->queued);
+  int used = snprintf(out, size, "; in one of the ops %llu to %llu, queued since the last good synchronisation:",
+                      (unsigned long long)d->good + 1, (unsigned long long)d->queued);
   uint64_t first = open > SITU__CUDA_RECENT ? d->queued - SITU__CUDA_RECENT : d->good;
   for (uint64_t k = first; k < d->queued && used > 0 && (size_t)used < size; k++)
-    used += snprintf(out + used, size - (size_t)used, "%s %s",
-                     k == first ? first > d->good ? " ..." : "" : ",",
+    used += snprintf(out + used, size - (size_t)used, "%s %s", k == first ? first > d->good ? " ..." : "" : ",",
                      d->recent[k % SITU__CUDA_RECENT]);
-  return used + snprintf(out + used, (size_t)used < size ? size - (size_t)used : 0,
-                         " (SITU_SYNC=1 tells which)");
+  return used + snprintf(out + used, (size_t)used < size ? size - (size_t)used : 0, " (SITU_SYNC=1 tells which)");
 }
 
 void situ__cuda_lose(situ__cuda_device *d, const char *call, cudaError_t error) {
   (void)situ__cuda.GetLastError(); /* not to be met again by the program's own calls */
   if (d->lost) return;
   d->lost = true;
-  int used = snprintf(d->cause, sizeof d->cause, "%s: %s (%s, %d)", call,
-                      situ__cuda.GetErrorString(error), situ__cuda.GetErrorName(error), (int)error);
+  int used = snprintf(d->cause, sizeof d->cause, "%s: %s (%s, %d)", call, situ__cuda.GetErrorString(error),
+                      situ__cuda.GetErrorName(error), (int)error);
   if (used > 0 && (size_t)used < sizeof d->cause && d->open)
     (void)name_ops(d, d->cause + used, sizeof d->cause - (size_t)used);
 }
@@ -39,8 +36,7 @@ situ_status situ__cuda_lost(const situ__cuda_device *d, const char *op) {
   return situ__host->fail(SITU_E_LOST, op, "cuda:%d is lost: %s", d->target.index, d->cause);
 }
 
-situ_status situ__cuda_give_up(situ__cuda_device *d, const char *op, const char *call,
-                               cudaError_t error) {
+situ_status situ__cuda_give_up(situ__cuda_device *d, const char *op, const char *call, cudaError_t error) {
   situ__cuda_lose(d, call, error);
   return situ__cuda_lost(d, op);
 }
@@ -63,14 +59,12 @@ static situ_status harmless(cudaError_t error) {
   }
 }
 
-situ_status situ__cuda_fail(situ__cuda_device *d, const char *op, const char *call,
-                            cudaError_t error) {
+situ_status situ__cuda_fail(situ__cuda_device *d, const char *op, const char *call, cudaError_t error) {
   situ_status status = harmless(error);
   if (status == SITU_E_LOST || d->lost) return situ__cuda_give_up(d, op, call, error);
   (void)situ__cuda.GetLastError();
   return situ__host->fail(status, op, "cuda:%d: %s: %s (%s, %d)", d->target.index, call,
-                          situ__cuda.GetErrorString(error), situ__cuda.GetErrorName(error),
-                          (int)error);
+                          situ__cuda.GetErrorString(error), situ__cuda.GetErrorName(error), (int)error);
 }
 
 /* ---- waiting -------------------------------------------------------------------------------- */

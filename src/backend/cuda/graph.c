@@ -10,13 +10,11 @@ situ_status situ__cuda_graph_begin(int index) {
   situ__cuda_device *d = situ__cuda_enter(index, op, &status);
   if (!d) return status;
   if (!d->pool) /* only what a pool gives out and takes back becomes a part of a graph */
-    return situ__cuda_leave(
-        d, situ__host->fail(SITU_E_UNSUPPORTED, op,
-                            "cuda:%d has no memory pools, and a graph's scratch must be of one",
-                            index));
+    return situ__cuda_leave(d, situ__host->fail(SITU_E_UNSUPPORTED, op,
+                                                "cuda:%d has no memory pools, and a graph's scratch must be of one",
+                                                index));
   cudaError_t error = situ__cuda.StreamBeginCapture(d->stream, cudaStreamCaptureModeRelaxed);
-  if (error != cudaSuccess)
-    return situ__cuda_leave(d, situ__cuda_fail(d, op, "cudaStreamBeginCapture", error));
+  if (error != cudaSuccess) return situ__cuda_leave(d, situ__cuda_fail(d, op, "cudaStreamBeginCapture", error));
   d->captures = true;
   return SITU_OK; /* entered */
 }
@@ -48,8 +46,7 @@ situ_status situ__cuda_graph_launch(int index, void *graph) {
   situ__cuda_device *d = situ__cuda_enter(index, op, &status);
   if (!d) return status;
   cudaError_t error = situ__cuda.GraphLaunch(graph, d->stream);
-  if (error != cudaSuccess)
-    return situ__cuda_leave(d, situ__cuda_fail(d, op, "cudaGraphLaunch", error));
+  if (error != cudaSuccess) return situ__cuda_leave(d, situ__cuda_fail(d, op, "cudaGraphLaunch", error));
   d->order.graph = d->queued + 1; /* it may use any memory */
   situ__cuda_queued(d, op);
   d->unchecked = true;

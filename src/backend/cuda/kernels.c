@@ -3,9 +3,9 @@
    SPDX-License-Identifier: MIT */
 #include "backend/cuda/cuda.h"
 
-#define ROW(name)                                                                             \
-  __asm__(".section .rodata\n.balign 16\nsitu__cuda_" #name ":\n.incbin \"" SITU_CUDA_KERNELS \
-          "/" #name ".fatbin\"\n.text\n");                                                    \
+#define ROW(name)                                                                                       \
+  __asm__(".section .rodata\n.balign 16\nsitu__cuda_" #name ":\n.incbin \"" SITU_CUDA_KERNELS "/" #name \
+          ".fatbin\"\n.text\n");                                                                        \
   extern __attribute__((visibility("hidden"))) const char situ__cuda_##name[];
 SITU__TEXTS(ROW)
 #undef ROW

@@ -13,14 +13,11 @@ static situ_status load(situ__cuda_device *d, const situ__call *call, cudaLibrar
   pthread_mutex_lock(&lock);
   cudaLibrary_t *library = &libraries[text];
   cudaError_t error = cudaSuccess;
-  if (!*library)
-    error =
-        situ__cuda.LibraryLoadData(library, situ__cuda_kernels(text), NULL, NULL, 0, NULL, NULL, 0);
+  if (!*library) error = situ__cuda.LibraryLoadData(library, situ__cuda_kernels(text), NULL, NULL, 0, NULL, NULL, 0);
   if (error != cudaSuccess) *library = NULL;
   *out = *library;
   pthread_mutex_unlock(&lock);
-  return error == cudaSuccess ? SITU_OK
-                              : situ__cuda_fail(d, call->op, "cudaLibraryLoadData", error);
+  return error == cudaSuccess ? SITU_OK : situ__cuda_fail(d, call->op, "cudaLibraryLoadData", error);
 }
 
 static situ_status find(situ__cuda_device *d, const situ__call *call, void **out) {
@@ -35,11 +32,10 @@ static situ_status find(situ__cuda_device *d, const situ__call *call, void **out
   cudaError_t error = situ__cuda.LibraryGetKernel(&kernel, library, name);
   if (error == cudaErrorSymbolNotFound) {
     (void)situ__cuda.GetLastError();
-    return situ__host->fail(
-        SITU_E_UNSUPPORTED, call->op,
-        "this build of situ has no CUDA kernel %s: cmake/kernels.cmake does not "
-        "list that mixture of dtypes",
-        name);
+    return situ__host->fail(SITU_E_UNSUPPORTED, call->op,
+                            "this build of situ has no CUDA kernel %s: cmake/kernels.cmake does not "
+                            "list that mixture of dtypes",
+                            name);
   }
   if (error != cudaSuccess) return situ__cuda_fail(d, call->op, name, error);
   if (!situ__table_add(&d->kernels, &call->variant, kernel))
@@ -59,8 +55,8 @@ situ_status situ__target_launch(situ__target *target, const situ__call *call, in
   if (status != SITU_OK) return status;
   if (groups > GROUPS_MAX)
     return situ__host->fail(SITU_E_UNSUPPORTED, call->op,
-                            "%lld groups of work-items are more than cuda:%d takes at once",
-                            (long long)groups, target->index);
+                            "%lld groups of work-items are more than cuda:%d takes at once", (long long)groups,
+                            target->index);
   void *argument[ARGUMENTS]; /* CUDA copies what they point to before it returns */
   int count = 0;
   for (int k = 0; k < call->buffers; k++) {
@@ -70,8 +66,7 @@ situ_status situ__target_launch(situ__target *target, const situ__call *call, in
   for (int k = 0; k < call->touches; k++) situ__cuda_used(d, call->touched[k], 1);
   for (int k = 0; k < call->blocks; k++) argument[count++] = (void *)(uintptr_t)call->block[k].data;
   if (call->checks) argument[count++] = &d->fault;
-  const struct dim3 grid = { (unsigned)groups, 1, 1 },
-                    block = { call->alone ? 1 : (unsigned)target->group, 1, 1 };
+  const struct dim3 grid = { (unsigned)groups, 1, 1 }, block = { call->alone ? 1 : (unsigned)target->group, 1, 1 };
   situ__cuda_range_begin(call->op);
   cudaError_t error = situ__cuda.LaunchKernel(kernel, grid, block, argument, 0, d->stream);
   situ__cuda_range_end();

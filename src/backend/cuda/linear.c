@@ -9,9 +9,7 @@ typedef struct layer {
 } layer;
 
 static char *address(const situ_view_desc *v) {
-  return v && v->storage
-             ? (char *)v->storage->data + v->offset * (int64_t)situ__lower_size(v->dtype)
-             : NULL;
+  return v && v->storage ? (char *)v->storage->data + v->offset * (int64_t)situ__lower_size(v->dtype) : NULL;
 }
 
 /* Results that are not made yet will lie at whole 256 bytes. */
@@ -38,21 +36,19 @@ static bool set_vector(layer *l, const situ_view_desc *v, int64_t size) {
 
 /* y^T = w x^T. The matrix that gelu was given is wanted in steps of 8 elements and 16 bytes. */
 static bool set_forward(layer *l, const situ_work *work) {
-  const situ_view_desc *x = work->in[0], *w = work->in[1], *bias = work->in[2], *y = work->out[0],
-                       *kept = work->out[1];
+  const situ_view_desc *x = work->in[0], *w = work->in[1], *bias = work->in[2], *y = work->out[0], *kept = work->out[1];
   situ__lt_problem *q = &l->problem;
   const bool gelu = work->integer[0] == SITU_UNARY_gelu_tanh;
   q->m = w->size[0], q->n = x->size[0], q->k = x->size[1];
   q->turned[SITU__LT_A] = true;
-  q->epilogue =
-      gelu ? kept ? CUBLASLT_EPILOGUE_GELU_AUX : CUBLASLT_EPILOGUE_GELU : CUBLASLT_EPILOGUE_RELU;
+  q->epilogue = gelu ? kept ? CUBLASLT_EPILOGUE_GELU_AUX : CUBLASLT_EPILOGUE_GELU : CUBLASLT_EPILOGUE_RELU;
   if (bias) q->epilogue |= CUBLASLT_EPILOGUE_BIAS;
   l->places.kept = address(kept);
-  if (kept && (kept->dtype != q->dtype || kept->stride[1] != 1 || kept->stride[0] != y->stride[0] ||
-               y->stride[0] % 8 || (uintptr_t)l->places.kept % 16))
+  if (kept && (kept->dtype != q->dtype || kept->stride[1] != 1 || kept->stride[0] != y->stride[0] || y->stride[0] % 8 ||
+               (uintptr_t)l->places.kept % 16))
     return false;
-  return set_operand(l, SITU__LT_A, w) && set_operand(l, SITU__LT_B, x) &&
-         set_operand(l, SITU__LT_D, y) && (!bias || set_vector(l, bias, q->m));
+  return set_operand(l, SITU__LT_A, w) && set_operand(l, SITU__LT_B, x) && set_operand(l, SITU__LT_D, y) &&
+         (!bias || set_vector(l, bias, q->m));
 }
 
 /* dw^T = x^T g, and the sums of g along the rows of both. */
@@ -62,8 +58,8 @@ static bool set_back(layer *l, const situ_work *work) {
   q->m = x->size[1], q->n = g->size[1], q->k = g->size[0];
   q->turned[SITU__LT_B] = true;
   q->epilogue = CUBLASLT_EPILOGUE_BGRADB;
-  return set_operand(l, SITU__LT_A, x) && set_operand(l, SITU__LT_B, g) &&
-         set_operand(l, SITU__LT_D, work->out[0]) && set_vector(l, work->out[1], q->n);
+  return set_operand(l, SITU__LT_A, x) && set_operand(l, SITU__LT_B, g) && set_operand(l, SITU__LT_D, work->out[0]) &&
+         set_vector(l, work->out[1], q->n);
 }
 
 /* Of its kind: 16 or 32 bits, one dtype. */
@@ -106,8 +102,8 @@ situ_status situ__cuda_linear(int index, const situ_work *work) {
   if (plan) status = situ__lt_run(d, plan, &l.places, &done);
   if (status == SITU_OK && !done) status = SITU_E_UNSUPPORTED;
   if (done) {
-    void *const used[] = { l.places.of[SITU__LT_A], l.places.of[SITU__LT_B],
-                           l.places.of[SITU__LT_D], l.places.vector, l.places.kept };
+    void *const used[] = { l.places.of[SITU__LT_A], l.places.of[SITU__LT_B], l.places.of[SITU__LT_D], l.places.vector,
+                           l.places.kept };
     for (int k = 0; k < 5; k++)
       if (used[k]) situ__cuda_used(d, used[k], 1);
     situ__cuda_queued(d, "linear");

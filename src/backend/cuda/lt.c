@@ -14,16 +14,15 @@ situ__lt_table situ__cublaslt;
 
 /* SITU_OK: it was refused before anything was queued, as there is no way to do it. */
 static situ_status fail_of(situ__cuda_device *d, const char *call, cublasStatus_t status) {
-  const char *name = situ__cublaslt.GetStatusName(status),
-             *text = situ__cublaslt.GetStatusString(status);
+  const char *name = situ__cublaslt.GetStatusName(status), *text = situ__cublaslt.GetStatusString(status);
   char what[256];
   switch (status) {
   case CUBLAS_STATUS_NOT_SUPPORTED:
   case CUBLAS_STATUS_ARCH_MISMATCH:
   case CUBLAS_STATUS_INVALID_VALUE: return SITU_OK;
   case CUBLAS_STATUS_ALLOC_FAILED:
-    return situ__host->fail(SITU_E_NOMEM, "matmul", "cuda:%d: %s: %s (%s, %d)", d->target.index,
-                            call, text, name, (int)status);
+    return situ__host->fail(SITU_E_NOMEM, "matmul", "cuda:%d: %s: %s (%s, %d)", d->target.index, call, text, name,
+                            (int)status);
   default:
     (void)snprintf(what, sizeof what, "%s: %s (%s, %d)", call, text, name, (int)status);
     cudaError_t error = situ__cuda.GetLastError();
@@ -54,8 +53,7 @@ static void load(void) {
     situ__cublaslt = found.table;
     return;
   }
-  (void)snprintf(note, sizeof note, "no cuBLASLt: matrix products take kernels of situ's own (%s)",
-                 why);
+  (void)snprintf(note, sizeof note, "no cuBLASLt: matrix products take kernels of situ's own (%s)", why);
   situ__cuda_note(note);
 }
 
@@ -76,8 +74,7 @@ static situ_status start(situ__cuda_device *d, situ__lt *lt) {
   if (status == CUBLAS_STATUS_NOT_INITIALIZED) { /* it cannot work with this device */
     lt->opened = true;
     char note[128];
-    (void)snprintf(note, sizeof note,
-                   "cuBLASLt does not start on cuda:%d: matrix products take kernels of situ's own",
+    (void)snprintf(note, sizeof note, "cuBLASLt does not start on cuda:%d: matrix products take kernels of situ's own",
                    d->target.index);
     situ__cuda_note(note);
     return SITU_OK;
@@ -118,28 +115,22 @@ enum { KEEPS = CUBLASLT_EPILOGUE_GELU_AUX & ~CUBLASLT_EPILOGUE_GELU };
   } while (0)
 
 /* Addresses that are said beforehand. */
-static cublasStatus_t place(const situ__lt_plan *plan, const situ__lt_places *at,
-                            const char **call) {
+static cublasStatus_t place(const situ__lt_plan *plan, const situ__lt_places *at, const char **call) {
   const bool vector = plan->problem.epilogue & (CUBLASLT_EPILOGUE_BIAS | CUBLASLT_EPILOGUE_BGRADB);
   if (vector)
-    TRY(MatmulDescSetAttribute, plan->operation, CUBLASLT_MATMUL_DESC_BIAS_POINTER, &at->vector,
-        sizeof at->vector);
+    TRY(MatmulDescSetAttribute, plan->operation, CUBLASLT_MATMUL_DESC_BIAS_POINTER, &at->vector, sizeof at->vector);
   if (plan->problem.epilogue & KEEPS)
-    TRY(MatmulDescSetAttribute, plan->operation, CUBLASLT_MATMUL_DESC_EPILOGUE_AUX_POINTER,
-        &at->kept, sizeof at->kept);
+    TRY(MatmulDescSetAttribute, plan->operation, CUBLASLT_MATMUL_DESC_EPILOGUE_AUX_POINTER, &at->kept, sizeof at->kept);
   return CUBLAS_STATUS_SUCCESS;
 }
 
 static cublasStatus_t describe(situ__lt_plan *plan, const situ__lt_places *at, const char **call) {
-  static const cudaDataType type[SITU_DTYPES] = { [SITU_F16] = CUDA_R_16F,
-                                                  [SITU_BF16] = CUDA_R_16BF,
-                                                  [SITU_F32] = CUDA_R_32F,
-                                                  [SITU_F64] = CUDA_R_64F };
+  static const cudaDataType type[SITU_DTYPES] = {
+    [SITU_F16] = CUDA_R_16F, [SITU_BF16] = CUDA_R_16BF, [SITU_F32] = CUDA_R_32F, [SITU_F64] = CUDA_R_64F
+  };
   static const cublasComputeType_t of_f32[] = { [SITU_PRECISION_HIGHEST] = CUBLAS_COMPUTE_32F,
-                                                [SITU_PRECISION_HIGH] =
-                                                    CUBLAS_COMPUTE_32F_FAST_TF32,
-                                                [SITU_PRECISION_MEDIUM] =
-                                                    CUBLAS_COMPUTE_32F_FAST_16BF };
+                                                [SITU_PRECISION_HIGH] = CUBLAS_COMPUTE_32F_FAST_TF32,
+                                                [SITU_PRECISION_MEDIUM] = CUBLAS_COMPUTE_32F_FAST_16BF };
   const situ__lt_problem *p = &plan->problem;
   const bool wide = p->dtype == SITU_F64;
   TRY(MatmulDescCreate, &plan->operation, wide ? CUBLAS_COMPUTE_64F : of_f32[p->precision],
@@ -147,39 +138,35 @@ static cublasStatus_t describe(situ__lt_plan *plan, const situ__lt_places *at, c
   for (int k = SITU__LT_A; k <= SITU__LT_B; k++) {
     const cublasOperation_t turned = p->turned[k] ? CUBLAS_OP_T : CUBLAS_OP_N;
     TRY(MatmulDescSetAttribute, plan->operation,
-        k == SITU__LT_A ? CUBLASLT_MATMUL_DESC_TRANSA : CUBLASLT_MATMUL_DESC_TRANSB, &turned,
-        sizeof turned);
+        k == SITU__LT_A ? CUBLASLT_MATMUL_DESC_TRANSA : CUBLASLT_MATMUL_DESC_TRANSB, &turned, sizeof turned);
   }
   if (p->epilogue != CUBLASLT_EPILOGUE_DEFAULT)
-    TRY(MatmulDescSetAttribute, plan->operation, CUBLASLT_MATMUL_DESC_EPILOGUE, &p->epilogue,
-        sizeof p->epilogue);
+    TRY(MatmulDescSetAttribute, plan->operation, CUBLASLT_MATMUL_DESC_EPILOGUE, &p->epilogue, sizeof p->epilogue);
   if (p->epilogue & KEEPS)
-    TRY(MatmulDescSetAttribute, plan->operation, CUBLASLT_MATMUL_DESC_EPILOGUE_AUX_LD,
-        &p->ld[SITU__LT_D], sizeof p->ld[SITU__LT_D]);
+    TRY(MatmulDescSetAttribute, plan->operation, CUBLASLT_MATMUL_DESC_EPILOGUE_AUX_LD, &p->ld[SITU__LT_D],
+        sizeof p->ld[SITU__LT_D]);
   cublasStatus_t placed = place(plan, at, call);
   if (placed != CUBLAS_STATUS_SUCCESS) return placed;
   const int64_t size[][2] = { { p->m, p->k }, { p->k, p->n }, { p->m, p->n }, { p->m, p->n } };
   for (int k = 0; k < SITU__LT_OPERANDS; k++) {
     const bool turned = k <= SITU__LT_B && p->turned[k];
-    TRY(MatrixLayoutCreate, &plan->layout[k], type[p->dtype], (uint64_t)size[k][turned],
-        (uint64_t)size[k][!turned], p->ld[k]);
-    TRY(MatrixLayoutSetAttribute, plan->layout[k], CUBLASLT_MATRIX_LAYOUT_BATCH_COUNT, &p->batch,
-        sizeof p->batch);
-    TRY(MatrixLayoutSetAttribute, plan->layout[k], CUBLASLT_MATRIX_LAYOUT_STRIDED_BATCH_OFFSET,
-        &p->apart[k], sizeof p->apart[k]);
+    TRY(MatrixLayoutCreate, &plan->layout[k], type[p->dtype], (uint64_t)size[k][turned], (uint64_t)size[k][!turned],
+        p->ld[k]);
+    TRY(MatrixLayoutSetAttribute, plan->layout[k], CUBLASLT_MATRIX_LAYOUT_BATCH_COUNT, &p->batch, sizeof p->batch);
+    TRY(MatrixLayoutSetAttribute, plan->layout[k], CUBLASLT_MATRIX_LAYOUT_STRIDED_BATCH_OFFSET, &p->apart[k],
+        sizeof p->apart[k]);
   }
   return CUBLAS_STATUS_SUCCESS;
 }
 
-static cublasStatus_t prefer(const situ__lt *lt, const situ__lt_plan *plan,
-                             cublasLtMatmulPreference_t preference, const char **call) {
+static cublasStatus_t prefer(const situ__lt *lt, const situ__lt_plan *plan, cublasLtMatmulPreference_t preference,
+                             const char **call) {
   const uint64_t bytes = lt->bytes;
-  TRY(MatmulPreferenceSetAttribute, preference, CUBLASLT_MATMUL_PREF_MAX_WORKSPACE_BYTES, &bytes,
-      sizeof bytes);
-  static const cublasLtMatmulPreferenceAttributes_t alignment[] = {
-    CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_A_BYTES, CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_B_BYTES,
-    CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_C_BYTES, CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_D_BYTES
-  };
+  TRY(MatmulPreferenceSetAttribute, preference, CUBLASLT_MATMUL_PREF_MAX_WORKSPACE_BYTES, &bytes, sizeof bytes);
+  static const cublasLtMatmulPreferenceAttributes_t alignment[] = { CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_A_BYTES,
+                                                                    CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_B_BYTES,
+                                                                    CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_C_BYTES,
+                                                                    CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_D_BYTES };
   for (int k = 0; k < SITU__LT_OPERANDS; k++) {
     const uint32_t least = 1u << plan->problem.aligned[k];
     TRY(MatmulPreferenceSetAttribute, preference, alignment[k], &least, sizeof least);
@@ -196,9 +183,9 @@ static cublasStatus_t choose(const situ__lt *lt, situ__lt_plan *plan, const char
   if (status == CUBLAS_STATUS_SUCCESS) {
     *call = "cublasLtMatmulAlgoGetHeuristic";
     const cublasLtMatrixLayout_t *layout = plan->layout;
-    status = situ__cublaslt.MatmulAlgoGetHeuristic(
-        lt->handle, plan->operation, layout[SITU__LT_A], layout[SITU__LT_B], layout[SITU__LT_C],
-        layout[SITU__LT_D], preference, 1, &found, &count);
+    status =
+        situ__cublaslt.MatmulAlgoGetHeuristic(lt->handle, plan->operation, layout[SITU__LT_A], layout[SITU__LT_B],
+                                              layout[SITU__LT_C], layout[SITU__LT_D], preference, 1, &found, &count);
   }
   if (status == CUBLAS_STATUS_SUCCESS) status = count ? found.state : CUBLAS_STATUS_NOT_SUPPORTED;
   plan->way = found.algo;
@@ -214,11 +201,10 @@ static void drop(void *dropped) {
   memset(plan, 0, sizeof *plan);
 }
 
-situ__lt_plan *situ__lt_find(situ__cuda_device *d, const situ__lt_problem *problem,
-                             const situ__lt_places *places, situ_status *status) {
+situ__lt_plan *situ__lt_find(situ__cuda_device *d, const situ__lt_problem *problem, const situ__lt_places *places,
+                             situ_status *status) {
   _Static_assert(sizeof *problem % sizeof(uint64_t) == 0, "whole words");
-  situ__lt_plan *plan =
-      situ__cuda_place(d->lt->plan, SITU__LT_PLANS, sizeof *plan, problem, sizeof *problem, drop);
+  situ__lt_plan *plan = situ__cuda_place(d->lt->plan, SITU__LT_PLANS, sizeof *plan, problem, sizeof *problem, drop);
   const char *call;
   *status = SITU_OK;
   if (!plan->place.used) {
@@ -242,12 +228,11 @@ typedef union scalar {
 } scalar;
 
 static scalar scalar_of(const situ__lt_plan *plan, double value) {
-  return plan->problem.dtype == SITU_F64 ? (scalar){ .f64 = value }
-                                         : (scalar){ .f32 = (float)value };
+  return plan->problem.dtype == SITU_F64 ? (scalar){ .f64 = value } : (scalar){ .f32 = (float)value };
 }
 
-static cublasStatus_t multiply(situ__cuda_device *d, const situ__lt_plan *plan,
-                               const situ__lt_places *at, const char **call) {
+static cublasStatus_t multiply(situ__cuda_device *d, const situ__lt_plan *plan, const situ__lt_places *at,
+                               const char **call) {
   const situ__lt *lt = d->lt;
   const cublasLtMatrixLayout_t *layout = plan->layout;
   const scalar alpha = scalar_of(plan, at->alpha), beta = scalar_of(plan, at->beta);
@@ -255,16 +240,15 @@ static cublasStatus_t multiply(situ__cuda_device *d, const situ__lt_plan *plan,
   if (status != CUBLAS_STATUS_SUCCESS) return status;
   *call = "cublasLtMatmul";
   situ__cuda_range_begin("matmul");
-  status = situ__cublaslt.Matmul(
-      lt->handle, plan->operation, &alpha, at->of[SITU__LT_A], layout[SITU__LT_A],
-      at->of[SITU__LT_B], layout[SITU__LT_B], &beta, at->of[SITU__LT_C], layout[SITU__LT_C],
-      at->of[SITU__LT_D], layout[SITU__LT_D], &plan->way, lt->workspace, lt->bytes, d->stream);
+  status =
+      situ__cublaslt.Matmul(lt->handle, plan->operation, &alpha, at->of[SITU__LT_A], layout[SITU__LT_A],
+                            at->of[SITU__LT_B], layout[SITU__LT_B], &beta, at->of[SITU__LT_C], layout[SITU__LT_C],
+                            at->of[SITU__LT_D], layout[SITU__LT_D], &plan->way, lt->workspace, lt->bytes, d->stream);
   situ__cuda_range_end();
   return status;
 }
 
-situ_status situ__lt_run(situ__cuda_device *d, situ__lt_plan *plan, const situ__lt_places *at,
-                         bool *done) {
+situ_status situ__lt_run(situ__cuda_device *d, situ__lt_plan *plan, const situ__lt_places *at, bool *done) {
   const char *call;
   const cublasStatus_t status = multiply(d, plan, at, &call);
   if (status == CUBLAS_STATUS_SUCCESS) {

@@ -35,12 +35,10 @@ typedef struct situ__lt_problem {
   int64_t ld[SITU__LT_OPERANDS];    /* elements from column to column, */
   int64_t apart[SITU__LT_OPERANDS]; /* and from one of a batch to the next */
   int32_t batch;
-  uint32_t
-      epilogue; /* what is done to D before it is written, and with which vector: a cublasLtEpilogue_t */
+  uint32_t epilogue; /* what is done to D before it is written, and with which vector: a cublasLtEpilogue_t */
   uint8_t dtype, precision;
-  bool turned[2]; /* A, B: lies there transposed */
-  uint8_t aligned[SITU__LT_OPERANDS +
-                  1]; /* the power of 2 that addresses are multiples of; of the vector as well */
+  bool turned[2];                         /* A, B: lies there transposed */
+  uint8_t aligned[SITU__LT_OPERANDS + 1]; /* the power of 2 that addresses are multiples of; of the vector as well */
   uint8_t pad[7];
 } situ__lt_problem;
 
@@ -79,10 +77,9 @@ typedef struct situ__lt {
 situ__lt *situ__lt_open(situ__cuda_device *device, situ_status *status);
 /* The plan of a problem, remembered or made. places: those of vector and matrix, which it may depend on. NULL: the library has
    none, and *status is SITU_OK; or it failed with *status. */
-situ__lt_plan *situ__lt_find(situ__cuda_device *device, const situ__lt_problem *problem,
-                             const situ__lt_places *places, situ_status *status);
+situ__lt_plan *situ__lt_find(situ__cuda_device *device, const situ__lt_problem *problem, const situ__lt_places *places,
+                             situ_status *status);
 /* Queues it. SITU_OK and not *done: it was refused, and will be from now on. */
-situ_status situ__lt_run(situ__cuda_device *device, situ__lt_plan *plan,
-                         const situ__lt_places *places, bool *done);
+situ_status situ__lt_run(situ__cuda_device *device, situ__lt_plan *plan, const situ__lt_places *places, bool *done);
 
 #endif

@@ -30,8 +30,7 @@ static bool lies(int64_t rows, int64_t columns, int64_t row, int64_t column, int
   return true;
 }
 
-static bool factor(situ__lt_problem *q, int k, int64_t rows, int64_t columns, int64_t row,
-                   int64_t column) {
+static bool factor(situ__lt_problem *q, int k, int64_t rows, int64_t columns, int64_t row, int64_t column) {
   q->turned[k] = !lies(rows, columns, row, column, &q->ld[k]);
   return !q->turned[k] || lies(columns, rows, column, row, &q->ld[k]);
 }
@@ -50,8 +49,7 @@ static bool set_matrices(product *p) {
   q->m = s->m, q->n = s->n;
   p->source[SITU__LT_A] = A, p->source[SITU__LT_B] = B;
   return lies(s->m, s->n, s->y_row, s->y_col, &q->ld[SITU__LT_D]) &&
-         factor(q, SITU__LT_A, q->m, q->k, s->a_row, s->a_col) &&
-         factor(q, SITU__LT_B, q->k, q->n, s->b_row, s->b_col);
+         factor(q, SITU__LT_A, q->m, q->k, s->a_row, s->a_col) && factor(q, SITU__LT_B, q->k, q->n, s->b_row, s->b_col);
 }
 
 /* The largest dimension of the batch is one call's; a call for each of the others. */
@@ -80,8 +78,7 @@ static bool of_its_kind(const product *p) {
   const situ_dtype dtype = (situ_dtype)w->out[0]->dtype;
   const situ_dtype compute = w->compute ? w->compute : dtype;
   return dtype >= SITU_F16 && w->in[0]->dtype == dtype && w->in[1]->dtype == dtype &&
-         situ__lower_lane_of(compute) == situ__lower_lane_of(dtype) && w->scalar[0] != 0 &&
-         p->s->k > 0;
+         situ__lower_lane_of(compute) == situ__lower_lane_of(dtype) && w->scalar[0] != 0 && p->s->k > 0;
 }
 
 /* ---- where operands lie ---------------------------------------------------------------------- */
@@ -122,8 +119,7 @@ static void set_places(product *p, bool vector) {
 static bool is_vector(const product *p) {
   const products *s = p->s;
   const bool turned = p->source[SITU__LT_A] == B;
-  const int64_t along = turned ? s->bias_col : s->bias_row,
-                across = turned ? s->bias_row : s->bias_col;
+  const int64_t along = turned ? s->bias_col : s->bias_row, across = turned ? s->bias_row : s->bias_col;
   bool one = (along == 1 || p->problem.m == 1) && (across == 0 || p->problem.n == 1);
   for (int d = 0; d < p->batch->ndim; d++) one = one && p->batch->stride[BIAS][d] == 0;
   return one && p->work->scalar[1] == 1 && p->bias->dtype == p->problem.dtype;
@@ -151,8 +147,7 @@ static situ_view_desc whole(const product *p, int operand, int64_t row, int64_t 
 
 /* y = bias, to which the product is added then. */
 static situ_status lay_bias(situ__cuda_device *d, const product *p) {
-  situ_view_desc from = whole(p, BIAS, p->s->bias_row, p->s->bias_col),
-                 to = whole(p, Y, p->s->y_row, p->s->y_col);
+  situ_view_desc from = whole(p, BIAS, p->s->bias_row, p->s->bias_col), to = whole(p, Y, p->s->y_row, p->s->y_col);
   return situ__lower_copy(d->target.index, &(situ_work){ .verb = SITU_VERB_COPY,
                                                          .compute = (situ_dtype)to.dtype,
                                                          .ins = 1,
@@ -200,8 +195,7 @@ static situ_status multiply(situ__cuda_device *d, product *p, bool *done) {
   const bool vector = p->bias && is_vector(p);
   set_places(p, vector);
   situ__lt_plan *plan = find(d, p, &status);
-  if (status != SITU_OK || !p->bias || (vector && plan))
-    return plan ? run(d, p, plan, done) : status;
+  if (status != SITU_OK || !p->bias || (vector && plan)) return plan ? run(d, p, plan, done) : status;
   int64_t ld;
   const bool matrix = is_matrix(p, &ld);
   if (matrix) set_sum(p, BIAS, ld);
@@ -211,8 +205,8 @@ static situ_status multiply(situ__cuda_device *d, product *p, bool *done) {
   return plan && status == SITU_OK ? run(d, p, plan, done) : status;
 }
 
-bool situ__cuda_product(situ__target *target, const situ_work *work, const walk *batch,
-                        const products *s, situ_status *status) {
+bool situ__cuda_product(situ__target *target, const situ_work *work, const walk *batch, const products *s,
+                        situ_status *status) {
   situ__cuda_device *d = (situ__cuda_device *)target;
   product p = { .work = work, .batch = batch, .s = s };
   if (work->ins > 2 && work->scalar[1] != 0) p.bias = work->in[BIAS - 1];

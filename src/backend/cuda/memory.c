@@ -5,8 +5,7 @@
 #include "backend/cuda/cuda.h"
 
 static cudaError_t take(situ__cuda_device *d, size_t bytes, void **data) {
-  return d->pool ? situ__cuda.MallocFromPoolAsync(data, bytes, d->pool, d->stream)
-                 : situ__cuda.Malloc(data, bytes);
+  return d->pool ? situ__cuda.MallocFromPoolAsync(data, bytes, d->pool, d->stream) : situ__cuda.Malloc(data, bytes);
 }
 
 /* Out of memory: what was freed behind queued work is free once that is done, and pieces that the pool keeps may be in the
@@ -86,10 +85,8 @@ void *situ__target_scratch(situ__target *target, const char *op, size_t bytes) {
   const cudaError_t error = situ__cuda_scratch(d, bytes, &data);
   if (error == cudaSuccess) return data;
   if (error == cudaErrorMemoryAllocation)
-    (void)situ__host->fail(SITU_E_NOMEM, op, "no memory for %zu bytes of scratch on cuda:%d", bytes,
-                           target->index);
-  else
-    (void)situ__cuda_fail(d, op, "allocating scratch", error);
+    (void)situ__host->fail(SITU_E_NOMEM, op, "no memory for %zu bytes of scratch on cuda:%d", bytes, target->index);
+  else (void)situ__cuda_fail(d, op, "allocating scratch", error);
   return NULL;
 }
 

@@ -14,10 +14,8 @@ static size_t place_of(const situ__cuda_order *o, const char *data) {
   size_t low = 0, high = o->count;
   while (low < high) {
     size_t middle = (low + high) / 2;
-    if (o->block[middle].data <= data)
-      low = middle + 1;
-    else
-      high = middle;
+    if (o->block[middle].data <= data) low = middle + 1;
+    else high = middle;
   }
   return low;
 }
@@ -83,8 +81,7 @@ void situ__cuda_mark(situ__cuda_device *d) {
 
 /* ---- aside ---------------------------------------------------------------------------------- */
 
-cudaError_t situ__cuda_aside(situ__cuda_device *d, cudaStream_t side, const void *data,
-                             situ__cuda_way *way) {
+cudaError_t situ__cuda_aside(situ__cuda_device *d, cudaStream_t side, const void *data, situ__cuda_way *way) {
   const situ__cuda_order *o = &d->order;
   const uint64_t last = last_use(d, data);
   *way = (situ__cuda_way){ side, last };
@@ -111,10 +108,8 @@ cudaError_t situ__cuda_join(situ__cuda_device *d, const situ__cuda_way *way) {
 cudaError_t situ__cuda_open_order(situ__cuda_device *d) {
   situ__cuda_order *o = &d->order;
   cudaError_t error = situ__cuda.StreamCreateWithFlags(&o->in, cudaStreamNonBlocking);
-  if (error == cudaSuccess)
-    error = situ__cuda.StreamCreateWithFlags(&o->out, cudaStreamNonBlocking);
-  if (error == cudaSuccess)
-    error = situ__cuda.EventCreateWithFlags(&o->arrived, cudaEventDisableTiming);
+  if (error == cudaSuccess) error = situ__cuda.StreamCreateWithFlags(&o->out, cudaStreamNonBlocking);
+  if (error == cudaSuccess) error = situ__cuda.EventCreateWithFlags(&o->arrived, cudaEventDisableTiming);
   for (int k = 0; error == cudaSuccess && k < SITU__CUDA_MARKERS; k++) {
     o->behind[k] = UINT64_MAX;
     error = situ__cuda.EventCreateWithFlags(&o->marker[k], cudaEventDisableTiming);

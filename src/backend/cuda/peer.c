@@ -9,15 +9,13 @@ static const char *const copying = "copy";
 
 typedef enum route { UNKNOWN, DIRECT, STAGED } route;
 static route routes[SITU__CUDA_DEVICES][SITU__CUDA_DEVICES]; /* [to][from] */
-static pthread_mutex_t trying =
-    PTHREAD_MUTEX_INITIALIZER; /* over a test; the table is read without */
+static pthread_mutex_t trying = PTHREAD_MUTEX_INITIALIZER;   /* over a test; the table is read without */
 
 /* ---- ways ----------------------------------------------------------------------------------- */
 
 /* What is queued on either device later waits for what was queued on the other before. Never two locks at once, so that two
    threads cannot wait in a ring; an event that was recorded again meanwhile only waits for more. */
-static situ_status wait_for(int index, const void *data, size_t bytes, cudaEvent_t *event,
-                            const cudaEvent_t *other) {
+static situ_status wait_for(int index, const void *data, size_t bytes, cudaEvent_t *event, const cudaEvent_t *other) {
   situ_status status;
   situ__cuda_device *d = situ__cuda_enter(index, copying, &status);
   if (!d) return status;
@@ -32,8 +30,7 @@ static situ_status wait_for(int index, const void *data, size_t bytes, cudaEvent
     error = situ__cuda.EventRecord(d->here, d->stream);
     *event = d->here;
   }
-  return situ__cuda_leave(d, error == cudaSuccess ? SITU_OK
-                                                  : situ__cuda_fail(d, copying, call, error));
+  return situ__cuda_leave(d, error == cudaSuccess ? SITU_OK : situ__cuda_fail(d, copying, call, error));
 }
 
 /* A copy that may be queued, and that the source's device does not wait for: its memory must not be given out meanwhile. */
@@ -55,8 +52,8 @@ static situ_status direct(int to, char *dst, int from, const char *src, size_t b
   situ__cuda_used(d, dst, bytes);
   cudaError_t error = situ__cuda.MemcpyPeerAsync(dst, to, src, from, bytes, d->stream);
   if (error == cudaSuccess) situ__cuda_queued(d, copying);
-  status = error == cudaSuccess ? situ__cuda_step(d, copying)
-                                : situ__cuda_fail(d, copying, "cudaMemcpyPeerAsync", error);
+  status =
+      error == cudaSuccess ? situ__cuda_step(d, copying) : situ__cuda_fail(d, copying, "cudaMemcpyPeerAsync", error);
   (void)situ__cuda_leave(d, status);
   if (status == SITU_OK) status = wait_for(to, dst, bytes, &done, NULL);
   if (status == SITU_OK) status = wait_for(from, src, bytes, NULL, &done);
@@ -66,9 +63,7 @@ static situ_status direct(int to, char *dst, int from, const char *src, size_t b
 
 static situ_status staged(int to, char *dst, int from, const char *src, size_t bytes) {
   char *stage = situ__host->alloc(SITU__CUDA_CHUNK);
-  if (!stage)
-    return situ__host->fail(SITU_E_NOMEM, copying, "no memory for %d bytes on the host",
-                            SITU__CUDA_CHUNK);
+  if (!stage) return situ__host->fail(SITU_E_NOMEM, copying, "no memory for %d bytes on the host", SITU__CUDA_CHUNK);
   situ_status status = SITU_OK;
   for (size_t done = 0; status == SITU_OK && done < bytes;) {
     size_t part = bytes - done < SITU__CUDA_CHUNK ? bytes - done : SITU__CUDA_CHUNK;
@@ -90,8 +85,7 @@ static cudaError_t allow(const situ__cuda_device *owner, int user) {
     (void)situ__cuda.GetLastError();
     return error == cudaErrorPeerAccessAlreadyEnabled ? cudaSuccess : error;
   }
-  const struct cudaMemAccessDesc access = { .location = { .type = cudaMemLocationTypeDevice,
-                                                          .id = user },
+  const struct cudaMemAccessDesc access = { .location = { .type = cudaMemLocationTypeDevice, .id = user },
                                             .flags = cudaMemAccessFlagsProtReadWrite };
   return situ__cuda.MemPoolSetAccess(owner->pool, &access, 1);
 }
@@ -117,8 +111,7 @@ static situ_status connected(int to, int from, bool *may) {
 enum { PATTERN = 64 << 10 };
 
 /* Does a pattern arrive? *arrived is set where the devices answered. */
-static situ_status pattern_arrives(int to, void *dst, int from, void *src, unsigned char *pattern,
-                                   bool *arrived) {
+static situ_status pattern_arrives(int to, void *dst, int from, void *src, unsigned char *pattern, bool *arrived) {
   unsigned char *seen = pattern + PATTERN;
   for (int k = 0; k < PATTERN; k++) pattern[k] = (unsigned char)(k * 31 + k / 251 + 7);
   memset(seen, 0, PATTERN);
@@ -136,10 +129,8 @@ static situ_status room_on(int index, void **data) {
   situ__cuda_device *d = situ__cuda_enter(index, copying, &status);
   if (!d) return status;
   cudaError_t error = situ__cuda_take(d, PATTERN, data);
-  if (error == cudaErrorMemoryAllocation)
-    (void)situ__cuda.GetLastError();
-  else if (error != cudaSuccess)
-    status = situ__cuda_fail(d, copying, "allocating", error);
+  if (error == cudaErrorMemoryAllocation) (void)situ__cuda.GetLastError();
+  else if (error != cudaSuccess) status = situ__cuda_fail(d, copying, "allocating", error);
   return situ__cuda_leave(d, status);
 }
 
@@ -187,13 +178,12 @@ static situ_status within(int index, char *dst, const char *src, size_t bytes) {
   situ__cuda_used(d, src, bytes);
   cudaError_t error = situ__cuda.MemcpyAsync(dst, src, bytes, cudaMemcpyDeviceToDevice, d->stream);
   if (error == cudaSuccess) situ__cuda_queued(d, copying);
-  return situ__cuda_leave(d, error == cudaSuccess
-                                 ? situ__cuda_step(d, copying)
-                                 : situ__cuda_fail(d, copying, "cudaMemcpyAsync", error));
+  return situ__cuda_leave(d, error == cudaSuccess ? situ__cuda_step(d, copying)
+                                                  : situ__cuda_fail(d, copying, "cudaMemcpyAsync", error));
 }
 
-situ_status situ__cuda_copy_peer(int to, void *dst, size_t dst_at, int from, const void *src,
-                                 size_t src_at, size_t bytes) {
+situ_status situ__cuda_copy_peer(int to, void *dst, size_t dst_at, int from, const void *src, size_t src_at,
+                                 size_t bytes) {
   char *into = (char *)dst + dst_at;
   const char *out = (const char *)src + src_at;
   if (to == from) return within(to, into, out, bytes);

@@ -34,13 +34,11 @@ static void *open_library(const char *file, char *why, size_t size) {
   }
   static const char *const places[] = { "", "/usr/local/cuda/lib64", "/opt/cuda/lib64" };
   void *library = NULL;
-  for (size_t k = 0; !library && k < sizeof places / sizeof *places; k++)
-    library = open_in(places[k], file, why, size);
+  for (size_t k = 0; !library && k < sizeof places / sizeof *places; k++) library = open_in(places[k], file, why, size);
   return library;
 }
 
-bool situ__cuda_bind(const char *file, const char *const *name, void **slot, int count, char *why,
-                     size_t size) {
+bool situ__cuda_bind(const char *file, const char *const *name, void **slot, int count, char *why, size_t size) {
   void *library = open_library(file, why, size);
   if (!library) return false;
   for (int k = 0; k < count; k++) {

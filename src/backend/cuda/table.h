@@ -39,7 +39,6 @@ bool situ__cuda_open(char *why, size_t size);
 /* Opens a library of the toolkit's and looks up `count` names in it; for situ__cuda_open and for the libraries that are
    optional. Where $SITU_CUDA_PATH (an absolute directory) is set, there and nowhere else. False: `why` says why not, and no
    slot was filled. */
-bool situ__cuda_bind(const char *file, const char *const *name, void **slot, int count, char *why,
-                     size_t size);
+bool situ__cuda_bind(const char *file, const char *const *name, void **slot, int count, char *why, size_t size);
 
 #endif

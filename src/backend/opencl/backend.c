@@ -2,7 +2,7 @@
    SPDX-License-Identifier: MIT */
 #include "backend/opencl/opencl.h"
 
-#define TRIED(verb, lowered)                                        \
+#define TRIED(verb, lowered)                                                \
   static situ_status believed_##lowered(int index, const situ_work *work) { \
     return situ__cl_believed(index, work, situ__lower_##lowered);           \
   }

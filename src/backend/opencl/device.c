@@ -11,8 +11,7 @@ enum { DEVICES = 64, PLATFORMS = 16 };
 static situ__cl_device devices[DEVICES];
 static int found;
 static char why[256];
-static pid_t
-    owner; /* a fork's child must not use the driver's threads, which stayed in the parent */
+static pid_t owner; /* a fork's child must not use the driver's threads, which stayed in the parent */
 static pthread_once_t once = PTHREAD_ONCE_INIT;
 
 /* ---- failures ------------------------------------------------------------------------------- */
@@ -53,21 +52,17 @@ static const char *error_name(cl_int error) {
   case CL_INVALID_GLOBAL_WORK_SIZE: return "larger than the device allows";
   case CL_EXEC_STATUS_ERROR_FOR_EVENTS_IN_WAIT_LIST: return "earlier work failed";
   default:
-    return meaning(error, false) == SITU_E_ARG
-               ? "not accepted, which is a mistake of situ's or of the driver's"
-               : "error";
+    return meaning(error, false) == SITU_E_ARG ? "not accepted, which is a mistake of situ's or of the driver's"
+                                               : "error";
   }
 }
 
-situ_status situ__cl_fail(situ__cl_device *device, const char *op, const char *call, cl_int error,
-                          bool waited) {
+situ_status situ__cl_fail(situ__cl_device *device, const char *op, const char *call, cl_int error, bool waited) {
   situ_status status = meaning(error, waited);
   if (status == SITU_E_LOST && !*device->lost)
-    (void)snprintf(device->lost, sizeof device->lost, "%s: %s (%d)", call, error_name(error),
-                   (int)error);
-  return situ__host->fail(status, op, "opencl:%d: %s: %s (%d)%s", device->target.index, call,
-                          error_name(error), (int)error,
-                          status == SITU_E_LOST ? "; the device is lost" : "");
+    (void)snprintf(device->lost, sizeof device->lost, "%s: %s (%d)", call, error_name(error), (int)error);
+  return situ__host->fail(status, op, "opencl:%d: %s: %s (%d)%s", device->target.index, call, error_name(error),
+                          (int)error, status == SITU_E_LOST ? "; the device is lost" : "");
 }
 
 const char *situ__cl_lost(int index) {
@@ -92,8 +87,7 @@ static void describe(situ__cl_device *d, cl_int *error) {
   ask(d->id, CL_DEVICE_NAME, sizeof known->name - 1, known->name, error);
   ask(d->id, CL_DRIVER_VERSION, sizeof version - 1, version, error);
   if (*error == CL_SUCCESS)
-    *error = clGetPlatformInfo(d->platform, CL_PLATFORM_NAME, sizeof known->driver / 2,
-                               known->driver, NULL);
+    *error = clGetPlatformInfo(d->platform, CL_PLATFORM_NAME, sizeof known->driver / 2, known->driver, NULL);
   size_t used = strlen(known->driver);
   (void)snprintf(known->driver + used, sizeof known->driver - used, " %s", version);
   known->memory_total = d->budget;
@@ -119,13 +113,13 @@ static cl_int add(cl_platform_id platform, cl_device_id id) {
   ask(id, CL_DEVICE_SINGLE_FP_CONFIG, sizeof config, &config, &error);
   ask(id, CL_DEVICE_MAX_WORK_GROUP_SIZE, sizeof most, &most, &error);
   ask(id, CL_DEVICE_EXTENSIONS, sizeof extensions - 1, extensions, &error);
-  *d = (situ__cl_device){ .target = { .index = found,
-                                      .cpu = type & CL_DEVICE_TYPE_CPU,
-                                      .fp64 = strstr(extensions, "cl_khr_fp64") != NULL },
-                          .platform = platform,
-                          .id = id,
-                          .budget = total,
-                          .largest = largest };
+  *d = (situ__cl_device){
+    .target = { .index = found, .cpu = type & CL_DEVICE_TYPE_CPU, .fp64 = strstr(extensions, "cl_khr_fp64") != NULL },
+    .platform = platform,
+    .id = id,
+    .budget = total,
+    .largest = largest
+  };
   describe(d, &error);
   if (error != CL_SUCCESS) return error;
   if (!usable) return CL_DEVICE_NOT_AVAILABLE;
@@ -167,13 +161,11 @@ static void find(void) {
     }
   }
   if (found)
-    (void)snprintf(why, sizeof why, "%d device%s, through %u platform%s", found,
-                   found == 1 ? "" : "s", count, count == 1 ? "" : "s");
+    (void)snprintf(why, sizeof why, "%d device%s, through %u platform%s", found, found == 1 ? "" : "s", count,
+                   count == 1 ? "" : "s");
   else
-    (void)snprintf(
-        why, sizeof why,
-        "%u OpenCL platform%s, but no device that can be used (%s: %d); clinfo lists them", count,
-        count == 1 ? "" : "s", error_name(last), (int)last);
+    (void)snprintf(why, sizeof why, "%u OpenCL platform%s, but no device that can be used (%s: %d); clinfo lists them",
+                   count, count == 1 ? "" : "s", error_name(last), (int)last);
 }
 
 int situ__cl_count(const char **reason) {
@@ -216,13 +208,11 @@ static void wait_at_exit(void) {
 
 static situ_status open_device(situ__cl_device *d, const char *op) {
   if (getpid() != owner)
-    return situ__host->fail(
-        SITU_E_STATE, op,
-        "OpenCL was started before this process was forked; its devices stayed in the parent");
+    return situ__host->fail(SITU_E_STATE, op,
+                            "OpenCL was started before this process was forked; its devices stayed in the parent");
   situ__host->fork_guard();
   cl_int error;
-  const cl_context_properties properties[] = { CL_CONTEXT_PLATFORM,
-                                               (cl_context_properties)d->platform, 0 };
+  const cl_context_properties properties[] = { CL_CONTEXT_PLATFORM, (cl_context_properties)d->platform, 0 };
   cl_context context = clCreateContext(properties, 1, &d->id, NULL, NULL, &error);
   if (!context) return situ__cl_fail(d, op, "clCreateContext", error, false);
   cl_command_queue queue = clCreateCommandQueue(context, d->id, 0, &error);
@@ -231,8 +221,8 @@ static situ_status open_device(situ__cl_device *d, const char *op) {
     return situ__cl_fail(d, op, "clCreateCommandQueue", error, false);
   }
   const fault none = { 0 };
-  d->fault = clCreateBuffer(context, CL_MEM_READ_WRITE | CL_MEM_COPY_HOST_PTR, sizeof none,
-                            (void *)(uintptr_t)&none, &error);
+  d->fault =
+      clCreateBuffer(context, CL_MEM_READ_WRITE | CL_MEM_COPY_HOST_PTR, sizeof none, (void *)(uintptr_t)&none, &error);
   if (!d->fault) {
     (void)clReleaseCommandQueue(queue);
     (void)clReleaseContext(context);

@@ -43,12 +43,9 @@ static bool is_own(char *path) {
 static bool path_of(const char *key, char path[PATH]) {
   const char *cache = secure_getenv("XDG_CACHE_HOME"), *home = secure_getenv("HOME");
   int length;
-  if (cache && *cache == '/')
-    length = snprintf(path, PATH, "%s/situ/opencl/%s", cache, key);
-  else if (home && *home == '/')
-    length = snprintf(path, PATH, "%s/.cache/situ/opencl/%s", home, key);
-  else
-    return false;
+  if (cache && *cache == '/') length = snprintf(path, PATH, "%s/situ/opencl/%s", cache, key);
+  else if (home && *home == '/') length = snprintf(path, PATH, "%s/.cache/situ/opencl/%s", home, key);
+  else return false;
   return length > 0 && length < PATH - KEY && is_own(path);
 }
 
@@ -66,8 +63,7 @@ static void make_directories(char *path) {
 /* A byte of a file for each key. It is the open file's lock, not the process's: two devices of one process are two. */
 static struct flock byte_of(const char *key, short kind) {
   const uint64_t place = checksum((const unsigned char *)key, strlen(key)) >> 2;
-  return (
-      struct flock){ .l_type = kind, .l_whence = SEEK_SET, .l_start = (off_t)place, .l_len = 1 };
+  return (struct flock){ .l_type = kind, .l_whence = SEEK_SET, .l_start = (off_t)place, .l_len = 1 };
 }
 
 int situ__cl_disk_lock(const char *key) {
@@ -113,11 +109,9 @@ unsigned char *situ__cl_disk_read(const char *key, size_t *bytes) {
   if (file < 0) return NULL;
   header h;
   unsigned char *data = NULL;
-  bool good = transfer(read, file, &h, sizeof h) && memcmp(h.magic, magic, sizeof magic) == 0 &&
-              h.bytes <= MOST;
+  bool good = transfer(read, file, &h, sizeof h) && memcmp(h.magic, magic, sizeof magic) == 0 && h.bytes <= MOST;
   if (good) data = situ__host->alloc((size_t)h.bytes);
-  good = data && transfer(read, file, data, (size_t)h.bytes) &&
-         checksum(data, (size_t)h.bytes) == h.sum;
+  good = data && transfer(read, file, data, (size_t)h.bytes) && checksum(data, (size_t)h.bytes) == h.sum;
   if (good) (void)futimens(file, NULL); /* used: it stays */
   (void)close(file);
   if (good) {
@@ -199,8 +193,7 @@ void situ__cl_disk_write(const char *key, const unsigned char *binary, size_t by
   if (file < 0) return;
   header h = { .bytes = bytes, .sum = checksum(binary, bytes) };
   memcpy(h.magic, magic, sizeof magic);
-  bool good =
-      transfer(put, file, &h, sizeof h) && transfer(put, file, (void *)(uintptr_t)binary, bytes);
+  bool good = transfer(put, file, &h, sizeof h) && transfer(put, file, (void *)(uintptr_t)binary, bytes);
   good = close(file) == 0 && good;
   if (!good || rename(own, path) != 0) {
     (void)unlink(own);
@@ -209,8 +202,7 @@ void situ__cl_disk_write(const char *key, const unsigned char *binary, size_t by
   /* To look at all of them takes a while, so it is done for the first and then for every sixteenth part of the bound. */
   static uint64_t since;
   const uint64_t before = __atomic_fetch_add(&since, bytes, __ATOMIC_RELAXED);
-  if (before == 0 || before / (most / 16 + 1) != (before + bytes) / (most / 16 + 1))
-    make_room(most);
+  if (before == 0 || before / (most / 16 + 1) != (before + bytes) / (most / 16 + 1)) make_room(most);
 }
 
 void situ__cl_disk_remove(const char *key) {

@@ -11,12 +11,10 @@ enum { HUGE_PAGE = 2 << 20 };
 /* Large memory of a processor is the host's, and in large pages it is faster; a hint, so that no failure matters. Nobody waits for
    the mapping: the address is known at once. */
 static void widen_pages(situ__cl_device *d, cl_mem memory, size_t bytes) {
-  char *at =
-      clEnqueueMapBuffer(d->queue, memory, CL_FALSE, CL_MAP_READ, 0, bytes, 0, NULL, NULL, NULL);
+  char *at = clEnqueueMapBuffer(d->queue, memory, CL_FALSE, CL_MAP_READ, 0, bytes, 0, NULL, NULL, NULL);
   if (!at) return;
   const size_t head = (size_t)(-(uintptr_t)at & (HUGE_PAGE - 1));
-  if (head < bytes)
-    (void)madvise(at + head, (bytes - head) & ~(size_t)(HUGE_PAGE - 1), MADV_HUGEPAGE);
+  if (head < bytes) (void)madvise(at + head, (bytes - head) & ~(size_t)(HUGE_PAGE - 1), MADV_HUGEPAGE);
   (void)clEnqueueUnmapMemObject(d->queue, memory, at, 0, NULL, NULL);
 }
 
@@ -35,8 +33,7 @@ situ_status situ__cl_alloc(int index, size_t bytes, void **data) {
   } else if (error == CL_MEM_OBJECT_ALLOCATION_FAILURE || error == CL_OUT_OF_RESOURCES ||
              error == CL_OUT_OF_HOST_MEMORY)
     status = SITU_E_NOMEM;
-  else
-    status = situ__cl_fail(d, "alloc", "clCreateBuffer", error, false);
+  else status = situ__cl_fail(d, "alloc", "clCreateBuffer", error, false);
   *data = memory;
   return situ__cl_leave(d, status);
 }
@@ -75,8 +72,7 @@ static situ_status check(situ__cl_device *d) {
   if (!d->unchecked) return SITU_OK;
   fault seen;
   const fault none = { 0 };
-  cl_int error =
-      clEnqueueReadBuffer(d->queue, d->fault, CL_TRUE, 0, sizeof seen, &seen, 0, NULL, NULL);
+  cl_int error = clEnqueueReadBuffer(d->queue, d->fault, CL_TRUE, 0, sizeof seen, &seen, 0, NULL, NULL);
   if (error != CL_SUCCESS) return situ__cl_fail(d, copying, "clEnqueueReadBuffer", error, true);
   d->unchecked = seen.raised;
   if (!seen.raised) return SITU_OK;
@@ -90,9 +86,8 @@ situ_status situ__cl_copy_in(int index, void *data, size_t at, const void *host,
   situ__cl_device *d = situ__cl_enter(index, copying, &status);
   if (!d) return status;
   cl_int error = clEnqueueWriteBuffer(d->queue, data, CL_TRUE, at, bytes, host, 0, NULL, NULL);
-  return situ__cl_leave(d, error == CL_SUCCESS
-                               ? SITU_OK
-                               : situ__cl_fail(d, copying, "clEnqueueWriteBuffer", error, true));
+  return situ__cl_leave(d,
+                        error == CL_SUCCESS ? SITU_OK : situ__cl_fail(d, copying, "clEnqueueWriteBuffer", error, true));
 }
 
 /* What was found wrong is told before the values are looked at. */
@@ -102,29 +97,24 @@ situ_status situ__cl_copy_out(int index, const void *data, size_t at, void *host
   if (!d) return status;
   status = check(d);
   if (status != SITU_OK) return situ__cl_leave(d, status);
-  cl_int error = clEnqueueReadBuffer(d->queue, (cl_mem)(uintptr_t)data, CL_TRUE, at, bytes, host, 0,
-                                     NULL, NULL);
-  return situ__cl_leave(d, error == CL_SUCCESS
-                               ? SITU_OK
-                               : situ__cl_fail(d, copying, "clEnqueueReadBuffer", error, true));
+  cl_int error = clEnqueueReadBuffer(d->queue, (cl_mem)(uintptr_t)data, CL_TRUE, at, bytes, host, 0, NULL, NULL);
+  return situ__cl_leave(d,
+                        error == CL_SUCCESS ? SITU_OK : situ__cl_fail(d, copying, "clEnqueueReadBuffer", error, true));
 }
 
-static situ_status copy_within(int index, void *dst, size_t dst_at, const void *src, size_t src_at,
-                               size_t bytes) {
+static situ_status copy_within(int index, void *dst, size_t dst_at, const void *src, size_t src_at, size_t bytes) {
   situ_status status;
   situ__cl_device *d = situ__cl_enter(index, copying, &status);
   if (!d) return status;
-  cl_int error = clEnqueueCopyBuffer(d->queue, (cl_mem)(uintptr_t)src, dst, src_at, dst_at, bytes,
-                                     0, NULL, NULL);
-  return situ__cl_leave(d, error == CL_SUCCESS
-                               ? SITU_OK
-                               : situ__cl_fail(d, copying, "clEnqueueCopyBuffer", error, false));
+  cl_int error = clEnqueueCopyBuffer(d->queue, (cl_mem)(uintptr_t)src, dst, src_at, dst_at, bytes, 0, NULL, NULL);
+  return situ__cl_leave(d,
+                        error == CL_SUCCESS ? SITU_OK : situ__cl_fail(d, copying, "clEnqueueCopyBuffer", error, false));
 }
 
 /* Devices have contexts of their own, and may be of different drivers: the source is mapped, which costs nothing where it
    lies in the host's memory, and written from there. */
-situ_status situ__cl_copy_peer(int to, void *dst, size_t dst_at, int from, const void *src,
-                               size_t src_at, size_t bytes) {
+situ_status situ__cl_copy_peer(int to, void *dst, size_t dst_at, int from, const void *src, size_t src_at,
+                               size_t bytes) {
   if (to == from) return copy_within(to, dst, dst_at, src, src_at, bytes);
   situ_status status;
   situ__cl_device *source = situ__cl_enter(from, copying, &status);
@@ -133,12 +123,11 @@ situ_status situ__cl_copy_peer(int to, void *dst, size_t dst_at, int from, const
   void *mapped = NULL;
   status = check(source);
   if (status == SITU_OK) {
-    mapped = clEnqueueMapBuffer(source->queue, (cl_mem)(uintptr_t)src, CL_TRUE, CL_MAP_READ, src_at,
-                                bytes, 0, NULL, NULL, &error);
+    mapped = clEnqueueMapBuffer(source->queue, (cl_mem)(uintptr_t)src, CL_TRUE, CL_MAP_READ, src_at, bytes, 0, NULL,
+                                NULL, &error);
     if (!mapped) status = situ__cl_fail(source, copying, "clEnqueueMapBuffer", error, true);
   }
-  (void)situ__cl_leave(source,
-                       status); /* never two locks at once: two threads cannot wait in a ring */
+  (void)situ__cl_leave(source, status); /* never two locks at once: two threads cannot wait in a ring */
   if (!mapped) return status;
   status = situ__cl_copy_in(to, dst, dst_at, mapped, bytes);
   situ_status again;
@@ -155,7 +144,6 @@ situ_status situ__cl_synchronize(int index) {
   situ__cl_device *d = situ__cl_enter(index, "synchronize", &status);
   if (!d) return status;
   cl_int error = clFinish(d->queue);
-  status =
-      error == CL_SUCCESS ? check(d) : situ__cl_fail(d, "synchronize", "clFinish", error, true);
+  status = error == CL_SUCCESS ? check(d) : situ__cl_fail(d, "synchronize", "clFinish", error, true);
   return situ__cl_leave(d, status);
 }

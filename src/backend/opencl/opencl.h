@@ -11,25 +11,23 @@
 
 /* ---- devices (device.c) --------------------------------------------------------------------- */
 typedef struct situ__cl_device {
-  situ__target
-      target; /* index, kind, and what is asked of every device that kernels are lowered for */
+  situ__target target; /* index, kind, and what is asked of every device that kernels are lowered for */
   cl_platform_id platform;
   cl_device_id id;
   bool exact_division;
   uint64_t budget, used;        /* bytes; the driver may promise more than it has */
   uint64_t largest;             /* of one allocation */
   situ_device_properties known; /* what it says of itself */
-  pthread_mutex_t
-      lock; /* over all that follows, and over every call that queues; its owner may take it again */
-  char lost[192]; /* "": it is not; else the first cause, for ever */
+  pthread_mutex_t lock; /* over all that follows, and over every call that queues; its owner may take it again */
+  char lost[192];       /* "": it is not; else the first cause, for ever */
   bool open;
   cl_context context;
   cl_command_queue queue;
   cl_mem fault;   /* a situ__cl_fault that kernels write to */
   bool unchecked; /* a kernel that may have written to it is queued */
   situ__table kernels;
-  char *build;       /* the compiler's options; NULL: not asked yet */
-  uint64_t identity; /* of driver, device and options */
+  char *build;        /* the compiler's options; NULL: not asked yet */
+  uint64_t identity;  /* of driver, device and options */
   uint64_t *believed; /* the families of kernels that passed their trial (tried.c) */
   size_t believed_count;
   int trials; /* under way: programs that are used meanwhile are listed, to be forgotten if one fails */
@@ -47,8 +45,7 @@ situ_status situ__cl_info(int index, situ_device_properties *out);
 situ__cl_device *situ__cl_enter_to_free(int index);
 /* Records what a failed call of OpenCL's means. waited: it may have failed for work that was queued before. The device is
    entered. */
-situ_status situ__cl_fail(situ__cl_device *device, const char *op, const char *call, cl_int error,
-                          bool waited);
+situ_status situ__cl_fail(situ__cl_device *device, const char *op, const char *call, cl_int error, bool waited);
 /* Why the device is lost; NULL: it is not. */
 const char *situ__cl_lost(int index);
 
@@ -57,8 +54,8 @@ situ_status situ__cl_alloc(int index, size_t bytes, void **data);
 void situ__cl_free(int index, void *data, size_t bytes);
 situ_status situ__cl_copy_in(int index, void *data, size_t at, const void *host, size_t bytes);
 situ_status situ__cl_copy_out(int index, const void *data, size_t at, void *host, size_t bytes);
-situ_status situ__cl_copy_peer(int to, void *dst, size_t dst_at, int from, const void *src,
-                               size_t src_at, size_t bytes);
+situ_status situ__cl_copy_peer(int to, void *dst, size_t dst_at, int from, const void *src, size_t src_at,
+                               size_t bytes);
 situ_status situ__cl_synchronize(int index);
 /* Many small storages in one memory, or back (pack.c). */
 situ_status situ__cl_pack(int index, const situ_work *work);
@@ -79,8 +76,7 @@ const char *situ__cl_dtype_name(int dtype);
 /* ---- trials (tried.c) ----------------------------------------------------------------------- */
 /* kernel(index, work), once its family has computed the right values on this device. SITU_E_UNSUPPORTED is recorded where it
    has not. */
-situ_status situ__cl_believed(int index, const situ_work *work,
-                              situ_status (*kernel)(int, const situ_work *));
+situ_status situ__cl_believed(int index, const situ_work *work, situ_status (*kernel)(int, const situ_work *));
 /* situ__lower_copy, so. */
 situ_status situ__cl_copy(int index, const situ_work *work);
 

@@ -5,15 +5,13 @@
 
 static const char *const packing = "pack";
 
-static situ_status copy(int index, cl_mem to, size_t to_at, cl_mem from, size_t from_at,
-                        size_t bytes) {
+static situ_status copy(int index, cl_mem to, size_t to_at, cl_mem from, size_t from_at, size_t bytes) {
   situ_status status;
   situ__cl_device *d = situ__cl_enter(index, packing, &status);
   if (!d) return status;
   cl_int error = clEnqueueCopyBuffer(d->queue, from, to, from_at, to_at, bytes, 0, NULL, NULL);
-  return situ__cl_leave(d, error == CL_SUCCESS
-                               ? SITU_OK
-                               : situ__cl_fail(d, packing, "clEnqueueCopyBuffer", error, false));
+  return situ__cl_leave(d,
+                        error == CL_SUCCESS ? SITU_OK : situ__cl_fail(d, packing, "clEnqueueCopyBuffer", error, false));
 }
 
 static situ_view_desc row(situ_storage *storage, situ_dtype dtype, size_t at, int64_t numel) {
@@ -47,12 +45,9 @@ situ_status situ__cl_pack(int index, const situ_work *work) {
   for (int64_t i = 0; status == SITU_OK && i < work->pack_count; i++) {
     const situ_pack_item *item = &work->pack[i];
     const size_t bytes = (size_t)item->numel * situ__lower_size(item->as);
-    if (item->dtype != item->as)
-      status = cast(index, work, item);
-    else if (back)
-      status = copy(index, item->storage->data, 0, whole, item->at, bytes);
-    else
-      status = copy(index, whole, item->at, item->storage->data, 0, bytes);
+    if (item->dtype != item->as) status = cast(index, work, item);
+    else if (back) status = copy(index, item->storage->data, 0, whole, item->at, bytes);
+    else status = copy(index, whole, item->at, item->storage->data, 0, bytes);
   }
   return status;
 }

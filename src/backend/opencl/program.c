@@ -28,17 +28,14 @@ static void prologue(const situ__cl_device *d, const situ__call *call, char *out
     "#define T I64\n#define TYPE long\n#define WIDE 8\n#define TNAME i64\n#define FLOATING 0\n"
   };
   const situ__variant *v = &call->variant;
-  int used =
-      snprintf(out, size,
-               "#define GROUP_SIZE %zu\n#define ON_CPU %d\n#define OP %d\n#define FLAGS "
-               "%u\n#define NAME %s\n%s",
-               d->target.group, d->target.cpu, v->op, v->flags, call->name ? call->name : "none",
-               v->compute ? lane[situ__lower_lane_of((situ_dtype)v->compute)] : "");
+  int used = snprintf(out, size,
+                      "#define GROUP_SIZE %zu\n#define ON_CPU %d\n#define OP %d\n#define FLAGS "
+                      "%u\n#define NAME %s\n%s",
+                      d->target.group, d->target.cpu, v->op, v->flags, call->name ? call->name : "none",
+                      v->compute ? lane[situ__lower_lane_of((situ_dtype)v->compute)] : "");
   for (int k = 0; k < SITU__CALL_DTYPES; k++)
     if (v->dtype[k])
-      used +=
-          snprintf(out + used, size - (size_t)used, "#define D%d %s\n", k,
-                   situ__cl_dtype_name(v->dtype[k]));
+      used += snprintf(out + used, size - (size_t)used, "#define D%d %s\n", k, situ__cl_dtype_name(v->dtype[k]));
   (void)snprintf(out + used, size - (size_t)used, "#line 1 \"%s\"\n", text_name[v->text]);
 }
 
@@ -49,16 +46,14 @@ uint64_t situ__cl_mix(uint64_t hash, const void *data, size_t bytes) {
 }
 
 /* The name of a program on disk: all that decides what it is compiled to. */
-static void program_key(const situ__cl_device *d, const char *head, const char *text,
-                        char key[33]) {
+static void program_key(const situ__cl_device *d, const char *head, const char *text, char key[33]) {
   uint64_t half[2] = { SITU__CL_MIX, 0x9ae16a3b2f90404fu };
   for (int k = 0; k < 2; k++) {
     half[k] = situ__cl_mix(half[k], &d->identity, sizeof d->identity);
     half[k] = situ__cl_mix(half[k], head, strlen(head) + 1);
     half[k] = situ__cl_mix(half[k], text, strlen(text));
   }
-  (void)snprintf(key, 33, "%016llx%016llx", (unsigned long long)half[0],
-                 (unsigned long long)half[1]);
+  (void)snprintf(key, 33, "%016llx%016llx", (unsigned long long)half[0], (unsigned long long)half[1]);
 }
 
 /* ---- building ------------------------------------------------------------------------------- */
@@ -67,9 +62,8 @@ static void program_key(const situ__cl_device *d, const char *head, const char *
 static bool identify(situ__cl_device *d) {
   char version[256] = "";
   (void)clGetDeviceInfo(d->id, CL_DEVICE_VERSION, sizeof version - 1, version, NULL);
-  const char *options = d->exact_division
-                            ? "-cl-std=CL1.2 -w -cl-fp32-correctly-rounded-divide-sqrt"
-                            : "-cl-std=CL1.2 -w";
+  const char *options =
+      d->exact_division ? "-cl-std=CL1.2 -w -cl-fp32-correctly-rounded-divide-sqrt" : "-cl-std=CL1.2 -w";
   const char *const all[] = { options, d->known.name, d->known.driver, version };
   d->build = situ__host->alloc(strlen(options) + 1);
   if (!d->build) return false;
@@ -90,31 +84,24 @@ uint64_t situ__cl_identity(situ__cl_device *d) {
   return hash;
 }
 
-static situ_status does_not_compile(const situ__cl_device *d, const situ__call *call,
-                                    cl_program program) {
+static situ_status does_not_compile(const situ__cl_device *d, const situ__call *call, cl_program program) {
   char *log = situ__host->alloc(1 << 16);
   size_t length = 0;
-  if (log && clGetProgramBuildInfo(program, d->id, CL_PROGRAM_BUILD_LOG, (1 << 16) - 1, log,
-                                   &length) != CL_SUCCESS)
+  if (log && clGetProgramBuildInfo(program, d->id, CL_PROGRAM_BUILD_LOG, (1 << 16) - 1, log, &length) != CL_SUCCESS)
     length = 0;
   if (log) log[length < 3000 ? length : 3000] = 0;
   situ_status status = situ__host->fail(
-      SITU_E_UNSUPPORTED, call->op, "opencl:%d does not compile the kernel %s%s%s:\n%s",
-      d->target.index, text_name[call->variant.text], call->name ? " for " : "",
-      call->name ? call->name : "", log ? log : "");
+      SITU_E_UNSUPPORTED, call->op, "opencl:%d does not compile the kernel %s%s%s:\n%s", d->target.index,
+      text_name[call->variant.text], call->name ? " for " : "", call->name ? call->name : "", log ? log : "");
   situ__host->free(log);
   return status;
 }
 
 static void store(cl_program program, const char *key) {
   size_t bytes = 0;
-  if (clGetProgramInfo(program, CL_PROGRAM_BINARY_SIZES, sizeof bytes, &bytes, NULL) !=
-          CL_SUCCESS ||
-      !bytes)
-    return;
+  if (clGetProgramInfo(program, CL_PROGRAM_BINARY_SIZES, sizeof bytes, &bytes, NULL) != CL_SUCCESS || !bytes) return;
   unsigned char *binary = situ__host->alloc(bytes);
-  if (binary &&
-      clGetProgramInfo(program, CL_PROGRAM_BINARIES, sizeof binary, &binary, NULL) == CL_SUCCESS)
+  if (binary && clGetProgramInfo(program, CL_PROGRAM_BINARIES, sizeof binary, &binary, NULL) == CL_SUCCESS)
     situ__cl_disk_write(key, binary, bytes);
   situ__host->free(binary);
 }
@@ -125,10 +112,8 @@ static cl_program from_disk(const situ__cl_device *d, const char *key) {
   if (!binary) return NULL;
   cl_int error, loaded;
   const unsigned char *list[] = { binary };
-  cl_program program =
-      clCreateProgramWithBinary(d->context, 1, &d->id, &bytes, list, &loaded, &error);
-  if (program && (loaded != CL_SUCCESS ||
-                  clBuildProgram(program, 1, &d->id, d->build, NULL, NULL) != CL_SUCCESS)) {
+  cl_program program = clCreateProgramWithBinary(d->context, 1, &d->id, &bytes, list, &loaded, &error);
+  if (program && (loaded != CL_SUCCESS || clBuildProgram(program, 1, &d->id, d->build, NULL, NULL) != CL_SUCCESS)) {
     (void)clReleaseProgram(program);
     program = NULL;
   }
@@ -138,8 +123,8 @@ static cl_program from_disk(const situ__cl_device *d, const char *key) {
 
 /* One try, with our declarations of OpenCL's functions or with the driver's. What failed is in *tried, and the program is there
    for its log. */
-static cl_int compile(const situ__cl_device *d, const char *head, const char *text, bool ours,
-                      const char **tried, cl_program *out) {
+static cl_int compile(const situ__cl_device *d, const char *head, const char *text, bool ours, const char **tried,
+                      cl_program *out) {
   char options[256];
   const char *parts[] = { ours ? situ__cl_builtins() : "", head, text };
   cl_int error;
@@ -151,8 +136,8 @@ static cl_int compile(const situ__cl_device *d, const char *head, const char *te
   return clBuildProgram(*out, 1, &d->id, options, NULL, NULL);
 }
 
-static situ_status from_source(situ__cl_device *d, const situ__call *call, const char *head,
-                               const char *text, cl_program *out) {
+static situ_status from_source(situ__cl_device *d, const situ__call *call, const char *head, const char *text,
+                               cl_program *out) {
   const char *tried;
   bool ours = strstr(d->known.driver, "Portable Computing Language");
   cl_program program;
@@ -165,9 +150,8 @@ static situ_status from_source(situ__cl_device *d, const situ__call *call, const
     *out = program;
     return SITU_OK;
   }
-  situ_status status = error == CL_BUILD_PROGRAM_FAILURE
-                           ? does_not_compile(d, call, program)
-                           : situ__cl_fail(d, call->op, tried, error, false);
+  situ_status status = error == CL_BUILD_PROGRAM_FAILURE ? does_not_compile(d, call, program)
+                                                         : situ__cl_fail(d, call->op, tried, error, false);
   if (program) (void)clReleaseProgram(program);
   return status;
 }
@@ -175,12 +159,10 @@ static situ_status from_source(situ__cl_device *d, const situ__call *call, const
 static situ_status build(situ__cl_device *d, const situ__call *call, cl_program *out) {
   char head[1024], key[33];
   const char *text = situ__cl_text_of((situ__text)call->variant.text);
-  if (!d->build && !identify(d))
-    return situ__cl_fail(d, call->op, "building", CL_OUT_OF_HOST_MEMORY, false);
+  if (!d->build && !identify(d)) return situ__cl_fail(d, call->op, "building", CL_OUT_OF_HOST_MEMORY, false);
   prologue(d, call, head, sizeof head);
   program_key(d, head, text, key);
-  if (d->trials && d->listed < (int)(sizeof d->list / sizeof *d->list))
-    memcpy(d->list[d->listed++], key, sizeof key);
+  if (d->trials && d->listed < (int)(sizeof d->list / sizeof *d->list)) memcpy(d->list[d->listed++], key, sizeof key);
   situ_status status = SITU_OK;
   const int lock = situ__cl_disk_lock(key);
   *out = from_disk(d, key);
@@ -231,13 +213,11 @@ situ_status situ__target_launch(situ__target *target, const situ__call *call, in
     error = clSetKernelArg(kernel, at++, sizeof(cl_mem), &call->buffer[k]);
   for (int k = 0; k < call->blocks && error == CL_SUCCESS; k++)
     error = clSetKernelArg(kernel, at++, call->block[k].bytes, call->block[k].data);
-  if (call->checks && error == CL_SUCCESS)
-    error = clSetKernelArg(kernel, at++, sizeof(cl_mem), &d->fault);
+  if (call->checks && error == CL_SUCCESS) error = clSetKernelArg(kernel, at++, sizeof(cl_mem), &d->fault);
   if (error != CL_SUCCESS) return situ__cl_fail(d, call->op, "clSetKernelArg", error, false);
   const size_t local = call->alone ? 1 : d->target.group, global = (size_t)groups * local;
   error = clEnqueueNDRangeKernel(d->queue, kernel, 1, NULL, &global, &local, 0, NULL, NULL);
-  if (error != CL_SUCCESS)
-    return situ__cl_fail(d, call->op, "clEnqueueNDRangeKernel", error, false);
+  if (error != CL_SUCCESS) return situ__cl_fail(d, call->op, "clEnqueueNDRangeKernel", error, false);
   d->unchecked = d->unchecked || call->checks;
   return SITU_OK;
 }

@@ -2,9 +2,8 @@
    SPDX-License-Identifier: MIT */
 #include "backend/opencl/opencl.h"
 
-#define ROW(name)                                                                          \
-  __asm__(".section .rodata\nsitu__cl_text_" #name ":\n.incbin \"" SITU_CL_TEXTS "/" #name \
-          ".cl\"\n.byte 0\n.text\n");                                                      \
+#define ROW(name)                                                                                                      \
+  __asm__(".section .rodata\nsitu__cl_text_" #name ":\n.incbin \"" SITU_CL_TEXTS "/" #name ".cl\"\n.byte 0\n.text\n"); \
   extern __attribute__((visibility("hidden"))) const char situ__cl_text_##name[];
 SITU__TEXTS(ROW)
 ROW(builtins)

@@ -18,17 +18,12 @@ typedef struct shape {
   int ndim;
   int64_t size[4];
 } shape;
-#define SHAPE(...) \
-  ((shape){ (int)(sizeof((int64_t[]){ __VA_ARGS__ }) / sizeof(int64_t)), { __VA_ARGS__ } })
+#define SHAPE(...) ((shape){ (int)(sizeof((int64_t[]){ __VA_ARGS__ }) / sizeof(int64_t)), { __VA_ARGS__ } })
 
 /* An operand like the one given (NULL: there is none), in this shape; gap: elements between two rows. */
-static void place(trial_operand *o, const situ_view_desc *like, shape s, int64_t gap,
-                  trial_values values) {
+static void place(trial_operand *o, const situ_view_desc *like, shape s, int64_t gap, trial_values values) {
   if (!like) return;
-  situ_view_desc v = { .dtype = like->dtype,
-                       .ndim = (uint8_t)s.ndim,
-                       .contiguous = gap == 0,
-                       .numel = 1 };
+  situ_view_desc v = { .dtype = like->dtype, .ndim = (uint8_t)s.ndim, .contiguous = gap == 0, .numel = 1 };
   int64_t step = 1;
   for (int d = s.ndim - 1; d >= 0; d--) {
     v.size[d] = s.size[d];
@@ -58,16 +53,13 @@ static void element_by_element(trial *t, const situ_work *w) {
   const shape s = dense ? SHAPE(ROW) : SHAPE(ROWS, ROW);
   const trial_values values = w->verb == SITU_VERB_RANDOM ? TRIAL_CHANCE : TRIAL_SIGNED;
   for (int k = 0; k < w->ins; k++) place(&t->in[k], w->in[k], s, dense ? 0 : GAP, values);
-  for (int k = 0; k < w->outs; k++)
-    place(&t->out[k], w->out[k], k ? SHAPE(1) : s, dense || k ? 0 : GAP, TRIAL_ZERO);
+  for (int k = 0; k < w->outs; k++) place(&t->out[k], w->out[k], k ? SHAPE(1) : s, dense || k ? 0 : GAP, TRIAL_ZERO);
 }
 
 /* Lines along the last dimension, or beside each other; `length` is that of the result's. */
 static bool along(trial *t, const situ_work *w, bool last, int64_t length) {
-  for (int k = 0; k < w->ins; k++)
-    place_in(t, w, k, last ? SHAPE(ROWS, ROW) : SHAPE(ROW, ROWS), TRIAL_GENTLE);
-  for (int k = 0; k < w->outs; k++)
-    place_out(t, w, k, last ? SHAPE(ROWS, length) : SHAPE(length, ROWS));
+  for (int k = 0; k < w->ins; k++) place_in(t, w, k, last ? SHAPE(ROWS, ROW) : SHAPE(ROW, ROWS), TRIAL_GENTLE);
+  for (int k = 0; k < w->outs; k++) place_out(t, w, k, last ? SHAPE(ROWS, length) : SHAPE(length, ROWS));
   t->work.integer[0] = last;
   return true;
 }
@@ -98,8 +90,7 @@ static bool convolution(trial *t, const situ_work *w) {
 
 static bool pooling(trial *t, const situ_work *w) {
   const shape x = SHAPE(2, 3, 9, 11), y = SHAPE(2, 3, 5, 6);
-  const bool back = w->op == SITU_POOL_MAX_GRAD || w->op == SITU_POOL_AVG_GRAD ||
-                    w->op == SITU_POOL_ADAPTIVE_AVG_GRAD;
+  const bool back = w->op == SITU_POOL_MAX_GRAD || w->op == SITU_POOL_AVG_GRAD || w->op == SITU_POOL_ADAPTIVE_AVG_GRAD;
   t->window = (situ_window){ { 3, 3 }, { 2, 2 }, { 1, 1 }, { 1, 1 }, 1, false, 0 };
   place_in(t, w, 0, back ? y : x, TRIAL_GENTLE);
   place_in(t, w, 1, y, TRIAL_INDEX);
@@ -115,8 +106,7 @@ static bool norm(trial *t, const situ_work *w) {
   const bool layer = w->op == SITU_LAYER_NORM || w->op == SITU_LAYER_NORM_GRAD,
              back = w->op == SITU_LAYER_NORM_GRAD || w->op == SITU_RMS_NORM_GRAD;
   for (int k = 0; k < w->ins; k++)
-    place_in(t, w, k, k == 0 || (back && k == 1) ? x : back && k < (layer ? 4 : 3) ? each : width,
-             TRIAL_GENTLE);
+    place_in(t, w, k, k == 0 || (back && k == 1) ? x : back && k < (layer ? 4 : 3) ? each : width, TRIAL_GENTLE);
   for (int k = 0; k < w->outs; k++) place_out(t, w, k, k == 0 ? x : back ? width : each);
   return true;
 }
@@ -124,8 +114,7 @@ static bool norm(trial *t, const situ_work *w) {
 static bool batch_norm(trial *t, const situ_work *w) {
   const shape x = SHAPE(4, 5, 13), channel = SHAPE(5);
   const bool back = w->op == SITU_BATCH_NORM_GRAD;
-  for (int k = 0; k < w->ins; k++)
-    place_in(t, w, k, k == 0 || (back && k == 1) ? x : channel, TRIAL_GENTLE);
+  for (int k = 0; k < w->ins; k++) place_in(t, w, k, k == 0 || (back && k == 1) ? x : channel, TRIAL_GENTLE);
   for (int k = 0; k < w->outs; k++) place_out(t, w, k, k == 0 ? x : channel);
   return true;
 }
@@ -153,8 +142,7 @@ static bool cross_entropy(trial *t, const situ_work *w) {
 static bool optimizer(trial *t, const situ_work *w) {
   const situ_optimizer_item *like = w->list_count ? &w->list[0] : NULL;
   if (!like) return false;
-  const situ_view_desc *all[TRIAL_STATES] = { like->param, like->grad, like->state[0],
-                                              like->state[1], like->state[2] };
+  const situ_view_desc *all[TRIAL_STATES] = { like->param, like->grad, like->state[0], like->state[1], like->state[2] };
   for (int k = 0; k < TRIAL_STATES; k++) place(&t->state[k], all[k], SHAPE(ROW), 0, TRIAL_GENTLE);
   t->item.step = like->step;
   t->work.list = &t->item;
@@ -289,8 +277,7 @@ static double tolerance_of(const trial_operand *o) {
 
 double situ__cl_trial_tolerance(const trial *t) {
   double most = 0;
-  for (int k = 0; k < SITU_WORK_MAX; k++)
-    most = fmax(most, fmax(tolerance_of(&t->in[k]), tolerance_of(&t->out[k])));
+  for (int k = 0; k < SITU_WORK_MAX; k++) most = fmax(most, fmax(tolerance_of(&t->in[k]), tolerance_of(&t->out[k])));
   for (int k = 0; k < TRIAL_STATES; k++) most = fmax(most, tolerance_of(&t->state[k]));
   return most;
 }
@@ -309,12 +296,11 @@ static double largest_of(const trial_operand *o) {
 static bool is_near(double is, double should, double tolerance, double largest) {
   if (is == should || (isnan(is) && isnan(should))) return true;
   const double least = tolerance < 1e-6 ? 1e-12 : 1e-6;
-  return tolerance > 0 && isfinite(should) &&
-         fabs(is - should) <= tolerance * (fabs(should) + 0.1 * largest) + least;
+  return tolerance > 0 && isfinite(should) && fabs(is - should) <= tolerance * (fabs(should) + 0.1 * largest) + least;
 }
 
-bool situ__cl_trial_same(const trial_operand *o, const unsigned char *got, double tolerance,
-                         int64_t *where, double *is, double *should) {
+bool situ__cl_trial_same(const trial_operand *o, const unsigned char *got, double tolerance, int64_t *where, double *is,
+                         double *should) {
   const int dtype = o->on_host.dtype;
   if (!is_floating(dtype)) tolerance = 0;
   const size_t size = situ__lower_size(dtype);

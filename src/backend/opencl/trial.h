@@ -43,7 +43,7 @@ void situ__cl_trial_fill(trial_operand *o, int seed);
 /* Relative error that rounding explains: that of the operand with the fewest digits. */
 double situ__cl_trial_tolerance(const trial *t);
 /* Compares an operand with what the device has; false: *where and the two values are the first element that differs. */
-bool situ__cl_trial_same(const trial_operand *o, const unsigned char *got, double tolerance,
-                         int64_t *where, double *is, double *should);
+bool situ__cl_trial_same(const trial_operand *o, const unsigned char *got, double tolerance, int64_t *where, double *is,
+                         double *should);
 
 #endif

@@ -25,8 +25,10 @@ static uint64_t family_of(const situ_work *w) {
   for (int k = 0; w->list_count && k < 3; k++) hash = mix_view(hash, w->list->state[k], &dense);
   if (w->list_count) hash = mix_view(hash, w->list->param, &dense);
   const situ_view_desc *x = w->ins ? w->in[0] : NULL;
-  const unsigned char rest[] = { (unsigned char)w->verb, (unsigned char)w->op, (unsigned char)w->compute, (unsigned char)w->ins,
-                                 dense, x && w->integer[0] == x->ndim - 1 };
+  const unsigned char rest[] = {
+    (unsigned char)w->verb,           (unsigned char)w->op, (unsigned char)w->compute, (unsigned char)w->ins, dense,
+    x && w->integer[0] == x->ndim - 1
+  };
   hash = situ__cl_mix(hash, rest, sizeof rest);
   return hash ? hash : 1;
 }
@@ -77,8 +79,7 @@ static situ_status give(int index, trial_operand *o, int seed) {
 }
 
 /* Runs the work on the host (operands at which == 0) or on the device. */
-static situ_status run(trial *t, int index, bool host,
-                       situ_status (*kernel)(int, const situ_work *)) {
+static situ_status run(trial *t, int index, bool host, situ_status (*kernel)(int, const situ_work *)) {
   const situ_view_desc *state[TRIAL_STATES];
   situ_work *w = &t->work;
 #define OF(o) ((o).there ? host ? &(o).on_host : &(o).on_device : NULL)
@@ -106,8 +107,7 @@ static situ_status compare(int index, trial_operand *o, finding *found) {
   situ_status status;
   situ__cl_device *d = situ__cl_enter(index, "trial", &status);
   if (!d) return status;
-  cl_int error = clEnqueueReadBuffer(d->queue, o->device.data, CL_TRUE, 0, o->device.bytes, got, 0,
-                                     NULL, NULL);
+  cl_int error = clEnqueueReadBuffer(d->queue, o->device.data, CL_TRUE, 0, o->device.bytes, got, 0, NULL, NULL);
   if (error != CL_SUCCESS) status = situ__cl_fail(d, "trial", "clEnqueueReadBuffer", error, true);
   (void)situ__cl_leave(d, status);
   if (status == SITU_OK)
@@ -116,20 +116,16 @@ static situ_status compare(int index, trial_operand *o, finding *found) {
 }
 
 /* Runs the work twice and compares. What the device refuses to do at all is its answer to the caller, too. */
-static situ_status attempt(trial *t, int index, situ_status (*kernel)(int, const situ_work *),
-                           finding *found) {
+static situ_status attempt(trial *t, int index, situ_status (*kernel)(int, const situ_work *), finding *found) {
   situ_status status = SITU_OK;
   found->tolerance = situ__cl_trial_tolerance(t);
   for (int k = 0; k < SITU_WORK_MAX && status == SITU_OK; k++) status = give(index, &t->in[k], k);
   for (int k = 0; k < SITU_WORK_MAX && status == SITU_OK; k++) status = give(index, &t->out[k], k);
-  for (int k = 0; k < TRIAL_STATES && status == SITU_OK; k++)
-    status = give(index, &t->state[k], k);
+  for (int k = 0; k < TRIAL_STATES && status == SITU_OK; k++) status = give(index, &t->state[k], k);
   if (status == SITU_OK) status = run(t, index, false, kernel);
   if (status == SITU_OK) status = run(t, index, true, kernel);
-  for (int k = 0; k < SITU_WORK_MAX && status == SITU_OK; k++)
-    status = compare(index, &t->out[k], found);
-  for (int k = 0; k < TRIAL_STATES && status == SITU_OK; k++)
-    status = compare(index, &t->state[k], found);
+  for (int k = 0; k < SITU_WORK_MAX && status == SITU_OK; k++) status = compare(index, &t->out[k], found);
+  for (int k = 0; k < TRIAL_STATES && status == SITU_OK; k++) status = compare(index, &t->state[k], found);
   return status;
 }
 
@@ -161,8 +157,8 @@ static situ_status refuse(int index, const situ_work *w, const finding *found) {
       SITU_E_UNSUPPORTED, name_of(w),
       "opencl:%d computes %s%s of %s wrongly, so it is not used there: element %lld of a trial is %g, and %g is right "
       "(%s; driver %s). Compute it on cpu, or update the driver; with PoCL, set POCL_WORK_GROUP_METHOD=loops",
-      index, w->verb == SITU_VERB_UNARY_GRAD ? "the gradient of " : "", name_of(w), dtype, (long long)found->where, found->is,
-      found->should, known.name, known.driver);
+      index, w->verb == SITU_VERB_UNARY_GRAD ? "the gradient of " : "", name_of(w), dtype, (long long)found->where,
+      found->is, found->should, known.name, known.driver);
 }
 
 /* Counts trials that are under way. Behind one that failed its programs are removed from the disk: what the message recommends
@@ -177,8 +173,7 @@ static situ_status count_trial(int index, int change, bool failed) {
   return situ__cl_leave(d, SITU_OK);
 }
 
-static situ_status try_family(int index, const situ_work *work,
-                              situ_status (*kernel)(int, const situ_work *)) {
+static situ_status try_family(int index, const situ_work *work, situ_status (*kernel)(int, const situ_work *)) {
   trial *t = situ__host->alloc(sizeof *t);
   if (!t) return SITU_E_NOMEM;
   memset(t, 0, sizeof *t);
@@ -196,8 +191,7 @@ static situ_status try_family(int index, const situ_work *work,
   return status == SITU_OK && found.wrong ? refuse(index, work, &found) : status;
 }
 
-situ_status situ__cl_believed(int index, const situ_work *work,
-                              situ_status (*kernel)(int, const situ_work *)) {
+situ_status situ__cl_believed(int index, const situ_work *work, situ_status (*kernel)(int, const situ_work *)) {
   const uint64_t family = family_of(work);
   situ_status status;
   situ__cl_device *d = situ__cl_enter(index, situ__host->verb_name(work->verb), &status);

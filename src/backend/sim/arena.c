@@ -75,8 +75,7 @@ void *situ__sim_arena_alloc(situ__sim_arena *arena, size_t bytes) {
 
 /* The whole pages between two addresses; what the system does not take stays with us. */
 static void give_pages_back(char *begin, char *end) {
-  uintptr_t page = (uintptr_t)sysconf(_SC_PAGESIZE),
-            first = ((uintptr_t)begin + page - 1) / page * page;
+  uintptr_t page = (uintptr_t)sysconf(_SC_PAGESIZE), first = ((uintptr_t)begin + page - 1) / page * page;
   uintptr_t last = (uintptr_t)end / page * page;
   if (last > first) (void)madvise(begin + (first - (uintptr_t)begin), last - first, MADV_REMOVE);
 }

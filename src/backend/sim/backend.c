@@ -18,8 +18,8 @@ int situ__sim_count(void) { return __atomic_load_n(&made, __ATOMIC_ACQUIRE); }
 
 void situ__sim_grow(int count) {
   int before = situ__sim_count();
-  while (before < count && !__atomic_compare_exchange_n(&made, &before, count, false,
-                                                        __ATOMIC_ACQ_REL, __ATOMIC_ACQUIRE)) {}
+  while (before < count &&
+         !__atomic_compare_exchange_n(&made, &before, count, false, __ATOMIC_ACQ_REL, __ATOMIC_ACQUIRE)) {}
 }
 
 situ__sim *situ__sim_lock(int index) {
@@ -65,8 +65,7 @@ static situ_status leave_telling(situ__sim *sim) {
   /* Whoever waits now is not to blame. */
   const situ__doing now = situ__now;
   situ__now = (situ__doing){ 0 };
-  SITU_IGNORE(
-      situ__fail(status, op, "was queued on sim:%d and failed there: %s", sim->index, text));
+  SITU_IGNORE(situ__fail(status, op, "was queued on sim:%d and failed there: %s", sim->index, text));
   situ__now = now;
   return status;
 }
@@ -75,8 +74,7 @@ static situ_status leave_telling(situ__sim *sim) {
 
 static int count(const char **reason) {
   int there = situ__sim_count();
-  *reason = there ? "simulated on the host"
-                  : "none was asked for (SITU_SIM=2 in the environment, or situ_sim_create)";
+  *reason = there ? "simulated on the host" : "none was asked for (SITU_SIM=2 in the environment, or situ_sim_create)";
   return there;
 }
 
@@ -86,8 +84,7 @@ static situ_status info(int index, situ_device_properties *out) {
   situ_status status = cpu->info(0, &host);
   situ__sim *sim = status == SITU_OK ? situ__sim_lock(index) : NULL;
   if (!sim) return status == SITU_OK ? SITU_E_ARG : status;
-  *out = (situ_device_properties){ .memory_total = sim->stats.budget,
-                                   .dtypes = host.dtypes & ~sim->missing };
+  *out = (situ_device_properties){ .memory_total = sim->stats.budget, .dtypes = host.dtypes & ~sim->missing };
   (void)snprintf(out->name, sizeof out->name, "simulated device");
   (void)snprintf(out->driver, sizeof out->driver, "situ %s", SITU_VERSION_STRING);
   return leave(sim, SITU_OK);
@@ -117,8 +114,7 @@ static situ_status copy_in(int index, void *data, size_t at, const void *host, s
   situ__sim *sim = enter(index);
   if (!sim) return SITU_E_LOST;
   sim->stats.copies_in++;
-  return leave(sim, strikes(sim, SITU_SIM_COPY) ? SITU_E_IO
-                                                : situ__sim_queue_copy(sim, data, at, host, bytes));
+  return leave(sim, strikes(sim, SITU_SIM_COPY) ? SITU_E_IO : situ__sim_queue_copy(sim, data, at, host, bytes));
 }
 
 static situ_status copy_out(int index, const void *data, size_t at, void *host, size_t bytes) {
@@ -134,10 +130,8 @@ static situ_status copy_out(int index, const void *data, size_t at, void *host, 
 
 /* Both queues are run first. Locks are taken in the order of the indices, so that two threads
    cannot wait in a ring. */
-static situ_status copy_peer(int to, void *dst, size_t dst_at, int from, const void *src,
-                             size_t src_at, size_t bytes) {
-  situ__sim *low = enter(to < from ? to : from),
-            *high = to == from ? low : enter(to < from ? from : to);
+static situ_status copy_peer(int to, void *dst, size_t dst_at, int from, const void *src, size_t src_at, size_t bytes) {
+  situ__sim *low = enter(to < from ? to : from), *high = to == from ? low : enter(to < from ? from : to);
   if (!low || !high) {
     if (low) situ__sim_unlock(low);
     if (high && high != low) situ__sim_unlock(high);
@@ -151,8 +145,7 @@ static situ_status copy_peer(int to, void *dst, size_t dst_at, int from, const v
   situ__sim *failed = source->late != SITU_OK ? source : target->late != SITU_OK ? target : NULL;
   situ_status status = !failed && strikes(target, SITU_SIM_COPY) ? SITU_E_IO : SITU_OK;
   if (!failed && status == SITU_OK)
-    memmove(situ__sim_alias(&target->arena, dst) + dst_at,
-            situ__sim_alias(&source->arena, src) + src_at, bytes);
+    memmove(situ__sim_alias(&target->arena, dst) + dst_at, situ__sim_alias(&source->arena, src) + src_at, bytes);
   if (low != high && low != failed) situ__sim_unlock(low);
   if (high != failed) situ__sim_unlock(high);
   return failed ? leave_telling(failed) : status;
@@ -209,7 +202,8 @@ static void open_sim(void) {
   };
   const situ_backend *cpu = situ__backend((situ_device){ SITU_CPU, 0 });
   for (int verb = 0; verb < SITU_VERBS; verb++)
-    if (cpu->kernel[verb] && verb != SITU_VERB_PACK) backend.kernel[verb] = launch; /* that it lacks one is a test of what then happens */
+    if (cpu->kernel[verb] && verb != SITU_VERB_PACK)
+      backend.kernel[verb] = launch; /* that it lacks one is a test of what then happens */
   situ__sim_grow(wanted());
 }
 

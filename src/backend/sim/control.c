@@ -9,15 +9,12 @@ static situ_status find(const char *op, int index, situ__sim **sim) {
   (void)situ__sim_backend();
   if (situ__forked()) return situ__device_usable(op, (situ_device){ SITU_SIM, 0 });
   *sim = situ__sim_lock(index);
-  return *sim ? SITU_OK
-              : situ__fail(SITU_E_ARG, op, "there is no sim:%d (there are %d)", index,
-                           situ__sim_count());
+  return *sim ? SITU_OK : situ__fail(SITU_E_ARG, op, "there is no sim:%d (there are %d)", index, situ__sim_count());
 }
 
 situ_status situ_sim_create(int count) {
   if (count < 1 || count > SITU_SIM_MAX)
-    return situ__fail(SITU_E_ARG, "sim_create", "%d devices, but 1 to %d are possible", count,
-                      SITU_SIM_MAX);
+    return situ__fail(SITU_E_ARG, "sim_create", "%d devices, but 1 to %d are possible", count, SITU_SIM_MAX);
   (void)situ__sim_backend();
   situ__sim_grow(count);
   return SITU_OK;
@@ -25,8 +22,8 @@ situ_status situ_sim_create(int count) {
 
 situ_status situ_sim_budget(int index, uint64_t bytes) {
   if (bytes > situ__sim_arena_most())
-    return situ__fail(SITU_E_ARG, "sim_budget", "%llu bytes, but %zu is the most",
-                      (unsigned long long)bytes, situ__sim_arena_most());
+    return situ__fail(SITU_E_ARG, "sim_budget", "%llu bytes, but %zu is the most", (unsigned long long)bytes,
+                      situ__sim_arena_most());
   situ__sim *sim;
   situ_status status = find("sim_budget", index, &sim);
   if (status != SITU_OK) return status;
@@ -45,8 +42,7 @@ situ_status situ_sim_without(int index, uint32_t dtypes) {
 }
 
 situ_status situ_sim_fail(int index, situ_sim_fault fault, uint64_t nth, bool sticky) {
-  if ((unsigned)fault >= SITU_SIM_FAULTS)
-    return situ__fail(SITU_E_ARG, "sim_fail", "%d is no fault", (int)fault);
+  if ((unsigned)fault >= SITU_SIM_FAULTS) return situ__fail(SITU_E_ARG, "sim_fail", "%d is no fault", (int)fault);
   situ__sim *sim;
   situ_status status = find("sim_fail", index, &sim);
   if (status != SITU_OK) return status;

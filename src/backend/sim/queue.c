@@ -10,15 +10,15 @@
 #include "base/size.h"
 
 enum {
-  LONGEST = 1024, /* commands; then a launch runs the queue first, as a full one makes it wait */
+  LONGEST = 1024,       /* commands; then a launch runs the queue first, as a full one makes it wait */
   MOST_BYTES = 64 << 20 /* of host values waiting to be copied in */
 };
 
 struct situ__sim_command {
   situ__sim_command *next;
-  bool doomed;   /* will fail when it runs */
+  bool doomed;    /* will fail when it runs */
   situ__doing by; /* the op to blame then */
-  char *copy_to; /* a copy: its bytes follow the command; NULL: work */
+  char *copy_to;  /* a copy: its bytes follow the command; NULL: work */
   size_t bytes;
   situ_work work; /* points into this block */
 };
@@ -27,8 +27,7 @@ struct situ__sim_command {
 
 /* Does every element lie inside the storage? */
 static bool inside(const situ_view_desc *v) {
-  int64_t low = v->offset, high = v->offset, size = (int64_t)situ_dtype_size((situ_dtype)v->dtype),
-          end;
+  int64_t low = v->offset, high = v->offset, size = (int64_t)situ_dtype_size((situ_dtype)v->dtype), end;
   if (v->numel == 0) return true;
   for (int d = 0; d < v->ndim; d++) {
     int64_t reach;
@@ -40,8 +39,7 @@ static bool inside(const situ_view_desc *v) {
 }
 
 /* A real device could not say it: an operand that is not here, or that reaches past its storage. */
-static situ_status check_place(const situ__sim *sim, const situ_work *work,
-                               const situ_view_desc *v) {
+static situ_status check_place(const situ__sim *sim, const situ_work *work, const situ_view_desc *v) {
   const situ_storage *s = v->storage;
   char name[SITU_DEVICE_NAME_MAX];
   if (s->device.kind != SITU_SIM || s->device.index != sim->index ||
@@ -49,8 +47,8 @@ static situ_status check_place(const situ__sim *sim, const situ_work *work,
     return situ__fail(SITU_E_DEVICE, situ__verb_name(work->verb), "an operand on %s reached sim:%d",
                       situ_device_name(s->device, name), sim->index);
   if (!inside(v))
-    return situ__fail(SITU_E_INDEX, situ__verb_name(work->verb),
-                      "an operand reaches past its storage of %zu bytes", s->bytes);
+    return situ__fail(SITU_E_INDEX, situ__verb_name(work->verb), "an operand reaches past its storage of %zu bytes",
+                      s->bytes);
   return SITU_OK;
 }
 
@@ -58,8 +56,7 @@ static bool lacks(const situ__sim *sim, unsigned dtype) { return sim->missing >>
 
 /* Calls visit for each operand, those of an optimiser's list included, until it fails. */
 static situ_status each_operand(const situ__sim *sim, const situ_work *work,
-                                situ_status (*visit)(const situ__sim *, const situ_work *,
-                                                     const situ_view_desc *)) {
+                                situ_status (*visit)(const situ__sim *, const situ_work *, const situ_view_desc *)) {
   situ_status status = SITU_OK;
   for (int i = 0; i < work->ins && status == SITU_OK; i++)
     if (work->in[i]) status = visit(sim, work, work->in[i]);
@@ -67,8 +64,7 @@ static situ_status each_operand(const situ__sim *sim, const situ_work *work,
     if (work->out[i]) status = visit(sim, work, work->out[i]);
   for (int64_t i = 0; i < work->list_count && status == SITU_OK; i++) {
     const situ_optimizer_item *item = &work->list[i];
-    const situ_view_desc *const v[] = { item->param, item->grad, item->state[0], item->state[1],
-                                        item->state[2] };
+    const situ_view_desc *const v[] = { item->param, item->grad, item->state[0], item->state[1], item->state[2] };
     for (int k = 0; k < 5 && status == SITU_OK; k++)
       if (v[k]) status = visit(sim, work, v[k]);
   }
@@ -79,8 +75,7 @@ situ_status situ__sim_check(const situ__sim *sim, const situ_work *work) {
   return each_operand(sim, work, check_place);
 }
 
-static situ_status check_dtype(const situ__sim *sim, const situ_work *work,
-                               const situ_view_desc *v) {
+static situ_status check_dtype(const situ__sim *sim, const situ_work *work, const situ_view_desc *v) {
   (void)work;
   return lacks(sim, v->dtype) ? SITU_E_UNSUPPORTED : SITU_OK;
 }
@@ -104,8 +99,10 @@ static const situ_view_desc *copy_view(char **at, const situ__sim *sim, const si
   situ_storage *storage = (situ_storage *)*at;
   *at += rounded(sizeof *storage);
   /* Not the whole struct: other threads count its owners meanwhile. */
-  *storage = (situ_storage){ .data = situ__sim_alias(&sim->arena, v->storage->data), .bytes = v->storage->bytes,
-                             .device = v->storage->device, .refs = 1 };
+  *storage = (situ_storage){ .data = situ__sim_alias(&sim->arena, v->storage->data),
+                             .bytes = v->storage->bytes,
+                             .device = v->storage->device,
+                             .refs = 1 };
   situ_view_desc *view = room(at, v, sizeof *view);
   view->storage = storage;
   return view;
@@ -114,9 +111,8 @@ static const situ_view_desc *copy_view(char **at, const situ__sim *sim, const si
 static size_t copied_size(const situ_work *work) {
   size_t view = rounded(sizeof(situ_view_desc)) + rounded(sizeof(situ_storage));
   return rounded(sizeof(situ__sim_command)) + (size_t)(work->ins + work->outs) * view +
-         rounded((size_t)work->list_count * sizeof *work->list) +
-         (size_t)work->list_count * 5 * view + rounded(sizeof *work->window) +
-         rounded(sizeof *work->params);
+         rounded((size_t)work->list_count * sizeof *work->list) + (size_t)work->list_count * 5 * view +
+         rounded(sizeof *work->window) + rounded(sizeof *work->params);
 }
 
 /* Kernels recognise "in place" by the storage, so operands that shared one still do. */
@@ -129,8 +125,7 @@ static void share_storages(const situ_work *from, situ_work *to) {
     new[count] = in ? to->in[i] : to->out[i - from->ins];
     if (!old[count]) continue;
     for (int k = 0; k < count; k++)
-      if (old[k]->storage == old[count]->storage)
-        ((situ_view_desc *)(uintptr_t) new[count])->storage = new[k]->storage;
+      if (old[k]->storage == old[count]->storage) ((situ_view_desc *)(uintptr_t) new[count])->storage = new[k]->storage;
     count++;
   }
 }
@@ -183,12 +178,10 @@ situ_status situ__sim_queue_work(situ__sim *sim, const situ_work *work, bool doo
   return SITU_OK;
 }
 
-situ_status situ__sim_queue_copy(situ__sim *sim, void *handle, size_t at, const void *host,
-                                 size_t bytes) {
+situ_status situ__sim_queue_copy(situ__sim *sim, void *handle, size_t at, const void *host, size_t bytes) {
   situ__sim_command *command = situ__alloc(rounded(sizeof *command) + bytes);
   if (!command) return SITU_E_NOMEM;
-  *command =
-      (situ__sim_command){ .copy_to = situ__sim_alias(&sim->arena, handle) + at, .bytes = bytes };
+  *command = (situ__sim_command){ .copy_to = situ__sim_alias(&sim->arena, handle) + at, .bytes = bytes };
   memcpy((char *)command + rounded(sizeof *command), host, bytes);
   append(sim, command);
   return SITU_OK;
@@ -223,8 +216,7 @@ void situ__sim_run(situ__sim *sim) {
     sim->first = command->next;
     if (!sim->lost && command->copy_to)
       memcpy(command->copy_to, (char *)command + rounded(sizeof *command), command->bytes);
-    else if (!sim->lost)
-      run_work(sim, command);
+    else if (!sim->lost) run_work(sim, command);
     situ__free(command);
   }
   sim->queued_bytes = 0;

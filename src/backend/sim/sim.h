@@ -15,8 +15,8 @@ typedef struct situ__sim_extent {
 } situ__sim_extent;
 
 typedef struct situ__sim_arena {
-  char *handle; /* no access: what alloc hands out */
-  char *alias;  /* the same pages with access, for kernels and copies of this backend alone */
+  char *handle;           /* no access: what alloc hands out */
+  char *alias;            /* the same pages with access, for kernels and copies of this backend alone */
   situ__sim_extent *free; /* in order of address, never two that touch */
   size_t count, capacity;
   size_t live; /* allocations; free has room for one extent more, so that freeing never needs any */
@@ -64,8 +64,7 @@ situ_status situ__sim_check(const situ__sim *sim, const situ_work *work);
 /* Copies work into the queue. Here and below the lock is held, so no error is recorded: a log
    function may call us. */
 situ_status situ__sim_queue_work(situ__sim *sim, const situ_work *work, bool doomed);
-situ_status situ__sim_queue_copy(situ__sim *sim, void *handle, size_t at, const void *host,
-                                 size_t bytes);
+situ_status situ__sim_queue_copy(situ__sim *sim, void *handle, size_t at, const void *host, size_t bytes);
 /* Runs all that is queued; a failure is kept in `late`. */
 void situ__sim_run(situ__sim *sim);
 

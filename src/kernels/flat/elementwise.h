@@ -110,25 +110,32 @@ enum { BLOCK = 128 };
 /* y may be one of the operands: each element is read before it is written. */
 FLAT run(GLOBAL MEMORY(D0) *y, GLOBAL const MEMORY(D1) *x1
 #ifdef D2
-                  , GLOBAL const MEMORY(D2) *x2
+         ,
+         GLOBAL const MEMORY(D2) *x2
 #endif
 #ifdef D3
-                  , GLOBAL const MEMORY(D3) *x3
+         ,
+         GLOBAL const MEMORY(D3) *x3
 #endif
 #if FLAGS & FLAG_COUNTS
-                  , GLOBAL I64 *lost
+         ,
+         GLOBAL I64 *lost
 #endif
-                  , CONST_PARAM walk w, const parameters q
+         ,
+         CONST_PARAM walk w, const parameters q
 #if FLAGS & FLAG_COUNTS
-                  , const I64 lost_at
+         ,
+         const I64 lost_at
 #endif
 #if !ON_CPU
-                  , CONST_PARAM packs s
+         ,
+         CONST_PARAM packs s
 #endif
 #if FLAGS & FLAG_DIVIDES
-                  , GLOBAL fault *found
+         ,
+         GLOBAL fault *found
 #endif
-                  ) {
+) {
 #if ON_CPU
   FOR_RUNS(i, end, w.numel, RUN) {
     const I64 from_0 = FROM(0), from_1 = FROM(1), count = RUN;

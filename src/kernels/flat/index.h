@@ -18,15 +18,16 @@ DEVICE bool outside(GLOBAL fault *found, const picks p, I64 value, I64 at) {
 }
 
 #if OP == 0
-GROUPS KERNEL run(GLOBAL MEMORY(D0) *y, GLOBAL const MEMORY(D0) *x, GLOBAL const MEMORY(D2) *index, CONST_PARAM walk w, const picks p,
-                  GLOBAL fault *found) {
+GROUPS KERNEL run(GLOBAL MEMORY(D0) *y, GLOBAL const MEMORY(D0) *x, GLOBAL const MEMORY(D2) *index, CONST_PARAM walk w,
+                  const picks p, GLOBAL fault *found) {
   const I64 i = ITEM;
   if (i >= w.numel) return;
   const I64 where = walk_at(&w, 2, i), value = (I64)index[where];
   if (!outside(found, p, value, where - w.offset[2])) y[walk_at(&w, 0, i)] = x[walk_at(&w, 1, i) + value * p.along];
 }
 #elif OP == 2
-GROUPS KERNEL run(GLOBAL const MEMORY(D2) *index, GLOBAL I64 *bad, CONST_PARAM walk w, const picks p, GLOBAL fault *found) {
+GROUPS KERNEL run(GLOBAL const MEMORY(D2) *index, GLOBAL I64 *bad, CONST_PARAM walk w, const picks p,
+                  GLOBAL fault *found) {
   const I64 i = ITEM;
   if (i >= w.numel) return;
   if (outside(found, p, (I64)index[walk_at(&w, 0, i)], i)) *bad = 1;
@@ -37,8 +38,8 @@ typedef struct parameters {
 } parameters;
 
 /* A line along the dimension is one work-item's: what is named several times takes in its values in the index's order. */
-GROUPS KERNEL run(GLOBAL MEMORY(D0) *y, GLOBAL const MEMORY(D1) *src, GLOBAL const MEMORY(D2) *index, GLOBAL const I64 *bad,
-                  CONST_PARAM walk w, const picks p, const parameters q) {
+GROUPS KERNEL run(GLOBAL MEMORY(D0) *y, GLOBAL const MEMORY(D1) *src, GLOBAL const MEMORY(D2) *index,
+                  GLOBAL const I64 *bad, CONST_PARAM walk w, const picks p, const parameters q) {
   const I64 i = ITEM;
   if (i >= w.numel || *bad) return;
   const I64 at_y = walk_at(&w, 0, i), at_src = walk_at(&w, 1, i), at_index = walk_at(&w, 2, i);

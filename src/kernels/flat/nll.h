@@ -42,10 +42,12 @@ DEVICE bool outside(GLOBAL fault *found, const nlls n, I64 position, I64 target)
 
 #if OP == 0
 /* loss[position], used[position]; and y where nothing is reduced. */
-GROUPS KERNEL run(GLOBAL MEMORY(D0) *y, GLOBAL const MEMORY(D1) *x, GLOBAL const I64 *target, GLOBAL const MEMORY(D3) *weight,
-                  GLOBAL T *lse, GLOBAL T *loss, GLOBAL T *used, const nlls n, const parameters q
+GROUPS KERNEL run(GLOBAL MEMORY(D0) *y, GLOBAL const MEMORY(D1) *x, GLOBAL const I64 *target,
+                  GLOBAL const MEMORY(D3) *weight, GLOBAL T *lse, GLOBAL T *loss, GLOBAL T *used, const nlls n,
+                  const parameters q
 #if FLAGS & FLAG_ROW
-                  , const row_layout layout, GLOBAL fault *found) {
+                  ,
+                  const row_layout layout, GLOBAL fault *found) {
   SHARED_SCRATCH;
   const I64 position = ROW;
   if (position >= n.positions) return;
@@ -53,7 +55,8 @@ GROUPS KERNEL run(GLOBAL MEMORY(D0) *y, GLOBAL const MEMORY(D1) *x, GLOBAL const
   const I64 hit = target[n.target + position];
   T held[PIECES][PACK];
 #else
-                  , GLOBAL fault *found) {
+                  ,
+                  GLOBAL fault *found) {
   const I64 position = ITEM;
   if (position >= n.positions) return;
   const I64 base = position / n.inner * n.classes * n.inner + position % n.inner, hit = target[n.target + position];
@@ -94,10 +97,10 @@ GROUPS KERNEL run(GLOBAL MEMORY(D0) *y, GLOBAL const MEMORY(D1) *x, GLOBAL const
       PASS {
         HELD_AT
         EACH_PIECE(p) UNROLL for (int e = 0; e < PACK; e++) {
-          const I64 c = COLUMN(p) + e;
-          const T w = IS_THERE(c) ? W(c) : 0;
-          if (w != 0) all += w * (log_sum - held[p][e]);
-        }
+            const I64 c = COLUMN(p) + e;
+            const T w = IS_THERE(c) ? W(c) : 0;
+            if (w != 0) all += w * (log_sum - held[p][e]);
+          }
       }
       all = ALLREDUCE(sum, all);
 #else
@@ -121,23 +124,25 @@ GROUPS KERNEL run(GLOBAL MEMORY(D0) *y, GLOBAL const MEMORY(D1) *x, GLOBAL const
 #elif FLAGS & FLAG_WEIGHT
 #define WEIGHT_SUM weight_sum[0]
 #else
-#define WEIGHT_SUM (T)n.classes
+#define WEIGHT_SUM (T) n.classes
 #endif
 #if FLAGS & FLAG_LOGITS
 #define SHARE_OF_CLASS(x, c) (exp(x - log_sum) * (mine + smooth * WEIGHT_SUM) - smooth * W(c))
 #else
 #define SHARE_OF_CLASS(x, c) 0
 #endif
-GROUPS KERNEL run(GLOBAL MEMORY(D0) *dx, GLOBAL const MEMORY(D1) *x, GLOBAL const I64 *target, GLOBAL const MEMORY(D3) *weight,
-                  GLOBAL const T *lse, GLOBAL const MEMORY(D2) *g, GLOBAL const MEMORY(D4) *total, GLOBAL const T *weight_sum,
-                  const nlls n, const parameters q
+GROUPS KERNEL run(GLOBAL MEMORY(D0) *dx, GLOBAL const MEMORY(D1) *x, GLOBAL const I64 *target,
+                  GLOBAL const MEMORY(D3) *weight, GLOBAL const T *lse, GLOBAL const MEMORY(D2) *g,
+                  GLOBAL const MEMORY(D4) *total, GLOBAL const T *weight_sum, const nlls n, const parameters q
 #if FLAGS & FLAG_ROW
-                  , const row_layout layout, GLOBAL fault *found) {
+                  ,
+                  const row_layout layout, GLOBAL fault *found) {
   const I64 position = ROW;
   if (position >= n.positions) return;
   BEGIN_ROW(position, n.classes)
 #else
-                  , GLOBAL fault *found) {
+                  ,
+                  GLOBAL fault *found) {
   const I64 i = ITEM;
   if (i >= n.positions * n.classes) return;
   const I64 c = i / n.inner % n.classes, position = i / (n.inner * n.classes) * n.inner + i % n.inner;

@@ -25,7 +25,8 @@ GROUPS KERNEL run(GLOBAL I64 *counts, CONST_PARAM walk w) {
 }
 #else
 /* Should x have changed since the result was sized, nothing is written past it. */
-GROUPS KERNEL run(GLOBAL const I64 *counts, GLOBAL const MEMORY(D1) *x, GLOBAL I64 *to, CONST_PARAM walk w, const I64 offset, const I64 capacity) {
+GROUPS KERNEL run(GLOBAL const I64 *counts, GLOBAL const MEMORY(D1) *x, GLOBAL I64 *to, CONST_PARAM walk w,
+                  const I64 offset, const I64 capacity) {
   const I64 piece = ITEM;
   if (piece >= PIECES) return;
   I64 row = counts[piece];

@@ -61,23 +61,26 @@ GROUPS KERNEL run(CONST_PARAM step_list list, const FN(rule) r, const parameters
     if (whole) {
       AS(GLOBAL pack_0, at[k]) = out;
     } else {
-      UNROLL for (int e = 0; e < PACK; e++)
-        if (first + e < numel) at[k][e] = out.v[e];
+      UNROLL for (int e = 0; e < PACK; e++) if (first + e < numel) at[k][e] = out.v[e];
     }
   }
 }
 #else
 GROUPS KERNEL run(GLOBAL MEMORY(D0) *p, GLOBAL const MEMORY(D0) *grad
 #if FLAGS & FLAG_STATE_0
-                  , GLOBAL MEMORY(D0) *s0
+                  ,
+                  GLOBAL MEMORY(D0) *s0
 #endif
 #if FLAGS & FLAG_STATE_1
-                  , GLOBAL MEMORY(D0) *s1
+                  ,
+                  GLOBAL MEMORY(D0) *s1
 #endif
 #if FLAGS & FLAG_STATE_2
-                  , GLOBAL MEMORY(D0) *s2
+                  ,
+                  GLOBAL MEMORY(D0) *s2
 #endif
-                  , const steps s, const FN(rule) r, const parameters q) {
+                  ,
+                  const steps s, const FN(rule) r, const parameters q) {
   const I64 i = ITEM;
   if (i >= s.numel) return;
   T a = 0, b = 0, m = 0;

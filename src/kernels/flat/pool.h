@@ -6,7 +6,7 @@
 enum { MAX, MAX_GRAD, AVG, AVG_GRAD, ADAPTIVE, ADAPTIVE_GRAD };
 #define LARGE (c.height * c.width)
 #define SMALL (c.out_height * c.out_width)
-#define CEIL_DIV(a, b) (((a) + (b) - 1) / (b))
+#define CEIL_DIV(a, b) (((a) + (b)-1) / (b))
 
 /* Elements of one dimension of a window that count: those inside the padded plane, or inside the plane. */
 DEVICE I64 extent(const windows *c, int d, I64 at, I64 size) {
@@ -30,10 +30,11 @@ DEVICE T divisor(const windows *c, I64 oh, I64 ow) {
 /* Element i of the result's planes, in its row and column: those of a row that are one group's are counted on. */
 #define LEFT_IN_ROW(width) (-(first_ % width) + width)
 #define RUN(width) (LEFT_IN_ROW(width) < end_ - first_ ? LEFT_IN_ROW(width) : end_ - first_)
-#define EACH_CELL(i, plane, row, column, height, width)                                                       \
-  FOR_RUNS(first_, end_, c.images * height * width, RUN(width))                                           \
-    for (I64 i = first_, stop_ = i + RUN(width), column = i % (width), row = i / (width) % (height),         \
-             plane = i / ((height) * (width)); i < stop_; i++, column++)
+#define EACH_CELL(i, plane, row, column, height, width)                                              \
+  FOR_RUNS(first_, end_, c.images * height * width, RUN(width))                                      \
+    for (I64 i = first_, stop_ = i + RUN(width), column = i % (width), row = i / (width) % (height), \
+             plane = i / ((height) * (width));                                                       \
+         i < stop_; i++, column++)
 
 #if OP == 0
 FLAT run(GLOBAL MEMORY(D0) *y, GLOBAL const MEMORY(D1) *x, GLOBAL I64 *index, CONST_PARAM windows c) {
@@ -59,8 +60,8 @@ FLAT run(GLOBAL MEMORY(D0) *y, GLOBAL const MEMORY(D1) *x, GLOBAL I64 *index, CO
   }
 }
 #elif OP == 1
-GROUPS KERNEL run(GLOBAL MEMORY(D0) *dx, GLOBAL const MEMORY(D1) *g, GLOBAL const I64 *index, GLOBAL T *scratch, CONST_PARAM windows c,
-                  const I64 verb, GLOBAL fault *found) {
+GROUPS KERNEL run(GLOBAL MEMORY(D0) *dx, GLOBAL const MEMORY(D1) *g, GLOBAL const I64 *index, GLOBAL T *scratch,
+                  CONST_PARAM windows c, const I64 verb, GLOBAL fault *found) {
   const I64 plane = ITEM;
   if (plane >= c.images) return;
   /* Sums are kept in T: dx may have fewer digits. */
@@ -102,7 +103,9 @@ FLAT run(GLOBAL MEMORY(D0) *dx, GLOBAL const MEMORY(D1) *g, CONST_PARAM windows 
       for (I64 kw = 0; kw < c.window[1]; kw++) {
         const I64 down = row + c.padding[0] - kh, right = column + c.padding[1] - kw;
         const I64 oh = down / c.stride[0], ow = right / c.stride[1];
-        if (down < 0 || right < 0 || down % c.stride[0] || right % c.stride[1] || oh >= c.out_height || ow >= c.out_width) continue;
+        if (down < 0 || right < 0 || down % c.stride[0] || right % c.stride[1] || oh >= c.out_height ||
+            ow >= c.out_width)
+          continue;
         const T by = divisor(&c, oh, ow);
         sum += QUOTIENT(LOAD(D1, g[c.y + plane * SMALL + oh * c.out_width + ow]), by);
       }
@@ -121,7 +124,8 @@ FLAT run(GLOBAL MEMORY(D0) *y, GLOBAL const MEMORY(D1) *x, CONST_PARAM windows c
     T sum = 0;
     for (I64 row = top; row < bottom; row++) {
       T part = 0;
-      for (I64 column = left; column < right; column++) part += LOAD(D1, x[c.x + plane * LARGE + row * c.width + column]);
+      for (I64 column = left; column < right; column++)
+        part += LOAD(D1, x[c.x + plane * LARGE + row * c.width + column]);
       sum += part;
     }
     sum /= (T)((bottom - top) * (right - left));
@@ -132,10 +136,12 @@ FLAT run(GLOBAL MEMORY(D0) *y, GLOBAL const MEMORY(D1) *x, CONST_PARAM windows c
 FLAT run(GLOBAL MEMORY(D0) *dx, GLOBAL const MEMORY(D1) *g, CONST_PARAM windows c) {
   EACH_CELL(i, plane, row, column, c.height, c.width) {
     T sum = 0;
-    for (I64 oh = row * c.out_height / c.height; oh < c.out_height && FIRST_OF(oh, c.height, c.out_height) <= row; oh++) {
+    for (I64 oh = row * c.out_height / c.height; oh < c.out_height && FIRST_OF(oh, c.height, c.out_height) <= row;
+         oh++) {
       const I64 top = FIRST_OF(oh, c.height, c.out_height), bottom = LAST_OF(oh, c.height, c.out_height);
       if (row >= bottom) continue;
-      for (I64 ow = column * c.out_width / c.width; ow < c.out_width && FIRST_OF(ow, c.width, c.out_width) <= column; ow++) {
+      for (I64 ow = column * c.out_width / c.width; ow < c.out_width && FIRST_OF(ow, c.width, c.out_width) <= column;
+           ow++) {
         const I64 left = FIRST_OF(ow, c.width, c.out_width), right = LAST_OF(ow, c.width, c.out_width);
         if (column >= right) continue;
         sum += LOAD(D1, g[c.y + plane * SMALL + oh * c.out_width + ow]) / (T)((bottom - top) * (right - left));

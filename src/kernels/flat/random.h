@@ -45,7 +45,8 @@ DEVICE T normal(block *b, const parameters *q, I64 i) {
   T first, second;
 #if FLAGS
   const I64 even = i & ~(I64)1;
-  normal_pair_f32(normal_unit_f32(word(b, q, even)), word(b, q, even + 1) >> 30, normal_angle_f32(word(b, q, even + 1)), &first, &second);
+  normal_pair_f32(normal_unit_f32(word(b, q, even)), word(b, q, even + 1) >> 30, normal_angle_f32(word(b, q, even + 1)),
+                  &first, &second);
 #else
   const I64 even = i & ~(I64)1;
   const U64 turn = words(b, q, even + 1);
@@ -63,7 +64,7 @@ DEVICE T normal(block *b, const parameters *q, I64 i) {
 #elif OP == 3
 #define DRAWN (I64)((U64)q.low + below(words(&b, &q, i), (U64)q.range))
 #else
-#define DRAWN (I64)words(&b, &q, i)
+#define DRAWN (I64) words(&b, &q, i)
 #endif
 
 #ifdef D1
@@ -74,13 +75,16 @@ DEVICE T normal(block *b, const parameters *q, I64 i) {
 
 FLAT run(GLOBAL MEMORY(D0) *y
 #ifdef D1
-         , GLOBAL const MEMORY(D1) *chance
+         ,
+         GLOBAL const MEMORY(D1) *chance
 #endif
-         , const parameters q
+         ,
+         const parameters q
 #ifdef D1
-         , CONST_PARAM walk w, GLOBAL fault *found
+         ,
+         CONST_PARAM walk w, GLOBAL fault *found
 #endif
-         ) {
+) {
   block b = { ~(U64)0, 0, 0, 0, 0 };
   FOR_EACH(i, q.numel) {
 #ifdef D1

@@ -49,7 +49,8 @@ GROUPS KERNEL run(GLOBAL const I64 *from, GLOBAL I64 *to, GLOBAL const MEMORY(D1
   to[line * s.size + start + mine + (low - first)] = places[own];
 }
 #else
-GROUPS KERNEL run(GLOBAL const I64 *places, GLOBAL MEMORY(D0) *values, GLOBAL I64 *indices, GLOBAL const MEMORY(D0) *x, const sorts s) {
+GROUPS KERNEL run(GLOBAL const I64 *places, GLOBAL MEMORY(D0) *values, GLOBAL I64 *indices, GLOBAL const MEMORY(D0) *x,
+                  const sorts s) {
   const I64 i = ITEM;
   if (i >= s.outer * s.inner * s.k) return;
   const I64 line = i / s.k, j = i % s.k, place = places[line * s.size + j];

@@ -2,8 +2,8 @@
    SPDX-License-Identifier: MIT */
 #include "kernels/element.h"
 
-GROUPS KERNEL run(GLOBAL MEMORY(D0) *y, GLOBAL const MEMORY(D0) *x, CONST_PARAM walk w, const I64 rows, const I64 columns,
-                  const I64 diagonal) {
+GROUPS KERNEL run(GLOBAL MEMORY(D0) *y, GLOBAL const MEMORY(D0) *x, CONST_PARAM walk w, const I64 rows,
+                  const I64 columns, const I64 diagonal) {
   const I64 i = ITEM;
   if (i >= w.numel) return;
   const I64 row = i / columns % rows, column = i % columns;

@@ -48,9 +48,11 @@ enum { SPAN = ON_CPU ? 16 : 1 };
 
 FLAT run(GLOBAL MEMORY(D0) *dx, GLOBAL const T *columns
 #ifdef D3
-         , GLOBAL const MEMORY(D3) *bias
+         ,
+         GLOBAL const MEMORY(D3) *bias
 #endif
-         , CONST_PARAM windows c) {
+         ,
+         CONST_PARAM windows c) {
   FOR_EACH(i, c.images * c.groups * c.channels * c.height) {
     const I64 row = i % c.height, plane = i / c.height;
     GLOBAL const T *from = columns + plane * TAPS * SMALL;

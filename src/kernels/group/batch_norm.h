@@ -17,30 +17,32 @@
 #define ROW for (I64 row = c * n.inner; row < n.batch * n.channels * n.inner; row += n.channels * n.inner)
 #define EACH_AT(at) ROW for (I64 at = row; at < row + n.inner; at++)
 enum { BY = 16 };
-#define SUM_AT(result, at, value)                               \
-  {                                                             \
-    T all[BY] = { 0 };                                          \
-    ROW {                                                       \
-      T side[BY] = { 0 }, rest = 0;                             \
-      I64 from = row;                                           \
-      for (; from + BY <= row + n.inner; from += BY)            \
-        for (int l = 0; l < BY; l++) {                          \
-          const I64 at = from + l;                              \
-          side[l] += value;                                     \
-        }                                                       \
+#define SUM_AT(result, at, value)                                  \
+  {                                                                \
+    T all[BY] = { 0 };                                             \
+    ROW {                                                          \
+      T side[BY] = { 0 }, rest = 0;                                \
+      I64 from = row;                                              \
+      for (; from + BY <= row + n.inner; from += BY)               \
+        for (int l = 0; l < BY; l++) {                             \
+          const I64 at = from + l;                                 \
+          side[l] += value;                                        \
+        }                                                          \
       for (I64 at = from; at < row + n.inner; at++) rest += value; \
-      for (int l = 0; l < BY; l++) all[l] += side[l];           \
-      result += rest;                                           \
-    }                                                           \
-    for (int l = 0; l < BY; l++) result += all[l];              \
+      for (int l = 0; l < BY; l++) all[l] += side[l];              \
+      result += rest;                                              \
+    }                                                              \
+    for (int l = 0; l < BY; l++) result += all[l];                 \
   }
 #else
 #define NORM GROUPS KERNEL
-#define EACH_AT(at) EACH(j, count) for (I64 at = (j / n.inner * n.channels + c) * n.inner + j % n.inner, k = 0; k < 1; k++)
-#define SUM_AT(result, at, value)      \
-  {                                    \
-    EACH_AT(at) result += value;       \
-    result = ALLREDUCE(sum, result);         \
+#define EACH_AT(at) \
+  EACH(j, count)    \
+    for (I64 at = (j / n.inner * n.channels + c) * n.inner + j % n.inner, k = 0; k < 1; k++)
+#define SUM_AT(result, at, value)    \
+  {                                  \
+    EACH_AT(at) result += value;     \
+    result = ALLREDUCE(sum, result); \
   }
 #endif
 typedef struct parameters {
@@ -48,9 +50,10 @@ typedef struct parameters {
 } parameters;
 
 #if OP == 0
-NORM run(GLOBAL MEMORY(D0) *y, GLOBAL const MEMORY(D1) *x, GLOBAL T *mean, GLOBAL T *rstd, GLOBAL const MEMORY(D3) *weight,
-         GLOBAL const MEMORY(D3) *bias, GLOBAL const MEMORY(D3) *old_mean, GLOBAL const MEMORY(D3) *old_var,
-         GLOBAL MEMORY(D3) *new_mean, GLOBAL MEMORY(D3) *new_var, const batch_norms n, const parameters q) {
+NORM run(GLOBAL MEMORY(D0) *y, GLOBAL const MEMORY(D1) *x, GLOBAL T *mean, GLOBAL T *rstd,
+         GLOBAL const MEMORY(D3) *weight, GLOBAL const MEMORY(D3) *bias, GLOBAL const MEMORY(D3) *old_mean,
+         GLOBAL const MEMORY(D3) *old_var, GLOBAL MEMORY(D3) *new_mean, GLOBAL MEMORY(D3) *new_var, const batch_norms n,
+         const parameters q) {
   SHARED_SCRATCH;
   const I64 c = LINE, count = n.batch * n.inner;
   T centre = 0, squares = 0, variance;
@@ -82,8 +85,9 @@ NORM run(GLOBAL MEMORY(D0) *y, GLOBAL const MEMORY(D1) *x, GLOBAL T *mean, GLOBA
   new_var[n.new_var + c] = STORE(D3, v);
 }
 #else
-NORM run(GLOBAL MEMORY(D0) *dx, GLOBAL const MEMORY(D1) *x, GLOBAL const MEMORY(D2) *g, GLOBAL const T *mean, GLOBAL const T *rstd,
-         GLOBAL const MEMORY(D3) *weight, GLOBAL MEMORY(D3) *dweight, GLOBAL MEMORY(D3) *dbias, const batch_norms n) {
+NORM run(GLOBAL MEMORY(D0) *dx, GLOBAL const MEMORY(D1) *x, GLOBAL const MEMORY(D2) *g, GLOBAL const T *mean,
+         GLOBAL const T *rstd, GLOBAL const MEMORY(D3) *weight, GLOBAL MEMORY(D3) *dweight, GLOBAL MEMORY(D3) *dbias,
+         const batch_norms n) {
   SHARED_SCRATCH;
   const I64 c = LINE, count = n.batch * n.inner;
   const T centre = mean[n.mean + c], scale = rstd[n.rstd + c];

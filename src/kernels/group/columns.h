@@ -10,35 +10,37 @@ enum { PACK = PACK_BYTES / SIZE(D1) };
 typedef struct pack_1 {
   MEMORY(D1) v[PACK];
 } ALIGNED(PACK_BYTES) pack_1;
-#define READ(from, to)                                                                            \
-  if (whole) {                                                                                    \
-    const pack_1 all = AS(GLOBAL const pack_1, from);                                             \
-    UNROLL for (int e = 0; e < PACK; e++) to[e] = LOAD(D1, all.v[e]);                             \
-  } else {                                                                                        \
+#define READ(from, to)                                                                               \
+  if (whole) {                                                                                       \
+    const pack_1 all = AS(GLOBAL const pack_1, from);                                                \
+    UNROLL for (int e = 0; e < PACK; e++) to[e] = LOAD(D1, all.v[e]);                                \
+  } else {                                                                                           \
     UNROLL for (int e = 0; e < PACK; e++) to[e] = column + e < n.width ? LOAD(D1, (from)[e]) : (T)0; \
   }
 /* What the lanes of other rows have is added; the result is in the lanes of row 0. */
-#define ADD_LANES(sum)                                                               \
-  UNROLL for (int e = 0; e < PACK; e++) scratch[e * GROUP_SIZE + LANE] = sum[e];       \
-  SYNC;                                                                             \
-  for (int apart = GROUP_SIZE / 2; apart >= across; apart /= 2) {                   \
-    UNROLL for (int e = 0; e < PACK; e++) {                                         \
+#define ADD_LANES(sum)                                                                            \
+  UNROLL for (int e = 0; e < PACK; e++) scratch[e * GROUP_SIZE + LANE] = sum[e];                  \
+  SYNC;                                                                                           \
+  for (int apart = GROUP_SIZE / 2; apart >= across; apart /= 2) {                                 \
+    UNROLL for (int e = 0; e < PACK; e++) {                                                       \
       if (LANE < apart) scratch[e * GROUP_SIZE + LANE] += scratch[e * GROUP_SIZE + LANE + apart]; \
-    }                                                                               \
-    SYNC;                                                                           \
+    }                                                                                             \
+    SYNC;                                                                                         \
   }
-#define WRITE(y, at)                                                                \
-  UNROLL for (int e = 0; e < PACK; e++) {                                           \
-    if (LANE >= across || column + e >= n.width) continue;                          \
-    const T v = scratch[e * GROUP_SIZE + LANE] / (T)n.divisor;                      \
-    y[at + slice * n.width + column + e] = STORE(D0, v);                            \
+#define WRITE(y, at)                                           \
+  UNROLL for (int e = 0; e < PACK; e++) {                      \
+    if (LANE >= across || column + e >= n.width) continue;     \
+    const T v = scratch[e * GROUP_SIZE + LANE] / (T)n.divisor; \
+    y[at + slice * n.width + column + e] = STORE(D0, v);       \
   }
 
 GROUPS KERNEL run(GLOBAL MEMORY(D0) *y, GLOBAL const MEMORY(D1) *x
 #if OP
-                  , GLOBAL MEMORY(D0) *y2, GLOBAL const MEMORY(D1) *g, GLOBAL const T *mean, GLOBAL const T *rstd
+                  ,
+                  GLOBAL MEMORY(D0) *y2, GLOBAL const MEMORY(D1) *g, GLOBAL const T *mean, GLOBAL const T *rstd
 #endif
-                  , const column_sums n) {
+                  ,
+                  const column_sums n) {
   LOCAL T scratch[GROUP_SIZE * PACK];
   const int across = (int)n.across;
   const I64 tile = GROUP % n.tiles, slice = GROUP / n.tiles, column = (tile * across + LANE % across) * PACK;
@@ -62,9 +64,7 @@ GROUPS KERNEL run(GLOBAL MEMORY(D0) *y, GLOBAL const MEMORY(D1) *x
 #endif
   }
   ADD_LANES(sum)
-  if (y) {
-    WRITE(y, n.y)
-  }
+  if (y) { WRITE(y, n.y) }
 #if OP
   if (!y2) return;
   SYNC;

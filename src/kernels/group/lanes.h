@@ -22,20 +22,20 @@
 #define OUTSIDE(line, count) 0 /* there are as many groups as lines */
 
 /* What every lane has, as a tree; every lane gets the result. */
-#define TREE(name, together)                                    \
-  DEVICE T allreduce_##name(T x, SHARED T *scratch) {                     \
-    scratch[LANE] = x;                                             \
-    SYNC;                                                       \
-    for (int apart = GROUP_SIZE / 2; apart > 0; apart /= 2) {      \
-      if (LANE < apart) {                                        \
-        const T a = scratch[LANE], b = scratch[LANE + apart];          \
-        scratch[LANE] = together;                                  \
-      }                                                         \
-      SYNC;                                                     \
-    }                                                           \
-    const T all = scratch[0];                                      \
-    SYNC;                                                       \
-    return all;                                                 \
+#define TREE(name, together)                                  \
+  DEVICE T allreduce_##name(T x, SHARED T *scratch) {         \
+    scratch[LANE] = x;                                        \
+    SYNC;                                                     \
+    for (int apart = GROUP_SIZE / 2; apart > 0; apart /= 2) { \
+      if (LANE < apart) {                                     \
+        const T a = scratch[LANE], b = scratch[LANE + apart]; \
+        scratch[LANE] = together;                             \
+      }                                                       \
+      SYNC;                                                   \
+    }                                                         \
+    const T all = scratch[0];                                 \
+    SYNC;                                                     \
+    return all;                                               \
   }
 TREE(sum, a + b)
 TREE(product, (a * b))
@@ -57,34 +57,34 @@ TREE(smaller, a < b ? a : b)
    has a whole line has them side by side, of which its compiler makes a vector. */
 #if ON_CPU && FLAGS & FLAG_SERIAL
 enum { SIDES = 32 };
-#define FOLD_EACH(result, take, j, count, value)                        \
-  {                                                                     \
-    T side[SIDES];                                                      \
-    for (int l = 0; l < SIDES; l++) side[l] = result;                   \
-    I64 at_##j = FIRST_OF(count);                                       \
-    const I64 end_##j = END_OF(count);                                  \
-    for (; at_##j + SIDES <= end_##j; at_##j += SIDES)                  \
-      for (int l = 0; l < SIDES; l++) {                                 \
-        const I64 j = at_##j + l;                                       \
-        side[l] = take(side[l], value);                                 \
-      }                                                                 \
+#define FOLD_EACH(result, take, j, count, value)                         \
+  {                                                                      \
+    T side[SIDES];                                                       \
+    for (int l = 0; l < SIDES; l++) side[l] = result;                    \
+    I64 at_##j = FIRST_OF(count);                                        \
+    const I64 end_##j = END_OF(count);                                   \
+    for (; at_##j + SIDES <= end_##j; at_##j += SIDES)                   \
+      for (int l = 0; l < SIDES; l++) {                                  \
+        const I64 j = at_##j + l;                                        \
+        side[l] = take(side[l], value);                                  \
+      }                                                                  \
     for (I64 j = at_##j; j < end_##j; j++) result = take(result, value); \
-    for (int l = 0; l < SIDES; l++) result = take(result, side[l]);     \
+    for (int l = 0; l < SIDES; l++) result = take(result, side[l]);      \
   }
 #else
-#define FOLD_EACH(result, take, j, count, value)                        \
-  {                                                                     \
-    const T none = result;                                              \
-    T run = none;                                                       \
-    int length = 0;                                                     \
-    EACH(j, count) {                                                    \
-      run = take(run, value);                                           \
-      if (++length == 64) {                                             \
-        result = take(result, run);                                     \
-        run = none;                                                     \
-        length = 0;                                                     \
-      }                                                                 \
-    }                                                                   \
-    result = take(result, run);                                         \
+#define FOLD_EACH(result, take, j, count, value) \
+  {                                              \
+    const T none = result;                       \
+    T run = none;                                \
+    int length = 0;                              \
+    EACH(j, count) {                             \
+      run = take(run, value);                    \
+      if (++length == 64) {                      \
+        result = take(result, run);              \
+        run = none;                              \
+        length = 0;                              \
+      }                                          \
+    }                                            \
+    result = take(result, run);                  \
   }
 #endif

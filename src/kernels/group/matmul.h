@@ -20,9 +20,10 @@ typedef struct parameters {
 #else
 #define MORE , CONST_PARAM walk batch, const products s, const parameters q
 #endif
-#define TILE_OF(rows, columns)                                                                                      \
-  const I64 tiles_n = (s.n + columns - 1) / columns, tiles_m = (s.m + rows - 1) / rows, item = GROUP / (tiles_m * tiles_n); \
-  const I64 row = GROUP % (tiles_m * tiles_n) / tiles_n * rows, column = GROUP % tiles_n * columns;                 \
+#define TILE_OF(rows, columns)                                                                      \
+  const I64 tiles_n = (s.n + columns - 1) / columns, tiles_m = (s.m + rows - 1) / rows,             \
+            item = GROUP / (tiles_m * tiles_n);                                                     \
+  const I64 row = GROUP % (tiles_m * tiles_n) / tiles_n * rows, column = GROUP % tiles_n * columns; \
   const I64 at_a = walk_at(&batch, 1, item), at_b = walk_at(&batch, 2, item), at_y = walk_at(&batch, 0, item)
 
 /* One rounding a term, on every device. */
@@ -44,10 +45,10 @@ enum { HEIGHT = 8, ROWS = MATMUL_ROWS, PANEL = 2 * WIDE, PANELS = MATMUL_COLUMNS
 #define LAY(to, r0, c0, dtype, from, rows, row_step, columns, column_step)                                     \
   if (column_step == 1) {                                                                                      \
     for (int r = 0; r < rows; r++)                                                                             \
-      for (int c = 0; c < columns; c++) to[r0 + r][c0 + c] = LOAD(dtype, (from)[r * row_step + c]);              \
+      for (int c = 0; c < columns; c++) to[r0 + r][c0 + c] = LOAD(dtype, (from)[r * row_step + c]);            \
   } else {                                                                                                     \
     for (int c = 0; c < columns; c++)                                                                          \
-      for (int r = 0; r < rows; r++) to[r0 + r][c0 + c] = LOAD(dtype, (from)[r * row_step + c * column_step]);   \
+      for (int r = 0; r < rows; r++) to[r0 + r][c0 + c] = LOAD(dtype, (from)[r * row_step + c * column_step]); \
   }
 /* Where the i-th column or term lies; and the runs, from at on, of `count` from `begin` on that are in one piece. */
 #define PLACE(i, piece, far, near) ((i) / (piece) * (far) + (i) % (piece) * (near))

@@ -20,10 +20,10 @@
 #define W(j) 1
 #endif
 /* In rows, weight and bias may be NULL: they become what changes nothing. */
-#define ALONG(k, dtype, vector, at, p, to, none)          \
-  if (vector) {                                           \
-    READ_ALONG(k, dtype, vector + at, p, to)              \
-  } else {                                                \
+#define ALONG(k, dtype, vector, at, p, to, none)           \
+  if (vector) {                                            \
+    READ_ALONG(k, dtype, vector + at, p, to)               \
+  } else {                                                 \
     UNROLL for (int e = 0; e < PACK; e++) to[e] = (T)none; \
   }
 typedef struct parameters {
@@ -31,8 +31,8 @@ typedef struct parameters {
 } parameters;
 
 #if FLAGS & FLAG_COLUMNS
-GROUPS KERNEL run(GLOBAL MEMORY(D3) *dweight, GLOBAL MEMORY(D4) *dbias, GLOBAL const MEMORY(D1) *x, GLOBAL const MEMORY(D2) *g,
-                  GLOBAL const T *mean, GLOBAL const T *rstd, const norms n) {
+GROUPS KERNEL run(GLOBAL MEMORY(D3) *dweight, GLOBAL MEMORY(D4) *dbias, GLOBAL const MEMORY(D1) *x,
+                  GLOBAL const MEMORY(D2) *g, GLOBAL const T *mean, GLOBAL const T *rstd, const norms n) {
   const I64 j = ITEM;
   if (j >= n.width) return;
   T dw = 0, db = 0, part_w = 0, part_b = 0;
@@ -59,19 +59,25 @@ GROUPS KERNEL run(GLOBAL MEMORY(D3) *dweight, GLOBAL MEMORY(D4) *dbias, GLOBAL c
 #else
 GROUPS KERNEL run(GLOBAL MEMORY(D0) *y, GLOBAL const MEMORY(D1) *x
 #if OP % 2
-                  , GLOBAL const MEMORY(D2) *g, GLOBAL const T *mean, GLOBAL const T *rstd
+                  ,
+                  GLOBAL const MEMORY(D2) *g, GLOBAL const T *mean, GLOBAL const T *rstd
 #else
-                  , GLOBAL T *mean, GLOBAL T *rstd
+                  ,
+                  GLOBAL T *mean, GLOBAL T *rstd
 #endif
 #if FLAGS & (FLAG_WEIGHT | FLAG_ROW)
-                  , GLOBAL const MEMORY(D3) *weight
+                  ,
+                  GLOBAL const MEMORY(D3) *weight
 #endif
 #if FLAGS & (FLAG_BIAS | FLAG_ROW)
-                  , GLOBAL const MEMORY(D4) *bias
+                  ,
+                  GLOBAL const MEMORY(D4) *bias
 #endif
-                  , const norms n, const parameters q
+                  ,
+                  const norms n, const parameters q
 #if FLAGS & FLAG_ROW
-                  , const row_layout layout) {
+                  ,
+                  const row_layout layout) {
   SHARED_SCRATCH;
   const I64 r = ROW;
   if (r >= n.rows) return;
@@ -92,9 +98,9 @@ GROUPS KERNEL run(GLOBAL MEMORY(D0) *y, GLOBAL const MEMORY(D1) *x
     READ_ROW(1, x + n.x + base, held, 0)
 #endif
     EACH_PIECE(p) UNROLL for (int e = 0; e < PACK; e++) {
-      const T d = IS_THERE(COLUMN(p) + e) ? held[p][e] - centre : 0;
-      squares += d * d;
-    }
+        const T d = IS_THERE(COLUMN(p) + e) ? held[p][e] - centre : 0;
+        squares += d * d;
+      }
   }
   squares = ALLREDUCE(sum, squares);
   const T scale = 1 / sqrt(squares / (T)size + q.p[0]);
@@ -125,23 +131,23 @@ GROUPS KERNEL run(GLOBAL MEMORY(D0) *y, GLOBAL const MEMORY(D1) *x
   const T scale = rstd[n.rstd + r], centre = 0;
 #endif
   T slope[PIECES][PACK], sum = 0, dot = 0;
-#define READ_BOTH                                                                                    \
-  READ_ROW(1, x + n.x + base, held, centre)                                                          \
-  READ_ROW(2, g + n.g + base, slope, 0)                                                              \
-  EACH_PIECE(p) {                                                                                    \
-    T w[PACK];                                                                                       \
-    ALONG(3, D3, weight, n.weight, p, w, 1)                                                          \
-    UNROLL for (int e = 0; e < PACK; e++) {                                                          \
-      slope[p][e] = slope[p][e] * w[e];                                                              \
-      held[p][e] = (held[p][e] - centre) * scale;                                                    \
-    }                                                                                                \
+#define READ_BOTH                                 \
+  READ_ROW(1, x + n.x + base, held, centre)       \
+  READ_ROW(2, g + n.g + base, slope, 0)           \
+  EACH_PIECE(p) {                                 \
+    T w[PACK];                                    \
+    ALONG(3, D3, weight, n.weight, p, w, 1)       \
+    UNROLL for (int e = 0; e < PACK; e++) {       \
+      slope[p][e] = slope[p][e] * w[e];           \
+      held[p][e] = (held[p][e] - centre) * scale; \
+    }                                             \
   }
   PASS {
     READ_BOTH
     EACH_PIECE(p) UNROLL for (int e = 0; e < PACK; e++) {
-      sum += slope[p][e];
-      dot += slope[p][e] * held[p][e];
-    }
+        sum += slope[p][e];
+        dot += slope[p][e] * held[p][e];
+      }
   }
   sum = CENTRED ? ALLREDUCE(sum, sum) / (T)size : 0;
   dot = ALLREDUCE(sum, dot) / (T)size;
@@ -159,7 +165,7 @@ GROUPS KERNEL run(GLOBAL MEMORY(D0) *y, GLOBAL const MEMORY(D1) *x
 #endif
 }
 #else
-                  ) {
+) {
   SHARED_SCRATCH;
   const I64 r = LINE;
   if (OUTSIDE(r, n.rows)) return;

@@ -26,26 +26,26 @@ enum {
 #define ALLREDUCE(op, x) allreduce_##op(x)
 #define ALLREDUCE_PARAMS T x
 #else
-#define ACROSS(x, a, b, together)                   \
+#define ACROSS(x, a, b, together)                      \
   if (LANE % WARP == 0) scratch[LANE / WARP] = x;      \
-  SYNC;                                             \
+  SYNC;                                                \
   T a = scratch[0];                                    \
   UNROLL for (int k = 1; k < GROUP_SIZE / WARP; k++) { \
     const T b = scratch[k];                            \
-    a = together;                                   \
-  }                                                 \
-  SYNC;                                             \
+    a = together;                                      \
+  }                                                    \
+  SYNC;                                                \
   return a;
 #define ALLREDUCE(op, x) allreduce_##op(x, scratch)
 #define ALLREDUCE_PARAMS T x, SHARED T *scratch
 #endif
-#define DEFINE_ALLREDUCE(name, together)                                \
-  DEVICE T allreduce_##name(ALLREDUCE_PARAMS) {                            \
-    UNROLL for (int apart = WARP / 2; apart > 0; apart /= 2) {    \
-      const T a = x, b = SHUFFLE_XOR(x, apart);                 \
-      x = together;                                               \
-    }                                                             \
-    ACROSS(x, a, b, together)                                     \
+#define DEFINE_ALLREDUCE(name, together)                       \
+  DEVICE T allreduce_##name(ALLREDUCE_PARAMS) {                \
+    UNROLL for (int apart = WARP / 2; apart > 0; apart /= 2) { \
+      const T a = x, b = SHUFFLE_XOR(x, apart);                \
+      x = together;                                            \
+    }                                                          \
+    ACROSS(x, a, b, together)                                  \
   }
 DEFINE_ALLREDUCE(sum, a + b)
 DEFINE_ALLREDUCE(larger, FN(larger)(a, b))
@@ -62,9 +62,9 @@ DEFINE_ALLREDUCE(larger, FN(larger)(a, b))
 #define COLUMN(p) (from + (p * TEAM + TEAM_RANK) * PACK - shift)
 #define IS_THERE(c) ((c) >= 0 && (c) < size)
 /* A row begins at `base` and has `size` elements; the first pack has `shift` elements before it. */
-#define BEGIN_ROW(row, length)                                  \
-  const I64 size = length, base = size * (row);                 \
-  const int shift = (int)((layout.skew + base) & (PACK - 1));   \
+#define BEGIN_ROW(row, length)                                \
+  const I64 size = length, base = size * (row);               \
+  const int shift = (int)((layout.skew + base) & (PACK - 1)); \
   const I64 reach = size + shift;
 
 typedef struct row_1 {
@@ -79,44 +79,44 @@ DEVICE void write_pack(GLOBAL MEMORY(D0) *at, row_1 pack) {
     U64 half[2];
   } as;
   as.pack = pack;
-  asm volatile("st.global.v2.b64 [%0], {%1, %2};" ::"l"(__cvta_generic_to_global(at)), "l"(as.half[0]), "l"(as.half[1]) : "memory");
+  asm volatile("st.global.v2.b64 [%0], {%1, %2};" ::"l"(__cvta_generic_to_global(at)), "l"(as.half[0]), "l"(as.half[1])
+               : "memory");
 #else
   AS(GLOBAL row_1, at) = pack;
 #endif
 }
 /* Operand k's row of the dtype D1, which begins at x, into an array of T; what is not there is `none`. */
-#define READ_ROW(k, x, to, none)                                                                                   \
-  EACH_PIECE(p) {                                                                                                  \
-    const I64 c = COLUMN(p);                                                                                       \
-    if (layout.whole >> k & 1 && c >= 0 && c + PACK <= size) {                                                     \
-      const row_1 all = AS(GLOBAL const row_1, (x) + c);                                                           \
-      UNROLL for (int e = 0; e < PACK; e++) to[p][e] = LOAD(D1, all.v[e]);                                         \
-    } else {                                                                                                       \
-      UNROLL for (int e = 0; e < PACK; e++) to[p][e] = IS_THERE(c + e) ? (T)LOAD(D1, (x)[c + e]) : (T)(none);      \
-    }                                                                                                              \
+#define READ_ROW(k, x, to, none)                                                                              \
+  EACH_PIECE(p) {                                                                                             \
+    const I64 c = COLUMN(p);                                                                                  \
+    if (layout.whole >> k & 1 && c >= 0 && c + PACK <= size) {                                                \
+      const row_1 all = AS(GLOBAL const row_1, (x) + c);                                                      \
+      UNROLL for (int e = 0; e < PACK; e++) to[p][e] = LOAD(D1, all.v[e]);                                    \
+    } else {                                                                                                  \
+      UNROLL for (int e = 0; e < PACK; e++) to[p][e] = IS_THERE(c + e) ? (T)LOAD(D1, (x)[c + e]) : (T)(none); \
+    }                                                                                                         \
   }
 /* A vector of another dtype along piece p of each row. */
-#define READ_ALONG(k, dtype, x, p, to)                                                                             \
-  {                                                                                                                \
-    const I64 c = COLUMN(p);                                                                                       \
-    if (layout.whole >> k & 1 && c + PACK <= size) {                                                               \
-      typedef struct along {                                                                                       \
-        MEMORY(dtype) v[PACK];                                                                                     \
-      } ALIGNED(PACK_BYTES) along;                                                                                 \
-      const along all = AS(GLOBAL const along, (x) + c);                                                           \
-      UNROLL for (int e = 0; e < PACK; e++) to[e] = LOAD(dtype, all.v[e]);                                         \
-    } else {                                                                                                       \
-      UNROLL for (int e = 0; e < PACK; e++) to[e] = IS_THERE(c + e) ? (T)LOAD(dtype, (x)[c + e]) : (T)0;           \
-    }                                                                                                              \
+#define READ_ALONG(k, dtype, x, p, to)                                                                   \
+  {                                                                                                      \
+    const I64 c = COLUMN(p);                                                                             \
+    if (layout.whole >> k & 1 && c + PACK <= size) {                                                     \
+      typedef struct along {                                                                             \
+        MEMORY(dtype) v[PACK];                                                                           \
+      } ALIGNED(PACK_BYTES) along;                                                                       \
+      const along all = AS(GLOBAL const along, (x) + c);                                                 \
+      UNROLL for (int e = 0; e < PACK; e++) to[e] = LOAD(dtype, all.v[e]);                               \
+    } else {                                                                                             \
+      UNROLL for (int e = 0; e < PACK; e++) to[e] = IS_THERE(c + e) ? (T)LOAD(dtype, (x)[c + e]) : (T)0; \
+    }                                                                                                    \
   }
 /* Piece p of a row of D1's dtype, which begins at y. */
-#define WRITE_PIECE(k, y, p, from_)                                         \
-  {                                                                         \
-    const I64 c = COLUMN(p);                                                \
-    if (layout.whole >> k & 1 && c >= 0 && c + PACK <= size) {              \
-      write_pack((y) + c, from_);                                           \
-    } else {                                                                \
-      UNROLL for (int e = 0; e < PACK; e++)                                 \
-        if (IS_THERE(c + e)) (y)[c + e] = from_.v[e];                       \
-    }                                                                       \
+#define WRITE_PIECE(k, y, p, from_)                                                      \
+  {                                                                                      \
+    const I64 c = COLUMN(p);                                                             \
+    if (layout.whole >> k & 1 && c >= 0 && c + PACK <= size) {                           \
+      write_pack((y) + c, from_);                                                        \
+    } else {                                                                             \
+      UNROLL for (int e = 0; e < PACK; e++) if (IS_THERE(c + e))(y)[c + e] = from_.v[e]; \
+    }                                                                                    \
   }

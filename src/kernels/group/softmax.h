@@ -11,9 +11,11 @@
 
 GROUPS KERNEL run(GLOBAL MEMORY(D0) *y, GLOBAL const MEMORY(D1) *x
 #if OP >= 2
-                  , GLOBAL const MEMORY(D2) *g
+                  ,
+                  GLOBAL const MEMORY(D2) *g
 #endif
-                  , const lines w, const row_layout layout) {
+                  ,
+                  const lines w, const row_layout layout) {
   SHARED_SCRATCH;
   const I64 row = ROW;
   if (row >= w.outer) return;
@@ -41,10 +43,10 @@ GROUPS KERNEL run(GLOBAL MEMORY(D0) *y, GLOBAL const MEMORY(D1) *x
     top = ALLREDUCE(larger, top);
     if (IS_MASKED(top)) top = 0;
     EACH_PIECE(p) UNROLL for (int e = 0; e < PACK; e++) {
-      const T part = exp(held[p][e] - top);
-      sum += part;
-      if (OP == 0) held[p][e] = part;
-    }
+        const T part = exp(held[p][e] - top);
+        sum += part;
+        if (OP == 0) held[p][e] = part;
+      }
   }
   sum = ALLREDUCE(sum, sum);
 #undef SOFTMAX
@@ -110,9 +112,11 @@ GROUPS KERNEL run(GLOBAL MEMORY(D0) *y, GLOBAL const MEMORY(D1) *x
 
 GROUPS KERNEL run(GLOBAL MEMORY(D0) *y, GLOBAL const MEMORY(D1) *x
 #if OP >= 2
-                  , GLOBAL const MEMORY(D2) *g
+                  ,
+                  GLOBAL const MEMORY(D2) *g
 #endif
-                  , const lines w) {
+                  ,
+                  const lines w) {
   SHARED_SCRATCH;
   const I64 line = LINE;
   if (OUTSIDE(line, w.outer * w.inner)) return;

@@ -15,9 +15,8 @@ static void cut(column_sums *n, int64_t group, int64_t pack) {
   n->slices = n->rows ? (n->rows + n->length - 1) / n->length : 1;
 }
 
-bool situ__lower_columns(int index, int op, column_sums n, const situ_view_desc *x,
-                         const situ_view_desc *g, const situ_view_desc *mean,
-                         const situ_view_desc *rstd, const situ_view_desc *y,
+bool situ__lower_columns(int index, int op, column_sums n, const situ_view_desc *x, const situ_view_desc *g,
+                         const situ_view_desc *mean, const situ_view_desc *rstd, const situ_view_desc *y,
                          const situ_view_desc *y2, situ_status *status) {
   const situ__target *target = situ__target_of(index);
   if (target->cpu) return false;
@@ -28,8 +27,8 @@ bool situ__lower_columns(int index, int op, column_sums n, const situ_view_desc 
   situ_storage memory[2] = { 0 };
   const int64_t divisor = n.divisor;
   cut(&n, (int64_t)target->group, pack);
-  n.whole = n.row % pack == 0 && situ__lower_skew(target, x, pack) == 0 &&
-            (!g || situ__lower_skew(target, g, pack) == 0);
+  n.whole =
+      n.row % pack == 0 && situ__lower_skew(target, x, pack) == 0 && (!g || situ__lower_skew(target, g, pack) == 0);
   n.x = x->offset;
   n.g = situ__lower_offset(g);
   n.mean = situ__lower_offset(mean);
@@ -37,8 +36,7 @@ bool situ__lower_columns(int index, int op, column_sums n, const situ_view_desc 
   *status = SITU_OK;
   for (int k = 0; k < 2 && n.slices > 1; k++) {
     if (!to[k]) continue;
-    void *scratch =
-        situ__lower_scratch(index, "reduce", (size_t)(n.slices * n.width) * situ__lower_size(lane));
+    void *scratch = situ__lower_scratch(index, "reduce", (size_t)(n.slices * n.width) * situ__lower_size(lane));
     if (!scratch) *status = SITU_E_NOMEM;
     own[k] = situ__lower_scratch_view(&memory[k], scratch, lane, n.slices * n.width);
     to[k] = &own[k];
@@ -60,13 +58,10 @@ bool situ__lower_columns(int index, int op, column_sums n, const situ_view_desc 
     situ__lower_buffer(&call, rstd);
   }
   situ__lower_block(&call, &n, sizeof n);
-  if (*status == SITU_OK)
-    *status = situ__lower_run(index, &call, n.tiles * n.slices * (int64_t)target->group);
+  if (*status == SITU_OK) *status = situ__lower_run(index, &call, n.tiles * n.slices * (int64_t)target->group);
   const situ_view_desc *last[] = { y, y2 };
   for (int k = 0; k < 2; k++) {
-    const column_sums rest = {
-      .rows = n.slices, .width = n.width, .row = n.width, .divisor = divisor
-    };
+    const column_sums rest = { .rows = n.slices, .width = n.width, .row = n.width, .divisor = divisor };
     if (*status == SITU_OK && last[k] && to[k] != last[k])
       (void)situ__lower_columns(index, 0, rest, to[k], NULL, NULL, NULL, last[k], NULL, status);
     situ__target_release(index, memory[k].data);

@@ -2,26 +2,22 @@
    SPDX-License-Identifier: MIT */
 #include "kernels/lower/lower.h"
 
-enum {
-  IMAGE_SCRATCH = 1 << 24,
-  TERMS = 512
-}; /* elements of columns, and terms of a sum, that are wanted at a time */
+enum { IMAGE_SCRATCH = 1 << 24, TERMS = 512 }; /* elements of columns, and terms of a sum, that are wanted at a time */
 
 typedef struct conv {
   int index;
   situ_dtype lane;
   windows c;
   int64_t depth, plane, large, small,
-      many; /* taps of all channels; windows; elements of an image of x and of y; images a time */
-  int64_t together,
-      parts; /* images whose gradient of w is one sum, and how many such sums there are */
+      many;                /* taps of all channels; windows; elements of an image of x and of y; images a time */
+  int64_t together, parts; /* images whose gradient of w is one sum, and how many such sums there are */
   const situ_view_desc *x, *w, *y, *bias;
   situ_storage memory, sums;
   situ_view_desc columns, part; /* [many, groups, depth, plane]; the sums */
 } conv;
 
-static situ_view_desc shaped(const situ_view_desc *v, int64_t offset, int64_t a, int64_t b,
-                             int64_t m, int64_t n, bool turned) {
+static situ_view_desc shaped(const situ_view_desc *v, int64_t offset, int64_t a, int64_t b, int64_t m, int64_t n,
+                             bool turned) {
   situ_view_desc t = *v;
   t.offset += offset;
   t.ndim = 4;
@@ -37,26 +33,23 @@ static situ_status unfold(const conv *v, int64_t first, int64_t images) {
   windows c = v->c;
   c.images = images;
   c.x = v->x->offset + first * v->large;
-  situ__call call = { .variant = { .text = SITU__TEXT_unfold,
-                                   .compute = (uint8_t)v->lane,
-                                   .dtype = { 0, v->x->dtype } },
-                      .op = "conv" };
+  situ__call call = {
+    .variant = { .text = SITU__TEXT_unfold, .compute = (uint8_t)v->lane, .dtype = { 0, v->x->dtype } }, .op = "conv"
+  };
   situ__lower_buffer(&call, &v->columns);
   situ__lower_buffer(&call, v->x);
   situ__lower_block(&call, &c, sizeof c);
-  return situ__lower_run_flat(v->index, &call, images * c.groups * v->depth * c.out_height,
-                              c.out_width);
+  return situ__lower_run_flat(v->index, &call, images * c.groups * v->depth * c.out_height, c.out_width);
 }
 
 static situ_status fold(const conv *v, int64_t first, int64_t images) {
   windows c = v->c;
   c.images = images;
   c.x = v->x->offset + first * v->large;
-  situ__call call = { .variant = { .text = SITU__TEXT_unfold,
-                                   .op = 1,
-                                   .compute = (uint8_t)v->lane,
-                                   .dtype = { v->x->dtype } },
-                      .op = "conv" };
+  situ__call call = {
+    .variant = { .text = SITU__TEXT_unfold, .op = 1, .compute = (uint8_t)v->lane, .dtype = { v->x->dtype } },
+    .op = "conv"
+  };
   situ__lower_buffer(&call, v->x);
   situ__lower_buffer(&call, &v->columns);
   if (v->bias) {
@@ -68,8 +61,8 @@ static situ_status fold(const conv *v, int64_t first, int64_t images) {
                               c.width * c.window[0] * c.window[1]);
 }
 
-static situ_status product(const conv *v, const situ_view_desc *a, const situ_view_desc *b,
-                           const situ_view_desc *bias, const situ_view_desc *y, int64_t together) {
+static situ_status product(const conv *v, const situ_view_desc *a, const situ_view_desc *b, const situ_view_desc *bias,
+                           const situ_view_desc *y, int64_t together) {
   return situ__lower_matmul_sums(v->index,
                                  &(situ_work){ .verb = SITU_VERB_MATMUL,
                                                .ins = 3,
@@ -101,17 +94,14 @@ static situ_status grad_data(const conv *v, int64_t first, int64_t images) {
 }
 
 /* Sums over `together` images each, at their places among all; they are added up at the end. */
-static situ_status sums(const conv *v, int64_t first, int64_t begin, int64_t images,
-                        int64_t together) {
+static situ_status sums(const conv *v, int64_t first, int64_t begin, int64_t images, int64_t together) {
   const windows *c = &v->c;
   const int64_t parts = images / together, part = (first + begin) / v->together;
   if (!parts) return SITU_OK;
-  situ_view_desc columns = shaped(&v->columns, begin * c->groups * v->depth * v->plane, images,
-                                  c->groups, v->depth, v->plane, false);
-  situ_view_desc g =
-      shaped(v->y, (first + begin) * v->small, images, c->groups, c->outputs, v->plane, true);
-  situ_view_desc to =
-      shaped(&v->part, part * v->w->numel, parts, c->groups, c->outputs, v->depth, true);
+  situ_view_desc columns =
+      shaped(&v->columns, begin * c->groups * v->depth * v->plane, images, c->groups, v->depth, v->plane, false);
+  situ_view_desc g = shaped(v->y, (first + begin) * v->small, images, c->groups, c->outputs, v->plane, true);
+  situ_view_desc to = shaped(&v->part, part * v->w->numel, parts, c->groups, c->outputs, v->depth, true);
   return product(v, &columns, &g, NULL, &to, together);
 }
 
@@ -167,8 +157,7 @@ static bool handed_over(int index, const situ_work *work, situ_status *status) {
 }
 
 situ_status situ__lower_conv(int index, const situ_work *work) {
-  static situ_status (*const pass[])(const conv *, int64_t, int64_t) = { forward, grad_data,
-                                                                         grad_weight };
+  static situ_status (*const pass[])(const conv *, int64_t, int64_t) = { forward, grad_data, grad_weight };
   situ_status status;
   if (handed_over(index, work, &status)) return status;
   const situ_view_desc *result = work->out[0], *a = work->in[0], *b = work->in[1];
@@ -181,14 +170,12 @@ situ_status situ__lower_conv(int index, const situ_work *work) {
              .bias = work->op != SITU_CONV_GRAD_WEIGHT && work->ins > 2 ? work->in[2] : NULL };
   v.lane = situ__lower_lane_dtype(work->compute ? work->compute : (situ_dtype)result->dtype);
   v.c = situ__lower_windows(work->window, v.x, v.y);
-  v.c.images = v.x->size[0], v.c.channels = v.x->size[1] / v.c.groups,
-  v.c.outputs = v.y->size[1] / v.c.groups;
+  v.c.images = v.x->size[0], v.c.channels = v.x->size[1] / v.c.groups, v.c.outputs = v.y->size[1] / v.c.groups;
   v.c.bias = situ__lower_offset(v.bias);
   v.depth = v.c.channels * v.c.window[0] * v.c.window[1], v.plane = v.c.out_height * v.c.out_width;
   v.large = v.x->size[1] * v.c.height * v.c.width, v.small = v.y->size[1] * v.plane;
   if (work->op == SITU_CONV_GRAD_WEIGHT && (v.c.images == 0 || v.plane == 0))
-    return situ__lower_fill(index,
-                            &(situ_work){ .verb = SITU_VERB_FILL, .outs = 1, .out = { result } });
+    return situ__lower_fill(index, &(situ_work){ .verb = SITU_VERB_FILL, .outs = 1, .out = { result } });
   status = scratch(&v, (situ_conv_pass)work->op);
   for (int64_t at = 0; status == SITU_OK && at < v.c.images; at += v.many)
     status = pass[work->op](&v, at, v.c.images - at < v.many ? v.c.images - at : v.many);

@@ -24,8 +24,7 @@ static int64_t bits_of(const situ_work *work, situ_dtype dtype) {
 
 situ_status situ__lower_fill(int index, const situ_work *work) {
   const situ_view_desc *y = work->out[0];
-  situ__call call = { .variant = { .text = SITU__TEXT_fill,
-                                   .dtype = { (uint8_t)situ__lower_whole(y->dtype) } },
+  situ__call call = { .variant = { .text = SITU__TEXT_fill, .dtype = { (uint8_t)situ__lower_whole(y->dtype) } },
                       .op = "fill" };
   walk w;
   const bool dense = situ__lower_walk(&w, 1, &y);
@@ -41,10 +40,8 @@ situ_status situ__lower_fill(int index, const situ_work *work) {
 situ_status situ__lower_range(int index, const situ_work *work) {
   const situ_view_desc *y = work->out[0];
   bool whole = work->op == 0 && situ__lower_lane_of((situ_dtype)y->dtype) == SITU__LANE_I64;
-  situ__call call = {
-    .variant = { .text = SITU__TEXT_range, .op = (uint8_t)work->op, .dtype = { y->dtype } },
-    .op = "range"
-  };
+  situ__call call = { .variant = { .text = SITU__TEXT_range, .op = (uint8_t)work->op, .dtype = { y->dtype } },
+                      .op = "range" };
   struct {
     int64_t step[3], numel, offset;
   } i64 = { { 0 }, y->numel, y->offset };
@@ -62,31 +59,23 @@ situ_status situ__lower_range(int index, const situ_work *work) {
   }
   situ__lower_buffer(&call, y);
   call.variant.compute = whole ? SITU_I64 : situ__target_of(index)->fp64 ? SITU_F64 : SITU_F32;
-  if (whole)
-    situ__lower_block(&call, &i64, sizeof i64);
-  else if (call.variant.compute == SITU_F64)
-    situ__lower_block(&call, &f64, sizeof f64);
-  else
-    situ__lower_block(&call, &f32, sizeof f32);
+  if (whole) situ__lower_block(&call, &i64, sizeof i64);
+  else if (call.variant.compute == SITU_F64) situ__lower_block(&call, &f64, sizeof f64);
+  else situ__lower_block(&call, &f32, sizeof f32);
   return situ__lower_run(index, &call, y->numel);
 }
 
 /* ---- random numbers ------------------------------------------------------------------------- */
 
 situ_status situ__lower_random(int index, const situ_work *work) {
-  const situ_view_desc *y = work->out[0], *chance = work->op == SITU_RANDOM_BERNOULLI && work->ins
-                                                        ? work->in[0]
-                                                        : NULL;
-  situ__call call = {
-    .variant = { .text = SITU__TEXT_random, .op = (uint8_t)work->op, .dtype = { y->dtype } },
-    .op = "random"
-  };
+  const situ_view_desc *y = work->out[0], *chance = work->op == SITU_RANDOM_BERNOULLI && work->ins ? work->in[0] : NULL;
+  situ__call call = { .variant = { .text = SITU__TEXT_random, .op = (uint8_t)work->op, .dtype = { y->dtype } },
+                      .op = "random" };
   struct {
     uint64_t seed, offset;
     int64_t numel, at, low, range;
-  } head = { work->seed,       work->offset,
-             y->numel,         y->offset,
-             work->integer[0], (int64_t)((uint64_t)work->integer[1] - (uint64_t)work->integer[0]) };
+  } head = { work->seed, work->offset,     y->numel,
+             y->offset,  work->integer[0], (int64_t)((uint64_t)work->integer[1] - (uint64_t)work->integer[0]) };
   struct {
     uint64_t head[6];
     double a, b;
@@ -96,8 +85,7 @@ situ_status situ__lower_random(int index, const situ_work *work) {
     float a, b;
   } f32;
   _Static_assert(sizeof head == sizeof f64.head, "the kernel reads them as one struct");
-  const double a = work->scalar[0],
-               b = work->op == SITU_RANDOM_UNIFORM ? work->scalar[1] - a : work->scalar[1];
+  const double a = work->scalar[0], b = work->op == SITU_RANDOM_UNIFORM ? work->scalar[1] - a : work->scalar[1];
   memcpy(f64.head, &head, sizeof head);
   memcpy(f32.head, &head, sizeof head);
   f64.a = a, f64.b = b, f32.a = (float)a, f32.b = (float)b;
@@ -106,20 +94,15 @@ situ_status situ__lower_random(int index, const situ_work *work) {
                                                          : (situ_dtype)y->dtype;
   bool whole = work->op >= SITU_RANDOM_INTEGER;
   call.variant.compute = whole ? SITU_I64 : dtype == SITU_F64 ? SITU_F64 : SITU_F32;
-  call.variant.flags = whole || dtype == SITU_F64 ? 0
-                       : dtype == SITU_F16        ? 11
-                       : dtype == SITU_BF16       ? 8
-                                                  : 24;
+  call.variant.flags = whole || dtype == SITU_F64 ? 0 : dtype == SITU_F16 ? 11 : dtype == SITU_BF16 ? 8 : 24;
   situ__lower_buffer(&call, y);
   if (chance) {
     call.variant.dtype[1] = chance->dtype;
     situ__lower_buffer(&call, chance);
   }
   walk w;
-  if (call.variant.compute == SITU_F32)
-    situ__lower_block(&call, &f32, sizeof f32);
-  else
-    situ__lower_block(&call, &f64, sizeof f64);
+  if (call.variant.compute == SITU_F32) situ__lower_block(&call, &f32, sizeof f32);
+  else situ__lower_block(&call, &f64, sizeof f64);
   if (chance) {
     const situ_view_desc *view[] = { y, chance };
     (void)situ__lower_walk(&w, 2, view);
@@ -135,9 +118,7 @@ situ_status situ__lower_triangle(int index, const situ_work *work) {
   const situ_view_desc *y = work->out[0], *view[] = { y, work->in[0] };
   int64_t rows = y->size[y->ndim - 2], columns = y->size[y->ndim - 1];
   /* Further out than the corners is all or nothing, and cannot overflow. */
-  int64_t diagonal = work->integer[0] < -rows     ? -rows
-                     : work->integer[0] > columns ? columns
-                                                  : work->integer[0];
+  int64_t diagonal = work->integer[0] < -rows ? -rows : work->integer[0] > columns ? columns : work->integer[0];
   situ__call call = { .variant = { .text = SITU__TEXT_triangle,
                                    .op = (uint8_t)work->op,
                                    .dtype = { (uint8_t)situ__lower_whole(y->dtype) } },

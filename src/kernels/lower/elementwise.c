@@ -11,10 +11,8 @@ typedef struct trait {
   uint8_t uses;                /* what its gradient reads */
 } trait;
 static const trait unary[SITU_UNARIES] = {
-#define FLOAT(id, y, dx, u) \
-  [SITU_UNARY_##id] = { "unary_" #id, "unary_grad_" #id, false, true, false, u },
-#define BOTH(id, y, w, dx, u) \
-  [SITU_UNARY_##id] = { "unary_" #id, "unary_grad_" #id, true, true, false, u },
+#define FLOAT(id, y, dx, u) [SITU_UNARY_##id] = { "unary_" #id, "unary_grad_" #id, false, true, false, u },
+#define BOTH(id, y, w, dx, u) [SITU_UNARY_##id] = { "unary_" #id, "unary_grad_" #id, true, true, false, u },
 #define MATH BOTH
 #define WHOLE(id, w) [SITU_UNARY_##id] = { "unary_" #id, NULL, true, false, false, 0 },
 #define TEST(id, y, w) [SITU_UNARY_##id] = { "unary_" #id, NULL, true, true, true, 0 },
@@ -41,8 +39,8 @@ static bool divides(int op) {
 }
 
 /* view[0] is y; operands follow. */
-static situ_status launch(int index, const situ_work *work, int family, const char *name,
-                          situ_dtype compute, int ins, const situ_view_desc *const *view) {
+static situ_status launch(int index, const situ_work *work, int family, const char *name, situ_dtype compute, int ins,
+                          const situ_view_desc *const *view) {
   situ__lane lane = situ__lower_lane_of(compute);
   situ__call call = { .variant = { .text = SITU__TEXT_elementwise,
                                    .op = (uint8_t)work->op,
@@ -77,8 +75,8 @@ static situ_status launch(int index, const situ_work *work, int family, const ch
 
 /* ---- operands of other dtypes ---------------------------------------------------------------- */
 
-situ_status situ__lower_stand_in(int index, const situ_view_desc *v, situ_dtype dtype,
-                                 situ_view_desc *to, situ_storage *storage) {
+situ_status situ__lower_stand_in(int index, const situ_view_desc *v, situ_dtype dtype, situ_view_desc *to,
+                                 situ_storage *storage) {
   situ_view_desc own = *v;
   own.numel = 1;
   for (int d = v->ndim - 1; d >= 0; d--) {
@@ -94,16 +92,15 @@ situ_status situ__lower_stand_in(int index, const situ_view_desc *v, situ_dtype 
   return SITU_OK;
 }
 
-situ_status situ__lower_cast(int index, const situ_view_desc *v, situ_dtype dtype,
-                             situ_view_desc *to, situ_storage *storage) {
+situ_status situ__lower_cast(int index, const situ_view_desc *v, situ_dtype dtype, situ_view_desc *to,
+                             situ_storage *storage) {
   situ_status status = situ__lower_stand_in(index, v, dtype, to, storage);
   if (status != SITU_OK) return status;
   situ_view_desc from = *v;
   from.numel = to->numel;
   from.contiguous = v->contiguous && from.numel == v->numel;
   for (int d = 0; d < v->ndim; d++) from.size[d] = to->size[d];
-  status =
-      situ__lower_copy(index, &(situ_work){ .ins = 1, .outs = 1, .in = { &from }, .out = { to } });
+  status = situ__lower_copy(index, &(situ_work){ .ins = 1, .outs = 1, .in = { &from }, .out = { to } });
   for (int d = 0; d < v->ndim; d++) {
     if (v->stride[d] == 0) to->stride[d] = 0;
     to->size[d] = v->size[d];
@@ -115,8 +112,8 @@ situ_status situ__lower_cast(int index, const situ_view_desc *v, situ_dtype dtyp
 
 /* Operands of other dtypes than is computed in are cast first, and so is a result last: there is a kernel for each dtype, not
    for each mixture. */
-static situ_status run(int index, const situ_work *work, int family, const char *name, bool test,
-                       int ins, const situ_view_desc *const *given) {
+static situ_status run(int index, const situ_work *work, int family, const char *name, bool test, int ins,
+                       const situ_view_desc *const *given) {
   const situ_view_desc *view[4] = { given[0] };
   situ_view_desc own[4];
   situ_storage storage[4] = { 0 };
@@ -135,8 +132,7 @@ static situ_status run(int index, const situ_work *work, int family, const char 
   }
   if (status == SITU_OK) status = launch(index, work, family, name, compute, ins, view);
   if (status == SITU_OK && view[0] != given[0])
-    status = situ__lower_copy(
-        index, &(situ_work){ .ins = 1, .outs = 1, .in = { view[0] }, .out = { given[0] } });
+    status = situ__lower_copy(index, &(situ_work){ .ins = 1, .outs = 1, .in = { view[0] }, .out = { given[0] } });
   for (int k = 0; k <= ins; k++) situ__target_release(index, storage[k].data);
   return status;
 }
@@ -159,23 +155,20 @@ situ_status situ__lower_unary(int index, const situ_work *work) {
   if (!has(row, work->compute)) return SITU_E_UNSUPPORTED;
   bool divides = work->op == SITU_UNARY_fmod_scalar || work->op == SITU_UNARY_remainder_scalar;
   if (situ__lower_lane_of(work->compute) == SITU__LANE_I64 && divides && work->scalar[0] == 0)
-    return situ__host->fail(SITU_E_ARG, work->op == SITU_UNARY_fmod_scalar ? "fmod" : "remainder",
-                            "division by zero");
+    return situ__host->fail(SITU_E_ARG, work->op == SITU_UNARY_fmod_scalar ? "fmod" : "remainder", "division by zero");
   const situ_view_desc *view[] = { work->out[0], work->in[0] };
   return run(index, work, 1, row->name, row->test, 1, view);
 }
 
 situ_status situ__lower_unary_grad(int index, const situ_work *work) {
   const trait *row = &unary[work->op];
-  if (!row->gradient || situ__lower_lane_of(work->compute) == SITU__LANE_I64)
-    return SITU_E_UNSUPPORTED;
+  if (!row->gradient || situ__lower_lane_of(work->compute) == SITU__LANE_I64) return SITU_E_UNSUPPORTED;
   const situ_view_desc *x = work->in[0], *y = work->in[1], *g = work->in[2];
   if ((row->uses == USES_X && !x) || (row->uses == USES_Y && !y))
     return situ__host->fail(SITU_E_ARG, "backward", "a gradient needs the %s of its function",
                             x ? "result" : "operand");
   /* A formula does not look at what it does not use: g stands in for it. */
-  const situ_view_desc *view[] = { work->out[0], row->uses == USES_X ? x : g,
-                                   row->uses == USES_Y ? y : g, g };
+  const situ_view_desc *view[] = { work->out[0], row->uses == USES_X ? x : g, row->uses == USES_Y ? y : g, g };
   return run(index, work, 2, row->gradient, false, 3, view);
 }
 

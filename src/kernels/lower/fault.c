@@ -7,8 +7,7 @@ situ_status situ__lower_tell(const char *kind, int index, const fault *seen) {
     const char *op = seen->value == SITU_BINARY_fmod        ? "fmod"
                      : seen->value == SITU_BINARY_remainder ? "remainder"
                                                             : "div";
-    return situ__host->fail(SITU_E_ARG, "binary",
-                            "was queued on %s:%d and failed there: %s: division by zero", kind,
+    return situ__host->fail(SITU_E_ARG, "binary", "was queued on %s:%d and failed there: %s: division by zero", kind,
                             index, op);
   }
   if (seen->verb == FAULT_CHANCE)

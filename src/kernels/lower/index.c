@@ -12,10 +12,9 @@ static int64_t index_step(const situ_work *work, const situ_view_desc *index, in
 situ_status situ__lower_gather(int index, const situ_work *work) {
   const situ_view_desc *x = work->in[0], *at = work->in[1], *y = work->out[0];
   const int dim = (int)work->integer[0];
-  picks p = { .bound = x->ndim ? x->size[dim] : 1,
-              .dim = dim,
-              .verb = SITU_VERB_GATHER,
-              .along = x->ndim ? x->stride[dim] : 0 };
+  picks p = {
+    .bound = x->ndim ? x->size[dim] : 1, .dim = dim, .verb = SITU_VERB_GATHER, .along = x->ndim ? x->stride[dim] : 0
+  };
   walk w = { .numel = y->numel, .offset = { y->offset, x->offset, at->offset } };
   for (int d = 0; d < y->ndim; d++) {
     int64_t by[] = { y->stride[d], d == dim ? 0 : x->stride[d], index_step(work, at, d) };
@@ -37,11 +36,9 @@ situ_status situ__lower_gather(int index, const situ_work *work) {
 static situ_status look(situ__target *d, const situ_view_desc *at, void *bad, const picks *p) {
   walk w;
   (void)situ__lower_walk(&w, 1, &at);
-  situ__call call = {
-    .variant = { .text = SITU__TEXT_index, .op = 2, .dtype = { 0, 0, at->dtype } },
-    .op = "scatter",
-    .checks = true
-  };
+  situ__call call = { .variant = { .text = SITU__TEXT_index, .op = 2, .dtype = { 0, 0, at->dtype } },
+                      .op = "scatter",
+                      .checks = true };
   situ__lower_buffer(&call, at);
   call.buffer[call.buffers++] = bad;
   situ__lower_block(&call, &w, sizeof w);
@@ -52,8 +49,7 @@ static situ_status look(situ__target *d, const situ_view_desc *at, void *bad, co
 
 /* Into y, whose dtype is one that sums may be kept in. */
 static situ_status scatter(int index, const situ_work *work, const situ_view_desc *y) {
-  const situ_view_desc *at = work->in[0], *src = work->in[1],
-                       *shape = work->op & SITU_INDEX_ELEMENTS ? at : src;
+  const situ_view_desc *at = work->in[0], *src = work->in[1], *shape = work->op & SITU_INDEX_ELEMENTS ? at : src;
   const int dim = (int)work->integer[0];
   picks p = { .bound = y->ndim ? y->size[dim] : 1,
               .dim = dim,
@@ -97,8 +93,7 @@ static situ_status scatter(int index, const situ_work *work, const situ_view_des
 situ_status situ__lower_scatter(int index, const situ_work *work) {
   const situ_view_desc *y = work->out[0];
   situ_dtype lane = situ__lower_lane_dtype((situ_dtype)y->dtype);
-  if (lane == y->dtype || lane == SITU_I64 || !(work->op & SITU_INDEX_ADD))
-    return scatter(index, work, y);
+  if (lane == y->dtype || lane == SITU_I64 || !(work->op & SITU_INDEX_ADD)) return scatter(index, work, y);
   void *memory = situ__lower_scratch(index, "scatter", (size_t)y->numel * situ__lower_size(lane));
   if (!memory) return SITU_E_NOMEM;
   situ_storage storage;
@@ -106,12 +101,10 @@ situ_status situ__lower_scatter(int index, const situ_work *work) {
   wide.ndim = y->ndim;
   for (int64_t d = y->ndim - 1, step = 1; d >= 0; step *= y->size[d--])
     wide.size[d] = y->size[d], wide.stride[d] = step;
-  situ_status status =
-      situ__lower_copy(index, &(situ_work){ .ins = 1, .outs = 1, .in = { y }, .out = { &wide } });
+  situ_status status = situ__lower_copy(index, &(situ_work){ .ins = 1, .outs = 1, .in = { y }, .out = { &wide } });
   if (status == SITU_OK) status = scatter(index, work, &wide);
   if (status == SITU_OK)
-    status =
-        situ__lower_copy(index, &(situ_work){ .ins = 1, .outs = 1, .in = { &wide }, .out = { y } });
+    status = situ__lower_copy(index, &(situ_work){ .ins = 1, .outs = 1, .in = { &wide }, .out = { y } });
   situ__target_release(index, memory);
   return status;
 }

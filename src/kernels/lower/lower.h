@@ -26,18 +26,13 @@ typedef enum situ__text {
       SITU__TEXT_COUNT
 } situ__text;
 
-enum {
-  SITU__CALL_DTYPES = 6,
-  SITU__CALL_BUFFERS = 12,
-  SITU__CALL_BLOCKS = 4,
-  SITU__CALL_NAME = 96
-};
+enum { SITU__CALL_DTYPES = 6, SITU__CALL_BUFFERS = 12, SITU__CALL_BLOCKS = 4, SITU__CALL_NAME = 96 };
 
 /* What makes one kernel different from another. Cleared first: it is compared as bytes. */
 typedef struct situ__variant {
   uint8_t text, op, compute;        /* compute: a situ_dtype; the lane follows from it */
   uint8_t dtype[SITU__CALL_DTYPES]; /* D0, D1, ... in the text; 0: not defined */
-  uint8_t family; /* elementwise: whose row op is, as tables have the same numbers */
+  uint8_t family;                   /* elementwise: whose row op is, as tables have the same numbers */
   uint8_t pad[2];
   uint32_t flags; /* FLAGS in the text */
 } situ__variant;
@@ -47,8 +42,7 @@ typedef struct situ__call {
   const char *name; /* NAME in the text: a row of its table */
   const char *op;   /* what errors are of */
   int buffers, blocks;
-  void *buffer
-      [SITU__CALL_BUFFERS]; /* memory of the backend's; NULL is a NULL pointer to the kernel */
+  void *buffer[SITU__CALL_BUFFERS]; /* memory of the backend's; NULL is a NULL pointer to the kernel */
   struct {
     const void *data;
     size_t bytes;
@@ -57,7 +51,7 @@ typedef struct situ__call {
     float f32[4];
     double f64[4];
     int64_t i64[4];
-  } scalar;    /* what situ__lower_scalars points to */
+  } scalar;             /* what situ__lower_scalars points to */
   void *const *touched; /* further memory that it reads or writes, whose addresses are in a block */
   int touches;
   bool alone;  /* groups of one work-item */
@@ -70,12 +64,12 @@ typedef struct situ__target {
   int index;
   bool cpu, fp64;
   bool addresses; /* a buffer is its address, and not known to be aligned; else it is aligned for everything */
-  bool warps;   /* lanes hand each other values, WARP at a time */
-  size_t group; /* work-items of a group */
+  bool warps;     /* lanes hand each other values, WARP at a time */
+  size_t group;   /* work-items of a group */
   /* NULL, or a library's matrix products: true if this one was queued, or failed with *status; false: it is to be made here.
      batch: offsets and steps of y, a, b and bias (in[2], if scalar[1] is not 0); the device is entered. */
-  bool (*product)(struct situ__target *target, const situ_work *work, const walk *batch,
-                  const products *s, situ_status *status);
+  bool (*product)(struct situ__target *target, const situ_work *work, const walk *batch, const products *s,
+                  situ_status *status);
   /* NULL, or a library's convolutions, in the same way. */
   bool (*convolve)(struct situ__target *target, const situ_work *work, situ_status *status);
 } situ__target;
@@ -140,20 +134,18 @@ situ_status situ__lower_run_walk(int index, situ__call *call, const walk *w, boo
                                  const situ_view_desc *const *views);
 /* One line a group, or where lines are many or short one line a work-item (FLAG_SERIAL is set then). beside: lines lie beside
    each other, and a processor may take some at a time (FLAG_BESIDE). */
-situ_status situ__lower_run_lines(int index, situ__call *call, int64_t count, int64_t length,
-                                  bool beside);
+situ_status situ__lower_run_lines(int index, situ__call *call, int64_t count, int64_t length, bool beside);
 /* Where a device's lanes hand each other values: the kernel for rows of `size` elements without gaps (row.h), whose operands are
    views[], of one dtype (NULL: not there) from `vectors` on of any and a row long. Sets FLAG_ROW and what else is of it, and the
    layout, which is the call's next block. False: the device has no such lanes. */
-bool situ__lower_rows(int index, situ__call *call, int64_t size, row_layout *layout, int count,
-                      int vectors, const situ_view_desc *const *views);
+bool situ__lower_rows(int index, situ__call *call, int64_t size, row_layout *layout, int count, int vectors,
+                      const situ_view_desc *const *views);
 /* Queues that kernel for so many rows. */
 situ_status situ__lower_run_rows(int index, const situ__call *call, int64_t rows);
 /* Where a gpu does it (columns.h): sums over the rows of x, into y; op 1 and 2: a norm's gradients of weight and bias, into y and
    y2, either of which may be NULL. n: sizes, the step between rows, and what the sums are divided by. */
-bool situ__lower_columns(int index, int op, column_sums n, const situ_view_desc *x,
-                         const situ_view_desc *g, const situ_view_desc *mean,
-                         const situ_view_desc *rstd, const situ_view_desc *y,
+bool situ__lower_columns(int index, int op, column_sums n, const situ_view_desc *x, const situ_view_desc *g,
+                         const situ_view_desc *mean, const situ_view_desc *rstd, const situ_view_desc *y,
                          const situ_view_desc *y2, situ_status *status);
 /* situ__target_scratch on device `index`, which is entered meanwhile. */
 void *situ__lower_scratch(int index, const char *op, size_t bytes);
@@ -172,26 +164,21 @@ int64_t situ__lower_skew(const situ__target *target, const situ_view_desc *view,
 packs situ__lower_packs(const situ__target *target, const walk *w, int64_t pack, int count,
                         const situ_view_desc *const *views);
 /* Sizes around one dimension of operands without gaps, and where those begin (NULL: 0). */
-lines situ__lower_lines(const situ_view_desc *of, int64_t dim, int count,
-                        const situ_view_desc *const *views);
+lines situ__lower_lines(const situ_view_desc *of, int64_t dim, int count, const situ_view_desc *const *views);
 /* The geometry of windows over the planes of large, an element of small for each (pool.c). */
-windows situ__lower_windows(const situ_window *w, const situ_view_desc *large,
-                            const situ_view_desc *small);
+windows situ__lower_windows(const situ_window *w, const situ_view_desc *large, const situ_view_desc *small);
 /* A gapless view of scratch. */
-situ_view_desc situ__lower_scratch_view(situ_storage *storage, void *memory, situ_dtype dtype,
-                                        int64_t numel);
+situ_view_desc situ__lower_scratch_view(situ_storage *storage, void *memory, situ_dtype dtype, int64_t numel);
 /* A tensor of its own, in scratch (storage->data, to be released), for elements of dtype for all that v has: those that are
    broadcast count once (elementwise.c). And the same with v's values. */
-situ_status situ__lower_stand_in(int index, const situ_view_desc *v, situ_dtype dtype,
-                                 situ_view_desc *to, situ_storage *storage);
-situ_status situ__lower_cast(int index, const situ_view_desc *v, situ_dtype dtype,
-                             situ_view_desc *to, situ_storage *storage);
+situ_status situ__lower_stand_in(int index, const situ_view_desc *v, situ_dtype dtype, situ_view_desc *to,
+                                 situ_storage *storage);
+situ_status situ__lower_cast(int index, const situ_view_desc *v, situ_dtype dtype, situ_view_desc *to,
+                             situ_storage *storage);
 /* A whole dtype whose elements are as large. */
 situ_dtype situ__lower_whole(int dtype);
 situ_dtype situ__lower_lane_dtype(situ_dtype dtype);
-static inline int64_t situ__lower_offset(const situ_view_desc *view) {
-  return view ? view->offset : 0;
-}
+static inline int64_t situ__lower_offset(const situ_view_desc *view) { return view ? view->offset : 0; }
 
 typedef enum situ__lane { SITU__LANE_F32, SITU__LANE_F64, SITU__LANE_I64 } situ__lane;
 situ__lane situ__lower_lane_of(situ_dtype dtype);

@@ -9,8 +9,7 @@ static int64_t step(const situ_view_desc *v, const situ_view_desc *y, int d) {
 }
 
 static int64_t tiles(const products *s) {
-  return (s->m + s->tile_rows - 1) / s->tile_rows *
-         ((s->n + s->tile_columns - 1) / s->tile_columns);
+  return (s->m + s->tile_rows - 1) / s->tile_rows * ((s->n + s->tile_columns - 1) / s->tile_columns);
 }
 
 /* The tiles of group/matmul.h. A processor's may be smaller than the largest, of whole panels: every core is to have several,
@@ -23,12 +22,9 @@ static void choose_tile(products *s, const situ__target *d, int64_t panel, int64
   }
   s->tile_rows = MATMUL_ROWS, s->tile_columns = MATMUL_COLUMNS;
   while (batch * tiles(s) < ENOUGH && s->tile_rows * s->tile_columns * s->k > LEAST_WORK) {
-    if (s->tile_columns > panel && s->tile_columns > s->tile_rows)
-      s->tile_columns /= 2;
-    else if (s->tile_rows > LEAST_ROWS)
-      s->tile_rows /= 2;
-    else
-      break;
+    if (s->tile_columns > panel && s->tile_columns > s->tile_rows) s->tile_columns /= 2;
+    else if (s->tile_rows > LEAST_ROWS) s->tile_rows /= 2;
+    else break;
   }
 }
 
@@ -47,21 +43,17 @@ static void merge(products *s, walk *batch) {
   }
 }
 
-situ_status situ__lower_matmul(int index, const situ_work *work) {
-  return situ__lower_matmul_sums(index, work, 1);
-}
+situ_status situ__lower_matmul(int index, const situ_work *work) { return situ__lower_matmul_sums(index, work, 1); }
 
 situ_status situ__lower_matmul_sums(int index, const situ_work *work, int64_t together) {
   const situ_view_desc *y = work->out[0], *a = work->in[0], *b = work->in[1];
   const situ_view_desc *bias = work->ins > 2 ? work->in[2] : NULL;
   if (work->scalar[1] == 0) bias = NULL; /* not even its NaN */
   const int row = y->ndim - 2, column = y->ndim - 1;
-  walk batch = { .numel = 1,
-                 .offset = { y->offset, a->offset, b->offset, situ__lower_offset(bias) } };
+  walk batch = { .numel = 1, .offset = { y->offset, a->offset, b->offset, situ__lower_offset(bias) } };
   for (int d = 0; d < row; d++) {
     const int64_t items = d ? 1 : together;
-    int64_t by[] = { y->stride[d], step(a, y, d) * items, step(b, y, d) * items,
-                     bias ? step(bias, y, d) : 0 };
+    int64_t by[] = { y->stride[d], step(a, y, d) * items, step(b, y, d) * items, bias ? step(bias, y, d) : 0 };
     situ__lower_walk_add(&batch, 4, y->size[d], by);
     batch.numel *= y->size[d];
   }
@@ -80,8 +72,7 @@ situ_status situ__lower_matmul_sums(int index, const situ_work *work, int64_t to
                  .b_k = b->stride[0] };
   if (bias) s.bias_row = step(bias, y, row), s.bias_col = step(bias, y, column);
   situ_dtype compute = work->compute ? work->compute : (situ_dtype)y->dtype;
-  situ__call call = { .variant = { .text = SITU__TEXT_matmul,
-                                   .compute = (uint8_t)situ__lower_lane_dtype(compute) },
+  situ__call call = { .variant = { .text = SITU__TEXT_matmul, .compute = (uint8_t)situ__lower_lane_dtype(compute) },
                       .op = "matmul" };
   const situ_view_desc *view[] = { y, a, b, bias };
   for (int k = 0; k < (bias ? 4 : 3); k++) {

@@ -54,12 +54,11 @@ static bool rows(plan *p, int index, const situ_view_desc *y, const situ_view_de
 static situ_status forward(plan *p, int index) {
   const situ_work *work = p->work;
   const situ_view_desc *y = work->out[0], *used = work->out[1];
-  bool each = work->integer[1] == SITU_REDUCTION_NONE,
-       mean = work->integer[1] == SITU_REDUCTION_MEAN;
+  bool each = work->integer[1] == SITU_REDUCTION_NONE, mean = work->integer[1] == SITU_REDUCTION_MEAN;
   situ_storage memory[4];
   situ_view_desc loss, weights, sum, divisor;
-  if (!take(p, 0, index, p->n.positions) || !take(p, 1, index, p->n.positions) ||
-      !take(p, 2, index, 1) || !take(p, 3, index, 1))
+  if (!take(p, 0, index, p->n.positions) || !take(p, 1, index, p->n.positions) || !take(p, 2, index, 1) ||
+      !take(p, 3, index, 1))
     return SITU_E_NOMEM;
   loss = situ__lower_scratch_view(&memory[0], p->scratch[0], p->lane, p->n.positions);
   weights = situ__lower_scratch_view(&memory[1], p->scratch[1], p->lane, p->n.positions);
@@ -79,14 +78,12 @@ static situ_status forward(plan *p, int index) {
   situ_status status = SITU_OK;
   if (p->n.positions && work->integer[2] && rows(p, index, NULL, work->in[0]))
     status = situ__lower_run_rows(index, &p->call, p->n.positions);
-  else if (p->n.positions)
-    status = situ__lower_run(index, &p->call, p->n.positions);
+  else if (p->n.positions) status = situ__lower_run(index, &p->call, p->n.positions);
   if (status == SITU_OK && (used || mean)) status = total(index, &weights, &divisor);
   if (status == SITU_OK && used) {
     situ_view_desc to = *used;
     to.ndim = 1, to.size[0] = to.stride[0] = 1;
-    status = situ__lower_copy(
-        index, &(situ_work){ .ins = 1, .outs = 1, .in = { &divisor }, .out = { &to } });
+    status = situ__lower_copy(index, &(situ_work){ .ins = 1, .outs = 1, .in = { &divisor }, .out = { &to } });
   }
   if (status != SITU_OK || each) return status;
   situ_view_desc to = *y;
@@ -130,19 +127,15 @@ static situ_status backward(plan *p, int index) {
   if (work->integer[1] == SITU_REDUCTION_MEAN && work->in[4]) p->call.variant.flags |= FLAG_MEAN;
   situ__lower_block(&p->call, &p->n, sizeof p->n);
   situ__lower_scalars(&p->call, work->scalar);
-  return rows(p, index, work->out[0], work->in[1])
-             ? situ__lower_run_rows(index, &p->call, p->n.positions)
-             : situ__lower_run(index, &p->call, p->n.positions * p->n.classes);
+  return rows(p, index, work->out[0], work->in[1]) ? situ__lower_run_rows(index, &p->call, p->n.positions)
+                                                   : situ__lower_run(index, &p->call, p->n.positions * p->n.classes);
 }
 
 situ_status situ__lower_nll(int index, const situ_work *work) {
   bool back = work->op == SITU_NLL_GRAD;
-  const situ_view_desc *x = work->in[back], *target = work->in[back + 1],
-                       *weight = work->in[back + 2];
+  const situ_view_desc *x = work->in[back], *target = work->in[back + 1], *weight = work->in[back + 2];
   const situ_view_desc *lse = back ? work->in[5] : work->out[2];
-  plan p = { .work = work,
-             .lane = situ__lower_lane_dtype((situ_dtype)x->dtype),
-             .dtype = x->dtype };
+  plan p = { .work = work, .lane = situ__lower_lane_dtype((situ_dtype)x->dtype), .dtype = x->dtype };
   if (p.lane == SITU_I64) return SITU_E_UNSUPPORTED;
   p.n = (nlls){ .positions = target->numel,
                 .classes = x->size[1],
@@ -159,8 +152,7 @@ situ_status situ__lower_nll(int index, const situ_work *work) {
   p.call = (situ__call){ .variant = { .text = SITU__TEXT_nll,
                                       .op = back,
                                       .compute = (uint8_t)p.lane,
-                                      .flags = (weight ? FLAG_WEIGHT : 0) |
-                                               (work->integer[2] ? FLAG_LOGITS : 0) },
+                                      .flags = (weight ? FLAG_WEIGHT : 0) | (work->integer[2] ? FLAG_LOGITS : 0) },
                          .op = "cross_entropy",
                          .checks = true };
   situ_status status = back ? backward(&p, index) : forward(&p, index);

@@ -12,8 +12,7 @@ static uint8_t vector_dtype(const situ_view_desc *const *v, int count, uint8_t o
 }
 
 /* The sums over rows that are the gradients of weight and bias. */
-static situ_status columns(int index, situ__call call, const norms *n,
-                           const situ_view_desc *const *v) {
+static situ_status columns(int index, situ__call call, const norms *n, const situ_view_desc *const *v) {
   call.variant.flags = FLAG_COLUMNS | (v[0] ? FLAG_WEIGHT : 0) | (v[1] ? FLAG_BIAS : 0);
   for (int k = 0; k < 6; k++) situ__lower_buffer(&call, v[k]);
   situ__lower_block(&call, n, sizeof *n);
@@ -21,22 +20,15 @@ static situ_status columns(int index, situ__call call, const norms *n,
 }
 
 situ_status situ__lower_norm(int index, const situ_work *work) {
-  bool back = work->op == SITU_LAYER_NORM_GRAD || work->op == SITU_RMS_NORM_GRAD,
-       centred = work->op < SITU_RMS_NORM;
+  bool back = work->op == SITU_LAYER_NORM_GRAD || work->op == SITU_RMS_NORM_GRAD, centred = work->op < SITU_RMS_NORM;
   const situ_view_desc *x = work->in[back], *g = back ? work->in[0] : NULL, *y = work->out[0];
   /* Where each operand stands differs: see situ_norm_pass. */
   const situ_view_desc *const *of = back ? work->in : work->out;
-  const situ_view_desc *mean = centred ? of[back ? 2 : 1] : NULL,
-                       *rstd = of[(back ? 2 : 1) + centred];
-  const situ_view_desc *weight = work->in[!back     ? 1
-                                          : centred ? 4
-                                                    : 3],
-                       *bias = !back && centred ? work->in[2] : NULL;
-  const situ_view_desc *dweight = back ? work->out[1] : NULL,
-                       *dbias = back && centred ? work->out[2] : NULL;
+  const situ_view_desc *mean = centred ? of[back ? 2 : 1] : NULL, *rstd = of[(back ? 2 : 1) + centred];
+  const situ_view_desc *weight = work->in[!back ? 1 : centred ? 4 : 3], *bias = !back && centred ? work->in[2] : NULL;
+  const situ_view_desc *dweight = back ? work->out[1] : NULL, *dbias = back && centred ? work->out[2] : NULL;
   situ_dtype lane = situ__lower_lane_dtype((situ_dtype)x->dtype);
-  const uint8_t vectors =
-      vector_dtype((const situ_view_desc *[]){ weight, bias, dweight, dbias }, 4, x->dtype);
+  const uint8_t vectors = vector_dtype((const situ_view_desc *[]){ weight, bias, dweight, dbias }, 4, x->dtype);
   if (lane == SITU_I64 || vectors == SITU_DTYPES) return SITU_E_UNSUPPORTED;
   norms n = { x->size[0],
               x->size[1],
@@ -49,16 +41,14 @@ situ_status situ__lower_norm(int index, const situ_work *work) {
               situ__lower_offset(bias),
               situ__lower_offset(dweight),
               situ__lower_offset(dbias) };
-  situ__call call = {
-    .variant = { .text = SITU__TEXT_norm,
-                 .op = (uint8_t)work->op,
-                 .compute = (uint8_t)lane,
-                 /* What is not there is of x's dtype: one kernel more serves nobody. */
-                 .dtype = { y ? y->dtype : x->dtype, x->dtype, g ? g->dtype : x->dtype, vectors,
-                            vectors },
-                 .flags = (weight ? FLAG_WEIGHT : 0) | (bias ? FLAG_BIAS : 0) },
-    .op = "norm"
-  };
+  situ__call call = { .variant = { .text = SITU__TEXT_norm,
+                                   .op = (uint8_t)work->op,
+                                   .compute = (uint8_t)lane,
+                                   /* What is not there is of x's dtype: one kernel more serves nobody. */
+                                   .dtype = { y ? y->dtype : x->dtype, x->dtype, g ? g->dtype : x->dtype, vectors,
+                                              vectors },
+                                   .flags = (weight ? FLAG_WEIGHT : 0) | (bias ? FLAG_BIAS : 0) },
+                      .op = "norm" };
   situ__call sums = call;
   situ_status status = SITU_OK;
   if (y && n.rows) {
@@ -76,14 +66,13 @@ situ_status situ__lower_norm(int index, const situ_work *work) {
     situ__lower_block(&call, &n, sizeof n);
     situ__lower_scalars(&call, work->scalar);
     if (rows) situ__lower_block(&call, &layout, sizeof layout);
-    status = rows ? situ__lower_run_rows(index, &call, n.rows)
-                  : situ__lower_run_lines(index, &call, n.rows, n.width, false);
+    status =
+        rows ? situ__lower_run_rows(index, &call, n.rows) : situ__lower_run_lines(index, &call, n.rows, n.width, false);
   }
   if (status != SITU_OK || !(dweight || dbias)) return status;
-  if (situ__lower_columns(
-          index, centred ? 1 : 2,
-          (column_sums){ .rows = n.rows, .width = n.width, .row = n.width, .divisor = 1 }, x, g,
-          mean, rstd, dweight, dbias, &status))
+  if (situ__lower_columns(index, centred ? 1 : 2,
+                          (column_sums){ .rows = n.rows, .width = n.width, .row = n.width, .divisor = 1 }, x, g, mean,
+                          rstd, dweight, dbias, &status))
     return status;
   const situ_view_desc *v[] = { dweight, dbias, x, g, mean, rstd };
   return columns(index, sums, &n, v);
@@ -95,24 +84,21 @@ situ_status situ__lower_norm(int index, const situ_work *work) {
 static situ_status batch_norm(int index, const situ_work *work) {
   bool back = work->op == SITU_BATCH_NORM_GRAD;
   const situ_view_desc *x = work->in[back], *g = back ? work->in[0] : NULL, *y = work->out[0];
-  const situ_view_desc *mean = back ? work->in[2] : work->out[1],
-                       *rstd = back ? work->in[3] : work->out[2], *weight = work->in[back ? 4 : 1];
+  const situ_view_desc *mean = back ? work->in[2] : work->out[1], *rstd = back ? work->in[3] : work->out[2],
+                       *weight = work->in[back ? 4 : 1];
   const situ_view_desc *dweight = back ? work->out[1] : NULL, *dbias = back ? work->out[2] : NULL,
                        *bias = back ? NULL : work->in[2];
   const situ_view_desc *old_mean = back ? NULL : work->in[3], *old_var = back ? NULL : work->in[4];
-  const situ_view_desc *new_mean = back ? NULL : work->out[3],
-                       *new_var = back ? NULL : work->out[4];
-  const situ_view_desc *vectors[] = { weight,   bias,    old_mean, old_var,
-                                      new_mean, new_var, dweight,  dbias };
+  const situ_view_desc *new_mean = back ? NULL : work->out[3], *new_var = back ? NULL : work->out[4];
+  const situ_view_desc *vectors[] = { weight, bias, old_mean, old_var, new_mean, new_var, dweight, dbias };
   situ_dtype lane = situ__lower_lane_dtype((situ_dtype)x->dtype);
   if (lane == SITU_I64) return SITU_E_UNSUPPORTED;
   if (!back && work->integer[0] && !x->numel)
     return situ__host->fail(SITU_E_ARG, "batch_norm", "no elements have no statistics");
-  const int64_t flags = (work->integer[0] ? FLAG_TRAINING : 0) | (weight ? FLAG_WEIGHT : 0) |
-                        (bias ? FLAG_BIAS : 0) | (old_mean ? FLAG_MEAN : 0) |
-                        (old_var ? FLAG_VAR : 0) | (mean && !back ? FLAG_STATISTICS : 0) |
-                        (new_mean ? FLAG_UPDATE : 0) | (back && y ? FLAG_DX : 0) |
-                        (dweight ? FLAG_DWEIGHT : 0) | (dbias ? FLAG_DBIAS : 0);
+  const int64_t flags = (work->integer[0] ? FLAG_TRAINING : 0) | (weight ? FLAG_WEIGHT : 0) | (bias ? FLAG_BIAS : 0) |
+                        (old_mean ? FLAG_MEAN : 0) | (old_var ? FLAG_VAR : 0) | (mean && !back ? FLAG_STATISTICS : 0) |
+                        (new_mean ? FLAG_UPDATE : 0) | (back && y ? FLAG_DX : 0) | (dweight ? FLAG_DWEIGHT : 0) |
+                        (dbias ? FLAG_DBIAS : 0);
   batch_norms n = { flags,
                     x->size[0],
                     x->size[1],
@@ -133,8 +119,7 @@ static situ_status batch_norm(int index, const situ_work *work) {
   situ__call call = { .variant = { .text = SITU__TEXT_batch_norm,
                                    .op = (uint8_t)work->op,
                                    .compute = (uint8_t)lane,
-                                   .dtype = { y ? y->dtype : x->dtype, x->dtype,
-                                              g ? g->dtype : x->dtype,
+                                   .dtype = { y ? y->dtype : x->dtype, x->dtype, g ? g->dtype : x->dtype,
                                               vector_dtype(vectors, 8, x->dtype) } },
                       .op = "batch_norm" };
   situ__lower_buffer(&call, y);
@@ -162,12 +147,9 @@ situ_status situ__lower_batch_norm(int index, const situ_work *given) {
   enum { MOST = 6 };
   bool back = given->op == SITU_BATCH_NORM_GRAD;
   situ_work work = *given;
-  const situ_view_desc **forward[] = { &work.in[1], &work.in[2],  &work.in[3],
-                                       &work.in[4], &work.out[3], &work.out[4] },
-                       **backward[] = { &work.in[4], &work.out[1], &work.out[2] },
-                       ***slot = back ? backward : forward;
-  const int count = back ? 3 : MOST,
-            written = back ? 1 : 4; /* where those begin that are written */
+  const situ_view_desc **forward[] = { &work.in[1], &work.in[2], &work.in[3], &work.in[4], &work.out[3], &work.out[4] },
+                       **backward[] = { &work.in[4], &work.out[1], &work.out[2] }, ***slot = back ? backward : forward;
+  const int count = back ? 3 : MOST, written = back ? 1 : 4; /* where those begin that are written */
   const situ_view_desc *vector[MOST] = { NULL };
   for (int k = 0; k < count; k++) vector[k] = *slot[k];
   const situ_dtype lane = situ__lower_lane_dtype((situ_dtype)work.in[back]->dtype);
@@ -184,8 +166,7 @@ situ_status situ__lower_batch_norm(int index, const situ_work *given) {
   if (status == SITU_OK) status = batch_norm(index, &work);
   for (int k = written; k < count && status == SITU_OK; k++)
     if (*slot[k] != vector[k])
-      status = situ__lower_copy(
-          index, &(situ_work){ .ins = 1, .outs = 1, .in = { &own[k] }, .out = { vector[k] } });
+      status = situ__lower_copy(index, &(situ_work){ .ins = 1, .outs = 1, .in = { &own[k] }, .out = { vector[k] } });
   for (int k = 0; k < count; k++) situ__target_release(index, memory[k].data);
   return status;
 }

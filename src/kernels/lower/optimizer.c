@@ -22,8 +22,7 @@ static uint32_t states_of(const situ_work *work, const situ_optimizer_item *item
   const situ_optimizer_params *o = work->params;
   uint32_t used = o->amsgrad ? 7 : 3, there = 0;
   if (work->op == SITU_RULE_SGD) used = o->momentum != 0;
-  if (work->op == SITU_RULE_RMSPROP)
-    used = 1u | (o->momentum > 0 ? 2u : 0) | (o->centered ? 4u : 0);
+  if (work->op == SITU_RULE_RMSPROP) used = 1u | (o->momentum > 0 ? 2u : 0) | (o->centered ? 4u : 0);
   for (int k = 0; k < 3; k++)
     if (item->state[k]) there |= 1u << k;
   return used & there;
@@ -33,8 +32,7 @@ static uint32_t flags_of(const situ_work *work, const situ_optimizer_item *item,
   const situ_optimizer_params *o = work->params;
   uint32_t flags = states * FLAG_STATE_0;
   if (work->op == SITU_RULE_SGD && o->momentum != 0)
-    return flags | FLAG_MOMENTUM | (item->step <= 1 ? FLAG_FIRST : 0) |
-           (o->nesterov ? FLAG_NESTEROV : 0);
+    return flags | FLAG_MOMENTUM | (item->step <= 1 ? FLAG_FIRST : 0) | (o->nesterov ? FLAG_NESTEROV : 0);
   if (work->op == SITU_RULE_RMSPROP)
     return flags | (o->momentum > 0 ? FLAG_MOMENTUM : 0) | (o->centered ? FLAG_CENTRED : 0);
   return work->op == SITU_RULE_SGD ? flags : flags | (o->amsgrad ? FLAG_AMSGRAD : 0);
@@ -50,8 +48,7 @@ typedef struct step_call {
 static void begin(step_call *c, const situ_work *work, const situ_optimizer_item *item) {
   const situ_optimizer_params *o = work->params;
   const situ_dtype dtype = (situ_dtype)item->param->dtype;
-  bool adam = work->op == SITU_RULE_ADAM || work->op == SITU_RULE_ADAMW,
-       decoupled = work->op == SITU_RULE_ADAMW;
+  bool adam = work->op == SITU_RULE_ADAM || work->op == SITU_RULE_ADAMW, decoupled = work->op == SITU_RULE_ADAMW;
   double size = adam ? situ__adam_step_size(o, item->step) : 0,
          correction = adam ? situ__adam_correction(o, item->step) : 1;
   *c = (step_call){ .call = { .variant = { .text = SITU__TEXT_optimizer,
@@ -68,8 +65,7 @@ static void begin(step_call *c, const situ_work *work, const situ_optimizer_item
 static void constants(step_call *c, const situ_work *work) {
   const situ_optimizer_params *o = work->params;
   const bool wide = c->call.variant.compute == SITU_F64;
-  situ__lower_block(&c->call, wide ? (void *)&c->wide : (void *)&c->narrow,
-                    wide ? sizeof c->wide : sizeof c->narrow);
+  situ__lower_block(&c->call, wide ? (void *)&c->wide : (void *)&c->narrow, wide ? sizeof c->wide : sizeof c->narrow);
   situ__lower_scalars(&c->call, (double[4]){ o->maximize ? -o->grad_scale : o->grad_scale,
                                              work->op == SITU_RULE_ADAMW ? 0 : o->weight_decay });
 }
@@ -95,8 +91,7 @@ static situ_status one(situ__target *d, const situ_work *work, const situ_optimi
 static situ_status together(situ__target *d, const situ_work *work, int64_t *next) {
   const situ_optimizer_item *item = &work->list[*next];
   const situ_dtype dtype = (situ_dtype)item->param->dtype;
-  const int64_t step = item->step,
-                piece = (int64_t)d->group * PACK_BYTES / (int64_t)situ__lower_size(dtype);
+  const int64_t step = item->step, piece = (int64_t)d->group * PACK_BYTES / (int64_t)situ__lower_size(dtype);
   step_call c;
   step_list list = { 0 };
   void *touched[LIST_MOST * LIST_MEMORIES];
@@ -106,16 +101,13 @@ static situ_status together(situ__target *d, const situ_work *work, int64_t *nex
   for (; *next < work->list_count && list.count < LIST_MOST; ++*next, item++) {
     if (!item->param->numel) continue;
     const uint32_t states = states_of(work, item);
-    if (item->step != step || item->param->dtype != dtype ||
-        flags_of(work, item, states) != c.call.variant.flags)
+    if (item->step != step || item->param->dtype != dtype || flags_of(work, item, states) != c.call.variant.flags)
       break;
-    const situ_view_desc *const view[] = { item->param, item->grad, item->state[0], item->state[1],
-                                           item->state[2] };
+    const situ_view_desc *const view[] = { item->param, item->grad, item->state[0], item->state[1], item->state[2] };
     for (int k = 0; k < LIST_MEMORIES; k++) {
       if (k >= 2 && !(states >> (k - 2) & 1)) continue;
       char *data = view[k]->storage->data;
-      list.item[list.count].memory[k] =
-          (I64)(uintptr_t)(data + (size_t)view[k]->offset * situ__lower_size(dtype));
+      list.item[list.count].memory[k] = (I64)(uintptr_t)(data + (size_t)view[k]->offset * situ__lower_size(dtype));
       touched[c.call.touches++] = data;
     }
     list.item[list.count].numel = item->param->numel;
@@ -132,8 +124,7 @@ static situ_status together(situ__target *d, const situ_work *work, int64_t *nex
 situ_status situ__lower_optimizer(int index, const situ_work *work) {
   situ_status status;
   for (int64_t i = 0; i < work->list_count; i++)
-    if (situ__lower_lane_of((situ_dtype)work->list[i].param->dtype) == SITU__LANE_I64)
-      return SITU_E_UNSUPPORTED;
+    if (situ__lower_lane_of((situ_dtype)work->list[i].param->dtype) == SITU__LANE_I64) return SITU_E_UNSUPPORTED;
   situ__target *d = situ__target_enter(index, "optimizer", &status);
   if (!d) return status;
   for (int64_t i = 0; i < work->list_count && status == SITU_OK;) {

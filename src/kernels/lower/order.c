@@ -7,16 +7,15 @@ typedef struct sorts {
   int64_t outer, size, inner, k, run, x, values, indices;
 } sorts;
 
-static situ_status count_places(situ__target *d, situ__call call, const sorts *s, void *to,
-                                int64_t all) {
+static situ_status count_places(situ__target *d, situ__call call, const sorts *s, void *to, int64_t all) {
   call.variant.op = 0;
   call.buffer[call.buffers++] = to;
   situ__lower_block(&call, s, sizeof *s);
   return situ__lower_items(d, &call, all);
 }
 
-static situ_status merge(situ__target *d, situ__call call, const sorts *s, const situ_work *work,
-                         void *from, void *to, int64_t all) {
+static situ_status merge(situ__target *d, situ__call call, const sorts *s, const situ_work *work, void *from, void *to,
+                         int64_t all) {
   call.variant.op = 1;
   call.variant.dtype[1] = work->in[0]->dtype;
   call.variant.compute = (uint8_t)situ__lower_lane_dtype((situ_dtype)work->in[0]->dtype);
@@ -28,8 +27,7 @@ static situ_status merge(situ__target *d, situ__call call, const sorts *s, const
   return situ__lower_items(d, &call, all);
 }
 
-static situ_status read_out(situ__target *d, situ__call call, const sorts *s, const situ_work *work,
-                            void *places) {
+static situ_status read_out(situ__target *d, situ__call call, const sorts *s, const situ_work *work, void *places) {
   call.variant.op = 2;
   call.variant.dtype[0] = (uint8_t)situ__lower_whole(work->in[0]->dtype);
   call.variant.flags = (work->out[0] ? FLAG_EACH : 0) | (work->out[1] ? FLAG_STATISTICS : 0);
@@ -42,8 +40,7 @@ static situ_status read_out(situ__target *d, situ__call call, const sorts *s, co
 }
 
 situ_status situ__lower_sort(int index, const situ_work *work) {
-  const situ_view_desc *x = work->in[0], *out = work->out[0] ? work->out[0] : work->out[1],
-                       *view[] = { x };
+  const situ_view_desc *x = work->in[0], *out = work->out[0] ? work->out[0] : work->out[1], *view[] = { x };
   lines w = situ__lower_lines(x, work->integer[0], 1, view);
   sorts s = { w.outer,
               w.size,
@@ -74,8 +71,7 @@ situ_status situ__lower_nonzero(int index, const situ_work *work) {
   const situ_view_desc *x = work->in[0], *y = work->out[0];
   walk w = { .numel = x->numel, .ndim = x->ndim, .offset = { x->offset } };
   for (int d = 0; d < x->ndim; d++) w.size[d] = x->size[d];
-  int64_t counted = (x->numel + PIECE - 1) / PIECE, offset = y->offset,
-          capacity = y->ndim ? y->size[0] : 0;
+  int64_t counted = (x->numel + PIECE - 1) / PIECE, offset = y->offset, capacity = y->ndim ? y->size[0] : 0;
   situ__call call = { .variant = { .text = SITU__TEXT_nonzero,
                                    .compute = (uint8_t)situ__lower_lane_dtype((situ_dtype)x->dtype),
                                    .dtype = { 0, x->dtype } },

@@ -2,8 +2,7 @@
    SPDX-License-Identifier: MIT */
 #include "kernels/lower/lower.h"
 
-windows situ__lower_windows(const situ_window *w, const situ_view_desc *large,
-                            const situ_view_desc *small) {
+windows situ__lower_windows(const situ_window *w, const situ_view_desc *large, const situ_view_desc *small) {
   windows c = { .groups = w->groups,
                 .height = large->size[2],
                 .width = large->size[3],
@@ -21,11 +20,10 @@ windows situ__lower_windows(const situ_window *w, const situ_view_desc *large,
 }
 
 situ_status situ__lower_pool(int index, const situ_work *work) {
-  bool back = work->op == SITU_POOL_MAX_GRAD || work->op == SITU_POOL_AVG_GRAD ||
-              work->op == SITU_POOL_ADAPTIVE_AVG_GRAD;
-  const situ_view_desc *large = back ? work->out[0] : work->in[0],
-                       *small = back ? work->in[0] : work->out[0];
-  const situ_view_desc *where = work->op == SITU_POOL_MAX ? (work->outs > 1 ? work->out[1] : NULL)
+  bool back =
+      work->op == SITU_POOL_MAX_GRAD || work->op == SITU_POOL_AVG_GRAD || work->op == SITU_POOL_ADAPTIVE_AVG_GRAD;
+  const situ_view_desc *large = back ? work->out[0] : work->in[0], *small = back ? work->in[0] : work->out[0];
+  const situ_view_desc *where = work->op == SITU_POOL_MAX        ? (work->outs > 1 ? work->out[1] : NULL)
                                 : work->op == SITU_POOL_MAX_GRAD ? work->in[1]
                                                                  : NULL;
   situ_dtype lane = situ__lower_lane_dtype((situ_dtype)large->dtype);

@@ -37,23 +37,18 @@ static recipe recipe_of(const situ_work *work) {
 }
 
 /* all and any: of their folds they may be made again. */
-static bool test(const recipe *r) {
-  return r->map == MAP_NONZERO && (r->fold == FOLD_MIN || r->fold == FOLD_MAX);
-}
+static bool test(const recipe *r) { return r->map == MAP_NONZERO && (r->fold == FOLD_MIN || r->fold == FOLD_MAX); }
 
 enum { LONG = 1 << 16, PIECES = 1024, ROWS = 32 };
 
-static situ_status fold(int index, const situ_work *work, situ_dtype compute, const recipe *r,
-                        const situ_view_desc *y, const situ_view_desc *x, const walk *kept,
-                        const walk *part, const pieces *cut) {
+static situ_status fold(int index, const situ_work *work, situ_dtype compute, const recipe *r, const situ_view_desc *y,
+                        const situ_view_desc *x, const walk *kept, const walk *part, const pieces *cut) {
   bool dense = part->ndim == 0 || (part->ndim == 1 && part->stride[0][0] == 1);
-  bool beside = !dense && kept->ndim == 1 && kept->stride[1][0] == 1 && cut->count == 1 &&
-                r->fold < FOLD_MOMENTS;
+  bool beside = !dense && kept->ndim == 1 && kept->stride[1][0] == 1 && cut->count == 1 && r->fold < FOLD_MOMENTS;
   situ__call call = { .variant = { .text = SITU__TEXT_reduce,
                                    .compute = (uint8_t)situ__lower_lane_dtype(compute),
                                    .dtype = { y->dtype, x->dtype },
-                                   .flags = r->fold << 4 | r->map << 8 | r->finish << 12 |
-                                            (dense ? FLAG_DENSE : 0) },
+                                   .flags = r->fold << 4 | r->map << 8 | r->finish << 12 | (dense ? FLAG_DENSE : 0) },
                       .op = "reduce" };
   situ__lower_buffer(&call, y);
   situ__lower_buffer(&call, x);
@@ -65,25 +60,19 @@ static situ_status fold(int index, const situ_work *work, situ_dtype compute, co
 }
 
 /* All of a long line: pieces of it, then their folds. */
-static situ_status in_pieces(int index, const situ_work *work, situ_dtype compute, const recipe *r,
-                             const walk *part) {
+static situ_status in_pieces(int index, const situ_work *work, situ_dtype compute, const recipe *r, const walk *part) {
   const situ_view_desc *x = work->in[0], *y = work->out[0];
   void *memory = situ__lower_scratch(index, "reduce", PIECES * sizeof(double));
   if (!memory) return SITU_E_NOMEM;
   situ_storage storage;
-  situ_view_desc folds =
-      situ__lower_scratch_view(&storage, memory, situ__lower_lane_dtype(compute), PIECES);
-  recipe first = { r->fold, r->map, FINISH_NONE },
-         second = { r->fold, test(r) ? r->map : MAP_NONE, r->finish };
-  walk lines_of = { .numel = PIECES,
-                    .ndim = 1,
-                    .size = { PIECES },
-                    .offset = { 0, x->offset },
-                    .stride = { { 1 }, { 0 } } };
+  situ_view_desc folds = situ__lower_scratch_view(&storage, memory, situ__lower_lane_dtype(compute), PIECES);
+  recipe first = { r->fold, r->map, FINISH_NONE }, second = { r->fold, test(r) ? r->map : MAP_NONE, r->finish };
+  walk lines_of = {
+    .numel = PIECES, .ndim = 1, .size = { PIECES }, .offset = { 0, x->offset }, .stride = { { 1 }, { 0 } }
+  };
   walk all = { .numel = PIECES, .ndim = 1, .size = { PIECES }, .stride = { { 1 } } },
        one = { .numel = 1, .offset = { y->offset, 0 } };
-  pieces cut = { PIECES, (part->numel + PIECES - 1) / PIECES, part->numel },
-         rest = { 1, PIECES, part->numel };
+  pieces cut = { PIECES, (part->numel + PIECES - 1) / PIECES, part->numel }, rest = { 1, PIECES, part->numel };
   situ_status status = fold(index, work, compute, &first, &folds, x, &lines_of, part, &cut);
   if (status == SITU_OK) status = fold(index, work, compute, &second, y, &folds, &one, &all, &rest);
   situ__target_release(index, memory);
@@ -120,8 +109,7 @@ static situ_status reduce(int index, const situ_work *work, situ_dtype compute, 
 }
 
 /* Other mixtures of dtypes: x is cast first, y last. */
-static situ_status reduce_cast(int index, const situ_work *given, situ_dtype compute,
-                               const recipe *r) {
+static situ_status reduce_cast(int index, const situ_work *given, situ_dtype compute, const recipe *r) {
   const situ_dtype lane = situ__lower_lane_dtype(compute);
   const situ_view_desc *x = given->in[0], *y = given->out[0];
   situ_work work = *given;
@@ -132,16 +120,14 @@ static situ_status reduce_cast(int index, const situ_work *given, situ_dtype com
     status = situ__lower_cast(index, x, lane, &own_x, &memory_x);
     work.in[0] = &own_x;
   }
-  bool direct =
-      y->dtype == lane || y->dtype == work.in[0]->dtype || (test(r) && y->dtype == SITU_BOOL);
+  bool direct = y->dtype == lane || y->dtype == work.in[0]->dtype || (test(r) && y->dtype == SITU_BOOL);
   if (status == SITU_OK && !direct) {
     status = situ__lower_stand_in(index, y, lane, &own_y, &memory_y);
     work.out[0] = &own_y;
   }
   if (status == SITU_OK) status = reduce(index, &work, compute, r);
   if (status == SITU_OK && !direct)
-    status = situ__lower_copy(index,
-                              &(situ_work){ .ins = 1, .outs = 1, .in = { &own_y }, .out = { y } });
+    status = situ__lower_copy(index, &(situ_work){ .ins = 1, .outs = 1, .in = { &own_y }, .out = { y } });
   situ__target_release(index, memory_x.data);
   situ__target_release(index, memory_y.data);
   return status;
@@ -159,17 +145,15 @@ situ_status situ__lower_reduce(int index, const situ_work *work) {
     if ((r.fold == FOLD_MIN || r.fold == FOLD_MAX) && !test(&r))
       return situ__host->fail(SITU_E_ARG, "reduce", "no elements have no extreme");
     double value = situ__reduce_of_nothing(work);
-    return situ__lower_fill(
-        index,
-        &(situ_work){ .verb = SITU_VERB_FILL,
-                      .outs = 1,
-                      .out = { y },
-                      .scalar = { value },
-                      .integer = { value == value && fabs(value) <= 1 ? (int64_t)value : 0 } });
+    return situ__lower_fill(index,
+                            &(situ_work){ .verb = SITU_VERB_FILL,
+                                          .outs = 1,
+                                          .out = { y },
+                                          .scalar = { value },
+                                          .integer = { value == value && fabs(value) <= 1 ? (int64_t)value : 0 } });
   }
   /* f32 counts to 2^24 only: what is counted is 0 or 1, whatever x is. */
-  if (r.map == MAP_NONZERO && !test(&r) && !whole && x->numel / (y->numel ? y->numel : 1) > 1 << 24)
-    compute = SITU_F64;
+  if (r.map == MAP_NONZERO && !test(&r) && !whole && x->numel / (y->numel ? y->numel : 1) > 1 << 24) compute = SITU_F64;
   return reduce_cast(index, work, compute, &r);
 }
 

@@ -10,8 +10,7 @@ situ_status situ__lower_softmax(int index, const situ_work *work) {
   if (situ__lower_lane_of((situ_dtype)view[0]->dtype) == SITU__LANE_I64) return SITU_E_UNSUPPORTED;
   situ__call call = { .variant = { .text = SITU__TEXT_softmax,
                                    .op = (uint8_t)work->op,
-                                   .compute = (uint8_t)situ__lower_lane_dtype(
-                                       (situ_dtype)view[0]->dtype) },
+                                   .compute = (uint8_t)situ__lower_lane_dtype((situ_dtype)view[0]->dtype) },
                       .op = "softmax" };
   for (int k = 0; k < operands; k++) {
     call.variant.dtype[k] = view[k]->dtype;
@@ -20,8 +19,7 @@ situ_status situ__lower_softmax(int index, const situ_work *work) {
   situ__lower_block(&call, &w, sizeof w);
   const situ__target *target = situ__target_of(index);
   row_layout layout;
-  if (w.inner == 1 && w.size > ROW_FEW &&
-      situ__lower_rows(index, &call, w.size, &layout, operands, operands, view)) {
+  if (w.inner == 1 && w.size > ROW_FEW && situ__lower_rows(index, &call, w.size, &layout, operands, operands, view)) {
     situ__lower_block(&call, &layout, sizeof layout);
     return situ__lower_run_rows(index, &call, w.outer);
   }

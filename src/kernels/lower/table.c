@@ -10,14 +10,11 @@ static situ__made *slot_of(const situ__table *t, const situ__variant *v) {
   const unsigned char *at = (const unsigned char *)v;
   for (size_t i = 0; i < sizeof *v; i++) hash = (hash ^ at[i]) * 0x100000001b3u;
   size_t slot = (size_t)(hash >> 7) & (t->slots - 1);
-  while (t->made[slot].kernel && memcmp(&t->made[slot].variant, v, sizeof *v) != 0)
-    slot = (slot + 1) & (t->slots - 1);
+  while (t->made[slot].kernel && memcmp(&t->made[slot].variant, v, sizeof *v) != 0) slot = (slot + 1) & (t->slots - 1);
   return &t->made[slot];
 }
 
-void *situ__table_find(const situ__table *t, const situ__variant *v) {
-  return t->slots ? slot_of(t, v)->kernel : NULL;
-}
+void *situ__table_find(const situ__table *t, const situ__variant *v) { return t->slots ? slot_of(t, v)->kernel : NULL; }
 
 static bool widen(situ__table *t) {
   situ__table wider = { .slots = t->slots ? 2 * t->slots : 256, .count = t->count };

@@ -21,9 +21,7 @@ size_t situ__lower_size(int dtype) {
 }
 
 situ_dtype situ__lower_whole(int dtype) {
-  static const situ_dtype whole[] = {
-    [1] = SITU_U8, [2] = SITU_I16, [4] = SITU_I32, [8] = SITU_I64
-  };
+  static const situ_dtype whole[] = { [1] = SITU_U8, [2] = SITU_I16, [4] = SITU_I32, [8] = SITU_I64 };
   return whole[situ__lower_size(dtype)];
 }
 
@@ -40,16 +38,14 @@ int64_t situ__lower_magic(int64_t size) {
   if (size >= INT64_C(1) << 31) return 0;
   int shift = 0;
   while (INT64_C(1) << shift < size) shift++;
-  const uint64_t multiplier =
-      (((UINT64_C(1) << shift) - (uint64_t)size) << 32) / (uint64_t)size + 1;
+  const uint64_t multiplier = (((UINT64_C(1) << shift) - (uint64_t)size) << 32) / (uint64_t)size + 1;
   return (int64_t)((uint64_t)shift << 32 | multiplier);
 }
 
 void situ__lower_walk_add(walk *to, int count, int64_t size, const int64_t *strides) {
   if (size == 1) return;
   bool continues = to->ndim > 0;
-  for (int k = 0; continues && k < count; k++)
-    continues = to->stride[k][to->ndim - 1] == strides[k] * size;
+  for (int k = 0; continues && k < count; k++) continues = to->stride[k][to->ndim - 1] == strides[k] * size;
   if (!continues) to->size[to->ndim++] = 1;
   to->size[to->ndim - 1] *= size;
   to->magic[to->ndim - 1] = situ__lower_magic(to->size[to->ndim - 1]);
@@ -89,8 +85,7 @@ int64_t situ__lower_pack(int count, const situ_view_desc *const *views) {
 int64_t situ__lower_skew(const situ__target *target, const situ_view_desc *view, int64_t pack) {
   int64_t at = view->offset % pack;
   if (target->addresses)
-    at +=
-        (int64_t)((uintptr_t)view->storage->data / situ__lower_size(view->dtype) % (uintptr_t)pack);
+    at += (int64_t)((uintptr_t)view->storage->data / situ__lower_size(view->dtype) % (uintptr_t)pack);
   return at % pack;
 }
 
@@ -112,8 +107,7 @@ packs situ__lower_packs(const situ__target *target, const walk *w, int64_t pack,
   return s;
 }
 
-lines situ__lower_lines(const situ_view_desc *of, int64_t dim, int count,
-                        const situ_view_desc *const *views) {
+lines situ__lower_lines(const situ_view_desc *of, int64_t dim, int count, const situ_view_desc *const *views) {
   lines l = { .outer = 1, .size = of->ndim ? of->size[dim] : 1, .inner = 1 };
   for (int64_t d = 0; d < dim; d++) l.outer *= of->size[d];
   for (int64_t d = dim + 1; d < of->ndim; d++) l.inner *= of->size[d];
@@ -121,8 +115,7 @@ lines situ__lower_lines(const situ_view_desc *of, int64_t dim, int count,
   return l;
 }
 
-situ_view_desc situ__lower_scratch_view(situ_storage *storage, void *memory, situ_dtype dtype,
-                                        int64_t numel) {
+situ_view_desc situ__lower_scratch_view(situ_storage *storage, void *memory, situ_dtype dtype, int64_t numel) {
   *storage = (situ_storage){ .data = memory };
   return (situ_view_desc){ .storage = storage,
                            .dtype = (uint8_t)dtype,

@@ -12,20 +12,20 @@
 #include <unistd.h>
 
 /* In a child cmocka's assertions would go on in the parent's place. */
-#define CHECK(condition)                                                                  \
-  do {                                                                                    \
-    if (!(condition)) {                                                                   \
-      (void)fprintf(stderr, "%s:%d: not so: %s\n", __FILE__, __LINE__, #condition);       \
-      (void)fprintf(stderr, "  the error is: %s\n", situ_error_message());                   \
-      _exit(1);                                                                           \
-    }                                                                                     \
+#define CHECK(condition)                                                            \
+  do {                                                                              \
+    if (!(condition)) {                                                             \
+      (void)fprintf(stderr, "%s:%d: not so: %s\n", __FILE__, __LINE__, #condition); \
+      (void)fprintf(stderr, "  the error is: %s\n", situ_error_message());          \
+      _exit(1);                                                                     \
+    }                                                                               \
   } while (0)
 /* The thread's error is this one, and its text contains `part`; it is cleared. */
-#define CHECK_ERROR(status, part)                                      \
-  do {                                                                 \
-    CHECK(situ_error() == (status));                                   \
-    CHECK(strstr(situ_error_message(), (part)) != NULL);                  \
-    situ_error_clear();                                                \
+#define CHECK_ERROR(status, part)                        \
+  do {                                                   \
+    CHECK(situ_error() == (status));                     \
+    CHECK(strstr(situ_error_message(), (part)) != NULL); \
+    situ_error_clear();                                  \
   } while (0)
 
 /* Libraries are looked for in a directory with the runtime alone, from now on in this process. */

@@ -26,14 +26,12 @@ typedef struct convolved {
   double of[CONVOLUTION_RESULTS][CONVOLUTION_ROOM];
 } convolved;
 
-static inline situ_tensor *numbers(situ_shape shape, int which, situ_dtype dtype,
-                                   situ_device device) {
+static inline situ_tensor *numbers(situ_shape shape, int which, situ_dtype dtype, situ_device device) {
   static float values[CONVOLUTION_ROOM];
   int64_t count = 1;
   for (int d = 0; d < shape.ndim; d++) count *= shape.dim[d];
   CHECK(count <= CONVOLUTION_ROOM);
-  for (int64_t at = 0; at < count; at++)
-    values[at] = (float)((at * 7 + at / 5 + which * 3) % 5 - 2);
+  for (int64_t at = 0; at < count; at++) values[at] = (float)((at * 7 + at / 5 + which * 3) % 5 - 2);
   situ_tensor *made = situ_from_host(values, (size_t)count * sizeof *values, shape, NULL);
   return situ_to(situ_to_dtype(made, dtype), device);
 }
@@ -46,8 +44,7 @@ static inline situ_status keep(situ_tensor *t, convolved *to, int k) {
   return situ_copy_to_host(wide, to->of[k], (size_t)to->count[k] * sizeof(double));
 }
 
-static inline situ_status convolve_in(const convolution *c, const char *device, situ_dtype dtype,
-                                      convolved *to) {
+static inline situ_status convolve_in(const convolution *c, const char *device, situ_dtype dtype, convolved *to) {
   const situ_device at = situ_dev(device);
   const int64_t channels = c->transposed ? c->w[1] * c->groups : c->w[0];
   situ_tensor *x = numbers(SITU_SHAPE(c->x[0], c->x[1], c->x[2], c->x[3]), 0, dtype, at),
@@ -61,8 +58,7 @@ static inline situ_status convolve_in(const convolution *c, const char *device, 
                                       .padding = SITU_DIMS(c->padding[0], c->padding[1]),
                                       .dilation = SITU_DIMS(c->dilation[0], c->dilation[1]),
                                       .groups = c->groups };
-  situ_tensor *y =
-      c->transposed ? situ_conv_transpose2d(x, w, b, &options) : situ_conv2d(x, w, b, &options);
+  situ_tensor *y = c->transposed ? situ_conv_transpose2d(x, w, b, &options) : situ_conv2d(x, w, b, &options);
   if (!y) return situ_error();
   situ_status status = SITU_OK;
   if (!c->forward) {
@@ -78,8 +74,7 @@ static inline situ_status convolve_in(const convolution *c, const char *device, 
 }
 
 /* All results, with nothing left alive. */
-static inline situ_status convolve_on(const convolution *c, const char *device, situ_dtype dtype,
-                                      convolved *to) {
+static inline situ_status convolve_on(const convolution *c, const char *device, situ_dtype dtype, convolved *to) {
   situ_scope scope;
   situ_scope_begin(&scope);
   const situ_status status = convolve_in(c, device, dtype, to), ended = situ_scope_end(&scope);
@@ -93,8 +88,8 @@ static inline void same_as_cpu(const convolution *c, situ_dtype dtype, const con
     CHECK(got->count[k] == want.count[k]);
     for (int64_t at = 0; at < want.count[k]; at++) {
       if (got->of[k][at] != want.of[k][at])
-        (void)fprintf(stderr, "%s, dtype %d: result %d: [%lld] is %g, not %g\n", c->name,
-                      (int)dtype, k, (long long)at, got->of[k][at], want.of[k][at]);
+        (void)fprintf(stderr, "%s, dtype %d: result %d: [%lld] is %g, not %g\n", c->name, (int)dtype, k, (long long)at,
+                      got->of[k][at], want.of[k][at]);
       CHECK(got->of[k][at] == want.of[k][at]);
     }
   }

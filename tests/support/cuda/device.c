@@ -6,11 +6,9 @@
 
 #include "support/cuda/double.h"
 
-static cuda_double state = { .devices = 2,
-                             .driver = CUDART_VERSION,
-                             .runtime = CUDART_VERSION,
-                             .pools = true,
-                             .budget = (size_t)1 << 30 };
+static cuda_double state = {
+  .devices = 2, .driver = CUDART_VERSION, .runtime = CUDART_VERSION, .pools = true, .budget = (size_t)1 << 30
+};
 static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
 static cudaError_t stuck[CUDA_DOUBLE_DEVICES];
 static _Thread_local int current;
@@ -25,8 +23,7 @@ cudaError_t double_stuck(int device) { return stuck[device]; }
 
 static bool is_meant(const char *name) {
   const size_t length = state.fail_name ? strlen(state.fail_name) : 0;
-  if (length && state.fail_name[length - 1] == '*')
-    return strncmp(state.fail_name, name, length - 1) == 0;
+  if (length && state.fail_name[length - 1] == '*') return strncmp(state.fail_name, name, length - 1) == 0;
   return !state.fail_name || strcmp(state.fail_name, name) == 0;
 }
 
@@ -88,8 +85,7 @@ CUDA_DOUBLE_API cudaError_t cudaGetDeviceProperties(struct cudaDeviceProp *out, 
   return double_end(cudaSuccess);
 }
 
-CUDA_DOUBLE_API cudaError_t cudaDeviceGetAttribute(int *value, enum cudaDeviceAttr what,
-                                                   int device) {
+CUDA_DOUBLE_API cudaError_t cudaDeviceGetAttribute(int *value, enum cudaDeviceAttr what, int device) {
   BEGIN("cudaDeviceGetAttribute");
   if (no_device(device)) return double_end(cudaErrorInvalidDevice);
   *value = what == cudaDevAttrMemoryPoolsSupported ? state.pools : 0;

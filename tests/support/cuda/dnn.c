@@ -42,14 +42,13 @@ typedef struct rule {
   { T(of), CUDNN_ATTR_##name, CUDNN_TYPE_##type, count, count, needed, NO_DESCRIPTOR }
 #define REFER(of, name, to) \
   { T(of), CUDNN_ATTR_##name, CUDNN_TYPE_BACKEND_DESCRIPTOR, 1, 1, true, T(to) }
-#define CONVOLUTION(of, pass, x, w, y)                                   \
-  REFER(of, OPERATION_CONVOLUTION_##pass##_CONV_DESC, CONVOLUTION),      \
-      REFER(of, OPERATION_CONVOLUTION_##pass##_##x, TENSOR),             \
-      REFER(of, OPERATION_CONVOLUTION_##pass##_##w, TENSOR),             \
-      REFER(of, OPERATION_CONVOLUTION_##pass##_##y, TENSOR),             \
-      VALUE(of, OPERATION_CONVOLUTION_##pass##_ALPHA, FLOAT, 1, false),  \
-      VALUE(of, OPERATION_CONVOLUTION_##pass##_BETA, FLOAT, 1, false),   \
-      VALUE(of, OPERATION_CONVOLUTION_##pass##_ALPHA, DOUBLE, 1, false), \
+#define CONVOLUTION(of, pass, x, w, y)                                                                              \
+  REFER(of, OPERATION_CONVOLUTION_##pass##_CONV_DESC, CONVOLUTION),                                                 \
+      REFER(of, OPERATION_CONVOLUTION_##pass##_##x, TENSOR), REFER(of, OPERATION_CONVOLUTION_##pass##_##w, TENSOR), \
+      REFER(of, OPERATION_CONVOLUTION_##pass##_##y, TENSOR),                                                        \
+      VALUE(of, OPERATION_CONVOLUTION_##pass##_ALPHA, FLOAT, 1, false),                                             \
+      VALUE(of, OPERATION_CONVOLUTION_##pass##_BETA, FLOAT, 1, false),                                              \
+      VALUE(of, OPERATION_CONVOLUTION_##pass##_ALPHA, DOUBLE, 1, false),                                            \
       VALUE(of, OPERATION_CONVOLUTION_##pass##_BETA, DOUBLE, 1, false)
 
 static const rule rules[] = {
@@ -87,23 +86,20 @@ static const rule rules[] = {
   REFER(OPERATION_RESHAPE, OPERATION_RESHAPE_YDESC, TENSOR),
   REFER(OPERATION_POINTWISE, OPERATION_POINTWISE_PW_DESCRIPTOR, POINTWISE),
   REFER(OPERATION_POINTWISE, OPERATION_POINTWISE_XDESC, TENSOR),
-  { T(OPERATION_POINTWISE), CUDNN_ATTR_OPERATION_POINTWISE_BDESC, CUDNN_TYPE_BACKEND_DESCRIPTOR, 1,
-    1, false, T(TENSOR) },
-  { T(OPERATION_POINTWISE), CUDNN_ATTR_OPERATION_POINTWISE_TDESC, CUDNN_TYPE_BACKEND_DESCRIPTOR, 1,
-    1, false, T(TENSOR) },
+  { T(OPERATION_POINTWISE), CUDNN_ATTR_OPERATION_POINTWISE_BDESC, CUDNN_TYPE_BACKEND_DESCRIPTOR, 1, 1, false,
+    T(TENSOR) },
+  { T(OPERATION_POINTWISE), CUDNN_ATTR_OPERATION_POINTWISE_TDESC, CUDNN_TYPE_BACKEND_DESCRIPTOR, 1, 1, false,
+    T(TENSOR) },
   REFER(OPERATION_POINTWISE, OPERATION_POINTWISE_YDESC, TENSOR),
-  { T(OPERATIONGRAPH), CUDNN_ATTR_OPERATIONGRAPH_OPS, CUDNN_TYPE_BACKEND_DESCRIPTOR, 1, 24, true,
-    ANY_OPERATION },
+  { T(OPERATIONGRAPH), CUDNN_ATTR_OPERATIONGRAPH_OPS, CUDNN_TYPE_BACKEND_DESCRIPTOR, 1, 24, true, ANY_OPERATION },
   VALUE(DEVICEPROP, DEVICEPROP_HANDLE, HANDLE, 1, true),
   VALUE(ENGINEHEUR, ENGINEHEUR_MODE, HEUR_MODE, 1, true),
   REFER(ENGINEHEUR, ENGINEHEUR_OPERATION_GRAPH, OPERATIONGRAPH),
   REFER(ENGINEHEUR, ENGINEHEUR_DEVICEPROP, DEVICEPROP),
   REFER(EXECUTION_PLAN, EXECUTION_PLAN_ENGINE_CONFIG, ENGINECFG),
   REFER(EXECUTION_PLAN, EXECUTION_PLAN_DEVICEPROP, DEVICEPROP),
-  { T(VARIANT_PACK), CUDNN_ATTR_VARIANT_PACK_UNIQUE_IDS, CUDNN_TYPE_INT64, 1, 16, true,
-    NO_DESCRIPTOR },
-  { T(VARIANT_PACK), CUDNN_ATTR_VARIANT_PACK_DATA_POINTERS, CUDNN_TYPE_VOID_PTR, 1, 16, true,
-    NO_DESCRIPTOR },
+  { T(VARIANT_PACK), CUDNN_ATTR_VARIANT_PACK_UNIQUE_IDS, CUDNN_TYPE_INT64, 1, 16, true, NO_DESCRIPTOR },
+  { T(VARIANT_PACK), CUDNN_ATTR_VARIANT_PACK_DATA_POINTERS, CUDNN_TYPE_VOID_PTR, 1, 16, true, NO_DESCRIPTOR },
   VALUE(VARIANT_PACK, VARIANT_PACK_WORKSPACE, VOID_PTR, 1, true),
 };
 enum { RULES = sizeof rules / sizeof *rules };
@@ -145,8 +141,7 @@ const dnn_descriptor *dnn_reference(const dnn_descriptor *d, int name, int64_t a
   return alive(to);
 }
 
-API cudnnStatus_t cudnnBackendCreateDescriptor(cudnnBackendDescriptorType_t type,
-                                               cudnnBackendDescriptor_t *out) {
+API cudnnStatus_t cudnnBackendCreateDescriptor(cudnnBackendDescriptorType_t type, cudnnBackendDescriptor_t *out) {
   BEGIN_DNN(__func__);
   dnn_descriptor *d = calloc(1, sizeof *d);
   if (!d) return end(CUDNN_STATUS_INTERNAL_ERROR_HOST_ALLOCATION_FAILED);
@@ -182,11 +177,9 @@ API cudnnStatus_t cudnnBackendDestroyDescriptor(cudnnBackendDescriptor_t descrip
 }
 
 static bool is_operation(int type) {
-  return type == T(OPERATION_CONVOLUTION_FORWARD) ||
-         type == T(OPERATION_CONVOLUTION_BACKWARD_DATA) ||
+  return type == T(OPERATION_CONVOLUTION_FORWARD) || type == T(OPERATION_CONVOLUTION_BACKWARD_DATA) ||
          type == T(OPERATION_CONVOLUTION_BACKWARD_FILTER) || type == T(OPERATION_POINTWISE) ||
-         type == T(OPERATION_MATMUL) || type == T(OPERATION_REDUCTION) ||
-         type == T(OPERATION_RESHAPE);
+         type == T(OPERATION_MATMUL) || type == T(OPERATION_REDUCTION) || type == T(OPERATION_RESHAPE);
 }
 
 static bool refers_well(const rule *r, int64_t count, const void *value) {
@@ -198,18 +191,15 @@ static bool refers_well(const rule *r, int64_t count, const void *value) {
   return true;
 }
 
-API cudnnStatus_t cudnnBackendSetAttribute(cudnnBackendDescriptor_t descriptor,
-                                           cudnnBackendAttributeName_t name,
-                                           cudnnBackendAttributeType_t type, int64_t count,
-                                           const void *value) {
+API cudnnStatus_t cudnnBackendSetAttribute(cudnnBackendDescriptor_t descriptor, cudnnBackendAttributeName_t name,
+                                           cudnnBackendAttributeType_t type, int64_t count, const void *value) {
   BEGIN_DNN(__func__);
   dnn_descriptor *d = alive(descriptor);
   const rule *r = NULL;
   for (int k = 0; d && k < RULES && !r; k++)
-    if (rules[k].of == d->type && rules[k].name == (int)name && rules[k].type == (int)type)
-      r = &rules[k];
-  if (!r || d->final || count < r->least || count > r->most || !value ||
-      !refers_well(r, count, value) || dnn_attribute_of(d, name))
+    if (rules[k].of == d->type && rules[k].name == (int)name && rules[k].type == (int)type) r = &rules[k];
+  if (!r || d->final || count < r->least || count > r->most || !value || !refers_well(r, count, value) ||
+      dnn_attribute_of(d, name))
     return end(CUDNN_STATUS_BAD_PARAM);
   const size_t bytes = bytes_of(type) * (size_t)count;
   dnn_attribute *a = malloc(sizeof *a + bytes);
@@ -227,8 +217,7 @@ static void need(dnn_descriptor *d) {
   d->needed = true;
   need(alive(d->graph));
   for (const dnn_attribute *a = d->first; a; a = a->next)
-    for (int64_t k = 0; k < a->count; k++)
-      need((dnn_descriptor *)(uintptr_t)dnn_reference(d, a->name, k));
+    for (int64_t k = 0; k < a->count; k++) need((dnn_descriptor *)(uintptr_t)dnn_reference(d, a->name, k));
 }
 
 static long orphans(void) {
@@ -267,8 +256,7 @@ static bool is_f64(const dnn_descriptor *graph) {
   const dnn_descriptor *operation = dnn_reference(graph, CUDNN_ATTR_OPERATIONGRAPH_OPS, 0);
   for (const dnn_attribute *a = operation->first; a; a = a->next) {
     const dnn_descriptor *tensor = dnn_reference(operation, a->name, 0);
-    const dnn_attribute *type =
-        tensor ? dnn_attribute_of(tensor, CUDNN_ATTR_TENSOR_DATA_TYPE) : NULL;
+    const dnn_attribute *type = tensor ? dnn_attribute_of(tensor, CUDNN_ATTR_TENSOR_DATA_TYPE) : NULL;
     if (type) return *(const int *)(const void *)type->data == CUDNN_DATA_DOUBLE;
   }
   return false;
@@ -277,8 +265,7 @@ static bool is_f64(const dnn_descriptor *graph) {
 /* f64 has none but the fallback. */
 static int64_t list(const dnn_descriptor *asked, int *first) {
   const dnn_descriptor *graph = dnn_reference(asked, CUDNN_ATTR_ENGINEHEUR_OPERATION_GRAPH, 0);
-  const int mode =
-      *(const int *)(const void *)dnn_attribute_of(asked, CUDNN_ATTR_ENGINEHEUR_MODE)->data;
+  const int mode = *(const int *)(const void *)dnn_attribute_of(asked, CUDNN_ATTR_ENGINEHEUR_MODE)->data;
   *first = mode == CUDNN_HEUR_MODE_FALLBACK ? FALLBACK : 0;
   if (cuda_double_state()->no_engines) return 0;
   return mode == CUDNN_HEUR_MODE_FALLBACK ? 1 : is_f64(graph) ? 3 : FALLBACK;
@@ -290,8 +277,8 @@ static cudnnStatus_t engines_of(dnn_descriptor *asked, int64_t room, int64_t *co
   cudnnStatus_t status = CUDNN_STATUS_SUCCESS;
   int first;
   *count = list(asked, &first);
-  const bool beside = beside_get(asked, CUDNN_ATTR_ENGINEHEUR_RESULTS,
-                                 CUDNN_TYPE_BACKEND_DESCRIPTOR, room, count, value, &status);
+  const bool beside =
+      beside_get(asked, CUDNN_ATTR_ENGINEHEUR_RESULTS, CUDNN_TYPE_BACKEND_DESCRIPTOR, room, count, value, &status);
   for (int64_t k = 0; status == CUDNN_STATUS_SUCCESS && k < room && k < *count; k++) {
     dnn_descriptor *d = alive(config[k]);
     if (!d || d->type != T(ENGINECFG)) return CUDNN_STATUS_BAD_PARAM;
@@ -307,8 +294,7 @@ static cudnnStatus_t engine_of(dnn_descriptor *config, void *value) {
   cudnnStatus_t status = CUDNN_STATUS_SUCCESS;
   int64_t count;
   if (!to || to->type != T(ENGINE)) return CUDNN_STATUS_BAD_PARAM;
-  (void)beside_get(config, CUDNN_ATTR_ENGINECFG_ENGINE, CUDNN_TYPE_BACKEND_DESCRIPTOR, 1, &count,
-                   value, &status);
+  (void)beside_get(config, CUDNN_ATTR_ENGINECFG_ENGINE, CUDNN_TYPE_BACKEND_DESCRIPTOR, 1, &count, value, &status);
   to->engine = config->engine;
   to->final = status == CUDNN_STATUS_SUCCESS;
   return status;
@@ -334,10 +320,9 @@ API cudnnStatus_t cudnnBackendFinalize(cudnnBackendDescriptor_t descriptor) {
   return end(status);
 }
 
-API cudnnStatus_t cudnnBackendGetAttribute(cudnnBackendDescriptor_t const descriptor,
-                                           cudnnBackendAttributeName_t name,
-                                           cudnnBackendAttributeType_t type, int64_t room,
-                                           int64_t *count, void *value) {
+API cudnnStatus_t cudnnBackendGetAttribute(cudnnBackendDescriptor_t const descriptor, cudnnBackendAttributeName_t name,
+                                           cudnnBackendAttributeType_t type, int64_t room, int64_t *count,
+                                           void *value) {
   BEGIN_DNN(__func__);
   dnn_descriptor *d = alive(descriptor);
   cudnnStatus_t status;
@@ -352,8 +337,7 @@ API cudnnStatus_t cudnnBackendGetAttribute(cudnnBackendDescriptor_t const descri
   if (name == CUDNN_ATTR_ENGINE_NUMERICAL_NOTE && type == CUDNN_TYPE_NUMERICAL_NOTE) {
     *count = e->note >= 0;
     if (*count && room) *(int *)value = e->note;
-  } else if (name == CUDNN_ATTR_EXECUTION_PLAN_WORKSPACE_SIZE && type == CUDNN_TYPE_INT64 &&
-             room == 1) {
+  } else if (name == CUDNN_ATTR_EXECUTION_PLAN_WORKSPACE_SIZE && type == CUDNN_TYPE_INT64 && room == 1) {
     *(int64_t *)value = e->bytes;
   } else {
     return end(CUDNN_STATUS_BAD_PARAM);
@@ -367,8 +351,7 @@ API cudnnStatus_t cudnnBackendExecute(cudnnHandle_t handle, cudnnBackendDescript
                                       cudnnBackendDescriptor_t pack) {
   BEGIN_DNN(__func__);
   dnn_descriptor *p = alive(plan), *with = alive(pack);
-  if (!p || p->type != T(EXECUTION_PLAN) || !p->final || !with || with->type != T(VARIANT_PACK) ||
-      !with->final)
+  if (!p || p->type != T(EXECUTION_PLAN) || !p->final || !with || with->type != T(VARIANT_PACK) || !with->final)
     return end(CUDNN_STATUS_BAD_PARAM);
   const engine *e = &engines[p->engine];
   const dnn_descriptor *config = dnn_reference(p, CUDNN_ATTR_EXECUTION_PLAN_ENGINE_CONFIG, 0),
@@ -377,14 +360,12 @@ API cudnnStatus_t cudnnBackendExecute(cudnnHandle_t handle, cudnnBackendDescript
   memcpy(&workspace, dnn_attribute_of(with, CUDNN_ATTR_VARIANT_PACK_WORKSPACE)->data, 8);
   bool bad = false;
   const bool beside = cuda_double_state()->beside;
-  const double_block *room =
-      e->bytes && !beside ? double_find(workspace, (size_t)e->bytes, &bad) : NULL;
+  const double_block *room = e->bytes && !beside ? double_find(workspace, (size_t)e->bytes, &bad) : NULL;
   if (!graph || bad || (e->bytes && !beside && (!room || room->device != handle->device)))
     return end(CUDNN_STATUS_BAD_PARAM);
   if (!dnn_known(graph)) return end(dnn_steps_execute(handle, graph, with, !beside && e->spoiled));
-  return end(dnn_execute(handle, graph, with,
-                         !beside && e->note == CUDNN_NUMERICAL_NOTE_TENSOR_CORE,
-                         !beside && e->spoiled));
+  return end(
+      dnn_execute(handle, graph, with, !beside && e->note == CUDNN_NUMERICAL_NOTE_TENSOR_CORE, !beside && e->spoiled));
 }
 
 API cudnnStatus_t cudnnCreate(cudnnHandle_t *out) {

@@ -8,16 +8,15 @@
 
 #include "support/cuda/dnn.h"
 
-static const char device[] =
-    "{\"maxGridSize\":[2147483647,65535,65535],\"maxBlockSize\":[1024,1024,64],"
-    "\"regsPerBlock\":65536,\"multiProcessorCount\":132,\"smClockRateKHz\":1980000,"
-    "\"memClockRateKHz\":2619000,\"l2CacheSize\":52428800,\"warpSize\":32,"
-    "\"maxSharedMemoryPerBlock\":49152,\"maxSharedMemoryPerBlockOptin\":232448,"
-    "\"reservedSharedMemoryPerBlock\":1024,\"maxRegistersPerSM\":65536,\"pciDeviceId\":0,"
-    "\"maxCtasPerSM\":32,\"maxThreadsPerBlock\":1024,\"maxThreadsPerSM\":2048,"
-    "\"isTccDriver\":0,\"supportCoopLaunch\":1,\"totalGlobalMem\":85899345920,"
-    "\"cudaDeviceId\":0,\"deviceVer\":900,\"driverVer\":13000,"
-    "\"deviceName\":\"an H100, described\"}";
+static const char device[] = "{\"maxGridSize\":[2147483647,65535,65535],\"maxBlockSize\":[1024,1024,64],"
+                             "\"regsPerBlock\":65536,\"multiProcessorCount\":132,\"smClockRateKHz\":1980000,"
+                             "\"memClockRateKHz\":2619000,\"l2CacheSize\":52428800,\"warpSize\":32,"
+                             "\"maxSharedMemoryPerBlock\":49152,\"maxSharedMemoryPerBlockOptin\":232448,"
+                             "\"reservedSharedMemoryPerBlock\":1024,\"maxRegistersPerSM\":65536,\"pciDeviceId\":0,"
+                             "\"maxCtasPerSM\":32,\"maxThreadsPerBlock\":1024,\"maxThreadsPerSM\":2048,"
+                             "\"isTccDriver\":0,\"supportCoopLaunch\":1,\"totalGlobalMem\":85899345920,"
+                             "\"cudaDeviceId\":0,\"deviceVer\":900,\"driverVer\":13000,"
+                             "\"deviceName\":\"an H100, described\"}";
 
 /* clang-format off */
 #define FUNCTIONS(ROW)          \
@@ -59,28 +58,26 @@ static cudnnStatus_t said(const char *call, const dnn_descriptor *d, cudnnStatus
   char text[1024] = "";
   if (status != CUDNN_STATUS_SUCCESS) {
     real.call.GetLastErrorString(text, sizeof text);
-    (void)fprintf(stderr, "the real cuDNN: %s, descriptor of type %d: %d: %s\n", call, d->type,
-                  (int)status, text);
+    (void)fprintf(stderr, "the real cuDNN: %s, descriptor of type %d: %d: %s\n", call, d->type, (int)status, text);
   }
   return status;
 }
 
 cudnnStatus_t beside_create(cudnnBackendDescriptorType_t type, dnn_descriptor *made) {
-  return opened() ? said("create", made, real.call.BackendCreateDescriptor(type, &made->beside))
-                  : CUDNN_STATUS_SUCCESS;
+  return opened() ? said("create", made, real.call.BackendCreateDescriptor(type, &made->beside)) : CUDNN_STATUS_SUCCESS;
 }
 
 void beside_destroy(dnn_descriptor *d) {
   if (d->beside) (void)said("destroy", d, real.call.BackendDestroyDescriptor(d->beside));
 }
 
-cudnnStatus_t beside_set(dnn_descriptor *d, cudnnBackendAttributeName_t name,
-                         cudnnBackendAttributeType_t type, int64_t count, const void *value) {
+cudnnStatus_t beside_set(dnn_descriptor *d, cudnnBackendAttributeName_t name, cudnnBackendAttributeType_t type,
+                         int64_t count, const void *value) {
   if (!opened()) return CUDNN_STATUS_SUCCESS;
   if (type == CUDNN_TYPE_HANDLE)
     return said("set", d,
-                real.call.BackendSetAttribute(d->beside, CUDNN_ATTR_DEVICEPROP_JSON_REPRESENTATION,
-                                              CUDNN_TYPE_CHAR, sizeof device, device));
+                real.call.BackendSetAttribute(d->beside, CUDNN_ATTR_DEVICEPROP_JSON_REPRESENTATION, CUDNN_TYPE_CHAR,
+                                              sizeof device, device));
   void *mapped[32];
   if (type == CUDNN_TYPE_BACKEND_DESCRIPTOR) {
     dnn_descriptor *const *to = value;
@@ -99,9 +96,8 @@ cudnnStatus_t beside_finalize(dnn_descriptor *d) {
   return d->compiled ? CUDNN_STATUS_SUCCESS : status;
 }
 
-bool beside_get(dnn_descriptor *d, cudnnBackendAttributeName_t name,
-                cudnnBackendAttributeType_t type, int64_t room, int64_t *count, void *value,
-                cudnnStatus_t *status) {
+bool beside_get(dnn_descriptor *d, cudnnBackendAttributeName_t name, cudnnBackendAttributeType_t type, int64_t room,
+                int64_t *count, void *value, cudnnStatus_t *status) {
   if (!opened()) return false;
   if (d->compiled) {
     *count = 1, *(int64_t *)value = 0, *status = CUDNN_STATUS_SUCCESS;
@@ -113,7 +109,6 @@ bool beside_get(dnn_descriptor *d, cudnnBackendAttributeName_t name,
     for (int64_t k = 0; k < room && k < 64; k++) mapped[k] = to[k]->beside;
     value = (void *)mapped;
   }
-  *status =
-      said("get", d, real.call.BackendGetAttribute(d->beside, name, type, room, count, value));
+  *status = said("get", d, real.call.BackendGetAttribute(d->beside, name, type, room, count, value));
   return true;
 }

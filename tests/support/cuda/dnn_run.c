@@ -68,8 +68,8 @@ static const struct {
 /* Sizes go together as the forward pass has it. */
 static bool fits(const job *j, const int64_t kernel[2]) {
   const tensor *x = &j->of[X], *w = &j->of[W], *y = &j->of[Y];
-  bool good = x->size[0] == y->size[0] && w->size[0] == y->size[1] && w->size[1] > 0 &&
-              x->size[1] % w->size[1] == 0 && w->size[0] % (x->size[1] / w->size[1]) == 0;
+  bool good = x->size[0] == y->size[0] && w->size[0] == y->size[1] && w->size[1] > 0 && x->size[1] % w->size[1] == 0 &&
+              w->size[0] % (x->size[1] / w->size[1]) == 0;
   for (int k = 0; k < 2; k++) {
     const int64_t reach = j->dilation[k] * (kernel[k] - 1) + 1;
     good = good && j->stride[k] > 0 && j->dilation[k] > 0 && j->padding[k] >= 0 &&
@@ -98,8 +98,7 @@ static bool read_convolution(const dnn_descriptor *operation, job *j) {
 }
 
 static bool read_bias(const dnn_descriptor *operation, job *j) {
-  const dnn_descriptor *how =
-      dnn_reference(operation, CUDNN_ATTR_OPERATION_POINTWISE_PW_DESCRIPTOR, 0);
+  const dnn_descriptor *how = dnn_reference(operation, CUDNN_ATTR_OPERATION_POINTWISE_PW_DESCRIPTOR, 0);
   if (operation->type != CUDNN_BACKEND_OPERATION_POINTWISE_DESCRIPTOR ||
       *(const int *)value_of(how, CUDNN_ATTR_POINTWISE_MODE) != CUDNN_POINTWISE_ADD)
     return false;
@@ -107,18 +106,16 @@ static bool read_bias(const dnn_descriptor *operation, job *j) {
   j->bias = tensor_of(operation, CUDNN_ATTR_OPERATION_POINTWISE_BDESC);
   j->out = tensor_of(operation, CUDNN_ATTR_OPERATION_POINTWISE_YDESC);
   j->biased = true;
-  bool good = from.nowhere && from.uid == j->sum.uid && from.type == CUDA_R_32F &&
-              j->bias.size[1] == j->out.size[1] && j->out.type != CUDA_R_64F;
-  for (int d = 0; d < 4; d++)
-    good = good && from.size[d] == j->out.size[d] && (d == 1 || j->bias.size[d] == 1);
+  bool good = from.nowhere && from.uid == j->sum.uid && from.type == CUDA_R_32F && j->bias.size[1] == j->out.size[1] &&
+              j->out.type != CUDA_R_64F;
+  for (int d = 0; d < 4; d++) good = good && from.size[d] == j->out.size[d] && (d == 1 || j->bias.size[d] == 1);
   return good;
 }
 
 static bool read_graph(const dnn_descriptor *graph, job *j) {
   const dnn_descriptor *first = dnn_reference(graph, CUDNN_ATTR_OPERATIONGRAPH_OPS, 0),
                        *second = dnn_reference(graph, CUDNN_ATTR_OPERATIONGRAPH_OPS, 1);
-  return first && read_convolution(first, j) && (!second || read_bias(second, j)) &&
-         !j->out.nowhere;
+  return first && read_convolution(first, j) && (!second || read_bias(second, j)) && !j->out.nowhere;
 }
 
 bool dnn_known(const dnn_descriptor *graph) {
@@ -160,14 +157,12 @@ static void sum_up(const job *j, double *const value[3], float *narrow) {
                   out = at / (y->size[3] * y->size[2]) % y->size[1],
                   image = at / (y->size[3] * y->size[2] * y->size[1]);
     for (int64_t k = 0; k < taps; k++) {
-      const int64_t right = k % w->size[3], down = k / w->size[3] % w->size[2],
-                    channel = k / (w->size[3] * w->size[2]);
+      const int64_t right = k % w->size[3], down = k / w->size[3] % w->size[2], channel = k / (w->size[3] * w->size[2]);
       const int64_t h = row * j->stride[0] - j->padding[0] + down * j->dilation[0],
                     v = column * j->stride[1] - j->padding[1] + right * j->dilation[1];
       if (h < 0 || h >= x->size[2] || v < 0 || v >= x->size[3]) continue;
       const int64_t places[] = { place(x, image, out / each * channels + channel, h, v),
-                                 place(w, out, channel, down, right),
-                                 place(y, image, out, row, column) };
+                                 place(w, out, channel, down, right), place(y, image, out, row, column) };
       tap(j, value, narrow, places);
     }
   }
@@ -203,22 +198,21 @@ static bool give_address(const dnn_descriptor *pack, int device, tensor *t) {
     if (((const int64_t *)(const void *)uids->data)[k] != t->uid) continue;
     t->data = ((void *const *)value_of(pack, CUDNN_ATTR_VARIANT_PACK_DATA_POINTERS))[k];
     const double_block *b = double_find(t->data, (size_t)numel(t) * number_bytes(t->type), &bad);
-    return b && !bad && b->device == device && t->aligned > 0 &&
-           (uintptr_t)t->data % (uint64_t)t->aligned == 0;
+    return b && !bad && b->device == device && t->aligned > 0 && (uintptr_t)t->data % (uint64_t)t->aligned == 0;
   }
   return false;
 }
 
-cudnnStatus_t dnn_execute(cudnnHandle_t handle, const dnn_descriptor *graph,
-                          const dnn_descriptor *pack, bool tf32, bool spoiled) {
+cudnnStatus_t dnn_execute(cudnnHandle_t handle, const dnn_descriptor *graph, const dnn_descriptor *pack, bool tf32,
+                          bool spoiled) {
   job j = { .tf32 = tf32, .spoiled = spoiled };
   const dnn_attribute *uids = dnn_attribute_of(pack, CUDNN_ATTR_VARIANT_PACK_UNIQUE_IDS),
                       *data = dnn_attribute_of(pack, CUDNN_ATTR_VARIANT_PACK_DATA_POINTERS);
-  bool good = handle->stream && handle->device == double_device() && uids->count == data->count &&
-              read_graph(graph, &j);
+  bool good =
+      handle->stream && handle->device == double_device() && uids->count == data->count && read_graph(graph, &j);
   for (int k = X; good && k <= Y; k++) good = give_address(pack, handle->device, &j.of[k]);
-  good = good && give_address(pack, handle->device, &j.out) &&
-         (!j.biased || give_address(pack, handle->device, &j.bias));
+  good =
+      good && give_address(pack, handle->device, &j.out) && (!j.biased || give_address(pack, handle->device, &j.bias));
   if (!good) return CUDNN_STATUS_BAD_PARAM;
   double_task *task = double_queue(handle->stream, DOUBLE_CALL, sizeof j);
   if (!task) return CUDNN_STATUS_INTERNAL_ERROR_HOST_ALLOCATION_FAILED;

@@ -124,9 +124,7 @@ bool dnn_steps_known(const dnn_descriptor *graph) {
 /* ---- numbers --------------------------------------------------------------------------------- */
 
 static cudaDataType memory_type(int type) {
-  return type == CUDNN_DATA_HALF       ? CUDA_R_16F
-         : type == CUDNN_DATA_BFLOAT16 ? CUDA_R_16BF
-                                       : CUDA_R_32F;
+  return type == CUDNN_DATA_HALF ? CUDA_R_16F : type == CUDNN_DATA_BFLOAT16 ? CUDA_R_16BF : CUDA_R_32F;
 }
 
 static int64_t extent(const tensor *t) {
@@ -192,8 +190,7 @@ static double result_of(const job *j, double *const *value, const step *s, const
   double x[OPERANDS] = { 0 };
   if (s->type == CUDNN_BACKEND_OPERATION_MATMUL_DESCRIPTOR) return multiplied(j, value, s, at);
   if (s->type == CUDNN_BACKEND_OPERATION_REDUCTION_DESCRIPTOR) return reduced(j, value, s, at);
-  if (s->type ==
-      CUDNN_BACKEND_OPERATION_RESHAPE_DESCRIPTOR) /* the same numbers, looked at in another order */
+  if (s->type == CUDNN_BACKEND_OPERATION_RESHAPE_DESCRIPTOR) /* the same numbers, looked at in another order */
     return value[s->in[0]][place(&j->of[s->out], at)];
   for (int i = 0; i < OPERANDS; i++)
     if (s->in[i] >= 0) x[i] = value[s->in[i]][place(&j->of[s->in[i]], at)];
@@ -238,15 +235,13 @@ static bool give_address(const dnn_descriptor *pack, int device, tensor *t) {
     const cudaDataType type = memory_type(t->type);
     const double_block *b = double_find(t->data, (size_t)extent(t) * number_bytes(type), &bad);
     if (t->value) t->number = number_load(type, t->data, 0);
-    return t->value
-               ? !b && !bad
-               : b && !bad && b->device == device && (uintptr_t)t->data % (uint64_t)t->aligned == 0;
+    return t->value ? !b && !bad : b && !bad && b->device == device && (uintptr_t)t->data % (uint64_t)t->aligned == 0;
   }
   return t->nowhere;
 }
 
-cudnnStatus_t dnn_steps_execute(cudnnHandle_t handle, const dnn_descriptor *graph,
-                                const dnn_descriptor *pack, bool spoiled) {
+cudnnStatus_t dnn_steps_execute(cudnnHandle_t handle, const dnn_descriptor *graph, const dnn_descriptor *pack,
+                                bool spoiled) {
   job j = { .spoiled = spoiled };
   bool good = handle->stream && handle->device == double_device() && read_graph(graph, &j);
   for (int k = 0; good && k < j.tensors; k++) good = give_address(pack, handle->device, &j.of[k]);

@@ -28,11 +28,11 @@ typedef struct cuda_double {
   bool pools;                   /* stream-ordered allocation */
   size_t budget;                /* bytes of each device */
   cuda_double_peers peers;
-  bool no_ways;                 /* cuBLASLt knows no algorithm for anything */
-  bool no_start;                /* and does not work with these devices */
-  bool no_engines;              /* cuDNN has no engine for anything */
-  bool no_handle;               /* and does not work with these devices */
-  const char *beside;           /* a real libcudnn.so.9, which is told everything but what is to be run (dnn.c) */
+  bool no_ways;       /* cuBLASLt knows no algorithm for anything */
+  bool no_start;      /* and does not work with these devices */
+  bool no_engines;    /* cuDNN has no engine for anything */
+  bool no_handle;     /* and does not work with these devices */
+  const char *beside; /* a real libcudnn.so.9, which is told everything but what is to be run (dnn.c) */
   /* The nth call from now on fails with this error (of the function of this name; "cudnn*": of those
      that begin so; NULL: of any). 0: none. */
   const char *fail_name;
@@ -48,8 +48,8 @@ typedef struct cuda_double {
   long failed;  /* of them, as asked for */
   long kernels; /* launched */
   long peer_copies;
-  long trims;   /* of memory pools */
-  long pending; /* tasks that nobody has waited for */
+  long trims;                /* of memory pools */
+  long pending;              /* tasks that nobody has waited for */
   long heuristics, products; /* of cuBLASLt: algorithms asked for, products queued */
   long lists, solved;        /* of cuDNN: engines asked for, problems queued */
   /* What is alive now. Memory that was freed behind queued work lives until that has run. */
@@ -73,16 +73,16 @@ int double_device(void); /* this thread's */
 /* From now on every call on this device fails. */
 void double_stick(int device, cudaError_t error);
 cudaError_t double_stuck(int device);
-#define BEGIN_ANYWHERE(name)               \
+#define BEGIN_ANYWHERE(name)                 \
   do {                                       \
     cudaError_t asked_ = double_begin(name); \
     if (asked_) return double_end(asked_);   \
   } while (0)
-#define BEGIN(name)                                            \
-  do {                                                         \
-    BEGIN_ANYWHERE(name);                                      \
-    cudaError_t stuck_ = double_stuck(double_device());        \
-    if (stuck_) return double_end(stuck_);                     \
+#define BEGIN(name)                                     \
+  do {                                                  \
+    BEGIN_ANYWHERE(name);                               \
+    cudaError_t stuck_ = double_stuck(double_device()); \
+    if (stuck_) return double_end(stuck_);              \
   } while (0)
 
 /* ---- memory (memory.c) ---- */
@@ -99,7 +99,15 @@ double_block *double_find(const void *data, size_t bytes, bool *bad);
 void double_release(double_block *block);
 
 /* ---- streams (stream.c) ---- */
-typedef enum double_task_kind { DOUBLE_COPY, DOUBLE_SET, DOUBLE_RECORD, DOUBLE_WAIT, DOUBLE_FREE, DOUBLE_KERNEL, DOUBLE_CALL } double_task_kind;
+typedef enum double_task_kind {
+  DOUBLE_COPY,
+  DOUBLE_SET,
+  DOUBLE_RECORD,
+  DOUBLE_WAIT,
+  DOUBLE_FREE,
+  DOUBLE_KERNEL,
+  DOUBLE_CALL
+} double_task_kind;
 typedef struct double_task {
   struct double_task *next;
   double_task_kind kind;
@@ -114,7 +122,7 @@ typedef struct double_task {
   double_block *block;
   const char *kernel;
   unsigned groups, lanes;
-  void *argument[32]; /* of a kernel: behind the task itself */
+  void *argument[32];                /* of a kernel: behind the task itself */
   void (*call)(const void *payload); /* of a CALL, whose payload lies behind the task */
 } double_task;
 int double_stream_device(cudaStream_t stream);
@@ -135,11 +143,11 @@ typedef struct CUgraph_st {
 /* That is being captured; NULL: nothing is. */
 double_graph **double_capture(cudaStream_t stream);
 /* What a stream cannot do while it is captured: waiting, and meeting others. */
-#define NOT_CAPTURED(stream)                                            \
-  do {                                                                  \
-    double_graph *graph_ = *double_capture(stream);                     \
-    if (graph_) graph_->spoilt = true;                                  \
-    if (graph_) return double_end(cudaErrorStreamCaptureUnsupported);   \
+#define NOT_CAPTURED(stream)                                          \
+  do {                                                                \
+    double_graph *graph_ = *double_capture(stream);                   \
+    if (graph_) graph_->spoilt = true;                                \
+    if (graph_) return double_end(cudaErrorStreamCaptureUnsupported); \
   } while (0)
 
 /* Runs a kernel; in launch.c. */

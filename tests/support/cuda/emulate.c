@@ -65,10 +65,8 @@ static bool begin(fiber *f) {
 static void resume(unsigned lane, bool fresh) {
   situ_emulated_lane.x = lane;
   if (_setjmp(scheduler)) return;
-  if (fresh)
-    (void)swapcontext(&home, &fibers[lane].begin);
-  else
-    _longjmp(fibers[lane].at, 1);
+  if (fresh) (void)swapcontext(&home, &fibers[lane].begin);
+  else _longjmp(fibers[lane].at, 1);
 }
 
 /* Runs a warp until all of its lanes are at the group's barrier, or done; false: they wait for different things. */
@@ -106,8 +104,7 @@ static void *of_kernel(const char *what, const char *kernel) {
   char name[160];
   (void)snprintf(name, sizeof name, "%s_%s", what, kernel);
   Dl_info own;
-  void *library =
-      dladdr((void *)(uintptr_t)of_kernel, &own) ? dlopen(own.dli_fname, RTLD_NOW) : NULL;
+  void *library = dladdr((void *)(uintptr_t)of_kernel, &own) ? dlopen(own.dli_fname, RTLD_NOW) : NULL;
   void *found = library ? dlsym(library, name) : NULL;
   if (library) (void)dlclose(library);
   return found;

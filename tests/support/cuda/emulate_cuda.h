@@ -73,8 +73,7 @@ template <class... Arguments, size_t... At>
 static void situ_unpack(void (*kernel)(Arguments...), void **arguments, std::index_sequence<At...>) {
   kernel(*static_cast<std::remove_const_t<Arguments> *>(arguments[At])...);
 }
-template <class... Arguments>
-static void situ_call(void (*kernel)(Arguments...), void **arguments) {
+template <class... Arguments> static void situ_call(void (*kernel)(Arguments...), void **arguments) {
   situ_unpack(kernel, arguments, std::index_sequence_for<Arguments...>());
 }
 /* How large its parameters are; returns how many there are. */
@@ -83,7 +82,7 @@ template <class... Arguments> static int situ_measure(void (*)(Arguments...), si
   for (size_t k = 0; k < sizeof...(Arguments); k++) size[k] = all[k];
   return sizeof...(Arguments);
 }
-#define ENTRY(symbol)                                                                \
+#define ENTRY(symbol)                                                               \
   extern "C" void call_##symbol(void **arguments) { situ_call(symbol, arguments); } \
   extern "C" int measure_##symbol(size_t *size) { return situ_measure(symbol, size); }
 

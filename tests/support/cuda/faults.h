@@ -72,8 +72,7 @@ static inline bool faults_run(void (*body)(void *), faults *f, const faults *cle
 
 /* Fails each call once; returns how many there were. body is given a `faults`. */
 static inline long faults_walk(void (*body)(void *), cudaError_t error, bool sticky) {
-  faults clean,
-      *f = mmap(NULL, sizeof *f, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
+  faults clean, *f = mmap(NULL, sizeof *f, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
   assert_true(f != MAP_FAILED);
   *f = (faults){ .error = error, .sticky = sticky };
   assert_false(faults_run(body, f, NULL));
@@ -86,10 +85,9 @@ static inline long faults_walk(void (*body)(void *), cudaError_t error, bool sti
     lost += f->lost;
     none += f->none;
   }
-  print_message(
-      "error %d%s: %ld calls failed once: %ld reported (%ld: no device, %ld: device lost), "
-      "%ld made good; 0 silent, 0 leaks\n",
-      (int)error, sticky ? " (sticky)" : "", failed, failed - made_good, none, lost, made_good);
+  print_message("error %d%s: %ld calls failed once: %ld reported (%ld: no device, %ld: device lost), "
+                "%ld made good; 0 silent, 0 leaks\n",
+                (int)error, sticky ? " (sticky)" : "", failed, failed - made_good, none, lost, made_good);
   (void)munmap(f, sizeof *f);
   return failed;
 }

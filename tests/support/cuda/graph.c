@@ -17,8 +17,7 @@ static void let_go(double_graph *graph) {
   free(graph);
 }
 
-CUDA_DOUBLE_API cudaError_t cudaStreamBeginCapture(cudaStream_t stream,
-                                                   enum cudaStreamCaptureMode mode) {
+CUDA_DOUBLE_API cudaError_t cudaStreamBeginCapture(cudaStream_t stream, enum cudaStreamCaptureMode mode) {
   BEGIN("cudaStreamBeginCapture");
   (void)mode;
   double_graph *graph = *double_capture(stream) ? NULL : calloc(1, sizeof *graph);
@@ -49,8 +48,7 @@ CUDA_DOUBLE_API cudaError_t cudaStreamEndCapture(cudaStream_t stream, cudaGraph_
 }
 
 /* Memory that the graph does not free could be allocated only once. */
-CUDA_DOUBLE_API cudaError_t cudaGraphInstantiate(cudaGraphExec_t *out, cudaGraph_t graph,
-                                                 unsigned long long flags) {
+CUDA_DOUBLE_API cudaError_t cudaGraphInstantiate(cudaGraphExec_t *out, cudaGraph_t graph, unsigned long long flags) {
   BEGIN("cudaGraphInstantiate");
   (void)flags;
   for (int k = 0; k < graph->blocks; k++)
@@ -82,8 +80,7 @@ static bool queue_again(cudaStream_t stream, const double_task *task) {
   memcpy(copy, task, sizeof *copy + task->more);
   copy->next = next;
   for (size_t k = 0; k < sizeof copy->argument / sizeof *copy->argument; k++)
-    if (task->argument[k])
-      copy->argument[k] = (char *)copy + ((char *)task->argument[k] - (const char *)task);
+    if (task->argument[k]) copy->argument[k] = (char *)copy + ((char *)task->argument[k] - (const char *)task);
   return true;
 }
 

@@ -17,9 +17,8 @@ struct CUkern_st {
   size_t size[ARGUMENTS];
 };
 
-CUDA_DOUBLE_API cudaError_t cudaLibraryLoadData(cudaLibrary_t *out, const void *code,
-                                                enum cudaJitOption *options, void **values,
-                                                unsigned count, enum cudaLibraryOption *more,
+CUDA_DOUBLE_API cudaError_t cudaLibraryLoadData(cudaLibrary_t *out, const void *code, enum cudaJitOption *options,
+                                                void **values, unsigned count, enum cudaLibraryOption *more,
                                                 void **more_values, unsigned more_count) {
   BEGIN("cudaLibraryLoadData");
   (void)options, (void)values, (void)count, (void)more, (void)more_values, (void)more_count;
@@ -31,8 +30,7 @@ CUDA_DOUBLE_API cudaError_t cudaLibraryLoadData(cudaLibrary_t *out, const void *
 }
 
 /* Kernels live as long as their library, which is to the end. */
-CUDA_DOUBLE_API cudaError_t cudaLibraryGetKernel(cudaKernel_t *out, cudaLibrary_t library,
-                                                 const char *name) {
+CUDA_DOUBLE_API cudaError_t cudaLibraryGetKernel(cudaKernel_t *out, cudaLibrary_t library, const char *name) {
   BEGIN("cudaLibraryGetKernel");
   static struct CUkern_st *known[KERNELS];
   int *count = &((struct CUlib_st *)library)->kernels;
@@ -59,8 +57,8 @@ bool double_run_kernel(const double_task *task) {
 }
 
 /* What the arguments point to is the caller's again at return: it is copied behind the task. */
-static cudaError_t queue(const struct CUkern_st *kernel, unsigned groups, unsigned lanes,
-                         void **arguments, cudaStream_t stream) {
+static cudaError_t queue(const struct CUkern_st *kernel, unsigned groups, unsigned lanes, void **arguments,
+                         cudaStream_t stream) {
   size_t more = 0;
   for (int k = 0; k < kernel->parameters; k++) more += (kernel->size[k] + 15) / 16 * 16;
   double_task *task = double_queue(stream, DOUBLE_KERNEL, more);
@@ -76,16 +74,13 @@ static cudaError_t queue(const struct CUkern_st *kernel, unsigned groups, unsign
   return cudaSuccess;
 }
 
-CUDA_DOUBLE_API cudaError_t cudaLaunchKernel(const void *function, struct dim3 grid,
-                                             struct dim3 block, void **arguments, size_t shared,
-                                             cudaStream_t stream) {
+CUDA_DOUBLE_API cudaError_t cudaLaunchKernel(const void *function, struct dim3 grid, struct dim3 block,
+                                             void **arguments, size_t shared, cudaStream_t stream) {
   BEGIN("cudaLaunchKernel");
   const struct CUkern_st *kernel = function;
   (void)shared;
-  if (double_stream_device(stream) != double_device())
-    return double_end(cudaErrorInvalidResourceHandle);
-  if (grid.x == 0 || grid.y != 1 || grid.z != 1 || block.x == 0 || block.x > 1024 || block.y != 1 ||
-      block.z != 1)
+  if (double_stream_device(stream) != double_device()) return double_end(cudaErrorInvalidResourceHandle);
+  if (grid.x == 0 || grid.y != 1 || grid.z != 1 || block.x == 0 || block.x > 1024 || block.y != 1 || block.z != 1)
     return double_end(cudaErrorInvalidConfiguration);
   cuda_double_state()->kernels++;
   return double_end(queue(kernel, grid.x, block.x, arguments, stream));

@@ -87,8 +87,7 @@ typedef struct attribute {
   size_t bytes;
 } attribute;
 
-static cublasStatus_t set(const char *name, const attribute *of, int count, int what,
-                          const void *value, size_t bytes) {
+static cublasStatus_t set(const char *name, const attribute *of, int count, int what, const void *value, size_t bytes) {
   BEGIN_LT(name);
   for (int k = 0; k < count; k++) {
     if (of[k].what != what || of[k].bytes != bytes) continue;
@@ -97,26 +96,21 @@ static cublasStatus_t set(const char *name, const attribute *of, int count, int 
   }
   return end(CUBLAS_STATUS_INVALID_VALUE);
 }
-#define SET(attributes) \
-  set(__func__, attributes, sizeof(attributes) / sizeof *(attributes), (int)what, value, bytes)
+#define SET(attributes) set(__func__, attributes, sizeof(attributes) / sizeof *(attributes), (int)what, value, bytes)
 
 API cublasStatus_t cublasLtMatmulDescCreate(cublasLtMatmulDesc_t *out, cublasComputeType_t compute,
                                             cudaDataType scale) {
   operation *o = NULL;
   cublasStatus_t status = create(__func__, sizeof *o, (void **)&o);
   if (status != CUBLAS_STATUS_SUCCESS) return status;
-  *o = (operation){ .compute = compute,
-                    .scale = scale,
-                    .turned = { CUBLAS_OP_N, CUBLAS_OP_N },
-                    .epilogue = CUBLASLT_EPILOGUE_DEFAULT };
+  *o = (operation){
+    .compute = compute, .scale = scale, .turned = { CUBLAS_OP_N, CUBLAS_OP_N }, .epilogue = CUBLASLT_EPILOGUE_DEFAULT
+  };
   *out = (cublasLtMatmulDesc_t)(void *)o;
   return status;
 }
-API cublasStatus_t cublasLtMatmulDescDestroy(cublasLtMatmulDesc_t object) {
-  return destroy(__func__, object);
-}
-API cublasStatus_t cublasLtMatmulDescSetAttribute(cublasLtMatmulDesc_t object,
-                                                  cublasLtMatmulDescAttributes_t what,
+API cublasStatus_t cublasLtMatmulDescDestroy(cublasLtMatmulDesc_t object) { return destroy(__func__, object); }
+API cublasStatus_t cublasLtMatmulDescSetAttribute(cublasLtMatmulDesc_t object, cublasLtMatmulDescAttributes_t what,
                                                   const void *value, size_t bytes) {
   operation *o = (void *)object;
   const attribute all[] = {
@@ -130,8 +124,8 @@ API cublasStatus_t cublasLtMatmulDescSetAttribute(cublasLtMatmulDesc_t object,
   return SET(all);
 }
 
-API cublasStatus_t cublasLtMatrixLayoutCreate(cublasLtMatrixLayout_t *out, cudaDataType type,
-                                              uint64_t rows, uint64_t columns, int64_t ld) {
+API cublasStatus_t cublasLtMatrixLayoutCreate(cublasLtMatrixLayout_t *out, cudaDataType type, uint64_t rows,
+                                              uint64_t columns, int64_t ld) {
   layout *l = NULL;
   cublasStatus_t status = create(__func__, sizeof *l, (void **)&l);
   if (status != CUBLAS_STATUS_SUCCESS) return status;
@@ -139,11 +133,8 @@ API cublasStatus_t cublasLtMatrixLayoutCreate(cublasLtMatrixLayout_t *out, cudaD
   *out = (cublasLtMatrixLayout_t)(void *)l;
   return status;
 }
-API cublasStatus_t cublasLtMatrixLayoutDestroy(cublasLtMatrixLayout_t object) {
-  return destroy(__func__, object);
-}
-API cublasStatus_t cublasLtMatrixLayoutSetAttribute(cublasLtMatrixLayout_t object,
-                                                    cublasLtMatrixLayoutAttribute_t what,
+API cublasStatus_t cublasLtMatrixLayoutDestroy(cublasLtMatrixLayout_t object) { return destroy(__func__, object); }
+API cublasStatus_t cublasLtMatrixLayoutSetAttribute(cublasLtMatrixLayout_t object, cublasLtMatrixLayoutAttribute_t what,
                                                     const void *value, size_t bytes) {
   layout *l = (void *)object;
   const attribute all[] = {
@@ -165,8 +156,8 @@ API cublasStatus_t cublasLtMatmulPreferenceDestroy(cublasLtMatmulPreference_t ob
   return destroy(__func__, object);
 }
 API cublasStatus_t cublasLtMatmulPreferenceSetAttribute(cublasLtMatmulPreference_t object,
-                                                        cublasLtMatmulPreferenceAttributes_t what,
-                                                        const void *value, size_t bytes) {
+                                                        cublasLtMatmulPreferenceAttributes_t what, const void *value,
+                                                        size_t bytes) {
   preference *p = (void *)object;
   const attribute all[] = {
     { CUBLASLT_MATMUL_PREF_MAX_WORKSPACE_BYTES, &p->bytes, sizeof p->bytes },
@@ -182,9 +173,7 @@ API cublasStatus_t cublasLtMatmulPreferenceSetAttribute(cublasLtMatmulPreference
 
 /* A factor as the units of a compute type take it. */
 static double factor(cublasComputeType_t compute, double value) {
-  const uint32_t lost = compute == CUBLAS_COMPUTE_32F_FAST_TF32   ? 13
-                        : compute == CUBLAS_COMPUTE_32F_FAST_16BF ? 16
-                                                                  : 0;
+  const uint32_t lost = compute == CUBLAS_COMPUTE_32F_FAST_TF32 ? 13 : compute == CUBLAS_COMPUTE_32F_FAST_16BF ? 16 : 0;
   return lost ? number_without(value, lost) : value;
 }
 
@@ -195,12 +184,10 @@ enum { KEEPS = 128 };
 /* The sums that are wanted beside the product: of the rows of the right factor as it is multiplied. */
 static void sum_right(const operation *o, const layout *b, const void *in) {
   const bool turned = o->turned[1] == CUBLAS_OP_T;
-  const int64_t depth = (int64_t)(turned ? b->columns : b->rows),
-                columns = (int64_t)(turned ? b->rows : b->columns);
+  const int64_t depth = (int64_t)(turned ? b->columns : b->rows), columns = (int64_t)(turned ? b->rows : b->columns);
   for (int64_t c = 0; c < columns; c++) {
     float sum = 0;
-    for (int64_t k = 0; k < depth; k++)
-      sum += (float)number_load(b->type, in, turned ? c + k * b->ld : k + c * b->ld);
+    for (int64_t k = 0; k < depth; k++) sum += (float)number_load(b->type, in, turned ? c + k * b->ld : k + c * b->ld);
     number_store(b->type, o->bias, c, (double)sum);
   }
 }
@@ -241,9 +228,7 @@ static void multiply(const void *payload) {
     }
     if (p->o.compute != CUBLAS_COMPUTE_64F) sum = (double)narrow;
     sum *= p->alpha;
-    if (p->beta != 0)
-      sum +=
-          p->beta * number_load(p->l[C].type, p->in[C], one * p->l[C].apart + r + c * p->l[C].ld);
+    if (p->beta != 0) sum += p->beta * number_load(p->l[C].type, p->in[C], one * p->l[C].apart + r + c * p->l[C].ld);
     if (p->o.epilogue & CUBLASLT_EPILOGUE_BIAS) sum += number_load(d->type, p->o.bias, r);
     if (p->o.epilogue & KEEPS) number_store(d->type, p->o.kept, r + c * p->o.kept_ld, sum);
     sum = activated(&p->o, sum);
@@ -256,8 +241,7 @@ static void multiply(const void *payload) {
 static bool fits(const operation *o, const layout *const l[4]) {
   const bool turn_a = o->turned[0] == CUBLAS_OP_T, turn_b = o->turned[1] == CUBLAS_OP_T;
   const uint64_t m = turn_a ? l[A]->columns : l[A]->rows, k = turn_a ? l[A]->rows : l[A]->columns,
-                 other = turn_b ? l[B]->columns : l[B]->rows,
-                 n = turn_b ? l[B]->rows : l[B]->columns;
+                 other = turn_b ? l[B]->columns : l[B]->rows, n = turn_b ? l[B]->rows : l[B]->columns;
   const bool wide = l[A]->type == CUDA_R_64F;
   bool good = k == other && m > 0 && n > 0 && k > 0 && wide == (o->compute == CUBLAS_COMPUTE_64F) &&
               o->scale == (wide ? CUDA_R_64F : CUDA_R_32F);
@@ -276,16 +260,13 @@ static uint32_t alignment_of(const void *data) {
   return (uint32_t)(bits & -bits);
 }
 
-static bool has_vector(const operation *o) {
-  return o->epilogue & (CUBLASLT_EPILOGUE_BIAS | CUBLASLT_EPILOGUE_BGRADB);
-}
+static bool has_vector(const operation *o) { return o->epilogue & (CUBLASLT_EPILOGUE_BIAS | CUBLASLT_EPILOGUE_BGRADB); }
 
 static uint64_t hash_of(const operation *o, const layout *const l[4]) {
-  uint64_t hash = (uint64_t)o->compute << 32 | (uint64_t)o->epilogue << 16 |
-                  (uint64_t)o->turned[0] << 8 | (uint64_t)o->turned[1];
+  uint64_t hash =
+      (uint64_t)o->compute << 32 | (uint64_t)o->epilogue << 16 | (uint64_t)o->turned[0] << 8 | (uint64_t)o->turned[1];
   for (int k = 0; k < 4; k++) {
-    const uint64_t part[] = { (uint64_t)l[k]->type,  l[k]->rows,
-                              l[k]->columns,         (uint64_t)l[k]->ld,
+    const uint64_t part[] = { (uint64_t)l[k]->type,  l[k]->rows,           l[k]->columns, (uint64_t)l[k]->ld,
                               (uint64_t)l[k]->apart, (uint64_t)l[k]->batch };
     for (size_t i = 0; i < sizeof part / sizeof *part; i++) {
       hash = (hash ^ part[i]) * 0x9e3779b97f4a7c15u;
@@ -295,19 +276,18 @@ static uint64_t hash_of(const operation *o, const layout *const l[4]) {
   return hash;
 }
 
-API cublasStatus_t cublasLtMatmulAlgoGetHeuristic(
-    cublasLtHandle_t handle, cublasLtMatmulDesc_t object, cublasLtMatrixLayout_t a,
-    cublasLtMatrixLayout_t b, cublasLtMatrixLayout_t c, cublasLtMatrixLayout_t d,
-    cublasLtMatmulPreference_t preferred, int wanted, cublasLtMatmulHeuristicResult_t out[],
-    int *count) {
+API cublasStatus_t cublasLtMatmulAlgoGetHeuristic(cublasLtHandle_t handle, cublasLtMatmulDesc_t object,
+                                                  cublasLtMatrixLayout_t a, cublasLtMatrixLayout_t b,
+                                                  cublasLtMatrixLayout_t c, cublasLtMatrixLayout_t d,
+                                                  cublasLtMatmulPreference_t preferred, int wanted,
+                                                  cublasLtMatmulHeuristicResult_t out[], int *count) {
   BEGIN_LT(__func__);
   const operation *o = (void *)object;
   const preference *p = (void *)preferred;
   const layout *const l[4] = { (void *)a, (void *)b, (void *)c, (void *)d };
   cuda_double_state()->heuristics++;
   *count = 0;
-  if (handle->device != double_device() || wanted < 1 || !fits(o, l))
-    return end(CUBLAS_STATUS_INVALID_VALUE);
+  if (handle->device != double_device() || wanted < 1 || !fits(o, l)) return end(CUBLAS_STATUS_INVALID_VALUE);
   if (cuda_double_state()->no_ways) return end(CUBLAS_STATUS_NOT_SUPPORTED);
   if (o->epilogue != CUBLASLT_EPILOGUE_DEFAULT && l[D]->type == CUDA_R_64F)
     return end(CUBLAS_STATUS_SUCCESS); /* and no way: somebody has to meet that */
@@ -328,17 +308,16 @@ static bool on(int device, const void *data, size_t bytes, uint32_t aligned) {
 }
 
 static size_t bytes_of(const layout *l) {
-  return (size_t)((int64_t)(l->batch - 1) * l->apart + (int64_t)(l->columns - 1) * l->ld +
-                  (int64_t)l->rows) *
+  return (size_t)((int64_t)(l->batch - 1) * l->apart + (int64_t)(l->columns - 1) * l->ld + (int64_t)l->rows) *
          number_bytes(l->type);
 }
 
-API cublasStatus_t cublasLtMatmul(cublasLtHandle_t handle, cublasLtMatmulDesc_t object,
-                                  const void *alpha, const void *a, cublasLtMatrixLayout_t a_is,
-                                  const void *b, cublasLtMatrixLayout_t b_is, const void *beta,
-                                  const void *c, cublasLtMatrixLayout_t c_is, void *d,
-                                  cublasLtMatrixLayout_t d_is, const cublasLtMatmulAlgo_t *algo,
-                                  void *workspace, size_t bytes, cudaStream_t stream) {
+API cublasStatus_t cublasLtMatmul(cublasLtHandle_t handle, cublasLtMatmulDesc_t object, const void *alpha,
+                                  const void *a, cublasLtMatrixLayout_t a_is, const void *b,
+                                  cublasLtMatrixLayout_t b_is, const void *beta, const void *c,
+                                  cublasLtMatrixLayout_t c_is, void *d, cublasLtMatrixLayout_t d_is,
+                                  const cublasLtMatmulAlgo_t *algo, void *workspace, size_t bytes,
+                                  cudaStream_t stream) {
   BEGIN_LT(__func__);
   const int device = double_stream_device(stream);
   const operation *o = (void *)object;
@@ -346,17 +325,14 @@ API cublasStatus_t cublasLtMatmul(cublasLtHandle_t handle, cublasLtMatmulDesc_t 
   const void *const at[4] = { a, b, c, d };
   way chosen;
   memcpy(&chosen, algo, sizeof chosen);
-  bool good = fits(o, l) && handle->device == device && device == double_device() &&
-              chosen.hash == hash_of(o, l) && bytes >= chosen.bytes &&
-              (!chosen.bytes || on(device, workspace, chosen.bytes, 16));
+  bool good = fits(o, l) && handle->device == device && device == double_device() && chosen.hash == hash_of(o, l) &&
+              bytes >= chosen.bytes && (!chosen.bytes || on(device, workspace, chosen.bytes, 16));
   for (int k = 0; good && k < 4; k++) good = on(device, at[k], bytes_of(l[k]), chosen.aligned[k]);
   const uint64_t vector = o->epilogue == CUBLASLT_EPILOGUE_BGRADB ? l[D]->columns : l[D]->rows;
-  if (good && has_vector(o))
-    good = on(device, o->bias, vector * number_bytes(l[D]->type), chosen.bias_aligned);
+  if (good && has_vector(o)) good = on(device, o->bias, vector * number_bytes(l[D]->type), chosen.bias_aligned);
   if (good && o->epilogue & KEEPS)
-    good = on(device, o->kept,
-              ((l[D]->columns - 1) * (uint64_t)o->kept_ld + l[D]->rows) * number_bytes(l[D]->type),
-              16);
+    good =
+        on(device, o->kept, ((l[D]->columns - 1) * (uint64_t)o->kept_ld + l[D]->rows) * number_bytes(l[D]->type), 16);
   if (!good) return end(CUBLAS_STATUS_INVALID_VALUE);
   product p = { .o = *o, .in = { a, b, c }, .out = d };
   for (int k = 0; k < 4; k++) p.l[k] = *l[k];
@@ -391,6 +367,5 @@ API const char *cublasLtGetStatusName(cublasStatus_t status) {
   }
 }
 API const char *cublasLtGetStatusString(cublasStatus_t status) {
-  return status == CUBLAS_STATUS_ALLOC_FAILED ? "the resource allocation failed"
-                                              : "a failure of the double's";
+  return status == CUBLAS_STATUS_ALLOC_FAILED ? "the resource allocation failed" : "a failure of the double's";
 }

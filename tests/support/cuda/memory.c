@@ -57,8 +57,7 @@ static cudaError_t reserve(void **out, size_t bytes, int device) {
 void double_release(double_block *b) {
   for (int k = 0; k < GUARD; k++) {
     if (b->data[-1 - k] == GUARDED && b->data[b->bytes + (size_t)k] == GUARDED) continue;
-    (void)fprintf(stderr, "cuda double: written outside of a block of %zu bytes on device %d\n",
-                  b->bytes, b->device);
+    (void)fprintf(stderr, "cuda double: written outside of a block of %zu bytes on device %d\n", b->bytes, b->device);
     abort();
   }
   double_block **link = &blocks;
@@ -94,8 +93,7 @@ CUDA_DOUBLE_API cudaError_t cudaFreeHost(void *data) {
   return double_end(cudaSuccess);
 }
 
-CUDA_DOUBLE_API cudaError_t cudaPointerGetAttributes(struct cudaPointerAttributes *out,
-                                                     const void *data) {
+CUDA_DOUBLE_API cudaError_t cudaPointerGetAttributes(struct cudaPointerAttributes *out, const void *data) {
   BEGIN("cudaPointerGetAttributes");
   bool bad;
   const double_block *b = double_find(data, 1, &bad);
@@ -121,8 +119,7 @@ CUDA_DOUBLE_API cudaError_t cudaFree(void *data) {
   return double_end(cudaSuccess);
 }
 
-CUDA_DOUBLE_API cudaError_t cudaMemPoolCreate(cudaMemPool_t *out,
-                                              const struct cudaMemPoolProps *props) {
+CUDA_DOUBLE_API cudaError_t cudaMemPoolCreate(cudaMemPool_t *out, const struct cudaMemPoolProps *props) {
   BEGIN("cudaMemPoolCreate");
   if (!cuda_double_state()->pools) return double_end(cudaErrorNotSupported);
   cudaMemPool_t pool = malloc(sizeof *pool);
@@ -140,8 +137,7 @@ CUDA_DOUBLE_API cudaError_t cudaMemPoolDestroy(cudaMemPool_t pool) {
   return double_end(cudaSuccess);
 }
 
-CUDA_DOUBLE_API cudaError_t cudaMemPoolSetAttribute(cudaMemPool_t pool, enum cudaMemPoolAttr what,
-                                                    void *value) {
+CUDA_DOUBLE_API cudaError_t cudaMemPoolSetAttribute(cudaMemPool_t pool, enum cudaMemPoolAttr what, void *value) {
   BEGIN("cudaMemPoolSetAttribute");
   (void)pool, (void)what, (void)value;
   return double_end(cudaSuccess);
@@ -154,8 +150,7 @@ CUDA_DOUBLE_API cudaError_t cudaMemPoolTrimTo(cudaMemPool_t pool, size_t bytes) 
   return double_end(cudaSuccess);
 }
 
-CUDA_DOUBLE_API cudaError_t cudaMemPoolSetAccess(cudaMemPool_t pool,
-                                                 const struct cudaMemAccessDesc *access,
+CUDA_DOUBLE_API cudaError_t cudaMemPoolSetAccess(cudaMemPool_t pool, const struct cudaMemAccessDesc *access,
                                                  size_t count) {
   BEGIN("cudaMemPoolSetAccess");
   (void)access, (void)count;
@@ -163,8 +158,7 @@ CUDA_DOUBLE_API cudaError_t cudaMemPoolSetAccess(cudaMemPool_t pool,
   return double_end(!pool || none ? cudaErrorInvalidValue : cudaSuccess);
 }
 
-CUDA_DOUBLE_API cudaError_t cudaMallocFromPoolAsync(void **out, size_t bytes, cudaMemPool_t pool,
-                                                    cudaStream_t stream) {
+CUDA_DOUBLE_API cudaError_t cudaMallocFromPoolAsync(void **out, size_t bytes, cudaMemPool_t pool, cudaStream_t stream) {
   BEGIN("cudaMallocFromPoolAsync");
   if (pool->device != double_stream_device(stream)) return double_end(cudaErrorInvalidValue);
   double_graph *graph = *double_capture(stream);

@@ -9,9 +9,7 @@
 
 __extension__ typedef _Float16 number_half;
 
-static inline size_t number_bytes(cudaDataType type) {
-  return type == CUDA_R_64F ? 8 : type == CUDA_R_32F ? 4 : 2;
-}
+static inline size_t number_bytes(cudaDataType type) { return type == CUDA_R_64F ? 8 : type == CUDA_R_32F ? 4 : 2; }
 
 static inline float number_of_bits(uint32_t bits) {
   float value;

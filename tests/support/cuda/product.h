@@ -27,9 +27,7 @@ typedef struct product {
   bool copied;        /* the bias is laid into y first */
 } product;
 
-static inline size_t size_of(situ_dtype d) {
-  return d == SITU_F64 ? 8 : d == SITU_F32 || d == SITU_I32 ? 4 : 2;
-}
+static inline size_t size_of(situ_dtype d) { return d == SITU_F64 ? 8 : d == SITU_F32 || d == SITU_I32 ? 4 : 2; }
 
 /* Numbers that every dtype has, and whose sums it has. */
 static inline void put(situ_dtype dtype, void *base, int64_t at, double value) {
@@ -66,17 +64,14 @@ static int64_t place(const spot *s, int64_t i, int64_t j, int64_t r, int64_t c) 
   return s->at + i * s->first + j * s->second + r * s->row + c * s->column;
 }
 
-static inline double expected(const product *p, const double *const *in, int64_t i, int64_t j,
-                              int64_t r, int64_t c) {
+static inline double expected(const product *p, const double *const *in, int64_t i, int64_t j, int64_t r, int64_t c) {
   double sum = 0;
-  for (int64_t k = 0; k < p->k; k++)
-    sum += in[A][place(&p->of[A], i, j, r, k)] * in[B][place(&p->of[B], i, j, k, c)];
+  for (int64_t k = 0; k < p->k; k++) sum += in[A][place(&p->of[A], i, j, r, k)] * in[B][place(&p->of[B], i, j, k, c)];
   sum *= p->alpha;
   return p->beta == 0 ? sum : sum + p->beta * in[BIAS][place(&p->of[BIAS], i, j, r, c)];
 }
 
-static inline situ_view_desc view(const product *p, int operand, situ_storage *storage,
-                                  situ_dtype dtype) {
+static inline situ_view_desc view(const product *p, int operand, situ_storage *storage, situ_dtype dtype) {
   const spot *s = &p->of[operand];
   const int64_t rows = operand == B ? p->k : p->m, columns = operand == A ? p->k : p->n;
   situ_view_desc v = { .storage = storage,
@@ -91,8 +86,7 @@ static inline situ_view_desc view(const product *p, int operand, situ_storage *s
 }
 
 /* Runs it on a device, with storages of `dtype`; b's may be another. Values, all of y's memory, are written to `out`. */
-static inline situ_status launch(const product *p, const char *device, situ_dtype dtype,
-                                 situ_dtype of_b, double *out) {
+static inline situ_status launch(const product *p, const char *device, situ_dtype dtype, situ_dtype of_b, double *out) {
   situ_storage *store[OPERANDS] = { NULL };
   situ_view_desc v[OPERANDS];
   void *memory = malloc(SPACE * sizeof(double));
@@ -103,8 +97,7 @@ static inline situ_status launch(const product *p, const char *device, situ_dtyp
     for (int64_t at = 0; at < SPACE; at++) put(own, memory, at, number(k, at));
     store[k] = situ__storage_new("test", situ_dev(device), SPACE * size_of(own));
     status = !store[k] ? situ_error()
-                       : situ__copy_from_host("test", store[k], 0, memory, SPACE * size_of(own),
-                                              SITU__COPY_USER);
+                       : situ__copy_from_host("test", store[k], 0, memory, SPACE * size_of(own), SITU__COPY_USER);
     v[k] = view(p, k, store[k], own);
   }
   if (status == SITU_OK)
@@ -117,8 +110,7 @@ static inline situ_status launch(const product *p, const char *device, situ_dtyp
                                      .out = { &v[Y] },
                                      .scalar = { p->alpha, p->beta } });
   if (status == SITU_OK)
-    status =
-        situ__copy_to_host("test", store[Y], 0, memory, SPACE * size_of(dtype), SITU__COPY_USER);
+    status = situ__copy_to_host("test", store[Y], 0, memory, SPACE * size_of(dtype), SITU__COPY_USER);
   for (int64_t at = 0; at < SPACE && status == SITU_OK; at++) out[at] = get(dtype, memory, at);
   for (int k = 0; k < OPERANDS; k++) situ__storage_release(store[k]);
   free(memory);
@@ -135,12 +127,10 @@ static inline void look_at(const product *p, const double *got) {
   for (int64_t i = 0; i < p->batch[0]; i++)
     for (int64_t j = 0; j < p->batch[1]; j++)
       for (int64_t r = 0; r < p->m; r++)
-        for (int64_t c = 0; c < p->n; c++)
-          want[place(&p->of[Y], i, j, r, c)] = expected(p, from, i, j, r, c);
+        for (int64_t c = 0; c < p->n; c++) want[place(&p->of[Y], i, j, r, c)] = expected(p, from, i, j, r, c);
   for (int64_t at = 0; at < SPACE; at++) {
     if (got[at] != want[at])
-      (void)fprintf(stderr, "%s: y[%lld] is %g, not %g\n", p->name, (long long)at, got[at],
-                    want[at]);
+      (void)fprintf(stderr, "%s: y[%lld] is %g, not %g\n", p->name, (long long)at, got[at], want[at]);
     CHECK(got[at] == want[at]);
   }
 }

@@ -48,10 +48,9 @@ static void run_first(struct CUstream_st *stream);
 /* A device that an error sticks to does nothing any more, but lets go of what it was given. */
 static void run(struct CUstream_st *stream, double_task *task) {
   cuda_double *state = cuda_double_state();
-  bool works = task->kind == DOUBLE_COPY || task->kind == DOUBLE_SET ||
-               task->kind == DOUBLE_KERNEL || task->kind == DOUBLE_CALL;
-  if (works && state->break_device == stream->device && state->break_nth > 0 &&
-      --state->break_nth == 0)
+  bool works =
+      task->kind == DOUBLE_COPY || task->kind == DOUBLE_SET || task->kind == DOUBLE_KERNEL || task->kind == DOUBLE_CALL;
+  if (works && state->break_device == stream->device && state->break_nth > 0 && --state->break_nth == 0)
     double_stick(stream->device, state->break_error);
   if (works && double_stuck(stream->device)) return;
   switch (task->kind) {
@@ -130,8 +129,7 @@ CUDA_DOUBLE_API cudaError_t cudaStreamSynchronize(cudaStream_t stream) {
   return double_end(double_stuck(stream->device));
 }
 
-CUDA_DOUBLE_API cudaError_t cudaStreamWaitEvent(cudaStream_t stream, cudaEvent_t event,
-                                                unsigned flags) {
+CUDA_DOUBLE_API cudaError_t cudaStreamWaitEvent(cudaStream_t stream, cudaEvent_t event, unsigned flags) {
   BEGIN("cudaStreamWaitEvent");
   (void)flags;
   NOT_CAPTURED(stream);
@@ -193,10 +191,9 @@ static bool lies_on(const void *data, size_t bytes, int device) {
   return !bad && (b ? b->device : -1) == device;
 }
 
-static cudaError_t copy(void *to, int to_device, const void *from, int from_device, size_t bytes,
-                        cudaStream_t stream, bool garble) {
-  if (!lies_on(to, bytes, to_device) || !lies_on(from, bytes, from_device))
-    return cudaErrorInvalidValue;
+static cudaError_t copy(void *to, int to_device, const void *from, int from_device, size_t bytes, cudaStream_t stream,
+                        bool garble) {
+  if (!lies_on(to, bytes, to_device) || !lies_on(from, bytes, from_device)) return cudaErrorInvalidValue;
   double_task *task = double_queue(stream, DOUBLE_COPY, 0);
   if (!task) return cudaErrorMemoryAllocation;
   task->to = to;
@@ -206,8 +203,8 @@ static cudaError_t copy(void *to, int to_device, const void *from, int from_devi
   return cudaSuccess;
 }
 
-CUDA_DOUBLE_API cudaError_t cudaMemcpyAsync(void *to, const void *from, size_t bytes,
-                                            enum cudaMemcpyKind kind, cudaStream_t stream) {
+CUDA_DOUBLE_API cudaError_t cudaMemcpyAsync(void *to, const void *from, size_t bytes, enum cudaMemcpyKind kind,
+                                            cudaStream_t stream) {
   BEGIN("cudaMemcpyAsync");
   const int device = stream->device;
   NOT_CAPTURED(stream); /* CUDA can; nobody should */
@@ -216,17 +213,15 @@ CUDA_DOUBLE_API cudaError_t cudaMemcpyAsync(void *to, const void *from, size_t b
                          kind == cudaMemcpyHostToDevice ? -1 : device, bytes, stream, false));
 }
 
-CUDA_DOUBLE_API cudaError_t cudaMemcpyPeerAsync(void *to, int to_device, const void *from,
-                                                int from_device, size_t bytes,
-                                                cudaStream_t stream) {
+CUDA_DOUBLE_API cudaError_t cudaMemcpyPeerAsync(void *to, int to_device, const void *from, int from_device,
+                                                size_t bytes, cudaStream_t stream) {
   BEGIN("cudaMemcpyPeerAsync");
   cuda_double_state()->peer_copies++;
-  return double_end(copy(to, to_device, from, from_device, bytes, stream,
-                         cuda_double_state()->peers == CUDA_DOUBLE_PEERS_GARBLED));
+  return double_end(
+      copy(to, to_device, from, from_device, bytes, stream, cuda_double_state()->peers == CUDA_DOUBLE_PEERS_GARBLED));
 }
 
-CUDA_DOUBLE_API cudaError_t cudaMemsetAsync(void *to, int value, size_t bytes,
-                                            cudaStream_t stream) {
+CUDA_DOUBLE_API cudaError_t cudaMemsetAsync(void *to, int value, size_t bytes, cudaStream_t stream) {
   BEGIN("cudaMemsetAsync");
   if (stream->device != double_device()) return double_end(cudaErrorInvalidResourceHandle);
   if (!lies_on(to, bytes, stream->device)) return double_end(cudaErrorInvalidValue);

@@ -39,7 +39,9 @@ static seen known[OBJECTS];
 
 __attribute__((constructor)) static void open_library(void) {
   const char *words = getenv("SITU_SHIM");
-  library = dlsym(RTLD_NEXT, "clFinish") ? RTLD_NEXT : dlopen("libOpenCL.so.1", RTLD_NOW | RTLD_LOCAL); /* Oclgrind's is preloaded */
+  library = dlsym(RTLD_NEXT, "clFinish")
+                ? RTLD_NEXT
+                : dlopen("libOpenCL.so.1", RTLD_NOW | RTLD_LOCAL); /* Oclgrind's is preloaded */
   gpu = words && strstr(words, "gpu");
   no_fp64 = words && strstr(words, "nofp64");
 }
@@ -172,13 +174,15 @@ cl_int clGetDeviceInfo(cl_device_id id, cl_device_info what, size_t size, void *
 /* ---- objects -------------------------------------------------------------------------------- */
 
 cl_context clCreateContext(const cl_context_properties *properties, cl_uint n, const cl_device_id *ids,
-                           void(CL_CALLBACK *notify)(const char *, const void *, size_t, void *), void *user, cl_int *error) {
+                           void(CL_CALLBACK *notify)(const char *, const void *, size_t, void *), void *user,
+                           cl_int *error) {
   cl_context made = (*error = told(__func__)) ? NULL : REAL(clCreateContext)(properties, n, ids, notify, user, error);
   count(SHIM_CONTEXT, made, 1);
   return made;
 }
 
-cl_command_queue clCreateCommandQueue(cl_context context, cl_device_id id, cl_command_queue_properties properties, cl_int *error) {
+cl_command_queue clCreateCommandQueue(cl_context context, cl_device_id id, cl_command_queue_properties properties,
+                                      cl_int *error) {
   cl_command_queue made = (*error = told(__func__)) ? NULL : REAL(clCreateCommandQueue)(context, id, properties, error);
   count(SHIM_QUEUE, made, 1);
   return made;
@@ -191,7 +195,8 @@ cl_mem clCreateBuffer(cl_context context, cl_mem_flags flags, size_t size, void 
 }
 
 /* The module's sources are strings that end by themselves: it gives no sizes. */
-cl_program clCreateProgramWithSource(cl_context context, cl_uint n, const char **parts, const size_t *sizes, cl_int *error) {
+cl_program clCreateProgramWithSource(cl_context context, cl_uint n, const char **parts, const size_t *sizes,
+                                     cl_int *error) {
   const char *more[8] = { no_fp64 ? "#undef cl_khr_fp64\n" : "" };
   cl_uint all = 1;
   for (cl_uint k = 0; k < n && all < 7; k++) more[all++] = parts[k];
@@ -206,8 +211,9 @@ cl_program clCreateProgramWithSource(cl_context context, cl_uint n, const char *
 
 cl_program clCreateProgramWithBinary(cl_context context, cl_uint n, const cl_device_id *ids, const size_t *sizes,
                                      const unsigned char **binaries, cl_int *loaded, cl_int *error) {
-  cl_program made =
-      (*error = told(__func__)) ? NULL : REAL(clCreateProgramWithBinary)(context, n, ids, sizes, binaries, loaded, error);
+  cl_program made = (*error = told(__func__))
+                        ? NULL
+                        : REAL(clCreateProgramWithBinary)(context, n, ids, sizes, binaries, loaded, error);
   count(SHIM_PROGRAM, made, 1);
   know(made, NULL);
   return made;
@@ -258,7 +264,8 @@ cl_int clGetProgramInfo(cl_program program, cl_program_info what, size_t size, v
   return error ? error : REAL(clGetProgramInfo)(program, what, size, to, used);
 }
 
-cl_int clGetProgramBuildInfo(cl_program program, cl_device_id id, cl_program_build_info what, size_t size, void *to, size_t *used) {
+cl_int clGetProgramBuildInfo(cl_program program, cl_device_id id, cl_program_build_info what, size_t size, void *to,
+                             size_t *used) {
   cl_int error = told(__func__);
   return error ? error : REAL(clGetProgramBuildInfo)(program, id, what, size, to, used);
 }
@@ -276,8 +283,9 @@ cl_int clSetKernelArg(cl_kernel kernel, cl_uint at, size_t size, const void *val
 
 /* ---- what is queued ------------------------------------------------------------------------- */
 
-cl_int clEnqueueNDRangeKernel(cl_command_queue queue, cl_kernel kernel, cl_uint dims, const size_t *offset, const size_t *global,
-                              const size_t *local, cl_uint n, const cl_event *wait, cl_event *event) {
+cl_int clEnqueueNDRangeKernel(cl_command_queue queue, cl_kernel kernel, cl_uint dims, const size_t *offset,
+                              const size_t *global, const size_t *local, cl_uint n, const cl_event *wait,
+                              cl_event *event) {
   cl_int error = told(__func__);
   tally *text = error ? NULL : known_text(kernel);
   if (text) (void)__atomic_add_fetch(&text->count, 1, __ATOMIC_RELAXED);
@@ -292,37 +300,38 @@ cl_int clEnqueueNDRangeKernel(cl_command_queue queue, cl_kernel kernel, cl_uint 
   return REAL(clEnqueueFillBuffer)(queue, buffer, "", 1, 0, bytes, 0, NULL, NULL);
 }
 
-cl_int clEnqueueReadBuffer(cl_command_queue queue, cl_mem from, cl_bool blocks, size_t at, size_t bytes, void *to, cl_uint n,
-                           const cl_event *wait, cl_event *event) {
+cl_int clEnqueueReadBuffer(cl_command_queue queue, cl_mem from, cl_bool blocks, size_t at, size_t bytes, void *to,
+                           cl_uint n, const cl_event *wait, cl_event *event) {
   cl_int error = told(__func__);
   return error ? error : REAL(clEnqueueReadBuffer)(queue, from, blocks, at, bytes, to, n, wait, event);
 }
 
-cl_int clEnqueueWriteBuffer(cl_command_queue queue, cl_mem to, cl_bool blocks, size_t at, size_t bytes, const void *from, cl_uint n,
-                            const cl_event *wait, cl_event *event) {
+cl_int clEnqueueWriteBuffer(cl_command_queue queue, cl_mem to, cl_bool blocks, size_t at, size_t bytes,
+                            const void *from, cl_uint n, const cl_event *wait, cl_event *event) {
   cl_int error = told(__func__);
   return error ? error : REAL(clEnqueueWriteBuffer)(queue, to, blocks, at, bytes, from, n, wait, event);
 }
 
-cl_int clEnqueueCopyBuffer(cl_command_queue queue, cl_mem from, cl_mem to, size_t from_at, size_t to_at, size_t bytes, cl_uint n,
-                           const cl_event *wait, cl_event *event) {
+cl_int clEnqueueCopyBuffer(cl_command_queue queue, cl_mem from, cl_mem to, size_t from_at, size_t to_at, size_t bytes,
+                           cl_uint n, const cl_event *wait, cl_event *event) {
   cl_int error = told(__func__);
   return error ? error : REAL(clEnqueueCopyBuffer)(queue, from, to, from_at, to_at, bytes, n, wait, event);
 }
 
-cl_int clEnqueueFillBuffer(cl_command_queue queue, cl_mem to, const void *pattern, size_t size, size_t at, size_t bytes, cl_uint n,
-                           const cl_event *wait, cl_event *event) {
+cl_int clEnqueueFillBuffer(cl_command_queue queue, cl_mem to, const void *pattern, size_t size, size_t at, size_t bytes,
+                           cl_uint n, const cl_event *wait, cl_event *event) {
   cl_int error = told(__func__);
   return error ? error : REAL(clEnqueueFillBuffer)(queue, to, pattern, size, at, bytes, n, wait, event);
 }
 
-void *clEnqueueMapBuffer(cl_command_queue queue, cl_mem of, cl_bool blocks, cl_map_flags flags, size_t at, size_t bytes, cl_uint n,
-                         const cl_event *wait, cl_event *event, cl_int *error) {
+void *clEnqueueMapBuffer(cl_command_queue queue, cl_mem of, cl_bool blocks, cl_map_flags flags, size_t at, size_t bytes,
+                         cl_uint n, const cl_event *wait, cl_event *event, cl_int *error) {
   *error = told(__func__);
   return *error ? NULL : REAL(clEnqueueMapBuffer)(queue, of, blocks, flags, at, bytes, n, wait, event, error);
 }
 
-cl_int clEnqueueUnmapMemObject(cl_command_queue queue, cl_mem of, void *at, cl_uint n, const cl_event *wait, cl_event *event) {
+cl_int clEnqueueUnmapMemObject(cl_command_queue queue, cl_mem of, void *at, cl_uint n, const cl_event *wait,
+                               cl_event *event) {
   cl_int error = told(__func__);
   return error ? error : REAL(clEnqueueUnmapMemObject)(queue, of, at, n, wait, event);
 }

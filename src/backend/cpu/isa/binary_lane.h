@@ -3,39 +3,34 @@
    SPDX-License-Identifier: MIT */
 
 /* One operand may be a single value for the whole row: a loop for each case, so that each vectorises. */
-#define PLAIN(name, Y, value)                                                                     \
-  ALWAYS_INLINE void FN(name##_loop)(const T *pa, int64_t a_step, const T *pb, int64_t b_step,    \
-                                     Y *py, int64_t n) {                                          \
-    INDEPENDENT                                                                                   \
-    for (int64_t i = 0; i < n; i++) {                                                             \
-      const T a = pa[i * a_step], b = pb[i * b_step];                                             \
-      py[i] = (Y)(value);                                                                         \
-    }                                                                                             \
-  }                                                                                               \
-  static void FN(name)(void *y, const void *const *x, uint32_t splat, int64_t n, const void *p) { \
-    (void)p;                                                                                      \
-    if (splat == 0)                                                                               \
-      FN(name##_loop)(x[0], 1, x[1], 1, y, n);                                                    \
-    else if (splat == 1)                                                                          \
-      FN(name##_loop)(&(const T){ *(const T *)x[0] }, 0, x[1], 1, y, n);                          \
-    else                                                                                          \
-      FN(name##_loop)(x[0], 1, &(const T){ *(const T *)x[1] }, 0, y, n);                          \
+#define PLAIN(name, Y, value)                                                                                      \
+  ALWAYS_INLINE void FN(name##_loop)(const T *pa, int64_t a_step, const T *pb, int64_t b_step, Y *py, int64_t n) { \
+    INDEPENDENT                                                                                                    \
+    for (int64_t i = 0; i < n; i++) {                                                                              \
+      const T a = pa[i * a_step], b = pb[i * b_step];                                                              \
+      py[i] = (Y)(value);                                                                                          \
+    }                                                                                                              \
+  }                                                                                                                \
+  static void FN(name)(void *y, const void *const *x, uint32_t splat, int64_t n, const void *p) {                  \
+    (void)p;                                                                                                       \
+    if (splat == 0) FN(name##_loop)(x[0], 1, x[1], 1, y, n);                                                       \
+    else if (splat == 1) FN(name##_loop)(&(const T){ *(const T *)x[0] }, 0, x[1], 1, y, n);                        \
+    else FN(name##_loop)(x[0], 1, &(const T){ *(const T *)x[1] }, 0, y, n);                                        \
   }
 
 /* The end of the row goes through a whole vector too: faster than one call an element, and an element's value does
    not depend on where in a row it stands. */
-#define PADDED(name, value)                                                                       \
-  PLAIN(name##_whole, T, value)                                                                   \
-  static void FN(name)(void *y, const void *const *x, uint32_t splat, int64_t n, const void *p) { \
-    int64_t whole = n - n % WIDTH, rest = n - whole;                                              \
-    FN(name##_whole)(y, x, splat, whole, p);                                                      \
-    if (!rest) return;                                                                            \
-    T end[2][WIDTH] = { { 0 } };                                                                  \
-    for (int k = 0; k < 2; k++)                                                                   \
-      memcpy(end[k], (const T *)x[k] + (splat >> k & 1 ? 0 : whole),                              \
-             (splat >> k & 1 ? 1 : (size_t)rest) * sizeof(T));                                    \
-    FN(name##_whole)(end[0], (const void *const[]){ end[0], end[1] }, splat, WIDTH, p);           \
-    memcpy((T *)y + whole, end[0], (size_t)rest * sizeof(T));                                     \
+#define PADDED(name, value)                                                                                            \
+  PLAIN(name##_whole, T, value)                                                                                        \
+  static void FN(name)(void *y, const void *const *x, uint32_t splat, int64_t n, const void *p) {                      \
+    int64_t whole = n - n % WIDTH, rest = n - whole;                                                                   \
+    FN(name##_whole)(y, x, splat, whole, p);                                                                           \
+    if (!rest) return;                                                                                                 \
+    T end[2][WIDTH] = { { 0 } };                                                                                       \
+    for (int k = 0; k < 2; k++)                                                                                        \
+      memcpy(end[k], (const T *)x[k] + (splat >> k & 1 ? 0 : whole), (splat >> k & 1 ? 1 : (size_t)rest) * sizeof(T)); \
+    FN(name##_whole)(end[0], (const void *const[]){ end[0], end[1] }, splat, WIDTH, p);                                \
+    memcpy((T *)y + whole, end[0], (size_t)rest * sizeof(T));                                                          \
   }
 
 #define THREE(name, A, value)                                                                     \

@@ -94,8 +94,8 @@ static void load_f16_as_f32(const void *src, int64_t stride, int64_t count, void
 #ifdef __F16C__
   if (stride == 2)
     for (; done + 8 <= count; done += 8)
-      _mm256_storeu_ps((float *)dst + done, _mm256_cvtph_ps(_mm_loadu_si128(
-                                                (const __m128i *)((const uint16_t *)src + done))));
+      _mm256_storeu_ps((float *)dst + done,
+                       _mm256_cvtph_ps(_mm_loadu_si128((const __m128i *)((const uint16_t *)src + done))));
 #endif
   plain_f16_as_f32((const char *)src + done * stride, stride, count - done, (float *)dst + done);
 }
@@ -105,26 +105,24 @@ static void store_f32_as_f16(const void *src, int64_t count, void *dst, int64_t 
 #ifdef __F16C__
   if (stride == 2)
     for (; done + 8 <= count; done += 8)
-      _mm_storeu_si128(
-          (__m128i *)((uint16_t *)dst + done),
-          _mm256_cvtps_ph(_mm256_loadu_ps((const float *)src + done), _MM_FROUND_TO_NEAREST_INT));
+      _mm_storeu_si128((__m128i *)((uint16_t *)dst + done),
+                       _mm256_cvtps_ph(_mm256_loadu_ps((const float *)src + done), _MM_FROUND_TO_NEAREST_INT));
 #endif
   plain_f32_as_f16((const float *)src + done, count - done, (char *)dst + done * stride, stride);
 }
 
 /* Infinity is the exponent's ones and nothing else, whatever the sign. */
-#define INFINITE(name, T, shifted)                                              \
-  static int64_t name(const void *src, int64_t stride, int64_t count) {        \
-    int64_t found = 0;                                                          \
-    if (stride == sizeof(T)) {                                                  \
-      const T *s = src;                                                         \
-      for (int64_t i = 0; i < count; i++) found += (T)(s[i] << 1) == (shifted); \
-    } else {                                                                    \
-      const char *s = src;                                                      \
-      for (int64_t i = 0; i < count; i++, s += stride)                          \
-        found += (T)(*(const T *)s << 1) == (shifted);                          \
-    }                                                                           \
-    return found;                                                               \
+#define INFINITE(name, T, shifted)                                                                    \
+  static int64_t name(const void *src, int64_t stride, int64_t count) {                               \
+    int64_t found = 0;                                                                                \
+    if (stride == sizeof(T)) {                                                                        \
+      const T *s = src;                                                                               \
+      for (int64_t i = 0; i < count; i++) found += (T)(s[i] << 1) == (shifted);                       \
+    } else {                                                                                          \
+      const char *s = src;                                                                            \
+      for (int64_t i = 0; i < count; i++, s += stride) found += (T)(*(const T *)s << 1) == (shifted); \
+    }                                                                                                 \
+    return found;                                                                                     \
   }
 INFINITE(infinite_f16, uint16_t, 0xf800u)
 INFINITE(infinite_bf16, uint16_t, 0xff00u)
@@ -146,8 +144,7 @@ static void stream(void *dst, const void *src, int64_t bytes) {
     for (int k = 0; k < 64; k += 32)
       _mm256_stream_si256((__m256i *)(d + k), _mm256_loadu_si256((const __m256i *)(s + k)));
 #else
-    for (int k = 0; k < 64; k += 16)
-      _mm_stream_si128((__m128i *)(d + k), _mm_loadu_si128((const __m128i *)(s + k)));
+    for (int k = 0; k < 64; k += 16) _mm_stream_si128((__m128i *)(d + k), _mm_loadu_si128((const __m128i *)(s + k)));
 #endif
   }
 #endif
@@ -156,13 +153,12 @@ static void stream(void *dst, const void *src, int64_t bytes) {
 
 #define LOAD_ROW(name) \
   { load_##name##_as_f32, load_##name##_as_f64, load_##name##_as_i64 }
-#define STORE_ROW(lane)                                                       \
-  {                                                                           \
-    [SITU_BOOL] = store_##lane##_as_bool, [SITU_U8] = store_##lane##_as_u8,   \
-    [SITU_I8] = store_##lane##_as_i8, [SITU_I16] = store_##lane##_as_i16,     \
-    [SITU_I32] = store_##lane##_as_i32, [SITU_I64] = store_##lane##_as_i64,   \
-    [SITU_F16] = store_##lane##_as_f16, [SITU_BF16] = store_##lane##_as_bf16, \
-    [SITU_F32] = store_##lane##_as_f32, [SITU_F64] = store_##lane##_as_f64    \
+#define STORE_ROW(lane)                                                                                           \
+  {                                                                                                               \
+    [SITU_BOOL] = store_##lane##_as_bool, [SITU_U8] = store_##lane##_as_u8, [SITU_I8] = store_##lane##_as_i8,     \
+    [SITU_I16] = store_##lane##_as_i16, [SITU_I32] = store_##lane##_as_i32, [SITU_I64] = store_##lane##_as_i64,   \
+    [SITU_F16] = store_##lane##_as_f16, [SITU_BF16] = store_##lane##_as_bf16, [SITU_F32] = store_##lane##_as_f32, \
+    [SITU_F64] = store_##lane##_as_f64                                                                            \
   }
 
 const situ__convert SITU__ISA_NAME(situ__convert) = {

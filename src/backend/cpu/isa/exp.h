@@ -26,7 +26,7 @@ ALWAYS_INLINE float situ__exp_f32(float x) {
   float y = MULTIPLY_ADD(p, r * r, r) + 1.0f;
   y = situ__from_bits(situ__to_bits(y) + (situ__to_bits(shifted) << 23));
   y = x < -87.0f ? 0.0f : y;
-  return x <= 0x1.62e42ep+6f ? y : x + __builtin_inff();  /* too large: infinity; NaN: NaN */
+  return x <= 0x1.62e42ep+6f ? y : x + __builtin_inff(); /* too large: infinity; NaN: NaN */
 }
 
 #endif

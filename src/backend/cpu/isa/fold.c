@@ -7,7 +7,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#define WIDE 64  /* elements that are folded side by side */
+#define WIDE 64 /* elements that are folded side by side */
 
 /* Whole numbers wrap, as in torch: unsigned arithmetic says so. */
 #define T int64_t
@@ -15,7 +15,7 @@
 #define PLUS(a, b) ((int64_t)((uint64_t)(a) + (uint64_t)(b)))
 #define TIMES(a, b) ((int64_t)((uint64_t)(a) * (uint64_t)(b)))
 #define MAGNITUDE(v) llabs(v)
-#define POWER(v, p) ((void)(p), (v))  /* only norms need it, and they have floating lanes */
+#define POWER(v, p) ((void)(p), (v)) /* only norms need it, and they have floating lanes */
 #define IS_NAN(v) 0
 #include "backend/cpu/isa/fold_steps.h"
 #include "backend/cpu/isa/fold_lane.h"
@@ -49,7 +49,16 @@
 #include "backend/cpu/isa/fold_lane.h"
 
 const situ__folds SITU__ISA_NAME(situ__folds) = { .lane = {
-  [SITU__F32] = { .fold = fold_f32, .merge = merge_f32, .find = find_f32, .arg_columns = arg_columns_f32 },
-  [SITU__F64] = { .fold = fold_f64, .merge = merge_f64, .find = find_f64, .arg_columns = arg_columns_f64 },
-  [SITU__I64] = { .fold = fold_i64, .merge = merge_i64, .find = find_i64, .arg_columns = arg_columns_i64 },
-} };
+                                                      [SITU__F32] = { .fold = fold_f32,
+                                                                      .merge = merge_f32,
+                                                                      .find = find_f32,
+                                                                      .arg_columns = arg_columns_f32 },
+                                                      [SITU__F64] = { .fold = fold_f64,
+                                                                      .merge = merge_f64,
+                                                                      .find = find_f64,
+                                                                      .arg_columns = arg_columns_f64 },
+                                                      [SITU__I64] = { .fold = fold_i64,
+                                                                      .merge = merge_i64,
+                                                                      .find = find_i64,
+                                                                      .arg_columns = arg_columns_i64 },
+                                                  } };

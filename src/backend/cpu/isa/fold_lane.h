@@ -26,12 +26,13 @@ ALWAYS_INLINE void LANE(narrow)(situ__fold f, const T *restrict x, int64_t rows,
 
 ALWAYS_INLINE void LANE(groups)(situ__fold f, const situ__fold_block *k, T *a) {
   const T *x = k->x;
-  if (k->ld == 1 && k->width == 1)
-    LANE(runs)(f, x, k->groups, k->rows, a);
+  if (k->ld == 1 && k->width == 1) LANE(runs)(f, x, k->groups, k->rows, a);
   else if (k->ld == k->width && 2 * k->width <= WIDE)
-    for (int64_t g = 0; g < k->groups; g++) LANE(narrow)(f, x + g * k->rows * k->width, k->rows, k->width, a + g * k->width);
+    for (int64_t g = 0; g < k->groups; g++)
+      LANE(narrow)(f, x + g * k->rows * k->width, k->rows, k->width, a + g * k->width);
   else
-    for (int64_t g = 0; g < k->groups; g++) LANE(columns)(f, x + g * k->rows * k->ld, k->ld, k->rows, k->width, a + g * k->width);
+    for (int64_t g = 0; g < k->groups; g++)
+      LANE(columns)(f, x + g * k->rows * k->ld, k->ld, k->rows, k->width, a + g * k->width);
 }
 
 static void LANE(plain)(situ__fold f, const situ__fold_block *k, T *a) {
@@ -46,10 +47,18 @@ static void LANE(plain)(situ__fold f, const situ__fold_block *k, T *a) {
 
 static void LANE(map_run)(situ__fold_map map, T p, const T *restrict x, int64_t count, T *restrict to) {
   switch (map) {
-  case SITU__MAP_ABS: for (int64_t i = 0; i < count; i++) to[i] = MAGNITUDE(x[i]); break;
-  case SITU__MAP_SQUARE: for (int64_t i = 0; i < count; i++) to[i] = TIMES(x[i], x[i]); break;
-  case SITU__MAP_NONZERO: for (int64_t i = 0; i < count; i++) to[i] = (T)(x[i] != 0); break;
-  case SITU__MAP_POWER: for (int64_t i = 0; i < count; i++) to[i] = POWER(MAGNITUDE(x[i]), p); break;
+  case SITU__MAP_ABS:
+    for (int64_t i = 0; i < count; i++) to[i] = MAGNITUDE(x[i]);
+    break;
+  case SITU__MAP_SQUARE:
+    for (int64_t i = 0; i < count; i++) to[i] = TIMES(x[i], x[i]);
+    break;
+  case SITU__MAP_NONZERO:
+    for (int64_t i = 0; i < count; i++) to[i] = (T)(x[i] != 0);
+    break;
+  case SITU__MAP_POWER:
+    for (int64_t i = 0; i < count; i++) to[i] = POWER(MAGNITUDE(x[i]), p);
+    break;
   default: memcpy(to, x, (size_t)count * sizeof(T));
   }
 }
@@ -59,7 +68,8 @@ static void LANE(map)(situ__fold_map map, double p, const situ__fold_block *k, T
   const T *x = k->x;
   int64_t rows = k->groups * k->rows;
   if (k->ld == k->width) LANE(map_run)(map, (T)p, x, rows * k->width, to);
-  else for (int64_t r = 0; r < rows; r++) LANE(map_run)(map, (T)p, x + r * k->ld, k->width, to + r * k->width);
+  else
+    for (int64_t r = 0; r < rows; r++) LANE(map_run)(map, (T)p, x + r * k->ld, k->width, to + r * k->width);
 }
 
 #ifdef FLOATING
@@ -146,7 +156,8 @@ static void LANE(fold)(situ__fold f, situ__fold_map map, double p, const situ__f
   LANE(plain)(f, &k, a);
 }
 
-static void LANE(merge)(situ__fold f, int64_t count, void *a_, void *b_, int64_t n, const void *c_, const void *d_, int64_t m) {
+static void LANE(merge)(situ__fold f, int64_t count, void *a_, void *b_, int64_t n, const void *c_, const void *d_,
+                        int64_t m) {
   T *a = a_;
   const T *c = c_;
 #ifdef FLOATING
@@ -183,7 +194,7 @@ static int64_t LANE(find)(const void *x_, int64_t count, const void *v_) {
   const T *x = x_, v = *(const T *)v_;
   int64_t i = 0;
   for (; i + WIDE <= count; i += WIDE) {
-    int hit = 0;  /* no way out of this loop: it can be vectorised */
+    int hit = 0; /* no way out of this loop: it can be vectorised */
     for (int j = 0; j < WIDE; j++) hit |= (x[i + j] == v) | (IS_NAN(v) & IS_NAN(x[i + j]));
     if (hit) break;
   }
@@ -192,7 +203,7 @@ static int64_t LANE(find)(const void *x_, int64_t count, const void *v_) {
 }
 
 ALWAYS_INLINE void LANE(arg_columns_of)(bool greatest, const T *restrict x, int64_t ld, int64_t rows, int64_t width,
-                                               int64_t first, T *restrict best, int64_t *restrict at) {
+                                        int64_t first, T *restrict best, int64_t *restrict at) {
   for (int64_t r = 0; r < rows; r++)
     for (int64_t j = 0; j < width; j++) {
       T v = x[r * ld + j], b = best[j];
@@ -201,8 +212,8 @@ ALWAYS_INLINE void LANE(arg_columns_of)(bool greatest, const T *restrict x, int6
       at[j] = take ? first + r : at[j];
     }
 }
-static void LANE(arg_columns)(bool greatest, const void *x, int64_t ld, int64_t rows, int64_t width, int64_t first, void *best,
-                              int64_t *at) {
+static void LANE(arg_columns)(bool greatest, const void *x, int64_t ld, int64_t rows, int64_t width, int64_t first,
+                              void *best, int64_t *at) {
   if (greatest) LANE(arg_columns_of)(true, x, ld, rows, width, first, best, at);
   else LANE(arg_columns_of)(false, x, ld, rows, width, first, best, at);
 }

@@ -16,7 +16,7 @@ ALWAYS_INLINE T LANE(step)(situ__fold fold, T a, T b) {
 
 /* out[width] = the fold of `rows` rows, ld apart; four rows become one before they meet out. */
 ALWAYS_INLINE void LANE(columns)(situ__fold f, const T *restrict x, int64_t ld, int64_t rows, int64_t width,
-                                        T *restrict out) {
+                                 T *restrict out) {
   memcpy(out, x, (size_t)width * sizeof(T));
   int64_t r = 1;
   for (; r + 4 <= rows; r += 4) {

@@ -60,14 +60,14 @@ ALWAYS_INLINE void FN(tile)(const situ__tile *t, int rows, int vectors) {
   }
 }
 
-#define TILE(rows, vectors)                                                                        \
+#define TILE(rows, vectors) \
   static void FN(tile_##rows##x##vectors)(const situ__tile *t) { FN(tile)(t, rows, vectors); }
 /* clang-format off */
 TILE(1, 1) TILE(2, 1) TILE(4, 1) TILE(6, 1) TILE(12, 1)
 TILE(1, 2) TILE(2, 2) TILE(4, 2) TILE(6, 2)
 /* clang-format on */
 #if WIDE == 4
-/* clang-format off */
+    /* clang-format off */
 TILE(12, 2)
 TILE(1, 3) TILE(2, 3) TILE(4, 3) TILE(6, 3)
 TILE(1, 4) TILE(2, 4) TILE(4, 4) TILE(6, 4)
@@ -75,8 +75,8 @@ TILE(1, 4) TILE(2, 4) TILE(4, 4) TILE(6, 4)
 #endif
 #undef TILE
 
-/* LANES rows become columns, in log2(LANES) steps: each swaps the off-diagonal blocks of size d. */
-ALWAYS_INLINE void FN(transpose)(vec row[LANES]) {
+    /* LANES rows become columns, in log2(LANES) steps: each swaps the off-diagonal blocks of size d. */
+    ALWAYS_INLINE void FN(transpose)(vec row[LANES]) {
 #if defined(__clang__)
   real from[LANES][LANES], to[LANES][LANES];
   memcpy(from, row, sizeof from);
@@ -113,7 +113,8 @@ static void FN(pack_block)(real *to, int64_t width, const real *from, int64_t b_
   }
 }
 
-static void FN(pack)(void *dst, int64_t width, const void *b, int64_t b_row, int64_t b_col, int64_t k, int64_t columns) {
+static void FN(pack)(void *dst, int64_t width, const void *b, int64_t b_row, int64_t b_col, int64_t k,
+                     int64_t columns) {
   real *to = dst;
   const real *from = b;
   if (b_col == 1) {
@@ -127,7 +128,8 @@ static void FN(pack)(void *dst, int64_t width, const void *b, int64_t b_row, int
   }
   if (b_row == 1) {
     for (int64_t j = 0; j < width; j += LANES) {
-      for (int64_t p = 0; p < k; p += LANES) FN(pack_block)(to + p * width + j, width, from + j * b_col + p, b_col, k - p, columns - j);
+      for (int64_t p = 0; p < k; p += LANES)
+        FN(pack_block)(to + p * width + j, width, from + j * b_col + p, b_col, k - p, columns - j);
     }
     return;
   }
@@ -220,7 +222,7 @@ static void FN(dots)(const situ__tile *call, int64_t m, int64_t n, int64_t b_col
   for (int64_t j = 0; j < n; j += LANES) {
     const int64_t columns = n - j < LANES ? n - j : LANES;
     int64_t i = 0;
-    for (; i < m; ) {
+    for (; i < m;) {
       t.a = (const real *)call->a + i * call->a_row;
       t.b = (const real *)call->b + j * b_col;
       t.c = (real *)call->c + i * call->c_row + j;

@@ -26,14 +26,17 @@ static span span_of(const situ__plane *p, int64_t kw) {
 static int64_t place(const situ__plane *p, int64_t oh, int64_t ow, int64_t tap) {
   const situ_window *w = p->window;
   const int64_t top = oh * w->stride[0] - w->padding[0], left = ow * w->stride[1] - w->padding[1];
-  if (tap >= 0) return (top + tap / w->kernel[1] * w->dilation[0]) * p->width + left + tap % w->kernel[1] * w->dilation[1];
-  const int64_t down = top < 0 ? situ__ceil_div(-top, w->dilation[0]) : 0, right = left < 0 ? situ__ceil_div(-left, w->dilation[1]) : 0;
+  if (tap >= 0)
+    return (top + tap / w->kernel[1] * w->dilation[0]) * p->width + left + tap % w->kernel[1] * w->dilation[1];
+  const int64_t down = top < 0 ? situ__ceil_div(-top, w->dilation[0]) : 0,
+                right = left < 0 ? situ__ceil_div(-left, w->dilation[1]) : 0;
   return (top + down * w->dilation[0]) * p->width + left + right * w->dilation[1];
 }
 
 /* Elements of one dimension of a window that count: those inside the padded plane, or inside the plane. */
 static int64_t extent(const situ_window *w, int d, int64_t at, int64_t size) {
-  const int64_t start = at * w->stride[d] - w->padding[d], end = situ__min_i64(start + w->kernel[d], size + w->padding[d]);
+  const int64_t start = at * w->stride[d] - w->padding[d],
+                end = situ__min_i64(start + w->kernel[d], size + w->padding[d]);
   return w->exclude_pad ? situ__min_i64(end, size) - situ__max_i64(start, 0) : end - start;
 }
 static int64_t divisor(const situ__plane *p, int64_t oh, int64_t ow) {

@@ -6,7 +6,8 @@
 /* ---- max: NaN wins, else the first of the largest ---- */
 
 /* step is a constant wherever that is common. */
-ALWAYS_INLINE void FN(max_row)(const real *x, int64_t step, int64_t first, int64_t last, whole number, real *y, whole *tap) {
+ALWAYS_INLINE void FN(max_row)(const real *x, int64_t step, int64_t first, int64_t last, whole number, real *y,
+                               whole *tap) {
   INDEPENDENT
   for (int64_t i = first; i < last; i++) {
     const real value = x[i * step];
@@ -143,8 +144,12 @@ static void FN(adaptive_grad)(const situ__plane *p, const void *small, void *lar
 #endif
 
 const situ__pool_kernels FN(situ__pool_kernels) = {
-  .max = FN(max), .max_grad = FN(max_grad), .avg = FN(avg), .avg_grad = FN(avg_grad),
+  .max = FN(max),
+  .max_grad = FN(max_grad),
+  .avg = FN(avg),
+  .avg_grad = FN(avg_grad),
 #ifdef PARTS
-  .adaptive = FN(adaptive), .adaptive_grad = FN(adaptive_grad),
+  .adaptive = FN(adaptive),
+  .adaptive_grad = FN(adaptive_grad),
 #endif
 };

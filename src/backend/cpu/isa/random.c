@@ -22,16 +22,16 @@ static void words(uint32_t *w, int64_t first, int64_t count, uint64_t seed, uint
 static void normal_32(const uint32_t *w, int64_t pairs, float *y) {
   INDEPENDENT
   for (int64_t i = 0; i < pairs; i++) {
-    normal_pair_f32(normal_unit_f32(w[2 * i]), w[2 * i + 1] >> 30, normal_angle_f32(w[2 * i + 1]),
-                    &y[2 * i], &y[2 * i + 1]);
+    normal_pair_f32(normal_unit_f32(w[2 * i]), w[2 * i + 1] >> 30, normal_angle_f32(w[2 * i + 1]), &y[2 * i],
+                    &y[2 * i + 1]);
   }
 }
 
 static void normal_64(const uint64_t *w, int64_t pairs, double *y) {
   INDEPENDENT
   for (int64_t i = 0; i < pairs; i++) {
-    normal_pair_f64(normal_unit_f64(w[2 * i]), (U32)(w[2 * i + 1] >> 62), normal_angle_f64(w[2 * i + 1]),
-                    &y[2 * i], &y[2 * i + 1]);
+    normal_pair_f64(normal_unit_f64(w[2 * i]), (U32)(w[2 * i + 1] >> 62), normal_angle_f64(w[2 * i + 1]), &y[2 * i],
+                    &y[2 * i + 1]);
   }
 }
 

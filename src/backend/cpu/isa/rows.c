@@ -28,8 +28,10 @@
 #undef T
 #undef LANE
 
-#define KERNELS(t)                                                                                                     \
-  { .softmax = softmax_##t, .softmax_columns = softmax_columns_##t, .softmax_grad = softmax_grad_##t,                  \
-    .softmax_grad_columns = softmax_grad_columns_##t, .norm = norm_##t, .norm_grad = norm_grad_##t,                    \
-    .affine = affine_##t, .affine_grad = affine_grad_##t, .sums = sums_##t, .exp_affine = exp_affine_##t }
+#define KERNELS(t)                                                                                       \
+  {                                                                                                      \
+    .softmax = softmax_##t, .softmax_columns = softmax_columns_##t, .softmax_grad = softmax_grad_##t,    \
+    .softmax_grad_columns = softmax_grad_columns_##t, .norm = norm_##t, .norm_grad = norm_grad_##t,      \
+    .affine = affine_##t, .affine_grad = affine_grad_##t, .sums = sums_##t, .exp_affine = exp_affine_##t \
+  }
 const situ__rows SITU__ISA_NAME(situ__rows) = { .lane = { [SITU__F32] = KERNELS(f32), [SITU__F64] = KERNELS(f64) } };

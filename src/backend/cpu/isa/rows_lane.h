@@ -27,7 +27,8 @@ static void LANE(softmax)(bool log_of, bool masked, const void *x_, void *y_, in
   }
 }
 
-static void LANE(softmax_columns)(bool log_of, bool masked, const void *x_, void *y_, int64_t rows, int64_t width, int64_t ld) {
+static void LANE(softmax_columns)(bool log_of, bool masked, const void *x_, void *y_, int64_t rows, int64_t width,
+                                  int64_t ld) {
   const T *x = x_;
   T *y = y_, max[SITU__COLUMNS], sum[SITU__COLUMNS];
   LANE(columns)(SITU__FOLD_TOP, x, ld, rows, width, max);
@@ -68,8 +69,8 @@ static void LANE(softmax_grad)(bool log_of, const void *y_, const void *g_, void
   }
 }
 
-static void LANE(softmax_grad_columns)(bool log_of, const void *y_, const void *g_, void *dx_, int64_t rows, int64_t width,
-                                       int64_t ld) {
+static void LANE(softmax_grad_columns)(bool log_of, const void *y_, const void *g_, void *dx_, int64_t rows,
+                                       int64_t width, int64_t ld) {
   T sum[SITU__COLUMNS], *dx = dx_;
   if (!log_of)
     for (int64_t r = 0; r < rows; r++) {
@@ -90,8 +91,8 @@ static void LANE(softmax_grad_columns)(bool log_of, const void *y_, const void *
 
 /* ---- layer_norm and rms_norm ---- */
 
-ALWAYS_INLINE void LANE(scale)(const T *restrict x, T mean, T rstd, const T *restrict w, const T *restrict b, int64_t width,
-                               T *restrict y) {
+ALWAYS_INLINE void LANE(scale)(const T *restrict x, T mean, T rstd, const T *restrict w, const T *restrict b,
+                               int64_t width, T *restrict y) {
   if (w && b)
     for (int64_t i = 0; i < width; i++) y[i] = (x[i] - mean) * rstd * w[i] + b[i];
   else if (w)
@@ -115,8 +116,8 @@ static void LANE(norm)(const situ__norm_rows *n) {
   }
 }
 
-ALWAYS_INLINE void LANE(norm_grad_row)(bool weighted, const T *restrict x, const T *restrict g, const T *restrict w, T mean,
-                                       T rstd, int64_t width, T *restrict v, T *restrict vh, T *restrict dw,
+ALWAYS_INLINE void LANE(norm_grad_row)(bool weighted, const T *restrict x, const T *restrict g, const T *restrict w,
+                                       T mean, T rstd, int64_t width, T *restrict v, T *restrict vh, T *restrict dw,
                                        T *restrict db) {
   for (int64_t i = 0; i < width; i++) {
     T h = (x[i] - mean) * rstd, vi = weighted ? g[i] * w[i] : g[i];
@@ -132,7 +133,8 @@ ALWAYS_INLINE void LANE(norm_grad_row)(bool weighted, const T *restrict x, const
 static void LANE(norm_grad)(const situ__norm_rows *n) {
   T *restrict v = n->scratch[0], *restrict vh = n->scratch[1];
   for (int64_t r = 0; r < n->rows; r++) {
-    const T *restrict x = (const T *)n->x + r * n->width, *restrict g = (const T *)n->g + r * n->width, *restrict w = n->weight;
+    const T *restrict x = (const T *)n->x + r * n->width, *restrict g = (const T *)n->g + r * n->width,
+                      *restrict w = n->weight;
     T mean = n->centred ? ((const T *)n->mean)[r] : 0, rstd = ((const T *)n->rstd)[r];
     if (w) LANE(norm_grad_row)(true, x, g, w, mean, rstd, n->width, v, vh, n->dweight, n->dbias);
     else LANE(norm_grad_row)(false, x, g, w, mean, rstd, n->width, v, vh, n->dweight, n->dbias);
@@ -150,8 +152,8 @@ ALWAYS_INLINE void LANE(affine_by)(int64_t step, const T *restrict x, int64_t co
                                    const T *restrict factor, const T *restrict shift, T *restrict y) {
   for (int64_t i = 0; i < count; i++) y[i] = (x[i] - mean[i * step]) * factor[i * step] + shift[i * step];
 }
-static void LANE(affine)(bool each, const void *x, int64_t count, const void *mean, const void *factor, const void *shift,
-                         void *y) {
+static void LANE(affine)(bool each, const void *x, int64_t count, const void *mean, const void *factor,
+                         const void *shift, void *y) {
   if (each) LANE(affine_by)(1, x, count, mean, factor, shift, y);
   else LANE(affine_by)(0, x, count, mean, factor, shift, y);
 }
@@ -167,14 +169,15 @@ static void LANE(affine_grad)(bool each, const void *g, const void *x, int64_t c
   else LANE(affine_grad_by)(0, g, x, count, mean, a, b, c, dx);
 }
 
-static void LANE(sums_each)(const T *restrict g, const T *restrict x, int64_t count, const T *restrict mean, T *restrict sum,
-                            T *restrict dot) {
+static void LANE(sums_each)(const T *restrict g, const T *restrict x, int64_t count, const T *restrict mean,
+                            T *restrict sum, T *restrict dot) {
   for (int64_t i = 0; i < count; i++) {
     sum[i] += g[i];
     dot[i] += g[i] * (x[i] - mean[i]);
   }
 }
-static void LANE(sums_run)(const T *restrict g, const T *restrict x, int64_t count, T mean, T *restrict sum, T *restrict dot) {
+static void LANE(sums_run)(const T *restrict g, const T *restrict x, int64_t count, T mean, T *restrict sum,
+                           T *restrict dot) {
   T products[SITU__FOLD_BLOCK];
   products[0] = g[0] * (x[0] - mean);
   for (int64_t i = 1; i < count; i++) products[i] = g[i] * (x[i] - mean);
@@ -186,10 +189,11 @@ static void LANE(sums)(bool each, const void *g, const void *x, int64_t count, c
   else LANE(sums_run)(g, x, count, *(const T *)mean, sum, dot);
 }
 
-ALWAYS_INLINE void LANE(exp_by)(int64_t step, const T *restrict x, int64_t count, const T *restrict shift, const T *restrict a,
-                                const T *restrict b, const T *restrict weight, T *restrict y) {
+ALWAYS_INLINE void LANE(exp_by)(int64_t step, const T *restrict x, int64_t count, const T *restrict shift,
+                                const T *restrict a, const T *restrict b, const T *restrict weight, T *restrict y) {
   if (weight)
-    for (int64_t i = 0; i < count; i++) y[i] = EXP(x[i] - shift[i * step]) * a[i * step] + b[i * step] * weight[i - i * step];
+    for (int64_t i = 0; i < count; i++)
+      y[i] = EXP(x[i] - shift[i * step]) * a[i * step] + b[i * step] * weight[i - i * step];
   else
     for (int64_t i = 0; i < count; i++) y[i] = EXP(x[i] - shift[i * step]) * a[i * step] + b[i * step];
 }

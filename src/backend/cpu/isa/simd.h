@@ -37,7 +37,7 @@
 #endif
 
 /* a * b + c with one rounding wherever the processor has it: said outright, as nothing here is contracted. */
-#define FMA_LOOP(type, fn) \
+#define FMA_LOOP(type, fn)                                                            \
   for (int i = 0; i < (int)(VECTOR / sizeof(type)); i++) c[i] = fn(a[i], b[i], c[i]); \
   return c
 
@@ -83,14 +83,14 @@ ALWAYS_INLINE void F64(store_some)(double *p, vec_f64 v, int count) {
   _mm512_mask_storeu_pd(p, (__mmask8)((1u << count) - 1), (__m512d)v);
 }
 #else
-#define SOME(type, name, FN)                                                                       \
-  ALWAYS_INLINE vec_##name FN(load_some)(const type *p, int count) {      \
-    vec_##name v = { 0 };                                                                          \
-    for (int l = 0; l < count; l++) v[l] = p[l];                                                   \
-    return v;                                                                                      \
-  }                                                                                                \
-  ALWAYS_INLINE void FN(store_some)(type *p, vec_##name v, int count) {   \
-    for (int l = 0; l < count; l++) p[l] = v[l];                                                   \
+#define SOME(type, name, FN)                                             \
+  ALWAYS_INLINE vec_##name FN(load_some)(const type *p, int count) {     \
+    vec_##name v = { 0 };                                                \
+    for (int l = 0; l < count; l++) v[l] = p[l];                         \
+    return v;                                                            \
+  }                                                                      \
+  ALWAYS_INLINE void FN(store_some)(type * p, vec_##name v, int count) { \
+    for (int l = 0; l < count; l++) p[l] = v[l];                         \
   }
 SOME(float, f32, F32)
 SOME(double, f64, F64)

@@ -38,40 +38,36 @@
   }
 
 /* Gradients: operands are x, y and g; those that a formula does not use may be any memory. */
-#define GRADIENT_LOOP(name, value)                                                                 \
-  ALWAYS_INLINE void FN(name##_grad_loop)(const T *px, const T *py, const T *pg, T *pd, int64_t n, \
-                                          const T *p) {                                            \
-    const T p0 = p[0], p1 = p[1];                                                                  \
-    (void)p0, (void)p1;                                                                            \
-    INDEPENDENT                                                                                    \
-    for (int64_t i = 0; i < n; i++) {                                                              \
-      const T x = px[i], y = py[i], g = pg[i];                                                     \
-      (void)x, (void)y, (void)g;                                                                   \
-      pd[i] = (T)(value);                                                                          \
-    }                                                                                              \
+#define GRADIENT_LOOP(name, value)                                                                               \
+  ALWAYS_INLINE void FN(name##_grad_loop)(const T *px, const T *py, const T *pg, T *pd, int64_t n, const T *p) { \
+    const T p0 = p[0], p1 = p[1];                                                                                \
+    (void)p0, (void)p1;                                                                                          \
+    INDEPENDENT                                                                                                  \
+    for (int64_t i = 0; i < n; i++) {                                                                            \
+      const T x = px[i], y = py[i], g = pg[i];                                                                   \
+      (void)x, (void)y, (void)g;                                                                                 \
+      pd[i] = (T)(value);                                                                                        \
+    }                                                                                                            \
   }
 
-#define PLAIN_GRADIENT(name, value)                                                       \
-  GRADIENT_LOOP(name, value)                                                              \
-  static void FN(name##_grad)(void *dx, const void *const *in, uint32_t splat, int64_t n, \
-                              const void *p) {                                            \
-    (void)splat;                                                                          \
-    FN(name##_grad_loop)(in[0], in[1], in[2], dx, n, p);                                  \
+#define PLAIN_GRADIENT(name, value)                                                                        \
+  GRADIENT_LOOP(name, value)                                                                               \
+  static void FN(name##_grad)(void *dx, const void *const *in, uint32_t splat, int64_t n, const void *p) { \
+    (void)splat;                                                                                           \
+    FN(name##_grad_loop)(in[0], in[1], in[2], dx, n, p);                                                   \
   }
 
-#define PADDED_GRADIENT(name, value)                                                      \
-  GRADIENT_LOOP(name, value)                                                              \
-  static void FN(name##_grad)(void *dx, const void *const *in, uint32_t splat, int64_t n, \
-                              const void *p) {                                            \
-    (void)splat;                                                                          \
-    int64_t whole = n - n % WIDTH, rest = n - whole;                                      \
-    FN(name##_grad_loop)(in[0], in[1], in[2], dx, whole, p);                              \
-    if (!rest) return;                                                                    \
-    T end[3][WIDTH] = { { 0 } };                                                          \
-    for (int k = 0; k < 3; k++)                                                           \
-      memcpy(end[k], (const T *)in[k] + whole, (size_t)rest * sizeof(T));                 \
-    FN(name##_grad_loop)(end[0], end[1], end[2], end[0], WIDTH, p);                       \
-    memcpy((T *)dx + whole, end[0], (size_t)rest * sizeof(T));                            \
+#define PADDED_GRADIENT(name, value)                                                                       \
+  GRADIENT_LOOP(name, value)                                                                               \
+  static void FN(name##_grad)(void *dx, const void *const *in, uint32_t splat, int64_t n, const void *p) { \
+    (void)splat;                                                                                           \
+    int64_t whole = n - n % WIDTH, rest = n - whole;                                                       \
+    FN(name##_grad_loop)(in[0], in[1], in[2], dx, whole, p);                                               \
+    if (!rest) return;                                                                                     \
+    T end[3][WIDTH] = { { 0 } };                                                                           \
+    for (int k = 0; k < 3; k++) memcpy(end[k], (const T *)in[k] + whole, (size_t)rest * sizeof(T));        \
+    FN(name##_grad_loop)(end[0], end[1], end[2], end[0], WIDTH, p);                                        \
+    memcpy((T *)dx + whole, end[0], (size_t)rest * sizeof(T));                                             \
   }
 
 #ifdef FLOATING

@@ -56,8 +56,9 @@ static void FN(unfold)(const situ__unfold *u, const void *x, void *columns) {
   for (int64_t tap = 0; tap < taps; tap++) {
     const reach at = reach_of(u, tap);
     for (int64_t c = 0; c < u->channels; c++) {
-      FN(unfold_tap)(&at, (const real *)x + c * u->height * u->width + at.offset, u->window->stride[0] * u->width,
-                     u->window->stride[1], to + (c * taps + tap) * u->ld, u->out_width);
+      FN(unfold_tap)
+      (&at, (const real *)x + c * u->height * u->width + at.offset, u->window->stride[0] * u->width,
+       u->window->stride[1], to + (c * taps + tap) * u->ld, u->out_width);
     }
   }
 }
@@ -68,8 +69,9 @@ static void FN(fold)(const situ__unfold *u, const void *columns, void *x) {
   for (int64_t c = 0; c < u->channels; c++) {
     for (int64_t tap = 0; tap < taps; tap++) {
       const reach at = reach_of(u, tap);
-      FN(fold_tap)(&at, from + (c * taps + tap) * u->ld, u->out_width, (real *)x + c * u->height * u->width + at.offset,
-                   u->window->stride[0] * u->width, u->window->stride[1]);
+      FN(fold_tap)
+      (&at, from + (c * taps + tap) * u->ld, u->out_width, (real *)x + c * u->height * u->width + at.offset,
+       u->window->stride[0] * u->width, u->window->stride[1]);
     }
   }
 }
