@@ -39,6 +39,9 @@ typedef struct situ_nn_type {
       `path` ("" for the root), unwritten, and does what a first input would; or leaves the module
       as it is if they are not there. May be NULL: no state is loaded before the first input. */
   situ_status (*wake)(situ_nn_module *self, const situ_tree *state, const char *path);
+  /** True: forward makes no tensor but its result (it calls one op), so that situ_nn_forward opens no scope for it: the
+      scope of the caller owns what forward makes. */
+  bool single_op;
 } situ_nn_type;
 
 /** What a module registers. */

@@ -68,9 +68,11 @@ static const situ_nn_type conv1d_type = {
 static const situ_nn_type conv2d_type = {
   .name = "Conv2d", .size = sizeof(conv), .forward = conv2d_forward, .extra_repr = conv_repr
 };
-static const situ_nn_type conv_transpose2d_type = {
-  .name = "ConvTranspose2d", .size = sizeof(conv), .forward = conv_transpose2d_forward, .extra_repr = conv_repr
-};
+static const situ_nn_type conv_transpose2d_type = { .name = "ConvTranspose2d",
+                                                    .size = sizeof(conv),
+                                                    .forward = conv_transpose2d_forward,
+                                                    .single_op = true,
+                                                    .extra_repr = conv_repr };
 
 /* shape itself, or ndim times the value that it has; none: `otherwise`. False: recorded. */
 static bool spread(const char *op, const char *what, situ_shape *shape, int ndim, int64_t otherwise) {

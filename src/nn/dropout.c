@@ -20,7 +20,7 @@ static int dropout_repr(const situ_nn_module *self, char *buffer, size_t size) {
 }
 
 static const situ_nn_type dropout_type = {
-  .name = "Dropout", .size = sizeof(dropout), .forward = dropout_forward, .extra_repr = dropout_repr
+  .name = "Dropout", .size = sizeof(dropout), .forward = dropout_forward, .single_op = true, .extra_repr = dropout_repr
 };
 
 situ_nn_module *situ_nn_dropout(double p) {

@@ -25,9 +25,11 @@ static int embedding_repr(const situ_nn_module *self, char *buffer, size_t size)
                   padding);
 }
 
-static const situ_nn_type embedding_type = {
-  .name = "Embedding", .size = sizeof(embedding), .forward = embedding_forward, .extra_repr = embedding_repr
-};
+static const situ_nn_type embedding_type = { .name = "Embedding",
+                                             .size = sizeof(embedding),
+                                             .forward = embedding_forward,
+                                             .single_op = true,
+                                             .extra_repr = embedding_repr };
 
 situ_nn_module *situ_nn_embedding(int64_t num_embeddings, int64_t embedding_dim,
                                   const situ_nn_embedding_options *options) {

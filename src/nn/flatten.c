@@ -20,7 +20,7 @@ static int flatten_repr(const situ_nn_module *self, char *buffer, size_t size) {
 }
 
 static const situ_nn_type flatten_type = {
-  .name = "Flatten", .size = sizeof(flatten), .forward = flatten_forward, .extra_repr = flatten_repr
+  .name = "Flatten", .size = sizeof(flatten), .forward = flatten_forward, .single_op = true, .extra_repr = flatten_repr
 };
 
 situ_nn_module *situ_nn_flatten(int start_dim, int end_dim) {

@@ -33,18 +33,19 @@ typedef struct frame {
   situ_scope scope;
   situ_setting before; /* the default device outside */
   situ__use use;
-  bool moved;
+  bool moved, scoped;
 } frame;
 
 static void leave(frame *f) {
   situ__nn_running = f->running.outer;
   if (f->moved) situ_default_device_end(&f->before);
-  SITU_IGNORE(situ_scope_end(&f->scope));
+  if (f->scoped) SITU_IGNORE(situ_scope_end(&f->scope));
   situ__use_end();
   if (f->running.freed) situ__nn_end((situ_nn_module *)f->running.module);
 }
 
-static bool enter(frame *f, const situ_nn_module *m, const situ_tensor *x, const situ_tree *inputs, void *site) {
+static bool enter(frame *f, const situ_nn_module *m, const situ_tensor *x, const situ_tree *inputs, void *site,
+                  bool scoped) {
   const int depth = situ__nn_running ? situ__nn_running->depth + 1 : 1;
   if (depth > SITU__NN_CALLS)
     return situ__fail(SITU_E_LIMIT, "nn_forward",
@@ -54,7 +55,7 @@ static bool enter(frame *f, const situ_nn_module *m, const situ_tensor *x, const
   if (!situ__nn_use("nn_forward", m, &f->use)) return false;
   f->running = (situ__nn_frame){ m, x, inputs, site, false, depth, situ__nn_running };
   situ__nn_running = &f->running;
-  situ_scope_begin(&f->scope);
+  if ((f->scoped = scoped)) situ_scope_begin(&f->scope);
   f->moved = false;
   situ_device home = situ_nn_home(m), now = situ_get_default_device();
   bool same = home.kind == now.kind && home.index == now.index;
@@ -119,7 +120,7 @@ static situ_status escape(const char *path, situ_tensor *t, void *payload) {
 static situ_tree *call(situ_nn_module *m, const situ_tree *inputs, void *site) {
   if (!situ__nn_given("nn_call", "module", m) || !situ__valid("nn_call", "inputs", inputs, SITU__A_TREE)) return NULL;
   frame f;
-  if (!enter(&f, m, NULL, inputs, site)) return NULL;
+  if (!enter(&f, m, NULL, inputs, site, true)) return NULL;
   situ_tree *out = run_hooked(m, inputs);
   if (out && situ_tree_each(out, escape, &f.scope) != SITU_OK) {
     situ_tree_free(out);
@@ -146,11 +147,13 @@ static situ_tensor *call_for_tensor(situ_nn_module *m, situ_tree *inputs, void *
 situ_tensor *situ_nn_forward(situ_nn_module *m, situ_tensor *x) {
   void *site = __builtin_return_address(0);
   if (!situ__nn_given("nn_forward", "module", m) || !situ__valid("nn_forward", "input", x, SITU__A_TENSOR)) return NULL;
-  if (__atomic_load_n(&m->hooks, __ATOMIC_ACQUIRE) || !situ__nn_type(m)->forward)
+  const situ_nn_type *type = situ__nn_type(m);
+  if (__atomic_load_n(&m->hooks, __ATOMIC_ACQUIRE) || !type->forward)
     return call_for_tensor(m, situ_tree_tensor(x), site);
   frame f;
-  if (!enter(&f, m, x, NULL, site)) return NULL;
-  situ_tensor *y = situ_escape(&f.scope, situ__nn_type(m)->forward(m, x));
+  if (!enter(&f, m, x, NULL, site, !type->single_op)) return NULL;
+  situ_tensor *y = type->forward(m, x);
+  if (f.scoped) y = situ_escape(&f.scope, y);
   if (!y) blame(m);
   leave(&f);
   return y;

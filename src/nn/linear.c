@@ -33,9 +33,12 @@ static int linear_brief(const situ_nn_module *self, char *buffer, size_t size) {
   return snprintf(buffer, size, "%" PRId64 " -> %" PRId64, m->in, m->out);
 }
 
-static const situ_nn_type linear_type = {
-  .name = "Linear", .size = sizeof(linear), .forward = linear_forward, .extra_repr = linear_repr, .brief = linear_brief
-};
+static const situ_nn_type linear_type = { .name = "Linear",
+                                          .size = sizeof(linear),
+                                          .forward = linear_forward,
+                                          .single_op = true,
+                                          .extra_repr = linear_repr,
+                                          .brief = linear_brief };
 
 /* torch's first values, or none yet: both uniform within 1 / sqrt(in). */
 static bool make(linear *m, int64_t in, situ_device device, bool values) {
@@ -160,8 +163,8 @@ static situ_tensor *identity_forward(situ_nn_module *self, situ_tensor *x) {
   return x;
 }
 
-static const situ_nn_type identity_type = { .name = "Identity",
-                                            .size = sizeof(situ_nn_module),
-                                            .forward = identity_forward };
+static const situ_nn_type identity_type = {
+  .name = "Identity", .size = sizeof(situ_nn_module), .forward = identity_forward, .single_op = true
+};
 
 situ_nn_module *situ_nn_identity(void) { return situ_nn_done(situ_nn_alloc(&identity_type)); }

@@ -42,13 +42,13 @@ static int group_repr(const situ_nn_module *self, char *buffer, size_t size) {
 }
 
 static const situ_nn_type layer_type = {
-  .name = "LayerNorm", .size = sizeof(norm), .forward = layer_forward, .extra_repr = shape_repr
+  .name = "LayerNorm", .size = sizeof(norm), .forward = layer_forward, .single_op = true, .extra_repr = shape_repr
 };
 static const situ_nn_type rms_type = {
-  .name = "RMSNorm", .size = sizeof(norm), .forward = rms_forward, .extra_repr = shape_repr
+  .name = "RMSNorm", .size = sizeof(norm), .forward = rms_forward, .single_op = true, .extra_repr = shape_repr
 };
 static const situ_nn_type group_type = {
-  .name = "GroupNorm", .size = sizeof(norm), .forward = group_forward, .extra_repr = group_repr
+  .name = "GroupNorm", .size = sizeof(norm), .forward = group_forward, .single_op = true, .extra_repr = group_repr
 };
 
 static situ_nn_module *make(const situ_nn_type *type, situ_shape shape, int64_t groups,

@@ -47,14 +47,16 @@ static int adaptive_repr(const situ_nn_module *self, char *buffer, size_t size) 
 }
 
 static const situ_nn_type max_type = {
-  .name = "MaxPool2d", .size = sizeof(pool), .forward = max_forward, .extra_repr = max_repr
+  .name = "MaxPool2d", .size = sizeof(pool), .forward = max_forward, .single_op = true, .extra_repr = max_repr
 };
 static const situ_nn_type avg_type = {
-  .name = "AvgPool2d", .size = sizeof(pool), .forward = avg_forward, .extra_repr = pool_repr
+  .name = "AvgPool2d", .size = sizeof(pool), .forward = avg_forward, .single_op = true, .extra_repr = pool_repr
 };
-static const situ_nn_type adaptive_type = {
-  .name = "AdaptiveAvgPool2d", .size = sizeof(pool), .forward = adaptive_forward, .extra_repr = adaptive_repr
-};
+static const situ_nn_type adaptive_type = { .name = "AdaptiveAvgPool2d",
+                                            .size = sizeof(pool),
+                                            .forward = adaptive_forward,
+                                            .single_op = true,
+                                            .extra_repr = adaptive_repr };
 
 static situ_nn_module *make(const situ_nn_type *type, situ_shape kernel, const situ_pool_options *options) {
   pool *m = situ_nn_alloc(type);
