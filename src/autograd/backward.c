@@ -256,7 +256,10 @@ static bool run_backward(situ__pass *p, const situ__node *n, situ_tensor *const 
                          situ_tensor **dx) {
   situ__use use;
   if (n->saves && !situ__use_begin(&use, situ__node_marks, n)) return situ__busy(p->op, n->name);
+  void *const outer = situ__origin.within;
+  situ__origin.within = p->site;
   bool good = ready(p, n) && n->backward(p, n, grad, wants, dx);
+  situ__origin.within = outer;
   if (n->saves) situ__use_end();
   return good;
 }

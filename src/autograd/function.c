@@ -18,6 +18,7 @@ static bool check_gradient(const char *name, const situ__operand *o, int i, cons
 static bool function_backward(situ__pass *pass, const situ__node *n, situ_tensor *const *grad, const bool *wants,
                               situ_tensor **dx) {
   (void)pass;
+  situ__origin.within = NULL; /* the function's own lines are the call sites; the pass restores it */
   const situ_function *f = n->owner;
   size_t count = (size_t)(n->ins + n->outs);
   situ_tensor **values = situ__alloc(count * sizeof *values);

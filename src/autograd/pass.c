@@ -10,6 +10,7 @@
 
 void situ__pass_begin(situ__pass *p, const char *op, bool retain_graph) {
   p->op = op;
+  p->site = situ__call_site();
   p->retain_graph = retain_graph;
   p->slot = p->few_slots;
   p->bits = SITU__FEW_SLOTS_LOG2;

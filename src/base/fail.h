@@ -89,6 +89,7 @@ situ_status situ__errors_back(const situ__errors *own, char *message, size_t siz
 typedef struct situ__thread_origin {
   void *outside; /* return address of the thread's first function; NULL: the program's own thread */
   void *site;    /* return address into the program: the call that started the thread */
+  void *within;  /* the call site, where it is known: in the library's own code behind one call; else NULL */
 } situ__thread_origin;
 extern SITU__THREAD_LOCAL situ__thread_origin situ__origin;
 

@@ -99,7 +99,7 @@ static bool may_claim(const situ_data_loader *l) {
 
 static void *worker(void *payload) {
   situ_data_loader *l = payload;
-  situ__origin = (situ__thread_origin){ __builtin_return_address(0), l->made_at };
+  situ__origin = (situ__thread_origin){ __builtin_return_address(0), l->made_at, NULL };
   SITU_IGNORE(situ_set_default_device(l->home));
   pthread_mutex_lock(&l->lock);
   for (;;) {

@@ -84,13 +84,15 @@ bool situ__own_code(const void *address) { return (uintptr_t)address >= first_by
 
 void *situ__call_site(void) {
 #if defined(__x86_64__) || defined(__i386__) || defined(__aarch64__)
+  if (situ__origin.within) return situ__origin.within;
   if (first_byte == past_last) return NULL;
   /* Every function of the library keeps a frame pointer (cmake/flags.cmake), and the walk stops at
      the first caller that is not of the library, so no foreign frame is ever followed. */
   void *const *frame = __builtin_frame_address(0);
+  const uintptr_t first = first_byte, size = past_last - first;
   for (int depth = 0; depth < 256; depth++) {
     uintptr_t back = (uintptr_t)frame[1];
-    if ((back < first_byte || back >= past_last) && !in_module(back))
+    if (back - first >= size && !in_module(back))
       return frame[1] == situ__origin.outside ? situ__origin.site : frame[1];
     frame = frame[0];
   }
