@@ -1,4 +1,4 @@
-# Every kernel that src/kernels/lower can ask for, spelled out: a text is read again for each variant, in a namespace of its
+# Every kernel that src/backend/lower can ask for, spelled out: a text is read again for each variant, in a namespace of its
 # own, as a function whose name says which it is (situ__lower_name). For compilers that run before the program does: nvcc.
 # usage: cmake -DROOT=/path/to/src -DTO=directory -P kernels.cmake     (writes directory/<text>.cu for each text)
 # SPDX-License-Identifier: MIT

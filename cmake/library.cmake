@@ -7,7 +7,7 @@ if(NOT situ_sources)
 endif()
 
 # Backends that will be modules of their own, opened at run time, are no part of the core.
-list(FILTER situ_sources EXCLUDE REGEX "/src/(backend/(opencl|cuda)|kernels/lower|dist/mpi)/")
+list(FILTER situ_sources EXCLUDE REGEX "/src/(backend/(opencl|cuda|lower)|dist/mpi)/")
 
 # Files that are compiled once for each instruction set.
 set(situ_isa_sources ${situ_sources})

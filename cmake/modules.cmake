@@ -21,9 +21,9 @@ function(situ_module name)
 endfunction()
 
 # What the backends share whose kernels are texts.
-file(GLOB situ_lower_sources CONFIGURE_DEPENDS ${PROJECT_SOURCE_DIR}/src/kernels/lower/*.c)
+file(GLOB situ_lower_sources CONFIGURE_DEPENDS ${PROJECT_SOURCE_DIR}/src/backend/lower/*.c)
+list(APPEND situ_lower_sources ${PROJECT_SOURCE_DIR}/src/base/dtype.c) # a module links nothing of the library
 file(GLOB kernel_headers CONFIGURE_DEPENDS ${PROJECT_SOURCE_DIR}/src/kernels/*.h ${PROJECT_SOURCE_DIR}/src/kernels/*/*.h)
-list(FILTER kernel_headers EXCLUDE REGEX "/kernels/lower/") # no kernel includes it
 set(kernel_texts ${kernel_headers})
 list(FILTER kernel_texts INCLUDE REGEX "/kernels/(flat|group)/")
 list(FILTER kernel_texts EXCLUDE REGEX "/(lanes|pack|row)\\.h$") # what texts have in common

@@ -131,8 +131,6 @@ static bool deliver(situ__pass *p, const situ__operand *o, situ_tensor *grad) {
                              grad); /* whether it fits there is asked at the end: the leaf may be moving now */
 }
 
-situ_status (*situ__blame)(situ_status status, const char *op, const situ_blamed *list, int count, const char *text);
-
 /* Refuses a saved value, with the table of all that the call has saved. */
 static bool refuse_saved(const situ__pass *p, const situ__node *n, const situ_tensor *odd, situ_status status,
                          const char *text) {
@@ -148,7 +146,7 @@ static bool refuse_saved(const situ__pass *p, const situ__node *n, const situ_te
     list[count] = (situ_blamed){ .operand = name[count], .tensor = saved, .odd = saved == odd };
     count++;
   }
-  (void)situ__blame(status, p->op, list, count, text);
+  (void)situ__autograd_up.blame(status, p->op, list, count, text);
   return false;
 }
 

@@ -38,7 +38,7 @@ void situ__meta_release(situ__meta *m) {
   situ__small_free(m, sizeof *m);
 }
 
-static void release_history(situ_tensor *t) {
+void situ__release_history(situ_tensor *t) {
   situ__node *node = t->node;
   situ__meta *meta = t->meta;
   situ_tensor *base = t->base;
@@ -49,8 +49,6 @@ static void release_history(situ_tensor *t) {
   if (node) situ__node_release(node);
   if (base) situ_release(base);
 }
-
-__attribute__((constructor)) static void install(void) { situ__release_history = release_history; }
 
 /* ---- questions ---- */
 

@@ -110,9 +110,18 @@ situ__meta *situ__meta_of(const char *op, situ_tensor *t);
 static inline situ__meta *situ__meta_now(const situ_tensor *t) { return __atomic_load_n(&t->meta, __ATOMIC_ACQUIRE); }
 void situ__meta_release(situ__meta *meta);
 
-/* Floor 4 fills this in: records a mismatch with the table of its operands (situ_fail_blamed). */
-extern situ_status (*situ__blame)(situ_status status, const char *op, const situ_blamed *list, int count,
-                                  const char *text);
+/* What this floor asks of those above it; src/wiring.c fills it in. */
+typedef struct situ__autograd_upcalls {
+  /* Records a mismatch with the table of its operands, as situ_fail_blamed does. */
+  situ_status (*blame)(situ_status status, const char *op, const situ_blamed *list, int count, const char *text);
+  /* The node of "view, seen as a view of its base", and of "base, with the part that view shows replaced by it". Nothing is
+     attached. Return NULL after recording an error. */
+  situ__node *(*node_of_view)(situ_tensor *view);
+  situ__node *(*node_of_part)(situ_tensor *view);
+} situ__autograd_upcalls;
+extern const situ__autograd_upcalls situ__autograd_up;
+/* For the floor below (tensor.h). */
+void situ__release_history(situ_tensor *t);
 
 /* Is t's memory seen through this one handle only, so that its owner may write to it? */
 bool situ__exclusive(const situ_tensor *t);

@@ -6,9 +6,6 @@
 
 #include "base/fail.h"
 
-situ__node *(*situ__node_of_view)(situ_tensor *view);
-situ__node *(*situ__node_of_part)(situ_tensor *view);
-
 void situ__view_link(situ_tensor *view, situ_tensor *of, situ__view_kind kind) {
   situ_tensor *base = of->base ? of->base : of;
   if (view->view.dtype < SITU_F16 || view->base) return;
@@ -50,7 +47,7 @@ bool situ__view_refresh(const char *op, situ_tensor *t) {
   bool good = true;
   pthread_mutex_lock(&refreshing);
   if (situ__view_is_stale(t)) {
-    situ__node *n = situ__node_of_view(t);
+    situ__node *n = situ__autograd_up.node_of_view(t);
     if (n) situ__tape_attach(n, &t);
     if (n) __atomic_store_n(&t->rebased, t->base->rebased, __ATOMIC_RELEASE);
     good = n != NULL;

@@ -39,9 +39,4 @@ void situ__view_rebase(situ_tensor *base, bool before);
 /* t, written in place, is first_order now: and so are its base and all other views of that. */
 void situ__view_mark(situ_tensor *t);
 
-/* Floor 5 fills these in: the node of "view, seen as a view of its base", and of "base, with the part that view shows replaced by
-   it". Nothing is attached. NULL: recorded. */
-extern situ__node *(*situ__node_of_view)(situ_tensor *view);
-extern situ__node *(*situ__node_of_part)(situ_tensor *view);
-
 #endif

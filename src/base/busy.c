@@ -16,8 +16,6 @@ typedef struct thread_uses {
   struct thread_uses *next, **link;
 } thread_uses;
 
-situ__marks *situ__module_marks;
-
 static SITU__THREAD_LOCAL thread_uses mine;
 static pthread_mutex_t claiming = PTHREAD_MUTEX_INITIALIZER; /* guards all marks and the list */
 static thread_uses *threads;

@@ -42,8 +42,8 @@ void situ__claim_end(situ__claim *claim);
 /* Declares a claim that ends with the block. */
 #define SITU__CLAIM(claim) __attribute__((cleanup(situ__claim_end))) situ__claim claim = { 0 }
 
-/* The marks of a module, of its parts and of their storages; the room nn sets it. */
-extern situ__marks *situ__module_marks;
+/* The marks of a module, of its parts and of their storages (nn/busy.c): for the rooms above nn. */
+bool situ__module_marks(const void *module, situ__mark_visitor *visit);
 
 /* An object that one thread at a time may use, and that has no parts: a loader, a scheduler. Zero: no thread is in it. */
 typedef struct situ__alone {

@@ -31,8 +31,6 @@ SITU__THREAD_LOCAL situ__doing situ__now;
 SITU__THREAD_LOCAL situ__thread_origin situ__origin;
 
 static int policy = SITU_ERROR_LOG;
-static const situ__locator *locator;
-static situ__explainer *explainer;
 static pthread_mutex_t log_lock = PTHREAD_MUTEX_INITIALIZER;
 static situ_log_fn log_to;
 static void *log_payload;
@@ -191,8 +189,7 @@ static const char *message_of(error_record *record) {
   if (!record) return "out of memory, and none was left for a longer message";
   void *site = record->site;
   record->site = NULL;
-  const situ__locator *by = __atomic_load_n(&locator, __ATOMIC_ACQUIRE);
-  if (site && by && *by->text(site, record->where, sizeof record->where)) {
+  if (site && *situ__base_up.site_text(site, record->where, sizeof record->where)) {
     size_t length = strlen(record->message);
     (void)snprintf(record->message + length, sizeof record->message - length, "\n  at %s", record->where);
   }
@@ -226,10 +223,9 @@ static void finish(error_record *record) {
 /* Is there more to say of this error than its line? Without memory nothing is tried, and what only
    happens to be met while something else is explained is not the error. */
 static bool explained(situ_status status, const char *name, const char *text) {
-  situ__explainer *explain = __atomic_load_n(&explainer, __ATOMIC_ACQUIRE);
-  if (!explain || !situ__now.call || muted == QUIET || status == SITU_E_NOMEM) return false;
+  if (!situ__now.call || muted == QUIET || status == SITU_E_NOMEM) return false;
   explaining = true;
-  bool done = explain(status, name, text);
+  bool done = situ__base_up.explain_error(status, name, text);
   explaining = false;
   return done;
 }
@@ -246,8 +242,7 @@ static SITU_PRINTF(3, 0) void fail_text(situ_status status, const char *op, cons
   if (record) {
     int length = *name ? snprintf(record->message, sizeof record->message, "%s: ", name) : 0;
     (void)snprintf(record->message + length, sizeof record->message - (size_t)length, "%s", text);
-    const situ__locator *by = __atomic_load_n(&locator, __ATOMIC_ACQUIRE);
-    if (by && muted != QUIET) record->site = by->find();
+    if (muted != QUIET) record->site = situ__base_up.call_site();
   }
   finish(record);
 }
@@ -402,7 +397,3 @@ situ_status situ__errors_back(const situ__errors *own, char *message, size_t siz
   muted = own->muted;
   return met;
 }
-
-void situ__error_locate(const situ__locator *by) { __atomic_store_n(&locator, by, __ATOMIC_RELEASE); }
-
-void situ__error_explain(situ__explainer *explain) { __atomic_store_n(&explainer, explain, __ATOMIC_RELEASE); }

@@ -59,11 +59,19 @@ static inline void situ__call_end(const char **outer) { situ__now.called = *oute
 enum { SITU__OP_NAME = 64 };
 const char *situ__error_name(const char *op, char buffer[SITU__OP_NAME]);
 
-/* Who can say more of an error than its own line: floor 4, which knows the operands of situ__now's
-   call. `op` is the name that the error goes by. False: there is nothing to add; true: it has
-   recorded the report. Must neither take counted memory nor fail. Set once. */
-typedef bool situ__explainer(situ_status status, const char *op, const char *text);
-void situ__error_explain(situ__explainer *explain);
+/* What this floor asks of those above it; src/wiring.c fills it in. */
+typedef struct situ__base_upcalls {
+  /* Records a report that says more of an error than its own line, from the operands of situ__now's call. `op` is the name
+     that the error goes by. Returns false if there is nothing to add. Neither takes counted memory nor fails. */
+  bool (*explain_error)(situ_status status, const char *op, const char *text);
+  /* The return address into the program of the call at hand; NULL where it cannot be told. */
+  void *(*call_site)(void);
+  /* Puts such an address into words; "" where it cannot be told. Slow. */
+  const char *(*site_text)(void *site, char *buffer, size_t size);
+  /* Writes what a freed tensor was: "f32 [2, 3] on cpu, created at x.c:12". */
+  void (*describe_dead_tensor)(const void *handle, char *buffer, size_t size);
+} situ__base_upcalls;
+extern const situ__base_upcalls situ__base_up;
 
 /* Work of another moment (a device's queue) fails in whichever thread happens to run it. Between
    these two calls the thread's own error is set aside, and what fails is neither logged nor kept;
@@ -92,13 +100,5 @@ typedef struct situ__thread_origin {
   void *within;  /* the call site, where it is known: in the library's own code behind one call; else NULL */
 } situ__thread_origin;
 extern SITU__THREAD_LOCAL situ__thread_origin situ__origin;
-
-/* How an error finds out where it was caused: set once by floor 1, which knows frames and line
-   tables. */
-typedef struct situ__locator {
-  void *(*find)(void);
-  const char *(*text)(void *site, char *buffer, size_t size); /* "" if it cannot be told */
-} situ__locator;
-void situ__error_locate(const situ__locator *locator);
 
 #endif

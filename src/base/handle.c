@@ -34,8 +34,6 @@ typedef struct queue {
   size_t bytes;
 } queue;
 
-void (*situ__describe_dead_tensor)(const void *handle, char *buffer, size_t size);
-
 /* ---- holding back ---- */
 
 static void put(queue *q, dead *d) {
@@ -208,8 +206,7 @@ bool situ__refuse_handle(const char *op, const char *argument, const void *handl
   const char *also = kind == (situ__handle_kind)is ? "" : ", and ", *wanted = *also ? kinds[kind] : "",
              *needed = *also ? " is needed" : "";
   char which[256] = "";
-  if (freed && state == DEAD && is == SITU__A_TENSOR && situ__describe_dead_tensor)
-    situ__describe_dead_tensor(handle, which, sizeof which);
+  if (freed && state == DEAD && is == SITU__A_TENSOR) situ__base_up.describe_dead_tensor(handle, which, sizeof which);
   else if (freed && state == DEAD) (void)snprintf(which, sizeof which, "%s", ((const dead *)handle)->text);
   if (freed)
     situ__fail(SITU_E_ARG, op, "%s is %s that was freed%s%s%s%s%s%s", argument, kinds[is], *which ? " (" : "", which,

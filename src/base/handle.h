@@ -56,12 +56,10 @@ void situ__handle_free(void *handle, size_t size, const char *text);
 /* The program has freed it, but a part of the library still holds it, which goes on with it and frees it in the end. */
 void situ__handle_close(void *handle);
 /* For tensors, which come and go quickly: memory that is not cleared, and holding it back in this thread. From
-   SITU__DEAD_HEAD on its bytes stay as they are, for situ__describe_dead_tensor. */
+   SITU__DEAD_HEAD on its bytes stay as they are, for describe_dead_tensor (fail.h). */
 enum { SITU__DEAD_HEAD = 16 };
 void *situ__handle_new_tensor(size_t size);
 void situ__handle_free_tensor(void *handle, size_t size);
-/* Writes "f32 [2, 3] on cpu, created at x.c:12". Floor 2 fills this in. */
-extern void (*situ__describe_dead_tensor)(const void *handle, char *buffer, size_t size);
 
 /* Gives back what this thread and all kinds hold back: their handles are no longer told from memory that is used again. */
 void situ__handles_trim(void);

@@ -5,7 +5,7 @@
 #include "base/alloc.h"
 #include "base/fail.h"
 #include "device/dry.h"
-#include "device/graph.h"
+#include "device/graph/graph.h"
 
 enum { STAGE = 4 << 20 }; /* bytes that pass through the host at a time */
 

@@ -3,8 +3,9 @@
 #ifndef SITU_DEVICE_DEVICE_H
 #define SITU_DEVICE_DEVICE_H
 
+#include "base/dtype.h"
 #include "base/thread.h"
-#include "device/ledger.h"
+#include "device/ledger/ledger.h"
 #include "situ/sys/backend.h"
 
 /* No machine has more devices of one kind: a larger index in a name is a mistake. */
@@ -29,15 +30,13 @@ void situ__setting_back(const situ_setting *before);
 enum { SITU__AUTOCAST_OFF = 15 };
 #define SITU__AUTOCAST_NO_CACHE (1u << 31)
 static inline unsigned situ__autocast_of(uint32_t autocast, unsigned kind) { return autocast >> 4 * kind & 15; }
-/* Floor 4 fills it in: the outermost autocast scope has ended, or what is kept is not wanted any more. */
-extern void (*situ__autocast_forget)(void);
 /* Must a device be stated, and is none, not even by a scope? */
 bool situ__unstated_forbidden(void);
 /* "cpu", "cuda", ...; NULL for a number that is no kind. */
 const char *situ__kind_name(unsigned kind);
 /* Each backend's one exported symbol. sim's slots are those that cpu has, so it is filled when
    first asked for. */
-extern const situ_backend situ__cpu_backend, situ__meta_backend;
+extern const situ_backend situ__cpu_backend, situ__meta_backend; /* for src/wiring.c */
 const situ_backend *situ__sim_backend(void);
 
 /* ---- modules (module.c): backends in files of their own, opened at run time ---- */
@@ -118,13 +117,22 @@ situ_status situ__copy_storage_of(const char *op, situ_storage *to, size_t to_at
 situ_status situ__run(const char *op, situ_device device, const situ_work *work);
 /* Refuses to start from values that were never written. */
 situ_status situ__refuse_unwritten(const char *op, situ_storage *storage);
-/* Floor 2 fills this in, so that errors name a storage's tensor without floor 1 knowing tensors: by its name or its
-   shape, and where it was made. */
 typedef struct situ__described {
   char what[384];  /* "`x` ([2] f32)" */
   char where[260]; /* " at train.c:12 in step"; "" where it cannot be told */
 } situ__described;
-extern void (*situ__describe_storage)(situ_storage *storage, situ__described *to);
+/* What this floor asks of those above it, which know tensors, and of the backends; src/wiring.c fills it in. */
+typedef struct situ__device_upcalls {
+  /* Describes a storage's tensor by its name or its shape, and where it was made. */
+  void (*describe_storage)(situ_storage *storage, situ__described *to);
+  /* Writes what a storage is called, by the most telling of its tensors; returns what that is for (a situ_role). */
+  uint8_t (*storage_subject)(situ_storage *storage, char *name, size_t size);
+  /* Drops the casts that autocast keeps: the outermost scope has ended, or they are not wanted any more. */
+  void (*forget_casts)(void);
+  const situ_backend *cpu, *meta;
+  const situ_backend *(*sim)(void);
+} situ__device_upcalls;
+extern const situ__device_upcalls situ__device_up;
 bool situ__has_verb(situ_device device, situ_verb verb);
 /* *offered: it has, and does this piece of work of a verb that may be absent; never on meta, nor in a dry run. */
 situ_status situ__offers(const char *op, situ_device device, const situ_work *work, bool *offered);

@@ -80,7 +80,7 @@ static int find(part *list, int *count, situ_storage *storage) {
 
 static bool covers(const situ_view_desc *v) {
   return v->contiguous && v->offset == 0 &&
-         (size_t)v->numel * situ_dtype_size((situ_dtype)v->dtype) == v->storage->bytes;
+         (size_t)v->numel * situ__dtype_size((situ_dtype)v->dtype) == v->storage->bytes;
 }
 
 /* The distinct storages of a piece of work. */

@@ -13,15 +13,15 @@ static char missing[SITU_DEVICE_KINDS][512]; /* why there is no backend */
 static pthread_once_t once = PTHREAD_ONCE_INIT;
 
 static void open_backends(void) {
-  backends[SITU_META] = &situ__meta_backend;
-  backends[SITU_SIM] = situ__sim_backend();
+  backends[SITU_META] = situ__device_up.meta;
+  backends[SITU_SIM] = situ__device_up.sim();
   for (unsigned kind = SITU_OPENCL; kind < SITU_DEVICE_KINDS; kind++)
     backends[kind] =
         situ__module_open(situ__kind_name(kind), (situ_device_kind)kind, missing[kind], sizeof missing[kind]);
 }
 
 const situ_backend *situ__backend(situ_device device) {
-  if (device.kind == SITU_CPU) return &situ__cpu_backend;
+  if (device.kind == SITU_CPU) return situ__device_up.cpu;
   if (device.kind >= SITU_DEVICE_KINDS) return NULL;
   (void)pthread_once(&once, open_backends);
   return backends[device.kind];

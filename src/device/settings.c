@@ -14,7 +14,6 @@ _Static_assert(4 * SITU_DEVICE_KINDS < 31 && SITU_DTYPES < (int)SITU__AUTOCAST_O
                "both fit into situ_setting.autocast");
 
 SITU__THREAD_LOCAL situ_setting situ__setting;
-void (*situ__autocast_forget)(void);
 
 void situ__setting_back(const situ_setting *before) {
   bool outermost = situ__setting.autocast && !before->autocast;
@@ -90,7 +89,7 @@ situ_status situ_autocast_begin(situ_setting *before, situ_device device, const 
   if (device.kind >= SITU_DEVICE_KINDS) return situ__fail(SITU_E_DEVICE, op, "this is no device");
   if (o.dtype && o.dtype != SITU_F16 && o.dtype != SITU_BF16)
     return situ__fail(SITU_E_DTYPE, op, "dtype is %s, must be f16 or bf16",
-                      situ_dtype_size(o.dtype) ? situ_dtype_name(o.dtype) : "no dtype");
+                      situ__dtype_size(o.dtype) ? situ__dtype_name(o.dtype) : "no dtype");
   begin(before);
   const unsigned at = 4 * device.kind;
   const uint32_t now = o.disabled ? SITU__AUTOCAST_OFF : o.dtype ? o.dtype : usual(device.kind);
@@ -112,6 +111,4 @@ situ_dtype situ_get_autocast_dtype(situ_device device) {
 }
 
 /* A program that runs no op has nothing to forget. */
-void situ_clear_autocast_cache(void) {
-  if (situ__autocast_forget) situ__autocast_forget();
-}
+void situ_clear_autocast_cache(void) { situ__device_up.forget_casts(); }

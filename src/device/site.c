@@ -25,16 +25,16 @@
 #define LINKER_SYMBOL extern const char __attribute__((weak, visibility("hidden")))
 LINKER_SYMBOL __ehdr_start[], etext[], __start_situ_text[], __stop_situ_text[];
 
-static uintptr_t first_byte, past_last; /* equal: cannot be told */
+/* Set by the first thread that asks, `told` last. Equal: cannot be told. */
+static uintptr_t first_byte, past_last;
+static bool told;
 
 static bool in_program(void) {
   uintptr_t headers = (uintptr_t)getauxval(AT_PHDR), start = (uintptr_t)__ehdr_start;
   return headers >= start && headers - start < 4096; /* the program's headers follow right behind its first bytes */
 }
 
-static const situ__locator locator = { situ__call_site, situ__site_text };
-
-__attribute__((constructor)) static void find_own_text(void) {
+static SITU_COLD void find_own_text(void) {
   if ((uintptr_t)__start_situ_text != 0) {
     first_byte = (uintptr_t)__start_situ_text;
     past_last = (uintptr_t)__stop_situ_text;
@@ -42,7 +42,11 @@ __attribute__((constructor)) static void find_own_text(void) {
     first_byte = (uintptr_t)__ehdr_start;
     past_last = (uintptr_t)etext;
   }
-  situ__error_locate(&locator);
+  __atomic_store_n(&told, true, __ATOMIC_RELEASE);
+}
+
+static inline void tell_own_text(void) {
+  if (__builtin_expect(!__atomic_load_n(&told, __ATOMIC_ACQUIRE), 0)) find_own_text();
 }
 
 /* ---- modules are part of the library, wherever they lie ---------------------------------------- */
@@ -80,11 +84,15 @@ static bool in_module(uintptr_t address) {
   return false;
 }
 
-bool situ__own_code(const void *address) { return (uintptr_t)address >= first_byte && (uintptr_t)address < past_last; }
+bool situ__own_code(const void *address) {
+  tell_own_text();
+  return (uintptr_t)address >= first_byte && (uintptr_t)address < past_last;
+}
 
 void *situ__call_site(void) {
 #if defined(__x86_64__) || defined(__i386__) || defined(__aarch64__)
   if (situ__origin.within) return situ__origin.within;
+  tell_own_text();
   if (first_byte == past_last) return NULL;
   /* Every function of the library keeps a frame pointer (cmake/flags.cmake), and the walk stops at
      the first caller that is not of the library, so no foreign frame is ever followed. */

@@ -6,7 +6,7 @@
 #include "base/fork.h"
 #include "base/text.h"
 #include "device/dry.h"
-#include "device/graph.h"
+#include "device/graph/graph.h"
 
 const char *situ__verb_name(situ_verb verb) {
   static const char *const name[SITU_VERBS] = {
@@ -134,13 +134,13 @@ static SITU_COLD situ_status unsupported(const char *op, situ_device device, con
   situ_dtype dtype = dtype_outside(work, dtypes_of(device));
   situ_device_name(device, name);
   if (dtype) {
-    situ__text_add(&text, "%s cannot compute with %s (%s)", name, situ_dtype_name(dtype), situ__verb_name(work->verb));
+    situ__text_add(&text, "%s cannot compute with %s (%s)", name, situ__dtype_name(dtype), situ__verb_name(work->verb));
   } else if (!backend || !backend->kernel[work->verb]) {
     situ__text_add(&text, "%s has no kernel for %s (%s)", name, situ__verb_name(work->verb),
-                   situ_dtype_name(dtype_of(work)));
+                   situ__dtype_name(dtype_of(work)));
   } else {
     situ__text_add(&text, "%s cannot do %s for %s like this", name, situ__verb_name(work->verb),
-                   situ_dtype_name(dtype_of(work)));
+                   situ__dtype_name(dtype_of(work)));
   }
   name_those_that_can(&text, work);
   situ_status status = situ__fail(SITU_E_UNSUPPORTED, op, "%s", text.data ? text.data : name);
@@ -220,11 +220,9 @@ static SITU_COLD situ_status dry_run(const char *op, situ_device device, const s
 
 /* ---- values that are not there ---- */
 
-void (*situ__describe_storage)(situ_storage *storage, situ__described *to);
-
 SITU_COLD situ_status situ__refuse_unwritten(const char *op, situ_storage *storage) {
   situ__described d = { "an operand", "" };
-  if (situ__describe_storage) situ__describe_storage(storage, &d);
+  situ__device_up.describe_storage(storage, &d);
   return situ__fail(SITU_E_STATE, op, "%s holds no value yet: nothing was written since it was made%s", d.what,
                     d.where);
 }
@@ -253,8 +251,36 @@ static const situ_view_desc *unwritten_input(const situ_work *work) {
   return adds && unwritten(work->out[0]) ? work->out[0] : NULL;
 }
 
+static inline bool is_elsewhere(const situ_view_desc *v, situ_device device) {
+  return v && !situ__same_device(v->storage->device, device);
+}
+
+/* The first operand that is not on the device; NULL: all are. */
+static inline const situ_view_desc *find_elsewhere(situ_device device, const situ_work *work) {
+  for (int i = 0; i < work->ins; i++)
+    if (is_elsewhere(work->in[i], device)) return work->in[i];
+  for (int i = 0; i < work->outs; i++)
+    if (is_elsewhere(work->out[i], device)) return work->out[i];
+  for (int64_t i = 0; i < work->list_count; i++) {
+    const situ_optimizer_item *x = &work->list[i];
+    const situ_view_desc *all[] = { x->param, x->grad, x->state[0], x->state[1], x->state[2] };
+    for (size_t k = 0; k < sizeof all / sizeof *all; k++)
+      if (is_elsewhere(all[k], device)) return all[k];
+  }
+  return NULL;
+}
+
+static SITU_COLD situ_status refuse_elsewhere(const char *op, situ_device device, const situ_view_desc *operand) {
+  char a[SITU_DEVICE_NAME_MAX], b[SITU_DEVICE_NAME_MAX];
+  return situ__fail(SITU_E_DEVICE, op, "an operand is on %s, where work of %s cannot reach it",
+                    situ_device_name(operand->storage->device, a), situ_device_name(device, b));
+}
+
+/* The one door to kernels: a kernel must never follow an address of another device. */
 situ_status situ__run(const char *op, situ_device device, const situ_work *work) {
   if (situ__is_dry()) return dry_run(op, device, work);
+  const situ_view_desc *elsewhere = find_elsewhere(device, work);
+  if (__builtin_expect(elsewhere != NULL, 0)) return refuse_elsewhere(op, device, elsewhere);
   const situ_backend *backend = situ__backend(device);
   situ_status status = situ__device_usable(op, device);
   if (status != SITU_OK) return status;

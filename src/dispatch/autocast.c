@@ -7,8 +7,6 @@
 #include "base/map.h"
 #include "dispatch/dispatch.h"
 
-situ_tensor *(*situ__cast_operand)(situ_tensor *x, situ_dtype to);
-
 /* ---- what is kept: a parameter's cast, with its way back, for as many uses as there are ---- */
 
 typedef struct kept {
@@ -18,7 +16,7 @@ typedef struct kept {
 
 static SITU__THREAD_LOCAL situ__map cache;
 
-static void forget(void) {
+void situ__forget_casts(void) {
   for (size_t i = 0; i < cache.size; i++) {
     kept *k = cache.entries[i].value;
     if (!cache.entries[i].key || !k) continue;
@@ -28,8 +26,6 @@ static void forget(void) {
   }
   situ__map_free(&cache);
 }
-
-__attribute__((constructor)) static void install(void) { situ__autocast_forget = forget; }
 
 /* Only what is used again and again: as in torch, an f32 leaf that wants a gradient. */
 static bool worth_keeping(const situ_tensor *t, uint32_t autocast) {
@@ -63,7 +59,7 @@ static situ_tensor *cast(situ_tensor *t, situ_dtype to, uint32_t autocast) {
   const bool keeps = to != SITU_F32 && worth_keeping(t, autocast);
   const kept *k = keeps ? situ__map_get(&cache, t) : NULL;
   if (k && fits(k, to)) return k->cast;
-  situ_tensor *y = situ__cast_operand(t, to);
+  situ_tensor *y = situ__dispatch_up.cast_operand(t, to);
   if (y && keeps) keep(t, y);
   return y;
 }
@@ -179,7 +175,7 @@ static bool run_with_casts(situ_call *c, situ_dtype to, situ_dtype back, uint32_
   good = good && run(c);
   c->in = given;
   if (good && back && (situ_dtype)c->out[0]->view.dtype != back)
-    good = (c->out[0] = situ__cast_operand(c->out[0], back)) != NULL;
+    good = (c->out[0] = situ__dispatch_up.cast_operand(c->out[0], back)) != NULL;
   for (int k = 0; good && k < c->outs; k++)
     if (c->out[k]) good = situ_escape(&s, c->out[k]) != NULL;
   SITU_IGNORE(situ_scope_end(&s));

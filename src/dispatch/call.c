@@ -133,7 +133,7 @@ static bool prepare(const situ_call *c, bool wanted, recorded *r) {
       return false;
   if (!(r->node = node_of(c->op, c, save, before))) return false;
   if (!c->in_place || !c->in[0]->base) return true;
-  if ((r->part = situ__node_of_part(c->in[0]))) {
+  if ((r->part = situ__autograd_up.node_of_part(c->in[0]))) {
     situ__tape_connect(r->part, 1, r->node, 0);
     return true;
   }
@@ -364,36 +364,21 @@ situ_tensor *situ_op_new(const char *op, situ_shape shape, situ_dtype dtype, sit
   return situ__tensor_new(op, &shape, dtype, device);
 }
 
-static SITU_COLD bool refuse_elsewhere(const char *op, situ_device device, const situ_work *work) {
-  char a[SITU_DEVICE_NAME_MAX], b[SITU_DEVICE_NAME_MAX];
-  for (int i = 0; i < work->ins + work->outs; i++) {
-    const situ_view_desc *v = i < work->ins ? work->in[i] : work->out[i - work->ins];
-    if (!v || situ__same_device(v->storage->device, device)) continue;
-    situ__fail(SITU_E_DEVICE, op, "an operand is on %s, where work of %s cannot reach it",
-               situ_device_name(v->storage->device, a), situ_device_name(device, b));
-    break;
-  }
-  return false;
-}
-
-/* The last door: a kernel must never follow an address of another device, and where a tensor is, a device is. A dry run shows
-   meta tensors on the devices that they are meant for. */
-static inline bool may_launch(const char *op, situ_device device, const situ_work *work) {
-  if (situ__is_dry()) return situ__device_there(op, device);
-  bool any = false, all = true;
+static bool has_operand(const situ_work *work) {
   for (int i = 0; i < work->ins; i++)
-    if (work->in[i]) any = true, all &= situ__same_device(work->in[i]->storage->device, device);
+    if (work->in[i]) return true;
   for (int i = 0; i < work->outs; i++)
-    if (work->out[i]) any = true, all &= situ__same_device(work->out[i]->storage->device, device);
-  if (!all) return refuse_elsewhere(op, device, work);
-  return any || situ__device_there(op, device);
+    if (work->out[i]) return true;
+  return false;
 }
 
 bool situ_launch(const char *op, situ_device device, const situ_work *work) {
   if (!situ__given(op, "work", work)) return false;
   if (work->ins < 0 || work->ins > SITU_WORK_MAX || work->outs < 0 || work->outs > SITU_WORK_MAX)
     return situ__fail(SITU_E_ARG, op, "work of %d operands and %d results", work->ins, work->outs), false;
-  return may_launch(op, device, work) && situ__run(op, device, work) == SITU_OK;
+  /* Where a tensor is, a device is. A dry run shows meta tensors on the devices that they are meant for. */
+  if ((situ__is_dry() || !has_operand(work)) && !situ__device_there(op, device)) return false;
+  return situ__run(op, device, work) == SITU_OK;
 }
 bool situ_device_has(situ_device device, situ_verb verb) { return situ__has_verb(device, verb); }
 

@@ -20,8 +20,13 @@ bool situ__explain_devices(const situ_call *call) SITU_COLD;
 bool situ__mixed(situ_call *call, bool (*run)(situ_call *call)) SITU_COLD;
 /* True once for each address: whoever warns, and once is enough. */
 bool situ__is_new(const void *about) SITU_COLD;
-/* x on another device, by the op that copies, so that its gradient comes back. Floor 5 fills it in: floor 4 knows no ops. */
-extern situ_tensor *(*situ__copy_operand)(const char *op, situ_tensor *x, situ_device to);
+/* What this floor asks of the ops; src/wiring.c fills it in. */
+typedef struct situ__dispatch_upcalls {
+  /* Copies x to another device, or casts it, by an op, so that its gradient comes back. */
+  situ_tensor *(*copy_operand)(const char *op, situ_tensor *x, situ_device to);
+  situ_tensor *(*cast_operand)(situ_tensor *x, situ_dtype to);
+} situ__dispatch_upcalls;
+extern const situ__dispatch_upcalls situ__dispatch_up;
 
 /* autocast.c: runs a call with its operands cast as its op's schema and the thread's autocast scopes say; what it runs sees
    no scope. */
@@ -31,8 +36,10 @@ bool situ__autocast_operands(const situ_op *schema, situ_tensor **in, int ins) S
 static inline bool situ__autocast(const situ_op *schema, situ_tensor **in, int ins) {
   return !situ__setting.autocast || situ__autocast_operands(schema, in, ins);
 }
-/* x in another dtype, by the op that casts, so that its gradient comes back. Floor 5 fills it in. */
-extern situ_tensor *(*situ__cast_operand)(situ_tensor *x, situ_dtype to);
+/* For the floors below (fail.h, device.h, tape.h). */
+void situ__forget_casts(void);
+bool situ__explain_error(situ_status status, const char *op, const char *text);
+situ_status situ__blame(situ_status status, const char *op, const situ_blamed *list, int count, const char *text);
 
 /* The plainest call of all, and the commonest of small ones: two floating tensors alike, on one device, nothing to
    record. All that the check asks, and the rest that must be known, is then seen in one step; the slightest doubt

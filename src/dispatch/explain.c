@@ -161,7 +161,7 @@ bool situ__explain(const situ_call *c, situ_status status, unsigned odd, const c
 }
 
 /* Whatever else fails in a call: shapes and dtypes with the operands, the rest with the module. */
-static bool explain_error(situ_status status, const char *name, const char *text) {
+bool situ__explain_error(situ_status status, const char *name, const char *text) {
   const situ_call *c = situ__now.call;
   char headline[2048];
   snprintf(headline, sizeof headline, "%s: %s", name, text);
@@ -180,13 +180,8 @@ static bool explain_error(situ_status status, const char *name, const char *text
   return true;
 }
 
-static situ_status blame(situ_status status, const char *op, const situ_blamed *list, int count, const char *text) {
+situ_status situ__blame(situ_status status, const char *op, const situ_blamed *list, int count, const char *text) {
   return situ_fail_blamed(status, op, list, count, NULL, "%s", text);
-}
-
-__attribute__((constructor)) static void install(void) {
-  situ__error_explain(explain_error);
-  situ__blame = blame;
 }
 
 /* ---- for ops ---- */

@@ -9,8 +9,6 @@
 #include "dispatch/explain.h"
 #include "situ/policy.h"
 
-situ_tensor *(*situ__copy_operand)(const char *op, situ_tensor *x, situ_device to);
-
 static situ_device where(const situ_tensor *t) { return t->view.storage->device; }
 
 /* ---- where the call takes place ---- */
@@ -96,7 +94,7 @@ static bool run_with_copies(situ_call *c, situ_device target, bool (*run)(situ_c
     if (!given[i] || situ__same_device(where(given[i]), target)) continue;
     int same = 0;
     while (given[same] != given[i]) same++;
-    in[i] = same < i ? in[same] : situ__copy_operand(c->op->name, given[i], target);
+    in[i] = same < i ? in[same] : situ__dispatch_up.copy_operand(c->op->name, given[i], target);
     good = in[i] != NULL;
   }
   c->in = in;

@@ -7,7 +7,7 @@
 #include "base/fail.h"
 #include "device/dry.h"
 #include "dispatch/explain.h"
-#include "dispatch/move.h"
+#include "move/move.h"
 
 /* ---- what a statement changes ---- */
 
@@ -43,12 +43,12 @@ static bool module_can(const situ__refusal *r, const situ__fix *fix) {
   if (!fix->whole) module_below(x, below);
   int64_t count = situ__explain_parts(x->root, below, NULL, 0);
   situ_tensor **part = situ__alloc((size_t)(count + 1) * sizeof *part);
-  situ_move *list = situ__alloc((size_t)(count + 1) * sizeof *list);
+  situ_move_request *list = situ__alloc((size_t)(count + 1) * sizeof *list);
   bool good = part && list && situ__explain_parts(x->root, below, part, count) == count;
-  for (int64_t i = 0; good && i < count; i++) list[i] = (situ_move){ part[i], fix->device, fix->dtype };
-  situ_moving *moving = good ? situ__moving_plan(fix->dtype ? "nn_to_dtype" : "nn_to", list, count, false) : NULL;
-  good = moving && situ_moving_check(moving) == SITU_OK;
-  situ_moving_free(moving);
+  for (int64_t i = 0; good && i < count; i++) list[i] = (situ_move_request){ part[i], fix->device, fix->dtype };
+  situ_move_plan *moving = good ? situ__move_plan_new(fix->dtype ? "nn_to_dtype" : "nn_to", list, count, false) : NULL;
+  good = moving && situ_move_plan_check(moving) == SITU_OK;
+  situ_move_plan_free(moving);
   situ__free(part);
   situ__free(list);
   return good;
@@ -58,11 +58,11 @@ static bool module_can(const situ__refusal *r, const situ__fix *fix) {
 
 static situ_tensor *changed(const situ__refusal *r, const situ__fix *fix, int row, situ_tensor *t) {
   if (!t || !situ__fix_reaches(r, fix, row)) return t;
-  if (fix->device.kind) t = situ__copy_operand("to", t, fix->device);
+  if (fix->device.kind) t = situ__dispatch_up.copy_operand("to", t, fix->device);
   /* A module's cast leaves whole numbers alone. */
   bool cast =
       fix->dtype && t && (fix->action != SITU_FIX_NN_TO_DTYPE || situ_dtype_is_floating((situ_dtype)t->view.dtype));
-  return cast ? situ__cast_operand(t, fix->dtype) : t;
+  return cast ? situ__dispatch_up.cast_operand(t, fix->dtype) : t;
 }
 
 /* What the call writes is replaced by a tensor of the dry run, so that nothing of the program's is touched. */
@@ -136,7 +136,7 @@ static void found(situ_dry *dry) {
 
 bool situ__mends(const situ__refusal *r, const situ__choice *choice, situ_status *status, char *why, size_t size) {
   *status = SITU_OK;
-  if (choice->broken || !choice->count || !situ__copy_operand || !situ__cast_operand) return false;
+  if (choice->broken || !choice->count) return false;
   situ_dry *outer = situ__dry;
   recorder rec = { .dry = { .found = found, .meta_is = outer ? outer->meta_is : (situ_device){ 0 } },
                    .why = why,

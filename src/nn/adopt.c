@@ -16,16 +16,16 @@ static bool is_stated_elsewhere(const situ_nn_module *m, situ_device home) {
 
 typedef struct survey {
   situ_device home;
-  situ_move *list; /* NULL: only count */
-  int64_t count;   /* tensors that are elsewhere */
-  bool late;       /* of a part that comes late: what was put elsewhere on purpose is left out */
+  situ_move_request *list; /* NULL: only count */
+  int64_t count;           /* tensors that are elsewhere */
+  bool late;               /* of a part that comes late: what was put elsewhere on purpose is left out */
 } survey;
 
 static situ_status look(const situ_nn_visit *at, void *payload) {
   survey *s = payload;
   if (!apart(situ_device_of(at->tensor), s->home) || (s->late && is_stated_elsewhere(at->module, s->home)))
     return SITU_OK;
-  if (s->list) s->list[s->count] = (situ_move){ at->tensor, s->home, SITU_DTYPE_DEFAULT };
+  if (s->list) s->list[s->count] = (situ_move_request){ at->tensor, s->home, SITU_DTYPE_DEFAULT };
   s->count++;
   return SITU_OK;
 }
@@ -79,10 +79,10 @@ static bool refuse_shared(const char *op, const situ_nn_module *m, const situ_nn
   return true;
 }
 
-static bool move(const char *op, const situ_move *list, int64_t count) {
-  situ_moving *moving = situ_moving_plan(op, list, count);
-  bool good = moving && situ_moving_make(moving, false) == SITU_OK;
-  situ_moving_free(moving);
+static bool move(const char *op, const situ_move_request *list, int64_t count) {
+  situ_move_plan *moving = situ_move_plan_new(op, list, count);
+  bool good = moving && situ_move_plan_run(moving, false) == SITU_OK;
+  situ_move_plan_free(moving);
   return good;
 }
 
@@ -97,7 +97,7 @@ bool situ__nn_adopt_tensor(const char *op, situ_nn_module *m, situ_tensor *t) {
   situ_device home = situ_nn_home(m);
   if (m->build || !home.kind || !apart(situ_device_of(t), home)) return true;
   home = place_of(m);
-  return !home.kind || move(op, &(situ_move){ t, home, SITU_DTYPE_DEFAULT }, 1);
+  return !home.kind || move(op, &(situ_move_request){ t, home, SITU_DTYPE_DEFAULT }, 1);
 }
 
 static situ_status mark_late(const situ_nn_visit *at, void *payload) {

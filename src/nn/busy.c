@@ -20,7 +20,7 @@ static bool each(const situ_nn_module *m, situ__mark_visitor *visit, bool owned,
   return true;
 }
 
-static bool tree_marks(const void *object, situ__mark_visitor *visit) {
+bool situ__module_marks(const void *object, situ__mark_visitor *visit) {
   situ__nn_lock();
   bool good = each(object, visit, false, 0);
   situ__nn_unlock();
@@ -36,14 +36,12 @@ static bool owned_marks(const void *object, situ__mark_visitor *visit) {
 
 static bool own_mark(const void *object, situ__mark_visitor *visit) { return visit(mark_of(object)); }
 
-__attribute__((constructor)) static void install(void) { situ__module_marks = tree_marks; }
-
 bool situ__nn_use(const char *op, const situ_nn_module *m, situ__use *use) {
-  return __builtin_expect(situ__use_begin(use, tree_marks, m), 1) || situ__busy(op, situ__nn_type(m)->name);
+  return __builtin_expect(situ__use_begin(use, situ__module_marks, m), 1) || situ__busy(op, situ__nn_type(m)->name);
 }
 
 bool situ__nn_claim(const char *op, const situ_nn_module *m, situ__claim *claim) {
-  return situ__claim_begin(claim, tree_marks, m) || situ__busy(op, situ__nn_type(m)->name);
+  return situ__claim_begin(claim, situ__module_marks, m) || situ__busy(op, situ__nn_type(m)->name);
 }
 
 bool situ__nn_change(const char *op, const situ_nn_module *m, situ__claim *claim) {

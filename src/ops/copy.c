@@ -164,11 +164,6 @@ situ_tensor *situ_to(situ_tensor *x, situ_device device) {
   return copy_to(x, &(to_params){ device, situ_device_of(x), "to", SITU__COPY_USER });
 }
 
-static situ_tensor *copy_operand(const char *op, situ_tensor *x, situ_device device) {
+situ_tensor *situ__copy_operand(const char *op, situ_tensor *x, situ_device device) {
   return copy_to(x, &(to_params){ device, situ_device_of(x), op, SITU__COPY_POLICY });
-}
-
-__attribute__((constructor)) static void install(void) {
-  situ__copy_operand = copy_operand;
-  situ__cast_operand = situ_to_dtype;
 }

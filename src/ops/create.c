@@ -21,18 +21,11 @@ static situ_tensor *finish(situ_tensor *t, const situ_options *o) {
 /* ---- one value ---- */
 
 bool situ__fits(const char *op, double value, situ_dtype dtype) {
-  static const double low[SITU_DTYPES] = {
-    [SITU_U8] = 0,        [SITU_I8] = -128,    [SITU_I16] = -32768,       [SITU_I32] = -2147483648.0,
-    [SITU_I64] = -0x1p63, [SITU_F16] = -65504, [SITU_BF16] = -0x1.FEp127, [SITU_F32] = -FLT_MAX,
-    [SITU_F64] = -DBL_MAX
-  };
-  static const double high[SITU_DTYPES] = {
-    [SITU_U8] = 255,    [SITU_I8] = 127,          [SITU_I16] = 32767,   [SITU_I32] = 2147483647.0, [SITU_I64] = 0x1p63,
-    [SITU_F16] = 65504, [SITU_BF16] = 0x1.FEp127, [SITU_F32] = FLT_MAX, [SITU_F64] = DBL_MAX
-  };
   if ((unsigned)dtype >= SITU_DTYPES || dtype == SITU_BOOL)
     return true; /* a wrong dtype is refused by who makes the tensor */
-  if ((situ_dtype_is_floating(dtype) && !isfinite(value)) || (value >= low[dtype] && value <= high[dtype])) return true;
+  if ((situ_dtype_is_floating(dtype) && !isfinite(value)) ||
+      (value >= situ__dtypes[dtype].lowest && value <= situ__dtypes[dtype].largest))
+    return true;
   if (dtype == SITU_U8 && value < 0 && value >= -255 && value == trunc(value)) return true;
   situ__fail(SITU_E_ARG, op, "%g does not fit into %s", value, situ_dtype_name(dtype));
   return false;

@@ -38,7 +38,8 @@ bool situ__resolve_shape(const char *op, situ_shape *shape, int64_t numel);
 /* Dimensions made non-negative, none twice; mask of them. An empty list is all of ndim if all_if_none. */
 bool situ__dim_mask(const char *op, const situ_shape *dims, int ndim, bool all_if_none, unsigned *mask);
 
-/* strided.c: the nodes that autograd/view.h asks for. */
+/* For the floors below (dispatch.h, tape.h). */
+situ_tensor *situ__copy_operand(const char *op, situ_tensor *x, situ_device to);
 struct situ__node *situ__strided_node_of_view(situ_tensor *view);
 struct situ__node *situ__strided_node_of_part(situ_tensor *view);
 

@@ -49,15 +49,6 @@ situ_tensor *situ_randn(situ_shape shape, const situ_options *o) {
   return make("randn", shape, SITU_F32, (random_params){ .kind = SITU_RANDOM_NORMAL, .b = 1 }, o);
 }
 
-/* The largest whole number up to which dtype has all of them, or that it can hold if it is a whole dtype. */
-static double largest_whole(situ_dtype dtype) {
-  static const double most[SITU_DTYPES] = {
-    [SITU_BOOL] = 1,     [SITU_U8] = 255,     [SITU_I8] = 127,     [SITU_I16] = 32767,  [SITU_I32] = 2147483647.0,
-    [SITU_I64] = 0x1p63, [SITU_F16] = 0x1p11, [SITU_BF16] = 0x1p8, [SITU_F32] = 0x1p24, [SITU_F64] = 0x1p53
-  };
-  return (unsigned)dtype < SITU_DTYPES ? most[dtype] : 0x1p63;
-}
-
 static bool range(const char *op, int64_t low, int64_t high, situ_dtype dtype) {
   if (low >= high) {
     situ__fail(SITU_E_ARG, op, "no whole number is in [%lld, %lld)", (long long)low, (long long)high);
@@ -65,7 +56,7 @@ static bool range(const char *op, int64_t low, int64_t high, situ_dtype dtype) {
   }
   if (situ_dtype_is_floating(dtype))
     return situ__fits(op, (double)low, dtype) && situ__fits(op, (double)(high - 1), dtype);
-  const double most = largest_whole(dtype), least = dtype == SITU_BOOL || dtype == SITU_U8 ? 0 : -most - 1;
+  const double most = situ__dtype(dtype)->exact, least = dtype == SITU_BOOL || dtype == SITU_U8 ? 0 : -most - 1;
   if ((double)low >= least && (double)(high - 1) <= most) return true;
   situ__fail(SITU_E_ARG, op, "[%lld, %lld) does not fit into %s", (long long)low, (long long)high,
              situ_dtype_name(dtype));
@@ -80,7 +71,7 @@ situ_tensor *situ_randint(int64_t low, int64_t high, situ_shape shape, const sit
 situ_tensor *situ_randperm(int64_t n, const situ_options *o) {
   SITU__MADE_OF_OPS("randperm");
   const situ_dtype dtype = o && o->dtype ? o->dtype : SITU_I64;
-  if (dtype == SITU_BOOL || (double)n - 1 > largest_whole(dtype)) {
+  if (dtype == SITU_BOOL || (double)n - 1 > situ__dtype(dtype)->exact) {
     situ__fail(SITU_E_ARG, "randperm", "%s does not have all whole numbers below %lld", situ_dtype_name(dtype),
                (long long)n);
     return NULL;

@@ -204,11 +204,8 @@ situ_tensor *situ_clamp_(situ_tensor *x, double min, double max) {
 }
 
 situ_tensor *situ_nan_to_num(situ_tensor *x, const situ_nan_to_num_options *options) {
-  static const double largest[SITU_DTYPES] = {
-    [SITU_F16] = 65504, [SITU_BF16] = 0x1.FEp127, [SITU_F32] = FLT_MAX, [SITU_F64] = DBL_MAX
-  };
   if (!situ__need("nan_to_num", "input", x)) return NULL;
-  double most = largest[x->view.dtype];
+  double most = situ_dtype_is_floating((situ_dtype)x->view.dtype) ? situ__dtypes[x->view.dtype].largest : 0;
   return run(&nan_to_num_op, x, options ? options->nan : 0, options && options->posinf ? *options->posinf : most,
              options && options->neginf ? *options->neginf : -most);
 }

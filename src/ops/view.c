@@ -297,9 +297,3 @@ situ_tensor *situ_select(situ_tensor *x, int dim, int64_t index) {
   if (index < 0) index += size;
   return situ_op_run1(&select_op, x, &(view_params){ .a = d, .b = 1, .start = index, .end = index + 1, .step = 1 });
 }
-
-/* Here, so that a program which is linked statically has them if it has views. */
-__attribute__((constructor)) static void install(void) {
-  situ__node_of_view = situ__strided_node_of_view;
-  situ__node_of_part = situ__strided_node_of_part;
-}

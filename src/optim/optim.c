@@ -231,19 +231,19 @@ situ_status situ_optim_to(situ_optim *o, situ_device device) {
   if (!situ__optim_given(op, o) || !situ__optim_claim(op, o, &claim)) return situ_error();
   if (!device.kind) device = situ_get_default_device();
   const size_t most = (size_t)o->count * (1 + SITU_OPTIM_STATES);
-  situ_move *list = situ__alloc(most * sizeof *list);
+  situ_move_request *list = situ__alloc(most * sizeof *list);
   if (!list) return situ__no_memory(op, most * sizeof *list);
   int64_t count = 0;
   for (int64_t i = 0; i < o->count; i++) {
-    list[count++] = (situ_move){ o->items[i].param, device, SITU_DTYPE_DEFAULT };
+    list[count++] = (situ_move_request){ o->items[i].param, device, SITU_DTYPE_DEFAULT };
     for (int k = 0; k < SITU_OPTIM_STATES; k++) {
       situ_tensor *state = situ_optim_state(o, i, k, NULL);
-      if (state) list[count++] = (situ_move){ state, device, SITU_DTYPE_DEFAULT };
+      if (state) list[count++] = (situ_move_request){ state, device, SITU_DTYPE_DEFAULT };
     }
   }
-  situ_moving *moving = situ_moving_plan(op, list, count);
-  situ_status status = moving ? situ_moving_make(moving, false) : situ_error();
-  situ_moving_free(moving);
+  situ_move_plan *moving = situ_move_plan_new(op, list, count);
+  situ_status status = moving ? situ_move_plan_run(moving, false) : situ_error();
+  situ_move_plan_free(moving);
   situ__free(list);
   return status;
 }

@@ -24,12 +24,12 @@ static situ_status keep_home(situ__wishes *w, situ_nn_module *m, situ_device dev
 static situ_status keep_tensor(situ__wishes *w, situ_tensor *t, situ_device to) {
   if (w->count == w->room) {
     int64_t room = w->room ? 2 * w->room : 128;
-    situ_move *list = situ__realloc(w->list, (size_t)room * sizeof *list);
+    situ_move_request *list = situ__realloc(w->list, (size_t)room * sizeof *list);
     if (!list) return situ__no_memory(w->op, (size_t)room * sizeof *list);
     w->list = list;
     w->room = room;
   }
-  w->list[w->count++] = (situ_move){ t, to, w->options->dtype };
+  w->list[w->count++] = (situ_move_request){ t, to, w->options->dtype };
   return SITU_OK;
 }
 
@@ -75,14 +75,14 @@ static situ_status move(const char *op, situ_nn_module *m, const situ_nn_to_opti
     return situ__busy(op, m->type->name), situ_error();
   situ__wishes w;
   situ_status status = situ__wishes_of(&w, op, m, options);
-  situ_moving *moving = status == SITU_OK ? situ_moving_plan(op, w.list, w.count) : NULL;
-  if (status == SITU_OK) status = moving ? situ_moving_make(moving, options->lossy) : situ_error();
+  situ_move_plan *moving = status == SITU_OK ? situ_move_plan_new(op, w.list, w.count) : NULL;
+  if (status == SITU_OK) status = moving ? situ_move_plan_run(moving, options->lossy) : situ_error();
   /* A module without tensors has a home too: what it makes in its forward, or materialises, is made there. */
   for (int64_t i = 0; status == SITU_OK && i < w.homes; i++) {
     if (w.home[i].device.kind) w.home[i].module->home = w.home[i].device;
     w.home[i].module->late = false; /* a map that names no place for it leaves it where it is on purpose */
   }
-  situ_moving_free(moving);
+  situ_move_plan_free(moving);
   situ__wishes_free(&w);
   return status;
 }
@@ -110,12 +110,12 @@ situ_status situ_nn_to_map(situ_nn_module *m, const char *map) {
 }
 
 situ_status situ_to_(situ_tensor *t, situ_device device) {
-  const situ_move wish = { t, device.kind ? device : situ_get_default_device(), SITU_DTYPE_DEFAULT };
+  const situ_move_request wish = { t, device.kind ? device : situ_get_default_device(), SITU_DTYPE_DEFAULT };
   SITU__CLAIM(claim);
   if (situ__is(SITU__A_TENSOR, t) && !situ__claim_begin(&claim, storage_mark, t))
     return situ__busy("to_", situ_name(t)), situ_error();
-  situ_moving *moving = situ_moving_plan("to_", &wish, 1);
-  situ_status status = moving ? situ_moving_make(moving, false) : situ_error();
-  situ_moving_free(moving);
+  situ_move_plan *moving = situ_move_plan_new("to_", &wish, 1);
+  situ_status status = moving ? situ_move_plan_run(moving, false) : situ_error();
+  situ_move_plan_free(moving);
   return status;
 }

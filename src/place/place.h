@@ -28,7 +28,7 @@ typedef struct situ__wishes {
   const char *op;
   const situ_nn_to_options *options;
   situ__device_map map;
-  situ_move *list; /* a wish for each parameter and buffer */
+  situ_move_request *list; /* a wish for each parameter and buffer */
   int64_t count, room;
   struct situ__home {
     situ_nn_module *module;

@@ -9,7 +9,7 @@
 #include "base/map.h"
 #include "base/text.h"
 #include "place/place.h"
-#include "place/snapshot.h"
+#include "place/draw/snapshot.h"
 #include "situ/sys/op.h"
 
 static const char *role(const situ_move_unit *u) {
@@ -95,11 +95,11 @@ static void line(situ__text *text, const names *n, const situ_move_unit *u, cons
   situ__text_add(text, "\n");
 }
 
-static void describe(situ__text *text, const names *n, const situ_moving *moving, const situ_nn_to_options *o,
+static void describe(situ__text *text, const names *n, const situ_move_plan *moving, const situ_nn_to_options *o,
                      const situ_place_plan *p) {
   char before[SITU__BYTES_TEXT], after[SITU__BYTES_TEXT], peak[SITU__BYTES_TEXT];
   int64_t count;
-  const situ_move_unit *unit = situ_moving_units(moving, &count);
+  const situ_move_unit *unit = situ_move_plan_units(moving, &count);
   situ__text_add(text, "%-36s %-9s %-16s %-12s %10s\n", "storage of", "role", "device", "dtype", "bytes");
   for (int64_t i = 0; i < count; i++) line(text, n, &unit[i], o);
   situ__text_add(text, "%lld storages move (%s, then %s) with %lld tensors that look at them; %lld stay\n",
@@ -108,11 +108,11 @@ static void describe(situ__text *text, const names *n, const situ_moving *moving
   situ__text_add(text, "memory needed meanwhile, beyond today's: %s\n", situ__bytes_text(p->peak, peak));
 }
 
-static situ_status sum_up(const situ_moving *moving, situ_place_plan *p) {
+static situ_status sum_up(const situ_move_plan *moving, situ_place_plan *p) {
   int64_t count;
-  const situ_move_unit *unit = situ_moving_units(moving, &count);
+  const situ_move_unit *unit = situ_move_plan_units(moving, &count);
   const uint64_t before = situ__error_count();
-  *p = (situ_place_plan){ .peak = situ_moving_peak(moving) };
+  *p = (situ_place_plan){ .peak = situ_move_plan_peak(moving) };
   if (situ__error_count() != before) return situ_error();
   for (int64_t i = 0; i < count; i++) {
     if (!unit[i].moves) {
@@ -128,11 +128,11 @@ static situ_status sum_up(const situ_moving *moving, situ_place_plan *p) {
 }
 
 /* Would it be refused? The error becomes a line of the text, and is no error of the thread's. */
-static void judge(situ__text *text, const situ_moving *moving, situ_place_plan *p) {
+static void judge(situ__text *text, const situ_move_plan *moving, situ_place_plan *p) {
   situ__errors own;
   char message[1024];
   situ__errors_aside(&own);
-  p->status = situ_moving_check(moving);
+  p->status = situ_move_plan_check(moving);
   SITU_IGNORE(situ__errors_back(&own, message, sizeof message));
   if (p->status == SITU_OK) situ__text_add(text, "it can be made\n");
   else situ__text_add(text, "it would be refused: %s\n", message);
@@ -147,7 +147,7 @@ static situ_status plan(const char *op, situ_nn_module *m, const situ_nn_to_opti
   names n = { .count = 0 };
   situ_status status = situ__wishes_of(&w, op, m, options);
   if (status == SITU_OK) status = situ_nn_walk(m, SITU_NN_VISIT_TENSORS, name_tensor, &n);
-  situ_moving *moving = status == SITU_OK ? situ_moving_plan(op, w.list, w.count) : NULL;
+  situ_move_plan *moving = status == SITU_OK ? situ_move_plan_new(op, w.list, w.count) : NULL;
   if (moving) {
     status = sum_up(moving, p);
     if (status == SITU_OK) describe(text, &n, moving, options, p);
@@ -156,7 +156,7 @@ static situ_status plan(const char *op, situ_nn_module *m, const situ_nn_to_opti
     status = situ_error();
   }
   if (status == SITU_OK && text->failed) status = situ__no_memory(op, text->capacity);
-  situ_moving_free(moving);
+  situ_move_plan_free(moving);
   situ__wishes_free(&w);
   free_names(&n);
   return status;

@@ -7,7 +7,7 @@
 #include "base/problem.h"
 #include "base/replace.h"
 #include "base/utf8.h"
-#include "place/snapshot.h"
+#include "place/draw/snapshot.h"
 
 const char *situ__place_role(situ_place_role role) {
   static const char *const word[SITU_PLACE_ROLES] = {

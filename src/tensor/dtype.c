@@ -2,26 +2,9 @@
    SPDX-License-Identifier: MIT */
 #include "tensor/tensor.h"
 
-static const struct {
-  const char *name;
-  uint8_t size;
-  uint8_t kind;
-} dtypes[SITU_DTYPES] = {
-  [SITU_DTYPE_DEFAULT] = { "?", 0, SITU__KIND_BOOL }, [SITU_BOOL] = { "bool", 1, SITU__KIND_BOOL },
-  [SITU_U8] = { "u8", 1, SITU__KIND_INTEGER },        [SITU_I8] = { "i8", 1, SITU__KIND_INTEGER },
-  [SITU_I16] = { "i16", 2, SITU__KIND_INTEGER },      [SITU_I32] = { "i32", 4, SITU__KIND_INTEGER },
-  [SITU_I64] = { "i64", 8, SITU__KIND_INTEGER },      [SITU_F16] = { "f16", 2, SITU__KIND_FLOAT },
-  [SITU_BF16] = { "bf16", 2, SITU__KIND_FLOAT },      [SITU_F32] = { "f32", 4, SITU__KIND_FLOAT },
-  [SITU_F64] = { "f64", 8, SITU__KIND_FLOAT },
-};
-
-static int known(situ_dtype dtype) { return situ__dtype_valid(dtype) ? (int)dtype : 0; }
-
-size_t situ_dtype_size(situ_dtype dtype) { return dtypes[known(dtype)].size; }
-const char *situ_dtype_name(situ_dtype dtype) { return dtypes[known(dtype)].name; }
-situ__kind situ__dtype_kind(situ_dtype dtype) { return (situ__kind)dtypes[known(dtype)].kind; }
-
-bool situ_dtype_is_floating(situ_dtype dtype) { return situ__dtype_kind(dtype) == SITU__KIND_FLOAT; }
+size_t situ_dtype_size(situ_dtype dtype) { return situ__dtype_size(dtype); }
+const char *situ_dtype_name(situ_dtype dtype) { return situ__dtype_name(dtype); }
+bool situ_dtype_is_floating(situ_dtype dtype) { return situ__dtype_is_floating(dtype); }
 bool situ_dtype_is_integer(situ_dtype dtype) { return situ__dtype_kind(dtype) == SITU__KIND_INTEGER; }
 
 /* The lattice of torch.promote_types: the enum is ordered so that within a kind the larger wins, but for two pairs

@@ -47,7 +47,7 @@ situ_tensor *situ_from_host(const void *data, size_t bytes, situ_shape shape, co
   }
   if (device.kind == SITU_META) situ__recipe_lose(t->view.storage);
   else if (bytes && situ__copy_from_host(op, t->view.storage, 0, data, bytes, SITU__COPY_USER) != SITU_OK) return NULL;
-  return options && options->requires_grad ? situ_requires_grad_(t, true) : t;
+  return options && options->requires_grad ? situ__tensor_up.set_requires_grad(t, true) : t;
 }
 
 /* The reach of a strided view in elements, from its first; false: recorded. */
@@ -105,11 +105,11 @@ situ_tensor *situ_from_blob(void *data, situ_shape shape, const int64_t *strides
   if (!v.storage) return NULL;
   situ_tensor *t = situ__tensor_view(op, &v);
   situ__storage_release(v.storage); /* the tensor owns it now */
-  return t && options && options->requires_grad ? situ_requires_grad_(t, true) : t;
+  return t && options && options->requires_grad ? situ__tensor_up.set_requires_grad(t, true) : t;
 }
 
 /* By its name, or else by its shape. Of several tensors on the storage, one that has a name, or the first that was made. */
-static void describe(situ_storage *storage, situ__described *to) {
+void situ__describe_storage(situ_storage *storage, situ__described *to) {
   bool named = false;
   for (const situ_tensor *t = situ__handles_begin(storage); t && !named; t = t->next_handle) {
     const situ_shape sizes = situ__shape(&t->view);
@@ -123,7 +123,6 @@ static void describe(situ_storage *storage, situ__described *to) {
   }
   situ__handles_end(storage);
 }
-__attribute__((constructor)) static void install(void) { situ__describe_storage = describe; }
 
 /* Are there values to read? */
 static bool written(const char *op, const situ_tensor *t) {

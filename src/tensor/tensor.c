@@ -10,8 +10,6 @@
 #include "base/fail.h"
 #include "base/size.h"
 
-void (*situ__release_history)(situ_tensor *t);
-
 int64_t situ_live_tensors(void) { return situ__tensors_alive(); }
 
 /* Everything but the view. */
@@ -53,7 +51,7 @@ static int telling(const situ_tensor *t) {
 }
 
 /* The end of a long name tells more than its beginning. */
-static uint8_t subject(situ_storage *s, char *name, size_t size) {
+uint8_t situ__storage_subject(situ_storage *s, char *name, size_t size) {
   const situ_tensor *best = NULL;
   *name = 0;
   for (const situ_tensor *t = situ__handles_begin(s); t; t = t->next_handle)
@@ -97,7 +95,7 @@ static void discard(situ_tensor *t) {
 
 _Static_assert(offsetof(situ_tensor, refs) >= SITU__DEAD_HEAD, "a freed tensor keeps what tells which one it was");
 
-static void describe_dead(const void *handle, char *buffer, size_t size) {
+void situ__describe_dead_tensor(const void *handle, char *buffer, size_t size) {
   const situ_tensor *t = handle;
   const situ_shape shape = situ__shape(&t->view);
   situ_device device;
@@ -106,11 +104,6 @@ static void describe_dead(const void *handle, char *buffer, size_t size) {
   situ__site_text(t->created_at, site, sizeof site);
   (void)snprintf(buffer, size, "%s %s on %s%s%s", situ_dtype_name((situ_dtype)t->view.dtype),
                  situ_shape_text(&shape, sizes), situ_device_name(device, name), *site ? ", created at " : "", site);
-}
-
-__attribute__((constructor)) static void install(void) {
-  situ__storage_subject = subject;
-  situ__describe_dead_tensor = describe_dead;
 }
 
 static void poison(void *first, const void *past) { SITU__POISON(first, (size_t)((const char *)past - (char *)first)); }
@@ -203,7 +196,7 @@ void situ_release(situ_tensor *t) {
   /* The only owner need not ask anybody: most results have one. */
   if (__atomic_load_n(&t->refs, __ATOMIC_ACQUIRE) != 1 && __atomic_sub_fetch(&t->refs, 1, __ATOMIC_ACQ_REL) > 0) return;
   delist(t); /* first: who walks the list sees whole tensors */
-  if ((uintptr_t)t->node | (uintptr_t)t->meta | (uintptr_t)t->base) situ__release_history(t);
+  if ((uintptr_t)t->node | (uintptr_t)t->meta | (uintptr_t)t->base) situ__tensor_up.release_history(t);
   bury(t);
 }
 

@@ -60,8 +60,17 @@ void situ__handles_end(situ_storage *storage);
 /* Does every element of v lie inside its storage, and no two at one place? */
 bool situ__desc_overlaps(const situ_view_desc *v);
 
-/* Floor 3 fills this in, so that freeing a tensor frees its node, meta and base without floor 2 knowing the tape. */
-extern void (*situ__release_history)(situ_tensor *t);
+/* What this floor asks of autograd; src/wiring.c fills it in. */
+typedef struct situ__tensor_upcalls {
+  /* Frees t's node, gradient and hooks, and its reference to its base. */
+  void (*release_history)(situ_tensor *t);
+  situ_tensor *(*set_requires_grad)(situ_tensor *t, bool value); /* as situ_requires_grad_ */
+} situ__tensor_upcalls;
+extern const situ__tensor_upcalls situ__tensor_up;
+/* For the floor below (device.h, fail.h). */
+void situ__describe_storage(situ_storage *storage, situ__described *to);
+uint8_t situ__storage_subject(situ_storage *storage, char *name, size_t size);
+void situ__describe_dead_tensor(const void *handle, char *buffer, size_t size);
 
 /* ---- scopes (scope.c) ---- */
 /* Gives the reference of a new tensor to the innermost scope; on failure releases it: NULL, recorded. Outside any scope
@@ -96,10 +105,5 @@ static inline bool situ__desc_range(const situ_view_desc *v, int64_t *first, int
   for (int d = 0; d < v->ndim; d++) *(v->stride[d] < 0 ? first : last) += (v->size[d] - 1) * v->stride[d];
   return v->numel > 0;
 }
-
-/* ---- dtypes (dtype.c) ---- */
-typedef enum situ__kind { SITU__KIND_BOOL, SITU__KIND_INTEGER, SITU__KIND_FLOAT } situ__kind;
-situ__kind situ__dtype_kind(situ_dtype dtype);
-static inline bool situ__dtype_valid(situ_dtype dtype) { return dtype > SITU_DTYPE_DEFAULT && dtype < SITU_DTYPES; }
 
 #endif

@@ -6,7 +6,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "kernels/lower/lower.h"
+#include "backend/lower/lower.h"
 #include "situ/optim.h"
 #include "situ/situ.h"
 #include "support/opencl/shim.h"

@@ -9,7 +9,7 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-#include "kernels/lower/lower.h"
+#include "backend/lower/lower.h"
 #include "situ/optim.h"
 #include "support/opencl/shim.h"
 #include "support/test.h"

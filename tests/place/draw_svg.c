@@ -3,7 +3,7 @@
    SPDX-License-Identifier: MIT */
 #include <stdlib.h>
 
-#include "place/picture.h"
+#include "place/draw/picture.h"
 #include "support/draw_model.h"
 
 static char svg[1 << 20];

@@ -197,7 +197,7 @@ static void free_result(const api_world *w, void *result) {
   if (strstr(type, "situ_graph")) situ_graph_free(pointer);
   if (strstr(type, "situ_safetensors")) situ_safetensors_close(pointer);
   if (strstr(type, "situ_snapshot")) situ_snapshot_free(pointer);
-  if (strstr(type, "situ_moving")) situ_moving_free(pointer);
+  if (strstr(type, "situ_move_plan")) situ_move_plan_free(pointer);
   if (strstr(type, "situ_optim_loading")) situ_optim_load_end(pointer, false);
   if (strstr(type, "situ_lr_scheduler_loading")) situ_lr_scheduler_load_end(pointer, false);
 }

@@ -30,7 +30,7 @@ static void free_file(void *f) { situ_safetensors_close(f); }
 static void free_snapshot(void *s) { situ_snapshot_free(s); }
 static void free_optim_loading(void *l) { situ_optim_load_end(l, false); }
 static void free_scheduler_loading(void *l) { situ_lr_scheduler_load_end(l, false); }
-static void free_plan(void *m) { situ_moving_free(m); }
+static void free_plan(void *m) { situ_move_plan_free(m); }
 static void free_report(void *r) { situ_place_report_free(r); }
 
 /* What a function does with an object that it is given. */
@@ -261,7 +261,7 @@ static void fill_struct(api_world *w, const api_struct *s, void *at) {
     AT(situ_place_entry) = (situ_place_entry){
       .path = "w", .role = SITU_PLACE_TENSOR, .type = "f32", .device = w->device, .shape = SITU_SHAPE(2), .bytes = 8
     };
-  if (IS(situ_move)) AT(situ_move) = (situ_move){ .tensor = plain(w), .to = w->device };
+  if (IS(situ_move_request)) AT(situ_move_request) = (situ_move_request){ .tensor = plain(w), .to = w->device };
   if (IS(situ_optimizer_tensors))
     AT(situ_optimizer_tensors) = (situ_optimizer_tensors){ .param = plain(w), .grad = plain(w), .step = 1 };
   if (IS(situ_optimizer_params)) AT(situ_optimizer_params) = (situ_optimizer_params){ .lr = 0.1, .grad_scale = 1 };
@@ -439,9 +439,9 @@ static void *object(api_world *w, const char *type, const char *name) {
   if (IS(situ_graph)) return graph(w, owner);
   if (IS(situ_safetensors)) return api_own(w, situ_safetensors_open(path(w), NULL), free_file, owner);
   if (IS(situ_snapshot)) return api_own(w, situ_place_snapshot(linear(w, API_KEPT)), free_snapshot, owner);
-  if (IS(situ_moving))
-    return api_own(w, situ_moving_plan("move", &(situ_move){ .tensor = plain(w), .to = w->device }, 1), free_plan,
-                   owner);
+  if (IS(situ_move_plan))
+    return api_own(w, situ_move_plan_new("move", &(situ_move_request){ .tensor = plain(w), .to = w->device }, 1),
+                   free_plan, owner);
   if (IS(situ_optim_loading)) {
     situ_optim *o = optim(w, API_KEPT);
     situ_tree *state = api_own(w, situ_optim_state_dict(o), free_tree, API_KEPT);

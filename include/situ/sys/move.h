@@ -10,11 +10,11 @@ SITU_BEGIN
 
 /** A wish: where a tensor's storage is to be, and in which dtype. A field of 0: as it is. A dtype
     is for floating tensors: others keep theirs. */
-typedef struct situ_move {
+typedef struct situ_move_request {
   situ_tensor *tensor;
   situ_device to;
   situ_dtype dtype;
-} situ_move;
+} situ_move_request;
 
 /** Why a storage is part of a move. */
 typedef enum situ_move_reason {
@@ -40,26 +40,26 @@ typedef struct situ_move_unit {
 } situ_move_unit;
 
 /** A move that was planned and not made. */
-typedef struct situ_moving situ_moving;
+typedef struct situ_move_plan situ_move_plan;
 
 /** Finds the storages behind a list of wishes, each once, with their gradients and followers. Nothing
     is copied yet, and nothing is held: what was found must live as long as the plan. NULL: recorded (a tensor that is not alive, two wishes for one storage). */
-SITU_API situ_moving *situ_moving_plan(const char *op, const situ_move *list, int64_t count);
+SITU_API situ_move_plan *situ_move_plan_new(const char *op, const situ_move_request *list, int64_t count);
 /** Its storages: listed ones first, in order. Borrowed. */
-SITU_API const situ_move_unit *situ_moving_units(const situ_moving *m, int64_t *count);
+SITU_API const situ_move_unit *situ_move_plan_units(const situ_move_plan *m, int64_t *count);
 /** The most bytes of a device's memory that the move has beyond those in use now, in whole blocks, given what is free now:
     a device that has no room for a buffer is done without one. Of a move that does not fit: what it would need. 0 after
     recording an error: no memory to find it out. */
-SITU_API uint64_t situ_moving_peak_on(const situ_moving *m, situ_device device);
+SITU_API uint64_t situ_move_plan_peak_on(const situ_move_plan *m, situ_device device);
 /** The sum of these for all devices. */
-SITU_API uint64_t situ_moving_peak(const situ_moving *m);
+SITU_API uint64_t situ_move_plan_peak(const situ_move_plan *m);
 /** Could it be made? Room on the devices, dtypes that they compute with, values to move. */
-SITU_API SITU_CHECKED situ_status situ_moving_check(const situ_moving *m);
+SITU_API SITU_CHECKED situ_status situ_move_plan_check(const situ_move_plan *m);
 /** Checks, copies everything, and only then lets the storages change: on any failure all is where it
     was, bit for bit. A finite value that would become infinite is refused unless `lossy`. */
-SITU_API SITU_CHECKED situ_status situ_moving_make(situ_moving *m, bool lossy);
+SITU_API SITU_CHECKED situ_status situ_move_plan_run(situ_move_plan *m, bool lossy);
 /** NULL is fine. */
-SITU_API void situ_moving_free(situ_moving *m);
+SITU_API void situ_move_plan_free(situ_move_plan *m);
 
 SITU_END
 #endif

@@ -191,7 +191,7 @@ situ_status situ__cpu_batch_norm(int index, const situ_work *work) {
   plan p = { .g = back ? work->in[0] : NULL, .x = work->in[back ? 1 : 0], .y = work->out[0] };
   p.lane = situ__cpu_lane((situ_dtype)p.x->dtype);
   if (p.lane == SITU__I64)
-    return situ__fail(SITU_E_DTYPE, "batch_norm", "%s has no norm", situ_dtype_name((situ_dtype)p.x->dtype));
+    return situ__fail(SITU_E_DTYPE, "batch_norm", "%s has no norm", situ__dtype_name((situ_dtype)p.x->dtype));
   p.size = situ__lane_size(p.lane);
   p.kernels = situ__row_kernels_for(p.lane);
   p.batch = p.x->size[0], p.channels = p.x->size[1], p.inner = p.x->size[2];

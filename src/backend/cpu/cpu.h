@@ -3,6 +3,7 @@
 #ifndef SITU_BACKEND_CPU_H
 #define SITU_BACKEND_CPU_H
 
+#include "base/dtype.h"
 #include "situ/sys/backend.h"
 
 /* A kernel a verb; each in the file of its verb's family. */

@@ -60,7 +60,7 @@ static inline const situ__fold_kernels *situ__fold_kernels_for(situ__lane lane) 
 
 /* Is an element read as it lies, without a conversion? */
 static inline bool situ__cpu_native(situ_dtype dtype, situ__lane lane) {
-  return situ__cpu_lane(dtype) == lane && situ_dtype_size(dtype) == situ__lane_size(lane);
+  return situ__cpu_lane(dtype) == lane && situ__dtype_size(dtype) == situ__lane_size(lane);
 }
 
 /* Sizes of a gapless view around one dimension: [outer, size, inner]. */

@@ -132,7 +132,7 @@ static void pick_elements(int64_t begin, int64_t end, void *payload) {
 situ_status situ__cpu_gather(int index, const situ_work *work) {
   (void)index;
   plan p = { .x = work->in[0], .index = work->in[1], .y = work->out[0], .dim = (int)work->integer[0] };
-  p.size = situ_dtype_size((situ_dtype)p.x->dtype);
+  p.size = situ__dtype_size((situ_dtype)p.x->dtype);
   p.bound = p.x->ndim ? p.x->size[p.dim] : 1;
   if (work->op & SITU_INDEX_ELEMENTS) {
     situ__parallel(p.y->numel, GRAIN, pick_elements, &p);

@@ -63,7 +63,7 @@ static int64_t a_scratch(const situ__gemm *g, const plan *p) {
 size_t situ__gemm_scratch(const situ__gemm *g) {
   const plan p = plan_of(g);
   if (p.dots) return 0;
-  const size_t bytes = (size_t)(b_scratch(g, &p) + a_scratch(g, &p)) * situ_dtype_size(g->dtype);
+  const size_t bytes = (size_t)(b_scratch(g, &p) + a_scratch(g, &p)) * situ__dtype_size(g->dtype);
   return bytes <= STACK ? 0 : bytes;
 }
 

@@ -245,7 +245,7 @@ situ_status situ__cpu_nll(int index, const situ_work *work) {
   p.logsumexp = back ? work->in[5] : work->out[2];
   p.lane = situ__cpu_lane((situ_dtype)p.x->dtype);
   if (p.lane == SITU__I64)
-    return situ__fail(SITU_E_DTYPE, "cross_entropy", "%s has no logarithm", situ_dtype_name((situ_dtype)p.x->dtype));
+    return situ__fail(SITU_E_DTYPE, "cross_entropy", "%s has no logarithm", situ__dtype_name((situ_dtype)p.x->dtype));
   p.size = situ__lane_size(p.lane);
   p.classes = p.x->size[1], p.inner = p.x->size[2], p.positions = p.target->numel;
   if (back && work->in[4]) situ__cpu_load(work->in[4], 0, 1, SITU__F64, &p.divisor);

@@ -112,7 +112,7 @@ situ_status situ__cpu_norm(int index, const situ_work *work) {
   const situ_view_desc *x = work->in[p.gradient ? 1 : 0];
   p.lane = situ__cpu_lane((situ_dtype)x->dtype);
   if (p.lane == SITU__I64)
-    return situ__fail(SITU_E_DTYPE, "norm", "%s has no norm", situ_dtype_name((situ_dtype)x->dtype));
+    return situ__fail(SITU_E_DTYPE, "norm", "%s has no norm", situ__dtype_name((situ_dtype)x->dtype));
   p.size = situ__lane_size(p.lane);
   p.kernels = situ__row_kernels_for(p.lane);
   p.rows = x->size[0];

@@ -28,7 +28,7 @@ static situ_status make_copy(situ__operand *o, const char *op, const situ_view_d
     if (repeats) o->copy.contiguous = o->copy.contiguous && view->size[d] == 1;
     else o->copy.numel *= view->size[d];
   }
-  o->storage = (situ_storage){ .bytes = (size_t)o->copy.numel * situ_dtype_size(dtype), .device = cpu };
+  o->storage = (situ_storage){ .bytes = (size_t)o->copy.numel * situ__dtype_size(dtype), .device = cpu };
   o->copy.storage = &o->storage;
   o->view = &o->copy;
   return situ__memory_alloc(op, cpu, o->storage.bytes, &o->storage.data);

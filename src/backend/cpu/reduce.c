@@ -310,7 +310,7 @@ situ_status situ__cpu_reduce(int index, const situ_work *work) {
   choose(work, &r);
   if (r.lane == SITU__I64 && (r.finish || r.fold >= SITU__FOLD_MOMENTS))
     return situ__fail(SITU_E_DTYPE, r.op, "mean, var, std, norm and logsumexp are not computed in %s",
-                      situ_dtype_name(compute));
+                      situ__dtype_name(compute));
   if (x->numel) return situ__reduce(&r);
   if (r.fold == SITU__FOLD_MIN || r.fold == SITU__FOLD_MAX)
     if (r.map != SITU__MAP_NONZERO) return situ__fail(SITU_E_ARG, r.op, "no elements have no extreme");

@@ -105,7 +105,7 @@ static void across_lines(int64_t begin, int64_t end, void *payload) {
 situ_status situ__cpu_scan(int index, const situ_work *work) {
   (void)index;
   plan p = { .x = work->in[0], .y = work->out[0] };
-  p.real = situ_dtype_is_floating((situ_dtype)p.y->dtype);
+  p.real = situ__dtype_is_floating((situ_dtype)p.y->dtype);
   p.lines = situ__lines_of(p.x, work->integer[0]);
   if (p.lines.inner > 1) {
     int64_t width = situ__min_i64(p.lines.inner, SITU__BLOCK);

@@ -92,7 +92,7 @@ situ_status situ__cpu_softmax(int index, const situ_work *work) {
   p.masked = work->integer[1] != 0 && !p.log;
   p.lane = situ__cpu_lane((situ_dtype)p.out->dtype);
   if (p.lane == SITU__I64)
-    return situ__fail(SITU_E_DTYPE, "softmax", "%s has no softmax", situ_dtype_name((situ_dtype)p.out->dtype));
+    return situ__fail(SITU_E_DTYPE, "softmax", "%s has no softmax", situ__dtype_name((situ_dtype)p.out->dtype));
   p.kernels = situ__row_kernels_for(p.lane);
   p.lines = situ__lines_of(p.out, work->integer[0]);
   p.strips = situ__ceil_div(p.lines.inner, SITU__COLUMNS);

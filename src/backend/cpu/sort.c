@@ -148,7 +148,7 @@ static void copy_element(char *to, const char *from, size_t size) {
 
 static void sort_lines(int64_t begin, int64_t end, void *payload) {
   plan *p = payload;
-  size_t size = situ_dtype_size((situ_dtype)p->x->dtype), inner = (size_t)p->lines.inner, n = (size_t)p->lines.size;
+  size_t size = situ__dtype_size((situ_dtype)p->x->dtype), inner = (size_t)p->lines.inner, n = (size_t)p->lines.size;
   item *items = situ__alloc(2 * n * sizeof(item));
   if (!items) {
     atomic_store(&p->no_memory, true);
@@ -180,7 +180,7 @@ situ_status situ__cpu_sort(int index, const situ_work *work) {
   const situ_view_desc *out = p.values ? p.values : p.indices;
   p.lines = situ__lines_of(p.x, work->integer[0]);
   p.k = out->ndim ? out->size[work->integer[0]] : 1;
-  p.bytes = (int)situ_dtype_size((situ_dtype)p.x->dtype);
+  p.bytes = (int)situ__dtype_size((situ_dtype)p.x->dtype);
   int64_t lines = p.lines.outer * p.lines.inner;
   situ__parallel(lines, situ__max_i64(1, GRAIN / p.lines.size), sort_lines, &p);
   if (atomic_load(&p.no_memory)) return situ__no_memory("sort", 2 * (size_t)p.lines.size * sizeof(item));

@@ -1,5 +1,5 @@
 /* Convolution by cuDNN, where it is there and the convolution is of its kind; others are made of kernels of situ's own
-   (kernels/lower/conv.c).
+   (backend/lower/conv.c).
    SPDX-License-Identifier: MIT */
 #include "backend/cuda/dnn.h"
 

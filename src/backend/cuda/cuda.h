@@ -6,7 +6,7 @@
 #include <pthread.h>
 
 #include "backend/cuda/table.h"
-#include "kernels/lower/lower.h"
+#include "backend/lower/lower.h"
 
 enum {
   SITU__CUDA_DEVICES = 64,

@@ -1,5 +1,5 @@
 /* Matrix products by cuBLASLt, where it is there and the product is of its kind; others are made by kernels of situ's own
-   (kernels/lower/matmul.c). It thinks column by column: a y that lies row by row is the transposed product of the
+   (backend/lower/matmul.c). It thinks column by column: a y that lies row by row is the transposed product of the
    transposed factors.
    SPDX-License-Identifier: MIT */
 #include "backend/cuda/lt.h"

@@ -7,7 +7,7 @@
 #include <CL/cl.h>
 #include <pthread.h>
 
-#include "kernels/lower/lower.h"
+#include "backend/lower/lower.h"
 
 /* ---- devices (device.c) --------------------------------------------------------------------- */
 typedef struct situ__cl_device {

@@ -27,7 +27,7 @@ struct situ__sim_command {
 
 /* Does every element lie inside the storage? */
 static bool inside(const situ_view_desc *v) {
-  int64_t low = v->offset, high = v->offset, size = (int64_t)situ_dtype_size((situ_dtype)v->dtype), end;
+  int64_t low = v->offset, high = v->offset, size = (int64_t)situ__dtype_size((situ_dtype)v->dtype), end;
   if (v->numel == 0) return true;
   for (int d = 0; d < v->ndim; d++) {
     int64_t reach;

@@ -1,0 +1,161 @@
+/* Cross entropy with class indices.
+   SPDX-License-Identifier: MIT */
+#include "backend/lower/lower.h"
+
+/* y = sum of n elements of scratch. */
+static situ_status total(int index, situ_view_desc *from, const situ_view_desc *to) {
+  situ_view_desc one = *to;
+  one.ndim = 1;
+  one.size[0] = one.stride[0] = 1;
+  one.contiguous = true;
+  return situ__lower_reduce(index, &(situ_work){ .verb = SITU_VERB_REDUCE,
+                                                 .op = SITU_REDUCE_SUM,
+                                                 .ins = 1,
+                                                 .outs = 1,
+                                                 .compute = (situ_dtype)from->dtype,
+                                                 .in = { from },
+                                                 .out = { &one } });
+}
+
+typedef struct plan {
+  const situ_work *work;
+  situ_dtype lane;
+  uint8_t dtype; /* of x */
+  situ__call call;
+  nlls n;
+  row_layout layout;
+  void *scratch[4];
+} plan;
+
+static void *take(plan *p, int k, int index, int64_t elements) {
+  p->scratch[k] = situ__lower_scratch(index, "cross_entropy", (size_t)elements * 8);
+  return p->scratch[k];
+}
+
+static void add(plan *p, int k, const situ_view_desc *v) {
+  /* What is not there is of x's dtype: one kernel more serves nobody. */
+  if (k >= 0) p->call.variant.dtype[k] = v ? v->dtype : p->dtype;
+  situ__lower_buffer(&p->call, v);
+}
+
+/* Classes that lie beside each other are a row; one that has no need to be held may be of any length. */
+static bool rows(plan *p, int index, const situ_view_desc *y, const situ_view_desc *x) {
+  const situ_view_desc *const views[] = { y, x };
+  if (p->n.inner != 1 || p->n.classes <= ROW_FEW ||
+      !situ__lower_rows(index, &p->call, p->n.classes, &p->layout, 2, 2, views))
+    return false;
+  if (!(p->call.variant.flags & FLAG_WARP)) p->call.variant.flags |= FLAG_LONG;
+  p->call.variant.flags &= ~FLAG_WEIGHT; /* one kernel for both */
+  situ__lower_block(&p->call, &p->layout, sizeof p->layout);
+  return true;
+}
+
+/* The loss of every position and the weight that it used, then their sums. */
+static situ_status forward(plan *p, int index) {
+  const situ_work *work = p->work;
+  const situ_view_desc *y = work->out[0], *used = work->out[1];
+  bool each = work->integer[1] == SITU_REDUCTION_NONE, mean = work->integer[1] == SITU_REDUCTION_MEAN;
+  situ_storage memory[4];
+  situ_view_desc loss, weights, sum, divisor;
+  if (!take(p, 0, index, p->n.positions) || !take(p, 1, index, p->n.positions) || !take(p, 2, index, 1) ||
+      !take(p, 3, index, 1))
+    return SITU_E_NOMEM;
+  loss = situ__lower_scratch_view(&memory[0], p->scratch[0], p->lane, p->n.positions);
+  weights = situ__lower_scratch_view(&memory[1], p->scratch[1], p->lane, p->n.positions);
+  sum = situ__lower_scratch_view(&memory[2], p->scratch[2], p->lane, 1);
+  divisor = situ__lower_scratch_view(&memory[3], p->scratch[3], p->lane, 1);
+  add(p, 0, y);
+  if (!each) p->call.variant.dtype[0] = p->dtype; /* y is written later */
+  add(p, 1, work->in[0]);
+  add(p, -1, work->in[1]);
+  add(p, 3, work->in[2]);
+  add(p, -1, work->out[2]);
+  add(p, -1, &loss);
+  add(p, -1, &weights);
+  if (each) p->call.variant.flags |= FLAG_EACH;
+  situ__lower_block(&p->call, &p->n, sizeof p->n);
+  situ__lower_scalars(&p->call, work->scalar);
+  situ_status status = SITU_OK;
+  if (p->n.positions && work->integer[2] && rows(p, index, NULL, work->in[0]))
+    status = situ__lower_run_rows(index, &p->call, p->n.positions);
+  else if (p->n.positions) status = situ__lower_run(index, &p->call, p->n.positions);
+  if (status == SITU_OK && (used || mean)) status = total(index, &weights, &divisor);
+  if (status == SITU_OK && used) {
+    situ_view_desc to = *used;
+    to.ndim = 1, to.size[0] = to.stride[0] = 1;
+    status = situ__lower_copy(index, &(situ_work){ .ins = 1, .outs = 1, .in = { &divisor }, .out = { &to } });
+  }
+  if (status != SITU_OK || each) return status;
+  situ_view_desc to = *y;
+  to.ndim = 1, to.size[0] = to.stride[0] = 1;
+  if (!mean) return total(index, &loss, &to);
+  status = total(index, &loss, &sum);
+  if (status != SITU_OK) return status;
+  /* Nothing but ignored positions: NaN, as in torch. */
+  return situ__lower_binary(index, &(situ_work){ .verb = SITU_VERB_BINARY,
+                                                 .op = SITU_BINARY_div,
+                                                 .compute = p->lane,
+                                                 .ins = 2,
+                                                 .outs = 1,
+                                                 .in = { &sum, &divisor },
+                                                 .out = { &to } });
+}
+
+static situ_status backward(plan *p, int index) {
+  const situ_work *work = p->work;
+  const situ_view_desc *weight = work->in[3];
+  situ_storage memory;
+  situ_view_desc weight_sum = { .dtype = (uint8_t)p->lane };
+  situ_status status = SITU_OK;
+  if (weight) {
+    if (!take(p, 0, index, 1)) return SITU_E_NOMEM;
+    weight_sum = situ__lower_scratch_view(&memory, p->scratch[0], p->lane, 1);
+    situ_view_desc from = *weight;
+    status = total(index, &from, &weight_sum);
+  }
+  if (status != SITU_OK || !p->n.positions) return status;
+  add(p, 0, work->out[0]);
+  add(p, 1, work->in[1]);
+  add(p, -1, work->in[2]);
+  add(p, 3, weight);
+  add(p, -1, work->in[5]);
+  add(p, 2, work->in[0]);
+  add(p, 4, work->in[4]);
+  if (!work->in[4]) p->call.variant.dtype[4] = (uint8_t)p->lane; /* as it would be */
+  add(p, -1, weight ? &weight_sum : NULL);
+  if (work->integer[1] == SITU_REDUCTION_NONE) p->call.variant.flags |= FLAG_EACH;
+  if (work->integer[1] == SITU_REDUCTION_MEAN && work->in[4]) p->call.variant.flags |= FLAG_MEAN;
+  situ__lower_block(&p->call, &p->n, sizeof p->n);
+  situ__lower_scalars(&p->call, work->scalar);
+  return rows(p, index, work->out[0], work->in[1]) ? situ__lower_run_rows(index, &p->call, p->n.positions)
+                                                   : situ__lower_run(index, &p->call, p->n.positions * p->n.classes);
+}
+
+situ_status situ__lower_nll(int index, const situ_work *work) {
+  bool back = work->op == SITU_NLL_GRAD;
+  const situ_view_desc *x = work->in[back], *target = work->in[back + 1], *weight = work->in[back + 2];
+  const situ_view_desc *lse = back ? work->in[5] : work->out[2];
+  plan p = { .work = work, .lane = situ__lower_lane_dtype((situ_dtype)x->dtype), .dtype = x->dtype };
+  if (p.lane == SITU_I64) return SITU_E_UNSUPPORTED;
+  p.n = (nlls){ .positions = target->numel,
+                .classes = x->size[1],
+                .inner = x->size[2],
+                .ignore = work->integer[0],
+                .verb = SITU_VERB_NLL,
+                .y = work->out[0]->offset,
+                .x = x->offset,
+                .g = back ? work->in[0]->offset : 0,
+                .target = target->offset,
+                .weight = situ__lower_offset(weight),
+                .lse = situ__lower_offset(lse),
+                .total = back ? situ__lower_offset(work->in[4]) : 0 };
+  p.call = (situ__call){ .variant = { .text = SITU__TEXT_nll,
+                                      .op = back,
+                                      .compute = (uint8_t)p.lane,
+                                      .flags = (weight ? FLAG_WEIGHT : 0) | (work->integer[2] ? FLAG_LOGITS : 0) },
+                         .op = "cross_entropy",
+                         .checks = true };
+  situ_status status = back ? backward(&p, index) : forward(&p, index);
+  for (int k = 0; k < 4; k++) situ__target_release(index, p.scratch[k]);
+  return status;
+}

@@ -1,0 +1,172 @@
+/* Layer norm, RMS norm and batch norm, and their gradients.
+   SPDX-License-Identifier: MIT */
+#include "backend/lower/lower.h"
+
+/* The one dtype of vectors of parameters; x's, where there are none. SITU_DTYPES: they are of several, for which there would
+   have to be many kernels. */
+static uint8_t vector_dtype(const situ_view_desc *const *v, int count, uint8_t otherwise) {
+  uint8_t dtype = 0;
+  for (int k = 0; k < count; k++)
+    if (v[k]) dtype = dtype && dtype != v[k]->dtype ? SITU_DTYPES : v[k]->dtype;
+  return dtype ? dtype : otherwise;
+}
+
+/* The sums over rows that are the gradients of weight and bias. */
+static situ_status columns(int index, situ__call call, const norms *n, const situ_view_desc *const *v) {
+  call.variant.flags = FLAG_COLUMNS | (v[0] ? FLAG_WEIGHT : 0) | (v[1] ? FLAG_BIAS : 0);
+  for (int k = 0; k < 6; k++) situ__lower_buffer(&call, v[k]);
+  situ__lower_block(&call, n, sizeof *n);
+  return situ__lower_run(index, &call, n->width);
+}
+
+situ_status situ__lower_norm(int index, const situ_work *work) {
+  bool back = work->op == SITU_LAYER_NORM_GRAD || work->op == SITU_RMS_NORM_GRAD, centred = work->op < SITU_RMS_NORM;
+  const situ_view_desc *x = work->in[back], *g = back ? work->in[0] : NULL, *y = work->out[0];
+  /* Where each operand stands differs: see situ_norm_pass. */
+  const situ_view_desc *const *of = back ? work->in : work->out;
+  const situ_view_desc *mean = centred ? of[back ? 2 : 1] : NULL, *rstd = of[(back ? 2 : 1) + centred];
+  const situ_view_desc *weight = work->in[!back ? 1 : centred ? 4 : 3], *bias = !back && centred ? work->in[2] : NULL;
+  const situ_view_desc *dweight = back ? work->out[1] : NULL, *dbias = back && centred ? work->out[2] : NULL;
+  situ_dtype lane = situ__lower_lane_dtype((situ_dtype)x->dtype);
+  const uint8_t vectors = vector_dtype((const situ_view_desc *[]){ weight, bias, dweight, dbias }, 4, x->dtype);
+  if (lane == SITU_I64 || vectors == SITU_DTYPES) return SITU_E_UNSUPPORTED;
+  norms n = { x->size[0],
+              x->size[1],
+              situ__lower_offset(y),
+              x->offset,
+              situ__lower_offset(g),
+              situ__lower_offset(mean),
+              situ__lower_offset(rstd),
+              situ__lower_offset(weight),
+              situ__lower_offset(bias),
+              situ__lower_offset(dweight),
+              situ__lower_offset(dbias) };
+  situ__call call = { .variant = { .text = SITU__TEXT_norm,
+                                   .op = (uint8_t)work->op,
+                                   .compute = (uint8_t)lane,
+                                   /* What is not there is of x's dtype: one kernel more serves nobody. */
+                                   .dtype = { y ? y->dtype : x->dtype, x->dtype, g ? g->dtype : x->dtype, vectors,
+                                              vectors },
+                                   .flags = (weight ? FLAG_WEIGHT : 0) | (bias ? FLAG_BIAS : 0) },
+                      .op = "norm" };
+  situ__call sums = call;
+  situ_status status = SITU_OK;
+  if (y && n.rows) {
+    situ__lower_buffer(&call, y);
+    situ__lower_buffer(&call, x);
+    if (back) situ__lower_buffer(&call, g);
+    situ__lower_buffer(&call, mean);
+    situ__lower_buffer(&call, rstd);
+    const situ_view_desc *const views[] = { y, x, g, weight, bias };
+    row_layout layout;
+    const bool rows = situ__lower_rows(index, &call, n.width, &layout, 5, 3, views);
+    if (rows) call.variant.flags &= ~(FLAG_WEIGHT | FLAG_BIAS);
+    if (weight || rows) situ__lower_buffer(&call, weight);
+    if (bias || rows) situ__lower_buffer(&call, bias);
+    situ__lower_block(&call, &n, sizeof n);
+    situ__lower_scalars(&call, work->scalar);
+    if (rows) situ__lower_block(&call, &layout, sizeof layout);
+    status =
+        rows ? situ__lower_run_rows(index, &call, n.rows) : situ__lower_run_lines(index, &call, n.rows, n.width, false);
+  }
+  if (status != SITU_OK || !(dweight || dbias)) return status;
+  if (situ__lower_columns(index, centred ? 1 : 2,
+                          (column_sums){ .rows = n.rows, .width = n.width, .row = n.width, .divisor = 1 }, x, g, mean,
+                          rstd, dweight, dbias, &status))
+    return status;
+  const situ_view_desc *v[] = { dweight, dbias, x, g, mean, rstd };
+  return columns(index, sums, &n, v);
+}
+
+/* ---- batch norm ----------------------------------------------------------------------------- */
+
+/* Its vectors are of one dtype. */
+static situ_status batch_norm(int index, const situ_work *work) {
+  bool back = work->op == SITU_BATCH_NORM_GRAD;
+  const situ_view_desc *x = work->in[back], *g = back ? work->in[0] : NULL, *y = work->out[0];
+  const situ_view_desc *mean = back ? work->in[2] : work->out[1], *rstd = back ? work->in[3] : work->out[2],
+                       *weight = work->in[back ? 4 : 1];
+  const situ_view_desc *dweight = back ? work->out[1] : NULL, *dbias = back ? work->out[2] : NULL,
+                       *bias = back ? NULL : work->in[2];
+  const situ_view_desc *old_mean = back ? NULL : work->in[3], *old_var = back ? NULL : work->in[4];
+  const situ_view_desc *new_mean = back ? NULL : work->out[3], *new_var = back ? NULL : work->out[4];
+  const situ_view_desc *vectors[] = { weight, bias, old_mean, old_var, new_mean, new_var, dweight, dbias };
+  situ_dtype lane = situ__lower_lane_dtype((situ_dtype)x->dtype);
+  if (lane == SITU_I64) return SITU_E_UNSUPPORTED;
+  if (!back && work->integer[0] && !x->numel)
+    return situ__host->fail(SITU_E_ARG, "batch_norm", "no elements have no statistics");
+  const int64_t flags = (work->integer[0] ? FLAG_TRAINING : 0) | (weight ? FLAG_WEIGHT : 0) | (bias ? FLAG_BIAS : 0) |
+                        (old_mean ? FLAG_MEAN : 0) | (old_var ? FLAG_VAR : 0) | (mean && !back ? FLAG_STATISTICS : 0) |
+                        (new_mean ? FLAG_UPDATE : 0) | (back && y ? FLAG_DX : 0) | (dweight ? FLAG_DWEIGHT : 0) |
+                        (dbias ? FLAG_DBIAS : 0);
+  batch_norms n = { flags,
+                    x->size[0],
+                    x->size[1],
+                    x->size[2],
+                    situ__lower_offset(y),
+                    x->offset,
+                    situ__lower_offset(g),
+                    situ__lower_offset(mean),
+                    situ__lower_offset(rstd),
+                    situ__lower_offset(weight),
+                    situ__lower_offset(bias),
+                    situ__lower_offset(old_mean),
+                    situ__lower_offset(old_var),
+                    situ__lower_offset(new_mean),
+                    situ__lower_offset(new_var),
+                    situ__lower_offset(dweight),
+                    situ__lower_offset(dbias) };
+  situ__call call = { .variant = { .text = SITU__TEXT_batch_norm,
+                                   .op = (uint8_t)work->op,
+                                   .compute = (uint8_t)lane,
+                                   .dtype = { y ? y->dtype : x->dtype, x->dtype, g ? g->dtype : x->dtype,
+                                              vector_dtype(vectors, 8, x->dtype) } },
+                      .op = "batch_norm" };
+  situ__lower_buffer(&call, y);
+  situ__lower_buffer(&call, x);
+  if (back) situ__lower_buffer(&call, g);
+  situ__lower_buffer(&call, mean);
+  situ__lower_buffer(&call, rstd);
+  situ__lower_buffer(&call, weight);
+  if (!back)
+    for (int k = 1; k < 6; k++) situ__lower_buffer(&call, vectors[k]);
+  else
+    for (int k = 6; k < 8; k++) situ__lower_buffer(&call, vectors[k]);
+  situ__lower_block(&call, &n, sizeof n);
+  if (!back) situ__lower_scalars(&call, work->scalar);
+  situ_status status;
+  situ__target *target = situ__target_enter(index, call.op, &status);
+  if (!target) return status;
+  call.alone = target->cpu;
+  if (target->cpu) call.variant.flags |= FLAG_SERIAL;
+  return situ__target_leave(target, situ__target_launch(target, &call, n.channels));
+}
+
+/* Vectors of several dtypes: they are cast to the lane's first, and those that are written cast back last. */
+situ_status situ__lower_batch_norm(int index, const situ_work *given) {
+  enum { MOST = 6 };
+  bool back = given->op == SITU_BATCH_NORM_GRAD;
+  situ_work work = *given;
+  const situ_view_desc **forward[] = { &work.in[1], &work.in[2], &work.in[3], &work.in[4], &work.out[3], &work.out[4] },
+                       **backward[] = { &work.in[4], &work.out[1], &work.out[2] }, ***slot = back ? backward : forward;
+  const int count = back ? 3 : MOST, written = back ? 1 : 4; /* where those begin that are written */
+  const situ_view_desc *vector[MOST] = { NULL };
+  for (int k = 0; k < count; k++) vector[k] = *slot[k];
+  const situ_dtype lane = situ__lower_lane_dtype((situ_dtype)work.in[back]->dtype);
+  if (vector_dtype(vector, count, 0) != SITU_DTYPES) return batch_norm(index, given);
+  situ_view_desc own[MOST];
+  situ_storage memory[MOST] = { 0 };
+  situ_status status = SITU_OK;
+  for (int k = 0; k < count && status == SITU_OK; k++) {
+    if (!vector[k] || vector[k]->dtype == lane) continue;
+    status = k < written ? situ__lower_cast(index, vector[k], lane, &own[k], &memory[k])
+                         : situ__lower_stand_in(index, vector[k], lane, &own[k], &memory[k]);
+    *slot[k] = &own[k];
+  }
+  if (status == SITU_OK) status = batch_norm(index, &work);
+  for (int k = written; k < count && status == SITU_OK; k++)
+    if (*slot[k] != vector[k])
+      status = situ__lower_copy(index, &(situ_work){ .ins = 1, .outs = 1, .in = { &own[k] }, .out = { vector[k] } });
+  for (int k = 0; k < count; k++) situ__target_release(index, memory[k].data);
+  return status;
+}

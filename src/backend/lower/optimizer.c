@@ -1,0 +1,139 @@
+/* One fused optimiser step over a list of parameters: a kernel for each, or where buffers are addresses for many of them.
+   SPDX-License-Identifier: MIT */
+#include "backend/lower/lower.h"
+#include "kernels/dialect.h"
+#include "kernels/adam.h"
+
+#define T float
+#define TNAME f32
+#include "kernels/floats.h"
+#include "kernels/optimizer.h"
+#include "kernels/rule.h"
+#undef T
+#undef TNAME
+#define T double
+#define TNAME f64
+#include "kernels/floats.h"
+#include "kernels/optimizer.h"
+#include "kernels/rule.h"
+
+/* A bit for each state that is there and that the rule uses: others are left alone. */
+static uint32_t states_of(const situ_work *work, const situ_optimizer_item *item) {
+  const situ_optimizer_params *o = work->params;
+  uint32_t used = o->amsgrad ? 7 : 3, there = 0;
+  if (work->op == SITU_RULE_SGD) used = o->momentum != 0;
+  if (work->op == SITU_RULE_RMSPROP) used = 1u | (o->momentum > 0 ? 2u : 0) | (o->centered ? 4u : 0);
+  for (int k = 0; k < 3; k++)
+    if (item->state[k]) there |= 1u << k;
+  return used & there;
+}
+
+static uint32_t flags_of(const situ_work *work, const situ_optimizer_item *item, uint32_t states) {
+  const situ_optimizer_params *o = work->params;
+  uint32_t flags = states * FLAG_STATE_0;
+  if (work->op == SITU_RULE_SGD && o->momentum != 0)
+    return flags | FLAG_MOMENTUM | (item->step <= 1 ? FLAG_FIRST : 0) | (o->nesterov ? FLAG_NESTEROV : 0);
+  if (work->op == SITU_RULE_RMSPROP)
+    return flags | (o->momentum > 0 ? FLAG_MOMENTUM : 0) | (o->centered ? FLAG_CENTRED : 0);
+  return work->op == SITU_RULE_SGD ? flags : flags | (o->amsgrad ? FLAG_AMSGRAD : 0);
+}
+
+/* The call for a parameter, without its memory, and the constants of its step. */
+typedef struct step_call {
+  situ__call call;
+  rule_f32 narrow;
+  rule_f64 wide;
+} step_call;
+
+static void begin(step_call *c, const situ_work *work, const situ_optimizer_item *item) {
+  const situ_optimizer_params *o = work->params;
+  const situ_dtype dtype = (situ_dtype)item->param->dtype;
+  bool adam = work->op == SITU_RULE_ADAM || work->op == SITU_RULE_ADAMW, decoupled = work->op == SITU_RULE_ADAMW;
+  double size = adam ? situ__adam_step_size(o, item->step) : 0,
+         correction = adam ? situ__adam_correction(o, item->step) : 1;
+  *c = (step_call){ .call = { .variant = { .text = SITU__TEXT_optimizer,
+                                           .op = (uint8_t)work->op,
+                                           .compute = (uint8_t)situ__lower_lane_dtype(dtype),
+                                           .dtype = { (uint8_t)dtype },
+                                           .flags = flags_of(work, item, states_of(work, item)) },
+                              .op = "optimizer" },
+                    .narrow = rule_of_f32(o, decoupled, size, correction),
+                    .wide = rule_of_f64(o, decoupled, size, correction) };
+}
+
+/* The blocks that follow where memory is. */
+static void constants(step_call *c, const situ_work *work) {
+  const situ_optimizer_params *o = work->params;
+  const bool wide = c->call.variant.compute == SITU_F64;
+  situ__lower_block(&c->call, wide ? (void *)&c->wide : (void *)&c->narrow, wide ? sizeof c->wide : sizeof c->narrow);
+  situ__lower_scalars(&c->call, (double[4]){ o->maximize ? -o->grad_scale : o->grad_scale,
+                                             work->op == SITU_RULE_ADAMW ? 0 : o->weight_decay });
+}
+
+static situ_status one(situ__target *d, const situ_work *work, const situ_optimizer_item *item) {
+  const situ_view_desc *p = item->param;
+  const uint32_t states = states_of(work, item);
+  step_call c;
+  begin(&c, work, item);
+  steps s = { p->numel, p->offset, item->grad->offset, { 0 } };
+  situ__lower_buffer(&c.call, p);
+  situ__lower_buffer(&c.call, item->grad);
+  for (int k = 0; k < 3; k++) {
+    s.state[k] = situ__lower_offset(item->state[k]);
+    if (states >> k & 1) situ__lower_buffer(&c.call, item->state[k]);
+  }
+  situ__lower_block(&c.call, &s, sizeof s);
+  constants(&c, work);
+  return situ__lower_items(d, &c.call, s.numel);
+}
+
+/* One kernel for as many parameters as have the same rule, dtype and number of steps, and go into its arguments. */
+static situ_status together(situ__target *d, const situ_work *work, int64_t *next) {
+  const situ_optimizer_item *item = &work->list[*next];
+  const situ_dtype dtype = (situ_dtype)item->param->dtype;
+  const int64_t step = item->step, piece = (int64_t)d->group * PACK_BYTES / (int64_t)situ__lower_size(dtype);
+  step_call c;
+  step_list list = { 0 };
+  void *touched[LIST_MOST * LIST_MEMORIES];
+  int64_t groups = 0;
+  begin(&c, work, item);
+  c.call.touched = touched;
+  for (; *next < work->list_count && list.count < LIST_MOST; ++*next, item++) {
+    if (!item->param->numel) continue;
+    const uint32_t states = states_of(work, item);
+    if (item->step != step || item->param->dtype != dtype || flags_of(work, item, states) != c.call.variant.flags)
+      break;
+    const situ_view_desc *const view[] = { item->param, item->grad, item->state[0], item->state[1], item->state[2] };
+    for (int k = 0; k < LIST_MEMORIES; k++) {
+      if (k >= 2 && !(states >> (k - 2) & 1)) continue;
+      char *data = view[k]->storage->data;
+      list.item[list.count].memory[k] = (I64)(uintptr_t)(data + (size_t)view[k]->offset * situ__lower_size(dtype));
+      touched[c.call.touches++] = data;
+    }
+    list.item[list.count].numel = item->param->numel;
+    list.item[list.count++].group = groups;
+    groups += (item->param->numel + piece - 1) / piece;
+  }
+  if (!list.count) return SITU_OK;
+  c.call.variant.flags |= FLAG_LIST;
+  situ__lower_block(&c.call, &list, sizeof list);
+  constants(&c, work);
+  return situ__target_launch(d, &c.call, groups);
+}
+
+situ_status situ__lower_optimizer(int index, const situ_work *work) {
+  situ_status status;
+  for (int64_t i = 0; i < work->list_count; i++)
+    if (situ__lower_lane_of((situ_dtype)work->list[i].param->dtype) == SITU__LANE_I64) return SITU_E_UNSUPPORTED;
+  situ__target *d = situ__target_enter(index, "optimizer", &status);
+  if (!d) return status;
+  for (int64_t i = 0; i < work->list_count && status == SITU_OK;) {
+    if (d->addresses) {
+      status = together(d, work, &i);
+    } else {
+      if (work->list[i].param->numel) status = one(d, work, &work->list[i]);
+      i++;
+    }
+  }
+  return situ__target_leave(d, status);
+}

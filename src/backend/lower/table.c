@@ -1,0 +1,36 @@
+/* From a variant to the kernel that a backend made of it: open addressing, found by its bytes.
+   SPDX-License-Identifier: MIT */
+#include <string.h>
+
+#include "backend/lower/lower.h"
+
+/* Where v is, or where it would go; there is always a free slot. */
+static situ__made *slot_of(const situ__table *t, const situ__variant *v) {
+  uint64_t hash = 0xcbf29ce484222325u;
+  const unsigned char *at = (const unsigned char *)v;
+  for (size_t i = 0; i < sizeof *v; i++) hash = (hash ^ at[i]) * 0x100000001b3u;
+  size_t slot = (size_t)(hash >> 7) & (t->slots - 1);
+  while (t->made[slot].kernel && memcmp(&t->made[slot].variant, v, sizeof *v) != 0) slot = (slot + 1) & (t->slots - 1);
+  return &t->made[slot];
+}
+
+void *situ__table_find(const situ__table *t, const situ__variant *v) { return t->slots ? slot_of(t, v)->kernel : NULL; }
+
+static bool widen(situ__table *t) {
+  situ__table wider = { .slots = t->slots ? 2 * t->slots : 256, .count = t->count };
+  wider.made = situ__host->alloc(wider.slots * sizeof *wider.made);
+  if (!wider.made) return false;
+  memset(wider.made, 0, wider.slots * sizeof *wider.made);
+  for (size_t i = 0; i < t->slots; i++)
+    if (t->made[i].kernel) *slot_of(&wider, &t->made[i].variant) = t->made[i];
+  situ__host->free(t->made);
+  *t = wider;
+  return true;
+}
+
+bool situ__table_add(situ__table *t, const situ__variant *v, void *kernel) {
+  if (2 * t->count >= t->slots && !widen(t)) return false;
+  *slot_of(t, v) = (situ__made){ *v, kernel };
+  t->count++;
+  return true;
+}

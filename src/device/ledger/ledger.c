@@ -1,0 +1,184 @@
+/* The ledger of copies between memories: exact sums, for each thread and for all, as long as somebody
+   records, and details of the newest.
+   SPDX-License-Identifier: MIT */
+#include <pthread.h>
+#include <time.h>
+
+#include "base/alloc.h"
+#include "base/fail.h"
+#include "base/fork.h"
+#include "base/thread.h"
+#include "device/device.h"
+
+enum { KEPT = 65536 };
+
+static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
+static int open_ledgers; /* of all threads */
+static int for_everyone; /* those of them that note the copies of all threads */
+static situ_transfers everyone[SITU_DIRECTIONS];
+static situ__transfer *ring;      /* entry n is at n % capacity; grows to KEPT, then goes round */
+static uint64_t capacity, oldest; /* number of the first entry that the ring still holds */
+static uint64_t next;             /* number of the next entry */
+
+/* A thread's own part. Its address tells the thread from all others that are alive. */
+static SITU__THREAD_LOCAL struct {
+  uint32_t depth, others; /* open ledgers; those among them that note every thread */
+  situ_transfers sum[SITU_DIRECTIONS];
+} mine;
+
+static double now(void) {
+  struct timespec t;
+  (void)clock_gettime(CLOCK_MONOTONIC, &t);
+  return (double)t.tv_sec + 1e-9 * (double)t.tv_nsec;
+}
+
+/* ---- noting ---- */
+
+bool situ__ledger_recording(void) { return mine.depth || __atomic_load_n(&for_everyone, __ATOMIC_RELAXED); }
+
+/* Room for one more entry; without memory the details are lost, the sums never. */
+static bool make_room(void) {
+  uint64_t held = next - oldest;
+  if (held < capacity) return true;
+  if (capacity == KEPT) {
+    oldest++;
+    return true;
+  }
+  uint64_t wider = capacity ? 2 * capacity : 64;
+  situ__transfer *more = situ__alloc_uncounted(wider * sizeof *more);
+  if (!more) return false;
+  for (uint64_t n = oldest; n < next; n++) more[n % wider] = ring[n % capacity];
+  situ__free(ring);
+  ring = more;
+  capacity = wider;
+  return true;
+}
+
+static situ_direction direction_of(const situ__transfer *t) {
+  if (situ__backend(t->from)->host_memory) return SITU_HOST_TO_DEVICE;
+  return situ__backend(t->to)->host_memory ? SITU_DEVICE_TO_HOST : SITU_DEVICE_TO_DEVICE;
+}
+
+static void add(situ_transfers *sum, uint64_t bytes) {
+  sum->count++;
+  sum->bytes += bytes;
+}
+
+void situ__ledger_note(const situ__transfer *transfer, situ_storage *about) {
+  situ__transfer t = *transfer;
+  situ_direction way = direction_of(&t);
+  t.thread = &mine;
+  t.time = now();
+  t.serial = about->serial;
+  t.version = __atomic_load_n(&about->version, __ATOMIC_RELAXED);
+  t.role = situ__device_up.storage_subject(about, t.tensor, sizeof t.tensor);
+  add(&mine.sum[way], t.bytes);
+  pthread_mutex_lock(&lock);
+  add(&everyone[way], t.bytes);
+  bool room = make_room();
+  if (room) ring[next % capacity] = t;
+  next++;
+  if (!room) oldest = next;
+  pthread_mutex_unlock(&lock);
+}
+
+/* ---- begin and end ---- */
+
+void situ_ledger_begin(situ_ledger *l) { situ_ledger_begin_with(l, NULL); }
+void situ_ledger_begin_none(situ_ledger *l) { situ_ledger_begin_with(l, &(situ_ledger_options){ .none = true }); }
+
+void situ_ledger_begin_with(situ_ledger *l, const situ_ledger_options *options) {
+  if (!l) {
+    (void)situ__null("ledger_begin", "ledger");
+    return;
+  }
+  *l = (situ_ledger){ .began = now(), .thread = &mine };
+  if (situ__forked()) return; /* the lock may be held by a thread that is not here */
+  if (options) l->all_threads = options->all_threads, l->none = options->none;
+  l->open = true;
+  l->others = mine.others;
+  pthread_mutex_lock(&lock);
+  for (int way = 0; way < SITU_DIRECTIONS; way++) l->sum[way] = l->all_threads ? everyone[way] : mine.sum[way];
+  l->first = next;
+  l->depth = ++mine.depth;
+  open_ledgers++;
+  if (l->all_threads) {
+    mine.others++;
+    (void)__atomic_add_fetch(&for_everyone, 1, __ATOMIC_RELAXED);
+  }
+  pthread_mutex_unlock(&lock);
+}
+
+/* Ended or not: then it still has its sums. */
+bool situ__ledger_usable(const char *op, const situ_ledger *l) {
+  if (!l) return (void)situ__null(op, "ledger"), false;
+  if (l->thread == &mine && !situ__forked() && (!l->open || l->depth <= mine.depth)) return true;
+  (void)situ__fail(SITU_E_STATE, op,
+                   "this ledger is not open on this thread (begun on another, or an outer one was ended)");
+  return false;
+}
+
+/* With all inside it that were forgotten. */
+static void close_from(const situ_ledger *l) {
+  pthread_mutex_lock(&lock);
+  open_ledgers -= (int)(mine.depth - l->depth + 1);
+  (void)__atomic_sub_fetch(&for_everyone, (int)(mine.others - l->others), __ATOMIC_RELAXED);
+  mine.depth = l->depth - 1;
+  mine.others = l->others;
+  if (open_ledgers == 0) {
+    situ__free(ring);
+    ring = NULL;
+    capacity = 0;
+    oldest = next;
+  }
+  pthread_mutex_unlock(&lock);
+}
+
+situ_status situ_ledger_end(situ_ledger *l) {
+  const char *op = "ledger_end";
+  if (!situ__ledger_usable(op, l)) return situ_error();
+  if (!l->open) return situ__fail(SITU_E_STATE, op, "this ledger was ended before");
+  situ_status status = l->none && situ_ledger_total(l).count ? situ__ledger_refuse(l) : SITU_OK;
+  for (int way = 0; way < SITU_DIRECTIONS; way++) l->sum[way] = situ_ledger_sum(l, (situ_direction)way);
+  close_from(l);
+  l->open = false;
+  return status;
+}
+
+/* ---- looking ---- */
+
+situ_transfers situ_ledger_sum(const situ_ledger *l, situ_direction way) {
+  if (!situ__ledger_usable("ledger_sum", l)) return (situ_transfers){ 0 };
+  if ((unsigned)way >= SITU_DIRECTIONS) {
+    (void)situ__fail(SITU_E_ARG, "ledger_sum", "%d is no direction", (int)way);
+    return (situ_transfers){ 0 };
+  }
+  if (!l->open) return l->sum[way];
+  pthread_mutex_lock(&lock);
+  situ_transfers all = l->all_threads ? everyone[way] : mine.sum[way];
+  pthread_mutex_unlock(&lock);
+  return (situ_transfers){ all.count - l->sum[way].count, all.bytes - l->sum[way].bytes };
+}
+
+situ_transfers situ_ledger_total(const situ_ledger *l) {
+  situ_transfers total = { 0 };
+  for (int way = 0; way < SITU_DIRECTIONS; way++) {
+    situ_transfers sum = situ_ledger_sum(l, (situ_direction)way);
+    total.count += sum.count;
+    total.bytes += sum.bytes;
+  }
+  return total;
+}
+
+bool situ__ledger_entries(const char *op, const situ_ledger *l, situ__transfer **list, int64_t *count) {
+  *list = NULL;
+  *count = 0;
+  if (!l->open) return true;
+  pthread_mutex_lock(&lock);
+  uint64_t from = l->first > oldest ? l->first : oldest, most = next - from;
+  if (most) *list = situ__alloc_uncounted(most * sizeof **list);
+  for (uint64_t n = from; *list && n < next; n++)
+    if (l->all_threads || ring[n % capacity].thread == &mine) (*list)[(*count)++] = ring[n % capacity];
+  pthread_mutex_unlock(&lock);
+  return !most || *list || (situ__no_memory(op, most * sizeof **list), false);
+}

@@ -1,0 +1,114 @@
+/* What a move takes of each device's memory, to the byte: it is staged in a dry run, by the very code that will stage it, and
+   each storage counts as the block that it would get.
+   SPDX-License-Identifier: MIT */
+#include <string.h>
+
+#include "base/alloc.h"
+#include "base/fail.h"
+#include "device/dry.h"
+#include "move/move.h"
+
+typedef struct rehearsal {
+  situ_dry dry; /* first: it is handed back as this */
+  situ__demands *demands;
+  int refused; /* the last one that had no room; -1: none */
+} rehearsal;
+
+static situ__demand *demand_of(situ__demands *demands, situ_device device) {
+  for (int i = 0; i < demands->count; i++)
+    if (situ__move_same(demands->list[i].device, device)) return &demands->list[i];
+  return NULL;
+}
+
+/* A device is looked at when it is first asked for memory: staging has taken none of it yet. */
+static situ__demand *add_demand(situ__demands *demands, situ_device device) {
+  if (demands->count == demands->capacity) {
+    int capacity = demands->capacity ? 2 * demands->capacity : 4;
+    situ__demand *more = situ__realloc(demands->list, (size_t)capacity * sizeof *more);
+    if (!more) return NULL;
+    demands->list = more;
+    demands->capacity = capacity;
+  }
+  situ__demand *n = &demands->list[demands->count++];
+  *n = (situ__demand){ .device = device, .room = situ__memory_room(device) };
+  return n;
+}
+
+static bool room(situ_dry *dry, situ_device device, size_t bytes) {
+  rehearsal *r = (rehearsal *)dry;
+  if (device.kind == SITU_META) return true;
+  situ__demand *n = demand_of(r->demands, device);
+  if (!n && !(n = add_demand(r->demands, device))) return false;
+  const uint64_t block = situ__memory_block(bytes);
+  if (n->full || (block <= n->room && n->now <= n->room - block)) return true;
+  r->refused = (int)(n - r->demands->list);
+  return false;
+}
+
+static void made(situ_dry *dry, situ_storage *storage) {
+  situ__demand *n = demand_of(((rehearsal *)dry)->demands, storage->device);
+  if (!n) return;
+  n->now += situ__memory_block(storage->bytes);
+  if (n->now > n->peak) n->peak = n->now;
+}
+
+static void freed(situ_dry *dry, situ_storage *storage, situ_device device, size_t bytes) {
+  (void)storage;
+  situ__demand *n = demand_of(((rehearsal *)dry)->demands, device);
+  if (n) n->now -= situ__memory_block(bytes);
+}
+
+/* Stages a copy of the plan, in a dry run inside any other. The status of what stopped it. */
+static situ_status rehearse(const situ_move_plan *m, rehearsal *r) {
+  situ_move_plan copy = *m;
+  copy.unit = situ__alloc((size_t)(m->count + 1) * sizeof *copy.unit);
+  if (!copy.unit) return situ__no_memory(m->op, (size_t)m->count * sizeof *copy.unit);
+  if (m->count) memcpy(copy.unit, m->unit, (size_t)m->count * sizeof *copy.unit);
+  situ_dry *outer = situ__dry;
+  situ__errors own;
+  situ__dry = NULL;
+  situ__errors_aside(&own);
+  situ_status status = situ_dry_begin(&r->dry);
+  if (status == SITU_OK && !situ__move_stage(&copy)) status = situ_error();
+  for (int64_t i = 0; i < copy.count; i++) situ__storage_release(copy.unit[i].room);
+  situ__free(copy.unit);
+  (void)situ_dry_end(&r->dry);
+  SITU_IGNORE(situ__errors_back(&own, NULL, 0));
+  situ__dry = outer;
+  return status;
+}
+
+/* Once more with a device that was too small taken for an endless one, so that its peak is what it would need. */
+bool situ__move_demands(const situ_move_plan *m, situ__demands *demands) {
+  *demands = (situ__demands){ 0 };
+  for (;;) {
+    rehearsal r = { .dry = { .room = room, .made = made, .freed = freed }, .demands = demands, .refused = -1 };
+    for (int i = 0; i < demands->count; i++) demands->list[i].now = demands->list[i].peak = 0;
+    situ_status status = rehearse(m, &r);
+    if (status == SITU_OK) return true;
+    if (status != SITU_E_NOMEM) return true; /* what else stops it is found when it is made */
+    if (r.refused < 0) return situ__no_memory(m->op, (size_t)m->count * sizeof(situ_move_unit)), false;
+    demands->list[r.refused].full = true;
+  }
+}
+
+bool situ__move_fits_easily(const situ_move_plan *m) {
+  enum { BUFFERS = 3 * SITU__MOVE_STAGE, EACH = 512 };
+  const uint64_t beside = BUFFERS + 4 * (uint64_t)m->count * sizeof(int64_t);
+  situ_device done[8] = { { 0 } };
+  int devices = 0;
+  for (int64_t i = 0; i < m->count; i++) {
+    const situ_device to = m->unit[i].to;
+    bool seen = !m->unit[i].moves || to.kind == SITU_META;
+    for (int k = 0; k < devices && !seen; k++) seen = situ__move_same(done[k], to);
+    if (seen) continue;
+    if (devices == (int)(sizeof done / sizeof *done)) return false;
+    done[devices++] = to;
+    uint64_t bytes = beside;
+    for (int64_t k = i; k < m->count; k++)
+      if (m->unit[k].moves && situ__move_same(m->unit[k].to, to))
+        bytes += m->unit[k].bytes_after + m->unit[k].bytes_after / 2 + EACH;
+    if (m->unit[i].from.kind == SITU_META || bytes > situ__memory_room(to)) return false;
+  }
+  return situ__memory_room((situ_device){ SITU_CPU, 0 }) > beside;
+}

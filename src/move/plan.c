@@ -1,0 +1,369 @@
+/* Moves: tensors are handles, so what moves is the memory behind them, once, with all its handles, gradients and followers.
+   SPDX-License-Identifier: MIT */
+#include "move/move.h"
+
+#include <pthread.h>
+
+#include "base/alloc.h"
+#include "base/fail.h"
+#include "base/handle.h"
+#include "base/text.h"
+#include "device/dry.h"
+
+/* Planning marks storages with the number of their unit, so one move is planned at a time. */
+static pthread_mutex_t marking = PTHREAD_MUTEX_INITIALIZER;
+
+/* ---- plan: which storages ---- */
+
+static bool is_move(const char *op, const situ_move_plan *m) { return situ__valid(op, "move", m, SITU__A_MOVE); }
+
+static const char *named(const situ_tensor *t) { return t && *situ_name(t) ? situ_name(t) : "a tensor"; }
+
+/* Two wishes for one storage must be one. */
+static bool agree(const situ_move_plan *m, const situ_move_unit *u, const situ_tensor *t, situ_device to,
+                  situ_dtype dtype) {
+  if (u->reason != SITU_MOVE_LISTED || (situ__move_same(u->to, to) && u->to_dtype == dtype)) return true;
+  char a[SITU_DEVICE_NAME_MAX], b[SITU_DEVICE_NAME_MAX];
+  bool one = u->tensor == t;
+  situ__fail(SITU_E_ARG, m->op,
+             one ? "%s%s is shared, and cannot be on %s as %s and on %s as %s"
+                 : "%s and %s share their memory, which cannot be on %s as %s and on %s as %s",
+             named(u->tensor), one ? "" : named(t), situ_device_name(u->to, a),
+             situ_dtype_name((situ_dtype)u->to_dtype), situ_device_name(to, b), situ_dtype_name(dtype));
+  return false;
+}
+
+/* Most storages have one handle, their only owner: nobody else could make a second one meanwhile. */
+static bool has_one_handle(const situ_storage *s) {
+  return __atomic_load_n(&s->refs, __ATOMIC_ACQUIRE) == 1 && s->handles;
+}
+
+static bool add(situ_move_plan *m, situ_storage *s, situ_tensor *t, situ_device to, situ_dtype dtype,
+                situ_move_reason reason) {
+  situ_dtype now = t ? (situ_dtype)t->view.dtype : SITU_U8;
+  if (!to.kind) to = s->device;
+  if (!dtype || now < SITU_F16) dtype = now;
+  if (s->mark) return reason != SITU_MOVE_LISTED || agree(m, &m->unit[s->mark - 1], t, to, dtype);
+  if (m->count == m->room) {
+    int64_t room = 2 * m->room;
+    situ_move_unit *unit = situ__realloc(m->unit, (size_t)room * sizeof *unit);
+    if (!unit) return situ__no_memory(m->op, (size_t)room * sizeof *unit), false;
+    m->unit = unit;
+    m->room = room;
+  }
+  situ_move_unit *u = &m->unit[m->count++];
+  s->mark = (uint32_t)m->count;
+  *u = (situ_move_unit){ .storage = s,
+                         .tensor = t,
+                         .reason = (uint8_t)reason,
+                         .from = s->device,
+                         .to = to,
+                         .from_dtype = (uint8_t)now,
+                         .to_dtype = (uint8_t)dtype,
+                         .bytes = s->bytes };
+  u->bytes_after = s->bytes >> situ__move_shift(now) << situ__move_shift(dtype);
+  u->moves = !situ__move_same(u->from, to) || now != dtype;
+  if (t && has_one_handle(s) && !__atomic_load_n(&t->meta, __ATOMIC_RELAXED)) u->handles = 1;
+  return true;
+}
+
+/* What goes along with unit i: in the same cast, if it has the dtype of what it belongs to. */
+static bool add_along(situ_move_plan *m, int64_t i, situ_storage *s, situ_tensor *t, situ_move_reason reason) {
+  const situ_move_unit *u = &m->unit[i];
+  bool same = t && (situ_dtype)t->view.dtype == u->from_dtype;
+  return add(m, s, t, u->to, same ? (situ_dtype)u->to_dtype : SITU_DTYPE_DEFAULT, reason);
+}
+
+typedef struct along {
+  situ_move_plan *m;
+  int64_t i;
+} along;
+static bool add_follower(situ_storage *s, void *payload) {
+  const along *a = payload;
+  return add_along(a->m, a->i, s, s->handles, SITU_MOVE_FOLLOWER);
+}
+
+/* Looks at unit i's handles: their number, their dtype, their gradients. */
+static bool look_at_handles(situ_move_plan *m, int64_t i) {
+  situ_storage *s = m->unit[i].storage;
+  int32_t handles = 0;
+  bool good = true;
+  for (situ_tensor *t = situ__handles_begin(s); t && good; t = t->next_handle) {
+    const situ_move_unit *u = &m->unit[i];
+    handles++;
+    if (situ__move_casts(u) && t->view.dtype != u->from_dtype) {
+      situ__fail(SITU_E_DTYPE, m->op, "%s is seen as %s and as %s: it cannot be cast", named(u->tensor),
+                 situ_dtype_name((situ_dtype)u->from_dtype), situ_dtype_name((situ_dtype)t->view.dtype));
+      good = false;
+    } else if (m->gradients && t->meta && t->meta->grad) {
+      good = add_along(m, i, t->meta->grad->view.storage, t->meta->grad, SITU_MOVE_GRADIENT);
+    }
+  }
+  situ__handles_end(s);
+  m->unit[i].handles = handles;
+  return good;
+}
+
+static bool collect(situ_move_plan *m, const situ_move_request *list, int64_t count) {
+  for (int64_t i = 0; i < count; i++) {
+    if (i + SITU__MOVE_AHEAD < count) situ__move_fetch(list[i + SITU__MOVE_AHEAD].tensor->view.storage);
+    if (!add(m, list[i].tensor->view.storage, list[i].tensor, list[i].to, list[i].dtype, SITU_MOVE_LISTED))
+      return false;
+  }
+  for (int64_t i = 0; i < m->count; i++) {
+    if (!m->unit[i].handles && !look_at_handles(m, i)) return false;
+    if (m->unit[i].storage->links && !situ__each_follower(m->unit[i].storage, add_follower, &(along){ m, i }))
+      return false;
+  }
+  return true;
+}
+
+/* Can the wishes be had at all? */
+static bool good_wishes(const char *op, const situ_move_request *list, int64_t count) {
+  situ_device there = { 0 };
+  for (int64_t i = 0; i < count; i++) {
+    const situ_move_request *w = &list[i];
+    if (i + SITU__MOVE_AHEAD < count) situ__move_fetch(w[SITU__MOVE_AHEAD].tensor);
+    if (!situ__alive(w->tensor)) return situ__need(op, "tensor", w->tensor);
+    if (w->to.kind && !situ__move_same(w->to, there) && !situ__device_resolve(op, w->to, &there)) return false;
+    if (!w->dtype || situ_dtype_is_floating(w->dtype)) continue;
+    situ__fail(SITU_E_DTYPE, op, "%s: only a floating dtype can be asked for; whole numbers stay what they are",
+               situ__dtype_valid(w->dtype) ? situ_dtype_name(w->dtype) : "no dtype");
+    return false;
+  }
+  return true;
+}
+
+situ_move_plan *situ__move_plan_new(const char *op, const situ_move_request *list, int64_t count, bool gradients) {
+  if (count < 0) return situ__fail(SITU_E_ARG, op, "a list of %lld", (long long)count), NULL;
+  if (count && !situ__given(op, "list", list)) return NULL;
+  if (!good_wishes(op, list, count)) return NULL;
+  situ_move_plan *m = situ__handle_new(SITU__A_MOVE, sizeof *m);
+  int64_t room = count + 8;
+  situ_move_unit *unit = m ? situ__alloc((size_t)room * sizeof *unit) : NULL;
+  if (!unit) {
+    situ__no_memory(op, (size_t)room * sizeof *unit);
+    situ__handle_free(m, sizeof *m, op);
+    return NULL;
+  }
+  m->op = op;
+  m->unit = unit;
+  m->room = room;
+  m->gradients = gradients;
+  pthread_mutex_lock(&marking);
+  bool good = collect(m, list, count);
+  for (int64_t i = 0; i < m->count; i++) m->unit[i].storage->mark = 0;
+  pthread_mutex_unlock(&marking);
+  if (good) return m;
+  situ_move_plan_free(m);
+  return NULL;
+}
+
+situ_move_plan *situ_move_plan_new(const char *op, const situ_move_request *list, int64_t count) {
+  return situ__move_plan_new(op, list, count, true);
+}
+
+const situ_move_unit *situ_move_plan_units(const situ_move_plan *m, int64_t *count) {
+  if (!is_move("moving_units", m) || !situ__given("moving_units", "count", count)) return NULL;
+  *count = m->count;
+  return m->unit;
+}
+
+uint64_t situ_move_plan_peak_on(const situ_move_plan *m, situ_device device) {
+  situ__demands demands = { 0 };
+  uint64_t bytes = 0;
+  bool good = m && is_move("moving_peak", m) && situ__move_demands(m, &demands);
+  for (int i = 0; good && i < demands.count; i++)
+    if (!device.kind || situ__move_same(demands.list[i].device, device)) bytes += demands.list[i].peak;
+  situ__free(demands.list);
+  return bytes;
+}
+
+uint64_t situ_move_plan_peak(const situ_move_plan *m) { return situ_move_plan_peak_on(m, (situ_device){ 0 }); }
+
+void situ_move_plan_free(situ_move_plan *m) {
+  if (!m || !is_move("moving_free", m)) return;
+  for (int64_t i = 0; i < m->count; i++) situ__storage_release(m->unit[i].room);
+  situ__free(m->unit);
+  situ__handle_free(m, sizeof *m, m->op);
+}
+
+/* ---- check: could it be made? ---- */
+
+static bool check_dtypes(const situ_move_plan *m, situ_device device) {
+  situ_device_properties has;
+  if (situ_device_info(device, &has) != SITU_OK) return false;
+  char name[SITU_DEVICE_NAME_MAX];
+  for (int64_t i = 0; has.dtypes && i < m->count; i++) {
+    const situ_move_unit *u = &m->unit[i];
+    if (!u->moves || !situ__move_same(u->to, device) || has.dtypes >> u->to_dtype & 1) continue;
+    situ__fail(SITU_E_UNSUPPORTED, m->op, "%s is %s, which %s cannot compute with%s", named(u->tensor),
+               situ_dtype_name((situ_dtype)u->to_dtype), situ_device_name(device, name),
+               situ_dtype_is_floating((situ_dtype)u->to_dtype) ? "; move and cast at once (situ_nn_to_with)" : "");
+    return false;
+  }
+  return true;
+}
+
+static bool refuse_room(const situ_move_plan *m, const situ__demand *n) {
+  char name[SITU_DEVICE_NAME_MAX], text[3][SITU__BYTES_TEXT];
+  situ_device_properties has = { 0 };
+  if (situ_device_info(n->device, &has) != SITU_OK) return false;
+  situ__fail(SITU_E_NOMEM, m->op, "needs %s on %s, where %s of %s are free; nothing was moved",
+             situ__bytes_text(n->peak, text[0]), situ_device_name(n->device, name), situ__bytes_text(n->room, text[1]),
+             situ__bytes_text(has.memory_total, text[2]));
+  return false;
+}
+
+static bool check_room(const situ_move_plan *m) {
+  situ__demands demands = { 0 };
+  bool good = situ__move_fits_easily(m) || situ__move_demands(m, &demands);
+  for (int i = 0; good && i < demands.count; i++)
+    if (demands.list[i].full) good = refuse_room(m, &demands.list[i]);
+  situ__free(demands.list);
+  return good;
+}
+
+situ_status situ_move_plan_check(const situ_move_plan *m) {
+  if (!is_move("moving_check", m)) return situ_error();
+  situ_device seen = { 0 };
+  for (int64_t i = 0; i < m->count; i++) {
+    const situ_move_unit *u = &m->unit[i];
+    const situ_storage *s = u->storage;
+    if (!situ__move_same(s->device, u->from) || s->bytes != u->bytes)
+      return situ__fail(SITU_E_STATE, m->op, "%s was moved since this move was planned; plan again", named(u->tensor));
+    if (!u->moves) continue;
+    if (u->from.kind == SITU_META && u->to.kind != SITU_META && situ__move_has_values(s) && !situ__recipe_has(s))
+      return situ__fail(
+          SITU_E_STATE, m->op,
+          "%s is on meta, and nobody knows its values: load a state dict into it, or initialise it on the other device",
+          named(u->tensor));
+    if (u->to.kind == SITU_META || situ__move_same(seen, u->to)) continue;
+    if (!check_dtypes(m, u->to)) return situ_error();
+    seen = u->to;
+  }
+  return check_room(m) ? SITU_OK : situ_error();
+}
+
+/* ---- make: stage, then commit ---- */
+
+/* What a queue still holds against us must surface before anything is given up. */
+static bool settle(const situ_move_plan *m) {
+  situ_device seen[2] = { { 0 }, { 0 } };
+  for (int64_t i = 0; i < m->count; i++) {
+    const situ_device both[2] = { m->unit[i].from, m->unit[i].to };
+    for (int k = 0; k < 2 && m->unit[i].moves; k++) {
+      if (both[k].kind == SITU_CPU || both[k].kind == SITU_META || situ__move_same(both[k], seen[k])) continue;
+      if (situ_synchronize(both[k]) != SITU_OK) return false;
+      seen[k] = both[k];
+    }
+  }
+  return true;
+}
+
+static bool nothing_lost(const situ_move_plan *m) {
+  int64_t tensors = 0;
+  situ__text text = { 0 };
+  for (int64_t i = 0; i < m->count; i++) {
+    const situ_move_unit *u = &m->unit[i];
+    if (!u->values_lost) continue;
+    if (tensors++ < 8)
+      situ__text_add(&text, "%s%lld of %s", tensors > 1 ? ", " : "", (long long)u->values_lost, named(u->tensor));
+  }
+  if (!tensors) return true;
+  situ__fail(SITU_E_OVERFLOW, m->op,
+             "finite values would become infinite: %s%s; nothing was moved (say .lossy = true if that is meant)",
+             text.data ? text.data : "", tensors > 8 ? ", and others" : "");
+  situ__text_free(&text);
+  return false;
+}
+
+/* Cannot fail. */
+static void commit(const situ_move_plan *m, situ_move_unit *u, void *site) {
+  situ_storage *s = u->storage;
+  bool unwritten = s->flags & SITU_STORAGE_UNWRITTEN;
+  situ__storage_replace(s, u->room, u->at, u->bytes_after, u->shared);
+  if (u->shared) u->room = NULL; /* the unit's share of it is the storage's now */
+  s->flags = (s->flags & ~(uint32_t)SITU_STORAGE_UNWRITTEN) | (unwritten ? SITU_STORAGE_UNWRITTEN : 0);
+  s->moved_at = site;
+  s->moved_by = m->op;
+  if (!situ__move_casts(u)) return;
+  if (has_one_handle(s)) {
+    s->handles->view.dtype = u->to_dtype;
+  } else {
+    for (situ_tensor *t = situ__handles_begin(s); t; t = t->next_handle) t->view.dtype = u->to_dtype;
+    situ__handles_end(s);
+  }
+  __atomic_fetch_add(&s->version, 1,
+                     __ATOMIC_RELAXED); /* the values are others: a backward that kept them must not use them */
+}
+
+/* What was there before a dry run stays where it is. */
+static bool may_move(const situ_move_plan *m) {
+  for (int64_t i = 0; situ__is_dry() && i < m->count; i++)
+    if (m->unit[i].moves && !situ__is_void(m->unit[i].storage))
+      return situ__fail(SITU_E_STATE, m->op, "%s would be moved, but a dry run changes nothing",
+                        named(m->unit[i].tensor)) == SITU_OK;
+  return true;
+}
+
+situ_status situ_move_plan_run(situ_move_plan *m, bool lossy) {
+  situ_status status = situ_move_plan_check(m);
+  if (status != SITU_OK) return status;
+  if (!may_move(m)) return situ_error();
+  if (!situ__move_stage(m) || (!lossy && !nothing_lost(m)) || !settle(m)) return situ_error();
+  void *site = situ__call_site();
+  for (int64_t i = 0; i < m->count; i++)
+    if (m->unit[i].moves) commit(m, &m->unit[i], site);
+  return SITU_OK;
+}
+
+/* ---- neighbours ---- */
+
+situ_status situ_follow(situ_tensor *t, situ_tensor *leader) {
+  const char *op = "follow";
+  if (!situ__need(op, "tensor", t) || (leader && !situ__need(op, "leader", leader))) return situ_error();
+  situ_storage *to = leader ? leader->view.storage : NULL;
+  return t->view.storage == to || situ__follow(op, t->view.storage, to) ? SITU_OK : situ_error();
+}
+
+/* The two change what they stand for; owners, versions and addresses stay. */
+static void exchange(situ_storage *a, situ_storage *b) {
+  situ_storage old = *a;
+  a->device = b->device;
+  a->data = b->data;
+  a->recipe = b->recipe;
+  a->release = b->release;
+  a->payload = b->payload;
+  a->flags = b->flags;
+  b->device = old.device;
+  b->data = old.data;
+  b->recipe = old.recipe;
+  b->release = old.release;
+  b->payload = old.payload;
+  b->flags = old.flags;
+}
+
+situ_status situ_swap_memory(const char *op, situ_tensor *a, situ_tensor *b) {
+  if (!situ__need(op, "first", a) || !situ__need(op, "second", b)) return situ_error();
+  situ_storage *x = a->view.storage, *y = b->view.storage;
+  if (x->bytes != y->bytes || !situ__move_same(x->device, y->device))
+    return situ__fail(SITU_E_ARG, op, "memory of %zu and %zu bytes, or on two devices, cannot be swapped", x->bytes,
+                      y->bytes);
+  if (x != y && !(situ__is_dry() && !(situ__is_void(x) && situ__is_void(y)))) exchange(x, y);
+  return SITU_OK;
+}
+
+situ_status situ_take_memory(const char *op, situ_tensor *meta, situ_tensor *real) {
+  if (!situ__need(op, "first", meta) || !situ__need(op, "second", real)) return situ_error();
+  situ_storage *x = meta->view.storage, *y = real->view.storage;
+  if (x->device.kind != SITU_META || x->bytes != y->bytes)
+    return situ__fail(SITU_E_ARG, op,
+                      "memory of %zu bytes cannot be taken over: a tensor on meta of as many is needed, not one of %zu",
+                      y->bytes, x->bytes);
+  if (situ__is_dry()) return SITU_OK;
+  exchange(x, y);
+  x->moved_at = situ__call_site();
+  x->moved_by = op;
+  return SITU_OK;
+}

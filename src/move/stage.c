@@ -1,0 +1,330 @@
+/* The new memory of a move, and its contents. Large storages go by themselves; small ones to the same place share an
+   allocation and one transfer.
+   SPDX-License-Identifier: MIT */
+#include <string.h>
+
+#include "base/alloc.h"
+#include "base/fail.h"
+#include "device/dry.h"
+#include "move/move.h"
+
+/* Where a small storage may begin in the memory that it shares: a cache line, or what the most demanding device wants; where it is
+   copied on from there, at any element. */
+static size_t alignment(const situ_move_unit *u) {
+  if (!situ__backend(u->to)->addressable) return situ__move_size(u->to_dtype);
+  return u->to.kind == SITU_CPU ? 64 : 256;
+}
+static int64_t values(const situ_move_unit *u) { return (int64_t)(u->bytes >> situ__move_shift(u->from_dtype)); }
+
+/* `count` elements of a storage, from the first-th on, as a row. */
+static situ_view_desc row(situ_storage *s, unsigned dtype, int64_t first, int64_t count) {
+  return (situ_view_desc){ .storage = s,
+                           .offset = first,
+                           .dtype = (uint8_t)dtype,
+                           .ndim = 1,
+                           .contiguous = true,
+                           .numel = count,
+                           .size = { count },
+                           .stride = { 1 } };
+}
+
+/* Memory for a while, on a device that may be full: a move that can do without it must not fail for want of it. NULL: there
+   is none, and no error. */
+static situ_storage *spare(const situ_move_plan *m, situ_device device, size_t bytes) {
+  situ__errors own;
+  situ__errors_aside(&own);
+  situ_storage *s = situ__storage_new(m->op, device, bytes);
+  SITU_IGNORE(situ__errors_back(&own, NULL, 0));
+  return s;
+}
+
+/* ---- values that a cast loses ---- */
+
+/* Counts, one for each unit, on the devices that cast; read when all is staged. */
+typedef struct counts {
+  situ_storage *list[8];
+  int devices;
+} counts;
+
+/* Can a finite value of one floating dtype be too large for another? */
+static bool narrows(unsigned from, unsigned to) {
+  return situ__dtype_is_floating((situ_dtype)from) && situ__dtypes[to].largest < situ__dtypes[from].largest;
+}
+
+static situ_storage *counts_on(const counts *c, situ_device device) {
+  for (int i = 0; i < c->devices; i++)
+    if (situ__move_same(c->list[i]->device, device)) return c->list[i];
+  return NULL;
+}
+
+/* Zeroes on that device, if there is room for them and few enough devices cast. False: recorded. */
+static bool make_counts(const situ_move_plan *m, counts *c, situ_device device) {
+  if (counts_on(c, device) || c->devices == (int)(sizeof c->list / sizeof *c->list)) return true;
+  situ_storage *s = spare(m, device, (size_t)m->count * sizeof(int64_t));
+  if (!s) return true;
+  c->list[c->devices++] = s;
+  const situ_view_desc all = row(s, SITU_I64, 0, m->count);
+  const situ_work zero = { .verb = SITU_VERB_FILL, .outs = 1, .out = { &all } };
+  return situ__run(m->op, device, &zero) == SITU_OK;
+}
+
+static bool read_counts(const situ_move_plan *m, counts *c) {
+  if (situ__is_dry()) return true;
+  size_t bytes = (size_t)m->count * sizeof(int64_t);
+  int64_t *found = c->devices ? situ__alloc(bytes) : NULL;
+  if (c->devices && !found) return situ__no_memory(m->op, bytes), false;
+  bool good = true;
+  for (int k = 0; k < c->devices && good; k++) {
+    good = situ__copy_to_host(m->op, c->list[k], 0, found, bytes, SITU__COPY_INTERNAL) == SITU_OK;
+    for (int64_t i = 0; good && i < m->count; i++) m->unit[i].values_lost += found[i];
+  }
+  situ__free(found);
+  return good;
+}
+
+/* ---- casts ---- */
+
+static bool computes(situ_device device, const situ_move_unit *u) {
+  if (device.kind == SITU_CPU) return true;
+  situ_device_properties has;
+  if (situ_device_info(device, &has) != SITU_OK) return false;
+  return !has.dtypes || (has.dtypes >> u->from_dtype & has.dtypes >> u->to_dtype & 1);
+}
+
+static SITU_COLD bool no_room_to_cast(const situ_move_plan *m, situ_device device) {
+  char name[SITU_DEVICE_NAME_MAX];
+  situ__fail(SITU_E_NOMEM, m->op, "no memory on %s for what a cast needs beside its result; nothing was moved",
+             situ_device_name(device, name));
+  return false;
+}
+
+/* y[y_first..] = cast(x[x_first..]), on the device of both. */
+static bool cast(const situ_move_plan *m, counts *c, const situ_move_unit *u, situ_storage *y, int64_t y_first,
+                 situ_storage *x, int64_t x_first, int64_t count) {
+  situ_view_desc in = row(x, u->from_dtype, x_first, count), out = row(y, u->to_dtype, y_first, count), lost;
+  situ_work work = { .verb = SITU_VERB_COPY, .ins = 1, .outs = 1, .in = { &in }, .out = { &out } };
+  if (narrows(u->from_dtype, u->to_dtype) && y->device.kind != SITU_META) {
+    if (!make_counts(m, c, y->device)) return false;
+    situ_storage *s = counts_on(c, y->device);
+    if (!s) return no_room_to_cast(m, y->device);
+    lost = row(s, SITU_I64, u - m->unit, 1);
+    work.out[work.outs++] = &lost;
+  }
+  return situ__run(m->op, y->device, &work) == SITU_OK;
+}
+
+/* A way to another device in another dtype, a buffer's worth at a time: cast where the storage is, where it goes, or on the
+   host. What is elsewhere passes through a buffer there. */
+typedef struct way {
+  situ_device where;
+  situ_storage *in, *out; /* NULL: read, or written, in place */
+  int64_t most;           /* elements at a time */
+} way;
+
+static void close_way(way *w) {
+  situ__storage_release(w->in);
+  situ__storage_release(w->out);
+}
+
+/* *open: there is memory for it. False: recorded. */
+static bool open_way(const situ_move_plan *m, counts *c, const situ_move_unit *u, situ_device where, way *w,
+                     bool *open) {
+  const size_t from = situ__move_size(u->from_dtype), to = situ__move_size(u->to_dtype);
+  const bool first = !situ__move_same(where, u->from), last = !situ__move_same(where, u->to);
+  *open = false;
+  *w = (way){ .where = where,
+              .most = (int64_t)(SITU__MOVE_STAGE / (first && last ? (from > to ? from : to)
+                                                    : first       ? from
+                                                                  : to)) };
+  if (w->most > values(u)) w->most = values(u);
+  if (!computes(where, u)) return true;
+  if (narrows(u->from_dtype, u->to_dtype)) {
+    if (!make_counts(m, c, where)) return false;
+    if (!counts_on(c, where)) return true;
+  }
+  if (first) w->in = spare(m, where, (size_t)w->most * from);
+  if (last) w->out = spare(m, where, (size_t)w->most * to);
+  *open = (w->in || !first) && (w->out || !last);
+  if (!*open) close_way(w);
+  return true;
+}
+
+static bool go(const situ_move_plan *m, counts *c, const situ_move_unit *u, const way *w) {
+  const int64_t n = values(u);
+  const size_t from = situ__move_size(u->from_dtype), to = situ__move_size(u->to_dtype);
+  bool good = true;
+  for (int64_t done = 0; good && done < n; done += w->most) {
+    const int64_t count = n - done < w->most ? n - done : w->most;
+    if (w->in)
+      good = situ__copy_storage(m->op, w->in, 0, u->storage, (size_t)done * from, (size_t)count * from,
+                                SITU__COPY_MOVE) == SITU_OK;
+    good = good && cast(m, c, u, w->out ? w->out : u->room, w->out ? 0 : done, w->in ? w->in : u->storage,
+                        w->in ? 0 : done, count);
+    if (w->out && good)
+      good = situ__copy_storage(m->op, u->room, (size_t)done * to, w->out, 0, (size_t)count * to, SITU__COPY_MOVE) ==
+             SITU_OK;
+  }
+  return good;
+}
+
+/* Cast on the side from which, or to which, fewer bytes travel, if it can and has the memory. */
+static bool cast_across(const situ_move_plan *m, counts *c, const situ_move_unit *u) {
+  const bool early = situ__move_size(u->to_dtype) <= situ__move_size(u->from_dtype);
+  const situ_device where[] = { early ? u->from : u->to, early ? u->to : u->from, { SITU_CPU, 0 } };
+  for (int k = 0; k < 3; k++) {
+    way w;
+    bool open;
+    if (k == 2 && (situ__move_same(where[2], u->from) || situ__move_same(where[2], u->to))) break;
+    if (!open_way(m, c, u, where[k], &w, &open)) return false;
+    if (!open) continue;
+    bool good = go(m, c, u, &w);
+    close_way(&w);
+    return good;
+  }
+  return no_room_to_cast(m, where[0]);
+}
+
+/* ---- a storage by itself ---- */
+
+/* Off meta: done there what was asked for here. */
+static bool materialise(const situ_move_plan *m, counts *c, const situ_move_unit *u) {
+  if (!situ__move_casts(u)) return situ__recipe_replay(m->op, u->storage, u->room);
+  situ_storage *made = situ__storage_new(m->op, u->to, (size_t)u->bytes);
+  bool good = made && situ__recipe_replay(m->op, u->storage, made) && cast(m, c, u, u->room, 0, made, 0, values(u));
+  situ__storage_release(made);
+  return good;
+}
+
+static bool stage_alone(const situ_move_plan *m, counts *c, situ_move_unit *u) {
+  u->room = situ__storage_new(m->op, u->to, (size_t)u->bytes_after);
+  if (!u->room) return false;
+  if (!situ__move_has_values(u->storage) || (u->to.kind == SITU_META && u->from.kind != SITU_META)) return true;
+  if (u->from.kind == SITU_META && u->to.kind != SITU_META) return materialise(m, c, u);
+  if (!situ__move_casts(u))
+    return situ__copy_storage(m->op, u->room, 0, u->storage, 0, (size_t)u->bytes, SITU__COPY_MOVE) == SITU_OK;
+  if (situ__move_same(u->from, u->to)) return cast(m, c, u, u->room, 0, u->storage, 0, values(u));
+  return cast_across(m, c, u);
+}
+
+/* ---- small ones together ---- */
+
+static bool travels_with(const situ_move_unit *u, situ_device from, situ_device to) {
+  return u->moves && !u->room && u->from.kind != SITU_META && u->bytes <= SITU__MOVE_SMALL &&
+         u->bytes_after <= SITU__MOVE_SMALL && situ__move_has_values(u->storage) && situ__move_same(u->from, from) &&
+         situ__move_same(u->to, to);
+}
+
+/* Fills `whole` with the batch, cast, by kernels of the device where both are. */
+static bool pack(const situ_move_plan *m, counts *c, situ_storage *whole, size_t bytes, const situ_pack_item *item,
+                 int64_t count, bool narrow) {
+  situ_view_desc out = row(whole, SITU_U8, 0, (int64_t)bytes), lost;
+  if (situ__has_verb(whole->device, SITU_VERB_PACK)) {
+    situ_work work = { .verb = SITU_VERB_PACK, .outs = 1, .out = { &out }, .pack = item, .pack_count = count };
+    if (narrow) { /* there: see stage_batch */
+      lost = row(counts_on(c, whole->device), SITU_I64, 0, m->count);
+      work.out[work.outs++] = &lost;
+    }
+    return situ__run(m->op, whole->device, &work) == SITU_OK;
+  }
+  for (int64_t i = 0; i < count; i++)
+    if (!cast(m, c, &m->unit[item[i].count], whole, (int64_t)(item[i].at / situ_dtype_size(item[i].as)),
+              item[i].storage, 0, item[i].numel))
+      return false;
+  return true;
+}
+
+/* The batch's memory: packed where the storages are, in the buffer, and sent in one piece. */
+static bool send(const situ_move_plan *m, counts *c, situ_storage *buffer, situ_storage *room, size_t bytes,
+                 const situ_pack_item *item, int64_t count, bool narrow) {
+  return pack(m, c, buffer, bytes, item, count, narrow) &&
+         (buffer == room || situ__copy_storage(m->op, room, 0, buffer, 0, bytes, SITU__COPY_MOVE) == SITU_OK);
+}
+
+/* Each unit's storage is a part of the batch's memory. */
+static bool share(situ_move_plan *m, situ_storage *room, const situ_pack_item *item, int64_t count) {
+  for (int64_t k = 0; k < count; k++) {
+    situ_move_unit *u = &m->unit[item[k].count];
+    u->room = room;
+    u->at = item[k].at;
+    u->shared = true;
+  }
+  (void)__atomic_add_fetch(&room->refs, count, __ATOMIC_RELAXED); /* one each */
+  return true;
+}
+
+/* Where memory cannot be shared, each unit gets its own, and its part of the batch is copied there. */
+static bool unpack(situ_move_plan *m, situ_storage *room, size_t bytes, situ_pack_item *item, int64_t count) {
+  for (int64_t k = 0; k < count; k++) {
+    situ_move_unit *u = &m->unit[item[k].count];
+    u->room = situ__storage_new(m->op, u->to, (size_t)u->bytes_after);
+    if (!u->room) return false;
+    item[k].storage = u->room;
+    item[k].dtype = item[k].as;
+  }
+  situ_view_desc whole = row(room, SITU_U8, 0, (int64_t)bytes);
+  const situ_work work = {
+    .verb = SITU_VERB_PACK, .op = 1, .outs = 1, .out = { &whole }, .pack = item, .pack_count = count
+  };
+  if (situ__run(m->op, room->device, &work) != SITU_OK) return false;
+  for (int64_t k = 0; k < count; k++) situ__storage_wrote(item[k].storage);
+  return true;
+}
+
+/* One buffer's worth of the small storages between two places, from unit `first` on. */
+static bool stage_batch(situ_move_plan *m, counts *c, int64_t first, situ_pack_item *item) {
+  const situ_device from = m->unit[first].from, to = m->unit[first].to;
+  size_t bytes = 0;
+  int64_t count = 0;
+  bool narrow = false;
+  for (int64_t i = first; i < m->count && bytes <= SITU__MOVE_STAGE - SITU__MOVE_SMALL; i++) {
+    const situ_move_unit *u = &m->unit[i];
+    if (!travels_with(u, from, to) || (situ__move_casts(u) && !computes(from, u))) continue;
+    const size_t step = alignment(u), at = (bytes + step - 1) & ~(step - 1);
+    item[count++] = (situ_pack_item){ .storage = u->storage,
+                                      .numel = values(u),
+                                      .at = at,
+                                      .dtype = (situ_dtype)u->from_dtype,
+                                      .as = (situ_dtype)u->to_dtype,
+                                      .count = i };
+    narrow = narrow || narrows(u->from_dtype, u->to_dtype);
+    bytes = at + (((size_t)u->bytes_after + step - 1) & ~(step - 1));
+  }
+  if (count < 2) return stage_alone(m, c, &m->unit[first]);
+  if (narrow && !make_counts(m, c, from)) return false;
+  situ_storage *room = narrow && !counts_on(c, from) ? NULL : spare(m, to, bytes);
+  situ_storage *buffer = room && !situ__move_same(from, to) ? spare(m, from, bytes) : room;
+  bool good = true;
+  if (!buffer) { /* a device is full: without it then */
+    situ__storage_release(room);
+    for (int64_t k = 0; k < count && good; k++) good = stage_alone(m, c, &m->unit[item[k].count]);
+    return good;
+  }
+  good = send(m, c, buffer, room, bytes, item, count, narrow);
+  if (buffer != room) situ__storage_release(buffer);
+  good = good && (situ__backend(to)->addressable ? share(m, room, item, count) : unpack(m, room, bytes, item, count));
+  situ__storage_release(room);
+  return good;
+}
+
+/* Can small storages get there together, and is that worth it? */
+static bool together(const situ_move_unit *u) {
+  const bool unpacks = situ__has_verb(u->to, SITU_VERB_PACK) && !situ__move_same(u->from, u->to);
+  return u->to.kind != SITU_META && (situ__backend(u->to)->addressable || unpacks) && travels_with(u, u->from, u->to) &&
+         (!situ__move_casts(u) || computes(u->from, u));
+}
+
+bool situ__move_stage(situ_move_plan *m) {
+  situ_pack_item *item = situ__alloc((size_t)m->count * sizeof *item + 1);
+  if (!item) return situ__no_memory(m->op, (size_t)m->count * sizeof *item), false;
+  counts c = { .devices = 0 };
+  bool good = true;
+  for (int64_t i = 0; good && i < m->count; i++) {
+    situ_move_unit *u = &m->unit[i];
+    if (!u->moves || u->room) continue;
+    good = together(u) ? stage_batch(m, &c, i, item) : stage_alone(m, &c, u);
+  }
+  good = good && read_counts(m, &c);
+  for (int k = 0; k < c.devices; k++) situ__storage_release(c.list[k]);
+  situ__free(item);
+  return good;
+}

@@ -1,0 +1,93 @@
+/* Where everything is, for other programs.
+   SPDX-License-Identifier: MIT */
+#include <inttypes.h>
+
+#include "base/fail.h"
+#include "base/handle.h"
+#include "place/draw/snapshot.h"
+
+/* JSON is UTF-8; a module's name may be anything. */
+static void add_string(situ__text *text, const char *from) {
+  situ__text clean = { 0 };
+  situ__text_append(&clean, "", 0);
+  situ__place_clean(&clean, from);
+  if (clean.failed) text->failed = true;
+  else situ__text_json_string(text, clean.data);
+  situ__text_free(&clean);
+}
+
+static void add_sums(situ__text *text, const situ__place_sum *sum, int devices, const char *between) {
+  char name[SITU_DEVICE_NAME_MAX];
+  bool any = false;
+  situ__text_add(text, "[");
+  for (int d = 0; d < devices; d++) {
+    if (!sum[d].tensors) continue;
+    situ__text_add(text, "%s{\"device\": \"%s\", \"bytes\": %" PRIu64 ", \"tensors\": %" PRId64 "}", any ? between : "",
+                   situ_device_name(sum[d].device, name), sum[d].bytes, sum[d].tensors);
+    any = true;
+  }
+  situ__text_add(text, "]");
+}
+
+static void add_tie(situ__text *text, const situ__node *node) {
+  situ__text_add(text, ", \"tied\": ");
+  if (node->entry.tied) add_string(text, node->entry.tied);
+  else situ__text_add(text, "null");
+  situ__text_add(text, "}");
+}
+
+static void add_module(situ__text *text, const situ_snapshot *s, int64_t i) {
+  situ__place_sum sum[SITU__PLACES];
+  int first;
+  (void)situ__place_spread(s, i, sum, &first);
+  situ__text_add(text, "{\"path\": ");
+  add_string(text, s->node[i].entry.path);
+  situ__text_add(text, ", \"type\": ");
+  add_string(text, s->node[i].entry.type);
+  situ__text_add(text, ", \"bytes\": %" PRIu64 ", \"devices\": ", s->node[i].entry.bytes);
+  add_sums(text, sum, s->devices, ", ");
+  add_tie(text, &s->node[i]);
+}
+
+static void add_tensor(situ__text *text, const situ__node *node) {
+  char device[SITU_DEVICE_NAME_MAX];
+  const situ_place_entry *e = &node->entry;
+  situ__text_add(text, "{\"path\": ");
+  add_string(text, e->path);
+  situ__text_add(text, ", \"role\": \"%s\", \"device\": \"%s\", \"dtype\": ", situ__place_role(e->role),
+                 situ_device_name(e->device, device));
+  add_string(text, e->type);
+  situ__text_add(text, ", \"shape\": ");
+  situ__text_dims(text, e->shape.dim, e->shape.ndim);
+  situ__text_add(text, ", \"bytes\": %" PRIu64, e->bytes);
+  add_tie(text, node);
+}
+
+int64_t situ_snapshot_json(const situ_snapshot *s, char *buffer, size_t size) {
+  static const char op[] = "snapshot_json";
+  situ__text text = { 0 };
+  if (!situ__valid(op, "snapshot", s, SITU__A_SNAPSHOT) || (size && !situ__given(op, "buffer", buffer))) return -1;
+  situ__text_add(&text, "{\"bytes\": %" PRIu64 ",\n \"devices\": ", s->bytes);
+  add_sums(&text, s->device, s->devices, ",\n  ");
+  for (int modules = 1; modules >= 0; modules--) {
+    bool any = false;
+    situ__text_add(&text, ",\n \"%s\": [", modules ? "modules" : "tensors");
+    for (int64_t i = 0; i < s->count; i++) {
+      if ((s->node[i].device < 0) != modules) continue;
+      if (any) situ__text_add(&text, ",\n  ");
+      if (modules) add_module(&text, s, i);
+      else add_tensor(&text, &s->node[i]);
+      any = true;
+    }
+    situ__text_add(&text, "]");
+  }
+  situ__text_add(&text, "}\n");
+  return situ__place_deliver(op, &text, buffer, size);
+}
+
+int64_t situ_place_json(situ_nn_module *m, char *buffer, size_t size) {
+  situ_snapshot *s = situ_place_snapshot(m);
+  int64_t length = s ? situ_snapshot_json(s, buffer, size) : -1;
+  situ_snapshot_free(s);
+  return length;
+}

@@ -1,0 +1,324 @@
+/* Taking note of where everything is: the one source of trees, pictures, JSON and lock files.
+   SPDX-License-Identifier: MIT */
+#include "place/draw/snapshot.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/alloc.h"
+#include "base/fail.h"
+#include "base/handle.h"
+#include "base/map.h"
+#include "base/problem.h"
+#include "situ/sys/op.h"
+
+/* While a snapshot grows its texts move, so entries keep where they begin (plus 1; 0: NULL). */
+typedef struct builder {
+  const char *op, *file; /* file: NULL unless the facts come from one */
+  situ_snapshot *s;
+  situ__text text;
+  situ__map seen;                      /* storages and modules: entry number plus 1 */
+  int64_t open[SITU__PLACE_DEPTH + 1]; /* the modules around the next entry */
+  int depth;                           /* how many there are */
+} builder;
+
+static const char *keep(builder *b, const char *text) {
+  size_t at = b->text.length;
+  situ__text_append(&b->text, text, strlen(text) + 1);
+  return (const char *)(uintptr_t)(at + 1);
+}
+
+static const char *kept(const builder *b, const char *at) { return b->text.data + ((uintptr_t)at - 1); }
+
+/* ---- one more entry -------------------------------------------------------------------------- */
+
+static situ__node *add(builder *b, const char *path, situ_place_role role, const char *type) {
+  situ_snapshot *s = b->s;
+  if (s->count == s->capacity) {
+    int64_t capacity = s->capacity ? 2 * s->capacity : 64;
+    situ__node *grown = situ__realloc(s->node, (size_t)capacity * sizeof *grown);
+    if (!grown) {
+      situ__no_memory(b->op, (size_t)capacity * sizeof *grown);
+      return NULL;
+    }
+    s->node = grown;
+    s->capacity = capacity;
+  }
+  situ__node *node = &s->node[s->count];
+  *node = (situ__node){ .entry = { .path = keep(b, path), .role = role, .type = keep(b, type) },
+                        .depth = b->depth,
+                        .device = -1,
+                        .parent = b->depth ? b->open[b->depth - 1] : -1,
+                        .end = s->count + 1,
+                        .tie = -1 };
+  if (role == SITU_PLACE_MODULE) b->open[b->depth++] = s->count;
+  s->count++;
+  if (!b->text.failed) return node;
+  situ__no_memory(b->op, b->text.capacity);
+  return NULL;
+}
+
+/* Ends modules until `depth` of them are open. */
+static void close_to(builder *b, int depth) {
+  while (b->depth > depth) b->s->node[b->open[--b->depth]].end = b->s->count;
+}
+
+/* The list of devices is short: a search is as good as a map. */
+static int device_number(builder *b, situ_device device) {
+  situ_snapshot *s = b->s;
+  for (int d = 0; d < s->devices; d++)
+    if (situ_device_equal(s->device[d].device, device)) return d;
+  if (s->devices == SITU__PLACES) {
+    situ__fail(SITU_E_LIMIT, b->op, "more than %d devices", SITU__PLACES);
+    return -1;
+  }
+  s->device[s->devices].device = device;
+  return s->devices++;
+}
+
+static situ_status add_tensor(builder *b, const char *path, situ_place_role role, const char *dtype, situ_device device,
+                              situ_shape shape, uint64_t bytes, int64_t tie) {
+  int number = device_number(b, device);
+  situ__node *node = number < 0 ? NULL : add(b, path, role, dtype);
+  if (!node) return situ_error();
+  situ_snapshot *s = b->s;
+  node->device = number;
+  node->tie = tie;
+  node->entry.device = device;
+  node->entry.shape = shape;
+  if (tie >= 0) return SITU_OK;
+  if (__builtin_add_overflow(s->bytes, bytes, &s->bytes))
+    return situ__fail(SITU_E_OVERFLOW, b->op, "the bytes of all tensors do not fit in 64 bits");
+  node->entry.bytes = bytes;
+  for (int d = 0; d < b->depth; d++) s->node[b->open[d]].entry.bytes += bytes;
+  s->device[number].bytes += bytes;
+  s->device[number].tensors++;
+  s->tensors++;
+  return SITU_OK;
+}
+
+/* ---- the end --------------------------------------------------------------------------------- */
+
+static int by_device(const void *a, const void *b) {
+  const situ_device x = ((const situ__place_sum *)a)->device, y = ((const situ__place_sum *)b)->device;
+  return x.kind != y.kind ? x.kind - y.kind : x.index - y.index;
+}
+
+/* Devices in the order of their names, so that two snapshots of one model list them alike. */
+static void sort_devices(situ_snapshot *s) {
+  int now_at[SITU__PLACES];
+  situ_device was[SITU__PLACES];
+  for (int d = 0; d < s->devices; d++) was[d] = s->device[d].device;
+  qsort(s->device, (size_t)s->devices, sizeof *s->device, by_device);
+  for (int d = 0; d < s->devices; d++)
+    for (int n = 0; n < s->devices; n++)
+      if (situ_device_equal(was[d], s->device[n].device)) now_at[d] = n;
+  for (int64_t i = 0; i < s->count; i++)
+    if (s->node[i].device >= 0) s->node[i].device = now_at[s->node[i].device];
+}
+
+/* Texts no longer move: entries get theirs. The snapshot, or NULL. */
+static situ_snapshot *finish(builder *b, situ_status status) {
+  situ_snapshot *s = b->s;
+  close_to(b, 0);
+  situ__map_free(&b->seen);
+  if (status != SITU_OK) {
+    situ__text_free(&b->text);
+    situ_snapshot_free(s);
+    return NULL;
+  }
+  s->text = b->text.data;
+  sort_devices(s);
+  for (int64_t i = 0; i < s->count; i++) {
+    situ__node *node = &s->node[i];
+    node->entry.path = kept(b, node->entry.path);
+    node->entry.type = kept(b, node->entry.type);
+    node->name = node->entry.path;
+    if (node->tie >= 0) node->entry.tied = s->node[node->tie].entry.path;
+    /* A name is what follows the path of the module around it. */
+    size_t before = node->parent >= 0 ? strlen(s->node[node->parent].entry.path) : 0;
+    if (before) node->name += before + 1;
+  }
+  return s;
+}
+
+static bool begin(builder *b, const char *op) {
+  *b = (builder){ .op = op, .s = situ__handle_new(SITU__A_SNAPSHOT, sizeof *b->s) };
+  if (!b->s) situ__no_memory(op, sizeof *b->s);
+  return b->s != NULL;
+}
+
+/* ---- of a module ----------------------------------------------------------------------------- */
+
+static situ_place_role role_of(const situ_nn_slot *slot) {
+  return slot->kind == SITU_NN_PARAMETER ? SITU_PLACE_PARAMETER
+         : slot->kind == SITU_NN_BUFFER  ? SITU_PLACE_BUFFER
+                                         : SITU_PLACE_TRANSIENT;
+}
+
+static situ_status visit(const situ_nn_visit *at, void *payload) {
+  builder *b = payload;
+  if (at->leaving) {
+    close_to(b, at->depth);
+    return SITU_OK;
+  }
+  const void *key = at->tensor ? (const void *)situ_desc(at->tensor)->storage : at->module;
+  int64_t tie = (int64_t)(uintptr_t)situ__map_get(&b->seen, key) - 1, number = b->s->count;
+  situ_status status = SITU_OK;
+  if (at->tensor) {
+    const situ_storage *storage = key;
+    status = add_tensor(b, at->path, role_of(at->slot), situ_dtype_name(situ_dtype_of(at->tensor)),
+                        situ_device_of(at->tensor), situ_shape_of(at->tensor), storage->bytes, tie);
+  } else {
+    situ__node *node = add(b, at->path, SITU_PLACE_MODULE, at->module->type->name);
+    if (node) node->tie = tie;
+    else status = situ_error();
+  }
+  if (status == SITU_OK && tie < 0 && !situ__map_put(&b->seen, key, (void *)(uintptr_t)(number + 1)))
+    status = situ__no_memory(b->op, sizeof key);
+  return status;
+}
+
+situ_snapshot *situ_place_snapshot(situ_nn_module *m) {
+  builder b;
+  if (!situ__valid("place_snapshot", "module", m, SITU__A_MODULE)) return NULL;
+  if (!begin(&b, "place_snapshot")) return NULL;
+  return finish(&b, situ_nn_walk(m, SITU_NN_VISIT_TENSORS | SITU_NN_VISIT_MODULES | SITU_NN_VISIT_LEAVE, visit, &b));
+}
+
+/* ---- of facts from elsewhere ----------------------------------------------------------------- */
+
+/* Is `path` (its first `length` bytes) that of the open module number d? */
+static bool is_open(const builder *b, int d, const char *path, size_t length) {
+  const char *open = kept(b, b->s->node[b->open[d]].entry.path);
+  return strncmp(open, path, length) == 0 && !open[length];
+}
+
+/* A key for the map of what has been seen: names are many, and equal keys of two names rare. */
+static const void *key_of(const char *path) {
+  uint64_t hash = 0xcbf29ce484222325u; /* FNV-1a */
+  for (; *path; path++) hash = (hash ^ (unsigned char)*path) * 0x100000001b3u;
+  return (const void *)(uintptr_t)(hash | 1);
+}
+
+/* The tensor of a path; -1: there is none yet. */
+static int64_t find(const builder *b, const char *path) {
+  int64_t i = (int64_t)(uintptr_t)situ__map_get(&b->seen, key_of(path)) - 1;
+  if (i < 0 || strcmp(kept(b, b->s->node[i].entry.path), path) == 0) return i;
+  for (i = b->s->count - 1; i >= 0; i--)
+    if (b->s->node[i].device >= 0 && strcmp(kept(b, b->s->node[i].entry.path), path) == 0) break;
+  return i;
+}
+
+/* Opens the modules that stand in a path, up to its last dot, and closes the others. */
+static bool open_modules(builder *b, const char *path) {
+  if (b->depth == 0 && !add(b, "", SITU_PLACE_MODULE, "")) return false;
+  int depth = 1;
+  for (const char *dot = path; depth < SITU__PLACE_DEPTH && (dot = strchr(dot, '.')); dot++) {
+    size_t length = (size_t)(dot - path);
+    if (depth >= b->depth || !is_open(b, depth, path, length)) {
+      close_to(b, depth);
+      situ__text part = { 0 };
+      situ__text_append(&part, path, length);
+      bool added = !part.failed && add(b, part.data, SITU_PLACE_MODULE, "");
+      if (part.failed) situ__no_memory(b->op, length);
+      situ__text_free(&part);
+      if (!added) return false;
+    }
+    depth++;
+  }
+  close_to(b, depth);
+  return true;
+}
+
+/* Facts that cannot be: the caller's mistake, or a file's. */
+static situ_status refuse(const builder *b, const char *path, const char *what) {
+  char shown[SITU__SHOWN_MAX];
+  return situ__fail(b->file ? SITU_E_FORMAT : SITU_E_ARG, b->op, "%s%s'%s' %s", b->file ? b->file : "",
+                    b->file ? ": " : "", situ__shown(path, shown), what);
+}
+
+static situ_status add_entry(builder *b, const situ_place_entry *e) {
+  bool known = (unsigned)e->role < SITU_PLACE_ROLES && e->device.kind < SITU_DEVICE_KINDS;
+  if (!e->path || !e->type) return situ__null(b->op, e->path ? "type" : "path");
+  if (!known || e->shape.ndim < 0 || e->shape.ndim > SITU_MAX_DIMS)
+    return refuse(b, e->path, "has a role, device or shape that is none");
+  bool module = e->role == SITU_PLACE_MODULE, root = module && !*e->path;
+  if (root && b->s->count) return refuse(b, e->path, "is the root, and must come first");
+  if (!root && !open_modules(b, e->path)) return situ_error();
+  if (module) return add(b, e->path, e->role, e->type) ? SITU_OK : situ_error();
+  if (find(b, e->path) >= 0) return refuse(b, e->path, "is there twice");
+  int64_t tie = e->tied ? find(b, e->tied) : -1, number = b->s->count;
+  if (e->tied && tie < 0) return refuse(b, e->path, "is tied to what does not come before it");
+  situ_status status = add_tensor(b, e->path, e->role, e->type, e->device, e->shape, e->bytes, tie);
+  if (status == SITU_OK && !situ__map_put(&b->seen, key_of(e->path), (void *)(uintptr_t)(number + 1)))
+    status = situ__no_memory(b->op, sizeof *e);
+  return status;
+}
+
+situ_snapshot *situ__snapshot_of(const char *op, const char *file, const situ_place_entry *entries, int64_t count) {
+  builder b;
+  if (!begin(&b, op)) return NULL;
+  b.file = file;
+  situ_status status = SITU_OK;
+  for (int64_t i = 0; i < count && status == SITU_OK; i++) status = add_entry(&b, &entries[i]);
+  return finish(&b, status);
+}
+
+situ_snapshot *situ_snapshot_of(const situ_place_entry *entries, int64_t count) {
+  if (entries || count == 0) return situ__snapshot_of("snapshot_of", NULL, entries, count);
+  situ__null("snapshot_of", "entries");
+  return NULL;
+}
+
+/* ---- looking --------------------------------------------------------------------------------- */
+
+void situ_snapshot_free(situ_snapshot *s) {
+  if (!s || !situ__valid("snapshot_free", "snapshot", s, SITU__A_SNAPSHOT)) return;
+  situ__free(s->node);
+  situ__free(s->text);
+  situ__handle_free(s, sizeof *s, NULL);
+}
+
+int64_t situ_snapshot_count(const situ_snapshot *s) {
+  return s && situ__valid("snapshot_count", "snapshot", s, SITU__A_SNAPSHOT) ? s->count : 0;
+}
+
+const situ_place_entry *situ_snapshot_at(const situ_snapshot *s, int64_t i) {
+  if (!s || !situ__valid("snapshot_at", "snapshot", s, SITU__A_SNAPSHOT)) return NULL;
+  return i >= 0 && i < s->count ? &s->node[i].entry : NULL;
+}
+
+int situ__place_spread(const situ_snapshot *s, int64_t i, situ__place_sum *sum, int *first) {
+  int count = 0;
+  for (int d = 0; d < s->devices; d++) sum[d] = (situ__place_sum){ .device = s->device[d].device };
+  for (int64_t k = i; k < s->node[i].end; k++) {
+    const situ__node *node = &s->node[k];
+    if (node->device < 0) continue;
+    sum[node->device].bytes += node->entry.bytes;
+    sum[node->device].tensors++;
+  }
+  for (int d = s->devices - 1; d >= 0; d--) {
+    if (!sum[d].tensors) continue;
+    count++;
+    *first = d;
+  }
+  return count;
+}
+
+situ_status situ_place_of(situ_nn_module *m, situ_placement *out) {
+  if (!situ__valid("place_of", "module", m, SITU__A_MODULE) || !situ__given("place_of", "out", out))
+    return situ_error();
+  situ_snapshot *s = situ_place_snapshot(m);
+  if (!s) return situ_error();
+  *out = (situ_placement){ .bytes = s->bytes, .mixed = s->devices > 1 };
+  if (s->devices == 1) out->device = s->device[0].device;
+  for (int64_t i = 0; i < s->count; i++) {
+    const situ__node *node = &s->node[i];
+    if (node->device < 0 || node->tie >= 0) continue;
+    if (node->entry.role == SITU_PLACE_PARAMETER) out->parameters++;
+    else out->buffers++;
+  }
+  situ_snapshot_free(s);
+  return SITU_OK;
+}

@@ -1,0 +1,171 @@
+/* The lint looks at places: the devices and dtypes of a module's tensors, and of their gradients.
+   SPDX-License-Identifier: MIT */
+#include "place/lint/lint.h"
+
+#define DEVICE(device) situ__lint_device((device), (char[SITU_DEVICE_NAME_MAX]){ 0 })
+
+static situ_device device_of(const situ__part *tensor) { return situ_device_of(tensor->tensor); }
+
+static bool stated(situ_device device) { return device.kind != SITU_DEVICE_DEFAULT; }
+
+/* Where most of a module's own tensors are; if it is a draw its home, else where the first is. */
+static situ_device most(const situ__part *own, int64_t count, situ_device home) {
+  situ_device best = device_of(own);
+  int64_t best_count = 0;
+  for (int64_t i = 0; i < count; i++) {
+    int64_t same = 0;
+    for (int64_t k = 0; k < count; k++) same += situ_device_equal(device_of(&own[i]), device_of(&own[k]));
+    bool at_home = situ_device_equal(device_of(&own[i]), home);
+    if (same < best_count || (same == best_count && !at_home)) continue;
+    best = device_of(&own[i]);
+    best_count = same;
+  }
+  return best;
+}
+
+static bool devices(situ__lint *l, const situ__part *m, const situ__part *own, int64_t count) {
+  situ_device home = m->module->home, here = most(own, count, home);
+  bool apart = false, good = true;
+  for (int64_t i = 0; i < count && good; i++) {
+    situ_device there = device_of(&own[i]);
+    if (situ_device_equal(there, here)) continue;
+    apart = true;
+    /* Without values it is elsewhere by nature: another check's. */
+    if (there.kind == SITU_META || here.kind == SITU_META) continue;
+    good = situ__lint_add(l, SITU_LINT_APART, SITU_LINT_ERROR, &own[i], NULL, own[i].tensor,
+                          "it is on %s, and what else its module has is on %s", DEVICE(there), DEVICE(here)) &&
+           situ__lint_fix(l, "if (situ_nn_to(m, situ_dev(\"%s\")) != SITU_OK) ...", DEVICE(here));
+  }
+  if (!good || apart || !stated(home) || here.kind == SITU_META || situ_device_equal(here, home)) return good;
+  return situ__lint_add(l, SITU_LINT_AWAY, SITU_LINT_WARNING, m, NULL, NULL,
+                        "it was moved to %s, and its tensors are on %s: they were put there by "
+                        "another way",
+                        DEVICE(home), DEVICE(here)) &&
+         situ__lint_fix(l, "if (situ_nn_to(m, situ_dev(\"%s\")) != SITU_OK) ...", DEVICE(home));
+}
+
+static bool dtypes(situ__lint *l, const situ__part *own, int64_t count) {
+  const situ__part *first = NULL;
+  for (int64_t i = 0; i < count; i++) {
+    if (own[i].slot->kind != SITU_NN_PARAMETER) continue;
+    if (!first) first = &own[i];
+    situ_dtype want = situ_dtype_of(first->tensor), have = situ_dtype_of(own[i].tensor);
+    if (have == want) continue;
+    return situ__lint_add(l, SITU_LINT_DTYPES, SITU_LINT_WARNING, &own[i], NULL, own[i].tensor,
+                          "it is %s, and %s beside it is %s", situ_dtype_name(have), first->slot->name,
+                          situ_dtype_name(want)) &&
+           situ__lint_fix(l, "if (situ_nn_to_dtype(m, SITU_%s) != SITU_OK) ...",
+                          want == SITU_F64    ? "F64"
+                          : want == SITU_F16  ? "F16"
+                          : want == SITU_BF16 ? "BF16"
+                                              : "F32");
+  }
+  return true;
+}
+
+static bool gradient(situ__lint *l, const situ__part *p) {
+  const situ_tensor *grad = situ_grad(p->tensor);
+  if (!grad) return true;
+  bool place = !situ_device_equal(situ_device_of(grad), device_of(p));
+  bool dtype = situ_dtype_of(grad) != situ_dtype_of(p->tensor);
+  if (!place && !dtype) return true;
+  return situ__lint_add(l, SITU_LINT_GRADIENT, SITU_LINT_ERROR, p, NULL, p->tensor,
+                        "its gradient is %s on %s, and the parameter is %s on %s", situ_dtype_name(situ_dtype_of(grad)),
+                        DEVICE(situ_device_of(grad)), situ_dtype_name(situ_dtype_of(p->tensor)),
+                        DEVICE(device_of(p))) &&
+         situ__lint_fix(l, "situ_nn_zero_grad(m);");
+}
+
+/* The device of a module's own tensors; {0}: it has none, or was met before. */
+static situ_device own_device(const situ__lint *l, int64_t i) {
+  const situ__part *p = &l->parts[i];
+  if (p->tensor || p->again || i + 1 >= l->count || !l->parts[i + 1].tensor) return (situ_device){ 0 };
+  return device_of(&l->parts[i + 1]);
+}
+
+/* Is this a device where modules were put on purpose: moved there, or made with the device stated? Where no module
+   was put anywhere, it is the one that most of them are on. */
+static bool is_meant(const situ__lint *l, situ_device device) {
+  bool any = false;
+  int64_t here = 0, total = 0;
+  for (int64_t i = 0; i < l->count; i++) {
+    situ_device own = own_device(l, i);
+    bool same = own.kind && situ_device_equal(own, device), put = own.kind && stated(l->parts[i].module->home);
+    if (same && put) return true;
+    any = any || put;
+    here += same;
+    total += own.kind != 0;
+  }
+  return !any && 2 * here > total;
+}
+
+/* Was this module left where it was made, on a device where no module was put on purpose? */
+static bool is_left(const situ__lint *l, int64_t i) {
+  situ_device here = own_device(l, i);
+  return here.kind && !stated(l->parts[i].module->home) && !is_meant(l, here);
+}
+
+/* Where the modules before it are, else those behind it. */
+static situ_device neighbour(const situ__lint *l, int64_t i) {
+  situ_device found = { 0 };
+  for (int64_t k = 0; k < l->count && (k < i || !found.kind); k++) {
+    situ_device here = own_device(l, k);
+    if (here.kind && !is_left(l, k)) found = here;
+  }
+  return found;
+}
+
+static bool tell_left(situ__lint *l, int64_t i, bool spread) {
+  const situ__part *p = &l->parts[i];
+  situ_device there = neighbour(l, i);
+  if (!situ__lint_add(l, SITU_LINT_ALONE, SITU_LINT_WARNING, p, NULL, NULL,
+                      "it is on %s, where it was made, and the other modules with tensors are on %s%s; "
+                      "nothing has moved it there",
+                      DEVICE(own_device(l, i)), DEVICE(there), spread ? " and on other devices" : ""))
+    return false;
+  if (!spread || !*p->path)
+    return situ__lint_fix(l, "if (situ_nn_to(model, situ_dev(\"%s\")) != SITU_OK) ...", DEVICE(there));
+  return situ__lint_fix(l, "if (situ_nn_to(situ_nn_get_submodule(model, \"%s\"), situ_dev(\"%s\")) != SITU_OK) ...",
+                        p->path, DEVICE(there));
+}
+
+/* A few modules were left where they were made, and the others were moved: made in the wrong place, or forgotten. What
+   came before a device map was left by it on purpose, but for a single module beside others that are all in one place. */
+static bool left_behind(situ__lint *l) {
+  int64_t left = 0, others = 0;
+  situ_device first = { 0 };
+  bool spread = false;
+  for (int64_t i = 0; i < l->count; i++) {
+    situ_device here = own_device(l, i);
+    if (here.kind == SITU_META) return true; /* not placed yet: values are another check's */
+    if (!here.kind) continue;
+    if (is_left(l, i)) {
+      left++;
+      continue;
+    }
+    others++;
+    if (!first.kind) first = here;
+    spread = spread || !situ_device_equal(first, here);
+  }
+  bool good = true;
+  for (int64_t i = 0; left < others && i < l->count && good; i++)
+    if (is_left(l, i) && (l->parts[i].module->late || (!spread && left == 1))) good = tell_left(l, i, spread);
+  return good;
+}
+
+bool situ__lint_places(situ__lint *l) {
+  bool good = true;
+  for (int64_t i = 0; i < l->count && good; i++) {
+    const situ__part *m = &l->parts[i];
+    if (m->again) continue;
+    if (m->tensor) {
+      if (m->slot->kind == SITU_NN_PARAMETER) good = gradient(l, m);
+      continue;
+    }
+    /* A module's own tensors follow it at once. */
+    int64_t count = 0;
+    while (i + 1 + count < l->count && l->parts[i + 1 + count].tensor) count++;
+    if (count) good = devices(l, m, m + 1, count) && dtypes(l, m + 1, count);
+  }
+  return good && left_behind(l);
+}

@@ -1,0 +1,172 @@
+/* The lint looks at values: those that are not there yet, those that are shared or were, those that
+   will not be saved.
+   SPDX-License-Identifier: MIT */
+#include <string.h>
+
+#include "base/alloc.h"
+#include "base/fail.h"
+#include "place/lint/lint.h"
+
+static bool is_meta(const situ_tensor *t) { return situ_device_of(t).kind == SITU_META; }
+
+static bool is_parameter(const situ__part *p) { return p->slot->kind == SITU_NN_PARAMETER; }
+
+static bool unwritten(const situ_tensor *t) {
+  uint32_t flags = __atomic_load_n(&situ__lint_storage(t)->flags, __ATOMIC_RELAXED);
+  return flags & SITU_STORAGE_UNWRITTEN;
+}
+
+/* ---- values that are not there ---- */
+
+static bool no_values(situ__lint *l, const situ__part *p, const situ__part *real) {
+  if (is_meta(p->tensor) && real) {
+    char name[SITU_DEVICE_NAME_MAX];
+    return situ__lint_add(l, SITU_LINT_VALUES, SITU_LINT_ERROR, p, NULL, p->tensor,
+                          "it is on meta and has no values, while %s has: it was never loaded or "
+                          "materialised",
+                          real->path) &&
+           situ__lint_fix(l, "if (situ_nn_to(m, situ_dev(\"%s\")) != SITU_OK) ...",
+                          situ__lint_device(situ_device_of(real->tensor), name));
+  }
+  if (is_meta(p->tensor) || !unwritten(p->tensor) || situ_numel(p->tensor) == 0) return true;
+  return situ__lint_add(l, SITU_LINT_VALUES, SITU_LINT_ERROR, p, NULL, p->tensor,
+                        "nothing was ever written to it: its values are whatever was in memory") &&
+         situ__lint_fix(l, "situ_zero_(m->%s);   /* or load them */", p->slot->name);
+}
+
+static bool lazy(situ__lint *l, const situ__part *p) {
+  if (!p->module->pending) return true;
+  return situ__lint_add(l, SITU_LINT_LAZY, SITU_LINT_WARNING, p, NULL, NULL,
+                        "it has seen no input yet, so it has no parameters: an optimiser made now "
+                        "would not train it, a file would not have it") &&
+         situ__lint_fix(l, "situ_nn_forward(model, sample);   /* before the optimiser is made */");
+}
+
+static bool graph(situ__lint *l, const situ__part *p) {
+  if (situ_is_leaf(p->tensor)) return true;
+  if (is_parameter(p))
+    return situ__lint_add(l, SITU_LINT_GRAPH, SITU_LINT_ERROR, p, NULL, p->tensor,
+                          "it is the result of an op: gradients go through it to what it was made of, "
+                          "and no optimiser can have it") &&
+           situ__lint_fix(l, "situ_nn_param(m, %s, situ_detach(...));", p->slot->name);
+  return situ__lint_add(l, SITU_LINT_GRAPH, SITU_LINT_WARNING, p, NULL, p->tensor,
+                        "it is the result of a recorded op, and keeps the whole graph behind it alive") &&
+         situ__lint_fix(l, "situ_nn_buffer(m, %s, situ_detach(...));", p->slot->name);
+}
+
+static bool unsaved(situ__lint *l, const situ__part *p) {
+  if (p->slot->kind != SITU_NN_TRANSIENT) return true;
+  return situ__lint_add(l, SITU_LINT_UNSAVED, SITU_LINT_NOTE, p, NULL, p->tensor,
+                        "it is a transient buffer: a state dict does not have it") &&
+         situ__lint_fix(l, "situ_nn_buffer(m, %s, ...);   /* if it cannot be made anew */", p->slot->name);
+}
+
+/* ---- values that should be one ---- */
+
+/* A tensor was registered in the place of one that another part still shows. */
+static bool tie(situ__lint *l, const situ__part *p) {
+  for (int64_t i = 0; p->slot->was && i < l->count; i++) {
+    const situ__part *other = &l->parts[i];
+    if (!other->tensor || other->slot == p->slot) continue;
+    const situ_storage *storage = situ__lint_storage(other->tensor);
+    if (storage->serial != p->slot->was || storage == situ__lint_storage(p->tensor)) continue;
+    return situ__lint_add(l, SITU_LINT_TIE, SITU_LINT_WARNING, p, NULL, p->tensor,
+                          "it was tied to %s, until another tensor was registered in its place: now "
+                          "they are two",
+                          other->path) &&
+           situ__lint_fix(l, "situ_nn_%s(m, %s, other->%s);", is_parameter(p) ? "param" : "buffer", p->slot->name,
+                          other->slot->name);
+  }
+  return true;
+}
+
+enum { SAMPLE = 16, CHUNK = 1 << 14 };
+
+/* Elements from `at` on as bytes, at most CHUNK. */
+static bool read(situ_tensor *t, int64_t at, int64_t count, void *out) {
+  situ_scope scope;
+  situ_scope_begin_no_grad(&scope);
+  situ_tensor *part = situ_narrow(situ_reshape(situ_detach(t), SITU_SHAPE(-1)), 0, at, count);
+  size_t bytes = (size_t)count * situ_dtype_size(situ_dtype_of(t));
+  bool good = part && situ_copy_to_host(part, out, bytes) == SITU_OK;
+  return situ_scope_end(&scope) == SITU_OK && good;
+}
+
+static bool equal_bits(situ_tensor *a, situ_tensor *b, char *left, char *right, bool *equal) {
+  size_t size = situ_dtype_size(situ_dtype_of(a));
+  *equal = true;
+  for (int64_t at = 0, n = situ_numel(a); at < n && *equal; at += CHUNK) {
+    int64_t count = n - at < CHUNK ? n - at : CHUNK;
+    if (!read(a, at, count, left) || !read(b, at, count, right)) return false;
+    *equal = memcmp(left, right, (size_t)count * size) == 0;
+  }
+  return true;
+}
+
+/* A number made of a parameter's first elements; 0: it cannot have a twin. Zeros and ones are how
+   parameters start, and make no twins. */
+static bool fingerprint(const situ__part *p, char *room, uint64_t *print) {
+  *print = 0;
+  if (!p->tensor || p->again || !is_parameter(p)) return true;
+  const situ_tensor *t = p->tensor;
+  int64_t n = situ_numel(t) < SAMPLE ? situ_numel(t) : SAMPLE;
+  size_t size = situ_dtype_size(situ_dtype_of(t));
+  if (n < 2 || is_meta(t) || !situ_is_contiguous(t) || unwritten(t)) return true;
+  if (!read(p->tensor, 0, n, room)) return false;
+  if (memcmp(room, room + size, (size_t)(n - 1) * size) == 0) return true;
+  uint64_t hash = 0xcbf29ce484222325u; /* FNV-1a */
+  for (size_t i = 0; i < (size_t)n * size; i++) hash = (hash ^ (unsigned char)room[i]) * 0x100000001b3u;
+  *print = hash | 1;
+  return true;
+}
+
+static bool alike(const situ__part *a, const situ__part *b) {
+  situ_shape s = situ_shape_of(a->tensor), t = situ_shape_of(b->tensor);
+  return strcmp(a->slot->name, b->slot->name) == 0 && situ_shape_equal(&s, &t) &&
+         situ_dtype_of(a->tensor) == situ_dtype_of(b->tensor) && !situ_shares_storage(a->tensor, b->tensor);
+}
+
+static bool find_twins(situ__lint *l, uint64_t *print, char *left, char *right) {
+  bool good = true, equal;
+  for (int64_t i = 0; i < l->count && good; i++) {
+    const situ__part *p = &l->parts[i];
+    good = fingerprint(p, left, &print[i]);
+    for (int64_t k = 0; k < i && good && print[i]; k++) {
+      const situ__part *q = &l->parts[k];
+      if (print[k] != print[i] || !alike(p, q)) continue;
+      good = equal_bits(p->tensor, q->tensor, left, right, &equal);
+      if (!good || !equal) continue;
+      good = situ__lint_add(l, SITU_LINT_TWINS, SITU_LINT_NOTE, p, NULL, p->tensor,
+                            "it equals %s bit by bit, in memory of its own: a copy, where a tie "
+                            "may have been meant",
+                            q->path) &&
+             situ__lint_fix(l, "situ_nn_param(m, %s, other->%s);   /* to tie them */", p->slot->name, q->slot->name);
+      break;
+    }
+  }
+  return good;
+}
+
+static bool twins(situ__lint *l) {
+  uint64_t *print = situ__alloc((size_t)(l->count + 1) * sizeof *print);
+  char *room = situ__alloc(2 * CHUNK * sizeof(double));
+  bool good = print && room;
+  if (good) good = find_twins(l, print, room, room + CHUNK * sizeof(double));
+  else situ__no_memory(l->op, 2 * CHUNK * sizeof(double));
+  situ__free(print);
+  situ__free(room);
+  return good;
+}
+
+bool situ__lint_values(situ__lint *l) {
+  const situ__part *real = NULL;
+  bool good = true;
+  for (int64_t i = 0; i < l->count && !real; i++)
+    if (l->parts[i].tensor && !is_meta(l->parts[i].tensor)) real = &l->parts[i];
+  for (int64_t i = 0; i < l->count && good; i++) {
+    const situ__part *p = &l->parts[i];
+    if (p->again) continue;
+    good = p->tensor ? no_values(l, p, real) && graph(l, p) && unsaved(l, p) && tie(l, p) : lazy(l, p);
+  }
+  return good && (l->options->ignore >> SITU_LINT_TWINS & 1 || twins(l));
+}

@@ -1,0 +1,250 @@
+/* The preflight: a module's clone runs dry, forward and back.
+   SPDX-License-Identifier: MIT */
+#include "place/preflight/check.h"
+
+#include <stdio.h>
+#include <string.h>
+
+#include "base/alloc.h"
+#include "base/fail.h"
+#include "base/handle.h"
+#include "base/text.h"
+#include "situ/sys/op.h"
+
+static const char op[] = "place_check";
+
+/* ---- inputs --------------------------------------------------------------------------------- */
+
+/* One like it, without values; a meta input is made where it is meant to be. */
+static situ_tensor *stand_in(situ_tensor *t, void *payload) {
+  const situ_device *meant = payload;
+  situ_device device = situ_device_of(t);
+  if (device.kind == SITU_META) device = *meant;
+  situ_tensor *copy = situ_zeros(
+      situ_shape_of(t),
+      &(situ_options){ .dtype = situ_dtype_of(t), .device = device, .requires_grad = situ_requires_grad(t) });
+  situ_set_role(copy, SITU_ROLE_INPUT);
+  return copy ? situ_set_name(copy, situ_name(t)) : NULL;
+}
+
+/* ---- forward and back ----------------------------------------------------------------------- */
+
+typedef struct results {
+  situ__preflight *p;
+  situ_tree *parameters;
+  situ_tensor **parameter, **grad;
+  bool *reached;
+  int count;
+  bool any, failed; /* a result has a gradient; its way back failed */
+} results;
+
+static situ_status take_parameter(const char *path, situ_tensor *t, void *payload) {
+  results *r = payload;
+  (void)path;
+  if (situ_requires_grad(t)) r->parameter[r->count++] = t;
+  return SITU_OK;
+}
+
+static bool take_parameters(results *r, situ_nn_module *m) {
+  r->parameters = situ_nn_parameters(m);
+  const size_t most = (size_t)situ_tree_count(r->parameters) + 1;
+  r->parameter = situ__calloc(most, 2 * sizeof *r->parameter + sizeof *r->reached);
+  if (!r->parameters || !r->parameter) {
+    if (r->parameters) r->p->failed = true;
+    return false;
+  }
+  r->grad = r->parameter + most;
+  r->reached = (bool *)(r->grad + most);
+  return situ_tree_each(r->parameters, take_parameter, r) == SITU_OK && r->count > 0;
+}
+
+/* Back from one result: the graph is kept for the others. */
+static situ_status back_from(const char *path, situ_tensor *t, void *payload) {
+  results *r = payload;
+  (void)path;
+  if (!situ_requires_grad(t)) return SITU_OK;
+  r->any = true;
+  situ__preflight_pass(r->p);
+  situ_tensor *sum = situ_sum(t, NULL);
+  const situ_backward_options keep = { .retain_graph = true };
+  if (!sum || situ_autograd_grad(sum, r->count, r->parameter, r->grad, &keep) != SITU_OK) {
+    r->failed = true;
+    situ_dry_tell(&r->p->dry);
+    return SITU_OK;
+  }
+  for (int i = 0; i < r->count; i++) r->reached[i] |= r->grad[i] != NULL;
+  return SITU_OK;
+}
+
+static void without_gradient(results *r) {
+  for (int64_t i = 0, k = 0; i < situ_tree_count(r->parameters); i++) {
+    situ_tensor *t = situ_tree_tensor_at(r->parameters, i);
+    if (k == r->count || t != r->parameter[k]) continue;
+    if (r->reached[k++]) continue;
+    const char *path = situ_tree_key(r->parameters, i);
+    char text[512];
+    (void)snprintf(text, sizeof text, "no result depends on %.400s: it gets no gradient", path);
+    situ__preflight_add(
+        r->p, &(situ_place_finding){
+                  .problem = SITU_PLACE_GRADIENT, .note = true, .backward = true, .tensor = path, .text = text });
+  }
+}
+
+static void backward(situ__preflight *p, situ_nn_module *m, const situ_tree *outputs) {
+  results r = { .p = p };
+  p->backward = true;
+  if (take_parameters(&r, m)) {
+    if (situ_tree_each(outputs, back_from, &r) != SITU_OK) p->failed = true;
+    if (!r.any) {
+      situ__preflight_add(p, &(situ_place_finding){ .problem = SITU_PLACE_GRADIENT,
+                                                    .note = true,
+                                                    .backward = true,
+                                                    .text = "no result has a gradient: nothing can be trained" });
+    } else if (!r.failed) {
+      without_gradient(&r);
+    }
+    p->report.differentiated = r.any && !r.failed;
+  }
+  situ_dry_tell(&p->dry);
+  situ__free(r.parameter);
+  situ_tree_free(r.parameters);
+  p->backward = false;
+}
+
+/* ---- what is known when it is over ---------------------------------------------------------- */
+
+static situ_status name_part(const situ_nn_visit *at, void *payload) {
+  situ__preflight_name(payload, situ_desc(at->tensor)->storage, at->path);
+  return SITU_OK;
+}
+
+static situ_status weigh(const situ_nn_visit *at, void *payload) {
+  situ_place_load *load = situ__preflight_load(payload, situ_device_of(at->tensor));
+  const uint64_t bytes = (uint64_t)situ_numel(at->tensor) * situ_dtype_size(situ_dtype_of(at->tensor));
+  if (!load) return SITU_OK;
+  if (at->slot->kind == SITU_NN_PARAMETER) load->parameters += bytes;
+  else load->buffers += bytes;
+  return SITU_OK;
+}
+
+static void fits(situ__preflight *p) {
+  for (int64_t i = 0; i < p->report.load_count; i++) {
+    const situ_place_load *load = &p->report.loads[i];
+    situ_device_properties has = { 0 };
+    char text[256], name[SITU_DEVICE_NAME_MAX], total[SITU__BYTES_TEXT], peak[SITU__BYTES_TEXT];
+    if (load->device.kind == SITU_META || situ_device_info(load->device, &has) != SITU_OK) continue;
+    if (!has.memory_total || load->peak <= has.memory_total) continue;
+    (void)snprintf(text, sizeof text, "%s has %s of memory, and the peak of this run is %s",
+                   situ_device_name(load->device, name), situ__bytes_text(has.memory_total, total),
+                   situ__bytes_text(load->peak, peak));
+    situ__preflight_add(p, &(situ_place_finding){ .problem = SITU_PLACE_MEMORY, .status = SITU_E_NOMEM, .text = text });
+  }
+}
+
+static situ_status is_lazy(const situ_nn_visit *at, void *payload) {
+  if (!at->module->pending) return SITU_OK;
+  char text[256];
+  (void)snprintf(text, sizeof text,
+                 "a lazy %.64s cannot be checked: a module here cannot be cloned, and it must not "
+                 "make its parameters now",
+                 at->module->type->name);
+  situ__preflight_add(
+      payload, &(situ_place_finding){
+                   .problem = SITU_PLACE_OTHER, .status = SITU_E_UNSUPPORTED, .module = at->path, .text = text });
+  return SITU_OK;
+}
+
+/* ---- the run -------------------------------------------------------------------------------- */
+
+/* What can be run without harm: a clone; of a module that cannot be cloned itself, if none of its
+   parts is lazy. To be freed. */
+static situ_nn_module *runnable(situ__preflight *p, situ_nn_module *m) {
+  situ_nn_module *clone = situ_nn_clone(m);
+  if (clone) {
+    if (situ_nn_set_name(clone, situ_nn_name(m)) && situ_nn_walk(clone, SITU_NN_VISIT_TENSORS, name_part, p) == SITU_OK)
+      return clone;
+    situ_nn_free(clone);
+    p->failed = true;
+    return NULL;
+  }
+  if (situ_error() != SITU_E_UNSUPPORTED) {
+    situ_dry_tell(&p->dry);
+    return NULL;
+  }
+  situ_error_clear();
+  const int64_t before = p->report.finding_count;
+  if (situ_nn_walk(m, SITU_NN_VISIT_MODULES, is_lazy, p) != SITU_OK) p->failed = true;
+  return p->report.finding_count > before || p->failed ? NULL : situ_nn_retain(m);
+}
+
+static void run(situ__preflight *p, situ_nn_module *m, const situ_tree *inputs, const situ_place_check_options *o) {
+  situ_nn_module *clone = runnable(p, m);
+  if (!clone) return;
+  situ_device meant = o->device.kind ? o->device : situ_nn_home(clone);
+  if (!meant.kind) meant = situ_get_default_device();
+  situ_tree *in = situ_tree_map(inputs, stand_in, &meant);
+  p->counting = true;
+  situ_tree *out = in ? situ_nn_call(clone, in) : NULL;
+  situ_dry_tell(&p->dry);
+  p->report.finished = out != NULL;
+  const bool training = o->backward == SITU_PLACE_BACKWARD_IN_TRAINING && clone->training;
+  if (out && (training || o->backward == SITU_PLACE_BACKWARD_ALWAYS) && situ_is_grad_enabled()) backward(p, clone, out);
+  p->counting = false;
+  if (situ_nn_walk(clone, SITU_NN_VISIT_TENSORS | SITU_NN_VISIT_ONCE, weigh, p) != SITU_OK) p->failed = true;
+  situ_tree_free(out);
+  situ_tree_free(in);
+  situ_nn_free(clone);
+}
+
+static void note_kept(situ__preflight *p, int64_t kept) {
+  char text[256];
+  if (!kept) return;
+  (void)snprintf(text, sizeof text, "%lld tensors that forward made are kept after it; they are on meta now",
+                 (long long)kept);
+  situ__preflight_add(p, &(situ_place_finding){ .problem = SITU_PLACE_KEPT, .note = true, .text = text });
+}
+
+/* Findings as an error. */
+static situ_status refuse(const situ_place_report *r) {
+  char text[3500];
+  if (!r->mistakes) return SITU_OK;
+  if (situ_place_report_to_string(r, text, sizeof text) < 0) return situ_error();
+  return situ__fail(SITU_E_STATE, op, "%s", text);
+}
+
+situ_status situ_place_check(situ_nn_module *m, const situ_tree *inputs, const situ_place_check_options *options,
+                             situ_place_report *report) {
+  static const situ_place_check_options plain;
+  const situ_place_check_options *o = options ? options : &plain;
+  if (!situ__valid(op, "module", m, SITU__A_MODULE) || !situ__valid(op, "inputs", inputs, SITU__A_TREE))
+    return situ_error();
+  if (report) *report = (situ_place_report){ 0 };
+  if (o->device.kind && !situ_device_is_available(o->device)) {
+    char name[SITU_DEVICE_NAME_MAX];
+    return situ__fail(SITU_E_ARG, op, "options.device %s is not there", situ_device_name(o->device, name));
+  }
+  situ__preflight p = { .dry = { .meta_is = o->device }, .root = *situ_nn_name(m) ? situ_nn_name(m) : m->type->name };
+  situ__preflight_watch(&p);
+  if (situ_dry_begin(&p.dry) != SITU_OK) return situ_error();
+  situ__errors own;
+  situ_scope scope;
+  situ__errors_apart(&own);
+  const situ_device before = situ_get_default_device();
+  situ_scope_begin(&scope);
+  run(&p, m, inputs, o);
+  SITU_IGNORE(situ_scope_end(&scope));
+  SITU_IGNORE(situ_set_default_device(before));
+  note_kept(&p, situ_dry_end(&p.dry));
+  fits(&p);
+  (void)situ__errors_back(&own, NULL, 0);
+  situ__free(p.held);
+  situ__free(p.trips);
+  situ_status status = p.failed ? situ__no_memory(op, sizeof p) : SITU_OK;
+  if (status == SITU_OK && report) {
+    *report = p.report;
+    return SITU_OK;
+  }
+  if (status == SITU_OK) status = refuse(&p.report);
+  situ_place_report_free(&p.report);
+  return status;
+}

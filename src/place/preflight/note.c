@@ -1,0 +1,293 @@
+/* What a preflight takes down: mistakes, copies between devices, what each device has to do.
+   SPDX-License-Identifier: MIT */
+#include <stdio.h>
+#include <string.h>
+
+#include "base/alloc.h"
+#include "place/preflight/check.h"
+
+enum { PATH = 256, SITE = 256 };
+
+static situ__preflight *preflight_of(situ_dry *dry) { return (situ__preflight *)dry; }
+
+/* Room for one more; false: there is no memory, which is remembered. */
+static bool room(situ__preflight *p, void **list, int64_t count, int64_t *capacity, size_t size) {
+  if (count < *capacity) return true;
+  const int64_t more = *capacity ? 2 * *capacity : 16;
+  void *grown = situ__realloc(*list, (size_t)more * size);
+  if (!grown) {
+    p->failed = true;
+    return false;
+  }
+  *list = grown;
+  *capacity = more;
+  return true;
+}
+
+static const char *copied(situ__preflight *p, const char *text) {
+  char *copy = situ__strdup(text ? text : "");
+  if (!copy) p->failed = true;
+  return copy;
+}
+
+/* ---- mistakes ------------------------------------------------------------------------------- */
+
+static bool same(const char *a, const char *b) { return strcmp(a ? a : "", b ? b : "") == 0; }
+
+static bool same_finding(const situ_place_finding *a, const situ_place_finding *b) {
+  return a->problem == b->problem && same(a->op, b->op) && same(a->module, b->module) && same(a->tensor, b->tensor) &&
+         same(a->text, b->text);
+}
+
+void situ__preflight_add(situ__preflight *p, const situ_place_finding *finding) {
+  situ_place_report *r = &p->report;
+  for (int64_t i = 0; i < r->finding_count; i++) {
+    if (!same_finding(&r->findings[i], finding)) continue;
+    r->findings[i].count++;
+    return;
+  }
+  if (!room(p, (void **)&r->findings, r->finding_count, &p->finding_room, sizeof *r->findings)) return;
+  situ_place_finding *f = &r->findings[r->finding_count++];
+  *f = *finding;
+  f->count = 1;
+  f->op = copied(p, finding->op);
+  f->module = copied(p, finding->module);
+  f->tensor = copied(p, finding->tensor);
+  f->text = copied(p, finding->text);
+  f->fix = copied(p, finding->fix);
+  f->site = copied(p, finding->site);
+  if (!f->note) r->mistakes++;
+}
+
+static situ_place_problem problem_of(const situ_dry *dry, situ_status status) {
+  if (dry->blind) return SITU_PLACE_VALUES;
+  switch (status) {
+  case SITU_E_DEVICE: return SITU_PLACE_DEVICE;
+  case SITU_E_SHAPE: return SITU_PLACE_SHAPE;
+  case SITU_E_DTYPE: return SITU_PLACE_DTYPE;
+  case SITU_E_UNSUPPORTED: return SITU_PLACE_UNSUPPORTED;
+  default: return SITU_PLACE_OTHER;
+  }
+}
+
+/* The path of the one operand at fault; "": several are. */
+static const char *culprit(const situ_error_report *error) {
+  const char *found = NULL;
+  for (int i = 0; i < error->count; i++) {
+    if (!error->operands[i].odd) continue;
+    if (found) return "";
+    found = error->operands[i].tensor;
+  }
+  return found ? found : "";
+}
+
+static void found(situ_dry *dry) {
+  situ__preflight *p = preflight_of(dry);
+  situ_error_report error;
+  char module[PATH];
+  if (!situ_error_read(&error)) return;
+  /* The copy of the model and of its inputs is our doing, not the model's. */
+  if (!p->counting && error.status == SITU_E_UNSUPPORTED) return;
+  if (error.status == SITU_E_NOMEM) p->failed = true; /* on a device nothing was asked for */
+  situ__preflight_add(p, &(situ_place_finding){ .problem = problem_of(dry, error.status),
+                                                .backward = p->backward,
+                                                .status = error.status,
+                                                .op = error.op,
+                                                .module = situ_nn_running(module, sizeof module),
+                                                .tensor = culprit(&error),
+                                                .text = error.message,
+                                                .fix = error.fix,
+                                                .site = error.site });
+}
+
+/* The path of the module that runs: the root by its own name. "": none runs. */
+static const char *running(const situ__preflight *p, char module[PATH]) {
+  situ_nn_running(module, PATH);
+  if (!*module && p->counting && !p->backward) (void)snprintf(module, PATH, "%s", p->root);
+  return module;
+}
+
+/* ---- devices -------------------------------------------------------------------------------- */
+
+situ_place_load *situ__preflight_load(situ__preflight *p, situ_device device) {
+  situ_place_report *r = &p->report;
+  for (int64_t i = 0; i < r->load_count; i++)
+    if (situ_device_equal(r->loads[i].device, device)) return &r->loads[i];
+  int64_t capacity = p->load_room;
+  if (!room(p, (void **)&r->loads, r->load_count, &capacity, sizeof *r->loads) ||
+      !room(p, (void **)&p->held, r->load_count, &p->load_room, sizeof *p->held))
+    return NULL;
+  p->held[r->load_count].now = 0;
+  r->loads[r->load_count] = (situ_place_load){ .device = device };
+  return &r->loads[r->load_count++];
+}
+
+static void launched(situ_dry *dry, const char *op, situ_device device, const situ_work *work) {
+  situ__preflight *p = preflight_of(dry);
+  (void)op;
+  if (!p->counting) return;
+  situ_place_load *load = situ__preflight_load(p, device);
+  if (load) load->launches++;
+  /* A copy goes to whoever uses it first. */
+  for (int i = 0; i < work->ins; i++) {
+    void **note = work->in[i] ? situ_dry_note(work->in[i]->storage) : NULL;
+    situ__trail *trail = note ? *note : NULL;
+    if (!trail || trail->edge < 0) continue;
+    char module[PATH];
+    situ_place_edge *edge = &p->report.edges[trail->edge];
+    trail->edge = -1;
+    const char *to = copied(p, running(p, module));
+    if (!to || !*to) {
+      situ__free((void *)to);
+      continue;
+    }
+    situ__free((void *)edge->to);
+    edge->to = to;
+  }
+}
+
+static void made(situ_dry *dry, situ_storage *storage) {
+  situ__preflight *p = preflight_of(dry);
+  situ_place_load *load = situ__preflight_load(p, storage->device);
+  situ__trail *trail = situ__alloc(sizeof *trail);
+  if (!load || !trail) p->failed = true;
+  if (load) {
+    uint64_t *now = &p->held[load - p->report.loads].now;
+    *now += storage->bytes;
+    if (*now > load->peak) load->peak = *now;
+  }
+  if (!trail) return;
+  char module[PATH];
+  trail->edge = -1;
+  trail->from = situ__strdup(running(p, module));
+  *situ_dry_note(storage) = trail;
+}
+
+static void freed(situ_dry *dry, situ_storage *storage, situ_device device, size_t bytes) {
+  situ__preflight *p = preflight_of(dry);
+  situ_place_load *load = situ__preflight_load(p, device);
+  uint64_t *now = load ? &p->held[load - p->report.loads].now : NULL;
+  if (now) *now -= bytes < *now ? bytes : *now;
+  situ__trail *trail = *situ_dry_note(storage);
+  if (!trail) return;
+  *situ_dry_note(storage) = NULL;
+  situ__free(trail->from);
+  situ__free(trail);
+}
+
+void situ__preflight_name(situ__preflight *p, const situ_storage *storage, const char *path) {
+  void **note = situ_dry_note(storage);
+  situ__trail *trail = note ? *note : NULL;
+  char *copy = trail ? situ__strdup(path) : NULL;
+  if (trail && !copy) p->failed = true;
+  if (!copy) return;
+  situ__free(trail->from);
+  trail->from = copy;
+}
+
+/* ---- copies --------------------------------------------------------------------------------- */
+
+/* A gradient comes back over the copy that its value took there: backward meets them in the opposite order. NULL: it is
+   not known over which. */
+static const situ_place_edge *way_there(situ__preflight *p, const situ_dry_copy *c) {
+  for (int64_t i = p->trip_count - 1; i >= 0; i--) {
+    struct situ__trip *t = &p->trips[i];
+    const situ_place_edge *e = &p->report.edges[t->edge];
+    if (t->returned || t->bytes != c->bytes || !same(t->op, c->op) || !situ_device_equal(e->from_device, c->to) ||
+        !situ_device_equal(e->to_device, c->from))
+      continue;
+    t->returned = true;
+    return e;
+  }
+  return NULL;
+}
+
+static void note_trip(situ__preflight *p, const situ_dry_copy *c, int64_t edge) {
+  if (!room(p, (void **)&p->trips, p->trip_count, &p->trip_room, sizeof *p->trips)) return;
+  p->trips[p->trip_count++] = (struct situ__trip){ .edge = edge, .bytes = c->bytes, .op = c->op };
+}
+
+void situ__preflight_pass(situ__preflight *p) {
+  for (int64_t i = 0; i < p->trip_count; i++) p->trips[i].returned = false;
+}
+
+/* In a forward the target is the first module that uses the copy, which is not known yet. */
+static int64_t edge_like(const situ_place_report *r, const situ_place_edge *edge, bool backward) {
+  for (int64_t i = 0; i < r->edge_count; i++) {
+    const situ_place_edge *e = &r->edges[i];
+    if (situ_device_equal(e->from_device, edge->from_device) && situ_device_equal(e->to_device, edge->to_device) &&
+        same(e->from, edge->from) && (!backward || same(e->to, edge->to)) && same(e->op, edge->op) &&
+        same(e->site, edge->site))
+      return i;
+  }
+  return -1;
+}
+
+static void copy(situ_dry *dry, const situ_dry_copy *c) {
+  situ__preflight *p = preflight_of(dry);
+  situ_place_report *r = &p->report;
+  char module[PATH], site[SITE], backward[64];
+  (void)snprintf(backward, sizeof backward, "%.40s backward", c->op);
+  void **source = situ_dry_note(c->source), **target = situ_dry_note(c->target);
+  situ__trail *before = source ? *source : NULL, *after = target ? *target : NULL;
+  if (!p->counting) return;
+  const situ_place_edge *there = p->backward ? way_there(p, c) : NULL;
+  const situ_place_edge edge = { .from = there                    ? there->to
+                                         : before && before->from ? before->from
+                                                                  : "",
+                                 .to = there ? there->from : running(p, module),
+                                 .from_device = c->from,
+                                 .to_device = c->to,
+                                 .bytes = c->bytes,
+                                 .count = 1,
+                                 .op = p->backward ? backward : c->op,
+                                 .site = situ_site_text(c->site, site, sizeof site) };
+  int64_t at = edge_like(r, &edge, p->backward);
+  if (at >= 0) {
+    r->edges[at].bytes += c->bytes;
+    r->edges[at].count++;
+    if (!p->backward) note_trip(p, c, at);
+    return;
+  }
+  char *from = situ__strdup(edge.from), *to = situ__strdup(edge.to); /* `there` moves when the list grows */
+  if (!from || !to || !room(p, (void **)&r->edges, r->edge_count, &p->edge_room, sizeof *r->edges)) {
+    situ__free(from);
+    situ__free(to);
+    p->failed = true;
+    return;
+  }
+  at = r->edge_count++;
+  r->edges[at] = edge;
+  r->edges[at].from = from;
+  r->edges[at].to = to;
+  r->edges[at].op = copied(p, edge.op);
+  r->edges[at].site = copied(p, edge.site);
+  if (!p->backward) note_trip(p, c, at);
+  if (after) after->edge = at;
+}
+
+void situ__preflight_watch(situ__preflight *p) {
+  p->dry.found = found;
+  p->dry.copied = copy;
+  p->dry.launched = launched;
+  p->dry.made = made;
+  p->dry.freed = freed;
+}
+
+void situ_place_report_free(situ_place_report *r) {
+  if (!r) return;
+  for (int64_t i = 0; i < r->finding_count; i++) {
+    const situ_place_finding *f = &r->findings[i];
+    const char *const text[] = { f->op, f->module, f->tensor, f->text, f->fix, f->site };
+    for (size_t k = 0; k < sizeof text / sizeof *text; k++) situ__free((void *)text[k]);
+  }
+  for (int64_t i = 0; i < r->edge_count; i++) {
+    const situ_place_edge *e = &r->edges[i];
+    const char *const text[] = { e->from, e->to, e->op, e->site };
+    for (size_t k = 0; k < sizeof text / sizeof *text; k++) situ__free((void *)text[k]);
+  }
+  situ__free(r->findings);
+  situ__free(r->edges);
+  situ__free(r->loads);
+  *r = (situ_place_report){ 0 };
+}

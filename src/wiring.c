@@ -1,0 +1,41 @@
+/* What each floor asks of those above it. A floor calls upward through its table alone, which stands here.
+   SPDX-License-Identifier: MIT */
+#include "autograd/tape.h"
+#include "base/fail.h"
+#include "device/device.h"
+#include "dispatch/dispatch.h"
+#include "ops/ops.h"
+#include "situ/autograd.h"
+#include "tensor/tensor.h"
+
+const situ__base_upcalls situ__base_up = {
+  .explain_error = situ__explain_error,
+  .call_site = situ__call_site,
+  .site_text = situ__site_text,
+  .describe_dead_tensor = situ__describe_dead_tensor,
+};
+
+const situ__device_upcalls situ__device_up = {
+  .describe_storage = situ__describe_storage,
+  .storage_subject = situ__storage_subject,
+  .forget_casts = situ__forget_casts,
+  .cpu = &situ__cpu_backend,
+  .meta = &situ__meta_backend,
+  .sim = situ__sim_backend,
+};
+
+const situ__tensor_upcalls situ__tensor_up = {
+  .release_history = situ__release_history,
+  .set_requires_grad = situ_requires_grad_,
+};
+
+const situ__autograd_upcalls situ__autograd_up = {
+  .blame = situ__blame,
+  .node_of_view = situ__strided_node_of_view,
+  .node_of_part = situ__strided_node_of_part,
+};
+
+const situ__dispatch_upcalls situ__dispatch_up = {
+  .copy_operand = situ__copy_operand,
+  .cast_operand = situ_to_dtype,
+};
