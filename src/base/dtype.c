@@ -6,7 +6,8 @@
 
 const situ__dtype_facts situ__dtypes[SITU_DTYPES] = {
   /* clang-format off */
-  [SITU_DTYPE_DEFAULT] = { "?", 0, 0, SITU__KIND_BOOL, 0, 0, 0 },
+  /* Every number fits: who makes the tensor refuses the dtype. */
+  [SITU_DTYPE_DEFAULT] = { "?", 0, 0, SITU__KIND_BOOL, -0x1p63, 0x1p63, 0x1p63 },
   [SITU_BOOL] = { "bool", 1, 0, SITU__KIND_BOOL, 0, 1, 1 },
   [SITU_U8] = { "u8", 1, 0, SITU__KIND_INTEGER, 0, UINT8_MAX, UINT8_MAX },
   [SITU_I8] = { "i8", 1, 0, SITU__KIND_INTEGER, INT8_MIN, INT8_MAX, INT8_MAX },

@@ -11,6 +11,8 @@
 
 /* What is read or written at once: it is still in the cache when its checksum is taken. */
 #define PIECE ((size_t)256 << 10)
+/* What lies on the host of a tensor that is read to another device: enough for the copy to run at full speed. */
+#define PART ((size_t)16 << 20)
 
 static bool bad_values(const situ__source *source, const char *name, const char *what) {
   char shown[SITU__SHOWN_MAX];
@@ -25,28 +27,58 @@ static bool bools_are_bools(const unsigned char *at, size_t bytes) {
   return all <= 1;
 }
 
-static bool check(const situ__source *source, const char *name, const char *data, size_t bytes, situ_dtype dtype,
-                  uint32_t sum, const uint32_t *wanted) {
-  if (wanted && sum != *wanted) return bad_values(source, name, "does not match its checksum: the file is damaged");
-  if (dtype == SITU_BOOL && !bools_are_bools((const unsigned char *)data, bytes))
-    return bad_values(source, name, "is bool, but has bytes other than 0 and 1");
-  return true;
+static bool check_bools(const situ__source *source, const char *name, const void *data, size_t bytes,
+                        situ_dtype dtype) {
+  return dtype != SITU_BOOL || bools_are_bools(data, bytes) ||
+         bad_values(source, name, "is bool, but has bytes other than 0 and 1");
 }
 
-static situ_tensor *read_values(const situ__source *source, const char *name, int64_t offset, const situ_shape *shape,
-                                situ_dtype dtype, const uint32_t *wanted) {
+static bool check_sum(const situ__source *source, const char *name, uint32_t sum, const uint32_t *wanted) {
+  return !wanted || sum == *wanted || bad_values(source, name, "does not match its checksum: the file is damaged");
+}
+
+/* A tensor on the host with the values at an offset; *sum (NULL: none) goes on over them. */
+static situ_tensor *read_part(const situ__source *source, const char *name, int64_t offset, const situ_shape *shape,
+                              situ_dtype dtype, uint32_t *sum) {
   situ_tensor *t = situ_empty(*shape, &(situ_options){ .dtype = dtype, .device = { .kind = SITU_CPU } });
   char *data = situ_data_ptr(t);
   if (!t || situ_numel(t) == 0) return t;
   size_t bytes = (size_t)situ_numel(t) * situ_dtype_size(dtype);
-  uint32_t sum = 0;
   for (size_t at = 0; at < bytes; at += PIECE) {
     size_t piece = bytes - at < PIECE ? bytes - at : PIECE;
     if (situ__file_read(source->op, source->path, source->fd, data + at, piece, offset + (int64_t)at) != SITU_OK)
       return NULL;
-    if (wanted) sum = situ__crc32c(sum, data + at, piece);
+    if (sum) *sum = situ__crc32c(*sum, data + at, piece);
   }
-  return check(source, name, data, bytes, dtype, sum, wanted) ? t : NULL;
+  return check_bools(source, name, data, bytes, dtype) ? t : NULL;
+}
+
+/* Reads into t, which is on another device, a part at a time: the host never holds it whole. */
+static bool read_parts(const situ__source *source, const char *name, int64_t offset, situ_tensor *t, uint32_t *sum) {
+  const situ_dtype dtype = situ_dtype_of(t);
+  const int64_t size = (int64_t)situ_dtype_size(dtype), numel = situ_numel(t), most = (int64_t)PART / size;
+  situ_tensor *flat = situ_view(t, SITU_SHAPE(numel));
+  bool good = flat != NULL;
+  for (int64_t at = 0; good && at < numel; at += most) {
+    const int64_t count = numel - at < most ? numel - at : most;
+    situ_scope scope;
+    situ_scope_begin_no_grad(&scope);
+    situ_tensor *part = read_part(source, name, offset + at * size, &SITU_SHAPE(count), dtype, sum);
+    good = part && situ_copy_(situ_narrow(flat, 0, at, count), part);
+    good = situ_scope_end(&scope) == SITU_OK && good;
+  }
+  return good;
+}
+
+static situ_tensor *read_values(const situ__source *source, const char *name, int64_t offset, const situ_shape *shape,
+                                situ_dtype dtype, situ_device device, const uint32_t *wanted) {
+  uint32_t sum = 0, *taken = wanted ? &sum : NULL;
+  if (device.kind <= SITU_CPU || device.kind == SITU_META) {
+    situ_tensor *t = read_part(source, name, offset, shape, dtype, taken);
+    return t && check_sum(source, name, sum, wanted) ? t : NULL;
+  }
+  situ_tensor *t = situ_empty(*shape, &(situ_options){ .dtype = dtype, .device = device });
+  return t && read_parts(source, name, offset, t, taken) && check_sum(source, name, sum, wanted) ? t : NULL;
 }
 
 static situ_tensor *map_values(const situ__source *source, const char *name, int64_t offset, const situ_shape *shape,
@@ -55,8 +87,10 @@ static situ_tensor *map_values(const situ__source *source, const char *name, int
   if (!t) return NULL;
   const char *data = situ__mapping_at(source->mapping, offset);
   size_t bytes = (size_t)situ_numel(t) * situ_dtype_size(dtype);
-  uint32_t sum = wanted ? situ__crc32c(0, data, bytes) : 0;
-  return check(source, name, data, bytes, dtype, sum, wanted) ? t : NULL;
+  return check_sum(source, name, wanted ? situ__crc32c(0, data, bytes) : 0, wanted) &&
+                 check_bools(source, name, data, bytes, dtype)
+             ? t
+             : NULL;
 }
 
 situ_tensor *situ__values_load(const situ__source *source, const char *name, int64_t offset, const situ_shape *shape,
@@ -66,9 +100,10 @@ situ_tensor *situ__values_load(const situ__source *source, const char *name, int
   /* A file of somebody else's may put values where our kernels cannot read them: those are read
      instead. */
   bool map = source->mapping && (uint64_t)offset % situ_dtype_size(dtype) == 0;
-  situ_tensor *t =
-      map ? map_values(source, name, offset, shape, dtype, sum) : read_values(source, name, offset, shape, dtype, sum);
-  if (device.kind != SITU_DEVICE_DEFAULT && device.kind != SITU_CPU) t = situ_to(t, device);
+  situ_tensor *t = map ? map_values(source, name, offset, shape, dtype, sum)
+                       : read_values(source, name, offset, shape, dtype, device, sum);
+  if (device.kind != SITU_DEVICE_DEFAULT && device.kind != SITU_CPU)
+    t = situ_to(t, device); /* as it is, if it is there */
   situ_escape(&scope, t);
   return situ_scope_end(&scope) == SITU_OK ? t : NULL;
 }
