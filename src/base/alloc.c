@@ -19,8 +19,8 @@ static void *plain_allocate(size_t bytes, size_t alignment, void *payload) {
   if (alignment <= _Alignof(max_align_t)) return malloc(bytes);
   void *memory = NULL;
   if (posix_memalign(&memory, alignment, bytes) != 0) return NULL;
-  /* Faulting in 4 KiB at a time costs more than the kernels that use the memory. Advice only: may
-     be refused. */
+  /* Page faults of 4 KiB cost more than the kernels that use the memory. madvise is a hint: its failure is
+     harmless. */
   if (alignment >= HUGE_PAGE) (void)madvise(memory, bytes, MADV_HUGEPAGE);
   return memory;
 }
@@ -40,7 +40,7 @@ static situ_allocator hook = { plain_allocate, plain_reallocate, plain_release, 
 
 void situ_set_allocator(const situ_allocator *allocator) { hook = allocator ? *allocator : plain; }
 
-/* ---- failing on purpose ------------------------------------------------------------------- */
+/* ---- failure injection ---- */
 
 bool situ__alloc_watched;
 static uint64_t allocations, fail_at;
@@ -102,7 +102,7 @@ enum {
   STEP = 64,
   LARGEST = 1024,
   CLASSES = LARGEST / STEP,
-  KEEP = 1024 /* objects of a class in one thread: those of a training step, not of a whole run */
+  KEEP = 1024 /* objects of a class in one thread: enough for a training step */
 };
 
 typedef struct object {
@@ -114,7 +114,7 @@ typedef struct lists {
 } lists;
 
 static SITU__THREAD_LOCAL lists *mine;
-static SITU__THREAD_LOCAL bool ended; /* the thread is on its way out: nothing is kept any more */
+static SITU__THREAD_LOCAL bool ended; /* thread_exit has run: keep nothing */
 static pthread_key_t at_exit;
 static pthread_once_t once = PTHREAD_ONCE_INIT;
 
@@ -165,7 +165,7 @@ void situ__small_free(void *memory, size_t size) {
   back->next = l->first[class];
   l->first[class] = back;
   l->count[class]++;
-  SITU__POISON(back + 1, (class + 1) * STEP - sizeof *back); /* the link stays readable, or leaks could not be told */
+  SITU__POISON(back + 1, (class + 1) * STEP - sizeof *back); /* LeakSanitizer must be able to read the link */
 }
 
 void situ__small_trim(void) {

@@ -8,10 +8,11 @@
 #include "base/fail.h"
 #include "base/thread.h"
 
-/* What a thread uses, innermost first. `lock` is held for a moment by the thread itself, and while a claim looks. */
+/* What a thread uses, innermost first. The thread itself holds `lock` for a moment, and so does a claim that scans
+   the list. */
 typedef struct thread_uses {
   uint32_t lock;
-  uint32_t number; /* of the thread, from 1 on; 0: not listed yet */
+  uint32_t number; /* number of the thread, from 1; 0: not listed yet */
   situ__use *first;
   struct thread_uses *next, **link;
 } thread_uses;
@@ -19,8 +20,8 @@ typedef struct thread_uses {
 static SITU__THREAD_LOCAL thread_uses mine;
 static pthread_mutex_t claiming = PTHREAD_MUTEX_INITIALIZER; /* guards all marks and the list */
 static thread_uses *threads;
-static situ__claim *claims; /* read without the lock only for whether there is one */
-static uint64_t begun;      /* claims ever: the number of the newest */
+static situ__claim *claims; /* without the lock, test only for NULL */
+static uint64_t begun;      /* number of claims so far, which is the number of the newest */
 static pthread_key_t at_exit;
 static pthread_once_t once = PTHREAD_ONCE_INIT;
 
@@ -47,7 +48,7 @@ static void delist(void *unused) {
 
 static void before_fork(void) { pthread_mutex_lock(&claiming); }
 static void in_parent(void) { pthread_mutex_unlock(&claiming); }
-/* The other threads stayed in the parent, with their calls. */
+/* The other threads, and their calls, exist only in the parent. */
 static void in_child(void) {
   threads = mine.number ? &mine : NULL;
   mine.next = NULL;
@@ -64,7 +65,7 @@ static void prepare(void) {
   (void)pthread_atfork(before_fork, in_parent, in_child);
 }
 
-/* The list holds the thread's own memory, so a thread whose end cannot be noticed is not entered. */
+/* The list points into thread-local memory, so a thread whose exit cannot be observed is not listed. */
 static SITU_COLD void enlist(void) {
   static uint32_t numbers;
   (void)pthread_once(&once, prepare);
@@ -80,7 +81,7 @@ static SITU_COLD void enlist(void) {
 
 /* ---- marks: 0, or the number of a claim, which may have ended ---- */
 
-/* The thread that claims what has this mark; 0: none. */
+/* Returns the thread whose claim set this mark; 0: none. */
 static uint32_t claimed_by(uint64_t mark) {
   const situ__claim *c = mark ? claims : NULL;
   while (c && c->number != mark) c = c->next;
@@ -92,7 +93,8 @@ static bool is_free(uint64_t *mark) {
   const uint32_t thread = claimed_by(*mark);
   return !thread || thread == mine.number;
 }
-/* For the newest claim, which is in the list only when it has all that it wants; until then its marks say nothing. */
+/* Marks for the newest claim. It enters the list only once all its parts are marked; until then its marks have no
+   effect. */
 static bool take(uint64_t *mark) {
   const uint32_t thread = claimed_by(*mark);
   if (!thread) *mark = begun;
@@ -115,8 +117,8 @@ static SITU_COLD bool is_admitted(const situ__use *use) {
   return good;
 }
 
-/* Either the claim's thread finds the use in the list, or takes its lock before this one does, which then sees the claim, or
-   that it has ended, with all that it changed. */
+/* Either the claiming thread finds the use in the list, or it took this thread's lock first: then this thread sees
+   the claim, or sees that it has ended together with all that it changed. */
 bool situ__use_begin(situ__use *use, situ__marks *marks, const void *object) {
   if (__builtin_expect(!mine.number, 0)) enlist();
   *use = (situ__use){ marks, object, mine.first };
@@ -130,7 +132,7 @@ void situ__use_end(void) { pop(); }
 
 /* ---- claims ---- */
 
-/* Does another thread use something that this one has marked? */
+/* Returns true if another thread uses an object that the newest claim has marked. */
 static bool used_elsewhere(void) {
   bool used = false;
   for (thread_uses *t = threads; t && !used; t = t->next) {
@@ -174,7 +176,7 @@ void situ__claim_end(situ__claim *claim) {
   *claim = (situ__claim){ 0 };
 }
 
-/* ---- alone ---- */
+/* ---- exclusive use ---- */
 
 situ__alone *situ__alone_begin(situ__alone *alone, const char *op, const char *object) {
   uint32_t none = 0;

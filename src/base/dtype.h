@@ -12,8 +12,8 @@ typedef enum situ__kind { SITU__KIND_BOOL, SITU__KIND_INTEGER, SITU__KIND_FLOAT 
 
 typedef struct situ__dtype_facts {
   const char *name;
-  uint8_t size, shift; /* bytes of an element, and log2 of them */
-  uint8_t kind;        /* a situ__kind */
+  uint8_t size, shift;    /* bytes of an element, and log2 of them */
+  uint8_t kind;           /* a situ__kind */
   double lowest, largest; /* the range of finite values; i64's ends at 2^63, as 2^63 - 1 is not a double */
   double exact;           /* every whole number up to this one is a value */
 } situ__dtype_facts;

@@ -12,19 +12,19 @@
 #include "base/text.h"
 #include "base/utf8.h"
 
-/* One a thread, made at its first error and kept for the next. */
+/* One per thread, allocated at its first error and reused for later ones. */
 typedef struct situ__error_record {
   char op[SITU__OP_NAME];
   char message[4096];
-  char where[256];        /* the site in words, once somebody has asked */
-  void *site;             /* not yet said in the message; NULL: said, or unknown */
-  situ_error_report more; /* what a report added */
-  void *texts;            /* one block: its operands, then all its texts; NULL: nothing was added */
+  char where[256];        /* the site as text, once the message was read */
+  void *site;             /* not in the message yet; NULL: in the message, or unknown */
+  situ_error_report more; /* the parts of a full report */
+  void *texts;            /* one block: operands, fixes, then all texts; NULL: no report */
 } error_record;
 
-/* Status OK: none; a record without an error is a spare one. */
+/* Status OK: no error; the record, if there is one, is kept for reuse. */
 SITU__THREAD_LOCAL situ__errors situ__errors_now;
-static SITU__THREAD_LOCAL int muted; /* inside situ__errors_aside or _apart: see there */
+static SITU__THREAD_LOCAL int muted; /* LOUD, or how far situ__errors_aside or _apart mutes this thread */
 enum { LOUD, UNLOGGED, QUIET };
 static SITU__THREAD_LOCAL bool explaining; /* inside the explainer */
 SITU__THREAD_LOCAL situ__doing situ__now;
@@ -68,7 +68,7 @@ void situ_error_log(situ_log_fn log, void *payload) {
 }
 
 void situ__log(const char *fmt, ...) {
-  char said[6144], line[sizeof said]; /* an explanation, and a word on it */
+  char said[6144], line[sizeof said]; /* an explanation and a comment on it */
   va_list args;
   va_start(args, fmt);
   (void)vsnprintf(said, sizeof said, fmt, args);
@@ -106,7 +106,7 @@ static void make_key(void) { (void)pthread_key_create(&at_exit, thread_exit); }
 static error_record *open_record(void) {
   if (!situ__errors_now.record) {
     situ__errors_now.record = situ__alloc_uncounted(sizeof *situ__errors_now.record);
-    if (!situ__errors_now.record) return NULL; /* code and count are kept even so */
+    if (!situ__errors_now.record) return NULL; /* the status and the count are kept even so */
     (void)pthread_once(&once, make_key);
     (void)pthread_setspecific(at_exit, &situ__errors_now);
     situ__errors_now.record->texts = NULL;
@@ -144,8 +144,8 @@ static void keep_text(char **at, const char **text) {
   *at += length + 1;
 }
 
-/* One block with the operands, the fixes and every text, so that freeing is one call and running out
-   half-way is impossible. */
+/* Copies all texts into one block with the operands and fixes: one free releases all, and the copy either succeeds as
+   a whole or not at all. */
 static void keep_texts(error_record *record, const situ_error_report *report) {
   situ_error_report more = *report;
   const char **text[OPERAND_TEXTS];
@@ -184,7 +184,7 @@ static void keep_texts(error_record *record, const situ_error_report *report) {
   record->more = more;
 }
 
-/* Where it happened is put into words only when the message is read: line tables are slow. */
+/* Resolves the site only when the message is read: line tables are slow. */
 static const char *message_of(error_record *record) {
   if (!record) return "out of memory, and none was left for a longer message";
   void *site = record->site;
@@ -200,12 +200,12 @@ const char *situ__error_name(const char *op, char buffer[SITU__OP_NAME]) {
   const char *name = situ__now.called ? situ__now.called : situ__now.running ? situ__now.running : op ? op : "";
   const char *suffix = situ__now.called ? situ__now.suffix : "";
   size_t length = strlen(name);
-  if (length && name[length - 1] == *suffix) suffix = ""; /* copy_ has no other form */
+  if (length && name[length - 1] == *suffix) suffix = ""; /* copy_ exists only in place */
   (void)snprintf(buffer, SITU__OP_NAME, "%s%s", name, suffix);
   return buffer;
 }
 
-/* The part of recording that does not depend on the text. NULL: there is no memory for it. */
+/* Starts a record, without its text. Returns NULL when memory runs out. */
 static error_record *begin(situ_status status, const char *name) {
   situ__errors_now.status = status;
   error_record *record = open_record();
@@ -217,11 +217,11 @@ static void finish(error_record *record) {
   if (muted != LOUD) return;
   int how = __atomic_load_n(&policy, __ATOMIC_RELAXED);
   if (how != SITU_ERROR_QUIET) log_line(message_of(record));
-  if (how == SITU_ERROR_ABORT) abort(); /* what this mode is for: the debugger stops where the error was made */
+  if (how == SITU_ERROR_ABORT) abort(); /* for debuggers: stops where the error was recorded */
 }
 
-/* Is there more to say of this error than its line? Without memory nothing is tried, and what only
-   happens to be met while something else is explained is not the error. */
+/* Returns true if the explainer recorded a full report. Not tried when memory has run out. Errors met while an
+   explanation is being made are not recorded. */
 static bool explained(situ_status status, const char *name, const char *text) {
   if (!situ__now.call || muted == QUIET || status == SITU_E_NOMEM) return false;
   explaining = true;
@@ -281,7 +281,7 @@ situ_status situ__null(const char *op, const char *operand) {
   return situ__fail(SITU_E_ARG, op, "`%s` is NULL", operand);
 }
 
-/* ---- reading it --------------------------------------------------------------------------- */
+/* ---- reading the error ---- */
 
 situ_status situ_error(void) { return situ__errors_now.status; }
 
@@ -374,7 +374,7 @@ void situ_error_clear(void) {
   if (situ__errors_now.record) drop_texts(situ__errors_now.record);
 }
 
-/* ---- errors of other moments -------------------------------------------------------------- */
+/* ---- setting errors aside ---- */
 
 static void set_aside(situ__errors *own, int how) {
   *own = situ__errors_now;

@@ -1,4 +1,4 @@
-/* Recording an error: the first of a thread is kept, later ones only counted.
+/* Records errors: the first one of a thread is kept, later ones are only counted.
    SPDX-License-Identifier: MIT */
 #ifndef SITU_BASE_FAIL_H
 #define SITU_BASE_FAIL_H
@@ -6,40 +6,37 @@
 #include "base/thread.h"
 #include "situ/error.h"
 
-/* Records and returns status. op is the call's public name without situ_ ("matmul"); fmt says what
-   was wrong, got and wanted: "[32, 784] x [768, 10]: 784 and 768 differ". The message becomes "op:
-   text", and where the caller can be told, a second line "  at train.c:12 in step". Text is cut at
-   4 KiB. */
+/* Records an error and returns status. op is the call's public name without situ_ ("matmul"); fmt says what was
+   wrong, got and wanted: "[32, 784] x [768, 10]: 784 and 768 differ". The message becomes "op: text" and, where the
+   call site is known, a second line "  at train.c:12 in step". Texts are cut at 4 KiB. */
 situ_status situ__fail(situ_status status, const char *op, const char *fmt, ...) SITU_PRINTF(3, 4) SITU_COLD;
-/* The same with all that is known: report->message is the whole text, and the site in it. Texts are
-   copied; NULL is "". */
+/* Records a full report: report->message is the whole message, with the site. Texts are copied; NULL means "". */
 situ_status situ__fail_report(const situ_error_report *report) SITU_COLD;
 situ_status situ__no_memory(const char *op, size_t bytes) SITU_COLD;
-/* The status to return when an operand is NULL: the thread's first error if there is one (the NULL
-   came from it), else SITU_E_ARG "`operand` is NULL", recorded. */
+/* For an operand that is NULL: returns the thread's first error if there is one (which caused the NULL), else records
+   SITU_E_ARG "`operand` is NULL" and returns it. */
 situ_status situ__null(const char *op, const char *operand) SITU_COLD;
-/* Is an argument given? False: recorded as situ__null does. */
+/* Returns false after recording an error as situ__null does, if pointer is NULL. */
 static inline bool situ__given(const char *op, const char *argument, const void *pointer) {
   if (__builtin_expect(pointer != NULL, 1)) return true;
   situ__null(op, argument);
   return false;
 }
-/* Sends a line to the log function whatever the mode (warnings, lint). */
+/* Sends a line to the log function in every error mode (warnings, lint). */
 void situ__log(const char *fmt, ...) SITU_PRINTF(1, 2) SITU_COLD;
 
-/* What this thread is doing, as far as its errors should tell it. Whoever does it says so, and takes
-   it back afterwards; it costs a store or two. */
+/* What this thread is doing, for its error messages. The code that does it sets a field and restores it afterwards,
+   which costs one or two stores. */
 typedef struct situ__doing {
-  const char *called;  /* the op that the caller asked for, while others do its work: errors go by
-                          its name; NULL: each op by its own */
-  const char *suffix;  /* what follows its name: "_" in place */
-  const char *running; /* the op whose kernel is launched: kernels and queues know only verbs */
-  const void *call;    /* floor 4's: the call that is checked or run; NULL: none */
+  const char *called;  /* the op that the program called, whose name all errors carry; NULL: each op its own */
+  const char *suffix;  /* appended to that name: "_" in place */
+  const char *running; /* the op whose kernel is being launched: kernels and queues know only verbs */
+  const void *call;    /* floor 4's call that is being checked or run; NULL: none */
 } situ__doing;
 extern SITU__THREAD_LOCAL situ__doing situ__now;
 
-/* From now until situ__call_end what fails is blamed on this op, unless an outer one is blamed
-   already. Pass what it returns to situ__call_end. */
+/* From now until situ__call_end errors carry this op's name, unless an outer op is set already. Pass the result to
+   situ__call_end. */
 static inline const char *situ__call_as(const char *name, const char *suffix) {
   const char *outer = situ__now.called;
   if (!outer) {
@@ -50,32 +47,32 @@ static inline const char *situ__call_as(const char *name, const char *suffix) {
 }
 static inline void situ__call_end(const char **outer) { situ__now.called = *outer; }
 
-/* First in a function that is made of others: what fails in them is recorded under its name, unless it serves another one. */
+/* Put first in a function that is made of other ops: their errors carry its name, unless it serves another one
+   itself. */
 #define SITU__MADE_OF_OPS(name) \
   __attribute__((cleanup(situ__call_end))) const char *called_before = situ__call_as(name, "")
 
-/* The name that an error of op goes by: that of the op that was called, else of the op whose kernel
-   is launched, else its own. */
+/* Returns the name that an error of op carries: that of the op that the program called, else of the op whose kernel
+   is being launched, else its own. */
 enum { SITU__OP_NAME = 64 };
 const char *situ__error_name(const char *op, char buffer[SITU__OP_NAME]);
 
-/* What this floor asks of those above it; src/wiring.c fills it in. */
+/* What this floor needs from those above it; src/wiring.c fills it in. */
 typedef struct situ__base_upcalls {
-  /* Records a report that says more of an error than its own line, from the operands of situ__now's call. `op` is the name
-     that the error goes by. Returns false if there is nothing to add. Neither takes counted memory nor fails. */
+  /* Records a full report of an error, with the operands of situ__now's call. `op` is the name that the error carries.
+     Returns false if it has nothing to add. It must not fail or use counted allocations. */
   bool (*explain_error)(situ_status status, const char *op, const char *text);
-  /* The return address into the program of the call at hand; NULL where it cannot be told. */
+  /* Returns the address in the program that made the current call; NULL if unknown. */
   void *(*call_site)(void);
-  /* Puts such an address into words; "" where it cannot be told. Slow. */
+  /* Writes such an address as text; "" if unknown. Slow. */
   const char *(*site_text)(void *site, char *buffer, size_t size);
-  /* Writes what a freed tensor was: "f32 [2, 3] on cpu, created at x.c:12". */
+  /* Describes a freed tensor: "f32 [2, 3] on cpu, created at x.c:12". */
   void (*describe_dead_tensor)(const void *handle, char *buffer, size_t size);
 } situ__base_upcalls;
 extern const situ__base_upcalls situ__base_up;
 
-/* Work of another moment (a device's queue) fails in whichever thread happens to run it. Between
-   these two calls the thread's own error is set aside, and what fails is neither logged nor kept;
-   the second call tells what it was. */
+/* Deferred work (a device's queue) fails in the thread that happens to run it. Between these two calls the thread's
+   own error is set aside, and new errors are neither logged nor kept; situ__errors_back returns the first of them. */
 typedef struct situ__errors {
   struct situ__error_record *record;
   situ_status status;
@@ -84,20 +81,20 @@ typedef struct situ__errors {
   int muted;
 } situ__errors;
 extern SITU__THREAD_LOCAL situ__errors situ__errors_now;
-/* Errors met by this thread so far, kept or not: scopes compare it. */
+/* Number of errors of this thread so far, kept or not: scopes compare it. */
 static inline uint64_t situ__error_count(void) { return situ__errors_now.count; }
 void situ__errors_aside(situ__errors *own);
-/* The same, but what fails is explained in full: for somebody who reports it by himself. */
+/* The same, but errors are explained in full, for a caller that reports them itself. */
 void situ__errors_apart(situ__errors *own);
-/* The first failure in between (SITU_OK: none) and its message. */
+/* Restores the thread's own error. Returns the first error in between (SITU_OK: none) and its message. */
 situ_status situ__errors_back(const situ__errors *own, char *message, size_t size);
 
-/* A thread that the library started runs the library's code on behalf of a line of the program. A call
-   whose caller would be `outside`, the code that starts threads, is attributed to `site`. */
+/* A thread that the library started works for a line of the program. A call whose caller would be `outside`, the code
+   that starts threads, is attributed to `site`. */
 typedef struct situ__thread_origin {
-  void *outside; /* return address of the thread's first function; NULL: the program's own thread */
-  void *site;    /* return address into the program: the call that started the thread */
-  void *within;  /* the call site, where it is known: in the library's own code behind one call; else NULL */
+  void *outside; /* return address of the thread's first function; NULL: a thread of the program */
+  void *site;    /* return address of the program's call that started the thread */
+  void *within;  /* call site of the public call that the library's own code runs for, if known; else NULL */
 } situ__thread_origin;
 extern SITU__THREAD_LOCAL situ__thread_origin situ__origin;
 

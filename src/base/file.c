@@ -1,4 +1,4 @@
-/* Reading files with every failure reported.
+/* Reads files and reports every failure.
    SPDX-License-Identifier: MIT */
 #include "base/file.h"
 
@@ -12,8 +12,7 @@
 #include "base/alloc.h"
 #include "base/fail.h"
 
-/* openat is variadic in libc, and fstat a macro in old ones: neither can stand in a table of
-   pointers. */
+/* Function pointers need wrappers here: openat is variadic in libc, and fstat was a macro in old versions. */
 static int call_openat(int dir, const char *path, int flags, mode_t mode) { return openat(dir, path, flags, mode); }
 static int call_fstat(int fd, struct stat *out) { return fstat(fd, out); }
 static int call_fstatat(int dir, const char *path, struct stat *out, int flags) {
@@ -57,8 +56,7 @@ int situ__file_open_if(const char *op, const char *path, int64_t *size, bool *mi
     situ__null(op, "path");
     return -1;
   }
-  /* O_NONBLOCK: opening a pipe that nobody writes to must not wait. It changes nothing for an
-     ordinary file. */
+  /* O_NONBLOCK: opening a FIFO without a writer must not wait. It has no effect on regular files. */
   int fd;
   do fd = situ__sys.openat(AT_FDCWD, path, O_RDONLY | O_CLOEXEC | O_NONBLOCK | O_NOCTTY, 0);
   while (fd < 0 && errno == EINTR);
@@ -94,7 +92,7 @@ situ_status situ__file_read(const char *op, const char *path, int fd, void *data
   return SITU_OK;
 }
 
-/* Nothing was written: an error of close says nothing about what was read. */
+/* Ignores errors of close: the file was only read. */
 void situ__file_close(int fd) {
   if (fd >= 0) situ__sys.close(fd);
 }

@@ -1,4 +1,4 @@
-/* Remembers, in a forked child, that threads and devices were left behind in the parent.
+/* Remembers, in a forked child, that threads and devices exist only in the parent.
    SPDX-License-Identifier: MIT */
 #include "base/fork.h"
 

@@ -1,4 +1,4 @@
-/* Handles that were freed: held back, told from live ones, and at last given back.
+/* Freed handles: quarantined, recognised when passed again, and at last released.
    SPDX-License-Identifier: MIT */
 #include "base/handle.h"
 
@@ -11,19 +11,19 @@
 #include "base/thread.h"
 
 enum {
-  DEAD = 0x64650000,   /* | kind: `text` says which one it was */
+  DEAD = 0x64650000,   /* | kind: freed; `text` describes it */
   CLOSED = 0x636c0000, /* | kind: freed by the program, still used by the library */
-  HELD = 2048,         /* so many of a kind are held back; of tensors, at least so many in each thread */
-  MOST = 2 * HELD,     /* and at most so many */
-  BYTES = 1 << 20,     /* of a kind no more than that, but for tensors */
-  SMALLEST = 64,       /* room for a text */
-  LINE = 64            /* bytes of a cache's line, on nearly every processor */
+  HELD = 2048,         /* capacity of a kind's quarantine; for tensors the minimum in each thread */
+  MOST = 2 * HELD,     /* maximum for tensors in each thread */
+  BYTES = 1 << 20,     /* maximum bytes of a kind, except tensors */
+  SMALLEST = 64,       /* minimum size of a handle: holds a text */
+  LINE = 64            /* cache line size on nearly all processors */
 };
 
-/* What a handle is once it was freed. */
+/* A freed handle. */
 typedef struct dead {
   uint32_t head, size;
-  struct dead *next; /* freed after it */
+  struct dead *next; /* the next one to be freed */
   char text[];       /* of a tensor: its own fields */
 } dead;
 _Static_assert(offsetof(dead, text) == SITU__DEAD_HEAD, "what a tensor may not keep");
@@ -34,7 +34,7 @@ typedef struct queue {
   size_t bytes;
 } queue;
 
-/* ---- holding back ---- */
+/* ---- the quarantine ---- */
 
 static void put(queue *q, dead *d) {
   d->next = NULL;
@@ -45,7 +45,7 @@ static void put(queue *q, dead *d) {
   q->bytes += d->size;
 }
 
-/* The one that has been held longest, if that is enough; NULL: it is not. */
+/* Removes the oldest one if the queue exceeds a limit, else returns NULL. */
 static dead *take(queue *q, uint32_t most, size_t bytes) {
   dead *d = q->first;
   if (!d || (q->count <= most && q->bytes <= bytes)) return NULL;
@@ -65,7 +65,7 @@ static void give_back(dead *d) {
 static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
 static queue shared[SITU__HANDLE_KINDS];
 
-/* False: a thread of the parent held it when this process was forked, and will never give it back. */
+/* Returns false in a forked child if a thread of the parent held the lock, which then stays locked. */
 static bool enter(void) { return (situ__forked() ? pthread_mutex_trylock(&lock) : pthread_mutex_lock(&lock)) == 0; }
 
 static void share(dead *d, situ__handle_kind kind) {
@@ -80,14 +80,14 @@ static void share(dead *d, situ__handle_kind kind) {
   for (dead *old; (old = take(&over, 0, 0));) give_back(old);
 }
 
-/* ---- tensors: a queue in each thread, from whose old end new ones are taken ---- */
+/* ---- tensors: one queue per thread; new tensors reuse its oldest memory ---- */
 
-static SITU__THREAD_LOCAL queue mine; /* its bytes are not counted: all are of one size */
+static SITU__THREAD_LOCAL queue mine; /* its bytes are not counted: all tensors have one size */
 static SITU__THREAD_LOCAL bool ended; /* thread_exit was called */
 static pthread_key_t at_exit;
 static pthread_once_t once = PTHREAD_ONCE_INIT;
 
-/* Those of a thread that ends stay dead: another one may still know them. */
+/* The tensors of a thread that ends stay quarantined: other threads may still know them. */
 static void thread_exit(void *unused) {
   (void)unused;
   ended = true;
@@ -96,7 +96,7 @@ static void thread_exit(void *unused) {
 
 static void make_key(void) { (void)pthread_key_create(&at_exit, thread_exit); }
 
-/* The first of a thread, one in a full queue, or one after the thread's end. */
+/* The slow path: the first one of a thread, a full queue, or a thread that has ended. */
 static SITU_COLD __attribute__((noinline)) void hold(dead *d) {
   if (ended) {
     share(d, SITU__A_TENSOR);
@@ -116,7 +116,7 @@ void *situ__handle_new_tensor(size_t size) {
   SITU__UNPOISON(d, size);
   mine.first = d->next;
   mine.count--;
-  /* The oldest of so many has left the cache: what the next call writes is fetched meanwhile. */
+  /* The oldest ones are no longer in the cache: prefetch the one that the next call writes. */
   for (size_t at = 0; at < size; at += LINE) __builtin_prefetch((char *)mine.first + at, 1);
   return d;
 }
@@ -135,7 +135,7 @@ void situ__handle_free_tensor(void *handle, size_t size) {
   mine.count++;
 }
 
-/* ---- the others ---- */
+/* ---- other kinds ---- */
 
 static size_t room(size_t size) { return size < SMALLEST ? SMALLEST : size; }
 
@@ -156,7 +156,7 @@ void situ__handle_free(void *handle, size_t size, const char *text) {
   dead *d = handle;
   const situ__handle_kind kind = d->head & 0xffff;
   char which[SMALLEST - SITU__DEAD_HEAD];
-  (void)snprintf(which, sizeof which, "%s", text ? text : ""); /* it may lie in the object */
+  (void)snprintf(which, sizeof which, "%s", text ? text : ""); /* text may point into the object */
   size = room(size);
   memset(d, 0, size);
   memcpy(d->text, which, sizeof which);
@@ -177,7 +177,7 @@ void situ__handles_trim(void) {
   }
 }
 
-/* ---- telling ---- */
+/* ---- messages about invalid handles ---- */
 
 static const char *const kinds[SITU__HANDLE_KINDS] = {
   "",

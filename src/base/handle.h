@@ -1,6 +1,6 @@
-/* Handles: every object that a program holds by an opaque pointer begins with a word that says what it is, and whether it
-   is alive. Freed ones are held back for a while before their memory is used again, so that a stale handle is told from a
-   live one.
+/* Handles: each object that a program holds by an opaque pointer begins with a word that gives its kind and whether
+   it is alive. Freed handles stay in quarantine for a while before their memory is reused, so that stale handles are
+   recognised.
    SPDX-License-Identifier: MIT */
 #ifndef SITU_BASE_HANDLE_H
 #define SITU_BASE_HANDLE_H
@@ -30,10 +30,10 @@ typedef enum situ__handle_kind {
   SITU__HANDLE_KINDS
 } situ__handle_kind;
 
-/* The first word of a live one. No pointer and no small number looks like it. */
+/* The first word of a live handle. Pointers and small numbers never have this value. */
 #define SITU__LIVE(kind) (0x75740000u | (uint32_t)(kind))
 
-/* Is this a live handle of that kind? NULL is not one. */
+/* Returns true for a live handle of that kind, false for NULL. */
 static inline bool situ__is(situ__handle_kind kind, const void *handle) {
   uint32_t head;
   if (!handle) return false;
@@ -43,25 +43,27 @@ static inline bool situ__is(situ__handle_kind kind, const void *handle) {
 
 /* Records what the argument is instead: as situ__null does for NULL, else SITU_E_ARG. Returns false. */
 bool situ__refuse_handle(const char *op, const char *argument, const void *handle, situ__handle_kind kind) SITU_COLD;
-/* The check at each public entry. False: recorded. */
+/* The check at each public entry. Returns false after recording an error. */
 static inline bool situ__valid(const char *op, const char *argument, const void *handle, situ__handle_kind kind) {
   return __builtin_expect(situ__is(kind, handle), 1) || situ__refuse_handle(op, argument, handle, kind);
 }
 
-/* A cleared object of `size` bytes that begins with its word. NULL: no memory, which is not recorded. */
+/* Returns a zeroed object of `size` bytes that begins with its word; NULL when memory runs out, without recording an
+   error. */
 void *situ__handle_new(situ__handle_kind kind, size_t size);
-/* Clears it and holds it back, with a text that says which one it was (copied and cut; NULL: nothing more than its kind).
-   `size` is that of situ__handle_new. NULL is fine. */
+/* Clears the object and puts it in quarantine with a text that describes it (copied and cut; NULL: only its kind).
+   `size` is that of situ__handle_new. handle may be NULL. */
 void situ__handle_free(void *handle, size_t size, const char *text);
-/* The program has freed it, but a part of the library still holds it, which goes on with it and frees it in the end. */
+/* Marks a handle that the program has freed while a part of the library still uses it; that part frees it later. */
 void situ__handle_close(void *handle);
-/* For tensors, which come and go quickly: memory that is not cleared, and holding it back in this thread. From
-   SITU__DEAD_HEAD on its bytes stay as they are, for describe_dead_tensor (fail.h). */
+/* For tensors, which are made and freed often: memory that is not initialised, and a quarantine per thread. The bytes
+   from SITU__DEAD_HEAD on stay as they are, for describe_dead_tensor (fail.h). */
 enum { SITU__DEAD_HEAD = 16 };
 void *situ__handle_new_tensor(size_t size);
 void situ__handle_free_tensor(void *handle, size_t size);
 
-/* Gives back what this thread and all kinds hold back: their handles are no longer told from memory that is used again. */
+/* Frees the quarantine of this thread's tensors and of all other kinds: their stale handles are no longer
+   recognised. */
 void situ__handles_trim(void);
 
 #endif

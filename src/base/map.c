@@ -1,4 +1,4 @@
-/* A map from pointers to pointers: open addressing, at most half full.
+/* A hash map from pointers to pointers: open addressing, load factor at most one half.
    SPDX-License-Identifier: MIT */
 #include "base/map.h"
 
@@ -7,7 +7,7 @@
 #include "base/alloc.h"
 
 static struct situ__map_entry *find(struct situ__map_entry *entries, size_t size, const void *key) {
-  /* Fibonacci hashing: the low bits of an address say little. */
+  /* Fibonacci hashing: the low bits of an address carry little information. */
   size_t at = (size_t)(((uint64_t)(uintptr_t)key * 0x9e3779b97f4a7c15u) >> 20);
   while (entries[at & (size - 1)].key && entries[at & (size - 1)].key != key) at++;
   return &entries[at & (size - 1)];

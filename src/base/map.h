@@ -1,4 +1,4 @@
-/* A map from pointers to pointers: which parts have been seen, and what became of them.
+/* A hash map from pointers to pointers: which objects were visited, and what each was replaced with.
    SPDX-License-Identifier: MIT */
 #ifndef SITU_BASE_MAP_H
 #define SITU_BASE_MAP_H
@@ -6,18 +6,18 @@
 #include <stdbool.h>
 #include <stddef.h>
 
-/* Cleared is empty. Keys are not NULL. */
+/* Zeroed: empty. Keys must not be NULL. */
 typedef struct situ__map {
   struct situ__map_entry {
     const void *key;
     void *value;
   } * entries;
-  size_t size, count; /* size: a power of two */
+  size_t size, count; /* size: capacity, a power of two */
 } situ__map;
 
-/* NULL: not there. */
+/* Returns NULL for an absent key. */
 void *situ__map_get(const situ__map *map, const void *key);
-/* Adds or replaces; false: no memory, nothing changed. */
+/* Inserts or replaces. Returns false when memory runs out, with the map unchanged. */
 bool situ__map_put(situ__map *map, const void *key, void *value);
 void situ__map_free(situ__map *map);
 

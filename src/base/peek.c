@@ -1,5 +1,5 @@
-/* Looking at memory that may not be there: the kernel reads it for us, and says so if it cannot. A
-   read of our own would be a crash, or a use after free.
+/* Reads memory that may be unmapped: the kernel copies it and reports a fault as an error. A plain read could crash,
+   or be a use after free.
    SPDX-License-Identifier: MIT */
 #include "base/peek.h"
 

@@ -1,4 +1,4 @@
-/* Looking at memory that may not be there.
+/* Reads memory that may be unmapped.
    SPDX-License-Identifier: MIT */
 #ifndef SITU_BASE_PEEK_H
 #define SITU_BASE_PEEK_H
@@ -6,10 +6,10 @@
 #include <stdbool.h>
 #include <stddef.h>
 
-/* Copies bytes from an address that may be anything: freed, protected, no address at all. False:
-   there is nothing to read (or this system cannot say: see situ__can_peek). About a microsecond. */
+/* Copies bytes from any address: freed, protected, or not an address at all. Returns false if it is not readable, or
+   if this system lacks the call (see situ__can_peek). Costs about a microsecond. */
 bool situ__peek(const void *from, void *to, size_t bytes);
-/* Does this system let a process ask? */
+/* Returns true if this system has the call. */
 bool situ__can_peek(void);
 
 #endif

@@ -1,4 +1,4 @@
-/* The thread pool. One job at a time; whoever is free takes the next chunk of it.
+/* The thread pool: one job at a time; idle threads take the next chunk of it.
    SPDX-License-Identifier: MIT */
 #include "base/pool.h"
 
@@ -15,36 +15,35 @@
 
 enum {
   THREADS_MAX = 256,
-  /* Before it sleeps, a waiting thread looks for some microseconds, then some tens of microseconds
-     more, leaving the core to whoever wants it: waking a sleeper costs more than most loops of a
-     small network, and spinning on without yielding cost 3 to 30 times with one busy neighbour. */
+  /* A waiting thread spins for some microseconds, then yields the core for some tens of microseconds, then sleeps:
+     waking a sleeper costs more than most loops of a small network, and spinning without yielding was 3 to 30 times
+     slower beside one busy process. */
   SPINS = 256,
   YIELDS = 128
 };
 
-/* The job. `ticket` holds its number in the high half and the chunks that nobody has taken yet in
-   the low one. Taking a chunk is a compare-and-swap of both, so that a worker which comes late to
-   a finished job cannot take a chunk of the next one by mistake; the other fields are only read
-   after taking one, when they cannot change. */
+/* The job. `ticket` holds its number in the high half and the number of untaken chunks in the low half. A
+   compare-and-swap of both takes a chunk, so a worker that comes late to a finished job cannot take a chunk of the
+   next one. Workers read the other fields only after taking a chunk, while they cannot change. */
 static uint64_t ticket;
 static struct {
   situ__range_fn fn;
   void *payload;
   int64_t count, grain, chunks;
 } job;
-static int64_t unfinished; /* chunks not done yet */
+static int64_t unfinished; /* chunks that are not finished */
 static void (*on_start)(void);
 
 static pthread_mutex_t owner = PTHREAD_MUTEX_INITIALIZER; /* held by the thread whose job it is */
 static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;  /* only for the two conditions */
 static pthread_cond_t work_there = PTHREAD_COND_INITIALIZER, work_done = PTHREAD_COND_INITIALIZER;
-static int sleepers; /* workers in work_there */
+static int sleepers; /* workers that wait for work_there */
 static bool owner_sleeps;
 static bool stopping;
 
 static pthread_t worker[THREADS_MAX];
 static int workers;                    /* running; changes under owner */
-static int threads;                    /* wanted, the caller's included; 0: not decided yet */
+static int threads;                    /* the configured number, including the caller; 0: not decided yet */
 static SITU__THREAD_LOCAL bool inside; /* this thread is running a chunk */
 
 static void relax(void) {
@@ -55,7 +54,7 @@ static void relax(void) {
 #endif
 }
 
-/* The i-th look was in vain; false: enough of them. */
+/* Waits a little before the i-th retry. Returns false when the thread should sleep instead. */
 static bool look_again(int i) {
   if (i >= SPINS) (void)sched_yield();
   else relax();
@@ -64,7 +63,7 @@ static bool look_again(int i) {
 
 static uint32_t untaken(uint64_t word) { return (uint32_t)word; }
 
-/* Takes and runs chunks until there are none left. */
+/* Takes and runs chunks until all are taken. */
 static void run_chunks(void (**started)(void)) {
   uint64_t word = __atomic_load_n(&ticket, __ATOMIC_ACQUIRE);
   while (untaken(word) != 0) {
@@ -95,8 +94,8 @@ static void *work(void *unused) {
     for (int i = 0; untaken(__atomic_load_n(&ticket, __ATOMIC_RELAXED)) == 0 && look_again(i); i++) {}
     if (untaken(__atomic_load_n(&ticket, __ATOMIC_RELAXED)) == 0) {
       pthread_mutex_lock(&lock);
-      /* Announced before the last look at the ticket, which is written before the owner looks for
-         sleepers: one of the two sees the other. */
+      /* Count this sleeper before its last look at the ticket; the owner writes the ticket before it looks for
+         sleepers. So one of the two sees the other. */
       __atomic_add_fetch(&sleepers, 1, __ATOMIC_SEQ_CST);
       while (!stopping && untaken(__atomic_load_n(&ticket, __ATOMIC_SEQ_CST)) == 0)
         pthread_cond_wait(&work_there, &lock);
@@ -109,7 +108,7 @@ static void *work(void *unused) {
   }
 }
 
-/* ---- starting and stopping; the caller holds owner ----------------------------------------- */
+/* ---- starting and stopping; the caller holds owner ---- */
 
 static int default_threads(void) {
   const char *wanted = getenv("SITU_NUM_THREADS");
@@ -126,8 +125,8 @@ static int default_threads(void) {
   return count < 1 ? 1 : count > THREADS_MAX ? THREADS_MAX : count;
 }
 
-/* Workers take no signals: a program's handlers run on its own threads. Fewer threads than wanted
-   is no error. */
+/* Workers block all signals, so that a program's handlers run on its own threads. Fewer threads than configured are
+   not an error. */
 static void start_workers(void) {
   situ__fork_guard();
   sigset_t all, before;
@@ -166,7 +165,7 @@ bool situ__pool_set_threads(int count) {
 
 void situ__pool_on_worker_start(void (*start)(void)) { __atomic_store_n(&on_start, start, __ATOMIC_RELEASE); }
 
-/* ---- the loop ----------------------------------------------------------------------------- */
+/* ---- the loop ---- */
 
 static void wait_for_chunks(void) {
   int i = 0;

@@ -22,7 +22,7 @@ const char *situ__shown(const char *name, char out[SITU__SHOWN_MAX]) {
     out[length] = c < 0x20 || c == 0x7F ? '?' : name[length];
   }
   if (name[length]) {
-    /* Not in the middle of a character. */
+    /* Do not cut inside a UTF-8 character. */
     while (length > 0 && ((unsigned char)name[length] & 0xC0) == 0x80) length--;
     memcpy(out + length, "...", 3);
     length += 3;

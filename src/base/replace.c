@@ -1,4 +1,4 @@
-/* Replacing a file as a whole.
+/* Replaces a file atomically.
    SPDX-License-Identifier: MIT */
 #include "base/replace.h"
 
@@ -15,7 +15,7 @@
 #include "base/fail.h"
 #include "base/file.h"
 
-/* What one call of write takes at most: Linux cuts at 2 GiB less a page, others refuse. */
+/* Maximum bytes per write call: Linux cuts at 2 GiB less a page, other systems fail. */
 #define WRITE_MOST ((size_t)1 << 30)
 
 static situ_status failed(situ__replace *r, const char *what) {
@@ -23,7 +23,7 @@ static situ_status failed(situ__replace *r, const char *what) {
   return r->status = situ__fail(SITU_E_IO, r->op, "%s: %s: %s", r->path, what, strerror(errno));
 }
 
-/* The directory of path, opened. */
+/* Opens the directory of path. */
 static situ_status open_directory(situ__replace *r) {
   size_t length = (size_t)(r->name - r->path);
   char *directory = situ__alloc(length + 2);
@@ -36,8 +36,7 @@ static situ_status open_directory(situ__replace *r) {
   return r->dir < 0 ? failed(r, "its directory cannot be opened") : SITU_OK;
 }
 
-/* O_EXCL and O_NOFOLLOW: whoever may write in the directory cannot lay a trap under a name that is
-   new each time. */
+/* O_EXCL and O_NOFOLLOW, with a unique name: other writers of the directory cannot plant a file or link under it. */
 static situ_status open_new(situ__replace *r, mode_t mode) {
   static atomic_uint counter;
   for (int attempt = 0; attempt < 100; attempt++) {
@@ -53,13 +52,13 @@ static situ_status open_new(situ__replace *r, mode_t mode) {
   return failed(r, "no new file can be made beside it");
 }
 
-/* The target's permissions, and its owner where we may: a model that a group could read must not
-   become private by being saved again. */
+/* Keeps the target's permissions, and its owner where allowed: a model that a group can read must not become private
+   when it is saved again. */
 static situ_status keep_mode(situ__replace *r, const struct stat *old) {
   struct stat now;
   if (situ__sys.fstat(r->fd, &now) != 0) return failed(r, "the new file cannot be looked at");
   if (now.st_uid != old->st_uid || now.st_gid != old->st_gid)
-    SITU_IGNORE(situ__sys.fchown(r->fd, old->st_uid, old->st_gid)); /* only root may, mostly */
+    SITU_IGNORE(situ__sys.fchown(r->fd, old->st_uid, old->st_gid)); /* mostly only root may */
   if (situ__sys.fchmod(r->fd, old->st_mode & 07777) != 0) return failed(r, "its permissions cannot be kept");
   return SITU_OK;
 }
@@ -69,7 +68,7 @@ static situ_status reserve(situ__replace *r, int64_t bytes) {
   int error;
   do error = situ__sys.allocate(r->fd, 0, (off_t)bytes);
   while (error == EINTR);
-  /* A file system that cannot reserve: then the writes tell. */
+  /* The file system cannot reserve space: the writes report a full disk. */
   if (error == 0 || error == EINVAL || error == EOPNOTSUPP || error == ENOSYS) return SITU_OK;
   errno = error;
   return failed(r, "no room for the new file");
@@ -91,7 +90,7 @@ situ_status situ__replace_begin(situ__replace *r, const char *op, const char *pa
                            S_ISLNK(old.st_mode) ? "a symbolic link" : "no file");
   } else {
     situ__replace_sweep(r->dir, r->name);
-    /* While it is being written, nobody may read who might not read the old one. */
+    /* While the file is being written, only those may read it who may read the old one. */
     if (open_new(r, exists ? 0600 : 0666) == SITU_OK && (!exists || keep_mode(r, &old) == SITU_OK)) reserve(r, bytes);
   }
   if (r->status != SITU_OK) situ__replace_abandon(r);
@@ -103,7 +102,7 @@ situ_status situ__replace_rewrite(situ__replace *r, const void *data, size_t byt
   while (r->status == SITU_OK && bytes > 0) {
     ssize_t done = situ__sys.pwrite(r->fd, from, bytes < WRITE_MOST ? bytes : WRITE_MOST, (off_t)offset);
     if (done < 0 && errno == EINTR) continue;
-    if (done == 0) errno = ENOSPC; /* what a write that does nothing means is not said anywhere */
+    if (done == 0) errno = ENOSPC; /* POSIX does not say what a write of 0 bytes means */
     if (done <= 0) return failed(r, "cannot be written");
     from += done;
     bytes -= (size_t)done;
@@ -130,12 +129,11 @@ void situ__replace_abandon(situ__replace *r) {
 situ_status situ__replace_end(situ__replace *r, bool *replaced) {
   if (replaced) *replaced = false;
   if (r->status == SITU_OK) {
-    /* A failed sync is never tried again: the kernel has dropped the pages and would call them
-       clean. */
+    /* Never retry a failed sync: the kernel has dropped the pages and marks them clean. */
     if (r->sync && situ__sys.fsync(r->fd) != 0) failed(r, "the disk did not take it");
     int fd = r->fd;
     r->fd = -1;
-    /* Whatever close says, the descriptor is gone; EINTR says nothing about the data. */
+    /* close always frees the descriptor, and EINTR says nothing about the data. */
     if (situ__sys.close(fd) != 0 && errno != EINTR) failed(r, "cannot be closed");
     if (r->status == SITU_OK && situ__sys.renameat(r->dir, r->temp, r->dir, r->name) != 0)
       failed(r, "the new file cannot take its place");

@@ -1,4 +1,4 @@
-/* Checked arithmetic on sizes: true and a result, or false and nothing.
+/* Checked arithmetic on sizes: returns true and sets the result, or returns false and sets nothing.
    SPDX-License-Identifier: MIT */
 #ifndef SITU_BASE_SIZE_H
 #define SITU_BASE_SIZE_H
@@ -14,7 +14,7 @@ static inline bool situ__mul_size(size_t a, size_t b, size_t *out) { return !__b
 
 static inline int64_t situ__min_i64(int64_t a, int64_t b) { return a < b ? a : b; }
 static inline int64_t situ__max_i64(int64_t a, int64_t b) { return a > b ? a : b; }
-/* Rounded up; a >= 0, b > 0. */
+/* Rounds up; a >= 0, b > 0. */
 static inline int64_t situ__ceil_div(int64_t a, int64_t b) { return a / b + (a % b != 0); }
 
 #endif

@@ -1,4 +1,4 @@
-/* Removing what killed programs left behind.
+/* Removes temporary files that killed programs left behind.
    SPDX-License-Identifier: MIT */
 #include <dirent.h>
 #include <errno.h>
@@ -13,7 +13,7 @@
 #include "base/file.h"
 #include "base/replace.h"
 
-/* The process that wrote ".NAME.tmp.PID.UNIQUE"; 0 if the file is none of these. */
+/* Returns the process that wrote ".NAME.tmp.PID.UNIQUE"; 0 for other names. */
 static long writer_of(const char *file, const char *prefix) {
   size_t length = strlen(prefix);
   if (strncmp(file, prefix, length) != 0) return 0;
@@ -23,14 +23,14 @@ static long writer_of(const char *file, const char *prefix) {
   return *at == '.' && strspn(at + 1, "0123456789abcdef") == 8 && at[9] == '\0' ? pid : 0;
 }
 
-/* Its writer is gone, and was not on another machine a moment ago. */
+/* Returns true if its writer has ended. The age of the file protects writers on other machines. */
 static bool abandoned(int dir, const char *file, long pid) {
   struct stat about;
   return kill((pid_t)pid, 0) != 0 && errno == ESRCH && situ__sys.fstatat(dir, file, &about, AT_SYMLINK_NOFOLLOW) == 0 &&
          S_ISREG(about.st_mode) && time(NULL) - about.st_mtime >= 3600;
 }
 
-/* Nobody waits for this to succeed: what fails is left for the next time. */
+/* Ignores errors: the next save tries again. */
 void situ__replace_sweep(int dir, const char *name) {
   char prefix[256];
   snprintf(prefix, sizeof prefix, ".%.*s.tmp.", SITU__KEPT_NAME, name);

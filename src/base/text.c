@@ -1,4 +1,4 @@
-/* Growing text.
+/* Growable text buffer.
    SPDX-License-Identifier: MIT */
 #include "base/text.h"
 
@@ -9,7 +9,7 @@
 
 #include "base/alloc.h"
 
-/* Room for count more bytes and the NUL; false: there is none, and from now on nothing is added. */
+/* Reserves count more bytes and the NUL. Returns false when memory runs out; then nothing more is added. */
 static bool reserve(situ__text *text, size_t count) {
   size_t need;
   if (text->failed) return false;

@@ -5,8 +5,8 @@
 #include <stdio.h>
 #include <string.h>
 
-/* The second byte's range is what excludes overlong forms (E0, F0), surrogates (ED) and what lies
-   beyond the last character (F4). */
+/* The range of the second byte excludes overlong forms (E0, F0), surrogates (ED) and code points above U+10FFFF
+   (F4). */
 static size_t character(const unsigned char *s, size_t left) {
   unsigned char first = s[0], low = 0x80, high = 0xBF;
   size_t length;
@@ -39,7 +39,7 @@ size_t situ__utf8_prefix(const char *text, size_t length) {
   size_t at = 0;
   while (at < length) {
     uint64_t eight;
-    /* Eight ASCII bytes at a time: headers are almost nothing else. */
+    /* Skip eight ASCII bytes at a time: headers are mostly ASCII. */
     if (length - at >= 8 && (memcpy(&eight, s + at, 8), (eight & 0x8080808080808080u) == 0)) {
       at += 8;
       continue;

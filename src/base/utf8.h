@@ -1,19 +1,20 @@
-/* UTF-8: what is valid, and how a character is written.
+/* UTF-8: validation, printable text, encoding.
    SPDX-License-Identifier: MIT */
 #ifndef SITU_BASE_UTF8_H
 #define SITU_BASE_UTF8_H
 
 #include "situ/api.h"
 
-/* How many bytes at the start are valid UTF-8 (RFC 3629: no surrogates, no longer form than
-   needed); `length` if all. */
+/* Returns how many leading bytes are valid UTF-8 (RFC 3629: no surrogates, no overlong forms); `length` if all. */
 size_t situ__utf8_prefix(const char *text, size_t length);
-/* Bytes of the valid character that text, of which `left` bytes are there, begins with; 0: none. */
+/* Returns the size of the valid character at the start of text, of which `left` bytes are readable; 0 if it is
+   invalid. */
 size_t situ__utf8_character(const char *text, size_t left);
-/* Copies text for a message, as far as it fits: what would move the cursor, colour or turn round the rest of a line
-   (control characters but for newlines and tabs, bidirectional marks), and bytes that are no UTF-8, as "\x1b", "\u202e". */
+/* Copies text for a message, as far as it fits. Writes as escapes ("\x1b", "\u202e") what would move the cursor,
+   colour or reorder the rest of a line (control characters except newline and tab, bidirectional marks), and bytes
+   that are not UTF-8. */
 void situ__utf8_printable(const char *text, char *out, size_t size);
-/* Writes one character (below 0x110000) and returns its bytes, 1 to 4. */
+/* Encodes one character (below 0x110000) and returns its size, 1 to 4. */
 size_t situ__utf8_encode(uint32_t code, char *out);
 
 #endif
