@@ -7,8 +7,8 @@ const char *situ_dtype_name(situ_dtype dtype) { return situ__dtype_name(dtype); 
 bool situ_dtype_is_floating(situ_dtype dtype) { return situ__dtype_is_floating(dtype); }
 bool situ_dtype_is_integer(situ_dtype dtype) { return situ__dtype_kind(dtype) == SITU__KIND_INTEGER; }
 
-/* The lattice of torch.promote_types: the enum is ordered so that within a kind the larger wins, but for two pairs
-   that have no order: u8 with a signed type of its size, and f16 with bf16. */
+/* The lattice of torch.promote_types: the enum is ordered so that the larger one wins within a kind, except for two
+   unordered pairs: u8 with i8, and f16 with bf16. */
 situ_dtype situ_promote_types(situ_dtype a, situ_dtype b) {
   if (!situ__dtype_valid(a) || !situ__dtype_valid(b)) return SITU_DTYPE_DEFAULT;
   situ_dtype low = a < b ? a : b, high = a < b ? b : a;
@@ -17,8 +17,8 @@ situ_dtype situ_promote_types(situ_dtype a, situ_dtype b) {
   return high;
 }
 
-/* torch.result_type: tensors with dimensions decide within the highest kind; 0-dim ones count only if their kind is
-   higher. */
+/* torch.result_type: tensors with dimensions decide within the highest kind; 0-dim tensors count only if their kind
+   is higher. */
 situ_dtype situ_result_type(situ_tensor *const *in, int ins) {
   situ_dtype dim = SITU_DTYPE_DEFAULT, zero = SITU_DTYPE_DEFAULT;
   for (int i = 0; in && i < ins; i++) {

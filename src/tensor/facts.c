@@ -1,4 +1,4 @@
-/* What a tensor's storage knows of it, for those who explain.
+/* What a tensor's storage knows about it, for explanations and error messages.
    SPDX-License-Identifier: MIT */
 #include "base/fail.h"
 #include "tensor/tensor.h"
@@ -30,7 +30,7 @@ typedef struct meeting {
   void *payload;
 } meeting;
 
-/* The oldest of the tensors on a storage stands for it: new ones come to the head of the chain. */
+/* Visits the oldest tensor of a storage, which is the last of its list. */
 static bool meet(situ_storage *s, situ_relation how, const meeting *m) {
   const situ_tensor *oldest = situ__handles_begin(s);
   while (oldest && oldest->next_handle) oldest = oldest->next_handle;

@@ -1,13 +1,13 @@
-/* Generators: a seed and a count of draws. Which bits a draw gives is the kernels' matter.
+/* Random number generators: a seed and a count of draws. The kernels turn them into numbers.
    SPDX-License-Identifier: MIT */
 #include "device/dry.h"
 #include "situ/random.h"
 #include "tensor/tensor.h"
 
-/* The default generator belongs to the process; its draws are counted atomically. */
+/* The default generator is process-wide; its draws are counted atomically. */
 static uint64_t seed = 0x5117u, offset;
 
-/* A dry run draws nothing, so it seeds nothing either. */
+/* A dry run draws nothing, so it does not seed either. */
 
 void situ_manual_seed(uint64_t value) {
   if (situ__is_dry()) return;

@@ -1,4 +1,4 @@
-/* Between host memory and tensors: copies in, copies out, and the caller's own memory as a tensor.
+/* Copies between host memory and tensors, and tensors on the caller's own memory.
    SPDX-License-Identifier: MIT */
 #include <stdio.h>
 
@@ -24,7 +24,7 @@ static bool has_memory(const char *op, const situ_tensor *t) {
   return false;
 }
 
-/* A row-major copy of a view on its own device. */
+/* Returns a row-major copy of a view on its own device. */
 static situ_tensor *rows(const char *op, situ_tensor *t) {
   situ_shape shape = situ__shape(&t->view);
   situ_device device = t->view.storage->device;
@@ -50,7 +50,7 @@ situ_tensor *situ_from_host(const void *data, size_t bytes, situ_shape shape, co
   return options && options->requires_grad ? situ__tensor_up.set_requires_grad(t, true) : t;
 }
 
-/* The reach of a strided view in elements, from its first; false: recorded. */
+/* Sets *bytes to the extent of a strided view, from its first element. Returns false after recording an error. */
 static bool reach(const char *op, situ_view_desc *v, size_t *bytes) {
   int64_t last = 0, span;
   for (int d = 0; d < v->ndim; d++) {
@@ -104,11 +104,11 @@ situ_tensor *situ_from_blob(void *data, situ_shape shape, const int64_t *strides
   v.storage = situ__storage_foreign(op, data, bytes, release, payload);
   if (!v.storage) return NULL;
   situ_tensor *t = situ__tensor_view(op, &v);
-  situ__storage_release(v.storage); /* the tensor owns it now */
+  situ__storage_release(v.storage); /* the tensor holds its own reference */
   return t && options && options->requires_grad ? situ__tensor_up.set_requires_grad(t, true) : t;
 }
 
-/* By its name, or else by its shape. Of several tensors on the storage, one that has a name, or the first that was made. */
+/* Describes the storage by the first of its tensors that has a name, else by its oldest one, with name or shape. */
 void situ__describe_storage(situ_storage *storage, situ__described *to) {
   bool named = false;
   for (const situ_tensor *t = situ__handles_begin(storage); t && !named; t = t->next_handle) {
@@ -124,7 +124,7 @@ void situ__describe_storage(situ_storage *storage, situ__described *to) {
   situ__handles_end(storage);
 }
 
-/* Are there values to read? */
+/* Returns false after recording an error if t has no values to read. */
 static bool written(const char *op, const situ_tensor *t) {
   if (!has_memory(op, t)) return false;
   if (t->view.numel == 0 || !(__atomic_load_n(&t->view.storage->flags, __ATOMIC_RELAXED) & SITU_STORAGE_UNWRITTEN))
@@ -192,7 +192,7 @@ situ_status situ_copy_from_host(situ_tensor *t, const void *data, size_t bytes) 
   return status;
 }
 
-/* The one element of t, converted to `as` on its device. */
+/* Reads the single element of t, converted to `as` on its device. */
 static situ_status one(const char *op, situ_tensor *t, situ_dtype as, void *out) {
   if (!situ__need(op, "input", t)) return situ_error();
   if (t->view.numel != 1)
@@ -250,8 +250,8 @@ void *situ_data_ptr(situ_tensor *t) {
                situ_device_name(t->view.storage->device, name));
     return NULL;
   }
-  /* The host may write through it, and nothing tells when: from here on the values are the host's affair. */
+  /* The host may write through the pointer at any time, so count the values as written from now on. */
   (void)__atomic_and_fetch(&t->view.storage->flags, ~SITU_STORAGE_UNWRITTEN, __ATOMIC_RELAXED);
   char *data = t->view.storage->data;
-  return data ? data + (size_t)t->view.offset * situ_dtype_size((situ_dtype)t->view.dtype) : NULL; /* empty */
+  return data ? data + (size_t)t->view.offset * situ_dtype_size((situ_dtype)t->view.dtype) : NULL;
 }

@@ -1,4 +1,5 @@
-/* Printing like torch's: aligned columns, four digits, scientific where sizes differ much, ... in the middle.
+/* Prints tensors as torch does: aligned columns, four digits, scientific notation for a wide range, ... for omitted
+   middles.
    SPDX-License-Identifier: MIT */
 #include <math.h>
 #include <stdio.h>
@@ -14,8 +15,8 @@ enum { EDGE = 3, SUMMARISE_ABOVE = 1000, LINE = 80, DIGITS = 4 };
 
 typedef struct printer {
   situ__text text;
-  const double *value; /* row-major, of those that are shown */
-  situ_shape shown;    /* how many of each dimension: the edges, where it is summarised */
+  const double *value; /* the printed elements, row-major */
+  situ_shape shown;    /* printed elements per dimension: only the edges of a summarised one */
   const situ_view_desc *view;
   bool floating, boolean, whole, scientific;
   int width, indent;
@@ -31,8 +32,8 @@ static void format(const printer *p, double x, char out[64]) {
   else snprintf(out, 64, "%.*f", DIGITS, x);
 }
 
-/* torch's rule: whole numbers are shown as "2.", others with four digits, scientifically if the largest is 1000
-   times the smallest, above 1e8, or the smallest below 1e-4. */
+/* torch's rule: whole numbers are printed as "2.", others with four digits; scientific if the largest is over 1000
+   times the smallest or over 1e8, or if the smallest is below 1e-4. */
 static void choose(printer *p, int64_t count) {
   double low = INFINITY, high = 0;
   p->whole = true;
@@ -57,7 +58,7 @@ static void choose(printer *p, int64_t count) {
   }
 }
 
-/* A gap stands before shown element EDGE of a dimension that is shown in part. */
+/* Returns true if dim is summarised: a gap precedes its printed element EDGE. */
 static bool has_gap(const printer *p, int dim) { return p->shown.dim[dim] < p->view->size[dim]; }
 
 static void row(printer *p, int dim, int64_t first) {
@@ -99,7 +100,7 @@ static void row(printer *p, int dim, int64_t first) {
   situ__text_add(&p->text, "]");
 }
 
-/* What differs from torch's defaults follows the values. */
+/* Adds the properties that differ from torch's defaults. */
 static void suffix(printer *p, const situ_tensor *t) {
   situ_dtype dtype = (situ_dtype)t->view.dtype;
   char device[SITU_DEVICE_NAME_MAX];
@@ -119,7 +120,7 @@ static void suffix(printer *p, const situ_tensor *t) {
   situ__text_add(&p->text, ")");
 }
 
-/* One corner of t, into its place among what is shown: bit d of `corner` chooses the end of dimension d. */
+/* Copies one corner of t to its place in `wide`: bit d of `corner` selects the end of dimension d. */
 static bool copy_corner(const printer *p, const situ_view_desc *wide, unsigned corner) {
   situ_view_desc from = *p->view, to = *wide;
   for (int d = 0; d < from.ndim; d++) {
@@ -134,7 +135,7 @@ static bool copy_corner(const printer *p, const situ_view_desc *wide, unsigned c
   return situ__run("to_string", wide->storage->device, &work) == SITU_OK;
 }
 
-/* The values that are shown as doubles, in host memory that the caller frees; integers beyond 2^53 are rounded. */
+/* Returns the printed values as doubles in a block that the caller frees; integers beyond 2^53 are rounded. */
 static double *values(const printer *p, int64_t count) {
   size_t bytes = (size_t)count * sizeof(double);
   double *host = situ__alloc(bytes);
@@ -148,7 +149,7 @@ static double *values(const printer *p, int64_t count) {
   bool good = wide != NULL;
   unsigned cut = 0;
   for (int d = 0; d < p->shown.ndim; d++) cut |= has_gap(p, d) ? 1u << d : 0;
-  unsigned corner = 0; /* every subset of the dimensions that are cut */
+  unsigned corner = 0; /* takes every subset of the summarised dimensions */
   do {
     good = good && copy_corner(p, &wide->view, corner);
     corner = (corner - cut) & cut;
@@ -160,7 +161,7 @@ static double *values(const printer *p, int64_t count) {
   return NULL;
 }
 
-/* How many elements are shown. */
+/* Chooses the printed elements per dimension, and returns their total. */
 static int64_t choose_shown(printer *p) {
   int64_t count = 1;
   p->shown = situ__shape(p->view);

@@ -1,4 +1,4 @@
-/* Scopes: each thread has a stack of them, and the innermost owns what ops return.
+/* Scopes: each thread has a stack of them; the innermost scope owns the tensors that ops return.
    SPDX-License-Identifier: MIT */
 #include <pthread.h>
 #include <string.h>
@@ -8,27 +8,27 @@
 #include "base/thread.h"
 #include "tensor/tensor.h"
 
-/* An open scope. The stack is the library's own: a situ_scope is a ticket that names one by its
-   number, so the caller's frame may go, and be written over, while the scope is open. */
+/* An open scope. The library allocates the stack itself: a situ_scope is a ticket that holds only the scope's number,
+   so the caller may lose or overwrite it while the scope is open. */
 typedef struct frame {
-  struct frame *outer; /* the scope around it; of a spare frame: the next spare one */
+  struct frame *outer; /* the enclosing scope; for a spare frame: the next spare one */
   uint64_t number;
-  uint64_t errors; /* the thread's error count when it began */
+  uint64_t errors; /* the thread's error count at the beginning */
   situ_tensor **owned;
   size_t count, capacity;
-  situ_setting setting; /* of the thread, when it began */
+  situ_setting setting; /* the thread's settings at the beginning */
   bool grad;
-  situ_tensor *first[8]; /* what a small scope owns, without an allocation */
+  situ_tensor *first[8]; /* inline space, so that small scopes do not allocate */
 } frame;
 
-/* Kept by a thread for its next scopes, so that steady nesting allocates nothing. */
+/* Limits on what a thread keeps for its next scopes, so that repeated nesting does not allocate. */
 enum { KEEP_FRAMES = 64, KEEP_OWNED = 1024 };
 
-/* Of this thread; together, so that they are found together. */
+/* Thread-local state in one struct, so that one access finds it all. */
 static SITU__THREAD_LOCAL struct {
   frame *top; /* NULL: no scope is open */
   frame *spare;
-  uint64_t me, begun; /* number of this thread from 1 on; of its newest scope */
+  uint64_t me, begun; /* number of this thread, from 1; number of its newest scope */
   uint32_t spares;
   bool watched; /* thread_exit will be called */
 } mine;
@@ -57,18 +57,19 @@ static inline void keep_frame(frame *f) {
   mine.spares++;
 }
 
-/* Closes the innermost scope. It is off the stack before anything is released: a tensor's release may call back into the
-   program, which may begin and end scopes. */
+/* Closes the innermost scope. Pops it before releasing its tensors: a release may call the program, which may begin
+   and end scopes. */
 static inline void close_top(void) {
   frame *f = mine.top;
   mine.top = f->outer;
   situ__grad_off = mine.top && !mine.top->grad;
-  if (situ__setting.depth > f->setting.depth) situ__setting_back(&f->setting); /* begun inside, and forgotten */
+  if (situ__setting.depth > f->setting.depth)
+    situ__setting_back(&f->setting); /* settings that the program did not end */
   while (f->count) situ_release(f->owned[--f->count]);
   keep_frame(f);
 }
 
-/* What the thread's open scopes own goes with the thread. What was made outside any scope is the program's. */
+/* Releases what the thread's open scopes own. References made outside all scopes belong to the program. */
 static void thread_exit(void *unused) {
   (void)unused;
   while (mine.top) close_top();
@@ -94,7 +95,7 @@ static frame *open_frame(void) {
     (void)pthread_once(&once, make_key);
     mine.watched = pthread_setspecific(at_exit, &once) == 0;
   }
-  f = situ__alloc_uncounted(sizeof *f); /* a cache: beginning a scope has no status to report a failure by */
+  f = situ__alloc_uncounted(sizeof *f); /* uncounted: beginning a scope cannot return an error status */
   if (!f) return NULL;
   f->count = 0;
   f->owned = f->first;
@@ -128,7 +129,8 @@ static void begin(const char *op, situ_scope *scope, bool grad) {
 void situ_scope_begin(situ_scope *scope) { begin("scope_begin", scope, situ__recording()); }
 void situ_scope_begin_no_grad(situ_scope *scope) { begin("scope_begin_no_grad", scope, false); }
 
-/* The open scope that a ticket names; NULL: none on this thread. Numbers fall from the top of the stack to its bottom. */
+/* Returns the open scope of a ticket, NULL if this thread has none. Numbers decrease from the top of the stack to its
+   bottom. */
 static frame *find(const situ_scope *scope) {
   if (scope->thread != mine.me || !mine.me) return NULL;
   frame *f = mine.top;
@@ -138,7 +140,7 @@ static frame *find(const situ_scope *scope) {
 
 bool situ_scope_is_open(const situ_scope *scope) { return scope && find(scope); }
 
-/* find, for a scope that must be open. NULL: recorded. */
+/* Like find, but returns NULL only after recording an error. */
 static frame *need_open(const char *op, const situ_scope *scope) {
   if (!scope) {
     situ__null(op, "scope");
@@ -157,7 +159,7 @@ situ_status situ_scope_end(situ_scope *scope) {
   const frame *f = need_open("scope_end", scope);
   if (!f) return situ_error();
   const uint64_t number = f->number, errors = f->errors;
-  while (mine.top && mine.top->number >= number) close_top(); /* forgotten ones inside it first */
+  while (mine.top && mine.top->number >= number) close_top(); /* also scopes inside it that were not ended */
   return situ__error_count() == errors ? SITU_OK : situ_error();
 }
 
@@ -167,7 +169,7 @@ int64_t situ_scope_owned(const situ_scope *scope, situ_tensor *const **list) {
   return f ? (int64_t)f->count : 0;
 }
 
-/* Outside any scope (f NULL) nobody but the program itself has the reference. */
+/* Outside all scopes (f NULL) the program owns the reference. */
 static bool own(frame *f, situ_tensor *t) {
   if (!f) return true;
   if (f->count == f->capacity) {
@@ -197,7 +199,7 @@ situ_tensor *situ_escape(situ_scope *scope, situ_tensor *t) {
   if (!situ__need("escape", "tensor", t)) return NULL;
   frame *f = need_open("escape", scope);
   if (!f) return NULL;
-  /* The newest of the scope is handed on with its reference: results mostly are. */
+  /* The usual case: the scope's newest tensor moves outwards with its reference. */
   const bool newest = f->count && f->owned[f->count - 1] == t;
   if (newest && (!f->outer || f->outer->count < f->outer->capacity)) {
     f->count--;

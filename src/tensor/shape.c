@@ -1,4 +1,4 @@
-/* Shapes and views: checked sizes, broadcasting, reshaping without a copy.
+/* Shapes and views: overflow checks, broadcasting, reshaping without a copy.
    SPDX-License-Identifier: MIT */
 #include <stdio.h>
 #include <stdlib.h>
@@ -24,7 +24,7 @@ static bool ranked(const char *op, const situ_shape *shape) {
   return false;
 }
 
-/* A size of 0 does not excuse an overflow of the others: {0, 2^62, 2^62} is refused, on every device alike. */
+/* Checks for overflow even if a size is 0: {0, 2^62, 2^62} is an error on every device. */
 bool situ_shape_numel(const char *op, const situ_shape *shape, int64_t *numel) {
   char text[SITU_SHAPE_TEXT];
   if (!ranked(op, shape) || !situ__given(op, "numel", numel)) return false;
@@ -142,15 +142,15 @@ const situ_view_desc *situ_desc_reshape(const situ_view_desc *v, situ_shape shap
     room->size[d] = shape.dim[d];
     room->stride[d] = step;
     if (shape.dim[d] > 1)
-      step = (int64_t)((uint64_t)step * (uint64_t)shape.dim[d]); /* may wrap, if there are no elements */
+      step = (int64_t)((uint64_t)step * (uint64_t)shape.dim[d]); /* wraps only if there are no elements */
   }
   room->numel = v->numel;
   room->contiguous = true;
   return room;
 }
 
-/* Sorted by stride, each dimension must step over all that the smaller ones reach: then no two elements share a
-   place. (Some exotic strides that happen not to collide are called overlapping too, as in PyTorch.) */
+/* In the order of their strides, each dimension must step beyond everything that the smaller ones reach: then no two
+   elements share memory. Like PyTorch, this also reports some unusual strides that do not overlap. */
 bool situ__desc_overlaps(const situ_view_desc *v) {
   if (v->contiguous) return false;
   bool done[SITU_MAX_DIMS] = { false };

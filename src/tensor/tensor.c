@@ -1,4 +1,4 @@
-/* Tensors: made, shared, freed, asked.
+/* Tensors: create, share, free, query.
    SPDX-License-Identifier: MIT */
 #include "tensor/tensor.h"
 
@@ -12,7 +12,7 @@
 
 int64_t situ_live_tensors(void) { return situ__tensors_alive(); }
 
-/* Everything but the view. */
+/* Creates a tensor without its view. */
 static situ_tensor *blank(const char *op, void *site) {
   situ_tensor *t = situ__handle_new_tensor(sizeof *t);
   if (!t) {
@@ -44,13 +44,13 @@ situ_tensor *situ__handles_begin(situ_storage *s) {
 
 void situ__handles_end(situ_storage *s) { unlock(s); }
 
-/* Parameters and buffers say most about a storage; then whatever has a name. */
+/* Ranks a tensor as the description of its storage: parameters and buffers first, then tensors with a name. */
 static int telling(const situ_tensor *t) {
   bool part = t->role == SITU_ROLE_PARAMETER || t->role == SITU_ROLE_BUFFER;
   return 4 * part + 2 * (t->name != NULL) + (t->role != SITU_ROLE_TENSOR);
 }
 
-/* The end of a long name tells more than its beginning. */
+/* Keeps the end of a long name, which says more than its beginning. */
 uint8_t situ__storage_subject(situ_storage *s, char *name, size_t size) {
   const situ_tensor *best = NULL;
   *name = 0;
@@ -74,7 +74,7 @@ static void enlist(situ_tensor *t) {
   unlock(s);
 }
 
-/* The only owner of a storage is its only handle: nobody else can look at the list, now or later. */
+/* If t is the only owner of its storage, no other thread can reach the list, now or later. */
 static void delist(situ_tensor *t) {
   situ_storage *s = t->view.storage;
   if (__atomic_load_n(&s->refs, __ATOMIC_ACQUIRE) == 1) return;
@@ -85,13 +85,13 @@ static void delist(situ_tensor *t) {
   unlock(s);
 }
 
-/* One that could not be made: no program has seen it. */
+/* Frees a tensor that was not completed, without quarantine: the program has not seen it. */
 static void discard(situ_tensor *t) {
   situ__count_tensor(-1);
   situ__small_free(t, sizeof *t);
 }
 
-/* ---- the end of one ---- */
+/* ---- freeing ---- */
 
 _Static_assert(offsetof(situ_tensor, refs) >= SITU__DEAD_HEAD, "a freed tensor keeps what tells which one it was");
 
@@ -108,7 +108,7 @@ void situ__describe_dead_tensor(const void *handle, char *buffer, size_t size) {
 
 static void poison(void *first, const void *past) { SITU__POISON(first, (size_t)((const char *)past - (char *)first)); }
 
-/* Its memory is released at once, the handle is held back. */
+/* Releases the memory at once; the handle goes into quarantine. */
 static void bury(situ_tensor *t) {
   situ_storage *s = t->view.storage;
   memcpy(&t->refs, &s->device, sizeof s->device);
@@ -193,14 +193,14 @@ situ_tensor *situ_retain(situ_tensor *t) {
 
 void situ_release(situ_tensor *t) {
   if (!t || !situ__need("release", "tensor", t)) return;
-  /* The only owner need not ask anybody: most results have one. */
+  /* A single owner, the usual case, needs no atomic decrement. */
   if (__atomic_load_n(&t->refs, __ATOMIC_ACQUIRE) != 1 && __atomic_sub_fetch(&t->refs, 1, __ATOMIC_ACQ_REL) > 0) return;
-  delist(t); /* first: who walks the list sees whole tensors */
+  delist(t); /* first, because readers of the list expect complete tensors */
   if ((uintptr_t)t->node | (uintptr_t)t->meta | (uintptr_t)t->base) situ__tensor_up.release_history(t);
   bury(t);
 }
 
-/* ---- looking ---- */
+/* ---- queries ---- */
 
 static bool good_dim(const situ_tensor *t, const char *op, int dim, int *out) {
   return situ__need(op, "input", t) && situ_wrap_dim(op, dim, t->view.ndim, out);
@@ -250,7 +250,8 @@ uint32_t situ_version_of(const situ_tensor *t) {
   return situ__need("version_of", "input", t) ? __atomic_load_n(&t->view.storage->version, __ATOMIC_RELAXED) : 0;
 }
 
-/* Of NULL, what a NULL name and no role are, without an error; any other that is not alive is one. */
+/* NULL is allowed: it has no name, and the role of a plain tensor. Returns false after recording an error if t is not
+   a live tensor. */
 static bool named(const char *op, const situ_tensor *t) { return t && situ__need(op, "input", t); }
 
 const char *situ_name(const situ_tensor *t) { return named("name", t) && t->name ? t->name : ""; }
