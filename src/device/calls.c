@@ -1,4 +1,4 @@
-/* The public calls about a device's cache, the host's threads, the precision of products and the words for roles.
+/* Public calls for a device's cache and memory limit, the thread count, matmul precision and role names.
    SPDX-License-Identifier: MIT */
 #include "base/fail.h"
 #include "base/fork.h"

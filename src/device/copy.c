@@ -1,4 +1,4 @@
-/* Copies between memories, each noted in the ledger. Kernels copy elements; this copies bytes.
+/* Byte copies between memories, each recorded in the ledger. Kernels copy elements.
    SPDX-License-Identifier: MIT */
 #include <string.h>
 
@@ -7,7 +7,7 @@
 #include "device/dry.h"
 #include "device/graph/graph.h"
 
-enum { STAGE = 4 << 20 }; /* bytes that pass through the host at a time */
+enum { STAGE = 4 << 20 }; /* size of the staging buffer on the host */
 
 static const situ_device host = { SITU_CPU, 0 };
 
@@ -16,7 +16,7 @@ static const char *what_reason(situ__copy_reason why) {
   return text[why];
 }
 
-/* May these bytes of the storage be copied? */
+/* Returns an error if these bytes of the storage cannot be copied. */
 static situ_status check(const char *op, const situ_storage *storage, size_t at, size_t bytes) {
   char name[SITU_DEVICE_NAME_MAX];
   const situ_backend *backend = situ__backend(storage->device);
@@ -28,7 +28,7 @@ static situ_status check(const char *op, const situ_storage *storage, size_t at,
   return situ__device_usable(op, storage->device);
 }
 
-/* about: the storage that the copy is of; written: the source is plain host memory. */
+/* Records the copy in the ledger. about: the storage that is copied; written: the source is plain host memory. */
 static void note(const char *op, situ_device from, situ_device to, size_t bytes, situ_storage *about, size_t at,
                  bool written, situ__copy_reason why) {
   bool same_memory = situ__backend(from)->host_memory && situ__backend(to)->host_memory;
@@ -44,7 +44,7 @@ static void note(const char *op, situ_device from, situ_device to, size_t bytes,
                     about);
 }
 
-/* A device's part of a copy, reported as an error of op. */
+/* Calls the backend's copy, and records its failure as an error of op. */
 static situ_status put(const char *op, situ_storage *to, size_t at, const void *from, size_t bytes,
                        situ__copy_reason why) {
   uint64_t before = situ__error_count();
@@ -81,13 +81,13 @@ situ_status situ__copy_to_host(const char *op, situ_storage *from, size_t at, vo
   return status;
 }
 
-/* Neither side is the host, and the two know nothing of each other. */
+/* Returns true if neither side is in host memory and no peer copy exists between the two. */
 static bool is_staged(const situ_storage *to, const situ_storage *from) {
   const situ_backend *target = situ__backend(to->device), *source = situ__backend(from->device);
   return !source->host_memory && !target->host_memory && !(target == source && target->copy_peer);
 }
 
-/* In a dry run nothing but the memory for it is asked for. */
+/* Copies through a staging buffer. In a dry run it only allocates the buffer. */
 static situ_status staged(const char *op, situ_storage *to, size_t to_at, const situ_storage *from, size_t from_at,
                           size_t bytes, situ__copy_reason why) {
   size_t most = bytes < STAGE ? bytes : STAGE;
@@ -118,7 +118,7 @@ situ_status situ__copy_storage_of(const char *op, situ_storage *to, size_t to_at
   } else if (!is_staged(to, from)) {
     uint64_t before = situ__error_count();
     status = target->copy_peer(to->device.index, to->data, to_at, from->device.index, from->data, from_at, bytes);
-    /* Of two devices the one that is gone is to blame: it does not answer. */
+    /* LOST does not say which of the two devices is lost: ask the source. */
     bool source_gone =
         status == SITU_E_LOST && source->synchronize && source->synchronize(from->device.index) == SITU_E_LOST;
     bool target_gone = !source_gone || (target->lost && target->lost(to->device.index));

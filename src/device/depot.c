@@ -1,4 +1,4 @@
-/* Depots: the free blocks of a device, and the bound on them, under one lock.
+/* Depots: each caches the free blocks of one device, within a bound, under one lock.
    SPDX-License-Identifier: MIT */
 #include "device/depot.h"
 
@@ -11,8 +11,8 @@
 static situ__depot *depots[SITU_DEVICE_KINDS][SITU__DEVICES_MAX];
 static pthread_mutex_t opening = PTHREAD_MUTEX_INITIALIZER;
 
-/* What the host has to give. The system promises more than that, and then kills whoever takes it
-   at its word. */
+/* Memory and swap of the host. malloc promises more than that (overcommit), and the kernel then kills a process that
+   uses it. */
 static size_t host_total(void) {
   struct sysinfo host;
   size_t bytes;
@@ -48,8 +48,7 @@ situ__depot *situ__depot_of(situ_device device) {
   return found;
 }
 
-/* ---- forks --------------------------------------------------------------------------------
-   A child may go on using host memory, also if a thread that it does not have held a lock. */
+/* ---- forks: a child may keep using host memory, so no lock may be held across a fork ---- */
 
 static void before_fork(void) {
   pthread_mutex_lock(&opening);
@@ -68,11 +67,11 @@ void situ__depot_watch_forks(void) { (void)pthread_atfork(before_fork, after_for
 static void give_back(situ_device device, void *data, size_t size) {
   const situ_backend *backend = situ__backend(device);
   if (backend->host_memory) SITU__UNPOISON(data, size);
-  /* In a fork's child, the queue that freeing would wait for is the parent's. */
+  /* In a forked child, do not wait for the queue: it belongs to the parent. */
   if (device.kind == SITU_CPU || !situ__forked()) backend->free(device.index, data, size);
 }
 
-/* The block at `i` leaves its bin. */
+/* Removes the block at `i` from its bin. */
 static situ__kept remove_from(situ__depot *depot, situ__bin *bin, uint32_t i) {
   situ__kept found = bin->block[i];
   memmove(bin->block + i, bin->block + i + 1, (--bin->count - i) * sizeof found);
@@ -91,7 +90,8 @@ static bool widen(situ__bin *bin) {
   return true;
 }
 
-/* The bin whose first block came first; of those, the one with the largest. NULL: all are empty. */
+/* Returns the bin whose first block is from the earliest epoch, the largest size among equals; NULL if all are
+   empty. */
 static situ__bin *oldest(situ__depot *depot) {
   situ__bin *found = NULL;
   for (int i = SITU__BLOCK_BINS - 1; i >= 0; i--) {
@@ -110,18 +110,19 @@ static size_t cap(const situ__depot *depot) { return smaller(depot->total, depot
 
 static size_t most(const situ__depot *depot) { return larger(depot->highest, depot->before); }
 
-/* May so many bytes more be kept? */
+/* Returns true if the depot may keep so many bytes more. */
 static bool within(const situ__depot *depot, size_t more) {
   size_t peak = larger(most(depot), depot->out);
   return depot->out + depot->kept + more <= smaller(cap(depot), peak + peak / 3 + SITU__DEPOT_SLACK);
 }
 
-/* Was no block of this bin used in the whole of the last epoch, though there was no room for others? */
+/* Returns true if no block of this bin was used in the whole last epoch, while other blocks could not be kept. */
 static bool idle(const situ__depot *depot, const situ__bin *bin) {
   return depot->crowded && bin->block->epoch + 1 < depot->epoch;
 }
 
-/* With the lock held, but not while a device takes a block back: that may run a queue. */
+/* Frees blocks as far as the bound requires. The caller holds the lock; it is released while the device frees a
+   block, because that may run a queue. */
 static void make_room(situ__depot *depot) {
   situ__bin *bin;
   while ((bin = oldest(depot)) != NULL && (!within(depot, 0) || idle(depot, bin))) {
@@ -133,7 +134,7 @@ static void make_room(situ__depot *depot) {
   depot->crowded = false;
 }
 
-/* Steps of a training loop have the same peak: an epoch is long enough for some of them. */
+/* The steps of a training loop have the same peak; an epoch is long enough for several of them. */
 static void hand_out(situ__depot *depot, size_t size) {
   enum { PEAKS = 8 };
   depot->highest = larger(depot->highest, depot->out);
@@ -146,7 +147,7 @@ static void hand_out(situ__depot *depot, size_t size) {
   make_room(depot);
 }
 
-/* ---- in and out ----------------------------------------------------------------------------- */
+/* ---- taking and returning blocks ---- */
 
 void *situ__depot_take(situ__depot *depot, unsigned number, size_t size) {
   void *data = NULL;
@@ -199,7 +200,7 @@ void situ__depot_return(situ__depot *depot, size_t size, void *data) {
   give_back(depot->device, data, size);
 }
 
-/* Blocks leave the depot under its lock, and reach the device without. */
+/* Removes blocks under the lock, and frees them without it. */
 bool situ__depot_empty(situ__depot *depot) {
   bool any = false;
   for (unsigned number = 0; number < SITU__BLOCK_BINS; number++) {

@@ -1,4 +1,4 @@
-/* The blocks of a device that are free, by size, how many there may be, and what a device has given out.
+/* The cache of a device's free blocks, by size, with its bound and its counters.
    SPDX-License-Identifier: MIT */
 #ifndef SITU_DEVICE_DEPOT_H
 #define SITU_DEVICE_DEPOT_H
@@ -7,19 +7,19 @@
 
 #include "device/device.h"
 
-/* Blocks come in sizes, numbered: multiples of 64 up to 1 KiB, then eight to a doubling, so that at most an eighth is
-   wasted, and above 16 MiB multiples of 1 MiB, which have one number. */
+/* Block sizes are numbered: multiples of 64 up to 1 KiB, then eight sizes per power of two, so that rounding wastes
+   at most an eighth. Above 16 MiB they are multiples of 1 MiB, which share one number. */
 enum {
   SITU__BLOCK_STEP = 64,
-  SITU__BLOCK_LINEAR = 16,                         /* sizes of the first KiB */
-  SITU__BLOCK_SMALL = SITU__BLOCK_LINEAR + 8 * 10, /* sizes up to 1 MiB */
-  SITU__BLOCK_HUGE = SITU__BLOCK_LINEAR + 8 * 14,  /* sizes up to 16 MiB; the number of all others */
+  SITU__BLOCK_LINEAR = 16,                         /* number of sizes up to 1 KiB */
+  SITU__BLOCK_SMALL = SITU__BLOCK_LINEAR + 8 * 10, /* number of sizes up to 1 MiB */
+  SITU__BLOCK_HUGE = SITU__BLOCK_LINEAR + 8 * 14,  /* number of sizes up to 16 MiB; the number of all larger ones */
   SITU__BLOCK_BINS,
   SITU__BLOCK_HUGE_STEP = 1 << 20
 };
 #define SITU__BLOCK_LARGEST ((size_t)1 << 62)
 
-/* The number of the size that 1 <= bytes <= SITU__BLOCK_LARGEST needs, and the size. */
+/* Returns the number of the block size for 1 <= bytes <= SITU__BLOCK_LARGEST, and sets *size. */
 static inline unsigned situ__block_number(size_t bytes, size_t *size) {
   if (bytes <= SITU__BLOCK_STEP * SITU__BLOCK_LINEAR) {
     unsigned number = (unsigned)((bytes - 1) / SITU__BLOCK_STEP);
@@ -38,7 +38,7 @@ static inline unsigned situ__block_number(size_t bytes, size_t *size) {
   return SITU__BLOCK_LINEAR + 8 * (log - 10) + eighth;
 }
 
-/* Of the numbers below SITU__BLOCK_HUGE. */
+/* For numbers below SITU__BLOCK_HUGE. */
 static inline size_t situ__block_size(unsigned number) {
   if (number < SITU__BLOCK_LINEAR) return (number + 1) * (size_t)SITU__BLOCK_STEP;
   unsigned log = (number - SITU__BLOCK_LINEAR) / 8 + 10;
@@ -49,55 +49,55 @@ static inline size_t situ__block_size(unsigned number) {
 typedef struct situ__kept {
   void *data;
   size_t size;
-  uint64_t epoch; /* in which it came */
+  uint64_t epoch; /* in which it was returned */
 } situ__kept;
 
-/* Free blocks of one number, in the order in which they came. */
+/* Free blocks of one number, in the order of their return. */
 typedef struct situ__bin {
   situ__kept *block;
   uint32_t count, capacity;
 } situ__bin;
 
-/* `held` = out + kept is at most 4/3 of the most that `out` was of late, and SITU__DEPOT_SLACK. Of late: in this epoch and
-   the one before. An epoch ends when a few times that much was handed out. So, with all threads' lists (memory.c) and with
-   what rounding wastes, held <= 3/2 of the bytes of storages at their peak + 64 MiB. */
+/* The depot keeps out + kept at most 4/3 of the recent peak of `out` + SITU__DEPOT_SLACK. Recent: this epoch and the
+   last one; an epoch ends when several times that amount was handed out. With the lists of all threads (memory.c) and
+   the loss to rounding, held memory is at most 3/2 of the peak of bytes in storages + 64 MiB. */
 typedef struct situ__depot {
   pthread_mutex_t lock;
   situ_device device;
   situ__bin bin[SITU__BLOCK_BINS];
   size_t kept;            /* bytes in the bins */
-  size_t out;             /* bytes of blocks elsewhere: under storages, in threads' lists */
-  size_t highest, before; /* the most that `out` was: in this epoch, in the one before */
-  size_t handed_out;      /* in this epoch */
+  size_t out;             /* bytes of all other blocks: under storages, in threads' lists */
+  size_t highest, before; /* peak of `out` in this epoch, in the last one */
+  size_t handed_out;      /* bytes in this epoch */
   uint64_t epoch;
-  bool crowded;        /* a block could not be kept: those that are not used must make room */
-  size_t total, limit; /* the most that may be held: what the host has, what the program allows */
-  int64_t used;        /* bytes of storages; for the host: without the threads' own counts */
+  bool crowded;        /* a block could not be kept: free the unused ones */
+  size_t total, limit; /* upper bounds on out + kept: memory of the host, limit set by the program */
+  int64_t used;        /* bytes of storages; for the host, excluding the threads' own counts */
 } situ__depot;
 enum { SITU__DEPOT_SLACK = 32 << 20 };
 
-/* NULL: no memory for it. */
+/* Returns NULL when memory runs out. */
 situ__depot *situ__depot_of(situ_device device);
-/* NULL: if it was never opened. */
+/* Returns NULL if it was never opened. */
 situ__depot *situ__depot_if_open(unsigned kind, unsigned index);
-/* A free block, which is out from now on. NULL: there is none of this size. */
+/* Returns a free block, which counts as out from now on; NULL if there is none of this size. */
 void *situ__depot_take(situ__depot *depot, unsigned number, size_t size);
-/* Notes a block that will be asked of the device; gives free ones back as far as the bound demands it. False: more than
-   may be held; nothing is noted. */
+/* Counts a block that will be allocated from the device, and frees cached ones as far as the bound requires. Returns
+   false, without counting it, if a limit is exceeded. */
 bool situ__depot_reserve(situ__depot *depot, size_t size);
-/* The device had it, or had none. */
+/* Ends a reservation: had tells whether the device allocated the block. */
 void situ__depot_reserved(situ__depot *depot, size_t size, bool had);
-/* Takes a block back and keeps it, or gives it to the device if enough is kept or there is no room to note it. */
+/* Takes a block back, and keeps it or frees it on the device (enough blocks kept, or no memory for the list). */
 void situ__depot_put(situ__depot *depot, unsigned number, size_t size, void *data);
-/* Takes a block back and gives it to the device. */
+/* Takes a block back and frees it on the device. */
 void situ__depot_return(situ__depot *depot, size_t size, void *data);
-/* Gives back all that is kept; true if there was anything. */
+/* Frees all blocks that it keeps. Returns true if there were any. */
 bool situ__depot_empty(situ__depot *depot);
-/* Forgets how much was out before. */
+/* Resets the peaks to what is out now. */
 void situ__depot_forget(situ__depot *depot);
-/* The most that may be held, from now on. */
+/* Sets the upper bound on out + kept. */
 void situ__depot_limit(situ__depot *depot, size_t bytes);
-/* Makes a fork's child find the host's locks free. Once. */
+/* Registers fork handlers, so that the host's locks are free in a forked child. Call once. */
 void situ__depot_watch_forks(void);
 
 #endif

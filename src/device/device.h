@@ -1,4 +1,4 @@
-/* Floor 1: the registry of backends, storages and their memory, and the one way to a kernel slot.
+/* Floor 1: the registry of backends, storages and their memory, and the only path to a kernel slot.
    SPDX-License-Identifier: MIT */
 #ifndef SITU_DEVICE_DEVICE_H
 #define SITU_DEVICE_DEVICE_H
@@ -8,175 +8,175 @@
 #include "device/ledger/ledger.h"
 #include "situ/sys/backend.h"
 
-/* No machine has more devices of one kind: a larger index in a name is a mistake. */
+/* More than any machine has of one kind: larger indices in names are errors. */
 enum { SITU__DEVICES_MAX = 64 };
 
 /* ---- registry (registry.c, name.c) ---- */
-/* The backend of a kind; NULL if this build has none. No lock after the first call. */
+/* Returns the backend of a kind; NULL if this build has none. Takes no lock after the first call. */
 const situ_backend *situ__backend(situ_device device);
 static inline bool situ__same_device(situ_device a, situ_device b) { return a.kind == b.kind && a.index == b.index; }
-/* Is there such a device? False: recorded. */
+/* Returns false after recording an error if the device does not exist. */
 bool situ__device_there(const char *op, situ_device device);
-/* The device meant: itself, or the thread's default for {0}; checks that it is there. False: the
-   error is recorded under op, with the reason why the device is not there. Fast for cpu. */
+/* Sets *out to the wanted device, or to the thread's default for {0}. Returns false after recording an error of op,
+   with the reason, if it does not exist. Fast for cpu. */
 bool situ__device_resolve(const char *op, situ_device wanted, situ_device *out);
-/* What this thread has set: see settings.c. */
+/* This thread's settings: see settings.c. */
 extern SITU__THREAD_LOCAL situ_setting situ__setting;
-/* All that was begun since is over: it is as it was. */
+/* Restores the settings, which ends all scopes begun since. */
 void situ__setting_back(const situ_setting *before);
-/* What autocast scopes say of a kind of device, four bits a kind in situ_setting.autocast: nothing (0), a dtype, or that
-   nothing is cast there. One bit for the whole: casts are not kept. autocast_at: where the innermost was begun; NULL: cannot
-   be told. */
+/* What autocast scopes set for a kind of device, in four bits per kind of situ_setting.autocast: 0 (nothing), a
+   dtype, or SITU__AUTOCAST_OFF. One more bit: casts are not cached. autocast_at: call site of the innermost scope;
+   NULL: unknown. */
 enum { SITU__AUTOCAST_OFF = 15 };
 #define SITU__AUTOCAST_NO_CACHE (1u << 31)
 static inline unsigned situ__autocast_of(uint32_t autocast, unsigned kind) { return autocast >> 4 * kind & 15; }
-/* Must a device be stated, and is none, not even by a scope? */
+/* Returns true if the policy requires a stated device, and neither a default nor a scope states one. */
 bool situ__unstated_forbidden(void);
-/* "cpu", "cuda", ...; NULL for a number that is no kind. */
+/* "cpu", "cuda", ...; NULL if the number is not a kind. */
 const char *situ__kind_name(unsigned kind);
-/* Each backend's one exported symbol. sim's slots are those that cpu has, so it is filled when
-   first asked for. */
+/* The single exported symbol of each backend. sim copies cpu's slots, so it is filled on first use. */
 extern const situ_backend situ__cpu_backend, situ__meta_backend; /* for src/wiring.c */
 const situ_backend *situ__sim_backend(void);
 
-/* ---- modules (module.c): backends in files of their own, opened at run time ---- */
-/* Opens <library's directory>/situ/<abi>/libsitu-<name>.so, or the same file in $SITU_MODULE_DIR
-   (an absolute path, not followed in a setuid program); never anything relative to the current
-   directory. NULL: `why` says why. */
+/* ---- modules (module.c): backends in shared libraries, opened at run time ---- */
+/* Opens <library's directory>/situ/<abi>/libsitu-<name>.so, or the same file in $SITU_MODULE_DIR (an absolute path,
+   ignored in a setuid program); never a path relative to the current directory. Returns NULL with the reason in
+   `why`. */
 const situ_backend *situ__module_open(const char *name, situ_device_kind kind, char *why, size_t size);
 
 /* ---- storage (storage.c) ---- */
-/* A storage of `bytes` on a device, with one owner; NULL: recorded under op (NOMEM with sizes,
-   LOST, ...). Its memory comes from the caching allocator. bytes 0 and meta devices have data
-   NULL. */
+/* Returns a storage of `bytes` on a device, with one owner; NULL after recording an error of op (NOMEM with sizes,
+   LOST, ...). Its memory comes from the caching allocator. data is NULL on meta and for 0 bytes. */
 situ_storage *situ__storage_new(const char *op, situ_device device, size_t bytes);
-/* On foreign host memory; on failure release is called. */
+/* Returns a storage on foreign host memory; on failure calls release and returns NULL. */
 situ_storage *situ__storage_foreign(const char *op, void *data, size_t bytes, void (*release)(void *), void *payload);
 void situ__storage_retain(situ_storage *storage);
 void situ__storage_release(situ_storage *storage);
 
-/* The storage gets the memory of `room` (from byte `at` on, if room is shared by several) and lets go of its own; owners,
-   version and links stay. Of a room that is shared it takes over one ownership; another one is empty afterwards. Cannot
-   fail. */
+/* Gives the storage the memory of `room` (from byte `at` on, if several storages share room) and frees its old
+   memory; owners, version and links stay. The storage takes over one reference to a shared room; any other room is
+   empty afterwards. Cannot fail. */
 void situ__storage_replace(situ_storage *storage, situ_storage *room, size_t at, size_t bytes, bool shared);
 
-/* ---- followers (follow.c): storages that go where another one goes ---- */
-/* `storage` goes from now on where `leader` goes (NULL: nowhere by itself). Refused: a circle. False: recorded. */
+/* ---- followers (follow.c): storages that move together with another one ---- */
+/* Makes `storage` move wherever `leader` moves (NULL: only by itself). Returns false after recording an error (a
+   cycle). */
 bool situ__follow(const char *op, situ_storage *storage, situ_storage *leader);
-/* Its leader; NULL: none. */
+/* Returns the leader; NULL if it has none. */
 situ_storage *situ__leader(const situ_storage *storage);
-/* Calls visit for each direct follower, under a lock: visit must not change who follows whom. False: visit said so. */
+/* Calls visit for each direct follower, under a lock: visit must not change any followers. Returns false if visit
+   did. */
 bool situ__each_follower(const situ_storage *leader, bool (*visit)(situ_storage *follower, void *payload),
                          void *payload);
-/* A storage dies: its followers stay where they are. */
+/* For a storage that is being freed: its followers stay where they are. */
 void situ__unlink(situ_storage *storage);
 
 /* ---- memory (memory.c): the caching allocator over a backend's alloc and free ---- */
-/* Below 1 MiB: thread-local lists of size classes (host) or locked ones (devices); above: cached
-   blocks, 2 MiB-aligned with huge pages on the host. What is kept is bounded (depot.h). Out of memory: gives the cache
-   back once and tries again. */
+/* Below 1 MiB, free blocks are in thread-local lists of size classes (host) or in locked ones (devices); above, in
+   the locked cache, on the host aligned to 2 MiB for huge pages. The cache is bounded (depot.h). When memory runs
+   out, it frees the cache once and retries. */
 situ_status situ__memory_alloc(const char *op, situ_device device, size_t bytes, void **data);
 void situ__memory_free(situ_device device, void *data, size_t bytes);
-/* Gives back what nobody uses: all of a device's cache; of the host's, the shared blocks and this
-   thread's lists. */
+/* Frees unused cached memory: all of a device's cache; of the host's, the shared blocks and this thread's lists. */
 void situ__memory_trim(situ_device device);
-/* Bytes in live storages, and bytes kept for reuse. While other threads allocate and free, a
-   storage may be counted by halves. */
+/* Bytes in live storages, and bytes cached for reuse. While other threads allocate and free, one half of a change may
+   be missing. */
 void situ__memory_stats(situ_device device, int64_t *used, int64_t *cached);
-/* Bytes that a storage of so many takes: those of its block. The plan of a move counts with it too. */
+/* Size of the block of a storage of so many bytes. The plan of a move uses it too. */
 size_t situ__memory_block(size_t bytes);
-/* Bytes that the library has of a device: the blocks under storages, in whole, and what is kept. */
+/* Bytes that the library has allocated on a device: blocks under storages, at full size, and cached blocks. */
 size_t situ__memory_reserved(situ_device device);
-/* The most that they may be; SIZE_MAX: no limit was set. */
+/* Limit on these bytes; SIZE_MAX: not set. */
 size_t situ__memory_limit(situ_device device);
-/* Bytes of blocks that may still come, were the cache empty; as far as the device tells how much it has. */
+/* Bytes of blocks that could still be allocated with an empty cache, as far as the total is known. */
 size_t situ__memory_room(situ_device device);
 situ_status situ__memory_set_limit(const char *op, situ_device device, size_t bytes);
-/* The first of the statistics, of all devices together. */
+/* Bytes in live storages of all devices. */
 int64_t situ__memory_used(void);
-/* A tensor more or less, counted where its memory is: by the thread, so that threads do not meet. */
+/* Counts a tensor more or less, per thread, so that threads do not contend. */
 void situ__count_tensor(int64_t change);
 int64_t situ__tensors_alive(void);
 
-/* ---- copies (copy.c): each goes through the ledger ---- */
+/* ---- copies (copy.c): each is recorded in the ledger ---- */
 situ_status situ__copy_from_host(const char *op, situ_storage *to, size_t at, const void *host, size_t bytes,
                                  situ__copy_reason why);
 situ_status situ__copy_to_host(const char *op, situ_storage *from, size_t at, void *host, size_t bytes,
                                situ__copy_reason why);
-/* Any device to any device; staged through the host where the backends differ. */
+/* Between any two devices; staged through the host where there is no direct copy. */
 situ_status situ__copy_storage(const char *op, situ_storage *to, size_t to_at, situ_storage *from, size_t from_at,
                                size_t bytes, situ__copy_reason why);
-/* The same of a temporary's memory, made to copy `about` from byte `at` on: the ledger is to name that. */
+/* The same for the memory of a temporary that stands for `about` from byte `at` on: the ledger names that one. */
 situ_status situ__copy_storage_of(const char *op, situ_storage *to, size_t to_at, situ_storage *from, size_t from_at,
                                   size_t bytes, situ__copy_reason why, situ_storage *about, size_t at);
 
 /* ---- work (work.c) ---- */
-/* Runs or queues work on a device: checks that every value it starts from has been written (STATE
-   names the tensor), that the slot is there (UNSUPPORTED names op, dtype, device and the kinds of
-   device that can), that the process has not forked, that the device is not lost; bumps the version of each distinct output storage and clears its unwritten flag. */
+/* Runs or queues work on a device, and bumps the version of each distinct output storage and clears its unwritten
+   flag. Checks first that all input values were written (STATE names the tensor), that the slot exists (UNSUPPORTED
+   names op, dtype, device, and the devices that can do it), that the process is not a forked child, and that the
+   device is not lost. */
 situ_status situ__run(const char *op, situ_device device, const situ_work *work);
-/* Refuses to start from values that were never written. */
+/* Records an error: the values of the storage were never written. */
 situ_status situ__refuse_unwritten(const char *op, situ_storage *storage);
 typedef struct situ__described {
   char what[384];  /* "`x` ([2] f32)" */
-  char where[260]; /* " at train.c:12 in step"; "" where it cannot be told */
+  char where[260]; /* " at train.c:12 in step"; "" if unknown */
 } situ__described;
-/* What this floor asks of those above it, which know tensors, and of the backends; src/wiring.c fills it in. */
+/* What this floor needs from those above it, which know tensors, and from the backends; src/wiring.c fills it in. */
 typedef struct situ__device_upcalls {
-  /* Describes a storage's tensor by its name or its shape, and where it was made. */
+  /* Describes a storage's tensor for errors: its name or shape, and the place of its creation. */
   void (*describe_storage)(situ_storage *storage, situ__described *to);
-  /* Writes what a storage is called, by the most telling of its tensors; returns what that is for (a situ_role). */
+  /* Writes the name of a storage and returns its role (a situ_role), those of the tensor that describes it best. */
   uint8_t (*storage_subject)(situ_storage *storage, char *name, size_t size);
-  /* Drops the casts that autocast keeps: the outermost scope has ended, or they are not wanted any more. */
+  /* Empties the cache of casts, at the end of the outermost autocast scope or on request. */
   void (*forget_casts)(void);
   const situ_backend *cpu, *meta;
   const situ_backend *(*sim)(void);
 } situ__device_upcalls;
 extern const situ__device_upcalls situ__device_up;
 bool situ__has_verb(situ_device device, situ_verb verb);
-/* *offered: it has, and does this piece of work of a verb that may be absent; never on meta, nor in a dry run. */
+/* *offered: the device implements this optional work; false on meta and in a dry run. */
 situ_status situ__offers(const char *op, situ_device device, const situ_work *work, bool *offered);
-/* "matmul", "copy": static text, "?" for a number that is no verb. */
+/* "matmul", "copy": static text; "?" if the number is not a verb. */
 const char *situ__verb_name(situ_verb verb);
-/* May work be given to this device now? STATE after a fork, LOST (sticky, with the same text each
+/* Returns SITU_OK; or, after recording it, STATE in a forked child, LOST for a lost device (the same text each
    time). */
 situ_status situ__device_usable(const char *op, situ_device device);
-/* Turns the status of a backend's slot into an error of op, unless the slot has recorded one
-   itself since `before` (situ__error_count); LOST marks the device. Returns status. */
+/* Reports a backend's error status as an error of op, unless the backend has recorded one since `before`
+   (situ__error_count). LOST marks the device. Returns status. */
 situ_status situ__device_failed(const char *op, situ_device device, situ_status status, uint64_t before,
                                 const char *what);
 bool situ__device_lost(situ_device device);
-/* A device that came back (a simulated one that was reset). */
+/* For a device that works again (a simulated one after a reset). */
 void situ__device_found(situ_device device);
-/* A write to a storage: version and unwritten flag. */
+/* Counts a write: bumps the version, clears the unwritten flag. */
 void situ__storage_wrote(situ_storage *storage);
 
-/* ---- recipes (recipe.c): how the values of a storage on meta come about ---- */
-/* A storage on meta is unwritten, or has a recipe, or was written with values that nobody has: it
-   cannot leave meta then. Are its values to be had on another device? */
+/* ---- recipes (recipe.c): recorded work of storages on meta, replayed on another device ---- */
+/* Returns true if the values of a storage on meta can be computed elsewhere. A storage on meta is unwritten, or has a
+   recipe, or was written with unknown values: then it cannot leave meta. */
 static inline bool situ__recipe_has(const situ_storage *meta) { return meta->recipe != NULL; }
-/* Does on to's device what was done to the storage on meta; `to` is new, and as large. The bits are
-   those that the device would have computed had it been asked at once. False: recorded. */
+/* Replays on to's device the work recorded for the storage on meta; `to` is new and of the same size. The result has
+   the same bits as if the device had done the work at once. Returns false after recording an error. */
 bool situ__recipe_replay(const char *op, const situ_storage *from, situ_storage *to);
-/* Work that was asked for on meta: a step more in the recipes of what it writes, or the end of them
-   where it cannot be repeated (an input's values are not to be had, too many steps, an optimiser's).
-   False: no memory, recorded. */
+/* Records work on meta: adds a step to the recipes of its outputs, or drops these recipes if it cannot be repeated
+   (an input without known values, too many steps, an optimiser's step). Returns false after recording
+   SITU_E_NOMEM. */
 bool situ__recipe_add(const char *op, const situ_work *work);
-/* A write of which no recipe is kept. */
+/* For a write that no recipe can repeat. */
 void situ__recipe_lose(situ_storage *storage);
 void situ__recipe_release(struct situ_recipe *recipe);
 
 /* ---- provenance (site.c) ---- */
-/* The return address of the innermost frame outside the library: walks this library's own frame
-   pointers. NULL: cannot be told. A program that links libsitu.a gets it too if the archive's text
-   is in a section of its own (situ_text). */
+/* Returns the return address of the innermost frame outside the library, by following the library's own frame
+   pointers. NULL: unknown. Works in a program that links libsitu.a too, if the archive's code is in its own section
+   (situ_text). */
 void *situ__call_site(void);
-/* The module that exports `symbol` is part of the library: its frames are nobody's call. */
+/* Makes the module that exports `symbol` part of the library, so that its frames are skipped. */
 void situ__site_add_module(const void *symbol);
-/* Is this an address in the library's own code? */
+/* Returns true if this is an address in the library's own code. */
 bool situ__own_code(const void *address);
-/* "train.c:12 in step" where line tables are found (libdw), else "step+0x1f (program)"; "" for
-   NULL. Returns buffer. */
+/* Writes "train.c:12 in step" where line tables are found (libdw), else "step+0x1f (program)"; "" for NULL. Returns
+   buffer. */
 const char *situ__site_text(void *site, char *buffer, size_t size);
 
 #endif

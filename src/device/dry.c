@@ -1,4 +1,4 @@
-/* Dry runs: storages without memory, and what their recorder is told.
+/* Dry runs: storages without memory, and the calls of their recorder.
    SPDX-License-Identifier: MIT */
 #include "device/dry.h"
 
@@ -7,10 +7,10 @@
 
 SITU__THREAD_LOCAL situ_dry *situ__dry;
 
-/* A storage of a dry run; the others do not pay for the list. */
+/* A storage of a dry run; other storages have no such list. */
 typedef struct situ_void {
   situ_storage base;
-  situ_dry *dry; /* NULL: its run is over */
+  situ_dry *dry; /* NULL: its run has ended */
   struct situ_void *next, **link;
   void *note;
 } situ_void;
@@ -62,7 +62,7 @@ void **situ_dry_note(const situ_storage *storage) {
   return v && v->dry ? &v->note : NULL;
 }
 
-/* ---- a run ---------------------------------------------------------------------------------- */
+/* ---- begin and end ---- */
 
 situ_status situ_dry_begin(situ_dry *dry) {
   if (!dry) return situ__null("dry_begin", "dry");
@@ -94,7 +94,7 @@ void situ_dry_tell(situ_dry *dry) {
   situ__dry_forget();
 }
 
-/* ---- what it is told ------------------------------------------------------------------------ */
+/* ---- reports to the recorder ---- */
 
 void situ__dry_found(void) {
   situ_dry *dry = situ__dry;

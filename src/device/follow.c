@@ -1,4 +1,4 @@
-/* Followers: an optimiser's state goes where its parameter goes, and so does everything that is made for a storage.
+/* Followers: storages that move with another one, as an optimiser's state moves with its parameter.
    SPDX-License-Identifier: MIT */
 #include <pthread.h>
 
@@ -6,7 +6,7 @@
 #include "base/fail.h"
 #include "device/device.h"
 
-/* A tree, by sibling chains. A storage that neither follows nor leads has none. */
+/* A node of a tree with sibling lists. Only storages with a leader or followers have one. */
 struct situ_storage_links {
   situ_storage *leader, *first, *next, *prev;
 };

@@ -1,6 +1,5 @@
-/* The caching allocator. Large memory fresh from the system costs sixteen times what the kernel
-   that fills it does, so blocks are kept: small ones of the host in lists of the thread that freed
-   them, all others in the device's depot.
+/* The caching allocator. Memory fresh from the system costs sixteen times as much as the kernel that fills it, so
+   blocks are cached: small host blocks in lists of the thread that freed them, all others in the device's depot.
    SPDX-License-Identifier: MIT */
 #include <string.h>
 
@@ -11,7 +10,7 @@
 #include "base/thread.h"
 #include "device/depot.h"
 
-/* What the lists of all threads may hold, and those of one. A thread takes its share by and by. */
+/* Byte limits on the lists of all threads, and of one thread, which grows in steps of SHARE. */
 enum { LISTS_BYTES = 24 << 20, LIST_BYTES = 8 << 20, SHARE = 256 << 10 };
 
 static const situ_device host = { SITU_CPU, 0 };
@@ -25,21 +24,21 @@ typedef struct block {
 typedef struct cache {
   block *first[SITU__BLOCK_SMALL];
   uint32_t count[SITU__BLOCK_SMALL];
-  int64_t used;               /* bytes allocated less bytes freed by this thread: may be negative */
-  int64_t kept, share;        /* bytes in the lists, and the most that there may be */
-  int64_t tensors;            /* made less freed by this thread: may be negative */
-  struct cache *next, **link; /* the list of all threads' */
+  int64_t used;               /* bytes allocated minus bytes freed by this thread; may be negative */
+  int64_t kept, share;        /* bytes in the lists, and their current limit */
+  int64_t tensors;            /* tensors created minus freed by this thread; may be negative */
+  struct cache *next, **link; /* list of all threads' caches */
 } cache;
 
 static SITU__THREAD_LOCAL cache *mine;
 static SITU__THREAD_LOCAL bool ended;
-static cache *threads;  /* under the host depot's lock */
-static int64_t shares;  /* of all threads */
-static int64_t tensors; /* those that threads counted that have no cache any more */
+static cache *threads;  /* guarded by the host depot's lock */
+static int64_t shares;  /* sum over all threads */
+static int64_t tensors; /* counted by threads without a cache */
 static pthread_key_t at_exit;
 static pthread_once_t once = PTHREAD_ONCE_INIT;
 
-/* Written by one thread, read by whoever asks for statistics. */
+/* Only its own thread writes the counter; statistics read it from other threads. */
 static inline void count(int64_t *counter, int64_t change) {
   __atomic_store_n(counter, __atomic_load_n(counter, __ATOMIC_RELAXED) + change, __ATOMIC_RELAXED);
 }
@@ -61,13 +60,13 @@ static inline void push(cache *c, unsigned number, size_t size, void *data) {
   c->first[number] = b;
   c->count[number]++;
   count(&c->kept, (int64_t)size);
-  SITU__POISON(b + 1, size - sizeof *b); /* the link stays readable, or leaks could not be told */
+  SITU__POISON(b + 1, size - sizeof *b); /* LeakSanitizer must be able to read the link */
 }
 
-/* Into the depot, or through it back to the system; true if there was anything. */
+/* Moves all blocks to the depot, or frees them through it. Returns true if there were any. */
 static bool empty_lists(cache *c, bool keep) {
   bool any = false;
-  situ__depot *depot = situ__depot_of(host); /* open: the blocks came through it */
+  situ__depot *depot = situ__depot_of(host); /* exists: the blocks came through it */
   for (unsigned number = 0; number < SITU__BLOCK_SMALL; number++) {
     size_t size = situ__block_size(number);
     for (void *data; (data = pop(c, number, size)) != NULL; any = true) {
@@ -88,8 +87,8 @@ static bool grow_share(cache *c) {
   return false;
 }
 
-/* Is there room for a block in the lists? If they are full, all goes to the depot: what they hold may be of sizes that
-   are wanted no more. */
+/* Returns true if the lists can take the block. When they are full, moves all their blocks to the depot: their sizes
+   may not be used any more. */
 static bool has_room(cache *c, size_t size) {
   while (c->kept + (int64_t)size > c->share)
     if (!grow_share(c)) return empty_lists(c, true) && (int64_t)size <= c->share;
@@ -218,7 +217,7 @@ static SITU_COLD situ_status no_memory(const char *op, situ_device device, size_
                     most == SIZE_MAX ? "" : ", of a limit of ", most == SIZE_MAX ? "" : situ__bytes_text(most, limit));
 }
 
-/* A block from the device itself. */
+/* Allocates a block from the device. */
 static situ_status ask(situ__depot *depot, size_t size, void **data) {
   if (!situ__depot_reserve(depot, size)) return SITU_E_NOMEM;
   situ_status status = situ__backend(depot->device)->alloc(depot->device.index, size, data);
@@ -226,7 +225,7 @@ static situ_status ask(situ__depot *depot, size_t size, void **data) {
   return status;
 }
 
-/* The same, and out of memory there, once more without the cache. */
+/* Allocates a block; when the device runs out of memory, frees the cache and retries once. */
 static situ_status fresh(const char *op, situ__depot *depot, size_t bytes, size_t size, void **data) {
   uint64_t before = situ__error_count();
   situ_status status = ask(depot, size, data);
@@ -279,7 +278,7 @@ void situ__memory_free(situ_device device, void *data, size_t bytes) {
     return;
   }
   if (device.kind == SITU_CPU) SITU__POISON(data, size);
-  situ__depot *depot = situ__depot_of(device); /* there: the block was its */
+  situ__depot *depot = situ__depot_of(device); /* exists: the block came from it */
   if (situ__device_lost(device)) situ__depot_return(depot, size, data);
   else situ__depot_put(depot, number, size, data);
 }

@@ -1,5 +1,4 @@
-/* Backends in files of their own, opened at run time: the core needs no SDK, and no GPU, to be
-   built or to run.
+/* Backends in shared libraries, opened at run time: the core needs no SDK and no GPU to be built or run.
    SPDX-License-Identifier: MIT */
 #include <dlfcn.h>
 #include <stdio.h>
@@ -17,7 +16,7 @@
 #include "device/depot.h"
 #include "situ/sys/module.h"
 
-/* Counted by the size of the block, which is all that a module knows when it gives it back. */
+/* Allocates whole block sizes, because a module frees by the block's size. */
 static void *take(const char *op, situ_device device, size_t bytes) {
   size_t size = bytes;
   void *memory = NULL;
@@ -25,7 +24,7 @@ static void *take(const char *op, situ_device device, size_t bytes) {
   return situ__memory_alloc(op, device, size, &memory) == SITU_OK ? memory : NULL;
 }
 
-/* What a module may call. Its objects are caches: memory for them is not refused by tests. */
+/* Functions for modules. Their allocations are caches, so tests do not make them fail. */
 static situ_status reference(const situ_work *work) {
   const situ_backend *cpu = situ__backend((situ_device){ SITU_CPU, 0 });
   return cpu->kernel[work->verb] ? cpu->kernel[work->verb](0, work) : SITU_E_UNSUPPORTED;
@@ -46,11 +45,11 @@ static const situ_host host = {
   .reference = reference,
 };
 
-/* The file that this code was mapped from, as the kernel tells it: always absolute. What dladdr says is argv[0] in a static
-   program, which whoever starts it chooses, and relative where LD_LIBRARY_PATH is. "": not known. */
+/* Writes the path of the file that contains this code, from /proc/self/maps: always absolute. dladdr returns argv[0]
+   in a static program, which its caller chooses, and relative paths after LD_LIBRARY_PATH. "": unknown. */
 static void own_file(char *path, size_t size) {
   const unsigned long own = (unsigned long)(uintptr_t)situ__module_open;
-  char line[4096 + 128]; /* addresses, a device and a path */
+  char line[4096 + 128]; /* addresses, device and path */
   *path = 0;
   FILE *maps = fopen("/proc/self/maps", "re");
   while (maps && !*path && fgets(line, sizeof line, maps)) {
@@ -63,8 +62,7 @@ static void own_file(char *path, size_t size) {
   if (maps) (void)fclose(maps);
 }
 
-/* The module's path. Found from where this library lies, so that no other directory can slip one
-   in. */
+/* Writes the module's path, relative to this library's own file, so that other directories cannot inject one. */
 static void path_of(const char *name, situ__text *path) {
   const char *directory = secure_getenv("SITU_MODULE_DIR");
   char self[4096];
@@ -78,8 +76,8 @@ static void path_of(const char *name, situ__text *path) {
   situ__text_add(path, "%s/situ/%d/libsitu-%s.so", self, SITU_VERSION_MAJOR, name);
 }
 
-/* A set-uid program may have been linked into a directory of whoever starts it: what it opens must be its own user's or
-   root's, and nobody else's to write. */
+/* A set-uid program may be hard-linked into a directory of its caller: open only files that belong to its own user or
+   root and that no one else can write. */
 static bool may_open(const char *path) {
   struct stat about;
   if (!getauxval(AT_SECURE)) return true;

@@ -1,4 +1,4 @@
-/* Device names: strict to read, and when one is refused, a guess at what was meant.
+/* Device names: a strict parser, and a suggestion for names that it rejects.
    SPDX-License-Identifier: MIT */
 #include <ctype.h>
 #include <stdio.h>
@@ -12,7 +12,7 @@ static const char *const kinds[SITU_DEVICE_KINDS] = {
   [SITU_OPENCL] = "opencl",          [SITU_CUDA] = "cuda",
 };
 
-/* What people write who know other libraries. */
+/* Names that other libraries use. */
 static const struct {
   const char *written, *meant;
 } aliases[] = {
@@ -32,11 +32,11 @@ const char *situ_device_name(situ_device device, char buffer[SITU_DEVICE_NAME_MA
   return buffer;
 }
 
-/* ---- guessing ----------------------------------------------------------------------------- */
+/* ---- suggestions ---- */
 
 static size_t smaller(size_t a, size_t b) { return a < b ? a : b; }
 
-/* Edit distance of two short words (the longer is cut); two neighbours exchanged are one change. */
+/* Damerau-Levenshtein distance of two short words (longer ones are cut). */
 static size_t distance(const char *a, const char *b) {
   enum { LONGEST = 15 };
   size_t table[LONGEST + 1][LONGEST + 1], m = smaller(strlen(a), LONGEST), n = smaller(strlen(b), LONGEST);
@@ -54,12 +54,12 @@ static size_t distance(const char *a, const char *b) {
   return table[m][n];
 }
 
-/* The kind that a word may have meant; cpu if nothing is near. */
+/* Returns the kind closest to the word; cpu if none is close. */
 static unsigned nearest_kind(const char *word) {
   for (size_t i = 0; i < sizeof aliases / sizeof *aliases; i++)
     if (strcmp(word, aliases[i].written) == 0) word = aliases[i].meant;
   unsigned best = SITU_CPU;
-  size_t least = 3; /* as many changes as this make another word */
+  size_t least = 3; /* a distance of 3 is another word */
   for (unsigned kind = SITU_CPU; kind < SITU_DEVICE_KINDS; kind++) {
     size_t d = distance(word, kinds[kind]);
     if (d < least) {
@@ -70,7 +70,7 @@ static unsigned nearest_kind(const char *word) {
   return best;
 }
 
-/* Reads the letters and the number of a name that was refused as generously as possible. */
+/* Guesses the device from the letters and the number of a rejected name. */
 static situ_device guess(const char *name) {
   char word[16];
   size_t length = 0;
@@ -89,7 +89,7 @@ static situ_device guess(const char *name) {
   return meant;
 }
 
-/* The name as it can be shown: short, and without what a terminal would obey. */
+/* Makes the name printable for a terminal, and short. */
 static const char *shown(const char *name, char buffer[44]) {
   size_t length = 0;
   for (const char *c = name; *c && length < 40; c++) buffer[length++] = isprint((unsigned char)*c) ? *c : '?';
@@ -104,9 +104,9 @@ static situ_status refuse(const char *name, const char *why) {
                     situ_device_name(guess(name), meant));
 }
 
-/* ---- reading ------------------------------------------------------------------------------ */
+/* ---- parsing ---- */
 
-/* The kind that name starts with, up to its end or a colon; 0 if there is none. */
+/* Returns the kind that the first `length` characters name; 0 if none. */
 static unsigned read_kind(const char *name, size_t length) {
   for (unsigned kind = SITU_CPU; kind < SITU_DEVICE_KINDS; kind++)
     if (strlen(kinds[kind]) == length && memcmp(name, kinds[kind], length) == 0) return kind;
@@ -139,7 +139,7 @@ situ_status situ_device_parse(const char *name, situ_device *out) {
     if (count > 1 && *digits == '0') return refuse(name, "an index has no leading zero");
     for (const char *c = digits; *c && index < SITU__DEVICES_MAX; c++) index = index * 10 + (unsigned)(*c - '0');
   }
-  /* A kind without any device still has names: a program must be able to ask for cuda:0. */
+  /* Names of a kind without devices are valid: a program must be able to ask for cuda:0. */
   unsigned there = (unsigned)situ_device_count(kinds[kind]);
   unsigned limit = there ? there : SITU__DEVICES_MAX;
   if (index >= limit) {
@@ -159,7 +159,7 @@ situ_status situ_device_parse(const char *name, situ_device *out) {
 
 situ_device situ_dev(const char *name) {
   situ_device device = { SITU_DEVICE_KINDS, 0 };
-  /* An error is recorded, and the value says it again to whoever is given it. */
+  /* The error is recorded, and each call that gets the value records one too. */
   SITU_IGNORE(situ_device_parse(name, &device));
   return device;
 }

@@ -1,4 +1,4 @@
-/* What a reduction says of no elements, for every backend.
+/* The results of reductions over no elements, for all backends.
    SPDX-License-Identifier: MIT */
 #ifndef SITU_DEVICE_NOTHING_H
 #define SITU_DEVICE_NOTHING_H

@@ -1,4 +1,4 @@
-/* Recipes: how the values of a storage on meta come about, so that they can be had on another device.
+/* Recipes: the recorded work that computes the values of a storage on meta, replayed when it moves to another device.
    SPDX-License-Identifier: MIT */
 #include <stdlib.h>
 #include <string.h>
@@ -7,30 +7,30 @@
 #include "base/fail.h"
 #include "device/device.h"
 
-/* Slots that all steps of a recipe may have together, those of its ingredients included:
-   initialisers need a few. It bounds what a long computation on meta holds on to, how deep one
-   recipe lies in another, and how many steps and rooms there are to lay out. */
+/* Maximum number of slots over all steps of a recipe, including those of its inputs; initialisers need only a few. It
+   bounds the memory that a long computation on meta holds, the nesting of recipes, and the steps and buffers of a
+   replay. */
 enum { RECIPE_MAX = 256, SLOTS_MAX = 2 * SITU_WORK_MAX };
 
 typedef struct situ_recipe situ_recipe;
 
-/* What one storage holds after a step. The first one in a chain of `before` stands for the memory:
-   those that follow it are written into the same. */
+/* What one storage holds after a step. The first one of a chain of `before` stands for the memory: the later ones are
+   written into the same memory. */
 struct situ_recipe {
-  struct step *step;          /* of which this is a part: made and freed with it */
-  struct situ_recipe *before; /* what it held before the step; NULL: nothing, or nothing that counts */
+  struct step *step;          /* the step that contains this slot; freed with it */
+  struct situ_recipe *before; /* its content before the step; NULL: none, or fully overwritten */
   size_t bytes;
 };
 
-/* A piece of work that was asked for on meta: plain data. Operands name a slot, not a storage: what
-   storages hold changes, a step does not. */
+/* A piece of work recorded on meta: plain data. Operands name slots instead of storages, because the content of a
+   storage changes and a step does not. */
 typedef struct step {
   int64_t refs;
-  uint64_t number; /* steps of the process are repeated in the order in which they were taken */
+  uint64_t number; /* process-wide; a replay runs the steps in this order */
   size_t size;
-  int whole; /* slots of the whole recipe, as a tree */
+  int whole; /* slots of the whole recipe, counted as a tree */
   int slots, views;
-  situ_work work; /* its operands point to `view`, whose storage means nothing */
+  situ_work work; /* its operands point into `view`, whose storage is not valid */
   situ_window window;
   uint8_t in[SITU_WORK_MAX], out[SITU_WORK_MAX]; /* slots of the operands */
   situ_recipe slot[SLOTS_MAX];
@@ -39,7 +39,7 @@ typedef struct step {
 
 static uint64_t taken;
 
-/* ---- owning ---- */
+/* ---- ownership ---- */
 
 static situ_recipe *retain(situ_recipe *r) {
   if (r) (void)__atomic_add_fetch(&r->step->refs, 1, __ATOMIC_RELAXED);
@@ -63,12 +63,12 @@ void situ__recipe_lose(situ_storage *storage) {
   situ__storage_wrote(storage);
 }
 
-/* ---- writing down ---- */
+/* ---- recording ---- */
 
-/* What an operand's storage is to a piece of work. */
+/* How a piece of work uses a storage. */
 typedef struct part {
   situ_storage *storage;
-  bool read, written, whole; /* whole: nothing of what it held is left */
+  bool read, written, whole; /* whole: overwritten completely */
 } part;
 
 static int find(part *list, int *count, situ_storage *storage) {
@@ -83,7 +83,7 @@ static bool covers(const situ_view_desc *v) {
          (size_t)v->numel * situ__dtype_size((situ_dtype)v->dtype) == v->storage->bytes;
 }
 
-/* The distinct storages of a piece of work. */
+/* Lists the distinct storages of a piece of work. */
 static int parts_of(const situ_work *work, part *list) {
   int count = 0;
   for (int i = 0; i < work->ins; i++)
@@ -99,7 +99,7 @@ static int parts_of(const situ_work *work, part *list) {
 
 static bool keeps(const part *p) { return p->read || !p->whole; }
 
-/* Can the work be repeated? Only if all that it starts from can be had. */
+/* Returns true if the work can be repeated: all its input values must have recipes, within RECIPE_MAX. */
 static bool repeatable(const part *list, int count, int *whole) {
   *whole = count;
   for (int i = 0; i < count; i++) {
@@ -141,7 +141,7 @@ static step *step_new(const situ_work *work, part *list, int count, int whole) {
   return s;
 }
 
-/* Verbs that work on a list, an optimiser's step or a move, are no matter of a few steps. */
+/* Work on a list (an optimiser's step, a move) gets no recipe. */
 static void lose_lists(const situ_work *work) {
   for (int64_t i = 0; i < work->list_count; i++) {
     lose(work->list[i].param->storage);
@@ -170,12 +170,12 @@ bool situ__recipe_add(const char *op, const situ_work *work) {
   return true;
 }
 
-/* ---- following ---- */
+/* ---- replaying ---- */
 
-/* A recipe laid out: its steps in order, and the memory that they work in. */
+/* The state of a replay: the steps in order, and the memory that they use. */
 typedef struct kitchen {
   step *list[RECIPE_MAX];
-  const situ_recipe *first[RECIPE_MAX]; /* of the chain that has this room */
+  const situ_recipe *first[RECIPE_MAX]; /* first recipe of the chain that uses this memory */
   situ_storage *room[RECIPE_MAX];
   int steps, rooms;
 } kitchen;
@@ -198,7 +198,7 @@ static const situ_recipe *first_of(const situ_recipe *r) {
   return r;
 }
 
-/* The memory that a slot stands for; made when first asked for. NULL: recorded. */
+/* Returns the memory of a slot, allocated on first use; NULL after recording an error. */
 static situ_storage *room_of(kitchen *k, const char *op, const situ_recipe *slot) {
   const situ_recipe *first = first_of(slot);
   for (int i = 0; i < k->rooms; i++)
@@ -209,8 +209,8 @@ static situ_storage *room_of(kitchen *k, const char *op, const situ_recipe *slot
   return k->room[k->rooms++] = room;
 }
 
-/* Takes one step, as it was taken on meta but for the memory: with the same numbers, in the same
-   order, so that the bits are those that the device would have computed then. */
+/* Runs one step with its recorded numbers and in the recorded order, so that the result has the bits that the device
+   would have computed at once. */
 static bool take(kitchen *k, const char *op, const step *s) {
   situ_work work = s->work;
   situ_view_desc view[SLOTS_MAX];

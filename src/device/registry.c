@@ -1,4 +1,4 @@
-/* The registry: which kinds of device this process has, and the thread's default among them.
+/* The registry: the kinds of device that this process has, and the thread's default device.
    SPDX-License-Identifier: MIT */
 #include <pthread.h>
 #include <stdio.h>
@@ -9,7 +9,7 @@
 #include "device/device.h"
 
 static const situ_backend *backends[SITU_DEVICE_KINDS];
-static char missing[SITU_DEVICE_KINDS][512]; /* why there is no backend */
+static char missing[SITU_DEVICE_KINDS][512]; /* why a kind has no backend */
 static pthread_once_t once = PTHREAD_ONCE_INIT;
 
 static void open_backends(void) {
@@ -27,7 +27,7 @@ const situ_backend *situ__backend(situ_device device) {
   return backends[device.kind];
 }
 
-/* How many devices a kind has, and why. */
+/* Returns how many devices a kind has, and sets the reason. */
 static int count_of(unsigned kind, const char **reason) {
   const situ_backend *backend = situ__backend((situ_device){ (uint16_t)kind, 0 });
   if (!backend) {
@@ -38,7 +38,7 @@ static int count_of(unsigned kind, const char **reason) {
   return count < 0 ? 0 : count > SITU__DEVICES_MAX ? SITU__DEVICES_MAX : count;
 }
 
-/* The kind that the first `length` characters name; 0: none. */
+/* Returns the kind that the first `length` characters name; 0 if none. */
 static unsigned kind_of(const char *name, size_t length) {
   for (unsigned kind = SITU_CPU; name && kind < SITU_DEVICE_KINDS; kind++) {
     const char *known = situ__kind_name(kind);
@@ -53,7 +53,7 @@ int situ_device_count(const char *kind) {
   return known ? count_of(known, &reason) : 0;
 }
 
-/* Of one device, whose index begins at `digits`; `reason` is its kind's. */
+/* Returns the status of one device, whose index begins at `digits`; `reason` is that of its kind. */
 static const char *status_of(unsigned kind, const char *digits, int count, const char *reason) {
   size_t length = strspn(digits, "0123456789");
   if (length == 0 || length > 2 || digits[length]) return "no device's name: a kind, or a kind, a colon and an index";
@@ -84,13 +84,13 @@ bool situ_device_is_available(situ_device device) {
 
 bool situ_cuda_is_available(void) { return situ_device_count("cuda") > 0; }
 
-/* ---- the device meant --------------------------------------------------------------------- */
+/* ---- resolving devices ---- */
 
 static bool refuse(const char *op, situ_device device) {
   char name[SITU_DEVICE_NAME_MAX];
   const char *reason = "";
   if (device.kind == SITU_DEVICE_KINDS) {
-    /* situ_dev has recorded why; after a clear it must still not be taken for a device. */
+    /* situ_dev has recorded the reason. After a clear, this value must still be an error. */
     if (situ_error() != SITU_OK) (void)situ__null(op, "device");
     else (void)situ__fail(SITU_E_ARG, op, "the device is one whose name was refused");
   } else if (device.kind > SITU_DEVICE_KINDS || device.kind == SITU_DEVICE_DEFAULT) {

@@ -1,5 +1,5 @@
-/* What a thread sets for a while: its default device, its policy, autocast. They are kept together, so that whatever
-   ends a scope ends all that was begun inside it.
+/* A thread's scoped settings: default device, policy, autocast. They are kept together, so that ending a scope also
+   ends all scopes inside it.
    SPDX-License-Identifier: MIT */
 #include <string.h>
 
@@ -39,7 +39,7 @@ static void end(const char *op, const situ_setting *before) {
 situ_status situ_default_device_begin(situ_setting *before, situ_device device) {
   const char *op = "default_device_begin";
   if (!before) return situ__null(op, "before");
-  *before = (situ_setting){ .depth = UINT32_MAX }; /* not begun, if the device is refused */
+  *before = (situ_setting){ .depth = UINT32_MAX }; /* not begun if the device is an error */
   bool same = device.kind != SITU_DEVICE_DEFAULT && situ_device_equal(device, situ__setting.device);
   if (!same && !situ__device_resolve(op, device, &device)) return situ_error();
   begin(before);
@@ -84,7 +84,7 @@ situ_status situ_autocast_begin(situ_setting *before, situ_device device, const 
   const char *op = "autocast_begin";
   const situ_autocast_options o = options ? *options : (situ_autocast_options){ 0 };
   if (!before) return situ__null(op, "before");
-  *before = (situ_setting){ .depth = UINT32_MAX }; /* not begun, if it is refused */
+  *before = (situ_setting){ .depth = UINT32_MAX }; /* not begun if there is an error */
   if (!device.kind) device = situ_get_default_device();
   if (device.kind >= SITU_DEVICE_KINDS) return situ__fail(SITU_E_DEVICE, op, "this is no device");
   if (o.dtype && o.dtype != SITU_F16 && o.dtype != SITU_BF16)
@@ -110,5 +110,4 @@ situ_dtype situ_get_autocast_dtype(situ_device device) {
   return now == SITU__AUTOCAST_OFF ? SITU_DTYPE_DEFAULT : (situ_dtype)now;
 }
 
-/* A program that runs no op has nothing to forget. */
 void situ_clear_autocast_cache(void) { situ__device_up.forget_casts(); }

@@ -1,5 +1,5 @@
-/* Provenance: the user's line behind a call. Finding the address is a few loads; putting it into
-   words is slow and happens only when somebody reads a message.
+/* Provenance: the program's line behind a call. Finding the address costs a few loads; resolving it to text is slow
+   and happens only when a message is read.
    SPDX-License-Identifier: MIT */
 #include <dlfcn.h>
 #include <link.h>
@@ -17,21 +17,20 @@
 #include <elfutils/libdwfl.h>
 #endif
 
-/* ---- where the library's own code lies ---------------------------------------------------- */
+/* ---- the library's own code ---- */
 
-/* The linker's names for the ends of this shared library, or of the whole program when linked into
-   it; and those of the section that libsitu.a puts its code in, so that a program linked with it
-   can be told from it. */
+/* Linker symbols: the bounds of this shared library, or of the whole program when linked statically; and the bounds
+   of the section that holds libsitu.a's code, which separates it from the rest of the program. */
 #define LINKER_SYMBOL extern const char __attribute__((weak, visibility("hidden")))
 LINKER_SYMBOL __ehdr_start[], etext[], __start_situ_text[], __stop_situ_text[];
 
-/* Set by the first thread that asks, `told` last. Equal: cannot be told. */
+/* Set by the first thread that asks, `told` last. Equal: unknown. */
 static uintptr_t first_byte, past_last;
 static bool told;
 
 static bool in_program(void) {
   uintptr_t headers = (uintptr_t)getauxval(AT_PHDR), start = (uintptr_t)__ehdr_start;
-  return headers >= start && headers - start < 4096; /* the program's headers follow right behind its first bytes */
+  return headers >= start && headers - start < 4096; /* the program headers follow its first bytes */
 }
 
 static SITU_COLD void find_own_text(void) {
@@ -49,14 +48,14 @@ static inline void tell_own_text(void) {
   if (__builtin_expect(!__atomic_load_n(&told, __ATOMIC_ACQUIRE), 0)) find_own_text();
 }
 
-/* ---- modules are part of the library, wherever they lie ---------------------------------------- */
+/* ---- modules count as part of the library ---- */
 
 typedef struct text {
-  const void *symbol; /* one that the module exports */
+  const void *symbol; /* a symbol that the module exports */
   uintptr_t first, past;
 } text;
 static text modules[SITU_DEVICE_KINDS];
-static unsigned module_count; /* written before any thread can be in a module */
+static unsigned module_count; /* written before any thread can run a module's code */
 
 static int note_module(struct dl_phdr_info *object, size_t size, void *payload) {
   (void)size;
@@ -94,8 +93,8 @@ void *situ__call_site(void) {
   if (situ__origin.within) return situ__origin.within;
   tell_own_text();
   if (first_byte == past_last) return NULL;
-  /* Every function of the library keeps a frame pointer (cmake/flags.cmake), and the walk stops at
-     the first caller that is not of the library, so no foreign frame is ever followed. */
+  /* Every function of the library keeps a frame pointer (cmake/flags.cmake), and the walk stops at the first caller
+     outside the library, so it follows no foreign frame. */
   void *const *frame = __builtin_frame_address(0);
   const uintptr_t first = first_byte, size = past_last - first;
   for (int depth = 0; depth < 256; depth++) {
@@ -108,15 +107,14 @@ void *situ__call_site(void) {
   return NULL;
 }
 
-/* ---- in words ----------------------------------------------------------------------------- */
+/* ---- addresses as text ---- */
 
 #ifdef SITU_HAVE_LIBDW
 static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
 static Dwfl *tables;
 
 static void open_tables(void) {
-  /* Looks for debug information in the files themselves and under /usr/lib/debug; never on the
-     network. */
+  /* Searches debug information in the files themselves and under /usr/lib/debug, never on the network. */
   static const Dwfl_Callbacks callbacks = { .find_elf = dwfl_linux_proc_find_elf,
                                             .find_debuginfo = dwfl_build_id_find_debuginfo };
   if (tables) dwfl_end(tables);
@@ -127,7 +125,7 @@ static void open_tables(void) {
   tables = NULL;
 }
 
-/* As a path from the current directory, else the last part alone. */
+/* Returns the path relative to the current directory, else its last component. */
 static const char *short_path(const char *path) {
   char here[4096];
   size_t length = getcwd(here, sizeof here) ? strlen(here) : 0;
@@ -138,11 +136,10 @@ static const char *short_path(const char *path) {
 
 static bool source_text(void *call, char *buffer, size_t size) {
   Dwarf_Addr address = (Dwarf_Addr)(uintptr_t)call;
-  /* Whoever finds the tables in use (a child of a fork, for ever) goes without them rather than
-     wait. */
+  /* Do not wait if the tables are in use (in a forked child possibly forever): fall back to symbols. */
   if (pthread_mutex_trylock(&lock) != 0) return false;
   Dwfl_Module *module = tables ? dwfl_addrmodule(tables, address) : NULL;
-  if (!module) { /* the first time, or a library that was loaded since */
+  if (!module) { /* first use, or a library loaded since */
     open_tables();
     module = tables ? dwfl_addrmodule(tables, address) : NULL;
   }
@@ -161,8 +158,7 @@ static bool source_text(void *call, char *buffer, size_t size) {
 }
 #endif
 
-/* Symbol and offset, or for a name that is not exported program+offset, which addr2line
-   understands. */
+/* Symbol and offset; for a symbol that is not exported, program+offset, which addr2line accepts. */
 static void symbol_text(void *call, char *buffer, size_t size) {
   Dl_info info;
   if (!dladdr(call, &info) || !info.dli_fname) {
@@ -182,7 +178,7 @@ const char *situ__site_text(void *site, char *buffer, size_t size) {
   if (size == 0) return buffer;
   *buffer = 0;
   if (!site) return buffer;
-  /* A return address is that of the next instruction, often of the next line. */
+  /* A return address points to the next instruction, often on the next line. */
   void *call = (char *)site - 1;
   if (!source_text(call, buffer, size)) symbol_text(call, buffer, size);
   return buffer;

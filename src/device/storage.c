@@ -1,4 +1,4 @@
-/* Storages: counted owners of a piece of device memory.
+/* Storages: reference-counted pieces of device memory.
    SPDX-License-Identifier: MIT */
 #include "base/alloc.h"
 #include "base/fail.h"
@@ -6,11 +6,10 @@
 #include "device/dry.h"
 #include "situ/scope.h"
 
-/* Bytes of the caller's memory that storages stand for. Not taken from us, so not part of what
-   the allocator knows. */
+/* Bytes of foreign host memory under storages, which the allocator does not count. */
 static int64_t foreign;
 
-/* Numbers are taken a million at a time, so that threads seldom meet. */
+/* Each thread reserves a million numbers at a time, so that threads seldom contend. */
 static uint64_t next_serial(void) {
   enum { MANY = 1 << 20 };
   static uint64_t taken;
@@ -87,7 +86,7 @@ void situ__storage_replace(situ_storage *storage, situ_storage *room, size_t at,
     storage->flags |= SITU_STORAGE_SLICE;
   } else {
     storage->data = room->data;
-    room->data = NULL; /* of no bytes from here on: whoever holds it frees nothing */
+    room->data = NULL; /* room is empty now, so that its owner frees no memory */
     room->bytes = 0;
   }
   free_memory(&old);
@@ -95,7 +94,7 @@ void situ__storage_replace(situ_storage *storage, situ_storage *room, size_t at,
 
 void situ__storage_release(situ_storage *storage) {
   if (!storage) return;
-  /* The only owner need not ask anybody: most storages have one. */
+  /* A single owner, the usual case, needs no atomic decrement. */
   if (__atomic_load_n(&storage->refs, __ATOMIC_ACQUIRE) != 1 &&
       __atomic_sub_fetch(&storage->refs, 1, __ATOMIC_ACQ_REL) != 0)
     return;
@@ -111,8 +110,7 @@ void situ__storage_release(situ_storage *storage) {
   situ__small_free(storage, sizeof *storage);
 }
 
-/* A thread that writes to a tensor while another does has a race of its own, so the count need not
-   be one operation. */
+/* The increment need not be atomic: concurrent writes to one tensor are a data race of the program. */
 void situ__storage_wrote(situ_storage *storage) {
   uint32_t version = __atomic_load_n(&storage->version, __ATOMIC_RELAXED);
   __atomic_store_n(&storage->version, version + 1, __ATOMIC_RELAXED);

@@ -1,4 +1,4 @@
-/* The one way to a kernel slot, and what becomes of a slot's refusal.
+/* The only path to a kernel slot, and how backend errors are reported.
    SPDX-License-Identifier: MIT */
 #include <stdio.h>
 
@@ -82,7 +82,7 @@ situ_status situ__device_failed(const char *op, situ_device device, situ_status 
     bool *flag = lost_flag(device);
     if (flag) __atomic_store_n(flag, true, __ATOMIC_RELAXED);
   }
-  if (situ__error_count() != before) return status; /* the slot knew more than we do */
+  if (situ__error_count() != before) return status; /* the backend has recorded the details */
   if (status == SITU_E_LOST) return unusable(op, device);
   char name[SITU_DEVICE_NAME_MAX];
   return situ__fail(status, op, "%s on %s failed: %s", what, situ_device_name(device, name), situ_status_name(status));
@@ -90,8 +90,8 @@ situ_status situ__device_failed(const char *op, situ_device device, situ_status 
 
 /* ---- unsupported -------------------------------------------------------------------------- */
 
-/* The first dtype of the work that is not in the set: what the device cannot compute with.
-   DEFAULT: all are. */
+/* Returns the first dtype of the work outside the set of those that the device computes with; DEFAULT if there is
+   none. */
 static situ_dtype dtype_outside(const situ_work *work, uint32_t set) {
   if (work->compute && !(set >> work->compute & 1)) return work->compute;
   for (int i = 0; i < work->ins; i++)
@@ -101,7 +101,7 @@ static situ_dtype dtype_outside(const situ_work *work, uint32_t set) {
   return SITU_DTYPE_DEFAULT;
 }
 
-/* A dtype to name when the verb itself is missing. */
+/* A dtype for the message when the verb itself is missing. */
 static situ_dtype dtype_of(const situ_work *work) { return dtype_outside(work, 0); }
 
 static uint32_t dtypes_of(situ_device device) {
@@ -185,8 +185,7 @@ static void wrote_outputs(const situ_work *work) {
   }
 }
 
-/* Kernels may rely on it that there is an element to write. An optimiser's step has a list, not
-   outputs. */
+/* Kernels may assume at least one element to write. An optimiser's step has a list instead of outputs. */
 static bool writes_nothing(const situ_work *work) {
   for (int i = 0; i < work->outs; i++)
     if (work->out[i] && work->out[i]->numel) return false;
@@ -199,8 +198,8 @@ static SITU_COLD situ_status failed(const char *op, situ_device device, const si
   return situ__device_failed(op, device, status, before, situ__verb_name(work->verb));
 }
 
-/* All that can be told of a launch without it. What the device cannot do is told, and then taken as
-   done; only what was made in this run counts as written. */
+/* Reports what a launch would report without running it. Work that the device cannot do is reported, then treated as
+   done. Only storages of this dry run count as written. */
 static SITU_COLD situ_status dry_run(const char *op, situ_device device, const situ_work *work) {
   const situ_backend *backend = situ__backend(device);
   situ_status status = situ__device_usable(op, device);
@@ -218,7 +217,7 @@ static SITU_COLD situ_status dry_run(const char *op, situ_device device, const s
   return SITU_OK;
 }
 
-/* ---- values that are not there ---- */
+/* ---- unwritten values ---- */
 
 SITU_COLD situ_status situ__refuse_unwritten(const char *op, situ_storage *storage) {
   situ__described d = { "an operand", "" };
@@ -231,7 +230,7 @@ static bool unwritten(const situ_view_desc *v) {
   return v && __atomic_load_n(&v->storage->flags, __ATOMIC_RELAXED) & SITU_STORAGE_UNWRITTEN;
 }
 
-/* The first operand whose values the work would start from, but which holds none; NULL: all do. */
+/* Returns the first operand that the work would read but that was never written; NULL if there is none. */
 static const situ_view_desc *unwritten_item(const situ_optimizer_item *item) {
   const situ_view_desc *all[] = { item->param, item->grad, item->state[0], item->state[1], item->state[2] };
   for (size_t k = 0; k < sizeof all / sizeof *all; k++)

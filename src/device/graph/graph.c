@@ -1,5 +1,5 @@
-/* Graphs: work is kept as it runs, with the memory that it uses, and can be run again. A backend may make one thing of it; for
-   the others its pieces are run one by one.
+/* Graphs: work is recorded while it runs, together with the memory that it uses, and can be replayed. A backend may
+   compile it into one object; otherwise each piece is run again.
    SPDX-License-Identifier: MIT */
 #include <stdio.h>
 #include <stdlib.h>
@@ -14,12 +14,12 @@
 struct situ__kept {
   situ__kept *next;
   const char *op;
-  situ_work work; /* its operands point to `view` */
+  situ_work work; /* its operands point into `view` */
   situ_window window;
   situ_view_desc view[];
 };
 
-/* Memory that the graph works on, and where it was when the graph was made. */
+/* Memory that the graph uses, and its address when the graph was made. */
 typedef struct place {
   situ_storage *storage;
   const void *data;
@@ -30,12 +30,12 @@ struct situ_graph {
   uint32_t head;
   situ__alone alone;
   situ_device device;
-  uint64_t errors; /* the thread's, when it began */
+  uint64_t errors; /* the thread's error count at the beginning */
   situ__kept *first, **last;
   size_t length;
-  place *place; /* while it is recorded: one for each operand */
+  place *place; /* during recording: one for each operand */
   size_t places, capacity;
-  void *made; /* the backend's; NULL: it has none */
+  void *made; /* the backend's object; NULL: it has none */
 };
 
 SITU__THREAD_LOCAL situ_graph *situ__recording;
@@ -143,7 +143,7 @@ situ_status situ_graph_capture_begin(situ_device device) {
   return SITU_OK;
 }
 
-/* ---- places ---------------------------------------------------------------------------------- */
+/* ---- memory that the graph uses ---- */
 
 static SITU_COLD situ_status moved(const char *op, const situ_graph *g, situ_storage *storage) {
   situ__described d = { "a tensor", "" };
@@ -158,7 +158,7 @@ static SITU_COLD situ_status moved(const char *op, const situ_graph *g, situ_sto
                     d.what, d.where, situ_device_name(storage->device, now), situ_device_name(g->device, then));
 }
 
-/* Work that is run again finds its memory where it was. */
+/* Returns an error if memory that the work uses has changed its address or device. */
 static situ_status in_place(const char *op, const situ_graph *g) {
   for (size_t i = 0; i < g->places; i++) {
     const place *p = &g->place[i];
@@ -168,14 +168,14 @@ static situ_status in_place(const char *op, const situ_graph *g) {
   return SITU_OK;
 }
 
-/* ---- making --------------------------------------------------------------------------------- */
+/* ---- building ---- */
 
 static int by_storage(const void *a, const void *b) {
   const place *x = a, *y = b;
   return (x->storage > y->storage) - (x->storage < y->storage);
 }
 
-/* Each storage once. */
+/* Merges the places of each storage. */
 static void gather_places(situ_graph *g) {
   if (!g->places) return;
   qsort(g->place, g->places, sizeof *g->place, by_storage);

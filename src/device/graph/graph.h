@@ -1,4 +1,4 @@
-/* The recording of a graph, as the ways to a kernel and to a copy see it.
+/* The recording of a graph, as used by the code that launches kernels and copies.
    SPDX-License-Identifier: MIT */
 #ifndef SITU_DEVICE_GRAPH_H
 #define SITU_DEVICE_GRAPH_H
@@ -7,18 +7,18 @@
 #include "device/device.h"
 #include "situ/graph.h"
 
-/* What this thread records; NULL: nothing. */
+/* The graph that this thread records; NULL: none. */
 extern SITU__THREAD_LOCAL situ_graph *situ__recording;
 
-/* A piece of work that is about to run, to be kept once it has. NULL: recorded as an error of op; it must not run. */
+/* Copies a piece of work that is about to run. Returns NULL after recording an error of op: then it must not run. */
 typedef struct situ__kept situ__kept;
 situ__kept *situ__graph_take(const char *op, situ_device device, const situ_work *work);
-/* It ran. Cannot fail. */
+/* Adds the work to the graph after it ran. Cannot fail. */
 void situ__graph_keep(situ__kept *kept);
-/* It did not. */
+/* Frees the copy of work that failed. */
 void situ__graph_drop(situ__kept *kept);
 
-/* Values would pass between memories, which a replay does not repeat. */
+/* Records an error: a replay does not repeat copies between memories. */
 situ_status situ__graph_refuse_copy(const char *op) SITU_COLD;
 
 #endif

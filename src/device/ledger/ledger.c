@@ -1,5 +1,5 @@
-/* The ledger of copies between memories: exact sums, for each thread and for all, as long as somebody
-   records, and details of the newest.
+/* The ledger of copies between memories: exact sums, per thread and for all threads, and details of the newest copies
+   while a ledger is open.
    SPDX-License-Identifier: MIT */
 #include <pthread.h>
 #include <time.h>
@@ -14,15 +14,15 @@ enum { KEPT = 65536 };
 
 static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
 static int open_ledgers; /* of all threads */
-static int for_everyone; /* those of them that note the copies of all threads */
+static int for_everyone; /* those of them that record the copies of all threads */
 static situ_transfers everyone[SITU_DIRECTIONS];
-static situ__transfer *ring;      /* entry n is at n % capacity; grows to KEPT, then goes round */
-static uint64_t capacity, oldest; /* number of the first entry that the ring still holds */
+static situ__transfer *ring;      /* entry n is at n % capacity; grows to KEPT, then overwrites the oldest */
+static uint64_t capacity, oldest; /* number of the oldest entry in the ring */
 static uint64_t next;             /* number of the next entry */
 
-/* A thread's own part. Its address tells the thread from all others that are alive. */
+/* Thread-local state. Its address identifies the thread among all live ones. */
 static SITU__THREAD_LOCAL struct {
-  uint32_t depth, others; /* open ledgers; those among them that note every thread */
+  uint32_t depth, others; /* open ledgers; those of them that record all threads */
   situ_transfers sum[SITU_DIRECTIONS];
 } mine;
 
@@ -32,11 +32,11 @@ static double now(void) {
   return (double)t.tv_sec + 1e-9 * (double)t.tv_nsec;
 }
 
-/* ---- noting ---- */
+/* ---- recording ---- */
 
 bool situ__ledger_recording(void) { return mine.depth || __atomic_load_n(&for_everyone, __ATOMIC_RELAXED); }
 
-/* Room for one more entry; without memory the details are lost, the sums never. */
+/* Makes space for one more entry. Without memory, details are lost but not the sums. */
 static bool make_room(void) {
   uint64_t held = next - oldest;
   if (held < capacity) return true;
@@ -93,7 +93,7 @@ void situ_ledger_begin_with(situ_ledger *l, const situ_ledger_options *options) 
     return;
   }
   *l = (situ_ledger){ .began = now(), .thread = &mine };
-  if (situ__forked()) return; /* the lock may be held by a thread that is not here */
+  if (situ__forked()) return; /* a thread of the parent may hold the lock */
   if (options) l->all_threads = options->all_threads, l->none = options->none;
   l->open = true;
   l->others = mine.others;
@@ -109,7 +109,7 @@ void situ_ledger_begin_with(situ_ledger *l, const situ_ledger_options *options) 
   pthread_mutex_unlock(&lock);
 }
 
-/* Ended or not: then it still has its sums. */
+/* An ended ledger is usable: it keeps its sums. */
 bool situ__ledger_usable(const char *op, const situ_ledger *l) {
   if (!l) return (void)situ__null(op, "ledger"), false;
   if (l->thread == &mine && !situ__forked() && (!l->open || l->depth <= mine.depth)) return true;
@@ -118,7 +118,7 @@ bool situ__ledger_usable(const char *op, const situ_ledger *l) {
   return false;
 }
 
-/* With all inside it that were forgotten. */
+/* Closes l, and those inside it that were not ended. */
 static void close_from(const situ_ledger *l) {
   pthread_mutex_lock(&lock);
   open_ledgers -= (int)(mine.depth - l->depth + 1);
@@ -145,7 +145,7 @@ situ_status situ_ledger_end(situ_ledger *l) {
   return status;
 }
 
-/* ---- looking ---- */
+/* ---- queries ---- */
 
 situ_transfers situ_ledger_sum(const situ_ledger *l, situ_direction way) {
   if (!situ__ledger_usable("ledger_sum", l)) return (situ_transfers){ 0 };

@@ -1,4 +1,4 @@
-/* Floor 1: what the ledger keeps of a copy. The public side is situ/ledger.h.
+/* Floor 1: what the ledger records of a copy. The public interface is situ/ledger.h.
    SPDX-License-Identifier: MIT */
 #ifndef SITU_DEVICE_LEDGER_H
 #define SITU_DEVICE_LEDGER_H
@@ -18,30 +18,31 @@ typedef enum situ__copy_reason {
 typedef struct situ__transfer {
   situ_device from, to;
   uint64_t bytes;
-  uint64_t at; /* byte of the storage that it is about, from where on */
+  uint64_t at; /* first byte in the storage that the copy is about */
   void *site;
   const char *op;     /* static text */
-  uint64_t serial;    /* of the storage it is about: the one that was read, or else written */
+  uint64_t serial;    /* of the storage it is about: the source, or else the target */
   uint32_t version;   /* of that storage */
   uint8_t reason;     /* a situ__copy_reason */
   uint8_t role;       /* a situ_role */
-  bool written;       /* the source is no storage */
-  const void *thread; /* filled in by situ__ledger_note, as is: */
+  bool written;       /* the source is not a storage */
+  const void *thread; /* set by situ__ledger_note, as are all below: */
   double time;
   char tensor[64];
 } situ__transfer;
 
-/* True while somebody wants to know of this thread's copies: sites need not be found for nothing. */
+/* Returns true while a ledger records this thread's copies; else call sites need not be looked up. */
 bool situ__ledger_recording(void);
-/* Notes a copy of `about`, which gives name, role, number and version. */
+/* Records a copy of `about`, which gives name, role, serial and version. */
 void situ__ledger_note(const situ__transfer *transfer, situ_storage *about);
 
-/* May this thread look at it? False: recorded. */
+/* Returns false after recording an error if this thread cannot use the ledger. */
 bool situ__ledger_usable(const char *op, const situ_ledger *ledger);
-/* The transfers that it has in detail, oldest first; to be freed with situ__free. False: no memory, recorded. */
+/* Sets *list to the recorded transfers, oldest first; free it with situ__free. Returns false after recording
+   SITU_E_NOMEM. */
 bool situ__ledger_entries(const char *op, const situ_ledger *ledger, situ__transfer **list, int64_t *count);
 
-/* ledger_text.c: what situ_ledger_end says when there are some and none was allowed. */
+/* text.c: records the error of situ_ledger_end for a ledger that allows no transfers and has some. */
 situ_status situ__ledger_refuse(const situ_ledger *ledger) SITU_COLD;
 
 #endif

@@ -1,5 +1,4 @@
-/* What the ledger has to say: lists for programs, text for people, JSON, and which copies are made again
-   and again.
+/* Reports of the ledger: lists for programs, text, JSON, and which copies are repeated.
    SPDX-License-Identifier: MIT */
 #include <inttypes.h>
 #include <stdio.h>
@@ -39,7 +38,7 @@ static void describe(const situ_ledger *l, const situ__transfer *t, situ_transfe
   (void)situ__site_text(t->site, out->at, sizeof out->at);
 }
 
-/* What is looked at: a ledger, and the transfers that it has in detail. */
+/* A query: a ledger and its recorded transfers. */
 typedef struct look {
   const char *op;
   const situ_ledger *ledger;
@@ -47,7 +46,7 @@ typedef struct look {
   int64_t count;
 } look;
 
-/* False: recorded. */
+/* Returns false after recording an error. room_missing: the caller's buffer is NULL. */
 static bool look_at(look *k, const char *op, const situ_ledger *l, bool room_missing) {
   *k = (look){ .op = op, .ledger = l };
   if (!situ__ledger_usable(op, l)) return false;
@@ -64,7 +63,7 @@ int64_t situ_ledger_transfers(const situ_ledger *l, situ_transfer *out, int64_t 
   return k.count;
 }
 
-/* ---- groups: transfers that are alike ---- */
+/* ---- groups of equal transfers ---- */
 
 typedef struct group {
   const situ__transfer *last;
@@ -87,7 +86,7 @@ static int by_place(const situ__transfer *a, const situ__transfer *b) {
   return 0;
 }
 
-/* What a person would call the same copy: a batch has another storage each time. */
+/* What a person calls the same copy, although each batch has its own storage. */
 static int by_kind(const situ__transfer *a, const situ__transfer *b) {
   int order = by_place(a, b);
   if (order) return order;
@@ -97,13 +96,13 @@ static int by_kind(const situ__transfer *a, const situ__transfer *b) {
   return strcmp(a->tensor, b->tensor);
 }
 
-/* A module's own part is wanted where it is copied to, however often it changes. Reading it back is another matter:
-   whoever saves it every epoch does so because it changed. */
+/* Returns true if the transfer's tensor should live where it is copied to, even if it changes: parameters and buffers
+   of a module. Not if it is read back: saving it every epoch is done because it changed. */
 static bool belongs(const situ__transfer *t) {
   return (t->role == SITU_ROLE_PARAMETER || t->role == SITU_ROLE_BUFFER) && t->reason != SITU__COPY_READ;
 }
 
-/* The same storage; where they matter, the same part of it and the same values. */
+/* The same storage, and unless it belongs there, the same part of it with the same version. */
 static int by_storage(const situ__transfer *a, const situ__transfer *b) {
   int order = by_place(a, b);
   if (order) return order;
@@ -118,7 +117,7 @@ static int by_storage(const situ__transfer *a, const situ__transfer *b) {
 }
 #undef BY
 
-/* qsort has no room for a payload; alike ones stay in the order of time. */
+/* qsort takes no payload; equal transfers stay in the order of time. */
 static int sort_kind(const void *a, const void *b) {
   const situ__transfer *x = *(const situ__transfer *const *)a;
   const situ__transfer *y = *(const situ__transfer *const *)b;
@@ -137,8 +136,8 @@ static int largest_first(const void *a, const void *b) {
   return x->last < y->last ? -1 : x->last > y->last;
 }
 
-/* Who goes through a data set epoch by epoch copies the same parts again too, but many of them: a repeat is one of few
-   things that are copied at its line. Drops the groups, of one line, that are not. */
+/* A pass over a data set copies the same parts again in each epoch, but many different ones: a repeat is one of few
+   things that one line copies. Drops the groups, all of one line, that are not repeats. */
 static int64_t drop_streams(group *groups, int64_t count, uint64_t threshold) {
   int64_t kept = 0;
   for (int64_t i = 0; i < count; i++) {
@@ -149,8 +148,8 @@ static int64_t drop_streams(group *groups, int64_t count, uint64_t threshold) {
   return kept;
 }
 
-/* All of a kind, or the repeats of at least `threshold` times, the largest first, into *out, to be freed. Returns how
-   many; negative: no memory, recorded. */
+/* Sets *out, which the caller frees, to all kinds, or to the repeats of at least `threshold` times, largest first.
+   Returns their number, negative after recording SITU_E_NOMEM. */
 static int64_t gather(const look *k, bool storages, uint64_t threshold, group **out) {
   int64_t kept = 0, found = 0;
   *out = NULL;
@@ -167,7 +166,7 @@ static int64_t gather(const look *k, bool storages, uint64_t threshold, group **
     if (!storages || !k->list[i].written) order[kept++] = &k->list[i];
   qsort(order, (size_t)kept, sizeof *order, storages ? sort_storage : sort_kind);
   comparison alike = storages ? by_storage : by_kind;
-  int64_t line = 0; /* the first group of this line of code */
+  int64_t line = 0; /* first group of the current line of code */
   for (int64_t i = 0; i < kept;) {
     group g = { 0 };
     if (storages && i && by_place(order[i - 1], order[i]) != 0) {
@@ -202,7 +201,7 @@ int64_t situ_ledger_repeats(const situ_ledger *l, int64_t threshold, situ_ledger
   return found;
 }
 
-/* ---- in words ---- */
+/* ---- text ---- */
 
 static void add_way(situ__text *text, const situ__transfer *t) {
   char from[SITU_DEVICE_NAME_MAX], to[SITU_DEVICE_NAME_MAX];
@@ -219,7 +218,7 @@ static void add_row(situ__text *text, const group *g) {
   if (*situ__site_text(t->site, at, sizeof at)) situ__text_add(text, "  at %s", at);
 }
 
-/* Alike ones in one row, the largest first. */
+/* Adds one row per kind, largest first. */
 static void add_rows(situ__text *text, const look *k) {
   group *groups;
   int64_t found = gather(k, false, 0, &groups);
@@ -271,7 +270,7 @@ situ_status situ__ledger_refuse(const situ_ledger *l) {
   return status;
 }
 
-/* As snprintf gives it out. */
+/* Copies the text to the caller as snprintf does, and frees it. */
 static int64_t deliver(const char *op, situ__text *text, char *buffer, size_t size) {
   int64_t length = -1;
   if (text->failed) {
@@ -303,7 +302,7 @@ void situ_ledger_print(const situ_ledger *l) {
   situ__free(k.list);
 }
 
-/* ---- for programs ---- */
+/* ---- JSON ---- */
 
 static void json_string(situ__text *text, const char *key, const char *value) {
   situ__text_add(text, "\"%s\": ", key);
@@ -311,7 +310,7 @@ static void json_string(situ__text *text, const char *key, const char *value) {
   situ__text_add(text, ", ");
 }
 
-/* All of a transfer but the braces. */
+/* Adds the members of a transfer, without braces. */
 static void json_transfer(situ__text *text, const situ_ledger *l, const situ__transfer *t) {
   char name[SITU_DEVICE_NAME_MAX];
   situ_transfer d;
