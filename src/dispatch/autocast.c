@@ -1,5 +1,5 @@
-/* Autocast: an op's floating operands are cast as its schema says before it is checked, and what parameters were cast to
-   is kept until the outermost scope ends.
+/* Autocast: casts an op's floating operands as its schema says, before the operand check. Casts of parameters are
+   cached until the outermost scope ends.
    SPDX-License-Identifier: MIT */
 #include "autograd/tape.h"
 #include "base/alloc.h"
@@ -7,11 +7,11 @@
 #include "base/map.h"
 #include "dispatch/dispatch.h"
 
-/* ---- what is kept: a parameter's cast, with its way back, for as many uses as there are ---- */
+/* ---- the cache: one differentiable cast per parameter, shared by all its uses ---- */
 
 typedef struct kept {
-  situ_tensor *leaf, *cast; /* both owned: a leaf's address would be another's otherwise */
-  uint32_t version;         /* of the leaf's memory, when it was cast */
+  situ_tensor *leaf, *cast; /* both owned: otherwise another tensor could reuse the leaf's address */
+  uint32_t version;         /* version of the leaf's storage when it was cast */
 } kept;
 
 static SITU__THREAD_LOCAL situ__map cache;
@@ -27,19 +27,19 @@ void situ__forget_casts(void) {
   situ__map_free(&cache);
 }
 
-/* Only what is used again and again: as in torch, an f32 leaf that wants a gradient. */
+/* Caches what is used repeatedly: like torch, f32 leaves that require a gradient. */
 static bool worth_keeping(const situ_tensor *t, uint32_t autocast) {
   return !(autocast & SITU__AUTOCAST_NO_CACHE) && t->requires_grad && !t->node && t->view.dtype == SITU_F32;
 }
 
-/* A cast made while nothing was recorded has no way back, and is no use where one is wanted. */
+/* A cast that was made without recording has no backward, so it does not fit where gradients are recorded. */
 static bool fits(const kept *k, situ_dtype to) {
   return k->cast->view.dtype == to && k->version == situ_version_of(k->leaf) &&
          situ__same_device(k->cast->view.storage->device, k->leaf->view.storage->device) &&
          (k->cast->requires_grad || !situ__recording());
 }
 
-/* Without memory to keep it, it is cast again the next time. */
+/* When memory runs out, the next call casts again. */
 static void keep(situ_tensor *leaf, situ_tensor *cast) {
   kept *k = situ__map_get(&cache, leaf);
   if (!k) {
@@ -64,11 +64,11 @@ static situ_tensor *cast(situ_tensor *t, situ_dtype to, uint32_t autocast) {
   return y;
 }
 
-/* ---- what is to be cast ---- */
+/* ---- choosing the dtype ---- */
 
 static bool castable(const situ_tensor *t) { return t && t->view.dtype >= SITU_F16 && t->view.dtype != SITU_F64; }
 
-/* Of 16 bits f16 has the precision and bf16 the range: only f32 has both. */
+/* f16 has more precision, bf16 more range: only f32 has both. */
 static situ_dtype widest(situ_tensor *const *in, int ins) {
   situ_dtype widest = SITU_DTYPE_DEFAULT;
   for (int i = 0; i < ins; i++) {
@@ -90,13 +90,13 @@ static situ_dtype wanted(situ_cast how, situ_tensor *const *in, int ins, situ_dt
   return SITU_DTYPE_DEFAULT;
 }
 
-/* What an op writes to is never a copy. */
+/* An operand that the op writes is never replaced by a copy. */
 static bool is_cast(const situ_op *op, const situ_tensor *t, int i, situ_dtype to) {
   return castable(t) && (situ_dtype)t->view.dtype != to &&
          !(!(op->flags & SITU_OP_VARIADIC) && op->operand[i].accept & SITU_WRITTEN);
 }
 
-/* The dtype that operands are to have, if any has another; else, and where there is nothing to say, DEFAULT. */
+/* Returns the dtype to cast to if any operand has another one; DEFAULT if not, or if nothing is cast. */
 static situ_dtype change(const situ_op *op, situ_tensor *const *in, int ins, situ_cast how, situ_dtype low) {
   const situ_dtype to = wanted(how, in, ins, low);
   for (int i = 0; to && i < ins; i++)
@@ -104,7 +104,8 @@ static situ_dtype change(const situ_op *op, situ_tensor *const *in, int ins, sit
   return SITU_DTYPE_DEFAULT;
 }
 
-/* The one device of all operands; {0}: there is none, or a handle is no tensor, which the check will tell. */
+/* Returns the device of all operands; {0} if there is none or several, or if a handle is invalid: the check reports
+   that. */
 static situ_device common(situ_tensor *const *in, int ins) {
   situ_device device = { 0 };
   for (int i = 0; i < ins; i++) {
@@ -117,9 +118,9 @@ static situ_device common(situ_tensor *const *in, int ins) {
   return device;
 }
 
-/* ---- a scope that is not for the device at hand ---- */
+/* ---- a scope for another device ---- */
 
-/* Silence would be taken for speed that is not there. */
+/* Warns, because the user expects a speedup that does not happen. */
 static void warn(const situ_op *op, situ_tensor *const *in, int ins, situ_device here, situ_cast how,
                  uint32_t autocast) {
   unsigned kind = 1;
@@ -140,7 +141,7 @@ static void warn(const situ_op *op, situ_tensor *const *in, int ins, situ_device
             *at ? " at " : "", at, situ__kind_name(here.kind));
 }
 
-/* How this thread's scopes would have an op's operands on a device; *low: what they call low. */
+/* Returns how this thread's scopes cast an op's operands on a device, and sets *low to their low-precision dtype. */
 static situ_cast rule(const situ_op *op, situ_tensor *const *in, int ins, situ_device here, uint32_t autocast,
                       situ_dtype *low) {
   const situ_cast how = (situ_cast)op->autocast[here.kind != SITU_CPU];
@@ -161,7 +162,7 @@ static bool cast_all(const situ_op *op, situ_tensor *const *given, situ_tensor *
   return true;
 }
 
-/* The casts belong to a scope of their own: what neither backward nor the cache keeps is gone after the call. */
+/* The casts belong to a scope of their own, which frees those that neither backward nor the cache keeps. */
 static bool run_with_casts(situ_call *c, situ_dtype to, situ_dtype back, uint32_t autocast, bool (*run)(situ_call *)) {
   enum { FEW = SITU_OPERANDS };
   situ_tensor *const *given = c->in, *few[FEW], **in = few;
@@ -187,11 +188,11 @@ static bool run_with_casts(situ_call *c, situ_dtype to, situ_dtype back, uint32_
 bool situ__autocast_run(situ_call *c, bool (*run)(situ_call *)) {
   const uint32_t autocast = situ__setting.autocast;
   const situ_device here = common(c->in, c->ins);
-  if (!here.kind) return run(c); /* refused, or it comes back with copies on one device */
+  if (!here.kind) return run(c); /* an error, or the call returns here with copies on one device */
   situ_dtype low;
   const situ_cast how = rule(c->op, c->in, c->ins, here, autocast, &low);
   const situ_dtype to = change(c->op, c->in, c->ins, how, low);
-  situ__setting.autocast = 0; /* an op that is made of others has chosen its dtypes */
+  situ__setting.autocast = 0; /* an op made of other ops has chosen its dtypes */
   const bool good = to ? run_with_casts(c, to,
                                         how == SITU_CAST_BACK && castable(c->in[0]) ? (situ_dtype)c->in[0]->view.dtype
                                                                                     : SITU_DTYPE_DEFAULT,
@@ -205,7 +206,7 @@ bool situ__autocast_operands(const situ_op *schema, situ_tensor **in, int ins) {
   const uint32_t autocast = situ__setting.autocast;
   const situ_device here = common(in, ins);
   situ_dtype low;
-  if (!here.kind) return true; /* with copies, as the thread's policy has it: each op that follows casts by itself */
+  if (!here.kind) return true; /* the policy may copy: then each of the following ops casts for itself */
   const situ_cast how = rule(schema, in, ins, here, autocast, &low);
   const situ_dtype to = change(schema, in, ins, how, low);
   return !to || cast_all(schema, in, in, ins, to, autocast);

@@ -1,4 +1,4 @@
-/* One call of an op: check, infer, make the results, launch, record.
+/* One call of an op: check, infer, allocate results, launch, record.
    SPDX-License-Identifier: MIT */
 #include "autograd/view.h"
 #include "base/alloc.h"
@@ -8,7 +8,7 @@
 
 /* ---- backward ---- */
 
-/* What situ_grad_call.node is. */
+/* The type behind situ_grad_call.node. */
 typedef struct place_in_pass {
   situ__pass *pass;
   const situ__node *node;
@@ -71,7 +71,7 @@ static bool op_backward(situ__pass *pass, const situ__node *n, situ_tensor *cons
   return good;
 }
 
-/* What backward will ask for. */
+/* The values that backward needs. A product needs each factor only for the gradient of the other one. */
 static unsigned to_save(const situ_call *c) {
   unsigned save = c->op->save;
   if (c->op->flags & SITU_OP_PRODUCT) {
@@ -81,7 +81,7 @@ static unsigned to_save(const situ_call *c) {
   return save;
 }
 
-/* A copy of what is about to be written over. */
+/* A copy of values that will be overwritten. */
 static situ_tensor *copy_of(const char *op, const situ_tensor *t) {
   situ_shape shape = situ__shape(&t->view);
   situ_tensor *copy = situ__tensor_new(op, &shape, (situ_dtype)t->view.dtype, t->view.storage->device);
@@ -111,10 +111,10 @@ situ__node *situ__op_node(const situ_op *op, situ_tensor *const *in, int ins, co
   return node_of(op, &c, op->save, NULL);
 }
 
-/* What is recorded of one call: prepared before it runs, so that nothing can fail once values have changed. */
+/* The nodes of one call, allocated before it runs, so that nothing can fail after values have changed. */
 typedef struct recorded {
-  situ__node *node; /* NULL: nothing is recorded */
-  situ__node *part; /* of a write in place through a view: what becomes of the base */
+  situ__node *node; /* NULL: not recorded */
+  situ__node *part; /* for a write in place through a view: the node of the base */
 } recorded;
 
 static void forget(recorded *r) {
@@ -154,14 +154,15 @@ static void attach(const situ_call *c, const recorded *r) {
 
 /* ---- forward ---- */
 
-/* Views whose base was written in place since get their history again. */
+/* Renews the history of views whose base was written in place. */
 static bool refresh_views(const situ_call *c) {
   for (int i = 0; i < c->ins; i++)
     if (c->in[i] && !situ__view_fresh(c->op->name, c->in[i])) return false;
   return true;
 }
 
-/* Does t show elements that are written before they are read? An op that works element by element may read what it writes. */
+/* Returns true if t may contain elements that the op writes before it reads them. An elementwise op may read the
+   place that it writes. */
 static bool may_overlap(const situ_op *op, const situ_tensor *t, const situ_tensor *written) {
   int64_t first, last, from, to;
   if (t->view.storage != written->view.storage) return false;
@@ -212,8 +213,8 @@ static bool has_elements(const situ_call *c) {
   return false;
 }
 
-/* On meta a forward notes down what would have to be done (recipe.c), where that may ever be asked for: not of what
-   depends on values that nobody has, nor of a training step. */
+/* On meta, the forward is recorded for a later replay (recipe.c), unless the replay cannot happen: inputs without
+   known values, or a training step. */
 static bool to_be_noted(const situ_call *c, bool wanted) {
   if (wanted) return false;
   for (int i = c->in_place; i < c->ins; i++)
@@ -221,7 +222,7 @@ static bool to_be_noted(const situ_call *c, bool wanted) {
   return true;
 }
 
-/* Written, though nobody knows with what. */
+/* Counts the results as written with unknown values. */
 static bool lose_results(const situ_call *c) {
   for (int k = 0; k < c->outs; k++)
     if (c->out[k]) situ__recipe_lose(c->out[k]->view.storage);
@@ -239,14 +240,14 @@ static bool forward(situ_call *c, bool wanted) {
   situ_scope s;
   situ_scope_begin_no_grad(&s);
   const uint64_t errors = situ__error_count();
-  bool good = op->forward(c) &&
-              situ__error_count() == errors; /* a step that failed is a call that failed, whatever it was for */
+  bool good = op->forward(c) && situ__error_count() == errors; /* an error in any step fails the call */
   SITU_IGNORE(situ_scope_end(&s));
   situ__call_end(&outer);
   return good;
 }
 
-/* Of an op whose results have no gradient by their nature, nothing is recorded. */
+/* Returns false after recording an error if the call cannot be recorded. Results of a NO_GRAD op never have a
+   gradient. */
 static bool may_record(const situ_call *c, unsigned asks) {
   if (c->op->flags & SITU_OP_NO_GRAD || !(asks & SITU__TAPE_WANTED)) return true;
   if (!c->op->backward)
@@ -292,7 +293,7 @@ static bool steps(situ_call *c) {
   return true;
 }
 
-/* What fails in a call is explained with its operands: see explain.c. */
+/* Sets situ__now.call, so that errors inside the call list its operands: see explain.c. */
 static bool run(situ_call *c) {
   const void *outer = situ__now.call;
   situ__now.call = c;
@@ -301,7 +302,7 @@ static bool run(situ_call *c) {
   return good;
 }
 
-/* Out of the way: its code would make the usual way longer. */
+/* Not inlined, to keep the common path short. */
 static SITU_COLD __attribute__((noinline)) bool run_dry(situ_call *c) { return situ__dry_call(c, run); }
 static SITU_COLD __attribute__((noinline)) bool run_cast(situ_call *c) {
   return situ__autocast_run(c, situ__is_dry() ? run_dry : run);
@@ -320,7 +321,7 @@ static situ_tensor *run_pair(const situ_op *op, const situ_view_desc *a, const s
   return situ__run(op->name, a->storage->device, &work) == SITU_OK ? y : NULL;
 }
 
-/* What the check of the operands relies on. */
+/* Checks the arguments that the operand check relies on. */
 static inline bool call_given(const situ_op *op, situ_tensor *const *in, int ins, const void *params) {
   if (__builtin_expect(op && ins > 0 && in && (params || !op->params_size), 1)) return true;
   if (!situ__given("op_run", "op", op)) return false;
@@ -382,7 +383,7 @@ bool situ_launch(const char *op, situ_device device, const situ_work *work) {
 }
 bool situ_device_has(situ_device device, situ_verb verb) { return situ__has_verb(device, verb); }
 
-/* Hidden: a program that has such a section too must not mistake ours for its own. */
+/* Hidden: a program with a section of the same name must not resolve to this one. */
 extern const situ_op *const __start_situ_ops[] __attribute__((visibility("hidden")));
 extern const situ_op *const __stop_situ_ops[] __attribute__((visibility("hidden")));
 size_t situ_op_table(const situ_op *const **ops) {

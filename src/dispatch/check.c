@@ -1,5 +1,5 @@
-/* The check that every call passes, on every device, with no way around it: handles, then device, then dtype.
-   Shape and values follow in the op's own infer.
+/* The check that every call passes, on every device: handles, then devices, then dtypes. The op's own infer checks
+   shapes and values.
    SPDX-License-Identifier: MIT */
 #include "base/fail.h"
 #include "dispatch/dispatch.h"
@@ -29,7 +29,7 @@ static bool check_handles(const situ_call *c) {
   return true;
 }
 
-/* Are they all on one device? Then it is the call's. */
+/* Sets the call's device. Returns false if the operands are on several devices. */
 static bool one_device(situ_call *c) {
   c->device = (situ_device){ 0 };
   for (int i = 0; i < c->ins; i++) {
@@ -91,8 +91,8 @@ static bool check_dtype(const situ_call *c) {
                                      operand(c->op, leader)->name, situ_dtype_name(dtype_of(c, leader)));
 }
 
-/* The same three questions in one pass over the operands, for calls with nothing to complain about. False says nothing:
-   then they are asked one by one, so that the answer is explained. */
+/* The same three checks in one pass, for valid calls. On false, nothing is recorded: the separate checks then find
+   and explain the error. */
 static bool plainly_good(situ_call *c) {
   static const unsigned kinds[SITU_DTYPES] = { [SITU_BOOL] = SITU_BOOLEAN,
                                                [SITU_U8] = SITU_INTEGRAL,

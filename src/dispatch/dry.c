@@ -1,11 +1,10 @@
-/* A call in a dry run: whatever is wrong is told, and the call goes on as if it were not, with what
-   its result would most likely have been.
+/* A call in a dry run: all its errors are reported, and it continues with its most likely result.
    SPDX-License-Identifier: MIT */
 #include "base/fail.h"
 #include "device/dry.h"
 #include "dispatch/explain.h"
 
-/* ---- what would most likely have been ------------------------------------------------------- */
+/* ---- guesses ---- */
 
 static situ_device likely_device(const situ_call *c) {
   const situ__majority most = situ__vote(c, SITU__BY_DEVICE);
@@ -17,7 +16,7 @@ static situ_dtype likely_dtype(const situ_call *c) {
   return most.like < 0 ? SITU_DTYPE_DEFAULT : (situ_dtype)c->in[most.like]->view.dtype;
 }
 
-/* A result that took over the dtype of an operand that is the odd one. */
+/* Corrects results that took their dtype from an operand that is at fault. */
 static void mend_dtypes(situ_call *c) {
   const situ_dtype likely = likely_dtype(c);
   for (int k = 0; likely && k < c->outs; k++)
@@ -41,7 +40,7 @@ bool situ_mend_size(situ_call *c, int operand, int dim, int64_t size) {
   if (c->ins > FEW || operand < 0 || operand >= c->ins || !given[operand] || dim < 0 ||
       dim >= given[operand]->view.ndim)
     return false;
-  as = *given[operand]; /* looked at by infer only */
+  as = *given[operand]; /* only for infer */
   as.view.size[dim] = size;
   for (int i = 0; i < c->ins; i++) in[i] = i == operand ? &as : given[i];
   c->in = in;
@@ -51,9 +50,9 @@ bool situ_mend_size(situ_call *c, int operand, int dim, int64_t size) {
   return good;
 }
 
-/* ---- its results, without values ------------------------------------------------------------ */
+/* ---- results without values ---- */
 
-/* A gradient as it must be: of the operand's shape and dtype, where the operand is. */
+/* Returns gradients without values, with the operand's shape, dtype and device. */
 static bool likely_backward(situ__pass *pass, const situ__node *n, situ_tensor *const *grad, const bool *wants,
                             situ_tensor **dx) {
   (void)pass, (void)grad;
@@ -88,7 +87,7 @@ static bool make_results(situ_call *c, bool guessed) {
   return n != NULL;
 }
 
-/* ---- one call ------------------------------------------------------------------------------- */
+/* ---- one call ---- */
 
 static bool has_operands(const situ_call *c) {
   const bool variadic = c->op->flags & SITU_OP_VARIADIC;
@@ -99,14 +98,14 @@ static bool has_operands(const situ_call *c) {
   return c->ins > 0 && (variadic || c->ins == SITU_OPERANDS || !c->op->operand[c->ins].name);
 }
 
-/* Told, and forgotten: the call goes on. */
+/* Reports the error and clears it. */
 static void tell(void) {
   situ__dry_found();
   situ__dry_forget();
 }
 
-/* Shape and dtype of the results, known or guessed. False: there is no guess, and the error
-   stands. */
+/* Sets shape and dtype of the results, known or guessed. Returns false if there is no guess; the error stays
+   recorded. */
 static bool infer(situ_call *c, bool *guessed) {
   if (c->op->infer(c)) return true;
   situ__dry_found();
@@ -120,7 +119,7 @@ static bool call(situ_call *c, bool (*run)(situ_call *)) {
   situ_status wrong = situ_error();
   bool guessed = false;
   if (verdict == SITU__MIXED) {
-    if (run(c)) return true; /* with copies, as the thread's policy has it */
+    if (run(c)) return true; /* the policy may copy */
     wrong = situ_error();
   }
   if (wrong != SITU_OK) tell();
@@ -135,8 +134,8 @@ static bool call(situ_call *c, bool (*run)(situ_call *)) {
 }
 
 bool situ__dry_call(situ_call *c, bool (*run)(situ_call *c)) {
-  /* What stands has been told, or is now; a call whose operands are all there is a fresh start, and
-     one that got NULL only follows. */
+  /* Report an error that is still recorded. A call with all its operands starts afresh; a call that got NULL only
+     repeats the earlier error. */
   if (situ_error() != SITU_OK) situ__dry_found();
   else situ__dry->told = false;
   if (has_operands(c)) situ__dry_forget();

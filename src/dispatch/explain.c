@@ -1,6 +1,5 @@
-/* The explanation of a refused call: which operands there are, what modules know of them, and which is the odd one out.
-   Nothing is done here until a call is refused. Then nothing is allocated but what trying a fix takes (try.c): without
-   memory no fix is proposed.
+/* Explains an invalid call: its operands, what modules know about them, and which operand is at fault. All of this
+   runs only after an error, and allocates only to try fixes (try.c): when memory has run out, no fix is proposed.
    SPDX-License-Identifier: MIT */
 #include <stdarg.h>
 #include <stdio.h>
@@ -22,7 +21,7 @@ int64_t situ__explain_parts(const void *root, const char *below, situ_tensor **l
   return by ? by->parts(root, below, list, capacity) : 0;
 }
 
-/* ---- the rows ---- */
+/* ---- rows of the table ---- */
 
 static situ__by by_of(situ_status status) { return status == SITU_E_DEVICE ? SITU__BY_DEVICE : SITU__BY_DTYPE; }
 
@@ -30,7 +29,7 @@ static const situ_operand *schema(const situ_call *c, int i) {
   return &c->op->operand[c->op->flags & SITU_OP_VARIADIC ? 0 : i];
 }
 
-/* With more operands than rows, the first few are shown, and those that are unlike the majority. */
+/* If there are more operands than rows, shows the first few and those that differ from the majority. */
 static bool shown(const situ_call *c, situ_status status, int like, int i) {
   if (c->ins <= SITU__SHOWN || i < SITU__SHOWN / 4 || i == like) return true;
   return status == SITU_E_DEVICE && situ__vote_key(c, SITU__BY_DEVICE, i) != situ__vote_key(c, SITU__BY_DEVICE, like);
@@ -54,7 +53,7 @@ static void collect(situ__refusal *r, int like) {
   }
 }
 
-/* Marks those that have not what most have: if nothing decides, all. */
+/* Marks the operands that differ from the majority; all of them if there is a draw. */
 static void vote(situ__refusal *r, situ__majority by) {
   int best = by.like < 0 ? -1 : situ__vote_key(r->call, by_of(r->status), by.like);
   r->decided = by.decided;
@@ -65,7 +64,7 @@ static void vote(situ__refusal *r, situ__majority by) {
   }
 }
 
-/* ---- all of it ---- */
+/* ---- the report ---- */
 
 static bool copies_are_proposed(const situ__refusal *r) {
   return r->fix_count && r->fixes[0].action == SITU_FIX_POLICY;
@@ -98,7 +97,7 @@ static void open_text(situ__refusal *r, const char *headline) {
   SITU__APPEND(r->text, "%s%s%s", headline, *r->site ? "   at " : "", r->site);
 }
 
-/* odd: the operands at fault, by number; 0: to be found, where one can be. */
+/* odd: bit mask of the operands at fault; 0: find them, if the error is a mismatch. */
 static void refuse(const situ_call *c, situ_status status, unsigned odd, bool mismatch, const char *name,
                    const char *headline) {
   situ__refusal r = { .call = c, .status = status, .like = -1 };
@@ -128,7 +127,7 @@ situ_status situ_fail_blamed(situ_status status, const char *op, const situ_blam
   vsnprintf(text, sizeof text, fmt, args);
   va_end(args);
   snprintf(headline, sizeof headline, "%s: %s", situ__error_name(op, name), text);
-  if (situ_error() != SITU_OK) return situ__fail(status, op, "%s", text); /* counted, not kept */
+  if (situ_error() != SITU_OK) return situ__fail(status, op, "%s", text); /* later errors are only counted */
   for (int i = 0; list && i < count; i++) {
     if (!situ__alive(list[i].tensor)) continue;
     if (r.count == SITU__SHOWN) {
@@ -156,11 +155,11 @@ bool situ__explain(const situ_call *c, situ_status status, unsigned odd, const c
   if (status == SITU_E_DEVICE) snprintf(headline, sizeof headline, "%s in %s", text, name);
   else snprintf(headline, sizeof headline, "%s: %s", name, text);
   if (situ_error() == SITU_OK && !situ__trying) refuse(c, status, odd, true, name, headline);
-  else situ__fail(status, c->op->name, "%s", headline); /* counted, not kept */
+  else situ__fail(status, c->op->name, "%s", headline); /* later errors are only counted */
   return false;
 }
 
-/* Whatever else fails in a call: shapes and dtypes with the operands, the rest with the module. */
+/* Explains all other errors in a call: shapes and dtypes with the operands, the rest with the module. */
 bool situ__explain_error(situ_status status, const char *name, const char *text) {
   const situ_call *c = situ__now.call;
   char headline[2048];

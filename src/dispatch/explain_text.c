@@ -1,4 +1,4 @@
-/* The explanation of a refused call in words: the table, the odd one out, and the line of code that would mend it.
+/* The text that explains an invalid call: the table, the operand at fault, and the line of code that fixes it.
    SPDX-License-Identifier: MIT */
 #include <stdarg.h>
 #include <stdio.h>
@@ -66,7 +66,7 @@ static int widest(const char *const *column, int count) {
   return width;
 }
 
-/* One aligned line an operand, under a line of headings. */
+/* Writes a line of headings and one aligned line per operand. */
 static void table(situ__refusal *r) {
   enum { COLUMNS = 7 };
   const char *column[COLUMNS][SITU__SHOWN + 1] = { { "operand" }, { "tensor" }, { "role" },     { "device" },

@@ -1,9 +1,9 @@
-/* Gradients fitted to their operands: what broadcasting spread is summed up again, what promotion cast is cast back.
+/* Fits gradients to their operands: sums over broadcast dimensions, and casts back from the promoted dtype.
    SPDX-License-Identifier: MIT */
 #include "base/fail.h"
 #include "dispatch/dispatch.h"
 
-/* grad summed to `shape`, whose dimensions it was broadcast from. */
+/* Returns grad summed to `shape`, from which it was broadcast. */
 static situ_tensor *sum_to(const char *op, situ_tensor *grad, const situ_shape *shape) {
   situ_shape padded = situ__shape(&grad->view); /* grad's rank, 1 where it is summed */
   int missing = padded.ndim - shape->ndim;

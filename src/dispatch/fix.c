@@ -1,4 +1,4 @@
-/* Statements that would mend a refused call. What is proposed is tried first (try.c); what does not mend is not printed.
+/* Statements that would fix an invalid call. Each proposal is tried first (try.c), and printed only if it works.
    SPDX-License-Identifier: MIT */
 #include <ctype.h>
 #include <stdio.h>
@@ -6,12 +6,12 @@
 
 #include "dispatch/explain.h"
 
-/* ---- where a statement can be written ---- */
+/* ---- where the user can write a statement ---- */
 
 static bool in_program(const void *address) { return address && !situ__own_code(address); }
 
-/* A variable of the program holds the operand: it was given to a module by a line of the program, or the op was called by
-   one. What travels inside the library's own modules has no variable. */
+/* Returns true if a variable of the program holds the operand: a line of the program passed it to a module, or called
+   the op. Values inside the library's own modules have no variable. */
 static bool has_variable(const situ__refusal *r, int i) {
   const situ_explained *x = &r->tensor[i];
   if (x->held == SITU_HELD_INPUT) return x->given || in_program(x->site);
@@ -25,8 +25,9 @@ static void add(situ__choice *c, situ__fix fix) {
 
 /* ---- choices ---- */
 
-/* Is all else of a tensor's outermost module in one place, which is where the tensor is or where it should go? Then the module
-   is moved as a whole: a part alone would leave it, or join it. */
+/* Returns true if the whole outermost module should move: all its other tensors are in one place, which is either the
+   tensor's or the target. In the first case moving only a part would split the module; in the second both are the
+   same. */
 static bool is_whole(const situ__refusal *r, int row, situ_device device, situ_dtype dtype) {
   const situ_explanation *m = &r->modules;
   const situ_view_desc *now = &r->tensor[row].tensor->view;
@@ -56,7 +57,7 @@ static void change(const situ__refusal *r, situ__choice *c, int row, situ_device
   add(c, fix);
 }
 
-/* All rows to one device; or those that must have one dtype to that dtype. */
+/* Moves all rows to one device. */
 static void bring_to(const situ__refusal *r, situ__choice *c, situ_device device) {
   *c = (situ__choice){ .count = 0 };
   for (int i = 0; i < r->count; i++)
@@ -75,7 +76,7 @@ situ_dtype situ__acceptable(unsigned accept) {
   return accept & (SITU_INDEX | SITU_INTEGRAL) ? SITU_I64 : SITU_BOOL;
 }
 
-/* Whatever has a dtype that its schema does not accept. */
+/* Casts the operands whose dtype their schema does not accept. */
 static void cast_unacceptable(const situ__refusal *r, situ__choice *c) {
   for (int i = 0; i < r->count; i++)
     if (!situ__accepts(r->row[i].accept, (situ_dtype)r->tensor[i].tensor->view.dtype))
@@ -87,7 +88,7 @@ static void cast_odd(const situ__refusal *r, situ__choice *c, situ_dtype dtype) 
     if (r->row[i].odd) change(r, c, i, (situ_device){ 0 }, dtype);
 }
 
-/* Copies between all devices that the model is spread over. */
+/* Allows copies between all devices that the model is spread over. */
 static void allow_copies(const situ__refusal *r, situ__choice *c) {
   situ_policy policy = situ_get_policy();
   bool host = false;
@@ -108,7 +109,7 @@ static void allow_copies(const situ__refusal *r, situ__choice *c) {
   add(c, (situ__fix){ .action = SITU_FIX_POLICY, .policy = policy });
 }
 
-/* ---- in words ---- */
+/* ---- text of a statement ---- */
 
 static const char *variable(const situ__refusal *r, int i) {
   const char *name = situ_name(r->tensor[i].tensor);
@@ -116,13 +117,13 @@ static const char *variable(const situ__refusal *r, int i) {
   return r->tensor[i].held == SITU_HELD_INPUT ? "x" : r->row[i].operand;
 }
 
-/* "   before train.c:12" */
+/* Writes "   before train.c:12". */
 static void before(void *site, char *where, size_t size) {
   char place[SITU__CELL];
   if (in_program(site) && *situ__place_text(site, place, sizeof place)) snprintf(where, size, "   before %s", place);
 }
 
-/* The path of the module that is moved, and how C reaches it. */
+/* Writes the path of the module that moves, and a C expression for it. */
 static void module_text(const situ__refusal *r, const situ__fix *fix, char *path, char *code) {
   const situ_explained *x = &r->tensor[fix->row];
   const char *below = x->path + x->root_length, *end = strrchr(below, '.');
@@ -164,7 +165,7 @@ static void where_registered(const situ_explained *x, char *where, size_t size) 
   situ__append(where, size, ": what is registered moves with it");
 }
 
-/* One statement: its code, and where it belongs. */
+/* Writes one statement: its code, and the place where it belongs. */
 static void statement(const situ__refusal *r, const situ__fix *fix, char *target, char *code, char *where,
                       size_t size) {
   enum { CODE = 2 * SITU_PATH_TEXT + 100 };
@@ -231,9 +232,9 @@ static void print(situ__refusal *r, const situ__choice *choice, int number) {
   }
 }
 
-/* ---- trying ---- */
+/* ---- trying choices ---- */
 
-/* Operands that are on one device may still differ in dtype: then they are cast too. */
+/* Operands that meet on one device may still differ in dtype: then it also adds casts. */
 static bool mends(situ__refusal *r, situ__choice *choice, char *why, size_t size) {
   situ_status status;
   if (situ__mends(r, choice, &status, why, size)) return true;
@@ -253,14 +254,15 @@ static bool has(const situ__choice *c, situ_fix_action action) {
   return false;
 }
 
-/* The odd ones are those that the first choice changes; where it changes none, those that are unlike the majority. */
+/* Marks as odd the operands that the first choice changes; if it changes none, those that differ from the majority
+   stay marked. */
 static void mark(situ__refusal *r, const situ__choice *choice) {
   if (has(choice, SITU_FIX_POLICY) || !r->decided) return;
   for (int i = 0; i < r->count; i++) {
     bool reached = false;
     for (int k = 0; k < choice->count; k++) reached = reached || situ__fix_reaches(r, &choice->fix[k], i);
     situ_device there = r->tensor[i].tensor->view.storage->device;
-    /* A module's move reaches operands that are where they should be. */
+    /* Moving a module also reaches operands that are in the right place. */
     if (r->status == SITU_E_DEVICE) reached = reached && !situ__same_device(there, choice->fix[0].device);
     if (r->status == SITU_E_DTYPE)
       reached = reached && (situ_dtype)r->tensor[i].tensor->view.dtype != choice->fix[0].dtype;
@@ -275,10 +277,10 @@ static bool was_mapped(const situ__refusal *r, int row) {
   return s->moved_by && strcmp(s->moved_by, "nn_to_map") == 0;
 }
 
-/* Devices that the operands could meet on: the majority's, then the others'. Where the majority is parameters of a module
-   whose rest is with the other operands, that module was forgotten (unless a device map put it where it is), and the
-   rest's device comes first. Real values
-   are brought to meta only where most operands are there. A module that was never registered belongs where registering it brings it. */
+/* Devices where the operands could meet: the majority's, then the others'. If the majority is parameters of a module
+   whose remaining tensors are with the other operands, the user forgot to move that part (unless a device map placed
+   it): then the device of the remaining tensors comes first. Real values move to meta only if most operands are
+   there. An unregistered module belongs on the device where registering it would move it. */
 static int meeting_places(const situ__refusal *r, situ_device place[SITU__SHOWN + 1]) {
   int count = 0;
   bool real = false, loose = false;
@@ -310,8 +312,8 @@ static int meeting_places(const situ__refusal *r, situ_device place[SITU__SHOWN 
   return count;
 }
 
-/* Is it worth saying besides the first choice? A model that was left on the host while its input was brought to a device is
-   as likely to be at fault as the input; and whoever does not want copies moves the model. */
+/* Returns true if the user should see the other choice too: a model left on the host is as likely to be at fault as
+   the input that was moved to a device, and a user who does not want copies moves the model. */
 static bool is_alternative(const situ__refusal *r, const situ__choice *first, const situ__choice *other) {
   if (!has(other, SITU_FIX_NN_TO) || has(other, SITU_FIX_TO)) return false;
   if (has(first, SITU_FIX_POLICY)) return true;
@@ -328,7 +330,7 @@ static void propose_devices(situ__refusal *r) {
   for (int k = 0; k < count && chosen < 0; k++) {
     *why = 0;
     bring_to(r, &first, place[k]);
-    /* What has no variable is brought along by the library, where the thread lets it. */
+    /* Operands without a variable: the library copies them, if the policy allows it. */
     copies = first.broken;
     if (copies) allow_copies(r, &first);
     if (mends(r, &first, why, sizeof why)) chosen = k;

@@ -1,4 +1,4 @@
-/* Shape rules that many ops share.
+/* Shape rules that several ops share.
    SPDX-License-Identifier: MIT */
 #include "base/fail.h"
 #include "dispatch/dispatch.h"

@@ -1,4 +1,5 @@
-/* A fused optimiser step: every parameter is checked before any changes, then one launch a device does them all.
+/* A fused optimiser step: checks every parameter before it changes any, then updates all with a few launches per
+   device.
    SPDX-License-Identifier: MIT */
 #include <string.h>
 
@@ -10,7 +11,7 @@ static const char *const rules[] = {
   [SITU_RULE_SGD] = "sgd", [SITU_RULE_ADAM] = "adam", [SITU_RULE_ADAMW] = "adamw", [SITU_RULE_RMSPROP] = "rmsprop"
 };
 
-/* The table has the parameter, its gradient and all its state; t is the odd one. */
+/* Records a mismatch, with a table of the parameter, its gradient and all its state; t is at fault. */
 static bool mismatch(const char *op, situ_status status, const situ_optimizer_tensors *x, const situ_tensor *t,
                      const char *what) {
   char a[SITU_DEVICE_NAME_MAX], b[SITU_DEVICE_NAME_MAX], s1[SITU_SHAPE_TEXT], s2[SITU_SHAPE_TEXT];
@@ -72,8 +73,8 @@ static bool flush(const char *op, situ_optimizer_rule rule, const situ_optimizer
   return situ__run(op, device, &work) == SITU_OK;
 }
 
-/* Launches the items on one device, a good many at a time: nothing is allocated, so that once the checks have passed only the
-   device itself can fail. */
+/* Launches the items on one device in batches, without allocating: once the checks have passed, only the device
+   itself can fail. */
 static bool launch(const char *op, situ_optimizer_rule rule, const situ_optimizer_params *params,
                    const situ_optimizer_tensors *list, int64_t count, situ_device device) {
   enum { MANY = 128 };
@@ -106,7 +107,7 @@ situ_status situ_optimizer_check(situ_optimizer_rule rule, const situ_optimizer_
 static bool step_all(situ_optimizer_rule rule, const situ_optimizer_params *params, const situ_optimizer_tensors *list,
                      int64_t count) {
   bool good = true;
-  for (int64_t i = 0; good && i < count; i++) { /* each device once: when its first parameter is met */
+  for (int64_t i = 0; good && i < count; i++) { /* launch each device once, at its first parameter */
     situ_device device = list[i].param->view.storage->device;
     bool seen = false;
     for (int64_t k = 0; !seen && k < i; k++) seen = situ__same_device(list[k].param->view.storage->device, device);
@@ -115,15 +116,15 @@ static bool step_all(situ_optimizer_rule rule, const situ_optimizer_params *para
   return good;
 }
 
-/* ---- masters ---- */
+/* ---- master weights ---- */
 
 static bool copy_into(const char *op, const situ_tensor *to, const situ_tensor *from) {
   const situ_work work = { .verb = SITU_VERB_COPY, .ins = 1, .outs = 1, .in = { &from->view }, .out = { &to->view } };
   return !to->view.numel || situ__run(op, to->view.storage->device, &work) == SITU_OK;
 }
 
-/* The list as the kernels are to see it: masters in place of their parameters, with gradients as wide. All that may lack memory
-   is done here, before anything changes. */
+/* Builds the list for the kernels: masters in place of their parameters, with f32 gradients. Everything that
+   allocates happens here, before anything changes. */
 static bool widen(const char *op, const situ_optimizer_tensors *list, int64_t count, situ_optimizer_tensors *wide) {
   for (int64_t i = 0; i < count; i++) {
     wide[i] = list[i];
@@ -149,7 +150,7 @@ static bool step_masters(situ_optimizer_rule rule, const situ_optimizer_params *
   return good;
 }
 
-/* The states that a rule reads with these parameters. */
+/* Bit mask of the states that a rule reads with these parameters. */
 static unsigned states_of(situ_optimizer_rule rule, const situ_optimizer_params *p) {
   switch (rule) {
   case SITU_RULE_SGD: return p->momentum != 0;

@@ -1,5 +1,5 @@
-/* A call whose operands are on several devices: refused and explained, or what is elsewhere is copied for it, as
-   the thread's policy has it.
+/* A call whose operands are on several devices: depending on the thread's policy, an explained error, or the operands
+   are copied to one device.
    SPDX-License-Identifier: MIT */
 #include <pthread.h>
 
@@ -11,13 +11,14 @@
 
 static situ_device where(const situ_tensor *t) { return t->view.storage->device; }
 
-/* ---- where the call takes place ---- */
+/* ---- where the call runs ---- */
 
 static bool is_written(const situ_call *c, int i) {
   return c->in_place ? i == 0 : !(c->op->flags & SITU_OP_VARIADIC) && c->op->operand[i].accept & SITU_WRITTEN;
 }
 
-/* False: there is no such place. What is written is where it is, and on meta there is nothing to copy. */
+/* Sets the device for the call. Returns false if there is none: operands that are written cannot move, and meta has
+   no values to copy. */
 static bool meeting_place(const situ_call *c, situ_device *target) {
   situ__majority most = situ__vote(c, SITU__BY_DEVICE);
   bool fixed = false;
@@ -34,7 +35,7 @@ static bool meeting_place(const situ_call *c, situ_device *target) {
   return true;
 }
 
-/* ---- what the policy says ---- */
+/* ---- the policy ---- */
 
 static int rule_for(situ_device from, situ_device to) {
   const situ_policy policy = situ_get_policy();
@@ -42,7 +43,7 @@ static int rule_for(situ_device from, situ_device to) {
   return situ__backend(to)->host_memory ? policy.device_to_host : policy.device_to_device;
 }
 
-/* Of all copies that the call takes, the strictest. */
+/* Returns the strictest rule over all copies that the call needs. */
 static int rule(const situ_call *c, situ_device target) {
   int strictest = SITU_POLICY_COPY;
   for (int i = 0; i < c->ins; i++) {
@@ -58,12 +59,12 @@ bool situ__is_new(const void *about) {
   static situ__map told;
   pthread_mutex_lock(&lock);
   bool fresh = !situ__map_get(&told, about);
-  if (fresh) (void)situ__map_put(&told, about, &told); /* without memory for it: better twice than never */
+  if (fresh) (void)situ__map_put(&told, about, &told); /* if memory runs out, it may warn twice */
   pthread_mutex_unlock(&lock);
   return fresh;
 }
 
-/* True once for each line of the caller's code; where it cannot be told, once for each op. */
+/* Returns true once per line of the caller's code; per op where the line is unknown. */
 static bool is_new_here(const situ_call *c) {
   const void *site = situ__call_site();
   return situ__is_new(site ? site : c->op);
@@ -81,7 +82,7 @@ static void warn(const situ_call *c, situ_device target) {
 
 /* ---- the call with copies ---- */
 
-/* The copies belong to a scope of their own: what backward does not keep is gone after the call. */
+/* The copies belong to a scope of their own, which frees those that backward does not keep. */
 static bool run_with_copies(situ_call *c, situ_device target, bool (*run)(situ_call *)) {
   situ_tensor *const *given = c->in;
   situ_tensor **in = situ__alloc((size_t)c->ins * sizeof *in);

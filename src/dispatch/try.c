@@ -1,4 +1,4 @@
-/* A proposed fix is tried before it is printed: the call is repeated in a dry run with its operands as they would be then.
+/* Tries a proposed fix before it is printed: repeats the call in a dry run with its operands changed.
    SPDX-License-Identifier: MIT */
 #include <stdio.h>
 #include <string.h>
@@ -11,7 +11,8 @@
 
 /* ---- what a statement changes ---- */
 
-/* The path of the module that holds a registered tensor, below the outermost one: "enc.1"; "" for that one itself. */
+/* Writes the path of the module that holds a registered tensor, relative to the outermost one: "enc.1"; "" for the
+   outermost. */
 static const char *module_below(const situ_explained *x, char path[SITU_PATH_TEXT]) {
   const char *below = x->path + x->root_length;
   const char *end = strrchr(below, '.');
@@ -35,7 +36,7 @@ bool situ__fix_reaches(const situ__refusal *r, const situ__fix *fix, int row) {
   }
 }
 
-/* ---- would a module's move be refused? ---- */
+/* ---- whether a module can move ---- */
 
 static bool module_can(const situ__refusal *r, const situ__fix *fix) {
   const situ_explained *x = &r->tensor[fix->row];
@@ -54,18 +55,19 @@ static bool module_can(const situ__refusal *r, const situ__fix *fix) {
   return good;
 }
 
-/* ---- the call once more ---- */
+/* ---- repeating the call ---- */
 
 static situ_tensor *changed(const situ__refusal *r, const situ__fix *fix, int row, situ_tensor *t) {
   if (!t || !situ__fix_reaches(r, fix, row)) return t;
   if (fix->device.kind) t = situ__dispatch_up.copy_operand("to", t, fix->device);
-  /* A module's cast leaves whole numbers alone. */
+  /* Casting a module leaves integer tensors unchanged. */
   bool cast =
       fix->dtype && t && (fix->action != SITU_FIX_NN_TO_DTYPE || situ_dtype_is_floating((situ_dtype)t->view.dtype));
   return cast ? situ__dispatch_up.cast_operand(t, fix->dtype) : t;
 }
 
-/* What the call writes is replaced by a tensor of the dry run, so that nothing of the program's is touched. */
+/* Replaces the operands that the call writes by tensors of the dry run, so that the program's tensors do not
+   change. */
 static bool put_stand_ins(const situ_call *c, situ_tensor **in) {
   for (int i = 0; i < c->ins && i < SITU_OPERANDS; i++) {
     if (!in[i] ||
@@ -91,8 +93,8 @@ static bool call_again(const situ__refusal *r, const situ__choice *choice) {
       good = (*t = changed(r, &choice->fix[k], i, *t)) != NULL;
     }
   good = good && put_stand_ins(c, in);
-  if (good && (!c->op->infer ||
-               (c->op->params_size && !c->params))) { /* a function looks at its operands before it calls ops */
+  if (good &&
+      (!c->op->infer || (c->op->params_size && !c->params))) { /* a function checks its operands before it calls ops */
     situ_call again = *c;
     again.in = in;
     good = situ__check(&again);
@@ -119,9 +121,9 @@ static bool attempt(const situ__refusal *r, const situ__choice *choice) {
 
 SITU__THREAD_LOCAL bool situ__trying;
 
-/* Keeps the first thing that was wrong: a dry run goes on behind it. */
+/* Keeps the first error: a dry run continues after it. */
 typedef struct recorder {
-  situ_dry dry; /* first: it is handed back as this */
+  situ_dry dry; /* first, because it is cast back to this struct */
   situ_status status;
   char *why;
   size_t size;

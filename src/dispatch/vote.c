@@ -1,11 +1,11 @@
-/* The vote of a call's operands: where most of them are, and which dtype most of them have. The check, the copy policy, the
-   preflight and the message all ask here, so that none of them can say something else than the others.
+/* The vote of a call's operands: the device of most of them, and the dtype of most of them. The check, the copy
+   policy, the preflight and the message all use it, so that they agree.
    SPDX-License-Identifier: MIT */
 #include "dispatch/explain.h"
 
-/* A device, or a dtype, and what speaks for it. */
+/* A device or dtype, with its votes. */
 typedef struct tally {
-  int key, first; /* first: the first operand that has it */
+  int key, first; /* index of the first operand that has it */
   int64_t count, parts;
 } tally;
 
@@ -13,13 +13,13 @@ int situ__vote_key(const situ_call *c, situ__by by, int i) {
   if (!situ__alive(c->in[i])) return -1;
   const situ_view_desc *v = &c->in[i]->view;
   if (by == SITU__BY_DEVICE) return v->storage->device.kind << 16 | v->storage->device.index;
-  /* Dtypes must agree only where the schema says so. */
+  /* Dtypes must be equal only where the schema says so. */
   return c->op->operand[c->op->flags & SITU_OP_VARIADIC ? 0 : i].accept & SITU_SAME ? v->dtype : -1;
 }
 
 static bool is_part(const situ_tensor *t) { return t->role == SITU_ROLE_PARAMETER || t->role == SITU_ROLE_BUFFER; }
 
-enum { KINDS = 16 }; /* different devices, or dtypes; what comes later has no say */
+enum { KINDS = 16 }; /* maximum number of different devices or dtypes; later ones do not count */
 
 static int count(const situ_call *c, situ__by by, tally list[KINDS]) {
   int kinds = 0;
@@ -35,7 +35,7 @@ static int count(const situ_call *c, situ__by by, tally list[KINDS]) {
   return kinds;
 }
 
-/* What the module that runs has, as a key; -1: none runs, or nothing can be said. */
+/* Returns the device or dtype of the running module as a key; -1 if there is none or it is mixed. */
 static int module_key(const situ_call *c, situ__by by) {
   enum { FEW = SITU_OPERANDS };
   situ_explained operand[FEW];
@@ -47,9 +47,9 @@ static int module_key(const situ_call *c, situ__by by) {
   return e.home.kind ? e.home.kind << 16 | e.home.index : -1;
 }
 
-/* Most operands decide about the device; between equals the parameters and buffers among them, then where the module that
-   runs lives. About the dtype that of the rest of the model decides first: a layer that was forgotten in a cast has
-   two operands against one. What is written in place decides alone. */
+/* An operand that is written in place decides alone. Otherwise the dtype of the rest of the model decides first: a
+   layer that was left out of a cast has two operands against one. Then the majority decides; in a draw parameters and
+   buffers, then the module's device. */
 static bool beats(const situ_call *c, situ__by by, int module, const tally *a, const tally *b) {
   if (c->in_place && (a->first == 0 || b->first == 0)) return a->first == 0;
   bool ours = a->key == module, theirs = b->key == module;

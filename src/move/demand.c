@@ -1,5 +1,5 @@
-/* What a move takes of each device's memory, to the byte: it is staged in a dry run, by the very code that will stage it, and
-   each storage counts as the block that it would get.
+/* The exact memory that a move needs on each device: its staging code runs in a dry run, and each storage counts as
+   its whole block.
    SPDX-License-Identifier: MIT */
 #include <string.h>
 
@@ -9,9 +9,9 @@
 #include "move/move.h"
 
 typedef struct rehearsal {
-  situ_dry dry; /* first: it is handed back as this */
+  situ_dry dry; /* first, because it is cast back to this struct */
   situ__demands *demands;
-  int refused; /* the last one that had no room; -1: none */
+  int refused; /* index of the last device that had no memory; -1: none */
 } rehearsal;
 
 static situ__demand *demand_of(situ__demands *demands, situ_device device) {
@@ -20,7 +20,7 @@ static situ__demand *demand_of(situ__demands *demands, situ_device device) {
   return NULL;
 }
 
-/* A device is looked at when it is first asked for memory: staging has taken none of it yet. */
+/* Adds a device at its first allocation, when staging has not used any of its memory yet. */
 static situ__demand *add_demand(situ__demands *demands, situ_device device) {
   if (demands->count == demands->capacity) {
     int capacity = demands->capacity ? 2 * demands->capacity : 4;
@@ -58,7 +58,7 @@ static void freed(situ_dry *dry, situ_storage *storage, situ_device device, size
   if (n) n->now -= situ__memory_block(bytes);
 }
 
-/* Stages a copy of the plan, in a dry run inside any other. The status of what stopped it. */
+/* Stages a copy of the plan in a dry run, also inside another dry run. Returns the status of its first error. */
 static situ_status rehearse(const situ_move_plan *m, rehearsal *r) {
   situ_move_plan copy = *m;
   copy.unit = situ__alloc((size_t)(m->count + 1) * sizeof *copy.unit);
@@ -78,7 +78,7 @@ static situ_status rehearse(const situ_move_plan *m, rehearsal *r) {
   return status;
 }
 
-/* Once more with a device that was too small taken for an endless one, so that its peak is what it would need. */
+/* If a device is too small, repeats with unlimited memory there, so that its peak is the amount it would need. */
 bool situ__move_demands(const situ_move_plan *m, situ__demands *demands) {
   *demands = (situ__demands){ 0 };
   for (;;) {
@@ -86,7 +86,7 @@ bool situ__move_demands(const situ_move_plan *m, situ__demands *demands) {
     for (int i = 0; i < demands->count; i++) demands->list[i].now = demands->list[i].peak = 0;
     situ_status status = rehearse(m, &r);
     if (status == SITU_OK) return true;
-    if (status != SITU_E_NOMEM) return true; /* what else stops it is found when it is made */
+    if (status != SITU_E_NOMEM) return true; /* the move itself reports other errors */
     if (r.refused < 0) return situ__no_memory(m->op, (size_t)m->count * sizeof(situ_move_unit)), false;
     demands->list[r.refused].full = true;
   }

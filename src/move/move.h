@@ -1,4 +1,4 @@
-/* A move, inside dispatch: what planning finds, staging fills in and committing uses up.
+/* A move, inside dispatch: filled in by planning and staging, consumed by committing.
    SPDX-License-Identifier: MIT */
 #ifndef SITU_DISPATCH_MOVE_H
 #define SITU_DISPATCH_MOVE_H
@@ -7,8 +7,8 @@
 #include "situ/sys/move.h"
 
 enum {
-  SITU__MOVE_SMALL = 64 << 10, /* bytes up to which storages travel together */
-  SITU__MOVE_STAGE = 4 << 20   /* bytes that travel at once, and of the buffer for them */
+  SITU__MOVE_SMALL = 64 << 10, /* maximum bytes of storages that share a transfer */
+  SITU__MOVE_STAGE = 4 << 20   /* maximum bytes per transfer, and size of its buffer */
 };
 
 struct situ_move_plan {
@@ -16,15 +16,15 @@ struct situ_move_plan {
   const char *op; /* static text */
   situ_move_unit *unit;
   int64_t count, room;
-  bool gradients; /* go along */
+  bool gradients; /* gradients move too */
 };
 
 static inline bool situ__move_casts(const situ_move_unit *u) { return u->from_dtype != u->to_dtype; }
-/* A move looks at many storages, so these are asked often. */
+/* Inline, because a move calls these for many storages. */
 static inline bool situ__move_same(situ_device a, situ_device b) { return a.kind == b.kind && a.index == b.index; }
-/* Sizes are powers of two: this is how many bits they shift. */
+/* Sizes are powers of two: returns the shift. */
 static inline int situ__move_shift(unsigned dtype) { return situ__dtypes[dtype].shift; }
-/* What is looked at a few steps later: a model's parts lie far apart. */
+/* Prefetches what the loop reads a few steps later: a model's tensors are far apart in memory. */
 enum { SITU__MOVE_AHEAD = 8 };
 static inline void situ__move_fetch(const void *address) {
   __builtin_prefetch(address);
@@ -36,27 +36,27 @@ static inline bool situ__move_has_values(const situ_storage *s) {
   return s->bytes && !(s->flags & SITU_STORAGE_UNWRITTEN);
 }
 
-/* demand.c: what staging takes of each device, found by staging without memory. */
+/* demand.c: the memory that staging needs on a device, found by staging in a dry run. */
 typedef struct situ__demand {
   situ_device device;
-  uint64_t room, now, peak; /* bytes of blocks: that may be had; taken, and at most, beyond those before the move */
-  bool full;                /* it had no room for what cannot be done without: room is not minded from there on */
+  uint64_t room, now, peak; /* bytes of blocks: allocatable; allocated by the move; its peak */
+  bool full;                /* it has too little memory for the move: from there on the limit is ignored */
 } situ__demand;
 typedef struct situ__demands {
   situ__demand *list;
   int count, capacity;
 } situ__demands;
-/* False: recorded. Free with situ__free(demands.list) in either case. */
+/* Returns false after recording an error. Free demands.list with situ__free in either case. */
 bool situ__move_demands(const situ_move_plan *m, situ__demands *demands);
-/* Is there so much room everywhere that nobody need ask for more exact figures? */
+/* Returns true if all devices clearly have enough memory, so that no exact figures are needed. */
 bool situ__move_fits_easily(const situ_move_plan *m);
 
-/* situ_move_plan_new, with or without the gradients of what is listed: those are another thread's to change, unless nobody
-   else uses the tensors (base/busy.h). */
+/* situ_moving_plan, with or without the gradients of the listed tensors. Other threads may change gradients, unless
+   this thread has the tensors for itself (base/busy.h). */
 situ_move_plan *situ__move_plan_new(const char *op, const situ_move_request *list, int64_t count, bool gradients);
 
-/* stage.c: gives every unit that moves its `room`, filled; false: recorded. What was given then is the caller's to let
-   go of, as it is on success. */
+/* stage.c: allocates and fills `room` of every unit that moves. Returns false after recording an error. In both cases
+   the caller frees what was allocated. */
 bool situ__move_stage(situ_move_plan *m);
 
 #endif

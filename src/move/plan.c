@@ -1,4 +1,5 @@
-/* Moves: tensors are handles, so what moves is the memory behind them, once, with all its handles, gradients and followers.
+/* Moves: tensors are handles, so a move replaces the memory behind them, once, for all handles, gradients and
+   followers.
    SPDX-License-Identifier: MIT */
 #include "move/move.h"
 
@@ -10,7 +11,7 @@
 #include "base/text.h"
 #include "device/dry.h"
 
-/* Planning marks storages with the number of their unit, so one move is planned at a time. */
+/* Planning marks storages with the number of their unit, so only one move is planned at a time. */
 static pthread_mutex_t marking = PTHREAD_MUTEX_INITIALIZER;
 
 /* ---- plan: which storages ---- */
@@ -19,7 +20,7 @@ static bool is_move(const char *op, const situ_move_plan *m) { return situ__vali
 
 static const char *named(const situ_tensor *t) { return t && *situ_name(t) ? situ_name(t) : "a tensor"; }
 
-/* Two wishes for one storage must be one. */
+/* Returns false after recording an error if two requests for one storage differ. */
 static bool agree(const situ_move_plan *m, const situ_move_unit *u, const situ_tensor *t, situ_device to,
                   situ_dtype dtype) {
   if (u->reason != SITU_MOVE_LISTED || (situ__move_same(u->to, to) && u->to_dtype == dtype)) return true;
@@ -33,7 +34,7 @@ static bool agree(const situ_move_plan *m, const situ_move_unit *u, const situ_t
   return false;
 }
 
-/* Most storages have one handle, their only owner: nobody else could make a second one meanwhile. */
+/* True for most storages: their single handle is the only owner, so no other thread can create a second one. */
 static bool has_one_handle(const situ_storage *s) {
   return __atomic_load_n(&s->refs, __ATOMIC_ACQUIRE) == 1 && s->handles;
 }
@@ -67,7 +68,7 @@ static bool add(situ_move_plan *m, situ_storage *s, situ_tensor *t, situ_device 
   return true;
 }
 
-/* What goes along with unit i: in the same cast, if it has the dtype of what it belongs to. */
+/* Adds a storage that moves together with unit i. It is cast like the unit if it has the same dtype. */
 static bool add_along(situ_move_plan *m, int64_t i, situ_storage *s, situ_tensor *t, situ_move_reason reason) {
   const situ_move_unit *u = &m->unit[i];
   bool same = t && (situ_dtype)t->view.dtype == u->from_dtype;
@@ -83,7 +84,7 @@ static bool add_follower(situ_storage *s, void *payload) {
   return add_along(a->m, a->i, s, s->handles, SITU_MOVE_FOLLOWER);
 }
 
-/* Looks at unit i's handles: their number, their dtype, their gradients. */
+/* Scans unit i's handles: counts them, checks their dtype, adds their gradients. */
 static bool look_at_handles(situ_move_plan *m, int64_t i) {
   situ_storage *s = m->unit[i].storage;
   int32_t handles = 0;
@@ -118,7 +119,7 @@ static bool collect(situ_move_plan *m, const situ_move_request *list, int64_t co
   return true;
 }
 
-/* Can the wishes be had at all? */
+/* Returns false after recording an error if a request is invalid. */
 static bool good_wishes(const char *op, const situ_move_request *list, int64_t count) {
   situ_device there = { 0 };
   for (int64_t i = 0; i < count; i++) {
@@ -188,7 +189,7 @@ void situ_move_plan_free(situ_move_plan *m) {
   situ__handle_free(m, sizeof *m, m->op);
 }
 
-/* ---- check: could it be made? ---- */
+/* ---- check: is it possible? ---- */
 
 static bool check_dtypes(const situ_move_plan *m, situ_device device) {
   situ_device_properties has;
@@ -247,7 +248,7 @@ situ_status situ_move_plan_check(const situ_move_plan *m) {
 
 /* ---- make: stage, then commit ---- */
 
-/* What a queue still holds against us must surface before anything is given up. */
+/* Errors of queued work must be reported before any old memory is freed. */
 static bool settle(const situ_move_plan *m) {
   situ_device seen[2] = { { 0 }, { 0 } };
   for (int64_t i = 0; i < m->count; i++) {
@@ -283,7 +284,7 @@ static void commit(const situ_move_plan *m, situ_move_unit *u, void *site) {
   situ_storage *s = u->storage;
   bool unwritten = s->flags & SITU_STORAGE_UNWRITTEN;
   situ__storage_replace(s, u->room, u->at, u->bytes_after, u->shared);
-  if (u->shared) u->room = NULL; /* the unit's share of it is the storage's now */
+  if (u->shared) u->room = NULL; /* the storage holds this reference now */
   s->flags = (s->flags & ~(uint32_t)SITU_STORAGE_UNWRITTEN) | (unwritten ? SITU_STORAGE_UNWRITTEN : 0);
   s->moved_at = site;
   s->moved_by = m->op;
@@ -294,11 +295,10 @@ static void commit(const situ_move_plan *m, situ_move_unit *u, void *site) {
     for (situ_tensor *t = situ__handles_begin(s); t; t = t->next_handle) t->view.dtype = u->to_dtype;
     situ__handles_end(s);
   }
-  __atomic_fetch_add(&s->version, 1,
-                     __ATOMIC_RELAXED); /* the values are others: a backward that kept them must not use them */
+  __atomic_fetch_add(&s->version, 1, __ATOMIC_RELAXED); /* the values changed: a backward that saved them must fail */
 }
 
-/* What was there before a dry run stays where it is. */
+/* A dry run must not move storages that existed before it. */
 static bool may_move(const situ_move_plan *m) {
   for (int64_t i = 0; situ__is_dry() && i < m->count; i++)
     if (m->unit[i].moves && !situ__is_void(m->unit[i].storage))
@@ -318,7 +318,7 @@ situ_status situ_move_plan_run(situ_move_plan *m, bool lossy) {
   return SITU_OK;
 }
 
-/* ---- neighbours ---- */
+/* ---- followers and swaps ---- */
 
 situ_status situ_follow(situ_tensor *t, situ_tensor *leader) {
   const char *op = "follow";
@@ -327,7 +327,7 @@ situ_status situ_follow(situ_tensor *t, situ_tensor *leader) {
   return t->view.storage == to || situ__follow(op, t->view.storage, to) ? SITU_OK : situ_error();
 }
 
-/* The two change what they stand for; owners, versions and addresses stay. */
+/* Swaps the memory of two storages; owners, versions and addresses of the storages stay. */
 static void exchange(situ_storage *a, situ_storage *b) {
   situ_storage old = *a;
   a->device = b->device;

@@ -1,5 +1,5 @@
-/* The new memory of a move, and its contents. Large storages go by themselves; small ones to the same place share an
-   allocation and one transfer.
+/* Allocates and fills the new memory of a move. Large storages move one by one; small ones with the same destination
+   share an allocation and one transfer.
    SPDX-License-Identifier: MIT */
 #include <string.h>
 
@@ -8,15 +8,15 @@
 #include "device/dry.h"
 #include "move/move.h"
 
-/* Where a small storage may begin in the memory that it shares: a cache line, or what the most demanding device wants; where it is
-   copied on from there, at any element. */
+/* Alignment of a small storage in shared memory: a cache line, or the strictest alignment of any device. If it is
+   unpacked into its own memory afterwards, its element size. */
 static size_t alignment(const situ_move_unit *u) {
   if (!situ__backend(u->to)->addressable) return situ__move_size(u->to_dtype);
   return u->to.kind == SITU_CPU ? 64 : 256;
 }
 static int64_t values(const situ_move_unit *u) { return (int64_t)(u->bytes >> situ__move_shift(u->from_dtype)); }
 
-/* `count` elements of a storage, from the first-th on, as a row. */
+/* `count` elements of a storage from element `first` on, as a 1-d view. */
 static situ_view_desc row(situ_storage *s, unsigned dtype, int64_t first, int64_t count) {
   return (situ_view_desc){ .storage = s,
                            .offset = first,
@@ -28,8 +28,8 @@ static situ_view_desc row(situ_storage *s, unsigned dtype, int64_t first, int64_
                            .stride = { 1 } };
 }
 
-/* Memory for a while, on a device that may be full: a move that can do without it must not fail for want of it. NULL: there
-   is none, and no error. */
+/* Temporary memory on a device that may be full, for moves that can work without it. Returns NULL without recording
+   an error. */
 static situ_storage *spare(const situ_move_plan *m, situ_device device, size_t bytes) {
   situ__errors own;
   situ__errors_aside(&own);
@@ -38,15 +38,15 @@ static situ_storage *spare(const situ_move_plan *m, situ_device device, size_t b
   return s;
 }
 
-/* ---- values that a cast loses ---- */
+/* ---- values lost in a cast ---- */
 
-/* Counts, one for each unit, on the devices that cast; read when all is staged. */
+/* Counters of lost values, one per unit, on the devices that cast; read after staging. */
 typedef struct counts {
   situ_storage *list[8];
   int devices;
 } counts;
 
-/* Can a finite value of one floating dtype be too large for another? */
+/* Returns true if finite values of one floating dtype can overflow in the other. */
 static bool narrows(unsigned from, unsigned to) {
   return situ__dtype_is_floating((situ_dtype)from) && situ__dtypes[to].largest < situ__dtypes[from].largest;
 }
@@ -57,7 +57,8 @@ static situ_storage *counts_on(const counts *c, situ_device device) {
   return NULL;
 }
 
-/* Zeroes on that device, if there is room for them and few enough devices cast. False: recorded. */
+/* Allocates zeroed counters on the device if it has memory and there are not too many such devices. Returns false
+   after recording an error. */
 static bool make_counts(const situ_move_plan *m, counts *c, situ_device device) {
   if (counts_on(c, device) || c->devices == (int)(sizeof c->list / sizeof *c->list)) return true;
   situ_storage *s = spare(m, device, (size_t)m->count * sizeof(int64_t));
@@ -98,7 +99,7 @@ static SITU_COLD bool no_room_to_cast(const situ_move_plan *m, situ_device devic
   return false;
 }
 
-/* y[y_first..] = cast(x[x_first..]), on the device of both. */
+/* Computes y[y_first..] = cast(x[x_first..]) on the device of both. */
 static bool cast(const situ_move_plan *m, counts *c, const situ_move_unit *u, situ_storage *y, int64_t y_first,
                  situ_storage *x, int64_t x_first, int64_t count) {
   situ_view_desc in = row(x, u->from_dtype, x_first, count), out = row(y, u->to_dtype, y_first, count), lost;
@@ -113,12 +114,12 @@ static bool cast(const situ_move_plan *m, counts *c, const situ_move_unit *u, si
   return situ__run(m->op, y->device, &work) == SITU_OK;
 }
 
-/* A way to another device in another dtype, a buffer's worth at a time: cast where the storage is, where it goes, or on the
-   host. What is elsewhere passes through a buffer there. */
+/* How to cast to another device in pieces: `where` is the device that casts, at the source, at the target, or the
+   host. Operands that are not there pass through buffers on it. */
 typedef struct way {
   situ_device where;
-  situ_storage *in, *out; /* NULL: read, or written, in place */
-  int64_t most;           /* elements at a time */
+  situ_storage *in, *out; /* buffers; NULL: read, or write, the storage itself */
+  int64_t most;           /* elements per piece */
 } way;
 
 static void close_way(way *w) {
@@ -126,7 +127,7 @@ static void close_way(way *w) {
   situ__storage_release(w->out);
 }
 
-/* *open: there is memory for it. False: recorded. */
+/* *open: the device can cast and has the memory. Returns false after recording an error. */
 static bool open_way(const situ_move_plan *m, counts *c, const situ_move_unit *u, situ_device where, way *w,
                      bool *open) {
   const size_t from = situ__move_size(u->from_dtype), to = situ__move_size(u->to_dtype);
@@ -167,7 +168,7 @@ static bool go(const situ_move_plan *m, counts *c, const situ_move_unit *u, cons
   return good;
 }
 
-/* Cast on the side from which, or to which, fewer bytes travel, if it can and has the memory. */
+/* Casts on the side where fewer bytes are transferred, or else where it is possible. */
 static bool cast_across(const situ_move_plan *m, counts *c, const situ_move_unit *u) {
   const bool early = situ__move_size(u->to_dtype) <= situ__move_size(u->from_dtype);
   const situ_device where[] = { early ? u->from : u->to, early ? u->to : u->from, { SITU_CPU, 0 } };
@@ -184,9 +185,9 @@ static bool cast_across(const situ_move_plan *m, counts *c, const situ_move_unit
   return no_room_to_cast(m, where[0]);
 }
 
-/* ---- a storage by itself ---- */
+/* ---- a single storage ---- */
 
-/* Off meta: done there what was asked for here. */
+/* From meta: replays the recorded work on the target device. */
 static bool materialise(const situ_move_plan *m, counts *c, const situ_move_unit *u) {
   if (!situ__move_casts(u)) return situ__recipe_replay(m->op, u->storage, u->room);
   situ_storage *made = situ__storage_new(m->op, u->to, (size_t)u->bytes);
@@ -206,7 +207,7 @@ static bool stage_alone(const situ_move_plan *m, counts *c, situ_move_unit *u) {
   return cast_across(m, c, u);
 }
 
-/* ---- small ones together ---- */
+/* ---- small storages together ---- */
 
 static bool travels_with(const situ_move_unit *u, situ_device from, situ_device to) {
   return u->moves && !u->room && u->from.kind != SITU_META && u->bytes <= SITU__MOVE_SMALL &&
@@ -214,13 +215,13 @@ static bool travels_with(const situ_move_unit *u, situ_device from, situ_device 
          situ__move_same(u->to, to);
 }
 
-/* Fills `whole` with the batch, cast, by kernels of the device where both are. */
+/* Fills `whole` with the batch, cast if needed, on the device that holds both. */
 static bool pack(const situ_move_plan *m, counts *c, situ_storage *whole, size_t bytes, const situ_pack_item *item,
                  int64_t count, bool narrow) {
   situ_view_desc out = row(whole, SITU_U8, 0, (int64_t)bytes), lost;
   if (situ__has_verb(whole->device, SITU_VERB_PACK)) {
     situ_work work = { .verb = SITU_VERB_PACK, .outs = 1, .out = { &out }, .pack = item, .pack_count = count };
-    if (narrow) { /* there: see stage_batch */
+    if (narrow) { /* counters exist: see stage_batch */
       lost = row(counts_on(c, whole->device), SITU_I64, 0, m->count);
       work.out[work.outs++] = &lost;
     }
@@ -233,14 +234,14 @@ static bool pack(const situ_move_plan *m, counts *c, situ_storage *whole, size_t
   return true;
 }
 
-/* The batch's memory: packed where the storages are, in the buffer, and sent in one piece. */
+/* Packs the batch into the buffer on the source device and transfers it as one piece. */
 static bool send(const situ_move_plan *m, counts *c, situ_storage *buffer, situ_storage *room, size_t bytes,
                  const situ_pack_item *item, int64_t count, bool narrow) {
   return pack(m, c, buffer, bytes, item, count, narrow) &&
          (buffer == room || situ__copy_storage(m->op, room, 0, buffer, 0, bytes, SITU__COPY_MOVE) == SITU_OK);
 }
 
-/* Each unit's storage is a part of the batch's memory. */
+/* Makes each unit's storage a part of the batch's memory. */
 static bool share(situ_move_plan *m, situ_storage *room, const situ_pack_item *item, int64_t count) {
   for (int64_t k = 0; k < count; k++) {
     situ_move_unit *u = &m->unit[item[k].count];
@@ -248,11 +249,11 @@ static bool share(situ_move_plan *m, situ_storage *room, const situ_pack_item *i
     u->at = item[k].at;
     u->shared = true;
   }
-  (void)__atomic_add_fetch(&room->refs, count, __ATOMIC_RELAXED); /* one each */
+  (void)__atomic_add_fetch(&room->refs, count, __ATOMIC_RELAXED); /* one per unit */
   return true;
 }
 
-/* Where memory cannot be shared, each unit gets its own, and its part of the batch is copied there. */
+/* For devices without shared memory: each unit gets its own memory, and its part of the batch is copied there. */
 static bool unpack(situ_move_plan *m, situ_storage *room, size_t bytes, situ_pack_item *item, int64_t count) {
   for (int64_t k = 0; k < count; k++) {
     situ_move_unit *u = &m->unit[item[k].count];
@@ -270,7 +271,7 @@ static bool unpack(situ_move_plan *m, situ_storage *room, size_t bytes, situ_pac
   return true;
 }
 
-/* One buffer's worth of the small storages between two places, from unit `first` on. */
+/* Stages one buffer of small storages with the same source and target, starting at unit `first`. */
 static bool stage_batch(situ_move_plan *m, counts *c, int64_t first, situ_pack_item *item) {
   const situ_device from = m->unit[first].from, to = m->unit[first].to;
   size_t bytes = 0;
@@ -294,7 +295,7 @@ static bool stage_batch(situ_move_plan *m, counts *c, int64_t first, situ_pack_i
   situ_storage *room = narrow && !counts_on(c, from) ? NULL : spare(m, to, bytes);
   situ_storage *buffer = room && !situ__move_same(from, to) ? spare(m, from, bytes) : room;
   bool good = true;
-  if (!buffer) { /* a device is full: without it then */
+  if (!buffer) { /* a device is full: move them one by one */
     situ__storage_release(room);
     for (int64_t k = 0; k < count && good; k++) good = stage_alone(m, c, &m->unit[item[k].count]);
     return good;
@@ -306,7 +307,7 @@ static bool stage_batch(situ_move_plan *m, counts *c, int64_t first, situ_pack_i
   return good;
 }
 
-/* Can small storages get there together, and is that worth it? */
+/* Returns true if the storage can and should be moved in a batch. */
 static bool together(const situ_move_unit *u) {
   const bool unpacks = situ__has_verb(u->to, SITU_VERB_PACK) && !situ__move_same(u->from, u->to);
   return u->to.kind != SITU_META && (situ__backend(u->to)->addressable || unpacks) && travels_with(u, u->from, u->to) &&
