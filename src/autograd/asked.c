@@ -1,15 +1,15 @@
-/* Which part of a graph autograd_grad has to run: found from t on, depth first, without recursion.
+/* Finds the part of the graph that autograd_grad must run: depth first from t, without recursion.
    SPDX-License-Identifier: MIT */
 #include "autograd/asked.h"
 
 #include "base/alloc.h"
 #include "base/fail.h"
 
-static char yes, no; /* values of the maps: addresses only */
+static char yes, no; /* values of the maps; only their addresses are used */
 
 typedef struct frame {
   const situ__node *node;
-  int next; /* the operand to look at next */
+  int next; /* next operand to visit */
   bool leads;
 } frame;
 
@@ -36,7 +36,7 @@ static bool enter(walk *w, const situ__node *n) {
   return true;
 }
 
-/* Looks at one more operand of the innermost call, or closes it. */
+/* Visits one more operand of the innermost node, or pops the node. */
 static bool advance(walk *w) {
   frame *f = &w->stack[w->depth - 1];
   if (f->next == f->node->ins) {

@@ -1,5 +1,6 @@
-/* Backward: runs the recorded calls in descending order of their sequence numbers, which is a topological order, since a call's is
-   larger than those of what it uses. No recursion. Leaves change only when the whole pass has succeeded, and all at once.
+/* Backward: runs the recorded nodes in descending order of their sequence numbers, which is a topological order,
+   because a node's number is larger than those of its inputs. No recursion. Leaves change only after the whole pass
+   has succeeded, all at once.
    SPDX-License-Identifier: MIT */
 #include <pthread.h>
 #include <stdio.h>
@@ -10,7 +11,7 @@
 #include "base/alloc.h"
 #include "base/fail.h"
 
-/* ---- adding gradients ---- */
+/* ---- accumulating gradients ---- */
 
 static situ_tensor *fresh_like(const char *op, const situ_tensor *t) {
   situ_shape shape = situ__shape(&t->view);
@@ -19,14 +20,14 @@ static situ_tensor *fresh_like(const char *op, const situ_tensor *t) {
 
 static bool only(const int64_t *refs, int64_t count) { return __atomic_load_n(refs, __ATOMIC_RELAXED) == count; }
 
-/* A view's base may be alive for the view alone. */
+/* The base of a view may be alive only because of the view. */
 bool situ__exclusive(const situ_tensor *t) {
   return t->view.contiguous && only(&t->refs, 1) &&
          (t->base ? only(&t->base->refs, 1) && only(&t->view.storage->refs, 2) : only(&t->view.storage->refs, 1));
 }
 
-/* Gradients of one value meet on one device and in its dtype, or something was moved or cast between forward and backward: refused, never
-   orphaned. */
+/* Gradients of one value must have one device and one dtype. Otherwise something was moved or cast between forward
+   and backward, which is an error. */
 static bool same_place(const char *op, const situ_tensor *at, const char *what, const situ_tensor *grad) {
   situ_device here = at->view.storage->device, there = grad->view.storage->device;
   const char *name = *situ_name(at) ? situ_name(at) : what;
@@ -73,7 +74,7 @@ bool situ__accumulate(const char *op, situ_tensor **slot, situ_tensor *grad) {
   return good;
 }
 
-/* A gradient that a leaf may keep: in memory of its own, row-major. Takes over the reference. */
+/* Returns a gradient that a leaf may keep: in its own memory, row-major. Takes over the reference. */
 static situ_tensor *owned_copy(const char *op, situ_tensor *grad) {
   if (situ__exclusive(grad)) return grad;
   situ_scope s;
@@ -90,7 +91,7 @@ static situ_tensor *owned_copy(const char *op, situ_tensor *grad) {
   return copy;
 }
 
-/* Hooks may keep what they are shown, so it is a handle of the pass's own, marked as a gradient. */
+/* Hooks may keep the gradient that they get, so it must be a handle of its own, marked as a gradient. */
 static bool mark(const char *op, situ_tensor **grad) {
   if (!only(&(*grad)->refs, 1)) {
     situ_tensor *own = situ__tensor_alias(op, &(*grad)->view, (*grad)->created_at);
@@ -102,7 +103,7 @@ static bool mark(const char *op, situ_tensor **grad) {
   return true;
 }
 
-/* Runs hooks on *grad, which is owned. */
+/* Runs hooks on *grad, which the caller owns. */
 static bool run_hooks(const char *op, const situ__meta *m, situ_tensor **grad) {
   if (m && m->hooks && !mark(op, grad)) return false;
   for (const situ__hook *h = m ? m->hooks : NULL; h; h = h->next) {
@@ -122,16 +123,15 @@ static bool run_hooks(const char *op, const situ__meta *m, situ_tensor **grad) {
   return true;
 }
 
-/* ---- one call ---- */
+/* ---- one node ---- */
 
-/* Adds to what an operand has collected. Takes over the reference. */
+/* Adds grad to the gradient of an operand. Takes over the reference. */
 static bool deliver(situ__pass *p, const situ__operand *o, situ_tensor *grad) {
   if (o->node) return situ__pass_add_node(p, o->node, o->result, grad);
-  return situ__pass_add_leaf(p, o->leaf,
-                             grad); /* whether it fits there is asked at the end: the leaf may be moving now */
+  return situ__pass_add_leaf(p, o->leaf, grad); /* checked at the end, because the leaf may be moving now */
 }
 
-/* Refuses a saved value, with the table of all that the call has saved. */
+/* Records that a saved value is invalid, with a table of all values that the node has saved. */
 static bool refuse_saved(const situ__pass *p, const situ__node *n, const situ_tensor *odd, situ_status status,
                          const char *text) {
   enum { MOST = 12 };
@@ -150,8 +150,8 @@ static bool refuse_saved(const situ__pass *p, const situ__node *n, const situ_te
   return false;
 }
 
-/* What was saved is as it was, and where it was: kernels of the way back are handed it as it is. dtype: what it had;
-   SITU_DTYPE_DEFAULT: not known. */
+/* Returns true if a saved value has neither changed nor moved: backward kernels use it as it is. dtype: the one that
+   was saved; SITU_DTYPE_DEFAULT: unknown. */
 static bool unchanged(const situ__pass *p, const situ__node *n, const situ_tensor *saved, uint32_t version,
                       situ_device device, situ_dtype dtype, const char *what, int i) {
   if (!saved) return true;
@@ -193,7 +193,7 @@ static bool ready(const situ__pass *p, const situ__node *n) {
   return true;
 }
 
-/* A pass that frees what a call has saved is alone in that call; passes that retain the graph may be there together. */
+/* A pass that frees saved values must be alone in the node; passes that retain the graph may share it. */
 static bool enter(const situ__pass *p, situ__node *n) {
   if (!n->saves) return true;
   int32_t state = __atomic_load_n(&n->state, __ATOMIC_RELAXED), next;
@@ -226,7 +226,8 @@ static void leave(const situ__pass *p, situ__node *n, bool done) {
   __atomic_store_n(&n->state, done ? SITU__NODE_FREED : SITU__NODE_IDLE, __ATOMIC_RELEASE);
 }
 
-/* Is the gradient of a result where the result was? A hook, or a move, may have brought it elsewhere. */
+/* Returns false after recording an error if the gradient of a result is not on the result's device, because a hook or
+   a move changed it. */
 static bool arrived(const situ__pass *p, const situ__node *n, const situ__result *r, const situ_tensor *grad) {
   situ_device there = grad->view.storage->device;
   if (situ__same_device(r->device, there)) return true;
@@ -237,7 +238,7 @@ static bool arrived(const situ__pass *p, const situ__node *n, const situ__result
   return false;
 }
 
-/* Hooks of the results, on gradients that are whole now; then what was asked for and what is retained is noted. */
+/* Runs the results' hooks on the complete gradients, then stores requested and retained ones. */
 static bool results(situ__pass *p, const situ__asked *asked, const situ__node *n, situ_tensor **grad) {
   for (int k = 0; k < n->outs; k++) {
     situ__meta *m = n->out[k].meta;
@@ -249,7 +250,7 @@ static bool results(situ__pass *p, const situ__asked *asked, const situ__node *n
   return true;
 }
 
-/* What is saved stays where it is while n's backward runs. */
+/* Saved values must not move while n's backward runs. */
 static bool run_backward(situ__pass *p, const situ__node *n, situ_tensor *const *grad, const bool *wants,
                          situ_tensor **dx) {
   situ__use use;
@@ -262,7 +263,7 @@ static bool run_backward(situ__pass *p, const situ__node *n, situ_tensor *const 
   return good;
 }
 
-/* Calls the backward of n and hands on what it gives. */
+/* Calls the backward of n and passes its gradients on. */
 static bool derive(situ__pass *p, situ__node *n, situ_tensor *const *grad, const bool *wants, situ_tensor **dx) {
   if (!enter(p, n)) return false;
   situ_scope s;
@@ -302,9 +303,9 @@ static bool step(situ__pass *p, const situ__asked *asked, situ__node *n) {
   return good;
 }
 
-/* ---- the end: leaves get their gradients all at once ---- */
+/* ---- the end: all leaves get their gradients at once ---- */
 
-/* Hooks of leaves run, and each gradient gets memory of its own. */
+/* Runs the hooks of leaves, and gives each gradient its own memory. */
 static bool complete(situ__pass *p) {
   for (size_t i = 0; i < p->sinks; i++) {
     situ__sink *s = &p->sink[i];
@@ -323,10 +324,10 @@ static bool complete(situ__pass *p) {
   return true;
 }
 
-/* Two passes may end at once: what the one adds to, the other must not replace meanwhile. */
+/* Two passes may end at once: they must not add to, or replace, the same gradient concurrently. */
 static pthread_mutex_t committing = PTHREAD_MUTEX_INITIALIZER;
 
-/* The sums are made first, each in the memory of what this pass found; then handles change places, which cannot fail. */
+/* Computes all sums first, in the memory of this pass's gradients; then swaps handles, which cannot fail. */
 static bool commit(situ__pass *p) {
   bool good = true;
   pthread_mutex_lock(&committing);
@@ -346,7 +347,7 @@ static bool commit(situ__pass *p) {
   return good;
 }
 
-/* dt/dt, or what the caller gave for it; owned. */
+/* Returns dt/dt, or the gradient that the caller gave; owned. */
 static situ_tensor *seed(const char *op, situ_tensor *t, situ_tensor *given) {
   if (given) {
     if (!situ__same_device(given->view.storage->device, t->view.storage->device)) {
@@ -403,13 +404,13 @@ static situ_status run(const char *op, situ_tensor *t, const situ_backward_optio
   if (!t->requires_grad)
     return situ__fail(SITU_E_STATE, op, "the tensor does not require a gradient: no operand of what made it does");
   if (!situ__view_fresh(op, t)) return situ_error();
-  const uint32_t autocast = situ__setting.autocast; /* the dtypes were chosen by the forward */
+  const uint32_t autocast = situ__setting.autocast; /* the forward has chosen the dtypes */
   situ__setting.autocast = 0;
   situ_scope s;
   situ_scope_begin_no_grad(&s);
   situ__pass p;
   situ__pass_begin(&p, op, o.retain_graph);
-  /* t holds the graph, but a hook may release t. */
+  /* t owns the graph, and a hook may release t. */
   situ__node *root = t->node;
   if (root) __atomic_fetch_add(&root->refs, 1, __ATOMIC_RELAXED);
   bool good = !asked || situ__asked_find(asked, op, t);
@@ -439,7 +440,7 @@ situ_status situ_autograd_grad(situ_tensor *t, int count, situ_tensor *const *in
   situ__asked asked = { .count = count, .inputs = inputs, .found = grads };
   situ_status status = run(op, t, options, &asked);
   situ__asked_free(&asked);
-  int owned = 0; /* by the scope */
+  int owned = 0; /* number of gradients that the scope owns */
   for (; status == SITU_OK && owned < count; owned++) {
     if (!grads[owned]) continue;
     situ_tensor *g = owned_copy(op, grads[owned]);

@@ -1,4 +1,4 @@
-/* Functions of the user's own on the tape.
+/* Custom functions on the tape.
    SPDX-License-Identifier: MIT */
 #include "autograd/view.h"
 #include "base/alloc.h"
@@ -42,7 +42,7 @@ static bool function_backward(situ__pass *pass, const situ__node *n, situ_tensor
   return true;
 }
 
-/* A function may return an operand as it is: its result is then a handle of its own. */
+/* A function may return an operand itself: then its result becomes a separate handle. */
 static bool own_handles(const situ_function *f, situ_tensor *const *in, int ins, situ_tensor **out, int outs) {
   for (int k = 0; k < outs; k++) {
     situ_tensor *given = out[k];

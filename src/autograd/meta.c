@@ -1,4 +1,4 @@
-/* Gradients and hooks of tensors, and the public questions about them.
+/* Gradients and hooks of tensors, and the public queries.
    SPDX-License-Identifier: MIT */
 #include <string.h>
 
@@ -19,7 +19,7 @@ situ__meta *situ__meta_of(const char *op, situ_tensor *t) {
     situ__small_free(m, sizeof *m);
     return before;
   }
-  if (t->node) { /* the node runs the hooks, even if the tensor is gone by then */
+  if (t->node) { /* the node runs the hooks even after the tensor was freed */
     m->refs++;
     situ__meta_release(t->node->out[t->node_result].meta);
     t->node->out[t->node_result].meta = m;
@@ -50,7 +50,7 @@ void situ__release_history(situ_tensor *t) {
   if (base) situ_release(base);
 }
 
-/* ---- questions ---- */
+/* ---- queries ---- */
 
 bool situ_requires_grad(const situ_tensor *t) { return situ__need("requires_grad", "input", t) && t->requires_grad; }
 bool situ_is_leaf(const situ_tensor *t) {
@@ -73,7 +73,7 @@ situ_tensor *situ_requires_grad_(situ_tensor *t, bool wanted) {
     return NULL;
   }
   t->requires_grad = wanted;
-  if (wanted && !t->node) t->first_order = false; /* a new leaf: whatever it was computed from */
+  if (wanted && !t->node) t->first_order = false; /* a new leaf, regardless of how it was computed */
   return t;
 }
 

@@ -1,5 +1,5 @@
-/* What a backward pass remembers: a table of gradients and a heap of calls. A call leaves the table when it runs, so the table is as
-   large as the front of the pass, not as the graph.
+/* The state of a backward pass: a table of gradients and a heap of nodes. A node leaves the table when it runs, so
+   the table is as large as the front of the pass, not as the graph.
    SPDX-License-Identifier: MIT */
 #include "autograd/pass.h"
 
@@ -48,7 +48,7 @@ static size_t home_of(const void *key, unsigned bits) {
   return (size_t)((uint64_t)(uintptr_t)key * 0x9E3779B97F4A7C15u >> (64 - bits));
 }
 
-/* The slot with this key, or the empty one where it would be. */
+/* Returns the slot with this key, or the empty slot for it. */
 static situ__slot *look_up(situ__slot *slot, unsigned bits, const void *key) {
   size_t at = home_of(key, bits);
   while (slot[at].key && slot[at].key != key) at = (at + 1) & (((size_t)1 << bits) - 1);
@@ -67,7 +67,7 @@ static bool grow_table(situ__pass *p) {
   return true;
 }
 
-/* What follows in the same run of slots moves up to where it can still be found. */
+/* Deletes by shifting the following entries of the run back, so that probing still finds them. */
 static void erase(situ__pass *p, situ__slot *s) {
   const size_t mask = ((size_t)1 << p->bits) - 1;
   size_t hole = (size_t)(s - p->slot);
@@ -80,7 +80,7 @@ static void erase(situ__pass *p, situ__slot *s) {
   p->used--;
 }
 
-/* The slot of key, made if need be; *fresh: it was. NULL: recorded. */
+/* Returns the slot of key, which it creates if needed and then sets *fresh; NULL after recording an error. */
 static situ__slot *slot_of(situ__pass *p, const void *key, bool *fresh) {
   situ__slot *s = look_up(p->slot, p->bits, key);
   *fresh = !s->key;
@@ -96,7 +96,7 @@ static situ__slot *slot_of(situ__pass *p, const void *key, bool *fresh) {
 
 /* ---- the heap ---- */
 
-/* Room for one more element in an array that began inside the pass. */
+/* Makes space for one more element of an array that starts inside the struct. */
 static bool reserve(situ__pass *p, void **array, const void *few, size_t *capacity, size_t count, size_t size) {
   if (count < *capacity) return true;
   void *larger = situ__realloc(*array == few ? NULL : *array, 2 * *capacity * size);
@@ -135,7 +135,7 @@ void situ__pass_take(situ__pass *p, situ__node *n, situ_tensor **grad) {
   erase(p, s);
 }
 
-/* ---- what is collected ---- */
+/* ---- accumulated gradients ---- */
 
 bool situ__pass_add_node(situ__pass *p, situ__node *n, int result, situ_tensor *grad) {
   bool fresh;
@@ -175,7 +175,7 @@ bool situ__pass_keep(situ__pass *p, situ__meta *meta, situ_tensor *grad) {
   return true;
 }
 
-/* In memory that this pass alone can see, so that it may be written. */
+/* Returns true if the gradient is in memory that only this pass uses, so that it may be written. */
 static bool may_write(const situ_tensor *sum, situ_dtype dtype, situ_device device) {
   return sum && situ__exclusive(sum) && sum->view.dtype == dtype &&
          situ__same_device(sum->view.storage->device, device);
@@ -190,7 +190,7 @@ situ_tensor *situ__collected(situ__pass *p, const situ__node *n, int i) {
   return may_write(sum, o->dtype, n->device) ? sum : NULL;
 }
 
-/* ---- what is in use ---- */
+/* ---- marks ---- */
 
 static bool visit_tensor(const situ_tensor *t, situ__mark_visitor *visit) {
   return !t || visit(&t->view.storage->busy);

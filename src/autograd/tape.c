@@ -1,4 +1,4 @@
-/* The tape: recording a call, and freeing what was recorded without recursion.
+/* The tape: records a call, and frees nodes without recursion.
    SPDX-License-Identifier: MIT */
 #include "autograd/view.h"
 
@@ -8,7 +8,8 @@
 #include "base/fail.h"
 #include "base/thread.h"
 
-/* The number of the latest call that this thread has recorded or used: calls are numbered without asking other threads. */
+/* The highest sequence number that this thread has recorded or used: numbering needs no synchronisation between
+   threads. */
 static SITU__THREAD_LOCAL uint64_t clock;
 
 unsigned situ__tape_asks(situ_tensor *const *in, int ins) {
@@ -67,21 +68,22 @@ static situ__node *node_new(const situ__record *r) {
   return n;
 }
 
-/* A handle of its own on the same values, without history: what is saved must not own the node that saves it, neither now nor after
-   it was written in place. */
+/* Returns a separate handle on the same values, without history: a saved value must not own the node that saves it,
+   neither now nor after it was written in place. */
 static situ_tensor *alias(const char *op, const situ_tensor *t) {
   situ_tensor *copy = situ__tensor_alias(op, &t->view, t->created_at);
   if (copy && t->name) copy->name = situ__strdup(t->name); /* for messages only */
   return copy;
 }
 
-/* A leaf that requires a gradient, and a view of one, are never written where that is recorded: they may be saved as they are. */
+/* A leaf that requires a gradient, and a view of one, cannot be written in place while recording, so they are saved
+   themselves. */
 static situ_tensor *save(const char *op, situ_tensor *t) {
   const situ_tensor *base = t->base ? t->base : t;
   return base->requires_grad && !base->node ? situ_retain(t) : alias(op, t);
 }
 
-/* What is written in place is saved as it was before. */
+/* For an operand that is written in place, returns the copy of its earlier values. */
 static situ_tensor *as_it_was(const situ__record *r, situ_tensor *t) {
   return r->before && t->view.storage == r->in[0]->view.storage && situ__same_place(&t->view, &r->in[0]->view)
              ? r->before
@@ -107,7 +109,7 @@ static bool prepare_operand(situ__node *n, int i, const situ__record *r) {
   if (!(r->save & SITU_SAVE(i < SITU_OPERANDS ? i : 0))) return true;
   n->saves = true;
   o->saved = save(r->name, as_it_was(r, t));
-  if (o->saved && o->saved == o->leaf) situ_release(o->saved); /* owned once */
+  if (o->saved && o->saved == o->leaf) situ_release(o->saved); /* hold only one reference */
   return o->saved != NULL;
 }
 
@@ -118,7 +120,7 @@ static situ__meta *fresh_meta(const char *op) {
   return m;
 }
 
-/* Hooks and gradient of what is written in place belong to the value before; but that it retains its gradient goes on, as in torch. */
+/* Hooks and gradient of a tensor belong to its value before a write in place; only retain_grad stays, as in torch. */
 static bool prepare_result(situ__node *n, int k, const situ__record *r) {
   const situ_tensor *t = r->out[k];
   if (!t) return true;
@@ -163,11 +165,11 @@ static void note_version(const situ_tensor *saved, uint32_t *version, situ_devic
   *device = saved->view.storage->device;
 }
 
-/* t is result k of n from now on. */
+/* Makes t result k of n. */
 static void attach_result(situ__node *n, int k, situ_tensor *t) {
   situ__meta *before = t->meta, *m = n->out[k].meta;
-  situ__node_release(t->node); /* in place: the operand's edge keeps the earlier call */
-  n->refs++;                   /* no other thread knows of it yet */
+  situ__node_release(t->node); /* in place: the operand's edge keeps the earlier node alive */
+  n->refs++;                   /* not atomic: no other thread knows n yet */
   t->node = n;
   t->node_result = k;
   t->requires_grad = true;
@@ -212,14 +214,14 @@ static void destroy(situ__node *n) {
   situ__small_free(n, n->size);
 }
 
-/* Freeing a node frees the calls before it; a chain of a million would overflow the stack, so the thread keeps a
-   list of nodes to be freed and the outermost call works it off. */
+/* Freeing a node releases its input nodes; for a chain of a million this would overflow the stack. So each thread
+   keeps a list of nodes to free, and the outermost call empties it. */
 static SITU__THREAD_LOCAL situ__node *doomed;
 static SITU__THREAD_LOCAL bool draining;
 
 void situ__node_release(situ__node *n) {
   if (!n) return;
-  /* The only owner need not ask anybody. */
+  /* A single owner needs no atomic decrement. */
   if (__atomic_load_n(&n->refs, __ATOMIC_ACQUIRE) != 1 && __atomic_sub_fetch(&n->refs, 1, __ATOMIC_ACQ_REL) > 0) return;
   n->next = doomed;
   doomed = n;

@@ -1,4 +1,4 @@
-/* Views and their bases: who sees an in-place write, and which writes are refused.
+/* Views and their bases: which tensors an in-place write affects, and which writes are errors.
    SPDX-License-Identifier: MIT */
 #include "autograd/view.h"
 
@@ -22,7 +22,7 @@ void situ__view_fix(situ_tensor *view, situ__view_kind kind) {
   if (kind > SITU__VIEW_ONE_OF) __atomic_store_n(&view->base->view_kind, (uint8_t)kind, __ATOMIC_RELAXED);
 }
 
-/* The tensor's name, or what it is. */
+/* Returns the tensor's name, or "this tensor". */
 static const char *named(const situ_tensor *t) { return *situ_name(t) ? situ_name(t) : "this tensor"; }
 
 static bool refuse_kind(const char *op, const situ_tensor *t, const char *what) {
@@ -39,7 +39,7 @@ static bool refuse_kind(const char *op, const situ_tensor *t, const char *what) 
   return false;
 }
 
-/* Several threads may use one view. */
+/* Guards situ__view_refresh: several threads may use one view. */
 static pthread_mutex_t refreshing = PTHREAD_MUTEX_INITIALIZER;
 
 bool situ__view_refresh(const char *op, situ_tensor *t) {
@@ -56,7 +56,7 @@ bool situ__view_refresh(const char *op, situ_tensor *t) {
   return good;
 }
 
-/* A leaf that requires a gradient among the views of base. */
+/* Returns true if another view of base is a leaf that requires a gradient. */
 static bool has_leaf_view(const situ_tensor *base, const situ_tensor *t) {
   bool found = false;
   for (const situ_tensor *v = situ__handles_begin(base->view.storage); v && !found; v = v->next_handle)

@@ -51,7 +51,7 @@ bool situ__move_demands(const situ_move_plan *m, situ__demands *demands);
 /* Returns true if all devices clearly have enough memory, so that no exact figures are needed. */
 bool situ__move_fits_easily(const situ_move_plan *m);
 
-/* situ_moving_plan, with or without the gradients of the listed tensors. Other threads may change gradients, unless
+/* situ_move_plan_new, with or without the gradients of the listed tensors. Other threads may change gradients, unless
    this thread has the tensors for itself (base/busy.h). */
 situ_move_plan *situ__move_plan_new(const char *op, const situ_move_request *list, int64_t count, bool gradients);
 
