@@ -6,7 +6,7 @@
 #include "situ/random.h"
 #include "situ/sys/load.h"
 
-/* The sections of the tree. */
+/* Sections of the tree. */
 #define MODEL "model"
 #define OPTIMIZER "optimizer"
 #define SCHEDULER "scheduler"
@@ -22,7 +22,7 @@ static situ_tree *numbers(int64_t a, int64_t b) {
 
 static situ_tree *generator_tree(situ_generator g) { return numbers((int64_t)g.seed, (int64_t)g.offset); }
 
-/* Before anything is read or written. */
+/* Checks handles before anything is read or written. */
 static bool good_parts(const char *by, const situ_checkpoint *c) {
   return situ__given(by, "checkpoint", c) && (!c->model || situ__valid(by, "model", c->model, SITU__A_MODULE)) &&
          (!c->optimizer || situ__valid(by, "optimizer", c->optimizer, SITU__AN_OPTIMISER)) &&
@@ -60,7 +60,7 @@ static situ_status lacks(const char *path, const char *what) {
   return situ__fail(SITU_E_FORMAT, op, "%s: is a checkpoint without %s, or none", path, what);
 }
 
-/* Two numbers of the section `run`. */
+/* Reads the two numbers of an entry under RUN. */
 static situ_status read_numbers(const char *path, const situ_tree *all, const char *key, int64_t out[2]) {
   situ_tensor *t = situ_tree_value(situ_tree_find(all, key));
   if (!t || situ_dtype_of(t) != SITU_I64 || situ_numel(t) != 2) return lacks(path, key);
@@ -74,7 +74,7 @@ static situ_status read_generator(const char *path, const situ_tree *all, const 
   return status;
 }
 
-/* A section of the file, not empty; NULL: recorded. */
+/* Returns a section of the file, which must not be empty; NULL after recording an error. */
 static situ_tree *section(const char *path, const situ_tree *all, const char *name) {
   situ_tree *part = situ_tree_section(all, name);
   if (!part || situ_tree_count(part) > 0) return part;
@@ -83,8 +83,9 @@ static situ_tree *section(const char *path, const situ_tree *all, const char *na
   return NULL;
 }
 
-/* The model changes all or nothing, and is the only part whose change can fail (its tensors may be on a device): so it
-   comes between the others' preparation and their commit, which cannot. It is asked first, as its refusal tells most. */
+/* Loading the model either succeeds as a whole or changes nothing, and is the only step that can fail on a device. So
+   it runs after the other parts are prepared and before they are committed, which cannot fail. It is checked first,
+   because its error says most. */
 static situ_status load_parts(const char *path, const situ_tree *all, const situ_checkpoint *c) {
   situ_tree *model = c->model ? situ_tree_section(all, MODEL) : NULL;
   situ_tree *optimizer = c->optimizer ? section(path, all, OPTIMIZER) : NULL;

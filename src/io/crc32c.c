@@ -1,4 +1,4 @@
-/* CRC-32C: eight bytes a step from tables, or three streams at once with the SSE 4.2 instruction.
+/* CRC-32C: eight bytes per step with tables, or three streams at once with the SSE 4.2 instruction.
    SPDX-License-Identifier: MIT */
 #include "io/crc32c.h"
 
@@ -11,11 +11,11 @@
 
 enum { LANE = 4096 }; /* bytes of each of the three streams */
 
-static uint32_t table[8][256]; /* [k][b]: byte b with k zero bytes behind it */
-static uint32_t shift[4][256]; /* [k][b]: byte k of a checksum, moved on by LANE zero bytes */
+static uint32_t table[8][256]; /* [k][b]: byte b followed by k zero bytes */
+static uint32_t shift[4][256]; /* [k][b]: byte k of a checksum, advanced by LANE zero bytes */
 static pthread_once_t once = PTHREAD_ONCE_INIT;
 
-/* `raw` is the checksum without the inversions at both ends, which makes it linear. */
+/* `raw` is the checksum without the inversions at both ends, so it is linear. */
 static uint32_t raw_portable(uint32_t raw, const unsigned char *p, size_t bytes) {
   for (; bytes >= 8; p += 8, bytes -= 8) {
     uint32_t low = raw ^ ((uint32_t)p[0] | (uint32_t)p[1] << 8 | (uint32_t)p[2] << 16 | (uint32_t)p[3] << 24);
@@ -52,8 +52,8 @@ static uint32_t move_on(uint32_t raw) {
   return shift[0][raw & 255] ^ shift[1][raw >> 8 & 255] ^ shift[2][raw >> 16 & 255] ^ shift[3][raw >> 24];
 }
 
-/* The instruction takes three cycles but starts every cycle: three independent streams keep it
-   busy. */
+/* The instruction has a latency of three cycles and a throughput of one per cycle: three independent streams use it
+   fully. */
 __attribute__((target("sse4.2"))) static uint32_t raw_sse42(uint32_t raw, const unsigned char *p, size_t bytes) {
   for (; bytes >= 3 * LANE; p += 3 * LANE, bytes -= 3 * LANE) {
     uint64_t a = raw, b = 0, c = 0, word;

@@ -1,4 +1,4 @@
-/* The dtypes of the safetensors format, and how many bytes a shape of them takes.
+/* The dtypes of the safetensors format, and the bytes that a shape of them takes.
    SPDX-License-Identifier: MIT */
 #include <string.h>
 
@@ -44,7 +44,7 @@ const situ__file_type *situ__file_type_of(situ_dtype dtype) {
 }
 
 bool situ__shape_bytes(const situ_shape *shape, int bits, int64_t *out) {
-  /* A zero must not hide an overflow: [0, 2^62, 2^62] is no shape either. */
+  /* A size of 0 must not hide an overflow: [0, 2^62, 2^62] is an error too. */
   int64_t count = 1, total;
   bool empty = false;
   for (int i = 0; i < shape->ndim; i++) {

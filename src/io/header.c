@@ -1,4 +1,4 @@
-/* Reading the header of a safetensors file: everything is refused that the format does not allow.
+/* Parses the header of a safetensors file, and rejects everything that the format does not allow.
    SPDX-License-Identifier: MIT */
 #include "io/header.h"
 
@@ -9,7 +9,7 @@
 #include "base/alloc.h"
 #include "io/json.h"
 
-/* What is being read. */
+/* The state of the parser. */
 typedef struct reader {
   situ__json json;
   situ__header *header;
@@ -30,8 +30,8 @@ static bool bad_entry(reader *r, situ_status status, const char *name, const cha
   return situ__problem_set(r->problem, status, "has a tensor '%s' %s", situ__shown(name, shown), what);
 }
 
-/* Room for one more in a list of items of `size` bytes. A list grows with the text that was read,
-   so a short file cannot ask for much. */
+/* Makes space for one more item of `size` bytes. A list grows only with the text that was read, so a short file
+   cannot cause a large allocation. */
 static bool grow(reader *r, void **list, int64_t count, int64_t *capacity, size_t size) {
   if (count < *capacity) return true;
   int64_t wanted = *capacity ? 2 * *capacity : 16;
@@ -64,8 +64,7 @@ static bool read_metadata(reader *r) {
   return situ__problem_set(r->problem, SITU_E_FORMAT, "has a __metadata__ that is not texts by name");
 }
 
-/* [a, b, ...] of whole numbers, not negative: into list, at most `most`. Returns how many, or -1.
-   */
+/* Reads [a, b, ...] of non-negative integers into list, at most `most` of them. Returns their number, or -1. */
 static int read_sizes(reader *r, const char *name, const char *field, int64_t *list, int most) {
   char what[96];
   int count = 0;
@@ -156,8 +155,8 @@ static int by_key(const void *a, const void *b) {
   return strcmp(((const situ_metadata *)a)->key, ((const situ_metadata *)b)->key);
 }
 
-/* The tensors must cover the data without holes and overlaps: no byte may mean two things, and none
-   may hide. Then everything is put in order, which brings equal names together. */
+/* The tensors must cover the data without gaps and overlaps: no byte belongs to two tensors, and none is hidden. Then
+   sorts by name, which brings equal names together. */
 static bool check_whole(reader *r, int64_t start, int64_t bytes, bool lenient) {
   situ__header *h = r->header;
   if (h->count > 1) qsort(h->entry, (size_t)h->count, sizeof *h->entry, by_offset);

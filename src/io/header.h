@@ -1,4 +1,4 @@
-/* The header of a safetensors file: from bytes to checked entries, with no file in sight.
+/* The header of a safetensors file: parses bytes into checked entries, without access to the file.
    SPDX-License-Identifier: MIT */
 #ifndef SITU_IO_HEADER_H
 #define SITU_IO_HEADER_H
@@ -6,47 +6,49 @@
 #include "base/problem.h"
 #include "situ/io.h"
 
-/* The format's own limit on the length of the JSON text. */
+/* The format's limit on the length of the JSON text. */
 #define SITU__HEADER_MAX 100000000
-/* Tensors of one file: a short entry becomes about a KiB of handle, storage and name. */
+/* Maximum number of tensors in one file: each entry, however short, needs about 1 KiB for handle, storage and
+   name. */
 #define SITU__HEADER_TENSORS 1000000
-/* Where our writer keeps its checksums: 8 hex digits for the header, 8 for each tensor by name. */
+/* The key of the checksums that situ writes: 8 hex digits for the header, then 8 for each tensor in the order of
+   names. */
 #define SITU__CHECKSUM_KEY "situ.crc32c"
 
 /* A dtype of the format. */
 typedef struct situ__file_type {
   const char *name;
-  situ_dtype dtype; /* SITU_DTYPE_DEFAULT if the library does not compute with it */
+  situ_dtype dtype; /* SITU_DTYPE_DEFAULT for dtypes that the library does not compute with */
   int bits;
 } situ__file_type;
-/* NULL if there is none. */
+/* Return NULL for an unknown dtype. */
 const situ__file_type *situ__file_type_named(const char *name);
 const situ__file_type *situ__file_type_of(situ_dtype dtype);
 
 typedef struct situ__header {
-  char *text;             /* the JSON, decoded in place: all names lie in it */
-  situ_file_entry *entry; /* by name; offsets are in the file; file is "" */
+  char *text;             /* the JSON, decoded in place; all names point into it */
+  situ_file_entry *entry; /* sorted by name; offsets are from the start of the file; file is "" */
   int64_t count;
-  situ_metadata *metadata; /* by key */
+  situ_metadata *metadata; /* sorted by key */
   int64_t metadata_count;
 } situ__header;
 
-/* Reads `length` bytes of JSON in a block of situ__alloc, which it takes over. `start` is where the
-   data begin in the file and `bytes` how many there are; lenient: more bytes than the tensors need
-   are fine. false: problem says why, and nothing is left to free. */
+/* Parses `length` bytes of JSON in a block of situ__alloc, which it takes over. `start` is the offset of the data in
+   the file, and `bytes` their size; lenient: accepts more bytes than the tensors need. Returns false with the reason
+   in problem, and nothing left to free. */
 bool situ__header_parse(situ__header *header, char *text, size_t length, int64_t start, int64_t bytes, bool lenient,
                         situ__problem *problem);
 void situ__header_free(situ__header *header);
 const situ_file_entry *situ__header_find(const situ__header *header, const char *name);
 const char *situ__header_metadata(const situ__header *header, const char *key);
 
-/* numel * bits / 8 of a shape of the file; false if that is no whole number of bytes in 63 bits. */
+/* Sets *out to numel * bits / 8. Returns false if that is not a whole number of bytes in 63 bits. */
 bool situ__shape_bytes(const situ_shape *shape, int bits, int64_t *out);
 
-/* Our checksums. sum[i] is that of the data of entry i; the digest covers names, dtypes, shapes,
-   the sums and all other remarks, so that a flipped bit in the header is found too. */
+/* The digest of a header that situ writes. sum[i] is the checksum of entry i's data; the digest covers names, dtypes,
+   shapes, sums and all other metadata, so that it also detects a flipped bit in the header. */
 uint32_t situ__header_digest(const situ__header *header, const uint32_t *sum);
-/* Reads them from the metadata into sum[count] and compares the digest. true with *have false: the
+/* Reads the checksums from the metadata into sum[count] and compares the digest. Returns true with *have false if the
    file has none. */
 bool situ__header_checksums(const situ__header *header, uint32_t *sum, bool *have, situ__problem *problem);
 

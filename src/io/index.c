@@ -1,4 +1,4 @@
-/* Reading the index of a model in several files.
+/* Parses the index of a sharded model.
    SPDX-License-Identifier: MIT */
 #include "io/index.h"
 
@@ -24,7 +24,7 @@ char *situ__path_beside(const char *path, const char *name) {
   return joined;
 }
 
-/* An index of somebody else's must not lead out of its directory. */
+/* A file name in an untrusted index must not lead out of the directory. */
 static bool is_plain_name(const char *file) {
   return *file && strlen(file) <= 255 && !strchr(file, '/') && strcmp(file, ".") != 0 && strcmp(file, "..") != 0;
 }

@@ -1,4 +1,4 @@
-/* The JSON pull parser (RFC 8259, and nothing beyond it).
+/* The JSON pull parser (exactly RFC 8259).
    SPDX-License-Identifier: MIT */
 #include "io/json.h"
 
@@ -37,7 +37,7 @@ static int hex_digit(char c) {
   return -1;
 }
 
-/* Four hex digits at `at`, or -1. */
+/* Returns the value of four hex digits at `at`, or -1. */
 static int32_t hex4(const char *at, const char *end) {
   if (end - at < 4) return -1;
   int32_t value = 0;
@@ -49,9 +49,9 @@ static int32_t hex4(const char *at, const char *end) {
   return value;
 }
 
-/* A \u escape, `at` behind the u: writes UTF-8, moves both; false if it is none or names no
-   character. A pair of surrogates is one character; one alone is none, and NUL could not be told
-   from the end of a name. */
+/* Decodes a \u escape, `at` after the u, to UTF-8, and advances both pointers. Returns false if it is malformed or
+   not a character. A surrogate pair is one character. A lone surrogate is an error, and so is NUL, which would look
+   like the end of a name. */
 static bool unicode_escape(situ__json *json, char **to) {
   int32_t code = hex4(json->at, json->end);
   if (code <= 0) return false;
@@ -67,8 +67,8 @@ static bool unicode_escape(situ__json *json, char **to) {
   return true;
 }
 
-/* A string, `at` behind the opening quote. What it decodes to is never longer than what is written,
-   and the NUL takes the place of the closing quote at the latest. */
+/* Reads a string, `at` after the opening quote. The decoded text is never longer than the source, and its NUL
+   overwrites the closing quote at the latest. */
 static situ__json_kind string(situ__json *json, situ__json_kind kind) {
   static const char escapes[] = "\"\"\\\\//b\bf\fn\nr\rt\t";
   char *to = json->at;
@@ -113,7 +113,7 @@ static situ__json_kind number(situ__json *json) {
   if (!is_digit(json)) return fail(json, problem);
   bool zero = *json->at == '0', fits = true;
   int64_t value = 0;
-  /* Towards the negative side, which has one value more. */
+  /* Accumulates negative values, because their range is larger by one. */
   for (; is_digit(json); json->at++) {
     fits =
         fits && !__builtin_mul_overflow(value, 10, &value) && !__builtin_sub_overflow(value, *json->at - '0', &value);
@@ -136,7 +136,7 @@ static situ__json_kind number(situ__json *json) {
     if (!digits(json)) return fail(json, problem);
   }
   if (!negative && value == INT64_MIN) fits = false;
-  /* -0 is a float's zero: no count and no size is written that way. */
+  /* -0 is a float: counts and sizes are not written like this. */
   if (!whole || !fits || (negative && zero)) return SITU__JSON_NUMBER;
   json->integer = negative ? value : -value;
   return SITU__JSON_INTEGER;

@@ -1,4 +1,4 @@
-/* Mapped files.
+/* Memory-mapped files.
    SPDX-License-Identifier: MIT */
 #include "io/mapping.h"
 

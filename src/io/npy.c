@@ -1,4 +1,4 @@
-/* Loading and saving .npy files.
+/* Loads and saves .npy files.
    SPDX-License-Identifier: MIT */
 #include <string.h>
 
@@ -58,7 +58,7 @@ situ_status situ_npy_info(const char *path, situ_file_entry *out) {
   return SITU_OK;
 }
 
-/* Column by column: what was read row by row in the reversed shape, turned round. */
+/* Converts from Fortran order: t was read in C order with the reversed shape, so its transpose is the array. */
 static situ_tensor *from_fortran(situ_tensor *t) {
   situ_shape dims = { .ndim = situ_dim(t) };
   for (int i = 0; i < dims.ndim; i++) dims.dim[i] = dims.ndim - 1 - i;

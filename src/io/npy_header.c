@@ -1,4 +1,4 @@
-/* Reading the header of a .npy file: a Python dict of three known keys, and no evaluator to trick.
+/* Parses the header of a .npy file: a Python dict with three known keys, without evaluating Python.
    SPDX-License-Identifier: MIT */
 #include "io/npy_header.h"
 
@@ -53,7 +53,7 @@ static bool take(reader *r, char c) {
   return true;
 }
 
-/* A text in quotes without escapes; at most size - 1 bytes. */
+/* Reads a quoted string without escapes, of at most size - 1 bytes. */
 static bool take_text(reader *r, char *out, size_t size) {
   skip_space(r);
   if (r->at == r->end || (*r->at != '\'' && *r->at != '"')) return false;
@@ -85,7 +85,7 @@ static bool take_size(reader *r, int64_t *out) {
   return r->at > start && (*start != '0' || r->at == start + 1);
 }
 
-/* (), (3,) or (3, 4); a comma may follow the last. */
+/* Reads (), (3,) or (3, 4); a comma may follow the last size. */
 static bool take_shape(reader *r, situ_shape *shape, situ__problem *problem) {
   shape->ndim = 0;
   if (!take(r, '(')) return false;
@@ -105,7 +105,7 @@ static bool take_shape(reader *r, situ_shape *shape, situ__problem *problem) {
 static bool find_type(const char *descr, situ_file_entry *out, situ__problem *problem) {
   char shown[SITU__SHOWN_MAX];
   for (int i = 0; i < TYPES; i++) {
-    /* Of one byte there is but one order: '<u1' is '|u1'. */
+    /* One-byte types have no byte order: '<u1' is '|u1'. */
     bool single = types[i].name[0] == '|' && descr[0] == '<';
     if (strcmp(descr + single, types[i].name + single) != 0) continue;
     out->type = types[i].name;
@@ -116,7 +116,7 @@ static bool find_type(const char *descr, situ_file_entry *out, situ__problem *pr
                            situ__shown(descr, shown), descr[0] == '>' ? ": they are big-endian" : "");
 }
 
-/* One key and its value; false with the problem unset: it is not in the grammar. */
+/* Reads one key and its value. Returns false, with the problem unset, if the syntax is wrong. */
 static bool read_item(reader *r, situ_file_entry *out, bool *fortran, unsigned *seen, situ__problem *problem) {
   static const char *const keys[] = { "descr", "fortran_order", "shape" };
   char key[16], descr[64];

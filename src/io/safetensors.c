@@ -1,4 +1,4 @@
-/* Opening and loading safetensors files: one file, or the several of an index.
+/* Opens and loads safetensors files: a single file, or the shards of an index.
    SPDX-License-Identifier: MIT */
 #include <errno.h>
 #include <fcntl.h>
@@ -14,7 +14,7 @@
 #include "io/shard.h"
 #include "io/values.h"
 
-/* Where a tensor is. */
+/* The location of a tensor. */
 typedef struct place {
   situ_file_entry *entry;
   situ__shard *shard;
@@ -25,22 +25,22 @@ struct situ_safetensors {
   situ_load_options options;
   situ__shard *shards;
   int64_t count;
-  place *places; /* by name */
+  place *places; /* sorted by name */
   int64_t tensors;
-  situ__index index; /* empty if there is one file only */
+  situ__index index; /* empty for a single file */
 };
 
 static const char op[] = "safetensors_open";
 
 static bool is_open(const char *by, const situ_safetensors *f) { return situ__valid(by, "file", f, SITU__A_FILE); }
 
-/* ---- all of them ----------------------------------------------------------------------------- */
+/* ---- the list of tensors ---- */
 
 static int by_name(const void *a, const void *b) {
   return strcmp(((const place *)a)->entry->name, ((const place *)b)->entry->name);
 }
 
-/* All tensors of all shards in one list. */
+/* Lists the tensors of all shards. */
 static bool list_places(situ_safetensors *f) {
   for (int64_t k = 0; k < f->count; k++) f->tensors += f->shards[k].header.count;
   f->places = situ__calloc((size_t)f->tensors + 1, sizeof *f->places);
@@ -56,8 +56,7 @@ static bool list_places(situ_safetensors *f) {
   return true;
 }
 
-/* The index and the files must say the same: both lists are in order, and so are compared in one
-   pass. */
+/* Checks that the index and the files name the same tensors, in one pass over two sorted lists. */
 static bool agree(const situ_safetensors *f, const char *path) {
   const situ__index *index = &f->index;
   char shown[SITU__SHOWN_MAX];
@@ -81,7 +80,7 @@ static bool agree(const situ_safetensors *f, const char *path) {
 
 static int by_file(const void *a, const void *b) { return strcmp(*(const char *const *)a, *(const char *const *)b); }
 
-/* The files that an index names, each once, in order. Returns how many; -1: no memory. */
+/* Lists the distinct files that an index names, sorted. Returns their number; -1 when memory runs out. */
 static int64_t list_files(const situ__index *index, const char ***out) {
   const char **file = situ__calloc((size_t)index->count + 1, sizeof *file);
   int64_t count = 0;
@@ -104,7 +103,8 @@ static bool read_index(situ_safetensors *f, const char *path) {
   return false;
 }
 
-/* The files that the index names. False: recorded, unless one is *missing: a name of the index, then. */
+/* Opens the files that the index names. Returns false after recording an error, or with *missing set to the name of a
+   file that does not exist. */
 static bool open_files(situ_safetensors *f, const char *path, const char **missing) {
   const char **file;
   int64_t files = list_files(&f->index, &file);
@@ -137,8 +137,8 @@ static bool same_file(const struct stat *a, const struct stat *b) {
          a->st_mtim.tv_nsec == b->st_mtim.tv_nsec;
 }
 
-/* Whoever saves removes what the old index named once the new one is in its place. So a file that is gone, behind an index
-   that has changed, is no error: the new one names others. */
+/* A concurrent save removes the files of the old index after it has replaced the index. So if a file is missing and
+   the index has changed, retries with the new index. */
 static bool open_index(situ_safetensors *f, const char *path) {
   enum { TRIES = 1000 };
   struct stat before = { 0 }, now = { 0 };
@@ -191,7 +191,7 @@ void situ_safetensors_close(situ_safetensors *f) {
   situ__handle_free(f, sizeof *f, NULL);
 }
 
-/* ---- looking --------------------------------------------------------------------------------- */
+/* ---- queries ---- */
 
 int64_t situ_safetensors_count(const situ_safetensors *f) {
   return f && is_open("safetensors_count", f) ? f->tensors : 0;
@@ -213,7 +213,7 @@ const situ_file_entry *situ_safetensors_find(const situ_safetensors *f, const ch
   return found ? found->entry : NULL;
 }
 
-/* Every shard that we write has all remarks. */
+/* All shards that situ writes contain the whole metadata. */
 const char *situ_safetensors_metadata(const situ_safetensors *f, const char *key) {
   return f && is_open("safetensors_metadata", f) && key && f->count ? situ__header_metadata(&f->shards[0].header, key)
                                                                     : NULL;

@@ -1,4 +1,4 @@
-/* Writing a safetensors file.
+/* Writes a safetensors file.
    SPDX-License-Identifier: MIT */
 #include "io/save.h"
 
@@ -12,7 +12,7 @@
 #include "base/utf8.h"
 #include "io/values.h"
 
-/* ---- what is to be saved --------------------------------------------------------------------- */
+/* ---- input checks ---- */
 
 static bool fit_for_json(const char *op, const char *what, const char *text) {
   char shown[SITU__SHOWN_MAX];
@@ -42,7 +42,7 @@ static int metadata_by_key(const void *a, const void *b) {
   return strcmp(((const situ_metadata *)a)->key, ((const situ_metadata *)b)->key);
 }
 
-/* The caller's remarks in order, in a block of their own. */
+/* Copies the caller's metadata, sorted, into a block of its own. */
 static bool take_metadata(const char *op, const situ_save_options *options, situ_metadata **out) {
   int64_t count = options->metadata_count;
   if (count < 0 || (count > 0 && !options->metadata)) {
@@ -83,8 +83,7 @@ static int by_name(const void *a, const void *b) {
   return strcmp(((const situ__saved *)a)->entry.name, ((const situ__saved *)b)->entry.name);
 }
 
-/* The widest dtypes come first, so that every tensor is aligned without holes, which the format
-   forbids. */
+/* Sorts the widest dtypes first: this aligns every tensor without gaps, which the format forbids. */
 static int in_file_order(const void *a, const void *b) {
   const situ__saved *x = *(situ__saved *const *)a, *y = *(situ__saved *const *)b;
   size_t wide_x = situ_dtype_size(x->entry.dtype), wide_y = situ_dtype_size(y->entry.dtype);
@@ -92,21 +91,21 @@ static int in_file_order(const void *a, const void *b) {
   return strcmp(x->entry.name, y->entry.name);
 }
 
-/* A file in the making. */
+/* A file that is being written. */
 typedef struct job {
   const char *op;
   int64_t count;
-  situ__saved *list;   /* by name */
-  situ__saved **order; /* as they lie in the file */
-  uint32_t *sum;       /* by name */
-  situ__header header; /* what a reader will see: for the digest */
+  situ__saved *list;   /* sorted by name */
+  situ__saved **order; /* in file order */
+  uint32_t *sum;       /* in the order of `list` */
+  situ__header header; /* as a reader will see it: input of the digest */
   situ__text text;     /* the first 8 bytes and the JSON */
-  size_t sums_at;      /* where in text the checksums stand */
+  size_t sums_at;      /* offset of the checksums in text */
   int64_t data_bytes;
 } job;
 
 static bool prepare(job *j) {
-  size_t count = (size_t)j->count + 1; /* none is a file too */
+  size_t count = (size_t)j->count + 1; /* a file may have no tensors */
   j->order = situ__calloc(count, sizeof *j->order);
   j->sum = situ__calloc(count, sizeof *j->sum);
   j->header.entry = situ__calloc(count, sizeof *j->header.entry);
@@ -133,7 +132,7 @@ static void write_hex(char *to, uint32_t value) {
   for (int i = 7; i >= 0; i--, value >>= 4) to[i] = "0123456789abcdef"[value & 15];
 }
 
-/* The header with zeros for checksums: they are known when the data have been written. */
+/* Builds the header, with zeros for the checksums: they are known after the data was written. */
 static bool make_header(job *j) {
   situ__text *t = &j->text;
   situ__text_add(t, "........{\"__metadata__\":{\"%s\":\"", SITU__CHECKSUM_KEY);
@@ -156,7 +155,7 @@ static bool make_header(job *j) {
     situ__text_add(t, ",\"data_offsets\":[%lld,%lld]}", (long long)e->offset, (long long)(e->offset + e->bytes));
   }
   situ__text_append(t, "}", 1);
-  /* The data begin at a multiple of a cache line. */
+  /* Align the data to a cache line. */
   while (!t->failed && t->length % 64 != 0) situ__text_append(t, " ", 1);
   if (t->failed) {
     situ__no_memory(j->op, t->length);

@@ -1,4 +1,4 @@
-/* Opening one safetensors file.
+/* Opens one safetensors file.
    SPDX-License-Identifier: MIT */
 #include "io/shard.h"
 
@@ -11,8 +11,7 @@ static bool bad_file(const char *op, const char *path, const situ__problem *prob
   return false;
 }
 
-/* The length of the header is believed when it fits the file and the format's limit: not before is
-   anything allocated for it. */
+/* Checks the header's length against the file and the format's limit before it allocates memory for it. */
 static char *read_header(const char *op, const situ__shard *s, int64_t bytes, size_t *length) {
   unsigned char first[8];
   uint64_t wanted = 0;

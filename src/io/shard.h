@@ -1,4 +1,4 @@
-/* One open safetensors file: the only one, or one of several.
+/* One open safetensors file: a single file, or a shard of a model.
    SPDX-License-Identifier: MIT */
 #ifndef SITU_IO_SHARD_H
 #define SITU_IO_SHARD_H
@@ -10,12 +10,12 @@ typedef struct situ__shard {
   char *path;
   int fd;
   situ__header header;
-  uint32_t *sum; /* of each tensor; NULL: the file has none, or nobody wants to know */
+  uint32_t *sum; /* checksum of each tensor; NULL: the file has none, or they are not verified */
   situ__mapping *mapping;
 } situ__shard;
 
-/* Opens the file and checks its header; path, a block of situ__alloc, is taken over (NULL: no
-   memory). false: recorded, unless the file is *missing; the shard must be closed all the same. */
+/* Opens the file and checks its header. Takes over path, a block of situ__alloc (NULL: out of memory). Returns false
+   after recording an error, or with *missing set. The caller must close the shard in each case. */
 bool situ__shard_open(situ__shard *s, const char *op, char *path, const situ_load_options *options, bool *missing);
 void situ__shard_close(situ__shard *s);
 

@@ -1,4 +1,4 @@
-/* Writing a model into several files and an index.
+/* Writes a model to several files and an index.
    SPDX-License-Identifier: MIT */
 #include <dirent.h>
 #include <fcntl.h>
@@ -16,8 +16,8 @@
 #include "io/save.h"
 #include "io/values.h"
 
-/* The files of one save carry a tag of their own, so that they never overwrite those that the old
-   index names: whenever the machine stops, the index, old or new, finds its files as they were. */
+/* The file names of one save contain a unique tag, so a save never overwrites the files of the old index: whenever
+   the machine stops, the index, old or new, finds its files intact. */
 typedef struct plan {
   const char *op, *path;
   char stem[128];
@@ -34,7 +34,7 @@ static char *shard_path(const plan *p, int64_t k) {
   return situ__path_beside(p->path, name);
 }
 
-/* A tensor that is larger than a shard has one for itself. */
+/* Distributes the tensors over shards. A tensor larger than a shard gets one of its own. */
 static bool divide(plan *p, const situ__saved *list, int64_t count, int64_t most) {
   p->begin = situ__calloc((size_t)count + 2, sizeof *p->begin);
   if (!p->begin) {
@@ -73,7 +73,7 @@ static bool name_shards(plan *p) {
   return true;
 }
 
-/* ---- files that are not needed any more ------------------------------------------------------ */
+/* ---- removing obsolete files ---- */
 
 static void remove_beside(const char *path, const char *name) {
   char *other = situ__path_beside(path, name);
@@ -89,8 +89,7 @@ static void remove_shards(const plan *p, int64_t count) {
   }
 }
 
-/* The index that is about to be replaced; empty if there is none, or none that can be read: no
-   reason not to save. */
+/* Reads the index that will be replaced; empty if it is missing or invalid, which does not prevent saving. */
 static void read_old(const char *path, situ__index *old) {
   situ__errors own;
   situ__problem problem;
@@ -102,8 +101,7 @@ static void read_old(const char *path, situ__index *old) {
   if (text) SITU_IGNORE(situ__index_parse(old, text, length, &problem));
 }
 
-/* Only files that look like our own, and that the new index does not name (their tag is another).
-   */
+/* Returns true if the file name has the form of a shard of this model. */
 static bool is_ours(const plan *p, const char *file) {
   size_t stem = strlen(p->stem), rest = strlen("-12345678-00001-of-00001.safetensors");
   return strncmp(file, p->stem, stem) == 0 && strlen(file) >= stem + rest && file[stem] == '-' &&
@@ -121,8 +119,8 @@ static bool names(const situ__index *index, const char *file) {
   return false;
 }
 
-/* May a save that was killed have left it? It is neither of this save nor of the index `other`, and nobody has written to
-   it for an hour. */
+/* Returns true if a killed save may have left the file: it belongs neither to this save nor to the index `other`, and
+   was not written to for an hour. */
 static bool is_left(const plan *p, const situ__index *other, int dir, const char *file) {
   char tag[16];
   struct stat about;
@@ -132,8 +130,8 @@ static bool is_left(const plan *p, const situ__index *other, int dir, const char
          time(NULL) - about.st_mtime >= 3600;
 }
 
-/* m.index.json and m.safetensors.index.json call their files alike: the other one's stay. What fails is left for the next
-   time. */
+/* Removes shards left by killed saves. m.index.json and m.safetensors.index.json use the same shard names: the files
+   of the other index stay. Ignores errors: the next save tries again. */
 static void sweep(const plan *p) {
   char name[sizeof p->stem + 32];
   situ__index other = { 0 };
@@ -223,7 +221,7 @@ situ_status situ__save_shards(const char *op, const char *path, situ__saved *lis
   }
   one.replaced = &replaced;
   if (status == SITU_OK) status = write_index(&p, list, count, &one);
-  /* While a power cut may bring the old index back, its files are needed. */
+  /* After SITU_REPLACED_NOT_DURABLE a power cut may bring the old index back: keep both sets of files. */
   if (replaced == SITU_NOT_REPLACED) remove_shards(&p, written);
   else if (replaced == SITU_REPLACED) remove_old(&p, &old), sweep(&p);
   if (options->replaced) *options->replaced = replaced;

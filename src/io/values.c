@@ -1,4 +1,4 @@
-/* The values of a tensor between a file and memory.
+/* Transfers the values of a tensor between a file and memory.
    SPDX-License-Identifier: MIT */
 #include "io/values.h"
 
@@ -9,7 +9,7 @@
 #include "situ/ops.h"
 #include "situ/sys/op.h"
 
-/* What is read or written at once: it is still in the cache when its checksum is taken. */
+/* Bytes per read or write: the piece is still in the cache when its checksum is computed. */
 #define PIECE ((size_t)256 << 10)
 /* What lies on the host of a tensor that is read to another device: enough for the copy to run at full speed. */
 #define PART ((size_t)16 << 20)
@@ -20,7 +20,7 @@ static bool bad_values(const situ__source *source, const char *name, const char 
   return false;
 }
 
-/* A bool that is neither 0 nor 1 would make compiled code go astray. */
+/* A bool other than 0 and 1 is undefined behaviour in C. */
 static bool bools_are_bools(const unsigned char *at, size_t bytes) {
   unsigned char all = 0;
   for (size_t i = 0; i < bytes; i++) all |= at[i];
@@ -97,8 +97,7 @@ situ_tensor *situ__values_load(const situ__source *source, const char *name, int
                                situ_dtype dtype, situ_device device, const uint32_t *sum) {
   situ_scope scope;
   situ_scope_begin_no_grad(&scope);
-  /* A file of somebody else's may put values where our kernels cannot read them: those are read
-     instead. */
+  /* Values that are not aligned for the kernels cannot be mapped: they are read instead. */
   bool map = source->mapping && (uint64_t)offset % situ_dtype_size(dtype) == 0;
   situ_tensor *t = map ? map_values(source, name, offset, shape, dtype, sum)
                        : read_values(source, name, offset, shape, dtype, device, sum);
