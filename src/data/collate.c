@@ -1,4 +1,4 @@
-/* Stacking samples into a batch.
+/* Stacks samples into a batch.
    SPDX-License-Identifier: MIT */
 #include <limits.h>
 
@@ -29,7 +29,7 @@ static situ_tree *stack(const situ_tree *const *samples, int64_t count) {
   return situ_tree_tensor(stacked);
 }
 
-/* The k-th part of every sample, made one. */
+/* Collates the k-th part of all samples. */
 static situ_tree *collate_part(const situ_tree *const *samples, int64_t count, int64_t k, const char *key) {
   const situ_tree **parts = situ__calloc((size_t)count, sizeof *parts);
   if (!parts) {
@@ -45,7 +45,7 @@ static situ_tree *collate_part(const situ_tree *const *samples, int64_t count, i
   return made;
 }
 
-/* As deep as trees are: they have a limit of their own. */
+/* The recursion is bounded by the depth limit of trees. */
 static situ_tree *collate(const situ_tree *const *samples, int64_t count) {
   situ_tree_kind kind = situ_tree_kind_of(samples[0]);
   int64_t parts = situ_tree_count(samples[0]);

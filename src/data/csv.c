@@ -1,4 +1,4 @@
-/* Loading CSV files.
+/* Loads CSV files.
    SPDX-License-Identifier: MIT */
 #include <string.h>
 
@@ -9,13 +9,13 @@
 #include "situ/data.h"
 #include "situ/ops.h"
 
-/* Text of more than this is for a database. */
+/* Maximum size of a file: more data belongs in a database. */
 #define CSV_MAX ((int64_t)1 << 36)
 
 static const char op[] = "csv_load";
 
 static situ_tensor *read_values(const situ__csv *csv, situ_dtype dtype, situ_device device, situ__problem *problem) {
-  bool narrow = dtype == SITU_F16 || dtype == SITU_BF16; /* read as f32, then rounded by the op that does that */
+  bool narrow = dtype == SITU_F16 || dtype == SITU_BF16; /* read as f32, then cast by an op */
   situ_options options = { .dtype = narrow ? SITU_F32 : dtype, .device = { .kind = SITU_CPU } };
   situ_scope scope;
   situ_scope_begin_no_grad(&scope);

@@ -1,4 +1,4 @@
-/* Numbers in text, row by row.
+/* Parses numbers in text, row by row.
    SPDX-License-Identifier: MIT */
 #include "data/csv_text.h"
 
@@ -11,9 +11,9 @@
 
 /* ---- lines and fields ------------------------------------------------------------------------ */
 
-/* A walk through the rows. */
+/* An iterator over the rows. */
 typedef struct lines {
-  const char *at, *end; /* what is left */
+  const char *at, *end; /* the remaining text */
   const char *line, *line_end;
   int64_t number;
 } lines;
@@ -31,7 +31,7 @@ static bool next_line(lines *l) {
 
 static lines first_line(const situ__csv *csv) {
   lines l = { .at = csv->text, .end = csv->text + csv->length };
-  /* Some programs put a byte order mark before their UTF-8. */
+  /* Skip a UTF-8 byte order mark, which some programs write. */
   if (csv->length >= 3 && memcmp(csv->text, "\xEF\xBB\xBF", 3) == 0) l.at += 3;
   for (int64_t i = 0; i < csv->skip_lines && next_line(&l);) i++;
   return l;
@@ -68,8 +68,8 @@ static bool is_word(const char *at, const char *end, const char *word) {
   return true;
 }
 
-/* Is it what strtod reads, and all of it? (strtod takes hexadecimal numbers and NaNs with a payload
-   too.) */
+/* Returns true for numbers in the syntax of the format; strtod also accepts hexadecimal numbers and NaNs with a
+   payload. */
 static bool is_number(const char *at, const char *end) {
   if (at < end && (*at == '+' || *at == '-')) at++;
   if (is_word(at, end, "nan") || is_word(at, end, "inf") || is_word(at, end, "infinity")) return true;
@@ -104,7 +104,7 @@ static bool read_integer(const char *at, const char *end, int64_t *out) {
   return true;
 }
 
-/* What rounds to infinity in a dtype. */
+/* The smallest value that rounds to infinity in a dtype. */
 static double beyond(situ_dtype dtype) {
   return dtype == SITU_F16 ? 65520.0 : dtype == SITU_BF16 ? 0x1.FFp127 : dtype == SITU_F32 ? 0x1.FFFFFFp127 : INFINITY;
 }
@@ -112,7 +112,7 @@ static double beyond(situ_dtype dtype) {
 static bool read_float(const char *at, const char *end, situ_dtype dtype, locale_t c, double *out) {
   int64_t whole;
   if (end - at <= 15 && *at != '-' && read_integer(at, end, &whole)) {
-    *out = (double)whole; /* exact, and most files have nothing else; "-0" is not such a number */
+    *out = (double)whole; /* exact, and the usual case; excludes "-0" */
   } else {
     if (!is_number(at, end)) return false;
     char *stop;
@@ -134,7 +134,7 @@ static bool integer_fits(int64_t value, situ_dtype dtype) {
   }
 }
 
-/* One field, without the blanks around it. */
+/* Reads one field, without the blanks around it. */
 static bool read_value(const char *at, const char *end, situ_dtype dtype, locale_t c, char *out) {
   while (at < end && (*at == ' ' || *at == '\t')) at++;
   while (end > at && (end[-1] == ' ' || end[-1] == '\t')) end--;
@@ -149,7 +149,7 @@ static bool read_value(const char *at, const char *end, situ_dtype dtype, locale
   }
   int64_t value;
   if (!read_integer(at, end, &value) || !integer_fits(value, dtype)) return false;
-  memcpy(out, &value, situ_dtype_size(dtype)); /* the low bytes come first */
+  memcpy(out, &value, situ_dtype_size(dtype)); /* little-endian: the low bytes come first */
   return true;
 }
 
@@ -164,7 +164,7 @@ static bool bad_field(const lines *l, int64_t column, const char *at, const char
 }
 
 bool situ__csv_read(const situ__csv *csv, situ_dtype dtype, void *out, situ__problem *problem) {
-  /* The host's locale may write decimals with a comma. */
+  /* The host's locale may use a decimal comma. */
   locale_t c = newlocale(LC_ALL_MASK, "C", (locale_t)0);
   if (!c) return situ__problem_set(problem, SITU_E_NOMEM, "no memory for a locale");
   size_t step = dtype == SITU_F64               ? sizeof(double)

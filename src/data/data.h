@@ -1,4 +1,4 @@
-/* What the files of this room share.
+/* Shared by the files of src/data.
    SPDX-License-Identifier: MIT */
 #ifndef SITU_DATA_DATA_H
 #define SITU_DATA_DATA_H
@@ -10,8 +10,8 @@ static inline bool situ__dataset_given(const char *op, const situ_dataset *datas
   return situ__valid(op, "dataset", dataset, SITU__A_DATASET);
 }
 
-/* 0..count-1 in an order drawn from generator (NULL: the default one), in a block of situ__alloc.
-   NULL: recorded. */
+/* Returns 0..count-1 in an order drawn from generator (NULL: the default one), in a block that the caller frees
+   (situ__free). NULL after recording an error. */
 int64_t *situ__random_order(const char *op, int64_t count, situ_generator *generator);
 
 #endif

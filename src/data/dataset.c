@@ -1,4 +1,4 @@
-/* What all data sets share.
+/* Functions that all data sets share.
    SPDX-License-Identifier: MIT */
 #include <inttypes.h>
 

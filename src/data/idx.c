@@ -1,4 +1,4 @@
-/* Loading IDX files: a type, sizes and values, all big-endian.
+/* Loads IDX files: a type, sizes and values, all big-endian.
    SPDX-License-Identifier: MIT */
 #include "base/alloc.h"
 #include "base/fail.h"
@@ -45,7 +45,7 @@ bool situ__idx_parse(const unsigned char *data, size_t length, situ__idx *out, s
   return true;
 }
 
-/* Big-endian values made the host's, in place. */
+/* Converts big-endian values to the host's byte order, in place. */
 static void swap_bytes(unsigned char *at, size_t bytes, size_t width) {
   for (size_t i = 0; width > 1 && i < bytes; i += width)
     for (size_t k = 0; k < width / 2; k++) {

@@ -1,4 +1,4 @@
-/* The header of an IDX file: from bytes to a checked shape.
+/* The header of an IDX file: parses bytes into a checked shape.
    SPDX-License-Identifier: MIT */
 #ifndef SITU_DATA_IDX_HEADER_H
 #define SITU_DATA_IDX_HEADER_H
@@ -12,7 +12,7 @@ typedef struct situ__idx {
   size_t start, bytes; /* of the values, which are big-endian */
 } situ__idx;
 
-/* data is the whole file. */
+/* Parses the header; data is the whole file. */
 bool situ__idx_parse(const unsigned char *data, size_t length, situ__idx *out, situ__problem *problem);
 
 #endif

@@ -1,4 +1,4 @@
-/* The data loader: threads make batches ahead, the caller takes them in order.
+/* The data loader: worker threads prefetch batches, and the caller takes them in order.
    SPDX-License-Identifier: MIT */
 #include <limits.h>
 #include <pthread.h>
@@ -14,7 +14,7 @@
 
 static const char op[] = "data_loader";
 
-/* A batch that is made and not yet taken: a tree, or what went wrong. */
+/* A finished batch that was not taken yet: a tree, or an error. */
 typedef struct slot {
   bool full;
   situ_tree *batch;
@@ -28,21 +28,21 @@ struct situ_data_loader {
   situ_dataset *dataset;
   situ_data_loader_options options;
   int64_t samples, batches;
-  int64_t *order;     /* of the samples, in this epoch */
-  situ_tree *current; /* what the caller looks at */
-  pid_t process;      /* threads do not survive a fork */
-  situ_device home;   /* the default device of the thread that made the loader */
-  void *made_at;      /* return address of the call that made it: what workers do is done for it */
+  int64_t *order;     /* order of the samples in this epoch */
+  situ_tree *current; /* the batch that the caller has */
+  pid_t process;      /* worker threads do not exist in a forked child */
+  situ_device home;   /* default device of the thread that created the loader */
+  void *made_at;      /* return address of the call that created it: errors of workers name this line */
 
-  /* Batch b waits in ring[b % ahead]. All below is the lock's. */
+  /* Batch b waits in ring[b % ahead]. The lock guards all fields below. */
   pthread_mutex_t lock;
   pthread_cond_t work, ready;
   pthread_t *threads;
   int workers; /* started */
   slot *ring;
   int64_t ahead;
-  int64_t claimed, taken; /* batches that workers have begun, that the caller has got */
-  int64_t busy;           /* workers that are making one */
+  int64_t claimed, taken; /* batches begun by workers; taken by the caller */
+  int64_t busy;           /* workers that are making a batch */
   bool running, stop;
 };
 
@@ -84,7 +84,7 @@ static situ_tree *make_batch(situ_data_loader *l, int64_t number) {
   }
   situ_status status = situ_scope_end(&scope);
   if (batch && status == SITU_OK) return batch;
-  /* A set of somebody else's may give nothing and say nothing. */
+  /* A custom data set may return NULL without recording an error. */
   if (status == SITU_OK && situ_error() == SITU_OK)
     situ__fail(SITU_E_STATE, op, "%s gave no sample for batch %lld", l->dataset->type->name, (long long)number);
   situ_tree_free(batch);
@@ -110,7 +110,7 @@ static void *worker(void *payload) {
     l->busy++;
     pthread_mutex_unlock(&l->lock);
 
-    /* Nobody looks at s before it is full. What fails here is the caller's to hear of, once. */
+    /* Other threads do not read s before it is full. The caller gets the error when it takes the batch. */
     situ__errors own;
     situ__errors_aside(&own);
     s->batch = make_batch(l, number);
@@ -158,7 +158,7 @@ static bool begin_epoch(situ_data_loader *l) {
   return true;
 }
 
-/* Lets workers finish what they have begun, and throws it away. */
+/* Waits for the workers to finish their batches, and discards all batches. */
 static void end_epoch(situ_data_loader *l) {
   l->running = false;
   while (l->busy > 0) pthread_cond_wait(&l->ready, &l->lock);
@@ -169,7 +169,7 @@ static void end_epoch(situ_data_loader *l) {
   }
 }
 
-/* The next batch that workers have made, with the lock held. */
+/* Takes the next batch from the workers. The caller holds the lock. */
 static situ_tree *take(situ_data_loader *l) {
   slot *s = &l->ring[l->taken % l->ahead];
   while (!s->full) pthread_cond_wait(&l->ready, &l->lock);
@@ -204,7 +204,7 @@ const situ_tree *situ_data_loader_next(situ_data_loader *l) {
 
 int64_t situ_data_loader_length(const situ_data_loader *l) { return l && is_loader(l) ? l->batches : -1; }
 
-/* ---- making and freeing ---------------------------------------------------------------------- */
+/* ---- creating and freeing ---- */
 
 static bool check(situ_dataset *dataset, const situ_data_loader_options *o) {
   if (!situ__dataset_given(op, dataset)) return false;
@@ -253,7 +253,7 @@ situ_data_loader *situ_data_loader_new(situ_dataset *dataset, const situ_data_lo
 
 void situ_data_loader_free(situ_data_loader *l) {
   if (!l || !is_loader(l) || !situ__alone_begin(&l->alone, "data_loader_free", "this loader")) return;
-  /* In a forked child there are no workers, and nobody who would unlock the lock. */
+  /* A forked child has no workers, and the lock may stay locked forever. */
   if (l->process == getpid()) {
     pthread_mutex_lock(&l->lock);
     l->stop = true;

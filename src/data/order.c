@@ -1,4 +1,4 @@
-/* A random order of samples.
+/* Random orders of samples.
    SPDX-License-Identifier: MIT */
 #include "base/alloc.h"
 #include "base/fail.h"

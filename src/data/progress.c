@@ -11,7 +11,7 @@
 #include <time.h>
 #include <unistd.h>
 
-/* Seconds between two redraws: the eye wants no more, and a slow terminal bears no more. */
+/* Seconds between redraws: enough for the eye, and slow terminals cannot do more. */
 #define REDRAW 0.1
 
 static double now(void) {
@@ -20,7 +20,7 @@ static double now(void) {
   return (double)t.tv_sec + 1e-9 * (double)t.tv_nsec;
 }
 
-/* Columns of the terminal behind stderr; 0: there is none. COLUMNS has the last word, as for other
+/* Returns the columns of the terminal behind stderr; 0 if it is not a terminal. COLUMNS overrides it, as in other
    programs. */
 static int terminal_columns(void) {
   struct winsize size;
@@ -31,8 +31,7 @@ static int terminal_columns(void) {
   return columns < 20 ? 80 : columns > 500 ? 500 : (int)columns;
 }
 
-/* The locale is the program's to set; one that has not set it still has its name in the
-   environment. */
+/* The program sets the locale. If it has not done so, the environment still names it. */
 static bool terminal_has_utf8(void) {
   const char *name = getenv("LC_ALL");
   if (!name || !*name) name = getenv("LC_CTYPE");
@@ -40,7 +39,7 @@ static bool terminal_has_utf8(void) {
   return strcmp(nl_langinfo(CODESET), "UTF-8") == 0 || (name && (strstr(name, "UTF-8") || strstr(name, "utf8")));
 }
 
-/* "4:07", "1:02:45"; "?" for what is not known. */
+/* "4:07", "1:02:45"; "?" if unknown. */
 static const char *clock_text(double seconds, char out[16]) {
   if (!(seconds >= 0 && seconds < 360000)) return "?";
   int s = (int)seconds;
@@ -49,7 +48,7 @@ static const char *clock_text(double seconds, char out[16]) {
   return out;
 }
 
-/* What stands behind the bar: "34/56 [00:02<00:01, 15.9 it/s] loss 0.213". */
+/* Writes the text after the bar: "34/56 [00:02<00:01, 15.9 it/s] loss 0.213". */
 static void tail_text(const situ_progress *bar, double elapsed, char *out, size_t size) {
   char spent[16], left[16], count[48];
   double rate = elapsed > 0 ? (double)bar->done / elapsed : 0;
@@ -62,14 +61,14 @@ static void tail_text(const situ_progress *bar, double elapsed, char *out, size_
            slow ? "" : "/s", *bar->note ? " " : "", bar->note);
 }
 
-/* Columns that a text takes: its characters, if it is UTF-8. */
+/* Returns the number of columns of a text: its UTF-8 characters. */
 static int columns_of(const char *text) {
   int columns = 0;
   for (; *text; text++) columns += ((unsigned char)*text & 0xC0) != 0x80;
   return columns;
 }
 
-/* Ends a text after so many columns: a line that wraps cannot be redrawn. */
+/* Truncates a text to so many columns: a line that wraps cannot be redrawn. */
 static void cut(char *text, int columns) {
   for (; *text; text++) {
     if (((unsigned char)*text & 0xC0) != 0x80 && columns-- <= 0) {
@@ -79,8 +78,7 @@ static void cut(char *text, int columns) {
   }
 }
 
-/* The bar itself, `width` columns of it: in eighths of a column where there are characters for it,
-   else in tenths. */
+/* Draws the bar, `width` columns wide, in eighths of a column if the terminal has UTF-8, else in tenths. */
 static void draw_bar(const situ_progress *bar, int width, char *out) {
   static const char *const eighths[] = { " ", "▏", "▎", "▍", "▌", "▋", "▊", "▉", "█" };
   static const char *const tenths[] = { " ", "1", "2", "3", "4", "5", "6", "7", "8", "9", "#" };
@@ -109,7 +107,7 @@ static void draw(situ_progress *bar, bool last) {
     if (last) fprintf(stderr, "%s%s%s\n", bar->label, colon, tail);
     return;
   }
-  /* The last column stays free: some terminals break the line there. */
+  /* Leave the last column free: some terminals wrap the line there. */
   int room = bar->columns - 1 - columns_of(bar->label) - (int)strlen(colon) - 7 - columns_of(tail);
   if (percent < 0 || room < 4) {
     cut(tail, bar->columns - 1 - columns_of(bar->label) - (int)strlen(colon));
@@ -119,8 +117,7 @@ static void draw(situ_progress *bar, bool last) {
     snprintf(line, sizeof line, "%s%s%3d%%|%s%s%s| %s", bar->label, colon, percent, bar->color ? "\033[32m" : "", cells,
              bar->color ? "\033[0m" : "", tail);
   }
-  /* \033[K clears what a longer line left behind. One write a line: two threads do not mix theirs.
-     */
+  /* \033[K clears the rest of a longer line. One write per line, so that lines of two threads do not mix. */
   fprintf(stderr, "\r%s\033[K%s", line, last ? "\n" : "");
   fflush(stderr);
 }

@@ -1,4 +1,4 @@
-/* A part of a data set, and splitting one at random.
+/* A subset of a data set, and random splits.
    SPDX-License-Identifier: MIT */
 #include <string.h>
 
@@ -36,7 +36,7 @@ static situ_tree *get_batch(situ_dataset *self, const int64_t *indices, int64_t 
 
 static void release(situ_dataset *self) { situ__free(((subset *)self)->indices); }
 
-/* Whole batches only of a set that can make them: what a NULL slot says must stay true. */
+/* Without get_batch, like its data set: a NULL slot must keep its meaning. */
 static const situ_dataset_type by_sample = {
   .name = "Subset", .size = sizeof(subset), .length = length_of, .get = get, .release = release
 };

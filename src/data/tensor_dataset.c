@@ -7,7 +7,7 @@
 typedef struct tensor_dataset {
   situ_dataset base;
   situ_tree *tensors;
-  int64_t length; /* -1 until the first tensor has been seen */
+  int64_t length; /* -1 until the first tensor was seen */
 } tensor_dataset;
 
 static int64_t length_of(situ_dataset *self) { return ((tensor_dataset *)self)->length; }
@@ -23,8 +23,7 @@ typedef struct picked {
   int64_t count;
 } picked;
 
-/* Also where the rows follow each other: a batch that looked at the set's own memory would let an
-   in-place op change the set. */
+/* Copies even if the rows are consecutive: an in-place op on a batch must not change the data set. */
 static situ_tensor *rows(situ_tensor *t, void *payload) {
   const picked *p = payload;
   const situ_options options = { .dtype = SITU_I64, .device = situ_device_of(t) };

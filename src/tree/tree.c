@@ -1,4 +1,4 @@
-/* Trees of tensors: their nodes, built bottom-up and never changed once they are inside another.
+/* Trees of tensors: nodes, built bottom-up, that do not change once they are part of another tree.
    SPDX-License-Identifier: MIT */
 #include "situ/tree.h"
 
@@ -9,7 +9,7 @@
 #include "base/fail.h"
 #include "base/handle.h"
 
-enum { MAX_LEVELS = 64, LINEAR = 8 /* dicts up to here are searched key by key */ };
+enum { MAX_LEVELS = 64, LINEAR = 8 /* largest dict that is searched linearly */ };
 
 typedef struct entry {
   char *key; /* NULL in a list */
@@ -20,11 +20,11 @@ struct situ_tree {
   uint32_t head;
   uint8_t kind;
   bool inside; /* part of another tree, which owns it */
-  int levels;  /* below this one */
+  int levels;  /* levels below this one */
   situ_tensor *tensor;
   entry *entries;
   int64_t count, capacity;
-  int64_t *index; /* larger dicts: an open hash table of entry numbers, -1 where free */
+  int64_t *index; /* for larger dicts: an open-addressing hash table of entry numbers, -1 where free */
   int64_t index_size;
 };
 
@@ -99,7 +99,7 @@ static void index_add(situ_tree *t, int64_t i) {
   t->index[at & (uint64_t)(t->index_size - 1)] = i;
 }
 
-/* Entry of a key, or -1. */
+/* Returns the entry number of a key, or -1. */
 static int64_t lookup(const situ_tree *t, const char *key) {
   if (!t->index) {
     for (int64_t i = 0; i < t->count; i++)
@@ -112,7 +112,7 @@ static int64_t lookup(const situ_tree *t, const char *key) {
   }
 }
 
-/* Room for one more entry, the hash table at most half full. */
+/* Makes space for one more entry, and keeps the hash table at most half full. */
 static bool grow(situ_tree *t) {
   if (t->count == t->capacity) {
     int64_t capacity = t->capacity ? 2 * t->capacity : 4;
@@ -163,7 +163,7 @@ static situ_tree *add(const char *op, situ_tree *t, situ_tree_kind kind, const c
     situ__no_memory(op, sizeof *t->entries);
     situ__free(copy);
   }
-  /* What was passed in was taken over; what is inside another tree stays that tree's. */
+  /* The call owns its arguments, so it frees them; what is part of another tree belongs to that tree. */
   if (item != t && situ__is(SITU__A_TREE, item) && !item->inside) destroy(item);
   if (situ__is(SITU__A_TREE, t) && !t->inside) destroy(t);
   return NULL;
@@ -184,7 +184,7 @@ situ_tree *situ_tree_of(int64_t count, situ_tensor *const *tensors) {
   return list;
 }
 
-/* ---- looking ---- */
+/* ---- queries ---- */
 
 situ_tree_kind situ_tree_kind_of(const situ_tree *tree) {
   return tree && is_tree("tree_kind_of", "tree", tree) ? (situ_tree_kind)tree->kind : SITU_TREE_NONE;

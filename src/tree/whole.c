@@ -1,4 +1,4 @@
-/* Whole trees: walking, mapping, flattening.
+/* Operations on whole trees: walk, map, flatten.
    SPDX-License-Identifier: MIT */
 #include <inttypes.h>
 #include <string.h>
@@ -8,7 +8,7 @@
 #include "base/text.h"
 #include "situ/tree.h"
 
-/* Depth is bounded by the builder, so recursion is safe. */
+/* Recursion is safe: the builder bounds the depth. */
 static situ_status each(const situ_tree *t, situ__text *path, situ_tree_visitor visit, void *payload) {
   situ_tree_kind kind = situ_tree_kind_of(t);
   if (kind == SITU_TREE_TENSOR) {
