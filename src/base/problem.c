@@ -1,4 +1,4 @@
-/* What is wrong with a file.
+/* Errors in the content of a file.
    SPDX-License-Identifier: MIT */
 #include "base/problem.h"
 

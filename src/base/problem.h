@@ -1,4 +1,4 @@
-/* What is wrong with a file, as reported by the pure parsers, which know no path and record no errors.
+/* An error in the content of a file, as the pure parsers return it: they know no path and record no errors.
    SPDX-License-Identifier: MIT */
 #ifndef SITU_BASE_PROBLEM_H
 #define SITU_BASE_PROBLEM_H

@@ -77,7 +77,7 @@ static void path_of(const char *name, situ__text *path) {
 }
 
 /* A set-uid program may be hard-linked into a directory of its caller: open only files that belong to its own user or
-   root and that no one else can write. */
+   root and that only their owner can write. */
 static bool may_open(const char *path) {
   struct stat about;
   if (!getauxval(AT_SECURE)) return true;
