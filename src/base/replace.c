@@ -56,7 +56,7 @@ static situ_status open_new(situ__replace *r, mode_t mode) {
    when it is saved again. */
 static situ_status keep_mode(situ__replace *r, const struct stat *old) {
   struct stat now;
-  if (situ__sys.fstat(r->fd, &now) != 0) return failed(r, "the new file cannot be looked at");
+  if (situ__sys.fstat(r->fd, &now) != 0) return failed(r, "the new file's attributes cannot be read");
   if (now.st_uid != old->st_uid || now.st_gid != old->st_gid)
     SITU_IGNORE(situ__sys.fchown(r->fd, old->st_uid, old->st_gid)); /* mostly only root may */
   if (situ__sys.fchmod(r->fd, old->st_mode & 07777) != 0) return failed(r, "its permissions cannot be kept");
@@ -71,23 +71,23 @@ static situ_status reserve(situ__replace *r, int64_t bytes) {
   /* The file system cannot reserve space: the writes report a full disk. */
   if (error == 0 || error == EINVAL || error == EOPNOTSUPP || error == ENOSYS) return SITU_OK;
   errno = error;
-  return failed(r, "no room for the new file");
+  return failed(r, "no space for the new file");
 }
 
 situ_status situ__replace_begin(situ__replace *r, const char *op, const char *path, int64_t bytes, bool sync) {
   *r = (situ__replace){ .op = op, .path = path, .dir = -1, .fd = -1, .sync = sync };
   const char *slash = strrchr(path, '/');
   r->name = slash ? slash + 1 : path;
-  if (!*r->name) return r->status = situ__fail(SITU_E_ARG, op, "'%s' names no file", path);
+  if (!*r->name) return r->status = situ__fail(SITU_E_ARG, op, "'%s' does not name a file", path);
   if (open_directory(r) != SITU_OK) return r->status;
 
   struct stat old;
   bool exists = situ__sys.fstatat(r->dir, r->name, &old, AT_SYMLINK_NOFOLLOW) == 0;
   if (!exists && errno != ENOENT) {
-    failed(r, "cannot be looked at");
+    failed(r, "its attributes cannot be read");
   } else if (exists && !S_ISREG(old.st_mode)) {
     r->status = situ__fail(SITU_E_ARG, op, "%s: is %s: only a file can be replaced", path,
-                           S_ISLNK(old.st_mode) ? "a symbolic link" : "no file");
+                           S_ISLNK(old.st_mode) ? "a symbolic link" : "not a regular file");
   } else {
     situ__replace_sweep(r->dir, r->name);
     /* While the file is being written, only those may read it who may read the old one. */

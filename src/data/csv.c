@@ -39,7 +39,7 @@ situ_tensor *situ_csv_load(const char *path, const situ_csv_options *options) {
     return NULL;
   }
   if (situ_dtype_size(dtype) == 0) {
-    situ__fail(SITU_E_DTYPE, op, "%d is no dtype", (int)dtype);
+    situ__fail(SITU_E_DTYPE, op, "%d is not a dtype", (int)dtype);
     return NULL;
   }
   if (strchr("+-.0123456789abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ\r\n", csv.delimiter)) {

@@ -159,8 +159,9 @@ static bool bad_field(const lines *l, int64_t column, const char *at, const char
   size_t length = (size_t)(end - at) < sizeof field - 1 ? (size_t)(end - at) : sizeof field - 1;
   memcpy(field, at, length);
   field[length] = '\0';
-  return situ__problem_set(problem, SITU_E_FORMAT, "line %lld, field %lld: '%s' is no %s", (long long)l->number,
-                           (long long)column + 1, situ__shown(field, shown), situ_dtype_name(dtype));
+  return situ__problem_set(problem, SITU_E_FORMAT, "line %lld, field %lld: '%s' is not a valid %s",
+                           (long long)l->number, (long long)column + 1, situ__shown(field, shown),
+                           situ_dtype_name(dtype));
 }
 
 bool situ__csv_read(const situ__csv *csv, situ_dtype dtype, void *out, situ__problem *problem) {

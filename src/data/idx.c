@@ -23,7 +23,8 @@ static situ_dtype dtype_of(unsigned char code) {
 bool situ__idx_parse(const unsigned char *data, size_t length, situ__idx *out, situ__problem *problem) {
   if (length >= 2 && data[0] == 0x1F && data[1] == 0x8B)
     return situ__problem_set(problem, SITU_E_FORMAT, "is packed: unpack it with gunzip first");
-  if (length < 4 || data[0] != 0 || data[1] != 0) return situ__problem_set(problem, SITU_E_FORMAT, "is no IDX file");
+  if (length < 4 || data[0] != 0 || data[1] != 0)
+    return situ__problem_set(problem, SITU_E_FORMAT, "is not an IDX file");
   *out = (situ__idx){ .dtype = dtype_of(data[2]), .shape.ndim = data[3], .start = 4 + 4 * (size_t)data[3] };
   if (!out->dtype) return situ__problem_set(problem, SITU_E_FORMAT, "has values of an unknown type, 0x%02x", data[2]);
   if (out->shape.ndim > SITU_MAX_DIMS)

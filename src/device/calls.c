@@ -18,7 +18,8 @@ situ_status situ_set_memory_limit(situ_device device, int64_t bytes) {
   char name[SITU_DEVICE_NAME_MAX];
   if (!situ__device_resolve(op, device, &device)) return situ_error();
   if (bytes < 0)
-    return situ__fail(SITU_E_ARG, op, "a limit of %lld bytes; 0 says that there is none", (long long)bytes);
+    return situ__fail(SITU_E_ARG, op, "a limit of %lld bytes: it must be positive, or 0 for no limit",
+                      (long long)bytes);
   if (situ__backend(device)->no_memory)
     return situ__fail(SITU_E_ARG, op, "%s has no memory to limit", situ_device_name(device, name));
   situ_status status = situ__device_usable(op, device);
@@ -38,7 +39,7 @@ static _Atomic unsigned precision_of_products = SITU_PRECISION_HIGHEST;
 
 situ_status situ_set_float32_matmul_precision(situ_matmul_precision precision) {
   if ((unsigned)precision > SITU_PRECISION_MEDIUM)
-    return situ__fail(SITU_E_ARG, "set_float32_matmul_precision", "%d is no precision", (int)precision);
+    return situ__fail(SITU_E_ARG, "set_float32_matmul_precision", "%d is not a precision", (int)precision);
   precision_of_products = precision;
   return SITU_OK;
 }

@@ -94,7 +94,7 @@ static bool refuse(const char *op, situ_device device) {
     if (situ_error() != SITU_OK) (void)situ__null(op, "device");
     else (void)situ__fail(SITU_E_ARG, op, "the device is one whose name was refused");
   } else if (device.kind > SITU_DEVICE_KINDS || device.kind == SITU_DEVICE_DEFAULT) {
-    (void)situ__fail(SITU_E_ARG, op, "%u is no kind of device", device.kind);
+    (void)situ__fail(SITU_E_ARG, op, "%u is not a kind of device", device.kind);
   } else {
     int count = count_of(device.kind, &reason);
     (void)situ__fail(count ? SITU_E_ARG : SITU_E_UNSUPPORTED, op, "%s is not there: %s", situ_device_name(device, name),

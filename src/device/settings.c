@@ -69,7 +69,7 @@ void situ_policy_begin(situ_setting *before, situ_policy policy) {
   begin(before);
   if (policy.host_to_device > SITU_POLICY_COPY || policy.device_to_host > SITU_POLICY_COPY ||
       policy.device_to_device > SITU_POLICY_COPY || policy.unstated > SITU_UNSTATED_FORBID)
-    (void)situ__fail(SITU_E_ARG, "policy_begin", "{ %d, %d, %d, %d } is no policy", policy.host_to_device,
+    (void)situ__fail(SITU_E_ARG, "policy_begin", "{ %d, %d, %d, %d } is not a policy", policy.host_to_device,
                      policy.device_to_host, policy.device_to_device, policy.unstated);
   else memcpy(situ__setting.policy, &policy, sizeof policy);
 }
@@ -86,7 +86,7 @@ situ_status situ_autocast_begin(situ_setting *before, situ_device device, const 
   if (!before) return situ__null(op, "before");
   *before = (situ_setting){ .depth = UINT32_MAX }; /* not begun if there is an error */
   if (!device.kind) device = situ_get_default_device();
-  if (device.kind >= SITU_DEVICE_KINDS) return situ__fail(SITU_E_DEVICE, op, "this is no device");
+  if (device.kind >= SITU_DEVICE_KINDS) return situ__fail(SITU_E_DEVICE, op, "this is not a device");
   if (o.dtype && o.dtype != SITU_F16 && o.dtype != SITU_BF16)
     return situ__fail(SITU_E_DTYPE, op, "dtype is %s, must be f16 or bf16",
                       situ__dtype_size(o.dtype) ? situ__dtype_name(o.dtype) : "no dtype");

@@ -20,7 +20,7 @@ typedef struct reader {
 
 static bool bad_json(reader *r) {
   if (!r->json.problem)
-    return situ__problem_set(r->problem, SITU_E_FORMAT, "has a header that is no object of tensors");
+    return situ__problem_set(r->problem, SITU_E_FORMAT, "has a header that is not an object of tensors");
   return situ__problem_set(r->problem, r->json.too_deep ? SITU_E_LIMIT : SITU_E_FORMAT,
                            "has a header that %s (at its byte %zu)", r->json.problem, situ__json_offset(&r->json));
 }
@@ -83,7 +83,7 @@ static int read_sizes(reader *r, const char *name, const char *field, int64_t *l
   if (kind == SITU__JSON_ERROR) {
     bad_json(r);
   } else {
-    snprintf(what, sizeof what, "whose %s is no list of sizes", field);
+    snprintf(what, sizeof what, "whose %s is not a list of sizes", field);
     bad_entry(r, SITU_E_FORMAT, name, what);
   }
   return -1;
@@ -104,7 +104,7 @@ static bool read_entry(reader *r, char *name, int64_t bytes) {
   bool has_shape = false, has_offsets = false;
   situ__json_kind kind = situ__json_next(&r->json);
   if (kind == SITU__JSON_ERROR) return bad_json(r);
-  if (kind != SITU__JSON_OBJECT) return bad_entry(r, SITU_E_FORMAT, name, "that is no object");
+  if (kind != SITU__JSON_OBJECT) return bad_entry(r, SITU_E_FORMAT, name, "that is not an object");
   while ((kind = situ__json_next(&r->json)) == SITU__JSON_KEY) {
     const char *field = r->json.text;
     if (strcmp(field, "dtype") == 0 && !type) {
@@ -131,7 +131,7 @@ static bool read_entry(reader *r, char *name, int64_t bytes) {
   if (offsets[1] < offsets[0] || offsets[1] > bytes)
     return bad_entry(r, SITU_E_FORMAT, name, "whose data_offsets lie outside the file");
   if (!situ__shape_bytes(&e->shape, type->bits, &e->bytes))
-    return bad_entry(r, SITU_E_FORMAT, name, "whose shape is no number of bytes");
+    return bad_entry(r, SITU_E_FORMAT, name, "whose shape is not a whole number of bytes");
   if (e->bytes != offsets[1] - offsets[0])
     return bad_entry(r, SITU_E_FORMAT, name, "whose data_offsets do not fit its shape");
   e->type = type->name;

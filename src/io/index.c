@@ -31,7 +31,7 @@ static bool is_plain_name(const char *file) {
 
 static bool bad_json(const situ__json *json, situ__problem *problem) {
   return situ__problem_set(problem, json->too_deep ? SITU_E_LIMIT : SITU_E_FORMAT, "%s (at byte %zu)",
-                           json->problem ? json->problem : "is no index: an object with a weight_map is",
+                           json->problem ? json->problem : "is not an index: that is an object with a weight_map",
                            situ__json_offset(json));
 }
 
@@ -52,7 +52,7 @@ static bool read_map(situ__index *index, situ__json *json, situ__problem *proble
     if (kind == SITU__JSON_ERROR) return bad_json(json, problem);
     char shown[SITU__SHOWN_MAX];
     if (kind != SITU__JSON_STRING || !is_plain_name(json->text))
-      return situ__problem_set(problem, SITU_E_FORMAT, "puts '%s' into what is no file in the same directory",
+      return situ__problem_set(problem, SITU_E_FORMAT, "puts '%s' into a file outside its own directory",
                                situ__shown(item->name, shown));
     item->file = json->text;
   }

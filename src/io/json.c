@@ -19,7 +19,7 @@ void situ__json_begin(situ__json *json, char *text, size_t length) {
   size_t valid = situ__utf8_prefix(text, length);
   if (valid < length) {
     json->at += valid;
-    fail(json, "is no UTF-8");
+    fail(json, "is not UTF-8");
   }
 }
 
@@ -85,7 +85,7 @@ static situ__json_kind string(situ__json *json, situ__json_kind kind) {
     if (json->at >= json->end) return fail(json, "has a string without an end");
     char escape = *json->at++;
     if (escape == 'u') {
-      if (!unicode_escape(json, &to)) return fail(json, "has a \\u escape that is no character");
+      if (!unicode_escape(json, &to)) return fail(json, "has a \\u escape that is not a character");
       continue;
     }
     const char *found = escapes;
@@ -107,7 +107,7 @@ static bool digits(situ__json *json) {
 }
 
 static situ__json_kind number(situ__json *json) {
-  const char *problem = "has a number that is none";
+  const char *problem = "has a malformed number";
   bool negative = *json->at == '-';
   if (negative) json->at++;
   if (!is_digit(json)) return fail(json, problem);
@@ -145,7 +145,7 @@ static situ__json_kind number(situ__json *json) {
 static situ__json_kind word(situ__json *json, const char *text, situ__json_kind kind) {
   size_t length = strlen(text);
   if ((size_t)(json->end - json->at) < length || memcmp(json->at, text, length) != 0)
-    return fail(json, "has a word that is no value");
+    return fail(json, "has a word that is not a value");
   json->at += length;
   return kind;
 }

@@ -23,7 +23,7 @@ const char *situ__npy_type(situ_dtype dtype) {
 
 bool situ__npy_start(const unsigned char *first, size_t length, size_t *begin, size_t *header, situ__problem *problem) {
   if (length < 10 || memcmp(first, "\x93NUMPY", 6) != 0)
-    return situ__problem_set(problem, SITU_E_FORMAT, "is no .npy file");
+    return situ__problem_set(problem, SITU_E_FORMAT, "is not a .npy file");
   if (first[6] < 1 || first[6] > 3 || first[7] != 0)
     return situ__problem_set(problem, SITU_E_FORMAT, "is a .npy file of version %d.%d, which does not exist", first[6],
                              first[7]);
@@ -132,7 +132,7 @@ static bool read_item(reader *r, situ_file_entry *out, bool *fortran, unsigned *
   }
   if (take_text(r, descr, sizeof descr)) return find_type(descr, out, problem);
   if (take(r, '[') || take(r, '('))
-    return situ__problem_set(problem, SITU_E_UNSUPPORTED, "has structured values, which are no tensor");
+    return situ__problem_set(problem, SITU_E_UNSUPPORTED, "has structured values, which are not a tensor");
   return false;
 }
 

@@ -163,7 +163,7 @@ static bool make_header(job *j) {
   }
   uint64_t length = t->length - 8;
   if (length > SITU__HEADER_MAX) {
-    situ__fail(SITU_E_LIMIT, j->op, "a header of %llu bytes; the format has room for %d", (unsigned long long)length,
+    situ__fail(SITU_E_LIMIT, j->op, "a header of %llu bytes; the format allows %d", (unsigned long long)length,
                SITU__HEADER_MAX);
     return false;
   }

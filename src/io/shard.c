@@ -22,7 +22,7 @@ static char *read_header(const char *op, const situ__shard *s, int64_t bytes, si
   if (situ__file_read(op, s->path, s->fd, first, 8, 0) != SITU_OK) return NULL;
   for (int i = 7; i >= 0; i--) wanted = wanted << 8 | first[i];
   if (wanted > (uint64_t)bytes - 8 || wanted > SITU__HEADER_MAX) {
-    situ__fail(SITU_E_FORMAT, op, "%s: is no safetensors file: its header would have %llu bytes", s->path,
+    situ__fail(SITU_E_FORMAT, op, "%s: is not a safetensors file: its header would have %llu bytes", s->path,
                (unsigned long long)wanted);
     return NULL;
   }

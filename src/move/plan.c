@@ -237,7 +237,7 @@ situ_status situ_move_plan_check(const situ_move_plan *m) {
     if (u->from.kind == SITU_META && u->to.kind != SITU_META && situ__move_has_values(s) && !situ__recipe_has(s))
       return situ__fail(
           SITU_E_STATE, m->op,
-          "%s is on meta, and nobody knows its values: load a state dict into it, or initialise it on the other device",
+          "%s is on meta, and its values are unknown: load a state dict into it, or initialise it on the other device",
           named(u->tensor));
     if (u->to.kind == SITU_META || situ__move_same(seen, u->to)) continue;
     if (!check_dtypes(m, u->to)) return situ_error();

@@ -85,7 +85,7 @@ situ_tensor *situ_from_blob(void *data, situ_shape shape, const int64_t *strides
     good = false;
   }
   if (good && !situ__dtype_valid((situ_dtype)v.dtype)) {
-    situ__fail(SITU_E_DTYPE, op, "%d is no dtype", (int)v.dtype);
+    situ__fail(SITU_E_DTYPE, op, "%d is not a dtype", (int)v.dtype);
     good = false;
   }
   if (good && strides) {

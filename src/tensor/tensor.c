@@ -123,7 +123,7 @@ static void bury(situ_tensor *t) {
 
 situ_tensor *situ__tensor_new(const char *op, const situ_shape *shape, situ_dtype dtype, situ_device device) {
   if (!situ__dtype_valid(dtype)) {
-    situ__fail(SITU_E_DTYPE, op, "%d is no dtype", (int)dtype);
+    situ__fail(SITU_E_DTYPE, op, "%d is not a dtype", (int)dtype);
     return NULL;
   }
   situ_tensor *t = blank(op, situ__call_site());

@@ -140,7 +140,7 @@ static void tells_what_went_wrong(void **state) {
     { "version 1", 2, "one argument too many: '1'" },
     { "inspect no-such-file", 1, "No such file" },
     { "inspect .", 1, "directory" },
-    { "inspect bad", 1, "is no safetensors file" },
+    { "inspect bad", 1, "is not a safetensors file" },
     { "inspect --verify damaged.safetensors", 1, "does not match its checksum" },
     { "inspect damaged.safetensors", 0, "fc.weight" },
     { "inspect longer.safetensors", 1, "behind its last tensor" },

@@ -304,7 +304,7 @@ static void precision_body(void *payload) {
   CHECK(situ_set_float32_matmul_precision(SITU_PRECISION_MEDIUM) == SITU_OK);
   CHECK(square_of(fine) == 1 && square_of(coarse) == 1);
   CHECK(situ_set_float32_matmul_precision((situ_matmul_precision)3) == SITU_E_ARG);
-  CHECK_ERROR(SITU_E_ARG, "3 is no precision");
+  CHECK_ERROR(SITU_E_ARG, "3 is not a precision");
   CHECK(situ_get_float32_matmul_precision() == SITU_PRECISION_MEDIUM);
   CHECK(situ_set_float32_matmul_precision(SITU_PRECISION_HIGHEST) == SITU_OK);
   CHECK(square_of(fine) == (double)(float)(fine * fine));

@@ -72,7 +72,7 @@ static void nonsense_is_refused(void **state) {
                    SITU_E_DTYPE);
   expect_error(SITU_E_DTYPE, "autocast_begin", "no dtype");
   assert_int_equal(situ_autocast_begin(&before, (situ_device){ .kind = SITU_DEVICE_KINDS }, NULL), SITU_E_DEVICE);
-  expect_error(SITU_E_DEVICE, "autocast_begin", "no device");
+  expect_error(SITU_E_DEVICE, "autocast_begin", "not a device");
   assert_int_equal(situ_autocast_begin(NULL, test_device(), NULL), SITU_E_ARG);
   expect_error(SITU_E_ARG, "autocast_begin", "before");
   is(situ_mm(a, a), SITU_F32);

@@ -301,7 +301,7 @@ static void policies_nest_and_end(void **state) {
   situ_policy_end(&inner);
   assert_true(copies());
   situ_policy_begin(&inner, (situ_policy){ .unstated = 2 });
-  expect_error(SITU_E_ARG, "policy_begin", "is no policy");
+  expect_error(SITU_E_ARG, "policy_begin", "is not a policy");
   assert_true(copies());
   situ_policy_begin(&forgotten, (situ_policy){ 0 });
   situ_policy_end(&outer);

@@ -34,9 +34,9 @@ static void bad_shapes(void **state) {
   expect_refused(situ_empty((situ_shape){ .ndim = 9 }, &o), SITU_E_ARG, "empty", "0 to 8");
   expect_refused(situ_empty((situ_shape){ .ndim = -1 }, &o), SITU_E_ARG, "empty", "0 to 8");
   situ_options odd = here((situ_dtype)99);
-  expect_refused(situ_empty(SITU_SHAPE(1), &odd), SITU_E_DTYPE, "empty", "no dtype");
+  expect_refused(situ_empty(SITU_SHAPE(1), &odd), SITU_E_DTYPE, "empty", "not a dtype");
   odd.dtype = (situ_dtype)-1;
-  expect_refused(situ_empty(SITU_SHAPE(1), &odd), SITU_E_DTYPE, "empty", "no dtype");
+  expect_refused(situ_empty(SITU_SHAPE(1), &odd), SITU_E_DTYPE, "empty", "not a dtype");
 }
 
 static void empty_tensors_are_fine(void **state) {

@@ -150,7 +150,7 @@ situ_status situ_ledger_end(situ_ledger *l) {
 situ_transfers situ_ledger_sum(const situ_ledger *l, situ_direction way) {
   if (!situ__ledger_usable("ledger_sum", l)) return (situ_transfers){ 0 };
   if ((unsigned)way >= SITU_DIRECTIONS) {
-    (void)situ__fail(SITU_E_ARG, "ledger_sum", "%d is no direction", (int)way);
+    (void)situ__fail(SITU_E_ARG, "ledger_sum", "%d is not a direction", (int)way);
     return (situ_transfers){ 0 };
   }
   if (!l->open) return l->sum[way];
