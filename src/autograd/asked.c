@@ -20,11 +20,11 @@ typedef struct walk {
   size_t depth, capacity;
 } walk;
 
-static bool put(const char *op, situ__map *map, const void *key, void *value) {
+static bool put_entry(const char *op, situ__map *map, const void *key, void *value) {
   return situ__map_put(map, key, value) || (situ__no_memory(op, 2 * (map->size + 8) * sizeof *map->entries), false);
 }
 
-static bool enter(walk *w, const situ__node *n) {
+static bool push_node(walk *w, const situ__node *n) {
   if (w->depth == w->capacity) {
     size_t capacity = w->capacity ? 2 * w->capacity : 64;
     frame *stack = situ__realloc(w->stack, capacity * sizeof *stack);
@@ -37,12 +37,12 @@ static bool enter(walk *w, const situ__node *n) {
 }
 
 /* Visits one more operand of the innermost node, or pops the node. */
-static bool advance(walk *w) {
+static bool advance_walk(walk *w) {
   frame *f = &w->stack[w->depth - 1];
   if (f->next == f->node->ins) {
     w->depth--;
     if (w->depth && f->leads) w->stack[w->depth - 1].leads = true;
-    return put(w->op, &w->asked->leads, f->node, f->leads ? &yes : &no);
+    return put_entry(w->op, &w->asked->leads, f->node, f->leads ? &yes : &no);
   }
   const situ__operand *o = &f->node->in[f->next++];
   if (!o->node) {
@@ -50,7 +50,7 @@ static bool advance(walk *w) {
     return true;
   }
   const void *known = situ__map_get(&w->asked->leads, o->node);
-  if (!known) return enter(w, o->node);
+  if (!known) return push_node(w, o->node);
   f->leads |= known == &yes;
   return true;
 }
@@ -58,11 +58,11 @@ static bool advance(walk *w) {
 bool situ__asked_find(situ__asked *a, const char *op, const situ_tensor *t) {
   for (int i = 0; i < a->count; i++) {
     const situ_tensor *x = a->inputs[i];
-    if (!put(op, &a->targets, x->node ? (const void *)x->node : x, &yes)) return false;
+    if (!put_entry(op, &a->targets, x->node ? (const void *)x->node : x, &yes)) return false;
   }
   walk w = { .asked = a, .op = op };
-  bool good = !t->node || enter(&w, t->node);
-  while (good && w.depth) good = advance(&w);
+  bool good = !t->node || push_node(&w, t->node);
+  while (good && w.depth) good = advance_walk(&w);
   situ__free(w.stack);
   a->reached = good && (t->node ? situ__map_get(&a->leads, t->node) == &yes : situ__map_get(&a->targets, t) != NULL);
   return good;

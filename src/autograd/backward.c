@@ -18,12 +18,13 @@ static situ_tensor *fresh_like(const char *op, const situ_tensor *t) {
   return situ__tensor_new(op, &shape, (situ_dtype)t->view.dtype, t->view.storage->device);
 }
 
-static bool only(const int64_t *refs, int64_t count) { return __atomic_load_n(refs, __ATOMIC_RELAXED) == count; }
+static bool has_refs(const int64_t *refs, int64_t count) { return __atomic_load_n(refs, __ATOMIC_RELAXED) == count; }
 
 /* The base of a view may be alive only because of the view. */
 bool situ__exclusive(const situ_tensor *t) {
-  return t->view.contiguous && only(&t->refs, 1) &&
-         (t->base ? only(&t->base->refs, 1) && only(&t->view.storage->refs, 2) : only(&t->view.storage->refs, 1));
+  return t->view.contiguous && has_refs(&t->refs, 1) &&
+         (t->base ? has_refs(&t->base->refs, 1) && has_refs(&t->view.storage->refs, 2)
+                  : has_refs(&t->view.storage->refs, 1));
 }
 
 /* Gradients of one value must have one device and one dtype. Otherwise something was moved or cast between forward
@@ -92,8 +93,8 @@ static situ_tensor *owned_copy(const char *op, situ_tensor *grad) {
 }
 
 /* Hooks may keep the gradient that they get, so it must be a handle of its own, marked as a gradient. */
-static bool mark(const char *op, situ_tensor **grad) {
-  if (!only(&(*grad)->refs, 1)) {
+static bool mark_gradient(const char *op, situ_tensor **grad) {
+  if (!has_refs(&(*grad)->refs, 1)) {
     situ_tensor *own = situ__tensor_alias(op, &(*grad)->view, (*grad)->created_at);
     if (!own) return false;
     situ_release(*grad);
@@ -105,7 +106,7 @@ static bool mark(const char *op, situ_tensor **grad) {
 
 /* Runs hooks on *grad, which the caller owns. */
 static bool run_hooks(const char *op, const situ__meta *m, situ_tensor **grad) {
-  if (m && m->hooks && !mark(op, grad)) return false;
+  if (m && m->hooks && !mark_gradient(op, grad)) return false;
   for (const situ__hook *h = m ? m->hooks : NULL; h; h = h->next) {
     situ_scope s;
     const uint64_t errors = situ__error_count();
@@ -126,7 +127,7 @@ static bool run_hooks(const char *op, const situ__meta *m, situ_tensor **grad) {
 /* ---- one node ---- */
 
 /* Adds grad to the gradient of an operand. Takes over the reference. */
-static bool deliver(situ__pass *p, const situ__operand *o, situ_tensor *grad) {
+static bool deliver_gradient(situ__pass *p, const situ__operand *o, situ_tensor *grad) {
   if (o->node) return situ__pass_add_node(p, o->node, o->result, grad);
   return situ__pass_add_leaf(p, o->leaf, grad); /* checked at the end, because the leaf may be moving now */
 }
@@ -152,8 +153,8 @@ static bool refuse_saved(const situ__pass *p, const situ__node *n, const situ_te
 
 /* Returns true if a saved value has neither changed nor moved: backward kernels use it as it is. dtype: the one that
    was saved; SITU_DTYPE_DEFAULT: unknown. */
-static bool unchanged(const situ__pass *p, const situ__node *n, const situ_tensor *saved, uint32_t version,
-                      situ_device device, situ_dtype dtype, const char *what, int i) {
+static bool check_saved(const situ__pass *p, const situ__node *n, const situ_tensor *saved, uint32_t version,
+                        situ_device device, situ_dtype dtype, const char *what, int i) {
   if (!saved) return true;
   const situ_storage *s = saved->view.storage;
   uint32_t now = __atomic_load_n(&s->version, __ATOMIC_RELAXED);
@@ -180,21 +181,22 @@ static bool unchanged(const situ__pass *p, const situ__node *n, const situ_tenso
   return refuse_saved(p, n, saved, SITU_E_STATE, text);
 }
 
-static bool ready(const situ__pass *p, const situ__node *n) {
+static bool check_node(const situ__pass *p, const situ__node *n) {
   if (!n->backward) {
     situ__fail(SITU_E_UNSUPPORTED, p->op, "%s cannot be differentiated, but a gradient reached it", n->name);
     return false;
   }
   for (int i = 0; i < n->ins; i++)
-    if (!unchanged(p, n, n->in[i].saved, n->in[i].version, n->in[i].device, n->in[i].dtype, "operand", i)) return false;
+    if (!check_saved(p, n, n->in[i].saved, n->in[i].version, n->in[i].device, n->in[i].dtype, "operand", i))
+      return false;
   for (int k = 0; k < n->outs; k++)
-    if (!unchanged(p, n, n->out[k].saved, n->out[k].version, n->out[k].device, SITU_DTYPE_DEFAULT, "result", k))
+    if (!check_saved(p, n, n->out[k].saved, n->out[k].version, n->out[k].device, SITU_DTYPE_DEFAULT, "result", k))
       return false;
   return true;
 }
 
 /* A pass that frees saved values must be alone in the node; passes that retain the graph may share it. */
-static bool enter(const situ__pass *p, situ__node *n) {
+static bool enter_node(const situ__pass *p, situ__node *n) {
   if (!n->saves) return true;
   int32_t state = __atomic_load_n(&n->state, __ATOMIC_RELAXED), next;
   do {
@@ -216,7 +218,7 @@ static bool enter(const situ__pass *p, situ__node *n) {
   return true;
 }
 
-static void leave(const situ__pass *p, situ__node *n, bool done) {
+static void leave_node(const situ__pass *p, situ__node *n, bool done) {
   if (!n->saves) return;
   if (p->retain_graph) {
     __atomic_fetch_sub(&n->state, 1, __ATOMIC_RELEASE);
@@ -228,7 +230,7 @@ static void leave(const situ__pass *p, situ__node *n, bool done) {
 
 /* Returns false after recording an error if the gradient of a result is not on the result's device, because a hook or
    a move changed it. */
-static bool arrived(const situ__pass *p, const situ__node *n, const situ__result *r, const situ_tensor *grad) {
+static bool check_arrival(const situ__pass *p, const situ__node *n, const situ__result *r, const situ_tensor *grad) {
   situ_device there = grad->view.storage->device;
   if (situ__same_device(r->device, there)) return true;
   char a[SITU_DEVICE_NAME_MAX], b[SITU_DEVICE_NAME_MAX];
@@ -239,11 +241,11 @@ static bool arrived(const situ__pass *p, const situ__node *n, const situ__result
 }
 
 /* Runs the results' hooks on the complete gradients, then stores requested and retained ones. */
-static bool results(situ__pass *p, const situ__asked *asked, const situ__node *n, situ_tensor **grad) {
+static bool finish_results(situ__pass *p, const situ__asked *asked, const situ__node *n, situ_tensor **grad) {
   for (int k = 0; k < n->outs; k++) {
     situ__meta *m = n->out[k].meta;
     if (!grad[k]) continue;
-    if (!run_hooks(p->op, m, &grad[k]) || !arrived(p, n, &n->out[k], grad[k])) return false;
+    if (!run_hooks(p->op, m, &grad[k]) || !check_arrival(p, n, &n->out[k], grad[k])) return false;
     if (m && m->retain && !asked && !situ__pass_keep(p, m, grad[k])) return false;
     if (asked) situ__asked_found(asked, n, k, grad[k]);
   }
@@ -257,30 +259,30 @@ static bool run_backward(situ__pass *p, const situ__node *n, situ_tensor *const 
   if (n->saves && !situ__use_begin(&use, situ__node_marks, n)) return situ__busy(p->op, n->name);
   void *const outer = situ__origin.within;
   situ__origin.within = p->site;
-  bool good = ready(p, n) && n->backward(p, n, grad, wants, dx);
+  bool good = check_node(p, n) && n->backward(p, n, grad, wants, dx);
   situ__origin.within = outer;
   if (n->saves) situ__use_end();
   return good;
 }
 
 /* Calls the backward of n and passes its gradients on. */
-static bool derive(situ__pass *p, situ__node *n, situ_tensor *const *grad, const bool *wants, situ_tensor **dx) {
-  if (!enter(p, n)) return false;
+static bool run_node(situ__pass *p, situ__node *n, situ_tensor *const *grad, const bool *wants, situ_tensor **dx) {
+  if (!enter_node(p, n)) return false;
   situ_scope s;
   situ_scope_begin_no_grad(&s);
   bool good = run_backward(p, n, grad, wants, dx);
   for (int i = 0; i < n->ins; i++) dx[i] = good && wants[i] ? situ_retain(dx[i]) : NULL;
   SITU_IGNORE(situ_scope_end(&s));
-  leave(p, n, good);
+  leave_node(p, n, good);
   for (int i = 0; i < n->ins; i++) {
     if (!dx[i]) continue;
-    if (good) good = deliver(p, &n->in[i], dx[i]);
+    if (good) good = deliver_gradient(p, &n->in[i], dx[i]);
     else situ_release(dx[i]);
   }
   return good;
 }
 
-static bool step(situ__pass *p, const situ__asked *asked, situ__node *n) {
+static bool step_node(situ__pass *p, const situ__asked *asked, situ__node *n) {
   enum { FEW = 8 };
   bool few_wants[FEW], *wants = few_wants, any = false;
   situ_tensor *few[2 * FEW], **dx = few, **grad = few + FEW;
@@ -297,7 +299,7 @@ static bool step(situ__pass *p, const situ__asked *asked, situ__node *n) {
     any |= wants[i];
     dx[i] = NULL;
   }
-  bool good = results(p, asked, n, grad) && (!any || derive(p, n, grad, wants, dx));
+  bool good = finish_results(p, asked, n, grad) && (!any || run_node(p, n, grad, wants, dx));
   for (int k = 0; k < n->outs; k++) situ_release(grad[k]);
   if (dx != few) situ__free(dx);
   return good;
@@ -306,7 +308,7 @@ static bool step(situ__pass *p, const situ__asked *asked, situ__node *n) {
 /* ---- the end: all leaves get their gradients at once ---- */
 
 /* Runs the hooks of leaves, and gives each gradient its own memory. */
-static bool complete(situ__pass *p) {
+static bool complete_sinks(situ__pass *p) {
   for (size_t i = 0; i < p->sinks; i++) {
     situ__sink *s = &p->sink[i];
     if (s->leaf) {
@@ -328,7 +330,7 @@ static bool complete(situ__pass *p) {
 static pthread_mutex_t committing = PTHREAD_MUTEX_INITIALIZER;
 
 /* Computes all sums first, in the memory of this pass's gradients; then swaps handles, which cannot fail. */
-static bool commit(situ__pass *p) {
+static bool commit_sinks(situ__pass *p) {
   bool good = true;
   pthread_mutex_lock(&committing);
   for (size_t i = 0; good && i < p->sinks; i++) {
@@ -348,7 +350,7 @@ static bool commit(situ__pass *p) {
 }
 
 /* Returns dt/dt, or the gradient that the caller gave; owned. */
-static situ_tensor *seed(const char *op, situ_tensor *t, situ_tensor *given) {
+static situ_tensor *seed_gradient(const char *op, situ_tensor *t, situ_tensor *given) {
   if (given) {
     if (!situ__same_device(given->view.storage->device, t->view.storage->device)) {
       char a[SITU_DEVICE_NAME_MAX], b[SITU_DEVICE_NAME_MAX];
@@ -381,21 +383,21 @@ static situ_tensor *seed(const char *op, situ_tensor *t, situ_tensor *given) {
   return situ__run(op, one->view.storage->device, &work) == SITU_OK ? situ_retain(one) : NULL;
 }
 
-static bool walk(situ__pass *p, const situ__asked *asked, situ_tensor *t, situ_tensor *given) {
-  situ_tensor *grad = seed(p->op, t, given);
+static bool walk_graph(situ__pass *p, const situ__asked *asked, situ_tensor *t, situ_tensor *given) {
+  situ_tensor *grad = seed_gradient(p->op, t, given);
   const situ__operand root = { .node = t->node, .leaf = t->node ? NULL : t, .result = t->node_result };
-  if (!grad || !deliver(p, &root, grad)) return false;
+  if (!grad || !deliver_gradient(p, &root, grad)) return false;
   while (situ__pass_next(p))
-    if (!step(p, asked, situ__pass_next(p))) return false;
+    if (!step_node(p, asked, situ__pass_next(p))) return false;
   situ__use use;
   if (!situ__use_begin(&use, situ__pass_marks, p)) return situ__busy(p->op, "a leaf");
-  bool good = complete(p) && (asked || commit(p));
+  bool good = complete_sinks(p) && (asked || commit_sinks(p));
   situ__use_end();
   if (good && asked) situ__asked_leaves(asked, p);
   return good;
 }
 
-static situ_status run(const char *op, situ_tensor *t, const situ_backward_options *options, situ__asked *asked) {
+static situ_status run_pass(const char *op, situ_tensor *t, const situ_backward_options *options, situ__asked *asked) {
   const situ_backward_options o = options ? *options : (situ_backward_options){ 0 };
   if (o.create_graph)
     return situ__fail(SITU_E_UNSUPPORTED, op,
@@ -414,7 +416,7 @@ static situ_status run(const char *op, situ_tensor *t, const situ_backward_optio
   situ__node *root = t->node;
   if (root) __atomic_fetch_add(&root->refs, 1, __ATOMIC_RELAXED);
   bool good = !asked || situ__asked_find(asked, op, t);
-  if (good && (!asked || asked->reached)) good = walk(&p, asked, t, o.gradient);
+  if (good && (!asked || asked->reached)) good = walk_graph(&p, asked, t, o.gradient);
   situ__pass_end(&p);
   situ__node_release(root);
   SITU_IGNORE(situ_scope_end(&s));
@@ -423,7 +425,7 @@ static situ_status run(const char *op, situ_tensor *t, const situ_backward_optio
 }
 
 situ_status situ_backward(situ_tensor *t, const situ_backward_options *options) {
-  return situ__need("backward", "input", t) ? run("backward", t, options, NULL) : situ_error();
+  return situ__need("backward", "input", t) ? run_pass("backward", t, options, NULL) : situ_error();
 }
 
 situ_status situ_autograd_grad(situ_tensor *t, int count, situ_tensor *const *inputs, situ_tensor **grads,
@@ -438,7 +440,7 @@ situ_status situ_autograd_grad(situ_tensor *t, int count, situ_tensor *const *in
   }
   for (int i = 0; i < count; i++) grads[i] = NULL;
   situ__asked asked = { .count = count, .inputs = inputs, .found = grads };
-  situ_status status = run(op, t, options, &asked);
+  situ_status status = run_pass(op, t, options, &asked);
   situ__asked_free(&asked);
   int owned = 0; /* number of gradients that the scope owns */
   for (; status == SITU_OK && owned < count; owned++) {

@@ -68,7 +68,7 @@ static bool grow_table(situ__pass *p) {
 }
 
 /* Deletes by shifting the following entries of the run back, so that probing still finds them. */
-static void erase(situ__pass *p, situ__slot *s) {
+static void erase_slot(situ__pass *p, situ__slot *s) {
   const size_t mask = ((size_t)1 << p->bits) - 1;
   size_t hole = (size_t)(s - p->slot);
   for (size_t at = (hole + 1) & mask; p->slot[at].key; at = (at + 1) & mask) {
@@ -97,7 +97,7 @@ static situ__slot *slot_of(situ__pass *p, const void *key, bool *fresh) {
 /* ---- the heap ---- */
 
 /* Makes space for one more element of an array that starts inside the struct. */
-static bool reserve(situ__pass *p, void **array, const void *few, size_t *capacity, size_t count, size_t size) {
+static bool reserve_element(situ__pass *p, void **array, const void *few, size_t *capacity, size_t count, size_t size) {
   if (count < *capacity) return true;
   void *larger = situ__realloc(*array == few ? NULL : *array, 2 * *capacity * size);
   if (!larger) return situ__no_memory(p->op, 2 * *capacity * size), false;
@@ -107,13 +107,13 @@ static bool reserve(situ__pass *p, void **array, const void *few, size_t *capaci
   return true;
 }
 
-static void push(situ__pass *p, situ__node *n) {
+static void push_node(situ__pass *p, situ__node *n) {
   size_t at = p->count++;
   for (; at && p->heap[(at - 1) / 2]->sequence < n->sequence; at = (at - 1) / 2) p->heap[at] = p->heap[(at - 1) / 2];
   p->heap[at] = n;
 }
 
-static void pop(situ__pass *p) {
+static void pop_node(situ__pass *p) {
   situ__node *moved = p->heap[--p->count];
   size_t at = 0;
   for (size_t child; (child = 2 * at + 1) < p->count; at = child) {
@@ -128,11 +128,11 @@ situ__node *situ__pass_next(const situ__pass *p) { return p->count ? p->heap[0] 
 
 void situ__pass_take(situ__pass *p, situ__node *n, situ_tensor **grad) {
   situ__slot *s = look_up(p->slot, p->bits, n);
-  pop(p);
+  pop_node(p);
   if (s->grads) memcpy(grad, s->grads, (size_t)n->outs * sizeof *grad);
   else grad[0] = s->grad;
   situ__free(s->grads);
-  erase(p, s);
+  erase_slot(p, s);
 }
 
 /* ---- accumulated gradients ---- */
@@ -140,25 +140,27 @@ void situ__pass_take(situ__pass *p, situ__node *n, situ_tensor **grad) {
 bool situ__pass_add_node(situ__pass *p, situ__node *n, int result, situ_tensor *grad) {
   bool fresh;
   situ__slot *s = slot_of(p, n, &fresh);
-  bool good = s && (!fresh || reserve(p, (void **)&p->heap, p->few_nodes, &p->capacity, p->count, sizeof *p->heap));
+  bool good =
+      s && (!fresh || reserve_element(p, (void **)&p->heap, p->few_nodes, &p->capacity, p->count, sizeof *p->heap));
   if (good && fresh && n->outs > 1 && !(s->grads = situ__calloc((size_t)n->outs, sizeof *s->grads))) {
     situ__no_memory(p->op, (size_t)n->outs * sizeof *s->grads);
     good = false;
   }
   if (!good) {
-    if (s && fresh) erase(p, s);
+    if (s && fresh) erase_slot(p, s);
     situ_release(grad);
     return false;
   }
-  if (fresh) push(p, n);
+  if (fresh) push_node(p, n);
   return situ__accumulate(p->op, s->grads ? &s->grads[result] : &s->grad, grad);
 }
 
 bool situ__pass_add_leaf(situ__pass *p, situ_tensor *leaf, situ_tensor *grad) {
   bool fresh;
   situ__slot *s = slot_of(p, leaf, &fresh);
-  if (!s || (fresh && !reserve(p, (void **)&p->sink, p->few_sinks, &p->sink_capacity, p->sinks, sizeof *p->sink))) {
-    if (s && fresh) erase(p, s);
+  if (!s ||
+      (fresh && !reserve_element(p, (void **)&p->sink, p->few_sinks, &p->sink_capacity, p->sinks, sizeof *p->sink))) {
+    if (s && fresh) erase_slot(p, s);
     situ_release(grad);
     return false;
   }
@@ -169,7 +171,7 @@ bool situ__pass_add_leaf(situ__pass *p, situ_tensor *leaf, situ_tensor *grad) {
 situ_tensor **situ__pass_leaf(situ__pass *p, const situ_tensor *leaf) { return &look_up(p->slot, p->bits, leaf)->grad; }
 
 bool situ__pass_keep(situ__pass *p, situ__meta *meta, situ_tensor *grad) {
-  if (!reserve(p, (void **)&p->sink, p->few_sinks, &p->sink_capacity, p->sinks, sizeof *p->sink)) return false;
+  if (!reserve_element(p, (void **)&p->sink, p->few_sinks, &p->sink_capacity, p->sinks, sizeof *p->sink)) return false;
   __atomic_fetch_add(&meta->refs, 1, __ATOMIC_RELAXED);
   p->sink[p->sinks++] = (situ__sink){ .meta = meta, .grad = situ_retain(grad) };
   return true;

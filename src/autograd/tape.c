@@ -70,7 +70,7 @@ static situ__node *node_new(const situ__record *r) {
 
 /* Returns a separate handle on the same values, without history: a saved value must not own the node that saves it,
    neither now nor after it was written in place. */
-static situ_tensor *alias(const char *op, const situ_tensor *t) {
+static situ_tensor *alias_value(const char *op, const situ_tensor *t) {
   situ_tensor *copy = situ__tensor_alias(op, &t->view, t->created_at);
   if (copy && t->name) copy->name = situ__strdup(t->name); /* for messages only */
   return copy;
@@ -78,13 +78,13 @@ static situ_tensor *alias(const char *op, const situ_tensor *t) {
 
 /* A leaf that requires a gradient, and a view of one, cannot be written in place while recording, so they are saved
    themselves. */
-static situ_tensor *save(const char *op, situ_tensor *t) {
+static situ_tensor *save_value(const char *op, situ_tensor *t) {
   const situ_tensor *base = t->base ? t->base : t;
-  return base->requires_grad && !base->node ? situ_retain(t) : alias(op, t);
+  return base->requires_grad && !base->node ? situ_retain(t) : alias_value(op, t);
 }
 
 /* For an operand that is written in place, returns the copy of its earlier values. */
-static situ_tensor *as_it_was(const situ__record *r, situ_tensor *t) {
+static situ_tensor *value_before(const situ__record *r, situ_tensor *t) {
   return r->before && t->view.storage == r->in[0]->view.storage && situ__same_place(&t->view, &r->in[0]->view)
              ? r->before
              : t;
@@ -108,7 +108,7 @@ static bool prepare_operand(situ__node *n, int i, const situ__record *r) {
   }
   if (!(r->save & SITU_SAVE(i < SITU_OPERANDS ? i : 0))) return true;
   n->saves = true;
-  o->saved = save(r->name, as_it_was(r, t));
+  o->saved = save_value(r->name, value_before(r, t));
   if (o->saved && o->saved == o->leaf) situ_release(o->saved); /* hold only one reference */
   return o->saved != NULL;
 }
@@ -130,7 +130,7 @@ static bool prepare_result(situ__node *n, int k, const situ__record *r) {
   }
   if (!(r->save & SITU_SAVE_OUT(k))) return true;
   n->saves = true;
-  return (n->out[k].saved = alias(r->name, t)) != NULL;
+  return (n->out[k].saved = alias_value(r->name, t)) != NULL;
 }
 
 situ__node *situ__tape_prepare(const situ__record *r) {
@@ -203,7 +203,7 @@ void situ__node_clear(situ__node *n) {
   for (int k = 0; k < n->outs; k++) situ_drop(&n->out[k].saved);
 }
 
-static void destroy(situ__node *n) {
+static void destroy_node(situ__node *n) {
   situ__node_clear(n);
   for (int i = 0; i < n->ins; i++) {
     situ__node_release(n->in[i].node);
@@ -230,7 +230,7 @@ void situ__node_release(situ__node *n) {
   while (doomed) {
     situ__node *dead = doomed;
     doomed = dead->next;
-    destroy(dead);
+    destroy_node(dead);
   }
   draining = false;
 }

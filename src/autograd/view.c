@@ -23,7 +23,7 @@ void situ__view_fix(situ_tensor *view, situ__view_kind kind) {
 }
 
 /* Returns the tensor's name, or "this tensor". */
-static const char *named(const situ_tensor *t) { return *situ_name(t) ? situ_name(t) : "this tensor"; }
+static const char *label_of(const situ_tensor *t) { return *situ_name(t) ? situ_name(t) : "this tensor"; }
 
 static bool refuse_kind(const char *op, const situ_tensor *t, const char *what) {
   static const char *const why[] = {
@@ -35,7 +35,8 @@ static bool refuse_kind(const char *op, const situ_tensor *t, const char *what) 
     [SITU__VIEW_FUNCTION] = "a view that a function returned; clone it first",
     [SITU__VIEW_OUTSIDE] = "a view that shows elements which its base does not have; clone it first",
   };
-  situ__fail(SITU_E_STATE, op, "%s %s where gradients are recorded, but it is %s", named(t), what, why[t->view_kind]);
+  situ__fail(SITU_E_STATE, op, "%s %s where gradients are recorded, but it is %s", label_of(t), what,
+             why[t->view_kind]);
   return false;
 }
 
@@ -77,14 +78,15 @@ bool situ__view_may_write(const char *op, const situ_tensor *t, bool recorded) {
     return refuse_kind(op, t, "is written in place");
   if (t->base && recorded && situ__desc_overlaps(&base->view)) {
     situ__fail(SITU_E_ALIAS, op,
-               "%s is written in place, but elements of its base share memory (expanded?); clone it first", named(t));
+               "%s is written in place, but elements of its base share memory (expanded?); clone it first",
+               label_of(t));
     return false;
   }
   if (recorded && !base->requires_grad && has_leaf_view(base, t)) {
     situ__fail(
         SITU_E_STATE, op,
         "%s is written in place, but a leaf that requires a gradient is a view of the same memory; write under no_grad, or clone one of them",
-        named(t));
+        label_of(t));
     return false;
   }
   return true;

@@ -25,12 +25,12 @@ static uint64_t begun;      /* number of claims so far, which is the number of t
 static pthread_key_t at_exit;
 static pthread_once_t once = PTHREAD_ONCE_INIT;
 
-static void lock(thread_uses *t) {
+static void lock_uses(thread_uses *t) {
   while (__atomic_exchange_n(&t->lock, 1, __ATOMIC_ACQUIRE)) sched_yield();
 }
-static void unlock(thread_uses *t) { __atomic_store_n(&t->lock, 0, __ATOMIC_RELEASE); }
+static void unlock_uses(thread_uses *t) { __atomic_store_n(&t->lock, 0, __ATOMIC_RELEASE); }
 
-static void leave(situ__claim *c) {
+static void unlink_claim(situ__claim *c) {
   __atomic_store_n(c->link, c->next, __ATOMIC_RELEASE);
   if (c->next) c->next->link = c->link;
 }
@@ -55,12 +55,12 @@ static void in_child(void) {
   mine.link = &threads;
   for (situ__claim *c = claims, *next; c; c = next) {
     next = c->next;
-    if (c->thread != mine.number) leave(c);
+    if (c->thread != mine.number) unlink_claim(c);
   }
   pthread_mutex_unlock(&claiming);
 }
 
-static void prepare(void) {
+static void install_handlers(void) {
   (void)pthread_key_create(&at_exit, delist);
   (void)pthread_atfork(before_fork, in_parent, in_child);
 }
@@ -68,7 +68,7 @@ static void prepare(void) {
 /* The list points into thread-local memory, so a thread whose exit cannot be observed is not listed. */
 static SITU_COLD void enlist(void) {
   static uint32_t numbers;
-  (void)pthread_once(&once, prepare);
+  (void)pthread_once(&once, install_handlers);
   if (pthread_setspecific(at_exit, &mine) != 0) return;
   pthread_mutex_lock(&claiming);
   mine.number = ++numbers;
@@ -95,7 +95,7 @@ static bool is_free(uint64_t *mark) {
 }
 /* Marks for the newest claim. It enters the list only once all its parts are marked; until then its marks have no
    effect. */
-static bool take(uint64_t *mark) {
+static bool take_mark(uint64_t *mark) {
   const uint32_t thread = claimed_by(*mark);
   if (!thread) *mark = begun;
   return !thread || thread == mine.number;
@@ -103,17 +103,17 @@ static bool take(uint64_t *mark) {
 
 /* ---- uses ---- */
 
-static void pop(void) {
-  lock(&mine);
+static void pop_use(void) {
+  lock_uses(&mine);
   mine.first = mine.first->outer;
-  unlock(&mine);
+  unlock_uses(&mine);
 }
 
 static SITU_COLD bool is_admitted(const situ__use *use) {
   pthread_mutex_lock(&claiming);
   bool good = use->marks(use->object, is_free);
   pthread_mutex_unlock(&claiming);
-  if (!good) pop();
+  if (!good) pop_use();
   return good;
 }
 
@@ -122,13 +122,13 @@ static SITU_COLD bool is_admitted(const situ__use *use) {
 bool situ__use_begin(situ__use *use, situ__marks *marks, const void *object) {
   if (__builtin_expect(!mine.number, 0)) enlist();
   *use = (situ__use){ marks, object, mine.first };
-  lock(&mine);
+  lock_uses(&mine);
   mine.first = use;
-  unlock(&mine);
+  unlock_uses(&mine);
   return __builtin_expect(!__atomic_load_n(&claims, __ATOMIC_ACQUIRE), 1) || is_admitted(use);
 }
 
-void situ__use_end(void) { pop(); }
+void situ__use_end(void) { pop_use(); }
 
 /* ---- claims ---- */
 
@@ -137,14 +137,14 @@ static bool used_elsewhere(void) {
   bool used = false;
   for (thread_uses *t = threads; t && !used; t = t->next) {
     if (t == &mine) continue;
-    lock(t);
+    lock_uses(t);
     for (const situ__use *u = t->first; u && !used; u = u->outer) used = !u->marks(u->object, is_not_mine);
-    unlock(t);
+    unlock_uses(t);
   }
   return used;
 }
 
-static void enter(situ__claim *c) {
+static void link_claim(situ__claim *c) {
   c->next = claims;
   c->link = &claims;
   if (claims) claims->link = &c->next;
@@ -155,11 +155,11 @@ bool situ__claim_begin(situ__claim *claim, situ__marks *marks, const void *objec
   if (!mine.number) enlist();
   pthread_mutex_lock(&claiming);
   *claim = (situ__claim){ .number = ++begun, .thread = mine.number };
-  bool good = marks(object, take);
+  bool good = marks(object, take_mark);
   if (good) {
-    enter(claim);
+    link_claim(claim);
     if (used_elsewhere()) {
-      leave(claim);
+      unlink_claim(claim);
       good = false;
     }
   }
@@ -171,7 +171,7 @@ bool situ__claim_begin(situ__claim *claim, situ__marks *marks, const void *objec
 void situ__claim_end(situ__claim *claim) {
   if (!claim->number) return;
   pthread_mutex_lock(&claiming);
-  leave(claim);
+  unlink_claim(claim);
   pthread_mutex_unlock(&claiming);
   *claim = (situ__claim){ 0 };
 }

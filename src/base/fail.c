@@ -134,7 +134,7 @@ static void fix_texts(situ_error_fix *f, const char **text[FIX_TEXTS]) {
   memcpy(text, all, sizeof all);
 }
 
-static size_t room_for(const char *const *text) { return *text ? strlen(*text) + 1 : 1; }
+static size_t text_size(const char *const *text) { return *text ? strlen(*text) + 1 : 1; }
 
 static void keep_text(char **at, const char **text) {
   size_t length = *text ? strlen(*text) : 0;
@@ -151,16 +151,16 @@ static void keep_texts(error_record *record, const situ_error_report *report) {
   const char **text[OPERAND_TEXTS];
   size_t bytes = sizeof *more.operands * (size_t)more.count + sizeof *more.fixes * (size_t)more.fix_count;
   report_texts(&more, text);
-  for (int k = 0; k < REPORT_TEXTS; k++) bytes += room_for(text[k]);
+  for (int k = 0; k < REPORT_TEXTS; k++) bytes += text_size(text[k]);
   for (int i = 0; i < more.count; i++) {
     situ_error_operand operand = report->operands[i];
     operand_texts(&operand, text);
-    for (int k = 0; k < OPERAND_TEXTS; k++) bytes += room_for(text[k]);
+    for (int k = 0; k < OPERAND_TEXTS; k++) bytes += text_size(text[k]);
   }
   for (int i = 0; i < more.fix_count; i++) {
     situ_error_fix fix = report->fixes[i];
     fix_texts(&fix, text);
-    for (int k = 0; k < FIX_TEXTS; k++) bytes += room_for(text[k]);
+    for (int k = 0; k < FIX_TEXTS; k++) bytes += text_size(text[k]);
   }
   record->texts = situ__alloc_uncounted(bytes);
   if (!record->texts) return;
@@ -206,14 +206,14 @@ const char *situ__error_name(const char *op, char buffer[SITU__OP_NAME]) {
 }
 
 /* Starts a record, without its text. Returns NULL when memory runs out. */
-static error_record *begin(situ_status status, const char *name) {
+static error_record *begin_record(situ_status status, const char *name) {
   situ__errors_now.status = status;
   error_record *record = open_record();
   if (record) (void)snprintf(record->op, sizeof record->op, "%s", name);
   return record;
 }
 
-static void finish(error_record *record) {
+static void finish_record(error_record *record) {
   if (muted != LOUD) return;
   int how = __atomic_load_n(&policy, __ATOMIC_RELAXED);
   if (how != SITU_ERROR_QUIET) log_line(message_of(record));
@@ -222,7 +222,7 @@ static void finish(error_record *record) {
 
 /* Returns true if the explainer recorded a full report. Not tried when memory has run out. Errors met while an
    explanation is being made are not recorded. */
-static bool explained(situ_status status, const char *name, const char *text) {
+static bool try_explain(situ_status status, const char *name, const char *text) {
   if (!situ__now.call || muted == QUIET || status == SITU_E_NOMEM) return false;
   explaining = true;
   bool done = situ__base_up.explain_error(status, name, text);
@@ -237,14 +237,14 @@ static SITU_PRINTF(3, 0) void fail_text(situ_status status, const char *op, cons
   situ__error_name(op, name);
   (void)vsnprintf(said, sizeof said, fmt, args);
   situ__utf8_printable(said, text, sizeof text);
-  if (explained(status, name, text)) return;
-  error_record *record = begin(status, name);
+  if (try_explain(status, name, text)) return;
+  error_record *record = begin_record(status, name);
   if (record) {
     int length = *name ? snprintf(record->message, sizeof record->message, "%s: ", name) : 0;
     (void)snprintf(record->message + length, sizeof record->message - (size_t)length, "%s", text);
     if (muted != QUIET) record->site = situ__base_up.call_site();
   }
-  finish(record);
+  finish_record(record);
 }
 
 situ_status situ__fail(situ_status status, const char *op, const char *fmt, ...) {
@@ -259,12 +259,12 @@ situ_status situ__fail_report(const situ_error_report *report) {
   if (!explaining) situ__errors_now.count++;
   explaining = false;
   if (situ__errors_now.status != SITU_OK) return report->status;
-  error_record *record = begin(report->status, report->op ? report->op : "");
+  error_record *record = begin_record(report->status, report->op ? report->op : "");
   if (record) {
     situ__utf8_printable(report->message, record->message, sizeof record->message);
     keep_texts(record, report);
   }
-  finish(record);
+  finish_record(record);
   return report->status;
 }
 

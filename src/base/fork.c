@@ -8,6 +8,6 @@ bool situ__fork_happened;
 static pthread_once_t once = PTHREAD_ONCE_INIT;
 
 static void in_child(void) { __atomic_store_n(&situ__fork_happened, true, __ATOMIC_RELAXED); }
-static void watch(void) { (void)pthread_atfork(NULL, NULL, in_child); }
+static void install_handler(void) { (void)pthread_atfork(NULL, NULL, in_child); }
 
-void situ__fork_guard(void) { (void)pthread_once(&once, watch); }
+void situ__fork_guard(void) { (void)pthread_once(&once, install_handler); }

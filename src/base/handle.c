@@ -36,7 +36,7 @@ typedef struct queue {
 
 /* ---- the quarantine ---- */
 
-static void put(queue *q, dead *d) {
+static void push_dead(queue *q, dead *d) {
   d->next = NULL;
   if (q->last) q->last->next = d;
   else q->first = d;
@@ -46,7 +46,7 @@ static void put(queue *q, dead *d) {
 }
 
 /* Removes the oldest one if the queue exceeds a limit, else returns NULL. */
-static dead *take(queue *q, uint32_t most, size_t bytes) {
+static dead *pop_oldest(queue *q, uint32_t most, size_t bytes) {
   dead *d = q->first;
   if (!d || (q->count <= most && q->bytes <= bytes)) return NULL;
   q->first = d->next;
@@ -66,18 +66,20 @@ static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
 static queue shared[SITU__HANDLE_KINDS];
 
 /* Returns false in a forked child if a thread of the parent held the lock, which then stays locked. */
-static bool enter(void) { return (situ__forked() ? pthread_mutex_trylock(&lock) : pthread_mutex_lock(&lock)) == 0; }
+static bool lock_shared(void) {
+  return (situ__forked() ? pthread_mutex_trylock(&lock) : pthread_mutex_lock(&lock)) == 0;
+}
 
-static void share(dead *d, situ__handle_kind kind) {
+static void share_dead(dead *d, situ__handle_kind kind) {
   queue over = { 0 };
-  if (!enter()) {
+  if (!lock_shared()) {
     give_back(d);
     return;
   }
-  put(&shared[kind], d);
-  for (dead *old; (old = take(&shared[kind], HELD, BYTES));) put(&over, old);
+  push_dead(&shared[kind], d);
+  for (dead *old; (old = pop_oldest(&shared[kind], HELD, BYTES));) push_dead(&over, old);
   pthread_mutex_unlock(&lock);
-  for (dead *old; (old = take(&over, 0, 0));) give_back(old);
+  for (dead *old; (old = pop_oldest(&over, 0, 0));) give_back(old);
 }
 
 /* ---- tensors: one queue per thread; new tensors reuse its oldest memory ---- */
@@ -91,21 +93,21 @@ static pthread_once_t once = PTHREAD_ONCE_INIT;
 static void thread_exit(void *unused) {
   (void)unused;
   ended = true;
-  for (dead *d; (d = take(&mine, 0, 0));) share(d, SITU__A_TENSOR);
+  for (dead *d; (d = pop_oldest(&mine, 0, 0));) share_dead(d, SITU__A_TENSOR);
 }
 
 static void make_key(void) { (void)pthread_key_create(&at_exit, thread_exit); }
 
 /* The slow path: the first one of a thread, a full queue, or a thread that has ended. */
-static SITU_COLD __attribute__((noinline)) void hold(dead *d) {
+static SITU_COLD __attribute__((noinline)) void hold_dead(dead *d) {
   if (ended) {
-    share(d, SITU__A_TENSOR);
+    share_dead(d, SITU__A_TENSOR);
     return;
   }
   (void)pthread_once(&once, make_key);
   (void)pthread_setspecific(at_exit, &once);
-  put(&mine, d);
-  dead *old = take(&mine, MOST, SIZE_MAX);
+  push_dead(&mine, d);
+  dead *old = pop_oldest(&mine, MOST, SIZE_MAX);
   if (old) give_back(old);
 }
 
@@ -127,7 +129,7 @@ void situ__handle_free_tensor(void *handle, size_t size) {
   d->size = (uint32_t)size;
   d->next = NULL;
   if (__builtin_expect(!last || mine.count == MOST, 0)) {
-    hold(d);
+    hold_dead(d);
     return;
   }
   last->next = d;
@@ -137,12 +139,12 @@ void situ__handle_free_tensor(void *handle, size_t size) {
 
 /* ---- other kinds ---- */
 
-static size_t room(size_t size) { return size < SMALLEST ? SMALLEST : size; }
+static size_t padded_size(size_t size) { return size < SMALLEST ? SMALLEST : size; }
 
 void *situ__handle_new(situ__handle_kind kind, size_t size) {
-  void *handle = situ__small_alloc(room(size));
+  void *handle = situ__small_alloc(padded_size(size));
   const uint32_t head = SITU__LIVE(kind);
-  if (handle) memcpy(memset(handle, 0, room(size)), &head, sizeof head);
+  if (handle) memcpy(memset(handle, 0, padded_size(size)), &head, sizeof head);
   return handle;
 }
 
@@ -157,23 +159,23 @@ void situ__handle_free(void *handle, size_t size, const char *text) {
   const situ__handle_kind kind = d->head & 0xffff;
   char which[SMALLEST - SITU__DEAD_HEAD];
   (void)snprintf(which, sizeof which, "%s", text ? text : ""); /* text may point into the object */
-  size = room(size);
+  size = padded_size(size);
   memset(d, 0, size);
   memcpy(d->text, which, sizeof which);
   d->head = DEAD | (uint32_t)kind;
   d->size = size > UINT32_MAX ? UINT32_MAX : (uint32_t)size;
   SITU__POISON((char *)d + SMALLEST, size - SMALLEST);
-  share(d, kind);
+  share_dead(d, kind);
 }
 
 void situ__handles_trim(void) {
-  for (dead *d; (d = take(&mine, 0, 0));) give_back(d);
+  for (dead *d; (d = pop_oldest(&mine, 0, 0));) give_back(d);
   for (int kind = 1; kind < SITU__HANDLE_KINDS; kind++) {
     queue all = { 0 };
-    if (!enter()) return;
-    for (dead *d; (d = take(&shared[kind], 0, 0));) put(&all, d);
+    if (!lock_shared()) return;
+    for (dead *d; (d = pop_oldest(&shared[kind], 0, 0));) push_dead(&all, d);
     pthread_mutex_unlock(&lock);
-    for (dead *d; (d = take(&all, 0, 0));) give_back(d);
+    for (dead *d; (d = pop_oldest(&all, 0, 0));) give_back(d);
   }
 }
 

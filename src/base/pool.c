@@ -46,7 +46,7 @@ static int workers;                    /* running; changes under owner */
 static int threads;                    /* the configured number, including the caller; 0: not decided yet */
 static SITU__THREAD_LOCAL bool inside; /* this thread is running a chunk */
 
-static void relax(void) {
+static void pause_cpu(void) {
 #if defined(__x86_64__) || defined(__i386__)
   __builtin_ia32_pause();
 #elif defined(__aarch64__)
@@ -57,23 +57,23 @@ static void relax(void) {
 /* Waits a little before the i-th retry. Returns false when the thread should sleep instead. */
 static bool look_again(int i) {
   if (i >= SPINS) (void)sched_yield();
-  else relax();
+  else pause_cpu();
   return i < SPINS + YIELDS;
 }
 
-static uint32_t untaken(uint64_t word) { return (uint32_t)word; }
+static uint32_t count_untaken(uint64_t word) { return (uint32_t)word; }
 
 /* Takes and runs chunks until all are taken. */
 static void run_chunks(void (**started)(void)) {
   uint64_t word = __atomic_load_n(&ticket, __ATOMIC_ACQUIRE);
-  while (untaken(word) != 0) {
+  while (count_untaken(word) != 0) {
     if (!__atomic_compare_exchange_n(&ticket, &word, word - 1, false, __ATOMIC_ACQUIRE, __ATOMIC_ACQUIRE)) continue;
     if (started) {
       void (*start)(void) = __atomic_load_n(&on_start, __ATOMIC_ACQUIRE);
       if (start && start != *started) start();
       *started = start;
     }
-    int64_t begin = (job.chunks - untaken(word)) * job.grain;
+    int64_t begin = (job.chunks - count_untaken(word)) * job.grain;
     int64_t end = begin > job.count - job.grain ? job.count : begin + job.grain;
     inside = true;
     job.fn(begin, end, job.payload);
@@ -87,17 +87,17 @@ static void run_chunks(void (**started)(void)) {
   }
 }
 
-static void *work(void *unused) {
+static void *run_worker(void *unused) {
   (void)unused;
   void (*started)(void) = NULL;
   for (;;) {
-    for (int i = 0; untaken(__atomic_load_n(&ticket, __ATOMIC_RELAXED)) == 0 && look_again(i); i++) {}
-    if (untaken(__atomic_load_n(&ticket, __ATOMIC_RELAXED)) == 0) {
+    for (int i = 0; count_untaken(__atomic_load_n(&ticket, __ATOMIC_RELAXED)) == 0 && look_again(i); i++) {}
+    if (count_untaken(__atomic_load_n(&ticket, __ATOMIC_RELAXED)) == 0) {
       pthread_mutex_lock(&lock);
       /* Count this sleeper before its last look at the ticket; the owner writes the ticket before it looks for
          sleepers. So one of the two sees the other. */
       __atomic_add_fetch(&sleepers, 1, __ATOMIC_SEQ_CST);
-      while (!stopping && untaken(__atomic_load_n(&ticket, __ATOMIC_SEQ_CST)) == 0)
+      while (!stopping && count_untaken(__atomic_load_n(&ticket, __ATOMIC_SEQ_CST)) == 0)
         pthread_cond_wait(&work_there, &lock);
       __atomic_sub_fetch(&sleepers, 1, __ATOMIC_SEQ_CST);
       bool stop = stopping;
@@ -132,7 +132,7 @@ static void start_workers(void) {
   sigset_t all, before;
   sigfillset(&all);
   if (pthread_sigmask(SIG_SETMASK, &all, &before) != 0) return;
-  while (workers < threads - 1 && pthread_create(&worker[workers], NULL, work, NULL) == 0) workers++;
+  while (workers < threads - 1 && pthread_create(&worker[workers], NULL, run_worker, NULL) == 0) workers++;
   (void)pthread_sigmask(SIG_SETMASK, &before, NULL);
 }
 

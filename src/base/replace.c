@@ -18,7 +18,7 @@
 /* Maximum bytes per write call: Linux cuts at 2 GiB less a page, other systems fail. */
 #define WRITE_MOST ((size_t)1 << 30)
 
-static situ_status failed(situ__replace *r, const char *what) {
+static situ_status record_failure(situ__replace *r, const char *what) {
   if (r->status != SITU_OK) return r->status;
   return r->status = situ__fail(SITU_E_IO, r->op, "%s: %s: %s", r->path, what, strerror(errno));
 }
@@ -33,7 +33,7 @@ static situ_status open_directory(situ__replace *r) {
   do r->dir = situ__sys.openat(AT_FDCWD, directory, O_RDONLY | O_DIRECTORY | O_CLOEXEC, 0);
   while (r->dir < 0 && errno == EINTR);
   situ__free(directory);
-  return r->dir < 0 ? failed(r, "its directory cannot be opened") : SITU_OK;
+  return r->dir < 0 ? record_failure(r, "its directory cannot be opened") : SITU_OK;
 }
 
 /* O_EXCL and O_NOFOLLOW, with a unique name: other writers of the directory cannot plant a file or link under it. */
@@ -49,21 +49,21 @@ static situ_status open_new(situ__replace *r, mode_t mode) {
     if (errno != EEXIST && errno != EINTR) break;
   }
   r->temp[0] = '\0';
-  return failed(r, "no new file can be made beside it");
+  return record_failure(r, "no new file can be made beside it");
 }
 
 /* Keeps the target's permissions, and its owner where allowed: a model that a group can read must not become private
    when it is saved again. */
 static situ_status keep_mode(situ__replace *r, const struct stat *old) {
   struct stat now;
-  if (situ__sys.fstat(r->fd, &now) != 0) return failed(r, "the new file's attributes cannot be read");
+  if (situ__sys.fstat(r->fd, &now) != 0) return record_failure(r, "the new file's attributes cannot be read");
   if (now.st_uid != old->st_uid || now.st_gid != old->st_gid)
     SITU_IGNORE(situ__sys.fchown(r->fd, old->st_uid, old->st_gid)); /* mostly only root may */
-  if (situ__sys.fchmod(r->fd, old->st_mode & 07777) != 0) return failed(r, "its permissions cannot be kept");
+  if (situ__sys.fchmod(r->fd, old->st_mode & 07777) != 0) return record_failure(r, "its permissions cannot be kept");
   return SITU_OK;
 }
 
-static situ_status reserve(situ__replace *r, int64_t bytes) {
+static situ_status reserve_bytes(situ__replace *r, int64_t bytes) {
   if (bytes <= 0) return SITU_OK;
   int error;
   do error = situ__sys.allocate(r->fd, 0, (off_t)bytes);
@@ -71,7 +71,7 @@ static situ_status reserve(situ__replace *r, int64_t bytes) {
   /* The file system cannot reserve space: the writes report a full disk. */
   if (error == 0 || error == EINVAL || error == EOPNOTSUPP || error == ENOSYS) return SITU_OK;
   errno = error;
-  return failed(r, "no space for the new file");
+  return record_failure(r, "no space for the new file");
 }
 
 situ_status situ__replace_begin(situ__replace *r, const char *op, const char *path, int64_t bytes, bool sync) {
@@ -84,14 +84,15 @@ situ_status situ__replace_begin(situ__replace *r, const char *op, const char *pa
   struct stat old;
   bool exists = situ__sys.fstatat(r->dir, r->name, &old, AT_SYMLINK_NOFOLLOW) == 0;
   if (!exists && errno != ENOENT) {
-    failed(r, "its attributes cannot be read");
+    record_failure(r, "its attributes cannot be read");
   } else if (exists && !S_ISREG(old.st_mode)) {
     r->status = situ__fail(SITU_E_ARG, op, "%s: is %s: only a file can be replaced", path,
                            S_ISLNK(old.st_mode) ? "a symbolic link" : "not a regular file");
   } else {
     situ__replace_sweep(r->dir, r->name);
     /* While the file is being written, only those may read it who may read the old one. */
-    if (open_new(r, exists ? 0600 : 0666) == SITU_OK && (!exists || keep_mode(r, &old) == SITU_OK)) reserve(r, bytes);
+    if (open_new(r, exists ? 0600 : 0666) == SITU_OK && (!exists || keep_mode(r, &old) == SITU_OK))
+      reserve_bytes(r, bytes);
   }
   if (r->status != SITU_OK) situ__replace_abandon(r);
   return r->status;
@@ -103,7 +104,7 @@ situ_status situ__replace_rewrite(situ__replace *r, const void *data, size_t byt
     ssize_t done = situ__sys.pwrite(r->fd, from, bytes < WRITE_MOST ? bytes : WRITE_MOST, (off_t)offset);
     if (done < 0 && errno == EINTR) continue;
     if (done == 0) errno = ENOSPC; /* POSIX does not say what a write of 0 bytes means */
-    if (done <= 0) return failed(r, "cannot be written");
+    if (done <= 0) return record_failure(r, "cannot be written");
     from += done;
     bytes -= (size_t)done;
     offset += done;
@@ -130,18 +131,18 @@ situ_status situ__replace_end(situ__replace *r, bool *replaced) {
   if (replaced) *replaced = false;
   if (r->status == SITU_OK) {
     /* Never retry a failed sync: the kernel has dropped the pages and marks them clean. */
-    if (r->sync && situ__sys.fsync(r->fd) != 0) failed(r, "the disk did not take it");
+    if (r->sync && situ__sys.fsync(r->fd) != 0) record_failure(r, "the disk did not take it");
     int fd = r->fd;
     r->fd = -1;
     /* close always frees the descriptor, and EINTR says nothing about the data. */
-    if (situ__sys.close(fd) != 0 && errno != EINTR) failed(r, "cannot be closed");
+    if (situ__sys.close(fd) != 0 && errno != EINTR) record_failure(r, "cannot be closed");
     if (r->status == SITU_OK && situ__sys.renameat(r->dir, r->temp, r->dir, r->name) != 0)
-      failed(r, "the new file cannot take its place");
+      record_failure(r, "the new file cannot take its place");
   }
   if (r->status == SITU_OK) {
     r->temp[0] = '\0';
     if (replaced) *replaced = true;
-    if (r->sync && situ__sys.fsync(r->dir) != 0) failed(r, "is replaced, but a power cut may undo it");
+    if (r->sync && situ__sys.fsync(r->dir) != 0) record_failure(r, "is replaced, but a power cut may undo it");
   }
   situ_status status = r->status;
   situ__replace_abandon(r);

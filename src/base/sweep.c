@@ -24,7 +24,7 @@ static long writer_of(const char *file, const char *prefix) {
 }
 
 /* Returns true if its writer has ended. The age of the file protects writers on other machines. */
-static bool abandoned(int dir, const char *file, long pid) {
+static bool is_abandoned(int dir, const char *file, long pid) {
   struct stat about;
   return kill((pid_t)pid, 0) != 0 && errno == ESRCH && situ__sys.fstatat(dir, file, &about, AT_SYMLINK_NOFOLLOW) == 0 &&
          S_ISREG(about.st_mode) && time(NULL) - about.st_mtime >= 3600;
@@ -42,7 +42,7 @@ void situ__replace_sweep(int dir, const char *name) {
   }
   for (struct dirent *entry; (entry = readdir(list));) {
     long pid = writer_of(entry->d_name, prefix);
-    if (pid > 0 && abandoned(dir, entry->d_name, pid)) situ__sys.unlinkat(dir, entry->d_name, 0);
+    if (pid > 0 && is_abandoned(dir, entry->d_name, pid)) situ__sys.unlinkat(dir, entry->d_name, 0);
   }
   closedir(list);
 }

@@ -10,7 +10,7 @@
 #include "base/alloc.h"
 
 /* Reserves count more bytes and the NUL. Returns false when memory runs out; then nothing more is added. */
-static bool reserve(situ__text *text, size_t count) {
+static bool reserve_bytes(situ__text *text, size_t count) {
   size_t need;
   if (text->failed) return false;
   if (__builtin_add_overflow(text->length, count, &need) || __builtin_add_overflow(need, (size_t)1, &need)) {
@@ -30,7 +30,7 @@ static bool reserve(situ__text *text, size_t count) {
 }
 
 void situ__text_append(situ__text *text, const char *bytes, size_t count) {
-  if (!reserve(text, count)) return;
+  if (!reserve_bytes(text, count)) return;
   if (count) memcpy(text->data + text->length, bytes, count);
   text->length += count;
   text->data[text->length] = 0;
@@ -47,7 +47,7 @@ void situ__text_add(situ__text *text, const char *fmt, ...) {
     text->failed = true;
   } else if ((size_t)length < sizeof small) {
     situ__text_append(text, small, (size_t)length);
-  } else if (reserve(text, (size_t)length)) {
+  } else if (reserve_bytes(text, (size_t)length)) {
     (void)vsnprintf(text->data + text->length, (size_t)length + 1, fmt, again);
     text->length += (size_t)length;
   }

@@ -7,7 +7,7 @@
 
 /* The range of the second byte excludes overlong forms (E0, F0), surrogates (ED) and code points above U+10FFFF
    (F4). */
-static size_t character(const unsigned char *s, size_t left) {
+static size_t character_size(const unsigned char *s, size_t left) {
   unsigned char first = s[0], low = 0x80, high = 0xBF;
   size_t length;
   if (first < 0x80) return 1;
@@ -31,7 +31,7 @@ static size_t character(const unsigned char *s, size_t left) {
 }
 
 size_t situ__utf8_character(const char *text, size_t left) {
-  return left ? character((const unsigned char *)text, left) : 0;
+  return left ? character_size((const unsigned char *)text, left) : 0;
 }
 
 size_t situ__utf8_prefix(const char *text, size_t length) {
@@ -44,7 +44,7 @@ size_t situ__utf8_prefix(const char *text, size_t length) {
       at += 8;
       continue;
     }
-    size_t bytes = character(s + at, length - at);
+    size_t bytes = character_size(s + at, length - at);
     if (bytes == 0) break;
     at += bytes;
   }

@@ -29,7 +29,7 @@ static bool good_parts(const char *by, const situ_checkpoint *c) {
          (!c->scheduler || situ__valid(by, "scheduler", c->scheduler, SITU__A_SCHEDULER));
 }
 
-static situ_tree *gather(const situ_checkpoint *c) {
+static situ_tree *gather_state(const situ_checkpoint *c) {
   situ_tree *run = situ_tree_put(situ_tree_dict(), "progress", numbers(c->epoch, c->step));
   run = situ_tree_put(run, "default_generator", generator_tree(situ_get_rng_state()));
   if (c->generator) run = situ_tree_put(run, "generator", generator_tree(*c->generator));
@@ -45,7 +45,7 @@ situ_status situ_checkpoint_save(const char *path, const situ_checkpoint *checkp
   if (!good_parts("checkpoint_save", checkpoint)) return situ_error();
   situ_scope scope;
   situ_scope_begin_no_grad(&scope);
-  situ_tree *all = gather(checkpoint);
+  situ_tree *all = gather_state(checkpoint);
   situ_status status = all ? situ_save(path, all, options) : situ_error();
   situ_tree_free(all);
   situ_status ended = situ_scope_end(&scope);
@@ -56,14 +56,14 @@ situ_status situ_checkpoint_save(const char *path, const situ_checkpoint *checkp
 
 static const char op[] = "checkpoint_load";
 
-static situ_status lacks(const char *path, const char *what) {
+static situ_status report_missing(const char *path, const char *what) {
   return situ__fail(SITU_E_FORMAT, op, "%s: is a checkpoint without %s, or none", path, what);
 }
 
 /* Reads the two numbers of an entry under RUN. */
 static situ_status read_numbers(const char *path, const situ_tree *all, const char *key, int64_t out[2]) {
   situ_tensor *t = situ_tree_value(situ_tree_find(all, key));
-  if (!t || situ_dtype_of(t) != SITU_I64 || situ_numel(t) != 2) return lacks(path, key);
+  if (!t || situ_dtype_of(t) != SITU_I64 || situ_numel(t) != 2) return report_missing(path, key);
   return situ_copy_to_host(t, out, 2 * sizeof *out);
 }
 
@@ -75,11 +75,11 @@ static situ_status read_generator(const char *path, const situ_tree *all, const 
 }
 
 /* Returns a section of the file, which must not be empty; NULL after recording an error. */
-static situ_tree *section(const char *path, const situ_tree *all, const char *name) {
+static situ_tree *read_section(const char *path, const situ_tree *all, const char *name) {
   situ_tree *part = situ_tree_section(all, name);
   if (!part || situ_tree_count(part) > 0) return part;
   situ_tree_free(part);
-  lacks(path, name);
+  report_missing(path, name);
   return NULL;
 }
 
@@ -88,8 +88,8 @@ static situ_tree *section(const char *path, const situ_tree *all, const char *na
    because its error says most. */
 static situ_status load_parts(const char *path, const situ_tree *all, const situ_checkpoint *c) {
   situ_tree *model = c->model ? situ_tree_section(all, MODEL) : NULL;
-  situ_tree *optimizer = c->optimizer ? section(path, all, OPTIMIZER) : NULL;
-  situ_tree *scheduler = c->scheduler ? section(path, all, SCHEDULER) : NULL;
+  situ_tree *optimizer = c->optimizer ? read_section(path, all, OPTIMIZER) : NULL;
+  situ_tree *scheduler = c->scheduler ? read_section(path, all, SCHEDULER) : NULL;
   bool good = (!c->model || model) && (!c->optimizer || optimizer) && (!c->scheduler || scheduler);
   good = good && (!model || situ_nn_load_check(c->model, model, NULL) == SITU_OK);
   situ_optim_loading *o = good && optimizer ? situ_optim_load_prepare(c->optimizer, optimizer) : NULL;
@@ -105,7 +105,7 @@ static situ_status load_parts(const char *path, const situ_tree *all, const situ
   return good ? SITU_OK : situ_error();
 }
 
-static situ_status load(const char *path, const situ_tree *all, situ_checkpoint *c) {
+static situ_status load_checkpoint(const char *path, const situ_tree *all, situ_checkpoint *c) {
   int64_t progress[2];
   situ_generator by_default, own;
   situ_status status = read_numbers(path, all, RUN ".progress", progress);
@@ -126,7 +126,7 @@ situ_status situ_checkpoint_load(const char *path, situ_checkpoint *checkpoint, 
   if (!all) return situ_error();
   situ_scope scope;
   situ_scope_begin_no_grad(&scope);
-  situ_status status = load(path, all, checkpoint);
+  situ_status status = load_checkpoint(path, all, checkpoint);
   situ_status ended = situ_scope_end(&scope);
   situ_tree_free(all);
   return status != SITU_OK ? status : ended;

@@ -52,7 +52,7 @@ static bool is_loader(const situ_data_loader *l) { return situ__valid(op, "loade
 
 static situ_tensor *to_device(situ_tensor *t, void *device) { return situ_to(t, *(const situ_device *)device); }
 
-static situ_tree *collect(situ_data_loader *l, const int64_t *indices, int64_t count) {
+static situ_tree *collect_samples(situ_data_loader *l, const int64_t *indices, int64_t count) {
   if (!situ__dataset_given(op, l->dataset)) return NULL;
   if (l->dataset->type->get_batch && !l->options.collate)
     return l->dataset->type->get_batch(l->dataset, indices, count);
@@ -76,7 +76,7 @@ static situ_tree *make_batch(situ_data_loader *l, int64_t number) {
   int64_t count = situ__min_i64(l->options.batch_size, l->samples - first);
   situ_scope scope;
   situ_scope_begin_no_grad(&scope);
-  situ_tree *batch = collect(l, l->order + first, count);
+  situ_tree *batch = collect_samples(l, l->order + first, count);
   if (batch && l->options.device.kind != SITU_DEVICE_DEFAULT) {
     situ_tree *moved = situ_tree_map(batch, to_device, &l->options.device);
     situ_tree_free(batch);
@@ -97,7 +97,7 @@ static bool may_claim(const situ_data_loader *l) {
   return l->running && l->claimed < l->batches && l->claimed < l->taken + l->ahead;
 }
 
-static void *worker(void *payload) {
+static void *run_worker(void *payload) {
   situ_data_loader *l = payload;
   situ__origin = (situ__thread_origin){ __builtin_return_address(0), l->made_at, NULL };
   SITU_IGNORE(situ_set_default_device(l->home));
@@ -136,7 +136,7 @@ static bool start_workers(situ_data_loader *l) {
   }
   situ__fork_guard();
   for (; l->workers < wanted; l->workers++) {
-    if (pthread_create(&l->threads[l->workers], NULL, worker, l) == 0) continue;
+    if (pthread_create(&l->threads[l->workers], NULL, run_worker, l) == 0) continue;
     situ__fail(SITU_E_LIMIT, op, "only %d of %d worker threads could be started", l->workers, wanted);
     return false;
   }
@@ -170,7 +170,7 @@ static void end_epoch(situ_data_loader *l) {
 }
 
 /* Takes the next batch from the workers. The caller holds the lock. */
-static situ_tree *take(situ_data_loader *l) {
+static situ_tree *take_batch(situ_data_loader *l) {
   slot *s = &l->ring[l->taken % l->ahead];
   while (!s->full) pthread_cond_wait(&l->ready, &l->lock);
   situ_tree *batch = s->batch;
@@ -193,7 +193,7 @@ const situ_tree *situ_data_loader_next(situ_data_loader *l) {
   pthread_mutex_lock(&l->lock);
   bool on = l->running || begin_epoch(l);
   if (on && l->taken < l->batches) {
-    l->current = l->workers > 0 ? take(l) : make_batch(l, l->taken);
+    l->current = l->workers > 0 ? take_batch(l) : make_batch(l, l->taken);
     l->taken++;
     pthread_cond_signal(&l->work);
   }
@@ -206,7 +206,7 @@ int64_t situ_data_loader_length(const situ_data_loader *l) { return l && is_load
 
 /* ---- creating and freeing ---- */
 
-static bool check(situ_dataset *dataset, const situ_data_loader_options *o) {
+static bool check_options(situ_dataset *dataset, const situ_data_loader_options *o) {
   if (!situ__dataset_given(op, dataset)) return false;
   if (o->batch_size < 0 || o->num_workers < 0 || o->num_workers > 256 || o->prefetch < 0 || o->prefetch > 1024) {
     situ__fail(SITU_E_ARG, op, "batch_size %lld, num_workers %d (0..256), prefetch %d (0..1024)",
@@ -222,7 +222,7 @@ static bool check(situ_dataset *dataset, const situ_data_loader_options *o) {
 
 situ_data_loader *situ_data_loader_new(situ_dataset *dataset, const situ_data_loader_options *options) {
   static const situ_data_loader_options defaults;
-  if (!check(dataset, options ? options : &defaults)) return NULL;
+  if (!check_options(dataset, options ? options : &defaults)) return NULL;
   const int64_t samples = situ_dataset_length(dataset);
   if (samples < 0) return NULL;
   situ_data_loader *l = situ__handle_new(SITU__A_LOADER, sizeof *l);

@@ -69,7 +69,7 @@ static int columns_of(const char *text) {
 }
 
 /* Truncates a text to so many columns: a line that wraps cannot be redrawn. */
-static void cut(char *text, int columns) {
+static void truncate_text(char *text, int columns) {
   for (; *text; text++) {
     if (((unsigned char)*text & 0xC0) != 0x80 && columns-- <= 0) {
       *text = '\0';
@@ -96,7 +96,7 @@ static void draw_bar(const situ_progress *bar, int width, char *out) {
   *out = '\0';
 }
 
-static void draw(situ_progress *bar, bool last) {
+static void draw_line(situ_progress *bar, bool last) {
   char tail[256], cells[60 * 3 + 1] = "", line[768];
   double time = now();
   bar->drawn = time;
@@ -108,12 +108,12 @@ static void draw(situ_progress *bar, bool last) {
     return;
   }
   /* Leave the last column free: some terminals wrap the line there. */
-  int room = bar->columns - 1 - columns_of(bar->label) - (int)strlen(colon) - 7 - columns_of(tail);
-  if (percent < 0 || room < 4) {
-    cut(tail, bar->columns - 1 - columns_of(bar->label) - (int)strlen(colon));
+  int width = bar->columns - 1 - columns_of(bar->label) - (int)strlen(colon) - 7 - columns_of(tail);
+  if (percent < 0 || width < 4) {
+    truncate_text(tail, bar->columns - 1 - columns_of(bar->label) - (int)strlen(colon));
     snprintf(line, sizeof line, "%s%s%s", bar->label, colon, tail);
   } else {
-    draw_bar(bar, room > 40 ? 40 : room, cells);
+    draw_bar(bar, width > 40 ? 40 : width, cells);
     snprintf(line, sizeof line, "%s%s%3d%%|%s%s%s| %s", bar->label, colon, percent, bar->color ? "\033[32m" : "", cells,
              bar->color ? "\033[0m" : "", tail);
   }
@@ -133,13 +133,13 @@ void situ_progress_begin(situ_progress *bar, const char *label, int64_t total, c
   bar->columns = terminal_columns();
   bar->utf8 = terminal_has_utf8();
   bar->color = !(plain && *plain) && !(terminal && strcmp(terminal, "dumb") == 0);
-  draw(bar, false);
+  draw_line(bar, false);
 }
 
 void situ_progress_add(situ_progress *bar, int64_t n) {
   if (!bar) return;
   bar->done += n;
-  if (!bar->quiet && bar->columns && now() - bar->drawn >= REDRAW) draw(bar, false);
+  if (!bar->quiet && bar->columns && now() - bar->drawn >= REDRAW) draw_line(bar, false);
 }
 
 void situ_progress_note(situ_progress *bar, const char *fmt, ...) {
@@ -151,5 +151,5 @@ void situ_progress_note(situ_progress *bar, const char *fmt, ...) {
 }
 
 void situ_progress_end(situ_progress *bar) {
-  if (bar && !bar->quiet) draw(bar, true);
+  if (bar && !bar->quiet) draw_line(bar, true);
 }

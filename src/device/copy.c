@@ -11,13 +11,13 @@ enum { STAGE = 4 << 20 }; /* size of the staging buffer on the host */
 
 static const situ_device host = { SITU_CPU, 0 };
 
-static const char *what_reason(situ__copy_reason why) {
+static const char *describe_reason(situ__copy_reason why) {
   static const char *const text[] = { "copying", "reading", "moving", "copying", "copying" };
   return text[why];
 }
 
 /* Returns an error if these bytes of the storage cannot be copied. */
-static situ_status check(const char *op, const situ_storage *storage, size_t at, size_t bytes) {
+static situ_status check_range(const char *op, const situ_storage *storage, size_t at, size_t bytes) {
   char name[SITU_DEVICE_NAME_MAX];
   const situ_backend *backend = situ__backend(storage->device);
   if (!backend || backend->no_memory)
@@ -29,8 +29,8 @@ static situ_status check(const char *op, const situ_storage *storage, size_t at,
 }
 
 /* Records the copy in the ledger. about: the storage that is copied; written: the source is plain host memory. */
-static void note(const char *op, situ_device from, situ_device to, size_t bytes, situ_storage *about, size_t at,
-                 bool written, situ__copy_reason why) {
+static void record_copy(const char *op, situ_device from, situ_device to, size_t bytes, situ_storage *about, size_t at,
+                        bool written, situ__copy_reason why) {
   bool same_memory = situ__backend(from)->host_memory && situ__backend(to)->host_memory;
   if (same_memory || !situ__ledger_recording()) return;
   situ__ledger_note(&(situ__transfer){ .from = from,
@@ -45,39 +45,39 @@ static void note(const char *op, situ_device from, situ_device to, size_t bytes,
 }
 
 /* Calls the backend's copy, and records its failure as an error of op. */
-static situ_status put(const char *op, situ_storage *to, size_t at, const void *from, size_t bytes,
-                       situ__copy_reason why) {
+static situ_status copy_in(const char *op, situ_storage *to, size_t at, const void *from, size_t bytes,
+                           situ__copy_reason why) {
   uint64_t before = situ__error_count();
   situ_status status = situ__backend(to->device)->copy_in(to->device.index, to->data, at, from, bytes);
-  return status == SITU_OK ? status : situ__device_failed(op, to->device, status, before, what_reason(why));
+  return status == SITU_OK ? status : situ__device_failed(op, to->device, status, before, describe_reason(why));
 }
 
-static situ_status get(const char *op, const situ_storage *from, size_t at, void *to, size_t bytes,
-                       situ__copy_reason why) {
+static situ_status copy_out(const char *op, const situ_storage *from, size_t at, void *to, size_t bytes,
+                            situ__copy_reason why) {
   uint64_t before = situ__error_count();
   situ_status status = situ__backend(from->device)->copy_out(from->device.index, from->data, at, to, bytes);
-  return status == SITU_OK ? status : situ__device_failed(op, from->device, status, before, what_reason(why));
+  return status == SITU_OK ? status : situ__device_failed(op, from->device, status, before, describe_reason(why));
 }
 
 situ_status situ__copy_from_host(const char *op, situ_storage *to, size_t at, const void *from, size_t bytes,
                                  situ__copy_reason why) {
-  situ_status status = check(op, to, at, bytes);
+  situ_status status = check_range(op, to, at, bytes);
   if (status != SITU_OK || bytes == 0) return status;
   if (situ__is_dry()) return situ__dry_copy(op, NULL, to, bytes);
-  status = put(op, to, at, from, bytes, why);
+  status = copy_in(op, to, at, from, bytes, why);
   if (status != SITU_OK) return status;
   situ__storage_wrote(to);
-  note(op, host, to->device, bytes, to, at, true, why);
+  record_copy(op, host, to->device, bytes, to, at, true, why);
   return SITU_OK;
 }
 
 situ_status situ__copy_to_host(const char *op, situ_storage *from, size_t at, void *to, size_t bytes,
                                situ__copy_reason why) {
-  situ_status status = check(op, from, at, bytes);
+  situ_status status = check_range(op, from, at, bytes);
   if (status != SITU_OK || bytes == 0) return status;
   if (situ__is_dry()) return situ__dry_blind(op);
-  status = get(op, from, at, to, bytes, why);
-  if (status == SITU_OK) note(op, from->device, host, bytes, from, at, false, why);
+  status = copy_out(op, from, at, to, bytes, why);
+  if (status == SITU_OK) record_copy(op, from->device, host, bytes, from, at, false, why);
   return status;
 }
 
@@ -88,15 +88,15 @@ static bool is_staged(const situ_storage *to, const situ_storage *from) {
 }
 
 /* Copies through a staging buffer. In a dry run it only allocates the buffer. */
-static situ_status staged(const char *op, situ_storage *to, size_t to_at, const situ_storage *from, size_t from_at,
-                          size_t bytes, situ__copy_reason why) {
+static situ_status copy_staged(const char *op, situ_storage *to, size_t to_at, const situ_storage *from, size_t from_at,
+                               size_t bytes, situ__copy_reason why) {
   size_t most = bytes < STAGE ? bytes : STAGE;
   situ_storage *stage = situ__storage_new(op, host, most);
   situ_status status = stage ? SITU_OK : situ_error();
   for (size_t done = 0; status == SITU_OK && done < bytes && !situ__is_dry(); done += most) {
     size_t part = bytes - done < most ? bytes - done : most;
-    status = get(op, from, from_at + done, stage->data, part, why);
-    if (status == SITU_OK) status = put(op, to, to_at + done, stage->data, part, why);
+    status = copy_out(op, from, from_at + done, stage->data, part, why);
+    if (status == SITU_OK) status = copy_in(op, to, to_at + done, stage->data, part, why);
   }
   situ__storage_release(stage);
   return status;
@@ -104,17 +104,17 @@ static situ_status staged(const char *op, situ_storage *to, size_t to_at, const 
 
 situ_status situ__copy_storage_of(const char *op, situ_storage *to, size_t to_at, situ_storage *from, size_t from_at,
                                   size_t bytes, situ__copy_reason why, situ_storage *about, size_t at) {
-  situ_status status = check(op, to, to_at, bytes);
-  if (status == SITU_OK) status = check(op, from, from_at, bytes);
+  situ_status status = check_range(op, to, to_at, bytes);
+  if (status == SITU_OK) status = check_range(op, from, from_at, bytes);
   if (status != SITU_OK || bytes == 0) return status;
-  if (situ__is_dry() && is_staged(to, from)) status = staged(op, to, to_at, from, from_at, bytes, why);
+  if (situ__is_dry() && is_staged(to, from)) status = copy_staged(op, to, to_at, from, from_at, bytes, why);
   if (status != SITU_OK) return status;
   if (situ__is_dry()) return situ__dry_copy(op, from, to, bytes);
   const situ_backend *target = situ__backend(to->device), *source = situ__backend(from->device);
   if (source->host_memory) {
-    status = put(op, to, to_at, (const char *)from->data + from_at, bytes, why);
+    status = copy_in(op, to, to_at, (const char *)from->data + from_at, bytes, why);
   } else if (target->host_memory) {
-    status = get(op, from, from_at, (char *)to->data + to_at, bytes, why);
+    status = copy_out(op, from, from_at, (char *)to->data + to_at, bytes, why);
   } else if (!is_staged(to, from)) {
     uint64_t before = situ__error_count();
     status = target->copy_peer(to->device.index, to->data, to_at, from->device.index, from->data, from_at, bytes);
@@ -122,14 +122,16 @@ situ_status situ__copy_storage_of(const char *op, situ_storage *to, size_t to_at
     bool source_gone =
         status == SITU_E_LOST && source->synchronize && source->synchronize(from->device.index) == SITU_E_LOST;
     bool target_gone = !source_gone || (target->lost && target->lost(to->device.index));
-    if (status != SITU_OK && source_gone) (void)situ__device_failed(op, from->device, status, before, what_reason(why));
-    if (status != SITU_OK && target_gone) (void)situ__device_failed(op, to->device, status, before, what_reason(why));
+    if (status != SITU_OK && source_gone)
+      (void)situ__device_failed(op, from->device, status, before, describe_reason(why));
+    if (status != SITU_OK && target_gone)
+      (void)situ__device_failed(op, to->device, status, before, describe_reason(why));
   } else {
-    status = staged(op, to, to_at, from, from_at, bytes, why);
+    status = copy_staged(op, to, to_at, from, from_at, bytes, why);
   }
   if (status != SITU_OK) return status;
   situ__storage_wrote(to);
-  note(op, from->device, to->device, bytes, about, at, false, why);
+  record_copy(op, from->device, to->device, bytes, about, at, false, why);
   return SITU_OK;
 }
 

@@ -64,7 +64,7 @@ void situ__depot_watch_forks(void) { (void)pthread_atfork(before_fork, after_for
 
 /* ---- blocks -------------------------------------------------------------------------------- */
 
-static void give_back(situ_device device, void *data, size_t size) {
+static void free_block(situ_device device, void *data, size_t size) {
   const situ_backend *backend = situ__backend(device);
   if (backend->host_memory) SITU__UNPOISON(data, size);
   /* In a forked child, do not wait for the queue: it belongs to the parent. */
@@ -79,7 +79,7 @@ static situ__kept remove_from(situ__depot *depot, situ__bin *bin, uint32_t i) {
   return found;
 }
 
-static bool widen(situ__bin *bin) {
+static bool grow_bin(situ__bin *bin) {
   uint32_t capacity = bin->capacity ? 2 * bin->capacity : 8;
   situ__kept *more = situ__alloc_uncounted(capacity * sizeof *more);
   if (!more) return false;
@@ -92,7 +92,7 @@ static bool widen(situ__bin *bin) {
 
 /* Returns the bin whose first block is from the earliest epoch, the largest size among equals; NULL if all are
    empty. */
-static situ__bin *oldest(situ__depot *depot) {
+static situ__bin *find_oldest(situ__depot *depot) {
   situ__bin *found = NULL;
   for (int i = SITU__BLOCK_BINS - 1; i >= 0; i--) {
     situ__bin *bin = &depot->bin[i];
@@ -106,29 +106,29 @@ static situ__bin *oldest(situ__depot *depot) {
 static inline size_t larger(size_t a, size_t b) { return a > b ? a : b; }
 static inline size_t smaller(size_t a, size_t b) { return a < b ? a : b; }
 
-static size_t cap(const situ__depot *depot) { return smaller(depot->total, depot->limit); }
+static size_t byte_limit(const situ__depot *depot) { return smaller(depot->total, depot->limit); }
 
-static size_t most(const situ__depot *depot) { return larger(depot->highest, depot->before); }
+static size_t recent_peak(const situ__depot *depot) { return larger(depot->highest, depot->before); }
 
 /* Returns true if the depot may keep so many bytes more. */
-static bool within(const situ__depot *depot, size_t more) {
-  size_t peak = larger(most(depot), depot->out);
-  return depot->out + depot->kept + more <= smaller(cap(depot), peak + peak / 3 + SITU__DEPOT_SLACK);
+static bool is_within_bound(const situ__depot *depot, size_t more) {
+  size_t peak = larger(recent_peak(depot), depot->out);
+  return depot->out + depot->kept + more <= smaller(byte_limit(depot), peak + peak / 3 + SITU__DEPOT_SLACK);
 }
 
 /* Returns true if no block of this bin was used in the whole last epoch, while other blocks could not be kept. */
-static bool idle(const situ__depot *depot, const situ__bin *bin) {
+static bool is_idle(const situ__depot *depot, const situ__bin *bin) {
   return depot->crowded && bin->block->epoch + 1 < depot->epoch;
 }
 
 /* Frees blocks as far as the bound requires. The caller holds the lock; it is released while the device frees a
    block, because that may run a queue. */
-static void make_room(situ__depot *depot) {
+static void free_excess(situ__depot *depot) {
   situ__bin *bin;
-  while ((bin = oldest(depot)) != NULL && (!within(depot, 0) || idle(depot, bin))) {
+  while ((bin = find_oldest(depot)) != NULL && (!is_within_bound(depot, 0) || is_idle(depot, bin))) {
     situ__kept block = remove_from(depot, bin, 0);
     pthread_mutex_unlock(&depot->lock);
-    give_back(depot->device, block.data, block.size);
+    free_block(depot->device, block.data, block.size);
     pthread_mutex_lock(&depot->lock);
   }
   depot->crowded = false;
@@ -139,12 +139,12 @@ static void hand_out(situ__depot *depot, size_t size) {
   enum { PEAKS = 8 };
   depot->highest = larger(depot->highest, depot->out);
   depot->handed_out += size;
-  if (depot->handed_out / PEAKS < most(depot) + SITU__DEPOT_SLACK) return;
+  if (depot->handed_out / PEAKS < recent_peak(depot) + SITU__DEPOT_SLACK) return;
   depot->handed_out = 0;
   depot->before = depot->highest;
   depot->highest = depot->out;
   depot->epoch++;
-  make_room(depot);
+  free_excess(depot);
 }
 
 /* ---- taking and returning blocks ---- */
@@ -166,9 +166,9 @@ void *situ__depot_take(situ__depot *depot, unsigned number, size_t size) {
 
 bool situ__depot_reserve(situ__depot *depot, size_t size) {
   pthread_mutex_lock(&depot->lock);
-  bool fits = size <= cap(depot) && depot->out <= cap(depot) - size;
+  bool fits = size <= byte_limit(depot) && depot->out <= byte_limit(depot) - size;
   if (fits) depot->out += size;
-  if (fits && !within(depot, 0)) make_room(depot);
+  if (fits && !is_within_bound(depot, 0)) free_excess(depot);
   pthread_mutex_unlock(&depot->lock);
   return fits;
 }
@@ -184,20 +184,20 @@ void situ__depot_put(situ__depot *depot, unsigned number, size_t size, void *dat
   situ__bin *bin = &depot->bin[number];
   pthread_mutex_lock(&depot->lock);
   depot->out -= size;
-  bool room = within(depot, size);
-  bool keep = room && (bin->count < bin->capacity || widen(bin));
-  if (!room) depot->crowded = true;
+  bool fits = is_within_bound(depot, size);
+  bool keep = fits && (bin->count < bin->capacity || grow_bin(bin));
+  if (!fits) depot->crowded = true;
   if (keep) {
     bin->block[bin->count++] = (situ__kept){ data, size, depot->epoch };
     depot->kept += size;
   }
   pthread_mutex_unlock(&depot->lock);
-  if (!keep) give_back(depot->device, data, size);
+  if (!keep) free_block(depot->device, data, size);
 }
 
 void situ__depot_return(situ__depot *depot, size_t size, void *data) {
   situ__depot_reserved(depot, size, false);
-  give_back(depot->device, data, size);
+  free_block(depot->device, data, size);
 }
 
 /* Removes blocks under the lock, and frees them without it. */
@@ -209,7 +209,7 @@ bool situ__depot_empty(situ__depot *depot) {
     depot->bin[number] = (situ__bin){ 0 };
     for (uint32_t i = 0; i < bin.count; i++) depot->kept -= bin.block[i].size;
     pthread_mutex_unlock(&depot->lock);
-    for (uint32_t i = 0; i < bin.count; i++) give_back(depot->device, bin.block[i].data, bin.block[i].size);
+    for (uint32_t i = 0; i < bin.count; i++) free_block(depot->device, bin.block[i].data, bin.block[i].size);
     any |= bin.count > 0;
     situ__free(bin.block);
   }
@@ -225,6 +225,6 @@ void situ__depot_forget(situ__depot *depot) {
 void situ__depot_limit(situ__depot *depot, size_t bytes) {
   pthread_mutex_lock(&depot->lock);
   depot->limit = bytes;
-  make_room(depot);
+  free_excess(depot);
   pthread_mutex_unlock(&depot->lock);
 }

@@ -53,10 +53,10 @@ situ_storage *situ__storage_foreign(const char *op, void *data, size_t bytes, vo
 void situ__storage_retain(situ_storage *storage);
 void situ__storage_release(situ_storage *storage);
 
-/* Gives the storage the memory of `room` (from byte `at` on, if several storages share room) and frees its old
-   memory; owners, version and links stay. The storage takes over one reference to a shared room; any other room is
+/* Gives the storage the memory of `source` (from byte `at` on, if several storages share it) and frees its old
+   memory; owners, version and links stay. The storage takes over one reference to a shared source; any other source is
    empty afterwards. Cannot fail. */
-void situ__storage_replace(situ_storage *storage, situ_storage *room, size_t at, size_t bytes, bool shared);
+void situ__storage_replace(situ_storage *storage, situ_storage *source, size_t at, size_t bytes, bool shared);
 
 /* ---- followers (follow.c): storages that move together with another one ---- */
 /* Makes `storage` move wherever `leader` moves (NULL: only by itself). Returns false after recording an error (a
@@ -89,7 +89,7 @@ size_t situ__memory_reserved(situ_device device);
 /* Limit on these bytes; SIZE_MAX: not set. */
 size_t situ__memory_limit(situ_device device);
 /* Bytes of blocks that could still be allocated with an empty cache, as far as the total is known. */
-size_t situ__memory_room(situ_device device);
+size_t situ__memory_available(situ_device device);
 situ_status situ__memory_set_limit(const char *op, situ_device device, size_t bytes);
 /* Bytes in live storages of all devices. */
 int64_t situ__memory_used(void);

@@ -39,27 +39,27 @@ static pthread_key_t at_exit;
 static pthread_once_t once = PTHREAD_ONCE_INIT;
 
 /* Only its own thread writes the counter; statistics read it from other threads. */
-static inline void count(int64_t *counter, int64_t change) {
+static inline void add_count(int64_t *counter, int64_t change) {
   __atomic_store_n(counter, __atomic_load_n(counter, __ATOMIC_RELAXED) + change, __ATOMIC_RELAXED);
 }
 
-static inline void *pop(cache *c, unsigned number, size_t size) {
+static inline void *pop_block(cache *c, unsigned number, size_t size) {
   block *b = c->first[number];
   if (!b) return NULL;
   SITU__UNPOISON(b, size);
   c->first[number] = b->next;
   c->count[number]--;
-  count(&c->kept, -(int64_t)size);
+  add_count(&c->kept, -(int64_t)size);
   return b;
 }
 
-static inline void push(cache *c, unsigned number, size_t size, void *data) {
+static inline void push_block(cache *c, unsigned number, size_t size, void *data) {
   block *b = data;
   SITU__UNPOISON(b, sizeof *b);
   b->next = c->first[number];
   c->first[number] = b;
   c->count[number]++;
-  count(&c->kept, (int64_t)size);
+  add_count(&c->kept, (int64_t)size);
   SITU__POISON(b + 1, size - sizeof *b); /* LeakSanitizer must be able to read the link */
 }
 
@@ -69,7 +69,7 @@ static bool empty_lists(cache *c, bool keep) {
   situ__depot *depot = situ__depot_of(host); /* exists: the blocks came through it */
   for (unsigned number = 0; number < SITU__BLOCK_SMALL; number++) {
     size_t size = situ__block_size(number);
-    for (void *data; (data = pop(c, number, size)) != NULL; any = true) {
+    for (void *data; (data = pop_block(c, number, size)) != NULL; any = true) {
       if (keep) situ__depot_put(depot, number, size, data);
       else situ__depot_return(depot, size, data);
     }
@@ -89,7 +89,7 @@ static bool grow_share(cache *c) {
 
 /* Returns true if the lists can take the block. When they are full, moves all their blocks to the depot: their sizes
    may not be used any more. */
-static bool has_room(cache *c, size_t size) {
+static bool reserve_list(cache *c, size_t size) {
   while (c->kept + (int64_t)size > c->share)
     if (!grow_share(c)) return empty_lists(c, true) && (int64_t)size <= c->share;
   return true;
@@ -111,14 +111,14 @@ static void thread_exit(void *memory) {
   ended = true;
 }
 
-static void prepare(void) {
+static void install_handlers(void) {
   (void)pthread_key_create(&at_exit, thread_exit);
   situ__depot_watch_forks();
 }
 
 static cache *open_cache(void) {
   if (ended) return NULL;
-  (void)pthread_once(&once, prepare);
+  (void)pthread_once(&once, install_handlers);
   situ__depot *depot = situ__depot_of(host);
   cache *c = depot ? situ__alloc_uncounted(sizeof *c) : NULL;
   if (!c) return NULL;
@@ -138,7 +138,7 @@ static cache *open_cache(void) {
 static void count_used(situ_device device, int64_t bytes) {
   cache *c = mine;
   if (device.kind == SITU_CPU && (c || (c = open_cache()))) {
-    count(&c->used, bytes);
+    add_count(&c->used, bytes);
     return;
   }
   situ__depot *depot = situ__depot_of(device);
@@ -173,7 +173,7 @@ size_t situ__memory_reserved(situ_device device) {
 
 void situ__count_tensor(int64_t change) {
   cache *c = mine;
-  if (c || (c = open_cache())) count(&c->tensors, change);
+  if (c || (c = open_cache())) add_count(&c->tensors, change);
   else (void)__atomic_add_fetch(&tensors, change, __ATOMIC_RELAXED);
 }
 
@@ -218,7 +218,7 @@ static SITU_COLD situ_status no_memory(const char *op, situ_device device, size_
 }
 
 /* Allocates a block from the device. */
-static situ_status ask(situ__depot *depot, size_t size, void **data) {
+static situ_status allocate_block(situ__depot *depot, size_t size, void **data) {
   if (!situ__depot_reserve(depot, size)) return SITU_E_NOMEM;
   situ_status status = situ__backend(depot->device)->alloc(depot->device.index, size, data);
   situ__depot_reserved(depot, size, status == SITU_OK);
@@ -226,12 +226,12 @@ static situ_status ask(situ__depot *depot, size_t size, void **data) {
 }
 
 /* Allocates a block; when the device runs out of memory, frees the cache and retries once. */
-static situ_status fresh(const char *op, situ__depot *depot, size_t bytes, size_t size, void **data) {
+static situ_status allocate_or_retry(const char *op, situ__depot *depot, size_t bytes, size_t size, void **data) {
   uint64_t before = situ__error_count();
-  situ_status status = ask(depot, size, data);
+  situ_status status = allocate_block(depot, size, data);
   if (status == SITU_E_NOMEM && situ__error_count() == before) {
     bool any = depot->device.kind == SITU_CPU && mine && empty_lists(mine, false);
-    if (situ__depot_empty(depot) || any) status = ask(depot, size, data);
+    if (situ__depot_empty(depot) || any) status = allocate_block(depot, size, data);
     if (status == SITU_E_NOMEM && situ__error_count() == before) return no_memory(op, depot->device, bytes);
   }
   if (status == SITU_OK) return SITU_OK;
@@ -245,7 +245,7 @@ situ_status situ__memory_alloc(const char *op, situ_device device, size_t bytes,
   size_t size;
   unsigned number = situ__block_number(bytes, &size);
   cache *c = mine;
-  if (device.kind == SITU_CPU && number < SITU__BLOCK_SMALL && c) *data = pop(c, number, size);
+  if (device.kind == SITU_CPU && number < SITU__BLOCK_SMALL && c) *data = pop_block(c, number, size);
   if (!*data) {
     const situ_backend *backend = situ__backend(device);
     if (!backend || backend->no_memory) return SITU_OK;
@@ -254,7 +254,7 @@ situ_status situ__memory_alloc(const char *op, situ_device device, size_t bytes,
     situ__depot *depot = situ__depot_of(device);
     if (!depot) return no_memory(op, device, bytes);
     *data = situ__depot_take(depot, number, size);
-    if (!*data && (status = fresh(op, depot, bytes, size, data)) != SITU_OK) {
+    if (!*data && (status = allocate_or_retry(op, depot, bytes, size, data)) != SITU_OK) {
       *data = NULL;
       return status;
     }
@@ -273,8 +273,8 @@ void situ__memory_free(situ_device device, void *data, size_t bytes) {
   unsigned number = situ__block_number(bytes, &size);
   count_used(device, -(int64_t)bytes);
   cache *c = mine;
-  if (device.kind == SITU_CPU && number < SITU__BLOCK_SMALL && c && has_room(c, size)) {
-    push(c, number, size, data);
+  if (device.kind == SITU_CPU && number < SITU__BLOCK_SMALL && c && reserve_list(c, size)) {
+    push_block(c, number, size, data);
     return;
   }
   if (device.kind == SITU_CPU) SITU__POISON(data, size);
@@ -305,7 +305,7 @@ size_t situ__memory_limit(situ_device device) {
   return limit;
 }
 
-size_t situ__memory_room(situ_device device) {
+size_t situ__memory_available(situ_device device) {
   situ__depot *depot = situ__depot_of(device);
   const situ_backend *backend = situ__backend(device);
   situ_device_properties has = { 0 };

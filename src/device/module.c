@@ -17,7 +17,7 @@
 #include "situ/sys/module.h"
 
 /* Allocates whole block sizes, because a module frees by the block's size. */
-static void *take(const char *op, situ_device device, size_t bytes) {
+static void *take_memory(const char *op, situ_device device, size_t bytes) {
   size_t size = bytes;
   void *memory = NULL;
   if (bytes <= SITU__BLOCK_LARGEST) (void)situ__block_number(bytes, &size);
@@ -25,7 +25,7 @@ static void *take(const char *op, situ_device device, size_t bytes) {
 }
 
 /* Functions for modules. Their allocations are caches, so tests do not make them fail. */
-static situ_status reference(const situ_work *work) {
+static situ_status run_reference(const situ_work *work) {
   const situ_backend *cpu = situ__backend((situ_device){ SITU_CPU, 0 });
   return cpu->kernel[work->verb] ? cpu->kernel[work->verb](0, work) : SITU_E_UNSUPPORTED;
 }
@@ -37,12 +37,12 @@ static const situ_host host = {
   .verb_name = situ__verb_name,
   .alloc = situ__alloc_uncounted,
   .free = situ__free,
-  .take = take,
+  .take = take_memory,
   .give = situ__memory_free,
   .parallel = situ__parallel,
   .fork_guard = situ__fork_guard,
   .matmul_precision = situ_get_float32_matmul_precision,
-  .reference = reference,
+  .reference = run_reference,
 };
 
 /* Writes the path of the file that contains this code, from /proc/self/maps: always absolute. dladdr returns argv[0]

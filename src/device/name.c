@@ -71,7 +71,7 @@ static unsigned nearest_kind(const char *word) {
 }
 
 /* Guesses the device from the letters and the number of a rejected name. */
-static situ_device guess(const char *name) {
+static situ_device guess_device(const char *name) {
   char word[16];
   size_t length = 0;
   const char *c = name;
@@ -90,7 +90,7 @@ static situ_device guess(const char *name) {
 }
 
 /* Makes the name printable for a terminal, and short. */
-static const char *shown(const char *name, char buffer[44]) {
+static const char *make_printable(const char *name, char buffer[44]) {
   size_t length = 0;
   for (const char *c = name; *c && length < 40; c++) buffer[length++] = isprint((unsigned char)*c) ? *c : '?';
   if (strlen(name) > length) length -= 3, memcpy(buffer + length, "...", 3), length += 3;
@@ -98,10 +98,10 @@ static const char *shown(const char *name, char buffer[44]) {
   return buffer;
 }
 
-static situ_status refuse(const char *name, const char *why) {
+static situ_status refuse_name(const char *name, const char *why) {
   char text[44], meant[SITU_DEVICE_NAME_MAX];
-  return situ__fail(SITU_E_ARG, "device_parse", "\"%s\": %s; did you mean \"%s\"?", shown(name, text), why,
-                    situ_device_name(guess(name), meant));
+  return situ__fail(SITU_E_ARG, "device_parse", "\"%s\": %s; did you mean \"%s\"?", make_printable(name, text), why,
+                    situ_device_name(guess_device(name), meant));
 }
 
 /* ---- parsing ---- */
@@ -116,10 +116,10 @@ static unsigned read_kind(const char *name, size_t length) {
 static situ_status unknown_kind(const char *name, size_t length) {
   bool upper = false;
   for (size_t i = 0; i < length; i++) upper |= isupper((unsigned char)name[i]) != 0;
-  if (*name == 0) return refuse(name, "the name is empty");
-  if (length == 0) return refuse(name, "there is no kind before the colon");
-  if (upper) return refuse(name, "device names are written in lower case");
-  return refuse(name, "there is no such kind of device (cpu, meta, sim, opencl, cuda)");
+  if (*name == 0) return refuse_name(name, "the name is empty");
+  if (length == 0) return refuse_name(name, "there is no kind before the colon");
+  if (upper) return refuse_name(name, "device names are written in lower case");
+  return refuse_name(name, "there is no such kind of device (cpu, meta, sim, opencl, cuda)");
 }
 
 situ_status situ_device_parse(const char *name, situ_device *out) {
@@ -133,10 +133,10 @@ situ_status situ_device_parse(const char *name, situ_device *out) {
   if (name[length] == ':') {
     const char *digits = name + length + 1;
     size_t count = strspn(digits, "0123456789");
-    if (*digits == 0) return refuse(name, "there is no index after the colon");
-    if (*digits == '-') return refuse(name, "an index cannot be negative");
-    if (digits[count] != 0) return refuse(name, "an index is made of digits only");
-    if (count > 1 && *digits == '0') return refuse(name, "an index has no leading zero");
+    if (*digits == 0) return refuse_name(name, "there is no index after the colon");
+    if (*digits == '-') return refuse_name(name, "an index cannot be negative");
+    if (digits[count] != 0) return refuse_name(name, "an index is made of digits only");
+    if (count > 1 && *digits == '0') return refuse_name(name, "an index has no leading zero");
     for (const char *c = digits; *c && index < SITU__DEVICES_MAX; c++) index = index * 10 + (unsigned)(*c - '0');
   }
   /* Names of a kind without devices are valid: a program must be able to ask for cuda:0. */
@@ -151,7 +151,7 @@ situ_status situ_device_parse(const char *name, situ_device *out) {
       (void)snprintf(why, sizeof why, "an index is below %d, and there is no %s device", SITU__DEVICES_MAX,
                      kinds[kind]);
     }
-    return refuse(name, why);
+    return refuse_name(name, why);
   }
   *out = (situ_device){ (uint16_t)kind, (uint16_t)index };
   return SITU_OK;

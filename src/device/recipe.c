@@ -41,7 +41,7 @@ static uint64_t taken;
 
 /* ---- ownership ---- */
 
-static situ_recipe *retain(situ_recipe *r) {
+static situ_recipe *retain_recipe(situ_recipe *r) {
   if (r) (void)__atomic_add_fetch(&r->step->refs, 1, __ATOMIC_RELAXED);
   return r;
 }
@@ -53,13 +53,13 @@ void situ__recipe_release(situ_recipe *r) {
   situ__small_free(s, s->size);
 }
 
-static void lose(situ_storage *storage) {
+static void drop_recipe(situ_storage *storage) {
   situ__recipe_release(storage->recipe);
   storage->recipe = NULL;
 }
 
 void situ__recipe_lose(situ_storage *storage) {
-  lose(storage);
+  drop_recipe(storage);
   situ__storage_wrote(storage);
 }
 
@@ -71,14 +71,14 @@ typedef struct part {
   bool read, written, whole; /* whole: overwritten completely */
 } part;
 
-static int find(part *list, int *count, situ_storage *storage) {
+static int find_part(part *list, int *count, situ_storage *storage) {
   for (int i = 0; i < *count; i++)
     if (list[i].storage == storage) return i;
   list[*count] = (part){ .storage = storage };
   return (*count)++;
 }
 
-static bool covers(const situ_view_desc *v) {
+static bool covers_storage(const situ_view_desc *v) {
   return v->contiguous && v->offset == 0 &&
          (size_t)v->numel * situ__dtype_size((situ_dtype)v->dtype) == v->storage->bytes;
 }
@@ -87,24 +87,24 @@ static bool covers(const situ_view_desc *v) {
 static int parts_of(const situ_work *work, part *list) {
   int count = 0;
   for (int i = 0; i < work->ins; i++)
-    if (work->in[i]) list[find(list, &count, work->in[i]->storage)].read = true;
+    if (work->in[i]) list[find_part(list, &count, work->in[i]->storage)].read = true;
   for (int i = 0; i < work->outs; i++) {
     if (!work->out[i]) continue;
-    part *p = &list[find(list, &count, work->out[i]->storage)];
+    part *p = &list[find_part(list, &count, work->out[i]->storage)];
     p->written = true;
-    p->whole = p->whole || (work->verb != SITU_VERB_SCATTER && covers(work->out[i]));
+    p->whole = p->whole || (work->verb != SITU_VERB_SCATTER && covers_storage(work->out[i]));
   }
   return count;
 }
 
-static bool keeps(const part *p) { return p->read || !p->whole; }
+static bool keeps_content(const part *p) { return p->read || !p->whole; }
 
 /* Returns true if the work can be repeated: all its input values must have recipes, within RECIPE_MAX. */
-static bool repeatable(const part *list, int count, int *whole) {
+static bool is_repeatable(const part *list, int count, int *whole) {
   *whole = count;
   for (int i = 0; i < count; i++) {
     const situ_storage *s = list[i].storage;
-    if (!keeps(&list[i])) continue;
+    if (!keeps_content(&list[i])) continue;
     if (s->recipe) *whole += s->recipe->step->whole;
     else if (list[i].read || !(s->flags & SITU_STORAGE_UNWRITTEN)) return false;
   }
@@ -114,7 +114,7 @@ static bool repeatable(const part *list, int count, int *whole) {
 static void copy_operands(step *s, const situ_view_desc **operand, int operands, uint8_t *slot, part *list) {
   for (int i = 0; i < operands; i++) {
     if (!operand[i]) continue;
-    slot[i] = (uint8_t)find(list, &s->slots, operand[i]->storage);
+    slot[i] = (uint8_t)find_part(list, &s->slots, operand[i]->storage);
     s->view[s->views] = *operand[i];
     operand[i] = &s->view[s->views++];
   }
@@ -136,33 +136,33 @@ static step *step_new(const situ_work *work, part *list, int count, int whole) {
   copy_operands(s, s->work.out, work->outs, s->out, list);
   for (int i = 0; i < count; i++)
     s->slot[i] = (situ_recipe){ .step = s,
-                                .before = keeps(&list[i]) ? retain(list[i].storage->recipe) : NULL,
+                                .before = keeps_content(&list[i]) ? retain_recipe(list[i].storage->recipe) : NULL,
                                 .bytes = list[i].storage->bytes };
   return s;
 }
 
 /* Work on a list (an optimiser's step, a move) gets no recipe. */
-static void lose_lists(const situ_work *work) {
+static void drop_lists(const situ_work *work) {
   for (int64_t i = 0; i < work->list_count; i++) {
-    lose(work->list[i].param->storage);
+    drop_recipe(work->list[i].param->storage);
     for (int k = 0; k < 3; k++)
-      if (work->list[i].state[k]) lose(work->list[i].state[k]->storage);
+      if (work->list[i].state[k]) drop_recipe(work->list[i].state[k]->storage);
   }
 }
 
 bool situ__recipe_add(const char *op, const situ_work *work) {
   part list[SLOTS_MAX];
   int count = parts_of(work, list), whole;
-  lose_lists(work);
+  drop_lists(work);
   step *s = NULL;
   bool of_lists = work->verb > SITU_VERB_ATTENTION;
-  if (!of_lists && repeatable(list, count, &whole)) {
+  if (!of_lists && is_repeatable(list, count, &whole)) {
     s = step_new(work, list, count, whole);
     if (!s) return situ__no_memory(op, sizeof *s), false;
   }
   for (int i = 0; i < count; i++) {
     if (!list[i].written) continue;
-    lose(list[i].storage);
+    drop_recipe(list[i].storage);
     if (!s) continue;
     s->refs++;
     list[i].storage->recipe = &s->slot[i];
@@ -173,19 +173,19 @@ bool situ__recipe_add(const char *op, const situ_work *work) {
 /* ---- replaying ---- */
 
 /* The state of a replay: the steps in order, and the memory that they use. */
-typedef struct kitchen {
+typedef struct replay {
   step *list[RECIPE_MAX];
   const situ_recipe *first[RECIPE_MAX]; /* first recipe of the chain that uses this memory */
-  situ_storage *room[RECIPE_MAX];
-  int steps, rooms;
-} kitchen;
+  situ_storage *memory[RECIPE_MAX];
+  int steps, memories;
+} replay;
 
-static void lay_out(kitchen *k, step *s) {
+static void collect_steps(replay *k, step *s) {
   for (int i = 0; i < k->steps; i++)
     if (k->list[i] == s) return;
   k->list[k->steps++] = s;
   for (int i = 0; i < s->slots; i++)
-    if (s->slot[i].before) lay_out(k, s->slot[i].before->step);
+    if (s->slot[i].before) collect_steps(k, s->slot[i].before->step);
 }
 
 static int by_number(const void *a, const void *b) {
@@ -199,19 +199,19 @@ static const situ_recipe *first_of(const situ_recipe *r) {
 }
 
 /* Returns the memory of a slot, allocated on first use; NULL after recording an error. */
-static situ_storage *room_of(kitchen *k, const char *op, const situ_recipe *slot) {
+static situ_storage *memory_of(replay *k, const char *op, const situ_recipe *slot) {
   const situ_recipe *first = first_of(slot);
-  for (int i = 0; i < k->rooms; i++)
-    if (k->first[i] == first) return k->room[i];
-  situ_storage *room = situ__storage_new(op, k->room[0]->device, slot->bytes);
-  if (!room) return NULL;
-  k->first[k->rooms] = first;
-  return k->room[k->rooms++] = room;
+  for (int i = 0; i < k->memories; i++)
+    if (k->first[i] == first) return k->memory[i];
+  situ_storage *memory = situ__storage_new(op, k->memory[0]->device, slot->bytes);
+  if (!memory) return NULL;
+  k->first[k->memories] = first;
+  return k->memory[k->memories++] = memory;
 }
 
 /* Runs one step with its recorded numbers and in the recorded order, so that the result has the bits that the device
    would have computed at once. */
-static bool take(kitchen *k, const char *op, const step *s) {
+static bool run_step(replay *k, const char *op, const step *s) {
   situ_work work = s->work;
   situ_view_desc view[SLOTS_MAX];
   int views = 0;
@@ -222,25 +222,25 @@ static bool take(kitchen *k, const char *op, const step *s) {
     if (at >= (in ? work.ins : work.outs) || !*operand) continue;
     situ_view_desc *v = &view[views++];
     *v = **operand;
-    v->storage = room_of(k, op, &s->slot[in ? s->in[at] : s->out[at]]);
+    v->storage = memory_of(k, op, &s->slot[in ? s->in[at] : s->out[at]]);
     if (!v->storage) return false;
     *operand = v;
   }
-  return situ__run(op, k->room[0]->device, &work) == SITU_OK;
+  return situ__run(op, k->memory[0]->device, &work) == SITU_OK;
 }
 
 bool situ__recipe_replay(const char *op, const situ_storage *from, situ_storage *to) {
-  kitchen *k = situ__alloc(sizeof *k);
+  replay *k = situ__alloc(sizeof *k);
   if (!k) return situ__no_memory(op, sizeof *k), false;
   k->steps = 0;
-  k->rooms = 1;
+  k->memories = 1;
   k->first[0] = first_of(from->recipe);
-  k->room[0] = to;
-  lay_out(k, from->recipe->step);
+  k->memory[0] = to;
+  collect_steps(k, from->recipe->step);
   qsort(k->list, (size_t)k->steps, sizeof(step *), by_number);
   bool good = true;
-  for (int i = 0; i < k->steps && good; i++) good = take(k, op, k->list[i]);
-  for (int i = 1; i < k->rooms; i++) situ__storage_release(k->room[i]);
+  for (int i = 0; i < k->steps && good; i++) good = run_step(k, op, k->list[i]);
+  for (int i = 1; i < k->memories; i++) situ__storage_release(k->memory[i]);
   situ__free(k);
   return good;
 }

@@ -86,7 +86,7 @@ bool situ_cuda_is_available(void) { return situ_device_count("cuda") > 0; }
 
 /* ---- resolving devices ---- */
 
-static bool refuse(const char *op, situ_device device) {
+static bool refuse_device(const char *op, situ_device device) {
   char name[SITU_DEVICE_NAME_MAX];
   const char *reason = "";
   if (device.kind == SITU_DEVICE_KINDS) {
@@ -115,14 +115,14 @@ bool situ__device_resolve(const char *op, situ_device wanted, situ_device *out) 
   }
   bool there = wanted.kind == SITU_CPU ? wanted.index == 0
                                        : wanted.kind != SITU_DEVICE_DEFAULT && situ_device_is_available(wanted);
-  if (!there) return refuse(op, wanted);
+  if (!there) return refuse_device(op, wanted);
   *out = wanted;
   return true;
 }
 
 bool situ__device_there(const char *op, situ_device device) {
   if (device.kind == SITU_CPU && device.index == 0) return true;
-  return (device.kind != SITU_DEVICE_DEFAULT && situ_device_is_available(device)) || refuse(op, device);
+  return (device.kind != SITU_DEVICE_DEFAULT && situ_device_is_available(device)) || refuse_device(op, device);
 }
 
 situ_device situ_get_default_device(void) {

@@ -21,12 +21,12 @@ void situ__setting_back(const situ_setting *before) {
   if (outermost) situ_clear_autocast_cache();
 }
 
-static void begin(situ_setting *before) {
+static void begin_setting(situ_setting *before) {
   *before = situ__setting;
   situ__setting.depth++;
 }
 
-static void end(const char *op, const situ_setting *before) {
+static void end_setting(const char *op, const situ_setting *before) {
   if (!before) {
     (void)situ__null(op, "before");
   } else if (before->depth >= situ__setting.depth) {
@@ -42,12 +42,12 @@ situ_status situ_default_device_begin(situ_setting *before, situ_device device) 
   *before = (situ_setting){ .depth = UINT32_MAX }; /* not begun if the device is an error */
   bool same = device.kind != SITU_DEVICE_DEFAULT && situ_device_equal(device, situ__setting.device);
   if (!same && !situ__device_resolve(op, device, &device)) return situ_error();
-  begin(before);
+  begin_setting(before);
   situ__setting.device = device;
   return SITU_OK;
 }
 
-void situ_default_device_end(situ_setting *before) { end("default_device_end", before); }
+void situ_default_device_end(situ_setting *before) { end_setting("default_device_end", before); }
 
 /* ---- the policy ---- */
 
@@ -66,7 +66,7 @@ void situ_policy_begin(situ_setting *before, situ_policy policy) {
     (void)situ__null("policy_begin", "before");
     return;
   }
-  begin(before);
+  begin_setting(before);
   if (policy.host_to_device > SITU_POLICY_COPY || policy.device_to_host > SITU_POLICY_COPY ||
       policy.device_to_device > SITU_POLICY_COPY || policy.unstated > SITU_UNSTATED_FORBID)
     (void)situ__fail(SITU_E_ARG, "policy_begin", "{ %d, %d, %d, %d } is not a policy", policy.host_to_device,
@@ -74,11 +74,11 @@ void situ_policy_begin(situ_setting *before, situ_policy policy) {
   else memcpy(situ__setting.policy, &policy, sizeof policy);
 }
 
-void situ_policy_end(situ_setting *before) { end("policy_end", before); }
+void situ_policy_end(situ_setting *before) { end_setting("policy_end", before); }
 
 /* ---- autocast ---- */
 
-static situ_dtype usual(unsigned kind) { return kind == SITU_CPU ? SITU_BF16 : SITU_F16; }
+static situ_dtype default_dtype(unsigned kind) { return kind == SITU_CPU ? SITU_BF16 : SITU_F16; }
 
 situ_status situ_autocast_begin(situ_setting *before, situ_device device, const situ_autocast_options *options) {
   const char *op = "autocast_begin";
@@ -90,16 +90,16 @@ situ_status situ_autocast_begin(situ_setting *before, situ_device device, const 
   if (o.dtype && o.dtype != SITU_F16 && o.dtype != SITU_BF16)
     return situ__fail(SITU_E_DTYPE, op, "dtype is %s, must be f16 or bf16",
                       situ__dtype_size(o.dtype) ? situ__dtype_name(o.dtype) : "no dtype");
-  begin(before);
+  begin_setting(before);
   const unsigned at = 4 * device.kind;
-  const uint32_t now = o.disabled ? SITU__AUTOCAST_OFF : o.dtype ? o.dtype : usual(device.kind);
+  const uint32_t now = o.disabled ? SITU__AUTOCAST_OFF : o.dtype ? o.dtype : default_dtype(device.kind);
   uint32_t all = situ__setting.autocast & ~(15u << at) & ~SITU__AUTOCAST_NO_CACHE;
   situ__setting.autocast = all | now << at | (o.no_cache ? SITU__AUTOCAST_NO_CACHE : 0);
   situ__setting.autocast_at = situ__call_site();
   return SITU_OK;
 }
 
-void situ_autocast_end(situ_setting *before) { end("autocast_end", before); }
+void situ_autocast_end(situ_setting *before) { end_setting("autocast_end", before); }
 
 bool situ_is_autocast_enabled(situ_device device) { return situ_get_autocast_dtype(device) != SITU_DTYPE_DEFAULT; }
 

@@ -69,25 +69,25 @@ static void free_memory(situ_storage *storage) {
   }
 }
 
-void situ__storage_replace(situ_storage *storage, situ_storage *room, size_t at, size_t bytes, bool shared) {
+void situ__storage_replace(situ_storage *storage, situ_storage *source, size_t at, size_t bytes, bool shared) {
   const uint32_t whose = SITU_STORAGE_FOREIGN | SITU_STORAGE_SLICE;
   situ_storage old = *storage;
-  storage->device = room->device;
+  storage->device = source->device;
   storage->bytes = bytes;
   storage->release = NULL;
   storage->payload = NULL;
-  storage->recipe = room->recipe; /* on meta */
-  room->recipe = NULL;
+  storage->recipe = source->recipe; /* on meta */
+  source->recipe = NULL;
   if (old.recipe) situ__recipe_release(old.recipe);
   storage->flags &= ~whose;
   if (shared) {
-    storage->data = (char *)room->data + at;
-    storage->payload = room;
+    storage->data = (char *)source->data + at;
+    storage->payload = source;
     storage->flags |= SITU_STORAGE_SLICE;
   } else {
-    storage->data = room->data;
-    room->data = NULL; /* room is empty now, so that its owner frees no memory */
-    room->bytes = 0;
+    storage->data = source->data;
+    source->data = NULL; /* source is empty now, so that its owner frees no memory */
+    source->bytes = 0;
   }
   free_memory(&old);
 }

@@ -59,7 +59,7 @@ void situ__device_found(situ_device device) {
   if (flag) __atomic_store_n(flag, false, __ATOMIC_RELAXED);
 }
 
-static SITU_COLD situ_status unusable(const char *op, situ_device device) {
+static SITU_COLD situ_status refuse_unusable(const char *op, situ_device device) {
   char name[SITU_DEVICE_NAME_MAX];
   if (situ__forked())
     return situ__fail(SITU_E_STATE, op,
@@ -72,7 +72,7 @@ static SITU_COLD situ_status unusable(const char *op, situ_device device) {
 }
 
 situ_status situ__device_usable(const char *op, situ_device device) {
-  if (__builtin_expect(situ__forked() || situ__device_lost(device), 0)) return unusable(op, device);
+  if (__builtin_expect(situ__forked() || situ__device_lost(device), 0)) return refuse_unusable(op, device);
   return SITU_OK;
 }
 
@@ -83,7 +83,7 @@ situ_status situ__device_failed(const char *op, situ_device device, situ_status 
     if (flag) __atomic_store_n(flag, true, __ATOMIC_RELAXED);
   }
   if (situ__error_count() != before) return status; /* the backend has recorded the details */
-  if (status == SITU_E_LOST) return unusable(op, device);
+  if (status == SITU_E_LOST) return refuse_unusable(op, device);
   char name[SITU_DEVICE_NAME_MAX];
   return situ__fail(status, op, "%s on %s failed: %s", what, situ_device_name(device, name), situ_status_name(status));
 }
@@ -112,7 +112,7 @@ static uint32_t dtypes_of(situ_device device) {
 }
 
 /* Appends "; cpu, sim:1 can" or "; no device here can". */
-static void name_those_that_can(situ__text *text, const situ_work *work) {
+static void list_capable_devices(situ__text *text, const situ_work *work) {
   int found = 0;
   for (unsigned kind = SITU_CPU; kind < SITU_DEVICE_KINDS; kind++) {
     int count = situ_device_count(situ__kind_name(kind));
@@ -127,7 +127,7 @@ static void name_those_that_can(situ__text *text, const situ_work *work) {
   situ__text_add(text, found ? " can" : "; no device here can");
 }
 
-static SITU_COLD situ_status unsupported(const char *op, situ_device device, const situ_work *work) {
+static SITU_COLD situ_status report_unsupported(const char *op, situ_device device, const situ_work *work) {
   char name[SITU_DEVICE_NAME_MAX];
   const situ_backend *backend = situ__backend(device);
   situ__text text = { 0 };
@@ -142,7 +142,7 @@ static SITU_COLD situ_status unsupported(const char *op, situ_device device, con
     situ__text_add(&text, "%s cannot do %s for %s like this", name, situ__verb_name(work->verb),
                    situ__dtype_name(dtype_of(work)));
   }
-  name_those_that_can(&text, work);
+  list_capable_devices(&text, work);
   situ_status status = situ__fail(SITU_E_UNSUPPORTED, op, "%s", text.data ? text.data : name);
   situ__text_free(&text);
   return status;
@@ -192,9 +192,9 @@ static bool writes_nothing(const situ_work *work) {
   return work->outs > 0;
 }
 
-static SITU_COLD situ_status failed(const char *op, situ_device device, const situ_work *work, situ_status status,
-                                    uint64_t before) {
-  if (status == SITU_E_UNSUPPORTED && situ__error_count() == before) return unsupported(op, device, work);
+static SITU_COLD situ_status report_failure(const char *op, situ_device device, const situ_work *work,
+                                            situ_status status, uint64_t before) {
+  if (status == SITU_E_UNSUPPORTED && situ__error_count() == before) return report_unsupported(op, device, work);
   return situ__device_failed(op, device, status, before, situ__verb_name(work->verb));
 }
 
@@ -206,7 +206,7 @@ static SITU_COLD situ_status dry_run(const char *op, situ_device device, const s
   if (status != SITU_OK) return status;
   if (backend && !backend->no_memory && !writes_nothing(work)) {
     if (!backend->kernel[work->verb] || dtype_outside(work, dtypes_of(device))) {
-      (void)unsupported(op, device, work);
+      (void)report_unsupported(op, device, work);
       situ__dry_found();
       situ__dry_forget();
     }
@@ -226,7 +226,7 @@ SITU_COLD situ_status situ__refuse_unwritten(const char *op, situ_storage *stora
                     d.where);
 }
 
-static bool unwritten(const situ_view_desc *v) {
+static bool is_unwritten(const situ_view_desc *v) {
   return v && __atomic_load_n(&v->storage->flags, __ATOMIC_RELAXED) & SITU_STORAGE_UNWRITTEN;
 }
 
@@ -234,20 +234,20 @@ static bool unwritten(const situ_view_desc *v) {
 static const situ_view_desc *unwritten_item(const situ_optimizer_item *item) {
   const situ_view_desc *all[] = { item->param, item->grad, item->state[0], item->state[1], item->state[2] };
   for (size_t k = 0; k < sizeof all / sizeof *all; k++)
-    if (unwritten(all[k])) return all[k];
+    if (is_unwritten(all[k])) return all[k];
   return NULL;
 }
 
 static const situ_view_desc *unwritten_input(const situ_work *work) {
   for (int i = 0; i < work->ins; i++)
-    if (__builtin_expect(unwritten(work->in[i]), 0) && work->in[i]->numel) return work->in[i];
+    if (__builtin_expect(is_unwritten(work->in[i]), 0) && work->in[i]->numel) return work->in[i];
   if (work->verb == SITU_VERB_OPTIMIZER) {
     const situ_view_desc *none = NULL;
     for (int64_t i = 0; i < work->list_count && !none; i++) none = unwritten_item(&work->list[i]);
     return none;
   }
   bool adds = work->verb == SITU_VERB_SCATTER && work->op & SITU_INDEX_ADD;
-  return adds && unwritten(work->out[0]) ? work->out[0] : NULL;
+  return adds && is_unwritten(work->out[0]) ? work->out[0] : NULL;
 }
 
 static inline bool is_elsewhere(const situ_view_desc *v, situ_device device) {
@@ -299,7 +299,7 @@ situ_status situ__run(const char *op, situ_device device, const situ_work *work)
     situ__now.running = outer;
     if (__builtin_expect(status != SITU_OK, 0)) {
       situ__graph_drop(kept);
-      return failed(op, device, work, status, before);
+      return report_failure(op, device, work, status, before);
     }
     if (__builtin_expect(kept != NULL, 0)) situ__graph_keep(kept);
   } else if (backend && backend->no_memory && !writes_nothing(work)) {

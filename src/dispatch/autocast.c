@@ -33,14 +33,14 @@ static bool worth_keeping(const situ_tensor *t, uint32_t autocast) {
 }
 
 /* A cast that was made without recording has no backward, so it does not fit where gradients are recorded. */
-static bool fits(const kept *k, situ_dtype to) {
+static bool fits_use(const kept *k, situ_dtype to) {
   return k->cast->view.dtype == to && k->version == situ_version_of(k->leaf) &&
          situ__same_device(k->cast->view.storage->device, k->leaf->view.storage->device) &&
          (k->cast->requires_grad || !situ__recording());
 }
 
 /* When memory runs out, the next call casts again. */
-static void keep(situ_tensor *leaf, situ_tensor *cast) {
+static void cache_cast(situ_tensor *leaf, situ_tensor *cast) {
   kept *k = situ__map_get(&cache, leaf);
   if (!k) {
     k = situ__calloc(1, sizeof *k);
@@ -55,12 +55,12 @@ static void keep(situ_tensor *leaf, situ_tensor *cast) {
   k->version = situ_version_of(leaf);
 }
 
-static situ_tensor *cast(situ_tensor *t, situ_dtype to, uint32_t autocast) {
+static situ_tensor *cast_operand(situ_tensor *t, situ_dtype to, uint32_t autocast) {
   const bool keeps = to != SITU_F32 && worth_keeping(t, autocast);
   const kept *k = keeps ? situ__map_get(&cache, t) : NULL;
-  if (k && fits(k, to)) return k->cast;
+  if (k && fits_use(k, to)) return k->cast;
   situ_tensor *y = situ__dispatch_up.cast_operand(t, to);
-  if (y && keeps) keep(t, y);
+  if (y && keeps) cache_cast(t, y);
   return y;
 }
 
@@ -69,7 +69,7 @@ static situ_tensor *cast(situ_tensor *t, situ_dtype to, uint32_t autocast) {
 static bool castable(const situ_tensor *t) { return t && t->view.dtype >= SITU_F16 && t->view.dtype != SITU_F64; }
 
 /* f16 has more precision, bf16 more range: only f32 has both. */
-static situ_dtype widest(situ_tensor *const *in, int ins) {
+static situ_dtype find_widest(situ_tensor *const *in, int ins) {
   situ_dtype widest = SITU_DTYPE_DEFAULT;
   for (int i = 0; i < ins; i++) {
     if (!castable(in[i])) continue;
@@ -79,12 +79,12 @@ static situ_dtype widest(situ_tensor *const *in, int ins) {
   return widest;
 }
 
-static situ_dtype wanted(situ_cast how, situ_tensor *const *in, int ins, situ_dtype low) {
+static situ_dtype choose_dtype(situ_cast how, situ_tensor *const *in, int ins, situ_dtype low) {
   switch (how) {
   case SITU_CAST_LOW: return low;
   case SITU_CAST_F32: return SITU_F32;
   case SITU_CAST_WIDEST:
-  case SITU_CAST_BACK: return widest(in, ins);
+  case SITU_CAST_BACK: return find_widest(in, ins);
   case SITU_CAST_NOT: break;
   }
   return SITU_DTYPE_DEFAULT;
@@ -97,8 +97,8 @@ static bool is_cast(const situ_op *op, const situ_tensor *t, int i, situ_dtype t
 }
 
 /* Returns the dtype to cast to if any operand has another one; DEFAULT if not, or if nothing is cast. */
-static situ_dtype change(const situ_op *op, situ_tensor *const *in, int ins, situ_cast how, situ_dtype low) {
-  const situ_dtype to = wanted(how, in, ins, low);
+static situ_dtype choose_cast(const situ_op *op, situ_tensor *const *in, int ins, situ_cast how, situ_dtype low) {
+  const situ_dtype to = choose_dtype(how, in, ins, low);
   for (int i = 0; to && i < ins; i++)
     if (is_cast(op, in[i], i, to)) return to;
   return SITU_DTYPE_DEFAULT;
@@ -106,7 +106,7 @@ static situ_dtype change(const situ_op *op, situ_tensor *const *in, int ins, sit
 
 /* Returns the device of all operands; {0} if there is none or several, or if a handle is invalid: the check reports
    that. */
-static situ_device common(situ_tensor *const *in, int ins) {
+static situ_device find_device(situ_tensor *const *in, int ins) {
   situ_device device = { 0 };
   for (int i = 0; i < ins; i++) {
     if (!in[i]) continue;
@@ -121,8 +121,8 @@ static situ_device common(situ_tensor *const *in, int ins) {
 /* ---- a scope for another device ---- */
 
 /* Warns, because the user expects a speedup that does not happen. */
-static void warn(const situ_op *op, situ_tensor *const *in, int ins, situ_device here, situ_cast how,
-                 uint32_t autocast) {
+static void warn_unaffected(const situ_op *op, situ_tensor *const *in, int ins, situ_device here, situ_cast how,
+                            uint32_t autocast) {
   unsigned kind = 1;
   while (kind < SITU_DEVICE_KINDS &&
          (!situ__autocast_of(autocast, kind) || situ__autocast_of(autocast, kind) == SITU__AUTOCAST_OFF))
@@ -130,7 +130,7 @@ static void warn(const situ_op *op, situ_tensor *const *in, int ins, situ_device
   if (kind == SITU_DEVICE_KINDS) return;
   const situ_dtype low = (situ_dtype)situ__autocast_of(autocast, kind);
   const void *begun = situ__setting.autocast_at ? situ__setting.autocast_at : (const void *)op->autocast;
-  if (!change(op, in, ins, how, low) || !situ__is_new(begun)) return;
+  if (!choose_cast(op, in, ins, how, low) || !situ__is_new(begun)) return;
   char name[SITU_DEVICE_NAME_MAX], site[256], at[256];
   situ__site_text(situ__setting.autocast_at, site, sizeof site);
   situ__site_text(situ__call_site(), at, sizeof at);
@@ -142,11 +142,11 @@ static void warn(const situ_op *op, situ_tensor *const *in, int ins, situ_device
 }
 
 /* Returns how this thread's scopes cast an op's operands on a device, and sets *low to their low-precision dtype. */
-static situ_cast rule(const situ_op *op, situ_tensor *const *in, int ins, situ_device here, uint32_t autocast,
-                      situ_dtype *low) {
+static situ_cast choose_rule(const situ_op *op, situ_tensor *const *in, int ins, situ_device here, uint32_t autocast,
+                             situ_dtype *low) {
   const situ_cast how = (situ_cast)op->autocast[here.kind != SITU_CPU];
   const unsigned now = how ? situ__autocast_of(autocast, here.kind) : SITU__AUTOCAST_OFF;
-  if (!now) warn(op, in, ins, here, how, autocast);
+  if (!now) warn_unaffected(op, in, ins, here, how, autocast);
   *low = (situ_dtype)now;
   return now && now != SITU__AUTOCAST_OFF ? how : SITU_CAST_NOT;
 }
@@ -157,7 +157,7 @@ static bool cast_all(const situ_op *op, situ_tensor *const *given, situ_tensor *
                      uint32_t autocast) {
   for (int i = 0; i < ins; i++) {
     in[i] = given[i];
-    if (is_cast(op, given[i], i, to) && !(in[i] = cast(given[i], to, autocast))) return false;
+    if (is_cast(op, given[i], i, to) && !(in[i] = cast_operand(given[i], to, autocast))) return false;
   }
   return true;
 }
@@ -187,11 +187,11 @@ static bool run_with_casts(situ_call *c, situ_dtype to, situ_dtype back, uint32_
 
 bool situ__autocast_run(situ_call *c, bool (*run)(situ_call *)) {
   const uint32_t autocast = situ__setting.autocast;
-  const situ_device here = common(c->in, c->ins);
+  const situ_device here = find_device(c->in, c->ins);
   if (!here.kind) return run(c); /* an error, or the call returns here with copies on one device */
   situ_dtype low;
-  const situ_cast how = rule(c->op, c->in, c->ins, here, autocast, &low);
-  const situ_dtype to = change(c->op, c->in, c->ins, how, low);
+  const situ_cast how = choose_rule(c->op, c->in, c->ins, here, autocast, &low);
+  const situ_dtype to = choose_cast(c->op, c->in, c->ins, how, low);
   situ__setting.autocast = 0; /* an op made of other ops has chosen its dtypes */
   const bool good = to ? run_with_casts(c, to,
                                         how == SITU_CAST_BACK && castable(c->in[0]) ? (situ_dtype)c->in[0]->view.dtype
@@ -204,10 +204,10 @@ bool situ__autocast_run(situ_call *c, bool (*run)(situ_call *)) {
 
 bool situ__autocast_operands(const situ_op *schema, situ_tensor **in, int ins) {
   const uint32_t autocast = situ__setting.autocast;
-  const situ_device here = common(in, ins);
+  const situ_device here = find_device(in, ins);
   situ_dtype low;
   if (!here.kind) return true; /* the policy may copy: then each of the following ops casts for itself */
-  const situ_cast how = rule(schema, in, ins, here, autocast, &low);
-  const situ_dtype to = change(schema, in, ins, how, low);
+  const situ_cast how = choose_rule(schema, in, ins, here, autocast, &low);
+  const situ_dtype to = choose_cast(schema, in, ins, how, low);
   return !to || cast_all(schema, in, in, ins, to, autocast);
 }

@@ -117,12 +117,12 @@ typedef struct recorded {
   situ__node *part; /* for a write in place through a view: the node of the base */
 } recorded;
 
-static void forget(recorded *r) {
+static void cancel_nodes(recorded *r) {
   situ__tape_cancel(r->part);
   situ__tape_cancel(r->node);
 }
 
-static bool prepare(const situ_call *c, bool wanted, recorded *r) {
+static bool prepare_nodes(const situ_call *c, bool wanted, recorded *r) {
   *r = (recorded){ NULL };
   if (!wanted || c->op->flags & SITU_OP_NO_GRAD) return true;
   const unsigned save = to_save(c);
@@ -137,12 +137,12 @@ static bool prepare(const situ_call *c, bool wanted, recorded *r) {
     situ__tape_connect(r->part, 1, r->node, 0);
     return true;
   }
-  forget(r);
+  cancel_nodes(r);
   return false;
 }
 
 /* Cannot fail. */
-static void attach(const situ_call *c, const recorded *r) {
+static void attach_nodes(const situ_call *c, const recorded *r) {
   if (!r->node) return;
   situ_tensor *base = !c->in_place ? NULL : c->in[0]->base ? c->in[0]->base : c->in[0];
   const bool before = base && base->requires_grad;
@@ -231,7 +231,7 @@ static bool lose_results(const situ_call *c) {
   return true;
 }
 
-static bool forward(situ_call *c, bool wanted) {
+static bool run_forward(situ_call *c, bool wanted) {
   const situ_op *op = c->op;
   if (op->flags & SITU_OP_VIEW || !has_elements(c)) return true;
   if (c->device.kind == SITU_META && !to_be_noted(c, wanted)) return lose_results(c);
@@ -265,13 +265,15 @@ static void mark_results(const situ_call *c) {
   }
 }
 
-static bool steps(situ_call *c);
-static bool steps_or_casts(situ_call *c) { return situ__setting.autocast ? situ__autocast_run(c, steps) : steps(c); }
+static bool run_steps(situ_call *c);
+static bool run_steps_or_casts(situ_call *c) {
+  return situ__setting.autocast ? situ__autocast_run(c, run_steps) : run_steps(c);
+}
 
-static bool steps(situ_call *c) {
+static bool run_steps(situ_call *c) {
   const situ_op *op = c->op;
   situ__verdict verdict = situ__examine(c);
-  if (verdict != SITU__GOOD) return verdict == SITU__MIXED && situ__mixed(c, steps_or_casts);
+  if (verdict != SITU__GOOD) return verdict == SITU__MIXED && situ__mixed(c, run_steps_or_casts);
   const unsigned asks = situ__tape_asks(c->in, c->ins);
   const bool wanted = asks & SITU__TAPE_WANTED;
   if (asks && !may_record(c, asks)) return false;
@@ -283,29 +285,29 @@ static bool steps(situ_call *c) {
     return false;
   }
   recorded r;
-  if (!prepare(c, wanted, &r)) return false;
-  if (!forward(c, wanted)) {
-    forget(&r);
+  if (!prepare_nodes(c, wanted, &r)) return false;
+  if (!run_forward(c, wanted)) {
+    cancel_nodes(&r);
     return false;
   }
-  attach(c, &r);
+  attach_nodes(c, &r);
   if (asks == SITU__TAPE_FIRST_ORDER && !(op->flags & SITU_OP_NO_GRAD)) mark_results(c);
   return true;
 }
 
 /* Sets situ__now.call, so that errors inside the call list its operands: see explain.c. */
-static bool run(situ_call *c) {
+static bool run_call(situ_call *c) {
   const void *outer = situ__now.call;
   situ__now.call = c;
-  bool good = steps(c);
+  bool good = run_steps(c);
   situ__now.call = outer;
   return good;
 }
 
 /* Not inlined, to keep the common path short. */
-static SITU_COLD __attribute__((noinline)) bool run_dry(situ_call *c) { return situ__dry_call(c, run); }
+static SITU_COLD __attribute__((noinline)) bool run_dry(situ_call *c) { return situ__dry_call(c, run_call); }
 static SITU_COLD __attribute__((noinline)) bool run_cast(situ_call *c) {
-  return situ__autocast_run(c, situ__is_dry() ? run_dry : run);
+  return situ__autocast_run(c, situ__is_dry() ? run_dry : run_call);
 }
 
 static situ_tensor *run_pair(const situ_op *op, const situ_view_desc *a, const situ_view_desc *b) {
@@ -346,7 +348,7 @@ situ_tensor *situ_op_run(const situ_op *op, situ_tensor *const *in, int ins, con
     c.out[k] = NULL;
     c.dtype[k] = SITU_DTYPE_DEFAULT;
   }
-  bool good = situ__setting.autocast ? run_cast(&c) : situ__is_dry() ? run_dry(&c) : run(&c);
+  bool good = situ__setting.autocast ? run_cast(&c) : situ__is_dry() ? run_dry(&c) : run_call(&c);
   for (int k = 0; outs && k < c.outs; k++) outs[k] = good ? c.out[k] : NULL;
   return good ? c.out[0] : NULL;
 }
@@ -355,7 +357,7 @@ situ_tensor *situ_op_run_(const situ_op *op, situ_tensor *const *in, int ins, co
   if (!call_given(op, in, ins, params)) return NULL;
   situ_call c = { .op = op, .ins = ins, .outs = 1, .in = in, .params = params, .in_place = true };
   const char *outer = situ__call_as(op->name, "_");
-  bool good = situ__is_dry() ? run_dry(&c) : run(&c);
+  bool good = situ__is_dry() ? run_dry(&c) : run_call(&c);
   situ__call_end(&outer);
   return good ? c.out[0] : NULL;
 }

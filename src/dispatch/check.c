@@ -4,11 +4,11 @@
 #include "base/fail.h"
 #include "dispatch/dispatch.h"
 
-static const situ_operand *operand(const situ_op *op, int i) {
+static const situ_operand *operand_at(const situ_op *op, int i) {
   return &op->operand[op->flags & SITU_OP_VARIADIC ? 0 : i];
 }
 
-static int operands(const situ_op *op) {
+static int count_operands(const situ_op *op) {
   int count = 0;
   while (count < SITU_OPERANDS && op->operand[count].name) count++;
   return count;
@@ -17,12 +17,12 @@ static int operands(const situ_op *op) {
 static bool check_handles(const situ_call *c) {
   const situ_op *op = c->op;
   bool variadic = op->flags & SITU_OP_VARIADIC;
-  int declared = operands(op);
+  int declared = count_operands(op);
   if (variadic ? c->ins < 1 : c->ins != declared)
     return situ_refuse(c, SITU_E_ARG, variadic ? "needs at least %d tensor, got %d" : "takes %d operands, got %d",
                        variadic ? 1 : declared, c->ins);
   for (int i = 0; i < c->ins; i++) {
-    const situ_operand *o = operand(op, i);
+    const situ_operand *o = operand_at(op, i);
     if (!c->in[i] && o->accept & SITU_OPTIONAL) continue;
     if (!situ__alive(c->in[i])) return situ__need(op->name, o->name, c->in[i]);
   }
@@ -30,7 +30,7 @@ static bool check_handles(const situ_call *c) {
 }
 
 /* Sets the call's device. Returns false if the operands are on several devices. */
-static bool one_device(situ_call *c) {
+static bool find_device(situ_call *c) {
   c->device = (situ_device){ 0 };
   for (int i = 0; i < c->ins; i++) {
     if (!c->in[i]) continue;
@@ -53,7 +53,7 @@ bool situ__accepts(unsigned accept, situ_dtype dtype) {
   return kinds & of_kind[situ__dtype_kind(dtype)];
 }
 
-static const char *wanted(unsigned accept) {
+static const char *describe_accepted(unsigned accept) {
   if (accept & SITU_INDEX) return "i64 or i32";
   switch (accept & (SITU_FLOATING | SITU_INTEGRAL | SITU_BOOLEAN)) {
   case SITU_FLOATING: return "a floating dtype";
@@ -72,7 +72,7 @@ static bool check_dtype(const situ_call *c) {
   unsigned wrong = 0;
   for (int i = 0; i < c->ins; i++) {
     if (!c->in[i]) continue;
-    const situ_operand *o = operand(c->op, i);
+    const situ_operand *o = operand_at(c->op, i);
     if (!situ__accepts(o->accept, dtype_of(c, i))) {
       wrong |= 1u << (i & 31);
       if (first < 0) first = i;
@@ -82,18 +82,18 @@ static bool check_dtype(const situ_call *c) {
     else if (unlike < 0 && dtype_of(c, i) != dtype_of(c, leader)) unlike = i;
   }
   if (wrong) {
-    const situ_operand *o = operand(c->op, first);
+    const situ_operand *o = operand_at(c->op, first);
     return situ__explain(c, SITU_E_DTYPE, wrong, "%s is %s, must be %s", o->name, situ_dtype_name(dtype_of(c, first)),
-                         wanted(o->accept));
+                         describe_accepted(o->accept));
   }
   return unlike < 0 || situ__explain(c, SITU_E_DTYPE, 0, "%s is %s, %s is %s: they must be equal",
-                                     operand(c->op, unlike)->name, situ_dtype_name(dtype_of(c, unlike)),
-                                     operand(c->op, leader)->name, situ_dtype_name(dtype_of(c, leader)));
+                                     operand_at(c->op, unlike)->name, situ_dtype_name(dtype_of(c, unlike)),
+                                     operand_at(c->op, leader)->name, situ_dtype_name(dtype_of(c, leader)));
 }
 
 /* The same three checks in one pass, for valid calls. On false, nothing is recorded: the separate checks then find
    and explain the error. */
-static bool plainly_good(situ_call *c) {
+static bool is_plainly_good(situ_call *c) {
   static const unsigned kinds[SITU_DTYPES] = { [SITU_BOOL] = SITU_BOOLEAN,
                                                [SITU_U8] = SITU_INTEGRAL,
                                                [SITU_I8] = SITU_INTEGRAL,
@@ -125,9 +125,9 @@ static bool plainly_good(situ_call *c) {
 }
 
 situ__verdict situ__examine(situ_call *c) {
-  if (plainly_good(c)) return SITU__GOOD;
+  if (is_plainly_good(c)) return SITU__GOOD;
   if (!check_handles(c)) return SITU__REFUSED;
-  if (!one_device(c)) return SITU__MIXED;
+  if (!find_device(c)) return SITU__MIXED;
   return check_dtype(c) ? SITU__GOOD : SITU__REFUSED;
 }
 

@@ -99,21 +99,21 @@ static bool has_operands(const situ_call *c) {
 }
 
 /* Reports the error and clears it. */
-static void tell(void) {
+static void report_error(void) {
   situ__dry_found();
   situ__dry_forget();
 }
 
 /* Sets shape and dtype of the results, known or guessed. Returns false if there is no guess; the error stays
    recorded. */
-static bool infer(situ_call *c, bool *guessed) {
+static bool infer_results(situ_call *c, bool *guessed) {
   if (c->op->infer(c)) return true;
   situ__dry_found();
   *guessed = true;
   return c->in_place || (c->op->mend && c->op->mend(c));
 }
 
-static bool call(situ_call *c, bool (*run)(situ_call *)) {
+static bool call_dry(situ_call *c, bool (*run)(situ_call *)) {
   if (!has_operands(c)) return run(c);
   const situ__verdict verdict = situ__examine(c);
   situ_status wrong = situ_error();
@@ -122,12 +122,12 @@ static bool call(situ_call *c, bool (*run)(situ_call *)) {
     if (run(c)) return true; /* the policy may copy */
     wrong = situ_error();
   }
-  if (wrong != SITU_OK) tell();
+  if (wrong != SITU_OK) report_error();
   if (verdict == SITU__MIXED) c->device = likely_device(c);
-  if (!infer(c, &guessed)) return false;
+  if (!infer_results(c, &guessed)) return false;
   if (wrong == SITU_E_DTYPE) mend_dtypes(c);
   if (wrong == SITU_OK && !guessed && run(c)) return true;
-  tell();
+  report_error();
   if (!c->in_place) return make_results(c, guessed);
   c->out[0] = c->in[0];
   return true;
@@ -141,7 +141,7 @@ bool situ__dry_call(situ_call *c, bool (*run)(situ_call *c)) {
   if (has_operands(c)) situ__dry_forget();
   const void *outer = situ__now.call;
   situ__now.call = c;
-  const bool good = call(c, run);
+  const bool good = call_dry(c, run);
   situ__now.call = outer;
   if (!good) situ__dry_found();
   return good;

@@ -25,21 +25,21 @@ int64_t situ__explain_parts(const void *root, const char *below, situ_tensor **l
 
 static situ__by by_of(situ_status status) { return status == SITU_E_DEVICE ? SITU__BY_DEVICE : SITU__BY_DTYPE; }
 
-static const situ_operand *schema(const situ_call *c, int i) {
+static const situ_operand *schema_of(const situ_call *c, int i) {
   return &c->op->operand[c->op->flags & SITU_OP_VARIADIC ? 0 : i];
 }
 
 /* If there are more operands than rows, shows the first few and those that differ from the majority. */
-static bool shown(const situ_call *c, situ_status status, int like, int i) {
+static bool is_shown(const situ_call *c, situ_status status, int like, int i) {
   if (c->ins <= SITU__SHOWN || i < SITU__SHOWN / 4 || i == like) return true;
   return status == SITU_E_DEVICE && situ__vote_key(c, SITU__BY_DEVICE, i) != situ__vote_key(c, SITU__BY_DEVICE, like);
 }
 
-static void collect(situ__refusal *r, int like) {
+static void collect_rows(situ__refusal *r, int like) {
   const situ_call *c = r->call;
   for (int i = 0; i < c->ins; i++) {
     if (!situ__alive(c->in[i])) continue;
-    if (r->count == SITU__SHOWN || !shown(c, r->status, like, i)) {
+    if (r->count == SITU__SHOWN || !is_shown(c, r->status, like, i)) {
       r->more++;
       continue;
     }
@@ -48,13 +48,13 @@ static void collect(situ__refusal *r, int like) {
       snprintf(row->operand, sizeof row->operand, "%s[%d]", c->op->operand[0].name, i);
     else snprintf(row->operand, sizeof row->operand, "%s", c->op->operand[i].name);
     row->index = i;
-    row->accept = schema(c, i)->accept;
+    row->accept = schema_of(c, i)->accept;
     r->tensor[r->count++].tensor = c->in[i];
   }
 }
 
 /* Marks the operands that differ from the majority; all of them if there is a draw. */
-static void vote(situ__refusal *r, situ__majority by) {
+static void mark_odd(situ__refusal *r, situ__majority by) {
   int best = by.like < 0 ? -1 : situ__vote_key(r->call, by_of(r->status), by.like);
   r->decided = by.decided;
   for (int i = 0; i < r->count; i++) {
@@ -70,7 +70,7 @@ static bool copies_are_proposed(const situ__refusal *r) {
   return r->fix_count && r->fixes[0].action == SITU_FIX_POLICY;
 }
 
-static situ_status report(situ__refusal *r, const char *name) {
+static situ_status send_report(situ__refusal *r, const char *name) {
   const situ_module_lore *by = __atomic_load_n(&lore, __ATOMIC_ACQUIRE);
   if (by && r->status == SITU_E_DEVICE && r->like >= 0 && !r->row[r->like].odd && !copies_are_proposed(r))
     by->elsewhere(&r->modules, r->tensor[r->like].tensor->view.storage->device, r->next, sizeof r->next);
@@ -98,23 +98,23 @@ static void open_text(situ__refusal *r, const char *headline) {
 }
 
 /* odd: bit mask of the operands at fault; 0: find them, if the error is a mismatch. */
-static void refuse(const situ_call *c, situ_status status, unsigned odd, bool mismatch, const char *name,
-                   const char *headline) {
+static void explain_refusal(const situ_call *c, situ_status status, unsigned odd, bool mismatch, const char *name,
+                            const char *headline) {
   situ__refusal r = { .call = c, .status = status, .like = -1 };
   situ_dtype want = SITU_DTYPE_DEFAULT;
   situ__majority by = { .like = -1 };
   if (mismatch && !odd) by = situ__vote(c, by_of(status));
-  collect(&r, by.like);
+  collect_rows(&r, by.like);
   open_text(&r, headline);
   for (int i = 0; odd && i < r.count; i++) {
     r.row[i].odd = r.row[i].index < 32 && odd >> r.row[i].index & 1;
     if (r.row[i].odd && !want) want = situ__acceptable(r.row[i].accept);
     r.decided = true;
   }
-  if (mismatch && !odd) vote(&r, by);
+  if (mismatch && !odd) mark_odd(&r, by);
   situ__describe_rows(&r);
   if (mismatch) situ__propose(&r, want);
-  (void)report(&r, name);
+  (void)send_report(&r, name);
 }
 
 situ_status situ_fail_blamed(situ_status status, const char *op, const situ_blamed *list, int count, const char *fix,
@@ -142,7 +142,7 @@ situ_status situ_fail_blamed(situ_status status, const char *op, const situ_blam
   open_text(&r, headline);
   situ__describe_rows(&r);
   SITU__APPEND(r.fix, "%s", fix ? fix : "");
-  return report(&r, name);
+  return send_report(&r, name);
 }
 
 bool situ__explain(const situ_call *c, situ_status status, unsigned odd, const char *fmt, ...) {
@@ -154,7 +154,7 @@ bool situ__explain(const situ_call *c, situ_status status, unsigned odd, const c
   situ__error_name(c->op->name, name);
   if (status == SITU_E_DEVICE) snprintf(headline, sizeof headline, "%s in %s", text, name);
   else snprintf(headline, sizeof headline, "%s: %s", name, text);
-  if (situ_error() == SITU_OK && !situ__trying) refuse(c, status, odd, true, name, headline);
+  if (situ_error() == SITU_OK && !situ__trying) explain_refusal(c, status, odd, true, name, headline);
   else situ__fail(status, c->op->name, "%s", headline); /* later errors are only counted */
   return false;
 }
@@ -165,7 +165,7 @@ bool situ__explain_error(situ_status status, const char *name, const char *text)
   char headline[2048];
   snprintf(headline, sizeof headline, "%s: %s", name, text);
   if (status == SITU_E_SHAPE || status == SITU_E_DTYPE) {
-    refuse(c, status, 0, false, name, headline);
+    explain_refusal(c, status, 0, false, name, headline);
     return true;
   }
   situ_explanation modules = { .count = 0 };

@@ -31,7 +31,7 @@ static void put_role(const situ_explained *x, situ__row *row) {
   else snprintf(row->role, sizeof row->role, "%s", name);
 }
 
-static void describe(const situ_explained *x, situ__row *row, situ_error_operand *out) {
+static void describe_row(const situ_explained *x, situ__row *row, situ_error_operand *out) {
   const situ_tensor *t = x->tensor;
   const situ_storage *s = t->view.storage;
   situ_shape shape = situ__shape(&t->view);
@@ -57,17 +57,17 @@ static void describe(const situ_explained *x, situ__row *row, situ_error_operand
 }
 
 void situ__describe_rows(situ__refusal *r) {
-  for (int i = 0; i < r->count; i++) describe(&r->tensor[i], &r->row[i], &r->list[i]);
+  for (int i = 0; i < r->count; i++) describe_row(&r->tensor[i], &r->row[i], &r->list[i]);
 }
 
-static int widest(const char *const *column, int count) {
+static int find_width(const char *const *column, int count) {
   int width = 0;
   for (int i = 0; i < count; i++) width = (int)strlen(column[i]) > width ? (int)strlen(column[i]) : width;
   return width;
 }
 
 /* Writes a line of headings and one aligned line per operand. */
-static void table(situ__refusal *r) {
+static void append_table(situ__refusal *r) {
   enum { COLUMNS = 7 };
   const char *column[COLUMNS][SITU__SHOWN + 1] = { { "operand" }, { "tensor" }, { "role" },     { "device" },
                                                    { "shape" },   { "dtype" },  { "placed by" } };
@@ -78,7 +78,7 @@ static void table(situ__refusal *r) {
                                  o->placed };
     for (int k = 0; k < COLUMNS; k++) column[k][i + 1] = row[k];
   }
-  for (int k = 0; k < COLUMNS; k++) width[k] = widest(column[k], r->count + 1);
+  for (int k = 0; k < COLUMNS; k++) width[k] = find_width(column[k], r->count + 1);
   for (int i = 0; i <= r->count; i++) {
     SITU__APPEND(r->text, "\n   %s", i && r->row[i - 1].odd ? ">" : " ");
     for (int k = 0; k < COLUMNS - 1; k++) SITU__APPEND(r->text, "%-*s  ", width[k], column[k][i]);
@@ -89,7 +89,7 @@ static void table(situ__refusal *r) {
 
 /* ---- the whole text ---- */
 
-static void lines(situ__refusal *r, const char *title, const char *text) {
+static void append_lines(situ__refusal *r, const char *title, const char *text) {
   int indent = (int)strlen(title);
   for (const char *at = text; *at;) {
     size_t length = strcspn(at, "\n");
@@ -105,9 +105,9 @@ void situ__describe(situ__refusal *r) {
     if (r->row[i].odd && r->decided) SITU__APPEND(r->odd, "%s%s", odd++ ? ", " : "", r->list[i].operand);
   }
   if (*r->modules.module) SITU__APPEND(r->text, "\n  module %s", r->modules.module);
-  table(r);
+  append_table(r);
   if (*r->odd) SITU__APPEND(r->text, "\n  odd %s out: %s", odd > 1 ? "ones" : "one", r->odd);
-  lines(r, "fix: ", r->fix);
-  lines(r, "no fix: ", r->even_then);
-  lines(r, "next: ", r->next);
+  append_lines(r, "fix: ", r->fix);
+  append_lines(r, "no fix: ", r->even_then);
+  append_lines(r, "next: ", r->next);
 }

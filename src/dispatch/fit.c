@@ -23,8 +23,8 @@ static situ_tensor *sum_to(const char *op, situ_tensor *grad, const situ_shape *
   situ_device device = grad->view.storage->device;
   situ_tensor *sum = situ__tensor_new(op, shape, (situ_dtype)grad->view.dtype, device);
   if (!sum) return NULL;
-  situ_view_desc room;
-  const situ_view_desc *out = missing ? situ_desc_reshape(&sum->view, padded, &room) : &sum->view;
+  situ_view_desc reshaped;
+  const situ_view_desc *out = missing ? situ_desc_reshape(&sum->view, padded, &reshaped) : &sum->view;
   const situ_work work = { .verb = SITU_VERB_REDUCE,
                            .op = SITU_REDUCE_SUM,
                            .compute = (situ_dtype)grad->view.dtype,
@@ -35,7 +35,7 @@ static situ_tensor *sum_to(const char *op, situ_tensor *grad, const situ_shape *
   return situ__run(op, device, &work) == SITU_OK ? sum : NULL;
 }
 
-static situ_tensor *cast(const char *op, situ_tensor *grad, situ_dtype dtype) {
+static situ_tensor *cast_gradient(const char *op, situ_tensor *grad, situ_dtype dtype) {
   situ_shape shape = situ__shape(&grad->view);
   situ_device device = grad->view.storage->device;
   situ_tensor *out = situ__tensor_new(op, &shape, dtype, device);
@@ -48,5 +48,5 @@ situ_tensor *situ__fit_gradient(const char *op, situ_tensor *grad, const situ_sh
   bool same = grad->view.ndim == shape->ndim;
   for (int d = 0; same && d < shape->ndim; d++) same = grad->view.size[d] == shape->dim[d];
   if (!same && !(grad = sum_to(op, grad, shape))) return NULL;
-  return (situ_dtype)grad->view.dtype == dtype ? grad : cast(op, grad, dtype);
+  return (situ_dtype)grad->view.dtype == dtype ? grad : cast_gradient(op, grad, dtype);
 }

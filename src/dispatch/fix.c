@@ -18,7 +18,7 @@ static bool has_variable(const situ__refusal *r, int i) {
   return !r->modules.code || in_program(r->modules.code);
 }
 
-static void add(situ__choice *c, situ__fix fix) {
+static void add_fix(situ__choice *c, situ__fix fix) {
   if (c->count == SITU__FIXES) c->broken = true;
   else c->fix[c->count++] = fix;
 }
@@ -37,7 +37,7 @@ static bool is_whole(const situ__refusal *r, int row, situ_device device, situ_d
                                                  situ__same_device(m->device[0], now->storage->device)));
 }
 
-static void change(const situ__refusal *r, situ__choice *c, int row, situ_device device, situ_dtype dtype) {
+static void add_change(const situ__refusal *r, situ__choice *c, int row, situ_device device, situ_dtype dtype) {
   const situ_explained *x = &r->tensor[row];
   situ__fix fix = { .row = row, .device = device, .dtype = dtype };
   for (int k = 0; k < c->count; k++)
@@ -54,7 +54,7 @@ static void change(const situ__refusal *r, situ__choice *c, int row, situ_device
     fix.action = dtype ? SITU_FIX_TO_DTYPE : SITU_FIX_TO;
     c->broken = c->broken || !has_variable(r, row);
   }
-  add(c, fix);
+  add_fix(c, fix);
 }
 
 /* Moves all rows to one device. */
@@ -62,13 +62,13 @@ static void bring_to(const situ__refusal *r, situ__choice *c, situ_device device
   *c = (situ__choice){ .count = 0 };
   for (int i = 0; i < r->count; i++)
     if (!situ__same_device(r->tensor[i].tensor->view.storage->device, device))
-      change(r, c, i, device, SITU_DTYPE_DEFAULT);
+      add_change(r, c, i, device, SITU_DTYPE_DEFAULT);
 }
 
 static void cast_to(const situ__refusal *r, situ__choice *c, situ_dtype dtype) {
   for (int i = 0; i < r->count; i++)
     if (r->row[i].accept & SITU_SAME && (situ_dtype)r->tensor[i].tensor->view.dtype != dtype)
-      change(r, c, i, (situ_device){ 0 }, dtype);
+      add_change(r, c, i, (situ_device){ 0 }, dtype);
 }
 
 situ_dtype situ__acceptable(unsigned accept) {
@@ -80,12 +80,12 @@ situ_dtype situ__acceptable(unsigned accept) {
 static void cast_unacceptable(const situ__refusal *r, situ__choice *c) {
   for (int i = 0; i < r->count; i++)
     if (!situ__accepts(r->row[i].accept, (situ_dtype)r->tensor[i].tensor->view.dtype))
-      change(r, c, i, (situ_device){ 0 }, situ__acceptable(r->row[i].accept));
+      add_change(r, c, i, (situ_device){ 0 }, situ__acceptable(r->row[i].accept));
 }
 
 static void cast_odd(const situ__refusal *r, situ__choice *c, situ_dtype dtype) {
   for (int i = 0; i < r->count; i++)
-    if (r->row[i].odd) change(r, c, i, (situ_device){ 0 }, dtype);
+    if (r->row[i].odd) add_change(r, c, i, (situ_device){ 0 }, dtype);
 }
 
 /* Allows copies between all devices that the model is spread over. */
@@ -106,19 +106,19 @@ static void allow_copies(const situ__refusal *r, situ__choice *c) {
   }
   if (host && others) policy.host_to_device = policy.device_to_host = SITU_POLICY_COPY;
   if (others > 1) policy.device_to_device = SITU_POLICY_COPY;
-  add(c, (situ__fix){ .action = SITU_FIX_POLICY, .policy = policy });
+  add_fix(c, (situ__fix){ .action = SITU_FIX_POLICY, .policy = policy });
 }
 
 /* ---- text of a statement ---- */
 
-static const char *variable(const situ__refusal *r, int i) {
+static const char *variable_name(const situ__refusal *r, int i) {
   const char *name = situ_name(r->tensor[i].tensor);
   if (*name) return name;
   return r->tensor[i].held == SITU_HELD_INPUT ? "x" : r->row[i].operand;
 }
 
 /* Writes "   before train.c:12". */
-static void before(void *site, char *where, size_t size) {
+static void write_place(void *site, char *where, size_t size) {
   char place[SITU__CELL];
   if (in_program(site) && *situ__place_text(site, place, sizeof place)) snprintf(where, size, "   before %s", place);
 }
@@ -166,12 +166,12 @@ static void where_registered(const situ_explained *x, char *where, size_t size) 
 }
 
 /* Writes one statement: its code, and the place where it belongs. */
-static void statement(const situ__refusal *r, const situ__fix *fix, char *target, char *code, char *where,
-                      size_t size) {
+static void write_statement(const situ__refusal *r, const situ__fix *fix, char *target, char *code, char *where,
+                            size_t size) {
   enum { CODE = 2 * SITU_PATH_TEXT + 100 };
   const situ_explained *x = &r->tensor[fix->row];
   char device[SITU_DEVICE_NAME_MAX], dtype[24], module[2 * SITU_PATH_TEXT + 60];
-  const char *name = variable(r, fix->row), *field = *x->name ? x->name : x->field ? "field" : "layers";
+  const char *name = variable_name(r, fix->row), *field = *x->name ? x->name : x->field ? "field" : "layers";
   void *op = situ__call_site();
   situ_device_name(fix->device, device);
   switch (fix->action) {
@@ -201,17 +201,17 @@ static void statement(const situ__refusal *r, const situ__fix *fix, char *target
   if (fix->action == SITU_FIX_BUFFER || fix->action == SITU_FIX_CHILD)
     situ__append(target, SITU_PATH_TEXT, "%s", x->owner);
   else if (fix->action == SITU_FIX_TO || fix->action == SITU_FIX_TO_DTYPE)
-    situ__append(target, SITU_PATH_TEXT, "%.199s", name), before(x->site ? x->site : op, where, size);
-  else before(in_program(r->modules.site) ? r->modules.site : op, where, size);
+    situ__append(target, SITU_PATH_TEXT, "%.199s", name), write_place(x->site ? x->site : op, where, size);
+  else write_place(in_program(r->modules.site) ? r->modules.site : op, where, size);
 }
 
-static void print(situ__refusal *r, const situ__choice *choice, int number) {
+static void print_choice(situ__refusal *r, const situ__choice *choice, int number) {
   for (int k = 0; k < choice->count && r->fix_count < (int)(sizeof r->fixes / sizeof *r->fixes); k++) {
     const situ__fix *fix = &choice->fix[k];
     int at = r->fix_count++;
     char where[SITU__CELL + 160] = "";
     r->target[at][0] = r->fix_device[at][0] = r->code[at][0] = 0;
-    statement(r, fix, r->target[at], r->code[at], where, sizeof where);
+    write_statement(r, fix, r->target[at], r->code[at], where, sizeof where);
     if (fix->device.kind) situ_device_name(fix->device, r->fix_device[at]);
     const bool module =
         fix->action == SITU_FIX_NN_TO || fix->action == SITU_FIX_NN_TO_DTYPE || fix->action == SITU_FIX_POLICY;
@@ -235,7 +235,7 @@ static void print(situ__refusal *r, const situ__choice *choice, int number) {
 /* ---- trying choices ---- */
 
 /* Operands that meet on one device may still differ in dtype: then it also adds casts. */
-static bool mends(situ__refusal *r, situ__choice *choice, char *why, size_t size) {
+static bool try_choice(situ__refusal *r, situ__choice *choice, char *why, size_t size) {
   situ_status status;
   if (situ__mends(r, choice, &status, why, size)) return true;
   if (status != SITU_E_DTYPE || r->status != SITU_E_DEVICE || choice->broken) return false;
@@ -248,7 +248,7 @@ static bool mends(situ__refusal *r, situ__choice *choice, char *why, size_t size
   return true;
 }
 
-static bool has(const situ__choice *c, situ_fix_action action) {
+static bool has_action(const situ__choice *c, situ_fix_action action) {
   for (int k = 0; k < c->count; k++)
     if (c->fix[k].action == action) return true;
   return false;
@@ -256,8 +256,8 @@ static bool has(const situ__choice *c, situ_fix_action action) {
 
 /* Marks as odd the operands that the first choice changes; if it changes none, those that differ from the majority
    stay marked. */
-static void mark(situ__refusal *r, const situ__choice *choice) {
-  if (has(choice, SITU_FIX_POLICY) || !r->decided) return;
+static void mark_odd(situ__refusal *r, const situ__choice *choice) {
+  if (has_action(choice, SITU_FIX_POLICY) || !r->decided) return;
   for (int i = 0; i < r->count; i++) {
     bool reached = false;
     for (int k = 0; k < choice->count; k++) reached = reached || situ__fix_reaches(r, &choice->fix[k], i);
@@ -315,10 +315,10 @@ static int meeting_places(const situ__refusal *r, situ_device place[SITU__SHOWN 
 /* Returns true if the user should see the other choice too: a model left on the host is as likely to be at fault as
    the input that was moved to a device, and a user who does not want copies moves the model. */
 static bool is_alternative(const situ__refusal *r, const situ__choice *first, const situ__choice *other) {
-  if (!has(other, SITU_FIX_NN_TO) || has(other, SITU_FIX_TO)) return false;
-  if (has(first, SITU_FIX_POLICY)) return true;
+  if (!has_action(other, SITU_FIX_NN_TO) || has_action(other, SITU_FIX_TO)) return false;
+  if (has_action(first, SITU_FIX_POLICY)) return true;
   situ_device here = device_of(r, r->like);
-  return has(first, SITU_FIX_TO) && (here.kind == SITU_CPU || here.kind == SITU_META) && r->modules.devices < 2;
+  return has_action(first, SITU_FIX_TO) && (here.kind == SITU_CPU || here.kind == SITU_META) && r->modules.devices < 2;
 }
 
 static void propose_devices(situ__refusal *r) {
@@ -333,20 +333,20 @@ static void propose_devices(situ__refusal *r) {
     /* Operands without a variable: the library copies them, if the policy allows it. */
     copies = first.broken;
     if (copies) allow_copies(r, &first);
-    if (mends(r, &first, why, sizeof why)) chosen = k;
+    if (try_choice(r, &first, why, sizeof why)) chosen = k;
     else if (*why && !*r->even_then)
       snprintf(r->even_then, sizeof r->even_then, "with all operands on %s it would be refused still: %s",
                situ_device_name(place[k], name), why);
   }
   if (chosen < 0) return;
   *r->even_then = 0;
-  mark(r, &first);
-  print(r, &first, 0);
+  mark_odd(r, &first);
+  print_choice(r, &first, 0);
   for (int k = 0; k < count; k++) {
     if (k == chosen && !copies) continue;
     bring_to(r, &other, place[k]);
-    if (other.broken || !is_alternative(r, &first, &other) || !mends(r, &other, why, sizeof why)) continue;
-    print(r, &other, 1);
+    if (other.broken || !is_alternative(r, &first, &other) || !try_choice(r, &other, why, sizeof why)) continue;
+    print_choice(r, &other, 1);
     return;
   }
 }
@@ -358,8 +358,8 @@ static void propose_dtypes(situ__refusal *r, situ_dtype want) {
   if (want) cast_odd(r, &choice, want);
   else if (r->like >= 0) cast_to(r, &choice, (situ_dtype)r->tensor[r->like].tensor->view.dtype);
   if (situ__mends(r, &choice, &status, why, sizeof why)) {
-    mark(r, &choice);
-    print(r, &choice, 0);
+    mark_odd(r, &choice);
+    print_choice(r, &choice, 0);
   } else if (*why) {
     snprintf(r->even_then, sizeof r->even_then, "as %s it would be refused still: %.480s",
              situ_dtype_name(choice.count ? choice.fix[0].dtype : want), why);

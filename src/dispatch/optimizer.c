@@ -12,8 +12,8 @@ static const char *const rules[] = {
 };
 
 /* Records a mismatch, with a table of the parameter, its gradient and all its state; t is at fault. */
-static bool mismatch(const char *op, situ_status status, const situ_optimizer_tensors *x, const situ_tensor *t,
-                     const char *what) {
+static bool report_mismatch(const char *op, situ_status status, const situ_optimizer_tensors *x, const situ_tensor *t,
+                            const char *what) {
   char a[SITU_DEVICE_NAME_MAX], b[SITU_DEVICE_NAME_MAX], s1[SITU_SHAPE_TEXT], s2[SITU_SHAPE_TEXT];
   const situ_tensor *param = x->param;
   const char *name = *situ_name(param) ? situ_name(param) : "a parameter";
@@ -38,10 +38,10 @@ static bool agrees(const char *op, const situ_optimizer_tensors *x, const situ_t
   const situ_tensor *param = x->param;
   if (!situ__alive(t)) return situ__need(op, what, t);
   if (!situ__same_device(t->view.storage->device, param->view.storage->device))
-    return mismatch(op, SITU_E_DEVICE, x, t, what);
-  if ((situ_dtype)t->view.dtype != dtype) return mismatch(op, SITU_E_DTYPE, x, t, what);
-  if (!situ__same_sizes(&t->view, &param->view)) return mismatch(op, SITU_E_SHAPE, x, t, what);
-  return t->view.contiguous || mismatch(op, SITU_E_STATE, x, t, what);
+    return report_mismatch(op, SITU_E_DEVICE, x, t, what);
+  if ((situ_dtype)t->view.dtype != dtype) return report_mismatch(op, SITU_E_DTYPE, x, t, what);
+  if (!situ__same_sizes(&t->view, &param->view)) return report_mismatch(op, SITU_E_SHAPE, x, t, what);
+  return t->view.contiguous || report_mismatch(op, SITU_E_STATE, x, t, what);
 }
 
 static bool check_item(const char *op, const situ_optimizer_tensors *x) {
@@ -65,8 +65,8 @@ static bool check_item(const char *op, const situ_optimizer_tensors *x) {
   return true;
 }
 
-static bool flush(const char *op, situ_optimizer_rule rule, const situ_optimizer_params *params,
-                  const situ_optimizer_item *items, int64_t count, situ_device device) {
+static bool flush_items(const char *op, situ_optimizer_rule rule, const situ_optimizer_params *params,
+                        const situ_optimizer_item *items, int64_t count, situ_device device) {
   const situ_work work = {
     .verb = SITU_VERB_OPTIMIZER, .op = (int)rule, .list = items, .list_count = count, .params = params
   };
@@ -75,8 +75,8 @@ static bool flush(const char *op, situ_optimizer_rule rule, const situ_optimizer
 
 /* Launches the items on one device in batches, without allocating: once the checks have passed, only the device
    itself can fail. */
-static bool launch(const char *op, situ_optimizer_rule rule, const situ_optimizer_params *params,
-                   const situ_optimizer_tensors *list, int64_t count, situ_device device) {
+static bool launch_items(const char *op, situ_optimizer_rule rule, const situ_optimizer_params *params,
+                         const situ_optimizer_tensors *list, int64_t count, situ_device device) {
   enum { MANY = 128 };
   situ_optimizer_item items[MANY];
   int64_t here = 0;
@@ -90,10 +90,10 @@ static bool launch(const char *op, situ_optimizer_rule rule, const situ_optimize
                                .step = x->step,
                                .state = { situ__desc(x->state[0]), situ__desc(x->state[1]), situ__desc(x->state[2]) } };
     if (here < MANY) continue;
-    good = flush(op, rule, params, items, here, device);
+    good = flush_items(op, rule, params, items, here, device);
     here = 0;
   }
-  return good && (!here || flush(op, rule, params, items, here, device));
+  return good && (!here || flush_items(op, rule, params, items, here, device));
 }
 
 situ_status situ_optimizer_check(situ_optimizer_rule rule, const situ_optimizer_tensors *list, int64_t count) {
@@ -111,7 +111,7 @@ static bool step_all(situ_optimizer_rule rule, const situ_optimizer_params *para
     situ_device device = list[i].param->view.storage->device;
     bool seen = false;
     for (int64_t k = 0; !seen && k < i; k++) seen = situ__same_device(list[k].param->view.storage->device, device);
-    if (!seen) good = launch(rules[rule], rule, params, list, count, device);
+    if (!seen) good = launch_items(rules[rule], rule, params, list, count, device);
   }
   return good;
 }
@@ -125,7 +125,8 @@ static bool copy_into(const char *op, const situ_tensor *to, const situ_tensor *
 
 /* Builds the list for the kernels: masters in place of their parameters, with f32 gradients. Everything that
    allocates happens here, before anything changes. */
-static bool widen(const char *op, const situ_optimizer_tensors *list, int64_t count, situ_optimizer_tensors *wide) {
+static bool widen_list(const char *op, const situ_optimizer_tensors *list, int64_t count,
+                       situ_optimizer_tensors *wide) {
   for (int64_t i = 0; i < count; i++) {
     wide[i] = list[i];
     if (!list[i].master) continue;
@@ -143,7 +144,7 @@ static bool step_masters(situ_optimizer_rule rule, const situ_optimizer_params *
   if (!wide) return situ__no_memory(op, (size_t)count * sizeof *wide), false;
   situ_scope s;
   situ_scope_begin_no_grad(&s);
-  bool good = widen(op, list, count, wide) && step_all(rule, params, wide, count);
+  bool good = widen_list(op, list, count, wide) && step_all(rule, params, wide, count);
   for (int64_t i = 0; good && i < count; i++) good = !list[i].master || copy_into(op, list[i].param, list[i].master);
   SITU_IGNORE(situ_scope_end(&s));
   situ__free(wide);

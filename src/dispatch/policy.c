@@ -9,7 +9,7 @@
 #include "dispatch/explain.h"
 #include "situ/policy.h"
 
-static situ_device where(const situ_tensor *t) { return t->view.storage->device; }
+static situ_device device_of(const situ_tensor *t) { return t->view.storage->device; }
 
 /* ---- where the call runs ---- */
 
@@ -19,17 +19,17 @@ static bool is_written(const situ_call *c, int i) {
 
 /* Sets the device for the call. Returns false if there is none: operands that are written cannot move, and meta has
    no values to copy. */
-static bool meeting_place(const situ_call *c, situ_device *target) {
+static bool find_target(const situ_call *c, situ_device *target) {
   situ__majority most = situ__vote(c, SITU__BY_DEVICE);
   bool fixed = false;
   if (most.like < 0) return false;
-  *target = where(c->in[most.like]);
+  *target = device_of(c->in[most.like]);
   for (int i = 0; i < c->ins; i++) {
     if (!c->in[i]) continue;
-    if (where(c->in[i]).kind == SITU_META) return false;
+    if (device_of(c->in[i]).kind == SITU_META) return false;
     if (!is_written(c, i)) continue;
-    if (fixed && !situ__same_device(*target, where(c->in[i]))) return false;
-    *target = where(c->in[i]);
+    if (fixed && !situ__same_device(*target, device_of(c->in[i]))) return false;
+    *target = device_of(c->in[i]);
     fixed = true;
   }
   return true;
@@ -44,11 +44,11 @@ static int rule_for(situ_device from, situ_device to) {
 }
 
 /* Returns the strictest rule over all copies that the call needs. */
-static int rule(const situ_call *c, situ_device target) {
+static int find_strictest(const situ_call *c, situ_device target) {
   int strictest = SITU_POLICY_COPY;
   for (int i = 0; i < c->ins; i++) {
-    if (!c->in[i] || situ__same_device(where(c->in[i]), target)) continue;
-    int own = rule_for(where(c->in[i]), target);
+    if (!c->in[i] || situ__same_device(device_of(c->in[i]), target)) continue;
+    int own = rule_for(device_of(c->in[i]), target);
     if (own < strictest) strictest = own;
   }
   return strictest;
@@ -70,7 +70,7 @@ static bool is_new_here(const situ_call *c) {
   return situ__is_new(site ? site : c->op);
 }
 
-static void warn(const situ_call *c, situ_device target) {
+static void warn_copy(const situ_call *c, situ_device target) {
   char text[4096], name[SITU_DEVICE_NAME_MAX];
   situ__errors own;
   situ__errors_aside(&own);
@@ -92,7 +92,7 @@ static bool run_with_copies(situ_call *c, situ_device target, bool (*run)(situ_c
   bool good = true;
   for (int i = 0; good && i < c->ins; i++) {
     in[i] = given[i];
-    if (!given[i] || situ__same_device(where(given[i]), target)) continue;
+    if (!given[i] || situ__same_device(device_of(given[i]), target)) continue;
     int same = 0;
     while (given[same] != given[i]) same++;
     in[i] = same < i ? in[same] : situ__dispatch_up.copy_operand(c->op->name, given[i], target);
@@ -110,8 +110,8 @@ static bool run_with_copies(situ_call *c, situ_device target, bool (*run)(situ_c
 
 bool situ__mixed(situ_call *c, bool (*run)(situ_call *)) {
   situ_device target;
-  int allowed = meeting_place(c, &target) ? rule(c, target) : SITU_POLICY_EXPLICIT;
+  int allowed = find_target(c, &target) ? find_strictest(c, target) : SITU_POLICY_EXPLICIT;
   if (allowed == SITU_POLICY_EXPLICIT) return situ__explain_devices(c);
-  if (allowed == SITU_POLICY_WARN && is_new_here(c)) warn(c, target);
+  if (allowed == SITU_POLICY_WARN && is_new_here(c)) warn_copy(c, target);
   return run_with_copies(c, target, run);
 }

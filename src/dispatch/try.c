@@ -57,7 +57,7 @@ static bool module_can(const situ__refusal *r, const situ__fix *fix) {
 
 /* ---- repeating the call ---- */
 
-static situ_tensor *changed(const situ__refusal *r, const situ__fix *fix, int row, situ_tensor *t) {
+static situ_tensor *apply_fix(const situ__refusal *r, const situ__fix *fix, int row, situ_tensor *t) {
   if (!t || !situ__fix_reaches(r, fix, row)) return t;
   if (fix->device.kind) t = situ__dispatch_up.copy_operand("to", t, fix->device);
   /* Casting a module leaves integer tensors unchanged. */
@@ -90,7 +90,7 @@ static bool call_again(const situ__refusal *r, const situ__choice *choice) {
   for (int i = 0; good && i < r->count; i++)
     for (int k = 0; good && k < choice->count; k++) {
       situ_tensor **t = &in[r->row[i].index];
-      good = (*t = changed(r, &choice->fix[k], i, *t)) != NULL;
+      good = (*t = apply_fix(r, &choice->fix[k], i, *t)) != NULL;
     }
   good = good && put_stand_ins(c, in);
   if (good &&
@@ -106,7 +106,7 @@ static bool call_again(const situ__refusal *r, const situ__choice *choice) {
   return good;
 }
 
-static bool attempt(const situ__refusal *r, const situ__choice *choice) {
+static bool try_choice(const situ__refusal *r, const situ__choice *choice) {
   situ_setting before;
   bool policy = false, good = true;
   for (int k = 0; k < choice->count && good; k++) {
@@ -150,7 +150,7 @@ bool situ__mends(const situ__refusal *r, const situ__choice *choice, situ_status
   situ__trying = true;
   bool good = situ_dry_begin(&rec.dry) == SITU_OK;
   situ_scope_begin_no_grad(&scope);
-  good = good && attempt(r, choice);
+  good = good && try_choice(r, choice);
   situ_dry_tell(&rec.dry);
   SITU_IGNORE(situ_scope_end(&scope));
   (void)situ_dry_end(&rec.dry);

@@ -21,7 +21,7 @@ static bool is_part(const situ_tensor *t) { return t->role == SITU_ROLE_PARAMETE
 
 enum { KINDS = 16 }; /* maximum number of different devices or dtypes; later ones do not count */
 
-static int count(const situ_call *c, situ__by by, tally list[KINDS]) {
+static int count_votes(const situ_call *c, situ__by by, tally list[KINDS]) {
   int kinds = 0;
   for (int i = 0; i < c->ins; i++) {
     int key = situ__vote_key(c, by, i), k = 0;
@@ -61,7 +61,7 @@ static bool beats(const situ_call *c, situ__by by, int module, const tally *a, c
 
 situ__majority situ__vote(const situ_call *c, situ__by by) {
   tally list[KINDS];
-  int kinds = count(c, by, list), best = 0, module = -1;
+  int kinds = count_votes(c, by, list), best = 0, module = -1;
   if (!kinds) return (situ__majority){ .like = -1 };
   if (kinds == 1) return (situ__majority){ .like = list[0].first, .decided = true };
   if (!c->in_place) module = module_key(c, by);

@@ -32,7 +32,7 @@ static bool bad_entry(reader *r, situ_status status, const char *name, const cha
 
 /* Makes space for one more item of `size` bytes. A list grows only with the text that was read, so a short file
    cannot cause a large allocation. */
-static bool grow(reader *r, void **list, int64_t count, int64_t *capacity, size_t size) {
+static bool grow_list(reader *r, void **list, int64_t count, int64_t *capacity, size_t size) {
   if (count < *capacity) return true;
   int64_t wanted = *capacity ? 2 * *capacity : 16;
   void *larger = situ__realloc(*list, (size_t)wanted * size);
@@ -50,7 +50,7 @@ static bool read_metadata(reader *r) {
   if (kind == SITU__JSON_OBJECT) {
     while ((kind = situ__json_next(&r->json)) == SITU__JSON_KEY) {
       void *list = h->metadata;
-      if (!grow(r, &list, h->metadata_count, &r->metadata_capacity, sizeof *h->metadata)) return false;
+      if (!grow_list(r, &list, h->metadata_count, &r->metadata_capacity, sizeof *h->metadata)) return false;
       h->metadata = list;
       situ_metadata *item = &h->metadata[h->metadata_count];
       item->key = r->json.text;
@@ -94,7 +94,7 @@ static bool read_entry(reader *r, char *name, int64_t bytes) {
   void *list = h->entry;
   if (h->count == SITU__HEADER_TENSORS)
     return situ__problem_set(r->problem, SITU_E_LIMIT, "has more than %d tensors", SITU__HEADER_TENSORS);
-  if (!grow(r, &list, h->count, &r->capacity, sizeof *h->entry)) return false;
+  if (!grow_list(r, &list, h->count, &r->capacity, sizeof *h->entry)) return false;
   h->entry = list;
   situ_file_entry *e = &h->entry[h->count];
   *e = (situ_file_entry){ .name = name, .file = "" };

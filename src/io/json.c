@@ -69,7 +69,7 @@ static bool unicode_escape(situ__json *json, char **to) {
 
 /* Reads a string, `at` after the opening quote. The decoded text is never longer than the source, and its NUL
    overwrites the closing quote at the latest. */
-static situ__json_kind string(situ__json *json, situ__json_kind kind) {
+static situ__json_kind read_string(situ__json *json, situ__json_kind kind) {
   static const char escapes[] = "\"\"\\\\//b\bf\fn\nr\rt\t";
   char *to = json->at;
   json->text = to;
@@ -100,13 +100,13 @@ static situ__json_kind string(situ__json *json, situ__json_kind kind) {
 
 static bool is_digit(const situ__json *json) { return json->at < json->end && *json->at >= '0' && *json->at <= '9'; }
 
-static bool digits(situ__json *json) {
+static bool skip_digits(situ__json *json) {
   if (!is_digit(json)) return false;
   while (is_digit(json)) json->at++;
   return true;
 }
 
-static situ__json_kind number(situ__json *json) {
+static situ__json_kind read_number(situ__json *json) {
   const char *problem = "has a malformed number";
   bool negative = *json->at == '-';
   if (negative) json->at++;
@@ -127,13 +127,13 @@ static situ__json_kind number(situ__json *json) {
   if (json->at < json->end && *json->at == '.') {
     whole = false;
     json->at++;
-    if (!digits(json)) return fail(json, problem);
+    if (!skip_digits(json)) return fail(json, problem);
   }
   if (json->at < json->end && (*json->at == 'e' || *json->at == 'E')) {
     whole = false;
     json->at++;
     if (json->at < json->end && (*json->at == '+' || *json->at == '-')) json->at++;
-    if (!digits(json)) return fail(json, problem);
+    if (!skip_digits(json)) return fail(json, problem);
   }
   if (!negative && value == INT64_MIN) fits = false;
   /* -0 is a float: counts and sizes are not written like this. */
@@ -142,7 +142,7 @@ static situ__json_kind number(situ__json *json) {
   return SITU__JSON_INTEGER;
 }
 
-static situ__json_kind word(situ__json *json, const char *text, situ__json_kind kind) {
+static situ__json_kind read_word(situ__json *json, const char *text, situ__json_kind kind) {
   size_t length = strlen(text);
   if ((size_t)(json->end - json->at) < length || memcmp(json->at, text, length) != 0)
     return fail(json, "has a word that is not a value");
@@ -150,7 +150,7 @@ static situ__json_kind word(situ__json *json, const char *text, situ__json_kind 
   return kind;
 }
 
-static situ__json_kind open(situ__json *json, bool object) {
+static situ__json_kind open_container(situ__json *json, bool object) {
   if (json->depth == SITU__JSON_DEPTH) {
     json->too_deep = true;
     return fail(json, "is nested too deeply");
@@ -161,31 +161,31 @@ static situ__json_kind open(situ__json *json, bool object) {
   return object ? SITU__JSON_OBJECT : SITU__JSON_ARRAY;
 }
 
-static situ__json_kind close(situ__json *json) {
+static situ__json_kind close_container(situ__json *json) {
   bool object = json->in_object[--json->depth];
   json->at++;
   json->next = json->depth ? AFTER_VALUE : DONE;
   return object ? SITU__JSON_OBJECT_END : SITU__JSON_ARRAY_END;
 }
 
-static situ__json_kind value(situ__json *json) {
+static situ__json_kind read_value(situ__json *json) {
   char c = *json->at;
-  if (c == '{' || c == '[') return open(json, c == '{');
+  if (c == '{' || c == '[') return open_container(json, c == '{');
   json->next = json->depth ? AFTER_VALUE : DONE;
   if (c == '"') {
     json->at++;
-    return string(json, SITU__JSON_STRING);
+    return read_string(json, SITU__JSON_STRING);
   }
-  if (c == '-' || is_digit(json)) return number(json);
-  if (c == 't') return word(json, "true", SITU__JSON_TRUE);
-  if (c == 'f') return word(json, "false", SITU__JSON_FALSE);
-  return word(json, "null", SITU__JSON_NULL);
+  if (c == '-' || is_digit(json)) return read_number(json);
+  if (c == 't') return read_word(json, "true", SITU__JSON_TRUE);
+  if (c == 'f') return read_word(json, "false", SITU__JSON_FALSE);
+  return read_word(json, "null", SITU__JSON_NULL);
 }
 
-static situ__json_kind key(situ__json *json) {
+static situ__json_kind read_key(situ__json *json) {
   if (*json->at != '"') return fail(json, "lacks a key in quotes");
   json->at++;
-  if (!string(json, SITU__JSON_KEY)) return SITU__JSON_ERROR;
+  if (!read_string(json, SITU__JSON_KEY)) return SITU__JSON_ERROR;
   skip_space(json);
   if (json->at >= json->end || *json->at != ':') return fail(json, "lacks a colon behind a key");
   json->at++;
@@ -201,16 +201,16 @@ situ__json_kind situ__json_next(situ__json *json) {
   char c = *json->at;
   bool object = json->depth && json->in_object[json->depth - 1];
   if (json->next == AFTER_VALUE) {
-    if (c == (object ? '}' : ']')) return close(json);
+    if (c == (object ? '}' : ']')) return close_container(json);
     if (c != ',') return fail(json, object ? "lacks a comma or }" : "lacks a comma or ]");
     json->at++;
     skip_space(json);
     if (json->at >= json->end) return fail(json, "ends too early");
     json->next = object ? NEXT_KEY : VALUE;
   } else if ((json->next == FIRST_KEY && c == '}') || (json->next == FIRST_ELEMENT && c == ']')) {
-    return close(json);
+    return close_container(json);
   }
-  return json->next == FIRST_KEY || json->next == NEXT_KEY ? key(json) : value(json);
+  return json->next == FIRST_KEY || json->next == NEXT_KEY ? read_key(json) : read_value(json);
 }
 
 bool situ__json_skip(situ__json *json, situ__json_kind kind) {

@@ -44,9 +44,9 @@ void situ__mapping_release(situ__mapping *m) {
 
 const char *situ__mapping_at(const situ__mapping *m, int64_t offset) { return m->address + offset; }
 
-static void let_go(void *payload) { situ__mapping_release(payload); }
+static void release_mapping(void *payload) { situ__mapping_release(payload); }
 
 situ_tensor *situ__mapping_tensor(situ__mapping *m, int64_t offset, const situ_shape *shape, situ_dtype dtype) {
   atomic_fetch_add(&m->owners, 1);
-  return situ_from_blob(m->address + offset, *shape, NULL, let_go, m, &(situ_options){ .dtype = dtype });
+  return situ_from_blob(m->address + offset, *shape, NULL, release_mapping, m, &(situ_options){ .dtype = dtype });
 }

@@ -46,7 +46,7 @@ static void skip_space(reader *r) {
   while (r->at < r->end && *r->at == ' ') r->at++;
 }
 
-static bool take(reader *r, char c) {
+static bool take_char(reader *r, char c) {
   skip_space(r);
   if (r->at == r->end || *r->at != c) return false;
   r->at++;
@@ -88,16 +88,16 @@ static bool take_size(reader *r, int64_t *out) {
 /* Reads (), (3,) or (3, 4); a comma may follow the last size. */
 static bool take_shape(reader *r, situ_shape *shape, situ__problem *problem) {
   shape->ndim = 0;
-  if (!take(r, '(')) return false;
-  while (!take(r, ')')) {
+  if (!take_char(r, '(')) return false;
+  while (!take_char(r, ')')) {
     if (shape->ndim == SITU_MAX_DIMS) {
       situ__problem_set(problem, SITU_E_LIMIT, "has more than %d dimensions", SITU_MAX_DIMS);
       return false;
     }
     if (!take_size(r, &shape->dim[shape->ndim++])) return false;
-    bool comma = take(r, ',');
+    bool comma = take_char(r, ',');
     if (comma) continue;
-    return shape->ndim > 1 && take(r, ')'); /* (3) is a number, not a shape */
+    return shape->ndim > 1 && take_char(r, ')'); /* (3) is a number, not a shape */
   }
   return true;
 }
@@ -120,7 +120,7 @@ static bool find_type(const char *descr, situ_file_entry *out, situ__problem *pr
 static bool read_item(reader *r, situ_file_entry *out, bool *fortran, unsigned *seen, situ__problem *problem) {
   static const char *const keys[] = { "descr", "fortran_order", "shape" };
   char key[16], descr[64];
-  if (!take_text(r, key, sizeof key) || !take(r, ':')) return false;
+  if (!take_text(r, key, sizeof key) || !take_char(r, ':')) return false;
   int which = 0;
   while (which < 3 && strcmp(key, keys[which]) != 0) which++;
   if (which == 3 || *seen >> which & 1) return false;
@@ -131,18 +131,18 @@ static bool read_item(reader *r, situ_file_entry *out, bool *fortran, unsigned *
     return *fortran || take_word(r, "False");
   }
   if (take_text(r, descr, sizeof descr)) return find_type(descr, out, problem);
-  if (take(r, '[') || take(r, '('))
+  if (take_char(r, '[') || take_char(r, '('))
     return situ__problem_set(problem, SITU_E_UNSUPPORTED, "has structured values, which are not a tensor");
   return false;
 }
 
 static bool read_dict(reader *r, situ_file_entry *out, bool *fortran, situ__problem *problem) {
   unsigned seen = 0;
-  if (!take(r, '{')) return false;
-  while (!take(r, '}')) {
+  if (!take_char(r, '{')) return false;
+  while (!take_char(r, '}')) {
     if (!read_item(r, out, fortran, &seen, problem)) return false;
-    if (take(r, ',')) continue;
-    if (!take(r, '}')) return false;
+    if (take_char(r, ',')) continue;
+    if (!take_char(r, '}')) return false;
     break;
   }
   skip_space(r);

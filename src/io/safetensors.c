@@ -57,7 +57,7 @@ static bool list_places(situ_safetensors *f) {
 }
 
 /* Checks that the index and the files name the same tensors, in one pass over two sorted lists. */
-static bool agree(const situ_safetensors *f, const char *path) {
+static bool check_agreement(const situ_safetensors *f, const char *path) {
   const situ__index *index = &f->index;
   char shown[SITU__SHOWN_MAX];
   for (int64_t i = 0; i < index->count || i < f->tensors; i++) {
@@ -146,7 +146,7 @@ static bool open_index(situ_safetensors *f, const char *path) {
     const char *missing;
     SITU_IGNORE(situ__sys.fstatat(AT_FDCWD, path, &before, 0));
     if (!read_index(f, path)) return false;
-    if (open_files(f, path, &missing)) return list_places(f) && agree(f, path);
+    if (open_files(f, path, &missing)) return list_places(f) && check_agreement(f, path);
     if (!missing) return false;
     if (k == TRIES || situ__sys.fstatat(AT_FDCWD, path, &now, 0) != 0 || same_file(&before, &now)) {
       situ__fail(SITU_E_IO, op, "%s: %s, which it names, cannot be opened: %s", path, missing, strerror(ENOENT));
@@ -202,14 +202,14 @@ const situ_file_entry *situ_safetensors_entry(const situ_safetensors *f, int64_t
   return index >= 0 && index < f->tensors ? f->places[index].entry : NULL;
 }
 
-static const place *find(const situ_safetensors *f, const char *name) {
+static const place *find_place(const situ_safetensors *f, const char *name) {
   situ_file_entry named = { .name = name };
   place wanted = { .entry = &named };
   return f->tensors ? bsearch(&wanted, f->places, (size_t)f->tensors, sizeof wanted, by_name) : NULL;
 }
 
 const situ_file_entry *situ_safetensors_find(const situ_safetensors *f, const char *name) {
-  const place *found = f && is_open("safetensors_find", f) && name ? find(f, name) : NULL;
+  const place *found = f && is_open("safetensors_find", f) && name ? find_place(f, name) : NULL;
   return found ? found->entry : NULL;
 }
 
@@ -229,7 +229,7 @@ bool situ_safetensors_metadata_at(const situ_safetensors *f, int64_t index, situ
 
 /* ---- loading --------------------------------------------------------------------------------- */
 
-static situ_tensor *load(const char *by, const situ_safetensors *f, const place *p) {
+static situ_tensor *load_place(const char *by, const situ_safetensors *f, const place *p) {
   const situ_file_entry *e = p->entry;
   const situ__shard *s = p->shard;
   char shown[SITU__SHOWN_MAX];
@@ -249,8 +249,8 @@ situ_tensor *situ_safetensors_load(situ_safetensors *f, const char *name) {
   static const char by[] = "safetensors_load";
   char shown[SITU__SHOWN_MAX];
   if (!is_open(by, f) || !situ__given(by, "name", name)) return NULL;
-  const place *p = find(f, name);
-  if (p) return load(by, f, p);
+  const place *p = find_place(f, name);
+  if (p) return load_place(by, f, p);
   situ__fail(SITU_E_ARG, by, "there is no tensor '%s' in %s", situ__shown(name, shown),
              f->count ? f->shards[0].path : "an empty index");
   return NULL;
@@ -265,7 +265,7 @@ situ_tree *situ_load(const char *path, const situ_load_options *options) {
   situ_tree *dict = situ_tree_dict();
   for (int64_t i = 0; dict && i < f->tensors; i++) {
     const place *p = &f->places[i];
-    dict = situ_tree_put(dict, p->entry->name, situ_tree_tensor(load("load", f, p)));
+    dict = situ_tree_put(dict, p->entry->name, situ_tree_tensor(load_place("load", f, p)));
   }
   situ_status status = situ_scope_end(&scope);
   situ_safetensors_close(f);

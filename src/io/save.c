@@ -22,7 +22,7 @@ static bool fit_for_json(const char *op, const char *what, const char *text) {
   return false;
 }
 
-static bool fill(const char *op, const char *name, situ_tensor *tensor, situ__saved *out) {
+static bool fill_saved(const char *op, const char *name, situ_tensor *tensor, situ__saved *out) {
   const situ__file_type *type = situ__file_type_of(situ_dtype_of(tensor));
   if (!type || !fit_for_json(op, "name", name)) return false;
   if (strcmp(name, "__metadata__") == 0) {
@@ -104,7 +104,7 @@ typedef struct job {
   int64_t data_bytes;
 } job;
 
-static bool prepare(job *j) {
+static bool prepare_job(job *j) {
   size_t count = (size_t)j->count + 1; /* a file may have no tensors */
   j->order = situ__calloc(count, sizeof *j->order);
   j->sum = situ__calloc(count, sizeof *j->sum);
@@ -207,7 +207,7 @@ situ_status situ__save_file(const char *op, const char *path, situ__saved *list,
                             const situ_save_options *options) {
   job j = { .op = op, .list = list, .count = count };
   j.header.metadata_count = options->metadata_count;
-  bool fine = take_metadata(op, options, &j.header.metadata) && prepare(&j) && make_header(&j);
+  bool fine = take_metadata(op, options, &j.header.metadata) && prepare_job(&j) && make_header(&j);
   situ_status status = fine ? write_file(&j, path, options) : situ_error();
   situ__text_free(&j.text);
   situ__header_free(&j.header);
@@ -235,7 +235,7 @@ situ_status situ_save(const char *path, const situ_tree *tree, const situ_save_o
   situ__saved *list = situ__calloc((size_t)count + 1, sizeof *list);
   situ_status status = list ? SITU_OK : situ__no_memory(op, ((size_t)count + 1) * sizeof *list);
   for (int64_t i = 0; i < count && status == SITU_OK; i++)
-    if (!fill(op, situ_tree_key(flat, i), situ_tree_tensor_at(flat, i), &list[i])) status = situ_error();
+    if (!fill_saved(op, situ_tree_key(flat, i), situ_tree_tensor_at(flat, i), &list[i])) status = situ_error();
   if (status == SITU_OK) {
     status = options->max_shard_bytes > 0 ? situ__save_shards(op, path, list, count, options)
                                           : situ__save_file(op, path, list, count, options);

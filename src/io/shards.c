@@ -35,7 +35,7 @@ static char *shard_path(const plan *p, int64_t k) {
 }
 
 /* Distributes the tensors over shards. A tensor larger than a shard gets one of its own. */
-static bool divide(plan *p, const situ__saved *list, int64_t count, int64_t most) {
+static bool divide_tensors(plan *p, const situ__saved *list, int64_t count, int64_t most) {
   p->begin = situ__calloc((size_t)count + 2, sizeof *p->begin);
   if (!p->begin) {
     situ__no_memory(p->op, ((size_t)count + 2) * sizeof *p->begin);
@@ -113,7 +113,7 @@ static void remove_old(const plan *p, const situ__index *old) {
     if (is_ours(p, old->item[i].file)) remove_beside(p->path, old->item[i].file);
 }
 
-static bool names(const situ__index *index, const char *file) {
+static bool names_file(const situ__index *index, const char *file) {
   for (int64_t i = 0; i < index->count; i++)
     if (strcmp(index->item[i].file, file) == 0) return true;
   return false;
@@ -125,14 +125,14 @@ static bool is_left(const plan *p, const situ__index *other, int dir, const char
   char tag[16];
   struct stat about;
   snprintf(tag, sizeof tag, "%08x", p->tag);
-  return is_ours(p, file) && strncmp(file + strlen(p->stem) + 1, tag, 8) != 0 && !names(other, file) &&
+  return is_ours(p, file) && strncmp(file + strlen(p->stem) + 1, tag, 8) != 0 && !names_file(other, file) &&
          situ__sys.fstatat(dir, file, &about, AT_SYMLINK_NOFOLLOW) == 0 && S_ISREG(about.st_mode) &&
          time(NULL) - about.st_mtime >= 3600;
 }
 
 /* Removes shards left by killed saves. m.index.json and m.safetensors.index.json use the same shard names: the files
    of the other index stay. Ignores errors: the next save tries again. */
-static void sweep(const plan *p) {
+static void sweep_shards(const plan *p) {
   char name[sizeof p->stem + 32];
   situ__index other = { 0 };
   const bool longer = strstr(p->path, ".safetensors.index.json") != NULL;
@@ -208,7 +208,7 @@ situ_status situ__save_shards(const char *op, const char *path, situ__saved *lis
   situ_replaced replaced = SITU_NOT_REPLACED;
   int64_t written = 0;
   situ__index old;
-  if (!name_shards(&p) || !divide(&p, list, count, options->max_shard_bytes)) return situ_error();
+  if (!name_shards(&p) || !divide_tensors(&p, list, count, options->max_shard_bytes)) return situ_error();
   read_old(path, &old);
   situ_save_options one = *options;
   one.replaced = NULL;
@@ -223,7 +223,7 @@ situ_status situ__save_shards(const char *op, const char *path, situ__saved *lis
   if (status == SITU_OK) status = write_index(&p, list, count, &one);
   /* After SITU_REPLACED_NOT_DURABLE a power cut may bring the old index back: keep both sets of files. */
   if (replaced == SITU_NOT_REPLACED) remove_shards(&p, written);
-  else if (replaced == SITU_REPLACED) remove_old(&p, &old), sweep(&p);
+  else if (replaced == SITU_REPLACED) remove_old(&p, &old), sweep_shards(&p);
   if (options->replaced) *options->replaced = replaced;
   situ__index_free(&old);
   situ__free(p.begin);

@@ -30,29 +30,29 @@ static situ__demand *add_demand(situ__demands *demands, situ_device device) {
     demands->capacity = capacity;
   }
   situ__demand *n = &demands->list[demands->count++];
-  *n = (situ__demand){ .device = device, .room = situ__memory_room(device) };
+  *n = (situ__demand){ .device = device, .available = situ__memory_available(device) };
   return n;
 }
 
-static bool room(situ_dry *dry, situ_device device, size_t bytes) {
+static bool has_memory(situ_dry *dry, situ_device device, size_t bytes) {
   rehearsal *r = (rehearsal *)dry;
   if (device.kind == SITU_META) return true;
   situ__demand *n = demand_of(r->demands, device);
   if (!n && !(n = add_demand(r->demands, device))) return false;
   const uint64_t block = situ__memory_block(bytes);
-  if (n->full || (block <= n->room && n->now <= n->room - block)) return true;
+  if (n->full || (block <= n->available && n->now <= n->available - block)) return true;
   r->refused = (int)(n - r->demands->list);
   return false;
 }
 
-static void made(situ_dry *dry, situ_storage *storage) {
+static void add_made(situ_dry *dry, situ_storage *storage) {
   situ__demand *n = demand_of(((rehearsal *)dry)->demands, storage->device);
   if (!n) return;
   n->now += situ__memory_block(storage->bytes);
   if (n->now > n->peak) n->peak = n->now;
 }
 
-static void freed(situ_dry *dry, situ_storage *storage, situ_device device, size_t bytes) {
+static void subtract_freed(situ_dry *dry, situ_storage *storage, situ_device device, size_t bytes) {
   (void)storage;
   situ__demand *n = demand_of(((rehearsal *)dry)->demands, device);
   if (n) n->now -= situ__memory_block(bytes);
@@ -82,7 +82,9 @@ static situ_status rehearse(const situ_move_plan *m, rehearsal *r) {
 bool situ__move_demands(const situ_move_plan *m, situ__demands *demands) {
   *demands = (situ__demands){ 0 };
   for (;;) {
-    rehearsal r = { .dry = { .room = room, .made = made, .freed = freed }, .demands = demands, .refused = -1 };
+    rehearsal r = { .dry = { .room = has_memory, .made = add_made, .freed = subtract_freed },
+                    .demands = demands,
+                    .refused = -1 };
     for (int i = 0; i < demands->count; i++) demands->list[i].now = demands->list[i].peak = 0;
     situ_status status = rehearse(m, &r);
     if (status == SITU_OK) return true;
@@ -108,7 +110,7 @@ bool situ__move_fits_easily(const situ_move_plan *m) {
     for (int64_t k = i; k < m->count; k++)
       if (m->unit[k].moves && situ__move_same(m->unit[k].to, to))
         bytes += m->unit[k].bytes_after + m->unit[k].bytes_after / 2 + EACH;
-    if (m->unit[i].from.kind == SITU_META || bytes > situ__memory_room(to)) return false;
+    if (m->unit[i].from.kind == SITU_META || bytes > situ__memory_available(to)) return false;
   }
-  return situ__memory_room((situ_device){ SITU_CPU, 0 }) > beside;
+  return situ__memory_available((situ_device){ SITU_CPU, 0 }) > beside;
 }

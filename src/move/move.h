@@ -15,7 +15,7 @@ struct situ_move_plan {
   uint32_t head;
   const char *op; /* static text */
   situ_move_unit *unit;
-  int64_t count, room;
+  int64_t count, capacity;
   bool gradients; /* gradients move too */
 };
 
@@ -39,8 +39,8 @@ static inline bool situ__move_has_values(const situ_storage *s) {
 /* demand.c: the memory that staging needs on a device, found by staging in a dry run. */
 typedef struct situ__demand {
   situ_device device;
-  uint64_t room, now, peak; /* bytes of blocks: allocatable; allocated by the move; its peak */
-  bool full;                /* it has too little memory for the move: from there on the limit is ignored */
+  uint64_t available, now, peak; /* bytes of blocks: allocatable; allocated by the move; its peak */
+  bool full;                     /* it has too little memory for the move: from there on the limit is ignored */
 } situ__demand;
 typedef struct situ__demands {
   situ__demand *list;

@@ -18,18 +18,18 @@ static pthread_mutex_t marking = PTHREAD_MUTEX_INITIALIZER;
 
 static bool is_move(const char *op, const situ_move_plan *m) { return situ__valid(op, "move", m, SITU__A_MOVE); }
 
-static const char *named(const situ_tensor *t) { return t && *situ_name(t) ? situ_name(t) : "a tensor"; }
+static const char *label_of(const situ_tensor *t) { return t && *situ_name(t) ? situ_name(t) : "a tensor"; }
 
 /* Returns false after recording an error if two requests for one storage differ. */
-static bool agree(const situ_move_plan *m, const situ_move_unit *u, const situ_tensor *t, situ_device to,
-                  situ_dtype dtype) {
+static bool check_agreement(const situ_move_plan *m, const situ_move_unit *u, const situ_tensor *t, situ_device to,
+                            situ_dtype dtype) {
   if (u->reason != SITU_MOVE_LISTED || (situ__move_same(u->to, to) && u->to_dtype == dtype)) return true;
   char a[SITU_DEVICE_NAME_MAX], b[SITU_DEVICE_NAME_MAX];
   bool one = u->tensor == t;
   situ__fail(SITU_E_ARG, m->op,
              one ? "%s%s is shared, and cannot be on %s as %s and on %s as %s"
                  : "%s and %s share their memory, which cannot be on %s as %s and on %s as %s",
-             named(u->tensor), one ? "" : named(t), situ_device_name(u->to, a),
+             label_of(u->tensor), one ? "" : label_of(t), situ_device_name(u->to, a),
              situ_dtype_name((situ_dtype)u->to_dtype), situ_device_name(to, b), situ_dtype_name(dtype));
   return false;
 }
@@ -39,18 +39,18 @@ static bool has_one_handle(const situ_storage *s) {
   return __atomic_load_n(&s->refs, __ATOMIC_ACQUIRE) == 1 && s->handles;
 }
 
-static bool add(situ_move_plan *m, situ_storage *s, situ_tensor *t, situ_device to, situ_dtype dtype,
-                situ_move_reason reason) {
+static bool add_unit(situ_move_plan *m, situ_storage *s, situ_tensor *t, situ_device to, situ_dtype dtype,
+                     situ_move_reason reason) {
   situ_dtype now = t ? (situ_dtype)t->view.dtype : SITU_U8;
   if (!to.kind) to = s->device;
   if (!dtype || now < SITU_F16) dtype = now;
-  if (s->mark) return reason != SITU_MOVE_LISTED || agree(m, &m->unit[s->mark - 1], t, to, dtype);
-  if (m->count == m->room) {
-    int64_t room = 2 * m->room;
-    situ_move_unit *unit = situ__realloc(m->unit, (size_t)room * sizeof *unit);
-    if (!unit) return situ__no_memory(m->op, (size_t)room * sizeof *unit), false;
+  if (s->mark) return reason != SITU_MOVE_LISTED || check_agreement(m, &m->unit[s->mark - 1], t, to, dtype);
+  if (m->count == m->capacity) {
+    int64_t capacity = 2 * m->capacity;
+    situ_move_unit *unit = situ__realloc(m->unit, (size_t)capacity * sizeof *unit);
+    if (!unit) return situ__no_memory(m->op, (size_t)capacity * sizeof *unit), false;
     m->unit = unit;
-    m->room = room;
+    m->capacity = capacity;
   }
   situ_move_unit *u = &m->unit[m->count++];
   s->mark = (uint32_t)m->count;
@@ -72,7 +72,7 @@ static bool add(situ_move_plan *m, situ_storage *s, situ_tensor *t, situ_device 
 static bool add_along(situ_move_plan *m, int64_t i, situ_storage *s, situ_tensor *t, situ_move_reason reason) {
   const situ_move_unit *u = &m->unit[i];
   bool same = t && (situ_dtype)t->view.dtype == u->from_dtype;
-  return add(m, s, t, u->to, same ? (situ_dtype)u->to_dtype : SITU_DTYPE_DEFAULT, reason);
+  return add_unit(m, s, t, u->to, same ? (situ_dtype)u->to_dtype : SITU_DTYPE_DEFAULT, reason);
 }
 
 typedef struct along {
@@ -93,7 +93,7 @@ static bool look_at_handles(situ_move_plan *m, int64_t i) {
     const situ_move_unit *u = &m->unit[i];
     handles++;
     if (situ__move_casts(u) && t->view.dtype != u->from_dtype) {
-      situ__fail(SITU_E_DTYPE, m->op, "%s is seen as %s and as %s: it cannot be cast", named(u->tensor),
+      situ__fail(SITU_E_DTYPE, m->op, "%s is seen as %s and as %s: it cannot be cast", label_of(u->tensor),
                  situ_dtype_name((situ_dtype)u->from_dtype), situ_dtype_name((situ_dtype)t->view.dtype));
       good = false;
     } else if (m->gradients && t->meta && t->meta->grad) {
@@ -105,10 +105,10 @@ static bool look_at_handles(situ_move_plan *m, int64_t i) {
   return good;
 }
 
-static bool collect(situ_move_plan *m, const situ_move_request *list, int64_t count) {
+static bool collect_units(situ_move_plan *m, const situ_move_request *list, int64_t count) {
   for (int64_t i = 0; i < count; i++) {
     if (i + SITU__MOVE_AHEAD < count) situ__move_fetch(list[i + SITU__MOVE_AHEAD].tensor->view.storage);
-    if (!add(m, list[i].tensor->view.storage, list[i].tensor, list[i].to, list[i].dtype, SITU_MOVE_LISTED))
+    if (!add_unit(m, list[i].tensor->view.storage, list[i].tensor, list[i].to, list[i].dtype, SITU_MOVE_LISTED))
       return false;
   }
   for (int64_t i = 0; i < m->count; i++) {
@@ -120,7 +120,7 @@ static bool collect(situ_move_plan *m, const situ_move_request *list, int64_t co
 }
 
 /* Returns false after recording an error if a request is invalid. */
-static bool good_wishes(const char *op, const situ_move_request *list, int64_t count) {
+static bool check_requests(const char *op, const situ_move_request *list, int64_t count) {
   situ_device there = { 0 };
   for (int64_t i = 0; i < count; i++) {
     const situ_move_request *w = &list[i];
@@ -138,21 +138,21 @@ static bool good_wishes(const char *op, const situ_move_request *list, int64_t c
 situ_move_plan *situ__move_plan_new(const char *op, const situ_move_request *list, int64_t count, bool gradients) {
   if (count < 0) return situ__fail(SITU_E_ARG, op, "a list of %lld", (long long)count), NULL;
   if (count && !situ__given(op, "list", list)) return NULL;
-  if (!good_wishes(op, list, count)) return NULL;
+  if (!check_requests(op, list, count)) return NULL;
   situ_move_plan *m = situ__handle_new(SITU__A_MOVE, sizeof *m);
-  int64_t room = count + 8;
-  situ_move_unit *unit = m ? situ__alloc((size_t)room * sizeof *unit) : NULL;
+  int64_t capacity = count + 8;
+  situ_move_unit *unit = m ? situ__alloc((size_t)capacity * sizeof *unit) : NULL;
   if (!unit) {
-    situ__no_memory(op, (size_t)room * sizeof *unit);
+    situ__no_memory(op, (size_t)capacity * sizeof *unit);
     situ__handle_free(m, sizeof *m, op);
     return NULL;
   }
   m->op = op;
   m->unit = unit;
-  m->room = room;
+  m->capacity = capacity;
   m->gradients = gradients;
   pthread_mutex_lock(&marking);
-  bool good = collect(m, list, count);
+  bool good = collect_units(m, list, count);
   for (int64_t i = 0; i < m->count; i++) m->unit[i].storage->mark = 0;
   pthread_mutex_unlock(&marking);
   if (good) return m;
@@ -198,7 +198,7 @@ static bool check_dtypes(const situ_move_plan *m, situ_device device) {
   for (int64_t i = 0; has.dtypes && i < m->count; i++) {
     const situ_move_unit *u = &m->unit[i];
     if (!u->moves || !situ__move_same(u->to, device) || has.dtypes >> u->to_dtype & 1) continue;
-    situ__fail(SITU_E_UNSUPPORTED, m->op, "%s is %s, which %s cannot compute with%s", named(u->tensor),
+    situ__fail(SITU_E_UNSUPPORTED, m->op, "%s is %s, which %s cannot compute with%s", label_of(u->tensor),
                situ_dtype_name((situ_dtype)u->to_dtype), situ_device_name(device, name),
                situ_dtype_is_floating((situ_dtype)u->to_dtype) ? "; move and cast at once (situ_nn_to_with)" : "");
     return false;
@@ -206,21 +206,21 @@ static bool check_dtypes(const situ_move_plan *m, situ_device device) {
   return true;
 }
 
-static bool refuse_room(const situ_move_plan *m, const situ__demand *n) {
+static bool refuse_memory(const situ_move_plan *m, const situ__demand *n) {
   char name[SITU_DEVICE_NAME_MAX], text[3][SITU__BYTES_TEXT];
   situ_device_properties has = { 0 };
   if (situ_device_info(n->device, &has) != SITU_OK) return false;
   situ__fail(SITU_E_NOMEM, m->op, "needs %s on %s, where %s of %s are free; nothing was moved",
-             situ__bytes_text(n->peak, text[0]), situ_device_name(n->device, name), situ__bytes_text(n->room, text[1]),
-             situ__bytes_text(has.memory_total, text[2]));
+             situ__bytes_text(n->peak, text[0]), situ_device_name(n->device, name),
+             situ__bytes_text(n->available, text[1]), situ__bytes_text(has.memory_total, text[2]));
   return false;
 }
 
-static bool check_room(const situ_move_plan *m) {
+static bool check_memory(const situ_move_plan *m) {
   situ__demands demands = { 0 };
   bool good = situ__move_fits_easily(m) || situ__move_demands(m, &demands);
   for (int i = 0; good && i < demands.count; i++)
-    if (demands.list[i].full) good = refuse_room(m, &demands.list[i]);
+    if (demands.list[i].full) good = refuse_memory(m, &demands.list[i]);
   situ__free(demands.list);
   return good;
 }
@@ -232,24 +232,25 @@ situ_status situ_move_plan_check(const situ_move_plan *m) {
     const situ_move_unit *u = &m->unit[i];
     const situ_storage *s = u->storage;
     if (!situ__move_same(s->device, u->from) || s->bytes != u->bytes)
-      return situ__fail(SITU_E_STATE, m->op, "%s was moved since this move was planned; plan again", named(u->tensor));
+      return situ__fail(SITU_E_STATE, m->op, "%s was moved since this move was planned; plan again",
+                        label_of(u->tensor));
     if (!u->moves) continue;
     if (u->from.kind == SITU_META && u->to.kind != SITU_META && situ__move_has_values(s) && !situ__recipe_has(s))
       return situ__fail(
           SITU_E_STATE, m->op,
           "%s is on meta, and its values are unknown: load a state dict into it, or initialise it on the other device",
-          named(u->tensor));
+          label_of(u->tensor));
     if (u->to.kind == SITU_META || situ__move_same(seen, u->to)) continue;
     if (!check_dtypes(m, u->to)) return situ_error();
     seen = u->to;
   }
-  return check_room(m) ? SITU_OK : situ_error();
+  return check_memory(m) ? SITU_OK : situ_error();
 }
 
 /* ---- make: stage, then commit ---- */
 
 /* Errors of queued work must be reported before any old memory is freed. */
-static bool settle(const situ_move_plan *m) {
+static bool synchronize_devices(const situ_move_plan *m) {
   situ_device seen[2] = { { 0 }, { 0 } };
   for (int64_t i = 0; i < m->count; i++) {
     const situ_device both[2] = { m->unit[i].from, m->unit[i].to };
@@ -269,7 +270,7 @@ static bool nothing_lost(const situ_move_plan *m) {
     const situ_move_unit *u = &m->unit[i];
     if (!u->values_lost) continue;
     if (tensors++ < 8)
-      situ__text_add(&text, "%s%lld of %s", tensors > 1 ? ", " : "", (long long)u->values_lost, named(u->tensor));
+      situ__text_add(&text, "%s%lld of %s", tensors > 1 ? ", " : "", (long long)u->values_lost, label_of(u->tensor));
   }
   if (!tensors) return true;
   situ__fail(SITU_E_OVERFLOW, m->op,
@@ -280,7 +281,7 @@ static bool nothing_lost(const situ_move_plan *m) {
 }
 
 /* Cannot fail. */
-static void commit(const situ_move_plan *m, situ_move_unit *u, void *site) {
+static void commit_unit(const situ_move_plan *m, situ_move_unit *u, void *site) {
   situ_storage *s = u->storage;
   bool unwritten = s->flags & SITU_STORAGE_UNWRITTEN;
   situ__storage_replace(s, u->room, u->at, u->bytes_after, u->shared);
@@ -303,7 +304,7 @@ static bool may_move(const situ_move_plan *m) {
   for (int64_t i = 0; situ__is_dry() && i < m->count; i++)
     if (m->unit[i].moves && !situ__is_void(m->unit[i].storage))
       return situ__fail(SITU_E_STATE, m->op, "%s would be moved, but a dry run changes nothing",
-                        named(m->unit[i].tensor)) == SITU_OK;
+                        label_of(m->unit[i].tensor)) == SITU_OK;
   return true;
 }
 
@@ -311,10 +312,10 @@ situ_status situ_move_plan_run(situ_move_plan *m, bool lossy) {
   situ_status status = situ_move_plan_check(m);
   if (status != SITU_OK) return status;
   if (!may_move(m)) return situ_error();
-  if (!situ__move_stage(m) || (!lossy && !nothing_lost(m)) || !settle(m)) return situ_error();
+  if (!situ__move_stage(m) || (!lossy && !nothing_lost(m)) || !synchronize_devices(m)) return situ_error();
   void *site = situ__call_site();
   for (int64_t i = 0; i < m->count; i++)
-    if (m->unit[i].moves) commit(m, &m->unit[i], site);
+    if (m->unit[i].moves) commit_unit(m, &m->unit[i], site);
   return SITU_OK;
 }
 
@@ -328,7 +329,7 @@ situ_status situ_follow(situ_tensor *t, situ_tensor *leader) {
 }
 
 /* Swaps the memory of two storages; owners, versions and addresses of the storages stay. */
-static void exchange(situ_storage *a, situ_storage *b) {
+static void swap_memory(situ_storage *a, situ_storage *b) {
   situ_storage old = *a;
   a->device = b->device;
   a->data = b->data;
@@ -350,7 +351,7 @@ situ_status situ_swap_memory(const char *op, situ_tensor *a, situ_tensor *b) {
   if (x->bytes != y->bytes || !situ__move_same(x->device, y->device))
     return situ__fail(SITU_E_ARG, op, "memory of %zu and %zu bytes, or on two devices, cannot be swapped", x->bytes,
                       y->bytes);
-  if (x != y && !(situ__is_dry() && !(situ__is_void(x) && situ__is_void(y)))) exchange(x, y);
+  if (x != y && !(situ__is_dry() && !(situ__is_void(x) && situ__is_void(y)))) swap_memory(x, y);
   return SITU_OK;
 }
 
@@ -362,7 +363,7 @@ situ_status situ_take_memory(const char *op, situ_tensor *meta, situ_tensor *rea
                       "memory of %zu bytes cannot be taken over: a tensor on meta of as many is needed, not one of %zu",
                       y->bytes, x->bytes);
   if (situ__is_dry()) return SITU_OK;
-  exchange(x, y);
+  swap_memory(x, y);
   x->moved_at = situ__call_site();
   x->moved_by = op;
   return SITU_OK;

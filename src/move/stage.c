@@ -14,10 +14,10 @@ static size_t alignment(const situ_move_unit *u) {
   if (!situ__backend(u->to)->addressable) return situ__move_size(u->to_dtype);
   return u->to.kind == SITU_CPU ? 64 : 256;
 }
-static int64_t values(const situ_move_unit *u) { return (int64_t)(u->bytes >> situ__move_shift(u->from_dtype)); }
+static int64_t count_values(const situ_move_unit *u) { return (int64_t)(u->bytes >> situ__move_shift(u->from_dtype)); }
 
 /* `count` elements of a storage from element `first` on, as a 1-d view. */
-static situ_view_desc row(situ_storage *s, unsigned dtype, int64_t first, int64_t count) {
+static situ_view_desc row_view(situ_storage *s, unsigned dtype, int64_t first, int64_t count) {
   return (situ_view_desc){ .storage = s,
                            .offset = first,
                            .dtype = (uint8_t)dtype,
@@ -30,7 +30,7 @@ static situ_view_desc row(situ_storage *s, unsigned dtype, int64_t first, int64_
 
 /* Temporary memory on a device that may be full, for moves that can work without it. Returns NULL without recording
    an error. */
-static situ_storage *spare(const situ_move_plan *m, situ_device device, size_t bytes) {
+static situ_storage *allocate_spare(const situ_move_plan *m, situ_device device, size_t bytes) {
   situ__errors own;
   situ__errors_aside(&own);
   situ_storage *s = situ__storage_new(m->op, device, bytes);
@@ -61,10 +61,10 @@ static situ_storage *counts_on(const counts *c, situ_device device) {
    after recording an error. */
 static bool make_counts(const situ_move_plan *m, counts *c, situ_device device) {
   if (counts_on(c, device) || c->devices == (int)(sizeof c->list / sizeof *c->list)) return true;
-  situ_storage *s = spare(m, device, (size_t)m->count * sizeof(int64_t));
+  situ_storage *s = allocate_spare(m, device, (size_t)m->count * sizeof(int64_t));
   if (!s) return true;
   c->list[c->devices++] = s;
-  const situ_view_desc all = row(s, SITU_I64, 0, m->count);
+  const situ_view_desc all = row_view(s, SITU_I64, 0, m->count);
   const situ_work zero = { .verb = SITU_VERB_FILL, .outs = 1, .out = { &all } };
   return situ__run(m->op, device, &zero) == SITU_OK;
 }
@@ -85,7 +85,7 @@ static bool read_counts(const situ_move_plan *m, counts *c) {
 
 /* ---- casts ---- */
 
-static bool computes(situ_device device, const situ_move_unit *u) {
+static bool can_compute(situ_device device, const situ_move_unit *u) {
   if (device.kind == SITU_CPU) return true;
   situ_device_properties has;
   if (situ_device_info(device, &has) != SITU_OK) return false;
@@ -100,15 +100,15 @@ static SITU_COLD bool no_room_to_cast(const situ_move_plan *m, situ_device devic
 }
 
 /* Computes y[y_first..] = cast(x[x_first..]) on the device of both. */
-static bool cast(const situ_move_plan *m, counts *c, const situ_move_unit *u, situ_storage *y, int64_t y_first,
-                 situ_storage *x, int64_t x_first, int64_t count) {
-  situ_view_desc in = row(x, u->from_dtype, x_first, count), out = row(y, u->to_dtype, y_first, count), lost;
+static bool cast_values(const situ_move_plan *m, counts *c, const situ_move_unit *u, situ_storage *y, int64_t y_first,
+                        situ_storage *x, int64_t x_first, int64_t count) {
+  situ_view_desc in = row_view(x, u->from_dtype, x_first, count), out = row_view(y, u->to_dtype, y_first, count), lost;
   situ_work work = { .verb = SITU_VERB_COPY, .ins = 1, .outs = 1, .in = { &in }, .out = { &out } };
   if (narrows(u->from_dtype, u->to_dtype) && y->device.kind != SITU_META) {
     if (!make_counts(m, c, y->device)) return false;
     situ_storage *s = counts_on(c, y->device);
     if (!s) return no_room_to_cast(m, y->device);
-    lost = row(s, SITU_I64, u - m->unit, 1);
+    lost = row_view(s, SITU_I64, u - m->unit, 1);
     work.out[work.outs++] = &lost;
   }
   return situ__run(m->op, y->device, &work) == SITU_OK;
@@ -116,42 +116,42 @@ static bool cast(const situ_move_plan *m, counts *c, const situ_move_unit *u, si
 
 /* How to cast to another device in pieces: `where` is the device that casts, at the source, at the target, or the
    host. Operands that are not there pass through buffers on it. */
-typedef struct way {
+typedef struct route {
   situ_device where;
   situ_storage *in, *out; /* buffers; NULL: read, or write, the storage itself */
   int64_t most;           /* elements per piece */
-} way;
+} route;
 
-static void close_way(way *w) {
+static void close_route(route *w) {
   situ__storage_release(w->in);
   situ__storage_release(w->out);
 }
 
 /* *open: the device can cast and has the memory. Returns false after recording an error. */
-static bool open_way(const situ_move_plan *m, counts *c, const situ_move_unit *u, situ_device where, way *w,
-                     bool *open) {
+static bool open_route(const situ_move_plan *m, counts *c, const situ_move_unit *u, situ_device where, route *w,
+                       bool *open) {
   const size_t from = situ__move_size(u->from_dtype), to = situ__move_size(u->to_dtype);
   const bool first = !situ__move_same(where, u->from), last = !situ__move_same(where, u->to);
   *open = false;
-  *w = (way){ .where = where,
-              .most = (int64_t)(SITU__MOVE_STAGE / (first && last ? (from > to ? from : to)
-                                                    : first       ? from
-                                                                  : to)) };
-  if (w->most > values(u)) w->most = values(u);
-  if (!computes(where, u)) return true;
+  *w = (route){ .where = where,
+                .most = (int64_t)(SITU__MOVE_STAGE / (first && last ? (from > to ? from : to)
+                                                      : first       ? from
+                                                                    : to)) };
+  if (w->most > count_values(u)) w->most = count_values(u);
+  if (!can_compute(where, u)) return true;
   if (narrows(u->from_dtype, u->to_dtype)) {
     if (!make_counts(m, c, where)) return false;
     if (!counts_on(c, where)) return true;
   }
-  if (first) w->in = spare(m, where, (size_t)w->most * from);
-  if (last) w->out = spare(m, where, (size_t)w->most * to);
+  if (first) w->in = allocate_spare(m, where, (size_t)w->most * from);
+  if (last) w->out = allocate_spare(m, where, (size_t)w->most * to);
   *open = (w->in || !first) && (w->out || !last);
-  if (!*open) close_way(w);
+  if (!*open) close_route(w);
   return true;
 }
 
-static bool go(const situ_move_plan *m, counts *c, const situ_move_unit *u, const way *w) {
-  const int64_t n = values(u);
+static bool cast_pieces(const situ_move_plan *m, counts *c, const situ_move_unit *u, const route *w) {
+  const int64_t n = count_values(u);
   const size_t from = situ__move_size(u->from_dtype), to = situ__move_size(u->to_dtype);
   bool good = true;
   for (int64_t done = 0; good && done < n; done += w->most) {
@@ -159,8 +159,8 @@ static bool go(const situ_move_plan *m, counts *c, const situ_move_unit *u, cons
     if (w->in)
       good = situ__copy_storage(m->op, w->in, 0, u->storage, (size_t)done * from, (size_t)count * from,
                                 SITU__COPY_MOVE) == SITU_OK;
-    good = good && cast(m, c, u, w->out ? w->out : u->room, w->out ? 0 : done, w->in ? w->in : u->storage,
-                        w->in ? 0 : done, count);
+    good = good && cast_values(m, c, u, w->out ? w->out : u->room, w->out ? 0 : done, w->in ? w->in : u->storage,
+                               w->in ? 0 : done, count);
     if (w->out && good)
       good = situ__copy_storage(m->op, u->room, (size_t)done * to, w->out, 0, (size_t)count * to, SITU__COPY_MOVE) ==
              SITU_OK;
@@ -173,13 +173,13 @@ static bool cast_across(const situ_move_plan *m, counts *c, const situ_move_unit
   const bool early = situ__move_size(u->to_dtype) <= situ__move_size(u->from_dtype);
   const situ_device where[] = { early ? u->from : u->to, early ? u->to : u->from, { SITU_CPU, 0 } };
   for (int k = 0; k < 3; k++) {
-    way w;
+    route w;
     bool open;
     if (k == 2 && (situ__move_same(where[2], u->from) || situ__move_same(where[2], u->to))) break;
-    if (!open_way(m, c, u, where[k], &w, &open)) return false;
+    if (!open_route(m, c, u, where[k], &w, &open)) return false;
     if (!open) continue;
-    bool good = go(m, c, u, &w);
-    close_way(&w);
+    bool good = cast_pieces(m, c, u, &w);
+    close_route(&w);
     return good;
   }
   return no_room_to_cast(m, where[0]);
@@ -191,7 +191,8 @@ static bool cast_across(const situ_move_plan *m, counts *c, const situ_move_unit
 static bool materialise(const situ_move_plan *m, counts *c, const situ_move_unit *u) {
   if (!situ__move_casts(u)) return situ__recipe_replay(m->op, u->storage, u->room);
   situ_storage *made = situ__storage_new(m->op, u->to, (size_t)u->bytes);
-  bool good = made && situ__recipe_replay(m->op, u->storage, made) && cast(m, c, u, u->room, 0, made, 0, values(u));
+  bool good = made && situ__recipe_replay(m->op, u->storage, made) &&
+              cast_values(m, c, u, u->room, 0, made, 0, count_values(u));
   situ__storage_release(made);
   return good;
 }
@@ -203,7 +204,7 @@ static bool stage_alone(const situ_move_plan *m, counts *c, situ_move_unit *u) {
   if (u->from.kind == SITU_META && u->to.kind != SITU_META) return materialise(m, c, u);
   if (!situ__move_casts(u))
     return situ__copy_storage(m->op, u->room, 0, u->storage, 0, (size_t)u->bytes, SITU__COPY_MOVE) == SITU_OK;
-  if (situ__move_same(u->from, u->to)) return cast(m, c, u, u->room, 0, u->storage, 0, values(u));
+  if (situ__move_same(u->from, u->to)) return cast_values(m, c, u, u->room, 0, u->storage, 0, count_values(u));
   return cast_across(m, c, u);
 }
 
@@ -216,45 +217,45 @@ static bool travels_with(const situ_move_unit *u, situ_device from, situ_device 
 }
 
 /* Fills `whole` with the batch, cast if needed, on the device that holds both. */
-static bool pack(const situ_move_plan *m, counts *c, situ_storage *whole, size_t bytes, const situ_pack_item *item,
-                 int64_t count, bool narrow) {
-  situ_view_desc out = row(whole, SITU_U8, 0, (int64_t)bytes), lost;
+static bool pack_batch(const situ_move_plan *m, counts *c, situ_storage *whole, size_t bytes,
+                       const situ_pack_item *item, int64_t count, bool narrow) {
+  situ_view_desc out = row_view(whole, SITU_U8, 0, (int64_t)bytes), lost;
   if (situ__has_verb(whole->device, SITU_VERB_PACK)) {
     situ_work work = { .verb = SITU_VERB_PACK, .outs = 1, .out = { &out }, .pack = item, .pack_count = count };
     if (narrow) { /* counters exist: see stage_batch */
-      lost = row(counts_on(c, whole->device), SITU_I64, 0, m->count);
+      lost = row_view(counts_on(c, whole->device), SITU_I64, 0, m->count);
       work.out[work.outs++] = &lost;
     }
     return situ__run(m->op, whole->device, &work) == SITU_OK;
   }
   for (int64_t i = 0; i < count; i++)
-    if (!cast(m, c, &m->unit[item[i].count], whole, (int64_t)(item[i].at / situ_dtype_size(item[i].as)),
-              item[i].storage, 0, item[i].numel))
+    if (!cast_values(m, c, &m->unit[item[i].count], whole, (int64_t)(item[i].at / situ_dtype_size(item[i].as)),
+                     item[i].storage, 0, item[i].numel))
       return false;
   return true;
 }
 
 /* Packs the batch into the buffer on the source device and transfers it as one piece. */
-static bool send(const situ_move_plan *m, counts *c, situ_storage *buffer, situ_storage *room, size_t bytes,
-                 const situ_pack_item *item, int64_t count, bool narrow) {
-  return pack(m, c, buffer, bytes, item, count, narrow) &&
-         (buffer == room || situ__copy_storage(m->op, room, 0, buffer, 0, bytes, SITU__COPY_MOVE) == SITU_OK);
+static bool send_batch(const situ_move_plan *m, counts *c, situ_storage *buffer, situ_storage *memory, size_t bytes,
+                       const situ_pack_item *item, int64_t count, bool narrow) {
+  return pack_batch(m, c, buffer, bytes, item, count, narrow) &&
+         (buffer == memory || situ__copy_storage(m->op, memory, 0, buffer, 0, bytes, SITU__COPY_MOVE) == SITU_OK);
 }
 
 /* Makes each unit's storage a part of the batch's memory. */
-static bool share(situ_move_plan *m, situ_storage *room, const situ_pack_item *item, int64_t count) {
+static bool share_batch(situ_move_plan *m, situ_storage *memory, const situ_pack_item *item, int64_t count) {
   for (int64_t k = 0; k < count; k++) {
     situ_move_unit *u = &m->unit[item[k].count];
-    u->room = room;
+    u->room = memory;
     u->at = item[k].at;
     u->shared = true;
   }
-  (void)__atomic_add_fetch(&room->refs, count, __ATOMIC_RELAXED); /* one per unit */
+  (void)__atomic_add_fetch(&memory->refs, count, __ATOMIC_RELAXED); /* one per unit */
   return true;
 }
 
 /* For devices without shared memory: each unit gets its own memory, and its part of the batch is copied there. */
-static bool unpack(situ_move_plan *m, situ_storage *room, size_t bytes, situ_pack_item *item, int64_t count) {
+static bool unpack_batch(situ_move_plan *m, situ_storage *memory, size_t bytes, situ_pack_item *item, int64_t count) {
   for (int64_t k = 0; k < count; k++) {
     situ_move_unit *u = &m->unit[item[k].count];
     u->room = situ__storage_new(m->op, u->to, (size_t)u->bytes_after);
@@ -262,11 +263,11 @@ static bool unpack(situ_move_plan *m, situ_storage *room, size_t bytes, situ_pac
     item[k].storage = u->room;
     item[k].dtype = item[k].as;
   }
-  situ_view_desc whole = row(room, SITU_U8, 0, (int64_t)bytes);
+  situ_view_desc whole = row_view(memory, SITU_U8, 0, (int64_t)bytes);
   const situ_work work = {
     .verb = SITU_VERB_PACK, .op = 1, .outs = 1, .out = { &whole }, .pack = item, .pack_count = count
   };
-  if (situ__run(m->op, room->device, &work) != SITU_OK) return false;
+  if (situ__run(m->op, memory->device, &work) != SITU_OK) return false;
   for (int64_t k = 0; k < count; k++) situ__storage_wrote(item[k].storage);
   return true;
 }
@@ -279,10 +280,10 @@ static bool stage_batch(situ_move_plan *m, counts *c, int64_t first, situ_pack_i
   bool narrow = false;
   for (int64_t i = first; i < m->count && bytes <= SITU__MOVE_STAGE - SITU__MOVE_SMALL; i++) {
     const situ_move_unit *u = &m->unit[i];
-    if (!travels_with(u, from, to) || (situ__move_casts(u) && !computes(from, u))) continue;
+    if (!travels_with(u, from, to) || (situ__move_casts(u) && !can_compute(from, u))) continue;
     const size_t step = alignment(u), at = (bytes + step - 1) & ~(step - 1);
     item[count++] = (situ_pack_item){ .storage = u->storage,
-                                      .numel = values(u),
+                                      .numel = count_values(u),
                                       .at = at,
                                       .dtype = (situ_dtype)u->from_dtype,
                                       .as = (situ_dtype)u->to_dtype,
@@ -292,26 +293,27 @@ static bool stage_batch(situ_move_plan *m, counts *c, int64_t first, situ_pack_i
   }
   if (count < 2) return stage_alone(m, c, &m->unit[first]);
   if (narrow && !make_counts(m, c, from)) return false;
-  situ_storage *room = narrow && !counts_on(c, from) ? NULL : spare(m, to, bytes);
-  situ_storage *buffer = room && !situ__move_same(from, to) ? spare(m, from, bytes) : room;
+  situ_storage *memory = narrow && !counts_on(c, from) ? NULL : allocate_spare(m, to, bytes);
+  situ_storage *buffer = memory && !situ__move_same(from, to) ? allocate_spare(m, from, bytes) : memory;
   bool good = true;
   if (!buffer) { /* a device is full: move them one by one */
-    situ__storage_release(room);
+    situ__storage_release(memory);
     for (int64_t k = 0; k < count && good; k++) good = stage_alone(m, c, &m->unit[item[k].count]);
     return good;
   }
-  good = send(m, c, buffer, room, bytes, item, count, narrow);
-  if (buffer != room) situ__storage_release(buffer);
-  good = good && (situ__backend(to)->addressable ? share(m, room, item, count) : unpack(m, room, bytes, item, count));
-  situ__storage_release(room);
+  good = send_batch(m, c, buffer, memory, bytes, item, count, narrow);
+  if (buffer != memory) situ__storage_release(buffer);
+  good = good && (situ__backend(to)->addressable ? share_batch(m, memory, item, count)
+                                                 : unpack_batch(m, memory, bytes, item, count));
+  situ__storage_release(memory);
   return good;
 }
 
 /* Returns true if the storage can and should be moved in a batch. */
-static bool together(const situ_move_unit *u) {
+static bool is_batched(const situ_move_unit *u) {
   const bool unpacks = situ__has_verb(u->to, SITU_VERB_PACK) && !situ__move_same(u->from, u->to);
   return u->to.kind != SITU_META && (situ__backend(u->to)->addressable || unpacks) && travels_with(u, u->from, u->to) &&
-         (!situ__move_casts(u) || computes(u->from, u));
+         (!situ__move_casts(u) || can_compute(u->from, u));
 }
 
 bool situ__move_stage(situ_move_plan *m) {
@@ -322,7 +324,7 @@ bool situ__move_stage(situ_move_plan *m) {
   for (int64_t i = 0; good && i < m->count; i++) {
     situ_move_unit *u = &m->unit[i];
     if (!u->moves || u->room) continue;
-    good = together(u) ? stage_batch(m, &c, i, item) : stage_alone(m, &c, u);
+    good = is_batched(u) ? stage_batch(m, &c, i, item) : stage_alone(m, &c, u);
   }
   good = good && read_counts(m, &c);
   for (int k = 0; k < c.devices; k++) situ__storage_release(c.list[k]);

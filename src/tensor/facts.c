@@ -31,7 +31,7 @@ typedef struct meeting {
 } meeting;
 
 /* Visits the oldest tensor of a storage, which is the last of its list. */
-static bool meet(situ_storage *s, situ_relation how, const meeting *m) {
+static bool visit_oldest(situ_storage *s, situ_relation how, const meeting *m) {
   const situ_tensor *oldest = situ__handles_begin(s);
   while (oldest && oldest->next_handle) oldest = oldest->next_handle;
   if (oldest) m->visit(how, oldest, m->payload);
@@ -39,7 +39,7 @@ static bool meet(situ_storage *s, situ_relation how, const meeting *m) {
   return true;
 }
 
-static bool meet_follower(situ_storage *s, void *payload) { return meet(s, SITU_LEADS, payload); }
+static bool visit_follower(situ_storage *s, void *payload) { return visit_oldest(s, SITU_LEADS, payload); }
 
 void situ_each_relative(const situ_tensor *t, void (*visit)(situ_relation how, const situ_tensor *other, void *payload),
                         void *payload) {
@@ -51,6 +51,6 @@ void situ_each_relative(const situ_tensor *t, void (*visit)(situ_relation how, c
   situ__handles_end(s);
   if (!s->links) return;
   situ_storage *leader = situ__leader(s);
-  if (leader) meet(leader, SITU_FOLLOWS, &m);
-  (void)situ__each_follower(s, meet_follower, (void *)(uintptr_t)&m);
+  if (leader) visit_oldest(leader, SITU_FOLLOWS, &m);
+  (void)situ__each_follower(s, visit_follower, (void *)(uintptr_t)&m);
 }

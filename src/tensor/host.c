@@ -7,7 +7,7 @@
 #include "device/dry.h"
 #include "tensor/tensor.h"
 
-static bool right_size(const char *op, const situ_view_desc *v, size_t bytes) {
+static bool check_size(const char *op, const situ_view_desc *v, size_t bytes) {
   size_t need = (size_t)v->numel * situ_dtype_size((situ_dtype)v->dtype);
   if (bytes == need) return true;
   situ_shape shape = situ__shape(v);
@@ -25,7 +25,7 @@ static bool has_memory(const char *op, const situ_tensor *t) {
 }
 
 /* Returns a row-major copy of a view on its own device. */
-static situ_tensor *rows(const char *op, situ_tensor *t) {
+static situ_tensor *copy_rows(const char *op, situ_tensor *t) {
   situ_shape shape = situ__shape(&t->view);
   situ_device device = t->view.storage->device;
   situ_tensor *copy = situ__tensor_new(op, &shape, (situ_dtype)t->view.dtype, device);
@@ -40,7 +40,7 @@ situ_tensor *situ_from_host(const void *data, size_t bytes, situ_shape shape, co
   situ_device device;
   if (!situ__device_resolve(op, options ? options->device : (situ_device){ 0 }, &device)) return NULL;
   situ_tensor *t = situ__tensor_new(op, &shape, dtype, device);
-  if (!t || !right_size(op, &t->view, bytes)) return NULL;
+  if (!t || !check_size(op, &t->view, bytes)) return NULL;
   if (bytes && !data) {
     situ__fail(SITU_E_ARG, op, "data is NULL");
     return NULL;
@@ -51,7 +51,7 @@ situ_tensor *situ_from_host(const void *data, size_t bytes, situ_shape shape, co
 }
 
 /* Sets *bytes to the extent of a strided view, from its first element. Returns false after recording an error. */
-static bool reach(const char *op, situ_view_desc *v, size_t *bytes) {
+static bool compute_extent(const char *op, situ_view_desc *v, size_t *bytes) {
   int64_t last = 0, span;
   for (int d = 0; d < v->ndim; d++) {
     if (v->stride[d] < 0) {
@@ -92,7 +92,7 @@ situ_tensor *situ_from_blob(void *data, situ_shape shape, const int64_t *strides
     for (int d = 0; d < v.ndim; d++) v.stride[d] = strides[d];
     situ_desc_refresh(&v);
   }
-  good = good && reach(op, &v, &bytes);
+  good = good && compute_extent(op, &v, &bytes);
   if (good && bytes && !data) {
     situ__fail(SITU_E_ARG, op, "data is NULL");
     good = false;
@@ -125,7 +125,7 @@ void situ__describe_storage(situ_storage *storage, situ__described *to) {
 }
 
 /* Returns false after recording an error if t has no values to read. */
-static bool written(const char *op, const situ_tensor *t) {
+static bool check_written(const char *op, const situ_tensor *t) {
   if (!has_memory(op, t)) return false;
   if (t->view.numel == 0 || !(__atomic_load_n(&t->view.storage->flags, __ATOMIC_RELAXED) & SITU_STORAGE_UNWRITTEN))
     return true;
@@ -141,12 +141,12 @@ bool situ_has_values(const situ_tensor *t) {
 }
 
 static situ_status read_values(const char *op, situ_tensor *t, void *data, size_t bytes) {
-  if (!written(op, t)) return situ_error();
+  if (!check_written(op, t)) return situ_error();
   if (bytes == 0) return SITU_OK;
   if (!data) return situ__fail(SITU_E_ARG, op, "data is NULL");
   situ_scope s;
   situ_scope_begin_no_grad(&s);
-  situ_tensor *from = t->view.contiguous ? t : rows(op, t);
+  situ_tensor *from = t->view.contiguous ? t : copy_rows(op, t);
   situ_status status = situ_error();
   if (from)
     status = situ__copy_to_host(op, from->view.storage,
@@ -158,13 +158,13 @@ static situ_status read_values(const char *op, situ_tensor *t, void *data, size_
 
 situ_status situ_copy_to_host(situ_tensor *t, void *data, size_t bytes) {
   const char *op = "copy_to_host";
-  if (!situ__need(op, "input", t) || !right_size(op, &t->view, bytes)) return situ_error();
+  if (!situ__need(op, "input", t) || !check_size(op, &t->view, bytes)) return situ_error();
   return read_values(op, t, data, bytes);
 }
 
 situ_status situ_copy_from_host(situ_tensor *t, const void *data, size_t bytes) {
   const char *op = "copy_from_host";
-  if (!situ__need(op, "input", t) || !right_size(op, &t->view, bytes) || !has_memory(op, t)) return situ_error();
+  if (!situ__need(op, "input", t) || !check_size(op, &t->view, bytes) || !has_memory(op, t)) return situ_error();
   if (bytes == 0) return SITU_OK;
   if (!data) return situ__fail(SITU_E_ARG, op, "data is NULL");
   if (situ__recording() && (t->requires_grad || (t->base && t->base->requires_grad)))
@@ -193,12 +193,12 @@ situ_status situ_copy_from_host(situ_tensor *t, const void *data, size_t bytes) 
 }
 
 /* Reads the single element of t, converted to `as` on its device. */
-static situ_status one(const char *op, situ_tensor *t, situ_dtype as, void *out) {
+static situ_status read_element(const char *op, situ_tensor *t, situ_dtype as, void *out) {
   if (!situ__need(op, "input", t)) return situ_error();
   if (t->view.numel != 1)
     return situ__fail(SITU_E_SHAPE, op, "%lld elements: only a tensor of one element is a number",
                       (long long)t->view.numel);
-  if (!written(op, t)) return situ_error();
+  if (!check_written(op, t)) return situ_error();
   if ((situ_dtype)t->view.dtype == as) return read_values(op, t, out, situ_dtype_size(as));
   situ_scope s;
   situ_scope_begin_no_grad(&s);
@@ -218,7 +218,7 @@ static situ_status one(const char *op, situ_tensor *t, situ_dtype as, void *out)
 situ_status situ_item(situ_tensor *t, double *out) {
   double value;
   if (!out) return situ__null("item", "out");
-  situ_status status = one("item", t, SITU_F64, &value);
+  situ_status status = read_element("item", t, SITU_F64, &value);
   if (status == SITU_OK) *out = value;
   return status;
 }
@@ -230,7 +230,7 @@ situ_status situ_item_i64(situ_tensor *t, int64_t *out) {
   if (!situ__need(op, "input", t)) return situ_error();
   const bool floating = situ_dtype_is_floating((situ_dtype)t->view.dtype);
   double real = 0;
-  situ_status status = floating ? one(op, t, SITU_F64, &real) : one(op, t, SITU_I64, &value);
+  situ_status status = floating ? read_element(op, t, SITU_F64, &real) : read_element(op, t, SITU_I64, &value);
   if (status != SITU_OK) return status;
   if (floating && !(real >= -0x1p63 && real < 0x1p63))
     return situ__fail(SITU_E_OVERFLOW, op,

@@ -22,7 +22,7 @@ typedef struct printer {
   int width, indent;
 } printer;
 
-static void format(const printer *p, double x, char out[64]) {
+static void format_value(const printer *p, double x, char out[64]) {
   if (p->boolean) snprintf(out, 64, "%s", x != 0 ? "True" : "False");
   else if (!p->floating) snprintf(out, 64, "%lld", (long long)x);
   else if (isnan(x)) snprintf(out, 64, "nan");
@@ -34,7 +34,7 @@ static void format(const printer *p, double x, char out[64]) {
 
 /* torch's rule: whole numbers are printed as "2.", others with four digits; scientific if the largest is over 1000
    times the smallest or over 1e8, or if the smallest is below 1e-4. */
-static void choose(printer *p, int64_t count) {
+static void choose_format(printer *p, int64_t count) {
   double low = INFINITY, high = 0;
   p->whole = true;
   for (int64_t i = 0; i < count; i++) {
@@ -51,7 +51,7 @@ static void choose(printer *p, int64_t count) {
   if (p->whole && any && high > 1e8) p->scientific = p->floating;
   char item[64];
   for (int64_t i = 0; i < count; i++) {
-    format(p, p->value[i], item);
+    format_value(p, p->value[i], item);
     int length = (int)strlen(item);
     bool counts = !p->floating || (isfinite(p->value[i]) && p->value[i] != 0); /* torch's rule: columns fit these */
     if (counts && length > p->width) p->width = length;
@@ -61,11 +61,11 @@ static void choose(printer *p, int64_t count) {
 /* Returns true if dim is summarised: a gap precedes its printed element EDGE. */
 static bool has_gap(const printer *p, int dim) { return p->shown.dim[dim] < p->view->size[dim]; }
 
-static void row(printer *p, int dim, int64_t first) {
+static void print_row(printer *p, int dim, int64_t first) {
   const int ndim = p->shown.ndim;
   char item[64];
   if (dim == ndim) {
-    format(p, p->value[first], item);
+    format_value(p, p->value[first], item);
     situ__text_add(&p->text, "%*s", ndim ? p->width : 0, item);
     return;
   }
@@ -94,14 +94,14 @@ static void row(printer *p, int dim, int64_t first) {
         situ__text_add(&p->text, "%*s", p->indent + dim + 1, "");
       }
     }
-    row(p, dim + 1, first + i * step);
+    print_row(p, dim + 1, first + i * step);
     printed++;
   }
   situ__text_add(&p->text, "]");
 }
 
 /* Adds the properties that differ from torch's defaults. */
-static void suffix(printer *p, const situ_tensor *t) {
+static void print_suffix(printer *p, const situ_tensor *t) {
   situ_dtype dtype = (situ_dtype)t->view.dtype;
   char device[SITU_DEVICE_NAME_MAX];
   if (t->view.storage->device.kind == SITU_META || (t->view.numel == 0 && t->view.ndim != 1)) {
@@ -136,7 +136,7 @@ static bool copy_corner(const printer *p, const situ_view_desc *wide, unsigned c
 }
 
 /* Returns the printed values as doubles in a block that the caller frees; integers beyond 2^53 are rounded. */
-static double *values(const printer *p, int64_t count) {
+static double *read_values(const printer *p, int64_t count) {
   size_t bytes = (size_t)count * sizeof(double);
   double *host = situ__alloc(bytes);
   if (!host) {
@@ -172,7 +172,7 @@ static int64_t choose_shown(printer *p) {
   return count;
 }
 
-static bool build(situ_tensor *t, situ__text *out) {
+static bool build_text(situ_tensor *t, situ__text *out) {
   printer p = { .view = &t->view,
                 .floating = situ_dtype_is_floating((situ_dtype)t->view.dtype),
                 .boolean = t->view.dtype == SITU_BOOL,
@@ -186,24 +186,25 @@ static bool build(situ_tensor *t, situ__text *out) {
     situ__text_add(&p.text, "[]");
   } else {
     const int64_t count = choose_shown(&p);
-    double *host = values(&p, count);
+    double *host = read_values(&p, count);
     if (!host) {
       situ__text_free(&p.text);
       return false;
     }
     p.value = host;
-    choose(&p, count);
-    row(&p, 0, 0);
+    choose_format(&p, count);
+    print_row(&p, 0, 0);
     situ__free(host);
   }
-  suffix(&p, t);
+  print_suffix(&p, t);
   *out = p.text;
   return true;
 }
 
 int64_t situ_to_string(situ_tensor *t, char *buffer, size_t size) {
   situ__text text = { 0 };
-  if (!situ__need("to_string", "input", t) || (size && !situ__given("to_string", "buffer", buffer)) || !build(t, &text))
+  if (!situ__need("to_string", "input", t) || (size && !situ__given("to_string", "buffer", buffer)) ||
+      !build_text(t, &text))
     return -1;
   if (text.failed) {
     situ__text_free(&text);
@@ -218,7 +219,7 @@ int64_t situ_to_string(situ_tensor *t, char *buffer, size_t size) {
 
 void situ_print(situ_tensor *t) {
   situ__text text = { 0 };
-  if (!situ__need("print", "input", t) || !build(t, &text)) return;
+  if (!situ__need("print", "input", t) || !build_text(t, &text)) return;
   puts(text.data ? text.data : "tensor(?)");
   situ__text_free(&text);
 }

@@ -103,7 +103,7 @@ static frame *open_frame(void) {
   return f;
 }
 
-static void begin(const char *op, situ_scope *scope, bool grad) {
+static void begin_scope(const char *op, situ_scope *scope, bool grad) {
   static uint64_t threads;
   if (!scope) {
     situ__null(op, "scope");
@@ -126,27 +126,27 @@ static void begin(const char *op, situ_scope *scope, bool grad) {
   *scope = (situ_scope){ .thread = mine.me, .number = f->number };
 }
 
-void situ_scope_begin(situ_scope *scope) { begin("scope_begin", scope, situ__recording()); }
-void situ_scope_begin_no_grad(situ_scope *scope) { begin("scope_begin_no_grad", scope, false); }
+void situ_scope_begin(situ_scope *scope) { begin_scope("scope_begin", scope, situ__recording()); }
+void situ_scope_begin_no_grad(situ_scope *scope) { begin_scope("scope_begin_no_grad", scope, false); }
 
 /* Returns the open scope of a ticket, NULL if this thread has none. Numbers decrease from the top of the stack to its
    bottom. */
-static frame *find(const situ_scope *scope) {
+static frame *find_scope(const situ_scope *scope) {
   if (scope->thread != mine.me || !mine.me) return NULL;
   frame *f = mine.top;
   while (f && f->number > scope->number) f = f->outer;
   return f && f->number == scope->number ? f : NULL;
 }
 
-bool situ_scope_is_open(const situ_scope *scope) { return scope && find(scope); }
+bool situ_scope_is_open(const situ_scope *scope) { return scope && find_scope(scope); }
 
-/* Like find, but returns NULL only after recording an error. */
+/* Like find_scope, but returns NULL only after recording an error. */
 static frame *need_open(const char *op, const situ_scope *scope) {
   if (!scope) {
     situ__null(op, "scope");
     return NULL;
   }
-  frame *f = find(scope);
+  frame *f = find_scope(scope);
   if (f) return f;
   bool ours = mine.me && scope->thread == mine.me && scope->number - 1 < mine.begun;
   situ__fail(SITU_E_STATE, op,
@@ -164,13 +164,13 @@ situ_status situ_scope_end(situ_scope *scope) {
 }
 
 int64_t situ_scope_owned(const situ_scope *scope, situ_tensor *const **list) {
-  const frame *f = scope ? find(scope) : NULL;
+  const frame *f = scope ? find_scope(scope) : NULL;
   if (list) *list = f ? f->owned : NULL;
   return f ? (int64_t)f->count : 0;
 }
 
 /* Outside all scopes (f NULL) the program owns the reference. */
-static bool own(frame *f, situ_tensor *t) {
+static bool own_tensor(frame *f, situ_tensor *t) {
   if (!f) return true;
   if (f->count == f->capacity) {
     size_t capacity = 2 * f->capacity;
@@ -186,7 +186,7 @@ static bool own(frame *f, situ_tensor *t) {
 }
 
 situ_tensor *situ__scope_own(const char *op, situ_tensor *t) {
-  if (t && !own(mine.top, t)) {
+  if (t && !own_tensor(mine.top, t)) {
     situ_release(t);
     situ__no_memory(op, 2 * mine.top->capacity * sizeof(void *));
     return NULL;
@@ -203,9 +203,9 @@ situ_tensor *situ_escape(situ_scope *scope, situ_tensor *t) {
   const bool newest = f->count && f->owned[f->count - 1] == t;
   if (newest && (!f->outer || f->outer->count < f->outer->capacity)) {
     f->count--;
-    return own(f->outer, t), t;
+    return own_tensor(f->outer, t), t;
   }
-  if (!own(f->outer, situ_retain(t))) {
+  if (!own_tensor(f->outer, situ_retain(t))) {
     situ_release(t);
     situ__no_memory("escape", 2 * f->outer->capacity * sizeof(void *));
     return NULL;

@@ -17,7 +17,7 @@ const char *situ_shape_text(const situ_shape *shape, char buffer[SITU_SHAPE_TEXT
   return buffer;
 }
 
-static bool ranked(const char *op, const situ_shape *shape) {
+static bool check_rank(const char *op, const situ_shape *shape) {
   if (!situ__given(op, "shape", shape)) return false;
   if (shape->ndim >= 0 && shape->ndim <= SITU_MAX_DIMS) return true;
   situ__fail(SITU_E_ARG, op, "%d dimensions: a tensor has 0 to %d", shape->ndim, SITU_MAX_DIMS);
@@ -27,7 +27,7 @@ static bool ranked(const char *op, const situ_shape *shape) {
 /* Checks for overflow even if a size is 0: {0, 2^62, 2^62} is an error on every device. */
 bool situ_shape_numel(const char *op, const situ_shape *shape, int64_t *numel) {
   char text[SITU_SHAPE_TEXT];
-  if (!ranked(op, shape) || !situ__given(op, "numel", numel)) return false;
+  if (!check_rank(op, shape) || !situ__given(op, "numel", numel)) return false;
   int64_t product = 1;
   bool empty = false;
   for (int d = 0; d < shape->ndim; d++) {
@@ -48,14 +48,14 @@ bool situ_shape_numel(const char *op, const situ_shape *shape, int64_t *numel) {
 }
 
 bool situ_shape_equal(const situ_shape *a, const situ_shape *b) {
-  if (!ranked("shape_equal", a) || !ranked("shape_equal", b) || a->ndim != b->ndim) return false;
+  if (!check_rank("shape_equal", a) || !check_rank("shape_equal", b) || a->ndim != b->ndim) return false;
   for (int d = 0; d < a->ndim; d++)
     if (a->dim[d] != b->dim[d]) return false;
   return true;
 }
 
 bool situ_shape_broadcast(const char *op, situ_shape *a, const situ_shape *b) {
-  if (!ranked(op, a) || !ranked(op, b)) return false;
+  if (!check_rank(op, a) || !check_rank(op, b)) return false;
   situ_shape out = { .ndim = a->ndim > b->ndim ? a->ndim : b->ndim };
   for (int d = 1; d <= out.ndim; d++) {
     int64_t x = d <= a->ndim ? a->dim[a->ndim - d] : 1, y = d <= b->ndim ? b->dim[b->ndim - d] : 1;
@@ -131,7 +131,7 @@ const situ_view_desc *situ_desc_expand(const situ_view_desc *v, const situ_view_
 
 const situ_view_desc *situ_desc_reshape(const situ_view_desc *v, situ_shape shape, situ_view_desc *room) {
   if (!situ__given("desc_reshape", "v", v) || !situ__given("desc_reshape", "room", room) ||
-      !ranked("desc_reshape", &shape))
+      !check_rank("desc_reshape", &shape))
     return NULL;
   room->storage = v->storage;
   room->offset = v->offset;

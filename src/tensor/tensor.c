@@ -13,7 +13,7 @@
 int64_t situ_live_tensors(void) { return situ__tensors_alive(); }
 
 /* Creates a tensor without its view. */
-static situ_tensor *blank(const char *op, void *site) {
+static situ_tensor *allocate_tensor(const char *op, void *site) {
   situ_tensor *t = situ__handle_new_tensor(sizeof *t);
   if (!t) {
     situ__no_memory(op, sizeof *t);
@@ -31,21 +31,21 @@ static situ_tensor *blank(const char *op, void *site) {
 
 /* ---- the handles of a storage ---- */
 
-static void lock(situ_storage *s) {
+static void lock_handles(situ_storage *s) {
   while (__atomic_exchange_n(&s->lock, 1, __ATOMIC_ACQUIRE)) sched_yield();
 }
 
-static void unlock(situ_storage *s) { __atomic_store_n(&s->lock, 0, __ATOMIC_RELEASE); }
+static void unlock_handles(situ_storage *s) { __atomic_store_n(&s->lock, 0, __ATOMIC_RELEASE); }
 
 situ_tensor *situ__handles_begin(situ_storage *s) {
-  lock(s);
+  lock_handles(s);
   return s->handles;
 }
 
-void situ__handles_end(situ_storage *s) { unlock(s); }
+void situ__handles_end(situ_storage *s) { unlock_handles(s); }
 
 /* Ranks a tensor as the description of its storage: parameters and buffers first, then tensors with a name. */
-static int telling(const situ_tensor *t) {
+static int rank_tensor(const situ_tensor *t) {
   bool part = t->role == SITU_ROLE_PARAMETER || t->role == SITU_ROLE_BUFFER;
   return 4 * part + 2 * (t->name != NULL) + (t->role != SITU_ROLE_TENSOR);
 }
@@ -55,7 +55,7 @@ uint8_t situ__storage_subject(situ_storage *s, char *name, size_t size) {
   const situ_tensor *best = NULL;
   *name = 0;
   for (const situ_tensor *t = situ__handles_begin(s); t; t = t->next_handle)
-    if (!best || telling(t) > telling(best)) best = t;
+    if (!best || rank_tensor(t) > rank_tensor(best)) best = t;
   uint8_t role = best ? best->role : SITU_ROLE_TENSOR;
   if (best && best->name) {
     size_t length = strlen(best->name), kept = length < size ? length : size - 1;
@@ -67,26 +67,26 @@ uint8_t situ__storage_subject(situ_storage *s, char *name, size_t size) {
 
 static void enlist(situ_tensor *t) {
   situ_storage *s = t->view.storage;
-  lock(s);
+  lock_handles(s);
   t->next_handle = s->handles;
   if (s->handles) s->handles->prev_handle = t;
   s->handles = t;
-  unlock(s);
+  unlock_handles(s);
 }
 
 /* If t is the only owner of its storage, no other thread can reach the list, now or later. */
 static void delist(situ_tensor *t) {
   situ_storage *s = t->view.storage;
   if (__atomic_load_n(&s->refs, __ATOMIC_ACQUIRE) == 1) return;
-  lock(s);
+  lock_handles(s);
   if (t->prev_handle) t->prev_handle->next_handle = t->next_handle;
   else s->handles = t->next_handle;
   if (t->next_handle) t->next_handle->prev_handle = t->prev_handle;
-  unlock(s);
+  unlock_handles(s);
 }
 
 /* Frees a tensor that was not completed, without quarantine: the program has not seen it. */
-static void discard(situ_tensor *t) {
+static void discard_tensor(situ_tensor *t) {
   situ__count_tensor(-1);
   situ__small_free(t, sizeof *t);
 }
@@ -106,18 +106,20 @@ void situ__describe_dead_tensor(const void *handle, char *buffer, size_t size) {
                  situ_shape_text(&shape, sizes), situ_device_name(device, name), *site ? ", created at " : "", site);
 }
 
-static void poison(void *first, const void *past) { SITU__POISON(first, (size_t)((const char *)past - (char *)first)); }
+static void poison_range(void *first, const void *past) {
+  SITU__POISON(first, (size_t)((const char *)past - (char *)first));
+}
 
 /* Releases the memory at once; the handle goes into quarantine. */
-static void bury(situ_tensor *t) {
+static void quarantine_tensor(situ_tensor *t) {
   situ_storage *s = t->view.storage;
   memcpy(&t->refs, &s->device, sizeof s->device);
   situ__storage_release(s);
   situ__free(t->name);
   situ__count_tensor(-1);
-  poison(&t->node, &t->view.dtype);
-  poison(t->view.stride, &t->created_at);
-  poison(&t->name, t + 1);
+  poison_range(&t->node, &t->view.dtype);
+  poison_range(t->view.stride, &t->created_at);
+  poison_range(&t->name, t + 1);
   situ__handle_free_tensor(t, sizeof *t);
 }
 
@@ -126,25 +128,25 @@ situ_tensor *situ__tensor_new(const char *op, const situ_shape *shape, situ_dtyp
     situ__fail(SITU_E_DTYPE, op, "%d is not a dtype", (int)dtype);
     return NULL;
   }
-  situ_tensor *t = blank(op, situ__call_site());
+  situ_tensor *t = allocate_tensor(op, situ__call_site());
   if (!t) return NULL;
   size_t bytes;
   if (!situ__desc_rows(op, shape, &t->view)) {
-    discard(t);
+    discard_tensor(t);
     return NULL;
   }
   if (!situ__mul_size((size_t)t->view.numel, situ_dtype_size(dtype), &bytes) || bytes > INT64_MAX) {
     char text[SITU_SHAPE_TEXT];
     situ__fail(SITU_E_OVERFLOW, op, "shape %s of %s has more than 2^63 bytes", situ_shape_text(shape, text),
                situ_dtype_name(dtype));
-    discard(t);
+    discard_tensor(t);
     return NULL;
   }
   t->view.dtype = (uint8_t)dtype;
   t->view.offset = 0;
   t->view.storage = situ__storage_new(op, device, bytes);
   if (!t->view.storage) {
-    discard(t);
+    discard_tensor(t);
     return NULL;
   }
   t->view.storage->handles = t;
@@ -157,14 +159,14 @@ situ_tensor *situ__tensor_like(const char *op, const situ_view_desc *v, situ_dty
     situ_shape shape = situ__shape(v);
     return situ__tensor_new(op, &shape, dtype, v->storage->device);
   }
-  situ_tensor *t = blank(op, situ__call_site());
+  situ_tensor *t = allocate_tensor(op, situ__call_site());
   if (!t) return NULL;
   t->view = *v;
   t->view.dtype = (uint8_t)dtype;
   t->view.offset = 0;
   t->view.storage = situ__storage_new(op, v->storage->device, bytes);
   if (!t->view.storage) {
-    discard(t);
+    discard_tensor(t);
     return NULL;
   }
   t->view.storage->handles = t;
@@ -172,7 +174,7 @@ situ_tensor *situ__tensor_like(const char *op, const situ_view_desc *v, situ_dty
 }
 
 situ_tensor *situ__tensor_alias(const char *op, const situ_view_desc *view, void *site) {
-  situ_tensor *t = blank(op, site);
+  situ_tensor *t = allocate_tensor(op, site);
   if (!t) return NULL;
   t->view = *view;
   situ__storage_retain(t->view.storage);
@@ -197,12 +199,12 @@ void situ_release(situ_tensor *t) {
   if (__atomic_load_n(&t->refs, __ATOMIC_ACQUIRE) != 1 && __atomic_sub_fetch(&t->refs, 1, __ATOMIC_ACQ_REL) > 0) return;
   delist(t); /* first, because readers of the list expect complete tensors */
   if ((uintptr_t)t->node | (uintptr_t)t->meta | (uintptr_t)t->base) situ__tensor_up.release_history(t);
-  bury(t);
+  quarantine_tensor(t);
 }
 
 /* ---- queries ---- */
 
-static bool good_dim(const situ_tensor *t, const char *op, int dim, int *out) {
+static bool check_dim(const situ_tensor *t, const char *op, int dim, int *out) {
   return situ__need(op, "input", t) && situ_wrap_dim(op, dim, t->view.ndim, out);
 }
 
@@ -210,13 +212,13 @@ int situ_dim(const situ_tensor *t) { return situ__need("dim", "input", t) ? t->v
 
 int64_t situ_size(const situ_tensor *t, int dim) {
   int d;
-  if (!good_dim(t, "size", dim, &d)) return -1;
+  if (!check_dim(t, "size", dim, &d)) return -1;
   return t->view.ndim ? t->view.size[d] : 1;
 }
 
 int64_t situ_stride(const situ_tensor *t, int dim) {
   int d;
-  if (!good_dim(t, "stride", dim, &d)) return -1;
+  if (!check_dim(t, "stride", dim, &d)) return -1;
   return t->view.ndim ? t->view.stride[d] : 1;
 }
 
@@ -252,9 +254,9 @@ uint32_t situ_version_of(const situ_tensor *t) {
 
 /* NULL is allowed: it has no name, and the role of a plain tensor. Returns false after recording an error if t is not
    a live tensor. */
-static bool named(const char *op, const situ_tensor *t) { return t && situ__need(op, "input", t); }
+static bool check_optional(const char *op, const situ_tensor *t) { return t && situ__need(op, "input", t); }
 
-const char *situ_name(const situ_tensor *t) { return named("name", t) && t->name ? t->name : ""; }
+const char *situ_name(const situ_tensor *t) { return check_optional("name", t) && t->name ? t->name : ""; }
 
 situ_tensor *situ_set_name(situ_tensor *t, const char *name) {
   if (!situ__need("set_name", "input", t)) return NULL;
@@ -269,12 +271,14 @@ situ_tensor *situ_set_name(situ_tensor *t, const char *name) {
 }
 
 void situ_set_role(situ_tensor *t, situ_role role) {
-  if (named("set_role", t)) t->role = (uint8_t)role;
+  if (check_optional("set_role", t)) t->role = (uint8_t)role;
 }
-situ_role situ_role_of(const situ_tensor *t) { return named("role_of", t) ? (situ_role)t->role : SITU_ROLE_TENSOR; }
+situ_role situ_role_of(const situ_tensor *t) {
+  return check_optional("role_of", t) ? (situ_role)t->role : SITU_ROLE_TENSOR;
+}
 
 int64_t situ_owners(const situ_tensor *t) {
-  return named("owners", t) ? __atomic_load_n(&t->refs, __ATOMIC_RELAXED) : 0;
+  return check_optional("owners", t) ? __atomic_load_n(&t->refs, __ATOMIC_RELAXED) : 0;
 }
 
-const situ_view_desc *situ_desc(const situ_tensor *t) { return named("desc", t) ? &t->view : NULL; }
+const situ_view_desc *situ_desc(const situ_tensor *t) { return check_optional("desc", t) ? &t->view : NULL; }

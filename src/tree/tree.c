@@ -34,7 +34,7 @@ static bool is_tree(const char *op, const char *argument, const situ_tree *t) {
   return situ__valid(op, argument, t, SITU__A_TREE);
 }
 
-static situ_tree *node(const char *op, situ_tree_kind kind) {
+static situ_tree *new_node(const char *op, situ_tree_kind kind) {
   situ_tree *t = situ__handle_new(SITU__A_TREE, sizeof *t);
   if (!t) {
     situ__no_memory(op, sizeof *t);
@@ -44,13 +44,13 @@ static situ_tree *node(const char *op, situ_tree_kind kind) {
   return t;
 }
 
-situ_tree *situ_tree_none(void) { return node("tree_none", SITU_TREE_NONE); }
-situ_tree *situ_tree_list(void) { return node("tree_list", SITU_TREE_LIST); }
-situ_tree *situ_tree_dict(void) { return node("tree_dict", SITU_TREE_DICT); }
+situ_tree *situ_tree_none(void) { return new_node("tree_none", SITU_TREE_NONE); }
+situ_tree *situ_tree_list(void) { return new_node("tree_list", SITU_TREE_LIST); }
+situ_tree *situ_tree_dict(void) { return new_node("tree_dict", SITU_TREE_DICT); }
 
 situ_tree *situ_tree_tensor(situ_tensor *tensor) {
   if (!situ__valid("tree_tensor", "tensor", tensor, SITU__A_TENSOR)) return NULL;
-  situ_tree *t = node("tree_tensor", SITU_TREE_TENSOR);
+  situ_tree *t = new_node("tree_tensor", SITU_TREE_TENSOR);
   if (t && !(t->tensor = situ_retain(tensor))) {
     situ_tree_free(t);
     return NULL;
@@ -58,10 +58,10 @@ situ_tree *situ_tree_tensor(situ_tensor *tensor) {
   return t;
 }
 
-static void destroy(situ_tree *t) {
+static void destroy_tree(situ_tree *t) {
   for (int64_t i = 0; i < t->count; i++) {
     situ__free(t->entries[i].key);
-    destroy(t->entries[i].item);
+    destroy_tree(t->entries[i].item);
   }
   situ__free(t->entries);
   situ__free(t->index);
@@ -72,7 +72,7 @@ static void destroy(situ_tree *t) {
 void situ_tree_free(situ_tree *t) {
   if (!t || !is_tree("tree_free", "tree", t)) return;
   if (t->inside) situ__fail(SITU_E_STATE, "tree_free", "%s inside another tree, which frees it", kind_names[t->kind]);
-  else destroy(t);
+  else destroy_tree(t);
 }
 
 bool situ_tree_set(situ_tree **slot, situ_tree *tree) {
@@ -87,14 +87,14 @@ bool situ_tree_set(situ_tree **slot, situ_tree *tree) {
 /* ---- keys ---- */
 
 /* FNV-1a. */
-static uint64_t hash(const char *key) {
+static uint64_t hash_key(const char *key) {
   uint64_t h = 0xcbf29ce484222325u;
   for (; *key; key++) h = (h ^ (unsigned char)*key) * 0x100000001b3u;
   return h;
 }
 
 static void index_add(situ_tree *t, int64_t i) {
-  uint64_t at = hash(t->entries[i].key);
+  uint64_t at = hash_key(t->entries[i].key);
   while (t->index[at & (uint64_t)(t->index_size - 1)] >= 0) at++;
   t->index[at & (uint64_t)(t->index_size - 1)] = i;
 }
@@ -106,14 +106,14 @@ static int64_t lookup(const situ_tree *t, const char *key) {
       if (strcmp(t->entries[i].key, key) == 0) return i;
     return -1;
   }
-  for (uint64_t at = hash(key);; at++) {
+  for (uint64_t at = hash_key(key);; at++) {
     int64_t i = t->index[at & (uint64_t)(t->index_size - 1)];
     if (i < 0 || strcmp(t->entries[i].key, key) == 0) return i;
   }
 }
 
 /* Makes space for one more entry, and keeps the hash table at most half full. */
-static bool grow(situ_tree *t) {
+static bool grow_entries(situ_tree *t) {
   if (t->count == t->capacity) {
     int64_t capacity = t->capacity ? 2 * t->capacity : 4;
     entry *entries = situ__realloc(t->entries, (size_t)capacity * sizeof *entries);
@@ -150,10 +150,10 @@ static bool can_add(const char *op, const situ_tree *t, situ_tree_kind kind, con
   return false;
 }
 
-static situ_tree *add(const char *op, situ_tree *t, situ_tree_kind kind, const char *key, situ_tree *item) {
+static situ_tree *add_item(const char *op, situ_tree *t, situ_tree_kind kind, const char *key, situ_tree *item) {
   char *copy = NULL;
   if (can_add(op, t, kind, key, item)) {
-    if ((!key || (copy = situ__strdup(key))) && grow(t)) {
+    if ((!key || (copy = situ__strdup(key))) && grow_entries(t)) {
       t->entries[t->count++] = (entry){ copy, item };
       if (t->index) index_add(t, t->count - 1);
       if (t->levels < item->levels + 1) t->levels = item->levels + 1;
@@ -164,16 +164,16 @@ static situ_tree *add(const char *op, situ_tree *t, situ_tree_kind kind, const c
     situ__free(copy);
   }
   /* The call owns its arguments, so it frees them; what is part of another tree belongs to that tree. */
-  if (item != t && situ__is(SITU__A_TREE, item) && !item->inside) destroy(item);
-  if (situ__is(SITU__A_TREE, t) && !t->inside) destroy(t);
+  if (item != t && situ__is(SITU__A_TREE, item) && !item->inside) destroy_tree(item);
+  if (situ__is(SITU__A_TREE, t) && !t->inside) destroy_tree(t);
   return NULL;
 }
 
 situ_tree *situ_tree_append(situ_tree *list, situ_tree *item) {
-  return add("tree_append", list, SITU_TREE_LIST, NULL, item);
+  return add_item("tree_append", list, SITU_TREE_LIST, NULL, item);
 }
 situ_tree *situ_tree_put(situ_tree *dict, const char *key, situ_tree *item) {
-  return add("tree_put", dict, SITU_TREE_DICT, key, item);
+  return add_item("tree_put", dict, SITU_TREE_DICT, key, item);
 }
 
 situ_tree *situ_tree_of(int64_t count, situ_tensor *const *tensors) {

@@ -42,57 +42,58 @@ SITU__THREAD_LOCAL situ_graph *situ__recording;
 
 /* ---- recording ------------------------------------------------------------------------------ */
 
-static SITU_COLD situ_status refuse(const char *op, const char *what, const char *instead) {
+static SITU_COLD situ_status refuse_capture(const char *op, const char *what, const char *instead) {
   char name[SITU_DEVICE_NAME_MAX];
   return situ__fail(SITU_E_STATE, op, "a graph is being recorded on %s, and its replay could not repeat %s; %s",
                     situ_device_name(situ__recording->device, name), what, instead);
 }
 
 situ_status situ__graph_refuse_copy(const char *op) {
-  return refuse(op, "a copy from or to the host or another device", "write inputs before, and read results after");
+  return refuse_capture(op, "a copy from or to the host or another device",
+                        "write inputs before, and read results after");
 }
 
-static situ_status repeatable(const char *op, situ_device device, const situ_work *work) {
+static situ_status check_repeatable(const char *op, situ_device device, const situ_work *work) {
   if (!situ_device_equal(device, situ__recording->device)) {
     char what[64], name[SITU_DEVICE_NAME_MAX];
     (void)snprintf(what, sizeof what, "work on %s", situ_device_name(device, name));
-    return refuse(op, what, "do it before or after");
+    return refuse_capture(op, what, "do it before or after");
   }
   if (work->verb == SITU_VERB_RANDOM)
-    return refuse(op, "random numbers (they would be the same each time)",
-                  "draw them before, into a tensor that is an input");
+    return refuse_capture(op, "random numbers (they would be the same each time)",
+                          "draw them before, into a tensor that is an input");
   if (work->verb == SITU_VERB_OPTIMIZER)
-    return refuse(op, "the step of an optimiser (its step count and learning rate are the host's)",
-                  "take it after the replay");
+    return refuse_capture(op, "the step of an optimiser (its step count and learning rate are the host's)",
+                          "take it after the replay");
   if (work->verb == SITU_VERB_PACK)
-    return refuse(op, "a move of storages (each has other memory afterwards)", "do it before");
+    return refuse_capture(op, "a move of storages (each has other memory afterwards)", "do it before");
   return SITU_OK;
 }
 
-static bool reserve(situ_graph *g, size_t more) {
+static bool reserve_places(situ_graph *g, size_t more) {
   if (g->capacity - g->places >= more) return true;
   size_t capacity = 2 * g->capacity + 4 * SITU_WORK_MAX;
-  place *room = situ__realloc(g->place, capacity * sizeof *room);
-  if (!room) return false;
-  g->place = room;
+  place *larger = situ__realloc(g->place, capacity * sizeof *larger);
+  if (!larger) return false;
+  g->place = larger;
   g->capacity = capacity;
   return true;
 }
 
-static situ_view_desc *copy_operands(const situ_view_desc **operand, int count, situ_view_desc *room) {
+static situ_view_desc *copy_operands(const situ_view_desc **operand, int count, situ_view_desc *to) {
   for (int i = 0; i < count; i++) {
     if (!operand[i]) continue;
-    *room = *operand[i];
-    operand[i] = room++;
+    *to = *operand[i];
+    operand[i] = to++;
   }
-  return room;
+  return to;
 }
 
 situ__kept *situ__graph_take(const char *op, situ_device device, const situ_work *work) {
-  if (repeatable(op, device, work) != SITU_OK) return NULL;
+  if (check_repeatable(op, device, work) != SITU_OK) return NULL;
   const size_t operands = (size_t)(work->ins + work->outs);
   situ__kept *kept = situ__alloc(sizeof *kept + operands * sizeof *kept->view);
-  if (!kept || !reserve(situ__recording, operands)) {
+  if (!kept || !reserve_places(situ__recording, operands)) {
     situ__free(kept);
     (void)situ__no_memory(op, sizeof *kept);
     return NULL;
@@ -129,7 +130,7 @@ void situ__graph_drop(situ__kept *kept) { situ__free(kept); }
 situ_status situ_graph_capture_begin(situ_device device) {
   const char *op = "graph_capture_begin";
   if (!situ__device_resolve(op, device, &device)) return situ_error();
-  if (situ__recording) return refuse(op, "another one", "end it first");
+  if (situ__recording) return refuse_capture(op, "another one", "end it first");
   if (situ__is_dry()) return situ__dry_blind(op);
   situ_status status = situ__device_usable(op, device);
   if (status != SITU_OK) return status;
@@ -145,7 +146,7 @@ situ_status situ_graph_capture_begin(situ_device device) {
 
 /* ---- memory that the graph uses ---- */
 
-static SITU_COLD situ_status moved(const char *op, const situ_graph *g, situ_storage *storage) {
+static SITU_COLD situ_status report_moved(const char *op, const situ_graph *g, situ_storage *storage) {
   situ__described d = { "a tensor", "" };
   char then[SITU_DEVICE_NAME_MAX], now[SITU_DEVICE_NAME_MAX];
   situ__device_up.describe_storage(storage, &d);
@@ -159,11 +160,11 @@ static SITU_COLD situ_status moved(const char *op, const situ_graph *g, situ_sto
 }
 
 /* Returns an error if memory that the work uses has changed its address or device. */
-static situ_status in_place(const char *op, const situ_graph *g) {
+static situ_status check_places(const char *op, const situ_graph *g) {
   for (size_t i = 0; i < g->places; i++) {
     const place *p = &g->place[i];
     if (p->storage->data != p->data || !situ_device_equal(p->storage->device, g->device))
-      return moved(op, g, p->storage);
+      return report_moved(op, g, p->storage);
   }
   return SITU_OK;
 }
@@ -203,7 +204,7 @@ static situ_status run_pieces(const situ_graph *g, const situ_backend *backend) 
   return status;
 }
 
-static situ_status make(situ_graph *g) {
+static situ_status build_graph(situ_graph *g) {
   const char *op = "graph_capture_end";
   const situ_backend *backend = situ__backend(g->device);
   if (!backend->graph_begin) return SITU_OK;
@@ -232,7 +233,8 @@ situ_graph *situ_graph_capture_end(void) {
   else if (g->length == 0)
     good = situ__fail(SITU_E_STATE, op, "nothing was asked of %s while the graph was recorded",
                       situ_device_name(g->device, name)) == SITU_OK;
-  else good = situ__device_usable(op, g->device) == SITU_OK && in_place(op, g) == SITU_OK && make(g) == SITU_OK;
+  else
+    good = situ__device_usable(op, g->device) == SITU_OK && check_places(op, g) == SITU_OK && build_graph(g) == SITU_OK;
   if (good) return g;
   situ_graph_free(g);
   return NULL;
@@ -248,10 +250,10 @@ situ_status situ_graph_replay(situ_graph *g) {
   SITU__ALONE(in, &g->alone, op, "this graph");
   if (!in) return situ_error();
   if (situ__is_dry()) return situ__dry_blind(op);
-  if (situ__recording) return refuse(op, "another graph's replay", "do it before or after");
+  if (situ__recording) return refuse_capture(op, "another graph's replay", "do it before or after");
   situ_status status = situ__device_usable(op, g->device);
   if (status != SITU_OK) return status;
-  if ((status = in_place(op, g)) != SITU_OK) return status;
+  if ((status = check_places(op, g)) != SITU_OK) return status;
   uint64_t before = situ__error_count();
   const situ_backend *backend = situ__backend(g->device);
   status = g->made ? backend->graph_launch(g->device.index, g->made) : run_pieces(g, backend);

@@ -37,7 +37,7 @@ static double now(void) {
 bool situ__ledger_recording(void) { return mine.depth || __atomic_load_n(&for_everyone, __ATOMIC_RELAXED); }
 
 /* Makes space for one more entry. Without memory, details are lost but not the sums. */
-static bool make_room(void) {
+static bool reserve_entry(void) {
   uint64_t held = next - oldest;
   if (held < capacity) return true;
   if (capacity == KEPT) {
@@ -59,7 +59,7 @@ static situ_direction direction_of(const situ__transfer *t) {
   return situ__backend(t->to)->host_memory ? SITU_DEVICE_TO_HOST : SITU_DEVICE_TO_DEVICE;
 }
 
-static void add(situ_transfers *sum, uint64_t bytes) {
+static void add_transfer(situ_transfers *sum, uint64_t bytes) {
   sum->count++;
   sum->bytes += bytes;
 }
@@ -72,13 +72,13 @@ void situ__ledger_note(const situ__transfer *transfer, situ_storage *about) {
   t.serial = about->serial;
   t.version = __atomic_load_n(&about->version, __ATOMIC_RELAXED);
   t.role = situ__device_up.storage_subject(about, t.tensor, sizeof t.tensor);
-  add(&mine.sum[way], t.bytes);
+  add_transfer(&mine.sum[way], t.bytes);
   pthread_mutex_lock(&lock);
-  add(&everyone[way], t.bytes);
-  bool room = make_room();
-  if (room) ring[next % capacity] = t;
+  add_transfer(&everyone[way], t.bytes);
+  bool reserved = reserve_entry();
+  if (reserved) ring[next % capacity] = t;
   next++;
-  if (!room) oldest = next;
+  if (!reserved) oldest = next;
   pthread_mutex_unlock(&lock);
 }
 

@@ -24,7 +24,7 @@ static const char *reason_of(const situ__transfer *t) {
   return text[t->reason];
 }
 
-static void describe(const situ_ledger *l, const situ__transfer *t, situ_transfer *out) {
+static void describe_transfer(const situ_ledger *l, const situ__transfer *t, situ_transfer *out) {
   *out = (situ_transfer){ .from = t->from,
                           .to = t->to,
                           .bytes = t->bytes,
@@ -58,7 +58,7 @@ int64_t situ_ledger_transfers(const situ_ledger *l, situ_transfer *out, int64_t 
   look k;
   if (!look_at(&k, "ledger_transfers", l, capacity > 0 && !out)) return -1;
   int64_t first = capacity <= 0 ? k.count : k.count > capacity ? k.count - capacity : 0;
-  for (int64_t i = first; i < k.count; i++) describe(l, &k.list[i], &out[i - first]);
+  for (int64_t i = first; i < k.count; i++) describe_transfer(l, &k.list[i], &out[i - first]);
   situ__free(k.list);
   return k.count;
 }
@@ -150,7 +150,7 @@ static int64_t drop_streams(group *groups, int64_t count, uint64_t threshold) {
 
 /* Sets *out, which the caller frees, to all kinds, or to the repeats of at least `threshold` times, largest first.
    Returns their number, negative after recording SITU_E_NOMEM. */
-static int64_t gather(const look *k, bool storages, uint64_t threshold, group **out) {
+static int64_t gather_groups(const look *k, bool storages, uint64_t threshold, group **out) {
   int64_t kept = 0, found = 0;
   *out = NULL;
   if (!k->count) return 0;
@@ -191,9 +191,9 @@ int64_t situ_ledger_repeats(const situ_ledger *l, int64_t threshold, situ_ledger
   look k;
   if (!look_at(&k, "ledger_repeats", l, capacity > 0 && !out)) return -1;
   group *groups;
-  int64_t found = gather(&k, true, threshold > 0 ? (uint64_t)threshold : AGAIN, &groups);
+  int64_t found = gather_groups(&k, true, threshold > 0 ? (uint64_t)threshold : AGAIN, &groups);
   for (int64_t i = 0; i < found && i < capacity; i++) {
-    describe(l, groups[i].last, &out[i].last);
+    describe_transfer(l, groups[i].last, &out[i].last);
     out[i].sum = groups[i].sum;
   }
   situ__free(groups);
@@ -221,7 +221,7 @@ static void add_row(situ__text *text, const group *g) {
 /* Adds one row per kind, largest first. */
 static void add_rows(situ__text *text, const look *k) {
   group *groups;
-  int64_t found = gather(k, false, 0, &groups);
+  int64_t found = gather_groups(k, false, 0, &groups);
   if (found < 0) text->failed = true;
   for (int64_t i = 0; i < found && i < ROWS; i++) add_row(text, &groups[i]);
   if (found > ROWS) situ__text_add(text, "\n  and %" PRId64 " other kinds", found - ROWS);
@@ -252,7 +252,7 @@ static void add_all(situ__text *text, const look *k) {
   }
   add_rows(text, k);
   group *groups;
-  int64_t found = gather(k, true, AGAIN, &groups);
+  int64_t found = gather_groups(k, true, AGAIN, &groups);
   for (int64_t i = 0; i < found && i < ROWS; i++) add_advice(text, &groups[i]);
   if (found > ROWS) situ__text_add(text, "\nand %" PRId64 " more were copied again and again", found - ROWS);
   situ__free(groups);
@@ -271,7 +271,7 @@ situ_status situ__ledger_refuse(const situ_ledger *l) {
 }
 
 /* Copies the text to the caller as snprintf does, and frees it. */
-static int64_t deliver(const char *op, situ__text *text, char *buffer, size_t size) {
+static int64_t deliver_text(const char *op, situ__text *text, char *buffer, size_t size) {
   int64_t length = -1;
   if (text->failed) {
     (void)situ__no_memory(op, text->capacity);
@@ -289,7 +289,7 @@ int64_t situ_ledger_to_string(const situ_ledger *l, char *buffer, size_t size) {
   situ__text text = { 0 };
   add_all(&text, &k);
   situ__free(k.list);
-  return deliver(k.op, &text, buffer, size);
+  return deliver_text(k.op, &text, buffer, size);
 }
 
 void situ_ledger_print(const situ_ledger *l) {
@@ -314,7 +314,7 @@ static void json_string(situ__text *text, const char *key, const char *value) {
 static void json_transfer(situ__text *text, const situ_ledger *l, const situ__transfer *t) {
   char name[SITU_DEVICE_NAME_MAX];
   situ_transfer d;
-  describe(l, t, &d);
+  describe_transfer(l, t, &d);
   json_string(text, "from", situ_device_name(d.from, name));
   json_string(text, "to", situ_device_name(d.to, name));
   situ__text_add(text, "\"bytes\": %" PRIu64 ", ", d.bytes);
@@ -342,7 +342,7 @@ int64_t situ_ledger_json(const situ_ledger *l, char *buffer, size_t size) {
   }
   situ__text_add(&text, "}, \"repeats\": [");
   group *groups;
-  int64_t found = gather(&k, true, AGAIN, &groups);
+  int64_t found = gather_groups(&k, true, AGAIN, &groups);
   if (found < 0) text.failed = true;
   for (int64_t i = 0; i < found; i++) {
     situ__text_add(&text, "%s{\"times\": %" PRIu64 ", ", i ? ", " : "", groups[i].sum.count);
@@ -358,5 +358,5 @@ int64_t situ_ledger_json(const situ_ledger *l, char *buffer, size_t size) {
   }
   situ__text_add(&text, "]}");
   situ__free(k.list);
-  return deliver(k.op, &text, buffer, size);
+  return deliver_text(k.op, &text, buffer, size);
 }
