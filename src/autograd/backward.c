@@ -206,11 +206,10 @@ static bool enter_node(const situ__pass *p, situ__node *n) {
       return false;
     }
     if (state == SITU__NODE_TAKEN || (state > 0 && !p->retain_graph)) {
-      situ__fail(
-          SITU_E_STATE, p->op,
-          "another backward is running through %s, and one of the two frees what it has saved; pass retain_graph to both, or run one after "
-          "the other",
-          n->name);
+      situ__fail(SITU_E_STATE, p->op,
+                 "another backward is running through %s, and one of the two frees what it has saved; "
+                 "pass retain_graph to both, or run one after the other",
+                 n->name);
       return false;
     }
     next = p->retain_graph ? state + 1 : SITU__NODE_TAKEN;

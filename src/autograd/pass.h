@@ -25,7 +25,7 @@ enum { SITU__FEW_SLOTS_LOG2 = 4, SITU__FEW_NODES = 16, SITU__FEW_SINKS = 8 };
 
 struct situ__pass {
   const char *op;
-  void *site; /* the call that goes backward: of all that is made in it */
+  void *site; /* call site of the public call, used for all tensors made during the pass */
   bool retain_graph;
   situ__slot *slot; /* open addressing, 2^bits slots */
   unsigned bits;

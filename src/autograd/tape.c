@@ -30,8 +30,9 @@ bool situ__tape_refuse_first_order(const char *op, situ_tensor *const *in, int i
   const char *name = situ_name(in[i]);
   situ__fail(
       SITU_E_UNSUPPORTED, op,
-      "operand %d%s%s is a gradient, or was computed from one, and is used together with what requires a gradient: its own derivative would be "
-      "dropped, since second derivatives are not there yet; to use it as a constant, write situ_detach",
+      "operand %d%s%s is a gradient, or was computed from one, and is used together with what requires a gradient: "
+      "its own derivative would be dropped, since second derivatives are not there yet; "
+      "to use it as a constant, write situ_detach",
       i, *name ? ", " : "", name);
   return false;
 }

@@ -30,8 +30,8 @@ static bool refuse_kind(const char *op, const situ_tensor *t, const char *what) 
     [SITU__VIEW_ONE_OF] =
         "one of several views that split, chunk or unbind returned; take that part with situ_narrow or situ_select",
     [SITU__VIEW_NO_GRAD] =
-        "a view that was made in a no_grad scope, and whether the write belongs to its history cannot be told; make the view where gradients are recorded, "
-        "or write in the no_grad scope too",
+        "a view that was made in a no_grad scope, and whether the write belongs to its history cannot be told; "
+        "make the view where gradients are recorded, or write in the no_grad scope too",
     [SITU__VIEW_FUNCTION] = "a view that a function returned; clone it first",
     [SITU__VIEW_OUTSIDE] = "a view that shows elements which its base does not have; clone it first",
   };
@@ -83,10 +83,10 @@ bool situ__view_may_write(const char *op, const situ_tensor *t, bool recorded) {
     return false;
   }
   if (recorded && !base->requires_grad && has_leaf_view(base, t)) {
-    situ__fail(
-        SITU_E_STATE, op,
-        "%s is written in place, but a leaf that requires a gradient is a view of the same memory; write under no_grad, or clone one of them",
-        label_of(t));
+    situ__fail(SITU_E_STATE, op,
+               "%s is written in place, but a leaf that requires a gradient is a view of the same memory; "
+               "write under no_grad, or clone one of them",
+               label_of(t));
     return false;
   }
   return true;

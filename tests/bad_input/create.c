@@ -64,7 +64,8 @@ static void rows_6_and_7_rank_and_dtype(void **state) {
     expect_refused(makers[i].make((situ_shape){ .ndim = SITU_MAX_DIMS + 1 }, HERE(0)), SITU_E_ARG, makers[i].name,
                    "9 dimensions: a tensor has 0 to 8");
     expect_refused(makers[i].make((situ_shape){ .ndim = INT32_MIN }, HERE(0)), SITU_E_ARG, makers[i].name, "0 to 8");
-    expect_refused(makers[i].make(SITU_SHAPE(1), HERE(.dtype = SITU_DTYPES)), SITU_E_DTYPE, makers[i].name, "not a dtype");
+    expect_refused(makers[i].make(SITU_SHAPE(1), HERE(.dtype = SITU_DTYPES)), SITU_E_DTYPE, makers[i].name,
+                   "not a dtype");
     expect_refused(makers[i].make(SITU_SHAPE(1), HERE(.dtype = (situ_dtype)-1)), SITU_E_DTYPE, makers[i].name,
                    "not a dtype");
     expect_refused(makers[i].make(SITU_SHAPE(1), &(situ_options){ .device = situ_dev("sim:77") }), SITU_E_ARG, "", "");
