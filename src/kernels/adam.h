@@ -1,4 +1,4 @@
-/* Adam's corrections for its first steps, made on the host.
+/* Adam's bias corrections, computed on the host.
    SPDX-License-Identifier: MIT */
 #ifndef SITU_KERNELS_ADAM_H
 #define SITU_KERNELS_ADAM_H

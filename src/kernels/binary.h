@@ -1,15 +1,15 @@
-/* The table of element-wise functions of two tensors: each formula is written here and nowhere else.
+/* Table of element-wise functions of two tensors: the only place where each formula is written.
    SPDX-License-Identifier: MIT
 
    FLOAT(name, y)         floating types only
-   BOTH(name, y, whole y) whole numbers too
+   BOTH(name, y, whole y) integers too
    MATH(name, y, whole y) the same, with calls of library functions
-   WHOLE(name, whole y)   whole numbers only
+   WHOLE(name, whole y)   integers only
    TEST(name, y)          any type; y is bool
 
-   a and b are the elements. The reader defines the five macros; they are undefined again at the end. Names are those
-   of SITU_BINARY_NAMES. */
-/* clang-format takes a * b for a declaration. */
+   a and b are the elements. The including file defines the five macros; this file undefines them at its end. The names
+   are those of SITU_BINARY_NAMES. */
+/* clang-format would parse a * b as a declaration. */
 /* clang-format off */
 
 BOTH(add, a + b, whole_add(a, b))

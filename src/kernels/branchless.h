@@ -1,5 +1,6 @@
-/* f32 functions without branches, for OpenCL on processors: a loop over them becomes vectors, as one over most of the driver's own
-   does not (PoCL's erf: 60 ns an element). Within 2.5 ULP, NaN and Inf as in C; the polynomials were fitted for this file.
+/* f32 functions without branches, for OpenCL on CPUs: compilers vectorise loops over them, which they do not over most
+   of the driver's own functions (PoCL's erf: 60 ns an element). Error at most 2.5 ULP, NaN and Inf as in C; the
+   polynomials were fitted for this file.
    SPDX-License-Identifier: MIT */
 #define OF_F32(name) __attribute__((overloadable)) static float name##_of(float x)
 #ifdef DIALECT_F64
@@ -13,7 +14,7 @@
 #define LN2_HIGH 0.693359375f
 #define LN2_LOW -2.12194440e-4f
 
-/* c0 + c1 x + ..., the highest first. */
+/* c0 + c1 x + ..., arguments from the highest coefficient to the lowest. */
 #define POLY_1(x, c1, c0) fma(c1, x, c0)
 #define POLY_2(x, c2, c1, c0) fma(POLY_1(x, c2, c1), x, c0)
 #define POLY_3(x, c3, c2, c1, c0) fma(POLY_2(x, c3, c2, c1), x, c0)
@@ -21,7 +22,7 @@
 #define POLY_5(x, c5, c4, c3, c2, c1, c0) fma(POLY_4(x, c5, c4, c3, c2, c1), x, c0)
 #define POLY_7(x, c7, c6, c5, c4, c3, c2, c1, c0) fma(fma(POLY_5(x, c7, c6, c5, c4, c3, c2), x, c1), x, c0)
 
-/* x = n ln 2 + r, |r| <= ln 2 / 2; e^r. Numbers as large as MAGIC have no fraction: adding it rounds. */
+/* e^r, where x = n ln 2 + r and |r| <= ln 2 / 2. Floats as large as MAGIC have no fraction, so adding it rounds. */
 #define MAGIC 12582912.0f
 static float exp_rest(float x, int *whole) {
   const float n = fma(x, 1.44269504f, MAGIC) - MAGIC, r = fma(n, -LN2_LOW, fma(n, -LN2_HIGH, x));
@@ -31,7 +32,7 @@ static float exp_rest(float x, int *whole) {
 }
 #define POWER_OF_2(n) as_float(((n) + 127) << 23)
 
-/* The power is taken in halves, as 2^n alone may not be a normal number; where |x| < 80 it is. */
+/* Multiplies by 2^(n/2) twice, as 2^n alone may not be a normal number; where |x| < 80 it is. */
 OF_F32(exp) {
   int n;
   const float y = exp_rest(x > 89 ? 89 : x < -104 ? -104 : x, &n);
@@ -45,10 +46,10 @@ static float exp_near(float x) {
 
 OF_F32(expm1) {
   const float p = POLY_5(x, 1.9990468e-4f, 0.0013997542f, 0.00833308231f, 0.0416653119f, 0.166666687f, 0.50000006f);
-  return copysign(fabs(x) < 0.5f ? fma(p * x, x, x) : exp_of(x) - 1, x); /* -0 stays -0, here and below */
+  return copysign(fabs(x) < 0.5f ? fma(p * x, x, x) : exp_of(x) - 1, x); /* keeps -0, here and below */
 }
 
-/* x = 2^n (1 + f), 1 + f from the root of a half to that of 2; subnormal numbers are made larger first. */
+/* x = 2^n (1 + f), with 1 + f in [sqrt(1/2), sqrt(2)]. Subnormal numbers are scaled up first. */
 OF_F32(log) {
   const bool small = x < 0x1p-126f;
   const int bits = as_int(small ? x * 0x1p23f : x), n = (bits - 0x3f3504f3) >> 23;
@@ -59,7 +60,7 @@ OF_F32(log) {
   return x > 0 ? (x < INFINITY ? y : x) : x == 0 ? -INFINITY : NAN;
 }
 
-/* What 1 + x lost is put back as a factor. */
+/* A factor restores what 1 + x rounded off. */
 OF_F32(log1p) {
   const float u = 1 + x, d = u - 1, y = log_of(u) * (x / d);
   return d == 0 || x == INFINITY ? x : y;
@@ -71,7 +72,7 @@ OF_F32(tanh) {
   return copysign(fabs(x) < 0.625f ? fma(p * s, x, x) : far, x);
 }
 
-/* Near 0 a polynomial of x, elsewhere 1 - e to one of |x|; from 4.1 on it is 1. */
+/* Near 0 a polynomial of x, elsewhere 1 - e^(a polynomial of |x|); from 4.1 on the result is 1. */
 OF_F32(erf) {
   const float s = x * x, t = fabs(x) > 4.1f ? 4.1f : fabs(x);
   const float near =

@@ -1,4 +1,4 @@
-/* Floats to whole numbers: truncated, NaN is 0, what does not fit becomes the nearest that does.
+/* Converts floats to integers: truncates, maps NaN to 0, and saturates values out of range.
    SPDX-License-Identifier: MIT */
 #ifndef SITU_KERNELS_CONVERT_H
 #define SITU_KERNELS_CONVERT_H

@@ -1,14 +1,14 @@
-/* The words that formulas are written in, spoken as C17, OpenCL C 1.2 and CUDA C.
+/* The macros that kernels are written in, defined for C17, OpenCL C 1.2 and CUDA C.
    SPDX-License-Identifier: MIT
 
-   A table (unary.h, binary.h, ternary.h) is read once for each type T in { float, double } and once for whole
-   numbers, I64. Its rows use only what all three languages know: operators, ?:, exp log log1p log2 expm1 sin cos
-   tanh erf sqrt fabs floor ceil trunc rint copysign fmod pow, and the functions of floats.h and whole.h. */
+   A table (unary.h, binary.h, ternary.h) is included once for each type T in { float, double } and once for integers,
+   I64. Its rows use only what all three languages have: operators, ?:, exp log log1p log2 expm1 sin cos tanh erf sqrt
+   fabs floor ceil trunc rint copysign fmod pow, and the functions of floats.h and whole.h. */
 #ifndef SITU_KERNELS_DIALECT_H
 #define SITU_KERNELS_DIALECT_H
 
 #if defined(__OPENCL_C_VERSION__)
-/* Bits are to be the same everywhere: no fused multiply-add of its own accord. */
+/* Results must have the same bits on all devices: the compiler must not contract to fused multiply-adds. */
 /* clang-format off */
 #pragma OPENCL FP_CONTRACT OFF
 /* clang-format on */
@@ -16,9 +16,9 @@
 #define KERNEL __kernel void
 #define GLOBAL __global
 #define LOCAL __local
-#define SHARED __local    /* of pointers to it */
-#define CONST_PARAM const /* of structs that the host gives, whose address is taken */
-#define NOINLINE static   /* of functions that are too large to be put in at every call */
+#define SHARED __local    /* qualifies pointers to LOCAL memory */
+#define CONST_PARAM const /* struct parameters whose address is taken */
+#define NOINLINE static   /* functions that are too large to inline at every call */
 #define BITS_F32(x) as_uint(x)
 #define F32_BITS(x) as_float(x)
 #define BITS_F64(x) as_ulong(x)
@@ -34,7 +34,7 @@ typedef int I32;
 #if ON_CPU
 #include "kernels/branchless.h"
 #else
-/* tanh is -1 or 1 from where no other number is nearer; some drivers (PoCL 3) stop one bit before. */
+/* Returns -1 or 1 where these are the nearest floats; some drivers (PoCL 3) return the float next to them. */
 __attribute__((overloadable)) static float tanh_to_the_end(float x) {
   return fabs(x) > 10 ? copysign(1.0f, x) : tanh(x);
 }
@@ -45,22 +45,22 @@ __attribute__((overloadable)) static double tanh_to_the_end(double x) {
 #endif
 #define tanh(x) tanh_to_the_end(x)
 #endif
-/* Every kernel has one dimension of work-items, in groups of GROUP_SIZE. */
+/* All kernels have one dimension of work-items, in work-groups of GROUP_SIZE. */
 #define ITEM ((I64)get_global_id(0))
 #define LANE ((int)get_local_id(0))
 #define GROUP ((I64)get_group_id(0))
 #define SYNC barrier(CLK_LOCAL_MEM_FENCE)
-/* Sets *at to 1; true for the one who found 0 there. */
+/* Sets *at to 1; true for the one work-item that found 0 there. */
 #define FIRST_TO_RAISE(at) (atomic_cmpxchg((volatile __global int *)(at), 0, 1) == 0)
-/* Counts up, to 2^32: 64-bit atomics are an extension. */
+/* Atomic increment; wraps at 2^32, as 64-bit atomics are an OpenCL extension. */
 #define ADD_ONE(at) (void)atomic_inc((volatile __global uint *)(at))
 #define GROUPS __attribute__((reqd_work_group_size(GROUP_SIZE, 1, 1)))
 #define ALONE __attribute__((reqd_work_group_size(1, 1, 1)))
 #define UNROLL
 #define ROLLED
 #define AS(type, at) (*(type *)(at))
-/* Flat kernels that are worth it: a processor's groups have equal shares of the items, whole cache lines, whose loop its compiler
-   makes vectors of; elsewhere a work-item is an item. */
+/* FLAT kernels loop over elements. On a CPU each work-group has an equal share of the items, in whole cache lines, and
+   the compiler vectorises its loop; elsewhere each work-item has one item. */
 #if ON_CPU
 #define FLAT ALONE KERNEL
 #define SHARE_OF(count) (((count) / (I64)get_num_groups(0) + 16) & ~(I64)15)
@@ -68,7 +68,8 @@ __attribute__((overloadable)) static double tanh_to_the_end(double x) {
   for (I64 share_ = SHARE_OF(count), i = GROUP * share_, end = i + share_ < (count) ? i + share_ : (count); i < end; \
        i += length)
 #define FOR_EACH(i, count) FOR_RUNS(i, end_, count, 1)
-/* Bytes to where they go past the caches, as what is larger than those would be gone before it is read; STREAMED when all went. */
+/* Non-temporal stores: results larger than the caches would be evicted before they are read. STREAMED waits for
+   them. */
 typedef ulong8 line;
 #ifndef __has_builtin
 #define __has_builtin(name) 0
@@ -93,24 +94,24 @@ DEVICE void stream(__global uchar *to, const uchar *from, I64 bytes) {
 #else
 #define FLAT GROUPS KERNEL
 #define FOR_EACH(i, count) for (I64 i = ITEM; i < (count); i = (count))
-/* In runs of `length` each, an expression of i and of the end. */
+/* Loops over runs of `length` items: i is the first item of a run, `end` the end of the share. */
 #define FOR_RUNS(i, end, count, length) for (I64 i = ITEM, end = i + 1; i < (count); i = (count))
 #endif
 #elif defined(__CUDACC__)
-#define DEVICE static __device__ inline /* and -fmad=false, for the same reason */
+#define DEVICE static __device__ inline /* compiled with -fmad=false, for the same reason as above */
 #define DIALECT_F64
 #define KERNEL void
 #define GLOBAL
 #define LOCAL __shared__
 #define SHARED
-#define CONST_PARAM const __grid_constant__ /* or each lane would make a copy */
+#define CONST_PARAM const __grid_constant__ /* else each thread makes a copy */
 #define NOINLINE static __device__ __noinline__
 #define ITEM ((I64)blockIdx.x * GROUP_SIZE + threadIdx.x)
 #define LANE ((int)threadIdx.x)
 #define GROUP ((I64)blockIdx.x)
 #define SYNC __syncthreads()
 #define SHUFFLE_XOR(x, apart) \
-  __shfl_xor_sync(0xffffffffu, x, apart) /* what the lane of the warp has whose number differs in that bit */
+  __shfl_xor_sync(0xffffffffu, x, apart) /* x of the lane in the warp whose index is LANE ^ apart */
 #define FIRST_TO_RAISE(at) (atomicCAS((int *)(at), 0, 1) == 0)
 #define ADD_ONE(at) (void)atomicAdd((unsigned long long *)(at), 1ull)
 #define GROUPS extern "C" __global__ __launch_bounds__(GROUP_SIZE)
@@ -118,7 +119,7 @@ DEVICE void stream(__global uchar *to, const uchar *from, I64 bytes) {
 #define UNROLL _Pragma("unroll")
 #define ROLLED _Pragma("unroll 1")
 #ifndef AS
-#define AS(type, at) (*(type *)(at)) /* what lies there, aligned for the type: one access */
+#define AS(type, at) (*(type *)(at)) /* one access; `at` is aligned for the type */
 #endif
 #define FOR_EACH(i, count) for (I64 i = ITEM; i < (count); i = (count))
 #define FOR_RUNS(i, end, count, length) for (I64 i = ITEM, end = i + 1; i < (count); i = (count))
@@ -149,12 +150,12 @@ static inline double F64_BITS(U64 bits) { return (union { U64 u; double f; }){ b
 
 #define ALIGNED(bytes) __attribute__((aligned(bytes)))
 
-/* A function of floats.h for the type in hand: FN(remainder) is remainder_f32 while T is float. */
+/* The function of floats.h for the current type: FN(remainder) is remainder_f32 while T is float. */
 #define PASTE_(name, type) name##_##type
 #define PASTE(name, type) PASTE_(name, type)
 #define FN(name) PASTE(name, TNAME)
 
-/* What a gradient reads besides g. */
+/* What a gradient formula reads besides g. */
 #define USES_NOTHING 0
 #define USES_X 1
 #define USES_Y 2

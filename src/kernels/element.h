@@ -1,14 +1,14 @@
-/* One element of any dtype, read into the type T that is computed in, and written back. Begins every kernel text.
+/* Loads one element of any dtype as the compute type T and stores it back. Every kernel source begins with this file.
    SPDX-License-Identifier: MIT
 
-   The reader of a text defines D0, D1, ...: names of dtypes (f32, bf16, ...), D0 that of the result; T, TNAME and FLOATING,
-   the lane: float, double or I64; FLAGS, OP, NAME, GROUP_SIZE. */
+   The including source gets D0, D1, ...: names of dtypes (f32, bf16, ...), D0 that of the result; T, TNAME and
+   FLOATING, the compute type: float, double or I64; FLAGS, OP, NAME, GROUP_SIZE. */
 #include "kernels/dialect.h"
 #include "kernels/half.h"
 #include "kernels/convert.h"
 #include "kernels/params.h"
 
-/* How a dtype lies in memory. */
+/* C type of a dtype in memory. */
 #define MEMORY_bool unsigned char
 #define MEMORY_u8 unsigned char
 #define MEMORY_i8 signed char
@@ -32,7 +32,7 @@
 #define SIZE_f64 8
 #define SIZE(dtype) PASTE(SIZE, dtype)
 
-/* What a piece of memory stands for. */
+/* Value of an element in memory. */
 #define VALUE_bool(v) ((v) != 0)
 #define VALUE_u8(v) (v)
 #define VALUE_i8(v) (v)
@@ -44,7 +44,7 @@
 #define VALUE_f32(v) (v)
 #define VALUE_f64(v) (v)
 
-/* Which of the three lanes holds all values of a dtype. */
+/* The compute type that represents all values of a dtype. */
 #define KIND_bool i64
 #define KIND_u8 i64
 #define KIND_i8 i64
@@ -56,7 +56,7 @@
 #define KIND_f32 f32
 #define KIND_f64 f64
 
-/* A value of one lane in another. */
+/* Converts from one compute type to another. */
 #define CAST_f32_to_f32(v) (v)
 #define CAST_f64_to_f32(v) ((float)(v))
 #define CAST_i64_to_f32(v) ((float)(v))
@@ -70,7 +70,7 @@
 #define CAST_(from, to) CAST__(from, to)
 #define CAST(from, to, v) CAST_(from, to)(v)
 
-/* A value of a lane as memory of a dtype: whole numbers wrap, floats saturate. */
+/* Converts from a compute type to a dtype's memory: integers wrap, floats saturate. */
 #define STORE_f32_bool(v) ((v) != 0)
 #define STORE_f64_bool(v) ((v) != 0)
 #define STORE_i64_bool(v) ((v) != 0)
@@ -104,12 +104,12 @@
 #define STORE__(from, to) STORE_##from##_##to
 #define STORE_(from, to) STORE__(from, to)
 
-/* Memory of a dtype to T, and T to memory of a dtype. */
+/* Loads memory of a dtype as T, and stores T as memory of a dtype. */
 #define LOAD(dtype, v) CAST(PASTE(KIND, dtype), TNAME, PASTE(VALUE, dtype)(v))
 #define STORE(dtype, v) STORE_(TNAME, dtype)(v)
 
-/* i / size, for i >= 0. Division of 64 bits is a hundred instructions on a gpu: with the size's magic number (walk.c) what fits
-   into 31 bits is a multiplication. */
+/* i / size, for i >= 0. A 64-bit division takes about a hundred instructions on a GPU; operands that fit into 31 bits
+   are multiplied by the size's magic number (lower/walk.c) instead. */
 NOINLINE I64 long_quotient(I64 i, I64 size) { return i / size; }
 DEVICE I64 quotient(I64 i, I64 size, I64 magic) {
   if (magic == 0 || i >> 31) return long_quotient(i, size);
@@ -117,7 +117,7 @@ DEVICE I64 quotient(I64 i, I64 size, I64 magic) {
   return (I64)((high + n) >> (U32)(magic >> 32));
 }
 
-/* Where element i of operand k lies. */
+/* Offset of element i in operand k. */
 NOINLINE I64 walk_at(const walk *w, int k, I64 i) {
   I64 at = w->offset[k];
   for (I64 d = w->ndim - 1; d > 0; d--) {
@@ -127,7 +127,7 @@ NOINLINE I64 walk_at(const walk *w, int k, I64 i) {
   }
   return w->ndim ? at + i * w->stride[k][0] : at;
 }
-/* How many elements from i on lie along the last dimension, up to `end`. */
+/* Number of elements from i on along the last dimension, at most up to `end`. */
 DEVICE I64 walk_run(const walk *w, I64 i, I64 end) {
   const I64 left = w->size[w->ndim - 1] - i % w->size[w->ndim - 1];
   return left < end - i ? left : end - i;

@@ -1,19 +1,19 @@
 /* Functions that formulas share, for the floating type T. Included once for each T.
    SPDX-License-Identifier: MIT */
 
-/* NaN if either is, as in PyTorch (fmax and fmin would lose it); a if they are equal. */
+/* NaN if either is NaN, as in PyTorch (fmax and fmin ignore NaN); a if they are equal. */
 DEVICE T FN(larger)(T a, T b) { return b > a || b != b ? b : a; }
 DEVICE T FN(smaller)(T a, T b) { return b < a || b != b ? b : a; }
 
 DEVICE T FN(sign_of)(T x) { return (T)(x > 0) - (T)(x < 0); }
 
-/* The remainder that has b's sign. */
+/* Remainder with b's sign. */
 DEVICE T FN(modulo)(T a, T b) {
   T r = fmod(a, b);
   return r != 0 && (b < 0) != (r < 0) ? r + b : r;
 }
 
-/* floor(a / b), right also where a / b would round up to a whole number. */
+/* floor(a / b), correct also where a / b would round up to an integer. */
 DEVICE T FN(floor_quotient)(T a, T b) {
   if (b == 0) return a / b;
   T r = fmod(a, b);
@@ -24,14 +24,15 @@ DEVICE T FN(floor_quotient)(T a, T b) {
   return q - whole > (T)0.5 ? whole + 1 : whole;
 }
 
-/* To a power that is the same for all elements. Roots are roots, as in torch, which differs from pow for -0 and -Inf. */
+/* x to a power that is the same for all elements. Uses sqrt where it can, as torch does: it differs from pow for -0 and
+   -Inf. */
 DEVICE T FN(power)(T x, T p) {
   if (p == (T)0.5) return sqrt(x);
   if (p == (T)-0.5) return 1 / sqrt(x);
   return pow(x, p);
 }
 
-/* The standard normal distribution: P(X < x), its density, and the tanh approximation's inner function. */
+/* Standard normal distribution: P(X < x), its density, and the inner function of GELU's tanh approximation. */
 DEVICE T FN(normal_cdf)(T x) { return (1 + erf(x * (T)0.70710678118654752440)) * (T)0.5; }
 DEVICE T FN(normal_pdf)(T x) { return exp(x * x * (T)-0.5) * (T)0.39894228040143267794; }
 DEVICE T FN(gelu_inner)(T x) { return (T)0.79788456080286535588 * (x + (T)0.044715 * x * x * x); }
@@ -41,7 +42,7 @@ DEVICE T FN(gelu_tanh_slope)(T x) {
   return (T)0.5 * (1 + t) + (T)0.5 * x * (1 - t * t) * inner_slope;
 }
 
-/* exp of what is not positive: exp(-x) alone would overflow where the result is merely small. */
+/* Takes exp of nonpositive arguments only: exp(-x) would overflow where the result is merely small. */
 DEVICE T FN(logistic)(T x) {
   T e = exp(-fabs(x));
   return (x < 0 ? e : 1) / (1 + e);

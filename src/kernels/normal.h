@@ -1,8 +1,8 @@
-/* Normal numbers for the floating type T, by the method of Box and Muller. Included once for each T, after random.h.
+/* Normal random numbers for the floating type T, by the Box-Muller method. Included once for each T, after random.h.
    SPDX-License-Identifier: MIT
 
-   Library functions differ in their last bits between devices, so logarithm, sine and cosine are Taylor's series here,
-   long enough for T on the short interval they are used on. */
+   Library functions differ in their last bits between devices, so logarithm, sine and cosine are Taylor series here,
+   long enough for T on the short interval where they are used. */
 
 /* ln u for u in (0, 1]: k ln 2, and ln m as 2 artanh((m - 1) / (m + 1)). */
 DEVICE T FN(random_log)(T u) {

@@ -1,9 +1,9 @@
-/* The rules of the optimisers for one element of the floating type T: PyTorch's formulas, operation by operation.
-   Included once for each T, after floats.h.
+/* Rules of the optimisers for one element of the floating type T: PyTorch's formulas, operation by operation. Included
+   once for each T, after floats.h.
    SPDX-License-Identifier: MIT
 
-   g is the gradient after FN(decayed); flags are constants where the functions are called, so that no branch is left in
-   a loop. Each returns the parameter's new value. */
+   g is the gradient after FN(decayed). Flags are constants where the functions are called, so that the compiler removes
+   their branches from loops. Each function returns the parameter's new value. */
 
 typedef struct FN(rule) {
   T lr, momentum, take, beta1, rest1, beta2, rest2, alpha, rest,
@@ -13,7 +13,7 @@ typedef struct FN(rule) {
   T correction2_sqrt; /* Adam: sqrt(1 - beta2^step) */
 } FN(rule);
 
-/* scale is negative where the optimiser maximises. */
+/* scale is negative if the optimiser maximises. */
 DEVICE T FN(decayed)(T g, T p, T scale, T decay) {
   g = g * scale;
   return decay != 0 ? g + decay * p : g;

@@ -1,5 +1,5 @@
-/* Blocks of parameters that the host fills and kernels read: one declaration for both sides. All members are eight bytes
-   wide, so that no compiler pads.
+/* Blocks of parameters that the host fills and kernels read, declared once for both sides. All members are eight bytes
+   wide, so that compilers do not pad.
    SPDX-License-Identifier: MIT */
 #ifndef SITU_KERNELS_PARAMS_H
 #define SITU_KERNELS_PARAMS_H
@@ -9,8 +9,8 @@
 typedef int64_t I64;
 #endif
 
-/* Where element i of each operand lies: i is counted through size[], each operand has steps of its own. Unused dimensions
-   are not read. */
+/* Where element i of each operand is: i counts through size[], and each operand has its own strides. Kernels do not
+   read unused dimensions. */
 enum { WALK_OPERANDS = 4, WALK_DIMS = 8 };
 typedef struct walk {
   I64 numel, ndim, size[WALK_DIMS];
@@ -18,35 +18,36 @@ typedef struct walk {
   I64 magic[WALK_DIMS]; /* of each size, for quotient() in element.h; 0: none */
 } walk;
 
-/* The same for items of a gpu, each of which takes elements that lie beside each other along the last dimension (pack.h). */
+/* The walk of GPU work-items, each of which processes adjacent elements along the last dimension (pack.h). */
 typedef struct packs {
-  I64 count, each, magic; /* all packs, those of a row, and what divides by that */
-  I64 shift;              /* elements that a row's first pack has in front of the row */
-  I64 whole;              /* bit k: operand k's packs are one access each */
+  I64 count, each, magic; /* number of packs, those of a row, and the magic number that divides by the latter */
+  I64 shift;              /* elements of a row's first pack that precede the row */
+  I64 whole;              /* bit k: each of operand k's packs is one access */
 } packs;
 #define PACK_BYTES 16                                 /* of the widest operand's pack */
-#define PACK_MOST 8                                   /* elements of a pack */
-#define ITEM_PACKS(pack) ((pack) < PACK_MOST ? 2 : 1) /* in flight at a time */
+#define PACK_MOST 8                                   /* maximum elements of a pack */
+#define ITEM_PACKS(pack) ((pack) < PACK_MOST ? 2 : 1) /* packs that a work-item has in flight */
 
-/* Elements that are worth a group of a flat kernel on a processor. */
+/* Minimum elements for each work-group of a FLAT kernel on a CPU. */
 #define STRETCH 4096
-#define STREAMED_STRETCH (32 * STRETCH) /* what went past the caches is waited for at the end of each */
+#define STREAMED_STRETCH (32 * STRETCH) /* larger, as each work-group ends by waiting for its non-temporal stores */
 
-/* FLAGS of elementwise.h: are there strides or gaps; is a divisor of 0 a fault, as whole numbers have no Inf. */
+/* FLAGS of elementwise.h. STRIDED: there are strides or gaps; DIVIDES: a divisor of 0 is an error, as integers have no
+   Inf. */
 #define FLAG_STRIDED 1u
 #define FLAG_DIVIDES 16u
-#define FLAG_COUNTS 32u /* copies: finite values that become infinite are counted */
-/* On a processor: the result is so large that it is written past the caches. */
+#define FLAG_COUNTS 32u /* copies: count finite values that become infinite */
+/* On a CPU: the result exceeds the caches, so use non-temporal stores. */
 #define FLAG_STREAMS 0x80000000u
 
-/* What a kernel says of an index that it met outside: the first one wins. */
+/* What a kernel reports of an index out of range. Only the first report is kept. */
 typedef struct fault {
-  I64 raised, verb, value, bound, dim, at; /* verb: a situ_verb, or FAULT_DIVISION */
+  I64 raised, verb, value, bound, dim, at; /* verb: a situ_verb, or one of those below */
 } fault;
 #define FAULT_DIVISION -1
 #define FAULT_CHANCE -2 /* a probability outside 0..1, of the element at `at` */
 
-/* FLAGS of texts whose lines are shared by a group, or are one work-item's. */
+/* FLAGS of sources whose lines are shared by a work-group, or (SERIAL) processed by one work-item each. */
 #define FLAG_SERIAL 1u
 /* FLAGS of reduce.h: FLAG_SERIAL | FOLD_ << 4 | MAP_ << 8 | FINISH_ << 12. */
 #define FOLD_SUM 0
@@ -68,16 +69,16 @@ typedef struct fault {
 #define FINISH_POWER 5
 #define FINISH_LOGSUM 6
 
-#define FLAG_BESIDE 4u /* reductions on a processor: lines lie beside each other */
-#define BESIDE 128     /* as many are folded at a time */
-#define FLAG_DENSE 2u  /* a line's elements lie beside each other */
+#define FLAG_BESIDE 4u /* reductions on a CPU: lines are adjacent */
+#define BESIDE 128     /* lines that are reduced at a time */
+#define FLAG_DENSE 2u  /* a line's elements are adjacent */
 
-/* A long line is cut: `count` pieces of `length` of all its elements; the folds of pieces are folded again. */
+/* A long line of `all` elements is cut into `count` pieces of `length`; their partial results are reduced again. */
 typedef struct pieces {
   I64 count, length, all;
 } pieces;
 
-/* FLAGS of norm.h, batch_norm.h and nll.h: what is there, and what is wanted. */
+/* FLAGS of norm.h, batch_norm.h and nll.h: which operands are present, and which results are wanted. */
 #define FLAG_WEIGHT 16u
 #define FLAG_BIAS 32u
 #define FLAG_COLUMNS 64u
@@ -92,34 +93,36 @@ typedef struct pieces {
 #define FLAG_LOGITS 32768u
 #define FLAG_EACH 65536u
 
-/* FLAGS of texts whose rows are read once (row.h). */
+/* FLAGS of sources that load each row once (row.h). */
 #define FLAG_ROW 131072u
-#define FLAG_WARP 262144u /* a row is a warp's */
-#define FLAG_LONG 524288u /* a row is longer than its lanes can hold */
-#define WARP 32           /* lanes that hand each other values */
-#define ROW_HELD 32       /* elements that a lane holds; at a time, of a row that is too long, fewer */
+#define FLAG_WARP 262144u /* each row is processed by one warp */
+#define FLAG_LONG 524288u /* a row exceeds what its threads can keep in registers */
+#define WARP 32           /* threads that exchange values by shuffles */
+#define ROW_HELD 32       /* elements of a row that a thread keeps; LONG_HELD if the row is too long */
 #define LONG_HELD 16
-#define ROW_FEW 8 /* elements of a row that one lane had better take alone */
+#define ROW_FEW 8 /* up to this many elements, one thread processes a whole row */
 
-/* How rows lie: elements that the first of all lacks to be aligned, and a bit for each operand whose packs are one access each. */
+/* Layout of rows: elements of the first row after a pack boundary, and a bit for each operand whose packs are one
+   access each. */
 typedef struct row_layout {
   I64 skew, whole;
 } row_layout;
 
-/* A matrix whose rows are summed up (columns.h): its sizes and the step between rows; how it is cut; where operands begin. */
+/* A matrix whose rows are summed (columns.h): its sizes and the step between rows; how it is divided; the operands'
+   offsets. */
 typedef struct column_sums {
   I64 rows, width, row, divisor;
   I64 across, tiles, length, slices, whole;
   I64 y, y2, x, g, mean, rstd;
 } column_sums;
 
-/* Lines along one dimension of operands without gaps, seen as [outer, size, inner]. */
+/* Lines along one dimension of operands without gaps, viewed as [outer, size, inner]. */
 typedef struct lines {
   I64 outer, size, inner, offset[WALK_OPERANDS];
-  I64 masked; /* softmax: a line of -infinity alone gives 0 */
+  I64 masked; /* softmax: a line that is all -Inf gives 0 */
 } lines;
 
-/* What follows: sizes, then where each operand begins. */
+/* Below: sizes, then the operands' offsets. */
 typedef struct norms {
   I64 rows, width, y, x, g, mean, rstd, weight, bias, dweight, dbias;
 } norms;
@@ -131,13 +134,13 @@ typedef struct nlls {
   I64 positions, classes, inner, ignore, verb, y, x, g, target, weight, lse, total;
 } nlls;
 
-/* The largest tile of y on a processor. */
+/* The largest tile of y on a CPU. */
 #define MATMUL_ROWS 192
 #define MATMUL_COLUMNS 128
 
-/* A matrix product: sizes and steps; a is [m, k], b [k, n]; a group makes a tile. On a processor columns and terms may be of
-   several pieces that lie apart: of n_piece columns, from one to the next of which it is b_n and y_n, and of k_piece terms, a_k and
-   b_k apart. */
+/* A matrix product: sizes and strides; a is [m, k], b [k, n]; a work-group computes a tile. On a CPU columns and terms
+   may consist of several pieces: columns of pieces of n_piece, which are b_n and y_n apart, and terms of pieces of
+   k_piece, a_k and b_k apart. */
 typedef struct products {
   I64 m, n, k, a_row, a_col, b_row, b_col, y_row, y_col, bias_row, bias_col, tile_rows, tile_columns;
   I64 n_piece, b_n, y_n, k_piece, a_k, b_k;
@@ -154,17 +157,17 @@ typedef struct products {
 #define FLAG_AMSGRAD 1024u
 #define FLAG_CENTRED 2048u
 
-/* Picking and writing by index: steps in elements. */
+/* Gather and scatter by index: strides in elements. */
 typedef struct picks {
   I64 bound, dim, verb, along, count, src_step, index_step;
 } picks;
 
-/* An optimiser's step: where the operands begin. */
+/* An optimiser's step: the operands' offsets. */
 typedef struct steps {
   I64 numel, p, g, state[3];
 } steps;
 
-/* A step over several parameters: addresses of each one's value, gradient and states, and the group that begins with it. */
+/* A step over several parameters: addresses of each one's value, gradient and states, and its first work-group. */
 #define FLAG_LIST 4096u
 enum { LIST_MOST = 64, LIST_MEMORIES = 5 };
 typedef struct step_list {
@@ -174,12 +177,13 @@ typedef struct step_list {
   } item[LIST_MOST];
 } step_list;
 
-/* Windows of convolution and pooling: large is the plane that they move over, small has an element for each. */
+/* Windows of convolution and pooling: `large` is the plane that they move over, `small` has an element for each
+   window. */
 typedef struct windows {
   I64 images, groups, channels, outputs; /* channels and outputs of a group; pooling: planes are images */
   I64 height, width, out_height, out_width;
   I64 window[2], stride[2], padding[2], dilation[2], exclude_pad, divisor;
-  I64 x, w, y, bias; /* where each operand begins */
+  I64 x, w, y, bias; /* the operands' offsets */
 } windows;
 
 #endif

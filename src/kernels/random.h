@@ -1,9 +1,10 @@
-/* Random numbers by counter, the same bits in every language and on every device: Philox4x32-10 (Salmon, Moraes, Dror and
-   Shaw, "Parallel random numbers: as easy as 1, 2, 3", SC 2011), and normal numbers from + - * / and sqrt alone.
+/* Counter-based random numbers with the same bits in every language and on every device: Philox4x32-10 (Salmon, Moraes,
+   Dror and Shaw, "Parallel random numbers: as easy as 1, 2, 3", SC 2011), and normal numbers from + - * / and sqrt
+   alone.
    SPDX-License-Identifier: MIT
 
-   Element i of draw `offset` has words of the block whose counter is (i / 4, offset), or (i / 2, offset) where it needs
-   64 bits: word i % 4, or words 2 (i % 2) and 2 (i % 2) + 1, the low one first. */
+   Element i of draw `offset` uses words of the block whose counter is (i / 4, offset), or (i / 2, offset) where it
+   needs 64 bits: word i % 4, or words 2 (i % 2) and 2 (i % 2) + 1, the low one first. */
 #ifndef SITU_KERNELS_RANDOM_H
 #define SITU_KERNELS_RANDOM_H
 
@@ -26,7 +27,8 @@ DEVICE void philox(U64 index, U64 offset, U64 key, U32 *w0, U32 *w1, U32 *w2, U3
   *w3 = c3;
 }
 
-/* In [0, 1), a multiple of 2^-digits: no more digits than the result's dtype has, so that rounding cannot make it 1. */
+/* Uniform in [0, 1), a multiple of 2^-digits: no more digits than the result's dtype has, so that rounding never gives
+   1. */
 DEVICE float uniform_f32(U32 word, int digits) {
   return (float)(I32)(word >> (32 - digits)) * F32_BITS((U32)(127 - digits) << 23);
 }
@@ -34,7 +36,8 @@ DEVICE float uniform_f32(U32 word, int digits) {
 DEVICE double uniform_f64(U64 words) { return (double)(I64)(words >> 11) * 0x1p-53; }
 #endif
 
-/* For normal numbers: a word to u in (0, 1], and one to an angle below a quarter turn (its top two bits count those). */
+/* For normal numbers: converts a word to u in (0, 1], and one to an angle below a quarter turn (its top two bits count
+   quarter turns). */
 DEVICE float normal_unit_f32(U32 word) { return (float)(I32)(word >> 1) * 0x1p-31f + 0x1p-32f; }
 DEVICE float normal_angle_f32(U32 word) { return (float)(I32)(word << 2) * (1.57079632679489661923f * 0x1p-32f); }
 #ifdef DIALECT_F64
@@ -42,7 +45,7 @@ DEVICE double normal_unit_f64(U64 words) { return (double)(I64)(words >> 1) * 0x
 DEVICE double normal_angle_f64(U64 words) { return (double)(I64)(words << 2) * (1.57079632679489661923 * 0x1p-64); }
 #endif
 
-/* u as 2^k m, with m in [sqrt(1/2), sqrt(2)). */
+/* Splits u into 2^k m, with m in [sqrt(1/2), sqrt(2)). */
 DEVICE float split_f32(float u, I32 *k) {
   U32 bits = BITS_F32(u);
   *k = (I32)(bits - 0x3f3504f3u) >> 23;
@@ -56,7 +59,7 @@ DEVICE double split_f64(double u, I32 *k) {
 }
 #endif
 
-/* A whole number in [0, range), by the high half of the product words * range. */
+/* An integer in [0, range): the high half of the product words * range. */
 DEVICE U64 below(U64 words, U64 range) {
   U64 a = words >> 32, b = words & 0xffffffffu, c = range >> 32, d = range & 0xffffffffu;
   U64 middle = a * d + (b * d >> 32);

@@ -1,7 +1,7 @@
-/* The constants of an optimiser's step, made on the host. Included once for each T, after optimizer.h.
+/* The constants of an optimiser's step, computed on the host. Included once for each T, after optimizer.h.
    SPDX-License-Identifier: MIT */
 
-/* decoupled: AdamW's weight decay. The last two are Adam's: those of adam.h. */
+/* decoupled: AdamW's weight decay. The last two parameters are Adam's, from adam.h. */
 static inline FN(rule)
     FN(rule_of)(const situ_optimizer_params *o, int decoupled, double step_size, double correction2_sqrt) {
   return (FN(rule)){

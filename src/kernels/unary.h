@@ -1,16 +1,16 @@
-/* The table of element-wise functions of one tensor: each formula is written here and nowhere else.
+/* Table of element-wise functions of one tensor: the only place where each formula is written.
    SPDX-License-Identifier: MIT
 
    FLOAT(name, y, dx, uses)         floating types only
-   BOTH(name, y, whole y, dx, uses) whole numbers too
+   BOTH(name, y, whole y, dx, uses) integers too
    MATH(name, y, whole y, dx, uses) the same, with calls of library functions
-   WHOLE(name, whole y)             whole numbers only
+   WHOLE(name, whole y)             integers only
    TEST(name, y, whole y)           y is bool
 
-   x is the element, y = f(x), g the gradient that comes in, p0 to p3 the call's parameters; `uses` says whether dx
-   reads x or y. The reader defines the five macros; they are undefined again at the end. Names are those of
+   x is the element, y = f(x), g the incoming gradient, p0 to p3 the call's parameters; `uses` says whether dx reads x
+   or y. The including file defines the five macros; this file undefines them at its end. The names are those of
    SITU_UNARY_NAMES. */
-/* clang-format takes a * b for a declaration. */
+/* clang-format would parse a * b as a declaration. */
 /* clang-format off */
 
 BOTH(neg, -x, whole_neg(x), -g, USES_NOTHING)
@@ -41,7 +41,7 @@ FLOAT(silu, x * FN(logistic)(x), g * FN(silu_slope)(x), USES_X)
 /* p0 beta, p1 threshold */
 FLOAT(softplus, x * p0 > p1 ? x : log1p(exp(x * p0)) / p0,
       x * p0 > p1 ? g : g * exp(x * p0) / (exp(x * p0) + 1), USES_X)
-/* p0 lowest, p1 highest */
+/* p0 minimum, p1 maximum */
 BOTH(hardtanh, FN(smaller)(FN(larger)(x, p0), p1), x < p0 ? p0 : x > p1 ? p1 : x,
      x <= p0 || x >= p1 ? 0 : g, USES_X)
 BOTH(clamp, FN(smaller)(FN(larger)(x, p0), p1), x > p1 || p0 > p1 ? p1 : x < p0 ? p0 : x,
@@ -60,7 +60,7 @@ TEST(isinf, fabs(x) == INFINITY, 0)
 TEST(logical_not, x == 0, x == 0)
 WHOLE(bitwise_not, ~x)
 
-/* With a number from the host, p0. */
+/* With a scalar from the host, p0. */
 BOTH(add_scalar, x + p0, whole_add(x, p0), g, USES_NOTHING)
 BOTH(rsub_scalar, p0 - x, whole_sub(p0, x), -g, USES_NOTHING)
 BOTH(mul_scalar, x * p0, whole_mul(x, p0), g * p0, USES_NOTHING)

@@ -1,8 +1,8 @@
-/* The C library's maths, declared so that gcc may call its vector variants in loops.
+/* The C library's math functions, declared so that gcc may call their vector variants in loops.
    SPDX-License-Identifier: MIT
 
-   glibc has them in libmvec but declares them under -ffast-math only; they keep IEEE's special values and are within
-   4 ULP. Other compilers and libraries call the ordinary functions. */
+   glibc has them in libmvec but declares them only under -ffast-math. They handle IEEE's special values correctly, with
+   at most 4 ULP of error. Other compilers and libraries call the ordinary functions. */
 #ifndef SITU_KERNELS_VECTOR_MATH_H
 #define SITU_KERNELS_VECTOR_MATH_H
 

@@ -1,5 +1,5 @@
-/* Functions that formulas share, for whole numbers. They wrap, and no operand can trap: the cpu refuses division by
-   zero before it starts; a device that cannot look first gets 0.
+/* Functions that formulas share, for integers. They wrap, and do not trap on any operand: the CPU backend refuses
+   division by zero before it starts; a device that cannot check first gets 0.
    SPDX-License-Identifier: MIT */
 #ifndef SITU_KERNELS_WHOLE_H
 #define SITU_KERNELS_WHOLE_H
@@ -20,7 +20,7 @@ DEVICE I64 whole_modulo(I64 a, I64 b) {
   return r != 0 && (b < 0) != (r < 0) ? r + b : r;
 }
 
-/* a to the power of b, wrapped; below 0 truncated as a fraction would be: 1, -1 or 0. */
+/* a to the power of b, wrapped; b < 0 gives the fraction, truncated: 1, -1 or 0. */
 DEVICE I64 whole_pow(I64 a, I64 b) {
   if (b < 0) return a == 1 ? 1 : a == -1 ? (b % 2 ? -1 : 1) : 0;
   I64 power = 1;

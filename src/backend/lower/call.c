@@ -1,4 +1,4 @@
-/* Calls of kernels: how many work-items, and in what groups.
+/* Kernel calls: the number of work-items and the size of work-groups.
    SPDX-License-Identifier: MIT */
 #include <stdio.h>
 
@@ -23,7 +23,7 @@ void situ__lower_name(const situ__call *call, char name[SITU__CALL_NAME]) {
 #undef ROW
   };
   const situ__variant *v = &call->variant;
-  /* Where a row has a name, its number says no more. */
+  /* Where a row has a name, its number adds nothing. */
   int used =
       snprintf(name, SITU__CALL_NAME, "situ_%s_%s_%d_%x", text[v->text], call->name ? call->name : "none",
                call->name ? 0 : v->op, v->compute ? (unsigned)situ__lower_lane_dtype((situ_dtype)v->compute) : 0);
@@ -53,7 +53,7 @@ situ_status situ__lower_run_flat(int index, situ__call *call, int64_t items, int
   return situ__target_leave(target, situ__target_launch(target, call, (items + each - 1) / each));
 }
 
-/* Larger than what its reader could find in a processor's caches, and not written over. */
+/* Larger than a CPU's caches, from which the next reader could take it, and not written in place. */
 static bool is_large(int count, const situ_view_desc *const *views) {
   enum { STREAM_BYTES = 32 << 20 };
   for (int k = 1; k < count; k++)
@@ -84,7 +84,7 @@ situ_status situ__lower_run_walk(int index, situ__call *call, const walk *w, boo
                             situ__lower_items(target, call, (s.count + ITEM_PACKS(pack) - 1) / ITEM_PACKS(pack)));
 }
 
-/* A gpu wants thousands of work-items; a processor a few groups, whose lanes it runs one after another. */
+/* A GPU needs thousands of work-items; a CPU a few work-groups, as it runs the threads of one in a loop. */
 situ_status situ__lower_run_lines(int index, situ__call *call, int64_t count, int64_t length, bool beside) {
   enum { SHORT = 64, MANY_CPU = 64, MANY_GPU = 16384 };
   situ_status status;
@@ -96,10 +96,10 @@ situ_status situ__lower_run_lines(int index, situ__call *call, int64_t count, in
     return situ__target_leave(target, situ__target_launch(target, call, (count + BESIDE - 1) / BESIDE));
   }
   bool serial = length <= SHORT || count >= (target->cpu ? MANY_CPU : MANY_GPU);
-  /* Items that go along lines of their own read from as many places at once: only a cache makes that bearable. */
+  /* Work-items that each read their own line access as many places at once, which is slow without a large cache. */
   if (!target->cpu && call->variant.flags & FLAG_DENSE) serial = length <= SHORT / 2;
   if (serial) call->variant.flags |= FLAG_SERIAL;
-  else if (!target->cpu) call->variant.flags &= ~FLAG_DENSE; /* a group's lanes take turns anyhow */
+  else if (!target->cpu) call->variant.flags &= ~FLAG_DENSE; /* the threads of a work-group stride anyhow */
   return situ__target_leave(target,
                             serial ? situ__lower_items(target, call, count) : situ__target_launch(target, call, count));
 }

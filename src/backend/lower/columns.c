@@ -1,10 +1,12 @@
-/* Sums over the rows of a matrix, on a gpu: slices of rows first, then what they gave, until one is left.
+/* Sums over the rows of a matrix, on a GPU: first over slices of rows, then over the slices' sums, until one row is
+   left.
    SPDX-License-Identifier: MIT */
 #include "backend/lower/lower.h"
 
-enum { FEW = 16, MOST = 64, GROUPS = 1024 }; /* rows of a lane; groups that are enough */
+/* bounds of rows for each thread; number of work-groups that fills a GPU */
+enum { FEW = 16, MOST = 64, GROUPS = 1024 };
 
-/* Cuts the matrix for a group's lanes. */
+/* Divides the matrix among the threads of work-groups. */
 static void cut(column_sums *n, int64_t group, int64_t pack) {
   for (n->across = 1; n->across < group / 8 && n->across * pack < n->width;) n->across *= 2;
   n->tiles = (n->width + n->across * pack - 1) / (n->across * pack);

@@ -1,19 +1,19 @@
-/* Convolution as matrix products: windows are unfolded into columns, some images at a time.
+/* Convolution as matrix products (im2col), some images at a time.
    SPDX-License-Identifier: MIT */
 #include "backend/lower/lower.h"
 
-enum { IMAGE_SCRATCH = 1 << 24, TERMS = 512 }; /* elements of columns, and terms of a sum, that are wanted at a time */
+enum { IMAGE_SCRATCH = 1 << 24, TERMS = 512 }; /* maximum elements of unfolded columns, and terms of a sum, at a time */
 
 typedef struct conv {
   int index;
   situ_dtype lane;
   windows c;
   int64_t depth, plane, large, small,
-      many;                /* taps of all channels; windows; elements of an image of x and of y; images a time */
-  int64_t together, parts; /* images whose gradient of w is one sum, and how many such sums there are */
+      many;                /* taps of all channels; windows; elements of an image of x and of y; images at a time */
+  int64_t together, parts; /* images whose gradient of w is one sum, and the number of such sums */
   const situ_view_desc *x, *w, *y, *bias;
   situ_storage memory, sums;
-  situ_view_desc columns, part; /* [many, groups, depth, plane]; the sums */
+  situ_view_desc columns, part; /* [many, groups, depth, plane]; the partial sums of w's gradient */
 } conv;
 
 static situ_view_desc shaped(const situ_view_desc *v, int64_t offset, int64_t a, int64_t b, int64_t m, int64_t n,
@@ -93,7 +93,7 @@ static situ_status grad_data(const conv *v, int64_t first, int64_t images) {
   return status == SITU_OK ? fold(v, first, images) : status;
 }
 
-/* Sums over `together` images each, at their places among all; they are added up at the end. */
+/* Writes partial sums over `together` images each, at their positions among all; add_up adds them at the end. */
 static situ_status sums(const conv *v, int64_t first, int64_t begin, int64_t images, int64_t together) {
   const windows *c = &v->c;
   const int64_t parts = images / together, part = (first + begin) / v->together;
@@ -147,7 +147,7 @@ static situ_status scratch(conv *v, situ_conv_pass pass) {
   return situ__target_leave(d, enough ? SITU_OK : SITU_E_NOMEM);
 }
 
-/* True: a library of the target's has made it, or failed with *status. */
+/* Returns true if a library of the target has computed it or failed with *status. */
 static bool handed_over(int index, const situ_work *work, situ_status *status) {
   situ__target *d = situ__target_enter(index, "conv", status);
   if (!d) return true;

@@ -9,7 +9,7 @@
 
 /* ---- fill ----------------------------------------------------------------------------------- */
 
-/* The value as memory of dtype. */
+/* The value as the bits of dtype. */
 static int64_t bits_of(const situ_work *work, situ_dtype dtype) {
   double x = work->scalar[0];
   switch (dtype) {
@@ -117,7 +117,7 @@ situ_status situ__lower_random(int index, const situ_work *work) {
 situ_status situ__lower_triangle(int index, const situ_work *work) {
   const situ_view_desc *y = work->out[0], *view[] = { y, work->in[0] };
   int64_t rows = y->size[y->ndim - 2], columns = y->size[y->ndim - 1];
-  /* Further out than the corners is all or nothing, and cannot overflow. */
+  /* Diagonals beyond the corners select all or nothing; clamping them prevents overflow. */
   int64_t diagonal = work->integer[0] < -rows ? -rows : work->integer[0] > columns ? columns : work->integer[0];
   situ__call call = { .variant = { .text = SITU__TEXT_triangle,
                                    .op = (uint8_t)work->op,

@@ -3,11 +3,11 @@
 #include "backend/lower/lower.h"
 #include "kernels/dialect.h"
 
-/* What is known of each row besides its formulas. */
+/* Properties of each row of the tables. */
 typedef struct trait {
-  const char *name, *gradient; /* in the text; NULL: none */
-  bool whole, floating;        /* which lanes have it */
-  bool test;                   /* its result is bool */
+  const char *name, *gradient; /* names in the kernel source; NULL: none */
+  bool whole, floating;        /* compute types that support it */
+  bool test;                   /* the result is bool */
   uint8_t uses;                /* what its gradient reads */
 } trait;
 static const trait unary[SITU_UNARIES] = {
@@ -56,7 +56,8 @@ static situ_status launch(int index, const situ_work *work, int family, const ch
   const bool dense = situ__lower_walk(&w, 1 + ins, view);
   situ__lower_block(&call, &w, sizeof w);
   const bool faults = family == 3 && lane == SITU__LANE_I64 && divides(work->op);
-  /* A division by 0 is told of with the op that met it; functions of two operands have no numbers of their own. */
+  /* A division by 0 is reported with the op that caused it; functions of two operands have no scalar parameters of
+     their own. */
   situ__lower_scalars(&call, faults ? (double[4]){ work->op } : work->scalar);
   if (family == 0 && work->outs > 1 && work->out[1] &&
       situ__lower_lane_of((situ_dtype)view[0]->dtype) != SITU__LANE_I64) {
@@ -110,8 +111,8 @@ situ_status situ__lower_cast(int index, const situ_view_desc *v, situ_dtype dtyp
   return status;
 }
 
-/* Operands of other dtypes than is computed in are cast first, and so is a result last: there is a kernel for each dtype, not
-   for each mixture. */
+/* Casts operands whose dtype differs from `compute` first, and the result last: there is a kernel for each dtype, not
+   for each combination. */
 static situ_status run(int index, const situ_work *work, int family, const char *name, bool test, int ins,
                        const situ_view_desc *const *given) {
   const situ_view_desc *view[4] = { given[0] };
@@ -141,7 +142,7 @@ static bool has(const trait *row, situ_dtype compute) {
   return situ__lower_lane_of(compute) == SITU__LANE_I64 ? row->whole : row->floating;
 }
 
-/* A copy within a dtype moves bytes: a whole dtype of the same size keeps every bit of a NaN. */
+/* A copy within a dtype moves bytes, as an integer dtype of the same size: every bit of a NaN is kept. */
 situ_status situ__lower_copy(int index, const situ_work *work) {
   situ_view_desc y = *work->out[0], x = *work->in[0];
   situ_dtype compute = (situ_dtype)x.dtype;
@@ -167,7 +168,7 @@ situ_status situ__lower_unary_grad(int index, const situ_work *work) {
   if ((row->uses == USES_X && !x) || (row->uses == USES_Y && !y))
     return situ__host->fail(SITU_E_ARG, "backward", "a gradient needs the %s of its function",
                             x ? "result" : "operand");
-  /* A formula does not look at what it does not use: g stands in for it. */
+  /* A formula does not read operands that it does not use: g stands in for them. */
   const situ_view_desc *view[] = { work->out[0], row->uses == USES_X ? x : g, row->uses == USES_Y ? y : g, g };
   return run(index, work, 2, row->gradient, false, 3, view);
 }

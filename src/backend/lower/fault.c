@@ -1,4 +1,4 @@
-/* What a kernel met that it could not go on with, in the words of the cpu.
+/* Errors that kernels met, with the CPU backend's messages.
    SPDX-License-Identifier: MIT */
 #include "backend/lower/lower.h"
 

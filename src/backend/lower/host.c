@@ -1,4 +1,4 @@
-/* What the library hands to a module, and the module's answer whether the two fit.
+/* The module's entry point: takes the library's functions and checks that the two versions fit.
    SPDX-License-Identifier: MIT */
 #include "backend/lower/lower.h"
 

@@ -1,8 +1,9 @@
-/* Picking and writing by index.
+/* Gather and scatter by index.
    SPDX-License-Identifier: MIT */
 #include "backend/lower/lower.h"
 
-/* Steps of the index along dimension d of what it picks for: whole slices have one index each, elements one of their own. */
+/* Stride of the index along dimension d of the gathered elements: whole slices have one index each, elements one of
+   their own. */
 static int64_t index_step(const situ_work *work, const situ_view_desc *index, int d) {
   bool elements = work->op & SITU_INDEX_ELEMENTS;
   if (elements) return index->ndim ? index->stride[d] : 0;
@@ -32,7 +33,7 @@ situ_status situ__lower_gather(int index, const situ_work *work) {
   return situ__lower_run(index, &call, w.numel);
 }
 
-/* Are all indices inside? If not, *bad becomes 1. */
+/* Checks that all indices are in range; else sets *bad to 1. */
 static situ_status look(situ__target *d, const situ_view_desc *at, void *bad, const picks *p) {
   walk w;
   (void)situ__lower_walk(&w, 1, &at);
@@ -47,7 +48,7 @@ static situ_status look(situ__target *d, const situ_view_desc *at, void *bad, co
   return status == SITU_OK ? situ__lower_items(d, &call, w.numel) : status;
 }
 
-/* Into y, whose dtype is one that sums may be kept in. */
+/* Scatters into y, whose dtype must be one that sums are kept in. */
 static situ_status scatter(int index, const situ_work *work, const situ_view_desc *y) {
   const situ_view_desc *at = work->in[0], *src = work->in[1], *shape = work->op & SITU_INDEX_ELEMENTS ? at : src;
   const int dim = (int)work->integer[0];
@@ -89,7 +90,7 @@ static situ_status scatter(int index, const situ_work *work, const situ_view_des
   return situ__target_leave(d, status);
 }
 
-/* Sums of f16 and bf16 are kept in f32, and rounded once. */
+/* Sums of f16 and bf16 are kept in f32 and rounded once. */
 situ_status situ__lower_scatter(int index, const situ_work *work) {
   const situ_view_desc *y = work->out[0];
   situ_dtype lane = situ__lower_lane_dtype((situ_dtype)y->dtype);

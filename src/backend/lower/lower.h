@@ -1,5 +1,5 @@
-/* Verbs as kernels: what the backends whose kernels are texts (src/kernels/{flat,group}) have in common. A verb becomes calls
-   of kernels here, once for all of them; a backend brings memory, a queue, and the way from a variant to a kernel.
+/* Lowers verbs to kernel calls, for all backends whose kernels are compiled from the sources in
+   src/kernels/{flat,group}. A backend provides memory, a queue, and a compiler from a variant to a kernel.
    SPDX-License-Identifier: MIT */
 #ifndef SITU_KERNELS_LOWER_H
 #define SITU_KERNELS_LOWER_H
@@ -9,7 +9,7 @@
 #include "situ/sys/module.h"
 
 /* ---- kernels -------------------------------------------------------------------------------- */
-/* The kernel texts, one kernel each: src/kernels/{flat,group}/<name>.h. */
+/* Kernel sources, one kernel each: src/kernels/{flat,group}/<name>.h. */
 /* clang-format off */
 #define SITU__TEXTS(ROW)                                                                         \
   ROW(elementwise)                                                                               \
@@ -29,21 +29,21 @@ typedef enum situ__text {
 
 enum { SITU__CALL_DTYPES = 6, SITU__CALL_BUFFERS = 12, SITU__CALL_BLOCKS = 4, SITU__CALL_NAME = 96 };
 
-/* What makes one kernel different from another. Cleared first: it is compared as bytes. */
+/* Everything that distinguishes one compiled kernel from another. Zero it first: variants are compared as bytes. */
 typedef struct situ__variant {
-  uint8_t text, op, compute;        /* compute: a situ_dtype; the lane follows from it */
-  uint8_t dtype[SITU__CALL_DTYPES]; /* D0, D1, ... in the text; 0: not defined */
-  uint8_t family;                   /* elementwise: whose row op is, as tables have the same numbers */
+  uint8_t text, op, compute;        /* compute: a situ_dtype, which determines the compute type */
+  uint8_t dtype[SITU__CALL_DTYPES]; /* D0, D1, ... in the source; 0: not defined */
+  uint8_t family;                   /* elementwise: the table that op indexes, as the tables use the same numbers */
   uint8_t pad[2];
-  uint32_t flags; /* FLAGS in the text */
+  uint32_t flags; /* FLAGS in the source */
 } situ__variant;
 
 typedef struct situ__call {
   situ__variant variant;
-  const char *name; /* NAME in the text: a row of its table */
-  const char *op;   /* what errors are of */
+  const char *name; /* NAME in the source: a row of its table */
+  const char *op;   /* the op that errors name */
   int buffers, blocks;
-  void *buffer[SITU__CALL_BUFFERS]; /* memory of the backend's; NULL is a NULL pointer to the kernel */
+  void *buffer[SITU__CALL_BUFFERS]; /* the backend's memory; NULL is a NULL pointer in the kernel */
   struct {
     const void *data;
     size_t bytes;
@@ -52,67 +52,69 @@ typedef struct situ__call {
     float f32[4];
     double f64[4];
     int64_t i64[4];
-  } scalar;             /* what situ__lower_scalars points to */
-  void *const *touched; /* further memory that it reads or writes, whose addresses are in a block */
+  } scalar;             /* situ__lower_scalars' block points here */
+  void *const *touched; /* further memory that the kernel reads or writes, whose addresses are in a block */
   int touches;
-  bool alone;  /* groups of one work-item */
+  bool alone;  /* work-groups of one work-item */
   bool checks; /* may write to the device's fault, which is then its last argument */
 } situ__call;
 
-/* ---- what a backend brings ------------------------------------------------------------------ */
-/* The first member of its device. */
+/* ---- provided by the backend --------------------------------------------------------------- */
+/* The first member of a backend's device. */
 typedef struct situ__target {
   int index;
   bool cpu, fp64;
-  bool addresses; /* a buffer is its address, and not known to be aligned; else it is aligned for everything */
-  bool warps;     /* lanes hand each other values, WARP at a time */
-  size_t group;   /* work-items of a group */
-  /* NULL, or a library's matrix products: true if this one was queued, or failed with *status; false: it is to be made here.
-     batch: offsets and steps of y, a, b and bias (in[2], if scalar[1] is not 0); the device is entered. */
+  bool addresses; /* buffers are addresses, perhaps unaligned; else handles, aligned for all dtypes */
+  bool warps;     /* threads exchange values within warps of WARP */
+  size_t group;   /* work-items of a work-group */
+  /* NULL, or a library's matrix products. Returns true if the library queued it or failed with *status; false: the
+     caller must launch a kernel. batch: offsets and steps of y, a, b and bias (in[2], if scalar[1] is not 0). The
+     device is entered. */
   bool (*product)(struct situ__target *target, const situ_work *work, const walk *batch, const products *s,
                   situ_status *status);
-  /* NULL, or a library's convolutions, in the same way. */
+  /* NULL, or a library's convolutions, with the same contract. */
   bool (*convolve)(struct situ__target *target, const situ_work *work, situ_status *status);
 } situ__target;
 
-/* What the library handed to the module (host.c). */
+/* The library's functions for the module (host.c). */
 extern const situ_host *situ__host;
-/* Device `index`, opened and locked; NULL: *status says why not, and it is recorded. */
+/* Opens and locks device `index`. Returns NULL after recording an error, with its status in *status. */
 situ__target *situ__target_enter(int index, const char *op, situ_status *status);
-/* Unlocks; returns status. */
+/* Unlocks the device; returns status. */
 situ_status situ__target_leave(situ__target *target, situ_status status);
-/* What is known of it before it is entered. */
+/* Constant properties of device `index`, which need not be entered. */
 const situ__target *situ__target_of(int index);
-/* Queues `groups` groups of the device's size (call->alone: of one). Arguments are buffers, blocks, and the fault where the call checks. */
+/* Queues `groups` work-groups of the device's size (call->alone: of one work-item). The kernel's arguments are buffers,
+   blocks, and the fault if call->checks. */
 situ_status situ__target_launch(situ__target *target, const situ__call *call, int64_t groups);
-/* Scratch for work that is queued before it is released. NULL: recorded. */
+/* Scratch memory for work that is queued before its release. Returns NULL after recording an error. */
 void *situ__target_scratch(situ__target *target, const char *op, size_t bytes);
-/* NULL is ignored. The device may be entered or not. */
+/* Releases scratch; the device may be entered or not. NULL is allowed. */
 void situ__target_release(int index, void *scratch);
-/* Queues zeros. */
+/* Queues a fill with zeros. */
 situ_status situ__target_clear(situ__target *target, const char *op, void *scratch, size_t bytes);
 
-/* ---- made kernels (table.c) ------------------------------------------------------------------ */
+/* ---- compiled kernels (table.c) -------------------------------------------------------------- */
 typedef struct situ__made {
   situ__variant variant;
   void *kernel; /* the backend's; NULL: a free slot */
 } situ__made;
-/* Cleared first; guarded by its device's lock. */
+/* Zero it first. The device's lock guards it. */
 typedef struct situ__table {
   situ__made *made;
   size_t slots, count;
 } situ__table;
-/* NULL: it was not made yet. */
+/* Returns NULL if it was not compiled yet. */
 void *situ__table_find(const situ__table *table, const situ__variant *variant);
-/* One that is not there yet. False: no memory. */
+/* Adds a kernel that is not in the table. Returns false when out of memory. */
 bool situ__table_add(situ__table *table, const situ__variant *variant, void *kernel);
 
 /* ---- faults (fault.c) ------------------------------------------------------------------------ */
-/* Records what a kernel met on device `kind`:`index`; returns its status. */
+/* Records what a kernel on device `kind`:`index` reported; returns its status. */
 situ_status situ__lower_tell(const char *kind, int index, const fault *seen);
 
 /* ---- calls (call.c) ------------------------------------------------------------------------- */
-/* Adds an operand: its buffer. */
+/* Adds an operand's buffer; for NULL, a NULL pointer. */
 static inline void situ__lower_buffer(situ__call *call, const situ_view_desc *view) {
   call->buffer[call->buffers++] = view ? view->storage->data : NULL;
 }
@@ -120,63 +122,66 @@ static inline void situ__lower_block(situ__call *call, const void *data, size_t 
   call->block[call->blocks].data = data;
   call->block[call->blocks++].bytes = bytes;
 }
-/* Adds four scalars in the lane of variant.compute; call must stay where it is. */
+/* Adds four scalars of variant.compute's type. The block points into *call, which must not move. */
 void situ__lower_scalars(situ__call *call, const double *from);
-/* The name of its kernel among all: what cmake/kernels.cmake calls it. */
+/* Unique name of the call's kernel, as cmake/kernels.cmake generates it. */
 void situ__lower_name(const situ__call *call, char name[SITU__CALL_NAME]);
-/* Queues as many work-items; the device is entered. */
+/* Queues `items` work-items; the device must be entered. */
 situ_status situ__lower_items(situ__target *target, const situ__call *call, int64_t items);
-/* The same on device `index`, which is entered meanwhile. */
+/* Enters device `index` and queues `items` work-items. */
 situ_status situ__lower_run(int index, const situ__call *call, int64_t items);
-/* For texts whose kernel is FLAT: items of about `size` elements. */
+/* For FLAT kernels: work-items of about `size` elements each. */
 situ_status situ__lower_run_flat(int index, situ__call *call, int64_t items, int64_t size);
-/* For texts whose operands are walked over together: in shares by a processor, in packs by a gpu. dense: none has gaps. */
+/* For kernels that walk all operands together: a CPU divides the elements into shares, a GPU into packs. dense: all
+   operands are without gaps. */
 situ_status situ__lower_run_walk(int index, situ__call *call, const walk *w, bool dense, int count,
                                  const situ_view_desc *const *views);
-/* One line a group, or where lines are many or short one line a work-item (FLAG_SERIAL is set then). beside: lines lie beside
-   each other, and a processor may take some at a time (FLAG_BESIDE). */
+/* One line for each work-group; where lines are many or short, one for each work-item (sets FLAG_SERIAL). beside: lines
+   are adjacent, and a CPU may process several at a time (sets FLAG_BESIDE). */
 situ_status situ__lower_run_lines(int index, situ__call *call, int64_t count, int64_t length, bool beside);
-/* Where a device's lanes hand each other values: the kernel for rows of `size` elements without gaps (row.h), whose operands are
-   views[], of one dtype (NULL: not there) from `vectors` on of any and a row long. Sets FLAG_ROW and what else is of it, and the
-   layout, which is the call's next block. False: the device has no such lanes. */
+/* Chooses the kernel for contiguous rows of `size` elements (row.h) on devices with warps. views[] are the operands
+   (NULL: absent), of one dtype up to `vectors`; from `vectors` on they are one row long and of any dtype. Sets FLAG_ROW
+   and its companions, and fills the layout, which the caller must add as the call's next block. Returns false if the
+   device has no warps. */
 bool situ__lower_rows(int index, situ__call *call, int64_t size, row_layout *layout, int count, int vectors,
                       const situ_view_desc *const *views);
-/* Queues that kernel for so many rows. */
+/* Queues that kernel for `rows` rows. */
 situ_status situ__lower_run_rows(int index, const situ__call *call, int64_t rows);
-/* Where a gpu does it (columns.h): sums over the rows of x, into y; op 1 and 2: a norm's gradients of weight and bias, into y and
-   y2, either of which may be NULL. n: sizes, the step between rows, and what the sums are divided by. */
+/* Sums the rows of x into y on a GPU (columns.h); op 1 and 2: a norm's gradients of weight and bias, into y and y2,
+   either of which may be NULL. n gives sizes, the step between rows, and the divisor of the sums. Returns false on a
+   CPU, where nothing is queued; else *status is set. */
 bool situ__lower_columns(int index, int op, column_sums n, const situ_view_desc *x, const situ_view_desc *g,
                          const situ_view_desc *mean, const situ_view_desc *rstd, const situ_view_desc *y,
                          const situ_view_desc *y2, situ_status *status);
-/* situ__target_scratch on device `index`, which is entered meanwhile. */
+/* Enters device `index` and calls situ__target_scratch. */
 void *situ__lower_scratch(int index, const char *op, size_t bytes);
 
 /* ---- views (walk.c) ------------------------------------------------------------------------- */
-/* The walk over operands of one shape, as few dimensions as they allow; true: all are without gaps. */
+/* Walk over operands of one shape, in as few dimensions as possible. Returns true if all are without gaps. */
 bool situ__lower_walk(walk *to, int count, const situ_view_desc *const *views);
-/* Adds a dimension, outermost first; one that continues the last is merged with it. */
+/* Adds a dimension, outermost first; merges it with the last one if they are contiguous. */
 void situ__lower_walk_add(walk *to, int count, int64_t size, const int64_t *strides);
-/* What quotient() divides by size with; 0: it is too large. */
+/* Multiplier for quotient()'s division by size; 0: size is too large. */
 int64_t situ__lower_magic(int64_t size);
-/* How many elements a pack of these operands has, as pack.h has it; and how a gpu goes through their walk. */
+/* Elements of a pack of these operands (pack.h). */
 int64_t situ__lower_pack(int count, const situ_view_desc *const *views);
-/* Elements that the view's first one lies behind a place where packs begin. */
+/* Number of elements from the last pack boundary to the view's first element. */
 int64_t situ__lower_skew(const situ__target *target, const situ_view_desc *view, int64_t pack);
 packs situ__lower_packs(const situ__target *target, const walk *w, int64_t pack, int count,
                         const situ_view_desc *const *views);
-/* Sizes around one dimension of operands without gaps, and where those begin (NULL: 0). */
+/* Sizes around one dimension of operands without gaps, and the operands' offsets (NULL: 0). */
 lines situ__lower_lines(const situ_view_desc *of, int64_t dim, int count, const situ_view_desc *const *views);
-/* The geometry of windows over the planes of large, an element of small for each (pool.c). */
+/* Geometry of windows over the planes of `large`; `small` has one element for each window (pool.c). */
 windows situ__lower_windows(const situ_window *w, const situ_view_desc *large, const situ_view_desc *small);
-/* A gapless view of scratch. */
+/* Contiguous view of scratch memory. */
 situ_view_desc situ__lower_scratch_view(situ_storage *storage, void *memory, situ_dtype dtype, int64_t numel);
-/* A tensor of its own, in scratch (storage->data, to be released), for elements of dtype for all that v has: those that are
-   broadcast count once (elementwise.c). And the same with v's values. */
+/* stand_in: an uninitialised tensor in scratch (the caller releases storage->data) of v's shape and the given dtype;
+   broadcast elements are stored once. cast: the same with v's values (elementwise.c). */
 situ_status situ__lower_stand_in(int index, const situ_view_desc *v, situ_dtype dtype, situ_view_desc *to,
                                  situ_storage *storage);
 situ_status situ__lower_cast(int index, const situ_view_desc *v, situ_dtype dtype, situ_view_desc *to,
                              situ_storage *storage);
-/* A whole dtype whose elements are as large. */
+/* Integer dtype of the same element size. */
 situ_dtype situ__lower_whole(int dtype);
 situ_dtype situ__lower_lane_dtype(situ_dtype dtype);
 static inline int64_t situ__lower_offset(const situ_view_desc *view) { return view ? view->offset : 0; }
@@ -203,8 +208,8 @@ situ_status situ__lower_gather(int index, const situ_work *work);
 situ_status situ__lower_scatter(int index, const situ_work *work);
 situ_status situ__lower_nonzero(int index, const situ_work *work);
 situ_status situ__lower_matmul(int index, const situ_work *work);
-/* `together` products of a and b that follow each other in the first dimension are added up in one item of y's; more than one only
-   on a processor. */
+/* Adds `together` consecutive products of a and b along the first dimension into one item of y; more than one only on a
+   CPU. */
 situ_status situ__lower_matmul_sums(int index, const situ_work *work, int64_t together);
 situ_status situ__lower_conv(int index, const situ_work *work);
 situ_status situ__lower_pool(int index, const situ_work *work);
@@ -214,7 +219,7 @@ situ_status situ__lower_batch_norm(int index, const situ_work *work);
 situ_status situ__lower_nll(int index, const situ_work *work);
 situ_status situ__lower_optimizer(int index, const situ_work *work);
 
-/* The verbs that become kernels, and what the slots of such a backend are filled with. */
+/* All verbs that are lowered to kernels, and the slots of such a backend's verb table. */
 /* clang-format off */
 #define SITU__LOWERED_VERBS(ROW)\
   ROW(COPY, copy) ROW(FILL, fill) ROW(RANGE, range) ROW(RANDOM, random) ROW(TRIANGLE, triangle)   \

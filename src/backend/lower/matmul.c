@@ -2,7 +2,7 @@
    SPDX-License-Identifier: MIT */
 #include "backend/lower/lower.h"
 
-/* The step of dimension d of y in an operand that is broadcast to it. */
+/* Stride of y's dimension d in an operand that is broadcast to y. */
 static int64_t step(const situ_view_desc *v, const situ_view_desc *y, int d) {
   int own = d - (y->ndim - v->ndim);
   return own < 0 || v->size[own] == 1 ? 0 : v->stride[own];
@@ -12,8 +12,8 @@ static int64_t tiles(const products *s) {
   return (s->m + s->tile_rows - 1) / s->tile_rows * ((s->n + s->tile_columns - 1) / s->tile_columns);
 }
 
-/* The tiles of group/matmul.h. A processor's may be smaller than the largest, of whole panels: every core is to have several,
-   but none that is hardly worth a call. */
+/* Chooses the tile size of group/matmul.h. On a CPU tiles are smaller than the largest, in whole panels, so that every
+   core has several, but not so small that the call costs more than the work. */
 static void choose_tile(products *s, const situ__target *d, int64_t panel, int64_t batch) {
   enum { ENOUGH = 16, LEAST_ROWS = 24, LEAST_WORK = 1 << 18 };
   if (!d->cpu) {
@@ -28,7 +28,7 @@ static void choose_tile(products *s, const situ__target *d, int64_t panel, int64
   }
 }
 
-/* A batch whose items have a and bias in common is one product, whose columns are those of all items. */
+/* If all items of a batch share a and bias, they are one product with the columns of all items. */
 static void merge(products *s, walk *batch) {
   for (int d = 0; d < (int)batch->ndim; d++) {
     if (batch->stride[1][d] || batch->stride[3][d]) continue;
@@ -48,7 +48,7 @@ situ_status situ__lower_matmul(int index, const situ_work *work) { return situ__
 situ_status situ__lower_matmul_sums(int index, const situ_work *work, int64_t together) {
   const situ_view_desc *y = work->out[0], *a = work->in[0], *b = work->in[1];
   const situ_view_desc *bias = work->ins > 2 ? work->in[2] : NULL;
-  if (work->scalar[1] == 0) bias = NULL; /* not even its NaN */
+  if (work->scalar[1] == 0) bias = NULL; /* NaN in bias must not count then */
   const int row = y->ndim - 2, column = y->ndim - 1;
   walk batch = { .numel = 1, .offset = { y->offset, a->offset, b->offset, situ__lower_offset(bias) } };
   for (int d = 0; d < row; d++) {

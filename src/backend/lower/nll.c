@@ -20,7 +20,7 @@ static situ_status total(int index, situ_view_desc *from, const situ_view_desc *
 typedef struct plan {
   const situ_work *work;
   situ_dtype lane;
-  uint8_t dtype; /* of x */
+  uint8_t dtype; /* x's dtype */
   situ__call call;
   nlls n;
   row_layout layout;
@@ -33,24 +33,24 @@ static void *take(plan *p, int k, int index, int64_t elements) {
 }
 
 static void add(plan *p, int k, const situ_view_desc *v) {
-  /* What is not there is of x's dtype: one kernel more serves nobody. */
+  /* Absent operands get x's dtype, so that no extra variant is compiled. */
   if (k >= 0) p->call.variant.dtype[k] = v ? v->dtype : p->dtype;
   situ__lower_buffer(&p->call, v);
 }
 
-/* Classes that lie beside each other are a row; one that has no need to be held may be of any length. */
+/* Contiguous classes are a row. FLAG_LONG: the kernel need not keep the row in registers, so any length will do. */
 static bool rows(plan *p, int index, const situ_view_desc *y, const situ_view_desc *x) {
   const situ_view_desc *const views[] = { y, x };
   if (p->n.inner != 1 || p->n.classes <= ROW_FEW ||
       !situ__lower_rows(index, &p->call, p->n.classes, &p->layout, 2, 2, views))
     return false;
   if (!(p->call.variant.flags & FLAG_WARP)) p->call.variant.flags |= FLAG_LONG;
-  p->call.variant.flags &= ~FLAG_WEIGHT; /* one kernel for both */
+  p->call.variant.flags &= ~FLAG_WEIGHT; /* one kernel for both cases */
   situ__lower_block(&p->call, &p->layout, sizeof p->layout);
   return true;
 }
 
-/* The loss of every position and the weight that it used, then their sums. */
+/* Computes each position's loss and the weight that it used, then their sums. */
 static situ_status forward(plan *p, int index) {
   const situ_work *work = p->work;
   const situ_view_desc *y = work->out[0], *used = work->out[1];
@@ -65,7 +65,7 @@ static situ_status forward(plan *p, int index) {
   sum = situ__lower_scratch_view(&memory[2], p->scratch[2], p->lane, 1);
   divisor = situ__lower_scratch_view(&memory[3], p->scratch[3], p->lane, 1);
   add(p, 0, y);
-  if (!each) p->call.variant.dtype[0] = p->dtype; /* y is written later */
+  if (!each) p->call.variant.dtype[0] = p->dtype; /* a later kernel writes y */
   add(p, 1, work->in[0]);
   add(p, -1, work->in[1]);
   add(p, 3, work->in[2]);
@@ -91,7 +91,7 @@ static situ_status forward(plan *p, int index) {
   if (!mean) return total(index, &loss, &to);
   status = total(index, &loss, &sum);
   if (status != SITU_OK) return status;
-  /* Nothing but ignored positions: NaN, as in torch. */
+  /* 0 / 0 if all positions are ignored: NaN, as in torch. */
   return situ__lower_binary(index, &(situ_work){ .verb = SITU_VERB_BINARY,
                                                  .op = SITU_BINARY_div,
                                                  .compute = p->lane,
@@ -121,7 +121,7 @@ static situ_status backward(plan *p, int index) {
   add(p, -1, work->in[5]);
   add(p, 2, work->in[0]);
   add(p, 4, work->in[4]);
-  if (!work->in[4]) p->call.variant.dtype[4] = (uint8_t)p->lane; /* as it would be */
+  if (!work->in[4]) p->call.variant.dtype[4] = (uint8_t)p->lane; /* the dtype that it would have */
   add(p, -1, weight ? &weight_sum : NULL);
   if (work->integer[1] == SITU_REDUCTION_NONE) p->call.variant.flags |= FLAG_EACH;
   if (work->integer[1] == SITU_REDUCTION_MEAN && work->in[4]) p->call.variant.flags |= FLAG_MEAN;

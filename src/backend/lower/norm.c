@@ -2,8 +2,8 @@
    SPDX-License-Identifier: MIT */
 #include "backend/lower/lower.h"
 
-/* The one dtype of vectors of parameters; x's, where there are none. SITU_DTYPES: they are of several, for which there would
-   have to be many kernels. */
+/* The dtype that all parameter vectors share; `otherwise` if there are none; SITU_DTYPES if they differ, as kernels are
+   not compiled for each combination. */
 static uint8_t vector_dtype(const situ_view_desc *const *v, int count, uint8_t otherwise) {
   uint8_t dtype = 0;
   for (int k = 0; k < count; k++)
@@ -11,7 +11,7 @@ static uint8_t vector_dtype(const situ_view_desc *const *v, int count, uint8_t o
   return dtype ? dtype : otherwise;
 }
 
-/* The sums over rows that are the gradients of weight and bias. */
+/* Sums over rows: the gradients of weight and bias. */
 static situ_status columns(int index, situ__call call, const norms *n, const situ_view_desc *const *v) {
   call.variant.flags = FLAG_COLUMNS | (v[0] ? FLAG_WEIGHT : 0) | (v[1] ? FLAG_BIAS : 0);
   for (int k = 0; k < 6; k++) situ__lower_buffer(&call, v[k]);
@@ -22,7 +22,7 @@ static situ_status columns(int index, situ__call call, const norms *n, const sit
 situ_status situ__lower_norm(int index, const situ_work *work) {
   bool back = work->op == SITU_LAYER_NORM_GRAD || work->op == SITU_RMS_NORM_GRAD, centred = work->op < SITU_RMS_NORM;
   const situ_view_desc *x = work->in[back], *g = back ? work->in[0] : NULL, *y = work->out[0];
-  /* Where each operand stands differs: see situ_norm_pass. */
+  /* Operands have different positions forward and backward: see situ_norm_pass. */
   const situ_view_desc *const *of = back ? work->in : work->out;
   const situ_view_desc *mean = centred ? of[back ? 2 : 1] : NULL, *rstd = of[(back ? 2 : 1) + centred];
   const situ_view_desc *weight = work->in[!back ? 1 : centred ? 4 : 3], *bias = !back && centred ? work->in[2] : NULL;
@@ -44,7 +44,7 @@ situ_status situ__lower_norm(int index, const situ_work *work) {
   situ__call call = { .variant = { .text = SITU__TEXT_norm,
                                    .op = (uint8_t)work->op,
                                    .compute = (uint8_t)lane,
-                                   /* What is not there is of x's dtype: one kernel more serves nobody. */
+                                   /* Absent operands get x's dtype, so that no extra variant is compiled. */
                                    .dtype = { y ? y->dtype : x->dtype, x->dtype, g ? g->dtype : x->dtype, vectors,
                                               vectors },
                                    .flags = (weight ? FLAG_WEIGHT : 0) | (bias ? FLAG_BIAS : 0) },
@@ -80,7 +80,7 @@ situ_status situ__lower_norm(int index, const situ_work *work) {
 
 /* ---- batch norm ----------------------------------------------------------------------------- */
 
-/* Its vectors are of one dtype. */
+/* All vectors must have one dtype. */
 static situ_status batch_norm(int index, const situ_work *work) {
   bool back = work->op == SITU_BATCH_NORM_GRAD;
   const situ_view_desc *x = work->in[back], *g = back ? work->in[0] : NULL, *y = work->out[0];
@@ -142,14 +142,14 @@ static situ_status batch_norm(int index, const situ_work *work) {
   return situ__target_leave(target, situ__target_launch(target, &call, n.channels));
 }
 
-/* Vectors of several dtypes: they are cast to the lane's first, and those that are written cast back last. */
+/* Vectors of different dtypes are cast to the compute type first; results are cast back last. */
 situ_status situ__lower_batch_norm(int index, const situ_work *given) {
   enum { MOST = 6 };
   bool back = given->op == SITU_BATCH_NORM_GRAD;
   situ_work work = *given;
   const situ_view_desc **forward[] = { &work.in[1], &work.in[2], &work.in[3], &work.in[4], &work.out[3], &work.out[4] },
                        **backward[] = { &work.in[4], &work.out[1], &work.out[2] }, ***slot = back ? backward : forward;
-  const int count = back ? 3 : MOST, written = back ? 1 : 4; /* where those begin that are written */
+  const int count = back ? 3 : MOST, written = back ? 1 : 4; /* index of the first vector that is written */
   const situ_view_desc *vector[MOST] = { NULL };
   for (int k = 0; k < count; k++) vector[k] = *slot[k];
   const situ_dtype lane = situ__lower_lane_dtype((situ_dtype)work.in[back]->dtype);

@@ -1,4 +1,5 @@
-/* One fused optimiser step over a list of parameters: a kernel for each, or where buffers are addresses for many of them.
+/* One fused optimiser step over a list of parameters: a kernel for each parameter, or for many where buffers are
+   addresses.
    SPDX-License-Identifier: MIT */
 #include "backend/lower/lower.h"
 #include "kernels/dialect.h"
@@ -17,7 +18,7 @@
 #include "kernels/optimizer.h"
 #include "kernels/rule.h"
 
-/* A bit for each state that is there and that the rule uses: others are left alone. */
+/* A bit for each state that exists and that the rule uses; other states are not touched. */
 static uint32_t states_of(const situ_work *work, const situ_optimizer_item *item) {
   const situ_optimizer_params *o = work->params;
   uint32_t used = o->amsgrad ? 7 : 3, there = 0;
@@ -38,7 +39,7 @@ static uint32_t flags_of(const situ_work *work, const situ_optimizer_item *item,
   return work->op == SITU_RULE_SGD ? flags : flags | (o->amsgrad ? FLAG_AMSGRAD : 0);
 }
 
-/* The call for a parameter, without its memory, and the constants of its step. */
+/* The call for a parameter, without its buffers, and the constants of its step. */
 typedef struct step_call {
   situ__call call;
   rule_f32 narrow;
@@ -61,7 +62,7 @@ static void begin(step_call *c, const situ_work *work, const situ_optimizer_item
                     .wide = rule_of_f64(o, decoupled, size, correction) };
 }
 
-/* The blocks that follow where memory is. */
+/* Adds the blocks that follow the offsets. */
 static void constants(step_call *c, const situ_work *work) {
   const situ_optimizer_params *o = work->params;
   const bool wide = c->call.variant.compute == SITU_F64;
@@ -87,7 +88,7 @@ static situ_status one(situ__target *d, const situ_work *work, const situ_optimi
   return situ__lower_items(d, &c.call, s.numel);
 }
 
-/* One kernel for as many parameters as have the same rule, dtype and number of steps, and go into its arguments. */
+/* One kernel for as many parameters as have the same rule, dtype and step count, and fit into its arguments. */
 static situ_status together(situ__target *d, const situ_work *work, int64_t *next) {
   const situ_optimizer_item *item = &work->list[*next];
   const situ_dtype dtype = (situ_dtype)item->param->dtype;

@@ -1,8 +1,8 @@
-/* Sorting, and where a tensor is not 0.
+/* Sorting, and indices of nonzero elements.
    SPDX-License-Identifier: MIT */
 #include "backend/lower/lower.h"
 
-/* As flat/sort.h has it. */
+/* The same struct as in flat/sort.h. */
 typedef struct sorts {
   int64_t outer, size, inner, k, run, x, values, indices;
 } sorts;
@@ -67,7 +67,7 @@ situ_status situ__lower_sort(int index, const situ_work *work) {
 }
 
 situ_status situ__lower_nonzero(int index, const situ_work *work) {
-  enum { PIECE = 256 }; /* as in flat/nonzero.h */
+  enum { PIECE = 256 }; /* the same as in flat/nonzero.h */
   const situ_view_desc *x = work->in[0], *y = work->out[0];
   walk w = { .numel = x->numel, .ndim = x->ndim, .offset = { x->offset } };
   for (int d = 0; d < x->ndim; d++) w.size[d] = x->size[d];

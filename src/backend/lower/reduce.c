@@ -1,11 +1,11 @@
-/* Reductions, where the extremes are, and running sums.
+/* Reductions, argmin and argmax, and cumulative sums.
    SPDX-License-Identifier: MIT */
 #include <math.h>
 
 #include "backend/lower/lower.h"
 #include "device/nothing.h"
 
-/* What is folded, what elements become first, and what becomes of the result. */
+/* The reduction, what is applied to elements first, and what to the result. */
 typedef struct recipe {
   uint32_t fold, map, finish;
 } recipe;
@@ -36,7 +36,7 @@ static recipe recipe_of(const situ_work *work) {
   return work->op == SITU_REDUCE_NORM ? norm_recipe(work->scalar[0]) : of[work->op];
 }
 
-/* all and any: of their folds they may be made again. */
+/* True for all and any, whose partial results may be tested again. */
 static bool test(const recipe *r) { return r->map == MAP_NONZERO && (r->fold == FOLD_MIN || r->fold == FOLD_MAX); }
 
 enum { LONG = 1 << 16, PIECES = 1024, ROWS = 32 };
@@ -59,7 +59,7 @@ static situ_status fold(int index, const situ_work *work, situ_dtype compute, co
   return situ__lower_run_lines(index, &call, kept->numel, cut->length, beside);
 }
 
-/* All of a long line: pieces of it, then their folds. */
+/* Reduces a long line to one element: pieces first, then their partial results. */
 static situ_status in_pieces(int index, const situ_work *work, situ_dtype compute, const recipe *r, const walk *part) {
   const situ_view_desc *x = work->in[0], *y = work->out[0];
   void *memory = situ__lower_scratch(index, "reduce", PIECES * sizeof(double));
@@ -79,7 +79,7 @@ static situ_status in_pieces(int index, const situ_work *work, situ_dtype comput
   return status;
 }
 
-/* x is of compute's lane; y of x's dtype or the lane's, or the result of a test is bool. */
+/* x's compute type must be that of `compute`; y has x's dtype or the compute type, or is bool for all and any. */
 static situ_status reduce(int index, const situ_work *work, situ_dtype compute, const recipe *r) {
   const situ_view_desc *x = work->in[0], *y = work->out[0];
   walk kept = { .numel = y->numel, .offset = { y->offset, x->offset } }, part = { .numel = 1 };
@@ -108,7 +108,7 @@ static situ_status reduce(int index, const situ_work *work, situ_dtype compute, 
   return fold(index, work, compute, r, y, x, &kept, &part, &whole_line);
 }
 
-/* Other mixtures of dtypes: x is cast first, y last. */
+/* Other combinations of dtypes: casts x first and y last. */
 static situ_status reduce_cast(int index, const situ_work *given, situ_dtype compute, const recipe *r) {
   const situ_dtype lane = situ__lower_lane_dtype(compute);
   const situ_view_desc *x = given->in[0], *y = given->out[0];
@@ -152,7 +152,7 @@ situ_status situ__lower_reduce(int index, const situ_work *work) {
                                           .scalar = { value },
                                           .integer = { value == value && fabs(value) <= 1 ? (int64_t)value : 0 } });
   }
-  /* f32 counts to 2^24 only: what is counted is 0 or 1, whatever x is. */
+  /* f32 counts exactly to 2^24 only. The elements counted are 0 or 1, so any compute type will do. */
   if (r.map == MAP_NONZERO && !test(&r) && !whole && x->numel / (y->numel ? y->numel : 1) > 1 << 24) compute = SITU_F64;
   return reduce_cast(index, work, compute, &r);
 }

@@ -1,4 +1,4 @@
-/* Softmax, its logarithm, and their gradients.
+/* Softmax, log-softmax, and their gradients.
    SPDX-License-Identifier: MIT */
 #include "backend/lower/lower.h"
 

@@ -1,10 +1,10 @@
-/* From a variant to the kernel that a backend made of it: open addressing, found by its bytes.
+/* Table from a variant to its compiled kernel: open addressing over the variant's bytes.
    SPDX-License-Identifier: MIT */
 #include <string.h>
 
 #include "backend/lower/lower.h"
 
-/* Where v is, or where it would go; there is always a free slot. */
+/* The slot of v, or the free slot for it; at least one slot is free. */
 static situ__made *slot_of(const situ__table *t, const situ__variant *v) {
   uint64_t hash = 0xcbf29ce484222325u;
   const unsigned char *at = (const unsigned char *)v;

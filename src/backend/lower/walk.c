@@ -1,4 +1,4 @@
-/* Operands as kernels see them: merged dimensions, sizes of elements, lanes.
+/* Operands as kernels see them: merged dimensions, element sizes, compute types.
    SPDX-License-Identifier: MIT */
 #include "backend/lower/lower.h"
 
@@ -86,7 +86,7 @@ packs situ__lower_packs(const situ__target *target, const walk *w, int64_t pack,
   const int along = (int)w->ndim - 1;
   int64_t skew[WALK_OPERANDS] = { 0 };
   for (int k = 0; k < count; k++) skew[k] = situ__lower_skew(target, views[k], pack);
-  /* Writes are aligned first of all; reads with them, where they can be. */
+  /* Aligns writes first, and reads with them where their alignment is the same. */
   packs s = { .shift = w->stride[0][along] == 1 ? skew[0] : 0 };
   for (int k = 0; k < count; k++) {
     bool whole = w->stride[k][along] == 1 && skew[k] == s.shift;

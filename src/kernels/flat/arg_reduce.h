@@ -1,4 +1,4 @@
-/* Where the least (OP 0) or the greatest (1) of each line is: the first of equals, and NaN before everything.
+/* Index of the minimum (OP 0) or the maximum (1) of each line: the first of equal elements; NaN wins over all numbers.
    SPDX-License-Identifier: MIT */
 #include "kernels/element.h"
 

@@ -1,4 +1,4 @@
-/* y = f(x0, x1, x2), element by element, for every row of the formula tables; and copies, whose formula is x.
+/* y = f(x0, x1, x2) element by element, for all rows of the formula tables; copies, whose formula is x, too.
    SPDX-License-Identifier: MIT
 
    D0 is y, D1 to D3 the operands; NAME the row's function: unary_exp, unary_grad_exp, binary_add, ... */
@@ -59,7 +59,7 @@ DEVICE T copy(T x, T p0, T p1, T p2) { return x; }
 #include "kernels/ternary.h"
 #endif
 
-/* READ_1 to READ_3 are an element of each operand, what there is of them. */
+/* READ_1 to READ_3 load one element of each operand that exists. */
 #if defined(D3)
 #define RESULT NAME(READ_1, READ_2, READ_3, q.p[0], q.p[1], q.p[2])
 #elif defined(D2)
@@ -82,7 +82,7 @@ DEVICE T copy(T x, T p0, T p1, T p2) { return x; }
 #endif
 
 #if ON_CPU
-/* Where operand k's elements lie, from element i on: a processor goes along the last dimension without dividing for each. */
+/* Addresses operand k from element i on: a CPU steps along the last dimension without a division for each element. */
 #if FLAGS & FLAG_STRIDED
 #define RUN walk_run(&w, i, end)
 #define STEP(k) w.stride[k][w.ndim - 1]
@@ -102,12 +102,13 @@ DEVICE T copy(T x, T p0, T p1, T p2) { return x; }
 #define READ_3 v3[p][e]
 #endif
 
-/* Results that are on their way past the caches, and how many of them are beyond the begin of a cache line. */
+/* Results are collected in blocks before non-temporal stores; PAST_LINE is the number of elements after a cache line's
+   begin. */
 #if FLAGS & FLAG_STREAMS
 enum { BLOCK = 128 };
 #define PAST_LINE(at) ((I64)((ulong)(at) % sizeof(line) / sizeof(*(at))))
 #endif
-/* y may be one of the operands: each element is read before it is written. */
+/* y may alias an operand: each element is read before it is written. */
 FLAT run(GLOBAL MEMORY(D0) *y, GLOBAL const MEMORY(D1) *x1
 #ifdef D2
          ,
@@ -148,7 +149,7 @@ FLAT run(GLOBAL MEMORY(D0) *y, GLOBAL const MEMORY(D1) *x1
 #if FLAGS & FLAG_STREAMS
     MEMORY(D0) made[BLOCK];
     for (I64 done = 0, n; done < count; done += n) {
-      n = BLOCK - PAST_LINE(y + from_0 + done); /* the next block begins with a line */
+      n = BLOCK - PAST_LINE(y + from_0 + done); /* the next block begins at a cache line */
       if (n > count - done) n = count - done;
       for (I64 k = 0; k < n; k++) {
         const I64 j = done + k;

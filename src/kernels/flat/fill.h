@@ -1,4 +1,4 @@
-/* y = one value, any strides. D0 is a whole dtype of the element's size.
+/* y = one value, any strides. D0 is the integer dtype of the element's size.
    SPDX-License-Identifier: MIT */
 #include "kernels/element.h"
 #if ON_CPU

@@ -1,5 +1,5 @@
-/* Picking (OP 0) and writing (1) by index. An index that is outside is told of, and nothing is read for it; before anything
-   is written all are looked at (2), and one that is outside (*bad) stops all.
+/* Gather (OP 0) and scatter (1) by index. An index out of range is reported, and nothing is read for it. A scatter
+   first checks all indices (2) and writes nothing if one is out of range (*bad).
    SPDX-License-Identifier: MIT
 
    D0 is y, D1 x or src, D2 the index. The walk's operands are y, x (or src) and the index. */
@@ -37,7 +37,8 @@ typedef struct parameters {
   T p[4];
 } parameters;
 
-/* A line along the dimension is one work-item's: what is named several times takes in its values in the index's order. */
+/* One work-item writes a whole line along the dimension, so elements that are named several times are added in the
+   index's order. */
 GROUPS KERNEL run(GLOBAL MEMORY(D0) *y, GLOBAL const MEMORY(D1) *src, GLOBAL const MEMORY(D2) *index,
                   GLOBAL const I64 *bad, CONST_PARAM walk w, const picks p, const parameters q) {
   const I64 i = ITEM;

@@ -11,7 +11,7 @@
 #endif
 
 #define X(c) LOAD(D1, x[n.x + base + n.inner * (c)])
-#if FLAGS & FLAG_ROW /* there may be weights */
+#if FLAGS & FLAG_ROW /* weights are possible */
 #define W(c) (weight ? (T)LOAD(D3, weight[n.weight + (c)]) : 1)
 #elif FLAGS & FLAG_WEIGHT
 #define W(c) LOAD(D3, weight[n.weight + (c)])
@@ -41,7 +41,7 @@ DEVICE bool outside(GLOBAL fault *found, const nlls n, I64 position, I64 target)
 }
 
 #if OP == 0
-/* loss[position], used[position]; and y where nothing is reduced. */
+/* Writes loss[position] and used[position]; y too where nothing is reduced. */
 GROUPS KERNEL run(GLOBAL MEMORY(D0) *y, GLOBAL const MEMORY(D1) *x, GLOBAL const I64 *target,
                   GLOBAL const MEMORY(D3) *weight, GLOBAL T *lse, GLOBAL T *loss, GLOBAL T *used, const nlls n,
                   const parameters q
@@ -65,7 +65,8 @@ GROUPS KERNEL run(GLOBAL MEMORY(D0) *y, GLOBAL const MEMORY(D1) *x, GLOBAL const
 #if FLAGS & FLAG_LOGITS
   T top = -INFINITY, sum = 0;
 #if FLAGS & FLAG_ROW
-  /* Each lane's sum is around its own maximum so far, then around that of all. */
+  /* Each thread's sum is relative to its own maximum so far; the sums are then rescaled to the maximum of all
+     threads. */
   PASS {
     HELD_AT
     const T before = top;
@@ -84,7 +85,7 @@ GROUPS KERNEL run(GLOBAL MEMORY(D0) *y, GLOBAL const MEMORY(D1) *x, GLOBAL const
   for (I64 c = 0; c < n.classes; c++) sum += exp(X(c) - centre);
 #endif
   log_sum = centre + log(sum);
-  /* A row with Inf in it has no log-softmax: NaN, as in torch. */
+  /* The log-softmax of a row that contains Inf is NaN, as in torch. */
   if (log_sum == INFINITY) log_sum = log_sum - log_sum;
   if (IS_FIRST) lse[n.lse + position] = log_sum;
 #endif

@@ -1,4 +1,5 @@
-/* Where x is not 0: OP 0 counts in pieces of the elements, 1 adds up the counts, 2 writes places, in order.
+/* Indices of nonzero elements: OP 0 counts them in pieces of x, 1 computes the prefix sums of the counts, 2 writes
+   indices in order.
    SPDX-License-Identifier: MIT */
 #include "kernels/element.h"
 
@@ -24,7 +25,7 @@ GROUPS KERNEL run(GLOBAL I64 *counts, CONST_PARAM walk w) {
   }
 }
 #else
-/* Should x have changed since the result was sized, nothing is written past it. */
+/* Nothing is written past the result, even if x changed after the result was sized. */
 GROUPS KERNEL run(GLOBAL const I64 *counts, GLOBAL const MEMORY(D1) *x, GLOBAL I64 *to, CONST_PARAM walk w,
                   const I64 offset, const I64 capacity) {
   const I64 piece = ITEM;

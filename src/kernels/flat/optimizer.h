@@ -1,15 +1,15 @@
-/* One fused step. OP is a situ_optimizer_rule. D0 is the dtype of everything. For one parameter, or (FLAG_LIST, where buffers are
-   addresses) for a list of them at once, of which each group has a piece of one.
+/* One fused optimiser step. OP is a situ_optimizer_rule, D0 the dtype of all tensors. For one parameter, or for a list
+   of them (FLAG_LIST, where buffers are addresses), of which each work-group updates a piece of one.
    SPDX-License-Identifier: MIT */
 #include "kernels/element.h"
 #include "kernels/floats.h"
 #include "kernels/optimizer.h"
 
 typedef struct parameters {
-  T p[4]; /* scale of the gradient, weight decay */
+  T p[4]; /* gradient scale, weight decay */
 } parameters;
 
-/* The new value of an element; what is not there is not looked at. */
+/* The element's new value. States that are absent are not read. */
 DEVICE T stepped(const FN(rule) r, const parameters q, T old, T grad, T *a, T *b, T *m) {
   const T g = FN(decayed)(grad, old, q.p[0], q.p[1]);
 #if OP == 0 && !(FLAGS & FLAG_MOMENTUM)
@@ -28,7 +28,7 @@ enum { PACK = PACK_BYTES / SIZE(D0), FIRST_STATE = 2, MEMORIES = 5 };
 typedef struct pack_0 {
   MEMORY(D0) v[PACK];
 } ALIGNED(PACK_BYTES) pack_0;
-/* Is operand k there, and is it written? */
+/* Is operand k present, and is it written? */
 #define USED(k) ((k) < FIRST_STATE || (FLAGS & (FLAG_STATE_0 << (k - FIRST_STATE))))
 #define WRITTEN(k) ((k) != 1)
 

@@ -1,5 +1,6 @@
-/* Elements that lie beside each other, as a work-item of a gpu takes them: a pack is one access of 16 bytes of the widest operand
-   where it lies so, and as many elements of the others. For texts whose operands D0 to D3 are walked over together.
+/* Vectorised loads and stores: a GPU work-item processes packs of adjacent elements. A pack is one 16-byte access of
+   the widest operand where it is aligned and contiguous, and as many elements of the others. For sources that walk
+   operands D0 to D3 together.
    SPDX-License-Identifier: MIT */
 #ifdef D1
 #define SIZE_1 SIZE(D1)
@@ -37,13 +38,13 @@ TYPE_OF_PACK(2, D2)
 TYPE_OF_PACK(3, D3)
 #endif
 
-/* A pack's place: where it begins in each operand, and which of its elements are there: a row may end inside of its last pack, and
-   begin inside of its first one where it is not aligned. */
+/* Start offset of a pack in each operand, and which of its elements are valid: a row may end inside its last pack, and
+   begin inside its first one where it is not aligned. */
 typedef struct spot {
   I64 at[WALK_OPERANDS];
   int from, to;
 } spot;
-/* Not a result: clang would say of its place that nothing else names it, in a word that Oclgrind 21 does not know. */
+/* An output parameter: for a returned struct clang emits an attribute that Oclgrind 21 does not know. */
 DEVICE void find_spot(const walk *w, const packs *s, I64 pack, spot *p) {
   const I64 last = w->ndim - 1, length = w->size[last];
   I64 row = last && pack < s->count ? quotient(pack, s->each, s->magic) : 0;
@@ -63,7 +64,7 @@ DEVICE void find_spot(const walk *w, const packs *s, I64 pack, spot *p) {
 #define IS_THERE(p, e) ((e) >= (p).from && (e) < (p).to)
 #define ALL_THERE(p) ((p).from == 0 && (p).to == PACK)
 #define ONE_OF(k, p, e) ((p).at[k] + w.stride[k][w.ndim - 1] * (e))
-/* Operand k's pack at spot p, into an array of T; and operand 0's, from an array of its memory. */
+/* Loads operand k's pack at spot p into an array of T; WRITE_PACK stores operand 0's from an array of its dtype. */
 #define READ_PACK(k, dtype, x, p, to)                                                                      \
   if (s.whole >> k & 1 && ALL_THERE(p)) {                                                                  \
     const pack_##k all = AS(GLOBAL const pack_##k, x + (p).at[k]);                                         \

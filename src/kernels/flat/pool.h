@@ -1,5 +1,5 @@
-/* Pooling of planes; OP is a situ_pool_pass. D0 is the result, D1 the operand. In gradients an element of the plane gathers
-   from the windows that it is in, but for that of the maximum, whose planes are one work-item's each.
+/* Pooling of planes. OP is a situ_pool_pass, D0 the result, D1 the operand. In gradients each element of the plane
+   gathers from the windows that contain it; in max pooling's gradient one work-item scatters a whole plane.
    SPDX-License-Identifier: MIT */
 #include "kernels/element.h"
 
@@ -8,7 +8,7 @@ enum { MAX, MAX_GRAD, AVG, AVG_GRAD, ADAPTIVE, ADAPTIVE_GRAD };
 #define SMALL (c.out_height * c.out_width)
 #define CEIL_DIV(a, b) (((a) + (b)-1) / (b))
 
-/* Elements of one dimension of a window that count: those inside the padded plane, or inside the plane. */
+/* Number of a window's elements along one dimension inside the padded plane, or inside the plane. */
 DEVICE I64 extent(const windows *c, int d, I64 at, I64 size) {
   I64 start = at * c->stride[d] - c->padding[d], end = start + c->window[d];
   if (end > size + c->padding[d]) end = size + c->padding[d];
@@ -18,7 +18,7 @@ DEVICE I64 extent(const windows *c, int d, I64 at, I64 size) {
 DEVICE T divisor(const windows *c, I64 oh, I64 ow) {
   return c->divisor != 0 ? (T)c->divisor : (T)(extent(c, 0, oh, c->height) * extent(c, 1, ow, c->width));
 }
-/* Whole numbers have no -Inf, and division by -1 must not trap. */
+/* Integers have no -Inf, and division by -1 must not trap. */
 #if FLOATING
 #define LEAST (-INFINITY)
 #define QUOTIENT(a, b) ((a) / (b))
@@ -27,7 +27,7 @@ DEVICE T divisor(const windows *c, I64 oh, I64 ow) {
 #define QUOTIENT(a, b) ((b) == -1 ? (T)(0 - (U64)(a)) : (a) / (b))
 #endif
 
-/* Element i of the result's planes, in its row and column: those of a row that are one group's are counted on. */
+/* Row and column of element i of the result's planes; within one run the column is incremented, not divided out. */
 #define LEFT_IN_ROW(width) (-(first_ % width) + width)
 #define RUN(width) (LEFT_IN_ROW(width) < end_ - first_ ? LEFT_IN_ROW(width) : end_ - first_)
 #define EACH_CELL(i, plane, row, column, height, width)                                              \
@@ -41,7 +41,7 @@ FLAT run(GLOBAL MEMORY(D0) *y, GLOBAL const MEMORY(D1) *x, GLOBAL I64 *index, CO
   EACH_CELL(i, plane, oh, ow, c.out_height, c.out_width) {
     const I64 top = oh * c.stride[0] - c.padding[0], left = ow * c.stride[1] - c.padding[1];
     T best = LEAST;
-    /* Should nothing win, the first element that is inside did. */
+    /* The index if no element is greater than LEAST: the first element inside the plane. */
     I64 at = (top < 0 ? top + CEIL_DIV(-top, c.dilation[0]) * c.dilation[0] : top) * c.width +
              (left < 0 ? left + CEIL_DIV(-left, c.dilation[1]) * c.dilation[1] : left);
     for (I64 kh = 0; kh < c.window[0]; kh++)
@@ -64,7 +64,7 @@ GROUPS KERNEL run(GLOBAL MEMORY(D0) *dx, GLOBAL const MEMORY(D1) *g, GLOBAL cons
                   CONST_PARAM windows c, const I64 verb, GLOBAL fault *found) {
   const I64 plane = ITEM;
   if (plane >= c.images) return;
-  /* Sums are kept in T: dx may have fewer digits. */
+  /* Sums are kept in T: dx's dtype may have less precision. */
   GLOBAL T *sum = scratch + plane * LARGE;
   for (I64 i = 0; i < LARGE; i++) sum[i] = 0;
   for (I64 i = 0; i < SMALL; i++) {
@@ -113,7 +113,8 @@ FLAT run(GLOBAL MEMORY(D0) *dx, GLOBAL const MEMORY(D1) *g, CONST_PARAM windows 
   }
 }
 #else
-/* Part `at` of `parts` of a dimension is [at * size / parts, ceil((at + 1) * size / parts)): parts may share an element. */
+/* Part `at` of `parts` of a dimension is [at * size / parts, ceil((at + 1) * size / parts)). Parts may overlap by an
+   element. */
 #define FIRST_OF(at, size, parts) ((at) * (size) / (parts))
 #define LAST_OF(at, size, parts) CEIL_DIV(((at) + 1) * (size), parts)
 #if OP == 4

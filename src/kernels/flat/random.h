@@ -1,7 +1,7 @@
-/* Element i of draw (seed, offset): the cpu's bits. OP is a situ_random; T is I64 for whole numbers.
+/* Element i of draw (seed, offset), bit-identical to the CPU's. OP is a situ_random; T is I64 for integers.
    SPDX-License-Identifier: MIT
 
-   FLAGS: digits of a uniform number in the result's dtype; 0 for f64, whose numbers take two words. */
+   FLAGS: mantissa bits of a uniform number in the result's dtype; 0 for f64, whose numbers take two words. */
 #include "kernels/element.h"
 #include "kernels/random.h"
 #if FLOATING
@@ -15,7 +15,7 @@ typedef struct parameters {
   T a, b;
 } parameters;
 
-/* The block of words that was made last: neighbours share one. */
+/* The last block of words, as neighbouring elements share one. */
 typedef struct block {
   U64 index;
   U32 w0, w1, w2, w3;

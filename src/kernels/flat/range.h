@@ -1,4 +1,4 @@
-/* arange and linspace. T is double where the device has it, for whole numbers I64.
+/* arange and linspace. T is double where the device supports it, and I64 for integers.
    SPDX-License-Identifier: MIT */
 #include "kernels/element.h"
 

@@ -1,4 +1,4 @@
-/* The running sum of each line.
+/* Cumulative sum of each line.
    SPDX-License-Identifier: MIT */
 #include "kernels/element.h"
 

@@ -1,8 +1,8 @@
-/* Sorting by merging: OP 0 counts the places of each line, 1 merges runs of `run` elements into twice as long ones, 2 reads
-   the first k out. What is merged are places in x; equal elements stay in order, NaN is greater than everything.
+/* Merge sort of indices: OP 0 writes each line's indices 0, 1, ..., 1 merges sorted runs of `run` elements into runs of
+   twice the length, 2 writes the first k. The sort is stable; NaN is greater than all numbers.
    SPDX-License-Identifier: MIT
 
-   D1 is x, which FLAGS (FLAG_SERIAL: descending) orders. Places lie as [line, size]. */
+   D1 is x, FLAGS FLAG_SERIAL: descending. Indices are laid out as [line, size]. */
 #include "kernels/element.h"
 
 typedef struct sorts {
@@ -17,7 +17,7 @@ GROUPS KERNEL run(GLOBAL I64 *to, const sorts s) {
   if (i < s.outer * s.inner * s.size) to[i] = i % s.size;
 }
 #elif OP == 1
-/* Does a come before b, where they are not equal? */
+/* True if a sorts before b; false for equal values. */
 DEVICE bool before(T a, T b) {
 #if FLAGS & FLAG_SERIAL
   return a > b || (a != a && b == b);
@@ -26,7 +26,7 @@ DEVICE bool before(T a, T b) {
 #endif
 }
 
-/* Its new place: its own in its run, and after those of the other run that come before it. */
+/* New position: its position in its run plus the number of elements of the other run that come before it. */
 GROUPS KERNEL run(GLOBAL const I64 *from, GLOBAL I64 *to, GLOBAL const MEMORY(D1) *x, const sorts s) {
   const I64 i = ITEM;
   if (i >= s.outer * s.inner * s.size) return;

@@ -1,5 +1,5 @@
-/* Windows as the columns of a matrix for each image and group, [channels * taps, out_height * out_width] (OP 0), and the sums
-   of such columns where they came from (1), which is the other's gradient. A row of windows, or of the plane, is an item.
+/* im2col (OP 0): the windows of each image and group as columns of a matrix, [channels * taps, out_height * out_width];
+   and col2im (1), its gradient, which sums columns into the plane. An item is a row of windows, or of the plane.
    SPDX-License-Identifier: MIT
 
    OP 0: D1 is x. OP 1: D0 is x's gradient, D3 a bias of its channels. Columns are T. */
@@ -10,7 +10,8 @@
 #define OVER_STRIDE(n) (c.stride[1] == 1 ? (n) : (n) / c.stride[1])
 
 #if OP == 0
-/* A group's first item is taken apart by divisions, which cost more than the copies; the others are counted on from there. */
+/* Only the first item of a share is split by divisions, which cost more than the copies; the next ones are counted on
+   from it. */
 FLAT run(GLOBAL T *columns, GLOBAL const MEMORY(D1) *x, CONST_PARAM windows c) {
   I64 oh = 0, kh = 0, kw = 0, plane = -1, rows = 1;
   FOR_RUNS(i, end, c.images * c.groups * c.channels * TAPS * c.out_height, rows) {
@@ -18,7 +19,7 @@ FLAT run(GLOBAL T *columns, GLOBAL const MEMORY(D1) *x, CONST_PARAM windows c) {
       const I64 tap = i / c.out_height % TAPS;
       oh = i % c.out_height, kh = tap / c.window[1], kw = tap % c.window[1], plane = i / c.out_height / TAPS;
     }
-    /* The rows of windows that see x through this tap, which lies inside from window `begin` to `stop` of each. */
+    /* Rows of windows that read x through this tap, which is inside the plane for windows `begin` to `stop` of each. */
     rows = c.out_height - oh < end - i ? c.out_height - oh : end - i;
     const I64 left = kw * c.dilation[1] - c.padding[1];
     I64 begin = left < 0 ? OVER_STRIDE(c.stride[1] - 1 - left) : 0;
@@ -43,7 +44,7 @@ FLAT run(GLOBAL T *columns, GLOBAL const MEMORY(D1) *x, CONST_PARAM windows c) {
   }
 }
 #else
-/* Columns of a row whose sums are made at a time. */
+/* Number of columns of a row that are summed at a time. */
 enum { SPAN = ON_CPU ? 16 : 1 };
 
 FLAT run(GLOBAL MEMORY(D0) *dx, GLOBAL const T *columns

@@ -1,8 +1,8 @@
-/* Batch norm over [N, C, S] (OP 0) and its gradient (1): a group is a channel (FLAG_SERIAL: a work-item is). D0 is y or dx,
-   D1 x, D2 g; the vectors of C elements are of D3.
+/* Batch norm over [N, C, S] (OP 0) and its gradient (1), one work-group for each channel (FLAG_SERIAL: one work-item).
+   D0 is y or dx, D1 x, D2 g; the vectors of C elements are of D3.
    SPDX-License-Identifier: MIT
 
-   n.flags: FLAG_TRAINING, and which of the optional vectors are there. Statistics are T. */
+   n.flags: FLAG_TRAINING, and which of the optional vectors are present. Statistics are T. */
 #include "kernels/element.h"
 #include "kernels/floats.h"
 #include "kernels/group/lanes.h"
@@ -10,8 +10,8 @@
 #define X(at) LOAD(D1, x[n.x + (at)])
 #define G(at) LOAD(D2, g[n.g + (at)])
 #define IS(flag) (n.flags & (flag))
-/* Where each element of the channel lies, and the sum of an expression of that. A work-item that has all of them goes along the
-   rows of S elements, whose sums it keeps side by side, of which its compiler makes a vector. */
+/* Loops over the offsets of the channel's elements, and sums an expression of the offset. A work-item that has the
+   whole channel walks its rows of S elements and keeps BY partial sums, which the compiler vectorises. */
 #if FLAGS & FLAG_SERIAL
 #define NORM ALONE KERNEL
 #define ROW for (I64 row = c * n.inner; row < n.batch * n.channels * n.inner; row += n.channels * n.inner)

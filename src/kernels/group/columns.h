@@ -1,6 +1,7 @@
-/* Sums over the rows of a matrix, for each column: of x (OP 0), or what layer norm (1) and RMS norm (2) have as gradients of their
-   weight and bias. A group takes a slice of the rows, and as many columns as `across` lanes have in packs of 16 bytes; its other
-   lanes take other rows. What slices give is a matrix again. Orders depend on the sizes alone.
+/* Sums over the rows of a matrix, for each column: of x (OP 0), or the gradients of layer norm's (1) and RMS norm's (2)
+   weight and bias. A work-group sums a slice of the rows, and as many columns as `across` threads load in packs of 16
+   bytes; its other threads sum other rows. The slices' sums are a matrix again. The order of summation depends on the
+   sizes alone.
    SPDX-License-Identifier: MIT
 
    D0 is y and y2 (or T), D1 x, D2 g. */
@@ -17,7 +18,7 @@ typedef struct pack_1 {
   } else {                                                                                           \
     UNROLL for (int e = 0; e < PACK; e++) to[e] = column + e < n.width ? LOAD(D1, (from)[e]) : (T)0; \
   }
-/* What the lanes of other rows have is added; the result is in the lanes of row 0. */
+/* Adds the sums of threads of other rows; the threads of row 0 get the result. */
 #define ADD_LANES(sum)                                                                            \
   UNROLL for (int e = 0; e < PACK; e++) scratch[e * GROUP_SIZE + LANE] = sum[e];                  \
   SYNC;                                                                                           \

@@ -1,8 +1,9 @@
-/* A line of elements, shared by the lanes of a group or (FLAG_SERIAL) one work-item's own. On a processor a lane takes
-   elements that lie beside each other, on a gpu lanes take turns. Sums are in an order that the problem alone decides.
+/* A line of elements, shared by the threads of a work-group, or processed by one work-item (FLAG_SERIAL). On a CPU each
+   thread has adjacent elements, on a GPU threads stride by GROUP_SIZE. The order of summation depends on the problem
+   alone.
    SPDX-License-Identifier: MIT */
 #define PLUS(a, b) ((a) + (b))
-#define GREATER(a, b) ((b) > (a) ? (b) : (a)) /* passes over NaN, where a sum finds it anyhow */
+#define GREATER(a, b) ((b) > (a) ? (b) : (a)) /* ignores NaN; for sums, which propagate it themselves */
 #if FLAGS & FLAG_SERIAL
 #define LINE ITEM
 #define SHARED_SCRATCH
@@ -19,9 +20,9 @@
 #define END_OF(count) (FIRST_OF(count) + SHARE(count) < (count) ? FIRST_OF(count) + SHARE(count) : (count))
 #define ALLREDUCE(op, x) allreduce_##op(x, scratch)
 #define IS_FIRST (LANE == 0)
-#define OUTSIDE(line, count) 0 /* there are as many groups as lines */
+#define OUTSIDE(line, count) 0 /* there are as many work-groups as lines */
 
-/* What every lane has, as a tree; every lane gets the result. */
+/* Tree reduction over all threads of the work-group; every thread gets the result. */
 #define TREE(name, together)                                  \
   DEVICE T allreduce_##name(T x, SHARED T *scratch) {         \
     scratch[LANE] = x;                                        \
@@ -53,8 +54,8 @@ TREE(smaller, a < b ? a : b)
 #else
 #define EACH(j, count) for (I64 j = LANE; j < (count); j += GROUP_SIZE)
 #endif
-/* The lane's fold of an expression of j; result begins as what changes nothing. Folds of parts keep a long sum exact: a processor that
-   has a whole line has them side by side, of which its compiler makes a vector. */
+/* The thread's reduction of an expression of j; `result` starts as the identity. Partial results keep a long sum
+   accurate: a CPU that has a whole line keeps SIDES of them, which the compiler vectorises. */
 #if ON_CPU && FLAGS & FLAG_SERIAL
 enum { SIDES = 32 };
 #define FOLD_EACH(result, take, j, count, value)                         \

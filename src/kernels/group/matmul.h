@@ -1,5 +1,5 @@
-/* y = alpha a b + beta bias, batched, any strides: a group makes a tile of y, on a gpu with a small square for each lane, on a
-   processor alone, with vectors.
+/* y = alpha a b + beta bias, batched, any strides. A work-group computes a tile of y: on a GPU each thread has a small
+   square of it, on a CPU one work-item computes it with vectors.
    SPDX-License-Identifier: MIT
 
    D0 is y, D1 a, D2 b, D3 bias (where there is one). */
@@ -26,7 +26,7 @@ typedef struct parameters {
   const I64 row = GROUP % (tiles_m * tiles_n) / tiles_n * rows, column = GROUP % tiles_n * columns; \
   const I64 at_a = walk_at(&batch, 1, item), at_b = walk_at(&batch, 2, item), at_y = walk_at(&batch, 0, item)
 
-/* One rounding a term, on every device. */
+/* Rounds once for each term, on every device. */
 #if FLOATING
 #define MULTIPLY_ADD(a, b, c) fma(a, b, c)
 #else
@@ -34,14 +34,14 @@ typedef struct parameters {
 #endif
 
 #if ON_CPU
-/* A tile is panels of two vectors of columns. A block of a (DEPTH columns of all rows) and one of b (as many rows of a panel) are
-   laid out anew, in T and without gaps: strides and dtypes cost once, and what is read again and again is near. Each sum is in the
-   order of k, whatever the tile's size. */
+/* A tile consists of panels of two vectors of columns. Blocks of a (DEPTH columns of all rows) and of b (as many rows
+   of a panel) are packed, in T and without gaps: strides and dtypes are resolved once, and what is read often stays in
+   cache. Each sum is in the order of k, whatever the tile's size. */
 #define VECTOR__(type, wide) type##wide
 #define VECTOR_(type, wide) VECTOR__(type, wide)
 typedef VECTOR_(TYPE, WIDE) vector;
 enum { HEIGHT = 8, ROWS = MATMUL_ROWS, PANEL = 2 * WIDE, PANELS = MATMUL_COLUMNS / PANEL, DEPTH = 128 };
-/* to[r0 + r][c0 + c] = from[r][c], read along the steps of 1. */
+/* to[r0 + r][c0 + c] = from[r][c]; the inner loop runs along the dimension of stride 1. */
 #define LAY(to, r0, c0, dtype, from, rows, row_step, columns, column_step)                                     \
   if (column_step == 1) {                                                                                      \
     for (int r = 0; r < rows; r++)                                                                             \
@@ -50,7 +50,8 @@ enum { HEIGHT = 8, ROWS = MATMUL_ROWS, PANEL = 2 * WIDE, PANELS = MATMUL_COLUMNS
     for (int c = 0; c < columns; c++)                                                                          \
       for (int r = 0; r < rows; r++) to[r0 + r][c0 + c] = LOAD(dtype, (from)[r * row_step + c * column_step]); \
   }
-/* Where the i-th column or term lies; and the runs, from at on, of `count` from `begin` on that are in one piece. */
+/* PLACE is the offset of the i-th column or term. EACH_RUN splits `count` of them from `begin` on into runs within one
+   piece: `at` counts from `begin`. */
 #define PLACE(i, piece, far, near) ((i) / (piece) * (far) + (i) % (piece) * (near))
 #define UP_TO(a, b) ((a) < (b) ? (int)(a) : (int)(b))
 #define EACH_RUN(at, run, begin, count, piece) \
@@ -68,7 +69,7 @@ ALONE KERNEL run(ARGUMENTS MORE) {
     vector by[PANELS][ROWS][2];
   } sum;
   const int rows = UP_TO(s.m - row, s.tile_rows), columns = UP_TO(s.n - column, s.tile_columns);
-  /* Rows and columns past the last are computed with, but nobody reads their sums. */
+  /* Rows and columns past the last are computed, too, but their sums are not read. */
   for (int p = 0; p * PANEL < columns; p++)
     for (int i = 0; i < ROWS; i++) sum.by[p][i][0] = sum.by[p][i][1] = 0;
   for (int k = 0; k < DEPTH; k++) part_b.by[k][0] = part_b.by[k][1] = 0;
@@ -122,7 +123,7 @@ ALONE KERNEL run(ARGUMENTS MORE) {
   }
 }
 #else
-/* Lanes as a square of SIDE x SIDE; DEPTH columns of a are kept in local memory at a time. */
+/* The threads form a square of SIDE x SIDE; DEPTH columns of a are kept in local memory at a time. */
 enum { SIDE = GROUP_SIZE >= 256 ? 16 : 8, MICRO = 4, TILE = SIDE * MICRO, DEPTH = 16 };
 
 GROUPS KERNEL run(ARGUMENTS MORE) {
@@ -134,7 +135,7 @@ GROUPS KERNEL run(ARGUMENTS MORE) {
     for (int j = 0; j < MICRO; j++) sum[i][j] = 0;
   for (I64 first = 0; first < s.k; first += DEPTH) {
     for (int e = LANE; e < DEPTH * TILE; e += SIDE * SIDE) {
-      /* Neighbouring lanes read neighbours: along k where a's rows, along n where b's rows have no gaps. */
+      /* Adjacent threads read adjacent elements: along k where a's rows are contiguous, along n where b's are. */
       const int ka = s.a_col == 1 ? e % DEPTH : e / TILE, ia = s.a_col == 1 ? e / DEPTH : e % TILE;
       const int kb = s.b_row == 1 ? e % DEPTH : e / TILE, jb = s.b_row == 1 ? e / DEPTH : e % TILE;
       const bool in_a = row + ia < s.m && first + ka < s.k, in_b = column + jb < s.n && first + kb < s.k;

@@ -1,5 +1,5 @@
-/* Layer norm (OP 0), RMS norm (2) and their gradients (1, 3) over rows; with FLAG_COLUMNS the sums over rows that are the
-   gradients of weight and bias.
+/* Layer norm (OP 0), RMS norm (2) and their gradients (1, 3) over rows; with FLAG_COLUMNS the sums over rows, which are
+   the gradients of weight and bias.
    SPDX-License-Identifier: MIT
 
    D0 is y or dx, D1 x, D2 g, D3 weight, D4 bias; dweight and dbias have the dtypes of D3 and D4. Statistics are T. */
@@ -19,7 +19,7 @@
 #else
 #define W(j) 1
 #endif
-/* In rows, weight and bias may be NULL: they become what changes nothing. */
+/* For FLAG_ROW, weight and bias may be NULL; `none` is the value to use then (1 and 0). */
 #define ALONG(k, dtype, vector, at, p, to, none)           \
   if (vector) {                                            \
     READ_ALONG(k, dtype, vector + at, p, to)               \

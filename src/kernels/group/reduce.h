@@ -1,7 +1,8 @@
 /* One reduction for each element of y. D0 is y, D1 x.
    SPDX-License-Identifier: MIT
 
-   FLAGS: FLAG_SERIAL, the fold, what an element becomes first, and what becomes of the folded value. */
+   FLAGS: FLAG_SERIAL; FOLD_, the reduction; MAP_, applied to each element first; FINISH_, applied to the reduced
+   value. */
 #include "kernels/element.h"
 #if FLOATING
 #include "kernels/floats.h"
@@ -69,7 +70,7 @@ typedef struct parameters {
 #define AROUND(d) exp(d)
 #endif
 
-/* What becomes of the fold a; b is that of what lies around it. */
+/* Computes the result from the reduced value a; b is the sum of AROUND, relative to a. */
 DEVICE T finished(T a, T b, const walk *part, const pieces *cut, const parameters *q) {
 #if FINISH == FINISH_MEAN
   return a / (T)cut->all;
@@ -88,7 +89,7 @@ DEVICE T finished(T a, T b, const walk *part, const pieces *cut, const parameter
 }
 
 #if FLAGS & FLAG_BESIDE
-/* Lines lie beside each other, as columns do: a processor folds some of them at a time, row by row. */
+/* Adjacent lines, as columns are: a CPU reduces BESIDE of them at a time, row by row. */
 ALONE KERNEL run(GLOBAL MEMORY(D0) *y, GLOBAL const MEMORY(D1) *x, const walk kept, const walk part, const pieces cut,
                  const parameters q) {
   T all[BESIDE], run[BESIDE];
@@ -121,7 +122,7 @@ GROUPS KERNEL run(GLOBAL MEMORY(D0) *y, GLOBAL const MEMORY(D1) *x, CONST_PARAM 
   SHARED_SCRATCH;
   const I64 line = LINE;
   if (OUTSIDE(line, kept.numel)) return;
-  /* A line may be a piece of what is reduced: its part begins at `first`. */
+  /* A line may be a piece of the elements to reduce: its part begins at `first`. */
   const I64 first = line % cut.count * cut.length;
   const I64 count = part.numel - first < cut.length ? part.numel - first : cut.length;
 #if FLAGS & FLAG_DENSE
@@ -139,7 +140,7 @@ GROUPS KERNEL run(GLOBAL MEMORY(D0) *y, GLOBAL const MEMORY(D1) *x, CONST_PARAM 
   a = a - a == 0 || a != a ? a : 0;
 #endif
 #if FINISH == FINISH_STD && FLOATING
-  /* In units of the largest deviation: squares would leave the range of floats long before their root does. */
+  /* Relative to the largest deviation: squares would overflow or underflow long before their root does. */
   T unit = 0;
   FOLD_EACH(unit, LARGER, j, count, fabs(X(j) - a))
   unit = ALLREDUCE(larger, unit);

@@ -1,6 +1,7 @@
-/* A row whose elements lie beside each other, shared by a warp (FLAG_WARP; there are several rows a group then) or by a group. Its
-   lanes read packs of 16 bytes and hold them, PIECES each: memory is read once, unless the row is too long for that (FLAG_LONG),
-   which goes by in spans. Rows whose first element is not aligned begin inside of their first pack. D1 is the row's dtype.
+/* A contiguous row, shared by a warp (FLAG_WARP; a work-group has several rows then) or by a work-group. Its threads
+   load packs of 16 bytes and keep PIECES of them in registers, so that memory is read once, unless the row is too long
+   for that (FLAG_LONG) and is processed in spans. A row whose first element is not aligned begins inside its first
+   pack. D1 is the row's dtype.
    SPDX-License-Identifier: MIT */
 #if FLAGS & FLAG_WARP
 #define TEAM WARP
@@ -20,7 +21,7 @@ enum {
   SPAN = TEAM * HELD
 };
 
-/* What every lane has, together, in an order that is always the same; every lane gets the result. */
+/* All-reduce over the team's threads, always in the same order; every thread gets the result. */
 #if FLAGS & FLAG_WARP
 #define ACROSS(x, a, b, together) return x;
 #define ALLREDUCE(op, x) allreduce_##op(x)
@@ -57,11 +58,12 @@ DEFINE_ALLREDUCE(larger, FN(larger)(a, b))
 #define PASS for (I64 from = 0; from == 0; from = 1)
 #define RELOAD(read)
 #endif
-/* The pieces that are there, and the column that this lane's pack of one begins at: below 0 in front of the row. */
+/* The pieces that the row reaches; COLUMN is the column where this thread's pack of piece p begins, negative before the
+   row. */
 #define EACH_PIECE(p) UNROLL for (int p = 0; p < PIECES; p++) if (from + p * TEAM * PACK < reach)
 #define COLUMN(p) (from + (p * TEAM + TEAM_RANK) * PACK - shift)
 #define IS_THERE(c) ((c) >= 0 && (c) < size)
-/* A row begins at `base` and has `size` elements; the first pack has `shift` elements before it. */
+/* The row begins at `base` and has `size` elements; its first pack has `shift` elements before it. */
 #define BEGIN_ROW(row, length)                                \
   const I64 size = length, base = size * (row);               \
   const int shift = (int)((layout.skew + base) & (PACK - 1)); \
@@ -70,8 +72,8 @@ DEFINE_ALLREDUCE(larger, FN(larger)(a, b))
 typedef struct row_1 {
   MEMORY(D1) v[PACK];
 } ALIGNED(PACK_BYTES) row_1;
-/* One access of 16 bytes, said outright: a compiler that sees elements stored on both sides of a branch moves them behind it, one
-   by one. */
+/* One access of 16 bytes, in assembly: a compiler that sees elements stored on both branches moves the stores behind
+   them, one element each. */
 DEVICE void write_pack(GLOBAL MEMORY(D0) *at, row_1 pack) {
 #ifdef __CUDA_ARCH__
   union {
@@ -85,7 +87,7 @@ DEVICE void write_pack(GLOBAL MEMORY(D0) *at, row_1 pack) {
   AS(GLOBAL row_1, at) = pack;
 #endif
 }
-/* Operand k's row of the dtype D1, which begins at x, into an array of T; what is not there is `none`. */
+/* Loads operand k's row of dtype D1, which begins at x, into an array of T; elements outside the row become `none`. */
 #define READ_ROW(k, x, to, none)                                                                              \
   EACH_PIECE(p) {                                                                                             \
     const I64 c = COLUMN(p);                                                                                  \
@@ -96,7 +98,7 @@ DEVICE void write_pack(GLOBAL MEMORY(D0) *at, row_1 pack) {
       UNROLL for (int e = 0; e < PACK; e++) to[p][e] = IS_THERE(c + e) ? (T)LOAD(D1, (x)[c + e]) : (T)(none); \
     }                                                                                                         \
   }
-/* A vector of another dtype along piece p of each row. */
+/* Loads piece p of a vector of another dtype that all rows share. */
 #define READ_ALONG(k, dtype, x, p, to)                                                                   \
   {                                                                                                      \
     const I64 c = COLUMN(p);                                                                             \
@@ -110,7 +112,7 @@ DEVICE void write_pack(GLOBAL MEMORY(D0) *at, row_1 pack) {
       UNROLL for (int e = 0; e < PACK; e++) to[e] = IS_THERE(c + e) ? (T)LOAD(dtype, (x)[c + e]) : (T)0; \
     }                                                                                                    \
   }
-/* Piece p of a row of D1's dtype, which begins at y. */
+/* Stores piece p of a row of dtype D1, which begins at y. */
 #define WRITE_PIECE(k, y, p, from_)                                                      \
   {                                                                                      \
     const I64 c = COLUMN(p);                                                             \

@@ -1,8 +1,8 @@
-/* Softmax (OP 0), its logarithm (1) and their gradients (2, 3) along one dimension. D0 is the result, D1 x or y, D2 g.
+/* Softmax (OP 0), log-softmax (1) and their gradients (2, 3) along one dimension. D0 is the result, D1 x or y, D2 g.
    SPDX-License-Identifier: MIT */
 #include "kernels/element.h"
 #include "kernels/floats.h"
-/* All is masked, and is to count as 0: then top is 0 and sum 1. */
+/* All elements are masked and the result must be 0: top becomes 0 and sum 1. */
 #define IS_MASKED(top) (OP == 0 && w.masked && (top) == -INFINITY)
 #if FLAGS & FLAG_ROW
 #include "kernels/group/row.h"
@@ -24,7 +24,8 @@ GROUPS KERNEL run(GLOBAL MEMORY(D0) *y, GLOBAL const MEMORY(D1) *x
 #if OP < 2
   T top = -INFINITY, sum = 0;
 #if FLAGS & FLAG_LONG
-  /* Each lane's sum is around its own maximum so far, then around that of all. */
+  /* Each thread's sum is relative to its own maximum so far; the sums are then rescaled to the maximum of all
+     threads. */
   PASS {
     READ_ROW(1, x + w.offset[1] + base, held, -INFINITY)
     const T before = top;
@@ -99,7 +100,7 @@ GROUPS KERNEL run(GLOBAL MEMORY(D0) *y, GLOBAL const MEMORY(D1) *x
 #define X(j) LOAD(D1, x[AT(1, j)])
 #define G(j) LOAD(D2, g[AT(2, j)])
 
-/* e^(x - top): on a processor y keeps it until it is divided, if it is of T. */
+/* e^(x - top): on a CPU y, if its dtype is T, holds these values until they are divided by the sum. */
 #define SAME_f32_f32 1
 #define SAME_f64_f64 1
 #if ON_CPU && OP == 0 && PASTE(PASTE(SAME, D0), TNAME)
