@@ -1,4 +1,4 @@
-/* Where the extremes are: the first of equals, and NaN before everything.
+/* argmin and argmax: the first of equal elements; NaN wins over all numbers.
    SPDX-License-Identifier: MIT */
 #include "fold.h"
 #include "base/alloc.h"
@@ -18,11 +18,11 @@ typedef struct plan {
   bool greatest, native;
   situ__lines lines;
   int64_t segments, tiles;
-  char *best; /* of every (line, segment), where there are several segments */
+  char *best; /* of every (line, segment), if there are several segments */
   int64_t *at;
 } plan;
 
-/* Elements [first, + count), where they lie or through buffer. */
+/* Pointer to elements [first, + count): in place, or converted into buffer. */
 static const void *elements(const plan *p, int64_t first, int64_t count, void *buffer) {
   if (p->native) return situ__cpu_data(p->x) + first * (int64_t)p->size;
   situ__cpu_load(p->x, first, count, p->lane, buffer);
@@ -34,17 +34,17 @@ static void deliver(const plan *p, int64_t first, int64_t count, const void *bes
   situ__cpu_store(p->indices, first, count, SITU__I64, at);
 }
 
-/* Does v beat best? A row of one column says it the way columns do. */
+/* Updates *best and *at if v beats it. A row of one column is compared as columns are. */
 static void meet(const plan *p, const void *v, int64_t where, void *best, int64_t *at) {
   p->kernels->arg_columns(p->greatest, v, 1, 1, 1, where, best, at);
 }
 
-/* Unit: one segment of one line whose elements follow each other. */
+/* Unit: one segment of one line whose elements are contiguous. */
 static void along_lines(int64_t begin, int64_t end, void *payload) {
   const plan *p = payload;
   situ__fold fold = p->greatest ? SITU__FOLD_MAX : SITU__FOLD_MIN;
   double buffer[SITU__FOLD_BLOCK], v, best = 0;
-  int64_t step = p->native ? 4 * SITU__FOLD_BLOCK : SITU__FOLD_BLOCK; /* found again while it is in L1 */
+  int64_t step = p->native ? 4 * SITU__FOLD_BLOCK : SITU__FOLD_BLOCK; /* small enough that find() reads it from L1 */
   for (int64_t u = begin; u < end; u++) {
     int64_t line = u / p->segments, first = u % p->segments * SEGMENT, at = first;
     int64_t last = situ__min_i64(first + SEGMENT, p->lines.size);
@@ -54,7 +54,7 @@ static void along_lines(int64_t begin, int64_t end, void *payload) {
       p->kernels->fold(fold, SITU__MAP_NONE, 0, &k, &v, NULL);
       if (i == first) best = v, at = -1;
       else meet(p, &v, -1, &best, &at);
-      if (at < 0) at = i + p->kernels->find(k.x, count, &v); /* v is the best so far: where? */
+      if (at < 0) at = i + p->kernels->find(k.x, count, &v); /* v is the new best value: find its index */
     }
     if (p->segments == 1) {
       deliver(p, line, 1, &best, &at);

@@ -1,4 +1,4 @@
-/* cpu: the host. Its memory is ordinary memory and its kernels are done when they return.
+/* cpu: the host. Its memory is ordinary memory, and its kernels are complete when they return.
    SPDX-License-Identifier: MIT */
 #include "cpu.h"
 
@@ -19,7 +19,7 @@ static int count(const char **reason) {
   return 1;
 }
 
-/* The model's name as Linux knows it; the architecture where it does not. */
+/* Name of the processor as Linux knows it; else the architecture. */
 static void hardware_name(char *name, size_t size) {
 #if defined(__x86_64__)
   const char *fallback = "x86-64";
@@ -40,13 +40,13 @@ static void hardware_name(char *name, size_t size) {
   (void)fclose(file);
 }
 
-/* Bytes of memory that the machine has; 0: it does not say. */
+/* Bytes of physical memory; 0: unknown. */
 static uint64_t physical(void) {
   long pages = sysconf(_SC_PHYS_PAGES), page = sysconf(_SC_PAGESIZE);
   return pages > 0 && page > 0 ? (uint64_t)pages * (uint64_t)page : 0;
 }
 
-/* Asked once: the system makes up the answer anew each time, at length. */
+/* Queried once, as the system takes long to format the answer. */
 static char hardware[sizeof((situ_device_properties *)0)->name];
 static pthread_once_t asked = PTHREAD_ONCE_INIT;
 static void ask_for_name(void) { hardware_name(hardware, sizeof hardware); }
@@ -62,15 +62,16 @@ static situ_status info(int index, situ_device_properties *out) {
 
 static situ_status allocate(int index, size_t bytes, void **data) {
   (void)index;
-  /* Linux promises more than there is, and kills whoever makes use of it: better refused here. */
+  /* Linux allocates more memory than it has and kills the process that uses it, so requests beyond physical memory fail
+     here. */
   uint64_t most = bytes >> 30 ? physical() : 0;
   if (most && bytes > most) return SITU_E_NOMEM;
   *data = situ__aligned(bytes >= HUGE_PAGE ? HUGE_PAGE : CACHE_LINE, bytes);
   return *data ? SITU_OK : SITU_E_NOMEM;
 }
 
-/* free() may keep blocks of up to 32 MiB for the program, which wants to see that they were given back: their pages go
-   first. Advice only. */
+/* free() may keep blocks of up to 32 MiB for reuse, but callers expect the memory back: return its pages first. This is
+   only advice to the system. */
 static void release(int index, void *data, size_t bytes) {
   (void)index;
   const uintptr_t page = (uintptr_t)sysconf(_SC_PAGESIZE), head = -(uintptr_t)data & (page - 1);

@@ -1,4 +1,4 @@
-/* Batch norm over [N, C, S]: statistics of every channel over N and S.
+/* Batch norm over [N, C, S]: statistics of each channel over N and S.
    SPDX-License-Identifier: MIT */
 #include "rows.h"
 #include "base/alloc.h"
@@ -11,14 +11,14 @@
 
 enum { GRAIN = 16384, PIECE = 32768 };
 
-/* With S > 1 a channel's elements come in runs of S, with S == 1 in rows of all channels. Per-channel vectors, in the
-   lane, lie in one block of memory. */
+/* With S > 1 a channel's elements form runs of S; with S == 1 rows hold all channels. Per-channel vectors, in the
+   compute type, are in one allocation. */
 typedef struct plan {
   const situ_view_desc *g, *x, *y;
   situ__lane lane;
   size_t size;
   const situ__row_kernels *kernels;
-  int64_t batch, channels, inner, pieces, piece; /* piece: how much of the batch is summed at once */
+  int64_t batch, channels, inner, pieces, piece; /* piece: the part of the batch that is summed at once */
   char *mean, *rstd, *factor, *shift, *c;
   char *sums; /* [pieces][sum, dot][channels] */
 } plan;
@@ -30,7 +30,7 @@ static void put(const plan *p, char *v, int64_t i, double x) {
   if (p->lane == SITU__F32) ((float *)(void *)v)[i] = (float)x;
   else ((double *)(void *)v)[i] = x;
 }
-/* A channel's value of an optional [C] operand. */
+/* Channel c's value of an optional [C] operand. */
 static double given(const situ_view_desc *v, int64_t c, double otherwise) {
   double x = otherwise;
   if (v) situ__cpu_load(v, c, 1, SITU__F64, &x);
@@ -40,14 +40,14 @@ static void give(const situ_view_desc *v, int64_t c, double x) {
   if (v) situ__cpu_store(v, c, 1, SITU__F64, &x);
 }
 
-/* Elements [first, + count) of v, where they lie or through buffer. */
+/* Pointer to elements [first, + count) of v: in place, or converted into buffer. */
 static const char *elements(const plan *p, const situ_view_desc *v, int64_t first, int64_t count, void *buffer) {
   if (situ__cpu_native((situ_dtype)v->dtype, p->lane)) return situ__cpu_data(v) + first * (int64_t)p->size;
   situ__cpu_load(v, first, count, p->lane, buffer);
   return buffer;
 }
 
-/* Calls that see up to SITU__FOLD_BLOCK elements of one channel (or of neighbouring ones, with S == 1). */
+/* Called for up to SITU__FOLD_BLOCK elements of one channel (with S == 1: of adjacent channels). */
 typedef void (*visit)(const plan *p, int64_t first, int64_t count, int64_t channel, void *payload);
 
 static void each_run(const plan *p, int64_t n, int64_t channel, int64_t channels, visit fn, void *payload) {
@@ -56,7 +56,7 @@ static void each_run(const plan *p, int64_t n, int64_t channel, int64_t channels
     fn(p, from + i, situ__min_i64(SITU__FOLD_BLOCK, length - i), p->inner == 1 ? channel + i : channel, payload);
 }
 
-/* ---- there ---- */
+/* ---- forward ---- */
 
 static void normalise(const plan *p, int64_t first, int64_t count, int64_t channel, void *payload) {
   double in[SITU__FOLD_BLOCK], out[SITU__FOLD_BLOCK];
@@ -75,7 +75,7 @@ static void normalise(const plan *p, int64_t first, int64_t count, int64_t chann
   (void)payload;
 }
 
-/* Unit: one element of the batch and one channel, or all channels where they are neighbours. */
+/* Unit: one batch item and one channel, or all channels if S == 1. */
 static void normalise_units(int64_t begin, int64_t end, void *payload) {
   const plan *p = payload;
   for (int64_t u = begin; u < end; u++) {
@@ -90,7 +90,7 @@ static void write_all(plan *p) {
   situ__parallel(p->x->numel / length, situ__max_i64(1, GRAIN / length), normalise_units, p);
 }
 
-/* The mean and the sum of squared distances of every channel, into p->mean and p->rstd. */
+/* Computes each channel's mean and sum of squared deviations, into p->mean and p->rstd. */
 static situ_status moments(plan *p) {
   situ_storage mean = { .data = p->mean }, squares = { .data = p->rstd };
   situ_view_desc to = { .storage = &mean,
@@ -132,7 +132,7 @@ static situ_status forward(plan *p, const situ_work *work) {
   return SITU_OK;
 }
 
-/* ---- and back ---- */
+/* ---- backward ---- */
 
 static void add_sums(const plan *p, int64_t first, int64_t count, int64_t channel, void *payload) {
   double g[SITU__FOLD_BLOCK], x[SITU__FOLD_BLOCK];
@@ -173,7 +173,7 @@ static situ_status backward(plan *p, const situ_work *work) {
   situ__fold_kernels_for(p->lane)->fold(SITU__FOLD_SUM, SITU__MAP_NONE, 0, &k, sum, NULL);
   for (int64_t c = 0; c < p->channels; c++) {
     double rstd = get(p, p->rstd, c), factor = rstd * given(work->in[4], c, 1), s = get(p, sum, c), d = get(p, dot, c);
-    /* dx = factor (g - average(g) - (x - mean) rstd^2 average(g (x - mean))): with fixed statistics, factor g. */
+    /* dx = factor (g - mean(g) - (x - mean) rstd^2 mean(g (x - mean))); with fixed statistics, factor g. */
     put(p, p->factor, c, factor);
     put(p, p->shift, c, training ? factor * rstd * rstd * d / n : 0);
     put(p, p->c, c, training ? factor * s / n : 0);

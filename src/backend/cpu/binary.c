@@ -18,7 +18,7 @@ static bool is_test(int op) {
   }
 }
 
-/* The name of a division, for its message; NULL if op is none. */
+/* Name of a division op, for its error; NULL if op is not a division. */
 static const char *division(int op) {
   switch (op) {
   case SITU_BINARY_div_trunc:
@@ -29,7 +29,7 @@ static const char *division(int op) {
   }
 }
 
-/* Whole numbers have no answer to x / 0: better refused before anything is written. */
+/* Integer division by 0 is undefined, so it is refused before anything is written. */
 static bool has_zero(const situ_view_desc *v) {
   int64_t block[SITU__BLOCK];
   for (int64_t at = 0; at < v->numel; at += SITU__BLOCK) {

@@ -1,4 +1,4 @@
-/* Blocks: a stretch of any view as plain values of a lane, and back.
+/* Blocks: converts a stretch of any view to contiguous values of a compute type, and back.
    SPDX-License-Identifier: MIT */
 #include "convert.h"
 #include "base/size.h"
@@ -23,12 +23,12 @@ void situ__cpu_narrow(const void *src, situ__lane lane, int64_t count, situ_dtyp
   situ__cpu_convert()->store[lane][dtype](src, count, dst, situ__cpu_size(dtype));
 }
 
-/* Where a walk over a view in row-major order is: the address of an element, and how many follow it in its row. */
+/* Position of a row-major walk over a view: the address of an element, and the number of elements left in its row. */
 typedef struct cursor {
   const situ_view_desc *view;
   int64_t size;      /* of an element, in bytes */
   int rows;          /* dimensions outside the row */
-  int64_t row, step; /* elements of a row; bytes from one to the next */
+  int64_t row, step; /* elements of a row; stride in bytes */
   int64_t at[SITU_MAX_DIMS];
   char *data;
 } cursor;
@@ -46,7 +46,7 @@ static cursor start(const situ_view_desc *v, int64_t first) {
   return c;
 }
 
-/* Past `count` elements of the row; at its end, to the start of the next one. */
+/* Skips `count` elements of the row; at its end, moves to the start of the next one. */
 static void advance(cursor *c, int64_t count) {
   const situ_view_desc *v = c->view;
   if (!v->ndim) return;

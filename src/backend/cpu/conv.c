@@ -1,4 +1,4 @@
-/* The convolution verb: dtypes brought down to a lane, and the way that is best for the geometry.
+/* The convolution verb: converts operands to a compute type and chooses the algorithm for the geometry.
    SPDX-License-Identifier: MIT */
 #include "conv.h"
 #include "operand.h"

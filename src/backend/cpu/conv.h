@@ -1,4 +1,4 @@
-/* A convolution, whichever dtype and way: its three passes are one geometry read in three directions.
+/* A convolution of any dtype and algorithm: its three passes are one geometry, read in three directions.
    SPDX-License-Identifier: MIT */
 #ifndef SITU_BACKEND_CPU_CONV_H
 #define SITU_BACKEND_CPU_CONV_H
@@ -6,7 +6,7 @@
 #include "cpu.h"
 
 /* x [images, groups * channels, height, width], w [groups * outputs, channels, kernel], y [images, groups * outputs,
-   out_height, out_width], all without gaps and of one dtype; which of them is the result the pass says. */
+   out_height, out_width], all without gaps and of one dtype. The pass says which of them is the result. */
 typedef struct situ__conv {
   situ_conv_pass pass;
   const situ_window *window;
@@ -15,11 +15,12 @@ typedef struct situ__conv {
   int64_t images, groups, channels, outputs, height, width, out_height, out_width;
 } situ__conv;
 
-/* Windows unfolded into a matrix, and a product: F32 and F64. */
+/* im2col and a matrix product: F32 and F64. */
 situ_status situ__conv_unfold(const situ__conv *geometry);
-/* By oneDNN, several images at a time: F32. False: it has no way, or no better one; nothing is done then. */
+/* By oneDNN, several images at a time: F32. Returns false, having done nothing, if oneDNN has no implementation or no
+   faster one. */
 bool situ__conv_blocked(const situ__conv *geometry, situ_status *status);
-/* Plain loops, exact: I64. */
+/* Direct loops, exact: I64. */
 void situ__conv_whole(const situ__conv *geometry);
 
 #endif

@@ -1,5 +1,5 @@
-/* Convolution by oneDNN, in the blocked layouts that it likes: images are rearranged on the way in and out, a few at a time,
-   each batch of them on one thread. Batches and partial sums depend on the problem alone.
+/* Convolution by oneDNN in its blocked layouts: images are reordered before and after, a few at a time, each batch of
+   them on one thread. Batches and partial sums depend on the problem alone.
    SPDX-License-Identifier: MIT */
 #include "conv.h"
 #include "dnnl.h"
@@ -13,10 +13,10 @@
 #include <string.h>
 
 enum {
-  TASKS = 16,         /* batches wanted of a large problem */
-  WINDOWS = 256,      /* of a batch, so that what each batch costs beside its windows does not count */
-  SUM_WINDOWS = 1024, /* the same where it has sums of its own */
-  SMALL = 1 << 18,    /* multiply-adds for which the way in is too long */
+  TASKS = 16,         /* batches to split a large problem into */
+  WINDOWS = 256,      /* minimum windows of a batch, so that its fixed cost does not matter */
+  SUM_WINDOWS = 1024, /* the same for batches that have their own sums */
+  SMALL = 1 << 18,    /* multiply-adds below which reordering costs too much */
   FEW_IN = 3,
   FEW_OUT = 6 /* channels below which blocked layouts are mostly padding */
 };
@@ -26,20 +26,20 @@ typedef struct conv {
   situ__dnnl *d; /* for one batch */
   int64_t batch, batches;
   size_t partial; /* bytes of the sums of a batch (gradient of w) */
-  char *fixed;    /* w as wanted (NULL: as it lies), or the sums */
+  char *fixed;    /* w in the wanted layout (NULL: w itself), or the sums */
   situ__slots slots;
   bool failed;
 } conv;
 
 static size_t rounded(size_t bytes) { return (bytes + 63) / 64 * 64; }
 
-/* Where image n of x or y is. */
+/* Address of image n of x or y. */
 static char *image(const situ__conv *g, bool output, int64_t n) {
   const int64_t size = output ? g->outputs * g->out_height * g->out_width : g->channels * g->height * g->width;
   return (output ? g->y : g->x) + (size_t)(n * g->groups * size) * sizeof(float);
 }
 
-/* The operand as wanted: as it lies, or arranged at *room, which moves on. */
+/* The operand in the wanted layout: in place, or reordered into *scratch, which is advanced. */
 static void *arranged(const situ__dnnl *d, int operand, void *from, char **room, bool *good) {
   const size_t bytes = situ__dnnl_bytes(d, operand);
   if (bytes == 0) return from;
@@ -58,7 +58,7 @@ static void add_bias(const situ__conv *g, char *to, int64_t images, bool output)
     for (int64_t k = 0; k < size; k++) y[i * size + k] += bias[i % channels];
 }
 
-/* Forward, or gradient of x: from images of the one to images of the other. */
+/* Forward, or gradient of x: maps images of one to images of the other. */
 static bool map_images(const conv *c, int64_t first, char *room) {
   const bool forward = c->g->pass == SITU_CONV_FORWARD;
   const size_t bytes = situ__dnnl_bytes(c->d, SITU__DNNL_RESULT);
@@ -74,7 +74,7 @@ static bool map_images(const conv *c, int64_t first, char *room) {
   return good;
 }
 
-/* Gradient of w over some images, as oneDNN wants it. */
+/* Gradient of w over some images, in oneDNN's layout. */
 static bool sum_images(const conv *c, int64_t first, char *sums, char *room) {
   bool good = true;
   void *operand[SITU__DNNL_OPERANDS] = { NULL };
@@ -95,7 +95,7 @@ static void batches(int64_t begin, int64_t end, void *payload) {
   situ__slots_give(&c->slots, room);
 }
 
-/* The sums of all batches, in order, in the first. */
+/* Adds the sums of all batches, in order, to the first. */
 static void add_partials(int64_t begin, int64_t end, void *payload) {
   const conv *c = payload;
   float *to = (float *)(void *)c->fixed;
@@ -105,7 +105,7 @@ static void add_partials(int64_t begin, int64_t end, void *payload) {
   }
 }
 
-/* Of a slot: what is arranged for a batch, and the primitive's scratch. */
+/* Bytes of a slot: a batch's reordered operands, and the primitive's scratch. */
 static size_t room_for(const conv *c, bool sums) {
   return rounded(situ__dnnl_scratch(c->d)) + rounded(situ__dnnl_bytes(c->d, 0)) +
          rounded(situ__dnnl_bytes(c->d, sums ? 1 : SITU__DNNL_RESULT));
@@ -137,7 +137,7 @@ static situ_status run(conv *c) {
   return c->failed ? situ__fail(SITU_E_NOMEM, "conv", "oneDNN could not run the convolution: out of memory") : status;
 }
 
-/* Where unfolding is as fast or faster: few channels, 1 x 1, one image, little work. */
+/* False where unfolding is as fast or faster: few channels, 1 x 1, one image, little work. */
 static bool suits(const situ__conv *g) {
   const situ_window *w = g->window;
   const double work = (double)(g->images * g->groups * g->outputs) *
@@ -157,7 +157,7 @@ bool situ__conv_blocked(const situ__conv *g, situ_status *status) {
   const bool sums = g->pass == SITU_CONV_GRAD_WEIGHT;
   const int64_t windows = g->out_height * g->out_width;
   conv c = { .g = g };
-  /* Batches of one size: a smaller last one could want another layout. */
+  /* All batches have one size, as a smaller last one could need another layout. */
   c.batch = situ__max_i64(situ__ceil_div(g->images, TASKS), situ__ceil_div(sums ? SUM_WINDOWS : WINDOWS, windows));
   c.batch = situ__min_i64(c.batch, g->images);
   while (g->images % c.batch) c.batch += sums ? 1 : -1;

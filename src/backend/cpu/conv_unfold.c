@@ -1,5 +1,5 @@
-/* Convolution by unfolding: windows become a matrix, band by band, that is multiplied with the weights. Tasks and partial
-   sums depend on the problem alone.
+/* Convolution by unfolding (im2col): windows become a matrix, band by band, which is multiplied with the weights. Tasks
+   and partial sums depend on the problem alone.
    SPDX-License-Identifier: MIT */
 #include "conv.h"
 #include "gemm.h"
@@ -15,10 +15,10 @@
 #include <string.h>
 
 enum {
-  COLUMNS = 1 << 17, /* elements of an unfolded band: they stay in the second-level cache */
-  TASKS = 16,        /* wanted of a large problem: work for several threads */
-  TASK = 1 << 20,    /* multiply-adds below which a task is not worth a thread */
-  LEAST_ROWS = 48    /* of the unfolded matrix, or of the weights, that are not split further */
+  COLUMNS = 1 << 17, /* elements of an unfolded band, so that it stays in the L2 cache */
+  TASKS = 16,        /* to split a large problem into: work for several threads */
+  TASK = 1 << 20,    /* minimum multiply-adds of a task */
+  LEAST_ROWS = 48    /* rows of the unfolded matrix, or of the weights, that are not split further */
 };
 
 SITU__ISA_DECLARE(situ__unfold_kernels, situ__unfold_kernels_f32);
@@ -33,17 +33,18 @@ typedef struct conv {
   situ__conv g;
   const situ__unfold_kernels *kernels;
   int64_t elem;
-  char *partial;                       /* sums of w's gradient, if the images are split in parts */
-  int64_t plane, windows, taps, depth; /* height width; out_height out_width; of a kernel; channels taps */
-  bool plain;                          /* 1 x 1 windows side by side: the matrix is x itself */
-  int64_t split, splits;               /* outputs (forward) or channels (gradients) of a task, and tasks that makes */
-  int64_t band, bands;                 /* rows of windows that are unfolded at a time */
-  int64_t part, parts;                 /* images that are added up together (gradient of w) */
+  char *partial;                       /* partial sums of w's gradient, if the images are split in parts */
+  int64_t plane, windows, taps, depth; /* height width; out_height out_width; taps of a kernel; channels taps */
+  bool plain;                          /* 1 x 1 windows at stride 1: the matrix is x itself */
+  /* outputs (forward) or channels (gradients) of a task, and the number of such tasks */
+  int64_t split, splits;
+  int64_t band, bands; /* rows of windows that are unfolded at a time */
+  int64_t part, parts; /* images whose gradients of w are summed together */
   situ__slots slots;
   size_t columns, scratch; /* bytes of a slot: the unfolded band, then the product's scratch */
 } conv;
 
-/* ---- pieces that the passes share ---- */
+/* ---- shared by the passes ---- */
 
 static int64_t band_rows(const conv *c, int64_t at) { return situ__min_i64(c->band, c->g.out_height - at * c->band); }
 
@@ -61,7 +62,7 @@ static situ__unfold band_of(const conv *c, int64_t at, int64_t channels) {
 
 static char *at(char *base, int64_t index, int64_t elem) { return base + index * elem; }
 
-/* count elements at `to` = bias[index], or 0. */
+/* Sets count elements at `to` to bias[index], or to 0. */
 static void fill(const conv *c, char *to, int64_t index, int64_t count) {
   if (!c->g.bias) {
     memset(to, 0, (size_t)(count * c->elem));
@@ -225,9 +226,9 @@ static void add_parts(int64_t begin, int64_t end, void *payload) {
   }
 }
 
-/* ---- how the work is split ---- */
+/* ---- splitting the work ---- */
 
-/* At least `pieces` equal pieces of count, none below `least`. */
+/* Size of at least `pieces` equal pieces of count, each at least `least`. */
 static int64_t piece(int64_t count, int64_t pieces, int64_t least) {
   return situ__min_i64(count, situ__max_i64(situ__ceil_div(count, pieces), least));
 }
@@ -262,7 +263,7 @@ static int64_t split_work(conv *c) {
   return c->parts * c->g.groups * c->splits;
 }
 
-/* Scratch for the products: of whole pieces and of those at the ends, which may go another way. */
+/* Scratch for the products: of whole pieces and of those at the ends, which may use another algorithm. */
 static size_t gemm_scratch(const conv *c) {
   const situ_conv_pass pass = c->g.pass;
   situ__gemm (*const gemm[])(const conv *, int64_t, int64_t) = { forward_gemm, data_gemm, weight_gemm };

@@ -1,4 +1,4 @@
-/* Convolution of whole numbers: exact, wrapping; plain loops, as nobody trains with them.
+/* Convolution of integers: exact, wrapping. Plain loops, as speed does not matter here.
    SPDX-License-Identifier: MIT */
 #include "conv.h"
 
@@ -7,7 +7,7 @@
 
 #include <string.h>
 
-/* Every product of one image and one group, added to the result of the pass. */
+/* Adds all products of one image and one group to the pass's result. */
 static void products(const situ__conv *c, int64_t image, int64_t group) {
   const situ_window *w = c->window;
   uint64_t *const base[] = { (uint64_t *)(void *)c->y, (uint64_t *)(void *)c->x, (uint64_t *)(void *)c->w };
@@ -33,7 +33,7 @@ static void images(int64_t begin, int64_t end, void *payload) {
     for (int64_t group = 0; group < ((const situ__conv *)payload)->groups; group++) products(payload, i, group);
 }
 
-/* count planes of `size` elements, `channels` an image: the bias, or 0. */
+/* Sets count planes of `size` elements, `channels` for each image, to the bias or 0. */
 static void fill(const situ__conv *c, char *to, int64_t count, int64_t channels, int64_t size) {
   const int64_t *bias = (const int64_t *)(void *)c->bias;
   for (int64_t i = 0; i < count; i++)
@@ -45,7 +45,7 @@ void situ__conv_whole(const situ__conv *c) {
   if (c->pass == SITU_CONV_FORWARD) fill(c, c->y, c->images * out, out, c->out_height * c->out_width);
   else if (c->pass == SITU_CONV_GRAD_DATA) fill(c, c->x, c->images * in, in, c->height * c->width);
   else memset(c->w, 0, (size_t)(out * c->channels * c->window->kernel[0] * c->window->kernel[1]) * sizeof(int64_t));
-  /* Images share nothing but the gradient of the weights. */
+  /* Images share only the gradient of the weights. */
   situ__parallel(c->images, c->pass == SITU_CONV_GRAD_WEIGHT ? situ__max_i64(1, c->images) : 1, images,
                  (void *)(uintptr_t)c);
 }

@@ -1,4 +1,4 @@
-/* Conversions between dtypes and lanes, compiled for every instruction set (isa/convert.c).
+/* Conversions between dtypes and compute types, compiled for every instruction set (isa/convert.c).
    SPDX-License-Identifier: MIT */
 #ifndef SITU_BACKEND_CPU_CONVERT_H
 #define SITU_BACKEND_CPU_CONVERT_H
@@ -7,13 +7,13 @@
 
 enum { SITU__LANES = 3 };
 
-/* Strides are in bytes; the lane's side has no gaps. */
+/* Strides are in bytes; the compute type's side is contiguous. */
 typedef struct situ__convert {
   void (*load[SITU_DTYPES][SITU__LANES])(const void *src, int64_t stride, int64_t count, void *dst);
   void (*store[SITU__LANES][SITU_DTYPES])(const void *src, int64_t count, void *dst, int64_t stride);
-  /* How many values of a row of f16, bf16, f32 or f64 are infinite. */
+  /* Counts the infinite values of a row of f16, bf16, f32 or f64. */
   int64_t (*infinite[SITU_DTYPES])(const void *src, int64_t stride, int64_t count);
-  /* A copy that goes past the caches; situ__stream_end() when all of them are made. */
+  /* Copies with non-temporal stores; call situ__stream_end() after the last. */
   void (*stream)(void *dst, const void *src, int64_t bytes);
 } situ__convert;
 
@@ -26,14 +26,14 @@ typedef struct situ__cast {
   const situ__convert *convert;
   uint8_t x, y;
   situ__lane lane;
-  bool plain_x, plain_y; /* the dtype is the lane's */
-  int64_t *lost;         /* where to add the finite values that become infinite; NULL: nowhere */
+  bool plain_x, plain_y; /* the dtype is the compute type itself */
+  int64_t *lost;         /* counter of finite values that become infinite; may be NULL */
 } situ__cast;
 situ__cast situ__cpu_cast_of(situ_dtype x, situ_dtype y, int64_t *lost);
-/* A situ__loop_fn: data[0] = cast(data[1]); payload: a situ__cast. */
+/* A situ__loop_fn: data[0] = cast(data[1]). payload: a situ__cast. */
 void situ__cpu_cast_row(char *const *data, const int64_t *stride, int64_t count, void *payload);
 
-/* Stores past the caches are in no order with others: this puts them before all that follow. */
+/* Non-temporal stores are not ordered with others: this orders them before all later stores. */
 static inline void situ__stream_end(void) {
 #ifdef __SSE__
   __builtin_ia32_sfence();

@@ -34,7 +34,7 @@ void situ__cpu_move(int64_t size, char *y, int64_t y_step, const char *x, int64_
   else move_1(y, y_step, x, x_step, n);
 }
 
-/* What is larger than the caches goes past them: its lines need not be read before they are written. */
+/* Copies larger than the caches use non-temporal stores, which do not read lines before writing them. */
 enum { STREAM_BYTES = 32 << 20 };
 
 static void move_row(char *const *data, const int64_t *stride, int64_t count, void *payload) {
@@ -50,10 +50,10 @@ static void stream_row(char *const *data, const int64_t *stride, int64_t count, 
 
 /* ---- transposed planes: y's rows are x's columns ---- */
 
-enum { TILE = 16 }; /* columns of x taken at once: a cache line of f32 */
+enum { TILE = 16 }; /* columns of x that are copied at once: a cache line of f32 */
 
-/* y[c][r] = x[r][c] for `columns` columns of x, at most TILE. By way of a tile in L1, so that each line of x and of y is
-   touched once, whatever sets of the cache their steps fall into. */
+/* y[c][r] = x[r][c] for `columns` columns of x, at most TILE. Goes through a tile in L1, so that each cache line of x
+   and of y is touched once, even if their strides map to few cache sets. */
 #define TRANSPOSE(name, T)                                                                                      \
   static void name(char *y, int64_t y_step, const char *x, int64_t x_step, int64_t rows, int columns) {         \
     T tile[TILE][TILE];                                                                                         \
@@ -73,11 +73,11 @@ TRANSPOSE(transpose_8, uint64_t)
 
 typedef struct planes {
   const situ__loop *loop;
-  int64_t size, tiles; /* of an element; along the columns of x */
-  int column;          /* the dimension along which x has no gaps */
+  int64_t size, tiles; /* of an element; number of tiles along the columns of x */
+  int column;          /* the dimension along which x is contiguous */
 } planes;
 
-/* A unit is TILE columns of one plane. */
+/* Unit: TILE columns of one plane. */
 static void transpose(int64_t begin, int64_t end, void *payload) {
   const planes *p = payload;
   const situ__loop *loop = p->loop;
@@ -101,7 +101,7 @@ static void transpose(int64_t begin, int64_t end, void *payload) {
   }
 }
 
-/* Done, if y's rows have no gaps and x has none along another dimension. */
+/* Copies if y's rows are contiguous and x is contiguous along another dimension. Returns false otherwise. */
 static bool transposed(const situ__loop *loop, int64_t size) {
   const int row = loop->ndim - 1;
   if (loop->stride[0][row] != size || loop->stride[1][row] == size) return false;
@@ -128,7 +128,7 @@ situ__cast situ__cpu_cast_of(situ_dtype x, situ_dtype y, int64_t *lost) {
                        .lost = lost };
 }
 
-/* Through the lane of x, which holds its every value; straight where one side is the lane. */
+/* Converts through x's compute type, which represents all its values; directly where one side has that type. */
 static void convert_row(const situ__cast *c, char *const *data, const int64_t *stride, int64_t count) {
   if (c->plain_x && stride[1] == situ__cpu_size(c->x)) {
     c->convert->store[c->lane][c->y](data[1], count, data[0], stride[0]);
@@ -146,7 +146,7 @@ static void convert_row(const situ__cast *c, char *const *data, const int64_t *s
   }
 }
 
-/* The same, and looks at what came out while it is still in L1. */
+/* Converts a row and counts the new infinities while it is in L1. */
 static void count_row(const situ__cast *c, char *const *data, const int64_t *stride, int64_t count) {
   int64_t lost = 0;
   for (int64_t at = 0; at < count; at += 4 * SITU__BLOCK) {

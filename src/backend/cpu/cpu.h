@@ -1,4 +1,4 @@
-/* The cpu backend's own header: its kernels, and the blocks through which they see any dtype and any strides.
+/* Internal header of the cpu backend: its kernels, and the blocks through which they see any dtype and any strides.
    SPDX-License-Identifier: MIT */
 #ifndef SITU_BACKEND_CPU_H
 #define SITU_BACKEND_CPU_H
@@ -6,7 +6,7 @@
 #include "base/dtype.h"
 #include "situ/sys/backend.h"
 
-/* A kernel a verb; each in the file of its verb's family. */
+/* One kernel for each verb, in the file of the verb's family. */
 situ_status situ__cpu_copy(int index, const situ_work *work);
 situ_status situ__cpu_pack(int index, const situ_work *work);
 situ_status situ__cpu_fill(int index, const situ_work *work);
@@ -34,9 +34,9 @@ situ_status situ__cpu_nll(int index, const situ_work *work);
 situ_status situ__cpu_optimizer(int index, const situ_work *work);
 
 /* ---- blocks (block.c) ----
-   Kernels compute in one of three lanes; operands of other dtypes, or with strides, pass through a block in L1:
-   load, compute, store. One formula then serves ten dtypes and any view, and f32, f64 and i64 rows without gaps
-   are used where they are. */
+   Kernels compute in one of three compute types (situ__lane). Operands of other dtypes, or with strides, pass through a
+   block in L1: load, compute, store. So one formula serves ten dtypes and any view; contiguous rows of f32, f64 and i64
+   are used in place. */
 typedef enum situ__lane { SITU__F32, SITU__F64, SITU__I64 } situ__lane;
 enum { SITU__BLOCK = 1024 }; /* elements of a block: 8 KiB of doubles */
 
@@ -44,11 +44,11 @@ enum { SITU__BLOCK = 1024 }; /* elements of a block: 8 KiB of doubles */
 situ__lane situ__cpu_lane(situ_dtype dtype);
 size_t situ__lane_size(situ__lane lane);
 
-/* Elements [first, first + count) of v, in row-major order of its sizes, converted to the lane. */
+/* Converts elements [first, first + count) of v, in row-major order of its sizes, to the compute type. */
 void situ__cpu_load(const situ_view_desc *v, int64_t first, int64_t count, situ__lane lane, void *dst);
-/* The way back: integers wrap, floats to integers truncate and saturate, bool is "not 0". */
+/* Converts back and stores: integers wrap, floats to integers truncate and saturate, bool is "not 0". */
 void situ__cpu_store(const situ_view_desc *v, int64_t first, int64_t count, situ__lane lane, const void *src);
-/* The same from and to plain memory of a dtype, without gaps. */
+/* The same from and to contiguous memory of a dtype. */
 void situ__cpu_widen(const void *src, situ_dtype dtype, int64_t count, situ__lane lane, void *dst);
 void situ__cpu_narrow(const void *src, situ__lane lane, int64_t count, situ_dtype dtype, void *dst);
 
@@ -58,16 +58,17 @@ static inline int64_t situ__cpu_size(int dtype) {
   return size[dtype];
 }
 
-/* Address of element 0 of a view. A storage of no bytes has none: as a number, NULL may be added to. */
+/* Address of element 0 of a view. Computed as an integer, as the data of an empty storage may be NULL. */
 static inline char *situ__cpu_data(const situ_view_desc *v) {
   return (char *)((uintptr_t)v->storage->data + (uintptr_t)(v->offset * situ__cpu_size(v->dtype)));
 }
 
-/* ---- instruction sets (isa.c) ---- each file in isa/ is compiled for every one of them */
+/* ---- instruction sets (isa.c) ---- each file in isa/ is compiled for all of them */
 typedef enum situ__isa { SITU__ISA_BASE, SITU__ISA_V3, SITU__ISA_V4 } situ__isa;
-/* The best that this build and this processor have; SITU_ISA=base|v3|v4 in the environment lowers it. */
+/* The best one that this build and this processor support; SITU_ISA=base|v3|v4 in the environment lowers it. */
 situ__isa situ__cpu_isa_choose(void);
-extern int situ__cpu_isa_chosen; /* 0: nobody asked yet, else 1 more than the set; every thread would find the same */
+/* 0: not chosen yet, else the set + 1. A race is harmless, as all threads choose the same. */
+extern int situ__cpu_isa_chosen;
 static inline situ__isa situ__cpu_isa(void) {
   const int chosen = __atomic_load_n(&situ__cpu_isa_chosen, __ATOMIC_RELAXED);
   return chosen ? (situ__isa)(chosen - 1) : situ__cpu_isa_choose();

@@ -1,4 +1,4 @@
-/* The one file that speaks oneDNN, version 2 or 3.
+/* The only file that calls oneDNN, version 2 or 3.
    SPDX-License-Identifier: MIT */
 #include "dnnl.h"
 #include "situ_config.h"
@@ -26,7 +26,7 @@ const char *situ__dnnl_name(const situ__dnnl *d) { return (void)d, ""; }
 #include <pthread.h>
 #include <string.h>
 
-/* ---- what differs between versions: descriptors are values in 2 and handles in 3 ---- */
+/* ---- differences between versions: descriptors are values in 2 and handles in 3 ---- */
 
 #if DNNL_VERSION_MAJOR >= 3
 typedef const_dnnl_memory_desc_t layout; /* borrowed */
@@ -50,9 +50,10 @@ static bool make_layout(dnnl_memory_desc_t *d, int n, const dnnl_dims_t dims, dn
 static void drop_layout(dnnl_memory_desc_t *d) { (void)d; }
 #endif
 
-/* ---- threads: ours ---- */
+/* ---- threads ---- */
 
-/* oneDNN on OpenMP would start a team in each of our threads, and its own would change sums. The caller's setting is kept. */
+/* On OpenMP, oneDNN would start a team in each of our threads, and its splits would change sums. The caller's setting
+   is restored. */
 #if DNNL_CPU_RUNTIME == DNNL_RUNTIME_OMP
 int omp_get_max_threads(void);
 void omp_set_num_threads(int);
@@ -69,14 +70,14 @@ static void as_before(int threads) { (void)threads; }
 /* ---- primitives ---- */
 
 typedef struct side {
-  int number;               /* DNNL_ARG_...; 0: there is none */
-  dnnl_memory_desc_t plain; /* as we have it */
+  int number;               /* DNNL_ARG_...; 0: absent */
+  dnnl_memory_desc_t plain; /* our layout */
   bool made;
-  layout wanted;            /* borrowed of the primitive's descriptor */
-  dnnl_primitive_t reorder; /* from the one to the other; NULL: they are the same */
+  layout wanted;            /* borrowed from the primitive's descriptor */
+  dnnl_primitive_t reorder; /* from one to the other; NULL: they are equal */
 } side;
 
-/* What makes two primitives the same. */
+/* Identifies a primitive in the cache. */
 typedef struct key {
   int64_t number[24];
 } key;
@@ -85,11 +86,11 @@ struct situ__dnnl {
   key of;
   side operand[SITU__DNNL_OPERANDS];
   dnnl_primitive_desc_t descriptor;
-  dnnl_primitive_t primitive; /* NULL: oneDNN has no fast one, which is worth remembering too */
+  dnnl_primitive_t primitive; /* NULL: oneDNN has no fast implementation, which is cached, too */
   layout scratch;
   const char *name;
   int users;
-  uint64_t used; /* when, to drop the oldest */
+  uint64_t used; /* time of last use, to evict the oldest */
 };
 
 static dnnl_engine_t engine;
@@ -99,7 +100,7 @@ static void start(void) { engine_there = dnnl_engine_create(&engine, dnnl_cpu, 0
 
 static dnnl_data_type_t type_of(situ_dtype dtype) { return dtype == SITU_BF16 ? dnnl_bf16 : dnnl_f32; }
 
-/* An operand of plain layout; wanted as it is, or as the primitive likes it. */
+/* Describes an operand of plain layout; the primitive may want another one. */
 static bool add_operand(situ__dnnl *d, int which, int number, int n, const dnnl_dims_t dims, const dnnl_dims_t strides,
                         dnnl_data_type_t type) {
   d->operand[which].number = number;
@@ -129,7 +130,8 @@ static bool make_reorder(side *o, bool result, dnnl_primitive_attr_t attr) {
   return made;
 }
 
-/* From the descriptor on: never a reference implementation, which is hundreds of times slower than our own. */
+/* Creates the primitive from its descriptor. Refuses reference implementations, which are hundreds of times slower than
+   ours. */
 static void finish(situ__dnnl *d, dnnl_primitive_attr_t attr) {
   const char *name = NULL;
   bool good = dnnl_primitive_desc_query(d->descriptor, dnnl_query_impl_info_str, 0, (void *)&name) == dnnl_success &&
@@ -162,14 +164,14 @@ static situ__dnnl *cache[CACHED];
 static uint64_t moment;
 static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
 
-/* What is there for the key, or a new entry that `make` fills in. */
+/* Finds the entry for the key, or adds one that `make` fills in. */
 static situ__dnnl *find(const key *of, bool (*make)(situ__dnnl *d, dnnl_primitive_attr_t attr, const void *payload),
                         const void *payload) {
   pthread_once(&once, start);
   if (!engine_there) return NULL;
   pthread_mutex_lock(&lock);
   situ__dnnl *d = NULL;
-  int slot = -1; /* an empty one, or else the one that was idle for longest */
+  int slot = -1; /* a free one, or else the least recently used */
   for (int i = 0; i < CACHED && !d; i++) {
     if (cache[i] && !memcmp(&cache[i]->of, of, sizeof *of)) d = cache[i];
     else if (slot < 0 ? !cache[i] || cache[i]->users == 0
@@ -212,7 +214,8 @@ static void rows(const dnnl_dims_t dims, int n, dnnl_dims_t strides) {
   for (int i = n - 1; i >= 0; step *= dims[i--]) strides[i] = step;
 }
 
-/* Layouts of the computation are free (`any`), also for the passes back: with the forward's they fall to the reference. */
+/* Layouts of the computation are free (`any`) in the gradients, too: with the forward pass's layouts oneDNN chooses its
+   reference implementation. */
 static bool make_conv(situ__dnnl *d, dnnl_primitive_attr_t attr, const void *payload) {
   const batch *b = payload;
   const situ__conv *c = b->c;
@@ -225,7 +228,7 @@ static bool make_conv(situ__dnnl *d, dnnl_primitive_attr_t attr, const void *pay
   const dnnl_dims_t deep = { c->groups, c->outputs, c->channels, w->kernel[0], w->kernel[1] };
   const dnnl_dims_t strides = { w->stride[0], w->stride[1] }, dilates = { w->dilation[0] - 1, w->dilation[1] - 1 };
   const dnnl_dims_t before = { w->padding[0], w->padding[1] };
-  /* What the last window leaves over lies behind it: a negative padding there. */
+  /* The plane's end that the last window does not reach is negative padding. */
   const dnnl_dims_t after = {
     (c->out_height - 1) * w->stride[0] + w->dilation[0] * (w->kernel[0] - 1) + 1 - c->height - w->padding[0],
     (c->out_width - 1) * w->stride[1] + w->dilation[1] * (w->kernel[1] - 1) + 1 - c->width - w->padding[1]
@@ -334,7 +337,7 @@ typedef struct argument {
   void *data;
 } argument;
 
-/* Memory objects are made for the call: they cost less than a look into a table of them that threads would share. */
+/* Memory objects are created for each call: that costs less than a lookup in a table that threads share. */
 static bool execute(const_dnnl_primitive_t primitive, const argument *list, int count) {
   dnnl_exec_arg_t arg[SITU__DNNL_OPERANDS + 1];
   dnnl_stream_t stream = NULL;

@@ -1,12 +1,13 @@
-/* oneDNN: primitives for the geometries where it is the fastest, behind one file that knows its versions. Each runs on the
-   thread that calls it; the work is split by us.
+/* oneDNN primitives for the geometries where they are the fastest. Only one file depends on oneDNN's version. Each
+   primitive runs on the calling thread; our thread pool splits the work.
    SPDX-License-Identifier: MIT */
 #ifndef SITU_BACKEND_CPU_DNNL_H
 #define SITU_BACKEND_CPU_DNNL_H
 
 #include "conv.h"
 
-/* A primitive with the layouts that it wants. Its operands are, in this order, two inputs, a bias or nothing, the result. */
+/* A primitive with the layouts that it wants. Its operands are, in this order, two inputs, a bias (may be absent), the
+   result. */
 typedef struct situ__dnnl situ__dnnl;
 enum { SITU__DNNL_RESULT = 3, SITU__DNNL_OPERANDS };
 
@@ -17,20 +18,21 @@ typedef struct situ__dnnl_product {
   bool bias;
 } situ__dnnl_product;
 
-/* A primitive, from a cache where there is one already, to be closed after use. NULL: this build, this processor or oneDNN has
-   no fast way; nothing is recorded. No size may be 0. */
+/* Returns a primitive, perhaps from the cache; close it after use. Returns NULL without an error if this build, this
+   processor or oneDNN has no fast implementation. No size may be 0. */
 situ__dnnl *situ__dnnl_conv(const situ__conv *c, int64_t images); /* c's bias is ignored */
 situ__dnnl *situ__dnnl_matmul(const situ__dnnl_product *p);
 void situ__dnnl_close(situ__dnnl *d);
 
-/* Bytes of an operand in the layout that the primitive wants; 0: as it lies. */
+/* Bytes of an operand in the primitive's layout; 0: it is used in place. */
 size_t situ__dnnl_bytes(const situ__dnnl *d, int operand);
-/* An input into that layout, or a result out of it. False: oneDNN failed. */
+/* Reorders an input into that layout, or a result out of it. Returns false if oneDNN fails. */
 bool situ__dnnl_arrange(const situ__dnnl *d, int operand, void *from, void *to);
-/* Operands in the layouts that are wanted; 64-byte aligned scratch of situ__dnnl_scratch() bytes. False: oneDNN failed. */
+/* Operands must have the primitive's layouts; scratch has situ__dnnl_scratch() bytes, 64-byte aligned. Returns false if
+   oneDNN fails. */
 bool situ__dnnl_run(const situ__dnnl *d, void *const operand[SITU__DNNL_OPERANDS], void *scratch);
 size_t situ__dnnl_scratch(const situ__dnnl *d);
-/* What oneDNN calls the implementation. Static text. */
+/* oneDNN's name for the implementation. Static string. */
 const char *situ__dnnl_name(const situ__dnnl *d);
 
 #endif

@@ -1,5 +1,5 @@
-/* The driver of element-wise verbs: rows straight on the operands where they are what the row wants, through blocks in
-   L1 where they are not.
+/* Driver of element-wise verbs: rows use operands in place where their dtype and strides permit, else through blocks in
+   L1.
    SPDX-License-Identifier: MIT */
 #include "elementwise.h"
 
@@ -12,21 +12,21 @@
 
 enum {
   OPERANDS = 4,
-  /* A result larger than any cache is written past them: its lines need not be read first, and nothing that is worth
-     keeping is driven out. */
+  /* Results larger than any cache use non-temporal stores: lines are not read first, and useful data stays in the
+     caches. */
   STREAM_BYTES = 32 << 20,
-  ACROSS_BYTES = 512 << 10, /* smaller operands stay in the cache while they are read again and again */
+  ACROSS_BYTES = 512 << 10, /* smaller operands stay in the cache while they are read repeatedly */
   CACHE_LINE = 64
 };
 
-/* Parameters in the lane's type. */
+/* Parameters in the compute type. */
 typedef union params {
   float f32[4];
   double f64[4];
   int64_t i64[4];
 } params;
 
-/* How a row gets at an operand. */
+/* How a row accesses an operand. */
 typedef enum way { PLAIN, SPLAT, BLOCK, STREAM } way;
 
 typedef struct state {
@@ -47,7 +47,7 @@ static void convert_params(const situ__row_call *call, params *p) {
   }
 }
 
-/* ---- every operand as it is ---- */
+/* ---- all operands in place ---- */
 
 static void run_plain(char *const *data, const int64_t *stride, int64_t count, void *payload) {
   (void)stride;
@@ -57,12 +57,12 @@ static void run_plain(char *const *data, const int64_t *stride, int64_t count, v
 
 /* ---- through blocks ---- */
 
-/* Bytes (bools): the lanes have no such type. */
+/* Copies bytes (bools), for which there is no compute type. */
 static void copy_bytes(char *dst, int64_t dst_stride, const char *src, int64_t src_stride, int64_t n) {
   for (int64_t i = 0; i < n; i++) dst[i * dst_stride] = src[i * src_stride];
 }
 
-/* n elements of operand k as a block of its native dtype. */
+/* Loads n elements of operand k as a block of its native dtype. */
 static void fetch(const state *s, int k, const char *src, int64_t stride, int64_t n, char *block) {
   const situ__row_call *call = s->call;
   uint8_t dtype = call->view[k]->dtype, compute = call->compute;
@@ -71,7 +71,7 @@ static void fetch(const state *s, int k, const char *src, int64_t stride, int64_
     return;
   }
   s->convert->load[dtype][call->lane](src, stride, n, block);
-  /* A wider operand (a 0-dim f32 with f16 tensors, an i64 with i32) is first rounded to what is computed in. */
+  /* A wider operand (a 0-dim f32 with f16 tensors, an i64 with i32) is first rounded to the compute dtype. */
   if (dtype != compute && !situ__cpu_native((situ_dtype)compute)) {
     char rounded[SITU__BLOCK * 4];
     situ__cpu_narrow(block, call->lane, n, (situ_dtype)compute, rounded);
@@ -96,7 +96,7 @@ static void run_blocks(char *const *data, const int64_t *stride, int64_t count, 
     for (int k = 1; k <= call->ins; k++) {
       const char *src = data[k] + at * stride[k];
       x[k - 1] = s->way[k] == PLAIN ? src : block[k];
-      /* What does not move is fetched once. */
+      /* Operands of stride 0 are loaded once. */
       if (s->way[k] != PLAIN && (at == 0 || stride[k]))
         fetch(s, k, src, stride[k], s->way[k] == SPLAT ? 1 : n, block[k]);
     }
@@ -107,7 +107,7 @@ static void run_blocks(char *const *data, const int64_t *stride, int64_t count, 
   if (s->way[0] == STREAM) situ__stream_end();
 }
 
-/* ---- ways ---- */
+/* ---- access modes ---- */
 
 static bool is_written_over(const situ__row_call *call) {
   for (int k = 1; k <= call->ins; k++)
@@ -122,16 +122,16 @@ static way way_of(const situ__row_call *call, int k, int64_t stride) {
   return large && !is_written_over(call) ? STREAM : PLAIN;
 }
 
-/* ---- operands that lie across the result ---- */
+/* ---- operands whose layout crosses the result's ---- */
 
-/* A large operand whose elements along the row are a cache line or more apart, while another dimension has them side by
-   side: reading it row by row would fetch each of its lines once an element. */
+/* True for a large operand whose elements along the row are a cache line or more apart, while it is contiguous along
+   another dimension: reading it row by row would load each of its lines once for each element. */
 static bool lies_across(const situ_view_desc *v, const situ__loop *loop, int k) {
   const int row = loop->ndim - 1;
   if (v->numel * situ__cpu_size(v->dtype) < ACROSS_BYTES || llabs(loop->stride[k][row]) < CACHE_LINE) return false;
   bool side_by_side = false;
   for (int d = 0; d < row; d++) {
-    if (!loop->stride[k][d]) return false; /* repeated: a copy would be larger than it is */
+    if (!loop->stride[k][d]) return false; /* broadcast: a copy would be larger than the operand */
     side_by_side = side_by_side || llabs(loop->stride[k][d]) < CACHE_LINE;
   }
   return side_by_side;
@@ -144,7 +144,7 @@ typedef struct straight {
   situ_storage storage;
 } straight;
 
-/* A copy of v in the order of y, by blocks. */
+/* Makes a copy of v in y's order, by blocks. */
 static situ_status straighten(straight *s, const situ_view_desc *v, const situ_view_desc *y) {
   s->storage = (situ_storage){ .bytes = (size_t)(v->numel * situ__cpu_size(v->dtype)) };
   situ_status status = situ__memory_alloc("elementwise", cpu, s->storage.bytes, &s->storage.data);
@@ -156,7 +156,7 @@ static situ_status straighten(straight *s, const situ_view_desc *v, const situ_v
   return situ__cpu_copy(0, &(situ_work){ .ins = 1, .outs = 1, .in = { v }, .out = { &s->view } });
 }
 
-/* ---- the choice ---- */
+/* ---- dispatch ---- */
 
 static void run(const situ__row_call *call, const situ__loop *loop) {
   state s = { .call = call, .convert = situ__cpu_convert() };
@@ -176,7 +176,7 @@ static void run(const situ__row_call *call, const situ__loop *loop) {
   situ__loop_run(loop, plain ? run_plain : run_blocks, &s);
 }
 
-/* Anything but a small call on plain operands. */
+/* All calls except small ones on contiguous operands. */
 static __attribute__((noinline)) situ_status walk(const situ__row_call *given) {
   situ__row_call call = *given;
   situ_status status = SITU_OK;

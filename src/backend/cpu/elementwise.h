@@ -1,16 +1,17 @@
-/* Element-wise work: rows of formulas compiled for every instruction set, and the driver that takes them over any views.
+/* Element-wise work: rows of formulas compiled for every instruction set, and the driver that applies them to any
+   views.
    SPDX-License-Identifier: MIT */
 #ifndef SITU_BACKEND_CPU_ELEMENTWISE_H
 #define SITU_BACKEND_CPU_ELEMENTWISE_H
 
 #include "isa.h"
 
-/* y[i] = f(x[0][i], x[1][i], ...) for i < n, all without gaps, in the lane's type; y may be one of x. Bit k of splat:
-   x[k] is one value for all of the row (rows of two operands only, and only one of them). p: the parameters, in the
-   lane's type. */
+/* y[i] = f(x[0][i], x[1][i], ...) for i < n, all contiguous, in the compute type; y may be one of x. Bit k of splat:
+   x[k] is one value for the whole row (rows of two operands only, and only one of them). p: the parameters, in the
+   compute type. */
 typedef void (*situ__row)(void *y, const void *const *x, uint32_t splat, int64_t n, const void *p);
 
-/* By lane, tables by op code; NULL where the lane has no such formula. They are in isa/. */
+/* Tables by compute type and op code; NULL where the type lacks that formula. They are in isa/. */
 typedef struct situ__unary_rows {
   const situ__row *row[3], *grad[3];
 } situ__unary_rows;
@@ -24,8 +25,8 @@ SITU__ISA_DECLARE(situ__unary_rows, situ__unary_rows);
 SITU__ISA_DECLARE(situ__binary_rows, situ__binary_rows);
 SITU__ISA_DECLARE(situ__ternary_rows, situ__ternary_rows);
 
-/* One element-wise call. view[0] is y, the others are x; native[k] is the dtype whose memory the row can use there;
-   bool: it uses nothing else. */
+/* One element-wise call. view[0] is y, the others are x; native[k] is the dtype that the row can use in place; bool:
+   the row can use no other dtype. */
 typedef struct situ__row_call {
   situ__row row;
   situ__lane lane;
@@ -37,13 +38,14 @@ typedef struct situ__row_call {
   const double *p; /* four parameters, or NULL */
 } situ__row_call;
 
-/* The dtype whose memory a row can use as it is when it computes in `compute`: itself if it is a lane's, else none. */
+/* The dtype that a row can use in place when it computes in `compute`: itself if it is a compute type, else none. */
 static inline uint8_t situ__cpu_native(situ_dtype compute) {
   bool lane = compute == SITU_F32 || compute == SITU_F64 || compute == SITU_I64;
   return lane ? (uint8_t)compute : SITU_DTYPE_DEFAULT;
 }
 
-/* Runs it, on the pool when it is large. Fails only for want of memory (a large operand that lies across the result). */
+/* Runs the call, on the thread pool if it is large. Fails only if memory for a copy of an operand cannot be
+   allocated. */
 situ_status situ__cpu_elementwise(const situ__row_call *call);
 
 #endif

@@ -1,5 +1,5 @@
-/* Picking by index: whole slices (index_select, embedding) or single elements (gather). The result is new, so that an index
-   is checked just before its use; when one is outside, what was written is of no interest to anybody.
+/* Reads by index: whole slices (index_select, embedding) or single elements (gather). The result is new, so each index
+   is checked just before its use: if one is out of range, the partial result is discarded.
    SPDX-License-Identifier: MIT */
 #include "index.h"
 #include "base/fail.h"
@@ -16,11 +16,11 @@ typedef struct plan {
   const situ_view_desc *x, *index, *y;
   int dim;
   size_t size;
-  /* slices: dimensions after dim as few as they can be, neighbours that lie in one line merged */
+  /* slices: the dimensions after dim, contiguous neighbours merged */
   int inner_dims;
   int64_t inner, picked;
   int64_t bound;
-  atomic_bool bad; /* an index was outside: nothing was read there */
+  atomic_bool bad; /* an index was out of range; nothing was read there */
   int64_t inner_size[SITU_MAX_DIMS], from_step[SITU_MAX_DIMS], to_step[SITU_MAX_DIMS];
 } plan;
 
@@ -64,7 +64,7 @@ static void copy_slice(const plan *p, char *to, const char *from) {
   }
 }
 
-/* Unit: one picked slice of one outer block. */
+/* Unit: one slice of one outer block. */
 static void copy_slices(int64_t begin, int64_t end, void *payload) {
   plan *p = payload;
   int64_t from_dim = p->x->ndim ? p->x->stride[p->dim] : 0, to_dim = p->x->ndim ? p->y->stride[p->dim] : 0,
@@ -104,7 +104,7 @@ static void pick(char *to, int64_t to_step, const char *from, int64_t step, int6
 }
 #undef PICK
 
-/* Elements [begin, end) in row-major order, a row of the last dimension at a time. */
+/* Elements [begin, end) in row-major order, one row of the last dimension at a time. */
 static void pick_elements(int64_t begin, int64_t end, void *payload) {
   plan *p = payload;
   const situ_view_desc *x = p->x, *y = p->y;

@@ -1,5 +1,5 @@
-/* The blocked matrix product: register tiles over blocks that fit in the caches, for any strides. Every sum runs along k in
-   one order, whatever part of c is asked for.
+/* The blocked matrix product: register tiles over blocks that fit in the caches, for any strides. Each sum runs along k
+   in one order, whichever part of c is computed.
    SPDX-License-Identifier: MIT */
 #include "gemm.h"
 #include "isa.h"
@@ -12,15 +12,15 @@
 enum {
   BLOCK_K = 384,
   BLOCK_M = 192,
-  BLOCK_N = 512, /* a block of a and one of b stay in the second-level cache */
+  BLOCK_N = 512, /* a block of a and one of b stay in the L2 cache */
   THIN_M = 4,
   THIN_K = 32, /* few rows: b is read once, so it is read in long runs */
   PACK_B_M = 128,
-  PACK_B = 16384,   /* rows and elements of b from which copying an ordered b pays */
-  PACK_A_K = 768,   /* a transposed a is copied when its columns would push each other out of the cache */
-  DOTS_K = 14,      /* dot products beat packing b for m < k / 14 */
+  PACK_B = 16384,   /* rows, and elements of b, from which packing a contiguous b pays */
+  PACK_A_K = 768,   /* a transposed a is packed if its columns would evict each other from the cache */
+  DOTS_K = 14,      /* dot products are faster than packing b for m < k / 14 */
   DOTS_TINY = 1024, /* and for products of few elements */
-  STACK = 8192      /* bytes of scratch taken from the stack */
+  STACK = 8192      /* bytes of scratch on the stack */
 };
 
 SITU__ISA_DECLARE(situ__gemm_kernels, situ__gemm_f32);
@@ -52,7 +52,7 @@ static plan plan_of(const situ__gemm *g) {
 
 static int64_t rounded(int64_t n, int64_t unit) { return situ__ceil_div(n, unit) * unit; }
 
-/* Elements of scratch for a block of b: all of its panels, or only the last one, which is no whole tile. */
+/* Elements of scratch for a block of b: all of its panels, or only the last one, which is not a whole tile. */
 static int64_t b_scratch(const situ__gemm *g, const plan *p) {
   return p->kc * rounded(p->pack_b ? situ__min_i64(g->n, BLOCK_N) : g->n % p->widest, p->kernels->lanes);
 }
@@ -67,8 +67,8 @@ size_t situ__gemm_scratch(const situ__gemm *g) {
   return bytes <= STACK ? 0 : bytes;
 }
 
-/* A panel of b times `rows` rows of a. t holds the panel and where the first row of a and of c is; a that lies in slivers
-   is read in steps of a sliver. */
+/* Multiplies `rows` rows of a with a panel of b. t holds the panel and the address of the first row of a and of c; a
+   that is packed in slivers is read sliver by sliver. */
 static void panel(const situ__gemm_kernels *kernels, situ__tile t, int64_t rows, bool slivers, int64_t width,
                   size_t elem) {
   static const int height[SITU__TILE_HEIGHTS] = { 1, 2, 4, SITU__SLIVER, 2 * SITU__SLIVER };
@@ -85,9 +85,9 @@ static void panel(const situ__gemm_kernels *kernels, situ__tile t, int64_t rows,
   }
 }
 
-/* Where a block is, and its scratch. */
+/* Position of a block, and its scratch. */
 typedef struct block {
-  int64_t k, kc, n, nc, m, mc; /* first and count */
+  int64_t k, kc, n, nc, m, mc; /* first index and count along each dimension */
   char *packed_a, *packed_b;
 } block;
 

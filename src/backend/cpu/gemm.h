@@ -1,40 +1,41 @@
-/* Matrix products in place: register tiles for one instruction set, and the blocked product that is made of them.
+/* Matrix products: register tiles for one instruction set, and the blocked product that uses them.
    SPDX-License-Identifier: MIT */
 #ifndef SITU_BACKEND_CPU_GEMM_H
 #define SITU_BACKEND_CPU_GEMM_H
 
 #include "cpu.h"
 
-/* One call of a register tile: c [rows, columns] (+)= alpha a b, for as many rows and columns as the tile has. Strides are
-   in elements; the rows of b and c are without gaps. b has whole vectors to read; only `columns` columns of c are written. */
+/* One call of a register tile: c [rows, columns] (+)= alpha a b, for as many rows and columns as the tile has. Strides
+   are in elements; the rows of b and c are contiguous. Whole vectors of b must be readable; only `columns` columns of c
+   are written. */
 typedef struct situ__tile {
   int64_t k, columns;
   const void *a, *b;
   void *c;
   int64_t a_row, a_col, b_row, c_row;
   double alpha;
-  bool add; /* keep what is in c */
+  bool add; /* add to c instead of overwriting it */
 } situ__tile;
 typedef void (*situ__tile_fn)(const situ__tile *tile);
 
-/* What one instruction set offers for f32 or for f64. Tiles are 1 to `wide` vectors wide and 1, 2, 4, 6 or 12 rows high
-   (12 only the narrower ones); those that are not there are NULL. */
+/* The kernels of one instruction set for f32 or f64. Tiles are 1 to `wide` vectors wide and 1, 2, 4, 6 or 12 rows high
+   (12 only the narrower ones); those that do not exist are NULL. */
 enum { SITU__TILE_WIDTHS = 4, SITU__TILE_HEIGHTS = 5, SITU__SLIVER = 6 };
 typedef struct situ__gemm_kernels {
   int lanes; /* elements of a vector */
-  int wide;  /* vectors of the widest tile: 2, or 4 where there are registers enough */
+  int wide;  /* vectors of the widest tile: 2, or 4 if there are enough registers */
   situ__tile_fn tile[SITU__TILE_WIDTHS][SITU__TILE_HEIGHTS];
-  /* dst [k][width] from b [k, columns]; width is whole vectors, columns past `columns` are zeroed. */
+  /* Packs b [k, columns] into dst [k][width]; width is whole vectors, columns past `columns` are zeroed. */
   void (*pack)(void *dst, int64_t width, const void *b, int64_t b_row, int64_t b_col, int64_t k, int64_t columns);
-  /* dst [k][SLIVER] from a [rows, k], rows <= SLIVER; dst has room for one vector more. */
+  /* Packs a [rows, k], rows <= SLIVER, into dst [k][SLIVER]; dst needs capacity for one more vector. */
   void (*sliver)(void *dst, const void *a, int64_t a_row, int64_t a_col, int64_t k, int64_t rows);
-  /* c [m, n] (+)= alpha a b where both run along k without gaps (a_col and b_row are 1): sums of products. */
+  /* c [m, n] (+)= alpha a b where both are contiguous along k (a_col and b_row are 1): dot products. */
   void (*dots)(const situ__tile *call, int64_t m, int64_t n, int64_t b_col);
 } situ__gemm_kernels;
-/* dtype F32 or F64; for this processor. */
+/* dtype F32 or F64; the kernels for this processor. */
 const situ__gemm_kernels *situ__gemm_kernels_for(situ_dtype dtype);
 
-/* c [m, n] (+)= alpha a [m, k] b [k, n], on one thread. The columns of c are without gaps; k may be 0. */
+/* c [m, n] (+)= alpha a [m, k] b [k, n], on one thread. The columns of c are contiguous; k may be 0. */
 typedef struct situ__gemm {
   situ_dtype dtype; /* F32 or F64 */
   int64_t m, n, k;

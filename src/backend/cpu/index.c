@@ -1,4 +1,4 @@
-/* Checking indices. See index.h.
+/* Checks of indices. See index.h.
    SPDX-License-Identifier: MIT */
 #include "index.h"
 #include "base/fail.h"
@@ -26,7 +26,7 @@ const int64_t *situ__index_block(const situ_view_desc *index, int64_t first, int
 }
 
 bool situ__index_outside(const int64_t *index, int64_t count, int64_t bound) {
-  int bad = 0; /* no way out of the loop: it can be vectorised */
+  int bad = 0; /* without an early exit, so that the loop is vectorised */
   for (int64_t i = 0; i < count; i++) bad |= (uint64_t)index[i] >= (uint64_t)bound;
   return bad;
 }
@@ -45,7 +45,7 @@ static void look(int64_t begin, int64_t end, void *payload) {
   }
 }
 
-/* "[1, 3]": where element i of v is. */
+/* Position of element i of v as text: "[1, 3]". */
 static void position(const situ_view_desc *v, int64_t i, char *text, size_t size) {
   int64_t at[SITU_MAX_DIMS];
   for (int d = v->ndim - 1; d >= 0; i /= v->size[d--]) at[d] = i % v->size[d];
@@ -81,7 +81,7 @@ void situ__copy_elements(char *to, int64_t to_step, const char *from, int64_t fr
     memcpy(to, from, (size_t)count * size);
     return;
   }
-  /* A memcpy of a constant size is one move. */
+  /* A memcpy of constant size compiles to one move. */
 #define MOVE(bytes) \
   for (int64_t i = 0; i < count; i++) memcpy(to + i * to_step * (bytes), from + i * from_step * (bytes), bytes)
   switch (size) {

@@ -1,20 +1,20 @@
-/* Indices that nobody has vouched for: all are checked before any is used.
+/* Indices from the caller: all are checked before any is used.
    SPDX-License-Identifier: MIT */
 #ifndef SITU_BACKEND_CPU_INDEX_H
 #define SITU_BACKEND_CPU_INDEX_H
 
 #include "fold.h"
 
-/* Elements [first, + count) of index (i64 or i32, any strides), where they lie or through buffer. */
+/* Pointer to elements [first, + count) of index (i64 or i32, any strides): in place, or converted into buffer. */
 const int64_t *situ__index_block(const situ_view_desc *index, int64_t first, int64_t count, int64_t *buffer);
-/* Is one of them outside 0..bound-1? */
+/* True if any of them is outside 0..bound-1. */
 bool situ__index_outside(const int64_t *index, int64_t count, int64_t bound);
 
-/* SITU_OK if every element of index is in 0..bound-1 or equals *allowed (NULL: none is allowed). Else SITU_E_INDEX, recorded
-   under op with value, position and bound; `what` names what is indexed. */
+/* Returns SITU_OK if every element of index is in 0..bound-1 or equals *allowed (NULL: no exception). Else records
+   SITU_E_INDEX under op with value, position and bound, and returns it; `what` names what is indexed. */
 situ_status situ__check_index(const char *op, const situ_view_desc *index, int64_t bound, const int64_t *allowed,
                               const char *what);
-/* What it records; to be called when an index is known to be outside. */
+/* Records and returns that error; call it if an index is known to be out of range. */
 situ_status situ__refuse_index(const char *op, const situ_view_desc *index, int64_t bound, const int64_t *allowed,
                                const char *what) SITU_COLD;
 

@@ -1,4 +1,4 @@
-/* Which instruction set this process uses: the best of processor, build and SITU_ISA.
+/* Chooses the process's instruction set: the best of processor, build and SITU_ISA.
    SPDX-License-Identifier: MIT */
 #include "isa.h"
 
@@ -8,8 +8,8 @@
 #if defined(__x86_64__)
 #include <cpuid.h>
 
-/* What x86-64-v3 asks for beyond AVX2, FMA, BMI: a hypervisor may hide them one by one, and compilers differ in
-   the names that __builtin_cpu_supports knows. */
+/* Features of x86-64-v3 besides AVX2, FMA, BMI: a hypervisor may hide each of them, and compilers differ in the names
+   that __builtin_cpu_supports knows. */
 static bool has_v3_extras(void) {
   unsigned a, b, c, d;
   if (!__get_cpuid(1, &a, &b, &c, &d) || !(c & bit_F16C) || !(c & bit_MOVBE)) return false;

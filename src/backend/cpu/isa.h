@@ -1,4 +1,4 @@
-/* Names of what isa/ holds: a symbol there exists once for each instruction set that the build has.
+/* Names of objects in isa/: each symbol exists once for each instruction set of the build.
    SPDX-License-Identifier: MIT */
 #ifndef SITU_BACKEND_CPU_ISA_H
 #define SITU_BACKEND_CPU_ISA_H
@@ -13,10 +13,10 @@
 #define SITU__ISA_NAME(name) SITU__ISA_PASTE(name, SITU_ISA)
 #endif
 
-/* Declares the object `name` of every instruction set. */
+/* Declares the object `name` for all instruction sets. */
 #define SITU__ISA_DECLARE(type, name) extern const type name##_base, name##_v3, name##_v4
 
-/* Address of the object `name` made for `isa`, or for the next lower set that the build has. */
+/* Address of the object `name` for `isa`, or for the next lower set of the build. */
 #if defined(SITU_HAVE_ISA_V4) && defined(SITU_HAVE_ISA_V3)
 #define SITU__ISA_PICK(isa, name) \
   ((isa) == SITU__ISA_V4 ? &name##_v4 : (isa) == SITU__ISA_V3 ? &name##_v3 : &name##_base)

@@ -8,7 +8,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* Is dimension a further out in the written memory than b? */
+/* True if dimension a is further out than b in the written memory. */
 static bool outside(const situ_view_desc *y, int a, int b) { return llabs(y->stride[a]) > llabs(y->stride[b]); }
 
 /* Dimensions of y from the outermost in its memory to the innermost, without those of size 1. */
@@ -23,7 +23,7 @@ static int sorted(const situ_view_desc *y, int *order) {
   return n;
 }
 
-/* Does one step along dimension d of the loop lead to the end of dimension d + 1, for every operand? */
+/* True if dimensions d and d + 1 of the loop are one contiguous run for all operands. */
 static bool one_run(const situ__loop *loop, int d) {
   for (int k = 0; k < loop->operands; k++)
     if (loop->stride[k][d] != loop->stride[k][d + 1] * loop->size[d + 1]) return false;
@@ -36,7 +36,7 @@ void situ__loop_init(situ__loop *loop, int operands, const situ_view_desc *const
   loop->numel = view[0]->numel;
   for (int k = 0; k < operands; k++) loop->data[k] = situ__cpu_data(view[k]);
   for (int i = n - 1, at = SITU_MAX_DIMS; i >= 0; i--) {
-    /* Filled from the back; a dimension that continues the one behind it is merged. */
+    /* Filled from the back; a dimension that continues the next one is merged with it. */
     at--;
     loop->size[at] = view[0]->size[order[i]];
     for (int k = 0; k < operands; k++) loop->stride[k][at] = view[k]->stride[order[i]] * situ__cpu_size(view[k]->dtype);

@@ -1,5 +1,5 @@
-/* A walk over views of one shape, row by row: as few and as long rows as the views allow, on the pool when there is
-   much to do.
+/* A walk over views of one shape, row by row: as few and as long rows as the views allow, on the thread pool if there
+   is much work.
    SPDX-License-Identifier: MIT */
 #ifndef SITU_BACKEND_CPU_LOOP_H
 #define SITU_BACKEND_CPU_LOOP_H
@@ -11,8 +11,8 @@ enum {
   SITU__GRAIN = 32768 /* elements of a chunk: below it, waking a thread costs more than it saves */
 };
 
-/* Strides are in bytes. Dimensions of size 1 are gone, those that are one run for every operand are one; the last
-   is the row. */
+/* Strides are in bytes. Dimensions of size 1 are removed, those that are contiguous for all operands are merged; the
+   last is the row. */
 typedef struct situ__loop {
   int operands, ndim;
   int64_t numel;
@@ -20,7 +20,7 @@ typedef struct situ__loop {
   char *data[SITU__LOOP_OPERANDS];
 } situ__loop;
 
-/* view[0] is written: the walk follows its memory. The order of elements is not kept. */
+/* view[0] is written: the walk follows its memory order, not the views' order of elements. */
 void situ__loop_init(situ__loop *loop, int operands, const situ_view_desc *const *view);
 
 /* `count` elements from data[k] on, stride[k] bytes apart. */

@@ -1,4 +1,4 @@
-/* The matmul verb: batches, strides and dtypes brought down to plain products, split into tasks by the problem alone.
+/* The matmul verb: reduces batches, strides and dtypes to plain products, split into tasks by the problem alone.
    SPDX-License-Identifier: MIT */
 #include "dnnl.h"
 #include "gemm.h"
@@ -13,32 +13,32 @@
 
 enum {
   TILE_M = 252,
-  TILE_N = 512, /* the largest part of c that is one task: whole register tiles */
+  TILE_N = 512, /* the largest part of c for one task: whole register tiles */
   LEAST_M = 48,
-  LEAST_N = 64,    /* and what is not cut further */
-  TASKS = 16,      /* wanted for a large problem: work for several threads */
-  SMALL = 1 << 20, /* multiply-adds, and what memory costs, below which one thread does it all */
-  TASK = 1 << 22,  /* and of a task that need not be cut */
-  FAST = 1 << 15   /* from which the call of a library pays */
+  LEAST_N = 64,    /* parts of c that are not split further */
+  TASKS = 16,      /* to split a large problem into: work for several threads */
+  SMALL = 1 << 20, /* cost() below which one thread computes the product */
+  TASK = 1 << 22,  /* minimum cost() of a task */
+  FAST = 1 << 15   /* cost() from which calling a library pays */
 };
 
-/* How far operands move with one dimension of the batch; a NULL operand moves by 0. */
+/* Strides of the operands along one dimension of the batch; 0 for a NULL operand. */
 typedef struct step {
   int64_t count, a, b, c, bias;
 } step;
 
 typedef struct product {
-  situ__gemm g; /* of the first item of the batch; c's start is prefilled with beta bias */
+  situ__gemm g; /* of the batch's first item; c is prefilled with beta bias */
   int64_t elem;
   const char *bias;
   int64_t bias_row, bias_col;
   double beta;
   int dims;
   int64_t items, tile_m, tile_n, tiles_m, tiles_n;
-  situ__dnnl *fast[2][2]; /* bf16: for tiles inside, and at the lower and the right edge */
+  situ__dnnl *fast[2][2]; /* bf16: for inner tiles, and tiles at the lower and the right edge */
   situ__slots slots;
   bool failed;
-  step batch[SITU_MAX_DIMS]; /* the last member: what dims does not count is never set */
+  step batch[SITU_MAX_DIMS]; /* the last member, as describe() does not zero it: entries from dims on are not set */
 } product;
 
 /* ---- describing the problem ---- */
@@ -48,7 +48,7 @@ static bool follows(const step *outer, const step *inner) {
          outer->c == inner->c * inner->count && outer->bias == inner->bias * inner->count;
 }
 
-/* Appends a dimension, outermost first; neighbours that lie in one line become one. */
+/* Appends a dimension, outermost first; merges contiguous neighbours. */
 static void add_dim(product *p, step s) {
   p->items *= s.count;
   if (s.count == 1) return;
@@ -70,7 +70,7 @@ static void fold_rows(product *p) {
   p->dims--;
 }
 
-/* c's columns must be without gaps; c^T = b^T a^T has its rows for columns. */
+/* c's columns must be contiguous: if its rows are, computes c^T = b^T a^T. */
 static bool wants_transpose(const situ_view_desc *y) {
   const int64_t row = y->stride[y->ndim - 2], col = y->stride[y->ndim - 1];
   return row == 1 && (col != 1 || y->size[y->ndim - 1] == 1);
@@ -122,7 +122,7 @@ static void describe(product *p, const situ_work *w, const situ_view_desc *a, co
 
 /* ---- running it ---- */
 
-/* Rows [0, m) x [0, n) at c = beta bias. */
+/* Sets [0, m) x [0, n) at c to beta bias. */
 static void fill_bias(const product *p, const char *bias, char *c, int64_t m, int64_t n) {
   const int64_t row = p->bias_row, col = p->bias_col, c_row = p->g.c_row;
   if (p->g.dtype == SITU_F64) {
@@ -169,12 +169,12 @@ static void run_tasks(int64_t begin, int64_t end, void *payload) {
   situ__slots_give(&p->slots, scratch);
 }
 
-/* Multiply-adds, and a price for memory, of [m, k] x [k, n]. */
+/* Estimated cost of [m, k] x [k, n]: multiply-adds plus memory traffic. */
 static double cost(double m, double n, double k) { return m * n * k + 4 * (m * k + k * n + m * n); }
 
 static int64_t halved(int64_t n, int64_t unit) { return situ__ceil_div(situ__ceil_div(n, 2), unit) * unit; }
 
-/* Splits the product into tasks, and says how many of them make a chunk. */
+/* Splits the product into tasks; returns the number of tasks for each chunk. */
 static int64_t split(product *p) {
   const double item = cost((double)p->g.m, (double)p->g.n, (double)p->g.k);
   int64_t grain = 1;

@@ -1,8 +1,9 @@
-/* The functions of binary.h and ternary.h for one lane, T. Included by binary.c once a lane, between definitions of T,
-   TNAME and WIDTH, with FLOATING where T is a floating type. Leaves the tables binaries_T and ternaries_T.
+/* Functions of binary.h and ternary.h for one compute type, T. binary.c includes this once for each type, between
+   definitions of T, TNAME and WIDTH, with FLOATING where T is a floating type. Defines the tables binaries_T and
+   ternaries_T.
    SPDX-License-Identifier: MIT */
 
-/* One operand may be a single value for the whole row: a loop for each case, so that each vectorises. */
+/* One operand may be a single value for the whole row: one loop for each case, so that each vectorises. */
 #define PLAIN(name, Y, value)                                                                                      \
   ALWAYS_INLINE void FN(name##_loop)(const T *pa, int64_t a_step, const T *pb, int64_t b_step, Y *py, int64_t n) { \
     INDEPENDENT                                                                                                    \
@@ -18,8 +19,8 @@
     else FN(name##_loop)(x[0], 1, &(const T){ *(const T *)x[1] }, 0, y, n);                                        \
   }
 
-/* The end of the row goes through a whole vector too: faster than one call an element, and an element's value does
-   not depend on where in a row it stands. */
+/* The end of the row is padded to a whole vector: this is faster than one call for each element, and an element's value
+   does not depend on its position in a row. */
 #define PADDED(name, value)                                                                                            \
   PLAIN(name##_whole, T, value)                                                                                        \
   static void FN(name)(void *y, const void *const *x, uint32_t splat, int64_t n, const void *p) {                      \
@@ -73,7 +74,7 @@
 #define SELECT(name, y_) THREE(name, uint8_t, y_)
 #include "kernels/ternary.h"
 
-/* The same rows as tables of addresses. */
+/* Tables of these rows. */
 static const situ__row FN(binaries)[SITU_BINARIES] = {
 #define BOTH(name, y_, whole) [SITU_BINARY_##name] = FN(name),
 #define MATH BOTH

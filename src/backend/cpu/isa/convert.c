@@ -1,4 +1,4 @@
-/* Rows of any dtype to rows of a lane and back. Compiled once for each instruction set.
+/* Converts rows of any dtype to a compute type and back. Compiled once for each instruction set.
    SPDX-License-Identifier: MIT */
 #include "backend/cpu/convert.h"
 #include "kernels/dialect.h"
@@ -16,7 +16,7 @@ static inline float bf16(uint16_t h) { return situ__bf16_to_f32(h); }
 static inline uint16_t to_f16(float x) { return situ__f32_to_f16(x); }
 static inline uint16_t to_bf16(float x) { return situ__f32_to_bf16(x); }
 
-/* A row: S memory of type S, v one element of it, three ways to see it. */
+/* Loads a row: S is the dtype in memory, v one of its elements; one loop for each of three strides. */
 #define LOAD(name, S, D, value)                                                 \
   static void name(const void *src, int64_t stride, int64_t count, void *dst) { \
     D *d = dst;                                                                 \
@@ -39,7 +39,7 @@ static inline uint16_t to_bf16(float x) { return situ__f32_to_bf16(x); }
   LOAD(load_##name##_as_f64, S, double, as_f64) \
   LOAD(load_##name##_as_i64, S, int64_t, as_i64)
 
-/* The way back: v is one element of the lane. */
+/* Stores a row: v is one element of the compute type. */
 #define STORE(name, S, D, value)                                                \
   static void name(const void *src, int64_t count, void *dst, int64_t stride) { \
     const S *s = src;                                                           \
@@ -88,7 +88,7 @@ STORES(bf16, uint16_t, to_bf16(v), to_bf16((float)v), to_bf16((float)v))
 STORES(f32, float, v, v, v)
 STORES(f64, double, v, v, v)
 
-/* The processor's own f16 conversion, where it has one: the same bits, five times as fast. */
+/* Uses the processor's f16 conversion: the same bits, five times as fast. */
 static void load_f16_as_f32(const void *src, int64_t stride, int64_t count, void *dst) {
   int64_t done = 0;
 #ifdef __F16C__
@@ -111,7 +111,7 @@ static void store_f32_as_f16(const void *src, int64_t count, void *dst, int64_t 
   plain_f32_as_f16((const float *)src + done, count - done, (char *)dst + done * stride, stride);
 }
 
-/* Infinity is the exponent's ones and nothing else, whatever the sign. */
+/* Infinity has all ones in the exponent and zeros in the fraction, with either sign. */
 #define INFINITE(name, T, shifted)                                                                    \
   static int64_t name(const void *src, int64_t stride, int64_t count) {                               \
     int64_t found = 0;                                                                                \

@@ -1,5 +1,6 @@
-/* exp for the sums of softmax and its kin: within 1 ULP, half as dear as the C library's vector variant, and the same bits
-   in every place of a row. Results below 1.7e-38 are 0: beside a largest term of 1 they are nothing.
+/* exp for the sums of softmax and similar kernels: within 1 ULP, half the cost of the C library's vector variant, and
+   the same bits at every position of a row. Results below 1.7e-38 become 0, which is negligible beside a largest term
+   of 1.
    SPDX-License-Identifier: MIT */
 #ifndef SITU_BACKEND_CPU_ISA_EXP_H
 #define SITU_BACKEND_CPU_ISA_EXP_H
@@ -7,15 +8,15 @@
 #include "backend/cpu/isa/loops.h"
 #include "kernels/half.h"
 
-/* One rounding where the processor has it; else the constants below are short enough that two do little harm. */
+/* One rounding with FMA; else the constants below are short enough that two roundings do little harm. */
 #ifdef __FP_FAST_FMAF
 #define MULTIPLY_ADD(a, b, c) __builtin_fmaf(a, b, c)
 #else
 #define MULTIPLY_ADD(a, b, c) ((a) * (b) + (c))
 #endif
 
-/* exp(x) = 2^n exp(r) with x = n ln 2 + r. Adding 1.5 * 2^23 leaves the nearest whole n in the lowest bits; ln 2 is taken off
-   in two parts, the first of which has so few digits that its product with n is exact. */
+/* exp(x) = 2^n exp(r) with x = n ln 2 + r. Adding 1.5 * 2^23 leaves the nearest integer n in the lowest bits. ln 2 is
+   subtracted in two parts, the first of which has so few digits that its product with n is exact. */
 ALWAYS_INLINE float situ__exp_f32(float x) {
   float shifted = MULTIPLY_ADD(x, 0x1.715476p+0f, 0x1.8p23f), n = shifted - 0x1.8p23f;
   float r = MULTIPLY_ADD(n, -0x1.7f7d1cp-20f, MULTIPLY_ADD(n, -0x1.62e4p-1f, x));
@@ -26,7 +27,7 @@ ALWAYS_INLINE float situ__exp_f32(float x) {
   float y = MULTIPLY_ADD(p, r * r, r) + 1.0f;
   y = situ__from_bits(situ__to_bits(y) + (situ__to_bits(shifted) << 23));
   y = x < -87.0f ? 0.0f : y;
-  return x <= 0x1.62e42ep+6f ? y : x + __builtin_inff(); /* too large: infinity; NaN: NaN */
+  return x <= 0x1.62e42ep+6f ? y : x + __builtin_inff(); /* too large: Inf; NaN: NaN */
 }
 
 #endif

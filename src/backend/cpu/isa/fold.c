@@ -1,4 +1,4 @@
-/* Folds of blocks, compiled for each instruction set: f32, f64 and i64 from one text.
+/* Reductions of blocks, compiled for each instruction set: f32, f64 and i64 from one source.
    SPDX-License-Identifier: MIT */
 #include "backend/cpu/fold.h"
 #include "backend/cpu/isa/exp.h"
@@ -7,15 +7,15 @@
 #include <stdlib.h>
 #include <string.h>
 
-#define WIDE 64 /* elements that are folded side by side */
+#define WIDE 64 /* independent partial results */
 
-/* Whole numbers wrap, as in torch: unsigned arithmetic says so. */
+/* Integers wrap, as in torch, which unsigned arithmetic makes well-defined. */
 #define T int64_t
 #define LANE(name) name##_i64
 #define PLUS(a, b) ((int64_t)((uint64_t)(a) + (uint64_t)(b)))
 #define TIMES(a, b) ((int64_t)((uint64_t)(a) * (uint64_t)(b)))
 #define MAGNITUDE(v) llabs(v)
-#define POWER(v, p) ((void)(p), (v)) /* only norms need it, and they have floating lanes */
+#define POWER(v, p) ((void)(p), (v)) /* only norms use it, and they compute in floating types */
 #define IS_NAN(v) 0
 #include "backend/cpu/isa/fold_steps.h"
 #include "backend/cpu/isa/fold_lane.h"

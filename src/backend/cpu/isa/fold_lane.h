@@ -1,7 +1,7 @@
-/* The folds of blocks of one lane: read once a lane, after fold_steps.h.
+/* Reductions of blocks of one compute type: included once for each type, after fold_steps.h.
    SPDX-License-Identifier: MIT */
 
-/* As many runs of one length as follow each other. The kind is chosen once: runs may be very short. */
+/* Reduces consecutive runs of one length. The kind is dispatched once, as runs may be very short. */
 ALWAYS_INLINE void LANE(runs)(situ__fold f, const T *restrict x, int64_t runs, int64_t count, T *restrict out) {
   if (count >= 2 * WIDE)
     for (int64_t r = 0; r < runs; r++) out[r] = LANE(run)(f, x + r * count, count);
@@ -11,7 +11,7 @@ ALWAYS_INLINE void LANE(runs)(situ__fold f, const T *restrict x, int64_t runs, i
     for (int64_t r = 0; r < runs; r++) out[r] = LANE(total)(f, x + r * count, count);
 }
 
-/* Rows of a few elements without gaps: as many as a wide row holds are folded at once. */
+/* Contiguous rows of a few elements: reduces as many at once as fit into WIDE. */
 ALWAYS_INLINE void LANE(narrow)(situ__fold f, const T *restrict x, int64_t rows, int64_t width, T *restrict out) {
   T wide[WIDE];
   int64_t m = 1;
@@ -63,7 +63,7 @@ static void LANE(map_run)(situ__fold_map map, T p, const T *restrict x, int64_t 
   }
 }
 
-/* Copies a block without its gaps, each element mapped. */
+/* Copies a block without its gaps, with the map applied to each element. */
 static void LANE(map)(situ__fold_map map, double p, const situ__fold_block *k, T *restrict to) {
   const T *x = k->x;
   int64_t rows = k->groups * k->rows;
@@ -73,7 +73,7 @@ static void LANE(map)(situ__fold_map map, double p, const situ__fold_block *k, T
 }
 
 #ifdef FLOATING
-/* Every column's centre taken off, and squared (or exp of it). */
+/* Subtracts each column's centre, and squares the difference (or takes its exp). */
 ALWAYS_INLINE void LANE(centred)(bool square, const situ__fold_block *k, const T *centre, T *restrict to) {
   for (int64_t g = 0; g < k->groups; g++, centre += k->width)
     for (int64_t r = 0; r < k->rows; r++, to += k->width) {
@@ -84,7 +84,7 @@ ALWAYS_INLINE void LANE(centred)(bool square, const situ__fold_block *k, const T
       }
     }
 }
-/* A row of one column is a run with one centre: the loop above would be a loop of one. */
+/* The same for rows of one column, whose inner loop above would have one iteration. */
 ALWAYS_INLINE void LANE(centred_runs)(bool square, const situ__fold_block *k, const T *centre, T *restrict to) {
   for (int64_t g = 0; g < k->groups; g++) {
     const T *restrict x = (const T *)k->x + g * k->rows;
@@ -96,7 +96,7 @@ ALWAYS_INLINE void LANE(centred_runs)(bool square, const situ__fold_block *k, co
   }
 }
 
-/* Sum of exp(x - centre) of a run of WIDE elements or more, which need not be written down. */
+/* Sum of exp(x - centre) of a run of WIDE elements or more, without storing the terms. */
 ALWAYS_INLINE T LANE(exp_total)(const T *restrict x, int64_t count, T centre) {
   T sum[WIDE] = { 0 };
   int64_t i = 0;
@@ -112,7 +112,7 @@ ALWAYS_INLINE T LANE(exp_total)(const T *restrict x, int64_t count, T centre) {
 
 ALWAYS_INLINE T LANE(finite)(T max) { return max - max == 0 || IS_NAN(max) ? max : 0; }
 
-/* Two passes over a block that lies in L1: the centre, then what is around it. */
+/* Two passes over a block in L1: the centre, then the sum relative to it. */
 static void LANE(around)(situ__fold f, const situ__fold_block *k, T *a, T *b) {
   bool moments = f == SITU__FOLD_MOMENTS;
   T centre[SITU__FOLD_BLOCK], copy[SITU__FOLD_BLOCK];
@@ -164,7 +164,7 @@ static void LANE(merge)(situ__fold f, int64_t count, void *a_, void *b_, int64_t
   T *b = b_;
   const T *d = d_;
   if (f == SITU__FOLD_MOMENTS) {
-    /* Chan, Golub and LeVeque: the means meet at the centre of mass. */
+    /* Chan, Golub and LeVeque: the merged mean is the weighted mean. */
     T share = (T)m / (T)(n + m), both = (T)n * share;
     for (int64_t j = 0; j < count; j++) {
       T delta = c[j] - a[j];
@@ -176,7 +176,7 @@ static void LANE(merge)(situ__fold f, int64_t count, void *a_, void *b_, int64_t
   if (f == SITU__FOLD_LOGSUM) {
     for (int64_t j = 0; j < count; j++) {
       T max = LANE(step)(SITU__FOLD_MAX, a[j], c[j]), to = LANE(finite)(max);
-      /* A sum of 0 has only -inf behind it: it adds nothing, whatever its factor. */
+      /* A sum of 0 consists of -Inf only: it adds nothing, whatever its factor. */
       T left = b[j] == 0 ? 0 : b[j] * EXP(LANE(finite)(a[j]) - to);
       T right = d[j] == 0 ? 0 : d[j] * EXP(LANE(finite)(c[j]) - to);
       a[j] = max;
@@ -194,7 +194,7 @@ static int64_t LANE(find)(const void *x_, int64_t count, const void *v_) {
   const T *x = x_, v = *(const T *)v_;
   int64_t i = 0;
   for (; i + WIDE <= count; i += WIDE) {
-    int hit = 0; /* no way out of this loop: it can be vectorised */
+    int hit = 0; /* without an early exit, so that the loop is vectorised */
     for (int j = 0; j < WIDE; j++) hit |= (x[i + j] == v) | (IS_NAN(v) & IS_NAN(x[i + j]));
     if (hit) break;
   }

@@ -1,8 +1,8 @@
-/* How the elements of one lane are folded: read once a lane, with T, LANE(name), PLUS, TIMES and IS_NAN defined. Sums are
-   trees, so that they are both fast (no long chain of additions) and closer to the true sum than a plain loop.
+/* Reduction steps for one compute type: included once for each type, with T, LANE(name), PLUS, TIMES and IS_NAN
+   defined. Sums are trees, which is both fast (no long dependency chain) and more accurate than a plain loop.
    SPDX-License-Identifier: MIT */
 
-/* One step. NaN wins: comparing with it keeps a, so that only b is left to be looked at. */
+/* One step. NaN propagates: comparisons with a NaN a keep a, so only b is tested. */
 ALWAYS_INLINE T LANE(step)(situ__fold fold, T a, T b) {
   T least = b < a ? b : a, greatest = b > a ? b : a;
   switch (fold) {
@@ -14,7 +14,7 @@ ALWAYS_INLINE T LANE(step)(situ__fold fold, T a, T b) {
   }
 }
 
-/* out[width] = the fold of `rows` rows, ld apart; four rows become one before they meet out. */
+/* Reduces `rows` rows, ld apart, into out[width]; four rows are combined before they reach out. */
 ALWAYS_INLINE void LANE(columns)(situ__fold f, const T *restrict x, int64_t ld, int64_t rows, int64_t width,
                                  T *restrict out) {
   memcpy(out, x, (size_t)width * sizeof(T));
@@ -28,8 +28,8 @@ ALWAYS_INLINE void LANE(columns)(situ__fold f, const T *restrict x, int64_t ld, 
     for (int64_t j = 0; j < width; j++) out[j] = LANE(step)(f, out[j], x[r * ld + j]);
 }
 
-/* The same for narrow rows (width <= WIDE) without gaps. Strictly in order of memory: reading several of them at once
-   looks like jumps to the prefetcher, and is three times slower on data that lies in no cache. */
+/* The same for narrow contiguous rows (width <= WIDE). Reads strictly in memory order: reading several rows at once
+   looks like jumps to the prefetcher, and is three times slower on uncached data. */
 ALWAYS_INLINE void LANE(near_columns)(situ__fold f, const T *restrict x, int64_t rows, int64_t width, T *restrict out) {
   for (int64_t r = 0; r < rows; r += 16) {
     T part[WIDE];
@@ -42,7 +42,7 @@ ALWAYS_INLINE void LANE(near_columns)(situ__fold f, const T *restrict x, int64_t
   }
 }
 
-/* The fold of a long run: WIDE of its elements side by side, and these in halves at the end. */
+/* Reduces a long run: WIDE partial results, which are combined by halves at the end. */
 ALWAYS_INLINE T LANE(run)(situ__fold f, const T *restrict x, int64_t count) {
   T sum[WIDE];
   LANE(near_columns)(f, x, count / WIDE, WIDE, sum);
@@ -54,7 +54,7 @@ ALWAYS_INLINE T LANE(run)(situ__fold f, const T *restrict x, int64_t count) {
   return LANE(step)(f, a, b);
 }
 
-/* A short run: eight side by side, in registers (a vector type, as an array would go through memory). */
+/* A short run: eight partial results in registers (a vector type, as an array would go through memory). */
 typedef T LANE(eight) __attribute__((vector_size(8 * sizeof(T)), aligned(sizeof(T)), may_alias));
 ALWAYS_INLINE T LANE(short_run)(situ__fold f, const T *restrict x, int64_t count) {
   LANE(eight) sum = *(const LANE(eight) *)x;
@@ -67,7 +67,7 @@ ALWAYS_INLINE T LANE(short_run)(situ__fold f, const T *restrict x, int64_t count
   return LANE(step)(f, a, b);
 }
 
-/* The fold of one run of any length. */
+/* Reduces one run of any length. */
 ALWAYS_INLINE T LANE(total)(situ__fold f, const T *restrict x, int64_t count) {
   if (count >= 2 * WIDE) return LANE(run)(f, x, count);
   if (count >= 8) return LANE(short_run)(f, x, count);

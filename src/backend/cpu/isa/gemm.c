@@ -1,11 +1,11 @@
-/* Register tiles of the matrix product, compiled for each instruction set: f32 and f64 from one text.
+/* Register tiles of the matrix product, compiled for each instruction set: f32 and f64 from one source.
    SPDX-License-Identifier: MIT */
 #include "backend/cpu/gemm.h"
 #include "backend/cpu/isa/simd.h"
 
 #include <string.h>
 
-/* The rows of a block of dot products that fills a vector. */
+/* Rows of a block of dot products that fills a vector. */
 #define DOT_ROWS (LANES >= 8 ? LANES / 4 : 1)
 
 #define FN F32

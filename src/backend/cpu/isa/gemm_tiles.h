@@ -1,4 +1,4 @@
-/* The register tiles for one element type: included by gemm.c with `real`, `vec`, LANES, `fma_vec` and a suffix.
+/* Register tiles for one element type: included by gemm.c with `real`, `vec`, LANES, `fma_vec` and a suffix.
    SPDX-License-Identifier: MIT */
 
 ALWAYS_INLINE vec FN(load)(const real *p) {
@@ -9,7 +9,7 @@ ALWAYS_INLINE vec FN(load)(const real *p) {
 ALWAYS_INLINE void FN(store)(real *p, vec v) { memcpy(p, &v, sizeof v); }
 ALWAYS_INLINE vec FN(splat)(real x) { return x - (vec){ 0 }; }
 
-/* The part of a tile that is inside c: its columns are no whole vectors. */
+/* Stores the part of a tile that is inside c, whose columns are not whole vectors. */
 static __attribute__((noinline)) void FN(finish)(const situ__tile *t, const vec *part, int rows, int vectors) {
   for (int i = 0; i < rows; i++, part += vectors) {
     real *to = (real *)t->c + i * t->c_row;
@@ -22,7 +22,7 @@ static __attribute__((noinline)) void FN(finish)(const situ__tile *t, const vec 
   }
 }
 
-/* rows and vectors are constants wherever this is inlined, so that sum[] lives in registers. */
+/* rows and vectors are constants wherever this is inlined, so that the compiler keeps sum[] in registers. */
 ALWAYS_INLINE void FN(tile)(const situ__tile *t, int rows, int vectors) {
   const real *a = t->a, *b = t->b;
   real *c = t->c;
@@ -75,7 +75,7 @@ TILE(1, 4) TILE(2, 4) TILE(4, 4) TILE(6, 4)
 #endif
 #undef TILE
 
-    /* LANES rows become columns, in log2(LANES) steps: each swaps the off-diagonal blocks of size d. */
+    /* Transposes LANES rows in log2(LANES) steps: each swaps the off-diagonal blocks of size d. */
     ALWAYS_INLINE void FN(transpose)(vec row[LANES]) {
 #if defined(__clang__)
   real from[LANES][LANES], to[LANES][LANES];
@@ -98,7 +98,7 @@ TILE(1, 4) TILE(2, 4) TILE(4, 4) TILE(6, 4)
 #endif
 }
 
-/* LANES columns of b, each without gaps, to LANES rows of a panel; fewer where b ends. */
+/* Packs LANES contiguous columns of b into LANES rows of a panel; fewer at b's end. */
 static void FN(pack_block)(real *to, int64_t width, const real *from, int64_t b_col, int64_t k, int64_t columns) {
   vec row[LANES];
   if (k >= LANES && columns >= LANES) {
@@ -142,7 +142,7 @@ static void FN(sliver)(void *dst, const void *a, int64_t a_row, int64_t a_col, i
   real *to = dst;
   const real *from = a;
   if (a_row == 1 && LANES >= SITU__SLIVER) {
-    /* What a vector writes past its sliver the next one writes again. */
+    /* The next vector overwrites what this one writes past its sliver. */
     for (int64_t p = 0; p < k; p++) FN(store)(to + p * SITU__SLIVER, FN(load_some)(from + p * a_col, (int)rows));
     return;
   }
@@ -151,8 +151,8 @@ static void FN(sliver)(void *dst, const void *a, int64_t a_row, int64_t a_col, i
   }
 }
 
-/* Sums of products along k, a vector at a time, of rows x columns = LANES pairs: one transposition adds up all of them.
-   Rows and columns that are not there repeat the last one, and are not stored. */
+/* Dot products along k, a vector at a time, of rows x columns = LANES pairs: one transposition sums all of them.
+   Missing rows and columns repeat the last one, and are not stored. */
 ALWAYS_INLINE void FN(dot)(const situ__tile *t, int64_t b_col, int64_t m, int64_t n, int rows, int columns) {
   const real *a[LANES], *b[LANES];
   vec sum[LANES];
@@ -196,7 +196,7 @@ static void FN(dot_block)(const situ__tile *t, int64_t b_col, int64_t m, int64_t
 }
 static void FN(dot_row)(const situ__tile *t, int64_t b_col, int64_t n) { FN(dot)(t, b_col, 1, n, 1, LANES); }
 
-/* So few elements that to add up lanes would cost more than it saves. */
+/* So few elements that summing vector lanes would cost more than it saves. */
 static void FN(dots_few)(const situ__tile *t, int64_t m, int64_t n, int64_t b_col) {
   for (int64_t i = 0; i < m; i++) {
     const real *a = (const real *)t->a + i * t->a_row;
@@ -211,7 +211,7 @@ static void FN(dots_few)(const situ__tile *t, int64_t m, int64_t n, int64_t b_co
   }
 }
 
-/* LANES columns at a time, so that their part of b is read once from memory. */
+/* LANES columns at a time, so that their part of b is read from memory once. */
 static void FN(dots)(const situ__tile *call, int64_t m, int64_t n, int64_t b_col) {
   enum { ROWS = DOT_ROWS, COLUMNS = LANES / DOT_ROWS, FEW = 128 };
   if (m * n * call->k <= FEW) {

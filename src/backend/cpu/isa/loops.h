@@ -1,15 +1,15 @@
-/* What the loops of isa/ have in common.
+/* Shared by the loops of isa/.
    SPDX-License-Identifier: MIT */
 #ifndef SITU_BACKEND_CPU_ISA_LOOPS_H
 #define SITU_BACKEND_CPU_ISA_LOOPS_H
 
 #define ALWAYS_INLINE static inline __attribute__((always_inline))
 
-/* No element depends on another, also where the result overwrites an operand: without it, an in-place call would
-   take the loop that compilers keep for overlapping memory, which is not vectorised. */
+/* Tells the compiler that iterations are independent, also where the result overwrites an operand: without it, an
+   in-place call takes the scalar loop that compilers keep for overlapping memory. */
 #if defined(__clang__)
 #define INDEPENDENT _Pragma("clang loop vectorize(assume_safety)")
-/* It has no vector variants of the library's functions: loops that call them stay as they are, and that is known. */
+/* clang has no vector variants of the library's functions, so loops that call them are not vectorised: do not warn. */
 #pragma clang diagnostic ignored "-Wpass-failed"
 #elif defined(__GNUC__)
 #define INDEPENDENT _Pragma("GCC ivdep")

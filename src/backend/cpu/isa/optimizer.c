@@ -1,4 +1,4 @@
-/* Loops over the optimisers' rules. Compiled once for each instruction set; the bits are the same in all.
+/* Loops over the optimisers' rules. Compiled once for each instruction set, with the same bits in all.
    SPDX-License-Identifier: MIT */
 #include "backend/cpu/isa/loops.h"
 #include "backend/cpu/optimizer.h"

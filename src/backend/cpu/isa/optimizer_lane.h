@@ -1,5 +1,5 @@
-/* Loops over the rules of kernels/optimizer.h for one lane, T. Included by optimizer.c once a lane, between definitions
-   of T and TNAME.
+/* Loops over the rules of kernels/optimizer.h for one compute type, T. optimizer.c includes this once for each type,
+   between definitions of T and TNAME.
    SPDX-License-Identifier: MIT */
 #include "kernels/floats.h"
 #include "kernels/optimizer.h"

@@ -1,4 +1,4 @@
-/* Pooling of a plane, compiled for each instruction set: f32, f64 and whole numbers from one text.
+/* Pooling of a plane, compiled for each instruction set: f32, f64 and integers from one source.
    SPDX-License-Identifier: MIT */
 #include "backend/cpu/pool.h"
 #include "backend/cpu/isa.h"
@@ -8,12 +8,12 @@
 #include <math.h>
 #include <string.h>
 
-/* Windows [first, last) of a row, and where window 0 looks in its row of the plane. */
+/* Windows [first, last) of a row, and the plane's column that window 0 reads. */
 typedef struct span {
   int64_t first, last, offset;
 } span;
 
-/* The windows for which column kw of the kernel is inside the plane. */
+/* Windows for which column kw of the kernel is inside the plane. */
 static span span_of(const situ__plane *p, int64_t kw) {
   const situ_window *w = p->window;
   span s = { .offset = kw * w->dilation[1] - w->padding[1] };
@@ -22,7 +22,7 @@ static span span_of(const situ__plane *p, int64_t kw) {
   return s;
 }
 
-/* Where in the plane element `tap` of window (oh, ow) is; tap -1: its first element that is inside. */
+/* Index in the plane of element `tap` of window (oh, ow); tap -1: of its first element inside the plane. */
 static int64_t place(const situ__plane *p, int64_t oh, int64_t ow, int64_t tap) {
   const situ_window *w = p->window;
   const int64_t top = oh * w->stride[0] - w->padding[0], left = ow * w->stride[1] - w->padding[1];
@@ -33,7 +33,7 @@ static int64_t place(const situ__plane *p, int64_t oh, int64_t ow, int64_t tap) 
   return (top + down * w->dilation[0]) * p->width + left + right * w->dilation[1];
 }
 
-/* Elements of one dimension of a window that count: those inside the padded plane, or inside the plane. */
+/* Number of a window's elements along one dimension inside the padded plane, or inside the plane. */
 static int64_t extent(const situ_window *w, int d, int64_t at, int64_t size) {
   const int64_t start = at * w->stride[d] - w->padding[d],
                 end = situ__min_i64(start + w->kernel[d], size + w->padding[d]);
@@ -44,13 +44,13 @@ static int64_t divisor(const situ__plane *p, int64_t oh, int64_t ow) {
   return extent(p->window, 0, oh, p->height) * extent(p->window, 1, ow, p->width);
 }
 
-/* Part `at` of `parts` of a dimension; parts may share an element. */
+/* Part `at` of `parts` of a dimension; parts may overlap by an element. */
 static span part_of(int64_t size, int64_t parts, int64_t at) {
   const int64_t first = at * size / parts;
   return (span){ .first = first, .last = situ__ceil_div((at + 1) * size, parts) };
 }
 
-/* Whole numbers wrap, and the least of them has no negative. */
+/* Integers wrap, and the lowest one has no negative. */
 #define PLUS(a, b) ((int64_t)((uint64_t)(a) + (uint64_t)(b)))
 #define QUOTIENT(a, b) ((b) == -1 ? (int64_t)(0 - (uint64_t)(a)) : (a) / (b))
 #define FN(name) SITU__ISA_NAME(name##_i64)

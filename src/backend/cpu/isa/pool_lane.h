@@ -1,11 +1,11 @@
-/* Pooling of a plane for one lane: included by pool.c with `real`, `whole` (integers as wide), LOWEST, IS_NAN,
-   PLUS, QUOTIENT and FN. Loops run along
-   rows of windows, one element of the kernel at a time, so that they vectorise.
+/* Pooling of a plane for one compute type: included by pool.c with `real`, `whole` (an integer of the same width),
+   LOWEST, IS_NAN, PLUS, QUOTIENT and FN. Loops run along rows of windows, one element of the kernel at a time, so that
+   they vectorise.
    SPDX-License-Identifier: MIT */
 
-/* ---- max: NaN wins, else the first of the largest ---- */
+/* ---- max: NaN wins, else the first of equal maxima ---- */
 
-/* step is a constant wherever that is common. */
+/* step is a constant in the common calls. */
 ALWAYS_INLINE void FN(max_row)(const real *x, int64_t step, int64_t first, int64_t last, whole number, real *y,
                                whole *tap) {
   INDEPENDENT
@@ -102,7 +102,7 @@ static void FN(avg_grad)(const situ__plane *p, const void *small, void *large) {
 #ifdef PARTS
 /* ---- averages over equal parts of the plane ---- */
 
-/* Eight sums side by side: one would wait for itself at every step. */
+/* Eight partial sums, as one would be a dependency chain. */
 static real FN(row_sum)(const real *x, int64_t count) {
   real sum[8] = { 0 };
   int64_t i = 0;

@@ -1,4 +1,4 @@
-/* Blocks of random numbers. Compiled once for each instruction set; the bits are the same in all.
+/* Blocks of random numbers. Compiled once for each instruction set, with the same bits in all.
    SPDX-License-Identifier: MIT */
 #include "backend/cpu/isa/loops.h"
 #include "backend/cpu/random.h"

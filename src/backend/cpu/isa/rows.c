@@ -1,4 +1,4 @@
-/* Softmax, norms and their gradients, compiled for each instruction set: f32 and f64 from one text.
+/* Softmax, norms and their gradients, compiled for each instruction set: f32 and f64 from one source.
    SPDX-License-Identifier: MIT */
 #include "backend/cpu/rows.h"
 #include "backend/cpu/isa/exp.h"

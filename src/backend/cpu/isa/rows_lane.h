@@ -1,5 +1,5 @@
-/* Rows and columns of one lane: read once a lane, after fold_steps.h. Each kernel makes several short passes over a row
-   that lies in L1; a pass is a loop that compilers vectorise.
+/* Rows and columns of one compute type: included once for each type, after fold_steps.h. Each kernel makes several
+   short passes over a row in L1; each pass is a loop that compilers vectorise.
    SPDX-License-Identifier: MIT */
 
 /* ---- softmax ---- */
@@ -8,8 +8,8 @@ ALWAYS_INLINE void LANE(exp_off)(const T *restrict x, T centre, int64_t count, T
   for (int64_t i = 0; i < count; i++) y[i] = EXP(x[i] - centre);
 }
 
-/* A NaN in a row reaches every element of it through the sum: the maximum need not look for it. Around 0, exponentials of
-   -infinity alone are 0, and so is their sum. */
+/* A NaN reaches all elements of its row through the sum, so the maximum need not check for it. Relative to 0,
+   exponentials of -Inf are 0, and so is their sum. */
 static void LANE(softmax)(bool log_of, bool masked, const void *x_, void *y_, int64_t rows, int64_t width) {
   for (int64_t r = 0; r < rows; r++) {
     const T *restrict x = (const T *)x_ + r * width;
@@ -53,7 +53,7 @@ static void LANE(softmax_columns)(bool log_of, bool masked, const void *x_, void
   }
 }
 
-/* dx = y (g - sum(y g)); of the logarithm: g - exp(y) sum(g). */
+/* dx = y (g - sum(y g)); for log_softmax: g - exp(y) sum(g). */
 static void LANE(softmax_grad)(bool log_of, const void *y_, const void *g_, void *dx_, int64_t rows, int64_t width) {
   for (int64_t r = 0; r < rows; r++) {
     const T *restrict y = (const T *)y_ + r * width, *restrict g = (const T *)g_ + r * width;
@@ -128,8 +128,8 @@ ALWAYS_INLINE void LANE(norm_grad_row)(bool weighted, const T *restrict x, const
   }
 }
 
-/* With h = (x - mean) rstd and v = g weight: dx = rstd (v - average(v) - h average(v h)), dweight = g h, dbias = g;
-   rms_norm has no mean, and so no average(v). */
+/* With h = (x - mean) rstd and v = g weight: dx = rstd (v - mean(v) - h mean(v h)), dweight = g h, dbias = g; rms_norm
+   has no mean, and so no mean(v) term. */
 static void LANE(norm_grad)(const situ__norm_rows *n) {
   T *restrict v = n->scratch[0], *restrict vh = n->scratch[1];
   for (int64_t r = 0; r < n->rows; r++) {

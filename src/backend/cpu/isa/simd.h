@@ -1,4 +1,5 @@
-/* Vectors of f32 and of f64 for the instruction set that this is compiled for; FN(name) is the name for one of them.
+/* Vectors of f32 and of f64 for the instruction set that the file is compiled for; FN(name) is the name for one of
+   them.
    SPDX-License-Identifier: MIT */
 #ifndef SITU_BACKEND_CPU_ISA_SIMD_H
 #define SITU_BACKEND_CPU_ISA_SIMD_H
@@ -14,7 +15,7 @@
 #define F32(name) SITU__ISA_NAME(name##_f32)
 #define F64(name) SITU__ISA_NAME(name##_f64)
 
-/* Bytes of a vector, and how many of them a tile may be wide: with 32 registers 6 x 4 sums, 4 of b and one of a. */
+/* Bytes of a vector, and vectors of the widest tile: 32 registers hold 6 x 4 sums, 4 vectors of b and one of a. */
 #if defined(__AVX512F__)
 #define VECTOR 64
 #define WIDE 4
@@ -36,7 +37,7 @@
 #endif
 #endif
 
-/* a * b + c with one rounding wherever the processor has it: said outright, as nothing here is contracted. */
+/* a * b + c with one rounding where the processor has FMA: explicit, as the compiler contracts nothing here. */
 #define FMA_LOOP(type, fn)                                                            \
   for (int i = 0; i < (int)(VECTOR / sizeof(type)); i++) c[i] = fn(a[i], b[i], c[i]); \
   return c
@@ -68,7 +69,7 @@ ALWAYS_INLINE vec_f64 F64(fma_vec)(vec_f64 a, vec_f64 b, vec_f64 c) {
 #endif
 }
 
-/* The first `count` lanes, 0 to LANES, from and to memory that ends there; the others are 0. */
+/* Loads and stores the first `count` lanes, 0 to LANES, of memory that ends there; loaded lanes after them are 0. */
 #if defined(__AVX512F__)
 ALWAYS_INLINE vec_f32 F32(load_some)(const float *p, int count) {
   return (vec_f32)_mm512_maskz_loadu_ps((__mmask16)((1u << count) - 1), p);

@@ -1,5 +1,6 @@
-/* The functions of unary.h for one lane, T. Included by unary.c once a lane, between definitions of T, TNAME and WIDTH,
-   with FLOATING where T is a floating type. Leaves the tables rows_T and, for floating types, grads_T.
+/* Functions of unary.h for one compute type, T. unary.c includes this once for each type, between definitions of T,
+   TNAME and WIDTH, with FLOATING where T is a floating type. Defines the tables rows_T and, for floating types,
+   grads_T.
    SPDX-License-Identifier: MIT */
 
 /* A loop over a row. Parameters are read once, before it. */
@@ -22,8 +23,8 @@
     FN(name##_loop)(x[0], y, n, p);                                                               \
   }
 
-/* The end of the row goes through a whole vector too: faster than one call an element, and an element's value does not
-   depend on where in a row it stands. */
+/* The end of the row is padded to a whole vector: this is faster than one call for each element, and an element's value
+   does not depend on its position in a row. */
 #define PADDED(name, value)                                                                       \
   LOOP(name, T, value)                                                                            \
   static void FN(name)(void *y, const void *const *x, uint32_t splat, int64_t n, const void *p) { \
@@ -37,7 +38,7 @@
     memcpy((T *)y + whole, end, (size_t)rest * sizeof(T));                                        \
   }
 
-/* Gradients: operands are x, y and g; those that a formula does not use may be any memory. */
+/* Gradients: operands are x, y and g. Those that a formula does not use may be any readable memory. */
 #define GRADIENT_LOOP(name, value)                                                                               \
   ALWAYS_INLINE void FN(name##_grad_loop)(const T *px, const T *py, const T *pg, T *pd, int64_t n, const T *p) { \
     const T p0 = p[0], p1 = p[1];                                                                                \
@@ -86,7 +87,7 @@
 #endif
 #include "kernels/unary.h"
 
-/* The same rows as a table of addresses. */
+/* Table of these rows. */
 static const situ__row FN(rows)[SITU_UNARIES] = {
 #define BOTH(name, y_, whole, dx, uses) [SITU_UNARY_##name] = FN(name),
 #define MATH BOTH

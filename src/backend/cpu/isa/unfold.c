@@ -1,4 +1,4 @@
-/* Windows as a matrix, and back, compiled for each instruction set: f32 and f64 from one text.
+/* Unfolding (im2col) and folding (col2im), compiled for each instruction set: f32 and f64 from one source.
    SPDX-License-Identifier: MIT */
 #include "backend/cpu/unfold.h"
 #include "backend/cpu/isa/simd.h"
@@ -6,13 +6,13 @@
 
 #include <string.h>
 
-/* What one element of the kernel sees: inside the plane are windows [first, last) of the rows [top, bottom) of `rows`; the
-   first window of a row that begins at 0 looks at element `offset` of the plane, which may lie outside it. */
+/* Elements that one element of the kernel reads: windows [first, last) of the rows [top, bottom) of `rows` are inside
+   the plane; window 0 of a row that begins at 0 reads element `offset` of the plane, which may be outside it. */
 typedef struct reach {
   int64_t rows, top, bottom, first, last, offset;
 } reach;
 
-/* Of `count` windows, each `stride` on, the first that looks at an element >= 0, and the first that looks past `size`. */
+/* Among `count` windows, `stride` apart, the first that reads an element >= 0, and the first that reads past `size`. */
 static void inside(int64_t start, int64_t stride, int64_t size, int64_t count, int64_t *first, int64_t *last) {
   *first = start < 0 ? situ__min_i64(situ__ceil_div(-start, stride), count) : 0;
   *last = start < size ? situ__max_i64(*first, situ__min_i64(situ__ceil_div(size - start, stride), count)) : *first;

@@ -1,4 +1,4 @@
-/* Windows as a matrix, and back, for one element type: included by unfold.c with `real`, `vec`, LANES and FN.
+/* Unfolding and folding for one element type: included by unfold.c with `real`, `vec`, LANES and FN.
    SPDX-License-Identifier: MIT */
 
 ALWAYS_INLINE vec FN(load)(const real *p) {
