@@ -200,7 +200,7 @@ static int64_t split(product *p) {
   return grain;
 }
 
-/* The product of a tile inside, or at an edge, where it may be smaller and go another way. */
+/* The product of an inner tile, or of an edge tile, which may be smaller and use another algorithm. */
 static situ__gemm tile_of(const product *p, bool lower, bool right) {
   situ__gemm g = p->g;
   g.m = lower ? p->g.m - (p->tiles_m - 1) * p->tile_m : p->tile_m;
@@ -225,7 +225,7 @@ static situ_status run_split(product *p, int64_t grain) {
 }
 
 static situ_status run_product(product *p) {
-  /* A small one is over before the others would have heard of it. */
+  /* A small product is done before other threads would wake. */
   if (p->items == 1 && cost((double)p->g.m, (double)p->g.n, (double)p->g.k) <= SMALL &&
       situ__gemm_scratch(&p->g) == 0) {
     if (p->bias) fill_bias(p, p->bias, p->g.c, p->g.m, p->g.n);
@@ -236,9 +236,9 @@ static situ_status run_product(product *p) {
   return run_split(p, grain);
 }
 
-/* ---- bf16: by oneDNN, where the processor has instructions for it ---- */
+/* ---- bf16: by oneDNN, if the processor has instructions for it ---- */
 
-/* Primitives for all tiles that there are; false, and none: no fast way. */
+/* Opens the primitives for all tile sizes. Returns false, with none open, if oneDNN has no fast one. */
 static bool open_fast(product *p) {
   bool good = true;
   for (int edge = 0; edge < 4 && good; edge++) {
@@ -273,7 +273,7 @@ static bool run_bf16(const situ_work *w, const situ_view_desc *bias, situ_status
   return good;
 }
 
-/* ---- whole numbers: exact, wrapping as their dtype does ---- */
+/* ---- integers: exact, wrapping as their dtype does ---- */
 
 static void whole_rows(int64_t begin, int64_t end, void *payload) {
   const product *p = payload;
@@ -307,7 +307,7 @@ static situ_status run(const situ_work *w, const situ_view_desc *a, const situ_v
   return SITU_OK;
 }
 
-/* With copies of the operands whose dtype, or order, the product cannot use. */
+/* Copies operands whose dtype or layout the product cannot use, then runs it. */
 static SITU_COLD situ_status run_copies(const situ_work *w, const situ_view_desc *bias, situ_dtype dtype,
                                         bool ordered) {
   const char *op = "matmul";

@@ -1,5 +1,5 @@
-/* Cross entropy with class indices. Given logits, the logarithm of softmax is never stored: only the logsumexp of every
-   position is, and the gradient is made from it in one pass.
+/* Cross entropy with class indices. Given logits, log-softmax is never stored: only each position's logsumexp is, from
+   which the gradient is computed in one pass.
    SPDX-License-Identifier: MIT */
 #include "index.h"
 #include "rows.h"
@@ -24,8 +24,8 @@ typedef struct plan {
   bool logits;
   double smoothing, weight_sum, divisor;
   double *weight;      /* [C]; NULL: all 1 */
-  void *lane_weight;   /* the same in the lane */
-  double *loss, *used; /* of each piece of positions: loss and weight */
+  void *lane_weight;   /* the same in the compute type */
+  double *loss, *used; /* partial sums of each piece of positions: loss and weight */
 } plan;
 
 static double weight_of(const plan *p, int64_t c) { return p->weight ? p->weight[c] : 1; }
@@ -33,7 +33,7 @@ static int64_t x_at(const plan *p, int64_t position, int64_t c) {
   return (position / p->inner * p->classes + c) * p->inner + position % p->inner;
 }
 
-/* Element i of a gapless view. */
+/* Element i of a contiguous view. */
 static double value(const situ_view_desc *v, int64_t i) {
   double x;
   if (v->dtype == SITU_F32) return (double)((const float *)(const void *)situ__cpu_data(v))[i];
@@ -43,7 +43,7 @@ static double value(const situ_view_desc *v, int64_t i) {
 
 /* ---- loss ---- */
 
-/* Sum over the classes of weight * (what log-probability is wanted of them), for label smoothing. */
+/* Sum over the classes of weight * -log-probability, for label smoothing. */
 static double all_classes(const plan *p, int64_t position, double lse) {
   double sum = 0, block[SITU__BLOCK];
   for (int64_t c = 0, count; c < p->classes; c += count) {
@@ -65,7 +65,7 @@ static double position_loss(const plan *p, int64_t position, int64_t target, dou
   return (1 - p->smoothing) * loss + p->smoothing / (double)p->classes * all_classes(p, position, lse);
 }
 
-/* As a tree: the sum of millions of losses. */
+/* Tree sum, as there may be millions of losses. */
 static double total(const double *x, int64_t count) {
   double sum = 0;
   situ__fold_block k = { x, 1, count, 1, 1 };
@@ -87,7 +87,7 @@ static void losses(int64_t begin, int64_t end, void *payload) {
   }
 }
 
-/* A row with Inf in it has no log-softmax: NaN, as in torch, although its logsumexp is Inf. */
+/* The log-softmax of a row that contains Inf is NaN, as in torch, although its logsumexp is Inf. */
 static void infinite_is_nan(const situ_view_desc *v) {
   double block[SITU__BLOCK];
   for (int64_t at = 0, count; at < v->numel; at += count) {
@@ -126,7 +126,7 @@ static situ_status forward(plan *p, const situ_work *work) {
   p->used = p->loss + pieces;
   situ__parallel(pieces, 4, losses, p);
   double loss = total(p->loss, pieces), used = total(p->used, pieces);
-  if (p->reduction == SITU_REDUCTION_MEAN) loss /= used; /* nothing but ignored positions: NaN, as in torch */
+  if (p->reduction == SITU_REDUCTION_MEAN) loss /= used; /* 0 / 0 if all positions are ignored: NaN, as in torch */
   if (p->reduction != SITU_REDUCTION_NONE) situ__cpu_store(p->y, 0, 1, SITU__F64, &loss);
   if (work->out[1]) situ__cpu_store(work->out[1], 0, 1, SITU__F64, &used);
   situ__free(p->loss);
@@ -135,8 +135,8 @@ static situ_status forward(plan *p, const situ_work *work) {
 
 /* ---- gradient ---- */
 
-/* What the gradient of a position is made of: dx[c] = scale [ softmax(x)[c] all - smooth weight[c] - hit (c is the target) ]
-   with hit = (1 - smoothing) weight[target], smooth = smoothing / C and all = hit + smooth sum(weight). */
+/* Gradient of one position: dx[c] = scale [ softmax(x)[c] all - smooth weight[c] - hit (c is the target) ] with hit =
+   (1 - smoothing) weight[target], smooth = smoothing / C and all = hit + smooth sum(weight). */
 static double scale_of(const plan *p, int64_t position) {
   double g = value(p->g, p->reduction == SITU_REDUCTION_NONE ? position : 0);
   return p->reduction == SITU_REDUCTION_MEAN ? g / p->divisor : g;
@@ -152,14 +152,15 @@ static void take_off(const plan *p, void *v, int64_t i, double x) {
   else ((double *)v)[i] -= x;
 }
 
-/* A strip of positions that lie beside each other, with what its gradient needs. */
+/* A strip of adjacent positions, with the terms of its gradient. */
 typedef struct strip {
   int64_t first, count;
   int64_t target[SITU__COLUMNS];
-  double hit[SITU__COLUMNS], lse[SITU__COLUMNS], a[SITU__COLUMNS], b[SITU__COLUMNS]; /* the last three in the lane */
+  /* the last three are arrays of the compute type */
+  double hit[SITU__COLUMNS], lse[SITU__COLUMNS], a[SITU__COLUMNS], b[SITU__COLUMNS];
 } strip;
 
-/* Elements of dx from class c on: of that class, every position's (each), or `count` classes of one position. */
+/* Writes elements of dx from class c on: of that class for all positions (each), or `count` classes of one position. */
 static void part(const plan *p, const strip *s, bool each, int64_t c, int64_t count) {
   double in[SITU__BLOCK], out[SITU__BLOCK];
   int64_t at = x_at(p, s->first, c);
@@ -171,9 +172,9 @@ static void part(const plan *p, const strip *s, bool each, int64_t c, int64_t co
     if (!native) situ__cpu_load(p->x, at, count, p->lane, in);
     situ__row_kernels_for(p->lane)->exp_affine(each, x, count, s->lse, s->a, s->b, weight, y);
   } else {
-    memset(y, 0, (size_t)count * p->size); /* log-probabilities of other classes have no part in the loss */
+    memset(y, 0, (size_t)count * p->size); /* the loss does not depend on other classes' log-probabilities */
   }
-  /* The hit of an ignored position is 0. */
+  /* `hit` of an ignored position is 0. */
   if (!each && s->target[0] >= c && s->target[0] < c + count) take_off(p, y, s->target[0] - c, s->hit[0]);
   for (int64_t i = 0; each && i < count; i++)
     if (s->target[i] == c) take_off(p, y, i, s->hit[i]);

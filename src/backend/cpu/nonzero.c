@@ -1,4 +1,4 @@
-/* Where a tensor is not 0.
+/* Indices of nonzero elements.
    SPDX-License-Identifier: MIT */
 #include "cpu.h"
 #include "base/alloc.h"
@@ -10,11 +10,11 @@ enum { CHUNK = 16384 };
 
 typedef struct plan {
   const situ_view_desc *x;
-  int64_t *before; /* how many elements that are not 0 lie before each chunk */
+  int64_t *before; /* number of nonzero elements before each chunk */
   int64_t *to;     /* [count, ndim] */
 } plan;
 
-/* marks[i] = element first + i is not 0; NaN is not 0. */
+/* marks[i] = element first + i is nonzero; NaN is nonzero. */
 static void mark(const plan *p, int64_t first, int64_t count, bool *marks) {
   situ__lane lane = situ__cpu_lane((situ_dtype)p->x->dtype) == SITU__I64 ? SITU__I64 : SITU__F64;
   union {
@@ -73,7 +73,7 @@ situ_status situ__cpu_nonzero(int index, const situ_work *work) {
     p.before[c] = total;
     total += own;
   }
-  /* Another thread may have changed x since the result was sized: then nothing may be written. */
+  /* Writes nothing if another thread changed x after the result was sized. */
   bool fits = total == y->size[0];
   if (fits) situ__parallel(chunks, 1, write_chunks, &p);
   situ__free(p.before);

@@ -13,7 +13,8 @@ enum {
   GRAIN = 8192,
   PARTS = 64,
   ON_STACK = 1024,
-  APART = 40 /* elements between rows of scratch: rows a multiple of 4 KiB apart get in each other's way in the cache */
+  /* elements of padding between rows of scratch: rows a multiple of 4 KiB apart map to the same cache sets */
+  APART = 40
 };
 
 typedef struct plan {
@@ -23,15 +24,15 @@ typedef struct plan {
   const situ__row_kernels *kernels;
   bool centred, gradient;
   int64_t rows, width, chunk; /* chunk: rows of a part */
-  const void *weight, *bias;  /* in the lane */
+  const void *weight, *bias;  /* in the compute type */
   void *mean, *rstd;
-  char *parts; /* dweight and dbias of each part */
+  char *parts; /* each part's dweight and dbias */
   atomic_bool no_memory;
 } plan;
 
 static bool native(const plan *p, const situ_view_desc *v) { return situ__cpu_native((situ_dtype)v->dtype, p->lane); }
 
-/* A vector in the lane: where it lies, or a copy at *room, which moves on. */
+/* A vector in the compute type: in place, or a copy at *scratch, which is advanced. */
 static const void *vector(const plan *p, const situ_view_desc *v, char **room) {
   if (!v) return NULL;
   if (native(p, v)) return situ__cpu_data(v);
@@ -41,7 +42,7 @@ static const void *vector(const plan *p, const situ_view_desc *v, char **room) {
   return to;
 }
 
-/* A part's rows, one call for all of them, or one by one through room for f16 and bf16. */
+/* Computes a part's rows: in one call, or for f16 and bf16 row by row through scratch. */
 static void part_rows(const plan *p, situ__norm_rows *n, int64_t first, int64_t rows, char *room) {
   const situ_work *w = p->work;
   const situ_view_desc *x = w->in[p->gradient ? 1 : 0], *g = p->gradient ? w->in[0] : NULL, *out = w->out[0];
@@ -72,7 +73,7 @@ static void part_rows(const plan *p, situ__norm_rows *n, int64_t first, int64_t 
 
 static void parts(int64_t begin, int64_t end, void *payload) {
   plan *p = payload;
-  /* Three rows for part_rows, where it converts, and two for the gradient. */
+  /* Three rows for part_rows, if it converts, and two for the gradient. */
   size_t row = p->row, bytes = p->gradient || !native(p, p->work->in[0]) ? 5 * row : 0;
   double stack[5 * (ON_STACK + APART)];
   char *room = bytes <= sizeof stack ? (char *)stack : situ__alloc(bytes);
@@ -98,7 +99,7 @@ static void parts(int64_t begin, int64_t end, void *payload) {
   if (room != (char *)stack) situ__free(room);
 }
 
-/* Adds up `count` parts of a parameter's gradient, which lie two rows apart; room holds one row. */
+/* Sums `count` parts of a parameter's gradient, which are two rows apart, into `to`; scratch holds one row. */
 static void add_parts(const plan *p, const situ_view_desc *to, const char *first, int64_t count, char *room) {
   situ__fold_block k = { first, 1, count, p->width, 2 * (int64_t)(p->row / p->size) };
   situ__fold_kernels_for(p->lane)->fold(SITU__FOLD_SUM, SITU__MAP_NONE, 0, &k, room, NULL);
@@ -118,7 +119,7 @@ situ_status situ__cpu_norm(int index, const situ_work *work) {
   p.rows = x->size[0];
   p.width = x->size[1];
 
-  /* Where each operand stands differs: see situ_norm_pass. */
+  /* Operands have different positions forward and backward: see situ_norm_pass. */
   int statistics = p.gradient ? 2 : 1, weight = !p.gradient ? 1 : p.centred ? 4 : 3;
   const situ_view_desc *const *of = p.gradient ? work->in : work->out;
   const situ_view_desc *mean = p.centred ? of[statistics] : NULL, *rstd = of[statistics + (p.centred ? 1 : 0)];
@@ -129,7 +130,7 @@ situ_status situ__cpu_norm(int index, const situ_work *work) {
 
   p.chunk = situ__max_i64(1, GRAIN / p.width);
   if (p.gradient) p.chunk = situ__max_i64(p.chunk, situ__ceil_div(p.rows, PARTS));
-  int64_t count = situ__max_i64(1, situ__ceil_div(p.rows, p.chunk)); /* gradients of no rows are 0 */
+  int64_t count = situ__max_i64(1, situ__ceil_div(p.rows, p.chunk)); /* with no rows, one part writes gradients of 0 */
   const situ_view_desc *w = work->in[weight], *b = !p.gradient && p.centred ? work->in[2] : NULL;
   size_t row = p.row = ((size_t)p.width + APART) * p.size,
          vectors = (w && !native(&p, w) ? row : 0) + (b && !native(&p, b) ? row : 0);

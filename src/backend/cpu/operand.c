@@ -1,4 +1,4 @@
-/* Operands of another dtype than a kernel computes with.
+/* Operands whose dtype differs from a kernel's compute type.
    SPDX-License-Identifier: MIT */
 #include "operand.h"
 
@@ -14,7 +14,7 @@ situ_dtype situ__cpu_lane_dtype(situ_dtype dtype) {
   return of[situ__cpu_lane(dtype)];
 }
 
-/* o->copy: view's sizes in order, but 1 for dimensions that repeat; memory for it. */
+/* Sets o->copy: view's sizes in row-major order, but 1 for broadcast dimensions; allocates its memory. */
 static situ_status make_copy(situ__operand *o, const char *op, const situ_view_desc *view, situ_dtype dtype,
                              bool merge_repeats) {
   o->copy = *view;

@@ -17,7 +17,7 @@ static void prepare(situ__step *s, int64_t step) {
   s->correction2_sqrt = situ__adam_correction(o, step);
 }
 
-/* Half precision: a block at a time through f32. */
+/* Half precision: converts a block at a time to f32 and back. */
 static void apply_halves(const situ__rules *rules, const situ__step *s, situ_dtype dtype, int64_t n, char *p,
                          const char *g, void *const *state) {
   float block[2 + STATES][SITU__BLOCK];
@@ -38,7 +38,7 @@ static void apply_halves(const situ__rules *rules, const situ__step *s, situ_dty
   }
 }
 
-/* Elements [begin, end) of one parameter. */
+/* Steps elements [begin, end) of one parameter. */
 static void apply(const situ__rules *rules, const situ__step *s, const situ_optimizer_item *item, int64_t begin,
                   int64_t end) {
   situ_dtype dtype = (situ_dtype)item->param->dtype;
@@ -56,13 +56,13 @@ typedef struct pass {
   const situ__rules *rules;
 } pass;
 
-/* Elements [begin, end) of all parameters, one after another. */
+/* Steps elements [begin, end) of all parameters' concatenation. */
 static void run(int64_t begin, int64_t end, void *payload) {
   const pass *p = payload;
   const situ_work *work = p->work;
   situ__step s = { .rule = (situ_optimizer_rule)work->op, .params = work->params };
   s.grad_scale = work->params->maximize ? -work->params->grad_scale : work->params->grad_scale;
-  int64_t prepared = -1, first = 0; /* the step that s is for; where an item begins */
+  int64_t prepared = -1, first = 0; /* the step count that s was computed for; index of the item's first element */
   for (int64_t i = 0; i < work->list_count && first < end; i++) {
     const situ_optimizer_item *item = &work->list[i];
     int64_t last = first + item->param->numel;

@@ -5,17 +5,18 @@
 
 #include "isa.h"
 
-/* What is known of one step: the hyperparameters, and what follows from them and the step's number. */
+/* Constants of one step: the hyperparameters, and values derived from them and the step count. */
 typedef struct situ__step {
   situ_optimizer_rule rule;
   const situ_optimizer_params *params;
-  double grad_scale;       /* negative when maximising */
+  double grad_scale;       /* negative if the optimiser maximises */
   double step_size;        /* Adam: lr / (1 - beta1^step) */
   double correction2_sqrt; /* Adam: sqrt(1 - beta2^step) */
-  bool first;              /* no step was taken before */
+  bool first;              /* the parameter's first step */
 } situ__step;
 
-/* n elements: parameter, gradient and states, in the lane's type; states that the rule does not use are not touched. */
+/* n elements of parameter, gradient and states, in the compute type; states that the rule does not use are not
+   touched. */
 typedef struct situ__rules {
   void (*apply[2])(const situ__step *step, int64_t n, void *param, const void *grad, void *const *state);
 } situ__rules;

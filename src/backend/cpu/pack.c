@@ -1,4 +1,4 @@
-/* Packing: many small storages, each cast, into one.
+/* Packs many small storages, each cast to a dtype, into one.
    SPDX-License-Identifier: MIT */
 #include <string.h>
 
@@ -12,7 +12,7 @@ enum { AHEAD = 4 };
 typedef struct packing {
   const situ_pack_item *item;
   char *whole;
-  int64_t *lost; /* NULL: not asked for */
+  int64_t *lost; /* NULL: not requested */
 } packing;
 
 static void pack(int64_t begin, int64_t end, void *payload) {
@@ -20,14 +20,14 @@ static void pack(int64_t begin, int64_t end, void *payload) {
   situ__cast cast = { .x = SITU_DTYPE_DEFAULT };
   for (int64_t i = begin; i < end; i++) {
     const situ_pack_item *item = &p->item[i];
-    if (i + AHEAD < end) __builtin_prefetch(item[AHEAD].storage->data); /* small things lie far apart */
+    if (i + AHEAD < end) __builtin_prefetch(item[AHEAD].storage->data); /* small storages are far apart in memory */
     char *y = p->whole + item->at;
     const char *x = item->storage->data;
     if (item->dtype == item->as) {
       memcpy(y, x, (size_t)(item->numel * situ__cpu_size((uint8_t)item->as)));
       continue;
     }
-    /* Most items are of one kind. */
+    /* Most items have the same pair of dtypes. */
     if (cast.x != item->dtype || cast.y != item->as) cast = situ__cpu_cast_of(item->dtype, item->as, NULL);
     cast.lost = p->lost ? &p->lost[item->count] : NULL;
     situ__cpu_cast_row((char *[]){ y, (char *)x }, (int64_t[]){ situ__cpu_size(cast.y), situ__cpu_size(cast.x) },
@@ -39,7 +39,7 @@ situ_status situ__cpu_pack(int index, const situ_work *work) {
   (void)index;
   packing p = { work->pack, situ__cpu_data(work->out[0]),
                 work->outs > 1 ? (int64_t *)situ__cpu_data(work->out[1]) : NULL };
-  /* As many items a chunk as make it worth a thread, were they all of the average size. */
+  /* A chunk has as many items of average size as justify a thread. */
   enum { WORTH_A_THREAD = 1 << 20 };
   int64_t bytes = work->out[0]->numel, each = situ__max_i64(1, bytes / situ__max_i64(1, work->pack_count));
   situ__parallel(work->pack_count, situ__max_i64(1, WORTH_A_THREAD / each), pack, &p);

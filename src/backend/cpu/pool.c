@@ -8,7 +8,7 @@
 #include "base/pool.h"
 #include "base/size.h"
 
-enum { GRAIN = 1 << 14 }; /* elements that are worth a thread */
+enum { GRAIN = 1 << 14 }; /* minimum elements for each thread */
 
 SITU__ISA_DECLARE(situ__pool_kernels, situ__pool_kernels_f32);
 SITU__ISA_DECLARE(situ__pool_kernels, situ__pool_kernels_f64);
@@ -27,13 +27,13 @@ typedef struct pooling {
   const situ_work *work;
   const situ__pool_kernels *kernels;
   const situ_view_desc *from, *to;
-  int64_t *index; /* of the maxima; NULL: not wanted */
+  int64_t *index; /* indices of the maxima; NULL: not wanted */
   situ__plane plane;
   situ__lane lane;
-  bool native; /* the values lie in memory as the lane has them */
+  bool native; /* values are used in place */
   int64_t from_size, to_size;
   situ__slots slots;
-  bool outside; /* an index was */
+  bool outside; /* an index was out of range */
 } pooling;
 
 static void one_plane(pooling *p, const situ__plane *plane, const void *from, void *to, int64_t at) {

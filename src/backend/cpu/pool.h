@@ -1,4 +1,4 @@
-/* Pooling of one plane in one lane; pool.c brings any dtype down to it.
+/* Pooling of one plane in one compute type; pool.c converts other dtypes.
    SPDX-License-Identifier: MIT */
 #ifndef SITU_BACKEND_CPU_POOL_H
 #define SITU_BACKEND_CPU_POOL_H
@@ -8,14 +8,14 @@
 typedef struct situ__plane {
   const situ_window *window;
   int64_t height, width, out_height, out_width;
-  void *row; /* room for out_width values of the lane, twice */
+  void *row; /* scratch for 2 * out_width values of the compute type */
 } situ__plane;
 
-/* small: what the window leaves, [out_height, out_width]; large: the plane. Gradients of the large one are added up from 0. */
+/* small: the result, [out_height, out_width]; large: the plane. Gradients overwrite the large one. */
 typedef struct situ__pool_kernels {
   void (*max)(const situ__plane *p, const void *large, void *small, int64_t *index); /* index may be NULL */
   bool (*max_grad)(const situ__plane *p, const void *small, const int64_t *index,
-                   void *large); /* false: an index outside */
+                   void *large); /* returns false if an index is out of range */
   void (*avg)(const situ__plane *p, const void *large, void *small);
   void (*avg_grad)(const situ__plane *p, const void *small, void *large);
   void (*adaptive)(const situ__plane *p, const void *large, void *small);

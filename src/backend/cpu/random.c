@@ -1,4 +1,4 @@
-/* Random numbers: element i of draw (seed, offset) has the same bits whatever is drawn around it, and by whom.
+/* Random numbers: element i of draw (seed, offset) has the same bits on every device, however the draw is split.
    SPDX-License-Identifier: MIT */
 #include "random.h"
 #include "loop.h"
@@ -11,7 +11,7 @@
 #include "kernels/dialect.h"
 #include "kernels/random.h"
 
-/* A block of draws, on its way from words to values. */
+/* A block of draws: words first, then converted to values in place. */
 typedef union draws {
   uint32_t word[2 * SITU__BLOCK];
   uint64_t pair[SITU__BLOCK];
@@ -20,13 +20,13 @@ typedef union draws {
   int64_t i64[SITU__BLOCK];
 } draws;
 
-/* A call. */
+/* Parameters of one call. */
 typedef struct job {
   const situ_work *work;
-  atomic_llong wrong; /* 1 + an element whose probability is not in 0..1; 0: none */
+  atomic_llong wrong; /* 1 + index of an element whose probability is not in 0..1; 0: none */
 } job;
 
-/* A piece of one call: n elements from `first` on, which is a multiple of 4; y has room for a block. */
+/* A piece of one call: n elements from `first` on, which is a multiple of 4; y has capacity for a block. */
 typedef struct piece {
   const situ_work *work;
   job *job;

@@ -8,7 +8,7 @@
 typedef struct situ__random_rows {
   /* `count` Philox blocks of four words each, from counter (first, offset) on. */
   void (*words)(uint32_t *w, int64_t first, int64_t count, uint64_t seed, uint64_t offset);
-  /* Standard normal numbers, two from every two words. */
+  /* Standard normal numbers: two from each two words. */
   void (*normal_32)(const uint32_t *w, int64_t pairs, float *y);
   void (*normal_64)(const uint64_t *w, int64_t pairs, double *y);
 } situ__random_rows;

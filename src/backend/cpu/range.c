@@ -6,7 +6,7 @@
 #include "base/pool.h"
 #include "base/size.h"
 
-/* Whole numbers are counted exactly: a double would lose steps beyond 2^53. They wrap as additions do. */
+/* Integers are counted exactly: a double would lose steps beyond 2^53. They wrap as additions do. */
 static void count_up(const situ_work *work, int64_t first, int64_t n, int64_t *block) {
   int64_t bounds[2];
   situ__cpu_narrow(work->scalar, SITU__F64, 2, SITU_I64, bounds);

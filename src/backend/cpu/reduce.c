@@ -1,4 +1,4 @@
-/* Reductions: any dimensions of any view, cut into pieces that depend on the problem alone.
+/* Reductions over any dimensions of any view, split into pieces that depend on the problem alone.
    SPDX-License-Identifier: MIT */
 #include "fold.h"
 #include "base/alloc.h"
@@ -10,25 +10,25 @@
 #include <math.h>
 
 enum {
-  TILE = 512,      /* columns that are folded together: their states stay in L1 */
+  TILE = 512,      /* columns that are reduced together: their states stay in L1 */
   SEGMENT = 32768, /* elements of a piece of work */
-  RUN = 256,       /* elements in one line that are worth a fold of their own, without a copy */
-  GRAIN = 16384    /* elements below which a second thread costs more than it brings */
+  RUN = 256,       /* contiguous elements that justify a call of their own, without a copy */
+  GRAIN = 16384    /* elements below which a second thread costs more than it saves */
 };
 
-/* x seen as [outer, rows, width]: every column of every outer block is folded by itself. Dimensions come in the order
-   of x's memory, not of its sizes, so that a transposed view is as fast as the tensor that it looks at. */
+/* x viewed as [outer, rows, width]: each column of each outer block is reduced separately. Dimensions are in the order
+   of x's memory, not of its sizes, so that a transposed view is as fast as its base. */
 typedef struct plan {
   const situ__reduction *how;
   const situ__fold_kernels *kernels;
-  size_t size;             /* of a lane's element */
-  situ_view_desc x, y, y2; /* outer kept, reduced, inner kept dimensions; y has no reduced ones */
+  size_t size;             /* of an element of the compute type */
+  situ_view_desc x, y, y2; /* dimensions: outer kept, reduced, inner kept; y lacks the reduced ones */
   int outer_dims;
   int64_t outer, rows, width;
-  bool direct; /* blocks can be read where they lie, rows ld apart, `run` rows at a time */
+  bool direct; /* blocks are read in place, rows ld apart, `run` rows at a time */
   int64_t ld, run;
   int64_t tile, tiles, segment, segments, group;
-  char *a, *b; /* states of [outer, segments, width], where there are several segments */
+  char *a, *b; /* states of [outer, segments, width], if there are several segments */
 } plan;
 
 typedef struct axis {
@@ -36,7 +36,7 @@ typedef struct axis {
   bool reduced;
 } axis;
 
-/* Distance in memory; elements that repeat (stride 0) count as far apart. */
+/* Distance in memory; broadcast dimensions (stride 0) count as farthest apart. */
 static int64_t distance(const axis *a) { return a->x ? (a->x < 0 ? -a->x : a->x) : INT64_MAX; }
 
 /* The dimensions of x, farthest apart first. */
@@ -64,7 +64,7 @@ static bool gapless(const situ_view_desc *v) {
   return true;
 }
 
-/* Appends the axes that are `reduced` or not, neighbours that lie in one line merged into one; returns how many. */
+/* Appends the axes that are `reduced`, or those that are not; merges contiguous neighbours. Returns their number. */
 static int append(plan *p, const axis *axes, int count, bool reduced, int64_t *numel) {
   int added = 0;
   axis last = { 0 };
@@ -113,7 +113,7 @@ static void arrange(plan *p) {
   p->ld = !width ? 1 : rows ? p->x.stride[last - 1] : p->width;
 }
 
-/* Elements [row, + rows) x [column, + columns) of an outer block, where they lie or through buffer. */
+/* Elements [row, + rows) x [column, + columns) of an outer block: in place, or converted into buffer. */
 static situ__fold_block block_at(const plan *p, int64_t outer, int64_t row, int64_t rows, int64_t column,
                                  int64_t columns, char *buffer) {
   situ__fold_block k = { .x = buffer, .groups = 1, .rows = rows, .width = columns, .ld = columns };
@@ -138,7 +138,7 @@ static void deliver(const plan *p, int64_t first, int64_t count, void *a, void *
   if (p->how->y2) situ__cpu_store(&p->y2, first, count, p->how->lane, b);
 }
 
-/* Outer blocks that fit L1, several at a time. */
+/* Outer blocks that fit into L1, several at a time. */
 static void small_blocks(int64_t begin, int64_t end, void *payload) {
   const plan *p = payload;
   double buffer[SITU__FOLD_BLOCK], a[SITU__FOLD_BLOCK], b[SITU__FOLD_BLOCK];
@@ -183,7 +183,7 @@ static void large_blocks(int64_t begin, int64_t end, void *payload) {
   }
 }
 
-/* The segments of unit (outer block, tile), merged in pairs, and the pairs in pairs. */
+/* Merges the segments of each unit (outer block, tile) pairwise, as a tree. */
 static void merge_segments(int64_t begin, int64_t end, void *payload) {
   const plan *p = payload;
   for (int64_t u = begin; u < end; u++) {
@@ -241,7 +241,7 @@ static void finish_mean(const situ__reduction *how, int64_t n, int64_t count, vo
   for (int64_t i = 0; i < count; i++) put(how->lane, a, i, get(how->lane, a, i) / (double)n);
 }
 static void finish_var(const situ__reduction *how, int64_t n, int64_t count, void *a, void *b) {
-  double freedom = fmax(0, (double)n - how->p); /* 0 gives NaN or infinity, as in torch */
+  double freedom = fmax(0, (double)n - how->p); /* 0 gives NaN or Inf, as in torch */
   for (int64_t i = 0; i < count; i++) put(how->lane, a, i, get(how->lane, b, i) / freedom);
 }
 static void finish_std(const situ__reduction *how, int64_t n, int64_t count, void *a, void *b) {
@@ -284,7 +284,7 @@ static void choose(const situ_work *work, situ__reduction *r) {
   case SITU_REDUCE_STD: r->fold = SITU__FOLD_MOMENTS, r->finish = finish_std; break;
   case SITU_REDUCE_LOGSUMEXP: r->fold = SITU__FOLD_LOGSUM, r->finish = finish_logsumexp; break;
   case SITU_REDUCE_NORM: choose_norm(r); break;
-  /* Of what is 1 where x is not 0: the least, the greatest and the sum. */
+  /* These map nonzero elements to 1 and take the minimum, the maximum or the sum. */
   case SITU_REDUCE_ALL: r->fold = SITU__FOLD_MIN, r->map = SITU__MAP_NONZERO; break;
   case SITU_REDUCE_ANY: r->fold = SITU__FOLD_MAX, r->map = SITU__MAP_NONZERO; break;
   case SITU_REDUCE_COUNT: r->map = SITU__MAP_NONZERO; break;
@@ -304,9 +304,9 @@ situ_status situ__cpu_reduce(int index, const situ_work *work) {
   const situ_view_desc *x = work->in[0], *y = work->out[0];
   situ_dtype compute = work->compute ? work->compute : (situ_dtype)x->dtype;
   situ__reduction r = { .op = "reduce", .lane = situ__cpu_lane(compute), .p = work->scalar[0], .x = x, .y = y };
-  if (work->op == SITU_REDUCE_COUNT && r.lane == SITU__F32) r.lane = SITU__F64; /* f32 counts to 2^24 only */
+  if (work->op == SITU_REDUCE_COUNT && r.lane == SITU__F32) r.lane = SITU__F64; /* f32 counts exactly to 2^24 only */
   if (work->op == SITU_REDUCE_STD && r.lane == SITU__F32)
-    r.lane = SITU__F64; /* squares leave f32's range long before their root does */
+    r.lane = SITU__F64; /* squares overflow f32 long before their root does */
   choose(work, &r);
   if (r.lane == SITU__I64 && (r.finish || r.fold >= SITU__FOLD_MOMENTS))
     return situ__fail(SITU_E_DTYPE, r.op, "mean, var, std, norm and logsumexp are not computed in %s",

@@ -1,15 +1,15 @@
-/* Softmax, norms and their gradients on rows and columns of one lane, compiled for every instruction set (isa/rows.c).
-   Rows follow each other without gaps; columns are `width` wide, `ld` apart. Results never overlap operands.
+/* Softmax, norms and their gradients on rows and columns of one compute type, compiled for every instruction set
+   (isa/rows.c). Rows are contiguous; columns are `width` wide, `ld` apart. Results never overlap operands.
    SPDX-License-Identifier: MIT */
 #ifndef SITU_BACKEND_CPU_ROWS_H
 #define SITU_BACKEND_CPU_ROWS_H
 
 #include "fold.h"
 
-enum { SITU__COLUMNS = 256 }; /* the widest strip of columns of a call */
+enum { SITU__COLUMNS = 256 }; /* the widest strip of columns of one call */
 
-/* Operands of one kind of norm, for one row after the other. Centred is layer_norm, else rms_norm (no mean, no bias).
-   weight, bias and dx may be NULL; the gradient adds to dweight and dbias. */
+/* Operands of one norm, row after row. centred: layer_norm; else rms_norm (no mean, no bias). weight, bias and dx may
+   be NULL; the gradient adds to dweight and dbias. */
 typedef struct situ__norm_rows {
   bool centred;
   int64_t rows, width;
@@ -22,10 +22,10 @@ typedef struct situ__norm_rows {
 } situ__norm_rows;
 
 typedef struct situ__row_kernels {
-  /* masked: a line of -infinity alone gives 0. */
+  /* masked: a line that is all -Inf gives 0. */
   void (*softmax)(bool log, bool masked, const void *x, void *y, int64_t rows, int64_t width);
   void (*softmax_columns)(bool log, bool masked, const void *x, void *y, int64_t rows, int64_t width, int64_t ld);
-  /* Of y and g. */
+  /* From y and g. */
   void (*softmax_grad)(bool log, const void *y, const void *g, void *dx, int64_t rows, int64_t width);
   void (*softmax_grad_columns)(bool log, const void *y, const void *g, void *dx, int64_t rows, int64_t width,
                                int64_t ld);
@@ -33,16 +33,16 @@ typedef struct situ__row_kernels {
   void (*norm)(const situ__norm_rows *n);
   void (*norm_grad)(const situ__norm_rows *n);
 
-  /* Below, `each` means that mean, factor, ... hold a value for each element, else one for all of them. */
+  /* `each`: mean, factor, ... have a value for each element; else they point to one value for all. */
   /* y = (x - mean) * factor + shift */
   void (*affine)(bool each, const void *x, int64_t count, const void *mean, const void *factor, const void *shift,
                  void *y);
   /* dx = g * a - (x - mean) * b - c */
   void (*affine_grad)(bool each, const void *g, const void *x, int64_t count, const void *mean, const void *a,
                       const void *b, const void *c, void *dx);
-  /* sum += g, dot += g * (x - mean): element by element, or of the run (then at most SITU__FOLD_BLOCK elements). */
+  /* sum += g, dot += g * (x - mean): element by element, or over the run (then at most SITU__FOLD_BLOCK elements). */
   void (*sums)(bool each, const void *g, const void *x, int64_t count, const void *mean, void *sum, void *dot);
-  /* y = exp(x - shift) * a + b * weight; weight may be NULL, and is given for each element if the others are not. */
+  /* y = exp(x - shift) * a + b * weight. weight may be NULL; it has a value for each element if `each` is false. */
   void (*exp_affine)(bool each, const void *x, int64_t count, const void *shift, const void *a, const void *b,
                      const void *weight, void *y);
 } situ__row_kernels;

@@ -1,4 +1,4 @@
-/* Running sums, in f64 for every floating dtype: a sum of millions must not lose what each element adds.
+/* Cumulative sums, in f64 for all floating dtypes, so that a sum of millions does not lose what each element adds.
    SPDX-License-Identifier: MIT */
 #include "fold.h"
 #include "base/alloc.h"
@@ -7,11 +7,11 @@
 #include "base/size.h"
 
 enum {
-  CHUNK = 16384, /* elements of a line that one thread sums before the next chunk can begin */
+  CHUNK = 16384, /* elements of a line that one thread sums before the next chunk begins */
   GRAIN = 16384
 };
 
-/* A sum of the lane: f64, or whole numbers that wrap. */
+/* A sum in the compute type: f64, or integers that wrap. */
 typedef union sum {
   double real;
   uint64_t whole;
@@ -22,14 +22,14 @@ typedef struct plan {
   bool real;
   situ__lines lines;
   int64_t chunks;
-  sum *before; /* of every chunk, where a line has several */
+  sum *before; /* the sum before each chunk, if a line has several */
 } plan;
 
 static situ__lane lane(const plan *p) { return p->real ? SITU__F64 : SITU__I64; }
 
-/* block[i] becomes the sum up to it. */
+/* Replaces block[i] by the sum up to it; returns the total. */
 static sum run(const plan *p, sum total, sum *block, int64_t count) {
-  /* Locals, as a total in memory would be waited for at every element. */
+  /* Local variables, as a total in memory would delay each addition. */
   double real = total.real;
   uint64_t whole = total.whole;
   if (p->real) {
@@ -40,7 +40,7 @@ static sum run(const plan *p, sum total, sum *block, int64_t count) {
   return (sum){ .whole = whole };
 }
 
-/* Unit: one chunk of one line; writes its sums, or only its total. */
+/* Unit: one chunk of one line; writes its sums (`write`), or only its total. */
 static void chunk(const plan *p, int64_t u, sum *total, bool write) {
   int64_t at = u % p->chunks * CHUNK, last = situ__min_i64(at + CHUNK, p->lines.size),
           line = u / p->chunks * p->lines.size;
@@ -70,7 +70,7 @@ static void along_lines(int64_t begin, int64_t end, void *payload) {
   }
 }
 
-/* Every chunk's total becomes the sum of those before it in its line. */
+/* Replaces each chunk's total by the sum of those before it in its line. */
 static void shift(const plan *p) {
   for (int64_t line = 0; line < p->lines.outer; line++) {
     sum so_far = { 0 }, *of = p->before + line * p->chunks;

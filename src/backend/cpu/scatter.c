@@ -1,5 +1,5 @@
-/* Writing or adding by index. Places that are named several times take in their values in the order of the index, on one
-   thread: what is shared between threads is the rest of the shape.
+/* Writes or adds by index. Elements that are named several times take their values in the order of the index, on one
+   thread: threads share the other dimensions.
    SPDX-License-Identifier: MIT */
 #include "index.h"
 #include "base/alloc.h"
@@ -9,21 +9,21 @@
 
 #include <stdio.h>
 
-enum { GRAIN = 16384, STRIP = 256 }; /* STRIP: elements beside each other that one thread looks after */
+enum { GRAIN = 16384, STRIP = 256 }; /* STRIP: adjacent elements that one thread processes */
 
 typedef struct plan {
   const situ_view_desc *index, *src;
-  situ_view_desc y; /* without gaps, of the lane: out itself, or a copy that is written back */
+  situ_view_desc y; /* contiguous, of the compute type: out itself, or a copy that is written back */
   situ__lane lane;
   int dim;
   bool add, slices;
   double alpha;
-  int64_t along;               /* from one index to the next, in y */
-  int64_t outer, count, inner; /* src as [outer, count, inner], count being its size at dim */
+  int64_t along;               /* stride in y from one index to the next */
+  int64_t outer, count, inner; /* src as [outer, count, inner], where count is its size at dim */
   int64_t strips;
 } plan;
 
-/* y[at[i] * along] takes in v[i]; without `at`, y[i] does. */
+/* Stores or adds v[i] to y[at[i] * along]; without `at`, to y[i]. */
 #define TAKE_IN(name, type, factor)                                                                                    \
   static void name(type *restrict y, const int64_t *restrict at, int64_t along, const type *restrict v, int64_t count, \
                    bool add, factor alpha) {                                                                           \
@@ -49,7 +49,7 @@ static void take_in(const plan *p, int64_t base, const int64_t *at, int64_t alon
   }
 }
 
-/* Elements [first, + count) of src in the lane, where they lie or through buffer. */
+/* Elements [first, + count) of src in the compute type: in place, or converted into buffer. */
 static const void *values(const plan *p, int64_t first, int64_t count, void *buffer) {
   const situ_view_desc *v = p->src;
   if (v->contiguous && situ__cpu_native((situ_dtype)v->dtype, p->lane))
@@ -58,14 +58,14 @@ static const void *values(const plan *p, int64_t first, int64_t count, void *buf
   return buffer;
 }
 
-/* Where element i of the dimensions before (or after) dim of src lies in y, dim itself aside. */
+/* Offset in y of element i of src's dimensions before (or after) dim. */
 static int64_t place(const plan *p, int first, int end, int64_t i) {
   int64_t at = 0;
   for (int d = end - 1; d >= first; i /= p->src->size[d--]) at += i % p->src->size[d] * p->y.stride[d];
   return at;
 }
 
-/* Single elements along the last dimension, or slices of one. */
+/* Single elements along the last dimension, or slices of one element. */
 static void along_last(const plan *p, int64_t outer) {
   int64_t base = place(p, 0, p->dim, outer), index[SITU__BLOCK];
   double buffer[SITU__BLOCK];
@@ -76,7 +76,7 @@ static void along_last(const plan *p, int64_t outer) {
   }
 }
 
-/* A strip of every slice; y's lie together as those of src do. */
+/* A strip of each slice; y's elements are as contiguous as src's. */
 static void slices(const plan *p, int64_t outer, int64_t first, int64_t columns) {
   int64_t base = place(p, 0, p->dim, outer) + first, index[SITU__BLOCK];
   double buffer[STRIP];
@@ -90,7 +90,7 @@ static void slices(const plan *p, int64_t outer, int64_t first, int64_t columns)
   }
 }
 
-/* A strip of inner elements, each with an index of its own. */
+/* A strip of inner elements, each with its own index. */
 static void elements(const plan *p, int64_t outer, int64_t first, int64_t columns) {
   int64_t base = place(p, 0, p->dim, outer), beside[STRIP], at[STRIP], buffer[STRIP];
   double v[STRIP];
@@ -113,7 +113,7 @@ static void scatter(int64_t begin, int64_t end, void *payload) {
   }
 }
 
-/* A gapless view of y in the lane, with memory of its own. */
+/* A contiguous copy of y in the compute type, with its own memory. */
 static bool copy_in_lane(const situ_view_desc *y, situ__lane lane, situ_storage *memory, situ_view_desc *copy) {
   static const situ_dtype dtype[] = { [SITU__F32] = SITU_F32, [SITU__F64] = SITU_F64, [SITU__I64] = SITU_I64 };
   *copy = *y;
@@ -147,7 +147,7 @@ situ_status situ__cpu_scatter(int index, const situ_work *work) {
   situ_storage memory = { 0 };
   bool copied = !y->contiguous || !situ__cpu_native((situ_dtype)y->dtype, p.lane);
   if (copied && !copy_in_lane(y, p.lane, &memory, &p.y)) return situ__no_memory("scatter", memory.bytes);
-  /* An index with fewer elements than src names only the first of them. */
+  /* An index with fewer elements than src selects only the first of them. */
   situ_view_desc part = *p.src;
   if (!p.slices) {
     part.numel = p.index->numel;

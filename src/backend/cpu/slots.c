@@ -25,7 +25,7 @@ void situ__slots_close(situ__slots *slots) {
   slots->memory = NULL;
 }
 
-/* There is nearly always one free: as many as threads that can run a chunk, up to SLOTS_MAX. */
+/* A slot is almost always free: there are as many as threads that can run a chunk, up to SLOTS_MAX. */
 void *situ__slots_take(situ__slots *slots) {
   if (!slots->memory) return NULL;
   uint64_t taken = __atomic_load_n(&slots->taken, __ATOMIC_RELAXED);

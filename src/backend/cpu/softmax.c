@@ -1,4 +1,4 @@
-/* Softmax, its logarithm, and their gradients along any dimension.
+/* Softmax, log-softmax, and their gradients along any dimension.
    SPDX-License-Identifier: MIT */
 #include "rows.h"
 #include "base/alloc.h"
@@ -10,7 +10,7 @@
 
 enum { GRAIN = 8192, ON_STACK = 2048 };
 
-/* A strip: some columns of one outer block, all rows of it. A line whose elements follow each other is a row instead. */
+/* A strip: some columns of one outer block, all of its rows. A contiguous line is a row instead. */
 typedef struct plan {
   const situ_view_desc *in[2], *out;
   int ins;
@@ -22,7 +22,7 @@ typedef struct plan {
   atomic_bool no_memory;
 } plan;
 
-/* A strip of `width` columns (`count` rows of one, where inner is 1), ld apart in each operand. */
+/* Computes a strip of `width` columns, ld apart in each operand; where inner is 1, `count` rows. */
 static void compute(const plan *p, const void *a, const void *b, void *y, int64_t count, int64_t width, int64_t ld) {
   const situ__row_kernels *k = p->kernels;
   if (p->lines.inner == 1) {
@@ -34,7 +34,7 @@ static void compute(const plan *p, const void *a, const void *b, void *y, int64_
   }
 }
 
-/* Elements of a strip that begins at `at`, to or from room: rows of width elements that are inner apart. */
+/* Converts a strip that begins at `at` to or from a buffer: rows of width elements that are `inner` apart. */
 static void load_strip(const plan *p, const situ_view_desc *v, int64_t at, int64_t rows, int64_t width, char *room) {
   if (width == p->lines.inner) {
     situ__cpu_load(v, at, rows * width, p->lane, room);
@@ -52,13 +52,13 @@ static void store_strip(const plan *p, int64_t at, int64_t rows, int64_t width, 
     situ__cpu_store(p->out, at + r * p->lines.inner, width, p->lane, room);
 }
 
-/* Units are rows, or strips; f16 and bf16 pass through room for one of them. */
+/* Units are rows, or strips; f16 and bf16 are converted one unit at a time. */
 static void strips(int64_t begin, int64_t end, void *payload) {
   plan *p = payload;
   size_t size = situ__lane_size(p->lane);
   int64_t n = p->lines.size, inner = p->lines.inner, widest = situ__min_i64(inner, SITU__COLUMNS), room = n * widest;
   if (situ__cpu_native((situ_dtype)p->out->dtype, p->lane)) {
-    int64_t many = inner == 1 ? end - begin : 1; /* rows follow each other: one call */
+    int64_t many = inner == 1 ? end - begin : 1; /* rows are contiguous: one call */
     for (int64_t u = begin; u < end; u += many) {
       int64_t column = u % p->strips * SITU__COLUMNS, at = u / p->strips * n * inner + column;
       const char *a = situ__cpu_data(p->in[0]) + at * (int64_t)size;

@@ -1,5 +1,5 @@
-/* Sorting, and the k first of what sorting would give. Every dtype becomes a whole number of its own size whose order is
-   the one wanted; these are sorted by their bytes, last byte first, which is stable and takes the same time for any values.
+/* Sorting and top-k. Each dtype is mapped to an unsigned key of its own size with the wanted order; keys are
+   radix-sorted, last byte first, which is stable and takes the same time for any values.
    SPDX-License-Identifier: MIT */
 #include "fold.h"
 #include "base/alloc.h"
@@ -11,13 +11,13 @@
 #include <string.h>
 
 enum {
-  FEW = 48, /* up to so many, moving each to its place beats counting bytes */
+  FEW = 48, /* up to this many, insertion sort is faster than counting bytes */
   GRAIN = 4096
 };
 
 typedef struct item {
   uint64_t key;
-  int64_t from; /* its place in the line */
+  int64_t from; /* its index in the line */
 } item;
 
 typedef struct plan {
@@ -31,7 +31,7 @@ typedef struct plan {
 
 /* ---- keys ---- */
 
-/* IEEE bits in an order that whole numbers have: NaN last, and both zeros the same (sign, with nothing off or on). */
+/* Maps IEEE bits to integers of the same order: NaN last, and both zeros equal. */
 static uint64_t float_key(uint64_t bits, uint64_t sign, uint64_t infinity) {
   uint64_t magnitude = bits & (sign - 1);
   if (magnitude > infinity) return sign | (sign - 1);
@@ -74,7 +74,7 @@ static void insert_all(item *items, int64_t count) {
   }
 }
 
-/* Sorts by keys of `bytes` bytes; the result is in items or in spare: where is returned. */
+/* Sorts by keys of `bytes` bytes. The result is in items or in spare; returns which. */
 static item *sort_items(item *items, item *spare, int64_t count, int bytes) {
   if (count <= FEW) {
     insert_all(items, count);
@@ -85,7 +85,7 @@ static item *sort_items(item *items, item *spare, int64_t count, int bytes) {
   for (int64_t i = 0; i < count; i++)
     for (int b = 0; b < bytes; b++) starts[b][items[i].key >> 8 * b & 255]++;
   for (int b = 0; b < bytes; b++) {
-    if (starts[b][items[0].key >> 8 * b & 255] == count) continue; /* the same byte everywhere */
+    if (starts[b][items[0].key >> 8 * b & 255] == count) continue; /* the same byte in all keys */
     int64_t at = 0;
     for (int v = 0; v < 256; v++) {
       int64_t own = starts[b][v];
@@ -100,7 +100,8 @@ static item *sort_items(item *items, item *spare, int64_t count, int bytes) {
   return items;
 }
 
-/* The k-th smallest key, found byte by byte from the first; *equal gets how many of that key are among the k. */
+/* The k-th smallest key, found byte by byte from the highest; *equal is set to the number of keys equal to it among the
+   k. */
 static uint64_t kth_key(const item *items, int64_t count, int64_t k, int bytes, int64_t *equal) {
   uint64_t key = 0, known = 0;
   for (int b = bytes - 1; b >= 0; b--) {
@@ -116,7 +117,7 @@ static uint64_t kth_key(const item *items, int64_t count, int64_t k, int bytes, 
   return key;
 }
 
-/* Moves the k smallest to the front; few of them in order, many in their old order. */
+/* Moves the k smallest to the front: sorted if they are few, else in their old order. */
 static void keep_smallest(item *items, int64_t count, int64_t k, int bytes) {
   if (k <= FEW) {
     insert_all(items, k);
@@ -159,7 +160,7 @@ static void sort_lines(int64_t begin, int64_t end, void *payload) {
     const char *line = situ__cpu_data(p->x) + (outer * n * inner + column) * size;
     int64_t count = p->lines.size;
     read_keys(p, line, inner * size, items);
-    if (p->k < count / 4) { /* finding them first is quicker than sorting all */
+    if (p->k < count / 4) { /* selecting them first is faster than sorting all */
       keep_smallest(items, count, p->k, p->bytes);
       count = p->k;
     }

@@ -7,7 +7,7 @@
 #include "base/pool.h"
 #include "base/size.h"
 
-/* Rows of all matrices, counted through. */
+/* Rows of all matrices, numbered through. */
 static void triangle(int64_t begin, int64_t end, void *payload) {
   const situ_work *work = payload;
   const situ_view_desc *x = work->in[0], *y = work->out[0];
@@ -24,7 +24,7 @@ static void triangle(int64_t begin, int64_t end, void *payload) {
       to += rest % y->size[d] * y->stride[d] * size;
       rest /= y->size[d];
     }
-    /* The first column to the right of the diagonal (lower), or on it (upper). */
+    /* The first column right of the diagonal (lower), or on it (upper). */
     int64_t cut = row % y->size[last - 1] + diagonal + (work->op == 0);
     cut = situ__max_i64(0, situ__min_i64(cut, columns));
     int64_t keep = work->op == 0 ? 0 : cut, clear = work->op == 0 ? cut : 0;

@@ -5,9 +5,9 @@
 #include "base/fail.h"
 #include "kernels/dialect.h"
 
-/* What is known of each function besides its formulas. */
+/* Properties of each function besides its formulas. */
 typedef struct trait {
-  bool test;    /* its result is bool */
+  bool test;    /* the result is bool */
   uint8_t uses; /* what its gradient reads */
 } trait;
 static const trait traits[SITU_UNARIES] = {
@@ -49,7 +49,7 @@ situ_status situ__cpu_unary_grad(int index, const situ_work *work) {
   if ((traits[work->op].uses == USES_X && !x) || (traits[work->op].uses == USES_Y && !y))
     return situ__fail(SITU_E_ARG, "backward", "a gradient needs the %s of its function", x ? "result" : "operand");
   uint8_t native = situ__cpu_native(work->compute);
-  /* A formula does not look at what it does not use: g stands in for it. */
+  /* A formula does not read operands that it does not use: g stands in for them. */
   return situ__cpu_elementwise(&(situ__row_call){
       .row = row,
       .lane = lane,

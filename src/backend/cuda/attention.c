@@ -1,14 +1,14 @@
-/* Fused attention by cuDNN: softmax(scale q k^T + mask) v without the matrix of weights in memory. It is described as the small
-   operations that it is made of, which the library knows together; they stand in two tables. What it does not take is not
-   offered, and composed by the op.
+/* Fused attention by cuDNN: softmax(scale q k^T + mask) v without the matrix of weights in memory. Two tables describe
+   it as elementary operations, which the library fuses. Problems that cuDNN does not support are not offered; the op
+   composes them.
    SPDX-License-Identifier: MIT */
 #include <math.h>
 
 #include "backend/cuda/dnn.h"
 
-/* ---- what there is --------------------------------------------------------------------------- */
+/* ---- tensors -------------------------------------------------------------------------------- */
 
-/* Tensors, which are their uids: operands first, then numbers of the host's, then what is handed on. */
+/* Tensors by their uids: operands first, then scalars of the host, then intermediate results. */
 enum {
   Q,
   K,
@@ -23,7 +23,7 @@ enum {
   SCALE,
   HIDDEN,
   ONE,
-  GIVEN, /* so many have addresses */
+  GIVEN, /* number of tensors that have addresses */
   SCORES = GIVEN,
   SCALED,
   ROWS,
@@ -48,19 +48,19 @@ enum {
   TENSORS
 };
 
-/* Shapes: [b, h, q, d], [b, h, k, d] and its transpose, [b, h, q, k] and its, [b, h, q, 1], and 1. */
+/* Shapes: [b, h, q, d], [b, h, k, d] and its transpose, [b, h, q, k] and its transpose, [b, h, q, 1], and 1. */
 typedef enum shape { OF_Q, OF_K, OF_KT, OF_V, OF_VT, LIKE_Q, LIKE_K, SQUARE, SQUARE_T, COLUMN, SINGLE } shape;
 
 typedef struct tensor {
   shape shape;
-  int type; /* OWN: that of q */
+  int type; /* OWN: q's dtype */
 } tensor;
 enum { OWN = -1 };
 
 static const tensor tensors[TENSORS] = {
   [Q] = { OF_Q, OWN },
   [K] = { OF_KT, OWN },
-  [V] = { OF_V, OWN }, /* the way back takes it transposed */
+  [V] = { OF_V, OWN }, /* transposed in the backward graph */
   [O] = { LIKE_Q, OWN },
   [STATS] = { COLUMN, CUDNN_DATA_FLOAT },
   [DO] = { LIKE_Q, OWN },
@@ -94,13 +94,13 @@ static const tensor tensors[TENSORS] = {
   [KEYS] = { OF_K, OWN },
 };
 
-/* ---- what is done ---------------------------------------------------------------------------- */
+/* ---- operations ----------------------------------------------------------------------------- */
 
 enum { NONE = -1 };
 typedef enum kind { PRODUCT, POINT, REDUCE, TURN } kind;
 typedef enum when { ALWAYS, CAUSAL } when;
 
-/* A product or a sum has no mode; axis: of an index. MASKED is SCALED where nothing is masked. */
+/* mode: of a pointwise operation or a reduction; axis: of an index. MASKED is SCALED if nothing is masked. */
 typedef struct step {
   kind kind;
   int mode, out, a, b, c, axis;
@@ -109,7 +109,7 @@ typedef struct step {
 
 #define POINTWISE(mode, ...) \
   { POINT, CUDNN_POINTWISE_##mode, __VA_ARGS__ }
-/* Scores, and where a query must not look -infinity. */
+/* Scores; -Inf where a query must not see a key. */
 #define SCORES_OF_Q_AND_K                                                                                      \
   { PRODUCT, 0, SCORES, Q, K, NONE, NONE, ALWAYS }, POINTWISE(MUL, SCALED, SCORES, SCALE, NONE, NONE, ALWAYS), \
       POINTWISE(GEN_INDEX, ROWS, SCALED, NONE, NONE, 2, CAUSAL),                                               \
@@ -265,7 +265,7 @@ static char *address(const situ_view_desc *v) {
   return (char *)v->storage->data + v->offset * (int64_t)situ__lower_size(v->dtype);
 }
 
-/* Rows without gaps, 16 bytes apart each and from where they begin. */
+/* False unless rows are contiguous, 16-byte aligned and a multiple of 16 bytes apart. */
 static bool lies(situ__dnn_problem *p, int k, const situ_view_desc *v) {
   bool good = v->ndim == 4 && v->dtype == p->dtype && v->numel > 0 && v->stride[3] == 1;
   for (int d = 0; good && d < 4; d++) {
@@ -276,7 +276,7 @@ static bool lies(situ__dnn_problem *p, int k, const situ_view_desc *v) {
   return good && (!v->storage || !v->storage->data || (uintptr_t)address(v) % 16 == 0);
 }
 
-/* Of its kind: 16 bits, heads of at most 128 in steps of 8, one batch; results have no gaps. */
+/* Supported: 16-bit dtypes, head sizes up to 128 in steps of 8, equal batch sizes and numbers of heads. */
 static bool set_problem(situ__dnn_problem *p, const situ_work *work) {
   const situ_view_desc *q = work->in[0], *k = work->in[1], *v = work->in[2];
   *p = (situ__dnn_problem){ .kind = work->op == SITU_ATTENTION ? SITU__DNN_ATTENTION : SITU__DNN_ATTENTION_GRAD,

@@ -2,7 +2,7 @@
    SPDX-License-Identifier: MIT */
 #include "backend/cuda/cuda.h"
 
-/* Verbs that may be absent, by libraries that may be. */
+/* Verbs that depend on optional libraries. */
 static situ_status offers(int index, const situ_work *work) {
 #ifdef SITU_CUDNN
   if (work->verb == SITU_VERB_ATTENTION) return situ__cuda_offers_attention(index, work);

@@ -1,12 +1,11 @@
-/* Convolution by cuDNN, where it is there and the convolution is of its kind; others are made of kernels of situ's own
-   (backend/lower/conv.c).
+/* Convolution by cuDNN, if it is installed and supports the problem; else by situ's own kernels (backend/lower/conv.c).
    SPDX-License-Identifier: MIT */
 #include "backend/cuda/dnn.h"
 
-/* Tensors of a convolution, and their uids: BETWEEN is y before the bias, and lies nowhere. */
+/* A convolution's tensors by their uids. BETWEEN is y before the bias is added; it is not in memory. */
 enum { X, W, Y, BIAS, BETWEEN };
 
-/* What a pass is called, and its operands: cuDNN's attributes go by the forward pass, as these do. */
+/* Descriptor and attributes of a pass. cuDNN names operands by their role in the forward pass, as this does. */
 typedef struct pass {
   cudnnBackendDescriptorType_t type;
   cudnnBackendAttributeName_t alpha, beta, window, operand[3];
@@ -54,7 +53,7 @@ static cudnnBackendDescriptor_t describe_window(situ__dnn_graph *g, const situ__
   return c;
 }
 
-/* The bias of the result's channels: one for all images and places. */
+/* The bias of the result's channels, broadcast over images and positions. */
 static situ__dnn_tensor vector(const situ__dnn_tensor *of) {
   const int64_t channels = of->size[1];
   return (situ__dnn_tensor){ { 1, channels, 1, 1 }, { channels, 1, 1, 1 } };
@@ -79,7 +78,7 @@ static void add_bias(situ__dnn_graph *g, const situ__dnn_problem *p, cudnnBacken
   situ__dnn_operation(g, o);
 }
 
-/* With a bias the sums stay f32 until it is added. */
+/* With a bias, sums stay f32 until it is added. */
 static void describe(situ__dnn_graph *g, const situ__dnn_problem *p) {
   const pass *of = &passes[p->kind];
   const situ_dtype dtype = (situ_dtype)p->dtype;
@@ -114,11 +113,11 @@ static char *address(const situ_view_desc *v) {
 }
 
 static uint8_t alignment(const situ_view_desc *v) {
-  enum { MOST = 16 }; /* more than this gains nothing */
+  enum { MOST = 16 }; /* more alignment gains nothing */
   return (uint8_t)__builtin_ctzll(MOST | (uintptr_t)address(v));
 }
 
-/* Of its kind: floating, one dtype, nothing empty. Operands have no gaps, as the verb has it. */
+/* Supported: floating, one dtype, nothing empty. Operands are contiguous by the verb's contract. */
 static bool set_problem(convolution *c, const situ_work *work) {
   const situ_view_desc *result = work->out[0], *a = work->in[0], *b = work->in[1];
   const situ_view_desc *of[][3] = { { a, b, result }, { result, b, a }, { a, result, b } };
@@ -145,7 +144,7 @@ static bool set_problem(convolution *c, const situ_work *work) {
   return good;
 }
 
-/* Where no engine adds the bias to what it sums up. */
+/* Adds the bias in a separate kernel, if no engine fuses it. */
 static situ_status lay_on(situ__cuda_device *d, const convolution *c) {
   situ_view_desc y = *c->of[passes[c->pass].result], bias = *c->of[BIAS];
   bias.ndim = 4, bias.numel = y.numel, bias.contiguous = false;
@@ -172,7 +171,7 @@ static situ_status solve(situ__cuda_device *d, convolution *c, bool bias, bool *
 
 static situ_status convolve(situ__cuda_device *d, convolution *c, bool *done) {
   situ_status status = SITU_OK;
-  if (c->of[BIAS] && c->problem.dtype != SITU_F64) /* no engine adds one to f64 */
+  if (c->of[BIAS] && c->problem.dtype != SITU_F64) /* no engine fuses the bias for f64 */
     status = solve(d, c, true, done);
   if (status != SITU_OK || *done) return status;
   status = solve(d, c, false, done);

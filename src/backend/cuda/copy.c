@@ -1,7 +1,8 @@
 /* Copies between the host and CUDA devices, in the order of each device's stream.
-
-   The driver copies from and to pinned memory only. A copy of pageable memory passes through ours in pieces: while one is on
-   its way, the next is filled or emptied. A copy in that fits is not waited for at all.
+   
+   The driver copies from and to pinned memory only. A copy of pageable memory is staged through our pinned memory in
+   pieces: while one is in flight, the next is filled or emptied. A copy in that fits into the stage returns without
+   waiting.
    SPDX-License-Identifier: MIT */
 #include <string.h>
 
@@ -11,7 +12,7 @@ static const char *const copying = "copy";
 
 static size_t least(size_t a, size_t b) { return a < b ? a : b; }
 
-/* One thread fills a stage more slowly than the bus empties it. */
+/* Several threads fill a stage, as one is slower than the bus. */
 typedef struct bytes_to_copy {
   char *to;
   const char *from;
@@ -54,7 +55,7 @@ static situ_status open_stage(situ__cuda_device *d, situ__cuda_stage *s, int chu
 
 static char *chunk_of(const situ__cuda_stage *s, int chunk) { return s->memory + (size_t)chunk * SITU__CUDA_CHUNK; }
 
-/* The chunk that was filled is to be used again once what was queued has passed it. */
+/* Ends the current chunk: it may be reused once its copies are complete. */
 static situ_status pass(situ__cuda_device *d, situ__cuda_stage *s, cudaStream_t stream) {
   cudaError_t error = situ__cuda.EventRecord(s->passed[s->chunk], stream);
   if (error != cudaSuccess) return situ__cuda_fail(d, copying, "cudaEventRecord", error);
@@ -63,8 +64,8 @@ static situ_status pass(situ__cuda_device *d, situ__cuda_stage *s, cudaStream_t 
   return SITU_OK;
 }
 
-/* Room for a piece of at most a chunk. With small pieces a chunk is used again thousands of calls later, and waits for
-   nobody. */
+/* Reserves a piece of at most one chunk. With small pieces a chunk is reused thousands of calls later, when its copies
+   are long complete. */
 static situ_status room_in(situ__cuda_device *d, situ__cuda_stage *s, size_t bytes, char **room) {
   enum { ALIGN = 64 };
   situ_status status = SITU_OK;
@@ -77,7 +78,7 @@ static situ_status room_in(situ__cuda_device *d, situ__cuda_stage *s, size_t byt
   return SITU_OK;
 }
 
-/* Pageable memory is what CUDA has not been told of. */
+/* Memory is pageable if CUDA does not know it. */
 static situ_status is_pinned(situ__cuda_device *d, const void *host, bool *pinned) {
   struct cudaPointerAttributes about = { .type = cudaMemoryTypeUnregistered };
   cudaError_t error = situ__cuda.PointerGetAttributes(&about, host);
@@ -91,9 +92,10 @@ static situ_status queue(situ__cuda_device *d, cudaStream_t stream, void *to, co
   return error == cudaSuccess ? SITU_OK : situ__cuda_fail(d, copying, "cudaMemcpyAsync", error);
 }
 
-/* ---- in ------------------------------------------------------------------------------------- */
+/* ---- host to device ------------------------------------------------------------------------- */
 
-/* A large copy has a stage of its own: it would wait for the ops between small ones else, when it comes to their room. */
+/* Large copies have their own stage: in the stage of small copies, waiting for a free chunk would wait for the ops
+   between them. */
 static situ_status staged_in(situ__cuda_device *d, cudaStream_t stream, char *to, const char *host, size_t bytes) {
   const bool large = bytes > SITU__CUDA_CHUNK;
   situ__cuda_stage *s = large ? &d->large : &d->small;
@@ -111,7 +113,7 @@ static situ_status staged_in(situ__cuda_device *d, cudaStream_t stream, char *to
   return status;
 }
 
-/* The host may use its memory again at return. What kernels met before is told by who reads. */
+/* Waits, so that the caller may reuse its memory. Errors of earlier kernels are reported by later reads. */
 static situ_status direct_in(situ__cuda_device *d, cudaStream_t stream, char *to, const char *host, size_t bytes) {
   situ_status status = queue(d, stream, to, host, bytes, cudaMemcpyHostToDevice);
   if (status != SITU_OK) return status;
@@ -119,7 +121,7 @@ static situ_status direct_in(situ__cuda_device *d, cudaStream_t stream, char *to
   return error == cudaSuccess ? SITU_OK : situ__cuda_give_up(d, copying, "cudaStreamSynchronize", error);
 }
 
-/* A small copy is one op among the others. A large one need not wait for ops that do not use its memory. */
+/* A small copy is queued in order, as an op. A large one need not wait for ops that do not use its memory. */
 static situ_status copy_in(situ__cuda_device *d, void *data, size_t at, const char *host, size_t bytes) {
   bool pinned = false;
   char *to = (char *)data + at;
@@ -133,7 +135,7 @@ static situ_status copy_in(situ__cuda_device *d, void *data, size_t at, const ch
   }
   if (status == SITU_OK)
     status = pinned ? direct_in(d, way.stream, to, host, bytes) : staged_in(d, way.stream, to, host, bytes);
-  /* Also of a copy that failed half-way: no op may use the memory while its other half is still written. */
+  /* Also after a copy that failed half-way: ops must not use the memory while the first half is still being written. */
   error = situ__cuda_join(d, &way);
   if (error != cudaSuccess && status == SITU_OK) status = situ__cuda_give_up(d, copying, "waiting for a copy", error);
   situ__cuda_used(d, to, bytes);
@@ -150,9 +152,9 @@ situ_status situ__cuda_copy_in(int index, void *data, size_t at, const void *hos
   return situ__cuda_leave(d, status);
 }
 
-/* ---- out ------------------------------------------------------------------------------------ */
+/* ---- device to host ------------------------------------------------------------------------- */
 
-/* Queues a piece into its chunk, and an event behind it. */
+/* Queues a piece's copy into its chunk, then an event. */
 static situ_status fetch(situ__cuda_device *d, cudaStream_t stream, int chunk, const char *from, size_t bytes) {
   situ_status status = queue(d, stream, chunk_of(&d->out, chunk), from, bytes, cudaMemcpyDeviceToHost);
   if (status != SITU_OK) return status;
@@ -160,7 +162,7 @@ static situ_status fetch(situ__cuda_device *d, cudaStream_t stream, int chunk, c
   return error == cudaSuccess ? SITU_OK : situ__cuda_fail(d, copying, "cudaEventRecord", error);
 }
 
-/* The host's memory is written only once it is known that what was queued before did no harm. */
+/* Writes the host's memory only after all earlier ops were checked for errors. */
 static situ_status staged_out(situ__cuda_device *d, const situ__cuda_way *way, const char *from, char *host,
                               size_t bytes) {
   situ_status status = open_stage(d, &d->out, 2);

@@ -1,4 +1,4 @@
-/* The cuda backend's own header: its devices, their memory, and the one way to a kernel.
+/* Internal header of the cuda backend: its devices, their memory, and kernel launches.
    SPDX-License-Identifier: MIT */
 #ifndef SITU_BACKEND_CUDA_H
 #define SITU_BACKEND_CUDA_H
@@ -12,36 +12,36 @@ enum {
   SITU__CUDA_DEVICES = 64,
   SITU__CUDA_CHUNK = 4 << 20, /* bytes of a piece of a staged copy */
   SITU__CUDA_CHUNKS = 4,
-  SITU__CUDA_GRANULE = 64 << 10, /* bytes of memory whose last use is one number */
-  SITU__CUDA_GRANULES = 16384,   /* that are told apart: of one gibibyte; others share a number with one of these */
+  SITU__CUDA_GRANULE = 64 << 10, /* granularity in bytes at which last uses of memory are tracked */
+  SITU__CUDA_GRANULES = 16384,   /* entries of that table: one GiB of distinct addresses; others share entries */
   SITU__CUDA_MARKERS = 8,
   SITU__CUDA_STEP = 32, /* ops between two markers */
-  SITU__CUDA_RECENT = 8 /* names of ops that are remembered */
+  SITU__CUDA_RECENT = 8 /* names of recent ops that are remembered */
 };
 
-/* Pinned memory that copies pass through, used round and round (copy.c). */
+/* Pinned memory for staged copies, used as a ring of chunks (copy.c). */
 typedef struct situ__cuda_stage {
-  char *memory;                          /* NULL: not needed yet */
-  cudaEvent_t passed[SITU__CUDA_CHUNKS]; /* recorded behind the last copy of each chunk */
-  int chunk;                             /* that is being filled */
-  size_t filled;                         /* bytes of it */
+  char *memory;                          /* NULL: not allocated yet */
+  cudaEvent_t passed[SITU__CUDA_CHUNKS]; /* recorded after the last copy of each chunk */
+  int chunk;                             /* the chunk that is being filled */
+  size_t filled;                         /* its bytes in use */
 } situ__cuda_stage;
 
-/* Memory that the driver gave out. */
+/* Memory that the driver allocated. */
 typedef struct situ__cuda_block {
   char *data;
   size_t bytes;
 } situ__cuda_block;
 
-/* What copies that go aside have to wait for (order.c). */
+/* What copies on side streams have to wait for (order.c). */
 typedef struct situ__cuda_order {
   cudaStream_t in, out;
-  cudaEvent_t arrived;                    /* behind the last copy in that went aside */
-  cudaEvent_t marker[SITU__CUDA_MARKERS]; /* each recorded behind an op; UINT64_MAX: not recorded */
+  cudaEvent_t arrived;                    /* recorded after the last host-to-device copy on a side stream */
+  cudaEvent_t marker[SITU__CUDA_MARKERS]; /* each recorded after op number behind[k]; UINT64_MAX: not recorded */
   uint64_t behind[SITU__CUDA_MARKERS];
   int next;
-  uint64_t used[SITU__CUDA_GRANULES]; /* the last op, by its number */
-  uint64_t graph;                     /* the last replay of a graph, which may use any memory */
+  uint64_t used[SITU__CUDA_GRANULES]; /* number of the last op that used each granule */
+  uint64_t graph;                     /* the last launch of a graph, which may use any memory */
   situ__cuda_block *block;
   size_t count, capacity;
 } situ__cuda_order;
@@ -49,92 +49,98 @@ typedef struct situ__cuda_order {
 typedef struct situ__cuda_device {
   situ__target target;
   situ_device_properties properties;
-  bool pools;           /* stream-ordered allocation is there */
-  pthread_mutex_t lock; /* over all that follows; recursive, as scratch is let go of inside and outside */
+  bool pools;           /* stream-ordered allocation is supported */
+  pthread_mutex_t lock; /* guards all members below; recursive, as scratch is released inside and outside */
   bool open;
-  cudaStream_t stream;                /* all kernels, and all small copies: what the order of calls is */
-  cudaMemPool_t pool;                 /* NULL: cudaMalloc */
-  cudaEvent_t here;                   /* recorded for other devices to wait for */
-  fault *fault;                       /* in pinned memory: kernels write to it, and the host reads it without a copy */
-  bool unchecked;                     /* a kernel that may have written to it is queued */
-  situ__cuda_stage small, large, out; /* copies in that are one op among others; those that may go aside; copies out */
+  cudaStream_t stream; /* all kernels and all small copies, in the order of the calls */
+  cudaMemPool_t pool;  /* NULL: uses cudaMalloc */
+  cudaEvent_t here;    /* recorded for other devices to wait for */
+  fault *fault;        /* in pinned memory: kernels write to it, and the host reads it without a copy */
+  bool unchecked;      /* a kernel that may have written to it is queued */
+  /* host-to-device copies in stream order; those on a side stream; device-to-host copies */
+  situ__cuda_stage small, large, out;
   situ__cuda_order order;
   situ__table kernels;
-  struct situ__lt *lt;                   /* NULL: there was no product yet (matmul.c) */
-  struct situ__dnn *dnn;                 /* NULL: there was no convolution yet (conv.c) */
-  bool captures;                         /* what is queued goes into a graph (graph.c), not to the device */
-  const char *recent[SITU__CUDA_RECENT]; /* ops that were queued last, by their number */
-  uint64_t queued, good;                 /* how many were queued, and how many of them are known to be done well */
+  struct situ__lt *lt;                   /* NULL: no product was computed yet (matmul.c) */
+  struct situ__dnn *dnn;                 /* NULL: no convolution was computed yet (conv.c) */
+  bool captures;                         /* ops are captured into a graph (graph.c), not run */
+  const char *recent[SITU__CUDA_RECENT]; /* the last queued ops, by number modulo its size */
+  /* number of ops that were queued, and how many of them are known to be complete without an error */
+  uint64_t queued, good;
   bool lost;
-  char cause[512]; /* the first; of every later error as well */
+  char cause[512]; /* the first error; all later errors quote it */
 } situ__cuda_device;
 
 /* ---- devices (device.c) --------------------------------------------------------------------- */
 int situ__cuda_count(const char **reason);
 situ_status situ__cuda_info(int index, situ_device_properties *out);
-/* Opened, locked and current in this thread; NULL: *status says why not, and it is recorded. */
+/* Opens and locks the device and makes it current in this thread. Returns NULL after recording an error, with its
+   status in *status. */
 situ__cuda_device *situ__cuda_enter(int index, const char *op, situ_status *status);
-/* The one that this thread has entered, and not left yet. */
+/* The device that this thread has entered and not left. */
 situ__cuda_device *situ__cuda_entered(int index);
-/* Like situ__cuda_enter, for who must not fail: NULL where the device is lost or was never opened, and nothing is recorded. */
+/* Like situ__cuda_enter, for callers that must not fail: returns NULL without an error if the device is lost or was
+   never opened. */
 situ__cuda_device *situ__cuda_enter_open(int index);
 situ_status situ__cuda_leave(situ__cuda_device *device, situ_status status);
 
-/* Why it is lost; NULL: it is not. */
+/* Why the device is lost; NULL: it is not. */
 const char *situ__cuda_why_lost(int index);
-/* What situ_device_status tells from now on, beside what devices there are. */
+/* Adds a note to what situ_device_status reports besides the list of devices. */
 void situ__cuda_note(const char *note);
 
-/* Records a marker behind what is queued (order.c). */
+/* Records a marker after the ops that are queued (order.c). */
 void situ__cuda_mark(situ__cuda_device *device);
 
 /* ---- failures (fail.c) ---------------------------------------------------------------------- */
-/* Records what a failed call of CUDA's means; returns its status. */
+/* Records the error of a failed CUDA call; returns its status. */
 situ_status situ__cuda_fail(situ__cuda_device *device, const char *op, const char *call, cudaError_t error);
-/* The same of a call that waits: whatever it says, what is queued may still be using memory, so the device is lost. */
+/* The same for a call that waits: queued work may still be using memory, so the device is lost whatever the error. */
 situ_status situ__cuda_give_up(situ__cuda_device *device, const char *op, const char *call, cudaError_t error);
-/* Records nothing, for who must not fail: the next to enter is told. */
+/* Marks the device as lost without recording an error, for callers that must not fail; the next situ__cuda_enter
+   reports it. */
 void situ__cuda_lose(situ__cuda_device *device, const char *call, cudaError_t error);
-/* A device that is lost, as an error of op. */
+/* Records that the device is lost, as an error of op; returns its status. */
 situ_status situ__cuda_lost(const situ__cuda_device *device, const char *op);
-/* op was queued. */
+/* Counts op as queued. */
 static inline void situ__cuda_queued(situ__cuda_device *d, const char *op) {
   if (d->captures) return;
   d->recent[d->queued++ % SITU__CUDA_RECENT] = op;
   if (d->queued % SITU__CUDA_STEP == 0) situ__cuda_mark(d);
 }
-/* Ops up to number `done` went well: what is left is to tell of an index or a divisor that one could not use. */
+/* Ops up to number `done` completed: reports an index or a divisor that a kernel among them found invalid. */
 situ_status situ__cuda_check(situ__cuda_device *device, const char *op, uint64_t done);
 /* Waits for the stream, and checks. */
 situ_status situ__cuda_wait(situ__cuda_device *device, const char *op);
-/* With SITU_SYNC=1 the same, behind each op; else nothing, and nothing where ops go into a graph. */
+/* With SITU_SYNC=1 waits and checks after each op; else does nothing. Does nothing during graph capture. */
 situ_status situ__cuda_step(situ__cuda_device *device, const char *op);
 
 /* ---- order (order.c) ------------------------------------------------------------------------- */
 cudaError_t situ__cuda_open_order(situ__cuda_device *device);
 void situ__cuda_close_order(situ__cuda_device *device);
-/* False: no memory. */
+/* Returns false when out of memory. */
 bool situ__cuda_add_block(situ__cuda_device *device, void *data, size_t bytes);
 void situ__cuda_remove_block(situ__cuda_device *device, const void *data);
-/* The op that is queued next uses this memory. */
+/* Notes that the next op to be queued uses this memory. */
 void situ__cuda_used(situ__cuda_device *device, const void *data, size_t bytes);
-/* The stream that a copy goes through, and the op that it waits for. */
+/* The stream for a copy, and the number of the op that it waits for. */
 typedef struct situ__cuda_way {
   cudaStream_t stream;
   uint64_t behind;
 } situ__cuda_way;
-/* The way for a copy of this memory: `side`, which waits for the last op that used it; or, where that is too recent for a
-   marker, behind everything. */
+/* Chooses the stream for a copy of this memory: `side`, which waits for the last op that used it; or the device's
+   stream, if that op is too recent for a marker. */
 cudaError_t situ__cuda_aside(situ__cuda_device *device, cudaStream_t side, const void *data, situ__cuda_way *way);
-/* What is queued from now on waits for what went this way; where that cannot be arranged, it is waited for. */
+/* Makes later ops wait for a copy that went this way; if that fails, the host waits for it. */
 cudaError_t situ__cuda_join(situ__cuda_device *device, const situ__cuda_way *way);
 
 /* ---- memory (memory.c) ---------------------------------------------------------------------- */
 situ_status situ__cuda_alloc(int index, size_t bytes, void **data);
-/* A block of a device that was entered; cudaErrorMemoryAllocation: there is none, also after trimming. */
+/* Allocates from a device that was entered. Returns cudaErrorMemoryAllocation if memory is not available, even after
+   trimming. */
 cudaError_t situ__cuda_take(situ__cuda_device *device, size_t bytes, void **data);
 void situ__cuda_free(int index, void *data, size_t bytes);
-/* situ__target_scratch, which records nothing. */
+/* situ__target_scratch without recording an error. */
 cudaError_t situ__cuda_scratch(situ__cuda_device *device, size_t bytes, void **data);
 void situ__cuda_trim(int index);
 
@@ -158,16 +164,16 @@ bool situ__cuda_product(situ__target *target, const situ_work *work, const walk 
 /* ---- linear layers (linear.c), fused attention (attention.c) --------------------------------- */
 situ_status situ__cuda_offers_linear(int index, const situ_work *work);
 situ_status situ__cuda_linear(int index, const situ_work *work);
-/* Of builds with cuDNN's headers (SITU_CUDNN). */
+/* Exists only in builds with cuDNN's headers (SITU_CUDNN). */
 situ_status situ__cuda_offers_attention(int index, const situ_work *work);
 situ_status situ__cuda_attention(int index, const situ_work *work);
 
 /* ---- convolution (conv.c) -------------------------------------------------------------------- */
-/* Of builds with cuDNN's headers (SITU_CUDNN). */
+/* Exists only in builds with cuDNN's headers (SITU_CUDNN). */
 bool situ__cuda_convolve(situ__target *target, const situ_work *work, situ_status *status);
 
 /* ---- kernels (kernels.c) -------------------------------------------------------------------- */
-/* All kernels of a text, compiled, as cudaLibraryLoadData takes them. */
+/* All compiled kernels of a source, as an image for cudaLibraryLoadData. */
 const void *situ__cuda_kernels(situ__text text);
 
 #endif

@@ -11,7 +11,7 @@ static situ__cuda_device devices[SITU__CUDA_DEVICES];
 static int found;
 static char why[512];
 static const char *_Atomic told = why;
-static pid_t owner; /* a fork's child has no context: the driver's threads stayed in the parent */
+static pid_t owner; /* a forked child cannot use the context: the driver's threads exist only in the parent */
 static pthread_once_t once = PTHREAD_ONCE_INIT;
 
 /* ---- finding -------------------------------------------------------------------------------- */
@@ -21,7 +21,7 @@ static int attribute(int index, enum cudaDeviceAttr what) {
   return situ__cuda.DeviceGetAttribute(&value, what, index) == cudaSuccess ? value : 0;
 }
 
-/* Enough to describe it; nothing is started on it yet. */
+/* Queries its properties; does not initialise it. */
 static cudaError_t add(int index, int driver, int runtime) {
   struct cudaDeviceProp p;
   memset(&p, 0, sizeof p);
@@ -41,7 +41,7 @@ static cudaError_t add(int index, int driver, int runtime) {
   d->properties.memory_total = p.totalGlobalMem;
   d->properties.dtypes = ((1u << SITU_DTYPES) - 1) & ~(1u << SITU_DTYPE_DEFAULT);
   (void)snprintf(d->properties.name, sizeof d->properties.name, "%.100s", p.name);
-  char versions[128]; /* more than any number can make it, which the compiler would warn of else */
+  char versions[128]; /* larger than any numbers need, else the compiler warns */
   (void)snprintf(versions, sizeof versions, "compute %d.%d, driver %d.%d, runtime %d.%d", p.major, p.minor,
                  driver / 1000, driver % 1000 / 10, runtime / 1000, runtime % 1000 / 10);
   (void)snprintf(d->properties.driver, sizeof d->properties.driver, "%.63s", versions);
@@ -53,7 +53,8 @@ static cudaError_t add(int index, int driver, int runtime) {
   return cudaSuccess;
 }
 
-/* The runtime says one thing of a driver that is not there and of one that is too old: its version tells them apart. */
+/* The runtime reports the same error for an absent driver and for one that is too old: the version distinguishes
+   them. */
 static void explain(cudaError_t error, int driver, int runtime) {
   if (error == cudaErrorInsufficientDriver && driver == 0)
     (void)snprintf(why, sizeof why, "the CUDA runtime %d.%d is there, but no NVIDIA driver (libcuda.so.1)",
@@ -76,7 +77,7 @@ static void explain(cudaError_t error, int driver, int runtime) {
 static void find(void) {
   owner = getpid();
   if (!situ__cuda_open(why, sizeof why)) return;
-  int driver = 0, runtime = 0, count = 0; /* count is left alone where there is no driver */
+  int driver = 0, runtime = 0, count = 0; /* count keeps its value if there is no driver */
   cudaError_t error = situ__cuda.RuntimeGetVersion(&runtime);
   if (error == cudaSuccess && runtime / 1000 != CUDART_VERSION / 1000) {
     (void)snprintf(why, sizeof why, "the CUDA runtime is %d.%d, and this module was built for %d", runtime / 1000,
@@ -103,7 +104,7 @@ int situ__cuda_count(const char **reason) {
   return found;
 }
 
-/* Who was given a text may keep it, so a longer one takes another place. */
+/* Callers may keep the text they got, so a longer one goes to another buffer. */
 void situ__cuda_note(const char *note) {
   enum { NOTES = 8 };
   static char text[NOTES][1024];
@@ -132,8 +133,8 @@ const char *situ__cuda_why_lost(int index) {
 
 /* ---- opening -------------------------------------------------------------------------------- */
 
-/* A pool of our own, which gives nothing back by itself: the library keeps what was freed anyway, and a program's own use of
-   the device's default pool is left alone. */
+/* Our own pool, which never returns memory by itself, as the library caches freed memory anyway; the program's use of
+   the device's default pool is not affected. */
 static cudaError_t make_pool(situ__cuda_device *d) {
   const struct cudaMemPoolProps props = { .allocType = cudaMemAllocationTypePinned,
                                           .location = { .type = cudaMemLocationTypeDevice, .id = d->target.index } };
@@ -147,7 +148,8 @@ static cudaError_t open_parts(situ__cuda_device *d, const char **call) {
   cudaError_t error = situ__cuda.SetDevice(d->target.index);
   *call = "cudaSetDevice";
   if (error != cudaSuccess) return error;
-  *call = "cudaStreamCreateWithFlags"; /* not to wait for the program's work on the default stream, nor it for ours */
+  /* non-blocking: neither waits for the program's work on the default stream nor delays it */
+  *call = "cudaStreamCreateWithFlags";
   error = situ__cuda.StreamCreateWithFlags(&d->stream, cudaStreamNonBlocking);
   if (error != cudaSuccess) return error;
   *call = "cudaEventCreateWithFlags";

@@ -1,6 +1,7 @@
-/* cuDNN is opened when a problem needs it, once a process, and started once a device. A problem is described as a graph of
-   operations; the library lists engines for it, best first, and the first that keeps situ's promises becomes its plan, which is
-   remembered. Devices are described to it as such, not by the handle: so all but the execution works without a GPU too.
+/* Opens cuDNN when a problem first needs it, once per process, and initialises it once per device. A problem is
+   described as a graph of operations; the library lists engines for it, best first, and the first that keeps situ's
+   guarantees becomes the cached plan. Descriptors use a device descriptor, not the handle, so all but the execution
+   works without a GPU.
    SPDX-License-Identifier: MIT */
 #include "backend/cuda/dnn.h"
 
@@ -13,7 +14,7 @@ situ__dnn_table situ__cudnn;
 
 /* ---- failures ------------------------------------------------------------------------------- */
 
-/* SITU_OK: it was refused before anything was queued, as there is no way to do it. */
+/* Returns SITU_OK if the problem was refused as unsupported before anything was queued. */
 static situ_status fail_of(situ__cuda_device *d, const char *op, const char *call, cudnnStatus_t status) {
   char what[256];
   const char *name = situ__cudnn.GetErrorString(status);
@@ -40,7 +41,7 @@ static void load(void) {
     SITU__CUDNN(ROW)
 #undef ROW
   };
-  enum { COUNT = sizeof name / sizeof *name, LEAST = 90800 }; /* since when devices are described */
+  enum { COUNT = sizeof name / sizeof *name, LEAST = 90800 }; /* LEAST: the first version with device descriptors */
   union {
     void *slot[COUNT];
     situ__dnn_table table;
@@ -87,10 +88,10 @@ static cudnnStatus_t start_handle(situ__cuda_device *d, situ__dnn *dnn, const ch
   return status;
 }
 
-/* It cannot work with this device, or not with this driver: that is no failure, and is not tried again. */
+/* True if cuDNN does not support this device or this driver: this is not an error, and is not tried again. */
 static bool cannot_start(cudnnStatus_t status) {
   return CUDNN_STATUS_CATEGORY(status) == CUDNN_STATUS_NOT_SUPPORTED ||
-         CUDNN_STATUS_CATEGORY(status) == 1000; /* versions and parts of it that do not fit */
+         CUDNN_STATUS_CATEGORY(status) == 1000; /* mismatched versions of it or its sublibraries */
 }
 
 static situ_status start(situ__cuda_device *d, const char *op, situ__dnn *dnn) {
@@ -188,8 +189,8 @@ cudnnBackendDescriptor_t situ__dnn_describe(situ__dnn_graph *g, int64_t uid, cud
 
 /* ---- choosing ------------------------------------------------------------------------------- */
 
-/* The same bits on every run, sums of at least the dtype that was asked for, and a NaN only where one was put in: engines by
-   transforms smear it over their tile. A note that is not known here says no good. */
+/* Guarantees: the same bits on every run, sums in at least the requested dtype, and NaN only where an input has one
+   (transform-based engines spread it over their tile). Unknown notes are not allowed. */
 static bool allows(const situ__dnn_problem *p, cudnnBackendNumericalNote_t note) {
   if (note == CUDNN_NUMERICAL_NOTE_TENSOR_CORE) return p->dtype != SITU_F32 || p->precision != SITU_PRECISION_HIGHEST;
   return note == CUDNN_NUMERICAL_NOTE_STRICT_NAN_PROP;
@@ -214,7 +215,7 @@ static bool keeps_promises(situ__dnn_graph *g, const situ__dnn_problem *p, cudnn
   return good;
 }
 
-/* What is not one engine's fault ends the search: the plan is told. */
+/* Errors that are not one engine's fault end the search and are stored in the plan. */
 static void tell(situ__dnn_plan *plan, const situ__dnn_graph *g) {
   const bool serious = g->status == CUDNN_STATUS_INTERNAL_ERROR_HOST_ALLOCATION_FAILED ||
                        g->status == CUDNN_STATUS_INTERNAL_ERROR_DEVICE_ALLOCATION_FAILED ||
@@ -222,7 +223,8 @@ static void tell(situ__dnn_plan *plan, const situ__dnn_graph *g) {
   if (serious) note_status(&plan->graph, g->call, g->status);
 }
 
-/* Makes a plan of an engine. False: it may not be used, cannot do it here, or needs more workspace than WORKSPACE_LIMIT. */
+/* Makes a plan of an engine. Returns false if the engine is not allowed, does not support the problem here, or needs
+   more workspace than WORKSPACE_LIMIT. */
 static bool try_engine(situ__dnn *dnn, situ__dnn_plan *plan, cudnnBackendDescriptor_t config) {
   enum { WORKSPACE_LIMIT = 1 << 30 };
   situ__dnn_graph g = { .count = 0 };
@@ -242,7 +244,7 @@ static bool try_engine(situ__dnn *dnn, situ__dnn_plan *plan, cudnnBackendDescrip
   return good;
 }
 
-/* Among those that one mode of the library's heuristics lists. */
+/* Tries the engines that one mode of the library's heuristics lists. */
 static bool choose_by(situ__dnn *dnn, situ__dnn_plan *plan, cudnnBackendDescriptor_t graph,
                       cudnnBackendHeurMode_t mode) {
   enum { ENGINES = 64 };
@@ -268,7 +270,7 @@ static bool choose_by(situ__dnn *dnn, situ__dnn_plan *plan, cudnnBackendDescript
   }
   for (int64_t k = 0; k < capacity; k++)
     if (k != chosen) (void)situ__cudnn.BackendDestroyDescriptor(config[k]);
-  if (chosen >= 0) { /* they go with the plan */
+  if (chosen >= 0) { /* the plan owns them now */
     plan->graph.made[plan->graph.count++] = config[chosen];
     plan->graph.made[plan->graph.count++] = plan->way;
   }

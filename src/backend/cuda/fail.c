@@ -1,4 +1,4 @@
-/* What a failure means, which op it is of, and when a device is lost.
+/* Maps CUDA errors to statuses, names the op that failed, and decides when a device is lost.
    SPDX-License-Identifier: MIT */
 #include <stdio.h>
 #include <stdlib.h>
@@ -6,7 +6,7 @@
 
 #include "backend/cuda/cuda.h"
 
-/* The op that failed may be any that was queued since the device was last known to be well. */
+/* The failed op may be any that was queued since the device was last known to be good. */
 static int name_ops(const situ__cuda_device *d, char *out, size_t size) {
   uint64_t open = d->queued - d->good;
   if (open == 0) return snprintf(out, size, "; nothing was queued");
@@ -23,7 +23,7 @@ static int name_ops(const situ__cuda_device *d, char *out, size_t size) {
 }
 
 void situ__cuda_lose(situ__cuda_device *d, const char *call, cudaError_t error) {
-  (void)situ__cuda.GetLastError(); /* not to be met again by the program's own calls */
+  (void)situ__cuda.GetLastError(); /* clears it, so that the program's own calls do not get it */
   if (d->lost) return;
   d->lost = true;
   int used = snprintf(d->cause, sizeof d->cause, "%s: %s (%s, %d)", call, situ__cuda.GetErrorString(error),
@@ -41,7 +41,8 @@ situ_status situ__cuda_give_up(situ__cuda_device *d, const char *op, const char 
   return situ__cuda_lost(d, op);
 }
 
-/* Refused before anything was done: the device is as it was. Whatever else fails may have done anything. */
+/* Errors of calls that were refused before anything was done, which leave the device as it was. All others lose the
+   device. */
 static situ_status harmless(cudaError_t error) {
   switch (error) {
   case cudaErrorMemoryAllocation: return SITU_E_NOMEM;
@@ -53,7 +54,7 @@ static situ_status harmless(cudaError_t error) {
   case cudaErrorSymbolNotFound:
   case cudaErrorLaunchOutOfResources:
   case cudaErrorInvalidConfiguration:
-  case cudaErrorStreamCaptureUnsupported: /* of a graph that cannot be made: none of it has run */
+  case cudaErrorStreamCaptureUnsupported: /* a graph that cannot be captured: none of it has run */
   case cudaErrorStreamCaptureInvalidated: return SITU_E_UNSUPPORTED;
   default: return SITU_E_LOST;
   }
@@ -69,7 +70,7 @@ situ_status situ__cuda_fail(situ__cuda_device *d, const char *op, const char *ca
 
 /* ---- waiting -------------------------------------------------------------------------------- */
 
-/* A fault may still be being written while later ops run: it is read when they are done. */
+/* A fault may still be being written while later ops run: it is read when they are complete. */
 situ_status situ__cuda_check(situ__cuda_device *d, const char *op, uint64_t done) {
   if (done > d->good) d->good = done;
   if (!d->unchecked) return SITU_OK;

@@ -1,22 +1,22 @@
-/* Graphs: what is queued goes into a capture of the stream, which becomes one thing to launch.
+/* CUDA graphs: queued ops are captured from the stream into one graph to launch.
    SPDX-License-Identifier: MIT */
 #include "backend/cuda/cuda.h"
 
-/* The device stays locked until the end: what another thread queued would go into the graph too. Relaxed: what others ask of
-   CUDA meanwhile is their own affair. */
+/* Keeps the device locked until the end, as other threads' ops would be captured, too. Relaxed: other CUDA calls of the
+   program are not restricted. */
 situ_status situ__cuda_graph_begin(int index) {
   const char *op = "graph_capture_end";
   situ_status status;
   situ__cuda_device *d = situ__cuda_enter(index, op, &status);
   if (!d) return status;
-  if (!d->pool) /* only what a pool gives out and takes back becomes a part of a graph */
+  if (!d->pool) /* a graph can capture allocations from a pool only */
     return situ__cuda_leave(d, situ__host->fail(SITU_E_UNSUPPORTED, op,
                                                 "cuda:%d has no memory pools, and a graph's scratch must be of one",
                                                 index));
   cudaError_t error = situ__cuda.StreamBeginCapture(d->stream, cudaStreamCaptureModeRelaxed);
   if (error != cudaSuccess) return situ__cuda_leave(d, situ__cuda_fail(d, op, "cudaStreamBeginCapture", error));
   d->captures = true;
-  return SITU_OK; /* entered */
+  return SITU_OK; /* still entered */
 }
 
 situ_status situ__cuda_graph_end(int index, bool keep, void **graph) {
@@ -36,7 +36,7 @@ situ_status situ__cuda_graph_end(int index, bool keep, void **graph) {
   if (error == cudaSuccess) return situ__cuda_leave(d, SITU_OK);
   *graph = NULL;
   if (keep) return situ__cuda_leave(d, situ__cuda_fail(d, "graph_capture_end", call, error));
-  (void)situ__cuda.GetLastError(); /* what spoilt it was told */
+  (void)situ__cuda.GetLastError(); /* its cause was already reported */
   return situ__cuda_leave(d, SITU_OK);
 }
 
@@ -47,7 +47,7 @@ situ_status situ__cuda_graph_launch(int index, void *graph) {
   if (!d) return status;
   cudaError_t error = situ__cuda.GraphLaunch(graph, d->stream);
   if (error != cudaSuccess) return situ__cuda_leave(d, situ__cuda_fail(d, op, "cudaGraphLaunch", error));
-  d->order.graph = d->queued + 1; /* it may use any memory */
+  d->order.graph = d->queued + 1; /* the graph may use any memory */
   situ__cuda_queued(d, op);
   d->unchecked = true;
   return situ__cuda_leave(d, situ__cuda_step(d, op));
@@ -55,7 +55,7 @@ situ_status situ__cuda_graph_launch(int index, void *graph) {
 
 void situ__cuda_graph_free(int index, void *graph) {
   situ__cuda_device *d = situ__cuda_enter_open(index);
-  if (!d) return; /* gone with the device */
+  if (!d) return; /* destroyed with the device */
   cudaError_t error = situ__cuda.GraphExecDestroy(graph);
   if (error != cudaSuccess) situ__cuda_lose(d, "cudaGraphExecDestroy", error);
   (void)situ__cuda_leave(d, SITU_OK);

@@ -1,5 +1,5 @@
-/* The compiled kernels, which lie in the module: a fatbin for each text (cmake/kernels.cmake), with code for every architecture
-   that it was built for.
+/* The compiled kernels, embedded in the module: a fatbin for each source (cmake/kernels.cmake), with code for all
+   architectures of the build.
    SPDX-License-Identifier: MIT */
 #include "backend/cuda/cuda.h"
 

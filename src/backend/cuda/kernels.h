@@ -1,5 +1,4 @@
-/* What every file of kernels begins with: what does not depend on the types that a kernel is for. The files are made by
-   cmake/kernels.cmake.
+/* Begins every file of kernels: all that does not depend on a kernel's types. cmake/kernels.cmake generates the files.
    SPDX-License-Identifier: MIT */
 #define GROUP_SIZE 256
 #define ON_CPU 0
@@ -10,7 +9,7 @@
 #include "kernels/whole.h"
 #include "kernels/random.h"
 
-/* Follows each kernel: what else there should be of it. */
+/* Follows each kernel; the generated file may define it. */
 #ifndef ENTRY
 #define ENTRY(symbol)
 #endif

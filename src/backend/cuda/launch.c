@@ -1,11 +1,11 @@
-/* Kernels: the compiled ones are loaded once, found by their variant, and queued.
+/* Kernel launches: loads the compiled kernels once, finds them by their variant, and queues them.
    SPDX-License-Identifier: MIT */
 #include "backend/cuda/cuda.h"
 #include "backend/cuda/range.h"
 
 /* ---- loading -------------------------------------------------------------------------------- */
 
-/* A text's kernels serve all devices: the driver loads the code of one where it is first used. */
+/* One library serves all devices: the driver loads a device's code at first use. */
 static situ_status load(situ__cuda_device *d, const situ__call *call, cudaLibrary_t *out) {
   static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
   static cudaLibrary_t libraries[SITU__TEXT_COUNT];
@@ -57,7 +57,7 @@ situ_status situ__target_launch(situ__target *target, const situ__call *call, in
     return situ__host->fail(SITU_E_UNSUPPORTED, call->op,
                             "%lld groups of work-items are more than cuda:%d takes at once", (long long)groups,
                             target->index);
-  void *argument[ARGUMENTS]; /* CUDA copies what they point to before it returns */
+  void *argument[ARGUMENTS]; /* CUDA copies the arguments before it returns */
   int count = 0;
   for (int k = 0; k < call->buffers; k++) {
     argument[count++] = (void *)(uintptr_t)&call->buffer[k];

@@ -1,5 +1,5 @@
-/* Linear layers by cuBLASLt: bias and activation behind the product, and the gradient of the bias beside that of the weight, as
-   epilogues of its calls. What it cannot do so is not offered, and composed by the op.
+/* Linear layers by cuBLASLt: epilogues of its calls add bias and activation to the product, and compute the bias
+   gradient with the weight's. Problems that cuBLASLt does not support are not offered; the op composes them.
    SPDX-License-Identifier: MIT */
 #include "backend/cuda/lt.h"
 
@@ -12,13 +12,13 @@ static char *address(const situ_view_desc *v) {
   return v && v->storage ? (char *)v->storage->data + v->offset * (int64_t)situ__lower_size(v->dtype) : NULL;
 }
 
-/* Results that are not made yet will lie at whole 256 bytes. */
+/* Results that are not allocated yet will be 256-byte aligned. */
 static uint8_t alignment(const void *data) {
   enum { MOST = 256 };
   return (uint8_t)__builtin_ctzll(MOST | (uintptr_t)data);
 }
 
-/* A matrix whose rows are columns here. */
+/* A matrix whose rows are cuBLASLt's columns. */
 static bool set_operand(layer *l, int k, const situ_view_desc *v) {
   situ__lt_problem *q = &l->problem;
   if (v->ndim != 2 || v->dtype != q->dtype || (v->size[1] > 1 && v->stride[1] != 1)) return false;
@@ -34,7 +34,7 @@ static bool set_vector(layer *l, const situ_view_desc *v, int64_t size) {
   return v->dtype == l->problem.dtype && v->numel == size && (size == 1 || v->stride[0] == 1);
 }
 
-/* y^T = w x^T. The matrix that gelu was given is wanted in steps of 8 elements and 16 bytes. */
+/* y^T = w x^T. GELU's input, which cuBLASLt stores, needs a leading dimension in steps of 8 elements and 16 bytes. */
 static bool set_forward(layer *l, const situ_work *work) {
   const situ_view_desc *x = work->in[0], *w = work->in[1], *bias = work->in[2], *y = work->out[0], *kept = work->out[1];
   situ__lt_problem *q = &l->problem;
@@ -51,7 +51,7 @@ static bool set_forward(layer *l, const situ_work *work) {
          (!bias || set_vector(l, bias, q->m));
 }
 
-/* dw^T = x^T g, and the sums of g along the rows of both. */
+/* dw^T = x^T g, and the sums of g over its rows. */
 static bool set_back(layer *l, const situ_work *work) {
   const situ_view_desc *g = work->in[0], *x = work->in[1];
   situ__lt_problem *q = &l->problem;
@@ -62,7 +62,7 @@ static bool set_back(layer *l, const situ_work *work) {
          set_vector(l, work->out[1], q->n);
 }
 
-/* Of its kind: 16 or 32 bits, one dtype. */
+/* Supported: 16- and 32-bit dtypes, the same for all operands. */
 static bool set(layer *l, const situ_work *work) {
   const situ_dtype dtype = (situ_dtype)work->out[0]->dtype;
   situ__lt_problem *q = &l->problem;

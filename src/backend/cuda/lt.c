@@ -1,5 +1,5 @@
-/* cuBLASLt is opened when a product needs it, once a process, and started once a device: loading it costs 100 ms and 150 MB.
-   What it says of a problem is remembered, so that a product that was met before costs a lookup and one call.
+/* Opens cuBLASLt when a product first needs it, once per process, and initialises it once per device: loading it costs
+   100 ms and 150 MB. Plans are cached, so that a known product costs a lookup and one call.
    SPDX-License-Identifier: MIT */
 #include "backend/cuda/lt.h"
 
@@ -12,7 +12,7 @@ situ__lt_table situ__cublaslt;
 
 /* ---- failures ------------------------------------------------------------------------------- */
 
-/* SITU_OK: it was refused before anything was queued, as there is no way to do it. */
+/* Returns SITU_OK if the problem was refused as unsupported before anything was queued. */
 static situ_status fail_of(situ__cuda_device *d, const char *call, cublasStatus_t status) {
   const char *name = situ__cublaslt.GetStatusName(status), *text = situ__cublaslt.GetStatusString(status);
   char what[256];
@@ -57,7 +57,7 @@ static void load(void) {
   situ__cuda_note(note);
 }
 
-/* What a device has to spare: with less, some problems have a slower way. */
+/* Allocates as much workspace as is available; with less, some problems get a slower algorithm. */
 static cudaError_t take_workspace(situ__cuda_device *d, situ__lt *lt) {
   for (size_t bytes = 32 << 20; bytes >= 2 << 20; bytes /= 4) {
     cudaError_t error = situ__cuda_take(d, bytes, &lt->workspace);
@@ -71,7 +71,7 @@ static cudaError_t take_workspace(situ__cuda_device *d, situ__lt *lt) {
 
 static situ_status start(situ__cuda_device *d, situ__lt *lt) {
   cublasStatus_t status = situ__cublaslt.Create(&lt->handle);
-  if (status == CUBLAS_STATUS_NOT_INITIALIZED) { /* it cannot work with this device */
+  if (status == CUBLAS_STATUS_NOT_INITIALIZED) { /* it does not support this device */
     lt->opened = true;
     char note[128];
     (void)snprintf(note, sizeof note, "cuBLASLt does not start on cuda:%d: matrix products take kernels of situ's own",
@@ -114,7 +114,7 @@ enum { KEEPS = CUBLASLT_EPILOGUE_GELU_AUX & ~CUBLASLT_EPILOGUE_GELU };
     if (tried_ != CUBLAS_STATUS_SUCCESS) return tried_;       \
   } while (0)
 
-/* Addresses that are said beforehand. */
+/* Addresses that must be set before the heuristics run. */
 static cublasStatus_t place(const situ__lt_plan *plan, const situ__lt_places *at, const char **call) {
   const bool vector = plan->problem.epilogue & (CUBLASLT_EPILOGUE_BIAS | CUBLASLT_EPILOGUE_BGRADB);
   if (vector)

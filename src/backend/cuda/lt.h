@@ -1,4 +1,4 @@
-/* cuBLASLt: its functions, opened at the first product, and the plans of products that were asked for before.
+/* cuBLASLt: its functions, opened at the first product, and cached plans.
    SPDX-License-Identifier: MIT */
 #ifndef SITU_BACKEND_CUDA_LT_H
 #define SITU_BACKEND_CUDA_LT_H
@@ -23,38 +23,40 @@ typedef struct situ__lt_table {
 #undef ROW
 } situ__lt_table;
 
-/* Filled by situ__lt_open. */
+/* situ__lt_open fills it. */
 extern situ__lt_table situ__cublaslt;
 
-/* The operands of D = alpha A B + beta C, as the library numbers them everywhere. */
+/* The operands of D = alpha A B + beta C, in the library's order. */
 enum { SITU__LT_A, SITU__LT_B, SITU__LT_C, SITU__LT_D, SITU__LT_OPERANDS };
 
-/* All that an algorithm is chosen by; matrices are column by column. Cleared first: it is compared as bytes. */
+/* Everything that the choice of an algorithm depends on; matrices are column-major. Zero it first: problems are
+   compared as bytes. */
 typedef struct situ__lt_problem {
   int64_t m, n, k;                  /* A is [m, k], B [k, n], C and D [m, n] */
-  int64_t ld[SITU__LT_OPERANDS];    /* elements from column to column, */
-  int64_t apart[SITU__LT_OPERANDS]; /* and from one of a batch to the next */
+  int64_t ld[SITU__LT_OPERANDS];    /* elements from column to column */
+  int64_t apart[SITU__LT_OPERANDS]; /* elements from one batch item to the next */
   int32_t batch;
-  uint32_t epilogue; /* what is done to D before it is written, and with which vector: a cublasLtEpilogue_t */
+  uint32_t epilogue; /* a cublasLtEpilogue_t: applied to D before it is stored, with a vector */
   uint8_t dtype, precision;
-  bool turned[2];                         /* A, B: lies there transposed */
-  uint8_t aligned[SITU__LT_OPERANDS + 1]; /* the power of 2 that addresses are multiples of; of the vector as well */
+  bool turned[2]; /* A, B: stored transposed */
+  /* the power of 2 that addresses are multiples of; the last one is the vector's */
+  uint8_t aligned[SITU__LT_OPERANDS + 1];
   uint8_t pad[7];
 } situ__lt_problem;
 
-/* Where it lies. */
+/* Addresses of a problem's operands. */
 typedef struct situ__lt_places {
   void *of[SITU__LT_OPERANDS];
   void *vector; /* of the epilogue: a bias, or the gradient of one */
-  void *kept;   /* and the matrix that it leaves: D without the activation, and laid out as D */
+  void *kept;   /* second output of the epilogue: D before the activation, in D's layout */
   double alpha, beta;
 } situ__lt_places;
 
-/* What was made of a problem. */
+/* The cached plan of a problem. */
 typedef struct situ__lt_plan {
   situ__cuda_plan place;
   situ__lt_problem problem;
-  bool none; /* the library has no way to compute it */
+  bool none; /* the library does not support the problem */
   cublasLtMatmulDesc_t operation;
   cublasLtMatrixLayout_t layout[SITU__LT_OPERANDS];
   cublasLtMatmulAlgo_t way;
@@ -62,24 +64,24 @@ typedef struct situ__lt_plan {
 
 enum { SITU__LT_PLANS = 512 };
 
-/* A device's; guarded by its lock. */
+/* State of one device; the device's lock guards it. */
 typedef struct situ__lt {
-  bool opened, there; /* tried to; worked */
+  bool opened, there; /* opening was attempted; it succeeded */
   cublasLtHandle_t handle;
   void *workspace;
-  size_t bytes; /* of it */
+  size_t bytes; /* bytes of workspace */
   uint64_t clock;
   situ__lt_plan plan[SITU__LT_PLANS];
 } situ__lt;
 
-/* The library on this device. NULL: there is none, which situ_device_status explains, and *status is SITU_OK; or opening it
-   failed with *status. */
+/* Opens the library on this device. Returns NULL with *status SITU_OK if it is not available, which situ_device_status
+   explains; NULL with an error if opening failed. */
 situ__lt *situ__lt_open(situ__cuda_device *device, situ_status *status);
-/* The plan of a problem, remembered or made. places: those of vector and matrix, which it may depend on. NULL: the library has
-   none, and *status is SITU_OK; or it failed with *status. */
+/* The cached plan of a problem, or a new one. It may depend on the addresses of places' vector and matrix. Returns NULL
+   with *status SITU_OK if the library has none; NULL with an error if it failed. */
 situ__lt_plan *situ__lt_find(situ__cuda_device *device, const situ__lt_problem *problem, const situ__lt_places *places,
                              situ_status *status);
-/* Queues it. SITU_OK and not *done: it was refused, and will be from now on. */
+/* Queues the plan. SITU_OK without *done: cuBLASLt refused it, and will be asked no more. */
 situ_status situ__lt_run(situ__cuda_device *device, situ__lt_plan *plan, const situ__lt_places *places, bool *done);
 
 #endif

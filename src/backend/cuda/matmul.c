@@ -1,21 +1,21 @@
-/* Matrix products by cuBLASLt, where it is there and the product is of its kind; others are made by kernels of situ's own
-   (backend/lower/matmul.c). It thinks column by column: a y that lies row by row is the transposed product of the
+/* Matrix products by cuBLASLt, if it is installed and supports the problem; else by situ's own kernels
+   (backend/lower/matmul.c). cuBLASLt is column-major: a row-major y is computed as the transposed product of the
    transposed factors.
    SPDX-License-Identifier: MIT */
 #include "backend/cuda/lt.h"
 
 /* ---- the problem ---------------------------------------------------------------------------- */
 
-/* Operands in the walk of a batch. */
+/* Indices of the operands in the walk of a batch. */
 enum { Y, A, B, BIAS };
 
 typedef struct product {
   const situ_work *work;
   const walk *batch;
   const products *s;
-  const situ_view_desc *bias; /* NULL: there is none, or not even its NaN counts */
+  const situ_view_desc *bias; /* NULL: absent, or scaled by 0, when not even its NaN counts */
   situ__lt_problem problem;
-  int source[SITU__LT_OPERANDS]; /* which operand is A, B, C and D */
+  int source[SITU__LT_OPERANDS]; /* the operand that is A, B, C and D */
   int inner;                     /* dimension of the batch that goes into one call; -1: none */
 } product;
 
@@ -23,7 +23,7 @@ static const situ_view_desc *view_of(const product *p, int operand) {
   return operand == Y ? p->work->out[0] : p->work->in[operand - 1];
 }
 
-/* A matrix that lies column by column. */
+/* True if the matrix is column-major. */
 static bool lies(int64_t rows, int64_t columns, int64_t row, int64_t column, int64_t *ld) {
   if ((rows > 1 && row != 1) || (columns > 1 && column < rows)) return false;
   *ld = columns > 1 ? column : rows;
@@ -35,7 +35,7 @@ static bool factor(situ__lt_problem *q, int k, int64_t rows, int64_t columns, in
   return !q->turned[k] || lies(columns, rows, column, row, &q->ld[k]);
 }
 
-/* y and its factors, turned round where y lies row by row. */
+/* y and its factors, swapped and transposed if y is row-major. */
 static bool set_matrices(product *p) {
   situ__lt_problem *q = &p->problem;
   const products *s = p->s;
@@ -52,9 +52,9 @@ static bool set_matrices(product *p) {
          factor(q, SITU__LT_A, q->m, q->k, s->a_row, s->a_col) && factor(q, SITU__LT_B, q->k, q->n, s->b_row, s->b_col);
 }
 
-/* The largest dimension of the batch is one call's; a call for each of the others. */
+/* One call computes the largest dimension of the batch; the others take a call for each item. */
 static bool set_batch(product *p) {
-  enum { CALLS = 64 }; /* more of them cost more than one kernel for all */
+  enum { CALLS = 64 }; /* more calls cost more than one kernel for all */
   const walk *w = p->batch;
   p->inner = (int)w->ndim - 1;
   for (int d = 0; d < w->ndim; d++)
@@ -66,13 +66,13 @@ static bool set_batch(product *p) {
   return forward && size <= INT32_MAX && w->numel / size <= CALLS;
 }
 
-/* No vector or matrix that is added yet: C is D, and multiplied by 0. */
+/* Without a bias matrix: C is D, multiplied by 0. */
 static void set_sum(product *p, int operand, int64_t ld) {
   p->source[SITU__LT_C] = operand, p->source[SITU__LT_D] = Y;
   p->problem.ld[SITU__LT_C] = ld;
 }
 
-/* Of its kind: floating, one dtype, sizes that are not 0. A factor of 0 makes zeros of NaN there, and NaN here. */
+/* Supported: floating, one dtype, no empty sizes. A factor of 0 turns NaN into 0 in cuBLASLt, but must keep it here. */
 static bool of_its_kind(const product *p) {
   const situ_work *w = p->work;
   const situ_dtype dtype = (situ_dtype)w->out[0]->dtype;
@@ -81,7 +81,7 @@ static bool of_its_kind(const product *p) {
          situ__lower_lane_of(compute) == situ__lower_lane_of(dtype) && w->scalar[0] != 0 && p->s->k > 0;
 }
 
-/* ---- where operands lie ---------------------------------------------------------------------- */
+/* ---- layout of operands ---------------------------------------------------------------------- */
 
 static char *address(const product *p, int operand, int64_t call) {
   const situ_view_desc *v = view_of(p, operand);
@@ -94,7 +94,7 @@ static char *address(const product *p, int operand, int64_t call) {
   return (char *)v->storage->data + at * (int64_t)situ__lower_size(v->dtype);
 }
 
-/* Which power of 2 all of its matrices are aligned to; cuBLASLt asks for no more than 256 bytes. */
+/* The power of 2 that all of the operand's matrices are aligned to; cuBLASLt uses no more than 256 bytes. */
 static uint8_t alignment(const product *p, int operand) {
   enum { MOST = 256 };
   uintptr_t bits = MOST | (uintptr_t)address(p, operand, 0);
@@ -115,7 +115,7 @@ static void set_places(product *p, bool vector) {
 
 /* ---- the bias ------------------------------------------------------------------------------- */
 
-/* One vector along the columns that cuBLASLt sees, for all of the batch. */
+/* True if it is one vector along cuBLASLt's columns, for the whole batch. */
 static bool is_vector(const product *p) {
   const products *s = p->s;
   const bool turned = p->source[SITU__LT_A] == B;
@@ -132,7 +132,7 @@ static bool is_matrix(const product *p, int64_t *ld) {
                                     : lies(s->m, s->n, s->bias_row, s->bias_col, ld);
 }
 
-/* An operand with the sizes of y. */
+/* An operand as a view of y's sizes. */
 static situ_view_desc whole(const product *p, int operand, int64_t row, int64_t column) {
   const walk *w = p->batch;
   situ_view_desc v = *view_of(p, operand);
@@ -145,7 +145,7 @@ static situ_view_desc whole(const product *p, int operand, int64_t row, int64_t 
   return v;
 }
 
-/* y = bias, to which the product is added then. */
+/* y = bias; the product is added to it then. */
 static situ_status lay_bias(situ__cuda_device *d, const product *p) {
   situ_view_desc from = whole(p, BIAS, p->s->bias_row, p->s->bias_col), to = whole(p, Y, p->s->y_row, p->s->y_col);
   return situ__lower_copy(d->target.index, &(situ_work){ .verb = SITU_VERB_COPY,
@@ -167,7 +167,7 @@ static situ__lt_places places_of(const product *p, int64_t call) {
   return at;
 }
 
-/* SITU_OK and not *done: it was refused, and y may have been written. */
+/* SITU_OK without *done: cuBLASLt refused it, and y may have been overwritten. */
 static situ_status run(situ__cuda_device *d, const product *p, situ__lt_plan *plan, bool *done) {
   const int64_t calls = p->batch->numel / p->problem.batch;
   for (int64_t call = 0; call < calls; call++) {
@@ -186,8 +186,8 @@ static situ__lt_plan *find(situ__cuda_device *d, const product *p, situ_status *
   return situ__lt_find(d, &p->problem, &at, status);
 }
 
-/* The bias as a vector, if it is one and there is a way; else as the matrix that is added, which is y itself where the bias
-   does not lie as one. */
+/* Passes the bias as an epilogue's vector if it is one and cuBLASLt supports that; else as matrix C, which is y itself
+   if the bias must be broadcast first. */
 static situ_status multiply(situ__cuda_device *d, product *p, bool *done) {
   situ_status status;
   situ__lt_problem *q = &p->problem;

@@ -1,6 +1,6 @@
-/* Memory of CUDA devices. What storages let go of the library keeps for the next (src/device/depot.c), so this is asked for
-   new sizes and for scratch. It comes from the driver's stream-ordered pool, which splits and merges blocks, gives a
-   freed one out again only behind the work that was queued before, and stops nothing; cudaFree would wait for the device.
+/* Memory of CUDA devices. The library caches what storages free (src/device/depot.c), so this is called for new sizes
+   and for scratch. Memory comes from the driver's stream-ordered pool, which splits and merges blocks, reuses a freed
+   one only after the work that was queued before, and never waits; cudaFree would wait for the device.
    SPDX-License-Identifier: MIT */
 #include "backend/cuda/cuda.h"
 
@@ -8,11 +8,11 @@ static cudaError_t take(situ__cuda_device *d, size_t bytes, void **data) {
   return d->pool ? situ__cuda.MallocFromPoolAsync(data, bytes, d->pool, d->stream) : situ__cuda.Malloc(data, bytes);
 }
 
-/* Out of memory: what was freed behind queued work is free once that is done, and pieces that the pool keeps may be in the
-   way of a larger one. */
+/* When out of memory: waits, as memory that was freed behind queued work is available then, and trims, as cached pieces
+   may fragment the memory. */
 static cudaError_t take_or_trim(situ__cuda_device *d, size_t bytes, void **data) {
   cudaError_t error = take(d, bytes, data);
-  if (error != cudaErrorMemoryAllocation || d->captures) return error; /* a graph cannot wait */
+  if (error != cudaErrorMemoryAllocation || d->captures) return error; /* graph capture cannot wait */
   (void)situ__cuda.GetLastError();
   error = situ__cuda.StreamSynchronize(d->stream);
   if (error == cudaSuccess && d->pool) error = situ__cuda.MemPoolTrimTo(d->pool, 0);
@@ -32,7 +32,7 @@ cudaError_t situ__cuda_take(situ__cuda_device *d, size_t bytes, void **data) {
   return cudaErrorMemoryAllocation;
 }
 
-/* No error is recorded for want of memory: the library empties its cache and asks again, and knows the sizes. */
+/* Does not record an error when out of memory: the library empties its cache and retries, and knows the sizes. */
 situ_status situ__cuda_alloc(int index, size_t bytes, void **data) {
   situ_status status;
   *data = NULL;
@@ -52,13 +52,13 @@ situ_status situ__cuda_alloc(int index, size_t bytes, void **data) {
 void situ__cuda_free(int index, void *data, size_t bytes) {
   (void)bytes;
   situ__cuda_device *d = situ__cuda_enter_open(index);
-  if (!d) return; /* a lost device's memory is gone with it */
+  if (!d) return; /* a lost device's memory is lost, too */
   situ__cuda_remove_block(d, data);
   let_go(d, data);
   (void)situ__cuda_leave(d, SITU_OK);
 }
 
-/* What was freed behind queued work can be given back once that is done. */
+/* Memory that was freed behind queued work can be returned once that work is complete. */
 void situ__cuda_trim(int index) {
   situ__cuda_device *d = situ__cuda_enter_open(index);
   if (!d) return;

@@ -1,7 +1,7 @@
-/* The order between a device's streams. Kernels and small copies go through one stream, whose order is that of the calls. A
-   large copy in, and any copy out, need not wait for all of that: only for the last op that may have used the memory. So ops
-   are numbered; memory remembers, in granules, the number of the last one that used it; and now and then an event is
-   recorded behind an op, which a copy aside can wait for.
+/* Order between a device's streams. Kernels and small copies use one stream, in the order of the calls. A large
+   host-to-device copy, and any device-to-host copy, need only wait for the last op that may have used its memory. So
+   ops are numbered; a table over granules of memory stores the number of the last op that used each; and after every
+   few ops an event is recorded, which a copy on a side stream can wait for.
    SPDX-License-Identifier: MIT */
 #include <string.h>
 
@@ -9,7 +9,7 @@
 
 /* ---- blocks --------------------------------------------------------------------------------- */
 
-/* Where `data` is, or belongs, among the blocks, which are sorted by their addresses. */
+/* Index of the first block after `data`, where a new block is inserted; blocks are sorted by address. */
 static size_t place_of(const situ__cuda_order *o, const char *data) {
   size_t low = 0, high = o->count;
   while (low < high) {
@@ -35,7 +35,7 @@ bool situ__cuda_add_block(situ__cuda_device *d, void *data, size_t bytes) {
   memmove(o->block + at + 1, o->block + at, (o->count - at) * sizeof *o->block);
   o->block[at] = (situ__cuda_block){ data, bytes };
   o->count++;
-  situ__cuda_used(d, data, bytes); /* it is there only behind what is queued */
+  situ__cuda_used(d, data, bytes); /* a stream-ordered allocation is valid only after the work queued before it */
   return true;
 }
 
@@ -55,8 +55,8 @@ void situ__cuda_used(situ__cuda_device *d, const void *data, size_t bytes) {
     d->order.used[k % SITU__CUDA_GRANULES] = d->queued + 1;
 }
 
-/* The last op that may have used any of the block that data lies in: kernels say only where an operand begins, and a storage
-   may be a part of a block, whose other parts were used under other addresses. */
+/* The last op that may have used the block that contains data. Looks at the whole block, as kernels only report where
+   an operand begins, and a storage may be a part of a block whose other parts were used under other addresses. */
 static uint64_t last_use(const situ__cuda_device *d, const void *data) {
   const situ__cuda_order *o = &d->order;
   const situ__cuda_block *b = &o->block[place_of(o, data) - 1];
@@ -70,7 +70,7 @@ static uint64_t last_use(const situ__cuda_device *d, const void *data) {
   return found;
 }
 
-/* Without a marker a copy waits for more: failing to record one is no failure, and what is really wrong is met again. */
+/* A failure here is harmless, as a copy then waits for more; serious errors recur elsewhere. */
 void situ__cuda_mark(situ__cuda_device *d) {
   situ__cuda_order *o = &d->order;
   bool good = situ__cuda.EventRecord(o->marker[o->next], d->stream) == cudaSuccess;
@@ -79,7 +79,7 @@ void situ__cuda_mark(situ__cuda_device *d) {
   o->next = (o->next + 1) % SITU__CUDA_MARKERS;
 }
 
-/* ---- aside ---------------------------------------------------------------------------------- */
+/* ---- side streams --------------------------------------------------------------------------- */
 
 cudaError_t situ__cuda_aside(situ__cuda_device *d, cudaStream_t side, const void *data, situ__cuda_way *way) {
   const situ__cuda_order *o = &d->order;

@@ -1,5 +1,6 @@
-/* Copies between two CUDA devices. Whether they can write to each other's memory the driver says, and on some machines it is
-   wrong (virtual machines and some chip sets lose or garble such writes): it is believed once a known pattern arrived.
+/* Copies between two CUDA devices. The driver reports whether they can access each other's memory, but on some machines
+   it is wrong (virtual machines and some chip sets lose or garble such writes): it is trusted only after a known
+   pattern arrived.
    SPDX-License-Identifier: MIT */
 #include <string.h>
 
@@ -9,12 +10,12 @@ static const char *const copying = "copy";
 
 typedef enum route { UNKNOWN, DIRECT, STAGED } route;
 static route routes[SITU__CUDA_DEVICES][SITU__CUDA_DEVICES]; /* [to][from] */
-static pthread_mutex_t trying = PTHREAD_MUTEX_INITIALIZER;   /* over a test; the table is read without */
+static pthread_mutex_t trying = PTHREAD_MUTEX_INITIALIZER;   /* held during a test; the table is read without it */
 
-/* ---- ways ----------------------------------------------------------------------------------- */
+/* ---- copying -------------------------------------------------------------------------------- */
 
-/* What is queued on either device later waits for what was queued on the other before. Never two locks at once, so that two
-   threads cannot wait in a ring; an event that was recorded again meanwhile only waits for more. */
+/* Makes later ops of either device wait for the other's earlier ops. Holds one lock at a time, to avoid deadlock; if
+   another thread has recorded the event again meanwhile, this only waits for more. */
 static situ_status wait_for(int index, const void *data, size_t bytes, cudaEvent_t *event, const cudaEvent_t *other) {
   situ_status status;
   situ__cuda_device *d = situ__cuda_enter(index, copying, &status);
@@ -33,7 +34,7 @@ static situ_status wait_for(int index, const void *data, size_t bytes, cudaEvent
   return situ__cuda_leave(d, error == cudaSuccess ? SITU_OK : situ__cuda_fail(d, copying, call, error));
 }
 
-/* A copy that may be queued, and that the source's device does not wait for: its memory must not be given out meanwhile. */
+/* Queued copies that the source's device does not wait for: its memory must not be reused meanwhile. */
 static void let_pass(int index) {
   situ__cuda_device *d = situ__cuda_enter_open(index);
   if (!d) return;
@@ -75,9 +76,9 @@ static situ_status staged(int to, char *dst, int from, const char *src, size_t b
   return status;
 }
 
-/* ---- which one ------------------------------------------------------------------------------ */
+/* ---- choosing the route --------------------------------------------------------------------- */
 
-/* `user` may use owner's memory from now on. */
+/* Lets `user` access owner's memory. */
 static cudaError_t allow(const situ__cuda_device *owner, int user) {
   if (!owner->pool) {
     cudaError_t error = situ__cuda.SetDevice(user);
@@ -90,7 +91,7 @@ static cudaError_t allow(const situ__cuda_device *owner, int user) {
   return situ__cuda.MemPoolSetAccess(owner->pool, &access, 1);
 }
 
-/* May both use the other's memory? That they may not is no error. */
+/* Sets *may if both may access the other's memory; that they may not is not an error. */
 static situ_status connected(int to, int from, bool *may) {
   const int end[] = { to, from };
   *may = true;
@@ -110,7 +111,7 @@ static situ_status connected(int to, int from, bool *may) {
 
 enum { PATTERN = 64 << 10 };
 
-/* Does a pattern arrive? *arrived is set where the devices answered. */
+/* Checks whether a pattern arrives. Sets *arrived only if both devices answered. */
 static situ_status pattern_arrives(int to, void *dst, int from, void *src, unsigned char *pattern, bool *arrived) {
   unsigned char *seen = pattern + PATTERN;
   for (int k = 0; k < PATTERN; k++) pattern[k] = (unsigned char)(k * 31 + k / 251 + 7);
@@ -123,7 +124,7 @@ static situ_status pattern_arrives(int to, void *dst, int from, void *src, unsig
   return status;
 }
 
-/* Memory for the test. There may be none: *data stays NULL then, and that is no error. */
+/* Allocates memory for the test. If memory is not available, *data stays NULL, which is not an error. */
 static situ_status room_on(int index, void **data) {
   situ_status status;
   situ__cuda_device *d = situ__cuda_enter(index, copying, &status);
@@ -134,7 +135,8 @@ static situ_status room_on(int index, void **data) {
   return situ__cuda_leave(d, status);
 }
 
-/* Finds the way between two devices out. Without memory for that, this copy is staged and the next one tries again. */
+/* Tests the route between two devices. If memory for the test is not available, this copy is staged and the next one
+   tests again. */
 static situ_status try(int to, int from, route *found) {
   bool may, arrived = false;
   *found = STAGED;

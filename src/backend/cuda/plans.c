@@ -1,4 +1,4 @@
-/* Places of plans: a hash says which few a problem may be in.
+/* Cache of plans: set-associative by a hash of the problem.
    SPDX-License-Identifier: MIT */
 #include "backend/cuda/plans.h"
 

@@ -1,5 +1,5 @@
-/* Names for a profiler's time line (NVTX): one range for each kernel that is queued, called as its op. Without a tool attached
-   a call is a load and a branch; without the toolkit's headers it is nothing.
+/* Named ranges for profilers (NVTX): one for each kernel that is queued, named as its op. Without a profiler attached a
+   call costs a load and a branch; without the toolkit's headers it compiles to nothing.
    SPDX-License-Identifier: MIT */
 #ifndef SITU_BACKEND_CUDA_RANGE_H
 #define SITU_BACKEND_CUDA_RANGE_H

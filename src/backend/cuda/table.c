@@ -1,4 +1,4 @@
-/* Finding the toolkit's libraries at run time, and their functions.
+/* Finds the CUDA toolkit's libraries and their functions at run time.
    SPDX-License-Identifier: MIT */
 #include "backend/cuda/table.h"
 
@@ -9,7 +9,7 @@
 
 situ__cuda_table situ__cuda;
 
-/* What the loader says of a file is one line with its name in it. */
+/* The loader's error is one line that contains the file's name. */
 static void *open_in(const char *directory, const char *file, char *why, size_t size) {
   char path[4096];
   int length = snprintf(path, sizeof path, "%s%s%s", directory, *directory ? "/" : "", file);
@@ -22,8 +22,8 @@ static void *open_in(const char *directory, const char *file, char *why, size_t 
   return library;
 }
 
-/* A directory that was stated is not silently replaced by another one: who sets it wants to know that it is wrong. Else the
-   loader's own search, and then where the toolkit's installer puts it. */
+/* A directory that the user set is not silently replaced by another one, so that errors in it show. Else tries the
+   loader's own search, then the toolkit installer's directories. */
 static void *open_library(const char *file, char *why, size_t size) {
   const char *stated = secure_getenv("SITU_CUDA_PATH");
   *why = 0;
@@ -58,7 +58,7 @@ bool situ__cuda_open(char *why, size_t size) {
 #undef ROW
   };
   enum { COUNT = sizeof name / sizeof *name };
-  union { /* a table of functions is a list of pointers wherever there is a dlsym */
+  union { /* where dlsym exists, a struct of function pointers has the layout of a pointer array */
     void *slot[COUNT];
     situ__cuda_table table;
   } found;

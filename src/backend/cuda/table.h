@@ -1,5 +1,5 @@
-/* Every function of CUDA's that the backend calls, in one table that is filled at run time: the module is built with the
-   toolkit's headers and linked with nothing of it, so that it loads on any machine and can say what is missing there.
+/* All CUDA functions that the backend calls, in one table that is filled at run time: the module is built with the
+   toolkit's headers but links none of its libraries, so that it loads on any machine and can report what is missing.
    SPDX-License-Identifier: MIT */
 #ifndef SITU_BACKEND_CUDA_TABLE_H
 #define SITU_BACKEND_CUDA_TABLE_H
@@ -8,7 +8,7 @@
 #include <stdbool.h>
 #include <stddef.h>
 
-/* Of libcudart; the types are those of the toolkit's own header. */
+/* Functions of libcudart; the types are those of the toolkit's header. */
 /* clang-format off */
 #define SITU__CUDART(ROW)                                                                       \
   ROW(RuntimeGetVersion) ROW(DriverGetVersion) ROW(GetDeviceCount) ROW(GetDeviceProperties)     \
@@ -30,15 +30,15 @@ typedef struct situ__cuda_table {
 #undef ROW
 } situ__cuda_table;
 
-/* Filled by situ__cuda_open; all NULL before. */
+/* situ__cuda_open fills it; all NULL before. */
 extern situ__cuda_table situ__cuda;
 
-/* Opens the runtime and fills the table. False: `why` says why not, in one line. */
+/* Opens the runtime and fills the table. Returns false with the reason in `why`, in one line. */
 bool situ__cuda_open(char *why, size_t size);
 
-/* Opens a library of the toolkit's and looks up `count` names in it; for situ__cuda_open and for the libraries that are
-   optional. Where $SITU_CUDA_PATH (an absolute directory) is set, there and nowhere else. False: `why` says why not, and no
-   slot was filled. */
+/* Opens a library of the toolkit and looks up `count` names in it; for situ__cuda_open and for optional libraries. If
+   $SITU_CUDA_PATH (an absolute directory) is set, looks only there. Returns false with the reason in `why`; no slot is
+   filled then. */
 bool situ__cuda_bind(const char *file, const char *const *name, void **slot, int count, char *why, size_t size);
 
 #endif

@@ -1,5 +1,4 @@
-/* meta: tensors with shapes and dtypes but no values. No memory is taken and no kernel is ever
-   called.
+/* meta: tensors with shapes and dtypes but without values. Allocates no memory and runs no kernels.
    SPDX-License-Identifier: MIT */
 #include <stdio.h>
 

@@ -1,4 +1,4 @@
-/* Finding, describing and opening OpenCL devices, and what a failure means.
+/* Finds, describes and opens OpenCL devices, and maps errors to statuses.
    SPDX-License-Identifier: MIT */
 #include <stdio.h>
 #include <string.h>
@@ -11,12 +11,12 @@ enum { DEVICES = 64, PLATFORMS = 16 };
 static situ__cl_device devices[DEVICES];
 static int found;
 static char why[256];
-static pid_t owner; /* a fork's child must not use the driver's threads, which stayed in the parent */
+static pid_t owner; /* a forked child must not use the driver's threads, which exist only in the parent */
 static pthread_once_t once = PTHREAD_ONCE_INIT;
 
 /* ---- failures ------------------------------------------------------------------------------- */
 
-/* What an error means. waited: the call had waited for work, so that it may be of any work before it. */
+/* Maps an error to a status. waited: the call waited for work, so the error may belong to any work before it. */
 static situ_status meaning(cl_int error, bool waited) {
   switch (error) {
   case CL_MEM_OBJECT_ALLOCATION_FAILURE:
@@ -28,7 +28,7 @@ static situ_status meaning(cl_int error, bool waited) {
   case CL_INVALID_WORK_GROUP_SIZE:
   case CL_INVALID_WORK_ITEM_SIZE:
   case CL_INVALID_GLOBAL_WORK_SIZE: return SITU_E_UNSUPPORTED;
-  /* These were valid when they were made. */
+  /* These were valid when they were created. */
   case CL_INVALID_DEVICE:
   case CL_INVALID_CONTEXT:
   case CL_INVALID_COMMAND_QUEUE: return SITU_E_LOST;
@@ -73,14 +73,14 @@ const char *situ__cl_lost(int index) {
   return why_lost;
 }
 
-/* ---- finding them --------------------------------------------------------------------------- */
+/* ---- finding devices ----------------------------------------------------------------------- */
 
-/* Asks for one property; what has failed before is not tried again. */
+/* Queries one property; does nothing after an earlier failure. */
 static void ask(cl_device_id id, cl_device_info what, size_t size, void *to, cl_int *error) {
   if (*error == CL_SUCCESS) *error = clGetDeviceInfo(id, what, size, to, NULL);
 }
 
-/* What people are told about it. */
+/* Properties that are shown to users. */
 static void describe(situ__cl_device *d, cl_int *error) {
   situ_device_properties *known = &d->known;
   char version[96] = "";
@@ -95,7 +95,7 @@ static void describe(situ__cl_device *d, cl_int *error) {
   if (!d->target.fp64) known->dtypes &= ~(1u << SITU_F64);
 }
 
-/* All that will ever be asked of it; nothing is started yet. Returns why it cannot be used. */
+/* Queries all properties; initialises nothing yet. Returns why the device cannot be used, or CL_SUCCESS. */
 static cl_int add(cl_platform_id platform, cl_device_id id) {
   situ__cl_device *d = &devices[found];
   cl_int error = CL_SUCCESS;
@@ -126,7 +126,7 @@ static cl_int add(cl_platform_id platform, cl_device_id id) {
   if (!compiler) return CL_COMPILER_NOT_AVAILABLE;
   d->exact_division = config & CL_FP_CORRECTLY_ROUNDED_DIVIDE_SQRT;
   for (d->target.group = 256; d->target.group > most;) d->target.group /= 2;
-  /* Whoever holds it may ask the library for scratch, which may ask for memory here. */
+  /* Recursive: the holder may ask the library for scratch, which may allocate here. */
   pthread_mutexattr_t kind;
   (void)pthread_mutexattr_init(&kind);
   (void)pthread_mutexattr_settype(&kind, PTHREAD_MUTEX_RECURSIVE);
@@ -181,8 +181,8 @@ situ_status situ__cl_info(int index, situ_device_properties *out) {
 
 /* ---- the end of the process ----------------------------------------------------------------- */
 
-/* A driver's threads may still compile or compute for us when the process ends, and then find what they use destroyed:
-   PoCL crashes. So the thread that ends it waits first. */
+/* If the process ends while a driver's threads still compile or compute for us, they use destroyed objects: PoCL
+   crashes. So the thread that ends it waits first. */
 static void wait_for_all(void *unused) {
   (void)unused;
   for (int i = 0; i < found && getpid() == owner; i++) {
@@ -192,8 +192,8 @@ static void wait_for_all(void *unused) {
   }
 }
 
-/* Where C++ keeps its threads' destructors. exit() runs them before anything that was registered with atexit or is a static
-   object of a driver, some of which are made later than any moment at which atexit could be called. */
+/* Registers a C++ thread-local destructor. exit() runs these before all atexit functions and destructors of static
+   objects, including those that drivers register late. */
 extern int __cxa_thread_atexit_impl(void (*)(void *), void *, void *) __attribute__((weak));
 extern void *__dso_handle;
 

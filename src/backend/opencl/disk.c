@@ -1,6 +1,6 @@
-/* Compiled programs on disk, in $XDG_CACHE_HOME/situ/opencl or ~/.cache/situ/opencl. A file appears whole or not at all,
-   and what does not fit its checksum is not used: processes may share the directory, and losing it costs time only. Where
-   they take more than $SITU_OPENCL_CACHE_MIB (256), those that were not used for longest go.
+/* Compiled programs on disk, in $XDG_CACHE_HOME/situ/opencl or ~/.cache/situ/opencl. Files are written atomically, and
+   a file whose checksum is wrong is not used: processes may share the directory, and losing it costs time only. If the
+   files exceed $SITU_OPENCL_CACHE_MIB (256), the least recently used are removed.
    SPDX-License-Identifier: MIT */
 #include <dirent.h>
 #include <errno.h>
@@ -28,8 +28,8 @@ static uint64_t checksum(const unsigned char *data, size_t bytes) {
   return sum;
 }
 
-/* Programs are handed to the driver as they are: the directory must be this user's, and not writable by others. One that is
-   not there yet is made so. */
+/* Programs are passed to the driver unchecked: the directory must belong to this user and not be writable by others. A
+   missing one is created so. */
 static bool is_own(char *path) {
   struct stat about;
   char *slash = strrchr(path, '/');
@@ -39,7 +39,8 @@ static bool is_own(char *path) {
   return !there || (about.st_uid == geteuid() && S_ISDIR(about.st_mode) && !(about.st_mode & (S_IWGRP | S_IWOTH)));
 }
 
-/* The file of a key (""): the directory's path, ending in /); false: there is no place for it. */
+/* Path of a key's file (key "": the directory, ending in /). Returns false if the environment has no suitable
+   directory. */
 static bool path_of(const char *key, char path[PATH]) {
   const char *cache = secure_getenv("XDG_CACHE_HOME"), *home = secure_getenv("HOME");
   int length;
@@ -49,7 +50,7 @@ static bool path_of(const char *key, char path[PATH]) {
   return length > 0 && length < PATH - KEY && is_own(path);
 }
 
-/* Every directory above the file. */
+/* Creates every directory above the file. */
 static void make_directories(char *path) {
   for (char *slash = strchr(path + 1, '/'); slash; slash = strchr(slash + 1, '/')) {
     *slash = 0;
@@ -58,16 +59,17 @@ static void make_directories(char *path) {
   }
 }
 
-/* ---- one at a time -------------------------------------------------------------------------- */
+/* ---- locks ---------------------------------------------------------------------------------- */
 
-/* A byte of a file for each key. It is the open file's lock, not the process's: two devices of one process are two. */
+/* One byte of a file for each key. An open file description lock, so that two devices of one process exclude each
+   other, too. */
 static struct flock byte_of(const char *key, short kind) {
   const uint64_t place = checksum((const unsigned char *)key, strlen(key)) >> 2;
   return (struct flock){ .l_type = kind, .l_whence = SEEK_SET, .l_start = (off_t)place, .l_len = 1 };
 }
 
 int situ__cl_disk_lock(const char *key) {
-  enum { PATIENCE = 20000, PAUSE = 5 }; /* ms: whoever has it may have been stopped */
+  enum { PATIENCE = 20000, PAUSE = 5 }; /* in ms: gives up, as the holder may have been stopped */
   char path[PATH];
   if (!path_of("lock", path)) return -1;
   make_directories(path);
@@ -80,7 +82,7 @@ int situ__cl_disk_lock(const char *key) {
   return file;
 }
 
-/* A fork's child may have the file open: it is not enough to close it here. */
+/* Closing is not enough, as a forked child may have the file open. */
 void situ__cl_disk_unlock(int lock, const char *key) {
   struct flock open_again = byte_of(key, F_UNLCK);
   if (lock < 0) return;
@@ -112,7 +114,7 @@ unsigned char *situ__cl_disk_read(const char *key, size_t *bytes) {
   bool good = transfer(read, file, &h, sizeof h) && memcmp(h.magic, magic, sizeof magic) == 0 && h.bytes <= MOST;
   if (good) data = situ__host->alloc((size_t)h.bytes);
   good = data && transfer(read, file, data, (size_t)h.bytes) && checksum(data, (size_t)h.bytes) == h.sum;
-  if (good) (void)futimens(file, NULL); /* used: it stays */
+  if (good) (void)futimens(file, NULL); /* marks it as used */
   (void)close(file);
   if (good) {
     *bytes = (size_t)h.bytes;
@@ -122,7 +124,7 @@ unsigned char *situ__cl_disk_read(const char *key, size_t *bytes) {
   return NULL;
 }
 
-/* ---- the bound ------------------------------------------------------------------------------ */
+/* ---- the size limit ------------------------------------------------------------------------- */
 
 typedef struct kept {
   char name[KEY + 1];
@@ -143,8 +145,8 @@ static int by_use(const void *a, const void *b) {
   return (x->used > y->used) - (x->used < y->used);
 }
 
-/* What lies in the directory, as far as there is room: programs, and what processes that died left half written, which goes at
-   once. Files of other names are not ours. */
+/* Lists programs in the directory, up to `capacity`. Removes partly written files of processes that died. Other files
+   are not touched. */
 static size_t list(DIR *directory, kept *to, size_t room) {
   const time_t now = time(NULL);
   size_t count = 0;
@@ -162,8 +164,8 @@ static size_t list(DIR *directory, kept *to, size_t room) {
   return count;
 }
 
-/* Removes what was not used for longest until an eighth of the bound is free again. Others may do the same at once: then more
-   goes than must. */
+/* Removes the least recently used until an eighth of the limit is free. If several processes do this at once, more is
+   removed than necessary. */
 static void make_room(uint64_t most) {
   enum { MAX_ENTRIES = 1 << 16 };
   char path[PATH];
@@ -199,7 +201,7 @@ void situ__cl_disk_write(const char *key, const unsigned char *binary, size_t by
     (void)unlink(own);
     return;
   }
-  /* To look at all of them takes a while, so it is done for the first and then for every sixteenth part of the bound. */
+  /* Listing all files is slow, so it is done at first, and then after every sixteenth of the limit is written. */
   static uint64_t since;
   const uint64_t before = __atomic_fetch_add(&since, bytes, __ATOMIC_RELAXED);
   if (before == 0 || before / (most / 16 + 1) != (before + bytes) / (most / 16 + 1)) make_room(most);
@@ -231,7 +233,7 @@ size_t situ__cl_disk_read_list(uint64_t name, uint64_t *to, size_t most) {
   return bytes / sizeof *to;
 }
 
-/* So small a piece is written whole, behind what others write at the same time. */
+/* So small a write is atomic, and is appended after concurrent writes. */
 void situ__cl_disk_append(uint64_t name, uint64_t number) {
   char path[PATH];
   if (!path_of_list(name, path)) return;

@@ -8,8 +8,8 @@ static const char *const copying = "copy";
 
 enum { HUGE_PAGE = 2 << 20 };
 
-/* Large memory of a processor is the host's, and in large pages it is faster; a hint, so that no failure matters. Nobody waits for
-   the mapping: the address is known at once. */
+/* Large buffers of a CPU device are host memory, which is faster in large pages. This is a hint, so failures are
+   ignored. The mapping is not waited for: its address is valid at once. */
 static void widen_pages(situ__cl_device *d, cl_mem memory, size_t bytes) {
   char *at = clEnqueueMapBuffer(d->queue, memory, CL_FALSE, CL_MAP_READ, 0, bytes, 0, NULL, NULL, NULL);
   if (!at) return;
@@ -18,7 +18,7 @@ static void widen_pages(situ__cl_device *d, cl_mem memory, size_t bytes) {
   (void)clEnqueueUnmapMemObject(d->queue, memory, at, 0, NULL, NULL);
 }
 
-/* No error is recorded for want of memory: the library empties its cache and asks again, and knows the sizes. */
+/* Does not record an error when out of memory: the library empties its cache and retries, and knows the sizes. */
 situ_status situ__cl_alloc(int index, size_t bytes, void **data) {
   situ_status status;
   situ__cl_device *d = situ__cl_enter(index, "alloc", &status);
@@ -38,7 +38,7 @@ situ_status situ__cl_alloc(int index, size_t bytes, void **data) {
   return situ__cl_leave(d, status);
 }
 
-/* The driver keeps it until the queue has passed all work that uses it. */
+/* The driver keeps the memory until all queued work that uses it is complete. */
 void situ__cl_free(int index, void *data, size_t bytes) {
   situ__cl_device *d = situ__cl_enter_to_free(index);
   (void)clReleaseMemObject(data);
@@ -46,8 +46,8 @@ void situ__cl_free(int index, void *data, size_t bytes) {
   (void)situ__cl_leave(d, SITU_OK);
 }
 
-/* The library's, so that it is kept for the next time and counted: what is queued runs in order, and has passed it when
-   somebody else writes there. */
+/* Scratch comes from the library, which caches and counts it. The queue runs in order, so later uses of the same memory
+   wait for this one. */
 void *situ__target_scratch(situ__target *target, const char *op, size_t bytes) {
   const situ_device device = { SITU_OPENCL, (uint16_t)target->index };
   return situ__host->take(op, device, bytes ? bytes : 1);
@@ -67,7 +67,7 @@ situ_status situ__target_clear(situ__target *target, const char *op, void *scrat
   return error == CL_SUCCESS ? SITU_OK : situ__cl_fail(d, op, "clEnqueueFillBuffer", error, false);
 }
 
-/* Tells of an index that a kernel found outside, once all that is queued has run. */
+/* Reports an index that a kernel found out of range, after all queued work has run. */
 static situ_status check(situ__cl_device *d) {
   if (!d->unchecked) return SITU_OK;
   fault seen;
@@ -90,7 +90,7 @@ situ_status situ__cl_copy_in(int index, void *data, size_t at, const void *host,
                         error == CL_SUCCESS ? SITU_OK : situ__cl_fail(d, copying, "clEnqueueWriteBuffer", error, true));
 }
 
-/* What was found wrong is told before the values are looked at. */
+/* Errors are reported before values are returned. */
 situ_status situ__cl_copy_out(int index, const void *data, size_t at, void *host, size_t bytes) {
   situ_status status;
   situ__cl_device *d = situ__cl_enter(index, copying, &status);
@@ -111,8 +111,8 @@ static situ_status copy_within(int index, void *dst, size_t dst_at, const void *
                         error == CL_SUCCESS ? SITU_OK : situ__cl_fail(d, copying, "clEnqueueCopyBuffer", error, false));
 }
 
-/* Devices have contexts of their own, and may be of different drivers: the source is mapped, which costs nothing where it
-   lies in the host's memory, and written from there. */
+/* Devices have separate contexts, perhaps of different drivers: the source is mapped, which is free if it is in host
+   memory, and written from there. */
 situ_status situ__cl_copy_peer(int to, void *dst, size_t dst_at, int from, const void *src, size_t src_at,
                                size_t bytes) {
   if (to == from) return copy_within(to, dst, dst_at, src, src_at, bytes);
@@ -127,7 +127,7 @@ situ_status situ__cl_copy_peer(int to, void *dst, size_t dst_at, int from, const
                                 NULL, &error);
     if (!mapped) status = situ__cl_fail(source, copying, "clEnqueueMapBuffer", error, true);
   }
-  (void)situ__cl_leave(source, status); /* never two locks at once: two threads cannot wait in a ring */
+  (void)situ__cl_leave(source, status); /* one lock at a time, to avoid deadlock */
   if (!mapped) return status;
   status = situ__cl_copy_in(to, dst, dst_at, mapped, bytes);
   situ_status again;

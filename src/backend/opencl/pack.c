@@ -1,5 +1,5 @@
-/* Packing: many small storages in one memory, or from there in their own. Copies within the device are queued without waiting,
-   where a transfer of each would be waited for.
+/* Packs many small storages into one buffer, or unpacks them. Copies within the device are queued without waiting,
+   while each transfer from the host would be waited for.
    SPDX-License-Identifier: MIT */
 #include "backend/opencl/opencl.h"
 

@@ -1,4 +1,4 @@
-/* Programs: made from a kernel's text on first use, kept in memory and on disk, and queued.
+/* Programs: compiled from a kernel's source on first use, cached in memory and on disk, and queued.
    SPDX-License-Identifier: MIT */
 #include <stdio.h>
 #include <string.h>
@@ -19,7 +19,7 @@ const char *situ__cl_dtype_name(int dtype) {
   return name[dtype];
 }
 
-/* What a text is told before it begins: names for its types, its op and its device. */
+/* Definitions before a source: its types, its op and its device. */
 static void prologue(const situ__cl_device *d, const situ__call *call, char *out, size_t size) {
   static const char *const lane[] = {
     "#define T float\n#define TYPE float\n#define WIDE 16\n#define TNAME f32\n#define FLOATING 1\n",
@@ -45,7 +45,7 @@ uint64_t situ__cl_mix(uint64_t hash, const void *data, size_t bytes) {
   return hash;
 }
 
-/* The name of a program on disk: all that decides what it is compiled to. */
+/* Key of a program on disk: a hash of everything that determines how it compiles. */
 static void program_key(const situ__cl_device *d, const char *head, const char *text, char key[33]) {
   uint64_t half[2] = { SITU__CL_MIX, 0x9ae16a3b2f90404fu };
   for (int k = 0; k < 2; k++) {
@@ -58,7 +58,7 @@ static void program_key(const situ__cl_device *d, const char *head, const char *
 
 /* ---- building ------------------------------------------------------------------------------- */
 
-/* The options, and what tells this driver's programs from another's; false: no memory. */
+/* Sets the compiler options and the hash of this driver. Returns false when out of memory. */
 static bool identify(situ__cl_device *d) {
   char version[256] = "";
   (void)clGetDeviceInfo(d->id, CL_DEVICE_VERSION, sizeof version - 1, version, NULL);
@@ -121,8 +121,8 @@ static cl_program from_disk(const situ__cl_device *d, const char *key) {
   return program;
 }
 
-/* One try, with our declarations of OpenCL's functions or with the driver's. What failed is in *tried, and the program is there
-   for its log. */
+/* One attempt, with our declarations of OpenCL's functions or with the driver's. The call that failed is in *tried, and
+   the program is kept for its log. */
 static cl_int compile(const situ__cl_device *d, const char *head, const char *text, bool ours, const char **tried,
                       cl_program *out) {
   char options[256];
@@ -142,7 +142,7 @@ static situ_status from_source(situ__cl_device *d, const situ__call *call, const
   bool ours = strstr(d->known.driver, "Portable Computing Language");
   cl_program program;
   cl_int error = compile(d, head, text, ours, &tried, &program);
-  if (error == CL_BUILD_PROGRAM_FAILURE && ours) { /* a PoCL that does it otherwise */
+  if (error == CL_BUILD_PROGRAM_FAILURE && ours) { /* a PoCL version that does not accept them */
     (void)clReleaseProgram(program);
     error = compile(d, head, text, false, &tried, &program);
   }
@@ -176,7 +176,7 @@ static situ_status build(situ__cl_device *d, const situ__call *call, cl_program 
 
 /* ---- kernels -------------------------------------------------------------------------------- */
 
-/* Values of f64 can lie on any device, but a compiler that knows no double would only say that it does not. */
+/* f64 values can be stored on any device, but a compiler without double would only fail with its own message. */
 static bool needs_f64(const situ__variant *v) {
   bool needed = v->compute == SITU_F64;
   for (int k = 0; k < SITU__CALL_DTYPES; k++) needed = needed || v->dtype[k] == SITU_F64;
@@ -190,7 +190,7 @@ static situ_status make(situ__cl_device *d, const situ__call *call, cl_kernel *o
   if (status != SITU_OK) return status;
   cl_int error;
   cl_kernel kernel = clCreateKernel(program, "run", &error);
-  (void)clReleaseProgram(program); /* the kernel keeps it */
+  (void)clReleaseProgram(program); /* the kernel holds a reference */
   if (!kernel) return situ__cl_fail(d, call->op, "clCreateKernel", error, false);
   if (!situ__table_add(&d->kernels, &call->variant, kernel)) {
     (void)clReleaseKernel(kernel);

@@ -1,4 +1,4 @@
-/* The kernel texts, as CMake joined them with the headers that they include, carried in the module.
+/* The kernel sources, joined by CMake with the headers that they include, and embedded in the module.
    SPDX-License-Identifier: MIT */
 #include "backend/opencl/opencl.h"
 

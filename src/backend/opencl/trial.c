@@ -1,4 +1,4 @@
-/* What a trial's operands look like, what they hold, and when two results are the same.
+/* Trials: shapes and values of operands, and comparison of results.
    SPDX-License-Identifier: MIT */
 #include "backend/opencl/trial.h"
 
@@ -11,7 +11,7 @@
 
 /* ---- shapes --------------------------------------------------------------------------------- */
 
-/* A row has 61 elements: a loop in vectors runs its body and both of its ends. */
+/* A row has 61 elements, so that a vectorised loop runs its body, its prologue and its epilogue. */
 enum { ROW = 61, ROWS = 6, GAP = 3 };
 
 typedef struct shape {
@@ -20,7 +20,7 @@ typedef struct shape {
 } shape;
 #define SHAPE(...) ((shape){ (int)(sizeof((int64_t[]){ __VA_ARGS__ }) / sizeof(int64_t)), { __VA_ARGS__ } })
 
-/* An operand like the one given (NULL: there is none), in this shape; gap: elements between two rows. */
+/* An operand of like's dtype (NULL: absent) in this shape; gap: elements between two rows. */
 static void place(trial_operand *o, const situ_view_desc *like, shape s, int64_t gap, trial_values values) {
   if (!like) return;
   situ_view_desc v = { .dtype = like->dtype, .ndim = (uint8_t)s.ndim, .contiguous = gap == 0, .numel = 1 };
@@ -42,8 +42,8 @@ static void place_out(trial *t, const situ_work *w, int k, shape s) {
   if (k < w->outs) place(&t->out[k], w->out[k], s, 0, TRIAL_ZERO);
 }
 
-/* Every operand is a row; rows with gaps between them where one of those that are asked for is not contiguous and the verb takes
-   any strides. */
+/* All operands are rows; with gaps between rows if an operand of the work is not contiguous and the verb takes any
+   strides. */
 static void element_by_element(trial *t, const situ_work *w) {
   const bool strided = w->verb == SITU_VERB_COPY || (w->verb >= SITU_VERB_UNARY && w->verb <= SITU_VERB_TERNARY);
   bool dense = true;
@@ -56,7 +56,7 @@ static void element_by_element(trial *t, const situ_work *w) {
   for (int k = 0; k < w->outs; k++) place(&t->out[k], w->out[k], k ? SHAPE(1) : s, dense || k ? 0 : GAP, TRIAL_ZERO);
 }
 
-/* Lines along the last dimension, or beside each other; `length` is that of the result's. */
+/* Lines along the last dimension, or adjacent ones; `length` is that of the result's lines. */
 static bool along(trial *t, const situ_work *w, bool last, int64_t length) {
   for (int k = 0; k < w->ins; k++) place_in(t, w, k, last ? SHAPE(ROWS, ROW) : SHAPE(ROW, ROWS), TRIAL_GENTLE);
   for (int k = 0; k < w->outs; k++) place_out(t, w, k, last ? SHAPE(ROWS, length) : SHAPE(length, ROWS));
@@ -64,7 +64,7 @@ static bool along(trial *t, const situ_work *w, bool last, int64_t length) {
   return true;
 }
 
-/* Rows or elements of 7 are picked by, or go to where, 5 indices say; along the first dimension or the last. */
+/* Gathers or scatters rows or elements of 7 by 5 indices, along the first dimension or the last. */
 static bool by_index(trial *t, const situ_work *w, bool scatter) {
   const situ_view_desc *large = scatter ? w->out[0] : w->in[0];
   const bool elements = w->op & SITU_INDEX_ELEMENTS, last = w->integer[0] == large->ndim - 1;
@@ -100,7 +100,7 @@ static bool pooling(trial *t, const situ_work *w) {
   return true;
 }
 
-/* Norms: what stands for each row or channel is a vector, all else has x's shape. */
+/* Norms: weight, bias and statistics are vectors, all other operands have x's shape. */
 static bool norm(trial *t, const situ_work *w) {
   const shape x = SHAPE(ROWS, ROW), width = SHAPE(ROW), each = SHAPE(ROWS);
   const bool layer = w->op == SITU_LAYER_NORM || w->op == SITU_LAYER_NORM_GRAD,
@@ -135,7 +135,7 @@ static bool cross_entropy(trial *t, const situ_work *w) {
   place_out(t, w, 0, back ? x : as);
   place_out(t, w, 1, none);
   place_out(t, w, 2, point);
-  t->work.integer[0] = -100; /* every target counts */
+  t->work.integer[0] = -100; /* no target is ignored */
   return true;
 }
 
@@ -158,7 +158,7 @@ static bool product(trial *t, const situ_work *w) {
   return true;
 }
 
-/* None of the signed values is 0, so that all of them are found. */
+/* The signed values are all nonzero. */
 static bool nonzero(trial *t, const situ_work *w) {
   place_in(t, w, 0, SHAPE(ROW), w->in[0]->dtype == SITU_BOOL ? TRIAL_INDEX : TRIAL_SIGNED);
   t->in[0].below = 1;
@@ -249,7 +249,7 @@ void situ__cl_trial_fill(trial_operand *o, int seed) {
     const int64_t step = (i * 37 + seed * 11) % 101;
     int64_t whole = dtype == SITU_BOOL ? (i * 5 + seed) % 3 != 0 : 1 + (i * 7 + seed * 3) % 23;
     if (o->values == TRIAL_INDEX) {
-      /* Elements: different along either dimension. */
+      /* Elements: different along both dimensions. */
       const int64_t row = o->on_host.ndim > 1 ? o->on_host.size[o->on_host.ndim - 1] : i + 1;
       whole = dtype == SITU_BOOL ? 1 : (3 * (i / row + i % row) + 1) % o->below;
     } else if (negative && i % 2 && dtype != SITU_BOOL) {
@@ -264,7 +264,7 @@ void situ__cl_trial_fill(trial_operand *o, int seed) {
 
 /* ---- comparing ------------------------------------------------------------------------------ */
 
-/* What is wrong is wrong by far; what differs by rounding, or by the order of a sum, is not. */
+/* Wrong kernels are wrong by far; differences by rounding, or by the order of a sum, are allowed. */
 static double tolerance_of(const trial_operand *o) {
   if (!o->there || !is_floating(o->on_host.dtype)) return 0;
   switch (o->on_host.dtype) {
@@ -282,7 +282,7 @@ double situ__cl_trial_tolerance(const trial *t) {
   return most;
 }
 
-/* The largest finite value: what smaller ones were made of, and are as exact as. */
+/* The largest finite value: smaller ones may be differences of such values, with errors relative to them. */
 static double largest_of(const trial_operand *o) {
   const size_t size = situ__lower_size(o->on_host.dtype);
   double largest = 0;

@@ -1,7 +1,7 @@
-/* A family of kernels is tried before it is believed: drivers have compilers of their own, and some compute wrong values
-   without an error (PoCL 6: floor of bf16). The first work of a family (a verb, its op and its dtypes) on a device is preceded
-   by a trial that is compared with the host's results; a family that fails it is refused. What passed is kept on disk, by
-   driver and kernel texts, so that later processes need not try it again.
+/* Tests a family of kernels before it is trusted: drivers have compilers of their own, and some compute wrong values
+   without an error (PoCL 6: floor of bf16). Before the first work of a family (a verb, its op and its dtypes) on a
+   device, a trial is compared with the host's results; a family that fails it is refused. Families that passed are
+   stored on disk, by driver and kernel sources, so that later processes need not test them again.
    SPDX-License-Identifier: MIT */
 #include <stdio.h>
 #include <string.h>
@@ -16,7 +16,7 @@ static uint64_t mix_view(uint64_t hash, const situ_view_desc *v, bool *dense) {
   return situ__cl_mix(hash, &dtype, 1);
 }
 
-/* All that decides which kernels a piece of work becomes, but its sizes. */
+/* Hash of everything that determines which kernels a piece of work uses, except sizes. */
 static uint64_t family_of(const situ_work *w) {
   bool dense = true;
   uint64_t hash = SITU__CL_MIX;
@@ -33,18 +33,18 @@ static uint64_t family_of(const situ_work *w) {
   return hash ? hash : 1;
 }
 
-/* ---- what is believed ----------------------------------------------------------------------- */
+/* ---- trusted families ----------------------------------------------------------------------- */
 
 enum { SLOTS = 1 << 13, MOST = SLOTS / 4 * 3 };
 
-/* The slot of a family, or the free one where it belongs. */
+/* The slot of a family, or the free slot for it. */
 static uint64_t *slot_of(const situ__cl_device *d, uint64_t family) {
   size_t slot = (size_t)family & (SLOTS - 1);
   while (d->believed[slot] && d->believed[slot] != family) slot = (slot + 1) & (SLOTS - 1);
   return &d->believed[slot];
 }
 
-/* Where no more fit they are tried each time, which is slow and right. */
+/* If the table is full, further families are tested each time, which is slow but correct. */
 static void believe(situ__cl_device *d, uint64_t family) {
   uint64_t *slot = slot_of(d, family);
   if (*slot || d->believed_count >= MOST || !family) return;
@@ -52,7 +52,7 @@ static void believe(situ__cl_device *d, uint64_t family) {
   d->believed_count++;
 }
 
-/* The table, with what earlier processes found. False: no memory. */
+/* Creates the table, with the results of earlier processes. Returns false when out of memory. */
 static bool begin(situ__cl_device *d) {
   enum { BYTES = SLOTS * sizeof(uint64_t) };
   if (d->believed) return true;
@@ -65,7 +65,7 @@ static bool begin(situ__cl_device *d) {
   return d->believed != NULL;
 }
 
-/* ---- trying --------------------------------------------------------------------------------- */
+/* ---- trials --------------------------------------------------------------------------------- */
 
 static situ_status give(int index, trial_operand *o, int seed) {
   if (!o->there) return SITU_OK;
@@ -78,7 +78,7 @@ static situ_status give(int index, trial_operand *o, int seed) {
   return situ__cl_copy_in(index, o->device.data, 0, o->bytes, o->device.bytes);
 }
 
-/* Runs the work on the host (operands at which == 0) or on the device. */
+/* Runs the work on the host or on the device. */
 static situ_status run(trial *t, int index, bool host, situ_status (*kernel)(int, const situ_work *)) {
   const situ_view_desc *state[TRIAL_STATES];
   situ_work *w = &t->work;
@@ -100,7 +100,7 @@ typedef struct finding {
   double is, should;
 } finding;
 
-/* What the device has of an operand, beside the host's. Faults of earlier work stay where they are. */
+/* Compares the device's result in an operand with the host's. Does not report faults of earlier work. */
 static situ_status compare(int index, trial_operand *o, finding *found) {
   unsigned char got[TRIAL_BYTES];
   if (!o->there || found->wrong) return SITU_OK;
@@ -115,7 +115,7 @@ static situ_status compare(int index, trial_operand *o, finding *found) {
   return status;
 }
 
-/* Runs the work twice and compares. What the device refuses to do at all is its answer to the caller, too. */
+/* Runs the work twice and compares. If the device refuses the work, its status is the caller's result, too. */
 static situ_status attempt(trial *t, int index, situ_status (*kernel)(int, const situ_work *), finding *found) {
   situ_status status = SITU_OK;
   found->tolerance = situ__cl_trial_tolerance(t);
@@ -161,8 +161,8 @@ static situ_status refuse(int index, const situ_work *w, const finding *found) {
       found->is, found->should, known.name, known.driver);
 }
 
-/* Counts trials that are under way. Behind one that failed its programs are removed from the disk: what the message recommends
-   is to make others. */
+/* Counts trials in progress. After a failed one its programs are removed from disk, as its message recommends to
+   recompile them. */
 static situ_status count_trial(int index, int change, bool failed) {
   situ_status status;
   situ__cl_device *d = situ__cl_enter(index, "trial", &status);

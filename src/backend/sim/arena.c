@@ -1,5 +1,4 @@
-/* A simulated device's memory: pages mapped twice, once without access, and a first-fit allocator
-   over them.
+/* Memory of a simulated device: pages mapped twice, once without access, and a first-fit allocator over them.
    SPDX-License-Identifier: MIT */
 #include <string.h>
 #include <sys/mman.h>
@@ -9,7 +8,7 @@
 #include "base/alloc.h"
 #include "base/fork.h"
 
-/* Addresses, not memory: pages come with the first touch. */
+/* Reserves addresses, not memory: pages are allocated at the first touch. */
 size_t situ__sim_arena_most(void) { return (size_t)1 << (sizeof(size_t) > 4 ? 34 : 28); }
 
 static bool map(situ__sim_arena *arena) {
@@ -21,13 +20,13 @@ static bool map(situ__sim_arena *arena) {
     handle = mmap(NULL, most, PROT_NONE, MAP_SHARED | MAP_NORESERVE, file, 0);
     alias = mmap(NULL, most, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_NORESERVE, file, 0);
   }
-  (void)close(file); /* the mappings keep it */
+  (void)close(file); /* the mappings keep it alive */
   if (handle == MAP_FAILED || alias == MAP_FAILED) {
     if (handle != MAP_FAILED) (void)munmap(handle, most);
     if (alias != MAP_FAILED) (void)munmap(alias, most);
     return false;
   }
-  /* A child must not see its parent's device, and a core file need not have it. */
+  /* A forked child must not see its parent's device, and a core file need not contain it. */
   (void)madvise(alias, most, MADV_DONTFORK);
   (void)madvise(alias, most, MADV_DONTDUMP);
   arena->handle = handle;
@@ -73,7 +72,7 @@ void *situ__sim_arena_alloc(situ__sim_arena *arena, size_t bytes) {
   return NULL;
 }
 
-/* The whole pages between two addresses; what the system does not take stays with us. */
+/* Returns the whole pages between two addresses to the system; pages it does not take stay allocated. */
 static void give_pages_back(char *begin, char *end) {
   uintptr_t page = (uintptr_t)sysconf(_SC_PAGESIZE), first = ((uintptr_t)begin + page - 1) / page * page;
   uintptr_t last = (uintptr_t)end / page * page;

@@ -1,5 +1,4 @@
-/* sim: the slots of the simulated device. Its kernels are the cpu backend's, reached through the
-   registry.
+/* sim: the slots of the simulated device. Its kernels are the cpu backend's, which it finds in the registry.
    SPDX-License-Identifier: MIT */
 #include <errno.h>
 #include <stdio.h>
@@ -10,7 +9,7 @@
 #include "base/fail.h"
 
 static situ__sim sims[SITU_SIM_MAX];
-static int made; /* devices there are */
+static int made; /* number of devices */
 static situ_backend backend;
 static pthread_once_t once = PTHREAD_ONCE_INIT;
 
@@ -30,7 +29,7 @@ situ__sim *situ__sim_lock(int index) {
 
 void situ__sim_unlock(situ__sim *sim) { pthread_mutex_unlock(&sim->lock); }
 
-/* Counts one operation of a sort; true: this is one that fails. */
+/* Counts one operation of a kind; returns true if this one must fail. */
 static bool strikes(situ__sim *sim, situ_sim_fault which) {
   situ__sim_fault *fault = &sim->fault[which];
   if (fault->nth == 0) return false;
@@ -38,7 +37,7 @@ static bool strikes(situ__sim *sim, situ_sim_fault which) {
   return fault->seen == fault->nth || (fault->sticky && fault->seen > fault->nth);
 }
 
-/* The device for one operation, locked; NULL: it is not there or lost. */
+/* The locked device for one operation. Returns NULL if it is absent or lost. */
 static situ__sim *enter(int index) {
   situ__sim *sim = situ__sim_lock(index);
   if (!sim) return NULL;
@@ -53,7 +52,7 @@ static situ_status leave(situ__sim *sim, situ_status status) {
   return status;
 }
 
-/* Unlocks, and tells of what failed in the queue, if anything did. */
+/* Unlocks, and reports a failure of queued work. */
 static situ_status leave_telling(situ__sim *sim) {
   char text[sizeof sim->late_text], op[SITU__OP_NAME];
   situ_status status = sim->late;
@@ -62,7 +61,7 @@ static situ_status leave_telling(situ__sim *sim) {
   sim->late = SITU_OK;
   situ__sim_unlock(sim);
   if (status == SITU_OK) return SITU_OK;
-  /* Whoever waits now is not to blame. */
+  /* The thread that waits did not cause the error. */
   const situ__doing now = situ__now;
   situ__now = (situ__doing){ 0 };
   SITU_IGNORE(situ__fail(status, op, "was queued on sim:%d and failed there: %s", sim->index, text));
@@ -100,7 +99,7 @@ static situ_status alloc(int index, size_t bytes, void **data) {
   return leave(sim, *data ? SITU_OK : SITU_E_NOMEM);
 }
 
-/* Waits first: queued work may still use the memory. */
+/* Waits first, as queued work may still use the memory. */
 static void release(int index, void *data, size_t bytes) {
   situ__sim *sim = situ__sim_lock(index);
   if (!sim) return;
@@ -128,8 +127,7 @@ static situ_status copy_out(int index, const void *data, size_t at, void *host, 
   return leave(sim, SITU_OK);
 }
 
-/* Both queues are run first. Locks are taken in the order of the indices, so that two threads
-   cannot wait in a ring. */
+/* Runs both queues first. Locks in the order of the indices, to avoid deadlock. */
 static situ_status copy_peer(int to, void *dst, size_t dst_at, int from, const void *src, size_t src_at, size_t bytes) {
   situ__sim *low = enter(to < from ? to : from), *high = to == from ? low : enter(to < from ? from : to);
   if (!low || !high) {
@@ -203,7 +201,7 @@ static void open_sim(void) {
   const situ_backend *cpu = situ__backend((situ_device){ SITU_CPU, 0 });
   for (int verb = 0; verb < SITU_VERBS; verb++)
     if (cpu->kernel[verb] && verb != SITU_VERB_PACK)
-      backend.kernel[verb] = launch; /* that it lacks one is a test of what then happens */
+      backend.kernel[verb] = launch; /* a missing kernel is a test of what happens then */
   situ__sim_grow(wanted());
 }
 

@@ -1,10 +1,10 @@
-/* The public switches of the simulated device.
+/* Public controls of the simulated device.
    SPDX-License-Identifier: MIT */
 #include "backend/sim/sim.h"
 #include "base/fail.h"
 #include "base/fork.h"
 
-/* The device, locked. A fork's child must not even try to lock it. */
+/* The locked device. A forked child must not even try to lock it. */
 static situ_status find(const char *op, int index, situ__sim **sim) {
   (void)situ__sim_backend();
   if (situ__forked()) return situ__device_usable(op, (situ_device){ SITU_SIM, 0 });
@@ -36,7 +36,7 @@ situ_status situ_sim_without(int index, uint32_t dtypes) {
   situ__sim *sim;
   situ_status status = find("sim_without", index, &sim);
   if (status != SITU_OK) return status;
-  sim->missing = dtypes & ~1u; /* bit 0 is no dtype */
+  sim->missing = dtypes & ~1u; /* bit 0 is not a dtype */
   situ__sim_unlock(sim);
   return SITU_OK;
 }

@@ -1,5 +1,5 @@
-/* A simulated device's queue: work is copied whole, addresses are those of the moment of the
-   launch, and everything runs in order when somebody waits.
+/* Queue of a simulated device: work is copied completely, with the addresses at the time of the launch, and runs in
+   order at the next wait.
    SPDX-License-Identifier: MIT */
 #include <stdio.h>
 #include <string.h>
@@ -10,22 +10,22 @@
 #include "base/size.h"
 
 enum {
-  LONGEST = 1024,       /* commands; then a launch runs the queue first, as a full one makes it wait */
+  LONGEST = 1024,       /* commands; a full queue makes the next launch run it */
   MOST_BYTES = 64 << 20 /* of host values waiting to be copied in */
 };
 
 struct situ__sim_command {
   situ__sim_command *next;
-  bool doomed;    /* will fail when it runs */
-  situ__doing by; /* the op to blame then */
+  bool doomed;    /* fails when it runs */
+  situ__doing by; /* the op to report then */
   char *copy_to;  /* a copy: its bytes follow the command; NULL: work */
   size_t bytes;
-  situ_work work; /* points into this block */
+  situ_work work; /* points into this allocation */
 };
 
-/* ---- what a kernel would be given ---------------------------------------------------------- */
+/* ---- checks of operands -------------------------------------------------------------------- */
 
-/* Does every element lie inside the storage? */
+/* True if every element is inside the storage. */
 static bool inside(const situ_view_desc *v) {
   int64_t low = v->offset, high = v->offset, size = (int64_t)situ__dtype_size((situ_dtype)v->dtype), end;
   if (v->numel == 0) return true;
@@ -38,7 +38,7 @@ static bool inside(const situ_view_desc *v) {
          (uint64_t)end <= v->storage->bytes;
 }
 
-/* A real device could not say it: an operand that is not here, or that reaches past its storage. */
+/* Finds errors that a real device would not report: an operand on another device, or past the end of its storage. */
 static situ_status check_place(const situ__sim *sim, const situ_work *work, const situ_view_desc *v) {
   const situ_storage *s = v->storage;
   char name[SITU_DEVICE_NAME_MAX];
@@ -54,7 +54,7 @@ static situ_status check_place(const situ__sim *sim, const situ_work *work, cons
 
 static bool lacks(const situ__sim *sim, unsigned dtype) { return sim->missing >> dtype & 1; }
 
-/* Calls visit for each operand, those of an optimiser's list included, until it fails. */
+/* Calls visit for each operand, including those of an optimiser's list, until it fails. */
 static situ_status each_operand(const situ__sim *sim, const situ_work *work,
                                 situ_status (*visit)(const situ__sim *, const situ_work *, const situ_view_desc *)) {
   situ_status status = SITU_OK;
@@ -84,21 +84,20 @@ static situ_status check_dtype(const situ__sim *sim, const situ_work *work, cons
 
 static size_t rounded(size_t bytes) { return (bytes + 15) & ~(size_t)15; }
 
-/* Takes room at the end of the block. */
+/* Reserves bytes at the end of the allocation and copies `from` there. */
 static void *room(char **at, const void *from, size_t bytes) {
   void *to = memcpy(*at, from, bytes);
   *at += rounded(bytes);
   return to;
 }
 
-/* A view and a storage of its own at the device's address. The storage is a copy: by the time that
-   the work runs, the tensor may have been freed or moved, but its memory cannot have been: freeing
-   waits for the queue. */
+/* A copy of a view and its storage, at the device's address. When the work runs, the tensor may have been freed or
+   moved, but not its memory: freeing waits for the queue. */
 static const situ_view_desc *copy_view(char **at, const situ__sim *sim, const situ_view_desc *v) {
   if (!v) return NULL;
   situ_storage *storage = (situ_storage *)*at;
   *at += rounded(sizeof *storage);
-  /* Not the whole struct: other threads count its owners meanwhile. */
+  /* Not the whole struct, as other threads change its reference count meanwhile. */
   *storage = (situ_storage){ .data = situ__sim_alias(&sim->arena, v->storage->data),
                              .bytes = v->storage->bytes,
                              .device = v->storage->device,
@@ -115,7 +114,7 @@ static size_t copied_size(const situ_work *work) {
          rounded(sizeof *work->window) + rounded(sizeof *work->params);
 }
 
-/* Kernels recognise "in place" by the storage, so operands that shared one still do. */
+/* Kernels detect in-place work by the storage, so operands that shared a storage must still share one. */
 static void share_storages(const situ_work *from, situ_work *to) {
   const situ_view_desc *old[2 * SITU_WORK_MAX], *new[2 * SITU_WORK_MAX];
   int count = 0;
@@ -187,8 +186,7 @@ situ_status situ__sim_queue_copy(situ__sim *sim, void *handle, size_t at, const 
   return SITU_OK;
 }
 
-/* Runs one piece of work with the host's kernel. Whose thread this happens on is chance: its own
-   error is set aside. */
+/* Runs one piece of work with the host's kernel. The thread's own error is saved, as any thread may run the queue. */
 static void run_work(situ__sim *sim, const situ__sim_command *command) {
   situ_verb verb = command->work.verb;
   const situ_backend *cpu = situ__backend((situ_device){ SITU_CPU, 0 });

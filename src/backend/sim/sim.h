@@ -1,4 +1,4 @@
-/* The simulated device, inside: one struct a device, its arena and its queue.
+/* Internals of the simulated device: one struct for each device, its arena and its queue.
    SPDX-License-Identifier: MIT */
 #ifndef SITU_BACKEND_SIM_H
 #define SITU_BACKEND_SIM_H
@@ -15,18 +15,18 @@ typedef struct situ__sim_extent {
 } situ__sim_extent;
 
 typedef struct situ__sim_arena {
-  char *handle;           /* no access: what alloc hands out */
-  char *alias;            /* the same pages with access, for kernels and copies of this backend alone */
-  situ__sim_extent *free; /* in order of address, never two that touch */
+  char *handle;           /* no access: the address that alloc returns */
+  char *alias;            /* the same pages with access, for kernels and copies of this backend only */
+  situ__sim_extent *free; /* sorted by address, adjacent ones merged */
   size_t count, capacity;
-  size_t live; /* allocations; free has room for one extent more, so that freeing never needs any */
+  size_t live; /* allocations; free has capacity for one more extent than that, so that freeing never allocates */
 } situ__sim_arena;
 
 size_t situ__sim_arena_most(void);
-/* NULL: no memory, or no stretch that is long enough. */
+/* Returns NULL if there is not enough contiguous memory. */
 void *situ__sim_arena_alloc(situ__sim_arena *arena, size_t bytes);
 void situ__sim_arena_free(situ__sim_arena *arena, void *handle, size_t bytes);
-/* The device's own way to the memory behind a handle; NULL stays NULL. */
+/* The device's own address of the memory behind a handle; NULL stays NULL. */
 static inline char *situ__sim_alias(const situ__sim_arena *arena, const void *handle) {
   return handle ? arena->alias + ((const char *)handle - arena->handle) : NULL;
 }
@@ -35,22 +35,22 @@ static inline bool situ__sim_owns(const situ__sim_arena *arena, const void *hand
   return arena->handle && at <= most && bytes <= most - at;
 }
 
-/* ---- queue.c: work in order, later -------------------------------------------------------- */
+/* ---- queue.c: work in order, deferred ------------------------------------------------------ */
 typedef struct situ__sim_command situ__sim_command;
 
-/* A fault on schedule. */
+/* A scheduled fault. */
 typedef struct situ__sim_fault {
   uint64_t nth, seen;
   bool sticky;
 } situ__sim_fault;
 
 typedef struct situ__sim {
-  pthread_mutex_t lock; /* over all that follows */
+  pthread_mutex_t lock; /* guards all members below */
   int index;
   situ__sim_arena arena;
   situ__sim_command *first, **last;
   size_t queued_bytes;
-  situ_status late; /* the first failure in the queue that nobody has been told of */
+  situ_status late; /* the first failure in the queue that was not reported yet */
   char late_op[SITU__OP_NAME];
   char late_text[512];
   uint32_t missing; /* dtypes */
@@ -59,21 +59,21 @@ typedef struct situ__sim {
   situ_sim_statistics stats;
 } situ__sim;
 
-/* Refuses operands that are not here or reach past their storage. Needs no lock. */
+/* Refuses operands on other devices or past the end of their storage. Needs no lock. */
 situ_status situ__sim_check(const situ__sim *sim, const situ_work *work);
-/* Copies work into the queue. Here and below the lock is held, so no error is recorded: a log
-   function may call us. */
+/* Copies work into the queue. The caller holds the lock for this and the functions below, so they record no errors: a
+   log function may call back. */
 situ_status situ__sim_queue_work(situ__sim *sim, const situ_work *work, bool doomed);
 situ_status situ__sim_queue_copy(situ__sim *sim, void *handle, size_t at, const void *host, size_t bytes);
-/* Runs all that is queued; a failure is kept in `late`. */
+/* Runs all queued work; keeps a failure in `late`. */
 void situ__sim_run(situ__sim *sim);
 
 /* ---- backend.c ---------------------------------------------------------------------------- */
-/* Device `index`, locked; NULL: there is none. */
+/* The locked device `index`. Returns NULL if there is none. */
 situ__sim *situ__sim_lock(int index);
 void situ__sim_unlock(situ__sim *sim);
 int situ__sim_count(void);
-/* At least this many from now on. */
+/* Creates devices until there are at least this many. */
 void situ__sim_grow(int count);
 enum { SITU__SIM_BUDGET = 1 << 30 };
 
