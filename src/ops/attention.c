@@ -1,6 +1,6 @@
-/* Scaled dot product attention: softmax(scale q k^T + mask) v. Where the device has SITU_VERB_ATTENTION for it the weights of the
-   values are never in memory, and one number a row is kept for the way back; else it is two products that need no copy of
-   anything, and the weights are kept.
+/* Scaled dot product attention: softmax(scale q k^T + mask) v. If the device supports SITU_VERB_ATTENTION for the
+   operands, the matrix of weights is never in memory, and backward gets one number for each row; else two products
+   compute it without copies, and the weights are kept.
    SPDX-License-Identifier: MIT */
 #include "base/fail.h"
 #include "ops/ops.h"
@@ -14,8 +14,8 @@ typedef struct attention_params {
 } attention_params;
 
 enum { QUERY, KEY, VALUE, MASK };
-/* KEPT: what dropout multiplies the weights by; absent without it. STATS: the logarithm of each row's sum of exponentials; there
-   instead of the weights. */
+/* KEPT: dropout's mask for the weights; absent without dropout. STATS: the logsumexp of each row, which replaces the
+   weights in fused attention. */
 enum { RESULT, WEIGHTS, KEPT, STATS };
 
 /* ---- shapes ---- */
@@ -26,7 +26,7 @@ static bool differ(const situ_call *c, const char *what, int64_t a, int64_t b) {
   return situ_refuse(c, SITU_E_SHAPE, "%s: %lld and %lld differ", what, (long long)a, (long long)b);
 }
 
-/* Fused, if the device offers that. */
+/* Chooses fused attention if the device offers it. */
 static bool choose(situ_call *c) {
   const attention_params *p = c->params;
   const situ_view_desc *q = situ__desc(c->in[QUERY]), *k = situ__desc(c->in[KEY]), *v = situ__desc(c->in[VALUE]);
@@ -90,10 +90,11 @@ static bool infer(situ_call *c) {
 
 /* ---- forward ---- */
 
-/* What scores and their softmax are computed in: 16 bits would round scores by more than the weights are rounded. */
+/* The dtype of scores and their softmax: 16 bits would round scores by more than the weights are rounded. */
 static situ_dtype scores_dtype(situ_dtype x) { return x == SITU_F64 ? SITU_F64 : SITU_F32; }
 
-/* What is added to the scores: 0 where a query looks, -infinity where not; *mask stays NULL if there is nothing to add. */
+/* The bias that is added to the scores: 0 where a query sees the key, -Inf elsewhere; *mask stays NULL if no bias is
+   needed. */
 static bool bias_of(const situ_call *c, situ_tensor **mask) {
   const attention_params *p = c->params;
   const situ_options like = { .dtype = scores_dtype(c->dtype[WEIGHTS]), .device = c->device };
@@ -119,10 +120,11 @@ static bool softmax(const char *op, situ_device device, situ_softmax_pass pass, 
                                    .outs = 1,
                                    .in = { situ_desc(a), situ_desc(b) },
                                    .out = { situ_desc(y) },
-                                   .integer = { situ_dim(y) - 1, 1 } }); /* a query that may look at nothing gets 0 */
+                                   .integer = { situ_dim(y) - 1, 1 } }); /* masked: a query that sees no key gets 0 */
 }
 
-/* softmax(scale q k^T + mask), in the dtype of the scores; weights get it rounded. NULL: recorded. */
+/* softmax(scale q k^T + mask), in the dtype of the scores; `weights` gets it, rounded. Returns NULL after recording an
+   error. */
 static situ_tensor *weigh(const situ_call *c, situ_tensor *weights) {
   const attention_params *p = c->params;
   const situ_dtype wide = scores_dtype(c->dtype[WEIGHTS]);
@@ -181,7 +183,7 @@ static bool forward(situ_call *c) {
 
 /* ---- backward ---- */
 
-/* The gradient of scale q k^T + mask: through the softmax, in the dtype of the scores. */
+/* The gradient of scale q k^T + mask: softmax's backward, in the dtype of the scores. */
 static situ_tensor *grad_scores(const situ_grad_call *g, situ_tensor *up, situ_tensor *weights) {
   const situ_dtype wide = scores_dtype(situ_dtype_of(weights));
   situ_tensor *d = situ_matmul(situ_to_dtype(up, wide), situ_transpose(situ_to_dtype(g->in[VALUE], wide), -2, -1));
@@ -193,13 +195,13 @@ static situ_tensor *grad_scores(const situ_grad_call *g, situ_tensor *up, situ_t
   return softmax(g->op->name, g->device, SITU_SOFTMAX_GRAD, exact, d, scores) ? scores : NULL;
 }
 
-/* All three at once. *done: the device has done it. */
+/* All three gradients in one call. Sets *done if the device computed them. */
 static bool fused_back(situ_grad_call *g, situ_tensor *up, bool *done) {
   const attention_params *p = g->params;
   *done = g->out[STATS] != NULL;
   if (!*done) return true;
   situ_tensor *dx[3];
-  for (int k = QUERY; k <= VALUE; k++) /* without gaps, whatever the operand is */
+  for (int k = QUERY; k <= VALUE; k++) /* contiguous, whatever the operand's strides */
     if (!(dx[k] = situ_empty(g->shape[k], &(situ_options){ .dtype = g->dtype[k], .device = g->device }))) return false;
   situ_work work = { .verb = SITU_VERB_ATTENTION,
                      .op = SITU_ATTENTION_GRAD,
@@ -216,7 +218,7 @@ static bool fused_back(situ_grad_call *g, situ_tensor *up, bool *done) {
   return !*done || situ_launch(g->op->name, g->device, &work);
 }
 
-/* The weights, where only their sums were kept and the device has no way back from those. */
+/* The weights, recomputed if forward kept only logsumexp and the device offers no fused backward for it. */
 static situ_tensor *weights_of(const situ_grad_call *g) {
   const attention_params *p = g->params;
   if (g->out[WEIGHTS]) return g->out[WEIGHTS];

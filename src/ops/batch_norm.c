@@ -1,4 +1,4 @@
-/* batch_norm: each channel normalised by the batch's statistics, or by the running ones.
+/* batch_norm: normalises each channel by the batch's statistics, or by the running ones.
    SPDX-License-Identifier: MIT */
 #include <math.h>
 
@@ -47,7 +47,7 @@ static bool infer(situ_call *c) {
   return true;
 }
 
-/* The running variance is the unbiased one; the kernel updates both when training. */
+/* The running variance is unbiased; in training the kernel updates both statistics. */
 static bool forward(situ_call *c) {
   const batch_norm_params *p = c->params;
   situ_tensor *x = situ_contiguous(c->in[0]), *weight = c->in[3] ? situ_contiguous(c->in[3]) : NULL,
@@ -90,7 +90,7 @@ static bool backward(situ_grad_call *g) {
     out[k] = situ__desc(g->dx[i]);
   }
   if (g->device.kind == SITU_META) return true;
-  if (!situ_desc(x)->numel) { /* of nothing, weight and bias have a gradient of 0 */
+  if (!situ_desc(x)->numel) { /* an empty batch gives weight and bias a gradient of 0 */
     for (int k = 1; k < 3; k++)
       if (g->dx[operand[k]] && !situ_zero_(g->dx[operand[k]])) return false;
     return true;

@@ -7,7 +7,7 @@
 
 /* ---- shape and dtype ---- */
 
-/* Whole numbers divide into f32. */
+/* Integers divide into f32. */
 static bool infer_quotient(situ_call *c) {
   if (!situ_infer_broadcast(c)) return false;
   if (!situ_dtype_is_floating(c->dtype[0])) c->dtype[0] = c->compute = SITU_F32;
@@ -34,7 +34,7 @@ static bool infer_difference(situ_call *c) {
 
 static bool forward(situ_call *c) { return situ__elementwise(c, SITU_VERB_BINARY, NULL, 0); }
 
-/* ---- gradients; the tape sums what broadcasting spread ---- */
+/* ---- gradients; the tape sums what was broadcast ---- */
 
 static bool add_backward(situ_grad_call *g) { return GIVE(0, g->grad[0]) && GIVE(1, g->grad[0]); }
 static bool sub_backward(situ_grad_call *g) { return GIVE(0, g->grad[0]) && GIVE(1, situ_neg(g->grad[0])); }
@@ -47,12 +47,12 @@ static bool div_backward(situ_grad_call *g) {
   return GIVE(0, situ_div(up, b)) && GIVE(1, situ_neg(situ_mul(up, situ_div(situ_div(a, b), b))));
 }
 
-/* Rounded results are flat. */
+/* Rounding functions have a gradient of 0. */
 static bool zero_backward(situ_grad_call *g) {
   return GIVE(0, situ_zeros_like(g->grad[0], NULL)) && GIVE(1, situ_zeros_like(g->grad[0], NULL));
 }
 
-/* a^0 is flat in a even at a = 0; 0^b is flat in b for b >= 0. */
+/* At a = 0, a^0 has a gradient of 0 with respect to a; 0^b has one of 0 with respect to b for b >= 0. */
 static bool pow_backward(situ_grad_call *g) {
   situ_tensor *a = g->in[0], *b = g->in[1], *y = g->out[0], *up = g->grad[0];
   return GIVE(0, situ_masked_fill(situ_mul(up, situ_mul(b, situ_pow(a, situ_sub_scalar(b, 1)))), situ_eq_scalar(b, 0),
@@ -70,7 +70,7 @@ static bool remainder_backward(situ_grad_call *g) {
          GIVE(1, situ_neg(situ_mul(g->grad[0], situ_div_mode(g->in[0], g->in[1], SITU_ROUND_FLOOR))));
 }
 
-/* The loser gets no gradient; equals share it. Beside a NaN nobody loses. */
+/* The smaller (for minimum: the larger) operand gets no gradient; equal operands share it. With a NaN both get it. */
 static situ_tensor *share(situ_tensor *up, situ_tensor *a, situ_tensor *b, situ_tensor *loses) {
   return situ_masked_fill(situ_where(situ_eq(a, b), situ_mul_scalar(up, 0.5), up), loses, 0);
 }
@@ -128,8 +128,10 @@ BITS(and) BITS(or) BITS(xor)
 #define PUBLIC(id) \
   situ_tensor *situ_##id(situ_tensor *a, situ_tensor *b) { return situ_op_run2(&id##_op, a, b, NULL); }
     /* clang-format off */
-PUBLIC(add) PUBLIC(sub) PUBLIC(mul) PUBLIC(div) PUBLIC(pow) PUBLIC(fmod) PUBLIC(remainder) PUBLIC(maximum) PUBLIC(minimum)
-PUBLIC(eq) PUBLIC(ne) PUBLIC(lt) PUBLIC(le) PUBLIC(gt) PUBLIC(ge) PUBLIC(logical_and) PUBLIC(logical_or) PUBLIC(logical_xor)
+PUBLIC(add) PUBLIC(sub) PUBLIC(mul) PUBLIC(div) PUBLIC(pow) PUBLIC(fmod) PUBLIC(remainder)
+PUBLIC(maximum) PUBLIC(minimum)
+PUBLIC(eq) PUBLIC(ne) PUBLIC(lt) PUBLIC(le) PUBLIC(gt) PUBLIC(ge)
+PUBLIC(logical_and) PUBLIC(logical_or) PUBLIC(logical_xor)
 PUBLIC(bitwise_and) PUBLIC(bitwise_or) PUBLIC(bitwise_xor)
     /* clang-format on */
 
@@ -156,8 +158,8 @@ situ_tensor *situ_floor_divide(situ_tensor *a, situ_tensor *b) {
   return situ_op_run2(&div_floor_op, a, b, NULL);
 }
 
-/* b times alpha; 1, the common case, costs nothing. The operands are looked at first: a mismatch is to be told of b, not of
-   what was computed of it. A fraction of whole numbers is refused where the sum is to be whole. */
+/* b times alpha; 1, the common case, costs nothing. Checks the operands first, so that errors name b, not the product.
+   Refuses a fractional alpha if the sum must be an integer. */
 static situ_tensor *times(const char *op, const situ_tensor *a, situ_tensor *b, double alpha) {
   static const situ_op schema = { .name = "add_alpha", .operand = { { "input", 0 }, { "other", 0 } } };
   if (alpha == 1 || !situ__alive(a) || !situ__alive(b)) return b;

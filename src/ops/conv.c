@@ -1,18 +1,19 @@
-/* Convolutions, and the transposed one, whose forward is the gradient of the plain one. One dimension is two of height 1.
+/* Convolutions, and transposed ones, whose forward is the data gradient of the plain one. One dimension is computed as
+   two, of height 1.
    SPDX-License-Identifier: MIT */
 #include "base/fail.h"
 #include "base/size.h"
 #include "ops/ops.h"
 
-/* ---- the window, from options whose zero is torch's default ---- */
+/* ---- the window, from options where zero means torch's default ---- */
 
-/* What a list says for dimension d of `spatial`: one value serves all. */
+/* The list's value for dimension d of `spatial`; a single value holds for all dimensions. */
 static bool entry(const situ_call *c, const char *name, const situ_shape *list, int spatial, int d, int64_t missing,
                   int64_t *out) {
   if (list->ndim != 0 && list->ndim != 1 && list->ndim != spatial)
     return situ_refuse(c, SITU_E_ARG, "%s has %d values, must have 1 or %d", name, list->ndim, spatial);
   *out = list->ndim == 0 ? missing : list->dim[list->ndim == 1 ? 0 : d];
-  const int64_t least = missing; /* stride and dilation are 1 or more, padding is 0 or more */
+  const int64_t least = missing; /* stride and dilation are at least 1, padding is at least 0 */
   if (*out < least)
     return situ_refuse(c, SITU_E_ARG, "%s is %lld, must be at least %lld", name, (long long)*out, (long long)least);
   /* kernels multiply it by sizes */
@@ -37,7 +38,7 @@ static bool read_window(const situ_call *c, const situ_conv_options *o, const si
   return w->groups > 0 || situ_refuse(c, SITU_E_ARG, "groups is %lld, must be positive", (long long)w->groups);
 }
 
-/* A checked call's window, for forward and backward. */
+/* The window of a checked call, for forward and backward. */
 static situ_window window_of(const situ_op *op, const situ_conv_options *o, const situ_shape *weight) {
   const situ_call c = { .op = op };
   situ_window w;
@@ -52,7 +53,7 @@ static bool refuse_shape(const situ_call *c, const char *what, const situ_shape 
   return situ_refuse(c, SITU_E_SHAPE, "%s is %s, must be %s", what, situ_shape_text(shape, text), wanted);
 }
 
-/* Ranks, groups, channels and bias; sets the window and the result's shape but for its height and width. */
+/* Checks ranks, groups, channels and bias; sets the window and the result's shape except height and width. */
 static bool check_shapes(situ_call *c, bool transposed, situ_window *w) {
   const situ_view_desc *bias = situ__desc(c->in[2]);
   const situ_shape x = situ__shape(situ__desc(c->in[0])), weight = situ__shape(situ__desc(c->in[1]));
@@ -87,7 +88,7 @@ static bool check_shapes(situ_call *c, bool transposed, situ_window *w) {
   return true;
 }
 
-/* dilation (kernel - 1) + 1: what a window covers. */
+/* dilation (kernel - 1) + 1: the extent of a window. */
 static bool reach(const situ_window *w, int d, int64_t *out) {
   return situ__mul_i64(w->dilation[d], w->kernel[d] - 1, out) && situ__add_i64(*out, 1, out);
 }
@@ -160,7 +161,7 @@ static bool launch(const situ_op *op, situ_device device, situ_conv_pass pass, c
                                    .window = w });
 }
 
-/* A gradient of the operand's shape; zeros where nothing flows. */
+/* A gradient of the operand's shape; zeros if `a` has no elements. */
 static situ_tensor *gradient(const situ_grad_call *g, int operand, situ_conv_pass pass, const situ_window *w,
                              situ_tensor *a, situ_tensor *b) {
   situ_tensor *dx = situ_op_new(g->op->name, g->shape[operand], g->dtype[operand], g->device);
@@ -169,7 +170,7 @@ static situ_tensor *gradient(const situ_grad_call *g, int operand, situ_conv_pas
   return launch(g->op, g->device, pass, w, a, b, NULL, dx) ? dx : NULL;
 }
 
-/* The bias is added to every pixel: its gradient is the sum of theirs. */
+/* The bias is added to every pixel: its gradient is the sum over all pixels. */
 static situ_tensor *bias_gradient(const situ_grad_call *g) {
   situ_tensor *up = g->grad[0];
   const int channel = situ_dim(up) - g->op->code - 1;
@@ -209,7 +210,7 @@ static bool transposed_backward(situ_grad_call *g) {
   return !g->wants[2] || (g->dx[2] = bias_gradient(g)) != NULL;
 }
 
-/* As if the input had the channels that the weight is for. */
+/* For a dry run: assumes that the input has the channels that the weight expects. */
 static bool conv_mend(situ_call *c) {
   const situ_conv_options *o = c->params;
   const situ_view_desc *x = situ__desc(c->in[0]), *w = situ__desc(c->in[1]);

@@ -1,9 +1,9 @@
-/* Copies: clone, contiguous, casts, copy_, and the way between devices.
+/* Copies: clone, contiguous, casts, copy_, and transfers between devices.
    SPDX-License-Identifier: MIT */
 #include "base/fail.h"
 #include "ops/ops.h"
 
-/* ---- clone, to_dtype: a row-major copy in a dtype of choice ---- */
+/* ---- clone, to_dtype: a row-major copy in a given dtype ---- */
 
 typedef struct cast_params {
   situ_dtype dtype;
@@ -26,7 +26,7 @@ static bool copy_forward(situ_call *c) {
                                    .out = { situ__desc(c->out[0]) } });
 }
 
-/* The gradient is cast back to the operand's dtype by the tape. */
+/* The tape casts the gradient back to the operand's dtype. */
 static bool identity_backward(situ_grad_call *g) { return (g->dx[0] = g->grad[0]) != NULL; }
 
 SITU_OP(clone_op) = { .name = "clone",
@@ -64,7 +64,7 @@ static bool copy_infer(situ_call *c) {
   situ_shape own = situ__shape(&c->in[0]->view), both = own, src = situ__shape(&c->in[1]->view);
   if (!situ_shape_broadcast(c->op->name, &both, &src)) return false;
   c->shape[0] = both;
-  c->dtype[0] = (situ_dtype)c->in[0]->view.dtype; /* any dtype is cast */
+  c->dtype[0] = (situ_dtype)c->in[0]->view.dtype; /* copy_ casts any dtype */
   return true;
 }
 
@@ -97,7 +97,7 @@ situ_tensor *situ_copy_(situ_tensor *x, situ_tensor *src) {
 
 /* ---- to: the same values on another device ---- */
 
-/* Where to, and where from for the way back; who needs it, and why. */
+/* Target and source device, the latter for backward; which module needs the copy, and why. */
 typedef struct to_params {
   situ_device to, from;
   const char *op;
@@ -118,7 +118,7 @@ static bool to_infer(situ_call *c) {
   return true;
 }
 
-/* Made on the other device as it would have been there. */
+/* Creates a tensor with a recipe on the other device directly, with the values that the recipe gives there. */
 static bool follow_recipe(situ_call *c) {
   const situ_view_desc *y = situ__desc(c->out[0]), *x = situ__desc(c->in[0]);
   bool whole = x->contiguous && x->storage->bytes == y->storage->bytes;

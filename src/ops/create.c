@@ -1,4 +1,4 @@
-/* Making tensors of constants and ranges; what has no operand has no check to pass, only a device to be resolved.
+/* Creates tensors of constants and ranges. These ops have no operands to check, only a device to resolve.
    SPDX-License-Identifier: MIT */
 #include <float.h>
 #include <math.h>
@@ -9,7 +9,7 @@
 static situ_dtype dtype_or(const situ_options *o, situ_dtype otherwise) { return o && o->dtype ? o->dtype : otherwise; }
 static situ_device device_of(const situ_options *o) { return o ? o->device : (situ_device){ 0 }; }
 
-/* Runs work on a new tensor, unless there is nothing to run it on. */
+/* Runs work on a new tensor, unless it is NULL or empty. */
 static bool launch(const char *op, situ_tensor *t, const situ_work *work) {
   return !t->view.numel || situ_launch(op, t->view.storage->device, work);
 }
@@ -22,7 +22,7 @@ static situ_tensor *finish(situ_tensor *t, const situ_options *o) {
 
 bool situ__fits(const char *op, double value, situ_dtype dtype) {
   if ((unsigned)dtype >= SITU_DTYPES || dtype == SITU_BOOL)
-    return true; /* a wrong dtype is refused by who makes the tensor */
+    return true; /* the caller, which creates the tensor, refuses a wrong dtype */
   if ((situ_dtype_is_floating(dtype) && !isfinite(value)) ||
       (value >= situ__dtypes[dtype].lowest && value <= situ__dtypes[dtype].largest))
     return true;
@@ -31,7 +31,7 @@ bool situ__fits(const char *op, double value, situ_dtype dtype) {
   return false;
 }
 
-/* 2^63 itself is what INT64_MAX becomes as a double. */
+/* INT64_MAX as a double is 2^63. */
 int64_t situ__whole(double value) {
   return value >= 0x1p63 ? INT64_MAX : isnan(value) ? 0 : value <= -0x1p63 ? INT64_MIN : (int64_t)value;
 }
@@ -68,7 +68,7 @@ situ_tensor *situ_scalar_tensor(double value, const situ_options *o) {
 
 /* ---- like another ---- */
 
-/* x's dtype and device unless the options say otherwise; false: x is no tensor. */
+/* x's dtype and device unless the options specify others. Returns false if x is not a tensor. */
 static bool like(const char *op, const situ_tensor *x, const situ_options *o, situ_shape *shape, situ_options *out) {
   if (!situ__need(op, "input", x)) return false;
   *shape = situ__shape(&x->view);
@@ -106,7 +106,7 @@ situ_tensor *situ_randint_like(situ_tensor *x, int64_t low, int64_t high, const 
 
 /* ---- ranges ---- */
 
-/* bool has no steps between its two values. */
+/* A range of bool has no step. */
 static bool is_countable(const char *op, situ_dtype dtype) {
   if (dtype != SITU_BOOL) return true;
   situ__fail(SITU_E_DTYPE, op, "bool cannot hold a range; make it in an integer dtype and compare");
@@ -138,7 +138,7 @@ situ_tensor *situ_arange(double start, double end, double step, const situ_optio
   return finish(t, o);
 }
 
-/* A bound as a whole dtype has it: torch cuts both before it counts. */
+/* A bound in an integer dtype: torch truncates both bounds before it counts. */
 static double cut(double bound, situ_dtype dtype) {
   return dtype == SITU_U8 ? (double)(uint8_t)(int)bound : trunc(bound);
 }
@@ -190,7 +190,7 @@ situ_tensor *situ_eye(int64_t n, int64_t m, const situ_options *o) {
   return finish(t, o);
 }
 
-/* ---- in place: the old values, and their gradient, are gone ---- */
+/* ---- in place: the old values and their gradient are lost ---- */
 
 typedef struct fill_params {
   double value;

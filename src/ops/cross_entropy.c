@@ -1,4 +1,4 @@
-/* cross_entropy and nll_loss. With class indices both are one fused op; with probabilities cross_entropy is made of
+/* cross_entropy and nll_loss. With class indices both are one fused op; with probabilities cross_entropy consists of
    log_softmax and a product.
    SPDX-License-Identifier: MIT */
 #include "base/fail.h"
@@ -23,7 +23,7 @@ static situ_shape places(const situ_shape *x) {
   return SITU_SHAPE(shape.dim[0], shape.dim[2]);
 }
 
-/* Results: the loss, the total weight that a mean divides by, and logsumexp for the way back. */
+/* Results: the loss, the total weight that a mean divides by, and logsumexp for backward. */
 static bool infer(situ_call *c) {
   const nll_params *p = c->params;
   situ_shape x = situ__shape(situ__desc(c->in[0])), t = situ__shape(situ__desc(c->in[1])), want = x;
@@ -45,7 +45,7 @@ static bool infer(situ_call *c) {
   c->dtype[0] = (situ_dtype)situ__desc(c->in[0])->dtype;
   c->shape[1] = SITU_SCALAR;
   c->shape[2] = places(&x);
-  /* What the way back divides by and takes off: f16 could not even count to 2049. */
+  /* Backward divides by the one and subtracts the other, so they are wider: f16 could not even count to 2049. */
   c->dtype[1] = c->dtype[0] == SITU_F64 ? SITU_F64 : SITU_F32;
   c->dtype[2] = p->logits ? c->dtype[1] : SITU_DTYPE_DEFAULT;
   return true;
@@ -59,7 +59,7 @@ static situ_work work_of(const nll_params *p, int pass, situ_dtype compute) {
                       .integer = { p->ignore_index, p->reduction, p->logits } };
 }
 
-/* Row-major operands; class indices in i64. */
+/* Makes operands contiguous and class indices i64. */
 static bool prepare(situ_tensor *const *in, situ_tensor **x, situ_tensor **target, situ_tensor **weight) {
   *x = situ_contiguous(in[0]);
   *target = situ_contiguous(situ_to_dtype(in[1], SITU_I64));
@@ -143,12 +143,12 @@ static bool good(const char *op, const nll_params *p) {
   return false;
 }
 
-/* torch takes class indices of u8 too. */
+/* torch accepts class indices of u8, too. */
 static situ_tensor *indices_of(situ_tensor *target) {
   return situ__alive(target) && target->view.dtype == SITU_U8 ? situ_to_dtype(target, SITU_I64) : target;
 }
 
-/* - sum over classes of weight t log_softmax(x); a mean divides by the number of samples. */
+/* -sum over classes of weight t log_softmax(x); a mean divides by the number of samples. */
 static situ_tensor *of_probabilities(situ_tensor *input, situ_tensor *target, situ_tensor *weight,
                                      const nll_params *p) {
   const char *op = "cross_entropy";

@@ -1,4 +1,4 @@
-/* dropout: a mask of zeroes, drawn once, that the way back uses again.
+/* dropout: backward uses the mask of zeros that forward draws.
    SPDX-License-Identifier: MIT */
 #include "base/fail.h"
 #include "ops/ops.h"

@@ -1,5 +1,5 @@
-/* Picking elements and rows by index, and placing them: gather and scatter families, embedding, one_hot.
-   Kernels check every index before they touch memory.
+/* Reading and writing elements and rows by index: the gather and scatter families, embedding, one_hot. Kernels check
+   every index before they access memory.
    SPDX-License-Identifier: MIT */
 #include "base/fail.h"
 #include "ops/ops.h"
@@ -14,7 +14,7 @@ static situ_tensor *zeros(const situ_grad_call *g, int operand) {
   return situ_zeros(g->shape[operand], &(situ_options){ .dtype = situ_dtype_of(g->grad[0]), .device = g->device });
 }
 
-/* Where operand's gradient is added up: what was collected already, or zeros. */
+/* The tensor in which operand's gradient is accumulated: its gradient so far, or zeros. */
 static situ_tensor *sum_of(situ_grad_call *g, int operand) {
   situ_tensor *sum = situ_grad_collected(g, operand);
   return sum ? sum : (g->dx[operand] = zeros(g, operand));
@@ -62,7 +62,7 @@ SITU_OP(index_select_op) = { .name = "index_select",
                              .forward = rows_forward,
                              .backward = rows_backward };
 
-/* dim made non-negative against x. */
+/* Wraps a negative dim. */
 static bool params_for(const char *op, const situ_tensor *x, int dim, index_params *p) {
   return situ__need(op, "input", x) && situ_wrap_dim(op, dim, x->view.ndim, &p->dim);
 }
@@ -74,7 +74,7 @@ situ_tensor *situ_index_select(situ_tensor *x, int dim, situ_tensor *index) {
 
 /* ---- gather: single elements ---- */
 
-/* The index may be smaller than x but along dim; for scatter src must be at least as large as it. */
+/* The index may be smaller than x except along dim; for scatter src must be at least as large as the index. */
 static bool fits(const situ_call *c, const situ_view_desc *index, const situ_view_desc *other, const char *name,
                  int except) {
   situ_view_desc room[2];
@@ -114,7 +114,7 @@ situ_tensor *situ_gather(situ_tensor *x, int dim, situ_tensor *index) {
   return params_for("gather", x, dim, &p) ? situ_op_run2(&gather_op, x, index, &p) : NULL;
 }
 
-/* numpy's rule: both broadcast to each other but along dim. */
+/* numpy's rule: both are broadcast to each other except along dim. */
 situ_tensor *situ_take_along_dim(situ_tensor *x, situ_tensor *index, int dim) {
   SITU__MADE_OF_OPS("take_along_dim");
   index_params p = { 0 };
@@ -168,7 +168,8 @@ static bool scatter_verb(situ_call *c, int mode) {
                                                           .integer = { p->dim } });
 }
 
-/* Nothing can be placed where there is no place; the kernel, which checks the values, is not run for an empty result. */
+/* A dimension of size 0 has no valid index. Checked here, as the kernel, which checks the values, is not run for an
+   empty result. */
 static bool has_room(const situ_call *c) {
   const index_params *p = c->params;
   const situ_view_desc *x = situ__desc(c->in[0]), *index = situ__desc(c->in[1]);
@@ -265,7 +266,7 @@ situ_tensor *situ_index_add_(situ_tensor *x, int dim, situ_tensor *index, situ_t
   return place(&index_add_op, x, dim, index, src, alpha, true);
 }
 
-/* One value everywhere: an expanded source, so nothing is filled. */
+/* One value everywhere: src is an expanded scalar, so nothing is filled. */
 situ_tensor *situ_scatter_value(situ_tensor *x, int dim, situ_tensor *index, double value) {
   SITU__MADE_OF_OPS("scatter_value");
   if (!situ__need("scatter_value", "input", x) || !situ__need("scatter_value", "index", index)) return NULL;

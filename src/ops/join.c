@@ -1,4 +1,4 @@
-/* Joining and cutting: cat, stack, split, chunk, unbind, and the copies made of them: flip, roll, repeat.
+/* Joining and splitting: cat, stack, split, chunk, unbind, and copies made of them: flip, roll, repeat.
    SPDX-License-Identifier: MIT */
 #include "autograd/view.h"
 #include "base/alloc.h"
@@ -12,7 +12,7 @@ typedef struct cat_params {
   int dim;
 } cat_params;
 
-/* torch's one exception: an empty 1-D tensor joins whatever it is given with, and adds nothing. */
+/* torch's one exception: an empty 1-D tensor may be joined with any tensors, and adds nothing. */
 static bool adds_nothing(int ndim, int64_t size) { return ndim == 1 && size == 0; }
 
 static bool cat_infer(situ_call *c) {
@@ -42,7 +42,7 @@ static bool cat_infer(situ_call *c) {
   return true;
 }
 
-/* The piece of `whole` that operand starts at `at` along d. */
+/* The part of `whole` where an operand of `size`, starting at `at` along d, is copied. */
 static situ_view_desc piece(const situ_view_desc *whole, int d, int64_t at, int64_t size) {
   situ_view_desc v = *whole;
   v.offset += at * v.stride[d];
@@ -85,7 +85,7 @@ static bool cat_backward(situ_grad_call *g) {
   return true;
 }
 
-/* As if all were as large as the first but along the dimension. */
+/* For a dry run: assumes that all tensors have the first one's sizes except along the dimension. */
 static bool cat_mend(situ_call *c) {
   int d = ((const cat_params *)c->params)->dim;
   c->shape[0] = situ__shape(situ__desc(c->in[0]));
@@ -154,7 +154,7 @@ static situ_status room_for(const char *op, int64_t pieces, situ_tensor **out, c
   return SITU_OK;
 }
 
-/* As in torch, what one call returns several of cannot be written in place where that is recorded. */
+/* As in torch, if a call returns several views, recording mode forbids writing them in place. */
 static situ_tensor *one_of(situ_tensor *view) {
   if (view) situ__view_fix(view, SITU__VIEW_ONE_OF);
   return view;
@@ -265,13 +265,13 @@ SITU_OP(flip_op) = { .name = "flip",
 
 situ_tensor *situ_flip(situ_tensor *x, situ_shape dims) { return situ_op_run1(&flip_op, x, &(flip_params){ dims }); }
 
-/* ---- roll: two pieces change places, a dimension at a time ---- */
+/* ---- roll: two pieces are swapped, one dimension at a time ---- */
 
 situ_tensor *situ_roll(situ_tensor *x, situ_shape shifts, situ_shape dims) {
   SITU__MADE_OF_OPS("roll");
   if (!situ__need("roll", "input", x)) return NULL;
   situ_shape own = situ__shape(&x->view);
-  if (!dims.ndim) { /* torch: no dimensions means the flattened tensor */
+  if (!dims.ndim) { /* torch: without dimensions the flattened tensor is rolled */
     if (shifts.ndim != 1) {
       situ__fail(SITU_E_ARG, "roll", "%d shifts without dimensions: exactly one is needed", shifts.ndim);
       return NULL;

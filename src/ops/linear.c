@@ -1,11 +1,11 @@
-/* linear: input weight^T + bias, and the same with an activation behind it. A device may have SITU_VERB_LINEAR, which makes the
-   bias, the activation and the gradient of the bias parts of the products that they go with; else they are composed here.
+/* linear: input weight^T + bias, and the same with an activation. If the device supports SITU_VERB_LINEAR, bias,
+   activation and the gradient of the bias are fused into the products; else they are composed here.
    SPDX-License-Identifier: MIT */
 #include "base/fail.h"
 #include "ops/ops.h"
 
 enum { INPUT, WEIGHT, BIAS };
-enum { RESULT, BEFORE }; /* BEFORE: what gelu was given; absent without it */
+enum { RESULT, BEFORE }; /* BEFORE: GELU's input; absent for other activations */
 enum { NUMBERS = SITU_FLOATING | SITU_INTEGRAL | SITU_SAME };
 
 typedef struct linear_params {
@@ -40,7 +40,7 @@ static bool infer(situ_call *c) {
   return true;
 }
 
-/* relu's gradient follows from its result; gelu's is kept only where there may be a way back. */
+/* relu's gradient needs only its result; GELU's input is kept only if backward may run. */
 static bool activation_infer(situ_call *c) {
   const linear_params *p = c->params;
   if (!infer(c)) return false;
@@ -52,7 +52,7 @@ static bool activation_infer(situ_call *c) {
   return true;
 }
 
-/* As if the input had the features that the weight is for. */
+/* For a dry run: assumes that the input has the features that the weight expects. */
 static bool mend(situ_call *c) {
   return situ__desc(c->in[WEIGHT])->ndim == 2 &&
          situ_mend_size(c, INPUT, situ__desc(c->in[INPUT])->ndim - 1, situ__desc(c->in[WEIGHT])->size[1]);
@@ -60,7 +60,7 @@ static bool mend(situ_call *c) {
 
 /* ---- forward ---- */
 
-/* A matrix whose rows are the last dimension of v, which is one or has no gaps. */
+/* A matrix whose rows are the last dimension of v, which must be a matrix or contiguous. */
 static const situ_view_desc *rows_of(const situ_view_desc *v, int64_t count, situ_view_desc *room) {
   return v->ndim == 2 ? v : situ_desc_reshape(v, SITU_SHAPE(count, v->size[v->ndim - 1]), room);
 }
@@ -106,7 +106,7 @@ static bool activated_rows(situ_call *c, const situ_view_desc *x) {
                                                                          .out = { y } });
 }
 
-/* Only an input that is neither a matrix nor without gaps is copied, and needs a scope for it. */
+/* Copies an input that is neither a matrix nor contiguous, which needs a scope; others are used in place. */
 static bool on_rows(situ_call *c, bool (*of_rows)(situ_call *, const situ_view_desc *)) {
   const situ_view_desc *x = situ__desc(c->in[INPUT]);
   if (x->ndim == 2 || x->contiguous) return of_rows(c, x);
@@ -126,7 +126,7 @@ static situ_tensor *as_rows(situ_tensor *x) {
   return situ_dim(x) == 2 ? x : situ_dim(x) == 1 ? situ_unsqueeze(x, 0) : situ_flatten(x, 0, -2);
 }
 
-/* Gradients of weight and bias in one product, where the device has that. *done: it had. */
+/* Gradients of weight and bias in one product, if the device supports it. Sets *done if it did. */
 static bool together(situ_grad_call *g, situ_tensor *rows, situ_tensor *x, bool *done) {
   if (!g->wants[WEIGHT] || !g->wants[BIAS] || !situ__has_verb(g->device, SITU_VERB_LINEAR) ||
       g->device.kind == SITU_META)
@@ -188,7 +188,7 @@ SITU_OP(linear_op) = { .name = "linear",
                        .mend = mend,
                        .backward = backward };
 
-/* One output without a dimension for it, as in torch, which takes no bias then either. */
+/* A 1-D weight: one output without a dimension; as in torch, it takes no bias. */
 static situ_tensor *of_vector(situ_tensor *input, situ_tensor *weight, situ_tensor *bias) {
   SITU__MADE_OF_OPS("linear");
   if (!situ__together(&linear_op, (situ_tensor *[]){ input, weight, bias }, 3)) return NULL;

@@ -1,4 +1,5 @@
-/* Losses made of other ops: mean squared and absolute errors, binary cross entropy, Kullback-Leibler divergence.
+/* Losses that consist of other ops: mean squared and absolute errors, binary cross entropy, Kullback-Leibler
+   divergence.
    SPDX-License-Identifier: MIT */
 #include <math.h>
 
@@ -16,19 +17,19 @@ static situ_tensor *reduced(const char *op, situ_tensor *each, situ_reduction re
 }
 
 static bool is_floating(const situ_tensor *x) { return situ_dtype_is_floating((situ_dtype)x->view.dtype); }
-/* Losses that torch has no kernel for in whole numbers. */
+/* For losses that torch does not support for integers. */
 static bool any_floating(const char *op, situ_tensor *input, situ_tensor *target) {
   if (is_floating(input) || is_floating(target)) return true;
   situ__fail(SITU_E_DTYPE, op, "input is %s, target %s: one must be a floating dtype",
              situ_dtype_name((situ_dtype)input->view.dtype), situ_dtype_name((situ_dtype)target->view.dtype));
   return false;
 }
-/* bool beside floating numbers is 0 and 1. */
+/* Converts bool to the other operand's floating dtype: 0 and 1. */
 static situ_tensor *numbers(situ_tensor *x, const situ_tensor *other) {
   return x->view.dtype == SITU_BOOL && is_floating(other) ? situ_to_dtype(x, (situ_dtype)other->view.dtype) : x;
 }
 
-/* What most of them ask of their two operands; autocast has losses computed in f32. */
+/* Checks that most losses share; under autocast the operands are cast to f32. */
 static bool pair(const char *op, situ_tensor **input, situ_tensor **target) {
   const situ_op schema = { .name = op,
                            .operand = { { "input", 0 }, { "target", 0 } },
@@ -63,13 +64,13 @@ situ_tensor *situ_smooth_l1_loss(situ_tensor *input, situ_tensor *target, double
   if (!(input = numbers(input, target)) || !(target = numbers(target, input))) return NULL;
   if (beta == 0) return situ_l1_loss(input, target, reduction);
   situ_tensor *d = situ_abs(situ_sub(input, target));
-  /* a far d must not reach the square: in the gradient, the 0 of the branch not taken would meet an Inf */
+  /* large values of d are not squared: in the gradient, the 0 of the branch not taken would be multiplied by Inf */
   situ_tensor *is_far = situ_ge_scalar(d, beta), *far = situ_sub_scalar(d, beta / 2);
   situ_tensor *near = situ_mul_scalar(situ_square(situ_masked_fill(d, is_far, 0)), 0.5 / beta);
   return reduced("smooth_l1_loss", situ_where(is_far, far, near), reduction);
 }
 
-/* A factor of the loss: it must broadcast to the input's shape, and not beyond it. */
+/* A factor of the loss must broadcast to the input's shape without enlarging it. */
 static bool spreads_to(const char *op, const char *name, const situ_tensor *factor, const situ_tensor *input) {
   if (!factor) return true;
   const situ_shape own = situ__shape(&factor->view), whole = situ__shape(&input->view);
@@ -83,8 +84,8 @@ static bool spreads_to(const char *op, const char *name, const situ_tensor *fact
   return good;
 }
 
-/* (1 - t) x + softplus(-x), which cannot overflow; pos_weight scales the part of t = 1. From the threshold on softplus(-x) is -x to the
-   last bit of f64. */
+/* (1 - t) x + softplus(-x), which cannot overflow; pos_weight scales the t = 1 part. From the threshold on,
+   softplus(-x) equals -x to the last bit of f64. */
 situ_tensor *situ_binary_cross_entropy_with_logits(situ_tensor *input, situ_tensor *target, situ_tensor *weight,
                                                    situ_tensor *pos_weight, situ_reduction reduction) {
   SITU__MADE_OF_OPS("binary_cross_entropy_with_logits");

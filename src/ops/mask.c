@@ -1,4 +1,4 @@
-/* Masks: filling and picking where a condition holds.
+/* Masks: filling and selecting where a condition holds.
    SPDX-License-Identifier: MIT */
 #include "base/fail.h"
 #include "ops/ops.h"
@@ -51,9 +51,9 @@ situ_tensor *situ_masked_fill_(situ_tensor *x, situ_tensor *mask, double value) 
   return situ_op_run_(&masked_fill_op, (situ_tensor *[]){ x, mask }, 2, &(fill_params){ value });
 }
 
-/* ---- nonzero, masked_select: sizes depend on values, so the device is waited for ---- */
+/* ---- nonzero, masked_select: sizes depend on values, so these wait for the device ---- */
 
-/* How many elements are not 0; -1: recorded. */
+/* The number of nonzero elements. Returns -1 after recording an error. */
 static int64_t count_nonzero(const char *op, situ_tensor *x) {
   int64_t count = -1;
   if (!x->view.numel) return 0;

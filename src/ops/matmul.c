@@ -1,4 +1,4 @@
-/* Matrix products: matmul and its relatives.
+/* Matrix products: matmul and related functions.
    SPDX-License-Identifier: MIT */
 #include <stddef.h>
 #include <string.h>
@@ -6,7 +6,7 @@
 #include "base/fail.h"
 #include "ops/ops.h"
 
-/* ---- views that the verb wants ---- */
+/* ---- views for the verb ---- */
 
 const situ_view_desc *situ__transposed(const situ_view_desc *v, situ_view_desc *room) {
   const int m = v->ndim - 2, n = v->ndim - 1;
@@ -19,7 +19,7 @@ const situ_view_desc *situ__transposed(const situ_view_desc *v, situ_view_desc *
   room->size[n] = v->size[m];
   room->stride[m] = v->stride[n];
   room->stride[n] = v->stride[m];
-  room->contiguous = false; /* at most a chance missed: the product takes any strides */
+  room->contiguous = false; /* false is always safe, as the product takes any strides */
   return room;
 }
 
@@ -88,7 +88,7 @@ static bool bmm_infer(situ_call *c) {
   return a == b || differ(c, situ__desc(c->in[0]), situ__desc(c->in[1]), a, b);
 }
 
-/* As if the rows of the first were as long as the columns of the second. */
+/* For a dry run: assumes that the first matrix's rows are as long as the second's columns. */
 static bool product_mend(situ_call *c) {
   const situ_view_desc *a = situ__desc(c->in[0]), *b = situ__desc(c->in[1]);
   return a->ndim >= 2 && b->ndim >= 2 && situ_mend_size(c, 0, a->ndim - 1, b->size[b->ndim - 2]);
@@ -103,7 +103,7 @@ static bool product_forward(situ_call *c) {
 /* up x b^T. */
 static situ_tensor *grad_left(situ_tensor *up, situ_tensor *b) { return situ_matmul(up, situ_transpose(b, -2, -1)); }
 
-/* a^T x up; where b had no batch, the batch of a is more rows of one product. */
+/* a^T x up; if b has no batch dimensions, the batch of a is more rows of one product. */
 static situ_tensor *grad_right(situ_tensor *a, situ_tensor *up, int b_ndim) {
   if (b_ndim == 2 && situ_dim(a) > 2) {
     a = situ_flatten(a, 0, -2);
@@ -134,7 +134,7 @@ PRODUCT(bmm, "input", "mat2", bmm_infer)
 situ_tensor *situ_mm(situ_tensor *a, situ_tensor *b) { return situ_op_run2(&mm_op, a, b, NULL); }
 situ_tensor *situ_bmm(situ_tensor *a, situ_tensor *b) { return situ_op_run2(&bmm_op, a, b, NULL); }
 
-/* Vectors are matrices of one row or column. */
+/* Vectors become matrices of one row or one column. */
 situ_tensor *situ_matmul(situ_tensor *a, situ_tensor *b) {
   SITU__MADE_OF_OPS("matmul");
   if (!situ__need("matmul", "input", a) || !situ__need("matmul", "other", b)) return NULL;
@@ -232,7 +232,7 @@ typedef struct addmm_params {
 } addmm_params;
 
 static bool addmm_shape(situ_call *c, int rank) {
-  situ_call inner = *c; /* the product's own rule, on the last two operands */
+  situ_call inner = *c; /* the product's own shape rule, for the last two operands */
   inner.in = c->in + 1;
   inner.ins = 2;
   if (!(rank == 2 ? mm_infer(&inner) : bmm_infer(&inner))) return false;

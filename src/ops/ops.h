@@ -1,4 +1,4 @@
-/* Floor 5: what the op families share. Each family is a file: schema, shape rule, forward, backward side by side.
+/* Floor 5: shared by the op families. Each family is one file: schema, shape rule, forward and backward together.
    SPDX-License-Identifier: MIT */
 #ifndef SITU_OPS_INTERNAL_H
 #define SITU_OPS_INTERNAL_H
@@ -8,34 +8,36 @@
 #include "situ/ops.h"
 #include "situ/sys/op.h"
 
-/* Broadcast operands of a call launched as one element-wise verb into out[0]. */
+/* Runs one element-wise verb on a call's broadcast operands, into out[0]. */
 bool situ__elementwise(const situ_call *c, situ_verb verb, const double *scalar, int scalars);
 
-/* y = alpha a b + beta bias (which may be NULL), one launch: [.., m, k] x [.., k, n], a, b and bias broadcast to y. */
+/* y = alpha a b + beta bias (which may be NULL) in one launch: [.., m, k] x [.., k, n]; a, b and bias are broadcast to
+   y. */
 bool situ__product(const char *op, situ_device device, const situ_view_desc *a, const situ_view_desc *b,
                    const situ_view_desc *bias, const situ_view_desc *y, double alpha, double beta);
-/* The last two dimensions exchanged. */
+/* A view with the last two dimensions exchanged, in *to. */
 const situ_view_desc *situ__transposed(const situ_view_desc *v, situ_view_desc *room);
 
-/* For a function that is made of other ops: the check of all its operands under its own name, before anything is done.
-   Its schema is no entry of the table. False: recorded, explained. */
+/* For functions that consist of other ops: checks all operands under the function's own name before anything runs. The
+   schema is not in the table of ops. Returns false after recording an error with its explanation. */
 bool situ__together(const situ_op *schema, situ_tensor *const *in, int ins);
 
-/* A 0-dim view seen as having one dimension of size 1; any other as it is. */
+/* A 0-dim view as one of one dimension of size 1, in *to; any other view itself. */
 const situ_view_desc *situ__ranked(const situ_view_desc *v, situ_view_desc *room);
 
-/* In a gradient: dx[i] = value where it is wanted; false if it could not be made. */
+/* In a gradient: sets dx[i] to value if it is wanted. False if value is NULL. */
 #define GIVE(i, value) (!g->wants[i] || (g->dx[i] = (value)) != NULL)
 
-/* Does a number of the host's fit into dtype, as a constant there? u8 takes -255 .. -1 too, which wrap around, as in torch. False:
-   recorded under op. */
+/* Checks that dtype can hold a host number as a constant. u8 accepts -255 .. -1 too, which wrap around, as in torch.
+   Returns false after recording an error under op. */
 bool situ__fits(const char *op, double value, situ_dtype dtype);
-/* The whole number that a fill of a whole dtype gets for it. */
+/* Converts a host number to the integer with which an integer tensor is filled. */
 int64_t situ__whole(double value);
 
-/* Sizes that may hold one -1, resolved against numel; false: recorded under op. */
+/* Resolves sizes, of which one may be -1, against numel. Returns false after recording an error under op. */
 bool situ__resolve_shape(const char *op, situ_shape *shape, int64_t numel);
-/* Dimensions made non-negative, none twice; mask of them. An empty list is all of ndim if all_if_none. */
+/* Wraps negative dimensions, refuses duplicates, and sets a bit mask of them. An empty list means all of ndim if
+   all_if_none. */
 bool situ__dim_mask(const char *op, const situ_shape *dims, int ndim, bool all_if_none, unsigned *mask);
 
 /* For the floors below (dispatch.h, tape.h). */

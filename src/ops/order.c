@@ -1,4 +1,4 @@
-/* Extremes along a dimension with their places, running sums, sorting.
+/* Minima and maxima along a dimension with their indices, cumulative sums, sorting.
    SPDX-License-Identifier: MIT */
 #include "base/fail.h"
 #include "ops/ops.h"
@@ -47,7 +47,7 @@ static bool arg_forward(situ_call *c) {
                                    .integer = { p->dim } });
 }
 
-/* The gradient goes where the value came from. */
+/* The gradient flows to the element that was selected. */
 static bool place_backward(situ_grad_call *g) {
   const order_params *p = g->params;
   situ_tensor *up = g->grad[0], *place = g->out[1];

@@ -1,17 +1,17 @@
-/* Padding: a border of one value, of reflections, of the edge, or of the other side.
+/* Padding modes: constant, reflect, replicate, circular.
    SPDX-License-Identifier: MIT */
 #include "base/fail.h"
 #include "base/size.h"
 #include "ops/ops.h"
 
-/* ---- constant: the operand is copied into a filled result; negative borders crop ---- */
+/* ---- constant: the operand is copied into a filled result; negative padding crops ---- */
 
 typedef struct pad_params {
-  situ_shape before, after; /* for every dimension */
+  situ_shape before, after; /* of every dimension */
   double value;
 } pad_params;
 
-/* Negative borders may take away what is there and no more. */
+/* Negative padding may not crop more than the dimension has. */
 static bool can_crop(int64_t size, int64_t before, int64_t after) {
   return situ__add_i64(size, situ__min_i64(before, 0), &size) && size >= 0 &&
          situ__add_i64(size, situ__min_i64(after, 0), &size) && size >= 0;
@@ -34,7 +34,7 @@ static bool pad_infer(situ_call *c) {
   return true;
 }
 
-/* What both share: the operand without what is cropped, and its place in the result. */
+/* The part that both share: the operand without its cropped part, and its position in the result. */
 static void common(const situ_view_desc *x, const situ_view_desc *y, const pad_params *p, situ_view_desc *from,
                    situ_view_desc *to) {
   *from = *x;
@@ -67,7 +67,7 @@ static bool pad_forward(situ_call *c) {
 
 static situ_tensor *pad_constant(situ_tensor *x, const pad_params *p);
 
-/* The way back crops what was added and pads, with 0, what was cropped. */
+/* Backward crops where forward padded, and pads with 0 where it cropped. */
 static bool pad_backward(situ_grad_call *g) {
   pad_params back = *(const pad_params *)g->params;
   for (int d = 0; d < g->shape[0].ndim; d++) {
@@ -87,9 +87,9 @@ SITU_OP(pad_op) = { .name = "pad",
 
 static situ_tensor *pad_constant(situ_tensor *x, const pad_params *p) { return situ_op_run1(&pad_op, x, p); }
 
-/* ---- the other modes: borders are pieces of x, joined to it a dimension at a time ---- */
+/* ---- the other modes: borders are slices of x, concatenated one dimension at a time ---- */
 
-/* `count` elements that continue x beyond its start (or end) along d. */
+/* `count` elements that extend x beyond its start (or end) along d. */
 static situ_tensor *border(situ_tensor *x, int d, int64_t count, bool start, situ_pad_mode mode) {
   int64_t size = situ_size(x, d);
   if (mode == SITU_PAD_REFLECT) return situ_flip(situ_narrow(x, d, start ? 1 : size - 1 - count, count), SITU_DIMS(d));
@@ -99,7 +99,7 @@ static situ_tensor *border(situ_tensor *x, int d, int64_t count, bool start, sit
   return situ_expand(situ_narrow(x, d, start ? 0 : size - 1, 1), shape);
 }
 
-/* How far this mode can go on beyond an edge of that many elements. */
+/* The largest padding of this mode at an edge of a dimension of that size. */
 static int64_t farthest(situ_pad_mode mode, int64_t size) {
   return mode == SITU_PAD_REFLECT    ? situ__max_i64(size - 1, 0)
          : mode == SITU_PAD_CIRCULAR ? size
@@ -107,7 +107,7 @@ static int64_t farthest(situ_pad_mode mode, int64_t size) {
                                      : 0;
 }
 
-/* Borders are those of all of x; what is cropped goes afterwards. */
+/* Borders are computed from the uncropped x; cropping follows. */
 static situ_tensor *pad_dim(situ_tensor *x, int d, int64_t before, int64_t after, situ_pad_mode mode) {
   const int64_t size = situ_size(x, d), most = farthest(mode, size);
   if (before > most || after > most) {

@@ -1,4 +1,4 @@
-/* Pooling: the maxima and averages of windows, and averages over equal parts.
+/* Pooling: maxima and averages of windows, and averages over equal parts.
    SPDX-License-Identifier: MIT */
 #include "base/fail.h"
 #include "base/size.h"
@@ -6,12 +6,12 @@
 
 typedef struct pool_params {
   situ_pool_options o;
-  bool indices; /* where the maxima were is wanted, by the caller or for backward */
+  bool indices; /* the caller or backward needs the indices of the maxima */
 } pool_params;
 
 /* ---- the window ---- */
 
-/* What a list says for dimension d: one value serves both. */
+/* The list's value for dimension d; a single value holds for both. */
 static bool entry(const situ_call *c, const char *name, const situ_shape *list, int d, int64_t missing, int64_t least,
                   int64_t *out) {
   if (list->ndim < 0 || list->ndim > 2)
@@ -40,7 +40,7 @@ static bool read_window(const situ_call *c, const situ_pool_options *o, situ_win
   return true;
 }
 
-/* A checked call's window, for forward and backward. */
+/* The window of a checked call, for forward and backward. */
 static situ_window window_of(const situ_op *op, const pool_params *p) {
   const situ_call c = { .op = op };
   situ_window w;
@@ -79,7 +79,7 @@ static bool windows_infer(situ_call *c) {
       return situ_refuse(c, SITU_E_SHAPE, "the window covers %lld elements, the padded input has %lld",
                          (long long)covered + 1, (long long)(x + 2 * w.padding[d]));
     *size = (p->o.ceil_mode ? situ__ceil_div(room, w.stride[d]) : room / w.stride[d]) + 1;
-    /* A window that would begin in the padding at the end is none. */
+    /* A window that would begin in the padding at the end is dropped. */
     if (p->o.ceil_mode && (*size - 1) * w.stride[d] >= x + w.padding[d]) --*size;
   }
   return true;

@@ -1,4 +1,4 @@
-/* Making tensors of random numbers. A call draws once from its generator; element i of a draw has the same bits on
+/* Creates tensors of random numbers. A call draws once from its generator; element i of a draw has the same bits on
    every device.
    SPDX-License-Identifier: MIT */
 #include <math.h>
@@ -67,7 +67,7 @@ situ_tensor *situ_randint(int64_t low, int64_t high, situ_shape shape, const sit
   return make("randint", shape, SITU_I64, (random_params){ .kind = SITU_RANDOM_INTEGER, .low = low, .high = high }, o);
 }
 
-/* The order in which random numbers sort: 64 bits each, so that equals, which would favour the first, do not happen. */
+/* The permutation that sorts random numbers of 64 bits, which makes equal numbers, and thus bias, negligible. */
 situ_tensor *situ_randperm(int64_t n, const situ_options *o) {
   SITU__MADE_OF_OPS("randperm");
   const situ_dtype dtype = o && o->dtype ? o->dtype : SITU_I64;
@@ -91,7 +91,7 @@ static bool random_infer(situ_call *c) { return situ_infer_like(c); }
 
 static bool random_forward(situ_call *c) {
   situ_work work = work_of(c->params, situ__desc(c->out[0]));
-  if (!c->in_place) { /* bernoulli: the operand holds the probabilities */
+  if (!c->in_place) { /* bernoulli: the operand contains the probabilities */
     work.ins = 1;
     work.in[0] = situ__desc(c->in[0]);
   }

@@ -1,4 +1,4 @@
-/* Reductions: over some dimensions or all of them.
+/* Reductions over some dimensions or all of them.
    SPDX-License-Identifier: MIT */
 #include <math.h>
 
@@ -6,14 +6,15 @@
 #include "ops/ops.h"
 
 typedef struct reduce_params {
-  unsigned mask; /* which dimensions */
+  unsigned mask; /* reduced dimensions */
   bool keepdim;
-  situ_dtype dtype; /* asked for; DEFAULT: the op's rule */
+  situ_dtype dtype; /* requested; DEFAULT: by the op's rule */
   double scalar;    /* correction, or p */
-  bool nan_gets;    /* a NaN result hands its gradient to the NaNs (min, max); else it is NaN for all (amin, amax) */
+  /* if the result is NaN, elements that are NaN get the gradient (min, max); else all gradients are NaN (amin, amax) */
+  bool nan_gets;
 } reduce_params;
 
-/* The operand's shape with 1 where it is reduced. */
+/* The operand's shape with 1 for reduced dimensions. */
 static situ_shape kept(const situ_shape *x, unsigned mask) {
   situ_shape shape = *x;
   for (int d = 0; d < shape.ndim; d++)
@@ -30,8 +31,8 @@ static int64_t reduced_count(const situ_shape *x, unsigned mask) {
 
 /* ---- shape and dtype ---- */
 
-/* Of more elements than an f64 counts exactly a mean would not be one; and no device gets through them in an hour, nor can it be
-   stopped before. Only an expanded tensor has so many. */
+/* More elements than an f64 counts exactly would make a mean wrong; and no device reduces them within an hour, nor can
+   it be stopped. Only an expanded tensor has so many. */
 static const int64_t most = (int64_t)1 << 53;
 
 static bool infer_shape(situ_call *c) {
@@ -51,7 +52,7 @@ static bool infer_as(situ_call *c, situ_dtype dtype) {
   return infer_shape(c);
 }
 
-/* Whole numbers add up in i64. */
+/* Integers are summed in i64. */
 static bool infer_sum(situ_call *c) {
   const reduce_params *p = c->params;
   situ_dtype own = (situ_dtype)situ__desc(c->in[0])->dtype;
@@ -81,7 +82,7 @@ static bool infer_test(situ_call *c) {
   return infer_shape(c);
 }
 
-/* ---- there: the verb sees a result of the operand's rank ---- */
+/* ---- forward: the verb gets a result of the operand's rank ---- */
 
 static bool forward(situ_call *c) {
   const reduce_params *p = c->params;
@@ -100,7 +101,7 @@ static bool forward(situ_call *c) {
                                    .scalar = { p->scalar } });
 }
 
-/* ---- and back: t, a result or its gradient, in the operand's rank, so that it broadcasts against the operand ---- */
+/* ---- backward: t, a result or its gradient, gets the operand's rank, so that it broadcasts to the operand ---- */
 
 static situ_tensor *spread(const situ_grad_call *g, situ_tensor *t) {
   const reduce_params *p = g->params;
@@ -118,7 +119,7 @@ static bool mean_backward(situ_grad_call *g) {
   return (g->dx[0] = situ_expand(situ_div_scalar(spread(g, g->grad[0]), (double)count_of(g)), g->shape[0])) != NULL;
 }
 
-/* The product of the others, also where one factor is 0: dividing by it is avoided by multiplying the rest only. */
+/* The product of the other elements, which is correct even if one of them is 0: nothing is divided. */
 static bool prod_backward(situ_grad_call *g) {
   const reduce_params *p = g->params;
   situ_tensor *x = g->in[0], *zero = situ_eq_scalar(x, 0);
@@ -154,7 +155,7 @@ static bool std_backward(situ_grad_call *g) {
   return (g->dx[0] = situ_mul(spread(g, slope), centred(g))) != NULL;
 }
 
-/* Equals share the gradient. */
+/* Equal extremes share the gradient. */
 static situ_tensor *shared(const situ_grad_call *g, situ_tensor *value) {
   const reduce_params *p = g->params;
   situ_tensor *y = spread(g, g->out[0]), *same = situ_eq(value, y);
@@ -241,7 +242,7 @@ static situ_tensor *run(const situ_op *op, situ_tensor *x, double scalar, const 
 PUBLIC(sum) PUBLIC(mean) PUBLIC(prod) PUBLIC(amin) PUBLIC(amax) PUBLIC(all) PUBLIC(any)
     /* clang-format on */
 
-    /* Whole numbers give f32, as for exp and log. */
+    /* Integers give f32, as for exp and log. */
     situ_tensor *situ_logsumexp(situ_tensor *x, const situ_reduce_options *options) {
   SITU__MADE_OF_OPS("logsumexp");
   bool whole = situ__alive(x) && !situ_dtype_is_floating((situ_dtype)x->view.dtype);

@@ -1,4 +1,4 @@
-/* Normalisation of rows: layer_norm and rms_norm, and group_norm made of it.
+/* Normalisation of rows: layer_norm and rms_norm, and group_norm, which uses layer_norm.
    SPDX-License-Identifier: MIT */
 #include <float.h>
 #include <math.h>
@@ -7,14 +7,14 @@
 #include "ops/ops.h"
 
 typedef struct norm_params {
-  int dims; /* trailing dimensions that make a row */
+  int dims; /* number of trailing dimensions that form a row */
   double eps;
 } norm_params;
 
 /* Statistics are kept in f32, in f64 for f64. */
 static situ_dtype statistics(situ_dtype x) { return x == SITU_F64 ? SITU_F64 : SITU_F32; }
 
-/* [rows, width] of a tensor whose last dims make a row. */
+/* [rows, width] of a tensor whose last dims form a row. */
 static void extent(const situ_shape *x, int dims, int64_t *rows, int64_t *width) {
   *rows = *width = 1;
   for (int d = 0; d < x->ndim; d++) *(d < x->ndim - dims ? rows : width) *= x->dim[d];
@@ -47,7 +47,7 @@ static bool infer(situ_call *c) {
   return true;
 }
 
-/* Operands as the verb wants them: x and its gradient as [rows, width], weights as [width]. */
+/* Operands in the verb's shapes: x and its gradient as [rows, width], weights as [width]. */
 static const situ_view_desc *as_rows(situ_tensor *t, int64_t rows, int64_t width, situ_view_desc *room) {
   return t ? situ_desc_reshape(situ_desc(t), SITU_SHAPE(rows, width), room) : NULL;
 }
@@ -63,7 +63,7 @@ static bool forward(situ_call *c) {
   for (int i = 0; i < c->ins; i++)
     if (c->in[i] && !(in[i] = situ_contiguous(c->in[i]))) return false;
   extent(&c->shape[0], p->dims, &rows, &width);
-  if (!width) { /* rows of no elements: no kernel divides by their width */
+  if (!width) { /* rows without elements: no kernel divides by their width */
     for (int k = 1; k < c->outs; k++)
       if (!situ_zero_(c->out[k])) return false;
     return true;
@@ -153,7 +153,7 @@ static bool good_eps(const char *op, double eps) {
   return false;
 }
 
-/* normalized_shape must be the tail of in[0]'s shape. That is told after what is wrong with the operands themselves. */
+/* normalized_shape must be the end of in[0]'s shape. Reported after errors in the operands themselves. */
 static bool tail(const situ_op *op, situ_tensor *const *in, int ins, const situ_shape *shape) {
   const situ_tensor *x = in[0];
   if (!situ__need(op->name, "input", x)) return false;
@@ -184,7 +184,8 @@ situ_tensor *situ_rms_norm(situ_tensor *input, situ_shape normalized_shape, situ
                      NULL);
 }
 
-/* Each group of channels of each sample is a row of layer_norm; the weights belong to channels and come after. */
+/* Each group of channels of each sample is a row of layer_norm; the weights belong to channels and are applied
+   afterwards. */
 situ_tensor *situ_group_norm(situ_tensor *input, int64_t num_groups, situ_tensor *weight, situ_tensor *bias,
                              double eps) {
   SITU__MADE_OF_OPS("group_norm");
@@ -224,12 +225,12 @@ situ_tensor *situ_group_norm(situ_tensor *input, int64_t num_groups, situ_tensor
                width ? "one value in a group is not enough" : "a group has no values");
     return NULL;
   }
-  /* 16 bits are rounded once, at the end. */
+  /* 16-bit dtypes are rounded once, at the end. */
   const situ_dtype dtype = (situ_dtype)input->view.dtype,
                    wide = dtype == SITU_F16 || dtype == SITU_BF16 ? SITU_F32 : dtype;
   situ_tensor *rows = situ_reshape(situ_to_dtype(input, wide), SITU_SHAPE(shape.dim[0], num_groups, width));
   situ_tensor *y = situ_reshape(situ_layer_norm(rows, SITU_SHAPE(width), NULL, NULL, eps), shape);
   if (weight) y = situ_mul(y, situ_reshape(weight, per_channel));
   if (bias) y = situ_add(y, situ_reshape(bias, per_channel));
-  return y ? situ_to_dtype(y, dtype) : NULL; /* whatever its weights are */
+  return y ? situ_to_dtype(y, dtype) : NULL; /* the result's dtype does not depend on the weights */
 }

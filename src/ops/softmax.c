@@ -22,7 +22,7 @@ static bool forward(situ_call *c) {
                                         .integer = { p->dim } });
 }
 
-/* The gradient's pass has the code that follows the forward's by two. */
+/* The gradient's pass is the forward's code plus two. */
 static bool backward(situ_grad_call *g) {
   const softmax_params *p = g->params;
   situ_tensor *y = g->out[0], *up = situ_contiguous(g->grad[0]), *dx = situ_empty_like(y, NULL);

@@ -1,4 +1,5 @@
-/* as_strided: sizes and strides as given, inside the storage; and what an in-place write through a view does to its base.
+/* as_strided: given sizes and strides within the storage; and the effect of an in-place write through a view on its
+   base.
    SPDX-License-Identifier: MIT */
 #include <string.h>
 
@@ -8,14 +9,14 @@
 #include "dispatch/dispatch.h"
 #include "ops/ops.h"
 
-/* Where elements are in a storage. */
+/* The layout of a tensor's elements in a storage. */
 typedef struct place {
   situ_shape shape, strides;
   int64_t start;
 } place;
 
 typedef struct strided_params {
-  place own, to; /* the operand's, and the view's */
+  place own, to; /* of the operand, and of the view */
   int64_t held;  /* elements in the storage */
 } strided_params;
 
@@ -53,7 +54,7 @@ static bool as_strided_infer(situ_call *c) {
   return true;
 }
 
-/* ---- gradients, laid out as the operand is in its storage ---- */
+/* ---- gradients, in the operand's storage layout ---- */
 
 static void stretch(const place *p, int64_t *low, int64_t *end) {
   int64_t last = p->start;
@@ -74,7 +75,7 @@ static bool has_rows(const place *p) {
   return true;
 }
 
-/* The part of an image whose element 0 is element `low` of the storage. */
+/* The part of an image that `p` shows; the image's element 0 is element `low` of the storage. */
 static situ_tensor *seen_in(situ_tensor *image, const place *p, int64_t low) {
   return situ_as_strided(image, p->shape, p->strides, p->start - low + situ_storage_offset(image));
 }
@@ -83,7 +84,7 @@ static situ_options like(const situ_grad_call *g) {
   return (situ_options){ .dtype = situ_dtype_of(g->grad[0]), .device = g->device };
 }
 
-/* image[part] += grad, where elements of the part share memory. */
+/* image[part] += grad, where elements of the part may share memory. */
 static bool add_shared(situ_tensor *image, const place *part, int64_t low, situ_tensor *grad) {
   const int64_t numel = situ_numel(image);
   situ_tensor *at =
@@ -92,8 +93,8 @@ static bool add_shared(situ_tensor *image, const place *part, int64_t low, situ_
   return situ_index_add_(situ_view(image, SITU_SHAPE(numel)), 0, at, situ_reshape(grad, SITU_SHAPE(-1)), 1) != NULL;
 }
 
-/* Added to what is there already, where that has the operand's layout; else put into zeros. What the operand does not have is
-   dropped. */
+/* Accumulates into the gradient so far if that has the operand's layout; else into zeros. Elements outside the operand
+   are dropped. */
 static bool as_strided_backward(situ_grad_call *g) {
   const strided_params *p = g->params;
   const situ_options o = like(g);
@@ -118,7 +119,7 @@ SITU_OP(as_strided_op) = { .name = "as_strided",
                            .infer = as_strided_infer,
                            .backward = as_strided_backward };
 
-/* Are all elements of v among those of base? Other views than as_strided show no others. */
+/* True if all elements of v are among base's. Only as_strided makes views for which they are not. */
 static bool is_inside(const situ_view_desc *v, const situ_view_desc *base) {
   int64_t first, last;
   return !situ__desc_range(v, &first, &last) ||
@@ -139,9 +140,9 @@ situ_tensor *situ_as_strided(situ_tensor *x, situ_shape shape, situ_shape stride
   return y;
 }
 
-/* ---- histories of views and bases ---- */
+/* ---- gradient nodes of views and bases ---- */
 
-/* A base that is written in place shares no memory within itself. */
+/* A base that is written in place does not overlap itself. */
 static bool part_backward(situ_grad_call *g) {
   const strided_params *p = g->params;
   const int64_t low = p->own.start;
@@ -160,7 +161,7 @@ static bool part_backward(situ_grad_call *g) {
   return !g->wants[0] || (situ_zero_(part) && (g->dx[0] = image));
 }
 
-/* The base's value, with the part that the view shows replaced by the view's: recorded, never run. */
+/* The base's value, with the view's part replaced by the view's value: recorded on the tape, never run. */
 static const situ_op part_op = { .name = "in-place write",
                                  .operand = { { "input", 0 }, { "src", 0 } },
                                  .params_size = sizeof(strided_params),

@@ -1,4 +1,4 @@
-/* What the op families share.
+/* Shared by the op families.
    SPDX-License-Identifier: MIT */
 #include "base/fail.h"
 #include "base/size.h"

@@ -16,7 +16,7 @@ static bool forward(situ_call *c) {
 
 static bool where_infer(situ_call *c) {
   if (!situ_infer_broadcast(c)) return false;
-  c->dtype[0] = c->compute = situ_result_type(c->in + 1, 2); /* the condition has no say */
+  c->dtype[0] = c->compute = situ_result_type(c->in + 1, 2); /* the condition does not take part in promotion */
   return true;
 }
 
@@ -60,12 +60,12 @@ situ_tensor *situ_lerp(situ_tensor *a, situ_tensor *b, situ_tensor *weight) {
   return situ_op_run3(&lerp_op, a, b, weight, NULL);
 }
 
-/* The weight as a 0-dim tensor where a is. It has no say in where the two tensors should be. */
+/* The weight as a 0-dim tensor on a's device; it does not influence the device of the result. */
 static situ_tensor *weight_like(situ_tensor *a, situ_dtype dtype, double weight) {
   return situ_full(SITU_SCALAR, weight, &(situ_options){ .dtype = dtype, .device = a->view.storage->device });
 }
 static bool is_short(const situ_tensor *x) { return x->view.dtype == SITU_F16 || x->view.dtype == SITU_BF16; }
-/* 16 bits cannot hold 0.999: the weight, and what is computed with it, are f32. */
+/* 16 bits cannot represent 0.999: the weight and its products are f32. */
 static situ_tensor *lerp_short(situ_tensor *a, situ_tensor *b, double weight) {
   situ_tensor *y = situ_lerp(situ_to_dtype(a, SITU_F32), situ_to_dtype(b, SITU_F32), weight_like(a, SITU_F32, weight));
   return situ_to_dtype(y, (situ_dtype)a->view.dtype);

@@ -1,5 +1,5 @@
 /* Element-wise functions of one tensor. Each row of the formula table is an op: its kernel, its gradient's kernel and
-   what that gradient reads all come from the row.
+   the operands of that gradient all come from the row.
    SPDX-License-Identifier: MIT */
 #include <float.h>
 #include <math.h>
@@ -14,13 +14,13 @@ typedef struct unary_params {
 
 /* ---- dtypes: three rules ---- */
 
-/* Whole numbers keep their dtype. */
+/* Integers keep their dtype. */
 static bool infer_keep(situ_call *c) {
   situ_infer_like(c);
   c->compute = c->dtype[0];
   return true;
 }
-/* Whole numbers give f32. */
+/* Integers give f32. */
 static bool infer_float(situ_call *c) {
   situ_infer_like(c);
   if (!situ_dtype_is_floating(c->dtype[0])) c->dtype[0] = SITU_F32;
@@ -33,7 +33,7 @@ static bool infer_test(situ_call *c) {
   return true;
 }
 
-/* ---- there and back ---- */
+/* ---- forward and backward ---- */
 
 static bool unary_forward(situ_call *c) {
   const unary_params *p = c->params;
@@ -57,10 +57,10 @@ static bool unary_backward(situ_grad_call *g) {
                                    .scalar = { p->p[0], p->p[1], p->p[2], p->p[3] } });
 }
 
-/* ---- the ops: one a row ---- */
+/* ---- the ops: one for each row ---- */
 
-/* What leaves the range of f16, or loses too much in 16 bits: torch computes it in f32, but for the CPU's kernels, which do
-   that by themselves. */
+/* Ops that overflow f16, or lose too much precision in 16 bits: torch computes them in f32. CPU kernels do that by
+   themselves. */
 #define ROW(id) (1ull << SITU_UNARY_##id)
 #define IN_F32                                                                                              \
   (ROW(exp) | ROW(expm1) | ROW(log) | ROW(log1p) | ROW(log2) | ROW(rsqrt) | ROW(reciprocal) | ROW(square) | \
@@ -69,7 +69,7 @@ _Static_assert(SITU_UNARIES <= 64, "a bit each");
 #define CAST(id) \
   { SITU_CAST_NOT, ROW(id) & IN_F32 ? SITU_CAST_F32 : SITU_CAST_NOT }
 
-/* What torch refuses: activations of whole numbers, and arithmetic on bool that would have no bool to give. */
+/* Refused as in torch: activations of integers, and arithmetic on bool without a bool result. */
 #define OF_FLOATS (ROW(leaky_relu) | ROW(elu) | ROW(gelu) | ROW(gelu_tanh) | ROW(silu) | ROW(softplus))
 #define OF_NUMBERS                                                                                      \
   (ROW(neg) | ROW(abs) | ROW(floor) | ROW(ceil) | ROW(round) | ROW(trunc) | ROW(relu) | ROW(hardtanh) | \
@@ -126,19 +126,19 @@ PLAIN(floor) PLAIN(ceil) PLAIN(round) PLAIN(trunc) PLAIN(isnan) PLAIN(isinf) PLA
     static bool is_bool(const situ_tensor *x) {
   return situ__alive(x) && x->view.dtype == SITU_BOOL;
 }
-/* First in a function that writes in place: what fails is recorded under its name, which ends in _. */
+/* Begins a function that writes in place: errors are recorded under its name, which ends in _. */
 #define IN_PLACE_AS(name) __attribute__((cleanup(situ__call_end))) const char *called_before = situ__call_as(name, "_")
 static bool holds_numbers(const situ_op *op, const situ_tensor *x) {
   if (x->view.dtype != SITU_BOOL || op->infer != infer_keep) return true;
   situ__fail(SITU_E_DTYPE, op->name, "input is bool, which cannot hold the result in place; cast it");
   return false;
 }
-/* true * true is the number 1, as in torch. */
+/* In torch true * true is the integer 1. */
 situ_tensor *situ_square(situ_tensor *x) {
   SITU__MADE_OF_OPS("square");
   return run(&square_op, is_bool(x) ? situ_to_dtype(x, SITU_I64) : x, 0, 0, 0);
 }
-/* The bits of true, all turned over, would still be true. */
+/* Inverting all bits of true would still be true. */
 situ_tensor *situ_bitwise_not(situ_tensor *x) {
   SITU__MADE_OF_OPS("bitwise_not");
   return run(is_bool(x) ? &logical_not_op : &bitwise_not_op, x, 0, 0, 0);
@@ -148,7 +148,8 @@ situ_tensor *situ_bitwise_not(situ_tensor *x) {
   situ_tensor *situ_##id##_(situ_tensor *x) { return run_(&id##_op, x, 0, 0); }
 /* clang-format off */
 IN_PLACE(neg) IN_PLACE(abs) IN_PLACE(exp) IN_PLACE(log) IN_PLACE(sqrt) IN_PLACE(rsqrt) IN_PLACE(reciprocal)
-IN_PLACE(sin) IN_PLACE(cos) IN_PLACE(tanh) IN_PLACE(sigmoid) IN_PLACE(relu) IN_PLACE(floor) IN_PLACE(ceil) IN_PLACE(round)
+IN_PLACE(sin) IN_PLACE(cos) IN_PLACE(tanh) IN_PLACE(sigmoid) IN_PLACE(relu) IN_PLACE(floor)
+IN_PLACE(ceil) IN_PLACE(round)
 IN_PLACE(trunc)
     /* clang-format on */
 
@@ -181,7 +182,7 @@ situ_tensor *situ_gelu(situ_tensor *x, situ_gelu_approximate approximate) {
   return run(approximate == SITU_GELU_TANH ? &gelu_tanh_op : &gelu_op, x, 0, 0, 0);
 }
 
-/* A bound that whole numbers do not have; with a NaN bound everything is NaN, as in torch. */
+/* True for a bound that integers cannot have; with a NaN bound all results are NaN, as in torch. */
 static bool fraction(double bound) { return isnan(bound) || (isfinite(bound) && bound != trunc(bound)); }
 situ_tensor *situ_clamp(situ_tensor *x, double min, double max) {
   SITU__MADE_OF_OPS("clamp");
@@ -191,7 +192,7 @@ situ_tensor *situ_clamp(situ_tensor *x, double min, double max) {
   else if (is_bool(x)) x = situ_to_dtype(x, SITU_I64);
   return run(&clamp_op, x, min, max, 0);
 }
-/* In place the dtype stays, so a bound that it cannot hold is refused. */
+/* In place the dtype is kept, so a bound that it cannot hold is refused. */
 situ_tensor *situ_clamp_(situ_tensor *x, double min, double max) {
   SITU__MADE_OF_OPS("clamp_");
   if (!situ__need("clamp_", "input", x) || !holds_numbers(&clamp_op, x)) return NULL;
@@ -210,12 +211,13 @@ situ_tensor *situ_nan_to_num(situ_tensor *x, const situ_nan_to_num_options *opti
              options && options->neginf ? *options->neginf : -most);
 }
 
-/* ---- with a number of the host's: a whole number keeps a whole dtype, any other makes it f32 ---- */
+/* ---- with a host number: an integer keeps an integer dtype, any other number gives f32 ---- */
 
 static situ_tensor *scalar(const situ_op *op, situ_tensor *x, double value) {
   if (!situ__need(op->name, "input", x)) return NULL;
   bool whole = value == trunc(value) && value >= -0x1p63 && value < 0x1p63;
-  if (is_bool(x) && op->operand[0].accept) return run(op, x, value, 0, 0); /* refused, as it is */
+  /* the op refuses bool; run it, so that it does */
+  if (is_bool(x) && op->operand[0].accept) return run(op, x, value, 0, 0);
   if (!situ_dtype_is_floating((situ_dtype)x->view.dtype) && !whole) x = situ_to_dtype(x, SITU_F32);
   else if (x->view.dtype == SITU_BOOL && op->infer == infer_keep) x = situ_to_dtype(x, SITU_I64);
   return run(op, x, value, 0, 0);
@@ -228,7 +230,7 @@ SCALAR(add_scalar) SCALAR(rsub_scalar) SCALAR(mul_scalar) SCALAR(div_scalar)
 SCALAR(eq_scalar) SCALAR(ne_scalar) SCALAR(lt_scalar) SCALAR(le_scalar) SCALAR(gt_scalar) SCALAR(ge_scalar)
     /* clang-format on */
 
-    /* Whole numbers have no x mod 0; told here rather than by a kernel that may run later. */
+    /* Integers have no x mod 0; reported here rather than by a kernel that may run later. */
     static bool has_remainder(const char *op, const situ_tensor *x, double value) {
   if (!situ__need(op, "input", x)) return false;
   if (value != 0 || situ_dtype_is_floating((situ_dtype)x->view.dtype)) return true;
@@ -242,7 +244,7 @@ situ_tensor *situ_remainder_scalar(situ_tensor *x, double value) {
   return has_remainder("remainder_scalar", x, value) ? scalar(&remainder_scalar_op, x, value) : NULL;
 }
 
-/* A negative power of a whole number is a fraction, which its dtype cannot hold; torch refuses it too. */
+/* A negative power of an integer is a fraction, which its dtype cannot hold; torch refuses it, too. */
 static bool has_power(const situ_tensor *x, double exponent) {
   if (!situ__need("pow_scalar", "input", x)) return false;
   if (situ_dtype_is_floating((situ_dtype)x->view.dtype) || exponent >= 0 || exponent != trunc(exponent)) return true;
@@ -253,7 +255,8 @@ static bool has_power(const situ_tensor *x, double exponent) {
 situ_tensor *situ_pow_scalar(situ_tensor *x, double value) {
   return has_power(x, value) ? scalar(&pow_scalar_op, x, value) : NULL;
 }
-/* What to add instead of subtracting. The negative of -2^63 is no whole number's, but whole numbers wrap: adding it is the same. */
+/* The number to add instead of subtracting `value`. The negative of -2^63 is not an i64, but integers wrap: adding it
+   is the same. */
 static double negated(const situ_tensor *x, double value) {
   return value == -0x1p63 && situ_dtype_is_integer((situ_dtype)x->view.dtype) ? value : -value;
 }
@@ -267,7 +270,8 @@ situ_tensor *situ_sub_scalar(situ_tensor *x, double value) {
 }
 situ_tensor *situ_scalar_pow(double base, situ_tensor *exponent) { return scalar(&scalar_pow_op, exponent, base); }
 
-/* In place the dtype stays, so bool, whose arithmetic gives whole numbers, is refused, and a number that it cannot hold. */
+/* In place the dtype is kept, so bool, whose arithmetic gives integers, is refused, as is a number that the dtype
+   cannot hold. */
 static situ_tensor *scalar_(const situ_op *op, situ_tensor *x, double value) {
   IN_PLACE_AS(op->name);
   if (!situ__need(op->name, "input", x) || !holds_numbers(op, x)) return NULL;

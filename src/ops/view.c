@@ -1,4 +1,4 @@
-/* Views: other sizes and strides on the same storage. Each rule fills call->view from the operand's.
+/* Views: other sizes and strides on the same storage. Each rule derives call->view from the operand's.
    SPDX-License-Identifier: MIT */
 #include <string.h>
 
@@ -7,14 +7,14 @@
 #include "base/size.h"
 #include "ops/ops.h"
 
-/* The parameters that view ops need; each uses its own few. */
+/* Parameters of view ops; each op uses some of them. */
 typedef struct view_params {
   situ_shape shape, strides;
   int64_t start, end, step;
   int a, b;
 } view_params;
 
-/* Starts from the operand's view and settles what depends on sizes and strides. */
+/* Starts from the operand's view; done() updates what depends on sizes and strides. */
 static situ_view_desc *begin(situ_call *c) {
   c->view = *situ__desc(c->in[0]);
   return &c->view;
@@ -32,9 +32,9 @@ static bool done(situ_call *c) {
                   .infer = rule,                      \
                   .backward = back }
 
-/* ---- view: other sizes, same order; possible where no gap is crossed ---- */
+/* ---- view: other sizes, same order; possible if no dimension spans a gap ---- */
 
-/* Strides for `shape` on v without a copy: groups of v's dimensions without a gap between them are cut anew. */
+/* Strides for `shape` on v without a copy: groups of contiguous dimensions of v are split anew. */
 static bool view_strides(const situ_view_desc *v, const situ_shape *shape, int64_t stride[SITU_MAX_DIMS]) {
   if (v->numel == 0 || v->contiguous) {
     int64_t step = 1;
@@ -206,7 +206,7 @@ static bool expand_infer(situ_call *c) {
   return done(c);
 }
 
-/* What was spread is summed when the tape fits the gradient to the operand. */
+/* The tape sums the gradient of expanded dimensions when it fits it to the operand. */
 static bool expand_backward(situ_grad_call *g) { return (g->dx[0] = g->grad[0]) != NULL; }
 
 VIEW_OP(expand_op, "expand", expand_infer, expand_backward);
@@ -222,8 +222,7 @@ static bool slice_infer(situ_call *c) {
   situ_view_desc *v = begin(c);
   v->offset += p->start * v->stride[p->a];
   v->size[p->a] = p->end > p->start ? situ__ceil_div(p->end - p->start, p->step) : 0;
-  if (v->size[p->a] > 1)
-    v->stride[p->a] *= p->step; /* else the step is never made, and may be too large to multiply by */
+  if (v->size[p->a] > 1) v->stride[p->a] *= p->step; /* else the stride is not used, and the product may overflow */
   if (p->b) {
     v->ndim--;
     for (int d = p->a; d < v->ndim; d++) {
@@ -234,7 +233,7 @@ static bool slice_infer(situ_call *c) {
   return done(c);
 }
 
-/* The gradient of what was not picked is 0: added to what is there already, or to zeros. */
+/* The gradient outside the slice is 0: accumulates into the gradient so far, or into zeros. */
 static bool slice_backward(situ_grad_call *g) {
   const view_params *p = g->params;
   situ_tensor *grad = p->b ? situ_unsqueeze(g->grad[0], p->a) : g->grad[0], *sum = situ_grad_collected(g, 0);
@@ -248,7 +247,7 @@ VIEW_OP(slice_op, "slice", slice_infer, slice_backward);
 VIEW_OP(narrow_op, "narrow", slice_infer, slice_backward);
 VIEW_OP(select_op, "select", slice_infer, slice_backward);
 
-/* A dimension that can be cut: 0-dim tensors have none. */
+/* Checks a dimension to slice: 0-dim tensors have none. */
 static bool cut_dim(const char *op, const situ_tensor *x, int dim, int *out) {
   if (!situ__need(op, "input", x)) return false;
   if (!x->view.ndim) {

@@ -1,4 +1,4 @@
-/* Clipping gradients by their common norm (torch.nn.utils.clip_grad_norm_).
+/* Clips gradients by their common norm (torch.nn.utils.clip_grad_norm_).
    SPDX-License-Identifier: MIT */
 #include <math.h>
 
@@ -9,8 +9,8 @@
 
 static const char op[] = "clip_grad_norm_";
 
-/* The norm of all gradients together: that of their norms, on the first one's device. These are the
-   only values that travel when gradients are on several devices. */
+/* The norm of all gradients: the norm of their norms, on the first one's device. If gradients are on several devices,
+   only these norms are copied. */
 static situ_tensor *total_norm(situ_tensor **grad, int count, double p) {
   situ_tensor **norm = situ__alloc((size_t)count * sizeof *norm);
   if (!norm) return situ__no_memory(op, (size_t)count * sizeof *norm), NULL;
@@ -29,7 +29,7 @@ static situ_status clip(situ_tensor **grad, int count, double max_norm, double p
   if (!(max_norm >= 0) || isnan(p)) return situ__fail(SITU_E_ARG, op, "max_norm %g, p %g", max_norm, p);
   if (count == 0) return SITU_OK;
   situ_tensor *norm = total_norm(grad, count, p);
-  /* torch's number / tensor is reciprocal times number. */
+  /* torch computes number / tensor as reciprocal times number. */
   situ_tensor *scale = situ_mul_scalar(situ_reciprocal(situ_add_scalar(norm, 1e-6)), max_norm);
   scale = situ_clamp(scale, -INFINITY, 1);
   if (!scale || (total && situ_item(norm, total) != SITU_OK)) return situ_error();
@@ -38,7 +38,7 @@ static situ_status clip(situ_tensor **grad, int count, double max_norm, double p
   return SITU_OK;
 }
 
-/* The gradients that are there, of n parameters that next() hands out. */
+/* Returns parameter i of `from`. clip_all() clips the gradients of those that have one. */
 typedef situ_tensor *(*param_at)(const void *from, int64_t i);
 
 static situ_status clip_all(const void *from, int64_t n, param_at at, double max_norm, double p, double *total) {

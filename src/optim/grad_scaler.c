@@ -1,4 +1,5 @@
-/* Gradient scaling (torch.amp.GradScaler): f16 gradients are kept from vanishing, and steps with infinite ones left out.
+/* Gradient scaling (torch.amp.GradScaler): prevents f16 gradients from underflowing, and skips steps with infinite
+   ones.
    SPDX-License-Identifier: MIT */
 #include <float.h>
 #include <inttypes.h>
@@ -11,20 +12,20 @@
 #include "situ/amp.h"
 #include "situ/ops.h"
 
-/* How far an optimiser has come since the last update. */
+/* Progress of an optimiser since the last update. */
 typedef enum stage { READY, UNSCALED, STEPPED } stage;
 
 typedef struct seen {
-  situ_optim *o; /* held until the update */
+  situ_optim *o; /* referenced until the update */
   stage stage;
-  bool finite; /* all of its gradients */
+  bool finite; /* all of its gradients are finite */
 } seen;
 
 struct situ_grad_scaler {
   uint32_t head;
   situ__alone alone;
   double scale, growth, backoff;
-  int64_t interval, tracker; /* tracker: good steps since the scale was changed */
+  int64_t interval, tracker; /* tracker: successful steps since the scale changed */
   bool disabled;
   seen *seen;
   int count, room;
@@ -35,9 +36,9 @@ static bool is_scaler(const char *op, const situ_grad_scaler *s) {
 }
 static const char itself[] = "this gradient scaler";
 
-/* ---- making ---- */
+/* ---- creation ---- */
 
-/* The scale is kept in f32, as torch's is: what it multiplies is at most f32. */
+/* The scale is an f32, as in torch: it multiplies values of at most f32. */
 static bool good_values(const char *op, const situ_grad_scaler *s) {
   const char *wrong = !(s->scale > 0 && s->scale <= FLT_MAX)    ? "the scale must be positive and finite"
                       : !(s->growth > 1 && isfinite(s->growth)) ? "growth_factor must be above 1"
@@ -76,7 +77,7 @@ void situ_grad_scaler_free(situ_grad_scaler *s) {
   situ__handle_free(s, sizeof *s, NULL);
 }
 
-/* What is known of an optimiser; NULL: no memory, recorded. */
+/* The entry of an optimiser, new if necessary. Returns NULL after recording that memory is not available. */
 static seen *find(situ_grad_scaler *s, const char *op, situ_optim *o) {
   for (int i = 0; i < s->count; i++)
     if (s->seen[i].o == o) return &s->seen[i];
@@ -104,10 +105,10 @@ situ_tensor *situ_grad_scaler_scale(situ_grad_scaler *s, situ_tensor *loss) {
       loss, situ_full(SITU_SCALAR, s->scale, &(situ_options){ .dtype = SITU_F32, .device = situ_device_of(loss) }));
 }
 
-/* ---- looking: are the gradients finite? ---- */
+/* ---- are the gradients finite? ---- */
 
-/* The largest of the gradients' magnitudes on one device: infinite or NaN if any element is. What was on that device is
-   taken off the list. NULL: recorded. */
+/* The largest magnitude among the gradients on one device: Inf or NaN if any element is. Removes that device's
+   gradients from the list. Returns NULL after recording an error. */
 static situ_tensor *largest_on(situ_tensor **grad, int *count, situ_device device) {
   int here = 0, left = 0;
   situ_tensor **norm = situ__alloc((size_t)*count * sizeof *norm);
@@ -126,7 +127,7 @@ static situ_tensor *largest_on(situ_tensor **grad, int *count, situ_device devic
   return all;
 }
 
-/* One reduction a gradient and one of them all, on each device, and one value read from it. The list is used up. */
+/* One reduction for each gradient and one over all, on each device, and one value read from it. Empties the list. */
 static bool look(situ_tensor **grad, int count, bool *finite) {
   *finite = true;
   while (count) {
@@ -252,7 +253,7 @@ situ_status situ_grad_scaler_update(situ_grad_scaler *s, double new_scale) {
     s->tracker = 0;
     scale *= s->growth;
   }
-  /* Neither beyond what f32 holds, nor 0. */
+  /* Keeps the scale within f32's range and above 0. */
   if ((float)scale > 0 && scale <= FLT_MAX) s->scale = (double)(float)scale;
   forget_all(s);
   return SITU_OK;

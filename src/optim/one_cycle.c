@@ -1,4 +1,4 @@
-/* OneCycleLR: up, down, and further down, with the momentum against it.
+/* OneCycleLR: the rate rises, falls, and falls further; the momentum changes inversely.
    SPDX-License-Identifier: MIT */
 #include <inttypes.h>
 #include <math.h>
@@ -20,7 +20,7 @@ typedef struct one_cycle {
   phase phases[3];
   int phase_count;
   bool linear;
-  int momentum; /* a situ_optim_field; -1: left alone */
+  int momentum; /* a situ_optim_field; -1: not changed */
 } one_cycle;
 
 static double anneal(const one_cycle *m, double start, double end, double share) {

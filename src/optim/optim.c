@@ -17,7 +17,7 @@ enum { SGD = 1 << SITU_RULE_SGD, ADAM = 1 << SITU_RULE_ADAM | 1 << SITU_RULE_ADA
 
 #define AT(field) offsetof(situ_optim_options, field), offsetof(situ_optimizer_params, field)
 const situ__field situ__optim_fields[SITU_OPTIM_FIELDS] = {
-  /* name, who has it, defaults of SGD, Adam, AdamW, RMSprop */
+  /* name, rules that have it, defaults of SGD, Adam, AdamW, RMSprop */
   [SITU_OPTIM_LR] = { "lr", SGD | ADAM | RMSPROP, { 1e-3, 1e-3, 1e-3, 1e-2 }, AT(lr), false },
   [SITU_OPTIM_WEIGHT_DECAY] = { "weight_decay", SGD | ADAM | RMSPROP, { 0, 0, 1e-2, 0 }, AT(weight_decay), false },
   [SITU_OPTIM_MOMENTUM] = { "momentum", SGD | RMSPROP, { 0 }, AT(momentum), false },
@@ -70,7 +70,7 @@ bool situ__optim_valid(const situ_optim *o, const double *value) {
   return false;
 }
 
-/* Overlays value[] with what options say. */
+/* Overrides value[] with the options that are set. */
 static bool apply(const situ_optim *o, const situ_optim_options *options, double *value) {
   if (options && options->zero >> SITU_OPTIM_FIELDS) {
     situ__fail(SITU_E_ARG, situ__optim_op(o), "zero is 0x%x: only bits SITU_OPTIM_ZERO(...) of fields", options->zero);
@@ -116,7 +116,7 @@ static situ_status check_new(const situ_optim *o, const situ_tree *flat) {
   return status;
 }
 
-/* Larger arrays; each is only ever too large, never lost. */
+/* Enlarges the arrays. On failure each is as large as before or larger, and valid. */
 static bool grow(situ_optim *o, int64_t count) {
   size_t n = (size_t)(o->count + count);
   void *items = situ__realloc(o->items, n * sizeof *o->items);
@@ -248,7 +248,7 @@ situ_status situ_optim_to(situ_optim *o, situ_device device) {
   return status;
 }
 
-/* ---- looking and setting ---- */
+/* ---- getting and setting ---- */
 
 int situ_optim_groups(const situ_optim *o) { return o && situ__optim_given("optim_groups", o) ? o->group_count : 0; }
 int64_t situ_optim_count(const situ_optim *o) { return o && situ__optim_given("optim_count", o) ? o->count : 0; }

@@ -1,5 +1,5 @@
-/* Learning-rate schedules: what they share, and the simple ones. Formulas are torch's, so that the
-   rates are equal to the last bit; those that go on from the present rate can be chained.
+/* Learning-rate schedules: shared code, and the simple schedules. Formulas are torch's, so that the rates are equal to
+   the last bit; those that start from the current rate can be chained.
    SPDX-License-Identifier: MIT */
 #include "optim/schedule.h"
 
@@ -49,7 +49,7 @@ static bool all_finite(const situ_lr_scheduler *s, int group) {
   return true;
 }
 
-/* Values are computed for all groups before the first group is changed. */
+/* Computes values for all groups before it changes the first one. */
 static bool set_rates(situ_lr_scheduler *s) {
   situ__group *groups = s->o->groups;
   for (int g = 0; g < s->count; g++) {
@@ -90,7 +90,7 @@ int64_t situ_lr_scheduler_last_epoch(const situ_lr_scheduler *s) {
 }
 
 void situ_lr_scheduler_free(situ_lr_scheduler *s) {
-  /* No other thread is in it from here on: it is not left again. */
+  /* The claim is never released: no other thread can enter from here on. */
   if (!s || !situ__schedule_given("lr_scheduler_free", s) ||
       !situ__alone_begin(&s->alone, "lr_scheduler_free", "this scheduler"))
     return;
@@ -128,7 +128,7 @@ struct situ_lr_scheduler_loading {
   int count;
   situ_lr_scheduler *s;
   situ__alone *in;
-  double epoch, base[]; /* a rate for each group */
+  double epoch, base[]; /* epoch, and a base rate for each group */
 };
 
 situ_lr_scheduler_loading *situ_lr_scheduler_load_prepare(situ_lr_scheduler *s, const situ_tree *state) {

@@ -1,4 +1,4 @@
-/* An optimiser's state as a tree, and back: torch's layout.
+/* Saving an optimiser's state as a tree, and loading it: torch's layout.
    SPDX-License-Identifier: MIT */
 #include <inttypes.h>
 #include <stdio.h>
@@ -16,7 +16,7 @@
 static situ_tree *save_item(const situ_optim *o, int64_t i) {
   const situ_optimizer_tensors *item = &o->items[i];
   situ_tree *dict = situ_tree_dict();
-  /* As in torch, SGD counts no steps. */
+  /* As in torch, SGD has no step count. */
   if (o->rule != SITU_RULE_SGD) dict = situ_tree_put(dict, "step", situ__record_whole(item->step));
   for (int k = 0; k < 3; k++)
     if (item->state[k]) dict = situ_tree_put(dict, situ__optim_state_name(o, k), situ_tree_tensor(item->state[k]));
@@ -28,7 +28,7 @@ static situ_tree *save_group(const situ_optim *o, const situ__group *group) {
   situ_tree *dict = situ_tree_dict();
   for (int f = 0; f < SITU_OPTIM_FIELDS; f++) {
     if (!situ__optim_has(o, (situ_optim_field)f) || f == SITU_OPTIM_BETA2) continue;
-    /* torch knows nothing of it: only where it is on. */
+    /* torch does not have this field, so it is saved only if it is on. */
     if (f == SITU_OPTIM_MASTER_WEIGHTS && group->value[f] == 0) continue;
     if (f == SITU_OPTIM_BETA1)
       dict = situ_tree_put(dict, "betas", situ__record_numbers(&group->value[SITU_OPTIM_BETA1], 2));
@@ -97,7 +97,7 @@ static bool load_group(const situ_optim *o, const situ_tree *flat, int g, situ__
          (!group->has_initial_lr || situ__record_read(flat, path, &group->initial_lr, 1));
 }
 
-/* A copy of a saved state tensor, where its parameter is. */
+/* A copy of a saved state tensor on its parameter's device. */
 static situ_tensor *load_tensor(situ_tensor *param, situ_dtype dtype, const char *path, situ_tensor *saved) {
   situ_shape want = situ_shape_of(param), has = situ_shape_of(saved);
   if (!situ_shape_equal(&want, &has)) {
@@ -117,7 +117,7 @@ static bool load_item(const situ_optim *o, const situ_tree *flat, int64_t i, con
                       situ_optimizer_tensors *item) {
   char path[96];
   bool any = false, all = true;
-  /* Of a master's parameter it is not known whether it is its rounding: the next step looks. */
+  /* Whether the master rounds to its parameter is unknown: an older version number makes the next step check. */
   *item = (situ_optimizer_tensors){ .param = o->items[i].param, .version = situ_version_of(o->items[i].param) - 1 };
   const bool has_master = situ__optim_has_master(item->param, value);
   const situ_dtype dtype = has_master ? SITU_F32 : situ_dtype_of(item->param);

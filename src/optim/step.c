@@ -1,4 +1,4 @@
-/* One step: gradients are gathered, missing state is made, and one call does a whole group.
+/* One step: collects gradients, creates missing state, and updates a whole group with one call.
    SPDX-License-Identifier: MIT */
 #include <stdio.h>
 #include <string.h>
@@ -19,7 +19,7 @@ static situ_optimizer_params params_of(const situ__group *group, double grad_sca
   return params;
 }
 
-/* Puts state into its slot: it is named, and goes where the parameter goes. */
+/* Stores state in its slot, names it, and lets it follow its parameter to other devices. */
 static bool put_state(const situ_optim *o, int64_t i, int k, situ_tensor **slot, situ_tensor *state) {
   char name[256];
   snprintf(name, sizeof name, "%s.%s", o->names[i], situ__optim_state_name(o, k));
@@ -28,8 +28,8 @@ static bool put_state(const situ_optim *o, int64_t i, int k, situ_tensor **slot,
   return situ_follow(state, o->items[i].param) == SITU_OK && situ_set(slot, state);
 }
 
-/* The parameter was written since the last step. A move, or a state dict that was loaded, changes nothing; what somebody
-   else has put there is what is trained from now on. */
+/* The parameter was written since the last step. A move, or loading a state dict, does not change its value; any other
+   value replaces the master's. */
 static bool renew_master(situ_optimizer_tensors *item) {
   double same;
   situ_tensor *rounded = situ_to_dtype(item->master, situ_dtype_of(item->param));
@@ -37,7 +37,7 @@ static bool renew_master(situ_optimizer_tensors *item) {
   return same != 0 || situ_copy_(item->master, item->param);
 }
 
-/* An f32 master where there should be one, and state as wide as what is stepped. */
+/* Creates an f32 master if there must be one, and makes state as wide as the tensor that is stepped. */
 static bool ready_master(situ_optim *o, int64_t i, const double *value) {
   situ_optimizer_tensors *item = &o->items[i];
   const bool wanted = situ__optim_has_master(item->param, value);
@@ -55,19 +55,19 @@ static bool ready_master(situ_optim *o, int64_t i, const double *value) {
   return true;
 }
 
-/* State starts as zeros, where the parameter lives now. */
+/* State starts as zeros, on the parameter's current device. */
 static bool make_state(situ_optim *o, int64_t i, int k) {
   situ_optimizer_tensors *item = &o->items[i];
   situ_tensor *like = item->master ? item->master : item->param;
   if (!put_state(o, i, k, &item->state[k], situ_zeros_like(like, NULL))) return false;
-  /* A momentum switched on later starts as in the first step. */
+  /* If momentum is enabled later, it starts as in the first step. */
   if (o->rule == SITU_RULE_SGD) item->step = 0;
   return true;
 }
 
-/* Would a step change nothing that a model computes with? A parameter that a module had and none has any more was
-   replaced there, or its module was freed: whoever else holds it (a state dict, a graph, a handle) does not make it
-   part of the model. One that was never a module's is an orphan when only the optimiser holds it. */
+/* True if stepping the parameter cannot affect a model. A parameter that was registered in a module and is registered
+   in none now was replaced, or its module was freed: other references (a state dict, a graph, a handle) do not make it
+   part of the model. One that was never registered is an orphan if only the optimiser references it. */
 static bool is_orphan(situ_optim *o, int64_t i) {
   const situ_tensor *param = o->items[i].param;
   if (situ_is_registered(param)) return o->registered[i] = true, false;
@@ -89,7 +89,7 @@ static void refuse_orphan(const situ_optim *o, int64_t i) {
       o->names[i]));
 }
 
-/* The items of a group that have a gradient, ready for the kernel; -1: recorded. */
+/* Collects the items of a group that have a gradient, ready for the kernel. Returns -1 after recording an error. */
 static int64_t gather(situ_optim *o, const situ__group *group, situ_optimizer_tensors *active) {
   int64_t found = 0;
   for (int64_t i = group->first; i < group->first + group->count; i++) {
@@ -128,7 +128,7 @@ static situ_status step(situ_optim *o, double grad_scale) {
     if (o->groups[g].active < 0) return situ_error();
     total += o->groups[g].active;
   }
-  /* Later groups are looked at before the first one is changed. */
+  /* Checks all groups before it changes the first one. */
   if (o->group_count > 1) status = situ_optimizer_check(o->rule, o->active, total);
   const situ_optimizer_tensors *active = o->active;
   for (int g = 0; g < o->group_count && status == SITU_OK; g++) {

@@ -1,5 +1,5 @@
-/* The functions of OpenCL C that kernel texts call. PoCL reads Clang's opencl-c.h, which declares eighteen thousand, for every
-   program, and that is most of what a small program costs; told that it was read already, it takes these.
+/* The functions of OpenCL C that kernel sources call. For every program PoCL reads Clang's opencl-c.h, which declares
+   eighteen thousand functions and takes most of a small program's compile time; these declarations replace it.
    SPDX-License-Identifier: MIT */
 #define PURE __attribute__((overloadable, const))
 #define ROW(T)                                                                                \

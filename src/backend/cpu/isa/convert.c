@@ -169,6 +169,7 @@ const situ__convert SITU__ISA_NAME(situ__convert) = {
     [SITU_F32] = LOAD_ROW(f32), [SITU_F64] = LOAD_ROW(f64),
   },
   .store = { STORE_ROW(f32), STORE_ROW(f64), STORE_ROW(i64) },
-  .infinite = { [SITU_F16] = infinite_f16, [SITU_BF16] = infinite_bf16, [SITU_F32] = infinite_f32, [SITU_F64] = infinite_f64 },
+  .infinite = { [SITU_F16] = infinite_f16, [SITU_BF16] = infinite_bf16, [SITU_F32] = infinite_f32,
+                [SITU_F64] = infinite_f64 },
   .stream = stream,
 };
