@@ -1,4 +1,4 @@
-/* Activations: a function of the input and at most two numbers.
+/* Activation modules: functions of the input and at most two numbers.
    SPDX-License-Identifier: MIT */
 #include <stdio.h>
 

@@ -1,15 +1,15 @@
-/* Home for late parts: what is added to a module that was finished before comes to where the module lives. A module whose
-   device was stated, by an option or a move, stays there; one that another model has too is not moved away from it.
+/* Moves late parts: a part that is added to a finished module moves to the module's device. A module whose device was
+   set by an option or a move stays there; one that another model shares is not moved away from it.
    SPDX-License-Identifier: MIT */
 #include "base/alloc.h"
 #include "base/fail.h"
 #include "nn/nn.h"
 #include "situ/sys/move.h"
 
-/* meta is no home to bring values to, and nothing can be brought from there that has none. */
+/* True if a tensor must move to `home`. Tensors on meta have no values to move, and meta is not a target. */
 static bool apart(situ_device a, situ_device home) { return a.kind != SITU_META && !situ_device_equal(a, home); }
 
-/* Was this module put on another device on purpose? */
+/* True if this module was put on another device explicitly. */
 static bool is_stated_elsewhere(const situ_nn_module *m, situ_device home) {
   return m->home.kind && m->home.kind != SITU_META && !situ_device_equal(m->home, home);
 }
@@ -17,8 +17,8 @@ static bool is_stated_elsewhere(const situ_nn_module *m, situ_device home) {
 typedef struct survey {
   situ_device home;
   situ_move_request *list; /* NULL: only count */
-  int64_t count;           /* tensors that are elsewhere */
-  bool late;               /* of a part that comes late: what was put elsewhere on purpose is left out */
+  int64_t count;           /* tensors on other devices */
+  bool late;               /* for a late part: skips modules that were put elsewhere explicitly */
 } survey;
 
 static situ_status look(const situ_nn_visit *at, void *payload) {
@@ -47,7 +47,7 @@ static bool is_inside(const situ_nn_module *m, const situ_nn_module *part, int d
   return false;
 }
 
-/* A module outside of child that has child, or one of the tensors that would move: it would be dragged along. */
+/* Another module, outside child, that shares child or a tensor that would move, and so would be affected. */
 static const situ_nn_module *other_owner(const situ_nn_module *child, const survey *s, const char **part) {
   const situ_nn_module *found = NULL;
   situ__nn_lock();
@@ -72,8 +72,8 @@ static bool refuse_shared(const char *op, const situ_nn_module *m, const situ_nn
   name = other->name ? other->name : other->type->name;
   situ__fail(
       SITU_E_DEVICE, op,
-      "the %s is also %s.%s, on %s: as a part of %s, which is on %s, it would be moved there, and away from %s; move one of them "
-      "first (situ_nn_to), or add a copy (situ_nn_clone)",
+      "the %s is also %s.%s, on %s: as a part of %s, which is on %s, it would be moved there, and away from %s; move one "
+      "of them first (situ_nn_to), or add a copy (situ_nn_clone)",
       child->type->name, name, part, situ_device_name(situ_device_of(s->list[0].tensor), there),
       m->name ? m->name : m->type->name, situ_device_name(s->home, here), name);
   return true;
@@ -86,7 +86,7 @@ static bool move(const char *op, const situ_move_request *list, int64_t count) {
   return good;
 }
 
-/* The one place of a finished module that is not on meta; {0}: there is none, or it is spread over several. */
+/* The one device of a finished module, unless it is meta; {0} if it has none or several. */
 static situ_device place_of(situ_nn_module *m) {
   survey s = { .home = situ_nn_home(m) };
   if (m->build || !s.home.kind || s.home.kind == SITU_META) return (situ_device){ 0 };

@@ -15,7 +15,7 @@ typedef struct attention {
   bool batch_first;
 } attention;
 
-/* What a call is about, read from its inputs. */
+/* Properties of a call, derived from its inputs. */
 typedef struct request {
   situ_tensor *q, *k, *v, *key_padding_mask, *attn_mask;
   bool causal, weights, per_head;
@@ -23,7 +23,7 @@ typedef struct request {
 
 /* ---- masks ---- */
 
-/* torch's masks leave out where they are true; as numbers to be added: -inf there. */
+/* In torch's masks true means: left out. Converted to numbers to add: -Inf there. */
 static situ_tensor *additive(situ_tensor *mask, situ_tensor *like) {
   if (situ_dtype_of(mask) != SITU_BOOL) return mask;
   situ_options options = { .dtype = situ_dtype_of(like), .device = situ_device_of(mask) };
@@ -35,8 +35,7 @@ static situ_tensor *causal_mask(int64_t rows, int64_t columns, situ_tensor *like
   return situ_triu(situ_full(SITU_SHAPE(rows, columns), -INFINITY, &options), 1);
 }
 
-/* The sum of all masks, broadcastable to [N, heads, L, S], in *out (NULL: none). q is [N, L, E], k
-   is [N, S, E]. */
+/* The sum of all masks, broadcastable to [N, heads, L, S], in *out (NULL: none). q is [N, L, E], k is [N, S, E]. */
 static bool merge_masks(const attention *m, const request *r, situ_tensor *q, situ_tensor *k, situ_tensor **out) {
   int64_t batch = situ_size(q, 0), rows = situ_size(q, 1), columns = situ_size(k, 1);
   situ_tensor *part[3] = { NULL, NULL, NULL };
@@ -51,7 +50,7 @@ static bool merge_masks(const attention *m, const request *r, situ_tensor *q, si
     situ_tensor *mask = additive(r->key_padding_mask, q);
     if (!(part[count++] = situ_view(mask, SITU_SHAPE(batch, 1, 1, columns)))) return false;
   }
-  /* Alone, the causal mask needs no memory: attention itself can do it. */
+  /* Without other masks, attention itself applies the causal mask, which then needs no memory. */
   if (r->causal && (count || r->weights) && !(part[count++] = causal_mask(rows, columns, q))) return false;
   if (count) *out = part[0];
   for (int i = 1; i < count && *out; i++) *out = situ_add(*out, part[i]);
@@ -64,7 +63,7 @@ static situ_tensor *third(situ_tensor *t, int i, int64_t width) {
   return t ? situ_narrow(t, 0, i * width, width) : NULL;
 }
 
-/* [N, L, E] projected by the i-th part of the weights, in heads: [N, heads, L, E / heads]. */
+/* Projects [N, L, E] by the i-th part of the weights, and splits heads: [N, heads, L, E / heads]. */
 static situ_tensor *project(const attention *m, situ_tensor *x, int i) {
   situ_tensor *const own[] = { m->q_proj_weight, m->k_proj_weight, m->v_proj_weight };
   situ_tensor *weight = m->in_proj_weight ? third(m->in_proj_weight, i, m->width) : own[i];
@@ -75,7 +74,7 @@ static situ_tensor *project(const attention *m, situ_tensor *x, int i) {
                         2);
 }
 
-/* q, k and v of self-attention in one product. */
+/* Computes q, k and v of self-attention in one product. */
 static bool project_together(const attention *m, situ_tensor *x, situ_tensor *qkv[3]) {
   x = situ_linear(x, m->in_proj_weight, m->in_proj_bias);
   if (!x) return false;
@@ -184,7 +183,7 @@ static situ_tree *attention_call(situ_nn_module *self, const situ_tree *inputs) 
   return r.weights ? SITU_TREE(out, weights) : SITU_TREE(out);
 }
 
-/* A key that stands for yes. */
+/* A key whose presence means true. */
 static situ_tree *flag(situ_tree *dict, const char *key, bool yes) {
   return yes ? situ_tree_put(dict, key, situ_tree_none()) : dict;
 }
@@ -216,7 +215,7 @@ situ_tensor *situ_nn_attend(situ_nn_module *module, situ_tensor *query, situ_ten
   return out;
 }
 
-/* ---- making ---- */
+/* ---- creation ---- */
 
 static const situ_nn_type attention_type = { .name = "MultiheadAttention",
                                              .size = sizeof(attention),

@@ -32,7 +32,7 @@ static situ_tensor *normalise(batch_norm *m, situ_tensor *x) {
 }
 
 static situ_tensor *batch_norm_forward(situ_nn_module *self, situ_tensor *x) {
-  /* One thread at a time writes the running statistics. Not a field: a clone would copy it. */
+  /* Locks: one thread at a time updates running statistics. Not in the struct, as a clone would copy them. */
   static uint32_t updating[64];
   batch_norm *m = (batch_norm *)self;
   if (!self->training || !m->running_mean) return normalise(m, x);

@@ -1,10 +1,10 @@
-/* Modules that several threads use: what a call uses, what a change claims (base/busy.h).
+/* Modules that several threads use: the marks that a call shares and a change claims (base/busy.h).
    SPDX-License-Identifier: MIT */
 #include "nn/nn.h"
 
 static uint64_t *mark_of(const situ_nn_module *m) { return (uint64_t *)(uintptr_t)&m->busy; }
 
-/* `owned`: modules that nothing else owns, and no tensors, which outlive modules by their own counts. */
+/* `owned`: only modules without other owners, and no tensors, which have their own reference counts. */
 static bool each(const situ_nn_module *m, situ__mark_visitor *visit, bool owned, int depth) {
   if (!visit(mark_of(m))) return false;
   for (int64_t i = 0; i < m->count && depth < SITU__NN_DEPTH; i++) {

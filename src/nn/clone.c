@@ -1,4 +1,4 @@
-/* Deep copies of modules, in which what was shared stays shared.
+/* Deep copies of modules that preserve sharing.
    SPDX-License-Identifier: MIT */
 #include <string.h>
 
@@ -17,7 +17,7 @@ static bool clone_grad(situ_tensor *to, const situ_tensor *from) {
   return grad && situ_set_grad(to, grad) == SITU_OK;
 }
 
-/* The caller's, like what the map returns for the second owner of a tensor. */
+/* Returns a reference for the caller, also for a shared tensor that the map already contains. */
 static situ_tensor *clone_tensor(situ__map *made, situ_tensor *t) {
   situ_tensor *copy = situ__map_get(made, t);
   if (copy) return situ_retain(copy);
@@ -46,7 +46,7 @@ static bool clone_hooks(situ_nn_module *to, const situ_nn_module *from) {
   return true;
 }
 
-/* The struct with its unregistered fields; what is registered comes later. */
+/* Copies the struct with its unregistered fields; registered parts follow. */
 static situ_nn_module *clone_struct(const situ_nn_module *m) {
   situ_nn_module *copy = situ__handle_new(SITU__A_MODULE, m->type->size);
   if (!copy) return situ__no_memory(op, m->type->size), NULL;
@@ -100,7 +100,7 @@ static situ_nn_module *clone(situ__map *made, situ_nn_module *m, int depth) {
 situ_nn_module *situ_nn_clone(situ_nn_module *m) {
   SITU__MADE_OF_OPS("nn_clone");
   if (!situ__nn_given(op, "module", m)) return NULL;
-  SITU__CLAIM(claim); /* gradients are copied too, which a backward would change meanwhile */
+  SITU__CLAIM(claim); /* gradients are copied, too, and a concurrent backward would change them */
   if (!situ__nn_claim(op, m, &claim)) return NULL;
   situ__map made = { 0 };
   situ_scope scope;

@@ -29,7 +29,7 @@ static situ_nn_module *numbered(const char *op, const situ_nn_type *type, int64_
   if (count < 0) return situ__fail(SITU_E_ARG, op, "%" PRId64 " modules", count), NULL;
   if (count && !situ__given(op, "modules", modules)) return NULL;
   situ_nn_module *m = situ_nn_alloc(type);
-  /* To the end even after a failure: all of them are taken over. */
+  /* Continues after a failure, as the container takes over all of them. */
   for (int64_t i = 0; i < count; i++) add_numbered(m, i, modules[i]);
   return situ_nn_done(m);
 }
@@ -49,7 +49,7 @@ int64_t situ_nn_len(const situ_nn_module *container) {
   return count;
 }
 
-/* Adds to a container; on failure both are freed. */
+/* Adds to a container; on failure frees both. */
 static situ_nn_module *add(const char *op, situ_nn_module *container, const situ_nn_type *other, const char *name,
                            situ_nn_module *module) {
   bool fits = situ__is(SITU__A_MODULE, container) && (container->type == &sequential_type || container->type == other);

@@ -11,9 +11,9 @@ typedef struct conv {
   situ_nn_module base;
   situ_tensor *weight, *bias;
   int64_t in, out;
-  situ_shape kernel, padding; /* padding as asked for, in torch's repr */
+  situ_shape kernel, padding; /* padding as requested, for torch's repr */
   situ_pad_mode mode;
-  situ_shape pad; /* for situ_pad, when the mode is not zeros: the convolution itself then pads nothing */
+  situ_shape pad; /* for situ_pad, if the mode is not zeros; the convolution itself then does not pad */
   situ_conv_options options;
 } conv;
 
@@ -74,7 +74,8 @@ static const situ_nn_type conv_transpose2d_type = { .name = "ConvTranspose2d",
                                                     .single_op = true,
                                                     .extra_repr = conv_repr };
 
-/* shape itself, or ndim times the value that it has; none: `otherwise`. False: recorded. */
+/* shape itself, or its single value for each of ndim dimensions; empty: `otherwise`. Returns false after recording an
+   error. */
 static bool spread(const char *op, const char *what, situ_shape *shape, int ndim, int64_t otherwise) {
   if (shape->ndim == ndim) return true;
   if (shape->ndim != 0 && shape->ndim != 1) {
@@ -87,7 +88,7 @@ static bool spread(const char *op, const char *what, situ_shape *shape, int ndim
   return true;
 }
 
-/* Takes the options on, each with a value a dimension. */
+/* Stores the options, with one value for each dimension. */
 static bool configure(conv *m, const char *op, int ndim, const situ_nn_conv_options *o) {
   bool transposed = m->base.type == &conv_transpose2d_type;
   m->mode = o->padding_mode;
@@ -124,7 +125,7 @@ static bool configure(conv *m, const char *op, int ndim, const situ_nn_conv_opti
   return true;
 }
 
-/* torch's first values: weight and bias uniform within 1 / sqrt(fan in). */
+/* torch's initial values: weight and bias uniform within 1 / sqrt(fan in). */
 static void fill(conv *m, int ndim, const situ_nn_conv_options *o) {
   bool transposed = m->base.type == &conv_transpose2d_type;
   situ_options where = { .dtype = o->dtype, .device = o->device };

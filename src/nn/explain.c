@@ -1,5 +1,5 @@
-/* What modules know of the operands of a refused call: their paths, which module runs, what else of it is elsewhere.
-   Asked for when a call has been refused; until then a running module costs a few stores.
+/* Describes the operands of a refused call for its error: their paths, the running module, which of its tensors are on
+   other devices. Computed only after a call was refused; until then a running module costs a few stores.
    SPDX-License-Identifier: MIT */
 #include <stdio.h>
 #include <string.h>
@@ -11,7 +11,7 @@
 
 SITU__THREAD_LOCAL situ__nn_frame *situ__nn_running;
 
-/* ---- paths: from a part up to the module that nobody holds ---- */
+/* ---- paths: from a part up to the outermost module ---- */
 
 typedef bool matcher(const situ_nn_slot *slot, const void *part);
 
@@ -27,7 +27,8 @@ static const situ_nn_slot *slot_in(const situ_nn_module *m, const void *part, ma
   return NULL;
 }
 
-/* Those that run come first: a part of two models is named after the one in use. The list of modules is locked. */
+/* Finds a module that holds the part. Running modules first: a part of two models is named after the one in use. The
+   list of modules is locked. */
 static const situ_nn_module *holder(const void *part, matcher *matches, const situ_nn_slot **slot) {
   for (const situ__nn_frame *f = situ__nn_running; f; f = f->outer)
     if ((*slot = slot_in(f->module, part, matches))) return f->module;
@@ -38,7 +39,8 @@ static const situ_nn_module *holder(const void *part, matcher *matches, const si
 
 static const char *root_name(const situ_nn_module *m) { return m->name ? m->name : m->type->name; }
 
-/* Writes a part's path; a module is a part of itself. NULL: no module holds it; else the root. */
+/* Writes a part's path. Returns its outermost module, which for a module may be itself; NULL if no module holds the
+   part. */
 static const situ_nn_module *path_of(const void *part, bool module, char path[SITU_PATH_TEXT]) {
   char text[SITU_PATH_TEXT], *at = text + sizeof text - 1;
   const situ_nn_module *root = module ? part : NULL, *above;
@@ -56,7 +58,7 @@ static const situ_nn_module *path_of(const void *part, bool module, char path[SI
   return root;
 }
 
-/* ---- the module that runs ---- */
+/* ---- the running module ---- */
 
 const char *situ_nn_running(char *buffer, size_t size) {
   const situ_nn_module *m = situ__nn_running ? situ__nn_running->module : NULL;
@@ -76,7 +78,7 @@ static void module_line(const situ_nn_module *m, const char *path, char *text, s
   char detail[120] = "";
   int (*say)(const situ_nn_module *, char *, size_t) = m->type->brief ? m->type->brief : m->type->extra_repr;
   if (say) (void)say(m, detail, sizeof detail);
-  bool same = strcmp(path, m->type->name) == 0; /* a root without a name goes by its type's */
+  bool same = strcmp(path, m->type->name) == 0; /* a root without a name is named after its type */
   if (same) snprintf(text, size, "%s%s%s", path, *detail ? " " : "", detail);
   else snprintf(text, size, "%.120s (%s%s%s)", path, m->type->name, *detail ? " " : "", detail);
 }
@@ -85,9 +87,9 @@ enum {
   DEVICES = SITU_EXPLAINED_DEVICES,
   DTYPES = 32,
   BUDGET = 1 << 16
-}; /* slots looked at: modules shared again and again make a tree too large to walk */
+}; /* maximum number of slots visited, as repeated sharing can make the tree exponentially large */
 typedef struct census {
-  const situ_explanation *apart; /* its operands are left out; NULL: none is */
+  const situ_explanation *apart; /* its operands are not counted; may be NULL */
   situ_device device[DEVICES];
   int64_t count[DEVICES], of_dtype[DTYPES];
   int devices, budget;
@@ -120,7 +122,7 @@ static void count_devices(census *c, const situ_nn_module *m, int depth) {
   }
 }
 
-/* Where most tensors of the innermost module that has any are. */
+/* The device of most tensors of the innermost module that has any. */
 static situ_device home(void) {
   for (const situ__nn_frame *f = situ__nn_running; f; f = f->outer) {
     census c = { .budget = BUDGET };
@@ -136,7 +138,7 @@ static situ_device home(void) {
   return (situ_device){ 0 };
 }
 
-/* Where the rest of the outermost module is, and in which dtype: what the operands of a refused call are compared with. */
+/* Finds the device and dtype of the rest of the outermost module, to compare the operands of a refused call with. */
 static void look_at_rest(situ_explanation *e, const situ_nn_module *root) {
   census c = { .budget = BUDGET, .apart = e };
   count_devices(&c, root, 0);
@@ -175,7 +177,7 @@ static bool is_input(situ_explained *x) {
   return found;
 }
 
-/* The offset of the field of a running module's struct that shows the tensor. */
+/* Offset of the field in a running module's struct that points to the tensor. */
 static size_t field_of(const situ_nn_module *m, const situ_tensor *t) {
   for (size_t at = sizeof *m; at + sizeof t <= m->type->size; at += sizeof t)
     if (memcmp((const char *)m + at, &t, sizeof t) == 0) return at;
@@ -188,7 +190,8 @@ static const char *name_at(const situ_nn_module *m, size_t at) {
   return "";
 }
 
-/* A part that a field shows and nothing registers: by the name that the field was registered under, else the tensor's own. */
+/* Path of a part that is in a field but not registered: with the name under which the field was registered, else the
+   tensor's own. */
 static void field_path(const situ_nn_module *m, const situ_tensor *t, size_t at, char path[SITU_PATH_TEXT]) {
   char module[SITU_PATH_TEXT];
   const char *name = *name_at(m, at) ? name_at(m, at) : situ_name(t);
@@ -222,7 +225,7 @@ static bool unregistered(situ_explained *x) {
 
 static bool holds_part(const situ_nn_module *m, const void *part) { return slot_in(m, part, is_it) != NULL; }
 
-/* Does an array on the heap hold it? A few entries may be missing. */
+/* True if an array on the heap contains it; the array may have a few empty entries. */
 static bool in_array(void *const *list, const void *part) {
   enum { LONGEST = 256, GAP = 8 };
   for (int i = 0, empty = 0; i < LONGEST && empty <= GAP; i++) {
@@ -234,7 +237,8 @@ static bool in_array(void *const *list, const void *part) {
   return false;
 }
 
-/* Does a field of m's struct show a module, by itself or in an array? *at: the field's offset; 0: behind a pointer. */
+/* True if a field of m's struct points to a module, or to an array that contains it. *at: the field's offset; 0 for an
+   array. */
 static bool shows_module(const situ_nn_module *m, const void *part, size_t *at) {
   for (*at = sizeof *m; *at + sizeof part <= m->type->size; *at += sizeof part) {
     void *word;
@@ -250,7 +254,8 @@ static bool shows_module(const situ_nn_module *m, const void *part, size_t *at) 
   return false;
 }
 
-/* The tensor's outermost module is not part of the one that runs, which has it in its struct all the same. */
+/* Handles a tensor whose outermost module is not registered in the running module, which has it in its struct
+   nevertheless. */
 static void find_owner(situ_explained *x, const situ_nn_module *own, const situ_nn_module *root) {
   for (const situ__nn_frame *f = situ__nn_running; own != root && f && !x->loose; f = f->outer) {
     if (f->module == own || !shows_module(f->module, own, &x->field)) continue;
@@ -291,7 +296,7 @@ static void look(situ_explanation *e) {
   if (m)
     memcpy(&e->code, m->type->call ? (const void *)&m->type->call : (const void *)&m->type->forward, sizeof e->code);
   snprintf(e->root, sizeof e->root, "%s", root && root->name ? root->name : "model");
-  if (m) module_line(m, path, e->module, sizeof e->module); /* asks the type, which may ask us */
+  if (m) module_line(m, path, e->module, sizeof e->module); /* calls the type's function, which may call back */
 }
 
 /* ---- its tensors ---- */
@@ -334,13 +339,13 @@ static int64_t parts(const void *root, const char *below, situ_tensor **list, in
   return count;
 }
 
-/* ---- what would fail next ---- */
+/* ---- further parts on other devices ---- */
 
 enum { NAMED = 3 };
 typedef struct misplaced {
   const situ_tensor *tensor;
   const situ_nn_module *module;
-  size_t field; /* not registered, but shown there; 0: registered */
+  size_t field; /* offset of the field that points to it, if it is not registered; 0: registered */
 } misplaced;
 typedef struct search {
   const situ_explanation *e;
@@ -372,7 +377,7 @@ static void find_misplaced(search *s, const situ_nn_module *m, int depth) {
   }
 }
 
-/* The innermost module's come first; what is counted is all of the outermost, which is looked at last. */
+/* Lists the innermost module's tensors first; the count is that of the outermost module, which is searched last. */
 static void elsewhere(const situ_explanation *e, situ_device device, char *buffer, size_t size) {
   search s = { .e = e, .device = device, .budget = BUDGET };
   size_t at = 0;

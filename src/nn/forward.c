@@ -1,5 +1,4 @@
-/* The ways into a module: a scope, its home as the default device, hooks, and the module's own
-   code.
+/* Calls of modules: a scope, the module's home as the default device, hooks, and the module's own code.
    SPDX-License-Identifier: MIT */
 #include "base/alloc.h"
 #include "base/fail.h"
@@ -31,7 +30,7 @@ situ_device situ_nn_home(const situ_nn_module *m) {
 typedef struct frame {
   situ__nn_frame running;
   situ_scope scope;
-  situ_setting before; /* the default device outside */
+  situ_setting before; /* default device to restore */
   situ__use use;
   bool moved, scoped;
 } frame;
@@ -59,20 +58,20 @@ static bool enter(frame *f, const situ_nn_module *m, const situ_tensor *x, const
   f->moved = false;
   situ_device home = situ_nn_home(m), now = situ_get_default_device();
   bool same = home.kind == now.kind && home.index == now.index;
-  /* Where a device must be stated, home is one, also if it is the default. */
+  /* If the policy requires an explicit device, the home counts as one, even if it is the default device. */
   if (home.kind == SITU_DEVICE_DEFAULT || (same && situ_get_policy().unstated == SITU_UNSTATED_ALLOW)) return true;
   f->moved = situ_default_device_begin(&f->before, home) == SITU_OK;
   if (!f->moved) leave(f);
   return f->moved;
 }
 
-/* A result that is NULL has an error; if the module's code recorded none, that is the error. */
+/* A NULL result must have an error: records one if the module's code did not. */
 static void blame(const situ_nn_module *m) {
   if (situ_error() == SITU_OK)
     situ__fail(SITU_E_STATE, "nn_forward", "%s gave NULL without an error", situ__nn_type(m)->name);
 }
 
-/* The module's own code, adapted: .call where there is one, else .forward. */
+/* Runs the module's own code: .call if it has one, else .forward. */
 static situ_tree *run(situ_nn_module *m, const situ_tree *inputs) {
   const situ_nn_type *type = situ__nn_type(m);
   if (type->call) return type->call(m, inputs);
@@ -84,7 +83,7 @@ static situ_tree *run(situ_nn_module *m, const situ_tree *inputs) {
   return NULL;
 }
 
-/* Hooks may remove themselves, and others: each time the next one is looked up by its number. */
+/* Hooks may remove themselves and others, so the next one is looked up by its number each time. */
 static bool run_hooks(situ_nn_module *m, bool before, situ_tree **inputs, situ_tree **output) {
   int64_t last = -1;
   for (int64_t i = 0; m->hooks && i < m->hooks->count; i++) {
@@ -135,7 +134,7 @@ situ_tree *situ_nn_call(situ_nn_module *m, const situ_tree *inputs) {
   return call(m, inputs, __builtin_return_address(0));
 }
 
-/* The tensor that a call gives. */
+/* Runs a call whose result is one tensor. */
 static situ_tensor *call_for_tensor(situ_nn_module *m, situ_tree *inputs, void *site) {
   situ_tree *out = inputs ? call(m, inputs, site) : NULL;
   situ_tensor *y = out ? situ_tree_value(out) : NULL;

@@ -1,4 +1,4 @@
-/* First values of parameters.
+/* Initial values of parameters.
    SPDX-License-Identifier: MIT */
 #include <math.h>
 
@@ -6,7 +6,7 @@
 #include "nn/nn.h"
 #include "situ/sys/op.h"
 
-/* Without recording: parameters are leaves that require a gradient, and are filled all the same. */
+/* Without recording on the tape: parameters are leaves that require a gradient, and are written nevertheless. */
 static situ_tensor *draw(situ_tensor *t, bool flat, double a, double b, situ_generator *generator) {
   situ_scope scope;
   situ_scope_begin_no_grad(&scope);
@@ -46,7 +46,7 @@ situ_tensor *situ_nn_init_eye_(situ_tensor *t) {
   return t;
 }
 
-/* How many inputs and outputs a weight connects. */
+/* The number of inputs and outputs that a weight connects. */
 static bool fans(const char *op, situ_tensor *t, double *in, double *out) {
   if (!t) return situ__null(op, "input"), false;
   situ_shape shape = situ_shape_of(t);
@@ -63,13 +63,13 @@ static bool fans(const char *op, situ_tensor *t, double *in, double *out) {
   return true;
 }
 
-/* Around 0, with a standard deviation. */
+/* Fills with mean 0 and a standard deviation. */
 static situ_tensor *spread(situ_tensor *t, double std, bool flat, situ_generator *generator) {
   double bound = sqrt(3) * std;
   return flat ? draw(t, true, -bound, bound, generator) : draw(t, false, 0, std, generator);
 }
 
-/* An empty weight has nothing to fill, and no fan to divide by. */
+/* An empty weight has no values to fill, and a fan of 0 to divide by. */
 static situ_tensor *xavier(const char *op, situ_tensor *t, double gain, bool flat, situ_generator *generator) {
   double in, out;
   if (!fans(op, t, &in, &out)) return NULL;

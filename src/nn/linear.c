@@ -40,7 +40,7 @@ static const situ_nn_type linear_type = { .name = "Linear",
                                           .extra_repr = linear_repr,
                                           .brief = linear_brief };
 
-/* torch's first values, or none yet: both uniform within 1 / sqrt(in). */
+/* Creates the parameters: `values` fills them as torch does, uniform within 1 / sqrt(in). */
 static bool make(linear *m, int64_t in, situ_device device, bool values) {
   situ_options where = { .dtype = m->options.dtype, .device = device };
   situ_tensor *weight = situ_empty(SITU_SHAPE(m->out, in), &where);
@@ -80,7 +80,7 @@ situ_nn_module *situ_nn_linear(int64_t in_features, int64_t out_features, const 
 
 static const situ_nn_type lazy_type;
 
-/* In this order: who sees the type sees the parameters. */
+/* In this order, so that threads that see the new type see the parameters. */
 static void woken(linear *m) {
   __atomic_store_n(&m->base.pending, false, __ATOMIC_RELEASE);
   __atomic_store_n(&m->base.type, &linear_type, __ATOMIC_RELEASE);
@@ -88,7 +88,7 @@ static void woken(linear *m) {
 
 static situ_tensor *wake_and_forward(situ_nn_module *self, situ_tensor *x) {
   linear *m = (linear *)self;
-  /* Its home is the default device here. An input from elsewhere is refused while it is lazy still. */
+  /* The module's home is the default device here. While it is lazy, it refuses an input on another device. */
   situ_device home = situ_get_default_device(), there = situ_device_of(x);
   if (there.kind && !situ_device_equal(home, there)) {
     char a[SITU_DEVICE_NAME_MAX], b[SITU_DEVICE_NAME_MAX];
@@ -109,12 +109,12 @@ static situ_tensor *wake_and_forward(situ_nn_module *self, situ_tensor *x) {
     situ_tensor *y = linear_forward(self, x);
     if (y) return y;
   }
-  situ__nn_forget(self, &lazy_type); /* refused: as if it had not been called */
+  situ__nn_forget(self, &lazy_type); /* refused: resets the module to lazy */
   situ_set_rng_state(before);
   return NULL;
 }
 
-/* Of several threads that make the first forward at once, one makes the parameters. */
+/* If several threads make the first forward concurrently, one creates the parameters. */
 static situ_tensor *lazy_forward(situ_nn_module *self, situ_tensor *x) {
   static pthread_mutex_t waking = PTHREAD_MUTEX_INITIALIZER;
   pthread_mutex_lock(&waking);
@@ -123,7 +123,7 @@ static situ_tensor *lazy_forward(situ_nn_module *self, situ_tensor *x) {
   return y;
 }
 
-/* Without a home, on meta: from there loading brings it to where it is to be. */
+/* Without a home it creates parameters on meta. Loading moves them to their device. */
 static situ_status lazy_wake(situ_nn_module *self, const situ_tree *state, const char *path) {
   linear *m = (linear *)self;
   char key[512];

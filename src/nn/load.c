@@ -1,4 +1,5 @@
-/* Writing loaded values into a module: all memory is had, and all values are there, before the first tensor changes.
+/* Writes loaded values into a module: all memory is allocated and all values are copied before the first tensor
+   changes.
    SPDX-License-Identifier: MIT */
 #include "base/fail.h"
 #include "nn/nn.h"
@@ -7,14 +8,14 @@ static const char op[] = "nn_load_state_dict";
 
 static bool on_meta(const situ_tensor *t) { return situ_device_of(t).kind == SITU_META; }
 
-/* Has it a storage of its own, row by row, and nothing else in it? */
+/* True if the tensor is contiguous and the only content of its storage. */
 static bool whole(const situ_tensor *t) {
   const situ_view_desc *v = situ_desc(t);
   size_t bytes = (size_t)v->numel * situ_dtype_size((situ_dtype)v->dtype);
   return v->contiguous && v->offset == 0 && v->storage->bytes == bytes;
 }
 
-/* Memory for all of a storage on meta that `t` is a part of, with what else is known of it. */
+/* Memory on `home` for the whole storage on meta that `t` is a part of, with the values of its recipe if it has one. */
 static situ_tensor *memory_for(situ_tensor *t, situ_device home) {
   int64_t held = (int64_t)(situ_desc(t)->storage->bytes / situ_dtype_size(situ_dtype_of(t)));
   situ_tensor *all = situ_as_strided(t, SITU_SHAPE(held), SITU_SHAPE(1), 0);
@@ -23,7 +24,8 @@ static situ_tensor *memory_for(situ_tensor *t, situ_device home) {
   return situ_empty(SITU_SHAPE(held), &(situ_options){ .dtype = situ_dtype_of(t), .device = home });
 }
 
-/* The value where the tensor is, or will be. What is on meta takes it over, so it must be nobody else's. */
+/* Copies the value to the tensor's current or future device. A tensor on meta takes the copy over, so it must not be
+   shared. */
 static bool stage(situ__nn_part *p, situ_device home) {
   situ_tensor *from = situ_dim(p->from) == situ_dim(p->to) ? p->from : situ_reshape(p->from, situ_shape_of(p->to));
   if (!on_meta(p->to)) return (p->staged = situ_to(from, situ_device_of(p->to))) != NULL;
@@ -34,26 +36,26 @@ static bool stage(situ__nn_part *p, situ_device home) {
   return p->memory != NULL;
 }
 
-/* What the tensor holds, in case that a later copy fails. */
+/* Saves the tensor's value, in case a later copy fails. */
 static bool keep(situ__nn_part *p) {
   return on_meta(p->to) || !situ_has_values(p->to) || (p->kept = situ_clone(p->to)) != NULL;
 }
 
-/* On the host no copy can. */
+/* Copies on the host cannot fail. */
 static bool may_fail(const situ__nn_part *list, int64_t count) {
   for (int64_t i = 0; i < count; i++)
     if (list[i].staged && situ_device_of(list[i].staged).kind != SITU_CPU) return true;
   return false;
 }
 
-/* Waits for the devices of all tensors, so that what failed there is known. */
+/* Waits for the devices of all tensors, so that their errors are known. */
 static bool settle(const situ__nn_part *list, int64_t count) {
   for (int64_t i = 0; i < count; i++)
     if (situ_synchronize(situ_device_of(list[i].staged ? list[i].staged : list[i].to)) != SITU_OK) return false;
   return true;
 }
 
-/* A tensor that is tied to one before it is not on meta any more. */
+/* A tensor that is tied to an earlier one is not on meta any more. */
 static bool write(situ__nn_part *p) {
   if (on_meta(p->to)) {
     if (situ_take_memory(op, p->to, p->memory) != SITU_OK) return false;
@@ -65,7 +67,7 @@ static bool write(situ__nn_part *p) {
   return situ_copy_(p->to, p->staged) != NULL;
 }
 
-/* By changing memory, which cannot fail; only a view of a larger storage has to be copied back. */
+/* Swaps memory, which cannot fail; only a view of a larger storage is copied back. */
 static void restore(situ__nn_part *list, int64_t count) {
   for (int64_t i = count - 1; i >= 0; i--) {
     situ__nn_part *p = &list[i];
@@ -75,7 +77,7 @@ static void restore(situ__nn_part *list, int64_t count) {
   }
 }
 
-/* A gradient that stayed on meta is of values that never were. */
+/* A gradient that is still on meta belongs to values that never existed. */
 static void drop_gradients(const situ__nn_part *list, int64_t count) {
   for (int64_t i = 0; i < count; i++) {
     situ_tensor *grad = situ_grad(list[i].to);

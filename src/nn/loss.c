@@ -47,7 +47,7 @@ static situ_tensor *smooth_l1(loss *m, situ_tensor *x, situ_tensor *y) {
 }
 static situ_tensor *cross_entropy(loss *m, situ_tensor *x, situ_tensor *y) {
   situ_cross_entropy_options options = m->cross;
-  options.weight = m->weight; /* the buffer, which may have been replaced since */
+  options.weight = m->weight; /* the buffer, which may have been replaced */
   return situ_cross_entropy(x, y, &options);
 }
 static situ_tensor *nll(loss *m, situ_tensor *x, situ_tensor *y) {

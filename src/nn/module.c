@@ -1,4 +1,4 @@
-/* Modules: made, filled by registration, shared, freed.
+/* Modules: creation, registration of parts, sharing, release.
    SPDX-License-Identifier: MIT */
 #include <pthread.h>
 #include <stdio.h>
@@ -10,7 +10,7 @@
 #include "nn/nn.h"
 #include "situ/sys/op.h"
 
-/* ---- all modules alive ---- */
+/* ---- list of live modules ---- */
 
 static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
 static situ_nn_module *newest;
@@ -21,7 +21,7 @@ void situ__nn_unlock(void) { pthread_mutex_unlock(&lock); }
 const situ_nn_module *situ__nn_newest(void) { return newest; }
 
 void situ__nn_enlist(situ_nn_module *m) {
-  situ_explain_modules(&situ__nn_lore); /* from the first module on there is something to tell */
+  situ_explain_modules(&situ__nn_lore); /* errors can describe modules once there is one */
   pthread_mutex_lock(&lock);
   m->newer = NULL;
   m->older = newest;
@@ -55,7 +55,7 @@ bool situ_nn_is_module(const void *pointer) {
   return m != NULL;
 }
 
-/* ---- making and freeing ---- */
+/* ---- creation and release ---- */
 
 void *situ_nn_alloc(const situ_nn_type *type) {
   if (!type || !type->name || type->size < sizeof(situ_nn_module)) {
@@ -85,7 +85,7 @@ static bool holds(const situ_nn_module *m, const situ_tensor *t) {
   return false;
 }
 
-/* The offset of the field that shows the tensor; 0: none does. */
+/* Offset of the field that points to the tensor; 0: none. */
 static size_t shown_at(const situ_nn_module *m, const situ_tensor *t) {
   for (size_t at = sizeof *m; at + sizeof t <= m->type->size; at += sizeof t) {
     const situ_tensor *field;
@@ -95,7 +95,7 @@ static size_t shown_at(const situ_nn_module *m, const situ_tensor *t) {
   return 0;
 }
 
-/* Does a field of a module below still show it? */
+/* True if a field of a module below m still points to it. */
 static bool shown_below(const situ_nn_module *m, const situ_tensor *t, int depth) {
   for (int64_t i = 0; i < m->count && depth < SITU__NN_DEPTH; i++) {
     const situ_nn_module *child = m->slots[i].held;
@@ -118,8 +118,8 @@ static bool note_stray(situ_nn_module *m, const situ_tensor *t, size_t offset) {
   return true;
 }
 
-/* Ends the scope of a module in the making. A tensor that a field shows, but that was not
-   registered, lives as long as if there had been no such scope. */
+/* Ends the scope of a module that is being built. A tensor in a field that was not registered lives as long as if this
+   scope had not existed. */
 static void end_build(situ_nn_module *m) {
   struct situ_nn_build *build = m->build;
   if (!build) return;
@@ -144,7 +144,7 @@ situ_nn_module *situ_nn_done(void *module) {
   if (!situ__nn_given("nn_done", "module", m)) return NULL;
   end_build(m);
   if (!m->broken) return m;
-  if (situ_error() == SITU_OK) /* the program has cleared the one that broke it */
+  if (situ_error() == SITU_OK) /* the program has cleared the error that broke it */
     situ__fail(SITU_E_STATE, "nn_done", "%s: a registration failed, so the module is freed", m->type->name);
   situ__nn_give_up(m);
   return NULL;
@@ -156,12 +156,12 @@ situ_nn_module *situ_nn_retain(situ_nn_module *m) {
   return m;
 }
 
-/* How many references others than modules have. */
+/* Number of references that are not other modules'. */
 static int32_t outside(const situ_nn_module *m) {
   return __atomic_load_n(&m->refs, __ATOMIC_ACQUIRE) - __atomic_load_n(&m->parents, __ATOMIC_RELAXED);
 }
 
-/* A module that runs on this thread, perhaps in a hook, ends with its outermost call. */
+/* If the module runs on this thread, perhaps in a hook, its outermost call frees it. */
 static bool runs(const situ_nn_module *m) {
   situ__nn_frame *outermost = NULL;
   for (situ__nn_frame *f = situ__nn_running; f; f = f->outer)
@@ -177,7 +177,7 @@ static void count_owner(situ_nn_kind kind, void *part, int by) {
   else situ_count_slot(part, by);
 }
 
-/* "fc" of Net: how its owner calls m. */
+/* "fc" of Net: the owner's name for m. */
 static void describe_owner(const situ_nn_module *m, char *text, size_t size) {
   *text = 0;
   situ__nn_lock();
@@ -188,7 +188,7 @@ static void describe_owner(const situ_nn_module *m, char *text, size_t size) {
   situ__nn_unlock();
 }
 
-/* Does anybody but other modules own it? False: recorded. */
+/* Checks that not only other modules own it. Returns false after recording an error. */
 static bool is_owned_outside(const char *op, const situ_nn_module *m, const char *instead) {
   char owner[160];
   if (outside(m) > 0) return true;
@@ -199,8 +199,7 @@ static bool is_owned_outside(const char *op, const situ_nn_module *m, const char
 }
 
 static void destroy(situ_nn_module *m) {
-  /* Modules to free are chained through `older`, so that no depth of nesting can overflow the
-     stack. */
+  /* Modules to free are linked by `older` instead of recursion, so that deep nesting cannot overflow the stack. */
   delist(m);
   m->older = NULL;
   while (m) {
@@ -290,8 +289,8 @@ bool situ__nn_add_slot(const char *op, situ_nn_module *m, const char *name, situ
   char *copy = situ__strdup(name);
   if (!copy) return situ__no_memory(op, strlen(name) + 1), false;
   situ__nn_lock();
-  /* The capacity grows by doubling: from the first few on, a count that is a power of two is full. A lazy module, which
-     other threads look at while it gets its parts, has no more than these few. */
+  /* Capacity doubles: from FEW on, the array is full when the count is a power of two. A lazy module, which other
+     threads may read while it gets its parts, has no more than FEW. */
   enum { FEW = 4 };
   size_t capacity = m->count ? 2 * (size_t)m->count : FEW;
   situ_nn_slot *slots = m->slots;
@@ -327,10 +326,10 @@ void situ__nn_forget(situ_nn_module *m, const situ_nn_type *lazy) {
   situ__free(slots);
 }
 
-/* Puts a part under a name, in the place of what was there. On failure it is the caller's still. */
+/* Registers a part under a name, replacing an earlier one. On failure the caller still owns the part. */
 static bool put(const char *op, situ_nn_module *m, const char *name, void *field, situ_nn_kind kind, void *part) {
   situ_nn_slot *slot = situ__nn_find(m, name);
-  /* Registered again by its name alone, it shows in the field that it had. */
+  /* Registered again by name only, it is stored in the field of the earlier part. */
   if (!field && slot && slot->offset) field = (char *)m + slot->offset;
   size_t offset = 0;
   if (field) {
@@ -351,7 +350,7 @@ static bool put(const char *op, situ_nn_module *m, const char *name, void *field
   } else if (!situ__nn_add_slot(op, m, name, kind, offset, part)) {
     return false;
   }
-  /* The field may be of any pointer type. */
+  /* The field may have any pointer type. */
   if (field) memcpy(field, &part, sizeof part);
   return true;
 }
@@ -392,7 +391,7 @@ situ_tensor *situ_nn_add_tensor(situ_nn_module *m, const char *name, situ_tensor
   return tensor;
 }
 
-/* Is part m itself, or inside m? Too deep counts as yes. */
+/* True if part is m itself or inside m; also if the tree is too deep. */
 static bool contains(const situ_nn_module *m, const situ_nn_module *part, int depth) {
   if (m == part || depth > SITU__NN_DEPTH) return true;
   for (int64_t i = 0; i < m->count; i++)
@@ -400,7 +399,7 @@ static bool contains(const situ_nn_module *m, const situ_nn_module *part, int de
   return false;
 }
 
-/* A tensor's name is its path from the outermost module that has been registered anywhere. */
+/* A tensor's name is its path from the outermost module in which it was registered. */
 typedef struct naming {
   const char *child;
   situ__text path;
@@ -420,10 +419,10 @@ static bool name_tensors(situ_nn_module *child, const char *name) {
   return status == SITU_OK;
 }
 
-/* Can m take it over? False: recorded. */
+/* Checks that m can take child over. Returns false after recording an error. */
 static bool good_child(const char *op, const situ_nn_module *m, situ_nn_module *child) {
   if (!contains(child, m, 1)) return is_owned_outside(op, child, "a second owner needs situ_nn_retain(child)");
-  /* The last reference is not given up: that would free m under the caller's hands. */
+  /* Keeps the last reference: releasing it would free m while the caller uses it. */
   if (outside(child) > 1) situ__nn_let_go(child);
   situ__fail(SITU_E_ARG, op, "%s would contain itself, or modules nested more than %d deep", m->type->name,
              SITU__NN_DEPTH);

@@ -1,4 +1,4 @@
-/* The room nn's own: what its files share.
+/* Internal header of src/nn.
    SPDX-License-Identifier: MIT */
 #ifndef SITU_NN_NN_H
 #define SITU_NN_NN_H
@@ -9,9 +9,9 @@
 #include "situ/nn.h"
 #include "situ/sys/op.h"
 
-/* Deeper trees of modules are refused, so that walking them cannot overflow the stack. */
+/* Maximum depth of a tree of modules, so that walking it cannot overflow the stack. */
 enum { SITU__NN_DEPTH = 256 };
-/* Modules that call modules, for the same reason. */
+/* Maximum depth of modules that call modules, for the same reason. */
 enum { SITU__NN_CALLS = 512 };
 
 struct situ_nn_build {
@@ -34,73 +34,75 @@ static inline bool situ__nn_given(const char *op, const char *argument, const si
 }
 static inline bool situ__nn_is_child(const situ_nn_slot *slot) { return slot->kind == SITU_NN_CHILD; }
 
-/* What it is and what it has, also while another thread wakes it: a lazy module gets its parts one by one, then its type. */
+/* The module's type, safe while another thread wakes it: a lazy module gets its parts one by one, then its type. */
 static inline const situ_nn_type *situ__nn_type(const situ_nn_module *m) {
   return __atomic_load_n(&m->type, __ATOMIC_ACQUIRE);
 }
 static inline bool situ__nn_pending(const situ_nn_module *m) { return __atomic_load_n(&m->pending, __ATOMIC_ACQUIRE); }
 static inline int64_t situ__nn_count(const situ_nn_module *m) { return __atomic_load_n(&m->count, __ATOMIC_ACQUIRE); }
 
-/* A module that runs on this thread (explain.c): what an explanation can tell of it. */
+/* A module that runs on this thread, for error explanations (explain.c). */
 typedef struct situ__nn_frame {
   const situ_nn_module *module;
   const situ_tensor *input; /* NULL: see inputs */
   const situ_tree *inputs;
   void *site; /* return address of the call */
-  bool freed; /* its last owner let go of it meanwhile: it ends with this call */
-  int depth;  /* calls around it, and itself */
+  bool freed; /* its last owner released it during the call: the call's end frees it */
+  int depth;  /* number of nested calls, including this one */
   struct situ__nn_frame *outer;
 } situ__nn_frame;
 extern SITU__THREAD_LOCAL situ__nn_frame *situ__nn_running;
 extern const situ_module_lore situ__nn_lore;
 
-/* While it is locked no module is made, freed or given a part (module.c). */
+/* While locked, no module is created, freed or given a part (module.c). */
 void situ__nn_lock(void);
 void situ__nn_unlock(void);
-/* The head of the list of live modules, chained by `older`. */
+/* The head of the list of live modules, linked by `older`. */
 const situ_nn_module *situ__nn_newest(void);
 
-/* One owner fewer, whoever it is; the last one frees the module, or if it runs leaves that to the end of the call
-   (module.c). */
+/* Releases one reference, a module's or the program's; the last one frees the module, or if it is running leaves that
+   to the end of the call (module.c). */
 void situ__nn_let_go(situ_nn_module *m);
-/* Frees what could not be taken over, unless other modules alone own it. What is not a module is left alone. */
+/* Frees a part that could not be taken over, unless only other modules own it. Ignores pointers that are not
+   modules. */
 void situ__nn_give_up(situ_nn_module *m);
-/* The call in which a module was let go of is over. */
+/* Ends the call during which a module was released: frees it. */
 void situ__nn_end(situ_nn_module *m);
-/* ---- other threads (busy.c): all return false after recording that one is in the way ---- */
-/* A call that uses m and all its parts. End: situ__use_end. */
+/* ---- other threads (busy.c): all return false after recording that another thread is in the way ---- */
+/* For a call that uses m and all its parts. End: situ__use_end. */
 bool situ__nn_use(const char *op, const situ_nn_module *m, situ__use *use);
-/* A change of m and all its parts: of where they are, of their values. */
+/* For a change of m and all its parts: their devices or values. */
 bool situ__nn_claim(const char *op, const situ_nn_module *m, situ__claim *claim);
-/* A change of what m itself consists of; of one in the making nobody else knows. */
+/* For a change of m's own parts. No other thread knows a module that is being built. */
 bool situ__nn_change(const char *op, const situ_nn_module *m, situ__claim *claim);
-/* The end of m and of the parts that it alone owns. */
+/* For freeing m and the parts that only it owns. */
 bool situ__nn_claim_to_free(const situ_nn_module *m, situ__claim *claim);
 
-/* Enters a module in the list of live ones (module.c). */
+/* Adds a module to the list of live ones (module.c). */
 void situ__nn_enlist(situ_nn_module *m);
-/* Appends a slot that owns held; false: no memory, recorded under op, and held is still the
-   caller's. */
+/* Appends a slot that takes over held. Returns false after recording under op that memory is not available; then the
+   caller still owns held. */
 bool situ__nn_add_slot(const char *op, situ_nn_module *m, const char *name, situ_nn_kind kind, size_t offset,
                        void *held);
 situ_nn_slot *situ__nn_find(const situ_nn_module *m, const char *name);
 
-/* A tensor of a module while values are loaded (load.c). */
+/* A module's tensor during loading (load.c). */
 typedef struct situ__nn_part {
-  situ_tensor *to, *from; /* from NULL: it is left alone; to itself, on meta: what its recipe gives */
-  situ_tensor *staged;    /* the value where it is wanted */
-  situ_tensor *memory;    /* what a tensor on meta gets: staged, or the storage that it is a part of */
-  situ_tensor *kept;      /* what it held before */
+  situ_tensor *to, *from; /* from NULL: not changed; from == to, on meta: filled by its recipe */
+  situ_tensor *staged;    /* the value on its target device */
+  situ_tensor *memory;    /* for a tensor on meta: staged, or the storage that it is a part of */
+  situ_tensor *kept;      /* its previous value */
   bool taken;             /* it has that memory */
 } situ__nn_part;
-/* Writes all of them, those on meta to new memory at home, or changes nothing. False: recorded. */
+/* Writes all tensors, those on meta to new memory on `home`, or changes nothing. Returns false after recording an
+   error. */
 bool situ__nn_write(situ__nn_part *list, int64_t count, situ_device home);
 
-/* A lazy module that was woken is of its first type again, and has no part (module.c). */
+/* Resets a lazy module that was woken to its lazy type, without parts (module.c). */
 void situ__nn_forget(situ_nn_module *m, const situ_nn_type *lazy);
 
-/* A part that is about to be added to a finished module, all of which lives in one place, comes there too (adopt.c).
-   False: recorded, and the part is where it was. */
+/* Moves a part that is about to be added to a finished module to that module's device, if it has a single one
+   (adopt.c). Returns false after recording an error; the part is not moved then. */
 bool situ__nn_adopt_tensor(const char *op, situ_nn_module *m, situ_tensor *t);
 bool situ__nn_adopt_child(const char *op, situ_nn_module *m, situ_nn_module *child);
 

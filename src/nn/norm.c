@@ -1,4 +1,4 @@
-/* LayerNorm, RMSNorm, GroupNorm: statistics of each sample by itself.
+/* LayerNorm, RMSNorm, GroupNorm: statistics of each sample separately.
    SPDX-License-Identifier: MIT */
 #include <inttypes.h>
 #include <stdio.h>

@@ -20,7 +20,7 @@ static situ_tensor *adaptive_forward(situ_nn_module *self, situ_tensor *x) {
   return situ_adaptive_avg_pool2d(x, ((pool *)self)->options.kernel);
 }
 
-/* torch shows sizes as they were given: one number, or a tuple. */
+/* torch prints sizes as they were passed: one number, or a tuple. */
 static const char *sizes(situ_shape shape, int64_t otherwise, char buffer[SITU__TUPLE]) {
   if (shape.ndim > 1) return situ__nn_tuple(shape, buffer);
   snprintf(buffer, SITU__TUPLE, "%" PRId64, shape.ndim ? shape.dim[0] : otherwise);

@@ -1,4 +1,4 @@
-/* A module as torch prints it.
+/* Prints a module as torch does.
    SPDX-License-Identifier: MIT */
 #include <inttypes.h>
 #include <stdio.h>
@@ -60,10 +60,10 @@ void situ_nn_print(situ_nn_module *m) {
   situ__text_free(&text);
 }
 
-/* ---- what extra_repr functions need ---- */
+/* ---- helpers for extra_repr functions ---- */
 
 const char *situ__nn_number(double value, char buffer[SITU__NUMBER]) {
-  /* The shortest text that reads back as the same number. */
+  /* The shortest text that parses to the same number. */
   for (int digits = 1; digits <= 17; digits++) {
     snprintf(buffer, SITU__NUMBER, "%.*g", digits, value);
     if (strtod(buffer, NULL) == value) break;

@@ -1,4 +1,4 @@
-/* Loading a state dict: everything is compared first, then copied (load.c).
+/* Loads a state dict: compares everything first, then copies (load.c).
    SPDX-License-Identifier: MIT */
 #include <stdio.h>
 
@@ -17,9 +17,9 @@ typedef struct loading {
   const situ_nn_load_options *options;
   const situ_tree *state; /* flat dicts */
   situ_tree *own;
-  struct woken *woken; /* lazy modules that are lazy no more */
+  struct woken *woken; /* lazy modules that the load has woken */
   situ__text missing, unexpected, mismatch;
-  situ_blamed pair[2 * PAIRS]; /* of the first mismatches: the module's tensor, the state's */
+  situ_blamed pair[2 * PAIRS]; /* the first mismatches: the module's tensor, the state's */
   int pairs;
 } loading;
 
@@ -37,7 +37,7 @@ static int kind_of(situ_dtype dtype) {
 static void compare_one(loading *l, const char *path, const situ_tensor *to, const situ_tensor *from) {
   situ_shape a = situ_shape_of(to), b = situ_shape_of(from);
   char has[SITU_SHAPE_TEXT], needs[SITU_SHAPE_TEXT], detail[2 * SITU_SHAPE_TEXT + 64];
-  const bool number = a.ndim == 0 && b.ndim == 1 && b.dim[0] == 1; /* torch takes it for one */
+  const bool number = a.ndim == 0 && b.ndim == 1 && b.dim[0] == 1; /* torch accepts this as a number */
   if ((number || situ_shape_equal(&a, &b)) && kind_of(situ_dtype_of(from)) <= kind_of(situ_dtype_of(to))) return;
   snprintf(detail, sizeof detail, " (%s %s in the state, %s %s in the module)", situ_shape_text(&b, has),
            situ_dtype_name(situ_dtype_of(from)), situ_shape_text(&a, needs), situ_dtype_name(situ_dtype_of(to)));
@@ -79,11 +79,11 @@ static situ_status refuse(const loading *l, const situ_nn_module *m) {
                           part[2]);
 }
 
-/* ---- where what is on meta goes ---- */
+/* ---- the device for tensors on meta ---- */
 
 static bool real(situ_device d) { return d.kind != SITU_DEVICE_DEFAULT && d.kind != SITU_META; }
 
-/* Where the caller says, else where the module says it lives, else where tensors are made. False: recorded. */
+/* The caller's choice, else the module's home, else the default device. Returns false after recording an error. */
 static bool find_home(const loading *l, const situ_nn_module *m, situ_device *home) {
   bool wanted = l->options->device.kind != SITU_DEVICE_DEFAULT;
   *home = wanted ? l->options->device : real(m->home) ? m->home : situ_get_default_device();
@@ -99,7 +99,7 @@ static situ_status settle_home(const situ_nn_visit *at, void *payload) {
   return SITU_OK;
 }
 
-/* ---- lazy modules: they make their parameters as the state has them ---- */
+/* ---- lazy modules: they create their parameters with the state's shapes ---- */
 
 typedef struct woken {
   situ_nn_module *module;
@@ -118,7 +118,7 @@ static situ_status wake(const situ_nn_visit *at, void *payload) {
   return m->type->wake(m, l->state, at->path);
 }
 
-/* Ends the list; where the load has failed they are as lazy as before. */
+/* Empties the list; if the load failed, makes the modules lazy again. */
 static void settle_woken(loading *l, bool failed) {
   while (l->woken) {
     woken *w = l->woken;
@@ -128,16 +128,16 @@ static void settle_woken(loading *l, bool failed) {
   }
 }
 
-/* ---- all of it ---- */
+/* ---- the whole load ---- */
 
 typedef struct gathering {
   loading *loading;
   situ__nn_part *list;
   int64_t count;
-  bool meta; /* some of it is there */
+  bool meta; /* some tensors are on meta */
 } gathering;
 
-/* What is saved comes from the state; a buffer that is not, and is on meta, from its recipe. */
+/* Saved tensors get values from the state; a buffer that is not saved, and is on meta, from its recipe. */
 static situ_status gather(const situ_nn_visit *at, void *payload) {
   gathering *g = payload;
   if (at->slot->kind != SITU_NN_TRANSIENT) {
@@ -175,12 +175,12 @@ static situ_status load(loading *l, situ_nn_module *m) {
   return status;
 }
 
-/* What the module would say to the state; with `write` the values follow. */
+/* Compares the module with the state; with `write` also copies the values. */
 static situ_status compare_and_load(situ_nn_module *m, const situ_tree *state, const situ_nn_load_options *options,
                                     bool write) {
   static const situ_nn_load_options strict;
   SITU__MADE_OF_OPS(op);
-  SITU__CLAIM(claim); /* also if nothing is written: lazy modules are woken to be compared */
+  SITU__CLAIM(claim); /* also without writing: lazy modules are woken to be compared */
   if (!situ__nn_given(op, "module", m) || !situ__valid(op, "state", state, SITU__A_TREE)) return situ_error();
   if (!situ__nn_claim(op, m, &claim)) return situ_error();
   situ_tree *flat = situ_tree_flatten(state);

@@ -1,4 +1,4 @@
-/* The one visitor, and what is made of it: parameters, buffers, modes.
+/* The visitor of modules, and functions based on it: parameters, buffers, modes.
    SPDX-License-Identifier: MIT */
 #include <string.h>
 
@@ -17,7 +17,7 @@ typedef struct walker {
   situ__map seen;
 } walker;
 
-/* Is this to be skipped, because it has been shown? */
+/* True if the part was visited already and must be skipped. */
 static bool again(walker *w, void *part, situ_status *status) {
   if (!(w->which & SITU_NN_VISIT_ONCE)) return false;
   if (situ__map_get(&w->seen, part)) return true;
@@ -32,7 +32,7 @@ static situ_status show(walker *w, situ_nn_visit *at) {
   return w->visit(at, w->payload);
 }
 
-/* The path grows by a name; what is returned makes it as short as before. */
+/* Appends a name to the path; the returned length restores it. */
 static size_t push(walker *w, const char *name) {
   size_t length = w->path.length;
   if (w->which & SITU_NN_VISIT_UNNAMED) return length;
@@ -64,7 +64,7 @@ static situ_status walk(walker *w, situ_nn_module *m, situ_nn_slot *own, int dep
     for (int64_t i = 0; i < situ__nn_count(m) && status == SITU_OK; i++) {
       situ_nn_slot *slot = &m->slots[i];
       if (!(slot->kind & kinds)) continue;
-      if (i + AHEAD < count) __builtin_prefetch(slot[AHEAD].held); /* parts lie far apart */
+      if (i + AHEAD < count) __builtin_prefetch(slot[AHEAD].held); /* parts are far apart in memory */
       size_t length = push(w, slot->name);
       if (situ__nn_is_child(slot)) {
         status = walk(w, slot->held, slot, depth + 1);
@@ -148,7 +148,7 @@ int64_t situ_nn_num_parameters(const situ_nn_module *m) {
 
 /* ---- looking up ---- */
 
-/* The part at the end of a path; NULL: there is none. `*slot` NULL with true: m itself. */
+/* Finds the part at a path; returns false if there is none. *slot NULL: m itself. */
 static bool find(situ_nn_module *m, const char *path, situ_nn_slot **slot) {
   *slot = NULL;
   while (*path) {
@@ -178,7 +178,7 @@ situ_nn_module *situ_nn_get_submodule(situ_nn_module *m, const char *path) {
 }
 situ_tensor *situ_nn_get_tensor(situ_nn_module *m, const char *path) { return get("nn_get_tensor", m, path, false); }
 
-/* ---- something for all ---- */
+/* ---- changes of all parts ---- */
 
 typedef struct applying {
   situ_status (*fn)(situ_nn_module *m, void *payload);
