@@ -1,4 +1,4 @@
-/* The blame of one tensor's placement, in words.
+/* Explains the placement of one tensor.
    SPDX-License-Identifier: MIT */
 #include <inttypes.h>
 #include <stdio.h>
@@ -8,9 +8,9 @@
 #include "situ/place/explain.h"
 #include "situ/sys/op.h"
 
-enum { NAMED = 4 }; /* relatives that are named; more are counted */
+enum { NAMED = 4 }; /* relatives that are named; the others are counted */
 
-/* What modules know of a tensor, and what it is called. */
+/* The tensor's path or name. */
 enum { LABEL = SITU_PATH_TEXT + 16 };
 static const char *label(const situ_tensor *t, situ_explained *x, char text[LABEL]) {
   *x = (situ_explained){ .tensor = t };

@@ -1,4 +1,4 @@
-/* Devices by path: "encoder.*=cuda:0, head=cpu".
+/* Device maps by path: "encoder.*=cuda:0, head=cpu".
    SPDX-License-Identifier: MIT */
 #include <string.h>
 
@@ -6,7 +6,7 @@
 #include "base/fail.h"
 #include "place/place.h"
 
-/* Does the pattern match all of the text? `*` is any text, dots included. */
+/* True if the pattern matches the whole text. `*` matches any text, including dots. */
 static bool glob(const char *pattern, int length, const char *text, int size) {
   int star = -1, resume = 0, p = 0, t = 0;
   while (t < size) {
@@ -16,7 +16,7 @@ static bool glob(const char *pattern, int length, const char *text, int size) {
     } else if (p < length && pattern[p] == text[t]) {
       p++;
       t++;
-    } else if (star >= 0) { /* the last star takes one character more */
+    } else if (star >= 0) { /* lets the last star match one character more */
       p = star + 1;
       t = ++resume;
     } else {
@@ -52,7 +52,7 @@ static const char *trim(const char *at, const char *end) {
   return end;
 }
 
-/* "pattern=device" between two addresses. */
+/* Parses "pattern=device" between two addresses. */
 static bool parse_rule(const char *op, const char *at, const char *end, situ__map_rule *rule) {
   char name[64];
   at = skip(at, end);

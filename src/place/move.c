@@ -1,4 +1,4 @@
-/* Moving a module: all of its tensors in one transaction.
+/* Moves a module: all of its tensors in one transaction.
    SPDX-License-Identifier: MIT */
 #include "base/alloc.h"
 #include "base/busy.h"
@@ -7,7 +7,7 @@
 #include "place/place.h"
 #include "situ/sys/op.h"
 
-/* ---- what one walk finds: all memory is had before anything changes ---- */
+/* ---- collecting requests: all memory is allocated before anything changes ---- */
 
 static situ_status keep_home(situ__wishes *w, situ_nn_module *m, situ_device device) {
   if (w->homes == w->home_room) {
@@ -49,9 +49,9 @@ situ_status situ__wishes_of(situ__wishes *w, const char *op, situ_nn_module *m, 
   if (options->map && options->device.kind)
     return situ__fail(SITU_E_ARG, op, "a device and a map are given: one of them");
   if (options->map && !situ__device_map_parse(op, options->map, &w->map)) return situ_error();
-  /* What is shared may come twice: the move itself takes each storage once. */
+  /* Shared tensors may be listed twice: the move itself processes each storage once. */
   unsigned which = SITU_NN_VISIT_TENSORS | (options->map ? 0 : SITU_NN_VISIT_UNNAMED);
-  if (options->map || options->device.kind) which |= SITU_NN_VISIT_MODULES; /* their homes change */
+  if (options->map || options->device.kind) which |= SITU_NN_VISIT_MODULES; /* to change their homes */
   situ_status status = situ_nn_walk(m, which, gather, w);
   for (int64_t i = 0; status == SITU_OK && i < w->map.count; i++)
     if (!w->map.rule[i].matches)
@@ -77,10 +77,10 @@ static situ_status move(const char *op, situ_nn_module *m, const situ_nn_to_opti
   situ_status status = situ__wishes_of(&w, op, m, options);
   situ_move_plan *moving = status == SITU_OK ? situ_move_plan_new(op, w.list, w.count) : NULL;
   if (status == SITU_OK) status = moving ? situ_move_plan_run(moving, options->lossy) : situ_error();
-  /* A module without tensors has a home too: what it makes in its forward, or materialises, is made there. */
+  /* A module without tensors has a home, too: tensors that its forward creates or materialises are created there. */
   for (int64_t i = 0; status == SITU_OK && i < w.homes; i++) {
     if (w.home[i].device.kind) w.home[i].module->home = w.home[i].device;
-    w.home[i].module->late = false; /* a map that names no place for it leaves it where it is on purpose */
+    w.home[i].module->late = false; /* a module that the map leaves out stays there intentionally */
   }
   situ_move_plan_free(moving);
   situ__wishes_free(&w);

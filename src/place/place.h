@@ -1,4 +1,4 @@
-/* The room place's own: what its files share.
+/* Internal header of src/place.
    SPDX-License-Identifier: MIT */
 #ifndef SITU_PLACE_OWN_H
 #define SITU_PLACE_OWN_H
@@ -17,18 +17,18 @@ typedef struct situ__device_map {
   situ__map_rule *rule; /* patterns point into the caller's text */
   int64_t count;
 } situ__device_map;
-/* False: recorded. To be freed in any case. */
+/* Returns false after recording an error. Free the map in any case. */
 bool situ__device_map_parse(const char *op, const char *text, situ__device_map *map);
 void situ__device_map_free(situ__device_map *map);
-/* The first rule that matches the path, or a module that it is in; NULL: none. Counts the match. */
+/* The first rule that matches the path, or a module that contains it; NULL: none. Counts the match. */
 const situ__map_rule *situ__device_map_find(const situ__device_map *map, const char *path);
 
-/* ---- move.c: what a move of a module is to do ---- */
+/* ---- move.c: the requests that move a module ---- */
 typedef struct situ__wishes {
   const char *op;
   const situ_nn_to_options *options;
   situ__device_map map;
-  situ_move_request *list; /* a wish for each parameter and buffer */
+  situ_move_request *list; /* a request for each parameter and buffer */
   int64_t count, room;
   struct situ__home {
     situ_nn_module *module;
@@ -36,7 +36,7 @@ typedef struct situ__wishes {
   } * home; /* and a home for each module */
   int64_t homes, home_room;
 } situ__wishes;
-/* To be freed in any case. */
+/* Free the requests in any case. */
 situ_status situ__wishes_of(situ__wishes *w, const char *op, situ_nn_module *m, const situ_nn_to_options *options);
 void situ__wishes_free(situ__wishes *w);
 

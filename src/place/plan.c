@@ -1,4 +1,4 @@
-/* What a move would come to, without making it.
+/* Plans of moves, without running them.
    SPDX-License-Identifier: MIT */
 #include <stdio.h>
 
@@ -76,7 +76,7 @@ static void cast(const situ_move_unit *u, char out[24]) {
   else snprintf(out, 24, "%s -> %s", a, b);
 }
 
-/* Why a storage is left alone. */
+/* Why a storage is not moved. */
 static const char *why_it_stays(const situ_move_unit *u, const situ_nn_to_options *o) {
   if (o->map && !o->dtype && situ_device_equal(u->from, u->to)) return "there already, or no pattern matches";
   if (o->dtype && !situ_dtype_is_floating((situ_dtype)u->from_dtype))
@@ -127,7 +127,7 @@ static situ_status sum_up(const situ_move_plan *moving, situ_place_plan *p) {
   return SITU_OK;
 }
 
-/* Would it be refused? The error becomes a line of the text, and is no error of the thread's. */
+/* Checks whether the move would be refused. Adds the error's text, and clears the thread's error. */
 static void judge(situ__text *text, const situ_move_plan *moving, situ_place_plan *p) {
   situ__errors own;
   char message[1024];

@@ -1,4 +1,4 @@
-/* What the room says of bytes, roles and names, and how its texts get out.
+/* Texts for bytes, roles and names, and their output.
    SPDX-License-Identifier: MIT */
 #include <stdio.h>
 #include <string.h>
@@ -17,7 +17,7 @@ const char *situ__place_role(situ_place_role role) {
   return word[role];
 }
 
-/* ---- text from anywhere ---------------------------------------------------------------------- */
+/* ---- untrusted text -------------------------------------------------------------------------- */
 
 uint32_t situ__place_char(const char *at, size_t *length) {
   const unsigned char *s = (const unsigned char *)at;
@@ -28,7 +28,7 @@ uint32_t situ__place_char(const char *at, size_t *length) {
   if (bytes == 2) code = (s[0] & 0x1Fu) << 6 | (s[1] & 0x3Fu);
   if (bytes == 3) code = (s[0] & 0x0Fu) << 12 | (s[1] & 0x3Fu) << 6 | (s[2] & 0x3Fu);
   if (bytes == 4) code = (s[0] & 0x07u) << 18 | (s[1] & 0x3Fu) << 12 | (s[2] & 0x3Fu) << 6 | (s[3] & 0x3Fu);
-  /* C0, DEL, C1, and what XML has no room for. */
+  /* C0, DEL, C1, and characters that XML does not allow. */
   bool bad = code < 0x20 || (code >= 0x7F && code < 0xA0) || code == 0xFFFE || code == 0xFFFF;
   return bad ? '?' : code;
 }
@@ -40,7 +40,7 @@ void situ__place_clean(situ__text *text, const char *from) {
   }
 }
 
-/* ---- out ------------------------------------------------------------------------------------- */
+/* ---- output ---------------------------------------------------------------------------------- */
 
 int64_t situ__place_deliver(const char *op, situ__text *text, char *buffer, size_t size) {
   int64_t length = -1;
@@ -75,8 +75,8 @@ bool situ__place_device_read(const char *name, situ_device *out) {
   for (uint16_t kind = SITU_CPU; kind < SITU_DEVICE_KINDS; kind++) {
     char text[SITU_DEVICE_NAME_MAX];
     const situ_device device = { kind, (uint16_t)index };
-    if (kind <= SITU_META && index > 0) continue; /* there is one of these */
-    /* Only what would be written so is a name; "cuda" is short for cuda:0. */
+    if (kind <= SITU_META && index > 0) continue; /* there is only one of these */
+    /* Only the canonical form is a name; "cuda" is short for cuda:0. */
     situ_device_name(device, text);
     if (!colon) text[strcspn(text, ":")] = 0;
     if (strcmp(name, text) != 0) continue;

@@ -1,4 +1,4 @@
-/* What stands around the boxes: title, shares and legend above them, notes below.
+/* Draws title, shares and legend above the boxes, and notes below them.
    SPDX-License-Identifier: MIT */
 #include <inttypes.h>
 #include <stdio.h>
@@ -57,7 +57,7 @@ static void put_end(situ__text *t, const char *path, situ_device device) {
   situ__text_add(t, "%s (%s)", path && *path ? path : "top level", situ_device_name(device, name));
 }
 
-/* The copies that edges stand for. */
+/* Number of copies that an edge represents. */
 static int64_t copies_of(const situ_place_edge *edge) { return edge->count > 0 ? edge->count : 1; }
 
 static void note_copies(situ__notes *n, const situ_place_edge *const *edge, int64_t count) {
@@ -88,7 +88,7 @@ static void note_ties(situ__notes *n, const situ_snapshot *s) {
   int64_t ties = 0;
   situ__text *line = &n->line[n->count];
   for (int64_t i = 0; i < s->count; i++) {
-    /* A shared module says it for its parts. */
+    /* A shared module covers its parts. */
     const situ__node *node = &s->node[i];
     if (node->tie < 0 || (node->parent >= 0 && s->node[node->parent].tie >= 0)) continue;
     if (ties++ < 3)

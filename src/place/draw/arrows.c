@@ -1,4 +1,4 @@
-/* Copies between devices, as arrows between boxes with their bytes beside them.
+/* Draws copies between devices as arrows between boxes, labelled with their bytes.
    SPDX-License-Identifier: MIT */
 #include <inttypes.h>
 #include <stdio.h>
@@ -12,19 +12,19 @@ typedef struct point {
   double x, y;
 } point;
 
-/* All the copies between two boxes, in one direction. */
+/* All copies from one box to another. */
 typedef struct arrow {
   int64_t from, to; /* boxes; -1: outside */
   uint64_t bytes;
   int64_t copies;
-  int lane, lanes; /* the arrows between the same two boxes lie side by side: which of how many */
+  int lane, lanes; /* arrows between the same two boxes are side by side: index and number */
   point a, b;
 } arrow;
 
 static double least(double a, double b) { return a < b ? a : b; }
 static double most(double a, double b) { return a > b ? a : b; }
 
-/* ---- which boxes ----------------------------------------------------------------------------- */
+/* ---- choosing boxes -------------------------------------------------------------------------- */
 
 /* The box that shows the entry of a path; -1: outside, or no such entry. */
 static int64_t box_named(const situ__picture *p, const char *path) {
@@ -34,8 +34,7 @@ static int64_t box_named(const situ__picture *p, const char *path) {
   return -1;
 }
 
-/* Gathers the edges; the largest come first, and what is beyond the last place is left to the
-   notes. */
+/* Collects the edges, the largest first; the notes list those beyond the capacity. */
 static int gather(const situ__picture *p, const situ_place_edge *const *edge, int64_t count, arrow list[MOST_ARROWS]) {
   int arrows = 0;
   for (int64_t i = 0; i < count; i++) {
@@ -50,18 +49,17 @@ static int gather(const situ__picture *p, const situ_place_edge *const *edge, in
   return arrows;
 }
 
-/* ---- from where to where --------------------------------------------------------------------- */
+/* ---- end points ------------------------------------------------------------------------------ */
 
-/* Which way two boxes face each other: `from` and `to` get coordinates a little inside of the sides
-   that do. */
+/* Coordinates a little inside the sides where two boxes face each other. */
 static void across(double a, double a_size, double b, double b_size, double *from, double *to) {
   double in_a = least(INSIDE, a_size / 3), in_b = least(INSIDE, b_size / 3);
   *from = a < b ? a + a_size - in_a : a + in_a;
   *to = a < b ? b + in_b : b + b_size - in_b;
 }
 
-/* A straight line through what the boxes share; false: they share too little. A single one keeps
-   off the middle and the beginning, where names stand. */
+/* A straight line through the range that the boxes share along one axis. Returns false if that is too small. A single
+   arrow avoids the middle and the beginning of the range, where names are. */
 static bool straight(double a, double a_size, double b, double b_size, const arrow *of, double *from, double *to) {
   double low = most(a, b), high = least(a + a_size, b + b_size);
   if (high - low < 4) return false;
@@ -73,7 +71,7 @@ static bool straight(double a, double a_size, double b, double b_size, const arr
 static void join(situ__rect a, situ__rect b, arrow *out) {
   bool upright = straight(a.x, a.w, b.x, b.w, out, &out->a.x, &out->b.x);
   bool level = straight(a.y, a.h, b.y, b.h, out, &out->a.y, &out->b.y);
-  if (upright && level) { /* one lies in the other: from its corner */
+  if (upright && level) { /* one box contains the other: begins at its corner */
     out->a = (point){ a.x + least(INSIDE, a.w / 3), a.y + least(INSIDE, a.h / 3) };
     return;
   }
@@ -81,7 +79,7 @@ static void join(situ__rect a, situ__rect b, arrow *out) {
   if (!level) across(a.y, a.h, b.y, b.h, &out->a.y, &out->b.y);
 }
 
-/* The outside is what lies beyond the nearest edge of the map. */
+/* The outside: beyond the nearest edge of the map. */
 static situ__rect outside(situ__rect area, situ__rect box) {
   double left = box.x - area.x, right = area.x + area.w - box.x - box.w, up = box.y - area.y,
          down = area.y + area.h - box.y - box.h, nearest = least(least(left, right), least(up, down));
@@ -104,7 +102,7 @@ static void set_lanes(arrow *list, int count) {
     }
 }
 
-/* ---- their texts ----------------------------------------------------------------------------- */
+/* ---- labels ---------------------------------------------------------------------------------- */
 
 static double length_of(const arrow *a) {
   double x = a->b.x - a->a.x, y = a->b.y - a->a.y;
@@ -119,7 +117,7 @@ static bool meet(situ__rect a, situ__rect b) {
   return a.x < b.x + b.w && b.x < a.x + a.w && a.y < b.y + b.h && b.y < a.y + a.h;
 }
 
-/* Does any arrow but this one run through the rectangle? */
+/* True if any other arrow crosses the rectangle. */
 static bool crossed(const arrow *list, int count, int but, situ__rect r) {
   for (int i = 0; i < count; i++) {
     int steps = (int)(length_of(&list[i]) / 4) + 1;
@@ -131,7 +129,7 @@ static bool crossed(const arrow *list, int count, int but, situ__rect r) {
   return false;
 }
 
-/* Is it on the header of a box? */
+/* True if the rectangle overlaps the header of a box. */
 static bool on_header(const situ__picture *p, situ__rect r) {
   for (int64_t i = 0; i < p->count; i++) {
     situ__rect head = p->box[i].at;
@@ -141,8 +139,7 @@ static bool on_header(const situ__picture *p, situ__rect r) {
   return false;
 }
 
-/* May the text of an arrow lie there? Where it is near another arrow it could be taken for that
-   one's. */
+/* True if the label of an arrow may be here. Near another arrow it could be taken for that one's. */
 static bool is_free(const situ__picture *p, situ__rect page, const arrow *list, int count, int i, situ__rect r,
                     double far) {
   situ__rect around = { r.x - far, r.y - far, r.w + 2 * far, r.h + 2 * far };
@@ -150,7 +147,7 @@ static bool is_free(const situ__picture *p, situ__rect page, const arrow *list, 
          !situ__is_taken(p, around) && !crossed(list, count, i, around);
 }
 
-/* Tries places along an arrow, on it (side 0) or beside it. */
+/* Tries positions along an arrow, on it (side 0) or beside it. */
 static bool try_side(const situ__picture *p, situ__rect page, const arrow *list, int count, int i, int side, double far,
                      situ__rect *out) {
   static const double t[] = { 0.5, 0.35, 0.65, 0.2, 0.8 };
@@ -169,8 +166,8 @@ static bool try_side(const situ__picture *p, situ__rect page, const arrow *list,
   return false;
 }
 
-/* Where the text of an arrow goes: on the line if it leaves enough of it to be seen, else beside
-   it; false: nowhere without lying on something, so it is left to the notes. */
+/* Chooses the position of an arrow's label: on the line if enough of it stays visible, else beside it. Returns false if
+   every position overlaps something; the notes list the copy then. */
 static bool find_place(const situ__picture *p, situ__rect page, const arrow *list, int count, int i, situ__rect *out) {
   double dx = __builtin_fabs(list[i].b.x - list[i].a.x), dy = __builtin_fabs(list[i].b.y - list[i].a.y);
   bool on_line = dx < dy ? dy > out->h + 40 : dx > out->w + 40;
@@ -236,7 +233,7 @@ static bool put_bytes(situ__picture *p, situ__rect page, const arrow *list, int 
   return situ__take(p, at);
 }
 
-/* Labels of boxes keep off a line. */
+/* Labels of boxes avoid lines. */
 static bool take_line(situ__picture *p, const arrow *a) {
   int steps = (int)(length_of(a) / 6) + 1;
   bool fine = true;

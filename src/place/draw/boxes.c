@@ -1,4 +1,4 @@
-/* From the module tree to nested boxes: what is drawn, where, and what is too small to be.
+/* Lays out the module tree as nested boxes, and groups parts that are too small to draw.
    SPDX-License-Identifier: MIT */
 #include <stdlib.h>
 
@@ -8,7 +8,7 @@
 
 enum { HEADER = 18, PADDING = 3 };
 
-/* A part of a module on its way to a box. */
+/* A candidate for a box: a part of a module, or a group of small ones. */
 typedef struct part {
   double weight; /* square pixels */
   situ__box box;
@@ -35,13 +35,13 @@ static int64_t add_box(situ__picture *p, const situ__box *box) {
   return p->count++;
 }
 
-/* All of an entry is shown by one box. */
+/* Maps an entry and all of its parts to one box. */
 static void show_by(situ__picture *p, int64_t node, int64_t box) {
   for (int64_t i = node; i < p->s->node[node].end; i++) p->box_of[i] = box;
 }
 
-/* Smaller parts of an area are gathered, a box for each device; a gathering is at least as large: a
-   strip that can be seen, and in a large area has room for a name. */
+/* Smaller parts of an area are grouped, in one box for each device. A group has at least this size: visible, and in a
+   large area large enough for a name. */
 static double least_part(situ__rect area) {
   double side = area.w < area.h ? area.w : area.h, strip = 0.032 * side;
   if (strip < 3) strip = 3;
@@ -51,7 +51,7 @@ static double least_part(situ__rect area) {
 
 /* ---- the parts of one module ----------------------------------------------------------------- */
 
-/* The part that gathers what is small on a device; a new one if there is none yet. */
+/* The group for small parts on a device; adds one if there is none yet. */
 static part *gathering(part *list, int64_t *count, int64_t node, int device) {
   for (int64_t i = 0; i < *count; i++)
     if (list[i].box.parts && list[i].box.device == device) return &list[i];
@@ -59,12 +59,12 @@ static part *gathering(part *list, int64_t *count, int64_t node, int device) {
   return &list[(*count)++];
 }
 
-/* Lists the parts that a module is cut into; scale: square pixels a byte; least: of a box. Returns
+/* Lists the parts of a module that get boxes; scale: square pixels for each byte; least: minimum area of a box. Returns
    their number. */
 static int64_t list_parts(situ__picture *p, int64_t module, double scale, double least, part *list) {
   const situ_snapshot *s = p->s;
   int64_t count = 0;
-  /* First what is small, so that the gatherings stand at the front of the list. */
+  /* Small parts first, so that groups are at the front of the list. */
   for (int small = 1; small >= 0; small--) {
     for (int64_t k = module + 1; k < s->node[module].end; k = s->node[k].end) {
       uint64_t bytes = s->node[k].entry.bytes;
@@ -91,7 +91,7 @@ static int64_t list_parts(situ__picture *p, int64_t module, double scale, double
       list[i].weight = least;
       p->enlarged = true;
     }
-    /* A gathering of one is that one. */
+    /* A group of one part is that part. */
     if (list[i].box.parts == 1 && list[i].box.bytes == s->node[list[i].box.node].entry.bytes) list[i].box.parts = 0;
   }
   qsort(list, (size_t)count, sizeof *list, by_weight);
@@ -102,13 +102,13 @@ static int64_t list_parts(situ__picture *p, int64_t module, double scale, double
 
 static bool cut(situ__picture *p, int64_t module, situ__rect area);
 
-/* A module's box: its frame, its header if there is room for one, and its parts. */
+/* Lays out a module's box: its frame, its header if that fits, and its parts. */
 static bool fill(situ__picture *p, int64_t number) {
   situ__box *box = &p->box[number];
   situ__rect in = box->at;
   bool room = in.w > 56 && in.h > 40;
   double padding = in.w > 20 && in.h > 20 ? PADDING : 1;
-  /* What is too small for a name above its parts, and on one device, gets a name instead. */
+  /* A box too small for a header, and on one device, gets a name instead of parts. */
   if (!room && box->device >= 0) return true;
   box->container = true;
   box->header = room ? HEADER : 0;
@@ -136,8 +136,7 @@ static bool place(situ__picture *p, const part *list, int64_t count, const situ_
   return true;
 }
 
-/* What is too small to have a box is shown by the gathering on its device, a module by that of its
-   first part. */
+/* Maps each entry without a box to the group on its device, and a module to its first part's group. */
 static void assign_small(situ__picture *p, int64_t module, int64_t first_box, int64_t own) {
   const situ_snapshot *s = p->s;
   for (int64_t k = s->node[module].end - 1; k > module; k--) {
@@ -179,6 +178,6 @@ bool situ__boxes(situ__picture *p, situ__rect area) {
     situ__no_memory(p->op, bytes);
     return false;
   }
-  for (int64_t i = 0; i < p->s->count; i++) p->box_of[i] = -1; /* the whole */
+  for (int64_t i = 0; i < p->s->count; i++) p->box_of[i] = -1; /* the whole model */
   return p->s->count == 0 || cut(p, 0, area);
 }

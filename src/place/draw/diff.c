@@ -1,4 +1,4 @@
-/* What changed between two snapshots.
+/* Differences between two snapshots.
    SPDX-License-Identifier: MIT */
 #include <inttypes.h>
 #include <stdlib.h>
@@ -10,7 +10,7 @@
 #include "place/draw/snapshot.h"
 #include "situ/sys/op.h"
 
-/* The tensors of a snapshot in the order of their paths. */
+/* The tensors of a snapshot, sorted by path. */
 typedef struct order {
   const situ_place_entry **entry;
   int64_t count;
@@ -53,7 +53,7 @@ static void add_facts(situ__text *text, const situ_place_entry *e) {
   add_tie(text, e->tied);
 }
 
-/* "cpu -> sim:0, f32 -> f16"; false and nothing added: they are the same. */
+/* "cpu -> sim:0, f32 -> f16". Returns false, having added nothing, if they are equal. */
 static bool add_changes(situ__text *text, const situ_place_entry *a, const situ_place_entry *b) {
   char x[SITU_SHAPE_TEXT], y[SITU_SHAPE_TEXT];
   const char *comma = "";
@@ -86,8 +86,8 @@ static bool add_changes(situ__text *text, const situ_place_entry *a, const situ_
   return *comma;
 }
 
-/* A line about a tensor that is in one of the two (the other is NULL) or in both; false: none, it
-   is the same. */
+/* A line about a tensor that is in one of the snapshots (the other is NULL) or in both. Returns false, having added
+   nothing, if it is equal. */
 static bool add_line(situ__text *text, const situ_place_entry *a, const situ_place_entry *b) {
   size_t before = text->length;
   situ__place_clean(text, a ? a->path : b->path);

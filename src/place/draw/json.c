@@ -1,4 +1,4 @@
-/* Where everything is, for other programs.
+/* A snapshot as JSON.
    SPDX-License-Identifier: MIT */
 #include <inttypes.h>
 
@@ -6,7 +6,7 @@
 #include "base/handle.h"
 #include "place/draw/snapshot.h"
 
-/* JSON is UTF-8; a module's name may be anything. */
+/* JSON must be UTF-8; a module's name may have any bytes. */
 static void add_string(situ__text *text, const char *from) {
   situ__text clean = { 0 };
   situ__text_append(&clean, "", 0);

@@ -1,4 +1,4 @@
-/* Names in boxes: as much as fits, never over an edge, never over an arrow or its text.
+/* Labels of boxes: as many as fit, never across an edge, an arrow or its label.
    SPDX-License-Identifier: MIT */
 #include <inttypes.h>
 #include <stdio.h>
@@ -9,10 +9,10 @@
 #include "place/draw/picture.h"
 #include "situ/sys/op.h"
 
-/* ---- how wide a text is ---------------------------------------------------------------------- */
+/* ---- width of a text ------------------------------------------------------------------------- */
 
 double situ__text_width(const char *text, double size, bool bold) {
-  /* In hundredths of the size: DejaVu Sans and Verdana, the widest of the fonts that are tried. */
+  /* In hundredths of the font size: DejaVu Sans and Verdana, the widest fonts in the list. */
   static const unsigned char ascii[] = {
     32, 41, 46, 84, 64, 96, 78, 28, 40,  40, 50, 84, 32, 37, 32, 34, 64, 64, 64, 64, 64, 64, 64, 64,
     64, 64, 34, 34, 84, 84, 84, 54, 100, 69, 69, 70, 78, 64, 58, 78, 76, 30, 30, 66, 56, 87, 75, 79,
@@ -27,11 +27,11 @@ double situ__text_width(const char *text, double size, bool bold) {
   return width * size / 100 * (bold ? 1.15 : 1);
 }
 
-/* The text without its middle, so that it is at most so wide. */
+/* Replaces the middle of the text, so that its width is at most `width`. */
 static void shorten(situ__text *out, const char *text, double size, double width) {
   size_t end = strlen(text), left = 0, right = end;
   double used = situ__text_width("…", size, false);
-  /* Characters from both ends in turn, the first one first. */
+  /* Takes characters from both ends alternately, beginning at the front. */
   for (bool front = true; left < right; front = !front) {
     size_t from = left, length;
     if (!front)
@@ -82,7 +82,7 @@ void situ__put_text(situ__picture *p, const char *class, double x, double y, dou
   situ__text_free(&line);
 }
 
-/* ---- room that is taken ---------------------------------------------------------------------- */
+/* ---- occupied areas -------------------------------------------------------------------------- */
 
 bool situ__take(situ__picture *p, situ__rect r) {
   if (p->taken_count == p->taken_capacity) {
@@ -109,14 +109,13 @@ bool situ__is_taken(const situ__picture *p, situ__rect r) {
 
 /* ---- one label ------------------------------------------------------------------------------- */
 
-enum { SIZE = 12, LEADING = 15 }; /* of letters; from line to line */
+enum { SIZE = 12, LEADING = 15 }; /* of the font; of a line */
 
-/* Where in a box a text goes: in the middle, or where no arrow is. */
+/* Vertical positions of a text in its box: the middle first, then others without arrows. */
 enum { PLACES = 5 };
 static const double down[PLACES] = { 0.5, 0.08, 0.92, 0.3, 0.7 };
 
-/* The lines in the middle of a box, or above or below it where no arrow is; false: they do not
-   fit. */
+/* Writes the lines at the first position without an arrow. Returns false if they do not fit. */
 static bool put_lines(situ__picture *p, situ__rect box, const char *const *line, int count) {
   double width = 0, height = count * LEADING;
   for (int i = 0; i < count; i++) {
@@ -135,7 +134,8 @@ static bool put_lines(situ__picture *p, situ__rect box, const char *const *line,
   return false;
 }
 
-/* As many of the lines as fit; if not even the first one does, that one turned; false: nothing. */
+/* Writes as many lines as fit; if not even the first one does, writes that one turned. Returns false if nothing
+   fits. */
 static bool put_some(situ__picture *p, situ__rect box, const char *const *line, int count) {
   for (int n = count; n > 0; n--)
     if (put_lines(p, box, line, n)) return true;
@@ -151,18 +151,18 @@ static bool put_some(situ__picture *p, situ__rect box, const char *const *line, 
   return false;
 }
 
-/* ---- what boxes are called ------------------------------------------------------------------- */
+/* ---- names of boxes -------------------------------------------------------------------------- */
 
-/* "weight"; a number says nothing without what it counts: "layers.0". */
+/* "weight"; a number includes its parent's name: "layers.0". */
 static const char *short_name(const situ_snapshot *s, int64_t i) {
   const situ__node *node = &s->node[i];
   bool number = *node->name && !node->name[strspn(node->name, "0123456789")];
   if (!number || node->parent <= 0) return node->name;
-  /* Names are the ends of paths, so the longer one begins earlier in the same text. */
+  /* Names point to the ends of paths, so the longer one begins earlier in the same string. */
   return node->name - strlen(s->node[node->parent].name) - 1;
 }
 
-/* A header, at the left or, if arrows are there, further right. */
+/* Writes a header at the left, or further right if arrows are there. */
 static bool put_header(situ__picture *p, situ__rect box, const char *text) {
   double width = situ__text_width(text, SIZE - 1, true), free = box.w - width - 12;
   for (int k = 0; k < 3 && free >= 0; k++) {
@@ -174,7 +174,7 @@ static bool put_header(situ__picture *p, situ__rect box, const char *text) {
   return false;
 }
 
-/* "layers.0: TransformerEncoderLayer   1.1 MiB", or less. */
+/* "layers.0: TransformerEncoderLayer 1.1 MiB", or a shorter form. */
 static void label_header(situ__picture *p, const situ__box *box) {
   const char *name = short_name(p->s, box->node), *type = p->s->node[box->node].entry.type;
   char bytes[SITU__BYTES_TEXT];

@@ -1,4 +1,4 @@
-/* Lock files: a placement written down, for a version control system to keep and CI to compare.
+/* Lock files: a placement as text, for version control and comparison in CI.
    SPDX-License-Identifier: MIT */
 #include <stdlib.h>
 #include <string.h>
@@ -10,8 +10,7 @@
 #include "base/problem.h"
 #include "place/draw/snapshot.h"
 
-/* The first line says what it is; then a line for each tensor, six words and a blank between
-   them:
+/* The first line identifies the format. Then there is one line for each tensor, of six words with single blanks:
      encoder.fc1.weight parameter f32 [64,784] sim:0 -
      decoder.weight parameter f32 [64,784] sim:0 =encoder.fc1.weight
    In paths, blanks, control characters and % are %XX. */
@@ -21,7 +20,7 @@ enum {
   WORDS = 6,
   LISTED = 30 /* differences in one message */
 };
-/* A model of a million tensors. */
+/* Enough for a model of a million tensors. */
 static const int64_t most_bytes = 128 << 20;
 
 /* ---- writing --------------------------------------------------------------------------------- */
@@ -67,7 +66,7 @@ static int hex(char c) {
   return at ? (int)(at - digits) : -1;
 }
 
-/* Undoes add_path in place; false: not written by it. */
+/* Undoes add_path in place. Returns false if add_path cannot have written it. */
 static bool read_path(char *path) {
   char *to = path;
   if (!*path) return false;
@@ -117,7 +116,7 @@ static bool read_type(const char *word) {
   return false;
 }
 
-/* One line, without its end. false: problem says why. */
+/* Parses one line, without its end. Returns false with the reason in problem. */
 static bool read_line(char *line, situ_place_entry *out, situ__problem *problem) {
   char *word[WORDS], *at = line;
   int words = 0;
@@ -141,7 +140,7 @@ static bool read_line(char *line, situ_place_entry *out, situ__problem *problem)
   return true;
 }
 
-/* The lines behind the first one, each an entry whose texts lie in `text`. */
+/* Parses the lines after the first one. Entries point into `text`. */
 static bool read_lines(char *text, situ_place_entry *entries, int64_t *count, situ__problem *problem) {
   for (char *line = text, *end; *line; line = end + 1) {
     end = strchr(line, '\n');
@@ -153,7 +152,7 @@ static bool read_lines(char *text, situ_place_entry *entries, int64_t *count, si
   return true;
 }
 
-/* The file as a snapshot; NULL: recorded. */
+/* The file as a snapshot. Returns NULL after recording an error. */
 static situ_snapshot *read_lock(const char *op, const char *path) {
   size_t size;
   char *text = situ__file_load(op, path, most_bytes, &size);

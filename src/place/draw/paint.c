@@ -1,4 +1,4 @@
-/* How everything is put on the page: numbers, text, colours, rectangles.
+/* Writes numbers, texts, colours and rectangles as SVG.
    SPDX-License-Identifier: MIT */
 #include "place/draw/picture.h"
 
@@ -32,8 +32,7 @@ void situ__put_xml(situ__text *text, const char *from) {
 
 /* ---- colours --------------------------------------------------------------------------------- */
 
-/* One row a device: area, frame around areas and its ground, for light and for dark pages. cpu has
-   the grey. */
+/* One row for each device: area, frame around areas and its background, for light and for dark pages. cpu is grey. */
 static const struct colour {
   const char *area, *line, *ground, *dark_area, *dark_line, *dark_ground;
 } colours[] = {

@@ -1,5 +1,4 @@
-/* A picture of a placement while it is being drawn: boxes, arrows, and the room that texts have
-   taken.
+/* A picture of a placement while it is drawn: boxes, arrows, and areas that labels must avoid.
    SPDX-License-Identifier: MIT */
 #ifndef SITU_PLACE_PICTURE_H
 #define SITU_PLACE_PICTURE_H
@@ -11,15 +10,15 @@ typedef struct situ__rect {
   double x, y, w, h;
 } situ__rect;
 
-/* What is drawn as one area. */
+/* A rectangle of the picture. */
 typedef struct situ__box {
   situ__rect at;
-  int64_t node;  /* the entry; of a gathering the first one in it */
-  int64_t parts; /* > 0: a gathering of so many parts of one module that are too small to be seen */
+  int64_t node;  /* its entry; for a group the first one in it */
+  int64_t parts; /* > 0: a group of this many parts of one module that are too small to draw */
   uint64_t bytes;
-  int device;     /* -1: on several */
-  double header;  /* > 0: it has boxes in it, below a header of this height */
-  bool container; /* it has boxes in it */
+  int device;     /* -1: several */
+  double header;  /* > 0: it contains boxes, below a header of this height */
+  bool container; /* it contains boxes */
 } situ__box;
 
 typedef struct situ__picture {
@@ -27,32 +26,32 @@ typedef struct situ__picture {
   const situ_snapshot *s;
   situ__box *box;
   int64_t count, capacity;
-  int64_t *box_of;   /* of each entry: the box that shows it */
-  situ__rect *taken; /* by arrows and their texts: labels keep away */
+  int64_t *box_of;   /* for each entry: the box that shows it */
+  situ__rect *taken; /* by arrows and their labels: box labels avoid these */
   int64_t taken_count, taken_capacity;
-  bool enlarged; /* some boxes are larger than their bytes, to be seen at all */
-  bool dashed;   /* some boxes are of buffers */
+  bool enlarged; /* some boxes are larger than their bytes, so that they are visible */
+  bool dashed;   /* some boxes show buffers */
   situ__text text;
 } situ__picture;
 
 /* ---- treemap.c, boxes.c ---------------------------------------------------------------------- */
-/* Cuts an area into count parts proportional to weight (falling, all > 0), each as square as can
-   be:
-   M. Bruls, K. Huizing, J. J. van Wijk, Squarified Treemaps (2000). */
+/* Divides an area into count parts proportional to weight (descending, all > 0), each as square as possible: M. Bruls,
+   K. Huizing, J. J. van Wijk, Squarified Treemaps (2000). */
 void situ__squarify(const double *weight, int64_t count, situ__rect area, situ__rect *part);
-/* Fills p->box and p->box_of. false: no memory, recorded. */
+/* Fills p->box and p->box_of. Returns false after recording that memory is not available. */
 bool situ__boxes(situ__picture *p, situ__rect area);
 
 /* ---- arrows.c -------------------------------------------------------------------------------- */
-/* Draws the copies between boxes; area is that of the boxes. false: no memory, recorded. */
+/* Draws the copies between boxes; area contains all boxes. Returns false after recording that memory is not
+   available. */
 bool situ__arrows(situ__picture *p, situ__rect area, const situ_place_edge *const *edge, int64_t count);
 
 /* ---- labels.c -------------------------------------------------------------------------------- */
-/* At most as wide as this is a text in any of the usual fonts without serifs. */
+/* Upper bound of a text's width in common sans-serif fonts. */
 double situ__text_width(const char *text, double size, bool bold);
 /* Writes the names of all boxes where they fit. */
 bool situ__labels(situ__picture *p);
-/* A text in one line of at most `width` pixels, shortened in the middle if need be. */
+/* A text in one line of at most `width` pixels, shortened in the middle if necessary. */
 void situ__put_text(situ__picture *p, const char *class, double x, double y, double size, double width,
                     const char *text);
 bool situ__take(situ__picture *p, situ__rect r);
@@ -63,29 +62,29 @@ bool situ__is_taken(const situ__picture *p, situ__rect r);
 void situ__put_number(situ__text *text, double value);
 /* ` name="1.5"` */
 void situ__put_attribute(situ__text *text, const char *name, double value);
-/* Text between tags or in an attribute. */
+/* Text, escaped for content or an attribute. */
 void situ__put_xml(situ__text *text, const char *from);
 /* `<rect class="a1" x=...` without the end of the tag. */
 void situ__put_rect(situ__text *text, const char *class, situ__rect r, double round);
-/* The colour of a device, 0 to 7: cpu always has 0. -1 for several. */
+/* Colour index of a device, 0 to 7; cpu always has 0. -1 for several devices. */
 int situ__hue(const situ_snapshot *s, int device);
 void situ__put_style(situ__picture *p);
 
 /* ---- around.c -------------------------------------------------------------------------------- */
 enum { SITU__MARGIN = 24, SITU__ROW = 20 }; /* of the page; of a line of notes */
-/* Title, total, the shares as a bar, and a legend. Returns where the boxes may begin. */
+/* Draws title, total, the shares as a bar, and a legend. Returns the y where boxes may begin. */
 double situ__put_head(situ__picture *p, const char *title, double width);
 
-enum { SITU__LISTED = 5 }; /* copies in words */
+enum { SITU__LISTED = 5 }; /* copies listed as text */
 typedef struct situ__notes {
   situ__text line[SITU__LISTED + 4];
   int count;
 } situ__notes;
-/* The largest copies, and what is tied. */
+/* Notes on the largest copies, and on tied tensors. */
 void situ__note_facts(situ__notes *n, const situ__picture *p, const situ_place_edge *const *edge, int64_t count);
-/* What some boxes of the picture mean, once they are laid out. */
+/* Notes that explain boxes of the finished layout. */
 void situ__note_signs(situ__notes *n, const situ__picture *p);
-/* Writes them from y on, and frees them. */
+/* Writes the notes from y on, and frees them. */
 void situ__put_notes(situ__picture *p, situ__notes *n, double y, double width);
 
 #endif

@@ -1,4 +1,4 @@
-/* The module tree with its devices and bytes, for a terminal.
+/* Prints the module tree with its devices and bytes, for a terminal.
    SPDX-License-Identifier: MIT */
 #include <inttypes.h>
 #include <stdio.h>
@@ -12,8 +12,7 @@
 #include "place/draw/snapshot.h"
 #include "situ/sys/op.h"
 
-/* Columns: what is of all lines as wide as the widest of them is measured first, in a pass that
-   writes nothing. */
+/* Columns: a first pass, which writes nothing, measures the widest cell of each. */
 enum { LABEL, BYTES, DEVICE, DTYPE, SHAPE, ROLE, COLUMNS };
 
 typedef struct drawing {
@@ -22,15 +21,15 @@ typedef struct drawing {
   situ__text *text;
   bool measuring;
   int width[COLUMNS];
-  char guide[5 * SITU__PLACE_DEPTH + 16]; /* what leads to the lines of the module being shown */
+  char guide[5 * SITU__PLACE_DEPTH + 16]; /* prefix of the current module's lines */
 } drawing;
 
-/* Longer labels push their line to the right and leave the others alone. */
+/* Longer labels shift the rest of their own line only. */
 enum { LABEL_MOST = 64 };
 
 /* ---- colours --------------------------------------------------------------------------------- */
 
-/* cpu first in every list, so it has one colour in every tree. */
+/* cpu is first in every list, so it has the same colour in every tree. */
 static const char *hue(int device) {
   static const char *const hues[] = { "32", "36", "35", "33", "34", "31" };
   return hues[device % (int)(sizeof hues / sizeof *hues)];
@@ -48,7 +47,7 @@ static int columns_of(const char *text) {
   return columns;
 }
 
-/* One cell, filled up to its column's width and painted. */
+/* One cell, padded to its column's width and coloured. */
 static void cell(drawing *d, int column, const char *text, const char *code, bool right) {
   int columns = columns_of(text);
   if (d->measuring) {
@@ -64,25 +63,25 @@ static void cell(drawing *d, int column, const char *text, const char *code, boo
   if (column != ROLE) situ__text_add(d->text, "  ");
 }
 
-/* Ends a line without the blanks before its end. */
+/* Ends a line without trailing blanks. */
 static void end_line(drawing *d) {
   if (d->measuring) return;
   while (d->text->length && d->text->data[d->text->length - 1] == ' ') d->text->length--;
   situ__text_append(d->text, "\n", 1);
 }
 
-/* ---- rows of equal blocks -------------------------------------------------------------------- */
+/* ---- runs of equal blocks -------------------------------------------------------------------- */
 
 static bool same_text(const char *a, const char *b) { return a == b || strcmp(a, b) == 0; }
 
-/* Do two modules hold the same in the same places? Their own names may differ. */
+/* True if two modules have equal parts in the same places. Their own names may differ. */
 static bool alike(const situ_snapshot *s, int64_t a, int64_t b) {
   const situ__node *x = &s->node[a], *y = &s->node[b];
   if (x->end - a != y->end - b || x->tie >= 0 || y->tie >= 0) return false;
   for (int64_t k = 0; a + k < s->node[a].end; k++) {
     x = &s->node[a + k];
     y = &s->node[b + k];
-    /* Ties within the two lead as far back; ties to elsewhere lead to one place. */
+    /* Ties within the two modules have equal distances; ties to other modules have the same target. */
     bool tied_alike = x->tie == y->tie || (x->tie >= a && x->tie - a == y->tie - b);
     if (x->depth != y->depth || x->entry.role != y->entry.role || x->device != y->device ||
         !same_text(x->entry.type, y->entry.type) || (k && !same_text(x->name, y->name)) ||
@@ -94,8 +93,8 @@ static bool alike(const situ_snapshot *s, int64_t a, int64_t b) {
 
 static bool is_number(const char *name) { return *name && name[strspn(name, "0123456789")] == 0; }
 
-/* The end of the row of equal numbered blocks that begins with entry i; *last: the last of them,
-   *count: how many. */
+/* The end of the run of equal numbered blocks that begins with entry i; *last: the last of them, *count: their
+   number. */
 static int64_t row_end(const situ_snapshot *s, int64_t i, int64_t *last, int64_t *count) {
   int64_t end = s->node[i].end, stop = s->node[s->node[i].parent].end;
   if (s->node[i].device >= 0 || !is_number(s->node[i].name)) return end;
@@ -119,7 +118,7 @@ static void tensor_cells(drawing *d, const situ__node *node) {
   cell(d, ROLE, situ__place_role(e->role), NULL, false);
 }
 
-/* A module's sum, and where it is: "cpu", or "mixed (cpu 2.0 KiB, sim:0 4.0 KiB)". */
+/* A module's sum and device: "cpu", or "mixed (cpu 2.0 KiB, sim:0 4.0 KiB)". */
 static void module_cells(drawing *d, int64_t i, int64_t count) {
   situ__place_sum sum[SITU__PLACES];
   int first = 0, devices = situ__place_spread(d->s, i, sum, &first);
@@ -141,7 +140,7 @@ static void module_cells(drawing *d, int64_t i, int64_t count) {
   if (count > 1) situ__text_add(d->text, "each %s", situ__bytes_text(each, bytes));
 }
 
-/* What it is tied to, behind everything else. */
+/* The tensor that it is tied to, in the last column. */
 static void tie_cell(drawing *d, const situ__node *node) {
   if (d->measuring || !node->entry.tied) return;
   situ__text_add(d->text, node->device >= 0 ? "  = " : "= ");
@@ -170,8 +169,8 @@ static void label(drawing *d, int64_t i, int64_t last, int64_t count, const char
 
 /* ---- the tree -------------------------------------------------------------------------------- */
 
-/* The entry, or a row of `count` equal ones up to `last`, and what is in it. `branch` leads to its
-   line, `beyond` past it to those of its parts. */
+/* Shows the entry, or a run of `count` equal ones up to `last`, and its parts. `branch` precedes its line, `beyond`
+   those of its parts. */
 static void show(drawing *d, int64_t i, int64_t last, int64_t count, const char *branch, const char *beyond) {
   const situ_snapshot *s = d->s;
   const situ__node *node = &s->node[i];
@@ -252,7 +251,7 @@ static bool colour_wanted(void) {
   return isatty(STDOUT_FILENO) && !(no && *no) && term && strcmp(term, "dumb") != 0;
 }
 
-/* The first of these that is set decides, as for setlocale, which may not have been called. */
+/* The first of these variables that is set decides, as for setlocale, which the program may not have called. */
 static bool is_utf8(void) {
   static const char *const names[] = { "LC_ALL", "LC_CTYPE", "LANG" };
   for (size_t i = 0; i < sizeof names / sizeof *names; i++) {

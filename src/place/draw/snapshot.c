@@ -1,4 +1,4 @@
-/* Taking note of where everything is: the one source of trees, pictures, JSON and lock files.
+/* Snapshots of a module's placement: the source of trees, pictures, JSON and lock files.
    SPDX-License-Identifier: MIT */
 #include "place/draw/snapshot.h"
 
@@ -12,14 +12,14 @@
 #include "base/problem.h"
 #include "situ/sys/op.h"
 
-/* While a snapshot grows its texts move, so entries keep where they begin (plus 1; 0: NULL). */
+/* While a snapshot grows its text moves, so entries store offsets (plus 1; 0: NULL). */
 typedef struct builder {
-  const char *op, *file; /* file: NULL unless the facts come from one */
+  const char *op, *file; /* file: NULL unless entries come from a file */
   situ_snapshot *s;
   situ__text text;
-  situ__map seen;                      /* storages and modules: entry number plus 1 */
-  int64_t open[SITU__PLACE_DEPTH + 1]; /* the modules around the next entry */
-  int depth;                           /* how many there are */
+  situ__map seen;                      /* storages and modules -> index of the entry, plus 1 */
+  int64_t open[SITU__PLACE_DEPTH + 1]; /* the modules that contain the next entry */
+  int depth;                           /* their number */
 } builder;
 
 static const char *keep(builder *b, const char *text) {
@@ -30,7 +30,7 @@ static const char *keep(builder *b, const char *text) {
 
 static const char *kept(const builder *b, const char *at) { return b->text.data + ((uintptr_t)at - 1); }
 
-/* ---- one more entry -------------------------------------------------------------------------- */
+/* ---- adding an entry ------------------------------------------------------------------------- */
 
 static situ__node *add(builder *b, const char *path, situ_place_role role, const char *type) {
   situ_snapshot *s = b->s;
@@ -63,7 +63,7 @@ static void close_to(builder *b, int depth) {
   while (b->depth > depth) b->s->node[b->open[--b->depth]].end = b->s->count;
 }
 
-/* The list of devices is short: a search is as good as a map. */
+/* The list of devices is short: a linear search is as fast as a map. */
 static int device_number(builder *b, situ_device device) {
   situ_snapshot *s = b->s;
   for (int d = 0; d < s->devices; d++)
@@ -97,14 +97,14 @@ static situ_status add_tensor(builder *b, const char *path, situ_place_role role
   return SITU_OK;
 }
 
-/* ---- the end --------------------------------------------------------------------------------- */
+/* ---- finishing ------------------------------------------------------------------------------- */
 
 static int by_device(const void *a, const void *b) {
   const situ_device x = ((const situ__place_sum *)a)->device, y = ((const situ__place_sum *)b)->device;
   return x.kind != y.kind ? x.kind - y.kind : x.index - y.index;
 }
 
-/* Devices in the order of their names, so that two snapshots of one model list them alike. */
+/* Sorts devices by name, so that two snapshots of one model list them in the same order. */
 static void sort_devices(situ_snapshot *s) {
   int now_at[SITU__PLACES];
   situ_device was[SITU__PLACES];
@@ -117,7 +117,7 @@ static void sort_devices(situ_snapshot *s) {
     if (s->node[i].device >= 0) s->node[i].device = now_at[s->node[i].device];
 }
 
-/* Texts no longer move: entries get theirs. The snapshot, or NULL. */
+/* Converts offsets to pointers, as the text does not move any more. Returns the snapshot, or NULL. */
 static situ_snapshot *finish(builder *b, situ_status status) {
   situ_snapshot *s = b->s;
   close_to(b, 0);
@@ -135,7 +135,7 @@ static situ_snapshot *finish(builder *b, situ_status status) {
     node->entry.type = kept(b, node->entry.type);
     node->name = node->entry.path;
     if (node->tie >= 0) node->entry.tied = s->node[node->tie].entry.path;
-    /* A name is what follows the path of the module around it. */
+    /* A name is the path without the path of the containing module. */
     size_t before = node->parent >= 0 ? strlen(s->node[node->parent].entry.path) : 0;
     if (before) node->name += before + 1;
   }
@@ -148,7 +148,7 @@ static bool begin(builder *b, const char *op) {
   return b->s != NULL;
 }
 
-/* ---- of a module ----------------------------------------------------------------------------- */
+/* ---- from a module --------------------------------------------------------------------------- */
 
 static situ_place_role role_of(const situ_nn_slot *slot) {
   return slot->kind == SITU_NN_PARAMETER ? SITU_PLACE_PARAMETER
@@ -186,15 +186,15 @@ situ_snapshot *situ_place_snapshot(situ_nn_module *m) {
   return finish(&b, situ_nn_walk(m, SITU_NN_VISIT_TENSORS | SITU_NN_VISIT_MODULES | SITU_NN_VISIT_LEAVE, visit, &b));
 }
 
-/* ---- of facts from elsewhere ----------------------------------------------------------------- */
+/* ---- from a list of entries ------------------------------------------------------------------ */
 
-/* Is `path` (its first `length` bytes) that of the open module number d? */
+/* True if the first `length` bytes of `path` are the path of open module d. */
 static bool is_open(const builder *b, int d, const char *path, size_t length) {
   const char *open = kept(b, b->s->node[b->open[d]].entry.path);
   return strncmp(open, path, length) == 0 && !open[length];
 }
 
-/* A key for the map of what has been seen: names are many, and equal keys of two names rare. */
+/* A hash as a key for the map: there are many names, and collisions are rare. */
 static const void *key_of(const char *path) {
   uint64_t hash = 0xcbf29ce484222325u; /* FNV-1a */
   for (; *path; path++) hash = (hash ^ (unsigned char)*path) * 0x100000001b3u;
@@ -210,7 +210,7 @@ static int64_t find(const builder *b, const char *path) {
   return i;
 }
 
-/* Opens the modules that stand in a path, up to its last dot, and closes the others. */
+/* Opens the modules in a path, up to its last dot, and closes the others. */
 static bool open_modules(builder *b, const char *path) {
   if (b->depth == 0 && !add(b, "", SITU_PLACE_MODULE, "")) return false;
   int depth = 1;
@@ -231,7 +231,7 @@ static bool open_modules(builder *b, const char *path) {
   return true;
 }
 
-/* Facts that cannot be: the caller's mistake, or a file's. */
+/* Records an invalid entry as an error of the caller, or of a file. */
 static situ_status refuse(const builder *b, const char *path, const char *what) {
   char shown[SITU__SHOWN_MAX];
   return situ__fail(b->file ? SITU_E_FORMAT : SITU_E_ARG, b->op, "%s%s'%s' %s", b->file ? b->file : "",
@@ -271,7 +271,7 @@ situ_snapshot *situ_snapshot_of(const situ_place_entry *entries, int64_t count) 
   return NULL;
 }
 
-/* ---- looking --------------------------------------------------------------------------------- */
+/* ---- queries --------------------------------------------------------------------------------- */
 
 void situ_snapshot_free(situ_snapshot *s) {
   if (!s || !situ__valid("snapshot_free", "snapshot", s, SITU__A_SNAPSHOT)) return;

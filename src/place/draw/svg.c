@@ -1,4 +1,4 @@
-/* The picture: a page, its boxes, and the call that writes it.
+/* The picture as SVG: a page, its boxes, and the function that writes it.
    SPDX-License-Identifier: MIT */
 #include <inttypes.h>
 #include <stdio.h>
@@ -10,11 +10,11 @@
 #include "place/draw/picture.h"
 #include "situ/sys/op.h"
 
-enum { LEAST = 320, MOST = 20000 }; /* width and height of a picture */
+enum { LEAST = 320, MOST = 20000 }; /* bounds of a picture's width and height */
 
 /* ---- boxes ----------------------------------------------------------------------------------- */
 
-/* What a browser shows under the mouse. */
+/* The tooltip that a browser shows. */
 static void put_hover(situ__picture *p, const situ__box *box) {
   const situ__node *node = &p->s->node[box->node];
   const situ_place_entry *e = &node->entry;
@@ -55,7 +55,7 @@ static void put_box(situ__picture *p, const situ__box *box) {
   char class[16];
   if (hue < 0) (void)snprintf(class, sizeof class, "gm");
   else (void)snprintf(class, sizeof class, "%c%d%s", box->container ? 'g' : 'a', hue, dashed ? " d" : "");
-  /* A line's width of ground between neighbours. */
+  /* A thin line of background between neighbours. */
   double gap = box->at.w > 6 && box->at.h > 6 ? 1 : 0.2;
   situ__rect r = { box->at.x + gap, box->at.y + gap, box->at.w - 2 * gap, box->at.h - 2 * gap };
   situ__put_rect(&p->text, class, r, r.w > 12 && r.h > 12 ? 2 : 0);
@@ -81,8 +81,7 @@ static void put_page(situ__picture *p, const char *title, double width, double h
   situ__text_add(t, "/>\n");
 }
 
-/* Notes are made first: the boxes get what room they leave, one line more for what shows only
-   then. */
+/* Writes notes first: boxes get the remaining space, and one line more is reserved for notes on the finished layout. */
 static bool put_map(situ__picture *p, double top, double width, double height, const situ_place_edge *const *edge,
                     int64_t edges) {
   situ__notes notes = { .count = 0 };
@@ -103,7 +102,7 @@ static int by_bytes(const void *a, const void *b) {
   return (x > y) - (x < y);
 }
 
-/* The edges with bytes, the largest first; NULL: no memory, recorded. */
+/* The edges with bytes, the largest first. Returns NULL after recording that memory is not available. */
 static const situ_place_edge **sort_edges(const char *op, const situ_place_svg_options *o) {
   size_t bytes = ((size_t)o->edge_count + 1) * sizeof(void *);
   const situ_place_edge **list = situ__alloc(bytes);

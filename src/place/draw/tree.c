@@ -1,4 +1,4 @@
-/* Trees to another device: what shares its memory shares it there.
+/* Moves trees to another device: tensors that share memory share it there, too.
    SPDX-License-Identifier: MIT */
 #include "base/alloc.h"
 #include "base/fail.h"
@@ -6,24 +6,25 @@
 #include "place/place.h"
 #include "situ/sys/op.h"
 
-/* By storage: how many tensors of the tree look at it, and the copy of all of it where several do. By tensor: its copy. */
+/* By storage: the first tensor on it, and a copy of the whole storage if several tensors share it. By tensor: its
+   copy. */
 typedef struct going {
   situ_device to;
-  situ__map tensors; /* tensor: its copy */
-  situ__map seen;    /* storage: the first tensor on it */
-  situ__map shared;  /* storage: a copy of the whole, a row */
+  situ__map tensors; /* tensor -> its copy */
+  situ__map seen;    /* storage -> the first tensor on it */
+  situ__map shared;  /* storage -> a copy of all its elements, 1-D */
 } going;
 
 static bool stays(const going *g, const situ_tensor *t) { return situ_device_equal(situ_device_of(t), g->to); }
 
-/* A row of all elements of t's storage. */
+/* All elements of t's storage, 1-D. */
 static situ_tensor *whole(situ_tensor *t) {
   const situ_storage *s = situ_desc(t)->storage;
   int64_t count = (int64_t)(s->bytes / situ_dtype_size(situ_dtype_of(t)));
   return situ_as_strided(t, SITU_SHAPE(count), SITU_SHAPE(1), 0);
 }
 
-/* First pass: which storages have several tensors? Those are copied whole. */
+/* First pass: copies storages that several tensors share as a whole. */
 static situ_status find_shared(const char *path, situ_tensor *t, void *payload) {
   (void)path;
   going *g = payload;
@@ -38,7 +39,7 @@ static situ_status find_shared(const char *path, situ_tensor *t, void *payload) 
   return situ__map_put(&g->shared, s, copy) ? SITU_OK : situ__no_memory("tree_to", sizeof(void *));
 }
 
-/* Second pass. */
+/* Second pass: copies tensors, or makes views of the copied storages. */
 static situ_tensor *send(situ_tensor *t, void *payload) {
   going *g = payload;
   if (stays(g, t)) return t;
@@ -59,7 +60,7 @@ situ_tree *situ_tree_to(const situ_tree *tree, situ_device device) {
   if (!tree) return situ__null("tree_to", "tree"), NULL;
   going g = { .to = device.kind ? device : situ_get_default_device() };
   situ_scope scope;
-  situ_scope_begin(&scope); /* the copies belong to the tree alone */
+  situ_scope_begin(&scope); /* the tree owns the copies */
   situ_tree *result = situ_tree_each(tree, find_shared, &g) == SITU_OK ? situ_tree_map(tree, send, &g) : NULL;
   situ_status status = situ_scope_end(&scope);
   situ__map_free(&g.tensors);

@@ -1,9 +1,9 @@
-/* Areas in proportion, as square as can be.
+/* Squarified treemaps: areas in proportion, as square as possible.
    SPDX-License-Identifier: MIT */
 #include "place/draw/picture.h"
 
-/* How far the worst of `count` parts is from a square when they share a strip along a side: 1 is a
-   square. The largest part is the first, the smallest the last. */
+/* Aspect ratio of the least square of `count` parts that share a strip along a side; 1 is a square. The largest part is
+   the first, the smallest the last. */
 static double worst(const double *weight, int64_t count, double sum, double side) {
   double least = weight[count - 1], most = weight[0], square = side * side;
   double flat = square * most / (sum * sum), steep = sum * sum / (square * least);
@@ -15,15 +15,15 @@ void situ__squarify(const double *weight, int64_t count, situ__rect area, situ__
   for (int64_t i = 0; i < count; i++) left += weight[i];
   for (int64_t i = 0; i < count;) {
     double scale = area.w * area.h / left, side = area.w < area.h ? area.w : area.h;
-    /* Parts are added to the strip along the shorter side as long as its worst one gets better. In
-       units of weight, the square of that side is side² / scale. */
+    /* Adds parts to the strip along the shorter side as long as its worst aspect ratio improves. In units of weight,
+       the square of that side is side² / scale. */
     double unit = scale > 0 ? side / __builtin_sqrt(scale) : 0, sum = weight[i];
     int64_t n = 1;
     while (i + n < count && unit > 0 &&
            worst(weight + i, n + 1, sum + weight[i + n], unit) <= worst(weight + i, n, sum, unit))
       sum += weight[i + n++];
     double thick = side > 0 ? sum * scale / side : 0, at = 0;
-    bool wide = area.w >= area.h; /* then the strip stands at the left, else it lies on top */
+    bool wide = area.w >= area.h; /* then the strip is at the left, else at the top */
     for (int64_t k = i; k < i + n; k++) {
       double length = side * weight[k] / sum;
       part[k] = wide ? (situ__rect){ area.x, area.y + at, thick, length }
@@ -36,6 +36,6 @@ void situ__squarify(const double *weight, int64_t count, situ__rect area, situ__
     if (area.h < 0) area.h = 0;
     left -= sum;
     i += n;
-    if (left <= 0) left = 1e-300; /* rounding too; only parts of no area can be left */
+    if (left <= 0) left = 1e-300; /* rounding, too; only parts without area can remain */
   }
 }

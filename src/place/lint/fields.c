@@ -1,5 +1,4 @@
-/* The lint reads the structs of modules: every word that is a live tensor or module should be
-   registered.
+/* Lints the structs of modules: each word that points to a live tensor or module should be registered.
    SPDX-License-Identifier: MIT */
 #include <inttypes.h>
 #include <string.h>
@@ -8,13 +7,13 @@
 #include "base/peek.h"
 #include "place/lint/lint.h"
 
-/* Could this word be the address of an object? Most words are numbers, and asking takes time. */
+/* True if the word could be an object's address: most words are numbers, and a full check is slow. */
 static bool plausible(const void *word) {
   uintptr_t bits = (uintptr_t)word;
   return bits >= 4096 && bits % _Alignof(void *) == 0 && (uint64_t)bits >> 56 == 0;
 }
 
-/* Does the module, or one below it, have this part? A pointer back to a parent is no loss. */
+/* True if the module, or one below it, has this part. A pointer back to a parent needs no registration. */
 static bool has(const situ_nn_module *m, const void *part, int depth) {
   if (m == part) return true;
   for (int64_t i = 0; i < m->count && depth < 256; i++) {
@@ -27,13 +26,13 @@ static bool has(const situ_nn_module *m, const void *part, int depth) {
 
 typedef enum found { NOTHING, ACCOUNTED, LOOSE_TENSOR, LOOSE_MODULE } found;
 
-/* What a word found in m's struct is. */
+/* Classifies a word found in m's struct. */
 static found look_at(const situ__lint *l, const situ_nn_module *m, const void *word) {
   if (!plausible(word)) return NOTHING;
   if (situ__lint_known(l, word)) return ACCOUNTED;
   if (situ_nn_is_module(word)) return has(word, m, 0) ? ACCOUNTED : LOOSE_MODULE;
   if (!situ_is_tensor(word)) return NOTHING;
-  /* A view of something registered goes where that goes. */
+  /* A view of a registered tensor moves with it. */
   return situ__map_get(&l->moves, situ__lint_storage(word)) ? ACCOUNTED : LOOSE_TENSOR;
 }
 
@@ -43,7 +42,7 @@ static const situ_nn_slot *slot_at(const situ_nn_module *m, size_t offset) {
   return NULL;
 }
 
-/* ---- what may be wrong with one field ---- */
+/* ---- problems of one field ---- */
 
 static bool loose_tensor(situ__lint *l, const situ__part *p, size_t at, const situ_tensor *t) {
   char text[SITU__LINT_TEXT];
@@ -64,8 +63,8 @@ static bool loose_module(situ__lint *l, const situ__part *p, size_t at, const si
          situ__lint_fix(l, "situ_nn_child(m, field, m->field);   /* the field at byte %zu */", at);
 }
 
-/* The field of a registered part should show that part: the module's code uses the one, everything
-   else the other. */
+/* The field of a registered part should point to that part: the module's code uses the field, all other code the
+   registration. */
 static bool other_part(situ__lint *l, const situ__part *p, const situ_nn_slot *slot, const void *word) {
   bool child = slot->kind == SITU_NN_CHILD;
   char text[SITU__LINT_TEXT];
@@ -84,7 +83,7 @@ static bool other_part(situ__lint *l, const situ__part *p, const situ_nn_slot *s
                         slot->name, slot->name);
 }
 
-/* A field that showed a tensor when the module was done, and shows it still, though it is gone. */
+/* A field that pointed to a tensor when the module was finished, and still does, though the tensor was freed. */
 static bool dangling(situ__lint *l, const situ__part *p, size_t at, const void *word) {
   for (int64_t i = 0; i < p->module->stray_count; i++) {
     const situ_nn_stray *stray = &p->module->strays[i];
@@ -98,8 +97,8 @@ static bool dangling(situ__lint *l, const situ__part *p, size_t at, const void *
   return true;
 }
 
-/* An array of tensors or modules: torch's list that is not a ModuleList. It ends at the first word
-   that is neither of them nor NULL, or after a few NULLs: entries may be missing. */
+/* An array of tensors or modules, like a Python list that should be a ModuleList. It ends at the first word that is
+   neither of them nor NULL, or after a few NULLs, as entries may be missing. */
 static bool array(situ__lint *l, const situ__part *p, size_t at, void *const *list) {
   enum { LONGEST = 4096, GAP = 8 };
   int64_t tensors = 0, modules = 0;
@@ -147,7 +146,7 @@ static bool look_into(situ__lint *l, const situ__part *p, size_t at) {
   return !plausible(word) || (dangling(l, p, at, word) && array(l, p, at, word));
 }
 
-/* ---- what was made with the module and is nowhere in it ---- */
+/* ---- tensors that were created with the module and are not in it ---- */
 
 static bool strays(situ__lint *l, const situ__part *p) {
   for (int64_t i = 0; i < p->module->stray_count; i++) {

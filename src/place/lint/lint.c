@@ -1,5 +1,4 @@
-/* The lint: gathers what a module has registered, lets each file of checks look, and tells what
-   they found.
+/* The lint: collects the parts of a module, runs the checks of each file, and reports their findings.
    SPDX-License-Identifier: MIT */
 #include "place/lint/lint.h"
 
@@ -48,7 +47,7 @@ const char *situ_lint_severity_name(situ_lint_severity severity) {
   return (unsigned)severity < 3 ? names[severity] : "?";
 }
 
-/* ---- words ---- */
+/* ---- texts ---- */
 
 const char *situ__lint_device(situ_device device, char buffer[SITU_DEVICE_NAME_MAX]) {
   return situ_device_name(device, buffer);
@@ -65,9 +64,9 @@ const char *situ__lint_tensor(const situ_tensor *t, char buffer[SITU__LINT_TEXT]
 
 const char *situ__lint_name(const situ__part *part) { return *part->path ? part->path : part->module->type->name; }
 
-/* ---- what is registered ---- */
+/* ---- registered parts ---- */
 
-/* An array with room for one more: doubled when full. */
+/* Returns an array with capacity for one more element, doubled if it was full. */
 static void *roomier(situ__lint *l, void *list, int64_t count, int64_t *room, size_t size) {
   if (count < *room) return list;
   int64_t larger = *room ? 2 * *room : 64;
@@ -95,8 +94,8 @@ static situ_status gather(const situ_nn_visit *at, void *payload) {
   return situ__no_memory(l->op, sizeof(void *));
 }
 
-/* The storages that a move takes along: those of registered tensors, their gradients, and all that
-   follows them. A plan knows; nothing is moved. */
+/* The storages that a move would move: those of registered tensors, their gradients, and all that follow them. Uses a
+   plan of the move, which is not run. */
 static bool gather_moves(situ__lint *l) {
   situ_move_request *wishes = situ__calloc((size_t)l->count + 1, sizeof *wishes);
   int64_t tensors = 0, units = 0;
@@ -215,7 +214,7 @@ static void write(situ__text *text, const situ_lint_finding *f) {
   if (f->fix) situ__text_add(text, "  fix: %s\n", f->fix);
 }
 
-/* The worst come first. */
+/* The most severe findings first. */
 static void write_all(const situ__lint *l, situ_lint_severity least, situ__text *text) {
   for (int s = SITU_LINT_ERROR; s >= (int)least; s--)
     for (int64_t i = 0; i < l->found; i++)

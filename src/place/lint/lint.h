@@ -1,4 +1,4 @@
-/* The lint from inside: what one run has gathered, and how it says what it finds.
+/* Internals of the lint: the data of one run, and how checks report findings.
    SPDX-License-Identifier: MIT */
 #ifndef SITU_PLACE_LINT_INSIDE_H
 #define SITU_PLACE_LINT_INSIDE_H
@@ -8,13 +8,13 @@
 #include "situ/place/lint.h"
 #include "situ/sys/op.h"
 
-/* A module, or a tensor that one has registered. */
+/* A module, or a tensor that is registered in one. */
 typedef struct situ__part {
   char *path;
-  situ_nn_module *module; /* itself, or the one that holds the tensor */
+  situ_nn_module *module; /* itself, or the one in which the tensor is registered */
   situ_tensor *tensor;    /* NULL: a module */
   const situ_nn_slot *slot;
-  bool again; /* it was met before under another path */
+  bool again; /* visited before under another path */
 } situ__part;
 
 typedef struct situ__lint {
@@ -22,31 +22,31 @@ typedef struct situ__lint {
   const situ_lint_options *options;
   situ__part *parts; /* modules before their parts */
   int64_t count, room;
-  situ__map known; /* a registered module or tensor: its first part's number, from 1 */
-  situ__map moves; /* a storage that a move of the whole module takes along */
-  situ__map told;  /* a tensor or module that a finding is about already */
+  situ__map known; /* a registered module or tensor -> index of its first part, plus 1 */
+  situ__map moves; /* a storage that a move of the whole module would move */
+  situ__map told;  /* a tensor or module that a finding has reported already */
   situ_lint_finding *findings;
   int64_t found, findings_room;
-  bool ignored; /* the last one was of a kind that nobody wants to hear of */
+  bool ignored; /* the last finding was of an ignored kind */
 } situ__lint;
 
-/* All return false when there is no memory: recorded. */
+/* All return false after recording that memory is not available. */
 
-/* Each looks for kinds of its own. */
+/* Each checks for its own kinds. */
 bool situ__lint_fields(situ__lint *l);
 bool situ__lint_places(situ__lint *l);
 bool situ__lint_values(situ__lint *l);
 bool situ__lint_optims(situ__lint *l);
 
-/* Adds a finding about a part (NULL: about path alone) and a tensor (may be NULL). */
+/* Adds a finding about a part (NULL: about path only) and a tensor (may be NULL). */
 bool situ__lint_add(situ__lint *l, situ_lint_kind kind, situ_lint_severity severity, const situ__part *part,
                     const char *path, const situ_tensor *tensor, const char *fmt, ...) SITU_PRINTF(7, 8) SITU_COLD;
-/* Gives the last finding its line of C. */
+/* Sets the last finding's fix, a line of C. */
 bool situ__lint_fix(situ__lint *l, const char *fmt, ...) SITU_PRINTF(2, 3);
 
-/* The first part that is this module or tensor; NULL: none. */
+/* The first part of this module or tensor; NULL: none. */
 const situ__part *situ__lint_known(const situ__lint *l, const void *pointer);
-/* A part's path; that of the root is its type. */
+/* A part's path; for the root, its type. */
 const char *situ__lint_name(const situ__part *part);
 /* "f32 [10] made at train.c:12 in main" */
 enum { SITU__LINT_TEXT = 512 };

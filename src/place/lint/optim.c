@@ -1,4 +1,4 @@
-/* The lint looks at optimisers: do they train what the module has, all of it, and nothing else?
+/* Lints optimisers: they should train exactly the module's parameters.
    SPDX-License-Identifier: MIT */
 #include <string.h>
 
@@ -13,7 +13,7 @@ typedef struct entry {
   int64_t i;
   situ_tensor *tensor;
   const char *name;
-  const situ__part *part; /* what the module has under the same memory; NULL: nothing */
+  const situ__part *part; /* the module's part with the same memory; NULL: none */
 } entry;
 
 static bool add(situ__lint *l, const entry *e, situ_lint_kind kind, situ_lint_severity severity, const char *text,
@@ -67,7 +67,7 @@ static bool state(situ__lint *l, const entry *e) {
   return true;
 }
 
-/* Do both change some element? Slices of one storage that lie apart do not. */
+/* True if they share an element. Disjoint slices of one storage do not. */
 static bool overlap(const situ_tensor *a, const situ_tensor *b) {
   const situ_view_desc *v = situ_desc(a), *w = situ_desc(b);
   return v->storage == w->storage && v->offset < w->offset + w->numel && w->offset < v->offset + v->numel;

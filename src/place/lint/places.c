@@ -1,4 +1,4 @@
-/* The lint looks at places: the devices and dtypes of a module's tensors, and of their gradients.
+/* Lints placement: the devices and dtypes of a module's tensors, and of their gradients.
    SPDX-License-Identifier: MIT */
 #include "place/lint/lint.h"
 
@@ -8,7 +8,7 @@ static situ_device device_of(const situ__part *tensor) { return situ_device_of(t
 
 static bool stated(situ_device device) { return device.kind != SITU_DEVICE_DEFAULT; }
 
-/* Where most of a module's own tensors are; if it is a draw its home, else where the first is. */
+/* The device of most of a module's own tensors; on a tie its home, else the first tensor's device. */
 static situ_device most(const situ__part *own, int64_t count, situ_device home) {
   situ_device best = device_of(own);
   int64_t best_count = 0;
@@ -30,7 +30,7 @@ static bool devices(situ__lint *l, const situ__part *m, const situ__part *own, i
     situ_device there = device_of(&own[i]);
     if (situ_device_equal(there, here)) continue;
     apart = true;
-    /* Without values it is elsewhere by nature: another check's. */
+    /* Tensors without values are reported by another check. */
     if (there.kind == SITU_META || here.kind == SITU_META) continue;
     good = situ__lint_add(l, SITU_LINT_APART, SITU_LINT_ERROR, &own[i], NULL, own[i].tensor,
                           "it is on %s, and what else its module has is on %s", DEVICE(there), DEVICE(here)) &&
@@ -76,15 +76,15 @@ static bool gradient(situ__lint *l, const situ__part *p) {
          situ__lint_fix(l, "situ_nn_zero_grad(m);");
 }
 
-/* The device of a module's own tensors; {0}: it has none, or was met before. */
+/* The device of a module's own tensors; {0}: it has none, or was visited before. */
 static situ_device own_device(const situ__lint *l, int64_t i) {
   const situ__part *p = &l->parts[i];
   if (p->tensor || p->again || i + 1 >= l->count || !l->parts[i + 1].tensor) return (situ_device){ 0 };
   return device_of(&l->parts[i + 1]);
 }
 
-/* Is this a device where modules were put on purpose: moved there, or made with the device stated? Where no module
-   was put anywhere, it is the one that most of them are on. */
+/* True if modules were put on this device explicitly: moved there, or created with an explicit device. If no module was
+   put anywhere, true for the device of the majority. */
 static bool is_meant(const situ__lint *l, situ_device device) {
   bool any = false;
   int64_t here = 0, total = 0;
@@ -99,13 +99,13 @@ static bool is_meant(const situ__lint *l, situ_device device) {
   return !any && 2 * here > total;
 }
 
-/* Was this module left where it was made, on a device where no module was put on purpose? */
+/* True if this module stayed on the device where it was created, and no module was put there explicitly. */
 static bool is_left(const situ__lint *l, int64_t i) {
   situ_device here = own_device(l, i);
   return here.kind && !stated(l->parts[i].module->home) && !is_meant(l, here);
 }
 
-/* Where the modules before it are, else those behind it. */
+/* The device of the modules before it, else of those after it. */
 static situ_device neighbour(const situ__lint *l, int64_t i) {
   situ_device found = { 0 };
   for (int64_t k = 0; k < l->count && (k < i || !found.kind); k++) {
@@ -129,15 +129,16 @@ static bool tell_left(situ__lint *l, int64_t i, bool spread) {
                         p->path, DEVICE(there));
 }
 
-/* A few modules were left where they were made, and the others were moved: made in the wrong place, or forgotten. What
-   came before a device map was left by it on purpose, but for a single module beside others that are all in one place. */
+/* A few modules stayed where they were created while the others were moved: created on the wrong device, or forgotten.
+   Those that were added after the last move (late) are always reported. Others a device map may have left out
+   intentionally: only a single one is reported, beside others that all share one device. */
 static bool left_behind(situ__lint *l) {
   int64_t left = 0, others = 0;
   situ_device first = { 0 };
   bool spread = false;
   for (int64_t i = 0; i < l->count; i++) {
     situ_device here = own_device(l, i);
-    if (here.kind == SITU_META) return true; /* not placed yet: values are another check's */
+    if (here.kind == SITU_META) return true; /* not placed yet: another check reports missing values */
     if (!here.kind) continue;
     if (is_left(l, i)) {
       left++;
@@ -162,7 +163,7 @@ bool situ__lint_places(situ__lint *l) {
       if (m->slot->kind == SITU_NN_PARAMETER) good = gradient(l, m);
       continue;
     }
-    /* A module's own tensors follow it at once. */
+    /* A module's own tensors directly follow it. */
     int64_t count = 0;
     while (i + 1 + count < l->count && l->parts[i + 1 + count].tensor) count++;
     if (count) good = devices(l, m, m + 1, count) && dtypes(l, m + 1, count);

@@ -1,5 +1,4 @@
-/* The lint looks at values: those that are not there yet, those that are shared or were, those that
-   will not be saved.
+/* Lints values: missing ones, ones that are or were shared, and ones that will not be saved.
    SPDX-License-Identifier: MIT */
 #include <string.h>
 
@@ -16,7 +15,7 @@ static bool unwritten(const situ_tensor *t) {
   return flags & SITU_STORAGE_UNWRITTEN;
 }
 
-/* ---- values that are not there ---- */
+/* ---- missing values ---- */
 
 static bool no_values(situ__lint *l, const situ__part *p, const situ__part *real) {
   if (is_meta(p->tensor) && real) {
@@ -61,9 +60,9 @@ static bool unsaved(situ__lint *l, const situ__part *p) {
          situ__lint_fix(l, "situ_nn_buffer(m, %s, ...);   /* if it cannot be made anew */", p->slot->name);
 }
 
-/* ---- values that should be one ---- */
+/* ---- values that should be shared ---- */
 
-/* A tensor was registered in the place of one that another part still shows. */
+/* A tensor was registered in place of one that another part still uses. */
 static bool tie(situ__lint *l, const situ__part *p) {
   for (int64_t i = 0; p->slot->was && i < l->count; i++) {
     const situ__part *other = &l->parts[i];
@@ -103,8 +102,8 @@ static bool equal_bits(situ_tensor *a, situ_tensor *b, char *left, char *right, 
   return true;
 }
 
-/* A number made of a parameter's first elements; 0: it cannot have a twin. Zeros and ones are how
-   parameters start, and make no twins. */
+/* A hash of a parameter's first elements; 0: cannot have a twin. Constant values, such as zeros and ones, are common
+   initial values and do not count as twins. */
 static bool fingerprint(const situ__part *p, char *room, uint64_t *print) {
   *print = 0;
   if (!p->tensor || p->again || !is_parameter(p)) return true;

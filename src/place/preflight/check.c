@@ -1,4 +1,4 @@
-/* The preflight: a module's clone runs dry, forward and back.
+/* The preflight: runs a clone of a module without values, forward and backward.
    SPDX-License-Identifier: MIT */
 #include "place/preflight/check.h"
 
@@ -15,7 +15,7 @@ static const char op[] = "place_check";
 
 /* ---- inputs --------------------------------------------------------------------------------- */
 
-/* One like it, without values; a meta input is made where it is meant to be. */
+/* A tensor like t without values; a meta input is created on its intended device. */
 static situ_tensor *stand_in(situ_tensor *t, void *payload) {
   const situ_device *meant = payload;
   situ_device device = situ_device_of(t);
@@ -27,7 +27,7 @@ static situ_tensor *stand_in(situ_tensor *t, void *payload) {
   return copy ? situ_set_name(copy, situ_name(t)) : NULL;
 }
 
-/* ---- forward and back ----------------------------------------------------------------------- */
+/* ---- forward and backward ------------------------------------------------------------------- */
 
 typedef struct results {
   situ__preflight *p;
@@ -35,7 +35,7 @@ typedef struct results {
   situ_tensor **parameter, **grad;
   bool *reached;
   int count;
-  bool any, failed; /* a result has a gradient; its way back failed */
+  bool any, failed; /* a result has a gradient; its backward failed */
 } results;
 
 static situ_status take_parameter(const char *path, situ_tensor *t, void *payload) {
@@ -58,7 +58,7 @@ static bool take_parameters(results *r, situ_nn_module *m) {
   return situ_tree_each(r->parameters, take_parameter, r) == SITU_OK && r->count > 0;
 }
 
-/* Back from one result: the graph is kept for the others. */
+/* Backward from one result: keeps the graph for the others. */
 static situ_status back_from(const char *path, situ_tensor *t, void *payload) {
   results *r = payload;
   (void)path;
@@ -111,7 +111,7 @@ static void backward(situ__preflight *p, situ_nn_module *m, const situ_tree *out
   p->backward = false;
 }
 
-/* ---- what is known when it is over ---------------------------------------------------------- */
+/* ---- results of the run --------------------------------------------------------------------- */
 
 static situ_status name_part(const situ_nn_visit *at, void *payload) {
   situ__preflight_name(payload, situ_desc(at->tensor)->storage, at->path);
@@ -156,8 +156,8 @@ static situ_status is_lazy(const situ_nn_visit *at, void *payload) {
 
 /* ---- the run -------------------------------------------------------------------------------- */
 
-/* What can be run without harm: a clone; of a module that cannot be cloned itself, if none of its
-   parts is lazy. To be freed. */
+/* The module to run: a clone; or the module itself, if it cannot be cloned and has no lazy parts. The caller frees
+   it. */
 static situ_nn_module *runnable(situ__preflight *p, situ_nn_module *m) {
   situ_nn_module *clone = situ_nn_clone(m);
   if (clone) {
@@ -204,7 +204,7 @@ static void note_kept(situ__preflight *p, int64_t kept) {
   situ__preflight_add(p, &(situ_place_finding){ .problem = SITU_PLACE_KEPT, .note = true, .text = text });
 }
 
-/* Findings as an error. */
+/* Records the findings as an error. */
 static situ_status refuse(const situ_place_report *r) {
   char text[3500];
   if (!r->mistakes) return SITU_OK;

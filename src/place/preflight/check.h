@@ -1,4 +1,4 @@
-/* The preflight from inside: the recorder of one run.
+/* Internals of the preflight: the recorder of one run.
    SPDX-License-Identifier: MIT */
 #ifndef SITU_PLACE_CHECK_INSIDE_H
 #define SITU_PLACE_CHECK_INSIDE_H
@@ -6,41 +6,40 @@
 #include "situ/place/check.h"
 #include "situ/sys/dry.h"
 
-/* What is known of a storage of the run. */
+/* A storage of the run. */
 typedef struct situ__trail {
-  char *from;   /* path of the module that made it, or of the parameter or buffer that it is of */
-  int64_t edge; /* the copy that it is the target of, until somebody uses it; -1: none */
+  char *from;   /* path of the module that created it, or of the parameter or buffer that it belongs to */
+  int64_t edge; /* index of the copy that created it, until its first use; -1: none */
 } situ__trail;
 
 typedef struct situ__preflight {
-  situ_dry dry; /* first: the recorder is handed back as this */
+  situ_dry dry; /* first member: callbacks get a pointer to it */
   situ_place_report report;
   int64_t finding_room, edge_room, load_room;
   struct situ__held {
     uint64_t now;
-  } * held; /* as long as report.loads */
+  } * held; /* as many as report.loads */
   struct situ__trip {
-    int64_t edge; /* of the report */
+    int64_t edge; /* index in the report */
     uint64_t bytes;
-    const char *op; /* static text */
-    bool returned;  /* its gradient has come back in this backward pass */
-  } * trips;        /* copies of the forward, in their order */
+    const char *op; /* static string */
+    bool returned;  /* the current backward pass has copied its gradient back */
+  } * trips;        /* copies of the forward, in order */
   int64_t trip_count, trip_room;
-  const char *root; /* what the module itself is called */
-  bool counting;    /* forward has begun: launches and copies are its own */
-  bool backward;    /* it is on its way back */
-  bool failed;      /* no memory: what is found is not all */
+  const char *root; /* name of the module itself */
+  bool counting;    /* forward has begun: launches and copies are the module's own */
+  bool backward;    /* in backward */
+  bool failed;      /* out of memory: findings are incomplete */
 } situ__preflight;
 
-/* ---- check_note.c: what it takes down ---- */
+/* ---- check_note.c: recording ---- */
 void situ__preflight_watch(situ__preflight *p);
-/* Adds a finding of its own; texts are copied, NULL is "". A finding that is there already is
-   counted. */
+/* Adds a finding of the preflight itself; copies its strings, NULL is "". If the finding exists, counts it. */
 void situ__preflight_add(situ__preflight *p, const situ_place_finding *finding);
-/* Backward begins from another result. */
+/* Begins backward from another result. */
 void situ__preflight_pass(situ__preflight *p);
 situ_place_load *situ__preflight_load(situ__preflight *p, situ_device device);
-/* Says what a storage is of: "encoder.fc1.weight". */
+/* Sets the name of a storage's owner: "encoder.fc1.weight". */
 void situ__preflight_name(situ__preflight *p, const situ_storage *storage, const char *path);
 
 #endif

@@ -1,4 +1,4 @@
-/* What a preflight takes down: mistakes, copies between devices, what each device has to do.
+/* Records what a preflight finds: errors, copies between devices, the work of each device.
    SPDX-License-Identifier: MIT */
 #include <stdio.h>
 #include <string.h>
@@ -10,7 +10,7 @@ enum { PATH = 256, SITE = 256 };
 
 static situ__preflight *preflight_of(situ_dry *dry) { return (situ__preflight *)dry; }
 
-/* Room for one more; false: there is no memory, which is remembered. */
+/* Ensures capacity for one more element. Returns false when out of memory, and sets p->failed. */
 static bool room(situ__preflight *p, void **list, int64_t count, int64_t *capacity, size_t size) {
   if (count < *capacity) return true;
   const int64_t more = *capacity ? 2 * *capacity : 16;
@@ -30,7 +30,7 @@ static const char *copied(situ__preflight *p, const char *text) {
   return copy;
 }
 
-/* ---- mistakes ------------------------------------------------------------------------------- */
+/* ---- errors --------------------------------------------------------------------------------- */
 
 static bool same(const char *a, const char *b) { return strcmp(a ? a : "", b ? b : "") == 0; }
 
@@ -70,7 +70,7 @@ static situ_place_problem problem_of(const situ_dry *dry, situ_status status) {
   }
 }
 
-/* The path of the one operand at fault; "": several are. */
+/* The path of the only operand at fault; "" if there are several. */
 static const char *culprit(const situ_error_report *error) {
   const char *found = NULL;
   for (int i = 0; i < error->count; i++) {
@@ -86,9 +86,9 @@ static void found(situ_dry *dry) {
   situ_error_report error;
   char module[PATH];
   if (!situ_error_read(&error)) return;
-  /* The copy of the model and of its inputs is our doing, not the model's. */
+  /* Errors while the model and its inputs are copied are ours, not the model's. */
   if (!p->counting && error.status == SITU_E_UNSUPPORTED) return;
-  if (error.status == SITU_E_NOMEM) p->failed = true; /* on a device nothing was asked for */
+  if (error.status == SITU_E_NOMEM) p->failed = true; /* of the host: the preflight allocates nothing on devices */
   situ__preflight_add(p, &(situ_place_finding){ .problem = problem_of(dry, error.status),
                                                 .backward = p->backward,
                                                 .status = error.status,
@@ -100,7 +100,7 @@ static void found(situ_dry *dry) {
                                                 .site = error.site });
 }
 
-/* The path of the module that runs: the root by its own name. "": none runs. */
+/* The path of the running module; the root's own name for the root. "": none is running. */
 static const char *running(const situ__preflight *p, char module[PATH]) {
   situ_nn_running(module, PATH);
   if (!*module && p->counting && !p->backward) (void)snprintf(module, PATH, "%s", p->root);
@@ -128,7 +128,7 @@ static void launched(situ_dry *dry, const char *op, situ_device device, const si
   if (!p->counting) return;
   situ_place_load *load = situ__preflight_load(p, device);
   if (load) load->launches++;
-  /* A copy goes to whoever uses it first. */
+  /* A copy is attributed to its first user. */
   for (int i = 0; i < work->ins; i++) {
     void **note = work->in[i] ? situ_dry_note(work->in[i]->storage) : NULL;
     situ__trail *trail = note ? *note : NULL;
@@ -187,8 +187,8 @@ void situ__preflight_name(situ__preflight *p, const situ_storage *storage, const
 
 /* ---- copies --------------------------------------------------------------------------------- */
 
-/* A gradient comes back over the copy that its value took there: backward meets them in the opposite order. NULL: it is
-   not known over which. */
+/* The forward copy whose gradient this copy brings back: backward meets them in reverse order. Returns NULL if there is
+   no matching one. */
 static const situ_place_edge *way_there(situ__preflight *p, const situ_dry_copy *c) {
   for (int64_t i = p->trip_count - 1; i >= 0; i--) {
     struct situ__trip *t = &p->trips[i];
@@ -211,7 +211,7 @@ void situ__preflight_pass(situ__preflight *p) {
   for (int64_t i = 0; i < p->trip_count; i++) p->trips[i].returned = false;
 }
 
-/* In a forward the target is the first module that uses the copy, which is not known yet. */
+/* In forward the target, the first module that uses the copy, is not known yet. */
 static int64_t edge_like(const situ_place_report *r, const situ_place_edge *edge, bool backward) {
   for (int64_t i = 0; i < r->edge_count; i++) {
     const situ_place_edge *e = &r->edges[i];
@@ -249,7 +249,7 @@ static void copy(situ_dry *dry, const situ_dry_copy *c) {
     if (!p->backward) note_trip(p, c, at);
     return;
   }
-  char *from = situ__strdup(edge.from), *to = situ__strdup(edge.to); /* `there` moves when the list grows */
+  char *from = situ__strdup(edge.from), *to = situ__strdup(edge.to); /* `there` becomes invalid when the list grows */
   if (!from || !to || !room(p, (void **)&r->edges, r->edge_count, &p->edge_room, sizeof *r->edges)) {
     situ__free(from);
     situ__free(to);

@@ -1,4 +1,4 @@
-/* A preflight's report in words, and as JSON.
+/* A preflight's report as text, and as JSON.
    SPDX-License-Identifier: MIT */
 #include <inttypes.h>
 #include <stdio.h>
@@ -17,9 +17,9 @@ const char *situ_place_problem_name(situ_place_problem problem) {
   return (unsigned)problem < SITU_PLACE_PROBLEMS ? name[problem] : "?";
 }
 
-/* ---- in words ------------------------------------------------------------------------------- */
+/* ---- text ----------------------------------------------------------------------------------- */
 
-/* Each line of it, a little to the right. */
+/* Appends each line, indented. */
 static void indented(situ__text *text, const char *lines) {
   while (*lines) {
     size_t length = strcspn(lines, "\n");
