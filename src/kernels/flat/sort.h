@@ -2,7 +2,7 @@
    twice the length, 2 writes the first k. The sort is stable; NaN is greater than all numbers.
    SPDX-License-Identifier: MIT
 
-   D1 is x, FLAGS FLAG_SERIAL: descending. Indices are laid out as [line, size]. */
+   D1 is x; FLAG_SERIAL: descending. Indices are laid out as [line, size]. */
 #include "kernels/element.h"
 
 typedef struct sorts {
