@@ -43,7 +43,7 @@ static situ_tensor *batch_norm_forward(situ_nn_module *self, situ_tensor *x) {
   return y;
 }
 
-static situ_tensor *checked(situ_nn_module *self, situ_tensor *x, int least, int most) {
+static situ_tensor *check_and_run(situ_nn_module *self, situ_tensor *x, int least, int most) {
   int ndim = situ_dim(x);
   if (ndim >= least && ndim <= most) return batch_norm_forward(self, x);
   if (least == most)
@@ -52,8 +52,8 @@ static situ_tensor *checked(situ_nn_module *self, situ_tensor *x, int least, int
     situ__fail(SITU_E_SHAPE, "nn_forward", "%s needs %d or %d dimensions, not %d", self->type->name, least, most, ndim);
   return NULL;
 }
-static situ_tensor *forward1d(situ_nn_module *self, situ_tensor *x) { return checked(self, x, 2, 3); }
-static situ_tensor *forward2d(situ_nn_module *self, situ_tensor *x) { return checked(self, x, 4, 4); }
+static situ_tensor *forward1d(situ_nn_module *self, situ_tensor *x) { return check_and_run(self, x, 2, 3); }
+static situ_tensor *forward2d(situ_nn_module *self, situ_tensor *x) { return check_and_run(self, x, 4, 4); }
 
 static int batch_norm_repr(const situ_nn_module *self, char *buffer, size_t size) {
   const batch_norm *m = (const batch_norm *)self;

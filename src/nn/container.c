@@ -50,8 +50,8 @@ int64_t situ_nn_len(const situ_nn_module *container) {
 }
 
 /* Adds to a container; on failure frees both. */
-static situ_nn_module *add(const char *op, situ_nn_module *container, const situ_nn_type *other, const char *name,
-                           situ_nn_module *module) {
+static situ_nn_module *add_part(const char *op, situ_nn_module *container, const situ_nn_type *other, const char *name,
+                                situ_nn_module *module) {
   bool fits = situ__is(SITU__A_MODULE, container) && (container->type == &sequential_type || container->type == other);
   if (fits && (!name || !situ__nn_find(container, name))) {
     int64_t before = container->count;
@@ -69,11 +69,11 @@ static situ_nn_module *add(const char *op, situ_nn_module *container, const situ
 }
 
 situ_nn_module *situ_nn_append(situ_nn_module *container, situ_nn_module *module) {
-  return add("nn_append", container, &list_type, NULL, module);
+  return add_part("nn_append", container, &list_type, NULL, module);
 }
 
 situ_nn_module *situ_nn_put(situ_nn_module *container, const char *name, situ_nn_module *module) {
-  if (name) return add("nn_put", container, &dict_type, name, module);
+  if (name) return add_part("nn_put", container, &dict_type, name, module);
   situ__null("nn_put", "name");
   situ__nn_give_up(module);
   situ__nn_give_up(container);

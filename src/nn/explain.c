@@ -200,7 +200,7 @@ static void field_path(const situ_nn_module *m, const situ_tensor *t, size_t at,
   else snprintf(path, SITU_PATH_TEXT, "%.120s.(field at byte %zu)", module, at);
 }
 
-static bool shown(situ_explained *x, const situ_nn_module *m, size_t at) {
+static bool show_field(situ_explained *x, const situ_nn_module *m, size_t at) {
   x->held = SITU_HELD_UNREGISTERED;
   x->field = at;
   x->goes_to = m->home;
@@ -213,13 +213,13 @@ static bool shown(situ_explained *x, const situ_nn_module *m, size_t at) {
 static bool unregistered(situ_explained *x) {
   for (const situ__nn_frame *f = situ__nn_running; f; f = f->outer) {
     size_t at = field_of(f->module, x->tensor);
-    if (at) return shown(x, f->module, at);
+    if (at) return show_field(x, f->module, at);
   }
   for (const situ_nn_module *m = situ__nn_newest(); m; m = m->older)
     for (int64_t i = 0; !m->build && i < m->stray_count; i++)
       if (m->strays[i].tensor == x->tensor && m->strays[i].offset &&
           m->strays[i].serial == situ_desc(x->tensor)->storage->serial)
-        return shown(x, m, m->strays[i].offset);
+        return show_field(x, m, m->strays[i].offset);
   return false;
 }
 

@@ -72,7 +72,7 @@ static void blame(const situ_nn_module *m) {
 }
 
 /* Runs the module's own code: .call if it has one, else .forward. */
-static situ_tree *run(situ_nn_module *m, const situ_tree *inputs) {
+static situ_tree *run_code(situ_nn_module *m, const situ_tree *inputs) {
   const situ_nn_type *type = situ__nn_type(m);
   if (type->call) return type->call(m, inputs);
   if (type->forward) {
@@ -102,9 +102,9 @@ static bool run_hooks(situ_nn_module *m, bool before, situ_tree **inputs, situ_t
 }
 
 static situ_tree *run_hooked(situ_nn_module *m, const situ_tree *inputs) {
-  if (!m->hooks) return run(m, inputs);
+  if (!m->hooks) return run_code(m, inputs);
   situ_tree *in = situ_tree_copy(inputs), *out = NULL;
-  bool ok = in && run_hooks(m, true, &in, NULL) && (out = run(m, in)) && run_hooks(m, false, &in, &out);
+  bool ok = in && run_hooks(m, true, &in, NULL) && (out = run_code(m, in)) && run_hooks(m, false, &in, &out);
   situ_tree_free(in);
   if (ok) return out;
   situ_tree_free(out);

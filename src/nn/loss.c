@@ -35,7 +35,7 @@ static situ_nn_module *make(const situ_nn_type *type, loss with) {
   return situ_nn_done(m);
 }
 
-static situ_cross_entropy_options chosen(const situ_cross_entropy_options *options) {
+static situ_cross_entropy_options choose_options(const situ_cross_entropy_options *options) {
   return options ? *options : (situ_cross_entropy_options){ 0 };
 }
 
@@ -80,11 +80,11 @@ situ_nn_module *situ_nn_smooth_l1_loss(double beta, situ_reduction how) {
   return make(&smooth_l1_type, (loss){ .of = smooth_l1, .beta = beta, .reduction = (int)how });
 }
 situ_nn_module *situ_nn_cross_entropy_loss(const situ_cross_entropy_options *options) {
-  situ_cross_entropy_options cross = chosen(options);
+  situ_cross_entropy_options cross = choose_options(options);
   return make(&cross_entropy_type, (loss){ .of = cross_entropy, .cross = cross, .weight = cross.weight });
 }
 situ_nn_module *situ_nn_nll_loss(const situ_cross_entropy_options *options) {
-  situ_cross_entropy_options cross = chosen(options);
+  situ_cross_entropy_options cross = choose_options(options);
   return make(&nll_type, (loss){ .of = nll, .cross = cross, .weight = cross.weight });
 }
 situ_nn_module *situ_nn_bce_with_logits_loss(situ_tensor *weight, situ_tensor *pos_weight, situ_reduction how) {

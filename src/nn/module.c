@@ -327,7 +327,7 @@ void situ__nn_forget(situ_nn_module *m, const situ_nn_type *lazy) {
 }
 
 /* Registers a part under a name, replacing an earlier one. On failure the caller still owns the part. */
-static bool put(const char *op, situ_nn_module *m, const char *name, void *field, situ_nn_kind kind, void *part) {
+static bool put_part(const char *op, situ_nn_module *m, const char *name, void *field, situ_nn_kind kind, void *part) {
   situ_nn_slot *slot = situ__nn_find(m, name);
   /* Registered again by name only, it is stored in the field of the earlier part. */
   if (!field && slot && slot->offset) field = (char *)m + slot->offset;
@@ -383,7 +383,7 @@ situ_tensor *situ_nn_add_tensor(situ_nn_module *m, const char *name, situ_tensor
       !situ__nn_adopt_tensor(op, m, tensor))
     return broken(m);
   situ_retain(tensor);
-  if (!put(op, m, name, field, kind, tensor)) {
+  if (!put_part(op, m, name, field, kind, tensor)) {
     situ_release(tensor);
     return broken(m);
   }
@@ -438,7 +438,7 @@ situ_nn_module *situ_nn_add_child(situ_nn_module *m, const char *name, situ_nn_m
   }
   if (!good_child(op, m, child)) return broken(m);
   if (situ__nn_change(op, m, &claim) && good_name(op, m, name) && name_tensors(child, name) &&
-      situ__nn_adopt_child(op, m, child) && put(op, m, name, field, SITU_NN_CHILD, child))
+      situ__nn_adopt_child(op, m, child) && put_part(op, m, name, field, SITU_NN_CHILD, child))
     return child;
   situ__nn_give_up(child);
   return broken(m);

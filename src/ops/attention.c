@@ -133,9 +133,9 @@ static situ_tensor *weigh(const situ_call *c, situ_tensor *weights) {
   situ_tensor *q = situ_to_dtype(c->in[QUERY], wide), *k = situ_to_dtype(c->in[KEY], wide), *mask,
               *scores = situ_empty_like(weights, &like);
   situ_tensor *exact = narrow ? situ_empty_like(weights, &like) : weights;
-  situ_view_desc room;
+  situ_view_desc desc;
   if (!q || !k || !scores || !exact || !bias_of(c, &mask)) return NULL;
-  const bool good = situ__product(c->op->name, c->device, situ_desc(q), situ__transposed(situ_desc(k), &room),
+  const bool good = situ__product(c->op->name, c->device, situ_desc(q), situ__transposed(situ_desc(k), &desc),
                                   situ_desc(mask), situ_desc(scores), p->scale, 1) &&
                     softmax(c->op->name, c->device, SITU_SOFTMAX, scores, NULL, exact) &&
                     (!narrow || situ_copy_(weights, exact));

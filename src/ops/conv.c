@@ -136,19 +136,19 @@ static bool transposed_infer(situ_call *c) {
 /* ---- one launch ---- */
 
 /* A tensor as [N, C, H, W] (or a weight as [O, C, kh, kw]): a missing N or H is 1. */
-static const situ_view_desc *four(situ_tensor *t, int spatial, situ_view_desc *room) {
+static const situ_view_desc *four(situ_tensor *t, int spatial, situ_view_desc *desc) {
   const situ_view_desc *v = situ_desc(t);
   if (!v || v->ndim == 4) return v;
   const bool batch = v->ndim == spatial + 2;
   return situ_desc_reshape(
       v,
       SITU_SHAPE(batch ? v->size[0] : 1, v->size[batch], spatial == 2 ? v->size[v->ndim - 2] : 1, v->size[v->ndim - 1]),
-      room);
+      desc);
 }
 
 static bool launch(const situ_op *op, situ_device device, situ_conv_pass pass, const situ_window *w, situ_tensor *a,
                    situ_tensor *b, situ_tensor *bias, situ_tensor *out) {
-  situ_view_desc room[3];
+  situ_view_desc desc[3];
   if (!(a = situ_contiguous(a)) || !(b = situ_contiguous(b)) || (bias && !(bias = situ_contiguous(bias)))) return false;
   return situ_launch(op->name, device,
                      &(situ_work){ .verb = SITU_VERB_CONV,
@@ -156,8 +156,8 @@ static bool launch(const situ_op *op, situ_device device, situ_conv_pass pass, c
                                    .compute = situ_dtype_of(out),
                                    .ins = 3,
                                    .outs = 1,
-                                   .in = { four(a, op->code, &room[0]), four(b, op->code, &room[1]), situ_desc(bias) },
-                                   .out = { four(out, op->code, &room[2]) },
+                                   .in = { four(a, op->code, &desc[0]), four(b, op->code, &desc[1]), situ_desc(bias) },
+                                   .out = { four(out, op->code, &desc[2]) },
                                    .window = w });
 }
 

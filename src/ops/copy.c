@@ -69,12 +69,12 @@ static bool copy_infer(situ_call *c) {
 }
 
 static bool copy_into_forward(situ_call *c) {
-  situ_view_desc room;
+  situ_view_desc desc;
   return situ_launch(c->op->name, c->device,
                      &(situ_work){ .verb = SITU_VERB_COPY,
                                    .ins = 1,
                                    .outs = 1,
-                                   .in = { situ_desc_expand(situ__desc(c->in[1]), situ__desc(c->out[0]), &room) },
+                                   .in = { situ_desc_expand(situ__desc(c->in[1]), situ__desc(c->out[0]), &desc) },
                                    .out = { situ__desc(c->out[0]) } });
 }
 

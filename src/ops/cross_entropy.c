@@ -72,14 +72,14 @@ static bool forward(situ_call *c) {
   situ_tensor *x, *target, *weight;
   if (!prepare(c->in, &x, &target, &weight)) return false;
   situ_shape shape = situ__shape(situ_desc(x)), at = places(&shape);
-  situ_view_desc room[4];
+  situ_view_desc desc[4];
   bool each = p->reduction == SITU_REDUCTION_NONE;
   situ_work work = work_of(p, SITU_NLL, c->dtype[0]);
   work.ins = work.outs = 3;
-  work.in[0] = situ_desc_reshape(situ_desc(x), classes(&shape), &room[0]);
-  work.in[1] = situ_desc_reshape(situ_desc(target), at, &room[1]);
+  work.in[0] = situ_desc_reshape(situ_desc(x), classes(&shape), &desc[0]);
+  work.in[1] = situ_desc_reshape(situ_desc(target), at, &desc[1]);
   work.in[2] = situ_desc(weight);
-  work.out[0] = each ? situ_desc_reshape(situ__desc(c->out[0]), at, &room[2]) : situ__desc(c->out[0]);
+  work.out[0] = each ? situ_desc_reshape(situ__desc(c->out[0]), at, &desc[2]) : situ__desc(c->out[0]);
   work.out[1] = situ__desc(c->out[1]);
   work.out[2] = c->out[2] ? situ__desc(c->out[2]) : NULL;
   return situ_launch(c->op->name, c->device, &work);
@@ -94,17 +94,17 @@ static bool backward(situ_grad_call *g) {
   g->dx[0] = dx;
   if (!situ_numel(dx) || g->device.kind == SITU_META) return true;
   situ_shape at = places(&g->shape[0]);
-  situ_view_desc room[4];
+  situ_view_desc desc[4];
   situ_work work = work_of(p, SITU_NLL_GRAD, g->dtype[0]);
   work.ins = 6;
   work.outs = 1;
-  work.in[0] = p->reduction == SITU_REDUCTION_NONE ? situ_desc_reshape(situ_desc(up), at, &room[0]) : situ_desc(up);
-  work.in[1] = situ_desc_reshape(situ_desc(x), classes(&g->shape[0]), &room[1]);
-  work.in[2] = situ_desc_reshape(situ_desc(target), at, &room[2]);
+  work.in[0] = p->reduction == SITU_REDUCTION_NONE ? situ_desc_reshape(situ_desc(up), at, &desc[0]) : situ_desc(up);
+  work.in[1] = situ_desc_reshape(situ_desc(x), classes(&g->shape[0]), &desc[1]);
+  work.in[2] = situ_desc_reshape(situ_desc(target), at, &desc[2]);
   work.in[3] = situ_desc(weight);
   work.in[4] = situ__desc(g->out[1]);
   work.in[5] = situ__desc(g->out[2]);
-  work.out[0] = situ_desc_reshape(situ_desc(dx), classes(&g->shape[0]), &room[3]);
+  work.out[0] = situ_desc_reshape(situ_desc(dx), classes(&g->shape[0]), &desc[3]);
   return situ_launch(g->op->name, g->device, &work);
 }
 

@@ -77,9 +77,9 @@ situ_tensor *situ_index_select(situ_tensor *x, int dim, situ_tensor *index) {
 /* The index may be smaller than x except along dim; for scatter src must be at least as large as the index. */
 static bool fits(const situ_call *c, const situ_view_desc *index, const situ_view_desc *other, const char *name,
                  int except) {
-  situ_view_desc room[2];
-  index = situ__ranked(index, &room[0]);
-  other = situ__ranked(other, &room[1]);
+  situ_view_desc desc[2];
+  index = situ__ranked(index, &desc[0]);
+  other = situ__ranked(other, &desc[1]);
   bool good = index->ndim == other->ndim;
   for (int d = 0; good && d < index->ndim; d++) good = d == except || index->size[d] <= other->size[d];
   if (good || index->numel == 0) return true;
@@ -170,7 +170,7 @@ static bool scatter_verb(situ_call *c, int mode) {
 
 /* A dimension of size 0 has no valid index. Checked here, as the kernel, which checks the values, is not run for an
    empty result. */
-static bool has_room(const situ_call *c) {
+static bool check_dim_size(const situ_call *c) {
   const index_params *p = c->params;
   const situ_view_desc *x = situ__desc(c->in[0]), *index = situ__desc(c->in[1]);
   return !index->numel || !x->ndim || x->size[p->dim] ||
@@ -181,7 +181,7 @@ static bool has_room(const situ_call *c) {
 static bool scatter_infer(situ_call *c) {
   const index_params *p = c->params;
   const situ_view_desc *index = situ__desc(c->in[1]);
-  return has_room(c) && fits(c, index, situ__desc(c->in[0]), "input", p->dim) &&
+  return check_dim_size(c) && fits(c, index, situ__desc(c->in[0]), "input", p->dim) &&
          fits(c, index, situ__desc(c->in[2]), "src", -1) && situ_infer_like(c);
 }
 static bool scatter_forward(situ_call *c) { return scatter_verb(c, SITU_INDEX_ELEMENTS); }
@@ -216,7 +216,7 @@ static bool index_add_infer(situ_call *c) {
     return situ_refuse(c, SITU_E_SHAPE, "source %s does not fit input %s with %lld indices along dimension %d",
                        situ_shape_text(&b, t), situ_shape_text(&a, s), (long long)index->numel, p->dim);
   }
-  return has_room(c) && situ_infer_like(c);
+  return check_dim_size(c) && situ_infer_like(c);
 }
 static bool index_add_forward(situ_call *c) { return scatter_verb(c, SITU_INDEX_ROWS | SITU_INDEX_ADD); }
 static bool index_add_backward(situ_grad_call *g) {

@@ -147,7 +147,7 @@ situ_tensor *situ_stack(situ_tensor *const *tensors, int count, int dim) {
 
 /* ---- split, chunk, unbind: slices into the caller's array ---- */
 
-static situ_status room_for(const char *op, int64_t pieces, situ_tensor **out, const int *count) {
+static situ_status check_count(const char *op, int64_t pieces, situ_tensor **out, const int *count) {
   if (!out || !count) return situ__fail(SITU_E_ARG, op, "%s is NULL", out ? "count" : "out");
   if (pieces > *count)
     return situ__fail(SITU_E_ARG, op, "%lld pieces, but out has room for %d", (long long)pieces, *count);
@@ -169,7 +169,7 @@ situ_status situ_split(situ_tensor *x, int64_t size, int dim, situ_tensor **out,
   if (size < 0 || (size == 0 && length > 0))
     return situ__fail(SITU_E_ARG, "split", "size %lld must be positive", (long long)size);
   int64_t pieces = length ? situ__ceil_div(length, size) : 1;
-  if (room_for("split", pieces, out, count) != SITU_OK) return situ_error();
+  if (check_count("split", pieces, out, count) != SITU_OK) return situ_error();
   for (int64_t i = 0; i < pieces; i++) {
     int64_t at = i * size;
     if (!(out[i] = one_of(situ_narrow(x, d, at, situ__min_i64(size, length - at))))) return situ_error();
@@ -192,7 +192,7 @@ situ_status situ_split_sizes(situ_tensor *x, situ_shape sizes, int dim, situ_ten
     return situ__fail(SITU_E_ARG, "split_sizes", "sizes %s do not add up to %lld, the size of dimension %d",
                       situ_shape_text(&sizes, text), (long long)x->view.size[d], d);
   }
-  if (room_for("split_sizes", sizes.ndim, out, count) != SITU_OK) return situ_error();
+  if (check_count("split_sizes", sizes.ndim, out, count) != SITU_OK) return situ_error();
   int64_t at = 0;
   for (int i = 0; i < sizes.ndim; i++) {
     if (!(out[i] = one_of(situ_narrow(x, d, at, sizes.dim[i])))) return situ_error();
@@ -217,7 +217,7 @@ situ_status situ_unbind(situ_tensor *x, int dim, situ_tensor **out, int *count) 
   if (!situ__need("unbind", "input", x) || !situ_wrap_dim("unbind", dim, x->view.ndim, &d)) return situ_error();
   if (!x->view.ndim) return situ__fail(SITU_E_SHAPE, "unbind", "a 0-dim tensor has no dimension to take apart");
   int64_t pieces = x->view.size[d];
-  if (room_for("unbind", pieces, out, count) != SITU_OK) return situ_error();
+  if (check_count("unbind", pieces, out, count) != SITU_OK) return situ_error();
   for (int64_t i = 0; i < pieces; i++)
     if (!(out[i] = one_of(situ_select(x, d, i)))) return situ_error();
   *count = (int)pieces;

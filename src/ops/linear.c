@@ -61,8 +61,8 @@ static bool mend(situ_call *c) {
 /* ---- forward ---- */
 
 /* A matrix whose rows are the last dimension of v, which must be a matrix or contiguous. */
-static const situ_view_desc *rows_of(const situ_view_desc *v, int64_t count, situ_view_desc *room) {
-  return v->ndim == 2 ? v : situ_desc_reshape(v, SITU_SHAPE(count, v->size[v->ndim - 1]), room);
+static const situ_view_desc *rows_of(const situ_view_desc *v, int64_t count, situ_view_desc *desc) {
+  return v->ndim == 2 ? v : situ_desc_reshape(v, SITU_SHAPE(count, v->size[v->ndim - 1]), desc);
 }
 
 static bool multiply(const situ_call *c, const situ_view_desc *x, const situ_view_desc *y) {

@@ -20,16 +20,16 @@ static bool fill_forward(situ_call *c) {
   situ_tensor *value = situ_full(SITU_SCALAR, p->value, &(situ_options){ .dtype = c->dtype[0], .device = c->device });
   if (!value) return false;
   const situ_view_desc *y = situ__desc(c->out[0]);
-  situ_view_desc room[3];
+  situ_view_desc desc[3];
   return situ_launch(c->op->name, c->device,
                      &(situ_work){ .verb = SITU_VERB_TERNARY,
                                    .op = SITU_TERNARY_WHERE,
                                    .compute = c->compute,
                                    .ins = 3,
                                    .outs = 1,
-                                   .in = { situ_desc_expand(situ__desc(c->in[1]), y, &room[0]),
-                                           situ_desc_expand(situ_desc(value), y, &room[1]),
-                                           situ_desc_expand(situ__desc(c->in[0]), y, &room[2]) },
+                                   .in = { situ_desc_expand(situ__desc(c->in[1]), y, &desc[0]),
+                                           situ_desc_expand(situ_desc(value), y, &desc[1]),
+                                           situ_desc_expand(situ__desc(c->in[0]), y, &desc[2]) },
                                    .out = { y } });
 }
 
@@ -58,7 +58,7 @@ static int64_t count_nonzero(const char *op, situ_tensor *x) {
   int64_t count = -1;
   if (!x->view.numel) return 0;
   situ_tensor *sum = situ_op_new(op, SITU_SCALAR, SITU_I64, x->view.storage->device);
-  situ_view_desc room;
+  situ_view_desc desc;
   situ_shape ones = situ__shape(&x->view);
   for (int d = 0; d < ones.ndim; d++) ones.dim[d] = 1;
   if (!sum || !situ_launch(op, x->view.storage->device,
@@ -68,7 +68,7 @@ static int64_t count_nonzero(const char *op, situ_tensor *x) {
                                          .ins = 1,
                                          .outs = 1,
                                          .in = { &x->view },
-                                         .out = { situ_desc_reshape(situ_desc(sum), ones, &room) } }))
+                                         .out = { situ_desc_reshape(situ_desc(sum), ones, &desc) } }))
     return -1;
   return situ_item_i64(sum, &count) == SITU_OK ? count : -1;
 }

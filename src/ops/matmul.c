@@ -8,40 +8,40 @@
 
 /* ---- views for the verb ---- */
 
-const situ_view_desc *situ__transposed(const situ_view_desc *v, situ_view_desc *room) {
+const situ_view_desc *situ__transposed(const situ_view_desc *v, situ_view_desc *desc) {
   const int m = v->ndim - 2, n = v->ndim - 1;
-  memcpy(room, v, offsetof(situ_view_desc, size));
+  memcpy(desc, v, offsetof(situ_view_desc, size));
   for (int d = 0; d < m; d++) {
-    room->size[d] = v->size[d];
-    room->stride[d] = v->stride[d];
+    desc->size[d] = v->size[d];
+    desc->stride[d] = v->stride[d];
   }
-  room->size[m] = v->size[n];
-  room->size[n] = v->size[m];
-  room->stride[m] = v->stride[n];
-  room->stride[n] = v->stride[m];
-  room->contiguous = false; /* false is always safe, as the product takes any strides */
-  return room;
+  desc->size[m] = v->size[n];
+  desc->size[n] = v->size[m];
+  desc->stride[m] = v->stride[n];
+  desc->stride[n] = v->stride[m];
+  desc->contiguous = false; /* false is always safe, as the product takes any strides */
+  return desc;
 }
 
 /* v with the batch dimensions of y, and its own last two. */
-static const situ_view_desc *batched(const situ_view_desc *v, const situ_view_desc *y, situ_view_desc *room) {
+static const situ_view_desc *batched(const situ_view_desc *v, const situ_view_desc *y, situ_view_desc *desc) {
   if (v->ndim == y->ndim && v->ndim == 2) return v;
   situ_view_desc to = *y;
   to.size[y->ndim - 2] = v->size[v->ndim - 2];
   to.size[y->ndim - 1] = v->size[v->ndim - 1];
-  return situ_desc_expand(v, &to, room);
+  return situ_desc_expand(v, &to, desc);
 }
 
 bool situ__product(const char *op, situ_device device, const situ_view_desc *a, const situ_view_desc *b,
                    const situ_view_desc *bias, const situ_view_desc *y, double alpha, double beta) {
-  situ_view_desc room_a, room_b, room_bias;
+  situ_view_desc desc_a, desc_b, desc_bias;
   return situ_launch(op, device,
                      &(situ_work){ .verb = SITU_VERB_MATMUL,
                                    .compute = (situ_dtype)y->dtype,
                                    .ins = 3,
                                    .outs = 1,
-                                   .in = { batched(a, y, &room_a), batched(b, y, &room_b),
-                                           bias ? situ_desc_expand(bias, y, &room_bias) : NULL },
+                                   .in = { batched(a, y, &desc_a), batched(b, y, &desc_b),
+                                           bias ? situ_desc_expand(bias, y, &desc_bias) : NULL },
                                    .out = { y },
                                    .scalar = { alpha, beta } });
 }

@@ -15,15 +15,15 @@ bool situ__elementwise(const situ_call *c, situ_verb verb, const double *scalar,
    y. */
 bool situ__product(const char *op, situ_device device, const situ_view_desc *a, const situ_view_desc *b,
                    const situ_view_desc *bias, const situ_view_desc *y, double alpha, double beta);
-/* A view with the last two dimensions exchanged, in *to. */
-const situ_view_desc *situ__transposed(const situ_view_desc *v, situ_view_desc *room);
+/* A view with the last two dimensions exchanged, in *desc. */
+const situ_view_desc *situ__transposed(const situ_view_desc *v, situ_view_desc *desc);
 
 /* For functions that consist of other ops: checks all operands under the function's own name before anything runs. The
    schema is not in the table of ops. Returns false after recording an error with its explanation. */
 bool situ__together(const situ_op *schema, situ_tensor *const *in, int ins);
 
-/* A 0-dim view as one of one dimension of size 1, in *to; any other view itself. */
-const situ_view_desc *situ__ranked(const situ_view_desc *v, situ_view_desc *room);
+/* A 0-dim view as one of one dimension of size 1, in *desc; any other view itself. */
+const situ_view_desc *situ__ranked(const situ_view_desc *v, situ_view_desc *desc);
 
 /* In a gradient: sets dx[i] to value if it is wanted. False if value is NULL. */
 #define GIVE(i, value) (!g->wants[i] || (g->dx[i] = (value)) != NULL)

@@ -68,17 +68,17 @@ static bool windows_infer(situ_call *c) {
   situ_window w;
   if (!check_input(c) || !read_window(c, &p->o, &w)) return false;
   for (int d = 0; d < 2; d++) {
-    int64_t *size = &c->shape[0].dim[c->shape[0].ndim - 2 + d], covered, room;
+    int64_t *size = &c->shape[0].dim[c->shape[0].ndim - 2 + d], covered, span;
     const int64_t x = *size;
-    if (!situ__mul_i64(w.dilation[d], w.kernel[d] - 1, &covered) || !situ__add_i64(x, 2 * w.padding[d], &room) ||
-        !situ__sub_i64(room, covered, &room) || !situ__add_i64(room, w.stride[d], &room))
+    if (!situ__mul_i64(w.dilation[d], w.kernel[d] - 1, &covered) || !situ__add_i64(x, 2 * w.padding[d], &span) ||
+        !situ__sub_i64(span, covered, &span) || !situ__add_i64(span, w.stride[d], &span))
       return situ_refuse(c, SITU_E_OVERFLOW,
                          "kernel, stride or dilation is too large: the size does not fit in 63 bits");
-    room -= w.stride[d] + 1;
-    if (room < 0)
+    span -= w.stride[d] + 1;
+    if (span < 0)
       return situ_refuse(c, SITU_E_SHAPE, "the window covers %lld elements, the padded input has %lld",
                          (long long)covered + 1, (long long)(x + 2 * w.padding[d]));
-    *size = (p->o.ceil_mode ? situ__ceil_div(room, w.stride[d]) : room / w.stride[d]) + 1;
+    *size = (p->o.ceil_mode ? situ__ceil_div(span, w.stride[d]) : span / w.stride[d]) + 1;
     /* A window that would begin in the padding at the end is dropped. */
     if (p->o.ceil_mode && (*size - 1) * w.stride[d] >= x + w.padding[d]) --*size;
   }
@@ -87,24 +87,24 @@ static bool windows_infer(situ_call *c) {
 
 /* ---- launches ---- */
 
-static const situ_view_desc *four(situ_tensor *t, situ_view_desc *room) {
+static const situ_view_desc *four(situ_tensor *t, situ_view_desc *desc) {
   const situ_view_desc *v = situ_desc(t);
-  return !v || v->ndim == 4 ? v : situ_desc_reshape(v, SITU_SHAPE(1, v->size[0], v->size[1], v->size[2]), room);
+  return !v || v->ndim == 4 ? v : situ_desc_reshape(v, SITU_SHAPE(1, v->size[0], v->size[1], v->size[2]), desc);
 }
 
 static bool launch(const situ_op *op, situ_device device, situ_pool_pass pass, const situ_window *w, situ_tensor *from,
                    situ_tensor *index, situ_tensor *to) {
-  situ_view_desc room[3];
+  situ_view_desc desc[3];
   if (!(from = situ_contiguous(from)) || (index && !(index = situ_contiguous(index)))) return false;
   situ_work work = { .verb = SITU_VERB_POOL,
                      .op = pass,
                      .compute = situ_dtype_of(to),
                      .ins = 1,
                      .outs = 1,
-                     .in = { four(from, &room[0]) },
-                     .out = { four(to, &room[1]) },
+                     .in = { four(from, &desc[0]) },
+                     .out = { four(to, &desc[1]) },
                      .window = w };
-  const situ_view_desc *where = four(index, &room[2]);
+  const situ_view_desc *where = four(index, &desc[2]);
   if (pass == SITU_POOL_MAX && where) work.out[work.outs++] = where;
   if (pass == SITU_POOL_MAX_GRAD) work.in[work.ins++] = where;
   return situ_launch(op->name, device, &work);

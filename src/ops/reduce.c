@@ -87,9 +87,9 @@ static bool infer_test(situ_call *c) {
 static bool forward(situ_call *c) {
   const reduce_params *p = c->params;
   const situ_view_desc *x = situ__desc(c->in[0]);
-  situ_view_desc room;
+  situ_view_desc desc;
   situ_shape shape = situ__shape(x);
-  const situ_view_desc *y = situ_desc_reshape(situ__desc(c->out[0]), kept(&shape, p->mask), &room);
+  const situ_view_desc *y = situ_desc_reshape(situ__desc(c->out[0]), kept(&shape, p->mask), &desc);
   return situ_launch(c->op->name, c->device,
                      &(situ_work){ .verb = SITU_VERB_REDUCE,
                                    .op = c->op->code,
@@ -216,7 +216,7 @@ REDUCE(any, SITU_REDUCE_ANY, infer_test, NULL, 0, SITU_OP_NO_GRAD)
 CASTING(norm, SITU_REDUCE_NORM, infer_float, norm_backward, X | Y, 0, SITU_CAST_NOT, SITU_CAST_F32)
 CASTING(logsumexp, SITU_REDUCE_LOGSUMEXP, infer_float, logsumexp_backward, X | Y, 0, SITU_CAST_NOT, SITU_CAST_F32)
 
-static situ_tensor *run(const situ_op *op, situ_tensor *x, double scalar, const situ_reduce_options *o) {
+static situ_tensor *run_reduction(const situ_op *op, situ_tensor *x, double scalar, const situ_reduce_options *o) {
   reduce_params p = { .scalar = scalar };
   static const situ_shape all = { .ndim = 0 };
   if (!situ__need(op->name, "input", x) || !situ__dim_mask(op->name, o ? &o->dim : &all, x->view.ndim, true, &p.mask))
@@ -236,8 +236,10 @@ static situ_tensor *run(const situ_op *op, situ_tensor *x, double scalar, const 
   return situ_op_run1(op, x, &p);
 }
 
-#define PUBLIC(id) \
-  situ_tensor *situ_##id(situ_tensor *x, const situ_reduce_options *options) { return run(&id##_op, x, 0, options); }
+#define PUBLIC(id)                                                             \
+  situ_tensor *situ_##id(situ_tensor *x, const situ_reduce_options *options) { \
+    return run_reduction(&id##_op, x, 0, options);                             \
+  }
 /* clang-format off */
 PUBLIC(sum) PUBLIC(mean) PUBLIC(prod) PUBLIC(amin) PUBLIC(amax) PUBLIC(all) PUBLIC(any)
     /* clang-format on */
@@ -246,21 +248,21 @@ PUBLIC(sum) PUBLIC(mean) PUBLIC(prod) PUBLIC(amin) PUBLIC(amax) PUBLIC(all) PUBL
     situ_tensor *situ_logsumexp(situ_tensor *x, const situ_reduce_options *options) {
   SITU__MADE_OF_OPS("logsumexp");
   bool whole = situ__alive(x) && !situ_dtype_is_floating((situ_dtype)x->view.dtype);
-  return run(&logsumexp_op, whole ? situ_to_dtype(x, SITU_F32) : x, 0, options);
+  return run_reduction(&logsumexp_op, whole ? situ_to_dtype(x, SITU_F32) : x, 0, options);
 }
 
 situ_tensor *situ_var(situ_tensor *x, double correction, const situ_reduce_options *options) {
-  return run(&var_op, x, correction, options);
+  return run_reduction(&var_op, x, correction, options);
 }
 situ_tensor *situ_std(situ_tensor *x, double correction, const situ_reduce_options *options) {
-  return run(&std_op, x, correction, options);
+  return run_reduction(&std_op, x, correction, options);
 }
 situ_tensor *situ_norm(situ_tensor *x, double p, const situ_reduce_options *options) {
   if (isnan(p)) {
     situ__fail(SITU_E_ARG, "norm", "p is NaN");
     return NULL;
   }
-  return run(&norm_op, x, p, options);
+  return run_reduction(&norm_op, x, p, options);
 }
 
 static situ_tensor *whole(const situ_op *op, situ_tensor *x) {

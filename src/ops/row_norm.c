@@ -48,18 +48,18 @@ static bool infer(situ_call *c) {
 }
 
 /* Operands in the verb's shapes: x and its gradient as [rows, width], weights as [width]. */
-static const situ_view_desc *as_rows(situ_tensor *t, int64_t rows, int64_t width, situ_view_desc *room) {
-  return t ? situ_desc_reshape(situ_desc(t), SITU_SHAPE(rows, width), room) : NULL;
+static const situ_view_desc *as_rows(situ_tensor *t, int64_t rows, int64_t width, situ_view_desc *desc) {
+  return t ? situ_desc_reshape(situ_desc(t), SITU_SHAPE(rows, width), desc) : NULL;
 }
-static const situ_view_desc *as_weight(situ_tensor *t, int64_t width, situ_view_desc *room) {
-  return t ? situ_desc_reshape(situ_desc(t), SITU_SHAPE(width), room) : NULL;
+static const situ_view_desc *as_weight(situ_tensor *t, int64_t width, situ_view_desc *desc) {
+  return t ? situ_desc_reshape(situ_desc(t), SITU_SHAPE(width), desc) : NULL;
 }
 
 static bool forward(situ_call *c) {
   const norm_params *p = c->params;
   situ_tensor *in[3] = { NULL };
   int64_t rows, width;
-  situ_view_desc room[4];
+  situ_view_desc desc[4];
   for (int i = 0; i < c->ins; i++)
     if (c->in[i] && !(in[i] = situ_contiguous(c->in[i]))) return false;
   extent(&c->shape[0], p->dims, &rows, &width);
@@ -74,9 +74,9 @@ static bool forward(situ_call *c) {
                      .ins = c->ins,
                      .outs = c->outs,
                      .scalar = { p->eps },
-                     .in = { as_rows(in[0], rows, width, &room[0]), as_weight(in[1], width, &room[1]),
-                             as_weight(in[2], width, &room[2]) },
-                     .out = { as_rows(c->out[0], rows, width, &room[3]) } };
+                     .in = { as_rows(in[0], rows, width, &desc[0]), as_weight(in[1], width, &desc[1]),
+                             as_weight(in[2], width, &desc[2]) },
+                     .out = { as_rows(c->out[0], rows, width, &desc[3]) } };
   for (int k = 1; k < c->outs; k++) work.out[k] = situ__desc(c->out[k]);
   return situ_launch(c->op->name, c->device, &work);
 }
@@ -102,20 +102,20 @@ static bool backward(situ_grad_call *g) {
       if (g->wants[i] && !situ_zero_(g->dx[i])) return false;
     return true;
   }
-  situ_view_desc room[6];
+  situ_view_desc desc[6];
   situ_work work = { .verb = SITU_VERB_NORM,
                      .op = g->op->code + 1,
                      .compute = g->dtype[0],
                      .scalar = { p->eps },
-                     .in = { as_rows(up, rows, width, &room[0]), as_rows(x, rows, width, &room[1]) },
-                     .out = { as_rows(g->dx[0], rows, width, &room[2]), as_weight(g->dx[1], width, &room[3]) } };
+                     .in = { as_rows(up, rows, width, &desc[0]), as_rows(x, rows, width, &desc[1]) },
+                     .out = { as_rows(g->dx[0], rows, width, &desc[2]), as_weight(g->dx[1], width, &desc[3]) } };
   int n = 2;
   if (centred) work.in[n++] = situ__desc(g->out[1]);
   work.in[n++] = situ__desc(g->out[centred ? 2 : 1]);
-  work.in[n++] = as_weight(weight, width, &room[4]);
+  work.in[n++] = as_weight(weight, width, &desc[4]);
   work.ins = n;
   work.outs = centred ? 3 : 2;
-  if (centred) work.out[2] = as_weight(g->dx[2], width, &room[5]);
+  if (centred) work.out[2] = as_weight(g->dx[2], width, &desc[5]);
   return situ_launch(g->op->name, g->device, &work);
 }
 

@@ -5,24 +5,24 @@
 #include "ops/ops.h"
 
 bool situ__elementwise(const situ_call *c, situ_verb verb, const double *scalar, int scalars) {
-  situ_view_desc room[3];
+  situ_view_desc desc[3];
   const situ_view_desc *y = &c->out[0]->view;
   situ_work work = { .verb = verb, .op = c->op->code, .compute = c->compute, .ins = c->ins, .outs = 1, .out = { y } };
   for (int i = 0; i < c->ins; i++) {
     const situ_view_desc *x = &c->in[i]->view;
-    work.in[i] = c->like || situ__same_sizes(x, y) ? x : situ_desc_expand(x, y, &room[i]);
+    work.in[i] = c->like || situ__same_sizes(x, y) ? x : situ_desc_expand(x, y, &desc[i]);
   }
   for (int k = 0; k < scalars; k++) work.scalar[k] = scalar[k];
   return situ_launch(c->op->name, c->device, &work);
 }
 
-const situ_view_desc *situ__ranked(const situ_view_desc *v, situ_view_desc *room) {
+const situ_view_desc *situ__ranked(const situ_view_desc *v, situ_view_desc *desc) {
   if (v->ndim) return v;
-  *room = *v;
-  room->ndim = 1;
-  room->size[0] = room->stride[0] = 1;
-  situ_desc_refresh(room);
-  return room;
+  *desc = *v;
+  desc->ndim = 1;
+  desc->size[0] = desc->stride[0] = 1;
+  situ_desc_refresh(desc);
+  return desc;
 }
 
 bool situ__resolve_shape(const char *op, situ_shape *shape, int64_t numel) {

@@ -108,15 +108,15 @@ _Static_assert(SITU_UNARIES <= 64, "a bit each");
                        .forward = unary_forward };
 #include "kernels/unary.h"
 
-static situ_tensor *run(const situ_op *op, situ_tensor *x, double p0, double p1, double p2) {
+static situ_tensor *run_row(const situ_op *op, situ_tensor *x, double p0, double p1, double p2) {
   return situ_op_run1(op, x, &(unary_params){ { p0, p1, p2, 0 } });
 }
-static situ_tensor *run_(const situ_op *op, situ_tensor *x, double p0, double p1) {
+static situ_tensor *run_row_(const situ_op *op, situ_tensor *x, double p0, double p1) {
   return situ_op_run_(op, &x, 1, &(unary_params){ { p0, p1, 0, 0 } });
 }
 
 #define PLAIN(id) \
-  situ_tensor *situ_##id(situ_tensor *x) { return run(&id##_op, x, 0, 0, 0); }
+  situ_tensor *situ_##id(situ_tensor *x) { return run_row(&id##_op, x, 0, 0, 0); }
 /* clang-format off */
 PLAIN(neg) PLAIN(abs) PLAIN(sign) PLAIN(exp) PLAIN(expm1) PLAIN(log) PLAIN(log1p) PLAIN(log2) PLAIN(sqrt) PLAIN(rsqrt)
 PLAIN(reciprocal) PLAIN(sin) PLAIN(cos) PLAIN(tanh) PLAIN(sigmoid) PLAIN(relu) PLAIN(silu) PLAIN(erf)
@@ -136,16 +136,16 @@ static bool holds_numbers(const situ_op *op, const situ_tensor *x) {
 /* In torch true * true is the integer 1. */
 situ_tensor *situ_square(situ_tensor *x) {
   SITU__MADE_OF_OPS("square");
-  return run(&square_op, is_bool(x) ? situ_to_dtype(x, SITU_I64) : x, 0, 0, 0);
+  return run_row(&square_op, is_bool(x) ? situ_to_dtype(x, SITU_I64) : x, 0, 0, 0);
 }
 /* Inverting all bits of true would still be true. */
 situ_tensor *situ_bitwise_not(situ_tensor *x) {
   SITU__MADE_OF_OPS("bitwise_not");
-  return run(is_bool(x) ? &logical_not_op : &bitwise_not_op, x, 0, 0, 0);
+  return run_row(is_bool(x) ? &logical_not_op : &bitwise_not_op, x, 0, 0, 0);
 }
 
 #define IN_PLACE(id) \
-  situ_tensor *situ_##id##_(situ_tensor *x) { return run_(&id##_op, x, 0, 0); }
+  situ_tensor *situ_##id##_(situ_tensor *x) { return run_row_(&id##_op, x, 0, 0); }
 /* clang-format off */
 IN_PLACE(neg) IN_PLACE(abs) IN_PLACE(exp) IN_PLACE(log) IN_PLACE(sqrt) IN_PLACE(rsqrt) IN_PLACE(reciprocal)
 IN_PLACE(sin) IN_PLACE(cos) IN_PLACE(tanh) IN_PLACE(sigmoid) IN_PLACE(relu) IN_PLACE(floor)
@@ -156,17 +156,17 @@ IN_PLACE(trunc)
     situ_tensor *situ_square_(situ_tensor *x) {
   IN_PLACE_AS("square");
   if (!situ__need("square", "input", x) || !holds_numbers(&square_op, x)) return NULL;
-  return run_(&square_op, x, 0, 0);
+  return run_row_(&square_op, x, 0, 0);
 }
 
 /* ---- those with parameters ---- */
 
 situ_tensor *situ_leaky_relu(situ_tensor *x, double negative_slope) {
-  return run(&leaky_relu_op, x, negative_slope, 0, 0);
+  return run_row(&leaky_relu_op, x, negative_slope, 0, 0);
 }
-situ_tensor *situ_elu(situ_tensor *x, double alpha) { return run(&elu_op, x, alpha, 0, 0); }
+situ_tensor *situ_elu(situ_tensor *x, double alpha) { return run_row(&elu_op, x, alpha, 0, 0); }
 situ_tensor *situ_softplus(situ_tensor *x, double beta, double threshold) {
-  return run(&softplus_op, x, beta, threshold, 0);
+  return run_row(&softplus_op, x, beta, threshold, 0);
 }
 situ_tensor *situ_hardtanh(situ_tensor *x, double min, double max) {
   if (!situ__need("hardtanh", "input", x)) return NULL;
@@ -174,12 +174,12 @@ situ_tensor *situ_hardtanh(situ_tensor *x, double min, double max) {
     situ__fail(SITU_E_ARG, "hardtanh", "min is %g, max %g: min must not be greater than max", min, max);
     return NULL;
   }
-  return run(&hardtanh_op, x, min, max, 0);
+  return run_row(&hardtanh_op, x, min, max, 0);
 }
 
 situ_tensor *situ_gelu(situ_tensor *x, situ_gelu_approximate approximate) {
   SITU__MADE_OF_OPS("gelu");
-  return run(approximate == SITU_GELU_TANH ? &gelu_tanh_op : &gelu_op, x, 0, 0, 0);
+  return run_row(approximate == SITU_GELU_TANH ? &gelu_tanh_op : &gelu_op, x, 0, 0, 0);
 }
 
 /* True for a bound that integers cannot have; with a NaN bound all results are NaN, as in torch. */
@@ -190,7 +190,7 @@ situ_tensor *situ_clamp(situ_tensor *x, double min, double max) {
   if (!situ_dtype_is_floating((situ_dtype)x->view.dtype) && (fraction(min) || fraction(max)))
     x = situ_to_dtype(x, SITU_F32);
   else if (is_bool(x)) x = situ_to_dtype(x, SITU_I64);
-  return run(&clamp_op, x, min, max, 0);
+  return run_row(&clamp_op, x, min, max, 0);
 }
 /* In place the dtype is kept, so a bound that it cannot hold is refused. */
 situ_tensor *situ_clamp_(situ_tensor *x, double min, double max) {
@@ -201,14 +201,14 @@ situ_tensor *situ_clamp_(situ_tensor *x, double min, double max) {
                situ_dtype_name((situ_dtype)x->view.dtype));
     return NULL;
   }
-  return run_(&clamp_op, x, min, max);
+  return run_row_(&clamp_op, x, min, max);
 }
 
 situ_tensor *situ_nan_to_num(situ_tensor *x, const situ_nan_to_num_options *options) {
   if (!situ__need("nan_to_num", "input", x)) return NULL;
   double most = situ_dtype_is_floating((situ_dtype)x->view.dtype) ? situ__dtypes[x->view.dtype].largest : 0;
-  return run(&nan_to_num_op, x, options ? options->nan : 0, options && options->posinf ? *options->posinf : most,
-             options && options->neginf ? *options->neginf : -most);
+  return run_row(&nan_to_num_op, x, options ? options->nan : 0, options && options->posinf ? *options->posinf : most,
+                 options && options->neginf ? *options->neginf : -most);
 }
 
 /* ---- with a host number: an integer keeps an integer dtype, any other number gives f32 ---- */
@@ -217,10 +217,10 @@ static situ_tensor *scalar(const situ_op *op, situ_tensor *x, double value) {
   if (!situ__need(op->name, "input", x)) return NULL;
   bool whole = value == trunc(value) && value >= -0x1p63 && value < 0x1p63;
   /* the op refuses bool; run it, so that it does */
-  if (is_bool(x) && op->operand[0].accept) return run(op, x, value, 0, 0);
+  if (is_bool(x) && op->operand[0].accept) return run_row(op, x, value, 0, 0);
   if (!situ_dtype_is_floating((situ_dtype)x->view.dtype) && !whole) x = situ_to_dtype(x, SITU_F32);
   else if (x->view.dtype == SITU_BOOL && op->infer == infer_keep) x = situ_to_dtype(x, SITU_I64);
-  return run(op, x, value, 0, 0);
+  return run_row(op, x, value, 0, 0);
 }
 
 #define SCALAR(id) \
@@ -280,7 +280,7 @@ static situ_tensor *scalar_(const situ_op *op, situ_tensor *x, double value) {
                situ_dtype_name((situ_dtype)x->view.dtype));
     return NULL;
   }
-  return run_(op, x, value, 0);
+  return run_row_(op, x, value, 0);
 }
 
 situ_tensor *situ_add_scalar_(situ_tensor *x, double value) { return scalar_(&add_scalar_op, x, value); }

@@ -28,7 +28,7 @@ struct situ_grad_scaler {
   int64_t interval, tracker; /* tracker: successful steps since the scale changed */
   bool disabled;
   seen *seen;
-  int count, room;
+  int count, capacity;
 };
 
 static bool is_scaler(const char *op, const situ_grad_scaler *s) {
@@ -81,12 +81,12 @@ void situ_grad_scaler_free(situ_grad_scaler *s) {
 static seen *find(situ_grad_scaler *s, const char *op, situ_optim *o) {
   for (int i = 0; i < s->count; i++)
     if (s->seen[i].o == o) return &s->seen[i];
-  if (s->count == s->room) {
-    const int room = s->room ? 2 * s->room : 4;
-    seen *larger = situ__realloc(s->seen, (size_t)room * sizeof *larger);
-    if (!larger) return situ__no_memory(op, (size_t)room * sizeof *larger), NULL;
+  if (s->count == s->capacity) {
+    const int capacity = s->capacity ? 2 * s->capacity : 4;
+    seen *larger = situ__realloc(s->seen, (size_t)capacity * sizeof *larger);
+    if (!larger) return situ__no_memory(op, (size_t)capacity * sizeof *larger), NULL;
     s->seen = larger;
-    s->room = room;
+    s->capacity = capacity;
   }
   __atomic_fetch_add(&o->refs, 1, __ATOMIC_RELAXED);
   s->seen[s->count] = (seen){ .o = o };

@@ -9,32 +9,32 @@
 
 /* ---- collecting requests: all memory is allocated before anything changes ---- */
 
-static situ_status keep_home(situ__wishes *w, situ_nn_module *m, situ_device device) {
-  if (w->homes == w->home_room) {
-    int64_t room = w->home_room ? 2 * w->home_room : 64;
-    struct situ__home *home = situ__realloc(w->home, (size_t)room * sizeof *home);
-    if (!home) return situ__no_memory(w->op, (size_t)room * sizeof *home);
+static situ_status keep_home(situ__move_requests *w, situ_nn_module *m, situ_device device) {
+  if (w->homes == w->home_capacity) {
+    int64_t capacity = w->home_capacity ? 2 * w->home_capacity : 64;
+    struct situ__home *home = situ__realloc(w->home, (size_t)capacity * sizeof *home);
+    if (!home) return situ__no_memory(w->op, (size_t)capacity * sizeof *home);
     w->home = home;
-    w->home_room = room;
+    w->home_capacity = capacity;
   }
   w->home[w->homes++] = (struct situ__home){ m, device };
   return SITU_OK;
 }
 
-static situ_status keep_tensor(situ__wishes *w, situ_tensor *t, situ_device to) {
-  if (w->count == w->room) {
-    int64_t room = w->room ? 2 * w->room : 128;
-    situ_move_request *list = situ__realloc(w->list, (size_t)room * sizeof *list);
-    if (!list) return situ__no_memory(w->op, (size_t)room * sizeof *list);
+static situ_status keep_tensor(situ__move_requests *w, situ_tensor *t, situ_device to) {
+  if (w->count == w->capacity) {
+    int64_t capacity = w->capacity ? 2 * w->capacity : 128;
+    situ_move_request *list = situ__realloc(w->list, (size_t)capacity * sizeof *list);
+    if (!list) return situ__no_memory(w->op, (size_t)capacity * sizeof *list);
     w->list = list;
-    w->room = room;
+    w->capacity = capacity;
   }
   w->list[w->count++] = (situ_move_request){ t, to, w->options->dtype };
   return SITU_OK;
 }
 
 static situ_status gather(const situ_nn_visit *at, void *payload) {
-  situ__wishes *w = payload;
+  situ__move_requests *w = payload;
   situ_device to = w->options->device;
   if (w->options->map) {
     const situ__map_rule *rule = situ__device_map_find(&w->map, at->path);
@@ -43,8 +43,9 @@ static situ_status gather(const situ_nn_visit *at, void *payload) {
   return at->tensor ? keep_tensor(w, at->tensor, to) : keep_home(w, at->module, to);
 }
 
-situ_status situ__wishes_of(situ__wishes *w, const char *op, situ_nn_module *m, const situ_nn_to_options *options) {
-  *w = (situ__wishes){ .op = op, .options = options };
+situ_status situ__move_requests_of(situ__move_requests *w, const char *op, situ_nn_module *m,
+                                   const situ_nn_to_options *options) {
+  *w = (situ__move_requests){ .op = op, .options = options };
   if (!situ__valid(op, "module", m, SITU__A_MODULE) || !situ__given(op, "options", options)) return situ_error();
   if (options->map && options->device.kind)
     return situ__fail(SITU_E_ARG, op, "a device and a map are given: one of them");
@@ -61,7 +62,7 @@ situ_status situ__wishes_of(situ__wishes *w, const char *op, situ_nn_module *m, 
   return status;
 }
 
-void situ__wishes_free(situ__wishes *w) {
+void situ__move_requests_free(situ__move_requests *w) {
   situ__device_map_free(&w->map);
   situ__free(w->list);
   situ__free(w->home);
@@ -73,8 +74,8 @@ static situ_status move(const char *op, situ_nn_module *m, const situ_nn_to_opti
   SITU__CLAIM(claim);
   if (situ__is(SITU__A_MODULE, m) && !situ__claim_begin(&claim, situ__module_marks, m))
     return situ__busy(op, m->type->name), situ_error();
-  situ__wishes w;
-  situ_status status = situ__wishes_of(&w, op, m, options);
+  situ__move_requests w;
+  situ_status status = situ__move_requests_of(&w, op, m, options);
   situ_move_plan *moving = status == SITU_OK ? situ_move_plan_new(op, w.list, w.count) : NULL;
   if (status == SITU_OK) status = moving ? situ_move_plan_run(moving, options->lossy) : situ_error();
   /* A module without tensors has a home, too: tensors that its forward creates or materialises are created there. */
@@ -83,7 +84,7 @@ static situ_status move(const char *op, situ_nn_module *m, const situ_nn_to_opti
     w.home[i].module->late = false; /* a module that the map leaves out stays there intentionally */
   }
   situ_move_plan_free(moving);
-  situ__wishes_free(&w);
+  situ__move_requests_free(&w);
   return status;
 }
 
@@ -110,11 +111,11 @@ situ_status situ_nn_to_map(situ_nn_module *m, const char *map) {
 }
 
 situ_status situ_to_(situ_tensor *t, situ_device device) {
-  const situ_move_request wish = { t, device.kind ? device : situ_get_default_device(), SITU_DTYPE_DEFAULT };
+  const situ_move_request request = { t, device.kind ? device : situ_get_default_device(), SITU_DTYPE_DEFAULT };
   SITU__CLAIM(claim);
   if (situ__is(SITU__A_TENSOR, t) && !situ__claim_begin(&claim, storage_mark, t))
     return situ__busy("to_", situ_name(t)), situ_error();
-  situ_move_plan *moving = situ_move_plan_new("to_", &wish, 1);
+  situ_move_plan *moving = situ_move_plan_new("to_", &request, 1);
   situ_status status = moving ? situ_move_plan_run(moving, false) : situ_error();
   situ_move_plan_free(moving);
   return status;

@@ -24,20 +24,21 @@ void situ__device_map_free(situ__device_map *map);
 const situ__map_rule *situ__device_map_find(const situ__device_map *map, const char *path);
 
 /* ---- move.c: the requests that move a module ---- */
-typedef struct situ__wishes {
+typedef struct situ__move_requests {
   const char *op;
   const situ_nn_to_options *options;
   situ__device_map map;
   situ_move_request *list; /* a request for each parameter and buffer */
-  int64_t count, room;
+  int64_t count, capacity;
   struct situ__home {
     situ_nn_module *module;
     situ_device device;
   } * home; /* and a home for each module */
-  int64_t homes, home_room;
-} situ__wishes;
+  int64_t homes, home_capacity;
+} situ__move_requests;
 /* Free the requests in any case. */
-situ_status situ__wishes_of(situ__wishes *w, const char *op, situ_nn_module *m, const situ_nn_to_options *options);
-void situ__wishes_free(situ__wishes *w);
+situ_status situ__move_requests_of(situ__move_requests *w, const char *op, situ_nn_module *m,
+                                   const situ_nn_to_options *options);
+void situ__move_requests_free(situ__move_requests *w);
 
 #endif

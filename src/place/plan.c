@@ -143,9 +143,9 @@ static situ_status plan(const char *op, situ_nn_module *m, const situ_nn_to_opti
   SITU__CLAIM(claim);
   if (situ__is(SITU__A_MODULE, m) && !situ__claim_begin(&claim, situ__module_marks, m))
     return situ__busy(op, m->type->name), situ_error();
-  situ__wishes w;
+  situ__move_requests w;
   names n = { .count = 0 };
-  situ_status status = situ__wishes_of(&w, op, m, options);
+  situ_status status = situ__move_requests_of(&w, op, m, options);
   if (status == SITU_OK) status = situ_nn_walk(m, SITU_NN_VISIT_TENSORS, name_tensor, &n);
   situ_move_plan *moving = status == SITU_OK ? situ_move_plan_new(op, w.list, w.count) : NULL;
   if (moving) {
@@ -157,7 +157,7 @@ static situ_status plan(const char *op, situ_nn_module *m, const situ_nn_to_opti
   }
   if (status == SITU_OK && text->failed) status = situ__no_memory(op, text->capacity);
   situ_move_plan_free(moving);
-  situ__wishes_free(&w);
+  situ__move_requests_free(&w);
   free_names(&n);
   return status;
 }

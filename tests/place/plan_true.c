@@ -106,14 +106,14 @@ static uint64_t most_since(int i, uint64_t out) {
 
 /* The most that the move would take of each device, by its plan. */
 static void predict(situ_nn_module *net, const situ_nn_to_options *o, uint64_t peak[SIMS]) {
-  situ__wishes w;
-  expect_ok(situ__wishes_of(&w, "plan_true", net, o));
+  situ__move_requests w;
+  expect_ok(situ__move_requests_of(&w, "plan_true", net, o));
   situ_move_plan *m = situ_move_plan_new("plan_true", w.list, w.count);
   assert_non_null(m);
   for (int i = 0; i < SIMS; i++) peak[i] = situ_move_plan_peak_on(m, sim(i));
   assert_int_equal(situ_move_plan_peak(m), peak[0] + peak[1] + situ_move_plan_peak_on(m, situ_dev("cpu")));
   situ_move_plan_free(m);
-  situ__wishes_free(&w);
+  situ__move_requests_free(&w);
 }
 
 /* Nothing, too little, just enough, a byte less, and anything around. */

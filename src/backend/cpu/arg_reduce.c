@@ -35,7 +35,7 @@ static void deliver(const plan *p, int64_t first, int64_t count, const void *bes
 }
 
 /* Updates *best and *at if v beats it. A row of one column is compared as columns are. */
-static void meet(const plan *p, const void *v, int64_t where, void *best, int64_t *at) {
+static void update_best(const plan *p, const void *v, int64_t where, void *best, int64_t *at) {
   p->kernels->arg_columns(p->greatest, v, 1, 1, 1, where, best, at);
 }
 
@@ -53,7 +53,7 @@ static void along_lines(int64_t begin, int64_t end, void *payload) {
       situ__fold_block k = { elements(p, line * p->lines.size + i, count, buffer), 1, count, 1, 1 };
       p->kernels->fold(fold, SITU__MAP_NONE, 0, &k, &v, NULL);
       if (i == first) best = v, at = -1;
-      else meet(p, &v, -1, &best, &at);
+      else update_best(p, &v, -1, &best, &at);
       if (at < 0) at = i + p->kernels->find(k.x, count, &v); /* v is the new best value: find its index */
     }
     if (p->segments == 1) {
@@ -69,7 +69,7 @@ static void merge_segments(const plan *p) {
   for (int64_t line = 0; line < p->lines.outer; line++) {
     char *best = p->best + (size_t)(line * p->segments) * p->size;
     int64_t *at = p->at + line * p->segments;
-    for (int64_t s = 1; s < p->segments; s++) meet(p, best + (size_t)s * p->size, at[s], best, at);
+    for (int64_t s = 1; s < p->segments; s++) update_best(p, best + (size_t)s * p->size, at[s], best, at);
     deliver(p, line, 1, best, at);
   }
 }

@@ -23,10 +23,10 @@ typedef struct plan {
   char *sums; /* [pieces][sum, dot][channels] */
 } plan;
 
-static double get(const plan *p, const char *v, int64_t i) {
+static double get_value(const plan *p, const char *v, int64_t i) {
   return p->lane == SITU__F32 ? (double)((const float *)(const void *)v)[i] : ((const double *)(const void *)v)[i];
 }
-static void put(const plan *p, char *v, int64_t i, double x) {
+static void put_value(const plan *p, char *v, int64_t i, double x) {
   if (p->lane == SITU__F32) ((float *)(void *)v)[i] = (float)x;
   else ((double *)(void *)v)[i] = x;
 }
@@ -36,7 +36,7 @@ static double given(const situ_view_desc *v, int64_t c, double otherwise) {
   if (v) situ__cpu_load(v, c, 1, SITU__F64, &x);
   return x;
 }
-static void give(const situ_view_desc *v, int64_t c, double x) {
+static void store_value(const situ_view_desc *v, int64_t c, double x) {
   if (v) situ__cpu_store(v, c, 1, SITU__F64, &x);
 }
 
@@ -116,17 +116,18 @@ static situ_status forward(plan *p, const situ_work *work) {
     if (status != SITU_OK) return status;
   }
   for (int64_t c = 0; c < p->channels; c++) {
-    double m = training ? get(p, p->mean, c) : given(mean, c, 0), squares = training ? get(p, p->rstd, c) : 0;
+    double m = training ? get_value(p, p->mean, c) : given(mean, c, 0),
+           squares = training ? get_value(p, p->rstd, c) : 0;
     double v = training ? squares / n : given(var, c, 1), rstd = 1 / sqrt(v + eps);
     if (training && work->out[3]) {
-      give(work->out[3], c, (1 - momentum) * given(mean, c, 0) + momentum * m);
-      give(work->out[4], c, (1 - momentum) * given(var, c, 1) + momentum * squares / (n - 1));
+      store_value(work->out[3], c, (1 - momentum) * given(mean, c, 0) + momentum * m);
+      store_value(work->out[4], c, (1 - momentum) * given(var, c, 1) + momentum * squares / (n - 1));
     }
-    put(p, p->mean, c, m);
-    give(work->out[1], c, m);
-    give(work->out[2], c, rstd);
-    put(p, p->factor, c, rstd * given(weight, c, 1));
-    put(p, p->shift, c, given(bias, c, 0));
+    put_value(p, p->mean, c, m);
+    store_value(work->out[1], c, m);
+    store_value(work->out[2], c, rstd);
+    put_value(p, p->factor, c, rstd * given(weight, c, 1));
+    put_value(p, p->shift, c, given(bias, c, 0));
   }
   write_all(p);
   return SITU_OK;
@@ -163,8 +164,8 @@ static situ_status backward(plan *p, const situ_work *work) {
   p->sums = situ__calloc(bytes, 1);
   if (!p->sums) return situ__no_memory("batch_norm", bytes);
   for (int64_t c = 0; c < p->channels; c++) {
-    put(p, p->mean, c, given(work->in[2], c, 0));
-    put(p, p->rstd, c, given(work->in[3], c, 1));
+    put_value(p, p->mean, c, given(work->in[2], c, 0));
+    put_value(p, p->rstd, c, given(work->in[3], c, 1));
   }
   situ__parallel(p->pieces * p->channels / (p->inner == 1 ? p->channels : 1),
                  situ__max_i64(1, GRAIN / (p->piece * length)), sum_units, p);
@@ -172,13 +173,14 @@ static situ_status backward(plan *p, const situ_work *work) {
   char *sum = p->sums + 2 * (size_t)p->pieces * row, *dot = sum + row;
   situ__fold_kernels_for(p->lane)->fold(SITU__FOLD_SUM, SITU__MAP_NONE, 0, &k, sum, NULL);
   for (int64_t c = 0; c < p->channels; c++) {
-    double rstd = get(p, p->rstd, c), factor = rstd * given(work->in[4], c, 1), s = get(p, sum, c), d = get(p, dot, c);
+    double rstd = get_value(p, p->rstd, c), factor = rstd * given(work->in[4], c, 1), s = get_value(p, sum, c),
+           d = get_value(p, dot, c);
     /* dx = factor (g - mean(g) - (x - mean) rstd^2 mean(g (x - mean))); with fixed statistics, factor g. */
-    put(p, p->factor, c, factor);
-    put(p, p->shift, c, training ? factor * rstd * rstd * d / n : 0);
-    put(p, p->c, c, training ? factor * s / n : 0);
-    give(work->out[1], c, d * rstd);
-    give(work->out[2], c, s);
+    put_value(p, p->factor, c, factor);
+    put_value(p, p->shift, c, training ? factor * rstd * rstd * d / n : 0);
+    put_value(p, p->c, c, training ? factor * s / n : 0);
+    store_value(work->out[1], c, d * rstd);
+    store_value(work->out[2], c, s);
   }
   if (p->y) write_all(p);
   situ__free(p->sums);

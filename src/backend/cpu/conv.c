@@ -23,7 +23,7 @@ static situ__conv describe(const situ_work *work, const situ_view_desc *x, const
                        .out_width = y->size[3] };
 }
 
-static situ_status run(const situ__conv *c) {
+static situ_status run_conv(const situ__conv *c) {
   situ_status status = SITU_OK;
   if (c->dtype == SITU_I64) situ__conv_whole(c);
   else if (!situ__conv_blocked(c, &status)) status = situ__conv_unfold(c);
@@ -46,7 +46,7 @@ situ_status situ__cpu_conv(int index, const situ_work *work) {
                                       { result.view, b.view, a.view },
                                       { a.view, result.view, b.view } };
     const situ__conv c = describe(work, of[work->op][0], of[work->op][1], of[work->op][2], extra.view);
-    status = run(&c);
+    status = run_conv(&c);
   }
   if (status == SITU_OK) situ__operand_write(&result);
   situ__operand_close(&a);

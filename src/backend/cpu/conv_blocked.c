@@ -40,11 +40,11 @@ static char *image(const situ__conv *g, bool output, int64_t n) {
 }
 
 /* The operand in the wanted layout: in place, or reordered into *scratch, which is advanced. */
-static void *arranged(const situ__dnnl *d, int operand, void *from, char **room, bool *good) {
+static void *arrange_operand(const situ__dnnl *d, int operand, void *from, char **scratch, bool *good) {
   const size_t bytes = situ__dnnl_bytes(d, operand);
   if (bytes == 0) return from;
-  char *to = *room;
-  *room += rounded(bytes);
+  char *to = *scratch;
+  *scratch += rounded(bytes);
   *good = *good && situ__dnnl_arrange(d, operand, from, to);
   return to;
 }
@@ -59,40 +59,40 @@ static void add_bias(const situ__conv *g, char *to, int64_t images, bool output)
 }
 
 /* Forward, or gradient of x: maps images of one to images of the other. */
-static bool map_images(const conv *c, int64_t first, char *room) {
+static bool map_images(const conv *c, int64_t first, char *scratch) {
   const bool forward = c->g->pass == SITU_CONV_FORWARD;
   const size_t bytes = situ__dnnl_bytes(c->d, SITU__DNNL_RESULT);
   bool good = true;
   char *to = image(c->g, forward, first);
   void *operand[SITU__DNNL_OPERANDS] = { NULL };
-  operand[0] = arranged(c->d, 0, image(c->g, !forward, first), &room, &good);
+  operand[0] = arrange_operand(c->d, 0, image(c->g, !forward, first), &scratch, &good);
   operand[1] = c->fixed ? c->fixed : c->g->w;
-  operand[SITU__DNNL_RESULT] = bytes ? room : to;
-  good = good && situ__dnnl_run(c->d, operand, room + rounded(bytes)) &&
-         (!bytes || situ__dnnl_arrange(c->d, SITU__DNNL_RESULT, room, to));
+  operand[SITU__DNNL_RESULT] = bytes ? scratch : to;
+  good = good && situ__dnnl_run(c->d, operand, scratch + rounded(bytes)) &&
+         (!bytes || situ__dnnl_arrange(c->d, SITU__DNNL_RESULT, scratch, to));
   if (good && c->g->bias) add_bias(c->g, to, c->batch, forward);
   return good;
 }
 
 /* Gradient of w over some images, in oneDNN's layout. */
-static bool sum_images(const conv *c, int64_t first, char *sums, char *room) {
+static bool sum_images(const conv *c, int64_t first, char *sums, char *scratch) {
   bool good = true;
   void *operand[SITU__DNNL_OPERANDS] = { NULL };
-  operand[0] = arranged(c->d, 0, image(c->g, false, first), &room, &good);
-  operand[1] = arranged(c->d, 1, image(c->g, true, first), &room, &good);
+  operand[0] = arrange_operand(c->d, 0, image(c->g, false, first), &scratch, &good);
+  operand[1] = arrange_operand(c->d, 1, image(c->g, true, first), &scratch, &good);
   operand[SITU__DNNL_RESULT] = sums;
-  return good && situ__dnnl_run(c->d, operand, room);
+  return good && situ__dnnl_run(c->d, operand, scratch);
 }
 
 static void batches(int64_t begin, int64_t end, void *payload) {
   conv *c = payload;
-  char *room = situ__slots_take(&c->slots);
+  char *scratch = situ__slots_take(&c->slots);
   for (int64_t i = begin; i < end; i++) {
-    const bool good = c->partial ? sum_images(c, i * c->batch, c->fixed + (size_t)i * c->partial, room)
-                                 : map_images(c, i * c->batch, room);
+    const bool good = c->partial ? sum_images(c, i * c->batch, c->fixed + (size_t)i * c->partial, scratch)
+                                 : map_images(c, i * c->batch, scratch);
     if (!good) __atomic_store_n(&c->failed, true, __ATOMIC_RELAXED);
   }
-  situ__slots_give(&c->slots, room);
+  situ__slots_give(&c->slots, scratch);
 }
 
 /* Adds the sums of all batches, in order, to the first. */
@@ -106,12 +106,12 @@ static void add_partials(int64_t begin, int64_t end, void *payload) {
 }
 
 /* Bytes of a slot: a batch's reordered operands, and the primitive's scratch. */
-static size_t room_for(const conv *c, bool sums) {
+static size_t scratch_bytes(const conv *c, bool sums) {
   return rounded(situ__dnnl_scratch(c->d)) + rounded(situ__dnnl_bytes(c->d, 0)) +
          rounded(situ__dnnl_bytes(c->d, sums ? 1 : SITU__DNNL_RESULT));
 }
 
-static situ_status run(conv *c) {
+static situ_status run_batches(conv *c) {
   const situ__conv *g = c->g;
   const situ_device cpu = { .kind = SITU_CPU };
   const bool sums = g->pass == SITU_CONV_GRAD_WEIGHT;
@@ -122,7 +122,7 @@ static situ_status run(conv *c) {
   const size_t bytes = sums ? c->partial * (size_t)c->batches : wanted;
   situ_status status = bytes ? situ__memory_alloc("conv", cpu, bytes, (void **)&c->fixed) : SITU_OK;
   if (status != SITU_OK) return status;
-  status = situ__slots_open(&c->slots, "conv", room_for(c, sums), c->batches);
+  status = situ__slots_open(&c->slots, "conv", scratch_bytes(c, sums), c->batches);
   if (status == SITU_OK) {
     c->failed = !sums && wanted && !situ__dnnl_arrange(c->d, 1, g->w, c->fixed);
     situ__parallel(c->batches, 1, batches, c);
@@ -163,7 +163,7 @@ bool situ__conv_blocked(const situ__conv *g, situ_status *status) {
   while (g->images % c.batch) c.batch += sums ? 1 : -1;
   c.batches = g->images / c.batch;
   if (!(c.d = situ__dnnl_conv(g, c.batch))) return false;
-  *status = run(&c);
+  *status = run_batches(&c);
   situ__dnnl_close(c.d);
   return true;
 }

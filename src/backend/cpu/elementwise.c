@@ -79,7 +79,7 @@ static void fetch(const state *s, int k, const char *src, int64_t stride, int64_
   }
 }
 
-static void put(const state *s, char *dst, int64_t stride, int64_t n, const char *block) {
+static void store_block(const state *s, char *dst, int64_t stride, int64_t n, const char *block) {
   const situ__row_call *call = s->call;
   if (s->way[0] == STREAM) s->convert->stream(dst, block, n * stride);
   else if (call->native[0] == SITU_BOOL) copy_bytes(dst, stride, block, 1, n);
@@ -102,7 +102,7 @@ static void run_blocks(char *const *data, const int64_t *stride, int64_t count, 
     }
     char *y = data[0] + at * stride[0];
     call->row(s->way[0] == PLAIN ? y : block[0], x, s->splat, n, &s->p);
-    if (s->way[0] != PLAIN) put(s, y, stride[0], n, block[0]);
+    if (s->way[0] != PLAIN) store_block(s, y, stride[0], n, block[0]);
   }
   if (s->way[0] == STREAM) situ__stream_end();
 }
@@ -158,7 +158,7 @@ static situ_status straighten(straight *s, const situ_view_desc *v, const situ_v
 
 /* ---- dispatch ---- */
 
-static void run(const situ__row_call *call, const situ__loop *loop) {
+static void run_loop(const situ__row_call *call, const situ__loop *loop) {
   state s = { .call = call, .convert = situ__cpu_convert() };
   convert_params(call, &s.p);
   bool plain = true;
@@ -191,7 +191,7 @@ static __attribute__((noinline)) situ_status walk(const situ__row_call *given) {
   }
   if (status == SITU_OK) {
     if (copies) situ__loop_init(&loop, 1 + call.ins, call.view);
-    run(&call, &loop);
+    run_loop(&call, &loop);
   }
   while (copies--)
     if (copy[copies].storage.data) situ__memory_free(cpu, copy[copies].storage.data, copy[copies].storage.bytes);

@@ -31,7 +31,7 @@ bool situ__index_outside(const int64_t *index, int64_t count, int64_t bound) {
   return bad;
 }
 
-static void look(int64_t begin, int64_t end, void *payload) {
+static void check_elements(int64_t begin, int64_t end, void *payload) {
   check *c = payload;
   int64_t block[SITU__BLOCK], last = situ__min_i64(end * CHUNK, c->index->numel);
   for (int64_t at = begin * CHUNK, count; at < last; at += count) {
@@ -72,7 +72,7 @@ situ_status situ__refuse_index(const char *op, const situ_view_desc *index, int6
 situ_status situ__check_index(const char *op, const situ_view_desc *index, int64_t bound, const int64_t *allowed,
                               const char *what) {
   check c = { .index = index, .bound = bound, .allowed = allowed };
-  situ__parallel(situ__ceil_div(index->numel, CHUNK), 1, look, &c);
+  situ__parallel(situ__ceil_div(index->numel, CHUNK), 1, check_elements, &c);
   return atomic_load(&c.bad) ? situ__refuse_index(op, index, bound, allowed, what) : SITU_OK;
 }
 

@@ -37,9 +37,9 @@ static situ__isa lowered(situ__isa isa) {
 #ifndef SITU_HAVE_ISA_V3
   if (isa > SITU__ISA_BASE) isa = SITU__ISA_BASE;
 #endif
-  const char *wish = getenv("SITU_ISA");
-  if (wish && !strcmp(wish, "base")) return SITU__ISA_BASE;
-  if (wish && !strcmp(wish, "v3") && isa > SITU__ISA_V3) return SITU__ISA_V3;
+  const char *setting = getenv("SITU_ISA");
+  if (setting && !strcmp(setting, "base")) return SITU__ISA_BASE;
+  if (setting && !strcmp(setting, "v3") && isa > SITU__ISA_V3) return SITU__ISA_V3;
   return isa;
 }
 

@@ -63,7 +63,7 @@ typedef struct walk {
   void *payload;
 } walk;
 
-static void run(int64_t begin, int64_t end, void *payload) {
+static void run_rows(int64_t begin, int64_t end, void *payload) {
   const walk *w = payload;
   const situ__loop *loop = w->loop;
   const int row = loop->ndim - 1;
@@ -94,6 +94,6 @@ static void run(int64_t begin, int64_t end, void *payload) {
 
 void situ__loop_run(const situ__loop *loop, situ__loop_fn fn, void *payload) {
   walk w = { loop, fn, payload };
-  if (loop->numel <= SITU__GRAIN) run(0, loop->numel, &w);
-  else situ__parallel(loop->numel, SITU__GRAIN, run, &w);
+  if (loop->numel <= SITU__GRAIN) run_rows(0, loop->numel, &w);
+  else situ__parallel(loop->numel, SITU__GRAIN, run_rows, &w);
 }

@@ -298,8 +298,8 @@ static void whole_rows(int64_t begin, int64_t end, void *payload) {
 
 /* ---- the verb ---- */
 
-static situ_status run(const situ_work *w, const situ_view_desc *a, const situ_view_desc *b, const situ_view_desc *bias,
-                       const situ_view_desc *y) {
+static situ_status run_direct(const situ_work *w, const situ_view_desc *a, const situ_view_desc *b,
+                              const situ_view_desc *bias, const situ_view_desc *y) {
   product p;
   describe(&p, w, a, b, bias, y);
   if (y->dtype != SITU_I64) return run_product(&p);
@@ -316,7 +316,7 @@ static SITU_COLD situ_status run_copies(const situ_work *w, const situ_view_desc
   if (status == SITU_OK) status = situ__operand_in(&b, op, w->in[1], dtype);
   if (status == SITU_OK) status = situ__operand_in(&x, op, bias, dtype);
   if (status == SITU_OK) status = situ__operand_out(&y, op, w->out[0], dtype, ordered);
-  if (status == SITU_OK) status = run(w, a.view, b.view, x.view, y.view);
+  if (status == SITU_OK) status = run_direct(w, a.view, b.view, x.view, y.view);
   if (status == SITU_OK) situ__operand_write(&y);
   situ__operand_close(&a);
   situ__operand_close(&b);
@@ -335,5 +335,5 @@ situ_status situ__cpu_matmul(int index, const situ_work *w) {
       w->in[0]->dtype == dtype && w->in[1]->dtype == dtype && y->dtype == dtype && (!bias || bias->dtype == dtype);
   situ_status status = SITU_OK;
   if (w->compute == SITU_BF16 && ordered && run_bf16(w, bias, &status)) return status;
-  return same && ordered ? run(w, w->in[0], w->in[1], bias, y) : run_copies(w, bias, dtype, ordered);
+  return same && ordered ? run_direct(w, w->in[0], w->in[1], bias, y) : run_copies(w, bias, dtype, ordered);
 }

@@ -142,12 +142,12 @@ static double scale_of(const plan *p, int64_t position) {
   return p->reduction == SITU_REDUCTION_MEAN ? g / p->divisor : g;
 }
 
-static void put(const plan *p, void *v, int64_t i, double x) {
+static void put_value(const plan *p, void *v, int64_t i, double x) {
   if (p->lane == SITU__F32) ((float *)v)[i] = (float)x;
   else ((double *)v)[i] = x;
 }
 
-static void take_off(const plan *p, void *v, int64_t i, double x) {
+static void subtract_value(const plan *p, void *v, int64_t i, double x) {
   if (p->lane == SITU__F32) ((float *)v)[i] -= (float)x;
   else ((double *)v)[i] -= x;
 }
@@ -175,9 +175,9 @@ static void part(const plan *p, const strip *s, bool each, int64_t c, int64_t co
     memset(y, 0, (size_t)count * p->size); /* the loss does not depend on other classes' log-probabilities */
   }
   /* `hit` of an ignored position is 0. */
-  if (!each && s->target[0] >= c && s->target[0] < c + count) take_off(p, y, s->target[0] - c, s->hit[0]);
+  if (!each && s->target[0] >= c && s->target[0] < c + count) subtract_value(p, y, s->target[0] - c, s->hit[0]);
   for (int64_t i = 0; each && i < count; i++)
-    if (s->target[i] == c) take_off(p, y, i, s->hit[i]);
+    if (s->target[i] == c) subtract_value(p, y, i, s->hit[i]);
   if (!native) situ__cpu_store(p->dx, at, count, p->lane, y);
 }
 
@@ -190,8 +190,8 @@ static void gradient_of(const plan *p, int64_t first, int64_t count) {
     bool ignored = s.target[i] == p->ignore;
     double scale = ignored ? 0 : scale_of(p, first + i);
     s.hit[i] = ignored ? 0 : scale * (1 - p->smoothing) * weight_of(p, s.target[i]);
-    put(p, s.a, i, s.hit[i] + scale * smooth * p->weight_sum);
-    put(p, s.b, i, -scale * smooth);
+    put_value(p, s.a, i, s.hit[i] + scale * smooth * p->weight_sum);
+    put_value(p, s.b, i, -scale * smooth);
   }
   if (p->inner == 1)
     for (int64_t c = 0; c < p->classes; c += SITU__BLOCK)

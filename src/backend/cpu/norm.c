@@ -33,24 +33,24 @@ typedef struct plan {
 static bool native(const plan *p, const situ_view_desc *v) { return situ__cpu_native((situ_dtype)v->dtype, p->lane); }
 
 /* A vector in the compute type: in place, or a copy at *scratch, which is advanced. */
-static const void *vector(const plan *p, const situ_view_desc *v, char **room) {
+static const void *vector(const plan *p, const situ_view_desc *v, char **scratch) {
   if (!v) return NULL;
   if (native(p, v)) return situ__cpu_data(v);
-  char *to = *room;
-  *room += (size_t)v->numel * p->size;
+  char *to = *scratch;
+  *scratch += (size_t)v->numel * p->size;
   situ__cpu_load(v, 0, v->numel, p->lane, to);
   return to;
 }
 
 /* Computes a part's rows: in one call, or for f16 and bf16 row by row through scratch. */
-static void part_rows(const plan *p, situ__norm_rows *n, int64_t first, int64_t rows, char *room) {
+static void part_rows(const plan *p, situ__norm_rows *n, int64_t first, int64_t rows, char *scratch) {
   const situ_work *w = p->work;
   const situ_view_desc *x = w->in[p->gradient ? 1 : 0], *g = p->gradient ? w->in[0] : NULL, *out = w->out[0];
   bool direct = native(p, x);
   int64_t step = direct ? rows : 1;
   for (int64_t r = first; r < first + rows; r += step) {
     int64_t at = r * p->width * (int64_t)p->size;
-    char *lx = room, *lg = room + p->row, *ly = room + 2 * p->row;
+    char *lx = scratch, *lg = scratch + p->row, *ly = scratch + 2 * p->row;
     if (direct) {
       lx = situ__cpu_data(x) + at;
       lg = g ? situ__cpu_data(g) + at : NULL;
@@ -76,8 +76,8 @@ static void parts(int64_t begin, int64_t end, void *payload) {
   /* Three rows for part_rows, if it converts, and two for the gradient. */
   size_t row = p->row, bytes = p->gradient || !native(p, p->work->in[0]) ? 5 * row : 0;
   double stack[5 * (ON_STACK + APART)];
-  char *room = bytes <= sizeof stack ? (char *)stack : situ__alloc(bytes);
-  if (!room) {
+  char *scratch = bytes <= sizeof stack ? (char *)stack : situ__alloc(bytes);
+  if (!scratch) {
     atomic_store(&p->no_memory, true);
     return;
   }
@@ -87,23 +87,23 @@ static void parts(int64_t begin, int64_t end, void *payload) {
                           .eps = p->work->scalar[0],
                           .weight = p->weight,
                           .bias = p->bias,
-                          .scratch = { room + 3 * row, room + 4 * row } };
+                          .scratch = { scratch + 3 * row, scratch + 4 * row } };
     if (p->parts) {
       char *own = p->parts + 2 * (size_t)k * row;
       memset(own, 0, 2 * row);
       n.dweight = own;
       n.dbias = own + row;
     }
-    part_rows(p, &n, k * p->chunk, situ__min_i64(p->chunk, p->rows - k * p->chunk), room);
+    part_rows(p, &n, k * p->chunk, situ__min_i64(p->chunk, p->rows - k * p->chunk), scratch);
   }
-  if (room != (char *)stack) situ__free(room);
+  if (scratch != (char *)stack) situ__free(scratch);
 }
 
 /* Sums `count` parts of a parameter's gradient, which are two rows apart, into `to`; scratch holds one row. */
-static void add_parts(const plan *p, const situ_view_desc *to, const char *first, int64_t count, char *room) {
+static void add_parts(const plan *p, const situ_view_desc *to, const char *first, int64_t count, char *scratch) {
   situ__fold_block k = { first, 1, count, p->width, 2 * (int64_t)(p->row / p->size) };
-  situ__fold_kernels_for(p->lane)->fold(SITU__FOLD_SUM, SITU__MAP_NONE, 0, &k, room, NULL);
-  situ__cpu_store(to, 0, p->width, p->lane, room);
+  situ__fold_kernels_for(p->lane)->fold(SITU__FOLD_SUM, SITU__MAP_NONE, 0, &k, scratch, NULL);
+  situ__cpu_store(to, 0, p->width, p->lane, scratch);
 }
 
 situ_status situ__cpu_norm(int index, const situ_work *work) {
@@ -135,10 +135,10 @@ situ_status situ__cpu_norm(int index, const situ_work *work) {
   size_t row = p.row = ((size_t)p.width + APART) * p.size,
          vectors = (w && !native(&p, w) ? row : 0) + (b && !native(&p, b) ? row : 0);
   size_t sums = p.gradient ? 2 * (size_t)count * row : 0, bytes = vectors + (sums ? sums + row : 0);
-  char *memory = bytes ? situ__alloc(bytes) : NULL, *room = memory;
+  char *memory = bytes ? situ__alloc(bytes) : NULL, *scratch = memory;
   if (bytes && !memory) return situ__no_memory("norm", bytes);
-  p.weight = vector(&p, w, &room);
-  p.bias = vector(&p, b, &room);
+  p.weight = vector(&p, w, &scratch);
+  p.bias = vector(&p, b, &scratch);
   p.parts = sums ? memory + vectors : NULL;
   situ__parallel(count, 1, parts, &p);
   if (!atomic_load(&p.no_memory)) {

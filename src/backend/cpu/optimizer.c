@@ -57,7 +57,7 @@ typedef struct pass {
 } pass;
 
 /* Steps elements [begin, end) of all parameters' concatenation. */
-static void run(int64_t begin, int64_t end, void *payload) {
+static void step_elements(int64_t begin, int64_t end, void *payload) {
   const pass *p = payload;
   const situ_work *work = p->work;
   situ__step s = { .rule = (situ_optimizer_rule)work->op, .params = work->params };
@@ -83,6 +83,6 @@ situ_status situ__cpu_optimizer(int index, const situ_work *work) {
     numel += work->list[i].param->numel;
   }
   pass p = { work, SITU__ISA_PICK(situ__cpu_isa(), situ__rules) };
-  situ__parallel(numel, SITU__GRAIN, run, &p);
+  situ__parallel(numel, SITU__GRAIN, step_elements, &p);
   return SITU_OK;
 }

@@ -116,7 +116,7 @@ static const draw_fn draw[SITU_RANDOMS] = {
   [SITU_RANDOM_INTEGER] = integer, [SITU_RANDOM_RAW] = raw,
 };
 
-static void run(int64_t begin, int64_t end, void *payload) {
+static void draw_elements(int64_t begin, int64_t end, void *payload) {
   job *j = payload;
   const situ_work *work = j->work;
   draws y;
@@ -131,7 +131,7 @@ static void run(int64_t begin, int64_t end, void *payload) {
 situ_status situ__cpu_random(int index, const situ_work *work) {
   (void)index;
   job j = { .work = work };
-  situ__parallel(work->out[0]->numel, SITU__GRAIN, run, &j);
+  situ__parallel(work->out[0]->numel, SITU__GRAIN, draw_elements, &j);
   const long long wrong = atomic_load(&j.wrong);
   return wrong ? situ__fail(SITU_E_ARG, "random", "the probability of element %lld is not in 0..1", wrong - 1)
                : SITU_OK;

@@ -228,38 +228,38 @@ situ_status situ__reduce(const situ__reduction *how) {
 
 /* ---- the verb ---- */
 
-static double get(situ__lane lane, const void *v, int64_t i) {
+static double get_value(situ__lane lane, const void *v, int64_t i) {
   return lane == SITU__F32 ? ((const float *)v)[i] : ((const double *)v)[i];
 }
-static void put(situ__lane lane, void *v, int64_t i, double x) {
+static void put_value(situ__lane lane, void *v, int64_t i, double x) {
   if (lane == SITU__F32) ((float *)v)[i] = (float)x;
   else ((double *)v)[i] = x;
 }
 
 static void finish_mean(const situ__reduction *how, int64_t n, int64_t count, void *a, void *b) {
   (void)b;
-  for (int64_t i = 0; i < count; i++) put(how->lane, a, i, get(how->lane, a, i) / (double)n);
+  for (int64_t i = 0; i < count; i++) put_value(how->lane, a, i, get_value(how->lane, a, i) / (double)n);
 }
 static void finish_var(const situ__reduction *how, int64_t n, int64_t count, void *a, void *b) {
   double freedom = fmax(0, (double)n - how->p); /* 0 gives NaN or Inf, as in torch */
-  for (int64_t i = 0; i < count; i++) put(how->lane, a, i, get(how->lane, b, i) / freedom);
+  for (int64_t i = 0; i < count; i++) put_value(how->lane, a, i, get_value(how->lane, b, i) / freedom);
 }
 static void finish_std(const situ__reduction *how, int64_t n, int64_t count, void *a, void *b) {
   finish_var(how, n, count, a, b);
-  for (int64_t i = 0; i < count; i++) put(how->lane, a, i, sqrt(get(how->lane, a, i)));
+  for (int64_t i = 0; i < count; i++) put_value(how->lane, a, i, sqrt(get_value(how->lane, a, i)));
 }
 static void finish_root(const situ__reduction *how, int64_t n, int64_t count, void *a, void *b) {
   (void)n, (void)b;
   for (int64_t i = 0; i < count; i++) {
-    double x = get(how->lane, a, i);
-    put(how->lane, a, i, how->p == 2 ? sqrt(x) : pow(x, 1 / how->p));
+    double x = get_value(how->lane, a, i);
+    put_value(how->lane, a, i, how->p == 2 ? sqrt(x) : pow(x, 1 / how->p));
   }
 }
 static void finish_logsumexp(const situ__reduction *how, int64_t n, int64_t count, void *a, void *b) {
   (void)n;
   for (int64_t i = 0; i < count; i++) {
-    double max = get(how->lane, a, i);
-    put(how->lane, a, i, (isinf(max) ? 0 : max) + log(get(how->lane, b, i)));
+    double max = get_value(how->lane, a, i);
+    put_value(how->lane, a, i, (isinf(max) ? 0 : max) + log(get_value(how->lane, b, i)));
   }
 }
 
@@ -274,7 +274,7 @@ static void choose_norm(situ__reduction *r) {
   }
 }
 
-static void choose(const situ_work *work, situ__reduction *r) {
+static void choose_reduction(const situ_work *work, situ__reduction *r) {
   switch ((situ_reduce)work->op) {
   case SITU_REDUCE_MEAN: r->finish = finish_mean; break;
   case SITU_REDUCE_PROD: r->fold = SITU__FOLD_PROD; break;
@@ -307,7 +307,7 @@ situ_status situ__cpu_reduce(int index, const situ_work *work) {
   if (work->op == SITU_REDUCE_COUNT && r.lane == SITU__F32) r.lane = SITU__F64; /* f32 counts exactly to 2^24 only */
   if (work->op == SITU_REDUCE_STD && r.lane == SITU__F32)
     r.lane = SITU__F64; /* squares overflow f32 long before their root does */
-  choose(work, &r);
+  choose_reduction(work, &r);
   if (r.lane == SITU__I64 && (r.finish || r.fold >= SITU__FOLD_MOMENTS))
     return situ__fail(SITU_E_DTYPE, r.op, "mean, var, std, norm and logsumexp are not computed in %s",
                       situ__dtype_name(compute));

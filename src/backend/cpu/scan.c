@@ -28,7 +28,7 @@ typedef struct plan {
 static situ__lane lane(const plan *p) { return p->real ? SITU__F64 : SITU__I64; }
 
 /* Replaces block[i] by the sum up to it; returns the total. */
-static sum run(const plan *p, sum total, sum *block, int64_t count) {
+static sum scan_block(const plan *p, sum total, sum *block, int64_t count) {
   /* Local variables, as a total in memory would delay each addition. */
   double real = total.real;
   uint64_t whole = total.whole;
@@ -48,7 +48,7 @@ static void chunk(const plan *p, int64_t u, sum *total, bool write) {
   for (int64_t count; at < last; at += count) {
     count = situ__min_i64(SITU__BLOCK, last - at);
     situ__cpu_load(p->x, line + at, count, lane(p), block);
-    *total = run(p, *total, block, count);
+    *total = scan_block(p, *total, block, count);
     if (write) situ__cpu_store(p->y, line + at, count, lane(p), block);
   }
 }
@@ -77,7 +77,7 @@ static void shift(const plan *p) {
     for (int64_t c = 0; c < p->chunks; c++) {
       sum own = of[c];
       of[c] = so_far;
-      so_far = run(p, so_far, &own, 1);
+      so_far = scan_block(p, so_far, &own, 1);
     }
   }
 }

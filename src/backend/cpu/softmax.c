@@ -35,28 +35,29 @@ static void compute(const plan *p, const void *a, const void *b, void *y, int64_
 }
 
 /* Converts a strip that begins at `at` to or from a buffer: rows of width elements that are `inner` apart. */
-static void load_strip(const plan *p, const situ_view_desc *v, int64_t at, int64_t rows, int64_t width, char *room) {
+static void load_strip(const plan *p, const situ_view_desc *v, int64_t at, int64_t rows, int64_t width, char *buffer) {
   if (width == p->lines.inner) {
-    situ__cpu_load(v, at, rows * width, p->lane, room);
+    situ__cpu_load(v, at, rows * width, p->lane, buffer);
     return;
   }
-  for (int64_t r = 0; r < rows; r++, room += (size_t)width * situ__lane_size(p->lane))
-    situ__cpu_load(v, at + r * p->lines.inner, width, p->lane, room);
+  for (int64_t r = 0; r < rows; r++, buffer += (size_t)width * situ__lane_size(p->lane))
+    situ__cpu_load(v, at + r * p->lines.inner, width, p->lane, buffer);
 }
-static void store_strip(const plan *p, int64_t at, int64_t rows, int64_t width, const char *room) {
+static void store_strip(const plan *p, int64_t at, int64_t rows, int64_t width, const char *buffer) {
   if (width == p->lines.inner) {
-    situ__cpu_store(p->out, at, rows * width, p->lane, room);
+    situ__cpu_store(p->out, at, rows * width, p->lane, buffer);
     return;
   }
-  for (int64_t r = 0; r < rows; r++, room += (size_t)width * situ__lane_size(p->lane))
-    situ__cpu_store(p->out, at + r * p->lines.inner, width, p->lane, room);
+  for (int64_t r = 0; r < rows; r++, buffer += (size_t)width * situ__lane_size(p->lane))
+    situ__cpu_store(p->out, at + r * p->lines.inner, width, p->lane, buffer);
 }
 
 /* Units are rows, or strips; f16 and bf16 are converted one unit at a time. */
 static void strips(int64_t begin, int64_t end, void *payload) {
   plan *p = payload;
   size_t size = situ__lane_size(p->lane);
-  int64_t n = p->lines.size, inner = p->lines.inner, widest = situ__min_i64(inner, SITU__COLUMNS), room = n * widest;
+  int64_t n = p->lines.size, inner = p->lines.inner, widest = situ__min_i64(inner, SITU__COLUMNS),
+          elements = n * widest;
   if (situ__cpu_native((situ_dtype)p->out->dtype, p->lane)) {
     int64_t many = inner == 1 ? end - begin : 1; /* rows are contiguous: one call */
     for (int64_t u = begin; u < end; u += many) {
@@ -69,12 +70,12 @@ static void strips(int64_t begin, int64_t end, void *payload) {
     return;
   }
   float stack[3 * ON_STACK];
-  char *memory = room <= ON_STACK ? (char *)stack : situ__alloc(3 * (size_t)room * size);
+  char *memory = elements <= ON_STACK ? (char *)stack : situ__alloc(3 * (size_t)elements * size);
   if (!memory) {
     atomic_store(&p->no_memory, true);
     return;
   }
-  char *in[2] = { memory, memory + (size_t)room * size }, *out = memory + 2 * (size_t)room * size;
+  char *in[2] = { memory, memory + (size_t)elements * size }, *out = memory + 2 * (size_t)elements * size;
   for (int64_t u = begin; u < end; u++) {
     int64_t column = u % p->strips * SITU__COLUMNS, at = u / p->strips * n * inner + column;
     int64_t width = situ__min_i64(SITU__COLUMNS, inner - column);

@@ -288,7 +288,7 @@ static bool set_problem(situ__dnn_problem *p, const situ_work *work) {
   return good;
 }
 
-static situ__dnn_plan *find(situ__cuda_device *d, const situ__dnn_problem *p, situ_status *status) {
+static situ__dnn_plan *find_plan(situ__cuda_device *d, const situ__dnn_problem *p, situ_status *status) {
   return situ__dnn_open(d, "attention", status) ? situ__dnn_find(d, "attention", p, describe, status) : NULL;
 }
 
@@ -298,11 +298,11 @@ situ_status situ__cuda_offers_attention(int index, const situ_work *work) {
   if (!set_problem(&p, work)) return status;
   situ__cuda_device *d = situ__cuda_enter(index, "attention", &status);
   if (!d) return status;
-  const bool offered = find(d, &p, &status) != NULL;
+  const bool offered = find_plan(d, &p, &status) != NULL;
   return situ__cuda_leave(d, offered || status != SITU_OK ? status : SITU_E_UNSUPPORTED);
 }
 
-static situ_status run(situ__cuda_device *d, const situ_work *work, const situ__dnn_problem *p) {
+static situ_status run_plan(situ__cuda_device *d, const situ_work *work, const situ__dnn_problem *p) {
   const bool back = work->op == SITU_ATTENTION_GRAD;
   const float scale = (float)work->scalar[0], hidden = -INFINITY, one = 1;
   int64_t uid[GIVEN] = { Q, K, V, O, STATS, SCALE };
@@ -315,7 +315,7 @@ static situ_status run(situ__cuda_device *d, const situ_work *work, const situ__
   int count = 6;
   situ_status status;
   bool done = false;
-  situ__dnn_plan *plan = find(d, p, &status);
+  situ__dnn_plan *plan = find_plan(d, p, &status);
   if (!plan) return status == SITU_OK ? SITU_E_UNSUPPORTED : status;
   void *sums = NULL;
   if (p->more) uid[count] = HIDDEN, data[count++] = &hidden;
@@ -342,5 +342,5 @@ situ_status situ__cuda_attention(int index, const situ_work *work) {
   situ_status status = SITU_E_UNSUPPORTED;
   if (!set_problem(&p, work)) return status;
   situ__cuda_device *d = situ__cuda_enter(index, "attention", &status);
-  return d ? situ__cuda_leave(d, run(d, work, &p)) : status;
+  return d ? situ__cuda_leave(d, run_plan(d, work, &p)) : status;
 }

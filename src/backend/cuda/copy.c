@@ -56,7 +56,7 @@ static situ_status open_stage(situ__cuda_device *d, situ__cuda_stage *s, int chu
 static char *chunk_of(const situ__cuda_stage *s, int chunk) { return s->memory + (size_t)chunk * SITU__CUDA_CHUNK; }
 
 /* Ends the current chunk: it may be reused once its copies are complete. */
-static situ_status pass(situ__cuda_device *d, situ__cuda_stage *s, cudaStream_t stream) {
+static situ_status finish_chunk(situ__cuda_device *d, situ__cuda_stage *s, cudaStream_t stream) {
   cudaError_t error = situ__cuda.EventRecord(s->passed[s->chunk], stream);
   if (error != cudaSuccess) return situ__cuda_fail(d, copying, "cudaEventRecord", error);
   s->chunk = (s->chunk + 1) % SITU__CUDA_CHUNKS;
@@ -66,14 +66,14 @@ static situ_status pass(situ__cuda_device *d, situ__cuda_stage *s, cudaStream_t 
 
 /* Reserves a piece of at most one chunk. With small pieces a chunk is reused thousands of calls later, when its copies
    are long complete. */
-static situ_status room_in(situ__cuda_device *d, situ__cuda_stage *s, size_t bytes, char **room) {
+static situ_status reserve_piece(situ__cuda_device *d, situ__cuda_stage *s, size_t bytes, char **piece) {
   enum { ALIGN = 64 };
   situ_status status = SITU_OK;
-  if (bytes > SITU__CUDA_CHUNK - s->filled) status = pass(d, s, d->stream);
+  if (bytes > SITU__CUDA_CHUNK - s->filled) status = finish_chunk(d, s, d->stream);
   if (status != SITU_OK) return status;
   cudaError_t error = s->filled ? cudaSuccess : situ__cuda.EventSynchronize(s->passed[s->chunk]);
   if (error != cudaSuccess) return situ__cuda_give_up(d, copying, "cudaEventSynchronize", error);
-  *room = chunk_of(s, s->chunk) + s->filled;
+  *piece = chunk_of(s, s->chunk) + s->filled;
   s->filled += (bytes + ALIGN - 1) / ALIGN * ALIGN;
   return SITU_OK;
 }
@@ -86,8 +86,8 @@ static situ_status is_pinned(situ__cuda_device *d, const void *host, bool *pinne
   return error == cudaSuccess ? SITU_OK : situ__cuda_fail(d, copying, "cudaPointerGetAttributes", error);
 }
 
-static situ_status queue(situ__cuda_device *d, cudaStream_t stream, void *to, const void *from, size_t bytes,
-                         enum cudaMemcpyKind kind) {
+static situ_status queue_copy(situ__cuda_device *d, cudaStream_t stream, void *to, const void *from, size_t bytes,
+                              enum cudaMemcpyKind kind) {
   cudaError_t error = situ__cuda.MemcpyAsync(to, from, bytes, kind, stream);
   return error == cudaSuccess ? SITU_OK : situ__cuda_fail(d, copying, "cudaMemcpyAsync", error);
 }
@@ -102,12 +102,12 @@ static situ_status staged_in(situ__cuda_device *d, cudaStream_t stream, char *to
   situ_status status = open_stage(d, s, SITU__CUDA_CHUNKS);
   for (size_t done = 0; status == SITU_OK && done < bytes;) {
     size_t part = least(bytes - done, SITU__CUDA_CHUNK);
-    char *room = NULL;
-    status = room_in(d, s, part, &room);
+    char *piece = NULL;
+    status = reserve_piece(d, s, part, &piece);
     if (status != SITU_OK) break;
-    copy_bytes(room, host + done, part);
-    status = queue(d, stream, to + done, room, part, cudaMemcpyHostToDevice);
-    if (status == SITU_OK && large) status = pass(d, s, stream);
+    copy_bytes(piece, host + done, part);
+    status = queue_copy(d, stream, to + done, piece, part, cudaMemcpyHostToDevice);
+    if (status == SITU_OK && large) status = finish_chunk(d, s, stream);
     done += part;
   }
   return status;
@@ -115,7 +115,7 @@ static situ_status staged_in(situ__cuda_device *d, cudaStream_t stream, char *to
 
 /* Waits, so that the caller may reuse its memory. Errors of earlier kernels are reported by later reads. */
 static situ_status direct_in(situ__cuda_device *d, cudaStream_t stream, char *to, const char *host, size_t bytes) {
-  situ_status status = queue(d, stream, to, host, bytes, cudaMemcpyHostToDevice);
+  situ_status status = queue_copy(d, stream, to, host, bytes, cudaMemcpyHostToDevice);
   if (status != SITU_OK) return status;
   cudaError_t error = situ__cuda.StreamSynchronize(stream);
   return error == cudaSuccess ? SITU_OK : situ__cuda_give_up(d, copying, "cudaStreamSynchronize", error);
@@ -156,7 +156,7 @@ situ_status situ__cuda_copy_in(int index, void *data, size_t at, const void *hos
 
 /* Queues a piece's copy into its chunk, then an event. */
 static situ_status fetch(situ__cuda_device *d, cudaStream_t stream, int chunk, const char *from, size_t bytes) {
-  situ_status status = queue(d, stream, chunk_of(&d->out, chunk), from, bytes, cudaMemcpyDeviceToHost);
+  situ_status status = queue_copy(d, stream, chunk_of(&d->out, chunk), from, bytes, cudaMemcpyDeviceToHost);
   if (status != SITU_OK) return status;
   cudaError_t error = situ__cuda.EventRecord(d->out.passed[chunk], stream);
   return error == cudaSuccess ? SITU_OK : situ__cuda_fail(d, copying, "cudaEventRecord", error);
@@ -184,7 +184,7 @@ static situ_status staged_out(situ__cuda_device *d, const situ__cuda_way *way, c
 static situ_status direct_out(situ__cuda_device *d, const situ__cuda_way *way, const char *from, char *host,
                               size_t bytes) {
   situ_status status = d->unchecked ? situ__cuda_wait(d, copying) : SITU_OK;
-  if (status == SITU_OK) status = queue(d, way->stream, host, from, bytes, cudaMemcpyDeviceToHost);
+  if (status == SITU_OK) status = queue_copy(d, way->stream, host, from, bytes, cudaMemcpyDeviceToHost);
   if (status != SITU_OK) return status;
   cudaError_t error = situ__cuda.StreamSynchronize(way->stream);
   return error == cudaSuccess ? situ__cuda_check(d, copying, way->behind)

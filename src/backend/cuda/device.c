@@ -22,7 +22,7 @@ static int attribute(int index, enum cudaDeviceAttr what) {
 }
 
 /* Queries its properties; does not initialise it. */
-static cudaError_t add(int index, int driver, int runtime) {
+static cudaError_t add_device(int index, int driver, int runtime) {
   struct cudaDeviceProp p;
   memset(&p, 0, sizeof p);
   cudaError_t error = situ__cuda.GetDeviceProperties(&p, index);
@@ -74,7 +74,7 @@ static void explain(cudaError_t error, int driver, int runtime) {
                    situ__cuda.GetErrorName(error), (int)error);
 }
 
-static void find(void) {
+static void find_devices(void) {
   owner = getpid();
   if (!situ__cuda_open(why, sizeof why)) return;
   int driver = 0, runtime = 0, count = 0; /* count keeps its value if there is no driver */
@@ -88,7 +88,7 @@ static void find(void) {
   if (error == cudaSuccess) error = situ__cuda.GetDeviceCount(&count);
   if (error != cudaSuccess) count = 0;
   if (count > SITU__CUDA_DEVICES) count = SITU__CUDA_DEVICES;
-  for (int k = 0; k < count && error == cudaSuccess; k++) error = add(k, driver, runtime);
+  for (int k = 0; k < count && error == cudaSuccess; k++) error = add_device(k, driver, runtime);
   if (error != cudaSuccess || count == 0) {
     explain(error, driver, runtime);
     return;
@@ -99,7 +99,7 @@ static void find(void) {
 }
 
 int situ__cuda_count(const char **reason) {
-  (void)pthread_once(&once, find);
+  (void)pthread_once(&once, find_devices);
   *reason = atomic_load(&told);
   return found;
 }

@@ -196,8 +196,8 @@ static bool allows(const situ__dnn_problem *p, cudnnBackendNumericalNote_t note)
   return note == CUDNN_NUMERICAL_NOTE_STRICT_NAN_PROP;
 }
 
-static void get(situ__dnn_graph *g, cudnnBackendDescriptor_t descriptor, cudnnBackendAttributeName_t name,
-                cudnnBackendAttributeType_t type, int64_t capacity, int64_t *count, void *value) {
+static void get_attribute(situ__dnn_graph *g, cudnnBackendDescriptor_t descriptor, cudnnBackendAttributeName_t name,
+                          cudnnBackendAttributeType_t type, int64_t capacity, int64_t *count, void *value) {
   if (g->status == CUDNN_STATUS_SUCCESS)
     note_status(g, "cudnnBackendGetAttribute",
                 situ__cudnn.BackendGetAttribute(descriptor, name, type, capacity, count, value));
@@ -208,8 +208,8 @@ static bool keeps_promises(situ__dnn_graph *g, const situ__dnn_problem *p, cudnn
   cudnnBackendNumericalNote_t note[NOTES];
   int64_t count = 0;
   cudnnBackendDescriptor_t engine = situ__dnn_make(g, CUDNN_BACKEND_ENGINE_DESCRIPTOR);
-  get(g, config, CUDNN_ATTR_ENGINECFG_ENGINE, CUDNN_TYPE_BACKEND_DESCRIPTOR, 1, &count, (void *)&engine);
-  get(g, engine, CUDNN_ATTR_ENGINE_NUMERICAL_NOTE, CUDNN_TYPE_NUMERICAL_NOTE, NOTES, &count, note);
+  get_attribute(g, config, CUDNN_ATTR_ENGINECFG_ENGINE, CUDNN_TYPE_BACKEND_DESCRIPTOR, 1, &count, (void *)&engine);
+  get_attribute(g, engine, CUDNN_ATTR_ENGINE_NUMERICAL_NOTE, CUDNN_TYPE_NUMERICAL_NOTE, NOTES, &count, note);
   bool good = g->status == CUDNN_STATUS_SUCCESS && count <= NOTES;
   for (int64_t k = 0; good && k < count; k++) good = allows(p, note[k]);
   return good;
@@ -236,7 +236,7 @@ static bool try_engine(situ__dnn *dnn, situ__dnn_plan *plan, cudnnBackendDescrip
     situ__dnn_refer(&g, plan->way, CUDNN_ATTR_EXECUTION_PLAN_ENGINE_CONFIG, config);
     situ__dnn_refer(&g, plan->way, CUDNN_ATTR_EXECUTION_PLAN_DEVICEPROP, dnn->device);
     situ__dnn_finalize(&g, plan->way);
-    get(&g, plan->way, CUDNN_ATTR_EXECUTION_PLAN_WORKSPACE_SIZE, CUDNN_TYPE_INT64, 1, &count, &plan->bytes);
+    get_attribute(&g, plan->way, CUDNN_ATTR_EXECUTION_PLAN_WORKSPACE_SIZE, CUDNN_TYPE_INT64, 1, &count, &plan->bytes);
     good = g.status == CUDNN_STATUS_SUCCESS && plan->bytes >= 0 && plan->bytes <= WORKSPACE_LIMIT;
     if (!good) drop_graph(&g);
   }
@@ -256,13 +256,14 @@ static bool choose_by(situ__dnn *dnn, situ__dnn_plan *plan, cudnnBackendDescript
   situ__dnn_set(&g, asked, CUDNN_ATTR_ENGINEHEUR_MODE, CUDNN_TYPE_HEUR_MODE, 1, &mode);
   situ__dnn_refer(&g, asked, CUDNN_ATTR_ENGINEHEUR_DEVICEPROP, dnn->device);
   situ__dnn_finalize(&g, asked);
-  get(&g, asked, CUDNN_ATTR_ENGINEHEUR_RESULTS, CUDNN_TYPE_BACKEND_DESCRIPTOR, 0, &count, NULL);
+  get_attribute(&g, asked, CUDNN_ATTR_ENGINEHEUR_RESULTS, CUDNN_TYPE_BACKEND_DESCRIPTOR, 0, &count, NULL);
   while (g.status == CUDNN_STATUS_SUCCESS && capacity < ENGINES && capacity < count) {
     note_status(&g, "cudnnBackendCreateDescriptor",
                 situ__cudnn.BackendCreateDescriptor(CUDNN_BACKEND_ENGINECFG_DESCRIPTOR, &config[capacity]));
     capacity += g.status == CUDNN_STATUS_SUCCESS;
   }
-  get(&g, asked, CUDNN_ATTR_ENGINEHEUR_RESULTS, CUDNN_TYPE_BACKEND_DESCRIPTOR, capacity, &count, (void *)config);
+  get_attribute(&g, asked, CUDNN_ATTR_ENGINEHEUR_RESULTS, CUDNN_TYPE_BACKEND_DESCRIPTOR, capacity, &count,
+                (void *)config);
   bool ended = g.status != CUDNN_STATUS_SUCCESS;
   for (int64_t k = 0; k < count && k < capacity && !ended; k++) {
     if (try_engine(dnn, plan, config[k])) chosen = k;

@@ -20,7 +20,7 @@ static situ_status load(situ__cuda_device *d, const situ__call *call, cudaLibrar
   return error == cudaSuccess ? SITU_OK : situ__cuda_fail(d, call->op, "cudaLibraryLoadData", error);
 }
 
-static situ_status find(situ__cuda_device *d, const situ__call *call, void **out) {
+static situ_status find_kernel(situ__cuda_device *d, const situ__call *call, void **out) {
   *out = situ__table_find(&d->kernels, &call->variant);
   if (*out) return SITU_OK;
   cudaLibrary_t library;
@@ -51,7 +51,7 @@ enum { GROUPS_MAX = 0x7fffffff, ARGUMENTS = SITU__CALL_BUFFERS + SITU__CALL_BLOC
 situ_status situ__target_launch(situ__target *target, const situ__call *call, int64_t groups) {
   situ__cuda_device *d = (situ__cuda_device *)target;
   void *kernel;
-  situ_status status = find(d, call, &kernel);
+  situ_status status = find_kernel(d, call, &kernel);
   if (status != SITU_OK) return status;
   if (groups > GROUPS_MAX)
     return situ__host->fail(SITU_E_UNSUPPORTED, call->op,

@@ -63,7 +63,7 @@ static bool set_back(layer *l, const situ_work *work) {
 }
 
 /* Supported: 16- and 32-bit dtypes, the same for all operands. */
-static bool set(layer *l, const situ_work *work) {
+static bool set_problem(layer *l, const situ_work *work) {
   const situ_dtype dtype = (situ_dtype)work->out[0]->dtype;
   situ__lt_problem *q = &l->problem;
   *l = (layer){ .places = { .alpha = 1 } };
@@ -78,26 +78,26 @@ static bool set(layer *l, const situ_work *work) {
   return true;
 }
 
-static situ__lt_plan *find(situ__cuda_device *d, const layer *l, situ_status *status) {
+static situ__lt_plan *find_plan(situ__cuda_device *d, const layer *l, situ_status *status) {
   return situ__lt_open(d, status) ? situ__lt_find(d, &l->problem, &l->places, status) : NULL;
 }
 
 situ_status situ__cuda_offers_linear(int index, const situ_work *work) {
   layer l;
   situ_status status = SITU_E_UNSUPPORTED;
-  situ__cuda_device *d = set(&l, work) ? situ__cuda_enter(index, "linear", &status) : NULL;
+  situ__cuda_device *d = set_problem(&l, work) ? situ__cuda_enter(index, "linear", &status) : NULL;
   if (!d) return status;
-  const bool offered = find(d, &l, &status) != NULL;
+  const bool offered = find_plan(d, &l, &status) != NULL;
   return situ__cuda_leave(d, offered || status != SITU_OK ? status : SITU_E_UNSUPPORTED);
 }
 
 situ_status situ__cuda_linear(int index, const situ_work *work) {
   layer l;
   situ_status status = SITU_E_UNSUPPORTED;
-  if (!set(&l, work)) return status;
+  if (!set_problem(&l, work)) return status;
   situ__cuda_device *d = situ__cuda_enter(index, "linear", &status);
   if (!d) return status;
-  situ__lt_plan *plan = find(d, &l, &status);
+  situ__lt_plan *plan = find_plan(d, &l, &status);
   bool done = false;
   if (plan) status = situ__lt_run(d, plan, &l.places, &done);
   if (status == SITU_OK && !done) status = SITU_E_UNSUPPORTED;

@@ -168,7 +168,7 @@ static situ__lt_places places_of(const product *p, int64_t call) {
 }
 
 /* SITU_OK without *done: cuBLASLt refused it, and y may have been overwritten. */
-static situ_status run(situ__cuda_device *d, const product *p, situ__lt_plan *plan, bool *done) {
+static situ_status run_plan(situ__cuda_device *d, const product *p, situ__lt_plan *plan, bool *done) {
   const int64_t calls = p->batch->numel / p->problem.batch;
   for (int64_t call = 0; call < calls; call++) {
     const situ__lt_places at = places_of(p, call);
@@ -181,7 +181,7 @@ static situ_status run(situ__cuda_device *d, const product *p, situ__lt_plan *pl
   return situ__cuda_step(d, "matmul");
 }
 
-static situ__lt_plan *find(situ__cuda_device *d, const product *p, situ_status *status) {
+static situ__lt_plan *find_plan(situ__cuda_device *d, const product *p, situ_status *status) {
   const situ__lt_places at = places_of(p, 0);
   return situ__lt_find(d, &p->problem, &at, status);
 }
@@ -194,15 +194,15 @@ static situ_status multiply(situ__cuda_device *d, product *p, bool *done) {
   set_sum(p, Y, q->ld[SITU__LT_D]);
   const bool vector = p->bias && is_vector(p);
   set_places(p, vector);
-  situ__lt_plan *plan = find(d, p, &status);
-  if (status != SITU_OK || !p->bias || (vector && plan)) return plan ? run(d, p, plan, done) : status;
+  situ__lt_plan *plan = find_plan(d, p, &status);
+  if (status != SITU_OK || !p->bias || (vector && plan)) return plan ? run_plan(d, p, plan, done) : status;
   int64_t ld;
   const bool matrix = is_matrix(p, &ld);
   if (matrix) set_sum(p, BIAS, ld);
   set_places(p, false);
-  plan = find(d, p, &status);
+  plan = find_plan(d, p, &status);
   if (plan && !matrix) status = lay_bias(d, p);
-  return plan && status == SITU_OK ? run(d, p, plan, done) : status;
+  return plan && status == SITU_OK ? run_plan(d, p, plan, done) : status;
 }
 
 bool situ__cuda_product(situ__target *target, const situ_work *work, const walk *batch, const products *s,

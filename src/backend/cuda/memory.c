@@ -4,19 +4,19 @@
    SPDX-License-Identifier: MIT */
 #include "backend/cuda/cuda.h"
 
-static cudaError_t take(situ__cuda_device *d, size_t bytes, void **data) {
+static cudaError_t take_block(situ__cuda_device *d, size_t bytes, void **data) {
   return d->pool ? situ__cuda.MallocFromPoolAsync(data, bytes, d->pool, d->stream) : situ__cuda.Malloc(data, bytes);
 }
 
 /* When out of memory: waits, as memory that was freed behind queued work is available then, and trims, as cached pieces
    may fragment the memory. */
 static cudaError_t take_or_trim(situ__cuda_device *d, size_t bytes, void **data) {
-  cudaError_t error = take(d, bytes, data);
+  cudaError_t error = take_block(d, bytes, data);
   if (error != cudaErrorMemoryAllocation || d->captures) return error; /* graph capture cannot wait */
   (void)situ__cuda.GetLastError();
   error = situ__cuda.StreamSynchronize(d->stream);
   if (error == cudaSuccess && d->pool) error = situ__cuda.MemPoolTrimTo(d->pool, 0);
-  return error == cudaSuccess ? take(d, bytes, data) : error;
+  return error == cudaSuccess ? take_block(d, bytes, data) : error;
 }
 
 static void let_go(situ__cuda_device *d, void *data) {

@@ -125,7 +125,7 @@ static situ_status pattern_arrives(int to, void *dst, int from, void *src, unsig
 }
 
 /* Allocates memory for the test. If memory is not available, *data stays NULL, which is not an error. */
-static situ_status room_on(int index, void **data) {
+static situ_status take_test_memory(int index, void **data) {
   situ_status status;
   situ__cuda_device *d = situ__cuda_enter(index, copying, &status);
   if (!d) return status;
@@ -137,15 +137,15 @@ static situ_status room_on(int index, void **data) {
 
 /* Tests the route between two devices. If memory for the test is not available, this copy is staged and the next one
    tests again. */
-static situ_status try(int to, int from, route *found) {
+static situ_status test_route(int to, int from, route *found) {
   bool may, arrived = false;
   *found = STAGED;
   situ_status status = connected(to, from, &may);
   if (status != SITU_OK || !may) return status;
   void *dst = NULL, *src = NULL;
   unsigned char *pattern = situ__host->alloc(2 * PATTERN);
-  status = room_on(to, &dst);
-  if (status == SITU_OK) status = room_on(from, &src);
+  status = take_test_memory(to, &dst);
+  if (status == SITU_OK) status = take_test_memory(from, &src);
   if (status == SITU_OK && dst && src && pattern) {
     status = pattern_arrives(to, dst, from, src, pattern, &arrived);
     *found = arrived ? DIRECT : STAGED;
@@ -165,7 +165,7 @@ static situ_status route_of(int to, int from, route *way) {
   situ_status status = SITU_OK;
   *way = routes[to][from];
   if (*way == UNKNOWN) {
-    status = try(to, from, way);
+    status = test_route(to, from, way);
     if (status == SITU_OK) __atomic_store_n(&routes[to][from], *way, __ATOMIC_RELEASE);
   }
   pthread_mutex_unlock(&trying);

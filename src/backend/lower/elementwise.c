@@ -113,8 +113,8 @@ situ_status situ__lower_cast(int index, const situ_view_desc *v, situ_dtype dtyp
 
 /* Casts operands whose dtype differs from `compute` first, and the result last: there is a kernel for each dtype, not
    for each combination. */
-static situ_status run(int index, const situ_work *work, int family, const char *name, bool test, int ins,
-                       const situ_view_desc *const *given) {
+static situ_status run_with_casts(int index, const situ_work *work, int family, const char *name, bool test, int ins,
+                                  const situ_view_desc *const *given) {
   const situ_view_desc *view[4] = { given[0] };
   situ_view_desc own[4];
   situ_storage storage[4] = { 0 };
@@ -158,7 +158,7 @@ situ_status situ__lower_unary(int index, const situ_work *work) {
   if (situ__lower_lane_of(work->compute) == SITU__LANE_I64 && divides && work->scalar[0] == 0)
     return situ__host->fail(SITU_E_ARG, work->op == SITU_UNARY_fmod_scalar ? "fmod" : "remainder", "division by zero");
   const situ_view_desc *view[] = { work->out[0], work->in[0] };
-  return run(index, work, 1, row->name, row->test, 1, view);
+  return run_with_casts(index, work, 1, row->name, row->test, 1, view);
 }
 
 situ_status situ__lower_unary_grad(int index, const situ_work *work) {
@@ -170,19 +170,19 @@ situ_status situ__lower_unary_grad(int index, const situ_work *work) {
                             x ? "result" : "operand");
   /* A formula does not read operands that it does not use: g stands in for them. */
   const situ_view_desc *view[] = { work->out[0], row->uses == USES_X ? x : g, row->uses == USES_Y ? y : g, g };
-  return run(index, work, 2, row->gradient, false, 3, view);
+  return run_with_casts(index, work, 2, row->gradient, false, 3, view);
 }
 
 situ_status situ__lower_binary(int index, const situ_work *work) {
   const trait *row = &binary[work->op];
   if (!has(row, work->compute)) return SITU_E_UNSUPPORTED;
   const situ_view_desc *view[] = { work->out[0], work->in[0], work->in[1] };
-  return run(index, work, 3, row->name, row->test, 2, view);
+  return run_with_casts(index, work, 3, row->name, row->test, 2, view);
 }
 
 situ_status situ__lower_ternary(int index, const situ_work *work) {
   const trait *row = &ternary[work->op];
   if (!has(row, work->compute)) return SITU_E_UNSUPPORTED;
   const situ_view_desc *view[] = { work->out[0], work->in[0], work->in[1], work->in[2] };
-  return run(index, work, 4, row->name, false, 3, view);
+  return run_with_casts(index, work, 4, row->name, false, 3, view);
 }

@@ -34,7 +34,7 @@ situ_status situ__lower_gather(int index, const situ_work *work) {
 }
 
 /* Checks that all indices are in range; else sets *bad to 1. */
-static situ_status look(situ__target *d, const situ_view_desc *at, void *bad, const picks *p) {
+static situ_status check_indices(situ__target *d, const situ_view_desc *at, void *bad, const picks *p) {
   walk w;
   (void)situ__lower_walk(&w, 1, &at);
   situ__call call = { .variant = { .text = SITU__TEXT_index, .op = 2, .dtype = { 0, 0, at->dtype } },
@@ -84,7 +84,7 @@ static situ_status scatter(int index, const situ_work *work, const situ_view_des
   situ__lower_block(&call, &w, sizeof w);
   situ__lower_block(&call, &p, sizeof p);
   situ__lower_scalars(&call, work->scalar);
-  status = bad ? look(d, at, bad, &p) : SITU_E_NOMEM;
+  status = bad ? check_indices(d, at, bad, &p) : SITU_E_NOMEM;
   if (status == SITU_OK) status = situ__lower_items(d, &call, w.numel);
   situ__target_release(index, bad);
   return situ__target_leave(d, status);

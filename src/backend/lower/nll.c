@@ -27,19 +27,19 @@ typedef struct plan {
   void *scratch[4];
 } plan;
 
-static void *take(plan *p, int k, int index, int64_t elements) {
+static void *take_scratch(plan *p, int k, int index, int64_t elements) {
   p->scratch[k] = situ__lower_scratch(index, "cross_entropy", (size_t)elements * 8);
   return p->scratch[k];
 }
 
-static void add(plan *p, int k, const situ_view_desc *v) {
+static void add_operand(plan *p, int k, const situ_view_desc *v) {
   /* Absent operands get x's dtype, so that no extra variant is compiled. */
   if (k >= 0) p->call.variant.dtype[k] = v ? v->dtype : p->dtype;
   situ__lower_buffer(&p->call, v);
 }
 
 /* Contiguous classes are a row. FLAG_LONG: the kernel need not keep the row in registers, so any length will do. */
-static bool rows(plan *p, int index, const situ_view_desc *y, const situ_view_desc *x) {
+static bool add_row_layout(plan *p, int index, const situ_view_desc *y, const situ_view_desc *x) {
   const situ_view_desc *const views[] = { y, x };
   if (p->n.inner != 1 || p->n.classes <= ROW_FEW ||
       !situ__lower_rows(index, &p->call, p->n.classes, &p->layout, 2, 2, views))
@@ -57,26 +57,26 @@ static situ_status forward(plan *p, int index) {
   bool each = work->integer[1] == SITU_REDUCTION_NONE, mean = work->integer[1] == SITU_REDUCTION_MEAN;
   situ_storage memory[4];
   situ_view_desc loss, weights, sum, divisor;
-  if (!take(p, 0, index, p->n.positions) || !take(p, 1, index, p->n.positions) || !take(p, 2, index, 1) ||
-      !take(p, 3, index, 1))
+  if (!take_scratch(p, 0, index, p->n.positions) || !take_scratch(p, 1, index, p->n.positions) ||
+      !take_scratch(p, 2, index, 1) || !take_scratch(p, 3, index, 1))
     return SITU_E_NOMEM;
   loss = situ__lower_scratch_view(&memory[0], p->scratch[0], p->lane, p->n.positions);
   weights = situ__lower_scratch_view(&memory[1], p->scratch[1], p->lane, p->n.positions);
   sum = situ__lower_scratch_view(&memory[2], p->scratch[2], p->lane, 1);
   divisor = situ__lower_scratch_view(&memory[3], p->scratch[3], p->lane, 1);
-  add(p, 0, y);
+  add_operand(p, 0, y);
   if (!each) p->call.variant.dtype[0] = p->dtype; /* a later kernel writes y */
-  add(p, 1, work->in[0]);
-  add(p, -1, work->in[1]);
-  add(p, 3, work->in[2]);
-  add(p, -1, work->out[2]);
-  add(p, -1, &loss);
-  add(p, -1, &weights);
+  add_operand(p, 1, work->in[0]);
+  add_operand(p, -1, work->in[1]);
+  add_operand(p, 3, work->in[2]);
+  add_operand(p, -1, work->out[2]);
+  add_operand(p, -1, &loss);
+  add_operand(p, -1, &weights);
   if (each) p->call.variant.flags |= FLAG_EACH;
   situ__lower_block(&p->call, &p->n, sizeof p->n);
   situ__lower_scalars(&p->call, work->scalar);
   situ_status status = SITU_OK;
-  if (p->n.positions && work->integer[2] && rows(p, index, NULL, work->in[0]))
+  if (p->n.positions && work->integer[2] && add_row_layout(p, index, NULL, work->in[0]))
     status = situ__lower_run_rows(index, &p->call, p->n.positions);
   else if (p->n.positions) status = situ__lower_run(index, &p->call, p->n.positions);
   if (status == SITU_OK && (used || mean)) status = total(index, &weights, &divisor);
@@ -108,27 +108,28 @@ static situ_status backward(plan *p, int index) {
   situ_view_desc weight_sum = { .dtype = (uint8_t)p->lane };
   situ_status status = SITU_OK;
   if (weight) {
-    if (!take(p, 0, index, 1)) return SITU_E_NOMEM;
+    if (!take_scratch(p, 0, index, 1)) return SITU_E_NOMEM;
     weight_sum = situ__lower_scratch_view(&memory, p->scratch[0], p->lane, 1);
     situ_view_desc from = *weight;
     status = total(index, &from, &weight_sum);
   }
   if (status != SITU_OK || !p->n.positions) return status;
-  add(p, 0, work->out[0]);
-  add(p, 1, work->in[1]);
-  add(p, -1, work->in[2]);
-  add(p, 3, weight);
-  add(p, -1, work->in[5]);
-  add(p, 2, work->in[0]);
-  add(p, 4, work->in[4]);
+  add_operand(p, 0, work->out[0]);
+  add_operand(p, 1, work->in[1]);
+  add_operand(p, -1, work->in[2]);
+  add_operand(p, 3, weight);
+  add_operand(p, -1, work->in[5]);
+  add_operand(p, 2, work->in[0]);
+  add_operand(p, 4, work->in[4]);
   if (!work->in[4]) p->call.variant.dtype[4] = (uint8_t)p->lane; /* the dtype that it would have */
-  add(p, -1, weight ? &weight_sum : NULL);
+  add_operand(p, -1, weight ? &weight_sum : NULL);
   if (work->integer[1] == SITU_REDUCTION_NONE) p->call.variant.flags |= FLAG_EACH;
   if (work->integer[1] == SITU_REDUCTION_MEAN && work->in[4]) p->call.variant.flags |= FLAG_MEAN;
   situ__lower_block(&p->call, &p->n, sizeof p->n);
   situ__lower_scalars(&p->call, work->scalar);
-  return rows(p, index, work->out[0], work->in[1]) ? situ__lower_run_rows(index, &p->call, p->n.positions)
-                                                   : situ__lower_run(index, &p->call, p->n.positions * p->n.classes);
+  return add_row_layout(p, index, work->out[0], work->in[1])
+             ? situ__lower_run_rows(index, &p->call, p->n.positions)
+             : situ__lower_run(index, &p->call, p->n.positions * p->n.classes);
 }
 
 situ_status situ__lower_nll(int index, const situ_work *work) {

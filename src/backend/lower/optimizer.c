@@ -46,7 +46,7 @@ typedef struct step_call {
   rule_f64 wide;
 } step_call;
 
-static void begin(step_call *c, const situ_work *work, const situ_optimizer_item *item) {
+static void begin_step(step_call *c, const situ_work *work, const situ_optimizer_item *item) {
   const situ_optimizer_params *o = work->params;
   const situ_dtype dtype = (situ_dtype)item->param->dtype;
   bool adam = work->op == SITU_RULE_ADAM || work->op == SITU_RULE_ADAMW, decoupled = work->op == SITU_RULE_ADAMW;
@@ -71,11 +71,11 @@ static void constants(step_call *c, const situ_work *work) {
                                              work->op == SITU_RULE_ADAMW ? 0 : o->weight_decay });
 }
 
-static situ_status one(situ__target *d, const situ_work *work, const situ_optimizer_item *item) {
+static situ_status step_one(situ__target *d, const situ_work *work, const situ_optimizer_item *item) {
   const situ_view_desc *p = item->param;
   const uint32_t states = states_of(work, item);
   step_call c;
-  begin(&c, work, item);
+  begin_step(&c, work, item);
   steps s = { p->numel, p->offset, item->grad->offset, { 0 } };
   situ__lower_buffer(&c.call, p);
   situ__lower_buffer(&c.call, item->grad);
@@ -89,7 +89,7 @@ static situ_status one(situ__target *d, const situ_work *work, const situ_optimi
 }
 
 /* One kernel for as many parameters as have the same rule, dtype and step count, and fit into its arguments. */
-static situ_status together(situ__target *d, const situ_work *work, int64_t *next) {
+static situ_status step_together(situ__target *d, const situ_work *work, int64_t *next) {
   const situ_optimizer_item *item = &work->list[*next];
   const situ_dtype dtype = (situ_dtype)item->param->dtype;
   const int64_t step = item->step, piece = (int64_t)d->group * PACK_BYTES / (int64_t)situ__lower_size(dtype);
@@ -97,7 +97,7 @@ static situ_status together(situ__target *d, const situ_work *work, int64_t *nex
   step_list list = { 0 };
   void *touched[LIST_MOST * LIST_MEMORIES];
   int64_t groups = 0;
-  begin(&c, work, item);
+  begin_step(&c, work, item);
   c.call.touched = touched;
   for (; *next < work->list_count && list.count < LIST_MOST; ++*next, item++) {
     if (!item->param->numel) continue;
@@ -130,9 +130,9 @@ situ_status situ__lower_optimizer(int index, const situ_work *work) {
   if (!d) return status;
   for (int64_t i = 0; i < work->list_count && status == SITU_OK;) {
     if (d->addresses) {
-      status = together(d, work, &i);
+      status = step_together(d, work, &i);
     } else {
-      if (work->list[i].param->numel) status = one(d, work, &work->list[i]);
+      if (work->list[i].param->numel) status = step_one(d, work, &work->list[i]);
       i++;
     }
   }

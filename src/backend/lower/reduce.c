@@ -37,7 +37,7 @@ static recipe recipe_of(const situ_work *work) {
 }
 
 /* True for all and any, whose partial results may be tested again. */
-static bool test(const recipe *r) { return r->map == MAP_NONZERO && (r->fold == FOLD_MIN || r->fold == FOLD_MAX); }
+static bool is_test(const recipe *r) { return r->map == MAP_NONZERO && (r->fold == FOLD_MIN || r->fold == FOLD_MAX); }
 
 enum { LONG = 1 << 16, PIECES = 1024, ROWS = 32 };
 
@@ -66,7 +66,7 @@ static situ_status in_pieces(int index, const situ_work *work, situ_dtype comput
   if (!memory) return SITU_E_NOMEM;
   situ_storage storage;
   situ_view_desc folds = situ__lower_scratch_view(&storage, memory, situ__lower_lane_dtype(compute), PIECES);
-  recipe first = { r->fold, r->map, FINISH_NONE }, second = { r->fold, test(r) ? r->map : MAP_NONE, r->finish };
+  recipe first = { r->fold, r->map, FINISH_NONE }, second = { r->fold, is_test(r) ? r->map : MAP_NONE, r->finish };
   walk lines_of = {
     .numel = PIECES, .ndim = 1, .size = { PIECES }, .offset = { 0, x->offset }, .stride = { { 1 }, { 0 } }
   };
@@ -120,7 +120,7 @@ static situ_status reduce_cast(int index, const situ_work *given, situ_dtype com
     status = situ__lower_cast(index, x, lane, &own_x, &memory_x);
     work.in[0] = &own_x;
   }
-  bool direct = y->dtype == lane || y->dtype == work.in[0]->dtype || (test(r) && y->dtype == SITU_BOOL);
+  bool direct = y->dtype == lane || y->dtype == work.in[0]->dtype || (is_test(r) && y->dtype == SITU_BOOL);
   if (status == SITU_OK && !direct) {
     status = situ__lower_stand_in(index, y, lane, &own_y, &memory_y);
     work.out[0] = &own_y;
@@ -142,7 +142,7 @@ situ_status situ__lower_reduce(int index, const situ_work *work) {
     return situ__host->fail(SITU_E_DTYPE, "reduce",
                             "mean, var, std, norm and logsumexp are not computed in whole numbers");
   if (!x->numel) {
-    if ((r.fold == FOLD_MIN || r.fold == FOLD_MAX) && !test(&r))
+    if ((r.fold == FOLD_MIN || r.fold == FOLD_MAX) && !is_test(&r))
       return situ__host->fail(SITU_E_ARG, "reduce", "no elements have no extreme");
     double value = situ__reduce_of_nothing(work);
     return situ__lower_fill(index,
@@ -153,7 +153,8 @@ situ_status situ__lower_reduce(int index, const situ_work *work) {
                                           .integer = { value == value && fabs(value) <= 1 ? (int64_t)value : 0 } });
   }
   /* f32 counts exactly to 2^24 only. The elements counted are 0 or 1, so any compute type will do. */
-  if (r.map == MAP_NONZERO && !test(&r) && !whole && x->numel / (y->numel ? y->numel : 1) > 1 << 24) compute = SITU_F64;
+  if (r.map == MAP_NONZERO && !is_test(&r) && !whole && x->numel / (y->numel ? y->numel : 1) > 1 << 24)
+    compute = SITU_F64;
   return reduce_cast(index, work, compute, &r);
 }
 

@@ -96,7 +96,7 @@ static void describe(situ__cl_device *d, cl_int *error) {
 }
 
 /* Queries all properties; initialises nothing yet. Returns why the device cannot be used, or CL_SUCCESS. */
-static cl_int add(cl_platform_id platform, cl_device_id id) {
+static cl_int add_device(cl_platform_id platform, cl_device_id id) {
   situ__cl_device *d = &devices[found];
   cl_int error = CL_SUCCESS;
   cl_bool usable = CL_FALSE, compiler = CL_FALSE;
@@ -136,7 +136,7 @@ static cl_int add(cl_platform_id platform, cl_device_id id) {
   return CL_SUCCESS;
 }
 
-static void find(void) {
+static void find_devices(void) {
   cl_platform_id platforms[PLATFORMS];
   cl_uint count = 0;
   owner = getpid();
@@ -156,7 +156,7 @@ static void find(void) {
     error = clGetDeviceIDs(platforms[p], CL_DEVICE_TYPE_ALL, DEVICES, ids, &many);
     if (error != CL_SUCCESS) last = error;
     for (cl_uint k = 0; error == CL_SUCCESS && k < many && found < DEVICES; k++) {
-      cl_int refused = add(platforms[p], ids[k]);
+      cl_int refused = add_device(platforms[p], ids[k]);
       if (refused != CL_SUCCESS) last = refused;
     }
   }
@@ -169,7 +169,7 @@ static void find(void) {
 }
 
 int situ__cl_count(const char **reason) {
-  (void)pthread_once(&once, find);
+  (void)pthread_once(&once, find_devices);
   *reason = why;
   return found;
 }

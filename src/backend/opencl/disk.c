@@ -103,7 +103,7 @@ static bool transfer(ssize_t (*move)(int, void *, size_t), int file, void *data,
   return true;
 }
 
-static ssize_t put(int file, void *data, size_t bytes) { return write(file, data, bytes); }
+static ssize_t write_bytes(int file, void *data, size_t bytes) { return write(file, data, bytes); }
 
 unsigned char *situ__cl_disk_read(const char *key, size_t *bytes) {
   char path[PATH];
@@ -147,10 +147,10 @@ static int by_use(const void *a, const void *b) {
 
 /* Lists programs in the directory, up to `capacity`. Removes partly written files of processes that died. Other files
    are not touched. */
-static size_t list(DIR *directory, kept *to, size_t room) {
+static size_t list(DIR *directory, kept *to, size_t capacity) {
   const time_t now = time(NULL);
   size_t count = 0;
-  for (struct dirent *entry; count < room && (entry = readdir(directory));) {
+  for (struct dirent *entry; count < capacity && (entry = readdir(directory));) {
     struct stat about;
     if (strspn(entry->d_name, "0123456789abcdef") != KEY ||
         fstatat(dirfd(directory), entry->d_name, &about, AT_SYMLINK_NOFOLLOW) != 0)
@@ -166,7 +166,7 @@ static size_t list(DIR *directory, kept *to, size_t room) {
 
 /* Removes the least recently used until an eighth of the limit is free. If several processes do this at once, more is
    removed than necessary. */
-static void make_room(uint64_t most) {
+static void make_space(uint64_t most) {
   enum { MAX_ENTRIES = 1 << 16 };
   char path[PATH];
   DIR *directory = path_of("", path) ? opendir(path) : NULL;
@@ -195,7 +195,8 @@ void situ__cl_disk_write(const char *key, const unsigned char *binary, size_t by
   if (file < 0) return;
   header h = { .bytes = bytes, .sum = checksum(binary, bytes) };
   memcpy(h.magic, magic, sizeof magic);
-  bool good = transfer(put, file, &h, sizeof h) && transfer(put, file, (void *)(uintptr_t)binary, bytes);
+  bool good =
+      transfer(write_bytes, file, &h, sizeof h) && transfer(write_bytes, file, (void *)(uintptr_t)binary, bytes);
   good = close(file) == 0 && good;
   if (!good || rename(own, path) != 0) {
     (void)unlink(own);
@@ -204,7 +205,7 @@ void situ__cl_disk_write(const char *key, const unsigned char *binary, size_t by
   /* Listing all files is slow, so it is done at first, and then after every sixteenth of the limit is written. */
   static uint64_t since;
   const uint64_t before = __atomic_fetch_add(&since, bytes, __ATOMIC_RELAXED);
-  if (before == 0 || before / (most / 16 + 1) != (before + bytes) / (most / 16 + 1)) make_room(most);
+  if (before == 0 || before / (most / 16 + 1) != (before + bytes) / (most / 16 + 1)) make_space(most);
 }
 
 void situ__cl_disk_remove(const char *key) {

@@ -201,7 +201,7 @@ bool situ__cl_trial_shape(trial *t, const situ_work *w) {
 
 /* ---- values --------------------------------------------------------------------------------- */
 
-static void put(unsigned char *to, int dtype, int64_t whole, float real) {
+static void put_value(unsigned char *to, int dtype, int64_t whole, float real) {
   switch (dtype) {
   case SITU_F64: memcpy(to, &(double){ (double)real }, 8); break;
   case SITU_F32: memcpy(to, &real, 4); break;
@@ -214,7 +214,7 @@ static void put(unsigned char *to, int dtype, int64_t whole, float real) {
   }
 }
 
-static double take(const unsigned char *from, int dtype) {
+static double get_value(const unsigned char *from, int dtype) {
   union {
     double f64;
     float f32;
@@ -258,7 +258,7 @@ void situ__cl_trial_fill(trial_operand *o, int seed) {
     const float real = o->values == TRIAL_SIGNED   ? (float)step * 0.08f - 4.03f
                        : o->values == TRIAL_CHANCE ? (float)step * 0.01f
                                                    : (float)step * 0.01f + 0.55f;
-    put(o->bytes + (size_t)i * size, dtype, whole, real);
+    put_value(o->bytes + (size_t)i * size, dtype, whole, real);
   }
 }
 
@@ -287,7 +287,7 @@ static double largest_of(const trial_operand *o) {
   const size_t size = situ__lower_size(o->on_host.dtype);
   double largest = 0;
   for (size_t at = 0; at < o->host.bytes; at += size) {
-    const double v = fabs(take(o->bytes + at, o->on_host.dtype));
+    const double v = fabs(get_value(o->bytes + at, o->on_host.dtype));
     if (isfinite(v)) largest = fmax(largest, v);
   }
   return largest;
@@ -307,8 +307,8 @@ bool situ__cl_trial_same(const trial_operand *o, const unsigned char *got, doubl
   const double largest = largest_of(o);
   for (size_t at = 0; at < o->host.bytes; at += size) {
     *where = (int64_t)(at / size);
-    *is = take(got + at, dtype);
-    *should = take(o->bytes + at, dtype);
+    *is = get_value(got + at, dtype);
+    *should = get_value(o->bytes + at, dtype);
     if (!is_near(*is, *should, tolerance, largest)) return false;
   }
   return true;

@@ -53,7 +53,7 @@ static void believe(situ__cl_device *d, uint64_t family) {
 }
 
 /* Creates the table, with the results of earlier processes. Returns false when out of memory. */
-static bool begin(situ__cl_device *d) {
+static bool load_table(situ__cl_device *d) {
   enum { BYTES = SLOTS * sizeof(uint64_t) };
   if (d->believed) return true;
   uint64_t *list = situ__host->alloc(BYTES);
@@ -67,7 +67,7 @@ static bool begin(situ__cl_device *d) {
 
 /* ---- trials --------------------------------------------------------------------------------- */
 
-static situ_status give(int index, trial_operand *o, int seed) {
+static situ_status upload_operand(int index, trial_operand *o, int seed) {
   if (!o->there) return SITU_OK;
   situ__cl_trial_fill(o, seed);
   o->on_host.storage = &o->host;
@@ -79,7 +79,7 @@ static situ_status give(int index, trial_operand *o, int seed) {
 }
 
 /* Runs the work on the host or on the device. */
-static situ_status run(trial *t, int index, bool host, situ_status (*kernel)(int, const situ_work *)) {
+static situ_status run_work(trial *t, int index, bool host, situ_status (*kernel)(int, const situ_work *)) {
   const situ_view_desc *state[TRIAL_STATES];
   situ_work *w = &t->work;
 #define OF(o) ((o).there ? host ? &(o).on_host : &(o).on_device : NULL)
@@ -119,11 +119,11 @@ static situ_status compare(int index, trial_operand *o, finding *found) {
 static situ_status attempt(trial *t, int index, situ_status (*kernel)(int, const situ_work *), finding *found) {
   situ_status status = SITU_OK;
   found->tolerance = situ__cl_trial_tolerance(t);
-  for (int k = 0; k < SITU_WORK_MAX && status == SITU_OK; k++) status = give(index, &t->in[k], k);
-  for (int k = 0; k < SITU_WORK_MAX && status == SITU_OK; k++) status = give(index, &t->out[k], k);
-  for (int k = 0; k < TRIAL_STATES && status == SITU_OK; k++) status = give(index, &t->state[k], k);
-  if (status == SITU_OK) status = run(t, index, false, kernel);
-  if (status == SITU_OK) status = run(t, index, true, kernel);
+  for (int k = 0; k < SITU_WORK_MAX && status == SITU_OK; k++) status = upload_operand(index, &t->in[k], k);
+  for (int k = 0; k < SITU_WORK_MAX && status == SITU_OK; k++) status = upload_operand(index, &t->out[k], k);
+  for (int k = 0; k < TRIAL_STATES && status == SITU_OK; k++) status = upload_operand(index, &t->state[k], k);
+  if (status == SITU_OK) status = run_work(t, index, false, kernel);
+  if (status == SITU_OK) status = run_work(t, index, true, kernel);
   for (int k = 0; k < SITU_WORK_MAX && status == SITU_OK; k++) status = compare(index, &t->out[k], found);
   for (int k = 0; k < TRIAL_STATES && status == SITU_OK; k++) status = compare(index, &t->state[k], found);
   return status;
@@ -196,7 +196,7 @@ situ_status situ__cl_believed(int index, const situ_work *work, situ_status (*ke
   situ_status status;
   situ__cl_device *d = situ__cl_enter(index, situ__host->verb_name(work->verb), &status);
   if (!d) return status;
-  const bool known = begin(d) && *slot_of(d, family) == family;
+  const bool known = load_table(d) && *slot_of(d, family) == family;
   if (!d->believed) status = SITU_E_NOMEM;
   (void)situ__cl_leave(d, status);
   if (!known && status == SITU_OK) {

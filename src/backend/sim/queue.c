@@ -85,7 +85,7 @@ static situ_status check_dtype(const situ__sim *sim, const situ_work *work, cons
 static size_t rounded(size_t bytes) { return (bytes + 15) & ~(size_t)15; }
 
 /* Reserves bytes at the end of the allocation and copies `from` there. */
-static void *room(char **at, const void *from, size_t bytes) {
+static void *append_copy(char **at, const void *from, size_t bytes) {
   void *to = memcpy(*at, from, bytes);
   *at += rounded(bytes);
   return to;
@@ -102,7 +102,7 @@ static const situ_view_desc *copy_view(char **at, const situ__sim *sim, const si
                              .bytes = v->storage->bytes,
                              .device = v->storage->device,
                              .refs = 1 };
-  situ_view_desc *view = room(at, v, sizeof *view);
+  situ_view_desc *view = append_copy(at, v, sizeof *view);
   view->storage = storage;
   return view;
 }
@@ -138,10 +138,10 @@ static situ__sim_command *copy_work(const situ__sim *sim, const situ_work *work)
   for (int i = 0; i < work->ins; i++) w->in[i] = copy_view(&at, sim, work->in[i]);
   for (int i = 0; i < work->outs; i++) w->out[i] = copy_view(&at, sim, work->out[i]);
   share_storages(work, w);
-  if (work->window) w->window = room(&at, work->window, sizeof *work->window);
-  if (work->params) w->params = room(&at, work->params, sizeof *work->params);
+  if (work->window) w->window = append_copy(&at, work->window, sizeof *work->window);
+  if (work->params) w->params = append_copy(&at, work->params, sizeof *work->params);
   if (work->list_count) {
-    situ_optimizer_item *list = room(&at, work->list, (size_t)work->list_count * sizeof *list);
+    situ_optimizer_item *list = append_copy(&at, work->list, (size_t)work->list_count * sizeof *list);
     for (int64_t i = 0; i < work->list_count; i++) {
       list[i].param = copy_view(&at, sim, list[i].param);
       list[i].grad = copy_view(&at, sim, list[i].grad);

@@ -106,13 +106,13 @@ static bool cut(situ__picture *p, int64_t module, situ__rect area);
 static bool fill(situ__picture *p, int64_t number) {
   situ__box *box = &p->box[number];
   situ__rect in = box->at;
-  bool room = in.w > 56 && in.h > 40;
+  bool has_header = in.w > 56 && in.h > 40;
   double padding = in.w > 20 && in.h > 20 ? PADDING : 1;
   /* A box too small for a header, and on one device, gets a name instead of parts. */
-  if (!room && box->device >= 0) return true;
+  if (!has_header && box->device >= 0) return true;
   box->container = true;
-  box->header = room ? HEADER : 0;
-  double top = room ? HEADER : padding;
+  box->header = has_header ? HEADER : 0;
+  double top = has_header ? HEADER : padding;
   in = (situ__rect){ in.x + padding, in.y + top, in.w - 2 * padding, in.h - top - padding };
   if (in.w < 2 || in.h < 2) {
     box->container = false;
@@ -151,12 +151,12 @@ static bool cut(situ__picture *p, int64_t module, situ__rect area) {
   const situ_snapshot *s = p->s;
   int64_t children = 0, own = p->box_of[module], first = p->count;
   for (int64_t k = module + 1; k < s->node[module].end; k = s->node[k].end) children++;
-  size_t room = (size_t)children + (size_t)s->devices;
-  part *list = situ__calloc(room, sizeof *list);
-  situ__rect *at = situ__calloc(room, sizeof *at);
-  double *weight = situ__calloc(room, sizeof *weight);
+  size_t capacity = (size_t)children + (size_t)s->devices;
+  part *list = situ__calloc(capacity, sizeof *list);
+  situ__rect *at = situ__calloc(capacity, sizeof *at);
+  double *weight = situ__calloc(capacity, sizeof *weight);
   bool fine = list && at && weight;
-  if (!fine) situ__no_memory(p->op, room * (sizeof *list + sizeof *at + sizeof *weight));
+  if (!fine) situ__no_memory(p->op, capacity * (sizeof *list + sizeof *at + sizeof *weight));
   if (fine && s->node[module].entry.bytes) {
     double scale = area.w * area.h / (double)s->node[module].entry.bytes;
     int64_t count = list_parts(p, module, scale, least_part(area), list);

@@ -32,7 +32,7 @@ static const char *kept(const builder *b, const char *at) { return b->text.data 
 
 /* ---- adding an entry ------------------------------------------------------------------------- */
 
-static situ__node *add(builder *b, const char *path, situ_place_role role, const char *type) {
+static situ__node *append_entry(builder *b, const char *path, situ_place_role role, const char *type) {
   situ_snapshot *s = b->s;
   if (s->count == s->capacity) {
     int64_t capacity = s->capacity ? 2 * s->capacity : 64;
@@ -79,7 +79,7 @@ static int device_number(builder *b, situ_device device) {
 static situ_status add_tensor(builder *b, const char *path, situ_place_role role, const char *dtype, situ_device device,
                               situ_shape shape, uint64_t bytes, int64_t tie) {
   int number = device_number(b, device);
-  situ__node *node = number < 0 ? NULL : add(b, path, role, dtype);
+  situ__node *node = number < 0 ? NULL : append_entry(b, path, role, dtype);
   if (!node) return situ_error();
   situ_snapshot *s = b->s;
   node->device = number;
@@ -170,7 +170,7 @@ static situ_status visit(const situ_nn_visit *at, void *payload) {
     status = add_tensor(b, at->path, role_of(at->slot), situ_dtype_name(situ_dtype_of(at->tensor)),
                         situ_device_of(at->tensor), situ_shape_of(at->tensor), storage->bytes, tie);
   } else {
-    situ__node *node = add(b, at->path, SITU_PLACE_MODULE, at->module->type->name);
+    situ__node *node = append_entry(b, at->path, SITU_PLACE_MODULE, at->module->type->name);
     if (node) node->tie = tie;
     else status = situ_error();
   }
@@ -212,7 +212,7 @@ static int64_t find(const builder *b, const char *path) {
 
 /* Opens the modules in a path, up to its last dot, and closes the others. */
 static bool open_modules(builder *b, const char *path) {
-  if (b->depth == 0 && !add(b, "", SITU_PLACE_MODULE, "")) return false;
+  if (b->depth == 0 && !append_entry(b, "", SITU_PLACE_MODULE, "")) return false;
   int depth = 1;
   for (const char *dot = path; depth < SITU__PLACE_DEPTH && (dot = strchr(dot, '.')); dot++) {
     size_t length = (size_t)(dot - path);
@@ -220,7 +220,7 @@ static bool open_modules(builder *b, const char *path) {
       close_to(b, depth);
       situ__text part = { 0 };
       situ__text_append(&part, path, length);
-      bool added = !part.failed && add(b, part.data, SITU_PLACE_MODULE, "");
+      bool added = !part.failed && append_entry(b, part.data, SITU_PLACE_MODULE, "");
       if (part.failed) situ__no_memory(b->op, length);
       situ__text_free(&part);
       if (!added) return false;
@@ -246,7 +246,7 @@ static situ_status add_entry(builder *b, const situ_place_entry *e) {
   bool module = e->role == SITU_PLACE_MODULE, root = module && !*e->path;
   if (root && b->s->count) return refuse(b, e->path, "is the root, and must come first");
   if (!root && !open_modules(b, e->path)) return situ_error();
-  if (module) return add(b, e->path, e->role, e->type) ? SITU_OK : situ_error();
+  if (module) return append_entry(b, e->path, e->role, e->type) ? SITU_OK : situ_error();
   if (find(b, e->path) >= 0) return refuse(b, e->path, "is there twice");
   int64_t tie = e->tied ? find(b, e->tied) : -1, number = b->s->count;
   if (e->tied && tie < 0) return refuse(b, e->path, "is tied to what does not come before it");

@@ -67,11 +67,11 @@ const char *situ__lint_name(const situ__part *part) { return *part->path ? part-
 /* ---- registered parts ---- */
 
 /* Returns an array with capacity for one more element, doubled if it was full. */
-static void *roomier(situ__lint *l, void *list, int64_t count, int64_t *room, size_t size) {
-  if (count < *room) return list;
-  int64_t larger = *room ? 2 * *room : 64;
+static void *grow_array(situ__lint *l, void *list, int64_t count, int64_t *capacity, size_t size) {
+  if (count < *capacity) return list;
+  int64_t larger = *capacity ? 2 * *capacity : 64;
   void *grown = situ__realloc(list, (size_t)larger * size);
-  if (grown) *room = larger;
+  if (grown) *capacity = larger;
   else situ__no_memory(l->op, (size_t)larger * size);
   return grown;
 }
@@ -83,7 +83,7 @@ const situ__part *situ__lint_known(const situ__lint *l, const void *pointer) {
 
 static situ_status gather(const situ_nn_visit *at, void *payload) {
   situ__lint *l = payload;
-  situ__part *parts = roomier(l, l->parts, l->count, &l->room, sizeof *parts);
+  situ__part *parts = grow_array(l, l->parts, l->count, &l->capacity, sizeof *parts);
   char *path = parts ? situ__strdup(at->path) : NULL;
   if (parts) l->parts = parts;
   if (!path) return situ__no_memory(l->op, strlen(at->path) + 1);
@@ -97,13 +97,13 @@ static situ_status gather(const situ_nn_visit *at, void *payload) {
 /* The storages that a move would move: those of registered tensors, their gradients, and all that follow them. Uses a
    plan of the move, which is not run. */
 static bool gather_moves(situ__lint *l) {
-  situ_move_request *wishes = situ__calloc((size_t)l->count + 1, sizeof *wishes);
+  situ_move_request *requests = situ__calloc((size_t)l->count + 1, sizeof *requests);
   int64_t tensors = 0, units = 0;
-  if (!wishes) return situ__no_memory(l->op, (size_t)l->count * sizeof *wishes), false;
+  if (!requests) return situ__no_memory(l->op, (size_t)l->count * sizeof *requests), false;
   for (int64_t i = 0; i < l->count; i++)
-    if (l->parts[i].tensor) wishes[tensors++].tensor = l->parts[i].tensor;
-  situ_move_plan *plan = situ_move_plan_new(l->op, wishes, tensors);
-  situ__free(wishes);
+    if (l->parts[i].tensor) requests[tensors++].tensor = l->parts[i].tensor;
+  situ_move_plan *plan = situ_move_plan_new(l->op, requests, tensors);
+  situ__free(requests);
   const situ_move_unit *unit = plan ? situ_move_plan_units(plan, &units) : NULL;
   bool good = plan != NULL;
   for (int64_t i = 0; i < units && good; i++) {
@@ -126,7 +126,7 @@ bool situ__lint_add(situ__lint *l, situ_lint_kind kind, situ_lint_severity sever
   if (tensor && !situ__map_put(&l->told, tensor, (void *)tensor)) return situ__no_memory(l->op, sizeof(void *)), false;
   l->ignored = l->options->ignore >> kind & 1;
   if (l->ignored) return true;
-  situ_lint_finding *list = roomier(l, l->findings, l->found, &l->findings_room, sizeof *l->findings);
+  situ_lint_finding *list = grow_array(l, l->findings, l->found, &l->findings_capacity, sizeof *l->findings);
   if (!list) return false;
   l->findings = list;
   char *copy = situ__strdup(text), *where = situ__strdup(part ? part->path : path);
@@ -160,7 +160,7 @@ bool situ__lint_fix(situ__lint *l, const char *fmt, ...) {
 
 /* ---- a run ---- */
 
-static void done(situ__lint *l) {
+static void free_lint(situ__lint *l) {
   for (int64_t i = 0; i < l->count; i++) situ__free(l->parts[i].path);
   for (int64_t i = 0; i < l->found; i++) {
     situ__free((char *)l->findings[i].path);
@@ -188,7 +188,7 @@ static situ_status look(situ__lint *l, situ_nn_module *m) {
   return good ? SITU_OK : situ_error();
 }
 
-static situ_status run(situ__lint *l, situ_nn_module *m, const situ_lint_options *options) {
+static situ_status run_lint(situ__lint *l, situ_nn_module *m, const situ_lint_options *options) {
   static const situ_lint_options none = { 0 };
   l->op = "place_lint";
   l->options = options ? options : &none;
@@ -229,7 +229,7 @@ static int64_t count_from(const situ__lint *l, situ_lint_severity least) {
 
 situ_status situ_place_lint(situ_nn_module *m, const situ_lint_options *options) {
   situ__lint l = { 0 };
-  situ_status status = run(&l, m, options);
+  situ_status status = run_lint(&l, m, options);
   situ_lint_severity least = options && options->strict ? SITU_LINT_NOTE : SITU_LINT_WARNING;
   int64_t count = count_from(&l, least);
   if (status == SITU_OK && count) {
@@ -241,17 +241,17 @@ situ_status situ_place_lint(situ_nn_module *m, const situ_lint_options *options)
                                       count == 1 ? "" : "s", text.data);
     situ__text_free(&text);
   }
-  done(&l);
+  free_lint(&l);
   return status;
 }
 
 int64_t situ_place_lint_to_string(situ_nn_module *m, const situ_lint_options *options, char *buffer, size_t size) {
   situ__lint l = { 0 };
   situ__text text = { 0 };
-  bool good = run(&l, m, options) == SITU_OK;
+  bool good = run_lint(&l, m, options) == SITU_OK;
   if (good) write_all(&l, SITU_LINT_NOTE, &text);
   if (text.failed) situ__no_memory(l.op, text.capacity);
-  done(&l);
+  free_lint(&l);
   if (good) return situ__text_give(&text, buffer, size);
   situ__text_free(&text);
   return -1;
@@ -260,7 +260,7 @@ int64_t situ_place_lint_to_string(situ_nn_module *m, const situ_lint_options *op
 int64_t situ_place_lint_print(situ_nn_module *m, const situ_lint_options *options) {
   situ__lint l = { 0 };
   situ__text text = { 0 };
-  int64_t found = run(&l, m, options) == SITU_OK ? l.found : -1;
+  int64_t found = run_lint(&l, m, options) == SITU_OK ? l.found : -1;
   write_all(&l, SITU_LINT_NOTE, &text);
   if (text.failed) {
     situ__no_memory(l.op, text.capacity);
@@ -269,6 +269,6 @@ int64_t situ_place_lint_print(situ_nn_module *m, const situ_lint_options *option
   if (found > 0) fputs(text.data, stdout);
   if (found == 0) printf("%s: nothing found\n", m->type->name);
   situ__text_free(&text);
-  done(&l);
+  free_lint(&l);
   return found;
 }

@@ -21,12 +21,12 @@ typedef struct situ__lint {
   const char *op;
   const situ_lint_options *options;
   situ__part *parts; /* modules before their parts */
-  int64_t count, room;
+  int64_t count, capacity;
   situ__map known; /* a registered module or tensor -> index of its first part, plus 1 */
   situ__map moves; /* a storage that a move of the whole module would move */
   situ__map told;  /* a tensor or module that a finding has reported already */
   situ_lint_finding *findings;
-  int64_t found, findings_room;
+  int64_t found, findings_capacity;
   bool ignored; /* the last finding was of an ignored kind */
 } situ__lint;
 

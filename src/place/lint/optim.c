@@ -16,8 +16,8 @@ typedef struct entry {
   const situ__part *part; /* the module's part with the same memory; NULL: none */
 } entry;
 
-static bool add(situ__lint *l, const entry *e, situ_lint_kind kind, situ_lint_severity severity, const char *text,
-                const char *fix) {
+static bool add_finding(situ__lint *l, const entry *e, situ_lint_kind kind, situ_lint_severity severity,
+                        const char *text, const char *fix) {
   char what[SITU__LINT_TEXT];
   return situ__lint_add(l, kind, severity, e->part, e->name, e->tensor, "%s (%s)", text,
                         situ__lint_tensor(e->tensor, what)) &&
@@ -42,14 +42,14 @@ static bool owned(situ__lint *l, const entry *e) {
   static const char again[] = "situ_optim *o = situ_optim_adamw(situ_nn_parameters(m), &options);";
   if (e->part) return true;
   if (situ_owners(e->tensor) == 1 && __atomic_load_n(&situ__lint_storage(e->tensor)->refs, __ATOMIC_RELAXED) == 1)
-    return add(l, e, SITU_LINT_ORPHAN, SITU_LINT_ERROR,
-               "only the optimiser holds it: its module was freed, or has another one now", again);
+    return add_finding(l, e, SITU_LINT_ORPHAN, SITU_LINT_ERROR,
+                       "only the optimiser holds it: its module was freed, or has another one now", again);
   if (part_named(l, e->name))
-    return add(l, e, SITU_LINT_FOREIGN, SITU_LINT_ERROR,
-               "the optimiser trains a tensor that the module had under this name before another was "
-               "registered there",
-               again);
-  return add(l, e, SITU_LINT_FOREIGN, SITU_LINT_WARNING, "the optimiser has it, and this module has not", "");
+    return add_finding(l, e, SITU_LINT_FOREIGN, SITU_LINT_ERROR,
+                       "the optimiser trains a tensor that the module had under this name before another was "
+                       "registered there",
+                       again);
+  return add_finding(l, e, SITU_LINT_FOREIGN, SITU_LINT_WARNING, "the optimiser has it, and this module has not", "");
 }
 
 static bool state(situ__lint *l, const entry *e) {
@@ -78,7 +78,8 @@ static bool once(situ__lint *l, situ__map *seen, const entry *e) {
   const situ_tensor *before = situ__map_get(seen, storage);
   char what[SITU__LINT_TEXT];
   if (before == e->tensor)
-    return add(l, e, SITU_LINT_TWICE, SITU_LINT_WARNING, "two optimisers have it: both change it at each step", "");
+    return add_finding(l, e, SITU_LINT_TWICE, SITU_LINT_WARNING, "two optimisers have it: both change it at each step",
+                       "");
   if (before && overlap(before, e->tensor)) {
     const situ__part *other = situ__lint_known(l, before);
     return situ__lint_add(l, SITU_LINT_TWICE, SITU_LINT_WARNING, e->part, e->name, e->tensor,
@@ -116,9 +117,9 @@ bool situ__lint_optims(situ__lint *l) {
       e.part = part_of(l, e.tensor);
       good = owned(l, &e) && state(l, &e) && once(l, &seen, &e);
       if (good && !situ_requires_grad(e.tensor))
-        good = add(l, &e, SITU_LINT_FROZEN, SITU_LINT_WARNING,
-                   "an optimiser has it, and it wants no gradient: it will not change",
-                   "situ_requires_grad_(parameter, true);");
+        good = add_finding(l, &e, SITU_LINT_FROZEN, SITU_LINT_WARNING,
+                           "an optimiser has it, and it wants no gradient: it will not change",
+                           "situ_requires_grad_(parameter, true);");
     }
   }
   good = good && all_trained(l, &seen);

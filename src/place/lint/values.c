@@ -104,17 +104,17 @@ static bool equal_bits(situ_tensor *a, situ_tensor *b, char *left, char *right, 
 
 /* A hash of a parameter's first elements; 0: cannot have a twin. Constant values, such as zeros and ones, are common
    initial values and do not count as twins. */
-static bool fingerprint(const situ__part *p, char *room, uint64_t *print) {
+static bool fingerprint(const situ__part *p, char *buffer, uint64_t *print) {
   *print = 0;
   if (!p->tensor || p->again || !is_parameter(p)) return true;
   const situ_tensor *t = p->tensor;
   int64_t n = situ_numel(t) < SAMPLE ? situ_numel(t) : SAMPLE;
   size_t size = situ_dtype_size(situ_dtype_of(t));
   if (n < 2 || is_meta(t) || !situ_is_contiguous(t) || unwritten(t)) return true;
-  if (!read(p->tensor, 0, n, room)) return false;
-  if (memcmp(room, room + size, (size_t)(n - 1) * size) == 0) return true;
+  if (!read(p->tensor, 0, n, buffer)) return false;
+  if (memcmp(buffer, buffer + size, (size_t)(n - 1) * size) == 0) return true;
   uint64_t hash = 0xcbf29ce484222325u; /* FNV-1a */
-  for (size_t i = 0; i < (size_t)n * size; i++) hash = (hash ^ (unsigned char)room[i]) * 0x100000001b3u;
+  for (size_t i = 0; i < (size_t)n * size; i++) hash = (hash ^ (unsigned char)buffer[i]) * 0x100000001b3u;
   *print = hash | 1;
   return true;
 }
@@ -148,12 +148,12 @@ static bool find_twins(situ__lint *l, uint64_t *print, char *left, char *right) 
 
 static bool twins(situ__lint *l) {
   uint64_t *print = situ__alloc((size_t)(l->count + 1) * sizeof *print);
-  char *room = situ__alloc(2 * CHUNK * sizeof(double));
-  bool good = print && room;
-  if (good) good = find_twins(l, print, room, room + CHUNK * sizeof(double));
+  char *buffer = situ__alloc(2 * CHUNK * sizeof(double));
+  bool good = print && buffer;
+  if (good) good = find_twins(l, print, buffer, buffer + CHUNK * sizeof(double));
   else situ__no_memory(l->op, 2 * CHUNK * sizeof(double));
   situ__free(print);
-  situ__free(room);
+  situ__free(buffer);
   return good;
 }
 

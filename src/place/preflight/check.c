@@ -177,7 +177,7 @@ static situ_nn_module *runnable(situ__preflight *p, situ_nn_module *m) {
   return p->report.finding_count > before || p->failed ? NULL : situ_nn_retain(m);
 }
 
-static void run(situ__preflight *p, situ_nn_module *m, const situ_tree *inputs, const situ_place_check_options *o) {
+static void run_dry(situ__preflight *p, situ_nn_module *m, const situ_tree *inputs, const situ_place_check_options *o) {
   situ_nn_module *clone = runnable(p, m);
   if (!clone) return;
   situ_device meant = o->device.kind ? o->device : situ_nn_home(clone);
@@ -231,7 +231,7 @@ situ_status situ_place_check(situ_nn_module *m, const situ_tree *inputs, const s
   situ__errors_apart(&own);
   const situ_device before = situ_get_default_device();
   situ_scope_begin(&scope);
-  run(&p, m, inputs, o);
+  run_dry(&p, m, inputs, o);
   SITU_IGNORE(situ_scope_end(&scope));
   SITU_IGNORE(situ_set_default_device(before));
   note_kept(&p, situ_dry_end(&p.dry));

@@ -15,7 +15,7 @@ typedef struct situ__trail {
 typedef struct situ__preflight {
   situ_dry dry; /* first member: callbacks get a pointer to it */
   situ_place_report report;
-  int64_t finding_room, edge_room, load_room;
+  int64_t finding_capacity, edge_capacity, load_capacity;
   struct situ__held {
     uint64_t now;
   } * held; /* as many as report.loads */
@@ -25,7 +25,7 @@ typedef struct situ__preflight {
     const char *op; /* static string */
     bool returned;  /* the current backward pass has copied its gradient back */
   } * trips;        /* copies of the forward, in order */
-  int64_t trip_count, trip_room;
+  int64_t trip_count, trip_capacity;
   const char *root; /* name of the module itself */
   bool counting;    /* forward has begun: launches and copies are the module's own */
   bool backward;    /* in backward */

@@ -11,7 +11,7 @@ enum { PATH = 256, SITE = 256 };
 static situ__preflight *preflight_of(situ_dry *dry) { return (situ__preflight *)dry; }
 
 /* Ensures capacity for one more element. Returns false when out of memory, and sets p->failed. */
-static bool room(situ__preflight *p, void **list, int64_t count, int64_t *capacity, size_t size) {
+static bool ensure_capacity(situ__preflight *p, void **list, int64_t count, int64_t *capacity, size_t size) {
   if (count < *capacity) return true;
   const int64_t more = *capacity ? 2 * *capacity : 16;
   void *grown = situ__realloc(*list, (size_t)more * size);
@@ -46,7 +46,7 @@ void situ__preflight_add(situ__preflight *p, const situ_place_finding *finding) 
     r->findings[i].count++;
     return;
   }
-  if (!room(p, (void **)&r->findings, r->finding_count, &p->finding_room, sizeof *r->findings)) return;
+  if (!ensure_capacity(p, (void **)&r->findings, r->finding_count, &p->finding_capacity, sizeof *r->findings)) return;
   situ_place_finding *f = &r->findings[r->finding_count++];
   *f = *finding;
   f->count = 1;
@@ -113,9 +113,9 @@ situ_place_load *situ__preflight_load(situ__preflight *p, situ_device device) {
   situ_place_report *r = &p->report;
   for (int64_t i = 0; i < r->load_count; i++)
     if (situ_device_equal(r->loads[i].device, device)) return &r->loads[i];
-  int64_t capacity = p->load_room;
-  if (!room(p, (void **)&r->loads, r->load_count, &capacity, sizeof *r->loads) ||
-      !room(p, (void **)&p->held, r->load_count, &p->load_room, sizeof *p->held))
+  int64_t capacity = p->load_capacity;
+  if (!ensure_capacity(p, (void **)&r->loads, r->load_count, &capacity, sizeof *r->loads) ||
+      !ensure_capacity(p, (void **)&p->held, r->load_count, &p->load_capacity, sizeof *p->held))
     return NULL;
   p->held[r->load_count].now = 0;
   r->loads[r->load_count] = (situ_place_load){ .device = device };
@@ -146,7 +146,7 @@ static void launched(situ_dry *dry, const char *op, situ_device device, const si
   }
 }
 
-static void made(situ_dry *dry, situ_storage *storage) {
+static void note_storage(situ_dry *dry, situ_storage *storage) {
   situ__preflight *p = preflight_of(dry);
   situ_place_load *load = situ__preflight_load(p, storage->device);
   situ__trail *trail = situ__alloc(sizeof *trail);
@@ -203,7 +203,7 @@ static const situ_place_edge *way_there(situ__preflight *p, const situ_dry_copy 
 }
 
 static void note_trip(situ__preflight *p, const situ_dry_copy *c, int64_t edge) {
-  if (!room(p, (void **)&p->trips, p->trip_count, &p->trip_room, sizeof *p->trips)) return;
+  if (!ensure_capacity(p, (void **)&p->trips, p->trip_count, &p->trip_capacity, sizeof *p->trips)) return;
   p->trips[p->trip_count++] = (struct situ__trip){ .edge = edge, .bytes = c->bytes, .op = c->op };
 }
 
@@ -223,7 +223,7 @@ static int64_t edge_like(const situ_place_report *r, const situ_place_edge *edge
   return -1;
 }
 
-static void copy(situ_dry *dry, const situ_dry_copy *c) {
+static void note_copy(situ_dry *dry, const situ_dry_copy *c) {
   situ__preflight *p = preflight_of(dry);
   situ_place_report *r = &p->report;
   char module[PATH], site[SITE], backward[64];
@@ -250,7 +250,7 @@ static void copy(situ_dry *dry, const situ_dry_copy *c) {
     return;
   }
   char *from = situ__strdup(edge.from), *to = situ__strdup(edge.to); /* `there` becomes invalid when the list grows */
-  if (!from || !to || !room(p, (void **)&r->edges, r->edge_count, &p->edge_room, sizeof *r->edges)) {
+  if (!from || !to || !ensure_capacity(p, (void **)&r->edges, r->edge_count, &p->edge_capacity, sizeof *r->edges)) {
     situ__free(from);
     situ__free(to);
     p->failed = true;
@@ -268,9 +268,9 @@ static void copy(situ_dry *dry, const situ_dry_copy *c) {
 
 void situ__preflight_watch(situ__preflight *p) {
   p->dry.found = found;
-  p->dry.copied = copy;
+  p->dry.copied = note_copy;
   p->dry.launched = launched;
-  p->dry.made = made;
+  p->dry.made = note_storage;
   p->dry.freed = freed;
 }
 
