@@ -109,7 +109,7 @@
 #define STORE(dtype, v) STORE_(TNAME, dtype)(v)
 
 /* i / size, for i >= 0. A 64-bit division takes about a hundred instructions on a GPU; operands that fit into 31 bits
-   are multiplied by the size's magic number (lower/walk.c) instead. */
+   are multiplied by the size's magic number (backend/lower/walk.c) instead. */
 NOINLINE I64 long_quotient(I64 i, I64 size) { return i / size; }
 DEVICE I64 quotient(I64 i, I64 size, I64 magic) {
   if (magic == 0 || i >> 31) return long_quotient(i, size);
