@@ -17,8 +17,8 @@
 
 #if defined(__GNUC__) || defined(__clang__)
 #define SITU_API __attribute__((visibility("default")))
-/** The result must be looked at: dropping it is a compiler warning. Statuses have it, and every op
-    that leaves its operands as they are: `situ_to(x, device);` alone does nothing. */
+/** Ignoring the result is a compiler warning. Marks statuses, and every op that is not in place: `situ_to(x, device);`
+    alone does nothing. */
 #define SITU_CHECKED __attribute__((warn_unused_result))
 #define SITU_PRINTF(fmt, args) __attribute__((format(printf, fmt, args)))
 #define SITU_COLD __attribute__((cold))
@@ -29,7 +29,7 @@
 #define SITU_COLD
 #endif
 
-/** Say that a checked result is left unread on purpose: `SITU_IGNORE(situ_scope_end(&s));` */
+/** Ignores a checked result on purpose: `SITU_IGNORE(situ_scope_end(&s));` */
 #define SITU_IGNORE(call) \
   do {                    \
     if (call) {}          \
@@ -40,11 +40,11 @@
 #define SITU_VERSION_PATCH 0
 #define SITU_VERSION_STRING "0.1.0"
 
-/** The most dimensions that a tensor can have. */
+/** Maximum number of dimensions of a tensor. */
 #define SITU_MAX_DIMS 8
 
 SITU_BEGIN
-/** The version of the library that is running, as "0.1.0". Static text. */
+/** The version of the library at run time, as "0.1.0". Static text. */
 SITU_API const char *situ_version(void);
 SITU_END
 

@@ -1,5 +1,5 @@
-/* Data: sets of samples, a loader that batches and shuffles them on threads, CSV and IDX files.
-   Threads: a loader that another thread is in is refused; what it gave lives until the next call (docs/threads.md).
+/* Data: datasets, a data loader that batches and shuffles on worker threads, CSV and IDX files.
+   Threads: a loader that another thread is using is refused; a batch lives until the next call (docs/threads.md).
    SPDX-License-Identifier: MIT */
 #ifndef SITU_DATA_H
 #define SITU_DATA_H
@@ -14,45 +14,43 @@ SITU_BEGIN
 
 typedef struct situ_dataset situ_dataset;
 
-/** What a kind of data set can do. To make one's own: a struct that begins with situ_dataset, and
-    one of these. */
+/** The methods of a kind of dataset. A custom dataset is a struct that begins with situ_dataset, and one of these. */
 typedef struct situ_dataset_type {
   const char *name;
   size_t size; /**< sizeof the whole struct */
-  /** How many samples there are; the same at every call. */
+  /** Number of samples; the same at every call. */
   int64_t (*length)(situ_dataset *self);
-  /** The index-th sample, a tree of tensors, which the caller frees; NULL on error. A loader's
-      threads call it at the same time, each inside a scope of its own in which no gradient is
-      recorded. What it draws should depend on the index alone: situ_generator_seeded(index). */
+  /** The index-th sample, a tree of tensors, which the caller frees; NULL on error. Worker threads call it
+      concurrently, each inside its own no_grad scope. Random numbers should depend on the index alone:
+      situ_generator_seeded(index). */
   situ_tree *(*get)(situ_dataset *self, int64_t index);
-  /** A whole batch, already stacked. NULL: get is called for each sample, and they are stacked. */
+  /** A whole batch, already stacked; NULL: get is called for each sample, and the samples are stacked. */
   situ_tree *(*get_batch)(situ_dataset *self, const int64_t *indices, int64_t count);
-  /** Frees what the fields own, not the struct; may be NULL. */
+  /** Frees the resources of the fields, not the struct; may be NULL. */
   void (*release)(situ_dataset *self);
 } situ_dataset_type;
 
 struct situ_dataset {
-  uint32_t head; /**< says that it is a live data set: situ_dataset_alloc sets it */
+  uint32_t head; /**< marks a live dataset: situ_dataset_alloc sets it */
   const situ_dataset_type *type;
 };
 
-/** A cleared struct of type->size bytes with its type set; NULL on error. */
+/** A zeroed struct of type->size bytes with its type set; NULL on error. */
 SITU_API situ_dataset *situ_dataset_alloc(const situ_dataset_type *type);
 /** Calls release and frees the struct. NULL is fine. */
 SITU_API void situ_dataset_free(situ_dataset *dataset);
-/** -1 after recording an error: for NULL, and for a data set that has fewer than 0 samples. */
+/** Number of samples; -1 after recording an error: for NULL, and for a dataset whose length is negative. */
 SITU_API int64_t situ_dataset_length(situ_dataset *dataset);
-/** The index-th sample; the caller frees it. An index outside the set is SITU_E_INDEX. */
+/** The index-th sample; the caller frees it. An index out of range is SITU_E_INDEX. */
 SITU_API situ_tree *situ_dataset_get(situ_dataset *dataset, int64_t index);
 
-/** torch.utils.data.TensorDataset: sample i has row i of every tensor, in a tree of the same form.
-    All must have the same first dimension. The tree is taken over, and freed if the call fails. */
+/** torch.utils.data.TensorDataset: sample i has row i of every tensor, in a tree of the same structure. All must have the
+    same first dimension. Takes ownership of the tree, also when the call fails. */
 SITU_API situ_dataset *situ_tensor_dataset(situ_tree *tensors);
-/** torch.utils.data.Subset: the listed samples (the list is copied) of a set, which must outlive
-    it. */
+/** torch.utils.data.Subset: the listed samples (the list is copied) of a dataset, which must outlive it. */
 SITU_API situ_dataset *situ_subset(situ_dataset *dataset, const int64_t *indices, int64_t count);
-/** torch.utils.data.random_split into two: *first gets `count` samples in a random order, *second
-    the rest. NULL generator: the default one. */
+/** torch.utils.data.random_split into two: *first gets `count` samples in a random order, *second the rest. NULL generator:
+    the default one. */
 SITU_API SITU_CHECKED situ_status situ_random_split(situ_dataset *dataset, int64_t count, situ_generator *generator,
                                                     situ_dataset **first, situ_dataset **second);
 
@@ -64,36 +62,36 @@ typedef struct situ_data_loader_options {
   int64_t batch_size;        /**< 0: 1 */
   bool shuffle;              /**< a new order each epoch, drawn from generator */
   bool drop_last;            /**< leave out a last batch that is not full */
-  int num_workers;           /**< threads that make batches ahead; 0: the caller's makes them */
-  int prefetch;              /**< batches that each worker makes ahead; 0: 2 */
+  int num_workers;           /**< threads that prepare batches; 0: the caller's thread does */
+  int prefetch;              /**< batches that each worker prepares ahead (torch's prefetch_factor); 0: 2 */
   situ_generator *generator; /**< must outlive the loader; NULL: the default one */
-  situ_device device;        /**< where batches are put; {0}: where their samples are */
-  /** Makes a batch of samples, in a worker; NULL: situ_default_collate. */
+  situ_device device;        /**< device of the batches; {0}: that of their samples */
+  /** Makes a batch of samples, on a worker thread; NULL: situ_default_collate. */
   situ_tree *(*collate)(situ_tree *const *samples, int64_t count, void *payload);
-  void *payload; /**< collate's */
+  void *payload; /**< passed to collate */
 } situ_data_loader_options;
 
 /** torch.utils.data.DataLoader. The batches and their order are the same for any number of workers.
-    The data set must outlive the loader. */
+    The dataset must outlive the loader. NULL on error. */
 SITU_API situ_data_loader *situ_data_loader_new(situ_dataset *dataset, const situ_data_loader_options *options);
-/** Stops the workers and frees; also in the middle of an epoch. NULL is fine. */
+/** Stops the workers and frees the loader; also in the middle of an epoch. NULL is fine. */
 SITU_API void situ_data_loader_free(situ_data_loader *loader);
-/** Batches in an epoch. */
+/** Number of batches per epoch. */
 SITU_API int64_t situ_data_loader_length(const situ_data_loader *loader);
 
-/** The next batch, which the loader owns: it lives until the next call. NULL at the end of an epoch
-    (the next call begins another) and on error, which situ_error() tells apart:
+/** The next batch, owned by the loader: it lives until the next call. NULL at the end of an epoch (the next call begins
+    another) and on error; situ_error() tells them apart:
 
       const situ_tree *batch;
       while ((batch = situ_data_loader_next(loader)))
         step(situ_tree_tensor_at(batch, 0), situ_tree_tensor_at(batch, 1));
       if (situ_error()) return 1;
 
-    An error of a worker arrives here in the place of its batch, and ends the epoch. */
+    A worker's error is returned here in place of its batch, and ends the epoch. */
 SITU_API const situ_tree *situ_data_loader_next(situ_data_loader *loader);
 
-/** torch.utils.data.default_collate: a tree of the samples' form, with their tensors stacked along
-    a new first dimension. All must have the same form and shapes. */
+/** torch.utils.data.default_collate: a tree of the samples' structure, with their tensors stacked along a new first
+    dimension. All must have the same structure and shapes. The caller frees the tree. */
 SITU_API situ_tree *situ_default_collate(situ_tree *const *samples, int64_t count);
 
 /* ---- files -------------------------------------------------------------------------------- */
@@ -101,16 +99,14 @@ SITU_API situ_tree *situ_default_collate(situ_tree *const *samples, int64_t coun
 typedef struct situ_csv_options {
   char delimiter;   /**< 0: ',' */
   int skip_lines;   /**< lines before the first row: 1 if there is a header */
-  situ_dtype dtype; /**< default f32; an integer dtype takes whole numbers that it can hold */
+  situ_dtype dtype; /**< default f32; an integer dtype accepts whole numbers in its range */
   situ_device device;
 } situ_csv_options;
-/** Reads numbers, a row a line, into a 2-D tensor. Every row must have as many fields as the first;
-    an empty field, a text or a number that dtype cannot hold is SITU_E_FORMAT with its line and
-    column. */
+/** Reads numbers, one row per line, into a 2-D tensor. Every row must have as many fields as the first; an empty field,
+    text or a number out of the dtype's range is SITU_E_FORMAT with its line and column. */
 SITU_API situ_tensor *situ_csv_load(const char *path, const situ_csv_options *options);
 
-/** Reads an IDX file (MNIST's "train-images-idx3-ubyte", unpacked): a tensor of the file's own
-    dtype and shape. */
+/** Reads an IDX file (MNIST's "train-images-idx3-ubyte", unpacked): a tensor of the file's dtype and shape. */
 SITU_API situ_tensor *situ_idx_load(const char *path, situ_device device);
 
 SITU_END

@@ -1,5 +1,5 @@
-/* Devices: what they are called, which are there, why one is not.
-   Threads: all of it may be called at once; the default device is the thread's own (docs/threads.md).
+/* Devices: names, availability, memory, the default device.
+   Threads: all functions may be called concurrently; the default device is per thread (docs/threads.md).
    SPDX-License-Identifier: MIT */
 #ifndef SITU_DEVICE_H
 #define SITU_DEVICE_H
@@ -10,16 +10,16 @@ SITU_BEGIN
 
 /** Kinds of device. */
 typedef enum situ_device_kind {
-  SITU_DEVICE_DEFAULT = 0, /**< not stated: the thread's default device */
-  SITU_CPU,                /**< the host: its memory is ordinary memory */
-  SITU_META,               /**< no memory, no arithmetic: shapes and dtypes only */
-  SITU_SIM,                /**< a simulated device with a memory and a queue of its own */
+  SITU_DEVICE_DEFAULT = 0, /**< unspecified: the thread's default device */
+  SITU_CPU,                /**< the host */
+  SITU_META,               /**< no memory, no computation: shapes and dtypes only */
+  SITU_SIM,                /**< a simulated device with its own memory and queue (sys/sim.h) */
   SITU_OPENCL,
   SITU_CUDA,
   SITU_DEVICE_KINDS
 } situ_device_kind;
 
-/** A device, by value. `{0}` means "not stated". Compare with situ_device_equal(). */
+/** A device, by value. `{0}` means unspecified. Compare with situ_device_equal(). */
 typedef struct situ_device {
   uint16_t kind; /**< a situ_device_kind; SITU_DEVICE_KINDS: a name that was refused */
   uint16_t index;
@@ -27,45 +27,49 @@ typedef struct situ_device {
 
 #define SITU_DEVICE_NAME_MAX 16
 
-/** Reads "cpu", "meta", "sim:1", "cuda:0" ("cuda" alone is "cuda:0"). Strict: anything else, or an
-    index that no such device has, is SITU_E_ARG with a suggestion, and *out is left alone. */
+/** Parses "cpu", "meta", "sim:1", "cuda:0" ("cuda" alone is "cuda:0"). Anything else, or an index that no such device
+    has, is SITU_E_ARG with a suggestion, and *out is unchanged. */
 SITU_API SITU_CHECKED situ_status situ_device_parse(const char *name, situ_device *out);
-/** The same as a value; a refused name gives a device that every call refuses. */
+/** situ_device_parse that returns the device; a refused name gives a device that every call refuses. */
 SITU_API situ_device situ_dev(const char *name);
+/** Whether kind and index are equal. */
 SITU_API bool situ_device_equal(situ_device a, situ_device b);
 /** Writes the name, e.g. "sim:1", into buffer and returns buffer; "" for a NULL buffer, after recording an error. */
 SITU_API const char *situ_device_name(situ_device device, char buffer[SITU_DEVICE_NAME_MAX]);
 
-/** How many devices of a kind ("cpu", "sim", "cuda") there are; 0 for an unknown kind. */
+/** Number of devices of a kind ("cpu", "sim", "cuda"); 0 for an unknown kind. */
 SITU_API int situ_device_count(const char *kind);
+/** Whether the device exists; {0}: the default device. */
 SITU_API bool situ_device_is_available(situ_device device);
+/** Whether there is a CUDA device (torch.cuda.is_available). */
 SITU_API bool situ_cuda_is_available(void);
-/** In one line, why a kind of device ("opencl") is there or not: "2 devices", "libcuda.so.1: cannot open ...".
-    Of one device ("opencl:0"): "it is there", or why it was lost. Static text, never NULL. */
+/** One line on why a kind of device ("opencl") is available or not: "2 devices", "libcuda.so.1: cannot open ...". For one
+    device ("opencl:0"): "it is there", or why it was lost. Static text, never NULL. */
 SITU_API const char *situ_device_status(const char *kind);
 
 typedef struct situ_device_properties {
   char name[128];         /**< of the hardware */
   char driver[64];        /**< driver and its version; "" for the host */
-  uint64_t memory_total;  /**< bytes; the budget, or the limit that was set, where there is one */
+  uint64_t memory_total;  /**< bytes; the budget or the memory limit, if one is set */
   uint64_t memory_used;   /**< bytes held by live storages */
-  uint64_t memory_cached; /**< bytes kept by the caching allocator for reuse */
-  uint32_t dtypes;        /**< bit 1 << situ_dtype: what this device computes with */
+  uint64_t memory_cached; /**< free bytes that the caching allocator keeps for reuse */
+  uint32_t dtypes;        /**< bits 1 << situ_dtype: dtypes that this device computes with */
   uint64_t
-      memory_reserved; /**< bytes taken from the device: used and cached ones, and what rounding up to blocks adds: at
+      memory_reserved; /**< bytes allocated from the device: used, cached, and the rounding up to blocks, which adds at
                                  most an eighth from 512 bytes on, 1 MiB from 16 MiB on */
 } situ_device_properties;
+/** Fills *out. */
 SITU_API SITU_CHECKED situ_status situ_device_info(situ_device device, situ_device_properties *out);
 
-/** The default device of this thread: where a tensor is made that states none. The innermost scope's, else the one that
-    was set, else cpu. */
+/** The default device of this thread, for tensors made without a device: that of the innermost situ_default_device_begin,
+    else the one set by situ_set_default_device, else cpu. */
 SITU_API situ_device situ_get_default_device(void);
-/** Sets the default of this thread until the next call, or until the scope that it is called in ends (of a default
-    device or a policy); {0} takes it back to cpu. */
+/** Sets the default device of this thread (torch.set_default_device) until the next call, or until the enclosing
+    situ_default_device_begin or situ_policy_begin ends; {0} resets it to cpu. */
 SITU_API SITU_CHECKED situ_status situ_set_default_device(situ_device device);
 
-/** What a thread has set for a while (a default device, a policy, autocast), as it was before. On the caller's stack
-    between begin and end; its fields belong to the library. */
+/** The saved value of a thread's setting (default device, policy, autocast). On the caller's stack between begin and end;
+    its fields are private. */
 typedef struct situ_setting {
   situ_device device;
   uint8_t policy[4];
@@ -74,37 +78,39 @@ typedef struct situ_setting {
   void *autocast_at;
 } situ_setting;
 
-/** Until the end, `device` is this thread's default: with torch.device(...). Nests. What is still open when a tensor
-    scope or a module's call ends that it was begun in, ends with it. On error nothing was begun. */
+/** Makes `device` this thread's default until the end: with torch.device(...). Nests. Ends at the latest with the tensor
+    scope or the module's call that it was begun in. On error nothing was begun. */
 SITU_API SITU_CHECKED situ_status situ_default_device_begin(situ_setting *before, situ_device device);
-/** As it was before, and so is all that was begun since and forgotten. */
+/** Restores the default device from before, and ends settings that were begun since and not ended. */
 SITU_API void situ_default_device_end(situ_setting *before);
 
-/** Waits until everything queued on the device is done; reports what failed there since. */
+/** Waits until all work queued on the device is done; returns the first error of that work. */
 SITU_API SITU_CHECKED situ_status situ_synchronize(situ_device device);
-/** Gives cached, unused memory back to the device; of the cpu also what is held back of freed handles, which are
-    then no longer told from live ones. Seldom needed: by itself the cache keeps so little that memory_reserved is at most
-    1.5 times the most bytes that storages had of late, and 64 MiB. */
+/** Frees cached, unused memory to the device (torch.cuda.empty_cache); on the cpu also the quarantine of freed handles,
+    after which their use is no longer detected. Seldom needed: the cache bounds itself so that memory_reserved is at
+    most 1.5 times the recent peak of memory_used, plus 64 MiB. */
 SITU_API SITU_CHECKED situ_status situ_empty_cache(situ_device device);
-/** Limits memory_reserved of a device to so many bytes (0: no limit, as at first), for all threads. What is cached is given
-    back as far as that takes; storages stay. What would exceed it is SITU_E_NOMEM then. */
+/** Limits memory_reserved of a device, in bytes (0: no limit, the default), for all threads. Frees cached memory as far as
+    necessary; storages stay. Allocations beyond the limit are SITU_E_NOMEM. */
 SITU_API SITU_CHECKED situ_status situ_set_memory_limit(situ_device device, int64_t bytes);
 
-/** Threads that cpu work is spread over, the caller's included. Results do not depend on it. */
+/** Sets the number of threads for cpu work, the caller's included. Results do not depend on it. */
 SITU_API SITU_CHECKED situ_status situ_set_num_threads(int count);
+/** The number of threads for cpu work. */
 SITU_API int situ_get_num_threads(void);
 
-/** How products of two f32 matrices may be computed (matmul and its relatives, linear, convolution), where a device has
-    units for it that are faster than those for f32. Sums are in f32 always. */
+/** Precision of f32 matrix products (matmul and its relatives, linear, convolution) on devices with faster units for it,
+    such as tensor cores. Sums are always in f32. */
 typedef enum situ_matmul_precision {
-  SITU_PRECISION_HIGHEST = 0, /**< in f32 */
-  SITU_PRECISION_HIGH,        /**< cuda: of TF32, factors rounded to 10 bits of fraction */
-  SITU_PRECISION_MEDIUM       /**< cuda: of BF16, factors rounded to 7 bits of fraction */
+  SITU_PRECISION_HIGHEST = 0, /**< f32 */
+  SITU_PRECISION_HIGH,        /**< cuda: TF32, factors rounded to 10 bits of mantissa */
+  SITU_PRECISION_MEDIUM       /**< cuda: BF16, factors rounded to 7 bits of mantissa */
 } situ_matmul_precision;
 
-/** torch.set_float32_matmul_precision: for all threads, from the next product on. HIGHEST until it is called; devices other
-    than cuda compute in f32 whatever is set, and so does cuda where cuBLASLt is absent. */
+/** torch.set_float32_matmul_precision: for all threads, from the next product on. The default is HIGHEST; devices other
+    than cuda always compute in f32, and so does cuda without cuBLASLt. */
 SITU_API SITU_CHECKED situ_status situ_set_float32_matmul_precision(situ_matmul_precision precision);
+/** The precision that was set. */
 SITU_API situ_matmul_precision situ_get_float32_matmul_precision(void);
 
 SITU_END

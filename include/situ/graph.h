@@ -1,5 +1,5 @@
-/* Graphs: a stretch of work that is recorded while it runs, and run again by one call.
-   Threads: recording is the thread's own; a graph that another thread replays is refused (docs/threads.md).
+/* Graphs: work captured while it runs, and replayed by one call.
+   Threads: capture is per thread; a graph that another thread is replaying is refused (docs/threads.md).
    SPDX-License-Identifier: MIT */
 #ifndef SITU_GRAPH_H
 #define SITU_GRAPH_H
@@ -8,28 +8,28 @@
 
 SITU_BEGIN
 
-/** What a thread asked of one device between situ_graph_capture_begin and situ_graph_capture_end: which functions of which
-    memory, in which order (torch.cuda.CUDAGraph; here on every device). A replay spends nothing on checks, on gradients'
-    records, on allocation; on CUDA the whole is one launch.
+/** The work that a thread launched on one device between situ_graph_capture_begin and situ_graph_capture_end: kernels,
+    their memory, their order (torch.cuda.CUDAGraph; here on every device). A replay skips checks, recording for backward
+    and allocation; on CUDA it is a single launch.
 
-    A graph works on the memory that it was recorded with, and keeps it: inputs are written into the tensors that were
-    inputs then (situ_copy_), results are read from those that were results. A tensor that moved to another device or
-    other memory since is an error of the replay. Used by one thread at a time. */
+    A graph uses the memory that it was captured with, and keeps it alive: write new inputs into the tensors that were
+    inputs then (situ_copy_), read results from those that were results. If one of its tensors has moved to another
+    device or other memory since, the replay fails. Used by one thread at a time. */
 typedef struct situ_graph situ_graph;
 
-/** From now on what this thread asks of `device` runs as always and is recorded too. Until the end these are errors
-    (SITU_E_STATE), as a replay could not repeat them: work on another device, copies between devices and reads of values by
-    the host, moves and casts of modules, random numbers (dropout in training), steps of an optimiser (its step count and
-    learning rate are the host's). The backward pass is none. */
+/** Starts capture: work of this thread on `device` runs as always and is captured too. Until the end these are errors
+    (SITU_E_STATE), because a replay could not repeat them: work on another device, copies between devices, reads of
+    values by the host, moves and casts of modules, random numbers (dropout in training), steps of an optimiser (its step
+    count and learning rate are host values). A backward pass can be captured. */
 SITU_API SITU_CHECKED situ_status situ_graph_capture_begin(situ_device device);
-/** Ends the recording of this thread. The graph is the caller's: situ_graph_free. NULL: an error happened since the
-    beginning, nothing was asked of the device (SITU_E_STATE), or it could not make a graph of it; nothing is kept then. */
+/** Ends capture. The caller frees the graph: situ_graph_free. NULL if an error happened since the begin, if no work was
+    launched (SITU_E_STATE), or if the device could not make the graph; nothing is kept then. */
 SITU_API situ_graph *situ_graph_capture_end(void);
-/** Queues all of it again; what it writes counts as written. On error nothing was queued, unless the device itself failed. */
+/** Queues the captured work again; its outputs count as written. On error nothing was queued, unless the device failed. */
 SITU_API SITU_CHECKED situ_status situ_graph_replay(situ_graph *graph);
-/** How many pieces of work it has; 0 for NULL. */
+/** Number of launches in it; 0 for NULL. */
 SITU_API size_t situ_graph_length(const situ_graph *graph);
-/** Lets go of its memory. What is queued is done first. NULL is fine. */
+/** Frees the graph after its queued work is done. NULL is fine. */
 SITU_API void situ_graph_free(situ_graph *graph);
 
 SITU_END

@@ -1,7 +1,9 @@
-/* Operations on tensors, a family a header. Conventions of all of them:
-   - the result belongs to the innermost open scope; NULL on error, NULL if any operand is NULL;
-   - operands must be on one device; nothing is copied between devices to make a call work;
-   - a dimension may be negative: it counts from the end; zero options are PyTorch's defaults;
+/* Operations on tensors, one family per header. Conventions of all of them:
+   - the result belongs to the innermost open scope; NULL on error, and NULL if any operand is NULL;
+   - operands must be on one device: no op copies between devices to make a call work, unless a policy allows it
+     (policy.h);
+   - a dimension may be negative: it counts from the end;
+   - a zero field of an options struct is PyTorch's default; a positional number is taken as it is given;
    - a name that ends in `_` writes into its first operand and returns it.
    Threads: tensors may be read by several; writes in place are the caller's to lock (docs/threads.md).
    SPDX-License-Identifier: MIT */

@@ -7,81 +7,141 @@
 
 SITU_BEGIN
 
-/* Shapes broadcast and dtypes promote as in torch. `_scalar` takes a host number, which is no tensor and has no
-   device: a whole number keeps an integer tensor's dtype, any other makes it f32. */
-SITU_API SITU_CHECKED situ_tensor *situ_add(situ_tensor *a, situ_tensor *b);
-SITU_API SITU_CHECKED situ_tensor *situ_sub(situ_tensor *a, situ_tensor *b);
-SITU_API SITU_CHECKED situ_tensor *situ_mul(situ_tensor *a, situ_tensor *b);
-SITU_API SITU_CHECKED situ_tensor *situ_div(situ_tensor *a, situ_tensor *b);
-SITU_API SITU_CHECKED situ_tensor *situ_pow(situ_tensor *a, situ_tensor *b);
-SITU_API SITU_CHECKED situ_tensor *situ_fmod(situ_tensor *a, situ_tensor *b);
-SITU_API SITU_CHECKED situ_tensor *situ_remainder(situ_tensor *a, situ_tensor *b);
-SITU_API SITU_CHECKED situ_tensor *situ_maximum(situ_tensor *a, situ_tensor *b);
-SITU_API SITU_CHECKED situ_tensor *situ_minimum(situ_tensor *a, situ_tensor *b);
-SITU_API SITU_CHECKED situ_tensor *situ_eq(situ_tensor *a, situ_tensor *b);
-SITU_API SITU_CHECKED situ_tensor *situ_ne(situ_tensor *a, situ_tensor *b);
-SITU_API SITU_CHECKED situ_tensor *situ_lt(situ_tensor *a, situ_tensor *b);
-SITU_API SITU_CHECKED situ_tensor *situ_le(situ_tensor *a, situ_tensor *b);
-SITU_API SITU_CHECKED situ_tensor *situ_gt(situ_tensor *a, situ_tensor *b);
-SITU_API SITU_CHECKED situ_tensor *situ_ge(situ_tensor *a, situ_tensor *b);
-SITU_API SITU_CHECKED situ_tensor *situ_logical_and(situ_tensor *a, situ_tensor *b);
-SITU_API SITU_CHECKED situ_tensor *situ_logical_or(situ_tensor *a, situ_tensor *b);
-SITU_API SITU_CHECKED situ_tensor *situ_logical_xor(situ_tensor *a, situ_tensor *b);
-SITU_API SITU_CHECKED situ_tensor *situ_bitwise_and(situ_tensor *a, situ_tensor *b);
-SITU_API SITU_CHECKED situ_tensor *situ_bitwise_or(situ_tensor *a, situ_tensor *b);
-SITU_API SITU_CHECKED situ_tensor *situ_bitwise_xor(situ_tensor *a, situ_tensor *b);
+/* Shapes broadcast and dtypes promote as in torch; shapes that do not broadcast are SITU_E_SHAPE. `_scalar` takes a host
+   number, which has no device: a whole number keeps an integer tensor's dtype, any other makes it f32. */
 
-SITU_API SITU_CHECKED situ_tensor *situ_add_scalar(situ_tensor *a, double b);
-SITU_API SITU_CHECKED situ_tensor *situ_sub_scalar(situ_tensor *a, double b);
-SITU_API SITU_CHECKED situ_tensor *situ_rsub_scalar(situ_tensor *a, double b);
-SITU_API SITU_CHECKED situ_tensor *situ_mul_scalar(situ_tensor *a, double b);
-SITU_API SITU_CHECKED situ_tensor *situ_div_scalar(situ_tensor *a, double b);
-SITU_API SITU_CHECKED situ_tensor *situ_pow_scalar(situ_tensor *a, double b);
-SITU_API SITU_CHECKED situ_tensor *situ_fmod_scalar(situ_tensor *a, double b);
-SITU_API SITU_CHECKED situ_tensor *situ_remainder_scalar(situ_tensor *a, double b);
-SITU_API SITU_CHECKED situ_tensor *situ_eq_scalar(situ_tensor *a, double b);
-SITU_API SITU_CHECKED situ_tensor *situ_ne_scalar(situ_tensor *a, double b);
-SITU_API SITU_CHECKED situ_tensor *situ_lt_scalar(situ_tensor *a, double b);
-SITU_API SITU_CHECKED situ_tensor *situ_le_scalar(situ_tensor *a, double b);
-SITU_API SITU_CHECKED situ_tensor *situ_gt_scalar(situ_tensor *a, double b);
-SITU_API SITU_CHECKED situ_tensor *situ_ge_scalar(situ_tensor *a, double b);
-/** base ** exponent. */
+/** input + other. bool + bool is a logical or. */
+SITU_API SITU_CHECKED situ_tensor *situ_add(situ_tensor *input, situ_tensor *other);
+/** input - other; two bool tensors are SITU_E_DTYPE. */
+SITU_API SITU_CHECKED situ_tensor *situ_sub(situ_tensor *input, situ_tensor *other);
+/** input * other. */
+SITU_API SITU_CHECKED situ_tensor *situ_mul(situ_tensor *input, situ_tensor *other);
+/** input / other; integer and bool dtypes give f32. situ_div_mode rounds. */
+SITU_API SITU_CHECKED situ_tensor *situ_div(situ_tensor *input, situ_tensor *other);
+/** input ** exponent; two bool tensors are SITU_E_DTYPE. */
+SITU_API SITU_CHECKED situ_tensor *situ_pow(situ_tensor *input, situ_tensor *exponent);
+/** Remainder of input / other, with input's sign (C's fmod); two bool tensors are SITU_E_DTYPE. */
+SITU_API SITU_CHECKED situ_tensor *situ_fmod(situ_tensor *input, situ_tensor *other);
+/** Remainder of input / other, with other's sign (Python's %); two bool tensors are SITU_E_DTYPE. */
+SITU_API SITU_CHECKED situ_tensor *situ_remainder(situ_tensor *input, situ_tensor *other);
+/** The larger element; NaN if either is NaN. Equal elements share the gradient. */
+SITU_API SITU_CHECKED situ_tensor *situ_maximum(situ_tensor *input, situ_tensor *other);
+/** The smaller element; NaN if either is NaN. Equal elements share the gradient. */
+SITU_API SITU_CHECKED situ_tensor *situ_minimum(situ_tensor *input, situ_tensor *other);
+/** input == other, as bool. */
+SITU_API SITU_CHECKED situ_tensor *situ_eq(situ_tensor *input, situ_tensor *other);
+/** input != other, as bool. */
+SITU_API SITU_CHECKED situ_tensor *situ_ne(situ_tensor *input, situ_tensor *other);
+/** input < other, as bool. */
+SITU_API SITU_CHECKED situ_tensor *situ_lt(situ_tensor *input, situ_tensor *other);
+/** input <= other, as bool. */
+SITU_API SITU_CHECKED situ_tensor *situ_le(situ_tensor *input, situ_tensor *other);
+/** input > other, as bool. */
+SITU_API SITU_CHECKED situ_tensor *situ_gt(situ_tensor *input, situ_tensor *other);
+/** input >= other, as bool. */
+SITU_API SITU_CHECKED situ_tensor *situ_ge(situ_tensor *input, situ_tensor *other);
+/** Both are not 0, as bool. */
+SITU_API SITU_CHECKED situ_tensor *situ_logical_and(situ_tensor *input, situ_tensor *other);
+/** At least one is not 0, as bool. */
+SITU_API SITU_CHECKED situ_tensor *situ_logical_or(situ_tensor *input, situ_tensor *other);
+/** Exactly one is not 0, as bool. */
+SITU_API SITU_CHECKED situ_tensor *situ_logical_xor(situ_tensor *input, situ_tensor *other);
+/** input & other; integer dtypes and bool. */
+SITU_API SITU_CHECKED situ_tensor *situ_bitwise_and(situ_tensor *input, situ_tensor *other);
+/** input | other; integer dtypes and bool. */
+SITU_API SITU_CHECKED situ_tensor *situ_bitwise_or(situ_tensor *input, situ_tensor *other);
+/** input ^ other; integer dtypes and bool. */
+SITU_API SITU_CHECKED situ_tensor *situ_bitwise_xor(situ_tensor *input, situ_tensor *other);
+
+/** input + other. */
+SITU_API SITU_CHECKED situ_tensor *situ_add_scalar(situ_tensor *input, double other);
+/** input - other; bool is SITU_E_DTYPE. */
+SITU_API SITU_CHECKED situ_tensor *situ_sub_scalar(situ_tensor *input, double other);
+/** other - input; bool is SITU_E_DTYPE. */
+SITU_API SITU_CHECKED situ_tensor *situ_rsub_scalar(situ_tensor *input, double other);
+/** input * other. */
+SITU_API SITU_CHECKED situ_tensor *situ_mul_scalar(situ_tensor *input, double other);
+/** input / other; integer and bool dtypes give f32. */
+SITU_API SITU_CHECKED situ_tensor *situ_div_scalar(situ_tensor *input, double other);
+/** input ** exponent; a negative whole exponent of an integer dtype is SITU_E_ARG. */
+SITU_API SITU_CHECKED situ_tensor *situ_pow_scalar(situ_tensor *input, double exponent);
+/** As situ_fmod. */
+SITU_API SITU_CHECKED situ_tensor *situ_fmod_scalar(situ_tensor *input, double other);
+/** As situ_remainder. */
+SITU_API SITU_CHECKED situ_tensor *situ_remainder_scalar(situ_tensor *input, double other);
+/** input == other, as bool. */
+SITU_API SITU_CHECKED situ_tensor *situ_eq_scalar(situ_tensor *input, double other);
+/** input != other, as bool. */
+SITU_API SITU_CHECKED situ_tensor *situ_ne_scalar(situ_tensor *input, double other);
+/** input < other, as bool. */
+SITU_API SITU_CHECKED situ_tensor *situ_lt_scalar(situ_tensor *input, double other);
+/** input <= other, as bool. */
+SITU_API SITU_CHECKED situ_tensor *situ_le_scalar(situ_tensor *input, double other);
+/** input > other, as bool. */
+SITU_API SITU_CHECKED situ_tensor *situ_gt_scalar(situ_tensor *input, double other);
+/** input >= other, as bool. */
+SITU_API SITU_CHECKED situ_tensor *situ_ge_scalar(situ_tensor *input, double other);
+/** base ** exponent (torch.pow with a number first). */
 SITU_API SITU_CHECKED situ_tensor *situ_scalar_pow(double base, situ_tensor *exponent);
-SITU_API SITU_CHECKED situ_tensor *situ_bitwise_not(situ_tensor *a);
+/** ~input; integer dtypes, and bool (logical not). */
+SITU_API SITU_CHECKED situ_tensor *situ_bitwise_not(situ_tensor *input);
 
 typedef enum situ_rounding_mode { SITU_ROUND_NONE = 0, SITU_ROUND_TRUNC, SITU_ROUND_FLOOR } situ_rounding_mode;
-/** a / b, rounded: whole numbers stay whole with TRUNC and FLOOR. */
-SITU_API SITU_CHECKED situ_tensor *situ_div_mode(situ_tensor *a, situ_tensor *b, situ_rounding_mode mode);
-SITU_API SITU_CHECKED situ_tensor *situ_floor_divide(situ_tensor *a, situ_tensor *b);
+/** input / other, rounded: integer dtypes stay integer with TRUNC and FLOOR. */
+SITU_API SITU_CHECKED situ_tensor *situ_div_mode(situ_tensor *input, situ_tensor *other,
+                                                 situ_rounding_mode rounding_mode);
+/** situ_div_mode with SITU_ROUND_FLOOR. */
+SITU_API SITU_CHECKED situ_tensor *situ_floor_divide(situ_tensor *input, situ_tensor *other);
 
-/** a + alpha b, a - alpha b. */
-SITU_API SITU_CHECKED situ_tensor *situ_add_alpha(situ_tensor *a, situ_tensor *b, double alpha);
-SITU_API SITU_CHECKED situ_tensor *situ_sub_alpha(situ_tensor *a, situ_tensor *b, double alpha);
+/** input + alpha * other. torch's default alpha is 1; 0 is 0. */
+SITU_API SITU_CHECKED situ_tensor *situ_add_alpha(situ_tensor *input, situ_tensor *other, double alpha);
+/** input - alpha * other. torch's default alpha is 1; 0 is 0. */
+SITU_API SITU_CHECKED situ_tensor *situ_sub_alpha(situ_tensor *input, situ_tensor *other, double alpha);
 
-/** condition ? a : b; condition is bool. */
-SITU_API SITU_CHECKED situ_tensor *situ_where(situ_tensor *condition, situ_tensor *a, situ_tensor *b);
-/** a + weight (b - a). */
-SITU_API SITU_CHECKED situ_tensor *situ_lerp(situ_tensor *a, situ_tensor *b, situ_tensor *weight);
-SITU_API SITU_CHECKED situ_tensor *situ_lerp_scalar(situ_tensor *a, situ_tensor *b, double weight);
-/** x + value * a * b, x + value * a / b. */
-SITU_API SITU_CHECKED situ_tensor *situ_addcmul(situ_tensor *x, situ_tensor *a, situ_tensor *b, double value);
-SITU_API SITU_CHECKED situ_tensor *situ_addcdiv(situ_tensor *x, situ_tensor *a, situ_tensor *b, double value);
+/** condition ? input : other; condition is bool, input and other promote. */
+SITU_API SITU_CHECKED situ_tensor *situ_where(situ_tensor *condition, situ_tensor *input, situ_tensor *other);
+/** input + weight * (end - input); all of one floating dtype. */
+SITU_API SITU_CHECKED situ_tensor *situ_lerp(situ_tensor *input, situ_tensor *end, situ_tensor *weight);
+/** input + weight * (end - input); f16 and bf16 are computed in f32. */
+SITU_API SITU_CHECKED situ_tensor *situ_lerp_scalar(situ_tensor *input, situ_tensor *end, double weight);
+/** input + value * tensor1 * tensor2. torch's default value is 1; 0 is 0. */
+SITU_API SITU_CHECKED situ_tensor *situ_addcmul(situ_tensor *input, situ_tensor *tensor1, situ_tensor *tensor2,
+                                                double value);
+/** input + value * tensor1 / tensor2; floating dtypes. torch's default value is 1; 0 is 0. */
+SITU_API SITU_CHECKED situ_tensor *situ_addcdiv(situ_tensor *input, situ_tensor *tensor1, situ_tensor *tensor2,
+                                                double value);
 
-/* In place: the result must fit a's shape and dtype. */
-SITU_API situ_tensor *situ_add_(situ_tensor *a, situ_tensor *b);
-SITU_API situ_tensor *situ_sub_(situ_tensor *a, situ_tensor *b);
-SITU_API situ_tensor *situ_mul_(situ_tensor *a, situ_tensor *b);
-SITU_API situ_tensor *situ_div_(situ_tensor *a, situ_tensor *b);
-SITU_API situ_tensor *situ_pow_(situ_tensor *a, situ_tensor *b);
-SITU_API situ_tensor *situ_add_scalar_(situ_tensor *a, double b);
-SITU_API situ_tensor *situ_sub_scalar_(situ_tensor *a, double b);
-SITU_API situ_tensor *situ_mul_scalar_(situ_tensor *a, double b);
-SITU_API situ_tensor *situ_div_scalar_(situ_tensor *a, double b);
-SITU_API situ_tensor *situ_pow_scalar_(situ_tensor *a, double b);
-SITU_API situ_tensor *situ_add_alpha_(situ_tensor *a, situ_tensor *b, double alpha);
-SITU_API situ_tensor *situ_lerp_scalar_(situ_tensor *a, situ_tensor *b, double weight);
-SITU_API situ_tensor *situ_addcmul_(situ_tensor *x, situ_tensor *a, situ_tensor *b, double value);
-SITU_API situ_tensor *situ_addcdiv_(situ_tensor *x, situ_tensor *a, situ_tensor *b, double value);
+/* In place, into input: the result must have input's shape (SITU_E_SHAPE) and a dtype that fits input's
+   (SITU_E_DTYPE). Returns input, borrowed; NULL on error. */
+
+/** input += other. */
+SITU_API situ_tensor *situ_add_(situ_tensor *input, situ_tensor *other);
+/** input -= other. */
+SITU_API situ_tensor *situ_sub_(situ_tensor *input, situ_tensor *other);
+/** input *= other. */
+SITU_API situ_tensor *situ_mul_(situ_tensor *input, situ_tensor *other);
+/** input /= other; input is floating. */
+SITU_API situ_tensor *situ_div_(situ_tensor *input, situ_tensor *other);
+/** input **= exponent. */
+SITU_API situ_tensor *situ_pow_(situ_tensor *input, situ_tensor *exponent);
+/** input += other. */
+SITU_API situ_tensor *situ_add_scalar_(situ_tensor *input, double other);
+/** input -= other. */
+SITU_API situ_tensor *situ_sub_scalar_(situ_tensor *input, double other);
+/** input *= other. */
+SITU_API situ_tensor *situ_mul_scalar_(situ_tensor *input, double other);
+/** input /= other; input is floating. */
+SITU_API situ_tensor *situ_div_scalar_(situ_tensor *input, double other);
+/** input **= exponent. */
+SITU_API situ_tensor *situ_pow_scalar_(situ_tensor *input, double exponent);
+/** input += alpha * other. torch's default alpha is 1; 0 is 0. */
+SITU_API situ_tensor *situ_add_alpha_(situ_tensor *input, situ_tensor *other, double alpha);
+/** input += weight * (end - input). */
+SITU_API situ_tensor *situ_lerp_scalar_(situ_tensor *input, situ_tensor *end, double weight);
+/** input += value * tensor1 * tensor2. torch's default value is 1; 0 is 0. */
+SITU_API situ_tensor *situ_addcmul_(situ_tensor *input, situ_tensor *tensor1, situ_tensor *tensor2, double value);
+/** input += value * tensor1 / tensor2. torch's default value is 1; 0 is 0. */
+SITU_API situ_tensor *situ_addcdiv_(situ_tensor *input, situ_tensor *tensor1, situ_tensor *tensor2, double value);
 
 SITU_END
 #endif

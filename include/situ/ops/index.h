@@ -1,4 +1,5 @@
-/* Picking and placing elements by index. Indices are i64 or i32 tensors on x's device; negative ones are refused.
+/* Indexing: picking and placing elements. Indices are i64 or i32 tensors on input's device; a negative index, or one
+   past the end, is SITU_E_INDEX.
    SPDX-License-Identifier: MIT */
 #ifndef SITU_OPS_INDEX_H
 #define SITU_OPS_INDEX_H
@@ -7,33 +8,43 @@
 
 SITU_BEGIN
 
-/** Rows of x along dim, in index's order (1-D). */
-SITU_API SITU_CHECKED situ_tensor *situ_index_select(situ_tensor *x, int dim, situ_tensor *index);
-/** out[i][j] = x[index[i][j]][j] for dim 0. */
-SITU_API SITU_CHECKED situ_tensor *situ_gather(situ_tensor *x, int dim, situ_tensor *index);
-SITU_API SITU_CHECKED situ_tensor *situ_take_along_dim(situ_tensor *x, situ_tensor *index, int dim);
-/** A copy of x with src written (added) at index along dim. Of several writes to one place the last counts. */
-SITU_API SITU_CHECKED situ_tensor *situ_scatter(situ_tensor *x, int dim, situ_tensor *index, situ_tensor *src);
-SITU_API SITU_CHECKED situ_tensor *situ_scatter_value(situ_tensor *x, int dim, situ_tensor *index, double value);
-SITU_API SITU_CHECKED situ_tensor *situ_scatter_add(situ_tensor *x, int dim, situ_tensor *index, situ_tensor *src);
-/** A copy of x with alpha * rows of src added at index (1-D) along dim. */
-SITU_API SITU_CHECKED situ_tensor *situ_index_add(situ_tensor *x, int dim, situ_tensor *index, situ_tensor *src,
+/** Slices of input along dim, in index's order (1-D). */
+SITU_API SITU_CHECKED situ_tensor *situ_index_select(situ_tensor *input, int dim, situ_tensor *index);
+/** out[i][j] = input[index[i][j]][j] for dim 0; index has input's rank, and is no larger outside dim. */
+SITU_API SITU_CHECKED situ_tensor *situ_gather(situ_tensor *input, int dim, situ_tensor *index);
+/** situ_gather after both have been broadcast to each other, except along dim (numpy's rule). */
+SITU_API SITU_CHECKED situ_tensor *situ_take_along_dim(situ_tensor *input, situ_tensor *index, int dim);
+/** A copy of input with src written at index along dim. Of several writes to one place the last counts. src has input's
+    dtype, index's rank, and at least index's sizes. */
+SITU_API SITU_CHECKED situ_tensor *situ_scatter(situ_tensor *input, int dim, situ_tensor *index, situ_tensor *src);
+/** situ_scatter of one number. */
+SITU_API SITU_CHECKED situ_tensor *situ_scatter_value(situ_tensor *input, int dim, situ_tensor *index, double value);
+/** situ_scatter that adds src instead of writing it. */
+SITU_API SITU_CHECKED situ_tensor *situ_scatter_add(situ_tensor *input, int dim, situ_tensor *index, situ_tensor *src);
+/** A copy of input with alpha * slices of src added at index (1-D) along dim. torch's default alpha is 1; 0 is 0. */
+SITU_API SITU_CHECKED situ_tensor *situ_index_add(situ_tensor *input, int dim, situ_tensor *index, situ_tensor *src,
                                                   double alpha);
-SITU_API situ_tensor *situ_scatter_(situ_tensor *x, int dim, situ_tensor *index, situ_tensor *src);
-SITU_API situ_tensor *situ_scatter_add_(situ_tensor *x, int dim, situ_tensor *index, situ_tensor *src);
-SITU_API situ_tensor *situ_index_add_(situ_tensor *x, int dim, situ_tensor *index, situ_tensor *src, double alpha);
+/** situ_scatter in place; returns input. */
+SITU_API situ_tensor *situ_scatter_(situ_tensor *input, int dim, situ_tensor *index, situ_tensor *src);
+/** situ_scatter_add in place; returns input. */
+SITU_API situ_tensor *situ_scatter_add_(situ_tensor *input, int dim, situ_tensor *index, situ_tensor *src);
+/** situ_index_add in place; returns input. */
+SITU_API situ_tensor *situ_index_add_(situ_tensor *input, int dim, situ_tensor *index, situ_tensor *src, double alpha);
 
-/** value where mask (bool, broadcastable to x) is true. */
-SITU_API SITU_CHECKED situ_tensor *situ_masked_fill(situ_tensor *x, situ_tensor *mask, double value);
-SITU_API situ_tensor *situ_masked_fill_(situ_tensor *x, situ_tensor *mask, double value);
-/** The elements where mask is true, 1-D. Waits for the device: the size depends on values. */
-SITU_API SITU_CHECKED situ_tensor *situ_masked_select(situ_tensor *x, situ_tensor *mask);
-/** Where x is not 0: [count, x's ndim], i64. Waits for the device. */
-SITU_API SITU_CHECKED situ_tensor *situ_nonzero(situ_tensor *x);
+/** value where mask (bool, broadcastable to input) is true, else input. */
+SITU_API SITU_CHECKED situ_tensor *situ_masked_fill(situ_tensor *input, situ_tensor *mask, double value);
+/** situ_masked_fill in place; returns input. */
+SITU_API situ_tensor *situ_masked_fill_(situ_tensor *input, situ_tensor *mask, double value);
+/** The elements where mask (bool, broadcast with input) is true, 1-D. Waits for the device: the size depends on values.
+    On meta it is SITU_E_UNSUPPORTED. */
+SITU_API SITU_CHECKED situ_tensor *situ_masked_select(situ_tensor *input, situ_tensor *mask);
+/** Indices of the elements that are not 0: [count, input's ndim], i64. Waits for the device; on meta it is
+    SITU_E_UNSUPPORTED. */
+SITU_API SITU_CHECKED situ_tensor *situ_nonzero(situ_tensor *input);
 
 typedef struct situ_embedding_options {
-  bool has_padding_idx; /**< rows padding_idx get no gradient */
-  int64_t padding_idx;
+  bool has_padding_idx; /**< row padding_idx gets no gradient */
+  int64_t padding_idx;  /**< negative counts from the end */
 } situ_embedding_options;
 /** Rows of weight [vocabulary, width] by the indices in input: [..., width]. */
 SITU_API SITU_CHECKED situ_tensor *situ_embedding(situ_tensor *input, situ_tensor *weight,

@@ -1,4 +1,4 @@
-/* The functions that layers are made of. F.conv2d is situ_conv2d: torch's functional, dropped.
+/* torch.nn.functional: convolution, pooling, normalisation, softmax, dropout, attention. F.conv2d is situ_conv2d.
    SPDX-License-Identifier: MIT */
 #ifndef SITU_OPS_NN_H
 #define SITU_OPS_NN_H
@@ -7,8 +7,8 @@
 
 SITU_BEGIN
 
-/** {0} is torch's default: stride 1, padding 0, dilation 1, groups 1. A list that is not given (ndim 0) takes
-    its default; one value serves both dimensions; a zero or negative stride that is given is refused. */
+/** {0} is torch's default: stride 1, padding 0, dilation 1, groups 1. An empty list (ndim 0) takes its default; one value
+    serves both dimensions; a zero or negative stride is SITU_E_ARG. */
 typedef struct situ_conv_options {
   situ_shape stride, padding, dilation; /**< 1 value, or 1 for each spatial dimension; SITU_DIMS(2, 1) */
   int64_t groups;                       /**< 0: 1 */
@@ -20,54 +20,61 @@ SITU_API SITU_CHECKED situ_tensor *situ_conv1d(situ_tensor *input, situ_tensor *
 /** input [N, C, H, W] (or [C, H, W]), weight [O, C/groups, kh, kw], bias [O] or NULL: [N, O, H', W']. */
 SITU_API SITU_CHECKED situ_tensor *situ_conv2d(situ_tensor *input, situ_tensor *weight, situ_tensor *bias,
                                                const situ_conv_options *options);
-/** weight [C, O/groups, kh, kw]. */
+/** input [N, C, H, W] (or [C, H, W]), weight [C, O/groups, kh, kw], bias [O] or NULL: [N, O, H', W']. */
 SITU_API SITU_CHECKED situ_tensor *situ_conv_transpose2d(situ_tensor *input, situ_tensor *weight, situ_tensor *bias,
                                                          const situ_conv_options *options);
 
 typedef struct situ_pool_options {
-  situ_shape kernel;            /**< 1 or 2 sizes: must be given */
+  situ_shape kernel;            /**< 1 or 2 sizes; required */
   situ_shape stride;            /**< none: the kernel's */
   situ_shape padding, dilation; /**< dilation: max only */
   bool ceil_mode;
   bool exclude_pad;         /**< avg: torch's count_include_pad=False */
   int64_t divisor_override; /**< avg: divide by this instead; 0: no */
 } situ_pool_options;
-/** [N, C, H, W] or [C, H, W]. *indices (may be NULL): where each maximum was in its H x W plane, i64. */
+/** input [N, C, H, W] or [C, H, W]. *indices (may be NULL) gets each maximum's index in its H x W plane, i64. */
 SITU_API SITU_CHECKED situ_tensor *situ_max_pool2d(situ_tensor *input, const situ_pool_options *options,
                                                    situ_tensor **indices);
+/** input [N, C, H, W] or [C, H, W]. */
 SITU_API SITU_CHECKED situ_tensor *situ_avg_pool2d(situ_tensor *input, const situ_pool_options *options);
-/** output_size: 1 or 2 sizes; -1 keeps the input's. */
+/** input [N, C, H, W] or [C, H, W]; output_size: 1 or 2 sizes, -1 keeps the input's. */
 SITU_API SITU_CHECKED situ_tensor *situ_adaptive_avg_pool2d(situ_tensor *input, situ_shape output_size);
 
 typedef struct situ_batch_norm_options {
   bool training;   /**< use the batch's statistics, and update the running ones */
-  double momentum; /**< share of the new value; 0: torch's default 0.1 */
+  double momentum; /**< weight of the new value; 0: torch's default 0.1 */
   double eps;      /**< 0: torch's default 1e-5 */
 } situ_batch_norm_options;
-/** input [N, C, ...]; the other four [C] or NULL (running ones: only when training). */
+/** input [N, C, ...]; the other four [C] or NULL (running statistics only when training). Training updates the running
+    statistics in place (Ioffe and Szegedy, arXiv:1502.03167). */
 SITU_API SITU_CHECKED situ_tensor *situ_batch_norm(situ_tensor *input, situ_tensor *running_mean,
                                                    situ_tensor *running_var, situ_tensor *weight, situ_tensor *bias,
                                                    const situ_batch_norm_options *options);
-/** Over the last normalized_shape.ndim dimensions; weight and bias of that shape, or NULL. eps 0: 1e-5. */
+/** Over the last normalized_shape.ndim dimensions; weight and bias of that shape, or NULL. eps 0: 1e-5 (Ba et al.,
+    arXiv:1607.06450). */
 SITU_API SITU_CHECKED situ_tensor *situ_layer_norm(situ_tensor *input, situ_shape normalized_shape, situ_tensor *weight,
                                                    situ_tensor *bias, double eps);
-/** input [N, C, ...]; weight and bias [C] or NULL. eps 0: 1e-5. */
+/** input [N, C, ...]; weight and bias [C] or NULL. eps 0: 1e-5 (Wu and He, arXiv:1803.08494). */
 SITU_API SITU_CHECKED situ_tensor *situ_group_norm(situ_tensor *input, int64_t num_groups, situ_tensor *weight,
                                                    situ_tensor *bias, double eps);
-/** x / sqrt(mean(x^2) + eps) * weight. eps 0: the dtype's machine epsilon, as in torch. */
+/** input / sqrt(mean(input^2) + eps) * weight. eps 0: the dtype's machine epsilon, as in torch (Zhang and Sennrich,
+    arXiv:1910.07467). */
 SITU_API SITU_CHECKED situ_tensor *situ_rms_norm(situ_tensor *input, situ_shape normalized_shape, situ_tensor *weight,
                                                  double eps);
 
-SITU_API SITU_CHECKED situ_tensor *situ_softmax(situ_tensor *x, int dim);
-SITU_API SITU_CHECKED situ_tensor *situ_log_softmax(situ_tensor *x, int dim);
-/** Zeroes each element with probability p and scales the rest by 1 / (1 - p); x itself if not training. */
-SITU_API SITU_CHECKED situ_tensor *situ_dropout(situ_tensor *x, double p, bool training, situ_generator *generator);
+/** exp(input) / sum(exp(input)) along dim, without overflow; floating dtypes. */
+SITU_API SITU_CHECKED situ_tensor *situ_softmax(situ_tensor *input, int dim);
+/** log(softmax(input)) along dim, without overflow; floating dtypes. */
+SITU_API SITU_CHECKED situ_tensor *situ_log_softmax(situ_tensor *input, int dim);
+/** Zeroes each element with probability p and scales the rest by 1 / (1 - p); input itself if not training. torch's
+    default p is 0.5; 0 is 0. NULL generator: the default one. */
+SITU_API SITU_CHECKED situ_tensor *situ_dropout(situ_tensor *input, double p, bool training, situ_generator *generator);
 
 typedef struct situ_attention_options {
   situ_tensor
-      *attn_mask;   /**< bool (true: look), or f32 or the query's dtype (added), broadcastable to [..., L, S]; or NULL.
-                                 A query that may look at nothing gets 0, and no gradient */
-  bool is_causal;   /**< row i looks at columns 0..i; not together with attn_mask */
+      *attn_mask; /**< bool (true: attend), or f32 or the query's dtype (added), broadcastable to [..., L, S]; or NULL.
+                                 A query that attends to no key gets 0, and no gradient */
+  bool is_causal; /**< query i attends to keys 0..i; not together with attn_mask */
   double dropout_p; /**< applied whenever it is not 0, as in torch */
   double scale;     /**< 0: 1 / sqrt(E) */
 } situ_attention_options;

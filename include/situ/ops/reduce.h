@@ -15,38 +15,54 @@ typedef struct situ_reduce_options {
       dtype; /**< sum, mean, prod, var, std, norm, logsumexp: compute and return in this dtype; refused elsewhere */
 } situ_reduce_options;
 
-/** Whole numbers sum and multiply in i64. */
-SITU_API SITU_CHECKED situ_tensor *situ_sum(situ_tensor *x, const situ_reduce_options *options);
-SITU_API SITU_CHECKED situ_tensor *situ_mean(situ_tensor *x, const situ_reduce_options *options);
-SITU_API SITU_CHECKED situ_tensor *situ_prod(situ_tensor *x, const situ_reduce_options *options);
-/** Divides by n - correction; torch's default is 1. */
-SITU_API SITU_CHECKED situ_tensor *situ_var(situ_tensor *x, double correction, const situ_reduce_options *options);
-SITU_API SITU_CHECKED situ_tensor *situ_std(situ_tensor *x, double correction, const situ_reduce_options *options);
-/** Several dimensions at once; ties share the gradient evenly. */
-SITU_API SITU_CHECKED situ_tensor *situ_amin(situ_tensor *x, const situ_reduce_options *options);
-SITU_API SITU_CHECKED situ_tensor *situ_amax(situ_tensor *x, const situ_reduce_options *options);
-SITU_API SITU_CHECKED situ_tensor *situ_all(situ_tensor *x, const situ_reduce_options *options);
-SITU_API SITU_CHECKED situ_tensor *situ_any(situ_tensor *x, const situ_reduce_options *options);
-/** (sum |x|^p)^(1/p); p may be INFINITY, -INFINITY or 0. */
-SITU_API SITU_CHECKED situ_tensor *situ_norm(situ_tensor *x, double p, const situ_reduce_options *options);
-SITU_API SITU_CHECKED situ_tensor *situ_logsumexp(situ_tensor *x, const situ_reduce_options *options);
+/** Sum; integer and bool dtypes in i64. */
+SITU_API SITU_CHECKED situ_tensor *situ_sum(situ_tensor *input, const situ_reduce_options *options);
+/** Mean; integer dtypes need options->dtype. */
+SITU_API SITU_CHECKED situ_tensor *situ_mean(situ_tensor *input, const situ_reduce_options *options);
+/** Product; integer and bool dtypes in i64. */
+SITU_API SITU_CHECKED situ_tensor *situ_prod(situ_tensor *input, const situ_reduce_options *options);
+/** Variance: divides by n - correction. torch's default correction is 1 (0: population variance). */
+SITU_API SITU_CHECKED situ_tensor *situ_var(situ_tensor *input, double correction, const situ_reduce_options *options);
+/** Square root of situ_var; torch's default correction is 1. */
+SITU_API SITU_CHECKED situ_tensor *situ_std(situ_tensor *input, double correction, const situ_reduce_options *options);
+/** Minimum, over several dimensions at once; NaN wins; equal elements share the gradient evenly. */
+SITU_API SITU_CHECKED situ_tensor *situ_amin(situ_tensor *input, const situ_reduce_options *options);
+/** Maximum, over several dimensions at once; NaN wins; equal elements share the gradient evenly. */
+SITU_API SITU_CHECKED situ_tensor *situ_amax(situ_tensor *input, const situ_reduce_options *options);
+/** No element is 0, as bool. */
+SITU_API SITU_CHECKED situ_tensor *situ_all(situ_tensor *input, const situ_reduce_options *options);
+/** At least one element is not 0, as bool. */
+SITU_API SITU_CHECKED situ_tensor *situ_any(situ_tensor *input, const situ_reduce_options *options);
+/** (sum |input|^p)^(1/p); p may be INFINITY, -INFINITY or 0 (the count of elements that are not 0). torch's default p is
+    2. */
+SITU_API SITU_CHECKED situ_tensor *situ_norm(situ_tensor *input, double p, const situ_reduce_options *options);
+/** log(sum(exp(input))), without overflow; integer dtypes give f32. */
+SITU_API SITU_CHECKED situ_tensor *situ_logsumexp(situ_tensor *input, const situ_reduce_options *options);
 
-/** The extreme of all elements. */
-SITU_API SITU_CHECKED situ_tensor *situ_min(situ_tensor *x);
-SITU_API SITU_CHECKED situ_tensor *situ_max(situ_tensor *x);
-/** The extremes along dim; *indices (may be NULL) gets where, as i64. The first of equals counts; NaN wins. */
-SITU_API SITU_CHECKED situ_tensor *situ_min_dim(situ_tensor *x, int dim, bool keepdim, situ_tensor **indices);
-SITU_API SITU_CHECKED situ_tensor *situ_max_dim(situ_tensor *x, int dim, bool keepdim, situ_tensor **indices);
-/** Where the extreme is: along options->dim (one), or in the flattened tensor. i64. */
-SITU_API SITU_CHECKED situ_tensor *situ_argmin(situ_tensor *x, const situ_reduce_options *options);
-SITU_API SITU_CHECKED situ_tensor *situ_argmax(situ_tensor *x, const situ_reduce_options *options);
+/** The smallest of all elements, 0-dim; NaN wins. */
+SITU_API SITU_CHECKED situ_tensor *situ_min(situ_tensor *input);
+/** The largest of all elements, 0-dim; NaN wins. */
+SITU_API SITU_CHECKED situ_tensor *situ_max(situ_tensor *input);
+/** Minimum along dim; *indices (may be NULL) gets its index, as i64. The first of equals counts; NaN wins. */
+SITU_API SITU_CHECKED situ_tensor *situ_min_dim(situ_tensor *input, int dim, bool keepdim, situ_tensor **indices);
+/** Maximum along dim; as situ_min_dim. */
+SITU_API SITU_CHECKED situ_tensor *situ_max_dim(situ_tensor *input, int dim, bool keepdim, situ_tensor **indices);
+/** Index of the minimum, i64: along options->dim (at most one), or in the flattened tensor. */
+SITU_API SITU_CHECKED situ_tensor *situ_argmin(situ_tensor *input, const situ_reduce_options *options);
+/** Index of the maximum; as situ_argmin. */
+SITU_API SITU_CHECKED situ_tensor *situ_argmax(situ_tensor *input, const situ_reduce_options *options);
 
-SITU_API SITU_CHECKED situ_tensor *situ_cumsum(situ_tensor *x, int dim);
-/** Sorted along dim, stable; NaN is the largest; *indices (may be NULL) gets where each came from, as i64. */
-SITU_API SITU_CHECKED situ_tensor *situ_sort(situ_tensor *x, int dim, bool descending, situ_tensor **indices);
-SITU_API SITU_CHECKED situ_tensor *situ_argsort(situ_tensor *x, int dim, bool descending);
-/** The k largest (or smallest) along dim, in order. */
-SITU_API SITU_CHECKED situ_tensor *situ_topk(situ_tensor *x, int64_t k, int dim, bool largest, situ_tensor **indices);
+/** Running sum along dim; integer and bool dtypes in i64. */
+SITU_API SITU_CHECKED situ_tensor *situ_cumsum(situ_tensor *input, int dim);
+/** Sorted along dim (torch's default is -1), stable; NaN is the largest; *indices (may be NULL) gets the place that each
+    element came from, as i64. */
+SITU_API SITU_CHECKED situ_tensor *situ_sort(situ_tensor *input, int dim, bool descending, situ_tensor **indices);
+/** The indices of situ_sort. */
+SITU_API SITU_CHECKED situ_tensor *situ_argsort(situ_tensor *input, int dim, bool descending);
+/** The k largest (or smallest) along dim, in order; *indices as in situ_sort. torch's defaults are dim -1 and largest
+    true. */
+SITU_API SITU_CHECKED situ_tensor *situ_topk(situ_tensor *input, int64_t k, int dim, bool largest,
+                                             situ_tensor **indices);
 
 SITU_END
 #endif

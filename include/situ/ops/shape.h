@@ -1,4 +1,4 @@
-/* Shapes: views where possible, copies where not; moving between dtypes and devices.
+/* Shapes: views where possible, copies where not; conversion between dtypes and devices.
    SPDX-License-Identifier: MIT */
 #ifndef SITU_OPS_SHAPE_H
 #define SITU_OPS_SHAPE_H
@@ -7,41 +7,61 @@
 
 SITU_BEGIN
 
-/* Views: same storage, no copy. */
-/** One size may be -1: what is left. reshape copies if it must; view refuses instead. */
-SITU_API SITU_CHECKED situ_tensor *situ_reshape(situ_tensor *x, situ_shape shape);
-SITU_API SITU_CHECKED situ_tensor *situ_view(situ_tensor *x, situ_shape shape);
-/** Merges dimensions start..end (both included). */
-SITU_API SITU_CHECKED situ_tensor *situ_flatten(situ_tensor *x, int start, int end);
-/** Drops the listed dimensions where they are 1; none listed: every 1. */
-SITU_API SITU_CHECKED situ_tensor *situ_squeeze(situ_tensor *x, situ_shape dims);
-SITU_API SITU_CHECKED situ_tensor *situ_unsqueeze(situ_tensor *x, int dim);
-SITU_API SITU_CHECKED situ_tensor *situ_permute(situ_tensor *x, situ_shape dims);
-SITU_API SITU_CHECKED situ_tensor *situ_transpose(situ_tensor *x, int a, int b);
-/** -1 keeps a size. */
-SITU_API SITU_CHECKED situ_tensor *situ_expand(situ_tensor *x, situ_shape shape);
-SITU_API SITU_CHECKED situ_tensor *situ_narrow(situ_tensor *x, int dim, int64_t start, int64_t length);
-SITU_API SITU_CHECKED situ_tensor *situ_select(situ_tensor *x, int dim, int64_t index);
-/** x[..., start:end:step, ...]; bounds are clamped as in Python; step > 0. INT64_MAX: to the end. */
-SITU_API SITU_CHECKED situ_tensor *situ_slice(situ_tensor *x, int dim, int64_t start, int64_t end, int64_t step);
-/** Sizes and strides as given, from storage offset (in elements); must stay inside the storage. */
-SITU_API SITU_CHECKED situ_tensor *situ_as_strided(situ_tensor *x, situ_shape shape, situ_shape strides,
-                                                   int64_t offset);
+/* ---- views: same storage, no copy ---- */
 
-/* Pieces: views into out[], which must have room; *count is that room, and gets the number of pieces. */
-SITU_API SITU_CHECKED situ_status situ_split(situ_tensor *x, int64_t size, int dim, situ_tensor **out, int *count);
-/** sizes->dim lists at most SITU_MAX_DIMS sizes that add up to x's. */
-SITU_API SITU_CHECKED situ_status situ_split_sizes(situ_tensor *x, situ_shape sizes, int dim, situ_tensor **out,
-                                                   int *count);
-SITU_API SITU_CHECKED situ_status situ_chunk(situ_tensor *x, int64_t chunks, int dim, situ_tensor **out, int *count);
-SITU_API SITU_CHECKED situ_status situ_unbind(situ_tensor *x, int dim, situ_tensor **out, int *count);
+/** The same elements in another shape; one size may be -1, inferred from the rest. Copies if strides require it. */
+SITU_API SITU_CHECKED situ_tensor *situ_reshape(situ_tensor *input, situ_shape shape);
+/** situ_reshape without a copy: strides that would require one are SITU_E_SHAPE. */
+SITU_API SITU_CHECKED situ_tensor *situ_view(situ_tensor *input, situ_shape shape);
+/** Merges dimensions start_dim..end_dim, both included; torch's defaults are 0 and -1. Copies as situ_reshape does. */
+SITU_API SITU_CHECKED situ_tensor *situ_flatten(situ_tensor *input, int start_dim, int end_dim);
+/** Drops the listed dimensions that have size 1; none listed: every such dimension. */
+SITU_API SITU_CHECKED situ_tensor *situ_squeeze(situ_tensor *input, situ_shape dims);
+/** Inserts a dimension of size 1 before dim; -1 appends it. */
+SITU_API SITU_CHECKED situ_tensor *situ_unsqueeze(situ_tensor *input, int dim);
+/** Reorders the dimensions: result dimension i is input's dims[i]. */
+SITU_API SITU_CHECKED situ_tensor *situ_permute(situ_tensor *input, situ_shape dims);
+/** Swaps two dimensions. */
+SITU_API SITU_CHECKED situ_tensor *situ_transpose(situ_tensor *input, int dim0, int dim1);
+/** Broadcasts to shape, with strides of 0; -1 keeps a size. */
+SITU_API SITU_CHECKED situ_tensor *situ_expand(situ_tensor *input, situ_shape shape);
+/** Elements start..start+length-1 of dim; outside it is SITU_E_INDEX. */
+SITU_API SITU_CHECKED situ_tensor *situ_narrow(situ_tensor *input, int dim, int64_t start, int64_t length);
+/** One index of dim, which is dropped; outside it is SITU_E_INDEX. */
+SITU_API SITU_CHECKED situ_tensor *situ_select(situ_tensor *input, int dim, int64_t index);
+/** input[..., start:end:step, ...]; bounds are clamped as in Python; step > 0. INT64_MAX: to the end. */
+SITU_API SITU_CHECKED situ_tensor *situ_slice(situ_tensor *input, int dim, int64_t start, int64_t end, int64_t step);
+/** Sizes and strides as given, from the storage offset (in elements); must stay inside the storage. */
+SITU_API SITU_CHECKED situ_tensor *situ_as_strided(situ_tensor *input, situ_shape size, situ_shape stride,
+                                                   int64_t storage_offset);
 
-/* Copies. */
+/* Pieces: views, written to out[]. *count is the capacity of out, and becomes the number of pieces; a capacity that is
+   too small is SITU_E_ARG. */
+
+/** Pieces of split_size along dim, the last one smaller if it must be. */
+SITU_API SITU_CHECKED situ_status situ_split(situ_tensor *input, int64_t split_size, int dim, situ_tensor **out,
+                                             int *count);
+/** Pieces of the listed sizes (at most SITU_MAX_DIMS), which add up to input's size at dim. */
+SITU_API SITU_CHECKED situ_status situ_split_sizes(situ_tensor *input, situ_shape split_sizes, int dim,
+                                                   situ_tensor **out, int *count);
+/** At most `chunks` pieces of equal size along dim, the last one smaller if it must be. */
+SITU_API SITU_CHECKED situ_status situ_chunk(situ_tensor *input, int64_t chunks, int dim, situ_tensor **out,
+                                             int *count);
+/** One piece for each index of dim, which is dropped. */
+SITU_API SITU_CHECKED situ_status situ_unbind(situ_tensor *input, int dim, situ_tensor **out, int *count);
+
+/* ---- copies ---- */
+
+/** Concatenates along dim; all other sizes must be equal. Dtypes promote. */
 SITU_API SITU_CHECKED situ_tensor *situ_cat(situ_tensor *const *tensors, int count, int dim);
+/** Concatenates along a new dimension dim; all shapes must be equal. */
 SITU_API SITU_CHECKED situ_tensor *situ_stack(situ_tensor *const *tensors, int count, int dim);
-SITU_API SITU_CHECKED situ_tensor *situ_flip(situ_tensor *x, situ_shape dims);
-SITU_API SITU_CHECKED situ_tensor *situ_roll(situ_tensor *x, situ_shape shifts, situ_shape dims);
-SITU_API SITU_CHECKED situ_tensor *situ_repeat(situ_tensor *x, situ_shape times);
+/** Reverses the listed dimensions. A copy, as in torch. */
+SITU_API SITU_CHECKED situ_tensor *situ_flip(situ_tensor *input, situ_shape dims);
+/** Shifts cyclically by shifts[i] along dims[i]; no dims and one shift: the flattened tensor. */
+SITU_API SITU_CHECKED situ_tensor *situ_roll(situ_tensor *input, situ_shape shifts, situ_shape dims);
+/** Tiles input repeats[i] times along dimension i; repeats has at least input's rank. */
+SITU_API SITU_CHECKED situ_tensor *situ_repeat(situ_tensor *input, situ_shape repeats);
 
 typedef enum situ_pad_mode {
   SITU_PAD_CONSTANT = 0,
@@ -49,18 +69,20 @@ typedef enum situ_pad_mode {
   SITU_PAD_REPLICATE,
   SITU_PAD_CIRCULAR
 } situ_pad_mode;
-/** F.pad: pad lists (before, after) pairs from the last dimension backwards; negative crops (constant mode). */
-SITU_API SITU_CHECKED situ_tensor *situ_pad(situ_tensor *x, situ_shape pad, situ_pad_mode mode, double value);
+/** F.pad: pad lists (before, after) pairs from the last dimension backwards; negative crops. value: constant mode only. */
+SITU_API SITU_CHECKED situ_tensor *situ_pad(situ_tensor *input, situ_shape pad, situ_pad_mode mode, double value);
 
-/** x itself (retained by the scope) if it is contiguous already. */
-SITU_API SITU_CHECKED situ_tensor *situ_contiguous(situ_tensor *x);
-SITU_API SITU_CHECKED situ_tensor *situ_clone(situ_tensor *x);
-/** Writes src (broadcast, cast) into x. Both on one device: a copy between devices is situ_to's. */
-SITU_API situ_tensor *situ_copy_(situ_tensor *x, situ_tensor *src);
+/** input itself if it is contiguous, else a contiguous copy. */
+SITU_API SITU_CHECKED situ_tensor *situ_contiguous(situ_tensor *input);
+/** A contiguous copy. The gradient flows back to input. */
+SITU_API SITU_CHECKED situ_tensor *situ_clone(situ_tensor *input);
+/** Writes src (broadcast, cast) into input and returns input. Both on one device: situ_to copies between devices. */
+SITU_API situ_tensor *situ_copy_(situ_tensor *input, situ_tensor *src);
 
-/* To another device or dtype: pure, x stays where it is. x itself if there is nothing to do. */
-SITU_API SITU_CHECKED situ_tensor *situ_to(situ_tensor *x, situ_device device);
-SITU_API SITU_CHECKED situ_tensor *situ_to_dtype(situ_tensor *x, situ_dtype dtype);
+/** A copy on another device; input itself if it is there already. input stays where it is: situ_to_ moves it. */
+SITU_API SITU_CHECKED situ_tensor *situ_to(situ_tensor *input, situ_device device);
+/** A copy in another dtype; input itself if it has it already. */
+SITU_API SITU_CHECKED situ_tensor *situ_to_dtype(situ_tensor *input, situ_dtype dtype);
 
 SITU_END
 #endif

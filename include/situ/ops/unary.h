@@ -7,77 +7,128 @@
 
 SITU_BEGIN
 
-/* y = f(x), element by element, in x's shape. Whole-number inputs of functions that are not whole-numbered
-   (exp, sqrt, ...) give f32, as in torch. */
-SITU_API SITU_CHECKED situ_tensor *situ_neg(situ_tensor *x);
-SITU_API SITU_CHECKED situ_tensor *situ_abs(situ_tensor *x);
-SITU_API SITU_CHECKED situ_tensor *situ_sign(situ_tensor *x);
-SITU_API SITU_CHECKED situ_tensor *situ_exp(situ_tensor *x);
-SITU_API SITU_CHECKED situ_tensor *situ_expm1(situ_tensor *x);
-SITU_API SITU_CHECKED situ_tensor *situ_log(situ_tensor *x);
-SITU_API SITU_CHECKED situ_tensor *situ_log1p(situ_tensor *x);
-SITU_API SITU_CHECKED situ_tensor *situ_log2(situ_tensor *x);
-SITU_API SITU_CHECKED situ_tensor *situ_sqrt(situ_tensor *x);
-SITU_API SITU_CHECKED situ_tensor *situ_rsqrt(situ_tensor *x);
-SITU_API SITU_CHECKED situ_tensor *situ_square(situ_tensor *x);
-SITU_API SITU_CHECKED situ_tensor *situ_reciprocal(situ_tensor *x);
-SITU_API SITU_CHECKED situ_tensor *situ_sin(situ_tensor *x);
-SITU_API SITU_CHECKED situ_tensor *situ_cos(situ_tensor *x);
-SITU_API SITU_CHECKED situ_tensor *situ_tanh(situ_tensor *x);
-SITU_API SITU_CHECKED situ_tensor *situ_sigmoid(situ_tensor *x);
-SITU_API SITU_CHECKED situ_tensor *situ_relu(situ_tensor *x);
-SITU_API SITU_CHECKED situ_tensor *situ_silu(situ_tensor *x);
-SITU_API SITU_CHECKED situ_tensor *situ_erf(situ_tensor *x);
-SITU_API SITU_CHECKED situ_tensor *situ_floor(situ_tensor *x);
-SITU_API SITU_CHECKED situ_tensor *situ_ceil(situ_tensor *x);
-SITU_API SITU_CHECKED situ_tensor *situ_round(situ_tensor *x);
-SITU_API SITU_CHECKED situ_tensor *situ_trunc(situ_tensor *x);
-/** bool results. */
-SITU_API SITU_CHECKED situ_tensor *situ_isnan(situ_tensor *x);
-SITU_API SITU_CHECKED situ_tensor *situ_isinf(situ_tensor *x);
-SITU_API SITU_CHECKED situ_tensor *situ_logical_not(situ_tensor *x);
+/* Results have input's shape and dtype. Functions with fractional results (exp, sqrt, ...) give f32 for integer and bool
+   dtypes, as in torch; a dtype that torch refuses is SITU_E_DTYPE. */
 
-/** x where x > 0, else slope * x; torch's default slope is 0.01. */
-SITU_API SITU_CHECKED situ_tensor *situ_leaky_relu(situ_tensor *x, double negative_slope);
-/** x where x > 0, else alpha * (exp(x) - 1). */
-SITU_API SITU_CHECKED situ_tensor *situ_elu(situ_tensor *x, double alpha);
+/** -input; bool is refused. */
+SITU_API SITU_CHECKED situ_tensor *situ_neg(situ_tensor *input);
+/** |input|; bool is refused. */
+SITU_API SITU_CHECKED situ_tensor *situ_abs(situ_tensor *input);
+/** -1, 0 or 1. */
+SITU_API SITU_CHECKED situ_tensor *situ_sign(situ_tensor *input);
+/** e ** input. */
+SITU_API SITU_CHECKED situ_tensor *situ_exp(situ_tensor *input);
+/** exp(input) - 1, accurate near 0. */
+SITU_API SITU_CHECKED situ_tensor *situ_expm1(situ_tensor *input);
+/** Natural logarithm. */
+SITU_API SITU_CHECKED situ_tensor *situ_log(situ_tensor *input);
+/** log(1 + input), accurate near 0. */
+SITU_API SITU_CHECKED situ_tensor *situ_log1p(situ_tensor *input);
+/** Logarithm to base 2. */
+SITU_API SITU_CHECKED situ_tensor *situ_log2(situ_tensor *input);
+/** Square root. */
+SITU_API SITU_CHECKED situ_tensor *situ_sqrt(situ_tensor *input);
+/** 1 / sqrt(input). */
+SITU_API SITU_CHECKED situ_tensor *situ_rsqrt(situ_tensor *input);
+/** input * input; bool gives i64. */
+SITU_API SITU_CHECKED situ_tensor *situ_square(situ_tensor *input);
+/** 1 / input. */
+SITU_API SITU_CHECKED situ_tensor *situ_reciprocal(situ_tensor *input);
+/** Sine of radians. */
+SITU_API SITU_CHECKED situ_tensor *situ_sin(situ_tensor *input);
+/** Cosine of radians. */
+SITU_API SITU_CHECKED situ_tensor *situ_cos(situ_tensor *input);
+/** Hyperbolic tangent. */
+SITU_API SITU_CHECKED situ_tensor *situ_tanh(situ_tensor *input);
+/** 1 / (1 + exp(-input)). */
+SITU_API SITU_CHECKED situ_tensor *situ_sigmoid(situ_tensor *input);
+/** max(input, 0); bool is refused. */
+SITU_API SITU_CHECKED situ_tensor *situ_relu(situ_tensor *input);
+/** input * sigmoid(input); floating dtypes. */
+SITU_API SITU_CHECKED situ_tensor *situ_silu(situ_tensor *input);
+/** Error function. */
+SITU_API SITU_CHECKED situ_tensor *situ_erf(situ_tensor *input);
+/** The largest whole number not above input; bool is refused. */
+SITU_API SITU_CHECKED situ_tensor *situ_floor(situ_tensor *input);
+/** The smallest whole number not below input; bool is refused. */
+SITU_API SITU_CHECKED situ_tensor *situ_ceil(situ_tensor *input);
+/** The nearest whole number, halves to even; bool is refused. */
+SITU_API SITU_CHECKED situ_tensor *situ_round(situ_tensor *input);
+/** Cuts the fraction off; bool is refused. */
+SITU_API SITU_CHECKED situ_tensor *situ_trunc(situ_tensor *input);
+/** input is NaN, as bool. */
+SITU_API SITU_CHECKED situ_tensor *situ_isnan(situ_tensor *input);
+/** input is +Inf or -Inf, as bool. */
+SITU_API SITU_CHECKED situ_tensor *situ_isinf(situ_tensor *input);
+/** input is 0, as bool. */
+SITU_API SITU_CHECKED situ_tensor *situ_logical_not(situ_tensor *input);
+
+/* A number below is taken as it is given: 0 is 0, not torch's default. */
+
+/** input where input > 0, else negative_slope * input; floating dtypes. torch's default is 0.01; 0 is relu. */
+SITU_API SITU_CHECKED situ_tensor *situ_leaky_relu(situ_tensor *input, double negative_slope);
+/** input where input > 0, else alpha * (exp(input) - 1); floating dtypes. torch's default is 1; 0 is relu. */
+SITU_API SITU_CHECKED situ_tensor *situ_elu(situ_tensor *input, double alpha);
 
 typedef enum situ_gelu_approximate { SITU_GELU_NONE = 0, SITU_GELU_TANH } situ_gelu_approximate;
-/** x * Phi(x), exactly (erf) or by the tanh formula (Hendrycks and Gimpel, arXiv:1606.08415). */
-SITU_API SITU_CHECKED situ_tensor *situ_gelu(situ_tensor *x, situ_gelu_approximate approximate);
-/** log(1 + exp(beta x)) / beta; x itself where beta x > threshold. torch's defaults: 1, 20. */
-SITU_API SITU_CHECKED situ_tensor *situ_softplus(situ_tensor *x, double beta, double threshold);
-SITU_API SITU_CHECKED situ_tensor *situ_hardtanh(situ_tensor *x, double min, double max);
-/** max(min(x, max), min); -INFINITY and INFINITY leave a side open. NaN stays; with a NaN bound all is NaN. The gradient at a bound
-    is 0. */
-SITU_API SITU_CHECKED situ_tensor *situ_clamp(situ_tensor *x, double min, double max);
+/** input * Phi(input), exactly (erf) or by the tanh formula (Hendrycks and Gimpel, arXiv:1606.08415); floating dtypes. */
+SITU_API SITU_CHECKED situ_tensor *situ_gelu(situ_tensor *input, situ_gelu_approximate approximate);
+/** log(1 + exp(beta * input)) / beta; input itself where beta * input > threshold; floating dtypes. torch's defaults are
+    beta 1 and threshold 20; beta 0 divides by 0. */
+SITU_API SITU_CHECKED situ_tensor *situ_softplus(situ_tensor *input, double beta, double threshold);
+/** max(min(input, max_val), min_val); torch's defaults are -1 and 1. min_val > max_val is SITU_E_ARG. */
+SITU_API SITU_CHECKED situ_tensor *situ_hardtanh(situ_tensor *input, double min_val, double max_val);
+/** max(min(input, max), min); -INFINITY and INFINITY leave a side open. NaN stays; a NaN bound makes everything NaN. The
+    gradient at a bound is 0. Integer dtypes give f32 for a bound with a fraction. */
+SITU_API SITU_CHECKED situ_tensor *situ_clamp(situ_tensor *input, double min, double max);
 
 typedef struct situ_nan_to_num_options {
   double nan;           /**< replaces NaN */
   const double *posinf; /**< replaces +Inf; NULL: the dtype's largest */
   const double *neginf; /**< replaces -Inf; NULL: the dtype's lowest */
 } situ_nan_to_num_options;
-SITU_API SITU_CHECKED situ_tensor *situ_nan_to_num(situ_tensor *x, const situ_nan_to_num_options *options);
+/** Replaces NaN (by 0 if options are NULL), +Inf and -Inf. */
+SITU_API SITU_CHECKED situ_tensor *situ_nan_to_num(situ_tensor *input, const situ_nan_to_num_options *options);
 
-/* In place. */
-SITU_API situ_tensor *situ_neg_(situ_tensor *x);
-SITU_API situ_tensor *situ_abs_(situ_tensor *x);
-SITU_API situ_tensor *situ_exp_(situ_tensor *x);
-SITU_API situ_tensor *situ_log_(situ_tensor *x);
-SITU_API situ_tensor *situ_sqrt_(situ_tensor *x);
-SITU_API situ_tensor *situ_rsqrt_(situ_tensor *x);
-SITU_API situ_tensor *situ_square_(situ_tensor *x);
-SITU_API situ_tensor *situ_reciprocal_(situ_tensor *x);
-SITU_API situ_tensor *situ_sin_(situ_tensor *x);
-SITU_API situ_tensor *situ_cos_(situ_tensor *x);
-SITU_API situ_tensor *situ_tanh_(situ_tensor *x);
-SITU_API situ_tensor *situ_sigmoid_(situ_tensor *x);
-SITU_API situ_tensor *situ_relu_(situ_tensor *x);
-SITU_API situ_tensor *situ_floor_(situ_tensor *x);
-SITU_API situ_tensor *situ_ceil_(situ_tensor *x);
-SITU_API situ_tensor *situ_round_(situ_tensor *x);
-SITU_API situ_tensor *situ_trunc_(situ_tensor *x);
-SITU_API situ_tensor *situ_clamp_(situ_tensor *x, double min, double max);
+/* In place: each writes into input and returns it, NULL on error. input's dtype stays, so functions with fractional
+   results refuse integer dtypes. */
+
+/** situ_neg in place. */
+SITU_API situ_tensor *situ_neg_(situ_tensor *input);
+/** situ_abs in place. */
+SITU_API situ_tensor *situ_abs_(situ_tensor *input);
+/** situ_exp in place. */
+SITU_API situ_tensor *situ_exp_(situ_tensor *input);
+/** situ_log in place. */
+SITU_API situ_tensor *situ_log_(situ_tensor *input);
+/** situ_sqrt in place. */
+SITU_API situ_tensor *situ_sqrt_(situ_tensor *input);
+/** situ_rsqrt in place. */
+SITU_API situ_tensor *situ_rsqrt_(situ_tensor *input);
+/** situ_square in place. */
+SITU_API situ_tensor *situ_square_(situ_tensor *input);
+/** situ_reciprocal in place. */
+SITU_API situ_tensor *situ_reciprocal_(situ_tensor *input);
+/** situ_sin in place. */
+SITU_API situ_tensor *situ_sin_(situ_tensor *input);
+/** situ_cos in place. */
+SITU_API situ_tensor *situ_cos_(situ_tensor *input);
+/** situ_tanh in place. */
+SITU_API situ_tensor *situ_tanh_(situ_tensor *input);
+/** situ_sigmoid in place. */
+SITU_API situ_tensor *situ_sigmoid_(situ_tensor *input);
+/** situ_relu in place. */
+SITU_API situ_tensor *situ_relu_(situ_tensor *input);
+/** situ_floor in place. */
+SITU_API situ_tensor *situ_floor_(situ_tensor *input);
+/** situ_ceil in place. */
+SITU_API situ_tensor *situ_ceil_(situ_tensor *input);
+/** situ_round in place. */
+SITU_API situ_tensor *situ_round_(situ_tensor *input);
+/** situ_trunc in place. */
+SITU_API situ_tensor *situ_trunc_(situ_tensor *input);
+/** situ_clamp in place; a bound with a fraction is SITU_E_DTYPE for integer dtypes. */
+SITU_API situ_tensor *situ_clamp_(situ_tensor *input, double min, double max);
 
 SITU_END
 #endif
