@@ -18,8 +18,8 @@ SITU_API bool situ_is_leaf(const situ_tensor *t);
 SITU_API situ_tensor *situ_grad(const situ_tensor *t);
 /** Replaces the gradient; NULL drops it. Same shape, dtype and device as t. */
 SITU_API SITU_CHECKED situ_status situ_set_grad(situ_tensor *t, situ_tensor *grad);
-/** The same values without history: a new handle on the same storage that does not count as a view of t: in-place writes
-    through one are not recorded in the history of the other. Makes a constant of a gradient. */
+/** The same values without history: a new handle on the same storage that does not count as a view of t: in-place
+    writes through one are not recorded in the history of the other. Makes a constant of a gradient. */
 SITU_API SITU_CHECKED situ_tensor *situ_detach(situ_tensor *t);
 /** Keeps the gradient of a non-leaf tensor too: backward accumulates into its .grad. */
 SITU_API SITU_CHECKED situ_status situ_retain_grad(situ_tensor *t);
@@ -37,13 +37,13 @@ typedef struct situ_backward_options {
     Several threads may run backward through shared leaves at once: each .grad is the sum. They may share recorded calls
     as well if all of them retain the graph; else one of them is refused (SITU_E_STATE). */
 SITU_API SITU_CHECKED situ_status situ_backward(situ_tensor *t, const situ_backward_options *options);
-/* Gradients (results of autograd_grad, .grad, arguments of hooks) have no history: second derivatives are not implemented.
-   A recorded op refuses them, and tensors computed from them while recording (SITU_E_UNSUPPORTED), because their own
-   derivative would be lost; situ_detach makes a constant of them. */
+/* Gradients (results of autograd_grad, .grad, arguments of hooks) have no history: second derivatives are not
+   implemented. A recorded op refuses them, and tensors computed from them while recording (SITU_E_UNSUPPORTED), because
+   their own derivative would be lost; situ_detach makes a constant of them. */
 
-/** torch.autograd.grad: the gradients of t with respect to `count` inputs, written to grads[] (each owned by the innermost
-    scope; NULL where t does not depend on the input; all NULL on error). No .grad changes. Runs, and frees, only the part
-    of the graph that leads to the inputs, with the hooks of that part. */
+/** torch.autograd.grad: the gradients of t with respect to `count` inputs, written to grads[] (each owned by the
+    innermost scope; NULL where t does not depend on the input; all NULL on error). No .grad changes. Runs, and frees,
+    only the part of the graph that leads to the inputs, with the hooks of that part. */
 SITU_API SITU_CHECKED situ_status situ_autograd_grad(situ_tensor *t, int count, situ_tensor *const *inputs,
                                                      situ_tensor **grads, const situ_backward_options *options);
 

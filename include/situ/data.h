@@ -44,13 +44,13 @@ SITU_API int64_t situ_dataset_length(situ_dataset *dataset);
 /** The index-th sample; the caller frees it. An index out of range is SITU_E_INDEX. */
 SITU_API situ_tree *situ_dataset_get(situ_dataset *dataset, int64_t index);
 
-/** torch.utils.data.TensorDataset: sample i has row i of every tensor, in a tree of the same structure. All must have the
-    same first dimension. Takes ownership of the tree, also when the call fails. */
+/** torch.utils.data.TensorDataset: sample i has row i of every tensor, in a tree of the same structure. All must have
+    the same first dimension. Takes ownership of the tree, also when the call fails. */
 SITU_API situ_dataset *situ_tensor_dataset(situ_tree *tensors);
 /** torch.utils.data.Subset: the listed samples (the list is copied) of a dataset, which must outlive it. */
 SITU_API situ_dataset *situ_subset(situ_dataset *dataset, const int64_t *indices, int64_t count);
-/** torch.utils.data.random_split into two: *first gets `count` samples in a random order, *second the rest. NULL generator:
-    the default one. */
+/** torch.utils.data.random_split into two: *first gets `count` samples in a random order, *second the rest. NULL
+    generator: the default one. */
 SITU_API SITU_CHECKED situ_status situ_random_split(situ_dataset *dataset, int64_t count, situ_generator *generator,
                                                     situ_dataset **first, situ_dataset **second);
 

@@ -43,8 +43,8 @@ SITU_API int situ_device_count(const char *kind);
 SITU_API bool situ_device_is_available(situ_device device);
 /** Whether there is a CUDA device (torch.cuda.is_available). */
 SITU_API bool situ_cuda_is_available(void);
-/** One line on why a kind of device ("opencl") is available or not: "2 devices", "libcuda.so.1: cannot open ...". For one
-    device ("opencl:0"): "it is there", or why it was lost. Static text, never NULL. */
+/** One line on why a kind of device ("opencl") is available or not: "2 devices", "libcuda.so.1: cannot open ...". For
+    one device ("opencl:0"): "it is there", or why it was lost. Static text, never NULL. */
 SITU_API const char *situ_device_status(const char *kind);
 
 typedef struct situ_device_properties {
@@ -61,15 +61,15 @@ typedef struct situ_device_properties {
 /** Fills *out. */
 SITU_API SITU_CHECKED situ_status situ_device_info(situ_device device, situ_device_properties *out);
 
-/** The default device of this thread, for tensors made without a device: that of the innermost situ_default_device_begin,
-    else the one set by situ_set_default_device, else cpu. */
+/** The default device of this thread, for tensors made without a device: that of the innermost
+    situ_default_device_begin, else the one set by situ_set_default_device, else cpu. */
 SITU_API situ_device situ_get_default_device(void);
 /** Sets the default device of this thread (torch.set_default_device) until the next call, or until the enclosing
     situ_default_device_begin or situ_policy_begin ends; {0} resets it to cpu. */
 SITU_API SITU_CHECKED situ_status situ_set_default_device(situ_device device);
 
-/** The saved value of a thread's setting (default device, policy, autocast). On the caller's stack between begin and end;
-    its fields are private. */
+/** The saved value of a thread's setting (default device, policy, autocast). On the caller's stack between begin and
+    end; its fields are private. */
 typedef struct situ_setting {
   situ_device device;
   uint8_t policy[4];
@@ -78,8 +78,8 @@ typedef struct situ_setting {
   void *autocast_at;
 } situ_setting;
 
-/** Makes `device` this thread's default until the end: with torch.device(...). Nests. Ends at the latest with the tensor
-    scope or the module's call that it was begun in. On error nothing was begun. */
+/** Makes `device` this thread's default until the end: with torch.device(...). Nests. Ends at the latest with the
+    tensor scope or the module's call that it was begun in. On error nothing was begun. */
 SITU_API SITU_CHECKED situ_status situ_default_device_begin(situ_setting *before, situ_device device);
 /** Restores the default device from before, and ends settings that were begun since and not ended. */
 SITU_API void situ_default_device_end(situ_setting *before);
@@ -90,8 +90,8 @@ SITU_API SITU_CHECKED situ_status situ_synchronize(situ_device device);
     after which their use is no longer detected. Seldom needed: the cache bounds itself so that memory_reserved is at
     most 1.5 times the recent peak of memory_used, plus 64 MiB. */
 SITU_API SITU_CHECKED situ_status situ_empty_cache(situ_device device);
-/** Limits memory_reserved of a device, in bytes (0: no limit, the default), for all threads. Frees cached memory as far as
-    necessary; storages stay. Allocations beyond the limit are SITU_E_NOMEM. */
+/** Limits memory_reserved of a device, in bytes (0: no limit, the default), for all threads. Frees cached memory as far
+    as necessary; storages stay. Allocations beyond the limit are SITU_E_NOMEM. */
 SITU_API SITU_CHECKED situ_status situ_set_memory_limit(situ_device device, int64_t bytes);
 
 /** Sets the number of threads for cpu work, the caller's included. Results do not depend on it. */
@@ -99,8 +99,8 @@ SITU_API SITU_CHECKED situ_status situ_set_num_threads(int count);
 /** The number of threads for cpu work. */
 SITU_API int situ_get_num_threads(void);
 
-/** Precision of f32 matrix products (matmul and its relatives, linear, convolution) on devices with faster units for it,
-    such as tensor cores. Sums are always in f32. */
+/** Precision of f32 matrix products (matmul and its relatives, linear, convolution) on devices with faster units for
+    it, such as tensor cores. Sums are always in f32. */
 typedef enum situ_matmul_precision {
   SITU_PRECISION_HIGHEST = 0, /**< f32 */
   SITU_PRECISION_HIGH,        /**< cuda: TF32, factors rounded to 10 bits of mantissa */

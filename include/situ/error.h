@@ -32,9 +32,9 @@ typedef enum situ_status {
 /** "OK", "ARG", "SHAPE", ...: static text, never NULL. */
 SITU_API const char *situ_status_name(situ_status status);
 
-/* Handles (tensors, modules, trees, optimisers, schedulers, scalers, data sets, loaders, graphs, files, snapshots, moves) are
-   checked by every call that takes one. Use after free is detected until 2,048 others of the same type were freed after
-   it; any other pointer is undefined behaviour. */
+/* Handles (tensors, modules, trees, optimisers, schedulers, scalers, data sets, loaders, graphs, files, snapshots,
+   moves) are checked by every call that takes one. Use after free is detected until 2,048 others of the same type were
+   freed after it; any other pointer is undefined behaviour. */
 
 /** The first error of this thread since the last situ_error_clear(); SITU_OK if there is none. */
 SITU_API situ_status situ_error(void);

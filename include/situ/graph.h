@@ -9,8 +9,8 @@
 SITU_BEGIN
 
 /** The work that a thread launched on one device between situ_graph_capture_begin and situ_graph_capture_end: kernels,
-    their memory, their order (torch.cuda.CUDAGraph; here on every device). A replay skips checks, recording for backward
-    and allocation; on CUDA it is a single launch.
+    their memory, their order (torch.cuda.CUDAGraph; here on every device). A replay skips checks, recording for
+    backward and allocation; on CUDA it is a single launch.
 
     A graph uses the memory that it was captured with, and keeps it alive: write new inputs into the tensors that were
     inputs then (situ_copy_), read results from those that were results. If one of its tensors has moved to another
@@ -19,13 +19,14 @@ typedef struct situ_graph situ_graph;
 
 /** Starts capture: work of this thread on `device` runs as always and is captured too. Until the end these are errors
     (SITU_E_STATE), because a replay could not repeat them: work on another device, copies between devices, reads of
-    values by the host, moves and casts of modules, random numbers (dropout in training), steps of an optimiser (its step
-    count and learning rate are host values). A backward pass can be captured. */
+    values by the host, moves and casts of modules, random numbers (dropout in training), steps of an optimiser (its
+    step count and learning rate are host values). A backward pass can be captured. */
 SITU_API SITU_CHECKED situ_status situ_graph_capture_begin(situ_device device);
 /** Ends capture. The caller frees the graph: situ_graph_free. NULL if an error happened since the begin, if no work was
     launched (SITU_E_STATE), or if the device could not make the graph; nothing is kept then. */
 SITU_API situ_graph *situ_graph_capture_end(void);
-/** Queues the captured work again; its outputs count as written. On error nothing was queued, unless the device failed. */
+/** Queues the captured work again; its outputs count as written. On error nothing was queued, unless the device failed.
+    */
 SITU_API SITU_CHECKED situ_status situ_graph_replay(situ_graph *graph);
 /** Number of launches in it; 0 for NULL. */
 SITU_API size_t situ_graph_length(const situ_graph *graph);

@@ -40,9 +40,9 @@ typedef struct situ_save_options {
   situ_replaced *replaced; /**< gets the state of the target; may be NULL */
 } situ_save_options;
 
-/** Writes a tree of tensors on any device (such as a module's state dict) into a safetensors file, each under its path in
-    the tree ("encoder.fc1.weight") with a checksum (CRC-32C). An existing path keeps its permissions; a directory or a
-    symbolic link is refused. A tensor that is in the tree twice is written twice. */
+/** Writes a tree of tensors on any device (such as a module's state dict) into a safetensors file, each under its path
+    in the tree ("encoder.fc1.weight") with a checksum (CRC-32C). An existing path keeps its permissions; a directory or
+    a symbolic link is refused. A tensor that is in the tree twice is written twice. */
 SITU_API SITU_CHECKED situ_status situ_save(const char *path, const situ_tree *tree, const situ_save_options *options);
 
 /* ---- loading ------------------------------------------------------------------------------ */
@@ -82,7 +82,8 @@ typedef struct situ_file_entry {
 /** An open safetensors file, or all the shards of an index: to list tensors before loading, or to load only some. */
 typedef struct situ_safetensors situ_safetensors;
 
-/** Opens a file, or a "*.index.json" and its shards, and checks the whole header without reading data. NULL on error. */
+/** Opens a file, or a "*.index.json" and its shards, and checks the whole header without reading data. NULL on error.
+    */
 SITU_API situ_safetensors *situ_safetensors_open(const char *path, const situ_load_options *options);
 /** Closes the file; mapped tensors keep their mapping. NULL is fine. */
 SITU_API void situ_safetensors_close(situ_safetensors *file);

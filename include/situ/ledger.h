@@ -65,15 +65,15 @@ typedef struct situ_transfer {
   const char *op;     /**< the call that copied: "to", "item", "nn_to"; static text */
   const char *reason; /**< "asked for", "read", "move", "policy" or "internal"; static text */
   const char *role;   /**< role of the tensor: "parameter", "buffer", "tensor", ...; static text */
-  uint64_t storage; /**< serial number of the storage that was read (written, if the source is host memory); unique */
-  uint32_t version; /**< number of writes to that storage so far */
-  double seconds;   /**< since the ledger began */
-  char tensor[64];  /**< its name or module path (the end of it, if it is too long); "" if it has none */
-  char at[160];     /**< source line of the program: "train.c:41 in step"; "" if unknown */
+  uint64_t storage;   /**< serial number of the storage that was read (written, if the source is host memory); unique */
+  uint32_t version;   /**< number of writes to that storage so far */
+  double seconds;     /**< since the ledger began */
+  char tensor[64];    /**< its name or module path (the end of it, if it is too long); "" if it has none */
+  char at[160];       /**< source line of the program: "train.c:41 in step"; "" if unknown */
 } situ_transfer;
 
-/** Writes the newest transfers, oldest first, at most `capacity`, to out (may be NULL if capacity is 0). Returns how many
-    are available: those among the newest 65536 of the process; negative on error. */
+/** Writes the newest transfers, oldest first, at most `capacity`, to out (may be NULL if capacity is 0). Returns how
+    many are available: those among the newest 65536 of the process; negative on error. */
 SITU_API int64_t situ_ledger_transfers(const situ_ledger *ledger, situ_transfer *out, int64_t capacity);
 
 /** Repeated copies of one storage in the same direction at the same line. */
@@ -82,17 +82,17 @@ typedef struct situ_ledger_repeat {
   situ_transfers sum;
 } situ_ledger_repeat;
 
-/** Finds repeated copies that are likely mistakes: of parameters and buffers to the device where they are used, changed or
-    not; of any other tensor (and of all reads to the host) the same unchanged part, if few different tensors are copied
-    at that line: so neither a new batch each step nor the parts of a dataset count. threshold: minimum number of copies;
-    0: 4. Writes the largest first, at most `capacity`, to out (may be NULL if capacity is 0). Returns how many there
-    are; negative on error. */
+/** Finds repeated copies that are likely mistakes: of parameters and buffers to the device where they are used, changed
+    or not; of any other tensor (and of all reads to the host) the same unchanged part, if few different tensors are
+    copied at that line: so neither a new batch each step nor the parts of a dataset count. threshold: minimum number of
+    copies; 0: 4. Writes the largest first, at most `capacity`, to out (may be NULL if capacity is 0). Returns how many
+    there are; negative on error. */
 SITU_API int64_t situ_ledger_repeats(const situ_ledger *ledger, int64_t threshold, situ_ledger_repeat *out,
                                      int64_t capacity);
 
-/** The totals, one line per kind of copy, the largest first, and one line per repeated copy with a fix. Written to buffer
-    (truncated at size, always terminated; may be NULL if size is 0); returns the length of the whole text, as snprintf
-    does; negative on error. */
+/** The totals, one line per kind of copy, the largest first, and one line per repeated copy with a fix. Written to
+    buffer (truncated at size, always terminated; may be NULL if size is 0); returns the length of the whole text, as
+    snprintf does; negative on error. */
 SITU_API int64_t situ_ledger_to_string(const situ_ledger *ledger, char *buffer, size_t size);
 /** Prints the text of situ_ledger_to_string to stdout. */
 SITU_API void situ_ledger_print(const situ_ledger *ledger);

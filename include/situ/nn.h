@@ -30,9 +30,9 @@ typedef struct situ_nn_type {
   situ_status (*copy)(situ_nn_module *copy, const situ_nn_module *self);
   /** Writes a short description ("784 -> 64") for messages, as snprintf does. May be NULL: messages use extra_repr. */
   int (*brief)(const situ_nn_module *self, char *buffer, size_t size);
-  /** For lazy modules: makes the parameters, uninitialised, in the shapes that a state dict has under `path` ("" for the
-      root), as a first input would; leaves the module unchanged if the state lacks them. May be NULL: no state can be
-      loaded before the first input. */
+  /** For lazy modules: makes the parameters, uninitialised, in the shapes that a state dict has under `path` ("" for
+      the root), as a first input would; leaves the module unchanged if the state lacks them. May be NULL: no state can
+      be loaded before the first input. */
   situ_status (*wake)(situ_nn_module *self, const situ_tree *state, const char *path);
   /** True: forward makes no tensor but its result (it calls one op), so that situ_nn_forward opens no scope for it: the
       scope of the caller owns what forward makes. */
@@ -79,7 +79,7 @@ struct situ_nn_module {
   char *name;                           /* see situ_nn_set_name; NULL: none */
   situ_device home;                     /* its device while it has no tensor; {0}: unspecified */
   int32_t parents;                      /* slots of modules that hold it: the share of refs that is theirs */
-  uint64_t busy; /* newest claim of a thread that is moving, changing or freeing it; private */
+  uint64_t busy;                        /* newest claim of a thread that is moving, changing or freeing it; private */
   bool training;
   bool pending; /* a lazy module without parameters yet */
   bool broken;  /* a part could not be made: situ_nn_done will fail */
@@ -107,8 +107,8 @@ SITU_API void *situ_nn_alloc(const situ_nn_type *type);
 /** Ends the construction and returns the module. If any part could not be made, frees all of it and returns NULL. */
 SITU_API situ_nn_module *situ_nn_done(void *module);
 
-/** m->field = a module, owned by m from now on; its registered name is the field's. To give a child a second parent, pass
-    situ_nn_retain(child). A second assignment frees the old child. */
+/** m->field = a module, owned by m from now on; its registered name is the field's. To give a child a second parent,
+    pass situ_nn_retain(child). A second assignment frees the old child. */
 #define situ_nn_child(m, field, child) \
   situ_nn_add_child((m) ? &(m)->base : NULL, #field, (m) ? &(m)->field : NULL, (child))
 /** m->field = a parameter: m owns a reference to it, and it requires a gradient from now on. */
@@ -121,20 +121,20 @@ SITU_API situ_nn_module *situ_nn_done(void *module);
 #define situ_nn_transient_buffer(m, field, tensor) \
   situ_nn_add_tensor((m) ? &(m)->base : NULL, #field, (m) ? &(m)->field : NULL, (tensor), SITU_NN_TRANSIENT)
 
-/** The function behind situ_nn_child; field NULL: the part is registered by name only. Returns the child, NULL on error.
-    A child that another module owns, without a reference of the caller's, is refused (SITU_E_STATE). */
+/** The function behind situ_nn_child; field NULL: the part is registered by name only. Returns the child, NULL on
+    error. A child that another module owns, without a reference of the caller's, is refused (SITU_E_STATE). */
 SITU_API situ_nn_module *situ_nn_add_child(situ_nn_module *m, const char *name, situ_nn_module **field,
                                            situ_nn_module *child);
-/** The function behind situ_nn_param and situ_nn_buffer; field NULL: registered by name only. Returns the tensor, NULL on
-    error. */
+/** The function behind situ_nn_param and situ_nn_buffer; field NULL: registered by name only. Returns the tensor, NULL
+    on error. */
 SITU_API situ_tensor *situ_nn_add_tensor(situ_nn_module *m, const char *name, situ_tensor **field, situ_tensor *tensor,
                                          situ_nn_kind kind);
 
 /** Adds an owner; returns m. NULL stays NULL. */
 SITU_API situ_nn_module *situ_nn_retain(situ_nn_module *m);
 /** Removes an owner; the last one frees the module and releases its parts. NULL is fine. A module owned only by other
-    modules is refused (SITU_E_STATE): it is freed with its owner. A module that is running, for example because its hook
-    frees it, is freed at the end of its call. */
+    modules is refused (SITU_E_STATE): it is freed with its owner. A module that is running, for example because its
+    hook frees it, is freed at the end of its call. */
 SITU_API void situ_nn_free(situ_nn_module *m);
 /** A deep copy, with gradients and hooks; the caller owns it. A part that is registered twice is copied once. NULL on
     error. */
@@ -144,8 +144,8 @@ SITU_API situ_nn_module *situ_nn_clone(situ_nn_module *m);
 SITU_API situ_nn_module *situ_nn_set_name(situ_nn_module *m, const char *name);
 /** The name set by situ_nn_set_name; "" if there is none. */
 SITU_API const char *situ_nn_name(const situ_nn_module *m);
-/** Writes the path of the module whose forward is running on this thread, relative to the outermost module: "encoder.fc1";
-    "" for the outermost, and if none is running. Truncated at size; returns buffer. Slow. */
+/** Writes the path of the module whose forward is running on this thread, relative to the outermost module:
+    "encoder.fc1"; "" for the outermost, and if none is running. Truncated at size; returns buffer. Slow. */
 SITU_API const char *situ_nn_running(char *buffer, size_t size);
 /** Number of live modules in the process: for leak tests. */
 SITU_API int64_t situ_nn_live_modules(void);
@@ -154,10 +154,11 @@ SITU_API bool situ_nn_is_module(const void *pointer);
 
 /* ---- calling --------------------------------------------------------------------------------- */
 
-/** Calls a module: opens a scope, makes the module's device the default, runs hooks and forward. The result belongs to the
-    caller's scope; all other tensors that were made are released. NULL on error. */
+/** Calls a module: opens a scope, makes the module's device the default, runs hooks and forward. The result belongs to
+    the caller's scope; all other tensors that were made are released. NULL on error. */
 SITU_API situ_tensor *situ_nn_forward(situ_nn_module *m, situ_tensor *x);
-/** situ_nn_forward for any number of tensors. The caller frees the tree; its tensors belong to the caller's scope too. */
+/** situ_nn_forward for any number of tensors. The caller frees the tree; its tensors belong to the caller's scope too.
+    */
 SITU_API situ_tree *situ_nn_call(situ_nn_module *m, const situ_tree *inputs);
 /** situ_nn_forward for two tensors, such as a loss's input and target. */
 SITU_API situ_tensor *situ_nn_forward2(situ_nn_module *m, situ_tensor *x, situ_tensor *y);
@@ -165,7 +166,8 @@ SITU_API situ_tensor *situ_nn_forward2(situ_nn_module *m, situ_tensor *x, situ_t
 /** Called at every call of a module. Before forward: output is NULL, and the hook may replace *inputs (situ_tree_set).
     After it: the hook may replace *output. Any result but SITU_OK fails the call. */
 typedef situ_status (*situ_nn_hook)(situ_nn_module *m, situ_tree **inputs, situ_tree **output, void *payload);
-/** Adds a hook before forward; hooks run in the order of registration. *handle (may be NULL) is for situ_nn_remove_hook. */
+/** Adds a hook before forward; hooks run in the order of registration. *handle (may be NULL) is for
+    situ_nn_remove_hook. */
 SITU_API SITU_CHECKED situ_status situ_nn_register_forward_pre_hook(situ_nn_module *m, situ_nn_hook hook, void *payload,
                                                                     int64_t *handle);
 /** Adds a hook after forward; as situ_nn_register_forward_pre_hook. */
@@ -202,8 +204,8 @@ typedef situ_status (*situ_nn_visitor)(const situ_nn_visit *at, void *payload);
     situ_nn_kind and SITU_NN_VISIT_ bits. Any result of visit but SITU_OK stops the walk and is returned. */
 SITU_API SITU_CHECKED situ_status situ_nn_walk(situ_nn_module *m, unsigned which, situ_nn_visitor visit, void *payload);
 
-/** named_parameters: a flat dict, path to tensor, shared ones once. The caller frees it, or passes it to an optimiser. A
-    lazy module that has not seen an input yet is SITU_E_STATE. */
+/** named_parameters: a flat dict, path to tensor, shared ones once. The caller frees it, or passes it to an optimiser.
+    A lazy module that has not seen an input yet is SITU_E_STATE. */
 SITU_API situ_tree *situ_nn_parameters(situ_nn_module *m);
 /** named_buffers, including those outside the state dict. The caller frees it. */
 SITU_API situ_tree *situ_nn_buffers(situ_nn_module *m);
@@ -253,9 +255,9 @@ typedef struct situ_nn_load_options {
 /** Copies values into the module, from any device, cast to the module's dtypes. state: a tree of tensors, flattened if
     necessary. Everything is checked first, and one error lists every problem; on error nothing has changed.
 
-    Tensors on meta get memory, with their views and aliases, and lose their gradients; so do non-persistent buffers, with
-    the values that were recorded when they were made on meta. Only tensors that the state lacks, in not_strict mode, stay
-    on meta. A lazy module takes its shapes from the state. */
+    Tensors on meta get memory, with their views and aliases, and lose their gradients; so do non-persistent buffers,
+    with the values that were recorded when they were made on meta. Only tensors that the state lacks, in not_strict
+    mode, stay on meta. A lazy module takes its shapes from the state. */
 SITU_API SITU_CHECKED situ_status situ_nn_load_state_dict(situ_nn_module *m, const situ_tree *state,
                                                           const situ_nn_load_options *options);
 

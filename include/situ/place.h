@@ -1,4 +1,4 @@
-/* Placement: where modules are, and moving them whole.
+/* Placement: where modules are, checks of a model before it runs, and moves between devices.
    SPDX-License-Identifier: MIT */
 #ifndef SITU_PLACE_H
 #define SITU_PLACE_H

@@ -1,5 +1,5 @@
-/* Policies: what a thread does about a copy that nobody asked for, and about a device that nobody stated.
-   Threads: each has a policy of its own (docs/threads.md).
+/* Policies: implicit copies between devices, and tensors made without a device.
+   Threads: the policy is per thread (docs/threads.md).
    SPDX-License-Identifier: MIT */
 #ifndef SITU_POLICY_H
 #define SITU_POLICY_H
@@ -8,34 +8,35 @@
 
 SITU_BEGIN
 
-/** An op's operands are on two devices. */
+/** What happens when an op's operands are on different devices. */
 typedef enum situ_copy_policy {
-  SITU_POLICY_EXPLICIT = 0, /**< refused, and explained */
-  SITU_POLICY_WARN,         /**< explained in the log, once for each line of code, then as COPY */
-  SITU_POLICY_COPY          /**< what is elsewhere is copied, for this one call; the ledger has it ("policy") */
+  SITU_POLICY_EXPLICIT = 0, /**< SITU_E_DEVICE, with an explanation */
+  SITU_POLICY_WARN,         /**< log the explanation, once for each line of code, then as COPY */
+  SITU_POLICY_COPY          /**< copy the operands to one device, for this call; the ledger records it ("policy") */
 } situ_copy_policy;
 
-/** A tensor is made, and nothing says where: no option, no module that it is made in, no default device. */
+/** What happens when a tensor is made without a device: no option, no running module, no default device. */
 typedef enum situ_unstated_policy {
   SITU_UNSTATED_ALLOW = 0, /**< on cpu */
   SITU_UNSTATED_FORBID     /**< SITU_E_DEVICE */
 } situ_unstated_policy;
 
-/** Zero is the default: nothing is copied behind your back.
-    Where a call takes place when copies are allowed: in place, and where something is written (running statistics), on
-    the device of what is written; else where most operands are; between equals where more of them are parameters or
-    buffers, then where the module that runs lives, else where the first operand is. Gradients go back to where each operand lives. What is written is never a copy, and meta
-    is never copied to or from. */
+/** Zero is the default: no implicit copies.
+    Where copies are allowed, the call runs on the device of the operand that it writes (in place, running statistics);
+    else on the device of most operands; of equal counts, the one with more parameters or buffers, then the running
+    module's device, then the first operand's. Gradients are copied back to each operand's device. A written operand is
+    never a copy, and tensors on meta are never copied. */
 typedef struct situ_policy {
   uint8_t host_to_device, device_to_host, device_to_device; /**< a situ_copy_policy each */
   uint8_t unstated;                                         /**< a situ_unstated_policy */
 } situ_policy;
 
-/** Until the end, this is the policy of this thread. Nests, and never outlives the tensor scope or the module's call that
-    it was begun in. A policy with values that are none is SITU_E_ARG, and that of before goes on. */
+/** Sets this thread's policy until the end. Nests; ends at the latest with the tensor scope or the module's call that
+    it was begun in. Invalid values are SITU_E_ARG and leave the previous policy in force. */
 SITU_API void situ_policy_begin(situ_setting *before, situ_policy policy);
-/** As it was before, and so is all that was begun since and forgotten. */
+/** Restores the policy from before, and ends settings that were begun since and not ended. */
 SITU_API void situ_policy_end(situ_setting *before);
+/** This thread's policy. */
 SITU_API situ_policy situ_get_policy(void);
 
 SITU_END

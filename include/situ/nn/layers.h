@@ -1,7 +1,6 @@
-/* Layers and containers of layers. Names of parameters and their first values are torch's. NULL
-   options are torch's defaults, and so is every zero field; dtype and device are where the
-   parameters are made.
-   SPDX-License-Identifier: MIT */
+/* Layers (torch.nn) and containers. Parameter names and initial values are torch's. NULL options, and every zero field,
+   are torch's defaults; a positional number is taken as it is given. dtype and device are those of the parameters. All
+   return a module that the caller owns; NULL on error. SPDX-License-Identifier: MIT */
 #ifndef SITU_NN_LAYERS_H
 #define SITU_NN_LAYERS_H
 
@@ -9,12 +8,11 @@
 
 SITU_BEGIN
 
-/* ---- containers: they take over the modules that they are given ------------------------------ */
+/* ---- containers: they own the modules that they are given ------------------------------------ */
 
-/** One after the other; names are "0", "1", ... A NULL module makes the result NULL and frees the
-    others. */
+/** Sequential: calls the modules in order; names are "0", "1", ... A NULL module frees the others and returns NULL. */
 SITU_API situ_nn_module *situ_nn_sequential_of(int64_t count, situ_nn_module *const *modules);
-/** No forward of its own: a list to loop over. */
+/** ModuleList: without a forward, for modules to loop over. As situ_nn_sequential_of. */
 SITU_API situ_nn_module *situ_nn_module_list_of(int64_t count, situ_nn_module *const *modules);
 #ifndef __cplusplus
 #define SITU_NN_COUNT_(...) ((int64_t)(sizeof((situ_nn_module *[]){ __VA_ARGS__ }) / sizeof(situ_nn_module *)))
@@ -22,35 +20,35 @@ SITU_API situ_nn_module *situ_nn_module_list_of(int64_t count, situ_nn_module *c
 #define situ_nn_module_list(...) \
   situ_nn_module_list_of(SITU_NN_COUNT_(__VA_ARGS__), (situ_nn_module *[]){ __VA_ARGS__ })
 #endif
-/** An empty dict, filled with situ_nn_put. */
+/** ModuleDict: empty, filled with situ_nn_put. */
 SITU_API situ_nn_module *situ_nn_module_dict(void);
 
-/** Adds to the end of a Sequential or a ModuleList; returns the container, or NULL (and frees both)
-    on error. */
+/** Appends to a Sequential or a ModuleList; returns the container. On error frees both and returns NULL. */
 SITU_API situ_nn_module *situ_nn_append(situ_nn_module *container, situ_nn_module *module);
-/** Adds under a name to a ModuleDict or a Sequential (torch's OrderedDict form); returns the
-    container, or NULL (and frees both) on error. */
+/** Adds under a name to a ModuleDict or a Sequential (torch's OrderedDict form); returns the container. On error frees
+    both and returns NULL. */
 SITU_API situ_nn_module *situ_nn_put(situ_nn_module *container, const char *name, situ_nn_module *module);
-/** Modules in a container. */
+/** Number of modules in a container. */
 SITU_API int64_t situ_nn_len(const situ_nn_module *container);
-/** The i-th module (negative counts from the end), or the one of that name. Borrowed. */
+/** The i-th module (negative counts from the end). Borrowed; NULL on error. */
 SITU_API situ_nn_module *situ_nn_at(const situ_nn_module *container, int64_t i);
+/** The module of that name. Borrowed; NULL on error. */
 SITU_API situ_nn_module *situ_nn_get(const situ_nn_module *container, const char *name);
 
 /* ---- linear, embedding ----------------------------------------------------------------------- */
 
 typedef struct situ_nn_linear_options {
   bool no_bias;
-  situ_activation activation; /**< of what it gives; zero: none, as torch's Linear */
+  situ_activation activation; /**< applied to the result; zero: none, as torch's Linear */
   situ_dtype dtype;
   situ_device device;
 } situ_nn_linear_options;
-/** y = x W^T + b; weight [out, in], bias [out]. */
+/** Linear: y = x W^T + b; weight [out, in], bias [out]. */
 SITU_API situ_nn_module *situ_nn_linear(int64_t in_features, int64_t out_features,
                                         const situ_nn_linear_options *options);
-/** Learns in_features from its first input, and is a Linear from then on. */
+/** LazyLinear: infers in_features from its first input, and becomes a Linear. */
 SITU_API situ_nn_module *situ_nn_lazy_linear(int64_t out_features, const situ_nn_linear_options *options);
-/** Passes its input on. */
+/** Identity: returns its input. */
 SITU_API situ_nn_module *situ_nn_identity(void);
 
 typedef struct situ_nn_embedding_options {
@@ -59,7 +57,7 @@ typedef struct situ_nn_embedding_options {
   situ_dtype dtype;
   situ_device device;
 } situ_nn_embedding_options;
-/** weight [num_embeddings, embedding_dim]. */
+/** Embedding: weight [num_embeddings, embedding_dim]. */
 SITU_API situ_nn_module *situ_nn_embedding(int64_t num_embeddings, int64_t embedding_dim,
                                            const situ_nn_embedding_options *options);
 
@@ -74,21 +72,24 @@ typedef struct situ_nn_conv_options {
   situ_dtype dtype;
   situ_device device;
 } situ_nn_conv_options;
-/** kernel_size: SITU_DIMS(3), or SITU_DIMS(3, 5) in 2-D; weight [out, in / groups, ...kernel], bias
-    [out]. */
+/** Conv1d on [N, C, L]: weight [out, in / groups, kernel], bias [out]. */
 SITU_API situ_nn_module *situ_nn_conv1d(int64_t in_channels, int64_t out_channels, int64_t kernel_size,
                                         const situ_nn_conv_options *options);
+/** Conv2d on [N, C, H, W]: weight [out, in / groups, kh, kw], bias [out]. kernel_size: SITU_DIMS(3) or SITU_DIMS(3,
+    5). */
 SITU_API situ_nn_module *situ_nn_conv2d(int64_t in_channels, int64_t out_channels, situ_shape kernel_size,
                                         const situ_nn_conv_options *options);
-/** weight [in, out / groups, ...kernel]. */
+/** ConvTranspose2d on [N, C, H, W]: weight [in, out / groups, kh, kw], bias [out]. */
 SITU_API situ_nn_module *situ_nn_conv_transpose2d(int64_t in_channels, int64_t out_channels, situ_shape kernel_size,
                                                   const situ_nn_conv_options *options);
 
-/** options->kernel is not read. */
+/** MaxPool2d; options->kernel is not read. */
 SITU_API situ_nn_module *situ_nn_max_pool2d(situ_shape kernel_size, const situ_pool_options *options);
+/** AvgPool2d; options->kernel is not read. */
 SITU_API situ_nn_module *situ_nn_avg_pool2d(situ_shape kernel_size, const situ_pool_options *options);
+/** AdaptiveAvgPool2d; output_size: 1 or 2 sizes, -1 keeps the input's. */
 SITU_API situ_nn_module *situ_nn_adaptive_avg_pool2d(situ_shape output_size);
-/** Merges dimensions start..end; torch's defaults are 1 and -1. */
+/** Flatten: merges dimensions start_dim..end_dim; torch's defaults are 1 and -1, and 0 is 0. */
 SITU_API situ_nn_module *situ_nn_flatten(int start_dim, int end_dim);
 
 /* ---- normalisation, dropout ------------------------------------------------------------------ */
@@ -96,15 +97,15 @@ SITU_API situ_nn_module *situ_nn_flatten(int start_dim, int end_dim);
 typedef struct situ_nn_batch_norm_options {
   double eps;                  /**< 0: 1e-5 */
   double momentum;             /**< 0: 0.1 */
-  bool cumulative;             /**< torch's momentum=None: a plain average over all batches */
+  bool cumulative;             /**< torch's momentum=None: the cumulative average over all batches */
   bool no_affine;              /**< no weight and bias */
-  bool no_track_running_stats; /**< always the batch's own statistics */
+  bool no_track_running_stats; /**< always use the batch's statistics */
   situ_dtype dtype;
   situ_device device;
 } situ_nn_batch_norm_options;
-/** [N, C] or [N, C, L]. */
+/** BatchNorm1d on [N, C] or [N, C, L]. */
 SITU_API situ_nn_module *situ_nn_batch_norm1d(int64_t num_features, const situ_nn_batch_norm_options *options);
-/** [N, C, H, W]. */
+/** BatchNorm2d on [N, C, H, W]. */
 SITU_API situ_nn_module *situ_nn_batch_norm2d(int64_t num_features, const situ_nn_batch_norm_options *options);
 
 typedef struct situ_nn_norm_options {
@@ -114,53 +115,66 @@ typedef struct situ_nn_norm_options {
   situ_dtype dtype;
   situ_device device;
 } situ_nn_norm_options;
-/** Over the last dimensions, of these sizes. */
+/** LayerNorm over the last dimensions, which have these sizes. */
 SITU_API situ_nn_module *situ_nn_layer_norm(situ_shape normalized_shape, const situ_nn_norm_options *options);
+/** RMSNorm over the last dimensions, which have these sizes. */
 SITU_API situ_nn_module *situ_nn_rms_norm(situ_shape normalized_shape, const situ_nn_norm_options *options);
+/** GroupNorm on [N, C, ...]. */
 SITU_API situ_nn_module *situ_nn_group_norm(int64_t num_groups, int64_t num_channels,
                                             const situ_nn_norm_options *options);
 
-/** Zeroes elements with probability p while training; torch's default p is 0.5. */
+/** Dropout: zeroes elements with probability p in training mode; torch's default p is 0.5, and 0 is 0. */
 SITU_API situ_nn_module *situ_nn_dropout(double p);
 
 /* ---- activations ----------------------------------------------------------------------------- */
 
+/** ReLU. */
 SITU_API situ_nn_module *situ_nn_relu(void);
+/** SiLU. */
 SITU_API situ_nn_module *situ_nn_silu(void);
+/** Sigmoid. */
 SITU_API situ_nn_module *situ_nn_sigmoid(void);
+/** Tanh. */
 SITU_API situ_nn_module *situ_nn_tanh(void);
+/** GELU; SITU_GELU_NONE is torch's default. */
 SITU_API situ_nn_module *situ_nn_gelu(situ_gelu_approximate approximate);
-SITU_API situ_nn_module *situ_nn_leaky_relu(double negative_slope);        /**< torch: 0.01 */
-SITU_API situ_nn_module *situ_nn_elu(double alpha);                        /**< torch: 1 */
-SITU_API situ_nn_module *situ_nn_softplus(double beta, double threshold);  /**< torch: 1, 20 */
-SITU_API situ_nn_module *situ_nn_hardtanh(double min_val, double max_val); /**< torch: -1, 1 */
+/** LeakyReLU; torch's default negative_slope is 0.01, and 0 is ReLU. */
+SITU_API situ_nn_module *situ_nn_leaky_relu(double negative_slope);
+/** ELU; torch's default alpha is 1, and 0 is ReLU. */
+SITU_API situ_nn_module *situ_nn_elu(double alpha);
+/** Softplus; torch's defaults are beta 1 and threshold 20, and beta 0 divides by 0. */
+SITU_API situ_nn_module *situ_nn_softplus(double beta, double threshold);
+/** Hardtanh; torch's defaults are -1 and 1, and 0 is 0. */
+SITU_API situ_nn_module *situ_nn_hardtanh(double min_val, double max_val);
+/** Softmax along dim. */
 SITU_API situ_nn_module *situ_nn_softmax(int dim);
+/** LogSoftmax along dim. */
 SITU_API situ_nn_module *situ_nn_log_softmax(int dim);
 
 /* ---- attention (Vaswani et al., arXiv:1706.03762) -------------------------------------------- */
 
 typedef struct situ_nn_multihead_attention_options {
-  double dropout; /**< of the attention weights, while training */
+  double dropout; /**< of the attention weights, in training mode */
   bool no_bias;
   int64_t kdim, vdim; /**< widths of key and value; 0: embed_dim */
   bool batch_first;   /**< [N, L, E] instead of [L, N, E] */
   situ_dtype dtype;
   situ_device device;
 } situ_nn_multihead_attention_options;
-/** in_proj_weight, in_proj_bias, out_proj (q_, k_ and v_proj_weight if kdim or vdim differ).
-    situ_nn_forward is self-attention; situ_nn_call takes a list [query, key, value] or a dict of
-    these and, if wanted, of key_padding_mask and attn_mask, and gives the list [output]. */
+/** MultiheadAttention: in_proj_weight, in_proj_bias, out_proj (q_, k_ and v_proj_weight if kdim or vdim differ).
+    situ_nn_forward is self-attention; situ_nn_call takes a list [query, key, value], or a dict of these and optionally
+    key_padding_mask and attn_mask, and returns the list [output]. */
 SITU_API situ_nn_module *situ_nn_multihead_attention(int64_t embed_dim, int64_t num_heads,
                                                      const situ_nn_multihead_attention_options *options);
 
 typedef struct situ_nn_attend_options {
-  situ_tensor *key_padding_mask; /**< [N, S]; bool: true is left out, as in torch; floating: added */
-  situ_tensor *attn_mask;        /**< [L, S] or [N * heads, L, S]; bool: true is left out; floating: added */
-  bool is_causal;                /**< position i sees 0..i only; not together with attn_mask */
+  situ_tensor *key_padding_mask; /**< [N, S]; bool: true is masked, as in torch; floating: added */
+  situ_tensor *attn_mask;        /**< [L, S] or [N * heads, L, S]; bool: true is masked; floating: added */
+  bool is_causal;                /**< position i attends to 0..i only; not together with attn_mask */
   bool per_head_weights;         /**< torch's average_attn_weights=False: [N, heads, L, S] */
   situ_tensor **weights;         /**< gets the attention [N, L, S]; NULL: torch's need_weights=False, faster */
 } situ_nn_attend_options;
-/** A call of MultiheadAttention: the output, shaped as query. */
+/** Calls a MultiheadAttention with masks; returns the output, shaped as query. options may be NULL. */
 SITU_API situ_tensor *situ_nn_attend(situ_nn_module *attention, situ_tensor *query, situ_tensor *key,
                                      situ_tensor *value, const situ_nn_attend_options *options);
 
@@ -174,11 +188,11 @@ typedef struct situ_nn_transformer_options {
   situ_dtype dtype;
   situ_device device;
 } situ_nn_transformer_options;
-/** self_attn, linear1, dropout, linear2, norm1, norm2, dropout1, dropout2. situ_nn_forward takes
-    src alone. */
+/** TransformerEncoderLayer: self_attn, linear1, dropout, linear2, norm1, norm2, dropout1, dropout2. situ_nn_forward
+    takes src without masks. */
 SITU_API situ_nn_module *situ_nn_transformer_encoder_layer(int64_t d_model, int64_t nhead,
                                                            const situ_nn_transformer_options *options);
-/** With masks: attn_mask, key_padding_mask and is_causal are read; NULL: none. */
+/** Calls a TransformerEncoderLayer with masks: attn_mask, key_padding_mask and is_causal are read; NULL: none. */
 SITU_API situ_tensor *situ_nn_encode(situ_nn_module *layer, situ_tensor *src, const situ_nn_attend_options *masks);
 
 SITU_END

@@ -7,16 +7,20 @@
 
 SITU_BEGIN
 
+/** MSELoss. */
 SITU_API situ_nn_module *situ_nn_mse_loss(situ_reduction reduction);
+/** L1Loss. */
 SITU_API situ_nn_module *situ_nn_l1_loss(situ_reduction reduction);
-/** beta: torch's default is 1. */
+/** SmoothL1Loss; torch's default beta is 1, and 0 is L1Loss. */
 SITU_API situ_nn_module *situ_nn_smooth_l1_loss(double beta, situ_reduction reduction);
-/** options->weight becomes the buffer "weight". */
+/** CrossEntropyLoss; options->weight becomes the buffer "weight". */
 SITU_API situ_nn_module *situ_nn_cross_entropy_loss(const situ_cross_entropy_options *options);
+/** NLLLoss; options->weight becomes the buffer "weight". */
 SITU_API situ_nn_module *situ_nn_nll_loss(const situ_cross_entropy_options *options);
-/** weight and pos_weight become buffers of these names; each may be NULL. */
+/** BCEWithLogitsLoss; weight and pos_weight become buffers of these names; each may be NULL. */
 SITU_API situ_nn_module *situ_nn_bce_with_logits_loss(situ_tensor *weight, situ_tensor *pos_weight,
                                                       situ_reduction reduction);
+/** KLDivLoss. */
 SITU_API situ_nn_module *situ_nn_kl_div_loss(situ_kl_reduction reduction, bool log_target);
 
 SITU_END

@@ -7,8 +7,8 @@
 
 SITU_BEGIN
 
-/* Shapes broadcast and dtypes promote as in torch; shapes that do not broadcast are SITU_E_SHAPE. `_scalar` takes a host
-   number, which has no device: a whole number keeps an integer tensor's dtype, any other makes it f32. */
+/* Shapes broadcast and dtypes promote as in torch; shapes that do not broadcast are SITU_E_SHAPE. `_scalar` takes a
+   host number, which has no device: a whole number keeps an integer tensor's dtype, any other makes it f32. */
 
 /** input + other. bool + bool is a logical or. */
 SITU_API SITU_CHECKED situ_tensor *situ_add(situ_tensor *input, situ_tensor *other);

@@ -7,8 +7,8 @@
 
 SITU_BEGIN
 
-/* Options NULL or {0}: f32 unless said otherwise, on the default device, no gradient. A value that the dtype cannot hold
-   is SITU_E_ARG. */
+/* Options NULL or {0}: f32 unless said otherwise, on the default device, no gradient. A value that the dtype cannot
+   hold is SITU_E_ARG. */
 
 /** Uninitialised memory: the caller writes it before reading it. */
 SITU_API SITU_CHECKED situ_tensor *situ_empty(situ_shape shape, const situ_options *options);
@@ -66,7 +66,8 @@ SITU_API situ_tensor *situ_fill_(situ_tensor *input, double value);
 SITU_API situ_tensor *situ_zero_(situ_tensor *input);
 /** Draws uniformly from [low, high); torch's defaults are 0 and 1. Floating dtypes. */
 SITU_API situ_tensor *situ_uniform_(situ_tensor *input, double low, double high, situ_generator *generator);
-/** Draws from a normal distribution; torch's defaults are mean 0 and std 1, and std 0 gives the mean. Floating dtypes. */
+/** Draws from a normal distribution; torch's defaults are mean 0 and std 1, and std 0 gives the mean. Floating dtypes.
+    */
 SITU_API situ_tensor *situ_normal_(situ_tensor *input, double mean, double std, situ_generator *generator);
 /** Writes 1 with probability p, else 0; torch's default p is 0.5. */
 SITU_API situ_tensor *situ_bernoulli_(situ_tensor *input, double p, situ_generator *generator);

@@ -42,8 +42,8 @@ typedef enum situ_activation {
   SITU_ACTIVATION_RELU,
   SITU_ACTIVATION_GELU_TANH
 } situ_activation;
-/** activation(linear(input, weight, bias)), fused where the device can; the sums are not rounded to f16 or bf16 before the
-    activation then. */
+/** activation(linear(input, weight, bias)), fused where the device can; the sums are not rounded to f16 or bf16 before
+    the activation then. */
 SITU_API SITU_CHECKED situ_tensor *situ_linear_activation(situ_tensor *input, situ_tensor *weight, situ_tensor *bias,
                                                           situ_activation activation);
 

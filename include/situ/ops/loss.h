@@ -24,7 +24,8 @@ typedef struct situ_cross_entropy_options {
   situ_reduction reduction;
   double label_smoothing; /**< 0..1 */
 } situ_cross_entropy_options;
-/** input: logits [N, C, ...] or [C]; target: class indices (i64 [N, ...]) or probabilities (input's shape and dtype). */
+/** input: logits [N, C, ...] or [C]; target: class indices (i64 [N, ...]) or probabilities (input's shape and dtype).
+    */
 SITU_API SITU_CHECKED situ_tensor *situ_cross_entropy(situ_tensor *input, situ_tensor *target,
                                                       const situ_cross_entropy_options *options);
 /** input: log-probabilities [N, C, ...] or [C]; target: class indices. label_smoothing is SITU_E_ARG here. */
@@ -36,7 +37,8 @@ SITU_API SITU_CHECKED situ_tensor *situ_binary_cross_entropy_with_logits(situ_te
                                                                          situ_reduction reduction);
 
 typedef enum situ_kl_reduction { SITU_KL_MEAN = 0, SITU_KL_SUM, SITU_KL_NONE, SITU_KL_BATCHMEAN } situ_kl_reduction;
-/** target * (log target - input). input: log-probabilities; target: probabilities, or their logarithms if log_target. */
+/** target * (log target - input). input: log-probabilities; target: probabilities, or their logarithms if log_target.
+    */
 SITU_API SITU_CHECKED situ_tensor *situ_kl_div(situ_tensor *input, situ_tensor *target, situ_kl_reduction reduction,
                                                bool log_target);
 

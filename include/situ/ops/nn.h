@@ -7,8 +7,8 @@
 
 SITU_BEGIN
 
-/** {0} is torch's default: stride 1, padding 0, dilation 1, groups 1. An empty list (ndim 0) takes its default; one value
-    serves both dimensions; a zero or negative stride is SITU_E_ARG. */
+/** {0} is torch's default: stride 1, padding 0, dilation 1, groups 1. An empty list (ndim 0) takes its default; one
+    value serves both dimensions; a zero or negative stride is SITU_E_ARG. */
 typedef struct situ_conv_options {
   situ_shape stride, padding, dilation; /**< 1 value, or 1 for each spatial dimension; SITU_DIMS(2, 1) */
   int64_t groups;                       /**< 0: 1 */

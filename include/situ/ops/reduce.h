@@ -33,8 +33,8 @@ SITU_API SITU_CHECKED situ_tensor *situ_amax(situ_tensor *input, const situ_redu
 SITU_API SITU_CHECKED situ_tensor *situ_all(situ_tensor *input, const situ_reduce_options *options);
 /** At least one element is not 0, as bool. */
 SITU_API SITU_CHECKED situ_tensor *situ_any(situ_tensor *input, const situ_reduce_options *options);
-/** (sum |input|^p)^(1/p); p may be INFINITY, -INFINITY or 0 (the count of elements that are not 0). torch's default p is
-    2. */
+/** (sum |input|^p)^(1/p); p may be INFINITY, -INFINITY or 0 (the count of elements that are not 0). torch's default p
+    is 2. */
 SITU_API SITU_CHECKED situ_tensor *situ_norm(situ_tensor *input, double p, const situ_reduce_options *options);
 /** log(sum(exp(input))), without overflow; integer dtypes give f32. */
 SITU_API SITU_CHECKED situ_tensor *situ_logsumexp(situ_tensor *input, const situ_reduce_options *options);
@@ -54,8 +54,8 @@ SITU_API SITU_CHECKED situ_tensor *situ_argmax(situ_tensor *input, const situ_re
 
 /** Running sum along dim; integer and bool dtypes in i64. */
 SITU_API SITU_CHECKED situ_tensor *situ_cumsum(situ_tensor *input, int dim);
-/** Sorted along dim (torch's default is -1), stable; NaN is the largest; *indices (may be NULL) gets the place that each
-    element came from, as i64. */
+/** Sorted along dim (torch's default is -1), stable; NaN is the largest; *indices (may be NULL) gets the place that
+    each element came from, as i64. */
 SITU_API SITU_CHECKED situ_tensor *situ_sort(situ_tensor *input, int dim, bool descending, situ_tensor **indices);
 /** The indices of situ_sort. */
 SITU_API SITU_CHECKED situ_tensor *situ_argsort(situ_tensor *input, int dim, bool descending);

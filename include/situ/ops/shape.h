@@ -69,7 +69,8 @@ typedef enum situ_pad_mode {
   SITU_PAD_REPLICATE,
   SITU_PAD_CIRCULAR
 } situ_pad_mode;
-/** F.pad: pad lists (before, after) pairs from the last dimension backwards; negative crops. value: constant mode only. */
+/** F.pad: pad lists (before, after) pairs from the last dimension backwards; negative crops. value: constant mode only.
+    */
 SITU_API SITU_CHECKED situ_tensor *situ_pad(situ_tensor *input, situ_shape pad, situ_pad_mode mode, double value);
 
 /** input itself if it is contiguous, else a contiguous copy. */

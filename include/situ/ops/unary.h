@@ -7,8 +7,8 @@
 
 SITU_BEGIN
 
-/* Results have input's shape and dtype. Functions with fractional results (exp, sqrt, ...) give f32 for integer and bool
-   dtypes, as in torch; a dtype that torch refuses is SITU_E_DTYPE. */
+/* Results have input's shape and dtype. Functions with fractional results (exp, sqrt, ...) give f32 for integer and
+   bool dtypes, as in torch; a dtype that torch refuses is SITU_E_DTYPE. */
 
 /** -input; bool is refused. */
 SITU_API SITU_CHECKED situ_tensor *situ_neg(situ_tensor *input);
@@ -71,15 +71,16 @@ SITU_API SITU_CHECKED situ_tensor *situ_leaky_relu(situ_tensor *input, double ne
 SITU_API SITU_CHECKED situ_tensor *situ_elu(situ_tensor *input, double alpha);
 
 typedef enum situ_gelu_approximate { SITU_GELU_NONE = 0, SITU_GELU_TANH } situ_gelu_approximate;
-/** input * Phi(input), exactly (erf) or by the tanh formula (Hendrycks and Gimpel, arXiv:1606.08415); floating dtypes. */
+/** input * Phi(input), exactly (erf) or by the tanh formula (Hendrycks and Gimpel, arXiv:1606.08415); floating dtypes.
+    */
 SITU_API SITU_CHECKED situ_tensor *situ_gelu(situ_tensor *input, situ_gelu_approximate approximate);
-/** log(1 + exp(beta * input)) / beta; input itself where beta * input > threshold; floating dtypes. torch's defaults are
-    beta 1 and threshold 20; beta 0 divides by 0. */
+/** log(1 + exp(beta * input)) / beta; input itself where beta * input > threshold; floating dtypes. torch's defaults
+    are beta 1 and threshold 20; beta 0 divides by 0. */
 SITU_API SITU_CHECKED situ_tensor *situ_softplus(situ_tensor *input, double beta, double threshold);
 /** max(min(input, max_val), min_val); torch's defaults are -1 and 1. min_val > max_val is SITU_E_ARG. */
 SITU_API SITU_CHECKED situ_tensor *situ_hardtanh(situ_tensor *input, double min_val, double max_val);
-/** max(min(input, max), min); -INFINITY and INFINITY leave a side open. NaN stays; a NaN bound makes everything NaN. The
-    gradient at a bound is 0. Integer dtypes give f32 for a bound with a fraction. */
+/** max(min(input, max), min); -INFINITY and INFINITY leave a side open. NaN stays; a NaN bound makes everything NaN.
+    The gradient at a bound is 0. Integer dtypes give f32 for a bound with a fraction. */
 SITU_API SITU_CHECKED situ_tensor *situ_clamp(situ_tensor *input, double min, double max);
 
 typedef struct situ_nan_to_num_options {

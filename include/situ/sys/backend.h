@@ -164,7 +164,8 @@ typedef enum situ_linear_pass {
   SITU_LINEAR_GRAD_WEIGHT /**< in g [m, n], x [m, k]; out dw [n, k] = g^T x, db [n] = the sum of g's rows */
 } situ_linear_pass;
 
-/** softmax(scale q k^T) v; all of one dtype, [B, H, .., D]; scalar[0] = scale, integer[0] = 1: causal. Results have no gaps. */
+/** softmax(scale q k^T) v; all of one dtype, [B, H, .., D]; scalar[0] = scale, integer[0] = 1: causal. Results have no
+    gaps. */
 typedef enum situ_attention_pass {
   SITU_ATTENTION, /**< in q [.., L, D], k [.., S, D], v; out y, the logarithm of each row's sum of exponentials, f32 [B, H, L, 1] */
   SITU_ATTENTION_GRAD /**< in q, k, v, y, those logarithms, g (y and g without gaps); out dq, dk, dv */
@@ -186,7 +187,8 @@ typedef enum situ_softmax_pass {
   SITU_LOG_SOFTMAX_GRAD /**< y, g -> dx */
 } situ_softmax_pass;
 
-/** Rows are the last dimension (contiguous, 2-D [rows, width]); scalar[0] = eps; statistics are f32 (f64 for f64), [rows]. */
+/** Rows are the last dimension (contiguous, 2-D [rows, width]); scalar[0] = eps; statistics are f32 (f64 for f64),
+    [rows]. */
 typedef enum situ_norm_pass {
   SITU_LAYER_NORM,      /**< in x, weight [width] or NULL, bias or NULL; out y, mean, rstd */
   SITU_LAYER_NORM_GRAD, /**< in g, x, mean, rstd, weight or NULL; out dx, dweight, dbias (each may be NULL) */
@@ -298,13 +300,13 @@ typedef struct situ_backend {
 
   /* Kernels. May queue and return at once. */
   situ_status (*kernel[SITU_VERBS])(int index, const situ_work *work);
-  /** Whether a kernel of a verb that may be absent does this piece of work: SITU_OK, or SITU_E_UNSUPPORTED, or it could not be
-      told. NULL: all that it is given. Outputs may have no storage yet. */
+  /** Whether a kernel of a verb that may be absent does this piece of work: SITU_OK, or SITU_E_UNSUPPORTED, or it could
+      not be told. NULL: all that it is given. Outputs may have no storage yet. */
   situ_status (*offers)(int index, const situ_work *work);
 
-  /* Graphs: all four or none; without them the pieces of a graph are run one by one.
-     What the calling thread asks of kernels between begin and end is not run but kept, and the device is its own meanwhile.
-     keep: make *graph of it, all or nothing; else forget it. Memory that its pieces use outlives the graph. */
+  /* Graphs: all four or none; without them the pieces of a graph are run one by one. What the calling thread asks of
+     kernels between begin and end is not run but kept, and the device is its own meanwhile. keep: make *graph of it,
+     all or nothing; else forget it. Memory that its pieces use outlives the graph. */
   situ_status (*graph_begin)(int index);
   situ_status (*graph_end)(int index, bool keep, void **graph);
   situ_status (*graph_launch)(int index, void *graph);

@@ -42,14 +42,15 @@ typedef struct situ_move_unit {
 /** A move that was planned and not made. */
 typedef struct situ_move_plan situ_move_plan;
 
-/** Finds the storages behind a list of wishes, each once, with their gradients and followers. Nothing
-    is copied yet, and nothing is held: what was found must live as long as the plan. NULL: recorded (a tensor that is not alive, two wishes for one storage). */
+/** Finds the storages behind a list of wishes, each once, with their gradients and followers. Nothing is copied yet,
+    and nothing is held: what was found must live as long as the plan. NULL: recorded (a tensor that is not alive, two
+    wishes for one storage). */
 SITU_API situ_move_plan *situ_move_plan_new(const char *op, const situ_move_request *list, int64_t count);
 /** Its storages: listed ones first, in order. Borrowed. */
 SITU_API const situ_move_unit *situ_move_plan_units(const situ_move_plan *m, int64_t *count);
-/** The most bytes of a device's memory that the move has beyond those in use now, in whole blocks, given what is free now:
-    a device that has no room for a buffer is done without one. Of a move that does not fit: what it would need. 0 after
-    recording an error: no memory to find it out. */
+/** The most bytes of a device's memory that the move has beyond those in use now, in whole blocks, given what is free
+    now: a device that has no room for a buffer is done without one. Of a move that does not fit: what it would need. 0
+    after recording an error: no memory to find it out. */
 SITU_API uint64_t situ_move_plan_peak_on(const situ_move_plan *m, situ_device device);
 /** The sum of these for all devices. */
 SITU_API uint64_t situ_move_plan_peak(const situ_move_plan *m);

@@ -60,8 +60,9 @@ typedef struct situ_grad_call {
   const void *node; /**< the library's */
 } situ_grad_call;
 
-/** What others on the way back have given for operand i so far, where this call may add to it in place; dx[i] stays NULL then.
-    For an op whose gradient is 0 but for a part: the zeros are spared. NULL: there is none, or it is somebody else's too. */
+/** What others on the way back have given for operand i so far, where this call may add to it in place; dx[i] stays
+    NULL then. For an op whose gradient is 0 but for a part: the zeros are spared. NULL: there is none, or it is
+    somebody else's too. */
 SITU_API situ_tensor *situ_grad_collected(const situ_grad_call *call, int i);
 
 /* Flags of an op. */
@@ -168,7 +169,8 @@ SITU_API bool situ_infer_like(situ_call *call);
 SITU_API bool situ_mend_largest(situ_call *call);
 /** For situ_op.mend: what infer would say if an operand had that size at a dimension. */
 SITU_API bool situ_mend_size(situ_call *call, int operand, int dim, int64_t size);
-/** torch.result_type of the operands in a call (0-dim tensors yield to others of their kind); SITU_DTYPE_DEFAULT of none. */
+/** torch.result_type of the operands in a call (0-dim tensors yield to others of their kind); SITU_DTYPE_DEFAULT of
+    none. */
 SITU_API situ_dtype situ_result_type(situ_tensor *const *in, int ins);
 /** dim in -ndim..ndim-1 made non-negative (a 0-dim tensor has dim 0); false: recorded. */
 SITU_API bool situ_wrap_dim(const char *op, int64_t dim, int ndim, int *out);
@@ -240,8 +242,8 @@ typedef struct situ_module_lore {
   void (*look)(situ_explanation *e);
   /** Writes to buffer which other tensors of the modules that run are not on `device`; "": none. */
   void (*elsewhere)(const situ_explanation *e, situ_device device, char *buffer, size_t size);
-  /** Lists the tensors of a module: of root (if it is alive), or of the one at `below` it ("enc.1"). Returns their number,
-      of which at most `capacity` were written; 0: it is gone. */
+  /** Lists the tensors of a module: of root (if it is alive), or of the one at `below` it ("enc.1"). Returns their
+      number, of which at most `capacity` were written; 0: it is gone. */
   int64_t (*parts)(const void *root, const char *below, situ_tensor **list, int64_t capacity);
 } situ_module_lore;
 /** Told by nn when there are modules. */
@@ -302,8 +304,8 @@ SITU_API situ_role situ_role_of(const situ_tensor *t);
 /** "parameter", "optimiser state": static text; "?" for no role. */
 SITU_API const char *situ_role_name(situ_role role);
 
-/** What an open scope of this thread owns so far, oldest first, in *list (may be NULL): borrowed until the next tensor is
-    made in it. Returns how many; 0 if it is not open. */
+/** What an open scope of this thread owns so far, oldest first, in *list (may be NULL): borrowed until the next tensor
+    is made in it. Returns how many; 0 if it is not open. */
 SITU_API int64_t situ_scope_owned(const situ_scope *scope, situ_tensor *const **list);
 /** How many hold the tensor: scopes, modules, optimisers, the tape, callers. */
 SITU_API int64_t situ_owners(const situ_tensor *t);
@@ -316,9 +318,9 @@ typedef struct situ_optimizer_tensors {
   uint32_t version; /**< of param's memory when it was made master's rounding; for whoever keeps the list */
   int64_t step;
 } situ_optimizer_tensors;
-/** One fused step over a list, in place: every parameter with its gradient and state, one launch per device; where there is
-    a master, it is stepped, and the parameter becomes its rounding.
-    All are checked (device, dtype, shape, contiguous, alive) before anything changes. */
+/** One fused step over a list, in place: every parameter with its gradient and state, one launch per device; where
+    there is a master, it is stepped, and the parameter becomes its rounding. All are checked (device, dtype, shape,
+    contiguous, alive) before anything changes. */
 SITU_API SITU_CHECKED situ_status situ_optimizer_step(situ_optimizer_rule rule, const situ_optimizer_params *params,
                                                       const situ_optimizer_tensors *list, int64_t count);
 
