@@ -1,4 +1,4 @@
-/* The allocator hook: where the library's own host memory comes from.
+/* The allocator hook for the library's host memory.
    SPDX-License-Identifier: MIT */
 #ifndef SITU_SYS_ALLOC_H
 #define SITU_SYS_ALLOC_H
@@ -7,8 +7,8 @@
 
 SITU_BEGIN
 
-/** Replaces malloc, realloc and free. realloc(NULL, n) allocates; alignment is 64 bytes at least for every
-    block that asks for it through `alignment` (a power of two; 0: as malloc). */
+/** Replacements of malloc, realloc and free. reallocate(NULL, n) allocates. alignment is a power of two; 0: as
+    malloc. */
 typedef struct situ_allocator {
   void *(*allocate)(size_t bytes, size_t alignment, void *payload);
   void *(*reallocate)(void *old, size_t bytes, void *payload);
@@ -16,14 +16,14 @@ typedef struct situ_allocator {
   void *payload;
 } situ_allocator;
 
-/** Installs an allocator; NULL: malloc's. Only while the library holds nothing (before the first call, or after
-    situ_empty_cache with no live tensor): memory goes back to the allocator that is installed then. */
+/** Installs an allocator; NULL: malloc's. Only while the library owns no memory (before the first call, or after
+    situ_empty_cache with no live tensor), because memory is released by the allocator installed at that time. */
 SITU_API void situ_set_allocator(const situ_allocator *allocator);
 
-/** For tests: the n-th allocation from now (1: the next) and, if `sticky`, every later one fails; 0: none.
-    Counts host and cpu-tensor allocations of every thread. */
+/** For tests: makes the n-th allocation from now (1: the next) fail and, if `sticky`, every later one; 0: none. Counts
+    host and cpu-tensor allocations of all threads. */
 SITU_API void situ_fail_allocation(uint64_t nth, bool sticky);
-/** Allocations since the last situ_fail_allocation. */
+/** Number of allocations since the last situ_fail_allocation. */
 SITU_API uint64_t situ_allocation_count(void);
 
 SITU_END

@@ -1,5 +1,5 @@
-/* The interface of a backend: one struct of slots that it fills, and the work that it is given.
-   A backend sees sizes, strides and memory; it knows nothing of shape rules, gradients or modules.
+/* The backend interface: one struct of function slots, and the work that they execute. A backend gets sizes, strides
+   and memory; shape rules, gradients and modules are handled above it. docs/add-a-backend.md walks through it.
    SPDX-License-Identifier: MIT */
 #ifndef SITU_SYS_BACKEND_H
 #define SITU_SYS_BACKEND_H
@@ -10,36 +10,36 @@ SITU_BEGIN
 
 #define SITU_BACKEND_ABI 1
 
-/** Memory on a device, shared by every tensor that looks at it. When it moves, `data` and `device` change
-    here, and with them every view, alias and handle. */
+/** Memory on a device, shared by all tensors on it. A move changes `data` and `device` here, and so moves every view,
+    alias and handle. */
 typedef struct situ_storage {
-  void *data; /**< what the backend's alloc returned; only the backend may follow it */
+  void *data; /**< result of the backend's alloc; only the backend may dereference it */
   size_t bytes;
   situ_device device;
-  uint32_t version; /**< counts writes; read and written with the atomic builtins */
-  uint32_t flags;   /**< SITU_STORAGE_... */
-  uint32_t lock;    /**< guards `handles` while several tensors share the storage */
-  uint32_t mark;    /**< 0 outside a move: which of its units this is */
-  uint32_t slots;   /**< slots of modules that hold a tensor on it; read and written with the atomic builtins */
-  uint64_t busy;    /**< the newest claim on it: whether a thread moves or changes it now is the library's to know */
-  int64_t refs;     /**< owners, counted atomically */
-  uint64_t serial;  /**< no other storage of the process ever has it: tells this one from a later one at its address */
-  situ_tensor *handles;             /**< the tensors that look at it, chained */
-  struct situ_recipe *recipe;       /**< on meta: how its values come about, if that is known */
-  struct situ_storage_links *links; /**< NULL: it follows no other storage, and none follows it */
+  uint32_t version;                 /**< number of writes; accessed with atomic builtins */
+  uint32_t flags;                   /**< SITU_STORAGE_... */
+  uint32_t lock;                    /**< guards `handles` while several tensors share the storage */
+  uint32_t mark;                    /**< index of its unit in a running move, else 0 */
+  uint32_t slots;                   /**< number of module slots with a tensor on it; accessed with atomic builtins */
+  uint64_t busy;                    /**< newest claim of a thread that is moving or changing it; private */
+  int64_t refs;                     /**< number of owners; atomic */
+  uint64_t serial;                  /**< unique in the process, unlike the address */
+  situ_tensor *handles;             /**< linked list of the tensors on it */
+  struct situ_recipe *recipe;       /**< on meta: the recorded calls that compute its values, if known */
+  struct situ_storage_links *links; /**< situ_follow relations; NULL: none */
   void *moved_at;                   /**< return address of the call that last moved it; NULL: never moved */
   const char *moved_by;             /**< that call: "nn_to"; static text */
-  void (*release)(void *payload);   /**< foreign memory (situ_from_blob): called instead of free */
+  void (*release)(void *payload);   /**< memory of the caller (situ_from_blob): called instead of free */
   void *payload;
 } situ_storage;
 enum {
   SITU_STORAGE_UNWRITTEN = 1u, /**< holds no value yet */
-  SITU_STORAGE_SLICE = 4u,     /**< a part of the memory of another storage, `payload`, which it holds */
-  SITU_STORAGE_FOREIGN = 2u    /**< the caller's memory: release, where there is one, is called instead of free */
+  SITU_STORAGE_SLICE = 4u,     /**< part of the memory of another storage, `payload`, to which it has a reference */
+  SITU_STORAGE_FOREIGN = 2u    /**< memory of the caller: release, if not NULL, is called instead of free */
 };
 
-/** One operand of a kernel: which elements of which storage. Strides and offset are in elements, strides may
-    be 0 (broadcast) or negative. Unused sizes are not read. */
+/** One operand of a kernel: a strided view of a storage. Strides and offset are in elements; strides may be 0
+    (broadcast) or negative. Sizes beyond ndim are not read. */
 typedef struct situ_view_desc {
   situ_storage *storage;
   int64_t offset;
@@ -49,39 +49,67 @@ typedef struct situ_view_desc {
   int64_t size[SITU_MAX_DIMS], stride[SITU_MAX_DIMS];
 } situ_view_desc;
 
-/** The verbs that a backend may implement; in, out and parameters of each. COPY to TERNARY, REDUCE, GATHER, SCATTER
-    and MATMUL take any strides; the others get operands without gaps. Outputs never overlap inputs, but element-wise
-    verbs may get an output that is exactly one of their inputs (in place). Empty outputs never reach a kernel. */
+/** The verbs that a backend may implement, with their operands in[], results out[] and parameters. COPY to TERNARY,
+    REDUCE, GATHER, SCATTER and MATMUL get any strides; the others get contiguous operands. Results never overlap
+    operands, except that an element-wise verb may get a result that is exactly one of its operands (in place). Empty
+    results never reach a kernel. */
 typedef enum situ_verb {
-  SITU_VERB_COPY,  /**< y = cast(x), same shape, any strides; out[1], if there is one: an i64 to which the number of
-                              finite values that became infinite is added */
-  SITU_VERB_FILL,  /**< y = scalar[0] (whole dtypes: integer[0]) */
-  SITU_VERB_RANGE, /**< y[i] = scalar[0] + i * scalar[1]; op: 0 arange, 1 linspace (scalar[2] = end, exact at the end) */
-  SITU_VERB_RANDOM, /**< y[i] from draw (seed, offset, i); op: situ_random */
-  SITU_VERB_TRIANGLE, /**< y = x inside, else 0, over the last two dimensions; op: 0 lower, 1 upper; integer[0] diagonal */
-  SITU_VERB_UNARY,    /**< y = f(x); op: situ_unary; scalar[]: its parameters */
-  SITU_VERB_UNARY_GRAD, /**< dx = f'(x, y) g; in x (or NULL), y (or NULL), g; op: situ_unary */
-  SITU_VERB_BINARY,     /**< y = f(a, b); op: situ_binary; computed in `compute` */
-  SITU_VERB_TERNARY,    /**< y = f(a, b, c); op: situ_ternary; scalar[0] */
-  SITU_VERB_REDUCE,     /**< y: x's ndim, size 1 where reduced; op: situ_reduce; scalar[0] correction or p */
-  SITU_VERB_ARG_REDUCE, /**< out values (or NULL), indices i64; size 1 at integer[0] = dim; op: 0 min, 1 max */
-  SITU_VERB_SCAN,       /**< y = running sum of x along integer[0] */
-  SITU_VERB_SORT, /**< out values, indices i64; along integer[0]; out's size there is k; op: 0 ascending, 1 descending */
-  SITU_VERB_GATHER, /**< in x, index; along integer[0]; op: situ_index_mode; y */
-  SITU_VERB_SCATTER, /**< in index, src; into out y along integer[0]; op: situ_index_mode | SITU_INDEX_ADD; scalar[0] alpha */
-  SITU_VERB_NONZERO, /**< in x; out i64 [count, ndim] already of the right size, in row-major order */
-  SITU_VERB_MATMUL, /**< in a [.., m, k], b [.., k, n], bias (or NULL; broadcast to y by strides); y = scalar[0] a b + scalar[1] bias */
-  SITU_VERB_CONV, /**< op: situ_conv_pass; window: geometry; always 4-D (N, C, H, W) */
-  SITU_VERB_POOL, /**< op: situ_pool_pass; window: geometry; always 4-D */
-  SITU_VERB_SOFTMAX, /**< along integer[0]; op: situ_softmax_pass; integer[1] not 0: softmax of -infinity alone is 0, not NaN */
-  SITU_VERB_NORM,       /**< rows of the last dimension; op: situ_norm_pass */
-  SITU_VERB_BATCH_NORM, /**< x as [N, C, S]; op: situ_batch_norm_pass */
-  SITU_VERB_NLL,        /**< cross entropy with class indices; op: situ_nll_pass */
-  SITU_VERB_LINEAR,     /**< op: situ_linear_pass; a product and what goes with it; may be absent: composed then */
-  SITU_VERB_ATTENTION, /**< op: situ_attention_pass; scaled dot product attention, fused; may be absent: composed then */
-  SITU_VERB_PACK, /**< many small storages, cast, into the memory of out[0]: `pack`; may be absent: copied one by one then;
-                              op 1, where data is not addressable: from that memory into the storages, without casts */
-  SITU_VERB_OPTIMIZER, /**< one fused step over a list of parameters; `list` */
+  /** y = cast(x), same shape, any strides; out[1], if there is one, is an i64 to which the number of finite values that
+      became infinite is added. */
+  SITU_VERB_COPY,
+  /** y = scalar[0] (integer dtypes: integer[0]). */
+  SITU_VERB_FILL,
+  /** y[i] = scalar[0] + i * scalar[1]; op: 0 arange, 1 linspace (scalar[2] = end, exact at the end). */
+  SITU_VERB_RANGE,
+  /** y[i] from draw (seed, offset, i); op: situ_random. */
+  SITU_VERB_RANDOM,
+  /** y = x inside, else 0, over the last two dimensions; op: 0 lower, 1 upper; integer[0] diagonal. */
+  SITU_VERB_TRIANGLE,
+  /** y = f(x); op: situ_unary; scalar[]: its parameters. */
+  SITU_VERB_UNARY,
+  /** dx = f'(x, y) g; in x (or NULL), y (or NULL), g; op: situ_unary. */
+  SITU_VERB_UNARY_GRAD,
+  /** y = f(a, b); op: situ_binary; computed in `compute`. */
+  SITU_VERB_BINARY,
+  /** y = f(a, b, c); op: situ_ternary; scalar[0]. */
+  SITU_VERB_TERNARY,
+  /** y: x's ndim, size 1 where reduced; op: situ_reduce; scalar[0] correction or p. */
+  SITU_VERB_REDUCE,
+  /** out values (or NULL), indices i64; size 1 at integer[0] = dim; op: 0 min, 1 max. */
+  SITU_VERB_ARG_REDUCE,
+  /** y = running sum of x along integer[0]. */
+  SITU_VERB_SCAN,
+  /** out values, indices i64; along integer[0]; out's size there is k; op: 0 ascending, 1 descending. */
+  SITU_VERB_SORT,
+  /** in x, index; out y; along integer[0]; op: situ_index_mode. */
+  SITU_VERB_GATHER,
+  /** in index, src; into out y along integer[0]; op: situ_index_mode | SITU_INDEX_ADD; scalar[0] alpha. */
+  SITU_VERB_SCATTER,
+  /** in x; out i64 [count, ndim], allocated with the right size, in row-major order. */
+  SITU_VERB_NONZERO,
+  /** in a [.., m, k], b [.., k, n], bias (or NULL; broadcast to y by strides); y = scalar[0] a b + scalar[1] bias. */
+  SITU_VERB_MATMUL,
+  /** op: situ_conv_pass; window: geometry; always 4-D (N, C, H, W). */
+  SITU_VERB_CONV,
+  /** op: situ_pool_pass; window: geometry; always 4-D. */
+  SITU_VERB_POOL,
+  /** Along integer[0]; op: situ_softmax_pass; integer[1] not 0: softmax of a row of -infinity is 0 instead of NaN. */
+  SITU_VERB_SOFTMAX,
+  /** Rows of the last dimension; op: situ_norm_pass. */
+  SITU_VERB_NORM,
+  /** x as [N, C, S]; op: situ_batch_norm_pass. */
+  SITU_VERB_BATCH_NORM,
+  /** Cross entropy with class indices; op: situ_nll_pass. */
+  SITU_VERB_NLL,
+  /** op: situ_linear_pass; a product fused with its epilogue. Optional: composed of other verbs without it. */
+  SITU_VERB_LINEAR,
+  /** op: situ_attention_pass; scaled dot product attention, fused. Optional: composed of other verbs without it. */
+  SITU_VERB_ATTENTION,
+  /** Casts many small storages into the memory of out[0]: `pack`; op 1, for devices whose data is not addressable:
+      copies from that memory into the storages, without casts. Optional: copied one by one without it. */
+  SITU_VERB_PACK,
+  /** One fused step over a list of parameters: `list`. */
+  SITU_VERB_OPTIMIZER,
   SITU_VERBS
 } situ_verb;
 
@@ -133,7 +161,7 @@ typedef enum situ_reduce {
   SITU_REDUCE_STD,
   SITU_REDUCE_NORM,
   SITU_REDUCE_LOGSUMEXP,
-  SITU_REDUCE_COUNT, /**< how many are not 0, as i64 */
+  SITU_REDUCE_COUNT, /**< number of elements that are not 0, as i64 */
   SITU_REDUCES
 } situ_reduce;
 
@@ -142,13 +170,13 @@ typedef enum situ_random {
   SITU_RANDOM_NORMAL,    /**< mean scalar[0], standard deviation scalar[1] */
   SITU_RANDOM_BERNOULLI, /**< 1 with probability scalar[0], or in[0][i] where there is an input */
   SITU_RANDOM_INTEGER,   /**< integer[0] <= value < integer[1] */
-  SITU_RANDOM_RAW,       /**< 64 raw bits, into i64: what randperm sorts by */
+  SITU_RANDOM_RAW,       /**< 64 raw bits, as i64: the sort keys of randperm */
   SITU_RANDOMS
 } situ_random;
 
 typedef enum situ_index_mode {
-  SITU_INDEX_ROWS = 0,     /**< 1-D index picks whole slices along dim (index_select, embedding) */
-  SITU_INDEX_ELEMENTS = 1, /**< index has x's ndim and picks single elements (gather) */
+  SITU_INDEX_ROWS = 0,     /**< 1-D index selects whole slices along dim (index_select, embedding) */
+  SITU_INDEX_ELEMENTS = 1, /**< index has x's ndim and selects single elements (gather) */
   SITU_INDEX_ADD = 2       /**< flag of SCATTER: add instead of write */
 } situ_index_mode;
 
@@ -159,16 +187,20 @@ typedef enum situ_conv_pass {
 } situ_conv_pass;
 
 typedef enum situ_linear_pass {
-  SITU_LINEAR, /**< in x [m, k], w [n, k], bias [n] or NULL; integer[0]: SITU_UNARY_relu or SITU_UNARY_gelu_tanh; out y [m, n] =
-                                f(x w^T + bias), and NULL or what f was given [m, n] */
-  SITU_LINEAR_GRAD_WEIGHT /**< in g [m, n], x [m, k]; out dw [n, k] = g^T x, db [n] = the sum of g's rows */
+  /** in x [m, k], w [n, k], bias [n] or NULL; integer[0]: f = SITU_UNARY_relu or SITU_UNARY_gelu_tanh; out
+      y [m, n] = f(x w^T + bias), and NULL or f's operand [m, n]. */
+  SITU_LINEAR,
+  /** in g [m, n], x [m, k]; out dw [n, k] = g^T x, db [n] = sum of g's rows. */
+  SITU_LINEAR_GRAD_WEIGHT
 } situ_linear_pass;
 
-/** softmax(scale q k^T) v; all of one dtype, [B, H, .., D]; scalar[0] = scale, integer[0] = 1: causal. Results have no
-    gaps. */
+/** softmax(scale q k^T) v; all of one dtype, [B, H, .., D]; scalar[0] = scale, integer[0] = 1: causal. Results are
+    contiguous. */
 typedef enum situ_attention_pass {
-  SITU_ATTENTION, /**< in q [.., L, D], k [.., S, D], v; out y, the logarithm of each row's sum of exponentials, f32 [B, H, L, 1] */
-  SITU_ATTENTION_GRAD /**< in q, k, v, y, those logarithms, g (y and g without gaps); out dq, dk, dv */
+  /** in q [.., L, D], k [.., S, D], v; out y, logsumexp of each row of scores, f32 [B, H, L, 1]. */
+  SITU_ATTENTION,
+  /** in q, k, v, y, logsumexp, g (y and g contiguous); out dq, dk, dv. */
+  SITU_ATTENTION_GRAD
 } situ_attention_pass;
 
 typedef enum situ_pool_pass {
@@ -198,15 +230,21 @@ typedef enum situ_norm_pass {
 
 /** x is [N, C, S]; scalar[0] = eps, scalar[1] = momentum; integer[0] = 1 when training. */
 typedef enum situ_batch_norm_pass {
-  SITU_BATCH_NORM, /**< in x, weight, bias, running mean, running var (each but x may be NULL); out y, mean [C], rstd [C], and the running ones again when they are updated (else NULL) */
-  SITU_BATCH_NORM_GRAD /**< in g, x, mean, rstd, weight or NULL; out dx, dweight, dbias (each may be NULL) */
+  /** in x, weight, bias, running mean, running var (each but x may be NULL); out y, mean [C], rstd [C], and the running
+      statistics again when they are updated (else NULL). */
+  SITU_BATCH_NORM,
+  /** in g, x, mean, rstd, weight or NULL; out dx, dweight, dbias (each may be NULL). */
+  SITU_BATCH_NORM_GRAD
 } situ_batch_norm_pass;
 
 /** x is [N, C, S] (or its log-probabilities), target i64 [N, S], weight [C] or NULL; integer[0] = ignore_index,
     integer[1] = a situ_reduction, integer[2] = 1: x are logits (log_softmax is fused); scalar[0] = label smoothing. */
 typedef enum situ_nll_pass {
-  SITU_NLL, /**< in x, target, weight; out loss (0-dim or [N, S]), total weight (0-dim), logsumexp [N, S] (logits only, else NULL) */
-  SITU_NLL_GRAD /**< in g, x, target, weight, total weight, logsumexp; out dx */
+  /** in x, target, weight; out loss (0-dim or [N, S]), total weight (0-dim), logsumexp [N, S] (logits only, else
+      NULL). */
+  SITU_NLL,
+  /** in g, x, target, weight, total weight, logsumexp; out dx. */
+  SITU_NLL_GRAD
 } situ_nll_pass;
 
 typedef enum situ_optimizer_rule {
@@ -224,19 +262,19 @@ typedef struct situ_optimizer_item {
   int64_t step;  /**< steps taken, this one included */
 } situ_optimizer_item;
 
-/** One storage that is packed. */
+/** One storage of a PACK. */
 typedef struct situ_pack_item {
-  situ_storage *storage; /**< all of it is packed, or written */
+  situ_storage *storage; /**< packed, or written, as a whole */
   int64_t numel;
-  size_t at;            /**< byte of out[0]'s storage where it goes */
-  situ_dtype dtype, as; /**< what it holds, and what it becomes */
-  int64_t count;        /**< element of out[1], if there is one, to which lost values are added, as for COPY */
+  size_t at;            /**< its byte offset in out[0]'s storage */
+  situ_dtype dtype, as; /**< source and target dtype */
+  int64_t count;        /**< index into out[1], if there is one, to which lost values are added, as for COPY */
 } situ_pack_item;
 
 /** The hyperparameters of a fused step, for every rule (torch.optim's names). */
 typedef struct situ_optimizer_params {
   double lr, weight_decay, momentum, dampening, beta1, beta2, alpha, eps;
-  double grad_scale; /**< gradients are multiplied by this first; clipping */
+  double grad_scale; /**< gradients are multiplied by this first, for clipping */
   bool nesterov, amsgrad, centered, maximize;
 } situ_optimizer_params;
 
@@ -250,8 +288,8 @@ typedef struct situ_window {
 
 #define SITU_WORK_MAX 8
 
-/** One piece of work. Operands are borrowed for the call: a backend that queues copies what it needs
-    (situ_storage is kept alive until the queue has passed it). */
+/** One kernel launch. Operands are borrowed for the call: a backend that queues work copies the descriptors and storage
+    structs that it needs. Fields that a verb does not use are zero. */
 typedef struct situ_work {
   situ_verb verb;
   int op;
@@ -270,49 +308,51 @@ typedef struct situ_work {
   int64_t pack_count;
 } situ_work;
 
-/** What a backend is: filled with designated initialisers; an empty slot is an honest UNSUPPORTED. */
+/** A backend: fill it with designated initialisers. Slots are required unless marked optional. `index` is less than the
+    result of count. Threads may call slots concurrently, also for one device: the backend does its own locking. */
 typedef struct situ_backend {
   uint32_t abi; /**< SITU_BACKEND_ABI */
   size_t size;  /**< sizeof(situ_backend) it was compiled with */
   situ_device_kind kind;
-  const char *name; /**< "cpu", "sim", ...: what device names start with */
+  const char *name; /**< "cpu", "sim", ...: the prefix of device names */
 
-  /** Devices there are, and in *reason (static text) why there are so many. */
+  /** Returns the number of devices, and in *reason (static text) why there are that many. Cannot fail. */
   int (*count)(const char **reason);
-  situ_status (*info)(int index, situ_device_properties *out);
-  /** Why the device is lost (static text); NULL: it is not. A slot that may be empty. */
+  situ_status (*info)(int index, situ_device_properties *out); /**< fills *out */
+  /** Optional. Returns why the device is lost (static text), or NULL if it is not. */
   const char *(*lost)(int index);
 
   /* Memory. Asynchronous backends order it with their queue. */
-  situ_status (*alloc)(int index, size_t bytes, void **data);
+  situ_status (*alloc)(int index, size_t bytes,
+                       void **data); /**< SITU_E_NOMEM: the library empties its cache, retries */
   void (*free)(int index, void *data, size_t bytes);
-  /** Gives back to the device what it keeps of freed memory; a slot that may be empty. */
+  /** Optional. Frees to the device the memory that the backend itself caches. */
   void (*trim)(int index);
   situ_status (*copy_in)(int index, void *data, size_t at, const void *host,
-                         size_t bytes); /**< host -> device; host may be reused at return */
+                         size_t bytes); /**< host to device; host may be reused at return */
   situ_status (*copy_out)(int index, const void *data, size_t at, void *host,
-                          size_t bytes); /**< device -> host; done at return */
-  /** Between two devices of this backend; NULL: staged through the host. */
+                          size_t bytes); /**< device to host; complete at return */
+  /** Optional. Copies between two devices of this backend; without it, copies are staged through the host. */
   situ_status (*copy_peer)(int to, void *dst, size_t dst_at, int from, const void *src, size_t src_at, size_t bytes);
 
   /* Order. */
-  situ_status (*synchronize)(int index); /**< waits; reports the first failure since the last time */
+  situ_status (*synchronize)(int index); /**< waits; returns the first failure since the last wait */
 
-  /* Kernels. May queue and return at once. */
+  /* Kernels, each optional: a call without one is SITU_E_UNSUPPORTED. May queue and return at once. */
   situ_status (*kernel[SITU_VERBS])(int index, const situ_work *work);
-  /** Whether a kernel of a verb that may be absent does this piece of work: SITU_OK, or SITU_E_UNSUPPORTED, or it could
-      not be told. NULL: all that it is given. Outputs may have no storage yet. */
+  /** Optional. Whether the kernel of an optional verb supports this work: SITU_OK, SITU_E_UNSUPPORTED, or an error.
+      Without it, all work is supported. Outputs may have no storage yet. */
   situ_status (*offers)(int index, const situ_work *work);
 
-  /* Graphs: all four or none; without them the pieces of a graph are run one by one. What the calling thread asks of
-     kernels between begin and end is not run but kept, and the device is its own meanwhile. keep: make *graph of it,
-     all or nothing; else forget it. Memory that its pieces use outlives the graph. */
+  /* Graphs: all four or none; without them a graph's launches are repeated one by one. Between begin and end, kernels
+     of the calling thread are captured instead of run, and no other thread uses the device. graph_end with keep makes
+     *graph, all or nothing; without, discards the capture. Memory used by the graph outlives it. */
   situ_status (*graph_begin)(int index);
   situ_status (*graph_end)(int index, bool keep, void **graph);
   situ_status (*graph_launch)(int index, void *graph);
   void (*graph_free)(int index, void *graph);
 
-  bool host_memory; /**< data is an ordinary address: situ_data_ptr may give it out */
+  bool host_memory; /**< data is a host address, which situ_data_ptr may return */
   bool addressable; /**< data + n is the address of byte n: small storages may share one allocation */
   bool no_memory;   /**< shapes only: storages have no data and kernels are not called */
 } situ_backend;

@@ -1,5 +1,5 @@
-/* Loading in two steps, so that several objects are loaded all or none: prepare everything that can fail, then commit.
-   situ_checkpoint_load is made of it.
+/* Loading in two phases, so that several objects load all or none: prepare does everything that can fail, then commit.
+   situ_checkpoint_load is built on it.
    SPDX-License-Identifier: MIT */
 #ifndef SITU_SYS_LOAD_H
 #define SITU_SYS_LOAD_H
@@ -9,21 +9,21 @@
 
 SITU_BEGIN
 
-/** What situ_nn_load_state_dict would refuse for its names, shapes and dtypes, with the same error; changes nothing. */
+/** The checks of situ_nn_load_state_dict on names, shapes and dtypes, with the same errors; changes nothing. */
 SITU_API SITU_CHECKED situ_status situ_nn_load_check(situ_nn_module *m, const situ_tree *state,
                                                      const situ_nn_load_options *options);
 
-/** An optimiser's state that was read, compared and copied, and is not in use yet. */
+/** An optimiser's state that was read, checked and copied, and is not in use yet. */
 typedef struct situ_optim_loading situ_optim_loading;
 
-/** The first half of situ_optim_load_state_dict: takes all memory, changes nothing. The optimiser must outlive what
-    is returned. NULL after recording an error. */
+/** The first half of situ_optim_load_state_dict: allocates everything, changes nothing. The optimiser must outlive the
+    result. Returns NULL after recording an error. */
 SITU_API situ_optim_loading *situ_optim_load_prepare(situ_optim *o, const situ_tree *state);
-/** The second half: with `commit` the optimiser takes the state over, without it stays as it is. Cannot fail. Frees l;
-    NULL is fine. */
+/** The second half: with `commit` the optimiser takes the state, without it stays unchanged. Cannot fail. Frees l; NULL
+    is fine. */
 SITU_API void situ_optim_load_end(situ_optim_loading *l, bool commit);
 
-/** A scheduler's state that was read and compared, and is not in use yet. */
+/** A scheduler's state that was read and checked, and is not in use yet. */
 typedef struct situ_lr_scheduler_loading situ_lr_scheduler_loading;
 
 /** The first half of situ_lr_scheduler_load_state_dict; as situ_optim_load_prepare. */
