@@ -1,6 +1,5 @@
-/* What the check costs: a + b on 64 floats, and in the same run the check alone: the one that this call passes (all is seen in
-   one step), and the general one.
-   SPDX-License-Identifier: MIT */
+/* The cost of the check: a + b on 64 floats, and in the same run the check alone: the fast path that this call takes,
+   and the general one. SPDX-License-Identifier: MIT */
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -72,8 +71,8 @@ int main(void) {
   double whole = 1e9 * median(add), part = 1e9 * median(plain), other = 1e9 * median(general), ratio = median(share);
   printf("a + b on 64 floats %.1f ns, the check in it %.1f ns: %.1f %%  (must 5 %%); the general check %.1f ns\n",
          whole, part, 100 * ratio, other);
-  printf(
-      "{\"what\": \"check\", \"add_ns\": %.2f, \"check_ns\": %.2f, \"general_ns\": %.2f, \"share\": %.4f, \"must\": 0.05}\n",
-      whole, part, other, ratio);
+  printf("{\"what\": \"check\", \"add_ns\": %.2f, \"check_ns\": %.2f, \"general_ns\": %.2f, "
+         "\"share\": %.4f, \"must\": 0.05}\n",
+         whole, part, other, ratio);
   return 0;
 }

@@ -1,5 +1,5 @@
-/* A CUDA device beside what it could do at best, measured in the same run: memory's bandwidth for element-wise work, a raw pinned
-   copy for copies in, and the host's cost of an op. Without a GPU it says so and measures nothing.
+/* A CUDA device against its limits, measured in the same run: memory bandwidth for element-wise work, a raw pinned copy
+   for copies in, and the host's cost of an op. Without a GPU it prints that and measures nothing.
    SPDX-License-Identifier: MIT */
 #include <dlfcn.h>
 #include <string.h>

@@ -1,5 +1,5 @@
-/* An OpenCL device ($SITU_BENCH_DEVICE, or the first) beside the cpu backend, the arithmetic's peak and CLBlast: both sides of each line in turn, so that a slow
-   moment of the machine hits both; medians of many rounds.
+/* An OpenCL device ($SITU_BENCH_DEVICE, or the first) beside the cpu backend, the arithmetic's peak and CLBlast: both
+   sides of each line in turn, so that a slow moment of the machine hits both; medians of many rounds.
    SPDX-License-Identifier: MIT */
 #include <fcntl.h>
 #include <spawn.h>

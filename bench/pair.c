@@ -1,7 +1,6 @@
-/* Jobs that bench/torch/pair.py has beside PyTorch's, on $SITU_BENCH_DEVICE (default: cpu). `pair serve` reads the name of a job
-   from each line of its input, does it once and answers with its seconds, so that both sides can take turns; without an argument
-   it does each job a few times and prints the medians.
-   SPDX-License-Identifier: MIT */
+/* Jobs that bench/torch/pair.py has beside PyTorch's, on $SITU_BENCH_DEVICE (default: cpu). `pair serve` reads the name
+   of a job from each line of its input, does it once and answers with its seconds, so that both sides can take turns;
+   without an argument it does each job a few times and prints the medians. SPDX-License-Identifier: MIT */
 #include <string.h>
 
 #include "support/gpt2.h"
@@ -65,7 +64,7 @@ static double job_cross_entropy(void) { return time_of(cross_entropy, rows(), SI
 static double job_matmul_4096(void) { return time_of(matmul, small ? 256 : 4096, SITU_BF16); }
 static double job_matmul_8192(void) { return time_of(matmul, small ? 512 : 8192, SITU_BF16); }
 
-/* The host's cost of an op that nobody waits for. */
+/* The host's cost of an op without waiting for it. */
 static double job_op(void) {
   enum { CALLS = 1000 };
   situ_tensor *x = square(8, SITU_F32)->a;
@@ -103,7 +102,7 @@ static double job_move_1gib(void) {
 
 /* ---- training -------------------------------------------------------------------------------- */
 
-/* A step of GPT-2: autocast to bf16 where the device is no host, AdamW. */
+/* A step of GPT-2: autocast to bf16 where the device is not the host, AdamW. */
 static double job_gpt2(void) {
   static situ_nn_module *model;
   static situ_optim *optim;

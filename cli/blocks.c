@@ -1,12 +1,11 @@
-/* The order of the model, and what in it stays whole. A file has its tensors in any order and knows
-   no modules: both are read off the names.
-   SPDX-License-Identifier: MIT */
+/* The order of the model, and its blocks, which are not split. A file has its tensors in any order, without modules:
+   both are derived from the names. SPDX-License-Identifier: MIT */
 #include <stdlib.h>
 #include <string.h>
 
 #include "plan.h"
 
-/* Of the part of a path at `at`, up to a dot or the end. */
+/* Length of the part of a path at `at`, up to a dot or the end. */
 static size_t part_length(const char *at) { return strcspn(at, "."); }
 
 static bool is_number(const char *at) {
@@ -27,8 +26,7 @@ static bool contains(const char *at, size_t length, const char *word) {
   return false;
 }
 
-/* Where in a model parts of such names are, as far as names tell: 0 at its beginning, 4 at its
-   end. */
+/* Position in a model of parts with such names, as far as names show it: 0 at its beginning, 4 at its end. */
 static int rank(const char *at) {
   static const char *const first[] = { "wte", "wpe", "tok", "stem", "patch", "pos" };
   static const char *const last[] = { "head", "classif", "final", "logit", "score", "ln_f" };
@@ -47,7 +45,7 @@ static int by_text(const char *a, size_t m, const char *b, size_t n) {
   return order ? order : (m > n) - (m < n);
 }
 
-/* Two parts of the same module. Its own tensors come before its children, numbers as numbers. */
+/* Compares two parts of one module. Its own tensors come before its children; numbers are compared as numbers. */
 static int by_part(const char *a, const char *b) {
   size_t m = part_length(a), n = part_length(b);
   if (!a[m] != !b[n]) return a[m] ? 1 : -1;
@@ -74,7 +72,7 @@ static int by_model(const void *left, const void *right) {
 
 /* ---- blocks ---------------------------------------------------------------------------------- */
 
-enum { DEEPEST = 64 }; /* modules in modules; what is deeper stays whole */
+enum { DEEPEST = 64 }; /* nesting of modules; deeper ones are not split */
 
 plan_range plan_part_at(const plan *p, const plan_range *module, int64_t first) {
   const char *path = p->item[first].path;
@@ -87,7 +85,7 @@ plan_range plan_part_at(const plan *p, const plan_range *module, int64_t first) 
 
 bool plan_is_module(const plan *p, const plan_range *part) { return p->item[part->first].path[part->prefix] != 0; }
 
-/* Do two modules hold at least half of their tensors under the same names? */
+/* Whether two modules have at least half of their tensor names in common. */
 static bool alike(const plan *p, const plan_range *x, const plan_range *y) {
   int64_t a = x->first, b = y->first, shared = 0;
   int64_t larger = x->end - a > y->end - b ? x->end - a : y->end - b;
@@ -108,8 +106,8 @@ static bool numbers_inside(const plan *p, const plan_range *part) {
   return false;
 }
 
-/* Is a part of a module one of a row of its like (layers.0, layers.1, ...)? One that has no
-   neighbours counts as such if there is no other row in it. */
+/* Whether a part of a module is one of several numbered blocks (layers.0, layers.1, ...). A single one counts if there
+   is no other such list in it. */
 static bool in_row(const plan *p, const plan_range *module, const plan_range *before, const plan_range *part) {
   size_t at = module->parts;
   if (!plan_is_module(p, part) || !is_number(p->item[part->first].path + at)) return false;
@@ -134,7 +132,7 @@ static void add_block(plan *p, int64_t first, int64_t end, size_t prefix) {
   p->blocks++;
 }
 
-/* A module's own tensors come first and stay together; those of the whole model need not. */
+/* A module's own tensors come first and form a block; those of the root need not. */
 static void divide(plan *p, const plan_range *module, int depth) {
   plan_range before = { 0 };
   int64_t i = module->first;
@@ -162,7 +160,7 @@ static int by_entry(const void *left, const void *right) {
   return a->entry != b->entry ? (a->entry > b->entry) - (a->entry < b->entry) : (a > b) - (a < b);
 }
 
-/* Blocks that hold the same tensor go together. */
+/* Blocks with a common tensor are placed together. */
 static bool join_ties(plan *p) {
   const plan_item **order = calloc((size_t)p->items + 1, sizeof *order);
   if (!order) return false;

@@ -1,4 +1,4 @@
-/* The option --memory: devices, which need not be of this machine, and their limits.
+/* The option --memory: devices, not necessarily of this machine, and their limits.
    SPDX-License-Identifier: MIT */
 #include <situ/place.h>
 #include <stdio.h>
@@ -35,7 +35,7 @@ static uint64_t unit_of(const char *name, size_t length) {
   return 0;
 }
 
-/* "8GiB", "1.5GB", "4096"; NULL, or what is wrong. */
+/* Parses "8GiB", "1.5GB", "4096". Returns NULL, or the error as a text. */
 static const char *read_bytes(const char *text, size_t length, uint64_t *out) {
   const char *at = text, *end = text + length;
   uint64_t whole = 0, part = 0, of = 1, unit, more;

@@ -1,4 +1,4 @@
-/* situ devices: which devices there are, and why the others are not.
+/* situ devices: lists the available devices, and why the others are not available.
    SPDX-License-Identifier: MIT */
 #include "cli.h"
 

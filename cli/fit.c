@@ -1,4 +1,4 @@
-/* Which block goes where: first fit, in the order of the model and of the devices.
+/* Assigns blocks to devices: first fit, in the order of the model and of the devices.
    SPDX-License-Identifier: MIT */
 #include <inttypes.h>
 #include <stdio.h>
@@ -8,8 +8,8 @@
 
 static bool has_room(const plan_device *d, uint64_t bytes) { return d->limit - d->used >= bytes; }
 
-/* The first block that fits nowhere; -1: all have a device. Without `fill` a device is left for
-   good once a block did not fit, so that the model goes through the devices one after the other. */
+/* Returns the first block that fits on no device; -1: all have a device. Without `fill` a device is not used again once
+   a block did not fit, so that the model passes through the devices in order. */
 static int64_t try_all(plan *p, bool fill) {
   int at = 0;
   for (int d = 0; d < p->devices; d++) p->device[d].used = 0;

@@ -1,4 +1,4 @@
-/* situ inspect: what is in a file of tensors.
+/* situ inspect: lists the tensors of a file.
    SPDX-License-Identifier: MIT */
 #include "cli.h"
 
@@ -6,10 +6,10 @@
 #include <stdio.h>
 #include <string.h>
 
-/* The remark in which situ_save keeps its checksums. */
+/* The metadata key of situ_save's checksums. */
 #define CHECKSUMS "situ.crc32c"
 
-/* ---- what all formats print ------------------------------------------------------------------ */
+/* ---- common to all formats ------------------------------------------------------------------- */
 
 static void print_entry_json(const situ_file_entry *e) {
   char shape[200];
@@ -94,7 +94,7 @@ static void print_table(const situ_safetensors *f) {
     elements += elements_of(e);
     bytes += e->bytes;
   }
-  /* A name of a megabyte does not make all other lines that long. */
+  /* A name of a megabyte must not pad all other lines. */
   if (name > 80) name = 80;
   snprintf(heading, sizeof heading, "%-*s  %-*s  %-*s  %10s", name, "NAME", type, "DTYPE", shape, "SHAPE", "SIZE");
   cli_print_heading(heading);

@@ -1,4 +1,4 @@
-/* The program `situ`: looks at devices and at files of tensors, and plans where they go.
+/* The program `situ`: lists devices and files of tensors, and plans the placement of files.
    SPDX-License-Identifier: MIT */
 #include "cli.h"
 
@@ -57,7 +57,7 @@ static const struct command {
 };
 enum { COMMANDS = sizeof commands / sizeof *commands };
 
-/* Where the value of an option of `plan` goes, "--svg x" or "--svg=x"; NULL: none. */
+/* The target of an option of `plan`, "--svg x" or "--svg=x"; NULL: not one of its options. */
 static const char **value_of(const char *word, cli_options *out) {
   size_t length = strcspn(word, "=");
   if (length == 8 && memcmp(word, "--memory", 8) == 0) return &out->memory;
@@ -65,7 +65,7 @@ static const char **value_of(const char *word, cli_options *out) {
   return length == 5 && memcmp(word, "--svg", 5) == 0 ? &out->svg : NULL;
 }
 
-/* Behind "--" everything is a file name. */
+/* After "--" everything is a file name. */
 static int read_options(const struct command *command, int argc, char **argv, cli_options *out) {
   bool only_files = false;
   const char **value;
@@ -103,7 +103,7 @@ int main(int argc, char **argv) {
   int result = read_options(command, argc - 2, argv + 2, &options);
   if (result != CLI_OK) return result;
   result = command->run(&options);
-  /* A full disk behind stdout must not look like success. */
+  /* A write error of stdout, such as a full disk, must fail. */
   if (fflush(stdout) != 0 || ferror(stdout)) {
     fprintf(stderr, "situ: cannot write: %s\n", strerror(errno));
     return CLI_FAILED;

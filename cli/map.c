@@ -1,12 +1,11 @@
-/* A plan as a device map: as few patterns as say it.
+/* A plan as a device map, with as few patterns as possible.
    SPDX-License-Identifier: MIT */
 #include <stdlib.h>
 #include <string.h>
 
 #include "plan.h"
 
-/* Collects patterns: first it counts them, then it writes those that the last one, `*`, does not
-   say. */
+/* Collects patterns: first counts them, then writes those that the last one, `*`, does not cover. */
 typedef struct mapping {
   const plan *p;
   int64_t count[PLAN_DEVICES];
@@ -33,7 +32,7 @@ static void add_pattern(mapping *m, const plan_range *part, int device) {
   if (m->rest < 0 || m->rest == device) return;
   const char *path = m->p->item[part->first].path, *name = m->p->device[device].name;
   for (size_t i = 0; i < part->prefix; i++) {
-    /* What separates patterns can't stand in one. */
+    /* A pattern cannot contain the separators. */
     bool apart = strchr(",= \t\n", path[i]) != NULL;
     add(m, apart ? "*" : path + i, 1);
   }
@@ -44,8 +43,8 @@ static void add_pattern(mapping *m, const plan_range *part, int device) {
 
 static int device_of(const plan *p, int64_t item) { return p->block[p->item[item].block].device; }
 
-/* One pattern for a part that is on one device, else those of its parts. A block is on one, so this
-   goes no deeper than blocks do. */
+/* One pattern for a part on one device, else those of its parts. A block is on one device, so the recursion ends at
+   blocks. */
 static void walk(mapping *m, const plan_range *module) {
   for (int64_t i = module->first; i < module->end;) {
     plan_range part = plan_part_at(m->p, module, i);

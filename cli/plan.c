@@ -1,4 +1,4 @@
-/* situ plan: where the tensors of a checkpoint would go on devices with limits.
+/* situ plan: assigns the tensors of a checkpoint to devices with limits.
    SPDX-License-Identifier: MIT */
 #include "plan.h"
 
@@ -17,14 +17,14 @@ static int no_memory(void) {
 
 /* ---- reading --------------------------------------------------------------------------------- */
 
-/* The tensor that a remark declares to have a second name: {"lm_head.weight": "embed.weight"}, as
-   safetensors' own save_model writes it. NULL: a remark about something else. */
+/* The tensor with a second name in a metadata entry: {"lm_head.weight": "embed.weight"}, as written by safetensors'
+   save_model. NULL: another metadata entry. */
 static const situ_file_entry *declared(const situ_safetensors *f, const situ_metadata *remark) {
   if (!*remark->key || situ_safetensors_find(f, remark->key)) return NULL;
   return situ_safetensors_find(f, remark->value);
 }
 
-/* All tensors of the file, and their other names. */
+/* All tensors of the file, and their aliases. */
 static bool read_items(const situ_safetensors *f, plan *p) {
   int64_t count = situ_safetensors_count(f), remarks = 0;
   situ_metadata remark;
@@ -54,7 +54,7 @@ static bool same_shape(const situ_file_entry *a, const situ_file_entry *b) {
   return same;
 }
 
-/* --tie: tensors that the file has twice and the model once, "head.weight=embed.weight,...". */
+/* --tie: tensors that are in the file twice and in the model once, "head.weight=embed.weight,...". */
 static bool tie_items(plan *p, const char *text) {
   for (const char *at = text; at && *at;) {
     size_t length = strcspn(at, ","), name = strcspn(at, "=,");
@@ -77,9 +77,9 @@ static bool tie_items(plan *p, const char *text) {
   return true;
 }
 
-/* ---- what is said ---------------------------------------------------------------------------- */
+/* ---- output ---------------------------------------------------------------------------------- */
 
-/* The plan as a snapshot: what a module on those devices would be. */
+/* The plan as a snapshot of a module on those devices. */
 static situ_snapshot *snapshot_of(const plan *p, const char *file) {
   situ_place_entry *list = calloc((size_t)p->items + 1, sizeof *list);
   if (!list) return NULL;

@@ -1,4 +1,4 @@
-/* How the commands print.
+/* Output of the commands.
    SPDX-License-Identifier: MIT */
 #include "cli.h"
 
@@ -17,7 +17,7 @@ int cli_width(const char *text) {
 void cli_print_text(const char *text, int width) {
   for (const char *c = text; *c; c++) {
     unsigned char byte = (unsigned char)*c;
-    /* What a file says must not steer the terminal: C0, DEL, and C1 in its UTF-8 form. */
+    /* Text of a file must not control the terminal: C0, DEL, and C1 in its UTF-8 form. */
     bool c1 = byte == 0xC2 && (unsigned char)c[1] >= 0x80 && (unsigned char)c[1] < 0xA0;
     putchar(byte < 0x20 || byte == 0x7F || c1 ? '?' : *c);
     if (c1) c++;

@@ -26,10 +26,10 @@ situ_status demo_train(situ_nn_module *net, const demo_digits *digits, int epoch
 situ_tensor *demo_scores(situ_nn_module *net, situ_tensor *pictures);
 situ_status demo_accuracy(situ_tensor *scores, situ_tensor *labels, double *out);
 
-/* mistake.c: the network gets a batch from another device, on purpose, and shows how that is refused. */
+/* mistake.c: passes the network a batch on another device, on purpose, and prints the error. */
 situ_status demo_mistake(situ_nn_module *net, const demo_digits *digits);
 
-/* picture.c: curves of loss and accuracy, and a sheet of held-back digits with what the network says. */
+/* picture.c: curves of loss and accuracy, and a sheet of held-back digits with the network's answers. */
 situ_status demo_picture(const char *path, const demo_history *history, const demo_digits *digits, situ_tensor *scores);
 
 #endif

@@ -1,4 +1,4 @@
-/* The demo's story: train, look, save, load in a new process, compare bit by bit, draw.
+/* The demo: train, print, save, load in a new process, compare bit by bit, draw.
    SPDX-License-Identifier: MIT */
 #include <stdio.h>
 #include <stdlib.h>
@@ -40,7 +40,7 @@ static const char *in(const options *o, const char *name, char path[4096]) {
   return path;
 }
 
-/* The second process: a fresh network takes on the saved weights and says what it sees. */
+/* The second process: loads the saved weights into a new network, and predicts. */
 static situ_status predict(const options *o, const demo_digits *d) {
   char path[4096];
   situ_nn_module *net = demo_network();
@@ -53,7 +53,7 @@ static situ_status predict(const options *o, const demo_digits *d) {
   return status;
 }
 
-/* Runs this program again, and compares what it predicts with our own scores, bit by bit. */
+/* Runs this program again, and compares its predictions with our scores, bit by bit. */
 static bool same_in_new_process(const options *o, char **argv, situ_tensor *scores) {
   pid_t child = fork();
   if (child == 0) {

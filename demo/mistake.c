@@ -1,4 +1,4 @@
-/* One mistake on purpose: what it looks like, and that nothing comes of it.
+/* One mistake on purpose: its error message, and that nothing has changed.
    SPDX-License-Identifier: MIT */
 #include <stdio.h>
 
@@ -22,21 +22,19 @@ situ_status demo_mistake(situ_nn_module *net, const demo_digits *d) {
   printf("\nand one mistake on purpose: the network is on %s, a batch of digits on %s\n\n",
          situ_device_name(home, name[0]), situ_device_name(away, name[1]));
   fflush(stdout);
-  situ_error_policy policy = situ_error_mode(SITU_ERROR_QUIET); /* we show it ourselves */
+  situ_error_policy policy = situ_error_mode(SITU_ERROR_QUIET); /* printed below */
   situ_tensor *scores = batch ? situ_nn_forward(situ_nn_eval(net), batch) : NULL;
   situ_error_mode(policy);
-  situ_status status = scores ? SITU_E_STATE : SITU_OK; /* it must be refused */
+  situ_status status = scores ? SITU_E_STATE : SITU_OK; /* success would be a bug */
   if (!batch) status = situ_error();
   printf("%s\n", scores ? "it was NOT refused" : situ_error_message());
   if (batch) situ_error_clear();
   if (status == SITU_OK) { /* the line that it names */
     batch = situ_to(batch, home);
     scores = situ_nn_forward(net, batch);
-    printf(
-        "\n%s\n",
-        scores
-            ? "with that line the digits are read; without it nothing was moved, nothing guessed, and no number was made up"
-            : "that line does not help");
+    printf("\n%s\n", scores ? "with that line the digits are read; without it nothing was moved, nothing guessed, "
+                              "and no number was made up"
+                            : "that line does not help");
     status = scores ? SITU_OK : situ_error();
   }
   situ_status end = situ_scope_end(&s);

@@ -1,4 +1,4 @@
-/* One picture of a run, as SVG: the curves, and a sheet of held-back digits with what the network says.
+/* A picture of a run, as SVG: the curves, and a sheet of held-back digits with the network's answers.
    SPDX-License-Identifier: MIT */
 #include <math.h>
 #include <stdio.h>
@@ -36,10 +36,10 @@ static void plot(FILE *f, double top, const char *title, const series *lines, in
   double step = tick(high - low);
   for (double v = ceil(low / step) * step; v <= high + step * 1e-6; v += step) {
     double y = PLOT_H * (1 - (v - low) / (high - low));
-    fprintf(
-        f,
-        "<line class='grid' x1='0' x2='%d' y1='%.1f' y2='%.1f'/><text class='tick' x='-8' y='%.1f' text-anchor='end'>%g%s</text>\n",
-        PLOT_W, y, y, y + 4, v * unit, suffix);
+    fprintf(f,
+            "<line class='grid' x1='0' x2='%d' y1='%.1f' y2='%.1f'/>"
+            "<text class='tick' x='-8' y='%.1f' text-anchor='end'>%g%s</text>\n",
+            PLOT_W, y, y, y + 4, v * unit, suffix);
   }
   for (int i = 0; i<points; i += points> 12 ? (points + 9) / 10 : 1)
     fprintf(f, "<text class='tick' x='%.1f' y='%d' text-anchor='middle'>%d</text>\n",
@@ -57,7 +57,7 @@ static void plot(FILE *f, double top, const char *title, const series *lines, in
   fprintf(f, "</g>\n");
 }
 
-/* One digit of 8 x 8 squares; what the network says below it, in red with the truth where it is wrong. */
+/* One digit of 8 x 8 squares, with the network's answer below it; a wrong one in red with the label. */
 static void digit(FILE *f, int n, const float *pixels, int64_t said, int64_t truth) {
   double x = SHEET_X + (n % PER_ROW) * CELL, y = TOP + 10 + (n / PER_ROW) * (CELL + 24);
   const double size = (CELL - 8) / 8.0;
@@ -99,16 +99,18 @@ situ_status demo_picture(const char *path, const demo_history *h, const demo_dig
     high = fmax(high, fmax(h->loss[e], h->test_loss[e]));
     low = fmin(low, h->accuracy[e]);
   }
-  fprintf(
-      f,
-      "<svg xmlns='http://www.w3.org/2000/svg' viewBox='0 0 %d %d' font-family='system-ui, sans-serif'>\n"
-      "<style>.title{font-size:15px;font-weight:600;fill:#222}.tick{font-size:11px;fill:#666}.key{font-size:12px;font-weight:600}"
-      ".grid{stroke:#e3e3e3}.paper{fill:#f4f1ea}.said{font-size:13px;text-anchor:middle;fill:#333}"
-      ".wrong{font-size:11px;text-anchor:middle;fill:#c0392b;font-weight:600}.head{font-size:20px;font-weight:700;fill:#111}.sub{font-size:12px;fill:#666}</style>\n"
-      "<rect width='%d' height='%d' fill='white'/>\n"
-      "<text class='head' x='%d' y='36'>Handwritten digits, read by a small convolutional network</text>\n"
-      "<text class='sub' x='%d' y='56'>%d epochs in %.1f s; %.1f %% of the held-back digits right. Data: Alpaydin and Kaynak, UCI, CC BY 4.0.</text>\n",
-      WIDTH, HEIGHT, WIDTH, HEIGHT, LEFT - 50, LEFT - 50, h->epochs, h->seconds, 100 * h->accuracy[h->epochs - 1]);
+  fprintf(f,
+          "<svg xmlns='http://www.w3.org/2000/svg' viewBox='0 0 %d %d' font-family='system-ui, sans-serif'>\n"
+          "<style>.title{font-size:15px;font-weight:600;fill:#222}.tick{font-size:11px;fill:#666}"
+          ".key{font-size:12px;font-weight:600}"
+          ".grid{stroke:#e3e3e3}.paper{fill:#f4f1ea}.said{font-size:13px;text-anchor:middle;fill:#333}"
+          ".wrong{font-size:11px;text-anchor:middle;fill:#c0392b;font-weight:600}"
+          ".head{font-size:20px;font-weight:700;fill:#111}.sub{font-size:12px;fill:#666}</style>\n"
+          "<rect width='%d' height='%d' fill='white'/>\n"
+          "<text class='head' x='%d' y='36'>Handwritten digits, read by a small convolutional network</text>\n"
+          "<text class='sub' x='%d' y='56'>%d epochs in %.1f s; %.1f %% of the held-back digits right. "
+          "Data: Alpaydin and Kaynak, UCI, CC BY 4.0.</text>\n",
+          WIDTH, HEIGHT, WIDTH, HEIGHT, LEFT - 50, LEFT - 50, h->epochs, h->seconds, 100 * h->accuracy[h->epochs - 1]);
   const series losses[] = { { "training", "#2b6cb0", h->loss }, { "held back", "#dd6b20", h->test_loss } },
                accuracy[] = { { "held back", "#2f855a", h->accuracy } };
   plot(f, TOP + 10, "Loss (cross entropy) by epoch", losses, 2, h->epochs, 0, high * 1.05, 1, "");

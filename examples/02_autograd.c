@@ -1,11 +1,11 @@
-/* Gradients: a curve fitted by descent, and a function with a gradient of one's own.
+/* Gradients: a curve fitted by gradient descent, and a custom function with its own gradient.
    SPDX-License-Identifier: MIT */
 #include <stdio.h>
 
 #include "device.h"
 #include "situ/situ.h"
 
-/* sign(x), whose gradient is 0 almost everywhere; here what comes back is passed straight through where |x| <= 1. */
+/* sign(x) with the straight-through estimator: the incoming gradient is passed on where |x| <= 1. */
 static situ_status sign_forward(situ_tensor *const *in, int ins, situ_tensor **out, int outs, void *payload) {
   (void)ins, (void)outs, (void)payload;
   out[0] = situ_sign(in[0]);
@@ -35,7 +35,7 @@ int main(int argc, char **argv) {
   situ_tensor *w = situ_zeros(SITU_SHAPE(3), &(situ_options){ .requires_grad = true });
 
   for (int step = 0; step <= 300; step++) {
-    situ_scope inner; /* what a step makes lives for that step */
+    situ_scope inner; /* tensors made in a step are freed at its end */
     situ_scope_begin(&inner);
     situ_tensor *loss = situ_mse_loss(situ_mv(powers, w), y, SITU_REDUCTION_MEAN);
     if (situ_backward(loss, NULL) != SITU_OK) return 1;

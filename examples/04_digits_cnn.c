@@ -72,7 +72,7 @@ int main(int argc, char **argv) {
     if (situ_error() || accuracy(net, test_x, test_y, &right) != SITU_OK) return 1;
     printf("epoch %2d  %.1f %% of %lld held-back digits right\n", epoch, 100 * right, (long long)held_back);
   }
-  /* Model, optimiser and both generators: a run that loads this goes on bit for bit. */
+  /* Model, optimiser and both generators: a run that loads this resumes bit for bit. */
   if (situ_checkpoint_save(
           "digits-checkpoint.safetensors",
           &(situ_checkpoint){ .model = net, .optimizer = optim, .generator = &generator, .epoch = epochs },

@@ -1,4 +1,4 @@
-/* A module of one's own: a struct, a forward, registration by assignment; then moved whole to another device.
+/* A custom module: a struct, a forward, registration by assignment; then moved as a whole to another device.
    SPDX-License-Identifier: MIT */
 #include <stdio.h>
 
@@ -27,17 +27,17 @@ static situ_nn_module *my_module_new(int64_t in, int64_t hidden) {
                 situ_nn_linear(in, hidden, NULL)); /* self.fc1 = nn.Linear(in, hidden): assignment is registration */
   situ_nn_child(m, fc2, situ_nn_linear(hidden, in, NULL));
   situ_nn_buffer(m, offset, situ_zeros(SITU_SHAPE(in), NULL)); /* registered: it moves, it is saved */
-  return situ_nn_done(m);                                      /* NULL, and all freed, if any part is NULL */
+  return situ_nn_done(m);                                      /* frees all and returns NULL if a part is NULL */
 }
 
 int main(int argc, char **argv) {
-  /* A second device on any machine: sim:0 has a memory of its own that the host cannot read. */
+  /* A second device on any machine: sim:0 has separate memory that the host cannot read. */
   situ_device device =
       device_of(&argc, argv, situ_device_is_available((situ_device){ .kind = SITU_SIM }) ? "sim:0" : "cpu");
   situ_scope s;
   situ_scope_begin(&s);
   situ_nn_module *model = my_module_new(5, 10);
-  situ_tensor *weight = situ_nn_get_tensor(model, "fc1.weight"); /* a handle of ours, taken before the move */
+  situ_tensor *weight = situ_nn_get_tensor(model, "fc1.weight"); /* our handle, taken before the move */
   if (situ_nn_to(model, device) != SITU_OK) return 1;
   situ_place_print(model);
 
@@ -45,7 +45,7 @@ int main(int argc, char **argv) {
   printf("\nthe handle taken before follows: %s\n\n", situ_device_name(situ_device_of(weight), name));
   situ_print(situ_nn_forward(model, situ_randn(SITU_SHAPE(2, 5), &(situ_options){ .device = device })));
 
-  /* An input in the wrong place is refused, and the message says everything about it. */
+  /* An input on the wrong device is refused, with an explanation and a fix. */
   if (device.kind != SITU_CPU) {
     situ_error_mode(SITU_ERROR_QUIET);
     situ_tensor *x = situ_set_name(situ_randn(SITU_SHAPE(2, 5), NULL), "x");

@@ -48,7 +48,7 @@ typedef struct {
 
 static situ_tensor *gpt_forward(situ_nn_module *self, situ_tensor *ids) {
   char_gpt *m = (char_gpt *)self;
-  situ_tensor *place = situ_arange(0, (double)situ_size(ids, 1), 1, NULL); /* made at home: on the model's device */
+  situ_tensor *place = situ_arange(0, (double)situ_size(ids, 1), 1, NULL); /* on the model's device */
   situ_tensor *x = situ_add(situ_nn_forward(m->tokens, ids), situ_nn_forward(m->positions, place));
   for (int64_t i = 0; i < situ_nn_len(m->blocks); i++)
     x = situ_nn_encode(situ_nn_at(m->blocks, i), x, &(situ_nn_attend_options){ .is_causal = true });

@@ -7,7 +7,7 @@
 #include "device.h"
 #include "situ/situ.h"
 
-/* The host program: a pendulum, its states in an array of its own, row after row (angle, velocity). */
+/* The host program: a pendulum, its states in the program's own array, row by row (angle, velocity). */
 enum { STATES = 2000 };
 typedef struct {
   float angle, velocity;
@@ -34,12 +34,12 @@ int main(int argc, char **argv) {
   situ_scope s;
   situ_scope_begin(&s);
   situ_manual_seed(5);
-  /* No copies: tensors that look at the array. now = states 0..n-2, next = states 1..n-1: two views of one block. */
+  /* No copies: tensors on the array. now = states 0..n-2, next = states 1..n-1: two views of one block. */
   situ_tensor *all = situ_from_blob(trajectory, SITU_SHAPE(STATES, 2), NULL, NULL, NULL, NULL);
   situ_tensor *now = situ_narrow(all, 0, 0, STATES - 1), *next = situ_narrow(all, 0, 1, STATES - 1);
   printf("same memory: %s\n", situ_data_ptr(all) == (void *)trajectory ? "yes" : "no");
 
-  /* Learn the step: next - now from now. On another device than the host's this is where values are copied, and nowhere else. */
+  /* Learn the step: next - now from now. On another device than the host's, only this copies values. */
   situ_nn_module *net = situ_nn_sequential(situ_nn_linear(2, 32, NULL), situ_nn_tanh(), situ_nn_linear(32, 2, NULL));
   if (situ_nn_to(net, device) != SITU_OK) return 1;
   situ_optim *optim = situ_optim_adam(situ_nn_parameters(net), &(situ_optim_options){ .lr = 1e-2 });
@@ -56,7 +56,7 @@ int main(int argc, char **argv) {
   }
   printf("error of the learned step: %.4f before, %.6f after\n", first, last);
 
-  /* The other way round: the network writes straight into the program's array. */
+  /* The other direction: the network writes directly into the program's array. */
   state forecast[100] = { { 1.2f, 0 } };
   situ_scope quiet;
   situ_scope_begin_no_grad(&quiet);

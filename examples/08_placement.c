@@ -26,7 +26,7 @@ static situ_tensor *language_forward(situ_nn_module *self, situ_tensor *words) {
     char path[16];
     snprintf(path, sizeof path, "layers.%d", i);
     situ_nn_module *layer = situ_nn_get_submodule(self, path);
-    x = situ_nn_forward(layer, situ_to(x, situ_nn_home(layer))); /* a copy only where it must be */
+    x = situ_nn_forward(layer, situ_to(x, situ_nn_home(layer))); /* copies only between devices */
   }
   x = situ_nn_forward(m->norm, situ_to(x, situ_nn_home(m->norm)));
   return situ_nn_forward(m->head, situ_to(x, situ_nn_home(m->head)));
@@ -49,7 +49,7 @@ static situ_nn_module *language_model_new(void) {
   return situ_nn_done(m);
 }
 
-/* ---- looking at it --------------------------------------------------------------------------- */
+/* ---- showing it ------------------------------------------------------------------------------ */
 
 static situ_status look(situ_nn_module *model, situ_device rest, const char *picture) {
   static char changes[8192];
@@ -68,7 +68,7 @@ static situ_status look(situ_nn_module *model, situ_device rest, const char *pic
   for (const char *c = changes; *c; c++) lines += *c == '\n';
   printf("\n%d tensors have moved, the first of them:\n%.*s\n", lines, (int)strcspn(changes, "\n"), changes);
 
-  /* The copies of one forward, found without running it: the words need not even have values. */
+  /* The copies of one forward, found by a dry run: the words need no values. */
   const situ_options words = { .dtype = SITU_I64, .device = situ_dev("meta") };
   const situ_place_check_options there = { .device = rest, .backward = SITU_PLACE_BACKWARD_NEVER };
   situ_tree *inputs = SITU_TREE(situ_empty(SITU_SHAPE(BATCH, LENGTH), &words));
@@ -85,7 +85,7 @@ static situ_status look(situ_nn_module *model, situ_device rest, const char *pic
 }
 
 int main(int argc, char **argv) {
-  situ_device rest = device_of(&argc, argv, "cpu"); /* of what is on neither of the two simulated ones */
+  situ_device rest = device_of(&argc, argv, "cpu"); /* of the tensors on neither of the two simulated devices */
   const char *picture = argc > 1 ? argv[1] : "placement.svg";
   situ_scope s;
   situ_scope_begin_no_grad(&s);

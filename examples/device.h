@@ -7,8 +7,8 @@
 
 #include "situ/device.h"
 
-/* The device asked for, which is taken out of the arguments, or `otherwise`. One that is not there is refused, and why is said, by
-   whoever is given it. */
+/* Removes `--device D` from the arguments and returns the device, or `otherwise`. An unavailable device is an error of
+   the first call that gets it. */
 static inline situ_device device_of(int *argc, char **argv, const char *otherwise) {
   for (int i = 1; i + 1 < *argc; i++) {
     if (strcmp(argv[i], "--device") != 0) continue;

@@ -8,7 +8,7 @@
 typedef struct gpt2_config {
   int64_t vocabulary, context, width, heads, layers, batch;
 } gpt2_config;
-/* 124 M parameters; the vocabulary is rounded up to a multiple of 64, as everybody's is. And one for a laptop. */
+/* 124 M parameters; the vocabulary is rounded up to a multiple of 64, as usual. And a small one for a laptop. */
 static const gpt2_config gpt2_124m = { 50304, 1024, 768, 12, 12, 8 };
 static const gpt2_config gpt2_tiny = { 512, 64, 64, 4, 2, 4 };
 

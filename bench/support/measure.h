@@ -57,7 +57,7 @@ static inline void tell(const char *goal, const char *what, const char *ours, co
   (void)fflush(stdout);
 }
 
-/* The host's cost of an op. Nobody waits for the results: only the calls are timed, and the queue is emptied between rounds. */
+/* The host's cost of an op: only the calls are timed, without waiting, and the queue is drained between rounds. */
 static inline void measure_enqueue(const char *goal, situ_device device) {
   enum { TIMES = 31, CALLS = 256 };
   double each[TIMES];

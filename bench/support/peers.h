@@ -8,7 +8,7 @@
 /* f32 operations a second of two threads that do nothing but multiply and add; 0: not known how on this processor. */
 double peak_of_two_threads(double (*clock)(void));
 
-/* CLBlast's product of two n x n matrices on the first OpenCL device, warmed up. NULL: built without it, or it cannot. */
+/* CLBlast's product of two n x n matrices on the first OpenCL device, after a warm-up. NULL: not available. */
 typedef struct clblast_job clblast_job;
 clblast_job *clblast_begin(size_t n);
 /* Seconds of one; 0 where it failed. */
