@@ -39,7 +39,7 @@ static uint64_t unit_of(const char *name, size_t length) {
 static const char *read_bytes(const char *text, size_t length, uint64_t *out) {
   const char *at = text, *end = text + length;
   uint64_t whole = 0, part = 0, of = 1, unit, more;
-  if (at == end || *at < '0' || *at > '9') return "has no number of bytes behind the =";
+  if (at == end || *at < '0' || *at > '9') return "has no number of bytes after the =";
   for (; at < end && *at >= '0' && *at <= '9'; at++)
     if (__builtin_mul_overflow(whole, 10u, &whole) || __builtin_add_overflow(whole, (uint64_t)(*at - '0'), &whole))
       return "is more than 2^64 bytes";
@@ -51,7 +51,7 @@ static const char *read_bytes(const char *text, size_t length, uint64_t *out) {
   more = unit / of * part + unit % of * part / of;
   if (__builtin_mul_overflow(whole, unit, &whole) || __builtin_add_overflow(whole, more, out))
     return "is more than 2^64 bytes";
-  return *out ? NULL : "has no memory";
+  return *out ? NULL : "has 0 bytes";
 }
 
 static bool read_device(plan *p, const char *item, size_t length) {
@@ -61,15 +61,15 @@ static bool read_device(plan *p, const char *item, size_t length) {
   if (!equals) return wrong(item, length, "is not DEVICE=BYTES, as in cuda:0=8GiB");
   if (name < sizeof d.name) memcpy(d.name, item, name);
   if (name >= sizeof d.name || situ_place_device(d.name, &d.device) != SITU_OK)
-    return wrong(item, length, "names no device (cpu, cuda:0, opencl:1, sim:0)");
-  if (d.device.kind == SITU_META) return wrong(item, length, "cannot be: meta holds no values");
+    return wrong(item, length, "is not the name of a device (cpu, cuda:0, opencl:1, sim:0)");
+  if (d.device.kind == SITU_META) return wrong(item, length, "is not possible: meta has no memory");
   const char *bad = read_bytes(equals + 1, length - name - 1, &d.limit);
   if (bad) return wrong(item, length, bad);
   situ_device_name(d.device, d.name);
   for (int i = 0; i < p->devices; i++)
     if (situ_device_equal(p->device[i].device, d.device))
-      return wrong(item, length, "is a device that was given before");
-  if (p->devices == PLAN_DEVICES) return wrong(item, length, "is one device too many");
+      return wrong(item, length, "is a device that was given already");
+  if (p->devices == PLAN_DEVICES) return wrong(item, length, "has too many devices: at most 64");
   p->device[p->devices++] = d;
   return true;
 }

@@ -86,7 +86,7 @@ int cli_devices(const cli_options *options) {
       cli_print_json(reason);
       first = false;
     } else {
-      printf("%-9s not there: ", kinds[k].name);
+      printf("%-9s not available: ", kinds[k].name);
       cli_print_text(reason, 0);
       putchar('\n');
     }

@@ -25,7 +25,7 @@ static int64_t try_all(plan *p, bool fill) {
   return -1;
 }
 
-/* "layers.7 (12.0 MiB) fits nowhere: cuda:0 lacks 3145728 bytes, cpu lacks 5 bytes" */
+/* "layers.7 (12.0 MiB) fits on no device: cuda:0 lacks 3145728 bytes, cpu lacks 5 bytes" */
 static void tell(const plan *p, int64_t b) {
   const plan_block *block = &p->block[b];
   char bytes[32], name[CLI_SHOWN];
@@ -34,7 +34,7 @@ static void tell(const plan *p, int64_t b) {
   int64_t tied = 0;
   for (int64_t k = b + 1; k < p->blocks; k++) tied += p->block[k].lead == b;
   if (tied) fprintf(stderr, ", with %" PRId64 " tied to it", tied);
-  fprintf(stderr, ") fits nowhere:");
+  fprintf(stderr, ") fits on no device:");
   for (int d = 0; d < p->devices; d++) {
     const plan_device *at = &p->device[d];
     fprintf(stderr, "%s %s lacks %" PRIu64 " bytes", d ? "," : "", at->name, block->bytes - (at->limit - at->used));

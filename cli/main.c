@@ -7,23 +7,24 @@
 #include <stdio.h>
 #include <string.h>
 
-static const char usage[] = "usage: situ COMMAND [OPTION]...\n"
-                            "\n"
-                            "  situ devices [--json]         which devices there are, and why others are not\n"
-                            "  situ inspect FILE [OPTION]... what is in a safetensors file, its index or a .npy file\n"
-                            "       --json                   as JSON\n"
-                            "       --verify                 read all values and compare the checksums\n"
-                            "       --lenient                accept bytes after the last tensor\n"
-                            "  situ plan FILE --memory LIST  where its tensors go on devices with limits:\n"
-                            "                                --memory cuda:0=8GiB,cpu=32GiB\n"
-                            "       --tie A=B,...            A is another name of tensor B, which the file has twice\n"
-                            "       --svg OUT                draws it, too\n"
-                            "       --json                   as JSON\n"
-                            "  situ version                  the version of the library\n"
-                            "  situ help                     this text\n"
-                            "\n"
-                            "Exit status: 0 if all went well, 1 if a file or device is bad, 2 for a wrong call.\n"
-                            "Colours are left out if NO_COLOR is set. More: man situ\n";
+static const char usage[] =
+    "usage: situ COMMAND [OPTION]...\n"
+    "\n"
+    "  situ devices [--json]         list devices, and why others are not available\n"
+    "  situ inspect FILE [OPTION]... list the tensors of a safetensors file, its index or a .npy file\n"
+    "       --json                   print JSON\n"
+    "       --verify                 read all values and compare the checksums\n"
+    "       --lenient                accept bytes after the last tensor\n"
+    "  situ plan FILE --memory LIST  assign its tensors to devices with limits:\n"
+    "                                --memory cuda:0=8GiB,cpu=32GiB\n"
+    "       --tie A=B,...            A is another name of tensor B, for a file with two copies\n"
+    "       --svg OUT                draw the plan, too\n"
+    "       --json                   print JSON\n"
+    "  situ version                  print the version of the library\n"
+    "  situ help                     print this text\n"
+    "\n"
+    "Exit status: 0 on success, 1 if a file or device is bad, 2 for wrong usage.\n"
+    "No colours if NO_COLOR is set. More: man situ\n";
 
 static int wrong(const char *what, const char *which) {
   fprintf(stderr, "situ: %s%s%s%s (try: situ help)\n", what, which ? " '" : "", which ? which : "", which ? "'" : "");
@@ -78,13 +79,13 @@ static int read_options(const struct command *command, int argc, char **argv, cl
     else if (!only_files && command->takes & PLAN && (value = value_of(word, out))) {
       const char *equals = strchr(word, '=');
       *value = equals ? equals + 1 : i + 1 < argc ? argv[++i] : NULL;
-      if (!*value) return wrong("a value is missing behind", word);
+      if (!*value) return wrong("missing value of", word);
     } else if (!only_files && word[0] == '-' && word[1]) return wrong("unknown option", word);
-    else if (!(command->takes & FILE_NAME) || out->file) return wrong("one argument too many:", word);
+    else if (!(command->takes & FILE_NAME) || out->file) return wrong("too many arguments:", word);
     else out->file = word;
   }
-  if (command->takes & FILE_NAME && !out->file) return wrong("a file is missing", NULL);
-  if (command->takes & PLAN && !out->memory) return wrong("--memory is missing", NULL);
+  if (command->takes & FILE_NAME && !out->file) return wrong("missing FILE", NULL);
+  if (command->takes & PLAN && !out->memory) return wrong("missing --memory", NULL);
   return CLI_OK;
 }
 

@@ -61,8 +61,8 @@ static bool tie_items(plan *p, const char *text) {
     char shown[CLI_SHOWN];
     plan_item *a = find_item(p, at, name);
     plan_item *b = name < length ? find_item(p, at + name + 1, length - name - 1) : NULL;
-    const char *bad = !a || !b                          ? "is not TENSOR=TENSOR of the file"
-                      : a->entry == b->entry            ? "is one tensor already"
+    const char *bad = !a || !b                          ? "is not TENSOR=TENSOR with tensors of the file"
+                      : a->entry == b->entry            ? "names one tensor twice, or tied ones"
                       : !same_shape(a->entry, b->entry) ? "differs in shape or dtype"
                                                         : NULL;
     if (bad) {
@@ -113,7 +113,7 @@ static void print_table(const plan *p, const situ_snapshot *s, const char *map) 
     printf("%-9s %10s %10s %10s\n", at->name, cli_bytes(at->limit, limit), cli_bytes(at->used, used),
            cli_bytes(at->limit - at->used, left));
   }
-  if (p->filled) printf("gaps were filled: the model does not go through the devices in order\n");
+  if (p->filled) printf("gaps were filled: the devices are not in the order of the model\n");
   printf("\nmap       ");
   cli_print_text(map, 0);
   putchar('\n');

@@ -110,7 +110,7 @@ static void lists_devices(void **state) {
   unsetenv("SITU_SIM");
   assert_int_equal(run("devices"), 0);
   says("cpu  ");
-  says("sim       not there: ");
+  says("sim       not available: ");
   setenv("SITU_SIM", "2", 1);
   assert_int_equal(run("devices"), 0);
   says("sim:0 ");
@@ -133,11 +133,11 @@ static void tells_what_went_wrong(void **state) {
     { "version", 0, "situ " SITU_VERSION_STRING "\n" },
     { "--version", 0, "situ " SITU_VERSION_STRING "\n" },
     { "inspct", 2, "unknown command 'inspct'" },
-    { "inspect", 2, "a file is missing" },
-    { "inspect a b", 2, "one argument too many: 'b'" },
+    { "inspect", 2, "missing FILE" },
+    { "inspect a b", 2, "too many arguments: 'b'" },
     { "inspect --jsn t.safetensors", 2, "unknown option '--jsn'" },
     { "devices --verify", 2, "unknown option '--verify'" },
-    { "version 1", 2, "one argument too many: '1'" },
+    { "version 1", 2, "too many arguments: '1'" },
     { "inspect no-such-file", 1, "No such file" },
     { "inspect .", 1, "directory" },
     { "inspect bad", 1, "is not a safetensors file" },

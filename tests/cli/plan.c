@@ -109,11 +109,11 @@ static void fills_gaps_only_if_it_must(void **state) {
 static void says_what_does_not_fit(void **state) {
   (void)state;
   assert_int_equal(run("model.safetensors --memory cuda:0=5KiB,cpu=7KiB"), 1);
-  assert_string_equal(output, "situ: model.layers.9 (1.0 KiB) fits nowhere: cuda:0 lacks 1024 "
+  assert_string_equal(output, "situ: model.layers.9 (1.0 KiB) fits on no device: cuda:0 lacks 1024 "
                               "bytes, cpu lacks 1024 bytes\n");
   assert_int_equal(run("model.safetensors --memory cpu=3071"), 1);
   assert_string_equal(output,
-                      "situ: model.embed_tokens (3.0 KiB, with 1 tied to it) fits nowhere: cpu lacks 1 bytes\n");
+                      "situ: model.embed_tokens (3.0 KiB, with 1 tied to it) fits on no device: cpu lacks 1 bytes\n");
 }
 
 /* What is alike is not split; a container of different parts is, and so is one that only holds
@@ -227,29 +227,29 @@ static void tells_what_is_wrong(void **state) {
     int status;
     const char *text;
   } cases[] = {
-    { "", 2, "a file is missing" },
-    { "model.safetensors", 2, "--memory is missing" },
-    { "model.safetensors --memory", 2, "a value is missing behind '--memory'" },
-    { "model.safetensors --memory cpu=1 --svg", 2, "a value is missing behind '--svg'" },
+    { "", 2, "missing FILE" },
+    { "model.safetensors", 2, "missing --memory" },
+    { "model.safetensors --memory", 2, "missing value of '--memory'" },
+    { "model.safetensors --memory cpu=1 --svg", 2, "missing value of '--svg'" },
     { "model.safetensors --memory cpu=1 --verify", 2, "unknown option '--verify'" },
     { "model.safetensors --memory cpu", 2, "'cpu' is not DEVICE=BYTES" },
     { "model.safetensors --memory ''", 2, "'' is not DEVICE=BYTES" },
     { "model.safetensors --memory cpu=1GiB,", 2, "'' is not DEVICE=BYTES" },
-    { "model.safetensors --memory gpu=1GiB", 2, "'gpu=1GiB' names no device" },
-    { "model.safetensors --memory cuda:01=1GiB", 2, "names no device" },
-    { "model.safetensors --memory meta=1GiB", 2, "meta holds no values" },
-    { "model.safetensors --memory cpu=0GiB", 2, "has no memory" },
+    { "model.safetensors --memory gpu=1GiB", 2, "'gpu=1GiB' is not the name of a device" },
+    { "model.safetensors --memory cuda:01=1GiB", 2, "is not the name of a device" },
+    { "model.safetensors --memory meta=1GiB", 2, "meta has no memory" },
+    { "model.safetensors --memory cpu=0GiB", 2, "has 0 bytes" },
     { "model.safetensors --memory cpu=", 2, "has no number" },
     { "model.safetensors --memory cpu=-1", 2, "has no number" },
     { "model.safetensors --memory cpu=8gb", 2, "unknown unit" },
     { "model.safetensors --memory cpu=8GiBs", 2, "unknown unit" },
     { "model.safetensors --memory cpu=18446744073709551616", 2, "more than 2^64" },
     { "model.safetensors --memory cpu=99999999TiB", 2, "more than 2^64" },
-    { "model.safetensors --memory cpu=1GiB,sim:0=1GiB,cpu=2GiB", 2, "'cpu=2GiB' is a device that was given before" },
+    { "model.safetensors --memory cpu=1GiB,sim:0=1GiB,cpu=2GiB", 2, "'cpu=2GiB' is a device that was given already" },
     { "model.safetensors --memory cpu=1GiB --tie a=b", 2, "'a=b' is not TENSOR=TENSOR" },
     { "model.safetensors --memory cpu=1GiB --tie lm_head.bias", 2, "is not TENSOR=TENSOR" },
     { "model.safetensors --memory cpu=1GiB --tie lm_head.weight=model.embed_tokens.weight", 2,
-      "is one tensor already" },
+      "names one tensor twice, or tied ones" },
     { "model.safetensors --memory cpu=1GiB --tie lm_head.bias=lm_head.weight", 2, "differs in shape" },
     { "no-such-file --memory cpu=1GiB", 1, "No such file" },
     { ". --memory cpu=1GiB", 1, "directory" },
