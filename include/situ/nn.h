@@ -34,8 +34,8 @@ typedef struct situ_nn_type {
       the root), as a first input would; leaves the module unchanged if the state lacks them. May be NULL: no state can
       be loaded before the first input. */
   situ_status (*wake)(situ_nn_module *self, const situ_tree *state, const char *path);
-  /** True: forward makes no tensor but its result (it calls one op), so that situ_nn_forward opens no scope for it: the
-      scope of the caller owns what forward makes. */
+  /** forward calls one op and makes no other tensor, so situ_nn_forward opens no scope: the caller's scope owns the
+      result. */
   bool single_op;
 } situ_nn_type;
 

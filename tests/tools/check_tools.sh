@@ -73,4 +73,34 @@ line cli/main.c '// TO''DO: later' "an open end"
 tree && awk 'BEGIN { for (i = 0; i < 601; i++) print "/* */" }' >src/nn/long.c
 fails check_sizes src/nn/long.c:601: "a file that is too long"
 
+# words FILE WHERE WHAT: a line of prose, given on stdin, that check_words must refuse
+words() {
+  tree
+  cat >>"$1"
+  fails check_words "$1:$2:" "$3"
+}
+if command -v python3 >/dev/null; then
+  tree
+  passes check_words
+  words src/base/words.c 3 "a riddle" <<'TEXT'
+/* A tensor that is no leaf. */
+TEXT
+  words src/base/size.h 1 "words over two lines" <<'TEXT'
+/* Where memory is
+   to be had. */
+TEXT
+  words include/situ/api.h 1 "an undocumented function" <<'TEXT'
+SITU_API int situ_count(void);
+TEXT
+  mkdir -p "$work/house/docs"
+  words README.md 1 "a word of a document" <<'TEXT'
+What is saved is saved. `nobody` is code, somebody is not.
+TEXT
+  tree && mkdir tools && echo '/* Nobody. */' >src/base/size.h
+  echo 'nobody | src/base/size.h | Nobody. | a name' >tools/check_words.allow
+  passes check_words
+  : >src/base/size.h
+  fails check_words tools/check_words.allow:1: "a row that allows nothing"
+fi
+
 [ "$failed" -eq 0 ] && echo "each broken rule was seen"
