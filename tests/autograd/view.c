@@ -284,6 +284,23 @@ static void a_saved_value_that_is_overwritten_is_freed(void **state) {
   expect_error(SITU_E_STATE, "backward", "square needs its operand 0 part ([1]");
 }
 
+/* A view of a parameter made without gradients, then a leaf of its own: owned once where a product saves it. */
+static void a_leaf_that_is_a_view_is_freed(void **state) {
+  (void)state;
+  int64_t before = situ_live_tensors();
+  situ_scope s;
+  situ_scope_begin(&s);
+  situ_tensor *parameter = leaf(4), *view = NULL;
+  NO_GRAD(view = situ_retain(part(parameter, 1, 2)));
+  assert_non_null(situ_requires_grad_(view, true));
+  assert_int_equal(situ_backward(situ_sum(situ_mul(view, view), NULL), NULL), SITU_OK);
+  expect_exact(situ_grad(view), SITU_SHAPE(2), 2, 2);
+  assert_null(situ_grad(parameter));
+  situ_release(view);
+  assert_int_equal(situ_scope_end(&s), SITU_OK);
+  assert_int_equal(situ_live_tensors(), before);
+}
+
 /* A write that fails has changed neither values nor histories. */
 static void a_write_that_fails_changes_nothing(void **state) {
   (void)state;
@@ -325,6 +342,7 @@ int main(void) {
     TEST(gradients_that_hooks_keep_are_marked),
     TEST(a_saved_value_that_is_overwritten_is_freed),
     TEST(a_gradient_that_is_kept_is_not_written),
+    TEST(a_leaf_that_is_a_view_is_freed),
     TEST(a_write_that_fails_changes_nothing),
   };
   return cmocka_run_group_tests(tests, NULL, NULL);
