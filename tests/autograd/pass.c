@@ -109,6 +109,31 @@ static void any_number_of_operands(void **state) {
 
 /* ---- passes that fail, and are tried again ---- */
 
+/* More leaves and calls than a pass has slots for without an allocation, which fails: no leaf gets a gradient. */
+static void many_operands_without_memory(void **state) {
+  (void)state;
+  enum { COUNT = 40 };
+  situ_tensor *x[COUNT], *part[COUNT];
+  for (int i = 0; i < COUNT; i++) {
+    x[i] = leaf(i);
+    part[i] = 2 * i < COUNT ? x[i] : situ_mul_scalar(x[i], 1);
+  }
+  situ_tensor *loss = situ_sum(situ_cat(part, COUNT, 0), NULL);
+  int points = 0;
+  for (uint64_t nth = 1;; nth++) {
+    assert_int_equal(situ_empty_cache(test_device()), SITU_OK);
+    situ_fail_allocation(nth, false);
+    const situ_status status = situ_backward(loss, &retain);
+    situ_fail_allocation(0, false);
+    if (status == SITU_OK) break;
+    points++;
+    expect_error(SITU_E_NOMEM, "", "");
+    for (int i = 0; i < COUNT; i++) assert_null(situ_grad(x[i]));
+  }
+  assert_true(points > COUNT);
+  for (int i = 0; i < COUNT; i++) expect_exact(situ_grad(x[i]), SITU_SHAPE(2), 1, 1);
+}
+
 /* Wherever memory ends, the same call afterwards gives the bits that it would have given. */
 static void a_pass_that_failed_leaves_no_trace(void **state) {
   (void)state;
@@ -275,6 +300,7 @@ int main(void) {
     TEST(retained_gradients_add_up),
     TEST(second_derivatives_are_refused_by_name),
     TEST(any_number_of_operands),
+    TEST(many_operands_without_memory),
     TEST(a_pass_that_failed_leaves_no_trace),
     TEST(a_hook_may_call_backward),
     TEST(a_hook_may_release_the_loss),

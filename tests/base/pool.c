@@ -7,9 +7,12 @@
 #include <stdarg.h>
 #include <stddef.h>
 #include <stdint.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/wait.h>
 #include <time.h>
+#include <unistd.h>
 
 #include <cmocka.h>
 
@@ -235,7 +238,38 @@ static void limits(void **state) {
   assert_int_equal(situ_get_num_threads(), 5);
 }
 
-/* First of all tests: the number is decided only once. */
+/* What a process that begins with this SITU_NUM_THREADS has. */
+static int threads_with(const char *wanted) {
+  const pid_t child = fork();
+  if (child == 0) {
+    (void)setenv("SITU_NUM_THREADS", wanted, 1);
+    _exit(situ_get_num_threads() & 127);
+  }
+  int status = 0;
+  assert_int_equal(waitpid(child, &status, 0), child);
+  assert_true(WIFEXITED(status));
+  return WEXITSTATUS(status);
+}
+
+/* Before a number is decided in this process: it is decided only once. */
+static void number_of_the_environment(void **state) {
+  (void)state;
+  cpu_set_t set;
+  assert_int_equal(sched_getaffinity(0, sizeof set, &set), 0);
+  const int otherwise = CPU_COUNT(&set) & 127;
+  const int other = otherwise == 77 ? 78 : 77;
+  char text[16];
+  (void)snprintf(text, sizeof text, "%d", other);
+  assert_int_equal(threads_with(text), other);
+  (void)snprintf(text, sizeof text, "%dx", other);
+  assert_int_equal(threads_with(text), otherwise);
+  assert_int_equal(threads_with("1"), 1);
+  assert_int_equal(threads_with("256"), 256 & 127);
+  static const char *const bad[] = { "", "0", "-3", "257", "many", "99999999999999999999" };
+  for (size_t i = 0; i < sizeof bad / sizeof *bad; i++) assert_int_equal(threads_with(bad[i]), otherwise);
+}
+
+/* First of what decides the number here: that is done only once. */
 static void default_number(void **state) {
   (void)state;
   cpu_set_t set;
@@ -246,6 +280,7 @@ static void default_number(void **state) {
 
 int main(void) {
   const struct CMUnitTest tests[] = {
+    cmocka_unit_test(number_of_the_environment),
     cmocka_unit_test(default_number),
     cmocka_unit_test(every_chunk_once),
     cmocka_unit_test(nothing_to_do),

@@ -101,6 +101,15 @@ static void unsupported_says_who_can(void **state) {
   situ__storage_release(y.storage);
 }
 
+static void a_kernel_that_is_not_there_is_named(void **state) {
+  (void)state;
+  situ_view_desc y = row_new(sim);
+  situ_work w = { .verb = SITU_VERB_PACK, .compute = SITU_F32, .outs = 1, .out = { &y } };
+  assert_int_equal(situ__run("to", sim, &w), SITU_E_UNSUPPORTED);
+  assert_non_null(strstr(situ_error_message(), "to: sim:0 has no kernel for pack (f32)"));
+  situ__storage_release(y.storage);
+}
+
 static void waiting(void **state) {
   (void)state;
   const situ_device all[] = { cpu, sim, meta, { 0 } };
@@ -159,6 +168,7 @@ int main(void) {
     cmocka_unit_test_setup(outputs_are_counted_once, fresh),
     cmocka_unit_test_setup(empty_outputs_reach_no_kernel, fresh),
     cmocka_unit_test_setup(unsupported_says_who_can, fresh),
+    cmocka_unit_test_setup(a_kernel_that_is_not_there_is_named, fresh),
     cmocka_unit_test_setup(waiting, fresh),
     cmocka_unit_test_setup(verbs, fresh),
     cmocka_unit_test_setup(lost_is_for_good, fresh),

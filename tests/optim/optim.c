@@ -251,12 +251,12 @@ static void survives_a_lack_of_memory(void **state) {
   (void)state;
   uint64_t nth = 0;
   bool whole = false;
-  situ_tensor *p = leaf(1, 1), *other = leaf(2, 2);
+  situ_tensor *p = leaf(1, 1), *other = leaf(2, 2), *third = leaf(3, 3);
   while (!whole) {
     assert_true(++nth < 1000);
     give(p, 1, 1);
     assert_non_null(situ_nn_init_ones_(p));
-    situ_tree *list = named("p", p), *second = named("other", other);
+    situ_tree *list = named("p", p), *second = situ_tree_put(named("other", other), "third", situ_tree_tensor(third));
     situ_fail_allocation(nth, false);
     situ_optim *o = situ_optim_adamw(list, &(situ_optim_options){ .lr = 0.5 });
     situ_status status = situ_optim_add_param_group(o, second, NULL);

@@ -3,6 +3,7 @@
 #include <math.h>
 #include <string.h>
 
+#include "situ/sys/alloc.h"
 #include "support/test.h"
 
 static void round_trip(void **state) {
@@ -125,13 +126,26 @@ static void printing(void **state) {
   assert_int_equal(situ_scope_end(&s), SITU_OK);
 }
 
+static void printing_without_memory(void **state) {
+  (void)state;
+  char text[256];
+  situ_tensor *t = T32(SITU_SHAPE(2), 1, 2);
+  for (uint64_t nth = 1;; nth++) {
+    assert_int_equal(situ_empty_cache(test_device()), SITU_OK);
+    situ_fail_allocation(nth, false);
+    const int64_t length = situ_to_string(t, text, sizeof text);
+    situ_fail_allocation(0, false);
+    if (length >= 0) break;
+    expect_error(SITU_E_NOMEM, "", "");
+  }
+  assert_int_equal(strncmp(text, "tensor([1., 2.]", 15), 0);
+}
+
 int main(void) {
-  const struct CMUnitTest tests[] = { TEST(round_trip),
-                                      TEST(sizes_must_agree),
-                                      TEST(unwritten_values_are_not_read),
-                                      TEST(integers_are_exact),
-                                      TEST(host_memory_is_only_on_cpu),
-                                      TEST(foreign_memory),
-                                      TEST(printing) };
+  const struct CMUnitTest tests[] = {
+    TEST(round_trip),         TEST(sizes_must_agree),           TEST(unwritten_values_are_not_read),
+    TEST(integers_are_exact), TEST(host_memory_is_only_on_cpu), TEST(foreign_memory),
+    TEST(printing),           TEST(printing_without_memory)
+  };
   return cmocka_run_group_tests(tests, NULL, NULL);
 }
