@@ -8,6 +8,7 @@
 #include <stddef.h>
 #include <stdint.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
 #include <sys/wait.h>
@@ -156,6 +157,28 @@ static void neighbours_survive(void **state) {
   }
 }
 
+/* What a process that begins with this SITU_SIM has. */
+static int devices_with(const char *wanted) {
+  const pid_t child = fork();
+  if (child == 0) {
+    (void)setenv("SITU_SIM", wanted, 1);
+    _exit(situ_device_count("sim"));
+  }
+  int status = 0;
+  assert_int_equal(waitpid(child, &status, 0), child);
+  assert_true(WIFEXITED(status));
+  return WEXITSTATUS(status);
+}
+
+/* Before there are devices here. */
+static void number_of_the_environment(void **state) {
+  (void)state;
+  assert_int_equal(devices_with("3"), 3);
+  assert_int_equal(devices_with("16"), SITU_SIM_MAX);
+  static const char *const none[] = { "", "0", "-1", "17", "2x", "two", "99999999999999999999" };
+  for (size_t i = 0; i < sizeof none / sizeof *none; i++) assert_int_equal(devices_with(none[i]), 0);
+}
+
 static void switches(void **state) {
   (void)state;
   situ_sim_statistics st;
@@ -181,6 +204,7 @@ static void switches(void **state) {
 
 int main(void) {
   const struct CMUnitTest tests[] = {
+    cmocka_unit_test(number_of_the_environment),
     cmocka_unit_test_setup(host_cannot_touch_it, fresh),
     cmocka_unit_test_setup(budget, fresh),
     cmocka_unit_test_setup(arena, fresh),

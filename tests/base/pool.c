@@ -196,6 +196,18 @@ static void after_a_sleep(void **state) {
   }
 }
 
+/* The time of all threads of this process while nothing is to be done. */
+static void idle_workers_sleep(void **state) {
+  (void)state;
+  pthread_t by[8];
+  assert_true(situ__pool_set_threads(4));
+  situ__parallel(8, 1, wait_a_moment, by);
+  nanosleep(&(struct timespec){ .tv_nsec = 50000000 }, NULL);
+  const clock_t before = clock();
+  nanosleep(&(struct timespec){ .tv_nsec = 300000000 }, NULL);
+  assert_true(clock() - before < CLOCKS_PER_SEC / 20);
+}
+
 static int started;
 static _Thread_local int started_here;
 static void count_start(void) {
@@ -290,6 +302,7 @@ int main(void) {
     cmocka_unit_test(nested_loops_run_in_place),
     cmocka_unit_test(callers_at_once),
     cmocka_unit_test(after_a_sleep),
+    cmocka_unit_test(idle_workers_sleep),
     cmocka_unit_test(start_hook),
     cmocka_unit_test(limits),
   };

@@ -380,6 +380,36 @@ static void subsets_and_splits(void **state) {
   situ_dataset_free(set);
 }
 
+static void a_set_may_be_empty(void **state) {
+  (void)state;
+  int64_t got[1], batches = 0;
+  own_set *s = own(0, -1);
+  situ_data_loader *loader = situ_data_loader_new(&s->base, NULL);
+  assert_non_null(loader);
+  assert_int_equal(epoch(loader, got, &batches), 0);
+  assert_int_equal(batches, 0);
+  situ_data_loader_free(loader);
+  situ_dataset_free(&s->base);
+}
+
+static int64_t length_of_one(situ_dataset *self) {
+  (void)self;
+  return 1;
+}
+
+/* A set needs no fields of its own. */
+static void a_type_may_be_plain(void **state) {
+  (void)state;
+  situ_dataset_type type = { .name = "Plain", .size = sizeof(situ_dataset), .length = length_of_one, .get = own_get };
+  situ_dataset *set = situ_dataset_alloc(&type);
+  assert_non_null(set);
+  assert_int_equal(situ_dataset_length(set), 1);
+  situ_dataset_free(set);
+  type.size--;
+  assert_null(situ_dataset_alloc(&type));
+  assert_int_equal(situ_error(), SITU_E_ARG);
+}
+
 static void refuses_bad_sets_and_options(void **state) {
   (void)state;
   situ_tensor *two = situ_zeros(SITU_SHAPE(2, 2), &i64), *three = situ_zeros(SITU_SHAPE(3), &i64);
@@ -509,6 +539,8 @@ int main(void) {
     T(takes_a_collate_of_ones_own),
     T(puts_batches_on_a_device),
     T(subsets_and_splits),
+    T(a_set_may_be_empty),
+    T(a_type_may_be_plain),
     T(refuses_bad_sets_and_options),
     T(a_forked_child_is_told),
     T(every_allocation_fails_once),

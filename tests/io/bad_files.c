@@ -37,6 +37,21 @@ static void refuses_what_is_no_file(void **state) {
   refused(SITU_E_FORMAT);
 }
 
+static void refuses_indexes_that_say_twice(void **state) {
+  (void)state;
+  static const char tensor[] =
+      "{\"weight_map\": {\"w\": \"a.safetensors\", \"v\": \"a.safetensors\", \"w\": \"a.safetensors\"}}";
+  write_bytes("bad.index.json", tensor, sizeof tensor - 1);
+  assert_null(situ_load("bad.index.json", NULL));
+  assert_non_null(strstr(situ_error_message(), "has 'w' twice"));
+  refused(SITU_E_FORMAT);
+  static const char map[] = "{\"weight_map\": {}, \"weight_map\": {}}";
+  write_bytes("bad.index.json", map, sizeof map - 1);
+  assert_null(situ_load("bad.index.json", NULL));
+  assert_non_null(strstr(situ_error_message(), "has two maps of weights"));
+  refused(SITU_E_FORMAT);
+}
+
 /* Row 72: the length is believed only if it fits. */
 static void refuses_header_lengths(void **state) {
   (void)state;
@@ -165,8 +180,9 @@ static void reads_files_of_others(void **state) {
 int main(void) {
   const struct CMUnitTest tests[] = {
 #define T(name) cmocka_unit_test_setup_teardown(name, open_scope, close_scope)
-    T(refuses_what_is_no_file),  T(refuses_header_lengths),          T(finds_every_flipped_bit),
-    T(refuses_every_truncation), T(a_file_that_shrinks_is_an_error), T(reads_files_of_others),
+    T(refuses_what_is_no_file), T(refuses_indexes_that_say_twice), T(refuses_header_lengths),
+    T(finds_every_flipped_bit), T(refuses_every_truncation),       T(a_file_that_shrinks_is_an_error),
+    T(reads_files_of_others),
   };
   return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -57,6 +57,8 @@ static void groups_inherit_and_override(void **state) {
   const char *name;
   assert_non_null(situ_optim_param(o, 1, &name));
   assert_string_equal(name, "b");
+  expect_refused(situ_optim_param(o, 2, NULL), SITU_E_INDEX, "optim_param", "parameter 2 of 2");
+  expect_refused(situ_optim_param(o, -1, NULL), SITU_E_INDEX, "optim_param", "parameter -1 of 2");
   situ_optim_free(o);
 }
 

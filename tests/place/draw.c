@@ -215,6 +215,19 @@ static void facts_from_elsewhere_make_a_snapshot(void **state) {
   situ_snapshot_free(s);
 }
 
+static void a_root_is_added(void **state) {
+  (void)state;
+  const situ_place_entry w = {
+    .path = "a.w", .role = SITU_PLACE_BUFFER, .type = "f32", .device = { SITU_CPU, 0 }, .bytes = 4
+  };
+  situ_snapshot *s = situ_snapshot_of(&w, 1);
+  assert_int_equal(situ_snapshot_count(s), 3);
+  assert_string_equal(situ_snapshot_at(s, 0)->path, "");
+  assert_int_equal(situ_snapshot_at(s, 0)->bytes, 4);
+  assert_string_equal(situ_snapshot_at(s, 1)->path, "a");
+  situ_snapshot_free(s);
+}
+
 static void bad_facts_are_refused(void **state) {
   (void)state;
   const situ_place_entry good = {
@@ -379,7 +392,8 @@ int main(void) {
     DRAW_TEST(json_has_the_same_facts),
     DRAW_TEST(a_diff_says_what_changed),
     DRAW_TEST(facts_from_elsewhere_make_a_snapshot),
-    DRAW_TEST(bad_facts_are_refused),
+    DRAW_TEST(a_root_is_added),
+    TEST(bad_facts_are_refused),
     DRAW_TEST(hostile_names_are_harmless),
     DRAW_TEST(every_allocation_may_fail),
     DRAW_TEST(a_diff_tells_roles_apart),

@@ -28,6 +28,8 @@ static void sizes_must_agree(void **state) {
   situ_tensor *t = situ_zeros(SITU_SHAPE(3), &o);
   assert_int_equal(situ_copy_to_host(t, room, sizeof room), SITU_E_SHAPE);
   expect_error(SITU_E_SHAPE, "copy_to_host", "takes 12");
+  assert_int_equal(situ_copy_from_host(t, room, sizeof room), SITU_E_SHAPE);
+  expect_error(SITU_E_SHAPE, "copy_from_host", "takes 12");
   double x = 5;
   assert_int_equal(situ_item(t, &x), SITU_E_SHAPE);
   expect_error(SITU_E_SHAPE, "item", "3 elements");
@@ -44,8 +46,24 @@ static void unwritten_values_are_not_read(void **state) {
   assert_int_equal(situ_copy_to_host(t, room, sizeof room), SITU_E_STATE);
   expect_error(SITU_E_STATE, "copy_to_host",
                "`scratch` ([2] f32) holds no value yet: nothing was written since it was made");
+  assert_false(situ_has_values(t));
+  assert_true(situ_has_values(situ_empty(SITU_SHAPE(0), &o)));
   situ_fill_(t, 3);
+  assert_true(situ_has_values(t));
   expect_exact(t, SITU_SHAPE(2), 3, 3);
+}
+
+static void leaves_are_not_written(void **state) {
+  (void)state;
+  const double values[2] = { 1, 2 };
+  situ_tensor *leaf = situ_requires_grad_(T64(SITU_SHAPE(4), 1, 1, 1, 1), true);
+  situ_tensor *part = situ_detach(situ_narrow(leaf, 0, 0, 2)), *view = situ_narrow(leaf, 0, 0, 2);
+  assert_int_equal(situ_copy_from_host(leaf, (double[4]){ 0 }, 4 * sizeof *values), SITU_E_STATE);
+  expect_error(SITU_E_STATE, "copy_from_host", "a leaf that requires a gradient");
+  assert_int_equal(situ_copy_from_host(view, values, sizeof values), SITU_E_STATE);
+  expect_error(SITU_E_STATE, "copy_from_host", "recorded call");
+  assert_int_equal(situ_copy_from_host(part, values, sizeof values), SITU_OK);
+  expect_exact(leaf, SITU_SHAPE(4), 1, 2, 1, 1);
 }
 
 static void integers_are_exact(void **state) {
@@ -142,10 +160,14 @@ static void printing_without_memory(void **state) {
 }
 
 int main(void) {
-  const struct CMUnitTest tests[] = {
-    TEST(round_trip),         TEST(sizes_must_agree),           TEST(unwritten_values_are_not_read),
-    TEST(integers_are_exact), TEST(host_memory_is_only_on_cpu), TEST(foreign_memory),
-    TEST(printing),           TEST(printing_without_memory)
-  };
+  const struct CMUnitTest tests[] = { TEST(round_trip),
+                                      TEST(sizes_must_agree),
+                                      TEST(unwritten_values_are_not_read),
+                                      TEST(leaves_are_not_written),
+                                      TEST(integers_are_exact),
+                                      TEST(host_memory_is_only_on_cpu),
+                                      TEST(foreign_memory),
+                                      TEST(printing),
+                                      TEST(printing_without_memory) };
   return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -111,6 +111,18 @@ static void promotion_table(void **state) {
   assert_int_equal(situ_promote_types(SITU_DTYPE_DEFAULT, SITU_F64), SITU_DTYPE_DEFAULT);
 }
 
+/* Tensors with dimensions decide, but for a kind that is above theirs. */
+static void result_types(void **state) {
+  (void)state;
+  situ_options i64 = here(SITU_I64), f32 = here(SITU_F32), f64 = here(SITU_F64);
+  situ_tensor *whole = situ_ones(SITU_SHAPE(2), &i64), *row = situ_ones(SITU_SHAPE(2), &f32),
+              *scalar = situ_ones(SITU_SCALAR, &f64);
+  assert_int_equal(situ_result_type((situ_tensor *[]){ row, scalar }, 2), SITU_F32);
+  assert_int_equal(situ_result_type((situ_tensor *[]){ whole, scalar }, 2), SITU_F64);
+  assert_int_equal(situ_result_type((situ_tensor *[]){ scalar, NULL }, 2), SITU_F64);
+  assert_int_equal(situ_result_type((situ_tensor *[]){ row, whole }, 2), SITU_F32);
+}
+
 static void null_and_dead_handles(void **state) {
   (void)state;
   expect_refused(situ_reshape(NULL, SITU_SHAPE(1)), SITU_E_ARG, "reshape", "NULL");
@@ -130,6 +142,7 @@ int main(void) {
     TEST(slices_are_clamped_like_python),
     TEST(as_strided_stays_inside),
     TEST(promotion_table),
+    TEST(result_types),
     TEST(null_and_dead_handles),
   };
   return cmocka_run_group_tests(tests, NULL, NULL);
