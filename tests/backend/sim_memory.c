@@ -195,6 +195,9 @@ static void switches(void **state) {
   assert_non_null(strstr(situ_error_message(), "sim_reset: there is no sim:-1 (there are "));
   assert_int_equal(situ_sim_reset(count + 1), SITU_E_ARG);
   assert_int_equal(situ_sim_budget(99, 1), SITU_E_ARG);
+  const uint64_t most = situ__sim_arena_most();
+  assert_int_equal(situ_sim_budget(0, most), SITU_OK);
+  assert_int_equal(situ_sim_budget(0, most + 1), SITU_E_ARG);
   assert_int_equal(situ_sim_without(99, 1), SITU_E_ARG);
   assert_int_equal(situ_sim_fail(99, SITU_SIM_COPY, 1, true), SITU_E_ARG);
   assert_int_equal(situ_sim_fail(0, SITU_SIM_FAULTS, 1, true), SITU_E_ARG);

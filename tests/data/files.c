@@ -128,6 +128,7 @@ static void refuses_bad_text(void **state) {
     situ_dtype dtype;
   } bad[] = {
     { "", "no row", 0 },
+    { "\n", "line 1, field 1", 0 },
     { "1,2\n3\n", "line 2 has 1", 0 },
     { "1,2\n3,4,5\n", "line 2 has 3", 0 },
     { "1,2\n\n3,4\n", "line 2 has 1", 0 },

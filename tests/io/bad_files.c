@@ -71,6 +71,10 @@ static void refuses_header_lengths(void **state) {
   situ_tree *empty = situ_load("bad", NULL);
   assert_non_null(empty);
   situ_tree_free(empty);
+  bytes[8] = '[', bytes[9] = ']';
+  write_bytes("bad", bytes, sizeof bytes);
+  assert_null(situ_load("bad", NULL));
+  refused(SITU_E_FORMAT);
 }
 
 /* Every bit of the header, and one of each byte of the data. */

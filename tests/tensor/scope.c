@@ -29,6 +29,18 @@ static void a_forgotten_inner_scope_is_cleaned(void **state) {
   expect_error(SITU_E_STATE, "scope_end", "not open");
 }
 
+/* Only what was begun inside ends with a scope. */
+static void a_setting_outlives_the_scope(void **state) {
+  (void)state;
+  situ_device meta = situ_dev("meta"), before = situ_get_default_device();
+  situ_scope s;
+  situ_scope_begin(&s);
+  assert_int_equal(situ_set_default_device(meta), SITU_OK);
+  assert_int_equal(situ_scope_end(&s), SITU_OK);
+  assert_true(situ_device_equal(situ_get_default_device(), meta));
+  assert_int_equal(situ_set_default_device(before), SITU_OK);
+}
+
 static void escape_and_set(void **state) {
   (void)state;
   situ_tensor *slot = NULL;
@@ -77,8 +89,8 @@ static void a_released_handle_is_refused(void **state) {
 }
 
 int main(void) {
-  const struct CMUnitTest tests[] = { TEST(a_scope_frees_what_it_owns), TEST(a_forgotten_inner_scope_is_cleaned),
-                                      TEST(escape_and_set), TEST(the_scope_tells_of_errors_inside),
-                                      TEST(a_released_handle_is_refused) };
+  const struct CMUnitTest tests[] = { TEST(a_scope_frees_what_it_owns),       TEST(a_forgotten_inner_scope_is_cleaned),
+                                      TEST(a_setting_outlives_the_scope),     TEST(escape_and_set),
+                                      TEST(the_scope_tells_of_errors_inside), TEST(a_released_handle_is_refused) };
   return cmocka_run_group_tests(tests, NULL, NULL);
 }
