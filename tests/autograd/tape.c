@@ -228,6 +228,30 @@ static void own_functions(void **state) {
   }
 }
 
+static situ_status same_forward(situ_tensor *const *in, int ins, situ_tensor **out, int outs, void *payload) {
+  (void)ins, (void)outs, (void)payload;
+  out[0] = in[0];
+  return SITU_OK;
+}
+static situ_status double_backward(situ_tensor *const *in, int ins, situ_tensor *const *out, int outs,
+                                   situ_tensor *const *grad_out, situ_tensor **grad_in, void *payload) {
+  (void)in, (void)ins, (void)out, (void)outs, (void)payload;
+  grad_in[0] = situ_mul_scalar(grad_out[0], 2);
+  return grad_in[0] ? SITU_OK : situ_error();
+}
+
+/* A function may return its operand: the result is another handle with a history of its own, as in torch. */
+static void a_function_may_return_its_operand(void **state) {
+  (void)state;
+  static const situ_function same = { .name = "same", .forward = same_forward, .backward = double_backward };
+  situ_tensor *x = leaf(1), *y = NULL;
+  assert_int_equal(situ_function_apply(&same, &x, 1, &y, 1, NULL), SITU_OK);
+  assert_ptr_not_equal(x, y);
+  assert_true(situ_shares_storage(x, y));
+  assert_int_equal(situ_backward(situ_sum(y, NULL), NULL), SITU_OK);
+  expect_exact(situ_grad(x), SITU_SHAPE(2), 2, 2);
+}
+
 /* A chain of two recorded calls, once recorded, may not be differentiated twice: there is no double backward. */
 static void double_backward_is_refused_clearly(void **state) {
   (void)state;
@@ -299,6 +323,7 @@ int main(void) {
     TEST(hooks),
     TEST(grad_of_chosen_inputs),
     TEST(own_functions),
+    TEST(a_function_may_return_its_operand),
     TEST(double_backward_is_refused_clearly),
     TEST(broadcasting_is_summed_back),
   };
