@@ -201,6 +201,11 @@ static void borders_that_crop(void **state) {
   situ_tensor *leaf = situ_requires_grad_(T32(SITU_SHAPE(1, 3), 1, 2, 3), true);
   assert_int_equal(situ_backward(situ_sum(situ_pad(leaf, SITU_DIMS(-1, 2), SITU_PAD_REFLECT, 0), NULL), NULL), SITU_OK);
   expect_exact(situ_grad(leaf), SITU_SHAPE(1, 3), 1, 2, 1);
+  situ_tensor *cropped = situ_requires_grad_(T32(SITU_SHAPE(3), 1, 2, 3), true);
+  situ_tensor *padded = situ_pad(cropped, SITU_DIMS(-1, 2), SITU_PAD_CONSTANT, 7);
+  expect_exact(padded, SITU_SHAPE(4), 2, 3, 7, 7);
+  assert_int_equal(situ_backward(situ_sum(padded, NULL), NULL), SITU_OK);
+  expect_exact(situ_grad(cropped), SITU_SHAPE(3), 0, 1, 1);
 }
 
 /* ---- reductions, norms ---- */

@@ -56,6 +56,7 @@ static void what_is_passed_in_is_taken_over(void **state) {
   expect_refused(situ_tree_put(situ_tree_list(), "k", situ_tree_none()), SITU_E_ARG, "tree_put", "a dict is needed");
   expect_refused(situ_tree_put(situ_tree_dict(), NULL, situ_tree_none()), SITU_E_ARG, "tree_put", "key");
   expect_refused(situ_tree_append(NULL, situ_tree_none()), SITU_E_ARG, "tree_append", "list");
+  expect_refused(situ_tree_of(-1, NULL), SITU_E_ARG, "tree_of", "-1 tensors");
 }
 
 static void parts_belong_to_one_tree(void **state) {
