@@ -9,6 +9,7 @@
 #include <cmocka.h>
 
 #include "base/fail.h"
+#include "base/problem.h"
 #include "base/text.h"
 #include "base/utf8.h"
 #include "situ/sys/alloc.h"
@@ -104,9 +105,29 @@ static void nothing_raw_in_messages(void **state) {
   assert_string_equal(out, "ab");
 }
 
+/* A name from a file: no control characters, cut between two characters if it is long. */
+static void names_are_shown_in_part(void **state) {
+  (void)state;
+  char name[400], out[SITU__SHOWN_MAX];
+  assert_string_equal(situ__shown("a\nb\177", out), "a?b?");
+  for (int shift = 0; shift < 4; shift++) {
+    size_t length = 0;
+    for (int i = 0; i < shift; i++) name[length++] = 'x';
+    while (length < 300) memcpy(name + length, "\xE2\x96\x88", 3), length += 3;
+    name[length] = '\0';
+    situ__shown(name, out);
+    const size_t shown = strlen(out) - 3;
+    assert_string_equal(out + shown, "...");
+    assert_true(shown + 3 + 4 > SITU__SHOWN_MAX - 4);
+    assert_memory_equal(out, name, shown);
+    assert_int_equal((shown - (size_t)shift) % 3, 0);
+  }
+}
+
 int main(void) {
   const struct CMUnitTest tests[] = {
     cmocka_unit_test(nothing_raw_in_messages),
+    cmocka_unit_test(names_are_shown_in_part),
     cmocka_unit_test(grows),
     cmocka_unit_test(long_pieces),
     cmocka_unit_test(dims),

@@ -236,6 +236,10 @@ static void refusals(void **state) {
                  "weight");
   expect_refused(situ_cross_entropy(x, TI64(SITU_SHAPE(3), 0, 1, 2), NULL), SITU_E_SHAPE, "cross_entropy", "target");
   expect_refused(situ_cross_entropy(x, R(2, 4), NULL), SITU_E_SHAPE, "cross_entropy", "probabilities");
+  for (int ignored = 0; ignored < 2; ignored++)
+    expect_refused(situ_cross_entropy(
+                       x, R(2, 3), &(situ_cross_entropy_options){ .has_ignore_index = true, .ignore_index = ignored }),
+                   SITU_E_ARG, "cross_entropy", "target holds probabilities");
   expect_refused(situ_cross_entropy(x, test_tensor(SITU_I16, SITU_SHAPE(2), (double[]){ 0, 1 }), NULL), SITU_E_DTYPE,
                  "cross_entropy", "i16");
   expect_refused(situ_nll_loss(x, four, NULL), SITU_E_DTYPE, "nll_loss", "target");

@@ -1,5 +1,6 @@
 /* Reductions through the API: values, dtypes, gradients, nothing at all, refusals.
    SPDX-License-Identifier: MIT */
+#include "situ/sys/alloc.h"
 #include "support/test.h"
 
 #include <math.h>
@@ -164,8 +165,32 @@ static void refusals(void **state) {
   expect_refused(situ_sum(NULL, NULL), SITU_E_ARG, "sum", "NULL");
 }
 
+/* Large enough to be added up in parts, which need memory. */
+static void parts_without_memory(void **state) {
+  (void)state;
+  situ_tensor *x = situ_ones(SITU_SHAPE(100000, 2), &(situ_options){ .dtype = SITU_F32, .device = test_device() });
+  situ_reduce_options rows = { .dim = SITU_DIMS(0) };
+  expect_exact(situ_sum(x, &rows), SITU_SHAPE(2), 100000, 100000);
+  for (uint64_t nth = 1;; nth++) {
+    assert_int_equal(situ_empty_cache(test_device()), SITU_OK);
+    situ_fail_allocation(nth, false);
+    situ_tensor *y = situ_sum(x, &rows);
+    situ_status status = situ_synchronize(test_device());
+    situ_fail_allocation(0, false);
+    if (y && status == SITU_OK) break;
+    expect_error(SITU_E_NOMEM, "", "");
+  }
+}
+
 int main(void) {
-  const struct CMUnitTest tests[] = { TEST(values), TEST(dtypes),    TEST(nan_and_infinity),     TEST(of_nothing),
-                                      TEST(views),  TEST(gradients), TEST(gradients_at_corners), TEST(refusals) };
+  const struct CMUnitTest tests[] = { TEST(values),
+                                      TEST(dtypes),
+                                      TEST(nan_and_infinity),
+                                      TEST(of_nothing),
+                                      TEST(views),
+                                      TEST(gradients),
+                                      TEST(gradients_at_corners),
+                                      TEST(refusals),
+                                      TEST(parts_without_memory) };
   return cmocka_run_group_tests(tests, NULL, NULL);
 }

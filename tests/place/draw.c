@@ -364,6 +364,9 @@ static int64_t all_of_it(situ_nn_module *m, char *out, size_t size) {
   int64_t length = s ? situ_snapshot_to_string(s, NULL, out, size) : -1;
   if (length >= 0) length = situ_snapshot_json(s, out, size);
   if (length >= 0) length = situ_place_diff(s, s, out, size);
+  situ_snapshot *nothing = length >= 0 ? situ_snapshot_of(NULL, 0) : NULL;
+  if (length >= 0) length = nothing ? situ_place_diff(nothing, s, out, size) : -1;
+  situ_snapshot_free(nothing);
   situ_snapshot_free(s);
   return length;
 }
