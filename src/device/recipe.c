@@ -14,8 +14,8 @@ enum { RECIPE_MAX = 256, SLOTS_MAX = 2 * SITU_WORK_MAX };
 
 typedef struct situ_recipe situ_recipe;
 
-/* The content of one storage after a step. The first one of a chain of `before` stands for the memory: the later ones are
-   written into the same memory. */
+/* The content of one storage after a step. The first one of a chain of `before` stands for the memory: the later ones
+   are written into the same memory. */
 struct situ_recipe {
   struct step *step;          /* the step that contains this slot; freed with it */
   struct situ_recipe *before; /* its content before the step; NULL: none, or fully overwritten */
