@@ -6,7 +6,7 @@
 
 const situ__dtype_facts situ__dtypes[SITU_DTYPES] = {
   /* clang-format off */
-  /* Every number fits: who makes the tensor refuses the dtype. */
+  /* Every number fits, because creating the tensor reports the invalid dtype. */
   [SITU_DTYPE_DEFAULT] = { "?", 0, 0, SITU__KIND_BOOL, -0x1p63, 0x1p63, 0x1p63 },
   [SITU_BOOL] = { "bool", 1, 0, SITU__KIND_BOOL, 0, 1, 1 },
   [SITU_U8] = { "u8", 1, 0, SITU__KIND_INTEGER, 0, UINT8_MAX, UINT8_MAX },

@@ -111,9 +111,9 @@ situ_status situ__copy_storage_of(const char *op, situ_storage *to, size_t to_at
 
 /* ---- work (work.c) ---- */
 /* Runs or queues work on a device, and bumps the version of each distinct output storage and clears its unwritten
-   flag. Checks first that all input values were written (STATE names the tensor), that the slot exists (UNSUPPORTED
-   names op, dtype, device, and the devices that can do it), that the process is not a forked child, and that the
-   device is not lost. */
+   flag. Checks first that all operands are on the device, that all input values were written (STATE names the
+   tensor), that the slot exists (UNSUPPORTED names op, dtype, device, and the devices that can do it), that the
+   process is not a forked child, and that the device is not lost. */
 situ_status situ__run(const char *op, situ_device device, const situ_work *work);
 /* Records an error: the values of the storage were never written. */
 situ_status situ__refuse_unwritten(const char *op, situ_storage *storage);

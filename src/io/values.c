@@ -11,7 +11,7 @@
 
 /* Bytes per read or write: the piece is still in the cache when its checksum is computed. */
 #define PIECE ((size_t)256 << 10)
-/* Bytes of host memory for a tensor that is read to another device: enough for the copy to run at full speed. */
+/* Bytes per piece of a tensor that is read to another device: large enough for the copy to run at full speed. */
 #define PART ((size_t)16 << 20)
 
 static bool bad_values(const situ__source *source, const char *name, const char *what) {
