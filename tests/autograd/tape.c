@@ -177,6 +177,11 @@ static void hooks(void **state) {
   assert_int_equal(calls, 2);
   expect_exact(situ_grad(h), SITU_SHAPE(2), 2, 2);
   expect_exact(situ_grad(x), SITU_SHAPE(2), 12, 12);
+  situ_tensor *plain = situ_detach(x);
+  assert_int_equal(situ_retain_grad(plain), SITU_E_STATE);
+  expect_error(SITU_E_STATE, "retain_grad", "does not require a gradient");
+  assert_int_equal(situ_register_hook(plain, twice, &calls), SITU_E_STATE);
+  expect_error(SITU_E_STATE, "register_hook", "does not require a gradient");
   situ_tensor *z = leaf(1);
   assert_int_equal(situ_register_hook(z, wrong_shape, NULL), SITU_OK);
   assert_int_equal(situ_backward(situ_sum(z, NULL), NULL), SITU_E_SHAPE);

@@ -381,6 +381,12 @@ static void subsets_and_splits(void **state) {
   assert_null(situ_subset(held_back, picked, -1));
   assert_int_equal(situ_error(), SITU_E_ARG);
   situ_error_clear();
+  situ_dataset *none, *all;
+  assert_int_equal(situ_random_split(set, 0, &generator, &none, &all), SITU_OK);
+  assert_int_equal(situ_dataset_length(none), 0);
+  assert_int_equal(situ_dataset_length(all), 20);
+  situ_dataset_free(none);
+  situ_dataset_free(all);
   situ_dataset_free(train);
   situ_dataset_free(held_back);
   situ_dataset_free(set);

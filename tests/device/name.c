@@ -150,6 +150,14 @@ static void refused_device_stays_refused(void **state) {
   assert_false(situ__device_resolve("zeros", (situ_device){ 60000, 0 }, &out));
   assert_int_equal(situ_error(), SITU_E_ARG);
   situ_error_clear();
+  const situ_device refused = situ_dev("no such");
+  assert_int_equal(situ_error(), SITU_E_ARG);
+  assert_false(situ__device_resolve("zeros", refused, &out));
+  assert_null(strstr(situ_error_message(), "zeros")); /* the first error says it all */
+  situ_error_clear();
+  assert_false(situ__device_resolve("zeros", refused, &out));
+  assert_non_null(strstr(situ_error_message(), "zeros: the device is one whose name was refused"));
+  situ_error_clear();
   assert_false(situ__device_resolve("zeros", (situ_device){ SITU_CPU, 1 }, &out));
   assert_int_equal(situ_error(), SITU_E_ARG);
   situ_error_clear();

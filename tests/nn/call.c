@@ -195,8 +195,22 @@ static void hooks_can_refuse_and_remove(void **state) {
   situ_nn_free(&m->base);
 }
 
+/* A module without tensors has no device, and needs none. */
+static void no_device_is_needed_where_none_is_made(void **state) {
+  (void)state;
+  situ_nn_module *m = situ_nn_relu();
+  situ_tensor *x = T32(SITU_SHAPE(2), -1, 1);
+  situ_setting before;
+  situ_policy_begin(&before, (situ_policy){ .unstated = SITU_UNSTATED_FORBID });
+  situ_tensor *y = situ_nn_forward(m, x);
+  situ_policy_end(&before);
+  expect_exact(y, SITU_SHAPE(2), 0, 1);
+  situ_nn_free(m);
+}
+
 int main(void) {
   const struct CMUnitTest tests[] = {
+    MODULE_TEST(no_device_is_needed_where_none_is_made),
     MODULE_TEST(only_the_result_leaves),
     MODULE_TEST(home_is_the_default_device_inside),
     MODULE_TEST(an_empty_module_has_the_home_it_was_given),

@@ -45,6 +45,15 @@ static void a_child_is_its_owners(void **state) {
   assert_int_equal(situ_nn_live_modules(), 0);
 }
 
+/* Each is looked for in all parts that there are, however many. */
+static void any_number_of_children(void **state) {
+  (void)state;
+  situ_nn_module *net = situ_nn_sequential(fc());
+  for (int i = 1; i < 40; i++) assert_true(situ_nn_append(net, fc()));
+  situ_nn_free(net);
+  assert_int_equal(situ_nn_live_modules(), 0);
+}
+
 static void a_module_in_itself(void **state) {
   (void)state;
   situ_nn_module *p = situ_nn_sequential(situ_nn_relu());
@@ -139,12 +148,15 @@ static void a_forward_without_end(void **state) {
 }
 
 int main(void) {
-  const struct CMUnitTest tests[] = {
-    MODULE_TEST(a_freed_module_is_refused),   MODULE_TEST(another_kind_is_refused),
-    MODULE_TEST(a_child_is_its_owners),       MODULE_TEST(a_module_in_itself),
-    MODULE_TEST(a_hook_frees_its_module),     MODULE_TEST(a_hook_frees_its_module_twice),
-    MODULE_TEST(a_hook_frees_what_is_around), MODULE_TEST(a_hook_replaces_its_module),
-    MODULE_TEST(a_forward_without_end)
-  };
+  const struct CMUnitTest tests[] = { MODULE_TEST(a_freed_module_is_refused),
+                                      MODULE_TEST(another_kind_is_refused),
+                                      MODULE_TEST(any_number_of_children),
+                                      MODULE_TEST(a_child_is_its_owners),
+                                      MODULE_TEST(a_module_in_itself),
+                                      MODULE_TEST(a_hook_frees_its_module),
+                                      MODULE_TEST(a_hook_frees_its_module_twice),
+                                      MODULE_TEST(a_hook_frees_what_is_around),
+                                      MODULE_TEST(a_hook_replaces_its_module),
+                                      MODULE_TEST(a_forward_without_end) };
   return cmocka_run_group_tests_name("nn/owners", tests, NULL, NULL);
 }

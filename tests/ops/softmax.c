@@ -108,6 +108,10 @@ static void running_statistics(void **state) {
   situ_tensor *x = T64(SITU_SHAPE(4, 1), 1, 2, 3, 6), *mean = T64(SITU_SHAPE(1), 10), *var = T64(SITU_SHAPE(1), 20);
   situ_batch_norm_options train = { .training = true, .momentum = 0.5 }, eval = { .eps = 1e-9 };
   assert_non_null(situ_batch_norm(x, mean, var, NULL, NULL, &train));
+  situ_tensor *three = situ_ones(SITU_SHAPE(3, 2), &(situ_options){ .dtype = SITU_F64, .device = test_device() });
+  situ_tensor *gaps = situ_select(three, 1, 0), *whole = T64(SITU_SHAPE(3), 1, 1, 1);
+  expect_refused(situ_batch_norm(situ_transpose(three, 0, 1), whole, gaps, NULL, NULL, &train), SITU_E_STATE,
+                 "batch_norm", "running_var is updated in place and must be contiguous");
   expect_values(mean, SITU_SHAPE(1), 6.5);
   expect_values(var, SITU_SHAPE(1), 10 + 7.0 / 3);
   expect_values(situ_batch_norm(x, mean, var, NULL, NULL, &eval), SITU_SHAPE(4, 1), -5.5 / sqrt(37.0 / 3),

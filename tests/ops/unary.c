@@ -177,6 +177,8 @@ static void refusals(void **state) {
   expect_refused(situ_exp_(leaf), SITU_E_STATE, "exp_", "leaf");
   expect_exact(leaf, SITU_SHAPE(2), 1, 2);
   expect_refused(situ_relu(NULL), SITU_E_ARG, "relu", "NULL");
+  expect_refused(situ_hardtanh(T32(SITU_SHAPE(1), 1), 2, 1), SITU_E_ARG, "hardtanh", "min is 2, max 1");
+  expect_exact(situ_hardtanh(T32(SITU_SHAPE(2), 1, 3), 2, 2), SITU_SHAPE(2), 2, 2);
 }
 
 int main(void) {

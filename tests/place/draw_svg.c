@@ -252,6 +252,21 @@ static void names_cannot_leave_their_text(void **state) {
   situ_snapshot_free(s);
 }
 
+/* A number says nothing without what it counts, and at the root nothing is counted. */
+static void numbers_are_shown_with_what_they_count(void **state) {
+  (void)state;
+  situ_place_entry entries[] = {
+    { .path = "7.w", .role = SITU_PLACE_PARAMETER, .type = "f32", .device = { SITU_CPU, 0 }, .bytes = 4096 },
+    { .path = "layers.3.w", .role = SITU_PLACE_PARAMETER, .type = "f32", .device = { SITU_CPU, 0 }, .bytes = 4096 },
+  };
+  situ_snapshot *s = situ_snapshot_of(entries, 2);
+  must(situ_snapshot_svg(s, "p.svg", NULL));
+  check_picture(1200, 800);
+  assert_non_null(strstr(svg, ">7   4.0 KiB<"));
+  assert_non_null(strstr(svg, ">layers.3   4.0 KiB<"));
+  situ_snapshot_free(s);
+}
+
 static void bad_wishes_are_refused(void **state) {
   (void)state;
   situ_nn_module *m = situ_nn_linear(2, 2, NULL), *empty = situ_nn_relu();
@@ -293,9 +308,15 @@ static void every_allocation_may_fail(void **state) {
 
 int main(void) {
   const struct CMUnitTest tests[] = {
-    DRAW_TEST(squares_as_in_the_paper), DRAW_TEST(areas_are_bytes),           DRAW_TEST(a_model_on_three_devices),
-    DRAW_TEST(tiny_parts_are_gathered), DRAW_TEST(no_layout_goes_wrong),      DRAW_TEST(names_cannot_leave_their_text),
-    DRAW_TEST(bad_wishes_are_refused),  DRAW_TEST(every_allocation_may_fail),
+    DRAW_TEST(squares_as_in_the_paper),
+    DRAW_TEST(areas_are_bytes),
+    DRAW_TEST(a_model_on_three_devices),
+    DRAW_TEST(tiny_parts_are_gathered),
+    DRAW_TEST(no_layout_goes_wrong),
+    DRAW_TEST(names_cannot_leave_their_text),
+    DRAW_TEST(numbers_are_shown_with_what_they_count),
+    DRAW_TEST(bad_wishes_are_refused),
+    DRAW_TEST(every_allocation_may_fail),
   };
   return cmocka_run_group_tests(tests, NULL, NULL);
 }

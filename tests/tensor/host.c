@@ -144,6 +144,17 @@ static void printing(void **state) {
   assert_int_equal(situ_scope_end(&s), SITU_OK);
 }
 
+/* torch's threshold: a thousand elements are shown whole. */
+static void long_ones_are_summarised(void **state) {
+  (void)state;
+  static char text[16384];
+  const situ_options o = { .device = test_device() };
+  assert_true(situ_to_string(situ_zeros(SITU_SHAPE(1000), &o), text, sizeof text) > 3000);
+  assert_null(strstr(text, "..."));
+  assert_true(situ_to_string(situ_zeros(SITU_SHAPE(1001), &o), text, sizeof text) < 100);
+  assert_non_null(strstr(text, "..."));
+}
+
 static void printing_without_memory(void **state) {
   (void)state;
   char text[256];
@@ -168,6 +179,7 @@ int main(void) {
                                       TEST(host_memory_is_only_on_cpu),
                                       TEST(foreign_memory),
                                       TEST(printing),
+                                      TEST(long_ones_are_summarised),
                                       TEST(printing_without_memory) };
   return cmocka_run_group_tests(tests, NULL, NULL);
 }
