@@ -134,6 +134,24 @@ static void many_operands_without_memory(void **state) {
   for (int i = 0; i < COUNT; i++) expect_exact(situ_grad(x[i]), SITU_SHAPE(2), 1, 1);
 }
 
+/* Whichever gradient there is no memory for, the caller gets none of them. */
+static void gradients_without_memory(void **state) {
+  (void)state;
+  situ_tensor *x[3] = { leaf(1), leaf(2), leaf(3) }, *g[3];
+  situ_tensor *y = situ_add(situ_add(x[0], x[1]), x[2]), *seed = T64(SITU_SHAPE(2), 1, 1);
+  const situ_backward_options from = { .retain_graph = true, .gradient = seed }; /* all of them are copies of it */
+  for (uint64_t nth = 1;; nth++) {
+    assert_int_equal(situ_empty_cache(test_device()), SITU_OK);
+    situ_fail_allocation(nth, false);
+    const situ_status status = situ_autograd_grad(y, 3, x, g, &from);
+    situ_fail_allocation(0, false);
+    if (status == SITU_OK) break;
+    expect_error(SITU_E_NOMEM, "", "");
+    for (int i = 0; i < 3; i++) assert_null(g[i]);
+  }
+  for (int i = 0; i < 3; i++) expect_exact(g[i], SITU_SHAPE(2), 1, 1);
+}
+
 /* Wherever memory ends, the same call afterwards gives the bits that it would have given. */
 static void a_pass_that_failed_leaves_no_trace(void **state) {
   (void)state;
@@ -301,6 +319,7 @@ int main(void) {
     TEST(second_derivatives_are_refused_by_name),
     TEST(any_number_of_operands),
     TEST(many_operands_without_memory),
+    TEST(gradients_without_memory),
     TEST(a_pass_that_failed_leaves_no_trace),
     TEST(a_hook_may_call_backward),
     TEST(a_hook_may_release_the_loss),

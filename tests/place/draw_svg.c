@@ -269,6 +269,9 @@ static void numbers_are_shown_with_what_they_count(void **state) {
 
 static void bad_wishes_are_refused(void **state) {
   (void)state;
+  situ_nn_module *small = situ_nn_linear(2, 2, NULL);
+  must(situ_place_svg(small, "p.svg", &(situ_place_svg_options){ .width = 320, .height = 320 }));
+  situ_nn_free(small);
   situ_nn_module *m = situ_nn_linear(2, 2, NULL), *empty = situ_nn_relu();
   const situ_place_edge edge = edge_of("weight", NULL, situ_dev("cpu"), situ_dev("cpu"), 1);
   const situ_place_svg_options bad[] = {
