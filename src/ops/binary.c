@@ -127,24 +127,24 @@ BITS(and) BITS(or) BITS(xor)
 
 #define PUBLIC(id) \
   situ_tensor *situ_##id(situ_tensor *a, situ_tensor *b) { return situ_op_run2(&id##_op, a, b, NULL); }
-    /* clang-format off */
+/* clang-format off */
 PUBLIC(add) PUBLIC(sub) PUBLIC(mul) PUBLIC(div) PUBLIC(pow) PUBLIC(fmod) PUBLIC(remainder)
 PUBLIC(maximum) PUBLIC(minimum)
 PUBLIC(eq) PUBLIC(ne) PUBLIC(lt) PUBLIC(le) PUBLIC(gt) PUBLIC(ge)
 PUBLIC(logical_and) PUBLIC(logical_or) PUBLIC(logical_xor)
 PUBLIC(bitwise_and) PUBLIC(bitwise_or) PUBLIC(bitwise_xor)
-    /* clang-format on */
+/* clang-format on */
 
-    static situ_tensor *in_place(const situ_op *op, situ_tensor *a, situ_tensor *b) {
+static situ_tensor *in_place(const situ_op *op, situ_tensor *a, situ_tensor *b) {
   return situ_op_run_(op, (situ_tensor *[]){ a, b }, 2, NULL);
 }
 #define IN_PLACE(id) \
   situ_tensor *situ_##id##_(situ_tensor *a, situ_tensor *b) { return in_place(&id##_op, a, b); }
 /* clang-format off */
 IN_PLACE(add) IN_PLACE(sub) IN_PLACE(mul) IN_PLACE(div) IN_PLACE(pow)
-    /* clang-format on */
+/* clang-format on */
 
-    situ_tensor *situ_div_mode(situ_tensor *a, situ_tensor *b, situ_rounding_mode mode) {
+situ_tensor *situ_div_mode(situ_tensor *a, situ_tensor *b, situ_rounding_mode mode) {
   SITU__MADE_OF_OPS("div_mode");
   static const situ_op *const op[] = { &div_op, &div_trunc_op, &div_floor_op };
   if ((unsigned)mode > SITU_ROUND_FLOOR) {
@@ -166,7 +166,7 @@ static situ_tensor *times(const char *op, const situ_tensor *a, situ_tensor *b, 
   if (!situ__together(&schema, (situ_tensor *[]){ (situ_tensor *)a, b }, 2)) return NULL;
   const bool whole =
       !situ_dtype_is_floating((situ_dtype)a->view.dtype) && !situ_dtype_is_floating((situ_dtype)b->view.dtype);
-  if (!whole || alpha == trunc(alpha)) return situ_mul_scalar(b, alpha);
+  if (!whole || situ__is_whole(alpha)) return situ_mul_scalar(b, alpha);
   situ__fail(SITU_E_ARG, op, "alpha is %g, but input and other are whole numbers; cast one of them", alpha);
   return NULL;
 }

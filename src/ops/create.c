@@ -31,6 +31,13 @@ bool situ__fits(const char *op, double value, situ_dtype dtype) {
   return false;
 }
 
+bool situ__is_whole(double factor) { return factor == trunc(factor) && factor >= -0x1p63 && factor < 0x1p63; }
+bool situ__check_factor(const situ_call *c, const char *name, double factor) {
+  return situ_dtype_is_floating(c->dtype[0]) || situ__is_whole(factor) ||
+         situ_refuse(c, SITU_E_ARG, "%s is %g, but the operands are whole numbers; cast them to a floating dtype", name,
+                     factor);
+}
+
 /* INT64_MAX as a double is 2^63. */
 int64_t situ__whole(double value) {
   return value >= 0x1p63 ? INT64_MAX : isnan(value) ? 0 : value <= -0x1p63 ? INT64_MIN : (int64_t)value;

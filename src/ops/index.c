@@ -216,7 +216,7 @@ static bool index_add_infer(situ_call *c) {
     return situ_refuse(c, SITU_E_SHAPE, "source %s does not fit input %s with %lld indices along dimension %d",
                        situ_shape_text(&b, t), situ_shape_text(&a, s), (long long)index->numel, p->dim);
   }
-  return check_dim_size(c) && situ_infer_like(c);
+  return check_dim_size(c) && situ_infer_like(c) && situ__check_factor(c, "alpha", p->alpha);
 }
 static bool index_add_forward(situ_call *c) { return scatter_verb(c, SITU_INDEX_ROWS | SITU_INDEX_ADD); }
 static bool index_add_backward(situ_grad_call *g) {

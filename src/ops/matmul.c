@@ -244,7 +244,8 @@ static bool addmm_shape(situ_call *c, int rank) {
                        situ_shape_text(&inner.shape[0], b));
   c->shape[0] = whole;
   c->dtype[0] = inner.dtype[0];
-  return true;
+  const addmm_params *p = c->params;
+  return situ__check_factor(c, "beta", p->beta) && situ__check_factor(c, "alpha", p->alpha);
 }
 static bool addmm_infer(situ_call *c) { return addmm_shape(c, 2); }
 static bool baddbmm_infer(situ_call *c) { return addmm_shape(c, 3); }

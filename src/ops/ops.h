@@ -34,6 +34,12 @@ bool situ__fits(const char *op, double value, situ_dtype dtype);
 /* Converts a host number to the integer with which an integer tensor is filled. */
 int64_t situ__whole(double value);
 
+/* True if whole numbers stay whole when they are multiplied by it. */
+bool situ__is_whole(double factor);
+/* Refuses a fractional factor of a whole result; called after c->dtype[0] is inferred. Returns false after recording an
+   error. */
+bool situ__check_factor(const situ_call *c, const char *name, double factor);
+
 /* Resolves sizes, of which one may be -1, against numel. Returns false after recording an error under op. */
 bool situ__resolve_shape(const char *op, situ_shape *shape, int64_t numel);
 /* Wraps negative dimensions, refuses duplicates, and sets a bit mask of them. An empty list means all of ndim if

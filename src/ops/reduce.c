@@ -242,10 +242,10 @@ static situ_tensor *run_reduction(const situ_op *op, situ_tensor *x, double scal
   }
 /* clang-format off */
 PUBLIC(sum) PUBLIC(mean) PUBLIC(prod) PUBLIC(amin) PUBLIC(amax) PUBLIC(all) PUBLIC(any)
-    /* clang-format on */
+/* clang-format on */
 
-    /* Integers give f32, as for exp and log. */
-    situ_tensor *situ_logsumexp(situ_tensor *x, const situ_reduce_options *options) {
+/* Integers give f32, as for exp and log. */
+situ_tensor *situ_logsumexp(situ_tensor *x, const situ_reduce_options *options) {
   SITU__MADE_OF_OPS("logsumexp");
   bool whole = situ__alive(x) && !situ_dtype_is_floating((situ_dtype)x->view.dtype);
   return run_reduction(&logsumexp_op, whole ? situ_to_dtype(x, SITU_F32) : x, 0, options);

@@ -121,11 +121,9 @@ static situ_tensor *run_row_(const situ_op *op, situ_tensor *x, double p0, doubl
 PLAIN(neg) PLAIN(abs) PLAIN(sign) PLAIN(exp) PLAIN(expm1) PLAIN(log) PLAIN(log1p) PLAIN(log2) PLAIN(sqrt) PLAIN(rsqrt)
 PLAIN(reciprocal) PLAIN(sin) PLAIN(cos) PLAIN(tanh) PLAIN(sigmoid) PLAIN(relu) PLAIN(silu) PLAIN(erf)
 PLAIN(floor) PLAIN(ceil) PLAIN(round) PLAIN(trunc) PLAIN(isnan) PLAIN(isinf) PLAIN(logical_not)
-    /* clang-format on */
+/* clang-format on */
 
-    static bool is_bool(const situ_tensor *x) {
-  return situ__alive(x) && x->view.dtype == SITU_BOOL;
-}
+static bool is_bool(const situ_tensor *x) { return situ__alive(x) && x->view.dtype == SITU_BOOL; }
 /* Begins a function that writes in place: errors are recorded under its name, which ends in _. */
 #define IN_PLACE_AS(name) __attribute__((cleanup(situ__call_end))) const char *called_before = situ__call_as(name, "_")
 static bool holds_numbers(const situ_op *op, const situ_tensor *x) {
@@ -151,9 +149,9 @@ IN_PLACE(neg) IN_PLACE(abs) IN_PLACE(exp) IN_PLACE(log) IN_PLACE(sqrt) IN_PLACE(
 IN_PLACE(sin) IN_PLACE(cos) IN_PLACE(tanh) IN_PLACE(sigmoid) IN_PLACE(relu) IN_PLACE(floor)
 IN_PLACE(ceil) IN_PLACE(round)
 IN_PLACE(trunc)
-    /* clang-format on */
+/* clang-format on */
 
-    situ_tensor *situ_square_(situ_tensor *x) {
+situ_tensor *situ_square_(situ_tensor *x) {
   IN_PLACE_AS("square");
   if (!situ__need("square", "input", x) || !holds_numbers(&square_op, x)) return NULL;
   return run_row_(&square_op, x, 0, 0);
@@ -215,10 +213,9 @@ situ_tensor *situ_nan_to_num(situ_tensor *x, const situ_nan_to_num_options *opti
 
 static situ_tensor *scalar(const situ_op *op, situ_tensor *x, double value) {
   if (!situ__need(op->name, "input", x)) return NULL;
-  bool whole = value == trunc(value) && value >= -0x1p63 && value < 0x1p63;
   /* the op refuses bool; run it, so that it does */
   if (is_bool(x) && op->operand[0].accept) return run_row(op, x, value, 0, 0);
-  if (!situ_dtype_is_floating((situ_dtype)x->view.dtype) && !whole) x = situ_to_dtype(x, SITU_F32);
+  if (!situ_dtype_is_floating((situ_dtype)x->view.dtype) && !situ__is_whole(value)) x = situ_to_dtype(x, SITU_F32);
   else if (x->view.dtype == SITU_BOOL && op->infer == infer_keep) x = situ_to_dtype(x, SITU_I64);
   return run_row(op, x, value, 0, 0);
 }
@@ -228,10 +225,10 @@ static situ_tensor *scalar(const situ_op *op, situ_tensor *x, double value) {
 /* clang-format off */
 SCALAR(add_scalar) SCALAR(rsub_scalar) SCALAR(mul_scalar) SCALAR(div_scalar)
 SCALAR(eq_scalar) SCALAR(ne_scalar) SCALAR(lt_scalar) SCALAR(le_scalar) SCALAR(gt_scalar) SCALAR(ge_scalar)
-    /* clang-format on */
+/* clang-format on */
 
-    /* Integers have no x mod 0; reported here rather than by a kernel that may run later. */
-    static bool has_remainder(const char *op, const situ_tensor *x, double value) {
+/* Integers have no x mod 0; reported here rather than by a kernel that may run later. */
+static bool has_remainder(const char *op, const situ_tensor *x, double value) {
   if (!situ__need(op, "input", x)) return false;
   if (value != 0 || situ_dtype_is_floating((situ_dtype)x->view.dtype)) return true;
   situ__fail(SITU_E_ARG, op, "division by zero");
@@ -275,7 +272,7 @@ situ_tensor *situ_scalar_pow(double base, situ_tensor *exponent) { return scalar
 static situ_tensor *scalar_(const situ_op *op, situ_tensor *x, double value) {
   IN_PLACE_AS(op->name);
   if (!situ__need(op->name, "input", x) || !holds_numbers(op, x)) return NULL;
-  if (!situ_dtype_is_floating((situ_dtype)x->view.dtype) && value != trunc(value)) {
+  if (!situ_dtype_is_floating((situ_dtype)x->view.dtype) && !situ__is_whole(value)) {
     situ__fail(SITU_E_DTYPE, op->name, "%g cannot be combined in place with a tensor of %s", value,
                situ_dtype_name((situ_dtype)x->view.dtype));
     return NULL;

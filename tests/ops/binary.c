@@ -149,6 +149,7 @@ static void refusals(void **state) {
   situ_tensor *a = T32(SITU_SHAPE(2, 3), 1, 2, 3, 4, 5, 6), *whole = TI64(SITU_SHAPE(3), 1, 2, 3);
   expect_refused(situ_add(a, T32(SITU_SHAPE(2), 1, 2)), SITU_E_SHAPE, "add", "[2, 3]");
   expect_refused(situ_add_(T32(SITU_SHAPE(3), 1, 2, 3), a), SITU_E_SHAPE, "add_", "");
+  expect_refused(situ_add_alpha(whole, whole, INFINITY), SITU_E_ARG, "add_alpha", "inf");
   expect_refused(situ_add_(whole, T32(SITU_SHAPE(3), 1, 2, 3)), SITU_E_DTYPE, "add_", "");
   expect_refused(situ_sub(TBOOL(SITU_SHAPE(1), 1), TBOOL(SITU_SHAPE(1), 1)), SITU_E_DTYPE, "sub", "bool");
   expect_refused(situ_bitwise_and(a, a), SITU_E_DTYPE, "bitwise_and", "f32");

@@ -3,6 +3,8 @@
 #include "convert.h"
 #include "base/size.h"
 
+char situ__cpu_nothing[1] __attribute__((aligned(64)));
+
 situ__lane situ__cpu_lane(situ_dtype dtype) {
   switch (dtype) {
   case SITU_F16:

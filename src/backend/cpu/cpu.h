@@ -58,9 +58,13 @@ static inline int64_t situ__cpu_size(int dtype) {
   return size[dtype];
 }
 
-/* Address of element 0 of a view. Computed as an integer, as the data of an empty storage may be NULL. */
+/* Stands in for a storage of no bytes, which has no address: a kernel that has nothing to do may still add 0 to it. */
+extern char situ__cpu_nothing[1];
+/* Address of element 0 of a view. Computed as an integer: with negative steps it may lie outside the storage for a
+   while. */
 static inline char *situ__cpu_data(const situ_view_desc *v) {
-  return (char *)((uintptr_t)v->storage->data + (uintptr_t)(v->offset * situ__cpu_size(v->dtype)));
+  char *data = v->storage->data;
+  return (char *)((uintptr_t)(data ? data : situ__cpu_nothing) + (uintptr_t)(v->offset * situ__cpu_size(v->dtype)));
 }
 
 /* ---- instruction sets (isa.c) ---- each file in isa/ is compiled for all of them */
