@@ -64,7 +64,7 @@ static bool read_parts(const situ__source *source, const char *name, int64_t off
     situ_scope scope;
     situ_scope_begin_no_grad(&scope);
     situ_tensor *part = read_part(source, name, offset + at * size, &SITU_SHAPE(count), dtype, sum);
-    good = part && situ_copy_(situ_narrow(flat, 0, at, count), part);
+    good = part && situ_copy_(situ_narrow(flat, 0, at, count), situ_to(part, situ_device_of(t)));
     good = situ_scope_end(&scope) == SITU_OK && good;
   }
   return good;

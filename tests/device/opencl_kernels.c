@@ -272,10 +272,10 @@ static void every_program_was_built_once(void **state) {
 /* clang-format off */
 FAMILY(unary) FAMILY(binary) FAMILY(copies) FAMILY(creation) FAMILY(indices) FAMILY(order) FAMILY(reductions) FAMILY(normalisations) FAMILY(matrix_products)
 FAMILY(convolutions) FAMILY(losses) FAMILY(optimisers)
-    /* clang-format on */
+/* clang-format on */
 
-    /* argument: one of them only */
-    int main(int argc, char **argv) {
+/* argument: one of them only */
+int main(int argc, char **argv) {
   if (argc > 1) cmocka_set_test_filter(argv[1]);
   setenv("XDG_CACHE_HOME", "/proc/nowhere", 1); /* texts are seen where they are compiled */
   const struct CMUnitTest tests[] = {

@@ -421,7 +421,7 @@ program_verdict program_check(const program *p, char *why) {
   if (v == PROGRAM_REFUSED && !may) return PROGRAM_WRONG;
   if (v != PROGRAM_RIGHT) return v;
   if (refusal >= 0) return WHY("call %d must be refused", refusal);
-  run plain = { .p = p, .mode = PLAIN, .note = notes };
+  run plain = {.p = p, .mode = PLAIN, .note = notes };
   set_leaves(&plain);
   for (int k = 0; k < p->calls; k++)
     if (p->call[k].kind->effect == PROGRAM_GRAD) memcpy(notes[k].result, recorded.asked[k], sizeof notes[k].result);
@@ -463,7 +463,7 @@ void program_print(const program *given) {
   program p = *given;
   memset(text, 0, sizeof text);
   for (int k = 0; k < p.calls; k++) p.call[k].text = text[k];
-  run r = { .p = &p, .mode = PLAIN, .note = notes };
+  run r = {.p = &p, .mode = PLAIN, .note = notes };
   set_leaves(&r);
   (void)run_once(&r);
   situ_error_clear();

@@ -95,7 +95,8 @@ static void run_blocks(char *const *data, const int64_t *stride, int64_t count, 
     int64_t n = situ__min_i64(SITU__BLOCK, count - at);
     for (int k = 1; k <= call->ins; k++) {
       const char *src = data[k] + at * stride[k];
-      x[k - 1] = s->way[k] == PLAIN ? src : block[k];
+      x[k - 1] = s->way[k] == PLAIN
+      ? src : block[k];
       /* Operands of stride 0 are loaded once. */
       if (s->way[k] != PLAIN && (at == 0 || stride[k]))
         fetch(s, k, src, stride[k], s->way[k] == SPLAT ? 1 : n, block[k]);

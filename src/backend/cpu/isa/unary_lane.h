@@ -74,7 +74,9 @@
 #ifdef FLOATING
 #include "kernels/floats.h"
 #define FLOAT(name, y_, dx, uses) PADDED(name, y_) PADDED_GRADIENT(name, dx)
-#define BOTH(name, y_, whole, dx, uses) PLAIN(name, T, y_) PLAIN_GRADIENT(name, dx)
+#define BOTH(name, y_, whole, dx, uses) \
+  PLAIN(name, T, y_)                    \
+  PLAIN_GRADIENT(name, dx)
 #define MATH(name, y_, whole, dx, uses) FLOAT(name, y_, dx, uses)
 #define WHOLE(name, whole)
 #define TEST(name, y_, whole) PLAIN(name, uint8_t, y_)
