@@ -1,23 +1,9 @@
-/* Calls whose numbers are fuzzed too; those of support/calls.h have fixed ones. Included by ops.c alone.
+/* Calls whose numbers are fuzzed too; those of support/calls.h have fixed ones. Included by input.c alone.
    SPDX-License-Identifier: MIT */
-#ifndef SITU_TESTS_FUZZ_OP_CALLS_H
-#define SITU_TESTS_FUZZ_OP_CALLS_H
+#ifndef SITU_TESTS_FUZZ_OPS_CALLS_H
+#define SITU_TESTS_FUZZ_OPS_CALLS_H
 
-#include "support/calls.h"
-
-/* The numbers of a call, from the input. */
-typedef struct op_numbers {
-  int64_t i[4];
-  double d[2];
-  situ_shape s[3];
-  situ_device on; /* where factories make their result */
-} op_numbers;
-
-typedef struct op_call {
-  const char *name, *operands; /* letters of parity_shape */
-  bool narrow;                 /* its values depend on the dtype: not compared with f64 */
-  situ_tensor *(*call)(situ_tensor **t, situ_tensor **also, const op_numbers *n);
-} op_call;
+#include "ops/input.h"
 
 #define I(k) n->i[k]
 #define DIM(k) (int)n->i[k]
@@ -76,6 +62,7 @@ static situ_tensor *situ_masked_attention(situ_tensor *query, situ_tensor *key, 
   _("x", false, pad, (t[0], S(0), (situ_pad_mode)(I(0) & 3), D(0)))                                                 \
   _("x", false, tril, (t[0], I(0)))                                                                                 \
   _("x", false, triu, (t[0], I(0)))                                                                                 \
+  _("arR", false, addmm, (t[0], t[1], t[2], &(situ_addmm_options){ .beta = D(0), .alpha = D(1) }))                  \
   _("xo", false, cat, (t, 2, DIM(0)))                                                                               \
   _("xx", false, stack, (t, 2, DIM(0)))                                                                             \
   _("xi", false, index_select, (t[0], DIM(0), t[1]))                                                                \
