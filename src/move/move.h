@@ -55,8 +55,8 @@ bool situ__move_fits_easily(const situ_move_plan *m);
    this thread has the tensors for itself (base/busy.h). */
 situ_move_plan *situ__move_plan_new(const char *op, const situ_move_request *list, int64_t count, bool gradients);
 
-/* stage.c: allocates and fills `room` of every unit that moves. Returns false after recording an error. In both cases
-   the caller frees what was allocated. */
+/* stage.c: allocates and fills the new memory of every unit that moves. Returns false after recording an error. In
+   both cases the caller frees what was allocated. */
 bool situ__move_stage(situ_move_plan *m);
 
 #endif
