@@ -74,7 +74,7 @@ static void refuses_header_lengths(void **state) {
   bytes[8] = '[', bytes[9] = ']';
   write_bytes("bad", bytes, sizeof bytes);
   assert_null(situ_load("bad", NULL));
-  assert_non_null(strstr(situ_error_message(), "has a header that is no object of tensors"));
+  assert_non_null(strstr(situ_error_message(), "has a header that is not an object of tensors"));
   refused(SITU_E_FORMAT);
 }
 
