@@ -55,6 +55,31 @@ static void round_trip_on_a_device(void **state) {
   situ_tree_free(tree);
 }
 
+/* More than lies on the host at a time: the parts follow each other, and the checksum is that of all. */
+static void a_large_tensor_comes_in_parts(void **state) {
+  (void)state;
+  situ_device sim = situ_dev("sim:0");
+  if (!situ_device_is_available(sim)) skip();
+  situ_tensor *t = situ_arange(0, 3, 1.0 / 3000001, &(situ_options){ .dtype = SITU_F32 });
+  situ_tensor *shaped = situ_view(situ_narrow(t, 0, 0, 9000000), SITU_SHAPE(3000, 3000));
+  situ_tree *tree = situ_tree_put(situ_tree_dict(), "w", situ_tree_tensor(shaped));
+  assert_int_equal(situ_save(path, tree, NULL), SITU_OK);
+  situ_tree *got = situ_load(path, &(situ_load_options){ .device = sim });
+  assert_non_null(got);
+  assert_true(situ_device_equal(situ_device_of(situ_tree_get(got, "w")), sim));
+  assert_same(situ_to(situ_tree_get(got, "w"), situ_dev("cpu")), shaped);
+  situ_tree_free(got);
+  FILE *file = fopen(path, "r+b");
+  assert_non_null(file);
+  assert_int_equal(fseek(file, -1, SEEK_END), 0);
+  assert_int_not_equal(fputc(0x55, file), EOF); /* in the last part */
+  assert_int_equal(fclose(file), 0);
+  assert_null(situ_load(path, &(situ_load_options){ .device = sim }));
+  assert_int_equal(situ_error(), SITU_E_FORMAT);
+  situ_error_clear();
+  situ_tree_free(tree);
+}
+
 static void nothing_is_a_file_too(void **state) {
   (void)state;
   situ_tree *tree = situ_tree_dict();
@@ -239,6 +264,7 @@ int main(void) {
 #define T(name) cmocka_unit_test_setup_teardown(name, open_scope, close_scope)
     T(round_trip),
     T(round_trip_on_a_device),
+    T(a_large_tensor_comes_in_parts),
     T(nothing_is_a_file_too),
     T(metadata_travels),
     T(entries_tell_where),
