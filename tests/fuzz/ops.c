@@ -39,6 +39,7 @@ static bool saying; /* SITU_FUZZ_SAY is set: each call is described before it is
 
 void wrong(const char *what) {
   for (int k = 0; k < chain_length && !saying; k++) describe(&chain[k], k);
+  say_counts();
   fprintf(stderr, "%s; last error: %s\n", what, situ_error_message());
   abort();
 }
@@ -91,12 +92,13 @@ static void run_failing(const call *c, place *p, int number, const outcome *good
   forget(&o);
 }
 
-/* What a view of more elements than there is memory was made of may fill the memory of cpu, which is the others' too. */
+/* What a view of more elements than there is memory was made of may fill the
+   memory of cpu, which is the others' too. */
 static bool leaves_memory(const outcome *o) {
   return o->status != SITU_E_NOMEM && (!o->result || situ_numel(o->result) <= MOST_MEMORY);
 }
 
-/* False: there was too little memory for it, and what follows would start from different results. */
+/* False: what follows would start from different results. */
 static bool run_everywhere(const call *c, places *at, int number) {
   at->cpu.retain = at->sim.retain = !c->last;
   const operands on_cpu = make_operands(c, &at->cpu), on_sim = make_operands(c, &at->sim);
@@ -110,7 +112,7 @@ static bool run_everywhere(const call *c, places *at, int number) {
   if (enough && compares_with_f64(c)) run_wide(c, &cpu);
   forget(&cpu);
   forget(&sim);
-  return enough;
+  return enough && !sim.late;
 }
 
 static void run_chain(source s) {

@@ -188,6 +188,7 @@ outcome run_call(const call *c, place *p, const operands *with, int number, unsi
   /* A device with a queue finds a wrong index later; its result is not used then. */
   if (y && situ_synchronize(p->device) != SITU_OK) {
     o.status = situ_error();
+    o.late = true;
     y = NULL;
   }
   if (differentiated(y)) o.status = backward(p, y, failing);
