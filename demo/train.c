@@ -25,8 +25,7 @@ situ_nn_module *demo_network(void) {
 situ_tensor *demo_scores(situ_nn_module *net, situ_tensor *pictures) {
   situ_scope s;
   situ_scope_begin_no_grad(&s);
-  situ_tensor *scores = situ_escape(&s, situ_nn_forward(situ_nn_eval(net), situ_to(pictures, situ_nn_home(net))));
-  return situ_scope_end(&s) == SITU_OK ? scores : NULL;
+  return situ_scope_return(&s, situ_nn_forward(situ_nn_eval(net), situ_to(pictures, situ_nn_home(net))));
 }
 
 situ_status demo_accuracy(situ_tensor *scores, situ_tensor *labels, double *out) {

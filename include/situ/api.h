@@ -29,6 +29,13 @@
 #define SITU_COLD
 #endif
 
+/** Leaves a function that returns a situ_status if a call fails: `SITU_TRY(situ_nn_to(model, device));` */
+#define SITU_TRY(call)                          \
+  do {                                          \
+    const situ_status situ_try_ = (call);       \
+    if (situ_try_ != SITU_OK) return situ_try_; \
+  } while (0)
+
 /** Ignores a checked result on purpose: `SITU_IGNORE(situ_scope_end(&s));` */
 #define SITU_IGNORE(call) \
   do {                    \

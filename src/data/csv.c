@@ -25,8 +25,7 @@ static situ_tensor *read_values(const situ__csv *csv, situ_dtype dtype, situ_dev
   if (t && !situ__csv_read(csv, dtype, values, problem)) t = NULL;
   if (t && narrow) t = situ_to_dtype(t, dtype);
   if (t && device.kind != SITU_DEVICE_DEFAULT) t = situ_to(t, device);
-  situ_escape(&scope, t);
-  return situ_scope_end(&scope) == SITU_OK ? t : NULL;
+  return situ_scope_return(&scope, t);
 }
 
 situ_tensor *situ_csv_load(const char *path, const situ_csv_options *options) {

@@ -74,8 +74,7 @@ static situ_tensor *load_values(const situ__source *source, const situ_file_entr
   situ_scope_begin_no_grad(&scope);
   situ_tensor *t = situ__values_load(source, "", entry->offset, &shape, entry->dtype, device, NULL);
   if (fortran && shape.ndim > 1 && t) t = from_fortran(t);
-  situ_escape(&scope, t);
-  return situ_scope_end(&scope) == SITU_OK ? t : NULL;
+  return situ_scope_return(&scope, t);
 }
 
 situ_tensor *situ_npy_load(const char *path, const situ_load_options *options) {

@@ -103,8 +103,7 @@ situ_tensor *situ__values_load(const situ__source *source, const char *name, int
                        : read_values(source, name, offset, shape, dtype, device, sum);
   if (device.kind != SITU_DEVICE_DEFAULT && device.kind != SITU_CPU)
     t = situ_to(t, device); /* as it is, if it is there */
-  situ_escape(&scope, t);
-  return situ_scope_end(&scope) == SITU_OK ? t : NULL;
+  return situ_scope_return(&scope, t);
 }
 
 situ_status situ__values_on_host(const char *op, const char *name, situ_tensor *t, const void **data, size_t *bytes) {

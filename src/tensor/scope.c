@@ -213,6 +213,16 @@ situ_tensor *situ_escape(situ_scope *scope, situ_tensor *t) {
   return t;
 }
 
+/* Retained meanwhile: a forgotten scope inside may own it. */
+situ_tensor *situ_scope_return(situ_scope *scope, situ_tensor *t) {
+  if (!need_open("scope_return", scope)) return NULL;
+  if (t && !situ__need("scope_return", "tensor", t)) t = NULL;
+  (void)situ_retain(t);
+  if (situ_scope_end(scope) == SITU_OK) return situ__scope_own("scope_return", t);
+  situ_release(t);
+  return NULL;
+}
+
 bool situ_set(situ_tensor **slot, situ_tensor *t) {
   if (!slot) return situ__null("set", "slot"), false;
   if (!t || !situ__need("set", "tensor", t) || (*slot && !situ__need("set", "*slot", *slot))) return false;

@@ -3,6 +3,8 @@
 #include "situ/tree.h"
 
 #include <inttypes.h>
+#include <stdarg.h>
+#include <stdio.h>
 #include <string.h>
 
 #include "base/alloc.h"
@@ -232,10 +234,27 @@ situ_tensor *situ_tree_tensor_at(const situ_tree *tree, int64_t i) {
   return e ? value("tree_tensor_at", e->item) : NULL;
 }
 
+static situ_tensor *get(const char *op, const situ_tree *dict, const char *key) {
+  const situ_tree *item = situ_tree_find(dict, key);
+  if (item) return value(op, item);
+  situ__fail(SITU_E_ARG, op, "%s without a key \"%s\"", kind_names[dict->kind], key);
+  return NULL;
+}
+
 situ_tensor *situ_tree_get(const situ_tree *dict, const char *key) {
   if (!is_tree("tree_get", "dict", dict) || !situ__given("tree_get", "key", key)) return NULL;
-  const situ_tree *item = situ_tree_find(dict, key);
-  if (item) return value("tree_get", item);
-  situ__fail(SITU_E_ARG, "tree_get", "%s without a key \"%s\"", kind_names[dict->kind], key);
+  return get("tree_get", dict, key);
+}
+
+situ_tensor *situ_tree_getf(const situ_tree *dict, const char *format, ...) {
+  const char *op = "tree_getf";
+  if (!is_tree(op, "dict", dict) || !situ__given(op, "format", format)) return NULL;
+  char key[1024];
+  va_list args;
+  va_start(args, format);
+  const int length = vsnprintf(key, sizeof key, format, args);
+  va_end(args);
+  if (length >= 0 && (size_t)length < sizeof key) return get(op, dict, key);
+  situ__fail(SITU_E_ARG, op, "a key of %d bytes, at most %zu are taken", length, sizeof key - 1);
   return NULL;
 }

@@ -41,6 +41,37 @@ static void a_setting_outlives_the_scope(void **state) {
   assert_int_equal(situ_set_default_device(before), SITU_OK);
 }
 
+static situ_tensor *three(situ_tensor *x, bool fail) {
+  situ_scope s, forgotten;
+  situ_scope_begin(&s);
+  situ_scope_begin_no_grad(&forgotten);
+  situ_tensor *y = situ_add(situ_add(x, one(1)), one(1));
+  if (fail) (void)situ_matmul(y, situ_zeros(SITU_SHAPE(2, 2), NULL));
+  return situ_scope_return(&s, y);
+}
+
+/* What is returned belongs to the scope around it, the rest is gone; after an error nothing is left. */
+static void a_scope_returns_a_tensor(void **state) {
+  (void)state;
+  int64_t before = situ_live_tensors();
+  situ_scope s;
+  situ_scope_begin(&s);
+  situ_tensor *x = one(1), *y = three(x, false);
+  assert_true(situ_is_grad_enabled());
+  expect_exact(y, SITU_SHAPE(1), 3);
+  assert_int_equal(situ_live_tensors(), before + 2);
+  assert_null(three(x, true));
+  expect_error(SITU_E_SHAPE, "matmul", "");
+  assert_int_equal(situ_live_tensors(), before + 2);
+  situ_scope inner;
+  situ_scope_begin(&inner);
+  assert_null(situ_scope_return(&inner, NULL));
+  assert_null(situ_scope_return(&inner, x)); /* ended already */
+  expect_error(SITU_E_STATE, "scope_return", "not open");
+  SITU_IGNORE(situ_scope_end(&s));
+  assert_int_equal(situ_live_tensors(), before);
+}
+
 static void escape_and_set(void **state) {
   (void)state;
   situ_tensor *slot = NULL;
@@ -89,8 +120,12 @@ static void a_released_handle_is_refused(void **state) {
 }
 
 int main(void) {
-  const struct CMUnitTest tests[] = { TEST(a_scope_frees_what_it_owns),       TEST(a_forgotten_inner_scope_is_cleaned),
-                                      TEST(a_setting_outlives_the_scope),     TEST(escape_and_set),
-                                      TEST(the_scope_tells_of_errors_inside), TEST(a_released_handle_is_refused) };
+  const struct CMUnitTest tests[] = { TEST(a_scope_frees_what_it_owns),
+                                      TEST(a_forgotten_inner_scope_is_cleaned),
+                                      TEST(a_setting_outlives_the_scope),
+                                      TEST(a_scope_returns_a_tensor),
+                                      TEST(escape_and_set),
+                                      TEST(the_scope_tells_of_errors_inside),
+                                      TEST(a_released_handle_is_refused) };
   return cmocka_run_group_tests(tests, NULL, NULL);
 }

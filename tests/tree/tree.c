@@ -36,6 +36,22 @@ static void builds_and_finds(void **state) {
   situ_tree_free(t);
 }
 
+static void keys_are_made_as_by_printf(void **state) {
+  (void)state;
+  situ_tree *dict = situ_tree_dict();
+  for (int i = 0; i < 3; i++) {
+    char key[32];
+    (void)snprintf(key, sizeof key, "layers.%d.weight", i);
+    dict = situ_tree_put(dict, key, situ_tree_tensor(situ_full(SITU_SHAPE(1), i, NULL)));
+  }
+  expect_exact(situ_tree_getf(dict, "layers.%d.%s", 2, "weight"), SITU_SHAPE(1), 2);
+  assert_null(situ_tree_getf(dict, "layers.%d.weight", 3));
+  expect_error(SITU_E_ARG, "tree_getf", "layers.3.weight");
+  assert_null(situ_tree_getf(dict, "%2000d", 1));
+  expect_error(SITU_E_ARG, "tree_getf", "2000 bytes");
+  situ_tree_free(dict);
+}
+
 static void a_list_of_one_is_its_tensor(void **state) {
   (void)state;
   situ_tensor *x = number(5), *y = number(6);
@@ -197,6 +213,7 @@ static void survives_a_lack_of_memory(void **state) {
 int main(void) {
   const struct CMUnitTest tests[] = {
     TEST(builds_and_finds),
+    TEST(keys_are_made_as_by_printf),
     TEST(a_list_of_one_is_its_tensor),
     TEST(what_is_passed_in_is_taken_over),
     TEST(parts_belong_to_one_tree),
