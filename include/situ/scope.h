@@ -34,8 +34,9 @@ SITU_API bool situ_scope_is_open(const situ_scope *scope);
     if the scope is not open on this thread. From the outermost scope, the tensor stays until situ_release. */
 SITU_API situ_tensor *situ_escape(situ_scope *scope, situ_tensor *tensor);
 /** Hands a tensor to the enclosing scope and ends this one: `return situ_scope_return(&s, y);`. NULL if an error was
-    recorded inside the scope, which is ended all the same, and if the scope is not open on this thread (SITU_E_STATE).
-    Handed on from the outermost scope, the tensor stays until situ_release. */
+    recorded inside the scope, which is ended all the same, or after recording one: the scope is not open on this thread
+    (SITU_E_STATE), or the tensor was freed already (SITU_E_ARG), and nothing is released then. Handed on from the
+    outermost scope, the tensor stays until situ_release. */
 SITU_API SITU_CHECKED situ_tensor *situ_scope_return(situ_scope *scope, situ_tensor *tensor);
 /** Stores tensor in *slot as an owner, and releases the previous one. Returns false, with *slot unchanged, for a NULL
     tensor, and with SITU_E_ARG if either was freed already. */

@@ -33,7 +33,7 @@ bool situ__fits(const char *op, double value, situ_dtype dtype) {
 
 bool situ__is_whole(double factor) { return factor == trunc(factor) && factor >= -0x1p63 && factor < 0x1p63; }
 bool situ__check_factor(const situ_call *c, const char *name, double factor) {
-  return situ_dtype_is_floating(c->dtype[0]) || situ__is_whole(factor) ||
+  return situ_dtype_is_floating(c->dtype[0]) || situ__is_whole(trunc(factor)) ||
          situ_refuse(c, SITU_E_ARG, "%s is %g, but the operands are whole numbers; cast them to a floating dtype", name,
                      factor);
 }

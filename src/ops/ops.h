@@ -36,8 +36,8 @@ int64_t situ__whole(double value);
 
 /* True if whole numbers stay whole when they are multiplied by it. */
 bool situ__is_whole(double factor);
-/* Refuses a fractional factor of a whole result; called after c->dtype[0] is inferred. Returns false after recording an
-   error. */
+/* Refuses a factor of an integer result that is not finite or outside of i64; fractions are truncated later, as in
+   torch. Called after c->dtype[0] is inferred. Returns false after recording an error. */
 bool situ__check_factor(const situ_call *c, const char *name, double factor);
 
 /* Resolves sizes, of which one may be -1, against numel. Returns false after recording an error under op. */

@@ -215,8 +215,7 @@ situ_tensor *situ_escape(situ_scope *scope, situ_tensor *t) {
 
 /* Retained meanwhile: a forgotten scope inside may own it. */
 situ_tensor *situ_scope_return(situ_scope *scope, situ_tensor *t) {
-  if (!need_open("scope_return", scope)) return NULL;
-  if (t && !situ__need("scope_return", "tensor", t)) t = NULL;
+  if (!need_open("scope_return", scope) || (t && !situ__need("scope_return", "tensor", t))) return NULL;
   (void)situ_retain(t);
   if (situ_scope_end(scope) == SITU_OK) return situ__scope_own("scope_return", t);
   situ_release(t);

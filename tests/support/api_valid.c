@@ -319,14 +319,14 @@ static double number(const api_world *w, const char *name) {
 }
 
 static int64_t whole(const api_world *w, const char *name) {
-  if (api_is(name, "dim start index diagonal offset low i group k start_dim handle"))
+  if (api_is(name, "dim start index diagonal offset storage_offset low i group k start_dim handle"))
     return api_is(api_name(w), "topk") && *name == 'k' ? 1 : 0;
-  if (api_is(api_name(w), "transpose")) return *name == 'b';
+  if (api_is(api_name(w), "transpose")) return strcmp(name, "dim1") == 0;
   if (api_is(
           api_name(w),
-          "function_apply autograd_grad snapshot_of moving_plan optimizer_step optimizer_check tree_of nn_sequential_of nn_module_list_of default_collate subset random_split"))
+          "function_apply autograd_grad snapshot_of move_plan_new optimizer_step optimizer_check tree_of nn_sequential_of nn_module_list_of default_collate subset random_split"))
     if (api_is(name, "count count_in count_out")) return 1;
-  if (api_is(api_name(w), "flatten") && strcmp(name, "end") == 0) return 1;
+  if (api_is(api_name(w), "flatten") && strcmp(name, "end_dim") == 0) return 1;
   if (api_is(api_name(w), "nn_flatten")) return api_is(name, "end_dim") ? -1 : 1;
   if (strcmp(name, "bytes") == 0 && api_is(api_name(w), "from_host copy_to_host copy_from_host"))
     return 4 * (int64_t)sizeof(float);
@@ -350,8 +350,8 @@ static situ_shape shape(const api_world *w, const char *name) {
   if (api_is(name, "dims")) return SITU_DIMS(0);
   if (api_is(name, "shifts normalized_shape kernel_size output_size"))
     return api_is(name, "shifts kernel_size output_size") ? SITU_DIMS(1) : SITU_DIMS(2);
-  if (api_is(name, "times sizes pad")) return SITU_DIMS(1, 1);
-  if (api_is(name, "strides")) return SITU_DIMS(2, 1);
+  if (api_is(name, "repeats split_sizes pad")) return SITU_DIMS(1, 1);
+  if (api_is(api_name(w), "as_strided") && api_is(name, "stride")) return SITU_DIMS(2, 1);
   return SITU_SHAPE(2, 2);
 }
 
@@ -362,7 +362,7 @@ static const char *text(api_world *w, const char *name) {
   if (api_is(api_name(w), "device_parse dev place_device device_count device_status")) return "cpu";
   if (strcmp(name, "map") == 0) return "*=cpu";
   if (strcmp(name, "section") == 0) return "a";
-  if (api_is(api_name(w), "tree_get tree_find safetensors_find safetensors_load")) return "a.x";
+  if (api_is(api_name(w), "tree_get tree_getf tree_find safetensors_find safetensors_load")) return "a.x";
   if (api_is(api_name(w), "nn_get")) return "a";
   return "b";
 }
@@ -378,7 +378,8 @@ static situ_tensor *tensor(api_world *w, const char *name) {
   if (strcmp(name, "index") == 0) return api_tensor(w, SITU_I64, SITU_SHAPE(2));
   if (api_is(name, "condition mask")) return api_tensor(w, SITU_BOOL, SITU_SHAPE(2, 2));
   if (strncmp(f, "bitwise_", 8) == 0) return api_tensor(w, SITU_I64, SITU_SHAPE(2, 2));
-  if (api_is(f, "dot outer") || (api_is(f, "mv") && *name == 'x')) return api_tensor(w, SITU_F32, SITU_SHAPE(2));
+  if (api_is(f, "dot outer") || (api_is(f, "mv") && strcmp(name, "vec") == 0))
+    return api_tensor(w, SITU_F32, SITU_SHAPE(2));
   if (api_is(f, "bmm baddbmm scaled_dot_product_attention")) return api_tensor(w, SITU_F32, SITU_SHAPE(2, 2, 2));
   if (api_is(f, "nn_attend nn_encode")) return api_tensor(w, SITU_F32, SITU_SHAPE(2, 1, 2));
   if (api_is(f, "op_run3") && *name == 'a') return api_tensor(w, SITU_BOOL, SITU_SHAPE(2, 2));
