@@ -67,7 +67,7 @@ SITU_API situ_tensor *situ_tree_tensor_at(const situ_tree *tree, int64_t i);
 SITU_API situ_tensor *situ_tree_get(const situ_tree *dict, const char *key);
 /** The same, under a key made as by printf: `situ_tree_getf(state, "layers.%d.weight", i)`. SITU_E_ARG for a key of
     more than 1,023 bytes. */
-SITU_API situ_tensor *situ_tree_getf(const situ_tree *dict, const char *format, ...) SITU_PRINTF(2, 3);
+SITU_API situ_tensor *situ_tree_getf(const situ_tree *dict, const char *fmt, ...) SITU_PRINTF(2, 3);
 
 /* ---- whole trees ----------------------------------------------------------------------------- */
 

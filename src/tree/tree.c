@@ -246,13 +246,13 @@ situ_tensor *situ_tree_get(const situ_tree *dict, const char *key) {
   return get("tree_get", dict, key);
 }
 
-situ_tensor *situ_tree_getf(const situ_tree *dict, const char *format, ...) {
+situ_tensor *situ_tree_getf(const situ_tree *dict, const char *fmt, ...) {
   const char *op = "tree_getf";
-  if (!is_tree(op, "dict", dict) || !situ__given(op, "format", format)) return NULL;
+  if (!is_tree(op, "dict", dict) || !situ__given(op, "fmt", fmt)) return NULL;
   char key[1024];
   va_list args;
-  va_start(args, format);
-  const int length = vsnprintf(key, sizeof key, format, args);
+  va_start(args, fmt);
+  const int length = vsnprintf(key, sizeof key, fmt, args);
   va_end(args);
   if (length >= 0 && (size_t)length < sizeof key) return get(op, dict, key);
   situ__fail(SITU_E_ARG, op, "a key of %d bytes, at most %zu are taken", length, sizeof key - 1);
