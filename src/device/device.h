@@ -3,6 +3,8 @@
 #ifndef SITU_DEVICE_DEVICE_H
 #define SITU_DEVICE_DEVICE_H
 
+#include <string.h>
+
 #include "base/dtype.h"
 #include "base/thread.h"
 #include "device/ledger/ledger.h"
@@ -14,7 +16,14 @@ enum { SITU__DEVICES_MAX = 64 };
 /* ---- registry (registry.c, name.c) ---- */
 /* Returns the backend of a kind; NULL if this build has none. Takes no lock after the first call. */
 const situ_backend *situ__backend(situ_device device);
-static inline bool situ__same_device(situ_device a, situ_device b) { return a.kind == b.kind && a.index == b.index; }
+/* Compared as one number: every launch asks it for each operand. */
+static inline bool situ__same_device(situ_device a, situ_device b) {
+  uint32_t x, y;
+  _Static_assert(sizeof a == sizeof x, "kind and index fill it");
+  memcpy(&x, &a, sizeof x);
+  memcpy(&y, &b, sizeof y);
+  return x == y;
+}
 /* Returns false after recording an error if the device does not exist. */
 bool situ__device_there(const char *op, situ_device device);
 /* Sets *out to the wanted device, or to the thread's default for {0}. Returns false after recording an error of op,
