@@ -1,6 +1,5 @@
 /* Creates tensors of constants and ranges. These ops have no operands to check, only a device to resolve.
    SPDX-License-Identifier: MIT */
-#include <float.h>
 #include <math.h>
 
 #include "base/fail.h"

@@ -1,7 +1,6 @@
 /* Element-wise functions of one tensor. Each row of the formula table is an op: its kernel, its gradient's kernel and
    the operands of that gradient all come from the row.
    SPDX-License-Identifier: MIT */
-#include <float.h>
 #include <math.h>
 
 #include "base/fail.h"

@@ -53,10 +53,7 @@ void situ__cpu_widen(const void *src, situ_dtype dtype, int64_t count, situ__lan
 void situ__cpu_narrow(const void *src, situ__lane lane, int64_t count, situ_dtype dtype, void *dst);
 
 /* Bytes of an element. */
-static inline int64_t situ__cpu_size(int dtype) {
-  static const uint8_t size[SITU_DTYPES] = { 0, 1, 1, 1, 2, 4, 8, 2, 2, 4, 8 };
-  return size[dtype];
-}
+static inline int64_t situ__cpu_size(int dtype) { return situ__dtypes[dtype].size; }
 
 /* Stands in for a storage of no bytes, which has no address: a kernel that has nothing to do may still add 0 to it. */
 extern char situ__cpu_nothing[1];
