@@ -11,6 +11,7 @@
 const situ__base_upcalls situ__base_up = {
   .explain_error = situ__explain_error,
   .call_site = situ__call_site,
+  .own_code = situ__own_code,
   .site_text = situ__site_text,
   .describe_dead_tensor = situ__describe_dead_tensor,
 };

@@ -64,6 +64,7 @@ typedef struct situ__base_upcalls {
   bool (*explain_error)(situ_status status, const char *op, const char *text);
   /* Returns the address in the program that made the current call; NULL if unknown. */
   void *(*call_site)(void);
+  bool (*own_code)(const void *address); /* true for the library's code, without its modules' */
   /* Writes such an address as text; "" if unknown. Slow. */
   const char *(*site_text)(void *site, char *buffer, size_t size);
   /* Describes a freed tensor: "f32 [2, 3] on cpu, created at x.c:12". */

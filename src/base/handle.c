@@ -111,7 +111,8 @@ static SITU_COLD __attribute__((noinline)) void hold_dead(dead *d) {
   if (old) give_back(old);
 }
 
-void *situ__handle_new_tensor(size_t size) {
+void *situ__handle_new_tensor(void) {
+  const size_t size = SITU__TENSOR_SIZE;
   dead *d = mine.first;
   if (mine.count <= HELD) return situ__small_alloc(size);
   if (situ__alloc_refused()) return NULL;
@@ -123,10 +124,10 @@ void *situ__handle_new_tensor(size_t size) {
   return d;
 }
 
-void situ__handle_free_tensor(void *handle, size_t size) {
+void situ__handle_free_tensor(void *handle) {
   dead *d = handle, *last = mine.last;
   d->head = DEAD | SITU__A_TENSOR;
-  d->size = (uint32_t)size;
+  d->size = SITU__TENSOR_SIZE;
   d->next = NULL;
   if (__builtin_expect(!last || mine.count == MOST, 0)) {
     hold_dead(d);

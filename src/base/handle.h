@@ -57,10 +57,10 @@ void situ__handle_free(void *handle, size_t size, const char *text);
 /* Marks a handle that the program has freed while a part of the library still uses it; that part frees it later. */
 void situ__handle_close(void *handle);
 /* For tensors, which are made and freed often: memory that is not initialised, and a quarantine per thread. The bytes
-   from SITU__DEAD_HEAD on stay as they are, for describe_dead_tensor (fail.h). */
-enum { SITU__DEAD_HEAD = 16 };
-void *situ__handle_new_tensor(size_t size);
-void situ__handle_free_tensor(void *handle, size_t size);
+   from SITU__DEAD_HEAD on stay as they are, for describe_dead_tensor (fail.h). All have one size. */
+enum { SITU__DEAD_HEAD = 16, SITU__TENSOR_SIZE = 240 };
+void *situ__handle_new_tensor(void);
+void situ__handle_free_tensor(void *handle);
 
 /* Frees the quarantine of this thread's tensors and of all other kinds: their stale handles are no longer
    recognised. */

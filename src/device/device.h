@@ -102,8 +102,15 @@ size_t situ__memory_available(situ_device device);
 situ_status situ__memory_set_limit(const char *op, situ_device device, size_t bytes);
 /* Bytes in live storages of all devices. */
 int64_t situ__memory_used(void);
-/* Counts a tensor more or less, per thread, so that threads do not contend. */
-void situ__count_tensor(int64_t change);
+/* Counts a tensor more or less, per thread, so that threads do not contend. Other threads read the counter. */
+extern SITU__THREAD_LOCAL int64_t *situ__tensor_counter; /* NULL: this thread has not counted yet, or has ended */
+void situ__count_first_tensor(int64_t change) SITU_COLD;
+static inline void situ__count_tensor(int64_t change) {
+  int64_t *counter = situ__tensor_counter;
+  if (__builtin_expect(counter != NULL, 1))
+    __atomic_store_n(counter, __atomic_load_n(counter, __ATOMIC_RELAXED) + change, __ATOMIC_RELAXED);
+  else situ__count_first_tensor(change);
+}
 int64_t situ__tensors_alive(void);
 
 /* ---- copies (copy.c): each is recorded in the ledger ---- */

@@ -23,7 +23,6 @@ typedef struct block {
 
 typedef struct cache {
   block *first[SITU__BLOCK_SMALL];
-  uint32_t count[SITU__BLOCK_SMALL];
   int64_t used;               /* bytes allocated minus bytes freed by this thread; may be negative */
   int64_t kept, share;        /* bytes in the lists, and their current limit */
   int64_t tensors;            /* tensors created minus freed by this thread; may be negative */
@@ -35,6 +34,7 @@ static SITU__THREAD_LOCAL bool ended;
 static cache *threads;  /* guarded by the host depot's lock */
 static int64_t shares;  /* sum over all threads */
 static int64_t tensors; /* counted by threads without a cache */
+SITU__THREAD_LOCAL int64_t *situ__tensor_counter;
 static pthread_key_t at_exit;
 static pthread_once_t once = PTHREAD_ONCE_INIT;
 
@@ -48,7 +48,6 @@ static inline void *pop_block(cache *c, unsigned number, size_t size) {
   if (!b) return NULL;
   SITU__UNPOISON(b, size);
   c->first[number] = b->next;
-  c->count[number]--;
   add_count(&c->kept, -(int64_t)size);
   return b;
 }
@@ -58,7 +57,6 @@ static inline void push_block(cache *c, unsigned number, size_t size, void *data
   SITU__UNPOISON(b, sizeof *b);
   b->next = c->first[number];
   c->first[number] = b;
-  c->count[number]++;
   add_count(&c->kept, (int64_t)size);
   SITU__POISON(b + 1, size - sizeof *b); /* LeakSanitizer must be able to read the link */
 }
@@ -108,6 +106,7 @@ static void thread_exit(void *memory) {
   pthread_mutex_unlock(&depot->lock);
   situ__free(c);
   mine = NULL;
+  situ__tensor_counter = NULL;
   ended = true;
 }
 
@@ -130,6 +129,7 @@ static cache *open_cache(void) {
   threads = c;
   pthread_mutex_unlock(&depot->lock);
   (void)pthread_setspecific(at_exit, c);
+  situ__tensor_counter = &c->tensors;
   return mine = c;
 }
 
@@ -171,9 +171,9 @@ size_t situ__memory_reserved(situ_device device) {
   return held;
 }
 
-void situ__count_tensor(int64_t change) {
-  cache *c = mine;
-  if (c || (c = open_cache())) add_count(&c->tensors, change);
+void situ__count_first_tensor(int64_t change) {
+  cache *c = open_cache();
+  if (c) add_count(&c->tensors, change);
   else (void)__atomic_add_fetch(&tensors, change, __ATOMIC_RELAXED);
 }
 

@@ -148,7 +148,7 @@ static SITU_COLD situ_status report_unsupported(const char *op, situ_device devi
   return status;
 }
 
-/* ---- running ------------------------------------------------------------------------------ */
+/* ---- offers ------------------------------------------------------------------------------- */
 
 bool situ__has_verb(situ_device device, situ_verb verb) {
   const situ_backend *backend = situ__backend(device);
@@ -217,6 +217,15 @@ static SITU_COLD situ_status dry_run(const char *op, situ_device device, const s
   return SITU_OK;
 }
 
+/* ---- the operands of an optimizer's item ---- */
+
+enum { ITEM = 5 };
+
+/* Returns operand k, 0 <= k < ITEM; NULL if this optimizer has no such one. */
+static const situ_view_desc *item_operand(const situ_optimizer_item *item, int k) {
+  return k == 0 ? item->param : k == 1 ? item->grad : item->state[k - 2];
+}
+
 /* ---- unwritten values ---- */
 
 SITU_COLD situ_status situ__refuse_unwritten(const char *op, situ_storage *storage) {
@@ -226,84 +235,107 @@ SITU_COLD situ_status situ__refuse_unwritten(const char *op, situ_storage *stora
                     d.where);
 }
 
-static bool is_unwritten(const situ_view_desc *v) {
-  return v && __atomic_load_n(&v->storage->flags, __ATOMIC_RELAXED) & SITU_STORAGE_UNWRITTEN;
+static inline bool is_unwritten(const situ_view_desc *v) {
+  return __atomic_load_n(&v->storage->flags, __ATOMIC_RELAXED) & SITU_STORAGE_UNWRITTEN;
+}
+
+static inline bool adds_to_output(const situ_work *work) {
+  return work->verb == SITU_VERB_SCATTER && work->op & SITU_INDEX_ADD;
 }
 
 /* Returns the first operand that the work would read but that was never written; NULL if there is none. */
-static const situ_view_desc *unwritten_item(const situ_optimizer_item *item) {
-  const situ_view_desc *all[] = { item->param, item->grad, item->state[0], item->state[1], item->state[2] };
-  for (size_t k = 0; k < sizeof all / sizeof *all; k++)
-    if (is_unwritten(all[k])) return all[k];
-  return NULL;
+static const situ_view_desc *find_unwritten(const situ_work *work) {
+  for (int i = 0; i < work->ins; i++)
+    if (work->in[i] && work->in[i]->numel && is_unwritten(work->in[i])) return work->in[i];
+  for (int64_t i = 0; i < work->list_count; i++)
+    for (int k = 0; k < ITEM; k++) {
+      const situ_view_desc *v = item_operand(&work->list[i], k);
+      if (v && is_unwritten(v)) return v;
+    }
+  return adds_to_output(work) && work->out[0] && is_unwritten(work->out[0]) ? work->out[0] : NULL;
 }
 
-static const situ_view_desc *unwritten_input(const situ_work *work) {
-  for (int i = 0; i < work->ins; i++)
-    if (__builtin_expect(is_unwritten(work->in[i]), 0) && work->in[i]->numel) return work->in[i];
-  if (work->verb == SITU_VERB_OPTIMIZER) {
-    const situ_view_desc *none = NULL;
-    for (int64_t i = 0; i < work->list_count && !none; i++) none = unwritten_item(&work->list[i]);
-    return none;
-  }
-  bool adds = work->verb == SITU_VERB_SCATTER && work->op & SITU_INDEX_ADD;
-  return adds && is_unwritten(work->out[0]) ? work->out[0] : NULL;
-}
+/* ---- operands of another device ---- */
 
 static inline bool is_elsewhere(const situ_view_desc *v, situ_device device) {
-  return v && !situ__same_device(v->storage->device, device);
+  return !situ__same_device(v->storage->device, device);
 }
 
-/* The first operand that is not on the device; NULL: all are. */
-static inline const situ_view_desc *find_elsewhere(situ_device device, const situ_work *work) {
-  for (int i = 0; i < work->ins; i++)
-    if (is_elsewhere(work->in[i], device)) return work->in[i];
-  for (int i = 0; i < work->outs; i++)
-    if (is_elsewhere(work->out[i], device)) return work->out[i];
-  for (int64_t i = 0; i < work->list_count; i++) {
-    const situ_optimizer_item *x = &work->list[i];
-    const situ_view_desc *all[] = { x->param, x->grad, x->state[0], x->state[1], x->state[2] };
-    for (size_t k = 0; k < sizeof all / sizeof *all; k++)
-      if (is_elsewhere(all[k], device)) return all[k];
+/* Returns the first operand that is not on the device; NULL if there is none. */
+static const situ_view_desc *find_elsewhere(situ_device device, const situ_work *work) {
+  for (int i = 0; i < work->ins + work->outs; i++) {
+    const situ_view_desc *v = i < work->ins ? work->in[i] : work->out[i - work->ins];
+    if (v && is_elsewhere(v, device)) return v;
   }
+  for (int64_t i = 0; i < work->list_count; i++)
+    for (int k = 0; k < ITEM; k++) {
+      const situ_view_desc *v = item_operand(&work->list[i], k);
+      if (v && is_elsewhere(v, device)) return v;
+    }
   return NULL;
 }
 
-static SITU_COLD situ_status refuse_elsewhere(const char *op, situ_device device, const situ_view_desc *operand) {
+static situ_status refuse_elsewhere(const char *op, situ_device device, const situ_view_desc *operand) {
   char a[SITU_DEVICE_NAME_MAX], b[SITU_DEVICE_NAME_MAX];
   return situ__fail(SITU_E_DEVICE, op, "an operand is on %s, where work of %s cannot reach it",
                     situ_device_name(operand->storage->device, a), situ_device_name(device, b));
 }
 
-/* The one door to kernels: a kernel must never follow an address of another device. */
+/* ---- the check of all operands ---- */
+
+/* One pass for the usual work: true only if all operands are on the device and hold values. */
+static inline bool is_plainly_good(situ_device device, const situ_work *work) {
+  bool odd = work->list_count || adds_to_output(work);
+  for (int i = 0; i < work->ins; i++)
+    odd |= work->in[i] && (is_elsewhere(work->in[i], device) || is_unwritten(work->in[i]));
+  for (int i = 0; i < work->outs; i++) odd |= work->out[i] && is_elsewhere(work->out[i], device);
+  return !odd;
+}
+
+/* A kernel must never follow an address of another device. Without memory, nothing is read. */
+static __attribute__((noinline)) situ_status check_operands(const char *op, situ_device device, const situ_work *work) {
+  const situ_view_desc *elsewhere = find_elsewhere(device, work);
+  if (elsewhere) return refuse_elsewhere(op, device, elsewhere);
+  const situ_backend *backend = situ__backend(device);
+  const bool reads = backend && !backend->no_memory && !writes_nothing(work);
+  const situ_view_desc *unwritten = reads ? find_unwritten(work) : NULL;
+  return unwritten ? situ__refuse_unwritten(op, unwritten->storage) : SITU_OK;
+}
+
+/* ---- running ---- */
+
+static inline situ_status run_kernel(const char *op, situ_device device, const situ_backend *backend,
+                                     const situ_work *work) {
+  situ_status (*kernel)(int, const situ_work *) = backend->kernel[work->verb];
+  const uint64_t before = situ__error_count();
+  situ__kept *kept = NULL;
+  if (__builtin_expect(situ__recording != NULL, 0)) {
+    kept = situ__graph_take(op, device, work);
+    if (!kept) return situ_error();
+  }
+  const char *outer = situ__now.running;
+  situ__now.running = op;
+  situ_status status = kernel ? kernel(device.index, work) : SITU_E_UNSUPPORTED;
+  situ__now.running = outer;
+  if (__builtin_expect(status != SITU_OK, 0)) {
+    situ__graph_drop(kept);
+    return report_failure(op, device, work, status, before);
+  }
+  if (__builtin_expect(kept != NULL, 0)) situ__graph_keep(kept);
+  return SITU_OK;
+}
+
+/* The one door to kernels. */
 situ_status situ__run(const char *op, situ_device device, const situ_work *work) {
   if (situ__is_dry()) return dry_run(op, device, work);
-  const situ_view_desc *elsewhere = find_elsewhere(device, work);
-  if (__builtin_expect(elsewhere != NULL, 0)) return refuse_elsewhere(op, device, elsewhere);
+  situ_status status = SITU_OK;
+  if (!is_plainly_good(device, work) && (status = check_operands(op, device, work)) != SITU_OK) return status;
+  if ((status = situ__device_usable(op, device)) != SITU_OK) return status;
   const situ_backend *backend = situ__backend(device);
-  situ_status status = situ__device_usable(op, device);
-  if (status != SITU_OK) return status;
-  uint64_t before = situ__error_count();
-  if (backend && !backend->no_memory && !writes_nothing(work)) {
-    situ_status (*kernel)(int, const situ_work *) = backend->kernel[work->verb];
-    const situ_view_desc *none = unwritten_input(work);
-    if (__builtin_expect(none != NULL, 0)) return situ__refuse_unwritten(op, none->storage);
-    situ__kept *kept = NULL;
-    if (__builtin_expect(situ__recording != NULL, 0)) {
-      kept = situ__graph_take(op, device, work);
-      if (!kept) return situ_error();
-    }
-    const char *outer = situ__now.running;
-    situ__now.running = op;
-    status = kernel ? kernel(device.index, work) : SITU_E_UNSUPPORTED;
-    situ__now.running = outer;
-    if (__builtin_expect(status != SITU_OK, 0)) {
-      situ__graph_drop(kept);
-      return report_failure(op, device, work, status, before);
-    }
-    if (__builtin_expect(kept != NULL, 0)) situ__graph_keep(kept);
-  } else if (backend && backend->no_memory && !writes_nothing(work)) {
-    if (!situ__recipe_add(op, work)) return SITU_E_NOMEM;
+  if (backend && !writes_nothing(work)) {
+    if (backend->no_memory) status = situ__recipe_add(op, work) ? SITU_OK : SITU_E_NOMEM;
+    else status = run_kernel(op, device, backend, work);
+    if (status != SITU_OK) return status;
   }
   wrote_outputs(work);
   return SITU_OK;

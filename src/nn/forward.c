@@ -32,15 +32,26 @@ typedef struct frame {
   situ_scope scope;
   situ_setting before; /* default device to restore */
   situ__use use;
+  void *within; /* call site to restore */
   bool moved, scoped;
 } frame;
 
 static void leave(frame *f) {
+  situ__origin.within = f->within;
   situ__nn_running = f->running.outer;
   if (f->moved) situ_default_device_end(&f->before);
   if (f->scoped) SITU_IGNORE(situ_scope_end(&f->scope));
   situ__use_end();
   if (f->running.freed) situ__nn_end((situ_nn_module *)f->running.module);
+}
+
+/* All calls of the library's own modules happen at the program's call, which is looked up once; calls of the program's
+   modules have lines of their own. */
+static inline void set_site(frame *f, const situ_nn_type *type, void *site) {
+  const void *code = type->call ? (const void *)(uintptr_t)type->call : (const void *)(uintptr_t)type->forward;
+  f->within = situ__origin.within;
+  if (!situ__base_up.own_code(code)) situ__origin.within = NULL;
+  else if (!f->within && !situ__base_up.own_code(site)) situ__origin.within = site;
 }
 
 static bool enter(frame *f, const situ_nn_module *m, const situ_tensor *x, const situ_tree *inputs, void *site,
@@ -54,6 +65,7 @@ static bool enter(frame *f, const situ_nn_module *m, const situ_tensor *x, const
   if (!situ__nn_use("nn_forward", m, &f->use)) return false;
   f->running = (situ__nn_frame){ m, x, inputs, site, false, depth, situ__nn_running };
   situ__nn_running = &f->running;
+  set_site(f, situ__nn_type(m), site);
   if ((f->scoped = scoped)) situ_scope_begin(&f->scope);
   f->moved = false;
   situ_device home = situ_nn_home(m), now = situ_get_default_device();
@@ -90,7 +102,10 @@ static bool run_hooks(situ_nn_module *m, bool before, situ_tree **inputs, situ_t
     situ__hook hook = m->hooks->list[i];
     if (hook.id <= last || hook.before != before) continue;
     last = hook.id;
+    void *const within = situ__origin.within;
+    situ__origin.within = NULL; /* a hook has lines of its own */
     situ_status status = hook.fn(m, inputs, output, hook.payload);
+    situ__origin.within = within;
     if (status != SITU_OK) {
       if (situ_error() == SITU_OK)
         situ__fail(status, "nn_forward", "a hook of %s refused the call", situ__nn_type(m)->name);

@@ -140,19 +140,22 @@ static frame *find_scope(const situ_scope *scope) {
 
 bool situ_scope_is_open(const situ_scope *scope) { return scope && find_scope(scope); }
 
-/* Like find_scope, but returns NULL only after recording an error. */
-static frame *need_open(const char *op, const situ_scope *scope) {
+static SITU_COLD __attribute__((noinline)) frame *refuse_scope(const char *op, const situ_scope *scope) {
   if (!scope) {
     situ__null(op, "scope");
     return NULL;
   }
-  frame *f = find_scope(scope);
-  if (f) return f;
   bool ours = mine.me && scope->thread == mine.me && scope->number - 1 < mine.begun;
   situ__fail(SITU_E_STATE, op,
              ours ? "this scope is not open: it was ended already, or by the end of a scope around it"
                   : "this scope is not open on this thread: it was never begun, or on another thread");
   return NULL;
+}
+
+/* Like find_scope, but returns NULL only after recording an error. */
+static inline frame *need_open(const char *op, const situ_scope *scope) {
+  frame *f = scope ? find_scope(scope) : NULL;
+  return f ? f : refuse_scope(op, scope);
 }
 
 situ_status situ_scope_end(situ_scope *scope) {

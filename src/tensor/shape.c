@@ -83,19 +83,33 @@ bool situ_wrap_dim(const char *op, int64_t dim, int ndim, int *out) {
   return true;
 }
 
-bool situ__desc_rows(const char *op, const situ_shape *shape, situ_view_desc *view) {
-  int64_t numel;
-  if (!situ_shape_numel(op, shape, &numel)) return false;
-  view->ndim = (uint8_t)shape->ndim;
-  view->numel = numel;
-  view->contiguous = true;
+/* For sizes of 0, and those that are refused. */
+static SITU_COLD __attribute__((noinline)) bool desc_odd_rows(const char *op, const situ_shape *shape,
+                                                              situ_view_desc *view) {
+  if (!situ_shape_numel(op, shape, &view->numel)) return false;
   int64_t step = 1;
   for (int d = shape->ndim - 1; d >= 0; d--) {
-    view->size[d] = shape->dim[d];
     view->stride[d] = step;
     if (shape->dim[d] > 1) step *= shape->dim[d];
   }
   return true;
+}
+
+/* One pass for positive sizes; only others need the full check. */
+bool situ__desc_rows(const char *op, const situ_shape *shape, situ_view_desc *view) {
+  if (!check_rank(op, shape)) return false;
+  int64_t step = 1;
+  bool odd = false;
+  for (int d = shape->ndim - 1; d >= 0; d--) {
+    const int64_t size = shape->dim[d];
+    view->size[d] = size;
+    view->stride[d] = step;
+    if (size != 1) odd |= size < 1 || !situ__mul_i64(step, size, &step);
+  }
+  view->ndim = (uint8_t)shape->ndim;
+  view->numel = step;
+  view->contiguous = true;
+  return !odd || desc_odd_rows(op, shape, view);
 }
 
 void situ_desc_refresh(situ_view_desc *v) {
@@ -119,13 +133,20 @@ const situ_view_desc *situ_desc_expand(const situ_view_desc *v, const situ_view_
   room->offset = v->offset;
   room->dtype = v->dtype;
   room->ndim = to->ndim;
-  int missing = to->ndim - v->ndim;
-  for (int d = 0; d < to->ndim; d++) {
-    bool spread = d < missing || (v->size[d - missing] == 1 && to->size[d] != 1);
-    room->size[d] = to->size[d];
-    room->stride[d] = spread ? 0 : v->stride[d - missing];
+  const int missing = to->ndim - v->ndim;
+  int64_t step = 1;
+  bool rows = true;
+  for (int d = to->ndim - 1; d >= 0; d--) {
+    const int own = d - missing;
+    const int64_t size = to->size[d], stride = own < 0 || (v->size[own] == 1 && size != 1) ? 0 : v->stride[own];
+    room->size[d] = size;
+    room->stride[d] = stride;
+    if (size == 1) continue;
+    rows &= stride == step;
+    step *= size;
   }
-  situ_desc_refresh(room);
+  room->numel = step;
+  room->contiguous = rows || step == 0;
   return room;
 }
 

@@ -12,9 +12,11 @@
 
 int64_t situ_live_tensors(void) { return situ__tensors_alive(); }
 
+_Static_assert(sizeof(situ_tensor) <= SITU__TENSOR_SIZE, "what the quarantine of tensors holds");
+
 /* Creates a tensor without its view. */
 static situ_tensor *allocate_tensor(const char *op, void *site) {
-  situ_tensor *t = situ__handle_new_tensor(sizeof *t);
+  situ_tensor *t = situ__handle_new_tensor();
   if (!t) {
     situ__no_memory(op, sizeof *t);
     return NULL;
@@ -120,7 +122,7 @@ static void quarantine_tensor(situ_tensor *t) {
   poison_range(&t->node, &t->view.dtype);
   poison_range(t->view.stride, &t->created_at);
   poison_range(&t->name, t + 1);
-  situ__handle_free_tensor(t, sizeof *t);
+  situ__handle_free_tensor(t);
 }
 
 situ_tensor *situ__tensor_new(const char *op, const situ_shape *shape, situ_dtype dtype, situ_device device) {

@@ -1,7 +1,9 @@
 /* The ways into a module: scope, home, hooks, and the two kinds of forward adapted to each other.
    SPDX-License-Identifier: MIT */
+#include <stdio.h>
 #include <string.h>
 
+#include "situ_config.h"
 #include "support/modules.h"
 
 typedef struct probe {
@@ -208,8 +210,55 @@ static void no_device_is_needed_where_none_is_made(void **state) {
   situ_nn_free(m);
 }
 
+/* ---- call sites ---- */
+
+static int own_line, hook_line;
+static situ_tensor *from_hook;
+
+static situ_tensor *own_forward(situ_nn_module *self, situ_tensor *x) {
+  (void)self;
+  own_line = __LINE__ + 1;
+  return situ_neg(x);
+}
+static situ_status own_hook(situ_nn_module *m, situ_tree **inputs, situ_tree **output, void *payload) {
+  (void)m, (void)inputs, (void)output, (void)payload;
+  hook_line = __LINE__ + 1;
+  from_hook = situ_retain(situ_ones(SITU_SHAPE(1), NULL));
+  return SITU_OK;
+}
+static const situ_nn_type own_type = { .name = "Own", .size = sizeof(situ_nn_module), .forward = own_forward };
+
+static void expect_made_at(const situ_tensor *t, int line, const char *function) {
+  char text[256], wanted[64];
+  (void)situ_created_at(t, text, sizeof text);
+  (void)snprintf(wanted, sizeof wanted, "call.c:%d in %s", line, function);
+  if (!strstr(text, wanted)) fail_msg("\"%s\" does not have \"%s\"", text, wanted);
+}
+
+/* What the library's modules make was made by the program's call; the program's modules and hooks have lines of their
+   own, also inside a module of the library. */
+static void results_know_the_line_that_made_them(void **state) {
+  (void)state;
+#ifndef SITU_HAVE_LIBDW
+  skip(); /* lines need debug information */
+#endif
+  situ_tensor *x = T32(SITU_SHAPE(1), 1);
+  situ_nn_module *inner = situ_nn_sequential(situ_nn_relu(), situ_nn_done(situ_nn_alloc(&own_type))),
+                 *outer = situ_nn_sequential(inner, situ_nn_relu());
+  const int line = __LINE__ + 1;
+  expect_made_at(situ_nn_forward(outer, x), line, "results_know_the_line_that_made_them");
+  expect_made_at(situ_nn_forward(inner, x), own_line, "own_forward");
+  int64_t hook;
+  assert_int_equal(situ_nn_register_forward_pre_hook(situ_nn_at(inner, 0), own_hook, NULL, &hook), SITU_OK);
+  assert_non_null(situ_nn_forward(outer, x));
+  expect_made_at(from_hook, hook_line, "own_hook");
+  situ_release(from_hook);
+  situ_nn_free(outer);
+}
+
 int main(void) {
   const struct CMUnitTest tests[] = {
+    MODULE_TEST(results_know_the_line_that_made_them),
     MODULE_TEST(no_device_is_needed_where_none_is_made),
     MODULE_TEST(only_the_result_leaves),
     MODULE_TEST(home_is_the_default_device_inside),

@@ -60,11 +60,14 @@ static int64_t a_scratch(const situ__gemm *g, const plan *p) {
   return p->pack_a ? p->kc * rounded(situ__min_i64(g->m, BLOCK_M), SITU__SLIVER) + p->kernels->lanes : 0;
 }
 
+static size_t scratch_of(const situ__gemm *g, const plan *p) {
+  if (p->dots) return 0;
+  const size_t bytes = (size_t)(b_scratch(g, p) + a_scratch(g, p)) * situ__dtype_size(g->dtype);
+  return bytes <= STACK ? 0 : bytes;
+}
 size_t situ__gemm_scratch(const situ__gemm *g) {
   const plan p = plan_of(g);
-  if (p.dots) return 0;
-  const size_t bytes = (size_t)(b_scratch(g, &p) + a_scratch(g, &p)) * situ__dtype_size(g->dtype);
-  return bytes <= STACK ? 0 : bytes;
+  return scratch_of(g, &p);
 }
 
 /* Multiplies `rows` rows of a with a panel of b. t holds the panel and the address of the first row of a and of c; a
@@ -132,38 +135,60 @@ static void run_block(const situ__gemm *g, const plan *p, const block *at, size_
   }
 }
 
-void situ__gemm_run(const situ__gemm *g, void *scratch) {
+static void run_dots(const situ__gemm *g, const plan *p) {
+  const situ__tile t = { .k = g->k,
+                         .a = g->a,
+                         .b = g->b,
+                         .c = g->c,
+                         .a_row = g->a_row,
+                         .a_col = 1,
+                         .c_row = g->c_row,
+                         .alpha = g->alpha,
+                         .add = g->add };
+  p->kernels->dots(&t, g->m, g->n, g->b_col);
+}
+
+static void run_blocks(const situ__gemm *g, const plan *p, char *memory, size_t elem) {
+  block at = { .packed_b = memory, .packed_a = memory + (size_t)b_scratch(g, p) * elem };
+  for (at.n = 0; at.n < g->n; at.n += BLOCK_N) {
+    at.nc = situ__min_i64(BLOCK_N, g->n - at.n);
+    for (at.k = 0; at.k < g->k; at.k += p->kc) {
+      at.kc = situ__min_i64(p->kc, g->k - at.k);
+      for (at.m = 0; at.m < g->m; at.m += BLOCK_M) {
+        at.mc = situ__min_i64(BLOCK_M, g->m - at.m);
+        run_block(g, p, &at, elem);
+      }
+    }
+  }
+}
+
+static __attribute__((noinline)) void run_blocks_on_stack(const situ__gemm *g, const plan *p, size_t elem) {
+  _Alignas(64) char stack[STACK];
+  run_blocks(g, p, stack, elem);
+}
+
+static void run_plan(const situ__gemm *g, const plan *p, void *scratch) {
   const size_t elem = g->dtype == SITU_F64 ? sizeof(double) : sizeof(float);
   if (g->k == 0) {
     for (int64_t i = 0; i < g->m && !g->add; i++)
       memset((char *)g->c + (size_t)(i * g->c_row) * elem, 0, (size_t)g->n * elem);
-    return;
+  } else if (p->dots) {
+    run_dots(g, p);
+  } else if (scratch) {
+    run_blocks(g, p, scratch, elem);
+  } else {
+    run_blocks_on_stack(g, p, elem);
   }
+}
+
+void situ__gemm_run(const situ__gemm *g, void *scratch) {
   const plan p = plan_of(g);
-  if (p.dots) {
-    const situ__tile t = { .k = g->k,
-                           .a = g->a,
-                           .b = g->b,
-                           .c = g->c,
-                           .a_row = g->a_row,
-                           .a_col = 1,
-                           .c_row = g->c_row,
-                           .alpha = g->alpha,
-                           .add = g->add };
-    p.kernels->dots(&t, g->m, g->n, g->b_col);
-    return;
-  }
-  _Alignas(64) char stack[STACK];
-  char *memory = scratch ? scratch : stack;
-  block at = { .packed_b = memory, .packed_a = memory + (size_t)b_scratch(g, &p) * elem };
-  for (at.n = 0; at.n < g->n; at.n += BLOCK_N) {
-    at.nc = situ__min_i64(BLOCK_N, g->n - at.n);
-    for (at.k = 0; at.k < g->k; at.k += p.kc) {
-      at.kc = situ__min_i64(p.kc, g->k - at.k);
-      for (at.m = 0; at.m < g->m; at.m += BLOCK_M) {
-        at.mc = situ__min_i64(BLOCK_M, g->m - at.m);
-        run_block(g, &p, &at, elem);
-      }
-    }
-  }
+  run_plan(g, &p, scratch);
+}
+
+bool situ__gemm_small(const situ__gemm *g) {
+  const plan p = plan_of(g);
+  const bool fits = scratch_of(g, &p) == 0;
+  if (fits) run_plan(g, &p, NULL);
+  return fits;
 }

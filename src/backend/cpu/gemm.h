@@ -48,5 +48,7 @@ typedef struct situ__gemm {
 /* Bytes of scratch that a product needs, 64-byte aligned; 0 for small ones. */
 size_t situ__gemm_scratch(const situ__gemm *g);
 void situ__gemm_run(const situ__gemm *g, void *scratch);
+/* Runs it without scratch. Returns false, with nothing done, if it needs some. */
+bool situ__gemm_small(const situ__gemm *g);
 
 #endif

@@ -125,6 +125,10 @@ static void describe(product *p, const situ_work *w, const situ_view_desc *a, co
 /* Sets [0, m) x [0, n) at c to beta bias. */
 static void fill_bias(const product *p, const char *bias, char *c, int64_t m, int64_t n) {
   const int64_t row = p->bias_row, col = p->bias_col, c_row = p->g.c_row;
+  if (p->beta == 1 && col == 1) {
+    for (int64_t i = 0; i < m; i++) memcpy(c + i * c_row * p->elem, bias + i * row * p->elem, (size_t)(n * p->elem));
+    return;
+  }
   if (p->g.dtype == SITU_F64) {
     const double *from = (const double *)bias;
     double *to = (double *)c;
@@ -226,11 +230,9 @@ static situ_status run_split(product *p, int64_t grain) {
 
 static situ_status run_product(product *p) {
   /* A small product is done before other threads would wake. */
-  if (p->items == 1 && cost((double)p->g.m, (double)p->g.n, (double)p->g.k) <= SMALL &&
-      situ__gemm_scratch(&p->g) == 0) {
+  if (p->items == 1 && cost((double)p->g.m, (double)p->g.n, (double)p->g.k) <= SMALL) {
     if (p->bias) fill_bias(p, p->bias, p->g.c, p->g.m, p->g.n);
-    situ__gemm_run(&p->g, NULL);
-    return SITU_OK;
+    if (situ__gemm_small(&p->g)) return SITU_OK;
   }
   const int64_t grain = split(p);
   return run_split(p, grain);
