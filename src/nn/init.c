@@ -93,7 +93,7 @@ double situ_nn_init_calculate_gain(situ_nn_nonlinearity nonlinearity, double slo
   case SITU_NN_SIGMOID:
   case SITU_NN_LINEAR: return 1;
   }
-  situ__fail(SITU_E_ARG, "nn_init_calculate_gain", "%d is no nonlinearity", (int)nonlinearity);
+  situ__fail(SITU_E_ARG, "nn_init_calculate_gain", "%d is not a nonlinearity", (int)nonlinearity);
   return NAN;
 }
 

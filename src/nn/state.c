@@ -153,9 +153,9 @@ static situ_status gather(const situ_nn_visit *at, void *payload) {
     g->meta = true;
     g->count++;
   } else if (situ_device_of(at->tensor).kind == SITU_META && !g->loading->options->not_strict) {
-    return situ__fail(SITU_E_STATE, op,
-                      "%s is on meta, is not saved, and nobody knows its values: make it before, or with its values",
-                      at->path);
+    return situ__fail(
+        SITU_E_STATE, op,
+        "%s is on meta, is not saved, and its values are unknown: make it on a device, or with its values", at->path);
   }
   return SITU_OK;
 }

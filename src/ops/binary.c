@@ -148,7 +148,7 @@ situ_tensor *situ_div_mode(situ_tensor *a, situ_tensor *b, situ_rounding_mode mo
   SITU__MADE_OF_OPS("div_mode");
   static const situ_op *const op[] = { &div_op, &div_trunc_op, &div_floor_op };
   if ((unsigned)mode > SITU_ROUND_FLOOR) {
-    situ__fail(SITU_E_ARG, "div_mode", "%d is no rounding mode", (int)mode);
+    situ__fail(SITU_E_ARG, "div_mode", "%d is not a rounding mode", (int)mode);
     return NULL;
   }
   return situ_op_run2(op[mode], a, b, NULL);

@@ -12,7 +12,7 @@ typedef struct cast_params {
 static bool cast_infer(situ_call *c) {
   situ_infer_like(c);
   const cast_params *p = c->params;
-  if (!situ_dtype_size(p->dtype)) return situ_refuse(c, SITU_E_DTYPE, "%d is no dtype", (int)p->dtype);
+  if (!situ_dtype_size(p->dtype)) return situ_refuse(c, SITU_E_DTYPE, "%d is not a dtype", (int)p->dtype);
   c->dtype[0] = p->dtype;
   return true;
 }

@@ -281,7 +281,8 @@ static bool embedding_infer(situ_call *c) {
   if (weight->ndim != 2)
     return situ_refuse(c, SITU_E_SHAPE, "weight has %d dimensions, must be [vocabulary, width]", weight->ndim);
   if (index->ndim == SITU_MAX_DIMS)
-    return situ_refuse(c, SITU_E_ARG, "index has %d dimensions: no room for one more", SITU_MAX_DIMS);
+    return situ_refuse(c, SITU_E_ARG, "index has %d dimensions: the result would have one more than the limit",
+                       SITU_MAX_DIMS);
   const index_params *p = c->params;
   if (p->padding >= weight->size[0])
     return situ_refuse(c, SITU_E_ARG, "padding_idx %lld is outside the vocabulary of %lld", (long long)p->padding,
@@ -364,7 +365,7 @@ situ_tensor *situ_one_hot(situ_tensor *index, int64_t num_classes) {
   }
   situ_shape shape = situ__shape(&index->view);
   if (shape.ndim == SITU_MAX_DIMS) {
-    situ__fail(SITU_E_ARG, op, "input has %d dimensions: no room for one more", SITU_MAX_DIMS);
+    situ__fail(SITU_E_ARG, op, "input has %d dimensions: the result would have one more than the limit", SITU_MAX_DIMS);
     return NULL;
   }
   shape.dim[shape.ndim++] = num_classes;

@@ -149,8 +149,7 @@ situ_tensor *situ_stack(situ_tensor *const *tensors, int count, int dim) {
 
 static situ_status check_count(const char *op, int64_t pieces, situ_tensor **out, const int *count) {
   if (!out || !count) return situ__fail(SITU_E_ARG, op, "%s is NULL", out ? "count" : "out");
-  if (pieces > *count)
-    return situ__fail(SITU_E_ARG, op, "%lld pieces, but out has room for %d", (long long)pieces, *count);
+  if (pieces > *count) return situ__fail(SITU_E_ARG, op, "%lld pieces, but out holds %d", (long long)pieces, *count);
   return SITU_OK;
 }
 

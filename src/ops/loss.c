@@ -12,7 +12,7 @@ static situ_tensor *reduced(const char *op, situ_tensor *each, situ_reduction re
   case SITU_REDUCTION_SUM: return situ_sum(each, NULL);
   case SITU_REDUCTION_NONE: return each;
   }
-  situ__fail(SITU_E_ARG, op, "%d is no reduction", (int)reduction);
+  situ__fail(SITU_E_ARG, op, "%d is not a reduction", (int)reduction);
   return NULL;
 }
 

@@ -152,7 +152,7 @@ situ_tensor *situ_pad(situ_tensor *x, situ_shape pad, situ_pad_mode mode, double
     return NULL;
   }
   if ((unsigned)mode > SITU_PAD_CIRCULAR) {
-    situ__fail(SITU_E_ARG, "pad", "%d is no padding mode", (int)mode);
+    situ__fail(SITU_E_ARG, "pad", "%d is not a padding mode", (int)mode);
     return NULL;
   }
   pad_params p = { .before = { .ndim = ndim }, .after = { .ndim = ndim }, .value = value };

@@ -225,7 +225,7 @@ static situ_tensor *run_reduction(const situ_op *op, situ_tensor *x, double scal
     p.keepdim = o->keepdim;
     p.dtype = o->dtype;
     if (o->dtype && !situ__dtype_valid(o->dtype)) {
-      situ__fail(SITU_E_DTYPE, op->name, "%d is no dtype", (int)o->dtype);
+      situ__fail(SITU_E_DTYPE, op->name, "%d is not a dtype", (int)o->dtype);
       return NULL;
     }
     if (o->dtype && (op->infer == infer_extreme || op->infer == infer_test)) {

@@ -256,7 +256,7 @@ int64_t situ_optim_count(const situ_optim *o) { return o && situ__optim_given("o
 static bool has_field(const char *op, const situ_optim *o, int group, situ_optim_field field) {
   if (!situ__optim_given(op, o)) return false;
   if (group < 0 || group >= o->group_count) situ__fail(SITU_E_INDEX, op, "group %d of %d", group, o->group_count);
-  else if ((unsigned)field >= SITU_OPTIM_FIELDS) situ__fail(SITU_E_ARG, op, "%d is no hyperparameter", (int)field);
+  else if ((unsigned)field >= SITU_OPTIM_FIELDS) situ__fail(SITU_E_ARG, op, "%d is not a hyperparameter", (int)field);
   else if (!situ__optim_has(o, field))
     situ__fail(SITU_E_ARG, op, "%s has no %s", situ__optim_op(o), situ__optim_fields[field].name);
   else return true;

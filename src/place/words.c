@@ -91,5 +91,6 @@ situ_status situ_place_device(const char *name, situ_device *out) {
   char shown[SITU__SHOWN_MAX];
   if (!name || !out) return situ__null(op, name ? "out" : "name");
   if (situ__place_device_read(name, out)) return SITU_OK;
-  return situ__fail(SITU_E_ARG, op, "'%s' is no device (cpu, cuda:0, opencl:1, sim:0, meta)", situ__shown(name, shown));
+  return situ__fail(SITU_E_ARG, op, "'%s' is not a device (cpu, cuda:0, opencl:1, sim:0, meta)",
+                    situ__shown(name, shown));
 }

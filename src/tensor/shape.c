@@ -125,49 +125,49 @@ void situ_desc_refresh(situ_view_desc *v) {
   v->contiguous = rows || numel == 0;
 }
 
-const situ_view_desc *situ_desc_expand(const situ_view_desc *v, const situ_view_desc *to, situ_view_desc *room) {
+const situ_view_desc *situ_desc_expand(const situ_view_desc *v, const situ_view_desc *to, situ_view_desc *buffer) {
   if (!situ__given("desc_expand", "v", v) || !situ__given("desc_expand", "to", to)) return NULL;
   if (situ__same_sizes(v, to)) return v;
-  if (!situ__given("desc_expand", "room", room)) return NULL;
-  room->storage = v->storage;
-  room->offset = v->offset;
-  room->dtype = v->dtype;
-  room->ndim = to->ndim;
+  if (!situ__given("desc_expand", "buffer", buffer)) return NULL;
+  buffer->storage = v->storage;
+  buffer->offset = v->offset;
+  buffer->dtype = v->dtype;
+  buffer->ndim = to->ndim;
   const int missing = to->ndim - v->ndim;
   int64_t step = 1;
   bool rows = true;
   for (int d = to->ndim - 1; d >= 0; d--) {
     const int own = d - missing;
     const int64_t size = to->size[d], stride = own < 0 || (v->size[own] == 1 && size != 1) ? 0 : v->stride[own];
-    room->size[d] = size;
-    room->stride[d] = stride;
+    buffer->size[d] = size;
+    buffer->stride[d] = stride;
     if (size == 1) continue;
     rows &= stride == step;
     step *= size;
   }
-  room->numel = step;
-  room->contiguous = rows || step == 0;
-  return room;
+  buffer->numel = step;
+  buffer->contiguous = rows || step == 0;
+  return buffer;
 }
 
-const situ_view_desc *situ_desc_reshape(const situ_view_desc *v, situ_shape shape, situ_view_desc *room) {
-  if (!situ__given("desc_reshape", "v", v) || !situ__given("desc_reshape", "room", room) ||
+const situ_view_desc *situ_desc_reshape(const situ_view_desc *v, situ_shape shape, situ_view_desc *buffer) {
+  if (!situ__given("desc_reshape", "v", v) || !situ__given("desc_reshape", "buffer", buffer) ||
       !check_rank("desc_reshape", &shape))
     return NULL;
-  room->storage = v->storage;
-  room->offset = v->offset;
-  room->dtype = v->dtype;
-  room->ndim = (uint8_t)shape.ndim;
+  buffer->storage = v->storage;
+  buffer->offset = v->offset;
+  buffer->dtype = v->dtype;
+  buffer->ndim = (uint8_t)shape.ndim;
   int64_t step = 1;
   for (int d = shape.ndim - 1; d >= 0; d--) {
-    room->size[d] = shape.dim[d];
-    room->stride[d] = step;
+    buffer->size[d] = shape.dim[d];
+    buffer->stride[d] = step;
     if (shape.dim[d] > 1)
       step = (int64_t)((uint64_t)step * (uint64_t)shape.dim[d]); /* wraps only if there are no elements */
   }
-  room->numel = v->numel;
-  room->contiguous = true;
-  return room;
+  buffer->numel = v->numel;
+  buffer->contiguous = true;
+  return buffer;
 }
 
 /* In the order of their strides, each dimension must step beyond everything that the smaller ones reach: then no two

@@ -75,7 +75,8 @@ static void rows_6_and_7_rank_and_dtype(void **state) {
                  "0 to 8");
   expect_refused(situ_from_host(&one, 8, SITU_SHAPE(1), HERE(.dtype = (situ_dtype)-7)), SITU_E_DTYPE, "from_host",
                  "not a dtype");
-  expect_refused(situ_to_dtype(T32(SITU_SHAPE(1), 1), (situ_dtype)1000), SITU_E_DTYPE, "to_dtype", "1000 is no dtype");
+  expect_refused(situ_to_dtype(T32(SITU_SHAPE(1), 1), (situ_dtype)1000), SITU_E_DTYPE, "to_dtype",
+                 "1000 is not a dtype");
 }
 
 static void row_8_bytes_that_do_not_fit(void **state) {

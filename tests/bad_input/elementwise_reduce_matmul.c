@@ -85,7 +85,7 @@ static void row_29_whole_division(void **state) {
   situ_tensor *small = test_tensor(SITU_I32, SITU_SHAPE(1), (double[]){ INT32_MIN });
   expect_exact(situ_floor_divide(small, test_tensor(SITU_I32, SITU_SHAPE(1), (double[]){ -1 })), SITU_SHAPE(1),
                INT32_MIN);
-  expect_refused(situ_div_mode(x, x, (situ_rounding_mode)9), SITU_E_ARG, "div_mode", "9 is no rounding mode");
+  expect_refused(situ_div_mode(x, x, (situ_rounding_mode)9), SITU_E_ARG, "div_mode", "9 is not a rounding mode");
   expect_refused(situ_bitwise_and(T32(SITU_SHAPE(1), 1), T32(SITU_SHAPE(1), 1)), SITU_E_DTYPE, "bitwise_and", "f32");
   expect_refused(situ_pow_scalar(x, -1), SITU_E_ARG, "pow_scalar", "negative power (-1)");
   expect_refused(situ_clamp_(x, NAN, 1), SITU_E_DTYPE, "clamp_", "nan");
@@ -116,7 +116,8 @@ static void row_31_reductions(void **state) {
       situ_expand(situ_ones(SITU_SHAPE(1), HERE(0)), SITU_SHAPE((int64_t)1 << 27, ((int64_t)1 << 26) + 1));
   for (size_t i = 0; i < sizeof every / sizeof *every; i++)
     expect_refused(every[i].f(endless, NULL), SITU_E_LIMIT, every[i].name, "more than 2^53");
-  expect_refused(situ_sum(x, &(situ_reduce_options){ .dtype = (situ_dtype)77 }), SITU_E_DTYPE, "sum", "77 is no dtype");
+  expect_refused(situ_sum(x, &(situ_reduce_options){ .dtype = (situ_dtype)77 }), SITU_E_DTYPE, "sum",
+                 "77 is not a dtype");
   expect_refused(situ_mean(TI64(SITU_SHAPE(2), 1, 2), NULL), SITU_E_DTYPE, "mean", "i64");
   expect_refused(situ_min(none), SITU_E_ARG, "", "no elements to choose from");
   expect_refused(situ_max(none), SITU_E_ARG, "", "no elements to choose from");

@@ -167,7 +167,7 @@ static void row_49_class_indices(void **state) {
                  "cross_entropy", "label_smoothing 1.5");
   expect_refused(situ_cross_entropy(x, good, &(situ_cross_entropy_options){ .reduction = (situ_reduction)9 }),
                  SITU_E_ARG, "cross_entropy", "9 a reduction");
-  expect_refused(situ_mse_loss(x, x, (situ_reduction)-1), SITU_E_ARG, "mse_loss", "-1 is no reduction");
+  expect_refused(situ_mse_loss(x, x, (situ_reduction)-1), SITU_E_ARG, "mse_loss", "-1 is not a reduction");
   expect_refused(situ_kl_div(x, T64(SITU_SHAPE(2), 1, 1), SITU_KL_MEAN, false), SITU_E_SHAPE, "",
                  "[2] and [2, 3] do not broadcast");
 }

@@ -175,7 +175,7 @@ static void row_25_splitting(void **state) {
   REFUSE(situ_unbind(x, 7, out, &count), SITU_E_ARG, "unbind", "dimension 7");
   REFUSE(situ_split(x, 1, 1, NULL, &count), SITU_E_ARG, "split", "NULL");
   int room = 2;
-  REFUSE(situ_split(x, 1, 1, out, &room), SITU_E_ARG, "split", "3 pieces, but out has room for 2");
+  REFUSE(situ_split(x, 1, 1, out, &room), SITU_E_ARG, "split", "3 pieces, but out holds 2");
   REFUSE(situ_unbind(x, 1, out, &room), SITU_E_ARG, "unbind", "3 pieces");
   assert_int_equal(situ_chunk(x, INT64_MAX, 1, out, &count), SITU_OK);
   assert_int_equal(count, 3);
@@ -200,7 +200,7 @@ static void row_26_pad(void **state) {
   expect_refused(situ_pad(x, SITU_DIMS(INT64_MAX, INT64_MAX), SITU_PAD_REPLICATE, 0), SITU_E_OVERFLOW, "", "2^63");
   expect_refused(situ_pad(situ_zeros(SITU_SHAPE(1, 0), HERE(0)), SITU_DIMS(1, 1), SITU_PAD_REPLICATE, 0), SITU_E_ARG,
                  "pad", "size 0");
-  expect_refused(situ_pad(x, SITU_DIMS(1, 1), (situ_pad_mode)9, 0), SITU_E_ARG, "pad", "9 is no padding mode");
+  expect_refused(situ_pad(x, SITU_DIMS(1, 1), (situ_pad_mode)9, 0), SITU_E_ARG, "pad", "9 is not a padding mode");
   expect_refused(situ_pad(x, (situ_shape){ 0 }, SITU_PAD_CONSTANT, 0), SITU_E_ARG, "pad", "0 borders");
 }
 

@@ -76,26 +76,26 @@ static void bad_files_are_refused(void **state) {
   static const struct {
     const char *text, *says;
   } bad[] = {
-    { "", "no lock file" },
-    { "situ-lock 2\n", "no lock file" },
+    { "", "not a lock file" },
+    { "situ-lock 2\n", "not a lock file" },
     { "situ-lock 1\na parameter f32 [1] cpu -", "bad.lock:2: it does not end" },
-    { "situ-lock 1\n\n", "bad.lock:2: this is no line" },
-    { "situ-lock 1\na parameter f32 [1] cpu\n", "bad.lock:2: this is no line" },
-    { "situ-lock 1\na parameter f32 [1] cpu - \n", "this is no line" },
-    { "situ-lock 1\na parameter f32 [1] cpu =\n", "this is no tie" },
-    { "situ-lock 1\n parameter f32 [1] cpu -\n", "this is no path" },
-    { "situ-lock 1\na%2 parameter f32 [1] cpu -\n", "this is no path" },
-    { "situ-lock 1\na%00 parameter f32 [1] cpu -\n", "this is no path" },
-    { "situ-lock 1\na%zz parameter f32 [1] cpu -\n", "this is no path" },
-    { "situ-lock 1\na module f32 [1] cpu -\n", "this is no role" },
-    { "situ-lock 1\na parameter f33 [1] cpu -\n", "this is no dtype" },
-    { "situ-lock 1\na parameter f32 [1 cpu -\n", "this is no shape" },
-    { "situ-lock 1\na parameter f32 [-1] cpu -\n", "this is no shape" },
-    { "situ-lock 1\na parameter f32 [1,] cpu -\n", "this is no shape" },
-    { "situ-lock 1\na parameter f32 [1]] cpu -\n", "this is no shape" },
-    { "situ-lock 1\na parameter f32 [1,1,1,1,1,1,1,1,1] cpu -\n", "this is no shape" },
-    { "situ-lock 1\na parameter f32 [9999999999999999999] cpu -\n", "this is no shape" },
-    { "situ-lock 1\na parameter f32 [1] gpu -\n", "this is no device" },
+    { "situ-lock 1\n\n", "bad.lock:2: not a valid line" },
+    { "situ-lock 1\na parameter f32 [1] cpu\n", "bad.lock:2: not a valid line" },
+    { "situ-lock 1\na parameter f32 [1] cpu - \n", "not a valid line" },
+    { "situ-lock 1\na parameter f32 [1] cpu =\n", "not a valid tie" },
+    { "situ-lock 1\n parameter f32 [1] cpu -\n", "not a valid path" },
+    { "situ-lock 1\na%2 parameter f32 [1] cpu -\n", "not a valid path" },
+    { "situ-lock 1\na%00 parameter f32 [1] cpu -\n", "not a valid path" },
+    { "situ-lock 1\na%zz parameter f32 [1] cpu -\n", "not a valid path" },
+    { "situ-lock 1\na module f32 [1] cpu -\n", "not a valid role" },
+    { "situ-lock 1\na parameter f33 [1] cpu -\n", "not a valid dtype" },
+    { "situ-lock 1\na parameter f32 [1 cpu -\n", "not a valid shape" },
+    { "situ-lock 1\na parameter f32 [-1] cpu -\n", "not a valid shape" },
+    { "situ-lock 1\na parameter f32 [1,] cpu -\n", "not a valid shape" },
+    { "situ-lock 1\na parameter f32 [1]] cpu -\n", "not a valid shape" },
+    { "situ-lock 1\na parameter f32 [1,1,1,1,1,1,1,1,1] cpu -\n", "not a valid shape" },
+    { "situ-lock 1\na parameter f32 [9999999999999999999] cpu -\n", "not a valid shape" },
+    { "situ-lock 1\na parameter f32 [1] gpu -\n", "not a valid device" },
     { "situ-lock 1\na parameter f32 [1] cpu -\na buffer f32 [1] cpu -\n", "bad.lock: 'a' is there twice" },
     { "situ-lock 1\na parameter f32 [1] cpu =b\n", "bad.lock: 'a' is tied to" },
   };
@@ -107,7 +107,7 @@ static void bad_files_are_refused(void **state) {
   }
   spill("bad.lock", "situ-lock 1\n\0", 13);
   assert_int_equal(situ_place_lock_check(m, "bad.lock"), SITU_E_FORMAT);
-  expect_error(SITU_E_FORMAT, "place_lock_check", "no lock file");
+  expect_error(SITU_E_FORMAT, "place_lock_check", "not a lock file");
   assert_int_equal(situ_place_lock_check(m, "no-such.lock"), SITU_E_IO);
   expect_error(SITU_E_IO, "place_lock_check", "no-such.lock");
   assert_int_equal(situ_place_lock_check(m, "."), SITU_E_IO);

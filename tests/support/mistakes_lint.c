@@ -334,7 +334,7 @@ const mistake lint_mistakes[] = {
     kept_by_a_helper,
     SITU_LINT_STRAY,
     0,
-    { "held by somebody", "made at" } },
+    { "in use but not registered", "made at" } },
   { "a field shows a tensor that is gone",
     "001-9",
     stale_reference,

@@ -89,6 +89,9 @@ TEXT
 /* Where memory is
    to be had. */
 TEXT
+  words src/base/size.h 1 "a message" <<'TEXT'
+void f(void) { fail("%d is no dtype", 7); }
+TEXT
   words include/situ/api.h 1 "an undocumented function" <<'TEXT'
 SITU_API int situ_count(void);
 TEXT

@@ -42,7 +42,7 @@ situ_status situ_sim_without(int index, uint32_t dtypes) {
 }
 
 situ_status situ_sim_fail(int index, situ_sim_fault fault, uint64_t nth, bool sticky) {
-  if ((unsigned)fault >= SITU_SIM_FAULTS) return situ__fail(SITU_E_ARG, "sim_fail", "%d is no fault", (int)fault);
+  if ((unsigned)fault >= SITU_SIM_FAULTS) return situ__fail(SITU_E_ARG, "sim_fail", "%d is not a fault", (int)fault);
   situ__sim *sim;
   situ_status status = find("sim_fail", index, &sim);
   if (status != SITU_OK) return status;

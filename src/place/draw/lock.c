@@ -133,7 +133,7 @@ static bool read_line(char *line, situ_place_entry *out, situ__problem *problem)
   else if (!read_shape(word[3], &out->shape)) bad = "shape";
   else if (strcmp(word[5], "-") != 0 && (*word[5] != '=' || !read_path(word[5] + 1))) bad = "tie";
   if (!bad && !situ__place_device_read(word[4], &out->device)) bad = "device";
-  if (bad) return situ__problem_set(problem, SITU_E_FORMAT, "this is no %s", bad);
+  if (bad) return situ__problem_set(problem, SITU_E_FORMAT, "not a valid %s", bad);
   out->path = word[0];
   out->type = word[2];
   out->tied = *word[5] == '=' ? word[5] + 1 : NULL;
@@ -164,7 +164,7 @@ static situ_snapshot *read_lock(const char *op, const char *path) {
   for (const char *c = text; (c = strchr(c, '\n')); c++) lines++;
   situ__problem problem = { 0 };
   if (strncmp(text, HEADER, sizeof HEADER - 1) != 0 || strlen(text) != size)
-    situ__fail(SITU_E_FORMAT, op, "%s: is no lock file of situ", path);
+    situ__fail(SITU_E_FORMAT, op, "%s: is not a lock file of situ", path);
   else if (!(entries = situ__calloc(lines, sizeof *entries))) situ__no_memory(op, lines * sizeof *entries);
   else if (!read_lines(text + sizeof HEADER - 1, entries, &count, &problem))
     situ__fail(problem.status, op, "%s:%lld: %s", path, (long long)count + 2, problem.text);

@@ -158,8 +158,8 @@ static bool strays(situ__lint *l, const situ__part *p) {
     const situ_storage *storage = situ__lint_storage(t);
     if (storage->serial != stray->serial || situ__map_get(&l->moves, storage)) continue;
     if (!situ__lint_add(l, SITU_LINT_STRAY, SITU_LINT_WARNING, p, NULL, t,
-                        "a tensor that was made with it (%s%s%s) is held by somebody and registered "
-                        "by nobody: it does not move with the module, is not saved and is not trained",
+                        "a tensor that was made with it (%s%s%s) is in use but not registered: "
+                        "it does not move with the module, is not saved and is not trained",
                         situ_name(t), *situ_name(t) ? ", " : "", situ__lint_tensor(t, text)) ||
         !situ__lint_fix(l, "situ_nn_add_tensor(&m->base, name, NULL, tensor, SITU_NN_BUFFER);"))
       return false;

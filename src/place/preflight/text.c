@@ -33,7 +33,7 @@ static void indented(situ__text *text, const char *lines) {
 static void finding(situ__text *text, int64_t number, const situ_place_finding *f) {
   situ__text_add(text, "%" PRId64 ". %s%s", number, f->note ? "note: " : "", situ_place_problem_name(f->problem));
   if (*f->module) situ__text_add(text, " in %s", f->module);
-  if (f->backward) situ__text_add(text, ", on the way back");
+  if (f->backward) situ__text_add(text, ", in backward");
   if (f->count > 1) situ__text_add(text, ", %" PRId64 " times", f->count);
   situ__text_add(text, "\n");
   indented(text, f->text);
