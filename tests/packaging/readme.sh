@@ -30,7 +30,7 @@ if [ -n "${SITU_TEST_ALL:-}" ]; then
   cd "$work/situ"
   build=build/release
   # The first words: each ./run, but for the tests, of which this is one.
-  grep -E '^    \./run [a-z]+ ' README.md | awk '{ print $2 }' >"$work/commands"
+  grep -E '^\./run [a-z]+ ' README.md | awk '{ print $2 }' >"$work/commands"
   grep -qx test "$work/commands"
   try ./run demo
   has 'and one mistake on purpose' "$work/log"
@@ -41,9 +41,9 @@ if [ -n "${SITU_TEST_ALL:-}" ]; then
   fi
   # Kernels for every architecture of NVIDIA's take half an hour; README.md says how to leave them out.
   says '`-DSITU_CUDA=OFF` leaves'
-  block sh 1 | sed 's/-DSITU_TESTS=OFF/& -DSITU_CUDA=OFF/' >"$work/start.sh"
+  block sh 2 | sed 's/-DSITU_TESTS=OFF/& -DSITU_CUDA=OFF/' >"$work/start.sh"
 else
-  block sh 1 | grep -- --install | sed "s|build/install|$build|" >"$work/start.sh"
+  block sh 2 | grep -- --install | sed "s|build/install|$build|" >"$work/start.sh"
 fi
 
 # The number of ops is that of the headers.
@@ -57,7 +57,7 @@ lib=$(dirname "$(find "$HOME/situ" -name libsitu.so)")
 mkdir "$work/mine"
 says 'A complete program, `xor.c`:'
 block c 1 >"$work/mine/xor.c"
-block sh 2 | sed "s|\$HOME/situ/lib|$lib|g" >"$work/xor.sh"
+block sh 3 | sed "s|\$HOME/situ/lib|$lib|g" >"$work/xor.sh"
 (cd "$work/mine" && sh -eu "$work/xor.sh") >"$work/out" 2>&1 || { cat "$work/out" >&2; exit 1; }
 first=$(sed -n 's/^step   0  loss //p' "$work/out") last=$(sed -n 's/^step 100  loss //p' "$work/out")
 [ "$(grep -c '^step .* loss ' "$work/out")" -eq 5 ] || { cat "$work/out" >&2; exit 1; }
@@ -90,6 +90,6 @@ says 'SITU_SIM=2 build/release/examples/05_own_module'
 [ -n "${SITU_TEST_ALL:-}" ] || cd "$source" # files are named from here
 # ccache may have the compiler write ../../examples
 SITU_SIM=2 "$build/examples/05_own_module" 2>&1 | sed 's|[^ ]*/examples/|examples/|' >"$work/out"
-awk '/word for word:$/ { on = 1; next } on && $0 == "```" { if (open) exit; open = 1; next } open' "$readme" >"$work/error"
+awk '/word for word:$/ { on = 1; next } on && $0 == "```text" { open = 1; next } $0 == "```" { if (open) exit } open' "$readme" >"$work/error"
 [ -s "$work/error" ]
 while IFS= read -r line; do has "$line" "$work/out"; done <"$work/error"

@@ -104,6 +104,74 @@ TEXT
   passes check_words
   : >src/base/size.h
   fails check_words tools/check_words.allow:1: "a row that allows nothing"
+
+  # document WHERE WHAT: a README, given on stdin, that check_docs must refuse
+  document() {
+    tree
+    mkdir docs tests bench
+    touch CONTRIBUTING.md CMakeLists.txt CMakePresets.json tests/CMakeLists.txt bench/CMakeLists.txt
+    touch include/situ/situ.h include/situ/sys/op.h
+    cat >README.md
+    [ -n "$1" ] && fails check_docs "README.md$1" "$2" || passes check_docs
+  }
+  document '' <<'TEXT'
+<!-- given: int n -->
+```c
+static int twice(int k) {
+  return 2 * k;
+}
+n = twice(n);
+```
+
+```sh
+cd build && ctest -R x   # a comment | with a pipe
+```
+TEXT
+  document :1: "a block without a language" <<'TEXT'
+```
+step 0
+```
+TEXT
+  document :1: "a block of an unknown language" <<'TEXT'
+```C
+int n;
+```
+TEXT
+  document :3: "an indented block" <<'TEXT'
+Commands:
+
+    ./run test
+TEXT
+  document ': a block does not compile' "C that does not compile" <<'TEXT'
+```c
+int n = twice(3);
+```
+TEXT
+  document ':1: a block does not compile' "a program that does not compile" <<'TEXT'
+```c
+int main(void) { return n; }
+```
+TEXT
+  document ':2: src/base/words.c does not have' "an excerpt that is not in its file" <<'TEXT'
+<!-- from: src/base/words.c -->
+```c
+void f(int n);
+```
+TEXT
+  document ':1: ./run' "a command that does not exist" <<'TEXT'
+```sh
+./run dance
+```
+TEXT
+  document ':1: the diff' "a diff that does not apply" <<'TEXT'
+```diff
+--- a/src/base/words.c
++++ b/src/base/words.c
+@@ -1,1 +1,1 @@
+-/* other words */
++/* words */
+```
+TEXT
 fi
 
 [ "$failed" -eq 0 ] && echo "each broken rule was seen"
