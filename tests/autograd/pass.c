@@ -89,6 +89,16 @@ static void second_derivatives_are_refused_by_name(void **state) {
   assert_int_equal(situ_backward(y, NULL), SITU_OK);
 }
 
+/* Whole numbers are constants, whatever they were computed from. */
+static void indices_out_of_a_gradient_may_be_used(void **state) {
+  (void)state;
+  situ_tensor *x = leaf(1), *table = leaf(3), *g, *index;
+  assert_int_equal(situ_autograd_grad(situ_sum(situ_mul(x, x), NULL), 1, &x, &g, NULL), SITU_OK);
+  assert_non_null(index = situ_to_dtype(situ_mul_scalar(g, 0.25), SITU_I64)); /* 2 / 4 and 4 / 4 */
+  assert_int_equal(situ_backward(situ_sum(situ_index_select(table, 0, index), NULL), NULL), SITU_OK);
+  expect_exact(situ_grad(table), SITU_SHAPE(2), 1, 1);
+}
+
 /* ---- many operands ---- */
 
 static void any_number_of_operands(void **state) {
@@ -134,22 +144,36 @@ static void many_operands_without_memory(void **state) {
   for (int i = 0; i < COUNT; i++) expect_exact(situ_grad(x[i]), SITU_SHAPE(2), 1, 1);
 }
 
-/* Whichever gradient there is no memory for, the caller gets none of them. */
-static void gradients_without_memory(void **state) {
-  (void)state;
-  situ_tensor *x[3] = { leaf(1), leaf(2), leaf(3) }, *g[3];
-  situ_tensor *y = situ_add(situ_add(x[0], x[1]), x[2]), *seed = T64(SITU_SHAPE(2), 1, 1);
-  const situ_backward_options from = { .retain_graph = true, .gradient = seed }; /* all of them are copies of it */
+/* Whichever gradient there is no memory for, the caller gets none of them, and none of them stays alive. */
+static void expect_all_or_none(situ_tensor *const *x) {
+  situ_tensor *g[3], *seed = T64(SITU_SHAPE(2), 1, 1);
+  situ_tensor *y = situ_add(situ_add(x[0], situ_mul_scalar(x[1], 2)), x[2]);
+  const situ_backward_options from = { .retain_graph = true, .gradient = seed }; /* two of them are copies of it */
   for (uint64_t nth = 1;; nth++) {
     assert_int_equal(situ_empty_cache(test_device()), SITU_OK);
+    const int64_t live = situ_live_tensors();
+    situ_scope s;
+    situ_scope_begin(&s);
     situ_fail_allocation(nth, false);
     const situ_status status = situ_autograd_grad(y, 3, x, g, &from);
     situ_fail_allocation(0, false);
+    if (status != SITU_OK) expect_error(SITU_E_NOMEM, "", "");
+    for (int i = 0; i < 3; i++) {
+      if (status == SITU_OK) expect_exact(g[i], SITU_SHAPE(2), 1 + i % 2, 1 + i % 2);
+      else assert_null(g[i]);
+    }
+    assert_int_equal(situ_scope_end(&s), SITU_OK);
+    assert_int_equal(situ_live_tensors(), live);
     if (status == SITU_OK) break;
-    expect_error(SITU_E_NOMEM, "", "");
-    for (int i = 0; i < 3; i++) assert_null(g[i]);
   }
-  for (int i = 0; i < 3; i++) expect_exact(g[i], SITU_SHAPE(2), 1, 1);
+}
+
+static void gradients_without_memory(void **state) {
+  (void)state;
+  situ_tensor *x[3] = { leaf(1), leaf(2), leaf(3) };
+  expect_all_or_none(x);
+  for (int i = 0; i < 3; i++) x[i] = situ_mul_scalar(x[i], 1);
+  expect_all_or_none(x);
 }
 
 /* Wherever memory ends, the same call afterwards gives the bits that it would have given. */
@@ -317,6 +341,7 @@ int main(void) {
     TEST(only_what_is_run_is_freed),
     TEST(retained_gradients_add_up),
     TEST(second_derivatives_are_refused_by_name),
+    TEST(indices_out_of_a_gradient_may_be_used),
     TEST(any_number_of_operands),
     TEST(many_operands_without_memory),
     TEST(gradients_without_memory),

@@ -1,5 +1,6 @@
 /* The tape: what is recorded, walked back, refused. */
 #include "situ/sys/alloc.h"
+#include "situ/sys/op.h"
 #include "support/test.h"
 
 static situ_tensor *leaf(double value) { return situ_requires_grad_(T64(SITU_SHAPE(2), value, 2 * value), true); }
@@ -245,6 +246,46 @@ static situ_status double_backward(situ_tensor *const *in, int ins, situ_tensor 
   return grad_in[0] ? SITU_OK : situ_error();
 }
 
+static void count_line(const char *message, void *lines) {
+  (void)message;
+  ++*(int *)lines;
+}
+
+static void a_function_that_succeeds_says_nothing(void **state) {
+  (void)state;
+  int lines = 0;
+  situ_tensor *x = leaf(1);
+  situ_error_log(count_line, &lines);
+  const situ_error_policy before = situ_error_mode(SITU_ERROR_LOG);
+  assert_non_null(apply_cube(&x, NULL));
+  situ_error_mode(before);
+  situ_error_log(NULL, NULL);
+  assert_int_equal(lines, 0);
+}
+
+/* ---- ops of one's own ---- */
+
+static bool silent_forward(situ_call *call) {
+  return situ_launch(call->op->name, call->device,
+                     &(situ_work){ .verb = SITU_VERB_FILL, .outs = 1, .out = { situ_desc(call->out[0]) } });
+}
+static bool silent_backward(situ_grad_call *call) { return (void)call, false; }
+
+/* An op whose backward fails without a reason: it gets one. */
+static void a_backward_that_fails_silently_is_an_error(void **state) {
+  (void)state;
+  static const situ_op silent = { .name = "silent",
+                                  .operand = { { "input", SITU_FLOATING } },
+                                  .infer = situ_infer_like,
+                                  .forward = silent_forward,
+                                  .backward = silent_backward };
+  situ_tensor *x = leaf(1), *y = situ_op_run(&silent, &x, 1, NULL, NULL);
+  assert_non_null(y);
+  assert_int_equal(situ_backward(situ_sum(y, NULL), NULL), SITU_E_STATE);
+  expect_error(SITU_E_STATE, "silent", "backward failed");
+  expect_refused(situ_op_run(&silent, &x, 0, NULL, NULL), SITU_E_ARG, "silent", "0 operands");
+}
+
 /* A function may return its operand: the result is another handle with a history of its own, as in torch. */
 static void a_function_may_return_its_operand(void **state) {
   (void)state;
@@ -329,6 +370,8 @@ int main(void) {
     TEST(grad_of_chosen_inputs),
     TEST(own_functions),
     TEST(a_function_may_return_its_operand),
+    TEST(a_function_that_succeeds_says_nothing),
+    TEST(a_backward_that_fails_silently_is_an_error),
     TEST(double_backward_is_refused_clearly),
     TEST(broadcasting_is_summed_back),
   };

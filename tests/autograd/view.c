@@ -214,6 +214,9 @@ static void what_cannot_be_right(void **state) {
                  "a leaf that requires a gradient is a view");
   back(leaf_view);
   expect_exact(situ_grad(leaf_view), SITU_SHAPE(2), 1, 1);
+  situ_tensor *written = zeros(SITU_SHAPE(4)), *early = part(written, 0, 2);
+  assert_non_null(situ_add_(written, w)); /* early has a history now, which only its next use would find */
+  expect_refused(situ_requires_grad_(early, false), SITU_E_STATE, "requires_grad_", "only a leaf");
   situ_tensor *h = situ_mul_scalar(w, 2);
   assert_int_equal(situ_copy_from_host(h, (double[4]){ 0 }, 32), SITU_E_STATE);
   expect_error(SITU_E_STATE, "copy_from_host", "history");

@@ -320,12 +320,104 @@ static void others_are_refused_meanwhile(void **state) {
   pthread_barrier_destroy(&q.go_on);
 }
 
+/* ---- a backward in progress ---- */
+
+static situ_tensor *loss;
+static void *goes_backward(void *unused) {
+  (void)unused;
+  return situ_backward(loss, NULL) == SITU_OK ? NULL : (void *)"the backward failed";
+}
+
+static situ_status doubled(situ_tensor *const *in, int ins, situ_tensor **out, int outs, void *payload) {
+  (void)ins, (void)outs, (void)payload;
+  return (out[0] = situ_mul_scalar(in[0], 2)) ? SITU_OK : situ_error();
+}
+static situ_status slow_gradient(situ_tensor *const *in, int ins, situ_tensor *const *out, int outs,
+                                 situ_tensor *const *grad_out, situ_tensor **grad_in, void *payload) {
+  (void)in, (void)out;
+  wait_inside();
+  return doubled(grad_out, outs, grad_in, ins, payload);
+}
+static situ_tensor *slow_hook(situ_tensor *grad, void *payload) {
+  (void)grad, (void)payload;
+  wait_inside();
+  return NULL;
+}
+
+/* What it has saved, operands and results, and the leaves whose gradients it completes. */
+static void what_a_backward_uses_does_not_move(void **state) {
+  (void)state;
+  static const situ_function function = { .name = "doubled", .forward = doubled, .backward = slow_gradient };
+  const situ_device other = situ_dev("sim:1");
+  situ_tensor *x = situ_requires_grad_(situ_ones(SITU_SHAPE(4), &(situ_options){ .device = test_device() }), true), *y;
+  pthread_barrier_init(&q.inside, NULL, 2);
+  pthread_barrier_init(&q.go_on, NULL, 2);
+
+  assert_int_equal(situ_function_apply(&function, &x, 1, &y, 1, NULL), SITU_OK);
+  loss = situ_sum(y, NULL);
+  pthread_t thread = begin_inside(goes_backward);
+  BUSY(situ_to_(x, other), "to_");
+  BUSY(situ_to_(y, other), "to_");
+  end_inside(thread);
+
+  assert_int_equal(situ_register_hook(x, slow_hook, NULL), SITU_OK);
+  loss = situ_sum(x, NULL);
+  thread = begin_inside(goes_backward);
+  BUSY(situ_to_(x, other), "to_");
+  end_inside(thread);
+
+  expect_exact(situ_grad(x), SITU_SHAPE(4), 3, 3, 3, 3);
+  pthread_barrier_destroy(&q.inside);
+  pthread_barrier_destroy(&q.go_on);
+}
+
+/* ---- a gradient scaler ---- */
+
+static situ_grad_scaler *scaler;
+static void *updates_the_scaler(void *unused) {
+  (void)unused;
+  bool refused = situ_grad_scaler_update(scaler, 0) == SITU_E_STATE; /* no step before it: waits where that is logged */
+  situ_error_clear();
+  return refused ? NULL : (void *)"not refused";
+}
+static void slow_log(const char *message, void *payload) {
+  (void)message, (void)payload;
+  wait_inside();
+}
+
+static void a_scaler_is_for_one_thread_at_a_time(void **state) {
+  (void)state;
+  situ_tensor *x = situ_ones(SITU_SHAPE(1), &(situ_options){ .device = test_device() });
+  pthread_barrier_init(&q.inside, NULL, 2);
+  pthread_barrier_init(&q.go_on, NULL, 2);
+  scaler = situ_grad_scaler_new(NULL);
+  situ_tree *saved = situ_grad_scaler_state_dict(scaler);
+  situ_error_log(slow_log, NULL);
+  const situ_error_policy before = situ_error_mode(SITU_ERROR_LOG);
+
+  pthread_t thread = begin_inside(updates_the_scaler);
+  expect_refused(situ_grad_scaler_scale(scaler, x), SITU_E_STATE, "grad_scaler_scale", "is busy");
+  expect_refused(situ_grad_scaler_state_dict(scaler), SITU_E_STATE, "grad_scaler_state_dict", "is busy");
+  BUSY(situ_grad_scaler_load_state_dict(scaler, saved), "grad_scaler_load_state_dict");
+  BUSY(situ_grad_scaler_update(scaler, 2), "grad_scaler_update");
+  end_inside(thread);
+
+  situ_error_mode(before);
+  situ_error_log(NULL, NULL);
+  situ_tree_free(saved);
+  situ_grad_scaler_free(scaler);
+  pthread_barrier_destroy(&q.inside);
+  pthread_barrier_destroy(&q.go_on);
+}
+
 int main(void) {
   const struct CMUnitTest tests[] = { TEST(each_backward_counts_once),
                                       TEST(threads_differentiate_one_module),
                                       TEST(one_of_several_first_forwards_makes_the_parameters),
                                       TEST(nothing_that_a_call_uses_changes_meanwhile),
                                       TEST(nothing_begins_to_use_what_is_moved),
-                                      TEST(others_are_refused_meanwhile) };
+                                      TEST(others_are_refused_meanwhile),
+                                      TEST(what_a_backward_uses_does_not_move),
+                                      TEST(a_scaler_is_for_one_thread_at_a_time) };
   return cmocka_run_group_tests(tests, NULL, NULL);
 }
