@@ -74,6 +74,16 @@ static void unknown_totals(void **state) {
   assert_null(strchr(text, '<'));
 }
 
+/* What is left of nothing done is not known. */
+static void nothing_done_yet(void **state) {
+  (void)state;
+  int ends[2];
+  assert_int_equal(pipe(ends), 0);
+  capture(ends[1], ends[0], 20, 0, NULL);
+  assert_non_null(strstr(text, "epoch 1  0/20 ["));
+  assert_non_null(strstr(text, "<?, "));
+}
+
 /* A pseudo-terminal; its other end. */
 static int open_terminal(int *to) {
   int master = posix_openpt(O_RDWR | O_NOCTTY | O_NONBLOCK);
@@ -129,6 +139,7 @@ int main(void) {
     cmocka_unit_test(one_line_where_there_is_no_terminal),
     cmocka_unit_test(nothing_when_quiet),
     cmocka_unit_test(unknown_totals),
+    cmocka_unit_test(nothing_done_yet),
     cmocka_unit_test(redraws_on_a_terminal),
   };
   return cmocka_run_group_tests(tests, NULL, NULL);

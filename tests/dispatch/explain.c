@@ -155,6 +155,40 @@ static situ_tensor *viewer_forward(situ_nn_module *self, situ_tensor *x) {
 }
 static const situ_nn_type viewer_type = { .name = "Viewer", .size = sizeof(viewer), .forward = viewer_forward };
 
+/* Registered once, then another tensor was put into its field: it goes by the name of the field. */
+static void a_field_that_was_overwritten(void **state) {
+  (void)state;
+  model *m = model_new(true);
+  m->offset = situ_ones(SITU_SHAPE(5), &(situ_options){ FAR });
+  assert_null(situ_nn_forward(&m->base, situ_ones(SITU_SHAPE(2, 7), NULL)));
+  EXPECT_PARTS("MyModel.offset", "not registered");
+  situ_error_clear();
+  situ_nn_free(&m->base);
+}
+
+/* A module that only a field shows, the last one of the struct. */
+typedef struct lone {
+  situ_nn_module base;
+  situ_nn_module *part;
+} lone;
+static situ_tensor *lone_forward(situ_nn_module *self, situ_tensor *x) {
+  return situ_nn_forward(((lone *)self)->part, x);
+}
+static const situ_nn_type lone_type = { .name = "Lone", .size = sizeof(lone), .forward = lone_forward };
+
+static void the_last_field_is_looked_at(void **state) {
+  (void)state;
+  lone *m = situ_nn_alloc(&lone_type);
+  m->part = situ_nn_linear(3, 2, NULL);
+  assert_int_equal(situ_nn_to(situ_nn_done(m), situ_dev("sim:0")), SITU_OK);
+  assert_null(situ_nn_forward(&m->base, situ_ones(SITU_SHAPE(1, 3), &(situ_options){ FAR })));
+  assert_int_equal(report().fixes[0].action, SITU_FIX_CHILD);
+  assert_int_equal(report().fixes[0].field, offsetof(lone, part));
+  situ_error_clear();
+  situ_nn_free(m->part);
+  situ_nn_free(&m->base);
+}
+
 static void views_and_models_left_behind(void **state) {
   (void)state;
   viewer *m = situ_nn_alloc(&viewer_type);
@@ -533,6 +567,8 @@ int main(void) {
     MODULE_TEST(an_input_is_odd),
     MODULE_TEST(a_half_moved_module),
     MODULE_TEST(a_tensor_that_was_never_registered),
+    MODULE_TEST(a_field_that_was_overwritten),
+    MODULE_TEST(the_last_field_is_looked_at),
     MODULE_TEST(views_and_models_left_behind),
     TEST(a_model_in_one_place_moves_whole),
     TEST(all_are_different),

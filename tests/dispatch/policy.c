@@ -364,6 +364,7 @@ static void default_devices_nest(void **state) {
   situ_setting outer, inner, bad;
   assert_int_equal(situ_default_device_begin(&outer, sim()), SITU_OK);
   is_on(situ_zeros(SITU_SHAPE(1), NULL), "sim:0");
+  is_on(situ_to(situ_zeros(SITU_SHAPE(1), &(situ_options){ .device = situ_dev("cpu") }), (situ_device){ 0 }), "sim:0");
   assert_int_equal(situ_default_device_begin(&inner, situ_dev("sim:1")), SITU_OK);
   is_on(situ_zeros(SITU_SHAPE(1), NULL), "sim:1");
   is_on(situ_zeros(SITU_SHAPE(1), &(situ_options){ .device = situ_dev("cpu") }), "cpu");

@@ -302,7 +302,67 @@ static void no_sync_does_not_wait(void **state) {
   situ_tree_free(tree);
 }
 
+/* Only what belongs to another owner is given back to it. */
+static void an_owner_that_is_right_is_left_alone(void **state) {
+  (void)state;
+  situ_tree *tree = generation(1);
+  assert_int_equal(save_single(tree, NULL), SITU_OK);
+  install();
+  arm(0, 0, 0);
+  assert_int_equal(save_single(tree, NULL), SITU_OK);
+  assert_int_equal(count[FCHMOD], 1);
+  assert_int_equal(count[FCHOWN], 0);
+  situ__sys = real;
+  situ_tree_free(tree);
+}
+
+/* Descriptor 0 is as good as any; what errno says of an earlier call does not count. */
+static int openat_at_0(int dir, const char *path, int flags, mode_t mode) {
+  int fd = bad_openat(dir, path, flags, mode);
+  if (fd > 0 && count[OPENAT] == 1 && dup2(fd, 0) == 0) {
+    real.close(fd);
+    fd = 0;
+  }
+  errno = EINTR;
+  return fd;
+}
+static void a_directory_may_be_descriptor_0(void **state) {
+  (void)state;
+  situ_tree *tree = generation(1);
+  int kept = dup(0);
+  install();
+  arm(0, 0, 0);
+  situ__sys.openat = openat_at_0;
+  assert_int_equal(save_single(tree, NULL), SITU_OK);
+  situ__sys = real;
+  assert_int_equal(fcntl(0, F_GETFD), -1); /* it was closed */
+  if (kept >= 0) {
+    assert_int_equal(dup2(kept, 0), 0);
+    close(kept);
+  }
+  situ_tree_free(tree);
+}
+
 /* ---- loading --------------------------------------------------------------------------------- */
+
+/* A part that is not there, of an index that stays as it is: no save is going on, so it is an error at once. */
+static void a_part_that_is_gone_is_not_waited_for(void **state) {
+  (void)state;
+  situ_tree *tree = generation(1);
+  assert_int_equal(save_sharded(tree, NULL), SITU_OK);
+  DIR *list = opendir(DIRECTORY);
+  for (struct dirent *e; (e = readdir(list));)
+    if (strstr(e->d_name, ".safetensors") && !strstr(e->d_name, ".json")) unlinkat(dirfd(list), e->d_name, 0);
+  closedir(list);
+  install();
+  arm(0, 0, 0);
+  assert_null(situ_load(INDEX, NULL));
+  situ__sys = real;
+  assert_int_equal(situ_error(), SITU_E_IO);
+  situ_error_clear();
+  assert_int_equal(count[FSTATAT], 2);
+  situ_tree_free(tree);
+}
 
 static void loading_survives_each_fault(void **state) {
   (void)state;
@@ -384,6 +444,7 @@ int main(void) {
 #define T(name) cmocka_unit_test_setup_teardown(name, set_up, tear_down)
     T(saving_survives_each_fault), T(saving_shards_survives_each_fault), T(a_failed_sync_is_final),
     T(no_sync_does_not_wait),      T(loading_survives_each_fault),       T(every_allocation_fails_once),
+    T(an_owner_that_is_right_is_left_alone), T(a_directory_may_be_descriptor_0), T(a_part_that_is_gone_is_not_waited_for),
   };
   return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -121,6 +121,26 @@ static void a_lazy_linear_is_not_made_by_a_wrong_input(void **state) {
   situ_nn_free(same);
 }
 
+/* A state that is refused leaves it lazy too, and the right one wakes it. */
+static void a_lazy_linear_is_not_made_by_a_wrong_state(void **state) {
+  (void)state;
+  const situ_options here = { .device = test_device() };
+  const situ_shape wrong[] = { SITU_SHAPE(4, 2), SITU_SHAPE(3, 2, 1) };
+  situ_nn_module *m = situ_nn_lazy_linear(3, &(situ_nn_linear_options){ .no_bias = true, HERE });
+  for (int k = 0; k < 2; k++) {
+    situ_tree *saved = situ_tree_put(situ_tree_dict(), "weight", situ_tree_tensor(situ_ones(wrong[k], &here)));
+    assert_int_equal(situ_nn_load_state_dict(m, saved, NULL), SITU_E_SHAPE);
+    expect_error(SITU_E_SHAPE, "nn_load_state_dict", "[3, any] in the module");
+    assert_string_equal(m->type->name, "LazyLinear");
+    situ_tree_free(saved);
+  }
+  situ_tree *saved = situ_tree_put(situ_tree_dict(), "weight", situ_tree_tensor(situ_ones(SITU_SHAPE(3, 2), &here)));
+  assert_int_equal(situ_nn_load_state_dict(m, saved, NULL), SITU_OK);
+  assert_int_equal(situ_nn_num_parameters(m), 6);
+  situ_tree_free(saved);
+  situ_nn_free(m);
+}
+
 static void heads_that_do_not_divide(void **state) {
   (void)state;
   static const int64_t rows[][2] = { { 5, 2 }, { 0, 1 }, { 4, 0 }, { 0, 0 }, { -4, 2 }, { 4, -2 }, { -4, -2 } };
@@ -265,6 +285,7 @@ int main(void) {
     MODULE_TEST(dropout_and_norm_know_their_mode),
     MODULE_TEST(a_lazy_linear_learns_its_width),
     MODULE_TEST(a_lazy_linear_is_not_made_by_a_wrong_input),
+    MODULE_TEST(a_lazy_linear_is_not_made_by_a_wrong_state),
     MODULE_TEST(heads_that_do_not_divide),
     MODULE_TEST(linear_with_activation),
     MODULE_TEST(a_lazy_linear_is_made_at_home),

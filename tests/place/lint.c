@@ -148,6 +148,27 @@ static void without_memory_it_says_so(void **state) {
   situ_nn_free(m);
 }
 
+/* More findings than a list has room for at first. */
+static void many_findings_without_memory(void **state) {
+  (void)state;
+  enum { LAYERS = 12 };
+  situ_nn_module *m = situ_nn_sequential(situ_nn_linear(1, 1, NULL));
+  situ_optim *optim = situ_optim_sgd(situ_nn_parameters(m), NULL);
+  for (int i = 0; i < LAYERS; i++) assert_non_null(situ_nn_append(m, situ_nn_linear(1, 1, NULL)));
+  situ_lint_options options = { .optims = &optim, .optim_count = 1, .strict = true }; /* it trains one layer */
+  for (uint64_t nth = 1;; nth++) {
+    situ_fail_allocation(nth, false);
+    situ_status status = situ_place_lint(m, &options);
+    bool met = situ_allocation_count() >= nth;
+    situ_fail_allocation(0, false);
+    situ_error_clear();
+    assert_int_equal(status, met ? SITU_E_NOMEM : SITU_E_STATE);
+    if (!met) break;
+  }
+  situ_optim_free(optim);
+  situ_nn_free(m);
+}
+
 /* A module that cannot note what was left unregistered is refused, not forgetful. */
 static void a_module_without_memory_is_refused(void **state) {
   (void)state;
@@ -203,6 +224,7 @@ int main(void) {
     MODULE_TEST(bad_arguments_are_refused),
     MODULE_TEST(a_module_is_not_taken_for_a_parameter),
     MODULE_TEST(without_memory_it_says_so),
+    MODULE_TEST(many_findings_without_memory),
     MODULE_TEST(a_module_without_memory_is_refused),
     MODULE_TEST(it_changes_nothing),
     MODULE_TEST(the_field_follows_its_name),

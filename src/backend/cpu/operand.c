@@ -63,7 +63,7 @@ situ_status situ__operand_out(situ__operand *o, const char *op, const situ_view_
                               bool direct) {
   o->view = o->original = view;
   o->storage.data = NULL;
-  if (!view || (view->dtype == dtype && direct)) return SITU_OK;
+  if (view->dtype == dtype && direct) return SITU_OK;
   return make_copy(o, op, view, dtype, false);
 }
 
