@@ -110,6 +110,24 @@ situ_tensor *situ_randint_like(situ_tensor *x, int64_t low, int64_t high, const 
   return like("randint_like", x, options, &shape, &o) ? situ_randint(low, high, shape, &o) : NULL;
 }
 
+#define NEW(id)                                                                               \
+  situ_tensor *situ_new_##id(situ_tensor *x, situ_shape shape, const situ_options *options) { \
+    SITU__MADE_OF_OPS("new_" #id);                                                            \
+    situ_shape own;                                                                           \
+    situ_options o;                                                                           \
+    return like("new_" #id, x, options, &own, &o) ? situ_##id(shape, &o) : NULL;              \
+  }
+NEW(empty)
+NEW(zeros)
+NEW(ones)
+
+situ_tensor *situ_new_full(situ_tensor *x, situ_shape shape, double value, const situ_options *options) {
+  SITU__MADE_OF_OPS("new_full");
+  situ_shape own;
+  situ_options o;
+  return like("new_full", x, options, &own, &o) ? situ_full(shape, value, &o) : NULL;
+}
+
 /* ---- ranges ---- */
 
 /* A range of bool has no step. */

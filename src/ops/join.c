@@ -108,14 +108,14 @@ SITU_OP(cat_op) = { .name = "cat",
                     .mend = cat_mend,
                     .backward = cat_backward };
 
-static bool some(const char *op, situ_tensor *const *tensors, int count) {
+bool situ__some(const char *op, situ_tensor *const *tensors, int count) {
   if (tensors && count > 0) return true;
   situ__fail(SITU_E_ARG, op, "needs at least one tensor");
   return false;
 }
 
 situ_tensor *situ_cat(situ_tensor *const *tensors, int count, int dim) {
-  if (!some("cat", tensors, count)) return NULL;
+  if (!situ__some("cat", tensors, count)) return NULL;
   return situ_op_run(&cat_op, tensors, count, &(cat_params){ dim }, NULL);
 }
 
@@ -123,7 +123,7 @@ situ_tensor *situ_stack(situ_tensor *const *tensors, int count, int dim) {
   SITU__MADE_OF_OPS("stack");
   static const situ_op schema = { .name = "stack", .operand = { { "tensors", 0 } }, .flags = SITU_OP_VARIADIC };
   int d;
-  if (!some("stack", tensors, count) || !situ__together(&schema, tensors, count) ||
+  if (!situ__some("stack", tensors, count) || !situ__together(&schema, tensors, count) ||
       !situ_wrap_dim("stack", dim, tensors[0]->view.ndim + 1, &d))
     return NULL;
   situ_tensor **row = situ__alloc((size_t)count * sizeof *row);

@@ -22,6 +22,9 @@ const situ_view_desc *situ__transposed(const situ_view_desc *v, situ_view_desc *
    schema is not in the table of ops. Returns false after recording an error with its explanation. */
 bool situ__together(const situ_op *schema, situ_tensor *const *in, int ins);
 
+/* Checks that a list of tensors is not empty. Returns false after recording an error under op. */
+bool situ__some(const char *op, situ_tensor *const *tensors, int count);
+
 /* A 0-dim view as one of one dimension of size 1, in *desc; any other view itself. */
 const situ_view_desc *situ__ranked(const situ_view_desc *v, situ_view_desc *desc);
 

@@ -321,7 +321,8 @@ static double number(const api_world *w, const char *name) {
 static int64_t whole(const api_world *w, const char *name) {
   if (api_is(name, "dim start index diagonal offset storage_offset low i group k start_dim handle"))
     return api_is(api_name(w), "topk") && *name == 'k' ? 1 : 0;
-  if (api_is(api_name(w), "transpose")) return strcmp(name, "dim1") == 0;
+  if (api_is(api_name(w), "transpose swapaxes")) return api_is(name, "dim1 axis1");
+  if (api_is(api_name(w), "diagonal diag_embed")) return strcmp(name, "dim2") == 0;
   if (api_is(
           api_name(w),
           "function_apply autograd_grad snapshot_of move_plan_new optimizer_step optimizer_check tree_of nn_sequential_of nn_module_list_of default_collate subset random_split"))
@@ -341,13 +342,15 @@ static int64_t whole(const api_world *w, const char *name) {
   if (api_is(
           name,
           "num_heads nhead chunks num_groups length in_channels num_channels out_channels kernel_size a k step num_threads total threshold capacity n size_step step_size t_max count"))
-    return api_is(api_name(w), "cat stack eye randperm") ? 2 : 1;
+    return api_is(api_name(w), "cat stack hstack vstack dstack block_diag meshgrid einsum eye randperm") ? 2 : 1;
   return 2;
 }
 
 static situ_shape shape(const api_world *w, const char *name) {
   if (api_is(api_name(w), "permute")) return SITU_DIMS(1, 0);
-  if (api_is(name, "dims")) return SITU_DIMS(0);
+  if (api_is(api_name(w), "rot90")) return SITU_DIMS(0, 1);
+  if (api_is(api_name(w), "unflatten")) return SITU_DIMS(1, 2);
+  if (api_is(name, "dims dim dims_self dims_other source destination")) return SITU_DIMS(0);
   if (api_is(name, "shifts normalized_shape kernel_size output_size"))
     return api_is(name, "shifts kernel_size output_size") ? SITU_DIMS(1) : SITU_DIMS(2);
   if (api_is(name, "repeats split_sizes pad")) return SITU_DIMS(1, 1);
@@ -362,6 +365,7 @@ static const char *text(api_world *w, const char *name) {
   if (api_is(api_name(w), "device_parse dev place_device device_count device_status")) return "cpu";
   if (strcmp(name, "map") == 0) return "*=cpu";
   if (strcmp(name, "section") == 0) return "a";
+  if (strcmp(name, "equation") == 0) return "ij,jk->ik";
   if (api_is(api_name(w), "tree_get tree_getf tree_find safetensors_find safetensors_load")) return "a.x";
   if (api_is(api_name(w), "nn_get")) return "a";
   return "b";
@@ -378,6 +382,8 @@ static situ_tensor *tensor(api_world *w, const char *name) {
   if (strcmp(name, "index") == 0) return api_tensor(w, SITU_I64, SITU_SHAPE(2));
   if (api_is(name, "condition mask")) return api_tensor(w, SITU_BOOL, SITU_SHAPE(2, 2));
   if (strncmp(f, "bitwise_", 8) == 0) return api_tensor(w, SITU_I64, SITU_SHAPE(2, 2));
+  if (api_is(f, "meshgrid")) return api_tensor(w, SITU_F32, SITU_SHAPE(2));
+  if (api_is(f, "pixel_shuffle pixel_unshuffle")) return api_tensor(w, SITU_F32, SITU_SHAPE(4, 2, 2));
   if (api_is(f, "dot outer") || (api_is(f, "mv") && strcmp(name, "vec") == 0))
     return api_tensor(w, SITU_F32, SITU_SHAPE(2));
   if (api_is(f, "bmm baddbmm scaled_dot_product_attention")) return api_tensor(w, SITU_F32, SITU_SHAPE(2, 2, 2));
@@ -418,7 +424,7 @@ static void *array(api_world *w, const char *type, const char *name) {
     return list;
   }
   situ_tensor **list = api_memory(w, 16 * sizeof *list);
-  list[0] = list[1] = plain(w);
+  list[0] = list[1] = tensor(w, name);
   if (api_is(api_name(w), "autograd_grad")) list[0] = situ_requires_grad_(list[0], true);
   return list;
 }

@@ -96,6 +96,13 @@
   _(to, to, "x", SAME, SAME, situ_to(t[0], situ_dev("cpu")))                                                           \
   _(tril, tril, "m", SAME, SAME, situ_tril(t[0], -1))                                                                  \
   _(triu, triu, "m", SAME, SAME, situ_triu(t[0], 1))                                                                   \
+  _(diagonal, diagonal, "m", SAME, SAME, situ_diagonal(t[0], 1, 2, 0))                                                 \
+  _(diag_embed, diag_embed, "r", SAME, SAME, situ_diag_embed(t[0], -1, 0, 2))                                          \
+  _(repeat_interleave, view, "m", SAME, SUMS, situ_repeat_interleave(t[0], 2, SITU_DIMS(1)))                           \
+  _(block_diag, cat, "rR", SAME, SAME, situ_block_diag(t, 2))                                                          \
+  _(kron, mul, "rR", SAME, SUMS, situ_kron(t[0], t[1]))                                                                \
+  _(einsum, bmm, "mM", SUMS, SUMS, situ_einsum("bij,bjk->kb", t, 2))                                                   \
+  _(tensordot, bmm, "rR", SUMS, SUMS, situ_tensordot(t[0], t[1], SITU_DIMS(1), SITU_DIMS(0)))                          \
   _(as_strided, as_strided, "m", SAME, SAME,                                                                           \
     situ_as_strided(situ_contiguous(t[0]), SITU_SHAPE(1, 2), SITU_SHAPE(1, 1), 0))                                     \
   _(select, select, "m", SAME, SAME, situ_select(t[0], 1, 0))                                                          \

@@ -112,6 +112,22 @@ RUN(run_roll) {
   NOTE("%d, %d", c->p[1], dim(in[0], c->p[0]));
   return situ_roll(in[0], SITU_SHAPE(c->p[1]), SITU_DIMS(dim(in[0], c->p[0])));
 }
+RUN(run_diag_embed) {
+  if (!situ_dim(in[0]) || situ_dim(in[0]) > 2 || situ_numel(in[0]) > 6) return NULL;
+  NOTE("%d, 0, -1", c->p[0] % 2);
+  return situ_diag_embed(in[0], c->p[0] % 2, 0, -1);
+}
+RUN(run_repeat_interleave) {
+  if (!situ_dim(in[0])) return NULL;
+  NOTE("2, %d", dim(in[0], c->p[0]));
+  return situ_repeat_interleave(in[0], 2, SITU_DIMS(dim(in[0], c->p[0])));
+}
+RUN(run_einsum) {
+  const bool outer = c->p[0] % 2;
+  if (situ_dim(in[0]) != 2) return NULL;
+  NOTE("\"%s\"", outer ? "ij,ij->j" : "ij,kj->ik");
+  return situ_einsum(outer ? "ij,ij->j" : "ij,kj->ik", in, 2);
+}
 RUN(run_index_select) {
   if (!situ_dim(in[0])) return NULL;
   const int d = dim(in[0], c->p[0]), n = 1 + c->p[3] % 3;
@@ -180,6 +196,16 @@ RUN(run_transpose) {
   if (!situ_dim(in[0])) return NULL;
   NOTE("%d, %d", dim(in[0], c->p[0]), dim(in[0], c->p[1]));
   return situ_transpose(in[0], dim(in[0], c->p[0]), dim(in[0], c->p[1]));
+}
+RUN(run_diagonal) {
+  if (situ_dim(in[0]) < 2) return NULL;
+  NOTE("%d, 1, 0", c->p[0] % 3 - 1);
+  return situ_diagonal(in[0], c->p[0] % 3 - 1, 1, 0);
+}
+RUN(run_movedim) {
+  if (!situ_dim(in[0])) return NULL;
+  NOTE("%d, %d", dim(in[0], c->p[0]), dim(in[0], c->p[1]));
+  return situ_movedim(in[0], SITU_DIMS(dim(in[0], c->p[0])), SITU_DIMS(dim(in[0], c->p[1])));
 }
 RUN(run_unsqueeze) {
   const int d = c->p[0] % (situ_dim(in[0]) + 1);
@@ -304,6 +330,9 @@ const program_kind program_kinds[] = {
   MAKES(stack, 2, PROGRAM_ALIKE),
   MAKES(flip, 1, 0),
   MAKES(roll, 1, 0),
+  MAKES(diag_embed, 1, 0),
+  MAKES(repeat_interleave, 1, 0),
+  MAKES(einsum, 2, TWO),
   MAKES(index_select, 1, 0),
   MAKES(gather, 1, 0),
   MAKES(index_add, 2, PROGRAM_ALIKE),
@@ -320,6 +349,8 @@ const program_kind program_kinds[] = {
   VIEW(select, 0),
   VIEW(slice, 0),
   VIEW(transpose, 0),
+  VIEW(diagonal, 0),
+  VIEW(movedim, 0),
   VIEW(unsqueeze, 0),
   VIEW(squeeze, 0),
   VIEW(expand, PROGRAM_SPREADS),

@@ -85,7 +85,8 @@ def family(name):
     torch.manual_seed(20240607)
     parts = {
         "make": "make", "unary": "elementwise", "binary": "elementwise", "reduce": "reduce", "shape": "shape",
-        "index": "shape", "linalg": "linalg", "nn": "nn", "loss": "nn"
+        "index": "shape", "linalg": "linalg", "nn": "nn", "loss": "nn",
+        "arrange": "composed"
     }
     getattr(importlib.import_module("picks_" + parts[name]), name)()
     return list(_made)

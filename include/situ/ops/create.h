@@ -25,6 +25,17 @@ SITU_API SITU_CHECKED situ_tensor *situ_scalar_tensor(double value, const situ_o
 SITU_API SITU_CHECKED situ_tensor *situ_arange(double start, double end, double step, const situ_options *options);
 /** `steps` values from start to end, both included. */
 SITU_API SITU_CHECKED situ_tensor *situ_linspace(double start, double end, int64_t steps, const situ_options *options);
+/** base to the powers of situ_linspace(start, end, steps); torch's default base is 10. Integer dtypes are computed in
+    f64. */
+SITU_API SITU_CHECKED situ_tensor *situ_logspace(double start, double end, int64_t steps, double base,
+                                                 const situ_options *options);
+/** Row and column indices of the lower triangle of a row x col matrix, up to diagonal `offset`: [2, count]; i64 or i32.
+    torch's default offset is 0. */
+SITU_API SITU_CHECKED situ_tensor *situ_tril_indices(int64_t row, int64_t col, int64_t offset,
+                                                     const situ_options *options);
+/** Row and column indices of the upper triangle, from diagonal `offset`; as situ_tril_indices. */
+SITU_API SITU_CHECKED situ_tensor *situ_triu_indices(int64_t row, int64_t col, int64_t offset,
+                                                     const situ_options *options);
 /** n x m, ones on the diagonal; m < 0: n x n. */
 SITU_API SITU_CHECKED situ_tensor *situ_eye(int64_t n, int64_t m, const situ_options *options);
 /** Uniform in [0, 1); floating dtypes. */
@@ -56,6 +67,18 @@ SITU_API SITU_CHECKED situ_tensor *situ_randn_like(situ_tensor *input, const sit
 /** Whole numbers in [low, high), shaped as input. */
 SITU_API SITU_CHECKED situ_tensor *situ_randint_like(situ_tensor *input, int64_t low, int64_t high,
                                                      const situ_options *options);
+
+/* Of a given shape, with input's dtype and on its device unless options say otherwise. */
+
+/** Uninitialised memory. */
+SITU_API SITU_CHECKED situ_tensor *situ_new_empty(situ_tensor *input, situ_shape shape, const situ_options *options);
+/** All 0. */
+SITU_API SITU_CHECKED situ_tensor *situ_new_zeros(situ_tensor *input, situ_shape shape, const situ_options *options);
+/** All 1. */
+SITU_API SITU_CHECKED situ_tensor *situ_new_ones(situ_tensor *input, situ_shape shape, const situ_options *options);
+/** All fill_value. */
+SITU_API SITU_CHECKED situ_tensor *situ_new_full(situ_tensor *input, situ_shape shape, double fill_value,
+                                                 const situ_options *options);
 
 /* In place: each writes every element of input and returns input, NULL on error. The old values get a gradient of 0.
    NULL generator: the default one. */

@@ -22,6 +22,19 @@ SITU_API SITU_CHECKED situ_tensor *situ_dot(situ_tensor *input, situ_tensor *ten
 /** Outer product [n] x [m]: [n, m]. */
 SITU_API SITU_CHECKED situ_tensor *situ_outer(situ_tensor *input, situ_tensor *vec2);
 
+/** Sum of products over named dimensions: "bij,bjk->bik". `...` stands for dimensions without a name, which broadcast;
+    a label that is repeated in one operand takes its diagonal; without "->" the result has the labels that occur once,
+    in alphabetical order. Contracts from left to right (numpy.einsum's notation). */
+SITU_API SITU_CHECKED situ_tensor *situ_einsum(const char *equation, situ_tensor *const *operands, int count);
+/** Sums over dimensions dims_self[i] of input and dims_other[i] of other; the rest of input, then of other. */
+SITU_API SITU_CHECKED situ_tensor *situ_tensordot(situ_tensor *input, situ_tensor *other, situ_shape dims_self,
+                                                  situ_shape dims_other);
+/** Kronecker product: each element of input times the whole of other; at most SITU_MAX_DIMS / 2 dimensions. Dtypes
+    promote. */
+SITU_API SITU_CHECKED situ_tensor *situ_kron(situ_tensor *input, situ_tensor *other);
+/** Sum of a matrix's diagonal, 0-dim; integer dtypes in i64. */
+SITU_API SITU_CHECKED situ_tensor *situ_trace(situ_tensor *input);
+
 /** Factors whose zero means torch's default, 1; to scale by 0, set `zero_beta` / `zero_alpha`. */
 typedef struct situ_addmm_options {
   double beta, alpha;

@@ -35,6 +35,29 @@ SITU_API SITU_CHECKED situ_tensor *situ_slice(situ_tensor *input, int dim, int64
 SITU_API SITU_CHECKED situ_tensor *situ_as_strided(situ_tensor *input, situ_shape size, situ_shape stride,
                                                    int64_t storage_offset);
 
+/** Swaps two dimensions: situ_transpose by numpy's name. */
+SITU_API SITU_CHECKED situ_tensor *situ_swapaxes(situ_tensor *input, int axis0, int axis1);
+/** Moves dimension source[i] to position destination[i]; the others keep their order. */
+SITU_API SITU_CHECKED situ_tensor *situ_movedim(situ_tensor *input, situ_shape source, situ_shape destination);
+/** Splits dimension dim into the listed sizes, of which one may be -1. */
+SITU_API SITU_CHECKED situ_tensor *situ_unflatten(situ_tensor *input, int dim, situ_shape sizes);
+/** The elements where index dim2 = index dim1 + offset, as a new last dimension in place of the two. torch's defaults
+    are 0, 0 and 1; an offset outside gives an empty tensor. */
+SITU_API SITU_CHECKED situ_tensor *situ_diagonal(situ_tensor *input, int64_t offset, int dim1, int dim2);
+/** At least one dimension: a 0-dim tensor becomes [1], any other is returned itself. */
+SITU_API SITU_CHECKED situ_tensor *situ_atleast_1d(situ_tensor *input);
+/** At least two dimensions: [n] becomes [1, n]. */
+SITU_API SITU_CHECKED situ_tensor *situ_atleast_2d(situ_tensor *input);
+/** At least three dimensions: [n] becomes [1, n, 1], [n, m] becomes [n, m, 1]. */
+SITU_API SITU_CHECKED situ_tensor *situ_atleast_3d(situ_tensor *input);
+
+/** How situ_meshgrid arranges its results; with XY the first two dimensions are swapped. */
+typedef enum situ_indexing { SITU_INDEXING_IJ = 0, SITU_INDEXING_XY } situ_indexing;
+/** Coordinates of a grid: tensor i (0-dim or 1-D, all of one dtype) along dimension i of `count` results, which are
+    views. out has capacity for `count`, at most SITU_MAX_DIMS. */
+SITU_API SITU_CHECKED situ_status situ_meshgrid(situ_tensor *const *tensors, int count, situ_indexing indexing,
+                                                situ_tensor **out);
+
 /* Pieces: views, written to out[]. *count is the capacity of out, and becomes the number of pieces; a capacity that is
    too small is SITU_E_ARG. */
 
@@ -56,12 +79,42 @@ SITU_API SITU_CHECKED situ_status situ_unbind(situ_tensor *input, int dim, situ_
 SITU_API SITU_CHECKED situ_tensor *situ_cat(situ_tensor *const *tensors, int count, int dim);
 /** Concatenates along a new dimension dim; all shapes must be equal. */
 SITU_API SITU_CHECKED situ_tensor *situ_stack(situ_tensor *const *tensors, int count, int dim);
+/** Joins side by side: along dimension 1, or 0 if the tensors are 1-D, after situ_atleast_1d. */
+SITU_API SITU_CHECKED situ_tensor *situ_hstack(situ_tensor *const *tensors, int count);
+/** Joins row by row: along dimension 0, after situ_atleast_2d. */
+SITU_API SITU_CHECKED situ_tensor *situ_vstack(situ_tensor *const *tensors, int count);
+/** Joins in depth: along dimension 2, after situ_atleast_3d. */
+SITU_API SITU_CHECKED situ_tensor *situ_dstack(situ_tensor *const *tensors, int count);
+/** A matrix with the tensors (at most 2-D; 0-dim and 1-D are one row) as blocks on its diagonal, 0 elsewhere. Dtypes
+    promote. */
+SITU_API SITU_CHECKED situ_tensor *situ_block_diag(situ_tensor *const *tensors, int count);
+/** A 1-D input as a diagonal of a matrix of zeros, or a copy of a matrix's diagonal. torch's default diagonal is 0. */
+SITU_API SITU_CHECKED situ_tensor *situ_diag(situ_tensor *input, int64_t diagonal);
+/** input's last dimension as the diagonal of new dimensions dim1 and dim2 of the result, 0 elsewhere. torch's defaults
+    are 0, -2 and -1. */
+SITU_API SITU_CHECKED situ_tensor *situ_diag_embed(situ_tensor *input, int64_t offset, int dim1, int dim2);
 /** Reverses the listed dimensions. A copy, as in torch. */
 SITU_API SITU_CHECKED situ_tensor *situ_flip(situ_tensor *input, situ_shape dims);
 /** Shifts cyclically by shifts[i] along dims[i]; no dims and one shift: the flattened tensor. */
 SITU_API SITU_CHECKED situ_tensor *situ_roll(situ_tensor *input, situ_shape shifts, situ_shape dims);
 /** Tiles input repeats[i] times along dimension i; repeats has at least input's rank. */
 SITU_API SITU_CHECKED situ_tensor *situ_repeat(situ_tensor *input, situ_shape repeats);
+
+/** situ_repeat by numpy's rule: dims has one number for each of the last dimensions, the others are kept. */
+SITU_API SITU_CHECKED situ_tensor *situ_tile(situ_tensor *input, situ_shape dims);
+/** Repeats each element along dim (SITU_DIMS(1); none: of the flattened tensor) `repeats` times. */
+SITU_API SITU_CHECKED situ_tensor *situ_repeat_interleave(situ_tensor *input, int64_t repeats, situ_shape dim);
+/** Reverses dimension 1: left becomes right. At least 2 dimensions. */
+SITU_API SITU_CHECKED situ_tensor *situ_fliplr(situ_tensor *input);
+/** Reverses dimension 0: up becomes down. At least 1 dimension. */
+SITU_API SITU_CHECKED situ_tensor *situ_flipud(situ_tensor *input);
+/** Rotates by k times 90 degrees in the plane of two dimensions, from the first listed to the second. torch's defaults
+    are 1 and SITU_DIMS(0, 1). */
+SITU_API SITU_CHECKED situ_tensor *situ_rot90(situ_tensor *input, int64_t k, situ_shape dims);
+/** [..., C r r, H, W] to [..., C, H r, W r] with r = upscale_factor (Shi et al., arXiv:1609.05158). */
+SITU_API SITU_CHECKED situ_tensor *situ_pixel_shuffle(situ_tensor *input, int64_t upscale_factor);
+/** [..., C, H r, W r] to [..., C r r, H, W] with r = downscale_factor: the inverse of situ_pixel_shuffle. */
+SITU_API SITU_CHECKED situ_tensor *situ_pixel_unshuffle(situ_tensor *input, int64_t downscale_factor);
 
 typedef enum situ_pad_mode {
   SITU_PAD_CONSTANT = 0,

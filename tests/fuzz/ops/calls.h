@@ -62,6 +62,20 @@ static situ_tensor *situ_masked_attention(situ_tensor *query, situ_tensor *key, 
   _("x", false, pad, (t[0], S(0), (situ_pad_mode)(I(0) & 3), D(0)))                                                 \
   _("x", false, tril, (t[0], I(0)))                                                                                 \
   _("x", false, triu, (t[0], I(0)))                                                                                 \
+  _("x", false, diagonal, (t[0], I(0), DIM(1), DIM(2)))                                                             \
+  _("x", false, diag_embed, (t[0], I(0), DIM(1), DIM(2)))                                                           \
+  _("x", false, diag, (t[0], I(0)))                                                                                 \
+  _("x", false, movedim, (t[0], S(0), S(1)))                                                                        \
+  _("x", false, unflatten, (t[0], DIM(0), S(0)))                                                                    \
+  _("x", false, rot90, (t[0], I(0), S(0)))                                                                          \
+  _("x", false, tile, (t[0], S(0)))                                                                                 \
+  _("x", false, repeat_interleave, (t[0], I(0), S(0)))                                                              \
+  _("x", false, pixel_shuffle, (t[0], I(0)))                                                                        \
+  _("x", false, pixel_unshuffle, (t[0], I(0)))                                                                      \
+  _("xo", false, block_diag, (t, 2))                                                                                \
+  _("xo", false, kron, (t[0], t[1]))                                                                                \
+  _("xo", false, tensordot, (t[0], t[1], S(0), S(1)))                                                               \
+  _("mM", false, einsum, (I(0) & 1 ? "bij,bjk->kb" : "...j,bjk", t, 2))                                             \
   _("arR", false, addmm, (t[0], t[1], t[2], &(situ_addmm_options){ .beta = D(0), .alpha = D(1) }))                  \
   _("xo", false, cat, (t, 2, DIM(0)))                                                                               \
   _("xx", false, stack, (t, 2, DIM(0)))                                                                             \

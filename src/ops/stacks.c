@@ -1,0 +1,90 @@
+/* Joins of tensors that are first brought to a rank: hstack, vstack, dstack, meshgrid.
+   SPDX-License-Identifier: MIT */
+#include "base/alloc.h"
+#include "base/fail.h"
+#include "ops/ops.h"
+
+situ_tensor *situ_atleast_1d(situ_tensor *input) {
+  SITU__MADE_OF_OPS("atleast_1d");
+  if (!situ__need("atleast_1d", "input", input)) return NULL;
+  return input->view.ndim ? input : situ_reshape(input, SITU_SHAPE(1));
+}
+
+situ_tensor *situ_atleast_2d(situ_tensor *input) {
+  SITU__MADE_OF_OPS("atleast_2d");
+  if (!situ__need("atleast_2d", "input", input)) return NULL;
+  return input->view.ndim >= 2 ? input : situ_reshape(input, SITU_SHAPE(1, input->view.numel));
+}
+
+situ_tensor *situ_atleast_3d(situ_tensor *input) {
+  SITU__MADE_OF_OPS("atleast_3d");
+  if (!situ__need("atleast_3d", "input", input)) return NULL;
+  if (input->view.ndim == 2) return situ_unsqueeze(input, -1);
+  return input->view.ndim >= 3 ? input : situ_reshape(input, SITU_SHAPE(1, input->view.numel, 1));
+}
+
+/* Joins along dim; a tensor of lower rank along dimension 0. */
+static situ_tensor *join(const char *op, situ_tensor *const *tensors, int count, int dim,
+                         situ_tensor *(*raise)(situ_tensor *)) {
+  const situ_op schema = { .name = op, .operand = { { "tensors", 0 } }, .flags = SITU_OP_VARIADIC };
+  if (!situ__some(op, tensors, count) || !situ__together(&schema, tensors, count)) return NULL;
+  situ_tensor **raised = situ__alloc((size_t)count * sizeof *raised), *out = NULL;
+  if (!raised) return situ__no_memory(op, (size_t)count * sizeof *raised), NULL;
+  bool good = true;
+  for (int i = 0; good && i < count; i++) good = (raised[i] = raise(tensors[i])) != NULL;
+  if (good) out = situ_cat(raised, count, dim < raised[0]->view.ndim ? dim : 0);
+  situ__free(raised);
+  return out;
+}
+
+situ_tensor *situ_hstack(situ_tensor *const *tensors, int count) {
+  SITU__MADE_OF_OPS("hstack");
+  return join("hstack", tensors, count, 1, situ_atleast_1d);
+}
+situ_tensor *situ_vstack(situ_tensor *const *tensors, int count) {
+  SITU__MADE_OF_OPS("vstack");
+  return join("vstack", tensors, count, 0, situ_atleast_2d);
+}
+situ_tensor *situ_dstack(situ_tensor *const *tensors, int count) {
+  SITU__MADE_OF_OPS("dstack");
+  return join("dstack", tensors, count, 2, situ_atleast_3d);
+}
+
+/* ---- meshgrid ---- */
+
+static situ_status check_axes(situ_tensor *const *tensors, int count, situ_tensor **out) {
+  const char *op = "meshgrid";
+  static const situ_op schema = { .name = "meshgrid",
+                                  .operand = { { "tensors", SITU_SAME } },
+                                  .flags = SITU_OP_VARIADIC };
+  if (!situ__some(op, tensors, count) || !situ__together(&schema, tensors, count)) return situ_error();
+  if (!out) return situ__fail(SITU_E_ARG, op, "out is NULL");
+  if (count > SITU_MAX_DIMS)
+    return situ__fail(SITU_E_ARG, op, "%d tensors: a result has at most %d dimensions", count, SITU_MAX_DIMS);
+  for (int i = 0; i < count; i++) {
+    if (tensors[i]->view.ndim > 1)
+      return situ__fail(SITU_E_SHAPE, op, "tensor %d has %d dimensions: 0 or 1", i, tensors[i]->view.ndim);
+    if (tensors[i]->view.dtype != tensors[0]->view.dtype)
+      return situ__fail(SITU_E_DTYPE, op, "tensor %d is %s, the first is %s: they must be equal", i,
+                        situ_dtype_name((situ_dtype)tensors[i]->view.dtype),
+                        situ_dtype_name((situ_dtype)tensors[0]->view.dtype));
+  }
+  return SITU_OK;
+}
+
+situ_status situ_meshgrid(situ_tensor *const *tensors, int count, situ_indexing indexing, situ_tensor **out) {
+  SITU__MADE_OF_OPS("meshgrid");
+  if (indexing != SITU_INDEXING_IJ && indexing != SITU_INDEXING_XY)
+    return situ__fail(SITU_E_ARG, "meshgrid", "indexing %d is neither IJ nor XY", (int)indexing);
+  if (check_axes(tensors, count, out) != SITU_OK) return situ_error();
+  const bool swap = indexing == SITU_INDEXING_XY && count > 1;
+  situ_shape grid = { .ndim = count };
+  for (int i = 0; i < count; i++) grid.dim[swap && i < 2 ? 1 - i : i] = tensors[i]->view.numel;
+  for (int i = 0; i < count; i++) {
+    situ_shape along = { .ndim = count };
+    for (int d = 0; d < count; d++) along.dim[d] = 1;
+    along.dim[swap && i < 2 ? 1 - i : i] = tensors[i]->view.numel;
+    if (!(out[i] = situ_expand(situ_reshape(tensors[i], along), grid))) return situ_error();
+  }
+  return SITU_OK;
+}
