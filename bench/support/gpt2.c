@@ -13,8 +13,7 @@ typedef struct block {
 static situ_tensor *attend(const block *m, situ_tensor *x) {
   const int64_t batch = situ_size(x, 0), length = situ_size(x, 1), width = situ_size(x, 2);
   situ_tensor *qkv = situ_nn_forward(m->qkv, x), *part[3];
-  int parts = 3;
-  if (situ_chunk(qkv, 3, 2, part, &parts) != SITU_OK) return NULL;
+  if (situ_chunk(qkv, 3, 2, part, 3) < 0) return NULL;
   for (int k = 0; k < 3; k++)
     part[k] = situ_transpose(situ_reshape(part[k], SITU_SHAPE(batch, length, m->heads, width / m->heads)), 1, 2);
   situ_tensor *y =

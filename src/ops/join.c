@@ -147,10 +147,20 @@ situ_tensor *situ_stack(situ_tensor *const *tensors, int count, int dim) {
 
 /* ---- split, chunk, unbind: slices into the caller's array ---- */
 
-static situ_status check_count(const char *op, int64_t pieces, situ_tensor **out, const int *count) {
-  if (!out || !count) return situ__fail(SITU_E_ARG, op, "%s is NULL", out ? "count" : "out");
-  if (pieces > *count) return situ__fail(SITU_E_ARG, op, "%lld pieces, but out holds %d", (long long)pieces, *count);
-  return SITU_OK;
+/* The checks that all share: *d is dim from 0. */
+static bool check_source(const char *op, situ_tensor *x, int dim, int *d) {
+  if (!situ__need(op, "input", x) || !situ_wrap_dim(op, dim, x->view.ndim, d)) return false;
+  if (!x->view.ndim) situ__fail(SITU_E_SHAPE, op, "a 0-dim tensor has no dimension to split");
+  return x->view.ndim > 0;
+}
+
+/* out NULL with capacity 0 is a question for the number of pieces. */
+static bool check_capacity(const char *op, int64_t pieces, situ_tensor **out, int64_t capacity) {
+  if (!out && !capacity) return true;
+  if (!out) situ__fail(SITU_E_ARG, op, "out is NULL, with a capacity of %lld", (long long)capacity);
+  else if (pieces > capacity)
+    situ__fail(SITU_E_ARG, op, "%lld pieces, but out has a capacity of %lld", (long long)pieces, (long long)capacity);
+  return out && pieces <= capacity;
 }
 
 /* As in torch, if a call returns several views, recording mode forbids writing them in place. */
@@ -159,68 +169,61 @@ static situ_tensor *one_of(situ_tensor *view) {
   return view;
 }
 
-situ_status situ_split(situ_tensor *x, int64_t size, int dim, situ_tensor **out, int *count) {
+int64_t situ_split(situ_tensor *x, int64_t size, int dim, situ_tensor **out, int64_t capacity) {
   SITU__MADE_OF_OPS("split");
   int d;
-  if (!situ__need("split", "input", x) || !situ_wrap_dim("split", dim, x->view.ndim, &d)) return situ_error();
-  if (!x->view.ndim) return situ__fail(SITU_E_SHAPE, "split", "a 0-dim tensor has no dimension to split");
+  if (!check_source("split", x, dim, &d)) return -1;
   int64_t length = x->view.size[d];
   if (size < 0 || (size == 0 && length > 0))
-    return situ__fail(SITU_E_ARG, "split", "size %lld must be positive", (long long)size);
+    return situ__fail(SITU_E_ARG, "split", "size %lld must be positive", (long long)size), -1;
   int64_t pieces = length ? situ__ceil_div(length, size) : 1;
-  if (check_count("split", pieces, out, count) != SITU_OK) return situ_error();
-  for (int64_t i = 0; i < pieces; i++) {
+  if (!check_capacity("split", pieces, out, capacity)) return -1;
+  for (int64_t i = 0; out && i < pieces; i++) {
     int64_t at = i * size;
-    if (!(out[i] = one_of(situ_narrow(x, d, at, situ__min_i64(size, length - at))))) return situ_error();
+    if (!(out[i] = one_of(situ_narrow(x, d, at, situ__min_i64(size, length - at))))) return -1;
   }
-  *count = (int)pieces;
-  return SITU_OK;
+  return pieces;
 }
 
-situ_status situ_split_sizes(situ_tensor *x, situ_shape sizes, int dim, situ_tensor **out, int *count) {
+int64_t situ_split_sizes(situ_tensor *x, situ_shape sizes, int dim, situ_tensor **out, int64_t capacity) {
   SITU__MADE_OF_OPS("split_sizes");
   int d;
-  if (!situ__need("split_sizes", "input", x) || !situ_wrap_dim("split_sizes", dim, x->view.ndim, &d))
-    return situ_error();
-  if (!x->view.ndim) return situ__fail(SITU_E_SHAPE, "split_sizes", "a 0-dim tensor has no dimension to split");
+  if (!check_source("split_sizes", x, dim, &d)) return -1;
   int64_t total = 0;
   bool good = sizes.ndim > 0 && sizes.ndim <= SITU_MAX_DIMS;
   for (int i = 0; good && i < sizes.ndim; i++) good = sizes.dim[i] >= 0 && situ__add_i64(total, sizes.dim[i], &total);
   if (!good || total != x->view.size[d]) {
     char text[SITU_SHAPE_TEXT];
-    return situ__fail(SITU_E_ARG, "split_sizes", "sizes %s do not add up to %lld, the size of dimension %d",
-                      situ_shape_text(&sizes, text), (long long)x->view.size[d], d);
+    situ__fail(SITU_E_ARG, "split_sizes", "sizes %s do not add up to %lld, the size of dimension %d",
+               situ_shape_text(&sizes, text), (long long)x->view.size[d], d);
+    return -1;
   }
-  if (check_count("split_sizes", sizes.ndim, out, count) != SITU_OK) return situ_error();
+  if (!check_capacity("split_sizes", sizes.ndim, out, capacity)) return -1;
   int64_t at = 0;
-  for (int i = 0; i < sizes.ndim; i++) {
-    if (!(out[i] = one_of(situ_narrow(x, d, at, sizes.dim[i])))) return situ_error();
+  for (int i = 0; out && i < sizes.ndim; i++) {
+    if (!(out[i] = one_of(situ_narrow(x, d, at, sizes.dim[i])))) return -1;
     at += sizes.dim[i];
   }
-  *count = sizes.ndim;
-  return SITU_OK;
+  return sizes.ndim;
 }
 
-situ_status situ_chunk(situ_tensor *x, int64_t chunks, int dim, situ_tensor **out, int *count) {
+int64_t situ_chunk(situ_tensor *x, int64_t chunks, int dim, situ_tensor **out, int64_t capacity) {
   SITU__MADE_OF_OPS("chunk");
   int d;
-  if (!situ__need("chunk", "input", x) || !situ_wrap_dim("chunk", dim, x->view.ndim, &d)) return situ_error();
-  if (chunks <= 0) return situ__fail(SITU_E_ARG, "chunk", "%lld chunks: must be positive", (long long)chunks);
-  int64_t length = x->view.ndim ? x->view.size[d] : 1;
-  return situ_split(x, situ__max_i64(situ__ceil_div(length, chunks), 1), d, out, count);
+  if (!check_source("chunk", x, dim, &d)) return -1;
+  if (chunks <= 0) return situ__fail(SITU_E_ARG, "chunk", "%lld chunks: must be positive", (long long)chunks), -1;
+  return situ_split(x, situ__max_i64(situ__ceil_div(x->view.size[d], chunks), 1), d, out, capacity);
 }
 
-situ_status situ_unbind(situ_tensor *x, int dim, situ_tensor **out, int *count) {
+int64_t situ_unbind(situ_tensor *x, int dim, situ_tensor **out, int64_t capacity) {
   SITU__MADE_OF_OPS("unbind");
   int d;
-  if (!situ__need("unbind", "input", x) || !situ_wrap_dim("unbind", dim, x->view.ndim, &d)) return situ_error();
-  if (!x->view.ndim) return situ__fail(SITU_E_SHAPE, "unbind", "a 0-dim tensor has no dimension to take apart");
+  if (!check_source("unbind", x, dim, &d)) return -1;
   int64_t pieces = x->view.size[d];
-  if (check_count("unbind", pieces, out, count) != SITU_OK) return situ_error();
-  for (int64_t i = 0; i < pieces; i++)
-    if (!(out[i] = one_of(situ_select(x, d, i)))) return situ_error();
-  *count = (int)pieces;
-  return SITU_OK;
+  if (!check_capacity("unbind", pieces, out, capacity)) return -1;
+  for (int64_t i = 0; out && i < pieces; i++)
+    if (!(out[i] = one_of(situ_select(x, d, i)))) return -1;
+  return pieces;
 }
 
 /* ---- flip: a view backwards, copied, since public views have no negative strides ---- */

@@ -322,8 +322,7 @@ static void broadcasting_is_summed_back(void **state) {
 static situ_tensor *of_parts(situ_tensor *const *in, void *payload) {
   (void)payload;
   situ_tensor *x = situ_tanh(in[0]), *index = TI64(SITU_SHAPE(3), 2, 0, 2), *part[2];
-  int parts = 2;
-  if (situ_chunk(x, 2, 1, part, &parts) != SITU_OK) return NULL;
+  if (situ_chunk(x, 2, 1, part, 2) != 2) return NULL;
   situ_tensor *y = situ_mul(part[0], part[1]);
   y = situ_add(y, situ_narrow(x, 1, 1, 2));
   y = situ_add(y, situ_unsqueeze(situ_select(x, 1, 3), 1));

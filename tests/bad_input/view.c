@@ -155,30 +155,36 @@ static void row_24_joining(void **state) {
 static void row_25_splitting(void **state) {
   (void)state;
   situ_tensor *x = six(), *out[3] = { x, x, x };
-  int count = 3;
-#define REFUSE(call, code, op, part)                       \
-  do {                                                     \
-    assert_int_equal(call, code);                          \
-    expect_error(code, op, part);                          \
-    assert_true(count == 3 && out[0] == x && out[2] == x); \
+#define REFUSE(call, code, op, part)         \
+  do {                                       \
+    assert_int_equal(call, -1);              \
+    expect_error(code, op, part);            \
+    assert_true(out[0] == x && out[2] == x); \
   } while (0)
-  REFUSE(situ_split_sizes(x, SITU_SHAPE(1, 1), 1, out, &count), SITU_E_ARG, "split_sizes", "[1, 1] do not add up to 3");
-  REFUSE(situ_split_sizes(x, SITU_SHAPE(4, -1), 1, out, &count), SITU_E_ARG, "split_sizes", "[4, -1]");
-  REFUSE(situ_split_sizes(x, SITU_SHAPE(INT64_MAX, INT64_MAX, 5), 1, out, &count), SITU_E_ARG, "split_sizes",
+  REFUSE(situ_split_sizes(x, SITU_SHAPE(1, 1), 1, out, 3), SITU_E_ARG, "split_sizes", "[1, 1] do not add up to 3");
+  REFUSE(situ_split_sizes(x, SITU_SHAPE(4, -1), 1, out, 3), SITU_E_ARG, "split_sizes", "[4, -1]");
+  REFUSE(situ_split_sizes(x, SITU_SHAPE(INT64_MAX, INT64_MAX, 5), 1, out, 3), SITU_E_ARG, "split_sizes",
          "do not add up");
-  REFUSE(situ_split_sizes(x, (situ_shape){ .ndim = 9 }, 1, out, &count), SITU_E_ARG, "split_sizes", "");
-  REFUSE(situ_split(x, 0, 1, out, &count), SITU_E_ARG, "split", "size 0 must be positive");
-  REFUSE(situ_split(x, INT64_MIN, 1, out, &count), SITU_E_ARG, "split", "positive");
-  REFUSE(situ_split(x, 1, 2, out, &count), SITU_E_ARG, "split", "dimension 2");
-  REFUSE(situ_chunk(x, 0, 1, out, &count), SITU_E_ARG, "chunk", "0 chunks");
-  REFUSE(situ_chunk(x, -3, 1, out, &count), SITU_E_ARG, "chunk", "-3 chunks");
-  REFUSE(situ_unbind(x, 7, out, &count), SITU_E_ARG, "unbind", "dimension 7");
-  REFUSE(situ_split(x, 1, 1, NULL, &count), SITU_E_ARG, "split", "NULL");
-  int room = 2;
-  REFUSE(situ_split(x, 1, 1, out, &room), SITU_E_ARG, "split", "3 pieces, but out holds 2");
-  REFUSE(situ_unbind(x, 1, out, &room), SITU_E_ARG, "unbind", "3 pieces");
-  assert_int_equal(situ_chunk(x, INT64_MAX, 1, out, &count), SITU_OK);
-  assert_int_equal(count, 3);
+  REFUSE(situ_split_sizes(x, (situ_shape){ .ndim = 9 }, 1, out, 3), SITU_E_ARG, "split_sizes", "");
+  REFUSE(situ_split(x, 0, 1, out, 3), SITU_E_ARG, "split", "size 0 must be positive");
+  REFUSE(situ_split(x, INT64_MIN, 1, out, 3), SITU_E_ARG, "split", "positive");
+  REFUSE(situ_split(x, 1, 2, out, 3), SITU_E_ARG, "split", "dimension 2");
+  REFUSE(situ_chunk(x, 0, 1, out, 3), SITU_E_ARG, "chunk", "0 chunks");
+  REFUSE(situ_chunk(x, -3, 1, out, 3), SITU_E_ARG, "chunk", "-3 chunks");
+  REFUSE(situ_unbind(x, 7, out, 3), SITU_E_ARG, "unbind", "dimension 7");
+  REFUSE(situ_split(x, 1, 1, NULL, 3), SITU_E_ARG, "split", "out is NULL, with a capacity of 3");
+  REFUSE(situ_split(x, 1, 1, out, 2), SITU_E_ARG, "split", "3 pieces, but out has a capacity of 2");
+  REFUSE(situ_unbind(x, 1, out, 2), SITU_E_ARG, "unbind", "3 pieces");
+  REFUSE(situ_unbind(x, 1, out, -1), SITU_E_ARG, "unbind", "a capacity of -1");
+  assert_int_equal(situ_chunk(x, INT64_MAX, 1, out, 3), 3);
+  assert_true(out[0] != x && situ_size(out[2], 1) == 1);
+  /* without an array, only the number is returned */
+  int64_t before = situ_live_tensors();
+  assert_int_equal(situ_split(x, 2, 1, NULL, 0), 2);
+  assert_int_equal(situ_split_sizes(x, SITU_SHAPE(1, 2), 1, NULL, 0), 2);
+  assert_int_equal(situ_chunk(x, 2, 0, NULL, 0), 2);
+  assert_int_equal(situ_unbind(x, 1, NULL, 0), 3);
+  assert_int_equal(situ_live_tensors(), before);
 }
 
 static void row_26_pad(void **state) {

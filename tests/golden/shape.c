@@ -38,27 +38,20 @@ static void as_strided(gold_call *c) {
 }
 
 static void split(gold_call *c) {
-  int count = GOLD_MAX_OUTPUTS;
   const gold_attr *size = gold_find(c->c, "split_size_or_sections");
-  situ_status ok = size->kind == 'l'
-                       ? situ_split_sizes(c->in[0], gold_list(c, size->name), dim(c, "dim", 0), c->out, &count)
-                       : situ_split(c->in[0], size->i, dim(c, "dim", 0), c->out, &count);
-  if (ok != SITU_OK || count != c->c->outputs) { c->out[0] = NULL; }
+  int64_t count = size->kind == 'l'
+                      ? situ_split_sizes(c->in[0], gold_list(c, size->name), dim(c, "dim", 0), c->out, GOLD_MAX_OUTPUTS)
+                      : situ_split(c->in[0], size->i, dim(c, "dim", 0), c->out, GOLD_MAX_OUTPUTS);
+  if (count != c->c->outputs) c->out[0] = NULL;
 }
 
 static void chunk(gold_call *c) {
-  int count = GOLD_MAX_OUTPUTS;
-  if (situ_chunk(c->in[0], gold_int(c, "chunks", 1), dim(c, "dim", 0), c->out, &count) != SITU_OK ||
-      count != c->c->outputs) {
+  if (situ_chunk(c->in[0], gold_int(c, "chunks", 1), dim(c, "dim", 0), c->out, GOLD_MAX_OUTPUTS) != c->c->outputs)
     c->out[0] = NULL;
-  }
 }
 
 static void unbind(gold_call *c) {
-  int count = GOLD_MAX_OUTPUTS;
-  if (situ_unbind(c->in[0], dim(c, "dim", 0), c->out, &count) != SITU_OK || count != c->c->outputs) {
-    c->out[0] = NULL;
-  }
+  if (situ_unbind(c->in[0], dim(c, "dim", 0), c->out, GOLD_MAX_OUTPUTS) != c->c->outputs) c->out[0] = NULL;
 }
 
 static void joined(gold_call *c, situ_tensor *(*f)(situ_tensor *const *, int, int)) {

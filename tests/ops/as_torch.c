@@ -290,9 +290,7 @@ static void sizes_that_overflow(void **state) {
   expect_refused(situ_repeat(x, SITU_SHAPE(1LL << 62, 1)), SITU_E_OVERFLOW, "repeat", "");
   expect_refused(situ_repeat(x, SITU_SHAPE((1LL << 62) + 1, 1)), SITU_E_OVERFLOW, "repeat", "");
   situ_tensor *part[16];
-  int count = 16;
-  assert_int_equal(situ_chunk(situ_zeros(SITU_SHAPE(12), HERE(0)), 1LL << 62, 0, part, &count), SITU_OK);
-  assert_int_equal(count, 12);
+  assert_int_equal(situ_chunk(situ_zeros(SITU_SHAPE(12), HERE(0)), 1LL << 62, 0, part, 16), 12);
   situ_tensor *one = situ_slice(situ_ones(SITU_SHAPE(5, 3), HERE(0)), 0, 0, INT64_MAX, INT64_MAX - 1);
   expect_exact(one, SITU_SHAPE(1, 3), 1, 1, 1);
   situ_tensor *image = situ_ones(SITU_SHAPE(1, 1, 3, 3), HERE(0)), *kernel = situ_ones(SITU_SHAPE(1, 1, 2, 2), HERE(0));

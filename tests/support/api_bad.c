@@ -345,12 +345,6 @@ static void bad_pointer(walk *b, const char *path, const char *type, void **at) 
     *(void **)was = NULL;
     say(b, path, "{ NULL }");
   }
-  if (strcmp(type, "int *") == 0 && strcmp(b->parameter->name, "count") == 0)
-    for (int v = -2; v < 2; v++)
-      if (is_it(b)) {
-        *(int *)was = v;
-        say(b, path, "{ %d }", v);
-      }
   if (strcmp(type, "const int64_t *") == 0) bad_whole(b, path, was, sizeof(int64_t), false);
   const api_struct *s = handle || b->depth > 1 ? NULL : api_find_struct(type);
   /* What the caller fills in; a struct that a function fills in, or keeps its own state in, has no bad fields. */

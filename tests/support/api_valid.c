@@ -339,6 +339,7 @@ static int64_t whole(const api_world *w, const char *name) {
     return SITU_NN_VISIT_TENSORS | SITU_NN_VISIT_MODULES;
   if (strcmp(name, "size") == 0) return api_is(api_name(w), "split mend_size") ? 1 : 4096;
   if (strcmp(name, "operand") == 0) return 0;
+  if (strcmp(name, "capacity") == 0 && api_is(api_name(w), "split split_sizes chunk unbind")) return 2;
   if (api_is(
           name,
           "num_heads nhead chunks num_groups length in_channels num_channels out_channels kernel_size a k step num_threads total threshold capacity n size_step step_size t_max count"))
@@ -485,11 +486,6 @@ static void *object(api_world *w, const char *type, const char *name) {
   }
   if (api_is(pointee, "int int64_t double bool _Bool situ_dtype") == 0)
     fail_msg("%s: a valid %s for %s: say it in %s", w->function->name, type, name, __FILE__);
-  if (strcmp(type, "int *") == 0) {
-    int *count = api_memory(w, sizeof *count);
-    *count = 16;
-    return count;
-  }
   if (strcmp(pointee, "int64_t") == 0) {
     int64_t *list = api_memory(w, 16 * sizeof *list);
     if (strcmp(name, "strides") == 0) list[0] = 2, list[1] = 1;

@@ -231,29 +231,24 @@ RUN(run_as_strided) {
                                  situ_storage_offset(in[0]))
                : NULL;
 }
-static situ_tensor *piece(situ_status status, situ_tensor **out, const int *count, int which) {
-  return status == SITU_OK && *count ? out[which % *count] : NULL;
-}
+static situ_tensor *piece(int64_t count, situ_tensor **out, int which) { return count > 0 ? out[which % count] : NULL; }
 RUN(run_split) {
   situ_tensor *out[16];
-  int count = 16;
   if (!situ_dim(in[0])) return NULL;
   NOTE("1, %d)[%d] (one of several", dim(in[0], c->p[0]), c->p[1]);
-  return piece(situ_split(in[0], 1, dim(in[0], c->p[0]), out, &count), out, &count, c->p[1]);
+  return piece(situ_split(in[0], 1, dim(in[0], c->p[0]), out, 16), out, c->p[1]);
 }
 RUN(run_chunk) {
   situ_tensor *out[16];
-  int count = 16;
   if (!situ_dim(in[0])) return NULL;
   NOTE("2, %d)[%d] (one of several", dim(in[0], c->p[0]), c->p[1]);
-  return piece(situ_chunk(in[0], 2, dim(in[0], c->p[0]), out, &count), out, &count, c->p[1]);
+  return piece(situ_chunk(in[0], 2, dim(in[0], c->p[0]), out, 16), out, c->p[1]);
 }
 RUN(run_unbind) {
   situ_tensor *out[16];
-  int count = 16;
   if (!situ_dim(in[0])) return NULL;
   NOTE("%d)[%d] (one of several", dim(in[0], c->p[0]), c->p[1]);
-  return piece(situ_unbind(in[0], dim(in[0], c->p[0]), out, &count), out, &count, c->p[1]);
+  return piece(situ_unbind(in[0], dim(in[0], c->p[0]), out, 16), out, c->p[1]);
 }
 RUN(run_detach) { return (void)c, situ_detach(in[0]); }
 

@@ -58,20 +58,20 @@ typedef enum situ_indexing { SITU_INDEXING_IJ = 0, SITU_INDEXING_XY } situ_index
 SITU_API SITU_CHECKED situ_status situ_meshgrid(situ_tensor *const *tensors, int count, situ_indexing indexing,
                                                 situ_tensor **out);
 
-/* Pieces: views, written to out[]. *count is the capacity of out, and becomes the number of pieces; a capacity that is
-   too small is SITU_E_ARG. */
+/* Pieces: views, written to out[], which has `capacity` elements. Returns the number of pieces; -1 on error. A capacity
+   that is too small is SITU_E_ARG, which names the number. out NULL with capacity 0: only returns the number. */
 
 /** Pieces of split_size along dim, the last one smaller if it must be. */
-SITU_API SITU_CHECKED situ_status situ_split(situ_tensor *input, int64_t split_size, int dim, situ_tensor **out,
-                                             int *count);
+SITU_API SITU_CHECKED int64_t situ_split(situ_tensor *input, int64_t split_size, int dim, situ_tensor **out,
+                                         int64_t capacity);
 /** Pieces of the listed sizes (at most SITU_MAX_DIMS), which add up to input's size at dim. */
-SITU_API SITU_CHECKED situ_status situ_split_sizes(situ_tensor *input, situ_shape split_sizes, int dim,
-                                                   situ_tensor **out, int *count);
+SITU_API SITU_CHECKED int64_t situ_split_sizes(situ_tensor *input, situ_shape split_sizes, int dim, situ_tensor **out,
+                                               int64_t capacity);
 /** At most `chunks` pieces of equal size along dim, the last one smaller if it must be. */
-SITU_API SITU_CHECKED situ_status situ_chunk(situ_tensor *input, int64_t chunks, int dim, situ_tensor **out,
-                                             int *count);
+SITU_API SITU_CHECKED int64_t situ_chunk(situ_tensor *input, int64_t chunks, int dim, situ_tensor **out,
+                                         int64_t capacity);
 /** One piece for each index of dim, which is dropped. */
-SITU_API SITU_CHECKED situ_status situ_unbind(situ_tensor *input, int dim, situ_tensor **out, int *count);
+SITU_API SITU_CHECKED int64_t situ_unbind(situ_tensor *input, int dim, situ_tensor **out, int64_t capacity);
 
 /* ---- copies ---- */
 
