@@ -442,9 +442,15 @@ static void every_allocation_fails_once(void **state) {
 int main(void) {
   const struct CMUnitTest tests[] = {
 #define T(name) cmocka_unit_test_setup_teardown(name, set_up, tear_down)
-    T(saving_survives_each_fault), T(saving_shards_survives_each_fault), T(a_failed_sync_is_final),
-    T(no_sync_does_not_wait),      T(loading_survives_each_fault),       T(every_allocation_fails_once),
-    T(an_owner_that_is_right_is_left_alone), T(a_directory_may_be_descriptor_0), T(a_part_that_is_gone_is_not_waited_for),
+    T(saving_survives_each_fault),
+    T(saving_shards_survives_each_fault),
+    T(a_failed_sync_is_final),
+    T(no_sync_does_not_wait),
+    T(loading_survives_each_fault),
+    T(every_allocation_fails_once),
+    T(an_owner_that_is_right_is_left_alone),
+    T(a_directory_may_be_descriptor_0),
+    T(a_part_that_is_gone_is_not_waited_for),
   };
   return cmocka_run_group_tests(tests, NULL, NULL);
 }
