@@ -1,4 +1,4 @@
-/* Minima and maxima along a dimension with their indices, cumulative sums, sorting.
+/* Minima and maxima along a dimension with their indices, cumulative sums and products, sorting.
    SPDX-License-Identifier: MIT */
 #include "base/fail.h"
 #include "ops/ops.h"
@@ -127,20 +127,21 @@ situ_tensor *situ_argmax(situ_tensor *x, const situ_reduce_options *options) {
   return place_of("argmax", &max_op, x, options);
 }
 
-/* ---- cumsum ---- */
+/* ---- cumsum, cumprod ---- */
 
-static bool cumsum_infer(situ_call *c) {
+static bool scan_infer(situ_call *c) {
   situ_infer_like(c);
   if (!situ_dtype_is_floating(c->dtype[0])) c->dtype[0] = SITU_I64;
   return true;
 }
-static bool cumsum_forward(situ_call *c) {
+static bool scan_forward(situ_call *c) {
   const order_params *p = c->params;
   situ_tensor *x = situ_contiguous(c->in[0]);
   if (!x) return false;
   situ_view_desc from, to;
   return situ_launch(c->op->name, c->device,
                      &(situ_work){ .verb = SITU_VERB_SCAN,
+                                   .op = c->op->code,
                                    .compute = c->dtype[0],
                                    .ins = 1,
                                    .outs = 1,
@@ -158,14 +159,50 @@ SITU_OP(cumsum_op) = { .name = "cumsum",
                        .flags = SITU_OP_COMPOSED,
                        .autocast = { SITU_CAST_NOT, SITU_CAST_F32 },
                        .params_size = sizeof(order_params),
-                       .infer = cumsum_infer,
-                       .forward = cumsum_forward,
+                       .infer = scan_infer,
+                       .forward = scan_forward,
                        .backward = cumsum_backward };
 
 situ_tensor *situ_cumsum(situ_tensor *x, int dim) {
   order_params p = { 0 };
   return situ__need("cumsum", "input", x) && situ_wrap_dim("cumsum", dim, x->view.ndim, &p.dim)
              ? situ_op_run1(&cumsum_op, x, &p)
+             : NULL;
+}
+
+/* Without a division, so that elements may be 0. */
+static bool cumprod_backward(situ_grad_call *g) {
+  const order_params *p = g->params;
+  situ_tensor *x = situ_contiguous(g->in[0]), *y = g->out[0], *up = situ_contiguous(g->grad[0]);
+  if (!x || !up || !(g->dx[0] = situ_empty_like(y, NULL))) return false;
+  if (!situ_numel(y) || g->device.kind == SITU_META) return true;
+  situ_view_desc v[4];
+  return situ_launch(g->op->name, g->device,
+                     &(situ_work){ .verb = SITU_VERB_SCAN,
+                                   .op = SITU_SCAN_PROD_GRAD,
+                                   .compute = situ_dtype_of(y),
+                                   .ins = 3,
+                                   .outs = 1,
+                                   .in = { situ__ranked(situ_desc(x), &v[0]), situ__ranked(situ_desc(y), &v[1]),
+                                           situ__ranked(situ_desc(up), &v[2]) },
+                                   .out = { situ__ranked(situ_desc(g->dx[0]), &v[3]) },
+                                   .integer = { p->dim } });
+}
+SITU_OP(cumprod_op) = { .name = "cumprod",
+                        .operand = { { "input", 0 } },
+                        .flags = SITU_OP_COMPOSED,
+                        .code = SITU_SCAN_PROD,
+                        .autocast = { SITU_CAST_NOT, SITU_CAST_F32 },
+                        .save = SITU_SAVE(0) | SITU_SAVE_OUT(0),
+                        .params_size = sizeof(order_params),
+                        .infer = scan_infer,
+                        .forward = scan_forward,
+                        .backward = cumprod_backward };
+
+situ_tensor *situ_cumprod(situ_tensor *x, int dim) {
+  order_params p = { 0 };
+  return situ__need("cumprod", "input", x) && situ_wrap_dim("cumprod", dim, x->view.ndim, &p.dim)
+             ? situ_op_run1(&cumprod_op, x, &p)
              : NULL;
 }
 

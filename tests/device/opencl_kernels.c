@@ -133,6 +133,8 @@ static void order(run *r) {
   keep(r, situ_topk(x, 1, 1, true, &at));
   keep(r, at);
   keep(r, situ_cumsum(x, 0));
+  situ_tensor *factors = matrix(r, 7);
+  WITH_GRADIENTS(r, situ_cumprod(factors, 1), factors);
   keep(r, situ_max_dim(x, 1, false, &at));
   keep(r, at);
   keep(r, situ_argmin(x, NULL));

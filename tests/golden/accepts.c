@@ -54,6 +54,7 @@
   _(norm, situ_norm(x, 2, NULL)) _(logsumexp, situ_logsumexp(x, ALONG(1))) _(min, situ_min(x)) _(max, situ_max(x)) \
   _(min_dim, situ_min_dim(x, 0, false, NULL)) _(argmin, situ_argmin(x, NULL)) _(argmax, situ_argmax(x, NULL))     \
   _(argmax_dim, situ_argmax(x, ALONG(0))) _(cumsum, situ_cumsum(x, 0)) _(sort, situ_sort(x, -1, false, NULL))     \
+  _(cumprod, situ_cumprod(x, 0))                                                                                  \
   _(argsort, situ_argsort(x, -1, false)) _(topk, situ_topk(x, 1, -1, true, NULL)) _(softmax, situ_softmax(x, 1))  \
   _(log_softmax, situ_log_softmax(x, 1)) _(dropout, situ_dropout(x, 0.5, true, NULL))                             \
   _(dropout_eval, situ_dropout(x, 0.5, false, NULL)) _(tril, situ_tril(x, 0)) _(triu, situ_triu(x, 0))            \

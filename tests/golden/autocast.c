@@ -53,6 +53,7 @@
   _(norm, situ_norm(t[0], 2, NULL))                                                                             \
   _(logsumexp, situ_logsumexp(t[0], &(situ_reduce_options){ .dim = SITU_DIMS(1) }))                             \
   _(cumsum, situ_cumsum(t[0], 0))                                                                               \
+  _(cumprod, situ_cumprod(t[0], 0))                                                                             \
   _(softmax, situ_softmax(t[0], 1))                                                                             \
   _(log_softmax, situ_log_softmax(t[0], 1))                                                                     \
   _(sort, situ_sort(t[0], -1, false, NULL))                                                                     \

@@ -38,6 +38,26 @@ static void running_sums(void **state) {
                    0);
 }
 
+static void running_products(void **state) {
+  (void)state;
+  situ_tensor *x = T32(SITU_SHAPE(2, 3), 1, 2, 3, 4, NAN, 6);
+  expect_exact(situ_cumprod(x, 1), SITU_SHAPE(2, 3), 1, 2, 6, 4, NAN, NAN);
+  expect_exact(situ_cumprod(x, 0), SITU_SHAPE(2, 3), 1, 2, 3, 4, NAN, 18);
+  situ_tensor *whole = situ_cumprod(test_tensor(SITU_U8, SITU_SHAPE(3), (double[]){ 200, 100, 3 }), 0);
+  assert_int_equal(situ_dtype_of(whole), SITU_I64);
+  expect_exact(whole, SITU_SHAPE(3), 200, 20000, 60000);
+  expect_exact(situ_cumprod(T32(SITU_SCALAR, 4), 0), SITU_SCALAR, 4);
+  expect_refused(situ_cumprod(x, 2), SITU_E_ARG, "cumprod", "2");
+}
+
+/* The sum of cumprod(2, 0, 3, 0, 5): factors behind the first 0 change nothing, and the 0 itself has a gradient. */
+static void products_with_zeros(void **state) {
+  (void)state;
+  situ_tensor *x = situ_requires_grad_(T32(SITU_SHAPE(5), 2, 0, 3, 0, 5), true);
+  assert_int_equal(situ_backward(situ_sum(situ_cumprod(x, 0), NULL), NULL), SITU_OK);
+  expect_exact(situ_grad(x), SITU_SHAPE(5), 1, 8, 0, 0, 0);
+}
+
 static void sorting(void **state) {
   (void)state;
   situ_tensor *x = T32(SITU_SHAPE(2, 5), 3, NAN, 1, 3, -INFINITY, 0, -0.0, 2, INFINITY, 2), *from = NULL;
@@ -66,6 +86,7 @@ static situ_tensor *do_min(situ_tensor *const *in, void *p) {
   return situ_min_dim(in[0], ((along *)p)->dim, ((along *)p)->way, NULL);
 }
 static situ_tensor *do_cumsum(situ_tensor *const *in, void *p) { return situ_cumsum(in[0], ((along *)p)->dim); }
+static situ_tensor *do_cumprod(situ_tensor *const *in, void *p) { return situ_cumprod(in[0], ((along *)p)->dim); }
 static situ_tensor *do_sort(situ_tensor *const *in, void *p) {
   return situ_sort(in[0], ((along *)p)->dim, ((along *)p)->way, NULL);
 }
@@ -75,8 +96,8 @@ static situ_tensor *do_topk(situ_tensor *const *in, void *p) {
 
 static void gradients(void **state) {
   (void)state;
-  static const test_function all[] = { do_max, do_min, do_cumsum, do_sort, do_topk };
-  for (int f = 0; f < 5; f++)
+  static const test_function all[] = { do_max, do_min, do_cumsum, do_cumprod, do_sort, do_topk };
+  for (int f = 0; f < 6; f++)
     for (int way = 0; way < 2; way++) {
       along first = { 0, way }, middle = { 1, way }, last = { -1, way };
       gradcheck(all[f], &first, test_random(SITU_SCALAR, -1, 1, true));
@@ -103,7 +124,9 @@ static void refusals(void **state) {
 }
 
 int main(void) {
-  const struct CMUnitTest tests[] = { TEST(extremes), TEST(running_sums), TEST(sorting), TEST(gradients),
+  const struct CMUnitTest tests[] = { TEST(extremes),         TEST(running_sums),
+                                      TEST(running_products), TEST(products_with_zeros),
+                                      TEST(sorting),          TEST(gradients),
                                       TEST(refusals) };
   return cmocka_run_group_tests(tests, NULL, NULL);
 }

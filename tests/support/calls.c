@@ -142,6 +142,8 @@
   _(min, min, "m", SAME, SAME, situ_min_dim(t[0], 1, false, also))                                                     \
   _(max, max, "m", SAME, SAME, situ_max_dim(t[0], 1, false, also))                                                     \
   _(cumsum, cumsum, "m", SUMS, SUMS, situ_cumsum(t[0], 1))                                                             \
+  _(cumprod, cumprod, "m", SUMS, CHAIN, situ_cumprod(t[0], 1))                                                         \
+  _(cumprod_2, cumprod, "m", SUMS, CHAIN, situ_cumprod(t[0], -1))                                                      \
   _(sort, sort, "m", SAME, SAME, situ_sort(t[0], -1, false, also))                                                     \
   _(sort_2, sort, "m", SAME, SAME, situ_sort(t[0], 1, true, also))                                                     \
   _(topk, topk, "m", SAME, SAME, situ_topk(t[0], 1, -1, true, also))                                                   \

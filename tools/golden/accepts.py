@@ -57,6 +57,7 @@ ONE = {
     "var": torch.var, "std": torch.std, "amin": torch.amin, "amax": torch.amax, "all": torch.all, "any": torch.any, "norm": torch.norm,
     "logsumexp": lambda x: torch.logsumexp(x, 1), "min": torch.min, "max": torch.max, "min_dim": lambda x: torch.min(x, 0)[0],
     "argmin": torch.argmin, "argmax": torch.argmax, "argmax_dim": lambda x: torch.argmax(x, 0), "cumsum": lambda x: torch.cumsum(x, 0),
+    "cumprod": lambda x: torch.cumprod(x, 0),
     "sort": lambda x: torch.sort(x)[0], "argsort": torch.argsort, "topk": lambda x: torch.topk(x, 1)[0],
     "softmax": lambda x: torch.softmax(x, 1), "log_softmax": lambda x: torch.log_softmax(x, 1),
     "dropout": lambda x: F.dropout(x, 0.5), "dropout_eval": lambda x: F.dropout(x, 0.5, training=False),

@@ -39,6 +39,7 @@ OPS = {
     "sum": ("f", torch.sum), "mean": ("f", torch.mean), "prod": ("f", torch.prod), "var": ("f", torch.var),
     "std": ("f", torch.std), "amax": ("f", torch.amax), "norm": ("f", torch.norm),
     "logsumexp": ("f", lambda x: torch.logsumexp(x, 1)), "cumsum": ("f", lambda x: torch.cumsum(x, 0)),
+    "cumprod": ("f", lambda x: torch.cumprod(x, 0)),
     "softmax": ("f", lambda x: torch.softmax(x, 1)), "log_softmax": ("f", lambda x: torch.log_softmax(x, 1)),
     "sort": ("f", lambda x: torch.sort(x)[0]), "any": ("f", torch.any), "pad": ("f", lambda x: F.pad(x, (1, 1))),
     "dropout": ("f", lambda x: F.dropout(x, 0.5)), "clone": ("f", torch.clone), "transpose": ("f", torch.t),

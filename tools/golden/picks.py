@@ -84,8 +84,8 @@ def family(name):
     _made.clear()
     torch.manual_seed(20240607)
     parts = {
-        "make": "make", "unary": "elementwise", "binary": "elementwise", "reduce": "reduce", "shape": "shape",
-        "index": "shape", "linalg": "linalg", "nn": "nn", "loss": "nn",
+        "make": "make", "unary": "elementwise", "binary": "elementwise", "reduce": "reduce", "scan": "reduce",
+        "shape": "shape", "index": "shape", "linalg": "linalg", "nn": "nn", "loss": "nn",
         "arrange": "composed"
     }
     getattr(importlib.import_module("picks_" + parts[name]), name)()

@@ -151,3 +151,21 @@ def order():
     pick("sort", r(2, 70), 1, variant="long")
     for dtype in FLOATS[1:] + INTS + (torch.bool, ):
         pick("cumsum", values(3, 4, dtype=dtype), 1, variant="dtype")
+
+
+def scan():
+    for form, x in forms():
+        for dim in (0, 1, -1):
+            pick("cumprod", x, dim, variant=form)
+    pick("cumprod", r(), 0, variant="scalar")
+    pick("cumprod", r(3, 0), 1, variant="empty")
+    pick("cumprod", r(0, 3), 1, variant="empty")
+    pick("cumprod", t(1.0, NAN, 2.0, INF, -INF), 0, variant="special")
+    pick("cumprod", r(2, 70), 1, variant="long")
+    for zeros in ((0, ), (2, ), (4, ), (1, 3), (0, 4), (1, 2, 3)):
+        x = r(5, 2)
+        x[list(zeros), 0] = 0
+        pick("cumprod", x, 0, variant="zeros")
+        pick("cumprod", x.t(), 1, variant="zeros")
+    for dtype in FLOATS[1:] + INTS + (torch.bool, ):
+        pick("cumprod", values(3, 4, dtype=dtype), 1, variant="dtype")

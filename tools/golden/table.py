@@ -322,6 +322,8 @@ row(
 row("logsumexp", "reduce", lambda input, dim, keepdim=False: torch.logsumexp(input, dim, keepdim), fit=DIM)
 row("cumsum", "reduce", lambda input, dim, *, dtype=None: torch.cumsum(input, dim),
     fit=lambda b: only(dtype=b["input"].dtype)(b))
+row("cumprod", "scan", lambda input, dim, *, dtype=None: torch.cumprod(input, dim),
+    fit=lambda b: only(dtype=b["input"].dtype)(b))
 row(
     "sort", "reduce", lambda input, dim=-1, descending=False, *, stable=None: tuple(
         torch.sort(input, stable=True, dim=dim, descending=descending)), outputs=("output", "indices"),

@@ -54,6 +54,8 @@ SITU_API SITU_CHECKED situ_tensor *situ_argmax(situ_tensor *input, const situ_re
 
 /** Running sum along dim; integer and bool dtypes in i64. */
 SITU_API SITU_CHECKED situ_tensor *situ_cumsum(situ_tensor *input, int dim);
+/** Running product along dim; integer and bool dtypes in i64. The gradient is right where elements are 0. */
+SITU_API SITU_CHECKED situ_tensor *situ_cumprod(situ_tensor *input, int dim);
 /** Sorted along dim (torch's default is -1), stable; NaN is the largest; *indices (may be NULL) gets the place that
     each element came from, as i64. */
 SITU_API SITU_CHECKED situ_tensor *situ_sort(situ_tensor *input, int dim, bool descending, situ_tensor **indices);

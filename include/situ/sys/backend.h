@@ -77,7 +77,7 @@ typedef enum situ_verb {
   SITU_VERB_REDUCE,
   /** out values (or NULL), indices i64; size 1 at integer[0] = dim; op: 0 min, 1 max. */
   SITU_VERB_ARG_REDUCE,
-  /** y = running sum of x along integer[0]. */
+  /** Along integer[0]; op: situ_scan_pass. */
   SITU_VERB_SCAN,
   /** out values, indices i64; along integer[0]; out's size there is k; op: 0 ascending, 1 descending. */
   SITU_VERB_SORT,
@@ -164,6 +164,12 @@ typedef enum situ_reduce {
   SITU_REDUCE_COUNT, /**< number of elements that are not 0, as i64 */
   SITU_REDUCES
 } situ_reduce;
+
+typedef enum situ_scan_pass {
+  SITU_SCAN_SUM,      /**< y = running sum of x */
+  SITU_SCAN_PROD,     /**< y = running product of x */
+  SITU_SCAN_PROD_GRAD /**< in x, y, g, of one floating dtype; out dx[i] = y[i-1] s[i], s[i] = g[i] + x[i+1] s[i+1] */
+} situ_scan_pass;
 
 typedef enum situ_random {
   SITU_RANDOM_UNIFORM,   /**< scalar[0] + u (scalar[1] - scalar[0]), u in [0, 1) */

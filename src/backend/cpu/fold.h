@@ -75,6 +75,9 @@ static inline situ__lines situ__lines_of(const situ_view_desc *v, int64_t dim) {
   return l;
 }
 
+/* SITU_SCAN_PROD_GRAD (scan_grad.c). */
+situ_status situ__cpu_scan_grad(const situ_work *work);
+
 /* A complete reduction of x to y, whose sizes are x's or 1 (reduce.c). MOMENTS fills y (mean) and y2 (squares). */
 typedef struct situ__reduction {
   const char *op;

@@ -1,4 +1,5 @@
-/* Cumulative sums, in f64 for all floating dtypes, so that a sum of millions does not lose what each element adds.
+/* Cumulative sums and products, in f64 for all floating dtypes, so that a sum of millions does not lose what each
+   element adds.
    SPDX-License-Identifier: MIT */
 #include "fold.h"
 #include "base/alloc.h"
@@ -11,7 +12,7 @@ enum {
   GRAIN = 16384
 };
 
-/* A sum in the compute type: f64, or integers that wrap. */
+/* A sum or product in the compute type: f64, or integers that wrap. */
 typedef union sum {
   double real;
   uint64_t whole;
@@ -19,28 +20,35 @@ typedef union sum {
 
 typedef struct plan {
   const situ_view_desc *x, *y;
-  bool real;
+  bool real, product;
   situ__lines lines;
   int64_t chunks;
-  sum *before; /* the sum before each chunk, if a line has several */
+  sum *before; /* the total before each chunk, if a line has several */
 } plan;
 
 static situ__lane lane(const plan *p) { return p->real ? SITU__F64 : SITU__I64; }
 
-/* Replaces block[i] by the sum up to it; returns the total. */
+/* The total of no elements. */
+static sum identity(const plan *p) { return p->real ? (sum){ .real = p->product } : (sum){ .whole = p->product }; }
+
+static double fold_real(bool product, double a, double b) { return product ? a * b : a + b; }
+static uint64_t fold_whole(bool product, uint64_t a, uint64_t b) { return product ? a * b : a + b; }
+
+/* Replaces block[i] by the total up to it; returns the total. */
 static sum scan_block(const plan *p, sum total, sum *block, int64_t count) {
   /* Local variables, as a total in memory would delay each addition. */
   double real = total.real;
   uint64_t whole = total.whole;
+  const bool product = p->product;
   if (p->real) {
-    for (int64_t i = 0; i < count; i++) block[i].real = real += block[i].real;
+    for (int64_t i = 0; i < count; i++) block[i].real = real = fold_real(product, real, block[i].real);
     return (sum){ .real = real };
   }
-  for (int64_t i = 0; i < count; i++) block[i].whole = whole += block[i].whole;
+  for (int64_t i = 0; i < count; i++) block[i].whole = whole = fold_whole(product, whole, block[i].whole);
   return (sum){ .whole = whole };
 }
 
-/* Unit: one chunk of one line; writes its sums (`write`), or only its total. */
+/* Unit: one chunk of one line; writes its running totals (`write`), or only the last. */
 static void chunk(const plan *p, int64_t u, sum *total, bool write) {
   int64_t at = u % p->chunks * CHUNK, last = situ__min_i64(at + CHUNK, p->lines.size),
           line = u / p->chunks * p->lines.size;
@@ -56,7 +64,7 @@ static void chunk(const plan *p, int64_t u, sum *total, bool write) {
 static void totals(int64_t begin, int64_t end, void *payload) {
   const plan *p = payload;
   for (int64_t u = begin; u < end; u++) {
-    p->before[u] = (sum){ 0 };
+    p->before[u] = identity(p);
     chunk(p, u, &p->before[u], false);
   }
 }
@@ -64,16 +72,15 @@ static void totals(int64_t begin, int64_t end, void *payload) {
 static void along_lines(int64_t begin, int64_t end, void *payload) {
   const plan *p = payload;
   for (int64_t u = begin; u < end; u++) {
-    sum total = { 0 };
-    if (p->before) total = p->before[u];
+    sum total = p->before ? p->before[u] : identity(p);
     chunk(p, u, &total, true);
   }
 }
 
-/* Replaces each chunk's total by the sum of those before it in its line. */
+/* Replaces each chunk's total by the total of those before it in its line. */
 static void shift(const plan *p) {
   for (int64_t line = 0; line < p->lines.outer; line++) {
-    sum so_far = { 0 }, *of = p->before + line * p->chunks;
+    sum so_far = identity(p), *of = p->before + line * p->chunks;
     for (int64_t c = 0; c < p->chunks; c++) {
       sum own = of[c];
       of[c] = so_far;
@@ -89,14 +96,14 @@ static void across_lines(int64_t begin, int64_t end, void *payload) {
   sum total[SITU__BLOCK], row[SITU__BLOCK];
   for (int64_t u = begin; u < end; u++) {
     int64_t column = u % tiles * SITU__BLOCK, columns = situ__min_i64(SITU__BLOCK, p->lines.inner - column);
-    for (int64_t j = 0; j < columns; j++) total[j] = (sum){ 0 };
+    for (int64_t j = 0; j < columns; j++) total[j] = identity(p);
     for (int64_t r = 0; r < p->lines.size; r++) {
       int64_t at = (u / tiles * p->lines.size + r) * p->lines.inner + column;
       situ__cpu_load(p->x, at, columns, lane(p), row);
       if (p->real)
-        for (int64_t j = 0; j < columns; j++) total[j].real += row[j].real;
+        for (int64_t j = 0; j < columns; j++) total[j].real = fold_real(p->product, total[j].real, row[j].real);
       else
-        for (int64_t j = 0; j < columns; j++) total[j].whole += row[j].whole;
+        for (int64_t j = 0; j < columns; j++) total[j].whole = fold_whole(p->product, total[j].whole, row[j].whole);
       situ__cpu_store(p->y, at, columns, lane(p), total);
     }
   }
@@ -104,7 +111,8 @@ static void across_lines(int64_t begin, int64_t end, void *payload) {
 
 situ_status situ__cpu_scan(int index, const situ_work *work) {
   (void)index;
-  plan p = { .x = work->in[0], .y = work->out[0] };
+  if (work->op == SITU_SCAN_PROD_GRAD) return situ__cpu_scan_grad(work);
+  plan p = { .x = work->in[0], .y = work->out[0], .product = work->op == SITU_SCAN_PROD };
   p.real = situ__dtype_is_floating((situ_dtype)p.y->dtype);
   p.lines = situ__lines_of(p.x, work->integer[0]);
   if (p.lines.inner > 1) {

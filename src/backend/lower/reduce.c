@@ -174,14 +174,16 @@ situ_status situ__lower_arg_reduce(int index, const situ_work *work) {
 }
 
 situ_status situ__lower_scan(int index, const situ_work *work) {
-  const situ_view_desc *view[] = { work->out[0], work->in[0] };
+  const situ_view_desc *view[] = { work->out[0], work->in[0], work->in[1], work->in[2] };
   situ_dtype dtype = (situ_dtype)view[0]->dtype;
-  lines w = situ__lower_lines(view[1], work->integer[0], 2, view);
+  const int operands = 1 + work->ins;
+  lines w = situ__lower_lines(view[1], work->integer[0], operands, view);
   situ__call call = { .variant = { .text = SITU__TEXT_scan,
+                                   .op = (uint8_t)work->op,
                                    .compute = (uint8_t)situ__lower_lane_dtype(dtype),
                                    .dtype = { view[0]->dtype, view[1]->dtype } },
                       .op = "scan" };
-  for (int k = 0; k < 2; k++) situ__lower_buffer(&call, view[k]);
+  for (int k = 0; k < operands; k++) situ__lower_buffer(&call, view[k]);
   situ__lower_block(&call, &w, sizeof w);
   return situ__lower_run(index, &call, w.outer * w.inner);
 }

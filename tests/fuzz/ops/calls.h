@@ -39,6 +39,7 @@ static situ_tensor *situ_masked_attention(situ_tensor *query, situ_tensor *key, 
   _("x", false, min_dim, (t[0], DIM(0), I(1) & 1, also))                                                            \
   _("x", false, max_dim, (t[0], DIM(0), I(1) & 1, also))                                                            \
   _("x", false, cumsum, (t[0], DIM(0)))                                                                             \
+  _("x", false, cumprod, (t[0], DIM(0)))                                                                            \
   _("x", false, sort, (t[0], DIM(0), I(1) & 1, also))                                                               \
   _("x", false, argsort, (t[0], DIM(0), I(1) & 1))                                                                  \
   _("x", false, topk, (t[0], I(0), DIM(1), I(2) & 1, also))                                                         \
