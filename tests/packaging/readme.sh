@@ -46,10 +46,6 @@ else
   block sh 2 | grep -- --install | sed "s|build/install|$build|" >"$work/start.sh"
 fi
 
-# The number of ops is that of the headers.
-sed -n 's/^SITU_API .*\(situ_[a-z0-9_]*\)(.*/\1/p' "$source"/include/situ/ops/*.h >"$work/ops"
-says "$(wc -l <"$work/ops" | tr -d ' ') ops ($(grep -c '_$' "$work/ops") of them in place)"
-
 # The ten-minute start.
 has '$HOME/situ' "$work/start.sh"
 try sh -eu "$work/start.sh"

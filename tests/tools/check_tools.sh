@@ -172,6 +172,44 @@ TEXT
 +/* words */
 ```
 TEXT
+  document ':2: the diff' "a diff that the tree does not have" <<'TEXT'
+<!-- in the tree -->
+```diff
+--- a/src/base/words.c
++++ b/src/base/words.c
+@@ -1,1 +1,1 @@
+-/* free(p) in words */
++/* words */
+```
+TEXT
+  document ':2: there is no src/base/other.c' "a new file that is not there" <<'TEXT'
+<!-- in the tree, with src/base/other.c -->
+```diff
+```
+TEXT
+
+  # facts LINE WHAT FINDING [SLOT]: a README of this line, and a backend whose slot `count` is documented
+  facts() {
+    tree
+    mkdir -p docs tests/golden/data bench examples include/situ/ops
+    touch CONTRIBUTING.md CMakeLists.txt CMakePresets.json tests/CMakeLists.txt bench/CMakeLists.txt
+    touch include/situ/situ.h include/situ/sys/op.h examples/01_one.c
+    echo 'relu: f32' >tests/golden/data/accepts.txt
+    echo 'SITU_API void *situ_relu(void *x);' >include/situ/ops/unary.h
+    printf 'enum {\n  SITU_VERB_COPY,\n  SITU_VERBS\n};\ntypedef struct situ_backend {\n  int (*count)(int i);\n' \
+      >include/situ/sys/backend.h
+    printf '  bool %s; /* a flag */\n} situ_backend;\n' "${4:-count}" >>include/situ/sys/backend.h
+    echo '| `count(i)` | must | how many |' >docs/add-a-backend.md
+    echo "$1" >README.md
+    [ -n "$2" ] && fails check_docs "$3" "$2" || passes check_docs
+  }
+  facts='1 ops (0 of them in place), 1 *verbs*, one programs, smallest first, (10 calls)'
+  facts "$facts" "" ""
+  facts "2${facts#1}" "a wrong number of ops" 'README.md: "2 ops ("'
+  facts "1 ops (0 of them in place), 1 *verbs*, two programs, smallest first, (10 calls)" "a wrong number of examples" \
+    'README.md: "two programs'
+  facts "${facts#1 ops}" "a number that is gone" 'no document has'
+  facts "$facts" "a slot without a row" 'docs/add-a-backend.md: there is no row for the slot other' other
 fi
 
 [ "$failed" -eq 0 ] && echo "each broken rule was seen"

@@ -14,9 +14,13 @@ mkdir "$tree"
 (cd "$source" && tar -cf - --exclude=./build --exclude=./carried --exclude=./.git .) | tar -xf - -C "$tree"
 cd "$tree"
 
-# N.diff for each diff of the document, and N.there for one that the tree has.
+# N.diff for each diff of the document, and N.there, with the names of its new files, for one that the tree has.
 awk -v to="$work" '
-  /^```diff$/ { file = to "/" ++n ".diff"; if (before == "<!-- in the tree -->") print > (to "/" n ".there"); next }
+  /^```diff$/ {
+    file = to "/" ++n ".diff"
+    if (sub(/^<!-- in the tree(, with)?/, "", before) && sub(/ -->$/, "", before)) print before > (to "/" n ".there")
+    next
+  }
   /^```$/ { file = "" }
   file { print > file }
   { before = $0 }' docs/add-an-op.md
@@ -32,9 +36,12 @@ build_and_test() {
 }
 
 for there in "$work"/*.there; do
-  [ ! -e "$there" ] || try patch -p1 -R --fuzz=0 -i "${there%.there}.diff"
+  [ -e "$there" ] || continue
+  try patch -p1 -R --fuzz=0 -i "${there%.there}.diff"
+  for file in $(cat "$there"); do rm "$file"; done
 done
 build_and_test
 for diff in "$work"/*.diff; do try patch -p1 --fuzz=0 -i "$diff"; done
+for file in $(cat /dev/null "$work"/*.there); do cp "$source/$file" "$file"; done
 build_and_test
 echo "$(ls "$work"/*.diff | wc -l) worked examples"
