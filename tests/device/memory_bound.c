@@ -146,6 +146,18 @@ static void given_back_by_itself(void **state) {
   assert_true(of(sim).memory_reserved < 64u * MiB);
 }
 
+/* The smallest blocks are given back as well. */
+static void a_limit_counts_the_smallest(void **state) {
+  (void)state;
+  enum { COUNT = 400, SIZE = 64, LIMIT = 100 * SIZE };
+  void *data[COUNT];
+  for (int i = 0; i < COUNT; i++) data[i] = take(sim, SIZE);
+  for (int i = 0; i < COUNT; i++) situ__memory_free(sim, data[i], SIZE);
+  assert_true(of(sim).memory_reserved >= COUNT * SIZE);
+  expect_ok(situ_set_memory_limit(sim, LIMIT));
+  assert_true(of(sim).memory_reserved <= LIMIT);
+}
+
 /* A loop whose steps take the same again asks the device for nothing after the first ones, at sizes that fill the bound. */
 static void steady_loop_hits_the_cache(void **state) {
   (void)state;
@@ -298,6 +310,7 @@ int main(void) {
   const struct CMUnitTest tests[] = {
     cmocka_unit_test_setup_teardown(blocks, fresh, unlimited),
     cmocka_unit_test_setup_teardown(reserved_counts_whole_blocks, fresh, unlimited),
+    cmocka_unit_test_setup_teardown(a_limit_counts_the_smallest, fresh, unlimited),
     cmocka_unit_test_setup_teardown(bound_of_random_sizes, fresh, unlimited),
     cmocka_unit_test_setup_teardown(given_back_by_itself, fresh, unlimited),
     cmocka_unit_test_setup_teardown(steady_loop_hits_the_cache, fresh, unlimited),

@@ -148,6 +148,21 @@ static void without_memory_it_says_so(void **state) {
   situ_nn_free(m);
 }
 
+/* What was made with a module and put into a field later is reported as the field's, and once. */
+static void a_tensor_is_reported_once(void **state) {
+  (void)state;
+  holder *m = situ_nn_alloc(&holder_type);
+  situ_nn_child(m, fc, situ_nn_linear(2, 2, NULL));
+  situ_tensor *late = situ_retain(situ_ones(SITU_SHAPE(5), NULL));
+  assert_non_null(situ_nn_done(m));
+  m->loose = late;
+  assert_int_equal(situ_place_lint(&m->base, NULL), SITU_E_STATE);
+  assert_non_null(strstr(situ_error_message(), "Holder: 1 finding\n"));
+  situ_error_clear();
+  situ_release(late);
+  situ_nn_free(&m->base);
+}
+
 /* More findings than a list has room for at first. */
 static void many_findings_without_memory(void **state) {
   (void)state;
@@ -224,6 +239,7 @@ int main(void) {
     MODULE_TEST(bad_arguments_are_refused),
     MODULE_TEST(a_module_is_not_taken_for_a_parameter),
     MODULE_TEST(without_memory_it_says_so),
+    MODULE_TEST(a_tensor_is_reported_once),
     MODULE_TEST(many_findings_without_memory),
     MODULE_TEST(a_module_without_memory_is_refused),
     MODULE_TEST(it_changes_nothing),

@@ -1,6 +1,8 @@
 /* Moving modules: everything follows, or nothing moves. */
 /* test-devices: sim:0 sim:1 opencl:0 opencl:1 */
 #include "situ/sys/alloc.h"
+#include "situ/sys/dry.h"
+#include "situ/sys/move.h"
 #include "support/pairs.h"
 
 static situ_nn_module *small_net(void) {
@@ -77,9 +79,50 @@ static void a_failed_move_changes_nothing(void **state) {
   situ_nn_free(net);
 }
 
+/* Packed together, each from its own dtype. */
+static void casts_from_several_dtypes(void **state) {
+  (void)state;
+  static const situ_dtype from[] = { SITU_F64, SITU_F16, SITU_BF16, SITU_F64 };
+  enum { COUNT = sizeof from / sizeof *from };
+  situ_move_request list[COUNT];
+  for (int i = 0; i < COUNT; i++) {
+    situ_tensor *t = situ_full(SITU_SHAPE(3), 1.5 + i, &(situ_options){ .dtype = from[i] });
+    list[i] = (situ_move_request){ t, there(), SITU_F32 };
+  }
+  situ_move_plan *plan = situ_move_plan_new("to", list, COUNT);
+  assert_int_equal(situ_move_plan_run(plan, true), SITU_OK);
+  situ_move_plan_free(plan);
+  for (int i = 0; i < COUNT; i++) expect_exact(list[i].tensor, SITU_SHAPE(3), 1.5 + i, 1.5 + i, 1.5 + i);
+}
+
+/* What a dry run has made may move in it, whatever the number of storages. */
+static void a_dry_run_moves_its_own(void **state) {
+  (void)state;
+  enum { MOST = 20 };
+  situ_move_request list[MOST];
+  for (int count = 1; count <= MOST; count++) {
+    situ_dry dry = { 0 };
+    situ_scope s;
+    assert_int_equal(situ_dry_begin(&dry), SITU_OK);
+    situ_scope_begin(&s);
+    for (int i = 0; i < count; i++) {
+      situ_tensor *t = situ_requires_grad_(situ_ones(SITU_SHAPE(3), NULL), true);
+      expect_ok(situ_backward(situ_sum(t, NULL), NULL));
+      list[i] = (situ_move_request){ .tensor = t, .to = there() };
+    }
+    situ_move_plan *plan = situ_move_plan_new("to", list, count);
+    expect_ok(situ_move_plan_run(plan, false));
+    situ_move_plan_free(plan);
+    for (int i = 0; i < count; i++) expect_on(situ_grad(list[i].tensor), there());
+    expect_ok(situ_scope_end(&s));
+    assert_int_equal(situ_dry_end(&dry), 0);
+  }
+}
+
 int main(void) {
   const struct CMUnitTest tests[] = { PAIR_TEST(handles_views_and_gradients_follow), PAIR_TEST(tied_weights_stay_tied),
                                       PAIR_TEST(a_move_between_forward_and_backward_is_refused),
-                                      PAIR_TEST(a_failed_move_changes_nothing) };
+                                      PAIR_TEST(a_failed_move_changes_nothing), PAIR_TEST(casts_from_several_dtypes),
+                                      PAIR_TEST(a_dry_run_moves_its_own) };
   return cmocka_run_group_tests(tests, NULL, NULL);
 }
