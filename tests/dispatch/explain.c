@@ -9,6 +9,7 @@
 #include "situ/policy.h"
 #include "situ/sys/dry.h"
 #include "situ/sys/alloc.h"
+#include "situ/sys/sim.h"
 #include "situ_config.h"
 #include "support/modules.h"
 
@@ -187,6 +188,25 @@ static void the_last_field_is_looked_at(void **state) {
   situ_error_clear();
   situ_nn_free(m->part);
   situ_nn_free(&m->base);
+}
+
+/* The input's device cannot hold all of the model: no line proposes to move it there. */
+static void a_model_that_cannot_move(void **state) {
+  (void)state;
+  situ_nn_module *m = situ_nn_set_name(situ_nn_linear(3, 2, NULL), "model");
+  situ_tensor *x = situ_ones(SITU_SHAPE(1, 3), &(situ_options){ FAR });
+  assert_null(situ_nn_forward(m, x));
+  EXPECT_PARTS("situ_nn_to(model, situ_dev(\"sim:0\"))");
+  situ_error_clear();
+  assert_non_null(situ_nn_add_tensor(m, "extra", NULL, situ_ones(SITU_SHAPE(2), &(situ_options){ .dtype = SITU_F64 }),
+                                     SITU_NN_BUFFER));
+  assert_int_equal(situ_sim_without(0, 1u << SITU_F64), SITU_OK);
+  assert_null(situ_nn_forward(m, x));
+  assert_null(strstr(situ_error_message(), "situ_nn_to(model"));
+  EXPECT_PARTS("fix: x = situ_to(x, situ_dev(\"cpu\"));");
+  situ_error_clear();
+  assert_int_equal(situ_sim_reset(0), SITU_OK);
+  situ_nn_free(m);
 }
 
 static void views_and_models_left_behind(void **state) {
@@ -568,6 +588,7 @@ int main(void) {
     MODULE_TEST(a_tensor_that_was_never_registered),
     MODULE_TEST(a_field_that_was_overwritten),
     MODULE_TEST(the_last_field_is_looked_at),
+    MODULE_TEST(a_model_that_cannot_move),
     MODULE_TEST(views_and_models_left_behind),
     TEST(a_model_in_one_place_moves_whole),
     TEST(all_are_different),
