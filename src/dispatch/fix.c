@@ -322,7 +322,7 @@ static bool is_alternative(const situ__refusal *r, const situ__choice *first, co
 }
 
 static void propose_devices(situ__refusal *r) {
-  situ_device place[SITU__SHOWN + 1];
+  situ_device place[SITU__SHOWN + 1] = { 0 };
   situ__choice first = { .count = 0 }, other;
   char why[480], name[SITU_DEVICE_NAME_MAX];
   int count = meeting_places(r, place), chosen = -1;

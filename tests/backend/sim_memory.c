@@ -11,6 +11,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
+#include <sys/resource.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -205,6 +206,31 @@ static void switches(void **state) {
   assert_int_equal(situ_sim_stats(0, NULL), SITU_E_ARG);
 }
 
+/* The addresses that this process has; 0: unknown. */
+static rlim_t addresses(void) {
+  unsigned long pages = 0;
+  FILE *size = fopen("/proc/self/statm", "r");
+  if (size && fscanf(size, "%lu", &pages) != 1) pages = 0;
+  if (size) fclose(size);
+  return (rlim_t)pages * (rlim_t)sysconf(_SC_PAGESIZE);
+}
+
+/* Addresses for one of the two mappings of a device, and not for both: there is no memory. */
+static void too_few_addresses(void **state) {
+  (void)state;
+  pid_t child = fork();
+  assert_true(child >= 0);
+  if (child == 0) {
+    situ__sim_arena arena = { 0 };
+    const rlim_t now = addresses(), most = situ__sim_arena_most();
+    if (!now || setrlimit(RLIMIT_AS, &(struct rlimit){ now + most + most / 2, RLIM_INFINITY }) != 0) _exit(0);
+    _exit(situ__sim_arena_alloc(&arena, 4096) != NULL);
+  }
+  int status;
+  assert_int_equal(waitpid(child, &status, 0), child);
+  assert_true(WIFEXITED(status) && WEXITSTATUS(status) == 0);
+}
+
 int main(void) {
   const struct CMUnitTest tests[] = {
     cmocka_unit_test(number_of_the_environment),
@@ -213,6 +239,7 @@ int main(void) {
     cmocka_unit_test_setup(arena, fresh),
     cmocka_unit_test_setup(neighbours_survive, fresh),
     cmocka_unit_test_setup(switches, fresh),
+    cmocka_unit_test(too_few_addresses),
   };
   return cmocka_run_group_tests_name("backend/sim_memory", tests, NULL, NULL);
 }

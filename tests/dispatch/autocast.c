@@ -254,6 +254,11 @@ static void a_mismatch_is_still_one(void **state) {
   situ_policy_begin(&policy,
                     (situ_policy){ SITU_POLICY_COPY, SITU_POLICY_COPY, SITU_POLICY_COPY, SITU_UNSTATED_ALLOW });
   is(situ_mm(a, b), SITU_BF16); /* copied, then cast */
+  lines = 0;
+  situ_error_log(count_line, NULL);
+  is(situ_matmul(situ_select(a, 0, 0), b), SITU_BF16); /* made of other ops, which copy and cast */
+  situ_error_log(NULL, NULL);
+  assert_int_equal(lines, 0);
   situ_policy_end(&policy);
   situ_autocast_end(&before);
 }

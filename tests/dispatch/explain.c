@@ -209,6 +209,36 @@ static void a_model_that_cannot_move(void **state) {
   situ_nn_free(m);
 }
 
+/* Modules in a list of the program's, which may have a few empty entries. */
+typedef struct listed {
+  situ_nn_module base;
+  situ_nn_module **list;
+  int used;
+} listed;
+static situ_tensor *listed_forward(situ_nn_module *self, situ_tensor *x) {
+  listed *m = (listed *)self;
+  return situ_nn_forward(m->list[m->used], x);
+}
+static const situ_nn_type listed_type = { .name = "Listed", .size = sizeof(listed), .forward = listed_forward };
+
+static void a_list_with_gaps_is_searched(void **state) {
+  (void)state;
+  enum { LONG = 40 };
+  situ_nn_module *list[LONG] = { NULL };
+  listed *m = situ_nn_alloc(&listed_type);
+  m->list = list;
+  assert_int_equal(situ_nn_to(situ_nn_done(m), situ_dev("sim:0")), SITU_OK);
+  for (m->used = 3; m->used < LONG; m->used += 20) {
+    list[m->used] = situ_nn_linear(3, 2, NULL);
+    assert_null(situ_nn_forward(&m->base, situ_ones(SITU_SHAPE(1, 3), &(situ_options){ FAR })));
+    assert_int_equal(report().fixes[0].action == SITU_FIX_CHILD, m->used == 3);
+    situ_error_clear();
+    situ_nn_free(list[m->used]);
+    list[m->used] = NULL;
+  }
+  situ_nn_free(&m->base);
+}
+
 static void views_and_models_left_behind(void **state) {
   (void)state;
   viewer *m = situ_nn_alloc(&viewer_type);
@@ -589,6 +619,7 @@ int main(void) {
     MODULE_TEST(a_field_that_was_overwritten),
     MODULE_TEST(the_last_field_is_looked_at),
     MODULE_TEST(a_model_that_cannot_move),
+    MODULE_TEST(a_list_with_gaps_is_searched),
     MODULE_TEST(views_and_models_left_behind),
     TEST(a_model_in_one_place_moves_whole),
     TEST(all_are_different),

@@ -120,9 +120,11 @@ static void a_dry_run_moves_its_own(void **state) {
 }
 
 int main(void) {
-  const struct CMUnitTest tests[] = { PAIR_TEST(handles_views_and_gradients_follow), PAIR_TEST(tied_weights_stay_tied),
+  const struct CMUnitTest tests[] = { PAIR_TEST(handles_views_and_gradients_follow),
+                                      PAIR_TEST(tied_weights_stay_tied),
                                       PAIR_TEST(a_move_between_forward_and_backward_is_refused),
-                                      PAIR_TEST(a_failed_move_changes_nothing), PAIR_TEST(casts_from_several_dtypes),
+                                      PAIR_TEST(a_failed_move_changes_nothing),
+                                      PAIR_TEST(casts_from_several_dtypes),
                                       PAIR_TEST(a_dry_run_moves_its_own) };
   return cmocka_run_group_tests(tests, NULL, NULL);
 }
