@@ -107,6 +107,53 @@ static void not_where_argv_says(void **state) {
   assert_int_equal(unlink("planted/situ/0/libsitu-trap.so"), 0);
 }
 
+/* ---- a set-uid program ---- */
+
+enum { ITS_USER = 12345, OTHER_USER = 54321 };
+
+/* A copy of this program, set-uid. Returns false where that cannot be made. */
+static bool copy_set_uid(const char *to) {
+  char bytes[65536];
+  FILE *from = fopen("/proc/self/exe", "r"), *file = fopen(to, "w");
+  bool good = from && file;
+  for (size_t count; good && (count = fread(bytes, 1, sizeof bytes, from)) > 0;)
+    good = fwrite(bytes, 1, count, file) == count;
+  if (from) fclose(from);
+  if (file) fclose(file);
+  return good && chown(to, ITS_USER, ITS_USER) == 0 && chmod(to, 04755) == 0;
+}
+
+/* Whether it tries to open the module beside it. */
+static bool opens_module_of(unsigned user, unsigned mode) {
+  char reason[512] = "";
+  assert_int_equal(chown("set/situ/0/libsitu-trap.so", user, user), 0);
+  assert_int_equal(chmod("set/situ/0/libsitu-trap.so", mode), 0);
+  FILE *said = popen("ASAN_OPTIONS=detect_leaks=0 exec set/test_device_module --look", "r");
+  assert_non_null(said);
+  reason[fread(reason, 1, sizeof reason - 1, said)] = 0;
+  if (pclose(said) != 0) skip(); /* it cannot be run here: a file system without set-uid programs */
+  const bool tried = strstr(reason, "cannot be opened") != NULL;
+  assert_true(tried || strstr(reason, "is not opened in a set-uid program"));
+  return tried;
+}
+
+static void a_set_uid_program_opens_its_own(void **state) {
+  (void)state;
+  (void)mkdir("set", 0755);
+  (void)mkdir("set/situ", 0755);
+  (void)mkdir("set/situ/0", 0755);
+  write_file("set/situ/0/libsitu-trap.so", "trap");
+  if (geteuid() != 0 || !copy_set_uid("set/test_device_module")) skip();
+  assert_int_equal(unsetenv("SITU_MODULE_DIR"), 0);
+  assert_true(opens_module_of(ITS_USER, 0644));
+  assert_true(opens_module_of(0, 0644));
+  assert_false(opens_module_of(OTHER_USER, 0644));
+  assert_false(opens_module_of(ITS_USER, 0664));
+  assert_false(opens_module_of(0, 0646));
+  assert_int_equal(unlink("set/situ/0/libsitu-trap.so"), 0);
+  assert_int_equal(unlink("set/test_device_module"), 0);
+}
+
 static int look(void) {
   char reason[512] = "";
   if (situ__module_open("trap", SITU_CUDA, reason, sizeof reason)) return 1;
@@ -116,8 +163,9 @@ static int look(void) {
 int main(int argc, char **argv) {
   if (argc == 2 && strcmp(argv[1], "--look") == 0) return look();
   const struct CMUnitTest tests[] = {
-    cmocka_unit_test(not_where_argv_says), cmocka_unit_test(not_there),        cmocka_unit_test(beside_the_library),
-    cmocka_unit_test(no_library),          cmocka_unit_test(nothing_relative),
+    cmocka_unit_test(not_where_argv_says), cmocka_unit_test(not_there),
+    cmocka_unit_test(beside_the_library),  cmocka_unit_test(no_library),
+    cmocka_unit_test(nothing_relative),    cmocka_unit_test(a_set_uid_program_opens_its_own),
   };
   return cmocka_run_group_tests_name("device/module", tests, NULL, NULL);
 }
