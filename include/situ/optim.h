@@ -130,6 +130,25 @@ SITU_API situ_lr_scheduler *situ_lr_scheduler_cosine_annealing_lr(situ_optim *o,
 SITU_API situ_lr_scheduler *situ_lr_scheduler_lambda_lr(situ_optim *o, double (*lambda)(int64_t step, void *payload),
                                                         void *payload);
 
+/** lr *= gamma in each step that is a milestone, twice in one that is listed twice; torch's default gamma is 0.1. The
+    list is copied. */
+SITU_API situ_lr_scheduler *situ_lr_scheduler_multi_step_lr(situ_optim *o, const int64_t *milestones, int64_t count,
+                                                            double gamma);
+/** lr *= factor in the first total_iters steps; torch's defaults are 1/3 and 5. factor: above 0, at most 1. */
+SITU_API situ_lr_scheduler *situ_lr_scheduler_constant_lr(situ_optim *o, double factor, int64_t total_iters);
+/** The factor of the rate changes linearly from start_factor (above 0, at most 1) to end_factor (0 to 1) in total_iters
+    steps; torch's defaults are 1/3, 1 and 5. */
+SITU_API situ_lr_scheduler *situ_lr_scheduler_linear_lr(situ_optim *o, double start_factor, double end_factor,
+                                                        int64_t total_iters);
+/** lr *= gamma in every step. */
+SITU_API situ_lr_scheduler *situ_lr_scheduler_exponential_lr(situ_optim *o, double gamma);
+/** lr = first rate * (1 - step / total_iters)^power, 0 after that; torch's defaults are 5 and 1. */
+SITU_API situ_lr_scheduler *situ_lr_scheduler_polynomial_lr(situ_optim *o, int64_t total_iters, double power);
+/** From the first rate to eta_min along half a cosine in t_0 steps, then again from the first rate in t_0 * t_mult
+    steps, and so on (arXiv:1608.03983); torch's defaults are t_mult 1 and eta_min 0. */
+SITU_API situ_lr_scheduler *situ_lr_scheduler_cosine_annealing_warm_restarts(situ_optim *o, int64_t t_0, int64_t t_mult,
+                                                                             double eta_min);
+
 typedef struct situ_one_cycle_options {
   double max_lr;           /**< required */
   int64_t total_steps;     /**< required: epochs * steps_per_epoch */
@@ -145,11 +164,60 @@ typedef struct situ_one_cycle_options {
 /** OneCycleLR: Smith and Topin, arXiv:1708.07120. */
 SITU_API situ_lr_scheduler *situ_lr_scheduler_one_cycle_lr(situ_optim *o, const situ_one_cycle_options *options);
 
-/** Sets the rates of the next step; call it after situ_optim_step. OneCycleLR refuses a step after its last. */
+typedef enum situ_cyclic_mode {
+  SITU_CYCLIC_TRIANGULAR,
+  SITU_CYCLIC_TRIANGULAR2, /**< half the height in each further cycle */
+  SITU_CYCLIC_EXP_RANGE    /**< height * gamma^step */
+} situ_cyclic_mode;
+typedef struct situ_cyclic_options {
+  double base_lr;         /**< lowest rate */
+  double max_lr;          /**< required */
+  int64_t step_size_up;   /**< 0: 2000 */
+  int64_t step_size_down; /**< 0: step_size_up */
+  situ_cyclic_mode mode;
+  double gamma;                                /**< 0: 1 */
+  double (*scale_fn)(double x, void *payload); /**< factor of the height, in place of mode */
+  void *payload;                               /**< passed to scale_fn */
+  bool scale_iterations; /**< torch's scale_mode='iterations': x is the step; else the number of the cycle, from 1 */
+  bool keep_momentum;    /**< torch's cycle_momentum=False: leave momentum (beta1) constant */
+  double base_momentum;  /**< 0: 0.8 */
+  double max_momentum;   /**< 0: 0.9 */
+} situ_cyclic_options;
+/** CyclicLR: the rate rises from base_lr to max_lr and falls again, along lines. Smith, arXiv:1506.01186. */
+SITU_API situ_lr_scheduler *situ_lr_scheduler_cyclic_lr(situ_optim *o, const situ_cyclic_options *options);
+
+typedef struct situ_plateau_options {
+  bool max;           /**< torch's mode='max': larger metrics are better */
+  double threshold;   /**< how much better a metric must be to count; 0: 1e-4 */
+  bool threshold_abs; /**< torch's threshold_mode='abs': threshold is a difference, not a fraction of the best metric */
+  int64_t cooldown;   /**< steps after a reduction in which worse metrics do not count */
+  double min_lr;
+  double eps; /**< smaller reductions are left out; 0: 1e-8 */
+} situ_plateau_options;
+/** ReduceLROnPlateau: lr *= factor after more than `patience` steps without a better metric; torch's defaults are 0.1
+    and 10. It is stepped by situ_lr_scheduler_step_metrics. */
+SITU_API situ_lr_scheduler *situ_lr_scheduler_reduce_lr_on_plateau(situ_optim *o, double factor, int64_t patience,
+                                                                   const situ_plateau_options *options);
+
+/** SequentialLR: the i-th of `count` schedules from step milestones[i - 1] on, each starting anew from its first rate.
+    The count - 1 milestones increase, and are copied. Takes ownership of the schedules, also when the call fails: only
+    the new one can be stepped and freed. All must be of this optimiser; ReduceLROnPlateau cannot be one. */
+SITU_API situ_lr_scheduler *situ_lr_scheduler_sequential_lr(situ_optim *o, int64_t count,
+                                                            situ_lr_scheduler *const *schedulers,
+                                                            const int64_t *milestones);
+/** ChainedScheduler: a step is one of each schedule, in order. Takes ownership of them, as SequentialLR does. */
+SITU_API situ_lr_scheduler *situ_lr_scheduler_chained_scheduler(int64_t count, situ_lr_scheduler *const *schedulers);
+
+/** Sets the rates of the next step; call it after situ_optim_step. OneCycleLR refuses a step after its last,
+    ReduceLROnPlateau every one (SITU_E_ARG). On error nothing has changed. */
 SITU_API SITU_CHECKED situ_status situ_lr_scheduler_step(situ_lr_scheduler *s);
+/** A step of ReduceLROnPlateau, when the metrics of the epoch are known; SITU_E_ARG for another scheduler and for
+    NaN. */
+SITU_API SITU_CHECKED situ_status situ_lr_scheduler_step_metrics(situ_lr_scheduler *s, double metrics);
 /** Number of steps made; 0 for a new scheduler. */
 SITU_API int64_t situ_lr_scheduler_last_epoch(const situ_lr_scheduler *s);
-/** { last_epoch, base_lrs }; a lambda is not saved. The caller frees the tree. */
+/** { last_epoch, base_lrs }, of ReduceLROnPlateau also best, num_bad_epochs and cooldown_counter, of SequentialLR and
+    ChainedScheduler _schedulers, a list of states. Arguments and functions are not saved. The caller frees the tree. */
 SITU_API situ_tree *situ_lr_scheduler_state_dict(const situ_lr_scheduler *s);
 /** Restores a saved state. On error nothing has changed. */
 SITU_API SITU_CHECKED situ_status situ_lr_scheduler_load_state_dict(situ_lr_scheduler *s, const situ_tree *state);

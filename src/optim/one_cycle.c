@@ -28,26 +28,26 @@ static double anneal(const one_cycle *m, double start, double end, double share)
   return end + (start - end) / 2.0 * (cos(pi * share) + 1);
 }
 
-static void advance(const situ_lr_scheduler *s, double *value, double base) {
+static bool advance(const situ_lr_scheduler *s, int64_t epoch, double *value, int group) {
   const one_cycle *m = (const one_cycle *)s;
-  double step = (double)s->last_epoch, start = 0;
+  double step = (double)epoch, start = 0;
   int i = 0;
-  (void)base;
+  (void)group;
+  if (epoch > m->total_steps) {
+    situ__fail(SITU_E_STATE, s->type->name, "step %" PRId64 " of a cycle of %" PRId64, epoch, m->total_steps);
+    return false;
+  }
   while (i < m->phase_count - 1 && step > m->phases[i].end) start = m->phases[i++].end;
   const phase *p = &m->phases[i];
   double share = (step - start) / (p->end - start);
   if (m->momentum >= 0) value[m->momentum] = anneal(m, p->momentum_from, p->momentum_to, share);
   value[SITU_OPTIM_LR] = anneal(m, p->from, p->to, share);
+  return true;
 }
 
-static bool may_step(const situ_lr_scheduler *s, int64_t step) {
-  const one_cycle *m = (const one_cycle *)s;
-  if (step <= m->total_steps) return true;
-  situ__fail(SITU_E_STATE, s->type->name, "step %" PRId64 " of a cycle of %" PRId64, step, m->total_steps);
-  return false;
-}
-
-static const situ__schedule type = { "lr_scheduler_one_cycle_lr", sizeof(one_cycle), advance, may_step };
+static const situ__schedule type = { .name = "lr_scheduler_one_cycle_lr",
+                                     .size = sizeof(one_cycle),
+                                     .advance = advance };
 
 static double or_else(double value, double otherwise) { return value == 0 ? otherwise : value; }
 
@@ -76,10 +76,10 @@ situ_lr_scheduler *situ_lr_scheduler_one_cycle_lr(situ_optim *o, const situ_one_
   }
   one_cycle *m = situ__schedule_alloc(&type, o);
   if (!m) return NULL;
+  if (!options->keep_momentum && !situ__schedule_can_cycle(&m->s)) return NULL;
   m->total_steps = options->total_steps;
   m->linear = options->linear;
-  m->momentum = situ__optim_has(o, SITU_OPTIM_BETA1) ? SITU_OPTIM_BETA1 : SITU_OPTIM_MOMENTUM;
-  if (options->keep_momentum) m->momentum = -1;
+  m->momentum = options->keep_momentum ? -1 : (int)situ__schedule_momentum(o);
   phase *p = m->phases;
   *p++ = (phase){ rise * steps - 1, low, high, heavy, light };
   if (options->three_phase) {

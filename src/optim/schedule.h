@@ -8,11 +8,17 @@
 typedef struct situ__schedule {
   const char *name;
   size_t size; /* of the struct that begins with situ_lr_scheduler */
-  /* Changes a group's hyperparameters from those of the previous step to those of step s->last_epoch. base: the group's
-     initial rate. */
-  void (*advance)(const situ_lr_scheduler *s, double *value, double base);
-  /* Checks that this step is allowed. NULL: always. Returns false after recording an error. */
-  bool (*may_step)(const situ_lr_scheduler *s, int64_t step);
+  /* Changes the values of a group in the step before to those of step `epoch`, and nothing else, so that a failed step
+     changes nothing. Returns false after recording an error. */
+  bool (*advance)(const situ_lr_scheduler *s, int64_t epoch, double *value, int group);
+  /* The step to `epoch` succeeded; s->last_epoch is the step before. NULL: nothing to do. */
+  void (*commit)(situ_lr_scheduler *s, int64_t epoch);
+  void (*release)(situ_lr_scheduler *s); /* frees what the struct points to; NULL: nothing */
+  /* Numbers that are saved besides last_epoch and base_lrs: their names, NULL at the end, and the offset of the first
+     of these doubles. None may be NaN. */
+  const char *const *saved;
+  size_t saved_at;
+  bool takes_metrics; /* is stepped by situ_lr_scheduler_step_metrics only */
 } situ__schedule;
 
 struct situ_lr_scheduler {
@@ -24,15 +30,27 @@ struct situ_lr_scheduler {
   double *base;                      /* initial rates, one for each group */
   double (*next)[SITU_OPTIM_FIELDS]; /* scratch: the groups' next values */
   int count;
+  situ_lr_scheduler **parts; /* owned schedules of SequentialLR and ChainedScheduler */
+  int64_t part_count;
+  bool is_part; /* another schedule owns this one and steps it */
 };
 
 static inline bool situ__schedule_given(const char *op, const situ_lr_scheduler *s) {
   return situ__valid(op, "scheduler", s, SITU__A_SCHEDULER);
+}
+/* The field that cyclical schedules change as momentum: beta1, or momentum for optimisers without it. */
+static inline situ_optim_field situ__schedule_momentum(const situ_optim *o) {
+  return situ__optim_has(o, SITU_OPTIM_BETA1) ? SITU_OPTIM_BETA1 : SITU_OPTIM_MOMENTUM;
 }
 /* A zeroed schedule of type->size bytes that references o and stores the initial rates. Returns NULL after recording an
    error. */
 void *situ__schedule_alloc(const situ__schedule *type, situ_optim *o);
 /* Sets the rates of step 0 and returns s. If a value is not finite, records an error, frees s and returns NULL. */
 situ_lr_scheduler *situ__schedule_start(situ_lr_scheduler *s);
+/* Checks that the optimiser has the momentum of situ__schedule_momentum. If not, records an error, frees s and returns
+   false. */
+bool situ__schedule_can_cycle(situ_lr_scheduler *s);
+/* One step of a schedule that this thread has to itself, and of its optimiser. All or nothing. */
+situ_status situ__schedule_step(const char *op, situ_lr_scheduler *s);
 
 #endif

@@ -114,18 +114,104 @@ static situ_lr_scheduler *one_cycle(const gold_call *c, situ_optim *o) {
   return situ_lr_scheduler_one_cycle_lr(o, &options);
 }
 
+static situ_lr_scheduler *multi_step(const gold_call *c, situ_optim *o) {
+  situ_shape milestones = gold_list(c, "milestones");
+  return situ_lr_scheduler_multi_step_lr(o, milestones.dim, milestones.ndim, gold_real(c, "gamma", 0.1));
+}
+static situ_lr_scheduler *constant(const gold_call *c, situ_optim *o) {
+  return situ_lr_scheduler_constant_lr(o, gold_real(c, "factor", 0), gold_int(c, "total_iters", 5));
+}
+static situ_lr_scheduler *linear(const gold_call *c, situ_optim *o) {
+  return situ_lr_scheduler_linear_lr(o, gold_real(c, "start_factor", 0), gold_real(c, "end_factor", 1),
+                                     gold_int(c, "total_iters", 5));
+}
+static situ_lr_scheduler *exponential(const gold_call *c, situ_optim *o) {
+  return situ_lr_scheduler_exponential_lr(o, gold_real(c, "gamma", 0));
+}
+static situ_lr_scheduler *polynomial(const gold_call *c, situ_optim *o) {
+  return situ_lr_scheduler_polynomial_lr(o, gold_int(c, "total_iters", 5), gold_real(c, "power", 1));
+}
+static situ_lr_scheduler *restarts(const gold_call *c, situ_optim *o) {
+  return situ_lr_scheduler_cosine_annealing_warm_restarts(o, gold_int(c, "T_0", 0), gold_int(c, "T_mult", 1),
+                                                          gold_real(c, "eta_min", 0));
+}
+
+static situ_lr_scheduler *cyclic(const gold_call *c, situ_optim *o) {
+  const char *mode = gold_word(c, "mode", "triangular");
+  situ_cyclic_options options = {
+    .base_lr = gold_real(c, "base_lr", 0),
+    .max_lr = gold_real(c, "max_lr", 0),
+    .step_size_up = gold_int(c, "step_size_up", 0),
+    .step_size_down = gold_int(c, "step_size_down", 0),
+    .mode = strcmp(mode, "triangular2") == 0 ? SITU_CYCLIC_TRIANGULAR2
+            : *mode == 'e'                   ? SITU_CYCLIC_EXP_RANGE
+                                             : SITU_CYCLIC_TRIANGULAR,
+    .gamma = gold_real(c, "gamma", 0),
+    .keep_momentum = !gold_bool(c, "cycle_momentum", true),
+    .base_momentum = gold_real(c, "base_momentum", 0),
+    .max_momentum = gold_real(c, "max_momentum", 0),
+  };
+  return situ_lr_scheduler_cyclic_lr(o, &options);
+}
+
+static situ_lr_scheduler *plateau(const gold_call *c, situ_optim *o) {
+  situ_plateau_options options = {
+    .max = strcmp(gold_word(c, "mode", "min"), "max") == 0,
+    .threshold = gold_real(c, "threshold", 0),
+    .threshold_abs = strcmp(gold_word(c, "threshold_mode", "rel"), "abs") == 0,
+    .cooldown = gold_int(c, "cooldown", 0),
+    .min_lr = gold_real(c, "min_lr", 0),
+    .eps = gold_real(c, "eps", 0),
+  };
+  return situ_lr_scheduler_reduce_lr_on_plateau(o, gold_real(c, "factor", 0.1), gold_int(c, "patience", 10), &options);
+}
+
+/* The recipes of optimisers.py. */
+static int64_t parts_of(const char *recipe, situ_optim *o, situ_lr_scheduler **part, int64_t *milestones) {
+  if (strcmp(recipe, "warmup") == 0) {
+    part[0] = situ_lr_scheduler_constant_lr(o, 0.1, 4);
+    part[1] = situ_lr_scheduler_exponential_lr(o, 0.9);
+    milestones[0] = 4;
+    return 2;
+  }
+  const bool three = strcmp(recipe, "three") == 0;
+  const int64_t falls[] = { 2, 5 };
+  part[0] = three ? situ_lr_scheduler_linear_lr(o, 0.25, 1, 6) : situ_lr_scheduler_polynomial_lr(o, 8, 2);
+  part[1] = three ? situ_lr_scheduler_cosine_annealing_lr(o, 12, 0)
+                  : situ_lr_scheduler_cosine_annealing_warm_restarts(o, 5, 1, 0);
+  part[2] = three ? situ_lr_scheduler_step_lr(o, 3, 0.5) : situ_lr_scheduler_multi_step_lr(o, falls, 2, 0.3);
+  milestones[0] = three ? 6 : 9;
+  milestones[1] = three ? 18 : 20;
+  return 3;
+}
+static situ_lr_scheduler *sequential(const gold_call *c, situ_optim *o) {
+  situ_lr_scheduler *part[3];
+  int64_t milestones[2];
+  const int64_t count = parts_of(gold_word(c, "recipe", ""), o, part, milestones);
+  return situ_lr_scheduler_sequential_lr(o, count, part, milestones);
+}
+static situ_lr_scheduler *chained(const gold_call *c, situ_optim *o) {
+  situ_lr_scheduler *part[3];
+  int64_t milestones[2];
+  const int64_t count = parts_of(gold_word(c, "recipe", ""), o, part, milestones);
+  return situ_lr_scheduler_chained_scheduler(count, part);
+}
+
 /* The rate (and momentum) in force in each of 30 steps. */
 static void schedule(gold_call *c, situ_lr_scheduler *(*make)(const gold_call *, situ_optim *)) {
   situ_tensor *param = situ_requires_grad_(situ_zeros(SITU_SHAPE(1), &(situ_options){ .device = c->device }), true);
   situ_optim *o =
       situ_optim_sgd(SITU_TREE(param), &(situ_optim_options){ .lr = gold_real(c, "lr", 0), .momentum = 0.9 });
   situ_lr_scheduler *s = make(c, o);
-  double rates[SCHEDULE], momenta[SCHEDULE];
-  bool good = s != NULL;
+  double rates[SCHEDULE], momenta[SCHEDULE], metrics[SCHEDULE];
+  situ_tensor *given = gold_in(c, "metrics");
+  bool good = s && (!given || situ_copy_to_host(given, metrics, sizeof metrics) == SITU_OK);
   for (int step = 0; good && step < SCHEDULE; step++) {
     rates[step] = situ_optim_get(o, 0, SITU_OPTIM_LR);
     momenta[step] = situ_optim_get(o, 0, SITU_OPTIM_MOMENTUM);
-    good = situ_optim_step(o) == SITU_OK && (step + 1 == SCHEDULE || situ_lr_scheduler_step(s) == SITU_OK);
+    good = situ_optim_step(o) == SITU_OK;
+    if (step + 1 == SCHEDULE) break;
+    good = good && (given ? situ_lr_scheduler_step_metrics(s, metrics[step]) : situ_lr_scheduler_step(s)) == SITU_OK;
   }
   if (good) {
     situ_options f64 = { .dtype = SITU_F64, .device = c->device };
@@ -139,6 +225,16 @@ static void run_step_lr(gold_call *c) { schedule(c, step_lr); }
 static void run_cosine(gold_call *c) { schedule(c, cosine); }
 static void run_lambda(gold_call *c) { schedule(c, lambda); }
 static void run_one_cycle(gold_call *c) { schedule(c, one_cycle); }
+static void run_multi_step(gold_call *c) { schedule(c, multi_step); }
+static void run_constant(gold_call *c) { schedule(c, constant); }
+static void run_linear(gold_call *c) { schedule(c, linear); }
+static void run_exponential(gold_call *c) { schedule(c, exponential); }
+static void run_polynomial(gold_call *c) { schedule(c, polynomial); }
+static void run_restarts(gold_call *c) { schedule(c, restarts); }
+static void run_cyclic(gold_call *c) { schedule(c, cyclic); }
+static void run_plateau(gold_call *c) { schedule(c, plateau); }
+static void run_sequential(gold_call *c) { schedule(c, sequential); }
+static void run_chained(gold_call *c) { schedule(c, chained); }
 
 static void clip(gold_call *c) {
   situ_tensor *grads[MOST_PARAMS + 1], *params[MOST_PARAMS + 1];
@@ -167,6 +263,16 @@ static const gold_op ops[] = {
   { "scheduler.cosineannealinglr", .run = run_cosine, .bound = 1e-6, .why = "bound 1e-6: rates are small" },
   { "scheduler.lambdalr", .run = run_lambda, .bound = 1e-6, .why = "bound 1e-6: rates are small" },
   { "scheduler.onecyclelr", .run = run_one_cycle, .bound = 1e-6, .why = "bound 1e-6: rates are small" },
+  { "scheduler.multisteplr", .run = run_multi_step, .bound = 1e-6, .why = "bound 1e-6: rates are small" },
+  { "scheduler.constantlr", .run = run_constant, .bound = 1e-6, .why = "bound 1e-6: rates are small" },
+  { "scheduler.linearlr", .run = run_linear, .bound = 1e-6, .why = "bound 1e-6: rates are small" },
+  { "scheduler.exponentiallr", .run = run_exponential, .bound = 1e-6, .why = "bound 1e-6: rates are small" },
+  { "scheduler.polynomiallr", .run = run_polynomial, .bound = 1e-6, .why = "bound 1e-6: rates are small" },
+  { "scheduler.cosineannealingwarmrestarts", .run = run_restarts, .bound = 1e-6, .why = "bound 1e-6: rates are small" },
+  { "scheduler.cycliclr", .run = run_cyclic, .bound = 1e-6, .why = "bound 1e-6: rates are small" },
+  { "scheduler.reducelronplateau", .run = run_plateau, .bound = 1e-6, .why = "bound 1e-6: rates are small" },
+  { "scheduler.sequentiallr", .run = run_sequential, .bound = 1e-6, .why = "bound 1e-6: rates are small" },
+  { "scheduler.chainedscheduler", .run = run_chained, .bound = 1e-6, .why = "bound 1e-6: rates are small" },
   { "nn.utils.clip_grad_norm", .run = clip },
   { 0 },
 };

@@ -1,19 +1,8 @@
-/* Learning-rate schedules against torch 1.13's rates, to the last bit; chained ones; state;
+/* Learning-rate schedules against torch's rates, to the last bit; chained ones; state;
    refusals.
    SPDX-License-Identifier: MIT */
-#include <math.h>
-
-#include "situ/optim.h"
 #include "situ/sys/alloc.h"
-#include "support/test.h"
-
-static situ_tensor *leaf(void) {
-  situ_tensor *p = situ_requires_grad_(T32(SITU_SHAPE(1), 0), true);
-  assert_int_equal(situ_set_grad(p, T32(SITU_SHAPE(1), 0)), SITU_OK);
-  return p;
-}
-static situ_tree *one(void) { return situ_tree_put(situ_tree_dict(), "p", situ_tree_tensor(leaf())); }
-static situ_optim *sgd(void) { return situ_optim_sgd(one(), &(situ_optim_options){ .lr = 0.1, .momentum = 0.9 }); }
+#include "rates.h"
 
 /* Steps of optimiser and schedules; before each, the field has torch's value. Everything is freed.
    */
@@ -32,8 +21,6 @@ static void expect_rates(situ_optim *o, situ_lr_scheduler *a, situ_lr_scheduler 
   situ_lr_scheduler_free(b);
   situ_optim_free(o);
 }
-#define COUNT(list) (int)(sizeof list / sizeof *list)
-
 static void step_lr(void **state) {
   (void)state;
   static const double want[] = { 0.1,
@@ -190,6 +177,37 @@ static void resumes_exactly(void **state) {
   situ_optim_free(other);
 }
 
+static void arguments_out_of_range(void **state) {
+  (void)state;
+  situ_optim *o = sgd();
+  const int64_t milestones[] = { 4, -1 };
+  expect_refused(situ_lr_scheduler_multi_step_lr(o, milestones, 2, 0.1), SITU_E_ARG, "lr_scheduler_multi_step_lr",
+                 "milestones[1] is -1");
+  expect_refused(situ_lr_scheduler_multi_step_lr(o, NULL, 1, 0.1), SITU_E_ARG, "", "milestones");
+  expect_refused(situ_lr_scheduler_multi_step_lr(o, milestones, -1, 0.1), SITU_E_ARG, "", "-1 milestones");
+  expect_refused(situ_lr_scheduler_multi_step_lr(o, milestones, 1, (double)NAN), SITU_E_ARG, "", "gamma");
+  expect_refused(situ_lr_scheduler_constant_lr(o, 0, 5), SITU_E_ARG, "lr_scheduler_constant_lr", "factor is 0");
+  expect_refused(situ_lr_scheduler_constant_lr(o, 1, -1), SITU_E_ARG, "", "total_iters is -1");
+  expect_refused(situ_lr_scheduler_linear_lr(o, 1.5, 1, 5), SITU_E_ARG, "lr_scheduler_linear_lr", "start_factor");
+  expect_refused(situ_lr_scheduler_linear_lr(o, 1, -0.5, 5), SITU_E_ARG, "", "end_factor is -0.5");
+  expect_refused(situ_lr_scheduler_exponential_lr(o, INFINITY), SITU_E_ARG, "lr_scheduler_exponential_lr", "gamma");
+  expect_refused(situ_lr_scheduler_polynomial_lr(o, 5, (double)NAN), SITU_E_ARG, "lr_scheduler_polynomial_lr", "power");
+  expect_refused(situ_lr_scheduler_cosine_annealing_warm_restarts(o, 5, 0, 0), SITU_E_ARG, "", "t_mult 0");
+  expect_refused(situ_lr_scheduler_cyclic_lr(o, &(situ_cyclic_options){ 0 }), SITU_E_ARG, "lr_scheduler_cyclic_lr",
+                 "max_lr 0");
+  expect_refused(situ_lr_scheduler_cyclic_lr(o, &(situ_cyclic_options){ .max_lr = 1, .step_size_up = -1 }), SITU_E_ARG,
+                 "", "step_size_up -1");
+  expect_refused(situ_lr_scheduler_reduce_lr_on_plateau(o, 1, 1, NULL), SITU_E_ARG, "", "factor 1");
+  expect_refused(situ_lr_scheduler_reduce_lr_on_plateau(o, 0.5, 1, &(situ_plateau_options){ .min_lr = -1 }), SITU_E_ARG,
+                 "", "min_lr -1");
+  situ_lr_scheduler *parts[] = { situ_lr_scheduler_step_lr(o, 1, 1), situ_lr_scheduler_step_lr(o, 1, 1) };
+  expect_refused(situ_lr_scheduler_sequential_lr(o, 2, parts, (int64_t[]){ 0 }), SITU_E_ARG, "",
+                 "milestones[0] is 0: it must be above 0");
+  expect_refused(situ_lr_scheduler_sequential_lr(o, 0, parts, NULL), SITU_E_ARG, "", "0 schedulers");
+  assert_true(situ_optim_get(o, 0, SITU_OPTIM_LR) == 0.1);
+  situ_optim_free(o);
+}
+
 static void nonsense_is_refused(void **state) {
   (void)state;
   situ_optim *o = sgd();
@@ -205,8 +223,6 @@ static void nonsense_is_refused(void **state) {
   assert_true(situ_optim_get(o, 0, SITU_OPTIM_LR) == 0.1);
   situ_optim_free(o);
 }
-
-static double not_a_number(int64_t step, void *payload) { return step == *(int64_t *)payload ? (double)NAN : 1; }
 
 /* What is refused leaves the optimiser as it was, also what it would have remembered. */
 static void numbers_that_are_not_finite(void **state) {
@@ -314,6 +330,7 @@ int main(void) {
     TEST(one_cycle_lr),
     TEST(one_cycle_in_three_phases),
     TEST(a_cycle_ends),
+    TEST(arguments_out_of_range),
     TEST(the_optimiser_is_freed_first),
     TEST(resumes_exactly),
     TEST(nonsense_is_refused),

@@ -162,7 +162,7 @@ static void bad_text(walk *b, const char *path, const char **at) {
 }
 
 static void keep_all(walk *b, const char *type) {
-  if (strstr(type, "situ_nn_module"))
+  if (strstr(type, "situ_nn_module") || strstr(type, "situ_lr_scheduler *const"))
     for (int i = 0; i < b->w->owned_count; i++) b->w->owned[i].owner = API_KEPT;
 }
 

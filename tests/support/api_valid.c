@@ -53,6 +53,7 @@ static api_owner owner_of(const api_world *w, const char *parameter) {
     { "optim_free", "o", API_TAKEN },
     { "optim_load_end lr_scheduler_load_end", "l", API_TAKEN },
     { "lr_scheduler_free grad_scaler_free", "s", API_TAKEN },
+    { "lr_scheduler_sequential_lr lr_scheduler_chained_scheduler", "schedulers", API_TAKEN },
     { "dataset_free", "dataset", API_TAKEN },
     { "data_loader_free", "loader", API_TAKEN },
     { "graph_free", "graph", API_TAKEN },
@@ -250,6 +251,7 @@ static void fill_struct(api_world *w, const api_struct *s, void *at) {
   if (IS(situ_pool_options)) AT(situ_pool_options).kernel = SITU_DIMS(2);
   if (IS(situ_one_cycle_options))
     AT(situ_one_cycle_options) = (situ_one_cycle_options){ .max_lr = 0.1, .total_steps = 10 };
+  if (IS(situ_cyclic_options)) AT(situ_cyclic_options) = (situ_cyclic_options){ .max_lr = 0.1 };
   if (IS(situ_save_options)) AT(situ_save_options).no_sync = true;
   if (IS(situ_function))
     AT(situ_function) = (situ_function){ .name = "twice", .forward = twice, .backward = twice_back };
@@ -342,7 +344,7 @@ static int64_t whole(const api_world *w, const char *name) {
   if (strcmp(name, "capacity") == 0 && api_is(api_name(w), "split split_sizes chunk unbind")) return 2;
   if (api_is(
           name,
-          "num_heads nhead chunks num_groups length in_channels num_channels out_channels kernel_size a k step num_threads total threshold capacity n size_step step_size t_max count"))
+          "num_heads nhead chunks num_groups length in_channels num_channels out_channels kernel_size a k step num_threads total threshold capacity n size_step step_size t_max t_0 t_mult patience total_iters count"))
     return api_is(api_name(w), "cat stack hstack vstack dstack block_diag meshgrid einsum eye randperm") ? 2 : 1;
   return 2;
 }
@@ -419,6 +421,12 @@ static void *array(api_world *w, const char *type, const char *name) {
     for (int i = 0; i < whole(w, "count"); i++) list[i] = linear(w, owner_of(w, name));
     return list;
   }
+  if (strstr(type, "situ_lr_scheduler")) {
+    situ_lr_scheduler **list = api_memory(w, 4 * sizeof *list);
+    situ_optim *o = api_is(api_name(w), "lr_scheduler_sequential_lr") ? w->begun : optim(w, API_KEPT);
+    list[0] = api_own(w, situ_lr_scheduler_step_lr(o, 1, 0.5), free_scheduler, owner_of(w, name));
+    return list;
+  }
   if (strstr(type, "situ_tree")) {
     situ_tree **list = api_memory(w, 4 * sizeof *list);
     list[0] = list[1] = api_own(w, tree_of_two(w), free_tree, API_KEPT);
@@ -439,8 +447,13 @@ static void *object(api_world *w, const char *type, const char *name) {
   if (IS(situ_nn_module) || api_is(api_name(w), "nn_done")) return module(w, name);
   if (IS(situ_tree)) return tree(w, name);
   if (IS(situ_optim)) return optim(w, owner);
-  if (IS(situ_lr_scheduler))
-    return api_own(w, situ_lr_scheduler_step_lr(optim(w, API_KEPT), 1, 0.5), free_scheduler, owner);
+  if (IS(situ_lr_scheduler)) {
+    situ_optim *o = optim(w, API_KEPT);
+    situ_lr_scheduler *s = api_is(api_name(w), "lr_scheduler_step_metrics")
+                               ? situ_lr_scheduler_reduce_lr_on_plateau(o, 0.5, 1, NULL)
+                               : situ_lr_scheduler_step_lr(o, 1, 0.5);
+    return api_own(w, s, free_scheduler, owner);
+  }
   if (IS(situ_grad_scaler)) return api_own(w, situ_grad_scaler_new(NULL), free_scaler, owner);
   if (IS(situ_dataset)) return dataset(w, owner);
   if (IS(situ_data_loader)) return api_own(w, situ_data_loader_new(dataset(w, API_KEPT), NULL), free_loader, owner);

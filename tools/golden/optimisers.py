@@ -3,7 +3,7 @@ SPDX-License-Identifier: MIT
 
 optim.<name>: inputs param.I and grads.I (a row a step), outputs param.I (a row a step, after it). Attributes are the
 constructor's arguments; group.<argument> overrides it for the last parameter, which then has a group of its own.
-scheduler.<name>: outputs lr (and momentum), f64, the value in force in each of 30 steps."""
+scheduler.<name>: outputs lr (and momentum), f64, the value in force in each of 30 steps; input metrics, if it takes them."""
 import torch
 
 import gold
@@ -66,22 +66,74 @@ LAMBDAS = {
 }
 
 
-def scheduler(kind, lr=0.1, **arguments):
-    """The lr (and for OneCycleLR the momentum) in force in each step."""
+# SequentialLR and ChainedScheduler by the name of a recipe that tests/golden/optim.c has too: parts and milestones.
+RECIPES = {
+    "warmup": lambda lr, o: ([lr.ConstantLR(o, 0.1, 4), lr.ExponentialLR(o, 0.9)], [4]),
+    "three": lambda lr, o: ([
+        lr.LinearLR(o, 0.25, 1.0, 6), lr.CosineAnnealingLR(o, 12), lr.StepLR(o, 3, 0.5)], [6, 18]),
+    "cycles": lambda lr, o: ([
+        lr.PolynomialLR(o, 8, 2.0), lr.CosineAnnealingWarmRestarts(o, 5), lr.MultiStepLR(o, [2, 5], 0.3)], [9, 20]),
+}
+
+
+def compound(kind, optim, recipe):
+    parts, milestones = RECIPES[recipe](torch.optim.lr_scheduler, optim)
+    if kind == "ChainedScheduler":
+        return torch.optim.lr_scheduler.ChainedScheduler(parts)
+    return torch.optim.lr_scheduler.SequentialLR(optim, parts, milestones)
+
+
+def scheduler(kind, lr=0.1, metrics=None, **arguments):
+    """The lr (and for OneCycleLR and CyclicLR the momentum) in force in each step."""
     optim = torch.optim.SGD([torch.zeros(1, requires_grad=True)], lr=lr, momentum=0.9)
     made = {"lr_lambda": LAMBDAS[arguments["lr_lambda"]]} if kind == "LambdaLR" else arguments
-    schedule = getattr(torch.optim.lr_scheduler, kind)(optim, **made)
+    if "recipe" in arguments:
+        schedule = compound(kind, optim, arguments["recipe"])
+    else:
+        schedule = getattr(torch.optim.lr_scheduler, kind)(optim, **made)
     rates, momenta = [], []
     for step in range(SCHEDULE):
         rates.append(optim.param_groups[0]["lr"])
         momenta.append(optim.param_groups[0]["momentum"])
         optim.step()
         if step + 1 < SCHEDULE:
-            schedule.step()
+            schedule.step(*([] if metrics is None else [metrics[step]]))
     outputs = [("lr", torch.tensor(rates, dtype=torch.float64), None)]
-    if kind == "OneCycleLR":
+    if kind in ("OneCycleLR", "CyclicLR"):
         outputs.append(("momentum", torch.tensor(momenta, dtype=torch.float64), None))
-    return gold.Case("scheduler." + kind.lower(), "", [], [("lr", lr)] + list(arguments.items()), outputs, [])
+    inputs = [] if metrics is None else [("metrics", torch.tensor(metrics, dtype=torch.float64))]
+    return gold.Case("scheduler." + kind.lower(), "", inputs, [("lr", lr)] + list(arguments.items()), outputs, [])
+
+
+def decaying_schedulers():
+    for milestones, gamma in (([3, 9, 20], 0.1), ([5], 0.5), ([2, 2, 7], 0.9), ([0, 4], 0.5)):
+        yield scheduler("MultiStepLR", milestones=milestones, gamma=gamma)
+    for factor, total_iters in ((0.5, 4), (0.1, 0), (1.0 / 3, 5), (1.0, 10)):
+        yield scheduler("ConstantLR", factor=factor, total_iters=total_iters)
+    for start, end, total_iters in ((1.0 / 3, 1.0, 5), (0.1, 0.5, 20), (1.0, 0.0, 29), (1.0, 0.1, 40)):
+        yield scheduler("LinearLR", start_factor=start, end_factor=end, total_iters=total_iters)
+    for gamma in (0.9, 0.5, 1.1):
+        yield scheduler("ExponentialLR", gamma=gamma)
+    for total_iters, power in ((5, 1.0), (20, 2.0), (29, 0.5), (60, 0.9)):
+        yield scheduler("PolynomialLR", total_iters=total_iters, power=power)
+    for arguments in ({"T_0": 7}, {"T_0": 3, "T_mult": 2}, {"T_0": 40}, {"T_0": 1, "T_mult": 3, "eta_min": 0.01}):
+        yield scheduler("CosineAnnealingWarmRestarts", **arguments)
+
+
+def cyclic_schedulers():
+    for more in ({}, {"step_size_down": 3}, {"mode": "triangular2"}, {"mode": "exp_range", "gamma": 0.9},
+                 {"cycle_momentum": False}, {"base_momentum": 0.5, "max_momentum": 0.95}):
+        yield scheduler("CyclicLR", base_lr=0.01, max_lr=0.2, step_size_up=6, **more)
+
+
+def plateau_schedulers():
+    """Metrics that fall, stay, and rise a little."""
+    falls = [max(1.0, 3.0 - 0.5 * i) + 0.01 * (i % 3) for i in range(SCHEDULE)]
+    for more in ({}, {"patience": 2}, {"patience": 1, "factor": 0.5, "cooldown": 3},
+                 {"patience": 0, "factor": 0.5, "min_lr": 0.02}, {"patience": 3, "threshold": 0.3},
+                 {"patience": 3, "threshold": 0.4, "threshold_mode": "abs"}, {"patience": 4, "mode": "max"},
+                 {"patience": 2, "factor": 0.9, "eps": 0.005}):
+        yield scheduler("ReduceLROnPlateau", metrics=falls, **{"patience": 10, **more})
 
 
 def schedulers():
@@ -99,6 +151,12 @@ def schedulers():
         yield scheduler("OneCycleLR", max_lr=0.4, total_steps=SCHEDULE, **more)
     for name in LAMBDAS:
         yield scheduler("LambdaLR", lr_lambda=name)
+    yield from decaying_schedulers()
+    yield from cyclic_schedulers()
+    yield from plateau_schedulers()
+    for name in RECIPES:
+        yield scheduler("SequentialLR", recipe=name)
+        yield scheduler("ChainedScheduler", recipe=name)
 
 
 def clipping():

@@ -1,0 +1,74 @@
+/* CyclicLR: the rate goes up and down between two limits; the momentum changes inversely.
+   SPDX-License-Identifier: MIT */
+#include <inttypes.h>
+#include <math.h>
+
+#include "base/fail.h"
+#include "optim/schedule.h"
+
+typedef struct cyclic {
+  situ_lr_scheduler s;
+  situ_cyclic_options options; /* with torch's defaults in place of zeros */
+  double total_size, step_ratio;
+} cyclic;
+
+static double scale(const situ_cyclic_options *o, double cycle, double epoch) {
+  if (o->scale_fn) return o->scale_fn(o->scale_iterations ? epoch : cycle, o->payload);
+  switch (o->mode) {
+  case SITU_CYCLIC_TRIANGULAR2: return 1 / pow(2, cycle - 1);
+  case SITU_CYCLIC_EXP_RANGE: return pow(o->gamma, epoch);
+  default: return 1;
+  }
+}
+
+static bool advance(const situ_lr_scheduler *s, int64_t epoch, double *value, int group) {
+  const cyclic *m = (const cyclic *)s;
+  const situ_cyclic_options *o = &m->options;
+  const double cycle = floor(1 + (double)epoch / m->total_size), x = 1 + (double)epoch / m->total_size - cycle;
+  const double height = x <= m->step_ratio ? x / m->step_ratio : (x - 1) / (m->step_ratio - 1);
+  const double factor = scale(o, cycle, (double)epoch);
+  value[SITU_OPTIM_LR] = s->base[group] + (o->max_lr - s->base[group]) * height * factor;
+  if (!o->keep_momentum)
+    value[situ__schedule_momentum(s->o)] = o->max_momentum - (o->max_momentum - o->base_momentum) * height * factor;
+  return true;
+}
+
+static const situ__schedule type = { .name = "lr_scheduler_cyclic_lr", .size = sizeof(cyclic), .advance = advance };
+
+static double or_else(double value, double otherwise) { return value == 0 ? otherwise : value; }
+
+static bool are_valid(const situ_cyclic_options *o) {
+  if (!isfinite(o->base_lr) || !isfinite(o->max_lr) || o->base_lr < 0 || o->max_lr <= 0)
+    situ__fail(SITU_E_ARG, type.name, "base_lr %g, max_lr %g: must be finite, base_lr at least 0, max_lr above 0",
+               o->base_lr, o->max_lr);
+  else if (o->step_size_up < 1 || o->step_size_down < 1)
+    situ__fail(SITU_E_ARG, type.name, "step_size_up %" PRId64 ", step_size_down %" PRId64 ": must be at least 1",
+               o->step_size_up, o->step_size_down);
+  else if ((unsigned)o->mode > SITU_CYCLIC_EXP_RANGE || !isfinite(o->gamma))
+    situ__fail(SITU_E_ARG, type.name, "mode %d, gamma %g: mode must be one of situ_cyclic_mode, gamma finite",
+               (int)o->mode, o->gamma);
+  else if (!(o->base_momentum >= 0 && o->base_momentum <= 1 && o->max_momentum >= 0 && o->max_momentum <= 1))
+    situ__fail(SITU_E_ARG, type.name, "base_momentum %g, max_momentum %g: must be in 0..1", o->base_momentum,
+               o->max_momentum);
+  else return true;
+  return false;
+}
+
+situ_lr_scheduler *situ_lr_scheduler_cyclic_lr(situ_optim *o, const situ_cyclic_options *options) {
+  if (!options) return situ__null(type.name, "options"), NULL;
+  situ_cyclic_options with = *options;
+  if (with.step_size_up == 0) with.step_size_up = 2000;
+  if (with.step_size_down == 0) with.step_size_down = with.step_size_up;
+  with.gamma = or_else(with.gamma, 1);
+  with.base_momentum = or_else(with.base_momentum, 0.8);
+  with.max_momentum = or_else(with.max_momentum, 0.9);
+  if (!are_valid(&with)) return NULL;
+  cyclic *m = situ__schedule_alloc(&type, o);
+  if (!m) return NULL;
+  if (!with.keep_momentum && !situ__schedule_can_cycle(&m->s)) return NULL;
+  m->options = with;
+  m->total_size = (double)with.step_size_up + (double)with.step_size_down;
+  m->step_ratio = (double)with.step_size_up / m->total_size;
+  for (int g = 0; g < m->s.count; g++) m->s.base[g] = with.base_lr;
+  return situ__schedule_start(&m->s);
+}
