@@ -135,7 +135,7 @@ static SITU_COLD situ_status report_unsupported(const char *op, situ_device devi
   situ_device_name(device, name);
   if (dtype) {
     situ__text_add(&text, "%s cannot compute with %s (%s)", name, situ__dtype_name(dtype), situ__verb_name(work->verb));
-  } else if (!backend || !backend->kernel[work->verb]) {
+  } else if (!backend->kernel[work->verb]) {
     situ__text_add(&text, "%s has no kernel for %s (%s)", name, situ__verb_name(work->verb),
                    situ__dtype_name(dtype_of(work)));
   } else {

@@ -184,8 +184,8 @@ static bool check_whole(reader *r, int64_t start, int64_t bytes, bool lenient) {
 }
 
 static bool read_all(reader *r, int64_t bytes) {
-  situ__json_kind kind = situ__json_next(&r->json);
-  if (kind != SITU__JSON_OBJECT) return bad_json(r);
+  (void)situ__json_next(&r->json); /* the object, which the caller has seen begin */
+  situ__json_kind kind;
   while ((kind = situ__json_next(&r->json)) == SITU__JSON_KEY) {
     char *name = r->json.text;
     bool fine = strcmp(name, "__metadata__") == 0 ? read_metadata(r) : read_entry(r, name, bytes);

@@ -104,6 +104,11 @@ static void a_device_without_a_dtype_is_refused_before_anything_moves(void **sta
   /* cast where it can be: f64 leaves, f32 arrives */
   expect_ok(situ_nn_to_with(net, &(situ_nn_to_options){ .device = there(), .dtype = SITU_F32 }));
   expect_ok(situ_sim_reset(there().index));
+  expect_ok(situ_nn_to_dtype(net, SITU_F64));
+  expect_ok(situ_sim_without(there().index, 1u << SITU_F64));
+  expect_ok(
+      situ_nn_to_with(net, &(situ_nn_to_options){ .device = here(), .dtype = SITU_F32 })); /* the other way round */
+  expect_ok(situ_sim_reset(there().index));
   situ_nn_free(net);
 }
 

@@ -100,6 +100,8 @@ static void foreign_memory(void **state) {
   expect_exact(t, SITU_SHAPE(3, 2), 1, 4, 2, 5, 3, 6);
   situ_add_scalar_(t, 10);
   assert_true(own[5] == 16);
+  expect_exact(situ_to(t, situ_dev("sim:0")), SITU_SHAPE(3, 2), 11, 14, 12, 15, 13, 16); /* all of its memory goes */
+  assert_non_null(situ_from_blob(own, SITU_SHAPE(0, 0), (const int64_t[]){ INT64_MAX, INT64_MAX }, NULL, NULL, NULL));
   assert_int_equal(released, 0);
   assert_int_equal(situ_scope_end(&s), SITU_OK);
   assert_int_equal(released, 1);

@@ -155,7 +155,6 @@ static situ__sim_command *copy_work(const situ__sim *sim, const situ_work *work)
 /* ---- the queue ----------------------------------------------------------------------------- */
 
 static void append(situ__sim *sim, situ__sim_command *command) {
-  command->next = NULL;
   if (!sim->first) sim->last = &sim->first;
   *sim->last = command;
   sim->last = &command->next;
