@@ -149,10 +149,16 @@ static void survives_being_killed(void **state) {
 /* What another live process is writing, or wrote a moment ago, is left alone. */
 static void leaves_new_files_of_others(void **state) {
   (void)state;
-  static const char *const names[] = { "/.m.safetensors.tmp.1.00000000", "/.m.safetensors.tmp.999999999.00000001",
-                                       "/.other.tmp.999999999.00000002", "/.m.safetensors.tmp.x.00000003" };
+  static const char *const names[] = { "/.m.safetensors.tmp.1.00000000",
+                                       "/.m.safetensors.tmp.999999999.00000001",
+                                       "/.other.tmp.999999999.00000002",
+                                       "/.m.safetensors.tmp.x.00000003",
+                                       "/.m.safetensors.tmp.999999999-00000004",
+                                       "/.m.safetensors.tmp.999999999.0000000x",
+                                       "/.m.safetensors.tmp.999999999.00000006.old" };
+  enum { NAMES = sizeof names / sizeof *names };
   char path[128];
-  for (int i = 0; i < 4; i++) {
+  for (int i = 0; i < NAMES; i++) {
     snprintf(path, sizeof path, DIRECTORY "%s", names[i]);
     int fd = open(path, O_WRONLY | O_CREAT, 0600);
     assert_true(fd >= 0);
@@ -168,7 +174,7 @@ static void leaves_new_files_of_others(void **state) {
   assert_int_equal(situ_save(TARGET, tree, NULL), SITU_OK);
   situ_tree_free(tree);
   assert_int_equal(situ_scope_end(&scope), SITU_OK);
-  for (int i = 0; i < 4; i++) {
+  for (int i = 0; i < NAMES; i++) {
     snprintf(path, sizeof path, DIRECTORY "%s", names[i]);
     assert_int_equal(unlink(path), 0);
   }

@@ -145,6 +145,7 @@ static void areas_are_bytes(void **state) {
                                           situ_nn_linear(32, 64, &(situ_nn_linear_options){ .no_bias = true }));
   must(situ_place_svg(m, "p.svg", NULL));
   int boxes = check_picture(1200, 800);
+  assert_non_null(strstr(svg, "0.weight\nparameter f32 [64, 64]\n"));
   const found *one = box_of("0", boxes), *two = box_of("1", boxes), *half = box_of("2", boxes);
   double a = one->at.w * one->at.h, b = two->at.w * two->at.h, c = half->at.w * half->at.h;
   assert_true(b / a > 1.95 && b / a < 2.05 && c / a > 0.48 && c / a < 0.52);
