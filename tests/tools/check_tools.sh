@@ -172,6 +172,19 @@ TEXT
 +/* words */
 ```
 TEXT
+  document ':1: `src/base/none.c`' "a path that is not there" <<'TEXT'
+See `src/base/none.c`.
+TEXT
+  document ':2: `situ_none(x)`' "a name that nothing has" <<'TEXT'
+`src/base/{size.h,words.c}` exists,
+and `situ_none(x)` does not.
+TEXT
+  document ':1: `./run dance`' "a command in a sentence that does not exist" <<'TEXT'
+Try `./run dance`.
+TEXT
+  document ':1: the link docs/none.md' "a link that leads nowhere" <<'TEXT'
+See [none](docs/none.md).
+TEXT
   document ':2: the diff' "a diff that the tree does not have" <<'TEXT'
 <!-- in the tree -->
 ```diff
