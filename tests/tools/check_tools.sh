@@ -207,6 +207,7 @@ TEXT
     mkdir -p docs tests/golden/data bench examples include/situ/ops
     touch CONTRIBUTING.md CMakeLists.txt CMakePresets.json tests/CMakeLists.txt bench/CMakeLists.txt
     touch include/situ/situ.h include/situ/sys/op.h examples/01_one.c
+    echo 'SITU_API situ_optim *situ_optim_sgd(void);' >include/situ/optim.h
     echo 'relu: f32' >tests/golden/data/accepts.txt
     echo 'SITU_API void *situ_relu(void *x);' >include/situ/ops/unary.h
     printf 'enum {\n  SITU_VERB_COPY,\n  SITU_VERBS\n};\ntypedef struct situ_backend {\n  int (*count)(int i);\n' \
@@ -216,10 +217,11 @@ TEXT
     echo "$1" >README.md
     [ -n "$2" ] && fails check_docs "$3" "$2" || passes check_docs
   }
-  facts='1 ops (0 of them in place), 1 *verbs*, one programs, smallest first, (10 calls)'
+  rest='1 *verbs*, one optimisers, zero learning-rate schedules, (10 calls)'
+  facts="1 ops (0 of them in place), $rest, one programs, smallest first"
   facts "$facts" "" ""
   facts "2${facts#1}" "a wrong number of ops" 'README.md: "2 ops ("'
-  facts "1 ops (0 of them in place), 1 *verbs*, two programs, smallest first, (10 calls)" "a wrong number of examples" \
+  facts "1 ops (0 of them in place), $rest, two programs, smallest first" "a wrong number of examples" \
     'README.md: "two programs'
   facts "${facts#1 ops}" "a number that is gone" 'no document has'
   facts "$facts" "a slot without a row" 'docs/add-a-backend.md: there is no row for the slot other' other
