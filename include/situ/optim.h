@@ -5,6 +5,7 @@
 #define SITU_OPTIM_H
 
 #include "autograd.h"
+#include "nn.h"
 #include "tree.h"
 
 SITU_BEGIN
@@ -114,6 +115,11 @@ SITU_API SITU_CHECKED situ_status situ_nn_utils_clip_grad_norm_(const situ_tree 
 /** situ_nn_utils_clip_grad_norm_ for the parameters of an optimiser. */
 SITU_API SITU_CHECKED situ_status situ_optim_clip_grad_norm_(situ_optim *o, double max_norm, double p, double *total);
 
+/** torch.nn.utils.clip_grad_value_: clamps each element of the gradients to -clip_value..clip_value. */
+SITU_API SITU_CHECKED situ_status situ_nn_utils_clip_grad_value_(const situ_tree *parameters, double clip_value);
+/** situ_nn_utils_clip_grad_value_ for the parameters of an optimiser. */
+SITU_API SITU_CHECKED situ_status situ_optim_clip_grad_value_(situ_optim *o, double clip_value);
+
 /* ---- schedules (torch.optim.lr_scheduler) ---------------------------------------------------- */
 
 /** A learning-rate schedule: changes the rates of an optimiser at each step. Several on one optimiser are chained, as
@@ -199,6 +205,10 @@ typedef struct situ_plateau_options {
 SITU_API situ_lr_scheduler *situ_lr_scheduler_reduce_lr_on_plateau(situ_optim *o, double factor, int64_t patience,
                                                                    const situ_plateau_options *options);
 
+/** torch.optim.swa_utils.SWALR: the rate goes to swa_lr in anneal_epochs steps along half a cosine (a line if linear),
+    and stays there; torch's default is 10 steps. */
+SITU_API situ_lr_scheduler *situ_lr_scheduler_swalr(situ_optim *o, double swa_lr, int64_t anneal_epochs, bool linear);
+
 /** SequentialLR: the i-th of `count` schedules from step milestones[i - 1] on, each starting anew from its first rate.
     The count - 1 milestones increase, and are copied. Takes ownership of the schedules, also when the call fails: only
     the new one can be stepped and freed. All must be of this optimiser; ReduceLROnPlateau cannot be one. */
@@ -223,6 +233,22 @@ SITU_API situ_tree *situ_lr_scheduler_state_dict(const situ_lr_scheduler *s);
 SITU_API SITU_CHECKED situ_status situ_lr_scheduler_load_state_dict(situ_lr_scheduler *s, const situ_tree *state);
 /** Frees a scheduler. NULL is fine. */
 SITU_API void situ_lr_scheduler_free(situ_lr_scheduler *s);
+
+/* ---- averages of a model (torch.optim.swa_utils) ----------------------------------------------- */
+
+typedef struct situ_averaged_model_options {
+  double decay;     /**< averaged = decay * averaged + (1 - decay) * parameter, as torch's get_ema_multi_avg_fn(decay);
+                         0: the mean of all updates, torch's default */
+  bool use_buffers; /**< average the buffers too; else they are copied at each update */
+} situ_averaged_model_options;
+/** torch.optim.swa_utils.AveragedModel: a module with a clone of `model` as child "module", which its forward calls,
+    and the buffer n_averaged. It is a module as any other: it moves, is saved and is freed as one. decay must be in
+    0..1. Izmailov et al., arXiv:1803.05407. NULL on error. */
+SITU_API situ_nn_module *situ_optim_averaged_model(situ_nn_module *model, const situ_averaged_model_options *options);
+/** update_parameters: takes the parameters of `model` into the average; the first time copies them. They are copied to
+    the averages' devices. SITU_E_SHAPE if the tensors of the two modules differ in number or shape, SITU_E_ARG for a
+    module that situ_optim_averaged_model did not make; then nothing has changed. */
+SITU_API SITU_CHECKED situ_status situ_optim_update_parameters(situ_nn_module *averaged, situ_nn_module *model);
 
 SITU_END
 #endif

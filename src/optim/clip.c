@@ -1,4 +1,4 @@
-/* Clips gradients by their common norm (torch.nn.utils.clip_grad_norm_).
+/* Clips gradients by their common norm or by value (torch.nn.utils.clip_grad_norm_, clip_grad_value_).
    SPDX-License-Identifier: MIT */
 #include <math.h>
 
@@ -7,11 +7,17 @@
 #include "optim/optim.h"
 #include "situ/ops.h"
 
-static const char op[] = "clip_grad_norm_";
+/* The arguments of a call, and the function that clips. */
+typedef struct request {
+  const char *op;
+  double bound, p; /* max_norm or clip_value; p of the norm */
+  double *total;
+  situ_status (*clip)(situ_tensor **grad, int count, const struct request *how);
+} request;
 
 /* The norm of all gradients: the norm of their norms, on the first one's device. If gradients are on several devices,
    only these norms are copied. */
-static situ_tensor *total_norm(situ_tensor **grad, int count, double p) {
+static situ_tensor *total_norm(const char *op, situ_tensor **grad, int count, double p) {
   situ_tensor **norm = situ__alloc((size_t)count * sizeof *norm);
   if (!norm) return situ__no_memory(op, (size_t)count * sizeof *norm), NULL;
   bool ok = true;
@@ -24,26 +30,34 @@ static situ_tensor *total_norm(situ_tensor **grad, int count, double p) {
   return total;
 }
 
-static situ_status clip(situ_tensor **grad, int count, double max_norm, double p, double *total) {
-  if (total) *total = 0;
-  if (!(max_norm >= 0) || isnan(p)) return situ__fail(SITU_E_ARG, op, "max_norm %g, p %g", max_norm, p);
+static situ_status scale_all(situ_tensor **grad, int count, const request *how) {
+  if (how->total) *how->total = 0;
+  if (!(how->bound >= 0) || isnan(how->p))
+    return situ__fail(SITU_E_ARG, how->op, "max_norm %g, p %g", how->bound, how->p);
   if (count == 0) return SITU_OK;
-  situ_tensor *norm = total_norm(grad, count, p);
+  situ_tensor *norm = total_norm(how->op, grad, count, how->p);
   /* torch computes number / tensor as reciprocal times number. */
-  situ_tensor *scale = situ_mul_scalar(situ_reciprocal(situ_add_scalar(norm, 1e-6)), max_norm);
+  situ_tensor *scale = situ_mul_scalar(situ_reciprocal(situ_add_scalar(norm, 1e-6)), how->bound);
   scale = situ_clamp(scale, -INFINITY, 1);
-  if (!scale || (total && situ_item(norm, total) != SITU_OK)) return situ_error();
+  if (!scale || (how->total && situ_item(norm, how->total) != SITU_OK)) return situ_error();
   for (int i = 0; i < count; i++)
     if (!situ_mul_(grad[i], situ_to(scale, situ_device_of(grad[i])))) return situ_error();
+  return SITU_OK;
+}
+
+static situ_status clamp_all(situ_tensor **grad, int count, const request *how) {
+  if (!(how->bound >= 0)) return situ__fail(SITU_E_ARG, how->op, "clip_value is %g: at least 0", how->bound);
+  for (int i = 0; i < count; i++)
+    if (!situ_clamp_(grad[i], -how->bound, how->bound)) return situ_error();
   return SITU_OK;
 }
 
 /* Returns parameter i of `from`. clip_all() clips the gradients of those that have one. */
 typedef situ_tensor *(*param_at)(const void *from, int64_t i);
 
-static situ_status clip_all(const void *from, int64_t n, param_at at, double max_norm, double p, double *total) {
+static situ_status clip_all(const void *from, int64_t n, param_at at, const request *how) {
   situ_tensor **grad = situ__alloc((size_t)(n ? n : 1) * sizeof *grad);
-  if (!grad) return situ__no_memory(op, (size_t)n * sizeof *grad);
+  if (!grad) return situ__no_memory(how->op, (size_t)n * sizeof *grad);
   int count = 0;
   for (int64_t i = 0; i < n; i++) {
     situ_tensor *g = situ_grad(at(from, i));
@@ -51,7 +65,7 @@ static situ_status clip_all(const void *from, int64_t n, param_at at, double max
   }
   situ_scope scope;
   situ_scope_begin_no_grad(&scope);
-  situ_status status = clip(grad, count, max_norm, p, total);
+  situ_status status = how->clip(grad, count, how);
   SITU_IGNORE(situ_scope_end(&scope));
   situ__free(grad);
   return status;
@@ -60,18 +74,47 @@ static situ_status clip_all(const void *from, int64_t n, param_at at, double max
 static situ_tensor *of_tree(const void *from, int64_t i) { return situ_tree_tensor_at(from, i); }
 static situ_tensor *of_optim(const void *from, int64_t i) { return ((const situ_optim *)from)->items[i].param; }
 
-situ_status situ_nn_utils_clip_grad_norm_(const situ_tree *parameters, double max_norm, double p, double *total) {
-  SITU__MADE_OF_OPS("nn_utils_clip_grad_norm_");
+static situ_status clip_tree(const situ_tree *parameters, const request *how) {
   situ_tree *flat = situ_tree_flatten(parameters);
   if (!flat) return situ_error();
-  situ_status status = clip_all(flat, situ_tree_count(flat), of_tree, max_norm, p, total);
+  situ_status status = clip_all(flat, situ_tree_count(flat), of_tree, how);
   situ_tree_free(flat);
   return status;
 }
 
+static situ_status clip_optim(situ_optim *o, const request *how) {
+  SITU__CLAIM(claim);
+  if (!situ__optim_given(how->op, o) || !situ__optim_claim(how->op, o, &claim)) return situ_error();
+  return clip_all(o, o->count, of_optim, how);
+}
+
+static request by_norm(double max_norm, double p, double *total) {
+  return (request){ .op = "clip_grad_norm_", .bound = max_norm, .p = p, .total = total, .clip = scale_all };
+}
+static request by_value(double value) {
+  return (request){ .op = "clip_grad_value_", .bound = value, .clip = clamp_all };
+}
+
+situ_status situ_nn_utils_clip_grad_norm_(const situ_tree *parameters, double max_norm, double p, double *total) {
+  SITU__MADE_OF_OPS("nn_utils_clip_grad_norm_");
+  const request how = by_norm(max_norm, p, total);
+  return clip_tree(parameters, &how);
+}
+
 situ_status situ_optim_clip_grad_norm_(situ_optim *o, double max_norm, double p, double *total) {
   SITU__MADE_OF_OPS("optim_clip_grad_norm_");
-  SITU__CLAIM(claim);
-  if (!situ__optim_given(op, o) || !situ__optim_claim(op, o, &claim)) return situ_error();
-  return clip_all(o, o->count, of_optim, max_norm, p, total);
+  const request how = by_norm(max_norm, p, total);
+  return clip_optim(o, &how);
+}
+
+situ_status situ_nn_utils_clip_grad_value_(const situ_tree *parameters, double clip_value) {
+  SITU__MADE_OF_OPS("nn_utils_clip_grad_value_");
+  const request how = by_value(clip_value);
+  return clip_tree(parameters, &how);
+}
+
+situ_status situ_optim_clip_grad_value_(situ_optim *o, double clip_value) {
+  SITU__MADE_OF_OPS("optim_clip_grad_value_");
+  const request how = by_value(clip_value);
+  return clip_optim(o, &how);
 }

@@ -1,4 +1,4 @@
-/* CosineAnnealingLR and CosineAnnealingWarmRestarts, in torch's formulas.
+/* CosineAnnealingLR, CosineAnnealingWarmRestarts and SWALR, in torch's formulas.
    SPDX-License-Identifier: MIT */
 #include <inttypes.h>
 #include <math.h>
@@ -81,5 +81,45 @@ situ_lr_scheduler *situ_lr_scheduler_cosine_annealing_warm_restarts(situ_optim *
   m->t_0 = t_0;
   m->t_mult = t_mult;
   m->eta_min = eta_min;
+  return situ__schedule_start(&m->s);
+}
+
+/* ---- SWALR ---- */
+
+typedef struct swalr {
+  situ_lr_scheduler s;
+  double swa_lr, anneal_epochs;
+  bool linear;
+} swalr;
+
+/* The share of swa_lr in step t. */
+static double share_of(const swalr *m, double t) {
+  t = fmax(0, fmin(1, t / fmax(1, m->anneal_epochs)));
+  return m->linear ? t : (1 - cos(pi * t)) / 2;
+}
+
+static bool swalr_advance(const situ_lr_scheduler *s, int64_t epoch, double *value, int group) {
+  const swalr *m = (const swalr *)s;
+  const double step = m->anneal_epochs == 0 ? fmax(1, (double)epoch) : (double)epoch;
+  const double before = share_of(m, step - 1), now = share_of(m, step), lr = value[SITU_OPTIM_LR];
+  const double initial = before == 1 ? m->swa_lr : (lr - before * m->swa_lr) / (1 - before);
+  (void)group;
+  value[SITU_OPTIM_LR] = m->swa_lr * now + initial * (1 - now);
+  return true;
+}
+static const situ__schedule swalr_type = { .name = "lr_scheduler_swalr",
+                                           .size = sizeof(swalr),
+                                           .advance = swalr_advance };
+
+situ_lr_scheduler *situ_lr_scheduler_swalr(situ_optim *o, double swa_lr, int64_t anneal_epochs, bool linear) {
+  if (!(swa_lr >= 0) || !isfinite(swa_lr) || anneal_epochs < 0)
+    return situ__fail(SITU_E_ARG, swalr_type.name,
+                      "swa_lr %g, anneal_epochs %" PRId64 ": must be at least 0, swa_lr finite", swa_lr, anneal_epochs),
+           NULL;
+  swalr *m = situ__schedule_alloc(&swalr_type, o);
+  if (!m) return NULL;
+  m->swa_lr = swa_lr;
+  m->anneal_epochs = (double)anneal_epochs;
+  m->linear = linear;
   return situ__schedule_start(&m->s);
 }

@@ -166,6 +166,11 @@ static situ_lr_scheduler *plateau(const gold_call *c, situ_optim *o) {
   return situ_lr_scheduler_reduce_lr_on_plateau(o, gold_real(c, "factor", 0.1), gold_int(c, "patience", 10), &options);
 }
 
+static situ_lr_scheduler *swalr(const gold_call *c, situ_optim *o) {
+  return situ_lr_scheduler_swalr(o, gold_real(c, "swa_lr", 0), gold_int(c, "anneal_epochs", 10),
+                                 strcmp(gold_word(c, "anneal_strategy", "cos"), "linear") == 0);
+}
+
 /* The recipes of optimisers.py. */
 static int64_t parts_of(const char *recipe, situ_optim *o, situ_lr_scheduler **part, int64_t *milestones) {
   if (strcmp(recipe, "warmup") == 0) {
@@ -233,6 +238,7 @@ static void run_polynomial(gold_call *c) { schedule(c, polynomial); }
 static void run_restarts(gold_call *c) { schedule(c, restarts); }
 static void run_cyclic(gold_call *c) { schedule(c, cyclic); }
 static void run_plateau(gold_call *c) { schedule(c, plateau); }
+static void run_swalr(gold_call *c) { schedule(c, swalr); }
 static void run_sequential(gold_call *c) { schedule(c, sequential); }
 static void run_chained(gold_call *c) { schedule(c, chained); }
 
@@ -253,6 +259,20 @@ static void clip(gold_call *c) {
   for (int i = 0; i < count; i++) { c->out[i + 1] = situ_grad(params[i]); }
 }
 
+static void clip_value(gold_call *c) {
+  situ_tensor *grads[MOST_PARAMS + 1], *params[MOST_PARAMS + 1];
+  int count = gold_tensors(c, "grad", grads);
+  bool good = true;
+  for (int i = 0; i < count; i++) {
+    params[i] = situ_requires_grad_(situ_zeros_like(grads[i], NULL), true);
+    good = good && situ_set_grad(params[i], situ_clone(grads[i])) == SITU_OK;
+  }
+  situ_tree *tree = situ_tree_of(count, params);
+  good = good && situ_nn_utils_clip_grad_value_(tree, gold_real(c, "clip_value", -1)) == SITU_OK;
+  situ_tree_free(tree);
+  for (int i = 0; good && i < count; i++) { c->out[i] = situ_grad(params[i]); }
+}
+
 static const gold_op ops[] = {
   { "optim.sgd", .run = sgd },
   { "optim.adam", .run = adam },
@@ -271,9 +291,11 @@ static const gold_op ops[] = {
   { "scheduler.cosineannealingwarmrestarts", .run = run_restarts, .bound = 1e-6, .why = "bound 1e-6: rates are small" },
   { "scheduler.cycliclr", .run = run_cyclic, .bound = 1e-6, .why = "bound 1e-6: rates are small" },
   { "scheduler.reducelronplateau", .run = run_plateau, .bound = 1e-6, .why = "bound 1e-6: rates are small" },
+  { "scheduler.swalr", .run = run_swalr, .bound = 1e-6, .why = "bound 1e-6: rates are small" },
   { "scheduler.sequentiallr", .run = run_sequential, .bound = 1e-6, .why = "bound 1e-6: rates are small" },
   { "scheduler.chainedscheduler", .run = run_chained, .bound = 1e-6, .why = "bound 1e-6: rates are small" },
   { "nn.utils.clip_grad_norm", .run = clip },
+  { "nn.utils.clip_grad_value", .run = clip_value },
   { 0 },
 };
 

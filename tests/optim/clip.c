@@ -1,4 +1,4 @@
-/* Clipping by the common norm, against torch 1.13's values.
+/* Clipping by the common norm and by value, against torch 1.13's values.
    SPDX-License-Identifier: MIT */
 /* test-devices: cpu sim:0 opencl:0 opencl:1 */
 #include <math.h>
@@ -67,8 +67,25 @@ static void no_gradient_has_norm_zero(void **state) {
   situ_tree_free(list);
 }
 
+static void clamps_to_a_value(void **state) {
+  (void)state;
+  situ_tree *list = parameters();
+  assert_int_equal(situ_nn_utils_clip_grad_value_(list, 2.5), SITU_OK);
+  expect_exact(situ_grad(a), SITU_SHAPE(2, 2), 1, -2, 2.5, 2.5);
+  expect_exact(situ_grad(b), SITU_SHAPE(3), 0.5, 0.25, -2.5);
+  assert_null(situ_grad(idle));
+  situ_optim *o = situ_optim_sgd(list, NULL);
+  assert_int_equal(situ_optim_clip_grad_value_(o, -1), SITU_E_ARG);
+  expect_error(SITU_E_ARG, "optim_clip_grad_value_", "clip_value is -1");
+  assert_int_equal(situ_optim_clip_grad_value_(o, (double)NAN), SITU_E_ARG);
+  expect_error(SITU_E_ARG, "optim_clip_grad_value_", "clip_value is nan");
+  assert_int_equal(situ_optim_clip_grad_value_(o, 0.5), SITU_OK);
+  expect_exact(situ_grad(b), SITU_SHAPE(3), 0.5, 0.25, -0.5);
+  situ_optim_free(o);
+}
+
 int main(void) {
   const struct CMUnitTest tests[] = { TEST(scales_to_the_norm), TEST(small_gradients_keep_their_bits),
-                                      TEST(no_gradient_has_norm_zero) };
+                                      TEST(no_gradient_has_norm_zero), TEST(clamps_to_a_value) };
   return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -89,7 +89,10 @@ static situ_nn_module *module(api_world *w, const char *name) {
   else if (api_is(api_name(w), "nn_encode"))
     m = situ_nn_transformer_encoder_layer(2, 1,
                                           &(situ_nn_transformer_options){ .device = w->device, .dim_feedforward = 2 });
-  else if (api_is(api_name(w), "nn_forward2")) m = situ_nn_mse_loss(SITU_REDUCTION_MEAN);
+  else if (strcmp(name, "averaged") == 0) {
+    situ_nn_module *of = linear(w, API_KEPT);
+    m = situ_optim_averaged_model(of, NULL);
+  } else if (api_is(api_name(w), "nn_forward2")) m = situ_nn_mse_loss(SITU_REDUCTION_MEAN);
   else if (strcmp(name, "container") == 0 || api_is(api_name(w), "nn_get_submodule"))
     m = situ_nn_put(situ_nn_sequential_of(0, NULL), "a", linear(w, API_TAKEN));
   if (m) return api_own(w, m, free_module, owner);
@@ -113,7 +116,7 @@ static situ_tree *tree(api_world *w, const char *name) {
   api_owner owner = owner_of(w, name);
   situ_tree *t = NULL;
   if (api_is(api_name(w),
-             "optim_sgd optim_adam optim_adamw optim_rmsprop optim_add_param_group nn_utils_clip_grad_norm_"))
+             "optim_sgd optim_adam optim_adamw optim_rmsprop optim_add_param_group nn_utils_clip_grad_norm_ nn_utils_clip_grad_value_"))
     t = situ_tree_put(situ_tree_dict(), "p", situ_tree_tensor(situ_requires_grad_(plain(w), true)));
   else if (api_is(name, "list inputs item") || api_is(api_name(w), "tree_tensor_at"))
     t = situ_tree_append(situ_tree_list(), situ_tree_tensor(plain(w)));
@@ -344,7 +347,7 @@ static int64_t whole(const api_world *w, const char *name) {
   if (strcmp(name, "capacity") == 0 && api_is(api_name(w), "split split_sizes chunk unbind")) return 2;
   if (api_is(
           name,
-          "num_heads nhead chunks num_groups length in_channels num_channels out_channels kernel_size a k step num_threads total threshold capacity n size_step step_size t_max t_0 t_mult patience total_iters count"))
+          "num_heads nhead chunks num_groups length in_channels num_channels out_channels kernel_size a k step num_threads total threshold capacity n size_step step_size t_max t_0 t_mult patience total_iters anneal_epochs count"))
     return api_is(api_name(w), "cat stack hstack vstack dstack block_diag meshgrid einsum eye randperm") ? 2 : 1;
   return 2;
 }

@@ -90,7 +90,8 @@ def scheduler(kind, lr=0.1, metrics=None, **arguments):
     if "recipe" in arguments:
         schedule = compound(kind, optim, arguments["recipe"])
     else:
-        schedule = getattr(torch.optim.lr_scheduler, kind)(optim, **made)
+        where = torch.optim.swa_utils if kind == "SWALR" else torch.optim.lr_scheduler
+        schedule = getattr(where, kind)(optim, **made)
     rates, momenta = [], []
     for step in range(SCHEDULE):
         rates.append(optim.param_groups[0]["lr"])
@@ -118,6 +119,11 @@ def decaying_schedulers():
         yield scheduler("PolynomialLR", total_iters=total_iters, power=power)
     for arguments in ({"T_0": 7}, {"T_0": 3, "T_mult": 2}, {"T_0": 40}, {"T_0": 1, "T_mult": 3, "eta_min": 0.01}):
         yield scheduler("CosineAnnealingWarmRestarts", **arguments)
+
+
+def averaging_schedulers():
+    for more in ({}, {"anneal_epochs": 4}, {"anneal_epochs": 7, "anneal_strategy": "linear"}, {"anneal_epochs": 0}):
+        yield scheduler("SWALR", swa_lr=0.02, **more)
 
 
 def cyclic_schedulers():
@@ -154,6 +160,7 @@ def schedulers():
     yield from decaying_schedulers()
     yield from cyclic_schedulers()
     yield from plateau_schedulers()
+    yield from averaging_schedulers()
     for name in RECIPES:
         yield scheduler("SequentialLR", recipe=name)
         yield scheduler("ChainedScheduler", recipe=name)
@@ -173,6 +180,18 @@ def clipping():
                                                              for i, leaf in enumerate(leaves[:-1])], [])
 
 
+def clipping_by_value():
+    for clip_value in (0.25, 1.0, 0.0, 100.0):
+        leaves = [torch.zeros(s, requires_grad=True) for s in ((3, 2), (5, ), (1, ))]
+        grads = [torch.randn(leaf.shape) for leaf in leaves]
+        for leaf, grad in zip(leaves, grads):
+            leaf.grad = grad.clone()
+        torch.nn.utils.clip_grad_value_(leaves, clip_value)
+        yield gold.Case("nn.utils.clip_grad_value", "", [("grad.%d" % i, g) for i, g in enumerate(grads)],
+                        [("clip_value", clip_value)],
+                        [("grad.%d" % i, leaf.grad, None) for i, leaf in enumerate(leaves)], [])
+
+
 def all_cases():
     torch.manual_seed(777)
-    return list(optimisers()) + list(schedulers()) + list(clipping())
+    return list(optimisers()) + list(schedulers()) + list(clipping()) + list(clipping_by_value())

@@ -1,0 +1,122 @@
+/* Averages of a model, against torch 2.15's values; they move, are saved and cloned as modules.
+   SPDX-License-Identifier: MIT */
+/* test-devices: cpu sim:0 opencl:0 opencl:1 */
+#include <math.h>
+
+#include "situ/optim.h"
+#include "situ/place.h"
+#include "support/modules.h"
+
+static situ_nn_module *model(void) { return situ_nn_linear(1, 1, &(situ_nn_linear_options){ HERE }); }
+
+static void fill(situ_nn_module *m, double weight) {
+  situ_scope scope;
+  situ_scope_begin_no_grad(&scope);
+  assert_non_null(situ_fill_(situ_nn_get_tensor(m, "weight"), weight));
+  assert_non_null(situ_fill_(situ_nn_get_tensor(m, "bias"), -weight));
+  SITU_IGNORE(situ_scope_end(&scope));
+}
+
+static void expect_average(situ_nn_module *averaged, double weight, double count) {
+  expect_values(situ_detach(situ_nn_get_tensor(averaged, "module.weight")), SITU_SHAPE(1, 1), weight);
+  expect_values(situ_detach(situ_nn_get_tensor(averaged, "module.bias")), SITU_SHAPE(1), -weight);
+  expect_exact(situ_nn_get_tensor(averaged, "n_averaged"), SITU_SCALAR, count);
+}
+
+/* In the middle the average is cloned, and the clone goes on. */
+static void follows_torch(void **state) {
+  (void)state;
+  static const double values[] = { 1, 2, 4, 8 }, ema[] = { 1, 1.1, 1.39, 2.051 }, swa[] = { 1, 1.5, 7 / 3.0, 3.75 };
+  const double *want[] = { ema, swa };
+  for (int k = 0; k < 2; k++) {
+    situ_nn_module *m = model();
+    situ_nn_module *mean = situ_optim_averaged_model(m, &(situ_averaged_model_options){ .decay = k == 0 ? 0.9 : 0 });
+    for (int i = 0; i < 4; i++) {
+      fill(m, values[i]);
+      assert_int_equal(situ_optim_update_parameters(mean, m), SITU_OK);
+      expect_average(mean, want[k][i], i + 1);
+      if (i != 1) continue;
+      situ_nn_module *clone = situ_nn_clone(mean);
+      situ_nn_free(mean);
+      mean = clone;
+    }
+    situ_tensor *x = T32(SITU_SHAPE(1, 1), 2);
+    expect_values(situ_detach(situ_nn_forward(mean, x)), SITU_SHAPE(1, 1), want[k][3]);
+    situ_nn_free(mean);
+    situ_nn_free(m);
+  }
+}
+
+/* Nothing is left behind, and the next update reads the model on its own device. A loaded state is counted on. */
+static void moves_and_loads_as_a_module(void **state) {
+  (void)state;
+  situ_nn_module *m = model(), *mean = situ_optim_averaged_model(m, NULL), *other;
+  assert_true(situ_device_of(situ_nn_get_tensor(mean, "n_averaged")).kind == test_device().kind);
+  fill(m, 1);
+  assert_int_equal(situ_optim_update_parameters(mean, m), SITU_OK);
+  const situ_device elsewhere = { SITU_SIM, 1 };
+  assert_int_equal(situ_nn_to(mean, elsewhere), SITU_OK);
+  fill(m, 3);
+  assert_int_equal(situ_optim_update_parameters(mean, m), SITU_OK);
+  situ_tree *dict = situ_nn_state_dict(mean);
+  assert_int_equal(situ_tree_count(dict), 3);
+  for (int64_t i = 0; i < 3; i++)
+    assert_true(situ_device_equal(situ_device_of(situ_tree_tensor_at(dict, i)), elsewhere));
+  other = situ_optim_averaged_model(m, NULL);
+  assert_int_equal(situ_optim_update_parameters(other, m), SITU_OK);
+  assert_int_equal(situ_nn_load_state_dict(other, dict, NULL), SITU_OK);
+  fill(m, 8);
+  assert_int_equal(situ_optim_update_parameters(other, m), SITU_OK);
+  expect_average(other, 4, 3);
+  situ_tree_free(dict);
+  situ_nn_free(other);
+  situ_nn_free(mean);
+  situ_nn_free(m);
+}
+
+/* Buffers are copied, or averaged if that is asked for; integers among them are cut as in torch. */
+static void buffers_too(void **state) {
+  (void)state;
+  static const double means[] = { 4, 3 }, counts[] = { 5, 3 };
+  for (int k = 0; k < 2; k++) {
+    situ_nn_module *m = situ_nn_batch_norm1d(1, &(situ_nn_batch_norm_options){ HERE });
+    situ_nn_module *mean = situ_optim_averaged_model(m, &(situ_averaged_model_options){ .use_buffers = k == 1 });
+    for (int i = 0; i < 2; i++) {
+      assert_non_null(situ_fill_(situ_nn_get_tensor(m, "running_mean"), i == 0 ? 2 : 4));
+      assert_non_null(situ_fill_(situ_nn_get_tensor(m, "num_batches_tracked"), i == 0 ? 2 : 5));
+      assert_int_equal(situ_optim_update_parameters(mean, m), SITU_OK);
+    }
+    expect_values(situ_nn_get_tensor(mean, "module.running_mean"), SITU_SHAPE(1), means[k]);
+    expect_exact(situ_nn_get_tensor(mean, "module.num_batches_tracked"), SITU_SCALAR, counts[k]);
+    situ_nn_free(mean);
+    situ_nn_free(m);
+  }
+}
+
+static void refuses_what_does_not_fit(void **state) {
+  (void)state;
+  situ_nn_module *m = model(), *wide = situ_nn_linear(1, 2, &(situ_nn_linear_options){ HERE }),
+                 *bare = situ_nn_linear(1, 1, &(situ_nn_linear_options){ HERE, .no_bias = true });
+  expect_refused(situ_optim_averaged_model(m, &(situ_averaged_model_options){ .decay = 1.5 }), SITU_E_ARG,
+                 "optim_averaged_model", "decay is 1.5");
+  situ_nn_module *mean = situ_optim_averaged_model(m, NULL);
+  fill(m, 5);
+  assert_int_equal(situ_optim_update_parameters(mean, m), SITU_OK);
+  assert_int_equal(situ_optim_update_parameters(mean, wide), SITU_E_SHAPE);
+  expect_error(SITU_E_SHAPE, "optim_update_parameters", "weight is [2, 1], its average [1, 1]");
+  assert_int_equal(situ_optim_update_parameters(mean, bare), SITU_E_SHAPE);
+  expect_error(SITU_E_SHAPE, "optim_update_parameters", "has 1 parameters");
+  assert_int_equal(situ_optim_update_parameters(m, m), SITU_E_ARG);
+  expect_error(SITU_E_ARG, "optim_update_parameters", "averaged is a Linear");
+  expect_average(mean, 5, 1);
+  situ_nn_free(mean);
+  situ_nn_free(bare);
+  situ_nn_free(wide);
+  situ_nn_free(m);
+}
+
+int main(void) {
+  const struct CMUnitTest tests[] = { MODULE_TEST(follows_torch), MODULE_TEST(moves_and_loads_as_a_module),
+                                      MODULE_TEST(buffers_too), MODULE_TEST(refuses_what_does_not_fit) };
+  return cmocka_run_group_tests(tests, NULL, NULL);
+}
