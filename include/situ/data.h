@@ -54,6 +54,52 @@ SITU_API situ_dataset *situ_subset(situ_dataset *dataset, const int64_t *indices
 SITU_API SITU_CHECKED situ_status situ_random_split(situ_dataset *dataset, int64_t count, situ_generator *generator,
                                                     situ_dataset **first, situ_dataset **second);
 
+/* ---- samplers ------------------------------------------------------------------------------- */
+
+/** The order of the samples in an epoch. A generator that is given must outlive the sampler; NULL: the default one.
+    Batches are made by the loader (torch's BatchSampler: batch_size and drop_last). */
+typedef struct situ_sampler situ_sampler;
+
+/** torch.utils.data.SequentialSampler: 0, 1, ... */
+SITU_API situ_sampler *situ_sequential_sampler(situ_dataset *dataset);
+
+typedef struct situ_random_sampler_options {
+  bool replacement;    /**< draw each index from all */
+  int64_t num_samples; /**< in an epoch; 0: the dataset's length. More are drawn from further permutations */
+  situ_generator *generator;
+} situ_random_sampler_options;
+/** torch.utils.data.RandomSampler. */
+SITU_API situ_sampler *situ_random_sampler(situ_dataset *dataset, const situ_random_sampler_options *options);
+/** torch.utils.data.SubsetRandomSampler: the listed indices, which are copied, in a random order. */
+SITU_API situ_sampler *situ_subset_random_sampler(const int64_t *indices, int64_t count, situ_generator *generator);
+/** torch.utils.data.WeightedRandomSampler: num_samples indices below count, each drawn with a probability in proportion
+    to its weight. Weights are at least 0, finite, need not sum to 1, and are copied. torch's default replacement is
+    true; without it num_samples can be at most the number of weights above 0. */
+SITU_API situ_sampler *situ_weighted_random_sampler(const double *weights, int64_t count, int64_t num_samples,
+                                                    bool replacement, situ_generator *generator);
+
+typedef struct situ_distributed_sampler_options {
+  int64_t num_replicas; /**< required: number of processes */
+  int64_t rank;         /**< of this process, from 0 */
+  bool no_shuffle;      /**< torch's shuffle=False */
+  uint64_t seed;        /**< the same in all processes */
+  bool drop_last;       /**< leave out the last samples instead of repeating the first, so that all have equally many */
+} situ_distributed_sampler_options;
+/** torch.utils.data.distributed.DistributedSampler: every num_replicas-th sample of an order that depends on seed and
+    epoch only. */
+SITU_API situ_sampler *situ_distributed_sampler(situ_dataset *dataset, const situ_distributed_sampler_options *options);
+/** The epoch that the next draw is for. Call it before each epoch; otherwise all have the same order. SITU_E_ARG for
+    another kind of sampler. */
+SITU_API SITU_CHECKED situ_status situ_distributed_sampler_set_epoch(situ_sampler *sampler, int64_t epoch);
+
+/** Number of indices per epoch; -1 after recording an error. */
+SITU_API int64_t situ_sampler_length(const situ_sampler *sampler);
+/** Writes the indices of an epoch; SITU_E_ARG if capacity is below situ_sampler_length. The loader calls it at the
+    beginning of each epoch. */
+SITU_API SITU_CHECKED situ_status situ_sampler_draw(situ_sampler *sampler, int64_t *indices, int64_t capacity);
+/** Frees a sampler. NULL is fine. */
+SITU_API void situ_sampler_free(situ_sampler *sampler);
+
 /* ---- the loader --------------------------------------------------------------------------- */
 
 typedef struct situ_data_loader situ_data_loader;
@@ -61,6 +107,7 @@ typedef struct situ_data_loader situ_data_loader;
 typedef struct situ_data_loader_options {
   int64_t batch_size;        /**< 0: 1 */
   bool shuffle;              /**< a new order each epoch, drawn from generator */
+  situ_sampler *sampler;     /**< the order of the samples, in place of shuffle; must outlive the loader. NULL: none */
   bool drop_last;            /**< leave out a last batch that is not full */
   int num_workers;           /**< threads that prepare batches; 0: the caller's thread does */
   int prefetch;              /**< batches that each worker prepares ahead (torch's prefetch_factor); 0: 2 */

@@ -191,6 +191,7 @@ static const char *const kinds[SITU__HANDLE_KINDS] = {
   "a learning-rate scheduler",
   "a gradient scaler",
   "a data set",
+  "a sampler",
   "a data loader",
   "a graph",
   "an open safetensors file",

@@ -20,6 +20,7 @@ typedef enum situ__handle_kind {
   SITU__A_SCHEDULER,
   SITU__A_SCALER,
   SITU__A_DATASET,
+  SITU__A_SAMPLER,
   SITU__A_LOADER,
   SITU__A_GRAPH,
   SITU__A_FILE,

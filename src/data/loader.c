@@ -9,7 +9,7 @@
 #include "base/fail.h"
 #include "base/fork.h"
 #include "base/size.h"
-#include "data/data.h"
+#include "data/sampler.h"
 #include "situ/ops.h"
 
 static const char op[] = "data_loader";
@@ -146,6 +146,7 @@ static bool start_workers(situ_data_loader *l) {
 /* ---- epochs ---------------------------------------------------------------------------------- */
 
 static bool begin_epoch(situ_data_loader *l) {
+  if (l->options.sampler && situ_sampler_draw(l->options.sampler, l->order, l->samples) != SITU_OK) return false;
   int64_t *order = l->options.shuffle ? situ__random_order(op, l->samples, l->options.generator) : l->order;
   if (!order) return false;
   if (order != l->order) {
@@ -211,6 +212,8 @@ static bool check_options(situ_dataset *dataset, const situ_data_loader_options 
   if (o->batch_size < 0 || o->num_workers < 0 || o->num_workers > 256 || o->prefetch < 0 || o->prefetch > 1024) {
     situ__fail(SITU_E_ARG, op, "batch_size %lld, num_workers %d (0..256), prefetch %d (0..1024)",
                (long long)o->batch_size, o->num_workers, o->prefetch);
+  } else if (o->sampler && o->shuffle) {
+    situ__fail(SITU_E_ARG, op, "a sampler and shuffle: the sampler chooses the order");
   } else if (o->device.kind != SITU_DEVICE_DEFAULT && !situ_device_is_available(o->device)) {
     char name[SITU_DEVICE_NAME_MAX];
     situ__fail(SITU_E_DEVICE, op, "there is no device %s", situ_device_name(o->device, name));
@@ -220,10 +223,21 @@ static bool check_options(situ_dataset *dataset, const situ_data_loader_options 
   return false;
 }
 
+/* Number of samples per epoch; -1 after recording an error. */
+static int64_t count_samples(situ_dataset *dataset, const situ_sampler *sampler) {
+  const int64_t length = situ_dataset_length(dataset);
+  if (length < 0 || !sampler) return length;
+  if (!situ__sampler_given(op, sampler)) return -1;
+  if (sampler->bound <= length) return sampler->count;
+  situ__fail(SITU_E_INDEX, op, "%s draws indices up to %lld from a dataset of %lld", sampler->type->name,
+             (long long)sampler->bound - 1, (long long)length);
+  return -1;
+}
+
 situ_data_loader *situ_data_loader_new(situ_dataset *dataset, const situ_data_loader_options *options) {
   static const situ_data_loader_options defaults;
   if (!check_options(dataset, options ? options : &defaults)) return NULL;
-  const int64_t samples = situ_dataset_length(dataset);
+  const int64_t samples = count_samples(dataset, options ? options->sampler : NULL);
   if (samples < 0) return NULL;
   situ_data_loader *l = situ__handle_new(SITU__A_LOADER, sizeof *l);
   if (!l) {

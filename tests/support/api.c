@@ -194,6 +194,7 @@ static void free_result(const api_world *w, void *result) {
   if (strstr(type, "situ_grad_scaler")) situ_grad_scaler_free(pointer);
   if (strstr(type, "situ_dataset")) situ_dataset_free(pointer);
   if (strstr(type, "situ_data_loader")) situ_data_loader_free(pointer);
+  if (strstr(type, "situ_sampler")) situ_sampler_free(pointer);
   if (strstr(type, "situ_graph")) situ_graph_free(pointer);
   if (strstr(type, "situ_safetensors")) situ_safetensors_close(pointer);
   if (strstr(type, "situ_snapshot")) situ_snapshot_free(pointer);

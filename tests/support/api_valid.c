@@ -24,6 +24,7 @@ static void free_optim(void *o) { situ_optim_free(o); }
 static void free_scheduler(void *s) { situ_lr_scheduler_free(s); }
 static void free_scaler(void *s) { situ_grad_scaler_free(s); }
 static void free_dataset(void *d) { situ_dataset_free(d); }
+static void free_sampler(void *s) { situ_sampler_free(s); }
 static void free_loader(void *l) { situ_data_loader_free(l); }
 static void free_graph(void *g) { situ_graph_free(g); }
 static void free_file(void *f) { situ_safetensors_close(f); }
@@ -56,6 +57,7 @@ static api_owner owner_of(const api_world *w, const char *parameter) {
     { "lr_scheduler_sequential_lr lr_scheduler_chained_scheduler", "schedulers", API_TAKEN },
     { "dataset_free", "dataset", API_TAKEN },
     { "data_loader_free", "loader", API_TAKEN },
+    { "sampler_free", "sampler", API_TAKEN },
     { "graph_free", "graph", API_TAKEN },
     { "safetensors_close", "file", API_TAKEN },
     { "snapshot_free", "snapshot", API_TAKEN },
@@ -115,8 +117,9 @@ static situ_optim *optim(api_world *w, api_owner owner) {
 static situ_tree *tree(api_world *w, const char *name) {
   api_owner owner = owner_of(w, name);
   situ_tree *t = NULL;
-  if (api_is(api_name(w),
-             "optim_sgd optim_adam optim_adamw optim_rmsprop optim_add_param_group nn_utils_clip_grad_norm_ nn_utils_clip_grad_value_"))
+  if (api_is(
+          api_name(w),
+          "optim_sgd optim_adam optim_adamw optim_rmsprop optim_add_param_group nn_utils_clip_grad_norm_ nn_utils_clip_grad_value_"))
     t = situ_tree_put(situ_tree_dict(), "p", situ_tree_tensor(situ_requires_grad_(plain(w), true)));
   else if (api_is(name, "list inputs item") || api_is(api_name(w), "tree_tensor_at"))
     t = situ_tree_append(situ_tree_list(), situ_tree_tensor(plain(w)));
@@ -136,6 +139,11 @@ static situ_tree *tree(api_world *w, const char *name) {
 static situ_dataset *dataset(api_world *w, api_owner owner) {
   situ_tree *rows = situ_tree_append(situ_tree_list(), situ_tree_tensor(plain(w)));
   return api_own(w, situ_tensor_dataset(rows), free_dataset, owner);
+}
+
+static situ_sampler *sampler(api_world *w, api_owner owner) {
+  const situ_distributed_sampler_options options = { .num_replicas = 1 };
+  return api_own(w, situ_distributed_sampler(dataset(w, API_KEPT), &options), free_sampler, owner);
 }
 
 static situ_graph *graph(api_world *w, api_owner owner) {
@@ -255,6 +263,7 @@ static void fill_struct(api_world *w, const api_struct *s, void *at) {
   if (IS(situ_one_cycle_options))
     AT(situ_one_cycle_options) = (situ_one_cycle_options){ .max_lr = 0.1, .total_steps = 10 };
   if (IS(situ_cyclic_options)) AT(situ_cyclic_options) = (situ_cyclic_options){ .max_lr = 0.1 };
+  if (IS(situ_distributed_sampler_options)) AT(situ_distributed_sampler_options).num_replicas = 1;
   if (IS(situ_save_options)) AT(situ_save_options).no_sync = true;
   if (IS(situ_function))
     AT(situ_function) = (situ_function){ .name = "twice", .forward = twice, .backward = twice_back };
@@ -330,7 +339,7 @@ static int64_t whole(const api_world *w, const char *name) {
   if (api_is(api_name(w), "diagonal diag_embed")) return strcmp(name, "dim2") == 0;
   if (api_is(
           api_name(w),
-          "function_apply autograd_grad snapshot_of move_plan_new optimizer_step optimizer_check tree_of nn_sequential_of nn_module_list_of default_collate subset random_split"))
+          "function_apply autograd_grad snapshot_of move_plan_new optimizer_step optimizer_check tree_of nn_sequential_of nn_module_list_of default_collate subset subset_random_sampler weighted_random_sampler random_split"))
     if (api_is(name, "count count_in count_out")) return 1;
   if (api_is(api_name(w), "flatten") && strcmp(name, "end_dim") == 0) return 1;
   if (api_is(api_name(w), "nn_flatten")) return api_is(name, "end_dim") ? -1 : 1;
@@ -344,10 +353,10 @@ static int64_t whole(const api_world *w, const char *name) {
     return SITU_NN_VISIT_TENSORS | SITU_NN_VISIT_MODULES;
   if (strcmp(name, "size") == 0) return api_is(api_name(w), "split mend_size") ? 1 : 4096;
   if (strcmp(name, "operand") == 0) return 0;
-  if (strcmp(name, "capacity") == 0 && api_is(api_name(w), "split split_sizes chunk unbind")) return 2;
+  if (strcmp(name, "capacity") == 0 && api_is(api_name(w), "split split_sizes chunk unbind sampler_draw")) return 2;
   if (api_is(
           name,
-          "num_heads nhead chunks num_groups length in_channels num_channels out_channels kernel_size a k step num_threads total threshold capacity n size_step step_size t_max t_0 t_mult patience total_iters anneal_epochs count"))
+          "num_heads nhead chunks num_groups length in_channels num_channels out_channels kernel_size a k step num_threads total threshold capacity n size_step step_size t_max t_0 t_mult patience total_iters anneal_epochs num_samples epoch count"))
     return api_is(api_name(w), "cat stack hstack vstack dstack block_diag meshgrid einsum eye randperm") ? 2 : 1;
   return 2;
 }
@@ -460,6 +469,7 @@ static void *object(api_world *w, const char *type, const char *name) {
   if (IS(situ_grad_scaler)) return api_own(w, situ_grad_scaler_new(NULL), free_scaler, owner);
   if (IS(situ_dataset)) return dataset(w, owner);
   if (IS(situ_data_loader)) return api_own(w, situ_data_loader_new(dataset(w, API_KEPT), NULL), free_loader, owner);
+  if (IS(situ_sampler)) return sampler(w, owner);
   if (IS(situ_graph)) return graph(w, owner);
   if (IS(situ_safetensors)) return api_own(w, situ_safetensors_open(path(w), NULL), free_file, owner);
   if (IS(situ_snapshot)) return api_own(w, situ_place_snapshot(linear(w, API_KEPT)), free_snapshot, owner);
@@ -502,6 +512,11 @@ static void *object(api_world *w, const char *type, const char *name) {
   }
   if (api_is(pointee, "int int64_t double bool _Bool situ_dtype") == 0)
     fail_msg("%s: a valid %s for %s: say it in %s", w->function->name, type, name, __FILE__);
+  if (strcmp(pointee, "double") == 0) {
+    double *list = api_memory(w, 16 * sizeof *list);
+    list[0] = strcmp(name, "weights") == 0;
+    return list;
+  }
   if (strcmp(pointee, "int64_t") == 0) {
     int64_t *list = api_memory(w, 16 * sizeof *list);
     if (strcmp(name, "strides") == 0) list[0] = 2, list[1] = 1;
