@@ -65,6 +65,9 @@ static void moves_and_loads_as_a_module(void **state) {
   other = situ_optim_averaged_model(m, NULL);
   assert_int_equal(situ_optim_update_parameters(other, m), SITU_OK);
   assert_int_equal(situ_nn_load_state_dict(other, dict, NULL), SITU_OK);
+  situ_nn_module *loaded = other;
+  other = situ_nn_clone(loaded);
+  situ_nn_free(loaded);
   fill(m, 8);
   assert_int_equal(situ_optim_update_parameters(other, m), SITU_OK);
   expect_average(other, 4, 3);
