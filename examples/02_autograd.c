@@ -49,7 +49,9 @@ int main(int argc, char **argv) {
     if (step % 100 == 0 && situ_item(loss, &value) == SITU_OK) printf("step %3d  loss %.4f\n", step, value);
     if (situ_scope_end(&inner) != SITU_OK) return 1;
   }
-  printf("\ncoefficients (3, -2, 1 were meant): ");
+  bool found;
+  if (situ_allclose(w, truth, 0, 0.1, false, &found) != SITU_OK) return 1;
+  printf("\ncoefficients (3, -2, 1 were meant%s): ", found ? ", within 0.1" : "");
   situ_print(situ_detach(w));
 
   situ_tensor *z = situ_from_host((const float[]){ -2, -0.5, 0.5, 2 }, 16, SITU_SHAPE(4),

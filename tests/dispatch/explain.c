@@ -348,7 +348,7 @@ static situ_tensor *piece(int64_t count) { return count > 0 ? out[0] : NULL; }
   ROW(outer, situ_outer(row, row)) ROW(stack, situ_stack((situ_tensor *[]){ x, y }, 2, 0)) ROW(roll, situ_roll(x, SITU_SHAPE(1), SITU_DIMS(0))) \
   ROW(repeat, situ_repeat(x, SITU_SHAPE(2, 2))) ROW(masked_select, situ_masked_select(x, mask)) ROW(nonzero, situ_nonzero(mask)) \
   ROW(scatter_value, situ_scatter_value(row, 0, index_, 1)) ROW(take_along_dim, situ_take_along_dim(row, index_, 0))   \
-  ROW(lerp_scalar, situ_lerp_scalar(x, y, 0.5)) ROW(add_alpha, situ_add_alpha(x, y, 2)) ROW(floor_divide, situ_floor_divide(x, y)) \
+  ROW(lerp_scalar, situ_lerp_scalar(x, y, 0.5)) ROW(add_alpha, situ_add_alpha(x, y, 2)) ROW(floor_divide, situ_floor_divide(x, y)) ROW(isclose, situ_isclose(x, y, 0, 1, true)) \
   ROW(sub_scalar, situ_sub_scalar(x, 1)) ROW(flatten, situ_flatten(x, 0, 1)) ROW(unsqueeze, situ_unsqueeze(x, 0))      \
   ROW(full_like, situ_full_like(x, 2, NULL)) ROW(rand_like, situ_rand_like(x, NULL)) ROW(min, situ_min(x))             \
   ROW(chunk, piece(situ_chunk(x, 2, 0, out, 4))) ROW(logsumexp, situ_logsumexp(index_, NULL))      \

@@ -24,6 +24,7 @@
   _(le, "ff", situ_le(t[0], t[1]))                                                                                \
   _(gt, "ff", situ_gt(t[0], t[1]))                                                                                \
   _(ge, "ff", situ_ge(t[0], t[1]))                                                                                \
+  _(isclose, "ff", situ_isclose(t[0], t[1], 0.1, 0.1, true))                                                      \
   _(logical_and, "ff", situ_logical_and(t[0], t[1]))                                                              \
   _(logical_or, "ff", situ_logical_or(t[0], t[1]))                                                                \
   _(logical_xor, "ff", situ_logical_xor(t[0], t[1]))                                                              \

@@ -53,6 +53,16 @@ SITU_API SITU_CHECKED situ_tensor *situ_bitwise_or(situ_tensor *input, situ_tens
 /** input ^ other; integer dtypes and bool. */
 SITU_API SITU_CHECKED situ_tensor *situ_bitwise_xor(situ_tensor *input, situ_tensor *other);
 
+/** Whether |input - other| <= atol + rtol * |other|, or both are equal, as bool: torch.isclose. Shapes broadcast; both
+    have one dtype. NaN is close to NaN only with equal_nan. torch's defaults are rtol 1e-5, atol 1e-8, equal_nan false;
+    negative tolerances are SITU_E_ARG. Records no gradient. */
+SITU_API SITU_CHECKED situ_tensor *situ_isclose(situ_tensor *input, situ_tensor *other, double rtol, double atol,
+                                                bool equal_nan);
+/** *out: whether all elements are close, as in situ_isclose (torch.allclose). Waits for the device. On error *out is
+    unchanged. */
+SITU_API SITU_CHECKED situ_status situ_allclose(situ_tensor *input, situ_tensor *other, double rtol, double atol,
+                                                bool equal_nan, bool *out);
+
 /** input + other. */
 SITU_API SITU_CHECKED situ_tensor *situ_add_scalar(situ_tensor *input, double other);
 /** input - other; bool is SITU_E_DTYPE. */
