@@ -27,7 +27,7 @@ static void simulate(void) {
 static void host_log(const char *message, void *payload) { fprintf((FILE *)payload, "[simulator] %s\n", message); }
 
 int main(int argc, char **argv) {
-  situ_device device = device_of(&argc, argv, "cpu"), host = situ_dev("cpu");
+  situ_device device = device_of(&argc, argv, "cpu");
   situ_error_log(host_log, stderr);
   simulate();
 
@@ -35,7 +35,7 @@ int main(int argc, char **argv) {
   situ_scope_begin(&s);
   situ_manual_seed(5);
   /* No copies: tensors on the array. now = states 0..n-2, next = states 1..n-1: two views of one block. */
-  situ_tensor *all = situ_from_blob(trajectory, SITU_SHAPE(STATES, 2), NULL, NULL, NULL, NULL);
+  situ_tensor *all = situ_view_host(trajectory, sizeof trajectory, SITU_SHAPE(STATES, 2), NULL);
   situ_tensor *now = situ_narrow(all, 0, 0, STATES - 1), *next = situ_narrow(all, 0, 1, STATES - 1);
   printf("same memory: %s\n", situ_data_ptr(all) == (void *)trajectory ? "yes" : "no");
 
@@ -56,15 +56,14 @@ int main(int argc, char **argv) {
   }
   printf("error of the learned step: %.4f before, %.6f after\n", first, last);
 
-  /* The other direction: the network writes directly into the program's array. */
+  /* The other direction: the network's result goes directly into the program's array. */
   state forecast[100] = { { 1.2f, 0 } };
   situ_scope quiet;
   situ_scope_begin_no_grad(&quiet);
   for (int i = 1; i < 100; i++) {
-    situ_tensor *from = situ_from_blob(&forecast[i - 1], SITU_SHAPE(1, 2), NULL, NULL, NULL, NULL);
-    situ_tensor *to = situ_from_blob(&forecast[i], SITU_SHAPE(1, 2), NULL, NULL, NULL, NULL);
-    situ_tensor *step = situ_div_scalar(situ_nn_forward(net, situ_to(from, device)), 50);
-    situ_copy_(to, situ_add(from, situ_to(step, host)));
+    situ_tensor *from = situ_to(situ_view_host(&forecast[i - 1], sizeof *forecast, SITU_SHAPE(1, 2), NULL), device);
+    situ_tensor *to = situ_add(from, situ_div_scalar(situ_nn_forward(net, from), 50));
+    if (situ_copy_to_host(to, &forecast[i], sizeof *forecast) != SITU_OK) return 1;
   }
   if (situ_scope_end(&quiet) != SITU_OK) return 1;
   printf("after 99 steps: simulated angle %.3f, learned angle %.3f\n", (double)trajectory[99].angle,

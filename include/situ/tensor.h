@@ -115,6 +115,9 @@ SITU_API bool situ_is_tensor(const void *pointer);
 /** A tensor with a copy of host values, in row-major order, of options' dtype (default f32). bytes must be exactly the
     size of shape and dtype. */
 SITU_API situ_tensor *situ_from_host(const void *data, size_t bytes, situ_shape shape, const situ_options *options);
+/** situ_from_host without a copy: a cpu tensor on the caller's memory, which must outlive it. Writes to either are seen
+    by both. situ_from_blob takes strides and a release function too. */
+SITU_API situ_tensor *situ_view_host(void *data, size_t bytes, situ_shape shape, const situ_options *options);
 /** A cpu tensor on the caller's memory, without a copy: the memory must outlive the tensor, or be freed by
     `release(payload)`, which is called once, when the storage is freed (also if this call fails). strides in elements;
     NULL: contiguous. */

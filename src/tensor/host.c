@@ -108,6 +108,12 @@ situ_tensor *situ_from_blob(void *data, situ_shape shape, const int64_t *strides
   return t && options && options->requires_grad ? situ__tensor_up.set_requires_grad(t, true) : t;
 }
 
+situ_tensor *situ_view_host(void *data, size_t bytes, situ_shape shape, const situ_options *options) {
+  SITU__MADE_OF_OPS("view_host");
+  situ_tensor *t = situ_from_blob(data, shape, NULL, NULL, NULL, options);
+  return t && check_size("view_host", &t->view, bytes) ? t : NULL;
+}
+
 /* Describes the storage by the first of its tensors that has a name, else by its oldest one, with name or shape. */
 void situ__describe_storage(situ_storage *storage, situ__described *to) {
   bool named = false;

@@ -343,7 +343,7 @@ static int64_t whole(const api_world *w, const char *name) {
     if (api_is(name, "count count_in count_out")) return 1;
   if (api_is(api_name(w), "flatten") && strcmp(name, "end_dim") == 0) return 1;
   if (api_is(api_name(w), "nn_flatten")) return api_is(name, "end_dim") ? -1 : 1;
-  if (strcmp(name, "bytes") == 0 && api_is(api_name(w), "from_host copy_to_host copy_from_host"))
+  if (strcmp(name, "bytes") == 0 && api_is(api_name(w), "from_host view_host copy_to_host copy_from_host"))
     return 4 * (int64_t)sizeof(float);
   if (api_is(api_name(w), "op_run op_run_") && strcmp(name, "ins") == 0) return 1;
   if (api_is(api_name(w), "sim_budget")) return 1 << 30;
@@ -564,7 +564,7 @@ static void fill(api_world *w, const api_parameter *p, void *at) {
 
 void api_valid(api_world *w, const api_function *function, situ_device device) {
   *w = (api_world){ .function = function, .device = device };
-  if (api_is(api_name(w), "from_blob data_ptr")) w->device = (situ_device){ SITU_CPU, 0 }; /* host memory */
+  if (api_is(api_name(w), "from_blob view_host data_ptr")) w->device = (situ_device){ SITU_CPU, 0 }; /* host memory */
   assert_true(function->count <= API_PARAMETERS);
   for (int i = 0; i < function->count; i++) {
     w->argument[i] = api_memory(w, function->parameter[i].size);

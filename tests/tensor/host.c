@@ -38,6 +38,27 @@ static void sizes_must_agree(void **state) {
   expect_error(SITU_E_SHAPE, "item", "0 elements");
 }
 
+static void a_view_of_host_memory(void **state) {
+  (void)state;
+  float own[6] = { 1, 2, 3, 4, 5, 6 };
+  situ_tensor *t = situ_view_host(own, sizeof own, SITU_SHAPE(2, 3), NULL);
+  assert_ptr_equal(situ_data_ptr(t), own);
+  own[5] = 9;
+  situ_scope s;
+  situ_scope_begin_no_grad(&s);
+  situ_mul_scalar_(situ_select(t, 0, 1), 2);
+  assert_int_equal(situ_scope_end(&s), SITU_OK);
+  assert_true(own[0] == 1 && own[3] == 8 && own[5] == 18);
+  int64_t labels[2] = { 3, 4 };
+  t = situ_view_host(labels, sizeof labels, SITU_SHAPE(2), &(situ_options){ .dtype = SITU_I64 });
+  assert_true(situ_dtype_of(t) == SITU_I64 && situ_data_ptr(t) == (void *)labels);
+  expect_refused(situ_view_host(own, sizeof own, SITU_SHAPE(5), NULL), SITU_E_SHAPE, "view_host",
+                 "24 bytes given, [5] of f32 takes 20");
+  expect_refused(situ_view_host(NULL, 8, SITU_SHAPE(2), NULL), SITU_E_ARG, "view_host", "data is NULL");
+  expect_refused(situ_view_host(own, sizeof own, SITU_SHAPE(6), &(situ_options){ .device = situ_dev("meta") }),
+                 SITU_E_DEVICE, "view_host", "situ_from_host");
+}
+
 static void unwritten_values_are_not_read(void **state) {
   (void)state;
   situ_options o = { .device = test_device() };
@@ -175,6 +196,7 @@ static void printing_without_memory(void **state) {
 int main(void) {
   const struct CMUnitTest tests[] = { TEST(round_trip),
                                       TEST(sizes_must_agree),
+                                      TEST(a_view_of_host_memory),
                                       TEST(unwritten_values_are_not_read),
                                       TEST(leaves_are_not_written),
                                       TEST(integers_are_exact),
