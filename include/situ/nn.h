@@ -13,12 +13,16 @@ SITU_BEGIN
 
 typedef struct situ_nn_module situ_nn_module;
 
-/** The methods of a kind of module. One of .forward and .call is required; the library derives the other from it. */
+/** The methods of a kind of module. With one of .forward, .forward_kwargs and .call it can be called in every way: the
+    library derives the others. With none it only holds its parts, as a struct at the root of a model may. */
 typedef struct situ_nn_type {
   const char *name; /**< "Linear": for printing and messages */
   size_t size;      /**< sizeof the whole struct, which begins with `situ_nn_module base` */
   /** One tensor in, one out. Call it through situ_nn_forward, which adds hooks, the default device and a scope. */
   situ_tensor *(*forward)(situ_nn_module *self, situ_tensor *x);
+  /** The same with arguments beside the tensor, such as a mask or a cache: kwargs points to a struct of the type's own,
+      and is NULL if the module is called without. Call it through situ_nn_forward_kwargs. */
+  situ_tensor *(*forward_kwargs)(situ_nn_module *self, situ_tensor *x, const void *kwargs);
   /** A tree in (borrowed), a tree out (the caller frees it). */
   situ_tree *(*call)(situ_nn_module *self, const situ_tree *inputs);
   /** Writes torch's extra_repr ("in_features=2, ...") as snprintf does; may be NULL. */
@@ -158,6 +162,11 @@ SITU_API bool situ_nn_is_module(const void *pointer);
     the caller's scope; all other tensors that were made are released. NULL on error. */
 SITU_API situ_tensor *situ_nn_forward(situ_nn_module *m, situ_tensor *x);
 /** situ_nn_forward for any number of tensors. The caller frees the tree; its tensors belong to the caller's scope too.
+/** situ_nn_forward with arguments beside x, which the type's .forward_kwargs reads: `situ_nn_forward_kwargs(m, x,
+    &(block_kwargs){ .mask = mask })`. The pointer is handed on as it is, so it must point to the struct that the type
+    documents. Hooks see x and the result, not kwargs (as in torch). A type without .forward_kwargs is
+    SITU_E_UNSUPPORTED, unless kwargs is NULL. */
+SITU_API situ_tensor *situ_nn_forward_kwargs(situ_nn_module *m, situ_tensor *x, const void *kwargs);
     */
 SITU_API situ_tree *situ_nn_call(situ_nn_module *m, const situ_tree *inputs);
 /** situ_nn_forward for two tensors, such as a loss's input and target. */

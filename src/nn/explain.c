@@ -294,7 +294,11 @@ static void look(situ_explanation *e) {
   situ__nn_unlock();
   e->root_module = root;
   if (m)
-    memcpy(&e->code, m->type->call ? (const void *)&m->type->call : (const void *)&m->type->forward, sizeof e->code);
+    memcpy(&e->code,
+           m->type->call             ? (const void *)&m->type->call
+           : m->type->forward_kwargs ? (const void *)&m->type->forward_kwargs
+                                     : (const void *)&m->type->forward,
+           sizeof e->code);
   snprintf(e->root, sizeof e->root, "%s", root && root->name ? root->name : "model");
   if (m) module_line(m, path, e->module, sizeof e->module); /* calls the type's function, which may call back */
 }

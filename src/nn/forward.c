@@ -83,13 +83,21 @@ static void blame(const situ_nn_module *m) {
     situ__fail(SITU_E_STATE, "nn_forward", "%s gave NULL without an error", situ__nn_type(m)->name);
 }
 
-/* Runs the module's own code: .call if it has one, else .forward. */
-static situ_tree *run_code(situ_nn_module *m, const situ_tree *inputs) {
+static inline bool is_of_one_tensor(const situ_nn_type *type) { return type->forward || type->forward_kwargs; }
+
+/* The code of a type of one tensor. */
+static inline situ_tensor *run_forward(const situ_nn_type *type, situ_nn_module *m, situ_tensor *x,
+                                       const void *kwargs) {
+  return type->forward_kwargs ? type->forward_kwargs(m, x, kwargs) : type->forward(m, x);
+}
+
+/* Runs the module's own code: .call if it has one. */
+static situ_tree *run_code(situ_nn_module *m, const situ_tree *inputs, const void *kwargs) {
   const situ_nn_type *type = situ__nn_type(m);
   if (type->call) return type->call(m, inputs);
-  if (type->forward) {
+  if (is_of_one_tensor(type)) {
     situ_tensor *x = situ_tree_value(inputs);
-    return x ? situ_tree_tensor(type->forward(m, x)) : NULL;
+    return x ? situ_tree_tensor(run_forward(type, m, x, kwargs)) : NULL;
   }
   situ__fail(SITU_E_UNSUPPORTED, "nn_forward", "%s has no forward: call its parts", type->name);
   return NULL;
@@ -116,10 +124,10 @@ static bool run_hooks(situ_nn_module *m, bool before, situ_tree **inputs, situ_t
   return true;
 }
 
-static situ_tree *run_hooked(situ_nn_module *m, const situ_tree *inputs) {
-  if (!m->hooks) return run_code(m, inputs);
+static situ_tree *run_hooked(situ_nn_module *m, const situ_tree *inputs, const void *kwargs) {
+  if (!m->hooks) return run_code(m, inputs, kwargs);
   situ_tree *in = situ_tree_copy(inputs), *out = NULL;
-  bool ok = in && run_hooks(m, true, &in, NULL) && (out = run_code(m, in)) && run_hooks(m, false, &in, &out);
+  bool ok = in && run_hooks(m, true, &in, NULL) && (out = run_code(m, in, kwargs)) && run_hooks(m, false, &in, &out);
   situ_tree_free(in);
   if (ok) return out;
   situ_tree_free(out);
@@ -131,11 +139,11 @@ static situ_status escape(const char *path, situ_tensor *t, void *payload) {
   return situ_escape(payload, t) ? SITU_OK : situ_error();
 }
 
-static situ_tree *call(situ_nn_module *m, const situ_tree *inputs, void *site) {
+static situ_tree *call(situ_nn_module *m, const situ_tree *inputs, const void *kwargs, void *site) {
   if (!situ__nn_given("nn_call", "module", m) || !situ__valid("nn_call", "inputs", inputs, SITU__A_TREE)) return NULL;
   frame f;
   if (!enter(&f, m, NULL, inputs, site, true)) return NULL;
-  situ_tree *out = run_hooked(m, inputs);
+  situ_tree *out = run_hooked(m, inputs, kwargs);
   if (out && situ_tree_each(out, escape, &f.scope) != SITU_OK) {
     situ_tree_free(out);
     out = NULL;
@@ -146,31 +154,42 @@ static situ_tree *call(situ_nn_module *m, const situ_tree *inputs, void *site) {
 }
 
 situ_tree *situ_nn_call(situ_nn_module *m, const situ_tree *inputs) {
-  return call(m, inputs, __builtin_return_address(0));
+  return call(m, inputs, NULL, __builtin_return_address(0));
 }
 
 /* Runs a call whose result is one tensor. */
-static situ_tensor *call_for_tensor(situ_nn_module *m, situ_tree *inputs, void *site) {
-  situ_tree *out = inputs ? call(m, inputs, site) : NULL;
+static situ_tensor *call_for_tensor(situ_nn_module *m, situ_tree *inputs, const void *kwargs, void *site) {
+  situ_tree *out = inputs ? call(m, inputs, kwargs, site) : NULL;
   situ_tensor *y = out ? situ_tree_value(out) : NULL;
   situ_tree_free(out);
   situ_tree_free(inputs);
   return y;
 }
 
-situ_tensor *situ_nn_forward(situ_nn_module *m, situ_tensor *x) {
-  void *site = __builtin_return_address(0);
+static inline situ_tensor *forward(situ_nn_module *m, situ_tensor *x, const void *kwargs, void *site) {
   if (!situ__nn_given("nn_forward", "module", m) || !situ__valid("nn_forward", "input", x, SITU__A_TENSOR)) return NULL;
   const situ_nn_type *type = situ__nn_type(m);
-  if (__atomic_load_n(&m->hooks, __ATOMIC_ACQUIRE) || !type->forward)
-    return call_for_tensor(m, situ_tree_tensor(x), site);
+  if (kwargs && !type->forward_kwargs)
+    return situ__fail(SITU_E_UNSUPPORTED, "nn_forward", "%s takes no kwargs: its type has no .forward_kwargs",
+                      type->name),
+           NULL;
+  if (__atomic_load_n(&m->hooks, __ATOMIC_ACQUIRE) || !is_of_one_tensor(type))
+    return call_for_tensor(m, situ_tree_tensor(x), kwargs, site);
   frame f;
   if (!enter(&f, m, x, NULL, site, !type->single_op)) return NULL;
-  situ_tensor *y = type->forward(m, x);
+  situ_tensor *y = run_forward(type, m, x, kwargs);
   if (f.scoped) y = situ_escape(&f.scope, y);
   if (!y) blame(m);
   leave(&f);
   return y;
+}
+
+situ_tensor *situ_nn_forward(situ_nn_module *m, situ_tensor *x) {
+  return forward(m, x, NULL, __builtin_return_address(0));
+}
+
+situ_tensor *situ_nn_forward_kwargs(situ_nn_module *m, situ_tensor *x, const void *kwargs) {
+  return forward(m, x, kwargs, __builtin_return_address(0));
 }
 
 situ_tensor *situ_nn_forward2(situ_nn_module *m, situ_tensor *x, situ_tensor *y) {
@@ -179,7 +198,7 @@ situ_tensor *situ_nn_forward2(situ_nn_module *m, situ_tensor *x, situ_tensor *y)
   if (!situ__nn_given(op, "module", m) || !situ__valid(op, "first input", x, SITU__A_TENSOR) ||
       !situ__valid(op, "second input", y, SITU__A_TENSOR))
     return NULL;
-  return call_for_tensor(m, situ_tree_of(2, both), __builtin_return_address(0));
+  return call_for_tensor(m, situ_tree_of(2, both), NULL, __builtin_return_address(0));
 }
 
 /* ---- hooks ---- */

@@ -508,7 +508,7 @@ static void *object(api_world *w, const char *type, const char *name) {
   if (api_is(pointee, "char void")) {
     float *values = api_memory(w, 4096);
     if (api_is(name, "data")) values[0] = 1;
-    return strcmp(name, "payload") == 0 ? NULL : values;
+    return api_is(name, "payload kwargs") ? NULL : values;
   }
   if (api_is(pointee, "int int64_t double bool _Bool situ_dtype") == 0)
     fail_msg("%s: a valid %s for %s: say it in %s", w->function->name, type, name, __FILE__);
