@@ -125,12 +125,13 @@ SITU_API situ_nn_module *situ_nn_done(void *module);
 #define situ_nn_transient_buffer(m, field, tensor) \
   situ_nn_add_tensor((m) ? &(m)->base : NULL, #field, (m) ? &(m)->field : NULL, (tensor), SITU_NN_TRANSIENT)
 
-/** The function behind situ_nn_child; field NULL: the part is registered by name only. Returns the child, NULL on
-    error. A child that another module owns, without a reference of the caller's, is refused (SITU_E_STATE). */
+/** The function behind situ_nn_child; field NULL: the part is registered by name only, which may be a path
+    ("encoder.layer.0"): modules on it that do not exist yet are made, as ModuleDicts. Returns the child, NULL on error.
+    A child that another module owns, without a reference of the caller's, is refused (SITU_E_STATE). */
 SITU_API situ_nn_module *situ_nn_add_child(situ_nn_module *m, const char *name, situ_nn_module **field,
                                            situ_nn_module *child);
-/** The function behind situ_nn_param and situ_nn_buffer; field NULL: registered by name only. Returns the tensor, NULL
-    on error. */
+/** The function behind situ_nn_param and situ_nn_buffer; field NULL: registered by name only, which may be a path, as
+    in situ_nn_add_child. Returns the tensor, NULL on error. */
 SITU_API situ_tensor *situ_nn_add_tensor(situ_nn_module *m, const char *name, situ_tensor **field, situ_tensor *tensor,
                                          situ_nn_kind kind);
 
@@ -161,12 +162,12 @@ SITU_API bool situ_nn_is_module(const void *pointer);
 /** Calls a module: opens a scope, makes the module's device the default, runs hooks and forward. The result belongs to
     the caller's scope; all other tensors that were made are released. NULL on error. */
 SITU_API situ_tensor *situ_nn_forward(situ_nn_module *m, situ_tensor *x);
-/** situ_nn_forward for any number of tensors. The caller frees the tree; its tensors belong to the caller's scope too.
 /** situ_nn_forward with arguments beside x, which the type's .forward_kwargs reads: `situ_nn_forward_kwargs(m, x,
     &(block_kwargs){ .mask = mask })`. The pointer is handed on as it is, so it must point to the struct that the type
     documents. Hooks see x and the result, not kwargs (as in torch). A type without .forward_kwargs is
     SITU_E_UNSUPPORTED, unless kwargs is NULL. */
 SITU_API situ_tensor *situ_nn_forward_kwargs(situ_nn_module *m, situ_tensor *x, const void *kwargs);
+/** situ_nn_forward for any number of tensors. The caller frees the tree; its tensors belong to the caller's scope too.
     */
 SITU_API situ_tree *situ_nn_call(situ_nn_module *m, const situ_tree *inputs);
 /** situ_nn_forward for two tensors, such as a loss's input and target. */

@@ -18,10 +18,10 @@ static const situ_nn_type sequential_type = { .name = "Sequential",
 static const situ_nn_type list_type = { .name = "ModuleList", .size = sizeof(situ_nn_module) };
 static const situ_nn_type dict_type = { .name = "ModuleDict", .size = sizeof(situ_nn_module) };
 
-static void add_numbered(situ_nn_module *m, int64_t i, situ_nn_module *module) {
+static situ_nn_module *add_numbered(situ_nn_module *m, int64_t i, situ_nn_module *module) {
   char name[24];
   snprintf(name, sizeof name, "%" PRId64, i);
-  situ_nn_add_child(m, name, NULL, module);
+  return situ_nn_add_child(m, name, NULL, module);
 }
 
 static situ_nn_module *numbered(const char *op, const situ_nn_type *type, int64_t count,
@@ -54,10 +54,9 @@ static situ_nn_module *add_part(const char *op, situ_nn_module *container, const
                                 situ_nn_module *module) {
   bool fits = situ__is(SITU__A_MODULE, container) && (container->type == &sequential_type || container->type == other);
   if (fits && (!name || !situ__nn_find(container, name))) {
-    int64_t before = container->count;
-    if (name) situ_nn_add_child(container, name, NULL, module);
-    else add_numbered(container, situ_nn_len(container), module);
-    if (container->count > before) return container;
+    if (name ? situ_nn_add_child(container, name, NULL, module)
+             : add_numbered(container, situ_nn_len(container), module))
+      return container;
   } else {
     if (!situ__is(SITU__A_MODULE, container)) situ__refuse_handle(op, "container", container, SITU__A_MODULE);
     else if (fits) situ__fail(SITU_E_ARG, op, "%s has a module \"%s\" already", container->type->name, name);

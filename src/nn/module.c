@@ -357,8 +357,9 @@ static bool put_part(const char *op, situ_nn_module *m, const char *name, void *
 
 static bool good_name(const char *op, const situ_nn_module *m, const char *name) {
   if (name && *name && !strchr(name, '.')) return true;
-  situ__fail(SITU_E_ARG, op, "%s: \"%s\" cannot be a part's name: it must not be empty or contain a dot", m->type->name,
-             name ? name : "");
+  situ__fail(SITU_E_ARG, op,
+             "%s: \"%s\" cannot be a part's name: it must not be empty, or contain a dot if the part has a field",
+             m->type->name, name ? name : "");
   return false;
 }
 
@@ -374,6 +375,9 @@ situ_tensor *situ_nn_add_tensor(situ_nn_module *m, const char *name, situ_tensor
   bool parameter = kind == SITU_NN_PARAMETER;
   if (!situ__nn_given(op, "module", m) || !situ__valid(op, name ? name : "tensor", tensor, SITU__A_TENSOR))
     return broken(m);
+  if (!field && situ__nn_is_path(name))
+    return situ__nn_add_by_path(op, m, name, &(situ__nn_addition){ .tensor = tensor, .kind = kind }) ? tensor
+                                                                                                     : broken(m);
   if (!parameter && kind != SITU_NN_BUFFER && kind != SITU_NN_TRANSIENT) {
     situ__fail(SITU_E_ARG, op, "%s: a tensor is a parameter or a buffer", m->type->name);
     return broken(m);
@@ -437,6 +441,8 @@ situ_nn_module *situ_nn_add_child(situ_nn_module *m, const char *name, situ_nn_m
     return broken(m);
   }
   if (!good_child(op, m, child)) return broken(m);
+  if (!field && situ__nn_is_path(name))
+    return situ__nn_add_by_path(op, m, name, &(situ__nn_addition){ .child = child }) ? child : broken(m);
   if (situ__nn_change(op, m, &claim) && good_name(op, m, name) && name_tensors(child, name) &&
       situ__nn_adopt_child(op, m, child) && put_part(op, m, name, field, SITU_NN_CHILD, child))
     return child;

@@ -86,6 +86,18 @@ bool situ__nn_add_slot(const char *op, situ_nn_module *m, const char *name, situ
                        void *held);
 situ_nn_slot *situ__nn_find(const situ_nn_module *m, const char *name);
 
+/* A part that is added under a path (path.c). */
+typedef struct situ__nn_addition {
+  situ_nn_module *child; /* NULL: a tensor */
+  situ_tensor *tensor;
+  situ_nn_kind kind;
+} situ__nn_addition;
+/* True for a name with dots. */
+bool situ__nn_is_path(const char *name);
+/* Adds a part to the module that the path names below m; modules on it that do not exist are made. Returns false after
+   recording an error; a child is freed then, as situ_nn_add_child does, and m is unchanged. */
+bool situ__nn_add_by_path(const char *op, situ_nn_module *m, const char *path, const situ__nn_addition *part);
+
 /* A module's tensor during loading (load.c). */
 typedef struct situ__nn_part {
   situ_tensor *to, *from; /* from NULL: not changed; from == to, on meta: filled by its recipe */

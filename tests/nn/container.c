@@ -38,8 +38,12 @@ static void dicts_find_by_name(void **state) {
   assert_string_equal(situ_nn_get(m, "norm")->type->name, "Tanh");
   assert_ptr_equal(situ_nn_at(m, 1), situ_nn_get(m, "norm"));
   expect_refused(situ_nn_put(m, "act", situ_nn_relu()), SITU_E_ARG, "nn_put", "already");
-  m = situ_nn_put(situ_nn_module_dict(), "a.b", situ_nn_relu());
-  expect_refused(m, SITU_E_ARG, "nn_add_child", "\"a.b\"");
+  m = situ_nn_put(situ_nn_put(situ_nn_module_dict(), "a.b", situ_nn_relu()), "a.c", situ_nn_tanh());
+  assert_int_equal(situ_nn_len(m), 1);
+  assert_int_equal(situ_nn_len(situ_nn_get(m, "a")), 2);
+  situ_nn_free(m);
+  m = situ_nn_put(situ_nn_module_dict(), "a.", situ_nn_relu());
+  expect_refused(m, SITU_E_ARG, "nn_add_child", "must not be empty");
   situ_nn_module *named = situ_nn_put(situ_nn_sequential_of(0, NULL), "first", situ_nn_relu());
   expect_exact(situ_nn_forward(named, T32(SITU_SHAPE(1), -1)), SITU_SHAPE(1), 0);
   situ_nn_free(named);

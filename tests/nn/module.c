@@ -99,7 +99,7 @@ static void null_modules_are_accepted(void **state) {
 static void bad_registrations_are_refused(void **state) {
   (void)state;
   net *m = situ_nn_alloc(&net_type);
-  assert_null(situ_nn_add_child(&m->base, "a.b", NULL, situ_nn_relu()));
+  assert_null(situ_nn_add_child(&m->base, "a.b", &m->fc1, situ_nn_relu()));
   expect_error(SITU_E_ARG, "nn_add_child", "\"a.b\"");
   assert_null(situ_nn_add_tensor(&m->base, "", NULL, T32(SITU_SHAPE(1), 1), SITU_NN_BUFFER));
   expect_error(SITU_E_ARG, "nn_add_tensor", "empty");
