@@ -254,10 +254,22 @@ typedef enum situ_nn_load_problem {
   SITU_NN_LOAD_UNEXPECTED, /**< in the state, not in the module */
   SITU_NN_LOAD_MISMATCH    /**< shapes differ, or floating values would be cast to an integer dtype */
 } situ_nn_load_problem;
+/** A row of situ_nn_load_options.rename: `from` is one or more whole parts of a path ("transformer.h", "gamma"). */
+typedef struct situ_nn_rename {
+  const char *from; /**< replaced where it first occurs in a name; "": put before every name */
+  const char *to;   /**< "": `from` is dropped; NULL: the tensors whose names contain `from` are left out */
+} situ_nn_rename;
 typedef struct situ_nn_load_options {
   bool not_strict;    /**< torch's strict=False: ignore missing and unexpected names */
   situ_device device; /**< where tensors that are on meta go; {0}: the device that the module was moved to,
                            else the default device */
+  /** Swap memory instead of copying (torch's assign=True): the module's tensor gets the state's values, device and
+      dtype, without a copy, and the state's tensor what the module's had; gradients are dropped. Tensors that cannot be
+      swapped are copied: views, a module's tensor, one that is in the state twice or has another kind of dtype, and, if
+      .device is set, one that is elsewhere. An optimiser that was made before keeps its state's device and dtype. */
+  bool assign;
+  const situ_nn_rename *rename; /**< applied to each of the state's names, row by row, before anything is compared */
+  int64_t rename_count;
   /** Called for every problem, in not_strict mode too; may be NULL. */
   void (*report)(situ_nn_load_problem problem, const char *path, void *payload);
   void *payload;

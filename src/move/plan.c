@@ -280,6 +280,16 @@ static bool nothing_lost(const situ_move_plan *m) {
   return false;
 }
 
+/* Of all tensors on a storage. Cannot fail. */
+static void set_dtype(situ_storage *s, uint8_t dtype) {
+  if (has_one_handle(s)) {
+    s->handles->view.dtype = dtype;
+    return;
+  }
+  for (situ_tensor *t = situ__handles_begin(s); t; t = t->next_handle) t->view.dtype = dtype;
+  situ__handles_end(s);
+}
+
 /* Cannot fail. */
 static void commit_unit(const situ_move_plan *m, situ_move_unit *u, void *site) {
   situ_storage *s = u->storage;
@@ -290,12 +300,7 @@ static void commit_unit(const situ_move_plan *m, situ_move_unit *u, void *site) 
   s->moved_at = site;
   s->moved_by = m->op;
   if (!situ__move_casts(u)) return;
-  if (has_one_handle(s)) {
-    s->handles->view.dtype = u->to_dtype;
-  } else {
-    for (situ_tensor *t = situ__handles_begin(s); t; t = t->next_handle) t->view.dtype = u->to_dtype;
-    situ__handles_end(s);
-  }
+  set_dtype(s, u->to_dtype);
   __atomic_fetch_add(&s->version, 1, __ATOMIC_RELAXED); /* the values changed: a backward that saved them must fail */
 }
 
@@ -332,12 +337,14 @@ situ_status situ_follow(situ_tensor *t, situ_tensor *leader) {
 static void swap_memory(situ_storage *a, situ_storage *b) {
   situ_storage old = *a;
   a->device = b->device;
+  a->bytes = b->bytes;
   a->data = b->data;
   a->recipe = b->recipe;
   a->release = b->release;
   a->payload = b->payload;
   a->flags = b->flags;
   b->device = old.device;
+  b->bytes = old.bytes;
   b->data = old.data;
   b->recipe = old.recipe;
   b->release = old.release;
@@ -348,10 +355,16 @@ static void swap_memory(situ_storage *a, situ_storage *b) {
 situ_status situ_swap_memory(const char *op, situ_tensor *a, situ_tensor *b) {
   if (!situ__need(op, "first", a) || !situ__need(op, "second", b)) return situ_error();
   situ_storage *x = a->view.storage, *y = b->view.storage;
-  if (x->bytes != y->bytes || !situ__move_same(x->device, y->device))
-    return situ__fail(SITU_E_ARG, op, "memory of %zu and %zu bytes, or on two devices, cannot be swapped", x->bytes,
-                      y->bytes);
-  if (x != y && !(situ__is_dry() && !(situ__is_void(x) && situ__is_void(y)))) swap_memory(x, y);
+  const uint8_t dtype[2] = { a->view.dtype, b->view.dtype };
+  const size_t elements[2] = { x->bytes / situ_dtype_size((situ_dtype)dtype[0]),
+                               y->bytes / situ_dtype_size((situ_dtype)dtype[1]) };
+  if (elements[0] != elements[1])
+    return situ__fail(SITU_E_ARG, op, "memory of %zu and %zu elements cannot be swapped", elements[0], elements[1]);
+  if (x == y || (situ__is_dry() && !(situ__is_void(x) && situ__is_void(y)))) return SITU_OK;
+  swap_memory(x, y);
+  if (dtype[0] == dtype[1]) return SITU_OK;
+  set_dtype(x, dtype[1]);
+  set_dtype(y, dtype[0]);
   return SITU_OK;
 }
 

@@ -2,6 +2,7 @@
    changes.
    SPDX-License-Identifier: MIT */
 #include "base/fail.h"
+#include "base/map.h"
 #include "nn/nn.h"
 
 static const char op[] = "nn_load_state_dict";
@@ -24,9 +25,33 @@ static situ_tensor *memory_for(situ_tensor *t, situ_device home) {
   return situ_empty(SITU_SHAPE(held), &(situ_options){ .dtype = situ_dtype_of(t), .device = home });
 }
 
+/* Maps each storage of the state to its part, or to the map itself if it has several. Returns false without memory. */
+static bool find_sources(situ__map *parts, const situ__nn_part *list, int64_t count) {
+  for (int64_t i = 0; i < count; i++) {
+    if (!list[i].from) continue;
+    const situ_storage *s = situ_desc(list[i].from)->storage;
+    if (!situ__map_put(parts, s, situ__map_get(parts, s) ? (void *)parts : (void *)(uintptr_t)&list[i]))
+      return situ__no_memory(op, sizeof *parts), false;
+  }
+  return true;
+}
+
+/* True if both tensors can swap their memory: that of `from` is not a module's, and no other part is read from it. */
+static bool can_adopt(const situ__nn_part *p, const situ__map *parts) {
+  const situ_storage *s = situ_desc(p->from)->storage;
+  return __atomic_load_n(&s->slots, __ATOMIC_RELAXED) == 0 && s != situ_desc(p->to)->storage && whole(p->from) &&
+         whole(p->to) &&
+         situ_dtype_is_floating(situ_dtype_of(p->from)) == situ_dtype_is_floating(situ_dtype_of(p->to)) &&
+         situ__map_get(parts, s) == p;
+}
+
 /* Copies the value to the tensor's current or future device. A tensor on meta takes the copy over, so it must not be
    shared. */
-static bool stage(situ__nn_part *p, situ_device home) {
+static bool stage(situ__nn_part *p, situ_device home, const situ__map *parts) {
+  if (p->adopts && (p->adopts = can_adopt(p, parts))) {
+    p->staged = p->from;
+    return true;
+  }
   situ_tensor *from = situ_dim(p->from) == situ_dim(p->to) ? p->from : situ_reshape(p->from, situ_shape_of(p->to));
   if (!on_meta(p->to)) return (p->staged = situ_to(from, situ_device_of(p->to))) != NULL;
   p->staged = situ_to_dtype(situ_to(from, home), situ_dtype_of(p->to));
@@ -38,7 +63,7 @@ static bool stage(situ__nn_part *p, situ_device home) {
 
 /* Saves the tensor's value, in case a later copy fails. */
 static bool keep(situ__nn_part *p) {
-  return on_meta(p->to) || !situ_has_values(p->to) || (p->kept = situ_clone(p->to)) != NULL;
+  return p->adopts || on_meta(p->to) || !situ_has_values(p->to) || (p->kept = situ_clone(p->to)) != NULL;
 }
 
 /* Copies on the host cannot fail. */
@@ -55,8 +80,20 @@ static bool settle(const situ__nn_part *list, int64_t count) {
   return true;
 }
 
+static void note_write(const situ_tensor *t) {
+  __atomic_fetch_add(&situ_desc(t)->storage->version, 1, __ATOMIC_RELAXED);
+}
+
+static bool adopt(situ__nn_part *p) {
+  if (situ_swap_memory(op, p->to, p->from) != SITU_OK) return false;
+  note_write(p->to);
+  note_write(p->from);
+  return p->taken = true;
+}
+
 /* A tensor that is tied to an earlier one is not on meta any more. */
 static bool write(situ__nn_part *p) {
+  if (p->adopts) return adopt(p);
   if (on_meta(p->to)) {
     if (situ_take_memory(op, p->to, p->memory) != SITU_OK) return false;
     p->taken = true;
@@ -71,25 +108,28 @@ static bool write(situ__nn_part *p) {
 static void restore(situ__nn_part *list, int64_t count) {
   for (int64_t i = count - 1; i >= 0; i--) {
     situ__nn_part *p = &list[i];
-    if (p->taken) SITU_IGNORE(situ_take_memory(op, p->memory, p->to));
+    if (p->adopts && p->taken) SITU_IGNORE(situ_swap_memory(op, p->to, p->from));
+    else if (p->taken) SITU_IGNORE(situ_take_memory(op, p->memory, p->to));
     else if (p->kept && situ_swap_memory(op, p->to, p->kept) != SITU_OK)
       SITU_IGNORE(situ_copy_(p->to, p->kept) ? SITU_OK : situ_error());
   }
 }
 
-/* A gradient that is still on meta belongs to values that never existed. */
+/* A gradient that is still on meta belongs to values that never existed, that of adopted memory to other values. */
 static void drop_gradients(const situ__nn_part *list, int64_t count) {
   for (int64_t i = 0; i < count; i++) {
     situ_tensor *grad = situ_grad(list[i].to);
-    if (list[i].taken && grad && on_meta(grad)) SITU_IGNORE(situ_set_grad(list[i].to, NULL));
+    if (list[i].taken && grad && (list[i].adopts || on_meta(grad))) SITU_IGNORE(situ_set_grad(list[i].to, NULL));
   }
 }
 
-bool situ__nn_write(situ__nn_part *list, int64_t count, situ_device home) {
+bool situ__nn_write(situ__nn_part *list, int64_t count, situ_device home, bool assign) {
   situ_scope scope;
   situ_scope_begin_no_grad(&scope);
-  bool good = true;
-  for (int64_t i = 0; i < count && good; i++) good = !list[i].from || stage(&list[i], home);
+  situ__map parts = { 0 };
+  bool good = !assign || find_sources(&parts, list, count);
+  for (int64_t i = 0; i < count && good; i++) good = !list[i].from || stage(&list[i], home, &parts);
+  situ__map_free(&parts);
   bool safe = good && !may_fail(list, count);
   for (int64_t i = 0; i < count && good && !safe; i++) good = !list[i].from || keep(&list[i]);
   good = good && settle(list, count);

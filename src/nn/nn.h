@@ -105,10 +105,15 @@ typedef struct situ__nn_part {
   situ_tensor *memory;    /* for a tensor on meta: staged, or the storage that it is a part of */
   situ_tensor *kept;      /* its previous value */
   bool taken;             /* it has that memory */
+  bool adopts;            /* it swaps memory with `from`, if that is possible */
 } situ__nn_part;
-/* Writes all tensors, those on meta to new memory on `home`, or changes nothing. Returns false after recording an
-   error. */
-bool situ__nn_write(situ__nn_part *list, int64_t count, situ_device home);
+/* Writes all tensors, those on meta to new memory on `home`, or changes nothing. assign: some parts adopt. Returns
+   false after recording an error. */
+bool situ__nn_write(situ__nn_part *list, int64_t count, situ_device home, bool assign);
+
+/* The flat dict `state` under the names that options->rename makes; state itself without rows. Frees state if the
+   result is another tree, and on error (rename.c). */
+situ_tree *situ__nn_rename(situ_tree *state, const situ_nn_load_options *options);
 
 /* Resets a lazy module that was woken to its lazy type, without parts (module.c). */
 void situ__nn_forget(situ_nn_module *m, const situ_nn_type *lazy);

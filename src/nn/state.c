@@ -83,10 +83,11 @@ static situ_status refuse(const loading *l, const situ_nn_module *m) {
 
 static bool real(situ_device d) { return d.kind != SITU_DEVICE_DEFAULT && d.kind != SITU_META; }
 
-/* The caller's choice, else the module's home, else the default device. Returns false after recording an error. */
-static bool find_home(const loading *l, const situ_nn_module *m, situ_device *home) {
+/* The caller's choice, else the device of memory that is taken over, else the module's home, else the default device.
+   Returns false after recording an error. */
+static bool find_home(const loading *l, const situ_nn_module *m, situ_device adopted, situ_device *home) {
   bool wanted = l->options->device.kind != SITU_DEVICE_DEFAULT;
-  *home = wanted ? l->options->device : real(m->home) ? m->home : situ_get_default_device();
+  *home = wanted ? l->options->device : real(adopted) ? adopted : real(m->home) ? m->home : situ_get_default_device();
   if (real(*home)) return true;
   situ__fail(SITU_E_DEVICE, op,
              "the module is on meta, where there are no values, and no other device is said: "
@@ -134,8 +135,14 @@ typedef struct gathering {
   loading *loading;
   situ__nn_part *list;
   int64_t count;
-  bool meta; /* some tensors are on meta */
+  bool meta;           /* some tensors are on meta */
+  situ_device adopted; /* of a state's tensor whose memory is taken over; {0}: none */
 } gathering;
+
+static bool adopts(const loading *l, const situ_tensor *from) {
+  const situ_nn_load_options *o = l->options;
+  return o->assign && (!o->device.kind || situ_device_equal(o->device, situ_device_of(from)));
+}
 
 /* Saved tensors get values from the state; a buffer that is not saved, and is on meta, from its recipe. */
 static situ_status gather(const situ_nn_visit *at, void *payload) {
@@ -145,7 +152,10 @@ static situ_status gather(const situ_nn_visit *at, void *payload) {
     bool meta = from && situ_device_of(at->tensor).kind == SITU_META;
     if (from && !situ_has_values(situ_tree_value(from)))
       return situ__fail(SITU_E_STATE, op, "%s: the state's holds no values", at->path);
-    if (g->list) g->list[g->count] = (situ__nn_part){ .to = at->tensor, .from = from ? situ_tree_value(from) : NULL };
+    situ_tensor *value = from ? situ_tree_value(from) : NULL;
+    const bool adopt = value && adopts(g->loading, value);
+    if (adopt) g->adopted = situ_device_of(value);
+    if (g->list) g->list[g->count] = (situ__nn_part){ .to = at->tensor, .from = value, .adopts = adopt };
     g->meta = g->meta || meta;
     g->count++;
   } else if (situ_device_of(at->tensor).kind == SITU_META && situ_has_values(at->tensor)) {
@@ -164,12 +174,12 @@ static situ_status load(loading *l, situ_nn_module *m) {
   gathering g = { .loading = l };
   situ_device home = { 0 };
   situ_status status = situ_nn_walk(m, SITU_NN_VISIT_TENSORS, gather, &g);
-  if (status != SITU_OK || (g.meta && !find_home(l, m, &home))) return situ_error();
+  if (status != SITU_OK || (g.meta && !find_home(l, m, g.adopted, &home))) return situ_error();
   g.list = situ__calloc((size_t)g.count + 1, sizeof *g.list);
   if (!g.list) return situ__no_memory(op, (size_t)g.count * sizeof *g.list);
   g.count = 0;
   status = situ_nn_walk(m, SITU_NN_VISIT_TENSORS, gather, &g);
-  if (status == SITU_OK && !situ__nn_write(g.list, g.count, home)) status = situ_error();
+  if (status == SITU_OK && !situ__nn_write(g.list, g.count, home, l->options->assign)) status = situ_error();
   situ__free(g.list);
   if (status == SITU_OK && g.meta) status = situ_nn_walk(m, SITU_NN_VISIT_MODULES, settle_home, &home);
   return status;
@@ -183,8 +193,9 @@ static situ_status compare_and_load(situ_nn_module *m, const situ_tree *state, c
   SITU__CLAIM(claim); /* also without writing: lazy modules are woken to be compared */
   if (!situ__nn_given(op, "module", m) || !situ__valid(op, "state", state, SITU__A_TREE)) return situ_error();
   if (!situ__nn_claim(op, m, &claim)) return situ_error();
-  situ_tree *flat = situ_tree_flatten(state);
-  loading l = { .options = options ? options : &strict, .state = flat };
+  options = options ? options : &strict;
+  situ_tree *flat = situ__nn_rename(situ_tree_flatten(state), options);
+  loading l = { .options = options, .state = flat };
   situ_status status = flat ? situ_nn_walk(m, SITU_NN_VISIT_MODULES, wake, &l) : situ_error();
   if (status == SITU_OK && !(l.own = situ_nn_state_dict(m))) status = situ_error();
   if (status == SITU_OK) {

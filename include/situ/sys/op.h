@@ -331,8 +331,8 @@ SITU_API SITU_CHECKED situ_status situ_follow(situ_tensor *t, situ_tensor *leade
 /** Whether the tensor has values; on meta, whether they can be computed on another device. True for an empty tensor. */
 SITU_API bool situ_has_values(const situ_tensor *t);
 
-/** Swaps the memory of two storages of one size and device, with all their tensors: undoes a write without a copy that
-    could fail. Queues nothing and does not wait. */
+/** Swaps the memory of two storages of one number of elements, with their devices, dtypes and all their tensors: undoes
+    a write without a copy that could fail. Queues nothing and does not wait. */
 SITU_API SITU_CHECKED situ_status situ_swap_memory(const char *op, situ_tensor *a, situ_tensor *b);
 /** Gives the memory and values of a real storage to one on meta of its size; the real one becomes a meta storage. The
     same call with swapped arguments undoes it. Copies nothing, and can hardly fail. */
