@@ -80,12 +80,11 @@ static situ_status sheet(FILE *f, const demo_digits *d, situ_tensor *scores) {
   situ_scope s;
   situ_scope_begin_no_grad(&s);
   situ_tensor *best = situ_argmax(scores, &(situ_reduce_options){ .dim = SITU_DIMS(1) });
-  situ_status status = situ_copy_to_host(situ_narrow(d->test_x, 0, 0, DEMO_SHOWN), pixels, sizeof pixels);
-  if (status == SITU_OK) status = situ_copy_to_host(situ_narrow(best, 0, 0, DEMO_SHOWN), said, sizeof said);
-  if (status == SITU_OK) status = situ_copy_to_host(situ_narrow(d->test_y, 0, 0, DEMO_SHOWN), truth, sizeof truth);
-  for (int n = 0; status == SITU_OK && n < DEMO_SHOWN; n++) digit(f, n, pixels + 64 * n, said[n], truth[n]);
-  situ_status end = situ_scope_end(&s);
-  return status == SITU_OK ? end : status;
+  SITU_TRY(situ_copy_to_host(situ_narrow(d->test_x, 0, 0, DEMO_SHOWN), pixels, sizeof pixels));
+  SITU_TRY(situ_copy_to_host(situ_narrow(best, 0, 0, DEMO_SHOWN), said, sizeof said));
+  SITU_TRY(situ_copy_to_host(situ_narrow(d->test_y, 0, 0, DEMO_SHOWN), truth, sizeof truth));
+  for (int n = 0; n < DEMO_SHOWN; n++) digit(f, n, pixels + 64 * n, said[n], truth[n]);
+  return situ_scope_end(&s);
 }
 
 situ_status demo_picture(const char *path, const demo_history *h, const demo_digits *d, situ_tensor *scores) {

@@ -40,23 +40,20 @@ static situ_status step(situ_nn_module *net, situ_optim *optim, const situ_tree 
   situ_scope_begin(&s);
   situ_tensor *scores = situ_nn_forward(net, situ_tree_tensor_at(batch, 0));
   situ_tensor *loss = situ_cross_entropy(scores, situ_tree_tensor_at(batch, 1), NULL);
-  situ_status status = situ_optim_zero_grad(optim, true);
-  if (status == SITU_OK) status = situ_backward(loss, NULL);
-  if (status == SITU_OK) status = situ_optim_step(optim);
-  if (status == SITU_OK) status = situ_item(loss, loss_out);
-  situ_status end = situ_scope_end(&s);
-  return status == SITU_OK ? end : status;
+  SITU_TRY(situ_optim_zero_grad(optim, true));
+  SITU_TRY(situ_backward(loss, NULL));
+  SITU_TRY(situ_optim_step(optim));
+  SITU_TRY(situ_item(loss, loss_out));
+  return situ_scope_end(&s);
 }
 
 static situ_status evaluate(situ_nn_module *net, const demo_digits *d, double *loss, double *accuracy) {
   situ_scope s;
   situ_scope_begin_no_grad(&s);
   situ_tensor *scores = demo_scores(net, d->test_x);
-  situ_status status = demo_accuracy(scores, d->test_y, accuracy);
-  if (status == SITU_OK)
-    status = situ_item(situ_cross_entropy(scores, situ_to(d->test_y, situ_nn_home(net)), NULL), loss);
-  situ_status end = situ_scope_end(&s);
-  return status == SITU_OK ? end : status;
+  SITU_TRY(demo_accuracy(scores, d->test_y, accuracy));
+  SITU_TRY(situ_item(situ_cross_entropy(scores, situ_to(d->test_y, situ_nn_home(net)), NULL), loss));
+  return situ_scope_end(&s);
 }
 
 static situ_status epoch(situ_nn_module *net, situ_optim *optim, situ_lr_scheduler *schedule, situ_data_loader *loader,

@@ -23,20 +23,18 @@ static situ_status train_step(situ_nn_module *net, situ_optim *optim, const situ
   situ_scope_begin(&s);
   situ_tensor *loss =
       situ_cross_entropy(situ_nn_forward(net, situ_tree_tensor_at(batch, 0)), situ_tree_tensor_at(batch, 1), NULL);
-  situ_status status = situ_optim_zero_grad(optim, true);
-  if (status == SITU_OK) status = situ_backward(loss, NULL);
-  if (status == SITU_OK) status = situ_optim_step(optim);
-  situ_status end = situ_scope_end(&s);
-  return status == SITU_OK ? end : status;
+  SITU_TRY(situ_optim_zero_grad(optim, true)); /* returns its error; the enclosing scope closes this one then */
+  SITU_TRY(situ_backward(loss, NULL));
+  SITU_TRY(situ_optim_step(optim));
+  return situ_scope_end(&s);
 }
 
 static situ_status accuracy(situ_nn_module *net, situ_tensor *x, situ_tensor *y, double *out) {
   situ_scope s;
   situ_scope_begin_no_grad(&s);
   situ_tensor *said = situ_argmax(situ_nn_forward(situ_nn_eval(net), x), &(situ_reduce_options){ .dim = SITU_DIMS(1) });
-  situ_status status = situ_item(situ_mean(situ_to_dtype(situ_eq(said, y), SITU_F32), NULL), out);
-  situ_status end = situ_scope_end(&s);
-  return status == SITU_OK ? end : status;
+  SITU_TRY(situ_item(situ_mean(situ_to_dtype(situ_eq(said, y), SITU_F32), NULL), out));
+  return situ_scope_end(&s);
 }
 
 int main(int argc, char **argv) {

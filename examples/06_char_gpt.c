@@ -87,13 +87,12 @@ static situ_status train_step(situ_nn_module *gpt, situ_optim *optim, situ_tenso
   situ_tensor *scores = situ_nn_forward(gpt, situ_narrow(passage, 1, 0, CONTEXT));
   situ_tensor *next = situ_reshape(situ_narrow(passage, 1, 1, CONTEXT), SITU_SHAPE(-1));
   situ_tensor *loss = situ_cross_entropy(situ_flatten(scores, 0, 1), next, NULL);
-  situ_status status = situ_optim_zero_grad(optim, true);
-  if (status == SITU_OK) status = situ_backward(loss, NULL);
-  if (status == SITU_OK) status = situ_optim_clip_grad_norm_(optim, 1, 2, NULL);
-  if (status == SITU_OK) status = situ_optim_step(optim);
-  if (status == SITU_OK) status = situ_item(loss, loss_out);
-  situ_status end = situ_scope_end(&s);
-  return status == SITU_OK ? end : status;
+  SITU_TRY(situ_optim_zero_grad(optim, true));
+  SITU_TRY(situ_backward(loss, NULL));
+  SITU_TRY(situ_optim_clip_grad_norm_(optim, 1, 2, NULL));
+  SITU_TRY(situ_optim_step(optim));
+  SITU_TRY(situ_item(loss, loss_out));
+  return situ_scope_end(&s);
 }
 
 /* ---- writing: draw a character from the scores, append, again ---- */
@@ -122,10 +121,9 @@ static situ_status write_some(situ_nn_module *gpt, const text *t) {
     situ_tensor *x = situ_from_host(ids + n, CONTEXT * sizeof *ids, SITU_SHAPE(1, CONTEXT),
                                     &(situ_options){ .dtype = SITU_I64, .device = situ_nn_home(gpt) });
     situ_tensor *last = situ_select(situ_select(situ_nn_forward(gpt, x), 0, 0), 0, CONTEXT - 1);
-    situ_status status = situ_copy_to_host(last, scores, (size_t)t->symbols * sizeof *scores);
-    if (status == SITU_OK) ids[CONTEXT + n] = draw(scores, t->symbols, &generator);
-    situ_status end = situ_scope_end(&s);
-    if (status != SITU_OK || end != SITU_OK) return status == SITU_OK ? end : status;
+    SITU_TRY(situ_copy_to_host(last, scores, (size_t)t->symbols * sizeof *scores));
+    ids[CONTEXT + n] = draw(scores, t->symbols, &generator);
+    SITU_TRY(situ_scope_end(&s));
     putchar(t->letter[ids[CONTEXT + n]]);
   }
   putchar('\n');

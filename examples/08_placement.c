@@ -23,9 +23,7 @@ static situ_tensor *language_forward(situ_nn_module *self, situ_tensor *words) {
   language_model *m = (language_model *)self;
   situ_tensor *x = situ_add(situ_nn_forward(m->embed, words), m->positions);
   for (int i = 0; i < LAYERS; i++) {
-    char path[16];
-    snprintf(path, sizeof path, "layers.%d", i);
-    situ_nn_module *layer = situ_nn_get_submodule(self, path);
+    situ_nn_module *layer = situ_nn_at(m->layers, i);
     x = situ_nn_forward(layer, situ_to(x, situ_nn_home(layer))); /* copies only between devices */
   }
   x = situ_nn_forward(m->norm, situ_to(x, situ_nn_home(m->norm)));
