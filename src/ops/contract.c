@@ -160,7 +160,7 @@ static bool check_pairs(const situ_tensor *a, const situ_tensor *b, const situ_s
 
 situ_tensor *situ_tensordot(situ_tensor *input, situ_tensor *other, situ_shape dims_self, situ_shape dims_other) {
   SITU__MADE_OF_OPS("tensordot");
-  static const situ_op schema = { .name = "tensordot", .operand = { { "input", 0 }, { "other", 0 } } };
+  static const situ_op schema = { .name = "tensordot", .operand = { { "input", SITU_SAME }, { "other", SITU_SAME } } };
   if (!situ__together(&schema, (situ_tensor *[]){ input, other }, 2) ||
       !check_pairs(input, other, &dims_self, &dims_other))
     return NULL;

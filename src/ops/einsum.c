@@ -119,7 +119,9 @@ static bool read_equation(const char *equation, situ_tensor *const *operands, in
 
 situ_tensor *situ_einsum(const char *equation, situ_tensor *const *operands, int count) {
   SITU__MADE_OF_OPS("einsum");
-  static const situ_op schema = { .name = "einsum", .operand = { { "operands", 0 } }, .flags = SITU_OP_VARIADIC };
+  static const situ_op schema = { .name = "einsum",
+                                  .operand = { { "operands", SITU_SAME } },
+                                  .flags = SITU_OP_VARIADIC };
   if (!situ__some("einsum", operands, count) || !situ__together(&schema, operands, count)) return NULL;
   if (!equation || count > OPERANDS) {
     if (equation) situ__fail(SITU_E_ARG, "einsum", "%d operands: at most %d", count, OPERANDS);

@@ -4,9 +4,9 @@
 #include <math.h>
 
 #include "base/fail.h"
-#include "ops/ops.h"
+#include "ops/loss.h"
 
-static situ_tensor *reduced(const char *op, situ_tensor *each, situ_reduction reduction) {
+situ_tensor *situ__reduce_loss(const char *op, situ_tensor *each, situ_reduction reduction) {
   switch (reduction) {
   case SITU_REDUCTION_MEAN: return situ_mean(each, NULL);
   case SITU_REDUCTION_SUM: return situ_sum(each, NULL);
@@ -29,28 +29,54 @@ static situ_tensor *numbers(situ_tensor *x, const situ_tensor *other) {
   return x->view.dtype == SITU_BOOL && is_floating(other) ? situ_to_dtype(x, (situ_dtype)other->view.dtype) : x;
 }
 
-/* Checks that most losses share; under autocast the operands are cast to f32. */
+bool situ__loss_operands(const char *op, const situ_operand *operands, situ_tensor **in, int count) {
+  situ_op schema = { .name = op, .autocast = { SITU_CAST_F32, SITU_CAST_F32 } };
+  for (int i = 0; i < count; i++) schema.operand[i] = operands[i];
+  return situ__together(&schema, in, count) && situ__autocast(&schema, in, count);
+}
+
+/* The operands of most losses. */
 static bool pair(const char *op, situ_tensor **input, situ_tensor **target) {
-  const situ_op schema = { .name = op,
-                           .operand = { { "input", 0 }, { "target", 0 } },
-                           .autocast = { SITU_CAST_F32, SITU_CAST_F32 } };
+  static const situ_operand operands[] = { { "input", 0 }, { "target", 0 } };
   situ_tensor *in[2] = { *input, *target };
-  if (!situ__together(&schema, in, 2) || !situ__autocast(&schema, in, 2)) return false;
+  if (!situ__loss_operands(op, operands, in, 2)) return false;
   *input = in[0];
   *target = in[1];
   return true;
 }
 
+bool situ__equal_shapes(const char *op, const char *name, const situ_tensor *x, const char *other_name,
+                        const situ_tensor *other) {
+  if (situ__same_sizes(&x->view, &other->view)) return true;
+  const situ_shape own = situ__shape(&x->view), want = situ__shape(&other->view);
+  char a[SITU_SHAPE_TEXT], b[SITU_SHAPE_TEXT];
+  situ__fail(SITU_E_SHAPE, op, "%s is %s, %s %s: they must be equal", name, situ_shape_text(&own, a), other_name,
+             situ_shape_text(&want, b));
+  return false;
+}
+
 situ_tensor *situ_mse_loss(situ_tensor *input, situ_tensor *target, situ_reduction reduction) {
   SITU__MADE_OF_OPS("mse_loss");
   if (!pair("mse_loss", &input, &target) || !any_floating("mse_loss", input, target)) return NULL;
-  return reduced("mse_loss", situ_square(situ_sub(numbers(input, target), numbers(target, input))), reduction);
+  return situ__reduce_loss("mse_loss", situ_square(situ_sub(numbers(input, target), numbers(target, input))),
+                           reduction);
 }
 
 situ_tensor *situ_l1_loss(situ_tensor *input, situ_tensor *target, situ_reduction reduction) {
   SITU__MADE_OF_OPS("l1_loss");
   if (!pair("l1_loss", &input, &target)) return NULL;
-  return reduced("l1_loss", situ_abs(situ_sub(input, target)), reduction);
+  return situ__reduce_loss("l1_loss", situ_abs(situ_sub(input, target)), reduction);
+}
+
+/* With d = |input - target|: near * d^2 where d < edge, else far * (d - edge / 2). Equal at the edge if near = far / (2
+   edge). */
+static situ_tensor *bent(situ_tensor *input, situ_tensor *target, double edge, double far) {
+  if (!(input = numbers(input, target)) || !(target = numbers(target, input))) return NULL;
+  situ_tensor *d = situ_abs(situ_sub(input, target));
+  /* large values of d are not squared: in the gradient, the 0 of the branch not taken would be multiplied by Inf */
+  situ_tensor *is_far = situ_ge_scalar(d, edge), *outside = situ_sub_scalar(d, edge / 2);
+  situ_tensor *inside = situ_mul_scalar(situ_square(situ_masked_fill(d, is_far, 0)), 0.5 * far / edge);
+  return situ_where(is_far, far == 1 ? outside : situ_mul_scalar(outside, far), inside);
 }
 
 /* d^2 / (2 beta) where |d| < beta, else |d| - beta / 2. */
@@ -61,17 +87,21 @@ situ_tensor *situ_smooth_l1_loss(situ_tensor *input, situ_tensor *target, double
     situ__fail(SITU_E_ARG, "smooth_l1_loss", "beta is %g: must not be negative", beta);
     return NULL;
   }
-  if (!(input = numbers(input, target)) || !(target = numbers(target, input))) return NULL;
-  if (beta == 0) return situ_l1_loss(input, target, reduction);
-  situ_tensor *d = situ_abs(situ_sub(input, target));
-  /* large values of d are not squared: in the gradient, the 0 of the branch not taken would be multiplied by Inf */
-  situ_tensor *is_far = situ_ge_scalar(d, beta), *far = situ_sub_scalar(d, beta / 2);
-  situ_tensor *near = situ_mul_scalar(situ_square(situ_masked_fill(d, is_far, 0)), 0.5 / beta);
-  return reduced("smooth_l1_loss", situ_where(is_far, far, near), reduction);
+  if (beta == 0) return situ_l1_loss(numbers(input, target), numbers(target, input), reduction);
+  return situ__reduce_loss("smooth_l1_loss", bent(input, target, beta, 1), reduction);
 }
 
-/* A factor of the loss must broadcast to the input's shape without enlarging it. */
-static bool spreads_to(const char *op, const char *name, const situ_tensor *factor, const situ_tensor *input) {
+situ_tensor *situ_huber_loss(situ_tensor *input, situ_tensor *target, double delta, situ_reduction reduction) {
+  SITU__MADE_OF_OPS("huber_loss");
+  if (!pair("huber_loss", &input, &target) || !any_floating("huber_loss", input, target)) return NULL;
+  if (!(delta > 0) || isinf(delta)) {
+    situ__fail(SITU_E_ARG, "huber_loss", "delta is %g: must be positive and finite", delta);
+    return NULL;
+  }
+  return situ__reduce_loss("huber_loss", bent(input, target, delta, delta), reduction);
+}
+
+bool situ__spreads_to(const char *op, const char *name, const situ_tensor *factor, const situ_tensor *input) {
   if (!factor) return true;
   const situ_shape own = situ__shape(&factor->view), whole = situ__shape(&input->view);
   bool good = own.ndim <= whole.ndim;
@@ -99,19 +129,14 @@ situ_tensor *situ_binary_cross_entropy_with_logits(situ_tensor *input, situ_tens
   situ_tensor *in[4] = { input, target, weight, pos_weight };
   if (!situ__together(&schema, in, 4) || !situ__autocast(&schema, in, 4)) return NULL;
   input = in[0], target = in[1], weight = in[2], pos_weight = in[3];
-  if (!situ__same_sizes(&input->view, &target->view)) {
-    situ_shape x = situ__shape(&input->view), t = situ__shape(&target->view);
-    char a[SITU_SHAPE_TEXT], b[SITU_SHAPE_TEXT];
-    situ__fail(SITU_E_SHAPE, op, "target is %s, input %s: they must be equal", situ_shape_text(&t, a),
-               situ_shape_text(&x, b));
+  if (!situ__equal_shapes(op, "target", target, "input", input)) return NULL;
+  if (!situ__spreads_to(op, "weight", weight, input) || !situ__spreads_to(op, "pos_weight", pos_weight, input))
     return NULL;
-  }
-  if (!spreads_to(op, "weight", weight, input) || !spreads_to(op, "pos_weight", pos_weight, input)) return NULL;
   situ_tensor *tail = situ_softplus(situ_neg(input), 1, 40);
   situ_tensor *miss = situ_mul(situ_rsub_scalar(target, 1), input);
   if (pos_weight) tail = situ_mul(situ_add_scalar(situ_mul(situ_sub_scalar(pos_weight, 1), target), 1), tail);
   situ_tensor *each = situ_add(miss, tail);
-  return reduced(op, weight ? situ_mul(each, weight) : each, reduction);
+  return situ__reduce_loss(op, weight ? situ_mul(each, weight) : each, reduction);
 }
 
 /* t (log t - x), 0 where t is 0. */
@@ -130,7 +155,7 @@ situ_tensor *situ_kl_div(situ_tensor *input, situ_tensor *target, situ_kl_reduct
     each = situ_sub(entropy, situ_mul(target, input));
   }
   if (!each) return NULL;
-  if (reduction != SITU_KL_BATCHMEAN) return reduced(op, each, (situ_reduction)reduction);
+  if (reduction != SITU_KL_BATCHMEAN) return situ__reduce_loss(op, each, (situ_reduction)reduction);
   if (!each->view.ndim) {
     situ__fail(SITU_E_SHAPE, op, "batchmean needs a batch dimension");
     return NULL;

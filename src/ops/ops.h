@@ -25,6 +25,12 @@ bool situ__together(const situ_op *schema, situ_tensor *const *in, int ins);
 /* Checks that a list of tensors is not empty. Returns false after recording an error under op. */
 bool situ__some(const char *op, situ_tensor *const *tensors, int count);
 
+/* x, or if it has an integer dtype x in f32. NULL stays NULL. */
+situ_tensor *situ__floating(situ_tensor *x);
+/* A copy of x with values below `least` raised to it; the gradient passes as if they were not, as torch's clamp under
+   no_grad. */
+situ_tensor *situ__at_least(situ_tensor *x, double least);
+
 /* A 0-dim view as one of one dimension of size 1, in *desc; any other view itself. */
 const situ_view_desc *situ__ranked(const situ_view_desc *v, situ_view_desc *desc);
 

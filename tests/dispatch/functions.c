@@ -86,6 +86,24 @@
   _(nll_loss, "fi", situ_nll_loss(t[0], t[1], NULL))                                                              \
   _(bce_with_logits, "ffff", situ_binary_cross_entropy_with_logits(t[0], t[1], t[2], t[3], SITU_REDUCTION_MEAN))  \
   _(kl_div, "ff", situ_kl_div(t[0], t[1], SITU_KL_BATCHMEAN, false))                                              \
+  _(huber_loss, "ff", situ_huber_loss(t[0], t[1], 1, SITU_REDUCTION_MEAN))                                        \
+  _(bce, "fff", situ_binary_cross_entropy(t[0], t[1], t[2], SITU_REDUCTION_MEAN))                                 \
+  _(poisson_nll_loss, "ff", situ_poisson_nll_loss(t[0], t[1], true, true, 1e-8, SITU_REDUCTION_MEAN))             \
+  _(gaussian_nll_loss, "fff", situ_gaussian_nll_loss(t[0], t[1], t[2], true, 1e-6, SITU_REDUCTION_MEAN))          \
+  _(hinge_embedding_loss, "ff", situ_hinge_embedding_loss(t[0], t[1], 1, SITU_REDUCTION_MEAN))                    \
+  _(margin_ranking_loss, "fff", situ_margin_ranking_loss(t[0], t[1], t[2], 0, SITU_REDUCTION_MEAN))               \
+  _(soft_margin_loss, "ff", situ_soft_margin_loss(t[0], t[1], SITU_REDUCTION_MEAN))                               \
+  _(multilabel_loss, "fff", situ_multilabel_soft_margin_loss(t[0], t[1], t[2], SITU_REDUCTION_MEAN))              \
+  _(cosine_embedding_loss, "ffv", situ_cosine_embedding_loss(t[0], t[1], t[2], 0, SITU_REDUCTION_MEAN))           \
+  _(triplet_margin_loss, "fff", situ_triplet_margin_loss(t[0], t[1], t[2], NULL))                                 \
+  _(multi_margin_loss, "fiv", situ_multi_margin_loss(t[0], t[1], &(situ_multi_margin_options){ .weight = t[2] })) \
+  _(cosine_similarity, "ff", situ_cosine_similarity(t[0], t[1], 1, 1e-8))                                         \
+  _(pairwise_distance, "ff", situ_pairwise_distance(t[0], t[1], 2, 1e-6, false))                                  \
+  _(kron, "ff", situ_kron(t[0], t[1]))                                                                            \
+  _(tensordot, "ff", situ_tensordot(t[0], t[1], SITU_DIMS(1), SITU_DIMS(0)))                                      \
+  _(einsum, "fff", situ_einsum("ij,jk,kl", t, 3))                                                                 \
+  _(block_diag, "fff", situ_block_diag(t, 3))                                                                     \
+  _(hstack, "fff", situ_hstack(t, 3))                                                                             \
   _(conv1d, "lkv", situ_conv1d(t[0], t[1], t[2], NULL))                                                           \
   _(conv2d, "nwv", situ_conv2d(t[0], t[1], t[2], NULL))                                                           \
   _(conv_transpose2d, "nwv", situ_conv_transpose2d(t[0], t[1], t[2], NULL))                                       \

@@ -413,7 +413,9 @@ static situ_tensor *tensor(api_world *w, const char *name) {
   if (api_is(f, "batch_norm group_norm layer_norm rms_norm") && strcmp(name, "input") != 0)
     return api_tensor(w, SITU_F32, SITU_SHAPE(2));
   if (api_is(f, "nn_bce_with_logits_loss")) return api_tensor(w, SITU_F32, SITU_SHAPE(2));
-  if (api_is(f, "cross_entropy nll_loss") && strcmp(name, "target") == 0) return api_tensor(w, SITU_I64, SITU_SHAPE(2));
+  if (api_is(f, "cosine_embedding_loss") && strcmp(name, "target") == 0) return api_tensor(w, SITU_F32, SITU_SHAPE(2));
+  if (api_is(f, "cross_entropy nll_loss multi_margin_loss") && strcmp(name, "target") == 0)
+    return api_tensor(w, SITU_I64, SITU_SHAPE(2));
   if (api_is(f, "item item_i64 tree_value")) return api_tensor(w, SITU_F32, SITU_SHAPE(1));
   if (api_is(f, "backward autograd_grad grad_scaler_scale register_hook retain_grad") ||
       (api_is(f, "set_grad") && *name == 't')) {

@@ -103,6 +103,7 @@
   _(kron, mul, "rR", SAME, SUMS, situ_kron(t[0], t[1]))                                                                \
   _(einsum, bmm, "mM", SUMS, SUMS, situ_einsum("bij,bjk->kb", t, 2))                                                   \
   _(tensordot, bmm, "rR", SUMS, SUMS, situ_tensordot(t[0], t[1], SITU_DIMS(1), SITU_DIMS(0)))                          \
+  _(bce, binary_cross_entropy, "qq", MATH, CHAIN, situ_binary_cross_entropy(t[0], t[1], NULL, SITU_REDUCTION_NONE))    \
   _(as_strided, as_strided, "m", SAME, SAME,                                                                           \
     situ_as_strided(situ_contiguous(t[0]), SITU_SHAPE(1, 2), SITU_SHAPE(1, 1), 0))                                     \
   _(select, select, "m", SAME, SAME, situ_select(t[0], 1, 0))                                                          \

@@ -29,9 +29,8 @@ def fit_interleave(b):
 
 row("repeat_interleave", "arrange",
     lambda input, repeats, dim=None: torch.repeat_interleave(input, repeats, dim), fit=fit_interleave)
-for _n in ("pixel_shuffle", "pixel_unshuffle"):
-    _factor = "upscale_factor" if _n == "pixel_shuffle" else "downscale_factor"
-    row(_n, "arrange", eval("lambda input, %s: F.%s(input, %s)" % (_factor, _n, _factor), {"F": F}))
+row("pixel_shuffle", "arrange", lambda input, upscale_factor: F.pixel_shuffle(input, upscale_factor))
+row("pixel_unshuffle", "arrange", lambda input, downscale_factor: F.pixel_unshuffle(input, downscale_factor))
 for _n in ("hstack", "vstack", "dstack"):
     row(_n, "arrange", lambda tensors, _f=getattr(torch, _n): _f(tensors))
 row("block_diag", "arrange", lambda tensors: torch.block_diag(*tensors), opinfo=())
@@ -95,3 +94,56 @@ row(
 for _n in ("tril_indices", "triu_indices"):
     row(_n, "arrange", lambda row, col, offset=0, *, dtype=None, _f=getattr(torch, _n): _f(
         row, col, offset, dtype=dtype or torch.int64), opinfo=())
+
+# ---- losses ------------------------------------------------------------------------------------------
+row("huber_loss", "criterion", lambda input, target, delta=1.0, *, reduction="mean": F.huber_loss(
+    input, target, delta=delta, reduction=reduction))
+row("soft_margin_loss", "criterion", lambda input, target, *, reduction="mean": F.soft_margin_loss(
+    input, target, reduction=reduction), fixed=("target", ))
+row("binary_cross_entropy", "criterion", lambda input, target, weight=None, *, reduction="mean": F.binary_cross_entropy(
+    input, target, weight, reduction=reduction), fixed=("weight", ))
+row(
+    "poisson_nll_loss", "criterion",
+    lambda input, target, log_input=True, full=False, eps=1e-8, *, reduction="mean": F.poisson_nll_loss(
+        input, target, log_input, full, eps=eps, reduction=reduction))
+
+
+def fit_gaussian(b):
+    if not isinstance(b["var"], torch.Tensor):
+        raise Skip("a number as var")
+
+
+row(
+    "gaussian_nll_loss", "criterion",
+    lambda input, target, var, full=False, eps=1e-6, *, reduction="mean": F.gaussian_nll_loss(
+        input, target, var, full, eps, reduction=reduction), fit=fit_gaussian)
+row("hinge_embedding_loss", "criterion", lambda input, target, margin=1.0, *, reduction="mean": F.
+    hinge_embedding_loss(input, target, margin, reduction=reduction))
+for _n in ("margin_ranking_loss", "cosine_embedding_loss"):
+    row(_n, "criterion", lambda input1, input2, target, margin=0.0, *, reduction="mean", _f=getattr(F, _n): _f(
+        input1, input2, target, margin, reduction=reduction))
+row("multilabel_soft_margin_loss", "criterion", lambda input, target, weight=None, *, reduction="mean": F.
+    multilabel_soft_margin_loss(input, target, weight, reduction=reduction), fixed=("weight", ))
+
+
+def fit_triplet(b):
+    if b.get("margin") == 0 or b.get("p") == 0 or b.get("eps") == 0:
+        raise Skip("0, which is the default here")
+    if "distance_function" in b:
+        raise Skip("a function of distance")
+
+
+row(
+    "triplet_margin_loss", "criterion",
+    lambda anchor, positive, negative, margin=1.0, p=2, eps=1e-6, swap=False, *, reduction="mean": F.
+    triplet_margin_loss(anchor, positive, negative, margin, p, eps, swap, reduction=reduction), fit=fit_triplet)
+row(
+    "multi_margin_loss", "criterion",
+    lambda input, target, p=1, margin=1.0, weight=None, *, reduction="mean": F.multi_margin_loss(
+        input, target, p, margin, weight, reduction=reduction), fit=fit_triplet, fixed=("weight", ))
+
+# ---- distances ---------------------------------------------------------------------------------------
+row("normalize", "criterion", lambda input, p=2.0, dim=1, eps=1e-12: F.normalize(input, p, dim, eps))
+row("cosine_similarity", "criterion", lambda x1, x2, dim=1, eps=1e-8: F.cosine_similarity(x1, x2, dim, eps))
+row("pairwise_distance", "criterion",
+    lambda x1, x2, p=2.0, eps=1e-6, keepdim=False: F.pairwise_distance(x1, x2, p, eps, keepdim))

@@ -17,6 +17,10 @@ SITU_API SITU_CHECKED situ_tensor *situ_l1_loss(situ_tensor *input, situ_tensor 
 SITU_API SITU_CHECKED situ_tensor *situ_smooth_l1_loss(situ_tensor *input, situ_tensor *target, double beta,
                                                        situ_reduction reduction);
 
+/** d^2 / 2 where d = |input - target| < delta, else delta (d - delta / 2). torch's default delta is 1. */
+SITU_API SITU_CHECKED situ_tensor *situ_huber_loss(situ_tensor *input, situ_tensor *target, double delta,
+                                                   situ_reduction reduction);
+
 typedef struct situ_cross_entropy_options {
   situ_tensor *weight;   /**< [C] or NULL */
   bool has_ignore_index; /**< false: torch's -100 */
@@ -35,6 +39,62 @@ SITU_API SITU_CHECKED situ_tensor *situ_nll_loss(situ_tensor *input, situ_tensor
 SITU_API SITU_CHECKED situ_tensor *situ_binary_cross_entropy_with_logits(situ_tensor *input, situ_tensor *target,
                                                                          situ_tensor *weight, situ_tensor *pos_weight,
                                                                          situ_reduction reduction);
+
+/** -(target log input + (1 - target) log(1 - input)), logarithms at least -100. input: probabilities; outside 0..1 the
+    result is NaN (torch refuses them on the CPU). target has input's shape; weight broadcasts to it, or NULL. */
+SITU_API SITU_CHECKED situ_tensor *situ_binary_cross_entropy(situ_tensor *input, situ_tensor *target,
+                                                             situ_tensor *weight, situ_reduction reduction);
+/** Of a Poisson distribution: exp(input) - target * input, or input - target * log(input + eps) if not log_input. full
+    adds Stirling's approximation of log(target!) where target > 1. torch's defaults are true, false and 1e-8. */
+SITU_API SITU_CHECKED situ_tensor *situ_poisson_nll_loss(situ_tensor *input, situ_tensor *target, bool log_input,
+                                                         bool full, double eps, situ_reduction reduction);
+/** Of a normal distribution: (log var + (input - target)^2 / var) / 2, with var at least eps; full adds log(2 pi) / 2.
+    var has input's shape, or 1 or nothing in its last dimension. torch's defaults are false and 1e-6. */
+SITU_API SITU_CHECKED situ_tensor *situ_gaussian_nll_loss(situ_tensor *input, situ_tensor *target, situ_tensor *var,
+                                                          bool full, double eps, situ_reduction reduction);
+
+/** input where target is 1, max(0, margin - input) where it is -1. torch's default margin is 1. */
+SITU_API SITU_CHECKED situ_tensor *situ_hinge_embedding_loss(situ_tensor *input, situ_tensor *target, double margin,
+                                                             situ_reduction reduction);
+/** max(0, margin - target * (input1 - input2)): target 1 wants input1 larger, -1 input2. torch's default margin
+    is 0. */
+SITU_API SITU_CHECKED situ_tensor *situ_margin_ranking_loss(situ_tensor *input1, situ_tensor *input2,
+                                                            situ_tensor *target, double margin,
+                                                            situ_reduction reduction);
+/** log(1 + exp(-target * input)) without overflow; target is 1 or -1, and has input's shape. */
+SITU_API SITU_CHECKED situ_tensor *situ_soft_margin_loss(situ_tensor *input, situ_tensor *target,
+                                                         situ_reduction reduction);
+/** Mean over the last dimension of binary_cross_entropy_with_logits: one value per sample. weight broadcasts to input,
+    or NULL. */
+SITU_API SITU_CHECKED situ_tensor *situ_multilabel_soft_margin_loss(situ_tensor *input, situ_tensor *target,
+                                                                    situ_tensor *weight, situ_reduction reduction);
+/** With c the cosine of rows input1 and input2, [N, D] or [D]: 1 - c where target ([N] or 0-dim) is 1, max(0, c -
+    margin) where it is -1. torch's default margin is 0. */
+SITU_API SITU_CHECKED situ_tensor *situ_cosine_embedding_loss(situ_tensor *input1, situ_tensor *input2,
+                                                              situ_tensor *target, double margin,
+                                                              situ_reduction reduction);
+typedef struct situ_triplet_margin_options {
+  double margin; /**< 0: torch's default 1 */
+  double p;      /**< of situ_pairwise_distance; 0: 2 */
+  double eps;    /**< of situ_pairwise_distance; 0: 1e-6 */
+  bool swap;     /**< use the distance of positive and negative where it is smaller */
+  situ_reduction reduction;
+} situ_triplet_margin_options;
+/** max(0, margin + distance(anchor, positive) - distance(anchor, negative)) of rows, [N, D] or [D] (Balntas et al.,
+    BMVC 2016). */
+SITU_API SITU_CHECKED situ_tensor *situ_triplet_margin_loss(situ_tensor *anchor, situ_tensor *positive,
+                                                            situ_tensor *negative,
+                                                            const situ_triplet_margin_options *options);
+typedef struct situ_multi_margin_options {
+  double p;            /**< 1 or 2; 0: 1 */
+  double margin;       /**< 0: torch's default 1 */
+  situ_tensor *weight; /**< [C] or NULL */
+  situ_reduction reduction;
+} situ_multi_margin_options;
+/** Sum over classes c other than target of max(0, margin - input[target] + input[c])^p * weight[target] / C. input: [N,
+    C] or [C]; target: class indices [N] or 0-dim. */
+SITU_API SITU_CHECKED situ_tensor *situ_multi_margin_loss(situ_tensor *input, situ_tensor *target,
+                                                          const situ_multi_margin_options *options);
 
 typedef enum situ_kl_reduction { SITU_KL_MEAN = 0, SITU_KL_SUM, SITU_KL_NONE, SITU_KL_BATCHMEAN } situ_kl_reduction;
 /** target * (log target - input). input: log-probabilities; target: probabilities, or their logarithms if log_target.

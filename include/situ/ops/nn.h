@@ -70,6 +70,15 @@ SITU_API SITU_CHECKED situ_tensor *situ_log_softmax(situ_tensor *input, int dim)
     default p is 0.5; 0 is 0. NULL generator: the default one. */
 SITU_API SITU_CHECKED situ_tensor *situ_dropout(situ_tensor *input, double p, bool training, situ_generator *generator);
 
+/** input / max(norm, eps), with the p-norm along dim. torch's defaults are p 2, dim 1 and eps 1e-12. */
+SITU_API SITU_CHECKED situ_tensor *situ_normalize(situ_tensor *input, double p, int dim, double eps);
+/** x1 . x2 / (max(|x1|, eps) max(|x2|, eps)) along dim; shapes broadcast. torch's defaults are dim 1 and eps 1e-8. */
+SITU_API SITU_CHECKED situ_tensor *situ_cosine_similarity(situ_tensor *x1, situ_tensor *x2, int dim, double eps);
+/** The p-norm of x1 - x2 + eps along the last dimension; shapes broadcast. torch's defaults are p 2, eps 1e-6 and
+    keepdim false. */
+SITU_API SITU_CHECKED situ_tensor *situ_pairwise_distance(situ_tensor *x1, situ_tensor *x2, double p, double eps,
+                                                          bool keepdim);
+
 typedef struct situ_attention_options {
   situ_tensor
       *attn_mask; /**< bool (true: attend), or f32 or the query's dtype (added), broadcastable to [..., L, S]; or NULL.
