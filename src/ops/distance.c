@@ -5,25 +5,12 @@
 #include "base/fail.h"
 #include "ops/ops.h"
 
-situ_tensor *situ__at_least(situ_tensor *x, double least) {
-  situ_tensor *y = situ_clone(x);
-  situ_scope s;
-  if (!y) return NULL;
-  situ_scope_begin_no_grad(&s);
-  const bool good = situ_clamp_(y, least, INFINITY) != NULL;
-  return situ_scope_end(&s) == SITU_OK && good ? y : NULL;
-}
-
 situ_tensor *situ_normalize(situ_tensor *input, double p, int dim, double eps) {
   SITU__MADE_OF_OPS("normalize");
   static const situ_op schema = { .name = "normalize", .operand = { { "input", SITU_FLOATING } } };
   if (!situ__together(&schema, &input, 1)) return NULL;
   situ_tensor *norm = situ_norm(input, p, &(situ_reduce_options){ .dim = SITU_DIMS(dim), .keepdim = true });
   return situ_div(input, situ_clamp(norm, eps, INFINITY));
-}
-
-situ_tensor *situ__floating(situ_tensor *x) {
-  return x && !situ_dtype_is_floating((situ_dtype)x->view.dtype) ? situ_to_dtype(x, SITU_F32) : x;
 }
 
 static bool together(const char *op, situ_tensor *x1, situ_tensor *x2) {

@@ -1,5 +1,7 @@
 /* Shared by the op families.
    SPDX-License-Identifier: MIT */
+#include <math.h>
+
 #include "base/fail.h"
 #include "base/size.h"
 #include "ops/ops.h"
@@ -70,4 +72,17 @@ bool situ__dim_mask(const char *op, const situ_shape *dims, int ndim, bool all_i
   }
   if (!dims->ndim && all_if_none) *mask = (1u << ndim) - 1;
   return true;
+}
+
+situ_tensor *situ__floating(situ_tensor *x) {
+  return x && !situ_dtype_is_floating((situ_dtype)x->view.dtype) ? situ_to_dtype(x, SITU_F32) : x;
+}
+
+situ_tensor *situ__at_least(situ_tensor *x, double least) {
+  situ_tensor *y = situ_clone(x);
+  situ_scope s;
+  if (!y) return NULL;
+  situ_scope_begin_no_grad(&s);
+  const bool good = situ_clamp_(y, least, INFINITY) != NULL;
+  return situ_scope_end(&s) == SITU_OK && good ? y : NULL;
 }
