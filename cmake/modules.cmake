@@ -28,6 +28,30 @@ set(kernel_texts ${kernel_headers})
 list(FILTER kernel_texts INCLUDE REGEX "/kernels/(flat|group)/")
 list(FILTER kernel_texts EXCLUDE REGEX "/(lanes|pack|row)\\.h$") # what texts have in common
 
+# Every kernel that lowering can ask a GPU for: it is asked with each combination, on a target that lists them.
+file(GLOB situ_list_sources CONFIGURE_DEPENDS ${PROJECT_SOURCE_DIR}/src/backend/lower/list/*.c)
+add_executable(situ_kernels EXCLUDE_FROM_ALL ${situ_list_sources} ${situ_lower_sources})
+target_compile_definitions(situ_kernels PRIVATE _GNU_SOURCE=)
+target_include_directories(situ_kernels PRIVATE
+  ${PROJECT_SOURCE_DIR}/include ${PROJECT_SOURCE_DIR}/src ${PROJECT_BINARY_DIR}/generated)
+target_link_libraries(situ_kernels PRIVATE situ_flags Threads::Threads m)
+set(situ_kernel_list ${PROJECT_BINARY_DIR}/generated/kernels.txt)
+add_custom_command(OUTPUT ${situ_kernel_list} COMMAND situ_kernels > ${situ_kernel_list} VERBATIM)
+add_custom_target(situ_kernel_list DEPENDS ${situ_kernel_list})
+# situ_spell_kernels(directory): <text>.cu for each text, and in `spelled` their paths.
+function(situ_spell_kernels directory)
+  set(files "")
+  foreach(kernel ${kernel_texts})
+    cmake_path(GET kernel STEM text)
+    list(APPEND files ${directory}/${text}.cu)
+  endforeach()
+  add_custom_command(OUTPUT ${files}
+    DEPENDS ${kernel_headers} ${PROJECT_SOURCE_DIR}/cmake/kernels.cmake ${situ_kernel_list} situ_kernel_list
+    COMMAND ${CMAKE_COMMAND} -DROOT=${PROJECT_SOURCE_DIR}/src -DLIST=${situ_kernel_list} -DTO=${directory}
+      -P ${PROJECT_SOURCE_DIR}/cmake/kernels.cmake VERBATIM)
+  set(spelled ${files} PARENT_SCOPE)
+endfunction()
+
 if(SITU_HAVE_OPENCL)
   file(GLOB sources CONFIGURE_DEPENDS ${PROJECT_SOURCE_DIR}/src/backend/opencl/*.c)
   situ_module(opencl ${sources} ${situ_lower_sources})
@@ -77,20 +101,16 @@ if(SITU_HAVE_CUDA)
   endforeach()
   list(GET SITU_CUDA_ARCHITECTURES -1 last)
   list(APPEND codes -gencode arch=compute_${last},code=compute_${last})
-  set(spelled "")
+  situ_spell_kernels(${cuda_kernels})
   set(fatbins "")
   foreach(kernel ${kernel_texts})
     cmake_path(GET kernel STEM name)
-    list(APPEND spelled ${cuda_kernels}/${name}.cu)
     add_custom_command(OUTPUT ${cuda_kernels}/${name}.fatbin DEPENDS ${cuda_kernels}/${name}.cu ${kernel_headers}
       COMMAND ${SITU_NVCC} -std=c++17 -fmad=false -w ${SITU_CUDA_FLAGS} ${codes} -I${PROJECT_SOURCE_DIR}/src
         -fatbin -o ${cuda_kernels}/${name}.fatbin ${cuda_kernels}/${name}.cu
       COMMENT "Compiling the CUDA kernels of ${name}" VERBATIM)
     list(APPEND fatbins ${cuda_kernels}/${name}.fatbin)
   endforeach()
-  add_custom_command(OUTPUT ${spelled} DEPENDS ${kernel_headers} ${PROJECT_SOURCE_DIR}/cmake/kernels.cmake
-    COMMAND ${CMAKE_COMMAND} -DROOT=${PROJECT_SOURCE_DIR}/src -DTO=${cuda_kernels}
-      -P ${PROJECT_SOURCE_DIR}/cmake/kernels.cmake VERBATIM)
   target_compile_definitions(situ_cuda PRIVATE SITU_CUDA_KERNELS="${cuda_kernels}")
   set_source_files_properties(${PROJECT_SOURCE_DIR}/src/backend/cuda/kernels.c PROPERTIES OBJECT_DEPENDS "${fatbins}")
 endif()

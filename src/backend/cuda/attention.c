@@ -320,7 +320,7 @@ static situ_status run_plan(situ__cuda_device *d, const situ_work *work, const s
   void *sums = NULL;
   if (p->more) uid[count] = HIDDEN, data[count++] = &hidden;
   if (back) {
-    sums = situ__target_scratch(&d->target, "attention", (size_t)(work->in[4]->numel * (int64_t)sizeof(float)));
+    sums = situ__cuda_target_scratch(&d->target, "attention", (size_t)(work->in[4]->numel * (int64_t)sizeof(float)));
     if (!sums) return d->lost ? SITU_E_LOST : SITU_E_NOMEM;
     uid[count] = DO, data[count++] = address(work->in[5]);
     uid[count] = DQ, data[count++] = address(work->out[0]);
@@ -330,7 +330,7 @@ static situ_status run_plan(situ__cuda_device *d, const situ_work *work, const s
     uid[count] = ONE, data[count++] = &one;
   }
   status = situ__dnn_run(d, "attention", plan, count, uid, (void *const *)(uintptr_t)data, &done);
-  situ__target_release(d->target.index, sums);
+  situ__cuda_target_release(d->target.index, sums);
   if (status != SITU_OK || done) return status;
   return plan->none ? SITU_E_UNSUPPORTED
                     : situ__host->fail(SITU_E_NOMEM, "attention", "no memory for %lld bytes of cuDNN's on cuda:%d",

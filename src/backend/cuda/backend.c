@@ -1,4 +1,4 @@
-/* cuda: the slots of the backend.
+/* cuda: the slots of the backend, and of its devices as lowering sees them.
    SPDX-License-Identifier: MIT */
 #include "backend/cuda/cuda.h"
 
@@ -9,6 +9,30 @@ static situ_status offers(int index, const situ_work *work) {
 #endif
   return work->verb == SITU_VERB_LINEAR ? situ__cuda_offers_linear(index, work) : SITU_OK;
 }
+
+static situ__target *enter(int index, const char *op, situ_status *status) {
+  return (situ__target *)situ__cuda_enter(index, op, status);
+}
+
+static situ_status leave(situ__target *target, situ_status status) {
+  return situ__cuda_leave((situ__cuda_device *)target, status);
+}
+
+static const situ__target *of(int index) { return &situ__cuda_entered(index)->target; }
+
+const situ__target_table situ__targets = {
+  .enter = enter,
+  .leave = leave,
+  .of = of,
+  .launch = situ__cuda_target_launch,
+  .scratch = situ__cuda_target_scratch,
+  .release = situ__cuda_target_release,
+  .clear = situ__cuda_target_clear,
+  .product = situ__cuda_product,
+#ifdef SITU_CUDNN
+  .convolve = situ__cuda_convolve,
+#endif
+};
 
 const situ_backend situ_module_backend = {
   .abi = SITU_BACKEND_ABI,

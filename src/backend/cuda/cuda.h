@@ -140,9 +140,15 @@ situ_status situ__cuda_alloc(int index, size_t bytes, void **data);
    trimming. */
 cudaError_t situ__cuda_take(situ__cuda_device *device, size_t bytes, void **data);
 void situ__cuda_free(int index, void *data, size_t bytes);
-/* situ__target_scratch without recording an error. */
+/* situ__cuda_target_scratch without recording an error. */
 cudaError_t situ__cuda_scratch(situ__cuda_device *device, size_t bytes, void **data);
 void situ__cuda_trim(int index);
+
+/* ---- slots of situ__targets (memory.c, launch.c) --------------------------------------------- */
+void *situ__cuda_target_scratch(situ__target *target, const char *op, size_t bytes);
+void situ__cuda_target_release(int index, void *scratch);
+situ_status situ__cuda_target_clear(situ__target *target, const char *op, void *scratch, size_t bytes);
+situ_status situ__cuda_target_launch(situ__target *target, const situ__call *call, int64_t groups);
 
 /* ---- copies (copy.c, peer.c) ---------------------------------------------------------------- */
 situ_status situ__cuda_copy_in(int index, void *data, size_t at, const void *host, size_t bytes);

@@ -28,16 +28,8 @@ static cudaError_t add_device(int index, int driver, int runtime) {
   cudaError_t error = situ__cuda.GetDeviceProperties(&p, index);
   if (error != cudaSuccess) return error;
   situ__cuda_device *d = &devices[index];
-  *d = (situ__cuda_device){ .target = { .index = index,
-                                        .fp64 = true,
-                                        .addresses = true,
-                                        .warps = true,
-                                        .group = 256,
-                                        .product = situ__cuda_product },
-                            .pools = attribute(index, cudaDevAttrMemoryPoolsSupported) };
-#ifdef SITU_CUDNN
-  d->target.convolve = situ__cuda_convolve;
-#endif
+  *d = (situ__cuda_device){ .target = SITU__AHEAD_TARGET, .pools = attribute(index, cudaDevAttrMemoryPoolsSupported) };
+  d->target.index = index;
   d->properties.memory_total = p.totalGlobalMem;
   d->properties.dtypes = ((1u << SITU_DTYPES) - 1) & ~(1u << SITU_DTYPE_DEFAULT);
   (void)snprintf(d->properties.name, sizeof d->properties.name, "%.100s", p.name);
@@ -225,13 +217,3 @@ situ_status situ__cuda_leave(situ__cuda_device *device, situ_status status) {
   pthread_mutex_unlock(&device->lock);
   return status;
 }
-
-situ__target *situ__target_enter(int index, const char *op, situ_status *status) {
-  return (situ__target *)situ__cuda_enter(index, op, status);
-}
-
-situ_status situ__target_leave(situ__target *target, situ_status status) {
-  return situ__cuda_leave((situ__cuda_device *)target, status);
-}
-
-const situ__target *situ__target_of(int index) { return &devices[index].target; }

@@ -352,6 +352,6 @@ situ_status situ__dnn_run(situ__cuda_device *d, const char *op, situ__dnn_plan *
     status = situ__cuda_step(d, op);
   }
   drop_graph(&g);
-  situ__target_release(d->target.index, workspace);
+  situ__cuda_target_release(d->target.index, workspace);
   return status;
 }

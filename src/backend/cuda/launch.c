@@ -33,8 +33,8 @@ static situ_status find_kernel(situ__cuda_device *d, const situ__call *call, voi
   if (error == cudaErrorSymbolNotFound) {
     (void)situ__cuda.GetLastError();
     return situ__host->fail(SITU_E_UNSUPPORTED, call->op,
-                            "this build of situ has no CUDA kernel %s: cmake/kernels.cmake does not "
-                            "list that mixture of dtypes",
+                            "this build of situ has no CUDA kernel %s: src/backend/lower/list does "
+                            "not ask for it",
                             name);
   }
   if (error != cudaSuccess) return situ__cuda_fail(d, call->op, name, error);
@@ -48,7 +48,7 @@ static situ_status find_kernel(situ__cuda_device *d, const situ__call *call, voi
 
 enum { GROUPS_MAX = 0x7fffffff, ARGUMENTS = SITU__CALL_BUFFERS + SITU__CALL_BLOCKS + 1 };
 
-situ_status situ__target_launch(situ__target *target, const situ__call *call, int64_t groups) {
+situ_status situ__cuda_target_launch(situ__target *target, const situ__call *call, int64_t groups) {
   situ__cuda_device *d = (situ__cuda_device *)target;
   void *kernel;
   situ_status status = find_kernel(d, call, &kernel);

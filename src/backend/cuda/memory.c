@@ -79,7 +79,7 @@ cudaError_t situ__cuda_scratch(situ__cuda_device *d, size_t bytes, void **data) 
   return error;
 }
 
-void *situ__target_scratch(situ__target *target, const char *op, size_t bytes) {
+void *situ__cuda_target_scratch(situ__target *target, const char *op, size_t bytes) {
   situ__cuda_device *d = (situ__cuda_device *)target;
   void *data;
   const cudaError_t error = situ__cuda_scratch(d, bytes, &data);
@@ -90,14 +90,14 @@ void *situ__target_scratch(situ__target *target, const char *op, size_t bytes) {
   return NULL;
 }
 
-void situ__target_release(int index, void *scratch) {
+void situ__cuda_target_release(int index, void *scratch) {
   situ__cuda_device *d = scratch ? situ__cuda_enter_open(index) : NULL;
   if (!d) return;
   let_go(d, scratch);
   (void)situ__cuda_leave(d, SITU_OK);
 }
 
-situ_status situ__target_clear(situ__target *target, const char *op, void *scratch, size_t bytes) {
+situ_status situ__cuda_target_clear(situ__target *target, const char *op, void *scratch, size_t bytes) {
   situ__cuda_device *d = (situ__cuda_device *)target;
   cudaError_t error = situ__cuda.MemsetAsync(scratch, 0, bytes, d->stream);
   if (error != cudaSuccess) return situ__cuda_fail(d, op, "cudaMemsetAsync", error);

@@ -1,8 +1,8 @@
 /* Lowers verbs to kernel calls, for all backends whose kernels are compiled from the sources in
    src/kernels/{flat,group}. A backend provides memory, a queue, and a compiler from a variant to a kernel.
    SPDX-License-Identifier: MIT */
-#ifndef SITU_KERNELS_LOWER_H
-#define SITU_KERNELS_LOWER_H
+#ifndef SITU_BACKEND_LOWER_H
+#define SITU_BACKEND_LOWER_H
 
 #include "base/dtype.h"
 #include "kernels/params.h"
@@ -60,39 +60,49 @@ typedef struct situ__call {
 } situ__call;
 
 /* ---- provided by the backend --------------------------------------------------------------- */
-/* The first member of a backend's device. */
+/* Constant properties of a device: the first member of the backend's own struct. */
 typedef struct situ__target {
   int index;
   bool cpu, fp64;
   bool addresses; /* buffers are addresses, perhaps unaligned; else handles, aligned for all dtypes */
   bool warps;     /* threads exchange values within warps of WARP */
   size_t group;   /* work-items of a work-group */
-  /* NULL, or a library's matrix products. Returns true if the library queued it or failed with *status; false: the
-     caller must launch a kernel. batch: offsets and steps of y, a, b and bias (in[2], if scalar[1] is not 0). The
-     device is entered. */
-  bool (*product)(struct situ__target *target, const situ_work *work, const walk *batch, const products *s,
-                  situ_status *status);
-  /* NULL, or a library's convolutions, with the same contract. */
-  bool (*convolve)(struct situ__target *target, const situ_work *work, situ_status *status);
 } situ__target;
+/* The devices that list/ lists kernels for, as their compiler runs ahead of time (CUDA). */
+#define SITU__AHEAD_TARGET \
+  { .fp64 = true, .addresses = true, .warps = true, .group = 256 }
 
 /* The library's functions for the module (host.c). */
 extern const situ_host *situ__host;
-/* Opens and locks device `index`. Returns NULL after recording an error, with its status in *status. */
-situ__target *situ__target_enter(int index, const char *op, situ_status *status);
-/* Unlocks the device; returns status. */
-situ_status situ__target_leave(situ__target *target, situ_status status);
-/* Constant properties of device `index`, which need not be entered. */
-const situ__target *situ__target_of(int index);
-/* Queues `groups` work-groups of the device's size (call->alone: of one work-item). The kernel's arguments are buffers,
-   blocks, and the fault if call->checks. */
-situ_status situ__target_launch(situ__target *target, const situ__call *call, int64_t groups);
-/* Scratch memory for work that is queued before its release. Returns NULL after recording an error. */
-void *situ__target_scratch(situ__target *target, const char *op, size_t bytes);
-/* Releases scratch; the device may be entered or not. NULL is allowed. */
-void situ__target_release(int index, void *scratch);
-/* Queues a fill with zeros. */
-situ_status situ__target_clear(situ__target *target, const char *op, void *scratch, size_t bytes);
+/* What a backend's devices can do; each module defines one with designated initialisers. Any thread may call any of
+   them. "Entered": between enter and leave, in the same thread. */
+typedef struct situ__target_table {
+  /* Must be there. Opens and locks device `index`. Returns NULL after recording an error, and then sets *status to
+     it. */
+  situ__target *(*enter)(int index, const char *op, situ_status *status);
+  /* Must be there. Unlocks the device; returns status. */
+  situ_status (*leave)(situ__target *target, situ_status status);
+  /* Must be there. Properties of device `index`, which need not be entered. */
+  const situ__target *(*of)(int index);
+  /* Must be there; the device is entered. Queues `groups` work-groups of the device's size (call->alone: of one
+     work-item). The kernel's arguments are buffers, blocks, and the fault if call->checks. */
+  situ_status (*launch)(situ__target *target, const situ__call *call, int64_t groups);
+  /* Must be there; the device is entered. Scratch memory for work that is queued before its release. Returns NULL after
+     recording an error. */
+  void *(*scratch)(situ__target *target, const char *op, size_t bytes);
+  /* Must be there. Releases scratch; the device may be entered or not. NULL is allowed. */
+  void (*release)(int index, void *scratch);
+  /* Must be there; the device is entered. Queues a fill with zeros. */
+  situ_status (*clear)(situ__target *target, const char *op, void *scratch, size_t bytes);
+  /* May be NULL; the device is entered. A library's matrix products: returns true if the library queued it or failed
+     with *status; false: the caller must launch a kernel. batch: offsets and steps of y, a, b and bias (in[2], if
+     scalar[1] is not 0). */
+  bool (*product)(situ__target *target, const situ_work *work, const walk *batch, const products *s,
+                  situ_status *status);
+  /* May be NULL; the device is entered. A library's convolutions, with the same contract. */
+  bool (*convolve)(situ__target *target, const situ_work *work, situ_status *status);
+} situ__target_table;
+extern const situ__target_table situ__targets;
 
 /* ---- compiled kernels (table.c) -------------------------------------------------------------- */
 typedef struct situ__made {
@@ -124,7 +134,7 @@ static inline void situ__lower_block(situ__call *call, const void *data, size_t 
 }
 /* Adds four scalars of variant.compute's type. The block points into *call, which must not move. */
 void situ__lower_scalars(situ__call *call, const double *from);
-/* Unique name of the call's kernel, as cmake/kernels.cmake generates it. */
+/* Unique name of the call's kernel, as cmake/kernels.cmake spells it. */
 void situ__lower_name(const situ__call *call, char name[SITU__CALL_NAME]);
 /* Queues `items` work-items; the device must be entered. */
 situ_status situ__lower_items(situ__target *target, const situ__call *call, int64_t items);
@@ -153,7 +163,7 @@ situ_status situ__lower_run_rows(int index, const situ__call *call, int64_t rows
 bool situ__lower_columns(int index, int op, column_sums n, const situ_view_desc *x, const situ_view_desc *g,
                          const situ_view_desc *mean, const situ_view_desc *rstd, const situ_view_desc *y,
                          const situ_view_desc *y2, situ_status *status);
-/* Enters device `index` and calls situ__target_scratch. */
+/* Enters device `index` and calls situ__targets.scratch. */
 void *situ__lower_scratch(int index, const char *op, size_t bytes);
 
 /* ---- views (walk.c) ------------------------------------------------------------------------- */

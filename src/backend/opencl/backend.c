@@ -1,6 +1,24 @@
-/* opencl: the slots of the backend.
+/* opencl: the slots of the backend, and of its devices as lowering sees them.
    SPDX-License-Identifier: MIT */
 #include "backend/opencl/opencl.h"
+
+static situ__target *enter(int index, const char *op, situ_status *status) {
+  return (situ__target *)situ__cl_enter(index, op, status);
+}
+
+static situ_status leave(situ__target *target, situ_status status) {
+  return situ__cl_leave((situ__cl_device *)target, status);
+}
+
+const situ__target_table situ__targets = {
+  .enter = enter,
+  .leave = leave,
+  .of = situ__cl_target_of,
+  .launch = situ__cl_target_launch,
+  .scratch = situ__cl_target_scratch,
+  .release = situ__cl_target_release,
+  .clear = situ__cl_target_clear,
+};
 
 #define TRIED(verb, lowered)                                                \
   static situ_status believed_##lowered(int index, const situ_work *work) { \

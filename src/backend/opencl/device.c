@@ -256,12 +256,4 @@ situ__cl_device *situ__cl_enter_to_free(int index) {
   return &devices[index];
 }
 
-situ__target *situ__target_enter(int index, const char *op, situ_status *status) {
-  return (situ__target *)situ__cl_enter(index, op, status);
-}
-
-situ_status situ__target_leave(situ__target *target, situ_status status) {
-  return situ__cl_leave((situ__cl_device *)target, status);
-}
-
-const situ__target *situ__target_of(int index) { return &devices[index].target; }
+const situ__target *situ__cl_target_of(int index) { return &devices[index].target; }

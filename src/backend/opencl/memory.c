@@ -48,19 +48,19 @@ void situ__cl_free(int index, void *data, size_t bytes) {
 
 /* Scratch comes from the library, which caches and counts it. The queue runs in order, so later uses of the same memory
    wait for this one. */
-void *situ__target_scratch(situ__target *target, const char *op, size_t bytes) {
+void *situ__cl_target_scratch(situ__target *target, const char *op, size_t bytes) {
   const situ_device device = { SITU_OPENCL, (uint16_t)target->index };
   return situ__host->take(op, device, bytes ? bytes : 1);
 }
 
-void situ__target_release(int index, void *scratch) {
+void situ__cl_target_release(int index, void *scratch) {
   const situ_device device = { SITU_OPENCL, (uint16_t)index };
   size_t bytes;
   if (scratch && clGetMemObjectInfo(scratch, CL_MEM_SIZE, sizeof bytes, &bytes, NULL) == CL_SUCCESS)
     situ__host->give(device, scratch, bytes);
 }
 
-situ_status situ__target_clear(situ__target *target, const char *op, void *scratch, size_t bytes) {
+situ_status situ__cl_target_clear(situ__target *target, const char *op, void *scratch, size_t bytes) {
   situ__cl_device *d = (situ__cl_device *)target;
   const unsigned char none = 0;
   cl_int error = clEnqueueFillBuffer(d->queue, scratch, &none, 1, 0, bytes, 0, NULL, NULL);

@@ -37,7 +37,7 @@ typedef struct situ__cl_device {
 
 /* Number of devices; *reason explains it. */
 int situ__cl_count(const char **reason);
-/* situ__target_enter and situ__target_leave, with this backend's type. */
+/* Opens and locks the device. Returns NULL after recording an error, with its status in *status. */
 situ__cl_device *situ__cl_enter(int index, const char *op, situ_status *status);
 situ_status situ__cl_leave(situ__cl_device *device, situ_status status);
 situ_status situ__cl_info(int index, situ_device_properties *out);
@@ -48,6 +48,13 @@ situ__cl_device *situ__cl_enter_to_free(int index);
 situ_status situ__cl_fail(situ__cl_device *device, const char *op, const char *call, cl_int error, bool waited);
 /* Why the device is lost; NULL: it is not. */
 const char *situ__cl_lost(int index);
+
+/* ---- slots of situ__targets (device.c, memory.c, program.c) ----------------------------------- */
+const situ__target *situ__cl_target_of(int index);
+void *situ__cl_target_scratch(situ__target *target, const char *op, size_t bytes);
+void situ__cl_target_release(int index, void *scratch);
+situ_status situ__cl_target_clear(situ__target *target, const char *op, void *scratch, size_t bytes);
+situ_status situ__cl_target_launch(situ__target *target, const situ__call *call, int64_t groups);
 
 /* ---- memory (memory.c) ---------------------------------------------------------------------- */
 situ_status situ__cl_alloc(int index, size_t bytes, void **data);

@@ -202,7 +202,7 @@ static situ_status make(situ__cl_device *d, const situ__call *call, cl_kernel *o
 
 /* ---- queueing ------------------------------------------------------------------------------- */
 
-situ_status situ__target_launch(situ__target *target, const situ__call *call, int64_t groups) {
+situ_status situ__cl_target_launch(situ__target *target, const situ__call *call, int64_t groups) {
   situ__cl_device *d = (situ__cl_device *)target;
   cl_kernel kernel = situ__table_find(&d->kernels, &call->variant);
   situ_status status = kernel ? SITU_OK : make(d, call, &kernel);
