@@ -11,71 +11,94 @@ static uint8_t vector_dtype(const situ_view_desc *const *v, int count, uint8_t o
   return dtype ? dtype : otherwise;
 }
 
-/* Sums over rows: the gradients of weight and bias. */
-static situ_status columns(int index, situ__call call, const norms *n, const situ_view_desc *const *v) {
-  call.variant.flags = FLAG_COLUMNS | (v[0] ? FLAG_WEIGHT : 0) | (v[1] ? FLAG_BIAS : 0);
-  for (int k = 0; k < 6; k++) situ__lower_buffer(&call, v[k]);
+typedef struct norm_operands {
+  const situ_view_desc *x, *g, *y, *mean, *rstd, *weight, *bias, *dweight, *dbias; /* NULL: absent */
+} norm_operands;
+
+/* Operands have different positions forward and backward: see situ_norm_pass. */
+static norm_operands norm_operands_of(const situ_work *work) {
+  const bool centred = work->op < SITU_RMS_NORM;
+  if (work->op == SITU_LAYER_NORM_GRAD || work->op == SITU_RMS_NORM_GRAD)
+    return (norm_operands){ .g = work->in[0],
+                            .x = work->in[1],
+                            .mean = centred ? work->in[2] : NULL,
+                            .rstd = work->in[2 + centred],
+                            .weight = work->in[3 + centred],
+                            .y = work->out[0],
+                            .dweight = work->out[1],
+                            .dbias = centred ? work->out[2] : NULL };
+  return (norm_operands){ .x = work->in[0],
+                          .weight = work->in[1],
+                          .bias = centred ? work->in[2] : NULL,
+                          .y = work->out[0],
+                          .mean = centred ? work->out[1] : NULL,
+                          .rstd = work->out[1 + centred] };
+}
+
+static norms offsets_of(const norm_operands *o) {
+  return (norms){ .rows = o->x->size[0],
+                  .width = o->x->size[1],
+                  .y = situ__lower_offset(o->y),
+                  .x = o->x->offset,
+                  .g = situ__lower_offset(o->g),
+                  .mean = situ__lower_offset(o->mean),
+                  .rstd = situ__lower_offset(o->rstd),
+                  .weight = situ__lower_offset(o->weight),
+                  .bias = situ__lower_offset(o->bias),
+                  .dweight = situ__lower_offset(o->dweight),
+                  .dbias = situ__lower_offset(o->dbias) };
+}
+
+/* y, or dx. */
+static situ_status norm_rows(int index, situ__call call, const norm_operands *o, const norms *n, const double *scalar) {
+  const situ_view_desc *const views[] = { o->y, o->x, o->g, o->weight, o->bias };
+  row_layout layout;
+  const bool rows = situ__lower_rows(index, &call, n->width, &layout, 5, 3, views);
+  if (!rows) call.variant.flags |= (o->weight ? FLAG_WEIGHT : 0) | (o->bias ? FLAG_BIAS : 0);
+  situ__lower_buffer(&call, o->y);
+  situ__lower_buffer(&call, o->x);
+  if (o->g) situ__lower_buffer(&call, o->g);
+  situ__lower_buffer(&call, o->mean);
+  situ__lower_buffer(&call, o->rstd);
+  situ__lower_buffer(&call, o->weight);
+  situ__lower_buffer(&call, o->bias);
+  situ__lower_block(&call, n, sizeof *n);
+  situ__lower_scalars(&call, scalar);
+  if (!rows) return situ__lower_run_lines(index, &call, n->rows, n->width, false);
+  situ__lower_block(&call, &layout, sizeof layout);
+  return situ__lower_run_rows(index, &call, n->rows);
+}
+
+/* The gradients of weight and bias: sums over rows. */
+static situ_status norm_columns(int index, situ__call call, const norm_operands *o, const norms *n) {
+  situ_status status;
+  if (situ__lower_columns(index, o->mean ? 1 : 2,
+                          (column_sums){ .rows = n->rows, .width = n->width, .row = n->width, .divisor = 1 }, o->x,
+                          o->g, o->mean, o->rstd, o->dweight, o->dbias, &status))
+    return status;
+  call.variant.flags = FLAG_COLUMNS | (o->dweight ? FLAG_WEIGHT : 0) | (o->dbias ? FLAG_BIAS : 0);
+  const situ_view_desc *const views[] = { o->dweight, o->dbias, o->x, o->g, o->mean, o->rstd };
+  for (int k = 0; k < 6; k++) situ__lower_buffer(&call, views[k]);
   situ__lower_block(&call, n, sizeof *n);
   return situ__lower_run(index, &call, n->width);
 }
 
 situ_status situ__lower_norm(int index, const situ_work *work) {
-  bool back = work->op == SITU_LAYER_NORM_GRAD || work->op == SITU_RMS_NORM_GRAD, centred = work->op < SITU_RMS_NORM;
-  const situ_view_desc *x = work->in[back], *g = back ? work->in[0] : NULL, *y = work->out[0];
-  /* Operands have different positions forward and backward: see situ_norm_pass. */
-  const situ_view_desc *const *of = back ? work->in : work->out;
-  const situ_view_desc *mean = centred ? of[back ? 2 : 1] : NULL, *rstd = of[(back ? 2 : 1) + centred];
-  const situ_view_desc *weight = work->in[!back ? 1 : centred ? 4 : 3], *bias = !back && centred ? work->in[2] : NULL;
-  const situ_view_desc *dweight = back ? work->out[1] : NULL, *dbias = back && centred ? work->out[2] : NULL;
-  situ_dtype lane = situ__lower_lane_dtype((situ_dtype)x->dtype);
-  const uint8_t vectors = vector_dtype((const situ_view_desc *[]){ weight, bias, dweight, dbias }, 4, x->dtype);
+  const norm_operands o = norm_operands_of(work);
+  const situ_dtype lane = situ__lower_lane_dtype((situ_dtype)o.x->dtype);
+  const uint8_t vectors =
+      vector_dtype((const situ_view_desc *[]){ o.weight, o.bias, o.dweight, o.dbias }, 4, o.x->dtype);
   if (lane == SITU_I64 || vectors == SITU_DTYPES) return SITU_E_UNSUPPORTED;
-  norms n = { x->size[0],
-              x->size[1],
-              situ__lower_offset(y),
-              x->offset,
-              situ__lower_offset(g),
-              situ__lower_offset(mean),
-              situ__lower_offset(rstd),
-              situ__lower_offset(weight),
-              situ__lower_offset(bias),
-              situ__lower_offset(dweight),
-              situ__lower_offset(dbias) };
-  situ__call call = { .variant = { .text = SITU__TEXT_norm,
-                                   .op = (uint8_t)work->op,
-                                   .compute = (uint8_t)lane,
-                                   /* Absent operands get x's dtype, so that no extra variant is compiled. */
-                                   .dtype = { y ? y->dtype : x->dtype, x->dtype, g ? g->dtype : x->dtype, vectors,
-                                              vectors },
-                                   .flags = (weight ? FLAG_WEIGHT : 0) | (bias ? FLAG_BIAS : 0) },
-                      .op = "norm" };
-  situ__call sums = call;
-  situ_status status = SITU_OK;
-  if (y && n.rows) {
-    situ__lower_buffer(&call, y);
-    situ__lower_buffer(&call, x);
-    if (back) situ__lower_buffer(&call, g);
-    situ__lower_buffer(&call, mean);
-    situ__lower_buffer(&call, rstd);
-    const situ_view_desc *const views[] = { y, x, g, weight, bias };
-    row_layout layout;
-    const bool rows = situ__lower_rows(index, &call, n.width, &layout, 5, 3, views);
-    if (rows) call.variant.flags &= ~(FLAG_WEIGHT | FLAG_BIAS);
-    if (weight || rows) situ__lower_buffer(&call, weight);
-    if (bias || rows) situ__lower_buffer(&call, bias);
-    situ__lower_block(&call, &n, sizeof n);
-    situ__lower_scalars(&call, work->scalar);
-    if (rows) situ__lower_block(&call, &layout, sizeof layout);
-    status =
-        rows ? situ__lower_run_rows(index, &call, n.rows) : situ__lower_run_lines(index, &call, n.rows, n.width, false);
-  }
-  if (status != SITU_OK || !(dweight || dbias)) return status;
-  if (situ__lower_columns(index, centred ? 1 : 2,
-                          (column_sums){ .rows = n.rows, .width = n.width, .row = n.width, .divisor = 1 }, x, g, mean,
-                          rstd, dweight, dbias, &status))
-    return status;
-  const situ_view_desc *v[] = { dweight, dbias, x, g, mean, rstd };
-  return columns(index, sums, &n, v);
+  const norms n = offsets_of(&o);
+  /* Absent operands get x's dtype, so that no extra variant is compiled. */
+  const situ__call call = { .variant = { .text = SITU__TEXT_norm,
+                                         .op = (uint8_t)work->op,
+                                         .compute = (uint8_t)lane,
+                                         .dtype = { o.y ? o.y->dtype : o.x->dtype, o.x->dtype,
+                                                    o.g ? o.g->dtype : o.x->dtype, vectors, vectors } },
+                            .op = "norm" };
+  situ_status status = o.y && n.rows ? norm_rows(index, call, &o, &n, work->scalar) : SITU_OK;
+  return status == SITU_OK && (o.dweight || o.dbias) ? norm_columns(index, call, &o, &n) : status;
 }
 
 /* ---- batch norm ----------------------------------------------------------------------------- */
