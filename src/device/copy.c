@@ -24,7 +24,7 @@ static situ_status check_range(const char *op, const situ_storage *storage, size
     return situ__fail(SITU_E_UNSUPPORTED, op, "a tensor on %s has no values", situ_device_name(storage->device, name));
   if (at > storage->bytes || bytes > storage->bytes - at)
     return situ__fail(SITU_E_INDEX, op, "bytes %zu to %zu of a storage of %zu", at, at + bytes, storage->bytes);
-  if (__builtin_expect(situ__recording != NULL, 0)) return situ__graph_refuse_copy(op);
+  if (__builtin_expect(situ__graph_recording != NULL, 0)) return situ__graph_refuse_copy(op);
   return situ__device_usable(op, storage->device);
 }
 

@@ -20,7 +20,7 @@ static situ_void *void_of(const situ_storage *storage) { return situ__is_void(st
 situ_storage *situ__dry_storage(const char *op, situ_device device, size_t bytes, uint64_t serial) {
   situ_dry *dry = situ__dry;
   if (device.kind == SITU_META && dry->meta_is.kind) device = dry->meta_is;
-  if (dry->room && !dry->room(dry, device, bytes)) {
+  if (dry->has_memory && !dry->has_memory(dry, device, bytes)) {
     (void)situ__no_memory(op, bytes);
     return NULL;
   }

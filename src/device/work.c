@@ -308,8 +308,8 @@ static inline situ_status run_kernel(const char *op, situ_device device, const s
                                      const situ_work *work) {
   situ_status (*kernel)(int, const situ_work *) = backend->kernel[work->verb];
   const uint64_t before = situ__error_count();
-  situ__kept *kept = NULL;
-  if (__builtin_expect(situ__recording != NULL, 0)) {
+  situ__graph_work *kept = NULL;
+  if (__builtin_expect(situ__graph_recording != NULL, 0)) {
     kept = situ__graph_take(op, device, work);
     if (!kept) return situ_error();
   }

@@ -43,7 +43,7 @@ static void collect_rows(situ__refusal *r, int like) {
       r->more++;
       continue;
     }
-    situ__row *row = &r->row[r->count];
+    situ__explained_row *row = &r->row[r->count];
     if (c->op->flags & SITU_OP_VARIADIC)
       snprintf(row->operand, sizeof row->operand, "%s[%d]", c->op->operand[0].name, i);
     else snprintf(row->operand, sizeof row->operand, "%s", c->op->operand[i].name);
@@ -134,8 +134,8 @@ situ_status situ_fail_blamed(situ_status status, const char *op, const situ_blam
       r.more++;
       continue;
     }
-    situ__row *row = &r.row[r.count];
-    *row = (situ__row){ .index = -1, .odd = list[i].odd, .name = list[i].name };
+    situ__explained_row *row = &r.row[r.count];
+    *row = (situ__explained_row){ .index = -1, .odd = list[i].odd, .name = list[i].name };
     snprintf(row->operand, sizeof row->operand, "%s", list[i].operand);
     r.tensor[r.count++].tensor = list[i].tensor;
   }

@@ -8,14 +8,14 @@
 
 enum { SITU__SHOWN = 16, SITU__CELL = 216 }; /* operands in the table; size of a cell */
 
-typedef struct situ__row {
+typedef struct situ__explained_row {
   int index;       /* of the operand; -1: not of a call */
   unsigned accept; /* what its schema accepts */
   bool odd;
   const char *name; /* the tensor's name if the caller knows a better one; NULL: from `tensor` and the tensor itself */
   char operand[64], tensor[SITU_PATH_TEXT + 8], role[SITU_PATH_TEXT], device[SITU_DEVICE_NAME_MAX],
       shape[SITU_SHAPE_TEXT], placed[SITU__CELL];
-} situ__row;
+} situ__explained_row;
 
 /* One proposed statement. */
 typedef struct situ__fix {
@@ -40,7 +40,7 @@ typedef struct situ__refusal {
   const situ_call *call; /* NULL: not a call (situ_fail_blamed) */
   situ_status status;
   int count, more; /* rows; number of operands without one */
-  situ__row row[SITU__SHOWN];
+  situ__explained_row row[SITU__SHOWN];
   situ_explained tensor[SITU__SHOWN];
   situ_error_operand list[SITU__SHOWN];
   situ_explanation modules;

@@ -23,7 +23,7 @@ const char *situ__place_text(void *site, char *buffer, size_t size) {
   return buffer;
 }
 
-static void put_role(const situ_explained *x, situ__row *row) {
+static void put_role(const situ_explained *x, situ__explained_row *row) {
   const char *name = situ_role_name((situ_role)x->tensor->role);
   if (x->held == SITU_HELD_UNREGISTERED) name = "plain tensor (not registered)";
   if (x->held == SITU_HELD_INPUT && x->tensor->role == SITU_ROLE_TENSOR) name = "input";
@@ -31,7 +31,7 @@ static void put_role(const situ_explained *x, situ__row *row) {
   else snprintf(row->role, sizeof row->role, "%s", name);
 }
 
-static void describe_row(const situ_explained *x, situ__row *row, situ_error_operand *out) {
+static void describe_row(const situ_explained *x, situ__explained_row *row, situ_error_operand *out) {
   const situ_tensor *t = x->tensor;
   const situ_storage *s = t->view.storage;
   situ_shape shape = situ__shape(&t->view);

@@ -151,7 +151,7 @@ static int by_name(const void *a, const void *b) {
   return strcmp(((const situ_file_entry *)a)->name, ((const situ_file_entry *)b)->name);
 }
 
-static int by_key(const void *a, const void *b) {
+int situ__metadata_by_key(const void *a, const void *b) {
   return strcmp(((const situ_metadata *)a)->key, ((const situ_metadata *)b)->key);
 }
 
@@ -176,9 +176,9 @@ static bool check_whole(reader *r, int64_t start, int64_t bytes, bool lenient) {
   for (int64_t i = 1; i < h->count; i++)
     if (strcmp(h->entry[i - 1].name, h->entry[i].name) == 0)
       return bad_entry(r, SITU_E_FORMAT, h->entry[i].name, "twice");
-  if (h->metadata_count > 1) qsort(h->metadata, (size_t)h->metadata_count, sizeof *h->metadata, by_key);
+  if (h->metadata_count > 1) qsort(h->metadata, (size_t)h->metadata_count, sizeof *h->metadata, situ__metadata_by_key);
   for (int64_t i = 1; i < h->metadata_count; i++)
-    if (by_key(&h->metadata[i - 1], &h->metadata[i]) == 0)
+    if (situ__metadata_by_key(&h->metadata[i - 1], &h->metadata[i]) == 0)
       return situ__problem_set(r->problem, SITU_E_FORMAT, "has a remark in __metadata__ twice");
   return true;
 }
@@ -221,7 +221,8 @@ const situ_file_entry *situ__header_find(const situ__header *header, const char 
 const char *situ__header_metadata(const situ__header *header, const char *key) {
   situ_metadata wanted = { .key = key };
   const situ_metadata *found =
-      header->metadata_count ? bsearch(&wanted, header->metadata, (size_t)header->metadata_count, sizeof wanted, by_key)
-                             : NULL;
+      header->metadata_count
+          ? bsearch(&wanted, header->metadata, (size_t)header->metadata_count, sizeof wanted, situ__metadata_by_key)
+          : NULL;
   return found ? found->value : NULL;
 }

@@ -45,6 +45,9 @@ const char *situ__header_metadata(const situ__header *header, const char *key);
 /* Sets *out to numel * bits / 8. Returns false if that is not a whole number of bytes in 63 bits. */
 bool situ__shape_bytes(const situ_shape *shape, int bits, int64_t *out);
 
+/* For qsort and bsearch: the order of situ_metadata in a header. */
+int situ__metadata_by_key(const void *a, const void *b);
+
 /* The digest of a header that situ writes. sum[i] is the checksum of entry i's data; the digest covers names, dtypes,
    shapes, sums and all other metadata, so that it also detects a flipped bit in the header. */
 uint32_t situ__header_digest(const situ__header *header, const uint32_t *sum);

@@ -10,6 +10,7 @@
 #include "base/size.h"
 #include "base/text.h"
 #include "base/utf8.h"
+#include "io/header.h"
 #include "io/values.h"
 
 /* ---- input checks ---- */
@@ -38,10 +39,6 @@ static bool fill_saved(const char *op, const char *name, situ_tensor *tensor, si
   return false;
 }
 
-static int metadata_by_key(const void *a, const void *b) {
-  return strcmp(((const situ_metadata *)a)->key, ((const situ_metadata *)b)->key);
-}
-
 /* Copies the caller's metadata, sorted, into a block of its own. */
 static bool take_metadata(const char *op, const situ_save_options *options, situ_metadata **out) {
   int64_t count = options->metadata_count;
@@ -64,10 +61,10 @@ static bool take_metadata(const char *op, const situ_save_options *options, situ
   }
   if (count) {
     memcpy(list, options->metadata, (size_t)count * sizeof *list);
-    qsort(list, (size_t)count, sizeof *list, metadata_by_key);
+    qsort(list, (size_t)count, sizeof *list, situ__metadata_by_key);
   }
   for (int64_t i = 0; i < count; i++) {
-    if (strcmp(list[i].key, SITU__CHECKSUM_KEY) != 0 && (i == 0 || metadata_by_key(&list[i - 1], &list[i]) != 0))
+    if (strcmp(list[i].key, SITU__CHECKSUM_KEY) != 0 && (i == 0 || situ__metadata_by_key(&list[i - 1], &list[i]) != 0))
       continue;
     situ__fail(SITU_E_ARG, op, "the metadata key '%s' is there twice, or is the library's own", list[i].key);
     situ__free(list);

@@ -70,7 +70,7 @@ static situ_status rehearse(const situ_move_plan *m, rehearsal *r) {
   situ__errors_aside(&own);
   situ_status status = situ_dry_begin(&r->dry);
   if (status == SITU_OK && !situ__move_stage(&copy)) status = situ_error();
-  for (int64_t i = 0; i < copy.count; i++) situ__storage_release(copy.unit[i].room);
+  for (int64_t i = 0; i < copy.count; i++) situ__storage_release(copy.unit[i].destination);
   situ__free(copy.unit);
   (void)situ_dry_end(&r->dry);
   SITU_IGNORE(situ__errors_back(&own, NULL, 0));
@@ -82,7 +82,7 @@ static situ_status rehearse(const situ_move_plan *m, rehearsal *r) {
 bool situ__move_demands(const situ_move_plan *m, situ__demands *demands) {
   *demands = (situ__demands){ 0 };
   for (;;) {
-    rehearsal r = { .dry = { .room = has_memory, .made = add_made, .freed = subtract_freed },
+    rehearsal r = { .dry = { .has_memory = has_memory, .made = add_made, .freed = subtract_freed },
                     .demands = demands,
                     .refused = -1 };
     for (int i = 0; i < demands->count; i++) demands->list[i].now = demands->list[i].peak = 0;

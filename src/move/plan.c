@@ -184,7 +184,7 @@ uint64_t situ_move_plan_peak(const situ_move_plan *m) { return situ_move_plan_pe
 
 void situ_move_plan_free(situ_move_plan *m) {
   if (!m || !is_move("moving_free", m)) return;
-  for (int64_t i = 0; i < m->count; i++) situ__storage_release(m->unit[i].room);
+  for (int64_t i = 0; i < m->count; i++) situ__storage_release(m->unit[i].destination);
   situ__free(m->unit);
   situ__handle_free(m, sizeof *m, m->op);
 }
@@ -294,8 +294,8 @@ static void set_dtype(situ_storage *s, uint8_t dtype) {
 static void commit_unit(const situ_move_plan *m, situ_move_unit *u, void *site) {
   situ_storage *s = u->storage;
   bool unwritten = s->flags & SITU_STORAGE_UNWRITTEN;
-  situ__storage_replace(s, u->room, u->at, u->bytes_after, u->shared);
-  if (u->shared) u->room = NULL; /* the storage holds this reference now */
+  situ__storage_replace(s, u->destination, u->at, u->bytes_after, u->shared);
+  if (u->shared) u->destination = NULL; /* the storage holds this reference now */
   s->flags = (s->flags & ~(uint32_t)SITU_STORAGE_UNWRITTEN) | (unwritten ? SITU_STORAGE_UNWRITTEN : 0);
   s->moved_at = site;
   s->moved_by = m->op;

@@ -159,11 +159,11 @@ static bool cast_pieces(const situ_move_plan *m, counts *c, const situ_move_unit
     if (w->in)
       good = situ__copy_storage(m->op, w->in, 0, u->storage, (size_t)done * from, (size_t)count * from,
                                 SITU__COPY_MOVE) == SITU_OK;
-    good = good && cast_values(m, c, u, w->out ? w->out : u->room, w->out ? 0 : done, w->in ? w->in : u->storage,
+    good = good && cast_values(m, c, u, w->out ? w->out : u->destination, w->out ? 0 : done, w->in ? w->in : u->storage,
                                w->in ? 0 : done, count);
     if (w->out && good)
-      good = situ__copy_storage(m->op, u->room, (size_t)done * to, w->out, 0, (size_t)count * to, SITU__COPY_MOVE) ==
-             SITU_OK;
+      good = situ__copy_storage(m->op, u->destination, (size_t)done * to, w->out, 0, (size_t)count * to,
+                                SITU__COPY_MOVE) == SITU_OK;
   }
   return good;
 }
@@ -189,29 +189,29 @@ static bool cast_across(const situ_move_plan *m, counts *c, const situ_move_unit
 
 /* From meta: replays the recorded work on the target device. */
 static bool materialise(const situ_move_plan *m, counts *c, const situ_move_unit *u) {
-  if (!situ__move_casts(u)) return situ__recipe_replay(m->op, u->storage, u->room);
+  if (!situ__move_casts(u)) return situ__recipe_replay(m->op, u->storage, u->destination);
   situ_storage *made = situ__storage_new(m->op, u->to, (size_t)u->bytes);
   bool good = made && situ__recipe_replay(m->op, u->storage, made) &&
-              cast_values(m, c, u, u->room, 0, made, 0, count_values(u));
+              cast_values(m, c, u, u->destination, 0, made, 0, count_values(u));
   situ__storage_release(made);
   return good;
 }
 
 static bool stage_alone(const situ_move_plan *m, counts *c, situ_move_unit *u) {
-  u->room = situ__storage_new(m->op, u->to, (size_t)u->bytes_after);
-  if (!u->room) return false;
+  u->destination = situ__storage_new(m->op, u->to, (size_t)u->bytes_after);
+  if (!u->destination) return false;
   if (!situ__move_has_values(u->storage) || (u->to.kind == SITU_META && u->from.kind != SITU_META)) return true;
   if (u->from.kind == SITU_META && u->to.kind != SITU_META) return materialise(m, c, u);
   if (!situ__move_casts(u))
-    return situ__copy_storage(m->op, u->room, 0, u->storage, 0, (size_t)u->bytes, SITU__COPY_MOVE) == SITU_OK;
-  if (situ__move_same(u->from, u->to)) return cast_values(m, c, u, u->room, 0, u->storage, 0, count_values(u));
+    return situ__copy_storage(m->op, u->destination, 0, u->storage, 0, (size_t)u->bytes, SITU__COPY_MOVE) == SITU_OK;
+  if (situ__move_same(u->from, u->to)) return cast_values(m, c, u, u->destination, 0, u->storage, 0, count_values(u));
   return cast_across(m, c, u);
 }
 
 /* ---- small storages together ---- */
 
 static bool travels_with(const situ_move_unit *u, situ_device from, situ_device to) {
-  return u->moves && !u->room && u->from.kind != SITU_META && u->bytes <= SITU__MOVE_SMALL &&
+  return u->moves && !u->destination && u->from.kind != SITU_META && u->bytes <= SITU__MOVE_SMALL &&
          u->bytes_after <= SITU__MOVE_SMALL && situ__move_has_values(u->storage) && situ__move_same(u->from, from) &&
          situ__move_same(u->to, to);
 }
@@ -246,7 +246,7 @@ static bool send_batch(const situ_move_plan *m, counts *c, situ_storage *buffer,
 static bool share_batch(situ_move_plan *m, situ_storage *memory, const situ_pack_item *item, int64_t count) {
   for (int64_t k = 0; k < count; k++) {
     situ_move_unit *u = &m->unit[item[k].count];
-    u->room = memory;
+    u->destination = memory;
     u->at = item[k].at;
     u->shared = true;
   }
@@ -258,9 +258,9 @@ static bool share_batch(situ_move_plan *m, situ_storage *memory, const situ_pack
 static bool unpack_batch(situ_move_plan *m, situ_storage *memory, size_t bytes, situ_pack_item *item, int64_t count) {
   for (int64_t k = 0; k < count; k++) {
     situ_move_unit *u = &m->unit[item[k].count];
-    u->room = situ__storage_new(m->op, u->to, (size_t)u->bytes_after);
-    if (!u->room) return false;
-    item[k].storage = u->room;
+    u->destination = situ__storage_new(m->op, u->to, (size_t)u->bytes_after);
+    if (!u->destination) return false;
+    item[k].storage = u->destination;
     item[k].dtype = item[k].as;
   }
   situ_view_desc whole = row_view(memory, SITU_U8, 0, (int64_t)bytes);
@@ -323,7 +323,7 @@ bool situ__move_stage(situ_move_plan *m) {
   bool good = true;
   for (int64_t i = 0; good && i < m->count; i++) {
     situ_move_unit *u = &m->unit[i];
-    if (!u->moves || u->room) continue;
+    if (!u->moves || u->destination) continue;
     good = is_batched(u) ? stage_batch(m, &c, i, item) : stage_alone(m, &c, u);
   }
   good = good && read_counts(m, &c);

@@ -32,7 +32,7 @@ static situ_tensor *clone_tensor(situ__map *made, situ_tensor *t) {
 
 static bool clone_hooks(situ_nn_module *to, const situ_nn_module *from) {
   if (!from->hooks) return true;
-  situ__hook *list = situ__alloc((size_t)from->hooks->capacity * sizeof *list);
+  situ__module_hook *list = situ__alloc((size_t)from->hooks->capacity * sizeof *list);
   to->hooks = situ__alloc(sizeof *to->hooks);
   if (!list || !to->hooks) {
     situ__free(list);

@@ -107,7 +107,7 @@ static situ_tree *run_code(situ_nn_module *m, const situ_tree *inputs, const voi
 static bool run_hooks(situ_nn_module *m, bool before, situ_tree **inputs, situ_tree **output) {
   int64_t last = -1;
   for (int64_t i = 0; m->hooks && i < m->hooks->count; i++) {
-    situ__hook hook = m->hooks->list[i];
+    situ__module_hook hook = m->hooks->list[i];
     if (hook.id <= last || hook.before != before) continue;
     last = hook.id;
     void *const within = situ__origin.within;
@@ -214,12 +214,12 @@ static situ_status add_hook(const char *op, situ_nn_module *m, bool before, situ
   __atomic_store_n(&m->hooks, hooks, __ATOMIC_RELEASE);
   if (hooks->count == hooks->capacity) {
     int64_t capacity = hooks->capacity ? 2 * hooks->capacity : 2;
-    situ__hook *list = situ__realloc(hooks->list, (size_t)capacity * sizeof *list);
+    situ__module_hook *list = situ__realloc(hooks->list, (size_t)capacity * sizeof *list);
     if (!list) return situ__no_memory(op, (size_t)capacity * sizeof *list);
     hooks->list = list;
     hooks->capacity = capacity;
   }
-  hooks->list[hooks->count++] = (situ__hook){ hooks->next, before, fn, payload };
+  hooks->list[hooks->count++] = (situ__module_hook){ hooks->next, before, fn, payload };
   if (handle) *handle = hooks->next;
   hooks->next++;
   return SITU_OK;

@@ -18,14 +18,14 @@ struct situ_nn_build {
   situ_scope scope;
 };
 
-typedef struct situ__hook {
+typedef struct situ__module_hook {
   int64_t id;
   bool before;
   situ_nn_hook fn;
   void *payload;
-} situ__hook;
+} situ__module_hook;
 struct situ_nn_hooks {
-  situ__hook *list; /* by id */
+  situ__module_hook *list; /* by id */
   int64_t count, capacity, next;
 };
 

@@ -36,38 +36,40 @@ static bool forward(situ_call *c) { return situ__elementwise(c, SITU_VERB_BINARY
 
 /* ---- gradients; the tape sums what was broadcast ---- */
 
-static bool add_backward(situ_grad_call *g) { return GIVE(0, g->grad[0]) && GIVE(1, g->grad[0]); }
-static bool sub_backward(situ_grad_call *g) { return GIVE(0, g->grad[0]) && GIVE(1, situ_neg(g->grad[0])); }
-static bool mul_backward(situ_grad_call *g) {
-  return GIVE(0, situ_mul(g->grad[0], g->in[1])) && GIVE(1, situ_mul(g->grad[0], g->in[0]));
+static bool add_backward(situ_grad_call *g) { return GRAD(g, 0, g->grad[0]) && GRAD(g, 1, g->grad[0]); }
+static bool sub_backward(situ_grad_call *g) { return GRAD(g, 0, g->grad[0]) && GRAD(g, 1, situ_neg(g->grad[0])); }
+bool situ__mul_backward(situ_grad_call *g) {
+  return GRAD(g, 0, situ_mul(g->grad[0], g->in[1])) && GRAD(g, 1, situ_mul(g->grad[0], g->in[0]));
 }
 
 static bool div_backward(situ_grad_call *g) {
   situ_tensor *a = g->in[0], *b = g->in[1], *up = g->grad[0];
-  return GIVE(0, situ_div(up, b)) && GIVE(1, situ_neg(situ_mul(up, situ_div(situ_div(a, b), b))));
+  return GRAD(g, 0, situ_div(up, b)) && GRAD(g, 1, situ_neg(situ_mul(up, situ_div(situ_div(a, b), b))));
 }
 
 /* Rounding functions have a gradient of 0. */
 static bool zero_backward(situ_grad_call *g) {
-  return GIVE(0, situ_zeros_like(g->grad[0], NULL)) && GIVE(1, situ_zeros_like(g->grad[0], NULL));
+  return GRAD(g, 0, situ_zeros_like(g->grad[0], NULL)) && GRAD(g, 1, situ_zeros_like(g->grad[0], NULL));
 }
 
 /* At a = 0, a^0 has a gradient of 0 with respect to a; 0^b has one of 0 with respect to b for b >= 0. */
 static bool pow_backward(situ_grad_call *g) {
   situ_tensor *a = g->in[0], *b = g->in[1], *y = g->out[0], *up = g->grad[0];
-  return GIVE(0, situ_masked_fill(situ_mul(up, situ_mul(b, situ_pow(a, situ_sub_scalar(b, 1)))), situ_eq_scalar(b, 0),
-                                  0)) &&
-         GIVE(1, situ_masked_fill(situ_mul(up, situ_mul(y, situ_log(a))),
-                                  situ_logical_and(situ_eq_scalar(a, 0), situ_ge_scalar(b, 0)), 0));
+  return GRAD(g, 0,
+              situ_masked_fill(situ_mul(up, situ_mul(b, situ_pow(a, situ_sub_scalar(b, 1)))), situ_eq_scalar(b, 0),
+                               0)) &&
+         GRAD(g, 1,
+              situ_masked_fill(situ_mul(up, situ_mul(y, situ_log(a))),
+                               situ_logical_and(situ_eq_scalar(a, 0), situ_ge_scalar(b, 0)), 0));
 }
 
 static bool fmod_backward(situ_grad_call *g) {
-  return GIVE(0, g->grad[0]) &&
-         GIVE(1, situ_neg(situ_mul(g->grad[0], situ_div_mode(g->in[0], g->in[1], SITU_ROUND_TRUNC))));
+  return GRAD(g, 0, g->grad[0]) &&
+         GRAD(g, 1, situ_neg(situ_mul(g->grad[0], situ_div_mode(g->in[0], g->in[1], SITU_ROUND_TRUNC))));
 }
 static bool remainder_backward(situ_grad_call *g) {
-  return GIVE(0, g->grad[0]) &&
-         GIVE(1, situ_neg(situ_mul(g->grad[0], situ_div_mode(g->in[0], g->in[1], SITU_ROUND_FLOOR))));
+  return GRAD(g, 0, g->grad[0]) &&
+         GRAD(g, 1, situ_neg(situ_mul(g->grad[0], situ_div_mode(g->in[0], g->in[1], SITU_ROUND_FLOOR))));
 }
 
 /* The smaller (for minimum: the larger) operand gets no gradient; equal operands share it. With a NaN both get it. */
@@ -76,11 +78,11 @@ static situ_tensor *share(situ_tensor *up, situ_tensor *a, situ_tensor *b, situ_
 }
 static bool maximum_backward(situ_grad_call *g) {
   situ_tensor *a = g->in[0], *b = g->in[1];
-  return GIVE(0, share(g->grad[0], a, b, situ_lt(a, b))) && GIVE(1, share(g->grad[0], a, b, situ_lt(b, a)));
+  return GRAD(g, 0, share(g->grad[0], a, b, situ_lt(a, b))) && GRAD(g, 1, share(g->grad[0], a, b, situ_lt(b, a)));
 }
 static bool minimum_backward(situ_grad_call *g) {
   situ_tensor *a = g->in[0], *b = g->in[1];
-  return GIVE(0, share(g->grad[0], a, b, situ_gt(a, b))) && GIVE(1, share(g->grad[0], a, b, situ_gt(b, a)));
+  return GRAD(g, 0, share(g->grad[0], a, b, situ_gt(a, b))) && GRAD(g, 1, share(g->grad[0], a, b, situ_gt(b, a)));
 }
 
 /* ---- the ops ---- */
@@ -100,7 +102,7 @@ enum { BOTH = SITU_SAVE(0) | SITU_SAVE(1) };
                        .backward = back };
 BINARY(add, situ_infer_broadcast, add_backward, 0, SITU_OP_PAIR)
 BINARY(sub, infer_difference, sub_backward, 0, SITU_OP_PAIR)
-BINARY(mul, situ_infer_broadcast, mul_backward, BOTH, SITU_OP_PRODUCT | SITU_OP_PAIR)
+BINARY(mul, situ_infer_broadcast, situ__mul_backward, BOTH, SITU_OP_PRODUCT | SITU_OP_PAIR)
 BINARY(div, infer_quotient, div_backward, BOTH, SITU_OP_PAIR)
 BINARY(div_trunc, infer_number, zero_backward, 0, 0)
 BINARY(div_floor, infer_number, zero_backward, 0, 0)

@@ -200,9 +200,9 @@ static situ_tensor *picked(const situ_grad_call *g) {
 }
 static bool scatter_backward(situ_grad_call *g) {
   const index_params *p = g->params;
-  return GIVE(0, situ_scatter_value(g->grad[0], p->dim, g->in[1], 0)) && GIVE(2, picked(g));
+  return GRAD(g, 0, situ_scatter_value(g->grad[0], p->dim, g->in[1], 0)) && GRAD(g, 2, picked(g));
 }
-static bool scatter_add_backward(situ_grad_call *g) { return GIVE(0, g->grad[0]) && GIVE(2, picked(g)); }
+static bool scatter_add_backward(situ_grad_call *g) { return GRAD(g, 0, g->grad[0]) && GRAD(g, 2, picked(g)); }
 
 static bool index_add_infer(situ_call *c) {
   const index_params *p = c->params;
@@ -221,7 +221,8 @@ static bool index_add_infer(situ_call *c) {
 static bool index_add_forward(situ_call *c) { return scatter_verb(c, SITU_INDEX_ROWS | SITU_INDEX_ADD); }
 static bool index_add_backward(situ_grad_call *g) {
   const index_params *p = g->params;
-  return GIVE(0, g->grad[0]) && GIVE(2, situ_mul_scalar(situ_index_select(g->grad[0], p->dim, g->in[1]), p->alpha));
+  return GRAD(g, 0, g->grad[0]) &&
+         GRAD(g, 2, situ_mul_scalar(situ_index_select(g->grad[0], p->dim, g->in[1]), p->alpha));
 }
 
 #define PLACE(id, rule, cast)                                                                              \

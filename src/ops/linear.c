@@ -152,10 +152,10 @@ static bool together(situ_grad_call *g, situ_tensor *rows, situ_tensor *x, bool 
 static bool back(situ_grad_call *g, situ_tensor *up) {
   bool done = false;
   situ_tensor *rows = as_rows(up);
-  if (!rows || !GIVE(INPUT, situ_matmul(up, g->in[WEIGHT]))) return false;
+  if (!rows || !GRAD(g, INPUT, situ_matmul(up, g->in[WEIGHT]))) return false;
   if (g->wants[WEIGHT] && !together(g, rows, as_rows(g->in[INPUT]), &done)) return false;
-  return done || (GIVE(WEIGHT, situ_mm(situ_transpose(rows, 0, 1), as_rows(g->in[INPUT]))) &&
-                  GIVE(BIAS, situ_sum(rows, &(situ_reduce_options){ .dim = SITU_DIMS(0) })));
+  return done || (GRAD(g, WEIGHT, situ_mm(situ_transpose(rows, 0, 1), as_rows(g->in[INPUT]))) &&
+                  GRAD(g, BIAS, situ_sum(rows, &(situ_reduce_options){ .dim = SITU_DIMS(0) })));
 }
 static bool backward(situ_grad_call *g) { return back(g, g->grad[RESULT]); }
 

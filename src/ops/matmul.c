@@ -113,7 +113,7 @@ static situ_tensor *grad_right(situ_tensor *a, situ_tensor *up, int b_ndim) {
 }
 
 static bool product_backward(situ_grad_call *g) {
-  return GIVE(0, grad_left(g->grad[0], g->in[1])) && GIVE(1, grad_right(g->in[0], g->grad[0], g->shape[1].ndim));
+  return GRAD(g, 0, grad_left(g->grad[0], g->in[1])) && GRAD(g, 1, grad_right(g->in[0], g->grad[0], g->shape[1].ndim));
 }
 
 enum { NUMBERS = SITU_FLOATING | SITU_INTEGRAL | SITU_SAME };
@@ -175,7 +175,8 @@ static bool mv_forward(situ_call *c) {
   return product(c, situ__desc(c->in[0]), &x, NULL, &y, 1, 0);
 }
 static bool mv_backward(situ_grad_call *g) {
-  return GIVE(0, situ_outer(g->grad[0], g->in[1])) && GIVE(1, situ_mv(situ_transpose(g->in[0], 0, 1), g->grad[0]));
+  return GRAD(g, 0, situ_outer(g->grad[0], g->in[1])) &&
+         GRAD(g, 1, situ_mv(situ_transpose(g->in[0], 0, 1), g->grad[0]));
 }
 SITU_OP(mv_op) = { .name = "mv",
                    .operand = { { "input", NUMBERS }, { "vec", NUMBERS } },
@@ -200,9 +201,6 @@ static bool dot_forward(situ_call *c) {
   situ_view_desc row;
   return product(c, situ__transposed(&a, &row), &b, NULL, &y, 1, 0);
 }
-static bool dot_backward(situ_grad_call *g) {
-  return GIVE(0, situ_mul(g->grad[0], g->in[1])) && GIVE(1, situ_mul(g->grad[0], g->in[0]));
-}
 SITU_OP(dot_op) = { .name = "dot",
                     .operand = { { "input", NUMBERS }, { "tensor", NUMBERS } },
                     .flags = SITU_OP_PRODUCT,
@@ -210,7 +208,7 @@ SITU_OP(dot_op) = { .name = "dot",
                     .save = SITU_SAVE(0) | SITU_SAVE(1),
                     .infer = dot_infer,
                     .forward = dot_forward,
-                    .backward = dot_backward };
+                    .backward = situ__mul_backward };
 situ_tensor *situ_dot(situ_tensor *a, situ_tensor *b) { return situ_op_run2(&dot_op, a, b, NULL); }
 
 situ_tensor *situ_outer(situ_tensor *a, situ_tensor *b) {
@@ -258,9 +256,9 @@ static bool addmm_forward(situ_call *c) {
 static bool addmm_backward(situ_grad_call *g) {
   const addmm_params *p = g->params;
   situ_tensor *up = g->grad[0];
-  return GIVE(0, p->beta == 1 ? up : situ_mul_scalar(up, p->beta)) &&
-         GIVE(1, situ_mul_scalar(grad_left(up, g->in[2]), p->alpha)) &&
-         GIVE(2, situ_mul_scalar(grad_right(g->in[1], up, g->shape[2].ndim), p->alpha));
+  return GRAD(g, 0, p->beta == 1 ? up : situ_mul_scalar(up, p->beta)) &&
+         GRAD(g, 1, situ_mul_scalar(grad_left(up, g->in[2]), p->alpha)) &&
+         GRAD(g, 2, situ_mul_scalar(grad_right(g->in[1], up, g->shape[2].ndim), p->alpha));
 }
 
 #define ADDMM(id, left, right)                                                                                \

@@ -35,7 +35,9 @@ situ_tensor *situ__at_least(situ_tensor *x, double least);
 const situ_view_desc *situ__ranked(const situ_view_desc *v, situ_view_desc *desc);
 
 /* In a gradient: sets dx[i] to value if it is wanted. False if value is NULL. */
-#define GIVE(i, value) (!g->wants[i] || (g->dx[i] = (value)) != NULL)
+#define GRAD(g, i, value) (!(g)->wants[i] || ((g)->dx[i] = (value)) != NULL)
+/* The gradients of a product of two operands: each is the other times the incoming one (mul, dot). */
+bool situ__mul_backward(situ_grad_call *g);
 
 /* Checks that dtype can hold a host number as a constant. u8 accepts -255 .. -1 too, which wrap around, as in torch.
    Returns false after recording an error under op. */

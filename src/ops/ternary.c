@@ -23,7 +23,7 @@ static bool where_infer(situ_call *c) {
 static bool where_backward(situ_grad_call *g) {
   situ_tensor *zero =
       situ_zeros(SITU_SCALAR, &(situ_options){ .dtype = situ_dtype_of(g->grad[0]), .device = g->device });
-  return GIVE(1, situ_where(g->in[0], g->grad[0], zero)) && GIVE(2, situ_where(g->in[0], zero, g->grad[0]));
+  return GRAD(g, 1, situ_where(g->in[0], g->grad[0], zero)) && GRAD(g, 2, situ_where(g->in[0], zero, g->grad[0]));
 }
 
 SITU_OP(where_op) = { .name = "where",
@@ -42,8 +42,8 @@ situ_tensor *situ_where(situ_tensor *condition, situ_tensor *a, situ_tensor *b) 
 
 static bool lerp_backward(situ_grad_call *g) {
   situ_tensor *a = g->in[0], *b = g->in[1], *w = g->in[2], *up = g->grad[0];
-  return GIVE(0, situ_mul(up, situ_rsub_scalar(w, 1))) && GIVE(1, situ_mul(up, w)) &&
-         GIVE(2, situ_mul(up, situ_sub(b, a)));
+  return GRAD(g, 0, situ_mul(up, situ_rsub_scalar(w, 1))) && GRAD(g, 1, situ_mul(up, w)) &&
+         GRAD(g, 2, situ_mul(up, situ_sub(b, a)));
 }
 
 SITU_OP(lerp_op) = { .name = "lerp",
@@ -90,15 +90,15 @@ situ_tensor *situ_lerp_scalar_(situ_tensor *a, situ_tensor *b, double weight) {
 static bool addcmul_backward(situ_grad_call *g) {
   double value = ((const ternary_params *)g->params)->value;
   situ_tensor *up = g->grad[0];
-  return GIVE(0, up) && GIVE(1, situ_mul_scalar(situ_mul(up, g->in[2]), value)) &&
-         GIVE(2, situ_mul_scalar(situ_mul(up, g->in[1]), value));
+  return GRAD(g, 0, up) && GRAD(g, 1, situ_mul_scalar(situ_mul(up, g->in[2]), value)) &&
+         GRAD(g, 2, situ_mul_scalar(situ_mul(up, g->in[1]), value));
 }
 
 static bool addcdiv_backward(situ_grad_call *g) {
   double value = ((const ternary_params *)g->params)->value;
   situ_tensor *a = g->in[1], *b = g->in[2], *up = g->grad[0];
-  return GIVE(0, up) && GIVE(1, situ_mul_scalar(situ_div(up, b), value)) &&
-         GIVE(2, situ_mul_scalar(situ_mul(up, situ_div(situ_div(a, b), b)), -value));
+  return GRAD(g, 0, up) && GRAD(g, 1, situ_mul_scalar(situ_div(up, b), value)) &&
+         GRAD(g, 2, situ_mul_scalar(situ_mul(up, situ_div(situ_div(a, b), b)), -value));
 }
 
 static bool number_infer(situ_call *c) {

@@ -72,7 +72,7 @@ static situ_tensor *stepped(void) {
 }
 
 /* A call that launches the text's kernel. */
-static situ_tensor *use_text(situ__text text) {
+static situ_tensor *use_text(situ__kernel_text text) {
   const situ_options here = { .device = test_device() };
   const situ_shape matrix = SITU_SHAPE(3, 5), image = SITU_SHAPE(1, 2, 6, 6);
   situ_tensor *at;
@@ -118,14 +118,14 @@ static void a_wrong_family_is_refused(void **state) {
     if (t == SITU__TEXT_columns) continue;
     (void)values(SITU_SHAPE(3, 5)); /* what the operands are made with is in order */
     shim_spoil(text_name[t], t == SITU__TEXT_nonzero ? 2 : 0);
-    situ_tensor *y = use_text((situ__text)t);
+    situ_tensor *y = use_text((situ__kernel_text)t);
     shim_spoil(NULL, 0);
     if (y) fail_msg("%s: wrong values were returned", text_name[t]);
     if (!strstr(situ_error_message(), "opencl:0 computes ")) fail_msg("%s: %s", text_name[t], situ_error_message());
     expect_error(SITU_E_UNSUPPORTED, "", "Portable Computing Language");
     refused++;
     /* It was the driver's doing. */
-    assert_non_null(use_text((situ__text)t));
+    assert_non_null(use_text((situ__kernel_text)t));
   }
   print_message("%d families were refused\n", refused);
 }

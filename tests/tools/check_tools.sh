@@ -225,6 +225,19 @@ TEXT
     'README.md: "two programs'
   facts "${facts#1 ops}" "a number that is gone" 'no document has'
   facts "$facts" "a slot without a row" 'docs/add-a-backend.md: there is no row for the slot other' other
+  tree
+  passes check_names
+  printf 'typedef struct situ__row {\n  int at;\n} situ__row;\n' | tee src/base/size.h >src/tensor/view.h
+  fails check_names src/base/size.h:1: "a struct's name with two meanings"
+  tree && echo 'extern int situ__recording;' >src/base/size.h
+  printf 'static inline bool situ__recording(void) { return true; }\n' >src/tensor/view.h
+  fails check_names src/base/size.h:1: "a name of a variable and a function"
+  tree && printf 'int order(void) {\n  return 1;\n}\n' >src/base/size.h && printf 'static int order;\n' >src/tensor/view.h
+  fails check_names src/tensor/view.h:1: "a name that hides another"
+  tree && for name in one two; do
+    printf 'static int %s(const char *name, const char *other) {\n  return name && other && strlen(name) < strlen(other) ? 1 : 0;\n}\n' $name
+  done | split -l 3 - src/base/part && mv src/base/partaa src/base/one.c && mv src/base/partab src/base/two.c
+  fails check_names src/base/one.c:1: "a function that is written twice"
 fi
 
 [ "$failed" -eq 0 ] && echo "each broken rule was seen"

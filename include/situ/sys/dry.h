@@ -32,7 +32,7 @@ struct situ_dry {
   void (*made)(situ_dry *dry, situ_storage *storage);
   void (*freed)(situ_dry *dry, situ_storage *storage, situ_device device, size_t bytes);
   /** Returns whether there is memory for a storage; false makes the allocation fail with SITU_E_NOMEM. */
-  bool (*room)(situ_dry *dry, situ_device device, size_t bytes);
+  bool (*has_memory)(situ_dry *dry, situ_device device, size_t bytes);
   situ_device meta_is; /**< device that replaces meta for new storages; {0}: none */
 
   /* Private. */

@@ -34,8 +34,8 @@ typedef struct situ_move_unit {
   bool shared;                  /**< private: the new memory contains other storages too */
   int32_t handles;              /**< number of tensors on it, which move along */
   uint64_t bytes, bytes_after;
-  int64_t values_lost; /**< finite values out of to_dtype's range, set after the cast */
-  situ_storage *room;  /**< private: the new memory, and the offset in it */
+  int64_t values_lost;       /**< finite values out of to_dtype's range, set after the cast */
+  situ_storage *destination; /**< private: the new memory, and the offset in it */
   size_t at;
 } situ_move_unit;
 

@@ -35,7 +35,7 @@ situ_status situ__cpu_conv(int index, const situ_work *work) {
   const char *op = "conv";
   const situ_dtype dtype = situ__cpu_lane_dtype(work->compute);
   const situ_view_desc *bias = work->op != SITU_CONV_GRAD_WEIGHT && work->ins > 2 ? work->in[2] : NULL;
-  situ__operand a = { 0 }, b = { 0 }, extra = { 0 }, result = { 0 };
+  situ__cpu_operand a = { 0 }, b = { 0 }, extra = { 0 }, result = { 0 };
   situ_status status = situ__operand_in(&a, op, work->in[0], dtype);
   if (status == SITU_OK) status = situ__operand_in(&b, op, work->in[1], dtype);
   if (status == SITU_OK) status = situ__operand_in(&extra, op, bias, dtype);

@@ -313,7 +313,7 @@ static situ_status run_direct(const situ_work *w, const situ_view_desc *a, const
 static SITU_COLD situ_status run_copies(const situ_work *w, const situ_view_desc *bias, situ_dtype dtype,
                                         bool ordered) {
   const char *op = "matmul";
-  situ__operand a = { 0 }, b = { 0 }, x = { 0 }, y = { 0 };
+  situ__cpu_operand a = { 0 }, b = { 0 }, x = { 0 }, y = { 0 };
   situ_status status = situ__operand_in(&a, op, w->in[0], dtype);
   if (status == SITU_OK) status = situ__operand_in(&b, op, w->in[1], dtype);
   if (status == SITU_OK) status = situ__operand_in(&x, op, bias, dtype);

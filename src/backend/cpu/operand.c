@@ -15,7 +15,7 @@ situ_dtype situ__cpu_lane_dtype(situ_dtype dtype) {
 }
 
 /* Sets o->copy: view's sizes in row-major order, but 1 for broadcast dimensions; allocates its memory. */
-static situ_status make_copy(situ__operand *o, const char *op, const situ_view_desc *view, situ_dtype dtype,
+static situ_status make_copy(situ__cpu_operand *o, const char *op, const situ_view_desc *view, situ_dtype dtype,
                              bool merge_repeats) {
   o->copy = *view;
   o->copy.dtype = (uint8_t)dtype;
@@ -35,7 +35,7 @@ static situ_status make_copy(situ__operand *o, const char *op, const situ_view_d
 }
 
 static void load_range(int64_t begin, int64_t end, void *payload) {
-  const situ__operand *o = payload;
+  const situ__cpu_operand *o = payload;
   const situ__lane lane = situ__cpu_lane((situ_dtype)o->copy.dtype);
   situ_view_desc from = *o->original;
   for (int d = 0; d < from.ndim; d++)
@@ -44,13 +44,13 @@ static void load_range(int64_t begin, int64_t end, void *payload) {
 }
 
 static void store_range(int64_t begin, int64_t end, void *payload) {
-  const situ__operand *o = payload;
+  const situ__cpu_operand *o = payload;
   const situ__lane lane = situ__cpu_lane((situ_dtype)o->copy.dtype);
   situ__cpu_store(o->original, begin, end - begin, lane,
                   (const char *)o->storage.data + (size_t)begin * situ__lane_size(lane));
 }
 
-situ_status situ__operand_in(situ__operand *o, const char *op, const situ_view_desc *view, situ_dtype dtype) {
+situ_status situ__operand_in(situ__cpu_operand *o, const char *op, const situ_view_desc *view, situ_dtype dtype) {
   o->view = o->original = view;
   o->storage.data = NULL;
   if (!view || view->dtype == dtype) return SITU_OK;
@@ -59,7 +59,7 @@ situ_status situ__operand_in(situ__operand *o, const char *op, const situ_view_d
   return status;
 }
 
-situ_status situ__operand_out(situ__operand *o, const char *op, const situ_view_desc *view, situ_dtype dtype,
+situ_status situ__operand_out(situ__cpu_operand *o, const char *op, const situ_view_desc *view, situ_dtype dtype,
                               bool direct) {
   o->view = o->original = view;
   o->storage.data = NULL;
@@ -67,11 +67,11 @@ situ_status situ__operand_out(situ__operand *o, const char *op, const situ_view_
   return make_copy(o, op, view, dtype, false);
 }
 
-void situ__operand_write(const situ__operand *o) {
+void situ__operand_write(const situ__cpu_operand *o) {
   if (o->storage.data) situ__parallel(o->copy.numel, GRAIN, store_range, (void *)(uintptr_t)o);
 }
 
-void situ__operand_close(situ__operand *o) {
+void situ__operand_close(situ__cpu_operand *o) {
   if (o->storage.data) situ__memory_free(cpu, o->storage.data, o->storage.bytes);
   o->storage.data = NULL;
 }

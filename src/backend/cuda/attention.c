@@ -261,10 +261,6 @@ static void describe(situ__dnn_graph *g, const situ__dnn_problem *p) {
 
 /* ---- the problem ----------------------------------------------------------------------------- */
 
-static char *address(const situ_view_desc *v) {
-  return (char *)v->storage->data + v->offset * (int64_t)situ__lower_size(v->dtype);
-}
-
 /* False unless rows are contiguous, 16-byte aligned and a multiple of 16 bytes apart. */
 static bool lies(situ__dnn_problem *p, int k, const situ_view_desc *v) {
   bool good = v->ndim == 4 && v->dtype == p->dtype && v->numel > 0 && v->stride[3] == 1;
@@ -273,7 +269,7 @@ static bool lies(situ__dnn_problem *p, int k, const situ_view_desc *v) {
     p->of[k].stride[d] = v->stride[d];
     good = d == 3 || (v->stride[d] > 0 && v->stride[d] % 8 == 0);
   }
-  return good && (!v->storage || !v->storage->data || (uintptr_t)address(v) % 16 == 0);
+  return good && (!v->storage || !v->storage->data || (uintptr_t)situ__cuda_address(v) % 16 == 0);
 }
 
 /* Supported: 16-bit dtypes, head sizes up to 128 in steps of 8, equal batch sizes and numbers of heads. */
@@ -306,11 +302,11 @@ static situ_status run_plan(situ__cuda_device *d, const situ_work *work, const s
   const bool back = work->op == SITU_ATTENTION_GRAD;
   const float scale = (float)work->scalar[0], hidden = -INFINITY, one = 1;
   int64_t uid[GIVEN] = { Q, K, V, O, STATS, SCALE };
-  const void *data[GIVEN] = { address(work->in[0]),
-                              address(work->in[1]),
-                              address(work->in[2]),
-                              address(back ? work->in[3] : work->out[0]),
-                              address(back ? work->in[4] : work->out[1]),
+  const void *data[GIVEN] = { situ__cuda_address(work->in[0]),
+                              situ__cuda_address(work->in[1]),
+                              situ__cuda_address(work->in[2]),
+                              situ__cuda_address(back ? work->in[3] : work->out[0]),
+                              situ__cuda_address(back ? work->in[4] : work->out[1]),
                               &scale };
   int count = 6;
   situ_status status;
@@ -322,10 +318,10 @@ static situ_status run_plan(situ__cuda_device *d, const situ_work *work, const s
   if (back) {
     sums = situ__cuda_target_scratch(&d->target, "attention", (size_t)(work->in[4]->numel * (int64_t)sizeof(float)));
     if (!sums) return d->lost ? SITU_E_LOST : SITU_E_NOMEM;
-    uid[count] = DO, data[count++] = address(work->in[5]);
-    uid[count] = DQ, data[count++] = address(work->out[0]);
-    uid[count] = DK, data[count++] = address(work->out[1]);
-    uid[count] = DV, data[count++] = address(work->out[2]);
+    uid[count] = DO, data[count++] = situ__cuda_address(work->in[5]);
+    uid[count] = DQ, data[count++] = situ__cuda_address(work->out[0]);
+    uid[count] = DK, data[count++] = situ__cuda_address(work->out[1]);
+    uid[count] = DV, data[count++] = situ__cuda_address(work->out[2]);
     uid[count] = SUMS, data[count++] = sums;
     uid[count] = ONE, data[count++] = &one;
   }

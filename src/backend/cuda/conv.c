@@ -108,13 +108,9 @@ typedef struct convolution {
   situ__dnn_problem problem;
 } convolution;
 
-static char *address(const situ_view_desc *v) {
-  return (char *)v->storage->data + v->offset * (int64_t)situ__lower_size(v->dtype);
-}
-
 static uint8_t alignment(const situ_view_desc *v) {
   enum { MOST = 16 }; /* more alignment gains nothing */
-  return (uint8_t)__builtin_ctzll(MOST | (uintptr_t)address(v));
+  return (uint8_t)__builtin_ctzll(MOST | (uintptr_t)situ__cuda_address(v));
 }
 
 /* Supported: floating, one dtype, nothing empty. Operands are contiguous by the verb's contract. */
@@ -161,7 +157,7 @@ static situ_status lay_on(situ__cuda_device *d, const convolution *c) {
 static situ_status solve(situ__cuda_device *d, convolution *c, bool bias, bool *done) {
   static const int64_t uid[] = { X, W, Y, BIAS };
   void *data[4];
-  for (int k = X; k <= BIAS; k++) data[k] = c->of[k] ? address(c->of[k]) : NULL;
+  for (int k = X; k <= BIAS; k++) data[k] = c->of[k] ? situ__cuda_address(c->of[k]) : NULL;
   c->problem.more = bias;
   c->problem.aligned[BIAS] = bias ? alignment(c->of[BIAS]) : 0;
   situ_status status;

@@ -71,6 +71,10 @@ typedef struct situ__cuda_device {
   char cause[512]; /* the first error; all later errors quote it */
 } situ__cuda_device;
 
+static inline char *situ__cuda_address(const situ_view_desc *v) {
+  return (char *)v->storage->data + v->offset * (int64_t)situ__lower_size(v->dtype);
+}
+
 /* ---- devices (device.c) --------------------------------------------------------------------- */
 int situ__cuda_count(const char **reason);
 situ_status situ__cuda_info(int index, situ_device_properties *out);
@@ -180,6 +184,6 @@ bool situ__cuda_convolve(situ__target *target, const situ_work *work, situ_statu
 
 /* ---- kernels (kernels.c) -------------------------------------------------------------------- */
 /* All compiled kernels of a source, as an image for cudaLibraryLoadData. */
-const void *situ__cuda_kernels(situ__text text);
+const void *situ__cuda_kernels(situ__kernel_text text);
 
 #endif

@@ -10,7 +10,7 @@
 SITU__TEXTS(ROW)
 #undef ROW
 
-const void *situ__cuda_kernels(situ__text text) {
+const void *situ__cuda_kernels(situ__kernel_text text) {
   static const void *const kernels[] = {
 #define ROW(name) situ__cuda_##name,
     SITU__TEXTS(ROW)

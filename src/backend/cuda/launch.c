@@ -9,7 +9,7 @@
 static situ_status load(situ__cuda_device *d, const situ__call *call, cudaLibrary_t *out) {
   static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
   static cudaLibrary_t libraries[SITU__TEXT_COUNT];
-  const situ__text text = (situ__text)call->variant.text;
+  const situ__kernel_text text = (situ__kernel_text)call->variant.text;
   pthread_mutex_lock(&lock);
   cudaLibrary_t *library = &libraries[text];
   cudaError_t error = cudaSuccess;

@@ -7,7 +7,7 @@
 #include "kernels/convert.h"
 
 void situ__lower_scalars(situ__call *call, const double *from) {
-  situ__lane lane = situ__lower_lane_of((situ_dtype)call->variant.compute);
+  situ__lower_lane lane = situ__lower_lane_of((situ_dtype)call->variant.compute);
   for (int k = 0; k < 4; k++) {
     if (lane == SITU__LANE_F32) call->scalar.f32[k] = (float)from[k];
     else if (lane == SITU__LANE_F64) call->scalar.f64[k] = from[k];

@@ -41,7 +41,7 @@ static bool divides(int op) {
 /* view[0] is y; operands follow. */
 static situ_status launch(int index, const situ_work *work, int family, const char *name, situ_dtype compute, int ins,
                           const situ_view_desc *const *view) {
-  situ__lane lane = situ__lower_lane_of(compute);
+  situ__lower_lane lane = situ__lower_lane_of(compute);
   situ__call call = { .variant = { .text = SITU__TEXT_elementwise,
                                    .op = (uint8_t)work->op,
                                    .family = (uint8_t)family,

@@ -20,12 +20,12 @@
       ROW(pool) ROW(optimizer) ROW(reduce) ROW(softmax) ROW(columns) ROW(norm) ROW(batch_norm) ROW(matmul)
 /* clang-format on */
 
-typedef enum situ__text {
+typedef enum situ__kernel_text {
 #define ROW(name) SITU__TEXT_##name,
   SITU__TEXTS(ROW)
 #undef ROW
       SITU__TEXT_COUNT
-} situ__text;
+} situ__kernel_text;
 
 enum { SITU__CALL_DTYPES = 6, SITU__CALL_BUFFERS = 12, SITU__CALL_BLOCKS = 4, SITU__CALL_NAME = 96 };
 
@@ -196,8 +196,8 @@ situ_dtype situ__lower_whole(int dtype);
 situ_dtype situ__lower_lane_dtype(situ_dtype dtype);
 static inline int64_t situ__lower_offset(const situ_view_desc *view) { return view ? view->offset : 0; }
 
-typedef enum situ__lane { SITU__LANE_F32, SITU__LANE_F64, SITU__LANE_I64 } situ__lane;
-situ__lane situ__lower_lane_of(situ_dtype dtype);
+typedef enum situ__lower_lane { SITU__LANE_F32, SITU__LANE_F64, SITU__LANE_I64 } situ__lower_lane;
+situ__lower_lane situ__lower_lane_of(situ_dtype dtype);
 static inline size_t situ__lower_size(int dtype) { return situ__dtypes[dtype].size; }
 
 /* ---- verbs, each in the file of its family -------------------------------------------------- */

@@ -2,7 +2,7 @@
    SPDX-License-Identifier: MIT */
 #include "backend/lower/lower.h"
 
-situ__lane situ__lower_lane_of(situ_dtype dtype) {
+situ__lower_lane situ__lower_lane_of(situ_dtype dtype) {
   switch (dtype) {
   case SITU_F16:
   case SITU_BF16:

@@ -69,7 +69,7 @@ situ_status situ__cl_pack(int index, const situ_work *work);
 
 /* ---- kernels (text.c) ----------------------------------------------------------------------- */
 /* The kernel source, with all that it includes. */
-const char *situ__cl_text_of(situ__text text);
+const char *situ__cl_text_of(situ__kernel_text text);
 /* Declarations of all functions that kernel sources call, for drivers that benefit from them. */
 const char *situ__cl_builtins(void);
 

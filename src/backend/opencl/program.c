@@ -78,7 +78,7 @@ uint64_t situ__cl_identity(situ__cl_device *d) {
   if (!d->build && !identify(d)) return 0;
   uint64_t hash = situ__cl_mix(d->identity, SITU_VERSION_STRING, sizeof SITU_VERSION_STRING);
   for (int k = 0; k < SITU__TEXT_COUNT; k++) {
-    const char *text = situ__cl_text_of((situ__text)k);
+    const char *text = situ__cl_text_of((situ__kernel_text)k);
     hash = situ__cl_mix(hash, text, strlen(text));
   }
   return hash;
@@ -158,7 +158,7 @@ static situ_status from_source(situ__cl_device *d, const situ__call *call, const
 
 static situ_status build(situ__cl_device *d, const situ__call *call, cl_program *out) {
   char head[1024], key[33];
-  const char *text = situ__cl_text_of((situ__text)call->variant.text);
+  const char *text = situ__cl_text_of((situ__kernel_text)call->variant.text);
   if (!d->build && !identify(d)) return situ__cl_fail(d, call->op, "building", CL_OUT_OF_HOST_MEMORY, false);
   prologue(d, call, head, sizeof head);
   program_key(d, head, text, key);

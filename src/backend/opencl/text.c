@@ -9,7 +9,7 @@ SITU__TEXTS(ROW)
 ROW(builtins)
 #undef ROW
 
-const char *situ__cl_text_of(situ__text text) {
+const char *situ__cl_text_of(situ__kernel_text text) {
   static const char *const texts[] = {
 #define ROW(name) situ__cl_text_##name,
     SITU__TEXTS(ROW)

@@ -11,8 +11,8 @@
 #include "device/dry.h"
 #include "device/graph/graph.h"
 
-struct situ__kept {
-  situ__kept *next;
+struct situ__graph_work {
+  situ__graph_work *next;
   const char *op;
   situ_work work; /* its operands point into `view` */
   situ_window window;
@@ -31,21 +31,21 @@ struct situ_graph {
   situ__alone alone;
   situ_device device;
   uint64_t errors; /* the thread's error count at the beginning */
-  situ__kept *first, **last;
+  situ__graph_work *first, **last;
   size_t length;
   place *place; /* during recording: one for each operand */
   size_t places, capacity;
   void *made; /* the backend's object; NULL: it has none */
 };
 
-SITU__THREAD_LOCAL situ_graph *situ__recording;
+SITU__THREAD_LOCAL situ_graph *situ__graph_recording;
 
 /* ---- recording ------------------------------------------------------------------------------ */
 
 static SITU_COLD situ_status refuse_capture(const char *op, const char *what, const char *instead) {
   char name[SITU_DEVICE_NAME_MAX];
   return situ__fail(SITU_E_STATE, op, "a graph is being recorded on %s, and its replay could not repeat %s; %s",
-                    situ_device_name(situ__recording->device, name), what, instead);
+                    situ_device_name(situ__graph_recording->device, name), what, instead);
 }
 
 situ_status situ__graph_refuse_copy(const char *op) {
@@ -54,7 +54,7 @@ situ_status situ__graph_refuse_copy(const char *op) {
 }
 
 static situ_status check_repeatable(const char *op, situ_device device, const situ_work *work) {
-  if (!situ_device_equal(device, situ__recording->device)) {
+  if (!situ_device_equal(device, situ__graph_recording->device)) {
     char what[64], name[SITU_DEVICE_NAME_MAX];
     (void)snprintf(what, sizeof what, "work on %s", situ_device_name(device, name));
     return refuse_capture(op, what, "do it before or after");
@@ -89,11 +89,11 @@ static situ_view_desc *copy_operands(const situ_view_desc **operand, int count, 
   return to;
 }
 
-situ__kept *situ__graph_take(const char *op, situ_device device, const situ_work *work) {
+situ__graph_work *situ__graph_take(const char *op, situ_device device, const situ_work *work) {
   if (check_repeatable(op, device, work) != SITU_OK) return NULL;
   const size_t operands = (size_t)(work->ins + work->outs);
-  situ__kept *kept = situ__alloc(sizeof *kept + operands * sizeof *kept->view);
-  if (!kept || !reserve_places(situ__recording, operands)) {
+  situ__graph_work *kept = situ__alloc(sizeof *kept + operands * sizeof *kept->view);
+  if (!kept || !reserve_places(situ__graph_recording, operands)) {
     situ__free(kept);
     (void)situ__no_memory(op, sizeof *kept);
     return NULL;
@@ -115,8 +115,8 @@ static void add_place(situ_graph *g, const situ_view_desc *v, bool written) {
   g->place[g->places++] = (place){ .storage = v->storage, .data = v->storage->data, .written = written };
 }
 
-void situ__graph_keep(situ__kept *kept) {
-  situ_graph *g = situ__recording;
+void situ__graph_keep(situ__graph_work *kept) {
+  situ_graph *g = situ__graph_recording;
   for (int i = 0; i < kept->work.ins; i++) add_place(g, kept->work.in[i], false);
   for (int i = 0; i < kept->work.outs; i++) add_place(g, kept->work.out[i], true);
   kept->next = NULL;
@@ -125,12 +125,12 @@ void situ__graph_keep(situ__kept *kept) {
   g->length++;
 }
 
-void situ__graph_drop(situ__kept *kept) { situ__free(kept); }
+void situ__graph_drop(situ__graph_work *kept) { situ__free(kept); }
 
 situ_status situ_graph_capture_begin(situ_device device) {
   const char *op = "graph_capture_begin";
   if (!situ__device_resolve(op, device, &device)) return situ_error();
-  if (situ__recording) return refuse_capture(op, "another one", "end it first");
+  if (situ__graph_recording) return refuse_capture(op, "another one", "end it first");
   if (situ__is_dry()) return situ__dry_blind(op);
   situ_status status = situ__device_usable(op, device);
   if (status != SITU_OK) return status;
@@ -140,7 +140,7 @@ situ_status situ_graph_capture_begin(situ_device device) {
   g->device = device;
   g->last = &g->first;
   g->errors = situ__error_count();
-  situ__recording = g;
+  situ__graph_recording = g;
   return SITU_OK;
 }
 
@@ -196,7 +196,7 @@ static void gather_places(situ_graph *g) {
 static situ_status run_pieces(const situ_graph *g, const situ_backend *backend) {
   const char *outer = situ__now.running;
   situ_status status = SITU_OK;
-  for (const situ__kept *k = g->first; k && status == SITU_OK; k = k->next) {
+  for (const situ__graph_work *k = g->first; k && status == SITU_OK; k = k->next) {
     situ__now.running = k->op;
     status = backend->kernel[k->work.verb](g->device.index, &k->work);
   }
@@ -221,12 +221,12 @@ static situ_status build_graph(situ_graph *g) {
 situ_graph *situ_graph_capture_end(void) {
   const char *op = "graph_capture_end";
   char name[SITU_DEVICE_NAME_MAX];
-  situ_graph *g = situ__recording;
+  situ_graph *g = situ__graph_recording;
   if (!g) {
     (void)situ__fail(SITU_E_STATE, op, "no graph is being recorded in this thread");
     return NULL;
   }
-  situ__recording = NULL;
+  situ__graph_recording = NULL;
   gather_places(g);
   bool good = situ__error_count() == g->errors;
   if (!good) (void)situ__fail(SITU_E_STATE, op, "an error happened while the graph was recorded");
@@ -250,7 +250,7 @@ situ_status situ_graph_replay(situ_graph *g) {
   SITU__ALONE(in, &g->alone, op, "this graph");
   if (!in) return situ_error();
   if (situ__is_dry()) return situ__dry_blind(op);
-  if (situ__recording) return refuse_capture(op, "another graph's replay", "do it before or after");
+  if (situ__graph_recording) return refuse_capture(op, "another graph's replay", "do it before or after");
   situ_status status = situ__device_usable(op, g->device);
   if (status != SITU_OK) return status;
   if ((status = check_places(op, g)) != SITU_OK) return status;
@@ -269,7 +269,7 @@ void situ_graph_free(situ_graph *g) {
   if (!g || !is_graph("graph_free", g) || !situ__alone_begin(&g->alone, "graph_free", "this graph")) return;
   if (g->made) situ__backend(g->device)->graph_free(g->device.index, g->made);
   while (g->first) {
-    situ__kept *next = g->first->next;
+    situ__graph_work *next = g->first->next;
     situ__free(g->first);
     g->first = next;
   }

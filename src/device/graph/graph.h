@@ -8,15 +8,15 @@
 #include "situ/graph.h"
 
 /* The graph that this thread records; NULL: none. */
-extern SITU__THREAD_LOCAL situ_graph *situ__recording;
+extern SITU__THREAD_LOCAL situ_graph *situ__graph_recording;
 
 /* Copies a piece of work that is about to run. Returns NULL after recording an error of op: then it must not run. */
-typedef struct situ__kept situ__kept;
-situ__kept *situ__graph_take(const char *op, situ_device device, const situ_work *work);
+typedef struct situ__graph_work situ__graph_work;
+situ__graph_work *situ__graph_take(const char *op, situ_device device, const situ_work *work);
 /* Adds the work to the graph after it ran. Cannot fail. */
-void situ__graph_keep(situ__kept *kept);
+void situ__graph_keep(situ__graph_work *kept);
 /* Frees the copy of work that failed. */
-void situ__graph_drop(situ__kept *kept);
+void situ__graph_drop(situ__graph_work *kept);
 
 /* Records an error: a replay does not repeat copies between memories. */
 situ_status situ__graph_refuse_copy(const char *op) SITU_COLD;

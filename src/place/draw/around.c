@@ -89,7 +89,7 @@ static void note_ties(situ__notes *n, const situ_snapshot *s) {
   situ__text *line = &n->line[n->count];
   for (int64_t i = 0; i < s->count; i++) {
     /* A shared module covers its parts. */
-    const situ__node *node = &s->node[i];
+    const situ__snapshot_node *node = &s->node[i];
     if (node->tie < 0 || (node->parent >= 0 && s->node[node->parent].tie >= 0)) continue;
     if (ties++ < 3)
       situ__text_add(line, "%s%s = %s", ties == 1 ? "Shared, drawn once: " : ", ", node->entry.path, node->entry.tied);

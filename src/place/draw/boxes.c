@@ -123,7 +123,7 @@ static bool fill(situ__picture *p, int64_t number) {
 
 static bool place(situ__picture *p, const part *list, int64_t count, const situ__rect *at) {
   for (int64_t i = 0; i < count; i++) {
-    const situ__node *node = &p->s->node[list[i].box.node];
+    const situ__snapshot_node *node = &p->s->node[list[i].box.node];
     int64_t number = add_box(p, &list[i].box);
     if (number < 0) return false;
     situ__box *box = &p->box[number];

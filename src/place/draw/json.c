@@ -29,7 +29,7 @@ static void add_sums(situ__text *text, const situ__place_sum *sum, int devices, 
   situ__text_add(text, "]");
 }
 
-static void add_tie(situ__text *text, const situ__node *node) {
+static void add_tie(situ__text *text, const situ__snapshot_node *node) {
   situ__text_add(text, ", \"tied\": ");
   if (node->entry.tied) add_string(text, node->entry.tied);
   else situ__text_add(text, "null");
@@ -49,7 +49,7 @@ static void add_module(situ__text *text, const situ_snapshot *s, int64_t i) {
   add_tie(text, &s->node[i]);
 }
 
-static void add_tensor(situ__text *text, const situ__node *node) {
+static void add_tensor(situ__text *text, const situ__snapshot_node *node) {
   char device[SITU_DEVICE_NAME_MAX];
   const situ_place_entry *e = &node->entry;
   situ__text_add(text, "{\"path\": ");

@@ -155,7 +155,7 @@ static bool put_some(situ__picture *p, situ__rect box, const char *const *line, 
 
 /* "weight"; a number includes its parent's name: "layers.0". */
 static const char *short_name(const situ_snapshot *s, int64_t i) {
-  const situ__node *node = &s->node[i];
+  const situ__snapshot_node *node = &s->node[i];
   bool number = *node->name && !node->name[strspn(node->name, "0123456789")];
   if (!number || node->parent <= 0) return node->name;
   /* Names point to the ends of paths, so the longer one begins earlier in the same string. */

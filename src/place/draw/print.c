@@ -76,7 +76,7 @@ static bool same_text(const char *a, const char *b) { return a == b || strcmp(a,
 
 /* True if two modules have equal parts in the same places. Their own names may differ. */
 static bool alike(const situ_snapshot *s, int64_t a, int64_t b) {
-  const situ__node *x = &s->node[a], *y = &s->node[b];
+  const situ__snapshot_node *x = &s->node[a], *y = &s->node[b];
   if (x->end - a != y->end - b || x->tie >= 0 || y->tie >= 0) return false;
   for (int64_t k = 0; a + k < s->node[a].end; k++) {
     x = &s->node[a + k];
@@ -108,7 +108,7 @@ static int64_t row_end(const situ_snapshot *s, int64_t i, int64_t *last, int64_t
 
 /* ---- cells of a line ------------------------------------------------------------------------- */
 
-static void tensor_cells(drawing *d, const situ__node *node) {
+static void tensor_cells(drawing *d, const situ__snapshot_node *node) {
   const situ_place_entry *e = &node->entry;
   char bytes[SITU__BYTES_TEXT], device[SITU_DEVICE_NAME_MAX], shape[SITU_SHAPE_TEXT];
   cell(d, BYTES, e->tied ? "-" : situ__bytes_text(e->bytes, bytes), NULL, true);
@@ -141,7 +141,7 @@ static void module_cells(drawing *d, int64_t i, int64_t count) {
 }
 
 /* The tensor that it is tied to, in the last column. */
-static void tie_cell(drawing *d, const situ__node *node) {
+static void tie_cell(drawing *d, const situ__snapshot_node *node) {
   if (d->measuring || !node->entry.tied) return;
   situ__text_add(d->text, node->device >= 0 ? "  = " : "= ");
   situ__place_clean(d->text, node->entry.tied);
@@ -149,7 +149,7 @@ static void tie_cell(drawing *d, const situ__node *node) {
 
 /* "0 .. 11: 12 x Block", "fc1: Linear", "weight" */
 static void label(drawing *d, int64_t i, int64_t last, int64_t count, const char *branch) {
-  const situ__node *node = &d->s->node[i];
+  const situ__snapshot_node *node = &d->s->node[i];
   situ__text text = { 0 };
   situ__text_add(&text, "%s%s", d->guide, branch);
   situ__place_clean(&text, node->name);
@@ -173,7 +173,7 @@ static void label(drawing *d, int64_t i, int64_t last, int64_t count, const char
    those of its parts. */
 static void show(drawing *d, int64_t i, int64_t last, int64_t count, const char *branch, const char *beyond) {
   const situ_snapshot *s = d->s;
-  const situ__node *node = &s->node[i];
+  const situ__snapshot_node *node = &s->node[i];
   label(d, i, last, count, branch);
   if (node->device >= 0) tensor_cells(d, node);
   else module_cells(d, i, count);

@@ -32,11 +32,11 @@ static const char *kept(const builder *b, const char *at) { return b->text.data 
 
 /* ---- adding an entry ------------------------------------------------------------------------- */
 
-static situ__node *append_entry(builder *b, const char *path, situ_place_role role, const char *type) {
+static situ__snapshot_node *append_entry(builder *b, const char *path, situ_place_role role, const char *type) {
   situ_snapshot *s = b->s;
   if (s->count == s->capacity) {
     int64_t capacity = s->capacity ? 2 * s->capacity : 64;
-    situ__node *grown = situ__realloc(s->node, (size_t)capacity * sizeof *grown);
+    situ__snapshot_node *grown = situ__realloc(s->node, (size_t)capacity * sizeof *grown);
     if (!grown) {
       situ__no_memory(b->op, (size_t)capacity * sizeof *grown);
       return NULL;
@@ -44,13 +44,13 @@ static situ__node *append_entry(builder *b, const char *path, situ_place_role ro
     s->node = grown;
     s->capacity = capacity;
   }
-  situ__node *node = &s->node[s->count];
-  *node = (situ__node){ .entry = { .path = keep(b, path), .role = role, .type = keep(b, type) },
-                        .depth = b->depth,
-                        .device = -1,
-                        .parent = b->depth ? b->open[b->depth - 1] : -1,
-                        .end = s->count + 1,
-                        .tie = -1 };
+  situ__snapshot_node *node = &s->node[s->count];
+  *node = (situ__snapshot_node){ .entry = { .path = keep(b, path), .role = role, .type = keep(b, type) },
+                                 .depth = b->depth,
+                                 .device = -1,
+                                 .parent = b->depth ? b->open[b->depth - 1] : -1,
+                                 .end = s->count + 1,
+                                 .tie = -1 };
   if (role == SITU_PLACE_MODULE) b->open[b->depth++] = s->count;
   s->count++;
   if (!b->text.failed) return node;
@@ -79,7 +79,7 @@ static int device_number(builder *b, situ_device device) {
 static situ_status add_tensor(builder *b, const char *path, situ_place_role role, const char *dtype, situ_device device,
                               situ_shape shape, uint64_t bytes, int64_t tie) {
   int number = device_number(b, device);
-  situ__node *node = number < 0 ? NULL : append_entry(b, path, role, dtype);
+  situ__snapshot_node *node = number < 0 ? NULL : append_entry(b, path, role, dtype);
   if (!node) return situ_error();
   situ_snapshot *s = b->s;
   node->device = number;
@@ -130,7 +130,7 @@ static situ_snapshot *finish(builder *b, situ_status status) {
   s->text = b->text.data;
   sort_devices(s);
   for (int64_t i = 0; i < s->count; i++) {
-    situ__node *node = &s->node[i];
+    situ__snapshot_node *node = &s->node[i];
     node->entry.path = kept(b, node->entry.path);
     node->entry.type = kept(b, node->entry.type);
     node->name = node->entry.path;
@@ -170,7 +170,7 @@ static situ_status visit(const situ_nn_visit *at, void *payload) {
     status = add_tensor(b, at->path, role_of(at->slot), situ_dtype_name(situ_dtype_of(at->tensor)),
                         situ_device_of(at->tensor), situ_shape_of(at->tensor), storage->bytes, tie);
   } else {
-    situ__node *node = append_entry(b, at->path, SITU_PLACE_MODULE, at->module->type->name);
+    situ__snapshot_node *node = append_entry(b, at->path, SITU_PLACE_MODULE, at->module->type->name);
     if (node) node->tie = tie;
     else status = situ_error();
   }
@@ -293,7 +293,7 @@ int situ__place_spread(const situ_snapshot *s, int64_t i, situ__place_sum *sum, 
   int count = 0;
   for (int d = 0; d < s->devices; d++) sum[d] = (situ__place_sum){ .device = s->device[d].device };
   for (int64_t k = i; k < s->node[i].end; k++) {
-    const situ__node *node = &s->node[k];
+    const situ__snapshot_node *node = &s->node[k];
     if (node->device < 0) continue;
     sum[node->device].bytes += node->entry.bytes;
     sum[node->device].tensors++;
@@ -314,7 +314,7 @@ situ_status situ_place_of(situ_nn_module *m, situ_placement *out) {
   *out = (situ_placement){ .bytes = s->bytes, .mixed = s->devices > 1 };
   if (s->devices == 1) out->device = s->device[0].device;
   for (int64_t i = 0; i < s->count; i++) {
-    const situ__node *node = &s->node[i];
+    const situ__snapshot_node *node = &s->node[i];
     if (node->device < 0 || node->tie >= 0) continue;
     if (node->entry.role == SITU_PLACE_PARAMETER) out->parameters++;
     else out->buffers++;

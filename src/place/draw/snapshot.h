@@ -11,13 +11,13 @@ enum {
   SITU__PLACE_DEPTH = 256 /* a name with more dots has the rest of them in its last part */
 };
 
-typedef struct situ__node {
+typedef struct situ__snapshot_node {
   situ_place_entry entry;
   const char *name;    /* the last part of its path */
   int depth, device;   /* device: index in the snapshot's list; -1 for a module */
   int64_t parent, end; /* end: index of the entry after its last part */
   int64_t tie;         /* index of the entry that it is tied to; -1: none */
-} situ__node;
+} situ__snapshot_node;
 
 typedef struct situ__place_sum {
   situ_device device;
@@ -27,7 +27,7 @@ typedef struct situ__place_sum {
 
 struct situ_snapshot {
   uint32_t head;
-  situ__node *node;
+  situ__snapshot_node *node;
   int64_t count, capacity;
   situ__place_sum device[SITU__PLACES]; /* cpu first */
   int devices;

@@ -16,7 +16,7 @@ enum { LEAST = 320, MOST = 20000 }; /* bounds of a picture's width and height */
 
 /* The tooltip that a browser shows. */
 static void put_hover(situ__picture *p, const situ__box *box) {
-  const situ__node *node = &p->s->node[box->node];
+  const situ__snapshot_node *node = &p->s->node[box->node];
   const situ_place_entry *e = &node->entry;
   situ__text *t = &p->text;
   char bytes[SITU__BYTES_TEXT], text[SITU_SHAPE_TEXT], name[SITU_DEVICE_NAME_MAX];

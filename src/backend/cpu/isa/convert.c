@@ -129,7 +129,7 @@ INFINITE(infinite_bf16, uint16_t, 0xff00u)
 INFINITE(infinite_f32, uint32_t, 0xff000000u)
 INFINITE(infinite_f64, uint64_t, 0xffe0000000000000u)
 
-static void stream(void *dst, const void *src, int64_t bytes) {
+static void store_past_cache(void *dst, const void *src, int64_t bytes) {
   char *d = dst;
   const char *s = src;
 #ifdef __SSE2__
@@ -171,5 +171,5 @@ const situ__convert SITU__ISA_NAME(situ__convert) = {
   .store = { STORE_ROW(f32), STORE_ROW(f64), STORE_ROW(i64) },
   .infinite = { [SITU_F16] = infinite_f16, [SITU_BF16] = infinite_bf16, [SITU_F32] = infinite_f32,
                 [SITU_F64] = infinite_f64 },
-  .stream = stream,
+  .stream = store_past_cache,
 };
