@@ -29,8 +29,8 @@ static bool entropy_forward(situ_call *c) {
 static bool entropy_backward(situ_grad_call *g) {
   situ_tensor *x = g->in[0], *t = g->in[1], *up = g->grad[0];
   situ_tensor *spread = situ_clamp(situ_mul(situ_rsub_scalar(x, 1), x), 1e-12, INFINITY);
-  return GIVE(0, situ_div(situ_mul(up, situ_sub(x, t)), spread)) &&
-         GIVE(1, situ_mul(up, situ_sub(situ_log1p(situ_neg(x)), situ_log(x))));
+  return GRAD(g, 0, situ_div(situ_mul(up, situ_sub(x, t)), spread)) &&
+         GRAD(g, 1, situ_mul(up, situ_sub(situ_log1p(situ_neg(x)), situ_log(x))));
 }
 
 SITU_OP(binary_cross_entropy_op) = { .name = "binary_cross_entropy",
