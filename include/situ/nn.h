@@ -167,8 +167,7 @@ SITU_API situ_tensor *situ_nn_forward(situ_nn_module *m, situ_tensor *x);
     documents. Hooks see x and the result, not kwargs (as in torch). A type without .forward_kwargs is
     SITU_E_UNSUPPORTED, unless kwargs is NULL. */
 SITU_API situ_tensor *situ_nn_forward_kwargs(situ_nn_module *m, situ_tensor *x, const void *kwargs);
-/** situ_nn_forward for any number of tensors. The caller frees the tree; its tensors belong to the caller's scope too.
-    */
+/** situ_nn_forward for any number of tensors. The caller frees the tree; its tensors belong to the caller's scope. */
 SITU_API situ_tree *situ_nn_call(situ_nn_module *m, const situ_tree *inputs);
 /** situ_nn_forward for two tensors, such as a loss's input and target. */
 SITU_API situ_tensor *situ_nn_forward2(situ_nn_module *m, situ_tensor *x, situ_tensor *y);

@@ -293,12 +293,7 @@ static void look(situ_explanation *e) {
   if (root) look_at_rest(e, root);
   situ__nn_unlock();
   e->root_module = root;
-  if (m)
-    memcpy(&e->code,
-           m->type->call             ? (const void *)&m->type->call
-           : m->type->forward_kwargs ? (const void *)&m->type->forward_kwargs
-                                     : (const void *)&m->type->forward,
-           sizeof e->code);
+  if (m) e->code = situ__nn_code(m->type);
   snprintf(e->root, sizeof e->root, "%s", root && root->name ? root->name : "model");
   if (m) module_line(m, path, e->module, sizeof e->module); /* calls the type's function, which may call back */
 }

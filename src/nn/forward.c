@@ -48,9 +48,8 @@ static void leave(frame *f) {
 /* All calls of the library's own modules happen at the program's call, which is looked up once; calls of the program's
    modules have lines of their own. */
 static inline void set_site(frame *f, const situ_nn_type *type, void *site) {
-  const void *code = type->call ? (const void *)(uintptr_t)type->call : (const void *)(uintptr_t)type->forward;
   f->within = situ__origin.within;
-  if (!situ__base_up.own_code(code)) situ__origin.within = NULL;
+  if (!situ__base_up.own_code(situ__nn_code(type))) situ__origin.within = NULL;
   else if (!f->within && !situ__base_up.own_code(site)) situ__origin.within = site;
 }
 

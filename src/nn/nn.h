@@ -38,6 +38,12 @@ static inline bool situ__nn_is_child(const situ_nn_slot *slot) { return slot->ki
 static inline const situ_nn_type *situ__nn_type(const situ_nn_module *m) {
   return __atomic_load_n(&m->type, __ATOMIC_ACQUIRE);
 }
+/* The address of the code that a call of the module runs; NULL if it only holds its parts. */
+static inline const void *situ__nn_code(const situ_nn_type *type) {
+  return type->call             ? (const void *)(uintptr_t)type->call
+         : type->forward_kwargs ? (const void *)(uintptr_t)type->forward_kwargs
+                                : (const void *)(uintptr_t)type->forward;
+}
 static inline bool situ__nn_pending(const situ_nn_module *m) { return __atomic_load_n(&m->pending, __ATOMIC_ACQUIRE); }
 static inline int64_t situ__nn_count(const situ_nn_module *m) { return __atomic_load_n(&m->count, __ATOMIC_ACQUIRE); }
 

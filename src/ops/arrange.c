@@ -38,7 +38,7 @@ situ_tensor *situ_unflatten(situ_tensor *input, int dim, situ_shape sizes) {
   int d;
   if (!situ__need(op, "input", input) || !situ_wrap_dim(op, dim, input->view.ndim, &d)) return NULL;
   const int ndim = input->view.ndim;
-  if (!ndim || sizes.ndim < 1 || ndim - 1 + sizes.ndim > SITU_MAX_DIMS) {
+  if (!ndim || sizes.ndim < 1 || sizes.ndim > SITU_MAX_DIMS + 1 - ndim) {
     situ__fail(SITU_E_ARG, op, "%d sizes for a dimension of a tensor of %d: needs 1 or more, and at most %d in all",
                sizes.ndim, ndim, SITU_MAX_DIMS);
     return NULL;
@@ -99,8 +99,8 @@ situ_tensor *situ_tile(situ_tensor *input, situ_shape dims) {
   SITU__MADE_OF_OPS("tile");
   if (!situ__need("tile", "input", input)) return NULL;
   situ_shape repeats = dims;
-  const int missing = input->view.ndim - dims.ndim;
-  if (missing > 0 && dims.ndim >= 0) {
+  const int missing = dims.ndim < 0 ? 0 : input->view.ndim - dims.ndim;
+  if (missing > 0) {
     repeats.ndim = input->view.ndim;
     for (int d = 0; d < repeats.ndim; d++) repeats.dim[d] = d < missing ? 1 : dims.dim[d - missing];
   }
