@@ -135,23 +135,57 @@ static int without_f64(void) {
   return situ_scope_end(&scope) == SITU_OK ? 0 : 9;
 }
 
-static void a_device_without_f64(void **state) {
-  char command[64];
-  (void)state;
-  snprintf(command, sizeof command, "SITU_SHIM=nofp64 exec /proc/%ld/exe without", (long)getpid());
+static void run_again(const char *environment, const char *as) {
+  char command[128];
+  snprintf(command, sizeof command, "%s exec /proc/%ld/exe %s", environment, (long)getpid(), as);
   int status = system(command);
   assert_true(WIFEXITED(status));
   assert_int_equal(WEXITSTATUS(status), 0);
 }
 
+static void a_device_without_f64(void **state) {
+  (void)state;
+  run_again("SITU_SHIM=nofp64", "without");
+}
+
+/* ---- $SITU_OPENCL_OPTIONS ------------------------------------------------------------------- */
+
+static int with_wrong_options(void) {
+  situ_scope scope;
+  situ_scope_begin(&scope);
+  (void)situ_error_mode(SITU_ERROR_QUIET);
+  compile_always();
+  situ_tensor *x = situ_to(situ_ones(SITU_SHAPE(1), NULL), test_device());
+  if (!x || situ_neg(x) || situ_error() != SITU_E_UNSUPPORTED) return 1;
+  if (!strstr(situ_error_message(), "SITU_OPENCL_OPTIONS")) return 2;
+  situ_error_clear();
+  return situ_scope_end(&scope) == SITU_OK ? 0 : 3;
+}
+
+static int with_a_definition(void) {
+  situ_scope scope;
+  situ_scope_begin(&scope);
+  compile_always();
+  shim_damage("\n#ifndef FOR_A_TEST\n#error not given\n#endif\n");
+  situ_tensor *x = situ_neg(situ_to(situ_ones(SITU_SHAPE(1), NULL), test_device()));
+  shim_damage(NULL);
+  return x && situ_scope_end(&scope) == SITU_OK ? 0 : 1;
+}
+
+static void options_of_the_user(void **state) {
+  (void)state;
+  run_again("SITU_OPENCL_OPTIONS=-cl-no-such-option", "wrong");
+  run_again("SITU_OPENCL_OPTIONS=-DFOR_A_TEST", "defined");
+}
+
 int main(int argc, char **argv) {
-  (void)argv;
-  if (argc == 2) return without_f64();
+  if (argc == 2)
+    return !strcmp(argv[1], "without") ? without_f64()
+           : !strcmp(argv[1], "wrong") ? with_wrong_options()
+                                       : with_a_definition();
   const struct CMUnitTest tests[] = {
-    TEST(a_source_that_does_not_compile),
-    TEST(calls_that_fail),
-    TEST(the_drivers_own_declarations),
-    TEST(a_device_without_f64),
+    TEST(a_source_that_does_not_compile), TEST(calls_that_fail),     TEST(the_drivers_own_declarations),
+    TEST(a_device_without_f64),           TEST(options_of_the_user),
   };
   return cmocka_run_group_tests_name("device/opencl_build", tests, NULL, NULL);
 }

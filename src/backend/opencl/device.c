@@ -24,6 +24,7 @@ static situ_status meaning(cl_int error, bool waited) {
   case CL_OUT_OF_RESOURCES: return waited ? SITU_E_LOST : SITU_E_NOMEM;
   case CL_COMPILER_NOT_AVAILABLE:
   case CL_BUILD_PROGRAM_FAILURE:
+  case CL_INVALID_BUILD_OPTIONS:
   case CL_INVALID_BUFFER_SIZE:
   case CL_INVALID_WORK_GROUP_SIZE:
   case CL_INVALID_WORK_ITEM_SIZE:
@@ -46,6 +47,7 @@ static const char *error_name(cl_int error) {
   case CL_OUT_OF_RESOURCES: return "out of resources";
   case CL_OUT_OF_HOST_MEMORY: return "no host memory";
   case CL_BUILD_PROGRAM_FAILURE: return "a program does not compile";
+  case CL_INVALID_BUILD_OPTIONS: return "options that its compiler does not accept; see $SITU_OPENCL_OPTIONS";
   case CL_INVALID_BUFFER_SIZE:
   case CL_INVALID_WORK_GROUP_SIZE:
   case CL_INVALID_WORK_ITEM_SIZE:

@@ -58,21 +58,29 @@ static void program_key(const situ__cl_device *d, const char *head, const char *
 
 /* ---- building ------------------------------------------------------------------------------- */
 
-/* Sets the compiler options and the hash of this driver. Returns false when out of memory. */
+/* Before the options where the declarations of OpenCL's functions are ours. */
+#define OURS "-D_OPENCL_H_ "
+
+/* Sets the compiler options, behind OURS, and the hash of this driver. Returns false when out of memory. */
 static bool identify(situ__cl_device *d) {
   char version[256] = "";
   (void)clGetDeviceInfo(d->id, CL_DEVICE_VERSION, sizeof version - 1, version, NULL);
   const char *options =
-      d->exact_division ? "-cl-std=CL1.2 -w -cl-fp32-correctly-rounded-divide-sqrt" : "-cl-std=CL1.2 -w";
-  const char *const all[] = { options, d->known.name, d->known.driver, version };
-  d->build = situ__host->alloc(strlen(options) + 1);
+      d->exact_division ? OURS "-cl-std=CL1.2 -w -cl-fp32-correctly-rounded-divide-sqrt " : OURS "-cl-std=CL1.2 -w ";
+  const char *given = secure_getenv("SITU_OPENCL_OPTIONS");
+  if (!given) given = "";
+  const size_t bytes = strlen(options) + strlen(given) + 1;
+  d->build = situ__host->alloc(bytes);
   if (!d->build) return false;
-  memcpy(d->build, options, strlen(options) + 1);
+  (void)snprintf(d->build, bytes, "%s%s", options, given);
+  const char *const all[] = { d->build, d->known.name, d->known.driver, version };
   d->identity = SITU__CL_MIX;
   for (size_t k = 0; k < sizeof all / sizeof *all; k++)
     d->identity = situ__cl_mix(d->identity, all[k], strlen(all[k]) + 1);
   return true;
 }
+
+static const char *options_of(const situ__cl_device *d, bool ours) { return d->build + (ours ? 0 : strlen(OURS)); }
 
 uint64_t situ__cl_identity(situ__cl_device *d) {
   if (!d->build && !identify(d)) return 0;
@@ -113,7 +121,8 @@ static cl_program from_disk(const situ__cl_device *d, const char *key) {
   cl_int error, loaded;
   const unsigned char *list[] = { binary };
   cl_program program = clCreateProgramWithBinary(d->context, 1, &d->id, &bytes, list, &loaded, &error);
-  if (program && (loaded != CL_SUCCESS || clBuildProgram(program, 1, &d->id, d->build, NULL, NULL) != CL_SUCCESS)) {
+  if (program &&
+      (loaded != CL_SUCCESS || clBuildProgram(program, 1, &d->id, options_of(d, false), NULL, NULL) != CL_SUCCESS)) {
     (void)clReleaseProgram(program);
     program = NULL;
   }
@@ -125,15 +134,13 @@ static cl_program from_disk(const situ__cl_device *d, const char *key) {
    the program is kept for its log. */
 static cl_int compile(const situ__cl_device *d, const char *head, const char *text, bool ours, const char **tried,
                       cl_program *out) {
-  char options[256];
   const char *parts[] = { ours ? situ__cl_builtins() : "", head, text };
   cl_int error;
-  (void)snprintf(options, sizeof options, "%s%s", d->build, ours ? " -D_OPENCL_H_" : "");
   *tried = "clCreateProgramWithSource";
   *out = clCreateProgramWithSource(d->context, 3, parts, NULL, &error);
   if (!*out) return error;
   *tried = "clBuildProgram";
-  return clBuildProgram(*out, 1, &d->id, options, NULL, NULL);
+  return clBuildProgram(*out, 1, &d->id, options_of(d, ours), NULL, NULL);
 }
 
 static situ_status from_source(situ__cl_device *d, const situ__call *call, const char *head, const char *text,
