@@ -11,6 +11,8 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "support/test.h"
+
 enum { MOST_OPS = 128, MOST_SHOWN = 8 };
 
 /* What the tests of this program share. */
@@ -336,6 +338,7 @@ static int run_full(const char *family) {
 
 int gold_main(const char *family, const gold_op *ops, const gold_exception *exceptions) {
   char name[64], path[1000];
+  test_compile_quickly();
   run.ops = ops;
   run.exceptions = exceptions;
   run.device = gold_device();

@@ -32,6 +32,10 @@ situ_device test_device_at(int index) {
   return device;
 }
 
+void test_compile_quickly(void) {
+  if (!getenv("SITU_TEST_ALL")) setenv("SITU_OPENCL_OPTIONS", "-cl-opt-disable", 0);
+}
+
 int test_begin(void **state) {
   (void)state;
   situ_error_mode(SITU_ERROR_QUIET);

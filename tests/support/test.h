@@ -20,6 +20,10 @@ situ_device test_device(void);
 /* Number `index` of its kind, for tests that need two of them. */
 situ_device test_device_at(int index);
 
+/* Has OpenCL's driver compile without optimising, which takes half of the time: for tests of many kernels on little data. With
+   SITU_TEST_ALL they are compiled as users' are. To be called before the device is touched. */
+void test_compile_quickly(void);
+
 /* A fixture for each test: errors quiet and cleared, a scope open, the seed set; afterwards nothing may be left alive and no
    error unseen. Use with cmocka_unit_test_setup_teardown through TEST(name). */
 int test_begin(void **state);
