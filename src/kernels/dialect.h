@@ -159,5 +159,11 @@ static inline double F64_BITS(U64 bits) { return (union { U64 u; double f; }){ b
 #define USES_NOTHING 0
 #define USES_X 1
 #define USES_Y 2
+/* torch refuses other dtypes than floating ones; bool alone. */
+#define OF_FLOATS 4
+#define OF_NUMBERS 8
+/* Overflows f16, or loses too much in 16 bits: torch's autocast computes it in f32. CPU kernels do that by
+   themselves. */
+#define IN_F32 16
 
 #endif

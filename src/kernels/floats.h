@@ -51,3 +51,7 @@ DEVICE T FN(silu_slope)(T x) {
   T s = FN(logistic)(x);
   return s * (1 + x * (1 - s));
 }
+DEVICE T FN(mish_slope)(T x) {
+  T t = tanh(log1p(exp(x)));
+  return t + x * (1 - t * t) * FN(logistic)(x);
+}

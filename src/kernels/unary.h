@@ -2,58 +2,71 @@
    SPDX-License-Identifier: MIT
 
    FLOAT(name, y, dx, uses)         floating types only
+   WIDE(name, y, dx, uses)          the same, for functions that are seldom called: devices have kernels of f32 and f64
+                                    alone, and cast 16 bits to f32
    BOTH(name, y, whole y, dx, uses) integers too
    MATH(name, y, whole y, dx, uses) the same, with calls of library functions
    WHOLE(name, whole y)             integers only
    TEST(name, y, whole y)           y is bool
 
-   x is the element, y = f(x), g the incoming gradient, p0 to p3 the call's parameters; `uses` says whether dx reads x
-   or y. The including file defines the five macros; this file undefines them at its end. The names are those of
-   SITU_UNARY_NAMES. */
+   x is the element, y = f(x), g the incoming gradient, p0 to p2 the call's parameters; `uses` says whether dx reads x
+   or y, and which dtypes torch takes and gives where that is not the rule (dialect.h). The including file defines the
+   six macros; this file undefines them at its end. The names are those of SITU_UNARY_NAMES. */
 /* clang-format would parse a * b as a declaration. */
 /* clang-format off */
 
-BOTH(neg, -x, whole_neg(x), -g, USES_NOTHING)
-BOTH(abs, fabs(x), x < 0 ? whole_neg(x) : x, g * FN(sign_of)(x), USES_X)
+BOTH(neg, -x, whole_neg(x), -g, OF_NUMBERS)
+BOTH(abs, fabs(x), x < 0 ? whole_neg(x) : x, g * FN(sign_of)(x), USES_X | OF_NUMBERS)
 BOTH(sign, FN(sign_of)(x), (x > 0) - (x < 0), 0, USES_NOTHING)
-BOTH(square, x * x, whole_mul(x, x), g * 2 * x, USES_X)
+BOTH(square, x * x, whole_mul(x, x), g * 2 * x, USES_X | IN_F32)
 FLOAT(sqrt, sqrt(x), g / (2 * y), USES_Y)
-FLOAT(rsqrt, 1 / sqrt(x), (T)-0.5 * g * y * y * y, USES_Y)
-FLOAT(reciprocal, 1 / x, -g * y * y, USES_Y)
+FLOAT(rsqrt, 1 / sqrt(x), (T)-0.5 * g * y * y * y, USES_Y | IN_F32)
+FLOAT(reciprocal, 1 / x, -g * y * y, USES_Y | IN_F32)
 
-FLOAT(exp, exp(x), g * y, USES_Y)
-FLOAT(expm1, expm1(x), g * (y + 1), USES_Y)
-FLOAT(log, log(x), g / x, USES_X)
-FLOAT(log1p, log1p(x), g / (x + 1), USES_X)
-FLOAT(log2, log2(x), g / (x * (T)0.69314718055994530942), USES_X)
+FLOAT(exp, exp(x), g * y, USES_Y | IN_F32)
+FLOAT(expm1, expm1(x), g * (y + 1), USES_Y | IN_F32)
+FLOAT(log, log(x), g / x, USES_X | IN_F32)
+FLOAT(log1p, log1p(x), g / (x + 1), USES_X | IN_F32)
+FLOAT(log2, log2(x), g / (x * (T)0.69314718055994530942), USES_X | IN_F32)
 FLOAT(sin, sin(x), g * cos(x), USES_X)
 FLOAT(cos, cos(x), -g * sin(x), USES_X)
 FLOAT(erf, erf(x), g * (T)1.12837916709551257390 * exp(-x * x), USES_X)
 
 FLOAT(tanh, tanh(x), g * (1 - y * y), USES_Y)
 FLOAT(sigmoid, FN(logistic)(x), g * (1 - y) * y, USES_Y)
-BOTH(relu, x < 0 ? 0 : x, x < 0 ? 0 : x, y <= 0 ? 0 : g, USES_Y)
-FLOAT(leaky_relu, x > 0 ? x : x * p0, x > 0 ? g : g * p0, USES_X)
-FLOAT(elu, x <= 0 ? expm1(x) * p0 : x, x <= 0 ? g * p0 * exp(x) : g, USES_X)
-FLOAT(gelu, x * FN(normal_cdf)(x), g * (FN(normal_cdf)(x) + x * FN(normal_pdf)(x)), USES_X)
-FLOAT(gelu_tanh, (T)0.5 * x * (1 + tanh(FN(gelu_inner)(x))), g * FN(gelu_tanh_slope)(x), USES_X)
-FLOAT(silu, x * FN(logistic)(x), g * FN(silu_slope)(x), USES_X)
+BOTH(relu, x < 0 ? 0 : x, x < 0 ? 0 : x, y <= 0 ? 0 : g, USES_Y | OF_NUMBERS)
+FLOAT(leaky_relu, x > 0 ? x : x * p0, x > 0 ? g : g * p0, USES_X | OF_FLOATS)
+/* alpha, input's scale, result's scale: p0 is alpha times p2 */
+FLOAT(elu, x <= 0 ? expm1(x * p1) * p0 : x * p2, x <= 0 ? g * p0 * p1 * exp(x * p1) : g * p2, USES_X | OF_FLOATS)
+FLOAT(gelu, x * FN(normal_cdf)(x), g * (FN(normal_cdf)(x) + x * FN(normal_pdf)(x)), USES_X | OF_FLOATS)
+FLOAT(gelu_tanh, (T)0.5 * x * (1 + tanh(FN(gelu_inner)(x))), g * FN(gelu_tanh_slope)(x), USES_X | OF_FLOATS)
+FLOAT(silu, x * FN(logistic)(x), g * FN(silu_slope)(x), USES_X | OF_FLOATS)
+FLOAT(quick_gelu, x * FN(logistic)((T)1.702 * x), g * FN(silu_slope)((T)1.702 * x), USES_X | OF_FLOATS)
+FLOAT(mish, x * tanh(log1p(exp(x))), g * FN(mish_slope)(x), USES_X | OF_FLOATS)
+FLOAT(hardswish, x * FN(smaller)(FN(larger)(x + 3, 0), 6) / 6, x <= -3 ? 0 : x >= 3 ? g : g * (x / 3 + (T)0.5),
+      USES_X | OF_FLOATS)
+FLOAT(hardsigmoid, FN(smaller)(FN(larger)(x + 3, 0), 6) / 6, x > -3 && x < 3 ? g / 6 : 0, USES_X | OF_FLOATS)
+WIDE(softsign, x / (1 + fabs(x)), g / ((1 + fabs(x)) * (1 + fabs(x))), USES_X | OF_NUMBERS)
+WIDE(tanhshrink, x - tanh(x), g * (tanh(x) * tanh(x)), USES_X | OF_NUMBERS)
+/* p0 lambd */
+WIDE(softshrink, x > p0 ? x - p0 : x < -p0 ? x + p0 : x * 0, x >= -p0 && x <= p0 ? 0 : g, USES_X | OF_FLOATS)
+WIDE(hardshrink, x >= -p0 && x <= p0 ? 0 : x, x >= -p0 && x <= p0 ? 0 : g, USES_X | OF_FLOATS)
 /* p0 beta, p1 threshold */
 FLOAT(softplus, x * p0 > p1 ? x : log1p(exp(x * p0)) / p0,
-      x * p0 > p1 ? g : g * exp(x * p0) / (exp(x * p0) + 1), USES_X)
+      x * p0 > p1 ? g : g * exp(x * p0) / (exp(x * p0) + 1), USES_X | OF_FLOATS | IN_F32)
 /* p0 minimum, p1 maximum */
 BOTH(hardtanh, FN(smaller)(FN(larger)(x, p0), p1), x < p0 ? p0 : x > p1 ? p1 : x,
-     x <= p0 || x >= p1 ? 0 : g, USES_X)
+     x <= p0 || x >= p1 ? 0 : g, USES_X | OF_NUMBERS)
 BOTH(clamp, FN(smaller)(FN(larger)(x, p0), p1), x > p1 || p0 > p1 ? p1 : x < p0 ? p0 : x,
      (x > p0 || p0 == -INFINITY) && (x < p1 || p1 == INFINITY) ? g : 0, USES_X)
 /* p0 for NaN, p1 for Inf, p2 for -Inf */
 BOTH(nan_to_num, x != x ? p0 : x == INFINITY ? p1 : x == -INFINITY ? p2 : x, x,
      fabs(x) < INFINITY ? g : 0, USES_X)
 
-BOTH(floor, floor(x), x, 0, USES_NOTHING)
-BOTH(ceil, ceil(x), x, 0, USES_NOTHING)
-BOTH(round, rint(x), x, 0, USES_NOTHING)
-BOTH(trunc, trunc(x), x, 0, USES_NOTHING)
+BOTH(floor, floor(x), x, 0, OF_NUMBERS)
+BOTH(ceil, ceil(x), x, 0, OF_NUMBERS)
+BOTH(round, rint(x), x, 0, OF_NUMBERS)
+BOTH(trunc, trunc(x), x, 0, OF_NUMBERS)
 
 TEST(isnan, x != x, 0)
 TEST(isinf, fabs(x) == INFINITY, 0)
@@ -62,12 +75,12 @@ WHOLE(bitwise_not, ~x)
 
 /* With a scalar from the host, p0. */
 BOTH(add_scalar, x + p0, whole_add(x, p0), g, USES_NOTHING)
-BOTH(rsub_scalar, p0 - x, whole_sub(p0, x), -g, USES_NOTHING)
+BOTH(rsub_scalar, p0 - x, whole_sub(p0, x), -g, OF_NUMBERS)
 BOTH(mul_scalar, x * p0, whole_mul(x, p0), g * p0, USES_NOTHING)
 FLOAT(div_scalar, x / p0, g / p0, USES_NOTHING)
-MATH(pow_scalar, FN(power)(x, p0), whole_pow(x, p0), p0 == 0 ? 0 : g * (p0 * FN(power)(x, p0 - 1)), USES_X)
+MATH(pow_scalar, FN(power)(x, p0), whole_pow(x, p0), p0 == 0 ? 0 : g * (p0 * FN(power)(x, p0 - 1)), USES_X | IN_F32)
 MATH(scalar_pow, pow(p0, x), whole_pow(p0, x), p0 == 0 && x >= 0 ? 0 : g * (pow(p0, x) * log(p0)),
-     USES_X)
+     USES_X | IN_F32)
 BOTH(fmod_scalar, fmod(x, p0), whole_rem(x, p0), g, USES_NOTHING)
 BOTH(remainder_scalar, FN(modulo)(x, p0), whole_modulo(x, p0), g, USES_NOTHING)
 TEST(eq_scalar, x == p0, x == p0)
@@ -78,6 +91,7 @@ TEST(gt_scalar, x > p0, x > p0)
 TEST(ge_scalar, x >= p0, x >= p0)
 
 #undef FLOAT
+#undef WIDE
 #undef BOTH
 #undef MATH
 #undef WHOLE

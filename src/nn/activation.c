@@ -1,5 +1,6 @@
-/* Activation modules: functions of the input and at most two numbers.
+/* Activation modules: functions of the input and at most two numbers, and PReLU.
    SPDX-License-Identifier: MIT */
+#include <inttypes.h>
 #include <stdio.h>
 
 #include "nn/nn.h"
@@ -22,53 +23,45 @@ static const activation *cast(const situ_nn_module *m) { return (const activatio
 
 /* ---- without a parameter ---- */
 
-static situ_tensor *relu(situ_nn_module *m, situ_tensor *x) { return (void)m, situ_relu(x); }
-static situ_tensor *silu(situ_nn_module *m, situ_tensor *x) { return (void)m, situ_silu(x); }
-static situ_tensor *sigmoid(situ_nn_module *m, situ_tensor *x) { return (void)m, situ_sigmoid(x); }
-static situ_tensor *tanh_(situ_nn_module *m, situ_tensor *x) { return (void)m, situ_tanh(x); }
-
-static const situ_nn_type relu_type = {
-  .name = "ReLU", .size = sizeof(activation), .forward = relu, .single_op = true
-};
-static const situ_nn_type silu_type = {
-  .name = "SiLU", .size = sizeof(activation), .forward = silu, .single_op = true
-};
-static const situ_nn_type sigmoid_type = {
-  .name = "Sigmoid", .size = sizeof(activation), .forward = sigmoid, .single_op = true
-};
-static const situ_nn_type tanh_type = {
-  .name = "Tanh", .size = sizeof(activation), .forward = tanh_, .single_op = true
-};
-
-situ_nn_module *situ_nn_relu(void) { return make(&relu_type, 0, 0); }
-situ_nn_module *situ_nn_silu(void) { return make(&silu_type, 0, 0); }
-situ_nn_module *situ_nn_sigmoid(void) { return make(&sigmoid_type, 0, 0); }
-situ_nn_module *situ_nn_tanh(void) { return make(&tanh_type, 0, 0); }
+#define PLAIN(id, function, title)                                                                            \
+  static situ_tensor *id##_forward(situ_nn_module *m, situ_tensor *x) { return (void)m, situ_##function(x); } \
+  static const situ_nn_type id##_type = {                                                                     \
+    .name = title, .size = sizeof(activation), .forward = id##_forward, .single_op = true                     \
+  };                                                                                                          \
+  situ_nn_module *situ_nn_##id(void) { return make(&id##_type, 0, 0); }
+PLAIN(relu, relu, "ReLU")
+PLAIN(relu6, relu6, "ReLU6")
+PLAIN(silu, silu, "SiLU")
+PLAIN(sigmoid, sigmoid, "Sigmoid")
+PLAIN(tanh, tanh, "Tanh")
+PLAIN(selu, selu, "SELU")
+PLAIN(mish, mish, "Mish")
+PLAIN(hardswish, hardswish, "Hardswish")
+PLAIN(hardsigmoid, hardsigmoid, "Hardsigmoid")
+PLAIN(log_sigmoid, logsigmoid, "LogSigmoid")
+PLAIN(softsign, softsign, "Softsign")
+PLAIN(tanhshrink, tanhshrink, "Tanhshrink")
+PLAIN(quick_gelu, quick_gelu, "QuickGELU")
 
 /* ---- with one ---- */
 
-static int one(const situ_nn_module *m, const char *name, char *buffer, size_t size) {
+static int one(const situ_nn_module *m, const char *label, char *buffer, size_t size) {
   char a[SITU__NUMBER];
-  return snprintf(buffer, size, "%s=%s", name, situ__nn_number(cast(m)->a, a));
+  return snprintf(buffer, size, "%s%s", label, situ__nn_number(cast(m)->a, a));
 }
 
-static situ_tensor *leaky_relu(situ_nn_module *m, situ_tensor *x) { return situ_leaky_relu(x, cast(m)->a); }
-static int leaky_relu_repr(const situ_nn_module *m, char *buffer, size_t size) {
-  return one(m, "negative_slope", buffer, size);
-}
-static const situ_nn_type leaky_relu_type = { .name = "LeakyReLU",
-                                              .size = sizeof(activation),
-                                              .forward = leaky_relu,
-                                              .single_op = true,
-                                              .extra_repr = leaky_relu_repr };
-situ_nn_module *situ_nn_leaky_relu(double negative_slope) { return make(&leaky_relu_type, negative_slope, 0); }
-
-static situ_tensor *elu(situ_nn_module *m, situ_tensor *x) { return situ_elu(x, cast(m)->a); }
-static int elu_repr(const situ_nn_module *m, char *buffer, size_t size) { return one(m, "alpha", buffer, size); }
-static const situ_nn_type elu_type = {
-  .name = "ELU", .size = sizeof(activation), .forward = elu, .single_op = true, .extra_repr = elu_repr
-};
-situ_nn_module *situ_nn_elu(double alpha) { return make(&elu_type, alpha, 0); }
+#define ONE(id, title, parameter, label)                                                                           \
+  static situ_tensor *id##_forward(situ_nn_module *m, situ_tensor *x) { return situ_##id(x, cast(m)->a); }         \
+  static int id##_repr(const situ_nn_module *m, char *buffer, size_t size) { return one(m, label, buffer, size); } \
+  static const situ_nn_type id##_type = {                                                                          \
+    .name = title, .size = sizeof(activation), .forward = id##_forward, .single_op = true, .extra_repr = id##_repr \
+  };                                                                                                               \
+  situ_nn_module *situ_nn_##id(double parameter) { return make(&id##_type, parameter, 0); }
+ONE(leaky_relu, "LeakyReLU", negative_slope, "negative_slope=")
+ONE(elu, "ELU", alpha, "alpha=")
+ONE(celu, "CELU", alpha, "alpha=")
+ONE(softshrink, "Softshrink", lambd, "")
+ONE(hardshrink, "Hardshrink", lambd, "")
 
 static situ_tensor *gelu(situ_nn_module *m, situ_tensor *x) {
   return situ_gelu(x, cast(m)->a != 0 ? SITU_GELU_TANH : SITU_GELU_NONE);
@@ -86,17 +79,15 @@ situ_nn_module *situ_nn_gelu(situ_gelu_approximate approximate) {
 static int dim_repr(const situ_nn_module *m, char *buffer, size_t size) {
   return snprintf(buffer, size, "dim=%d", (int)cast(m)->a);
 }
-static situ_tensor *softmax(situ_nn_module *m, situ_tensor *x) { return situ_softmax(x, (int)cast(m)->a); }
-static const situ_nn_type softmax_type = {
-  .name = "Softmax", .size = sizeof(activation), .forward = softmax, .single_op = true, .extra_repr = dim_repr
-};
-situ_nn_module *situ_nn_softmax(int dim) { return make(&softmax_type, dim, 0); }
-
-static situ_tensor *log_softmax(situ_nn_module *m, situ_tensor *x) { return situ_log_softmax(x, (int)cast(m)->a); }
-static const situ_nn_type log_softmax_type = {
-  .name = "LogSoftmax", .size = sizeof(activation), .forward = log_softmax, .single_op = true, .extra_repr = dim_repr
-};
-situ_nn_module *situ_nn_log_softmax(int dim) { return make(&log_softmax_type, dim, 0); }
+#define ALONG(id, title)                                                                                          \
+  static situ_tensor *id##_forward(situ_nn_module *m, situ_tensor *x) { return situ_##id(x, (int)cast(m)->a); }   \
+  static const situ_nn_type id##_type = {                                                                         \
+    .name = title, .size = sizeof(activation), .forward = id##_forward, .single_op = true, .extra_repr = dim_repr \
+  };                                                                                                              \
+  situ_nn_module *situ_nn_##id(int dim) { return make(&id##_type, dim, 0); }
+ALONG(softmax, "Softmax")
+ALONG(log_softmax, "LogSoftmax")
+ALONG(glu, "GLU")
 
 /* ---- with two ---- */
 
@@ -106,20 +97,40 @@ static int two(const situ_nn_module *m, const char *first, const char *second, c
                   situ__nn_number(cast(m)->b, b));
 }
 
-static situ_tensor *softplus(situ_nn_module *m, situ_tensor *x) { return situ_softplus(x, cast(m)->a, cast(m)->b); }
-static int softplus_repr(const situ_nn_module *m, char *buffer, size_t size) {
-  return two(m, "beta", "threshold", buffer, size);
-}
-static const situ_nn_type softplus_type = {
-  .name = "Softplus", .size = sizeof(activation), .forward = softplus, .single_op = true, .extra_repr = softplus_repr
-};
-situ_nn_module *situ_nn_softplus(double beta, double threshold) { return make(&softplus_type, beta, threshold); }
+#define TWO(id, title, first, second)                                                                                  \
+  static situ_tensor *id##_forward(situ_nn_module *m, situ_tensor *x) { return situ_##id(x, cast(m)->a, cast(m)->b); } \
+  static int id##_repr(const situ_nn_module *m, char *buffer, size_t size) {                                           \
+    return two(m, #first, #second, buffer, size);                                                                      \
+  }                                                                                                                    \
+  static const situ_nn_type id##_type = {                                                                              \
+    .name = title, .size = sizeof(activation), .forward = id##_forward, .single_op = true, .extra_repr = id##_repr     \
+  };                                                                                                                   \
+  situ_nn_module *situ_nn_##id(double first, double second) { return make(&id##_type, first, second); }
+TWO(softplus, "Softplus", beta, threshold)
+TWO(hardtanh, "Hardtanh", min_val, max_val)
+TWO(threshold, "Threshold", threshold, value)
 
-static situ_tensor *hardtanh(situ_nn_module *m, situ_tensor *x) { return situ_hardtanh(x, cast(m)->a, cast(m)->b); }
-static int hardtanh_repr(const situ_nn_module *m, char *buffer, size_t size) {
-  return two(m, "min_val", "max_val", buffer, size);
+/* ---- with a parameter that learns ---- */
+
+typedef struct prelu {
+  situ_nn_module base;
+  situ_tensor *weight;
+  int64_t count;
+} prelu;
+static situ_tensor *prelu_forward(situ_nn_module *m, situ_tensor *x) { return situ_prelu(x, ((prelu *)m)->weight); }
+static int prelu_repr(const situ_nn_module *m, char *buffer, size_t size) {
+  return snprintf(buffer, size, "num_parameters=%" PRId64, ((const prelu *)m)->count);
 }
-static const situ_nn_type hardtanh_type = {
-  .name = "Hardtanh", .size = sizeof(activation), .forward = hardtanh, .single_op = true, .extra_repr = hardtanh_repr
+static const situ_nn_type prelu_type = {
+  .name = "PReLU", .size = sizeof(prelu), .forward = prelu_forward, .single_op = true, .extra_repr = prelu_repr
 };
-situ_nn_module *situ_nn_hardtanh(double min_val, double max_val) { return make(&hardtanh_type, min_val, max_val); }
+situ_nn_module *situ_nn_prelu(int64_t num_parameters, double init, const situ_nn_prelu_options *options) {
+  static const situ_nn_prelu_options torch;
+  if (!options) options = &torch;
+  prelu *m = situ_nn_alloc(&prelu_type);
+  if (!m) return NULL;
+  const situ_options where = { .dtype = options->dtype, .device = options->device };
+  m->count = num_parameters;
+  situ_nn_param(m, weight, situ_full(SITU_SHAPE(num_parameters), init, &where));
+  return situ_nn_done(m);
+}

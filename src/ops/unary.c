@@ -11,7 +11,7 @@ typedef struct unary_params {
   double p[4];
 } unary_params;
 
-/* ---- dtypes: three rules ---- */
+/* ---- dtypes: four rules ---- */
 
 /* Integers keep their dtype. */
 static bool infer_keep(situ_call *c) {
@@ -24,6 +24,13 @@ static bool infer_float(situ_call *c) {
   situ_infer_like(c);
   if (!situ_dtype_is_floating(c->dtype[0])) c->dtype[0] = SITU_F32;
   c->compute = c->dtype[0];
+  return true;
+}
+/* As a WIDE row: 16 bits are computed in f32, and rounded once. */
+static situ_dtype wide(situ_dtype dtype) { return dtype == SITU_F16 || dtype == SITU_BF16 ? SITU_F32 : dtype; }
+static bool infer_wide(situ_call *c) {
+  infer_float(c);
+  c->compute = wide(c->dtype[0]);
   return true;
 }
 static bool infer_test(situ_call *c) {
@@ -45,10 +52,11 @@ static bool unary_backward(situ_grad_call *g) {
   if (!dx) return false;
   g->dx[0] = dx;
   if (!situ_numel(dx) || g->device.kind == SITU_META) return true;
+  const situ_dtype dtype = situ_dtype_of(grad);
   return situ_launch(g->op->name, g->device,
                      &(situ_work){ .verb = SITU_VERB_UNARY_GRAD,
                                    .op = g->op->code,
-                                   .compute = situ_dtype_of(grad),
+                                   .compute = g->op->infer == infer_wide ? wide(dtype) : dtype,
                                    .ins = 3,
                                    .outs = 1,
                                    .in = { situ__desc(g->in[0]), situ__desc(g->out[0]), situ__desc(grad) },
@@ -58,35 +66,22 @@ static bool unary_backward(situ_grad_call *g) {
 
 /* ---- the ops: one for each row ---- */
 
-/* Ops that overflow f16, or lose too much precision in 16 bits: torch computes them in f32. CPU kernels do that by
-   themselves. */
-#define ROW(id) (1ull << SITU_UNARY_##id)
-#define IN_F32                                                                                              \
-  (ROW(exp) | ROW(expm1) | ROW(log) | ROW(log1p) | ROW(log2) | ROW(rsqrt) | ROW(reciprocal) | ROW(square) | \
-   ROW(softplus) | ROW(pow_scalar) | ROW(scalar_pow))
-_Static_assert(SITU_UNARIES <= 64, "a bit each");
-#define CAST(id) \
-  { SITU_CAST_NOT, ROW(id) & IN_F32 ? SITU_CAST_F32 : SITU_CAST_NOT }
-
-/* Refused as in torch: activations of integers, and arithmetic on bool without a bool result. */
-#define OF_FLOATS (ROW(leaky_relu) | ROW(elu) | ROW(gelu) | ROW(gelu_tanh) | ROW(silu) | ROW(softplus))
-#define OF_NUMBERS                                                                                      \
-  (ROW(neg) | ROW(abs) | ROW(floor) | ROW(ceil) | ROW(round) | ROW(trunc) | ROW(relu) | ROW(hardtanh) | \
-   ROW(rsub_scalar))
-#define ACCEPTS(id) (OF_FLOATS & ROW(id) ? SITU_FLOATING : OF_NUMBERS & ROW(id) ? SITU_FLOATING | SITU_INTEGRAL : 0)
-
-#define SAVES(uses) ((uses) == USES_X ? SITU_SAVE(0) : (uses) == USES_Y ? SITU_SAVE_OUT(0) : 0)
-#define UNARY(id, rule, uses)                                   \
-  SITU_OP(id##_op) = { .name = #id,                             \
-                       .operand = { { "input", ACCEPTS(id) } }, \
-                       .code = SITU_UNARY_##id,                 \
-                       .save = SAVES(uses),                     \
-                       .autocast = CAST(id),                    \
-                       .params_size = sizeof(unary_params),     \
-                       .infer = rule,                           \
-                       .forward = unary_forward,                \
+#define CAST(uses) \
+  { SITU_CAST_NOT, (uses)&IN_F32 ? SITU_CAST_F32 : SITU_CAST_NOT }
+#define ACCEPTS(uses) ((uses)&OF_FLOATS ? SITU_FLOATING : (uses)&OF_NUMBERS ? SITU_FLOATING | SITU_INTEGRAL : 0)
+#define SAVES(uses) ((uses)&USES_X ? SITU_SAVE(0) : (uses)&USES_Y ? SITU_SAVE_OUT(0) : 0)
+#define UNARY(id, rule, uses)                                     \
+  SITU_OP(id##_op) = { .name = #id,                               \
+                       .operand = { { "input", ACCEPTS(uses) } }, \
+                       .code = SITU_UNARY_##id,                   \
+                       .save = SAVES(uses),                       \
+                       .autocast = CAST(uses),                    \
+                       .params_size = sizeof(unary_params),       \
+                       .infer = rule,                             \
+                       .forward = unary_forward,                  \
                        .backward = unary_backward };
 #define FLOAT(id, y, dx, uses) UNARY(id, infer_float, uses)
+#define WIDE(id, y, dx, uses) UNARY(id, infer_wide, uses)
 #define BOTH(id, y, whole, dx, uses) UNARY(id, infer_keep, uses)
 #define MATH(id, y, whole, dx, uses) UNARY(id, infer_keep, uses)
 #define WHOLE(id, whole)                                                         \
@@ -110,8 +105,8 @@ _Static_assert(SITU_UNARIES <= 64, "a bit each");
 static situ_tensor *run_row(const situ_op *op, situ_tensor *x, double p0, double p1, double p2) {
   return situ_op_run1(op, x, &(unary_params){ { p0, p1, p2, 0 } });
 }
-static situ_tensor *run_row_(const situ_op *op, situ_tensor *x, double p0, double p1) {
-  return situ_op_run_(op, &x, 1, &(unary_params){ { p0, p1, 0, 0 } });
+static situ_tensor *run_row_(const situ_op *op, situ_tensor *x, double p0, double p1, double p2) {
+  return situ_op_run_(op, &x, 1, &(unary_params){ { p0, p1, p2, 0 } });
 }
 
 #define PLAIN(id) \
@@ -119,6 +114,7 @@ static situ_tensor *run_row_(const situ_op *op, situ_tensor *x, double p0, doubl
 /* clang-format off */
 PLAIN(neg) PLAIN(abs) PLAIN(sign) PLAIN(exp) PLAIN(expm1) PLAIN(log) PLAIN(log1p) PLAIN(log2) PLAIN(sqrt) PLAIN(rsqrt)
 PLAIN(reciprocal) PLAIN(sin) PLAIN(cos) PLAIN(tanh) PLAIN(sigmoid) PLAIN(relu) PLAIN(silu) PLAIN(erf)
+PLAIN(quick_gelu) PLAIN(mish) PLAIN(hardswish) PLAIN(hardsigmoid) PLAIN(softsign) PLAIN(tanhshrink)
 PLAIN(floor) PLAIN(ceil) PLAIN(round) PLAIN(trunc) PLAIN(isnan) PLAIN(isinf) PLAIN(logical_not)
 /* clang-format on */
 
@@ -142,18 +138,18 @@ situ_tensor *situ_bitwise_not(situ_tensor *x) {
 }
 
 #define IN_PLACE(id) \
-  situ_tensor *situ_##id##_(situ_tensor *x) { return run_row_(&id##_op, x, 0, 0); }
+  situ_tensor *situ_##id##_(situ_tensor *x) { return run_row_(&id##_op, x, 0, 0, 0); }
 /* clang-format off */
 IN_PLACE(neg) IN_PLACE(abs) IN_PLACE(exp) IN_PLACE(log) IN_PLACE(sqrt) IN_PLACE(rsqrt) IN_PLACE(reciprocal)
 IN_PLACE(sin) IN_PLACE(cos) IN_PLACE(tanh) IN_PLACE(sigmoid) IN_PLACE(relu) IN_PLACE(floor)
 IN_PLACE(ceil) IN_PLACE(round)
-IN_PLACE(trunc)
+IN_PLACE(trunc) IN_PLACE(mish) IN_PLACE(hardswish) IN_PLACE(hardsigmoid)
 /* clang-format on */
 
 situ_tensor *situ_square_(situ_tensor *x) {
   IN_PLACE_AS("square");
   if (!situ__need("square", "input", x) || !holds_numbers(&square_op, x)) return NULL;
-  return run_row_(&square_op, x, 0, 0);
+  return run_row_(&square_op, x, 0, 0, 0);
 }
 
 /* ---- those with parameters ---- */
@@ -161,17 +157,56 @@ situ_tensor *situ_square_(situ_tensor *x) {
 situ_tensor *situ_leaky_relu(situ_tensor *x, double negative_slope) {
   return run_row(&leaky_relu_op, x, negative_slope, 0, 0);
 }
-situ_tensor *situ_elu(situ_tensor *x, double alpha) { return run_row(&elu_op, x, alpha, 0, 0); }
+situ_tensor *situ_elu(situ_tensor *x, double alpha) { return run_row(&elu_op, x, alpha, 1, 1); }
+
+/* Self-normalizing: Klambauer et al., arXiv:1706.02515, with torch's digits. */
+#define SELU_SCALE 1.0507009873554804934193349852946
+#define SELU_ALPHA 1.6732632423543772848170429916717
+situ_tensor *situ_selu(situ_tensor *x) {
+  SITU__MADE_OF_OPS("selu");
+  return run_row(&elu_op, x, SELU_ALPHA * SELU_SCALE, 1, SELU_SCALE);
+}
+situ_tensor *situ_selu_(situ_tensor *x) {
+  SITU__MADE_OF_OPS("selu_");
+  return run_row_(&elu_op, x, SELU_ALPHA * SELU_SCALE, 1, SELU_SCALE);
+}
+static bool divides(double alpha) {
+  if (alpha == 0) situ__fail(SITU_E_ARG, "celu", "alpha is 0, and divides; relu is its limit");
+  return alpha != 0;
+}
+situ_tensor *situ_celu(situ_tensor *x, double alpha) {
+  SITU__MADE_OF_OPS("celu");
+  return divides(alpha) ? run_row(&elu_op, x, alpha, 1 / alpha, 1) : NULL;
+}
+situ_tensor *situ_celu_(situ_tensor *x, double alpha) {
+  SITU__MADE_OF_OPS("celu_");
+  return divides(alpha) ? run_row_(&elu_op, x, alpha, 1 / alpha, 1) : NULL;
+}
+
+static bool is_width(const char *op, double lambd) {
+  if (lambd >= 0) return true;
+  situ__fail(SITU_E_ARG, op, "lambd is %g, must be at least 0", lambd);
+  return false;
+}
+situ_tensor *situ_softshrink(situ_tensor *x, double lambd) {
+  return is_width("softshrink", lambd) ? run_row(&softshrink_op, x, lambd, 0, 0) : NULL;
+}
+situ_tensor *situ_hardshrink(situ_tensor *x, double lambd) { return run_row(&hardshrink_op, x, lambd, 0, 0); }
 situ_tensor *situ_softplus(situ_tensor *x, double beta, double threshold) {
   return run_row(&softplus_op, x, beta, threshold, 0);
 }
+static bool are_bounds(const situ_tensor *x, double min, double max) {
+  if (!situ__need("hardtanh", "input", x)) return false;
+  if (!(min > max)) return true;
+  situ__fail(SITU_E_ARG, "hardtanh", "min is %g, max %g: min must not be greater than max", min, max);
+  return false;
+}
 situ_tensor *situ_hardtanh(situ_tensor *x, double min, double max) {
-  if (!situ__need("hardtanh", "input", x)) return NULL;
-  if (min > max) {
-    situ__fail(SITU_E_ARG, "hardtanh", "min is %g, max %g: min must not be greater than max", min, max);
-    return NULL;
-  }
-  return run_row(&hardtanh_op, x, min, max, 0);
+  return are_bounds(x, min, max) ? run_row(&hardtanh_op, x, min, max, 0) : NULL;
+}
+situ_tensor *situ_hardtanh_(situ_tensor *x, double min, double max) {
+  IN_PLACE_AS("hardtanh");
+  return are_bounds(x, min, max) ? run_row_(&hardtanh_op, x, min, max, 0) : NULL;
 }
 
 situ_tensor *situ_gelu(situ_tensor *x, situ_gelu_approximate approximate) {
@@ -198,7 +233,7 @@ situ_tensor *situ_clamp_(situ_tensor *x, double min, double max) {
                situ_dtype_name((situ_dtype)x->view.dtype));
     return NULL;
   }
-  return run_row_(&clamp_op, x, min, max);
+  return run_row_(&clamp_op, x, min, max, 0);
 }
 
 situ_tensor *situ_nan_to_num(situ_tensor *x, const situ_nan_to_num_options *options) {
@@ -276,7 +311,7 @@ static situ_tensor *scalar_(const situ_op *op, situ_tensor *x, double value) {
                situ_dtype_name((situ_dtype)x->view.dtype));
     return NULL;
   }
-  return run_row_(op, x, value, 0);
+  return run_row_(op, x, value, 0, 0);
 }
 
 situ_tensor *situ_add_scalar_(situ_tensor *x, double value) { return scalar_(&add_scalar_op, x, value); }

@@ -59,6 +59,8 @@ static double binary(int op, double a, double b) {
   }
 }
 
+static double relu6(double x) { return fmin(fmax(x, 0), 6); }
+
 /* p is { 0.5, 2, -3 }, or { 2, 3, -3 } for whole numbers. */
 static double unary(int op, double x, const double *p) {
   switch (op) {
@@ -80,10 +82,18 @@ static double unary(int op, double x, const double *p) {
   case SITU_UNARY_sigmoid: return 1 / (1 + exp(-x));
   case SITU_UNARY_relu: return x > 0 ? x : 0;
   case SITU_UNARY_leaky_relu: return x > 0 ? x : p[0] * x;
-  case SITU_UNARY_elu: return x > 0 ? x : p[0] * expm1(x);
+  case SITU_UNARY_elu: return x > 0 ? x * p[2] : p[0] * expm1(x * p[1]);
   case SITU_UNARY_gelu: return 0.5 * x * (1 + erf(x / sqrt(2)));
   case SITU_UNARY_gelu_tanh: return 0.5 * x * (1 + tanh(sqrt(2 / acos(-1)) * (x + 0.044715 * x * x * x)));
   case SITU_UNARY_silu: return x / (1 + exp(-x));
+  case SITU_UNARY_quick_gelu: return x / (1 + exp(-1.702 * x));
+  case SITU_UNARY_mish: return x * tanh(log1p(exp(x)));
+  case SITU_UNARY_hardswish: return x * relu6(x + 3) / 6;
+  case SITU_UNARY_hardsigmoid: return relu6(x + 3) / 6;
+  case SITU_UNARY_softsign: return x / (1 + fabs(x));
+  case SITU_UNARY_tanhshrink: return x - tanh(x);
+  case SITU_UNARY_softshrink: return fabs(x) > p[0] ? x - p[0] * sign(x) : 0;
+  case SITU_UNARY_hardshrink: return fabs(x) > p[0] ? x : 0;
   case SITU_UNARY_softplus: return x * p[0] > p[1] ? x : log1p(exp(x * p[0])) / p[0];
   case SITU_UNARY_hardtanh:
   case SITU_UNARY_clamp: return x < p[0] ? p[0] : x > p[1] ? p[1] : x;
@@ -190,7 +200,7 @@ static void unary_functions(void **state) {
           for (int64_t i = 0; status == SITU_OK && i < x->d.numel; i++) {
             double value = view_get(x, i), want = wrapped(unary(op, value, p), (situ_dtype)y->d.dtype);
             if (whole && op == SITU_UNARY_scalar_pow && value < 0) want = 0;
-            bool cancels = op == SITU_UNARY_gelu || op == SITU_UNARY_gelu_tanh;
+            bool cancels = op == SITU_UNARY_gelu || op == SITU_UNARY_gelu_tanh || op == SITU_UNARY_tanhshrink;
             if (!close_to(view_get(y, i), want, fabs(cancels ? value : want), (situ_dtype)y->d.dtype))
               fail_msg("%s of %s %.17g is %.17g, want %.17g", unary_name[op], situ_dtype_name(t), value, view_get(y, i),
                        want);

@@ -50,6 +50,9 @@ static long double x_gelu_tanh(long double x) {
   return x / (1 + expl(-2 * z));
 }
 static long double x_softplus(long double x) { return x > 20 ? x : log1pl(expl(x)); }
+static long double x_quick_gelu(long double x) { return x / (1 + expl(-1.702L * x)); }
+static long double x_mish(long double x) { return x * tanhl(log1pl(expl(x))); }
+static long double x_softsign(long double x) { return x / (1 + fabsl(x)); }
 static long double x_elu(long double x) { return x > 0 ? x : expm1l(x); }
 
 typedef struct expectation {
@@ -85,6 +88,9 @@ static const expectation table[] = {
   { SITU_UNARY_gelu_tanh, "gelu_tanh", x_gelu_tanh, -5, 5, 4, 4, 1 },
   { SITU_UNARY_softplus, "softplus", x_softplus, -30, 30, 4, 4, 0 },
   { SITU_UNARY_elu, "elu", x_elu, -20, 20, 4, 4, 0 },
+  { SITU_UNARY_quick_gelu, "quick_gelu", x_quick_gelu, -10, 10, 4, 4, 1 },
+  { SITU_UNARY_mish, "mish", x_mish, -30, 30, 4, 4, 0x1p-110 },
+  { SITU_UNARY_softsign, "softsign", x_softsign, -9, 9, 1.5, 1.5, 0 },
   { SITU_UNARY_floor, "floor", floorl, -9, 9, 0, 0, 0 },
   { SITU_UNARY_ceil, "ceil", ceill, -9, 9, 0, 0, 0 },
   { SITU_UNARY_round, "round", rintl, -9, 9, 0, 0, 0 },
@@ -138,8 +144,8 @@ static bool same_f64(double a, double b) { return (isnan(a) && isnan(b)) || !mem
 static void check(const isa *set, const expectation *e) {
   static float x32[SAMPLES], y32[SAMPLES];
   static double x64[SAMPLES], y64[SAMPLES];
-  const float p32[4] = { 1, 20 };
-  const double p64[4] = { 1, 20 };
+  const float p32[4] = { 1, e->op == SITU_UNARY_softplus ? 20 : 1, 1 };
+  const double p64[4] = { 1, p32[1], 1 };
   sample_32(x32, e->low, e->high);
   sample_64(x64, e->low, e->high);
   set->unary->row[SITU__F32][e->op](y32, (const void *[]){ x32 }, 0, SAMPLES, p32);

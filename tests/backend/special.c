@@ -91,7 +91,7 @@ static void special_values_of_the_library(void **state) {
   UNARY(log2, NULL, NAN, INF, NAN, -INF, -INF, NAN);
 #undef UNARY
 #define UNARY(op, p, ...) one_unary(SITU_UNARY_##op, p, COUNT(z), z, (const double[]){ __VA_ARGS__ })
-  const double beta_threshold[4] = { 1, 20 }, one[4] = { 1 };
+  const double beta_threshold[4] = { 1, 20 }, one[4] = { 1, 1, 1 };
   UNARY(exp, NULL, NAN, INF, 0, 1, 1);
   UNARY(expm1, NULL, NAN, INF, -1, -0.0, 0);
   UNARY(sin, NULL, NAN, NAN, NAN, -0.0, 0);
@@ -102,6 +102,14 @@ static void special_values_of_the_library(void **state) {
   UNARY(silu, NULL, NAN, INF, NAN, -0.0, 0);
   UNARY(gelu, NULL, NAN, INF, NAN, -0.0, 0);
   UNARY(gelu_tanh, NULL, NAN, INF, NAN, -0.0, 0);
+  UNARY(quick_gelu, NULL, NAN, INF, NAN, -0.0, 0);
+  UNARY(mish, NULL, NAN, INF, NAN, -0.0, 0);
+  UNARY(hardswish, NULL, NAN, INF, NAN, -0.0, 0);
+  UNARY(hardsigmoid, NULL, NAN, 1, 0, 0.5, 0.5);
+  UNARY(softsign, NULL, NAN, NAN, NAN, -0.0, 0);
+  UNARY(tanhshrink, NULL, NAN, INF, -INF, 0, 0);
+  UNARY(softshrink, one, NAN, INF, -INF, -0.0, 0);
+  UNARY(hardshrink, one, NAN, INF, -INF, 0, 0);
   UNARY(elu, one, NAN, INF, -1, -0.0, 0);
   UNARY(leaky_relu, one, NAN, INF, -INF, -0.0, 0);
   test_view *v = view_new(SITU_F32, SITU_SHAPE(1), VIEW_ROWS);
@@ -271,7 +279,8 @@ static void gradients_follow_the_functions(void **state) {
 /* At kinks and at NaN, as PyTorch has it. */
 static void gradients_at_special_values(void **state) {
   (void)state;
-  const double x[] = { NAN, -2, -1, -0.0, 0, 0.5, 1, 2, INF, -INF }, limits[4] = { -1, 1 }, slope[4] = { 0.125 };
+  const double x[] = { NAN, -2, -1, -0.0, 0, 0.5, 1, 2, INF, -INF }, limits[4] = { -1, 1 }, slope[4] = { 0.125 },
+               one[4] = { 1 };
   static const struct {
     int op;
     double want[10];
@@ -280,6 +289,10 @@ static void gradients_at_special_values(void **state) {
     { SITU_UNARY_abs, { 0, -1, -1, 0, 0, 1, 1, 1, 1, -1 } },
     { SITU_UNARY_clamp, { 0, 0, 0, 1, 1, 1, 0, 0, 0, 0 } },
     { SITU_UNARY_hardtanh, { 1, 0, 0, 1, 1, 1, 0, 0, 0, 0 } },
+    { SITU_UNARY_hardswish, { NAN, -1.0 / 6, 1.0 / 6, 0.5, 0.5, 2.0 / 3, 5.0 / 6, 7.0 / 6, 1, 0 } },
+    { SITU_UNARY_hardsigmoid, { 0, 1.0 / 6, 1.0 / 6, 1.0 / 6, 1.0 / 6, 1.0 / 6, 1.0 / 6, 1.0 / 6, 0, 0 } },
+    { SITU_UNARY_softshrink, { 1, 1, 0, 0, 0, 0, 0, 1, 1, 1 } },
+    { SITU_UNARY_hardshrink, { 1, 1, 0, 0, 0, 0, 0, 1, 1, 1 } },
     { SITU_UNARY_leaky_relu, { 0.125, 0.125, 0.125, 0.125, 0.125, 1, 1, 1, 1, 0.125 } },
     { SITU_UNARY_nan_to_num, { 0, 1, 1, 1, 1, 1, 1, 1, 0, 0 } },
     { SITU_UNARY_square, { NAN, -4, -2, -0.0, 0, 1, 2, 4, INF, -INF } },
@@ -290,7 +303,8 @@ static void gradients_at_special_values(void **state) {
     test_view *in = values(SITU_F32, 10, x), *y = values(SITU_F32, 10, x),
               *g = values(SITU_F32, 10, (const double[]){ 1, 1, 1, 1, 1, 1, 1, 1, 1, 1 });
     situ_work work = { .op = rows[r].op, .compute = SITU_F32, .ins = 1, .outs = 1, .in = { &in->d }, .out = { &y->d } };
-    memcpy(work.scalar, rows[r].op == SITU_UNARY_leaky_relu ? slope : limits, sizeof limits);
+    const bool shrinks = rows[r].op == SITU_UNARY_softshrink || rows[r].op == SITU_UNARY_hardshrink;
+    memcpy(work.scalar, rows[r].op == SITU_UNARY_leaky_relu ? slope : shrinks ? one : limits, sizeof limits);
     assert_int_equal(situ__cpu_unary(0, &work), SITU_OK);
     work.ins = 3;
     work.in[1] = &y->d;

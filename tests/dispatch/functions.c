@@ -14,6 +14,7 @@
   _(mul, "ff", situ_mul(t[0], t[1]))                                                                              \
   _(div, "ff", situ_div(t[0], t[1]))                                                                              \
   _(pow, "ff", situ_pow(t[0], t[1]))                                                                              \
+  _(prelu, "fv", situ_prelu(t[0], t[1]))                                                                          \
   _(fmod, "ff", situ_fmod(t[0], t[1]))                                                                            \
   _(remainder, "ff", situ_remainder(t[0], t[1]))                                                                  \
   _(maximum, "ff", situ_maximum(t[0], t[1]))                                                                      \

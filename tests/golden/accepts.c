@@ -28,6 +28,10 @@
   _(gelu, situ_gelu(x, SITU_GELU_NONE)) _(gelu_tanh, situ_gelu(x, SITU_GELU_TANH))                                \
   _(softplus, situ_softplus(x, 1, 20)) _(hardtanh, situ_hardtanh(x, -1, 1))                                       \
   _(hardtanh_fraction, situ_hardtanh(x, -0.5, 0.5)) _(clamp, situ_clamp(x, 0, 1))                                 \
+  _(quick_gelu, situ_quick_gelu(x)) _(mish, situ_mish(x)) _(hardswish, situ_hardswish(x)) _(hardsigmoid, situ_hardsigmoid(x)) \
+  _(relu6, situ_relu6(x)) _(selu, situ_selu(x)) _(celu, situ_celu(x, 1)) _(logsigmoid, situ_logsigmoid(x)) _(softsign, situ_softsign(x)) \
+  _(tanhshrink, situ_tanhshrink(x)) _(softshrink, situ_softshrink(x, 0.5)) _(hardshrink, situ_hardshrink(x, 0.5)) \
+  _(threshold, situ_threshold(x, 1, 2)) _(threshold_fraction, situ_threshold(x, 0.5, 1.5)) _(glu, situ_glu(x, -1)) \
   _(clamp_fraction, situ_clamp(x, 0.5, 1.5)) _(clamp_nan, situ_clamp(x, NAN, 1))                                  \
   _(nan_to_num, situ_nan_to_num(x, NULL)) _(neg_, situ_neg_(x)) _(exp_, situ_exp_(x)) _(square_, situ_square_(x)) \
   _(relu_, situ_relu_(x)) _(sqrt_, situ_sqrt_(x)) _(abs_, situ_abs_(x)) _(floor_, situ_floor_(x))                 \

@@ -10,6 +10,10 @@ typedef situ_tensor *(*function)(situ_tensor *);
 
 static situ_tensor *leaky_relu(situ_tensor *x) { return situ_leaky_relu(x, 0.1); }
 static situ_tensor *elu(situ_tensor *x) { return situ_elu(x, 1.5); }
+static situ_tensor *celu(situ_tensor *x) { return situ_celu(x, 1.5); }
+static situ_tensor *softshrink(situ_tensor *x) { return situ_softshrink(x, 0.51); }
+static situ_tensor *hardshrink(situ_tensor *x) { return situ_hardshrink(x, 0.51); }
+static situ_tensor *threshold(situ_tensor *x) { return situ_threshold(x, 0.51, 7); }
 static situ_tensor *gelu(situ_tensor *x) { return situ_gelu(x, SITU_GELU_NONE); }
 static situ_tensor *gelu_tanh(situ_tensor *x) { return situ_gelu(x, SITU_GELU_TANH); }
 static situ_tensor *softplus(situ_tensor *x) { return situ_softplus(x, 2, 3); }
@@ -32,15 +36,60 @@ static const struct {
   function f;
   double low;
 } differentiable[] = {
-  { situ_neg, -3 },   { situ_abs, -3 },    { situ_sign, -3 },        { situ_exp, -3 },     { situ_expm1, -3 },
-  { situ_sin, -3 },   { situ_cos, -3 },    { situ_tanh, -3 },        { situ_sigmoid, -3 }, { situ_relu, -3 },
-  { situ_silu, -3 },  { situ_erf, -3 },    { situ_floor, -3 },       { situ_ceil, -3 },    { situ_round, -3 },
-  { situ_trunc, -3 }, { situ_square, -3 }, { situ_reciprocal, 0.5 }, { situ_log, 0.2 },    { situ_log1p, -0.5 },
-  { situ_log2, 0.2 }, { situ_sqrt, 0.2 },  { situ_rsqrt, 0.2 },      { leaky_relu, -3 },   { elu, -3 },
-  { gelu, -3 },       { gelu_tanh, -3 },   { softplus, -3 },         { hardtanh, -3 },     { clamp, -3 },
-  { nan_to_num, -3 }, { add_scalar, -3 },  { sub_scalar, -3 },       { rsub_scalar, -3 },  { mul_scalar, -3 },
-  { div_scalar, -3 }, { cube, -3 },        { two_to, -3 },           { fmod_scalar, -3 },  { remainder_scalar, -3 },
+  { situ_neg, -3 },
+  { situ_abs, -3 },
+  { situ_sign, -3 },
+  { situ_exp, -3 },
+  { situ_expm1, -3 },
+  { situ_sin, -3 },
+  { situ_cos, -3 },
+  { situ_tanh, -3 },
+  { situ_sigmoid, -3 },
+  { situ_relu, -3 },
+  { situ_silu, -3 },
+  { situ_erf, -3 },
+  { situ_floor, -3 },
+  { situ_ceil, -3 },
+  { situ_round, -3 },
+  { situ_trunc, -3 },
+  { situ_square, -3 },
+  { situ_reciprocal, 0.5 },
+  { situ_log, 0.2 },
+  { situ_log1p, -0.5 },
+  { situ_log2, 0.2 },
+  { situ_sqrt, 0.2 },
+  { situ_rsqrt, 0.2 },
+  { leaky_relu, -3 },
+  { elu, -3 },
+  { gelu, -3 },
+  { gelu_tanh, -3 },
+  { softplus, -3 },
+  { hardtanh, -3 },
+  { clamp, -3 },
+  { nan_to_num, -3 },
+  { add_scalar, -3 },
+  { sub_scalar, -3 },
+  { rsub_scalar, -3 },
+  { mul_scalar, -3 },
+  { div_scalar, -3 },
+  { cube, -3 },
+  { two_to, -3 },
+  { fmod_scalar, -3 },
+  { remainder_scalar, -3 },
   { power, 0.2 },
+  { situ_quick_gelu, -3 },
+  { situ_mish, -3 },
+  { situ_hardswish, -3.5 },
+  { situ_hardsigmoid, -3.5 },
+  { situ_relu6, -3 },
+  { situ_selu, -3 },
+  { celu, -3 },
+  { situ_logsigmoid, -3 },
+  { situ_softsign, -3 },
+  { situ_tanhshrink, -3 },
+  { softshrink, -3 },
+  { hardshrink, -3 },
+  { threshold, -3 },
 };
 
 static situ_tensor *apply(situ_tensor *const *in, void *payload) { return (*(const function *)payload)(in[0]); }

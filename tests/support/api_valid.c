@@ -410,7 +410,7 @@ static situ_tensor *tensor(api_world *w, const char *name) {
   if (api_is(f, "conv2d conv_transpose2d"))
     return api_tensor(w, SITU_F32, *name == 'w' ? SITU_SHAPE(2, 2, 3, 3) : SITU_SHAPE(1, 2, 5, 5));
   if (strstr(f, "_pool2d")) return api_tensor(w, SITU_F32, SITU_SHAPE(1, 2, 4, 4));
-  if (api_is(f, "batch_norm group_norm layer_norm rms_norm") && strcmp(name, "input") != 0)
+  if (api_is(f, "batch_norm group_norm layer_norm rms_norm prelu") && strcmp(name, "input") != 0)
     return api_tensor(w, SITU_F32, SITU_SHAPE(2));
   if (api_is(f, "nn_bce_with_logits_loss")) return api_tensor(w, SITU_F32, SITU_SHAPE(2));
   if (api_is(f, "cosine_embedding_loss") && strcmp(name, "target") == 0) return api_tensor(w, SITU_F32, SITU_SHAPE(2));

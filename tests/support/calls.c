@@ -38,6 +38,17 @@
   _(elu, elu, "x", MATH, MATH, situ_elu(t[0], 1.5))                                                                    \
   _(gelu, gelu, "x", TAIL, TAIL, situ_gelu(t[0], SITU_GELU_NONE))                                                      \
   _(gelu_tanh, gelu_tanh, "x", TAIL, TAIL, situ_gelu(t[0], SITU_GELU_TANH))                                            \
+  _(quick_gelu, quick_gelu, "x", MATH, TAIL, situ_quick_gelu(t[0]))                                                    \
+  _(mish, mish, "x", MATH, TAIL, situ_mish(t[0]))                                                                      \
+  _(hardswish, hardswish, "x", SAME, SAME, situ_hardswish(t[0]))                                                       \
+  _(hardsigmoid, hardsigmoid, "x", SAME, SAME, situ_hardsigmoid(t[0]))                                                 \
+  _(softsign, softsign, "x", SAME, SAME, situ_softsign(t[0]))                                                          \
+  _(tanhshrink, tanhshrink, "x", TAIL, MATH, situ_tanhshrink(t[0]))                                                    \
+  _(softshrink, softshrink, "x", SAME, SAME, situ_softshrink(t[0], 0.5))                                               \
+  _(hardshrink, hardshrink, "x", SAME, SAME, situ_hardshrink(t[0], 0.5))                                               \
+  _(selu, elu, "x", MATH, MATH, situ_selu(t[0]))                                                                       \
+  _(logsigmoid, softplus, "x", MATH, MATH, situ_logsigmoid(t[0]))                                                      \
+  _(threshold, masked_fill, "x", SAME, SAME, situ_threshold(t[0], 1, 2))                                               \
   _(softplus, softplus, "x", MATH, MATH, situ_softplus(t[0], 2, 20))                                                   \
   _(hardtanh, hardtanh, "x", SAME, SAME, situ_hardtanh(t[0], -1, 0.5))                                                 \
   _(clamp, clamp, "x", SAME, SAME, situ_clamp(t[0], -1, 1))                                                            \

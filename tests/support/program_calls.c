@@ -50,6 +50,14 @@ RUN(run_tanh) { return (void)c, situ_tanh(in[0]); }
 RUN(run_sin) { return (void)c, situ_sin(in[0]); }
 RUN(run_sigmoid) { return (void)c, situ_sigmoid(in[0]); }
 RUN(run_exp_tanh) { return (void)c, situ_exp(situ_tanh(in[0])); }
+RUN(run_mish) { return (void)c, situ_mish(in[0]); }
+RUN(run_quick_gelu) { return (void)c, situ_quick_gelu(in[0]); }
+RUN(run_softsign) { return (void)c, situ_softsign(in[0]); }
+RUN(run_tanhshrink) { return (void)c, situ_tanhshrink(in[0]); }
+RUN(run_logsigmoid) { return (void)c, situ_logsigmoid(in[0]); }
+RUN(run_selu) { return (void)c, situ_selu(in[0]); }
+RUN(run_hardswish) { return (void)c, situ_hardswish(in[0]); }
+RUN(run_softshrink) { return (void)c, situ_softshrink(in[0], 0.5); }
 RUN(run_square) { return (void)c, situ_square(in[0]); }
 RUN(run_neg) { return (void)c, situ_neg(in[0]); }
 RUN(run_relu) { return (void)c, situ_relu(in[0]); }
@@ -73,6 +81,13 @@ RUN(run_sum) {
   NOTE("dim %d, keepdim %d", dim(in[0], c->p[0]), c->p[1] % 2);
   return situ_sum(in[0], &(situ_reduce_options){ .dim = SITU_DIMS(dim(in[0], c->p[0])), .keepdim = c->p[1] % 2 });
 }
+RUN(run_glu) {
+  if (!situ_dim(in[0]) || size(in[0], dim(in[0], c->p[0])) % 2) return NULL;
+  NOTE("%d", dim(in[0], c->p[0]));
+  return situ_glu(in[0], dim(in[0], c->p[0]));
+}
+/* The slope is the mean of the other. */
+RUN(run_prelu) { return (void)c, situ_prelu(in[0], situ_mean(in[1], NULL)); }
 RUN(run_mean) { return (void)c, situ_mean(in[0], NULL); }
 RUN(run_softmax) {
   if (!situ_dim(in[0])) return NULL;
@@ -276,6 +291,7 @@ RUN(run_fill_) {
 }
 RUN(run_zero_) { return (void)c, situ_zero_(in[0]); }
 RUN(run_tanh_) { return (void)c, situ_tanh_(in[0]); }
+RUN(run_mish_) { return (void)c, situ_mish_(in[0]); }
 RUN(run_sin_) { return (void)c, situ_sin_(in[0]); }
 RUN(run_square_) { return (void)c, situ_square_(in[0]); }
 RUN(run_relu_) { return (void)c, situ_relu_(in[0]); }
@@ -307,6 +323,12 @@ const program_kind program_kinds[] = {
   MAKES(sin, 1, PROGRAM_SAVES),
   MAKES(sigmoid, 1, PROGRAM_SAVES),
   MAKES(exp_tanh, 1, PROGRAM_SAVES),
+  MAKES(mish, 1, PROGRAM_SAVES),
+  MAKES(quick_gelu, 1, PROGRAM_SAVES),
+  MAKES(softsign, 1, PROGRAM_SAVES),
+  MAKES(tanhshrink, 1, PROGRAM_SAVES),
+  MAKES(logsigmoid, 1, PROGRAM_SAVES),
+  MAKES(glu, 1, PROGRAM_SAVES),
   MAKES(square, 1, PROGRAM_SAVES),
   MAKES(neg, 1, 0),
   MAKES(mul_scalar, 1, 0),
@@ -334,6 +356,10 @@ const program_kind program_kinds[] = {
   MAKES(scatter, 2, PROGRAM_ALIKE),
   MAKES(scatter_add, 2, PROGRAM_ALIKE),
   { "relu", 1, PROGRAM_MAKES, PROGRAM_SAVES, run_relu, { 0 }, 1 },
+  { "prelu", 2, PROGRAM_MAKES, PROGRAM_SAVES, run_prelu, { 0 }, 1 },
+  { "selu", 1, PROGRAM_MAKES, PROGRAM_SAVES, run_selu, { 0 }, 1 },
+  { "hardswish", 1, PROGRAM_MAKES, PROGRAM_SAVES, run_hardswish, { -3, 3 }, 2 },
+  { "softshrink(0.5)", 1, PROGRAM_MAKES, PROGRAM_SAVES, run_softshrink, { -0.5, 0.5 }, 2 },
   { "abs", 1, PROGRAM_MAKES, PROGRAM_SAVES, run_abs, { 0 }, 1 },
   { "clamp(-1, 1)", 1, PROGRAM_MAKES, PROGRAM_SAVES, run_clamp, { -1, 1 }, 2 },
 
@@ -367,6 +393,7 @@ const program_kind program_kinds[] = {
   WRITES(zero_, 1, 0),
   WRITES(tanh_, 1, PROGRAM_SAVES),
   WRITES(sin_, 1, 0),
+  WRITES(mish_, 1, 0),
   WRITES(square_, 1, 0),
   WRITES(masked_fill_, 1, 0),
   WRITES(index_add_, 2, 0),

@@ -136,12 +136,48 @@ SITU_API situ_nn_module *situ_nn_silu(void);
 SITU_API situ_nn_module *situ_nn_sigmoid(void);
 /** Tanh. */
 SITU_API situ_nn_module *situ_nn_tanh(void);
+/** Mish. */
+SITU_API situ_nn_module *situ_nn_mish(void);
+/** Hardswish. */
+SITU_API situ_nn_module *situ_nn_hardswish(void);
+/** Hardsigmoid. */
+SITU_API situ_nn_module *situ_nn_hardsigmoid(void);
+/** ReLU6. */
+SITU_API situ_nn_module *situ_nn_relu6(void);
+/** SELU. */
+SITU_API situ_nn_module *situ_nn_selu(void);
+/** LogSigmoid. */
+SITU_API situ_nn_module *situ_nn_log_sigmoid(void);
+/** Softsign. */
+SITU_API situ_nn_module *situ_nn_softsign(void);
+/** Tanhshrink. */
+SITU_API situ_nn_module *situ_nn_tanhshrink(void);
+/** QuickGELU: situ_quick_gelu; torch has no such module. */
+SITU_API situ_nn_module *situ_nn_quick_gelu(void);
 /** GELU; SITU_GELU_NONE is torch's default. */
 SITU_API situ_nn_module *situ_nn_gelu(situ_gelu_approximate approximate);
 /** LeakyReLU; torch's default negative_slope is 0.01, and 0 is ReLU. */
 SITU_API situ_nn_module *situ_nn_leaky_relu(double negative_slope);
 /** ELU; torch's default alpha is 1, and 0 is ReLU. */
 SITU_API situ_nn_module *situ_nn_elu(double alpha);
+/** CELU; torch's default alpha is 1, and 0 is refused when it is called. */
+SITU_API situ_nn_module *situ_nn_celu(double alpha);
+/** Softshrink; torch's default lambd is 0.5; a negative one is refused when it is called. */
+SITU_API situ_nn_module *situ_nn_softshrink(double lambd);
+/** Hardshrink; torch's default lambd is 0.5. */
+SITU_API situ_nn_module *situ_nn_hardshrink(double lambd);
+/** Threshold. */
+SITU_API situ_nn_module *situ_nn_threshold(double threshold, double value);
+/** GLU along dim; torch's default is -1. */
+SITU_API situ_nn_module *situ_nn_glu(int dim);
+
+typedef struct situ_nn_prelu_options {
+  situ_dtype dtype;
+  situ_device device;
+} situ_nn_prelu_options;
+/** PReLU: weight [num_parameters], which starts as init. num_parameters is 1, or the size of the input's dimension 1;
+    torch's defaults are 1 and 0.25, and 0 is 0. */
+SITU_API situ_nn_module *situ_nn_prelu(int64_t num_parameters, double init, const situ_nn_prelu_options *options);
 /** Softplus; torch's defaults are beta 1 and threshold 20, and beta 0 divides by 0. */
 SITU_API situ_nn_module *situ_nn_softplus(double beta, double threshold);
 /** Hardtanh; torch's defaults are -1 and 1, and 0 is 0. */

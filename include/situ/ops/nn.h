@@ -62,6 +62,12 @@ SITU_API SITU_CHECKED situ_tensor *situ_group_norm(situ_tensor *input, int64_t n
 SITU_API SITU_CHECKED situ_tensor *situ_rms_norm(situ_tensor *input, situ_shape normalized_shape, situ_tensor *weight,
                                                  double eps);
 
+/** Gated linear unit: the first half of input along dim times the sigmoid of the second (Dauphin et al.,
+    arXiv:1612.08083); dim's size must be even. Floating dtypes. torch's default dim is -1. */
+SITU_API SITU_CHECKED situ_tensor *situ_glu(situ_tensor *input, int dim);
+/** input where input > 0, else weight * input (He et al., arXiv:1502.01852); floating dtypes. weight has one element,
+    or one for each of input's dimension 1. */
+SITU_API SITU_CHECKED situ_tensor *situ_prelu(situ_tensor *input, situ_tensor *weight);
 /** exp(input) / sum(exp(input)) along dim, without overflow; floating dtypes. */
 SITU_API SITU_CHECKED situ_tensor *situ_softmax(situ_tensor *input, int dim);
 /** log(softmax(input)) along dim, without overflow; floating dtypes. */

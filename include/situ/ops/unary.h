@@ -46,6 +46,26 @@ SITU_API SITU_CHECKED situ_tensor *situ_sigmoid(situ_tensor *input);
 SITU_API SITU_CHECKED situ_tensor *situ_relu(situ_tensor *input);
 /** input * sigmoid(input); floating dtypes. */
 SITU_API SITU_CHECKED situ_tensor *situ_silu(situ_tensor *input);
+/** input * sigmoid(1.702 input), CLIP's approximation of gelu (Hendrycks and Gimpel, arXiv:1606.08415; torch has no
+    name for it); floating dtypes. */
+SITU_API SITU_CHECKED situ_tensor *situ_quick_gelu(situ_tensor *input);
+/** input * tanh(log(1 + exp(input))) (Misra, arXiv:1908.08681); floating dtypes. */
+SITU_API SITU_CHECKED situ_tensor *situ_mish(situ_tensor *input);
+/** input * relu6(input + 3) / 6 (Howard et al., arXiv:1905.02244); floating dtypes. */
+SITU_API SITU_CHECKED situ_tensor *situ_hardswish(situ_tensor *input);
+/** relu6(input + 3) / 6; floating dtypes. */
+SITU_API SITU_CHECKED situ_tensor *situ_hardsigmoid(situ_tensor *input);
+/** max(min(input, 6), 0); bool is refused. */
+SITU_API SITU_CHECKED situ_tensor *situ_relu6(situ_tensor *input);
+/** scale * (max(input, 0) + alpha * (exp(min(input, 0)) - 1)), with scale 1.0507 and alpha 1.6733 (Klambauer et al.,
+    arXiv:1706.02515); floating dtypes. */
+SITU_API SITU_CHECKED situ_tensor *situ_selu(situ_tensor *input);
+/** log(sigmoid(input)), also where sigmoid is 0; floating dtypes. */
+SITU_API SITU_CHECKED situ_tensor *situ_logsigmoid(situ_tensor *input);
+/** input / (1 + |input|); bool is refused. */
+SITU_API SITU_CHECKED situ_tensor *situ_softsign(situ_tensor *input);
+/** input - tanh(input); bool is refused. */
+SITU_API SITU_CHECKED situ_tensor *situ_tanhshrink(situ_tensor *input);
 /** Error function. */
 SITU_API SITU_CHECKED situ_tensor *situ_erf(situ_tensor *input);
 /** The largest whole number not above input; bool is refused. */
@@ -69,6 +89,16 @@ SITU_API SITU_CHECKED situ_tensor *situ_logical_not(situ_tensor *input);
 SITU_API SITU_CHECKED situ_tensor *situ_leaky_relu(situ_tensor *input, double negative_slope);
 /** input where input > 0, else alpha * (exp(input) - 1); floating dtypes. torch's default is 1; 0 is relu. */
 SITU_API SITU_CHECKED situ_tensor *situ_elu(situ_tensor *input, double alpha);
+/** max(input, 0) + min(0, alpha * (exp(input / alpha) - 1)); floating dtypes. torch's default alpha is 1; 0 is
+    SITU_E_ARG. */
+SITU_API SITU_CHECKED situ_tensor *situ_celu(situ_tensor *input, double alpha);
+/** input - lambd above lambd, input + lambd below -lambd, else 0; floating dtypes. torch's default is 0.5; a negative
+    lambd is SITU_E_ARG. */
+SITU_API SITU_CHECKED situ_tensor *situ_softshrink(situ_tensor *input, double lambd);
+/** input outside of [-lambd, lambd], else 0; floating dtypes. torch's default is 0.5. */
+SITU_API SITU_CHECKED situ_tensor *situ_hardshrink(situ_tensor *input, double lambd);
+/** input above threshold, else value, whose fraction an integer dtype cuts off; NaN stays; bool is refused. */
+SITU_API SITU_CHECKED situ_tensor *situ_threshold(situ_tensor *input, double threshold, double value);
 
 typedef enum situ_gelu_approximate { SITU_GELU_NONE = 0, SITU_GELU_TANH } situ_gelu_approximate;
 /** input * Phi(input), exactly (erf) or by the tanh formula (Hendrycks and Gimpel, arXiv:1606.08415); floating dtypes.
@@ -128,6 +158,22 @@ SITU_API situ_tensor *situ_ceil_(situ_tensor *input);
 SITU_API situ_tensor *situ_round_(situ_tensor *input);
 /** situ_trunc in place. */
 SITU_API situ_tensor *situ_trunc_(situ_tensor *input);
+/** situ_mish in place. */
+SITU_API situ_tensor *situ_mish_(situ_tensor *input);
+/** situ_hardswish in place. */
+SITU_API situ_tensor *situ_hardswish_(situ_tensor *input);
+/** situ_hardsigmoid in place. */
+SITU_API situ_tensor *situ_hardsigmoid_(situ_tensor *input);
+/** situ_relu6 in place. */
+SITU_API situ_tensor *situ_relu6_(situ_tensor *input);
+/** situ_selu in place. */
+SITU_API situ_tensor *situ_selu_(situ_tensor *input);
+/** situ_celu in place. */
+SITU_API situ_tensor *situ_celu_(situ_tensor *input, double alpha);
+/** situ_hardtanh in place. */
+SITU_API situ_tensor *situ_hardtanh_(situ_tensor *input, double min_val, double max_val);
+/** situ_threshold in place. */
+SITU_API situ_tensor *situ_threshold_(situ_tensor *input, double threshold, double value);
 /** situ_clamp in place; a bound with a fraction is SITU_E_DTYPE for integer dtypes. */
 SITU_API situ_tensor *situ_clamp_(situ_tensor *input, double min, double max);
 

@@ -119,6 +119,8 @@ typedef enum situ_verb {
   ROW(neg) ROW(abs) ROW(sign) ROW(exp) ROW(expm1) ROW(log) ROW(log1p) ROW(log2) ROW(sqrt) \
   ROW(rsqrt) ROW(square) ROW(reciprocal) ROW(sin) ROW(cos) ROW(tanh) ROW(sigmoid) \
   ROW(relu) ROW(leaky_relu) ROW(elu) ROW(gelu) ROW(gelu_tanh) ROW(silu) ROW(softplus) \
+  ROW(quick_gelu) ROW(mish) ROW(hardswish) ROW(hardsigmoid) ROW(softsign) ROW(tanhshrink) \
+  ROW(softshrink) ROW(hardshrink) \
   ROW(hardtanh) ROW(erf) ROW(floor) ROW(ceil) ROW(round) ROW(trunc) ROW(clamp) ROW(isnan) \
   ROW(isinf) ROW(logical_not) ROW(nan_to_num) ROW(bitwise_not) ROW(add_scalar) \
   ROW(rsub_scalar) ROW(mul_scalar) ROW(div_scalar) ROW(pow_scalar) ROW(scalar_pow) \

@@ -12,6 +12,7 @@ typedef struct trait {
 } trait;
 static const trait traits[SITU_UNARIES] = {
 #define FLOAT(name, y, dx, gradient_uses) [SITU_UNARY_##name] = { .uses = gradient_uses },
+#define WIDE FLOAT
 #define BOTH(name, y, whole, dx, gradient_uses) [SITU_UNARY_##name] = { .uses = gradient_uses },
 #define MATH BOTH
 #define WHOLE(name, whole)
@@ -46,7 +47,8 @@ situ_status situ__cpu_unary_grad(int index, const situ_work *work) {
   situ__row row = rows ? rows[work->op] : NULL;
   if (!row) return SITU_E_UNSUPPORTED;
   const situ_view_desc *x = work->in[0], *y = work->in[1], *g = work->in[2];
-  if ((traits[work->op].uses == USES_X && !x) || (traits[work->op].uses == USES_Y && !y))
+  const bool uses_x = traits[work->op].uses & USES_X, uses_y = traits[work->op].uses & USES_Y;
+  if ((uses_x && !x) || (uses_y && !y))
     return situ__fail(SITU_E_ARG, "backward", "a gradient needs the %s of its function", x ? "result" : "operand");
   uint8_t native = situ__cpu_native(work->compute);
   /* A formula does not read operands that it does not use: g stands in for them. */
@@ -56,7 +58,7 @@ situ_status situ__cpu_unary_grad(int index, const situ_work *work) {
       .compute = (uint8_t)work->compute,
       .ins = 3,
       .native = { native, native, native, native },
-      .view = { work->out[0], traits[work->op].uses == USES_X ? x : g, traits[work->op].uses == USES_Y ? y : g, g },
+      .view = { work->out[0], uses_x ? x : g, uses_y ? y : g, g },
       .p = work->scalar,
   });
 }

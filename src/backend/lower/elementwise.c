@@ -9,9 +9,11 @@ typedef struct trait {
   bool whole, floating;        /* compute types that support it */
   bool test;                   /* the result is bool */
   uint8_t uses;                /* what its gradient reads */
+  bool wide;                   /* 16 bits are cast to f32 */
 } trait;
 static const trait unary[SITU_UNARIES] = {
 #define FLOAT(id, y, dx, u) [SITU_UNARY_##id] = { "unary_" #id, "unary_grad_" #id, false, true, false, u },
+#define WIDE(id, y, dx, u) [SITU_UNARY_##id] = { "unary_" #id, "unary_grad_" #id, false, true, false, u, true },
 #define BOTH(id, y, w, dx, u) [SITU_UNARY_##id] = { "unary_" #id, "unary_grad_" #id, true, true, false, u },
 #define MATH BOTH
 #define WHOLE(id, w) [SITU_UNARY_##id] = { "unary_" #id, NULL, true, false, false, 0 },
@@ -139,6 +141,7 @@ static situ_status run_with_casts(int index, const situ_work *work, int family, 
 }
 
 static bool has(const trait *row, situ_dtype compute) {
+  if (row->wide && (compute == SITU_F16 || compute == SITU_BF16)) return false;
   return situ__lower_lane_of(compute) == SITU__LANE_I64 ? row->whole : row->floating;
 }
 
@@ -163,13 +166,15 @@ situ_status situ__lower_unary(int index, const situ_work *work) {
 
 situ_status situ__lower_unary_grad(int index, const situ_work *work) {
   const trait *row = &unary[work->op];
-  if (!row->gradient || situ__lower_lane_of(work->compute) == SITU__LANE_I64) return SITU_E_UNSUPPORTED;
+  if (!row->gradient || situ__lower_lane_of(work->compute) == SITU__LANE_I64 || !has(row, work->compute))
+    return SITU_E_UNSUPPORTED;
   const situ_view_desc *x = work->in[0], *y = work->in[1], *g = work->in[2];
-  if ((row->uses == USES_X && !x) || (row->uses == USES_Y && !y))
+  const bool uses_x = row->uses & USES_X, uses_y = row->uses & USES_Y;
+  if ((uses_x && !x) || (uses_y && !y))
     return situ__host->fail(SITU_E_ARG, "backward", "a gradient needs the %s of its function",
                             x ? "result" : "operand");
   /* A formula does not read operands that it does not use: g stands in for them. */
-  const situ_view_desc *view[] = { work->out[0], row->uses == USES_X ? x : g, row->uses == USES_Y ? y : g, g };
+  const situ_view_desc *view[] = { work->out[0], uses_x ? x : g, uses_y ? y : g, g };
   return run_with_casts(index, work, 2, row->gradient, false, 3, view);
 }
 

@@ -23,12 +23,14 @@ DEVICE T copy(T x, T p0, T p1, T p2) { return x; }
 #define MATH BOTH
 #define WHOLE(name, whole)
 #define TEST(name, y, whole) FORMULA(unary_##name, y, const T x)
+#define WIDE FLOAT
 #include "kernels/unary.h"
 #define FLOAT(name, y_, dx, uses) FORMULA(unary_grad_##name, dx, const T x, const T y, const T g)
 #define BOTH(name, y_, whole, dx, uses) FORMULA(unary_grad_##name, dx, const T x, const T y, const T g)
 #define MATH BOTH
 #define WHOLE(name, whole)
 #define TEST(name, y_, whole)
+#define WIDE FLOAT
 #include "kernels/unary.h"
 #define FLOAT(name, y) FORMULA(binary_##name, y, const T a, const T b)
 #define BOTH(name, y, whole) FORMULA(binary_##name, y, const T a, const T b)
@@ -46,6 +48,7 @@ DEVICE T copy(T x, T p0, T p1, T p2) { return x; }
 #define MATH BOTH
 #define WHOLE(name, whole) FORMULA(unary_##name, whole, const T x)
 #define TEST(name, y, whole) FORMULA(unary_##name, whole, const T x)
+#define WIDE FLOAT
 #include "kernels/unary.h"
 #define FLOAT(name, y)
 #define BOTH(name, y, whole) FORMULA(binary_##name, whole, const T a, const T b)

@@ -117,6 +117,12 @@ static situ_tensor *situ_masked_attention(situ_tensor *query, situ_tensor *key, 
   _("x", false, leaky_relu, (t[0], D(0)))                                                                           \
   _("x", false, elu, (t[0], D(0)))                                                                                  \
   _("x", false, softplus, (t[0], D(0), D(1)))                                                                       \
+  _("x", false, celu, (t[0], D(0)))                                                                                 \
+  _("x", false, softshrink, (t[0], D(0)))                                                                           \
+  _("x", false, hardshrink, (t[0], D(0)))                                                                           \
+  _("x", false, threshold, (t[0], D(0), D(1)))                                                                      \
+  _("x", false, glu, (t[0], DIM(0)))                                                                                \
+  _("xo", false, prelu, (t[0], t[1]))                                                                               \
   _("x", false, hardtanh, (t[0], D(0), D(1)))                                                                       \
   _("x", false, clamp, (t[0], D(0), D(1)))                                                                          \
   _("x", true, add_scalar, (t[0], D(0)))                                                                            \

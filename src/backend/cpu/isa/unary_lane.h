@@ -41,8 +41,8 @@
 /* Gradients: operands are x, y and g. Those that a formula does not use may be any readable memory. */
 #define GRADIENT_LOOP(name, value)                                                                               \
   ALWAYS_INLINE void FN(name##_grad_loop)(const T *px, const T *py, const T *pg, T *pd, int64_t n, const T *p) { \
-    const T p0 = p[0], p1 = p[1];                                                                                \
-    (void)p0, (void)p1;                                                                                          \
+    const T p0 = p[0], p1 = p[1], p2 = p[2];                                                                     \
+    (void)p0, (void)p1, (void)p2;                                                                                \
     INDEPENDENT                                                                                                  \
     for (int64_t i = 0; i < n; i++) {                                                                            \
       const T x = px[i], y = py[i], g = pg[i];                                                                   \
@@ -87,6 +87,7 @@
 #define WHOLE(name, whole) PLAIN(name, T, whole)
 #define TEST(name, y_, whole) PLAIN(name, uint8_t, whole)
 #endif
+#define WIDE FLOAT
 #include "kernels/unary.h"
 
 /* Table of these rows. */
@@ -101,12 +102,14 @@ static const situ__row FN(rows)[SITU_UNARIES] = {
 #define FLOAT(name, y_, dx, uses)
 #define WHOLE(name, whole) [SITU_UNARY_##name] = FN(name),
 #endif
+#define WIDE FLOAT
 #include "kernels/unary.h"
 };
 
 #ifdef FLOATING
 static const situ__row FN(grads)[SITU_UNARIES] = {
 #define FLOAT(name, y_, dx, uses) [SITU_UNARY_##name] = FN(name##_grad),
+#define WIDE FLOAT
 #define BOTH(name, y_, whole, dx, uses) [SITU_UNARY_##name] = FN(name##_grad),
 #define MATH BOTH
 #define WHOLE(name, whole)

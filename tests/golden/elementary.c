@@ -1,0 +1,49 @@
+/* Golden values from PyTorch 2.15: activations and elementary functions beyond those of unary.c and binary.c.
+   SPDX-License-Identifier: MIT */
+/* test-devices: cpu sim:0 opencl:0 opencl:1 meta */
+#include "support/gold_run.h"
+
+/* ---- activations ---- */
+
+#define NUMBER(id, name, otherwise) \
+  static void id(gold_call *c) { c->out[0] = situ_##id(c->in[0], gold_real(c, name, otherwise)); }
+NUMBER(celu, "alpha", 1)
+NUMBER(celu_, "alpha", 1)
+NUMBER(softshrink, "lambd", 0.5)
+NUMBER(hardshrink, "lambd", 0.5)
+#define NUMBERS(id, first, second) \
+  static void id(gold_call *c) { c->out[0] = situ_##id(c->in[0], gold_real(c, first, 0), gold_real(c, second, 0)); }
+NUMBERS(threshold, "threshold", "value")
+NUMBERS(threshold_, "threshold", "value")
+NUMBERS(hardtanh_, "min_val", "max_val")
+
+static void glu(gold_call *c) { c->out[0] = situ_glu(c->in[0], (int)gold_int(c, "dim", -1)); }
+
+static const gold_op ops[] = {
+  { "hardswish", .one = situ_hardswish },
+  { "hardswish_", .one = situ_hardswish_ },
+  { "hardsigmoid", .one = situ_hardsigmoid },
+  { "hardsigmoid_", .one = situ_hardsigmoid_ },
+  { "relu6", .one = situ_relu6 },
+  { "relu6_", .one = situ_relu6_ },
+  { "mish", .one = situ_mish },
+  { "mish_", .one = situ_mish_ },
+  { "quick_gelu", .one = situ_quick_gelu },
+  { "selu", .one = situ_selu },
+  { "selu_", .one = situ_selu_, .grad_steps = 2, .why = "torch's backward reads the rounded result" },
+  { "celu", .run = celu },
+  { "celu_", .run = celu_, .grad_steps = 2, .why = "as selu_" },
+  { "hardtanh_", .run = hardtanh_ },
+  { "logsigmoid", .one = situ_logsigmoid },
+  { "softsign", .one = situ_softsign, .grad_steps = 3, .why = "torch rounds |x| and 1 + |x| too" },
+  { "tanhshrink", .one = situ_tanhshrink },
+  { "softshrink", .run = softshrink },
+  { "hardshrink", .run = hardshrink },
+  { "threshold", .run = threshold },
+  { "threshold_", .run = threshold_ },
+  { "glu", .run = glu, .steps = 2, .grad_steps = 3, .why = GOLD_ROUNDS },
+  { "prelu", .two = situ_prelu, .grad_steps = 3, .why = GOLD_ROUNDS },
+  { 0 },
+};
+
+int main(void) { return gold_main("elementary", ops, NULL); }

@@ -1,0 +1,24 @@
+"""Activations and elementary functions beyond those of table.py. Made from PyTorch 2.15.
+SPDX-License-Identifier: MIT"""
+import torch
+import torch.nn.functional as F
+
+from table import has_nan, row
+
+# ---- activations -------------------------------------------------------------------------------------
+for _n in "hardswish hardsigmoid relu6 mish selu logsigmoid softsign tanhshrink".split():
+    row(_n, "elementary", lambda input, _f=getattr(F, _n): _f(input), no_grad=has_nan)
+row("quick_gelu", "elementary", lambda input: input * torch.sigmoid(1.702 * input), opinfo=())
+row("celu", "elementary", lambda input, alpha=1.0: F.celu(input, alpha), no_grad=has_nan)
+for _n in ("softshrink", "hardshrink"):
+    row(_n, "elementary", lambda input, lambd=0.5, _f=getattr(F, _n): _f(input, lambd), no_grad=has_nan)
+row("threshold", "elementary", lambda input, threshold, value: F.threshold(input, threshold, value))
+row("glu", "elementary", lambda input, dim=-1: F.glu(input, dim))
+row("prelu", "elementary", lambda input, weight: F.prelu(input, weight))
+for _n in ("selu", "relu6", "mish", "hardswish", "hardsigmoid"):
+    row(_n + "_", "elementary", lambda input, _f=getattr(F, _n): _f(input, inplace=True), opinfo=(), inplace=True)
+row("celu_", "elementary", lambda input, alpha=1.0: F.celu(input, alpha, inplace=True), opinfo=(), inplace=True)
+row("hardtanh_", "elementary", lambda input, min_val, max_val: F.hardtanh_(input, min_val, max_val), opinfo=(),
+    inplace=True)
+row("threshold_", "elementary", lambda input, threshold, value: F.threshold_(input, threshold, value), opinfo=(),
+    inplace=True)
