@@ -33,6 +33,7 @@ const char *situ__verb_name(situ_verb verb) {
     [SITU_VERB_NORM] = "norm",
     [SITU_VERB_BATCH_NORM] = "batch norm",
     [SITU_VERB_NLL] = "nll",
+    [SITU_VERB_CELL] = "cell",
     [SITU_VERB_LINEAR] = "linear",
     [SITU_VERB_ATTENTION] = "attention",
     [SITU_VERB_PACK] = "pack",

@@ -162,6 +162,11 @@ typedef struct picks {
   I64 bound, dim, verb, along, count, src_step, index_step;
 } picks;
 
+/* A recurrent cell: rows of `hidden` elements; the operands' offsets, results first. */
+typedef struct cells {
+  I64 count, hidden, offset[8]; /* count: elements of h */
+} cells;
+
 /* An optimiser's step: the operands' offsets. */
 typedef struct steps {
   I64 numel, p, g, state[3];

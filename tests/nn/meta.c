@@ -32,6 +32,8 @@ MAKER(group_norm, situ_nn_group_norm(2, 4, NORM))
 MAKER(attention, situ_nn_multihead_attention(8, 2, &(situ_nn_multihead_attention_options){ .device = d }))
 MAKER(cross_attention,
       situ_nn_multihead_attention(8, 2, &(situ_nn_multihead_attention_options){ .kdim = 3, .vdim = 5, .device = d }))
+MAKER(lstm, situ_nn_lstm(3, 4, &(situ_nn_rnn_options){ .num_layers = 2, .proj_size = 2, .device = d }))
+MAKER(gru_cell, situ_nn_gru_cell(3, 4, &(situ_nn_rnn_options){ .no_bias = true, .device = d }))
 MAKER(transformer,
       situ_nn_sequential(
           situ_nn_transformer_encoder_layer(8, 2, &(situ_nn_transformer_options){ .dim_feedforward = 16, .device = d }),
@@ -77,9 +79,9 @@ static situ_nn_module *every_initialiser(situ_device d) {
   return situ_nn_done(m);
 }
 
-static const maker all[] = { linear,           linear16,        embedding,   conv1d,           conv2d,
-                             conv_transpose2d, batch_norm,      layer_norm,  rms_norm,         group_norm,
-                             attention,        cross_attention, transformer, every_initialiser };
+static const maker all[] = { linear,     linear16,   embedding,   conv1d,           conv2d,    conv_transpose2d,
+                             batch_norm, layer_norm, rms_norm,    group_norm,       attention, cross_attention,
+                             lstm,       gru_cell,   transformer, every_initialiser };
 
 static situ_status same(const situ_nn_visit *at, void *payload) {
   situ_tensor *other = situ_nn_get_tensor(payload, at->path);

@@ -91,6 +91,7 @@ static situ_nn_module *module(api_world *w, const char *name) {
   else if (api_is(api_name(w), "nn_encode"))
     m = situ_nn_transformer_encoder_layer(2, 1,
                                           &(situ_nn_transformer_options){ .device = w->device, .dim_feedforward = 2 });
+  else if (api_is(api_name(w), "nn_recur")) m = situ_nn_gru(2, 2, &(situ_nn_rnn_options){ .device = w->device });
   else if (strcmp(name, "averaged") == 0) {
     situ_nn_module *of = linear(w, API_KEPT);
     m = situ_optim_averaged_model(of, NULL);
@@ -402,6 +403,13 @@ static situ_tensor *tensor(api_world *w, const char *name) {
   if (api_is(f, "dot outer") || (api_is(f, "mv") && strcmp(name, "vec") == 0))
     return api_tensor(w, SITU_F32, SITU_SHAPE(2));
   if (api_is(f, "bmm baddbmm scaled_dot_product_attention")) return api_tensor(w, SITU_F32, SITU_SHAPE(2, 2, 2));
+  if (api_is(f, "rnn_layer lstm_layer gru_layer") && api_is(name, "gates weight_hh bias_hh")) {
+    const int64_t rows = api_is(f, "rnn_layer") ? 2 : api_is(f, "lstm_layer") ? 8 : 6;
+    return api_tensor(w, SITU_F32,
+                      *name == 'g'   ? SITU_SHAPE(3, 2, rows)
+                      : *name == 'b' ? SITU_SHAPE(rows)
+                                     : SITU_SHAPE(rows, 2));
+  }
   if (api_is(f, "nn_attend nn_encode")) return api_tensor(w, SITU_F32, SITU_SHAPE(2, 1, 2));
   if (api_is(f, "op_run3") && *name == 'a') return api_tensor(w, SITU_BOOL, SITU_SHAPE(2, 2));
   if (api_is(f, "conv1d conv2d conv_transpose2d linear linear_activation") && strcmp(name, "bias") == 0)

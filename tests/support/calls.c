@@ -199,6 +199,11 @@
     situ_nll_loss(t[0], t[1], &(situ_cross_entropy_options){ .weight = t[2] }))                                        \
   _(scaled_dot_product_attention, scaled_dot_product_attention, "mmm", CHAIN, CHAIN,                                   \
     situ_scaled_dot_product_attention(t[0], t[1], t[2], NULL))                                                         \
+  _(rnn_layer, rnn_layer, "mhr", CHAIN, CHAIN, situ_rnn_layer(t[0], t[1], t[2], NULL))                                 \
+  _(lstm_layer, lstm_layer, "GHrr", CHAIN, CHAIN,                                                                      \
+    situ_lstm_layer(t[0], t[1], NULL, t[2], t[3], &(situ_recurrent_options){ .c_n = also }))                           \
+  _(gru_layer, gru_layer, "JLr", CHAIN, CHAIN,                                                                         \
+    situ_gru_layer(t[0], t[1], NULL, t[2], &(situ_recurrent_options){ .reverse = true }))                              \
   _(dropout, dropout, "x", SAME, SAME, situ_dropout(t[0], 0.5, true, NULL))                                            \
   _(bernoulli, bernoulli, "q", SAME, NO_GRAD, situ_bernoulli(t[0], NULL))                                              \
   _(bernoulli_, bernoulli_, "y", SAME, NO_GRAD, situ_bernoulli_(t[0], 0.3, NULL))                                      \
@@ -228,6 +233,11 @@ situ_shape parity_shape(char letter, situ_shape s, int variant) {
   case 'R': return SITU_SHAPE(l, n + 1);
   case 'a': return SITU_SHAPE(n, n + 1);
   case 'm': return SITU_SHAPE(b, n, l);
+  case 'G': return SITU_SHAPE(b, n, 4 * l);
+  case 'H': return SITU_SHAPE(4 * l, l);
+  case 'J': return SITU_SHAPE(b, n, 3 * l);
+  case 'L': return SITU_SHAPE(3 * l, l);
+  case 'h': return SITU_SHAPE(l, l);
   case 'M': return SITU_SHAPE(b, l, n + 1);
   case 'A': return SITU_SHAPE(b, n, n + 1);
   case 'w': return SITU_SHAPE(n + 1, l);

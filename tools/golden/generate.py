@@ -22,6 +22,7 @@ import layers  # noqa: E402
 import opinfo  # noqa: E402
 import optimisers  # noqa: E402
 import picks  # noqa: E402
+import recurrent  # noqa: E402
 import table_composed  # noqa: E402,F401  (adds its rows)
 import table_elementary  # noqa: E402,F401  (adds its rows)
 import table_nn  # noqa: E402,F401  (adds its rows)
@@ -73,6 +74,7 @@ def main():
     os.makedirs(out, exist_ok=True)
     makers = {f: lambda dropped, f=f: family_cases(f, options.full, dropped) for f in FAMILIES}
     makers["layers"] = lambda dropped: layers.all_cases()
+    makers["recurrent"] = lambda dropped: recurrent.all_cases()
     makers["optim"] = lambda dropped: optimisers.all_cases()
     for family, maker in makers.items():
         if options.only not in (None, family):

@@ -187,6 +187,47 @@ SITU_API situ_nn_module *situ_nn_softmax(int dim);
 /** LogSoftmax along dim. */
 SITU_API situ_nn_module *situ_nn_log_softmax(int dim);
 
+/* ---- recurrent layers ------------------------------------------------------------------------ */
+
+/** Fields that a layer does not have must be 0 (SITU_E_ARG). */
+typedef struct situ_nn_rnn_options {
+  int64_t num_layers; /**< 0: 1; not of cells */
+  double dropout;     /**< of each layer's output but the last's, in training mode; not of cells */
+  int64_t proj_size;  /**< LSTM: width of h, below hidden_size; 0: hidden_size */
+  bool relu;          /**< RNN, RNNCell: torch's nonlinearity='relu'; else tanh */
+  bool no_bias;
+  bool batch_first;   /**< [N, L, input_size] instead of [L, N, input_size]; not of the states, not of cells */
+  bool bidirectional; /**< not of cells */
+  situ_dtype dtype;
+  situ_device device;
+} situ_nn_rnn_options;
+/** RNN: h' = tanh(W_ih x + b_ih + W_hh h + b_hh). Of layer k: weight_ih_lk [hidden_size, in], weight_hh_lk
+    [hidden_size, hidden_size], bias_ih_lk, bias_hh_lk [hidden_size], and the same with _reverse. situ_nn_forward maps
+    [L, N, input_size] to [L, N, hidden_size], twice as wide with two directions; without a batch both lack N. */
+SITU_API situ_nn_module *situ_nn_rnn(int64_t input_size, int64_t hidden_size, const situ_nn_rnn_options *options);
+/** LSTM (Hochreiter and Schmidhuber 1997), as situ_nn_rnn; the weights have 4 hidden_size rows: i, f, g, o. With
+    proj_size also weight_hr_lk [proj_size, hidden_size] (Sak et al., arXiv:1402.1128). */
+SITU_API situ_nn_module *situ_nn_lstm(int64_t input_size, int64_t hidden_size, const situ_nn_rnn_options *options);
+/** GRU (Cho et al., arXiv:1406.1078), as situ_nn_rnn; the weights have 3 hidden_size rows: r, z, n. */
+SITU_API situ_nn_module *situ_nn_gru(int64_t input_size, int64_t hidden_size, const situ_nn_rnn_options *options);
+/** RNNCell: one step of an RNN, [N, input_size] to [N, hidden_size]; weight_ih, weight_hh, bias_ih, bias_hh. */
+SITU_API situ_nn_module *situ_nn_rnn_cell(int64_t input_size, int64_t hidden_size, const situ_nn_rnn_options *options);
+/** LSTMCell: as situ_nn_rnn_cell. */
+SITU_API situ_nn_module *situ_nn_lstm_cell(int64_t input_size, int64_t hidden_size, const situ_nn_rnn_options *options);
+/** GRUCell: as situ_nn_rnn_cell. */
+SITU_API situ_nn_module *situ_nn_gru_cell(int64_t input_size, int64_t hidden_size, const situ_nn_rnn_options *options);
+
+/** The states of a recurrent layer: [num_layers * directions, N, width of h], of a cell [N, hidden_size]; without N for
+    an input without a batch. */
+typedef struct situ_nn_hx {
+  situ_tensor *h;
+  situ_tensor *c; /**< LSTM: as h, hidden_size wide; else NULL */
+} situ_nn_hx;
+/** Calls a recurrent layer or cell with states; returns its output. hx gives the states before, {0} for zeros, and gets
+    those after; unchanged on error. NULL: zeros before. In trees: a list [input, h] or [input, [h, c]], also [input],
+    gives [output, h] or [output, [h, c]]. */
+SITU_API situ_tensor *situ_nn_recur(situ_nn_module *layer, situ_tensor *input, situ_nn_hx *hx);
+
 /* ---- attention (Vaswani et al., arXiv:1706.03762) -------------------------------------------- */
 
 typedef struct situ_nn_multihead_attention_options {

@@ -98,5 +98,28 @@ SITU_API SITU_CHECKED situ_tensor *situ_scaled_dot_product_attention(situ_tensor
                                                                      situ_tensor *value,
                                                                      const situ_attention_options *options);
 
+/* One direction of one recurrent layer, for all time steps. gates [L, N, gates * hidden]: W_ih x + b_ih of all of them
+   (situ_linear). Gives h of all steps, [L, N, width of h]. situ_nn_lstm and its kin are made of these. */
+
+typedef struct situ_recurrent_options {
+  bool reverse;      /**< from the last step to the first */
+  bool relu;         /**< rnn_layer: relu in place of tanh */
+  situ_tensor **c_n; /**< lstm_layer: gets c after the last of its steps, [N, hidden]; may be NULL */
+} situ_recurrent_options;
+/** h' = tanh(gates + W_hh h). gates [L, N, hidden], weight_hh [hidden, hidden], hx [N, hidden]. options may be NULL. */
+SITU_API SITU_CHECKED situ_tensor *situ_rnn_layer(situ_tensor *gates, situ_tensor *weight_hh, situ_tensor *hx,
+                                                  const situ_recurrent_options *options);
+/** (i, f, g, o) = gates + W_hh h; c' = sigmoid(f) c + sigmoid(i) tanh(g); h' = sigmoid(o) tanh(c'), projected by
+    weight_hr [width, hidden] unless it is NULL. weight_hh [4 hidden, width], hx [N, width], cx [N, hidden]. options may
+    be NULL. */
+SITU_API SITU_CHECKED situ_tensor *situ_lstm_layer(situ_tensor *gates, situ_tensor *weight_hh, situ_tensor *weight_hr,
+                                                   situ_tensor *hx, situ_tensor *cx,
+                                                   const situ_recurrent_options *options);
+/** (r, z, n) = gates, (r', z', n') = W_hh h + bias_hh; R = sigmoid(r + r'), Z = sigmoid(z + z'), h' = (1 - Z)
+    tanh(n + R n') + Z h. weight_hh [3 hidden, hidden], bias_hh [3 hidden] or NULL, hx [N, hidden]. options may be
+    NULL. */
+SITU_API SITU_CHECKED situ_tensor *situ_gru_layer(situ_tensor *gates, situ_tensor *weight_hh, situ_tensor *bias_hh,
+                                                  situ_tensor *hx, const situ_recurrent_options *options);
+
 SITU_END
 #endif

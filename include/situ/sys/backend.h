@@ -101,6 +101,8 @@ typedef enum situ_verb {
   SITU_VERB_BATCH_NORM,
   /** Cross entropy with class indices; op: situ_nll_pass. */
   SITU_VERB_NLL,
+  /** One step of a recurrent layer, element-wise in rows of H; op: situ_cell_pass. */
+  SITU_VERB_CELL,
   /** op: situ_linear_pass; a product fused with its epilogue. Optional: composed of other verbs without it. */
   SITU_VERB_LINEAR,
   /** op: situ_attention_pass; scaled dot product attention, fused. Optional: composed of other verbs without it. */
@@ -254,6 +256,22 @@ typedef enum situ_nll_pass {
   /** in g, x, target, weight, total weight, logsumexp; out dx. */
   SITU_NLL_GRAD
 } situ_nll_pass;
+
+/** Matrices [N, H] or several H wide, contiguous, of one floating dtype. A result may be exactly the operand that it
+    replaces: c, dc. */
+typedef enum situ_cell_pass {
+  /** in gates [N, 4 H] (i, f, g, o), hidden [N, 4 H], which is added to them, c; out i, f, o after sigmoid and g after
+      tanh, c', h'. */
+  SITU_CELL_LSTM,
+  /** in gates after, c, c', dh', dc'; out gradients of the gates [N, 4 H], dc. */
+  SITU_CELL_LSTM_GRAD,
+  /** in gates [N, 3 H] (r, z, n), hidden [N, 3 H] (r', z', n'), h; out R, Z, N, n' [N, 4 H], h'. */
+  SITU_CELL_GRU,
+  /** in R, Z, N, n' [N, 4 H], h, and two parts of dh'; out gradients of gates and hidden [N, 3 H], and of h where it is
+      multiplied by Z. */
+  SITU_CELL_GRU_GRAD,
+  SITU_CELLS
+} situ_cell_pass;
 
 typedef enum situ_optimizer_rule {
   SITU_RULE_SGD,

@@ -17,7 +17,7 @@
   ROW(range)                                                                                     \
   ROW(random)                                                                                    \
   ROW(triangle) ROW(index) ROW(arg_reduce) ROW(scan) ROW(sort) ROW(nonzero) ROW(nll) ROW(unfold) \
-      ROW(pool) ROW(optimizer) ROW(reduce) ROW(softmax) ROW(columns) ROW(norm) ROW(batch_norm) ROW(matmul)
+      ROW(pool) ROW(cell) ROW(optimizer) ROW(reduce) ROW(softmax) ROW(columns) ROW(norm) ROW(batch_norm) ROW(matmul)
 /* clang-format on */
 
 typedef enum situ__kernel_text {
@@ -227,6 +227,7 @@ situ_status situ__lower_softmax(int index, const situ_work *work);
 situ_status situ__lower_norm(int index, const situ_work *work);
 situ_status situ__lower_batch_norm(int index, const situ_work *work);
 situ_status situ__lower_nll(int index, const situ_work *work);
+situ_status situ__lower_cell(int index, const situ_work *work);
 situ_status situ__lower_optimizer(int index, const situ_work *work);
 
 /* All verbs that are lowered to kernels, and the slots of such a backend's verb table. */
@@ -237,7 +238,7 @@ situ_status situ__lower_optimizer(int index, const situ_work *work);
   ROW(REDUCE, reduce) ROW(ARG_REDUCE, arg_reduce) ROW(SCAN, scan) ROW(SORT, sort)                 \
   ROW(GATHER, gather) ROW(SCATTER, scatter) ROW(NONZERO, nonzero) ROW(MATMUL, matmul)             \
   ROW(CONV, conv) ROW(POOL, pool) ROW(SOFTMAX, softmax) ROW(NORM, norm)                           \
-  ROW(BATCH_NORM, batch_norm) ROW(NLL, nll) ROW(OPTIMIZER, optimizer)
+  ROW(BATCH_NORM, batch_norm) ROW(NLL, nll) ROW(CELL, cell) ROW(OPTIMIZER, optimizer)
 /* clang-format on */
 #define SITU__LOWERED_SLOT(verb, name) [SITU_VERB_##verb] = situ__lower_##name,
 #define SITU__LOWERED SITU__LOWERED_VERBS(SITU__LOWERED_SLOT)

@@ -139,6 +139,14 @@ static bool cross_entropy(trial *t, const situ_work *w) {
   return true;
 }
 
+/* The last result is as wide as h; the others are several times as wide. */
+static bool cell(trial *t, const situ_work *w) {
+  const int64_t hidden = w->out[w->outs - 1]->size[1];
+  for (int k = 0; k < w->ins; k++) place_in(t, w, k, SHAPE(3, 7 * (w->in[k]->size[1] / hidden)), TRIAL_SIGNED);
+  for (int k = 0; k < w->outs; k++) place_out(t, w, k, SHAPE(3, 7 * (w->out[k]->size[1] / hidden)));
+  return true;
+}
+
 static bool optimizer(trial *t, const situ_work *w) {
   const situ_optimizer_item *like = w->list_count ? &w->list[0] : NULL;
   if (!like) return false;
@@ -194,6 +202,7 @@ bool situ__cl_trial_shape(trial *t, const situ_work *w) {
   case SITU_VERB_NORM: return norm(t, w);
   case SITU_VERB_BATCH_NORM: return batch_norm(t, w);
   case SITU_VERB_NLL: return cross_entropy(t, w);
+  case SITU_VERB_CELL: return cell(t, w);
   case SITU_VERB_OPTIMIZER: return optimizer(t, w);
   default: element_by_element(t, w); return true;
   }

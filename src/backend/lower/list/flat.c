@@ -168,3 +168,19 @@ void situ__list_optimizer(void) {
         ASK(.verb = SITU_VERB_OPTIMIZER, .op = rule, .list = &item, .list_count = 1, .params = &params);
       }
 }
+
+/* ---- recurrent cells --------------------------------------------------------------------------- */
+
+void situ__list_cell(void) {
+  for (int t = FLOATS; t < SITU_DTYPES; t++) {
+    const situ_view_desc *one = VIEW(t, 2, 3), *three = VIEW(t, 2, 9), *four = VIEW(t, 2, 12);
+    ASK(.verb = SITU_VERB_CELL, .op = SITU_CELL_LSTM, .ins = 3, .outs = 3, .in = { four, four, one },
+        .out = { four, one, one });
+    ASK(.verb = SITU_VERB_CELL, .op = SITU_CELL_LSTM_GRAD, .ins = 5, .outs = 2, .in = { four, one, one, one, one },
+        .out = { four, one });
+    ASK(.verb = SITU_VERB_CELL, .op = SITU_CELL_GRU, .ins = 3, .outs = 2, .in = { three, three, one },
+        .out = { four, one });
+    ASK(.verb = SITU_VERB_CELL, .op = SITU_CELL_GRU_GRAD, .ins = 4, .outs = 3, .in = { four, one, one, one },
+        .out = { three, three, one });
+  }
+}

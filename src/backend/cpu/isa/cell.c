@@ -1,0 +1,17 @@
+/* Loops over recurrent cells. Compiled once for each instruction set.
+   SPDX-License-Identifier: MIT */
+#include "backend/cpu/cell.h"
+#include "backend/cpu/isa/loops.h"
+#include "kernels/dialect.h"
+
+#define T float
+#define TNAME f32
+#include "backend/cpu/isa/cell_lane.h"
+
+#define T double
+#define TNAME f64
+#include "backend/cpu/isa/cell_lane.h"
+
+const situ__cells
+    SITU__ISA_NAME(situ__cells) = { { { lstm_loop_f32, lstm_grad_loop_f32, gru_loop_f32, gru_grad_loop_f32 },
+                                      { lstm_loop_f64, lstm_grad_loop_f64, gru_loop_f64, gru_grad_loop_f64 } } };
