@@ -13,6 +13,8 @@
 #define REDUCTION(k) (situ_reduction)(I(k) & 3)
 #define HERE (&(situ_options){ .device = n->on })
 #define CONV (&(situ_conv_options){ .stride = S(0), .padding = S(1), .dilation = S(2), .groups = I(0) })
+#define RECUR \
+  &(situ_recurrent_options) { .reverse = I(0) & 1, .relu = I(0) & 2, .c_n = also }
 #define POOL (&(situ_pool_options){ .kernel = S(0), .stride = S(1), .padding = S(2), .ceil_mode = I(0) & 1 })
 
 static situ_tensor *situ_masked_attention(situ_tensor *query, situ_tensor *key, situ_tensor *value, situ_tensor *mask,
@@ -22,145 +24,144 @@ static situ_tensor *situ_masked_attention(situ_tensor *query, situ_tensor *key, 
 }
 
 /* operands, whether f64 has other values by nature, name, arguments */
-#define OP_CALLS(_)                                                                                                  \
-  _("x", false, sum, (t[0], ALONG(0)))                                                                               \
-  _("x", false, mean, (t[0], ALONG(0)))                                                                              \
-  _("x", false, prod, (t[0], ALONG(0)))                                                                              \
-  _("x", false, var, (t[0], D(0), ALONG(0)))                                                                         \
-  _("x", false, std, (t[0], D(0), ALONG(0)))                                                                         \
-  _("x", false, amin, (t[0], ALONG(0)))                                                                              \
-  _("x", false, amax, (t[0], ALONG(0)))                                                                              \
-  _("x", false, all, (t[0], ALONG(0)))                                                                               \
-  _("x", false, any, (t[0], ALONG(0)))                                                                               \
-  _("x", false, norm, (t[0], D(0), ALONG(0)))                                                                        \
-  _("x", false, logsumexp, (t[0], ALONG(0)))                                                                         \
-  _("x", false, argmin, (t[0], ALONG(0)))                                                                            \
-  _("x", false, argmax, (t[0], ALONG(0)))                                                                            \
-  _("x", false, min_dim, (t[0], DIM(0), I(1) & 1, also))                                                             \
-  _("x", false, max_dim, (t[0], DIM(0), I(1) & 1, also))                                                             \
-  _("x", false, cumsum, (t[0], DIM(0)))                                                                              \
-  _("x", false, cumprod, (t[0], DIM(0)))                                                                             \
-  _("x", false, sort, (t[0], DIM(0), I(1) & 1, also))                                                                \
-  _("x", false, argsort, (t[0], DIM(0), I(1) & 1))                                                                   \
-  _("x", false, topk, (t[0], I(0), DIM(1), I(2) & 1, also))                                                          \
-  _("x", false, softmax, (t[0], DIM(0)))                                                                             \
-  _("x", false, log_softmax, (t[0], DIM(0)))                                                                         \
-  _("x", false, reshape, (t[0], S(0)))                                                                               \
-  _("x", false, view, (t[0], S(0)))                                                                                  \
-  _("x", false, flatten, (t[0], DIM(0), DIM(1)))                                                                     \
-  _("x", false, squeeze, (t[0], S(0)))                                                                               \
-  _("x", false, unsqueeze, (t[0], DIM(0)))                                                                           \
-  _("x", false, permute, (t[0], S(0)))                                                                               \
-  _("x", false, transpose, (t[0], DIM(0), DIM(1)))                                                                   \
-  _("x", false, expand, (t[0], S(0)))                                                                                \
-  _("x", false, narrow, (t[0], DIM(0), I(1), I(2)))                                                                  \
-  _("x", false, select, (t[0], DIM(0), I(1)))                                                                        \
-  _("x", false, slice, (t[0], DIM(0), I(1), I(2), I(3)))                                                             \
-  _("x", false, as_strided, (t[0], S(0), S(1), I(0)))                                                                \
-  _("x", false, flip, (t[0], S(0)))                                                                                  \
-  _("x", false, roll, (t[0], S(0), S(1)))                                                                            \
-  _("x", false, repeat, (t[0], S(0)))                                                                                \
-  _("x", false, pad, (t[0], S(0), (situ_pad_mode)(I(0) & 3), D(0)))                                                  \
-  _("x", false, tril, (t[0], I(0)))                                                                                  \
-  _("x", false, triu, (t[0], I(0)))                                                                                  \
-  _("x", false, diagonal, (t[0], I(0), DIM(1), DIM(2)))                                                              \
-  _("x", false, diag_embed, (t[0], I(0), DIM(1), DIM(2)))                                                            \
-  _("x", false, diag, (t[0], I(0)))                                                                                  \
-  _("x", false, movedim, (t[0], S(0), S(1)))                                                                         \
-  _("x", false, unflatten, (t[0], DIM(0), S(0)))                                                                     \
-  _("x", false, rot90, (t[0], I(0), S(0)))                                                                           \
-  _("x", false, tile, (t[0], S(0)))                                                                                  \
-  _("x", false, repeat_interleave, (t[0], I(0), S(0)))                                                               \
-  _("x", false, pixel_shuffle, (t[0], I(0)))                                                                         \
-  _("x", false, pixel_unshuffle, (t[0], I(0)))                                                                       \
-  _("xo", false, block_diag, (t, 2))                                                                                 \
-  _("xo", false, kron, (t[0], t[1]))                                                                                 \
-  _("xo", false, tensordot, (t[0], t[1], S(0), S(1)))                                                                \
-  _("mM", false, einsum, (I(0) & 1 ? "bij,bjk->kb" : "...j,bjk", t, 2))                                              \
-  _("arR", false, addmm, (t[0], t[1], t[2], &(situ_addmm_options){ .beta = D(0), .alpha = D(1) }))                   \
-  _("xo", false, cat, (t, 2, DIM(0)))                                                                                \
-  _("xx", false, stack, (t, 2, DIM(0)))                                                                              \
-  _("xi", false, index_select, (t[0], DIM(0), t[1]))                                                                 \
-  _("rj", false, gather, (t[0], DIM(0), t[1]))                                                                       \
-  _("rj", false, take_along_dim, (t[0], t[1], DIM(0)))                                                               \
-  _("rjr", false, scatter, (t[0], DIM(0), t[1], t[2]))                                                               \
-  _("rj", false, scatter_value, (t[0], DIM(0), t[1], D(0)))                                                          \
-  _("rjr", false, scatter_add, (t[0], DIM(0), t[1], t[2]))                                                           \
-  _("ris", false, index_add, (t[0], DIM(0), t[1], t[2], D(0)))                                                       \
-  _("xz", false, masked_fill, (t[0], t[1], D(0)))                                                                    \
-  _("xz", false, masked_select, (t[0], t[1]))                                                                        \
-  _("x", false, nonzero, (t[0]))                                                                                     \
-  _("i", false, one_hot, (t[0], I(0)))                                                                               \
-  _("mKc", false, conv1d, (t[0], t[1], t[2], CONV))                                                                  \
-  _("gkc", false, conv2d, (t[0], t[1], t[2], CONV))                                                                  \
-  _("gTc", false, conv_transpose2d, (t[0], t[1], t[2], CONV))                                                        \
-  _("g", false, max_pool2d, (t[0], POOL, also))                                                                      \
-  _("g", false, avg_pool2d, (t[0], POOL))                                                                            \
-  _("g", false, adaptive_avg_pool2d, (t[0], S(0)))                                                                   \
-  _("mvv", false, layer_norm, (t[0], S(0), t[1], t[2], D(0)))                                                        \
-  _("muu", false, group_norm, (t[0], I(0), t[1], t[2], D(0)))                                                        \
-  _("mv", false, rms_norm, (t[0], S(0), t[1], D(0)))                                                                 \
-  _("mmm", false, scaled_dot_product_attention, (t[0], t[1], t[2], &(situ_attention_options){ .is_causal = true }))  \
-  _("mmmz", false, masked_attention, (t[0], t[1], t[2], t[3], D(0)))                                                 \
-  _("mhr", false, rnn_layer, (t[0], t[1], t[2], &(situ_recurrent_options){ .relu = I(0) & 1, .reverse = I(0) & 2 })) \
-  _("GHrr", false, lstm_layer,                                                                                       \
-    (t[0], t[1], NULL, t[2], t[3], &(situ_recurrent_options){ .reverse = I(0) & 1, .c_n = also }))                   \
-  _("JLr", false, gru_layer, (t[0], t[1], NULL, t[2], &(situ_recurrent_options){ .reverse = I(0) & 1 }))             \
-  _("rtV", false, cross_entropy,                                                                                     \
-    (t[0], t[1],                                                                                                     \
-     &(situ_cross_entropy_options){ .weight = t[2],                                                                  \
-                                    .has_ignore_index = true,                                                        \
-                                    .ignore_index = I(0),                                                            \
-                                    .reduction = REDUCTION(1),                                                       \
-                                    .label_smoothing = D(0) }))                                                      \
-  _("xo", false, mse_loss, (t[0], t[1], REDUCTION(0)))                                                               \
-  _("xo", false, l1_loss, (t[0], t[1], REDUCTION(0)))                                                                \
-  _("xo", false, smooth_l1_loss, (t[0], t[1], D(0), REDUCTION(0)))                                                   \
-  _("xqpp", false, binary_cross_entropy_with_logits, (t[0], t[1], t[2], t[3], REDUCTION(0)))                         \
-  _("xq", false, kl_div, (t[0], t[1], (situ_kl_reduction)(I(0) & 3), I(1) & 1))                                      \
-  _("x", false, leaky_relu, (t[0], D(0)))                                                                            \
-  _("x", false, elu, (t[0], D(0)))                                                                                   \
-  _("x", false, softplus, (t[0], D(0), D(1)))                                                                        \
-  _("x", false, celu, (t[0], D(0)))                                                                                  \
-  _("x", false, softshrink, (t[0], D(0)))                                                                            \
-  _("x", false, hardshrink, (t[0], D(0)))                                                                            \
-  _("x", false, threshold, (t[0], D(0), D(1)))                                                                       \
-  _("x", false, glu, (t[0], DIM(0)))                                                                                 \
-  _("xo", false, prelu, (t[0], t[1]))                                                                                \
-  _("x", false, hardtanh, (t[0], D(0), D(1)))                                                                        \
-  _("x", false, clamp, (t[0], D(0), D(1)))                                                                           \
-  _("x", true, add_scalar, (t[0], D(0)))                                                                             \
-  _("x", true, rsub_scalar, (t[0], D(0)))                                                                            \
-  _("x", true, mul_scalar, (t[0], D(0)))                                                                             \
-  _("x", true, div_scalar, (t[0], D(0)))                                                                             \
-  _("x", true, fmod_scalar, (t[0], D(0)))                                                                            \
-  _("x", true, remainder_scalar, (t[0], D(0)))                                                                       \
-  _("x", true, pow_scalar, (t[0], D(0)))                                                                             \
-  _("x", true, eq_scalar, (t[0], D(0)))                                                                              \
-  _("x", true, lt_scalar, (t[0], D(0)))                                                                              \
-  _("xo", false, lerp_scalar, (t[0], t[1], D(0)))                                                                    \
-  _("xoo", false, addcmul, (t[0], t[1], t[2], D(0)))                                                                 \
-  _("xop", false, addcdiv, (t[0], t[1], t[2], D(0)))                                                                 \
-  _("xo", false, add_, (t[0], t[1]))                                                                                 \
-  _("xo", false, sub_, (t[0], t[1]))                                                                                 \
-  _("xo", false, mul_, (t[0], t[1]))                                                                                 \
-  _("xp", false, div_, (t[0], t[1]))                                                                                 \
-  _("xp", false, pow_, (t[0], t[1]))                                                                                 \
-  _("x", true, add_scalar_, (t[0], D(0)))                                                                            \
-  _("x", false, clamp_, (t[0], D(0), D(1)))                                                                          \
-  _("x", false, sqrt_, (t[0]))                                                                                       \
-  _("xz", false, masked_fill_, (t[0], t[1], D(0)))                                                                   \
-  _("rjr", false, scatter_, (t[0], DIM(0), t[1], t[2]))                                                              \
-  _("rjr", false, scatter_add_, (t[0], DIM(0), t[1], t[2]))                                                          \
-  _("ris", false, index_add_, (t[0], DIM(0), t[1], t[2], D(0)))                                                      \
-  _("xo", false, copy_, (t[0], t[1]))                                                                                \
-  _("x", false, to_dtype, (t[0], (situ_dtype)(I(0) & 15)))                                                           \
-  _("x", true, full_like, (t[0], D(0), NULL))                                                                        \
-  _("", true, full, (S(0), D(0), HERE))                                                                              \
-  _("", true, arange, (D(0), D(1), (double)I(0) / 4, HERE))                                                          \
-  _("", true, linspace, (D(0), D(1), I(0) & 1023, HERE))                                                             \
-  _("", true, eye, (I(0) & 63, I(1) & 63, HERE))                                                                     \
-  _("", true, randint, (I(0), I(1), S(0), HERE))                                                                     \
+#define OP_CALLS(_)                                                                                                 \
+  _("x", false, sum, (t[0], ALONG(0)))                                                                              \
+  _("x", false, mean, (t[0], ALONG(0)))                                                                             \
+  _("x", false, prod, (t[0], ALONG(0)))                                                                             \
+  _("x", false, var, (t[0], D(0), ALONG(0)))                                                                        \
+  _("x", false, std, (t[0], D(0), ALONG(0)))                                                                        \
+  _("x", false, amin, (t[0], ALONG(0)))                                                                             \
+  _("x", false, amax, (t[0], ALONG(0)))                                                                             \
+  _("x", false, all, (t[0], ALONG(0)))                                                                              \
+  _("x", false, any, (t[0], ALONG(0)))                                                                              \
+  _("x", false, norm, (t[0], D(0), ALONG(0)))                                                                       \
+  _("x", false, logsumexp, (t[0], ALONG(0)))                                                                        \
+  _("x", false, argmin, (t[0], ALONG(0)))                                                                           \
+  _("x", false, argmax, (t[0], ALONG(0)))                                                                           \
+  _("x", false, min_dim, (t[0], DIM(0), I(1) & 1, also))                                                            \
+  _("x", false, max_dim, (t[0], DIM(0), I(1) & 1, also))                                                            \
+  _("x", false, cumsum, (t[0], DIM(0)))                                                                             \
+  _("x", false, cumprod, (t[0], DIM(0)))                                                                            \
+  _("x", false, sort, (t[0], DIM(0), I(1) & 1, also))                                                               \
+  _("x", false, argsort, (t[0], DIM(0), I(1) & 1))                                                                  \
+  _("x", false, topk, (t[0], I(0), DIM(1), I(2) & 1, also))                                                         \
+  _("x", false, softmax, (t[0], DIM(0)))                                                                            \
+  _("x", false, log_softmax, (t[0], DIM(0)))                                                                        \
+  _("x", false, reshape, (t[0], S(0)))                                                                              \
+  _("x", false, view, (t[0], S(0)))                                                                                 \
+  _("x", false, flatten, (t[0], DIM(0), DIM(1)))                                                                    \
+  _("x", false, squeeze, (t[0], S(0)))                                                                              \
+  _("x", false, unsqueeze, (t[0], DIM(0)))                                                                          \
+  _("x", false, permute, (t[0], S(0)))                                                                              \
+  _("x", false, transpose, (t[0], DIM(0), DIM(1)))                                                                  \
+  _("x", false, expand, (t[0], S(0)))                                                                               \
+  _("x", false, narrow, (t[0], DIM(0), I(1), I(2)))                                                                 \
+  _("x", false, select, (t[0], DIM(0), I(1)))                                                                       \
+  _("x", false, slice, (t[0], DIM(0), I(1), I(2), I(3)))                                                            \
+  _("x", false, as_strided, (t[0], S(0), S(1), I(0)))                                                               \
+  _("x", false, flip, (t[0], S(0)))                                                                                 \
+  _("x", false, roll, (t[0], S(0), S(1)))                                                                           \
+  _("x", false, repeat, (t[0], S(0)))                                                                               \
+  _("x", false, pad, (t[0], S(0), (situ_pad_mode)(I(0) & 3), D(0)))                                                 \
+  _("x", false, tril, (t[0], I(0)))                                                                                 \
+  _("x", false, triu, (t[0], I(0)))                                                                                 \
+  _("x", false, diagonal, (t[0], I(0), DIM(1), DIM(2)))                                                             \
+  _("x", false, diag_embed, (t[0], I(0), DIM(1), DIM(2)))                                                           \
+  _("x", false, diag, (t[0], I(0)))                                                                                 \
+  _("x", false, movedim, (t[0], S(0), S(1)))                                                                        \
+  _("x", false, unflatten, (t[0], DIM(0), S(0)))                                                                    \
+  _("x", false, rot90, (t[0], I(0), S(0)))                                                                          \
+  _("x", false, tile, (t[0], S(0)))                                                                                 \
+  _("x", false, repeat_interleave, (t[0], I(0), S(0)))                                                              \
+  _("x", false, pixel_shuffle, (t[0], I(0)))                                                                        \
+  _("x", false, pixel_unshuffle, (t[0], I(0)))                                                                      \
+  _("xo", false, block_diag, (t, 2))                                                                                \
+  _("xo", false, kron, (t[0], t[1]))                                                                                \
+  _("xo", false, tensordot, (t[0], t[1], S(0), S(1)))                                                               \
+  _("mM", false, einsum, (I(0) & 1 ? "bij,bjk->kb" : "...j,bjk", t, 2))                                             \
+  _("arR", false, addmm, (t[0], t[1], t[2], &(situ_addmm_options){ .beta = D(0), .alpha = D(1) }))                  \
+  _("xo", false, cat, (t, 2, DIM(0)))                                                                               \
+  _("xx", false, stack, (t, 2, DIM(0)))                                                                             \
+  _("xi", false, index_select, (t[0], DIM(0), t[1]))                                                                \
+  _("rj", false, gather, (t[0], DIM(0), t[1]))                                                                      \
+  _("rj", false, take_along_dim, (t[0], t[1], DIM(0)))                                                              \
+  _("rjr", false, scatter, (t[0], DIM(0), t[1], t[2]))                                                              \
+  _("rj", false, scatter_value, (t[0], DIM(0), t[1], D(0)))                                                         \
+  _("rjr", false, scatter_add, (t[0], DIM(0), t[1], t[2]))                                                          \
+  _("ris", false, index_add, (t[0], DIM(0), t[1], t[2], D(0)))                                                      \
+  _("xz", false, masked_fill, (t[0], t[1], D(0)))                                                                   \
+  _("xz", false, masked_select, (t[0], t[1]))                                                                       \
+  _("x", false, nonzero, (t[0]))                                                                                    \
+  _("i", false, one_hot, (t[0], I(0)))                                                                              \
+  _("mKc", false, conv1d, (t[0], t[1], t[2], CONV))                                                                 \
+  _("gkc", false, conv2d, (t[0], t[1], t[2], CONV))                                                                 \
+  _("gTc", false, conv_transpose2d, (t[0], t[1], t[2], CONV))                                                       \
+  _("g", false, max_pool2d, (t[0], POOL, also))                                                                     \
+  _("g", false, avg_pool2d, (t[0], POOL))                                                                           \
+  _("g", false, adaptive_avg_pool2d, (t[0], S(0)))                                                                  \
+  _("mvv", false, layer_norm, (t[0], S(0), t[1], t[2], D(0)))                                                       \
+  _("muu", false, group_norm, (t[0], I(0), t[1], t[2], D(0)))                                                       \
+  _("mv", false, rms_norm, (t[0], S(0), t[1], D(0)))                                                                \
+  _("mmm", false, scaled_dot_product_attention, (t[0], t[1], t[2], &(situ_attention_options){ .is_causal = true })) \
+  _("mmmz", false, masked_attention, (t[0], t[1], t[2], t[3], D(0)))                                                \
+  _("mhr", false, rnn_layer, (t[0], t[1], t[2], RECUR))                                                             \
+  _("GHrr", false, lstm_layer, (t[0], t[1], NULL, t[2], t[3], RECUR))                                               \
+  _("JLr", false, gru_layer, (t[0], t[1], NULL, t[2], RECUR))                                                       \
+  _("rtV", false, cross_entropy,                                                                                    \
+    (t[0], t[1],                                                                                                    \
+     &(situ_cross_entropy_options){ .weight = t[2],                                                                 \
+                                    .has_ignore_index = true,                                                       \
+                                    .ignore_index = I(0),                                                           \
+                                    .reduction = REDUCTION(1),                                                      \
+                                    .label_smoothing = D(0) }))                                                     \
+  _("xo", false, mse_loss, (t[0], t[1], REDUCTION(0)))                                                              \
+  _("xo", false, l1_loss, (t[0], t[1], REDUCTION(0)))                                                               \
+  _("xo", false, smooth_l1_loss, (t[0], t[1], D(0), REDUCTION(0)))                                                  \
+  _("xqpp", false, binary_cross_entropy_with_logits, (t[0], t[1], t[2], t[3], REDUCTION(0)))                        \
+  _("xq", false, kl_div, (t[0], t[1], (situ_kl_reduction)(I(0) & 3), I(1) & 1))                                     \
+  _("x", false, leaky_relu, (t[0], D(0)))                                                                           \
+  _("x", false, elu, (t[0], D(0)))                                                                                  \
+  _("x", false, softplus, (t[0], D(0), D(1)))                                                                       \
+  _("x", false, celu, (t[0], D(0)))                                                                                 \
+  _("x", false, softshrink, (t[0], D(0)))                                                                           \
+  _("x", false, hardshrink, (t[0], D(0)))                                                                           \
+  _("x", false, threshold, (t[0], D(0), D(1)))                                                                      \
+  _("x", false, glu, (t[0], DIM(0)))                                                                                \
+  _("xo", false, prelu, (t[0], t[1]))                                                                               \
+  _("x", false, hardtanh, (t[0], D(0), D(1)))                                                                       \
+  _("x", false, clamp, (t[0], D(0), D(1)))                                                                          \
+  _("x", true, add_scalar, (t[0], D(0)))                                                                            \
+  _("x", true, rsub_scalar, (t[0], D(0)))                                                                           \
+  _("x", true, mul_scalar, (t[0], D(0)))                                                                            \
+  _("x", true, div_scalar, (t[0], D(0)))                                                                            \
+  _("x", true, fmod_scalar, (t[0], D(0)))                                                                           \
+  _("x", true, remainder_scalar, (t[0], D(0)))                                                                      \
+  _("x", true, pow_scalar, (t[0], D(0)))                                                                            \
+  _("x", true, eq_scalar, (t[0], D(0)))                                                                             \
+  _("x", true, lt_scalar, (t[0], D(0)))                                                                             \
+  _("xo", false, lerp_scalar, (t[0], t[1], D(0)))                                                                   \
+  _("xoo", false, addcmul, (t[0], t[1], t[2], D(0)))                                                                \
+  _("xop", false, addcdiv, (t[0], t[1], t[2], D(0)))                                                                \
+  _("xo", false, add_, (t[0], t[1]))                                                                                \
+  _("xo", false, sub_, (t[0], t[1]))                                                                                \
+  _("xo", false, mul_, (t[0], t[1]))                                                                                \
+  _("xp", false, div_, (t[0], t[1]))                                                                                \
+  _("xp", false, pow_, (t[0], t[1]))                                                                                \
+  _("x", true, add_scalar_, (t[0], D(0)))                                                                           \
+  _("x", false, clamp_, (t[0], D(0), D(1)))                                                                         \
+  _("x", false, sqrt_, (t[0]))                                                                                      \
+  _("xz", false, masked_fill_, (t[0], t[1], D(0)))                                                                  \
+  _("rjr", false, scatter_, (t[0], DIM(0), t[1], t[2]))                                                             \
+  _("rjr", false, scatter_add_, (t[0], DIM(0), t[1], t[2]))                                                         \
+  _("ris", false, index_add_, (t[0], DIM(0), t[1], t[2], D(0)))                                                     \
+  _("xo", false, copy_, (t[0], t[1]))                                                                               \
+  _("x", false, to_dtype, (t[0], (situ_dtype)(I(0) & 15)))                                                          \
+  _("x", true, full_like, (t[0], D(0), NULL))                                                                       \
+  _("", true, full, (S(0), D(0), HERE))                                                                             \
+  _("", true, arange, (D(0), D(1), (double)I(0) / 4, HERE))                                                         \
+  _("", true, linspace, (D(0), D(1), I(0) & 1023, HERE))                                                            \
+  _("", true, eye, (I(0) & 63, I(1) & 63, HERE))                                                                    \
+  _("", true, randint, (I(0), I(1), S(0), HERE))                                                                    \
   _("", true, rand, (S(0), HERE))
 
 #define OP_CALL_FUNCTION(operands, narrow, name, arguments)                                      \
