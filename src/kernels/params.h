@@ -191,4 +191,18 @@ typedef struct windows {
   I64 x, w, y, bias; /* the operands' offsets */
 } windows;
 
+/* Lines of `size` places resampled to `out`; rule: a situ_resample_rule, whose values these are. */
+enum {
+  RESAMPLE_NEAREST,
+  RESAMPLE_NEAREST_EXACT,
+  RESAMPLE_LINEAR,
+  RESAMPLE_CUBIC,
+  RESAMPLE_LINEAR_WIDE,
+  RESAMPLE_CUBIC_WIDE,
+  RESAMPLE_AREA
+};
+typedef struct resamples {
+  I64 outer, size, out, inner, rule, align, x, y; /* x, y: the operands' offsets */
+} resamples;
+
 #endif

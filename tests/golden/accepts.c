@@ -81,6 +81,7 @@
   _(max_pool2d, situ_max_pool2d(situ_reshape(x, SITU_SHAPE(1, 2, 2)), &(situ_pool_options){ .kernel = SITU_DIMS(2) }, NULL)) \
   _(avg_pool2d, situ_avg_pool2d(situ_reshape(x, SITU_SHAPE(1, 2, 2)), &(situ_pool_options){ .kernel = SITU_DIMS(2) })) \
   _(adaptive_avg_pool2d, situ_adaptive_avg_pool2d(situ_reshape(x, SITU_SHAPE(1, 2, 2)), SITU_DIMS(1)))            \
+  _(interpolate, situ_interpolate(situ_unsqueeze(x, 0), &(situ_interpolate_options){ .size = SITU_DIMS(3) }))     \
   _(index_select, situ_index_select(x, 0, situ_select(i, 0, 0))) _(gather, situ_gather(x, 0, i))                  \
   _(scatter, situ_scatter(x, 0, i, x)) _(scatter_add, situ_scatter_add(x, 0, i, x))                               \
   _(index_add, situ_index_add(x, 0, situ_select(i, 0, 0), x, 1)) _(embedding_weight, situ_embedding(i, x, NULL))  \
@@ -180,6 +181,7 @@ static const departure departures[] = {
   { "avg_pool2d conv_transpose2d", "", "i8", "i8", KERNEL },
   { "avg_pool2d conv_transpose2d", "", "i16", "i16", KERNEL },
   { "avg_pool2d conv_transpose2d", "", "i32", "i32", KERNEL },
+  { "interpolate", "", "u8", "-", "images of u8 are cast first, so that rounding is the caller's" },
   { "one_hot", "", "i32", "i64", INDICES },
   { "take_along_dim_by cross_entropy_by nll_loss_by", "", "i32", "f32", INDICES },
   { "add_alpha", "", "bool", "i64", "alpha is a number: true + 2 true is 3" },

@@ -64,6 +64,7 @@
   _(transpose, situ_transpose(t[0], 0, 1))                                                                      \
   _(max_pool2d, situ_max_pool2d(t[0], &(situ_pool_options){ .kernel = SITU_DIMS(2) }, NULL))                    \
   _(avg_pool2d, situ_avg_pool2d(t[0], &(situ_pool_options){ .kernel = SITU_DIMS(2) }))                          \
+  _(interpolate, situ_interpolate(t[0], &(situ_interpolate_options){ .size = SITU_DIMS(3) }))                   \
   _(add, situ_add(t[0], t[1]))                                                                                  \
   _(sub, situ_sub(t[0], t[1]))                                                                                  \
   _(mul, situ_mul(t[0], t[1]))                                                                                  \

@@ -69,6 +69,13 @@ static void leaves(void **state) {
   expect_text(situ_nn_avg_pool2d(SITU_DIMS(3), &(situ_pool_options){ .stride = SITU_DIMS(2), .padding = SITU_DIMS(1) }),
               "AvgPool2d(kernel_size=3, stride=2, padding=1)");
   expect_text(situ_nn_adaptive_avg_pool2d(SITU_DIMS(2, 3)), "AdaptiveAvgPool2d(output_size=(2, 3))");
+  expect_text(situ_nn_upsample(&(situ_interpolate_options){ .scale_factor = { 2 } }),
+              "Upsample(scale_factor=2.0, mode='nearest')");
+  expect_text(
+      situ_nn_upsample(&(situ_interpolate_options){ .scale_factor = { 2, 0.5 }, .mode = SITU_INTERPOLATE_BILINEAR }),
+      "Upsample(scale_factor=(2.0, 0.5), mode='bilinear')");
+  expect_text(situ_nn_upsample(&(situ_interpolate_options){ .size = SITU_DIMS(4, 5), .mode = SITU_INTERPOLATE_AREA }),
+              "Upsample(size=(4, 5), mode='area')");
   expect_text(situ_nn_flatten(1, -1), "Flatten(start_dim=1, end_dim=-1)");
   expect_text(situ_nn_cross_entropy_loss(NULL), "CrossEntropyLoss()");
   expect_text(situ_nn_lazy_linear(3, NULL), "LazyLinear(in_features=0, out_features=3, bias=True)");

@@ -261,6 +261,7 @@ static void fill_struct(api_world *w, const api_struct *s, void *at) {
   for (int i = 0; i < s->count && strstr(s->name, "_options"); i++)
     if (strcmp(s->field[i].type, "situ_device") == 0) memcpy(bytes + s->field[i].offset, &w->device, sizeof w->device);
   if (IS(situ_pool_options)) AT(situ_pool_options).kernel = SITU_DIMS(2);
+  if (IS(situ_interpolate_options)) AT(situ_interpolate_options).size = SITU_DIMS(3);
   if (IS(situ_one_cycle_options))
     AT(situ_one_cycle_options) = (situ_one_cycle_options){ .max_lr = 0.1, .total_steps = 10 };
   if (IS(situ_cyclic_options)) AT(situ_cyclic_options) = (situ_cyclic_options){ .max_lr = 0.1 };
@@ -417,7 +418,7 @@ static situ_tensor *tensor(api_world *w, const char *name) {
   if (api_is(f, "conv1d")) return api_tensor(w, SITU_F32, *name == 'w' ? SITU_SHAPE(2, 2, 3) : SITU_SHAPE(1, 2, 5));
   if (api_is(f, "conv2d conv_transpose2d"))
     return api_tensor(w, SITU_F32, *name == 'w' ? SITU_SHAPE(2, 2, 3, 3) : SITU_SHAPE(1, 2, 5, 5));
-  if (strstr(f, "_pool2d")) return api_tensor(w, SITU_F32, SITU_SHAPE(1, 2, 4, 4));
+  if (api_is(f, "interpolate") || strstr(f, "_pool2d")) return api_tensor(w, SITU_F32, SITU_SHAPE(1, 2, 4, 4));
   if (api_is(f, "batch_norm group_norm layer_norm rms_norm prelu") && strcmp(name, "input") != 0)
     return api_tensor(w, SITU_F32, SITU_SHAPE(2));
   if (api_is(f, "nn_bce_with_logits_loss")) return api_tensor(w, SITU_F32, SITU_SHAPE(2));

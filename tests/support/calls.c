@@ -187,6 +187,15 @@
   _(avg_pool2d, avg_pool2d, "g", SUMS, SUMS,                                                                           \
     situ_avg_pool2d(t[0], &(situ_pool_options){ .kernel = SITU_DIMS(2), .padding = SITU_DIMS(1) }))                    \
   _(adaptive_avg_pool2d, adaptive_avg_pool2d, "g", SUMS, SUMS, situ_adaptive_avg_pool2d(t[0], SITU_DIMS(2, 3)))        \
+  _(interpolate, interpolate, "g", SUMS, SUMS,                                                                         \
+    situ_interpolate(t[0], &(situ_interpolate_options){ .size = SITU_DIMS(4, 7), .mode = SITU_INTERPOLATE_BILINEAR })) \
+  _(interpolate_cubic, interpolate, "g", SUMS, SUMS,                                                                   \
+    situ_interpolate(t[0], &(situ_interpolate_options){                                                                \
+                               .size = SITU_DIMS(5, 3), .mode = SITU_INTERPOLATE_BICUBIC, .antialias = true }))        \
+  _(interpolate_area, interpolate, "m", SUMS, SUMS,                                                                    \
+    situ_interpolate(t[0], &(situ_interpolate_options){ .size = SITU_DIMS(6), .mode = SITU_INTERPOLATE_AREA }))        \
+  _(interpolate_nearest, interpolate, "g", SUMS, SUMS,                                                                 \
+    situ_interpolate(t[0], &(situ_interpolate_options){ .scale_factor = { 1.3 } }))                                    \
   _(batch_norm, batch_norm, "mUUuu", CHAIN, CHAIN,                                                                     \
     situ_batch_norm(t[0], t[1], t[2], t[3], t[4], &(situ_batch_norm_options){ .training = true }))                     \
   _(layer_norm, layer_norm, "mvv", CHAIN, CHAIN, situ_layer_norm(t[0], situ_shape_of(t[1]), t[1], t[2], 0))            \

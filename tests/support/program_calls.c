@@ -94,6 +94,12 @@ RUN(run_softmax) {
   NOTE("%d", dim(in[0], c->p[0]));
   return situ_softmax(in[0], dim(in[0], c->p[0]));
 }
+RUN(run_interpolate) {
+  const int64_t to = 1 + c->p[0] % 4;
+  NOTE("reshape(1, 1, -1), LINEAR, size %d", (int)to);
+  return situ_interpolate(situ_reshape(in[0], SITU_SHAPE(1, 1, -1)),
+                          &(situ_interpolate_options){ .size = SITU_DIMS(to), .mode = SITU_INTERPOLATE_LINEAR });
+}
 RUN(run_cumsum) {
   if (!situ_dim(in[0])) return NULL;
   NOTE("%d", dim(in[0], c->p[0]));
@@ -341,6 +347,7 @@ const program_kind program_kinds[] = {
   MAKES(mean, 1, 0),
   MAKES(softmax, 1, PROGRAM_SAVES),
   MAKES(cumsum, 1, 0),
+  MAKES(interpolate, 1, 0),
   MAKES(where, 2, PROGRAM_ALIKE),
   MAKES(masked_fill, 1, 0),
   MAKES(cat, 3, PROGRAM_ALIKE),

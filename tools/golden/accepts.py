@@ -79,6 +79,7 @@ ONE = {
     "group_norm": lambda x: F.group_norm(x, 1), "batch_norm": lambda x: F.batch_norm(x, None, None, training=True),
     "max_pool2d": lambda x: F.max_pool2d(x.reshape(1, 2, 2), 2), "avg_pool2d": lambda x: F.avg_pool2d(x.reshape(1, 2, 2), 2),
     "adaptive_avg_pool2d": lambda x: F.adaptive_avg_pool2d(x.reshape(1, 2, 2), 1),
+    "interpolate": lambda x: F.interpolate(x[None], 3),
     "index_select": lambda x: torch.index_select(x, 0, I[0]), "gather": lambda x: torch.gather(x, 0, I), "scatter": lambda x: x.scatter(0, I, x),
     "scatter_add": lambda x: x.scatter_add(0, I, x), "index_add": lambda x: x.index_add(0, I[0], x), "embedding_weight": lambda x: F.embedding(I, x),
     "scatter_value": lambda x: x.scatter(0, I, 2),

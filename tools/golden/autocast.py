@@ -44,6 +44,7 @@ OPS = {
     "sort": ("f", lambda x: torch.sort(x)[0]), "any": ("f", torch.any), "pad": ("f", lambda x: F.pad(x, (1, 1))),
     "dropout": ("f", lambda x: F.dropout(x, 0.5)), "clone": ("f", torch.clone), "transpose": ("f", torch.t),
     "max_pool2d": ("n", lambda x: F.max_pool2d(x, 2)), "avg_pool2d": ("n", lambda x: F.avg_pool2d(x, 2)),
+    "interpolate": ("n", lambda x: F.interpolate(x, 3), "upsample_nearest2d"),
     "add": ("ff", torch.add), "sub": ("ff", torch.sub), "mul": ("ff", torch.mul), "div": ("ff", torch.div),
     "pow": ("ff", torch.pow), "maximum": ("ff", torch.maximum), "eq": ("ff", torch.eq), "lt": ("ff", torch.lt),
     "fmod": ("ff", torch.fmod), "where": ("bff", torch.where), "addcmul": ("fff", torch.addcmul),

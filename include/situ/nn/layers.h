@@ -89,6 +89,8 @@ SITU_API situ_nn_module *situ_nn_max_pool2d(situ_shape kernel_size, const situ_p
 SITU_API situ_nn_module *situ_nn_avg_pool2d(situ_shape kernel_size, const situ_pool_options *options);
 /** AdaptiveAvgPool2d; output_size: 1 or 2 sizes, -1 keeps the input's. */
 SITU_API situ_nn_module *situ_nn_adaptive_avg_pool2d(situ_shape output_size);
+/** Upsample: situ_interpolate with these options. */
+SITU_API situ_nn_module *situ_nn_upsample(const situ_interpolate_options *options);
 /** Flatten: merges dimensions start_dim..end_dim; torch's defaults are 1 and -1, and 0 is 0. */
 SITU_API situ_nn_module *situ_nn_flatten(int start_dim, int end_dim);
 

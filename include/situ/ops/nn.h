@@ -40,6 +40,27 @@ SITU_API SITU_CHECKED situ_tensor *situ_avg_pool2d(situ_tensor *input, const sit
 /** input [N, C, H, W] or [C, H, W]; output_size: 1 or 2 sizes, -1 keeps the input's. */
 SITU_API SITU_CHECKED situ_tensor *situ_adaptive_avg_pool2d(situ_tensor *input, situ_shape output_size);
 
+typedef enum situ_interpolate_mode {
+  SITU_INTERPOLATE_NEAREST,
+  SITU_INTERPOLATE_LINEAR,    /**< [N, C, L] */
+  SITU_INTERPOLATE_BILINEAR,  /**< [N, C, H, W] */
+  SITU_INTERPOLATE_BICUBIC,   /**< [N, C, H, W] */
+  SITU_INTERPOLATE_TRILINEAR, /**< [N, C, D, H, W] */
+  SITU_INTERPOLATE_AREA,      /**< means of equal parts, as adaptive_avg_pool */
+  SITU_INTERPOLATE_NEAREST_EXACT
+} situ_interpolate_mode;
+typedef struct situ_interpolate_options {
+  situ_shape size;        /**< of the result: 1 value, or 1 for each spatial dimension; or scale_factor */
+  double scale_factor[3]; /**< 1 value, or 1 for each spatial dimension; 0: not given */
+  situ_interpolate_mode mode;
+  bool align_corners;          /**< linear and cubic: the centres of the first and last places match, not the edges */
+  bool recompute_scale_factor; /**< with scale_factor: places are computed by the sizes, not by the factor */
+  bool antialias;              /**< bilinear and bicubic */
+} situ_interpolate_options;
+/** input [N, C, L], [N, C, H, W] or [N, C, D, H, W], of another size; floating dtypes, in f32 inside for f16 and
+    bf16. */
+SITU_API SITU_CHECKED situ_tensor *situ_interpolate(situ_tensor *input, const situ_interpolate_options *options);
+
 typedef struct situ_batch_norm_options {
   bool training;   /**< use the batch's statistics, and update the running ones */
   double momentum; /**< weight of the new value; 0: torch's default 0.1 */

@@ -93,6 +93,10 @@ typedef enum situ_verb {
   SITU_VERB_CONV,
   /** op: situ_pool_pass; window: geometry; always 4-D. */
   SITU_VERB_POOL,
+  /** y = x with another size along integer[0], f32 or f64; op: 0, or 1 for the transpose, which is the gradient;
+      integer[1]: a situ_resample_rule; integer[2] not 0: corners are aligned; scalar[0]: distance of two places of the
+      result in places of the operand (of the forward pass, in the transpose too). */
+  SITU_VERB_RESAMPLE,
   /** Along integer[0]; op: situ_softmax_pass; integer[1] not 0: softmax of a row of -infinity is 0 instead of NaN. */
   SITU_VERB_SOFTMAX,
   /** Rows of the last dimension; op: situ_norm_pass. */
@@ -221,6 +225,18 @@ typedef enum situ_pool_pass {
   SITU_POOL_ADAPTIVE_AVG,
   SITU_POOL_ADAPTIVE_AVG_GRAD
 } situ_pool_pass;
+
+/** Which places of the operand a place of the result is made of, with which weights: torch's interpolation modes. */
+typedef enum situ_resample_rule {
+  SITU_RESAMPLE_NEAREST,
+  SITU_RESAMPLE_NEAREST_EXACT,
+  SITU_RESAMPLE_LINEAR,
+  SITU_RESAMPLE_CUBIC,       /**< Keys's kernel, a = -0.75 */
+  SITU_RESAMPLE_LINEAR_WIDE, /**< antialiased: the kernel is as wide as the places of the result are apart */
+  SITU_RESAMPLE_CUBIC_WIDE,  /**< antialiased, a = -0.5 */
+  SITU_RESAMPLE_AREA,        /**< means of equal parts, as adaptive pooling */
+  SITU_RESAMPLE_RULES
+} situ_resample_rule;
 
 typedef enum situ_softmax_pass {
   SITU_SOFTMAX,

@@ -199,6 +199,11 @@ bool situ__cl_trial_shape(trial *t, const situ_work *w) {
   case SITU_VERB_MATMUL: return product(t, w);
   case SITU_VERB_CONV: return convolution(t, w);
   case SITU_VERB_POOL: return pooling(t, w);
+  case SITU_VERB_RESAMPLE:
+    place_in(t, w, 0, SHAPE(3, 7, 5), TRIAL_SIGNED);
+    place_out(t, w, 0, SHAPE(3, 11, 5));
+    t->work.integer[0] = 1;
+    return true;
   case SITU_VERB_NORM: return norm(t, w);
   case SITU_VERB_BATCH_NORM: return batch_norm(t, w);
   case SITU_VERB_NLL: return cross_entropy(t, w);

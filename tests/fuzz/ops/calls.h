@@ -99,6 +99,12 @@ static situ_tensor *situ_masked_attention(situ_tensor *query, situ_tensor *key, 
   _("g", false, max_pool2d, (t[0], POOL, also))                                                                     \
   _("g", false, avg_pool2d, (t[0], POOL))                                                                           \
   _("g", false, adaptive_avg_pool2d, (t[0], S(0)))                                                                  \
+  _("g", false, interpolate,                                                                                        \
+    (t[0], &(situ_interpolate_options){ .size = S(0),                                                               \
+                                        .scale_factor = { D(0) },                                                   \
+                                        .mode = (situ_interpolate_mode)(I(0) & 7),                                  \
+                                        .align_corners = I(1) & 1,                                                  \
+                                        .antialias = I(2) & 1 }))                                                   \
   _("mvv", false, layer_norm, (t[0], S(0), t[1], t[2], D(0)))                                                       \
   _("muu", false, group_norm, (t[0], I(0), t[1], t[2], D(0)))                                                       \
   _("mv", false, rms_norm, (t[0], S(0), t[1], D(0)))                                                                \
