@@ -1,4 +1,4 @@
-/* Conv1d, Conv2d, ConvTranspose2d.
+/* Conv1d to 3d, ConvTranspose1d to 3d.
    SPDX-License-Identifier: MIT */
 #include <inttypes.h>
 #include <math.h>
@@ -12,6 +12,7 @@ typedef struct conv {
   situ_tensor *weight, *bias;
   int64_t in, out;
   situ_shape kernel, padding; /* padding as requested, for torch's repr */
+  bool same;                  /* padding="same" */
   situ_pad_mode mode;
   situ_shape pad; /* for situ_pad, if the mode is not zeros; the convolution itself then does not pad */
   situ_conv_options options;
@@ -21,18 +22,17 @@ static situ_tensor *padded(const conv *m, situ_tensor *x) {
   return m->mode == SITU_PAD_CONSTANT ? x : situ_pad(x, m->pad, m->mode, 0);
 }
 
-static situ_tensor *conv1d_forward(situ_nn_module *self, situ_tensor *x) {
-  conv *m = (conv *)self;
-  return situ_conv1d(padded(m, x), m->weight, m->bias, &m->options);
-}
-static situ_tensor *conv2d_forward(situ_nn_module *self, situ_tensor *x) {
-  conv *m = (conv *)self;
-  return situ_conv2d(padded(m, x), m->weight, m->bias, &m->options);
-}
-static situ_tensor *conv_transpose2d_forward(situ_nn_module *self, situ_tensor *x) {
-  conv *m = (conv *)self;
-  return situ_conv_transpose2d(x, m->weight, m->bias, &m->options);
-}
+#define FORWARD(id)                                                        \
+  static situ_tensor *id##_forward(situ_nn_module *self, situ_tensor *x) { \
+    conv *m = (conv *)self;                                                \
+    return situ_##id(padded(m, x), m->weight, m->bias, &m->options);       \
+  }
+FORWARD(conv1d)
+FORWARD(conv2d)
+FORWARD(conv3d)
+FORWARD(conv_transpose1d)
+FORWARD(conv_transpose2d)
+FORWARD(conv_transpose3d)
 
 static bool all(situ_shape shape, int64_t value) {
   for (int d = 0; d < shape.ndim; d++)
@@ -54,7 +54,8 @@ static int conv_repr(const situ_nn_module *self, char *buffer, size_t size) {
                      { "dilation", m->options.dilation, 1 },
                      { "output_padding", m->options.output_padding, 0 } };
   for (size_t i = 0; i < sizeof rest / sizeof *rest; i++)
-    if (!all(rest[i].shape, rest[i].usual))
+    if (i == 0 && m->same) at += snprintf(buffer + at, size - (size_t)at, ", padding=same");
+    else if (!all(rest[i].shape, rest[i].usual))
       at += snprintf(buffer + at, size - (size_t)at, ", %s=%s", rest[i].name, situ__nn_tuple(rest[i].shape, tuple));
   if (m->options.groups != 1) at += snprintf(buffer + at, size - (size_t)at, ", groups=%" PRId64, m->options.groups);
   if (!m->bias) at += snprintf(buffer + at, size - (size_t)at, ", bias=False");
@@ -62,17 +63,21 @@ static int conv_repr(const situ_nn_module *self, char *buffer, size_t size) {
   return at;
 }
 
-static const situ_nn_type conv1d_type = {
-  .name = "Conv1d", .size = sizeof(conv), .forward = conv1d_forward, .extra_repr = conv_repr
-};
-static const situ_nn_type conv2d_type = {
-  .name = "Conv2d", .size = sizeof(conv), .forward = conv2d_forward, .extra_repr = conv_repr
-};
-static const situ_nn_type conv_transpose2d_type = { .name = "ConvTranspose2d",
-                                                    .size = sizeof(conv),
-                                                    .forward = conv_transpose2d_forward,
-                                                    .single_op = true,
-                                                    .extra_repr = conv_repr };
+#define TYPE(id, title, single)                                                                                \
+  static const situ_nn_type id##_type = {                                                                      \
+    .name = title, .size = sizeof(conv), .forward = id##_forward, .single_op = single, .extra_repr = conv_repr \
+  };
+TYPE(conv1d, "Conv1d", false)
+TYPE(conv2d, "Conv2d", false)
+TYPE(conv3d, "Conv3d", false)
+TYPE(conv_transpose1d, "ConvTranspose1d", true)
+TYPE(conv_transpose2d, "ConvTranspose2d", true)
+TYPE(conv_transpose3d, "ConvTranspose3d", false)
+
+static bool is_transposed(const conv *m) {
+  const situ_nn_type *type = m->base.type;
+  return type == &conv_transpose1d_type || type == &conv_transpose2d_type || type == &conv_transpose3d_type;
+}
 
 /* shape itself, or its single value for each of ndim dimensions; empty: `otherwise`. Returns false after recording an
    error. */
@@ -88,10 +93,23 @@ static bool spread(const char *op, const char *what, situ_shape *shape, int ndim
   return true;
 }
 
+/* padding="same": the convolution itself pads, unless the mode is not zeros. */
+static bool same(conv *m, const char *op, bool transposed, const situ_nn_conv_options *o) {
+  m->options.same = true;
+  m->options.padding.ndim = 0;
+  const char *why = transposed                   ? "transposed convolutions do not have it"
+                    : o->padding.ndim            ? "padding is given too"
+                    : !all(m->options.stride, 1) ? "stride must be 1"
+                                                 : NULL;
+  if (why) situ__fail(SITU_E_ARG, op, "same is given: %s", why);
+  return !why;
+}
+
 /* Stores the options, with one value for each dimension. */
 static bool configure(conv *m, const char *op, int ndim, const situ_nn_conv_options *o) {
-  bool transposed = m->base.type == &conv_transpose2d_type;
+  const bool transposed = is_transposed(m);
   m->mode = o->padding_mode;
+  m->same = o->same;
   m->padding = o->padding;
   m->options = (situ_conv_options){ .stride = o->stride,
                                     .padding = o->padding,
@@ -118,16 +136,23 @@ static bool configure(conv *m, const char *op, int ndim, const situ_nn_conv_opti
                transposed ? " on a transposed convolution: zeros only" : "");
     return false;
   }
+  if (o->same && !same(m, op, transposed, o)) return false;
   if (m->mode == SITU_PAD_CONSTANT) return true;
   m->pad.ndim = 2 * ndim;
-  for (int d = 0; d < ndim; d++) m->pad.dim[2 * d] = m->pad.dim[2 * d + 1] = m->padding.dim[ndim - 1 - d];
+  for (int d = 0; d < ndim; d++) {
+    const int to = ndim - 1 - d;
+    const int64_t all = m->options.dilation.dim[to] * (m->kernel.dim[to] - 1);
+    m->pad.dim[2 * d] = o->same ? all / 2 : m->padding.dim[to];
+    m->pad.dim[2 * d + 1] = o->same ? all - all / 2 : m->padding.dim[to];
+  }
+  m->options.same = false;
   m->options.padding = (situ_shape){ 0 };
   return true;
 }
 
 /* torch's initial values: weight and bias uniform within 1 / sqrt(fan in). */
 static void fill(conv *m, int ndim, const situ_nn_conv_options *o) {
-  bool transposed = m->base.type == &conv_transpose2d_type;
+  const bool transposed = is_transposed(m);
   situ_options where = { .dtype = o->dtype, .device = o->device };
   int64_t groups = m->options.groups;
   situ_shape shape = transposed ? SITU_SHAPE(m->in, m->out / groups) : SITU_SHAPE(m->out, m->in / groups);
@@ -167,7 +192,20 @@ situ_nn_module *situ_nn_conv2d(int64_t in_channels, int64_t out_channels, situ_s
                                const situ_nn_conv_options *options) {
   return make(&conv2d_type, "nn_conv2d", in_channels, out_channels, kernel_size, 2, options);
 }
+situ_nn_module *situ_nn_conv3d(int64_t in_channels, int64_t out_channels, situ_shape kernel_size,
+                               const situ_nn_conv_options *options) {
+  return make(&conv3d_type, "nn_conv3d", in_channels, out_channels, kernel_size, 3, options);
+}
+situ_nn_module *situ_nn_conv_transpose1d(int64_t in_channels, int64_t out_channels, int64_t kernel_size,
+                                         const situ_nn_conv_options *options) {
+  return make(&conv_transpose1d_type, "nn_conv_transpose1d", in_channels, out_channels, SITU_SHAPE(kernel_size), 1,
+              options);
+}
 situ_nn_module *situ_nn_conv_transpose2d(int64_t in_channels, int64_t out_channels, situ_shape kernel_size,
                                          const situ_nn_conv_options *options) {
   return make(&conv_transpose2d_type, "nn_conv_transpose2d", in_channels, out_channels, kernel_size, 2, options);
+}
+situ_nn_module *situ_nn_conv_transpose3d(int64_t in_channels, int64_t out_channels, situ_shape kernel_size,
+                                         const situ_nn_conv_options *options) {
+  return make(&conv_transpose3d_type, "nn_conv_transpose3d", in_channels, out_channels, kernel_size, 3, options);
 }

@@ -1,4 +1,4 @@
-/* MaxPool2d, AvgPool2d, AdaptiveAvgPool2d.
+/* Max, average and adaptive pooling in 1 to 3 dimensions.
    SPDX-License-Identifier: MIT */
 #include <inttypes.h>
 #include <stdio.h>
@@ -10,15 +10,22 @@ typedef struct pool {
   situ_pool_options options;
 } pool;
 
-static situ_tensor *max_forward(situ_nn_module *self, situ_tensor *x) {
-  return situ_max_pool2d(x, &((pool *)self)->options, NULL);
-}
-static situ_tensor *avg_forward(situ_nn_module *self, situ_tensor *x) {
-  return situ_avg_pool2d(x, &((pool *)self)->options);
-}
-static situ_tensor *adaptive_forward(situ_nn_module *self, situ_tensor *x) {
-  return situ_adaptive_avg_pool2d(x, ((pool *)self)->options.kernel);
-}
+#define OPTIONS(m) &((pool *)(m))->options
+#define SIZE(m) ((pool *)(m))->options.kernel
+#define FORWARD(id, ...) \
+  static situ_tensor *id##_forward(situ_nn_module *self, situ_tensor *x) { return situ_##id(x, __VA_ARGS__); }
+FORWARD(max_pool1d, OPTIONS(self), NULL)
+FORWARD(max_pool2d, OPTIONS(self), NULL)
+FORWARD(max_pool3d, OPTIONS(self), NULL)
+FORWARD(avg_pool1d, OPTIONS(self))
+FORWARD(avg_pool2d, OPTIONS(self))
+FORWARD(avg_pool3d, OPTIONS(self))
+FORWARD(adaptive_avg_pool1d, SIZE(self).ndim == 1 ? SIZE(self).dim[0] : 0)
+FORWARD(adaptive_avg_pool2d, SIZE(self))
+FORWARD(adaptive_avg_pool3d, SIZE(self))
+FORWARD(adaptive_max_pool1d, SIZE(self).ndim == 1 ? SIZE(self).dim[0] : 0, NULL)
+FORWARD(adaptive_max_pool2d, SIZE(self), NULL)
+FORWARD(adaptive_max_pool3d, SIZE(self), NULL)
 
 /* torch prints sizes as they were passed: one number, or a tuple. */
 static const char *sizes(situ_shape shape, int64_t otherwise, char buffer[SITU__TUPLE]) {
@@ -46,17 +53,12 @@ static int adaptive_repr(const situ_nn_module *self, char *buffer, size_t size) 
   return snprintf(buffer, size, "output_size=%s", sizes(((const pool *)self)->options.kernel, 0, s));
 }
 
-static const situ_nn_type max_type = {
-  .name = "MaxPool2d", .size = sizeof(pool), .forward = max_forward, .single_op = true, .extra_repr = max_repr
-};
-static const situ_nn_type avg_type = {
-  .name = "AvgPool2d", .size = sizeof(pool), .forward = avg_forward, .single_op = true, .extra_repr = pool_repr
-};
-static const situ_nn_type adaptive_type = { .name = "AdaptiveAvgPool2d",
-                                            .size = sizeof(pool),
-                                            .forward = adaptive_forward,
-                                            .single_op = true,
-                                            .extra_repr = adaptive_repr };
+static int row_repr(const situ_nn_module *self, char *buffer, size_t size) {
+  const situ_pool_options *o = &((const pool *)self)->options;
+  const int64_t k = o->kernel.dim[0];
+  return snprintf(buffer, size, "kernel_size=(%" PRId64 ",), stride=(%" PRId64 ",), padding=(%" PRId64 ",)", k,
+                  o->stride.ndim ? o->stride.dim[0] : k, o->padding.ndim ? o->padding.dim[0] : 0);
+}
 
 static situ_nn_module *make(const situ_nn_type *type, situ_shape kernel, const situ_pool_options *options) {
   pool *m = situ_nn_alloc(type);
@@ -65,10 +67,27 @@ static situ_nn_module *make(const situ_nn_type *type, situ_shape kernel, const s
   return situ_nn_done(m);
 }
 
-situ_nn_module *situ_nn_max_pool2d(situ_shape kernel_size, const situ_pool_options *options) {
-  return make(&max_type, kernel_size, options);
-}
-situ_nn_module *situ_nn_avg_pool2d(situ_shape kernel_size, const situ_pool_options *options) {
-  return make(&avg_type, kernel_size, options);
-}
-situ_nn_module *situ_nn_adaptive_avg_pool2d(situ_shape output_size) { return make(&adaptive_type, output_size, NULL); }
+#define TYPE(id, title, repr, single)                                                                     \
+  static const situ_nn_type id##_type = {                                                                 \
+    .name = title, .size = sizeof(pool), .forward = id##_forward, .single_op = single, .extra_repr = repr \
+  };
+#define POOL(id, title, repr, single)                                                      \
+  TYPE(id, title, repr, single)                                                            \
+  situ_nn_module *situ_nn_##id(situ_shape kernel_size, const situ_pool_options *options) { \
+    return make(&id##_type, kernel_size, options);                                         \
+  }
+#define ADAPTIVE(id, title, single)      \
+  TYPE(id, title, adaptive_repr, single) \
+  situ_nn_module *situ_nn_##id(situ_shape output_size) { return make(&id##_type, output_size, NULL); }
+POOL(max_pool1d, "MaxPool1d", max_repr, false)
+POOL(max_pool2d, "MaxPool2d", max_repr, true)
+POOL(max_pool3d, "MaxPool3d", max_repr, false)
+POOL(avg_pool1d, "AvgPool1d", row_repr, false)
+POOL(avg_pool2d, "AvgPool2d", pool_repr, true)
+POOL(avg_pool3d, "AvgPool3d", pool_repr, false)
+ADAPTIVE(adaptive_avg_pool1d, "AdaptiveAvgPool1d", false)
+ADAPTIVE(adaptive_avg_pool2d, "AdaptiveAvgPool2d", true)
+ADAPTIVE(adaptive_avg_pool3d, "AdaptiveAvgPool3d", false)
+ADAPTIVE(adaptive_max_pool1d, "AdaptiveMaxPool1d", false)
+ADAPTIVE(adaptive_max_pool2d, "AdaptiveMaxPool2d", false)
+ADAPTIVE(adaptive_max_pool3d, "AdaptiveMaxPool3d", false)

@@ -62,7 +62,7 @@ static bool check_shapes(situ_call *c, bool transposed, situ_window *w) {
     return refuse_shape(c, "input", &x, spatial == 1 ? "[N, C, L] or [C, L]" : "[N, C, H, W] or [C, H, W]");
   if (weight.ndim != spatial + 2 || situ__desc(c->in[1])->numel == 0)
     return refuse_shape(c, "weight", &weight,
-                        transposed     ? "[C, O/groups, kh, kw] without a 0"
+                        transposed ? spatial == 1 ? "[C, O/groups, k] without a 0" : "[C, O/groups, kh, kw] without a 0"
                         : spatial == 1 ? "[O, C/groups, k] without a 0"
                                        : "[O, C/groups, kh, kw] without a 0");
   if (!read_window(c, c->params, &weight, w)) return false;
@@ -97,7 +97,7 @@ static bool conv_infer(situ_call *c) {
   situ_window w;
   const situ_conv_options *o = c->params;
   if (o->output_padding.ndim)
-    return situ_refuse(c, SITU_E_ARG, "output_padding is given: only conv_transpose2d has it");
+    return situ_refuse(c, SITU_E_ARG, "output_padding is given: only transposed convolutions have it");
   if (!check_shapes(c, false, &w)) return false;
   for (int d = 2 - c->op->code; d < 2; d++) {
     int64_t *size = &c->shape[0].dim[c->shape[0].ndim - 2 + d], padded, covered;
@@ -114,10 +114,11 @@ static bool conv_infer(situ_call *c) {
 static bool transposed_infer(situ_call *c) {
   const situ_conv_options *o = c->params;
   situ_window w;
+  if (o->same) return situ_refuse(c, SITU_E_ARG, "same is given: transposed convolutions do not have it");
   if (!check_shapes(c, true, &w)) return false;
-  for (int d = 0; d < 2; d++) {
+  for (int d = 2 - c->op->code; d < 2; d++) {
     int64_t *size = &c->shape[0].dim[c->shape[0].ndim - 2 + d], extra = 0, covered, spread, padded;
-    if (!entry(c, "output_padding", &o->output_padding, 2, d, 0, &extra)) return false;
+    if (!entry(c, "output_padding", &o->output_padding, c->op->code, d - 2 + c->op->code, 0, &extra)) return false;
     if (extra >= w.stride[d] && extra >= w.dilation[d])
       return situ_refuse(c, SITU_E_ARG, "output_padding is %lld, must be smaller than stride %lld or dilation %lld",
                          (long long)extra, (long long)w.stride[d], (long long)w.dilation[d]);
@@ -222,6 +223,18 @@ static bool conv_mend(situ_call *c) {
   return situ_mend_size(c, 0, x->ndim - spatial - 1, channels);
 }
 
+static situ_tensor *run(const situ_op *op, situ_tensor *x, situ_tensor *weight, situ_tensor *bias,
+                        const situ_conv_options *options) {
+  if (!options || !options->same || op->infer == transposed_infer)
+    return situ_op_run3(op, x, weight, bias, options ? options : &(situ_conv_options){ 0 });
+  if (!situ__need(op->name, "input", x) || !situ__need(op->name, "weight", weight)) return NULL;
+  const char *called_before = situ__call_as(op->name, "");
+  situ_conv_options o = *options;
+  situ_tensor *y = situ__conv_same(op->name, op->code, &x, weight, &o) ? situ_op_run3(op, x, weight, bias, &o) : NULL;
+  situ__call_end(&called_before);
+  return y;
+}
+
 enum { NUMBERS = SITU_FLOATING | SITU_INTEGRAL | SITU_SAME };
 #define CONV(id, dims, kind, on_cpu)                                                                                \
   SITU_OP(                                                                                                          \
@@ -238,8 +251,9 @@ enum { NUMBERS = SITU_FLOATING | SITU_INTEGRAL | SITU_SAME };
                    .backward = kind##_backward };                                                                   \
   situ_tensor *situ_##id(situ_tensor *input, situ_tensor *weight, situ_tensor *bias,                                \
                          const situ_conv_options *options) {                                                        \
-    return situ_op_run3(&id##_op, input, weight, bias, options ? options : &(situ_conv_options){ 0 });              \
+    return run(&id##_op, input, weight, bias, options);                                                             \
   }
 CONV(conv1d, 1, conv, SITU_CAST_LOW)
 CONV(conv2d, 2, conv, SITU_CAST_LOW)
+CONV(conv_transpose1d, 1, transposed, SITU_CAST_LOW)
 CONV(conv_transpose2d, 2, transposed, SITU_CAST_F32)

@@ -31,6 +31,10 @@ situ_tensor *situ__floating(situ_tensor *x);
    no_grad. */
 situ_tensor *situ__at_least(situ_tensor *x, double least);
 
+/* With o->same: sets the padding that keeps the sizes, and pads *x where it is uneven. Returns false after recording an
+   error under op. */
+bool situ__conv_same(const char *op, int spatial, situ_tensor **x, const situ_tensor *weight, situ_conv_options *o);
+
 /* A 0-dim view as one of one dimension of size 1, in *desc; any other view itself. */
 const situ_view_desc *situ__ranked(const situ_view_desc *v, situ_view_desc *desc);
 

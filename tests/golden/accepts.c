@@ -81,6 +81,11 @@
   _(max_pool2d, situ_max_pool2d(situ_reshape(x, SITU_SHAPE(1, 2, 2)), &(situ_pool_options){ .kernel = SITU_DIMS(2) }, NULL)) \
   _(avg_pool2d, situ_avg_pool2d(situ_reshape(x, SITU_SHAPE(1, 2, 2)), &(situ_pool_options){ .kernel = SITU_DIMS(2) })) \
   _(adaptive_avg_pool2d, situ_adaptive_avg_pool2d(situ_reshape(x, SITU_SHAPE(1, 2, 2)), SITU_DIMS(1)))            \
+  _(conv_transpose1d, situ_conv_transpose1d(situ_unsqueeze(x, 0), situ_reshape(x, SITU_SHAPE(2, 2, 1)), NULL, NULL)) \
+  _(max_pool1d, situ_max_pool1d(x, &(situ_pool_options){ .kernel = SITU_DIMS(2) }, NULL))                         \
+  _(max_pool3d, situ_max_pool3d(situ_reshape(x, SITU_SHAPE(1, 1, 2, 2)), &(situ_pool_options){ .kernel = SITU_DIMS(1) }, NULL)) \
+  _(avg_pool3d, situ_avg_pool3d(situ_reshape(x, SITU_SHAPE(1, 1, 2, 2)), &(situ_pool_options){ .kernel = SITU_DIMS(1) })) \
+  _(adaptive_max_pool1d, situ_adaptive_max_pool1d(x, 1, NULL)) _(adaptive_avg_pool1d, situ_adaptive_avg_pool1d(x, 1)) \
   _(interpolate, situ_interpolate(situ_unsqueeze(x, 0), &(situ_interpolate_options){ .size = SITU_DIMS(3) }))     \
   _(index_select, situ_index_select(x, 0, situ_select(i, 0, 0))) _(gather, situ_gather(x, 0, i))                  \
   _(scatter, situ_scatter(x, 0, i, x)) _(scatter_add, situ_scatter_add(x, 0, i, x))                               \
@@ -177,11 +182,15 @@ static const departure departures[] = {
   { "all any", "", "u8", "bool", "bool for u8 too: torch's u8 is from before it had bool" },
   { "argmin argmax argmax_dim", "", "bool", "i64", KERNEL },
   { "topk pad_reflect pad_replicate", "", "bool", "bool", KERNEL },
-  { "avg_pool2d conv_transpose2d", "", "u8", "u8", KERNEL },
-  { "avg_pool2d conv_transpose2d", "", "i8", "i8", KERNEL },
-  { "avg_pool2d conv_transpose2d", "", "i16", "i16", KERNEL },
-  { "avg_pool2d conv_transpose2d", "", "i32", "i32", KERNEL },
+  { "avg_pool2d max_pool1d conv_transpose1d conv_transpose2d", "", "u8", "u8", KERNEL },
+  { "avg_pool2d max_pool1d conv_transpose1d conv_transpose2d", "", "i8", "i8", KERNEL },
+  { "avg_pool2d max_pool1d conv_transpose1d conv_transpose2d", "", "i16", "i16", KERNEL },
+  { "avg_pool2d max_pool1d conv_transpose1d conv_transpose2d", "", "i32", "i32", KERNEL },
   { "interpolate", "", "u8", "-", "images of u8 are cast first, so that rounding is the caller's" },
+  { "max_pool1d", "", "i64", "i64", KERNEL },
+  { "avg_pool3d", "", "i64", "-", "an average of averages divides twice, which is not what one division gives" },
+  { "avg_pool3d", "", "f16", "f16", KERNEL },
+  { "avg_pool3d", "", "bf16", "bf16", KERNEL },
   { "one_hot", "", "i32", "i64", INDICES },
   { "take_along_dim_by cross_entropy_by nll_loss_by", "", "i32", "f32", INDICES },
   { "add_alpha", "", "bool", "i64", "alpha is a number: true + 2 true is 3" },

@@ -90,6 +90,7 @@
   _(linear, situ_linear(t[0], t[1], t[2]))                                                                      \
   _(conv1d, situ_conv1d(t[0], t[1], t[2], NULL))                                                                \
   _(conv2d, situ_conv2d(t[0], t[1], t[2], NULL))                                                                \
+  _(conv_transpose1d, situ_conv_transpose1d(t[0], t[1], t[2], NULL))                                            \
   _(conv_transpose2d, situ_conv_transpose2d(t[0], t[1], t[2], NULL))                                            \
   _(attention, situ_scaled_dot_product_attention(t[0], t[1], t[2], NULL))                                       \
   _(layer_norm, situ_layer_norm(t[0], SITU_SHAPE(2), t[1], t[2], 0))                                            \

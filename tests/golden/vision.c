@@ -21,8 +21,92 @@ static void interpolate(gold_call *c) {
   c->out[0] = situ_interpolate(c->in[0], &o);
 }
 
+/* ---- pooling ---- */
+
+static situ_pool_options pool(const gold_call *c) {
+  return (situ_pool_options){
+    .kernel = gold_list(c, "kernel_size"),
+    .stride = gold_list(c, "stride"),
+    .padding = gold_list(c, "padding"),
+    .dilation = gold_list(c, "dilation"),
+    .ceil_mode = gold_bool(c, "ceil_mode", false),
+    .exclude_pad = !gold_bool(c, "count_include_pad", true),
+    .divisor_override = gold_int(c, "divisor_override", 0),
+  };
+}
+#define INDICES(c) gold_bool(c, "return_indices", false) ? &(c)->out[1] : NULL
+#define OP(id, ...) \
+  static void id(gold_call *c) { c->out[0] = situ_##id(c->in[0], __VA_ARGS__); }
+#define POOL(id, ...)                             \
+  static void id(gold_call *c) {                  \
+    const situ_pool_options o = pool(c);          \
+    c->out[0] = situ_##id(c->in[0], __VA_ARGS__); \
+  }
+POOL(max_pool1d, &o, INDICES(c))
+POOL(max_pool3d, &o, INDICES(c))
+POOL(avg_pool1d, &o)
+POOL(avg_pool3d, &o)
+#define POWERS gold_real(c, "norm_type", 0), o.kernel, o.stride, o.ceil_mode
+POOL(lp_pool1d, POWERS)
+POOL(lp_pool2d, POWERS)
+POOL(lp_pool3d, POWERS)
+#define PLACES gold_in(c, "indices"), o.kernel, o.stride, o.padding, gold_list(c, "output_size")
+POOL(max_unpool1d, PLACES)
+POOL(max_unpool2d, PLACES)
+POOL(max_unpool3d, PLACES)
+#define SIZE gold_list(c, "output_size")
+OP(adaptive_avg_pool1d, SIZE.dim[0])
+OP(adaptive_avg_pool3d, SIZE)
+OP(adaptive_max_pool1d, SIZE.dim[0], INDICES(c))
+OP(adaptive_max_pool2d, SIZE, INDICES(c))
+OP(adaptive_max_pool3d, SIZE, INDICES(c))
+
+/* ---- convolution ---- */
+
+static situ_conv_options conv(const gold_call *c) {
+  return (situ_conv_options){ .stride = gold_list(c, "stride"),
+                              .padding = gold_list(c, "padding"),
+                              .dilation = gold_list(c, "dilation"),
+                              .output_padding = gold_list(c, "output_padding"),
+                              .groups = gold_int(c, "groups", 0),
+                              .same = gold_bool(c, "same", false) };
+}
+#define CONV(id, function, is_same)                                                          \
+  static void id(gold_call *c) {                                                             \
+    situ_conv_options o = conv(c);                                                           \
+    o.same = o.same || is_same;                                                              \
+    c->out[0] = function(gold_in(c, "input"), gold_in(c, "weight"), gold_in(c, "bias"), &o); \
+  }
+CONV(conv3d, situ_conv3d, false)
+CONV(conv1d_same, situ_conv1d, true)
+CONV(conv2d_same, situ_conv2d, true)
+CONV(conv_transpose1d, situ_conv_transpose1d, false)
+CONV(conv_transpose3d, situ_conv_transpose3d, false)
+
+#define RUN(id) \
+  { #id, .run = id }
 static const gold_op ops[] = {
-  { "interpolate", .run = interpolate },
+  RUN(interpolate),
+  RUN(max_pool1d),
+  RUN(max_pool3d),
+  RUN(avg_pool1d),
+  RUN(avg_pool3d),
+  RUN(lp_pool1d),
+  RUN(lp_pool2d),
+  RUN(lp_pool3d),
+  RUN(max_unpool1d),
+  RUN(max_unpool2d),
+  RUN(max_unpool3d),
+  RUN(adaptive_avg_pool1d),
+  RUN(adaptive_avg_pool3d),
+  RUN(adaptive_max_pool1d),
+  RUN(adaptive_max_pool2d),
+  RUN(adaptive_max_pool3d),
+  RUN(conv3d),
+  RUN(conv1d_same),
+  RUN(conv2d_same),
+  RUN(conv_transpose1d),
+  RUN(conv_transpose3d),
   { 0 },
 };
 

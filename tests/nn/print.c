@@ -69,6 +69,14 @@ static void leaves(void **state) {
   expect_text(situ_nn_avg_pool2d(SITU_DIMS(3), &(situ_pool_options){ .stride = SITU_DIMS(2), .padding = SITU_DIMS(1) }),
               "AvgPool2d(kernel_size=3, stride=2, padding=1)");
   expect_text(situ_nn_adaptive_avg_pool2d(SITU_DIMS(2, 3)), "AdaptiveAvgPool2d(output_size=(2, 3))");
+  expect_text(situ_nn_conv1d(1, 1, 4, &(situ_nn_conv_options){ .same = true, .padding_mode = SITU_PAD_REPLICATE }),
+              "Conv1d(1, 1, kernel_size=(4,), stride=(1,), padding=same, padding_mode=replicate)");
+  expect_text(situ_nn_conv3d(1, 2, SITU_DIMS(2, 3, 4), NULL), "Conv3d(1, 2, kernel_size=(2, 3, 4), stride=(1, 1, 1))");
+  expect_text(situ_nn_conv_transpose1d(1, 2, 3, NULL), "ConvTranspose1d(1, 2, kernel_size=(3,), stride=(1,))");
+  expect_text(situ_nn_max_pool1d(SITU_DIMS(2), NULL),
+              "MaxPool1d(kernel_size=2, stride=2, padding=0, dilation=1, ceil_mode=False)");
+  expect_text(situ_nn_avg_pool1d(SITU_DIMS(2), NULL), "AvgPool1d(kernel_size=(2,), stride=(2,), padding=(0,))");
+  expect_text(situ_nn_adaptive_max_pool3d(SITU_DIMS(2)), "AdaptiveMaxPool3d(output_size=2)");
   expect_text(situ_nn_upsample(&(situ_interpolate_options){ .scale_factor = { 2 } }),
               "Upsample(scale_factor=2.0, mode='nearest')");
   expect_text(

@@ -368,6 +368,8 @@ static situ_shape shape(const api_world *w, const char *name) {
   if (api_is(api_name(w), "rot90")) return SITU_DIMS(0, 1);
   if (api_is(api_name(w), "unflatten")) return SITU_DIMS(1, 2);
   if (api_is(name, "dims dim dims_self dims_other source destination")) return SITU_DIMS(0);
+  if (strstr(api_name(w), "max_unpool") && strcmp(name, "output_size") == 0) return (situ_shape){ 0 };
+  if (strstr(api_name(w), "pool")) return SITU_DIMS(strcmp(name, "padding") != 0);
   if (api_is(name, "shifts normalized_shape kernel_size output_size"))
     return api_is(name, "shifts kernel_size output_size") ? SITU_DIMS(1) : SITU_DIMS(2);
   if (api_is(name, "repeats split_sizes pad")) return SITU_DIMS(1, 1);
@@ -413,12 +415,22 @@ static situ_tensor *tensor(api_world *w, const char *name) {
   }
   if (api_is(f, "nn_attend nn_encode")) return api_tensor(w, SITU_F32, SITU_SHAPE(2, 1, 2));
   if (api_is(f, "op_run3") && *name == 'a') return api_tensor(w, SITU_BOOL, SITU_SHAPE(2, 2));
-  if (api_is(f, "conv1d conv2d conv_transpose2d linear linear_activation") && strcmp(name, "bias") == 0)
+  if (api_is(f, "conv1d conv2d conv3d conv_transpose1d conv_transpose2d conv_transpose3d linear linear_activation") &&
+      strcmp(name, "bias") == 0)
     return api_tensor(w, SITU_F32, SITU_SHAPE(2));
-  if (api_is(f, "conv1d")) return api_tensor(w, SITU_F32, *name == 'w' ? SITU_SHAPE(2, 2, 3) : SITU_SHAPE(1, 2, 5));
+  if (api_is(f, "conv1d conv_transpose1d"))
+    return api_tensor(w, SITU_F32, *name == 'w' ? SITU_SHAPE(2, 2, 3) : SITU_SHAPE(1, 2, 5));
   if (api_is(f, "conv2d conv_transpose2d"))
     return api_tensor(w, SITU_F32, *name == 'w' ? SITU_SHAPE(2, 2, 3, 3) : SITU_SHAPE(1, 2, 5, 5));
-  if (api_is(f, "interpolate") || strstr(f, "_pool2d")) return api_tensor(w, SITU_F32, SITU_SHAPE(1, 2, 4, 4));
+  if (strstr(f, "max_unpool") && strcmp(name, "indices") == 0)
+    return api_tensor(w, SITU_I64,
+                      strstr(f, "1d")   ? SITU_SHAPE(1, 2, 4)
+                      : strstr(f, "3d") ? SITU_SHAPE(1, 2, 4, 4, 4)
+                                        : SITU_SHAPE(1, 2, 4, 4));
+  if (strstr(f, "pool1d")) return api_tensor(w, SITU_F32, SITU_SHAPE(1, 2, 4));
+  if (strstr(f, "pool3d") || api_is(f, "conv3d conv_transpose3d"))
+    return api_tensor(w, SITU_F32, *name == 'w' ? SITU_SHAPE(2, 2, 2, 2, 2) : SITU_SHAPE(1, 2, 4, 4, 4));
+  if (api_is(f, "interpolate") || strstr(f, "pool2d")) return api_tensor(w, SITU_F32, SITU_SHAPE(1, 2, 4, 4));
   if (api_is(f, "batch_norm group_norm layer_norm rms_norm prelu") && strcmp(name, "input") != 0)
     return api_tensor(w, SITU_F32, SITU_SHAPE(2));
   if (api_is(f, "nn_bce_with_logits_loss")) return api_tensor(w, SITU_F32, SITU_SHAPE(2));

@@ -9,6 +9,9 @@ FLOATS = (torch.float64, torch.float16, torch.bfloat16)
 
 def vision():
     interpolated()
+    pooled()
+    parts()
+    convolved()
 
 
 def undecided(mode, shape, factor):
@@ -47,3 +50,79 @@ def interpolated():
                 pick("interpolate", x, size, mode=mode, align_corners=align, antialias=True, variant="antialias")
             for factor in (0.4, 2.3):
                 pick("interpolate", x, None, factor, mode=mode, align_corners=align, antialias=True, variant="antialias")
+
+
+def distinct(*shape):
+    """No two are equal, so that the maximum's place is decided."""
+    x = torch.arange(torch.Size(shape).numel(), dtype=torch.float32)
+    return (x[torch.randperm(x.numel())] / 7 - 5).reshape(shape)
+
+
+def pooled():
+    for d, x in ((1, distinct(2, 3, 9)), (3, distinct(1, 2, 5, 4, 6))):
+        name = "pool%dd" % d
+        for kernel, stride, padding, ceil in ((2, None, 0, False), (3, 2, 1, False), (3, 2, 1, True), (2, 3, 0, True),
+                                              ([2, 1, 3][:d], [1, 2, 1][:d], [1, 0, 1][:d], False)):
+            for indices in (False, True):
+                pick("max_" + name, x, kernel, stride, padding, 1, ceil, indices)
+            for include in (False, True):
+                pick("avg_" + name, x, kernel, stride, padding, ceil, include)
+            pick("lp_" + name, x.abs(), 2.0, kernel, stride, ceil)
+        pick("lp_" + name, x, 3.0, 2, variant="signs")
+        pick("max_" + name, x, 2, 1, 0, 2, return_indices=True, variant="dilated")
+        for dtype in FLOATS:
+            pick("max_" + name, x.to(dtype), 2, variant="dtype")
+            pick("avg_" + name, x.to(dtype), 2, variant="dtype")
+        for form, y in (("unbatched", x[0]), ("turned", turned(x)), ("stepped", stepped(x)), ("empty batch", x[:0])):
+            pick("max_" + name, y, 2, return_indices=True, variant=form)
+            pick("avg_" + name, y, 2, variant=form)
+    pick("avg_pool3d", distinct(1, 2, 5, 4, 6), 3, 2, 1, divisor_override=5)
+    pick("lp_pool2d", r(2, 2, 5, 6).abs() + 0.1, 2.0, 2)
+    pick("lp_pool2d", r(2, 2, 5, 6).abs() + 0.1, 1.5, [2, 3], 1, True)
+    for d, x in ((1, distinct(2, 3, 8)), (2, distinct(1, 2, 6, 4)), (3, distinct(1, 2, 4, 4, 6))):
+        y, where = getattr(torch.nn.functional, "max_pool%dd" % d)(x, 2, return_indices=True)
+        pick("max_unpool%dd" % d, y, where, 2)
+        pick("max_unpool%dd" % d, y, where, 2, output_size=list(x.shape[2:]))
+        pick("max_unpool%dd" % d, y[0], where[0], 2, variant="unbatched")
+
+
+def parts():
+    for d, x in ((1, distinct(2, 3, 7)), (2, distinct(1, 2, 6, 5)), (3, distinct(1, 2, 5, 4, 6))):
+        for size in ([1] * d, [2, 3, 4][:d], [7, 5, 8][:d], [-1, 2, 3][:d]):
+            if size != [-1]:
+                pick("adaptive_max_pool%dd" % d, x, size, return_indices=True)
+                pick("adaptive_max_pool%dd" % d, x[0], size, variant="unbatched")
+                if d != 2:
+                    pick("adaptive_avg_pool%dd" % d, x, size)
+                    pick("adaptive_avg_pool%dd" % d, turned(x)[0], size, variant="unbatched")
+        for dtype in FLOATS:
+            pick("adaptive_max_pool%dd" % d, x.to(dtype), [2] * d, variant="dtype")
+            if d != 2:
+                pick("adaptive_avg_pool%dd" % d, x.to(dtype), [2] * d, variant="dtype")
+
+
+def convolved():
+    x, w, t = r(2, 4, 5, 4, 6), r(4, 2, 2, 3, 2), r(4, 1, 2, 3, 2)
+    for stride, padding, dilation in ((1, 0, 1), (2, 1, 1), (1, 1, 2), ([2, 1, 2], [1, 0, 1], [1, 1, 2])):
+        pick("conv3d", x, w, r(4), stride, padding, dilation, 2)
+        pick("conv_transpose3d", x[:1, :, :2], t, r(2), stride, padding, 0, 2, dilation)
+    for stride, output_padding in ((2, 1), ([3, 2, 2], [2, 0, 1])):
+        pick("conv_transpose3d", x[:1, :, :2, :2], t, r(2), stride, 1, output_padding, 2, variant="output padding")
+    pick("conv3d", x[0], w, None, groups=2, variant="unbatched")
+    pick("conv3d", turned(x), turned(w), groups=2, variant="turned")
+    pick("conv3d", x[:0], w, groups=2, variant="empty batch")
+    pick("conv_transpose3d", x[0, :, :2, :2], t, None, groups=2, variant="unbatched")
+    y, v = r(2, 4, 7), r(4, 3, 3)
+    for stride, padding, output_padding, dilation in ((1, 0, 0, 1), (2, 1, 1, 1), (3, 2, 0, 2)):
+        pick("conv_transpose1d", y, v, r(3), stride, padding, output_padding, 1, dilation)
+    pick("conv_transpose1d", y[0], r(4, 1, 4), groups=4, variant="depthwise")
+    for dtype in FLOATS:
+        pick("conv_transpose1d", y.to(dtype), v.to(dtype), variant="dtype")
+    for dtype in (torch.float64, ):
+        pick("conv3d", x.to(dtype), w.to(dtype), groups=2, variant="dtype")
+        pick("conv_transpose3d", x[:1, :, :2].to(dtype), t.to(dtype), groups=2, variant="dtype")
+    for kernel in (1, 2, 3, 4):
+        for dilation in (1, 3):
+            pick("conv1d_same", y, r(3, 4, kernel), r(3), dilation)
+            pick("conv2d_same", r(1, 2, 5, 6), r(2, 2, kernel, 2), None, dilation)
+    pick("conv3d", r(1, 1, 3, 3, 3), r(1, 1, 2, 3, 4), padding="same", variant="same")

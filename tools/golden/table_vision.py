@@ -3,7 +3,8 @@ SPDX-License-Identifier: MIT"""
 import torch
 import torch.nn.functional as F
 
-from table import Skip, as_list, row
+from table import Skip, as_list, both, row
+from table_nn import fit_conv
 
 
 def fit_interpolate(b):
@@ -27,3 +28,103 @@ def interpolate(input, size=None, scale_factor=None, mode="nearest", align_corne
 
 
 row("interpolate", "vision", interpolate, fit=fit_interpolate)
+
+
+# ---- pooling -----------------------------------------------------------------------------------------
+def fit_pool(spatial):
+    def fit(b):
+        for name in ("kernel_size", "stride", "padding", "dilation"):
+            if b.get(name) in ((), []):
+                del b[name]
+            if b.get(name) is not None:
+                b[name] = as_list(b[name], spatial)
+                b[name] *= spatial if len(b[name]) == 1 else 1
+
+    return fit
+
+
+def floating(b):
+    if not b["input"].is_floating_point():
+        raise Skip("two divisions of whole numbers")
+
+
+def max_pool(spatial):
+    f = getattr(F, "max_pool%dd" % spatial)
+    return lambda input, kernel_size, stride=None, padding=0, dilation=1, ceil_mode=False, return_indices=False: f(
+        input, kernel_size, stride, padding, dilation, ceil_mode, return_indices)
+
+
+for _d in (1, 3):
+    row("max_pool%dd" % _d, "vision", max_pool(_d), fit=fit_pool(_d), outputs=("output", "indices"))
+row("avg_pool1d", "vision", lambda input, kernel_size, stride=None, padding=0, ceil_mode=False, count_include_pad=True:
+    F.avg_pool1d(input, kernel_size, stride, padding, ceil_mode, count_include_pad), fit=fit_pool(1))
+row("avg_pool3d", "vision", lambda input, kernel_size, stride=None, padding=0, ceil_mode=False, count_include_pad=True,
+    divisor_override=None: F.avg_pool3d(
+        input, kernel_size, stride, padding, ceil_mode, count_include_pad, divisor_override), fit=both(
+            fit_pool(3), floating))
+
+
+def fit_size(spatial):
+    def fit(b):
+        size = b["output_size"]
+        size = list(size) if isinstance(size, (tuple, list)) else [size] * spatial
+        b["output_size"] = [-1 if v is None else v for v in size]
+
+    return fit
+
+
+def adaptive(f):
+    return lambda input, output_size: f(input, [None if v == -1 else v for v in output_size])
+
+
+def adaptive_max(f):
+    return lambda input, output_size, return_indices=False: f(
+        input, [None if v == -1 else v for v in output_size], return_indices)
+
+
+for _d in (1, 3):
+    row("adaptive_avg_pool%dd" % _d, "vision", adaptive(getattr(F, "adaptive_avg_pool%dd" % _d)), fit=fit_size(_d))
+for _d in (1, 2, 3):
+    row("adaptive_max_pool%dd" % _d, "vision", adaptive_max(getattr(F, "adaptive_max_pool%dd" % _d)), fit=fit_size(_d),
+        outputs=("output", "indices"))
+
+
+def lp_pool(f):
+    def call(input, norm_type, kernel_size, stride=None, ceil_mode=False):
+        one = f is F.lp_pool1d  # takes no list
+        return f(input, norm_type, kernel_size[0] if one else kernel_size, stride[0] if one and stride else stride, ceil_mode)
+
+    return call
+
+
+def max_unpool(f):
+    return lambda input, indices, kernel_size, stride=None, padding=0, output_size=None: f(
+        input, indices, kernel_size, stride, padding, output_size)
+
+
+for _d in (1, 2, 3):
+    row("lp_pool%dd" % _d, "vision", lp_pool(getattr(F, "lp_pool%dd" % _d)), fit=fit_pool(_d), opinfo=())
+    row("max_unpool%dd" % _d, "vision", max_unpool(getattr(F, "max_unpool%dd" % _d)), fit=fit_pool(_d), opinfo=())
+
+
+# ---- convolution -------------------------------------------------------------------------------------
+def fit_same(spatial):
+    """padding="same" is a flag of its own."""
+    def fit(b):
+        if b.get("padding") == "same":
+            del b["padding"]
+            b["same"] = True
+        fit_conv(spatial)(b)
+
+    return fit
+
+
+row("conv3d", "vision", lambda input, weight, bias=None, stride=1, padding=0, dilation=1, groups=1, *, same=False:
+    F.conv3d(input, weight, bias, stride, "same" if same else padding, dilation, groups), fit=fit_same(3))
+for _d in (1, 2):
+    row("conv%dd_same" % _d, "vision", lambda input, weight, bias=None, dilation=1, groups=1, *, _f=getattr(
+        F, "conv%dd" % _d): _f(input, weight, bias, 1, "same", dilation, groups), opinfo=(), fit=fit_conv(_d))
+for _d in (1, 3):
+    row("conv_transpose%dd" % _d, "vision", lambda input, weight, bias=None, stride=1, padding=0, output_padding=0,
+        groups=1, dilation=1, *, _f=getattr(F, "conv_transpose%dd" % _d): _f(
+            input, weight, bias, stride, padding, output_padding, groups, dilation), fit=fit_conv(_d))

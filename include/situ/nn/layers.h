@@ -68,6 +68,7 @@ typedef struct situ_nn_conv_options {
   situ_shape output_padding;            /**< transposed only */
   int64_t groups;
   situ_pad_mode padding_mode; /**< not for transposed */
+  bool same;                  /**< torch's padding="same": the result has the input's sizes; stride 1, no padding */
   bool no_bias;
   situ_dtype dtype;
   situ_device device;
@@ -83,12 +84,40 @@ SITU_API situ_nn_module *situ_nn_conv2d(int64_t in_channels, int64_t out_channel
 SITU_API situ_nn_module *situ_nn_conv_transpose2d(int64_t in_channels, int64_t out_channels, situ_shape kernel_size,
                                                   const situ_nn_conv_options *options);
 
+/** Conv3d on [N, C, D, H, W]: weight [out, in / groups, kd, kh, kw], bias [out]. */
+SITU_API situ_nn_module *situ_nn_conv3d(int64_t in_channels, int64_t out_channels, situ_shape kernel_size,
+                                        const situ_nn_conv_options *options);
+/** ConvTranspose1d on [N, C, L]: weight [in, out / groups, k], bias [out]. */
+SITU_API situ_nn_module *situ_nn_conv_transpose1d(int64_t in_channels, int64_t out_channels, int64_t kernel_size,
+                                                  const situ_nn_conv_options *options);
+/** ConvTranspose3d on [N, C, D, H, W]: weight [in, out / groups, kd, kh, kw], bias [out]. */
+SITU_API situ_nn_module *situ_nn_conv_transpose3d(int64_t in_channels, int64_t out_channels, situ_shape kernel_size,
+                                                  const situ_nn_conv_options *options);
+
 /** MaxPool2d; options->kernel is not read. */
 SITU_API situ_nn_module *situ_nn_max_pool2d(situ_shape kernel_size, const situ_pool_options *options);
 /** AvgPool2d; options->kernel is not read. */
 SITU_API situ_nn_module *situ_nn_avg_pool2d(situ_shape kernel_size, const situ_pool_options *options);
 /** AdaptiveAvgPool2d; output_size: 1 or 2 sizes, -1 keeps the input's. */
 SITU_API situ_nn_module *situ_nn_adaptive_avg_pool2d(situ_shape output_size);
+/** MaxPool1d on [N, C, L]; options->kernel is not read. */
+SITU_API situ_nn_module *situ_nn_max_pool1d(situ_shape kernel_size, const situ_pool_options *options);
+/** MaxPool3d on [N, C, D, H, W]; options->kernel is not read. */
+SITU_API situ_nn_module *situ_nn_max_pool3d(situ_shape kernel_size, const situ_pool_options *options);
+/** AvgPool1d on [N, C, L]; options->kernel is not read. */
+SITU_API situ_nn_module *situ_nn_avg_pool1d(situ_shape kernel_size, const situ_pool_options *options);
+/** AvgPool3d on [N, C, D, H, W]; options->kernel is not read. */
+SITU_API situ_nn_module *situ_nn_avg_pool3d(situ_shape kernel_size, const situ_pool_options *options);
+/** AdaptiveAvgPool1d; output_size: 1 size. */
+SITU_API situ_nn_module *situ_nn_adaptive_avg_pool1d(situ_shape output_size);
+/** AdaptiveAvgPool3d; output_size: 1 or 3 sizes, -1 keeps the input's. */
+SITU_API situ_nn_module *situ_nn_adaptive_avg_pool3d(situ_shape output_size);
+/** AdaptiveMaxPool1d; output_size: 1 size. */
+SITU_API situ_nn_module *situ_nn_adaptive_max_pool1d(situ_shape output_size);
+/** AdaptiveMaxPool2d; output_size: 1 or 2 sizes, -1 keeps the input's. */
+SITU_API situ_nn_module *situ_nn_adaptive_max_pool2d(situ_shape output_size);
+/** AdaptiveMaxPool3d; output_size: 1 or 3 sizes, -1 keeps the input's. */
+SITU_API situ_nn_module *situ_nn_adaptive_max_pool3d(situ_shape output_size);
 /** Upsample: situ_interpolate with these options. */
 SITU_API situ_nn_module *situ_nn_upsample(const situ_interpolate_options *options);
 /** Flatten: merges dimensions start_dim..end_dim; torch's defaults are 1 and -1, and 0 is 0. */

@@ -13,6 +13,7 @@ typedef struct situ_conv_options {
   situ_shape stride, padding, dilation; /**< 1 value, or 1 for each spatial dimension; SITU_DIMS(2, 1) */
   int64_t groups;                       /**< 0: 1 */
   situ_shape output_padding;            /**< transposed only */
+  bool same;                            /**< torch's padding="same": the result has the input's sizes; stride 1 */
 } situ_conv_options;
 /** input [N, C, L] (or [C, L]), weight [O, C/groups, k], bias [O] or NULL: [N, O, L']. */
 SITU_API SITU_CHECKED situ_tensor *situ_conv1d(situ_tensor *input, situ_tensor *weight, situ_tensor *bias,
@@ -20,12 +21,22 @@ SITU_API SITU_CHECKED situ_tensor *situ_conv1d(situ_tensor *input, situ_tensor *
 /** input [N, C, H, W] (or [C, H, W]), weight [O, C/groups, kh, kw], bias [O] or NULL: [N, O, H', W']. */
 SITU_API SITU_CHECKED situ_tensor *situ_conv2d(situ_tensor *input, situ_tensor *weight, situ_tensor *bias,
                                                const situ_conv_options *options);
+/** input [N, C, D, H, W] (or [C, D, H, W]), weight [O, C/groups, kd, kh, kw], bias [O] or NULL: [N, O, D', H', W'].
+    Takes kd times the input's memory. */
+SITU_API SITU_CHECKED situ_tensor *situ_conv3d(situ_tensor *input, situ_tensor *weight, situ_tensor *bias,
+                                               const situ_conv_options *options);
+/** input [N, C, L] (or [C, L]), weight [C, O/groups, k], bias [O] or NULL: [N, O, L']. */
+SITU_API SITU_CHECKED situ_tensor *situ_conv_transpose1d(situ_tensor *input, situ_tensor *weight, situ_tensor *bias,
+                                                         const situ_conv_options *options);
+/** input [N, C, D, H, W] (or [C, D, H, W]), weight [C, O/groups, kd, kh, kw], bias [O] or NULL: [N, O, D', H', W']. */
+SITU_API SITU_CHECKED situ_tensor *situ_conv_transpose3d(situ_tensor *input, situ_tensor *weight, situ_tensor *bias,
+                                                         const situ_conv_options *options);
 /** input [N, C, H, W] (or [C, H, W]), weight [C, O/groups, kh, kw], bias [O] or NULL: [N, O, H', W']. */
 SITU_API SITU_CHECKED situ_tensor *situ_conv_transpose2d(situ_tensor *input, situ_tensor *weight, situ_tensor *bias,
                                                          const situ_conv_options *options);
 
 typedef struct situ_pool_options {
-  situ_shape kernel;            /**< 1 or 2 sizes; required */
+  situ_shape kernel;            /**< 1 size, or 1 for each spatial dimension; required */
   situ_shape stride;            /**< none: the kernel's */
   situ_shape padding, dilation; /**< dilation: max only */
   bool ceil_mode;
@@ -39,6 +50,49 @@ SITU_API SITU_CHECKED situ_tensor *situ_max_pool2d(situ_tensor *input, const sit
 SITU_API SITU_CHECKED situ_tensor *situ_avg_pool2d(situ_tensor *input, const situ_pool_options *options);
 /** input [N, C, H, W] or [C, H, W]; output_size: 1 or 2 sizes, -1 keeps the input's. */
 SITU_API SITU_CHECKED situ_tensor *situ_adaptive_avg_pool2d(situ_tensor *input, situ_shape output_size);
+
+/** input [N, C, L] or [C, L]. */
+SITU_API SITU_CHECKED situ_tensor *situ_max_pool1d(situ_tensor *input, const situ_pool_options *options,
+                                                   situ_tensor **indices);
+/** input [N, C, D, H, W] or [C, D, H, W]. *indices (may be NULL) gets each maximum's index in its volume, i64. */
+SITU_API SITU_CHECKED situ_tensor *situ_max_pool3d(situ_tensor *input, const situ_pool_options *options,
+                                                   situ_tensor **indices);
+/** input [N, C, L] or [C, L]. */
+SITU_API SITU_CHECKED situ_tensor *situ_avg_pool1d(situ_tensor *input, const situ_pool_options *options);
+/** input [N, C, D, H, W] or [C, D, H, W], floating. */
+SITU_API SITU_CHECKED situ_tensor *situ_avg_pool3d(situ_tensor *input, const situ_pool_options *options);
+/** input [N, C, L] or [C, L]. */
+SITU_API SITU_CHECKED situ_tensor *situ_adaptive_avg_pool1d(situ_tensor *input, int64_t output_size);
+/** input [N, C, D, H, W] or [C, D, H, W]; output_size: 1 or 3 sizes, -1 keeps the input's. */
+SITU_API SITU_CHECKED situ_tensor *situ_adaptive_avg_pool3d(situ_tensor *input, situ_shape output_size);
+/** Maxima of equal parts. *indices (may be NULL) gets their indices in their line. */
+SITU_API SITU_CHECKED situ_tensor *situ_adaptive_max_pool1d(situ_tensor *input, int64_t output_size,
+                                                            situ_tensor **indices);
+/** Maxima of equal parts; output_size: 1 or 2 sizes, -1 keeps the input's. *indices as in situ_max_pool2d. */
+SITU_API SITU_CHECKED situ_tensor *situ_adaptive_max_pool2d(situ_tensor *input, situ_shape output_size,
+                                                            situ_tensor **indices);
+/** Maxima of equal parts; output_size: 1 or 3 sizes, -1 keeps the input's. *indices as in situ_max_pool3d. */
+SITU_API SITU_CHECKED situ_tensor *situ_adaptive_max_pool3d(situ_tensor *input, situ_shape output_size,
+                                                            situ_tensor **indices);
+/** (sum of input^norm_type over each window)^(1 / norm_type) on [N, C, L] or [C, L]; no stride: the kernel's. */
+SITU_API SITU_CHECKED situ_tensor *situ_lp_pool1d(situ_tensor *input, double norm_type, situ_shape kernel_size,
+                                                  situ_shape stride, bool ceil_mode);
+/** The same on [N, C, H, W] or [C, H, W]. */
+SITU_API SITU_CHECKED situ_tensor *situ_lp_pool2d(situ_tensor *input, double norm_type, situ_shape kernel_size,
+                                                  situ_shape stride, bool ceil_mode);
+/** The same on [N, C, D, H, W] or [C, D, H, W]. */
+SITU_API SITU_CHECKED situ_tensor *situ_lp_pool3d(situ_tensor *input, double norm_type, situ_shape kernel_size,
+                                                  situ_shape stride, bool ceil_mode);
+/** Each value of input at its index (of situ_max_pool1d) in a line of zeros; output_size {0}: by kernel, stride (none:
+    the kernel's) and padding. */
+SITU_API SITU_CHECKED situ_tensor *situ_max_unpool1d(situ_tensor *input, situ_tensor *indices, situ_shape kernel_size,
+                                                     situ_shape stride, situ_shape padding, situ_shape output_size);
+/** The same with planes and the indices of situ_max_pool2d. */
+SITU_API SITU_CHECKED situ_tensor *situ_max_unpool2d(situ_tensor *input, situ_tensor *indices, situ_shape kernel_size,
+                                                     situ_shape stride, situ_shape padding, situ_shape output_size);
+/** The same with volumes and the indices of situ_max_pool3d. */
+SITU_API SITU_CHECKED situ_tensor *situ_max_unpool3d(situ_tensor *input, situ_tensor *indices, situ_shape kernel_size,
+                                                     situ_shape stride, situ_shape padding, situ_shape output_size);
 
 typedef enum situ_interpolate_mode {
   SITU_INTERPOLATE_NEAREST,
