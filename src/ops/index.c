@@ -225,6 +225,15 @@ static bool index_add_backward(situ_grad_call *g) {
          GRAD(g, 2, situ_mul_scalar(situ_index_select(g->grad[0], p->dim, g->in[1]), p->alpha));
 }
 
+/* ---- index_copy: of several writes to one place the last counts ---- */
+
+static bool index_copy_forward(situ_call *c) { return scatter_verb(c, SITU_INDEX_ROWS); }
+static bool index_copy_backward(situ_grad_call *g) {
+  const index_params *p = g->params;
+  return GRAD(g, 0, situ_index_fill(g->grad[0], p->dim, g->in[1], 0)) &&
+         GRAD(g, 2, situ_index_select(g->grad[0], p->dim, g->in[1]));
+}
+
 #define PLACE(id, rule, cast)                                                                              \
   SITU_OP(id##_op) = { .name = #id,                                                                        \
                        .operand = { { "input", SITU_SAME | SITU_FLOATING | SITU_INTEGRAL | SITU_BOOLEAN }, \
@@ -240,6 +249,7 @@ static bool index_add_backward(situ_grad_call *g) {
 PLACE(scatter, scatter_infer, SITU_CAST_NOT)
 PLACE(scatter_add, scatter_infer, SITU_CAST_WIDEST)
 PLACE(index_add, index_add_infer, SITU_CAST_NOT)
+PLACE(index_copy, index_add_infer, SITU_CAST_WIDEST)
 
 static situ_tensor *place(const situ_op *op, situ_tensor *x, int dim, situ_tensor *index, situ_tensor *src,
                           double alpha, bool in_place) {
@@ -265,6 +275,32 @@ situ_tensor *situ_index_add(situ_tensor *x, int dim, situ_tensor *index, situ_te
 }
 situ_tensor *situ_index_add_(situ_tensor *x, int dim, situ_tensor *index, situ_tensor *src, double alpha) {
   return place(&index_add_op, x, dim, index, src, alpha, true);
+}
+
+situ_tensor *situ_index_copy(situ_tensor *x, int dim, situ_tensor *index, situ_tensor *src) {
+  return place(&index_copy_op, x, dim, index, src, 1, false);
+}
+situ_tensor *situ_index_copy_(situ_tensor *x, int dim, situ_tensor *index, situ_tensor *src) {
+  return place(&index_copy_op, x, dim, index, src, 1, true);
+}
+
+static situ_tensor *index_fill(const char *op, situ_tensor *x, int dim, situ_tensor *index, double value,
+                               bool in_place) {
+  index_params p = { 0 };
+  if (!params_for(op, x, dim, &p) || !situ__need(op, "index", index)) return NULL;
+  situ_options like = { .dtype = (situ_dtype)x->view.dtype, .device = index->view.storage->device };
+  situ_shape shape = situ__shape(&x->view);
+  if (shape.ndim) shape.dim[p.dim] = index->view.numel;
+  situ_tensor *src = situ_expand(situ_full(SITU_SCALAR, value, &like), shape);
+  return src ? place(&index_copy_op, x, dim, index, src, 1, in_place) : NULL;
+}
+situ_tensor *situ_index_fill(situ_tensor *x, int dim, situ_tensor *index, double value) {
+  SITU__MADE_OF_OPS("index_fill");
+  return index_fill("index_fill", x, dim, index, value, false);
+}
+situ_tensor *situ_index_fill_(situ_tensor *x, int dim, situ_tensor *index, double value) {
+  SITU__MADE_OF_OPS("index_fill_");
+  return index_fill("index_fill_", x, dim, index, value, true);
 }
 
 /* One value everywhere: src is an expanded scalar, so nothing is filled. */

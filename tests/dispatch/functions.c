@@ -61,6 +61,12 @@
   _(scatter_, "fjf", situ_scatter_(t[0], 0, t[1], t[2]))                                                          \
   _(scatter_add_, "fjf", situ_scatter_add_(t[0], 0, t[1], t[2]))                                                  \
   _(index_add_, "fif", situ_index_add_(t[0], 0, t[1], t[2], 1))                                                   \
+  _(index_copy, "fif", situ_index_copy(t[0], 0, t[1], t[2]))                                                      \
+  _(index_copy_, "fif", situ_index_copy_(t[0], 0, t[1], t[2]))                                                    \
+  _(index_fill, "fi", situ_index_fill(t[0], 0, t[1], 1))                                                          \
+  _(index, "fi", situ_index(t[0], t + 1, 1))                                                                      \
+  _(index_put, "fif", situ_index_put(t[0], t + 1, 1, t[2], true))                                                 \
+  _(index_put_, "fif", situ_index_put_(t[0], t + 1, 1, t[2], true))                                               \
   _(masked_fill, "fb", situ_masked_fill(t[0], t[1], 1))                                                           \
   _(masked_fill_, "fb", situ_masked_fill_(t[0], t[1], 1))                                                         \
   _(masked_select, "fb", situ_masked_select(t[0], t[1]))                                                          \

@@ -90,6 +90,8 @@
   _(index_select, situ_index_select(x, 0, situ_select(i, 0, 0))) _(gather, situ_gather(x, 0, i))                  \
   _(scatter, situ_scatter(x, 0, i, x)) _(scatter_add, situ_scatter_add(x, 0, i, x))                               \
   _(index_add, situ_index_add(x, 0, situ_select(i, 0, 0), x, 1)) _(embedding_weight, situ_embedding(i, x, NULL))  \
+  _(index_copy, situ_index_copy(x, 0, situ_select(i, 0, 0), x)) _(index_fill, situ_index_fill(x, 0, situ_select(i, 0, 0), 1)) \
+  _(index, situ_index(x, &i, 1)) _(index_put, situ_index_put(x, &i, 1, x, true))                                  \
   _(scatter_value, situ_scatter_value(x, 0, i, 2)) _(matmul, situ_matmul(x, x)) _(mm, situ_mm(x, x))              \
   _(bmm, situ_bmm(situ_unsqueeze(x, 0), situ_unsqueeze(x, 0))) _(mv, situ_mv(x, situ_select(x, 0, 0)))            \
   _(dot, situ_dot(situ_select(x, 0, 0), situ_select(x, 0, 0)))                                                    \
@@ -110,6 +112,7 @@
   _(cross_entropy_probabilities, situ_cross_entropy(x, x, NULL)) _(nll_loss, situ_nll_loss(x, situ_select(i, 0, 0), NULL)) \
   _(index_select_by, situ_index_select(f, 0, situ_select(situ_zero_(x), 0, 0))) _(gather_by, situ_gather(f, 0, situ_zero_(x))) \
   _(scatter_by, situ_scatter(f, 0, situ_zero_(x), f)) _(index_add_by, situ_index_add(f, 0, situ_select(situ_zero_(x), 0, 0), f, 1)) \
+  _(index_by, situ_index(f, &x, 1)) _(index_copy_by, situ_index_copy(f, 0, situ_select(situ_zero_(x), 0, 0), f))  \
   _(take_along_dim_by, situ_take_along_dim(f, situ_zero_(x), 0)) _(embedding_by, situ_embedding(situ_zero_(x), f, NULL)) \
   _(cross_entropy_by, situ_cross_entropy(f, situ_select(situ_zero_(x), 0, 0), NULL))                              \
   _(nll_loss_by, situ_nll_loss(f, situ_select(situ_zero_(x), 0, 0), NULL)) _(where_by, situ_where(x, f, f))       \
@@ -192,9 +195,9 @@ static const departure departures[] = {
   { "avg_pool3d", "", "f16", "f16", KERNEL },
   { "avg_pool3d", "", "bf16", "bf16", KERNEL },
   { "one_hot", "", "i32", "i64", INDICES },
-  { "take_along_dim_by cross_entropy_by nll_loss_by", "", "i32", "f32", INDICES },
+  { "take_along_dim_by cross_entropy_by nll_loss_by index_copy_by", "", "i32", "f32", INDICES },
   { "add_alpha", "", "bool", "i64", "alpha is a number: true + 2 true is 3" },
-  { "where_by", "", "u8", "-", "torch calls masks of u8 deprecated" },
+  { "where_by index_by", "", "u8", "-", "torch calls masks of u8 deprecated" },
   { "randperm_300 randperm_3000", "", "bf16", "-", "bf16 does not have these numbers: some would come twice" },
   { "bce_mixed", "f64", "f16 bf16 f32", "f64", PROMOTED },
   { "bce_mixed", "f32", "f16 bf16", "f32", PROMOTED },

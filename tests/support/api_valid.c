@@ -398,7 +398,7 @@ static situ_tensor *tensor(api_world *w, const char *name) {
   if (api_is(f, "gather take_along_dim scatter scatter_value scatter_add scatter_ scatter_add_") &&
       strcmp(name, "index") == 0)
     return api_tensor(w, SITU_I64, SITU_SHAPE(2, 2));
-  if (strcmp(name, "index") == 0) return api_tensor(w, SITU_I64, SITU_SHAPE(2));
+  if (api_is(name, "index indices")) return api_tensor(w, SITU_I64, SITU_SHAPE(2));
   if (api_is(name, "condition mask")) return api_tensor(w, SITU_BOOL, SITU_SHAPE(2, 2));
   if (strncmp(f, "bitwise_", 8) == 0) return api_tensor(w, SITU_I64, SITU_SHAPE(2, 2));
   if (api_is(f, "meshgrid")) return api_tensor(w, SITU_F32, SITU_SHAPE(2));

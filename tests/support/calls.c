@@ -164,6 +164,9 @@
   _(scatter, scatter, "rjr", SAME, SUMS, situ_scatter(t[0], 0, t[1], t[2]))                                            \
   _(scatter_add, scatter_add, "rjr", SUMS, SUMS, situ_scatter_add(t[0], 0, t[1], t[2]))                                \
   _(index_add, index_add, "ris", SUMS, SUMS, situ_index_add(t[0], 0, t[1], t[2], 0.5))                                 \
+  _(index_copy, index_copy, "ris", SAME, SUMS, situ_index_copy(t[0], 0, t[1], t[2]))                                   \
+  _(index, index_select, "ri", SAME, SUMS, situ_index(t[0], &t[1], 1))                                                 \
+  _(index_put, index_add, "ris", SUMS, SUMS, situ_index_put(t[0], &t[1], 1, t[2], true))                               \
   _(embedding, embedding, "ir", SAME, SUMS, situ_embedding(t[0], t[1], NULL))                                          \
   _(matmul, matmul, "mM", SUMS, SUMS, situ_matmul(t[0], t[1]))                                                         \
   _(mm, mm, "rR", SUMS, SUMS, situ_mm(t[0], t[1]))                                                                     \

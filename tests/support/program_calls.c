@@ -184,6 +184,20 @@ static situ_tensor *elements_into(situ_tensor *const *in, const program_call *c,
             in[1]);
 }
 RUN(run_index_add) { return rows_into(in, c, situ_index_add); }
+RUN(run_index) {
+  if (situ_dim(in[0]) < 2) return NULL;
+  const int n = 1 + c->p[3] % 3;
+  NOTE("NULL and %d indices from %d by %d", n, c->p[1], c->p[2]);
+  return situ_index(in[0], (situ_tensor *[]){ NULL, index_of(c, n, size(in[0], 1), SITU_SHAPE(n)) }, 2);
+}
+static situ_tensor *list_into(situ_tensor *const *in, const program_call *c,
+                              situ_tensor *(*op)(situ_tensor *, situ_tensor *const *, int, situ_tensor *, bool)) {
+  if (situ_dim(in[0]) < 2) return NULL;
+  const int64_t n = size(in[0], 1);
+  NOTE("NULL and indices from %d by %d", c->p[1], c->p[2]);
+  return op(in[0], (situ_tensor *[]){ NULL, index_of(c, n, n, SITU_SHAPE(n)) }, 2, in[1], true);
+}
+RUN(run_index_put) { return list_into(in, c, situ_index_put); }
 RUN(run_scatter) { return elements_into(in, c, true, situ_scatter); }
 RUN(run_scatter_add) { return elements_into(in, c, false, situ_scatter_add); }
 
@@ -306,6 +320,7 @@ RUN(run_masked_fill_) {
   return situ_masked_fill_(in[0], mask_of(in[0], c), c->a);
 }
 RUN(run_index_add_) { return rows_into(in, c, situ_index_add_); }
+RUN(run_index_put_) { return list_into(in, c, situ_index_put_); }
 RUN(run_scatter_) { return elements_into(in, c, true, situ_scatter_); }
 RUN(run_scatter_add_) { return elements_into(in, c, false, situ_scatter_add_); }
 
@@ -360,6 +375,8 @@ const program_kind program_kinds[] = {
   MAKES(index_select, 1, 0),
   MAKES(gather, 1, 0),
   MAKES(index_add, 2, PROGRAM_ALIKE),
+  MAKES(index, 1, 0),
+  MAKES(index_put, 2, PROGRAM_ALIKE),
   MAKES(scatter, 2, PROGRAM_ALIKE),
   MAKES(scatter_add, 2, PROGRAM_ALIKE),
   { "relu", 1, PROGRAM_MAKES, PROGRAM_SAVES, run_relu, { 0 }, 1 },
@@ -404,6 +421,7 @@ const program_kind program_kinds[] = {
   WRITES(square_, 1, 0),
   WRITES(masked_fill_, 1, 0),
   WRITES(index_add_, 2, 0),
+  WRITES(index_put_, 2, 0),
   WRITES(scatter_, 2, 0),
   WRITES(scatter_add_, 2, 0),
   { "relu_", 1, PROGRAM_WRITES, PROGRAM_SAVES, run_relu_, { 0 }, 1 },

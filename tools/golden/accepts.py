@@ -86,6 +86,8 @@ ONE = {
     "interpolate": lambda x: F.interpolate(x[None], 3),
     "index_select": lambda x: torch.index_select(x, 0, I[0]), "gather": lambda x: torch.gather(x, 0, I), "scatter": lambda x: x.scatter(0, I, x),
     "scatter_add": lambda x: x.scatter_add(0, I, x), "index_add": lambda x: x.index_add(0, I[0], x), "embedding_weight": lambda x: F.embedding(I, x),
+    "index_copy": lambda x: x.index_copy(0, I[0], x), "index_fill": lambda x: x.index_fill(0, I[0], 1), "index": lambda x: x[I],
+    "index_put": lambda x: x.index_put((I, ), x, accumulate=True),
     "scatter_value": lambda x: x.scatter(0, I, 2),
     "matmul": lambda x: x @ x, "mm": lambda x: torch.mm(x, x), "bmm": lambda x: torch.bmm(x[None], x[None]), "mv": lambda x: torch.mv(x, x[0]),
     "dot": lambda x: torch.dot(x[0], x[0]), "outer": lambda x: torch.outer(x[0], x[0]), "addmm": lambda x: torch.addmm(x, x, x),
@@ -103,6 +105,7 @@ ONE = {
 OTHER = {
     "index_select_by": lambda i: torch.index_select(X, 0, zero(i)[0]), "gather_by": lambda i: torch.gather(X, 0, zero(i)),
     "scatter_by": lambda i: X.scatter(0, zero(i), X), "index_add_by": lambda i: X.index_add(0, zero(i)[0], X),
+    "index_by": lambda i: X[i], "index_copy_by": lambda i: X.index_copy(0, zero(i)[0], X),
     "take_along_dim_by": lambda i: torch.take_along_dim(X, zero(i), 0), "embedding_by": lambda i: F.embedding(zero(i), X),
     "cross_entropy_by": lambda i: F.cross_entropy(X, zero(i)[0]), "nll_loss_by": lambda i: F.nll_loss(X, zero(i)[0]),
     "where_by": lambda c: torch.where(c, X, X), "masked_fill_by": lambda c: X.masked_fill(c, 0), "masked_select_by": lambda c: torch.masked_select(X, c),

@@ -86,7 +86,8 @@ def family(name):
     parts = {
         "make": "make", "unary": "elementwise", "binary": "elementwise", "reduce": "reduce", "scan": "reduce",
         "shape": "shape", "index": "shape", "linalg": "linalg", "nn": "nn", "loss": "nn",
-        "arrange": "composed", "criterion": "criterion", "elementary": "elementary", "vision": "vision"
+        "arrange": "composed", "criterion": "criterion", "elementary": "elementary", "vision": "vision",
+        "indexing": "indexing"
     }
     getattr(importlib.import_module("picks_" + parts[name]), name)()
     return list(_made)

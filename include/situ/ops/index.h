@@ -31,6 +31,33 @@ SITU_API situ_tensor *situ_scatter_add_(situ_tensor *input, int dim, situ_tensor
 /** situ_index_add in place; returns input. */
 SITU_API situ_tensor *situ_index_add_(situ_tensor *input, int dim, situ_tensor *index, situ_tensor *src, double alpha);
 
+/** A copy of input with slices of src at index (1-D) along dim. Of several writes to one place the last counts. */
+SITU_API SITU_CHECKED situ_tensor *situ_index_copy(situ_tensor *input, int dim, situ_tensor *index, situ_tensor *src);
+/** situ_index_copy in place; returns input. */
+SITU_API situ_tensor *situ_index_copy_(situ_tensor *input, int dim, situ_tensor *index, situ_tensor *src);
+/** A copy of input with value in the slices at index (1-D) along dim. */
+SITU_API SITU_CHECKED situ_tensor *situ_index_fill(situ_tensor *input, int dim, situ_tensor *index, double value);
+/** situ_index_fill in place; returns input. */
+SITU_API situ_tensor *situ_index_fill_(situ_tensor *input, int dim, situ_tensor *index, double value);
+
+/** input[indices[0], indices[1], ...] with `count` indices, at most one for each dimension: i64 or i32, which are
+    broadcast to each other and may be negative, or NULL for all of a dimension; a bool mask stands for as many
+    dimensions as it has. The indices' dimensions take the place of the indexed ones; if those are not adjacent, they
+    come first, as in torch:
+
+        situ_index(x, (situ_tensor *[]){ NULL, i }, 2)      x[:, i]
+
+    An index out of range is SITU_E_INDEX: at once on cpu, with the next wait on a device, which gives a position in the
+    merged dimensions. A mask waits for the device, and is SITU_E_UNSUPPORTED on meta. */
+SITU_API SITU_CHECKED situ_tensor *situ_index(situ_tensor *input, situ_tensor *const *indices, int count);
+/** A copy of input in which situ_index(input, indices, count) is values (input's dtype, broadcast to it). accumulate:
+    values are added, to one place as often as it is named; otherwise the last of several counts. */
+SITU_API SITU_CHECKED situ_tensor *situ_index_put(situ_tensor *input, situ_tensor *const *indices, int count,
+                                                  situ_tensor *values, bool accumulate);
+/** situ_index_put in place; returns input. */
+SITU_API situ_tensor *situ_index_put_(situ_tensor *input, situ_tensor *const *indices, int count, situ_tensor *values,
+                                      bool accumulate);
+
 /** value where mask (bool, broadcastable to input) is true, else input. */
 SITU_API SITU_CHECKED situ_tensor *situ_masked_fill(situ_tensor *input, situ_tensor *mask, double value);
 /** situ_masked_fill in place; returns input. */

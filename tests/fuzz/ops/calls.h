@@ -89,6 +89,11 @@ static situ_tensor *situ_masked_attention(situ_tensor *query, situ_tensor *key, 
   _("rj", false, scatter_value, (t[0], DIM(0), t[1], D(0)))                                                         \
   _("rjr", false, scatter_add, (t[0], DIM(0), t[1], t[2]))                                                          \
   _("ris", false, index_add, (t[0], DIM(0), t[1], t[2], D(0)))                                                      \
+  _("ris", false, index_copy, (t[0], DIM(0), t[1], t[2]))                                                           \
+  _("ri", false, index_fill, (t[0], DIM(0), t[1], D(0)))                                                            \
+  _("xi", false, index, (t[0], t + 1, 1))                                                                           \
+  _("ris", false, index_put, (t[0], t + 1, 1, t[2], I(0) & 1))                                                      \
+  _("ris", false, index_put_, (t[0], t + 1, 1, t[2], I(0) & 1))                                                     \
   _("xz", false, masked_fill, (t[0], t[1], D(0)))                                                                   \
   _("xz", false, masked_select, (t[0], t[1]))                                                                       \
   _("x", false, nonzero, (t[0]))                                                                                    \

@@ -1,0 +1,65 @@
+/* Golden values from PyTorch 2.15: indexing by lists of tensors, and ops that place or order values.
+   SPDX-License-Identifier: MIT */
+/* test-devices: cpu sim:0 opencl:0 opencl:1 meta */
+#include "support/gold_run.h"
+
+static int dim(const gold_call *c) { return (int)gold_int(c, "dim", 0); }
+
+/* ---- lists: `at` says which dimension each index stands at ---- */
+
+static int indices(gold_call *c, situ_tensor *list[SITU_MAX_DIMS]) {
+  situ_tensor *given[GOLD_MAX_INPUTS + 1];
+  const situ_shape at = gold_list(c, "at");
+  int last = 0;
+  (void)gold_tensors(c, "indices", given);
+  for (int k = 0; k < at.ndim; k++) {
+    list[at.dim[k]] = given[k];
+    if (at.dim[k] > last) last = (int)at.dim[k];
+  }
+  return last + 1;
+}
+static void list_index(gold_call *c) {
+  situ_tensor *list[SITU_MAX_DIMS] = { NULL };
+  int count = indices(c, list);
+  c->out[0] = situ_index(c->in[0], list, count);
+}
+static void put(gold_call *c,
+                situ_tensor *(*f)(situ_tensor *, situ_tensor *const *, int, situ_tensor *, bool accumulate)) {
+  situ_tensor *list[SITU_MAX_DIMS] = { NULL };
+  int count = indices(c, list);
+  c->out[0] = f(c->in[0], list, count, gold_in(c, "values"), gold_bool(c, "accumulate", false));
+}
+static void index_put(gold_call *c) { put(c, situ_index_put); }
+static void index_put_(gold_call *c) { put(c, situ_index_put_); }
+
+/* ---- along one dimension ---- */
+
+static void index_copy(gold_call *c) {
+  c->out[0] = situ_index_copy(c->in[0], dim(c), gold_in(c, "index"), gold_in(c, "source"));
+}
+static void index_copy_(gold_call *c) {
+  c->out[0] = situ_index_copy_(c->in[0], dim(c), gold_in(c, "index"), gold_in(c, "source"));
+}
+static void index_fill(gold_call *c) {
+  c->out[0] = situ_index_fill(c->in[0], dim(c), gold_in(c, "index"), gold_real(c, "value", 0));
+}
+static void index_fill_(gold_call *c) {
+  c->out[0] = situ_index_fill_(c->in[0], dim(c), gold_in(c, "index"), gold_real(c, "value", 0));
+}
+
+static const gold_op ops[] = {
+  { "index", .run = list_index },        { "index_put", .run = index_put },
+  { "index_put_", .run = index_put_ },   { "index_copy", .run = index_copy },
+  { "index_copy_", .run = index_copy_ }, { "index_fill", .run = index_fill },
+  { "index_fill_", .run = index_fill_ }, { 0 },
+};
+
+#define NO_VALUES "the size depends on values, and meta has none"
+static const gold_exception exceptions[] = {
+  { "index", .device = "meta", .where = "masks", .is = 1, .why = NO_VALUES },
+  { "index_put", .device = "meta", .where = "masks", .is = 1, .why = NO_VALUES },
+  { "index_put_", .device = "meta", .where = "masks", .is = 1, .why = NO_VALUES },
+  { 0 },
+};
+
+int main(void) { return gold_main("indexing", ops, exceptions); }
