@@ -184,7 +184,7 @@
     situ_conv2d(t[0], t[1], t[2], &(situ_conv_options){ .padding = SITU_DIMS(1), .stride = SITU_DIMS(2) }))            \
   _(conv_transpose2d, conv_transpose2d, "gTc", SUMS, SUMS,                                                             \
     situ_conv_transpose2d(t[0], t[1], t[2], &(situ_conv_options){ .padding = SITU_DIMS(1) }))                          \
-  _(conv_transpose1d, conv_transpose1d, "mJc", SUMS, SUMS,                                                             \
+  _(conv_transpose1d, conv_transpose1d, "mWc", SUMS, SUMS,                                                             \
     situ_conv_transpose1d(t[0], t[1], t[2], &(situ_conv_options){ .padding = SITU_DIMS(1) }))                          \
   _(max_pool2d, max_pool2d, "g", SAME, SUMS,                                                                           \
     situ_max_pool2d(                                                                                                   \
@@ -267,7 +267,7 @@ situ_shape parity_shape(char letter, situ_shape s, int variant) {
   case 'g': return SITU_SHAPE(b, n, l, 5);
   case 'k': return SITU_SHAPE(2, n, 3, 3);
   case 'K': return SITU_SHAPE(2, n, 3);
-  case 'J': return SITU_SHAPE(n, 2, 3);
+  case 'W': return SITU_SHAPE(n, 2, 3);
   case 'T': return SITU_SHAPE(n, 2, 3, 3);
   case 'c': return SITU_SHAPE(2);
   default: return s; /* x; y: as x, rows; z: bool; q: a probability */

@@ -104,7 +104,7 @@ static situ_tensor *situ_masked_attention(situ_tensor *query, situ_tensor *key, 
   _("g", false, max_pool2d, (t[0], POOL, also))                                                                     \
   _("g", false, avg_pool2d, (t[0], POOL))                                                                           \
   _("g", false, adaptive_avg_pool2d, (t[0], S(0)))                                                                  \
-  _("mJc", false, conv_transpose1d, (t[0], t[1], t[2], CONV))                                                       \
+  _("mWc", false, conv_transpose1d, (t[0], t[1], t[2], CONV))                                                       \
   _("m", false, max_pool1d, (t[0], POOL, also))                                                                     \
   _("m", false, avg_pool1d, (t[0], POOL))                                                                           \
   _("g", false, max_pool3d, (t[0], POOL, also))                                                                     \
