@@ -29,22 +29,34 @@ typedef enum situ_optim_field {
   SITU_OPTIM_CENTERED,
   SITU_OPTIM_MAXIMIZE,
   SITU_OPTIM_MASTER_WEIGHTS,
+  SITU_OPTIM_RHO,
+  SITU_OPTIM_LR_DECAY,
+  SITU_OPTIM_INITIAL_ACCUMULATOR_VALUE,
+  SITU_OPTIM_MOMENTUM_DECAY,
+  SITU_OPTIM_DECOUPLED_WEIGHT_DECAY,
+  SITU_OPTIM_ETAMINUS,
+  SITU_OPTIM_ETAPLUS,
+  SITU_OPTIM_STEP_SIZE_MIN,
+  SITU_OPTIM_STEP_SIZE_MAX,
+  SITU_OPTIM_LAMBD,
+  SITU_OPTIM_T0,
   SITU_OPTIM_FIELDS
 } situ_optim_field;
 #define SITU_OPTIM_ZERO(field) (1u << SITU_OPTIM_##field)
 
 /** Zero is torch's default; in a later group, the first group's value. To set 0 (or false) where it is not the default:
     `.zero = SITU_OPTIM_ZERO(WEIGHT_DECAY) | SITU_OPTIM_ZERO(BETA1)`. A field that an optimiser does not have is
-    SITU_E_ARG. Defaults: lr SGD 1e-3, Adam and AdamW 1e-3, RMSprop 1e-2; weight_decay 0, AdamW 1e-2; beta1 0.9; beta2
-    0.999; alpha 0.99; eps 1e-8; all else 0. */
+    SITU_E_ARG. Defaults: lr 1e-3, RMSprop, Adagrad, Rprop and ASGD 1e-2, Adadelta 1, Adamax and NAdam 2e-3, Lion 1e-4;
+    weight_decay 0, AdamW 1e-2; beta1 0.9; beta2 0.999, Lion 0.99; alpha 0.99, ASGD 0.75; eps 1e-8, Adagrad 1e-10,
+    Adadelta 1e-6; those of the last group are beside them; all else 0. */
 typedef struct situ_optim_options {
   double lr;
   double weight_decay;
   double momentum;     /**< SGD, RMSprop */
   double dampening;    /**< SGD */
-  double beta1, beta2; /**< Adam, AdamW */
-  double alpha;        /**< RMSprop: smoothing constant */
-  double eps;          /**< all but SGD */
+  double beta1, beta2; /**< Adam, AdamW, Adamax, NAdam, RAdam, Lion */
+  double alpha;        /**< RMSprop: smoothing constant; ASGD: power of the decay of the rate */
+  double eps;          /**< all but SGD, Rprop, ASGD, Lion */
   bool nesterov;       /**< SGD */
   bool amsgrad;        /**< Adam, AdamW */
   bool centered;       /**< RMSprop */
@@ -52,6 +64,14 @@ typedef struct situ_optim_options {
   bool master_weights; /**< step an f32 copy of f16 and bf16 parameters, and round it into the parameter, so that steps
                             too small for 16 bits add up. Costs 4 bytes per element; state is f32 too */
   unsigned zero;       /**< SITU_OPTIM_ZERO bits: fields whose 0 is meant */
+  double rho;          /**< Adadelta: smoothing constant, 0.9 */
+  double lr_decay;     /**< Adagrad */
+  double initial_accumulator_value;    /**< Adagrad: the sum of squares before the first step */
+  double momentum_decay;               /**< NAdam: 4e-3 */
+  bool decoupled_weight_decay;         /**< NAdam, RAdam */
+  double etaminus, etaplus;            /**< Rprop's etas: 0.5 and 1.2 */
+  double step_size_min, step_size_max; /**< Rprop's step_sizes: 1e-6 and 50 */
+  double lambd, t0;                    /**< ASGD: decay 1e-4; the step 1e6 after which it averages */
 } situ_optim_options;
 
 /* parameters: a tree of tensors, owned by the optimiser from now on (freed if the call fails); dict keys are the names
@@ -67,6 +87,23 @@ SITU_API situ_optim *situ_optim_adam(situ_tree *parameters, const situ_optim_opt
 SITU_API situ_optim *situ_optim_adamw(situ_tree *parameters, const situ_optim_options *options);
 /** RMSprop: Hinton's lecture 6e, 2012; centered as in Graves, arXiv:1308.0850. */
 SITU_API situ_optim *situ_optim_rmsprop(situ_tree *parameters, const situ_optim_options *options);
+/** Adagrad: Duchi, Hazan and Singer, JMLR 12, 2011. */
+SITU_API situ_optim *situ_optim_adagrad(situ_tree *parameters, const situ_optim_options *options);
+/** Adadelta: Zeiler, arXiv:1212.5701. */
+SITU_API situ_optim *situ_optim_adadelta(situ_tree *parameters, const situ_optim_options *options);
+/** Adamax: Kingma and Ba, arXiv:1412.6980, section 7.1. */
+SITU_API situ_optim *situ_optim_adamax(situ_tree *parameters, const situ_optim_options *options);
+/** NAdam: Dozat, ICLR workshop 2016. */
+SITU_API situ_optim *situ_optim_nadam(situ_tree *parameters, const situ_optim_options *options);
+/** RAdam: Liu et al., arXiv:1908.03265. */
+SITU_API situ_optim *situ_optim_radam(situ_tree *parameters, const situ_optim_options *options);
+/** Rprop: Riedmiller and Braun 1993; lr is the first step size. */
+SITU_API situ_optim *situ_optim_rprop(situ_tree *parameters, const situ_optim_options *options);
+/** ASGD: Polyak and Juditsky 1992; the average is the state "ax". The rate of a step is computed from the lr of that
+    step, in torch from that of the step before. */
+SITU_API situ_optim *situ_optim_asgd(situ_tree *parameters, const situ_optim_options *options);
+/** Lion: Chen et al., arXiv:2302.06675; weight decay is decoupled. PyTorch does not have it. */
+SITU_API situ_optim *situ_optim_lion(situ_tree *parameters, const situ_optim_options *options);
 /** Adds a parameter group with its own hyperparameters; takes ownership of the tree. A parameter can be in one group
     only (SITU_E_ARG). */
 SITU_API SITU_CHECKED situ_status situ_optim_add_param_group(situ_optim *o, situ_tree *parameters,

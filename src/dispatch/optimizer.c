@@ -7,8 +7,11 @@
 #include "base/fail.h"
 #include "dispatch/dispatch.h"
 
-static const char *const rules[] = {
-  [SITU_RULE_SGD] = "sgd", [SITU_RULE_ADAM] = "adam", [SITU_RULE_ADAMW] = "adamw", [SITU_RULE_RMSPROP] = "rmsprop"
+static const char *const rules[SITU_RULES] = {
+  [SITU_RULE_SGD] = "sgd",         [SITU_RULE_ADAM] = "adam",       [SITU_RULE_ADAMW] = "adamw",
+  [SITU_RULE_RMSPROP] = "rmsprop", [SITU_RULE_ADAGRAD] = "adagrad", [SITU_RULE_ADADELTA] = "adadelta",
+  [SITU_RULE_ADAMAX] = "adamax",   [SITU_RULE_NADAM] = "nadam",     [SITU_RULE_RADAM] = "radam",
+  [SITU_RULE_RPROP] = "rprop",     [SITU_RULE_ASGD] = "asgd",       [SITU_RULE_LION] = "lion"
 };
 
 /* Records a mismatch, with a table of the parameter, its gradient and all its state; t is at fault. */
@@ -88,6 +91,7 @@ static bool launch_items(const char *op, situ_optimizer_rule rule, const situ_op
         (situ_optimizer_item){ .param = &x->param->view,
                                .grad = &x->grad->view,
                                .step = x->step,
+                               .mu_product = x->mu_product,
                                .state = { situ__desc(x->state[0]), situ__desc(x->state[1]), situ__desc(x->state[2]) } };
     if (here < MANY) continue;
     good = flush_items(op, rule, params, items, here, device);
@@ -97,7 +101,7 @@ static bool launch_items(const char *op, situ_optimizer_rule rule, const situ_op
 }
 
 situ_status situ_optimizer_check(situ_optimizer_rule rule, const situ_optimizer_tensors *list, int64_t count) {
-  if ((unsigned)rule > SITU_RULE_RMSPROP || count < 0 || (!list && count))
+  if ((unsigned)rule >= SITU_RULES || count < 0 || (!list && count))
     return situ__fail(SITU_E_ARG, "optimizer_step", "no such rule, or no parameters");
   for (int64_t i = 0; i < count; i++)
     if (!check_item(rules[rule], &list[i])) return situ_error();
@@ -151,18 +155,9 @@ static bool step_masters(situ_optimizer_rule rule, const situ_optimizer_params *
   return good;
 }
 
-/* Bit mask of the states that a rule reads with these parameters. */
-static unsigned states_of(situ_optimizer_rule rule, const situ_optimizer_params *p) {
-  switch (rule) {
-  case SITU_RULE_SGD: return p->momentum != 0;
-  case SITU_RULE_RMSPROP: return 1u | (p->momentum != 0 ? 2u : 0) | (p->centered ? 4u : 0);
-  default: return 3u | (p->amsgrad ? 4u : 0);
-  }
-}
-
 static situ_status check_states(situ_optimizer_rule rule, const situ_optimizer_params *params,
                                 const situ_optimizer_tensors *list, int64_t count) {
-  const unsigned needed = states_of(rule, params);
+  const unsigned needed = situ_optimizer_states(rule, params);
   for (int64_t i = 0; i < count; i++)
     for (int k = 0; k < 3; k++)
       if (needed >> k & 1 && !situ__given(rules[rule], "state", list[i].state[k])) return situ_error();

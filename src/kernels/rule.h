@@ -1,9 +1,9 @@
-/* The constants of an optimiser's step, computed on the host. Included once for each T, after optimizer.h.
+/* The constants of an optimiser's step, computed on the host. Included once for each T, after optimizer.h and
+   adam.h.
    SPDX-License-Identifier: MIT */
 
-/* decoupled: AdamW's weight decay. The last two parameters are Adam's, from adam.h. */
 static inline FN(rule)
-    FN(rule_of)(const situ_optimizer_params *o, int decoupled, double step_size, double correction2_sqrt) {
+    FN(rule_of)(const situ_optimizer_params *o, bool decoupled, const situ__step_constants *constants) {
   return (FN(rule)){
     .lr = (T)o->lr,
     .momentum = (T)o->momentum,
@@ -16,7 +16,14 @@ static inline FN(rule)
     .rest = (T)(1 - o->alpha),
     .eps = (T)o->eps,
     .shrink = decoupled ? (T)(1 - o->lr * o->weight_decay) : 1,
-    .step_size = (T)step_size,
-    .correction2_sqrt = (T)correction2_sqrt,
+    .step_size = (T)constants->step_size,
+    .correction2_sqrt = (T)constants->correction2_sqrt,
+    .other = (T)constants->other,
+    .rho = (T)o->rho,
+    .rest_rho = (T)(1 - o->rho),
+    .etaminus = (T)o->etaminus,
+    .etaplus = (T)o->etaplus,
+    .step_size_min = (T)o->step_size_min,
+    .step_size_max = (T)o->step_size_max,
   };
 }

@@ -13,37 +13,115 @@
 
 /* ---- hyperparameters ---- */
 
-enum { SGD = 1 << SITU_RULE_SGD, ADAM = 1 << SITU_RULE_ADAM | 1 << SITU_RULE_ADAMW, RMSPROP = 1 << SITU_RULE_RMSPROP };
+#define RULE(name) (1u << SITU_RULE_##name)
+enum {
+  SGD = RULE(SGD),
+  ADAM = RULE(ADAM) | RULE(ADAMW),
+  RMSPROP = RULE(RMSPROP),
+  ADAPTIVE = ADAM | RULE(ADAMAX) | RULE(NADAM) | RULE(RADAM),
+  ROOTS = ADAPTIVE | RMSPROP | RULE(ADAGRAD) | RULE(ADADELTA), /* those that divide by a root and eps */
+  ALL = (1u << SITU_RULES) - 1
+};
 
 #define AT(field) offsetof(situ_optim_options, field), offsetof(situ_optimizer_params, field)
+#define ONLY(field) offsetof(situ_optim_options, field), SITU__NO_PARAM
+#define IS(name) [SITU_RULE_##name]
 const situ__field situ__optim_fields[SITU_OPTIM_FIELDS] = {
-  /* name, rules that have it, defaults of SGD, Adam, AdamW, RMSprop */
-  [SITU_OPTIM_LR] = { "lr", SGD | ADAM | RMSPROP, { 1e-3, 1e-3, 1e-3, 1e-2 }, AT(lr), false },
-  [SITU_OPTIM_WEIGHT_DECAY] = { "weight_decay", SGD | ADAM | RMSPROP, { 0, 0, 1e-2, 0 }, AT(weight_decay), false },
-  [SITU_OPTIM_MOMENTUM] = { "momentum", SGD | RMSPROP, { 0 }, AT(momentum), false },
-  [SITU_OPTIM_DAMPENING] = { "dampening", SGD, { 0 }, AT(dampening), false },
-  [SITU_OPTIM_BETA1] = { "beta1", ADAM, { 0, 0.9, 0.9, 0 }, AT(beta1), false },
-  [SITU_OPTIM_BETA2] = { "beta2", ADAM, { 0, 0.999, 0.999, 0 }, AT(beta2), false },
-  [SITU_OPTIM_ALPHA] = { "alpha", RMSPROP, { 0, 0, 0, 0.99 }, AT(alpha), false },
-  [SITU_OPTIM_EPS] = { "eps", ADAM | RMSPROP, { 0, 1e-8, 1e-8, 1e-8 }, AT(eps), false },
-  [SITU_OPTIM_NESTEROV] = { "nesterov", SGD, { 0 }, AT(nesterov), true },
-  [SITU_OPTIM_AMSGRAD] = { "amsgrad", ADAM, { 0 }, AT(amsgrad), true },
-  [SITU_OPTIM_CENTERED] = { "centered", RMSPROP, { 0 }, AT(centered), true },
-  [SITU_OPTIM_MAXIMIZE] = { "maximize", SGD | ADAM | RMSPROP, { 0 }, AT(maximize), true },
-  [SITU_OPTIM_MASTER_WEIGHTS] = { "master_weights",
-                                  SGD | ADAM | RMSPROP,
-                                  { 0 },
-                                  offsetof(situ_optim_options, master_weights),
-                                  SITU__NO_PARAM,
-                                  true },
+  /* name, rules that have it, defaults that are not 0 */
+  [SITU_OPTIM_LR] = { "lr",
+                      ALL,
+                      { IS(SGD) = 1e-3, IS(ADAM) = 1e-3, IS(ADAMW) = 1e-3, IS(RMSPROP) = 1e-2, IS(ADAGRAD) = 1e-2,
+                        IS(ADADELTA) = 1, IS(ADAMAX) = 2e-3, IS(NADAM) = 2e-3, IS(RADAM) = 1e-3, IS(RPROP) = 1e-2,
+                        IS(ASGD) = 1e-2, IS(LION) = 1e-4 },
+                      AT(lr),
+                      false,
+                      NULL },
+  [SITU_OPTIM_WEIGHT_DECAY] = { "weight_decay",
+                                ALL & ~RULE(RPROP),
+                                { IS(ADAMW) = 1e-2 },
+                                AT(weight_decay),
+                                false,
+                                NULL },
+  [SITU_OPTIM_MOMENTUM] = { "momentum", SGD | RMSPROP, { 0 }, AT(momentum), false, NULL },
+  [SITU_OPTIM_DAMPENING] = { "dampening", SGD, { 0 }, AT(dampening), false, NULL },
+  [SITU_OPTIM_BETA1] = { "beta1",
+                         ADAPTIVE | RULE(LION),
+                         { IS(ADAM) = 0.9, IS(ADAMW) = 0.9, IS(ADAMAX) = 0.9, IS(NADAM) = 0.9, IS(RADAM) = 0.9,
+                           IS(LION) = 0.9 },
+                         AT(beta1),
+                         false,
+                         "betas" },
+  [SITU_OPTIM_BETA2] = { "beta2",
+                         ADAPTIVE | RULE(LION),
+                         { IS(ADAM) = 0.999, IS(ADAMW) = 0.999, IS(ADAMAX) = 0.999, IS(NADAM) = 0.999,
+                           IS(RADAM) = 0.999, IS(LION) = 0.99 },
+                         AT(beta2),
+                         false,
+                         NULL },
+  [SITU_OPTIM_ALPHA] = { "alpha",
+                         RMSPROP | RULE(ASGD),
+                         { IS(RMSPROP) = 0.99, IS(ASGD) = 0.75 },
+                         AT(alpha),
+                         false,
+                         NULL },
+  [SITU_OPTIM_EPS] = { "eps",
+                       ROOTS,
+                       { IS(ADAM) = 1e-8, IS(ADAMW) = 1e-8, IS(RMSPROP) = 1e-8, IS(ADAGRAD) = 1e-10,
+                         IS(ADADELTA) = 1e-6, IS(ADAMAX) = 1e-8, IS(NADAM) = 1e-8, IS(RADAM) = 1e-8 },
+                       AT(eps),
+                       false,
+                       NULL },
+  [SITU_OPTIM_NESTEROV] = { "nesterov", SGD, { 0 }, AT(nesterov), true, NULL },
+  [SITU_OPTIM_AMSGRAD] = { "amsgrad", ADAM, { 0 }, AT(amsgrad), true, NULL },
+  [SITU_OPTIM_CENTERED] = { "centered", RMSPROP, { 0 }, AT(centered), true, NULL },
+  [SITU_OPTIM_MAXIMIZE] = { "maximize", ALL, { 0 }, AT(maximize), true, NULL },
+  [SITU_OPTIM_MASTER_WEIGHTS] = { "master_weights", ALL, { 0 }, ONLY(master_weights), true, NULL },
+  [SITU_OPTIM_RHO] = { "rho", RULE(ADADELTA), { IS(ADADELTA) = 0.9 }, AT(rho), false, NULL },
+  [SITU_OPTIM_LR_DECAY] = { "lr_decay", RULE(ADAGRAD), { 0 }, AT(lr_decay), false, NULL },
+  [SITU_OPTIM_INITIAL_ACCUMULATOR_VALUE] = { "initial_accumulator_value",
+                                             RULE(ADAGRAD),
+                                             { 0 },
+                                             ONLY(initial_accumulator_value),
+                                             false,
+                                             NULL },
+  [SITU_OPTIM_MOMENTUM_DECAY] = { "momentum_decay",
+                                  RULE(NADAM),
+                                  { IS(NADAM) = 4e-3 },
+                                  AT(momentum_decay),
+                                  false,
+                                  NULL },
+  [SITU_OPTIM_DECOUPLED_WEIGHT_DECAY] = { "decoupled_weight_decay",
+                                          RULE(NADAM) | RULE(RADAM),
+                                          { 0 },
+                                          AT(decoupled_weight_decay),
+                                          true,
+                                          NULL },
+  [SITU_OPTIM_ETAMINUS] = { "etaminus", RULE(RPROP), { IS(RPROP) = 0.5 }, AT(etaminus), false, "etas" },
+  [SITU_OPTIM_ETAPLUS] = { "etaplus", RULE(RPROP), { IS(RPROP) = 1.2 }, AT(etaplus), false, NULL },
+  [SITU_OPTIM_STEP_SIZE_MIN] = { "step_size_min",
+                                 RULE(RPROP),
+                                 { IS(RPROP) = 1e-6 },
+                                 AT(step_size_min),
+                                 false,
+                                 "step_sizes" },
+  [SITU_OPTIM_STEP_SIZE_MAX] = { "step_size_max", RULE(RPROP), { IS(RPROP) = 50 }, AT(step_size_max), false, NULL },
+  [SITU_OPTIM_LAMBD] = { "lambd", RULE(ASGD), { IS(ASGD) = 1e-4 }, AT(lambd), false, NULL },
+  [SITU_OPTIM_T0] = { "t0", RULE(ASGD), { IS(ASGD) = 1e6 }, AT(t0), false, NULL },
 };
 #undef AT
+#undef ONLY
+#undef IS
+#undef RULE
 
 const char *situ__optim_op(const situ_optim *o) {
-  static const char *const names[] = { [SITU_RULE_SGD] = "optim_sgd",
-                                       [SITU_RULE_ADAM] = "optim_adam",
-                                       [SITU_RULE_ADAMW] = "optim_adamw",
-                                       [SITU_RULE_RMSPROP] = "optim_rmsprop" };
+  static const char *const names[SITU_RULES] = {
+    [SITU_RULE_SGD] = "optim_sgd",         [SITU_RULE_ADAM] = "optim_adam",
+    [SITU_RULE_ADAMW] = "optim_adamw",     [SITU_RULE_RMSPROP] = "optim_rmsprop",
+    [SITU_RULE_ADAGRAD] = "optim_adagrad", [SITU_RULE_ADADELTA] = "optim_adadelta",
+    [SITU_RULE_ADAMAX] = "optim_adamax",   [SITU_RULE_NADAM] = "optim_nadam",
+    [SITU_RULE_RADAM] = "optim_radam",     [SITU_RULE_RPROP] = "optim_rprop",
+    [SITU_RULE_ASGD] = "optim_asgd",       [SITU_RULE_LION] = "optim_lion"
+  };
   return names[o->rule];
 }
 
@@ -62,6 +140,16 @@ bool situ__optim_valid(const situ_optim *o, const double *value) {
       continue;
     situ__fail(SITU_E_ARG, situ__optim_op(o), "%s is %g: it must be at least 0 and %s", situ__optim_fields[f].name,
                value[f], below_one ? "below 1" : "finite");
+    return false;
+  }
+  if (o->rule == SITU_RULE_RPROP &&
+      !(value[SITU_OPTIM_ETAMINUS] > 0 && value[SITU_OPTIM_ETAMINUS] < 1 && value[SITU_OPTIM_ETAPLUS] > 1)) {
+    situ__fail(SITU_E_ARG, situ__optim_op(o), "etaminus is %g and etaplus %g: must be 0 < etaminus < 1 < etaplus",
+               value[SITU_OPTIM_ETAMINUS], value[SITU_OPTIM_ETAPLUS]);
+    return false;
+  }
+  if (value[SITU_OPTIM_RHO] > 1) {
+    situ__fail(SITU_E_ARG, situ__optim_op(o), "rho is %g: it must be 0 to 1", value[SITU_OPTIM_RHO]);
     return false;
   }
   if (value[SITU_OPTIM_NESTEROV] == 0 || (value[SITU_OPTIM_MOMENTUM] > 0 && value[SITU_OPTIM_DAMPENING] == 0))
@@ -201,6 +289,30 @@ situ_optim *situ_optim_adamw(situ_tree *parameters, const situ_optim_options *op
 situ_optim *situ_optim_rmsprop(situ_tree *parameters, const situ_optim_options *options) {
   return make(SITU_RULE_RMSPROP, parameters, options);
 }
+situ_optim *situ_optim_adagrad(situ_tree *parameters, const situ_optim_options *options) {
+  return make(SITU_RULE_ADAGRAD, parameters, options);
+}
+situ_optim *situ_optim_adadelta(situ_tree *parameters, const situ_optim_options *options) {
+  return make(SITU_RULE_ADADELTA, parameters, options);
+}
+situ_optim *situ_optim_adamax(situ_tree *parameters, const situ_optim_options *options) {
+  return make(SITU_RULE_ADAMAX, parameters, options);
+}
+situ_optim *situ_optim_nadam(situ_tree *parameters, const situ_optim_options *options) {
+  return make(SITU_RULE_NADAM, parameters, options);
+}
+situ_optim *situ_optim_radam(situ_tree *parameters, const situ_optim_options *options) {
+  return make(SITU_RULE_RADAM, parameters, options);
+}
+situ_optim *situ_optim_rprop(situ_tree *parameters, const situ_optim_options *options) {
+  return make(SITU_RULE_RPROP, parameters, options);
+}
+situ_optim *situ_optim_asgd(situ_tree *parameters, const situ_optim_options *options) {
+  return make(SITU_RULE_ASGD, parameters, options);
+}
+situ_optim *situ_optim_lion(situ_tree *parameters, const situ_optim_options *options) {
+  return make(SITU_RULE_LION, parameters, options);
+}
 
 void situ_optim_free(situ_optim *o) {
   SITU__CLAIM(claim);
@@ -297,6 +409,14 @@ const char *situ__optim_state_name(const situ_optim *o, int k) {
     [SITU_RULE_ADAM] = { "exp_avg", "exp_avg_sq", "max_exp_avg_sq" },
     [SITU_RULE_ADAMW] = { "exp_avg", "exp_avg_sq", "max_exp_avg_sq" },
     [SITU_RULE_RMSPROP] = { "square_avg", "momentum_buffer", "grad_avg" },
+    [SITU_RULE_ADAGRAD] = { "sum" },
+    [SITU_RULE_ADADELTA] = { "square_avg", "acc_delta" },
+    [SITU_RULE_ADAMAX] = { "exp_avg", "exp_inf" },
+    [SITU_RULE_NADAM] = { "exp_avg", "exp_avg_sq" },
+    [SITU_RULE_RADAM] = { "exp_avg", "exp_avg_sq" },
+    [SITU_RULE_RPROP] = { "prev", "step_size" },
+    [SITU_RULE_ASGD] = { "ax" },
+    [SITU_RULE_LION] = { "exp_avg" },
   };
   return k < SITU_OPTIM_STATES - 1 ? names[o->rule][k] : "master";
 }
@@ -307,13 +427,10 @@ bool situ__optim_has_master(const situ_tensor *param, const double *value) {
 }
 
 bool situ__optim_uses(const situ_optim *o, const double *value, int k) {
-  switch (o->rule) {
-  case SITU_RULE_SGD: return k == 0 && value[SITU_OPTIM_MOMENTUM] != 0;
-  case SITU_RULE_ADAM:
-  case SITU_RULE_ADAMW: return k < 2 || value[SITU_OPTIM_AMSGRAD] != 0;
-  case SITU_RULE_RMSPROP: return k == 0 || value[k == 1 ? SITU_OPTIM_MOMENTUM : SITU_OPTIM_CENTERED] != 0;
-  }
-  return false;
+  const situ_optimizer_params params = { .momentum = value[SITU_OPTIM_MOMENTUM],
+                                         .amsgrad = value[SITU_OPTIM_AMSGRAD] != 0,
+                                         .centered = value[SITU_OPTIM_CENTERED] != 0 };
+  return situ_optimizer_states(o->rule, &params) >> k & 1;
 }
 
 situ_tensor *situ_optim_state(const situ_optim *o, int64_t i, int k, const char **name) {

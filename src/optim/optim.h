@@ -34,9 +34,10 @@ struct situ_optim {
 typedef struct situ__field {
   const char *name;
   unsigned rules; /* bit 1 << situ_optimizer_rule: the rules that have it */
-  double otherwise[SITU_RULE_RMSPROP + 1];
+  double otherwise[SITU_RULES];
   size_t option, param; /* offsets in situ_optim_options and situ_optimizer_params */
   bool flag;
+  const char *pair; /* torch saves it with the next field under this name: "betas" */
 } situ__field;
 #define SITU__NO_PARAM SIZE_MAX /* for param: kernels do not use it */
 extern const situ__field situ__optim_fields[SITU_OPTIM_FIELDS];
@@ -46,6 +47,8 @@ static inline bool situ__optim_given(const char *op, const situ_optim *o) {
 }
 /* Releases a reference: schedulers and scalers keep an optimiser working after situ_optim_free. */
 void situ__optim_let_go(situ_optim *o);
+/* Whether torch saves the field with the one before it. */
+static inline bool situ__optim_is_second(int f) { return f > 0 && situ__optim_fields[f - 1].pair; }
 /* "sgd", "adam", ...: the op in error messages. */
 const char *situ__optim_op(const situ_optim *o);
 static inline bool situ__optim_has(const situ_optim *o, situ_optim_field f) {

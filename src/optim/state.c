@@ -18,6 +18,7 @@ static situ_tree *save_item(const situ_optim *o, int64_t i) {
   situ_tree *dict = situ_tree_dict();
   /* As in torch, SGD has no step count. */
   if (o->rule != SITU_RULE_SGD) dict = situ_tree_put(dict, "step", situ__record_whole(item->step));
+  if (o->rule == SITU_RULE_NADAM) dict = situ_tree_put(dict, "mu_product", situ__record_number(item->mu_product));
   for (int k = 0; k < 3; k++)
     if (item->state[k]) dict = situ_tree_put(dict, situ__optim_state_name(o, k), situ_tree_tensor(item->state[k]));
   if (item->master) dict = situ_tree_put(dict, "master", situ_tree_tensor(item->master));
@@ -27,11 +28,11 @@ static situ_tree *save_item(const situ_optim *o, int64_t i) {
 static situ_tree *save_group(const situ_optim *o, const situ__group *group) {
   situ_tree *dict = situ_tree_dict();
   for (int f = 0; f < SITU_OPTIM_FIELDS; f++) {
-    if (!situ__optim_has(o, (situ_optim_field)f) || f == SITU_OPTIM_BETA2) continue;
+    if (!situ__optim_has(o, (situ_optim_field)f) || situ__optim_is_second(f)) continue;
+    const char *pair = situ__optim_fields[f].pair;
     /* torch does not have this field, so it is saved only if it is on. */
     if (f == SITU_OPTIM_MASTER_WEIGHTS && group->value[f] == 0) continue;
-    if (f == SITU_OPTIM_BETA1)
-      dict = situ_tree_put(dict, "betas", situ__record_numbers(&group->value[SITU_OPTIM_BETA1], 2));
+    if (pair) dict = situ_tree_put(dict, pair, situ__record_numbers(&group->value[f], 2));
     else dict = situ_tree_put(dict, situ__optim_fields[f].name, situ__record_number(group->value[f]));
   }
   if (group->has_initial_lr) dict = situ_tree_put(dict, "initial_lr", situ__record_number(group->initial_lr));
@@ -86,10 +87,10 @@ static bool load_group(const situ_optim *o, const situ_tree *flat, int g, situ__
     return false;
   }
   for (int f = 0; f < SITU_OPTIM_FIELDS; f++) {
-    if (!situ__optim_has(o, (situ_optim_field)f) || f == SITU_OPTIM_BETA2) continue;
-    bool betas = f == SITU_OPTIM_BETA1;
-    snprintf(path, sizeof path, "param_groups.%d.%s", g, betas ? "betas" : situ__optim_fields[f].name);
-    if (situ__record_find(flat, path) && !situ__record_read(flat, path, &group->value[f], betas ? 2 : 1)) return false;
+    if (!situ__optim_has(o, (situ_optim_field)f) || situ__optim_is_second(f)) continue;
+    const char *pair = situ__optim_fields[f].pair;
+    snprintf(path, sizeof path, "param_groups.%d.%s", g, pair ? pair : situ__optim_fields[f].name);
+    if (situ__record_find(flat, path) && !situ__record_read(flat, path, &group->value[f], pair ? 2 : 1)) return false;
   }
   snprintf(path, sizeof path, "param_groups.%d.initial_lr", g);
   group->has_initial_lr = situ__record_find(flat, path);
@@ -137,6 +138,10 @@ static bool load_item(const situ_optim *o, const situ_tree *flat, int64_t i, con
   double step = o->rule == SITU_RULE_SGD && any;
   bool counted = situ__record_find(flat, path);
   if (counted && !situ__record_read(flat, path, &step, 1)) return false;
+  snprintf(path, sizeof path, "state.%" PRId64 ".mu_product", i);
+  const bool product = situ__record_find(flat, path);
+  if (o->rule == SITU_RULE_NADAM && product && !situ__record_read(flat, path, &item->mu_product, 1)) return false;
+  all &= product || o->rule != SITU_RULE_NADAM;
   if (!any && !counted) return true;
   if (!all || (!counted && o->rule != SITU_RULE_SGD)) {
     situ__fail(SITU_E_ARG, "optim_load_state_dict", "the state of %s (number %" PRId64 ") is not complete", o->names[i],

@@ -55,11 +55,17 @@ static bool ready_master(situ_optim *o, int64_t i, const double *value) {
   return true;
 }
 
-/* State starts as zeros, on the parameter's current device. */
-static bool make_state(situ_optim *o, int64_t i, int k) {
+/* The value that a state has before the first step. */
+static double first_value(const situ_optim *o, const double *value, int k) {
+  if (o->rule == SITU_RULE_ADAGRAD) return value[SITU_OPTIM_INITIAL_ACCUMULATOR_VALUE];
+  return o->rule == SITU_RULE_RPROP && k == 1 ? value[SITU_OPTIM_LR] : 0;
+}
+
+/* On the parameter's current device. */
+static bool make_state(situ_optim *o, int64_t i, int k, const double *value) {
   situ_optimizer_tensors *item = &o->items[i];
   situ_tensor *like = item->master ? item->master : item->param;
-  if (!put_state(o, i, k, &item->state[k], situ_zeros_like(like, NULL))) return false;
+  if (!put_state(o, i, k, &item->state[k], situ_full_like(like, first_value(o, value, k), NULL))) return false;
   /* If momentum is enabled later, it starts as in the first step. */
   if (o->rule == SITU_RULE_SGD) item->step = 0;
   return true;
@@ -89,6 +95,12 @@ static void refuse_orphan(const situ_optim *o, int64_t i) {
       o->names[i]));
 }
 
+static void multiply_mu(const situ__group *group, situ_optimizer_tensors *item) {
+  const situ_optimizer_params params = { .beta1 = group->value[SITU_OPTIM_BETA1],
+                                         .momentum_decay = group->value[SITU_OPTIM_MOMENTUM_DECAY] };
+  item->mu_product = (item->step > 1 ? item->mu_product : 1) * situ_optimizer_nadam_mu(&params, item->step);
+}
+
 /* Collects the items of a group that have a gradient, ready for the kernel. Returns -1 after recording an error. */
 static int64_t gather(situ_optim *o, const situ__group *group, situ_optimizer_tensors *active) {
   int64_t found = 0;
@@ -101,12 +113,14 @@ static int64_t gather(situ_optim *o, const situ__group *group, situ_optimizer_te
     if (!grad) continue;
     if (!ready_master(o, i, group->value)) return -1;
     for (int k = 0; k < 3; k++)
-      if (!o->items[i].state[k] && situ__optim_uses(o, group->value, k) && !make_state(o, i, k)) return -1;
+      if (!o->items[i].state[k] && situ__optim_uses(o, group->value, k) && !make_state(o, i, k, group->value))
+        return -1;
     if (!situ_is_contiguous(grad) && !(grad = situ_contiguous(grad))) return -1;
     situ_optimizer_tensors *a = &active[found++];
     *a = o->items[i];
     a->grad = grad;
     a->step++;
+    if (o->rule == SITU_RULE_NADAM) multiply_mu(group, a);
   }
   return found;
 }
@@ -115,6 +129,7 @@ static void count_steps(situ_optim *o, const situ__group *group, const situ_opti
   int64_t k = 0;
   for (int64_t i = group->first; i < group->first + group->count && k < group->active; i++)
     if (o->items[i].param == active[k].param) {
+      o->items[i].mu_product = active[k].mu_product;
       o->items[i].step = active[k++].step;
       o->items[i].version = situ_version_of(o->items[i].param);
     }

@@ -239,8 +239,9 @@ static void long_lists_of_odd_parameters(void **state) {
       }
     }
     for (int t = 0; t < COUNT; t++)
-      item[t] =
-          (situ_optimizer_item){ &view[0][t], &view[1][t], { &view[2][t], &view[3][t], &view[4][t] }, t < 100 ? 3 : 4 };
+      item[t] = (situ_optimizer_item){
+        &view[0][t], &view[1][t], { &view[2][t], &view[3][t], &view[4][t] }, .step = t < 100 ? 3 : 4
+      };
     situ_work work = { .op = SITU_RULE_ADAM, .list = item, .list_count = COUNT, .params = &o };
     assert_int_equal(view_run(SITU_VERB_OPTIMIZER, &work), SITU_OK);
     const double near = dtype == SITU_F32 ? 4e-6 : 1e-14;

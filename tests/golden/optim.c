@@ -30,6 +30,17 @@ static situ_optim_options options(const gold_call *c, const char *prefix) {
     .amsgrad = stated(c, prefix, "amsgrad") != 0,
     .centered = stated(c, prefix, "centered") != 0,
     .maximize = stated(c, prefix, "maximize") != 0,
+    .rho = stated(c, prefix, "rho"),
+    .lr_decay = stated(c, prefix, "lr_decay"),
+    .initial_accumulator_value = stated(c, prefix, "initial_accumulator_value"),
+    .momentum_decay = stated(c, prefix, "momentum_decay"),
+    .decoupled_weight_decay = stated(c, prefix, "decoupled_weight_decay") != 0,
+    .etaminus = stated(c, prefix, "etaminus"),
+    .etaplus = stated(c, prefix, "etaplus"),
+    .step_size_min = stated(c, prefix, "step_size_min"),
+    .step_size_max = stated(c, prefix, "step_size_max"),
+    .lambd = stated(c, prefix, "lambd"),
+    .t0 = stated(c, prefix, "t0"),
   };
 }
 
@@ -71,6 +82,14 @@ static void sgd(gold_call *c) { steps(c, situ_optim_sgd); }
 static void adam(gold_call *c) { steps(c, situ_optim_adam); }
 static void adamw(gold_call *c) { steps(c, situ_optim_adamw); }
 static void rmsprop(gold_call *c) { steps(c, situ_optim_rmsprop); }
+static void adagrad(gold_call *c) { steps(c, situ_optim_adagrad); }
+static void adadelta(gold_call *c) { steps(c, situ_optim_adadelta); }
+static void adamax(gold_call *c) { steps(c, situ_optim_adamax); }
+static void nadam(gold_call *c) { steps(c, situ_optim_nadam); }
+static void radam(gold_call *c) { steps(c, situ_optim_radam); }
+static void rprop(gold_call *c) { steps(c, situ_optim_rprop); }
+static void asgd(gold_call *c) { steps(c, situ_optim_asgd); }
+static void lion(gold_call *c) { steps(c, situ_optim_lion); }
 
 static double decay(int64_t epoch, void *payload) {
   (void)payload;
@@ -278,6 +297,14 @@ static const gold_op ops[] = {
   { "optim.adam", .run = adam },
   { "optim.adamw", .run = adamw },
   { "optim.rmsprop", .run = rmsprop },
+  { "optim.adagrad", .run = adagrad },
+  { "optim.adadelta", .run = adadelta },
+  { "optim.adamax", .run = adamax },
+  { "optim.nadam", .run = nadam },
+  { "optim.radam", .run = radam },
+  { "optim.rprop", .run = rprop },
+  { "optim.asgd", .run = asgd },
+  { "optim.lion", .run = lion },
   /* f64's tolerance, 1e-7, is for values near 1: rates go down to 1e-6 */
   { "scheduler.steplr", .run = run_step_lr, .bound = 1e-6, .why = "bound 1e-6: rates are small" },
   { "scheduler.cosineannealinglr", .run = run_cosine, .bound = 1e-6, .why = "bound 1e-6: rates are small" },

@@ -12,13 +12,35 @@ STEPS = 12
 SCHEDULE = 30
 
 
+# Arguments that are pairs, and the names of their parts.
+PAIRS = {"betas": ("beta1", "beta2"), "etas": ("etaminus", "etaplus"), "step_sizes": ("step_size_min", "step_size_max")}
+
+
+class Lion(torch.optim.Optimizer):
+    """Algorithm 2 of Chen et al., arXiv:2302.06675: torch does not have it."""
+    def __init__(self, params, lr=1e-4, betas=(0.9, 0.99), weight_decay=0, maximize=False):
+        super().__init__(params, {"lr": lr, "betas": betas, "weight_decay": weight_decay, "maximize": maximize})
+
+    @torch.no_grad()
+    def step(self):
+        for group in self.param_groups:
+            first, second = group["betas"]
+            for p in group["params"]:
+                if p.grad is None:
+                    continue
+                grad, mean = -p.grad if group["maximize"] else p.grad, self.state[p].get("exp_avg", torch.zeros_like(p))
+                update = (first * mean + (1 - first) * grad).sign()
+                p.copy_(p - group["lr"] * (update + group["weight_decay"] * p))
+                self.state[p]["exp_avg"] = second * mean + (1 - second) * grad
+
+
 def optimiser(kind, variant="", skip=None, group=None, **arguments):
     """Runs the optimiser on made-up gradients; `skip` is a step in which the first parameter has none."""
     params = [torch.randn(3, 2), torch.randn(5), torch.randn(1)]
     grads = [torch.randn(STEPS, *p.shape) for p in params]
     leaves = [p.clone().requires_grad_() for p in params]
     groups = leaves if group is None else [{"params": leaves[:-1]}, {"params": leaves[-1:], **group}]
-    optim = getattr(torch.optim, kind)(groups, **arguments)
+    optim = (Lion if kind == "Lion" else getattr(torch.optim, kind))(groups, **arguments)
     history = [[] for _ in params]
     for step in range(STEPS):
         for i, leaf in enumerate(leaves):
@@ -26,9 +48,8 @@ def optimiser(kind, variant="", skip=None, group=None, **arguments):
         optim.step()
         for rows, leaf in zip(history, leaves):
             rows.append(leaf.detach().clone())
-    attrs = [(n, [float(v) for v in a] if n == "betas" else a) for n, a in arguments.items()]
     attrs = [
-        pair for n, a in attrs for pair in ([("beta1", a[0]), ("beta2", a[1])] if n == "betas" else [(n, a)])
+        pair for n, a in arguments.items() for pair in (zip(PAIRS[n], map(float, a)) if n in PAIRS else [(n, a)])
     ]
     attrs += [("group." + n, a)
               for n, a in (group or {}).items()] + ([] if skip is None else [("skip", skip)])
@@ -58,6 +79,28 @@ def optimisers():
                             ("AdamW", {"lr": 0.01}), ("RMSprop", {"lr": 0.01})):
         yield optimiser(kind, "a step without a gradient", skip=4, **arguments)
         yield optimiser(kind, "groups", group={"lr": 0.5, "weight_decay": 0.3}, **arguments)
+
+
+def further_optimisers():
+    plain = ({}, {"lr": 0.1}, {"maximize": True})
+    decayed = (*plain, {"weight_decay": 0.1})
+    betas = (*decayed, {"betas": (0.8, 0.95), "eps": 1e-3}, {"betas": (0.5, 0.6), "weight_decay": 0.2, "maximize": True})
+    own = {
+        "Adagrad": (*decayed, {"lr_decay": 0.1, "initial_accumulator_value": 0.5, "eps": 1e-3}),
+        "Adadelta": (*decayed, {"rho": 0.5, "eps": 1e-3}),
+        "Adamax": betas,
+        "NAdam": (*betas, {"momentum_decay": 0.1, "weight_decay": 0.1, "decoupled_weight_decay": True}),
+        "RAdam": (*betas, {"betas": (0.9, 0.9), "weight_decay": 0.1, "decoupled_weight_decay": True}),
+        "Rprop": (*plain, {"etas": (0.3, 1.5), "step_sizes": (0.002, 0.03)}),
+        "ASGD": (*decayed, {"lambd": 0.1, "alpha": 0.5, "t0": 4.0}),
+        "Lion": (*decayed, {"betas": (0.5, 0.6), "weight_decay": 0.2, "maximize": True}),
+    }
+    for kind, all_of_it in own.items():
+        for arguments in all_of_it:
+            yield optimiser(kind, **arguments)
+        if kind != "ASGD":
+            yield optimiser(kind, "a step without a gradient", skip=4)
+        yield optimiser(kind, "groups", group={"lr": 0.05})
 
 
 LAMBDAS = {
@@ -194,4 +237,5 @@ def clipping_by_value():
 
 def all_cases():
     torch.manual_seed(777)
-    return list(optimisers()) + list(schedulers()) + list(clipping()) + list(clipping_by_value())
+    cases = list(optimisers()) + list(schedulers()) + list(clipping()) + list(clipping_by_value())
+    return cases + list(further_optimisers())

@@ -4,6 +4,8 @@
 #ifndef SITU_SYS_BACKEND_H
 #define SITU_SYS_BACKEND_H
 
+#include <math.h>
+
 #include "../tensor.h"
 
 SITU_BEGIN
@@ -293,15 +295,27 @@ typedef enum situ_optimizer_rule {
   SITU_RULE_SGD,
   SITU_RULE_ADAM,
   SITU_RULE_ADAMW,
-  SITU_RULE_RMSPROP
+  SITU_RULE_RMSPROP,
+  SITU_RULE_ADAGRAD,
+  SITU_RULE_ADADELTA,
+  SITU_RULE_ADAMAX,
+  SITU_RULE_NADAM,
+  SITU_RULE_RADAM,
+  SITU_RULE_RPROP,
+  SITU_RULE_ASGD,
+  SITU_RULE_LION,
+  SITU_RULES
 } situ_optimizer_rule;
 
 /** One parameter of a fused optimiser step; all contiguous, of one shape and dtype; unused state is NULL. */
 typedef struct situ_optimizer_item {
   const situ_view_desc *param, *grad;
   const situ_view_desc
-      *state[3]; /**< SGD: momentum; Adam: mean, square, largest square; RMSprop: square, momentum, mean */
+      *state[3]; /**< SGD: momentum; Adam: mean, square, largest square; RMSprop: square, momentum, mean; Adagrad: sum
+                    of squares; Adadelta: square, square of steps; Adamax: mean, largest; NAdam, RAdam: mean, square;
+                    Rprop: last gradient, step size; ASGD: average; Lion: mean */
   int64_t step;  /**< steps taken, this one included */
+  double mu_product; /**< NAdam: product of its momentum factors, this step's included */
 } situ_optimizer_item;
 
 /** One storage of a PACK. */
@@ -318,7 +332,26 @@ typedef struct situ_optimizer_params {
   double lr, weight_decay, momentum, dampening, beta1, beta2, alpha, eps;
   double grad_scale; /**< gradients are multiplied by this first, for clipping */
   bool nesterov, amsgrad, centered, maximize;
+  bool decoupled_weight_decay; /**< NAdam, RAdam; AdamW and Lion always decay so */
+  double rho, lr_decay, momentum_decay, etaminus, etaplus, step_size_min, step_size_max, lambd, t0;
 } situ_optimizer_params;
+
+/** A bit for each state that a rule reads with these parameters; 0 for NULL. */
+static inline unsigned situ_optimizer_states(situ_optimizer_rule rule, const situ_optimizer_params *params) {
+  if (!params) return 0;
+  switch (rule) {
+  case SITU_RULE_SGD: return params->momentum != 0;
+  case SITU_RULE_RMSPROP: return 1u | (params->momentum != 0 ? 2u : 0) | (params->centered ? 4u : 0);
+  case SITU_RULE_ADAGRAD:
+  case SITU_RULE_ASGD:
+  case SITU_RULE_LION: return 1;
+  default: return 3u | (params->amsgrad ? 4u : 0);
+  }
+}
+/** NAdam's momentum factor of a step, in torch's formula: Dozat's with 0.96. 0 for NULL. */
+static inline double situ_optimizer_nadam_mu(const situ_optimizer_params *params, int64_t step) {
+  return params ? params->beta1 * (1 - 0.5 * pow(0.96, (double)step * params->momentum_decay)) : 0;
+}
 
 /** Geometry of convolution and pooling: [0] is height, [1] is width. */
 typedef struct situ_window {

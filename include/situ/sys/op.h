@@ -317,6 +317,7 @@ typedef struct situ_optimizer_tensors {
       *master; /**< NULL, or the f32 master copy of an f16 or bf16 param: stepped in its place; state is f32 then */
   uint32_t version; /**< version of param's storage when master was last rounded into it; for the owner of the list */
   int64_t step;
+  double mu_product; /**< NAdam: product of its momentum factors; 0 before the first step */
 } situ_optimizer_tensors;
 /** One fused step over a list, in place: every parameter with its gradient and state, one launch per device; a
     parameter with a master is set to the rounded master. All are checked (device, dtype, shape, contiguous, alive)

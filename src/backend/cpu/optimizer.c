@@ -5,16 +5,12 @@
 
 #include "base/pool.h"
 #include "base/size.h"
-#include "kernels/adam.h"
 
 enum { STATES = 3 };
 
-static void prepare(situ__step *s, int64_t step) {
-  const situ_optimizer_params *o = s->params;
-  s->first = step <= 1;
-  if (s->rule != SITU_RULE_ADAM && s->rule != SITU_RULE_ADAMW) return;
-  s->step_size = situ__adam_step_size(o, step);
-  s->correction2_sqrt = situ__adam_correction(o, step);
+static void prepare(situ__step *s, const situ_optimizer_item *item) {
+  s->first = item->step <= 1;
+  s->constants = situ__constants_of(s->rule, s->params, item);
 }
 
 /* Half precision: converts a block at a time to f32 and back. */
@@ -60,14 +56,17 @@ typedef struct pass {
 static void step_elements(int64_t begin, int64_t end, void *payload) {
   const pass *p = payload;
   const situ_work *work = p->work;
-  situ__step s = { .rule = (situ_optimizer_rule)work->op, .params = work->params };
+  const situ_optimizer_rule rule = (situ_optimizer_rule)work->op;
+  situ__step s = { .rule = rule, .params = work->params, .decoupled = situ__is_decoupled(rule, work->params) };
   s.grad_scale = work->params->maximize ? -work->params->grad_scale : work->params->grad_scale;
-  int64_t prepared = -1, first = 0; /* the step count that s was computed for; index of the item's first element */
+  const situ_optimizer_item *prepared = NULL; /* s was computed for it */
+  int64_t first = 0;                          /* index of the item's first element */
   for (int64_t i = 0; i < work->list_count && first < end; i++) {
     const situ_optimizer_item *item = &work->list[i];
     int64_t last = first + item->param->numel;
     if (last > begin) {
-      if (item->step != prepared) prepare(&s, prepared = item->step);
+      if (!prepared || item->step != prepared->step || item->mu_product != prepared->mu_product) prepare(&s, item);
+      prepared = item;
       apply(p->rules, &s, item, situ__max_i64(begin, first) - first, situ__min_i64(end, last) - first);
     }
     first = last;

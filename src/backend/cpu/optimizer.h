@@ -5,14 +5,16 @@
 
 #include "isa.h"
 
+#include "kernels/adam.h"
+
 /* Constants of one step: the hyperparameters, and values derived from them and the step count. */
 typedef struct situ__step {
   situ_optimizer_rule rule;
   const situ_optimizer_params *params;
-  double grad_scale;       /* negative if the optimiser maximises */
-  double step_size;        /* Adam: lr / (1 - beta1^step) */
-  double correction2_sqrt; /* Adam: sqrt(1 - beta2^step) */
-  bool first;              /* the parameter's first step */
+  double grad_scale; /* negative if the optimiser maximises */
+  situ__step_constants constants;
+  bool decoupled; /* weight decay */
+  bool first;     /* the parameter's first step */
 } situ__step;
 
 /* n elements of parameter, gradient and states, in the compute type; states that the rule does not use are not

@@ -20,13 +20,10 @@
 
 /* A bit for each state that exists and that the rule uses; other states are not touched. */
 static uint32_t states_of(const situ_work *work, const situ_optimizer_item *item) {
-  const situ_optimizer_params *o = work->params;
-  uint32_t used = o->amsgrad ? 7 : 3, there = 0;
-  if (work->op == SITU_RULE_SGD) used = o->momentum != 0;
-  if (work->op == SITU_RULE_RMSPROP) used = 1u | (o->momentum > 0 ? 2u : 0) | (o->centered ? 4u : 0);
+  uint32_t there = 0;
   for (int k = 0; k < 3; k++)
     if (item->state[k]) there |= 1u << k;
-  return used & there;
+  return situ_optimizer_states((situ_optimizer_rule)work->op, work->params) & there;
 }
 
 static uint32_t flags_of(const situ_work *work, const situ_optimizer_item *item, uint32_t states) {
@@ -36,7 +33,8 @@ static uint32_t flags_of(const situ_work *work, const situ_optimizer_item *item,
     return flags | FLAG_MOMENTUM | (item->step <= 1 ? FLAG_FIRST : 0) | (o->nesterov ? FLAG_NESTEROV : 0);
   if (work->op == SITU_RULE_RMSPROP)
     return flags | (o->momentum > 0 ? FLAG_MOMENTUM : 0) | (o->centered ? FLAG_CENTRED : 0);
-  return work->op == SITU_RULE_SGD ? flags : flags | (o->amsgrad ? FLAG_AMSGRAD : 0);
+  const bool adam = work->op == SITU_RULE_ADAM || work->op == SITU_RULE_ADAMW;
+  return flags | (adam && o->amsgrad ? FLAG_AMSGRAD : 0);
 }
 
 /* The call for a parameter, without its buffers, and the constants of its step. */
@@ -49,17 +47,17 @@ typedef struct step_call {
 static void begin_step(step_call *c, const situ_work *work, const situ_optimizer_item *item) {
   const situ_optimizer_params *o = work->params;
   const situ_dtype dtype = (situ_dtype)item->param->dtype;
-  bool adam = work->op == SITU_RULE_ADAM || work->op == SITU_RULE_ADAMW, decoupled = work->op == SITU_RULE_ADAMW;
-  double size = adam ? situ__adam_step_size(o, item->step) : 0,
-         correction = adam ? situ__adam_correction(o, item->step) : 1;
+  const situ_optimizer_rule rule = (situ_optimizer_rule)work->op;
+  const bool decoupled = situ__is_decoupled(rule, o);
+  const situ__step_constants constants = situ__constants_of(rule, o, item);
   *c = (step_call){ .call = { .variant = { .text = SITU__TEXT_optimizer,
                                            .op = (uint8_t)work->op,
                                            .compute = (uint8_t)situ__lower_lane_dtype(dtype),
                                            .dtype = { (uint8_t)dtype },
                                            .flags = flags_of(work, item, states_of(work, item)) },
                               .op = "optimizer" },
-                    .narrow = rule_of_f32(o, decoupled, size, correction),
-                    .wide = rule_of_f64(o, decoupled, size, correction) };
+                    .narrow = rule_of_f32(o, decoupled, &constants),
+                    .wide = rule_of_f64(o, decoupled, &constants) };
 }
 
 /* Adds the blocks that follow the offsets. */
@@ -67,8 +65,9 @@ static void constants(step_call *c, const situ_work *work) {
   const situ_optimizer_params *o = work->params;
   const bool wide = c->call.variant.compute == SITU_F64;
   situ__lower_block(&c->call, wide ? (void *)&c->wide : (void *)&c->narrow, wide ? sizeof c->wide : sizeof c->narrow);
-  situ__lower_scalars(&c->call, (double[4]){ o->maximize ? -o->grad_scale : o->grad_scale,
-                                             work->op == SITU_RULE_ADAMW ? 0 : o->weight_decay });
+  situ__lower_scalars(&c->call,
+                      (double[4]){ o->maximize ? -o->grad_scale : o->grad_scale,
+                                   situ__is_decoupled((situ_optimizer_rule)work->op, o) ? 0 : o->weight_decay });
 }
 
 static situ_status step_one(situ__target *d, const situ_work *work, const situ_optimizer_item *item) {
@@ -92,6 +91,7 @@ static situ_status step_one(situ__target *d, const situ_work *work, const situ_o
 static situ_status step_together(situ__target *d, const situ_work *work, int64_t *next) {
   const situ_optimizer_item *item = &work->list[*next];
   const situ_dtype dtype = (situ_dtype)item->param->dtype;
+  const double mu_product = item->mu_product;
   const int64_t step = item->step, piece = (int64_t)d->group * PACK_BYTES / (int64_t)situ__lower_size(dtype);
   step_call c;
   step_list list = { 0 };
@@ -102,7 +102,8 @@ static situ_status step_together(situ__target *d, const situ_work *work, int64_t
   for (; *next < work->list_count && list.count < LIST_MOST; ++*next, item++) {
     if (!item->param->numel) continue;
     const uint32_t states = states_of(work, item);
-    if (item->step != step || item->param->dtype != dtype || flags_of(work, item, states) != c.call.variant.flags)
+    if (item->step != step || item->mu_product != mu_product || item->param->dtype != dtype ||
+        flags_of(work, item, states) != c.call.variant.flags)
       break;
     const situ_view_desc *const view[] = { item->param, item->grad, item->state[0], item->state[1], item->state[2] };
     for (int k = 0; k < LIST_MEMORIES; k++) {

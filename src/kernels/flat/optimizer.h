@@ -18,6 +18,22 @@ DEVICE T stepped(const FN(rule) r, const parameters q, T old, T grad, T *a, T *b
   return FN(sgd_momentum)(r, old, g, a, (FLAGS & FLAG_FIRST) != 0, (FLAGS & FLAG_NESTEROV) != 0);
 #elif OP == 3
   return FN(rmsprop)(r, old, g, a, b, m, (FLAGS & FLAG_MOMENTUM) != 0, (FLAGS & FLAG_CENTRED) != 0);
+#elif OP == 4
+  return FN(adagrad)(r, old, g, a);
+#elif OP == 5
+  return FN(adadelta)(r, old, g, a, b);
+#elif OP == 6
+  return FN(adamax)(r, old, g, a, b);
+#elif OP == 7
+  return FN(nadam)(r, old, g, a, b);
+#elif OP == 8
+  return FN(radam)(r, old, g, a, b);
+#elif OP == 9
+  return FN(rprop)(r, old, g, a, b);
+#elif OP == 10
+  return FN(asgd)(r, old, g, a);
+#elif OP == 11
+  return FN(lion)(r, old, g, a);
 #else
   return FN(adam)(r, old, g, a, b, m, (FLAGS & FLAG_AMSGRAD) != 0);
 #endif

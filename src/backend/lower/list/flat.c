@@ -164,7 +164,7 @@ void situ__list_conv(void) {
 
 void situ__list_optimizer(void) {
   for (int t = FLOATS; t < SITU_DTYPES; t++)
-    for (int rule = SITU_RULE_SGD; rule <= SITU_RULE_RMSPROP; rule++)
+    for (int rule = SITU_RULE_SGD; rule < SITU_RULES; rule++)
       for (int choice = 0; choice < 16; choice++) {
         const situ_optimizer_params params = { .momentum = choice & 1 ? 0.9 : 0,
                                                .nesterov = choice & 1 && choice & 2,
