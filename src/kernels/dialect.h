@@ -3,7 +3,8 @@
 
    A table (unary.h, binary.h, ternary.h) is included once for each type T in { float, double } and once for integers,
    I64. Its rows use only what all three languages have: operators, ?:, exp log log1p log2 expm1 sin cos tanh erf sqrt
-   fabs floor ceil trunc rint copysign fmod pow, and the functions of floats.h and whole.h. */
+   fabs floor ceil trunc rint copysign fmod pow, the others of C's math.h that OpenCL has, LOG_GAMMA, and the functions
+   of floats.h, special.h and whole.h. */
 #ifndef SITU_KERNELS_DIALECT_H
 #define SITU_KERNELS_DIALECT_H
 
@@ -146,6 +147,11 @@ static inline float F32_BITS(U32 bits) { return (union { U32 u; float f; }){ bit
 static inline U64 BITS_F64(double x) { return (union { double f; U64 u; }){ x }.u; }
 static inline double F64_BITS(U64 bits) { return (union { U64 u; double f; }){ bits }.f; }
 /* clang-format on */
+#endif
+
+/* The C library's lgamma writes the sign to a variable of the whole process. */
+#ifndef LOG_GAMMA
+#define LOG_GAMMA(x) lgamma(x)
 #endif
 
 #define ALIGNED(bytes) __attribute__((aligned(bytes)))

@@ -55,3 +55,5 @@ DEVICE T FN(mish_slope)(T x) {
   T t = tanh(log1p(exp(x)));
   return t + x * (1 - t * t) * FN(logistic)(x);
 }
+
+#include "kernels/special.h"

@@ -27,9 +27,29 @@ SITU__VECTOR_1(log1p)
 SITU__VECTOR_1(log2)
 SITU__VECTOR_1(tanh)
 SITU__VECTOR_1(erf)
+SITU__VECTOR_1(erfc)
+SITU__VECTOR_1(exp2)
+SITU__VECTOR_1(log10)
+SITU__VECTOR_1(tan)
+SITU__VECTOR_1(asin)
+SITU__VECTOR_1(acos)
+SITU__VECTOR_1(atan)
+SITU__VECTOR_1(sinh)
+SITU__VECTOR_1(cosh)
+SITU__VECTOR_1(asinh)
+SITU__VECTOR_1(acosh)
+SITU__VECTOR_1(atanh)
+SITU__VECTOR float(atan2f)(float y, float x);
+SITU__VECTOR double(atan2)(double y, double x);
+SITU__VECTOR float(hypotf)(float x, float y);
+SITU__VECTOR double(hypot)(double x, double y);
 #endif
 #undef SITU__VECTOR_1
 #undef SITU__VECTOR
 #endif
+
+static inline float situ__log_gamma_f32(float x) { return lgammaf_r(x, &(int){ 0 }); }
+static inline double situ__log_gamma_f64(double x) { return lgamma_r(x, &(int){ 0 }); }
+#define LOG_GAMMA(x) PASTE(situ__log_gamma, TNAME)(x)
 
 #endif

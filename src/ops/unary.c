@@ -114,6 +114,8 @@ static situ_tensor *run_row_(const situ_op *op, situ_tensor *x, double p0, doubl
 /* clang-format off */
 PLAIN(neg) PLAIN(abs) PLAIN(sign) PLAIN(exp) PLAIN(expm1) PLAIN(log) PLAIN(log1p) PLAIN(log2) PLAIN(sqrt) PLAIN(rsqrt)
 PLAIN(reciprocal) PLAIN(sin) PLAIN(cos) PLAIN(tanh) PLAIN(sigmoid) PLAIN(relu) PLAIN(silu) PLAIN(erf)
+PLAIN(tan) PLAIN(asin) PLAIN(acos) PLAIN(atan) PLAIN(sinh) PLAIN(cosh) PLAIN(asinh) PLAIN(acosh) PLAIN(atanh)
+PLAIN(exp2) PLAIN(log10) PLAIN(erfc) PLAIN(erfinv) PLAIN(lgamma) PLAIN(i0) PLAIN(sinc)
 PLAIN(quick_gelu) PLAIN(mish) PLAIN(hardswish) PLAIN(hardsigmoid) PLAIN(softsign) PLAIN(tanhshrink)
 PLAIN(floor) PLAIN(ceil) PLAIN(round) PLAIN(trunc) PLAIN(isnan) PLAIN(isinf) PLAIN(logical_not)
 /* clang-format on */
@@ -142,7 +144,8 @@ situ_tensor *situ_bitwise_not(situ_tensor *x) {
 /* clang-format off */
 IN_PLACE(neg) IN_PLACE(abs) IN_PLACE(exp) IN_PLACE(log) IN_PLACE(sqrt) IN_PLACE(rsqrt) IN_PLACE(reciprocal)
 IN_PLACE(sin) IN_PLACE(cos) IN_PLACE(tanh) IN_PLACE(sigmoid) IN_PLACE(relu) IN_PLACE(floor)
-IN_PLACE(ceil) IN_PLACE(round)
+IN_PLACE(ceil) IN_PLACE(round) IN_PLACE(tan) IN_PLACE(asin) IN_PLACE(acos) IN_PLACE(atan) IN_PLACE(sinh) IN_PLACE(cosh)
+IN_PLACE(asinh) IN_PLACE(acosh) IN_PLACE(atanh) IN_PLACE(exp2) IN_PLACE(log10)
 IN_PLACE(trunc) IN_PLACE(mish) IN_PLACE(hardswish) IN_PLACE(hardsigmoid)
 /* clang-format on */
 
@@ -212,6 +215,21 @@ situ_tensor *situ_hardtanh_(situ_tensor *x, double min, double max) {
 situ_tensor *situ_gelu(situ_tensor *x, situ_gelu_approximate approximate) {
   SITU__MADE_OF_OPS("gelu");
   return run_row(approximate == SITU_GELU_TANH ? &gelu_tanh_op : &gelu_op, x, 0, 0, 0);
+}
+
+/* The order is at most 170, the largest whose factorial is an f64. */
+enum { MOST_DERIVATIVES = 170 };
+situ_tensor *situ_polygamma(int64_t n, situ_tensor *x) {
+  if (n >= 0 && n <= MOST_DERIVATIVES) return run_row(&polygamma_op, x, (double)n, 0, 0);
+  situ__fail(SITU_E_ARG, "polygamma", "n is %lld, must be 0 to %d", (long long)n, MOST_DERIVATIVES);
+  return NULL;
+}
+situ_tensor *situ_digamma(situ_tensor *x) {
+  SITU__MADE_OF_OPS("digamma");
+  return run_row(&polygamma_op, x, 0, 0, 0);
+}
+situ_tensor *situ_logit(situ_tensor *x, double eps) {
+  return run_row(&logit_op, x, eps == 0 ? -INFINITY : eps, eps == 0 ? INFINITY : 1 - eps, 0);
 }
 
 /* True for a bound that integers cannot have; with a NaN bound all results are NaN, as in torch. */

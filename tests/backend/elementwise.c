@@ -98,6 +98,21 @@ static double unary(int op, double x, const double *p) {
   case SITU_UNARY_hardtanh:
   case SITU_UNARY_clamp: return x < p[0] ? p[0] : x > p[1] ? p[1] : x;
   case SITU_UNARY_erf: return erf(x);
+  case SITU_UNARY_tan: return tan(x);
+  case SITU_UNARY_asin: return asin(x);
+  case SITU_UNARY_acos: return acos(x);
+  case SITU_UNARY_atan: return atan(x);
+  case SITU_UNARY_sinh: return sinh(x);
+  case SITU_UNARY_cosh: return cosh(x);
+  case SITU_UNARY_asinh: return asinh(x);
+  case SITU_UNARY_acosh: return acosh(x);
+  case SITU_UNARY_atanh: return atanh(x);
+  case SITU_UNARY_exp2: return exp2(x);
+  case SITU_UNARY_log10: return log10(x);
+  case SITU_UNARY_erfc: return erfc(x);
+  case SITU_UNARY_lgamma: return lgamma(x);
+  case SITU_UNARY_sinc: return x == 0 ? 1 : sin(acos(-1) * x) / (acos(-1) * x);
+  case SITU_UNARY_logit: return log(fmin(fmax(x, p[0]), p[1]) / (1 - fmin(fmax(x, p[0]), p[1])));
   case SITU_UNARY_floor: return floor(x);
   case SITU_UNARY_ceil: return ceil(x);
   case SITU_UNARY_round: return rint(x);
@@ -191,6 +206,7 @@ static void unary_functions(void **state) {
     for (int s = 0; s < SHAPES; s++)
       for (int l = 0; l < 3; l++)
         for (int op = 0; op < SITU_UNARIES; op++) {
+          if (op == SITU_UNARY_erfinv || op == SITU_UNARY_polygamma || op == SITU_UNARY_i0) continue; /* see math.c */
           test_view *x = view_new(t, shapes[s], layouts[l]);
           bool positive = op == SITU_UNARY_log || op == SITU_UNARY_sqrt || op == SITU_UNARY_rsqrt;
           view_random(x, (uint64_t)op + 1, t == SITU_U8 || t == SITU_BOOL || positive ? 0 : -3, 4);
@@ -200,8 +216,9 @@ static void unary_functions(void **state) {
           for (int64_t i = 0; status == SITU_OK && i < x->d.numel; i++) {
             double value = view_get(x, i), want = wrapped(unary(op, value, p), (situ_dtype)y->d.dtype);
             if (whole && op == SITU_UNARY_scalar_pow && value < 0) want = 0;
-            bool cancels = op == SITU_UNARY_gelu || op == SITU_UNARY_gelu_tanh || op == SITU_UNARY_tanhshrink;
-            if (!close_to(view_get(y, i), want, fabs(cancels ? value : want), (situ_dtype)y->d.dtype))
+            bool cancels = op == SITU_UNARY_gelu || op == SITU_UNARY_gelu_tanh || op == SITU_UNARY_tanhshrink ||
+                           op == SITU_UNARY_sinc;
+            if (!close_to(view_get(y, i), want, fmax(fabs(want), cancels ? fabs(value) : 0), (situ_dtype)y->d.dtype))
               fail_msg("%s of %s %.17g is %.17g, want %.17g", unary_name[op], situ_dtype_name(t), value, view_get(y, i),
                        want);
           }

@@ -55,6 +55,37 @@ static long double x_mish(long double x) { return x * tanhl(log1pl(expl(x))); }
 static long double x_softsign(long double x) { return x / (1 + fabsl(x)); }
 static long double x_elu(long double x) { return x > 0 ? x : expm1l(x); }
 
+/* Halves an interval that has the root. */
+static long double x_erfinv(long double x) {
+  if (!(fabsl(x) < 1)) return fabsl(x) == 1 ? x * INFINITY : NAN;
+  long double a = fabsl(x), low = a * 0.88L, high = a < 0.5L ? a : 12;
+  for (int i = 0; i < 100; i++) {
+    const long double middle = (low + high) / 2;
+    const bool less = a < 0.5L ? erfl(middle) < a : erfcl(middle) > 1 - a;
+    if (less) low = middle;
+    else high = middle;
+  }
+  return copysignl(low, x);
+}
+static long double x_i0(long double x) {
+  long double term = 1, sum = 1;
+  if (!(fabsl(x) < 11000)) return isnan(x) || isinf(x) ? NAN : INFINITY;
+  for (int k = 1; k < 100000 && sum + term != sum; k++) sum += term *= x * x / 4 / ((long double)k * k);
+  return sum;
+}
+/* From 10^3 on the series needs three terms. */
+static long double x_digamma(long double x) {
+  long double y = 0;
+  if (x == 0) return copysignl(INFINITY, -x);
+  if (x < 0 && x == truncl(x)) return NAN;
+  if (x < 0) {
+    y = -3.14159265358979323846264L / tanl(3.14159265358979323846264L * (x - truncl(x)));
+    x = 1 - x;
+  }
+  for (; x < 1000; x += 1) y -= 1 / x;
+  return y + logl(x) - 1 / (2 * x) - 1 / (12 * x * x) + 1 / (120 * x * x * x * x);
+}
+
 typedef struct expectation {
   int op;
   const char *name;
@@ -91,6 +122,22 @@ static const expectation table[] = {
   { SITU_UNARY_quick_gelu, "quick_gelu", x_quick_gelu, -10, 10, 4, 4, 1 },
   { SITU_UNARY_mish, "mish", x_mish, -30, 30, 4, 4, 0x1p-110 },
   { SITU_UNARY_softsign, "softsign", x_softsign, -9, 9, 1.5, 1.5, 0 },
+  { SITU_UNARY_tan, "tan", tanl, -20, 20, 4, 4, 0 },
+  { SITU_UNARY_asin, "asin", asinl, -1, 1, 4, 4, 0 },
+  { SITU_UNARY_acos, "acos", acosl, -1, 1, 4, 4, 0 },
+  { SITU_UNARY_atan, "atan", atanl, -9, 9, 4, 4, 0 },
+  { SITU_UNARY_sinh, "sinh", sinhl, -20, 20, 4, 4, 0 },
+  { SITU_UNARY_cosh, "cosh", coshl, -20, 20, 4, 4, 0 },
+  { SITU_UNARY_asinh, "asinh", asinhl, -9, 9, 4, 4, 0 },
+  { SITU_UNARY_acosh, "acosh", acoshl, 1, 9, 4, 4, 0 },
+  { SITU_UNARY_atanh, "atanh", atanhl, -1, 1, 4, 4, 0 },
+  { SITU_UNARY_exp2, "exp2", exp2l, -80, 80, 4, 4, 0 },
+  { SITU_UNARY_log10, "log10", log10l, 0, 3, 4, 4, 0 },
+  { SITU_UNARY_erfc, "erfc", erfcl, -4, 9, 4, 4, 0 },
+  { SITU_UNARY_erfinv, "erfinv", x_erfinv, -1, 1, 6, 6, 0 },
+  { SITU_UNARY_lgamma, "lgamma", lgammal, 0, 20, 4, 4, 0 },
+  { SITU_UNARY_polygamma, "digamma", x_digamma, -3, 20, 16, 16, 1 },
+  { SITU_UNARY_i0, "i0", x_i0, -60, 60, 16, 16, 0 },
   { SITU_UNARY_floor, "floor", floorl, -9, 9, 0, 0, 0 },
   { SITU_UNARY_ceil, "ceil", ceill, -9, 9, 0, 0, 0 },
   { SITU_UNARY_round, "round", rintl, -9, 9, 0, 0, 0 },
@@ -144,8 +191,8 @@ static bool same_f64(double a, double b) { return (isnan(a) && isnan(b)) || !mem
 static void check(const isa *set, const expectation *e) {
   static float x32[SAMPLES], y32[SAMPLES];
   static double x64[SAMPLES], y64[SAMPLES];
-  const float p32[4] = { 1, e->op == SITU_UNARY_softplus ? 20 : 1, 1 };
-  const double p64[4] = { 1, p32[1], 1 };
+  const float p32[4] = { e->op == SITU_UNARY_polygamma ? 0 : 1, e->op == SITU_UNARY_softplus ? 20 : 1, 1 };
+  const double p64[4] = { p32[0], p32[1], 1 };
   sample_32(x32, e->low, e->high);
   sample_64(x64, e->low, e->high);
   set->unary->row[SITU__F32][e->op](y32, (const void *[]){ x32 }, 0, SAMPLES, p32);

@@ -98,6 +98,22 @@ static void special_values_of_the_library(void **state) {
   UNARY(cos, NULL, NAN, NAN, NAN, 1, 1);
   UNARY(tanh, NULL, NAN, 1, -1, -0.0, 0);
   UNARY(erf, NULL, NAN, 1, -1, -0.0, 0);
+  UNARY(tan, NULL, NAN, NAN, NAN, -0.0, 0);
+  UNARY(asin, NULL, NAN, NAN, NAN, -0.0, 0);
+  UNARY(sinh, NULL, NAN, INF, -INF, -0.0, 0);
+  UNARY(cosh, NULL, NAN, INF, INF, 1, 1);
+  UNARY(asinh, NULL, NAN, INF, -INF, -0.0, 0);
+  UNARY(acosh, NULL, NAN, INF, NAN, NAN, NAN);
+  UNARY(atanh, NULL, NAN, NAN, NAN, -0.0, 0);
+  UNARY(exp2, NULL, NAN, INF, 0, 1, 1);
+  UNARY(log10, NULL, NAN, INF, NAN, -INF, -INF);
+  UNARY(erfc, NULL, NAN, 0, 2, 1, 1);
+  UNARY(erfinv, NULL, NAN, NAN, NAN, -0.0, 0);
+  UNARY(lgamma, NULL, NAN, INF, INF, INF, INF);
+  UNARY(polygamma, NULL, NAN, INF, NAN, INF, -INF);
+  UNARY(polygamma, one, NAN, 0, NAN, INF, INF);
+  UNARY(i0, NULL, NAN, NAN, NAN, 1, 1);
+  UNARY(sinc, NULL, NAN, NAN, NAN, 1, 1);
   UNARY(sigmoid, NULL, NAN, 1, 0, 0.5, 0.5);
   UNARY(silu, NULL, NAN, INF, NAN, -0.0, 0);
   UNARY(gelu, NULL, NAN, INF, NAN, -0.0, 0);
@@ -238,15 +254,27 @@ static void division_by_zero_is_refused(void **state) {
 static void gradients_follow_the_functions(void **state) {
   (void)state;
   enum { N = 40 };
-  const double p[4] = { 0.75, 2.25, -3 }, step = 1e-6;
+  const double step = 1e-6;
   for (int op = 0; op < SITU_UNARIES; op++) {
+    const double p[4] = { op == SITU_UNARY_polygamma ? 2 : 0.75, 2.25, -3 };
     test_view *x = view_new(SITU_F64, SITU_SHAPE(N), VIEW_ROWS), *y = view_new(SITU_F64, SITU_SHAPE(N), VIEW_ROWS);
     test_view *up = view_new(SITU_F64, SITU_SHAPE(N), VIEW_ROWS), *down = view_new(SITU_F64, SITU_SHAPE(N), VIEW_ROWS);
     test_view *g = view_new(SITU_F64, SITU_SHAPE(N), VIEW_GAPS), *dx = view_new(SITU_F64, SITU_SHAPE(N), VIEW_GAPS);
     bool positive = op == SITU_UNARY_log || op == SITU_UNARY_log2 || op == SITU_UNARY_sqrt || op == SITU_UNARY_rsqrt ||
                     op == SITU_UNARY_pow_scalar;
+    positive |= op == SITU_UNARY_log10 || op == SITU_UNARY_lgamma || op == SITU_UNARY_polygamma;
     bool small = op == SITU_UNARY_log1p;
-    for (int i = 0; i < N; i++) view_set(x, i, (positive ? 0.21 : small ? -0.79 : -3.97) + 0.2 * i);
+    const bool unit = op == SITU_UNARY_tan || op == SITU_UNARY_asin || op == SITU_UNARY_acos ||
+                      op == SITU_UNARY_atanh || op == SITU_UNARY_erfinv;
+    const double from_1 = op == SITU_UNARY_acosh ? 1 : 0;
+    for (int i = 0; i < N; i++)
+      view_set(x, i,
+               unit ? -0.97 + 0.04 * i
+                    : from_1 +
+                          (positive || from_1 > 0 ? 0.21
+                           : small                ? -0.79
+                                                  : -3.97) +
+                          0.2 * i);
     view_random(g, 1, -2, 2);
     test_view *const from[3] = { x, up, down }, *const to[3] = { y, up, down };
     situ_status status = SITU_OK;

@@ -28,6 +28,11 @@
   _(gelu, situ_gelu(x, SITU_GELU_NONE)) _(gelu_tanh, situ_gelu(x, SITU_GELU_TANH))                                \
   _(softplus, situ_softplus(x, 1, 20)) _(hardtanh, situ_hardtanh(x, -1, 1))                                       \
   _(hardtanh_fraction, situ_hardtanh(x, -0.5, 0.5)) _(clamp, situ_clamp(x, 0, 1))                                 \
+  _(polygamma, situ_polygamma(1, x)) _(logit, situ_logit(x, 0)) _(tan, situ_tan(x)) _(asin, situ_asin(x)) \
+  _(acos, situ_acos(x)) _(atan, situ_atan(x)) _(sinh, situ_sinh(x)) _(cosh, situ_cosh(x)) _(asinh, situ_asinh(x)) \
+  _(acosh, situ_acosh(x)) _(atanh, situ_atanh(x)) _(exp2, situ_exp2(x)) _(log10, situ_log10(x)) \
+  _(erfc, situ_erfc(x)) _(erfinv, situ_erfinv(x)) _(lgamma, situ_lgamma(x)) _(digamma, situ_digamma(x)) \
+  _(i0, situ_i0(x)) _(sinc, situ_sinc(x)) \
   _(quick_gelu, situ_quick_gelu(x)) _(mish, situ_mish(x)) _(hardswish, situ_hardswish(x)) _(hardsigmoid, situ_hardsigmoid(x)) \
   _(relu6, situ_relu6(x)) _(selu, situ_selu(x)) _(celu, situ_celu(x, 1)) _(logsigmoid, situ_logsigmoid(x)) _(softsign, situ_softsign(x)) \
   _(tanhshrink, situ_tanhshrink(x)) _(softshrink, situ_softshrink(x, 0.5)) _(hardshrink, situ_hardshrink(x, 0.5)) \

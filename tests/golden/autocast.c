@@ -18,6 +18,19 @@
   _(log, situ_log(t[0]))                                                                                        \
   _(log1p, situ_log1p(t[0]))                                                                                    \
   _(log2, situ_log2(t[0]))                                                                                      \
+  _(log10, situ_log10(t[0]))                                                                                    \
+  _(tan, situ_tan(t[0]))                                                                                        \
+  _(asin, situ_asin(t[0]))                                                                                      \
+  _(acos, situ_acos(t[0]))                                                                                      \
+  _(atan, situ_atan(t[0]))                                                                                      \
+  _(sinh, situ_sinh(t[0]))                                                                                      \
+  _(cosh, situ_cosh(t[0]))                                                                                      \
+  _(erfinv, situ_erfinv(t[0]))                                                                                  \
+  _(erfc, situ_erfc(t[0]))                                                                                      \
+  _(lgamma, situ_lgamma(t[0]))                                                                                  \
+  _(digamma, situ_digamma(t[0]))                                                                                \
+  _(mish, situ_mish(t[0]))                                                                                      \
+  _(hardswish, situ_hardswish(t[0]))                                                                            \
   _(sqrt, situ_sqrt(t[0]))                                                                                      \
   _(rsqrt, situ_rsqrt(t[0]))                                                                                    \
   _(square, situ_square(t[0]))                                                                                  \

@@ -19,6 +19,11 @@ NUMBERS(hardtanh_, "min_val", "max_val")
 
 static void glu(gold_call *c) { c->out[0] = situ_glu(c->in[0], (int)gold_int(c, "dim", -1)); }
 
+/* ---- elementary functions ---- */
+
+static void polygamma(gold_call *c) { c->out[0] = situ_polygamma(gold_int(c, "n", 0), c->in[0]); }
+NUMBER(logit, "eps", 0)
+
 static const gold_op ops[] = {
   { "hardswish", .one = situ_hardswish },
   { "hardswish_", .one = situ_hardswish_ },
@@ -43,7 +48,39 @@ static const gold_op ops[] = {
   { "threshold_", .run = threshold_ },
   { "glu", .run = glu, .steps = 2, .grad_steps = 3, .why = GOLD_ROUNDS },
   { "prelu", .two = situ_prelu, .grad_steps = 3, .why = GOLD_ROUNDS },
+  { "tan", .one = situ_tan },
+  { "asin", .one = situ_asin },
+  { "acos", .one = situ_acos },
+  { "atan", .one = situ_atan },
+  { "sinh", .one = situ_sinh },
+  { "cosh", .one = situ_cosh },
+  { "asinh", .one = situ_asinh },
+  { "acosh", .one = situ_acosh },
+  { "atanh", .one = situ_atanh },
+  { "exp2", .one = situ_exp2 },
+  { "log10", .one = situ_log10 },
+  { "erfc", .one = situ_erfc },
+  { "erfinv", .one = situ_erfinv },
+  { "lgamma", .one = situ_lgamma },
+  { "digamma", .one = situ_digamma },
+  { "i0", .one = situ_i0 },
+  { "sinc", .one = situ_sinc },
+  { "tan_", .one = situ_tan_ },
+  { "asin_", .one = situ_asin_ },
+  { "acos_", .one = situ_acos_ },
+  { "atan_", .one = situ_atan_ },
+  { "sinh_", .one = situ_sinh_ },
+  { "cosh_", .one = situ_cosh_ },
+  { "exp2_", .one = situ_exp2_ },
+  { "log10_", .one = situ_log10_ },
+  { "polygamma", .run = polygamma },
+  { "logit", .run = logit },
   { 0 },
 };
 
-int main(void) { return gold_main("elementary", ops, NULL); }
+static const gold_exception exceptions[] = {
+  { "digamma", "f32/0", .values = true, .why = "torch's gradient near a pole multiplies by pi before it reduces" },
+  { 0 },
+};
+
+int main(void) { return gold_main("elementary", ops, exceptions); }

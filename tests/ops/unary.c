@@ -30,6 +30,16 @@ static situ_tensor *two_to(situ_tensor *x) { return situ_scalar_pow(2, x); }
 static situ_tensor *fmod_scalar(situ_tensor *x) { return situ_fmod_scalar(x, 0.7); }
 static situ_tensor *remainder_scalar(situ_tensor *x) { return situ_remainder_scalar(x, 0.7); }
 static situ_tensor *power(situ_tensor *x) { return situ_pow_scalar(x, 1.7); }
+/* Of arguments within (-1, 1). */
+static situ_tensor *within(situ_tensor *x) { return situ_tanh(situ_mul_scalar(x, 0.5)); }
+static situ_tensor *tan_half(situ_tensor *x) { return situ_tan(within(x)); }
+static situ_tensor *asin_half(situ_tensor *x) { return situ_asin(within(x)); }
+static situ_tensor *acos_half(situ_tensor *x) { return situ_acos(within(x)); }
+static situ_tensor *atanh_half(situ_tensor *x) { return situ_atanh(within(x)); }
+static situ_tensor *erfinv_half(situ_tensor *x) { return situ_erfinv(within(x)); }
+static situ_tensor *logit_half(situ_tensor *x) { return situ_logit(situ_sigmoid(x), 0.1234); }
+static situ_tensor *trigamma(situ_tensor *x) { return situ_polygamma(1, x); }
+static situ_tensor *polygamma_4(situ_tensor *x) { return situ_polygamma(4, x); }
 
 /* Any argument, and those that must be positive. Samples are at 0.13, 0.23, ... from 0 and 1, so at no kink. */
 static const struct {
@@ -78,6 +88,29 @@ static const struct {
   { remainder_scalar, -3 },
   { power, 0.2 },
   { situ_quick_gelu, -3 },
+  { tan_half, -3 },
+  { asin_half, -3 },
+  { acos_half, -3 },
+  { atanh_half, -3 },
+  { erfinv_half, -3 },
+  { logit_half, -3 },
+  { situ_atan, -3 },
+  { situ_sinh, -3 },
+  { situ_cosh, -3 },
+  { situ_asinh, -3 },
+  { situ_acosh, 1.2 },
+  { situ_exp2, -3 },
+  { situ_log10, 0.2 },
+  { situ_erfc, -3 },
+  { situ_lgamma, 0.2 },
+  { situ_lgamma, -3.4 },
+  { situ_digamma, 0.2 },
+  { trigamma, 0.2 },
+  { trigamma, -3.4 },
+  { polygamma_4, 0.4 },
+  { situ_i0, -3 },
+  { situ_i0, 22 },
+  { situ_sinc, -3 },
   { situ_mish, -3 },
   { situ_hardswish, -3.5 },
   { situ_hardsigmoid, -3.5 },
@@ -228,6 +261,8 @@ static void refusals(void **state) {
   expect_exact(leaf, SITU_SHAPE(2), 1, 2);
   expect_refused(situ_relu(NULL), SITU_E_ARG, "relu", "NULL");
   expect_refused(situ_hardtanh(T32(SITU_SHAPE(1), 1), 2, 1), SITU_E_ARG, "hardtanh", "min is 2, max 1");
+  expect_refused(situ_polygamma(-1, leaf), SITU_E_ARG, "polygamma", "n is -1");
+  expect_refused(situ_polygamma(171, leaf), SITU_E_ARG, "polygamma", "170");
   expect_exact(situ_hardtanh(T32(SITU_SHAPE(2), 1, 3), 2, 2), SITU_SHAPE(2), 2, 2);
 }
 

@@ -31,6 +31,25 @@
   _(sin, sin, "x", MATH, MATH, situ_sin(t[0]))                                                                         \
   _(cos, cos, "x", MATH, MATH, situ_cos(t[0]))                                                                         \
   _(erf, erf, "x", MATH, MATH, situ_erf(t[0]))                                                                         \
+  _(tan, tan, "x", MATH, MATH, situ_tan(t[0]))                                                                         \
+  _(asin, asin, "x", MATH, MATH, situ_asin(t[0]))                                                                      \
+  _(acos, acos, "x", MATH, MATH, situ_acos(t[0]))                                                                      \
+  _(atan, atan, "x", MATH, MATH, situ_atan(t[0]))                                                                      \
+  _(sinh, sinh, "x", MATH, MATH, situ_sinh(t[0]))                                                                      \
+  _(cosh, cosh, "x", MATH, MATH, situ_cosh(t[0]))                                                                      \
+  _(asinh, asinh, "x", MATH, MATH, situ_asinh(t[0]))                                                                   \
+  _(acosh, acosh, "x", MATH, MATH, situ_acosh(t[0]))                                                                   \
+  _(atanh, atanh, "x", MATH, MATH, situ_atanh(t[0]))                                                                   \
+  _(exp2, exp2, "x", MATH, MATH, situ_exp2(t[0]))                                                                      \
+  _(log10, log10, "x", MATH, MATH, situ_log10(t[0]))                                                                   \
+  _(erfc, erfc, "x", MATH, MATH, situ_erfc(t[0]))                                                                      \
+  _(i0, i0, "x", MATH, MATH, situ_i0(t[0]))                                                                            \
+  _(lgamma, lgamma, "x", TAIL, TAIL, situ_lgamma(t[0]))                                                                \
+  _(digamma, polygamma, "x", TAIL, TAIL, situ_digamma(t[0]))                                                           \
+  _(polygamma, polygamma, "x", CHAIN, CHAIN, situ_polygamma(2, t[0]))                                                  \
+  _(erfinv, erfinv, "q", MATH, CHAIN, situ_erfinv(t[0]))                                                               \
+  _(sinc, sinc, "x", TAIL, TAIL, situ_sinc(t[0]))                                                                      \
+  _(logit, logit, "q", TAIL, CHAIN, situ_logit(t[0], 0.1))                                                             \
   _(tanh, tanh, "x", MATH, TAIL, situ_tanh(t[0]))                                                                      \
   _(sigmoid, sigmoid, "x", MATH, TAIL, situ_sigmoid(t[0]))                                                             \
   _(silu, silu, "x", MATH, TAIL, situ_silu(t[0]))                                                                      \

@@ -58,6 +58,14 @@ RUN(run_logsigmoid) { return (void)c, situ_logsigmoid(in[0]); }
 RUN(run_selu) { return (void)c, situ_selu(in[0]); }
 RUN(run_hardswish) { return (void)c, situ_hardswish(in[0]); }
 RUN(run_softshrink) { return (void)c, situ_softshrink(in[0], 0.5); }
+RUN(run_atan) { return (void)c, situ_atan(in[0]); }
+RUN(run_asinh) { return (void)c, situ_asinh(in[0]); }
+RUN(run_erfc) { return (void)c, situ_erfc(in[0]); }
+RUN(run_i0_tanh) { return (void)c, situ_i0(situ_tanh(in[0])); }
+RUN(run_sinc) { return (void)c, situ_sinc(situ_add_scalar(situ_square(in[0]), 0.3)); }
+RUN(run_logit) { return (void)c, situ_logit(situ_sigmoid(in[0]), 0); }
+RUN(run_lgamma) { return (void)c, situ_lgamma(situ_add_scalar(situ_square(in[0]), 0.5)); }
+RUN(run_atan_) { return (void)c, situ_atan_(in[0]); }
 RUN(run_square) { return (void)c, situ_square(in[0]); }
 RUN(run_neg) { return (void)c, situ_neg(in[0]); }
 RUN(run_relu) { return (void)c, situ_relu(in[0]); }
@@ -344,6 +352,13 @@ const program_kind program_kinds[] = {
   MAKES(sin, 1, PROGRAM_SAVES),
   MAKES(sigmoid, 1, PROGRAM_SAVES),
   MAKES(exp_tanh, 1, PROGRAM_SAVES),
+  MAKES(atan, 1, PROGRAM_SAVES),
+  MAKES(asinh, 1, PROGRAM_SAVES),
+  MAKES(erfc, 1, PROGRAM_SAVES),
+  MAKES(i0_tanh, 1, PROGRAM_SAVES),
+  MAKES(sinc, 1, PROGRAM_SAVES),
+  MAKES(logit, 1, PROGRAM_SAVES),
+  MAKES(lgamma, 1, PROGRAM_SAVES),
   MAKES(mish, 1, PROGRAM_SAVES),
   MAKES(quick_gelu, 1, PROGRAM_SAVES),
   MAKES(softsign, 1, PROGRAM_SAVES),
@@ -418,6 +433,7 @@ const program_kind program_kinds[] = {
   WRITES(tanh_, 1, PROGRAM_SAVES),
   WRITES(sin_, 1, 0),
   WRITES(mish_, 1, 0),
+  WRITES(atan_, 1, 0),
   WRITES(square_, 1, 0),
   WRITES(masked_fill_, 1, 0),
   WRITES(index_add_, 2, 0),

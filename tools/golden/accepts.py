@@ -43,6 +43,9 @@ ONE = {
     "neg_": lambda x: x.neg_(), "exp_": lambda x: x.exp_(), "square_": lambda x: x.square_(), "relu_": lambda x: x.relu_(),
     "sqrt_": lambda x: x.sqrt_(), "abs_": lambda x: x.abs_(), "floor_": lambda x: x.floor_(), "clamp_": lambda x: x.clamp_(0, 1),
     "clamp_fraction_": lambda x: x.clamp_(0.5, 1.5),
+    **{name: getattr(torch, name) for name in ("tan asin acos atan sinh cosh asinh acosh atanh exp2 log10 erfc erfinv "
+                                               "lgamma digamma i0 sinc logit").split()},
+    "polygamma": lambda x: torch.polygamma(1, x),
     "quick_gelu": lambda x: F.silu(1.702 * x) if x.is_floating_point() else F.silu(x), "mish": F.mish, "hardswish": F.hardswish,
     "hardsigmoid": F.hardsigmoid, "relu6": F.relu6, "selu": F.selu, "celu": F.celu, "logsigmoid": F.logsigmoid, "softsign": F.softsign,
     "tanhshrink": F.tanhshrink, "softshrink": F.softshrink, "hardshrink": F.hardshrink, "threshold": lambda x: F.threshold(x, 1, 2),

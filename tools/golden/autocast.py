@@ -28,6 +28,8 @@ warnings.simplefilter("ignore")
 OPS = {
     "neg": ("f", torch.neg), "abs": ("f", torch.abs), "exp": ("f", torch.exp), "expm1": ("f", torch.expm1),
     "log": ("f", torch.log), "log1p": ("f", torch.log1p), "log2": ("f", torch.log2), "sqrt": ("f", torch.sqrt),
+    **{n: ("f", getattr(torch, n)) for n in "log10 tan asin acos atan sinh cosh erfinv erfc lgamma digamma".split()},
+    "mish": ("f", F.mish), "hardswish": ("f", F.hardswish),
     "rsqrt": ("f", torch.rsqrt), "square": ("f", torch.square, "pow"), "reciprocal": ("f", torch.reciprocal),
     "sin": ("f", torch.sin), "cos": ("f", torch.cos), "erf": ("f", torch.erf), "tanh": ("f", torch.tanh),
     "sigmoid": ("f", torch.sigmoid), "relu": ("f", F.relu), "leaky_relu": ("f", F.leaky_relu), "elu": ("f", F.elu),

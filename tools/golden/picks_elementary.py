@@ -3,6 +3,7 @@ SPDX-License-Identifier: MIT"""
 import torch
 
 from picks import FLOATS, INF, SIGNED_ZERO, maybe, pick, r, special, stepped, t, turned, values
+from table_elementary import IN_PLACE, PLAIN
 
 SHAPES = ((), (0, 3), (1, ), (3, 4), (2, 1, 5))
 
@@ -10,6 +11,7 @@ SHAPES = ((), (0, 3), (1, ), (3, 4), (2, 1, 5))
 def elementary():
     activations()
     gates()
+    functions()
 
 
 def forms(name, *numbers, lo=None, hi=None, grad=True):
@@ -57,3 +59,28 @@ def gates():
         pick("prelu", r(*shape), r(count), variant="shape")
     pick("prelu", stepped(r(3, 4)), stepped(r(4)), variant="stepped")
     pick("prelu", t(0.0, -0.0, INF, 2.0, -1.0), t(0.25), variant="edge", flags=SIGNED_ZERO)
+
+
+def functions():
+    inside = {"asin": (-0.99, 0.99), "acos": (-0.99, 0.99), "atanh": (-0.99, 0.99), "erfinv": (-0.99, 0.99),
+              "acosh": (1.01, 9), "log10": (0.1, 9), "lgamma": (0.1, 9), "digamma": (0.1, 9), "logit": (0.01, 0.99)}
+    for name in PLAIN + [n + "_" for n in IN_PLACE]:
+        low, high = inside.get(name.rstrip("_"), (-3, 3))
+        forms(name, lo=low, hi=high, grad=True)
+    for name, at in (("lgamma", t(-0.5, -2.25, -20.5, 1.0, 2.0, 1.461632, 3e-20, 50.0, 1e10)),
+                     ("digamma", t(-0.5, -2.25, -20.5, 1.0, 2.0, 3e-10, 50.0, 1e10)),
+                     ("erfinv", t(-0.85, 0.86, 0.999, -0.99, 1e-20, 0.25)), ("i0", t(-30.0, 24.0, 26.0, 80.0, 1e-9)),
+                     ("erfc", t(9.0, 10.0, -9.0, 0.47, 3.0)), ("sinc", t(1e-20, 0.25, -0.5, 33.3, 1e-3)),
+                     ("tan", t(1.5, -1.57, 100.0)), ("exp2", t(-149.0, -126.5, 127.9, 3.0, 0.1))):
+        pick(name, at, variant="edge")
+        pick(name, at.double(), variant="edge")
+    for n in (0, 1, 2, 3, 6):
+        for at in (t(0.1, 0.5, 1.0, 2.0, 9.9, 10.0, 40.0, 1000.0), t(0.2, 0.7, 3.0)[:, None]):
+            pick("polygamma", at, n, variant="positive")
+            pick("polygamma", at.double(), n, variant="positive")
+    pick("polygamma", t(-0.5, -1.25, -7.75), 1, variant="negative")
+    pick("polygamma", t(2, 5, dtype=torch.int32), 1, variant="whole")
+    for eps in (0.1, 0.5, 1e-6):
+        forms("logit", eps, lo=0.01, hi=0.99, grad=True)
+    for dtype in FLOATS[:2]:
+        pick("logit", t(0.0, 1.0, 0.25, 0.5, 1.5, -0.5, dtype=dtype), variant="edge", grad=False)

@@ -5,6 +5,16 @@ import torch.nn.functional as F
 
 from table import has_nan, row
 
+# ---- elementary ---------------------------------------------------------------------------------------
+PLAIN = "tan asin acos atan sinh cosh asinh acosh atanh exp2 log10 erfc erfinv lgamma digamma i0 sinc".split()
+IN_PLACE = "tan asin acos atan sinh cosh exp2 log10".split()  # torch lacks the gradients of asinh_, acosh_, atanh_
+for _n in PLAIN:
+    row(_n, "elementary", lambda input, _f=getattr(torch, _n): _f(input), no_grad=has_nan)
+for _n in IN_PLACE:
+    row(_n + "_", "elementary", lambda input, _f=_n + "_": getattr(input, _f)(), opinfo=(), inplace=True)
+row("polygamma", "elementary", lambda input, n: torch.polygamma(n, input), opinfo=())
+row("logit", "elementary", lambda input, eps=None: torch.logit(input, eps), no_grad=has_nan)
+
 # ---- activations -------------------------------------------------------------------------------------
 for _n in "hardswish hardsigmoid relu6 mish selu logsigmoid softsign tanhshrink".split():
     row(_n, "elementary", lambda input, _f=getattr(F, _n): _f(input), no_grad=has_nan)

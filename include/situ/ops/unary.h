@@ -38,6 +38,46 @@ SITU_API SITU_CHECKED situ_tensor *situ_reciprocal(situ_tensor *input);
 SITU_API SITU_CHECKED situ_tensor *situ_sin(situ_tensor *input);
 /** Cosine of radians. */
 SITU_API SITU_CHECKED situ_tensor *situ_cos(situ_tensor *input);
+/** Tangent of radians. */
+SITU_API SITU_CHECKED situ_tensor *situ_tan(situ_tensor *input);
+/** Inverse sine in radians; NaN outside of [-1, 1]. */
+SITU_API SITU_CHECKED situ_tensor *situ_asin(situ_tensor *input);
+/** Inverse cosine in radians; NaN outside of [-1, 1]. */
+SITU_API SITU_CHECKED situ_tensor *situ_acos(situ_tensor *input);
+/** Inverse tangent in radians. */
+SITU_API SITU_CHECKED situ_tensor *situ_atan(situ_tensor *input);
+/** Hyperbolic sine. */
+SITU_API SITU_CHECKED situ_tensor *situ_sinh(situ_tensor *input);
+/** Hyperbolic cosine. */
+SITU_API SITU_CHECKED situ_tensor *situ_cosh(situ_tensor *input);
+/** Inverse hyperbolic sine. */
+SITU_API SITU_CHECKED situ_tensor *situ_asinh(situ_tensor *input);
+/** Inverse hyperbolic cosine; NaN below 1. */
+SITU_API SITU_CHECKED situ_tensor *situ_acosh(situ_tensor *input);
+/** Inverse hyperbolic tangent; NaN outside of [-1, 1]. */
+SITU_API SITU_CHECKED situ_tensor *situ_atanh(situ_tensor *input);
+/** 2 ** input. */
+SITU_API SITU_CHECKED situ_tensor *situ_exp2(situ_tensor *input);
+/** Logarithm to base 10. */
+SITU_API SITU_CHECKED situ_tensor *situ_log10(situ_tensor *input);
+/** 1 - erf(input), accurate where it is small. */
+SITU_API SITU_CHECKED situ_tensor *situ_erfc(situ_tensor *input);
+/** Inverse of erf; NaN outside of [-1, 1]. */
+SITU_API SITU_CHECKED situ_tensor *situ_erfinv(situ_tensor *input);
+/** log |gamma(input)|. */
+SITU_API SITU_CHECKED situ_tensor *situ_lgamma(situ_tensor *input);
+/** The derivative of log gamma; NaN at negative whole numbers, infinite at 0. */
+SITU_API SITU_CHECKED situ_tensor *situ_digamma(situ_tensor *input);
+/** The n-th derivative of digamma, n from 0 to 170. torch's at negative whole numbers depends on rounding; here it is
+    infinite. */
+SITU_API SITU_CHECKED situ_tensor *situ_polygamma(int64_t n, situ_tensor *input);
+/** Modified Bessel function of the first kind, of order 0. */
+SITU_API SITU_CHECKED situ_tensor *situ_i0(situ_tensor *input);
+/** sin(pi input) / (pi input), 1 at 0. */
+SITU_API SITU_CHECKED situ_tensor *situ_sinc(situ_tensor *input);
+/** log(input / (1 - input)), input raised to eps and lowered to 1 - eps; with eps 0, torch's default, it is NaN outside
+    of [0, 1]. */
+SITU_API SITU_CHECKED situ_tensor *situ_logit(situ_tensor *input, double eps);
 /** Hyperbolic tangent. */
 SITU_API SITU_CHECKED situ_tensor *situ_tanh(situ_tensor *input);
 /** 1 / (1 + exp(-input)). */
@@ -144,6 +184,28 @@ SITU_API situ_tensor *situ_reciprocal_(situ_tensor *input);
 SITU_API situ_tensor *situ_sin_(situ_tensor *input);
 /** situ_cos in place. */
 SITU_API situ_tensor *situ_cos_(situ_tensor *input);
+/** situ_tan in place. */
+SITU_API situ_tensor *situ_tan_(situ_tensor *input);
+/** situ_asin in place. */
+SITU_API situ_tensor *situ_asin_(situ_tensor *input);
+/** situ_acos in place. */
+SITU_API situ_tensor *situ_acos_(situ_tensor *input);
+/** situ_atan in place. */
+SITU_API situ_tensor *situ_atan_(situ_tensor *input);
+/** situ_sinh in place. */
+SITU_API situ_tensor *situ_sinh_(situ_tensor *input);
+/** situ_cosh in place. */
+SITU_API situ_tensor *situ_cosh_(situ_tensor *input);
+/** situ_asinh in place. */
+SITU_API situ_tensor *situ_asinh_(situ_tensor *input);
+/** situ_acosh in place. */
+SITU_API situ_tensor *situ_acosh_(situ_tensor *input);
+/** situ_atanh in place. */
+SITU_API situ_tensor *situ_atanh_(situ_tensor *input);
+/** situ_exp2 in place. */
+SITU_API situ_tensor *situ_exp2_(situ_tensor *input);
+/** situ_log10 in place. */
+SITU_API situ_tensor *situ_log10_(situ_tensor *input);
 /** situ_tanh in place. */
 SITU_API situ_tensor *situ_tanh_(situ_tensor *input);
 /** situ_sigmoid in place. */

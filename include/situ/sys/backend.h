@@ -126,6 +126,9 @@ typedef enum situ_verb {
 #define SITU_UNARY_NAMES(ROW) \
   ROW(neg) ROW(abs) ROW(sign) ROW(exp) ROW(expm1) ROW(log) ROW(log1p) ROW(log2) ROW(sqrt) \
   ROW(rsqrt) ROW(square) ROW(reciprocal) ROW(sin) ROW(cos) ROW(tanh) ROW(sigmoid) \
+  ROW(tan) ROW(asin) ROW(acos) ROW(atan) ROW(sinh) ROW(cosh) ROW(asinh) ROW(acosh) \
+  ROW(atanh) ROW(exp2) ROW(log10) ROW(erfc) ROW(erfinv) ROW(lgamma) ROW(polygamma) ROW(i0) \
+  ROW(sinc) ROW(logit) \
   ROW(relu) ROW(leaky_relu) ROW(elu) ROW(gelu) ROW(gelu_tanh) ROW(silu) ROW(softplus) \
   ROW(quick_gelu) ROW(mish) ROW(hardswish) ROW(hardsigmoid) ROW(softsign) ROW(tanhshrink) \
   ROW(softshrink) ROW(hardshrink) \

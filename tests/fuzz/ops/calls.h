@@ -142,6 +142,8 @@ static situ_tensor *situ_masked_attention(situ_tensor *query, situ_tensor *key, 
   _("x", false, leaky_relu, (t[0], D(0)))                                                                           \
   _("x", false, elu, (t[0], D(0)))                                                                                  \
   _("x", false, softplus, (t[0], D(0), D(1)))                                                                       \
+  _("x", false, polygamma, (I(0), t[0]))                                                                            \
+  _("x", false, logit, (t[0], D(0)))                                                                                \
   _("x", false, celu, (t[0], D(0)))                                                                                 \
   _("x", false, softshrink, (t[0], D(0)))                                                                           \
   _("x", false, hardshrink, (t[0], D(0)))                                                                           \
