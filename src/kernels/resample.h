@@ -51,9 +51,9 @@ DEVICE FN(band) FN(wide_band)(const resamples *r, T scale, I64 o) {
   b.at = scale * ((T)o + (T)0.5);
   b.total = 1;
   b.place = 0;
-  const T half = r->rule == RESAMPLE_CUBIC_WIDE ? 2 * b.reach : b.reach;
-  const I64 end = (I64)(b.at + half + (T)0.5);
-  b.first = (I64)(b.at - half + (T)0.5);
+  const T side = r->rule == RESAMPLE_CUBIC_WIDE ? 2 * b.reach : b.reach;
+  const I64 end = (I64)(b.at + side + (T)0.5);
+  b.first = (I64)(b.at - side + (T)0.5);
   b.first = b.first < 0 ? 0 : b.first < r->size ? b.first : r->size - 1;
   b.count = (end < r->size ? end : r->size) - b.first;
   T total = 0;
@@ -97,10 +97,10 @@ DEVICE void FN(bands_with)(const resamples *r, T scale, I64 i, I64 *first, I64 *
     *first = i * r->out / r->size;
     *last = ((i + 1) * r->out - 1) / r->size + 1;
   } else if (scale > 0) {
-    const T half = (scale > 1 ? 2 * scale : 2) + (T)1.5;
+    const T side = (scale > 1 ? 2 * scale : 2) + (T)1.5;
     /* Rounding of `at` is that of r->out places at most: 2^-20 of them, and two more. */
-    const I64 slack = 2 + (r->out >> 20), low = FN(floor_of)(((T)i - half) / scale) - slack,
-              high = FN(floor_of)(((T)i + half) / scale) + slack + 2;
+    const I64 slack = 2 + (r->out >> 20), low = FN(floor_of)(((T)i - side) / scale) - slack,
+              high = FN(floor_of)(((T)i + side) / scale) + slack + 2;
     if (i > 0 && low > 0) *first = low;
     if (i < r->size - 1 && high < r->out) *last = high;
   }
