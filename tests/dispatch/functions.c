@@ -14,6 +14,12 @@
   _(mul, "ff", situ_mul(t[0], t[1]))                                                                              \
   _(div, "ff", situ_div(t[0], t[1]))                                                                              \
   _(pow, "ff", situ_pow(t[0], t[1]))                                                                              \
+  _(fmax, "ff", situ_fmax(t[0], t[1]))                                                                            \
+  _(fmin, "ff", situ_fmin(t[0], t[1]))                                                                            \
+  _(ldexp, "ff", situ_ldexp(t[0], t[1]))                                                                          \
+  _(float_power, "ff", situ_float_power(t[0], t[1]))                                                              \
+  _(heaviside, "ff", situ_heaviside(t[0], t[1]))                                                                  \
+  _(clamp_tensor, "fff", situ_clamp_tensor(t[0], t[1], t[2]))                                                     \
   _(prelu, "fv", situ_prelu(t[0], t[1]))                                                                          \
   _(fmod, "ff", situ_fmod(t[0], t[1]))                                                                            \
   _(remainder, "ff", situ_remainder(t[0], t[1]))                                                                  \

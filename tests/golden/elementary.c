@@ -24,6 +24,11 @@ static void glu(gold_call *c) { c->out[0] = situ_glu(c->in[0], (int)gold_int(c, 
 static void polygamma(gold_call *c) { c->out[0] = situ_polygamma(gold_int(c, "n", 0), c->in[0]); }
 NUMBER(logit, "eps", 0)
 
+static void round_decimals(gold_call *c) { c->out[0] = situ_round_decimals(c->in[0], (int)gold_int(c, "decimals", 0)); }
+static void clamp_tensor(gold_call *c) {
+  c->out[0] = situ_clamp_tensor(c->in[0], gold_in(c, "min"), gold_in(c, "max"));
+}
+
 static const gold_op ops[] = {
   { "hardswish", .one = situ_hardswish },
   { "hardswish_", .one = situ_hardswish_ },
@@ -75,6 +80,19 @@ static const gold_op ops[] = {
   { "log10_", .one = situ_log10_ },
   { "polygamma", .run = polygamma },
   { "logit", .run = logit },
+  { "frac", .one = situ_frac },
+  { "deg2rad", .one = situ_deg2rad },
+  { "rad2deg", .one = situ_rad2deg },
+  { "isfinite", .one = situ_isfinite },
+  { "isposinf", .one = situ_isposinf },
+  { "isneginf", .one = situ_isneginf },
+  { "round_decimals", .run = round_decimals },
+  { "fmax", .two = situ_fmax },
+  { "fmin", .two = situ_fmin },
+  { "float_power", .two = situ_float_power },
+  { "ldexp", .two = situ_ldexp, .steps = 2, .grad_steps = 3, .why = GOLD_ROUNDS },
+  { "heaviside", .two = situ_heaviside },
+  { "clamp_tensor", .run = clamp_tensor },
   { 0 },
 };
 

@@ -1,4 +1,4 @@
-/* Activations that consist of other ops, and what all new ones refuse. Values are the golden tests'.
+/* Activations and elementary functions that consist of other ops, and what all new ones refuse. Values are the golden tests'.
    SPDX-License-Identifier: MIT */
 #include "support/test.h"
 
@@ -56,6 +56,18 @@ static void whole_numbers(void **state) {
   expect_exact(situ_relu6_(x), SITU_SHAPE(3), 0, 2, 6);
 }
 
+static situ_tensor *fmax_of(situ_tensor *const *in, void *none) { return (void)none, situ_fmax(in[0], in[1]); }
+static situ_tensor *clamped(situ_tensor *const *in, void *none) {
+  return (void)none, situ_clamp_tensor(in[0], in[1], in[2]);
+}
+static situ_tensor *ldexp_of(situ_tensor *const *in, void *none) { return (void)none, situ_ldexp(in[0], in[1]); }
+static void gradients_of_several(void **state) {
+  (void)state;
+  gradcheck(fmax_of, NULL, random_of(SITU_SHAPE(2, 3)), random_of(SITU_SHAPE(3)));
+  gradcheck(clamped, NULL, random_of(SITU_SHAPE(2, 3)), random_of(SITU_SHAPE(3)), random_of(SITU_SHAPE(2, 1)));
+  gradcheck(ldexp_of, NULL, random_of(SITU_SHAPE(2, 3)), random_of(SITU_SHAPE(3)));
+}
+
 static void refusals(void **state) {
   (void)state;
   situ_tensor *x = T32(SITU_SHAPE(2, 3), 1, 2, 3, 4, 5, 6), *whole = TI64(SITU_SHAPE(2), 1, 2),
@@ -77,11 +89,16 @@ static void refusals(void **state) {
   expect_refused(situ_relu6(b), SITU_E_DTYPE, "relu6", "bool");
   expect_refused(situ_softsign(b), SITU_E_DTYPE, "softsign", "bool");
   expect_refused(situ_threshold(b, 0, 1), SITU_E_DTYPE, "threshold", "bool");
+  expect_refused(situ_clamp_tensor(x, NULL, NULL), SITU_E_ARG, "clamp_tensor", "NULL");
+  expect_refused(situ_clamp_tensor(b, b, b), SITU_E_DTYPE, "clamp_tensor", "bool");
+  expect_refused(situ_heaviside(x, whole), SITU_E_DTYPE, "heaviside", "");
+  expect_refused(situ_round_decimals(whole, 0), SITU_E_DTYPE, "round_decimals", "floating");
+  expect_refused(situ_frac(whole), SITU_E_DTYPE, "frac", "floating");
   expect_refused(situ_hardtanh_(x, 2, 1), SITU_E_ARG, "hardtanh_", "min is 2");
 }
 
 int main(void) {
-  const struct CMUnitTest tests[] = { TEST(gradients), TEST(a_slope_reads_what_it_scales), TEST(tails),
-                                      TEST(whole_numbers), TEST(refusals) };
+  const struct CMUnitTest tests[] = { TEST(gradients),     TEST(a_slope_reads_what_it_scales), TEST(tails),
+                                      TEST(whole_numbers), TEST(gradients_of_several),         TEST(refusals) };
   return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -97,6 +97,9 @@
   _(pow, pow, "xp", MATH, SUMS, situ_pow(t[0], t[1]))                                                                  \
   _(maximum, maximum, "xo", SAME, SUMS, situ_maximum(t[0], t[1]))                                                      \
   _(minimum, minimum, "xo", SAME, SUMS, situ_minimum(t[0], t[1]))                                                      \
+  _(fmax, maximum, "xo", SAME, SUMS, situ_fmax(t[0], t[1]))                                                            \
+  _(clamp_tensor, minimum, "xoo", SAME, SUMS, situ_clamp_tensor(t[0], t[1], t[2]))                                     \
+  _(round_decimals, round, "x", SAME, SAME, situ_round_decimals(t[0], 1))                                              \
   _(eq, eq, "xo", SAME, NO_GRAD, situ_eq(t[0], t[1]))                                                                  \
   _(ne, ne, "xo", SAME, NO_GRAD, situ_ne(t[0], t[1]))                                                                  \
   _(lt, lt, "xo", SAME, NO_GRAD, situ_lt(t[0], t[1]))                                                                  \

@@ -2,7 +2,7 @@
 SPDX-License-Identifier: MIT"""
 import torch
 
-from picks import FLOATS, INF, SIGNED_ZERO, maybe, pick, r, special, stepped, t, turned, values
+from picks import FLOATS, INF, NAN, SIGNED_ZERO, maybe, pick, r, special, stepped, t, turned, values
 from table_elementary import IN_PLACE, PLAIN
 
 SHAPES = ((), (0, 3), (1, ), (3, 4), (2, 1, 5))
@@ -12,6 +12,7 @@ def elementary():
     activations()
     gates()
     functions()
+    composed()
 
 
 def forms(name, *numbers, lo=None, hi=None, grad=True):
@@ -84,3 +85,30 @@ def functions():
         forms("logit", eps, lo=0.01, hi=0.99, grad=True)
     for dtype in FLOATS[:2]:
         pick("logit", t(0.0, 1.0, 0.25, 0.5, 1.5, -0.5, dtype=dtype), variant="edge", grad=False)
+
+
+def composed():
+    odd = t(NAN, INF, -INF, 0.0, -0.0, 1.0, NAN, 2.0, INF), t(1.0, INF, 3.0, -0.0, 0.0, 1.0, NAN, NAN, NAN)
+    for name in ("frac", "deg2rad", "rad2deg", "isfinite", "isposinf", "isneginf"):
+        forms(name)
+    for decimals in (0, 1, 3, -1):
+        for dtype in FLOATS:
+            pick("round_decimals", r(3, 4, dtype=dtype, lo=-50, hi=50), decimals=decimals, variant="dtype")
+    for name in ("fmax", "fmin"):
+        pick(name, *odd, variant="special", grad=False)
+        pick(name, t(1.0, 2.0, 3.0, NAN, 4.0), t(1.0, 3.0, 2.0, 1.0, NAN), variant="edge")
+        pick(name, r(3, 1), r(4), variant="broadcast")
+        pick(name, turned(r(3, 4)), stepped(r(3, 4)), variant="strided")
+        for dtype in FLOATS + (torch.int32, torch.bool):
+            pick(name, values(3, 4, dtype=dtype), values(4, dtype=dtype), variant="dtype")
+    for dtype in FLOATS + (torch.int32, torch.uint8):
+        x, low, high = (values(3, 4, dtype=dtype) for _ in range(3))
+        for bounds in ({"min": low, "max": high}, {"min": low}, {"max": high[0]}):
+            pick("clamp_tensor", x, variant="dtype", **bounds)
+    pick("clamp_tensor", t(0.0, 1.0, 2.0, 3.0, 1.0), t(1.0, 1.0, 1.0, 1.0, 3.0), t(2.0, 2.0, 2.0, 2.0, 2.0), variant="edge")
+    pick("clamp_tensor", t(NAN, 1.0, INF), t(1.0, NAN, 1.0), t(2.0, 2.0, INF), variant="special", grad=False)
+    for dtype in FLOATS + (torch.int64, torch.bool):
+        pick("heaviside", values(3, 4, dtype=dtype), values(4, dtype=dtype), variant="dtype", grad=False)
+    pick("heaviside", special(), t(0.5), variant="special", grad=False)
+    pick("ldexp", r(3, 4), torch.tensor([3, -2, 0, 7]), variant="whole")
+    pick("float_power", torch.tensor([3, -2, 0, 7]), r(4), variant="whole")

@@ -3,7 +3,13 @@ SPDX-License-Identifier: MIT"""
 import torch
 import torch.nn.functional as F
 
-from table import has_nan, row
+from table import Skip, has_nan, row
+
+
+def tensors(b):
+    if not isinstance(b.get("other"), torch.Tensor):
+        raise Skip("a number as operand")
+
 
 # ---- elementary ---------------------------------------------------------------------------------------
 PLAIN = "tan asin acos atan sinh cosh asinh acosh atanh exp2 log10 erfc erfinv lgamma digamma i0 sinc".split()
@@ -12,6 +18,13 @@ for _n in PLAIN:
     row(_n, "elementary", lambda input, _f=getattr(torch, _n): _f(input), no_grad=has_nan)
 for _n in IN_PLACE:
     row(_n + "_", "elementary", lambda input, _f=_n + "_": getattr(input, _f)(), opinfo=(), inplace=True)
+for _n in "frac deg2rad rad2deg isfinite isposinf isneginf".split():
+    row(_n, "elementary", lambda input, _f=getattr(torch, _n): _f(input))
+row("round_decimals", "elementary", lambda input, *, decimals: torch.round(input, decimals=decimals), opinfo=("round", ))
+for _n in ("fmax", "fmin", "float_power", "ldexp"):
+    row(_n, "elementary", lambda input, other, _f=getattr(torch, _n): _f(input, other), fit=tensors)
+row("heaviside", "elementary", lambda input, values: torch.heaviside(input, values), no_grad=lambda tensors: True)
+row("clamp_tensor", "elementary", lambda input, min=None, max=None: torch.clamp(input, min, max), opinfo=())
 row("polygamma", "elementary", lambda input, n: torch.polygamma(n, input), opinfo=())
 row("logit", "elementary", lambda input, eps=None: torch.logit(input, eps), no_grad=has_nan)
 

@@ -28,6 +28,19 @@ SITU_API SITU_CHECKED situ_tensor *situ_remainder(situ_tensor *input, situ_tenso
 SITU_API SITU_CHECKED situ_tensor *situ_maximum(situ_tensor *input, situ_tensor *other);
 /** The smaller element; NaN if either is NaN. Equal elements share the gradient. */
 SITU_API SITU_CHECKED situ_tensor *situ_minimum(situ_tensor *input, situ_tensor *other);
+/** The larger, elementwise; where one is NaN the other. Equal elements share the gradient. */
+SITU_API SITU_CHECKED situ_tensor *situ_fmax(situ_tensor *input, situ_tensor *other);
+/** The smaller, elementwise; where one is NaN the other. Equal elements share the gradient. */
+SITU_API SITU_CHECKED situ_tensor *situ_fmin(situ_tensor *input, situ_tensor *other);
+/** torch.clamp with tensors as bounds: min(max(input, min), max). min or max may be NULL, not both. bool is refused.
+    An element that equals its bound shares the gradient with it. */
+SITU_API SITU_CHECKED situ_tensor *situ_clamp_tensor(situ_tensor *input, situ_tensor *min, situ_tensor *max);
+/** input ** other, in f64 for all dtypes. */
+SITU_API SITU_CHECKED situ_tensor *situ_float_power(situ_tensor *input, situ_tensor *other);
+/** input * 2 ** other; integer dtypes give f32. */
+SITU_API SITU_CHECKED situ_tensor *situ_ldexp(situ_tensor *input, situ_tensor *other);
+/** 0 where input < 0 or NaN, 1 where input > 0, values where input is 0; equal dtypes. Without a gradient. */
+SITU_API SITU_CHECKED situ_tensor *situ_heaviside(situ_tensor *input, situ_tensor *values);
 /** input == other, as bool. */
 SITU_API SITU_CHECKED situ_tensor *situ_eq(situ_tensor *input, situ_tensor *other);
 /** input != other, as bool. */

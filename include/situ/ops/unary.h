@@ -120,6 +120,20 @@ SITU_API SITU_CHECKED situ_tensor *situ_trunc(situ_tensor *input);
 SITU_API SITU_CHECKED situ_tensor *situ_isnan(situ_tensor *input);
 /** input is +Inf or -Inf, as bool. */
 SITU_API SITU_CHECKED situ_tensor *situ_isinf(situ_tensor *input);
+/** input is neither NaN nor infinite, as bool. */
+SITU_API SITU_CHECKED situ_tensor *situ_isfinite(situ_tensor *input);
+/** input is +Inf, as bool. */
+SITU_API SITU_CHECKED situ_tensor *situ_isposinf(situ_tensor *input);
+/** input is -Inf, as bool. */
+SITU_API SITU_CHECKED situ_tensor *situ_isneginf(situ_tensor *input);
+/** input - trunc(input); floating dtypes. */
+SITU_API SITU_CHECKED situ_tensor *situ_frac(situ_tensor *input);
+/** Degrees in radians. */
+SITU_API SITU_CHECKED situ_tensor *situ_deg2rad(situ_tensor *input);
+/** Radians in degrees. */
+SITU_API SITU_CHECKED situ_tensor *situ_rad2deg(situ_tensor *input);
+/** torch.round(input, decimals=decimals): the nearest multiple of 10 ** -decimals, halves to even; floating dtypes. */
+SITU_API SITU_CHECKED situ_tensor *situ_round_decimals(situ_tensor *input, int decimals);
 /** input is 0, as bool. */
 SITU_API SITU_CHECKED situ_tensor *situ_logical_not(situ_tensor *input);
 
