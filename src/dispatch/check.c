@@ -54,7 +54,7 @@ bool situ__accepts(unsigned accept, situ_dtype dtype) {
 }
 
 static const char *describe_accepted(unsigned accept) {
-  if (accept & SITU_INDEX) return "i64 or i32";
+  if (accept & SITU_INDEX) return accept & SITU_BOOLEAN ? "i64, i32 or bool" : "i64 or i32";
   switch (accept & (SITU_FLOATING | SITU_INTEGRAL | SITU_BOOLEAN)) {
   case SITU_FLOATING: return "a floating dtype";
   case SITU_INTEGRAL: return "an integer dtype";

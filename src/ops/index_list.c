@@ -7,6 +7,8 @@
 
 typedef struct plan {
   const char *op;
+  bool puts;
+  situ_tensor *values;            /* that are put */
   situ_tensor *at[SITU_MAX_DIMS]; /* i64, for each dimension of input; NULL: all of it */
   int place[SITU_MAX_DIMS];       /* of that tensor in the caller's list */
   bool sure[SITU_MAX_DIMS];       /* made of a mask: in range */
@@ -46,21 +48,36 @@ static bool add_mask(plan *p, const situ_tensor *x, situ_tensor *mask, int i, in
 }
 
 static bool add_index(plan *p, const situ_tensor *x, situ_tensor *index, int i, int d) {
-  const situ_dtype dtype = (situ_dtype)index->view.dtype;
-  if (dtype != SITU_I64 && dtype != SITU_I32) {
-    situ__fail(SITU_E_DTYPE, p->op, "indices[%d] is %s, must be i64, i32 or bool", i, situ_dtype_name(dtype));
-    return false;
-  }
   if (d >= x->view.ndim) return too_many(p, x, d + 1);
   p->place[d] = i;
   return (p->at[d] = situ_to_dtype(index, SITU_I64)) != NULL;
 }
 
-/* Input and the index tensors must be alive and on one device. */
+/* Without the indices. */
+static situ_op put_schema(const char *op) {
+  return (situ_op){ .name = op,
+                    .operand = { { "input", SITU_SAME }, { "values", SITU_SAME } },
+                    .autocast = { SITU_CAST_NOT, SITU_CAST_WIDEST } };
+}
+
+/* Input and the index tensors must be alive and on one device. A call has at most SITU_OPERANDS. */
+static bool check_operands(const plan *p, situ_tensor *x, situ_tensor *const *indices, int count) {
+  static const char *const names[SITU_MAX_DIMS] = { "indices[0]", "indices[1]", "indices[2]", "indices[3]",
+                                                    "indices[4]", "indices[5]", "indices[6]", "indices[7]" };
+  for (int i = 0; i < count;) {
+    situ_op schema = put_schema(p->op);
+    situ_tensor *in[SITU_OPERANDS] = { x, p->values };
+    int ins = p->puts ? 2 : 1;
+    for (; i < count && ins < SITU_OPERANDS; i++) {
+      schema.operand[ins] = (situ_operand){ names[i], SITU_OPTIONAL | SITU_INDEX | SITU_BOOLEAN };
+      in[ins++] = indices[i];
+    }
+    if (!situ__together(&schema, in, ins)) return false;
+  }
+  return true;
+}
+
 static bool check_list(const plan *p, situ_tensor *x, situ_tensor *const *indices, int count) {
-  const situ_op schema = { .name = p->op, .operand = { { "indices", 0 } }, .flags = SITU_OP_VARIADIC };
-  situ_tensor *given[SITU_MAX_DIMS + 1] = { x };
-  int n = 1;
   if (!situ__need(p->op, "input", x)) return false;
   if (count < 1 || count > SITU_MAX_DIMS) {
     situ__fail(SITU_E_ARG, p->op, "%d index tensors: a list has 1 to %d", count, SITU_MAX_DIMS);
@@ -68,8 +85,7 @@ static bool check_list(const plan *p, situ_tensor *x, situ_tensor *const *indice
   }
   if (!situ__given(p->op, "indices", indices)) return false;
   for (int i = 0; i < count; i++)
-    if (indices[i]) given[n++] = indices[i];
-  if (n > 1) return situ__together(&schema, given, n);
+    if (indices[i]) return check_operands(p, x, indices, count);
   situ__fail(SITU_E_ARG, p->op, "every one of the %d indices is NULL, which is all of a dimension: give one", count);
   return false;
 }
@@ -112,8 +128,11 @@ static bool make_plan(plan *p, situ_tensor *x, situ_tensor *const *indices, int 
 
 /* ---- the flat index ---- */
 
-/* Whether the host checks the values at once. A device checks the flat index when its kernel runs. */
-static bool here(const situ_tensor *x) { return x->view.storage->device.kind == SITU_CPU && !situ__is_dry(); }
+/* Whether the host checks the values at once. A device checks the flat index in its kernel, which does not run for an
+   empty input. */
+static bool here(const situ_tensor *x) {
+  return x->view.storage->device.kind == SITU_CPU && x->view.numel && !situ__is_dry();
+}
 
 static bool outside(const plan *p, int d, int64_t value, int64_t size) {
   situ__fail(SITU_E_INDEX, p->op, "indices[%d] has index %lld, which is outside %lld..%lld of dimension %d of input",
@@ -262,21 +281,16 @@ static situ_tensor *back(const plan *p, const situ_tensor *x, situ_tensor *lines
   return moves(p) ? situ_contiguous(situ_permute(lines, inverse)) : lines;
 }
 
-static situ_op put_schema(const char *op) {
-  return (situ_op){ .name = op,
-                    .operand = { { "input", SITU_SAME }, { "values", SITU_SAME } },
-                    .autocast = { SITU_CAST_NOT, SITU_CAST_WIDEST } };
-}
-
 typedef struct put {
   plan p;
   situ_tensor *flat, *values;
 } put;
 
 static bool prepare(put *to, situ_tensor *x, situ_tensor *const *indices, int count, situ_tensor *values) {
-  const situ_op schema = put_schema(to->p.op);
-  return situ__together(&schema, (situ_tensor *[]){ x, values }, 2) && make_plan(&to->p, x, indices, count) &&
-         (to->values = values_for(&to->p, x, values)) != NULL && (to->flat = flat_index(&to->p, x)) != NULL;
+  to->p.puts = true;
+  to->p.values = values;
+  return make_plan(&to->p, x, indices, count) && (to->values = values_for(&to->p, x, values)) != NULL &&
+         (to->flat = flat_index(&to->p, x)) != NULL;
 }
 
 static situ_tensor *put_copy(const put *to, situ_tensor *x, bool accumulate) {
