@@ -73,6 +73,11 @@
   _(index, "fi", situ_index(t[0], t + 1, 1))                                                                      \
   _(index_put, "fif", situ_index_put(t[0], t + 1, 1, t[2], true))                                                 \
   _(index_put_, "fif", situ_index_put_(t[0], t + 1, 1, t[2], true))                                               \
+  _(searchsorted, "vf", situ_searchsorted(t[0], t[1], false))                                                     \
+  _(bucketize, "fv", situ_bucketize(t[0], t[1], true))                                                            \
+  _(isin, "ff", situ_isin(t[0], t[1], false))                                                                     \
+  _(bincount, "iv", situ_bincount(t[0], t[1], 0))                                                                 \
+  _(cdist, "ff", situ_cdist(t[0], t[1], 2))                                                                       \
   _(masked_fill, "fb", situ_masked_fill(t[0], t[1], 1))                                                           \
   _(masked_fill_, "fb", situ_masked_fill_(t[0], t[1], 1))                                                         \
   _(masked_select, "fb", situ_masked_select(t[0], t[1]))                                                          \

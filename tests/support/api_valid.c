@@ -337,7 +337,7 @@ static double number(const api_world *w, const char *name) {
 
 static int64_t whole(const api_world *w, const char *name) {
   if (api_is(name, "dim start index diagonal offset storage_offset low i group k start_dim handle"))
-    return api_is(api_name(w), "topk") && *name == 'k' ? 1 : 0;
+    return api_is(api_name(w), "topk kthvalue") && *name == 'k' ? 1 : 0;
   if (api_is(api_name(w), "transpose swapaxes")) return api_is(name, "dim1 axis1");
   if (api_is(api_name(w), "diagonal diag_embed")) return strcmp(name, "dim2") == 0;
   if (api_is(
@@ -399,6 +399,8 @@ static situ_tensor *tensor(api_world *w, const char *name) {
   if (api_is(f, "gather take_along_dim scatter scatter_value scatter_add scatter_ scatter_add_") &&
       strcmp(name, "index") == 0)
     return api_tensor(w, SITU_I64, SITU_SHAPE(2, 2));
+  if (api_is(f, "bincount")) return api_tensor(w, strcmp(name, "input") == 0 ? SITU_I64 : SITU_F32, SITU_SHAPE(2));
+  if (api_is(name, "boundaries")) return api_tensor(w, SITU_F32, SITU_SHAPE(2));
   if (api_is(name, "index indices")) return api_tensor(w, SITU_I64, SITU_SHAPE(2));
   if (api_is(name, "condition mask")) return api_tensor(w, SITU_BOOL, SITU_SHAPE(2, 2));
   if (strncmp(f, "bitwise_", 8) == 0) return api_tensor(w, SITU_I64, SITU_SHAPE(2, 2));

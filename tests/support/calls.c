@@ -181,6 +181,12 @@
   _(sort, sort, "m", SAME, SAME, situ_sort(t[0], -1, false, also))                                                     \
   _(sort_2, sort, "m", SAME, SAME, situ_sort(t[0], 1, true, also))                                                     \
   _(topk, topk, "m", SAME, SAME, situ_topk(t[0], 1, -1, true, also))                                                   \
+  _(median, sort, "m", SAME, SAME, situ_median_dim(t[0], 1, false, also))                                              \
+  _(mode, sort, "m", SAME, SAME, situ_mode(t[0], -1, false, also))                                                     \
+  _(cummax, gather, "m", SAME, SUMS, situ_cummax(t[0], 1, also))                                                       \
+  _(nansum, sum, "m", SUMS, SUMS, situ_nansum(t[0], ALONG(1)))                                                         \
+  _(diff, sub, "m", SAME, SUMS, situ_diff(t[0], 1, 1))                                                                 \
+  _(isin, eq, "xo", SAME, NO_GRAD, situ_isin(t[0], t[1], false))                                                       \
   _(index_select, index_select, "ri", SAME, SUMS, situ_index_select(t[0], 0, t[1]))                                    \
   _(gather, gather, "rj", SAME, SUMS, situ_gather(t[0], 0, t[1]))                                                      \
   _(scatter, scatter, "rjr", SAME, SUMS, situ_scatter(t[0], 0, t[1], t[2]))                                            \

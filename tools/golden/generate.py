@@ -26,12 +26,13 @@ import recurrent  # noqa: E402
 import table_composed  # noqa: E402,F401  (adds its rows)
 import table_elementary  # noqa: E402,F401  (adds its rows)
 import table_indexing  # noqa: E402,F401  (adds its rows)
+import table_statistics  # noqa: E402,F401  (adds its rows)
 import table_nn  # noqa: E402,F401  (adds its rows)
 import table_vision  # noqa: E402,F401  (adds its rows)
 from table import ROWS  # noqa: E402
 
 FAMILIES = ("make", "unary", "binary", "reduce", "scan", "shape", "index", "linalg", "nn", "loss", "arrange",
-            "criterion", "elementary", "vision", "indexing")
+            "criterion", "elementary", "vision", "indexing", "statistics")
 OP_BYTES = 6000  # what a thinned op may take, hand-picked cases apart
 CASE_BYTES = 4000  # a larger sample is for the full set only
 FEWEST = 6

@@ -69,6 +69,31 @@ SITU_API SITU_CHECKED situ_tensor *situ_masked_select(situ_tensor *input, situ_t
     SITU_E_UNSUPPORTED. */
 SITU_API SITU_CHECKED situ_tensor *situ_nonzero(situ_tensor *input);
 
+/* Searching and counting. Results have no gradient. */
+
+/** For each of values the place in sorted_sequence, i64, before which it would be inserted: before equal elements, or
+    with right after them. sorted_sequence is ascending along its last dimension and 1-D, or of values' shape but for
+    that dimension; one dtype. */
+SITU_API SITU_CHECKED situ_tensor *situ_searchsorted(situ_tensor *sorted_sequence, situ_tensor *values, bool right);
+/** situ_searchsorted of input in boundaries (1-D). */
+SITU_API SITU_CHECKED situ_tensor *situ_bucketize(situ_tensor *input, situ_tensor *boundaries, bool right);
+/** For each of elements whether it is (with invert: is not) among test_elements, as bool. Dtypes promote. */
+SITU_API SITU_CHECKED situ_tensor *situ_isin(situ_tensor *elements, situ_tensor *test_elements, bool invert);
+/** The distinct elements, ascending, 1-D. *inverse_indices gets the place of each element among them, in input's
+    shape, *counts how often each occurs, both i64 (each may be NULL). Waits for the device; on meta it is
+    SITU_E_UNSUPPORTED. */
+SITU_API SITU_CHECKED situ_tensor *situ_unique(situ_tensor *input, situ_tensor **inverse_indices, situ_tensor **counts);
+/** situ_unique of runs: the first of each run of equal elements of the flattened input, in their order. */
+SITU_API SITU_CHECKED situ_tensor *situ_unique_consecutive(situ_tensor *input, situ_tensor **inverse_indices,
+                                                           situ_tensor **counts);
+/** How often each of 0, 1, ... occurs in input (1-D, an integer dtype, none negative), i64, of at least minlength
+    elements; with weights (1-D, may be NULL) their sums, f32 if weights are, else f64. Waits for the device; on meta
+    it is SITU_E_UNSUPPORTED. */
+SITU_API SITU_CHECKED situ_tensor *situ_bincount(situ_tensor *input, situ_tensor *weights, int64_t minlength);
+/** How many elements lie in each of `bins` equal parts of [min, max], in input's dtype (floating); min equal to max: of
+    the smallest to the largest element, which waits for the device. torch's defaults are 100, 0 and 0. */
+SITU_API SITU_CHECKED situ_tensor *situ_histc(situ_tensor *input, int64_t bins, double min, double max);
+
 typedef struct situ_embedding_options {
   bool has_padding_idx; /**< row padding_idx gets no gradient */
   int64_t padding_idx;  /**< negative counts from the end */

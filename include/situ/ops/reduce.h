@@ -65,6 +65,65 @@ SITU_API SITU_CHECKED situ_tensor *situ_argsort(situ_tensor *input, int dim, boo
     true. */
 SITU_API SITU_CHECKED situ_tensor *situ_topk(situ_tensor *input, int64_t k, int dim, bool largest,
                                              situ_tensor **indices);
+/** Sorted along dimension 0. */
+SITU_API SITU_CHECKED situ_tensor *situ_msort(situ_tensor *input);
+/** Running maximum along dim; *indices (may be NULL) gets its index, as i64: the last of equals, and NaN stays. */
+SITU_API SITU_CHECKED situ_tensor *situ_cummax(situ_tensor *input, int dim, situ_tensor **indices);
+/** Running minimum; as situ_cummax. */
+SITU_API SITU_CHECKED situ_tensor *situ_cummin(situ_tensor *input, int dim, situ_tensor **indices);
+/** The k-th smallest along dim, k from 1; NaN is the largest; *indices (may be NULL) gets its index, as i64. torch's
+    default dim is -1. */
+SITU_API SITU_CHECKED situ_tensor *situ_kthvalue(situ_tensor *input, int64_t k, int dim, bool keepdim,
+                                                 situ_tensor **indices);
+/** The median of all elements, 0-dim: the lower of two middle ones; NaN wins. */
+SITU_API SITU_CHECKED situ_tensor *situ_median(situ_tensor *input);
+/** situ_median of the elements that are not NaN. */
+SITU_API SITU_CHECKED situ_tensor *situ_nanmedian(situ_tensor *input);
+/** The median along dim; *indices (may be NULL) gets its index, as i64. torch's default dim is -1. */
+SITU_API SITU_CHECKED situ_tensor *situ_median_dim(situ_tensor *input, int dim, bool keepdim, situ_tensor **indices);
+/** situ_median_dim of the elements that are not NaN. */
+SITU_API SITU_CHECKED situ_tensor *situ_nanmedian_dim(situ_tensor *input, int dim, bool keepdim, situ_tensor **indices);
+/** The most frequent value along dim, the smallest of several; *indices (may be NULL) gets an index of it, as i64.
+    torch's default dim is -1. */
+SITU_API SITU_CHECKED situ_tensor *situ_mode(situ_tensor *input, int dim, bool keepdim, situ_tensor **indices);
+
+/** What situ_quantile gives between two elements. */
+typedef enum situ_quantile_interpolation {
+  SITU_QUANTILE_LINEAR = 0,
+  SITU_QUANTILE_LOWER,
+  SITU_QUANTILE_HIGHER,
+  SITU_QUANTILE_MIDPOINT,
+  SITU_QUANTILE_NEAREST
+} situ_quantile_interpolation;
+/** The q-quantile (q in 0..1) along options->dim (at most one), or of all elements; NaN wins. Floating dtypes. */
+SITU_API SITU_CHECKED situ_tensor *situ_quantile(situ_tensor *input, double q, const situ_reduce_options *options,
+                                                 situ_quantile_interpolation interpolation);
+/** situ_quantile of the elements that are not NaN. */
+SITU_API SITU_CHECKED situ_tensor *situ_nanquantile(situ_tensor *input, double q, const situ_reduce_options *options,
+                                                    situ_quantile_interpolation interpolation);
+
+/** The number of elements that are not 0, i64, over the listed dimensions (none: all). */
+SITU_API SITU_CHECKED situ_tensor *situ_count_nonzero(situ_tensor *input, situ_shape dim);
+/** situ_sum with NaN as 0. */
+SITU_API SITU_CHECKED situ_tensor *situ_nansum(situ_tensor *input, const situ_reduce_options *options);
+/** Mean of the elements that are not NaN; NaN where there are none. Floating dtypes. */
+SITU_API SITU_CHECKED situ_tensor *situ_nanmean(situ_tensor *input, const situ_reduce_options *options);
+/** situ_amin; *max (may be NULL) gets situ_amax. */
+SITU_API SITU_CHECKED situ_tensor *situ_aminmax(situ_tensor *input, const situ_reduce_options *options,
+                                                situ_tensor **max);
+/** situ_var; *mean (may be NULL) gets situ_mean. */
+SITU_API SITU_CHECKED situ_tensor *situ_var_mean(situ_tensor *input, double correction,
+                                                 const situ_reduce_options *options, situ_tensor **mean);
+/** situ_std; *mean (may be NULL) gets situ_mean. */
+SITU_API SITU_CHECKED situ_tensor *situ_std_mean(situ_tensor *input, double correction,
+                                                 const situ_reduce_options *options, situ_tensor **mean);
+/** Differences of neighbours along dim, n times; bool: which differ. torch's defaults are 1 and -1. */
+SITU_API SITU_CHECKED situ_tensor *situ_diff(situ_tensor *input, int64_t n, int dim);
+/** p-norm of the difference of each row of x1 [..., P, M] and each of x2 [..., R, M]: [..., P, R], in one piece of
+    memory of P R M elements. One floating dtype; torch's default p is 2. */
+SITU_API SITU_CHECKED situ_tensor *situ_cdist(situ_tensor *x1, situ_tensor *x2, double p);
+/** input with each slice along dim whose p-norm is above maxnorm scaled down to it. */
+SITU_API SITU_CHECKED situ_tensor *situ_renorm(situ_tensor *input, double p, int dim, double maxnorm);
 
 SITU_END
 #endif

@@ -45,6 +45,25 @@ static situ_tensor *situ_masked_attention(situ_tensor *query, situ_tensor *key, 
   _("x", false, sort, (t[0], DIM(0), I(1) & 1, also))                                                               \
   _("x", false, argsort, (t[0], DIM(0), I(1) & 1))                                                                  \
   _("x", false, topk, (t[0], I(0), DIM(1), I(2) & 1, also))                                                         \
+  _("x", false, kthvalue, (t[0], I(0), DIM(1), I(2) & 1, also))                                                     \
+  _("x", false, median_dim, (t[0], DIM(0), I(1) & 1, also))                                                         \
+  _("x", false, nanmedian, (t[0]))                                                                                  \
+  _("x", false, mode, (t[0], DIM(0), I(1) & 1, also))                                                               \
+  _("x", false, cummax, (t[0], DIM(0), also))                                                                       \
+  _("x", false, cummin, (t[0], DIM(0), also))                                                                       \
+  _("x", false, count_nonzero, (t[0], S(0)))                                                                        \
+  _("x", false, nansum, (t[0], ALONG(0)))                                                                           \
+  _("x", false, nanmean, (t[0], ALONG(0)))                                                                          \
+  _("x", false, aminmax, (t[0], ALONG(0), also))                                                                    \
+  _("x", false, diff, (t[0], I(0), DIM(1)))                                                                         \
+  _("x", true, quantile, (t[0], D(0), ALONG(0), (situ_quantile_interpolation)(I(0) & 3)))                           \
+  _("x", true, renorm, (t[0], D(0), DIM(0), D(1)))                                                                  \
+  _("xo", false, isin, (t[0], t[1], I(0) & 1))                                                                      \
+  _("vo", false, searchsorted, (t[0], t[1], I(0) & 1))                                                              \
+  _("x", false, unique, (t[0], also, NULL))                                                                         \
+  _("x", false, unique_consecutive, (t[0], also, NULL))                                                             \
+  _("i", false, bincount, (t[0], NULL, I(0)))                                                                       \
+  _("x", true, histc, (t[0], I(0), D(0), D(1)))                                                                     \
   _("x", false, softmax, (t[0], DIM(0)))                                                                            \
   _("x", false, log_softmax, (t[0], DIM(0)))                                                                        \
   _("x", false, reshape, (t[0], S(0)))                                                                              \

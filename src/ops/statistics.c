@@ -1,0 +1,98 @@
+/* Statistics made of reductions: count_nonzero, nansum, nanmean, aminmax, var_mean, std_mean, diff, cdist, renorm.
+   SPDX-License-Identifier: MIT */
+#include <math.h>
+
+#include "base/fail.h"
+#include "ops/ops.h"
+
+situ_tensor *situ_count_nonzero(situ_tensor *x, situ_shape dim) {
+  SITU__MADE_OF_OPS("count_nonzero");
+  return situ_sum(situ_ne_scalar(x, 0), &(situ_reduce_options){ .dim = dim });
+}
+
+situ_tensor *situ_nansum(situ_tensor *x, const situ_reduce_options *options) {
+  SITU__MADE_OF_OPS("nansum");
+  return situ_sum(situ_masked_fill(x, situ_isnan(x), 0), options);
+}
+
+situ_tensor *situ_nanmean(situ_tensor *x, const situ_reduce_options *options) {
+  SITU__MADE_OF_OPS("nanmean");
+  static const situ_op schema = { .name = "nanmean", .operand = { { "input", SITU_FLOATING } } };
+  if (!situ__together(&schema, &x, 1)) return NULL;
+  situ_tensor *count = situ_sum(situ_logical_not(situ_isnan(x)), options);
+  return situ_div(situ_nansum(x, options), count);
+}
+
+situ_tensor *situ_aminmax(situ_tensor *x, const situ_reduce_options *options, situ_tensor **max) {
+  SITU__MADE_OF_OPS("aminmax");
+  situ_tensor *most = situ_amax(x, options), *least = most ? situ_amin(x, options) : NULL;
+  if (max) *max = least ? most : NULL;
+  return least;
+}
+
+situ_tensor *situ_var_mean(situ_tensor *x, double correction, const situ_reduce_options *options, situ_tensor **mean) {
+  SITU__MADE_OF_OPS("var_mean");
+  situ_tensor *centre = situ_mean(x, options), *spread = centre ? situ_var(x, correction, options) : NULL;
+  if (mean) *mean = spread ? centre : NULL;
+  return spread;
+}
+
+situ_tensor *situ_std_mean(situ_tensor *x, double correction, const situ_reduce_options *options, situ_tensor **mean) {
+  SITU__MADE_OF_OPS("std_mean");
+  situ_tensor *centre = situ_mean(x, options), *spread = centre ? situ_std(x, correction, options) : NULL;
+  if (mean) *mean = spread ? centre : NULL;
+  return spread;
+}
+
+situ_tensor *situ_diff(situ_tensor *x, int64_t n, int dim) {
+  SITU__MADE_OF_OPS("diff");
+  int d;
+  if (!situ__need("diff", "input", x) || !situ_wrap_dim("diff", dim, x->view.ndim, &d)) return NULL;
+  if (!x->view.ndim || n < 0) {
+    situ__fail(SITU_E_ARG, "diff", x->view.ndim ? "n is %lld, must be at least 0" : "input is 0-dim: n is %lld of none",
+               (long long)n);
+    return NULL;
+  }
+  if (n >= x->view.size[d]) return situ_narrow(x, d, 0, 0);
+  for (; x && n; n--) {
+    const int64_t rest = x->view.size[d] - 1;
+    situ_tensor *late = situ_narrow(x, d, 1, rest), *early = situ_narrow(x, d, 0, rest);
+    x = x->view.dtype == SITU_BOOL ? situ_logical_xor(late, early) : situ_sub(late, early);
+  }
+  return x;
+}
+
+situ_tensor *situ_cdist(situ_tensor *x1, situ_tensor *x2, double p) {
+  SITU__MADE_OF_OPS("cdist");
+  static const situ_op schema = {
+    .name = "cdist", .operand = { { "x1", SITU_SAME | SITU_FLOATING }, { "x2", SITU_SAME | SITU_FLOATING } }
+  };
+  if (!situ__together(&schema, (situ_tensor *[]){ x1, x2 }, 2)) return NULL;
+  if (x1->view.ndim < 2 || x2->view.ndim < 2) {
+    situ__fail(SITU_E_SHAPE, "cdist", "x1 has %d dimensions, x2 %d: both have at least 2, [..., rows, width]",
+               x1->view.ndim, x2->view.ndim);
+    return NULL;
+  }
+  if (!(p >= 0)) return situ__fail(SITU_E_ARG, "cdist", "p is %g, must be at least 0", p), NULL;
+  return situ_norm(situ_sub(situ_unsqueeze(x1, -2), situ_unsqueeze(x2, -3)), p,
+                   &(situ_reduce_options){ .dim = SITU_DIMS(-1) });
+}
+
+/* torch divides by norm + 1e-7. */
+situ_tensor *situ_renorm(situ_tensor *x, double p, int dim, double maxnorm) {
+  SITU__MADE_OF_OPS("renorm");
+  static const situ_op schema = { .name = "renorm", .operand = { { "input", SITU_FLOATING } } };
+  int d;
+  if (!situ__together(&schema, &x, 1) || !situ_wrap_dim("renorm", dim, x->view.ndim, &d)) return NULL;
+  if (x->view.ndim < 2 || !(p > 0) || !(maxnorm >= 0)) {
+    situ__fail(SITU_E_ARG, "renorm", "%d dimensions, p %g, maxnorm %g: needs at least 2, above 0, at least 0",
+               x->view.ndim, p, maxnorm);
+    return NULL;
+  }
+  situ_reduce_options o = { .keepdim = true };
+  for (int k = 0; k < x->view.ndim; k++)
+    if (k != d) o.dim.dim[o.dim.ndim++] = k;
+  situ_tensor *norm = situ_norm(x, p, &o);
+  situ_tensor *factor = situ_mul_scalar(situ_reciprocal(situ_add_scalar(norm, 1e-7)), maxnorm);
+  return situ_mul(x, situ_where(situ_gt_scalar(norm, maxnorm), factor, situ_ones_like(factor, NULL)));
+}
