@@ -135,6 +135,8 @@ const char *situ__nn_number(double value, char buffer[SITU__NUMBER]);
 /* Sizes as a Python tuple: (3, 3), (64,). */
 enum { SITU__TUPLE = 200 };
 const char *situ__nn_tuple(situ_shape shape, char buffer[SITU__TUPLE]);
+/* Sizes as torch prints those of a module: one number as it was passed (none: `otherwise`), or a tuple. */
+const char *situ__nn_sizes(situ_shape shape, int64_t otherwise, char buffer[SITU__TUPLE]);
 static inline const char *situ__nn_bool(bool b) { return b ? "True" : "False"; }
 
 #endif

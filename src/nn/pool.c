@@ -27,8 +27,7 @@ FORWARD(adaptive_max_pool1d, SIZE(self).ndim == 1 ? SIZE(self).dim[0] : 0, NULL)
 FORWARD(adaptive_max_pool2d, SIZE(self), NULL)
 FORWARD(adaptive_max_pool3d, SIZE(self), NULL)
 
-/* torch prints sizes as they were passed: one number, or a tuple. */
-static const char *sizes(situ_shape shape, int64_t otherwise, char buffer[SITU__TUPLE]) {
+const char *situ__nn_sizes(situ_shape shape, int64_t otherwise, char buffer[SITU__TUPLE]) {
   if (shape.ndim > 1) return situ__nn_tuple(shape, buffer);
   snprintf(buffer, SITU__TUPLE, "%" PRId64, shape.ndim ? shape.dim[0] : otherwise);
   return buffer;
@@ -38,19 +37,19 @@ static int pool_repr(const situ_nn_module *self, char *buffer, size_t size) {
   const situ_pool_options *o = &((const pool *)self)->options;
   situ_shape stride = o->stride.ndim ? o->stride : o->kernel;
   char k[SITU__TUPLE], s[SITU__TUPLE], p[SITU__TUPLE];
-  return snprintf(buffer, size, "kernel_size=%s, stride=%s, padding=%s", sizes(o->kernel, 0, k), sizes(stride, 0, s),
-                  sizes(o->padding, 0, p));
+  return snprintf(buffer, size, "kernel_size=%s, stride=%s, padding=%s", situ__nn_sizes(o->kernel, 0, k),
+                  situ__nn_sizes(stride, 0, s), situ__nn_sizes(o->padding, 0, p));
 }
 static int max_repr(const situ_nn_module *self, char *buffer, size_t size) {
   const situ_pool_options *o = &((const pool *)self)->options;
   char d[SITU__TUPLE];
   int at = pool_repr(self, buffer, size);
-  return at + snprintf(buffer + at, size - (size_t)at, ", dilation=%s, ceil_mode=%s", sizes(o->dilation, 1, d),
+  return at + snprintf(buffer + at, size - (size_t)at, ", dilation=%s, ceil_mode=%s", situ__nn_sizes(o->dilation, 1, d),
                        situ__nn_bool(o->ceil_mode));
 }
 static int adaptive_repr(const situ_nn_module *self, char *buffer, size_t size) {
   char s[SITU__TUPLE];
-  return snprintf(buffer, size, "output_size=%s", sizes(((const pool *)self)->options.kernel, 0, s));
+  return snprintf(buffer, size, "output_size=%s", situ__nn_sizes(((const pool *)self)->options.kernel, 0, s));
 }
 
 static int row_repr(const situ_nn_module *self, char *buffer, size_t size) {

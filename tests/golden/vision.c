@@ -83,6 +83,46 @@ CONV(conv2d_same, situ_conv2d, true)
 CONV(conv_transpose1d, situ_conv_transpose1d, false)
 CONV(conv_transpose3d, situ_conv_transpose3d, false)
 
+/* ---- patches, grids, norms ---- */
+
+static situ_unfold_options steps(const gold_call *c) {
+  return (situ_unfold_options){ .dilation = gold_list(c, "dilation"),
+                                .padding = gold_list(c, "padding"),
+                                .stride = gold_list(c, "stride") };
+}
+static void unfold(gold_call *c) {
+  const situ_unfold_options o = steps(c);
+  c->out[0] = situ_unfold(c->in[0], gold_list(c, "kernel_size"), &o);
+}
+static void fold(gold_call *c) {
+  const situ_unfold_options o = steps(c);
+  c->out[0] = situ_fold(c->in[0], SIZE, gold_list(c, "kernel_size"), &o);
+}
+static void grid_sample(gold_call *c) {
+  const char *mode = gold_word(c, "mode", "bilinear"), *padding = gold_word(c, "padding_mode", "zeros");
+  const situ_grid_sample_options o = { .mode = *mode == 'n'              ? SITU_GRID_NEAREST
+                                               : strcmp(mode, "bicubic") ? SITU_GRID_BILINEAR
+                                                                         : SITU_GRID_BICUBIC,
+                                       .padding_mode = *padding == 'z'   ? SITU_GRID_ZEROS
+                                                       : *padding == 'b' ? SITU_GRID_BORDER
+                                                                         : SITU_GRID_REFLECTION,
+                                       .align_corners = gold_bool(c, "align_corners", false) };
+  c->out[0] = situ_grid_sample(gold_in(c, "input"), gold_in(c, "grid"), &o);
+}
+OP(affine_grid, gold_list(c, "size"), gold_bool(c, "align_corners", false))
+OP(channel_shuffle, gold_int(c, "groups", 1))
+static void instance_norm(gold_call *c) {
+  situ_tensor *mean = gold_in(c, "running_mean"), *var = gold_in(c, "running_var");
+  const situ_instance_norm_options o = { .no_input_stats = !gold_bool(c, "use_input_stats", true),
+                                         .momentum = gold_real(c, "momentum", 0),
+                                         .eps = gold_real(c, "eps", 0) };
+  c->out[0] = situ_instance_norm(c->in[0], mean, var, gold_in(c, "weight"), gold_in(c, "bias"), &o);
+  c->out[1] = mean;
+  c->out[2] = var;
+}
+OP(local_response_norm, gold_int(c, "size", 1), gold_real(c, "alpha", 1e-4), gold_real(c, "beta", 0.75),
+   gold_real(c, "k", 1))
+
 #define RUN(id) \
   { #id, .run = id }
 static const gold_op ops[] = {
@@ -107,6 +147,13 @@ static const gold_op ops[] = {
   RUN(conv2d_same),
   RUN(conv_transpose1d),
   RUN(conv_transpose3d),
+  RUN(unfold),
+  RUN(fold),
+  RUN(grid_sample),
+  RUN(affine_grid),
+  RUN(channel_shuffle),
+  { "instance_norm", .run = instance_norm, .writes = true, .grad_steps = 4, .why = GOLD_ROUNDS },
+  RUN(local_response_norm),
   { 0 },
 };
 

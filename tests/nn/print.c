@@ -77,6 +77,15 @@ static void leaves(void **state) {
               "MaxPool1d(kernel_size=2, stride=2, padding=0, dilation=1, ceil_mode=False)");
   expect_text(situ_nn_avg_pool1d(SITU_DIMS(2), NULL), "AvgPool1d(kernel_size=(2,), stride=(2,), padding=(0,))");
   expect_text(situ_nn_adaptive_max_pool3d(SITU_DIMS(2)), "AdaptiveMaxPool3d(output_size=2)");
+  expect_text(situ_nn_pixel_shuffle(2), "PixelShuffle(upscale_factor=2)");
+  expect_text(situ_nn_pixel_unshuffle(2), "PixelUnshuffle(downscale_factor=2)");
+  expect_text(situ_nn_channel_shuffle(2), "ChannelShuffle(groups=2)");
+  expect_text(situ_nn_unfold(SITU_DIMS(2, 3), NULL), "Unfold(kernel_size=(2, 3), dilation=1, padding=0, stride=1)");
+  expect_text(situ_nn_fold(SITU_DIMS(4), SITU_DIMS(2), NULL),
+              "Fold(output_size=4, kernel_size=2, dilation=1, padding=0, stride=1)");
+  expect_text(situ_nn_local_response_norm(2, 1e-4, 0.75, 1), "LocalResponseNorm(2, alpha=0.0001, beta=0.75, k=1.0)");
+  expect_text(situ_nn_instance_norm2d(3, NULL),
+              "InstanceNorm2d(3, eps=1e-05, momentum=0.1, affine=False, track_running_stats=False)");
   expect_text(situ_nn_upsample(&(situ_interpolate_options){ .scale_factor = { 2 } }),
               "Upsample(scale_factor=2.0, mode='nearest')");
   expect_text(

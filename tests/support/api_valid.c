@@ -369,6 +369,8 @@ static situ_shape shape(const api_world *w, const char *name) {
   if (api_is(api_name(w), "rot90")) return SITU_DIMS(0, 1);
   if (api_is(api_name(w), "unflatten")) return SITU_DIMS(1, 2);
   if (api_is(name, "dims dim dims_self dims_other source destination")) return SITU_DIMS(0);
+  if (api_is(api_name(w), "fold")) return SITU_SHAPE(strcmp(name, "output_size") == 0 ? 2 : 1);
+  if (api_is(api_name(w), "affine_grid")) return SITU_SHAPE(1, 1, 2, 2);
   if (strstr(api_name(w), "max_unpool") && strcmp(name, "output_size") == 0) return (situ_shape){ 0 };
   if (strstr(api_name(w), "pool")) return SITU_DIMS(strcmp(name, "padding") != 0);
   if (api_is(name, "shifts normalized_shape kernel_size output_size"))
@@ -425,15 +427,16 @@ static situ_tensor *tensor(api_world *w, const char *name) {
     return api_tensor(w, SITU_F32, *name == 'w' ? SITU_SHAPE(2, 2, 3) : SITU_SHAPE(1, 2, 5));
   if (api_is(f, "conv2d conv_transpose2d"))
     return api_tensor(w, SITU_F32, *name == 'w' ? SITU_SHAPE(2, 2, 3, 3) : SITU_SHAPE(1, 2, 5, 5));
-  if (strstr(f, "max_unpool") && strcmp(name, "indices") == 0)
-    return api_tensor(w, SITU_I64,
-                      strstr(f, "1d")   ? SITU_SHAPE(1, 2, 4)
-                      : strstr(f, "3d") ? SITU_SHAPE(1, 2, 4, 4, 4)
-                                        : SITU_SHAPE(1, 2, 4, 4));
-  if (strstr(f, "pool1d")) return api_tensor(w, SITU_F32, SITU_SHAPE(1, 2, 4));
+  if (api_is(f, "grid_sample") && strcmp(name, "grid") == 0) return api_tensor(w, SITU_F32, SITU_SHAPE(1, 3, 3, 2));
+  if (api_is(f, "affine_grid")) return api_tensor(w, SITU_F32, SITU_SHAPE(1, 2, 3));
+  if (api_is(f, "instance_norm channel_shuffle local_response_norm"))
+    return api_tensor(w, SITU_F32, strcmp(name, "input") == 0 ? SITU_SHAPE(1, 2, 4) : SITU_SHAPE(2));
+  const situ_dtype dtype = strcmp(name, "indices") == 0 ? SITU_I64 : SITU_F32;
+  if (strstr(f, "pool1d") || api_is(f, "fold")) return api_tensor(w, dtype, SITU_SHAPE(1, 2, 4));
   if (strstr(f, "pool3d") || api_is(f, "conv3d conv_transpose3d"))
-    return api_tensor(w, SITU_F32, *name == 'w' ? SITU_SHAPE(2, 2, 2, 2, 2) : SITU_SHAPE(1, 2, 4, 4, 4));
-  if (api_is(f, "interpolate") || strstr(f, "pool2d")) return api_tensor(w, SITU_F32, SITU_SHAPE(1, 2, 4, 4));
+    return api_tensor(w, dtype, *name == 'w' ? SITU_SHAPE(2, 2, 2, 2, 2) : SITU_SHAPE(1, 2, 4, 4, 4));
+  if (api_is(f, "interpolate grid_sample unfold") || strstr(f, "pool2d"))
+    return api_tensor(w, dtype, SITU_SHAPE(1, 2, 4, 4));
   if (api_is(f, "batch_norm group_norm layer_norm rms_norm prelu") && strcmp(name, "input") != 0)
     return api_tensor(w, SITU_F32, SITU_SHAPE(2));
   if (api_is(f, "nn_bce_with_logits_loss")) return api_tensor(w, SITU_F32, SITU_SHAPE(2));

@@ -12,6 +12,9 @@ def vision():
     pooled()
     parts()
     convolved()
+    patches()
+    sampled()
+    normalised()
 
 
 def undecided(mode, shape, factor):
@@ -126,3 +129,45 @@ def convolved():
             pick("conv1d_same", y, r(3, 4, kernel), r(3), dilation)
             pick("conv2d_same", r(1, 2, 5, 6), r(2, 2, kernel, 2), None, dilation)
     pick("conv3d", r(1, 1, 3, 3, 3), r(1, 1, 2, 3, 4), padding="same", variant="same")
+
+
+def patches():
+    x = r(2, 3, 5, 6)
+    for kernel, dilation, padding, stride in ((2, 1, 0, 1), ([2, 3], 1, 1, 2), (2, 2, [1, 0], [1, 3]), (1, 1, 0, 1)):
+        pick("unfold", x, kernel, dilation, padding, stride)
+        y = torch.nn.functional.unfold(x, kernel, dilation, padding, stride)
+        pick("fold", y, [5, 6], kernel, dilation, padding, stride)
+        pick("fold", y[0], [5, 6], kernel, dilation, padding, stride, variant="unbatched")
+    pick("unfold", turned(x), 2, variant="turned")
+    for dtype in FLOATS:
+        pick("unfold", x.to(dtype), 3, 1, 1, variant="dtype")
+    for groups in (1, 2, 3):
+        pick("channel_shuffle", r(2, 6, 3, 2), groups)
+    pick("channel_shuffle", stepped(r(1, 4, 3)), 2, variant="stepped")
+
+
+def sampled():
+    x, grid = r(2, 2, 4, 5), torch.rand(2, 3, 4, 2) * 3 - 1.5
+    y, places = r(1, 2, 3, 4, 3), torch.rand(1, 2, 3, 2, 3) * 3 - 1.5
+    for mode in ("bilinear", "nearest", "bicubic"):
+        for padding in ("zeros", "border", "reflection"):
+            for align in (False, True):
+                pick("grid_sample", x, grid, mode, padding, align)
+                if mode != "bicubic":
+                    pick("grid_sample", y, places, mode, padding, align)
+    pick("grid_sample", x.to(torch.float64), grid.to(torch.float64), variant="dtype")
+    for align in (False, True):
+        pick("affine_grid", r(2, 2, 3), [2, 1, 3, 4], align)
+        pick("affine_grid", r(1, 3, 4), [1, 1, 2, 1, 3], align)
+
+
+def normalised():
+    for shape in ((2, 3, 5), (2, 3, 4, 2), (1, 3, 2, 3, 2)):
+        x = r(*shape)
+        pick("instance_norm", x)
+        pick("instance_norm", x, None, None, r(3), r(3), eps=0.1)
+        pick("instance_norm", x, r(3), r(3).abs(), r(3), r(3), True, 0.3)
+        pick("instance_norm", x, r(3), r(3).abs() + 0.5, None, None, False)
+        for size in (1, 2, 5):
+            pick("local_response_norm", x, size, 0.5, 0.75, 1.5)
+        pick("local_response_norm", x, 3)

@@ -3,8 +3,8 @@ SPDX-License-Identifier: MIT"""
 import torch
 import torch.nn.functional as F
 
-from table import Skip, as_list, both, row
-from table_nn import fit_conv
+from table import Skip, as_list, both, lists, row
+from table_nn import fit_batch_norm, fit_conv
 
 
 def fit_interpolate(b):
@@ -128,3 +128,35 @@ for _d in (1, 3):
     row("conv_transpose%dd" % _d, "vision", lambda input, weight, bias=None, stride=1, padding=0, output_padding=0,
         groups=1, dilation=1, *, _f=getattr(F, "conv_transpose%dd" % _d): _f(
             input, weight, bias, stride, padding, output_padding, groups, dilation), fit=fit_conv(_d))
+
+
+# ---- patches, grids, norms ---------------------------------------------------------------------------
+PAIRS = lists(kernel_size=2, dilation=2, padding=2, stride=2, output_size=2)
+row("unfold", "vision", lambda input, kernel_size, dilation=1, padding=0, stride=1: F.unfold(
+    input, kernel_size, dilation, padding, stride), fit=PAIRS, opinfo=("nn.functional.unfold", ))
+row("fold", "vision", lambda input, output_size, kernel_size, dilation=1, padding=0, stride=1: F.fold(
+    input, output_size, kernel_size, dilation, padding, stride), fit=PAIRS)
+row("grid_sample", "vision", lambda input, grid, mode="bilinear", padding_mode="zeros", align_corners=False:
+    F.grid_sample(input, grid, mode, padding_mode, align_corners))
+row("affine_grid", "vision", lambda theta, size, align_corners=False: F.affine_grid(theta, size, align_corners),
+    fit=lists(size=1))
+row("channel_shuffle", "vision", lambda input, groups: F.channel_shuffle(input, groups))
+
+
+def instance_norm(input, running_mean=None, running_var=None, weight=None, bias=None, use_input_stats=True,
+                  momentum=0.1, eps=1e-5):
+    """The running statistics are outputs too: what they are after the call."""
+    mean, var = (None if r is None else r.detach().clone() for r in (running_mean, running_var))
+    y = F.instance_norm(input, mean, var, weight, bias, use_input_stats, momentum, eps)
+    return (y, ) + tuple(r for r in (mean, var) if r is not None)
+
+
+def fit_instance_norm(b):
+    fit_batch_norm(b)
+    if not b.get("use_input_stats", True) and b.get("running_mean") is None:
+        raise Skip("no statistics")
+
+
+row("instance_norm", "vision", instance_norm, fit=fit_instance_norm, outputs=("output", "running_mean", "running_var"))
+row("local_response_norm", "vision", lambda input, size, alpha=1e-4, beta=0.75, k=1.0: F.local_response_norm(
+    input, size, alpha, beta, k), fit=floating)

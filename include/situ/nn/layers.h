@@ -120,6 +120,17 @@ SITU_API situ_nn_module *situ_nn_adaptive_max_pool2d(situ_shape output_size);
 SITU_API situ_nn_module *situ_nn_adaptive_max_pool3d(situ_shape output_size);
 /** Upsample: situ_interpolate with these options. */
 SITU_API situ_nn_module *situ_nn_upsample(const situ_interpolate_options *options);
+/** PixelShuffle: situ_pixel_shuffle. */
+SITU_API situ_nn_module *situ_nn_pixel_shuffle(int64_t upscale_factor);
+/** PixelUnshuffle: situ_pixel_unshuffle. */
+SITU_API situ_nn_module *situ_nn_pixel_unshuffle(int64_t downscale_factor);
+/** ChannelShuffle: situ_channel_shuffle. */
+SITU_API situ_nn_module *situ_nn_channel_shuffle(int64_t groups);
+/** Unfold: situ_unfold. */
+SITU_API situ_nn_module *situ_nn_unfold(situ_shape kernel_size, const situ_unfold_options *options);
+/** Fold: situ_fold. */
+SITU_API situ_nn_module *situ_nn_fold(situ_shape output_size, situ_shape kernel_size,
+                                      const situ_unfold_options *options);
 /** Flatten: merges dimensions start_dim..end_dim; torch's defaults are 1 and -1, and 0 is 0. */
 SITU_API situ_nn_module *situ_nn_flatten(int start_dim, int end_dim);
 
@@ -134,6 +145,22 @@ typedef struct situ_nn_batch_norm_options {
   situ_dtype dtype;
   situ_device device;
 } situ_nn_batch_norm_options;
+typedef struct situ_nn_instance_norm_options {
+  double eps;               /**< 0: 1e-5 */
+  double momentum;          /**< 0: 0.1 */
+  bool affine;              /**< weight and bias; torch's default is without */
+  bool track_running_stats; /**< running statistics, by which evaluation normalises; torch's default is without */
+  situ_dtype dtype;
+  situ_device device;
+} situ_nn_instance_norm_options;
+/** InstanceNorm1d on [N, C, L]. */
+SITU_API situ_nn_module *situ_nn_instance_norm1d(int64_t num_features, const situ_nn_instance_norm_options *options);
+/** InstanceNorm2d on [N, C, H, W]. */
+SITU_API situ_nn_module *situ_nn_instance_norm2d(int64_t num_features, const situ_nn_instance_norm_options *options);
+/** InstanceNorm3d on [N, C, D, H, W]. */
+SITU_API situ_nn_module *situ_nn_instance_norm3d(int64_t num_features, const situ_nn_instance_norm_options *options);
+/** LocalResponseNorm: situ_local_response_norm; torch's defaults are alpha 1e-4, beta 0.75, k 1. */
+SITU_API situ_nn_module *situ_nn_local_response_norm(int64_t size, double alpha, double beta, double k);
 /** BatchNorm1d on [N, C] or [N, C, L]. */
 SITU_API situ_nn_module *situ_nn_batch_norm1d(int64_t num_features, const situ_nn_batch_norm_options *options);
 /** BatchNorm2d on [N, C, H, W]. */

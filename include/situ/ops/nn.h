@@ -115,6 +115,48 @@ typedef struct situ_interpolate_options {
     bf16. */
 SITU_API SITU_CHECKED situ_tensor *situ_interpolate(situ_tensor *input, const situ_interpolate_options *options);
 
+typedef enum situ_grid_mode { SITU_GRID_BILINEAR, SITU_GRID_NEAREST, SITU_GRID_BICUBIC } situ_grid_mode;
+typedef enum situ_grid_padding { SITU_GRID_ZEROS, SITU_GRID_BORDER, SITU_GRID_REFLECTION } situ_grid_padding;
+typedef struct situ_grid_sample_options {
+  situ_grid_mode mode; /**< bicubic: [N, C, H, W] only */
+  situ_grid_padding padding_mode;
+  bool align_corners; /**< -1 and 1 are the centres of the first and last pixels, not their edges */
+} situ_grid_sample_options;
+/** The values of input [N, C, H, W] at the places of grid [N, H', W', 2], (x, y) from -1 to 1: [N, C, H', W']; or of
+    [N, C, D, H, W] at [N, D', H', W', 3]. */
+SITU_API SITU_CHECKED situ_tensor *situ_grid_sample(situ_tensor *input, situ_tensor *grid,
+                                                    const situ_grid_sample_options *options);
+/** The grid of an affine map theta [N, 2, 3] for an image of size [N, C, H, W]: [N, H, W, 2]; or [N, 3, 4] for
+    [N, C, D, H, W]. */
+SITU_API SITU_CHECKED situ_tensor *situ_affine_grid(situ_tensor *theta, situ_shape size, bool align_corners);
+
+typedef struct situ_unfold_options {
+  situ_shape dilation, padding, stride; /**< 1 value, or 2; none: 1, 0, 1 */
+} situ_unfold_options;
+/** Patches of [N, C, H, W] (or [C, H, W]) as columns: [N, C kh kw, patches] (im2col). */
+SITU_API SITU_CHECKED situ_tensor *situ_unfold(situ_tensor *input, situ_shape kernel_size,
+                                               const situ_unfold_options *options);
+/** Columns [N, C kh kw, patches] (or without N) added up to images of output_size: [N, C, H, W] (col2im). */
+SITU_API SITU_CHECKED situ_tensor *situ_fold(situ_tensor *input, situ_shape output_size, situ_shape kernel_size,
+                                             const situ_unfold_options *options);
+/** Channels of [N, C, ...], seen as [groups, C / groups], in the order of the transpose. */
+SITU_API SITU_CHECKED situ_tensor *situ_channel_shuffle(situ_tensor *input, int64_t groups);
+
+typedef struct situ_instance_norm_options {
+  bool no_input_stats; /**< torch's use_input_stats=False: normalise by the running statistics */
+  double momentum;     /**< weight of the new value; 0: torch's default 0.1 */
+  double eps;          /**< 0: torch's default 1e-5 */
+} situ_instance_norm_options;
+/** A batch norm of each instance by itself: input [N, C, ...], the other four [C] or NULL. Updates the running
+    statistics in place, unless it normalises by them (Ulyanov et al., arXiv:1607.08022). */
+SITU_API SITU_CHECKED situ_tensor *situ_instance_norm(situ_tensor *input, situ_tensor *running_mean,
+                                                      situ_tensor *running_var, situ_tensor *weight, situ_tensor *bias,
+                                                      const situ_instance_norm_options *options);
+/** input / (k + alpha mean(input^2 of the `size` channels around))^beta on [N, C, ...]; torch's defaults are alpha
+    1e-4, beta 0.75 and k 1 (Krizhevsky et al., 2012). */
+SITU_API SITU_CHECKED situ_tensor *situ_local_response_norm(situ_tensor *input, int64_t size, double alpha, double beta,
+                                                            double k);
+
 typedef struct situ_batch_norm_options {
   bool training;   /**< use the batch's statistics, and update the running ones */
   double momentum; /**< weight of the new value; 0: torch's default 0.1 */

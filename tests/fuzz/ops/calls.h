@@ -132,6 +132,11 @@ static situ_tensor *situ_masked_attention(situ_tensor *query, situ_tensor *key, 
   _("g", false, adaptive_max_pool2d, (t[0], S(0), also))                                                            \
   _("m", false, adaptive_max_pool1d, (t[0], I(0), also))                                                            \
   _("g", false, lp_pool2d, (t[0], D(0), S(0), S(1), I(0) & 1))                                                      \
+  _("g", false, unfold, (t[0], S(0), &(situ_unfold_options){ .padding = S(1), .stride = S(2) }))                    \
+  _("m", false, fold, (t[0], S(0), S(1), NULL))                                                                     \
+  _("m", false, channel_shuffle, (t[0], I(0)))                                                                      \
+  _("m", false, local_response_norm, (t[0], I(0) & 7, D(0), D(1), 2))                                               \
+  _("muu", false, instance_norm, (t[0], NULL, NULL, t[1], t[2], &(situ_instance_norm_options){ .eps = D(0) }))      \
   _("g", false, interpolate,                                                                                        \
     (t[0], &(situ_interpolate_options){ .size = S(0),                                                               \
                                         .scale_factor = { D(0) },                                                   \
