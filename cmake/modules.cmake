@@ -36,7 +36,7 @@ target_include_directories(situ_kernels PRIVATE
   ${PROJECT_SOURCE_DIR}/include ${PROJECT_SOURCE_DIR}/src ${PROJECT_BINARY_DIR}/generated)
 target_link_libraries(situ_kernels PRIVATE situ_flags Threads::Threads m)
 set(situ_kernel_list ${PROJECT_BINARY_DIR}/generated/kernels.txt)
-add_custom_command(OUTPUT ${situ_kernel_list} COMMAND situ_kernels > ${situ_kernel_list} VERBATIM)
+add_custom_command(OUTPUT ${situ_kernel_list} DEPENDS situ_kernels COMMAND situ_kernels > ${situ_kernel_list} VERBATIM)
 add_custom_target(situ_kernel_list DEPENDS ${situ_kernel_list})
 # situ_spell_kernels(directory): <text>.cu for each text, and in `spelled` their paths.
 function(situ_spell_kernels directory)

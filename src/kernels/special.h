@@ -80,7 +80,7 @@ DEVICE T FN(digamma_derivative)(T n, T x) {
   if (n == 0) return FN(digamma)(x);
   T factorial = 1, sum;
   for (T k = 2; k <= n; k += 1) factorial *= k;
-  const T sign = fmod(n, 2) == 0 ? -1 : 1;
+  const T sign = fmod(n, (T)2) == 0 ? -1 : 1;
   if (x <= 0 && x == trunc(x)) sum = x - x + INFINITY; /* NaN for -Inf */
   else if (x > 0 || x != x) sum = FN(zeta)(n + 1, x);
   else {

@@ -9,7 +9,7 @@
 #include "situ/sys/load.h"
 #include "situ/sys/move.h"
 #include "situ/sys/op.h"
-#include "support/api.h"
+#include "support/api_shapes.h"
 #include "support/test.h"
 
 #define COUNT(array) (sizeof(array) / sizeof *(array))
@@ -393,57 +393,10 @@ static const char *text(api_world *w, const char *name) {
   return "b";
 }
 
-/* ---- tensors, where a matrix of f32 will not do ---- */
+/* ---- tensors ---- */
 
 static situ_tensor *tensor(api_world *w, const char *name) {
   const char *f = api_name(w);
-  if (api_is(f, "one_hot embedding") && strcmp(name, "input") == 0) return api_tensor(w, SITU_I64, SITU_SHAPE(2, 2));
-  if (api_is(f, "gather take_along_dim scatter scatter_value scatter_add scatter_ scatter_add_") &&
-      strcmp(name, "index") == 0)
-    return api_tensor(w, SITU_I64, SITU_SHAPE(2, 2));
-  if (api_is(f, "bincount")) return api_tensor(w, strcmp(name, "input") == 0 ? SITU_I64 : SITU_F32, SITU_SHAPE(2));
-  if (api_is(name, "boundaries")) return api_tensor(w, SITU_F32, SITU_SHAPE(2));
-  if (api_is(name, "index indices")) return api_tensor(w, SITU_I64, SITU_SHAPE(2));
-  if (api_is(name, "condition mask")) return api_tensor(w, SITU_BOOL, SITU_SHAPE(2, 2));
-  if (strncmp(f, "bitwise_", 8) == 0) return api_tensor(w, SITU_I64, SITU_SHAPE(2, 2));
-  if (api_is(f, "meshgrid")) return api_tensor(w, SITU_F32, SITU_SHAPE(2));
-  if (api_is(f, "pixel_shuffle pixel_unshuffle")) return api_tensor(w, SITU_F32, SITU_SHAPE(4, 2, 2));
-  if (api_is(f, "dot outer") || (api_is(f, "mv") && strcmp(name, "vec") == 0))
-    return api_tensor(w, SITU_F32, SITU_SHAPE(2));
-  if (api_is(f, "bmm baddbmm scaled_dot_product_attention")) return api_tensor(w, SITU_F32, SITU_SHAPE(2, 2, 2));
-  if (api_is(f, "rnn_layer lstm_layer gru_layer") && api_is(name, "gates weight_hh bias_hh")) {
-    const int64_t rows = api_is(f, "rnn_layer") ? 2 : api_is(f, "lstm_layer") ? 8 : 6;
-    return api_tensor(w, SITU_F32,
-                      *name == 'g'   ? SITU_SHAPE(3, 2, rows)
-                      : *name == 'b' ? SITU_SHAPE(rows)
-                                     : SITU_SHAPE(rows, 2));
-  }
-  if (api_is(f, "nn_attend nn_encode")) return api_tensor(w, SITU_F32, SITU_SHAPE(2, 1, 2));
-  if (api_is(f, "op_run3") && *name == 'a') return api_tensor(w, SITU_BOOL, SITU_SHAPE(2, 2));
-  if (api_is(f, "conv1d conv2d conv3d conv_transpose1d conv_transpose2d conv_transpose3d linear linear_activation") &&
-      strcmp(name, "bias") == 0)
-    return api_tensor(w, SITU_F32, SITU_SHAPE(2));
-  if (api_is(f, "conv1d conv_transpose1d"))
-    return api_tensor(w, SITU_F32, *name == 'w' ? SITU_SHAPE(2, 2, 3) : SITU_SHAPE(1, 2, 5));
-  if (api_is(f, "conv2d conv_transpose2d"))
-    return api_tensor(w, SITU_F32, *name == 'w' ? SITU_SHAPE(2, 2, 3, 3) : SITU_SHAPE(1, 2, 5, 5));
-  if (api_is(f, "grid_sample") && strcmp(name, "grid") == 0) return api_tensor(w, SITU_F32, SITU_SHAPE(1, 3, 3, 2));
-  if (api_is(f, "affine_grid")) return api_tensor(w, SITU_F32, SITU_SHAPE(1, 2, 3));
-  if (api_is(f, "instance_norm channel_shuffle local_response_norm"))
-    return api_tensor(w, SITU_F32, strcmp(name, "input") == 0 ? SITU_SHAPE(1, 2, 4) : SITU_SHAPE(2));
-  const situ_dtype dtype = strcmp(name, "indices") == 0 ? SITU_I64 : SITU_F32;
-  if (strstr(f, "pool1d") || api_is(f, "fold")) return api_tensor(w, dtype, SITU_SHAPE(1, 2, 4));
-  if (strstr(f, "pool3d") || api_is(f, "conv3d conv_transpose3d"))
-    return api_tensor(w, dtype, *name == 'w' ? SITU_SHAPE(2, 2, 2, 2, 2) : SITU_SHAPE(1, 2, 4, 4, 4));
-  if (api_is(f, "interpolate grid_sample unfold") || strstr(f, "pool2d"))
-    return api_tensor(w, dtype, SITU_SHAPE(1, 2, 4, 4));
-  if (api_is(f, "batch_norm group_norm layer_norm rms_norm prelu") && strcmp(name, "input") != 0)
-    return api_tensor(w, SITU_F32, SITU_SHAPE(2));
-  if (api_is(f, "nn_bce_with_logits_loss")) return api_tensor(w, SITU_F32, SITU_SHAPE(2));
-  if (api_is(f, "cosine_embedding_loss") && strcmp(name, "target") == 0) return api_tensor(w, SITU_F32, SITU_SHAPE(2));
-  if (api_is(f, "cross_entropy nll_loss multi_margin_loss") && strcmp(name, "target") == 0)
-    return api_tensor(w, SITU_I64, SITU_SHAPE(2));
-  if (api_is(f, "item item_i64 tree_value")) return api_tensor(w, SITU_F32, SITU_SHAPE(1));
   if (api_is(f, "backward autograd_grad grad_scaler_scale register_hook retain_grad") ||
       (api_is(f, "set_grad") && *name == 't')) {
     situ_tensor *leaf = situ_requires_grad_(plain(w), true);
@@ -451,7 +404,7 @@ static situ_tensor *tensor(api_world *w, const char *name) {
   }
   if (api_is(f, "take_memory") && strcmp(name, "meta") == 0)
     return situ_empty(SITU_SHAPE(2, 2), &(situ_options){ .device = { SITU_META, 0 } });
-  return plain(w);
+  return api_valid_tensor(w, name);
 }
 
 /* ---- one argument ---- */
