@@ -106,9 +106,16 @@ DEVICE T FN(bessel_i)(int order, T x) {
   return order && x < 0 ? -sum : sum;
 }
 
-/* sin(pi x) / (pi x), and its derivative. */
+/* sin(pi x) / (pi x), and its derivative, -pi times a spherical Bessel function of pi x (Abramowitz and Stegun 10.1.11):
+   near 0, where its two terms cancel, by its series (10.1.2). */
 DEVICE T FN(sinc_of)(T x) { return x == 0 ? 1 : sin(PI * x) / (PI * x); }
-DEVICE T FN(sinc_slope)(T x) { return x == 0 ? 0 : (cos(PI * x) - sin(PI * x) / (PI * x)) / x; }
+DEVICE T FN(sinc_slope)(T x) {
+  const T z = PI * x;
+  if (fabs(z) > 1) return (cos(z) - sin(z) / z) / x;
+  T term = z / 3, sum = term;
+  for (int k = 1; k < 10; k++) sum += term *= -z * z / (T)(2 * k * (2 * k + 3));
+  return -PI * sum;
+}
 
 /* log(exp(a) + exp(b)) */
 DEVICE T FN(log_add_exp)(T a, T b) {

@@ -176,10 +176,10 @@ situ_tensor *situ_affine_grid(situ_tensor *theta, situ_shape size, bool align_co
   SITU__MADE_OF_OPS("affine_grid");
   static const situ_op schema = { .name = "affine_grid", .operand = { { "theta", SITU_FLOATING } } };
   if (!situ__together(&schema, &theta, 1)) return NULL;
-  const int spatial = size.ndim - 2;
+  const int spatial = size.ndim == 4 ? 2 : 3;
   const int64_t *given = theta->view.size;
-  bool good = (spatial == 2 || spatial == 3) && theta->view.ndim == 3 && given[0] == size.dim[0] &&
-              given[1] == spatial && given[2] == spatial + 1;
+  bool good = size.ndim == spatial + 2 && theta->view.ndim == 3 && given[0] == size.dim[0] && given[1] == spatial &&
+              given[2] == spatial + 1;
   for (int d = 0; good && d < size.ndim; d++) good = size.dim[d] > 0;
   if (!good) {
     const situ_shape shape = situ__shape(&theta->view);

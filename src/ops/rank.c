@@ -150,8 +150,10 @@ static situ_tensor *running(const char *op, bool max, situ_tensor *x, int dim, s
   if (!situ__need(op, "input", x)) return NULL;
   if (!x->view.numel) { /* nothing to choose, and nothing to refuse */
     if (!situ_wrap_dim(op, dim, x->view.ndim, &l.dim)) return NULL;
-    if (indices) *indices = situ_zeros_like(x, &(situ_options){ .dtype = SITU_I64 });
-    return situ_clone(x);
+    situ_tensor *places = situ_zeros_like(x, &(situ_options){ .dtype = SITU_I64 });
+    situ_tensor *same = places ? situ_clone(x) : NULL;
+    if (indices) *indices = same ? places : NULL;
+    return same;
   }
   if (!line_of(op, x, dim, &l)) return NULL;
   situ_scope s;
@@ -159,8 +161,8 @@ static situ_tensor *running(const char *op, bool max, situ_tensor *x, int dim, s
   situ_tensor *place = situ_scope_return(&s, extreme_places(&l, max)), *y = NULL;
   if (place) y = situ_gather(l.x, l.dim, place);
   if (l.scalar && y) {
-    y = situ_reshape(y, SITU_SCALAR);
     place = situ_reshape(place, SITU_SCALAR);
+    y = place ? situ_reshape(y, SITU_SCALAR) : NULL;
   }
   if (indices) *indices = y ? place : NULL;
   return y;

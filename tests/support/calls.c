@@ -2,7 +2,15 @@
    SPDX-License-Identifier: MIT */
 #include "support/calls.h"
 
+#include <math.h>
+
 #define ALONG(d) (&(situ_reduce_options){ .dim = SITU_DIMS(d) })
+
+/* A recurrent weight whose powers do not grow, nor with them the last digits in which devices differ. */
+static situ_tensor *damped(situ_tensor *weight) {
+  if (!situ_dtype_is_floating(situ_dtype_of(weight))) return weight;
+  return situ_mul_scalar(weight, 0.5 / sqrt((double)situ_size(weight, 1) + 1));
+}
 
 /* A name, the op of the table, operands (parity_shape has the letters), how near its results and its gradients must
    be, the call. */
@@ -241,11 +249,11 @@
     situ_nll_loss(t[0], t[1], &(situ_cross_entropy_options){ .weight = t[2] }))                                        \
   _(scaled_dot_product_attention, scaled_dot_product_attention, "mmm", CHAIN, CHAIN,                                   \
     situ_scaled_dot_product_attention(t[0], t[1], t[2], NULL))                                                         \
-  _(rnn_layer, rnn_layer, "mhr", CHAIN, CHAIN, situ_rnn_layer(t[0], t[1], t[2], NULL))                                 \
+  _(rnn_layer, rnn_layer, "mhr", CHAIN, CHAIN, situ_rnn_layer(t[0], damped(t[1]), t[2], NULL))                         \
   _(lstm_layer, lstm_layer, "GHrr", CHAIN, CHAIN,                                                                      \
-    situ_lstm_layer(t[0], t[1], NULL, t[2], t[3], &(situ_recurrent_options){ .c_n = also }))                           \
+    situ_lstm_layer(t[0], damped(t[1]), NULL, t[2], t[3], &(situ_recurrent_options){ .c_n = also }))                   \
   _(gru_layer, gru_layer, "JLr", CHAIN, CHAIN,                                                                         \
-    situ_gru_layer(t[0], t[1], NULL, t[2], &(situ_recurrent_options){ .reverse = true }))                              \
+    situ_gru_layer(t[0], damped(t[1]), NULL, t[2], &(situ_recurrent_options){ .reverse = true }))                      \
   _(dropout, dropout, "x", SAME, SAME, situ_dropout(t[0], 0.5, true, NULL))                                            \
   _(bernoulli, bernoulli, "q", SAME, NO_GRAD, situ_bernoulli(t[0], NULL))                                              \
   _(bernoulli_, bernoulli_, "y", SAME, NO_GRAD, situ_bernoulli_(t[0], 0.3, NULL))                                      \
