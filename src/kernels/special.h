@@ -106,8 +106,8 @@ DEVICE T FN(bessel_i)(int order, T x) {
   return order && x < 0 ? -sum : sum;
 }
 
-/* sin(pi x) / (pi x), and its derivative, -pi times a spherical Bessel function of pi x (Abramowitz and Stegun 10.1.11):
-   near 0, where its two terms cancel, by its series (10.1.2). */
+/* sin(pi x) / (pi x), and its derivative, -pi times a spherical Bessel function of pi x (Abramowitz and Stegun
+   10.1.11): near 0, where its two terms cancel, by its series (10.1.2). */
 DEVICE T FN(sinc_of)(T x) { return x == 0 ? 1 : sin(PI * x) / (PI * x); }
 DEVICE T FN(sinc_slope)(T x) {
   const T z = PI * x;

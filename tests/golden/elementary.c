@@ -98,7 +98,8 @@ static const gold_op ops[] = {
 
 static const gold_exception exceptions[] = {
   { "digamma", "f32/0", .values = true, .why = "torch's gradient near a pole multiplies by pi before it reduces" },
-  { "sinc", "pick/edge", .dtype = SITU_F32, .values = true, .why = "torch's gradient near 0 is a difference of terms that cancel" },
+  { "sinc", "pick/edge", .dtype = SITU_F32, .values = true,
+    .why = "torch's gradient near 0 is a difference of terms that cancel" },
   { 0 },
 };
 

@@ -249,10 +249,10 @@ static situ_tensor *damped(situ_tensor *weight) {
     situ_nll_loss(t[0], t[1], &(situ_cross_entropy_options){ .weight = t[2] }))                                        \
   _(scaled_dot_product_attention, scaled_dot_product_attention, "mmm", CHAIN, CHAIN,                                   \
     situ_scaled_dot_product_attention(t[0], t[1], t[2], NULL))                                                         \
-  _(rnn_layer, rnn_layer, "mhr", CHAIN, CHAIN, situ_rnn_layer(t[0], damped(t[1]), t[2], NULL))                         \
-  _(lstm_layer, lstm_layer, "GHrr", CHAIN, CHAIN,                                                                      \
+  _(rnn_layer, rnn_layer, "mhr", CHAIN, CELLS, situ_rnn_layer(t[0], damped(t[1]), t[2], NULL))                         \
+  _(lstm_layer, lstm_layer, "GHrr", CHAIN, CELLS,                                                                      \
     situ_lstm_layer(t[0], damped(t[1]), NULL, t[2], t[3], &(situ_recurrent_options){ .c_n = also }))                   \
-  _(gru_layer, gru_layer, "JLr", CHAIN, CHAIN,                                                                         \
+  _(gru_layer, gru_layer, "JLr", CHAIN, CELLS,                                                                         \
     situ_gru_layer(t[0], damped(t[1]), NULL, t[2], &(situ_recurrent_options){ .reverse = true }))                      \
   _(dropout, dropout, "x", SAME, SAME, situ_dropout(t[0], 0.5, true, NULL))                                            \
   _(bernoulli, bernoulli, "q", SAME, NO_GRAD, situ_bernoulli(t[0], NULL))                                              \
