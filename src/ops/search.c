@@ -157,7 +157,8 @@ static situ_tensor *distinct(const char *op, bool sort, situ_tensor *x, situ_ten
   bool good = v != NULL;
   if (good && x->view.numel) good = find_runs(v, order, &r);
   else if (good) r = (runs){ situ_clone(v), situ_zeros(SITU_SHAPE(0), &whole), situ_zeros(SITU_SHAPE(0), &whole) };
-  if (good && inverse_indices) *inverse_indices = situ_escape(&s, situ_reshape(r.inverse, situ__shape(&x->view)));
+  if (good) good = (r.inverse = situ_reshape(r.inverse, situ__shape(&x->view))) && r.values && r.counts;
+  if (good && inverse_indices) *inverse_indices = situ_escape(&s, r.inverse);
   if (good && counts) *counts = situ_escape(&s, r.counts);
   return situ_scope_return(&s, good ? r.values : NULL);
 }
