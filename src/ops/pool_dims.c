@@ -55,8 +55,7 @@ situ_tensor *situ_max_pool1d(situ_tensor *input, const situ_pool_options *option
   if (!is_image("max_pool1d", input, 1) || !good_options("max_pool1d", options, 1)) return NULL;
   const situ_pool_options rows = as_rows(options);
   situ_tensor *y = situ_squeeze(situ_max_pool2d(situ_unsqueeze(input, -2), &rows, indices), SITU_DIMS(-2));
-  if (y && indices) *indices = situ_squeeze(*indices, SITU_DIMS(-2));
-  return y;
+  return y && indices && !(*indices = situ_squeeze(*indices, SITU_DIMS(-2))) ? NULL : y;
 }
 
 situ_tensor *situ_avg_pool1d(situ_tensor *input, const situ_pool_options *options) {
@@ -84,6 +83,7 @@ static int64_t leading(const situ_tensor *x) {
   return x->view.ndim == 5 ? x->view.size[0] * x->view.size[1] : x->view.size[0];
 }
 static situ_tensor *as_planes(situ_tensor *x) {
+  if (!x) return NULL;
   const int64_t *size = x->view.size + x->view.ndim - 3;
   return situ_reshape(x, SITU_SHAPE(leading(x), size[0], size[1], size[2]));
 }
@@ -134,8 +134,8 @@ situ_tensor *situ_max_pool3d(situ_tensor *input, const situ_pool_options *option
   situ_tensor *in_plane = NULL, *in_depth = NULL;
   situ_tensor *flat = situ_max_pool2d(as_planes(input), &planes, indices ? &in_plane : NULL);
   situ_tensor *y = situ_max_pool2d(as_depths(flat), &depths, indices ? &in_depth : NULL);
-  if (y && indices) *indices = as_volume(volume_index(input, in_plane, in_depth), input, flat);
-  return as_volume(y, input, flat);
+  y = as_volume(y, input, flat);
+  return y && indices && !(*indices = as_volume(volume_index(input, in_plane, in_depth), input, flat)) ? NULL : y;
 }
 
 /* Averages of averages are f32 inside for the 16-bit dtypes. */
@@ -177,9 +177,7 @@ situ_tensor *situ_adaptive_avg_pool3d(situ_tensor *input, situ_shape output_size
 /* For each of `parts` parts of a dimension the places in it, [parts, longest]; a shorter part repeats its last. */
 static situ_tensor *places_of(int64_t size, int64_t parts, int64_t *longest, situ_device device) {
   const situ_options here = { .dtype = SITU_I64, .device = device };
-  *longest = 0;
-  for (int64_t p = 0; p < parts; p++)
-    *longest = situ__max_i64(*longest, situ__ceil_div((p + 1) * size, parts) - p * size / parts);
+  *longest = size / parts + (size % parts ? 2 : 0); /* at most */
   situ_tensor *part = situ_arange(0, (double)parts, 1, &here), *by = situ_full(SITU_SCALAR, (double)parts, &here);
   situ_tensor *first = situ_floor_divide(situ_mul_scalar(part, (double)size), by);
   situ_tensor *end = situ_add_scalar(situ_mul_scalar(situ_add_scalar(part, 1), (double)size), (double)(parts - 1));

@@ -208,11 +208,11 @@ situ_tensor *situ_bincount(situ_tensor *x, situ_tensor *weights, int64_t minleng
     return NULL;
   situ_scope s;
   situ_scope_begin_no_grad(&s);
-  if (weights && weights->view.dtype != SITU_F32) weights = situ_to_dtype(weights, SITU_F64);
-  situ_options o = on(x, weights ? (situ_dtype)weights->view.dtype : SITU_I64);
+  situ_options o = on(x, !weights ? SITU_I64 : weights->view.dtype == SITU_F32 ? SITU_F32 : SITU_F64);
   situ_tensor *y = NULL;
   if (count_bins(x, &minlength)) {
-    if (!weights) weights = situ_expand(situ_ones(SITU_SHAPE(1), &o), situ__shape(&x->view));
+    weights =
+        weights ? situ_to_dtype(weights, o.dtype) : situ_expand(situ_ones(SITU_SHAPE(1), &o), situ__shape(&x->view));
     y = situ_index_add(situ_zeros(SITU_SHAPE(minlength), &o), 0, situ_to_dtype(x, SITU_I64), weights, 1);
   }
   return situ_scope_return(&s, y);

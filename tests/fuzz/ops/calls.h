@@ -166,7 +166,7 @@ static situ_tensor *situ_masked_attention(situ_tensor *query, situ_tensor *key, 
   _("x", false, leaky_relu, (t[0], D(0)))                                                                           \
   _("x", false, elu, (t[0], D(0)))                                                                                  \
   _("x", false, softplus, (t[0], D(0), D(1)))                                                                       \
-  _("x", false, round_decimals, (t[0], DIM(0)))                                                                     \
+  _("x", true, round_decimals, (t[0], DIM(0)))                                                                      \
   _("xo", false, fmax, (t[0], t[1]))                                                                                \
   _("xo", false, fmin, (t[0], t[1]))                                                                                \
   _("xo", false, ldexp, (t[0], t[1]))                                                                               \
