@@ -196,6 +196,8 @@ static void convolutions(run *r) {
   keep(r, at);
   WITH_GRADIENTS(r, situ_avg_pool2d(x, &(situ_pool_options){ .kernel = SITU_DIMS(2, 3) }), x);
   WITH_GRADIENTS(r, situ_adaptive_avg_pool2d(x, SITU_DIMS(2, 3)), x);
+  const situ_interpolate_options larger = { .size = SITU_DIMS(5, 9), .mode = SITU_INTERPOLATE_BICUBIC };
+  WITH_GRADIENTS(r, situ_interpolate(x, &larger), x);
 }
 
 static void losses(run *r) {
@@ -205,6 +207,17 @@ static void losses(run *r) {
                  x);
   WITH_GRADIENTS(r, situ_cross_entropy(x, target, &(situ_cross_entropy_options){ .reduction = SITU_REDUCTION_NONE }),
                  x);
+}
+
+static void recurrent_layers(run *r) {
+  const int64_t batch = r->rows, hidden = r->columns < 60 ? r->columns : 60;
+  situ_tensor *h = shaped(r, SITU_SHAPE(batch, hidden), 1), *c = shaped(r, SITU_SHAPE(batch, hidden), 2);
+  situ_tensor *gates = shaped(r, SITU_SHAPE(2, batch, 4 * hidden), 3),
+              *w = shaped(r, SITU_SHAPE(4 * hidden, hidden), 4);
+  WITH_GRADIENTS(r, situ_lstm_layer(gates, w, NULL, h, c, NULL), gates, w, h, c);
+  situ_tensor *three = shaped(r, SITU_SHAPE(2, batch, 3 * hidden), 5),
+              *v = shaped(r, SITU_SHAPE(3 * hidden, hidden), 6);
+  WITH_GRADIENTS(r, situ_gru_layer(three, v, NULL, h, NULL), three, v);
 }
 
 static void optimisers(run *r) {
@@ -273,7 +286,7 @@ static void every_program_was_built_once(void **state) {
   static void test_##name(void **state) { (void)state, everywhere(name); }
 /* clang-format off */
 FAMILY(unary) FAMILY(binary) FAMILY(copies) FAMILY(creation) FAMILY(indices) FAMILY(order) FAMILY(reductions) FAMILY(normalisations) FAMILY(matrix_products)
-FAMILY(convolutions) FAMILY(losses) FAMILY(optimisers)
+FAMILY(convolutions) FAMILY(losses) FAMILY(recurrent_layers) FAMILY(optimisers)
 /* clang-format on */
 
 /* argument: one of them only */
@@ -281,13 +294,11 @@ int main(int argc, char **argv) {
   if (argc > 1) cmocka_set_test_filter(argv[1]);
   setenv("XDG_CACHE_HOME", "/proc/nowhere", 1); /* texts are seen where they are compiled */
   const struct CMUnitTest tests[] = {
-    TEST(test_unary),           TEST(test_binary),
-    TEST(test_copies),          TEST(test_creation),
-    TEST(test_indices),         TEST(test_order),
-    TEST(test_reductions),      TEST(test_normalisations),
-    TEST(test_matrix_products), TEST(test_convolutions),
-    TEST(test_losses),          TEST(test_optimisers),
-    TEST(every_text_was_run),   TEST(every_program_was_built_once),
+    TEST(test_unary),        TEST(test_binary),         TEST(test_copies),
+    TEST(test_creation),     TEST(test_indices),        TEST(test_order),
+    TEST(test_reductions),   TEST(test_normalisations), TEST(test_matrix_products),
+    TEST(test_convolutions), TEST(test_losses),         TEST(test_recurrent_layers),
+    TEST(test_optimisers),   TEST(every_text_was_run),  TEST(every_program_was_built_once),
   };
   return cmocka_run_group_tests_name("device/opencl_kernels", tests, NULL, NULL);
 }
