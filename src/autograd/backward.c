@@ -10,6 +10,7 @@
 #include "autograd/view.h"
 #include "base/alloc.h"
 #include "base/fail.h"
+#include "situ/sys/shape.h"
 
 /* ---- accumulating gradients ---- */
 

@@ -3,6 +3,7 @@
 #include "autograd/view.h"
 #include "base/alloc.h"
 #include "base/fail.h"
+#include "situ/sys/shape.h"
 
 static bool check_gradient(const char *name, const situ__operand *o, int i, const situ_tensor *g) {
   if (!situ__need(name, "grad_in", g)) return false;

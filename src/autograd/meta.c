@@ -5,6 +5,7 @@
 #include "autograd/view.h"
 #include "base/alloc.h"
 #include "base/fail.h"
+#include "situ/sys/shape.h"
 
 situ__meta *situ__meta_of(const char *op, situ_tensor *t) {
   situ__meta *m = situ__meta_now(t), *before = NULL;

@@ -7,6 +7,7 @@
 #include "base/alloc.h"
 #include "base/fail.h"
 #include "base/thread.h"
+#include "situ/sys/op.h"
 
 /* The highest sequence number that this thread has recorded or used: numbering needs no synchronisation between
    threads. */

@@ -3,6 +3,8 @@
 #ifndef SITU_AUTOGRAD_TAPE_H
 #define SITU_AUTOGRAD_TAPE_H
 
+#include "situ/autograd.h"
+#include "situ/sys/explain.h"
 #include "tensor/tensor.h"
 
 typedef struct situ__node situ__node;

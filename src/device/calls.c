@@ -4,7 +4,7 @@
 #include "base/fork.h"
 #include "base/pool.h"
 #include "device/device.h"
-#include "situ/sys/op.h"
+#include "situ/sys/tensor.h"
 
 situ_status situ_empty_cache(situ_device device) {
   if (!situ__device_resolve("empty_cache", device, &device)) return situ_error();

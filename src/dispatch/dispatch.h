@@ -4,6 +4,7 @@
 #define SITU_DISPATCH_DISPATCH_H
 
 #include "autograd/tape.h"
+#include "situ/sys/op.h"
 #include "tensor/tensor.h"
 
 /* check.c: checks that handles are live, devices equal, and dtypes as the schema says, and sets call->device. Returns

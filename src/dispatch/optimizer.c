@@ -6,6 +6,7 @@
 #include "base/alloc.h"
 #include "base/fail.h"
 #include "dispatch/dispatch.h"
+#include "situ/sys/optimizer.h"
 
 static const char *const rules[SITU_RULES] = {
   [SITU_RULE_SGD] = "sgd",         [SITU_RULE_ADAM] = "adam",       [SITU_RULE_ADAMW] = "adamw",

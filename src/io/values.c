@@ -7,7 +7,7 @@
 #include "base/problem.h"
 #include "io/crc32c.h"
 #include "situ/ops.h"
-#include "situ/sys/op.h"
+#include "situ/sys/shape.h"
 
 /* Bytes per read or write: the piece is still in the cache when its checksum is computed. */
 #define PIECE ((size_t)256 << 10)

@@ -1,6 +1,7 @@
 /* Modules that several threads use: the marks that a call shares and a change claims (base/busy.h).
    SPDX-License-Identifier: MIT */
 #include "nn/nn.h"
+#include "situ/sys/shape.h"
 
 static uint64_t *mark_of(const situ_nn_module *m) { return (uint64_t *)(uintptr_t)&m->busy; }
 

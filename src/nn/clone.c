@@ -6,7 +6,7 @@
 #include "base/fail.h"
 #include "base/map.h"
 #include "nn/nn.h"
-#include "situ/sys/op.h"
+#include "situ/sys/tensor.h"
 
 static const char op[] = "nn_clone";
 

@@ -7,7 +7,8 @@
 #include "base/fail.h"
 #include "base/peek.h"
 #include "nn/nn.h"
-#include "situ/sys/op.h"
+#include "situ/sys/shape.h"
+#include "situ/sys/tensor.h"
 
 SITU__THREAD_LOCAL situ__nn_frame *situ__nn_running;
 

@@ -4,7 +4,7 @@
 
 #include "base/fail.h"
 #include "nn/nn.h"
-#include "situ/sys/op.h"
+#include "situ/sys/shape.h"
 
 /* Without recording on the tape: parameters are leaves that require a gradient, and are written nevertheless. */
 static situ_tensor *draw(situ_tensor *t, bool flat, double a, double b, situ_generator *generator) {

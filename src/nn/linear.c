@@ -8,6 +8,7 @@
 #include "base/fail.h"
 #include "nn/nn.h"
 #include "situ/random.h"
+#include "situ/sys/shape.h"
 
 typedef struct linear {
   situ_nn_module base;

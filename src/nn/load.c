@@ -4,6 +4,8 @@
 #include "base/fail.h"
 #include "base/map.h"
 #include "nn/nn.h"
+#include "situ/sys/shape.h"
+#include "situ/sys/tensor.h"
 
 static const char op[] = "nn_load_state_dict";
 

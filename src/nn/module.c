@@ -8,7 +8,8 @@
 #include "base/fail.h"
 #include "base/text.h"
 #include "nn/nn.h"
-#include "situ/sys/op.h"
+#include "situ/sys/shape.h"
+#include "situ/sys/tensor.h"
 
 /* ---- list of live modules ---- */
 

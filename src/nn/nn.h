@@ -7,7 +7,7 @@
 #include "base/handle.h"
 #include "base/thread.h"
 #include "situ/nn.h"
-#include "situ/sys/op.h"
+#include "situ/sys/explain.h"
 
 /* Maximum depth of a tree of modules, so that walking it cannot overflow the stack. */
 enum { SITU__NN_DEPTH = 256 };

@@ -9,6 +9,7 @@
 #include "base/fail.h"
 #include "base/size.h"
 #include "nn/nn.h"
+#include "situ/sys/shape.h"
 
 /* So that a wrong number of layers does not make parameters without end. */
 enum { MOST_LAYERS = 1024 };

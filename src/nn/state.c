@@ -7,7 +7,8 @@
 #include "base/text.h"
 #include "nn/nn.h"
 #include "situ/sys/load.h"
-#include "situ/sys/op.h"
+#include "situ/sys/shape.h"
+#include "situ/sys/tensor.h"
 
 static const char op[] = "nn_load_state_dict";
 

@@ -6,6 +6,7 @@
 #include "optim/optim.h"
 #include "situ/nn.h"
 #include "situ/ops.h"
+#include "situ/sys/shape.h"
 
 typedef struct averaged_model {
   situ_nn_module base;

@@ -1,6 +1,7 @@
 /* Optimisers and other threads: see base/busy.h.
    SPDX-License-Identifier: MIT */
 #include "optim/optim.h"
+#include "situ/sys/shape.h"
 
 static bool own_mark(const void *object, situ__mark_visitor *visit) {
   const situ_optim *o = object;

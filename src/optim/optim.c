@@ -10,6 +10,7 @@
 #include "base/fail.h"
 #include "base/map.h"
 #include "situ/sys/move.h"
+#include "situ/sys/tensor.h"
 
 /* ---- hyperparameters ---- */
 

@@ -6,7 +6,7 @@
 #include "base/busy.h"
 #include "base/handle.h"
 #include "situ/optim.h"
-#include "situ/sys/op.h"
+#include "situ/sys/optimizer.h"
 
 typedef struct situ__group {
   double value[SITU_OPTIM_FIELDS];

@@ -10,6 +10,8 @@
 #include "optim/record.h"
 #include "situ/ops.h"
 #include "situ/sys/load.h"
+#include "situ/sys/shape.h"
+#include "situ/sys/tensor.h"
 
 /* ---- saving ---- */
 

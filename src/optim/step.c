@@ -6,6 +6,9 @@
 #include "base/fail.h"
 #include "optim/optim.h"
 #include "situ/ops.h"
+#include "situ/sys/explain.h"
+#include "situ/sys/shape.h"
+#include "situ/sys/tensor.h"
 
 static situ_optimizer_params params_of(const situ__group *group, double grad_scale) {
   situ_optimizer_params params = { .grad_scale = grad_scale };

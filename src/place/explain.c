@@ -6,7 +6,9 @@
 #include "base/fail.h"
 #include "base/text.h"
 #include "situ/place/explain.h"
-#include "situ/sys/op.h"
+#include "situ/sys/explain.h"
+#include "situ/sys/shape.h"
+#include "situ/sys/tensor.h"
 
 enum { NAMED = 4 }; /* relatives that are named; the others are counted */
 

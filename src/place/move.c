@@ -5,7 +5,7 @@
 #include "base/fail.h"
 #include "base/handle.h"
 #include "place/place.h"
-#include "situ/sys/op.h"
+#include "situ/sys/shape.h"
 
 /* ---- collecting requests: all memory is allocated before anything changes ---- */
 

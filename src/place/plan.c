@@ -10,7 +10,7 @@
 #include "base/text.h"
 #include "place/place.h"
 #include "place/draw/snapshot.h"
-#include "situ/sys/op.h"
+#include "situ/sys/tensor.h"
 
 static const char *role(const situ_move_unit *u) {
   if (u->reason == SITU_MOVE_GRADIENT) return "gradient";

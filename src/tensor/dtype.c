@@ -1,6 +1,7 @@
 /* Dtypes: names, sizes and PyTorch's promotion.
    SPDX-License-Identifier: MIT */
 #include "tensor/tensor.h"
+#include "situ/sys/op.h"
 
 size_t situ_dtype_size(situ_dtype dtype) { return situ__dtype_size(dtype); }
 const char *situ_dtype_name(situ_dtype dtype) { return situ__dtype_name(dtype); }

@@ -2,6 +2,7 @@
    SPDX-License-Identifier: MIT */
 #include "base/fail.h"
 #include "tensor/tensor.h"
+#include "situ/sys/explain.h"
 
 bool situ_facts_of(const char *op, const situ_tensor *t, situ_facts *out) {
   if (!situ__need(op, "input", t) || !situ__given(op, "out", out)) return false;

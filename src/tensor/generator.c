@@ -2,6 +2,7 @@
    SPDX-License-Identifier: MIT */
 #include "device/dry.h"
 #include "situ/random.h"
+#include "situ/sys/op.h"
 #include "tensor/tensor.h"
 
 /* The default generator is process-wide; its draws are counted atomically. */

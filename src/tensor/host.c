@@ -6,6 +6,7 @@
 #include "base/size.h"
 #include "device/dry.h"
 #include "tensor/tensor.h"
+#include "situ/sys/shape.h"
 
 static bool check_size(const char *op, const situ_view_desc *v, size_t bytes) {
   size_t need = (size_t)v->numel * situ_dtype_size((situ_dtype)v->dtype);

@@ -10,6 +10,7 @@
 #include "base/size.h"
 #include "base/text.h"
 #include "tensor/tensor.h"
+#include "situ/sys/shape.h"
 
 enum { EDGE = 3, SUMMARISE_ABOVE = 1000, LINE = 80, DIGITS = 4 };
 

@@ -6,6 +6,7 @@
 #include "base/fail.h"
 #include "base/size.h"
 #include "tensor/tensor.h"
+#include "situ/sys/shape.h"
 
 const char *situ_shape_text(const situ_shape *shape, char buffer[SITU_SHAPE_TEXT]) {
   if (!situ__given("shape_text", "shape", shape) || !situ__given("shape_text", "buffer", buffer)) return "";

@@ -9,6 +9,7 @@
 #include "base/alloc.h"
 #include "base/fail.h"
 #include "base/size.h"
+#include "situ/sys/shape.h"
 
 int64_t situ_live_tensors(void) { return situ__tensors_alive(); }
 

@@ -8,7 +8,7 @@
 #include "base/handle.h"
 #include "base/thread.h"
 #include "device/device.h"
-#include "situ/sys/op.h"
+#include "situ/sys/tensor.h"
 
 struct situ__node; /* floor 3: the autograd node that produced a tensor */
 struct situ__meta; /* floor 3: gradient and hooks */

@@ -15,6 +15,7 @@
 
 #include "base/alloc.h"
 #include "base/fail.h"
+#include "situ/sys/op.h"
 
 static int logged;
 static char last_line[8192];

@@ -3,7 +3,7 @@
 /* test-devices: cpu sim:0 opencl:0 opencl:1 */
 #include "device/device.h"
 #include "situ/sys/alloc.h"
-#include "situ/sys/op.h"
+#include "situ/sys/shape.h"
 #include "support/test.h"
 
 static const situ_device meta = { .kind = SITU_META };

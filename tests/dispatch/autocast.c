@@ -10,7 +10,6 @@
 #include "situ/place.h"
 #include "situ/policy.h"
 #include "situ/sys/alloc.h"
-#include "situ/sys/op.h"
 #include "support/modules.h"
 
 #define BF16 (&(situ_autocast_options){ .dtype = SITU_BF16 })

@@ -3,6 +3,8 @@
 #include <string.h>
 
 #include "situ/sys/op.h"
+#include "situ/sys/optimizer.h"
+#include "situ/sys/tensor.h"
 #include "situ_config.h"
 #include "support/test.h"
 

@@ -8,7 +8,7 @@
 #include "situ/nn.h"
 #include "situ/policy.h"
 #include "situ/sys/alloc.h"
-#include "situ/sys/op.h"
+#include "situ/sys/tensor.h"
 #include "support/modules.h"
 
 static const situ_policy copy_all = { SITU_POLICY_COPY, SITU_POLICY_COPY, SITU_POLICY_COPY, SITU_UNSTATED_ALLOW };

@@ -3,7 +3,8 @@
    SPDX-License-Identifier: MIT */
 #include "situ/place.h"
 #include "situ/sys/alloc.h"
-#include "situ/sys/op.h"
+#include "situ/sys/shape.h"
+#include "situ/sys/tensor.h"
 #include "support/modules.h"
 
 static const situ_device meta = { .kind = SITU_META };

@@ -1,7 +1,7 @@
 /* Loading a state while the device fails at each of its steps: nothing has changed afterwards.
    SPDX-License-Identifier: MIT */
 /* test-devices: sim:0 */
-#include "situ/sys/op.h"
+#include "situ/sys/tensor.h"
 #include "situ/sys/sim.h"
 #include "support/modules.h"
 

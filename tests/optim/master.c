@@ -8,7 +8,8 @@
 #include "situ/optim.h"
 #include "situ/place.h"
 #include "situ/sys/alloc.h"
-#include "situ/sys/op.h"
+#include "situ/sys/optimizer.h"
+#include "situ/sys/tensor.h"
 #include "support/modules.h"
 
 enum { MASTER = SITU_OPTIM_STATES - 1 };

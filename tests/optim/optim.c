@@ -8,7 +8,7 @@
 #include "situ/nn.h"
 #include "situ/place.h"
 #include "situ/sys/alloc.h"
-#include "situ/sys/op.h"
+#include "situ/sys/tensor.h"
 #include "support/test.h"
 
 typedef situ_optim *maker(situ_tree *parameters, const situ_optim_options *options);

@@ -6,7 +6,7 @@
 
 #include "device/dry.h"
 #include "situ/situ.h"
-#include "situ/sys/op.h"
+#include "situ/sys/tensor.h"
 #include "support/pairs.h"
 
 /* Notes count too. */

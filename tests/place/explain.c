@@ -5,7 +5,7 @@
 
 #include "situ/optim.h"
 #include "situ/place.h"
-#include "situ/sys/op.h"
+#include "situ/sys/tensor.h"
 #include "support/modules.h"
 
 static char text[4096];

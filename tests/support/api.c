@@ -8,6 +8,7 @@
 #include "support/test.h"
 
 #include "api_calls.h"
+#include "situ/sys/op.h"
 
 #define COUNT(array) (sizeof(array) / sizeof *(array))
 

@@ -9,6 +9,8 @@
 
 #include "support/api.h"
 #include "support/test.h"
+#include "situ/sys/explain.h"
+#include "situ/sys/op.h"
 
 #define COUNT(array) (sizeof(array) / sizeof *(array))
 

@@ -5,6 +5,8 @@
 
 #include "support/api.h"
 #include "support/test.h"
+#include "situ/sys/explain.h"
+#include "situ/sys/op.h"
 
 static const char handles[] =
     "situ_tensor situ_nn_module situ_tree situ_optim situ_lr_scheduler situ_grad_scaler situ_dataset situ_data_loader situ_sampler "

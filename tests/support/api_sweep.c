@@ -11,6 +11,7 @@
 
 #include "support/api.h"
 #include "support/test.h"
+#include "situ/sys/op.h"
 
 /* A call may take so much processor time, and wait so long. */
 enum { SECONDS = 10, SECONDS_ON_THE_CLOCK = 120, COMPLAINTS = 60 };

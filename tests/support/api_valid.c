@@ -8,7 +8,10 @@
 #include "situ/sys/dry.h"
 #include "situ/sys/load.h"
 #include "situ/sys/move.h"
+#include "situ/sys/explain.h"
 #include "situ/sys/op.h"
+#include "situ/sys/optimizer.h"
+#include "situ/sys/tensor.h"
 #include "support/api_shapes.h"
 #include "support/test.h"
 

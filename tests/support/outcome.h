@@ -5,7 +5,7 @@
 
 #include <string.h>
 
-#include "situ/sys/op.h"
+#include "situ/sys/shape.h"
 #include "support/test.h"
 
 /* What a call gave: shape and dtype of its result, then all values that are noted. */

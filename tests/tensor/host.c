@@ -4,6 +4,7 @@
 #include <string.h>
 
 #include "situ/sys/alloc.h"
+#include "situ/sys/tensor.h"
 #include "support/test.h"
 
 static void round_trip(void **state) {

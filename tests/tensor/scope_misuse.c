@@ -5,7 +5,7 @@
 #include <string.h>
 
 #include "situ/sys/alloc.h"
-#include "situ/sys/op.h"
+#include "situ/sys/tensor.h"
 #include "support/test.h"
 
 /* ---- an allocator that counts, and can refuse ---- */

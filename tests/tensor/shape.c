@@ -1,6 +1,7 @@
 /* Shapes, dtypes and handles: what a tensor is, and what is refused before there is one. */
 /* test-devices: cpu sim:0 meta */
 #include "support/test.h"
+#include "situ/sys/op.h"
 
 static situ_options here(situ_dtype dtype) { return (situ_options){ .dtype = dtype, .device = test_device() }; }
 

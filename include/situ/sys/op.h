@@ -5,6 +5,7 @@
 
 #include "../autograd.h"
 #include "backend.h"
+#include "shape.h"
 
 SITU_BEGIN
 
@@ -69,13 +70,16 @@ enum {
   SITU_OP_VARIADIC = 1u << 1, /**< any number of operands, all as operand[0] (cat, stack) */
   SITU_OP_COMPOSED = 1u << 2, /**< forward calls other ops: it runs in a scope without recording */
   SITU_OP_MOVES = 1u << 3,    /**< infer sets call->device, the result's device (to) */
-  SITU_OP_PRODUCT =
-      1u << 5, /**< the gradient of either of the first two operands needs only the other, saved accordingly */
-  SITU_OP_SCATTERS = 1u << 7, /**< not element-wise: in place, no other operand may share memory with the written one */
-  SITU_OP_PAIR = 1u << 6,     /**< for two floating tensors of one shape and dtype it is SITU_VERB_BINARY with `code` */
-  SITU_OP_NO_GRAD = 1u << 4   /**< results have no gradient (eq, argmax); without this flag, an op
-                                    without backward refuses operands that require one */
+  /** results have no gradient (eq, argmax); without this flag, an op without backward refuses operands that require
+      one */
+  SITU_OP_NO_GRAD = 1u << 4,
+  /** the gradient of either of the first two operands needs only the other, saved accordingly */
+  SITU_OP_PRODUCT = 1u << 5,
+  SITU_OP_PAIR = 1u << 6, /**< for two floating tensors of one shape and dtype it is SITU_VERB_BINARY with `code` */
+  /** not element-wise: in place, no other operand may share memory with the written one */
+  SITU_OP_SCATTERS = 1u << 7
 };
+
 /* How autocast casts the floating operands of an op (never f64), by PyTorch's lists. */
 typedef enum situ_cast {
   SITU_CAST_NOT = 0, /**< nothing */
@@ -141,18 +145,6 @@ static inline situ_tensor *situ_op_run3(const situ_op *op, situ_tensor *a, situ_
     Returns NULL after recording an error under op. */
 SITU_API situ_tensor *situ_op_new(const char *op, situ_shape shape, situ_dtype dtype, situ_device device);
 
-/** The view descriptor of a tensor, for kernels; NULL for NULL. Valid as long as the tensor. */
-SITU_API const situ_view_desc *situ_desc(const situ_tensor *t);
-/** v broadcast to the sizes of `to`: v itself, or *buffer filled with strides of 0. Returns NULL after recording an
-    error. */
-SITU_API const situ_view_desc *situ_desc_expand(const situ_view_desc *v, const situ_view_desc *to,
-                                                situ_view_desc *buffer);
-/** v with another shape; v must be contiguous and have the same numel. Fills and returns *buffer. Returns NULL after
-    recording an error. */
-SITU_API const situ_view_desc *situ_desc_reshape(const situ_view_desc *v, situ_shape shape, situ_view_desc *buffer);
-/** Recomputes numel and contiguous after the caller has changed v's sizes or strides. */
-SITU_API void situ_desc_refresh(situ_view_desc *v);
-
 /** Runs work on a device under the op's name. Returns false after recording an error. */
 SITU_API bool situ_launch(const char *op, situ_device device, const situ_work *work);
 /** Whether the device has a kernel for this verb; without one, the op composes it of others. */
@@ -169,179 +161,10 @@ SITU_API bool situ_mend_largest(situ_call *call);
 SITU_API bool situ_mend_size(situ_call *call, int operand, int dim, int64_t size);
 /** torch.result_type of the operands (0-dim tensors yield to others of their category); SITU_DTYPE_DEFAULT for none. */
 SITU_API situ_dtype situ_result_type(situ_tensor *const *in, int ins);
-/** Writes dim, in -ndim..ndim-1, made non-negative, to *out (a 0-dim tensor has dim 0); out of range is SITU_E_ARG. */
-SITU_API bool situ_wrap_dim(const char *op, int64_t dim, int ndim, int *out);
-/** Writes the product of the sizes to *numel; negative sizes, overflow and more than SITU_MAX_DIMS are errors. */
-SITU_API bool situ_shape_numel(const char *op, const situ_shape *shape, int64_t *numel);
-/** Whether rank and sizes are equal. */
-SITU_API bool situ_shape_equal(const situ_shape *a, const situ_shape *b);
-/** Broadcasts *a with b, into *a; the error has both shapes. */
-SITU_API bool situ_shape_broadcast(const char *op, situ_shape *a, const situ_shape *b);
-#define SITU_SHAPE_TEXT 200
-/** Writes "[2, 3]" to buffer; returns buffer. */
-SITU_API const char *situ_shape_text(const situ_shape *shape, char buffer[SITU_SHAPE_TEXT]);
-
 /** Records an error under a call's name and returns false: `return situ_refuse(c, SITU_E_SHAPE, "...", ...);` */
 SITU_API bool situ_refuse(const situ_call *call, situ_status status, const char *fmt, ...) SITU_PRINTF(3, 4) SITU_COLD;
 /** Records an error without a call (factories, checks before a call) and returns status. */
 SITU_API situ_status situ_fail(situ_status status, const char *op, const char *fmt, ...) SITU_PRINTF(3, 4) SITU_COLD;
-
-/* ---- module information for error messages: requested by the explanation, provided by nn ---- */
-
-enum { SITU_PATH_TEXT = 200 };
-
-/** A tensor's relation to modules. */
-typedef enum situ_held {
-  SITU_HELD_NOT = 0,
-  SITU_HELD_INPUT,       /**< an input of a running module */
-  SITU_HELD_REGISTERED,  /**< a parameter or buffer, which moves with the module */
-  SITU_HELD_UNREGISTERED /**< a field of the module's struct points to it, but it was not registered */
-} situ_held;
-
-/** One tensor of an explanation. The caller sets tensor, nn the rest. */
-typedef struct situ_explained {
-  const situ_tensor *tensor;
-  situ_held held;
-  bool view;           /**< another tensor on the storage of the tensor at `path` */
-  bool loose;          /**< registered, but in a module outside the running one: only a field of `owner` points to it */
-  bool given;          /**< an input of the outermost running module: the program has a variable for it */
-  void *site;          /**< return address of the outermost module call that it was an input of; NULL: none */
-  const void *root;    /**< the outermost module that owns it; only to compare */
-  int root_length;     /**< length of that module's name at the beginning of `path` */
-  size_t field;        /**< UNREGISTERED, loose: offset in the owner's struct of the field that points to it; 0:
-                                                 behind a pointer */
-  situ_device goes_to; /**< device that the owner was moved to; {0}: not moved */
-  char name[64];       /**< of that field, if a part was registered for it; "": unknown */
-  char owner[SITU_PATH_TEXT]; /**< path of the module whose struct points to it */
-  char path[SITU_PATH_TEXT];  /**< "model.fc1.weight"; "": not in a module */
-} situ_explained;
-
-enum { SITU_EXPLAINED_DEVICES = 8 };
-
-typedef struct situ_explanation {
-  situ_explained *operand;
-  int count;
-  char module[SITU_PATH_TEXT]; /**< the running module: "model.fc1 (Linear 784 -> 64)"; "": none */
-  char root[SITU_PATH_TEXT];   /**< the C name of the outermost running module: "model" */
-  const void *root_module;     /**< the same module; only to compare */
-  const void *code;            /**< the forward of the innermost running module; NULL: none */
-  void *site;                  /**< return address of the outermost call */
-  situ_device home;            /**< device of most of the running module; {0}: unknown */
-  situ_device
-      device[SITU_EXPLAINED_DEVICES]; /**< of the outermost module's tensors except the operands, most frequent first */
-  int devices;
-  situ_dtype dtype; /**< of most of its floating tensors except the operands; 0: it has no others */
-  bool dtypes;      /**< it has several floating dtypes */
-} situ_explanation;
-
-/** All are called on the thread whose call failed, and must neither allocate nor fail. */
-typedef struct situ_module_lore {
-  /** Fills everything except operand[].tensor and count. */
-  void (*look)(situ_explanation *e);
-  /** Writes to buffer the other tensors of the running modules that are not on `device`; "": none. */
-  void (*elsewhere)(const situ_explanation *e, situ_device device, char *buffer, size_t size);
-  /** Lists the tensors of a module: of root (if it is alive), or of its descendant at path `below` ("enc.1"). Returns
-      their number, of which at most `capacity` were written; 0 if the module was freed. */
-  int64_t (*parts)(const void *root, const char *below, situ_tensor **list, int64_t capacity);
-} situ_module_lore;
-/** Installs the functions; called by nn when the first module is made. */
-SITU_API void situ_explain_modules(const situ_module_lore *lore);
-
-/** For explanations of other errors: fills the module information of e->operand[0..count-1]. */
-SITU_API void situ_explain_look(situ_explanation *e);
-
-/** An operand of a failed operation that is not an op: a step, a backward, a load. */
-typedef struct situ_blamed {
-  const char *operand;       /**< its role in the operation: "gradient" */
-  const situ_tensor *tensor; /**< NULL: left out */
-  const char *name;          /**< overrides the name from modules and the tensor's own; NULL: use these */
-  bool odd;                  /**< it is the mismatched one */
-} situ_blamed;
-/** Records a mismatch with a table of its operands, as ops do; fix: one statement per line, or NULL. Returns status. */
-SITU_API situ_status situ_fail_blamed(situ_status status, const char *op, const situ_blamed *list, int count,
-                                      const char *fix, const char *fmt, ...) SITU_PRINTF(6, 7) SITU_COLD;
-
-/** The placement history of a tensor's storage. */
-typedef struct situ_facts {
-  char created[200], moved[200]; /**< "train.c:12 in main"; "": unknown, never moved */
-  const char *moved_by;          /**< name of the call: "nn_to"; NULL: never moved */
-  uint64_t bytes, serial;        /**< of the storage */
-  bool written;                  /**< it holds values */
-} situ_facts;
-/** Fills *out. Returns false after recording an error under op, if t is not a live tensor. */
-SITU_API bool situ_facts_of(const char *op, const situ_tensor *t, situ_facts *out);
-
-/** Counts the module slots that own the tensor: by is 1 or -1. Called by nn. */
-SITU_API void situ_count_slot(situ_tensor *t, int by);
-/** Whether a module owns the tensor, or another one on its storage, as a parameter or buffer. */
-SITU_API bool situ_is_registered(const situ_tensor *t);
-
-typedef enum situ_relation {
-  SITU_SHARES = 0, /**< on the same storage */
-  SITU_FOLLOWS,    /**< t moves with this one */
-  SITU_LEADS,      /**< this one moves with t */
-  SITU_RELATIONS
-} situ_relation;
-/** Visits every other tensor on t's storage, then one for the storage that it follows, and one for each that follows
-    it. visit is called with locks held: it must not make, release or move tensors. */
-SITU_API void situ_each_relative(const situ_tensor *t,
-                                 void (*visit)(situ_relation how, const situ_tensor *other, void *payload),
-                                 void *payload);
-
-/* The role of a tensor, for messages and placement. */
-typedef enum situ_role {
-  SITU_ROLE_TENSOR = 0,
-  SITU_ROLE_INPUT,
-  SITU_ROLE_PARAMETER,
-  SITU_ROLE_BUFFER,
-  SITU_ROLE_GRADIENT,
-  SITU_ROLE_OPTIMIZER
-} situ_role;
-/** Sets the role of a tensor. */
-SITU_API void situ_set_role(situ_tensor *t, situ_role role);
-/** The role of a tensor; SITU_ROLE_TENSOR by default. */
-SITU_API situ_role situ_role_of(const situ_tensor *t);
-/** "parameter", "optimiser state": static text; "?" for an invalid value. */
-SITU_API const char *situ_role_name(situ_role role);
-
-/** Writes the list of tensors that an open scope of this thread owns, oldest first, to *list (may be NULL): borrowed
-    until the next tensor is made in it. Returns their number; 0 if the scope is not open. */
-SITU_API int64_t situ_scope_owned(const situ_scope *scope, situ_tensor *const **list);
-/** Number of owners of the tensor: scopes, modules, optimisers, the graph, callers. */
-SITU_API int64_t situ_owners(const situ_tensor *t);
-
-/** One parameter of a fused optimiser step. */
-typedef struct situ_optimizer_tensors {
-  situ_tensor *param, *grad, *state[3];
-  situ_tensor
-      *master; /**< NULL, or the f32 master copy of an f16 or bf16 param: stepped in its place; state is f32 then */
-  uint32_t version; /**< version of param's storage when master was last rounded into it; for the owner of the list */
-  int64_t step;
-  double mu_product; /**< NAdam: product of its momentum factors; 0 before the first step */
-} situ_optimizer_tensors;
-/** One fused step over a list, in place: every parameter with its gradient and state, one launch per device; a
-    parameter with a master is set to the rounded master. All are checked (device, dtype, shape, contiguous, alive)
-    before anything changes. */
-SITU_API SITU_CHECKED situ_status situ_optimizer_step(situ_optimizer_rule rule, const situ_optimizer_params *params,
-                                                      const situ_optimizer_tensors *list, int64_t count);
-
-/** Makes t's storage move and cast together with leader's: for optimiser state, moving averages, caches. leader NULL:
-    no longer. Ends when either storage is freed. Does not move anything now. */
-SITU_API SITU_CHECKED situ_status situ_follow(situ_tensor *t, situ_tensor *leader);
-
-/** Whether the tensor has values; on meta, whether they can be computed on another device. True for an empty tensor. */
-SITU_API bool situ_has_values(const situ_tensor *t);
-
-/** Swaps the memory of two storages of one number of elements, with their devices, dtypes and all their tensors: undoes
-    a write without a copy that could fail. Queues nothing and does not wait. */
-SITU_API SITU_CHECKED situ_status situ_swap_memory(const char *op, situ_tensor *a, situ_tensor *b);
-/** Gives the memory and values of a real storage to one on meta of its size; the real one becomes a meta storage. The
-    same call with swapped arguments undoes it. Copies nothing, and can hardly fail. */
-SITU_API SITU_CHECKED situ_status situ_take_memory(const char *op, situ_tensor *meta, situ_tensor *real);
-
-/** The checks of situ_optimizer_step, for callers that make several steps, all or none. */
-SITU_API SITU_CHECKED situ_status situ_optimizer_check(situ_optimizer_rule rule, const situ_optimizer_tensors *list,
-                                                       int64_t count);
 
 /** Takes one draw from a generator: returns its seed and offset, and advances it; NULL: the default generator. */
 SITU_API situ_generator situ_generator_draw(situ_generator *generator);

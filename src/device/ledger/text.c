@@ -9,7 +9,7 @@
 #include "base/fail.h"
 #include "base/text.h"
 #include "device/device.h"
-#include "situ/sys/op.h"
+#include "situ/sys/tensor.h"
 
 enum { AGAIN = 4, ROWS = 16 };
 

@@ -8,7 +8,7 @@
 #include "base/fail.h"
 #include "base/handle.h"
 #include "place/draw/snapshot.h"
-#include "situ/sys/op.h"
+#include "situ/sys/shape.h"
 
 /* The tensors of a snapshot, sorted by path. */
 typedef struct order {

@@ -7,7 +7,7 @@
 #include "base/alloc.h"
 #include "base/fail.h"
 #include "place/draw/picture.h"
-#include "situ/sys/op.h"
+#include "situ/sys/shape.h"
 
 /* ---- width of a text ------------------------------------------------------------------------- */
 

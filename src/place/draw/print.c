@@ -10,7 +10,7 @@
 #include "base/fail.h"
 #include "base/handle.h"
 #include "place/draw/snapshot.h"
-#include "situ/sys/op.h"
+#include "situ/sys/shape.h"
 
 /* Columns: a first pass, which writes nothing, measures the widest cell of each. */
 enum { LABEL, BYTES, DEVICE, DTYPE, SHAPE, ROLE, COLUMNS };

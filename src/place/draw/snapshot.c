@@ -10,7 +10,7 @@
 #include "base/handle.h"
 #include "base/map.h"
 #include "base/problem.h"
-#include "situ/sys/op.h"
+#include "situ/sys/shape.h"
 
 /* While a snapshot grows its text moves, so entries store offsets (plus 1; 0: NULL). */
 typedef struct builder {

@@ -8,7 +8,7 @@
 #include "base/fail.h"
 #include "base/handle.h"
 #include "place/draw/picture.h"
-#include "situ/sys/op.h"
+#include "situ/sys/shape.h"
 
 enum { LEAST = 320, MOST = 20000 }; /* bounds of a picture's width and height */
 

@@ -4,7 +4,7 @@
 #include "base/fail.h"
 #include "base/map.h"
 #include "place/place.h"
-#include "situ/sys/op.h"
+#include "situ/sys/shape.h"
 
 /* By storage: the first tensor on it, and a copy of the whole storage if several tensors share it. By tensor: its
    copy. */

@@ -6,7 +6,7 @@
 #include "base/map.h"
 #include "base/text.h"
 #include "situ/place/lint.h"
-#include "situ/sys/op.h"
+#include "situ/sys/shape.h"
 
 /* A module, or a tensor that is registered in one. */
 typedef struct situ__part {

@@ -4,6 +4,7 @@
 
 #include "base/fail.h"
 #include "place/lint/lint.h"
+#include "situ/sys/tensor.h"
 
 #define DEVICE(device) situ__lint_device((device), (char[SITU_DEVICE_NAME_MAX]){ 0 })
 

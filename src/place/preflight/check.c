@@ -9,7 +9,8 @@
 #include "base/fail.h"
 #include "base/handle.h"
 #include "base/text.h"
-#include "situ/sys/op.h"
+#include "situ/sys/shape.h"
+#include "situ/sys/tensor.h"
 
 static const char op[] = "place_check";
 

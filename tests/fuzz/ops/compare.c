@@ -6,7 +6,7 @@
 #include <stdio.h>
 #include <string.h>
 
-#include "situ/sys/op.h"
+#include "situ/sys/shape.h"
 
 static bool alike(const kept *a, const kept *b) {
   return !a->data == !b->data && a->dtype == b->dtype && situ_shape_equal(&a->shape, &b->shape);

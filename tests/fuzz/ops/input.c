@@ -8,7 +8,7 @@
 
 #include "ops/calls.h"
 #include "situ/error.h"
-#include "situ/sys/op.h"
+#include "situ/sys/shape.h"
 
 static unsigned take(source *s) {
   if (!s->left) return 0;

@@ -1,0 +1,65 @@
+/* Tensors as modules, optimisers and placement see them: owners, roles, relatives on one storage, storages that move
+   together, and memory that changes hands without a copy. SPDX-License-Identifier: MIT */
+#ifndef SITU_SYS_TENSOR_H
+#define SITU_SYS_TENSOR_H
+
+#include "../scope.h"
+#include "../tensor.h"
+
+SITU_BEGIN
+
+/** Counts the module slots that own the tensor: by is 1 or -1. Called by nn. */
+SITU_API void situ_count_slot(situ_tensor *t, int by);
+/** Whether a module owns the tensor, or another one on its storage, as a parameter or buffer. */
+SITU_API bool situ_is_registered(const situ_tensor *t);
+
+typedef enum situ_relation {
+  SITU_SHARES = 0, /**< on the same storage */
+  SITU_FOLLOWS,    /**< t moves with this one */
+  SITU_LEADS,      /**< this one moves with t */
+  SITU_RELATIONS
+} situ_relation;
+/** Visits every other tensor on t's storage, then one for the storage that it follows, and one for each that follows
+    it. visit is called with locks held: it must not make, release or move tensors. */
+SITU_API void situ_each_relative(const situ_tensor *t,
+                                 void (*visit)(situ_relation how, const situ_tensor *other, void *payload),
+                                 void *payload);
+
+/* The role of a tensor, for messages and placement. */
+typedef enum situ_role {
+  SITU_ROLE_TENSOR = 0,
+  SITU_ROLE_INPUT,
+  SITU_ROLE_PARAMETER,
+  SITU_ROLE_BUFFER,
+  SITU_ROLE_GRADIENT,
+  SITU_ROLE_OPTIMIZER
+} situ_role;
+/** Sets the role of a tensor. */
+SITU_API void situ_set_role(situ_tensor *t, situ_role role);
+/** The role of a tensor; SITU_ROLE_TENSOR by default. */
+SITU_API situ_role situ_role_of(const situ_tensor *t);
+/** "parameter", "optimiser state": static text; "?" for an invalid value. */
+SITU_API const char *situ_role_name(situ_role role);
+
+/** Writes the list of tensors that an open scope of this thread owns, oldest first, to *list (may be NULL): borrowed
+    until the next tensor is made in it. Returns their number; 0 if the scope is not open. */
+SITU_API int64_t situ_scope_owned(const situ_scope *scope, situ_tensor *const **list);
+/** Number of owners of the tensor: scopes, modules, optimisers, the graph, callers. */
+SITU_API int64_t situ_owners(const situ_tensor *t);
+
+/** Makes t's storage move and cast together with leader's: for optimiser state, moving averages, caches. leader NULL:
+    no longer. Ends when either storage is freed. Does not move anything now. */
+SITU_API SITU_CHECKED situ_status situ_follow(situ_tensor *t, situ_tensor *leader);
+
+/** Whether the tensor has values; on meta, whether they can be computed on another device. True for an empty tensor. */
+SITU_API bool situ_has_values(const situ_tensor *t);
+
+/** Swaps the memory of two storages of one number of elements, with their devices, dtypes and all their tensors: undoes
+    a write without a copy that could fail. Queues nothing and does not wait. */
+SITU_API SITU_CHECKED situ_status situ_swap_memory(const char *op, situ_tensor *a, situ_tensor *b);
+/** Gives the memory and values of a real storage to one on meta of its size; the real one becomes a meta storage. The
+    same call with swapped arguments undoes it. Copies nothing, and can hardly fail. */
+SITU_API SITU_CHECKED situ_status situ_take_memory(const char *op, situ_tensor *meta, situ_tensor *real);
+
+SITU_END
+#endif
