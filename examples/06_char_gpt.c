@@ -4,40 +4,12 @@
 /* test-args: /usr/share/common-licenses/GPL-3 40 */
 #include <math.h>
 #include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
 
 #include "device.h"
 #include "situ/situ.h"
+#include "text.h"
 
 enum { CONTEXT = 64, WIDTH = 64, HEADS = 4, LAYERS = 2, BATCH = 16, WRITE = 300 };
-
-/* ---- the text: its characters as class numbers ---- */
-
-typedef struct text {
-  int64_t *symbol;
-  int64_t length;
-  int symbols;
-  char letter[256];
-} text;
-
-static bool text_read(text *t, const char *path) {
-  FILE *f = fopen(path, "rb");
-  static char raw[1 << 20];
-  if (!f) return perror(path), false;
-  t->length = (int64_t)fread(raw, 1, sizeof raw, f);
-  fclose(f);
-  int number[256];
-  memset(number, -1, sizeof number);
-  t->symbol = malloc((size_t)t->length * sizeof *t->symbol);
-  if (!t->symbol || t->length <= CONTEXT + 1) return fprintf(stderr, "%s: too short\n", path), false;
-  for (int64_t i = 0; i < t->length; i++) {
-    unsigned char c = (unsigned char)raw[i];
-    if (number[c] < 0) t->letter[number[c] = t->symbols++] = (char)c;
-    t->symbol[i] = number[c];
-  }
-  return true;
-}
 
 /* ---- the model: class CharGPT(nn.Module) ---- */
 
@@ -133,7 +105,7 @@ static situ_status write_some(situ_nn_module *gpt, const text *t) {
 int main(int argc, char **argv) {
   situ_device device = device_of(&argc, argv, "cpu");
   text t = { 0 };
-  if (!text_read(&t, argc > 1 ? argv[1] : "/usr/share/common-licenses/GPL-3")) return 1;
+  if (!text_read(&t, argc > 1 ? argv[1] : "/usr/share/common-licenses/GPL-3", CONTEXT + 1)) return 1;
   long steps = argc > 2 ? strtol(argv[2], NULL, 10) : 400;
 
   situ_scope s;

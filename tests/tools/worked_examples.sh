@@ -36,14 +36,18 @@ turn() {
 
 turn --reverse --forward
 for file in $(cat "$work"/*.there); do rm "$file"; done
-try "$cmake" --preset minimal -DSITU_TESTS_TOGETHER=ON -DSITU_WERROR=ON -DSITU_BENCH=OFF
-try "$cmake" --build --preset minimal --parallel
-# The ops' own tests, and those that walk all ops.
-try ctest --test-dir build/minimal -LE '^slow$' --parallel 2 --output-on-failure \
-  -R '^(ops/(unary|order|parity)|golden/(unary|reduce|accepts|autocast)|backend/(order|math)|dispatch/check|headers/|fuzz/ops)|^tools/format'
+# With every backend that this machine can build.
+try "$cmake" --preset release -DSITU_TESTS_TOGETHER=ON -DSITU_WERROR=ON -DSITU_BENCH=OFF -DSITU_CUDA_ARCHITECTURES=90 \
+  '-DSITU_CUDA_FLAGS=--Ofast-compile=mid;--compress-mode=speed'
+try "$cmake" --build --preset release --parallel
+# The ops' own tests, and those that walk all ops, on every device.
+own='ops/(unary|order)|golden/(unary|reduce)|backend/(order|math)'
+all='ops/parity|golden/(accepts|autocast)|dispatch/check|headers/|fuzz/ops|device/opencl_kernels'
+try ctest --test-dir build/release -LE '^slow$' --parallel 2 --output-on-failure -R "^($own|$all|tools/format)"
+cp "$work/log" "$work/passed"
 
 turn --forward --reverse
 for file in $(cat "$work"/*.there); do cp "$source/$file" "$file"; done
 rm -rf build
 diff -r -x build -x carried -x .git "$source" "$tree"
-echo "$(ls "$work"/*.diff | wc -l) diffs"
+echo "$(ls "$work"/*.diff | wc -l) diffs, $(sed -n "s/.* out of //p" "$work/passed") tests"
