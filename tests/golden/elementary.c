@@ -98,6 +98,8 @@ static const gold_op ops[] = {
 
 static const gold_exception exceptions[] = {
   { "digamma", "f32/0", .values = true, .why = "torch's gradient near a pole multiplies by pi before it reduces" },
+  { "polygamma", "polygamma_n_0/i8/5", .values = true, .why = "torch's value at a pole is that of a rounded pi" },
+  { "polygamma", "polygamma_n_0/i16/5", .values = true, .why = "torch's value at a pole is that of a rounded pi" },
   { "sinc", "pick/edge", .dtype = SITU_F32, .values = true,
     .why = "torch's gradient near 0 is a difference of terms that cancel" },
   { 0 },

@@ -27,25 +27,26 @@ import table_composed  # noqa: E402,F401  (adds its rows)
 import table_elementary  # noqa: E402,F401  (adds its rows)
 import table_indexing  # noqa: E402,F401  (adds its rows)
 import table_statistics  # noqa: E402,F401  (adds its rows)
+import table_samples  # noqa: E402,F401  (adds its rows)
 import table_nn  # noqa: E402,F401  (adds its rows)
 import table_vision  # noqa: E402,F401  (adds its rows)
 from table import ROWS  # noqa: E402
 
 FAMILIES = ("make", "unary", "binary", "reduce", "scan", "shape", "index", "linalg", "nn", "loss", "arrange",
-            "criterion", "elementary", "vision", "indexing", "statistics")
-OP_BYTES = 6000  # what a thinned op may take, hand-picked cases apart
+            "criterion", "elementary", "vision", "indexing", "statistics", "samples")
+OP_BYTES = {"samples": 2000}  # beside 6000: what a thinned op may take, hand-picked cases apart
 CASE_BYTES = 4000  # a larger sample is for the full set only
 FEWEST = 6
 
 
-def thin(cases):
+def thin(family, cases):
     """Hand-picked cases, then the smallest of each kind of sample, rarest dtypes last, until the room is used."""
     kept = [c for c in cases if c.picked]
     groups = collections.OrderedDict()
-    for case in sorted((c for c in cases if not c.picked), key=gold.Case.weight):
-        if case.weight() <= CASE_BYTES:
-            groups.setdefault((case.key(), case.variant.split("/")[0]), []).append(case)
-    room = OP_BYTES
+    samples = sorted((c for c in cases if not c.picked), key=gold.Case.weight)
+    for case in [c for c in samples if c.weight() <= CASE_BYTES] or samples[:FEWEST // 2]:
+        groups.setdefault((case.key(), case.variant.split("/")[0]), []).append(case)
+    room = OP_BYTES.get(family, 6000)
     for rank in range(3):
         for group in groups.values():
             if rank < len(group) and (room > group[rank].weight() or len(kept) < FEWEST):
@@ -61,7 +62,7 @@ def family_cases(family, full, dropped):
     for name, row in ROWS.items():
         if row.family == family:
             chosen[name] += list(opinfo.all_cases(row, dropped, full))
-    return [case for cases in chosen.values() for case in (cases if full else thin(cases))]
+    return [case for cases in chosen.values() for case in (cases if full else thin(family, cases))]
 
 
 def main():

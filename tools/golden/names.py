@@ -33,12 +33,14 @@ def reason(name):
 def main():
     rows = ROWS.values() if isinstance(ROWS, dict) else ROWS
     there = {info.name for row in rows for info in opinfo.infos(row)}
+    direct = {info.name for row in rows if not row.through for info in opinfo.infos(row)}
     names = sorted({(info.name, info.variant_test_name) for info in opinfo.op_db})
     missing = [name for name in names if name[0] not in there]
     words = {}
     for name in missing:
         words.setdefault(reason(name[0]), []).append(".".join(filter(None, name)))
-    print(f"{len(names)} names, {len(names) - len(missing)} compared")
+    others = sum(name[0] in there - direct for name in names)
+    print(f"{len(names)} names, {len(names) - len(missing)} compared, {others} of them with a function of another name")
     for word, those in sorted(words.items(), key=lambda item: -len(item[1])):
         print(f"  {len(those):4} {word}" + (": " + " ".join(those) if "--list" in sys.argv[1:] else ""))
 

@@ -87,11 +87,11 @@ def joins():
     for dtype in ALL[1:]:
         pick("block_diag", [values(2, 2, dtype=dtype), values(1, 2, dtype=dtype)], variant="dtype")
     for indexing in ("ij", "xy"):
-        pick("meshgrid", [r(2), r(3)], indexing)
-        pick("meshgrid", [r(2), r(3), r(2)], indexing)
-        pick("meshgrid", [r(), r(3)], indexing, variant="scalar")
-        pick("meshgrid", [r(3)], indexing, variant="one")
-        pick("meshgrid", [r(0), r(2)], indexing, variant="empty")
+        pick("meshgrid", [r(2), r(3)], indexing=indexing)
+        pick("meshgrid", [r(2), r(3), r(2)], indexing=indexing)
+        pick("meshgrid", [r(), r(3)], indexing=indexing, variant="scalar")
+        pick("meshgrid", [r(3)], indexing=indexing, variant="one")
+        pick("meshgrid", [r(0), r(2)], indexing=indexing, variant="empty")
 
 
 EQUATIONS = (("ij,jk->ik", (2, 3), (3, 4)), ("ij,jk", (2, 3), (3, 4)), ("bij,bjk->bik", (2, 3, 2), (2, 2, 4)),

@@ -30,6 +30,7 @@ class Row:
     no_grad: typing.Callable = None  # of the tensors: is torch's gradient wrong or undecided there?
     native: bool = False  # 16-bit cases run in 16 bits: the result depends on the dtype's range
     order: tuple = ()  # op_db's argument order, where it differs
+    through: str = ""  # the function of situ, where its name is another
 
 
 HALVES = (torch.float16, torch.bfloat16)

@@ -33,11 +33,26 @@ row("pixel_shuffle", "arrange", lambda input, upscale_factor: F.pixel_shuffle(in
 row("pixel_unshuffle", "arrange", lambda input, downscale_factor: F.pixel_unshuffle(input, downscale_factor))
 for _n in ("hstack", "vstack", "dstack"):
     row(_n, "arrange", lambda tensors, _f=getattr(torch, _n): _f(tensors))
-row("block_diag", "arrange", lambda tensors: torch.block_diag(*tensors), opinfo=())
+
+
+def fit_tensors(b):
+    """One list, where torch also takes tensors one by one."""
+    more = b.pop("more", ())
+    b["tensors"] = list(b["tensors"]) + list(more) if isinstance(b["tensors"], (list, tuple)) else [b["tensors"], *more]
+
+
+row("block_diag", "arrange", lambda tensors, *more: torch.block_diag(*tensors), fit=fit_tensors)
+
+
+def fit_one(b):
+    if not isinstance(b["input"], torch.Tensor):
+        raise Skip("several tensors")
+
+
 for _n in ("atleast_1d", "atleast_2d", "atleast_3d"):
-    row(_n, "arrange", lambda input, _f=getattr(torch, _n): _f(input), opinfo=())
-row("meshgrid", "arrange", lambda tensors, indexing="ij": torch.meshgrid(*tensors, indexing=indexing), opinfo=(),
-    view=False)
+    row(_n, "arrange", lambda input, _f=getattr(torch, _n): _f(input), fit=fit_one)
+row("meshgrid", "arrange", lambda tensors, *more, indexing="ij": torch.meshgrid(*tensors, indexing=indexing),
+    fit=fit_tensors, view=False)
 
 
 # ---- contractions ------------------------------------------------------------------------------------
@@ -92,8 +107,8 @@ row(
     lambda start, end, steps, base=10.0, *, dtype=None, device=None, requires_grad=None: torch.logspace(
         start, end, steps, base, dtype=dtype), fit=fit_logspace)
 for _n in ("tril_indices", "triu_indices"):
-    row(_n, "arrange", lambda row, col, offset=0, *, dtype=None, _f=getattr(torch, _n): _f(
-        row, col, offset, dtype=dtype or torch.int64), opinfo=())
+    row(_n, "arrange", lambda row, col, offset=0, *, dtype=None, device=None, _f=getattr(torch, _n): _f(
+        row, col, offset, dtype=dtype or torch.int64), fit=LIKE)
 
 # ---- losses ------------------------------------------------------------------------------------------
 row("huber_loss", "criterion", lambda input, target, delta=1.0, *, reduction="mean": F.huber_loss(

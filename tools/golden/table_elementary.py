@@ -25,7 +25,7 @@ for _n in ("fmax", "fmin", "float_power", "ldexp"):
     row(_n, "elementary", lambda input, other, _f=getattr(torch, _n): _f(input, other), fit=tensors)
 row("heaviside", "elementary", lambda input, values: torch.heaviside(input, values), no_grad=lambda tensors: True)
 row("clamp_tensor", "elementary", lambda input, min=None, max=None: torch.clamp(input, min, max), opinfo=())
-row("polygamma", "elementary", lambda input, n: torch.polygamma(n, input), opinfo=())
+row("polygamma", "elementary", lambda input, n: torch.polygamma(n, input))
 row("logit", "elementary", lambda input, eps=None: torch.logit(input, eps), no_grad=has_nan)
 
 # ---- activations -------------------------------------------------------------------------------------

@@ -2,7 +2,7 @@
 SPDX-License-Identifier: MIT"""
 import torch
 
-from table import Skip, lists, row
+from table import Skip, both, fit_var, lists, only, row
 
 
 def plain(*names):
@@ -46,25 +46,65 @@ for _n in ("nansum", "nanmean"):
 row("aminmax", "statistics", lambda input, *, dim=None, keepdim=False: tuple(torch.aminmax(input, dim=dim,
                                                                                         keepdim=keepdim)))
 for _n in ("var_mean", "std_mean"):
-    row(_n, "statistics", lambda input, dim=None, *, correction=1, keepdim=False, _f=getattr(torch, _n): tuple(
-        _f(input, dim, correction=correction, keepdim=keepdim)), fit=lists(dim=1), opinfo=())
-row("diff", "statistics", lambda input, n=1, dim=-1: torch.diff(input, n, dim), fit=plain("prepend", "append"),
-    opinfo=())
-row("cdist", "statistics", lambda x1, x2, p=2.0: torch.cdist(x1, x2, p, "donot_use_mm_for_euclid_dist"), opinfo=())
+    row(_n, "statistics", lambda input, dim=None, unbiased=None, *, correction=None, keepdim=False, _f=getattr(
+        torch, _n): tuple(_f(input, dim, correction=1 if correction is None else correction, keepdim=keepdim)),
+        fit=fit_var)
+row("diff", "statistics", lambda input, n=1, dim=-1, prepend=None, append=None: torch.diff(input, n, dim),
+    fit=plain("prepend", "append"))
+
+
+def fit_cdist(b):
+    b.pop("compute_mode", None)
+    b["p"] = float(b.get("p", 2))
+
+
+row("cdist", "statistics", lambda x1, x2, p=2.0, compute_mode=None: torch.cdist(
+    x1, x2, p, "donot_use_mm_for_euclid_dist"), fit=fit_cdist)
 row("renorm", "statistics", lambda input, p, dim, maxnorm: torch.renorm(input, p, dim, maxnorm))
 
 # ---- searching and counting --------------------------------------------------------------------------
-row("searchsorted", "statistics", lambda sorted_sequence, values, right=False: torch.searchsorted(
-    sorted_sequence, values, right=right), opinfo=())
-row("bucketize", "statistics", lambda input, boundaries, right=False: torch.bucketize(
-    input, boundaries, right=right), opinfo=())
-row("isin", "statistics", lambda elements, test_elements, invert=False: torch.isin(
-    elements, test_elements, invert=invert), opinfo=())
-row("unique", "statistics", lambda input: torch.unique(input, return_inverse=True, return_counts=True), opinfo=())
-row("unique_consecutive", "statistics", lambda input: torch.unique_consecutive(
-    input, return_inverse=True, return_counts=True), opinfo=())
-row("bincount", "statistics", lambda input, weights=None, minlength=0: torch.bincount(input, weights, minlength),
-    opinfo=())
+def fit_search(b):
+    plain("sorter")(b)
+    if not isinstance(b.get("values", b.get("input")), torch.Tensor):
+        raise Skip("a number to search for")
+    only(out_int32=False)(b)
+    if "side" in b:
+        b["right"] = b.pop("side") == "right"
+
+
+row(
+    "searchsorted", "statistics",
+    lambda sorted_sequence, values, right=False, *, out_int32=None, side=None, sorter=None: torch.searchsorted(
+        sorted_sequence, values, right=right), fit=fit_search)
+row("bucketize", "statistics", lambda input, boundaries, right=False, *, out_int32=None: torch.bucketize(
+    input, boundaries, right=right), fit=fit_search)
+
+
+def fit_isin(b):
+    only(assume_unique=False)(b)
+    if not all(isinstance(b[n], torch.Tensor) for n in ("elements", "test_elements")):
+        raise Skip("a number as operand")
+
+
+row("isin", "statistics", lambda elements, test_elements, invert=False, *, assume_unique=None: torch.isin(
+    elements, test_elements, invert=invert), fit=fit_isin)
+
+
+def fit_unique(b):
+    """situ_unique is always sorted, and gives all results that are asked for."""
+    plain("dim")(b)
+    for name in ("sorted", "return_inverse", "return_counts"):
+        b.pop(name, None)
+
+
+row(
+    "unique", "statistics", lambda input, sorted=True, return_inverse=True, return_counts=True, dim=None: torch.unique(
+        input, return_inverse=True, return_counts=True), fit=fit_unique, no_grad=lambda _: True)
+row(
+    "unique_consecutive", "statistics",
+    lambda input, return_inverse=True, return_counts=True, dim=None: torch.unique_consecutive(
+        input, return_inverse=True, return_counts=True), fit=fit_unique, no_grad=lambda _: True)
+row("bincount", "statistics", lambda input, weights=None, minlength=0: torch.bincount(input, weights, minlength))
 
 
 def fit_range(b):

@@ -97,6 +97,15 @@ def lp_pool(f):
     return call
 
 
+def fit_unpool(spatial):
+    def fit(b):
+        fit_pool(spatial)(b)
+        if b.get("output_size") is not None:
+            b["output_size"] = as_list(b["output_size"])[-spatial:]
+
+    return fit
+
+
 def max_unpool(f):
     return lambda input, indices, kernel_size, stride=None, padding=0, output_size=None: f(
         input, indices, kernel_size, stride, padding, output_size)
@@ -104,7 +113,7 @@ def max_unpool(f):
 
 for _d in (1, 2, 3):
     row("lp_pool%dd" % _d, "vision", lp_pool(getattr(F, "lp_pool%dd" % _d)), fit=fit_pool(_d), opinfo=())
-    row("max_unpool%dd" % _d, "vision", max_unpool(getattr(F, "max_unpool%dd" % _d)), fit=fit_pool(_d), opinfo=())
+    row("max_unpool%dd" % _d, "vision", max_unpool(getattr(F, "max_unpool%dd" % _d)), fit=fit_unpool(_d))
 
 
 # ---- convolution -------------------------------------------------------------------------------------
