@@ -2,12 +2,14 @@
    SPDX-License-Identifier: MIT
 
    FLOAT(name, y)         floating types only
+   WIDE(name, y)          the same, for functions that are seldom called, with calls of library functions: devices have
+                          kernels of f32 and f64 alone, and cast 16 bits to f32
    BOTH(name, y, whole y) integers too
    MATH(name, y, whole y) the same, with calls of library functions
    WHOLE(name, whole y)   integers only
    TEST(name, y)          any type; y is bool
 
-   a and b are the elements. The including file defines the five macros; this file undefines them at its end. The names
+   a and b are the elements. The including file defines the six macros; this file undefines them at its end. The names
    are those of SITU_BINARY_NAMES. */
 /* clang-format would parse a * b as a declaration. */
 /* clang-format off */
@@ -37,8 +39,22 @@ TEST(logical_xor, (a != 0) != (b != 0))
 WHOLE(bitwise_and, a & b)
 WHOLE(bitwise_or, a | b)
 WHOLE(bitwise_xor, a ^ b)
+WHOLE(bitwise_left_shift, whole_left_shift(a, b))
+WHOLE(bitwise_right_shift, whole_right_shift(a, b))
+WHOLE(gcd, whole_gcd(a, b))
+WHOLE(lcm, whole_lcm(a, b))
+
+WIDE(atan2, atan2(a, b))
+WIDE(hypot, hypot(a, b))
+WIDE(copysign, copysign(a, b))
+WIDE(nextafter, nextafter(a, b))
+WIDE(xlogy, b != b ? b : a == 0 ? 0 : a * log(b))
+WIDE(xlog1py, b != b ? b : a == 0 ? 0 : a * log1p(b))
+WIDE(logaddexp, FN(log_add_exp)(a, b))
+WIDE(logaddexp2, FN(log_add_exp2)(a, b))
 
 #undef FLOAT
+#undef WIDE
 #undef BOTH
 #undef MATH
 #undef WHOLE

@@ -121,5 +121,9 @@ DEVICE T FN(sinc_slope)(T x) {
 DEVICE T FN(log_add_exp)(T a, T b) {
   return a == b && fabs(a) == INFINITY ? a : FN(larger)(a, b) + log1p(exp(-fabs(a - b)));
 }
+/* log2(2^a + 2^b) */
+DEVICE T FN(log_add_exp2)(T a, T b) {
+  return a == b && fabs(a) == INFINITY ? a : FN(larger)(a, b) + log1p(exp2(-fabs(a - b))) * (T)1.44269504088896340736;
+}
 
 #undef PI

@@ -31,4 +31,22 @@ DEVICE I64 whole_pow(I64 a, I64 b) {
   return power;
 }
 
+/* The bits that a shift by any number leaves, as if the integer were infinitely long: none, or the sign. */
+DEVICE I64 whole_left_shift(I64 a, I64 b) { return b < 0 || b > 63 ? 0 : (I64)((U64)a << b); }
+DEVICE I64 whole_right_shift(I64 a, I64 b) { return a >> (b < 0 || b > 63 ? 63 : b); }
+
+/* Not negative, but for the least number, which has no positive. */
+DEVICE I64 whole_gcd(I64 a, I64 b) {
+  while (b != 0) {
+    const I64 rest = whole_rem(a, b);
+    a = b;
+    b = rest;
+  }
+  return a < 0 ? whole_neg(a) : a;
+}
+DEVICE I64 whole_lcm(I64 a, I64 b) {
+  const I64 product = whole_mul(whole_div(a, whole_gcd(a, b)), b);
+  return product < 0 ? whole_neg(product) : product;
+}
+
 #endif

@@ -25,6 +25,10 @@ bool situ__together(const situ_op *schema, situ_tensor *const *in, int ins);
 /* Checks that a list of tensors is not empty. Returns false after recording an error under op. */
 bool situ__some(const char *op, situ_tensor *const *tensors, int count);
 
+/* What a WIDE row of the formula tables computes in: 16 bits in f32, and rounded once. */
+static inline situ_dtype situ__wide(situ_dtype dtype) {
+  return dtype == SITU_F16 || dtype == SITU_BF16 ? SITU_F32 : dtype;
+}
 /* x, or if it has an integer dtype x in f32. NULL stays NULL. */
 situ_tensor *situ__floating(situ_tensor *x);
 /* A copy of x with values below `least` raised to it; the gradient passes as if they were not, as torch's clamp under
@@ -37,6 +41,10 @@ bool situ__conv_same(const char *op, int spatial, situ_tensor **x, const situ_te
 
 /* A 0-dim view as one of one dimension of size 1, in *desc; any other view itself. */
 const situ_view_desc *situ__ranked(const situ_view_desc *v, situ_view_desc *desc);
+
+/* Checks operands input, index and src of scatter along dim: rank, sizes, an index into nothing. Returns false after
+   recording an error. */
+bool situ__fits_scatter(const situ_call *c, int dim);
 
 /* In a gradient: sets dx[i] to value if it is wanted. False if value is NULL. */
 #define GRAD(g, i, value) (!(g)->wants[i] || ((g)->dx[i] = (value)) != NULL)

@@ -26,11 +26,10 @@ static bool infer_float(situ_call *c) {
   c->compute = c->dtype[0];
   return true;
 }
-/* As a WIDE row: 16 bits are computed in f32, and rounded once. */
-static situ_dtype wide(situ_dtype dtype) { return dtype == SITU_F16 || dtype == SITU_BF16 ? SITU_F32 : dtype; }
+/* As a WIDE row. */
 static bool infer_wide(situ_call *c) {
   infer_float(c);
-  c->compute = wide(c->dtype[0]);
+  c->compute = situ__wide(c->dtype[0]);
   return true;
 }
 static bool infer_test(situ_call *c) {
@@ -56,7 +55,7 @@ static bool unary_backward(situ_grad_call *g) {
   return situ_launch(g->op->name, g->device,
                      &(situ_work){ .verb = SITU_VERB_UNARY_GRAD,
                                    .op = g->op->code,
-                                   .compute = g->op->infer == infer_wide ? wide(dtype) : dtype,
+                                   .compute = g->op->infer == infer_wide ? situ__wide(dtype) : dtype,
                                    .ins = 3,
                                    .outs = 1,
                                    .in = { situ__desc(g->in[0]), situ__desc(g->out[0]), situ__desc(grad) },

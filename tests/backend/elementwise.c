@@ -31,6 +31,13 @@ static double modulo(double a, double b) {
 static double larger(double a, double b) { return isnan(a) || isnan(b) ? NAN : fmax(a, b); }
 static double smaller(double a, double b) { return isnan(a) || isnan(b) ? NAN : fmin(a, b); }
 
+/* The largest whole number that divides both; b is not 0. */
+static double divisor(double a, double b) {
+  double d = fabs(b);
+  while (fmod(a, d) != 0 || fmod(b, d) != 0) d--;
+  return d;
+}
+
 static double binary(int op, double a, double b) {
   switch (op) {
   case SITU_BINARY_add: return a + b;
@@ -55,7 +62,19 @@ static double binary(int op, double a, double b) {
   case SITU_BINARY_logical_xor: return (a != 0) != (b != 0);
   case SITU_BINARY_bitwise_and: return (double)((int64_t)a & (int64_t)b);
   case SITU_BINARY_bitwise_or: return (double)((int64_t)a | (int64_t)b);
-  default: return (double)((int64_t)a ^ (int64_t)b);
+  case SITU_BINARY_bitwise_xor: return (double)((int64_t)a ^ (int64_t)b);
+  case SITU_BINARY_bitwise_left_shift: return a * exp2(b);
+  case SITU_BINARY_bitwise_right_shift: return floor(a / exp2(b));
+  case SITU_BINARY_gcd: return divisor(a, b);
+  case SITU_BINARY_lcm: return fabs(a) / divisor(a, b) * fabs(b);
+  case SITU_BINARY_atan2: return atan2(a, b);
+  case SITU_BINARY_hypot: return hypot(a, b);
+  case SITU_BINARY_copysign: return copysign(a, b);
+  case SITU_BINARY_nextafter: return nextafter(a, b);
+  case SITU_BINARY_xlogy: return a * log(b);
+  case SITU_BINARY_xlog1py: return a * log1p(b);
+  case SITU_BINARY_logaddexp: return log(exp(a) + exp(b));
+  default: return log2(exp2(a) + exp2(b));
   }
 }
 
@@ -238,8 +257,9 @@ static void binary_functions(void **state) {
     for (int s = 0; s < SHAPES; s++)
       for (int l = 0; l < 9; l++)
         for (int op = 0; op < SITU_BINARIES; op++) {
-          bool bits = op >= SITU_BINARY_bitwise_and, power = op == SITU_BINARY_pow;
-          if ((bits && !whole) || (op == SITU_BINARY_div && whole)) continue;
+          bool bits = op >= SITU_BINARY_bitwise_and && op <= SITU_BINARY_lcm, power = op == SITU_BINARY_pow;
+          bool real = op == SITU_BINARY_div || op >= SITU_BINARY_atan2;
+          if (whole ? real : bits) continue;
           test_view *a = view_new(t, shapes[s], layouts[l % 3]), *b = view_new(t, shapes[s], layouts[l / 3]);
           test_view *y = view_new(binary_is_test(op) ? SITU_BOOL : t, shapes[s], layouts[(l + op) % 3]);
           view_random(a, 1, t == SITU_U8 || t == SITU_BOOL || (power && !whole) ? 0 : -5, 6);

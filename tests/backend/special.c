@@ -184,6 +184,17 @@ static void special_values_of_two(void **state) {
   BINARY(div_floor, false, 2, -3, -3, 2, INF, -INF, NAN, NAN, 0, -1, 0, -0.0, NAN);
 }
 
+static void special_values_of_functions(void **state) {
+  (void)state;
+  const double a[] = { 0, -0.0, INF, INF, -INF, 0, NAN, 1 }, b[] = { -0.0, 0, INF, -INF, -INF, NAN, INF, 0 };
+  BINARY(copysign, false, -0.0, 0, INF, -INF, -INF, 0, NAN, 1);
+  BINARY(hypot, false, 0, 0, INF, INF, INF, NAN, INF, 1);
+  BINARY(xlogy, false, 0, 0, INF, NAN, NAN, NAN, NAN, -INF);
+  const double c[] = { -INF, INF, INF, 1000, NAN }, d[] = { -INF, INF, -INF, -1000, 1 };
+  each_float(SITU_BINARY_logaddexp, false, COUNT(c), c, d, (const double[]){ -INF, INF, INF, 1000, NAN });
+  each_float(SITU_BINARY_logaddexp2, false, COUNT(c), c, d, (const double[]){ -INF, INF, INF, 1000, NAN });
+}
+
 /* ---- whole numbers ---- */
 
 static void whole_numbers(void **state) {
@@ -209,6 +220,11 @@ static void whole_numbers(void **state) {
     one_binary(SITU_BINARY_fmod, t, false, 1, &least, (const double[]){ -1 }, (const double[]){ 0 });
     one_binary(SITU_BINARY_add, t, false, 1, &least, &least, (const double[]){ 0 });
     one_binary(SITU_BINARY_mul, t, false, 1, &least, (const double[]){ -1 }, &least);
+    one_binary(SITU_BINARY_gcd, t, false, 1, &least, &least, &least);
+    one_binary(SITU_BINARY_lcm, t, false, 1, &least, (const double[]){ -1 }, &least);
+    const double shifted[] = { 5, -5, 5, -5, 0 }, by[] = { 1, 1, 64, -1, 3 };
+    one_binary(SITU_BINARY_bitwise_left_shift, t, false, 5, shifted, by, (const double[]){ 10, -10, 0, 0, 0 });
+    one_binary(SITU_BINARY_bitwise_right_shift, t, false, 5, shifted, by, (const double[]){ 2, -3, 0, -1, 0 });
   }
 }
 
@@ -454,6 +470,7 @@ int main(void) {
     cmocka_unit_test(special_values_of_one),
     cmocka_unit_test(special_values_of_the_library),
     cmocka_unit_test(special_values_of_two),
+    cmocka_unit_test(special_values_of_functions),
     cmocka_unit_test(whole_numbers),
     cmocka_unit_test(division_by_zero_is_refused),
     cmocka_unit_test(gradients_follow_the_functions),

@@ -38,6 +38,18 @@
   _(bitwise_and, "hh", situ_bitwise_and(t[0], t[1]))                                                              \
   _(bitwise_or, "hh", situ_bitwise_or(t[0], t[1]))                                                                \
   _(bitwise_xor, "hh", situ_bitwise_xor(t[0], t[1]))                                                              \
+  _(bitwise_left_shift, "hh", situ_bitwise_left_shift(t[0], t[1]))                                                \
+  _(bitwise_right_shift, "hh", situ_bitwise_right_shift(t[0], t[1]))                                              \
+  _(gcd, "hh", situ_gcd(t[0], t[1]))                                                                              \
+  _(lcm, "hh", situ_lcm(t[0], t[1]))                                                                              \
+  _(atan2, "ff", situ_atan2(t[0], t[1]))                                                                          \
+  _(hypot, "ff", situ_hypot(t[0], t[1]))                                                                          \
+  _(copysign, "ff", situ_copysign(t[0], t[1]))                                                                    \
+  _(nextafter, "ff", situ_nextafter(t[0], t[1]))                                                                  \
+  _(xlogy, "ff", situ_xlogy(t[0], t[1]))                                                                          \
+  _(special_xlog1py, "ff", situ_special_xlog1py(t[0], t[1]))                                                      \
+  _(logaddexp, "ff", situ_logaddexp(t[0], t[1]))                                                                  \
+  _(logaddexp2, "ff", situ_logaddexp2(t[0], t[1]))                                                                \
   _(div_mode, "ff", situ_div_mode(t[0], t[1], SITU_ROUND_FLOOR))                                                  \
   _(floor_divide, "ff", situ_floor_divide(t[0], t[1]))                                                            \
   _(add_alpha, "ff", situ_add_alpha(t[0], t[1], 2))                                                               \
@@ -53,6 +65,15 @@
   _(mul_, "ff", situ_mul_(t[0], t[1]))                                                                            \
   _(div_, "ff", situ_div_(t[0], t[1]))                                                                            \
   _(pow_, "ff", situ_pow_(t[0], t[1]))                                                                            \
+  _(bitwise_left_shift_, "hh", situ_bitwise_left_shift_(t[0], t[1]))                                              \
+  _(bitwise_right_shift_, "hh", situ_bitwise_right_shift_(t[0], t[1]))                                            \
+  _(gcd_, "hh", situ_gcd_(t[0], t[1]))                                                                            \
+  _(lcm_, "hh", situ_lcm_(t[0], t[1]))                                                                            \
+  _(atan2_, "ff", situ_atan2_(t[0], t[1]))                                                                        \
+  _(hypot_, "ff", situ_hypot_(t[0], t[1]))                                                                        \
+  _(copysign_, "ff", situ_copysign_(t[0], t[1]))                                                                  \
+  _(nextafter_, "ff", situ_nextafter_(t[0], t[1]))                                                                \
+  _(xlogy_, "ff", situ_xlogy_(t[0], t[1]))                                                                        \
   _(add_alpha_, "ff", situ_add_alpha_(t[0], t[1], 2))                                                             \
   _(lerp_scalar_, "ff", situ_lerp_scalar_(t[0], t[1], 0.5))                                                       \
   _(addcmul_, "fff", situ_addcmul_(t[0], t[1], t[2], 1))                                                          \

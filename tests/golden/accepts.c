@@ -23,7 +23,7 @@
   _(square, situ_square(x)) _(reciprocal, situ_reciprocal(x)) _(sin, situ_sin(x)) _(cos, situ_cos(x))             \
   _(tanh, situ_tanh(x)) _(sigmoid, situ_sigmoid(x)) _(relu, situ_relu(x)) _(silu, situ_silu(x))                   \
   _(erf, situ_erf(x)) _(floor, situ_floor(x)) _(ceil, situ_ceil(x)) _(round, situ_round(x)) _(trunc, situ_trunc(x)) \
-  _(isnan, situ_isnan(x)) _(isinf, situ_isinf(x)) _(logical_not, situ_logical_not(x))                             \
+  _(signbit, situ_signbit(x)) _(isnan, situ_isnan(x)) _(isinf, situ_isinf(x)) _(logical_not, situ_logical_not(x))                             \
   _(bitwise_not, situ_bitwise_not(x)) _(leaky_relu, situ_leaky_relu(x, 0.01)) _(elu, situ_elu(x, 1))              \
   _(gelu, situ_gelu(x, SITU_GELU_NONE)) _(gelu_tanh, situ_gelu(x, SITU_GELU_TANH))                                \
   _(softplus, situ_softplus(x, 1, 20)) _(hardtanh, situ_hardtanh(x, -1, 1))                                       \
@@ -142,6 +142,9 @@
   _(lt, situ_lt(x, y)) _(logical_and, situ_logical_and(x, y)) _(bitwise_and, situ_bitwise_and(x, y))              \
   _(div_trunc, situ_div_mode(x, y, SITU_ROUND_TRUNC)) _(floor_divide, situ_floor_divide(x, y)) _(add_, situ_add_(x, y)) \
   _(sub_, situ_sub_(x, y)) _(mul_, situ_mul_(x, y)) _(div_, situ_div_(x, y)) _(pow_, situ_pow_(x, y))             \
+  _(gcd, situ_gcd(x, y)) _(bitwise_left_shift, situ_bitwise_left_shift(x, y)) _(atan2, situ_atan2(x, y))          \
+  _(hypot, situ_hypot(x, y)) _(copysign, situ_copysign(x, y)) _(nextafter, situ_nextafter(x, y)) _(xlogy, situ_xlogy(x, y)) \
+  _(logaddexp, situ_logaddexp(x, y)) _(gcd_, situ_gcd_(x, y)) _(atan2_, situ_atan2_(x, y)) _(hypot_, situ_hypot_(x, y)) \
   _(add_of_0_dim, situ_add(x, situ_select(situ_select(y, 0, 0), 0, 0))) _(copy_, situ_copy_(x, y))                \
   _(where, situ_where(b, x, y)) _(cat, situ_cat((situ_tensor *[]){ x, y }, 2, 0)) _(stack, situ_stack((situ_tensor *[]){ x, y }, 2, 0)) \
   _(matmul_mixed, situ_matmul(x, y)) _(mse_loss_mixed, situ_mse_loss(x, y, MEAN)) _(l1_loss_mixed, situ_l1_loss(x, y, MEAN)) \
@@ -185,6 +188,7 @@ typedef struct departure {
 } departure;
 #define INDICES "i32 indices are taken wherever i64 are"
 #define KERNEL "torch has no kernel for it; the result is what it is for other dtypes"
+#define NEIGHBOURS "f32 and f64 only: it is computed in f32, whose neighbours are not those of 16 bits"
 #define PROMOTED "the promoted dtype, as everywhere; torch gives the target's"
 static const departure departures[] = {
   { "all any", "", "u8", "bool", "bool for u8 too: torch's u8 is from before it had bool" },
@@ -204,6 +208,9 @@ static const departure departures[] = {
   { "add_alpha", "", "bool", "i64", "alpha is a number: true + 2 true is 3" },
   { "where_by index_by", "", "u8", "-", "torch calls masks of u8 deprecated" },
   { "randperm_300 randperm_3000", "", "bf16", "-", "bf16 does not have these numbers: some would come twice" },
+  { "nextafter", "bool u8 i8 i16 i32 i64", "f16 bf16", "-", NEIGHBOURS },
+  { "nextafter", "f16", "bool u8 i8 i16 i32 i64 f16", "-", NEIGHBOURS },
+  { "nextafter", "bf16", "bool u8 i8 i16 i32 i64 bf16", "-", NEIGHBOURS },
   { "bce_mixed", "f64", "f16 bf16 f32", "f64", PROMOTED },
   { "bce_mixed", "f32", "f16 bf16", "f32", PROMOTED },
   { "bce_mixed", "f16", "bf16", "f32", PROMOTED },

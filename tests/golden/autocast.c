@@ -83,6 +83,9 @@
   _(mul, situ_mul(t[0], t[1]))                                                                                  \
   _(div, situ_div(t[0], t[1]))                                                                                  \
   _(pow, situ_pow(t[0], t[1]))                                                                                  \
+  _(atan2, situ_atan2(t[0], t[1]))                                                                              \
+  _(hypot, situ_hypot(t[0], t[1]))                                                                              \
+  _(logaddexp, situ_logaddexp(t[0], t[1]))                                                                      \
   _(maximum, situ_maximum(t[0], t[1]))                                                                          \
   _(eq, situ_eq(t[0], t[1]))                                                                                    \
   _(lt, situ_lt(t[0], t[1]))                                                                                    \

@@ -13,9 +13,12 @@ static situ_tensor *sub_alpha(situ_tensor *a, situ_tensor *b) { return situ_sub_
 static situ_tensor *div_trunc(situ_tensor *a, situ_tensor *b) { return situ_div_mode(a, b, SITU_ROUND_TRUNC); }
 static situ_tensor *div_floor(situ_tensor *a, situ_tensor *b) { return situ_div_mode(a, b, SITU_ROUND_FLOOR); }
 
-static const function differentiable[] = { situ_add,  situ_sub,       situ_mul,     situ_div,     situ_pow,
-                                           situ_fmod, situ_remainder, situ_maximum, situ_minimum, add_alpha,
-                                           sub_alpha, div_trunc,      div_floor };
+static const function differentiable[] = {
+  situ_add,       situ_sub,       situ_mul,     situ_div,      situ_pow,   situ_fmod,
+  situ_remainder, situ_maximum,   situ_minimum, add_alpha,     sub_alpha,  div_trunc,
+  div_floor,      situ_atan2,     situ_hypot,   situ_copysign, situ_xlogy, situ_special_xlog1py,
+  situ_logaddexp, situ_logaddexp2
+};
 
 /* Positive, with no two equal: no kinks, no quotients that are whole. */
 static situ_tensor *sample(situ_shape shape, double low, int step) {

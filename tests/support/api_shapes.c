@@ -16,7 +16,8 @@ static const struct row {
   { "max_unpool1d", "indices", SITU_I64, { 3, { 1, 2, 4 } } },
   { "max_unpool2d", "indices", SITU_I64, { 4, { 1, 2, 4, 4 } } },
   { "max_unpool3d", "indices", SITU_I64, { 5, { 1, 2, 4, 4, 4 } } },
-  { "bitwise_and bitwise_or bitwise_xor bitwise_not", NULL,
+  { "bitwise_and bitwise_or bitwise_xor bitwise_not bitwise_left_shift bitwise_right_shift gcd lcm "
+    "bitwise_left_shift_ bitwise_right_shift_ gcd_ lcm_", NULL,
     SITU_I64, { 2, { 2, 2 } } },
   { NULL, "boundaries", SITU_F32, { 1, { 2 } } },
   { NULL, "index indices", SITU_I64, { 1, { 2 } } },

@@ -120,6 +120,19 @@ static situ_tensor *damped(situ_tensor *weight) {
   _(bitwise_and, bitwise_and, "xo", SAME, NO_GRAD, situ_bitwise_and(t[0], t[1]))                                       \
   _(bitwise_or, bitwise_or, "xo", SAME, NO_GRAD, situ_bitwise_or(t[0], t[1]))                                          \
   _(bitwise_xor, bitwise_xor, "xo", SAME, NO_GRAD, situ_bitwise_xor(t[0], t[1]))                                       \
+  _(bitwise_left_shift, bitwise_left_shift, "xo", SAME, NO_GRAD, situ_bitwise_left_shift(t[0], t[1]))                  \
+  _(bitwise_right_shift, bitwise_right_shift, "xo", SAME, NO_GRAD, situ_bitwise_right_shift(t[0], t[1]))               \
+  _(gcd, gcd, "xo", SAME, NO_GRAD, situ_gcd(t[0], t[1]))                                                               \
+  _(lcm, lcm, "xo", SAME, NO_GRAD, situ_lcm(t[0], t[1]))                                                               \
+  _(atan2, atan2, "xo", MATH, SUMS, situ_atan2(t[0], t[1]))                                                            \
+  _(hypot, hypot, "xo", MATH, SUMS, situ_hypot(t[0], t[1]))                                                            \
+  _(copysign, copysign, "xo", SAME, SUMS, situ_copysign(t[0], t[1]))                                                   \
+  _(nextafter, nextafter, "xo", SAME, NO_GRAD, situ_nextafter(t[0], t[1]))                                             \
+  _(xlogy, xlogy, "xp", MATH, SUMS, situ_xlogy(t[0], t[1]))                                                            \
+  _(special_xlog1py, special_xlog1py, "xp", MATH, SUMS, situ_special_xlog1py(t[0], t[1]))                              \
+  _(logaddexp, logaddexp, "xo", MATH, SUMS, situ_logaddexp(t[0], t[1]))                                                \
+  _(logaddexp2, logaddexp2, "xo", MATH, SUMS, situ_logaddexp2(t[0], t[1]))                                             \
+  _(signbit, copysign, "x", SAME, NO_GRAD, situ_signbit(t[0]))                                                         \
   _(where, where, "zxo", SAME, SUMS, situ_where(t[0], t[1], t[2]))                                                     \
   _(lerp, lerp, "xoo", MATH, SUMS, situ_lerp(t[0], t[1], t[2]))                                                        \
   _(addcmul, addcmul, "xoo", MATH, SUMS, situ_addcmul(t[0], t[1], t[2], 0.5))                                          \

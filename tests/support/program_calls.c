@@ -79,6 +79,10 @@ RUN(run_add) { return (void)c, situ_add(in[0], in[1]); }
 RUN(run_sub) { return (void)c, situ_sub(in[0], in[1]); }
 RUN(run_mul) { return (void)c, situ_mul(in[0], in[1]); }
 RUN(run_div) { return (void)c, situ_div(in[0], situ_add_scalar(situ_square(in[1]), 1)); }
+RUN(run_atan2) { return (void)c, situ_atan2(in[0], situ_add_scalar(situ_square(in[1]), 1)); }
+RUN(run_hypot) { return (void)c, situ_hypot(in[0], situ_add_scalar(situ_square(in[1]), 1)); }
+RUN(run_xlogy) { return (void)c, situ_xlogy(in[0], situ_add_scalar(situ_square(in[1]), 0.5)); }
+RUN(run_logaddexp) { return (void)c, situ_logaddexp(in[0], in[1]); }
 RUN(run_matmul) {
   return (void)c, situ_dim(in[0]) == 2 && situ_dim(in[1]) == 2
                       ? situ_matmul(in[0], size(in[0], 1) == size(in[1], 0) ? in[1] : situ_transpose(in[1], 0, 1))
@@ -318,6 +322,7 @@ RUN(run_fill_) {
   return situ_fill_(in[0], c->a);
 }
 RUN(run_zero_) { return (void)c, situ_zero_(in[0]); }
+RUN(run_atan2_) { return (void)c, situ_atan2_(in[0], situ_add_scalar(situ_square(in[1]), 1)); }
 RUN(run_tanh_) { return (void)c, situ_tanh_(in[0]); }
 RUN(run_mish_) { return (void)c, situ_mish_(in[0]); }
 RUN(run_sin_) { return (void)c, situ_sin_(in[0]); }
@@ -372,6 +377,10 @@ const program_kind program_kinds[] = {
   MAKES(sub, 2, 0),
   MAKES(mul, 2, PROGRAM_SAVES),
   MAKES(div, 2, PROGRAM_SAVES),
+  MAKES(atan2, 2, PROGRAM_SAVES),
+  MAKES(hypot, 2, PROGRAM_SAVES),
+  MAKES(xlogy, 2, PROGRAM_SAVES),
+  MAKES(logaddexp, 2, PROGRAM_SAVES),
   MAKES(matmul, 2, PROGRAM_SAVES),
   MAKES(sum, 1, 0),
   MAKES(mean, 1, 0),
@@ -425,6 +434,7 @@ const program_kind program_kinds[] = {
   WRITES(mul_, 2, PROGRAM_SAVES),
   WRITES(copy_, 2, 0),
   WRITES(copy_, 2, 0),
+  WRITES(atan2_, 2, PROGRAM_SAVES),
   WRITES(addcmul_, 3, PROGRAM_SAVES),
   WRITES(mul_scalar_, 1, 0),
   WRITES(add_scalar_, 1, 0),

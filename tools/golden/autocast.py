@@ -48,6 +48,7 @@ OPS = {
     "max_pool2d": ("n", lambda x: F.max_pool2d(x, 2)), "avg_pool2d": ("n", lambda x: F.avg_pool2d(x, 2)),
     "interpolate": ("n", lambda x: F.interpolate(x, 3), "upsample_nearest2d"),
     "add": ("ff", torch.add), "sub": ("ff", torch.sub), "mul": ("ff", torch.mul), "div": ("ff", torch.div),
+    "atan2": ("ff", torch.atan2), "hypot": ("ff", torch.hypot), "logaddexp": ("ff", torch.logaddexp),
     "pow": ("ff", torch.pow), "maximum": ("ff", torch.maximum), "eq": ("ff", torch.eq), "lt": ("ff", torch.lt),
     "fmod": ("ff", torch.fmod), "where": ("bff", torch.where), "addcmul": ("fff", torch.addcmul),
     "addcdiv": ("fff", torch.addcdiv), "lerp": ("fff", torch.lerp),

@@ -65,6 +65,34 @@ SITU_API SITU_CHECKED situ_tensor *situ_bitwise_and(situ_tensor *input, situ_ten
 SITU_API SITU_CHECKED situ_tensor *situ_bitwise_or(situ_tensor *input, situ_tensor *other);
 /** input ^ other; integer dtypes and bool. */
 SITU_API SITU_CHECKED situ_tensor *situ_bitwise_xor(situ_tensor *input, situ_tensor *other);
+/** input * 2 ** other, wrapped; 0 where other is negative or as many bits as the dtype has. Integer dtypes. */
+SITU_API SITU_CHECKED situ_tensor *situ_bitwise_left_shift(situ_tensor *input, situ_tensor *other);
+/** floor(input / 2 ** other); 0, or -1 of a negative input, where other is negative or as many bits as the dtype has.
+    Integer dtypes. */
+SITU_API SITU_CHECKED situ_tensor *situ_bitwise_right_shift(situ_tensor *input, situ_tensor *other);
+/** The greatest common divisor, not negative; integer dtypes. gcd(0, 0) is 0. */
+SITU_API SITU_CHECKED situ_tensor *situ_gcd(situ_tensor *input, situ_tensor *other);
+/** The least common multiple, not negative; integer dtypes. */
+SITU_API SITU_CHECKED situ_tensor *situ_lcm(situ_tensor *input, situ_tensor *other);
+
+/* Floating: integer and bool operands give f32, or SITU_E_DTYPE where torch refuses them. */
+
+/** The angle of the point (other, input), from -pi to pi (C's atan2). At (0, 0) its gradient is 0. */
+SITU_API SITU_CHECKED situ_tensor *situ_atan2(situ_tensor *input, situ_tensor *other);
+/** sqrt(input^2 + other^2), without overflow; at least one operand is floating. */
+SITU_API SITU_CHECKED situ_tensor *situ_hypot(situ_tensor *input, situ_tensor *other);
+/** |input| with the sign of other, which -0 and NaN have too. */
+SITU_API SITU_CHECKED situ_tensor *situ_copysign(situ_tensor *input, situ_tensor *other);
+/** The next number after input in the direction of other: f32 and f64, without a gradient. 16 bits are SITU_E_DTYPE. */
+SITU_API SITU_CHECKED situ_tensor *situ_nextafter(situ_tensor *input, situ_tensor *other);
+/** input * log(other); 0 where input is 0, unless other is NaN. */
+SITU_API SITU_CHECKED situ_tensor *situ_xlogy(situ_tensor *input, situ_tensor *other);
+/** input * log(1 + other); 0 where input is 0, unless other is NaN. */
+SITU_API SITU_CHECKED situ_tensor *situ_special_xlog1py(situ_tensor *input, situ_tensor *other);
+/** log(exp(input) + exp(other)), without overflow; at least one operand is floating. */
+SITU_API SITU_CHECKED situ_tensor *situ_logaddexp(situ_tensor *input, situ_tensor *other);
+/** log2(2^input + 2^other), without overflow; at least one operand is floating. */
+SITU_API SITU_CHECKED situ_tensor *situ_logaddexp2(situ_tensor *input, situ_tensor *other);
 
 /** Whether |input - other| <= atol + rtol * |other|, or both are equal, as bool: torch.isclose. Shapes broadcast; both
     have one dtype. NaN is close to NaN only with equal_nan. torch's defaults are rtol 1e-5, atol 1e-8, equal_nan false;
@@ -147,6 +175,24 @@ SITU_API situ_tensor *situ_mul_(situ_tensor *input, situ_tensor *other);
 SITU_API situ_tensor *situ_div_(situ_tensor *input, situ_tensor *other);
 /** input **= exponent. */
 SITU_API situ_tensor *situ_pow_(situ_tensor *input, situ_tensor *exponent);
+/** input = situ_bitwise_left_shift(input, other). */
+SITU_API situ_tensor *situ_bitwise_left_shift_(situ_tensor *input, situ_tensor *other);
+/** input = situ_bitwise_right_shift(input, other). */
+SITU_API situ_tensor *situ_bitwise_right_shift_(situ_tensor *input, situ_tensor *other);
+/** input = situ_gcd(input, other). */
+SITU_API situ_tensor *situ_gcd_(situ_tensor *input, situ_tensor *other);
+/** input = situ_lcm(input, other). */
+SITU_API situ_tensor *situ_lcm_(situ_tensor *input, situ_tensor *other);
+/** input = situ_atan2(input, other); input is floating. */
+SITU_API situ_tensor *situ_atan2_(situ_tensor *input, situ_tensor *other);
+/** input = situ_hypot(input, other); input is floating. */
+SITU_API situ_tensor *situ_hypot_(situ_tensor *input, situ_tensor *other);
+/** input = situ_copysign(input, other); input is floating. */
+SITU_API situ_tensor *situ_copysign_(situ_tensor *input, situ_tensor *other);
+/** input = situ_nextafter(input, other). */
+SITU_API situ_tensor *situ_nextafter_(situ_tensor *input, situ_tensor *other);
+/** input = situ_xlogy(input, other); input is floating. */
+SITU_API situ_tensor *situ_xlogy_(situ_tensor *input, situ_tensor *other);
 /** input += other. */
 SITU_API situ_tensor *situ_add_scalar_(situ_tensor *input, double other);
 /** input -= other. */

@@ -120,6 +120,8 @@ SITU_API SITU_CHECKED situ_tensor *situ_trunc(situ_tensor *input);
 SITU_API SITU_CHECKED situ_tensor *situ_isnan(situ_tensor *input);
 /** input is +Inf or -Inf, as bool. */
 SITU_API SITU_CHECKED situ_tensor *situ_isinf(situ_tensor *input);
+/** The sign bit is set, as bool: of negative numbers, -0, and NaN with a sign. */
+SITU_API SITU_CHECKED situ_tensor *situ_signbit(situ_tensor *input);
 /** input is neither NaN nor infinite, as bool. */
 SITU_API SITU_CHECKED situ_tensor *situ_isfinite(situ_tensor *input);
 /** input is +Inf, as bool. */

@@ -148,7 +148,9 @@ typedef enum situ_unary { SITU_UNARY_NAMES(SITU_CODE_) SITU_UNARIES } situ_unary
   ROW(add) ROW(sub) ROW(mul) ROW(div) ROW(div_trunc) ROW(div_floor) ROW(pow) ROW(fmod) \
   ROW(remainder) ROW(maximum) ROW(minimum) ROW(eq) ROW(ne) ROW(lt) ROW(le) ROW(gt) \
   ROW(ge) ROW(logical_and) ROW(logical_or) ROW(logical_xor) ROW(bitwise_and) \
-  ROW(bitwise_or) ROW(bitwise_xor)
+  ROW(bitwise_or) ROW(bitwise_xor) ROW(bitwise_left_shift) ROW(bitwise_right_shift) \
+  ROW(gcd) ROW(lcm) ROW(atan2) ROW(hypot) ROW(copysign) ROW(nextafter) ROW(xlogy) \
+  ROW(xlog1py) ROW(logaddexp) ROW(logaddexp2)
 /* clang-format on */
 #define SITU_CODE_(name) SITU_BINARY_##name,
 typedef enum situ_binary { SITU_BINARY_NAMES(SITU_CODE_) SITU_BINARIES } situ_binary;

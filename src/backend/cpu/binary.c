@@ -8,6 +8,7 @@
 static bool is_test(int op) {
   switch (op) {
 #define FLOAT(name, y)
+#define WIDE FLOAT
 #define BOTH(name, y, whole)
 #define MATH(name, y, whole)
 #define WHOLE(name, whole)

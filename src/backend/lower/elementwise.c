@@ -22,6 +22,7 @@ static const trait unary[SITU_UNARIES] = {
 };
 static const trait binary[SITU_BINARIES] = {
 #define FLOAT(id, y) [SITU_BINARY_##id] = { "binary_" #id, NULL, false, true, false, 0 },
+#define WIDE(id, y) [SITU_BINARY_##id] = { "binary_" #id, NULL, false, true, false, 0, true },
 #define BOTH(id, y, w) [SITU_BINARY_##id] = { "binary_" #id, NULL, true, true, false, 0 },
 #define MATH BOTH
 #define WHOLE(id, w) [SITU_BINARY_##id] = { "binary_" #id, NULL, true, false, false, 0 },

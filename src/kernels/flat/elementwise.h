@@ -37,6 +37,7 @@ DEVICE T copy(T x, T p0, T p1, T p2) { return x; }
 #define MATH BOTH
 #define WHOLE(name, whole)
 #define TEST(name, y) FORMULA(binary_##name, y, const T a, const T b)
+#define WIDE FLOAT
 #include "kernels/binary.h"
 #define FLOAT(name, y) FORMULA(ternary_##name, y, const T a, const T b, const T c)
 #define BOTH(name, y, whole) FORMULA(ternary_##name, y, const T a, const T b, const T c)
@@ -55,6 +56,7 @@ DEVICE T copy(T x, T p0, T p1, T p2) { return x; }
 #define MATH BOTH
 #define WHOLE(name, whole) FORMULA(binary_##name, whole, const T a, const T b)
 #define TEST(name, y) FORMULA(binary_##name, y, const T a, const T b)
+#define WIDE FLOAT
 #include "kernels/binary.h"
 #define FLOAT(name, y)
 #define BOTH(name, y, whole) FORMULA(ternary_##name, whole, const T a, const T b, const T c)

@@ -54,9 +54,11 @@
 #define FLOAT(name, y_) PLAIN(name, T, y_)
 #define BOTH(name, y_, whole) PLAIN(name, T, y_)
 #define MATH(name, y_, whole) PADDED(name, y_)
+#define WIDE(name, y_) PADDED(name, y_)
 #define WHOLE(name, whole)
 #else
 #define FLOAT(name, y_)
+#define WIDE FLOAT
 #define BOTH(name, y_, whole) PLAIN(name, T, whole)
 #define MATH(name, y_, whole) PLAIN(name, T, whole)
 #define WHOLE(name, whole) PLAIN(name, T, whole)
@@ -86,6 +88,7 @@ static const situ__row FN(binaries)[SITU_BINARIES] = {
 #define FLOAT(name, y_)
 #define WHOLE TEST
 #endif
+#define WIDE FLOAT
 #include "kernels/binary.h"
 };
 
