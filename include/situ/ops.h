@@ -12,6 +12,7 @@
 
 #include "ops/binary.h"
 #include "ops/create.h"
+#include "ops/fft.h"
 #include "ops/index.h"
 #include "ops/linalg.h"
 #include "ops/loss.h"

@@ -205,4 +205,11 @@ typedef struct resamples {
   I64 outer, size, out, inner, rule, align, x, y; /* x, y: the operands' offsets */
 } resamples;
 
+/* One pass of Fourier transforms of [outer, length, inner] elements: `left` of the length are to be transformed, `step`
+   were. from, to: how lines are read and written. */
+enum { FFT_COMPLEX, FFT_REAL, FFT_HALF /* the first length / 2 + 1 numbers */ };
+typedef struct ffts {
+  I64 outer, length, inner, left, step, radix, from, to, inverse, x, y; /* x, y: the operands' offsets */
+} ffts;
+
 #endif

@@ -93,6 +93,7 @@ static situ_tensor *use_text(situ__kernel_text text) {
   case SITU__TEXT_unfold: return situ_conv2d(values(image), values(SITU_SHAPE(2, 2, 3, 3)), NULL, NULL);
   case SITU__TEXT_pool: return situ_avg_pool2d(values(image), &(situ_pool_options){ .kernel = SITU_DIMS(2) });
   case SITU__TEXT_resample: return situ_interpolate(values(image), &(situ_interpolate_options){ .size = SITU_DIMS(9) });
+  case SITU__TEXT_fft: return situ_fft_rfft(values(matrix), NULL);
   case SITU__TEXT_cell:
     return situ_gru_layer(values(SITU_SHAPE(1, 2, 6)), values(SITU_SHAPE(6, 2)), NULL, values(SITU_SHAPE(2, 2)), NULL);
   case SITU__TEXT_optimizer: return stepped();

@@ -91,6 +91,9 @@
   _(max_pool3d, situ_max_pool3d(situ_reshape(x, SITU_SHAPE(1, 1, 2, 2)), &(situ_pool_options){ .kernel = SITU_DIMS(1) }, NULL)) \
   _(avg_pool3d, situ_avg_pool3d(situ_reshape(x, SITU_SHAPE(1, 1, 2, 2)), &(situ_pool_options){ .kernel = SITU_DIMS(1) })) \
   _(adaptive_max_pool1d, situ_adaptive_max_pool1d(x, 1, NULL)) _(adaptive_avg_pool1d, situ_adaptive_avg_pool1d(x, 1)) \
+  _(fft_fft, situ_fft_fft(x, NULL)) _(fft_rfft, situ_fft_rfft(x, NULL)) _(fft_irfft, situ_fft_irfft(x, NULL))     \
+  _(stft, situ_stft(x, NULL, 2, &(situ_stft_options){ .hop_length = 1 }))                                         \
+  _(fft_fftshift, situ_fft_fftshift(x, (situ_shape){ 0 }))                                                        \
   _(interpolate, situ_interpolate(situ_unsqueeze(x, 0), &(situ_interpolate_options){ .size = SITU_DIMS(3) }))     \
   _(index_select, situ_index_select(x, 0, situ_select(i, 0, 0))) _(gather, situ_gather(x, 0, i))                  \
   _(scatter, situ_scatter(x, 0, i, x)) _(scatter_add, situ_scatter_add(x, 0, i, x))                               \
@@ -130,6 +133,9 @@
   _(full_1e10, situ_full(SITU_SHAPE(2), 1e10, HERE(.dtype = d))) _(full_1e40, situ_full(SITU_SHAPE(2), 1e40, HERE(.dtype = d))) \
   _(full_nan, situ_full(SITU_SHAPE(2), NAN, HERE(.dtype = d))) _(full_inf, situ_full(SITU_SHAPE(2), INFINITY, HERE(.dtype = d))) \
   _(arange, situ_arange(0, 3, 1, HERE(.dtype = d))) _(linspace, situ_linspace(0, 3, 4, HERE(.dtype = d)))         \
+  _(hann_window, situ_hann_window(4, true, HERE(.dtype = d)))                                                     \
+  _(signal_windows_nuttall, situ_signal_windows_nuttall(4, true, HERE(.dtype = d)))                               \
+  _(fft_fftfreq, situ_fft_fftfreq(4, 1, HERE(.dtype = d)))                                                        \
   _(eye, situ_eye(2, -1, HERE(.dtype = d))) _(rand, situ_rand(SITU_SHAPE(2), HERE(.dtype = d)))                   \
   _(randn, situ_randn(SITU_SHAPE(2), HERE(.dtype = d))) _(randint, situ_randint(0, 2, SITU_SHAPE(2), HERE(.dtype = d))) \
   _(randint_200, situ_randint(0, 200, SITU_SHAPE(2), HERE(.dtype = d)))                                           \
@@ -207,6 +213,8 @@ static const departure departures[] = {
   { "take_along_dim_by cross_entropy_by nll_loss_by index_copy_by", "", "i32", "f32", INDICES },
   { "add_alpha", "", "bool", "i64", "alpha is a number: true + 2 true is 3" },
   { "where_by index_by", "", "u8", "-", "torch calls masks of u8 deprecated" },
+  { "signal_windows_nuttall", "", "f16", "f16", KERNEL },
+  { "signal_windows_nuttall", "", "bf16", "bf16", KERNEL },
   { "randperm_300 randperm_3000", "", "bf16", "-", "bf16 does not have these numbers: some would come twice" },
   { "nextafter", "bool u8 i8 i16 i32 i64", "f16 bf16", "-", NEIGHBOURS },
   { "nextafter", "f16", "bool u8 i8 i16 i32 i64 f16", "-", NEIGHBOURS },

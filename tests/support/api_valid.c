@@ -266,6 +266,7 @@ static void fill_struct(api_world *w, const api_struct *s, void *at) {
     if (strcmp(s->field[i].type, "situ_device") == 0) memcpy(bytes + s->field[i].offset, &w->device, sizeof w->device);
   if (IS(situ_pool_options)) AT(situ_pool_options).kernel = SITU_DIMS(2);
   if (IS(situ_interpolate_options)) AT(situ_interpolate_options).size = SITU_DIMS(3);
+  if (IS(situ_stft_options)) AT(situ_stft_options).hop_length = 1;
   if (IS(situ_one_cycle_options))
     AT(situ_one_cycle_options) = (situ_one_cycle_options){ .max_lr = 0.1, .total_steps = 10 };
   if (IS(situ_cyclic_options)) AT(situ_cyclic_options) = (situ_cyclic_options){ .max_lr = 0.1 };

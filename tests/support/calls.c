@@ -12,6 +12,12 @@ static situ_tensor *damped(situ_tensor *weight) {
   return situ_mul_scalar(weight, 0.5 / sqrt((double)situ_size(weight, 1) + 1));
 }
 
+/* x as complex numbers: itself and half of it. */
+static situ_tensor *complex_of(situ_tensor *x) {
+  return situ_stack((situ_tensor *[]){ x, situ_mul_scalar(x, situ_dtype_is_floating(situ_dtype_of(x)) ? 0.5 : 2) }, 2,
+                    -1);
+}
+
 /* A name, the op of the table, operands (parity_shape has the letters), how near its results and its gradients must
    be, the call. */
 #define CALLS(_)                                                                                                       \
@@ -250,6 +256,12 @@ static situ_tensor *damped(situ_tensor *weight) {
     situ_interpolate(t[0], &(situ_interpolate_options){ .size = SITU_DIMS(6), .mode = SITU_INTERPOLATE_AREA }))        \
   _(interpolate_nearest, interpolate, "g", SUMS, SUMS,                                                                 \
     situ_interpolate(t[0], &(situ_interpolate_options){ .scale_factor = { 1.3 } }))                                    \
+  _(fft_fft, fft, "m", SUMS, SUMS, situ_fft_fft(complex_of(t[0]), NULL))                                               \
+  _(fft_ifft, fft, "m", SUMS, SUMS, situ_fft_ifft(complex_of(t[0]), &(situ_fft_options){ .dim = SITU_DIMS(1) }))       \
+  _(fft_rfft, fft, "m", SUMS, SUMS, situ_fft_rfft(t[0], NULL))                                                         \
+  _(fft_ihfft, fft, "m", SUMS, SUMS, situ_fft_ihfft(t[0], &(situ_fft_options){ .dim = SITU_DIMS(1) }))                 \
+  _(fft_irfft, fft, "m", SUMS, SUMS, situ_fft_irfft(complex_of(t[0]), &(situ_fft_options){ .n = 7 }))                  \
+  _(fft_hfft, fft, "m", SUMS, SUMS, situ_fft_hfft(complex_of(t[0]), NULL))                                             \
   _(batch_norm, batch_norm, "mUUuu", CHAIN, CHAIN,                                                                     \
     situ_batch_norm(t[0], t[1], t[2], t[3], t[4], &(situ_batch_norm_options){ .training = true }))                     \
   _(layer_norm, layer_norm, "mvv", CHAIN, CHAIN, situ_layer_norm(t[0], situ_shape_of(t[1]), t[1], t[2], 0))            \

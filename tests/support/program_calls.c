@@ -112,6 +112,33 @@ RUN(run_interpolate) {
   return situ_interpolate(situ_reshape(in[0], SITU_SHAPE(1, 1, -1)),
                           &(situ_interpolate_options){ .size = SITU_DIMS(to), .mode = SITU_INTERPOLATE_LINEAR });
 }
+RUN(run_rfft) {
+  if (!situ_dim(in[0]) || !situ_numel(in[0])) return NULL;
+  const int part = c->p[1] % 2;
+  NOTE("dim %d, part %d", dim(in[0], c->p[0]), part);
+  return situ_select(situ_fft_rfft(in[0], &(situ_fft_options){ .dim = SITU_DIMS(dim(in[0], c->p[0])) }), -1, part);
+}
+RUN(run_fft) {
+  if (!situ_dim(in[0]) || !situ_numel(in[0])) return NULL;
+  const int part = c->p[1] % 2;
+  NOTE("of both, dim %d, part %d", dim(in[0], c->p[0]), part);
+  return situ_select(situ_fft_fft(situ_stack((situ_tensor *[]){ in[0], in[1] }, 2, -1),
+                                  &(situ_fft_options){ .dim = SITU_DIMS(dim(in[0], c->p[0])) }),
+                     -1, part);
+}
+RUN(run_irfft) {
+  if (!situ_dim(in[0]) || !situ_numel(in[0])) return NULL;
+  const int n = 1 + c->p[1] % 4;
+  NOTE("of both, dim %d, n %d", dim(in[0], c->p[0]), n);
+  return situ_fft_irfft(situ_stack((situ_tensor *[]){ in[0], in[1] }, 2, -1),
+                        &(situ_fft_options){ .n = n, .dim = SITU_DIMS(dim(in[0], c->p[0])) });
+}
+RUN(run_stft) {
+  if (situ_numel(in[0]) < 4) return NULL;
+  NOTE("reshape(-1), 4 by 2, sum");
+  return situ_sum(situ_stft(situ_reshape(in[0], SITU_SHAPE(-1)), NULL, 4, &(situ_stft_options){ .hop_length = 2 }),
+                  &(situ_reduce_options){ .dim = SITU_DIMS(1) });
+}
 RUN(run_cumsum) {
   if (!situ_dim(in[0])) return NULL;
   NOTE("%d", dim(in[0], c->p[0]));
@@ -387,6 +414,10 @@ const program_kind program_kinds[] = {
   MAKES(softmax, 1, PROGRAM_SAVES),
   MAKES(cumsum, 1, 0),
   MAKES(interpolate, 1, 0),
+  MAKES(rfft, 1, 0),
+  MAKES(fft, 2, PROGRAM_ALIKE),
+  MAKES(irfft, 2, PROGRAM_ALIKE),
+  MAKES(stft, 1, 0),
   MAKES(where, 2, PROGRAM_ALIKE),
   MAKES(masked_fill, 1, 0),
   MAKES(cat, 3, PROGRAM_ALIKE),

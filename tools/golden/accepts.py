@@ -27,6 +27,7 @@ def ones(*shape, dtype=torch.float32):
 
 
 zero = torch.zeros_like
+real = torch.view_as_real
 X, I = ones(2, 2), torch.zeros(2, 2, dtype=torch.int64)
 
 # Of one tensor [2, 2] of ones.
@@ -87,6 +88,8 @@ ONE = {
     "avg_pool3d": lambda x: F.avg_pool3d(x.reshape(1, 1, 2, 2), 1),
     "adaptive_max_pool1d": lambda x: F.adaptive_max_pool1d(x, 1), "adaptive_avg_pool1d": lambda x: F.adaptive_avg_pool1d(x, 1),
     "interpolate": lambda x: F.interpolate(x[None], 3),
+    "fft_fft": lambda x: real(torch.fft.fft(x)), "fft_rfft": lambda x: real(torch.fft.rfft(x)), "fft_irfft": lambda x: torch.fft.irfft(x),
+    "stft": lambda x: real(torch.stft(x, 2, 1, return_complex=True)), "fft_fftshift": torch.fft.fftshift,
     "index_select": lambda x: torch.index_select(x, 0, I[0]), "gather": lambda x: torch.gather(x, 0, I), "scatter": lambda x: x.scatter(0, I, x),
     "scatter_add": lambda x: x.scatter_add(0, I, x), "index_add": lambda x: x.index_add(0, I[0], x), "embedding_weight": lambda x: F.embedding(I, x),
     "index_copy": lambda x: x.index_copy(0, I[0], x), "index_fill": lambda x: x.index_fill(0, I[0], 1), "index": lambda x: x[I],
@@ -136,7 +139,10 @@ MADE = {
     "full_minus_1": lambda d: torch.full((2, ), -1, dtype=d), "full_300": lambda d: torch.full((2, ), 300, dtype=d), "full_70000": lambda d: torch.full((2, ), 70000, dtype=d),
     "full_1e10": lambda d: torch.full((2, ), 1e10, dtype=d), "full_1e40": lambda d: torch.full((2, ), 1e40, dtype=d), "full_nan": lambda d: torch.full((2, ), NAN, dtype=d),
     "full_inf": lambda d: torch.full((2, ), INF, dtype=d), "arange": lambda d: torch.arange(0, 3, dtype=d), "linspace": lambda d: torch.linspace(0, 3, 4, dtype=d),
-    "eye": lambda d: torch.eye(2, dtype=d), "rand": lambda d: torch.rand(2, dtype=d), "randn": lambda d: torch.randn(2, dtype=d),
+    "eye": lambda d: torch.eye(2, dtype=d), "rand": lambda d: torch.rand(2, dtype=d),
+    "hann_window": lambda d: torch.hann_window(4, dtype=d), "signal_windows_nuttall": lambda d: torch.signal.windows.nuttall(4, dtype=d),
+    "fft_fftfreq": lambda d: torch.fft.fftfreq(4, dtype=d),
+    "randn": lambda d: torch.randn(2, dtype=d),
     "randint": lambda d: torch.randint(0, 2, (2, ), dtype=d), "randint_200": lambda d: torch.randint(0, 200, (2, ), dtype=d),
     "randint_minus_1": lambda d: torch.randint(-1, 2, (2, ), dtype=d), "randint_70000": lambda d: torch.randint(0, 70000, (2, ), dtype=d),
     "randperm": lambda d: torch.randperm(2, dtype=d), "randperm_200": lambda d: torch.randperm(200, dtype=d), "randperm_300": lambda d: torch.randperm(300, dtype=d),

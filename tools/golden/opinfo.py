@@ -74,11 +74,19 @@ def samples(row, info, dtype, full):
 
 def all_cases(row, dropped, full):
     """Every case that op_db has for the row (its wider "reference inputs" for the full set); dropped[reason] counts those that do not fit."""
-    dtypes = (torch.float32, torch.float64) + HALVES + EXACT_DTYPES if row.dtypes else (torch.float32, )
+    dtypes = row.dtypes if isinstance(row.dtypes, tuple) else (
+        torch.float32, torch.float64) + HALVES + EXACT_DTYPES if row.dtypes else (torch.float32, )
     for info, dtype in itertools.product(infos(row), dtypes):
         torch.manual_seed(1234)
-        variant = "/".join(v for v in (info.variant_test_name, gold.DTYPE_NAMES[dtype]) if v)
+        variant = "/".join(v for v in (info.variant_test_name, gold.DTYPE_NAMES.get(dtype, str(dtype)[6:])) if v)
         for number, (args, kwargs) in enumerate(samples(row, info, dtype, full)):
+            if row.operand:
+                try:
+                    args = tuple(change(a, row.operand) for a in args)
+                    kwargs = {k: change(v, row.operand) for k, v in kwargs.items()}
+                except Skip as reason:
+                    dropped[str(reason)] += 1
+                    continue
             flat = [
                 t for a in args + tuple(kwargs.values())
                 for t in ([a] if isinstance(a, torch.Tensor) else a if cases.is_tensors(a) else [])
@@ -87,7 +95,7 @@ def all_cases(row, dropped, full):
                 dropped["more than %d elements" % MOST_ELEMENTS] += 1
                 continue
             forms = [("", args, kwargs)]
-            if dtype == torch.float32 and any(t.dim() for t in flat):
+            if dtype in (torch.float32, torch.complex64) and any(t.dim() for t in flat):
                 for how, word in ((0, "transposed"), (1, "stepped")):
                     view = lambda t, how=how: strided(t, how)
                     forms.append((word, tuple(change(a, view)

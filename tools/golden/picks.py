@@ -87,7 +87,7 @@ def family(name):
         "make": "make", "unary": "elementwise", "binary": "elementwise", "reduce": "reduce", "scan": "reduce",
         "shape": "shape", "index": "shape", "linalg": "linalg", "nn": "nn", "loss": "nn",
         "arrange": "composed", "criterion": "criterion", "elementary": "elementary", "vision": "vision",
-        "indexing": "indexing", "statistics": "statistics", "samples": "samples", "pairs": "pairs"
+        "indexing": "indexing", "statistics": "statistics", "samples": "samples", "pairs": "pairs", "fft": "fft"
     }
     getattr(importlib.import_module("picks_" + parts[name]), name)()
     return list(_made)

@@ -25,7 +25,8 @@ class Row:
     outputs: tuple = ("output", )
     view: bool = False  # the output shares the input's storage: its strides are checked too
     inplace: bool = False
-    dtypes: bool = True  # also take samples of dtypes other than f32
+    dtypes: typing.Any = True  # also take samples of dtypes other than f32; or of which dtypes
+    operand: typing.Callable = None  # what becomes of each tensor of a sample
     fixed: tuple = ()  # inputs that have no gradient
     no_grad: typing.Callable = None  # of the tensors: is torch's gradient wrong or undecided there?
     native: bool = False  # 16-bit cases run in 16 bits: the result depends on the dtype's range

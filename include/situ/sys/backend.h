@@ -99,6 +99,9 @@ typedef enum situ_verb {
       integer[1]: a situ_resample_rule; integer[2] not 0: corners are aligned; scalar[0]: distance of two places of the
       result in places of the operand (of the forward pass, in the transpose too). */
   SITU_VERB_RESAMPLE,
+  /** Fourier transforms along integer[0], f32 or f64; op: situ_fft_pass; integer[1] not 0: positive exponents;
+      scalar[0]: a factor. A complex operand has one more dimension, the last, of size 2: real and imaginary part. */
+  SITU_VERB_FFT,
   /** Along integer[0]; op: situ_softmax_pass; integer[1] not 0: softmax of a row of -infinity is 0 instead of NaN. */
   SITU_VERB_SOFTMAX,
   /** Rows of the last dimension; op: situ_norm_pass. */
@@ -244,6 +247,14 @@ typedef enum situ_resample_rule {
   SITU_RESAMPLE_AREA,        /**< means of equal parts, as adaptive pooling */
   SITU_RESAMPLE_RULES
 } situ_resample_rule;
+
+/** y_k = factor sum_j x_j e^(-+2 pi i j k / n). The half spectrum of n real elements has n / 2 + 1 complex ones. */
+typedef enum situ_fft_pass {
+  SITU_FFT_COMPLEX,  /**< complex, n -> n */
+  SITU_FFT_REAL,     /**< n real elements -> half spectrum */
+  SITU_FFT_REAL_BACK /**< half spectrum -> n real elements, as if the other half were its mirror image, conjugated; the
+                          imaginary parts of element 0, and of n / 2 for an even n, are not read */
+} situ_fft_pass;
 
 typedef enum situ_softmax_pass {
   SITU_SOFTMAX,

@@ -130,6 +130,7 @@ const situ_backend situ__cpu_backend = {
     [SITU_VERB_CONV] = situ__cpu_conv,
     [SITU_VERB_POOL] = situ__cpu_pool,
     [SITU_VERB_RESAMPLE] = situ__cpu_resample,
+    [SITU_VERB_FFT] = situ__cpu_fft,
     [SITU_VERB_SOFTMAX] = situ__cpu_softmax,
     [SITU_VERB_NORM] = situ__cpu_norm,
     [SITU_VERB_BATCH_NORM] = situ__cpu_batch_norm,

@@ -17,8 +17,8 @@
   ROW(range)                                                                                     \
   ROW(random)                                                                                    \
   ROW(triangle) ROW(index) ROW(arg_reduce) ROW(scan) ROW(sort) ROW(nonzero) ROW(nll) ROW(unfold) \
-      ROW(pool) ROW(resample) ROW(cell) ROW(optimizer) ROW(reduce) ROW(softmax) ROW(columns) ROW(norm) ROW(batch_norm) \
-      ROW(matmul)
+      ROW(pool) ROW(resample) ROW(fft) ROW(cell) ROW(optimizer) ROW(reduce) ROW(softmax)          \
+      ROW(columns) ROW(norm) ROW(batch_norm) ROW(matmul)
 /* clang-format on */
 
 typedef enum situ__kernel_text {
@@ -225,6 +225,7 @@ situ_status situ__lower_matmul_sums(int index, const situ_work *work, int64_t to
 situ_status situ__lower_conv(int index, const situ_work *work);
 situ_status situ__lower_pool(int index, const situ_work *work);
 situ_status situ__lower_resample(int index, const situ_work *work);
+situ_status situ__lower_fft(int index, const situ_work *work);
 situ_status situ__lower_softmax(int index, const situ_work *work);
 situ_status situ__lower_norm(int index, const situ_work *work);
 situ_status situ__lower_batch_norm(int index, const situ_work *work);
@@ -239,7 +240,7 @@ situ_status situ__lower_optimizer(int index, const situ_work *work);
   ROW(UNARY, unary) ROW(UNARY_GRAD, unary_grad) ROW(BINARY, binary) ROW(TERNARY, ternary)         \
   ROW(REDUCE, reduce) ROW(ARG_REDUCE, arg_reduce) ROW(SCAN, scan) ROW(SORT, sort)                 \
   ROW(GATHER, gather) ROW(SCATTER, scatter) ROW(NONZERO, nonzero) ROW(MATMUL, matmul)             \
-  ROW(CONV, conv) ROW(POOL, pool) ROW(RESAMPLE, resample) ROW(SOFTMAX, softmax)                   \
+  ROW(CONV, conv) ROW(POOL, pool) ROW(RESAMPLE, resample) ROW(FFT, fft) ROW(SOFTMAX, softmax)     \
   ROW(NORM, norm) ROW(BATCH_NORM, batch_norm) ROW(NLL, nll) ROW(CELL, cell) ROW(OPTIMIZER, optimizer)
 /* clang-format on */
 #define SITU__LOWERED_SLOT(verb, name) [SITU_VERB_##verb] = situ__lower_##name,

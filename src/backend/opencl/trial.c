@@ -204,6 +204,11 @@ bool situ__cl_trial_shape(trial *t, const situ_work *w) {
     place_out(t, w, 0, SHAPE(3, 11, 5));
     t->work.integer[0] = 1;
     return true;
+  case SITU_VERB_FFT: /* passes of 4, 3 and 5 */
+    place_in(t, w, 0, SHAPE(2, 60, 2), TRIAL_SIGNED);
+    place_out(t, w, 0, SHAPE(2, 60, 2));
+    t->work.op = SITU_FFT_COMPLEX, t->work.integer[0] = 1;
+    return true;
   case SITU_VERB_NORM: return norm(t, w);
   case SITU_VERB_BATCH_NORM: return batch_norm(t, w);
   case SITU_VERB_NLL: return cross_entropy(t, w);

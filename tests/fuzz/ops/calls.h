@@ -12,6 +12,16 @@
 #define ALONG(k) (&(situ_reduce_options){ .dim = S(k), .keepdim = I(3) & 1 })
 #define REDUCTION(k) (situ_reduction)(I(k) & 3)
 #define HERE (&(situ_options){ .device = n->on })
+#define FFT (&(situ_fft_options){ .n = I(0) & 63, .dim = S(0), .norm = (situ_fft_norm)(I(1) & 3) })
+#define FFTN (&(situ_fftn_options){ .s = S(1), .dim = S(0), .norm = (situ_fft_norm)(I(1) & 3) })
+#define STFT                                                                   \
+  (&(situ_stft_options){ .hop_length = I(1) & 7,                               \
+                         .win_length = I(2) & 7,                               \
+                         .no_center = I(3) & 1,                                \
+                         .pad_mode = (situ_stft_pad)((unsigned)I(3) >> 1 & 3), \
+                         .normalized = I(3) & 8,                               \
+                         .two_sided = I(3) & 16,                               \
+                         .length = (unsigned)I(3) >> 5 & 31 })
 #define CONV (&(situ_conv_options){ .stride = S(0), .padding = S(1), .dilation = S(2), .groups = I(0) })
 #define RECUR \
   &(situ_recurrent_options) { .reverse = I(0) & 1, .relu = I(0) & 2, .c_n = also }
@@ -137,6 +147,14 @@ static situ_tensor *situ_masked_attention(situ_tensor *query, situ_tensor *key, 
   _("m", false, channel_shuffle, (t[0], I(0)))                                                                      \
   _("m", false, local_response_norm, (t[0], I(0) & 7, D(0), D(1), 2))                                               \
   _("muu", false, instance_norm, (t[0], NULL, NULL, t[1], t[2], &(situ_instance_norm_options){ .eps = D(0) }))      \
+  _("m", false, fft_rfft, (t[0], FFT))                                                                              \
+  _("m", false, fft_ihfft, (t[0], FFT))                                                                             \
+  _("k", false, fft_rfftn, (t[0], FFTN))                                                                            \
+  _("g", false, fft_ihfft2, (t[0], FFTN))                                                                           \
+  _("c", false, fft_fft, (t[0], FFT))                                                                               \
+  _("W", false, fft_fftshift, (t[0], S(0)))                                                                         \
+  _("m", false, fft_ifftshift, (t[0], S(0)))                                                                        \
+  _("rv", false, stft, (t[0], NULL, I(0) & 15, STFT))                                                               \
   _("g", false, interpolate,                                                                                        \
     (t[0], &(situ_interpolate_options){ .size = S(0),                                                               \
                                         .scale_factor = { D(0) },                                                   \

@@ -146,6 +146,12 @@ void situ__list_resample(void) {
           .out = { VIEW(t, 1, 6, 3) }, .integer = { 1 });
 }
 
+void situ__list_fft(void) {
+  for (int t = SITU_F32; t <= SITU_F64; t++)
+    ASK(.verb = SITU_VERB_FFT, .op = SITU_FFT_COMPLEX, .ins = 1, .outs = 1, .in = { VIEW(t, 1, 4, 2) },
+        .out = { VIEW(t, 1, 4, 2) }, .integer = { 1 });
+}
+
 void situ__list_conv(void) {
   const situ_window w = { .kernel = { 3, 3 }, .stride = { 1, 1 }, .groups = 1 };
   for (int t = ALL; t < SITU_DTYPES; t++)
