@@ -142,6 +142,7 @@ static bool list_sizes(const function *f, const situ_tensor *x, situ_shape s, si
 
 /* x cut or padded with zeros at the end. */
 static situ_tensor *resize(situ_tensor *x, const plan *p) {
+  if (!x) return NULL;
   situ_shape pad = { .ndim = 2 * x->view.ndim };
   bool grows = false;
   for (int k = 0; k < p->count; k++) {
