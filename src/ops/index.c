@@ -170,19 +170,21 @@ static bool scatter_verb(situ_call *c, int mode) {
 
 /* A dimension of size 0 has no valid index. Checked here, as the kernel, which checks the values, is not run for an
    empty result. */
-static bool check_dim_size(const situ_call *c) {
-  const index_params *p = c->params;
+static bool check_dim_size(const situ_call *c, int dim) {
   const situ_view_desc *x = situ__desc(c->in[0]), *index = situ__desc(c->in[1]);
-  return !index->numel || !x->ndim || x->size[p->dim] ||
+  return !index->numel || !x->ndim || x->size[dim] ||
          situ_refuse(c, SITU_E_INDEX, "index has %lld elements, but dimension %d of input has size 0",
-                     (long long)index->numel, p->dim);
+                     (long long)index->numel, dim);
 }
 
+bool situ__fits_scatter(const situ_call *c, int dim) {
+  const situ_view_desc *index = situ__desc(c->in[1]);
+  return check_dim_size(c, dim) && fits(c, index, situ__desc(c->in[0]), "input", dim) &&
+         fits(c, index, situ__desc(c->in[2]), "src", -1);
+}
 static bool scatter_infer(situ_call *c) {
   const index_params *p = c->params;
-  const situ_view_desc *index = situ__desc(c->in[1]);
-  return check_dim_size(c) && fits(c, index, situ__desc(c->in[0]), "input", p->dim) &&
-         fits(c, index, situ__desc(c->in[2]), "src", -1) && situ_infer_like(c);
+  return situ__fits_scatter(c, p->dim) && situ_infer_like(c);
 }
 static bool scatter_forward(situ_call *c) { return scatter_verb(c, SITU_INDEX_ELEMENTS); }
 static bool scatter_add_forward(situ_call *c) { return scatter_verb(c, SITU_INDEX_ELEMENTS | SITU_INDEX_ADD); }
@@ -216,7 +218,7 @@ static bool index_add_infer(situ_call *c) {
     return situ_refuse(c, SITU_E_SHAPE, "source %s does not fit input %s with %lld indices along dimension %d",
                        situ_shape_text(&b, t), situ_shape_text(&a, s), (long long)index->numel, p->dim);
   }
-  return check_dim_size(c) && situ_infer_like(c) && situ__check_factor(c, "alpha", p->alpha);
+  return check_dim_size(c, p->dim) && situ_infer_like(c) && situ__check_factor(c, "alpha", p->alpha);
 }
 static bool index_add_forward(situ_call *c) { return scatter_verb(c, SITU_INDEX_ROWS | SITU_INDEX_ADD); }
 static bool index_add_backward(situ_grad_call *g) {

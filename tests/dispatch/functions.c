@@ -90,6 +90,18 @@
   _(index_add_, "fif", situ_index_add_(t[0], 0, t[1], t[2], 1))                                                   \
   _(index_copy, "fif", situ_index_copy(t[0], 0, t[1], t[2]))                                                      \
   _(index_copy_, "fif", situ_index_copy_(t[0], 0, t[1], t[2]))                                                    \
+  _(scatter_reduce, "fjf", situ_scatter_reduce(t[0], 0, t[1], t[2], SITU_SCATTER_AMAX, true))                     \
+  _(scatter_reduce_, "fjf", situ_scatter_reduce_(t[0], 0, t[1], t[2], SITU_SCATTER_SUM, true))                    \
+  _(index_reduce, "fif", situ_index_reduce(t[0], 0, t[1], t[2], SITU_SCATTER_PROD, false))                        \
+  _(index_reduce_, "fif", situ_index_reduce_(t[0], 0, t[1], t[2], SITU_SCATTER_MEAN, true))                       \
+  _(take, "fj", situ_take(t[0], t[1]))                                                                            \
+  _(put, "fjf", situ_put(t[0], t[1], t[2], true))                                                                 \
+  _(put_, "fjf", situ_put_(t[0], t[1], t[2], false))                                                              \
+  _(masked_scatter, "fbf", situ_masked_scatter(t[0], t[1], t[2]))                                                 \
+  _(masked_scatter_, "fbf", situ_masked_scatter_(t[0], t[1], t[2]))                                               \
+  _(slice_scatter, "ff", situ_slice_scatter(t[0], t[1], 0, 0, 2, 1))                                              \
+  _(select_scatter, "fv", situ_select_scatter(t[0], t[1], 0, 1))                                                  \
+  _(diagonal_scatter, "fv", situ_diagonal_scatter(t[0], t[1], 0, 0, 1))                                           \
   _(index_fill, "fi", situ_index_fill(t[0], 0, t[1], 1))                                                          \
   _(index, "fi", situ_index(t[0], t + 1, 1))                                                                      \
   _(index_put, "fif", situ_index_put(t[0], t + 1, 1, t[2], true))                                                 \

@@ -9,7 +9,7 @@ static const struct row {
 } rows[] = {
   /* clang-format off */
   { "one_hot embedding", "input", SITU_I64, { 2, { 2, 2 } } },
-  { "gather take_along_dim scatter scatter_value scatter_add scatter_ scatter_add_", "index", SITU_I64, { 2, { 2, 2 } } },
+  { "gather take_along_dim scatter scatter_value scatter_add scatter_ scatter_add_ scatter_reduce scatter_reduce_", "index", SITU_I64, { 2, { 2, 2 } } },
   { "bincount", "input", SITU_I64, { 1, { 2 } } },
   { "bincount", NULL, SITU_F32, { 1, { 2 } } },
   { "cross_entropy nll_loss multi_margin_loss", "target", SITU_I64, { 1, { 2 } } },
@@ -19,6 +19,8 @@ static const struct row {
   { "bitwise_and bitwise_or bitwise_xor bitwise_not bitwise_left_shift bitwise_right_shift gcd lcm "
     "bitwise_left_shift_ bitwise_right_shift_ gcd_ lcm_", NULL,
     SITU_I64, { 2, { 2, 2 } } },
+  { "put put_", "source", SITU_F32, { 1, { 2 } } },
+  { "select_scatter diagonal_scatter", "src", SITU_F32, { 1, { 2 } } },
   { NULL, "boundaries", SITU_F32, { 1, { 2 } } },
   { NULL, "index indices", SITU_I64, { 1, { 2 } } },
   { NULL, "condition mask", SITU_BOOL, { 2, { 2, 2 } } },

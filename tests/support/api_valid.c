@@ -343,7 +343,7 @@ static int64_t whole(const api_world *w, const char *name) {
   if (api_is(name, "dim start index diagonal offset storage_offset low i group k start_dim handle"))
     return api_is(api_name(w), "topk kthvalue") && *name == 'k' ? 1 : 0;
   if (api_is(api_name(w), "transpose swapaxes")) return api_is(name, "dim1 axis1");
-  if (api_is(api_name(w), "diagonal diag_embed")) return strcmp(name, "dim2") == 0;
+  if (api_is(api_name(w), "diagonal diag_embed diagonal_scatter")) return strcmp(name, "dim2") == 0;
   if (api_is(
           api_name(w),
           "function_apply autograd_grad snapshot_of move_plan_new optimizer_step optimizer_check tree_of nn_sequential_of nn_module_list_of default_collate subset subset_random_sampler weighted_random_sampler random_split"))

@@ -220,6 +220,9 @@ static situ_tensor *complex_of(situ_tensor *x) {
   _(scatter_add, scatter_add, "rjr", SUMS, SUMS, situ_scatter_add(t[0], 0, t[1], t[2]))                                \
   _(index_add, index_add, "ris", SUMS, SUMS, situ_index_add(t[0], 0, t[1], t[2], 0.5))                                 \
   _(index_copy, index_copy, "ris", SAME, SUMS, situ_index_copy(t[0], 0, t[1], t[2]))                                   \
+  _(scatter_reduce, scatter_reduce, "rjr", CHAIN, CHAIN,                                                               \
+    situ_scatter_reduce(t[0], 0, t[1], t[2], SITU_SCATTER_PROD, true))                                                 \
+  _(masked_scatter, where, "xzx", SAME, SUMS, situ_masked_scatter(t[0], t[1], t[2]))                                   \
   _(index, index_select, "ri", SAME, SUMS, situ_index(t[0], &t[1], 1))                                                 \
   _(index_put, index_add, "ris", SUMS, SUMS, situ_index_put(t[0], &t[1], 1, t[2], true))                               \
   _(embedding, embedding, "ir", SAME, SUMS, situ_embedding(t[0], t[1], NULL))                                          \

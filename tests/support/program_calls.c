@@ -239,6 +239,31 @@ static situ_tensor *list_into(situ_tensor *const *in, const program_call *c,
 RUN(run_index_put) { return list_into(in, c, situ_index_put); }
 RUN(run_scatter) { return elements_into(in, c, true, situ_scatter); }
 RUN(run_scatter_add) { return elements_into(in, c, false, situ_scatter_add); }
+static situ_tensor *scatter_mean(situ_tensor *x, int d, situ_tensor *index, situ_tensor *src) {
+  return situ_scatter_reduce(x, d, index, src, SITU_SCATTER_MEAN, true);
+}
+static situ_tensor *scatter_prod(situ_tensor *x, int d, situ_tensor *index, situ_tensor *src) {
+  return situ_scatter_reduce(x, d, index, src, SITU_SCATTER_PROD, false);
+}
+RUN(run_scatter_mean) { return elements_into(in, c, false, scatter_mean); }
+RUN(run_scatter_prod) { return elements_into(in, c, false, scatter_prod); }
+RUN(run_masked_scatter) {
+  NOTE("mask %d %d", c->p[1], c->p[2]);
+  return situ_masked_scatter(in[0], mask_of(in[0], c), in[1]);
+}
+RUN(run_select_scatter) {
+  if (!situ_numel(in[0]) || !situ_dim(in[0])) return NULL;
+  const int d = dim(in[0], c->p[0]);
+  const int64_t at = within(c->p[1], size(in[0], d));
+  NOTE("%g * select(%d, %d)", c->a, d, (int)at);
+  return situ_select_scatter(in[0], situ_mul_scalar(situ_select(in[0], d, 0), c->a), d, at);
+}
+RUN(run_take) {
+  if (!situ_numel(in[0])) return NULL;
+  const int n = 1 + c->p[3] % 3;
+  NOTE("%d indices from %d by %d", n, c->p[1], c->p[2]);
+  return situ_take(in[0], index_of(c, n, situ_numel(in[0]), SITU_SHAPE(n)));
+}
 
 /* ---- views ---- */
 
@@ -363,6 +388,10 @@ RUN(run_index_add_) { return rows_into(in, c, situ_index_add_); }
 RUN(run_index_put_) { return list_into(in, c, situ_index_put_); }
 RUN(run_scatter_) { return elements_into(in, c, true, situ_scatter_); }
 RUN(run_scatter_add_) { return elements_into(in, c, false, situ_scatter_add_); }
+RUN(run_masked_scatter_) {
+  NOTE("mask %d %d", c->p[1], c->p[2]);
+  return situ_masked_scatter_(in[0], mask_of(in[0], c), in[1]);
+}
 
 #define MAKES(name, operands, flags) \
   { #name, operands, PROGRAM_MAKES, flags, run_##name, { 0 }, 0 }
@@ -434,6 +463,11 @@ const program_kind program_kinds[] = {
   MAKES(index_put, 2, PROGRAM_ALIKE),
   MAKES(scatter, 2, PROGRAM_ALIKE),
   MAKES(scatter_add, 2, PROGRAM_ALIKE),
+  MAKES(scatter_mean, 2, PROGRAM_ALIKE | PROGRAM_SAVES),
+  MAKES(scatter_prod, 2, PROGRAM_ALIKE | PROGRAM_SAVES),
+  MAKES(masked_scatter, 2, PROGRAM_ALIKE),
+  MAKES(select_scatter, 1, 0),
+  MAKES(take, 1, 0),
   { "relu", 1, PROGRAM_MAKES, PROGRAM_SAVES, run_relu, { 0 }, 1 },
   { "prelu", 2, PROGRAM_MAKES, PROGRAM_SAVES, run_prelu, { 0 }, 1 },
   { "selu", 1, PROGRAM_MAKES, PROGRAM_SAVES, run_selu, { 0 }, 1 },
@@ -481,6 +515,7 @@ const program_kind program_kinds[] = {
   WRITES(index_put_, 2, 0),
   WRITES(scatter_, 2, 0),
   WRITES(scatter_add_, 2, 0),
+  WRITES(masked_scatter_, 2, 0),
   { "relu_", 1, PROGRAM_WRITES, PROGRAM_SAVES, run_relu_, { 0 }, 1 },
 
   { "backward", 1, PROGRAM_BACKWARD, 0, NULL, { 0 }, 0 },

@@ -87,7 +87,8 @@ def family(name):
         "make": "make", "unary": "elementwise", "binary": "elementwise", "reduce": "reduce", "scan": "reduce",
         "shape": "shape", "index": "shape", "linalg": "linalg", "nn": "nn", "loss": "nn",
         "arrange": "composed", "criterion": "criterion", "elementary": "elementary", "vision": "vision",
-        "indexing": "indexing", "statistics": "statistics", "samples": "samples", "pairs": "pairs", "fft": "fft"
+        "indexing": "indexing", "statistics": "statistics", "samples": "samples", "pairs": "pairs",
+        "scatters": "scatters", "fft": "fft"
     }
     getattr(importlib.import_module("picks_" + parts[name]), name)()
     return list(_made)

@@ -58,6 +58,54 @@ SITU_API SITU_CHECKED situ_tensor *situ_index_put(situ_tensor *input, situ_tenso
 SITU_API situ_tensor *situ_index_put_(situ_tensor *input, situ_tensor *const *indices, int count, situ_tensor *values,
                                       bool accumulate);
 
+/** What situ_scatter_reduce and situ_index_reduce make of the elements of one place. */
+typedef enum situ_scatter_reduction {
+  SITU_SCATTER_SUM = 0,
+  SITU_SCATTER_PROD,
+  SITU_SCATTER_MEAN, /**< of integer dtypes: rounded down */
+  SITU_SCATTER_AMAX,
+  SITU_SCATTER_AMIN
+} situ_scatter_reduction;
+/** A copy of input in which each place along dim that index names has the reduction of the elements of src that index
+    sends there, with include_self of input's element too. Other places keep input's element. src has input's dtype (not
+    bool), index's rank, and at least index's sizes. torch's default include_self is true. */
+SITU_API SITU_CHECKED situ_tensor *situ_scatter_reduce(situ_tensor *input, int dim, situ_tensor *index,
+                                                       situ_tensor *src, situ_scatter_reduction reduce,
+                                                       bool include_self);
+/** situ_scatter_reduce in place; returns input. */
+SITU_API situ_tensor *situ_scatter_reduce_(situ_tensor *input, int dim, situ_tensor *index, situ_tensor *src,
+                                           situ_scatter_reduction reduce, bool include_self);
+/** situ_scatter_reduce of slices: index is 1-D, and source has input's shape but along dim, where it has index's. */
+SITU_API SITU_CHECKED situ_tensor *situ_index_reduce(situ_tensor *input, int dim, situ_tensor *index,
+                                                     situ_tensor *source, situ_scatter_reduction reduce,
+                                                     bool include_self);
+/** situ_index_reduce in place; returns input. */
+SITU_API situ_tensor *situ_index_reduce_(situ_tensor *input, int dim, situ_tensor *index, situ_tensor *source,
+                                         situ_scatter_reduction reduce, bool include_self);
+
+/** Elements of input as if it were 1-D, in index's shape; negative indices count from the end. */
+SITU_API SITU_CHECKED situ_tensor *situ_take(situ_tensor *input, situ_tensor *index);
+/** A copy of input in which situ_take(input, index) is source, which has index's number of elements and input's dtype.
+    accumulate: source is added; otherwise the last of several counts. */
+SITU_API SITU_CHECKED situ_tensor *situ_put(situ_tensor *input, situ_tensor *index, situ_tensor *source,
+                                            bool accumulate);
+/** situ_put in place; returns input. */
+SITU_API situ_tensor *situ_put_(situ_tensor *input, situ_tensor *index, situ_tensor *source, bool accumulate);
+/** input, in which the k-th element where mask (bool, broadcast with input) is true is the k-th of source (input's
+    dtype). Fewer elements of source than true ones are SITU_E_INDEX. */
+SITU_API SITU_CHECKED situ_tensor *situ_masked_scatter(situ_tensor *input, situ_tensor *mask, situ_tensor *source);
+/** situ_masked_scatter in place; returns input. */
+SITU_API situ_tensor *situ_masked_scatter_(situ_tensor *input, situ_tensor *mask, situ_tensor *source);
+/** A copy of input in which situ_slice(input, dim, start, end, step) is src, of that shape and input's dtype. */
+SITU_API SITU_CHECKED situ_tensor *situ_slice_scatter(situ_tensor *input, situ_tensor *src, int dim, int64_t start,
+                                                      int64_t end, int64_t step);
+/** A copy of input in which situ_select(input, dim, index) is src, of that shape and input's dtype. */
+SITU_API SITU_CHECKED situ_tensor *situ_select_scatter(situ_tensor *input, situ_tensor *src, int dim, int64_t index);
+/** A copy of input in which situ_diagonal(input, offset, dim1, dim2) is src, of that shape and input's dtype. torch's
+    defaults are offset 0, dim1 0, dim2 1. */
+SITU_API SITU_CHECKED situ_tensor *situ_diagonal_scatter(situ_tensor *input, situ_tensor *src, int64_t offset, int dim1,
+                                                         int dim2);
+
 /** value where mask (bool, broadcastable to input) is true, else input. */
 SITU_API SITU_CHECKED situ_tensor *situ_masked_fill(situ_tensor *input, situ_tensor *mask, double value);
 /** situ_masked_fill in place; returns input. */

@@ -123,6 +123,15 @@ static situ_tensor *situ_masked_attention(situ_tensor *query, situ_tensor *key, 
   _("xi", false, index, (t[0], t + 1, 1))                                                                           \
   _("ris", false, index_put, (t[0], t + 1, 1, t[2], I(0) & 1))                                                      \
   _("ris", false, index_put_, (t[0], t + 1, 1, t[2], I(0) & 1))                                                     \
+  _("rjr", false, scatter_reduce, (t[0], DIM(0), t[1], t[2], (situ_scatter_reduction)(I(1) & 7), I(2) & 1))         \
+  _("ris", false, index_reduce, (t[0], DIM(0), t[1], t[2], (situ_scatter_reduction)(I(1) & 7), I(2) & 1))           \
+  _("xj", false, take, (t[0], t[1]))                                                                                \
+  _("xij", false, put, (t[0], t[1], t[2], I(0) & 1))                                                                \
+  _("xzo", false, masked_scatter, (t[0], t[1], t[2]))                                                               \
+  _("xzo", false, masked_scatter_, (t[0], t[1], t[2]))                                                              \
+  _("xx", false, slice_scatter, (t[0], t[1], DIM(0), I(1), I(2), I(3)))                                             \
+  _("xu", false, select_scatter, (t[0], t[1], DIM(0), I(1)))                                                        \
+  _("xu", false, diagonal_scatter, (t[0], t[1], I(0), DIM(1), DIM(2)))                                              \
   _("xz", false, masked_fill, (t[0], t[1], D(0)))                                                                   \
   _("xz", false, masked_select, (t[0], t[1]))                                                                       \
   _("x", false, nonzero, (t[0]))                                                                                    \
