@@ -1,6 +1,6 @@
 /* Scaled dot product attention: softmax(scale q k^T + mask) v. If the device supports SITU_VERB_ATTENTION for the
-   operands, the matrix of weights is never in memory, and backward gets one number for each row; else two products
-   compute it without copies, and the weights are kept.
+   operands, the matrix of weights is never in memory, and backward gets one number for each row; else, and where the
+   mask has a gradient, two products compute it without copies, and the weights are kept.
    SPDX-License-Identifier: MIT */
 #include "base/fail.h"
 #include "ops/ops.h"
@@ -26,23 +26,48 @@ static bool differ(const situ_call *c, const char *what, int64_t a, int64_t b) {
   return situ_refuse(c, SITU_E_SHAPE, "%s: %lld and %lld differ", what, (long long)a, (long long)b);
 }
 
+/* The dtype of scores and their softmax: 16 bits would round scores by more than the weights are rounded. */
+static situ_dtype scores_dtype(situ_dtype x) { return x == SITU_F64 ? SITU_F64 : SITU_F32; }
+
+/* What forward and backward of SITU_VERB_ATTENTION share; *mask is filled if there is one. */
+static situ_work work_of(const attention_params *p, situ_tensor *const *in, situ_view_desc *mask) {
+  const situ_view_desc *q = situ__desc(in[QUERY]);
+  situ_work work = { .verb = SITU_VERB_ATTENTION,
+                     .op = SITU_ATTENTION,
+                     .compute = (situ_dtype)q->dtype,
+                     .ins = 3,
+                     .in = { q, situ__desc(in[KEY]), situ__desc(in[VALUE]) },
+                     .scalar = { p->scale, 1 - p->keep },
+                     .integer = { p->causal },
+                     .seed = p->draw.seed,
+                     .offset = p->draw.offset };
+  if (!in[MASK]) return work;
+  situ_view_desc weights = *q;
+  weights.size[q->ndim - 1] = last(work.in[KEY], 2);
+  work.in[work.ins++] = situ_desc_expand(situ__desc(in[MASK]), &weights, mask);
+  return work;
+}
+
+/* Whether the operands are what SITU_VERB_ATTENTION takes: key and value may lack heads of the query, but have no
+   others. */
+static bool lie_well(const situ_call *c) {
+  const situ_view_desc *q = situ__desc(c->in[QUERY]), *k = situ__desc(c->in[KEY]), *v = situ__desc(c->in[VALUE]);
+  bool good = q->ndim == k->ndim && q->ndim == v->ndim && last(q, 1) > 0 && last(k, 2) > 0 && last(v, 1) > 0;
+  for (int d = 0; good && d < q->ndim - 2; d++)
+    good = q->size[d] == c->shape[RESULT].dim[d] && k->size[d] == v->size[d];
+  return good && !(c->in[MASK] && c->in[MASK]->requires_grad && situ__recording());
+}
+
 /* Chooses fused attention if the device offers it. */
 static bool choose(situ_call *c) {
-  const attention_params *p = c->params;
-  const situ_view_desc *q = situ__desc(c->in[QUERY]), *k = situ__desc(c->in[KEY]), *v = situ__desc(c->in[VALUE]);
+  situ_view_desc mask;
   bool offered;
-  if (!situ__has_verb(c->device, SITU_VERB_ATTENTION) || q->ndim != 4 || k->ndim != 4 || v->ndim != 4) return true;
-  const situ_work work = { .verb = SITU_VERB_ATTENTION,
-                           .op = SITU_ATTENTION,
-                           .compute = (situ_dtype)q->dtype,
-                           .ins = 3,
-                           .in = { q, k, v },
-                           .scalar = { p->scale },
-                           .integer = { p->causal } };
+  if (!situ__has_verb(c->device, SITU_VERB_ATTENTION) || !lie_well(c)) return true;
+  const situ_work work = work_of(c->params, c->in, &mask);
   if (situ__offers(c->op->name, c->device, &work, &offered) != SITU_OK) return false;
   if (!offered) return true;
-  c->dtype[WEIGHTS] = SITU_DTYPE_DEFAULT;
-  c->dtype[STATS] = SITU_F32;
+  c->dtype[WEIGHTS] = c->dtype[KEPT] = SITU_DTYPE_DEFAULT;
+  c->dtype[STATS] = scores_dtype(c->dtype[RESULT]);
   c->shape[STATS] = c->shape[RESULT];
   c->shape[STATS].dim[c->shape[RESULT].ndim - 1] = 1;
   return true;
@@ -85,13 +110,10 @@ static bool infer(situ_call *c) {
   c->dtype[RESULT] = c->dtype[WEIGHTS] = (situ_dtype)q->dtype;
   c->dtype[KEPT] = p->keep < 1 ? c->dtype[WEIGHTS] : SITU_DTYPE_DEFAULT;
   c->dtype[STATS] = SITU_DTYPE_DEFAULT;
-  return mask || p->keep < 1 || choose(c);
+  return choose(c);
 }
 
 /* ---- forward ---- */
-
-/* The dtype of scores and their softmax: 16 bits would round scores by more than the weights are rounded. */
-static situ_dtype scores_dtype(situ_dtype x) { return x == SITU_F64 ? SITU_F64 : SITU_F32; }
 
 /* The bias that is added to the scores: 0 where a query sees the key, -Inf elsewhere; *mask stays NULL if no bias is
    needed. */
@@ -143,17 +165,12 @@ static situ_tensor *weigh(const situ_call *c, situ_tensor *weights) {
 }
 
 static bool fused(situ_call *c) {
-  const attention_params *p = c->params;
-  return situ_launch(c->op->name, c->device,
-                     &(situ_work){ .verb = SITU_VERB_ATTENTION,
-                                   .op = SITU_ATTENTION,
-                                   .compute = c->dtype[RESULT],
-                                   .ins = 3,
-                                   .outs = 2,
-                                   .in = { situ__desc(c->in[QUERY]), situ__desc(c->in[KEY]), situ__desc(c->in[VALUE]) },
-                                   .out = { situ__desc(c->out[RESULT]), situ__desc(c->out[STATS]) },
-                                   .scalar = { p->scale },
-                                   .integer = { p->causal } });
+  situ_view_desc mask;
+  situ_work work = work_of(c->params, c->in, &mask);
+  work.outs = 2;
+  work.out[0] = situ__desc(c->out[RESULT]);
+  work.out[1] = situ__desc(c->out[STATS]);
+  return situ_launch(c->op->name, c->device, &work);
 }
 
 /* weights v, rounded once. */
@@ -197,22 +214,22 @@ static situ_tensor *grad_scores(const situ_grad_call *g, situ_tensor *up, situ_t
 
 /* All three gradients in one call. Sets *done if the device computed them. */
 static bool fused_back(situ_grad_call *g, situ_tensor *up, bool *done) {
-  const attention_params *p = g->params;
   *done = g->out[STATS] != NULL;
   if (!*done) return true;
   situ_tensor *dx[3];
   for (int k = QUERY; k <= VALUE; k++) /* contiguous, whatever the operand's strides */
     if (!(dx[k] = situ_empty(g->shape[k], &(situ_options){ .dtype = g->dtype[k], .device = g->device }))) return false;
-  situ_work work = { .verb = SITU_VERB_ATTENTION,
-                     .op = SITU_ATTENTION_GRAD,
-                     .compute = g->dtype[QUERY],
-                     .ins = 6,
-                     .outs = 3,
-                     .in = { situ__desc(g->in[QUERY]), situ__desc(g->in[KEY]), situ__desc(g->in[VALUE]),
-                             situ__desc(g->out[RESULT]), situ__desc(g->out[STATS]), situ_desc(up) },
-                     .out = { situ_desc(dx[QUERY]), situ_desc(dx[KEY]), situ_desc(dx[VALUE]) },
-                     .scalar = { p->scale },
-                     .integer = { p->causal } };
+  situ_view_desc desc;
+  situ_work work = work_of(g->params, g->in, &desc);
+  const situ_view_desc *mask = g->in[MASK] ? work.in[3] : NULL;
+  work.op = SITU_ATTENTION_GRAD;
+  work.ins = mask ? 7 : 6;
+  work.in[3] = situ__desc(g->out[RESULT]);
+  work.in[4] = situ__desc(g->out[STATS]);
+  work.in[5] = situ_desc(up);
+  work.in[6] = mask;
+  work.outs = 3;
+  for (int k = QUERY; k <= VALUE; k++) work.out[k] = situ_desc(dx[k]);
   if (situ__offers(g->op->name, g->device, &work, done) != SITU_OK) return false;
   for (int k = QUERY; *done && k <= VALUE; k++) g->dx[k] = g->wants[k] ? dx[k] : NULL;
   return !*done || situ_launch(g->op->name, g->device, &work);
@@ -264,12 +281,65 @@ SITU_OP(attention_op) = {
   .flags = SITU_OP_COMPOSED,
   .autocast = { SITU_CAST_LOW, SITU_CAST_LOW },
   .params_size = sizeof(attention_params),
-  .save = SITU_SAVE(QUERY) | SITU_SAVE(KEY) | SITU_SAVE(VALUE) | SITU_SAVE_OUT(RESULT) | SITU_SAVE_OUT(WEIGHTS) |
-          SITU_SAVE_OUT(KEPT) | SITU_SAVE_OUT(STATS),
+  .save = SITU_SAVE(QUERY) | SITU_SAVE(KEY) | SITU_SAVE(VALUE) | SITU_SAVE(MASK) | SITU_SAVE_OUT(RESULT) |
+          SITU_SAVE_OUT(WEIGHTS) | SITU_SAVE_OUT(KEPT) | SITU_SAVE_OUT(STATS),
   .infer = infer,
   .forward = forward,
   .backward = backward,
 };
+
+/* ---- heads that share a key ---- */
+
+/* x [.., heads, *, *] as [.., groups, heads / groups, *, *]. Key, value and a mask without heads get a dimension of
+   size 1, so that they are broadcast rather than repeated. */
+static situ_tensor *grouped(situ_tensor *x, int64_t heads, int64_t groups) {
+  if (!x || situ_dim(x) < 3) return x;
+  return situ_size(x, -3) == heads ? situ_unflatten(x, -3, SITU_SHAPE(groups, heads / groups)) : situ_unsqueeze(x, -3);
+}
+
+static situ_tensor *attend(situ_tensor *query, situ_tensor *key, situ_tensor *value, situ_tensor *mask,
+                           const attention_params *p) {
+  return situ_op_run(&attention_op, (situ_tensor *[]){ query, key, value, mask }, 4, p, NULL);
+}
+
+static bool refuse_heads(int64_t q, int64_t k, int64_t v) {
+  situ__fail(
+      SITU_E_SHAPE, attention_op.name,
+      "query has %lld heads, key %lld, value %lld: key and value need the same number, which divides the query's",
+      (long long)q, (long long)k, (long long)v);
+  return false;
+}
+
+/* Refuses heads that cannot be grouped. */
+static bool can_group(situ_tensor *query, situ_tensor *key, situ_tensor *value, situ_tensor *mask) {
+  const char *op = attention_op.name;
+  if (!situ__need(op, "query", query) || !situ__need(op, "key", key) || !situ__need(op, "value", value)) return false;
+  if (situ_dim(query) < 3 || situ_dim(key) < 3 || situ_dim(value) < 3) {
+    situ__fail(SITU_E_SHAPE, op, "enable_gqa needs operands of at least 3 dimensions, got %d, %d and %d",
+               situ_dim(query), situ_dim(key), situ_dim(value));
+    return false;
+  }
+  const int64_t q = situ_size(query, -3), k = situ_size(key, -3), v = situ_size(value, -3);
+  if (k != v || k == 0 || q % k != 0) return refuse_heads(q, k, v);
+  if (!mask) return true;
+  if (!situ__need(op, "attn_mask", mask)) return false;
+  const int64_t m = situ_dim(mask) < 3 ? 1 : situ_size(mask, -3);
+  if (m != 1 && m != q)
+    situ__fail(SITU_E_SHAPE, op, "attn_mask has %lld heads, must have %lld or 1", (long long)m, (long long)q);
+  return m == 1 || m == q;
+}
+
+static situ_tensor *attend_in_groups(situ_tensor *query, situ_tensor *key, situ_tensor *value, situ_tensor *mask,
+                                     const attention_params *p) {
+  if (!can_group(query, key, value, mask)) return NULL;
+  const int64_t heads = situ_size(query, -3), groups = situ_size(key, -3);
+  if (heads == groups) return attend(query, key, value, mask, p);
+  situ_tensor *q = grouped(query, heads, groups), *k = grouped(key, heads, groups), *v = grouped(value, heads, groups),
+              *m = grouped(mask, heads, groups);
+  if (!q || !k || !v || (mask && !m)) return NULL;
+  situ_tensor *y = attend(q, k, v, m, p);
+  return y ? situ_flatten(y, -4, -3) : NULL;
+}
 
 situ_tensor *situ_scaled_dot_product_attention(situ_tensor *query, situ_tensor *key, situ_tensor *value,
                                                const situ_attention_options *options) {
@@ -278,5 +348,5 @@ situ_tensor *situ_scaled_dot_product_attention(situ_tensor *query, situ_tensor *
   const int64_t width = situ__alive(query) && query->view.ndim ? last(&query->view, 1) : 0;
   if (p.scale == 0 && width > 0) p.scale = 1 / sqrt((double)width);
   if (p.keep >= 0 && p.keep < 1) p.draw = situ_generator_draw(NULL);
-  return situ_op_run(&attention_op, (situ_tensor *[]){ query, key, value, o.attn_mask }, 4, &p, NULL);
+  return (o.enable_gqa ? attend_in_groups : attend)(query, key, value, o.attn_mask, &p);
 }

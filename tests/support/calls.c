@@ -275,7 +275,7 @@ static situ_tensor *complex_of(situ_tensor *x) {
     situ_cross_entropy(t[0], t[1], &(situ_cross_entropy_options){ .label_smoothing = 0.1 }))                           \
   _(nll_loss, nll_loss, "rtV", CHAIN, CHAIN,                                                                           \
     situ_nll_loss(t[0], t[1], &(situ_cross_entropy_options){ .weight = t[2] }))                                        \
-  _(scaled_dot_product_attention, scaled_dot_product_attention, "mmm", CHAIN, CHAIN,                                   \
+  _(scaled_dot_product_attention, scaled_dot_product_attention, "mmm", CHAIN, BLOCKS,                                  \
     situ_scaled_dot_product_attention(t[0], t[1], t[2], NULL))                                                         \
   _(rnn_layer, rnn_layer, "mhr", CHAIN, CELLS, situ_rnn_layer(t[0], damped(t[1]), t[2], NULL))                         \
   _(lstm_layer, lstm_layer, "GHrr", CHAIN, CELLS,                                                                      \

@@ -209,8 +209,13 @@ typedef struct situ_attention_options {
   bool is_causal; /**< query i attends to keys 0..i; not together with attn_mask */
   double dropout_p; /**< applied whenever it is not 0, as in torch */
   double scale;     /**< 0: 1 / sqrt(E) */
+  bool enable_gqa; /**< query [..., heads, L, E], key and value of fewer heads, whose number divides the query's: head h
+                         of the query attends to head h / (heads / groups) of the groups, without a copy */
 } situ_attention_options;
-/** query [..., L, E], key [..., S, E], value [..., S, V]: [..., L, V] (Vaswani et al., arXiv:1706.03762). */
+/** query [..., L, E], key [..., S, E], value [..., S, V]: [..., L, V] (Vaswani et al., arXiv:1706.03762). On devices
+    with SITU_VERB_ATTENTION memory is linear in L and S, unless attn_mask requires a gradient, or key and value differ
+    in the dimensions before the last two, or have more of them than query: then, and on other devices, all L x S
+    weights are kept for backward. */
 SITU_API SITU_CHECKED situ_tensor *situ_scaled_dot_product_attention(situ_tensor *query, situ_tensor *key,
                                                                      situ_tensor *value,
                                                                      const situ_attention_options *options);

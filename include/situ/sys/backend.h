@@ -218,12 +218,17 @@ typedef enum situ_linear_pass {
   SITU_LINEAR_GRAD_WEIGHT
 } situ_linear_pass;
 
-/** softmax(scale q k^T) v; all of one dtype, [B, H, .., D]; scalar[0] = scale, integer[0] = 1: causal. Results are
-    contiguous. */
+/** dropout(softmax(scale q k^T + mask)) v; q, k and v of one dtype and number of dimensions, with any strides;
+    scalar[0] = scale, scalar[1] = probability of dropout, integer[0] = 1: causal (query i sees keys 0..i). Before the
+    last two dimensions k and v have the sizes of q, or 1: heads that share a key. mask: bool (true: attend), f32 or
+    the dtype of q (added), or NULL; [.., L, S] by strides. Dropout keeps a weight with the draw that
+    SITU_RANDOM_BERNOULLI makes for it, in row-major order, with seed and offset. Results are contiguous. A query that
+    sees no key gives 0. */
 typedef enum situ_attention_pass {
-  /** in q [.., L, D], k [.., S, D], v; out y, logsumexp of each row of scores, f32 [B, H, L, 1]. */
+  /** in q [.., L, D], k [.., S, D], v [.., S, V], mask; out y, logsumexp of each row of scores, f32 (f64 for f64)
+      [.., L, 1], +infinity for a row that sees no key. */
   SITU_ATTENTION,
-  /** in q, k, v, y, logsumexp, g (y and g contiguous); out dq, dk, dv. */
+  /** in q, k, v, y, logsumexp, g (y and g contiguous), mask; out dq, dk, dv. */
   SITU_ATTENTION_GRAD
 } situ_attention_pass;
 

@@ -70,10 +70,9 @@ size_t situ__gemm_scratch(const situ__gemm *g) {
   return scratch_of(g, &p);
 }
 
-/* Multiplies `rows` rows of a with a panel of b. t holds the panel and the address of the first row of a and of c; a
-   that is packed in slivers is read sliver by sliver. */
-static void panel(const situ__gemm_kernels *kernels, situ__tile t, int64_t rows, bool slivers, int64_t width,
-                  size_t elem) {
+/* a that is packed in slivers is read sliver by sliver. */
+static inline void panel(const situ__gemm_kernels *kernels, situ__tile t, int64_t rows, bool slivers, int64_t width,
+                         size_t elem) {
   static const int height[SITU__TILE_HEIGHTS] = { 1, 2, 4, SITU__SLIVER, 2 * SITU__SLIVER };
   const situ__tile_fn *tiles = kernels->tile[width / kernels->lanes - 1];
   const char *a = t.a;
@@ -86,6 +85,10 @@ static void panel(const situ__gemm_kernels *kernels, situ__tile t, int64_t rows,
     t.c = c + (size_t)(i * t.c_row) * elem;
     tiles[h](&t);
   }
+}
+
+void situ__gemm_panel(const situ__gemm_kernels *kernels, situ__tile t, int64_t rows, int64_t width, size_t elem) {
+  panel(kernels, t, rows, false, width, elem);
 }
 
 /* Position of a block, and its scratch. */

@@ -35,6 +35,10 @@ typedef struct situ__gemm_kernels {
 /* dtype F32 or F64; the kernels for this processor. */
 const situ__gemm_kernels *situ__gemm_kernels_for(situ_dtype dtype);
 
+/* Multiplies `rows` rows of a with a panel of b, `width` columns (whole vectors) wide. t holds the panel and the
+   addresses of the first row of a and of c. */
+void situ__gemm_panel(const situ__gemm_kernels *kernels, situ__tile t, int64_t rows, int64_t width, size_t elem);
+
 /* c [m, n] (+)= alpha a [m, k] b [k, n], on one thread. The columns of c are contiguous; k may be 0. */
 typedef struct situ__gemm {
   situ_dtype dtype; /* F32 or F64 */

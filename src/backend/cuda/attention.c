@@ -272,14 +272,16 @@ static bool lies(situ__dnn_problem *p, int k, const situ_view_desc *v) {
   return good && (!v->storage || !v->storage->data || (uintptr_t)situ__cuda_address(v) % 16 == 0);
 }
 
-/* Supported: 16-bit dtypes, head sizes up to 128 in steps of 8, equal batch sizes and numbers of heads. */
+/* Supported: neither mask nor dropout, 16-bit dtypes, head sizes up to 128 in steps of 8, equal batch sizes and numbers
+   of heads. */
 static bool set_problem(situ__dnn_problem *p, const situ_work *work) {
   const situ_view_desc *q = work->in[0], *k = work->in[1], *v = work->in[2];
   *p = (situ__dnn_problem){ .kind = work->op == SITU_ATTENTION ? SITU__DNN_ATTENTION : SITU__DNN_ATTENTION_GRAD,
                             .dtype = q->dtype,
                             .more = work->integer[0] != 0 };
-  bool good = (q->dtype == SITU_F16 || q->dtype == SITU_BF16) && lies(p, Q, q) && lies(p, K, k) && lies(p, V, v) &&
-              q->size[3] <= 128 && q->size[3] % 8 == 0;
+  const bool plain = work->scalar[1] == 0 && !work->in[work->op == SITU_ATTENTION ? 3 : 6];
+  bool good = plain && (q->dtype == SITU_F16 || q->dtype == SITU_BF16) && lies(p, Q, q) && lies(p, K, k) &&
+              lies(p, V, v) && q->size[3] <= 128 && q->size[3] % 8 == 0;
   for (int d = 0; good && d < 4; d++) good = k->size[d] == v->size[d] && (d == 2 || q->size[d] == k->size[d]);
   return good;
 }

@@ -59,7 +59,7 @@ static situ_status check_repeatable(const char *op, situ_device device, const si
     (void)snprintf(what, sizeof what, "work on %s", situ_device_name(device, name));
     return refuse_capture(op, what, "do it before or after");
   }
-  if (work->verb == SITU_VERB_RANDOM)
+  if (work->verb == SITU_VERB_RANDOM || (work->verb == SITU_VERB_ATTENTION && work->scalar[1] != 0))
     return refuse_capture(op, "random numbers (they would be the same each time)",
                           "draw them before, into a tensor that is an input");
   if (work->verb == SITU_VERB_OPTIMIZER)

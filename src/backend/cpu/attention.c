@@ -1,0 +1,293 @@
+/* softmax(scale q k^T + mask) v in one pass over blocks of keys: scores exist for a few queries and one block of keys
+   at a time, and the sums so far are scaled when a larger score appears. Memory is linear in the lengths.
+   SPDX-License-Identifier: MIT */
+#include "attention.h"
+#include "convert.h"
+#include "fold.h"
+#include "random.h"
+#include "slots.h"
+
+#include "base/pool.h"
+#include "base/size.h"
+
+#include <string.h>
+
+/* Measured on cores with 32 KiB and 1 MiB of cache; see bench/. */
+enum {
+  QUERIES = 384,       /* of a unit, for which a block of keys is packed once */
+  FEW_QUERIES = 96,    /* where there are few heads: work for several threads */
+  UNITS = 16,          /* from which there are enough */
+  ROWS = 24,           /* queries whose scores are in the L1 cache together */
+  KEYS = 256,          /* of a block; fewer where features are many */
+  FEATURES = 64 * 256, /* keys * features of a block */
+  SINGLE = 4,          /* so few queries, of so many features, do not pay for packed keys: dot products */
+  LONG = 32,
+  CHUNK = 1 << 20 /* multiply-adds: below it, waking a thread costs more than it saves */
+};
+
+/* ---- shared with the gradient ---- */
+
+static int64_t rounded(int64_t n, int64_t unit) { return situ__ceil_div(n, unit) * unit; }
+int64_t situ__whole_vectors(const situ__attention *p, int64_t n) { return rounded(n, p->gemm->lanes); }
+int64_t situ__panels_size(const situ__attention *p, int64_t columns, int64_t depth) {
+  return situ__whole_vectors(p, columns) * depth;
+}
+
+situ__attention situ__attention_of(const situ_work *work, const situ_view_desc *mask) {
+  const situ_view_desc *q = work->in[0], *k = work->in[1], *v = work->in[2];
+  const int n = q->ndim;
+  situ__attention p = { .work = work, .q = q, .k = k, .v = v, .mask = mask, .heads = 1 };
+  p.lane = situ__cpu_lane((situ_dtype)q->dtype);
+  p.elem = (int64_t)situ__lane_size(p.lane);
+  p.gemm = situ__gemm_kernels_for(p.lane == SITU__F64 ? SITU_F64 : SITU_F32);
+  p.rows = &SITU__ISA_PICK(situ__cpu_isa(), situ__attention_lanes)->lane[p.lane];
+  for (int d = 0; d < n - 2; d++) p.heads *= q->size[d];
+  p.l = q->size[n - 2], p.s = k->size[n - 2], p.e = q->size[n - 1], p.v_width = v->size[n - 1];
+  p.keep = 1 - work->scalar[1];
+  p.causal = work->integer[0] != 0;
+  return p;
+}
+
+situ__head situ__head_of(const situ__attention *p, int64_t number) {
+  situ__head head = { .number = number };
+  for (int d = p->q->ndim - 3; d >= 0; number /= p->q->size[d--]) head.at[d] = number % p->q->size[d];
+  return head;
+}
+
+situ__matrix situ__matrix_of(const situ_view_desc *v, const situ__head *head) {
+  const int n = v->ndim;
+  int64_t at = 0;
+  for (int d = 0; d < n - 2; d++) at += v->size[d] == 1 ? 0 : head->at[d] * v->stride[d];
+  return (situ__matrix){ .data = situ__cpu_data(v) + at * situ__cpu_size(v->dtype),
+                         .columns = v->size[n - 1],
+                         .row = v->stride[n - 2],
+                         .col = v->stride[n - 1],
+                         .dtype = v->dtype };
+}
+
+situ__matrix situ__attention_stage(const situ__attention *p, const situ__matrix *m, int64_t first, int64_t count,
+                                   bool padded, void *buffer) {
+  const int64_t size = situ__cpu_size(m->dtype), ld = situ__whole_vectors(p, m->columns);
+  situ__matrix from = *m;
+  from.data += first * m->row * size;
+  if (situ__cpu_native((situ_dtype)m->dtype, p->lane) && (!padded || (m->col == 1 && m->columns == ld))) return from;
+  char *to = buffer;
+  for (int64_t r = 0; r < count; r++, to += ld * p->elem) {
+    situ__cpu_convert()->load[m->dtype][p->lane](from.data + r * m->row * size, m->col * size, m->columns, to);
+    memset(to + m->columns * p->elem, 0, (size_t)((ld - m->columns) * p->elem));
+  }
+  from.data = buffer, from.row = ld, from.col = 1;
+  return from;
+}
+
+void situ__attention_pack(const situ__attention *p, const situ__matrix *m, int64_t count, void *panels) {
+  const int64_t widest = p->gemm->wide * p->gemm->lanes;
+  for (int64_t j = 0; j < count; j += widest) {
+    const int64_t columns = situ__min_i64(widest, count - j);
+    p->gemm->pack((char *)panels + j * m->columns * p->elem, situ__whole_vectors(p, columns),
+                  m->data + j * m->row * p->elem, m->col, m->row, m->columns, columns);
+  }
+}
+
+void situ__attention_product(const situ__attention *p, int64_t m, int64_t n, int64_t k, situ__factor a, situ__factor b,
+                             double alpha, bool add, void *c, int64_t c_row) {
+  const int64_t widest = p->gemm->wide * p->gemm->lanes;
+  for (int64_t j = 0, width; j < n; j += width) {
+    width = situ__min_i64(widest, situ__whole_vectors(p, n - j));
+    const situ__tile t = { .k = k,
+                           .columns = situ__min_i64(width, n - j),
+                           .a = a.data,
+                           .b = (const char *)b.data + j * (b.row ? 1 : k) * p->elem,
+                           .c = (char *)c + j * p->elem,
+                           .a_row = a.row,
+                           .a_col = a.col,
+                           .b_row = b.row ? b.row : situ__min_i64(widest, situ__whole_vectors(p, b.col - j)),
+                           .c_row = c_row,
+                           .alpha = alpha,
+                           .add = add };
+    situ__gemm_panel(p->gemm, t, m, width, (size_t)p->elem);
+  }
+}
+
+/* So few queries do not pay for packed keys. Forward and backward agree, so that weights add up to 1 in both. */
+static bool by_dots(const situ__attention *p, const situ__matrix *k) {
+  return p->l <= SINGLE && p->e >= LONG && k->col == 1;
+}
+
+void situ__attention_pack_keys(const situ__attention *p, const situ__matrix *k, int64_t n, void *panels) {
+  if (!by_dots(p, k)) situ__attention_pack(p, k, n, panels);
+}
+
+void situ__attention_score(const situ__attention *p, const situ__scores *s, const situ__matrix *q,
+                           const situ__matrix *k, int64_t n, const void *panels) {
+  const double scale = p->work->scalar[0];
+  if (!by_dots(p, k)) {
+    situ__attention_product(p, s->rows, s->columns, p->e, (situ__factor){ q->data, q->row, q->col },
+                            (situ__factor){ panels, 0, n }, scale, false, s->data, s->ld);
+    return;
+  }
+  const situ__tile t = { .k = p->e,
+                         .a = q->data,
+                         .a_row = q->row,
+                         .a_col = 1,
+                         .b = k->data,
+                         .b_row = 1,
+                         .c = s->data,
+                         .c_row = s->ld,
+                         .columns = s->columns,
+                         .alpha = scale };
+  p->gemm->dots(&t, s->rows, s->columns, k->row);
+}
+
+void situ__attention_mask(const situ__attention *p, const situ__scores *s, const situ__scores_place *at) {
+  if (!p->mask) return;
+  situ__matrix m = situ__matrix_of(p->mask, at->head);
+  const int64_t size = situ__cpu_size(m.dtype);
+  const bool direct = situ__cpu_native((situ_dtype)m.dtype, p->lane) && m.col == 1;
+  for (int64_t r = 0; r < s->rows; r++) {
+    const char *from = m.data + ((at->i + r) * m.row + at->j * m.col) * size;
+    if (!direct) situ__cpu_convert()->load[m.dtype][p->lane](from, m.col * size, s->columns, at->row);
+    p->rows->mask(m.dtype == SITU_BOOL, direct ? from : at->row, s->columns, (char *)s->data + r * s->ld * p->elem);
+  }
+}
+
+void situ__attention_drop(const situ__attention *p, const situ__scores *s, const situ__scores_place *at, void *x) {
+  if (p->keep == 1) return;
+  const situ__random_rows *random = SITU__ISA_PICK(situ__cpu_isa(), situ__random_rows);
+  for (int64_t r = 0; r < s->rows; r++) {
+    const int64_t first = (at->head->number * p->l + at->i + r) * p->s + at->j, skip = first % 4;
+    random->words(at->words, first / 4, situ__ceil_div(skip + s->columns, 4), p->work->seed, p->work->offset);
+    p->rows->drop(at->words + skip, p->keep, s->columns, (char *)x + r * s->ld * p->elem);
+  }
+}
+
+void *situ__carve(char *memory, size_t *used, int64_t bytes) {
+  void *part = memory ? memory + *used : NULL;
+  *used += (size_t)rounded(bytes, 64);
+  return part;
+}
+
+/* ---- a unit: some queries of one head ---- */
+
+typedef struct plan {
+  situ__attention p;
+  int64_t queries, keys, blocks; /* of a unit; of a block; units of a head */
+  situ__slots slots;
+} plan;
+
+typedef struct buffers {
+  void *q, *k, *panels, *v, *scores, *y, *most, *total, *row;
+  uint32_t *words;
+} buffers;
+
+static size_t lay_out(const plan *t, char *memory, buffers *r) {
+  const situ__attention *p = &t->p;
+  const int64_t elem = p->elem, e = situ__whole_vectors(p, p->e), v = situ__whole_vectors(p, p->v_width);
+  size_t used = 0;
+  r->q = situ__carve(memory, &used, t->queries * e * elem);
+  r->k = situ__carve(memory, &used, t->keys * e * elem);
+  r->panels = situ__carve(memory, &used, situ__panels_size(p, t->keys, p->e) * elem);
+  r->v = situ__carve(memory, &used, t->keys * v * elem);
+  r->scores = situ__carve(memory, &used, ROWS * t->keys * elem);
+  r->y = situ__carve(memory, &used, t->queries * v * elem);
+  r->most = situ__carve(memory, &used, t->queries * elem);
+  r->total = situ__carve(memory, &used, t->queries * elem);
+  r->row = situ__carve(memory, &used, t->keys * elem);
+  r->words = situ__carve(memory, &used, (t->keys + 8) * (int64_t)sizeof(uint32_t));
+  return used;
+}
+
+typedef struct unit {
+  const plan *t;
+  const buffers *r;
+  situ__head head;
+  int64_t first, rows, n; /* queries; keys of the block */
+  situ__matrix q, k, v;
+} unit;
+
+/* Adds the keys from j on to the sums of all queries of the unit that see some of them. */
+static void absorb(const unit *u, int64_t j) {
+  const int64_t n = u->n;
+  const situ__attention *p = &u->t->p;
+  const buffers *r = u->r;
+  const situ__matrix k = situ__attention_stage(p, &u->k, j, n, false, r->k),
+                     v = situ__attention_stage(p, &u->v, j, n, true, r->v);
+  const int64_t ld = u->t->keys, width = situ__whole_vectors(p, p->v_width);
+  situ__attention_pack_keys(p, &k, n, r->panels);
+  for (int64_t i = 0, rows; i < u->rows; i += rows) {
+    rows = situ__min_i64(ROWS, u->rows - i);
+    const int64_t sees = p->causal ? u->first + i + 1 - j : n,
+                  columns = situ__min_i64(n, sees + (rows - 1) * p->causal);
+    if (columns <= 0) continue;
+    const situ__scores s = { r->scores, rows, columns, ld, sees, p->causal };
+    const situ__scores_place at = { &u->head, u->first + i, j, r->row, r->words };
+    char *y = (char *)r->y + i * width * p->elem;
+    const situ__matrix q = situ__attention_rows_from(p, &u->q, i);
+    situ__attention_score(p, &s, &q, &k, n, r->panels);
+    situ__attention_mask(p, &s, &at);
+    p->rows->soften(&s, j == 0, (char *)r->most + i * p->elem, (char *)r->total + i * p->elem, y, p->v_width, width);
+    situ__attention_drop(p, &s, &at, s.data);
+    situ__attention_product(p, rows, p->v_width, columns, (situ__factor){ s.data, ld, 1 },
+                            (situ__factor){ v.data, v.row, 1 }, 1, j > 0, y, width);
+  }
+}
+
+/* Writes the unit's result and logsumexp. */
+static void store(const unit *u) {
+  const situ__attention *p = &u->t->p;
+  const situ_view_desc *to = p->work->out[0];
+  const int64_t size = situ__cpu_size(to->dtype), at = u->head.number * p->l + u->first,
+                ld = situ__whole_vectors(p, p->v_width) * p->elem;
+  char *y = situ__cpu_data(to) + at * p->v_width * size;
+  for (int64_t r = 0; r < u->rows; r++)
+    situ__cpu_convert()->store[p->lane][to->dtype]((const char *)u->r->y + r * ld, p->v_width,
+                                                   y + r * p->v_width * size, size);
+  memcpy(situ__cpu_data(p->work->out[1]) + at * p->elem, u->r->most, (size_t)(u->rows * p->elem));
+}
+
+static void run_unit(const plan *t, const buffers *r, int64_t number) {
+  const situ__attention *p = &t->p;
+  unit u = { .t = t, .r = r, .head = situ__head_of(p, number / t->blocks), .first = number % t->blocks * t->queries };
+  u.rows = situ__min_i64(t->queries, p->l - u.first);
+  const situ__matrix q = situ__matrix_of(p->q, &u.head);
+  u.q = situ__attention_stage(p, &q, u.first, u.rows, p->l <= SINGLE, r->q);
+  u.k = situ__matrix_of(p->k, &u.head);
+  u.v = situ__matrix_of(p->v, &u.head);
+  const int64_t keys = p->causal ? situ__min_i64(p->s, u.first + u.rows) : p->s;
+  for (int64_t j = 0; j < keys; j += t->keys) {
+    u.n = situ__min_i64(t->keys, keys - j);
+    absorb(&u, j);
+  }
+  p->rows->finish(u.rows, r->most, r->total, r->y, p->v_width, situ__whole_vectors(p, p->v_width));
+  store(&u);
+}
+
+static void run_units(int64_t begin, int64_t end, void *payload) {
+  plan *t = payload;
+  char *memory = situ__slots_take(&t->slots);
+  buffers r;
+  (void)lay_out(t, memory, &r);
+  for (int64_t k = begin; k < end; k++) run_unit(t, &r, k);
+  situ__slots_give(&t->slots, memory);
+}
+
+situ_status situ__cpu_attention(int index, const situ_work *work) {
+  (void)index;
+  if (work->op == SITU_ATTENTION_GRAD) return situ__cpu_attention_grad(work);
+  plan t = { .p = situ__attention_of(work, work->ins > 3 ? work->in[3] : NULL) };
+  const situ__attention *p = &t.p;
+  const int64_t widest = situ__max_i64(p->e, p->v_width);
+  const bool many = p->heads * situ__ceil_div(p->l, QUERIES) >= UNITS;
+  t.queries = situ__min_i64(p->l, many ? QUERIES : FEW_QUERIES);
+  t.keys = situ__max_i64(64, situ__min_i64(rounded(situ__min_i64(p->s, KEYS), 64), FEATURES / widest / 64 * 64));
+  t.blocks = situ__ceil_div(p->l, t.queries);
+  const double cost = (double)t.queries * (double)p->s * (double)(p->e + p->v_width);
+  const int64_t units = p->heads * t.blocks, grain = cost < CHUNK ? (int64_t)(CHUNK / (cost + 1)) + 1 : 1;
+  buffers none;
+  const situ_status status =
+      situ__slots_open(&t.slots, "attention", lay_out(&t, NULL, &none), situ__ceil_div(units, grain));
+  if (status != SITU_OK) return status;
+  situ__parallel(units, grain, run_units, &t);
+  situ__slots_close(&t.slots);
+  return SITU_OK;
+}

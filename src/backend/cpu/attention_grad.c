@@ -1,0 +1,227 @@
+/* The gradients of attention: weights are computed again from the logsumexp of each row, for one block of keys and one
+   of queries at a time (Dao, arXiv:2307.08691). With weights p, their dropout p', scores z, delta = sum(dy y):
+   dv = p'^T dy, dz = p (dropout(dy v^T) - delta), dq = scale dz k, dk = scale dz^T q.
+   SPDX-License-Identifier: MIT */
+#include "attention.h"
+#include "convert.h"
+#include "fold.h"
+#include "slots.h"
+
+#include "base/pool.h"
+#include "base/size.h"
+
+#include <string.h>
+
+/* Measured on cores with 32 KiB and 1 MiB of cache; see bench/. */
+enum {
+  QUERIES = 66,        /* of a block: whole register tiles */
+  KEYS = 128,          /* of a block; fewer where features are many */
+  FEATURES = 64 * 256, /* keys * features of a block */
+  PAD = 16,            /* elements between rows of scores: a column is in several sets of the cache */
+  CHUNK = 1 << 20      /* multiply-adds: below it, waking a thread costs more than it saves */
+};
+
+/* A unit: the queries of all heads that share the keys of one. Its part of dq is added up in the result, or in scratch
+   if that has another dtype. */
+typedef struct plan {
+  situ__attention p;
+  const situ_view_desc *y, *stats, *g, *dq, *dk, *dv;
+  int64_t keys, ld, shared; /* keys of a block; row of scores; heads of a unit */
+  bool direct;              /* dq is added up in place */
+  situ__slots slots;
+} plan;
+
+typedef struct buffers {
+  void *k, *v, *k_panels, *v_panels, *q, *g, *weights, *slopes, *dk, *dv, *dq, *delta, *row;
+  uint32_t *words;
+} buffers;
+
+static size_t lay_out(const plan *t, char *memory, buffers *r) {
+  const situ__attention *p = &t->p;
+  const int64_t elem = p->elem, e = situ__whole_vectors(p, p->e) * elem, v = situ__whole_vectors(p, p->v_width) * elem;
+  size_t used = 0;
+  r->k = situ__carve(memory, &used, t->keys * e);
+  r->v = situ__carve(memory, &used, t->keys * v);
+  r->k_panels = situ__carve(memory, &used, situ__panels_size(p, t->keys, p->e) * elem);
+  r->v_panels = situ__carve(memory, &used, situ__panels_size(p, t->keys, p->v_width) * elem);
+  r->q = situ__carve(memory, &used, QUERIES * e);
+  r->g = situ__carve(memory, &used, QUERIES * v);
+  r->weights = situ__carve(memory, &used, QUERIES * t->ld * elem);
+  r->slopes = situ__carve(memory, &used, QUERIES * t->ld * elem);
+  r->dk = situ__carve(memory, &used, t->keys * p->e * elem);
+  r->dv = situ__carve(memory, &used, t->keys * p->v_width * elem);
+  r->dq = situ__carve(memory, &used, t->direct ? 0 : t->shared * p->l * p->e * elem);
+  r->delta = situ__carve(memory, &used, t->shared * p->l * elem);
+  r->row = situ__carve(memory, &used, t->ld * elem);
+  r->words = situ__carve(memory, &used, (t->keys + 8) * (int64_t)sizeof(uint32_t));
+  return used;
+}
+
+/* Head number `of` among those that share the keys of unit `number`. */
+static situ__head head_of(const plan *t, int64_t number, int64_t of) {
+  situ__head head = { .number = 0 };
+  const situ_view_desc *q = t->p.q, *k = t->p.k;
+  int64_t step = 1;
+  for (int d = q->ndim - 3; d >= 0; step *= q->size[d--]) {
+    int64_t *from = k->size[d] == q->size[d] ? &number : &of;
+    head.at[d] = *from % q->size[d];
+    *from /= q->size[d];
+    head.number += head.at[d] * step;
+  }
+  return head;
+}
+
+/* ---- a block of keys ---- */
+
+typedef struct block {
+  const plan *t;
+  const buffers *r;
+  int64_t j, n; /* keys */
+  situ__matrix k;
+} block;
+
+/* One head's part of a unit. */
+typedef struct part {
+  situ__head head;
+  situ__matrix q, g;
+  char *dq, *delta, *stats;
+} part;
+
+static char *after(void *data, int64_t elements, const situ__attention *p) { return (char *)data + elements * p->elem; }
+
+/* Weights, in r->weights, and the gradients of the scores, in r->slopes, of some queries. */
+static void differentiate(const block *b, const part *a, int64_t i, const situ__scores *s, const situ__matrix *q,
+                          const situ__matrix *g) {
+  const situ__attention *p = &b->t->p;
+  const buffers *r = b->r;
+  const situ__scores_place at = { &a->head, i, b->j, r->row, r->words };
+  situ__attention_score(p, s, q, &b->k, b->n, r->k_panels);
+  situ__attention_mask(p, s, &at);
+  p->rows->weigh(s, a->stats + i * p->elem);
+  situ__attention_product(p, s->rows, s->columns, p->v_width, (situ__factor){ g->data, g->row, g->col },
+                          (situ__factor){ r->v_panels, 0, b->n }, 1, false, r->slopes, s->ld);
+  situ__attention_drop(p, s, &at, r->slopes);
+  p->rows->slope(s, r->slopes, a->delta + i * p->elem);
+  situ__attention_drop(p, s, &at, s->data);
+}
+
+/* Adds what queries [i, i + rows) of a head give to dq, and to the block's dk and dv. */
+static void absorb(const block *b, const part *a, int64_t i, int64_t rows) {
+  const situ__attention *p = &b->t->p;
+  const buffers *r = b->r;
+  const int64_t sees = p->causal ? i + 1 - b->j : b->n, columns = situ__min_i64(b->n, sees + (rows - 1) * p->causal),
+                ld = b->t->ld;
+  if (columns <= 0) return;
+  const situ__scores s = { r->weights, rows, columns, ld, sees, p->causal };
+  const situ__matrix q = situ__attention_stage(p, &a->q, i, rows, true, r->q),
+                     g = situ__attention_stage(p, &a->g, i, rows, true, r->g);
+  const double scale = p->work->scalar[0];
+  differentiate(b, a, i, &s, &q, &g);
+  situ__attention_product(p, columns, p->v_width, rows, (situ__factor){ r->weights, 1, ld },
+                          (situ__factor){ g.data, g.row, 1 }, 1, true, r->dv, p->v_width);
+  situ__attention_product(p, columns, p->e, rows, (situ__factor){ r->slopes, 1, ld },
+                          (situ__factor){ q.data, q.row, 1 }, scale, true, r->dk, p->e);
+  situ__attention_product(p, rows, p->e, columns, (situ__factor){ r->slopes, ld, 1 },
+                          (situ__factor){ b->k.data, b->k.row, 1 }, scale, true, a->dq + i * p->e * p->elem, p->e);
+}
+
+/* ---- a unit ---- */
+
+static part part_of(const plan *t, const buffers *r, int64_t number, int64_t of) {
+  const situ__attention *p = &t->p;
+  part a = { .head = head_of(t, number, of) };
+  a.q = situ__matrix_of(p->q, &a.head);
+  a.g = situ__matrix_of(t->g, &a.head);
+  a.delta = after(r->delta, of * p->l, p);
+  a.stats = after(situ__cpu_data(t->stats), a.head.number * p->l, p);
+  a.dq = t->direct ? after(situ__cpu_data(t->dq), a.head.number * p->l * p->e, p) : after(r->dq, of * p->l * p->e, p);
+  return a;
+}
+
+/* Sets delta, and dq to 0. */
+static void begin_part(const plan *t, const buffers *r, const part *a) {
+  const situ__attention *p = &t->p;
+  const situ__matrix y = situ__matrix_of(t->y, &a->head);
+  for (int64_t i = 0, rows; i < p->l; i += rows) {
+    rows = situ__min_i64(p->l - i, situ__min_i64(QUERIES, t->keys));
+    const situ__matrix g = situ__attention_stage(p, &a->g, i, rows, true, r->g),
+                       x = situ__attention_stage(p, &y, i, rows, true, r->v);
+    p->rows->dots(rows, p->v_width, g.data, g.row, x.data, x.row, a->delta + i * p->elem);
+  }
+  memset(a->dq, 0, (size_t)(p->l * p->e * p->elem));
+}
+
+/* Converts contiguous rows of the compute type to a result. */
+static void store(const situ__attention *p, const situ_view_desc *to, int64_t at, int64_t count, const void *from) {
+  const int64_t size = situ__cpu_size(to->dtype);
+  situ__cpu_convert()->store[p->lane][to->dtype](from, count, situ__cpu_data(to) + at * size, size);
+}
+
+static void run_block(const plan *t, const buffers *r, int64_t number, int64_t j) {
+  const situ__attention *p = &t->p;
+  const situ__head head = head_of(t, number, 0);
+  const situ__matrix k = situ__matrix_of(p->k, &head), v = situ__matrix_of(p->v, &head);
+  block b = { t, r, j, situ__min_i64(t->keys, p->s - j), { 0 } };
+  b.k = situ__attention_stage(p, &k, j, b.n, true, r->k);
+  const situ__matrix values = situ__attention_stage(p, &v, j, b.n, false, r->v);
+  situ__attention_pack_keys(p, &b.k, b.n, r->k_panels);
+  situ__attention_pack(p, &values, b.n, r->v_panels);
+  memset(r->dk, 0, (size_t)(b.n * p->e * p->elem));
+  memset(r->dv, 0, (size_t)(b.n * p->v_width * p->elem));
+  for (int64_t of = 0; of < t->shared; of++) {
+    const part a = part_of(t, r, number, of);
+    const int64_t first = p->causal ? j / QUERIES * QUERIES : 0;
+    for (int64_t i = first; i < p->l; i += QUERIES) absorb(&b, &a, i, situ__min_i64(QUERIES, p->l - i));
+  }
+  store(p, t->dk, (number * p->s + j) * p->e, b.n * p->e, r->dk);
+  store(p, t->dv, (number * p->s + j) * p->v_width, b.n * p->v_width, r->dv);
+}
+
+static void run_unit(const plan *t, const buffers *r, int64_t number) {
+  const situ__attention *p = &t->p;
+  for (int64_t of = 0; of < t->shared; of++) {
+    const part a = part_of(t, r, number, of);
+    begin_part(t, r, &a);
+  }
+  for (int64_t j = 0; j < p->s; j += t->keys) run_block(t, r, number, j);
+  for (int64_t of = 0; of < t->shared && !t->direct; of++) {
+    const part a = part_of(t, r, number, of);
+    store(p, t->dq, a.head.number * p->l * p->e, p->l * p->e, a.dq);
+  }
+}
+
+static void run_grad_units(int64_t begin, int64_t end, void *payload) {
+  plan *t = payload;
+  char *memory = situ__slots_take(&t->slots);
+  buffers r;
+  (void)lay_out(t, memory, &r);
+  for (int64_t k = begin; k < end; k++) run_unit(t, &r, k);
+  situ__slots_give(&t->slots, memory);
+}
+
+situ_status situ__cpu_attention_grad(const situ_work *work) {
+  plan t = { .p = situ__attention_of(work, work->ins > 6 ? work->in[6] : NULL),
+             .y = work->in[3],
+             .stats = work->in[4],
+             .g = work->in[5],
+             .dq = work->out[0],
+             .dk = work->out[1],
+             .dv = work->out[2] };
+  const situ__attention *p = &t.p;
+  int64_t units = 1;
+  for (int d = 0; d < p->k->ndim - 2; d++) units *= p->k->size[d];
+  t.shared = p->heads / units;
+  t.keys = situ__max_i64(64, situ__min_i64(situ__ceil_div(situ__min_i64(p->s, KEYS), 64) * 64,
+                                           FEATURES / situ__max_i64(p->e, p->v_width) / 64 * 64));
+  t.ld = t.keys + PAD;
+  t.direct = situ__cpu_native((situ_dtype)t.dq->dtype, p->lane);
+  const double cost = 2.5 * (double)(t.shared * p->l) * (double)p->s * (double)(p->e + p->v_width);
+  const int64_t grain = cost < CHUNK ? (int64_t)(CHUNK / (cost + 1)) + 1 : 1;
+  buffers none;
+  const situ_status status =
+      situ__slots_open(&t.slots, "attention", lay_out(&t, NULL, &none), situ__ceil_div(units, grain));
+  if (status != SITU_OK) return status;
+  situ__parallel(units, grain, run_grad_units, &t);
+  situ__slots_close(&t.slots);
+  return SITU_OK;
+}

@@ -1,0 +1,175 @@
+/* Attention over blocks of keys beside attention that keeps all weights, which a mask with a gradient asks for: every kind of
+   mask, dropout, groups, dtype, and lengths around the blocks. Memory, which is linear in the length.
+   SPDX-License-Identifier: MIT */
+/* test-devices: cpu sim:0 */
+#include "situ/sys/op.h"
+#include "support/test.h"
+
+#include <math.h>
+
+/* Queries, keys, their features, those of a value, heads of queries and of keys. */
+typedef struct problem {
+  int64_t l, s, e, v, heads, groups;
+} problem;
+typedef enum kind { NONE, CAUSAL, CHOICE, ADDED, PADDING, EACH_HEAD, KINDS } kind;
+static const char *const names[] = { "none", "causal", "bool", "added", "padding", "each head" };
+
+enum { BATCH = 2 };
+
+/* The mask that is given, and as numbers to add; -1 in about a third of the places means -infinity. */
+static situ_tensor *mask_of(const problem *p, kind k, situ_dtype dtype, situ_tensor **added) {
+  const situ_options f64 = { .dtype = SITU_F64, .device = test_device() };
+  situ_tensor *zero = situ_zeros(SITU_SHAPE(p->l, p->s), &f64), *low = situ_full(SITU_SCALAR, -INFINITY, &f64);
+  situ_tensor *x = test_random(k == PADDING     ? SITU_SHAPE(BATCH, 1, 1, p->s)
+                               : k == EACH_HEAD ? SITU_SHAPE(BATCH, p->heads, p->l, p->s)
+                                                : SITU_SHAPE(p->l, p->s),
+                               -1, 2, false);
+  *added = zero;
+  if (k == NONE) return NULL;
+  if (k == CAUSAL) return *added = situ_triu(situ_full(SITU_SHAPE(p->l, p->s), -INFINITY, &f64), 1), NULL;
+  if (k == CHOICE || k == EACH_HEAD) {
+    situ_tensor *see = situ_gt_scalar(x, 0);
+    *added = situ_where(see, situ_zeros_like(x, NULL), low);
+    return see;
+  }
+  situ_tensor *given = situ_to_dtype(situ_where(situ_gt_scalar(x, -0.5), x, low), k == PADDING ? SITU_F32 : dtype);
+  *added = situ_to_dtype(given, SITU_F64);
+  return given;
+}
+
+/* Values that dtype holds exactly. */
+static situ_tensor *operand(situ_shape shape, situ_dtype dtype) {
+  return situ_to_dtype(situ_to_dtype(test_random(shape, -1, 1, false), dtype), SITU_F64);
+}
+
+/* Result and gradients; out: y, dq, dk, dv. */
+static void differentiate(situ_tensor *const *x, situ_dtype dtype, situ_attention_options o, situ_tensor *up,
+                          situ_tensor **out) {
+  situ_tensor *in[3];
+  for (int i = 0; i < 3; i++) in[i] = situ_requires_grad_(situ_to_dtype(situ_clone(x[i]), dtype), true);
+  situ_manual_seed(11);
+  out[0] = situ_scaled_dot_product_attention(in[0], in[1], in[2], &o);
+  assert_non_null(out[0]);
+  assert_int_equal(situ_backward(out[0], &(situ_backward_options){ .gradient = situ_to_dtype(up, dtype) }), SITU_OK);
+  for (int i = 0; i < 3; i++) out[i + 1] = situ_grad(in[i]);
+}
+
+static void compare(const problem *p, kind k, double dropout, situ_dtype dtype, double tolerance) {
+  situ_scope scope;
+  situ_scope_begin(&scope);
+  situ_tensor *x[3] = { operand(SITU_SHAPE(BATCH, p->heads, p->l, p->e), dtype),
+                        operand(SITU_SHAPE(BATCH, p->groups, p->s, p->e), dtype),
+                        operand(SITU_SHAPE(BATCH, p->groups, p->s, p->v), dtype) };
+  situ_tensor *up = operand(SITU_SHAPE(BATCH, p->heads, p->l, p->v), dtype), *added, *got[4], *want[4];
+  situ_tensor *mask = mask_of(p, k, dtype, &added);
+  const situ_attention_options o = {
+    .attn_mask = mask, .is_causal = k == CAUSAL, .dropout_p = dropout, .scale = 0.6, .enable_gqa = p->heads != p->groups
+  };
+  situ_attention_options whole = o;
+  whole.is_causal = false;
+  whole.attn_mask = situ_requires_grad_(added, true); /* keeps the weights */
+  differentiate(x, dtype, o, up, got);
+  differentiate(x, SITU_F64, whole, up, want);
+  for (int i = 0; i < 4; i++) {
+    double error;
+    assert_int_equal(situ_item(situ_max(situ_abs(situ_sub(situ_to_dtype(got[i], SITU_F64), want[i]))), &error),
+                     SITU_OK);
+    if (!(error <= tolerance * (i ? 8 : 2)))
+      fail_msg("%s, dropout %g, %s, %d x %d, %d and %d features, %d heads on %d: %s is off by %g", names[k], dropout,
+               situ_dtype_name(dtype), (int)p->l, (int)p->s, (int)p->e, (int)p->v, (int)p->heads, (int)p->groups,
+               (const char *[]){ "y", "dq", "dk", "dv" }[i], error);
+  }
+  assert_int_equal(situ_scope_end(&scope), SITU_OK);
+}
+
+static void each_mask(const problem *p, situ_dtype dtype, double tolerance) {
+  for (int k = 0; k < KINDS; k++) compare(p, (kind)k, 0, dtype, tolerance);
+  compare(p, NONE, 0.3, dtype, tolerance);
+  compare(p, CAUSAL, 0.3, dtype, tolerance);
+  compare(p, EACH_HEAD, 0.5, dtype, tolerance);
+}
+
+static void as_with_all_weights(void **state) {
+  (void)state;
+  static const problem problems[] = { { 5, 7, 4, 3, 2, 2 },     { 1, 300, 16, 16, 4, 2 }, { 3, 1, 1, 1, 1, 1 },
+                                      { 40, 70, 80, 24, 2, 1 }, { 130, 20, 3, 64, 2, 2 }, { 70, 400, 16, 8, 4, 1 } };
+  for (size_t i = 0; i < sizeof problems / sizeof *problems; i++) {
+    each_mask(&problems[i], SITU_F64, 1e-12);
+    each_mask(&problems[i], SITU_F32, 3e-6);
+  }
+}
+
+static void in_16_bits(void **state) {
+  (void)state;
+  static const problem p = { 33, 70, 20, 16, 4, 2 };
+  each_mask(&p, SITU_BF16, 0.02);
+  each_mask(&p, SITU_F16, 0.003);
+}
+
+/* Operands of any strides: heads between the tokens, features apart. */
+static void strided(void **state) {
+  (void)state;
+  situ_tensor *x = test_random(SITU_SHAPE(2, 9, 3, 2, 8), -1, 1, false), *part[3], *dense[3];
+  for (int i = 0; i < 3; i++) {
+    part[i] = situ_transpose(situ_select(x, 2, i), 1, 2);
+    if (i == 1) part[i] = situ_transpose(situ_contiguous(situ_transpose(part[i], -1, -2)), -1, -2);
+    dense[i] = situ_contiguous(part[i]);
+  }
+  for (int dtype = 0; dtype < 2; dtype++) {
+    const situ_dtype as = dtype ? SITU_F32 : SITU_F64;
+    expect_same(situ_scaled_dot_product_attention(situ_to_dtype(part[0], as), situ_to_dtype(part[1], as),
+                                                  situ_to_dtype(part[2], as), NULL),
+                situ_scaled_dot_product_attention(situ_to_dtype(dense[0], as), situ_to_dtype(dense[1], as),
+                                                  situ_to_dtype(dense[2], as), NULL),
+                1e-6, 1e-6);
+  }
+}
+
+static void groups_are_heads(void **state) {
+  (void)state;
+  situ_tensor *q = test_random(SITU_SHAPE(4, 3, 2), -1, 1, false), *k = test_random(SITU_SHAPE(2, 5, 2), -1, 1, false);
+  situ_tensor *repeated = situ_index_select(k, 0, test_tensor(SITU_I64, SITU_SHAPE(4), (double[]){ 0, 0, 1, 1 }));
+  expect_same(situ_scaled_dot_product_attention(q, k, k, &(situ_attention_options){ .enable_gqa = true }),
+              situ_scaled_dot_product_attention(q, repeated, repeated, NULL), 1e-12, 1e-12);
+  const char *op = "scaled_dot_product_attention";
+  const situ_attention_options gqa = { .enable_gqa = true };
+  expect_refused(situ_scaled_dot_product_attention(situ_select(q, 0, 0), k, k, &gqa), SITU_E_SHAPE, op, "3 dimensions");
+  expect_refused(situ_scaled_dot_product_attention(situ_narrow(q, 0, 0, 3), k, k, &gqa), SITU_E_SHAPE, op,
+                 "query has 3");
+  situ_tensor *mask = test_random(SITU_SHAPE(2, 3, 5), -1, 1, false);
+  expect_refused(
+      situ_scaled_dot_product_attention(q, k, k, &(situ_attention_options){ .enable_gqa = true, .attn_mask = mask }),
+      SITU_E_SHAPE, op, "attn_mask has 2");
+  expect_refused(situ_scaled_dot_product_attention(q, k, situ_narrow(k, 0, 0, 1), &gqa), SITU_E_SHAPE, op, "value 1");
+  expect_refused(situ_scaled_dot_product_attention(q, NULL, k, &gqa), SITU_E_ARG, op, "NULL");
+}
+
+/* Bytes that forward and backward with so many tokens take from the device, which keeps what is freed. */
+static uint64_t held_for(int64_t tokens) {
+  situ_scope scope;
+  situ_scope_begin(&scope);
+  const situ_options o = { .dtype = SITU_F32, .device = test_device(), .requires_grad = true };
+  situ_tensor *x = situ_ones(SITU_SHAPE(1, 1, tokens, 8), &o);
+  situ_device_properties before, after;
+  assert_int_equal(situ_empty_cache(test_device()), SITU_OK);
+  assert_int_equal(situ_device_info(test_device(), &before), SITU_OK);
+  situ_tensor *y = situ_scaled_dot_product_attention(x, x, x, &(situ_attention_options){ .dropout_p = 0.1 });
+  assert_int_equal(situ_backward(situ_sum(y, NULL), NULL), SITU_OK);
+  assert_int_equal(situ_device_info(test_device(), &after), SITU_OK);
+  assert_int_equal(situ_scope_end(&scope), SITU_OK);
+  return after.memory_reserved - before.memory_reserved;
+}
+
+static void memory_is_linear(void **state) {
+  (void)state;
+  if (!situ_device_has(test_device(), SITU_VERB_ATTENTION)) return;
+  const uint64_t of_1024 = held_for(1024), of_2048 = held_for(2048);
+  if (of_2048 > 2 * of_1024 + 65536)
+    fail_msg("%llu bytes for 1024 tokens, %llu for 2048", (unsigned long long)of_1024, (unsigned long long)of_2048);
+}
+
+int main(void) {
+  const struct CMUnitTest tests[] = { TEST(as_with_all_weights), TEST(in_16_bits), TEST(strided),
+                                      TEST(groups_are_heads), TEST(memory_is_linear) };
+  return cmocka_run_group_tests(tests, NULL, NULL);
+}
