@@ -14,7 +14,7 @@
 
 /* Measured on cores with 32 KiB and 1 MiB of cache; see bench/. */
 enum {
-  QUERIES = 384,       /* of a unit, for which a block of keys is packed once */
+  QUERIES = 768,       /* of a unit, for which a block of keys is packed once */
   FEW_QUERIES = 96,    /* where there are few heads: work for several threads */
   UNITS = 16,          /* from which there are enough */
   ROWS = 24,           /* queries whose scores are in the L1 cache together */
@@ -278,7 +278,7 @@ situ_status situ__cpu_attention(int index, const situ_work *work) {
   const situ__attention *p = &t.p;
   const int64_t widest = situ__max_i64(p->e, p->v_width);
   const bool many = p->heads * situ__ceil_div(p->l, QUERIES) >= UNITS;
-  t.queries = situ__min_i64(p->l, many ? QUERIES : FEW_QUERIES);
+  t.queries = rounded(situ__ceil_div(p->l, situ__ceil_div(p->l, many ? QUERIES : FEW_QUERIES)), ROWS);
   t.keys = situ__max_i64(64, situ__min_i64(rounded(situ__min_i64(p->s, KEYS), 64), FEATURES / widest / 64 * 64));
   t.blocks = situ__ceil_div(p->l, t.queries);
   const double cost = (double)t.queries * (double)p->s * (double)(p->e + p->v_width);

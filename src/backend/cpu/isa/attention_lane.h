@@ -10,9 +10,6 @@ ALWAYS_INLINE int64_t LANE(close_row)(const situ__scores *s, int64_t r, T *x) {
   return whole;
 }
 
-ALWAYS_INLINE void LANE(exp_from)(T *x, T centre, int64_t count) {
-  for (int64_t i = 0; i < count; i++) x[i] = EXP(x[i] - centre);
-}
 ALWAYS_INLINE void LANE(scale_row)(T *x, T factor, int64_t count) {
   for (int64_t i = 0; i < count; i++) x[i] *= factor;
 }
@@ -24,11 +21,9 @@ static void LANE(soften)(const situ__scores *s, bool first, void *most_, void *t
   T *x = s->data, *most = most_, *total = total_, *y = y_;
   for (int64_t r = 0; r < s->rows; r++, x += s->ld, y += y_ld) {
     const int64_t count = LANE(close_row)(s, r, x);
-    const T before = first ? -INFINITY : most[r],
-            top = LANE(step)(SITU__FOLD_TOP, before, LANE(total)(SITU__FOLD_TOP, x, count)),
+    const T before = first ? -INFINITY : most[r], top = LANE(step)(SITU__FOLD_TOP, before, LANE(top)(x, count)),
             centre = top == -INFINITY ? 0 : top;
-    LANE(exp_from)(x, centre, count);
-    const T sum = LANE(total)(SITU__FOLD_SUM, x, count);
+    const T sum = LANE(exp_total)(x, centre, count);
     most[r] = top;
     if (first) {
       total[r] = sum;
@@ -54,7 +49,7 @@ static void LANE(finish)(int64_t rows, void *most_, const void *total_, void *y_
 static void LANE(weigh)(const situ__scores *s, const void *stats_) {
   T *x = s->data;
   const T *stats = stats_;
-  for (int64_t r = 0; r < s->rows; r++, x += s->ld) LANE(exp_from)(x, stats[r], LANE(close_row)(s, r, x));
+  for (int64_t r = 0; r < s->rows; r++, x += s->ld) (void)LANE(exp_total)(x, stats[r], LANE(close_row)(s, r, x));
 }
 
 static void LANE(slope)(const situ__scores *s, void *d_, const void *delta_) {
