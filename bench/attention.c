@@ -1,7 +1,7 @@
-/* Attention that bench/torch/attention.py has beside PyTorch's, f32, one thread. With `serve` each line of input is a job: batch,
-   heads, tokens, features, causal, backward. The answer is its seconds of processor time, which other programs do not lengthen as
-   they do wall time, and the bytes by which the peak of resident memory is higher than what was there before. Without it one job
-   is done alone.
+/* Attention that bench/torch/attention.py has beside PyTorch's, f32, one thread. With `serve` each line of input is a
+   job: batch, heads, tokens, features, causal, backward. The answer is its seconds of processor time, which other
+   programs do not lengthen as they do wall time, and the bytes by which the peak of resident memory is higher than what
+   was there before. Without it one job is done alone.
    SPDX-License-Identifier: MIT */
 #include <string.h>
 #include <time.h>

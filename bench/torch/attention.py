@@ -1,6 +1,7 @@
 # Attention beside PyTorch's, f32, one thread, taking turns. Processor time, medians; peaks of resident memory.
 # Usage: attention.py LIBSITU.SO [ROUNDS]     (bench/attention is looked for beside the library)
 # SPDX-License-Identifier: MIT
+import ctypes
 import json
 import os
 import statistics
@@ -38,6 +39,7 @@ def theirs(job):
         kept.clear()
         kept[shape] = [torch.randn(shape, requires_grad=k < 3) for k in range(4)]
     *x, up = kept[shape]
+    ctypes.CDLL(None).malloc_trim(0)  # else memory of the last call serves this one
     with open("/proc/self/clear_refs", "w") as refs:
         refs.write("5")
     there, begin = memory("VmRSS"), time.process_time()

@@ -277,6 +277,9 @@ static situ_tensor *complex_of(situ_tensor *x) {
     situ_nll_loss(t[0], t[1], &(situ_cross_entropy_options){ .weight = t[2] }))                                        \
   _(scaled_dot_product_attention, scaled_dot_product_attention, "mmm", CHAIN, BLOCKS,                                  \
     situ_scaled_dot_product_attention(t[0], t[1], t[2], NULL))                                                         \
+  _(attention_causal, scaled_dot_product_attention, "mmm", CHAIN, BLOCKS,                                              \
+    situ_scaled_dot_product_attention(t[0], t[1], t[2],                                                                \
+                                      &(situ_attention_options){ .is_causal = true, .dropout_p = 0.25 }))              \
   _(rnn_layer, rnn_layer, "mhr", CHAIN, CELLS, situ_rnn_layer(t[0], damped(t[1]), t[2], NULL))                         \
   _(lstm_layer, lstm_layer, "GHrr", CHAIN, CELLS,                                                                      \
     situ_lstm_layer(t[0], damped(t[1]), NULL, t[2], t[3], &(situ_recurrent_options){ .c_n = also }))                   \

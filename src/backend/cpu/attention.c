@@ -167,12 +167,35 @@ void *situ__carve(char *memory, size_t *used, int64_t bytes) {
   return part;
 }
 
+typedef struct units {
+  const void *plan;
+  situ__attention_unit_fn run;
+  situ__slots slots;
+} units;
+
+static void run_range(int64_t begin, int64_t end, void *payload) {
+  units *u = payload;
+  char *memory = situ__slots_take(&u->slots);
+  for (int64_t k = begin; k < end; k++) u->run(u->plan, memory, k);
+  situ__slots_give(&u->slots, memory);
+}
+
+situ_status situ__attention_run(const void *plan, situ__attention_unit_fn run, int64_t count, double cost,
+                                size_t bytes) {
+  units u = { .plan = plan, .run = run };
+  const int64_t grain = cost < CHUNK ? (int64_t)(CHUNK / (cost + 1)) + 1 : 1;
+  const situ_status status = situ__slots_open(&u.slots, "attention", bytes, situ__ceil_div(count, grain));
+  if (status != SITU_OK) return status;
+  situ__parallel(count, grain, run_range, &u);
+  situ__slots_close(&u.slots);
+  return SITU_OK;
+}
+
 /* ---- a unit: some queries of one head ---- */
 
 typedef struct plan {
   situ__attention p;
   int64_t queries, keys, blocks; /* of a unit; of a block; units of a head */
-  situ__slots slots;
 } plan;
 
 typedef struct buffers {
@@ -245,12 +268,15 @@ static void store(const unit *u) {
   memcpy(situ__cpu_data(p->work->out[1]) + at * p->elem, u->r->most, (size_t)(u->rows * p->elem));
 }
 
-static void run_unit(const plan *t, const buffers *r, int64_t number) {
+static void run_unit(const void *plan_, char *memory, int64_t number) {
+  const plan *t = plan_;
   const situ__attention *p = &t->p;
-  unit u = { .t = t, .r = r, .head = situ__head_of(p, number / t->blocks), .first = number % t->blocks * t->queries };
+  buffers b;
+  (void)lay_out(t, memory, &b);
+  unit u = { .t = t, .r = &b, .head = situ__head_of(p, number / t->blocks), .first = number % t->blocks * t->queries };
   u.rows = situ__min_i64(t->queries, p->l - u.first);
   const situ__matrix q = situ__matrix_of(p->q, &u.head);
-  u.q = situ__attention_stage(p, &q, u.first, u.rows, p->l <= SINGLE, r->q);
+  u.q = situ__attention_stage(p, &q, u.first, u.rows, p->l <= SINGLE, b.q);
   u.k = situ__matrix_of(p->k, &u.head);
   u.v = situ__matrix_of(p->v, &u.head);
   const int64_t keys = p->causal ? situ__min_i64(p->s, u.first + u.rows) : p->s;
@@ -258,17 +284,8 @@ static void run_unit(const plan *t, const buffers *r, int64_t number) {
     u.n = situ__min_i64(t->keys, keys - j);
     absorb(&u, j);
   }
-  p->rows->finish(u.rows, r->most, r->total, r->y, p->v_width, situ__whole_vectors(p, p->v_width));
+  p->rows->finish(u.rows, b.most, b.total, b.y, p->v_width, situ__whole_vectors(p, p->v_width));
   store(&u);
-}
-
-static void run_units(int64_t begin, int64_t end, void *payload) {
-  plan *t = payload;
-  char *memory = situ__slots_take(&t->slots);
-  buffers r;
-  (void)lay_out(t, memory, &r);
-  for (int64_t k = begin; k < end; k++) run_unit(t, &r, k);
-  situ__slots_give(&t->slots, memory);
 }
 
 situ_status situ__cpu_attention(int index, const situ_work *work) {
@@ -282,12 +299,6 @@ situ_status situ__cpu_attention(int index, const situ_work *work) {
   t.keys = situ__max_i64(64, situ__min_i64(rounded(situ__min_i64(p->s, KEYS), 64), FEATURES / widest / 64 * 64));
   t.blocks = situ__ceil_div(p->l, t.queries);
   const double cost = (double)t.queries * (double)p->s * (double)(p->e + p->v_width);
-  const int64_t units = p->heads * t.blocks, grain = cost < CHUNK ? (int64_t)(CHUNK / (cost + 1)) + 1 : 1;
   buffers none;
-  const situ_status status =
-      situ__slots_open(&t.slots, "attention", lay_out(&t, NULL, &none), situ__ceil_div(units, grain));
-  if (status != SITU_OK) return status;
-  situ__parallel(units, grain, run_units, &t);
-  situ__slots_close(&t.slots);
-  return SITU_OK;
+  return situ__attention_run(&t, run_unit, p->heads * t.blocks, cost, lay_out(&t, NULL, &none));
 }

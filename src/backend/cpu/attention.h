@@ -116,6 +116,11 @@ void situ__attention_drop(const situ__attention *p, const situ__scores *s, const
 /* Takes part of a scratch block, 64-byte aligned; with memory NULL only counts its bytes. */
 void *situ__carve(char *memory, size_t *used, int64_t bytes);
 
+/* Runs units 0 to count - 1 on the thread pool, each with `bytes` of scratch; cost: multiply-adds of one. */
+typedef void (*situ__attention_unit_fn)(const void *plan, char *memory, int64_t unit);
+situ_status situ__attention_run(const void *plan, situ__attention_unit_fn run, int64_t count, double cost,
+                                size_t bytes);
+
 situ_status situ__cpu_attention_grad(const situ_work *work);
 
 #endif

@@ -5,9 +5,7 @@
 #include "attention.h"
 #include "convert.h"
 #include "fold.h"
-#include "slots.h"
 
-#include "base/pool.h"
 #include "base/size.h"
 
 #include <string.h>
@@ -28,7 +26,6 @@ typedef struct plan {
   const situ_view_desc *y, *stats, *g, *dq, *dk, *dv;
   int64_t keys, ld, shared; /* keys of a block; row of scores; heads of a unit */
   bool direct;              /* dq is added up in place */
-  situ__slots slots;
 } plan;
 
 typedef struct buffers {
@@ -177,26 +174,20 @@ static void run_block(const plan *t, const buffers *r, int64_t number, int64_t j
   store(p, t->dv, (number * p->s + j) * p->v_width, b.n * p->v_width, r->dv);
 }
 
-static void run_unit(const plan *t, const buffers *r, int64_t number) {
+static void run_unit(const void *plan_, char *memory, int64_t number) {
+  const plan *t = plan_;
   const situ__attention *p = &t->p;
-  for (int64_t of = 0; of < t->shared; of++) {
-    const part a = part_of(t, r, number, of);
-    begin_part(t, r, &a);
-  }
-  for (int64_t j = 0; j < p->s; j += t->keys) run_block(t, r, number, j);
-  for (int64_t of = 0; of < t->shared && !t->direct; of++) {
-    const part a = part_of(t, r, number, of);
-    store(p, t->dq, a.head.number * p->l * p->e, p->l * p->e, a.dq);
-  }
-}
-
-static void run_grad_units(int64_t begin, int64_t end, void *payload) {
-  plan *t = payload;
-  char *memory = situ__slots_take(&t->slots);
   buffers r;
   (void)lay_out(t, memory, &r);
-  for (int64_t k = begin; k < end; k++) run_unit(t, &r, k);
-  situ__slots_give(&t->slots, memory);
+  for (int64_t of = 0; of < t->shared; of++) {
+    const part a = part_of(t, &r, number, of);
+    begin_part(t, &r, &a);
+  }
+  for (int64_t j = 0; j < p->s; j += t->keys) run_block(t, &r, number, j);
+  for (int64_t of = 0; of < t->shared && !t->direct; of++) {
+    const part a = part_of(t, &r, number, of);
+    store(p, t->dq, a.head.number * p->l * p->e, p->l * p->e, a.dq);
+  }
 }
 
 situ_status situ__cpu_attention_grad(const situ_work *work) {
@@ -216,12 +207,6 @@ situ_status situ__cpu_attention_grad(const situ_work *work) {
   t.ld = t.keys + PAD;
   t.direct = situ__cpu_native((situ_dtype)t.dq->dtype, p->lane);
   const double cost = 2.5 * (double)(t.shared * p->l) * (double)p->s * (double)(p->e + p->v_width);
-  const int64_t grain = cost < CHUNK ? (int64_t)(CHUNK / (cost + 1)) + 1 : 1;
   buffers none;
-  const situ_status status =
-      situ__slots_open(&t.slots, "attention", lay_out(&t, NULL, &none), situ__ceil_div(units, grain));
-  if (status != SITU_OK) return status;
-  situ__parallel(units, grain, run_grad_units, &t);
-  situ__slots_close(&t.slots);
-  return SITU_OK;
+  return situ__attention_run(&t, run_unit, units, cost, lay_out(&t, NULL, &none));
 }

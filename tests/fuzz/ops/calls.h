@@ -32,6 +32,10 @@ static situ_tensor *situ_masked_attention(situ_tensor *query, situ_tensor *key, 
   const situ_attention_options options = { .attn_mask = mask, .scale = scale };
   return situ_scaled_dot_product_attention(query, key, value, &options);
 }
+static situ_tensor *situ_grouped_attention(situ_tensor *query, situ_tensor *key, situ_tensor *mask, double dropout) {
+  const situ_attention_options options = { .attn_mask = mask, .dropout_p = dropout, .enable_gqa = true };
+  return situ_scaled_dot_product_attention(query, key, key, &options);
+}
 
 /* operands, whether f64 has other values by nature, name, arguments */
 #define OP_CALLS(_)                                                                                                 \
@@ -175,6 +179,7 @@ static situ_tensor *situ_masked_attention(situ_tensor *query, situ_tensor *key, 
   _("mv", false, rms_norm, (t[0], S(0), t[1], D(0)))                                                                \
   _("mmm", false, scaled_dot_product_attention, (t[0], t[1], t[2], &(situ_attention_options){ .is_causal = true })) \
   _("mmmz", false, masked_attention, (t[0], t[1], t[2], t[3], D(0)))                                                \
+  _("mmz", false, grouped_attention, (t[0], t[1], t[2], D(0)))                                                      \
   _("mhr", false, rnn_layer, (t[0], t[1], t[2], RECUR))                                                             \
   _("GHrr", false, lstm_layer, (t[0], t[1], NULL, t[2], t[3], RECUR))                                               \
   _("JLr", false, gru_layer, (t[0], t[1], NULL, t[2], RECUR))                                                       \
