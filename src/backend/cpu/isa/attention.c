@@ -24,6 +24,7 @@
 /* ---- f32: rows of whole vectors, as they take most of the time that the products leave ---- */
 
 enum { LANES = VECTOR / (int)sizeof(float) };
+typedef uint32_t bits_f32 __attribute__((vector_size(VECTOR)));
 
 ALWAYS_INLINE vec_f32 load_lanes(const float *x) {
   vec_f32 v;
@@ -56,8 +57,8 @@ ALWAYS_INLINE vec_f32 exp_lanes(vec_f32 x) {
   p = F32(fma_vec)(p, r, splat_lanes(0x1.55548ep-3f));
   p = F32(fma_vec)(p, r, splat_lanes(0x1.fffff8p-2f));
   const vec_f32 y = F32(fma_vec)(p, r * r, r) + 1.0f;
-  const picks_f32 bits = (picks_f32)y + ((picks_f32)shifted << 23);
-  const vec_f32 value = (vec_f32)(bits & ~(x < splat_lanes(-87.0f)));
+  const bits_f32 bits = (bits_f32)y + ((bits_f32)shifted << 23);
+  const vec_f32 value = (vec_f32)(bits & ~(bits_f32)(x < splat_lanes(-87.0f)));
   return pick_lanes(x <= splat_lanes(0x1.62e42ep+6f), value, x + __builtin_inff());
 }
 
