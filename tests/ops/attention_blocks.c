@@ -144,6 +144,23 @@ static void groups_are_heads(void **state) {
   expect_refused(situ_scaled_dot_product_attention(q, NULL, k, &gqa), SITU_E_ARG, op, "NULL");
 }
 
+/* Units do not depend on the number of threads, so bits do not. */
+static void one_thread_or_three(void **state) {
+  (void)state;
+  situ_tensor *x[3] = { test_random(SITU_SHAPE(2, 4, 150, 8), -1, 1, false),
+                        test_random(SITU_SHAPE(2, 2, 150, 8), -1, 1, false),
+                        test_random(SITU_SHAPE(2, 2, 150, 8), -1, 1, false) };
+  situ_tensor *up = test_random(SITU_SHAPE(2, 4, 150, 8), -1, 1, false), *one[4], *three[4];
+  const situ_attention_options o = { .is_causal = true, .dropout_p = 0.2, .enable_gqa = true };
+  const int before = situ_get_num_threads();
+  assert_int_equal(situ_set_num_threads(1), SITU_OK);
+  differentiate(x, SITU_F32, o, up, one);
+  assert_int_equal(situ_set_num_threads(3), SITU_OK);
+  differentiate(x, SITU_F32, o, up, three);
+  assert_int_equal(situ_set_num_threads(before), SITU_OK);
+  for (int i = 0; i < 4; i++) expect_same(one[i], three[i], 0, 0);
+}
+
 /* Bytes that forward and backward with so many tokens take from the device, which keeps what is freed. */
 static uint64_t held_for(int64_t tokens) {
   situ_scope scope;
@@ -169,7 +186,7 @@ static void memory_is_linear(void **state) {
 }
 
 int main(void) {
-  const struct CMUnitTest tests[] = { TEST(as_with_all_weights), TEST(in_16_bits), TEST(strided),
-                                      TEST(groups_are_heads), TEST(memory_is_linear) };
+  const struct CMUnitTest tests[] = { TEST(as_with_all_weights), TEST(in_16_bits),          TEST(strided),
+                                      TEST(groups_are_heads),    TEST(one_thread_or_three), TEST(memory_is_linear) };
   return cmocka_run_group_tests(tests, NULL, NULL);
 }
