@@ -46,6 +46,10 @@ const situ_view_desc *situ__ranked(const situ_view_desc *v, situ_view_desc *desc
    recording an error. */
 bool situ__fits_scatter(const situ_call *c, int dim);
 
+/* Writes y, which an index was needed for, into x. Waits for a device first: an index out of range is found there, and
+   then x keeps its values. Returns x; NULL after recording an error, or if y is NULL. */
+situ_tensor *situ__write(situ_tensor *x, situ_tensor *y);
+
 /* In a gradient: sets dx[i] to value if it is wanted. False if value is NULL. */
 #define GRAD(g, i, value) (!(g)->wants[i] || ((g)->dx[i] = (value)) != NULL)
 /* The gradients of a product of two operands: each is the other times the incoming one (mul, dot). */

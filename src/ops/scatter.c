@@ -3,6 +3,10 @@
 #include "base/fail.h"
 #include "ops/ops.h"
 
+situ_tensor *situ__write(situ_tensor *x, situ_tensor *y) {
+  return y && situ_synchronize(x->view.storage->device) == SITU_OK ? situ_copy_(x, y) : NULL;
+}
+
 /* ---- masked_scatter: the k-th true of the mask takes the k-th element of source ---- */
 
 /* An empty source has no elements to stand in where the mask is false: it is right only if the mask is true nowhere. */
@@ -34,7 +38,7 @@ situ_tensor *situ_masked_scatter(situ_tensor *x, situ_tensor *mask, situ_tensor 
 }
 situ_tensor *situ_masked_scatter_(situ_tensor *x, situ_tensor *mask, situ_tensor *source) {
   SITU__MADE_OF_OPS("masked_scatter_");
-  return situ_copy_(x, masked_scatter("masked_scatter_", x, mask, source));
+  return situ__write(x, masked_scatter("masked_scatter_", x, mask, source));
 }
 
 /* ---- parts: written through a view of a copy ---- */
@@ -98,5 +102,5 @@ situ_tensor *situ_put(situ_tensor *x, situ_tensor *index, situ_tensor *source, b
 }
 situ_tensor *situ_put_(situ_tensor *x, situ_tensor *index, situ_tensor *source, bool accumulate) {
   SITU__MADE_OF_OPS("put_");
-  return situ_copy_(x, put("put_", x, index, source, accumulate));
+  return situ__write(x, put("put_", x, index, source, accumulate));
 }

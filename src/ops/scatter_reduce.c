@@ -178,7 +178,7 @@ situ_tensor *situ_scatter_reduce_(situ_tensor *x, int dim, situ_tensor *index, s
                                   situ_scatter_reduction reduce, bool include_self) {
   SITU__MADE_OF_OPS("scatter_reduce_");
   const reduce_params p = { dim, reduce, include_self };
-  return situ_copy_(x, scatter_reduce("scatter_reduce_", (situ_tensor *[]){ x, index, src }, p, true));
+  return situ__write(x, scatter_reduce("scatter_reduce_", (situ_tensor *[]){ x, index, src }, p, true));
 }
 
 /* index, of one dimension, as an index of scatter_reduce: the same for all elements of a slice. */
@@ -210,5 +210,5 @@ situ_tensor *situ_index_reduce_(situ_tensor *x, int dim, situ_tensor *index, sit
                                 situ_scatter_reduction reduce, bool include_self) {
   SITU__MADE_OF_OPS("index_reduce_");
   const reduce_params p = { dim, reduce, include_self };
-  return situ_copy_(x, index_reduce("index_reduce_", (situ_tensor *[]){ x, index, src }, p, true));
+  return situ__write(x, index_reduce("index_reduce_", (situ_tensor *[]){ x, index, src }, p, true));
 }

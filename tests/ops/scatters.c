@@ -78,6 +78,11 @@ static void refusals(void **state) {
   situ_tensor *mask = situ_gt_scalar(x, 0), *none = situ_narrow(x, 0, 0, 0);
   expect_refused(situ_masked_scatter(x, mask, none), SITU_E_INDEX, "masked_scatter", "empty");
   expect_index(situ_masked_scatter(x, mask, two));
+  assert_null(situ_masked_scatter_(x, mask, two)); /* which loses nothing */
+  situ_error_clear();
+  assert_null(situ_scatter_reduce_(x, 0, TI64(SITU_SHAPE(2), 0, 3), two, SITU_SCATTER_AMAX, true));
+  situ_error_clear();
+  expect_exact(x, SITU_SHAPE(3), 1, 2, 3);
   expect_exact(situ_masked_scatter(x, situ_gt_scalar(x, 1), two), SITU_SHAPE(3), 1, 4, 5);
 }
 

@@ -72,14 +72,14 @@ typedef enum situ_scatter_reduction {
 SITU_API SITU_CHECKED situ_tensor *situ_scatter_reduce(situ_tensor *input, int dim, situ_tensor *index,
                                                        situ_tensor *src, situ_scatter_reduction reduce,
                                                        bool include_self);
-/** situ_scatter_reduce in place; returns input. */
+/** situ_scatter_reduce in place; waits for the device; returns input. */
 SITU_API situ_tensor *situ_scatter_reduce_(situ_tensor *input, int dim, situ_tensor *index, situ_tensor *src,
                                            situ_scatter_reduction reduce, bool include_self);
 /** situ_scatter_reduce of slices: index is 1-D, and source has input's shape but along dim, where it has index's. */
 SITU_API SITU_CHECKED situ_tensor *situ_index_reduce(situ_tensor *input, int dim, situ_tensor *index,
                                                      situ_tensor *source, situ_scatter_reduction reduce,
                                                      bool include_self);
-/** situ_index_reduce in place; returns input. */
+/** situ_index_reduce in place; waits for the device; returns input. */
 SITU_API situ_tensor *situ_index_reduce_(situ_tensor *input, int dim, situ_tensor *index, situ_tensor *source,
                                          situ_scatter_reduction reduce, bool include_self);
 
@@ -89,12 +89,12 @@ SITU_API SITU_CHECKED situ_tensor *situ_take(situ_tensor *input, situ_tensor *in
     accumulate: source is added; otherwise the last of several counts. */
 SITU_API SITU_CHECKED situ_tensor *situ_put(situ_tensor *input, situ_tensor *index, situ_tensor *source,
                                             bool accumulate);
-/** situ_put in place; returns input. */
+/** situ_put in place; waits for the device; returns input. */
 SITU_API situ_tensor *situ_put_(situ_tensor *input, situ_tensor *index, situ_tensor *source, bool accumulate);
 /** input, in which the k-th element where mask (bool, broadcast with input) is true is the k-th of source (input's
     dtype). Fewer elements of source than true ones are SITU_E_INDEX. */
 SITU_API SITU_CHECKED situ_tensor *situ_masked_scatter(situ_tensor *input, situ_tensor *mask, situ_tensor *source);
-/** situ_masked_scatter in place; returns input. */
+/** situ_masked_scatter in place; waits for the device; returns input. */
 SITU_API situ_tensor *situ_masked_scatter_(situ_tensor *input, situ_tensor *mask, situ_tensor *source);
 /** A copy of input in which situ_slice(input, dim, start, end, step) is src, of that shape and input's dtype. */
 SITU_API SITU_CHECKED situ_tensor *situ_slice_scatter(situ_tensor *input, situ_tensor *src, int dim, int64_t start,
