@@ -20,11 +20,14 @@ static void wrong(program p, const char *why) {
 static void gradients_are_right_or_refused(void **state) {
   (void)state;
   const char *one = getenv("SITU_TEST_PROGRAM"), *all = getenv("SITU_TEST_ALL"), *verbose = getenv("SITU_TEST_VERBOSE");
+  char *end = NULL;
+  const uint64_t first = one ? strtoull(one, &end, 10) : 1;
+  if (one && (end == one || *end)) fail_msg("SITU_TEST_PROGRAM is the seed of a program, not %s", one);
   const int want = one ? 1 : all ? 100000 : 5000;
   int made = 0, refused = 0, bad = 0;
   long calls = 0;
   char why[256];
-  for (uint64_t seed = one ? strtoull(one, NULL, 10) : 1; made < want && bad < 3; seed++) {
+  for (uint64_t seed = first; made < want && bad < 3; seed++) {
     program p;
     const bool fits = program_make(&p, seed);
     if (one) program_print(&p);

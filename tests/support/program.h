@@ -32,7 +32,8 @@ enum {
   PROGRAM_ONE_OF = 4u,   /* the view is one of several */
   PROGRAM_SPREADS = 8u,  /* elements of the view may share memory */
   PROGRAM_FORGETS = 32u, /* the result takes its shape from operand 0, and nothing else */
-  PROGRAM_ROUNDS = 16u   /* the result is operand 0, rounded: its derivative is 1 */
+  PROGRAM_ROUNDS = 16u,  /* the result is operand 0, rounded: its derivative is 1 */
+  PROGRAM_PART = 64u     /* the result may be a view of memory that nothing else has */
 };
 
 struct program_call;

@@ -374,7 +374,7 @@ RUN(run_fill_) {
   return situ_fill_(in[0], c->a);
 }
 RUN(run_zero_) { return (void)c, situ_zero_(in[0]); }
-RUN(run_atan2_) { return (void)c, situ_atan2_(in[0], situ_add_scalar(situ_square(in[1]), 1)); }
+RUN(run_atan2_) { return (void)c, situ_atan2_(in[0], situ_exp(in[1])); }
 RUN(run_tanh_) { return (void)c, situ_tanh_(in[0]); }
 RUN(run_mish_) { return (void)c, situ_mish_(in[0]); }
 RUN(run_sin_) { return (void)c, situ_sin_(in[0]); }
@@ -422,7 +422,6 @@ const program_kind program_kinds[] = {
   MAKES(lgamma, 1, PROGRAM_SAVES),
   MAKES(mish, 1, PROGRAM_SAVES),
   MAKES(quick_gelu, 1, PROGRAM_SAVES),
-  MAKES(softsign, 1, PROGRAM_SAVES),
   MAKES(tanhshrink, 1, PROGRAM_SAVES),
   MAKES(logsigmoid, 1, PROGRAM_SAVES),
   MAKES(glu, 1, PROGRAM_SAVES),
@@ -443,8 +442,8 @@ const program_kind program_kinds[] = {
   MAKES(softmax, 1, PROGRAM_SAVES),
   MAKES(cumsum, 1, 0),
   MAKES(interpolate, 1, 0),
-  MAKES(rfft, 1, 0),
-  MAKES(fft, 2, PROGRAM_ALIKE),
+  MAKES(rfft, 1, PROGRAM_PART),
+  MAKES(fft, 2, PROGRAM_ALIKE | PROGRAM_PART),
   MAKES(irfft, 2, PROGRAM_ALIKE),
   MAKES(stft, 1, 0),
   MAKES(where, 2, PROGRAM_ALIKE),
@@ -455,7 +454,7 @@ const program_kind program_kinds[] = {
   MAKES(roll, 1, 0),
   MAKES(diag_embed, 1, 0),
   MAKES(repeat_interleave, 1, 0),
-  MAKES(einsum, 2, TWO),
+  MAKES(einsum, 2, TWO | PROGRAM_PART),
   MAKES(index_select, 1, 0),
   MAKES(gather, 1, 0),
   MAKES(index_add, 2, PROGRAM_ALIKE),
@@ -470,6 +469,7 @@ const program_kind program_kinds[] = {
   MAKES(take, 1, 0),
   { "relu", 1, PROGRAM_MAKES, PROGRAM_SAVES, run_relu, { 0 }, 1 },
   { "prelu", 2, PROGRAM_MAKES, PROGRAM_SAVES, run_prelu, { 0 }, 1 },
+  { "softsign", 1, PROGRAM_MAKES, PROGRAM_SAVES, run_softsign, { 0 }, 1 }, /* its curvature jumps */
   { "selu", 1, PROGRAM_MAKES, PROGRAM_SAVES, run_selu, { 0 }, 1 },
   { "hardswish", 1, PROGRAM_MAKES, PROGRAM_SAVES, run_hardswish, { -3, 3 }, 2 },
   { "softshrink(0.5)", 1, PROGRAM_MAKES, PROGRAM_SAVES, run_softshrink, { -0.5, 0.5 }, 2 },

@@ -34,7 +34,7 @@ static void look_at_write(const program_model *m, const program_call *c, program
   const program_value *v = &m->value[c->in[0]];
   const program_family *f = &m->family[v->family];
   if (s->recorded && shared_history(m, v->family)) s->forbidden = true;
-  if (m->saved[f->memory] || v->spread) s->risky = true;
+  if (m->saved[f->memory] || v->spread || v->no_grad_part) s->risky = true;
   if (c->no_grad) return;
   if (f->leaf) s->must_refuse = true;
   if ((v->no_grad_view || v->one_of) && (s->recorded || f->history)) s->must_refuse = true;
@@ -76,7 +76,8 @@ void program_model_run(program_model *m, const program_call *c) {
   case PROGRAM_MAKES:
     v = (program_value){ .family = add_family(m, (program_family){ .history = s.recorded,
                                                                    .gradient = gradient && !s.recorded,
-                                                                   .memory = m->memories++ }) };
+                                                                   .memory = m->memories++ }),
+                         .no_grad_part = c->no_grad && c->kind->flags & PROGRAM_PART };
     m->saved[m->family[v.family].memory] = s.recorded && c->kind->flags & PROGRAM_SAVES;
     if (s.recorded) m->fresh = m->values;
     break;

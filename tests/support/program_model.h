@@ -13,7 +13,7 @@ typedef struct program_family {
 
 typedef struct program_value {
   int family, rebased;
-  bool no_grad_view, one_of, spread;
+  bool no_grad_view, one_of, spread, no_grad_part;
 } program_value;
 
 /* Of one call, before it runs. */

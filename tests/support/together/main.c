@@ -37,7 +37,7 @@ static int find(const char *path) {
 }
 
 int main(int argc, char **argv) {
-  static const char variable[] = "SITU_TEST_PROGRAM";
+  static const char variable[] = "SITU_TESTS_NAME";
   int test = find(argv[0]);
   if (test == TESTS) test = find(getenv(variable));
   if (test < TESTS && setenv(variable, tests[test].name, 1) == 0) return tests[test].run(argc, argv);
