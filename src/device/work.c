@@ -160,7 +160,8 @@ bool situ__has_verb(situ_device device, situ_verb verb) {
 
 situ_status situ__offers(const char *op, situ_device device, const situ_work *work, bool *offered) {
   const situ_backend *backend = situ__backend(device);
-  *offered = backend && !backend->no_memory && !(situ__is_dry() && backend->offers) && backend->kernel[work->verb];
+  const bool may_ask = backend && (!situ__is_dry() || !backend->offers || backend->addressable);
+  *offered = may_ask && !backend->no_memory && backend->kernel[work->verb];
   if (!*offered || !backend->offers) return SITU_OK;
   const uint64_t before = situ__error_count();
   const situ_status status = backend->offers(device.index, work);

@@ -215,7 +215,7 @@ typedef struct situ_attention_options {
 /** query [..., L, E], key [..., S, E], value [..., S, V]: [..., L, V] (Vaswani et al., arXiv:1706.03762). On devices
     with SITU_VERB_ATTENTION memory is linear in L and S, unless attn_mask requires a gradient, or key and value differ
     in the dimensions before the last two, or have more of them than query: then, and on other devices, all L x S
-    weights are kept for backward. */
+    weights are kept for backward, as are those of up to 64 keys on the cpu. */
 SITU_API SITU_CHECKED situ_tensor *situ_scaled_dot_product_attention(situ_tensor *query, situ_tensor *key,
                                                                      situ_tensor *value,
                                                                      const situ_attention_options *options);

@@ -22,6 +22,7 @@ enum {
   FEATURES = 64 * 256, /* keys * features of a block */
   SINGLE = 4,          /* so few queries, of so many features, do not pay for packed keys: dot products */
   LONG = 32,
+  SHORT = 64,     /* keys, for which ops keep all weights */
   CHUNK = 1 << 20 /* multiply-adds: below it, waking a thread costs more than it saves */
 };
 
@@ -286,6 +287,13 @@ static void run_unit(const void *plan_, char *memory, int64_t number) {
   }
   p->rows->finish(u.rows, b.most, b.total, b.y, p->v_width, situ__whole_vectors(p, p->v_width));
   store(&u);
+}
+
+/* The weights of so few keys are as small as the operands, so they are kept: cheaper than to compute them again. */
+situ_status situ__cpu_offers(int index, const situ_work *work) {
+  (void)index;
+  const situ_view_desc *k = work->in[1];
+  return work->verb == SITU_VERB_ATTENTION && k->size[k->ndim - 2] <= SHORT ? SITU_E_UNSUPPORTED : SITU_OK;
 }
 
 situ_status situ__cpu_attention(int index, const situ_work *work) {

@@ -108,6 +108,7 @@ const situ_backend situ__cpu_backend = {
   .copy_in = copy_in,
   .copy_out = copy_out,
   .synchronize = synchronize,
+  .offers = situ__cpu_offers,
   .kernel = {
     [SITU_VERB_COPY] = situ__cpu_copy,
     [SITU_VERB_PACK] = situ__cpu_pack,

@@ -199,6 +199,7 @@ static void open_sim(void) {
     .addressable = true,
   };
   const situ_backend *cpu = situ__backend((situ_device){ SITU_CPU, 0 });
+  backend.offers = cpu->offers;
   for (int verb = 0; verb < SITU_VERBS; verb++)
     if (cpu->kernel[verb] && verb != SITU_VERB_PACK)
       backend.kernel[verb] = launch; /* a missing kernel is a test of what happens then */
