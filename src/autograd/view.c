@@ -22,6 +22,14 @@ void situ__view_fix(situ_tensor *view, situ__view_kind kind) {
   if (kind > SITU__VIEW_ONE_OF) __atomic_store_n(&view->base->view_kind, (uint8_t)kind, __ATOMIC_RELAXED);
 }
 
+void situ__view_settle(situ_tensor *view) {
+  situ_tensor *base = view->base;
+  if (!base || view->requires_grad || base->requires_grad) return;
+  view->base = NULL;
+  view->view_kind = SITU__VIEW_FREE;
+  situ_release(base);
+}
+
 /* Returns the tensor's name, or "this tensor". */
 static const char *label_of(const situ_tensor *t) { return *situ_name(t) ? situ_name(t) : "this tensor"; }
 

@@ -90,8 +90,11 @@ situ_tensor *situ_reshape(situ_tensor *x, situ_shape shape) {
   SITU__MADE_OF_OPS("reshape");
   int64_t stride[SITU_MAX_DIMS];
   if (!situ__need("reshape", "input", x) || !situ__resolve_shape("reshape", &shape, x->view.numel)) return NULL;
-  if (!view_strides(&x->view, &shape, stride)) x = situ_clone(x);
-  return x ? situ_op_run1(&view_op, x, &(view_params){ .shape = shape }) : NULL;
+  const bool copied = !view_strides(&x->view, &shape, stride);
+  if (copied) x = situ_clone(x);
+  situ_tensor *y = x ? situ_op_run1(&view_op, x, &(view_params){ .shape = shape }) : NULL;
+  if (copied && y) situ__view_settle(y);
+  return y;
 }
 
 situ_tensor *situ_flatten(situ_tensor *x, int start, int end) {

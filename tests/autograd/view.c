@@ -328,6 +328,21 @@ static void a_write_that_fails_changes_nothing(void **state) {
   assert_true(points > 2);
 }
 
+/* torch: the copy that reshape makes is no view. */
+static void a_copy_that_reshape_made_is_written(void **state) {
+  (void)state;
+  situ_tensor *w = leaf(6), *y, *part_of_y;
+  NO_GRAD(y = situ_retain(situ_reshape(situ_transpose(zeros(SITU_SHAPE(3, 2)), 0, 1), SITU_SHAPE(6)));
+          part_of_y = situ_retain(part(y, 0, 2)));
+  assert_ptr_equal(situ_copy_(y, situ_mul_scalar(w, 2)), y);
+  back(y);
+  expect_exact(situ_grad(w), SITU_SHAPE(6), 2, 2, 2, 2, 2, 2);
+  assert_null(situ_add_scalar_(part_of_y, 1));
+  expect_error(SITU_E_STATE, "add_scalar_", "a view that was made in a no_grad scope");
+  situ_release(part_of_y);
+  situ_release(y);
+}
+
 int main(void) {
   const struct CMUnitTest tests[] = {
     TEST(a_value_written_into_a_view_of_a_buffer),
@@ -346,6 +361,7 @@ int main(void) {
     TEST(a_gradient_that_is_kept_is_not_written),
     TEST(a_leaf_that_is_a_view_is_freed),
     TEST(a_write_that_fails_changes_nothing),
+    TEST(a_copy_that_reshape_made_is_written),
   };
   return cmocka_run_group_tests(tests, NULL, NULL);
 }

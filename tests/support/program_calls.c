@@ -62,8 +62,8 @@ RUN(run_atan) { return (void)c, situ_atan(in[0]); }
 RUN(run_asinh) { return (void)c, situ_asinh(in[0]); }
 RUN(run_erfc) { return (void)c, situ_erfc(in[0]); }
 RUN(run_i0_tanh) { return (void)c, situ_i0(situ_tanh(in[0])); }
-RUN(run_sinc) { return (void)c, situ_sinc(situ_add_scalar(situ_square(in[0]), 0.3)); }
-RUN(run_logit) { return (void)c, situ_logit(situ_sigmoid(in[0]), 0); }
+RUN(run_sinc) { return (void)c, situ_sinc(situ_add_scalar(situ_square(situ_tanh(in[0])), 0.3)); }
+RUN(run_logit) { return (void)c, situ_logit(situ_sigmoid(situ_tanh(in[0])), 0); }
 RUN(run_lgamma) { return (void)c, situ_lgamma(situ_add_scalar(situ_square(in[0]), 0.5)); }
 RUN(run_atan_) { return (void)c, situ_atan_(in[0]); }
 RUN(run_square) { return (void)c, situ_square(in[0]); }
