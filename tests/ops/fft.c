@@ -89,7 +89,7 @@ static void gradients(void **state) {
 
 static void refusals(void **state) {
   (void)state;
-  situ_tensor *x = T32(SITU_SHAPE(3, 4), 1), *z = T32(SITU_SHAPE(3, 2), 1);
+  situ_tensor *x = test_random(SITU_SHAPE(3, 4), -1, 1, false), *z = test_random(SITU_SHAPE(3, 2), -1, 1, false);
   expect_refused(situ_fft_fft(x, NULL), SITU_E_SHAPE, "fft_fft", "[3, 4]: complex numbers are [..., 2]");
   expect_refused(situ_fft_fft(T32(SITU_SHAPE(2), 1, 2), NULL), SITU_E_SHAPE, "fft_fft", "complex");
   expect_refused(situ_fft_fft(z, FFT(.n = -1)), SITU_E_ARG, "fft_fft", "a length of 0");
@@ -101,7 +101,7 @@ static void refusals(void **state) {
   expect_refused(situ_fft_rfftn(x, FFTN(.dim = SITU_DIMS(1, 1))), SITU_E_ARG, "fft_rfftn", "twice");
   expect_refused(situ_fft_rfftn(x, FFTN(.s = SITU_SHAPE(2), .dim = SITU_DIMS(0, 1))), SITU_E_ARG, "fft_rfftn",
                  "2 dimensions and 1 lengths");
-  expect_refused(situ_fft_rfft2(T32(SITU_SHAPE(3), 1), NULL), SITU_E_ARG, "fft_rfft2", "a tensor of 1");
+  expect_refused(situ_fft_rfft2(T32(SITU_SHAPE(3), 1, 1, 1), NULL), SITU_E_ARG, "fft_rfft2", "a tensor of 1");
   expect_refused(situ_fft_rfft(situ_to_dtype(x, SITU_F16), NULL), SITU_E_DTYPE, "fft_rfft", "f16");
   expect_refused(situ_fft_rfft(situ_zeros(SITU_SHAPE(1, 1, 1, 1, 1, 1, 1, 1), NULL), NULL), SITU_E_SHAPE, "fft_rfft",
                  "9 dimensions");

@@ -75,6 +75,13 @@ situ_tensor *test_tensor(situ_dtype dtype, situ_shape shape, const double *value
   return t;
 }
 
+situ_tensor *test_tensor_of(situ_dtype dtype, situ_shape shape, const double *values, size_t count) {
+  size_t want = 1;
+  for (int d = 0; d < shape.ndim; d++) want *= (size_t)shape.dim[d];
+  if (count != want && (want || count != 1)) fail_msg("a test gives %zu values for %zu elements", count, want);
+  return test_tensor(dtype, shape, values);
+}
+
 situ_tensor *test_random(situ_shape shape, double low, double high, bool grad) {
   static uint32_t state = 12345;
   int64_t count = 1;

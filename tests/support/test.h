@@ -32,10 +32,15 @@ int test_end(void **state);
 
 /* A tensor on the device under test with these values, row by row, cast to dtype. */
 situ_tensor *test_tensor(situ_dtype dtype, situ_shape shape, const double *values);
-#define T32(shape, ...) test_tensor(SITU_F32, shape, (const double[]){ __VA_ARGS__ })
-#define T64(shape, ...) test_tensor(SITU_F64, shape, (const double[]){ __VA_ARGS__ })
-#define TI64(shape, ...) test_tensor(SITU_I64, shape, (const double[]){ __VA_ARGS__ })
-#define TBOOL(shape, ...) test_tensor(SITU_BOOL, shape, (const double[]){ __VA_ARGS__ })
+/* The same from a list, whose length must be that of the shape. */
+situ_tensor *test_tensor_of(situ_dtype dtype, situ_shape shape, const double *values, size_t count);
+#define TEST_TENSOR(dtype, shape, ...)                          \
+  test_tensor_of(dtype, shape, (const double[]){ __VA_ARGS__ }, \
+                 sizeof((const double[]){ __VA_ARGS__ }) / sizeof(double))
+#define T32(shape, ...) TEST_TENSOR(SITU_F32, shape, __VA_ARGS__)
+#define T64(shape, ...) TEST_TENSOR(SITU_F64, shape, __VA_ARGS__)
+#define TI64(shape, ...) TEST_TENSOR(SITU_I64, shape, __VA_ARGS__)
+#define TBOOL(shape, ...) TEST_TENSOR(SITU_BOOL, shape, __VA_ARGS__)
 /* Pseudo-random f64 values in [low, high), the same on every run; a leaf that requires a gradient if `grad`. */
 situ_tensor *test_random(situ_shape shape, double low, double high, bool grad);
 
