@@ -205,11 +205,14 @@ typedef struct resamples {
   I64 outer, size, out, inner, rule, align, x, y; /* x, y: the operands' offsets */
 } resamples;
 
-/* One pass of Fourier transforms of [outer, length, inner] elements: `left` of the length are to be transformed, `step`
-   were. from, to: how lines are read and written. */
-enum { FFT_COMPLEX, FFT_REAL, FFT_HALF /* the first length / 2 + 1 numbers */ };
+/* One pass of Fourier transforms of `length` elements: `left` of the length are to be transformed, `step` were. Lines
+   are [outer, signal, inner] as they are read (from) and [outer, places, inner] as they are written (to). times: what
+   an element is multiplied by; chirps: the result by the chirp; chirp: its length; back: its sign. */
+enum { FFT_COMPLEX, FFT_REAL, FFT_HALF /* the first signal / 2 + 1 numbers */ };
+enum { FFT_ONE, FFT_CHIRP, FFT_PRODUCT /* with the filter */, FFT_FILTER /* the chirp's conjugate itself */ };
 typedef struct ffts {
-  I64 outer, length, inner, left, step, radix, from, to, inverse, x, y; /* x, y: the operands' offsets */
+  I64 outer, signal, length, places, inner, left, step, radix, from, to, inverse, times, chirp, chirps, back;
+  I64 x, y; /* the operands' offsets */
 } ffts;
 
 #endif

@@ -11,7 +11,7 @@
 SITU_BEGIN
 
 /* ---- discrete Fourier transforms: X_k = factor * sum_j x_j e^(-2 pi i j k / n), the inverse with e^(+2 pi i j k / n).
-   Any n takes O(n log n) steps on the CPU; on other devices O(n (sum of n's prime factors)). ---- */
+   Any n takes O(n log n) steps. ---- */
 
 /** Which transform is divided by n (torch's norm). */
 typedef enum situ_fft_norm {

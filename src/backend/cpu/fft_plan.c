@@ -78,10 +78,13 @@ static void drop(situ__fft_plan *p) {
   situ__free(p);
 }
 
-/* Finds n's factors, 4 before 2. Returns false if one is too large. */
+/* Finds n's factors, 8 and 4 before 2. Returns false if one is too large. */
 static bool find_radices(situ__fft_plan *p) {
+  static const uint8_t powers[] = { 8, 4, 2 };
   int64_t left = p->n;
-  for (int64_t r = 4; left > 1 && r <= LARGEST; r = r == 4 ? 2 : r == 2 ? 3 : r + 2)
+  for (int k = 0; k < 3; k++)
+    for (; left % powers[k] == 0; left /= powers[k]) p->radix[p->radices++] = powers[k];
+  for (int64_t r = 3; left > 1 && r <= LARGEST; r += 2)
     for (; left % r == 0; left /= r) p->radix[p->radices++] = (uint8_t)r;
   return left == 1;
 }

@@ -7,7 +7,7 @@
 
 #include <string.h>
 
-enum { LANES = SITU__FFT_LANES };
+enum { LANES = SITU__FFT_LANES, TILE = 16 /* numbers of a line that are loaded or stored at a time */ };
 
 #define FN(name) SITU__ISA_NAME(name##_f32)
 #define real float

@@ -5,17 +5,18 @@ static FN(planes) FN(transform)(const situ__fft_plan *plan, int64_t lanes, FN(pl
 
 static FN(planes) FN(planes_at)(real *memory, int64_t count) { return (FN(planes)){ memory, memory + count }; }
 
-/* x[i] *= (re + i im)[i] for i < count; lanes of each are side by side. */
-static void FN(multiply)(FN(planes) x, const real *re, const real *im, int64_t count, int64_t lanes) {
-  for (int64_t k = 0; k < count; k++) {
-    real *xr = x.re + k * lanes, *xi = x.im + k * lanes;
-    const real wr = re[k], wi = im[k];
-    INDEPENDENT
-    for (int64_t l = 0; l < lanes; l++) {
-      const real er = xr[l], ei = xi[l];
-      xr[l] = er * wr - ei * wi, xi[l] = er * wi + ei * wr;
+/* Number k of each of the lanes, times number k of the table. */
+ALWAYS_INLINE void FN(multiply_lanes)(FN(planes) x, const real *re, const real *im, int64_t count, int64_t lanes) {
+  INDEPENDENT
+  for (int64_t k = 0; k < count; k++)
+    for (int64_t l = k * lanes; l < (k + 1) * lanes; l++) {
+      const real er = x.re[l], ei = x.im[l];
+      x.re[l] = er * re[k] - ei * im[k], x.im[l] = er * im[k] + ei * re[k];
     }
-  }
+}
+static void FN(multiply)(FN(planes) x, const real *re, const real *im, int64_t count, int64_t lanes) {
+  if (lanes == 1) FN(multiply_lanes)(x, re, im, count, 1);
+  else FN(multiply_lanes)(x, re, im, count, LANES);
 }
 
 /* ---- as a matrix: transforms of columns, times roots, transforms of rows, transposed ---- */
@@ -50,11 +51,12 @@ static void FN(rows)(const situ__fft_plan *plan, FN(planes) x, FN(planes) y, rea
     FN(planes) part = FN(planes_at)(memory, width * LANES);
     const int64_t count = situ__min_i64(LANES, rows - r);
     if (count < LANES) memset(memory, 0, (size_t)(2 * width * LANES) * sizeof(real));
-    for (int64_t l = 0; l < count; l++)
-      for (int64_t k = 0; k < width; k++) {
-        part.re[k * LANES + l] = x.re[(r + l) * width + k];
-        part.im[k * LANES + l] = x.im[(r + l) * width + k];
-      }
+    for (int64_t begin = 0; begin < width; begin += TILE)
+      for (int64_t l = 0; l < count; l++)
+        for (int64_t k = begin; k < situ__min_i64(begin + TILE, width); k++) {
+          part.re[k * LANES + l] = x.re[(r + l) * width + k];
+          part.im[k * LANES + l] = x.im[(r + l) * width + k];
+        }
     part = FN(transform)(plan->second, LANES, part, memory + 2 * width * LANES);
     for (int64_t k = 0; k < width; k++) {
       memcpy(y.re + k * rows + r, part.re + k * LANES, (size_t)count * sizeof(real));
@@ -96,7 +98,8 @@ static FN(planes) FN(transform)(const situ__fft_plan *plan, int64_t lanes, FN(pl
   return x;
 }
 
-/* ---- from and to tensors ---- */
+/* ---- from and to tensors: numbers [begin, end) of a line at a time, so that the lines of a group stay together in the
+   cache ---- */
 
 typedef struct FN(group) {
   const situ__fft *f;
@@ -105,117 +108,145 @@ typedef struct FN(group) {
   int lines;
 } FN(group);
 
-/* Numbers as they are. */
-static void FN(load)(const FN(group) * g, FN(planes) to, int64_t count) {
-  const int64_t step = g->x->step, gap = g->x->gap;
-  for (int l = 0; l < g->lines; l++) {
-    const real *from = g->x->at[l];
-    for (int64_t k = 0; k < count; k++) {
-      to.re[k * g->lanes + l] = from[k * step];
-      to.im[k * g->lanes + l] = from[k * step + gap];
-    }
+typedef void (*FN(part))(const FN(group) * g, FN(planes) p, int l, int64_t begin, int64_t end);
+
+ALWAYS_INLINE void FN(in_tiles)(const FN(group) * g, FN(planes) p, int64_t first, int64_t count, FN(part) part) {
+  for (int64_t begin = first; begin < count; begin += TILE)
+    for (int l = 0; l < g->lines; l++) part(g, p, l, begin, situ__min_i64(begin + TILE, count));
+}
+
+/* Numbers as they are, or conjugated. */
+ALWAYS_INLINE void FN(load)(const FN(group) * g, FN(planes) to, int l, int64_t begin, int64_t end) {
+  const int64_t step = g->x->step, gap = g->x->gap, lanes = g->lanes;
+  const real *from = g->x->at[l], sign = g->f->op == SITU_FFT_REAL_BACK && !g->f->inverse ? -1 : 1;
+  for (int64_t k = begin; k < end; k++) {
+    to.re[k * lanes + l] = from[k * step];
+    to.im[k * lanes + l] = sign * from[k * step + gap];
   }
 }
 
 /* A real line of odd length, as a complex one. */
-static void FN(load_odd)(const FN(group) * g, FN(planes) to) {
-  memset(to.im, 0, (size_t)(g->f->length * g->lanes) * sizeof(real));
-  for (int l = 0; l < g->lines; l++)
-    for (int64_t k = 0; k < g->f->length; k++) to.re[k * g->lanes + l] = ((const real *)g->x->at[l])[k * g->x->step];
-}
-
-/* A half spectrum, to be transformed back: the other half is its mirror image, conjugated. */
-static void FN(load_mirrored)(const FN(group) * g, FN(planes) to) {
-  const int64_t n = g->f->length, step = g->x->step, gap = g->x->gap;
-  const real sign = g->f->inverse ? 1 : -1;
-  for (int l = 0; l < g->lines; l++) {
-    const real *from = g->x->at[l];
-    to.re[l] = from[0], to.im[l] = 0;
-    for (int64_t k = 1; k <= n / 2; k++) {
-      const int64_t near = k * g->lanes + l, far = (n - k) * g->lanes + l;
-      to.re[near] = to.re[far] = from[k * step];
-      to.im[near] = sign * from[k * step + gap];
-      to.im[far] = -to.im[near];
-    }
+ALWAYS_INLINE void FN(load_odd)(const FN(group) * g, FN(planes) to, int l, int64_t begin, int64_t end) {
+  const real *from = g->x->at[l];
+  for (int64_t k = begin; k < end; k++) {
+    to.re[k * g->lanes + l] = from[k * g->x->step];
+    to.im[k * g->lanes + l] = 0;
   }
 }
 
-/* A half spectrum X of an even length n = 2 h: (X_k + conj X_{h-k}) + i w^-k (X_k - conj X_{h-k}) is transformed to the
-   even elements, as real parts, and the odd ones. */
-static void FN(load_halves)(const FN(group) * g, FN(planes) to) {
-  const int64_t h = g->f->length / 2, step = g->x->step, gap = g->x->gap;
-  const real *wr = g->f->half, *wi = wr + h + 1, sign = g->f->inverse ? 1 : -1;
-  for (int l = 0; l < g->lines; l++) {
-    const real *from = g->x->at[l];
-    to.re[l] = from[0] + from[h * step], to.im[l] = from[0] - from[h * step];
-    for (int64_t k = 1; k < h; k++) {
-      const real *a = from + k * step, *b = from + (h - k) * step;
-      const real ai = sign * a[gap], bi = sign * b[gap];
-      const real sr = a[0] + b[0], si = ai - bi, dr = a[0] - b[0], di = ai + bi;
-      to.re[k * g->lanes + l] = sr - (di * wr[k] - dr * wi[k]);
-      to.im[k * g->lanes + l] = si + (dr * wr[k] + di * wi[k]);
-    }
+/* From element 1 on: the other half of a spectrum is the mirror image of the first, conjugated. */
+ALWAYS_INLINE void FN(load_mirrored)(const FN(group) * g, FN(planes) to, int l, int64_t begin, int64_t end) {
+  const int64_t n = g->f->length, lanes = g->lanes;
+  FN(load)(g, to, l, begin, end);
+  for (int64_t k = begin; k < end; k++) {
+    to.re[(n - k) * lanes + l] = to.re[k * lanes + l];
+    to.im[(n - k) * lanes + l] = -to.im[k * lanes + l];
   }
 }
 
-static void FN(store)(const FN(group) * g, FN(planes) from, int64_t count, real sign) {
-  const int64_t step = g->y->step, gap = g->y->gap;
+/* Element 0 of a half spectrum; with the last one in the place of its imaginary part where that is real too. */
+ALWAYS_INLINE void FN(load_ends)(const FN(group) * g, FN(planes) to) {
+  const int64_t last = g->f->length / 2 * g->x->step;
+  for (int l = 0; l < g->lines; l++) {
+    const real *from = g->x->at[l];
+    to.re[l] = from[0], to.im[l] = g->f->half ? from[last] : 0;
+  }
+}
+ALWAYS_INLINE void FN(store_ends)(const FN(group) * g, FN(planes) from) {
+  const int64_t last = g->f->length / 2 * g->y->step, gap = g->y->gap;
   const real factor = (real)g->f->factor;
   for (int l = 0; l < g->lines; l++) {
     real *to = (real *)(uintptr_t)g->y->at[l];
-    for (int64_t k = 0; k < count; k++) {
-      to[k * step] = factor * from.re[k * g->lanes + l];
-      to[k * step + gap] = sign * factor * from.im[k * g->lanes + l];
+    to[0] = factor * from.re[l], to[last] = factor * from.im[l];
+    to[gap] = to[last + gap] = 0;
+  }
+}
+
+/* Between the half spectrum X of an even length n = 2 h, whose last element is in the imaginary part of the first, and
+   the transform Z of the even elements + i the odd ones. With s = Z_k + conj Z_{h-k}, d = Z_k - conj Z_{h-k} and
+   t = -i w^k d: 2 X_k = s + t, 2 X_{h-k} = conj(s - t). Back likewise with t = i w^-k d, without the 2. */
+ALWAYS_INLINE void FN(exchange_halves)(const FN(group) * g, FN(planes) p) {
+  const int64_t h = g->f->length / 2, lanes = g->lanes;
+  const bool back = g->f->op == SITU_FFT_REAL_BACK;
+  const real *re = g->f->half, *im = re + h + 1, part = back ? 1 : (real)0.5;
+  for (int64_t l = 0; l < lanes; l++) {
+    const real r = p.re[l], i = p.im[l];
+    p.re[l] = r + i, p.im[l] = r - i;
+  }
+  for (int64_t k = 1; k <= h - k; k++) {
+    real *ar = p.re + k * lanes, *ai = p.im + k * lanes, *br = p.re + (h - k) * lanes, *bi = p.im + (h - k) * lanes;
+    const real wr = part * im[k], wi = back ? re[k] : -part * re[k];
+    INDEPENDENT
+    for (int64_t l = 0; l < lanes; l++) {
+      const real sr = part * (ar[l] + br[l]), si = part * (ai[l] - bi[l]), dr = ar[l] - br[l], di = ai[l] + bi[l];
+      const real tr = dr * wr - di * wi, ti = dr * wi + di * wr;
+      ar[l] = sr + tr, ai[l] = si + ti;
+      br[l] = sr - tr, bi[l] = ti - si;
     }
   }
 }
 
-static void FN(store_odd)(const FN(group) * g, FN(planes) from) {
+ALWAYS_INLINE void FN(store)(const FN(group) * g, FN(planes) from, int l, int64_t begin, int64_t end) {
+  const int64_t step = g->y->step, gap = g->y->gap, lanes = g->lanes;
+  const real re = (real)g->f->factor, im = g->f->op == SITU_FFT_REAL && g->f->inverse ? -re : re;
+  real *to = (real *)(uintptr_t)g->y->at[l];
+  for (int64_t k = begin; k < end; k++) {
+    to[k * step] = re * from.re[k * lanes + l];
+    to[k * step + gap] = im * from.im[k * lanes + l];
+  }
+}
+
+ALWAYS_INLINE void FN(store_odd)(const FN(group) * g, FN(planes) from, int l, int64_t begin, int64_t end) {
   const real factor = (real)g->f->factor;
-  for (int l = 0; l < g->lines; l++) {
-    real *to = (real *)(uintptr_t)g->y->at[l];
-    for (int64_t k = 0; k < g->f->length; k++) to[k * g->y->step] = factor * from.re[k * g->lanes + l];
+  real *to = (real *)(uintptr_t)g->y->at[l];
+  for (int64_t k = begin; k < end; k++) to[k * g->y->step] = factor * from.re[k * g->lanes + l];
+}
+
+ALWAYS_INLINE void FN(load_group)(const FN(group) * g, FN(planes) to) {
+  const situ__fft *f = g->f;
+  if (f->op == SITU_FFT_REAL && !f->half) {
+    FN(in_tiles)(g, to, 0, f->length, FN(load_odd));
+  } else if (f->op != SITU_FFT_REAL_BACK) {
+    FN(in_tiles)(g, to, 0, f->plan->n, FN(load));
+  } else {
+    FN(load_ends)(g, to);
+    if (f->half) FN(in_tiles)(g, to, 1, f->plan->n, FN(load));
+    else FN(in_tiles)(g, to, 1, f->length / 2 + 1, FN(load_mirrored));
+    if (f->half) FN(exchange_halves)(g, to);
   }
 }
 
-/* From the transform Z of even elements + i odd elements, n = 2 h: X_k = E + w^k O and X_{h-k} = conj(E - w^k O), where
-   E = (Z_k + conj Z_{h-k}) / 2 and O = (Z_k - conj Z_{h-k}) / 2i. */
-static void FN(store_halves)(const FN(group) * g, FN(planes) from) {
-  const int64_t h = g->f->length / 2, step = g->y->step, gap = g->y->gap;
-  const real *wr = g->f->half, *wi = wr + h + 1, half = (real)0.5 * (real)g->f->factor, sign = g->f->inverse ? -1 : 1;
-  for (int l = 0; l < g->lines; l++) {
-    real *to = (real *)(uintptr_t)g->y->at[l];
-    for (int64_t k = 0; k <= h - k; k++) {
-      const int64_t a = k * g->lanes + l, b = (k ? h - k : 0) * g->lanes + l;
-      const real er = from.re[a] + from.re[b], ei = from.im[a] - from.im[b];
-      const real pr = from.im[a] + from.im[b], pi = from.re[b] - from.re[a];
-      const real or = pr * wr[k] - pi * wi[k], oi = pr * wi[k] + pi * wr[k];
-      to[k * step] = half * (er + or);
-      to[k * step + gap] = sign * half * (ei + oi);
-      to[(h - k) * step] = half * (er - or);
-      to[(h - k) * step + gap] = sign * half * (oi - ei);
-    }
+ALWAYS_INLINE void FN(store_group)(const FN(group) * g, FN(planes) from) {
+  const situ__fft *f = g->f;
+  if (f->op == SITU_FFT_REAL_BACK && !f->half) {
+    FN(in_tiles)(g, from, 0, f->length, FN(store_odd));
+  } else if (f->op == SITU_FFT_REAL && f->half) {
+    FN(exchange_halves)(g, from);
+    FN(store_ends)(g, from);
+    FN(in_tiles)(g, from, 1, f->plan->n, FN(store));
+  } else {
+    FN(in_tiles)(g, from, 0, f->op == SITU_FFT_REAL ? f->length / 2 + 1 : f->plan->n, FN(store));
   }
 }
 
-static void FN(group_of)(const situ__fft *f, const situ__fft_side *x, const situ__fft_side *y, int lines,
-                         void *memory) {
-  const int64_t n = f->plan->n, lanes = f->plan->lanes;
+/* lanes is a constant where this is called, so that loops over them are unrolled. */
+ALWAYS_INLINE void FN(run_group)(const situ__fft *f, const situ__fft_side *x, const situ__fft_side *y, int lines,
+                                 void *memory, int64_t lanes) {
+  const int64_t n = f->plan->n;
   const FN(group) g = { f, x, y, lanes, lines };
   FN(planes) a = FN(planes_at)(memory, n * lanes);
   const bool swap = f->op == SITU_FFT_REAL_BACK || (f->op == SITU_FFT_COMPLEX && f->inverse);
   const FN(planes) in = swap ? (FN(planes)){ a.im, a.re } : a;
   if (lines < lanes) memset(memory, 0, (size_t)(2 * n * lanes) * sizeof(real));
-  if (f->op == SITU_FFT_COMPLEX || (f->op == SITU_FFT_REAL && f->half)) FN(load)(&g, in, n);
-  else if (f->op == SITU_FFT_REAL) FN(load_odd)(&g, in);
-  else if (f->half) FN(load_halves)(&g, in);
-  else FN(load_mirrored)(&g, in);
+  FN(load_group)(&g, in);
   a = FN(transform)(f->plan, lanes, a, (real *)memory + 2 * n * lanes);
-  const FN(planes) out = swap ? (FN(planes)){ a.im, a.re } : a;
-  if (f->op == SITU_FFT_COMPLEX || (f->op == SITU_FFT_REAL_BACK && f->half)) FN(store)(&g, out, n, 1);
-  else if (f->op == SITU_FFT_REAL_BACK) FN(store_odd)(&g, out);
-  else if (f->half) FN(store_halves)(&g, out);
-  else FN(store)(&g, out, f->length / 2 + 1, f->inverse ? -1 : 1);
+  FN(store_group)(&g, swap ? (FN(planes)){ a.im, a.re } : a);
+}
+
+static void FN(group_of)(const situ__fft *f, const situ__fft_side *x, const situ__fft_side *y, int lines,
+                         void *memory) {
+  if (f->plan->lanes == 1) FN(run_group)(f, x, y, lines, memory, 1);
+  else FN(run_group)(f, x, y, lines, memory, LANES);
 }
 
 static void FN(once)(const situ__fft_plan *plan, void *planes, void *memory) {

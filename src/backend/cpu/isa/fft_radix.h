@@ -75,6 +75,50 @@ static void FN(pass_4)(const FN(pass) * t, FN(planes) x, FN(planes) y) {
   }
 }
 
+/* Two transforms of 4, of the even and of the odd operands, whose results are turned by eighths and combined. */
+static void FN(pass_8)(const FN(pass) * t, FN(planes) x, FN(planes) y) {
+  const int64_t m = t->n / 8, s = t->s, apart = s * m;
+  const real slant = (real)0.70710678118654752440;
+  for (int64_t p = 0; p < m; p++) {
+    real wr[8], wi[8];
+    for (int64_t k = 0; k < 8; k++) wr[k] = t->re[k * p * t->step], wi[k] = t->im[k * p * t->step];
+    const real *xr = x.re + s * p, *xi = x.im + s * p;
+    real *yr = y.re + s * 8 * p, *yi = y.im + s * 8 * p;
+/* clang-format off */
+#define SUM(name, one, two)                                                            \
+  const real name##r = xr[q + one * apart] + xr[q + two * apart], name##i = xi[q + one * apart] + xi[q + two * apart], \
+             name##R = xr[q + one * apart] - xr[q + two * apart], name##I = xi[q + one * apart] - xi[q + two * apart]
+#define PUT(k, re, im)                                                                 \
+  {                                                                                    \
+    const real tr = re, ti = im;                                                       \
+    yr[q + k * s] = tr * wr[k] - ti * wi[k], yi[q + k * s] = tr * wi[k] + ti * wr[k];  \
+  }
+    /* clang-format on */
+    INDEPENDENT
+    for (int64_t q = 0; q < s; q++) {
+      SUM(a, 0, 4);
+      SUM(b, 2, 6);
+      SUM(c, 1, 5);
+      SUM(d, 3, 7);
+      const real er = ar + br, ei = ai + bi, fr = ar - br, fi = ai - bi; /* even: 0 and 2 */
+      const real gr = cr + dr, gi = ci + di, hr = ci - di, hi = dr - cr; /* odd: 0, and 2 turned by a quarter */
+      const real ur = aR + bI, ui = aI - bR, vr = aR - bI, vi = aI + bR; /* even: 1 and 3 */
+      const real kr = cR + dI, ki = cI - dR, lr = cR - dI, li = cI + dR; /* odd: 1 and 3 */
+      const real mr = slant * (kr + ki), mi = slant * (ki - kr), nr = slant * (li - lr), ni = -slant * (lr + li);
+      yr[q] = er + gr, yi[q] = ei + gi;
+      PUT(1, ur + mr, ui + mi)
+      PUT(2, fr + hr, fi + hi)
+      PUT(3, vr + nr, vi + ni)
+      PUT(4, er - gr, ei - gi)
+      PUT(5, ur - mr, ui - mi)
+      PUT(6, fr - hr, fi - hi)
+      PUT(7, vr - nr, vi - ni)
+    }
+#undef SUM
+#undef PUT
+  }
+}
+
 /* Any factor r, by its definition: y_k is the sum of r terms, and then times its root. */
 static void FN(pass_any)(const FN(pass) * t, int64_t r, FN(planes) x, FN(planes) y) {
   const int64_t m = t->n / r, s = t->s, turn = t->all / r;
@@ -111,6 +155,7 @@ static FN(planes) FN(by_radix)(const situ__fft_plan *plan, int64_t lanes, FN(pla
     if (r == 2) FN(pass_2)(&t, x, other);
     else if (r == 3) FN(pass_3)(&t, x, other);
     else if (r == 4) FN(pass_4)(&t, x, other);
+    else if (r == 8) FN(pass_8)(&t, x, other);
     else FN(pass_any)(&t, r, x, other);
     const FN(planes) swap = x;
     x = other, other = swap;
