@@ -136,8 +136,8 @@ static situ_tensor *complex_of(situ_tensor *x) {
   _(nextafter, nextafter, "xo", SAME, NO_GRAD, situ_nextafter(t[0], t[1]))                                             \
   _(xlogy, xlogy, "xp", MATH, SUMS, situ_xlogy(t[0], t[1]))                                                            \
   _(special_xlog1py, special_xlog1py, "xp", MATH, SUMS, situ_special_xlog1py(t[0], t[1]))                              \
-  _(logaddexp, logaddexp, "xo", MATH, SUMS, situ_logaddexp(t[0], t[1]))                                                \
-  _(logaddexp2, logaddexp2, "xo", MATH, SUMS, situ_logaddexp2(t[0], t[1]))                                             \
+  _(logaddexp, logaddexp, "xo", TAIL, SUMS, situ_logaddexp(t[0], t[1]))                                                \
+  _(logaddexp2, logaddexp2, "xo", TAIL, SUMS, situ_logaddexp2(t[0], t[1]))                                             \
   _(signbit, copysign, "x", SAME, NO_GRAD, situ_signbit(t[0]))                                                         \
   _(where, where, "zxo", SAME, SUMS, situ_where(t[0], t[1], t[2]))                                                     \
   _(lerp, lerp, "xoo", MATH, SUMS, situ_lerp(t[0], t[1], t[2]))                                                        \
