@@ -200,6 +200,14 @@ static void convolutions(run *r) {
   WITH_GRADIENTS(r, situ_interpolate(x, &larger), x);
 }
 
+static void transforms(run *r) {
+  const situ_fft_options how = { .norm = SITU_FFT_NORM_ORTHO };
+  situ_tensor *x = matrix(r, 3), *prime = shaped(r, SITU_SHAPE(r->rows, 131, 2), 4);
+  WITH_GRADIENTS(r, situ_fft_rfft(x, &how), x);
+  WITH_GRADIENTS(r, situ_fft_fft(prime, &how), prime);
+  WITH_GRADIENTS(r, situ_fft_irfft(prime, &how), prime);
+}
+
 static void losses(run *r) {
   situ_tensor *x = matrix(r, 2), *target = whole(r, r->rows, r->columns),
               *w = situ_detach(shaped(r, SITU_SHAPE(r->columns), 1));
@@ -286,7 +294,7 @@ static void every_program_was_built_once(void **state) {
   static void test_##name(void **state) { (void)state, everywhere(name); }
 /* clang-format off */
 FAMILY(unary) FAMILY(binary) FAMILY(copies) FAMILY(creation) FAMILY(indices) FAMILY(order) FAMILY(reductions) FAMILY(normalisations) FAMILY(matrix_products)
-FAMILY(convolutions) FAMILY(losses) FAMILY(recurrent_layers) FAMILY(optimisers)
+FAMILY(convolutions) FAMILY(transforms) FAMILY(losses) FAMILY(recurrent_layers) FAMILY(optimisers)
 /* clang-format on */
 
 /* argument: one of them only */
@@ -294,11 +302,22 @@ int main(int argc, char **argv) {
   if (argc > 1) cmocka_set_test_filter(argv[1]);
   setenv("XDG_CACHE_HOME", "/proc/nowhere", 1); /* texts are seen where they are compiled */
   const struct CMUnitTest tests[] = {
-    TEST(test_unary),        TEST(test_binary),         TEST(test_copies),
-    TEST(test_creation),     TEST(test_indices),        TEST(test_order),
-    TEST(test_reductions),   TEST(test_normalisations), TEST(test_matrix_products),
-    TEST(test_convolutions), TEST(test_losses),         TEST(test_recurrent_layers),
-    TEST(test_optimisers),   TEST(every_text_was_run),  TEST(every_program_was_built_once),
+    TEST(test_unary),
+    TEST(test_binary),
+    TEST(test_copies),
+    TEST(test_creation),
+    TEST(test_indices),
+    TEST(test_order),
+    TEST(test_reductions),
+    TEST(test_normalisations),
+    TEST(test_matrix_products),
+    TEST(test_convolutions),
+    TEST(test_transforms),
+    TEST(test_losses),
+    TEST(test_recurrent_layers),
+    TEST(test_optimisers),
+    TEST(every_text_was_run),
+    TEST(every_program_was_built_once),
   };
   return cmocka_run_group_tests_name("device/opencl_kernels", tests, NULL, NULL);
 }

@@ -3,10 +3,10 @@
    SPDX-License-Identifier: MIT */
 #define PURE __attribute__((overloadable, const))
 #define ROW(T)                                                                                   \
-  PURE T acos(T), acosh(T), asin(T), asinh(T), atan(T), atanh(T), ceil(T), copysign(T, T),       \
-      cos(T), cosh(T), erf(T), erfc(T), exp(T), exp2(T), expm1(T), fabs(T), floor(T),            \
-      fma(T, T, T), fmax(T, T), fmin(T, T), fmod(T, T), lgamma(T), log(T), log10(T), log1p(T),   \
-      log2(T), pow(T, T), rint(T), rsqrt(T), sin(T), sinh(T), sqrt(T), tan(T), tanh(T), trunc(T); \
+  PURE T acos(T), acosh(T), asin(T), asinh(T), atan(T), atan2(T, T), atanh(T), ceil(T),          \
+      copysign(T, T), cos(T), cosh(T), erf(T), erfc(T), exp(T), exp2(T), expm1(T), fabs(T), floor(T), \
+      fma(T, T, T), fmax(T, T), fmin(T, T), fmod(T, T), hypot(T, T), lgamma(T), log(T), log10(T), log1p(T), \
+      log2(T), nextafter(T, T), pow(T, T), rint(T), rsqrt(T), sin(T), sinh(T), sqrt(T), tan(T), tanh(T), trunc(T); \
   PURE int isinf(T), isnan(T);
 ROW(float)
 PURE float16 fma(float16, float16, float16);
