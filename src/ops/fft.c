@@ -140,20 +140,26 @@ static bool list_sizes(const function *f, const situ_tensor *x, situ_shape s, si
   return true;
 }
 
+/* x with `more` zeros at the end of dimension d. A shape has the paddings of the last dimensions only. */
+static situ_tensor *grow(situ_tensor *x, int d, int64_t more) {
+  const int last = x->view.ndim - 1;
+  situ_shape pad = { .ndim = 2 * (last - d + 1) };
+  if (pad.ndim > SITU_MAX_DIMS) {
+    situ_tensor *turned = situ_transpose(x, d, last), *grown = turned ? grow(turned, last, more) : NULL;
+    return grown ? situ_transpose(grown, d, last) : NULL;
+  }
+  pad.dim[pad.ndim - 1] = more;
+  return situ_pad(x, pad, SITU_PAD_CONSTANT, 0);
+}
+
 /* x cut or padded with zeros at the end. */
 static situ_tensor *resize(situ_tensor *x, const plan *p) {
-  if (!x) return NULL;
-  situ_shape pad = { .ndim = 2 * x->view.ndim };
-  bool grows = false;
-  for (int k = 0; k < p->count; k++) {
-    const int d = p->dim[k];
-    const int64_t more = p->size[k] - x->view.size[d];
-    if (more < 0 && !(x = situ_narrow(x, d, 0, p->size[k]))) return NULL;
-    if (more > 0) pad.dim[2 * (x->view.ndim - 1 - d) + 1] = more, grows = true;
+  for (int k = 0; x && k < p->count; k++) {
+    const int64_t more = p->size[k] - x->view.size[p->dim[k]];
+    if (more < 0) x = situ_narrow(x, p->dim[k], 0, p->size[k]);
+    if (more > 0) x = grow(x, p->dim[k], more);
   }
-  if (!grows) return x;
-  while (pad.ndim > 2 && pad.dim[pad.ndim - 1] == 0) pad.ndim -= 2;
-  return situ_pad(x, pad, SITU_PAD_CONSTANT, 0);
+  return x;
 }
 
 static bool is_complex(const function *f, const situ_tensor *x) {

@@ -39,6 +39,20 @@ static void values(void **state) {
 }
 
 /* There and back, of lengths that are transformed in each of the ways, with few lines and with many. */
+/* A padded dimension is transformed alike wherever it is. */
+static void each_dimension(void **state) {
+  (void)state;
+  for (int ndim = 1; ndim < SITU_MAX_DIMS; ndim++)
+    for (int d = 0; d < ndim; d++) {
+      situ_shape shape = { .ndim = ndim };
+      for (int k = 0; k < ndim; k++) shape.dim[k] = 1 + (k == d) + (k == 0);
+      situ_tensor *x = test_random(shape, -1, 1, false);
+      situ_tensor *moved = situ_fft_rfft(situ_movedim(x, SITU_DIMS(d), SITU_DIMS(-1)), FFT(.n = 5));
+      expect_same(situ_fft_rfft(x, FFT(.n = 5, .dim = SITU_DIMS(d))), situ_movedim(moved, SITU_DIMS(-2), SITU_DIMS(d)),
+                  0, 0);
+    }
+}
+
 static void round_trips(void **state) {
   (void)state;
   static const int64_t length[] = { 1, 2, 3, 5, 7, 16, 60, 67, 121, 134, 143, 1009, 2310, 4096, 4099 };
@@ -139,7 +153,7 @@ static void short_time(void **state) {
 }
 
 int main(void) {
-  const struct CMUnitTest tests[] = { TEST(values), TEST(round_trips), TEST(gradients), TEST(refusals),
-                                      TEST(short_time) };
+  const struct CMUnitTest tests[] = { TEST(values),    TEST(each_dimension), TEST(round_trips),
+                                      TEST(gradients), TEST(refusals),       TEST(short_time) };
   return cmocka_run_group_tests(tests, NULL, NULL);
 }
